@@ -25,7 +25,8 @@ func CheckURL(url string, allowUnverified bool) error {
 	}
 	for _, at := range hosts(cc) {
 		if !isLocal(at.host) && !at.verified {
-			return fmt.Errorf("the server %s is not on loopback: set sslmode=verify-full (and sslrootcert), or SVC_DATABASE_ALLOW_UNVERIFIED=true to allow less", at.host)
+			return fmt.Errorf(
+				"the server %s is not on loopback: set sslmode=verify-full (and sslrootcert), or SVC_DATABASE_ALLOW_UNVERIFIED=true to allow less", at.host)
 		}
 	}
 	return nil
@@ -72,8 +73,10 @@ func offLoopback(cc *pgx.ConnConfig) bool {
 
 // Errors of logins that may do too much.
 var (
-	errSuperuser = errors.New("the login is a superuser, which is refused off loopback: make logins for the services (deploy/postgres/logins.sql)")
-	errMayChange = errors.New("the login may change the schema, which is refused off loopback to a service: give the service a login of its own (deploy/postgres/logins.sql)")
+	errSuperuser = errors.New(
+		"the login is a superuser, which is refused off loopback: make logins for the services (deploy/postgres/logins.sql)")
+	errMayChange = errors.New(
+		"the login may change the schema, which is refused off loopback to a service: give the service a login of its own (deploy/postgres/logins.sql)")
 )
 
 type querier interface {
@@ -98,7 +101,8 @@ func checkLogin(ctx context.Context, db querier, schema string) error {
 		return err
 	}
 	var may bool
-	if err := db.QueryRow(ctx, `SELECT r.rolcreaterole OR coalesce(has_schema_privilege(r.oid, to_regnamespace($1)::oid, 'CREATE'), false)
+	if err := db.QueryRow(ctx,
+		`SELECT r.rolcreaterole OR coalesce(has_schema_privilege(r.oid, to_regnamespace($1)::oid, 'CREATE'), false)
 		FROM pg_roles r WHERE rolname = session_user`, quoteName(schema)).Scan(&may); err != nil {
 		return fmt.Errorf("look at the login: %w", err)
 	}

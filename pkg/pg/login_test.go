@@ -32,7 +32,8 @@ func TestOffLoopbackAConnectionIsVerifiedOrRefused(t *testing.T) {
 		"postgres://u@/x?host=/var/run/postgresql":            true,
 	} {
 		err := pg.CheckURL(url, false)
-		if ok != (err == nil) || err != nil && (strings.Contains(err.Error(), "hunter2") || !strings.Contains(err.Error(), "verify-full")) {
+		if ok != (err == nil) || err != nil && (strings.Contains(err.Error(), "hunter2") ||
+			!strings.Contains(err.Error(), "verify-full")) {
 			t.Errorf("%s: got %v, want taken=%v", url, err, ok)
 		}
 		if err := pg.CheckURL(url, true); err != nil {
@@ -44,7 +45,8 @@ func TestOffLoopbackAConnectionIsVerifiedOrRefused(t *testing.T) {
 func access(t *testing.T) pg.Access {
 	t.Helper()
 	return pg.Access{
-		Tables: pg.Tables{Schema: schema, Role: role, Migrations: migrations()}, Suffix: "_" + strings.ToLower(t.Name()[4:12]),
+		Tables:   pg.Tables{Schema: schema, Role: role, Migrations: migrations()},
+		Suffix:   "_" + strings.ToLower(t.Name()[4:12]),
 		Password: "it's a secret", OwnerPassword: `two\words`,
 	}
 }
@@ -94,7 +96,8 @@ func TestAServiceWaitsForTheVersionOfItsSchema(t *testing.T) {
 		files[name] = file
 	}
 	next.Migrations = files
-	if err := next.Await(t.Context(), db, 300*time.Millisecond, slog.New(slog.DiscardHandler)); !errors.Is(err, pg.ErrSchemaBehind) || !strings.Contains(err.Error(), "99") {
+	if err := next.Await(t.Context(), db, 300*time.Millisecond, slog.New(slog.DiscardHandler)); !errors.Is(err,
+		pg.ErrSchemaBehind) || !strings.Contains(err.Error(), "99") {
 		t.Errorf("a later program: got %v, want ErrSchemaBehind that names 99", err)
 	}
 	if err := next.Migrate(t.Context(), a.OwnerURL(admin)); err != nil {

@@ -105,7 +105,8 @@ func Migrate(ctx context.Context, url, schema, role string, migrations fs.FS) er
 func workAsOwner(ctx context.Context, conn *pgx.Conn, cc *pgx.ConnConfig, schema string) error {
 	var owner string
 	var self, member bool
-	err := conn.QueryRow(ctx, `SELECT pg_get_userbyid(nspowner), pg_get_userbyid(nspowner) = current_user, pg_has_role(nspowner, 'MEMBER')
+	err := conn.QueryRow(ctx,
+		`SELECT pg_get_userbyid(nspowner), pg_get_userbyid(nspowner) = current_user, pg_has_role(nspowner, 'MEMBER')
 		FROM pg_namespace WHERE nspname = $1`, schema).Scan(&owner, &self, &member)
 	switch {
 	case err != nil:

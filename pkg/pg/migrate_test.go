@@ -23,7 +23,8 @@ func TestConcurrentMigrationsOfOneDatabaseApplyEachVersionOnce(t *testing.T) {
 
 	owner := pgtest.Open(t, url, schema, "")
 	var versions int
-	if err := owner.QueryRow(t.Context(), "SELECT count(*) FROM schema_migrations WHERE version_id = 1").Scan(&versions); err != nil {
+	if err := owner.QueryRow(t.Context(), "SELECT count(*) FROM schema_migrations WHERE version_id = 1").Scan(
+		&versions); err != nil {
 		t.Fatal(err)
 	}
 	if versions != 1 {
@@ -44,10 +45,12 @@ func TestConcurrentMigrationsOfManyDatabasesShareOneRole(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = server.Close(t.Context()) }()
-	if err := server.QueryRow(t.Context(), "SELECT 'race_' || substr(md5(random()::text), 1, 12)").Scan(&fresh); err != nil {
+	if err := server.QueryRow(t.Context(), "SELECT 'race_' || substr(md5(random()::text), 1, 12)").Scan(
+		&fresh); err != nil {
 		t.Fatal(err)
 	}
-	files := fstest.MapFS{"1_a.sql": {Data: []byte("-- +goose Up\nCREATE TABLE a ();\nGRANT SELECT ON a TO " + fresh + ";\n")}}
+	files := fstest.MapFS{"1_a.sql": {Data: []byte("-- +goose Up\nCREATE TABLE a ();\nGRANT SELECT ON a TO " + fresh +
+		";\n")}}
 	migrateAll(t, databases, func(i int) error { return pg.Migrate(t.Context(), urls[i], schema, fresh, files) })
 	for _, url := range urls {
 		if _, err := pgtest.Open(t, url, schema, fresh).Exec(t.Context(), "SELECT FROM a"); err != nil {
@@ -82,7 +85,8 @@ func TestMigrateWorksForALoginThatIsNotSuperuser(t *testing.T) {
 	url := pgtest.URL(t)
 	admin := pgtest.Open(t, url, "public", "")
 	var name string
-	if err := admin.QueryRow(t.Context(), "SELECT 'login_' || substr(md5(random()::text), 1, 12)").Scan(&name); err != nil {
+	if err := admin.QueryRow(t.Context(), "SELECT 'login_' || substr(md5(random()::text), 1, 12)").Scan(
+		&name); err != nil {
 		t.Fatal(err)
 	}
 	app := name + "_app"
@@ -99,7 +103,8 @@ func TestMigrateWorksForALoginThatIsNotSuperuser(t *testing.T) {
 		t.Fatal(err)
 	}
 	own := fmt.Sprintf("postgres://%s:x@%s:%d/%s?sslmode=disable", name, cc.Host, cc.Port, cc.Database)
-	files := fstest.MapFS{"1_a.sql": {Data: []byte("-- +goose Up\nCREATE TABLE a ();\nGRANT SELECT ON a TO " + app + ";\n")}}
+	files := fstest.MapFS{"1_a.sql": {Data: []byte("-- +goose Up\nCREATE TABLE a ();\nGRANT SELECT ON a TO " + app +
+		";\n")}}
 	if err := pg.Migrate(t.Context(), own, schema, app, files); err != nil {
 		t.Fatal(err)
 	}

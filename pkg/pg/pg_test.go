@@ -177,7 +177,8 @@ func TestConstraintErrorsAreToldApart(t *testing.T) {
 		t.Fatal(err)
 	}
 	twice, negative := insert("a", 1), insert("b", -1)
-	if !pg.IsUnique(twice, "items_name_key") || !pg.IsUnique(twice, "") || pg.IsUnique(twice, "other") || pg.IsCheck(twice, "") {
+	if !pg.IsUnique(twice, "items_name_key") || !pg.IsUnique(twice, "") || pg.IsUnique(twice, "other") ||
+		pg.IsCheck(twice, "") {
 		t.Errorf("unique violation not recognised: %v", twice)
 	}
 	if !pg.IsCheck(negative, "items_amount_check") || pg.IsCheck(negative, "other") || pg.IsUnique(negative, "") {

@@ -97,7 +97,8 @@ func missingMembership(conn *pgx.Conn) string {
 	if serverMajor(conn) >= 16 {
 		kind = "SET"
 	}
-	return "SELECT NOT pg_has_role(current_user, $1, '" + kind + "') AND (rolsuper OR rolcreaterole) FROM pg_roles WHERE rolname = current_user"
+	return "SELECT NOT pg_has_role(current_user, $1, '" + kind +
+		"') AND (rolsuper OR rolcreaterole) FROM pg_roles WHERE rolname = current_user"
 }
 
 func serverMajor(conn *pgx.Conn) int {

@@ -67,7 +67,8 @@ var loginsText string
 // tables, as often as wanted. It gives the logins no passwords.
 func (a Access) LoginsSQL() string {
 	return strings.NewReplacer(
-		":schemas", textArray(append([]string{a.Schema}, a.More...)), ":role", quoteLiteral(a.Role), ":owner", quoteLiteral(a.Owner()),
+		":schemas", textArray(append([]string{a.Schema}, a.More...)), ":role", quoteLiteral(a.Role), ":owner",
+		quoteLiteral(a.Owner()),
 		":login", quoteLiteral(a.Login()), ":migrate", quoteLiteral(a.OwnerLogin()),
 		":extensions", textArray(a.Extensions),
 	).Replace(loginsText)
@@ -89,7 +90,8 @@ func MayProvision(ctx context.Context, url string) (bool, error) {
 	}
 	defer closeConn(ctx, conn)
 	var may bool
-	if err := conn.QueryRow(ctx, `SELECT rolsuper OR rolcreaterole FROM pg_roles WHERE rolname = current_user`).Scan(&may); err != nil {
+	if err := conn.QueryRow(ctx, `SELECT rolsuper OR rolcreaterole FROM pg_roles WHERE rolname = current_user`).Scan(
+		&may); err != nil {
 		return false, fmt.Errorf("look at the login: %w", err)
 	}
 	return may, nil
@@ -100,7 +102,8 @@ func MayProvision(ctx context.Context, url string) (bool, error) {
 // administrator need not be a superuser, and off loopback must not be.
 func Provision(ctx context.Context, url string, all ...Access) error {
 	for _, a := range all {
-		for what, name := range map[string]string{"schema": a.Schema, "role": a.Role, "login": a.Login(), "owner's login": a.OwnerLogin()} {
+		for what, name := range map[string]string{"schema": a.Schema, "role": a.Role, "login": a.Login(),
+			"owner's login": a.OwnerLogin()} {
 			if err := checkName(what, name); err != nil {
 				return err
 			}

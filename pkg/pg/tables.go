@@ -93,7 +93,8 @@ func (t Tables) Await(ctx context.Context, db *pgxpool.Pool, limit time.Duration
 			if errors.Is(ctx.Err(), context.Canceled) {
 				return ctx.Err()
 			}
-			return fmt.Errorf("schema %s lacks %d of %d versions after %v, the newest of which is %d: run migrate under the owner's login: %w",
+			return fmt.Errorf(
+				"schema %s lacks %d of %d versions after %v, the newest of which is %d: run migrate under the owner's login: %w",
 				t.Schema, max(len(missing), 1), len(wanted), limit, wanted[len(wanted)-1], ErrSchemaBehind)
 		}
 	}

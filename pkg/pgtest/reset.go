@@ -152,7 +152,8 @@ const firstOwnOID = 16384
 func usedTables(ctx context.Context, conn *pgx.Conn) ([]string, error) {
 	rows, err := conn.Query(ctx, `SELECT format('%I.%I', n.nspname, c.relname)
 		FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-		WHERE c.relkind = 'r' AND c.oid >= $1 AND (pg_relation_size(c.oid) > 0 OR c.reltuples >= 0) ORDER BY c.oid`, firstOwnOID)
+		WHERE c.relkind = 'r' AND c.oid >= $1 AND (pg_relation_size(c.oid) > 0 OR c.reltuples >= 0) ORDER BY c.oid`,
+		firstOwnOID)
 	if err != nil {
 		return nil, fmt.Errorf("list the tables in use: %w", err)
 	}

@@ -12,7 +12,8 @@ import (
 )
 
 func shop() pgtest.Template {
-	return pgtest.Template{Schema: "shop", Role: "shop_app", Prepare: open, Migrations: fstest.MapFS{"1_shop.sql": {Data: []byte(`-- +goose Up
+	return pgtest.Template{Schema: "shop", Role: "shop_app", Prepare: open,
+		Migrations: fstest.MapFS{"1_shop.sql": {Data: []byte(`-- +goose Up
 CREATE TABLE kind (kind text PRIMARY KEY, told integer NOT NULL);
 INSERT INTO kind VALUES ('tea', 0), ('milk', 0);
 CREATE TABLE sale (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, kind text NOT NULL REFERENCES kind,

@@ -22,7 +22,8 @@ type kept struct {
 // kept are the audit entries after the first so many.
 func (f *fleet) kept(t *testing.T, known int) []kept {
 	t.Helper()
-	rows, err := f.db.Query(t.Context(), `SELECT actor, action, subject::text, detail FROM operator_action ORDER BY id OFFSET $1`, known)
+	rows, err := f.db.Query(t.Context(),
+		`SELECT actor, action, subject::text, detail FROM operator_action ORDER BY id OFFSET $1`, known)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,11 +73,13 @@ func TestEachActionOfAnOperatorLeavesAnEntryWithTheOperatorsName(t *testing.T) {
 			return result{m.GetAccount().GetAccountId(), err}
 		}, "create_account", map[string]any{"name": "new"}, 0},
 		"GrantCredit": {func(ctx context.Context) result {
-			_, err := f.accounts.GrantCredit(ctx, &billingv1.GrantCreditRequest{AccountId: c.account, AmountUsd: "2.5", IdempotencyKey: "once", Memo: "sorry"})
+			_, err := f.accounts.GrantCredit(ctx, &billingv1.GrantCreditRequest{AccountId: c.account, AmountUsd: "2.5",
+				IdempotencyKey: "once", Memo: "sorry"})
 			return result{c.account, err}
 		}, "grant_credit", map[string]any{"amount_usd": "2.50", "memo": "sorry"}, 0},
 		"SetAccountLimits": {func(ctx context.Context) result {
-			_, err := f.accounts.SetAccountLimits(ctx, &billingv1.SetAccountLimitsRequest{AccountId: c.account, Limits: &billingv1.Limits{RequestsPerMinute: 7, ConcurrentRequests: -1}})
+			_, err := f.accounts.SetAccountLimits(ctx, &billingv1.SetAccountLimitsRequest{AccountId: c.account,
+				Limits: &billingv1.Limits{RequestsPerMinute: 7, ConcurrentRequests: -1}})
 			return result{c.account, err}
 		}, "set_limits", map[string]any{"requests_per_minute": 7.0, "concurrent_requests": -1.0}, 0},
 		"SetAccountPlan": {func(ctx context.Context) result {
@@ -84,7 +87,8 @@ func TestEachActionOfAnOperatorLeavesAnEntryWithTheOperatorsName(t *testing.T) {
 			return result{c.account, err}
 		}, "set_plan", map[string]any{"plan": "pro", "until": nil}, 0},
 		"SetAccountState": {func(ctx context.Context) result {
-			_, err := f.accounts.SetAccountState(ctx, &billingv1.SetAccountStateRequest{AccountId: c.account, State: "frozen", Memo: "why"})
+			_, err := f.accounts.SetAccountState(ctx, &billingv1.SetAccountStateRequest{AccountId: c.account, State: "frozen",
+				Memo: "why"})
 			return result{c.account, err}
 		}, "set_state", map[string]any{"state": "frozen", "memo": "why"}, 0},
 		"IssueKey": {func(ctx context.Context) result {
@@ -96,9 +100,11 @@ func TestEachActionOfAnOperatorLeavesAnEntryWithTheOperatorsName(t *testing.T) {
 			return result{c.key, err}
 		}, "revoke_key", nil, 0},
 		"ReleaseHeldEarnings": {func(ctx context.Context) result {
-			_, err := f.accounts.ReleaseHeldEarnings(ctx, &billingv1.ReleaseHeldEarningsRequest{RequestIds: []string{held}, Reason: "known"})
+			_, err := f.accounts.ReleaseHeldEarnings(ctx, &billingv1.ReleaseHeldEarningsRequest{RequestIds: []string{held},
+				Reason: "known"})
 			return result{held, err}
-		}, "release_earnings", map[string]any{"provider_id": o.provider, "reason": "known", "payout_usd": earned.String()}, 0},
+		}, "release_earnings", map[string]any{"provider_id": o.provider, "reason": "known", "payout_usd": earned.String()},
+			0},
 	}
 	methods := billingv1.File_svc_billing_v1_account_proto.Services().ByName("AccountAdminService").Methods()
 	for i := range methods.Len() {
@@ -118,8 +124,10 @@ func TestEachActionOfAnOperatorLeavesAnEntryWithTheOperatorsName(t *testing.T) {
 			t.Fatalf("%s: %v", name, got.err)
 		}
 		list := f.kept(t, known)
-		if len(list) != 1 || list[0].actor != "operator:alice" || list[0].action != tc.action || list[0].subject != got.subject {
-			t.Errorf("%s: got the entries %+v, want one of operator:alice that says %s of %s", name, list, tc.action, got.subject)
+		if len(list) != 1 || list[0].actor != "operator:alice" || list[0].action != tc.action ||
+			list[0].subject != got.subject {
+			t.Errorf("%s: got the entries %+v, want one of operator:alice that says %s of %s", name, list, tc.action,
+				got.subject)
 			continue
 		}
 		for member, want := range tc.detail {
@@ -144,15 +152,18 @@ func TestAnEntryHasNoNameThatIsNoOperators(t *testing.T) {
 	known := len(f.kept(t, 0))
 	for _, name := range []string{"<b>", "Alice", "a b"} {
 		ctx := metadata.NewOutgoingContext(t.Context(), serve.OperatorMetadata(name))
-		if _, err := f.accounts.GrantCredit(ctx, &billingv1.GrantCreditRequest{AccountId: c.account, AmountUsd: "1", IdempotencyKey: name}); err != nil {
+		if _, err := f.accounts.GrantCredit(ctx, &billingv1.GrantCreditRequest{AccountId: c.account, AmountUsd: "1",
+			IdempotencyKey: name}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	ctx := metadata.NewOutgoingContext(t.Context(), serve.OperatorMetadata("alice"))
-	if _, err := f.accounts.GrantCredit(ctx, &billingv1.GrantCreditRequest{AccountId: newRequest(t), AmountUsd: "1", IdempotencyKey: "k"}); !fault.Is(err, fault.AccountNotFound) {
+	if _, err := f.accounts.GrantCredit(ctx, &billingv1.GrantCreditRequest{AccountId: newRequest(t), AmountUsd: "1",
+		IdempotencyKey: "k"}); !fault.Is(err, fault.AccountNotFound) {
 		t.Errorf("got %v for an account that is not there, want %s", err, fault.AccountNotFound)
 	}
-	if _, err := f.accounts.SetAccountLimits(ctx, &billingv1.SetAccountLimitsRequest{AccountId: newRequest(t), Limits: &billingv1.Limits{}}); !fault.Is(err, fault.AccountNotFound) {
+	if _, err := f.accounts.SetAccountLimits(ctx, &billingv1.SetAccountLimitsRequest{AccountId: newRequest(t),
+		Limits: &billingv1.Limits{}}); !fault.Is(err, fault.AccountNotFound) {
 		t.Errorf("got %v for the limits of an account that is not there, want %s", err, fault.AccountNotFound)
 	}
 	list := f.kept(t, known)

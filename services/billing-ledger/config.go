@@ -134,12 +134,15 @@ func (c Config) Validate() error {
 	check(c.MaxHold > 0 && c.MaxHold >= c.HoldLease, "MaxHold must be at least HoldLease")
 	check(c.ExpireInterval > 0 && c.ExpireBatch > 0, "ExpireInterval and ExpireBatch must be above zero")
 	check(c.ExpireGrace >= 0, "ExpireGrace must not be negative")
-	check(c.AdmitBatch > 0 && c.AdmitQueue > 0 && c.AdmitWriters > 0, "AdmitBatch, AdmitQueue and AdmitWriters must be above zero")
+	check(c.AdmitBatch > 0 && c.AdmitQueue > 0 && c.AdmitWriters > 0,
+		"AdmitBatch, AdmitQueue and AdmitWriters must be above zero")
 	check(c.AdmitTimeout > 0, "AdmitTimeout must be above zero")
 	check(c.SettleBatch > 0 && c.SettleBatch <= bus.MaxBatch, "SettleBatch must be 1 to bus.MaxBatch")
-	check(c.PartitionDays > 0 && c.PartitionDays <= 31 && c.PartitionInterval > 0, "PartitionDays must be 1 to 31 and PartitionInterval above zero")
+	check(c.PartitionDays > 0 && c.PartitionDays <= 31 && c.PartitionInterval > 0,
+		"PartitionDays must be 1 to 31 and PartitionInterval above zero")
 	check(c.KeptBytes >= idempotency.KeptOfAccount, "KeptBytes must be at least the 64 MiB of one account")
 	check(c.RetentionDays >= store.RetentionLeast && c.RetentionDays <= 36500, "RetentionDays must be 8 to 36500")
-	check(c.SealInterval > 0 && c.SealAfter >= 0 && c.ReconcileInterval > 0, "SealInterval and ReconcileInterval must be above zero, SealAfter not below")
+	check(c.SealInterval > 0 && c.SealAfter >= 0 && c.ReconcileInterval > 0,
+		"SealInterval and ReconcileInterval must be above zero, SealAfter not below")
 	return errors.Join(faults...)
 }

@@ -34,7 +34,8 @@ type owner struct {
 
 func (f *fleet) owner(t *testing.T) owner {
 	t.Helper()
-	up, err := f.users.SignUpUser(t.Context(), &billingv1.SignUpUserRequest{Email: rand.Text() + "@example.com", Password: password})
+	up, err := f.users.SignUpUser(t.Context(), &billingv1.SignUpUserRequest{Email: rand.Text() + "@example.com",
+		Password: password})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +44,8 @@ func (f *fleet) owner(t *testing.T) owner {
 		t.Fatal(err)
 	}
 	o := owner{consumer{up.GetUser().GetAccountId(), key.GetKeyId(), up.GetApiKey()}, anotherProvider(t)}
-	if _, err := f.users.LinkProvider(t.Context(), &billingv1.LinkProviderRequest{UserId: up.GetUser().GetUserId(), ProviderId: o.provider}); err != nil {
+	if _, err := f.users.LinkProvider(t.Context(), &billingv1.LinkProviderRequest{UserId: up.GetUser().GetUserId(),
+		ProviderId: o.provider}); err != nil {
 		t.Fatal(err)
 	}
 	return o
@@ -110,7 +112,8 @@ var credits = map[string]func(t *testing.T, f *fleet, o owner){
 	"bonus": func(t *testing.T, f *fleet, o owner) {
 		account, _ := o.ids(t)
 		e, err := ledger.NativeDeposit(newFact(t), account, 5_000_000_000,
-			ledger.Quote{Token: ledger.Native, Rate: 1_000_000_000, Source: "feed", At: time.Now().UTC().Truncate(time.Microsecond)})
+			ledger.Quote{Token: ledger.Native, Rate: 1_000_000_000, Source: "feed",
+				At: time.Now().UTC().Truncate(time.Microsecond)})
 		if err := f.post(t, e, err); err != nil {
 			t.Fatal(err)
 		}
@@ -123,7 +126,8 @@ var credits = map[string]func(t *testing.T, f *fleet, o owner){
 		}
 	},
 	"plan": func(t *testing.T, f *fleet, o owner) {
-		if _, err := f.accounts.SetAccountPlan(t.Context(), &billingv1.SetAccountPlanRequest{AccountId: o.account, Plan: "pro"}); err != nil {
+		if _, err := f.accounts.SetAccountPlan(t.Context(), &billingv1.SetAccountPlanRequest{AccountId: o.account,
+			Plan: "pro"}); err != nil {
 			t.Fatal(err)
 		}
 	},
@@ -151,7 +155,8 @@ func (f *fleet) held(t *testing.T, provider string) []string {
 	var all []string
 	var cursor string
 	for {
-		page, err := f.accounts.ListHeldEarnings(t.Context(), &billingv1.ListHeldEarningsRequest{ProviderId: provider, PageSize: 1, Cursor: cursor})
+		page, err := f.accounts.ListHeldEarnings(t.Context(), &billingv1.ListHeldEarningsRequest{ProviderId: provider,
+			PageSize: 1, Cursor: cursor})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -173,7 +178,8 @@ func (f *fleet) held(t *testing.T, provider string) []string {
 // refusedInSQL posts two legs by hand, as the application's role.
 func (f *fleet) refusedInSQL(t *testing.T, kind, from, book, provider string) {
 	t.Helper()
-	_, err := f.db.Exec(t.Context(), `WITH e AS (INSERT INTO entry (id, kind, business_id) VALUES (gen_random_uuid(), $1, gen_random_uuid()::text) RETURNING id, kind)
+	_, err := f.db.Exec(t.Context(),
+		`WITH e AS (INSERT INTO entry (id, kind, business_id) VALUES (gen_random_uuid(), $1, gen_random_uuid()::text) RETURNING id, kind)
 		INSERT INTO posting (entry_id, leg, entry_kind, account_kind, account_owned, owner_id, book, amount)
 		SELECT id, leg, kind, l.account, true, $4::uuid, l.book, amount FROM e, (VALUES (1, $2, $3, -1), (2, 'l:provider:payable', '', 1)) AS l (leg, account, book, amount)`,
 		kind, from, book, provider)
@@ -241,11 +247,13 @@ func TestHostile40_WhatIsHeldIsNotPaidUntilItIsReleased(t *testing.T) {
 	}
 	f.refusedInSQL(t, "earnings_batch", "l:provider:accrued", "", o.provider)
 	for range 2 {
-		released, err := f.accounts.ReleaseHeldEarnings(t.Context(), &billingv1.ReleaseHeldEarningsRequest{RequestIds: kept[:1], Reason: "looked at"})
+		released, err := f.accounts.ReleaseHeldEarnings(t.Context(),
+			&billingv1.ReleaseHeldEarningsRequest{RequestIds: kept[:1], Reason: "looked at"})
 		if err != nil || len(released.GetList()) != 1 {
 			t.Fatalf("release: %v, %v", released, err)
 		}
-		if h := released.GetList()[0]; h.GetState() != "released" || h.GetReason() != "looked at" || h.GetEndedAt() == nil || h.GetRequestId() != kept[0] {
+		if h := released.GetList()[0]; h.GetState() != "released" || h.GetReason() != "looked at" || h.GetEndedAt() == nil ||
+			h.GetRequestId() != kept[0] {
 			t.Errorf("released %v", h)
 		}
 	}
@@ -303,7 +311,8 @@ func TestHostile40_AMonthIsNotClosedOverWhatIsHeldAndAForfeitEndsIt(t *testing.T
 	}
 	month := ledger.Month(id.Day().Format("2006-01"))
 	closeMonth := func(provider ids.ProviderID, of money.NanoUSD, more ...ledger.Entry) error {
-		entries, err := ledger.PlanClose(func() (ids.EntryID, error) { return entryID(t), nil }, month, 0, []ledger.Share{{Provider: provider, Held: of}})
+		entries, err := ledger.PlanClose(func() (ids.EntryID, error) { return entryID(t), nil }, month, 0,
+			[]ledger.Share{{Provider: provider, Held: of}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -331,7 +340,8 @@ func TestHostile40_AMonthIsNotClosedOverWhatIsHeldAndAForfeitEndsIt(t *testing.T
 	if err := forfeit(earned); err != nil {
 		t.Errorf("a forfeit of all: %v", err)
 	}
-	ended, err := f.accounts.ReleaseHeldEarnings(t.Context(), &billingv1.ReleaseHeldEarningsRequest{RequestIds: []string{request}, Reason: "too late"})
+	ended, err := f.accounts.ReleaseHeldEarnings(t.Context(),
+		&billingv1.ReleaseHeldEarningsRequest{RequestIds: []string{request}, Reason: "too late"})
 	if err != nil || ended.GetList()[0].GetState() != "forfeited" || ended.GetList()[0].GetPlanMonth() != string(month) {
 		t.Errorf("what is forfeited: %v, %v", ended, err)
 	}
@@ -399,7 +409,8 @@ func TestHostile40_ARefundEndsWhatIsHeldOfItsRequestAlone(t *testing.T) {
 func TestHostile40_OperatorsAreToldWhatTheyDoWrong(t *testing.T) {
 	f := start(t)
 	release := func(reason string, requests ...string) error {
-		_, err := f.accounts.ReleaseHeldEarnings(t.Context(), &billingv1.ReleaseHeldEarningsRequest{RequestIds: requests, Reason: reason})
+		_, err := f.accounts.ReleaseHeldEarnings(t.Context(), &billingv1.ReleaseHeldEarningsRequest{RequestIds: requests,
+			Reason: reason})
 		return err
 	}
 	list := func(req *billingv1.ListHeldEarningsRequest) error {

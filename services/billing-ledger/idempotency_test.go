@@ -49,7 +49,8 @@ func TestAnAnswerOfTheLargestSizeIsKeptAndGivenBack(t *testing.T) {
 	if _, err := rand.Read(sealed); err != nil {
 		t.Fatal(err)
 	}
-	end := &billingv1.FinishKeyRequest{KeyId: c.key, TokenSha256: token[:], RequestId: first, End: billingv1.KeyEnd_KEY_END_ANSWERED,
+	end := &billingv1.FinishKeyRequest{KeyId: c.key, TokenSha256: token[:], RequestId: first,
+		End:    billingv1.KeyEnd_KEY_END_ANSWERED,
 		Answer: &billingv1.KeptAnswer{Sealed: append(sealed, 0)}}
 	if _, err := f.claims.FinishKey(t.Context(), end); !fault.Is(err, fault.InvalidValue) {
 		t.Errorf("one byte too many is answered %v", err)
@@ -60,7 +61,8 @@ func TestAnAnswerOfTheLargestSizeIsKeptAndGivenBack(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got := claim(second); got.GetState() != billingv1.KeyClaim_KEY_CLAIM_ANSWERED || !bytes.Equal(got.GetAnswer().GetSealed(), sealed) {
+	if got := claim(second); got.GetState() != billingv1.KeyClaim_KEY_CLAIM_ANSWERED ||
+		!bytes.Equal(got.GetAnswer().GetSealed(), sealed) {
 		t.Errorf("the second is answered %s with %d bytes", got.GetState(), len(got.GetAnswer().GetSealed()))
 	}
 }
@@ -70,7 +72,8 @@ func TestMalformedClaimsAreRefusedByName(t *testing.T) {
 	c := f.consumer(t, "")
 	sum := sha256.Sum256(nil)
 	sound := func() *billingv1.ClaimKeyRequest {
-		return &billingv1.ClaimKeyRequest{KeyId: c.key, TokenSha256: sum[:], RequestSha256: sum[:], RequestId: newRequestID(t)}
+		return &billingv1.ClaimKeyRequest{KeyId: c.key, TokenSha256: sum[:], RequestSha256: sum[:],
+			RequestId: newRequestID(t)}
 	}
 	for param, spoil := range map[string]func(*billingv1.ClaimKeyRequest){
 		"key_id":         func(r *billingv1.ClaimKeyRequest) { r.KeyId = "x" },
@@ -88,7 +91,8 @@ func TestMalformedClaimsAreRefusedByName(t *testing.T) {
 			continue
 		}
 		_, err = f.claims.FinishKey(t.Context(), &billingv1.FinishKeyRequest{
-			KeyId: req.GetKeyId(), TokenSha256: req.GetTokenSha256(), RequestId: req.GetRequestId(), End: billingv1.KeyEnd_KEY_END_NOT_KEPT,
+			KeyId: req.GetKeyId(), TokenSha256: req.GetTokenSha256(), RequestId: req.GetRequestId(),
+			End: billingv1.KeyEnd_KEY_END_NOT_KEPT,
 		})
 		if got, ok := fault.As(err); !ok || got.Kind != fault.Invalid || got.Param != param {
 			t.Errorf("%s: ending is answered %v", param, err)
@@ -134,7 +138,9 @@ func TestAFloodOfOneKeyStandsInNobodysWay(t *testing.T) {
 		}()
 	}
 	locked := func() (n int) {
-		if err := owner.QueryRow(t.Context(), `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`).Scan(&n); err != nil {
+		if err := owner.QueryRow(t.Context(),
+			`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`).Scan(
+			&n); err != nil {
 			t.Fatal(err)
 		}
 		return n

@@ -42,7 +42,8 @@ type metrics struct {
 }
 
 func newMetrics(meter metric.Meter) (*metrics, error) {
-	m := &metrics{byOutcome: map[hold.Outcome]metric.AddOption{}, byResult: map[usage.Result]metric.AddOption{}, byRule: map[usage.Rule]metric.AddOption{}, byAnswer: map[idempotency.Outcome]metric.AddOption{}}
+	m := &metrics{byOutcome: map[hold.Outcome]metric.AddOption{}, byResult: map[usage.Result]metric.AddOption{},
+		byRule: map[usage.Rule]metric.AddOption{}, byAnswer: map[idempotency.Outcome]metric.AddOption{}}
 	for _, o := range hold.Outcomes() {
 		m.byOutcome[o] = metric.WithAttributeSet(attribute.NewSet(attribute.String("outcome", string(o))))
 	}
@@ -113,7 +114,8 @@ func (s *Service) watchFigures() (metric.Registration, error) {
 		func(ctx context.Context, o metric.Observer) error {
 			s.observe(ctx, o)
 			return nil
-		}, m.waiting, m.openHolds, m.held, m.oldestHold, m.reviews, m.usageWaiting, m.usageLag, m.keptBytes, m.standby, m.overdue)
+		}, m.waiting, m.openHolds, m.held, m.oldestHold, m.reviews, m.usageWaiting, m.usageLag, m.keptBytes, m.standby,
+		m.overdue)
 	if err != nil {
 		return nil, fmt.Errorf("watch the ledger's figures: %w", err)
 	}

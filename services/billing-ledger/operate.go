@@ -59,7 +59,8 @@ func (s *Service) reconcile(ctx context.Context) {
 		place = next
 		s.drift.Record(ctx, int64(len(drifts)))
 		for _, d := range drifts {
-			s.deps.Log.LogAttrs(ctx, slog.LevelError, "the ledger drifts", slog.String("invariant", d.Invariant), slog.String("drift", d.Text))
+			s.deps.Log.LogAttrs(ctx, slog.LevelError, "the ledger drifts", slog.String("invariant", d.Invariant),
+				slog.String("drift", d.Text))
 		}
 	}
 }
@@ -76,7 +77,8 @@ func (s *Service) tellStandby(ctx context.Context) {
 		if pg.OnLoopback(s.deps.DB) {
 			level = slog.LevelInfo
 		}
-		s.deps.Log.Log(ctx, level, "PostgreSQL has no synchronous standby: a failover loses what was settled last, because synchronous_standby_names is empty or synchronous_commit is off or local")
+		s.deps.Log.Log(ctx, level,
+			"PostgreSQL has no synchronous standby: a failover loses what was settled last, because synchronous_standby_names is empty or synchronous_commit is off or local")
 	}
 }
 

@@ -27,7 +27,8 @@ func TestAPlanIsSetShownAndPaysForWhatItCovers(t *testing.T) {
 	}
 	until := timestamppb.New(time.Now().Add(24 * time.Hour).Truncate(time.Microsecond))
 	for range 2 {
-		set, err := f.accounts.SetAccountPlan(t.Context(), &billingv1.SetAccountPlanRequest{AccountId: c.account, Plan: "pro", Until: until})
+		set, err := f.accounts.SetAccountPlan(t.Context(), &billingv1.SetAccountPlanRequest{AccountId: c.account, Plan: "pro",
+			Until: until})
 		p := set.GetAccount().GetPlan()
 		if err != nil || p.GetPlan() != "pro" || !p.GetUntil().AsTime().Equal(until.AsTime()) || len(p.GetCounters()) != 6 {
 			t.Fatalf("set %v: %v", set, err)
@@ -35,7 +36,8 @@ func TestAPlanIsSetShownAndPaysForWhatItCovers(t *testing.T) {
 	}
 	notices := f.notices(t)
 	req := order(t, c)
-	if a := f.admit(t, req); a.GetBillingType() != billingv1.BillingType_BILLING_TYPE_PLAN || a.GetHeldNanoUsd() != 0 || a.GetLeaseMs() != 60_000 ||
+	if a := f.admit(t, req); a.GetBillingType() != billingv1.BillingType_BILLING_TYPE_PLAN || a.GetHeldNanoUsd() != 0 ||
+		a.GetLeaseMs() != 60_000 ||
 		a.GetRequests().GetLimit() != 50 || a.GetRequests().GetRemaining() != 49 {
 		t.Errorf("admitted as %v", a)
 	}
@@ -49,13 +51,16 @@ func TestAPlanIsSetShownAndPaysForWhatItCovers(t *testing.T) {
 		t.Fatal(err)
 	}
 	used := counters(shown.GetAccount())
-	for name, want := range map[string]float64{"requests day": 1, "tokens week": 1100, "list_price month": 0.0014, "images day": 0, "concurrent none": 0} {
+	for name, want := range map[string]float64{"requests day": 1, "tokens week": 1100, "list_price month": 0.0014,
+		"images day": 0, "concurrent none": 0} {
 		if used[name] != want {
 			t.Errorf("%v of %s are used, want %v", used[name], name, want)
 		}
 	}
-	got, err := f.receipts.GetReceipt(t.Context(), &billingv1.GetReceiptRequest{RequestId: req.GetRequestId(), AccountId: c.account})
-	if r := got.GetReceipt(); err != nil || r.GetBillingType() != "plan" || r.GetCostUsdStr() != "0.00" || r.GetCompletionTokens() != 300 {
+	got, err := f.receipts.GetReceipt(t.Context(), &billingv1.GetReceiptRequest{RequestId: req.GetRequestId(),
+		AccountId: c.account})
+	if r := got.GetReceipt(); err != nil || r.GetBillingType() != "plan" || r.GetCostUsdStr() != "0.00" ||
+		r.GetCompletionTokens() != 300 {
 		t.Errorf("receipt %v: %v", r, err)
 	}
 	off, err := f.accounts.SetAccountPlan(t.Context(), &billingv1.SetAccountPlanRequest{AccountId: c.account})
@@ -63,7 +68,8 @@ func TestAPlanIsSetShownAndPaysForWhatItCovers(t *testing.T) {
 		t.Errorf("taken off: %v %v", off, err)
 	}
 	for field, req := range map[string]*billingv1.SetAccountPlanRequest{
-		"plan": {AccountId: c.account, Plan: "none"}, "until": {AccountId: c.account, Plan: "pro", Until: timestamppb.New(time.Unix(1, 0))},
+		"plan": {AccountId: c.account, Plan: "none"}, "until": {AccountId: c.account, Plan: "pro",
+			Until: timestamppb.New(time.Unix(1, 0))},
 		"account_id": {AccountId: newRequest(t), Plan: "pro"},
 	} {
 		_, err := f.accounts.SetAccountPlan(t.Context(), req)
@@ -80,7 +86,8 @@ func TestAFrozenAccountIsRefusedUntilItIsOpened(t *testing.T) {
 	running := order(t, c)
 	f.admit(t, running)
 	for _, state := range []string{"frozen", "frozen", "open", "frozen"} {
-		set, err := f.accounts.SetAccountState(t.Context(), &billingv1.SetAccountStateRequest{AccountId: c.account, State: state, Memo: "test"})
+		set, err := f.accounts.SetAccountState(t.Context(), &billingv1.SetAccountStateRequest{AccountId: c.account,
+			State: state, Memo: "test"})
 		if err != nil || set.GetAccount().GetState() != state {
 			t.Fatalf("set %v: %v", set, err)
 		}
@@ -91,12 +98,14 @@ func TestAFrozenAccountIsRefusedUntilItIsOpened(t *testing.T) {
 	notices := f.notices(t)
 	f.publish(t, served(running.GetRequestId()))
 	wait(t, notices)
-	if _, err := f.accounts.SetAccountState(t.Context(), &billingv1.SetAccountStateRequest{AccountId: c.account, State: "open"}); err != nil {
+	if _, err := f.accounts.SetAccountState(t.Context(), &billingv1.SetAccountStateRequest{AccountId: c.account,
+		State: "open"}); err != nil {
 		t.Fatal(err)
 	}
 	f.admit(t, order(t, c))
 	for reason, req := range map[fault.Reason]*billingv1.SetAccountStateRequest{
-		fault.InvalidValue: {AccountId: c.account, State: "closed"}, fault.AccountNotFound: {AccountId: newRequest(t), State: "open"},
+		fault.InvalidValue: {AccountId: c.account, State: "closed"}, fault.AccountNotFound: {AccountId: newRequest(t),
+			State: "open"},
 	} {
 		if _, err := f.accounts.SetAccountState(t.Context(), req); !fault.Is(err, reason) {
 			t.Errorf("%v: %v", req, err)

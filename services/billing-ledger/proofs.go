@@ -14,7 +14,9 @@ import (
 
 // proofs are what usage is checked by: the ledger's tickets, its own seal, and
 // those of the hubs. All replicas have the same.
-func proofs(ctx context.Context, st *store.Store, random io.Reader, c clock.Clock) (*usage.Tickets, *events.Seals, error) {
+func proofs(
+	ctx context.Context, st *store.Store, random io.Reader, c clock.Clock,
+) (*usage.Tickets, *events.Seals, error) {
 	var fresh [32]byte
 	if _, err := io.ReadFull(random, fresh[:]); err != nil {
 		return nil, nil, fmt.Errorf("make the ledger's secret: %w", err)

@@ -59,12 +59,16 @@ func question(t *testing.T, order *billingv1.AdmitRequest, tokens int64) *events
 		t.Fatal(err)
 	}
 	r := workreceipt.Sign(receiptKey, workreceipt.Receipt{
-		Request: request, Attempt: 2, Provider: who, Epoch: 3, Model: order.GetModelId(), SentTokens: tokens, SentBytes: 50 * tokens,
-		EndedAt: time.Now().Truncate(time.Millisecond), Proof: []byte("verified by the hub"),
+		Request: request, Attempt: 2, Provider: who, Epoch: 3, Model: order.GetModelId(), SentTokens: tokens,
+		SentBytes: 50 * tokens,
+		EndedAt:   time.Now().Truncate(time.Millisecond), Proof: []byte("verified by the hub"),
 	})
 	return &eventsv1.WorkReceiptEvent{
-		RequestId: order.GetRequestId(), Attempt: 2, HubId: "hub-2", DispatchedBy: "hub-1", PriceVersionId: price, ProviderId: provider,
-		Epoch: 3, ModelId: order.GetModelId(), SentTokens: tokens, SentBytes: 50 * tokens, EndedAtMs: r.EndedAt.UnixMilli(), Proof: r.Proof,
+		RequestId: order.GetRequestId(), Attempt: 2, HubId: "hub-2", DispatchedBy: "hub-1", PriceVersionId: price,
+		ProviderId: provider,
+		Epoch:      3, ModelId: order.GetModelId(), SentTokens: tokens, SentBytes: 50 * tokens,
+		EndedAtMs: r.EndedAt.UnixMilli(),
+		Proof:     r.Proof,
 		PublicKey: receiptKey.Public().(ed25519.PublicKey), Signature: r.Signature[:],
 	}
 }
@@ -76,7 +80,8 @@ func (a *asks) send(t *testing.T, q *eventsv1.WorkReceiptEvent) *eventsv1.WorkRe
 		t.Fatal(err)
 	}
 	a.number++
-	if _, err := a.f.bus.PublishStream(t.Context(), bus.SubjectWorkReceipt("hub-2"), string(rune('a'+a.number)), data, nil); err != nil {
+	if _, err := a.f.bus.PublishStream(t.Context(), bus.SubjectWorkReceipt("hub-2"), string(rune('a'+a.number)),
+		data, nil); err != nil {
 		t.Fatal(err)
 	}
 	select {
@@ -121,16 +126,19 @@ func TestAQuestionThatWasAlteredIsRefused(t *testing.T) {
 	f.admit(t, req)
 	a := f.asks(t)
 	for name, change := range map[string]func(*eventsv1.WorkReceiptEvent){
-		"counts": func(q *eventsv1.WorkReceiptEvent) { q.SentTokens++ }, "provider": func(q *eventsv1.WorkReceiptEvent) { q.ProviderId = req.GetRequestId() },
-		"epoch":     func(q *eventsv1.WorkReceiptEvent) { q.Epoch++ },
-		"attempt":   func(q *eventsv1.WorkReceiptEvent) { q.Attempt++ },
-		"key":       func(q *eventsv1.WorkReceiptEvent) { q.PublicKey = make([]byte, 32) },
-		"signature": func(q *eventsv1.WorkReceiptEvent) { q.Signature[3]++ }, "no signature": func(q *eventsv1.WorkReceiptEvent) { q.Signature = nil },
-		"hub": func(q *eventsv1.WorkReceiptEvent) { q.DispatchedBy = "Not A Hub" },
+		"counts":       func(q *eventsv1.WorkReceiptEvent) { q.SentTokens++ },
+		"provider":     func(q *eventsv1.WorkReceiptEvent) { q.ProviderId = req.GetRequestId() },
+		"epoch":        func(q *eventsv1.WorkReceiptEvent) { q.Epoch++ },
+		"attempt":      func(q *eventsv1.WorkReceiptEvent) { q.Attempt++ },
+		"key":          func(q *eventsv1.WorkReceiptEvent) { q.PublicKey = make([]byte, 32) },
+		"signature":    func(q *eventsv1.WorkReceiptEvent) { q.Signature[3]++ },
+		"no signature": func(q *eventsv1.WorkReceiptEvent) { q.Signature = nil },
+		"hub":          func(q *eventsv1.WorkReceiptEvent) { q.DispatchedBy = "Not A Hub" },
 	} {
 		q := question(t, req, 10)
 		change(q)
-		if v := a.send(t, q); v.GetOutcome() != eventsv1.WorkReceiptOutcome_WORK_RECEIPT_OUTCOME_REFUSED || v.GetReason() != "invalid" {
+		if v := a.send(t, q); v.GetOutcome() != eventsv1.WorkReceiptOutcome_WORK_RECEIPT_OUTCOME_REFUSED ||
+			v.GetReason() != "invalid" {
 			t.Errorf("%s: %v", name, v)
 		}
 	}
@@ -145,7 +153,8 @@ func TestAVoidAttemptIsNotPaidOnItsReceipt(t *testing.T) {
 	req := order(t, c)
 	f.admit(t, req)
 	a := f.asks(t)
-	void, err := proto.Marshal(&eventsv1.VoidEvent{RequestId: req.GetRequestId(), Attempt: 2, HubId: "hub-1", ProviderId: provider})
+	void, err := proto.Marshal(&eventsv1.VoidEvent{RequestId: req.GetRequestId(), Attempt: 2, HubId: "hub-1",
+		ProviderId: provider})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,7 +163,8 @@ func TestAVoidAttemptIsNotPaidOnItsReceipt(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if v := a.send(t, question(t, req, 100)); v.GetOutcome() != eventsv1.WorkReceiptOutcome_WORK_RECEIPT_OUTCOME_REFUSED || v.GetReason() != "nothing_served" {
+	if v := a.send(t, question(t, req, 100)); v.GetOutcome() != eventsv1.WorkReceiptOutcome_WORK_RECEIPT_OUTCOME_REFUSED ||
+		v.GetReason() != "nothing_served" {
 		t.Fatalf("answered %v", v)
 	}
 	f.pass(t, lease)

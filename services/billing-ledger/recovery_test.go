@@ -36,7 +36,8 @@ func (f *fleet) status(t *testing.T, c consumer, request string) string {
 // relayed is a request of which so many tokens were written to its client.
 func relayed(request string, tokens int64) *billingv1.RunningRequest {
 	return &billingv1.RunningRequest{
-		RequestId: request, CommittedAttempt: 2, HubId: "hub-1", ProviderId: provider, RelayedTokens: tokens, RelayedBytes: 50 * tokens,
+		RequestId: request, CommittedAttempt: 2, HubId: "hub-1", ProviderId: provider, RelayedTokens: tokens,
+		RelayedBytes: 50 * tokens,
 	}
 }
 
@@ -64,7 +65,8 @@ func TestARequestThatIsRenewedOutlastsItsLease(t *testing.T) {
 	long := order(t, c)
 	f.admit(t, long)
 	renew := func() {
-		f.renew(t, &billingv1.RunningRequest{RequestId: long.GetRequestId()}, &billingv1.RunningRequest{RequestId: "not an id"})
+		f.renew(t, &billingv1.RunningRequest{RequestId: long.GetRequestId()},
+			&billingv1.RunningRequest{RequestId: "not an id"})
 	}
 	for range 3 { // leases of others come and go
 		other := order(t, c)
@@ -78,14 +80,16 @@ func TestARequestThatIsRenewedOutlastsItsLease(t *testing.T) {
 	if got := f.status(t, c, long.GetRequestId()); got != "open" {
 		t.Errorf("the renewed hold is %s", got)
 	}
-	if _, err := f.admission.Renew(t.Context(), &billingv1.RenewRequest{Requests: make([]*billingv1.RunningRequest, 1001)}); err != nil {
+	if _, err := f.admission.Renew(t.Context(),
+		&billingv1.RenewRequest{Requests: make([]*billingv1.RunningRequest, 1001)}); err != nil {
 		t.Errorf("ids that are none are to be ignored: %v", err)
 	}
 	many := make([]*billingv1.RunningRequest, 1001)
 	for i := range many {
 		many[i] = &billingv1.RunningRequest{RequestId: long.GetRequestId()}
 	}
-	if _, err := f.admission.Renew(t.Context(), &billingv1.RenewRequest{Requests: many}); !fault.Is(err, fault.InvalidValue) {
+	if _, err := f.admission.Renew(t.Context(), &billingv1.RenewRequest{Requests: many}); !fault.Is(err,
+		fault.InvalidValue) {
 		t.Errorf("1,001 requests: %v", err)
 	}
 }
@@ -133,7 +137,8 @@ func TestAServedRequestWhoseHubSaysNothingIsSettledOnceFromTheGateway(t *testing
 	if got := f.balance(t, c); got != "0.9998 held 0.00" {
 		t.Errorf("balance %s", got)
 	}
-	accruals, err := f.accruals.ListAccruals(t.Context(), &billingv1.ListAccrualsRequest{FirstDay: time.Now().UTC().AddDate(0, 0, -1).Format(time.DateOnly)})
+	accruals, err := f.accruals.ListAccruals(t.Context(),
+		&billingv1.ListAccrualsRequest{FirstDay: time.Now().UTC().AddDate(0, 0, -1).Format(time.DateOnly)})
 	if err != nil || len(accruals.GetAccruals()) != 1 || accruals.GetAccruals()[0].GetPayoutNanoUsd() != 140_000 ||
 		accruals.GetAccruals()[0].GetProviderId() != provider {
 		t.Errorf("accruals %v %v", accruals, err)
@@ -151,14 +156,17 @@ func TestWhatTheHubHadFinishedIsSettledWithItsPrompt(t *testing.T) {
 	if _, err := f.admission.Conclude(t.Context(), &billingv1.ConcludeRequest{Reports: []*billingv1.RequestReport{{
 		RequestId: req.GetRequestId(), Outcome: billingv1.Outcome_OUTCOME_COMPLETED, CommittedAttempt: 1, HttpStatus: 200,
 		RelayedTokens: 290, RelayedBytes: 1200, Metered: &billingv1.Metered{PromptTokens: 800, CompletionTokens: 280},
-		Attempts: []*billingv1.AttemptRecord{{Attempt: 1, ProviderId: provider, ProviderName: "first", Result: "served", HubId: "hub-1"}},
+		Attempts: []*billingv1.AttemptRecord{{Attempt: 1, ProviderId: provider, ProviderName: "first", Result: "served",
+			HubId: "hub-1"}},
 	}}}); err != nil {
 		t.Fatal(err)
 	}
 	f.pass(t, orphaned)
 	wait(t, notices)
-	got, err := f.receipts.GetReceipt(t.Context(), &billingv1.GetReceiptRequest{RequestId: req.GetRequestId(), AccountId: c.account})
-	if r := got.GetReceipt(); err != nil || r.GetPromptTokens() != 800 || r.GetCompletionTokens() != 280 || r.GetEnding() != "completed" ||
+	got, err := f.receipts.GetReceipt(t.Context(), &billingv1.GetReceiptRequest{RequestId: req.GetRequestId(),
+		AccountId: c.account})
+	if r := got.GetReceipt(); err != nil || r.GetPromptTokens() != 800 || r.GetCompletionTokens() != 280 ||
+		r.GetEnding() != "completed" ||
 		r.GetProviderName() != "first" || r.GetCostUsdStr() != "0.00136" {
 		t.Errorf("receipt %v %v", r, err)
 	}
@@ -217,16 +225,17 @@ func TestAfterAWipedStoreTheSettledCountIsPublishedAgain(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() {
-		done <- f.bus.Consume(ctx, bus.ConsumerConfig{Stream: bus.UsageStream, Durable: "other"}, func(_ context.Context, msgs []bus.Msg) error {
-			for _, m := range msgs {
-				e := &eventsv1.UsageEvent{}
-				if err := proto.Unmarshal(m.Data, e); err != nil {
-					return err
+		done <- f.bus.Consume(ctx, bus.ConsumerConfig{Stream: bus.UsageStream, Durable: "other"},
+			func(_ context.Context, msgs []bus.Msg) error {
+				for _, m := range msgs {
+					e := &eventsv1.UsageEvent{}
+					if err := proto.Unmarshal(m.Data, e); err != nil {
+						return err
+					}
+					got <- e
 				}
-				got <- e
-			}
-			return nil
-		})
+				return nil
+			})
 	}()
 	e := wait(t, got)
 	stop()

@@ -66,7 +66,8 @@ func TestAfterALostCommitARewindSettlesAllOnce(t *testing.T) {
 		t.Errorf("got %s, want %s as before the failover", got, all)
 	}
 	var lines, charged int
-	err := f.db.QueryRow(t.Context(), `SELECT count(*), count(*) FILTER (WHERE source = 'payg' AND charged > 0) FROM usage_settlement
+	err := f.db.QueryRow(t.Context(),
+		`SELECT count(*), count(*) FILTER (WHERE source = 'payg' AND charged > 0) FROM usage_settlement
 		WHERE request_id = ANY($1::uuid[])`, requests).Scan(&lines, &charged)
 	if err != nil || lines != len(requests) || charged != lines {
 		t.Errorf("got %d lines, %d of them charged, %v, want %d", lines, charged, err, len(requests))

@@ -134,7 +134,8 @@ func Migrate(ctx context.Context, url string) error {
 
 // Tables are what the service keeps in PostgreSQL.
 func Tables() pg.Tables {
-	return pg.Tables{Schema: Schema, Role: Role, Migrations: store.Migrations, More: []string{"kept"}, Extensions: []string{"btree_gist"}}
+	return pg.Tables{Schema: Schema, Role: Role, Migrations: store.Migrations, More: []string{"kept"},
+		Extensions: []string{"btree_gist"}}
 }
 
 // Report is what Verify found; its Drift is 0 for a sound ledger.
@@ -162,7 +163,8 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 		return nil, err
 	}
 	consumer := &events.Consumer{
-		Bus: deps.Bus, Settler: &usage.Settler{Store: st, Tickets: tickets}, Seals: seals, Log: deps.Log, Batch: cfg.SettleBatch, Observe: m.settled, ObserveHeld: m.heldEarning,
+		Bus: deps.Bus, Settler: &usage.Settler{Store: st, Tickets: tickets}, Seals: seals, Log: deps.Log,
+		Batch: cfg.SettleBatch, Observe: m.settled, ObserveHeld: m.heldEarning,
 	}
 	reviewer := &orphan.Reviewer{Store: st, Publish: events.Reviews{Bus: deps.Bus, Key: seals.Own}.Publish, Log: deps.Log}
 	s := &Service{
@@ -186,10 +188,11 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 				{Name: "publish again", Do: hold.Whenever(reviewer.Settled)},
 			},
 		},
-		catalog:      &events.Catalog{Client: deps.Catalog, Book: prices, Log: deps.Log},
-		consumer:     consumer,
-		workReceipts: &events.WorkReceipts{Bus: deps.Bus, Keeper: &orphan.Keeper{Store: st, Log: deps.Log}, Voids: &orphan.Voids{Store: st, Log: deps.Log}, Log: deps.Log},
-		renewer:      &hold.Renewer{Store: st},
+		catalog:  &events.Catalog{Client: deps.Catalog, Book: prices, Log: deps.Log},
+		consumer: consumer,
+		workReceipts: &events.WorkReceipts{Bus: deps.Bus, Keeper: &orphan.Keeper{Store: st, Log: deps.Log},
+			Voids: &orphan.Voids{Store: st, Log: deps.Log}, Log: deps.Log},
+		renewer: &hold.Renewer{Store: st},
 		concluder: &hold.Concluder{
 			Store:   st,
 			Observe: func(n int) { m.released.Add(context.Background(), int64(n)) },
@@ -234,9 +237,11 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 // Register adds the service's gRPC services.
 func (s *Service) Register(r grpc.ServiceRegistrar) {
 	billingv1.RegisterKeyServiceServer(r, &rpc.Keys{Keys: s.keys})
-	billingv1.RegisterAdmissionServiceServer(r, &rpc.Admission{Admitter: s.admitter, Renewer: s.renewer, Concluder: s.concluder, Rates: s.rates, Tickets: s.tickets})
+	billingv1.RegisterAdmissionServiceServer(r, &rpc.Admission{Admitter: s.admitter, Renewer: s.renewer,
+		Concluder: s.concluder, Rates: s.rates, Tickets: s.tickets})
 	billingv1.RegisterReceiptServiceServer(r, &rpc.Receipts{Store: s.store})
-	billingv1.RegisterAccountAdminServiceServer(r, &rpc.Accounts{Accounts: s.accounts, Keys: s.keys, Plans: s.plans, Earnings: s.store})
+	billingv1.RegisterAccountAdminServiceServer(r, &rpc.Accounts{Accounts: s.accounts, Keys: s.keys, Plans: s.plans,
+		Earnings: s.store})
 	billingv1.RegisterAccrualServiceServer(r, &rpc.Accruals{Store: s.store})
 	billingv1.RegisterIdempotencyServiceServer(r, &rpc.Idempotency{Claims: s.claims})
 	billingv1.RegisterVisitorServiceServer(r, &rpc.Visits{Visitors: s.visitors})
@@ -257,7 +262,8 @@ func (s *Service) Run(ctx context.Context) error {
 	s.tellStandby(ctx)
 
 	group, ctx := errgroup.WithContext(ctx)
-	for _, loop := range []func(context.Context){s.catalog.Run, s.admitter.Run, s.expirer.Run, s.keepPartitions, s.sealer().Run, s.reconcile, s.pruner.Run, s.demand.Run} {
+	for _, loop := range []func(context.Context){s.catalog.Run, s.admitter.Run, s.expirer.Run, s.keepPartitions,
+		s.sealer().Run, s.reconcile, s.pruner.Run, s.demand.Run} {
 		group.Go(func() error {
 			loop(ctx)
 			return nil

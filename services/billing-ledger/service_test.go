@@ -26,8 +26,10 @@ func TestARequestIsAdmittedSettledAndReceipted(t *testing.T) {
 	notices := f.notices(t)
 	req := order(t, c)
 	a := f.admit(t, req)
-	if a.GetAccountId() != c.account || a.GetHeldNanoUsd() != 2_000_000 || a.GetBillingType() != billingv1.BillingType_BILLING_TYPE_PAYG ||
-		!proto.Equal(a.GetRates(), rates) || a.GetPriceVersionId() != price || a.GetRequests().GetLimit() != 200 || a.GetRequests().GetRemaining() != 199 {
+	if a.GetAccountId() != c.account || a.GetHeldNanoUsd() != 2_000_000 ||
+		a.GetBillingType() != billingv1.BillingType_BILLING_TYPE_PAYG ||
+		!proto.Equal(a.GetRates(), rates) || a.GetPriceVersionId() != price || a.GetRequests().GetLimit() != 200 ||
+		a.GetRequests().GetRemaining() != 199 {
 		t.Fatalf("admitted as %v", a)
 	}
 	if got := f.balance(t, c); got != "1.00 held 0.002" {
@@ -41,33 +43,42 @@ func TestARequestIsAdmittedSettledAndReceipted(t *testing.T) {
 		t.Errorf("balance %s", got)
 	}
 	if _, err := f.admission.Conclude(t.Context(), &billingv1.ConcludeRequest{Reports: []*billingv1.RequestReport{{
-		RequestId: req.GetRequestId(), Outcome: billingv1.Outcome_OUTCOME_COMPLETED, CommittedAttempt: 2, HttpStatus: 200, Stream: true,
+		RequestId: req.GetRequestId(), Outcome: billingv1.Outcome_OUTCOME_COMPLETED, CommittedAttempt: 2, HttpStatus: 200,
+		Stream: true,
 		Attempts: []*billingv1.AttemptRecord{
-			{Attempt: 1, ProviderId: "p1", ProviderName: "first", Result: "busy"}, {Attempt: 2, ProviderId: provider, ProviderName: "second", Result: "served"},
+			{Attempt: 1, ProviderId: "p1", ProviderName: "first", Result: "busy"}, {Attempt: 2, ProviderId: provider,
+				ProviderName: "second", Result: "served"},
 		}, ReceivedAt: timestamppb.Now(), FirstContentMs: 130, TotalMs: 900,
 	}, {RequestId: "not an id"}}}); err != nil {
 		t.Fatal(err)
 	}
-	got, err := f.receipts.GetReceipt(t.Context(), &billingv1.GetReceiptRequest{RequestId: req.GetRequestId(), AccountId: c.account})
+	got, err := f.receipts.GetReceipt(t.Context(), &billingv1.GetReceiptRequest{RequestId: req.GetRequestId(),
+		AccountId: c.account})
 	if err != nil {
 		t.Fatal(err)
 	}
 	r := got.GetReceipt()
 	r.AdmittedAt, r.SettledAt = nil, nil
 	want := &billingv1.Receipt{
-		RequestId: req.GetRequestId(), Model: "acme/large", Status: "settled", BillingType: "payg", CostUsd: 0.0014, CostUsdStr: "0.0014",
-		PromptTokens: 800, CompletionTokens: 300, ClaimedPromptTokens: 800, ClaimedCompletionTokens: 300, RecountedCompletionTokens: 290,
-		PriceVersionId: price, PricingUnit: "per_1m_tokens", InputPriceStr: "1.00", OutputPriceStr: "2.00", ProviderId: provider, ProviderName: "second",
+		RequestId: req.GetRequestId(), Model: "acme/large", Status: "settled", BillingType: "payg", CostUsd: 0.0014,
+		CostUsdStr:   "0.0014",
+		PromptTokens: 800, CompletionTokens: 300, ClaimedPromptTokens: 800, ClaimedCompletionTokens: 300,
+		RecountedCompletionTokens: 290,
+		PriceVersionId:            price, PricingUnit: "per_1m_tokens", InputPriceStr: "1.00", OutputPriceStr: "2.00",
+		ProviderId: provider, ProviderName: "second",
 		ConnectionMode: "websocket", RouteMode: "auto", Ending: "completed", HttpStatus: 200, Stream: true,
 		Attempts: []*billingv1.ReceiptAttempt{
-			{Attempt: 1, ProviderId: "p1", ProviderName: "first", Result: "busy"}, {Attempt: 2, ProviderId: provider, ProviderName: "second", Result: "served"},
+			{Attempt: 1, ProviderId: "p1", ProviderName: "first", Result: "busy"}, {Attempt: 2, ProviderId: provider,
+				ProviderName: "second", Result: "served"},
 		}, FirstContentMs: 130, TotalMs: 900,
 	}
 	if !proto.Equal(r, want) {
 		t.Errorf("receipt\n%v\nwant\n%v", r, want)
 	}
-	accruals, err := f.accruals.ListAccruals(t.Context(), &billingv1.ListAccrualsRequest{FirstDay: time.Now().UTC().AddDate(0, 0, -1).Format(time.DateOnly)})
-	if err != nil || len(accruals.GetAccruals()) != 1 || accruals.GetAccruals()[0].GetPayoutNanoUsd() != 980_000 || accruals.GetAccruals()[0].GetProviderId() != provider {
+	accruals, err := f.accruals.ListAccruals(t.Context(),
+		&billingv1.ListAccrualsRequest{FirstDay: time.Now().UTC().AddDate(0, 0, -1).Format(time.DateOnly)})
+	if err != nil || len(accruals.GetAccruals()) != 1 || accruals.GetAccruals()[0].GetPayoutNanoUsd() != 980_000 ||
+		accruals.GetAccruals()[0].GetProviderId() != provider {
 		t.Errorf("accruals %v %v", accruals, err)
 	}
 	f.sound(t)
@@ -75,8 +86,10 @@ func TestARequestIsAdmittedSettledAndReceipted(t *testing.T) {
 
 func TestImagesAndAudioAreReceiptedInTheirUnit(t *testing.T) {
 	f := start(t)
-	image := &moneyv1.Rates{Unit: moneyv1.Unit_UNIT_IMAGE, OutputPicoUsdPerToken: 40_000_000_000, PayoutOutputPicoUsdPerToken: 36_000_000_000}
-	audio := &moneyv1.Rates{Unit: moneyv1.Unit_UNIT_AUDIO_MINUTE, InputPicoUsdPerToken: 6_000_000_000, PayoutInputPicoUsdPerToken: 5_400_000_000}
+	image := &moneyv1.Rates{Unit: moneyv1.Unit_UNIT_IMAGE, OutputPicoUsdPerToken: 40_000_000_000,
+		PayoutOutputPicoUsdPerToken: 36_000_000_000}
+	audio := &moneyv1.Rates{Unit: moneyv1.Unit_UNIT_AUDIO_MINUTE, InputPicoUsdPerToken: 6_000_000_000,
+		PayoutInputPicoUsdPerToken: 5_400_000_000}
 	f.catalog.snapshots <- append(models(),
 		&catalogv1.Model{ModelId: "acme/painter", Category: catalogv1.Category_CATEGORY_IMAGE, Active: true,
 			Price: &catalogv1.PriceVersion{PriceVersionId: price, Rates: image}},
@@ -101,8 +114,9 @@ func TestImagesAndAudioAreReceiptedInTheirUnit(t *testing.T) {
 	}{
 		{"acme/painter", image, 0, 3, [2]int64{0, 2}, 120_000_000, &billingv1.Receipt{Images: 2, CostUsdStr: "0.08",
 			CostUsd: 0.08, PricingUnit: "per_image", InputPriceStr: "0.00", OutputPriceStr: "0.04"}},
-		{"acme/scribe", audio, 90_500, 0, [2]int64{90_500, 0}, 9_050_000, &billingv1.Receipt{AudioSeconds: 90.5, CostUsdStr: "0.00905",
-			CostUsd: 0.00905, PricingUnit: "per_minute", InputPriceStr: "0.006", OutputPriceStr: "0.00"}},
+		{"acme/scribe", audio, 90_500, 0, [2]int64{90_500, 0}, 9_050_000, &billingv1.Receipt{AudioSeconds: 90.5,
+			CostUsdStr: "0.00905",
+			CostUsd:    0.00905, PricingUnit: "per_minute", InputPriceStr: "0.006", OutputPriceStr: "0.00"}},
 	} {
 		req := order(t, c)
 		req.ModelId, req.PromptTokens, req.MaxCompletionTokens = tc.model, tc.prompt, tc.completion
@@ -121,14 +135,18 @@ func TestImagesAndAudioAreReceiptedInTheirUnit(t *testing.T) {
 		}}}); err != nil {
 			t.Fatal(err)
 		}
-		got, err := f.receipts.GetReceipt(t.Context(), &billingv1.GetReceiptRequest{RequestId: req.GetRequestId(), AccountId: c.account})
+		got, err := f.receipts.GetReceipt(t.Context(), &billingv1.GetReceiptRequest{RequestId: req.GetRequestId(),
+			AccountId: c.account})
 		if err != nil {
 			t.Fatal(err)
 		}
 		r := got.GetReceipt()
-		told := &billingv1.Receipt{Images: r.GetImages(), AudioSeconds: r.GetAudioSeconds(), CostUsd: r.GetCostUsd(), CostUsdStr: r.GetCostUsdStr(),
-			PromptTokens: r.GetPromptTokens(), CompletionTokens: r.GetCompletionTokens(), ClaimedCompletionTokens: r.GetClaimedCompletionTokens(),
-			PricingUnit: r.GetPricingUnit(), InputPriceStr: r.GetInputPriceStr(), OutputPriceStr: r.GetOutputPriceStr()}
+		told := &billingv1.Receipt{Images: r.GetImages(), AudioSeconds: r.GetAudioSeconds(), CostUsd: r.GetCostUsd(),
+			CostUsdStr:   r.GetCostUsdStr(),
+			PromptTokens: r.GetPromptTokens(), CompletionTokens: r.GetCompletionTokens(),
+			ClaimedCompletionTokens: r.GetClaimedCompletionTokens(),
+			PricingUnit:             r.GetPricingUnit(), InputPriceStr: r.GetInputPriceStr(),
+			OutputPriceStr: r.GetOutputPriceStr()}
 		if !proto.Equal(told, tc.want) || r.GetContinuedAs() != next {
 			t.Errorf("%s is receipted as %v, want %v", tc.model, r, tc.want)
 		}
@@ -149,7 +167,8 @@ func TestReceiptsOfOthersAreNotFound(t *testing.T) {
 			t.Errorf("%v: %v", q, err)
 		}
 	}
-	got, err := f.receipts.GetReceipt(t.Context(), &billingv1.GetReceiptRequest{RequestId: req.GetRequestId(), AccountId: c.account})
+	got, err := f.receipts.GetReceipt(t.Context(), &billingv1.GetReceiptRequest{RequestId: req.GetRequestId(),
+		AccountId: c.account})
 	if err != nil || got.GetReceipt().GetStatus() != "open" || got.GetReceipt().GetCostUsdStr() != "0.00" {
 		t.Errorf("own receipt %v: %v", got, err)
 	}
@@ -198,7 +217,8 @@ func TestRedeliveredAndPoisonEventsAreToldAndKeptOnce(t *testing.T) {
 		}
 		reasons = append(reasons, reason)
 	}
-	if len(reasons) != 4 || reasons[0] != "altered" || reasons[1] != "invalid" || reasons[2] != "undecodable" || reasons[3] != "unknown_request" {
+	if len(reasons) != 4 || reasons[0] != "altered" || reasons[1] != "invalid" || reasons[2] != "undecodable" ||
+		reasons[3] != "unknown_request" {
 		t.Errorf("in quarantine: %v", reasons)
 	}
 	f.sound(t)
@@ -255,7 +275,8 @@ func TestTheRateOfAKeyIsReadWithoutBeingSpent(t *testing.T) {
 		}
 	}
 	f.admit(t, order(t, c))
-	if got, err := read(c.key, "llm"); err != nil || got.GetRemaining() != 1 || got.GetResetMs() <= 0 || got.GetResetMs() > 30_000 {
+	if got, err := read(c.key, "llm"); err != nil || got.GetRemaining() != 1 || got.GetResetMs() <= 0 ||
+		got.GetResetMs() > 30_000 {
 		t.Errorf("after one: %v, %v", got, err)
 	}
 	if got, err := read(c.key, "audio"); err != nil || !proto.Equal(got, &billingv1.RateLimit{Limit: 60, Remaining: 60}) {
@@ -294,7 +315,8 @@ func TestModelsAreAdmittedAsTheCatalogHasThem(t *testing.T) {
 	}
 	req := order(t, c)
 	req.ModelId = "acme/free"
-	if a := f.admit(t, req); a.GetBillingType() != billingv1.BillingType_BILLING_TYPE_FREE || a.GetHeldNanoUsd() != 0 || a.GetRequests().GetLimit() != 10 {
+	if a := f.admit(t, req); a.GetBillingType() != billingv1.BillingType_BILLING_TYPE_FREE || a.GetHeldNanoUsd() != 0 ||
+		a.GetRequests().GetLimit() != 10 {
 		t.Errorf("free model admitted as %v", a)
 	}
 
@@ -319,7 +341,8 @@ func TestModelsAreAdmittedAsTheCatalogHasThem(t *testing.T) {
 	notices := f.notices(t)
 	f.publish(t, served(before.GetRequestId()))
 	wait(t, notices)
-	got, err := f.receipts.GetReceipt(t.Context(), &billingv1.GetReceiptRequest{RequestId: before.GetRequestId(), AccountId: rich.account})
+	got, err := f.receipts.GetReceipt(t.Context(), &billingv1.GetReceiptRequest{RequestId: before.GetRequestId(),
+		AccountId: rich.account})
 	if err != nil || got.GetReceipt().GetCostUsdStr() != "0.0014" {
 		t.Errorf("receipt %v: %v", got, err)
 	}
@@ -357,7 +380,8 @@ func TestRevokedKeysAreAnnouncedAndRefused(t *testing.T) {
 	if err != nil || k.GetKeyId() != c.key || k.GetAccountId() != c.account || k.GetExpiresAt() != nil {
 		t.Fatalf("authenticated as %v: %v", k, err)
 	}
-	if _, err := f.keys.AuthenticateKey(t.Context(), &billingv1.AuthenticateKeyRequest{KeySha256: sum[1:]}); !fault.Is(err, fault.InvalidValue) {
+	if _, err := f.keys.AuthenticateKey(t.Context(), &billingv1.AuthenticateKeyRequest{KeySha256: sum[1:]}); !fault.Is(err,
+		fault.InvalidValue) {
 		t.Errorf("short digest: %v", err)
 	}
 	if _, err := f.accounts.RevokeKey(t.Context(), &billingv1.RevokeKeyRequest{KeyId: c.key}); err != nil {
@@ -366,7 +390,8 @@ func TestRevokedKeysAreAnnouncedAndRefused(t *testing.T) {
 	if got := wait(t, changed); got != c.key {
 		t.Errorf("announced %s", got)
 	}
-	if _, err := f.keys.AuthenticateKey(t.Context(), &billingv1.AuthenticateKeyRequest{KeySha256: sum[:]}); !fault.Is(err, fault.KeyRevoked) {
+	if _, err := f.keys.AuthenticateKey(t.Context(), &billingv1.AuthenticateKeyRequest{KeySha256: sum[:]}); !fault.Is(err,
+		fault.KeyRevoked) {
 		t.Errorf("revoked: %v", err)
 	}
 	if _, err := f.admission.Admit(t.Context(), order(t, c)); !fault.Is(err, fault.KeyRevoked) {
@@ -403,7 +428,8 @@ func TestGrantTakesItsKeyFromBodyOrHeader(t *testing.T) {
 	}
 	for _, req := range []*billingv1.GrantCreditRequest{
 		{AccountId: c.account, AmountUsd: "2.5"}, {AccountId: c.account, AmountUsd: "1e3", IdempotencyKey: "a"},
-		{AccountId: c.account, AmountUsd: "-1", IdempotencyKey: "a"}, {AccountId: c.account, AmountUsd: "1000000.000000001", IdempotencyKey: "a"},
+		{AccountId: c.account, AmountUsd: "-1", IdempotencyKey: "a"}, {AccountId: c.account, AmountUsd: "1000000.000000001",
+			IdempotencyKey: "a"},
 	} {
 		if _, err := f.accounts.GrantCredit(t.Context(), req); !fault.Is(err, fault.InvalidValue) {
 			t.Errorf("%v: %v", req, err)
@@ -424,7 +450,8 @@ func TestLimitsAreSetAndShown(t *testing.T) {
 	if _, err := set(&billingv1.Limits{RequestsPerMinute: -2}); !fault.Is(err, fault.InvalidValue) {
 		t.Errorf("-2: %v", err)
 	}
-	if _, err := f.accounts.SetAccountLimits(t.Context(), &billingv1.SetAccountLimitsRequest{AccountId: newRequest(t)}); !fault.Is(err, fault.AccountNotFound) {
+	if _, err := f.accounts.SetAccountLimits(t.Context(),
+		&billingv1.SetAccountLimitsRequest{AccountId: newRequest(t)}); !fault.Is(err, fault.AccountNotFound) {
 		t.Errorf("unknown account: %v", err)
 	}
 }

@@ -53,7 +53,9 @@ type catalog struct {
 	end chan error
 }
 
-func (c *catalog) WatchModels(_ *catalogv1.WatchModelsRequest, stream grpc.ServerStreamingServer[catalogv1.WatchModelsResponse]) error {
+func (c *catalog) WatchModels(
+	_ *catalogv1.WatchModelsRequest, stream grpc.ServerStreamingServer[catalogv1.WatchModelsResponse],
+) error {
 	for {
 		select {
 		case models := <-c.snapshots:
@@ -114,7 +116,8 @@ func models() []*catalogv1.Model {
 		{ModelId: "acme/retired", Category: catalogv1.Category_CATEGORY_LLM,
 			Price: &catalogv1.PriceVersion{PriceVersionId: price, Rates: rates}},
 		{ModelId: "acme/broken", Category: catalogv1.Category_CATEGORY_LLM, Active: true,
-			Price: &catalogv1.PriceVersion{PriceVersionId: price, Rates: &moneyv1.Rates{OutputPicoUsdPerToken: 1, PayoutOutputPicoUsdPerToken: 2}}},
+			Price: &catalogv1.PriceVersion{PriceVersionId: price, Rates: &moneyv1.Rates{OutputPicoUsdPerToken: 1,
+				PayoutOutputPicoUsdPerToken: 2}}},
 	}
 }
 
@@ -305,7 +308,8 @@ func newRequest(t *testing.T) string {
 // order asks for 1,000 prompt and 500 completion tokens: $0.002.
 func order(t *testing.T, c consumer) *billingv1.AdmitRequest {
 	t.Helper()
-	return &billingv1.AdmitRequest{RequestId: newRequest(t), KeyId: c.key, ModelId: "acme/large", PromptTokens: 1000, MaxCompletionTokens: 500}
+	return &billingv1.AdmitRequest{RequestId: newRequest(t), KeyId: c.key, ModelId: "acme/large", PromptTokens: 1000,
+		MaxCompletionTokens: 500}
 }
 
 func (f *fleet) admit(t *testing.T, req *billingv1.AdmitRequest) *billingv1.AdmitResponse {
@@ -361,7 +365,8 @@ func (f *fleet) publish(t *testing.T, e *eventsv1.UsageEvent) {
 func (f *fleet) ticket(t *testing.T, request string) []byte {
 	t.Helper()
 	var account, secret []byte
-	err := f.db.QueryRow(t.Context(), `SELECT uuid_send(account_id), secret FROM hold, ledger_secret WHERE request_id = $1`, request).
+	err := f.db.QueryRow(t.Context(),
+		`SELECT uuid_send(account_id), secret FROM hold, ledger_secret WHERE request_id = $1`, request).
 		Scan(&account, &secret)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil
@@ -383,7 +388,8 @@ var hubKey = usageseal.Key{ID: usageseal.KeyID{1}, Secret: [32]byte{2}}
 // publishRaw stores what hub-1 has sealed.
 func (f *fleet) publishRaw(t *testing.T, data []byte) {
 	t.Helper()
-	if _, err := f.seals.HandUsageKey(t.Context(), &billingv1.HandUsageKeyRequest{HubId: "hub-1", KeyId: hubKey.ID[:], Key: hubKey.Secret[:]}); err != nil {
+	if _, err := f.seals.HandUsageKey(t.Context(), &billingv1.HandUsageKeyRequest{HubId: "hub-1", KeyId: hubKey.ID[:],
+		Key: hubKey.Secret[:]}); err != nil {
 		t.Fatal(err)
 	}
 	f.forge(t, bus.SubjectUsage("hub-1"), hubKey.Seal(data))

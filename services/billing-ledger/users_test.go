@@ -34,12 +34,14 @@ func digestOf(token string) []byte {
 
 func TestAUserSignsUpSignsInAndBecomesAProvider(t *testing.T) {
 	f := start(t)
-	up, err := f.users.SignUpUser(t.Context(), &billingv1.SignUpUserRequest{Email: "Ada@Example.com", Password: password, DisplayName: "Ada"})
+	up, err := f.users.SignUpUser(t.Context(), &billingv1.SignUpUserRequest{Email: "Ada@Example.com", Password: password,
+		DisplayName: "Ada"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	u := up.GetUser()
-	if u.GetEmail() != "ada@example.com" || u.GetDisplayName() != "Ada" || u.GetProviderId() != "" || u.GetCreatedAt() == nil ||
+	if u.GetEmail() != "ada@example.com" || u.GetDisplayName() != "Ada" || u.GetProviderId() != "" ||
+		u.GetCreatedAt() == nil ||
 		up.GetToken() == "" || up.GetExpiresAt().AsTime().Before(time.Now().Add(14*time.Minute)) {
 		t.Errorf("signed up: %v", u)
 	}
@@ -48,7 +50,8 @@ func TestAUserSignsUpSignsInAndBecomesAProvider(t *testing.T) {
 	if err != nil || key.GetAccountId() != u.GetAccountId() {
 		t.Fatalf("the key: %v, %v", key, err)
 	}
-	if resp := f.admit(t, &billingv1.AdmitRequest{RequestId: newRequest(t), KeyId: key.GetKeyId(), ModelId: "acme/free", PromptTokens: 10, MaxCompletionTokens: 10}); resp.GetBillingType() != billingv1.BillingType_BILLING_TYPE_FREE {
+	if resp := f.admit(t, &billingv1.AdmitRequest{RequestId: newRequest(t), KeyId: key.GetKeyId(), ModelId: "acme/free",
+		PromptTokens: 10, MaxCompletionTokens: 10}); resp.GetBillingType() != billingv1.BillingType_BILLING_TYPE_FREE {
 		t.Errorf("a request: %v", resp)
 	}
 	in, err := f.users.LogInUser(t.Context(), &billingv1.LogInUserRequest{Email: " ADA@example.COM ", Password: password})
@@ -56,7 +59,8 @@ func TestAUserSignsUpSignsInAndBecomesAProvider(t *testing.T) {
 		t.Fatalf("signed in: %v, %v", in.GetUser(), err)
 	}
 	for range 2 {
-		linked, err := f.users.LinkProvider(t.Context(), &billingv1.LinkProviderRequest{UserId: u.GetUserId(), ProviderId: provider})
+		linked, err := f.users.LinkProvider(t.Context(), &billingv1.LinkProviderRequest{UserId: u.GetUserId(),
+			ProviderId: provider})
 		if err != nil || linked.GetUser().GetProviderId() != provider {
 			t.Errorf("linked: %v, %v", linked, err)
 		}
@@ -85,19 +89,24 @@ func TestRefusalsOfUsersAreAsTheirDescriptionSays(t *testing.T) {
 	_, short := f.users.SignUpUser(t.Context(), &billingv1.SignUpUserRequest{Email: "b@example.com", Password: "short"})
 	_, over := f.users.GetUser(t.Context(), &billingv1.GetUserRequest{TokenDigest: make([]byte, 32)})
 	_, long := f.users.GetUser(t.Context(), &billingv1.GetUserRequest{TokenDigest: make([]byte, 33)})
-	_, nobody := f.users.LinkProvider(t.Context(), &billingv1.LinkProviderRequest{UserId: newRequest(t), ProviderId: provider})
+	_, nobody := f.users.LinkProvider(t.Context(), &billingv1.LinkProviderRequest{UserId: newRequest(t),
+		ProviderId: provider})
 	_, noID := f.users.LinkProvider(t.Context(), &billingv1.LinkProviderRequest{UserId: "x", ProviderId: provider})
-	_, noProvider := f.users.LinkProvider(t.Context(), &billingv1.LinkProviderRequest{UserId: newRequest(t), ProviderId: "x"})
+	_, noProvider := f.users.LinkProvider(t.Context(), &billingv1.LinkProviderRequest{UserId: newRequest(t),
+		ProviderId: "x"})
 	for what, c := range map[string]struct {
 		err    error
 		kind   fault.Kind
 		reason fault.Reason
 	}{
-		"an e-mail twice": {again, fault.Conflict, fault.AlreadyExists}, "a short password": {short, fault.Invalid, fault.InvalidValue},
-		"a wrong password": {logIn("ada@example.com", "wrong horse"), fault.Unauthenticated, fault.InvalidCredentials},
-		"nobody":           {logIn("eve@example.com", "wrong horse"), fault.Unauthenticated, fault.InvalidCredentials},
-		"no session":       {over, fault.Unauthenticated, fault.InvalidSession}, "no digest": {long, fault.Invalid, fault.InvalidValue},
-		"nobody's provider": {nobody, fault.NotFound, fault.UserNotFound}, "no id of a user": {noID, fault.NotFound, fault.UserNotFound},
+		"an e-mail twice": {again, fault.Conflict, fault.AlreadyExists}, "a short password": {short, fault.Invalid,
+			fault.InvalidValue},
+		"a wrong password":  {logIn("ada@example.com", "wrong horse"), fault.Unauthenticated, fault.InvalidCredentials},
+		"nobody":            {logIn("eve@example.com", "wrong horse"), fault.Unauthenticated, fault.InvalidCredentials},
+		"no session":        {over, fault.Unauthenticated, fault.InvalidSession},
+		"no digest":         {long, fault.Invalid, fault.InvalidValue},
+		"nobody's provider": {nobody, fault.NotFound, fault.UserNotFound}, "no id of a user": {noID, fault.NotFound,
+			fault.UserNotFound},
 		"no id of a provider": {noProvider, fault.Invalid, fault.InvalidValue},
 	} {
 		if got, ok := fault.As(c.err); !ok || got.Kind != c.kind || got.Reason != c.reason {
@@ -171,7 +180,8 @@ func TestPasswordsAndTokensAreInNoLogAndNoError(t *testing.T) {
 			_, err := users.LogInUser(ctx, &billingv1.LogInUserRequest{Email: "ada@example.com", Password: p})
 			keep(err)
 		}
-		_, err = users.SignUpUser(ctx, &billingv1.SignUpUserRequest{Email: password + "@@", Password: password, DisplayName: "\n"})
+		_, err = users.SignUpUser(ctx, &billingv1.SignUpUserRequest{Email: password + "@@", Password: password,
+			DisplayName: "\n"})
 		keep(err)
 		for _, digest := range [][]byte{digestOf(token), []byte(token)} {
 			_, err := users.GetUser(ctx, &billingv1.GetUserRequest{TokenDigest: digest})
@@ -192,8 +202,9 @@ func TestPasswordsAndTokensAreInNoLogAndNoError(t *testing.T) {
 	}
 	sum := digestOf(token)
 	for what, secret := range map[string]string{
-		"a password": password, "a wrong password": wrong, "a token": token, "a digest": hex.EncodeToString(sum), "a digest in base64": base64.StdEncoding.EncodeToString(sum),
-		"a hash": "argon2id", "a key": "sk-svc-",
+		"a password": password, "a wrong password": wrong, "a token": token, "a digest": hex.EncodeToString(sum),
+		"a digest in base64": base64.StdEncoding.EncodeToString(sum),
+		"a hash":             "argon2id", "a key": "sk-svc-",
 	} {
 		if strings.Contains(out.String(), secret) {
 			t.Errorf("%s is in the log or in an error", what)
@@ -232,7 +243,8 @@ func TestDemandIsWhatWasServed(t *testing.T) {
 	e.DispatchedAt.Seconds = e.EndedAt.Seconds - 2
 	f.publish(t, e)
 	wait(t, notices)
-	if still, err := f.demand.ListModelDemand(t.Context(), &billingv1.ListModelDemandRequest{}); err != nil || len(still.GetModels()) != 0 {
+	if still, err := f.demand.ListModelDemand(t.Context(), &billingv1.ListModelDemandRequest{}); err != nil ||
+		len(still.GetModels()) != 0 {
 		t.Errorf("within five minutes: %v, %v", still, err)
 	}
 	service := f.again(t, slog.New(slog.DiscardHandler), canary{})
@@ -242,9 +254,11 @@ func TestDemandIsWhatWasServed(t *testing.T) {
 	}
 	channel := serve.NewInProcess(in)
 	service.Register(channel)
-	fresh, err := billingv1.NewDemandServiceClient(patient{channel.Client()}).ListModelDemand(t.Context(), &billingv1.ListModelDemandRequest{})
+	fresh, err := billingv1.NewDemandServiceClient(patient{channel.Client()}).ListModelDemand(t.Context(),
+		&billingv1.ListModelDemandRequest{})
 	want := &billingv1.ListModelDemandResponse{Models: []*billingv1.ModelDemand{{
-		ModelId: "acme/large", Requests_24H: 1, Tokens_24H: 1100, Revenue_24HNanoUsd: 1_400_000, Payout_24HNanoUsd: 980_000, AvgLatencyMs: 2000,
+		ModelId: "acme/large", Requests_24H: 1, Tokens_24H: 1100, Revenue_24HNanoUsd: 1_400_000, Payout_24HNanoUsd: 980_000,
+		AvgLatencyMs: 2000,
 	}}}
 	if err != nil || !proto.Equal(fresh, want) {
 		t.Errorf("another replica says %v, %v, want %v", fresh, err, want)

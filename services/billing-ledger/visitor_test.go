@@ -18,12 +18,14 @@ func TestTheSixthVisitIsRefusedWithTheTimeToWait(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if reset := time.Duration(resp.GetResetMs()) * time.Millisecond; resp.GetRemaining() != 4-i || reset <= 59*time.Minute || reset > time.Hour {
+		if reset := time.Duration(resp.GetResetMs()) * time.Millisecond; resp.GetRemaining() != 4-i ||
+			reset <= 59*time.Minute || reset > time.Hour {
 			t.Errorf("visit %d: %v", i+1, resp)
 		}
 	}
 	_, err := f.visits.TakeVisit(t.Context(), req)
-	if got, ok := fault.As(err); !ok || got.Reason != fault.RateLimitExceeded || got.RetryAfter <= 59*time.Minute || got.Meta["limit"] != "5" {
+	if got, ok := fault.As(err); !ok || got.Reason != fault.RateLimitExceeded || got.RetryAfter <= 59*time.Minute ||
+		got.Meta["limit"] != "5" {
 		t.Errorf("the sixth is answered %v", err)
 	}
 }

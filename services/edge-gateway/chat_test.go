@@ -60,7 +60,8 @@ func TestAWholeAnswerCarriesItsAttribution(t *testing.T) {
 	w := f.report()
 	if w.GetRequestId() != resp.Header.Get("X-Svc-Request-ID") || w.GetOutcome() != billingv1.Outcome_OUTCOME_COMPLETED ||
 		w.GetCommittedAttempt() != 1 || w.GetRelayedTokens() != 3 || w.GetRelayedBytes() != int64(len(body)) ||
-		w.GetHttpStatus() != 200 || w.GetErrorCode() != "" || len(w.GetAttempts()) != 1 || w.GetAttempts()[0].GetResult() != "served" {
+		w.GetHttpStatus() != 200 || w.GetErrorCode() != "" || len(w.GetAttempts()) != 1 ||
+		w.GetAttempts()[0].GetResult() != "served" {
 		t.Errorf("the witness says %v", w)
 	}
 }
@@ -86,12 +87,14 @@ func TestDispatchSaysAllThatTheHubNeeds(t *testing.T) {
 		t.Errorf("open says %v", open)
 	}
 	admit, sel := <-f.billing.admits, <-f.router.selects
-	if admit.GetMaxCompletionTokens() != 20 || admit.GetPromptTokens() <= open.GetEstimatedPromptTokens() || admit.GetPinned() ||
+	if admit.GetMaxCompletionTokens() != 20 || admit.GetPromptTokens() <= open.GetEstimatedPromptTokens() ||
+		admit.GetPinned() ||
 		admit.GetKeyId() != "key-1" || admit.GetModelId() != modelID {
 		t.Errorf("admit says %v", admit)
 	}
 	if sel.GetPromptTokens() != open.GetEstimatedPromptTokens() || sel.GetExplicitMaxTokens() != 10 ||
-		sel.GetBodyBytes() != int64(len(want)) || strings.Join(sel.GetRequiredCapabilities(), " ") != "chat" || !sel.GetAllowFallbacks() {
+		sel.GetBodyBytes() != int64(len(want)) || strings.Join(sel.GetRequiredCapabilities(), " ") != "chat" ||
+		!sel.GetAllowFallbacks() {
 		t.Errorf("select says %v", sel)
 	}
 }
@@ -134,7 +137,8 @@ func TestAStreamIsRelayedEventByEvent(t *testing.T) {
 		"X-Svc-Provider-ID": providerA, "X-Svc-Attempts": "1", "X-Svc-Cost-Usd": "", "Content-Encoding": "",
 	})
 	w := f.report()
-	if w.GetRelayedTokens() != 3 || w.GetRelayedBytes() != int64(len(roleChunk)+len(helloChunk)+len(moreChunk)) || !w.GetStream() {
+	if w.GetRelayedTokens() != 3 || w.GetRelayedBytes() != int64(len(roleChunk)+len(helloChunk)+len(moreChunk)) ||
+		!w.GetStream() {
 		t.Errorf("the witness says %v", w)
 	}
 	if sel := <-f.router.selects; strings.Join(sel.GetRequiredCapabilities(), " ") != "chat stream" {
@@ -153,13 +157,16 @@ func TestUsageInAStreamIsAskedForAlwaysAndShownOnRequest(t *testing.T) {
 		sent   string
 		shown  bool
 	}{
-		"absent":  {``, `{"stream_options":{"include_usage":true},"stream":true,`, false},
-		"null":    {`"stream_options":null,`, `{"stream_options":{"include_usage":true},"stream":true,`, false},
-		"false":   {`"stream_options":{"include_usage":false,"x":1},`, `{"stream_options":{"include_usage":true,"x":1},"stream":true,`, false},
-		"empty":   {`"stream_options":{},`, `{"stream_options":{"include_usage":true},"stream":true,`, false},
-		"other":   {`"stream_options":{"x":1},`, `{"stream_options":{"include_usage":true,"x":1},"stream":true,`, false},
-		"true":    {`"stream_options":{"include_usage":true},`, `{"stream_options":{"include_usage":true},"stream":true,`, true},
-		"escaped": {`"stream_options":{"include\u005fusage":true},`, `{"stream_options":{"include\u005fusage":true},"stream":true,`, true},
+		"absent": {``, `{"stream_options":{"include_usage":true},"stream":true,`, false},
+		"null":   {`"stream_options":null,`, `{"stream_options":{"include_usage":true},"stream":true,`, false},
+		"false": {`"stream_options":{"include_usage":false,"x":1},`,
+			`{"stream_options":{"include_usage":true,"x":1},"stream":true,`, false},
+		"empty": {`"stream_options":{},`, `{"stream_options":{"include_usage":true},"stream":true,`, false},
+		"other": {`"stream_options":{"x":1},`, `{"stream_options":{"include_usage":true,"x":1},"stream":true,`, false},
+		"true": {`"stream_options":{"include_usage":true},`, `{"stream_options":{"include_usage":true},"stream":true,`,
+			true},
+		"escaped": {`"stream_options":{"include\u005fusage":true},`,
+			`{"stream_options":{"include\u005fusage":true},"stream":true,`, true},
 	}
 	f := start(t)
 	f.hub.set(streamAnswer)
@@ -195,12 +202,14 @@ func TestTheClientSeesWhatIsBilled(t *testing.T) {
 	const billed = `"usage":{"prompt_tokens":9,"completion_tokens":3,"total_tokens":12}`
 	f := start(t)
 	finish := func(p *played) func() error { return func() error { return p.finish(9, 3) } }
-	for _, usage := range []string{`{"prompt_tokens":9,"completion_tokens":99999,"total_tokens":100008,"prompt_tokens_details":{}}`,
+	for _, usage := range []string{
+		`{"prompt_tokens":9,"completion_tokens":99999,"total_tokens":100008,"prompt_tokens_details":{}}`,
 		`{"prompt_tokens":-1,"completion_tokens":3,"total_tokens":2}`, `{"prompt_tokens":"9"}`, `"many"`,
 		`{"prompt_tokens":0,"completion_tokens":0,"total_tokens":0}`} {
 		said := `"usage":` + usage
 		f.hub.set(func(p *played) error {
-			return p.steps(func() error { return p.event(`{`+itself+`,"choices":[],`+said+`}`, true, 3) }, p.committed, finish(p))
+			return p.steps(func() error { return p.event(`{`+itself+`,"choices":[],`+said+`}`, true, 3) }, p.committed,
+				finish(p))
 		})
 		if body := read(t, f.post(hello)); body != `{`+itself+`,"choices":[],`+billed+`}` {
 			t.Errorf("whole, %s: %s", usage, body)
@@ -213,7 +222,8 @@ func TestTheClientSeesWhatIsBilled(t *testing.T) {
 			"too early":        {[]string{alone, moreChunk}, []string{quiet(moreChunk), usageChunk}},
 			"with the content": {[]string{withContent}, []string{strings.Replace(moreChunk, `{`, `{`+billed+`,`, 1)}},
 			"never":            {[]string{moreChunk}, []string{quiet(moreChunk), usageChunk}},
-			"null":             {[]string{strings.Replace(moreChunk, `{`, `{"usage":null,`, 1)}, []string{strings.Replace(moreChunk, `{`, `{"usage":null,`, 1), usageChunk}},
+			"null": {[]string{strings.Replace(moreChunk, `{`, `{"usage":null,`, 1)},
+				[]string{strings.Replace(moreChunk, `{`, `{"usage":null,`, 1), usageChunk}},
 		} {
 			f.hub.set(func(p *played) error {
 				err := p.steps(func() error { return p.event(helloChunk, true, 1) }, p.committed)
@@ -223,7 +233,8 @@ func TestTheClientSeesWhatIsBilled(t *testing.T) {
 				return errors.Join(err, finish(p)())
 			})
 			body := read(t, f.post(strings.Replace(hello, "{", `{"stream":true,"stream_options":{"include_usage":true},`, 1)))
-			want := "data: " + strings.Join(append([]string{quiet(helloChunk)}, c.want...), "\n\ndata: ") + "\n\ndata: [DONE]\n\n"
+			want := "data: " + strings.Join(append([]string{quiet(helloChunk)}, c.want...), "\n\ndata: ") +
+				"\n\ndata: [DONE]\n\n"
 			if strings.ReplaceAll(body, usageMade, usageChunk) != want {
 				t.Errorf("%s, %s:\n%s\nwant\n%s", name, usage, body, want)
 			}
@@ -247,7 +258,8 @@ func TestContentThatWaitsForItsUsageIsNotLostWithTheProvider(t *testing.T) {
 			func() error { return p.fail(upstreamFailed()) })
 	})
 	body := read(t, f.post(strings.Replace(hello, "{", `{"stream":true,"stream_options":{"include_usage":true},`, 1)))
-	if !strings.HasPrefix(body, "data: "+quiet(helloChunk)+"\n\ndata: "+last+"\n\n") || !strings.Contains(body, `data: {"error":`) {
+	if !strings.HasPrefix(body, "data: "+quiet(helloChunk)+"\n\ndata: "+last+"\n\n") ||
+		!strings.Contains(body, `data: {"error":`) {
 		t.Errorf("got %s", body)
 	}
 }

@@ -31,9 +31,11 @@ func TestRefusalsSayWhatToChange(t *testing.T) {
 			"There is no route POST /chat/completions. The API is under /v1."},
 		"a path of anything": {http.MethodGet, "/%0a%22" + strings.Repeat("x", 200), "", 404, "unknown_route",
 			"There is no route GET /_\"" + strings.Repeat("x", 125) + ". The API is under /v1."},
-		"an unknown model": {http.MethodPost, "/v1/chat/completions", strings.Replace(hello, modelID, "gpt-9", 1), 404, "model_not_found",
+		"an unknown model": {http.MethodPost, "/v1/chat/completions", strings.Replace(hello, modelID, "gpt-9", 1),
+			404, "model_not_found",
 			`The model "gpt-9" does not exist.`},
-		"a stop that is none": {http.MethodPost, "/v1/chat/completions", strings.Replace(hello, "{", `{"stop":5,`, 1), 400, "invalid_value",
+		"a stop that is none": {http.MethodPost, "/v1/chat/completions", strings.Replace(hello, "{", `{"stop":5,`, 1), 400,
+			"invalid_value",
 			"stop must be a string, or an array of at most 4 strings"},
 	} {
 		resp := f.do(c.method, c.path, c.body, "Authorization", "Bearer "+f.key)
@@ -43,7 +45,8 @@ func TestRefusalsSayWhatToChange(t *testing.T) {
 	}
 	for _, path := range []string{"/v1/messages", "/v1/messages/count_tokens"} {
 		body := read(t, f.send(path, "{}"))
-		if !strings.HasPrefix(body, `{"type":"error","error":{"message":"`) || !strings.Contains(body, `"type":"not_found_error"`) || !strings.Contains(body, `,"request_id":"`) {
+		if !strings.HasPrefix(body, `{"type":"error","error":{"message":"`) ||
+			!strings.Contains(body, `"type":"not_found_error"`) || !strings.Contains(body, `,"request_id":"`) {
 			t.Errorf("%s: got %s", path, body)
 		}
 	}
@@ -53,7 +56,8 @@ func TestABoundThatNobodyNamedIsNotBlamed(t *testing.T) {
 	f := start(t)
 	f.router.refuse(fault.New(fault.Invalid, fault.ContextLengthExceeded, "no").With("max_context_length", "4096"))
 	for body, want := range map[string]string{
-		hello: " tokens.", strings.Replace(hello, "{", `{"max_completion_tokens":9,`, 1): " tokens and max_completion_tokens asks for 9.",
+		hello: " tokens.", strings.Replace(hello, "{", `{"max_completion_tokens":9,`,
+			1): " tokens and max_completion_tokens asks for 9.",
 	} {
 		if e := wantError(t, f.post(body), 400, "context_length_exceeded"); !strings.HasSuffix(e.Error.Message, want) {
 			t.Errorf("got %q, want it to end with %q", e.Error.Message, want)
@@ -90,7 +94,8 @@ func TestAModelWhoseTimeIsOverNamesItsSuccessor(t *testing.T) {
 		t.Errorf("before its time: %d %v", resp.StatusCode, resp.Header)
 	}
 	f.clock.standStill(time.Hour)
-	if e := wantError(t, f.post(hello), http.StatusNotFound, "model_not_found"); !strings.HasSuffix(e.Error.Message, `Use "acme/tiny-2b".`) {
+	if e := wantError(t, f.post(hello), http.StatusNotFound, "model_not_found"); !strings.HasSuffix(e.Error.Message,
+		`Use "acme/tiny-2b".`) {
 		t.Errorf("got %q", e.Error.Message)
 	}
 }
@@ -123,13 +128,15 @@ func TestAnErrorAfterAFallbackSaysWhy(t *testing.T) {
 
 // An address within a provider's network is its failure, and the next one is asked.
 func TestAnImageThatNobodyCanFetchIsTriedElsewhere(t *testing.T) {
-	const inside, outside = `{"created":1,"data":[{"url":"http://10.0.0.7:8188/a.png"}]}`, `{"created":1,"data":[{"url":"https://images.org/a.png"}]}`
+	const inside, outside = `{"created":1,"data":[{"url":"http://10.0.0.7:8188/a.png"}]}`,
+		`{"created":1,"data":[{"url":"https://images.org/a.png"}]}`
 	f := withKinds(t)
 	f.hub.byAttempt(answering(inside, 0, 1), answering(outside, 0, 1))
 	if body := read(t, f.send(imagesPath, paintHello)); body != outside {
 		t.Errorf("got %s", body)
 	}
-	if w := f.report(); len(w.GetAttempts()) != 2 || w.GetAttempts()[0].GetResult() != "failed" || w.GetCommittedAttempt() != 2 {
+	if w := f.report(); len(w.GetAttempts()) != 2 || w.GetAttempts()[0].GetResult() != "failed" ||
+		w.GetCommittedAttempt() != 2 {
 		t.Errorf("the witness says %v", w)
 	}
 	f.hub.set(answering(inside, 0, 1))
@@ -158,7 +165,8 @@ func TestImagesAreAskedForWithinTheAnswer(t *testing.T) {
 	}
 	// A model whose engine refuses the parameter lists those that it takes.
 	knowing := newFleet(t)
-	knowing.catalog.models = []*catalogv1.Model{{ModelId: imageID, Category: catalogv1.Category_CATEGORY_IMAGE, Active: true,
+	knowing.catalog.models = []*catalogv1.Model{{ModelId: imageID, Category: catalogv1.Category_CATEGORY_IMAGE,
+		Active:              true,
 		SupportedParameters: []string{"n", "size"}, Supply: &catalogv1.Supply{OnlineProviders: 1}}}
 	knowing.start()
 	if got := asked(knowing, paintHello); got != paintHello {
@@ -232,7 +240,8 @@ func (f *fleet) raw(text string) net.Conn {
 func TestAHalfClosedClientReadsNoEmptySuccess(t *testing.T) {
 	f := start(t)
 	f.hub.set(untilCanceled)
-	conn := f.raw("POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + f.key + "\r\nContent-Length: " + itoa(len(hello)) + "\r\n\r\n" + hello)
+	conn := f.raw("POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + f.key +
+		"\r\nContent-Length: " + itoa(len(hello)) + "\r\n\r\n" + hello)
 	<-f.hub.opens
 	if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
 		t.Fatal(err)

@@ -281,8 +281,9 @@ func (c Config) admission(flush func(context.Context)) admission.Config {
 
 func (c Config) inference() inference.Config {
 	return inference.Config{
-		MaxAttempts: c.MaxAttempts, MaxBody: c.MaxBodyBytes, FirstContent: c.FirstContentTimeout, FirstContentAll: c.FirstContentTotalTimeout,
-		Total: c.TotalTimeout, HubGrace: c.HubGrace, HoldHeaders: c.HoldHeaders, KeepAlive: c.KeepAlive,
+		MaxAttempts: c.MaxAttempts, MaxBody: c.MaxBodyBytes, FirstContent: c.FirstContentTimeout,
+		FirstContentAll: c.FirstContentTotalTimeout,
+		Total:           c.TotalTimeout, HubGrace: c.HubGrace, HoldHeaders: c.HoldHeaders, KeepAlive: c.KeepAlive,
 	}
 }
 
@@ -294,7 +295,8 @@ func (c Config) reports() inference.ReportConfig {
 }
 
 func (c Config) leases() inference.LeaseConfig {
-	return inference.LeaseConfig{Interval: c.HoldLease / 4, Retry: renewRetry, CallTimeout: c.AdmitTimeout, MaxRequests: maxRunning}
+	return inference.LeaseConfig{Interval: c.HoldLease / 4, Retry: renewRetry, CallTimeout: c.AdmitTimeout,
+		MaxRequests: maxRunning}
 }
 
 func (c Config) hasPlayground() bool {

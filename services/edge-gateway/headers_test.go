@@ -26,7 +26,8 @@ func TestAModelOnItsWayOutSaysWhenItLeaves(t *testing.T) {
 	old.ModelId, old.Slug, old.DeprecatedAt = "old", "", timestamppb.New(leaves)
 	f.catalog.models = append(f.catalog.models, old)
 	f.start()
-	said := map[string]string{"Deprecation": "@" + strconv.FormatInt(leaves.Unix(), 10), "Sunset": "Mon, 01 Mar 2027 12:00:00 GMT"}
+	said := map[string]string{"Deprecation": "@" + strconv.FormatInt(leaves.Unix(), 10),
+		"Sunset": "Mon, 01 Mar 2027 12:00:00 GMT"}
 	silent := map[string]string{"Deprecation": "", "Sunset": ""}
 	toOld := strings.Replace(hello, modelID, "old", 1)
 
@@ -58,7 +59,8 @@ func TestErrorsCarryWhatIsKnown(t *testing.T) {
 	resp := f.post(hello)
 	wantError(t, resp, http.StatusServiceUnavailable, "no_provider_online")
 	wantHeaders(t, resp.Header, known)
-	wantHeaders(t, resp.Header, map[string]string{"Retry-After": "30", "Retry-After-Ms": "30000", "X-Svc-Attempts": "", "X-Should-Retry": ""})
+	wantHeaders(t, resp.Header, map[string]string{"Retry-After": "30", "Retry-After-Ms": "30000", "X-Svc-Attempts": "",
+		"X-Should-Retry": ""})
 
 	f.router.set(nil)
 	f.hub.set(failing(upstreamFailed()))
@@ -73,7 +75,8 @@ func TestErrorsCarryWhatIsKnown(t *testing.T) {
 		t.Errorf("status %d", resp.StatusCode)
 	}
 	wantHeaders(t, resp.Header, known)
-	wantHeaders(t, resp.Header, map[string]string{"X-Svc-Attempts": "1", "X-Svc-Provider-Id": providerA, "X-Should-Retry": "false"})
+	wantHeaders(t, resp.Header, map[string]string{"X-Svc-Attempts": "1", "X-Svc-Provider-Id": providerA,
+		"X-Should-Retry": "false"})
 }
 
 // A receipt is made of what the hub has metered and of this: each of its fields
@@ -88,14 +91,16 @@ func TestTheAccountOfAFailoverIsWhole(t *testing.T) {
 		w.GetOutcome() != billingv1.Outcome_OUTCOME_COMPLETED || w.GetCommittedAttempt() != 2 || w.GetErrorCode() != "" {
 		t.Errorf("the account says %v", w)
 	}
-	if r := w.GetRoute(); r.GetMode() != eventsv1.RouteMode_ROUTE_MODE_EXPLICIT || r.GetRequestedProviderId() != providerA ||
+	if r := w.GetRoute(); r.GetMode() != eventsv1.RouteMode_ROUTE_MODE_EXPLICIT ||
+		r.GetRequestedProviderId() != providerA ||
 		r.GetFallbackReason() != eventsv1.FallbackReason_FALLBACK_REASON_REQUESTED_PROVIDER_FAILED {
 		t.Errorf("the route is %v", r)
 	}
 	if m := w.GetMetered(); m.GetPromptTokens() != 9 || m.GetCompletionTokens() != 3 {
 		t.Errorf("metered %v", m)
 	}
-	if since := time.Since(w.GetReceivedAt().AsTime()); since < 0 || since > time.Minute || w.GetTotalMs() < w.GetFirstContentMs() {
+	if since := time.Since(w.GetReceivedAt().AsTime()); since < 0 || since > time.Minute ||
+		w.GetTotalMs() < w.GetFirstContentMs() {
 		t.Errorf("received %v ago, first content after %d ms, ended after %d", since, w.GetFirstContentMs(), w.GetTotalMs())
 	}
 	want := []*billingv1.AttemptRecord{
@@ -125,19 +130,23 @@ func TestWrongKeysOfAnAddressAreBounded(t *testing.T) {
 	}
 	f := start(t, func(c *Config) { c.WrongKeys = 2 })
 	for range 3 { // two, and one of a network in debt
-		wantError(t, f.do(http.MethodPost, "/v1/chat/completions", hello, "Authorization", stranger()), 401, "invalid_api_key")
+		wantError(t, f.do(http.MethodPost, "/v1/chat/completions", hello, "Authorization", stranger()),
+			401, "invalid_api_key")
 	}
-	resp := f.do(http.MethodPost, "/v1/chat/completions", hello, "Authorization", stranger(), "X-Forwarded-For", "203.0.113.1")
+	resp := f.do(http.MethodPost, "/v1/chat/completions", hello, "Authorization", stranger(), "X-Forwarded-For",
+		"203.0.113.1")
 	wantError(t, resp, 429, "rate_limit_exceeded")
 	if resp.Header.Get("Retry-After") == "" || resp.Header.Get("Retry-After-Ms") == "" {
 		t.Errorf("how long to wait is not said: %v", resp.Header)
 	}
-	wantError(t, f.do(http.MethodPost, "/v1/chat/completions", hello, "Authorization", "Bearer nonsense"), 401, "invalid_api_key")
+	wantError(t, f.do(http.MethodPost, "/v1/chat/completions", hello, "Authorization", "Bearer nonsense"),
+		401, "invalid_api_key")
 
 	behind := start(t, func(c *Config) { c.WrongKeys, c.TrustedProxies = 2, "127.0.0.0/8, ::1" })
 	for n := range 5 {
 		from := "203.0.113." + strconv.Itoa(n)
-		wantError(t, behind.do(http.MethodPost, "/v1/chat/completions", hello, "Authorization", stranger(), "X-Forwarded-For", "1.2.3.4, "+from), 401, "invalid_api_key")
+		wantError(t, behind.do(http.MethodPost, "/v1/chat/completions", hello, "Authorization", stranger(), "X-Forwarded-For",
+			"1.2.3.4, "+from), 401, "invalid_api_key")
 	}
 	for n := range 4 {
 		code, status := "invalid_api_key", 401
@@ -145,7 +154,8 @@ func TestWrongKeysOfAnAddressAreBounded(t *testing.T) {
 			code, status = "rate_limit_exceeded", 429
 		}
 		from := "2001:db8::" + strconv.Itoa(n)
-		wantError(t, behind.do(http.MethodPost, "/v1/chat/completions", hello, "Authorization", stranger(), "X-Forwarded-For", from), status, code)
+		wantError(t, behind.do(http.MethodPost, "/v1/chat/completions", hello, "Authorization", stranger(), "X-Forwarded-For",
+			from), status, code)
 	}
 }
 
@@ -171,7 +181,8 @@ func TestTheNumberOfMessagesIsBounded(t *testing.T) {
 	if resp := f.post(chat(2)); resp.StatusCode != http.StatusOK {
 		t.Errorf("two: %s", read(t, resp))
 	}
-	if e := wantError(t, f.post(chat(3)), http.StatusBadRequest, "invalid_value"); e.Error.Param == nil || *e.Error.Param != "messages" {
+	if e := wantError(t, f.post(chat(3)), http.StatusBadRequest, "invalid_value"); e.Error.Param == nil ||
+		*e.Error.Param != "messages" {
 		t.Errorf("the param is %v", e.Error.Param)
 	}
 }
@@ -185,13 +196,14 @@ func TestWhatCouldBeReadInTwoWaysIsRefused(t *testing.T) {
 		request string
 		status  int
 	}{
-		"two lengths":             {head + "Content-Length: 4\r\nContent-Length: 5\r\n\r\nabcd" + smuggled, 400},
-		"list of lengths":         {head + "Content-Length: 4, 5\r\n\r\nabcd" + smuggled, 400},
-		"signed length":           {head + "Content-Length: +4\r\n\r\nabcd" + smuggled, 400},
-		"length of letters":       {head + "Content-Length: 0x4\r\n\r\nabcd" + smuggled, 400},
-		"two encodings":           {head + "Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n" + smuggled, 501},
-		"encoding unknown":        {head + "Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n" + smuggled, 501},
-		"encoding twice":          {head + "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + smuggled, 501},
+		"two lengths":       {head + "Content-Length: 4\r\nContent-Length: 5\r\n\r\nabcd" + smuggled, 400},
+		"list of lengths":   {head + "Content-Length: 4, 5\r\n\r\nabcd" + smuggled, 400},
+		"signed length":     {head + "Content-Length: +4\r\n\r\nabcd" + smuggled, 400},
+		"length of letters": {head + "Content-Length: 0x4\r\n\r\nabcd" + smuggled, 400},
+		"two encodings":     {head + "Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n" + smuggled, 501},
+		"encoding unknown":  {head + "Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n" + smuggled, 501},
+		"encoding twice": {head + "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" +
+			smuggled, 501},
 		"space before the colon":  {head + "Content-Length : 4\r\n\r\nabcd" + smuggled, 400},
 		"folded header":           {head + " Transfer-Encoding: chunked\r\n\r\n" + smuggled, 400},
 		"control in a value":      {head + "X-A: a\x00b\r\n\r\n" + smuggled, 400},
@@ -201,8 +213,9 @@ func TestWhatCouldBeReadInTwoWaysIsRefused(t *testing.T) {
 		"version of another kind": {"GET /healthz HTTP/3.7\r\nHost: x\r\n\r\n" + smuggled, 505},
 		"expectation":             {head + "Expect: the-impossible\r\nContent-Length: 0\r\n\r\n" + smuggled, 417},
 		"100,000 headers":         {head + strings.Repeat("X-A: b\r\n", 100_000) + "\r\n" + smuggled, 431},
-		"length and chunks":       {head + "Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + smuggled, 401},
-		"malformed chunk":         {head + "Transfer-Encoding: chunked\r\n\r\n-1\r\nabc\r\n0\r\n\r\n" + smuggled, 401},
+		"length and chunks": {head + "Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + smuggled,
+			401},
+		"malformed chunk": {head + "Transfer-Encoding: chunked\r\n\r\n-1\r\nabc\r\n0\r\n\r\n" + smuggled, 401},
 	}
 	inBubble(t, func(_ *fleet, dial func() net.Conn) {
 		for name, c := range cases {

@@ -95,9 +95,10 @@ func (p *played) committed() error {
 }
 
 func (p *played) finish(prompt, completion int64) error {
-	return p.stream.Send(&hubv1.DispatchResponse{Message: &hubv1.DispatchResponse_Finished{Finished: &hubv1.DispatchFinished{
-		BillablePromptTokens: prompt, BillableCompletionTokens: completion,
-	}}})
+	return p.stream.Send(&hubv1.DispatchResponse{Message: &hubv1.DispatchResponse_Finished{
+		Finished: &hubv1.DispatchFinished{
+			BillablePromptTokens: prompt, BillableCompletionTokens: completion,
+		}}})
 }
 
 func (p *played) fail(f *hubv1.DispatchFailed) error {
@@ -194,7 +195,9 @@ func (m *market) last() context.Context {
 	return m.seen
 }
 
-func (m *market) GrantCredit(ctx context.Context, req *billingv1.GrantCreditRequest) (*billingv1.GrantCreditResponse, error) {
+func (m *market) GrantCredit(
+	ctx context.Context, req *billingv1.GrantCreditRequest,
+) (*billingv1.GrantCreditResponse, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.seen = ctx
@@ -211,15 +214,20 @@ type publicCatalog struct {
 	catalogv1.UnimplementedPublicCatalogServiceServer
 }
 
-func (publicCatalog) ListModels(_ context.Context, req *catalogv1.ListModelsRequest) (*catalogv1.ListModelsResponse, error) {
+func (publicCatalog) ListModels(
+	_ context.Context, req *catalogv1.ListModelsRequest,
+) (*catalogv1.ListModelsResponse, error) {
 	return &catalogv1.ListModelsResponse{Msg: "success", Data: &catalogv1.ListModelsData{
 		Page: req.GetPage(), List: []*catalogv1.PublicModel{
-			{Id: modelID, InputPrice: 0.15}, {Id: openModel, Slug: "open", Name: "Open", Category: "llm", Kind: "open", Active: true},
+			{Id: modelID, InputPrice: 0.15}, {Id: openModel, Slug: "open", Name: "Open", Category: "llm", Kind: "open",
+				Active: true},
 		},
 	}}, nil
 }
 
-func (publicCatalog) ListModelProviders(_ context.Context, req *catalogv1.ListModelProvidersRequest) (*catalogv1.ListModelProvidersResponse, error) {
+func (publicCatalog) ListModelProviders(
+	_ context.Context, req *catalogv1.ListModelProvidersRequest,
+) (*catalogv1.ListModelProvidersResponse, error) {
 	if req.GetModelId() != modelID {
 		return nil, fault.New(fault.NotFound, fault.ModelNotFound, "The model does not exist.")
 	}

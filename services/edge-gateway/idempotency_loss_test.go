@@ -39,7 +39,8 @@ func TestAGatewayThatStoodStillAdmitsOnlyWhatItStillClaims(t *testing.T) {
 			}
 			resp := f.post(keyedHello, keyed, "k")
 			body := read(f.t, resp)
-			if taken && (resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") == "" || resp.Header.Get("X-Should-Retry") == "false") ||
+			if taken && (resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") == "" ||
+				resp.Header.Get("X-Should-Retry") == "false") ||
 				!taken && resp.StatusCode != http.StatusOK {
 				t.Errorf("%d %v %s", resp.StatusCode, resp.Header, body)
 			}
@@ -136,7 +137,8 @@ func TestAnAnswerIsKeptThoughItsClientLeavesWhileItIsWritten(t *testing.T) {
 		return p.steps(func() error { return p.event(large, true, 3) }, p.committed, func() error { return p.finish(9, 3) })
 	})
 	client := narrow(t, f)()
-	fmt.Fprintf(client, "POST /v1/chat/completions HTTP/1.1\r\nHost: gateway\r\nAuthorization: Bearer %s\r\n%s: k\r\nContent-Length: %d\r\n\r\n%s",
+	fmt.Fprintf(client,
+		"POST /v1/chat/completions HTTP/1.1\r\nHost: gateway\r\nAuthorization: Bearer %s\r\n%s: k\r\nContent-Length: %d\r\n\r\n%s",
 		f.key, keyed, len(keyedHello), keyedHello)
 	resp, err := http.ReadResponse(bufio.NewReader(client), nil)
 	if err != nil {
@@ -197,7 +199,8 @@ func TestAnAnswerDoesNotWaitForTheEndOfItsClaim(t *testing.T) {
 			ctx, leave := context.WithCancel(t.Context())
 			var again sync.WaitGroup
 			again.Go(func() {
-				req, err := http.NewRequestWithContext(ctx, http.MethodPost, f.base+"/v1/chat/completions", strings.NewReader(c.body))
+				req, err := http.NewRequestWithContext(ctx, http.MethodPost, f.base+"/v1/chat/completions",
+					strings.NewReader(c.body))
 				if err != nil {
 					t.Error(err)
 					return
@@ -271,7 +274,8 @@ func (f *fleet) crowd(waiters int, answer func(*played) error, post func() *http
 		all = append(all, f.waiter(post))
 	}
 	resp := post()
-	if body := read(f.t, resp); resp.StatusCode != http.StatusTooManyRequests || !strings.Contains(body, `"code":"concurrency_limit_exceeded"`) ||
+	if body := read(f.t, resp); resp.StatusCode != http.StatusTooManyRequests ||
+		!strings.Contains(body, `"code":"concurrency_limit_exceeded"`) ||
 		resp.Header.Get("Retry-After") == "" || resp.Header.Get("X-Should-Retry") == "false" {
 		f.t.Errorf("one more: %d %v %s", resp.StatusCode, resp.Header, body)
 	}
@@ -300,7 +304,8 @@ func TestTwoUploadsOfAKeyWaitForOthersAtMost(t *testing.T) {
 // An upload of unknown length reserves up to twice of what comes.
 func TestAnUploadThatMayWaitGivesItsExcessBack(t *testing.T) {
 	f := withSpeech(t, func(c *Config) { c.UploadKeyMemoryBytes = 300_000 })
-	body, kind := formBody(t, "b", field{"@file", silence(16_900)}, field{"model", audioID}) // above 128 KiB, so 256 KiB are reserved
+	// above 128 KiB, so 256 KiB are reserved
+	body, kind := formBody(t, "b", field{"@file", silence(16_900)}, field{"model", audioID})
 	running, goOn := make(chan struct{}), make(chan struct{})
 	f.hub.set(func(p *played) error {
 		running <- struct{}{}
@@ -309,7 +314,8 @@ func TestAnUploadThatMayWaitGivesItsExcessBack(t *testing.T) {
 	})
 	answers := make(chan *http.Response, 2)
 	go func() {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, f.base+transcriptionsPath, io.MultiReader(strings.NewReader(body)))
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, f.base+transcriptionsPath,
+			io.MultiReader(strings.NewReader(body)))
 		if err != nil {
 			t.Error(err)
 			return

@@ -129,7 +129,8 @@ func (f *fleet) wantEnd(want billingv1.KeyEnd) {
 func refused(t testing.TB, resp *http.Response, status int, code string) string {
 	t.Helper()
 	body := read(t, resp)
-	if resp.StatusCode != status || !strings.Contains(body, `"code":"`+code+`"`) || resp.Header.Get("X-Should-Retry") != "false" {
+	if resp.StatusCode != status || !strings.Contains(body, `"code":"`+code+`"`) ||
+		resp.Header.Get("X-Should-Retry") != "false" {
 		t.Errorf("%d %v %s, want %d %s, final", resp.StatusCode, resp.Header["X-Should-Retry"], body, status, code)
 	}
 	return body
@@ -145,13 +146,15 @@ func TestARepeatedRequestIsAnsweredFromWhatIsKept(t *testing.T) {
 	if got := read(t, again); got != said || again.StatusCode != http.StatusOK {
 		t.Errorf("the repeat is answered %d %s, want %s", again.StatusCode, got, said)
 	}
-	for _, name := range []string{"X-Request-Id", "X-Svc-Request-Id", "X-Svc-Provider-Id", "X-Svc-Cost-Usd", "X-Svc-Attempts", "X-Svc-Billing-Type", "Content-Type"} {
+	for _, name := range []string{"X-Request-Id", "X-Svc-Request-Id", "X-Svc-Provider-Id", "X-Svc-Cost-Usd",
+		"X-Svc-Attempts", "X-Svc-Billing-Type", "Content-Type"} {
 		if first.Header.Get(name) == "" || first.Header.Get(name) != again.Header.Get(name) {
 			t.Errorf("%s is %q, and %q in the repeat", name, first.Header.Get(name), again.Header.Get(name))
 		}
 	}
 	if first.Header.Get("Idempotency-Replayed") != "" || again.Header.Get("Idempotency-Replayed") != "true" {
-		t.Errorf("Idempotency-Replayed is %q, then %q", first.Header.Get("Idempotency-Replayed"), again.Header.Get("Idempotency-Replayed"))
+		t.Errorf("Idempotency-Replayed is %q, then %q", first.Header.Get("Idempotency-Replayed"),
+			again.Header.Get("Idempotency-Replayed"))
 	}
 	other := f.post(strings.Replace(body, "hi", "ho", 1), keyed, "one")
 	refused(t, other, http.StatusUnprocessableEntity, "idempotency_key_reused")
@@ -205,7 +208,8 @@ func TestARequestThatCostNothingRunsAgain(t *testing.T) {
 	} {
 		tc.before()
 		for range 2 {
-			if resp := f.post(tc.body, keyed, tc.name); resp.StatusCode != tc.status || resp.Header.Get("Idempotency-Replayed") != "" {
+			if resp := f.post(tc.body, keyed, tc.name); resp.StatusCode != tc.status ||
+				resp.Header.Get("Idempotency-Replayed") != "" {
 				t.Errorf("%s: %d %s", tc.name, resp.StatusCode, read(t, resp))
 			}
 			f.wantEnd(billingv1.KeyEnd_KEY_END_FORGOTTEN)
@@ -217,7 +221,8 @@ func TestARequestThatCostNothingRunsAgain(t *testing.T) {
 func TestARequestThatBreaksOffAfterContentIsNotRunAgain(t *testing.T) {
 	f := start(t)
 	f.hub.set(func(p *played) error {
-		return p.steps(func() error { return p.event(helloChunk, true, 1) }, p.committed, func() error { return p.fail(upstreamFailed()) })
+		return p.steps(func() error { return p.event(helloChunk, true, 1) }, p.committed,
+			func() error { return p.fail(upstreamFailed()) })
 	})
 	body := `{"stream":true,"model":"tiny","messages":[{"role":"user","content":"hi"}]}`
 	read(t, f.post(body, keyed, "k"))
@@ -329,7 +334,8 @@ func TestWithoutTheStoreNothingRuns(t *testing.T) {
 func TestAMalformedIdempotencyKeyIsRefusedInItsPlace(t *testing.T) {
 	f := start(t, func(c *Config) { c.MaxBodyBytes = 1000 })
 	const body = `{"model":"tiny","messages":[{"role":"user","content":"hi"}]}`
-	for _, headers := range [][]string{{keyed, ""}, {keyed, strings.Repeat("x", 256)}, {keyed, "a", keyed, "a"}, {keyed, "é"}} {
+	for _, headers := range [][]string{{keyed, ""}, {keyed, strings.Repeat("x", 256)}, {keyed, "a", keyed, "a"},
+		{keyed, "é"}} {
 		told := refused(t, f.post(body, headers...), http.StatusBadRequest, "invalid_value")
 		if !strings.Contains(told, `"param":"Idempotency-Key"`) {
 			t.Errorf("%q: %s", headers, told)
@@ -337,7 +343,8 @@ func TestAMalformedIdempotencyKeyIsRefusedInItsPlace(t *testing.T) {
 	}
 	long := body + strings.Repeat(" ", 1000)
 	refused(t, f.post(long, keyed, ""), http.StatusRequestEntityTooLarge, "request_too_large")
-	refused(t, f.do(http.MethodPost, "/v1/chat/completions", body, "Authorization", "Bearer nonsense", keyed, ""), http.StatusUnauthorized, "invalid_api_key")
+	refused(t, f.do(http.MethodPost, "/v1/chat/completions", body, "Authorization", "Bearer nonsense", keyed, ""),
+		http.StatusUnauthorized, "invalid_api_key")
 	if n := f.claims.times(); n != 0 {
 		t.Errorf("the store was asked %d times", n)
 	}
@@ -345,7 +352,8 @@ func TestAMalformedIdempotencyKeyIsRefusedInItsPlace(t *testing.T) {
 
 func TestAKeyedBodyReachesTheProviderUnchanged(t *testing.T) {
 	f := start(t)
-	body := `{"messages":[{"role":"user","content":"` + strings.Repeat("word ", 2000) + `"}],"model":"` + modelID + `","max_tokens":5}`
+	body := `{"messages":[{"role":"user","content":"` + strings.Repeat("word ", 2000) + `"}],"model":"` +
+		modelID + `","max_tokens":5}`
 	read(t, f.post(body))
 	read(t, f.post(body, keyed, "k"))
 	plain, withKey := <-f.hub.opens, <-f.hub.opens

@@ -75,7 +75,8 @@ func TestEachCategoryHasItsEndpoints(t *testing.T) {
 		embeddingsPath:         {embeddingID: true},
 		imagesPath:             {imageID: true},
 	}
-	bodies := map[string]string{"/v1/chat/completions": hello, completionsPath: legacyHello, embeddingsPath: embedHello, imagesPath: paintHello}
+	bodies := map[string]string{"/v1/chat/completions": hello, completionsPath: legacyHello, embeddingsPath: embedHello,
+		imagesPath: paintHello}
 	right := map[string]string{
 		modelID: "/v1/chat/completions", seeingID: "/v1/chat/completions", embeddingID: embeddingsPath, imageID: imagesPath,
 		audioID: "/v1/audio/transcriptions",
@@ -107,10 +108,12 @@ func TestALegacyCompletionIsAnsweredOverChat(t *testing.T) {
 	if body := read(t, resp); resp.StatusCode != 200 || body != want {
 		t.Errorf("%d\n%s\nwant\n%s", resp.StatusCode, body, want)
 	}
-	wantHeaders(t, resp.Header, map[string]string{"X-Svc-Cost-Usd": "0.00000315", "X-Svc-Attempts": "1", "Content-Type": "application/json"})
+	wantHeaders(t, resp.Header, map[string]string{"X-Svc-Cost-Usd": "0.00000315", "X-Svc-Attempts": "1",
+		"Content-Type": "application/json"})
 	open := <-f.hub.opens
 	const sent = `{"max_tokens":16,"messages":[{"role":"user","content":"Say \u0068ello"}],"model":"acme/tiny-1b","n":2,"seed":1.0}`
-	if string(open.GetBody()) != sent || open.GetEndpoint() != hubv1.Endpoint_ENDPOINT_CHAT || open.GetMaxOutputTokens() != 16 || open.GetChoices() != 2 {
+	if string(open.GetBody()) != sent || open.GetEndpoint() != hubv1.Endpoint_ENDPOINT_CHAT ||
+		open.GetMaxOutputTokens() != 16 || open.GetChoices() != 2 {
 		t.Errorf("open says %v", open)
 	}
 	if got := string(open.GetBody()[open.GetModelOffset():][:open.GetModelLength()]); got != `"acme/tiny-1b"` {
@@ -119,7 +122,8 @@ func TestALegacyCompletionIsAnsweredOverChat(t *testing.T) {
 	if a := <-f.billing.admits; a.GetMaxCompletionTokens() != 32 {
 		t.Errorf("admit says %v", a)
 	}
-	if sel := <-f.router.selects; strings.Join(sel.GetRequiredCapabilities(), " ") != "chat" || sel.GetExplicitMaxTokens() != 16 {
+	if sel := <-f.router.selects; strings.Join(sel.GetRequiredCapabilities(), " ") != "chat" ||
+		sel.GetExplicitMaxTokens() != 16 {
 		t.Errorf("select says %v", sel)
 	}
 	if w := f.report(); w.GetRelayedBytes() != int64(len(want)) {
@@ -133,7 +137,8 @@ func TestALegacyCompletionTellsItsCostWhenAsked(t *testing.T) {
 	if !strings.HasSuffix(body, `"usage":{"cost":0.00000315,"prompt_tokens":9,"completion_tokens":3,"total_tokens":12}}`) {
 		t.Errorf("got %s", body)
 	}
-	f.hub.set(answering(`{"id":"chatcmpl-1","choices":[{"index":0,"message":{"content":"x"}}],"usage":{"prompt_tokens":900,"completion_tokens":3,"total_tokens":903}}`, 9, 3))
+	f.hub.set(answering(
+		`{"id":"chatcmpl-1","choices":[{"index":0,"message":{"content":"x"}}],"usage":{"prompt_tokens":900,"completion_tokens":3,"total_tokens":903}}`, 9, 3))
 	body = read(t, f.send(completionsPath, legacyHello))
 	if !strings.HasSuffix(body, `"usage":{"prompt_tokens":9,"completion_tokens":3,"total_tokens":12}}`) {
 		t.Errorf("the engine's claim is shown: %s", body)
@@ -152,7 +157,8 @@ func TestALegacyStreamIsTheChatsInText(t *testing.T) {
 	asked := strings.ReplaceAll(said, "data: {", `data: {"usage":null,`)
 	const usage = `{"prompt_tokens":9,"completion_tokens":3,"total_tokens":12}`
 	told := func(u string) string {
-		return `data: {"id":"cmpl-x","object":"text_completion","created":1,"model":"acme/tiny-1b","choices":[],"usage":` + u + `}` + "\n\n"
+		return `data: {"id":"cmpl-x","object":"text_completion","created":1,"model":"acme/tiny-1b","choices":[],"usage":` +
+			u + `}` + "\n\n"
 	}
 	for members, want := range map[string]string{
 		``: said,
@@ -181,13 +187,15 @@ func TestALegacyStreamThatBreaksSaysSo(t *testing.T) {
 			func() error { return p.fail(upstreamFailed()) })
 	})
 	body := read(t, f.send(completionsPath, strings.Replace(legacyHello, "{", `{"stream":true,`, 1)))
-	if !strings.Contains(body, `"text":"Hel"`) || !strings.Contains(body, `data: {"error":`) || strings.Contains(body, "[DONE]") {
+	if !strings.Contains(body, `"text":"Hel"`) || !strings.Contains(body, `data: {"error":`) ||
+		strings.Contains(body, "[DONE]") {
 		t.Errorf("got %s", body)
 	}
 }
 
 func vectorJSON(embedding string) string {
-	return `{"object":"list","data":[{"object":"embedding","index":0,"embedding":` + embedding + `}],"model":"acme/embed",` +
+	return `{"object":"list","data":[{"object":"embedding","index":0,"embedding":` + embedding +
+		`}],"model":"acme/embed",` +
 		`"usage":{"prompt_tokens":5,"total_tokens":5}}`
 }
 
@@ -211,7 +219,8 @@ func TestEmbeddingsComeAsTheyWereAskedFor(t *testing.T) {
 			t.Errorf("%s of %s: %d %s", c.format, c.engine, resp.StatusCode, got)
 		}
 		wantHeaders(t, resp.Header, map[string]string{"X-Svc-Cost-Usd": "0.00000075", "Content-Type": "application/json"})
-		if open := <-f.hub.opens; string(open.GetBody()) != body || open.GetEndpoint() != hubv1.Endpoint_ENDPOINT_EMBEDDINGS ||
+		if open := <-f.hub.opens; string(open.GetBody()) != body ||
+			open.GetEndpoint() != hubv1.Endpoint_ENDPOINT_EMBEDDINGS ||
 			open.GetInputs() != 1 || open.GetMaxOutputTokens() != 1 || open.GetStream() {
 			t.Errorf("open says %v", open)
 		}
@@ -230,13 +239,15 @@ func TestEmbeddingsAreHeldWholeAndFitOneByOne(t *testing.T) {
 	f.hub.set(answering(vectorJSON(`[1]`), 5, 0))
 	read(t, f.send(embeddingsPath, `{"model":"acme/embed","input":[[1,2,3],[4,5,6,7]]}`))
 	open, admit, sel := <-f.hub.opens, <-f.billing.admits, <-f.router.selects
-	if open.GetEstimatedPromptTokens() != 7 || open.GetInputs() != 2 || open.GetHeldPromptTokens() != admit.GetPromptTokens() {
+	if open.GetEstimatedPromptTokens() != 7 || open.GetInputs() != 2 ||
+		open.GetHeldPromptTokens() != admit.GetPromptTokens() {
 		t.Errorf("open says %v", open)
 	}
 	if admit.GetPromptTokens() != 9+16+16 || admit.GetMaxCompletionTokens() != 0 {
 		t.Errorf("admit says %v", admit)
 	}
-	if sel.GetPromptTokens() != 4 || sel.GetExplicitMaxTokens() != 0 || strings.Join(sel.GetRequiredCapabilities(), " ") != "embeddings" {
+	if sel.GetPromptTokens() != 4 || sel.GetExplicitMaxTokens() != 0 ||
+		strings.Join(sel.GetRequiredCapabilities(), " ") != "embeddings" {
 		t.Errorf("select says %v", sel)
 	}
 }
@@ -249,7 +260,8 @@ func TestVectorsThatNobodyCanReadAreAnothersToMake(t *testing.T) {
 		},
 		answering(vectorJSON(`[1]`), 5, 0))
 	resp := f.send(embeddingsPath, embedHello)
-	if got := read(t, resp); resp.StatusCode != 200 || got != vectorJSON(`[1]`) || resp.Header.Get("X-Svc-Attempts") != "2" {
+	if got := read(t, resp); resp.StatusCode != 200 || got != vectorJSON(`[1]`) ||
+		resp.Header.Get("X-Svc-Attempts") != "2" {
 		t.Errorf("%d %s", resp.StatusCode, got)
 	}
 	if w := f.report(); w.GetCommittedAttempt() != 2 || w.GetAttempts()[0].GetResult() != "failed" {
@@ -263,8 +275,10 @@ func TestImagesAreHeldByNumber(t *testing.T) {
 	f := withKinds(t)
 	const one = `{"b64_json":"AAAA","revised_prompt":"x"}`
 	f.hub.set(answering(`{"created":7,"data":[`+one+`],"usage":{"total_tokens":1.0}}`, 0, 1))
-	resp := f.send(imagesPath, strings.Replace(paintHello, "{", `{"n":3,"size":"99999x99999","quality":"hd","response_format":"b64_json",`, 1))
-	if got := read(t, resp); resp.StatusCode != 200 || got != `{"created":7,"data":[`+one+`],"usage":{"total_tokens":1.0}}` {
+	resp := f.send(imagesPath, strings.Replace(paintHello, "{",
+		`{"n":3,"size":"99999x99999","quality":"hd","response_format":"b64_json",`, 1))
+	if got := read(t, resp); resp.StatusCode != 200 || got != `{"created":7,"data":[`+one+
+		`],"usage":{"total_tokens":1.0}}` {
 		t.Errorf("%d %s", resp.StatusCode, got)
 	}
 	wantHeaders(t, resp.Header, map[string]string{"X-Svc-Cost-Usd": "0.0000006"})
@@ -283,23 +297,29 @@ func TestImagesAreHeldByNumber(t *testing.T) {
 
 func TestImagesAreStreamedByNameAndEndWithoutDone(t *testing.T) {
 	f := withKinds(t)
-	const partial, completed = `{"type":"image_generation.partial_image","created_at":1,"b64_json":"AA","partial_image_index":0}`, `{"type":"image_generation.completed","created_at":2,"b64_json":"AAAA","usage":{"total_tokens":5}}`
+	const partial,
+		completed = `{"type":"image_generation.partial_image","created_at":1,"b64_json":"AA","partial_image_index":0}`,
+		`{"type":"image_generation.completed","created_at":2,"b64_json":"AAAA","usage":{"total_tokens":5}}`
 	f.hub.set(func(p *played) error {
 		return p.steps(
 			func() error {
-				return p.send(&hubv1.DispatchEvent{Name: "image_generation.partial_image", Json: []byte(partial), FirstContent: true})
+				return p.send(&hubv1.DispatchEvent{Name: "image_generation.partial_image", Json: []byte(partial),
+					FirstContent: true})
 			}, p.committed,
 			func() error {
-				return p.send(&hubv1.DispatchEvent{Name: "image_generation.completed", Json: []byte(completed), CompletionTokens: 1})
+				return p.send(&hubv1.DispatchEvent{Name: "image_generation.completed", Json: []byte(completed),
+					CompletionTokens: 1})
 			},
 			func() error { return p.finish(0, 1) })
 	})
 	resp := f.send(imagesPath, strings.Replace(paintHello, "{", `{"stream":true,"partial_images":1,`, 1))
-	want := "event: image_generation.partial_image\ndata: " + partial + "\n\nevent: image_generation.completed\ndata: " + completed + "\n\n"
+	want := "event: image_generation.partial_image\ndata: " + partial + "\n\nevent: image_generation.completed\ndata: " +
+		completed + "\n\n"
 	if got := read(t, resp); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
-	wantHeaders(t, resp.Header, map[string]string{"Content-Type": "text/event-stream; charset=utf-8", "X-Accel-Buffering": "no"})
+	wantHeaders(t, resp.Header, map[string]string{"Content-Type": "text/event-stream; charset=utf-8",
+		"X-Accel-Buffering": "no"})
 	if sel := <-f.router.selects; strings.Join(sel.GetRequiredCapabilities(), " ") != "images stream" {
 		t.Errorf("select asks for %v", sel.GetRequiredCapabilities())
 	}
@@ -323,7 +343,8 @@ func TestNoLineOfAStreamIsLongerThanClientsRead(t *testing.T) {
 		},
 		func(p *played) error {
 			return p.steps(
-				func() error { return p.send(&hubv1.DispatchEvent{Name: name, Json: image(most), FirstContent: true}) }, p.committed,
+				func() error { return p.send(&hubv1.DispatchEvent{Name: name, Json: image(most), FirstContent: true}) },
+				p.committed,
 				func() error { return p.send(&hubv1.DispatchEvent{Name: name, Json: image(most + 1)}) })
 		})
 	body := read(t, f.send(imagesPath, strings.Replace(paintHello, "{", `{"stream":true,`, 1)))
@@ -342,7 +363,8 @@ func TestNoLineOfAStreamIsLongerThanClientsRead(t *testing.T) {
 func TestHostileBodiesAreRefusedOnEveryEndpoint(t *testing.T) {
 	f := withKinds(t, func(c *Config) { c.MaxBodyBytes = 1 << 20 })
 	number := map[string]string{completionsPath: "max_tokens", embeddingsPath: "dimensions", imagesPath: "n"}
-	for path, body := range map[string]string{completionsPath: legacyHello, embeddingsPath: embedHello, imagesPath: paintHello} {
+	for path, body := range map[string]string{completionsPath: legacyHello, embeddingsPath: embedHello,
+		imagesPath: paintHello} {
 		with := func(members string) string { return strings.Replace(body, "{", "{"+members+",", 1) }
 		for bad, code := range map[string]string{
 			with(`"Model":"acme/tiny-1b"`):                            "duplicate_field",
@@ -384,7 +406,8 @@ func TestTheOfficialSDKReadsEveryKind(t *testing.T) {
 	f := withKinds(t)
 	client := f.sdk()
 	text, err := client.Completions.New(t.Context(), openai.CompletionNewParams{
-		Model: openai.CompletionNewParamsModel(modelID), Prompt: openai.CompletionNewParamsPromptUnion{OfString: openai.String("Say hello")},
+		Model:  openai.CompletionNewParamsModel(modelID),
+		Prompt: openai.CompletionNewParamsPromptUnion{OfString: openai.String("Say hello")},
 	})
 	if err != nil || text.Choices[0].Text != "Hello" || text.Usage.TotalTokens != 12 || text.ID != "cmpl-x" {
 		t.Errorf("completions: %v, %+v", err, text)
@@ -393,7 +416,8 @@ func TestTheOfficialSDKReadsEveryKind(t *testing.T) {
 	vectors, err := client.Embeddings.New(t.Context(), openai.EmbeddingNewParams{
 		Model: embeddingID, Input: openai.EmbeddingNewParamsInputUnion{OfArrayOfStrings: []string{"a"}},
 	})
-	if err != nil || len(vectors.Data[0].Embedding) != 2 || math.Abs(vectors.Data[0].Embedding[1]+2) > 1e-9 || vectors.Usage.TotalTokens != 5 {
+	if err != nil || len(vectors.Data[0].Embedding) != 2 || math.Abs(vectors.Data[0].Embedding[1]+2) > 1e-9 ||
+		vectors.Usage.TotalTokens != 5 {
 		t.Errorf("embeddings: %v, %+v", err, vectors)
 	}
 	f.hub.set(answering(`{"data":[{"b64_json":"AAAA"}]}`, 0, 1))
@@ -403,7 +427,8 @@ func TestTheOfficialSDKReadsEveryKind(t *testing.T) {
 	}
 	f.hub.set(streamAnswer)
 	stream := client.Completions.NewStreaming(t.Context(), openai.CompletionNewParams{
-		Model: openai.CompletionNewParamsModel(modelID), Prompt: openai.CompletionNewParamsPromptUnion{OfString: openai.String("Say hello")},
+		Model:  openai.CompletionNewParamsModel(modelID),
+		Prompt: openai.CompletionNewParamsPromptUnion{OfString: openai.String("Say hello")},
 	})
 	said := ""
 	for stream.Next() {
@@ -424,22 +449,26 @@ func TestTheOfficialSDKReadsAStreamOfImages(t *testing.T) {
 	f.hub.set(func(p *played) error {
 		return p.steps(
 			func() error {
-				return p.send(&hubv1.DispatchEvent{Name: "image_generation.partial_image", Json: []byte(partial), FirstContent: true})
+				return p.send(&hubv1.DispatchEvent{Name: "image_generation.partial_image", Json: []byte(partial),
+					FirstContent: true})
 			}, p.committed,
 			func() error {
-				return p.send(&hubv1.DispatchEvent{Name: "image_generation.completed", Json: []byte(head + strings.Repeat("A", size) + `"}`), CompletionTokens: 1})
+				return p.send(&hubv1.DispatchEvent{Name: "image_generation.completed",
+					Json: []byte(head + strings.Repeat("A", size) + `"}`), CompletionTokens: 1})
 			},
 			func() error { return p.finish(0, 1) })
 	})
 	client := f.sdk()
-	stream := client.Images.GenerateStreaming(t.Context(), openai.ImageGenerateParams{Model: imageID, Prompt: "a cat", PartialImages: openai.Int(1)})
+	stream := client.Images.GenerateStreaming(t.Context(), openai.ImageGenerateParams{Model: imageID, Prompt: "a cat",
+		PartialImages: openai.Int(1)})
 	var types []string
 	last := 0
 	for stream.Next() {
 		e := stream.Current()
 		types, last = append(types, e.Type), len(e.B64JSON)
 	}
-	if stream.Err() != nil || strings.Join(types, " ") != "image_generation.partial_image image_generation.completed" || last != size {
+	if stream.Err() != nil || strings.Join(types, " ") != "image_generation.partial_image image_generation.completed" ||
+		last != size {
 		t.Errorf("%v, %d bytes last, %v", types, last, stream.Err())
 	}
 }
@@ -448,11 +477,14 @@ func TestTheOfficialSDKReadsAStreamOfImages(t *testing.T) {
 func TestWholeAnswersHaveTheirRequiredMembers(t *testing.T) {
 	f := withKinds(t)
 	for _, c := range []struct{ path, body, engine, top, entries, entry string }{
-		{"/v1/chat/completions", hello, `{"id":"x","object":"chat.completion","created":1,"model":"acme/tiny-1b","choices":[{"index":0,"message":{"role":"assistant"},"finish_reason":"stop"}]}`,
+		{"/v1/chat/completions", hello,
+			`{"id":"x","object":"chat.completion","created":1,"model":"acme/tiny-1b","choices":[{"index":0,"message":{"role":"assistant"},"finish_reason":"stop"}]}`,
 			"id object created model choices usage", "choices", "index message logprobs finish_reason"},
-		{completionsPath, legacyHello, `{"id":"x","object":"chat.completion","created":1,"model":"acme/tiny-1b","choices":[{"index":0,"message":{"role":"assistant"},"finish_reason":"stop"}]}`,
+		{completionsPath, legacyHello,
+			`{"id":"x","object":"chat.completion","created":1,"model":"acme/tiny-1b","choices":[{"index":0,"message":{"role":"assistant"},"finish_reason":"stop"}]}`,
 			"id object created model choices usage", "choices", "index text logprobs finish_reason"},
-		{embeddingsPath, embedHello, `{"data":[{"embedding":[1]}]}`, "object data model usage", "data", "object index embedding"},
+		{embeddingsPath, embedHello, `{"data":[{"embedding":[1]}]}`, "object data model usage", "data",
+			"object index embedding"},
 		{imagesPath, paintHello, `{"data":[{"url":"https://x.org"}]}`, "created data", "data", "url"},
 	} {
 		f.hub.set(answering(c.engine, 1, 1))

@@ -58,12 +58,13 @@ func TestARequestGoesOnWithTheNextModel(t *testing.T) {
 		for _, stream := range []bool{false, true} {
 			t.Run(name, func(t *testing.T) {
 				f := several(t).start()
-				f.hub.byModel(map[string]func(*played) error{modelID: failure.script, "m1": failure.script, "m2": func(p *played) error {
-					if stream {
-						return streamAnswer(p)
-					}
-					return wholeAnswer(p)
-				}})
+				f.hub.byModel(map[string]func(*played) error{modelID: failure.script, "m1": failure.script,
+					"m2": func(p *played) error {
+						if stream {
+							return streamAnswer(p)
+						}
+						return wholeAnswer(p)
+					}})
 				body := withModels("vendor/m1", "m2", "m4")
 				if stream {
 					body = strings.Replace(body, "{", `{"stream":true,`, 1)
@@ -73,11 +74,13 @@ func TestARequestGoesOnWithTheNextModel(t *testing.T) {
 					t.Fatalf("%d %s", resp.StatusCode, got)
 				}
 				first, second, last := f.report(), f.report(), f.report()
-				if first.GetContinuedAs() != second.GetRequestId() || second.GetContinuedAs() != last.GetRequestId() || last.GetContinuedAs() != "" {
+				if first.GetContinuedAs() != second.GetRequestId() || second.GetContinuedAs() != last.GetRequestId() ||
+					last.GetContinuedAs() != "" {
 					t.Errorf("the legs are %v, %v, %v", first, second, last)
 				}
 				for _, w := range []*billingv1.RequestReport{first, second} {
-					if w.GetCommittedAttempt() != 0 || w.GetErrorCode() != failure.code || w.GetRelayedBytes() != 0 || len(w.GetAttempts()) == 0 {
+					if w.GetCommittedAttempt() != 0 || w.GetErrorCode() != failure.code || w.GetRelayedBytes() != 0 ||
+						len(w.GetAttempts()) == 0 {
 						t.Errorf("a leg that did not serve: %v", w)
 					}
 				}
@@ -99,8 +102,10 @@ func TestARequestGoesOnWithTheNextModel(t *testing.T) {
 				for open.GetModelId() != "m2" {
 					open = <-f.hub.opens
 				}
-				if span := string(open.GetBody()[open.GetModelOffset() : open.GetModelOffset()+open.GetModelLength()]); span != `"m2"` ||
-					!json.Valid(open.GetBody()) || open.GetRequestId() != last.GetRequestId() || strings.Contains(string(open.GetBody()), "models") {
+				if span := string(open.GetBody()[open.GetModelOffset() : open.GetModelOffset()+
+					open.GetModelLength()]); span != `"m2"` ||
+					!json.Valid(open.GetBody()) || open.GetRequestId() != last.GetRequestId() ||
+					strings.Contains(string(open.GetBody()), "models") {
 					t.Errorf("dispatched %s (%s)", open.GetBody(), span)
 				}
 			})
@@ -131,7 +136,8 @@ func TestALegIsConcludedBeforeTheNextIsAdmitted(t *testing.T) {
 }
 
 func TestARefusalOfTheRouterGoesOnToo(t *testing.T) {
-	for _, reason := range []fault.Reason{fault.NoProviderOnline, fault.ProvidersBusy, fault.RequestedProviderUnavailable} {
+	for _, reason := range []fault.Reason{fault.NoProviderOnline, fault.ProvidersBusy,
+		fault.RequestedProviderUnavailable} {
 		f := several(t).start()
 		f.router.set(func(req *routerv1.SelectRequest) (*routerv1.SelectResponse, error) {
 			if req.GetModelId() != "m2" {
@@ -144,7 +150,8 @@ func TestARefusalOfTheRouterGoesOnToo(t *testing.T) {
 			t.Fatalf("%s: %d %s", reason, resp.StatusCode, got)
 		}
 		first, second, last := f.report(), f.report(), f.report()
-		if first.GetErrorCode() != string(reason) || first.GetContinuedAs() != second.GetRequestId() || second.GetContinuedAs() != last.GetRequestId() {
+		if first.GetErrorCode() != string(reason) || first.GetContinuedAs() != second.GetRequestId() ||
+			second.GetContinuedAs() != last.GetRequestId() {
 			t.Errorf("the legs are %v, %v, %v", first, second, last)
 		}
 	}
@@ -156,13 +163,17 @@ func TestOnlyWhatAnotherModelCanMendGoesOn(t *testing.T) {
 		status  int
 		code    string
 	}{
-		"credit":  {func(f *fleet) { f.billing.refuse(fault.New(fault.Precondition, fault.InsufficientCredits, "short")) }, 402, "insufficient_credits"},
-		"rate":    {func(f *fleet) { f.billing.refuse(fault.New(fault.Exhausted, fault.RateLimitExceeded, "slow")) }, 429, "rate_limit_exceeded"},
-		"context": {func(f *fleet) { f.router.refuse(fault.New(fault.Invalid, fault.ContextLengthExceeded, "long")) }, 400, "context_length_exceeded"},
+		"credit": {func(f *fleet) { f.billing.refuse(fault.New(fault.Precondition, fault.InsufficientCredits, "short")) },
+			402, "insufficient_credits"},
+		"rate": {func(f *fleet) { f.billing.refuse(fault.New(fault.Exhausted, fault.RateLimitExceeded, "slow")) }, 429,
+			"rate_limit_exceeded"},
+		"context": {func(f *fleet) { f.router.refuse(fault.New(fault.Invalid, fault.ContextLengthExceeded, "long")) }, 400,
+			"context_length_exceeded"},
 		"refused": {func(f *fleet) { f.hub.set(failing(&hubFailed)) }, 400, ""},
 		"after content": {func(f *fleet) {
 			f.hub.set(func(p *played) error {
-				return p.steps(func() error { return p.event(wholeJSON, true, 3) }, p.committed, func() error { return p.fail(upstreamFailed()) })
+				return p.steps(func() error { return p.event(wholeJSON, true, 3) }, p.committed,
+					func() error { return p.fail(upstreamFailed()) })
 			})
 		}, 502, "upstream_error"},
 	}
@@ -271,7 +282,8 @@ func TestAStreamThatHasBegunGoesOn(t *testing.T) {
 			if fails == "" {
 				errors = 0
 			}
-			if !strings.HasPrefix(string(body), ": keep-alive\n\n") || strings.Contains(string(body), "[DONE]") != (fails == "") ||
+			if !strings.HasPrefix(string(body), ": keep-alive\n\n") ||
+				strings.Contains(string(body), "[DONE]") != (fails == "") ||
 				strings.Count(string(body), `data: {"error":`) != errors ||
 				fails != "" && !strings.Contains(string(body), `"request_id":"`+last.GetRequestId()+`"`) {
 				t.Errorf("%s: got\n%s", fails, body)
@@ -295,7 +307,8 @@ func TestLegsShareTheWholeTime(t *testing.T) {
 		begun := time.Now()
 		resp := f.post(strings.Replace(withModels("m1", "m2", "m4"), "{", `{"stream":true,`, 1))
 		body, err := io.ReadAll(resp.Body)
-		if took := time.Since(begun); err != nil || took > 101*time.Second || !strings.Contains(string(body), `"code":"timeout"`) {
+		if took := time.Since(begun); err != nil || took > 101*time.Second ||
+			!strings.Contains(string(body), `"code":"timeout"`) {
 			t.Errorf("after %v: %v\n%s", took, err, body)
 		}
 		if n := len(f.billing.admits); n != 3 {

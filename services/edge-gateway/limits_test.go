@@ -34,7 +34,8 @@ func (b *billing) ReadRate(ctx context.Context, req *billingv1.ReadRateRequest) 
 	if req.GetKeyId() != "key-1" || limitOf[req.GetCategory()] == 0 {
 		return nil, unknownKey()
 	}
-	return &billingv1.ReadRateResponse{Requests: &billingv1.RateLimit{Limit: limitOf[req.GetCategory()], Remaining: 45, ResetMs: 1500}}, nil
+	return &billingv1.ReadRateResponse{Requests: &billingv1.RateLimit{Limit: limitOf[req.GetCategory()], Remaining: 45,
+		ResetMs: 1500}}, nil
 }
 
 // readRates lets reads of rates fail so, and tells how many there were.
@@ -50,13 +51,16 @@ func (b *billing) readRates(unread func(context.Context) error) int {
 // readAs are the headers of an answer for which a category's rate was read.
 func readAs(category string) map[string]string {
 	return map[string]string{
-		"X-Ratelimit-Limit-Requests": strconv.Itoa(int(limitOf[category])), "X-Ratelimit-Remaining-Requests": "45", "X-Ratelimit-Reset-Requests": "1.5s",
+		"X-Ratelimit-Limit-Requests": strconv.Itoa(int(limitOf[category])), "X-Ratelimit-Remaining-Requests": "45",
+		"X-Ratelimit-Reset-Requests": "1.5s",
 	}
 }
 
 var (
-	admitted = map[string]string{"X-Ratelimit-Limit-Requests": "200", "X-Ratelimit-Remaining-Requests": "199", "X-Ratelimit-Reset-Requests": "30.5s"}
-	untold   = map[string]string{"X-Ratelimit-Limit-Requests": "", "X-Ratelimit-Remaining-Requests": "", "X-Ratelimit-Reset-Requests": ""}
+	admitted = map[string]string{"X-Ratelimit-Limit-Requests": "200", "X-Ratelimit-Remaining-Requests": "199",
+		"X-Ratelimit-Reset-Requests": "30.5s"}
+	untold = map[string]string{"X-Ratelimit-Limit-Requests": "", "X-Ratelimit-Remaining-Requests": "",
+		"X-Ratelimit-Reset-Requests": ""}
 )
 
 // told is a refusal by admission that tells of the rate.
@@ -64,7 +68,8 @@ func told(kind fault.Kind, reason fault.Reason) error {
 	return fault.New(kind, reason, "no").With("limit", "60").With("remaining", "12").With("reset_ms", "48000")
 }
 
-var byAdmission = map[string]string{"X-Ratelimit-Limit-Requests": "60", "X-Ratelimit-Remaining-Requests": "12", "X-Ratelimit-Reset-Requests": "48s"}
+var byAdmission = map[string]string{"X-Ratelimit-Limit-Requests": "60", "X-Ratelimit-Remaining-Requests": "12",
+	"X-Ratelimit-Reset-Requests": "48s"}
 
 // rated is a request and what its answer tells of the rate.
 type rated struct {
@@ -86,39 +91,62 @@ func ratedRequests(t *testing.T) []rated {
 	short := fault.New(fault.Precondition, fault.InsufficientCredits, "short")
 	return []rated{
 		{name: "no JSON", method: post, path: chat, body: `{"`, status: 400, want: readAs("llm")},
-		{name: "a parameter is missing", method: post, path: chat, body: `{"model":"` + seeingID + `"}`, status: 400, want: readAs("llm")},
-		{name: "a bad number", method: post, path: chat, body: strings.Replace(toModel(seeingID), "{", `{"n":0,`, 1), status: 400, want: readAs("llm")},
-		{name: "too much to answer", method: post, path: chat, body: strings.Replace(toModel(seeingID), "{", `{"max_tokens":5000,`, 1), status: 400, want: readAs("multimodal")},
+		{name: "a parameter is missing", method: post, path: chat, body: `{"model":"` + seeingID + `"}`, status: 400,
+			want: readAs("llm")},
+		{name: "a bad number", method: post, path: chat, body: strings.Replace(toModel(seeingID), "{", `{"n":0,`, 1),
+			status: 400, want: readAs("llm")},
+		{name: "too much to answer", method: post, path: chat, body: strings.Replace(toModel(seeingID), "{",
+			`{"max_tokens":5000,`, 1), status: 400, want: readAs("multimodal")},
 		{name: "no embedding's JSON", method: post, path: embeddingsPath, body: `{"`, status: 400, want: readAs("embedding")},
 		{name: "no image's JSON", method: post, path: imagesPath, body: `{"`, status: 400, want: readAs("image")},
 		{name: "no form", method: post, path: transcriptionsPath, body: hello, status: 400, want: readAs("audio")},
-		{name: "a form without file", method: post, path: transcriptionsPath, body: form, headers: []string{"Content-Type", kind}, status: 400, want: readAs("audio")},
-		{name: "a bad pin", method: post, path: chat, body: hello, headers: []string{"X-Svc-Provider", "x"}, status: 400, want: readAs("llm")},
-		{name: "a bad idempotency key", method: post, path: chat, body: hello, headers: []string{keyed, strings.Repeat("x", 1000)}, status: 400, want: readAs("llm")},
-		{name: "another kind of model", method: post, path: chat, body: toModel(embeddingID), status: 400, want: readAs("embedding")},
-		{name: "a forbidden model", method: post, path: chat, body: toModel(seeingID), allowed: []string{modelID}, status: 403, want: readAs("multimodal")},
+		{name: "a form without file", method: post, path: transcriptionsPath, body: form, headers: []string{"Content-Type",
+			kind}, status: 400, want: readAs("audio")},
+		{name: "a bad pin", method: post, path: chat, body: hello, headers: []string{"X-Svc-Provider", "x"}, status: 400,
+			want: readAs("llm")},
+		{name: "a bad idempotency key", method: post, path: chat, body: hello,
+			headers: []string{keyed, strings.Repeat("x", 1000)}, status: 400, want: readAs("llm")},
+		{name: "another kind of model", method: post, path: chat, body: toModel(embeddingID), status: 400,
+			want: readAs("embedding")},
+		{name: "a forbidden model", method: post, path: chat, body: toModel(seeingID), allowed: []string{modelID},
+			status: 403, want: readAs("multimodal")},
 		{name: "an unknown model", method: post, path: chat, body: toModel("none"), status: 404, want: readAs("llm")},
-		{name: "an unknown embedder", method: post, path: embeddingsPath, body: strings.Replace(embedHello, embeddingID, "none", 1), status: 404, want: readAs("embedding")},
-		{name: "an unknown painter", method: post, path: imagesPath, body: strings.Replace(paintHello, imageID, "none", 1), status: 404, want: readAs("image")},
+		{name: "an unknown embedder", method: post, path: embeddingsPath, body: strings.Replace(embedHello, embeddingID,
+			"none", 1), status: 404, want: readAs("embedding")},
+		{name: "an unknown painter", method: post, path: imagesPath, body: strings.Replace(paintHello, imageID, "none", 1),
+			status: 404, want: readAs("image")},
 		{name: "an unknown route", method: get, path: "/v1/nothing", status: 404, want: readAs("llm")},
 		{name: "another API", method: post, path: "/v1/responses", body: hello, status: 404, want: readAs("llm")},
 		{name: "a wrong method", method: get, path: embeddingsPath, status: 405, want: readAs("embedding")},
-		{name: "too large", method: post, path: chat, body: `{"pad":"` + strings.Repeat("x", 40<<10) + `"}`, status: 413, want: readAs("llm")},
-		{name: "compressed", method: post, path: chat, body: hello, headers: []string{"Content-Encoding", "gzip"}, status: 415, want: readAs("llm")},
+		{name: "too large", method: post, path: chat, body: `{"pad":"` + strings.Repeat("x", 40<<10) + `"}`, status: 413,
+			want: readAs("llm")},
+		{name: "compressed", method: post, path: chat, body: hello, headers: []string{"Content-Encoding", "gzip"},
+			status: 415, want: readAs("llm")},
 		{name: "the models", method: get, path: "/v1/models", status: 200, want: readAs("llm")},
 		{name: "a model", method: get, path: "/v1/models/" + seeingID, status: 200, want: readAs("multimodal")},
 		{name: "no such model", method: get, path: "/v1/models/none", status: 404, want: readAs("llm")},
-		{name: "credit", method: post, path: chat, body: hello, admit: told(fault.Precondition, fault.InsufficientCredits), status: 402, want: byAdmission},
-		{name: "plan", method: post, path: chat, body: hello, admit: told(fault.Precondition, fault.PlanAllowanceExceeded), status: 402, want: byAdmission},
-		{name: "credit, untold", method: post, path: embeddingsPath, body: embedHello, admit: short, status: 402, want: readAs("embedding")},
-		{name: "audio, untold", method: post, path: transcriptionsPath, body: speech, headers: []string{"Content-Type", kind}, admit: short, status: 402, want: readAs("audio")},
-		{name: "frozen", method: post, path: chat, body: hello, admit: told(fault.Denied, fault.AccountFrozen), status: 403, want: byAdmission},
-		{name: "concurrency", method: post, path: chat, body: hello, admit: told(fault.Exhausted, fault.ConcurrencyLimitExceeded), status: 429, want: byAdmission},
-		{name: "rate", method: post, path: chat, body: hello, admit: told(fault.Exhausted, fault.RateLimitExceeded), status: 429, want: byAdmission},
-		{name: "admission down", method: post, path: chat, body: hello, admit: fault.New(fault.Unavailable, fault.AdmissionUnavailable, "down"), status: 503, want: readAs("llm")},
-		{name: "revoked meanwhile", method: post, path: chat, body: hello, admit: told(fault.Unauthenticated, fault.KeyRevoked), status: 401, want: untold},
-		{name: "the router before admission", method: post, path: chat, body: toModel(seeingID), admit: short, sel: fault.New(fault.Invalid, fault.InvalidProvider, "no"), status: 400, want: readAs("multimodal")},
-		{name: "nobody online", method: post, path: chat, body: hello, sel: fault.New(fault.Unavailable, fault.NoProviderOnline, "nobody"), status: 503, want: admitted},
+		{name: "credit", method: post, path: chat, body: hello, admit: told(fault.Precondition, fault.InsufficientCredits),
+			status: 402, want: byAdmission},
+		{name: "plan", method: post, path: chat, body: hello, admit: told(fault.Precondition, fault.PlanAllowanceExceeded),
+			status: 402, want: byAdmission},
+		{name: "credit, untold", method: post, path: embeddingsPath, body: embedHello, admit: short, status: 402,
+			want: readAs("embedding")},
+		{name: "audio, untold", method: post, path: transcriptionsPath, body: speech, headers: []string{"Content-Type", kind},
+			admit: short, status: 402, want: readAs("audio")},
+		{name: "frozen", method: post, path: chat, body: hello, admit: told(fault.Denied, fault.AccountFrozen), status: 403,
+			want: byAdmission},
+		{name: "concurrency", method: post, path: chat, body: hello,
+			admit: told(fault.Exhausted, fault.ConcurrencyLimitExceeded), status: 429, want: byAdmission},
+		{name: "rate", method: post, path: chat, body: hello, admit: told(fault.Exhausted, fault.RateLimitExceeded),
+			status: 429, want: byAdmission},
+		{name: "admission down", method: post, path: chat, body: hello, admit: fault.New(fault.Unavailable,
+			fault.AdmissionUnavailable, "down"), status: 503, want: readAs("llm")},
+		{name: "revoked meanwhile", method: post, path: chat, body: hello, admit: told(fault.Unauthenticated,
+			fault.KeyRevoked), status: 401, want: untold},
+		{name: "the router before admission", method: post, path: chat, body: toModel(seeingID), admit: short,
+			sel: fault.New(fault.Invalid, fault.InvalidProvider, "no"), status: 400, want: readAs("multimodal")},
+		{name: "nobody online", method: post, path: chat, body: hello, sel: fault.New(fault.Unavailable,
+			fault.NoProviderOnline, "nobody"), status: 503, want: admitted},
 		{name: "served", method: post, path: chat, body: hello, status: 200, want: admitted},
 		{name: "streamed", method: post, path: chat, body: helloStream, status: 200, want: admitted},
 	}
@@ -193,7 +221,8 @@ func TestAnOversizedBodyInChunksIsToldItsRate(t *testing.T) {
 	small := func(t testing.TB) *fleet { return newFleet(t, func(c *Config) { c.MaxBodyBytes = 1 << 10 }) }
 	inBubbleOf(t, small, func(f *fleet, _ func() net.Conn) {
 		t := f.t.(*testing.T)
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, f.base+"/v1/chat/completions", struct{ io.Reader }{bytes.NewReader(make([]byte, 2<<10))})
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, f.base+"/v1/chat/completions",
+			struct{ io.Reader }{bytes.NewReader(make([]byte, 2<<10))})
 		if err != nil {
 			t.Fatal(err)
 		}

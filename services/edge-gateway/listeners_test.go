@@ -39,11 +39,15 @@ var listeners = []listener{
 func TestEachListenerServesItsOwnRoutesAlone(t *testing.T) {
 	f := surfaceFleet(t)
 	paths := []string{
-		"/metrics", "/debug/pprof/", "/debug/pprof/heap", "/debug/vars", "/admin", "/internal", "/healthz", "/v1/models", "/openapi.json",
-		"/api/v1/admin", "/api/v1/admin/", "/api/v1/admin/providers", "/api/v1/admin/accounts/a1/credit", "/api/v1/admin/reconciliation",
+		"/metrics", "/debug/pprof/", "/debug/pprof/heap", "/debug/vars", "/admin", "/internal", "/healthz", "/v1/models",
+		"/openapi.json",
+		"/api/v1/admin", "/api/v1/admin/", "/api/v1/admin/providers", "/api/v1/admin/accounts/a1/credit",
+		"/api/v1/admin/reconciliation",
 		"//api/v1/admin/providers", "/api//v1/admin/providers", "/api/v1/./admin/providers", "/v1/../api/v1/admin/providers",
-		"/api/v1/admin%2Fproviders", "/api/v1/%61dmin/providers", "/API/v1/admin/providers", "/api/v1/models/../admin/providers",
-		"/api/v1/models/%2e%2e/admin/providers", "/api/v1/models/x/../../admin/providers", "/api/v1/models/../admin/x/providers",
+		"/api/v1/admin%2Fproviders", "/api/v1/%61dmin/providers", "/API/v1/admin/providers",
+		"/api/v1/models/../admin/providers",
+		"/api/v1/models/%2e%2e/admin/providers", "/api/v1/models/x/../../admin/providers",
+		"/api/v1/models/../admin/x/providers",
 	}
 	for _, l := range listeners {
 		for _, path := range paths {
@@ -69,7 +73,8 @@ func TestEachListenerServesItsOwnRoutesAlone(t *testing.T) {
 						if got := resp.StatusCode; got == http.StatusNotFound {
 							t.Errorf("%s listener, %s as %q: got 404, want it served", l.name, path, host)
 						}
-						if path == "/api/v1/admin/providers" && credential != adminToken && resp.StatusCode != http.StatusUnauthorized && resp.StatusCode != http.StatusTooManyRequests {
+						if path == "/api/v1/admin/providers" && credential != adminToken && resp.StatusCode != http.StatusUnauthorized &&
+							resp.StatusCode != http.StatusTooManyRequests {
 							t.Errorf("%s listener, %s: got %d without an operator's token, want 401 or 429", l.name, path, resp.StatusCode)
 						}
 						read(t, resp)
@@ -77,7 +82,8 @@ func TestEachListenerServesItsOwnRoutesAlone(t *testing.T) {
 					}
 					if resp.StatusCode != http.StatusNotFound || resp.Header.Get("Content-Type") != "application/json" {
 						// A catalog lookup of such a model answers 404 as well, in the same form.
-						t.Errorf("%s listener, %s as %q: got %d %s, want JSON 404", l.name, path, host, resp.StatusCode, resp.Header.Get("Content-Type"))
+						t.Errorf("%s listener, %s as %q: got %d %s, want JSON 404", l.name, path, host, resp.StatusCode,
+							resp.Header.Get("Content-Type"))
 					}
 					for name, values := range resp.Header {
 						if host != "" && strings.Contains(strings.Join(values, " "), host) {
@@ -94,7 +100,8 @@ func TestEachListenerServesItsOwnRoutesAlone(t *testing.T) {
 // forge makes a request claim another host in every way there is.
 func forge(req *http.Request, host string) {
 	req.Host = host
-	for _, name := range []string{"X-Forwarded-Host", "X-Forwarded-For", "Forwarded", "X-Real-Ip", "X-Original-Url", "X-Rewrite-Url", "X-Host", "X-Forwarded-Server"} {
+	for _, name := range []string{"X-Forwarded-Host", "X-Forwarded-For", "Forwarded", "X-Real-Ip", "X-Original-Url",
+		"X-Rewrite-Url", "X-Host", "X-Forwarded-Server"} {
 		req.Header.Set(name, host)
 	}
 }
@@ -125,7 +132,8 @@ func TestNoOperatorsRouteIsPublic(t *testing.T) {
 // The log line of an operator's call says who made it, and never with what.
 func TestAnOperatorsCallIsLoggedWithTheOperatorsName(t *testing.T) {
 	f := start(t)
-	read(t, f.do(http.MethodPost, "/api/v1/admin/accounts/a1/credit", `{"amount_usd":"5.00","idempotency_key":"k"}`, "Authorization", "Bearer "+adminToken))
+	read(t, f.do(http.MethodPost, "/api/v1/admin/accounts/a1/credit", `{"amount_usd":"5.00","idempotency_key":"k"}`,
+		"Authorization", "Bearer "+adminToken))
 	text := f.log.String()
 	for _, want := range []string{"operator=" + operatorName, "path=/api/v1/admin/accounts/a1/credit", "status=200"} {
 		if !strings.Contains(text, want) {
@@ -192,7 +200,8 @@ func TestEachOperatorsRouteTellsTheServiceTheOperatorsName(t *testing.T) {
 		}
 		found++
 		_, known := f.named.since(0)
-		headers := append([]string{"X-Svc-Operator", "mallory", "Grpc-Metadata-X-Svc-Operator", "mallory"}, f.credential(o)...)
+		headers := append([]string{"X-Svc-Operator", "mallory", "Grpc-Metadata-X-Svc-Operator", "mallory"},
+			f.credential(o)...)
 		resp := f.ask(o, headers...)
 		read(t, resp)
 		calls, _ := f.named.since(known)

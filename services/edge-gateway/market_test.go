@@ -15,7 +15,8 @@ import (
 func TestModelsAreListedWhenSomebodyServesThem(t *testing.T) {
 	f := newFleet(t)
 	f.catalog.models = append(f.catalog.models,
-		&catalogv1.Model{ModelId: "idle", Slug: modelID, Active: true, Category: catalogv1.Category_CATEGORY_LLM, ContextLength: 512},
+		&catalogv1.Model{ModelId: "idle", Slug: modelID, Active: true, Category: catalogv1.Category_CATEGORY_LLM,
+			ContextLength: 512},
 		&catalogv1.Model{ModelId: "retired", Slug: "old", Supply: &catalogv1.Supply{OnlineProviders: 1}})
 	f.loops()
 	f.listen()
@@ -24,7 +25,8 @@ func TestModelsAreListedWhenSomebodyServesThem(t *testing.T) {
 	if body := read(t, f.do(http.MethodGet, "/v1/models", "")); body != `{"object":"list","data":[`+tiny+`]}` {
 		t.Errorf("callable: %s", body)
 	}
-	if body := read(t, f.do(http.MethodGet, "/v1/models?all=true", "")); body != `{"object":"list","data":[`+tiny+`,`+idle+`]}` {
+	if body := read(t, f.do(http.MethodGet, "/v1/models?all=true", "")); body != `{"object":"list","data":[`+tiny+`,`+idle+
+		`]}` {
 		t.Errorf("all: %s", body)
 	}
 	// An id is stronger than another model's slug, and what is retired has none.
@@ -38,14 +40,16 @@ func TestThePublicCatalogWritesZerosAndNulls(t *testing.T) {
 	f := start(t)
 	body := read(t, f.do(http.MethodGet, "/api/v1/models?page=3", ""))
 	for _, want := range []string{
-		`{"code":0,"msg":"success","data":{"list":[{"id":"acme/tiny-1b",`, `"input_price":0.15,"output_price":0,`, `"guaranteed_context_length":null`,
+		`{"code":0,"msg":"success","data":{"list":[{"id":"acme/tiny-1b",`, `"input_price":0.15,"output_price":0,`,
+		`"guaranteed_context_length":null`,
 		`"max_reported_context_length":null`, `"capabilities":[]`, `"created_at":null`, `"active":false`, `"page":3`,
 	} {
 		if !strings.Contains(body, want) {
 			t.Errorf("%s is not in %s", want, body)
 		}
 	}
-	for _, path := range []string{"/api/v1/models/acme/tiny-1b/providers", "/api/v1/models/acme%2Ftiny-1b/providers?page=1"} {
+	for _, path := range []string{"/api/v1/models/acme/tiny-1b/providers",
+		"/api/v1/models/acme%2Ftiny-1b/providers?page=1"} {
 		resp := f.do(http.MethodGet, path, "")
 		if body := read(t, resp); resp.StatusCode != 200 || !strings.Contains(body, `"list":[]`) {
 			t.Errorf("%s: %d %s", path, resp.StatusCode, body)
@@ -71,11 +75,13 @@ func TestOperatorsNeedTheToken(t *testing.T) {
 
 func TestOperatorsReachTheServices(t *testing.T) {
 	f := start(t, func(c *Config) { c.MaxAdminBodyBytes = 1 << 10 })
-	admin := []string{"Authorization", "Bearer " + adminToken, "Idempotency-Key", "grant-1", "Grpc-Timeout", "1n", "X-Other", "x",
+	admin := []string{"Authorization", "Bearer " + adminToken, "Idempotency-Key", "grant-1", "Grpc-Timeout", "1n",
+		"X-Other", "x",
 		"X-Svc-Operator", "mallory", "Grpc-Metadata-X-Svc-Operator", "mallory"}
 	const path = "/api/v1/admin/accounts/a1/credit"
 	resp := f.do(http.MethodPost, path, `{"amount_usd":"5.00"}`, admin...)
-	if body := read(t, resp); resp.StatusCode != 200 || !strings.HasPrefix(body, `{"entry_id":"e1","account":{"account_id":"a1","name":"","limits":null,"balance_usd":0,`) {
+	if body := read(t, resp); resp.StatusCode != 200 ||
+		!strings.HasPrefix(body, `{"entry_id":"e1","account":{"account_id":"a1","name":"","limits":null,"balance_usd":0,`) {
 		t.Errorf("%d %s", resp.StatusCode, body)
 	}
 	md, _ := metadata.FromIncomingContext(f.market.last())
@@ -93,7 +99,8 @@ func TestOperatorsReachTheServices(t *testing.T) {
 	wantError(t, f.do(http.MethodPost, path, `{"amount_usd":"reused"}`, admin...), 422, "idempotency_key_reused")
 	wantError(t, f.do(http.MethodPost, path, `{"amount_usd":"1","amount":1}`, admin...), 400, "invalid_request")
 	wantError(t, f.do(http.MethodPost, path, `{"amount_usd":`, admin...), 400, "invalid_request")
-	wantError(t, f.do(http.MethodPost, path, `{"memo":"`+strings.Repeat("x", 1<<10)+`"}`, admin...), 413, "request_too_large")
+	wantError(t, f.do(http.MethodPost, path, `{"memo":"`+strings.Repeat("x", 1<<10)+`"}`, admin...),
+		413, "request_too_large")
 	wantError(t, f.do(http.MethodGet, path, "", admin...), 405, "method_not_allowed")
 	wantError(t, f.do(http.MethodGet, "/api/v1/admin/none", "", admin...), 404, "unknown_route")
 	e := wantError(t, f.do(http.MethodPost, path, `{"amount_usd":"boom"}`, admin...), 500, "internal_error")
@@ -113,7 +120,8 @@ func TestHeadIsAnsweredAsGet(t *testing.T) {
 	f := start(t)
 	for _, path := range []string{"/api/v1/models", "/api/v1/models/acme/tiny-1b/providers"} {
 		resp := f.do(http.MethodHead, path, "")
-		if body := read(t, resp); resp.StatusCode != 200 || body != "" || resp.Header.Get("Content-Type") != "application/json" {
+		if body := read(t, resp); resp.StatusCode != 200 || body != "" ||
+			resp.Header.Get("Content-Type") != "application/json" {
 			t.Errorf("%s: %d %v %q", path, resp.StatusCode, resp.Header, body)
 		}
 	}
@@ -123,7 +131,8 @@ func TestAWrongMethodIsToldTheRightOnes(t *testing.T) {
 	f := start(t)
 	admin := []string{"Authorization", "Bearer " + adminToken}
 	for path, allowed := range map[string]string{
-		"/api/v1/admin/accounts/a1/credit": "POST", "/api/v1/admin/models/acme/tiny-1b": "PUT", "/api/v1/admin/providers": "GET, HEAD, POST",
+		"/api/v1/admin/accounts/a1/credit": "POST", "/api/v1/admin/models/acme/tiny-1b": "PUT",
+		"/api/v1/admin/providers": "GET, HEAD, POST",
 	} {
 		resp := f.do(http.MethodDelete, path, "", admin...)
 		wantError(t, resp, 405, "method_not_allowed")
@@ -139,11 +148,14 @@ func TestAnOperatorsBodyIsOnePlainMessage(t *testing.T) {
 	const path = "/api/v1/admin/accounts/a1/credit"
 	admin := []string{"Authorization", "Bearer " + adminToken}
 	for _, more := range []string{` {"x":1}`, ` 1`, `,`, `}`, ` null`} {
-		wantError(t, f.do(http.MethodPost, path, `{"amount_usd":"5.00","idempotency_key":"k"}`+more, admin...), 400, "invalid_request")
+		wantError(t, f.do(http.MethodPost, path, `{"amount_usd":"5.00","idempotency_key":"k"}`+more, admin...),
+			400, "invalid_request")
 	}
-	wantError(t, f.do(http.MethodPost, path, `{"amount_usd":"5.00"}`, append(admin, "Content-Encoding", "gzip")...), 415, "unsupported_encoding")
+	wantError(t, f.do(http.MethodPost, path, `{"amount_usd":"5.00"}`, append(admin, "Content-Encoding", "gzip")...), 415,
+		"unsupported_encoding")
 	for _, name := range []string{"idempotency_key", "idempotencyKey", `idempotency\u005fkey`} {
-		e := wantError(t, f.do(http.MethodPost, path, `{"amount_usd":"5.00","`+name+`":"k"}`, append(admin, "Idempotency-Key", "other")...), 400, "invalid_value")
+		e := wantError(t, f.do(http.MethodPost, path, `{"amount_usd":"5.00","`+name+`":"k"}`, append(admin, "Idempotency-Key",
+			"other")...), 400, "invalid_value")
 		if e.Error.Param == nil || *e.Error.Param != "idempotency_key" {
 			t.Errorf("the param is %v", e.Error.Param)
 		}
@@ -151,7 +163,8 @@ func TestAnOperatorsBodyIsOnePlainMessage(t *testing.T) {
 	if f.market.last() != nil {
 		t.Error("a refused body booked credit")
 	}
-	for _, body := range []string{` {"amount_usd":"5.00","idempotency_key":"k"}` + "\r\n", `{"amount_usd":"5.00","idempotency_key":""}`, ``} {
+	for _, body := range []string{` {"amount_usd":"5.00","idempotency_key":"k"}` + "\r\n",
+		`{"amount_usd":"5.00","idempotency_key":""}`, ``} {
 		resp := f.do(http.MethodPost, path, body, append(admin, "Idempotency-Key", "k", "Content-Encoding", "identity")...)
 		if resp.StatusCode != 200 {
 			t.Errorf("%q: %d %s", body, resp.StatusCode, read(t, resp))
@@ -175,7 +188,8 @@ func TestReceiptsAreTheAccountsOwn(t *testing.T) {
 
 func TestBrowsersMayCall(t *testing.T) {
 	f := start(t)
-	resp := f.do(http.MethodOptions, "/v1/chat/completions", "", "Origin", "https://app.example", "Access-Control-Request-Method", "POST",
+	resp := f.do(http.MethodOptions, "/v1/chat/completions", "", "Origin", "https://app.example",
+		"Access-Control-Request-Method", "POST",
 		"Access-Control-Request-Headers", "authorization, x-stainless-lang, x-svc-provider")
 	if resp.StatusCode != http.StatusNoContent {
 		t.Errorf("status %d", resp.StatusCode)
@@ -185,7 +199,8 @@ func TestBrowsersMayCall(t *testing.T) {
 		"Access-Control-Allow-Headers": "authorization, x-stainless-lang, x-svc-provider",
 	})
 	resp = f.do(http.MethodOptions, "/v1/chat/completions", "", "Origin", "x", "Access-Control-Request-Headers", "a;b")
-	if got := resp.Header.Get("Access-Control-Allow-Headers"); strings.Contains(got, ";") || !strings.Contains(got, "Authorization") {
+	if got := resp.Header.Get("Access-Control-Allow-Headers"); strings.Contains(got, ";") ||
+		!strings.Contains(got, "Authorization") {
 		t.Errorf("odd names were echoed: %s", got)
 	}
 	resp = f.do(http.MethodPost, "/v1/chat/completions", hello, "Origin", "https://app.example")
@@ -196,7 +211,8 @@ func TestBrowsersMayCall(t *testing.T) {
 			t.Errorf("%s is not exposed", name)
 		}
 	}
-	if resp := f.do(http.MethodGet, "/api/v1/models", "", "Origin", "x"); resp.Header.Get("Access-Control-Allow-Origin") != "" {
+	if resp := f.do(http.MethodGet, "/api/v1/models", "", "Origin",
+		"x"); resp.Header.Get("Access-Control-Allow-Origin") != "" {
 		t.Error("/api/v1 is open to every page")
 	}
 }

@@ -102,13 +102,15 @@ func TestAVisitorIsAnsweredAtThePlatformsExpense(t *testing.T) {
 func TestTheSixthVisitOfAnHourIsRefused(t *testing.T) {
 	f := openPlayground(t)
 	for i := range 5 {
-		if resp := f.visit(playgroundBody, "X-Forwarded-For", "203.0.113."+itoa(i), "Forwarded", "for=203.0.113."+itoa(i), "X-Real-Ip", "203.0.113."+itoa(i)); resp.StatusCode != http.StatusOK {
+		if resp := f.visit(playgroundBody, "X-Forwarded-For", "203.0.113."+itoa(i), "Forwarded", "for=203.0.113."+itoa(i),
+			"X-Real-Ip", "203.0.113."+itoa(i)); resp.StatusCode != http.StatusOK {
 			t.Fatalf("visit %d: %d %s", i+1, resp.StatusCode, read(t, resp))
 		}
 	}
 	resp := f.visit(playgroundBody, "X-Forwarded-For", "203.0.113.99")
 	body := read(t, resp)
-	if resp.StatusCode != http.StatusTooManyRequests || !strings.Contains(body, "rate_limit_exceeded") || resp.Header.Get("Retry-After") != "2400" {
+	if resp.StatusCode != http.StatusTooManyRequests || !strings.Contains(body, "rate_limit_exceeded") ||
+		resp.Header.Get("Retry-After") != "2400" {
 		t.Errorf("the sixth: %d, retry after %q: %s", resp.StatusCode, resp.Header.Get("Retry-After"), body)
 	}
 	if got := resp.Header.Get("X-Ratelimit-Remaining-Requests"); got != "0" {
@@ -177,9 +179,11 @@ func TestThePlaygroundRefusesBeforeItCountsAVisit(t *testing.T) {
 			t.Errorf("%.60s %v: %d %s, want %d on %q", tc.body, tc.headers, resp.StatusCode, body, tc.status, tc.param)
 		}
 	}
-	for _, headers := range [][]string{nil, {"Origin", "https://evil.example"}, {"Origin", "null"}, {"Sec-Fetch-Site", "cross-site"}} {
+	for _, headers := range [][]string{nil, {"Origin", "https://evil.example"}, {"Origin", "null"},
+		{"Sec-Fetch-Site", "cross-site"}} {
 		resp := f.do(http.MethodPost, "/v1/playground/chat", playgroundBody, headers...)
-		if body := read(t, resp); resp.StatusCode != http.StatusForbidden || !strings.Contains(body, "origin_not_allowed") || resp.Header.Get("Access-Control-Allow-Origin") != "" {
+		if body := read(t, resp); resp.StatusCode != http.StatusForbidden || !strings.Contains(body, "origin_not_allowed") ||
+			resp.Header.Get("Access-Control-Allow-Origin") != "" {
 			t.Errorf("%q: %d %v %s", headers, resp.StatusCode, resp.Header, body)
 		}
 	}
@@ -206,7 +210,8 @@ func TestWithoutTheCounterThePlaygroundIsClosed(t *testing.T) {
 func TestThePlaygroundListsItsModels(t *testing.T) {
 	f := openPlayground(t)
 	resp := f.do(http.MethodGet, "/v1/playground/models", "", "Sec-Fetch-Site", "same-origin")
-	if body := read(t, resp); resp.StatusCode != http.StatusOK || !strings.Contains(body, `"id":"`+modelID+`"`) || !strings.HasPrefix(body, `{"object":"list","data":[{`) {
+	if body := read(t, resp); resp.StatusCode != http.StatusOK || !strings.Contains(body, `"id":"`+modelID+`"`) ||
+		!strings.HasPrefix(body, `{"object":"list","data":[{`) {
 		t.Errorf("%d %s", resp.StatusCode, body)
 	}
 	if resp := f.do(http.MethodGet, "/v1/playground/models", ""); resp.StatusCode != http.StatusForbidden {
@@ -227,7 +232,8 @@ func TestWithoutConfigurationThereIsNoPlayground(t *testing.T) {
 	cfg := DefaultConfig()
 	cfg.PlaygroundModels, cfg.PlaygroundKey, cfg.PlaygroundPerHour = "a/b", config.NewSecret("x"), 0
 	cfg.VisitorSecret = config.NewSecret("short")
-	if err := cfg.Validate(); err == nil || !strings.Contains(err.Error(), "VisitorSecret") || !strings.Contains(err.Error(), "PlaygroundPerHour") {
+	if err := cfg.Validate(); err == nil || !strings.Contains(err.Error(), "VisitorSecret") ||
+		!strings.Contains(err.Error(), "PlaygroundPerHour") {
 		t.Errorf("%v", err)
 	}
 }
@@ -236,7 +242,8 @@ func TestWithoutConfigurationThereIsNoPlayground(t *testing.T) {
 func TestAConnectionWithoutAnAddressHasVisitsToo(t *testing.T) {
 	f := openPlayground(t, func(c *Config) { c.PlaygroundPerHour = 1 })
 	for _, want := range []int{200, 429} {
-		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/v1/playground/chat", strings.NewReader(playgroundBody))
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/v1/playground/chat",
+			strings.NewReader(playgroundBody))
 		r.RemoteAddr = "@"
 		r.Header.Set("Sec-Fetch-Site", "same-origin")
 		w := httptest.NewRecorder()

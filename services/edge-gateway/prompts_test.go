@@ -119,10 +119,12 @@ func TestEachOfSeveralPromptsIsARequestAndTheAnswerIsOne(t *testing.T) {
 	if m.Object != "text_completion" || m.ID != "cmpl-"+ids[0] || resp.Header.Get("X-Svc-Request-Id") != ids[0] {
 		t.Errorf("got a %s named %s, want a text_completion named by %s", m.Object, m.ID, ids[0])
 	}
-	if u := m.Usage; u == nil || u.Prompt != 9*prompts || u.Completion != 3*prompts || u.Total != 12*prompts || u.Cost != "0.0000189" {
+	if u := m.Usage; u == nil || u.Prompt != 9*prompts || u.Completion != 3*prompts || u.Total != 12*prompts ||
+		u.Cost != "0.0000189" {
 		t.Errorf("got the usage %+v, want the sum of all prompts", u)
 	}
-	wantHeaders(t, resp.Header, map[string]string{"X-Svc-Cost-Usd": "0.0000189", "X-Svc-Billing-Type": "payg", "X-Svc-Provider-Id": providerA})
+	wantHeaders(t, resp.Header, map[string]string{"X-Svc-Cost-Usd": "0.0000189", "X-Svc-Billing-Type": "payg",
+		"X-Svc-Provider-Id": providerA})
 	accounts := f.reportsOf(ids)
 	for i, id := range ids {
 		next := ""
@@ -192,7 +194,8 @@ func TestWhoCannotPayForAllPromptsIsServedNone(t *testing.T) {
 		f := start(t)
 		f.billing.admitOnly(3, refusal)
 		resp := f.send(completionsPath, asking(5, ""))
-		if body := read(t, resp); resp.StatusCode != http.StatusPaymentRequired && resp.StatusCode != http.StatusTooManyRequests {
+		if body := read(t, resp); resp.StatusCode != http.StatusPaymentRequired &&
+			resp.StatusCode != http.StatusTooManyRequests {
 			t.Errorf("got %d %s, want the refusal", resp.StatusCode, body)
 		}
 		if got := len(f.hub.opens); got != 0 {
@@ -233,11 +236,13 @@ func TestAPromptThatFailsEndsTheAnswerAndLosesNoWork(t *testing.T) {
 	resp := f.send(completionsPath, asking(16, ""))
 	body := read(t, resp)
 	m := decodeMerged(t, body)
-	if resp.StatusCode != http.StatusBadRequest || m.Error == nil || !strings.HasPrefix(m.Error.Message, "prompt[1]: a bad prompt") {
+	if resp.StatusCode != http.StatusBadRequest || m.Error == nil ||
+		!strings.HasPrefix(m.Error.Message, "prompt[1]: a bad prompt") {
 		t.Fatalf("got %d %s, want the engine's refusal of prompt 1", resp.StatusCode, body)
 	}
 	if resp.Header.Get("X-Should-Retry") != "false" || !strings.HasPrefix(m.texts(), "0:p0 ") {
-		t.Errorf("got X-Should-Retry %q and %s, want false and what was answered", resp.Header.Get("X-Should-Retry"), m.texts())
+		t.Errorf("got X-Should-Retry %q and %s, want false and what was answered", resp.Header.Get("X-Should-Retry"),
+			m.texts())
 	}
 	sent, served := len(f.hub.opens), 0
 	for i, w := range f.reportsOf(idsOf(resp)) {
@@ -248,7 +253,8 @@ func TestAPromptThatFailsEndsTheAnswerAndLosesNoWork(t *testing.T) {
 		}
 	}
 	if served != len(m.Choices) || served != sent-1 || sent != 4 || m.Usage == nil || m.Usage.Total != 12*served {
-		t.Errorf("got %d of %d prompts billed, %d given and the usage %+v, want all of the four that were sent but one", served, sent, len(m.Choices), m.Usage)
+		t.Errorf("got %d of %d prompts billed, %d given and the usage %+v, want all of the four that were sent but one",
+			served, sent, len(m.Choices), m.Usage)
 	}
 }
 
@@ -258,7 +264,8 @@ func TestAStreamOfSeveralPromptsEndsWithTheErrorOfOne(t *testing.T) {
 	resp := f.send(completionsPath, asking(3, `"stream":true,`))
 	body := read(t, resp)
 	events := strings.Split(strings.TrimSpace(body), "\n\n")
-	if last := events[len(events)-1]; strings.Contains(body, "[DONE]") || !strings.HasPrefix(last, `data: {"error":{"message":"prompt[1]: `) || strings.Count(body, `"error"`) != 1 {
+	if last := events[len(events)-1]; strings.Contains(body, "[DONE]") ||
+		!strings.HasPrefix(last, `data: {"error":{"message":"prompt[1]: `) || strings.Count(body, `"error"`) != 1 {
 		t.Errorf("got %s, want the error at its end", body)
 	}
 	for _, want := range []string{"p0", "p2"} {
@@ -276,7 +283,8 @@ func TestWhenNoPromptIsServedNothingIsBilled(t *testing.T) {
 		f.hub.set(failing(upstreamFailed()))
 		resp := f.send(completionsPath, asking(3, stream))
 		body := read(t, resp)
-		if resp.StatusCode != http.StatusBadGateway || resp.Header.Get("X-Should-Retry") != "" || decodeMerged(t, body).Choices != nil {
+		if resp.StatusCode != http.StatusBadGateway || resp.Header.Get("X-Should-Retry") != "" ||
+			decodeMerged(t, body).Choices != nil {
 			t.Errorf("got %d %q %s, want 502 that may be tried again", resp.StatusCode, resp.Header.Get("X-Should-Retry"), body)
 		}
 		for _, w := range f.reportsOf(idsOf(resp)) {
@@ -324,7 +332,8 @@ func TestAPromptThatIsRefusedWhileAnotherEndsIsTriedAgain(t *testing.T) {
 	resp := f.send(completionsPath, asking(2, ""))
 	m := decodeMerged(t, read(t, resp))
 	if got, want := m.texts(), "0:p0 1:p1"; resp.StatusCode != http.StatusOK || got != want || refused.Load() < tries {
-		t.Errorf("got %d with %s after %d refusals, want 200 with %s after %d", resp.StatusCode, got, refused.Load(), want, tries)
+		t.Errorf("got %d with %s after %d refusals, want 200 with %s after %d", resp.StatusCode, got, refused.Load(), want,
+			tries)
 	}
 }
 
@@ -382,7 +391,8 @@ func TestWholeAnswersToSeveralPromptsHaveOneBound(t *testing.T) {
 func TestAnEngineAnswersItsOwnPromptAlone(t *testing.T) {
 	f := start(t)
 	f.hub.byPrompt("p0", func(p *played) error {
-		return p.steps(func() error { return p.event(strings.Replace(helloChunk, `"index":0`, `"index":1`, 1), true, 3) }, p.committed,
+		return p.steps(func() error { return p.event(strings.Replace(helloChunk, `"index":0`, `"index":1`, 1), true, 3) },
+			p.committed,
 			func() error { return p.finish(9, 3) })
 	})
 	body := read(t, f.send(completionsPath, asking(2, `"stream":true,`)))
@@ -400,7 +410,8 @@ func TestTheAnswerToSeveralPromptsIsKept(t *testing.T) {
 	said := read(t, first)
 	f.wantEnd(billingv1.KeyEnd_KEY_END_ANSWERED)
 	again := f.send(completionsPath, asking(3, ""), keyed, "one")
-	if got := read(t, again); got != said || again.Header.Get("Idempotency-Replayed") != "true" || !slices.Equal(idsOf(again), idsOf(first)) {
+	if got := read(t, again); got != said || again.Header.Get("Idempotency-Replayed") != "true" ||
+		!slices.Equal(idsOf(again), idsOf(first)) {
 		t.Errorf("got %s, want %s again", got, said)
 	}
 	if got := len(f.billing.admits); got != 3 {
@@ -417,10 +428,12 @@ func TestTheOfficialSDKReadsSeveralPrompts(t *testing.T) {
 	f.hub.set(echoing)
 	client := f.sdk()
 	ask := openai.CompletionNewParams{
-		Model: openai.CompletionNewParamsModel(modelID), Prompt: openai.CompletionNewParamsPromptUnion{OfArrayOfStrings: []string{"a", "b"}},
+		Model:  openai.CompletionNewParamsModel(modelID),
+		Prompt: openai.CompletionNewParamsPromptUnion{OfArrayOfStrings: []string{"a", "b"}},
 	}
 	answer, err := client.Completions.New(t.Context(), ask)
-	if err != nil || len(answer.Choices) != 2 || answer.Choices[0].Text != "a" || answer.Choices[1].Text != "b" || answer.Choices[1].Index != 1 || answer.Usage.TotalTokens != 24 {
+	if err != nil || len(answer.Choices) != 2 || answer.Choices[0].Text != "a" || answer.Choices[1].Text != "b" ||
+		answer.Choices[1].Index != 1 || answer.Usage.TotalTokens != 24 {
 		t.Errorf("got %v %+v, want the answers to a and b", err, answer)
 	}
 	stream := client.Completions.NewStreaming(t.Context(), ask)

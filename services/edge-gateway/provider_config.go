@@ -32,7 +32,8 @@ const providerCallTimeout = 5 * time.Second
 func (c Config) provider() providerapi.Config {
 	return providerapi.Config{
 		CallTimeout: min(c.AdmitTimeout, providerCallTimeout), ExplainTimeout: explainTimeout,
-		Kept: keptProviders, KeptBytes: keptBytes, KeptFor: keptFor, DemandFor: demandFor, DemandKept: demandKept, Networks: callers,
+		Kept: keptProviders, KeptBytes: keptBytes, KeptFor: keptFor, DemandFor: demandFor, DemandKept: demandKept,
+		Networks:       callers,
 		SignUps:        providerapi.Rate{Calls: 5, Span: time.Hour},
 		Keys:           providerapi.Rate{Calls: 20, Span: time.Hour},
 		LogIns:         providerapi.Rate{Calls: 10, Span: logInSpan},

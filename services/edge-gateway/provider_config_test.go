@@ -29,7 +29,8 @@ func TestChainsOfCollateralAreSettings(t *testing.T) {
 		if err := config.Read(&cfg, source.path, source.environ); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		if len(cfg.CollateralChains) != 1 || cfg.CollateralChains[0].MinCollateral != 35_000 || cfg.CollateralChains[0].TokenDecimals != 18 {
+		if len(cfg.CollateralChains) != 1 || cfg.CollateralChains[0].MinCollateral != 35_000 ||
+			cfg.CollateralChains[0].TokenDecimals != 18 {
 			t.Errorf("%s: %+v", name, cfg.CollateralChains)
 		}
 		var printed bytes.Buffer

@@ -46,7 +46,8 @@ func TestAUserListsAndRevokesTheKeysOfTheProvider(t *testing.T) {
 		}
 	}
 	wantJSON(t, f.do(http.MethodGet, keys, "", auth...), 200, &list)
-	if list.ProviderID != providerA || len(list.Keys) != 1 || list.Keys[0].ID != oneKey || list.Keys[0].Name != providerA || !list.Keys[0].Active {
+	if list.ProviderID != providerA || len(list.Keys) != 1 || list.Keys[0].ID != oneKey ||
+		list.Keys[0].Name != providerA || !list.Keys[0].Active {
 		t.Errorf("listed: %+v", list)
 	}
 	for key, status := range map[string]int{oneKey: 200, lastKey: 409, "x": 404, oneKey + "/more": 404} {

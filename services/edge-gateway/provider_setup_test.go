@@ -60,7 +60,8 @@ func (s *selves) check(digest []byte) error {
 }
 
 func (s *selves) provider() *hubv1.Provider {
-	return &hubv1.Provider{ProviderId: providerA, Name: "Provider <a>", Status: s.status, Uptime_24H: 0.5, Uptime_30D: 0.25, Online: true}
+	return &hubv1.Provider{ProviderId: providerA, Name: "Provider <a>", Status: s.status, Uptime_24H: 0.5,
+		Uptime_30D: 0.25, Online: true}
 }
 
 func (s *selves) GetOwnStatus(_ context.Context, req *hubv1.GetOwnStatusRequest) (*hubv1.GetOwnStatusResponse, error) {
@@ -89,7 +90,9 @@ func (s *selves) UpdateOwn(_ context.Context, req *hubv1.UpdateOwnRequest) (*hub
 	return &hubv1.UpdateOwnResponse{Provider: p}, nil
 }
 
-func (s *selves) RequestReview(_ context.Context, req *hubv1.RequestReviewRequest) (*hubv1.RequestReviewResponse, error) {
+func (s *selves) RequestReview(
+	_ context.Context, req *hubv1.RequestReviewRequest,
+) (*hubv1.RequestReviewResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.check(req.GetKeyDigest()); err != nil {
@@ -137,12 +140,16 @@ func (s *selves) RotateOwnKey(_ context.Context, req *hubv1.RotateOwnKeyRequest)
 	}, nil
 }
 
-func (s *selves) CreateChallenge(_ context.Context, req *hubv1.CreateChallengeRequest) (*hubv1.CreateChallengeResponse, error) {
-	return &hubv1.CreateChallengeResponse{Nonce: "n0nce", Message: "sign in with " + req.GetAddress(), ExpiresAt: timestamppb.Now()}, nil
+func (s *selves) CreateChallenge(
+	_ context.Context, req *hubv1.CreateChallengeRequest,
+) (*hubv1.CreateChallengeResponse, error) {
+	return &hubv1.CreateChallengeResponse{Nonce: "n0nce", Message: "sign in with " + req.GetAddress(),
+		ExpiresAt: timestamppb.Now()}, nil
 }
 
 func (s *selves) IssueKey(_ context.Context, req *hubv1.IssueKeyRequest) (*hubv1.IssueKeyResponse, error) {
-	return &hubv1.IssueKeyResponse{KeyId: "k3", ApiKey: "sk-prov-of-" + req.GetProviderId(), KeyPrefix: "sk-prov-of-0"}, nil
+	return &hubv1.IssueKeyResponse{KeyId: "k3", ApiKey: "sk-prov-of-" + req.GetProviderId(), KeyPrefix: "sk-prov-of-0"},
+		nil
 }
 
 // people is a ledger's account of users: it knows Ann.
@@ -160,23 +167,28 @@ func (p *people) set(provider string, linkErr error) {
 }
 
 func (p *people) ann() *billingv1.User {
-	return &billingv1.User{UserId: userID, Email: "ann@example.org", DisplayName: "Ann", AccountId: "account-1", ProviderId: p.provider}
+	return &billingv1.User{UserId: userID, Email: "ann@example.org", DisplayName: "Ann", AccountId: "account-1",
+		ProviderId: p.provider}
 }
 
-func (p *people) SignUpUser(_ context.Context, req *billingv1.SignUpUserRequest) (*billingv1.SignUpUserResponse, error) {
+func (p *people) SignUpUser(
+	_ context.Context, req *billingv1.SignUpUserRequest,
+) (*billingv1.SignUpUserResponse, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if req.GetEmail() == "taken@example.org" {
 		return nil, fault.New(fault.Conflict, fault.AlreadyExists, "the e-mail has a user")
 	}
-	return &billingv1.SignUpUserResponse{User: p.ann(), Token: sessionToken, ExpiresAt: timestamppb.Now(), ApiKey: "sk-svc-first"}, nil
+	return &billingv1.SignUpUserResponse{User: p.ann(), Token: sessionToken, ExpiresAt: timestamppb.Now(),
+		ApiKey: "sk-svc-first"}, nil
 }
 
 func (p *people) LogInUser(_ context.Context, req *billingv1.LogInUserRequest) (*billingv1.LogInUserResponse, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if req.GetPassword() != "correct horse" {
-		return nil, fault.New(fault.Unauthenticated, fault.InvalidCredentials, "no user %s with that password", req.GetEmail())
+		return nil, fault.New(fault.Unauthenticated, fault.InvalidCredentials, "no user %s with that password",
+			req.GetEmail())
 	}
 	return &billingv1.LogInUserResponse{User: p.ann(), Token: sessionToken, ExpiresAt: timestamppb.Now()}, nil
 }
@@ -191,7 +203,9 @@ func (p *people) GetUser(_ context.Context, req *billingv1.GetUserRequest) (*bil
 	return &billingv1.GetUserResponse{User: p.ann()}, nil
 }
 
-func (p *people) LinkProvider(_ context.Context, req *billingv1.LinkProviderRequest) (*billingv1.LinkProviderResponse, error) {
+func (p *people) LinkProvider(
+	_ context.Context, req *billingv1.LinkProviderRequest,
+) (*billingv1.LinkProviderResponse, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.linkErr != nil {
@@ -206,8 +220,11 @@ type asked struct {
 	billingv1.UnimplementedDemandServiceServer
 }
 
-func (asked) ListModelDemand(context.Context, *billingv1.ListModelDemandRequest) (*billingv1.ListModelDemandResponse, error) {
-	return &billingv1.ListModelDemandResponse{Models: []*billingv1.ModelDemand{{ModelId: openModel, Requests_24H: 30, RequestsBefore: 20}}}, nil
+func (asked) ListModelDemand(
+	context.Context, *billingv1.ListModelDemandRequest,
+) (*billingv1.ListModelDemandResponse, error) {
+	return &billingv1.ListModelDemandResponse{Models: []*billingv1.ModelDemand{{ModelId: openModel, Requests_24H: 30,
+		RequestsBefore: 20}}}, nil
 }
 
 // newSelves makes a hub that knows one key, and gives the key.
@@ -220,15 +237,21 @@ func newSelves(t testing.TB) (*selves, string) {
 	return &selves{digest: apikey.Sum(key), status: hubv1.ProviderStatus_PROVIDER_STATUS_PENDING}, key
 }
 
-func (publicCatalog) ListCatalog(context.Context, *catalogv1.ListCatalogRequest) (*catalogv1.ListCatalogResponse, error) {
+func (publicCatalog) ListCatalog(
+	context.Context, *catalogv1.ListCatalogRequest,
+) (*catalogv1.ListCatalogResponse, error) {
 	return &catalogv1.ListCatalogResponse{Msg: "success", Data: &catalogv1.ListCatalogData{
-		Models: []*catalogv1.CatalogModel{{ModelId: "Qwen/Qwen3-8B", Name: "Qwen3 8B", Category: "llm", FileCount: 1, TotalSizeBytes: 16e9}}, Total: 1,
+		Models: []*catalogv1.CatalogModel{{ModelId: "Qwen/Qwen3-8B", Name: "Qwen3 8B", Category: "llm", FileCount: 1,
+			TotalSizeBytes: 16e9}}, Total: 1,
 	}}, nil
 }
 
-func (publicCatalog) ListModelFiles(_ context.Context, req *catalogv1.ListModelFilesRequest) (*catalogv1.ListModelFilesResponse, error) {
+func (publicCatalog) ListModelFiles(
+	_ context.Context, req *catalogv1.ListModelFilesRequest,
+) (*catalogv1.ListModelFilesResponse, error) {
 	return &catalogv1.ListModelFilesResponse{Msg: "success", Data: &catalogv1.ModelFiles{
 		ModelId: req.GetModelId(), FileCount: 1, TotalSizeBytes: 16e9,
-		Files: []*catalogv1.ModelFile{{Filename: "model.safetensors", Hash: "ab", Algorithm: "sha256", SizeBytes: 16e9, Url: "https://weights.example/model.safetensors"}},
+		Files: []*catalogv1.ModelFile{{Filename: "model.safetensors", Hash: "ab", Algorithm: "sha256", SizeBytes: 16e9,
+			Url: "https://weights.example/model.safetensors"}},
 	}}, nil
 }

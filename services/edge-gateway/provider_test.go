@@ -54,14 +54,16 @@ func TestAnOutageNeverKeepsAnAgentAway(t *testing.T) {
 	for _, err := range []error{
 		errors.New("a programming error"), fault.New(fault.Unavailable, fault.ServiceUnavailable, "away"),
 		fault.New(fault.Timeout, fault.DeadlineExceeded, "late"), fault.New(fault.NotFound, fault.ProviderNotFound, "odd"),
-		fault.New(fault.Denied, fault.CallerNotAllowed, "set up wrong"), fault.New(fault.Unauthenticated, fault.CallerNotAllowed, "set up wrong"),
+		fault.New(fault.Denied, fault.CallerNotAllowed, "set up wrong"), fault.New(fault.Unauthenticated,
+			fault.CallerNotAllowed, "set up wrong"),
 		fault.New(fault.Exhausted, fault.RateLimitExceeded, "busy"),
 	} {
 		f := start(t)
 		f.selves.set(err, hubv1.ProviderStatus_PROVIDER_STATUS_ACTIVE)
 		resp := f.do(http.MethodGet, agentStatus, "", f.asProvider()...)
 		body := read(t, resp)
-		if !verdict(body) || !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/plain") || resp.Header.Get("Retry-After") == "" ||
+		if !verdict(body) || !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/plain") ||
+			resp.Header.Get("Retry-After") == "" ||
 			resp.StatusCode != http.StatusServiceUnavailable && resp.StatusCode != http.StatusTooManyRequests {
 			t.Errorf("%v: %d %v %q", err, resp.StatusCode, resp.Header, body)
 		}
@@ -91,7 +93,8 @@ func TestAStatusSurvivesItsHub(t *testing.T) {
 	if last := wantJSON(t, resp, 200, &kept); !reflect.DeepEqual(kept, good) || !verdict(last) {
 		t.Errorf("got %s %v, want %v", last, resp.Header, good)
 	}
-	if age, err := strconv.Atoi(resp.Header.Get("Age")); err != nil || age < 0 || age > int(time.Since(began)/time.Second) {
+	if age, err := strconv.Atoi(resp.Header.Get("Age")); err != nil || age < 0 ||
+		age > int(time.Since(began)/time.Second) {
 		t.Errorf("it is %q seconds old", resp.Header.Get("Age"))
 	}
 }
@@ -102,7 +105,8 @@ func TestABadKeyIsAVerdict(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for credential, code := range map[string]string{"": "missing_api_key", other: "invalid_api_key", "sk-prov-test0123456789abcdef": "invalid_api_key", f.key: "wrong_key_type"} {
+	for credential, code := range map[string]string{"": "missing_api_key", other: "invalid_api_key",
+		"sk-prov-test0123456789abcdef": "invalid_api_key", f.key: "wrong_key_type"} {
 		var headers []string
 		if credential != "" {
 			headers = []string{"Authorization", "Bearer " + credential}
@@ -118,7 +122,8 @@ func TestABadKeyIsAVerdict(t *testing.T) {
 		}
 	}
 	f.selves.set(nil, hubv1.ProviderStatus_PROVIDER_STATUS_SUSPENDED)
-	if body := wantJSON(t, f.do(http.MethodGet, agentStatus, "", f.asProvider()...), 200, nil); verdict(body) || !strings.Contains(body, `"api_key_valid":true`) {
+	if body := wantJSON(t, f.do(http.MethodGet, agentStatus, "", f.asProvider()...), 200, nil); verdict(body) ||
+		!strings.Contains(body, `"api_key_valid":true`) {
 		t.Errorf("a suspended provider is told %s", body)
 	}
 }
@@ -158,8 +163,10 @@ func TestAnAgentsCallsAreAnsweredAsItReadsThem(t *testing.T) {
 			ProviderID  string `json:"provider_id"`
 		}
 	}
-	wantJSON(t, f.do(http.MethodPost, "/api/v1/user/signup", `{"email":"ann@example.org","password":"correct horse","display_name":"Ann"}`), 201, &session)
-	if session.Token != sessionToken || session.APIKey == "" || session.User.ID != userID || session.User.AccountType != "consumer" || session.User.ProviderID != "" {
+	wantJSON(t, f.do(http.MethodPost, "/api/v1/user/signup",
+		`{"email":"ann@example.org","password":"correct horse","display_name":"Ann"}`), 201, &session)
+	if session.Token != sessionToken || session.APIKey == "" || session.User.ID != userID ||
+		session.User.AccountType != "consumer" || session.User.ProviderID != "" {
 		t.Errorf("signed up: %+v", session)
 	}
 	auth := []string{"Authorization", "Bearer " + session.Token}
@@ -172,8 +179,10 @@ func TestAnAgentsCallsAreAnsweredAsItReadsThem(t *testing.T) {
 		Message    string   `json:"message"`
 		NextSteps  []string `json:"next_steps"`
 	}
-	wantJSON(t, f.do(http.MethodPost, "/api/v1/consumer/upgrade-to-provider", `{"name":"Ann's","wallet_address":""}`, auth...), 201, &upgraded)
-	if upgraded.ProviderID != providerA || !strings.HasPrefix(upgraded.Key, "sk-prov-") || !strings.HasPrefix(upgraded.Key, upgraded.Prefix) ||
+	wantJSON(t, f.do(http.MethodPost, "/api/v1/consumer/upgrade-to-provider", `{"name":"Ann's","wallet_address":""}`,
+		auth...), 201, &upgraded)
+	if upgraded.ProviderID != providerA || !strings.HasPrefix(upgraded.Key, "sk-prov-") ||
+		!strings.HasPrefix(upgraded.Key, upgraded.Prefix) ||
 		upgraded.Status != "pending" || !upgraded.CanConnect || upgraded.Message == "" || len(upgraded.NextSteps) == 0 {
 		t.Errorf("upgraded: %+v", upgraded)
 	}
@@ -191,12 +200,16 @@ func TestAnAgentsCallsAreAnsweredAsItReadsThem(t *testing.T) {
 	if created.APIKey != "sk-prov-of-"+providerA || created.ProviderID != providerA || created.Message == "" {
 		t.Errorf("a key: %+v", created)
 	}
-	wantJSON(t, f.do(http.MethodPost, "/api/v1/user/login", `{"email":"ann@example.org","password":"correct horse"}`), 200, &session)
-	if session.User.AccountType != "provider" || session.User.ProviderID != providerA || session.User.Email != "ann@example.org" {
+	wantJSON(t, f.do(http.MethodPost, "/api/v1/user/login", `{"email":"ann@example.org","password":"correct horse"}`), 200,
+		&session)
+	if session.User.AccountType != "provider" || session.User.ProviderID != providerA ||
+		session.User.Email != "ann@example.org" {
 		t.Errorf("signed in: %+v", session)
 	}
-	wantJSON(t, f.do(http.MethodPut, "/api/v1/provider/me", `{"beneficiary_address":"0x52908400098527886E0F7030069857D2E4169EE7"}`, f.asProvider()...), 200, nil)
-	e := wantError(t, f.do(http.MethodPut, "/api/v1/provider/me", `{"beneficiary_address":"nowhere"}`, f.asProvider()...), 400, "invalid_value")
+	wantJSON(t, f.do(http.MethodPut, "/api/v1/provider/me",
+		`{"beneficiary_address":"0x52908400098527886E0F7030069857D2E4169EE7"}`, f.asProvider()...), 200, nil)
+	e := wantError(t, f.do(http.MethodPut, "/api/v1/provider/me", `{"beneficiary_address":"nowhere"}`, f.asProvider()...),
+		400, "invalid_value")
 	if e.Error.Param == nil || *e.Error.Param != "beneficiary_address" {
 		t.Errorf("the param is %v", e.Error.Param)
 	}
@@ -208,11 +221,13 @@ func TestAnAgentsCallsAreAnsweredAsItReadsThem(t *testing.T) {
 	}
 	const ask = `{"provider_name":"A","hardware_summary":"2 x RTX 4090","contact_email":"a@example.org"}`
 	wantJSON(t, f.do(http.MethodPost, "/api/v1/provider/request-approval", ask, f.asProvider()...), 200, &review)
-	if review.ProviderID != providerA || review.Status != "under_review" || review.Message == "" || review.RequestedAt == "" {
+	if review.ProviderID != providerA || review.Status != "under_review" || review.Message == "" ||
+		review.RequestedAt == "" {
 		t.Errorf("a review: %+v", review)
 	}
 	f.selves.set(nil, hubv1.ProviderStatus_PROVIDER_STATUS_SUSPENDED)
-	wantError(t, f.do(http.MethodPost, "/api/v1/provider/request-approval", ask, f.asProvider()...), 409, "transition_not_allowed")
+	wantError(t, f.do(http.MethodPost, "/api/v1/provider/request-approval", ask, f.asProvider()...), 409,
+		"transition_not_allowed")
 	var rotated struct {
 		APIKey string `json:"api_key"`
 		Ends   string `json:"old_key_expires_at"`
@@ -244,7 +259,8 @@ func TestProviderSignUpIsDeprecatedAndOneForAnOwner(t *testing.T) {
 	}
 	resp := f.do(http.MethodPost, "/api/v1/provider/signup", body, "Idempotency-Key", "k")
 	wantJSON(t, resp, 201, &opened)
-	if opened.ProviderID == "" || opened.APIKey == "" || opened.KeyPrefix == "" || opened.Status != "pending" || !opened.CanConnect || len(opened.NextSteps) == 0 {
+	if opened.ProviderID == "" || opened.APIKey == "" || opened.KeyPrefix == "" || opened.Status != "pending" ||
+		!opened.CanConnect || len(opened.NextSteps) == 0 {
 		t.Errorf("got %+v", opened)
 	}
 	wantHeaders(t, resp.Header, map[string]string{"Deprecation": "@1767225600", "Cache-Control": "no-store"})
@@ -262,7 +278,8 @@ func TestProviderSignUpIsDeprecatedAndOneForAnOwner(t *testing.T) {
 func TestErrorsOfUsersAreFlatAndTellNothing(t *testing.T) {
 	f := start(t)
 	told := map[string]bool{}
-	for _, body := range []string{`{"email":"ann@example.org","password":"wrong horse"}`, `{"email":"nobody@example.org","password":"wrong horse"}`} {
+	for _, body := range []string{`{"email":"ann@example.org","password":"wrong horse"}`,
+		`{"email":"nobody@example.org","password":"wrong horse"}`} {
 		var flat struct{ Error, Message, Code string }
 		wantJSON(t, f.do(http.MethodPost, "/api/v1/user/login", body), 401, &flat)
 		told[flat.Error+flat.Message+flat.Code] = true
@@ -273,7 +290,8 @@ func TestErrorsOfUsersAreFlatAndTellNothing(t *testing.T) {
 	if len(told) != 1 {
 		t.Errorf("who has an account can be told: %v", told)
 	}
-	for path, status := range map[string]int{"/api/v1/user/nothing": 404, "/api/v1/consumer/nothing": 404, "/api/v1/user/signup": 400} {
+	for path, status := range map[string]int{"/api/v1/user/nothing": 404, "/api/v1/consumer/nothing": 404,
+		"/api/v1/user/signup": 400} {
 		var flat struct{ Error, Message string }
 		wantJSON(t, f.do(http.MethodPost, path, `[]`), status, &flat)
 		if flat.Error == "" || flat.Error != flat.Message {
@@ -314,16 +332,19 @@ func TestTheModelsHaveTheFormThatAgentsRead(t *testing.T) {
 	if envelope.Code == nil || *envelope.Code != 0 || envelope.Msg != "success" || len(envelope.Data.List) == 0 {
 		t.Fatalf("models: %s", body)
 	}
-	if m := envelope.Data.List[1]; m.ID == nil || *m.ID != openModel || *m.Slug != "open" || *m.Name != "Open" || *m.Category != "llm" || !*m.Active {
+	if m := envelope.Data.List[1]; m.ID == nil || *m.ID != openModel || *m.Slug != "open" || *m.Name != "Open" ||
+		*m.Category != "llm" || !*m.Active {
 		t.Errorf("a model lacks something: %s", body)
 	}
 	body = wantJSON(t, f.do(http.MethodGet, "/api/v1/models/catalog", ""), 200, &envelope)
-	if d := envelope.Data; d.Total != 1 || len(d.Models) != 1 || d.Models[0].ModelID != "Qwen/Qwen3-8B" || d.Models[0].FileCount != 1 || d.Models[0].TotalSize != 16e9 {
+	if d := envelope.Data; d.Total != 1 || len(d.Models) != 1 || d.Models[0].ModelID != "Qwen/Qwen3-8B" ||
+		d.Models[0].FileCount != 1 || d.Models[0].TotalSize != 16e9 {
 		t.Errorf("catalog: %s", body)
 	}
 	for _, id := range []string{"Qwen%2FQwen3-8B", "Qwen%2fQwen3-8B", "Qwen/Qwen3-8B"} {
 		body = wantJSON(t, f.do(http.MethodGet, "/api/v1/models/"+id+"/files", ""), 200, &envelope)
-		if d := envelope.Data; d.ModelID != "Qwen/Qwen3-8B" || d.FileCount != 1 || len(d.Files) != 1 || d.Files[0].Algorithm != "sha256" || d.Files[0].Size != 16e9 {
+		if d := envelope.Data; d.ModelID != "Qwen/Qwen3-8B" || d.FileCount != 1 || len(d.Files) != 1 ||
+			d.Files[0].Algorithm != "sha256" || d.Files[0].Size != 16e9 {
 			t.Errorf("files of %s: %s", id, body)
 		}
 	}
@@ -342,7 +363,8 @@ func TestBodiesOfAgentsAreBounded(t *testing.T) {
 	path, auth := "/api/v1/provider/me", f.asProvider()
 	large := `{"beneficiary_address":"0x1","pad":"` + strings.Repeat("x", 64<<10) + `"}`
 	wantError(t, f.do(http.MethodPut, path, large, auth...), 413, "request_too_large")
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPut, f.base+path, io.MultiReader(strings.NewReader(large)))
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPut, f.base+path,
+		io.MultiReader(strings.NewReader(large)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -353,8 +375,10 @@ func TestBodiesOfAgentsAreBounded(t *testing.T) {
 	}
 	t.Cleanup(func() { resp.Body.Close() })
 	wantError(t, resp, 413, "request_too_large")
-	wantError(t, f.do(http.MethodPut, path, `{"beneficiary_address":"0x1","beneficiary_address":"0x2"}`, auth...), 400, "duplicate_field")
-	wantError(t, f.do(http.MethodPut, path, `{}`, append(auth, "Content-Encoding", "gzip")...), 415, "unsupported_encoding")
+	wantError(t, f.do(http.MethodPut, path, `{"beneficiary_address":"0x1","beneficiary_address":"0x2"}`, auth...),
+		400, "duplicate_field")
+	wantError(t, f.do(http.MethodPut, path, `{}`, append(auth, "Content-Encoding", "gzip")...), 415,
+		"unsupported_encoding")
 	// Who asks comes before what is asked.
 	other, err := apikey.Generate(apikey.Provider, zeros{})
 	if err != nil {
@@ -371,7 +395,8 @@ func TestBodiesOfAgentsAreBounded(t *testing.T) {
 // say of it.
 func TestNoSecretOfAnAgentIsLogged(t *testing.T) {
 	f := start(t)
-	canaries := []string{f.providerKey, sessionToken, "correct horse", "wrong horse", "sk-svc-first", "sk-prov-second", "sk-prov-of-", "canary"}
+	canaries := []string{f.providerKey, sessionToken, "correct horse", "wrong horse", "sk-svc-first", "sk-prov-second",
+		"sk-prov-of-", "canary"}
 	calls := []struct{ method, path, body, credential string }{
 		{"GET", agentStatus + "?key=canary", "", f.providerKey},
 		{"POST", "/api/v1/user/signup", `{"email":"canary@example.org","password":"correct horse"}`, ""},

@@ -58,7 +58,8 @@ func TestTheReportNamesTheHubAndWhatItMetered(t *testing.T) {
 		t.Errorf("the witness says %v", w)
 	}
 	f.hub.set(func(p *played) error {
-		return p.steps(func() error { return p.event(helloChunk, true, 1) }, p.committed, func() error { return p.fail(upstreamFailed()) })
+		return p.steps(func() error { return p.event(helloChunk, true, 1) }, p.committed,
+			func() error { return p.fail(upstreamFailed()) })
 	})
 	read(t, f.post(helloStream))
 	if w := f.report(); w.GetMetered() != nil || w.GetRelayedTokens() != 1 {
@@ -94,7 +95,8 @@ func TestAStopIsThePlatformsFaultAndNotTheClients(t *testing.T) {
 			})
 	})
 	body := read(t, f.post(helloStream))
-	if !strings.Contains(body, helloChunk) || !strings.Contains(body, `"code":"service_unavailable"`) || strings.Contains(body, "[DONE]") {
+	if !strings.Contains(body, helloChunk) || !strings.Contains(body, `"code":"service_unavailable"`) ||
+		strings.Contains(body, "[DONE]") {
 		t.Errorf("the client heard %q", body)
 	}
 	if err := <-how; err == nil || errors.Is(err, io.EOF) {
@@ -151,16 +153,20 @@ func TestAGatewayThatStoodStillRelaysNothingThatNobodyPaysFor(t *testing.T) {
 	}
 	const chat = "/v1/chat/completions"
 	withUsage := strings.Replace(helloStream, "{", `{"stream_options":{"include_usage":true},`, 1)
-	streamed := stood{path: chat, body: helloStream, before: []func(*played) error{hello1, (*played).committed}, status: http.StatusOK, seen: `"Hel"`, committed: 1, tokens: 1}
+	streamed := stood{path: chat, body: helloStream, before: []func(*played) error{hello1, (*played).committed},
+		status: http.StatusOK, seen: `"Hel"`, committed: 1, tokens: 1}
 	of := func(s stood, change func(*stood)) stood {
 		change(&s)
 		return s
 	}
 	for name, c := range map[string]stood{
-		"before a stream's first content": {path: chat, body: helloStream, after: []func(*played) error{hello1}, brokenOff: true, status: http.StatusServiceUnavailable},
-		"before a whole answer":           {path: chat, body: hello, after: []func(*played) error{whole}, brokenOff: true, status: http.StatusServiceUnavailable},
+		"before a stream's first content": {path: chat, body: helloStream, after: []func(*played) error{hello1},
+			brokenOff: true, status: http.StatusServiceUnavailable},
+		"before a whole answer": {path: chat, body: hello, after: []func(*played) error{whole}, brokenOff: true,
+			status: http.StatusServiceUnavailable},
 		"with a whole answer in hand": {
-			path: chat, body: hello, before: []func(*played) error{whole, (*played).committed}, after: []func(*played) error{finish},
+			path: chat, body: hello, before: []func(*played) error{whole, (*played).committed},
+			after:  []func(*played) error{finish},
 			status: http.StatusServiceUnavailable, committed: 1,
 		},
 		"within a stream":   of(streamed, func(s *stood) { s.after, s.brokenOff = []func(*played) error{more}, true }),
@@ -169,7 +175,8 @@ func TestAGatewayThatStoodStillRelaysNothingThatNobodyPaysFor(t *testing.T) {
 			s.body = withUsage
 			s.after = []func(*played) error{
 				func(p *played) error {
-					return p.event(strings.Replace(hidden, `"choices"`, `"usage":{"prompt_tokens":9,"completion_tokens":3},"choices"`, 1), false, 3)
+					return p.event(strings.Replace(hidden, `"choices"`, `"usage":{"prompt_tokens":9,"completion_tokens":3},"choices"`,
+						1), false, 3)
 				}, finish,
 			}
 		}),
@@ -180,7 +187,8 @@ func TestAGatewayThatStoodStillRelaysNothingThatNobodyPaysFor(t *testing.T) {
 		}),
 		"with an image that waits for its cost": {
 			path: imagesPath, body: withCost(strings.Replace(paintHello, "{", `{"stream":true,`, 1)),
-			before: []func(*played) error{image("image_generation.partial_image", `{"b64_json":"AA"}`, true), (*played).committed},
+			before: []func(*played) error{image("image_generation.partial_image", `{"b64_json":"AA"}`, true),
+				(*played).committed},
 			after:  []func(*played) error{image("image_generation.completed", `{"b64_json":"`+secret+`"}`, false), finish},
 			status: http.StatusOK, seen: "AA", committed: 1, tokens: 1,
 		},
@@ -227,7 +235,8 @@ func (c stood) check(t *testing.T, secret string) {
 		resp = <-answer
 	}
 	body := read(t, resp)
-	if resp.StatusCode != c.status || !strings.Contains(body, `"error":`) || strings.Contains(body, "[DONE]") || strings.Contains(body, secret) {
+	if resp.StatusCode != c.status || !strings.Contains(body, `"error":`) || strings.Contains(body, "[DONE]") ||
+		strings.Contains(body, secret) {
 		t.Errorf("answered %d %s", resp.StatusCode, body)
 	}
 	if !c.dies && !strings.Contains(body, `"code":"service_unavailable"`) {
@@ -239,7 +248,8 @@ func (c stood) check(t *testing.T, secret string) {
 		}
 	}
 	w := f.report()
-	if w.GetOutcome() != billingv1.Outcome_OUTCOME_FAILED || w.GetCommittedAttempt() != c.committed || w.GetMetered() != nil || w.GetRelayedTokens() != c.tokens {
+	if w.GetOutcome() != billingv1.Outcome_OUTCOME_FAILED || w.GetCommittedAttempt() != c.committed ||
+		w.GetMetered() != nil || w.GetRelayedTokens() != c.tokens {
 		t.Errorf("the witness says %v", w)
 	}
 	if !c.dies {

@@ -90,7 +90,8 @@ func TestNothingIsTriedAgainAfterContent(t *testing.T) {
 			body := read(t, f.post(helloStream))
 			first, rest, _ := strings.Cut(body, "\n\n")
 			if first != "data: "+helloChunk || !strings.HasPrefix(rest, `data: {"error":{"message":`) ||
-				strings.Contains(body, "[DONE]") || !strings.Contains(rest, `"code":"upstream_error"`) || !strings.Contains(rest, `"request_id":"`) {
+				strings.Contains(body, "[DONE]") || !strings.Contains(rest, `"code":"upstream_error"`) ||
+				!strings.Contains(rest, `"request_id":"`) {
 				t.Errorf("got\n%s", body)
 			}
 			w := f.report()
@@ -199,16 +200,20 @@ func TestTheRouterIsAskedAgainForOthers(t *testing.T) {
 func TestAnEngineRefusalIsFinalAndInItsOwnWords(t *testing.T) {
 	f := start(t)
 	f.hub.set(failing(&hubv1.DispatchFailed{
-		Code: "engine_refused", EngineStatus: 422, Message: "tools are not supported", EngineType: "BadRequest", EngineParam: "tools", EngineCode: "x",
+		Code: "engine_refused", EngineStatus: 422, Message: "tools are not supported", EngineType: "BadRequest",
+		EngineParam: "tools", EngineCode: "x",
 	}))
 	resp := f.post(hello)
 	e := wantError(t, resp, 422, "x")
-	if e.Error.Message != "tools are not supported" || e.Error.Type != "BadRequest" || e.Error.Param == nil || *e.Error.Param != "tools" {
+	if e.Error.Message != "tools are not supported" || e.Error.Type != "BadRequest" || e.Error.Param == nil ||
+		*e.Error.Param != "tools" {
 		t.Errorf("got %+v", e)
 	}
-	wantHeaders(t, resp.Header, map[string]string{"X-Should-Retry": "false", "X-Svc-Provider-ID": providerA, "X-Svc-Attempts": "1"})
+	wantHeaders(t, resp.Header, map[string]string{"X-Should-Retry": "false", "X-Svc-Provider-ID": providerA,
+		"X-Svc-Attempts": "1"})
 	w := f.report()
-	if w.GetOutcome() != billingv1.Outcome_OUTCOME_REFUSED || w.GetCommittedAttempt() != 0 || w.GetAttempts()[0].GetResult() != "refused" ||
+	if w.GetOutcome() != billingv1.Outcome_OUTCOME_REFUSED || w.GetCommittedAttempt() != 0 ||
+		w.GetAttempts()[0].GetResult() != "refused" ||
 		w.GetErrorCode() != "engine_refused" {
 		t.Errorf("the witness says %v", w)
 	}
@@ -241,14 +246,20 @@ func TestPinsAreHonouredOrExplained(t *testing.T) {
 		served  string
 		reason  string
 	}{
-		"served":                     {"", pinned, []func(*played) error{wholeAnswer}, 200, "", providerA, ""},
-		"served without fallbacks":   {"FALSE", alone, []func(*played) error{wholeAnswer}, 200, "", providerA, ""},
-		"unavailable":                {"true", fallback, []func(*played) error{wholeAnswer}, 200, "", providerB, "requested_provider_unavailable"},
-		"failed":                     {"True", pinned, []func(*played) error{failed, wholeAnswer}, 200, "", providerB, "requested_provider_failed"},
-		"gone at dispatch":           {"", pinned, []func(*played) error{gone, wholeAnswer}, 200, "", providerB, "requested_provider_unavailable"},
-		"failed, no fallbacks":       {"false", alone, []func(*played) error{failed}, 502, "requested_provider_failed", "", ""},
-		"gone, no fallbacks":         {"false", alone, []func(*played) error{gone}, 503, "requested_provider_unavailable", "", ""},
-		"fallback's fallback failed": {"", pinned, []func(*played) error{failed, failed, wholeAnswer}, 502, "upstream_error", "", "requested_provider_failed"},
+		"served":                   {"", pinned, []func(*played) error{wholeAnswer}, 200, "", providerA, ""},
+		"served without fallbacks": {"FALSE", alone, []func(*played) error{wholeAnswer}, 200, "", providerA, ""},
+		"unavailable": {"true", fallback, []func(*played) error{wholeAnswer}, 200, "", providerB,
+			"requested_provider_unavailable"},
+		"failed": {"True", pinned, []func(*played) error{failed, wholeAnswer}, 200, "", providerB,
+			"requested_provider_failed"},
+		"gone at dispatch": {"", pinned, []func(*played) error{gone, wholeAnswer}, 200, "", providerB,
+			"requested_provider_unavailable"},
+		"failed, no fallbacks": {"false", alone, []func(*played) error{failed}, 502, "requested_provider_failed", "",
+			""},
+		"gone, no fallbacks": {"false", alone, []func(*played) error{gone}, 503, "requested_provider_unavailable", "",
+			""},
+		"fallback's fallback failed": {"", pinned, []func(*played) error{failed, failed, wholeAnswer}, 502, "upstream_error",
+			"", "requested_provider_failed"},
 	}
 	f := start(t)
 	for name, c := range cases {
@@ -282,7 +293,8 @@ func TestPinsAreHonouredOrExplained(t *testing.T) {
 				"X-Svc-Provider-ID": c.served, "X-Svc-Fallback-Reason": c.reason,
 			})
 			w := f.report()
-			if w.GetRoute().GetMode() != eventsv1.RouteMode_ROUTE_MODE_EXPLICIT || w.GetRoute().GetRequestedProviderId() != providerA {
+			if w.GetRoute().GetMode() != eventsv1.RouteMode_ROUTE_MODE_EXPLICIT ||
+				w.GetRoute().GetRequestedProviderId() != providerA {
 				t.Errorf("the witness says %v", w.GetRoute())
 			}
 			for {
@@ -332,7 +344,8 @@ func TestAClientThatHangsUpEndsTheDispatch(t *testing.T) {
 				t.Error("the dispatch went on")
 			}
 			w := f.report()
-			if w.GetOutcome() != billingv1.Outcome_OUTCOME_CLIENT_GONE || w.GetHttpStatus() != 499 || w.GetErrorCode() != "client_closed" ||
+			if w.GetOutcome() != billingv1.Outcome_OUTCOME_CLIENT_GONE || w.GetHttpStatus() != 499 ||
+				w.GetErrorCode() != "client_closed" ||
 				(w.GetCommittedAttempt() == 1) != (kind == "after content") || w.GetAttempts()[0].GetResult() != "client_gone" {
 				t.Errorf("the witness says %v", w)
 			}

@@ -18,7 +18,8 @@ import (
 
 func (f *fleet) sdk(options ...option.RequestOption) openai.Client {
 	return openai.NewClient(append([]option.RequestOption{
-		option.WithBaseURL(f.base + "/v1/"), option.WithAPIKey(f.key), option.WithHTTPClient(f.client), option.WithMaxRetries(0),
+		option.WithBaseURL(f.base + "/v1/"), option.WithAPIKey(f.key), option.WithHTTPClient(f.client),
+		option.WithMaxRetries(0),
 	}, options...)...)
 }
 
@@ -38,7 +39,8 @@ func TestTheOfficialSDKReadsAWholeAnswer(t *testing.T) {
 	}
 	choice := got.Choices[0]
 	if choice.Message.Content != "Hello" || choice.FinishReason != "stop" || got.Usage.TotalTokens != 12 ||
-		!choice.Message.JSON.Refusal.Valid() && choice.Message.JSON.Refusal.Raw() != "null" || choice.JSON.Logprobs.Raw() != "null" {
+		!choice.Message.JSON.Refusal.Valid() && choice.Message.JSON.Refusal.Raw() != "null" ||
+		choice.JSON.Logprobs.Raw() != "null" {
 		t.Errorf("got %s", got.RawJSON())
 	}
 }
@@ -89,11 +91,13 @@ func TestTheOfficialSDKPutsABareStreamTogether(t *testing.T) {
 		t.Fatalf("err %v, %d choices", stream.Err(), len(acc.Choices))
 	}
 	m := acc.Choices[0].Message
-	if m.Content != "Hello" || m.Role != "assistant" || acc.Choices[0].FinishReason != "tool_calls" || len(m.ToolCalls) != 2 {
+	if m.Content != "Hello" || m.Role != "assistant" || acc.Choices[0].FinishReason != "tool_calls" ||
+		len(m.ToolCalls) != 2 {
 		t.Fatalf("got %+v", m)
 	}
 	for i, want := range []string{"a f {}", "b g []"} {
-		if got := m.ToolCalls[i].ID + " " + m.ToolCalls[i].Function.Name + " " + m.ToolCalls[i].Function.Arguments; got != want {
+		if got := m.ToolCalls[i].ID + " " + m.ToolCalls[i].Function.Name + " " +
+			m.ToolCalls[i].Function.Arguments; got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}
@@ -122,7 +126,8 @@ func TestTheOfficialSDKTypesOurErrors(t *testing.T) {
 	client := f.sdk(option.WithMaxRetries(2))
 	_, err := client.Chat.Completions.New(t.Context(), params())
 	var api *openai.Error
-	if !errors.As(err, &api) || api.StatusCode != 402 || api.Code != "insufficient_credits" || api.Type != "insufficient_quota" {
+	if !errors.As(err, &api) || api.StatusCode != 402 || api.Code != "insufficient_credits" ||
+		api.Type != "insufficient_quota" {
 		t.Errorf("got %v", err)
 	}
 	if n := len(f.billing.admits); n != 1 {

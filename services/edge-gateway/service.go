@@ -203,7 +203,8 @@ func (s *Service) OperatorHandler() http.Handler { return s.operators }
 // Bound bounds the connections of the listener that the handler is served on.
 func (s *Service) Bound(lis net.Listener) net.Listener {
 	return sockets.Bound(lis, s.sockets, address.Network, func(reason sockets.Reason) {
-		s.metrics.ConnectionsRefused.Add(context.Background(), 1, metric.WithAttributes(attribute.String("reason", string(reason))))
+		s.metrics.ConnectionsRefused.Add(context.Background(), 1,
+			metric.WithAttributes(attribute.String("reason", string(reason))))
 	})
 }
 

@@ -113,7 +113,8 @@ func overSockets(t testing.TB, in serve.Interceptors, register func(grpc.Service
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- serve.GRPC(ctx, lis, serve.GRPCConfig{Interceptors: in}, register) }()
-	conn, err := serve.Dial(serve.Target{Service: "peer", Addresses: []string{lis.Addr().String()}, Exactly: true}, in, nil)
+	conn, err := serve.Dial(serve.Target{Service: "peer", Addresses: []string{lis.Addr().String()}, Exactly: true}, in,
+		nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,7 +157,8 @@ func connectFleet(t testing.TB, connect connector, change ...func(*Config)) *fle
 		c(&f.cfg)
 	}
 	log := slog.New(slog.NewTextHandler(f.log, nil))
-	in, err := serve.NewInterceptors(slog.New(slog.DiscardHandler), metricnoop.MeterProvider{}, tracenoop.NewTracerProvider())
+	in, err := serve.NewInterceptors(slog.New(slog.DiscardHandler), metricnoop.MeterProvider{},
+		tracenoop.NewTracerProvider())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -299,7 +301,9 @@ func (k *keys) set(err error, allowed ...string) {
 	k.err, k.allowed = err, allowed
 }
 
-func (k *keys) AuthenticateKey(ctx context.Context, req *billingv1.AuthenticateKeyRequest) (*billingv1.AuthenticateKeyResponse, error) {
+func (k *keys) AuthenticateKey(
+	ctx context.Context, req *billingv1.AuthenticateKeyRequest,
+) (*billingv1.AuthenticateKeyResponse, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.asked++
@@ -321,7 +325,8 @@ func (k *keys) AuthenticateKey(ctx context.Context, req *billingv1.AuthenticateK
 	if !bytes.Equal(req.GetKeySha256(), k.digest[:]) {
 		return nil, unknownKey()
 	}
-	return &billingv1.AuthenticateKeyResponse{KeyId: "key-1", AccountId: "account-1", AccountTag: []byte("8 bytes!"), AllowedModelIds: k.allowed}, nil
+	return &billingv1.AuthenticateKeyResponse{KeyId: "key-1", AccountId: "account-1", AccountTag: []byte("8 bytes!"),
+		AllowedModelIds: k.allowed}, nil
 }
 
 // billing admits everything unless told otherwise, and collects reports.
@@ -447,7 +452,8 @@ func (receipts) GetReceipt(_ context.Context, req *billingv1.GetReceiptRequest) 
 	if req.GetAccountId() != "account-1" || !strings.HasSuffix(req.GetRequestId(), "a") {
 		return nil, noReceipt()
 	}
-	return &billingv1.GetReceiptResponse{Receipt: &billingv1.Receipt{RequestId: req.GetRequestId(), Status: "settled"}}, nil
+	return &billingv1.GetReceiptResponse{Receipt: &billingv1.Receipt{RequestId: req.GetRequestId(), Status: "settled"}},
+		nil
 }
 
 // router offers A then B unless told otherwise.
@@ -497,7 +503,9 @@ type catalogPeer struct {
 	models []*catalogv1.Model
 }
 
-func (c *catalogPeer) WatchModels(_ *catalogv1.WatchModelsRequest, stream catalogv1.CatalogService_WatchModelsServer) error {
+func (c *catalogPeer) WatchModels(
+	_ *catalogv1.WatchModelsRequest, stream catalogv1.CatalogService_WatchModelsServer,
+) error {
 	if err := stream.Send(&catalogv1.WatchModelsResponse{Revision: 1, Models: c.models}); err != nil {
 		return err
 	}
@@ -519,7 +527,8 @@ func (c *catalogPeer) awaitSnapshot(f *fleet) {
 // post sends a body to the chat endpoint with the key.
 func (f *fleet) post(body string, headers ...string) *http.Response {
 	f.t.Helper()
-	return f.do(http.MethodPost, "/v1/chat/completions", body, append([]string{"Authorization", "Bearer " + f.key}, headers...)...)
+	return f.do(http.MethodPost, "/v1/chat/completions", body, append([]string{"Authorization", "Bearer " + f.key},
+		headers...)...)
 }
 
 // do makes a request of the public listener, or of the operators' for their routes.

@@ -17,12 +17,14 @@ func TestNothingBehindABodyInChunksIsARequest(t *testing.T) {
 	}
 	defer conn.Close()
 	const smuggled = "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
-	_, err = io.WriteString(conn, "GET /healthz HTTP/1.1\r\nHost: x\r\nContent-Length: 43\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"+smuggled)
+	_, err = io.WriteString(conn,
+		"GET /healthz HTTP/1.1\r\nHost: x\r\nContent-Length: 43\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"+smuggled)
 	if err != nil {
 		t.Fatal(err)
 	}
 	answers, err := io.ReadAll(conn)
-	if got := strings.Count(string(answers), "HTTP/1.1 "); err != nil || got != 1 || !strings.Contains(string(answers), "Connection: close") {
+	if got := strings.Count(string(answers), "HTTP/1.1 "); err != nil || got != 1 ||
+		!strings.Contains(string(answers), "Connection: close") {
 		t.Errorf("got %d answers, %v; want 1 and the connection closed: %s", got, err, answers)
 	}
 }

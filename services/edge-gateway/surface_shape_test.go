@@ -47,7 +47,8 @@ func (s schemas) faults(at string, schema map[string]any, value any) (out []stri
 	}) {
 		fault("is none of what it may be: %v", value)
 	}
-	if kinds := texts(schema["type"]); len(kinds) > 0 && !slices.ContainsFunc(kinds, func(kind string) bool { return isKind(value, kind) }) {
+	if kinds := texts(schema["type"]); len(kinds) > 0 &&
+		!slices.ContainsFunc(kinds, func(kind string) bool { return isKind(value, kind) }) {
 		fault("is %v, not %v", value, kinds)
 		return out
 	}
@@ -119,7 +120,8 @@ func isKind(value any, kind string) bool {
 // answerOf refers to the schema of an operation's answer in JSON with a status; it is
 // empty for none.
 func (s schemas) answerOf(o operation, status int) string {
-	responses := s.at("#/paths/" + strings.ReplaceAll(o.template, "/", "~1") + "/" + strings.ToLower(o.method) + "/responses")
+	responses := s.at("#/paths/" + strings.ReplaceAll(o.template, "/", "~1") + "/" + strings.ToLower(o.method) +
+		"/responses")
 	found, ok := responses[strconv.Itoa(status)].(map[string]any)
 	if !ok {
 		found = responses["default"].(map[string]any)
@@ -168,7 +170,8 @@ func TestEveryAnswerHasItsDescribedShape(t *testing.T) {
 	}
 	f.hub.set(streamAnswer)
 	for _, path := range []string{"/v1/chat/completions", "/v1/completions"} {
-		ref, body := "#/components/schemas/ChatCompletionChunk", strings.Replace(helloStream, "{", `{"stream_options":{"include_usage":true},`, 1)
+		ref, body := "#/components/schemas/ChatCompletionChunk", strings.Replace(helloStream, "{",
+			`{"stream_options":{"include_usage":true},`, 1)
 		if path == "/v1/completions" {
 			ref, body = "#/components/schemas/CompletionChunk", `{"model":"`+modelID+`","prompt":"x","stream":true}`
 		}

@@ -59,7 +59,8 @@ func operations(t testing.TB) []operation {
 	var all []operation
 	for path, item := range doc.Paths {
 		for verb, described := range item {
-			o := operation{method: strings.ToUpper(verb), path: path, template: path, operators: strings.HasPrefix(path, "/api/v1/admin/")}
+			o := operation{method: strings.ToUpper(verb), path: path, template: path,
+				operators: strings.HasPrefix(path, "/api/v1/admin/")}
 			o.keyless = len(described.Security) > 0 && len(described.Security[0]) == 0
 			o.opener = "consumerKey"
 			if len(described.Security) > 0 {
@@ -314,12 +315,14 @@ func TestNoRouteIsOpenedByAWrongKey(t *testing.T) {
 func TestMetacharactersFindNothing(t *testing.T) {
 	f := surfaceFleet(t)
 	auth := []string{"Authorization", "Bearer " + f.key}
-	for _, text := range []string{`' OR '1'='1`, `"; DROP TABLE holds; --`, `%25%25%25`, `\x00`, `1; SELECT pg_sleep(9)`, `../../etc/passwd`, "\u202e"} {
+	for _, text := range []string{`' OR '1'='1`, `"; DROP TABLE holds; --`, `%25%25%25`, `\x00`, `1; SELECT pg_sleep(9)`,
+		`../../etc/passwd`, "\u202e"} {
 		quoted, err := json.Marshal(text)
 		if err != nil {
 			t.Fatal(err)
 		}
-		wantError(t, f.post(strings.Replace(hello, `"`+modelID+`"`, string(quoted), 1)), http.StatusNotFound, "model_not_found")
+		wantError(t, f.post(strings.Replace(hello, `"`+modelID+`"`, string(quoted), 1)), http.StatusNotFound,
+			"model_not_found")
 		wantError(t, f.post(hello, "X-Svc-Provider", text), http.StatusBadRequest, "invalid_provider")
 		path := strings.NewReplacer(" ", "%20", "\u202e", "%E2%80%AE", `"`, "%22", `\`, "%5C").Replace(text)
 		wantError(t, f.do(http.MethodGet, "/v1/models/"+path, ""), http.StatusNotFound, "model_not_found")
@@ -331,7 +334,8 @@ func TestMetacharactersFindNothing(t *testing.T) {
 // header unless it is plain.
 func TestHeadersReflectNothingRaw(t *testing.T) {
 	f := surfaceFleet(t)
-	for _, value := range []string{"caf\u00e9", "\xff\xfe", "a\tb", strings.Repeat("x", 20_000), providerA + ", " + providerB} {
+	for _, value := range []string{"caf\u00e9", "\xff\xfe", "a\tb", strings.Repeat("x", 20_000),
+		providerA + ", " + providerB} {
 		resp := f.post(hello, "X-Svc-Provider", value)
 		e := wantError(t, resp, http.StatusBadRequest, "invalid_provider")
 		if strings.Contains(e.Error.Message, value) || resp.Header.Get("X-Svc-Requested-Provider") != "" {
@@ -385,7 +389,8 @@ func TestPagesOfOtherOriginsMayCallTheOpenAIRoutesOnly(t *testing.T) {
 		resp := f.ask(asked, "Origin", "https://app.example", "Access-Control-Request-Method", o.method,
 			"Access-Control-Request-Headers", "authorization,x-stainless-retry-count,idempotency-key")
 		read(t, resp)
-		if allowed := resp.Header.Get("Access-Control-Allow-Origin") == "*" && resp.StatusCode == http.StatusNoContent; allowed != open {
+		if allowed := resp.Header.Get("Access-Control-Allow-Origin") == "*" &&
+			resp.StatusCode == http.StatusNoContent; allowed != open {
 			t.Errorf("preflight of %s: %d %v", o, resp.StatusCode, resp.Header)
 		}
 		if open {
@@ -403,7 +408,8 @@ func TestPagesOfOtherOriginsMayCallTheOpenAIRoutesOnly(t *testing.T) {
 			exposed := strings.Split(strings.ToLower(resp.Header.Get("Access-Control-Expose-Headers")), ", ")
 			for name := range resp.Header {
 				name = strings.ToLower(name)
-				ours := strings.HasPrefix(name, "x-svc-") || strings.HasPrefix(name, "x-ratelimit-") || name == "x-request-id" || name == "x-should-retry"
+				ours := strings.HasPrefix(name, "x-svc-") || strings.HasPrefix(name, "x-ratelimit-") || name == "x-request-id" ||
+					name == "x-should-retry"
 				if open && ours && !slices.Contains(exposed, name) {
 					t.Errorf("%s: %s is not exposed", o, name)
 				}

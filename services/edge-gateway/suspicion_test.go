@@ -22,13 +22,15 @@ func TestAHubHearsWhoseRequestItIsAndWhetherAnotherProviderHasFailedIt(t *testin
 		resp.UsualFirstContentMs = 1_234
 		return resp, nil
 	})
-	f.hub.byAttempt(refusing(fault.New(fault.Unavailable, fault.ProviderBusy, "busy")), failing(upstreamFailed()), wholeAnswer)
+	f.hub.byAttempt(refusing(fault.New(fault.Unavailable, fault.ProviderBusy, "busy")), failing(upstreamFailed()),
+		wholeAnswer)
 	if resp := f.post(hello); resp.StatusCode != http.StatusOK {
 		t.Fatalf("got %d, want 200", resp.StatusCode)
 	}
 	for attempt, elsewhere := range []bool{false, false, true} { // one that was busy has failed nothing
 		open := <-f.hub.opens
-		if string(open.GetAccountTag()) != "8 bytes!" || open.GetUsualFirstContentMs() != 1_234 || open.GetFailedElsewhere() != elsewhere {
+		if string(open.GetAccountTag()) != "8 bytes!" || open.GetUsualFirstContentMs() != 1_234 ||
+			open.GetFailedElsewhere() != elsewhere {
 			t.Errorf("attempt %d: got tag %q, usual %d ms, failed elsewhere %v; want the tag, 1234 and %v",
 				attempt+1, open.GetAccountTag(), open.GetUsualFirstContentMs(), open.GetFailedElsewhere(), elsewhere)
 		}
@@ -41,8 +43,10 @@ func TestAProviderThatDoesNotSupportARequestHasNotFailedIt(t *testing.T) {
 	notHere := &hubv1.DispatchFailed{Retryable: true, Code: "upstream_error", EngineStatus: http.StatusNotImplemented}
 	for body, c := range map[string]struct{ media, members, failed bool }{
 		hello: {failed: true},
-		strings.Replace(hello, "{", `{"kv_transfer_params":{},`, 1):                                                               {members: true},
-		strings.Replace(hello, `"Say hello to the world"`, `[{"type":"image_url","image_url":{"url":"https://x.org/a.png"}}]`, 1): {media: true},
+		strings.Replace(hello, "{", `{"kv_transfer_params":{},`,
+			1): {members: true},
+		strings.Replace(hello, `"Say hello to the world"`, `[{"type":"image_url","image_url":{"url":"https://x.org/a.png"}}]`,
+			1): {media: true},
 	} {
 		f := start(t)
 		f.router.set(func(*routerv1.SelectRequest) (*routerv1.SelectResponse, error) {
@@ -53,7 +57,8 @@ func TestAProviderThatDoesNotSupportARequestHasNotFailedIt(t *testing.T) {
 			t.Fatalf("got %d, want 200", resp.StatusCode)
 		}
 		first, second := <-f.hub.opens, <-f.hub.opens
-		if first.GetNamesMedia() != c.media || first.GetEngineMembers() != c.members || second.GetFailedElsewhere() != c.failed {
+		if first.GetNamesMedia() != c.media || first.GetEngineMembers() != c.members ||
+			second.GetFailedElsewhere() != c.failed {
 			t.Errorf("%s: media %v, members %v, failed elsewhere %v; want %+v",
 				body, first.GetNamesMedia(), first.GetEngineMembers(), second.GetFailedElsewhere(), c)
 		}

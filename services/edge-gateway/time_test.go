@@ -64,12 +64,14 @@ func inBubbleOf(t *testing.T, made func(testing.TB) *fleet, test func(f *fleet, 
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() {
-			done <- serve.HTTP(ctx, lis, f.svc.Handler(), serve.HTTPConfig{Log: slog.New(slog.DiscardHandler), DrainTimeout: time.Second})
+			done <- serve.HTTP(ctx, lis, f.svc.Handler(), serve.HTTPConfig{Log: slog.New(slog.DiscardHandler),
+				DrainTimeout: time.Second})
 		}()
 		ops := &pipes{conns: make(chan net.Conn), closed: make(chan struct{})}
 		opsDone := make(chan error, 1)
 		go func() {
-			opsDone <- serve.HTTP(ctx, ops, f.svc.OperatorHandler(), serve.HTTPConfig{Log: slog.New(slog.DiscardHandler), DrainTimeout: time.Second})
+			opsDone <- serve.HTTP(ctx, ops, f.svc.OperatorHandler(), serve.HTTPConfig{Log: slog.New(slog.DiscardHandler),
+				DrainTimeout: time.Second})
 		}()
 		f.dialOperators = ops.dial
 		transport := &http.Transport{DialContext: func(_ context.Context, _, address string) (net.Conn, error) {
@@ -103,7 +105,8 @@ func TestASlowStreamIsKeptAlive(t *testing.T) {
 			f.t.Errorf("headers came after %v", waited)
 		}
 		wantHeaders(f.t.(*testing.T), resp.Header, map[string]string{
-			"X-Svc-Provider-ID": "", "X-Svc-Attempts": "", "X-Svc-Route-Mode": "auto", "Content-Type": "text/event-stream; charset=utf-8",
+			"X-Svc-Provider-ID": "", "X-Svc-Attempts": "", "X-Svc-Route-Mode": "auto",
+			"Content-Type": "text/event-stream; charset=utf-8",
 		})
 		if resp.Header.Get("X-Svc-Request-ID") == "" {
 			f.t.Error("the request id is missing")
@@ -173,7 +176,8 @@ func TestALateFailureIsAnErrorEvent(t *testing.T) {
 			return candidates(providerA, providerB, providerC), nil
 		})
 		body := read(f.t, f.post(helloStream))
-		if n := strings.Count(body, ": keep-alive\n\n"); n != 3 || !strings.Contains(body, `data: {"error":{"message":"All 3 attempts`) ||
+		if n := strings.Count(body, ": keep-alive\n\n"); n != 3 ||
+			!strings.Contains(body, `data: {"error":{"message":"All 3 attempts`) ||
 			strings.Contains(body, "[DONE]") {
 			f.t.Errorf("%d keep-alives: %q", n, body)
 		}
@@ -311,22 +315,25 @@ func TestABodyThatNeverComesHoldsNoConnection(t *testing.T) {
 		status  int
 		after   time.Duration
 	}{
-		"unknown route":  {"POST /v1/none", "Content-Length: 1000", 404, 0},
-		"wrong method":   {"PUT " + chat, "Content-Length: 1000", 405, 0},
-		"no key":         {"POST " + chat, "Content-Length: 1000", 401, 0},
-		"encoded":        {"POST " + chat, "Content-Length: 1000\r\nContent-Encoding: gzip\r\nAuthorization: Bearer KEY", 415, 0},
-		"bad pin":        {"POST " + chat, "Content-Length: 1000\r\nX-Svc-Provider: x\r\nAuthorization: Bearer KEY", 400, 0},
-		"too large":      {"POST " + chat, "Content-Length: 99999999\r\nAuthorization: Bearer KEY", 413, 0},
-		"health":         {"GET /healthz", "Content-Length: 1000", 200, 0},
-		"models":         {"GET /v1/models", "Content-Length: 1000", 200, 0},
-		"preflight":      {"OPTIONS " + chat, "Content-Length: 1000", 204, 0},
-		"admin route":    {"POST /api/v1/admin/providers", "Content-Length: 1000\r\nAuthorization: Bearer " + adminToken, 404, 0},
+		"unknown route": {"POST /v1/none", "Content-Length: 1000", 404, 0},
+		"wrong method":  {"PUT " + chat, "Content-Length: 1000", 405, 0},
+		"no key":        {"POST " + chat, "Content-Length: 1000", 401, 0},
+		"encoded": {"POST " + chat, "Content-Length: 1000\r\nContent-Encoding: gzip\r\nAuthorization: Bearer KEY", 415,
+			0},
+		"bad pin":   {"POST " + chat, "Content-Length: 1000\r\nX-Svc-Provider: x\r\nAuthorization: Bearer KEY", 400, 0},
+		"too large": {"POST " + chat, "Content-Length: 99999999\r\nAuthorization: Bearer KEY", 413, 0},
+		"health":    {"GET /healthz", "Content-Length: 1000", 200, 0},
+		"models":    {"GET /v1/models", "Content-Length: 1000", 200, 0},
+		"preflight": {"OPTIONS " + chat, "Content-Length: 1000", 204, 0},
+		"admin route": {"POST /api/v1/admin/providers", "Content-Length: 1000\r\nAuthorization: Bearer " + adminToken, 404,
+			0},
 		"no admin token": {"POST /api/v1/admin/providers", "Content-Length: 1000\r\nHost: localhost", 401, 0},
 		"chunks, no key": {"POST " + chat, "Transfer-Encoding: chunked", 401, 0},
 		"slow body":      {"POST " + chat, "Content-Length: 1000\r\nAuthorization: Bearer KEY", 400, time.Minute},
 		"slow chunks":    {"POST " + chat, "Transfer-Encoding: chunked\r\nAuthorization: Bearer KEY", 400, time.Minute},
 		"slow catalog":   {"GET /api/v1/models", "Content-Length: 1000", 400, time.Minute},
-		"slow operator":  {"POST /api/v1/admin/providers", "Content-Length: 1000\r\nHost: localhost\r\nAuthorization: Bearer " + adminToken, 400, time.Minute},
+		"slow operator": {"POST /api/v1/admin/providers",
+			"Content-Length: 1000\r\nHost: localhost\r\nAuthorization: Bearer " + adminToken, 400, time.Minute},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -338,7 +345,8 @@ func TestABodyThatNeverComesHoldsNoConnection(t *testing.T) {
 				conn := dial()
 				defer conn.Close()
 				begun := time.Now()
-				if _, err := io.WriteString(conn, c.line+" HTTP/1.1\r\n"+host+strings.ReplaceAll(c.headers, "KEY", f.key)+"\r\n\r\n"); err != nil {
+				if _, err := io.WriteString(conn, c.line+" HTTP/1.1\r\n"+host+strings.ReplaceAll(c.headers, "KEY", f.key)+
+					"\r\n\r\n"); err != nil {
 					f.t.Fatal(err)
 				}
 				// No test may wait for what never comes.
@@ -377,10 +385,12 @@ func TestAReadBodyHasNoDeadline(t *testing.T) {
 			return p.finish(1, 1)
 		})
 		for _, framing := range []string{"Content-Length: " + itoa(len(helloStream)) + "\r\n\r\n" + helloStream,
-			"Transfer-Encoding: chunked\r\n\r\n" + strconv.FormatInt(int64(len(helloStream)), 16) + "\r\n" + helloStream + "\r\n0\r\n\r\n"} {
+			"Transfer-Encoding: chunked\r\n\r\n" + strconv.FormatInt(int64(len(helloStream)), 16) + "\r\n" + helloStream +
+				"\r\n0\r\n\r\n"} {
 			conn := dial()
 			defer conn.Close()
-			if _, err := io.WriteString(conn, "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer "+f.key+"\r\n"+framing); err != nil {
+			if _, err := io.WriteString(conn, "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer "+f.key+
+				"\r\n"+framing); err != nil {
 				f.t.Fatal(err)
 			}
 			resp, err := http.ReadResponse(bufio.NewReader(conn), nil)

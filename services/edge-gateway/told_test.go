@@ -94,7 +94,8 @@ func TestTheLastEventOfImagesTellsTheCostWhenAsked(t *testing.T) {
 	told := strings.Replace(completed, `"usage":{`, `"usage":{"cost":0.0000012,`, 1)
 	for _, named := range []string{name, ""} {
 		f.hub.set(func(p *played) error {
-			return p.steps(send(p, partialName, partial, true), p.committed, send(p, named, completed, false), send(p, named, completed, false),
+			return p.steps(send(p, partialName, partial, true), p.committed, send(p, named, completed, false),
+				send(p, named, completed, false),
 				func() error { return p.finish(0, 2) })
 		})
 		body := strings.Replace(paintHello, "{", `{"stream":true,`, 1)
@@ -163,7 +164,8 @@ func TestModelsWithTooShortAnswersArePassedOver(t *testing.T) {
 	}
 	f.report()
 	f.report()
-	e := wantError(t, f.post(long(strings.Replace(withModels("m1"), `"model":"`+modelID, `"model":"m5`, 1))), 400, "invalid_value")
+	e := wantError(t, f.post(long(strings.Replace(withModels("m1"), `"model":"`+modelID, `"model":"m5`, 1))), 400,
+		"invalid_value")
 	if e.Error.Param == nil || *e.Error.Param != "max_tokens" {
 		t.Errorf("the param is %v", e.Error.Param)
 	}
@@ -212,7 +214,8 @@ func TestAVisitorMayLeaveTheLengthNull(t *testing.T) {
 		var sent struct {
 			MaxTokens int `json:"max_tokens"`
 		}
-		if err := json.Unmarshal(open.GetBody(), &sent); err != nil || sent.MaxTokens != 100 || open.GetMaxOutputTokens() != 100 {
+		if err := json.Unmarshal(open.GetBody(), &sent); err != nil || sent.MaxTokens != 100 ||
+			open.GetMaxOutputTokens() != 100 {
 			t.Errorf("%d: sent %s, %v", i, open.GetBody(), err)
 		}
 	}

@@ -85,7 +85,8 @@ func transcript(p *played) error {
 	case p.open.GetAnswerForm() == hubv1.AnswerForm_ANSWER_FORM_TEXT:
 		return p.steps(
 			func() error {
-				return p.send(&hubv1.DispatchEvent{Json: []byte("1\r\n00:00:00,000 --> 00:00:01,500\r\nHello\r\n"), FirstContent: true})
+				return p.send(&hubv1.DispatchEvent{Json: []byte("1\r\n00:00:00,000 --> 00:00:01,500\r\nHello\r\n"),
+					FirstContent: true})
 			}, p.committed,
 			func() error { return p.finish(p.open.GetEstimatedPromptTokens(), 0) })
 	}
@@ -103,30 +104,37 @@ func withSpeech(t *testing.T, change ...func(*Config)) *fleet {
 // measured, whatever the file says of itself and in whichever order the form is.
 func TestATranscriptionIsMeasuredAndSentOn(t *testing.T) {
 	f := withSpeech(t)
-	resp := f.transcribe(field{"language", "en"}, field{"@file", silence(90_001)}, field{"timestamp_granularities[]", "word"},
-		field{"timestamp_granularities[]", "segment"}, field{"temperature", "0.50"}, field{"model", audioID}, field{"vendor", "\xff"})
-	if body := read(t, resp); resp.StatusCode != 200 || body != `{"usage":{"type":"duration","seconds":91},"text":"Hello"}` {
+	resp := f.transcribe(field{"language", "en"}, field{"@file", silence(90_001)},
+		field{"timestamp_granularities[]", "word"},
+		field{"timestamp_granularities[]", "segment"}, field{"temperature", "0.50"}, field{"model", audioID},
+		field{"vendor", "\xff"})
+	if body := read(t, resp); resp.StatusCode != 200 ||
+		body != `{"usage":{"type":"duration","seconds":91},"text":"Hello"}` {
 		t.Errorf("%d %s", resp.StatusCode, body)
 	}
 	open := <-f.hub.opens
 	admit, sel := <-f.billing.admits, <-f.router.selects
-	if open.GetEndpoint() != hubv1.Endpoint_ENDPOINT_TRANSCRIPTIONS || open.GetEstimatedPromptTokens() != 90_001 || open.GetChoices() != 1 ||
+	if open.GetEndpoint() != hubv1.Endpoint_ENDPOINT_TRANSCRIPTIONS || open.GetEstimatedPromptTokens() != 90_001 ||
+		open.GetChoices() != 1 ||
 		open.GetStream() || open.GetAnswerForm() != hubv1.AnswerForm_ANSWER_FORM_JSON || open.GetModelId() != audioID {
 		t.Errorf("open says %v, %d ms, %v", open.GetEndpoint(), open.GetEstimatedPromptTokens(), open.GetAnswerForm())
 	}
 	if admit.GetPromptTokens() != 90_001 || admit.GetMaxCompletionTokens() != 0 || admit.GetModelId() != audioID {
 		t.Errorf("admit says %v", admit)
 	}
-	if strings.Join(sel.GetRequiredCapabilities(), " ") != "transcriptions" || sel.GetBodyBytes() != int64(len(open.GetBody())) || sel.GetPromptTokens() != 0 {
+	if strings.Join(sel.GetRequiredCapabilities(), " ") != "transcriptions" ||
+		sel.GetBodyBytes() != int64(len(open.GetBody())) || sel.GetPromptTokens() != 0 {
 		t.Errorf("select says %v", sel)
 	}
 	if w := f.report(); w.GetMetered().GetPromptTokens() != 90_001 || w.GetMetered().GetCompletionTokens() != 0 {
 		t.Errorf("the witness says %v", w)
 	}
-	if span := string(open.GetBody()[open.GetModelOffset() : open.GetModelOffset()+open.GetModelLength()]); span != audioID {
+	if span := string(open.GetBody()[open.GetModelOffset() : open.GetModelOffset()+
+		open.GetModelLength()]); span != audioID {
 		t.Errorf("the model's span is %q", span)
 	}
-	want := []field{{"model", audioID}, {"language", "en"}, {"@file", silence(90_001)}, {"timestamp_granularities[]", "word"},
+	want := []field{{"model", audioID}, {"language", "en"}, {"@file", silence(90_001)},
+		{"timestamp_granularities[]", "word"},
 		{"timestamp_granularities[]", "segment"}, {"temperature", "0.50"}, {"vendor", "\xff"}}
 	_, params, err := mime.ParseMediaType(open.GetContentType())
 	if err != nil || params["boundary"] == "clients-own" {
@@ -140,7 +148,8 @@ func TestATranscriptionIsMeasuredAndSentOn(t *testing.T) {
 func TestTranscriptsComeInTheFormThatWasAskedFor(t *testing.T) {
 	f := withSpeech(t)
 	const subtitles = "1\r\n00:00:00,000 --> 00:00:01,500\r\nHello\r\n"
-	for format, text := range map[string]bool{"json": false, "verbose_json": false, "diarized_json": false, "text": true, "srt": true, "vtt": true} {
+	for format, text := range map[string]bool{"json": false, "verbose_json": false, "diarized_json": false, "text": true,
+		"srt": true, "vtt": true} {
 		resp := f.transcribe(speech(field{"response_format", format}, field{"stream", "False"})...)
 		body, kind := read(t, resp), resp.Header.Get("Content-Type")
 		whole := `{"usage":{"type":"duration","seconds":2},"text":"Hello"}`
@@ -157,7 +166,8 @@ func TestTranscriptsComeInTheFormThatWasAskedFor(t *testing.T) {
 		resp := f.transcribe(speech(field{"stream", "true"}, field{"response_format", format})...)
 		want := "data: {\"type\":\"transcript.text.delta\",\"delta\":\"Hel\"}\n\ndata: {\"type\":\"transcript.text.delta\",\"delta\":\"lo\"}\n\n" +
 			"data: {\"usage\":{\"type\":\"duration\",\"seconds\":2},\"type\":\"transcript.text.done\",\"text\":\"Hello\"}\n\n"
-		if body := read(t, resp); !strings.HasPrefix(body, want) || resp.Header.Get("Content-Type") != "text/event-stream; charset=utf-8" {
+		if body := read(t, resp); !strings.HasPrefix(body, want) ||
+			resp.Header.Get("Content-Type") != "text/event-stream; charset=utf-8" {
 			t.Errorf("the stream is %q", body)
 		}
 		for len(f.hub.opens) > 1 {
@@ -190,19 +200,21 @@ func TestATranscriptionIsRefusedByTheFieldThatIsWrong(t *testing.T) {
 		"a model in capitals": {[]field{file, model, {"Model", "x"}}, "duplicate_field", "model"},
 		"two files":           {[]field{file, model, file}, "duplicate_field", "file"},
 		"a file in capitals":  {[]field{file, model, {"@FILE", "x"}}, "duplicate_field", "file"},
-		"two forms":           {[]field{file, model, {"response_format", "json"}, {"response_format", "text"}}, "duplicate_field", "response_format"},
-		"two streams":         {[]field{file, model, {"stream", "true"}, {"stream", "false"}}, "duplicate_field", "stream"},
-		"a file as text":      {[]field{model, {"file", silence(10)}}, "invalid_value", "file"},
-		"a model as file":     {[]field{file, {"@model", audioID}}, "invalid_value", "model"},
-		"another form":        {[]field{file, model, {"response_format", "yaml"}}, "invalid_value", "response_format"},
-		"a stream of 1":       {[]field{file, model, {"stream", "1"}}, "invalid_value", "stream"},
-		"streamed subtitles":  {[]field{file, model, {"stream", "true"}, {"response_format", "srt"}}, "invalid_value", "response_format"},
-		"a zip":               {[]field{{"@file", "PK\x03\x04" + strings.Repeat("x", 1000)}, model}, "invalid_value", "file"},
-		"an empty file":       {[]field{{"@file", ""}, model}, "invalid_value", "file"},
-		"an empty recording":  {[]field{{"@file", silence(0)}, model}, "invalid_value", "file"},
-		"a pin":               {[]field{file, model, {"provider[only][]", providerA}}, "invalid_value", "provider"},
-		"models":              {[]field{file, model, {"models", modelID}}, "invalid_value", "models"},
-		"a chat model":        {[]field{file, {"model", modelID}}, "unsupported_endpoint_for_model", "model"},
+		"two forms": {[]field{file, model, {"response_format", "json"}, {"response_format", "text"}},
+			"duplicate_field", "response_format"},
+		"two streams":     {[]field{file, model, {"stream", "true"}, {"stream", "false"}}, "duplicate_field", "stream"},
+		"a file as text":  {[]field{model, {"file", silence(10)}}, "invalid_value", "file"},
+		"a model as file": {[]field{file, {"@model", audioID}}, "invalid_value", "model"},
+		"another form":    {[]field{file, model, {"response_format", "yaml"}}, "invalid_value", "response_format"},
+		"a stream of 1":   {[]field{file, model, {"stream", "1"}}, "invalid_value", "stream"},
+		"streamed subtitles": {[]field{file, model, {"stream", "true"}, {"response_format", "srt"}}, "invalid_value",
+			"response_format"},
+		"a zip":              {[]field{{"@file", "PK\x03\x04" + strings.Repeat("x", 1000)}, model}, "invalid_value", "file"},
+		"an empty file":      {[]field{{"@file", ""}, model}, "invalid_value", "file"},
+		"an empty recording": {[]field{{"@file", silence(0)}, model}, "invalid_value", "file"},
+		"a pin":              {[]field{file, model, {"provider[only][]", providerA}}, "invalid_value", "provider"},
+		"models":             {[]field{file, model, {"models", modelID}}, "invalid_value", "models"},
+		"a chat model":       {[]field{file, {"model", modelID}}, "unsupported_endpoint_for_model", "model"},
 	}
 	for name, c := range cases {
 		e := wantError(t, f.transcribe(c.fields...), 400, c.code)
@@ -224,7 +236,8 @@ func TestATranscriptionIsRefusedByTheFieldThatIsWrong(t *testing.T) {
 		})
 	}
 	wantError(t, f.send(transcriptionsPath, body, "Content-Type", kind, "Content-Type", kind), 400, "invalid_request")
-	wantError(t, f.send(transcriptionsPath, body, "Content-Type", kind, "Content-Encoding", "gzip"), 415, "unsupported_encoding")
+	wantError(t, f.send(transcriptionsPath, body, "Content-Type", kind, "Content-Encoding", "gzip"), 415,
+		"unsupported_encoding")
 	noReport(t, f)
 }
 
@@ -242,7 +255,8 @@ func TestTheOrderOfATranscriptionsErrors(t *testing.T) {
 	wantError(t, f.do(http.MethodPost, transcriptionsPath, "x"), 401, "missing_api_key")
 	wantError(t, f.transcribe(field{"@file", "x"}, field{"model", "nobody/has"}), 400, "invalid_value")
 	wantError(t, f.transcribe(field{"@file", silence(10)}, field{"model", "nobody/has"}), 404, "model_not_found")
-	e := wantError(t, f.transcribe(field{"model", audioID}, field{"@file", silence(1 << 17)[:1<<20+1]}), 413, "request_too_large")
+	e := wantError(t, f.transcribe(field{"model", audioID}, field{"@file", silence(1 << 17)[:1<<20+1]}),
+		413, "request_too_large")
 	if e.Error.Param == nil || *e.Error.Param != "file" {
 		t.Errorf("on %v", e.Error.Param)
 	}
@@ -305,7 +319,8 @@ func TestTheSDKTranscribes(t *testing.T) {
 	client := f.sdk()
 	got, err := client.Audio.Transcriptions.New(t.Context(), openai.AudioTranscriptionNewParams{
 		File: openai.File(strings.NewReader(silence(2500)), "speech.wav", "audio/wav"), Model: audioID,
-		Include: []openai.TranscriptionInclude{openai.TranscriptionIncludeLogprobs}, TimestampGranularities: []string{"word", "segment"},
+		Include: []openai.TranscriptionInclude{openai.TranscriptionIncludeLogprobs}, TimestampGranularities: []string{"word",
+			"segment"},
 	})
 	if err != nil || got.Text != "Hello" || got.Usage.Seconds != 3 {
 		t.Errorf("%+v, %v", got, err)

@@ -13,7 +13,8 @@ var variables = regexp.MustCompile(`\{[^}]*\}`)
 // would fail of them where it is another process. The peers are behind sockets.
 func TestWhatIsNoTextIsTheClientsFault(t *testing.T) {
 	f := connectFleet(t, overSockets).start()
-	wantJSON(t, f.do(http.MethodPost, "/api/v1/consumer/upgrade-to-provider", `{"name":"Ann's"}`, "Authorization", "Bearer "+sessionToken), http.StatusCreated, nil)
+	wantJSON(t, f.do(http.MethodPost, "/api/v1/consumer/upgrade-to-provider", `{"name":"Ann's"}`, "Authorization",
+		"Bearer "+sessionToken), http.StatusCreated, nil)
 	asked := 0
 	for _, o := range operations(t) {
 		plain := f.ask(o, f.credential(o)...)
@@ -22,7 +23,8 @@ func TestWhatIsNoTextIsTheClientsFault(t *testing.T) {
 		}
 		paths := []string{o.path + "?category=%ff&cursor=%ff&first_day=%ed%a0%80&model_id=%ff&page=%ff&provider_id=%ff"}
 		if strings.Contains(o.template, "{") {
-			paths = append(paths, variables.ReplaceAllString(o.template, "%ff"), variables.ReplaceAllString(o.template, "%ed%a0%80"))
+			paths = append(paths, variables.ReplaceAllString(o.template, "%ff"),
+				variables.ReplaceAllString(o.template, "%ed%a0%80"))
 		}
 		for _, path := range paths {
 			asked++

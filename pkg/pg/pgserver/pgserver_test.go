@@ -109,7 +109,8 @@ func TestDurableClusterKeepsWhatWasCommitted(t *testing.T) {
 		if err != nil || info.Mode().Perm() != 0o600 {
 			t.Errorf("password file: %v, %v", info.Mode(), err)
 		}
-		if got := run(t, url, "SELECT current_setting('fsync') || current_setting('listen_addresses')"); got != "on127.0.0.1" {
+		if got := run(t, url,
+			"SELECT current_setting('fsync') || current_setting('listen_addresses')"); got != "on127.0.0.1" {
 			t.Errorf("fsync and listen_addresses = %s", got)
 		}
 	})

@@ -277,7 +277,8 @@ func (c *Server) explain(err error, mark int64) error {
 		return err
 	}
 	said := string(text[mark:])
-	for _, passing := range []string{"pre-existing shared memory block", "could not bind", "could not create any TCP/IP sockets"} {
+	for _, passing := range []string{"pre-existing shared memory block", "could not bind",
+		"could not create any TCP/IP sockets"} {
 		if strings.Contains(said, passing) && (c.cfg.Port == 0 || !strings.Contains(passing, "could not")) {
 			err = fmt.Errorf("%w: %w", errTryAgain, err)
 			break

@@ -44,7 +44,8 @@ func TestUnderUmask077TheDatabaseStarts(t *testing.T) {
 	if err != nil {
 		t.Fatalf("got %v: %s", err, out)
 	}
-	for path, want := range map[string]os.FileMode{dir: 0o755, filepath.Dir(dir): 0o755, filepath.Join(dir, "data"): 0o700, filepath.Join(dir, "password"): 0o600} {
+	for path, want := range map[string]os.FileMode{dir: 0o755, filepath.Dir(dir): 0o755, filepath.Join(dir, "data"): 0o700,
+		filepath.Join(dir, "password"): 0o600} {
 		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != want {
 			t.Errorf("%s: got %v and %v, want mode %04o", path, info, err, want)
 		}
@@ -63,7 +64,8 @@ func TestAServerThatEndsWhileStartingIsNotWaitedFor(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	_, err := pgserver.Start(t.Context(), pgserver.Config{Dir: filepath.Join(reachableDir(t), "db"), Durable: true, Bin: bin})
+	_, err := pgserver.Start(t.Context(), pgserver.Config{Dir: filepath.Join(reachableDir(t), "db"), Durable: true,
+		Bin: bin})
 	for _, want := range []string{"ended while starting", "exit status 7", "made of cheese"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want it to say %q", err, want)

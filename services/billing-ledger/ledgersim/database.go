@@ -31,7 +31,8 @@ type Database struct {
 
 // NewDatabase makes an empty one; now is the database's clock.
 func NewDatabase(now func() time.Time, concurrent int, faults Faults) *Database {
-	d := &Database{Store: memstore.New(now, concurrent, memstore.Terms{Lease: Lease, Orphan: OrphanFor, Most: MaxHold}), faults: faults}
+	d := &Database{Store: memstore.New(now, concurrent, memstore.Terms{Lease: Lease, Orphan: OrphanFor, Most: MaxHold}),
+		faults: faults}
 	d.Faults.NoPrimaryKey = faults.NoPrimaryKey
 	return d
 }
@@ -115,7 +116,9 @@ func (d *Database) SettledReviews(ctx context.Context, limit int) ([]orphan.Publ
 }
 
 // Settle implements usage.Store.
-func (d *Database) Settle(ctx context.Context, requests []ids.RequestID, decide func(usage.Snapshot) (usage.Effects, []usage.Reject)) error {
+func (d *Database) Settle(
+	ctx context.Context, requests []ids.RequestID, decide func(usage.Snapshot) (usage.Effects, []usage.Reject),
+) error {
 	return exec(d, func() error {
 		if d.faults.EarlyAck {
 			d.staged = append(d.staged, func() { _ = d.Store.Settle(ctx, requests, decide) })

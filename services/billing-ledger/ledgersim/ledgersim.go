@@ -111,8 +111,9 @@ func Start(db *Database, conn Bus, book Prices, connected func() bool, process c
 		admission: &rpc.Admission{
 			Admitter: admitter, Renewer: &hold.Renewer{Store: db}, Concluder: &hold.Concluder{Store: db, Observe: func(int) {}},
 		},
-		consumer: &events.Consumer{Bus: conn, Settler: &usage.Settler{Store: db}, Log: log, Observe: func(usage.Result) {}, ObserveHeld: func(usage.Rule) {}},
-		stopped:  make(chan struct{}),
+		consumer: &events.Consumer{Bus: conn, Settler: &usage.Settler{Store: db}, Log: log, Observe: func(usage.Result) {},
+			ObserveHeld: func(usage.Rule) {}},
+		stopped: make(chan struct{}),
 	}
 	reviewer := &orphan.Reviewer{Store: db, Publish: events.Reviews{Bus: conn}.Publish, Log: log}
 	l.expirer = &hold.Expirer{
@@ -128,7 +129,8 @@ func Start(db *Database, conn Bus, book Prices, connected func() bool, process c
 			return asOf, err
 		},
 		Steps: []hold.Step{
-			{Name: "expire", Do: db.ExpireHolds}, {Name: "review", Do: hold.Whenever(reviewer.Open)}, {Name: "publish again", Do: hold.Whenever(reviewer.Settled)},
+			{Name: "expire", Do: db.ExpireHolds}, {Name: "review", Do: hold.Whenever(reviewer.Open)},
+			{Name: "publish again", Do: hold.Whenever(reviewer.Settled)},
 		},
 	}
 	ctx, stop := context.WithCancel(context.Background())

@@ -52,7 +52,8 @@ func (k Kind) Prompt(n uint64) Prompt {
 		tools := k.tools(r)
 		members, text = `,"tools":`+tools, text+tools
 	}
-	return Prompt{Body: []byte(`{"model":"m","messages":[{"role":"user","content":` + string(quoted) + `}]` + members + `}`), Text: text}
+	return Prompt{Body: []byte(`{"model":"m","messages":[{"role":"user","content":` + string(quoted) + `}]` +
+		members + `}`), Text: text}
 }
 
 // Kinds returns every kind.
@@ -63,7 +64,8 @@ func Kinds() []Kind {
 	}
 	return append(kinds,
 		Kind{Name: "emoji", text: emojis},
-		Kind{Name: "base64", text: func(r *rand.Rand, n int) string { return base64.StdEncoding.EncodeToString(noise(r, n*3/4)) }},
+		Kind{Name: "base64",
+			text: func(r *rand.Rand, n int) string { return base64.StdEncoding.EncodeToString(noise(r, n*3/4)) }},
 		Kind{Name: "hexadecimal", text: func(r *rand.Rand, n int) string { return hex.EncodeToString(noise(r, n/2)) }},
 		Kind{Name: "digits", text: digits},
 		Kind{Name: "code", text: code},
@@ -109,7 +111,8 @@ func (l *language) text(r *rand.Rand, n int) string {
 	return b.String()
 }
 
-var emoji = []string{"😀", "😂", "🤣", "❤️", "👍🏽", "🎉", "🚀", "👨‍👩‍👧‍👦", "🏳️‍🌈", "🇩🇪", "🇯🇵", "🧑🏿‍💻", "✨", "🔥", "🥺", "🫠", "🪿", "☕", "♟️", "🩷"}
+var emoji = []string{"😀", "😂", "🤣", "❤️", "👍🏽", "🎉", "🚀", "👨‍👩‍👧‍👦", "🏳️‍🌈", "🇩🇪", "🇯🇵", "🧑🏿‍💻", "✨", "🔥", "🥺",
+	"🫠", "🪿", "☕", "♟️", "🩷"}
 
 func emojis(r *rand.Rand, n int) string {
 	var b strings.Builder
@@ -172,9 +175,12 @@ func unusual(r *rand.Rand, n int) string {
 }
 
 var unusualTables = []*unicode.RangeTable{
-	unicode.Letter, unicode.Mark, unicode.Number, unicode.Symbol, unicode.Punct, unicode.Han, unicode.Yi, unicode.Cuneiform,
-	unicode.Egyptian_Hieroglyphs, unicode.Tibetan, unicode.Khmer, unicode.Mongolian, unicode.Cherokee, unicode.Canadian_Aboriginal,
-	unicode.Runic, unicode.Braille, unicode.Gothic, unicode.Coptic, unicode.Sinhala, unicode.Malayalam, unicode.Vai, unicode.Nko,
+	unicode.Letter, unicode.Mark, unicode.Number, unicode.Symbol, unicode.Punct, unicode.Han, unicode.Yi,
+	unicode.Cuneiform,
+	unicode.Egyptian_Hieroglyphs, unicode.Tibetan, unicode.Khmer, unicode.Mongolian, unicode.Cherokee,
+	unicode.Canadian_Aboriginal,
+	unicode.Runic, unicode.Braille, unicode.Gothic, unicode.Coptic, unicode.Sinhala, unicode.Malayalam, unicode.Vai,
+	unicode.Nko,
 }
 
 // runeOf draws a rune of a table, its ranges by their size.
@@ -206,7 +212,8 @@ func runeOf(r *rand.Rand, t *unicode.RangeTable) rune {
 
 // repeated is one character, or few, over and over.
 func repeated(r *rand.Rand, n int) string {
-	unit := pick(r, []string{"a", "x", " ", "\n", "\t", "-", "=", "#", "!?", "0", "1", "7", "ü", "ж", "ω", "א", "ب", "あ", "語", "가", "ก", "क", "😀", "\u200b", "\u00a0", "\ufeff", "Ａ", "ﷺ", "\u0301", "𓀀", "ab", "aB", "_x", "A"})
+	unit := pick(r, []string{"a", "x", " ", "\n", "\t", "-", "=", "#", "!?", "0", "1", "7", "ü", "ж", "ω", "א", "ب", "あ",
+		"語", "가", "ก", "क", "😀", "\u200b", "\u00a0", "\ufeff", "Ａ", "ﷺ", "\u0301", "𓀀", "ab", "aB", "_x", "A"})
 	return strings.Repeat(unit, n/len(unit)+1)
 }
 

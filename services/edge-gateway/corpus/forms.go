@@ -8,7 +8,8 @@ import (
 )
 
 var (
-	nouns = []string{"user", "account", "request", "provider", "token", "stream", "invoice", "session", "order", "window", "balance", "model", "weather", "location", "calendar", "customer"}
+	nouns = []string{"user", "account", "request", "provider", "token", "stream", "invoice", "session", "order", "window",
+		"balance", "model", "weather", "location", "calendar", "customer"}
 	verbs = []string{"get", "list", "create", "update", "delete", "find", "merge", "parse", "send", "validate", "compute"}
 	kinds = []string{"string", "int", "bool", "error", "float64", "[]byte", "map[string]any", "time.Duration"}
 )
@@ -40,7 +41,8 @@ func code(r *rand.Rand, n int) string {
 		case 0:
 			fmt.Fprintf(&b, "func (s *%s) %s(%s %s) (%s, error) {\n", x, y, z, pick(r, kinds), pick(r, kinds))
 		case 1:
-			fmt.Fprintf(&b, "if err := %s(ctx, %s[%d:]); err != nil {\n%s\treturn fmt.Errorf(\"%s: %%w\", err)\n%s}\n", x, y, r.IntN(9), indent, z, indent)
+			fmt.Fprintf(&b, "if err := %s(ctx, %s[%d:]); err != nil {\n%s\treturn fmt.Errorf(\"%s: %%w\", err)\n%s}\n", x, y,
+				r.IntN(9), indent, z, indent)
 		case 2:
 			fmt.Fprintf(&b, "def %s(self, %s=None, *args, **kwargs) -> %s:\n", x, y, z)
 		case 3:
@@ -48,7 +50,8 @@ func code(r *rand.Rand, n int) string {
 		case 4:
 			fmt.Fprintf(&b, "SELECT %s, count(*) FROM %s WHERE %s >= $%d GROUP BY 1;\n", x, y, z, r.IntN(9))
 		case 5:
-			fmt.Fprintf(&b, "<div class=\"%s %s\"><a href=\"https://%s.example/%s?id=%d\">%s</a></div>\n", x, y, z, x, r.IntN(1000), y)
+			fmt.Fprintf(&b, "<div class=\"%s %s\"><a href=\"https://%s.example/%s?id=%d\">%s</a></div>\n", x, y,
+				z, x, r.IntN(1000), y)
 		case 6:
 			fmt.Fprintf(&b, "// %s %s the %s of a %s.\n", x, pick(r, verbs), pick(r, nouns), pick(r, nouns))
 		case 7:
@@ -119,7 +122,8 @@ func markdown(r *rand.Rand, n int) string {
 		case 1:
 			fmt.Fprintf(&b, "| %s | %s |\n|---|---|\n| `%s` | **%d** |\n", name(r), name(r), name(r), r.IntN(1000))
 		case 2:
-			fmt.Fprintf(&b, "- [%s](https://example.com/%s#%d): %s\n", name(r), name(r), r.IntN(99), pick(r, languages[0].sentences))
+			fmt.Fprintf(&b, "- [%s](https://example.com/%s#%d): %s\n", name(r), name(r), r.IntN(99),
+				pick(r, languages[0].sentences))
 		case 3:
 			fmt.Fprintf(&b, "```go\n%s```\n", code(r, 60))
 		default:
@@ -136,13 +140,15 @@ func toolSchemas(r *rand.Rand) string {
 		properties := map[string]any{}
 		for range r.IntN(8) {
 			properties[name(r)] = map[string]any{
-				"type": pick(r, []string{"string", "number", "boolean", "array"}), "description": pick(r, pick(r, languages).sentences),
-				"enum": []string{name(r), name(r)},
+				"type":        pick(r, []string{"string", "number", "boolean", "array"}),
+				"description": pick(r, pick(r, languages).sentences),
+				"enum":        []string{name(r), name(r)},
 			}
 		}
 		tools = append(tools, map[string]any{"type": "function", "function": map[string]any{
 			"name": name(r), "description": pick(r, languages[0].sentences), "strict": true,
-			"parameters": map[string]any{"type": "object", "properties": properties, "required": []string{name(r)}, "additionalProperties": false},
+			"parameters": map[string]any{"type": "object", "properties": properties, "required": []string{name(r)},
+				"additionalProperties": false},
 		}})
 	}
 	text, err := json.Marshal(tools)

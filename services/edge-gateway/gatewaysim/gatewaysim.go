@@ -109,7 +109,9 @@ type snapshotOnce struct {
 }
 
 // WatchModels implements catalogv1.CatalogServiceClient.
-func (s snapshotOnce) WatchModels(ctx context.Context, _ *catalogv1.WatchModelsRequest, _ ...grpc.CallOption) (grpc.ServerStreamingClient[catalogv1.WatchModelsResponse], error) {
+func (s snapshotOnce) WatchModels(
+	ctx context.Context, _ *catalogv1.WatchModelsRequest, _ ...grpc.CallOption,
+) (grpc.ServerStreamingClient[catalogv1.WatchModelsResponse], error) {
 	s.ctx, s.told = ctx, new(bool)
 	return s, nil
 }

@@ -32,38 +32,47 @@ func TestAUserBecomesAProviderByTheCallsOfItsAgent(t *testing.T) {
 	m := trial.Start(t, "SVC_DEMO_AGENT=off", "SVC_LOG_LEVEL=error")
 	const account = `{"email":"Ann@example.org","password":"correct horse","display_name":"Ann"}`
 	signed := wantStatus(t, m, http.StatusCreated, http.MethodPost, "/api/v1/user/signup", "", account)
-	if status, _, body := m.Call(t, http.MethodGet, "/api/v1/requests/x", trial.Text(t, signed, "api_key"), ""); status != http.StatusNotFound {
+	if status, _, body := m.Call(t, http.MethodGet, "/api/v1/requests/x", trial.Text(t, signed, "api_key"),
+		""); status != http.StatusNotFound {
 		t.Errorf("the consumer key of the sign-up: %d %s", status, body)
 	}
-	if again := wantStatus(t, m, http.StatusConflict, http.MethodPost, "/api/v1/user/signup", "", account); again["error"] != again["message"] {
+	if again := wantStatus(t, m, http.StatusConflict, http.MethodPost, "/api/v1/user/signup", "",
+		account); again["error"] != again["message"] {
 		t.Errorf("a second sign-up: %v", again)
 	}
-	wantStatus(t, m, http.StatusUnauthorized, http.MethodPost, "/api/v1/user/login", "", `{"email":"ann@example.org","password":"wrong horse"}`)
-	session := wantStatus(t, m, http.StatusOK, http.MethodPost, "/api/v1/user/login", "", `{"email":"ann@example.org","password":"correct horse"}`)
+	wantStatus(t, m, http.StatusUnauthorized, http.MethodPost, "/api/v1/user/login", "",
+		`{"email":"ann@example.org","password":"wrong horse"}`)
+	session := wantStatus(t, m, http.StatusOK, http.MethodPost, "/api/v1/user/login", "",
+		`{"email":"ann@example.org","password":"correct horse"}`)
 	token := trial.Text(t, session, "token")
 	if kind := trial.Text(t, session, "user", "account_type"); kind != "consumer" {
 		t.Errorf("the user is a %s", kind)
 	}
 
 	const upgrade = `{"name":"Ann's GPUs","wallet_address":"` + ownerAddress + `"}`
-	upgraded := wantStatus(t, m, http.StatusCreated, http.MethodPost, "/api/v1/consumer/upgrade-to-provider", token, upgrade)
-	if again := wantStatus(t, m, http.StatusConflict, http.MethodPost, "/api/v1/user/upgrade-to-provider", token, upgrade); !strings.Contains(again["error"].(string), "already a provider") {
+	upgraded := wantStatus(t, m, http.StatusCreated, http.MethodPost, "/api/v1/consumer/upgrade-to-provider", token,
+		upgrade)
+	if again := wantStatus(t, m, http.StatusConflict, http.MethodPost, "/api/v1/user/upgrade-to-provider", token,
+		upgrade); !strings.Contains(again["error"].(string), "already a provider") {
 		t.Errorf("a second upgrade: %v", again)
 	}
 	providerID, key := trial.Text(t, upgraded, "provider_id"), trial.Text(t, upgraded, "provider_api_key")
-	if made := wantStatus(t, m, http.StatusCreated, http.MethodPost, "/api/v1/user/me/provider-keys", token, `{"name":"CLI Key"}`); made["provider_id"] != providerID || made["api_key"] == key {
+	if made := wantStatus(t, m, http.StatusCreated, http.MethodPost, "/api/v1/user/me/provider-keys", token,
+		`{"name":"CLI Key"}`); made["provider_id"] != providerID || made["api_key"] == key {
 		t.Errorf("a further key: %v", made["provider_id"])
 	}
 	const status = "/api/v1/provider/status"
 	stands := func(key, want string, connects bool) map[string]any {
 		t.Helper()
 		got := wantStatus(t, m, http.StatusOK, http.MethodGet, status, key, "")
-		if got["status"] != want || got["can_connect"] != connects || got["api_key_valid"] != true || got["provider_id"] != providerID || got["total_steps"] != 5.0 {
+		if got["status"] != want || got["can_connect"] != connects || got["api_key_valid"] != true ||
+			got["provider_id"] != providerID || got["total_steps"] != 5.0 {
 			t.Errorf("the status is %v, want %s", got, want)
 		}
 		return got
 	}
-	if got := stands(key, "pending", true); got["earnings_enabled"] != false || got["step"] == 0.0 || got["step_label"] == "" || len(got["next_steps"].([]any)) == 0 {
+	if got := stands(key, "pending", true); got["earnings_enabled"] != false || got["step"] == 0.0 ||
+		got["step_label"] == "" || len(got["next_steps"].([]any)) == 0 {
 		t.Errorf("a new provider: %v", got)
 	}
 	// The agent reads the status alone; its user lets the address count.
@@ -80,26 +89,33 @@ func TestAUserBecomesAProviderByTheCallsOfItsAgent(t *testing.T) {
 	if list := wantStatus(t, m, http.StatusOK, http.MethodGet, proposals, token, ""); len(list["proposals"].([]any)) != 1 {
 		t.Errorf("proposals: got %v, want one", list)
 	}
-	if now := wantStatus(t, m, http.StatusOK, http.MethodPost, proposals+"/"+trial.Text(t, waiting[0], "proposal_id"), token, ""); now["beneficiary_address"] != beneficiaryAddress {
+	if now := wantStatus(t, m, http.StatusOK, http.MethodPost, proposals+"/"+trial.Text(t, waiting[0], "proposal_id"),
+		token, ""); now["beneficiary_address"] != beneficiaryAddress {
 		t.Errorf("confirmed: got %v, want the address", now)
 	}
-	if again := wantStatus(t, m, http.StatusOK, http.MethodPut, me, key, `{"beneficiary_address":"`+beneficiaryAddress+`"}`); again["beneficiary_address"] != beneficiaryAddress || len(again["proposals"].([]any)) != 0 {
+	if again := wantStatus(t, m, http.StatusOK, http.MethodPut, me, key, `{"beneficiary_address":"`+beneficiaryAddress+
+		`"}`); again["beneficiary_address"] != beneficiaryAddress || len(again["proposals"].([]any)) != 0 {
 		t.Errorf("the same again: got %v, want nothing proposed", again)
 	}
-	wantStatus(t, m, http.StatusBadRequest, http.MethodPut, "/api/v1/provider/me", key, `{"beneficiary_address":"nowhere"}`)
-	wantStatus(t, m, http.StatusOK, http.MethodPost, "/api/v1/provider/request-approval", key, `{"provider_name":"Ann","hardware_summary":"2 x RTX 4090","contact_email":"ann@example.org"}`)
+	wantStatus(t, m, http.StatusBadRequest, http.MethodPut, "/api/v1/provider/me", key,
+		`{"beneficiary_address":"nowhere"}`)
+	wantStatus(t, m, http.StatusOK, http.MethodPost, "/api/v1/provider/request-approval", key,
+		`{"provider_name":"Ann","hardware_summary":"2 x RTX 4090","contact_email":"ann@example.org"}`)
 	stands(key, "under_review", true)
 	operator := func(status string) {
 		t.Helper()
-		m.Admin(t, http.MethodPost, "/api/v1/admin/providers/"+providerID+"/status", `{"status":"PROVIDER_STATUS_`+status+`","reason":"test"}`)
+		m.Admin(t, http.MethodPost, "/api/v1/admin/providers/"+providerID+"/status", `{"status":"PROVIDER_STATUS_`+
+			status+`","reason":"test"}`)
 	}
 	operator("APPROVED")
 	stands(key, "approved", true)
 	operator("ACTIVE")
 	stands(key, "offline", true)
 
-	rotated := wantStatus(t, m, http.StatusCreated, http.MethodPost, "/api/v1/provider/keys", key, `{"name":"second","overlap_seconds":0}`)
-	if refused := wantStatus(t, m, http.StatusUnauthorized, http.MethodGet, status, key, ""); refused["api_key_valid"] != false {
+	rotated := wantStatus(t, m, http.StatusCreated, http.MethodPost, "/api/v1/provider/keys", key,
+		`{"name":"second","overlap_seconds":0}`)
+	if refused := wantStatus(t, m, http.StatusUnauthorized, http.MethodGet, status, key,
+		""); refused["api_key_valid"] != false {
 		t.Errorf("the key that was replaced: %v", refused)
 	}
 	key = trial.Text(t, rotated, "api_key")
@@ -108,11 +124,14 @@ func TestAUserBecomesAProviderByTheCallsOfItsAgent(t *testing.T) {
 		t.Errorf("suspended: %v", got)
 	}
 	wantStatus(t, m, http.StatusConflict, http.MethodPost, "/api/v1/provider/request-approval", key, `{}`)
-	if code := trial.ErrorCode(answerTo(t, m, http.MethodPost, trial.ChatPath, key, trial.Chat("x/y", ""))); code != "wrong_key_type" {
+	if code := trial.ErrorCode(answerTo(t, m, http.MethodPost, trial.ChatPath, key,
+		trial.Chat("x/y", ""))); code != "wrong_key_type" {
 		t.Errorf("a provider key on the consumer API: %s", code)
 	}
-	challenge := wantStatus(t, m, http.StatusOK, http.MethodPost, "/api/v1/provider/ws-challenge", "", `{"address":"`+ownerAddress+`"}`)
-	if text := trial.Text(t, challenge, "message"); !strings.Contains(text, ownerAddress) || !strings.Contains(text, trial.Text(t, challenge, "nonce")) {
+	challenge := wantStatus(t, m, http.StatusOK, http.MethodPost, "/api/v1/provider/ws-challenge", "",
+		`{"address":"`+ownerAddress+`"}`)
+	if text := trial.Text(t, challenge, "message"); !strings.Contains(text, ownerAddress) ||
+		!strings.Contains(text, trial.Text(t, challenge, "nonce")) {
 		t.Errorf("the challenge is %q", text)
 	}
 }
@@ -130,13 +149,16 @@ func TestAProviderSeesWhyItGetsRequestsOrNot(t *testing.T) {
 	m := trial.Start(t, "SVC_DEMO_AGENT=off", "SVC_LOG_LEVEL=error")
 	const model = "test/traffic"
 	m.PutModel(t, model)
-	m.Admin(t, http.MethodPut, "/api/v1/admin/model-files/"+model, `{"weight_source_url":"https://weights.example/","files":[{"filename":"model.safetensors",
-		"hash":"`+strings.Repeat("ab", 32)+`","algorithm":"sha256","size_bytes":16000000000,"url":"https://weights.example/model.safetensors"}]}`)
+	m.Admin(t, http.MethodPut, "/api/v1/admin/model-files/"+model,
+		`{"weight_source_url":"https://weights.example/","files":[{"filename":"model.safetensors",
+		"hash":"`+strings.Repeat("ab", 32)+
+			`","algorithm":"sha256","size_bytes":16000000000,"url":"https://weights.example/model.safetensors"}]}`)
 	engine := fakeengine.New(t)
 	engine.Script(model, fakeengine.Behaviour{})
 	p := m.Join(t, "chosen", engine.URL, model)
 	_, key := m.Consumer(t, "1")
-	if status, _, body := m.Call(t, http.MethodPost, trial.ChatPath, key, trial.Chat(model, `,"max_tokens":8`)); status != http.StatusOK {
+	if status, _, body := m.Call(t, http.MethodPost, trial.ChatPath, key,
+		trial.Chat(model, `,"max_tokens":8`)); status != http.StatusOK {
 		t.Fatalf("%d %s", status, body)
 	}
 	var status map[string]any
@@ -151,18 +173,21 @@ func TestAProviderSeesWhyItGetsRequestsOrNot(t *testing.T) {
 		trial.At(models[0], "model_id") != model || trial.At(models[0], "chosen") != 1.0 {
 		t.Errorf("the status of who serves is %v", status)
 	}
-	m.Admin(t, http.MethodPost, "/api/v1/admin/providers/"+p.ID+"/status", `{"status":"PROVIDER_STATUS_PENDING","reason":"test"}`)
+	m.Admin(t, http.MethodPost, "/api/v1/admin/providers/"+p.ID+"/status",
+		`{"status":"PROVIDER_STATUS_PENDING","reason":"test"}`)
 	trial.Until(t, "the router tells that the account is not active", func() bool {
 		m.Call(t, http.MethodPost, trial.ChatPath, key, trial.Chat(model, `,"max_tokens":8`))
 		got := wantStatus(t, m, http.StatusOK, http.MethodGet, "/api/v1/provider/status", p.Key, "")
 		rejects, _ := trial.At(got, "traffic", "rejects").([]any)
 		return len(rejects) > 0 && trial.At(rejects[0], "reason") == "not_active" && trial.At(rejects[0], "meaning") != ""
 	})
-	files := wantStatus(t, m, http.StatusOK, http.MethodGet, "/api/v1/models/"+strings.ReplaceAll(model, "/", "%2F")+"/files", "", "")
+	files := wantStatus(t, m, http.StatusOK, http.MethodGet, "/api/v1/models/"+strings.ReplaceAll(model, "/", "%2F")+
+		"/files", "", "")
 	if trial.At(files, "data", "file_count") != 1.0 || trial.At(files, "data", "model_id") != model {
 		t.Errorf("its files: %v", files)
 	}
-	if catalog := wantStatus(t, m, http.StatusOK, http.MethodGet, "/api/v1/models/catalog", "", ""); trial.At(catalog, "data", "total") != 1.0 {
+	if catalog := wantStatus(t, m, http.StatusOK, http.MethodGet, "/api/v1/models/catalog", "", ""); trial.At(catalog,
+		"data", "total") != 1.0 {
 		t.Errorf("the catalog: %v", catalog)
 	}
 	// The ledger takes little time for it, and is left alone for a while where

@@ -93,10 +93,13 @@ func written(word string) map[string]string {
 // measured are metrics that there must be, so that it is the metrics that are
 // looked through.
 var measured = []string{
-	"gen_ai_server_request_duration_seconds_count", "gen_ai_server_time_to_first_token_seconds_count", "gen_ai_server_time_per_output_token_seconds_count",
+	"gen_ai_server_request_duration_seconds_count", "gen_ai_server_time_to_first_token_seconds_count",
+	"gen_ai_server_time_per_output_token_seconds_count",
 	"gen_ai_client_token_usage", "rpc_server_call_duration_seconds_count", "rpc_client_call_duration_seconds_count",
-	"svc_billing_holds_open", "svc_billing_held_nano_usd", "svc_billing_oldest_hold_seconds", "svc_billing_usage_lag_seconds", "svc_billing_admissions_waiting",
-	"svc_provider_hub_sessions", "svc_provider_hub_slots", "svc_provider_hub_unsettled", "svc_provider_hub_journal_bytes", "svc_provider_hub_sockets",
+	"svc_billing_holds_open", "svc_billing_held_nano_usd", "svc_billing_oldest_hold_seconds",
+	"svc_billing_usage_lag_seconds", "svc_billing_admissions_waiting",
+	"svc_provider_hub_sessions", "svc_provider_hub_slots", "svc_provider_hub_unsettled", "svc_provider_hub_journal_bytes",
+	"svc_provider_hub_sockets",
 	"svc_router_sessions", "svc_router_models", "svc_router_candidates", "svc_router_breakers_open", "svc_router_bookings",
 }
 
@@ -106,7 +109,8 @@ func (c *canaries) metrics() map[string][]byte {
 	urls := map[string]string{"a metric": c.m.Env["SVC_METRICS_URL"]}
 	if f := c.m.Fleet(); f != nil {
 		urls = map[string]string{}
-		for _, service := range []string{fleet.Gateway, fleet.Hub, fleet.Router, fleet.Billing, fleet.Settlement, fleet.Catalog} {
+		for _, service := range []string{fleet.Gateway, fleet.Hub, fleet.Router, fleet.Billing, fleet.Settlement,
+			fleet.Catalog} {
 			for _, name := range f.Replicas(service) {
 				urls["a metric of "+name] = f.AdminURL(name) + "/metrics"
 			}
@@ -225,7 +229,8 @@ func (c *canaries) heard() {
 		c.t.Errorf("of %d requests %d came with the engine's key, want all", n, keys)
 	}
 	who := map[string]string{}
-	for _, what := range []string{"email", "user agent", "referer", "forwarded", "tracestate", "baggage", "request id", "organization", "query"} {
+	for _, what := range []string{"email", "user agent", "referer", "forwarded", "tracestate", "baggage", "request id",
+		"organization", "query"} {
 		who[what] = c.text(what)
 	}
 	c.look("what the engine is sent", []byte(all.String()), c.opening, who)

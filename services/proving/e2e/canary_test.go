@@ -30,7 +30,8 @@ import (
 func TestWhatIsSaidAndWhatOpensDoorsIsWrittenNowhere(t *testing.T) {
 	t.Parallel() // it has a marketplace of its own
 	dir, collector := t.TempDir(), otlptest.Start(t)
-	m := trial.StartIn(t, dir, "DATABASE_URL="+pgtest.URL(t), "SVC_DEMO_AGENT=off", "SVC_LOG_LEVEL=debug", "SVC_LOG_FORMAT=json", "SVC_OTLP_ENDPOINT="+collector.Endpoint)
+	m := trial.StartIn(t, dir, "DATABASE_URL="+pgtest.URL(t), "SVC_DEMO_AGENT=off", "SVC_LOG_LEVEL=debug",
+		"SVC_LOG_FORMAT=json", "SVC_OTLP_ENDPOINT="+collector.Endpoint)
 	c := newCanaries(t, m, collector)
 	c.secretsIn(dir)
 	c.live()
@@ -159,19 +160,24 @@ func (c *canaries) join() (models []string) {
 	marked := http.Header{"X-Engine": {c.text("engine's header")}, "Set-Cookie": {"e=" + c.text("engine's cookie")}}
 	words := func(b fakeengine.Behaviour) fakeengine.Behaviour {
 		b.Model = c.text("engine's name of a model")
-		b.Tokens, b.Header, b.Extra = []string{"a ", said, " b"}, marked, fmt.Sprintf(`"system_fingerprint":%q,"x_engine":%q`, c.text("fingerprint"), c.text("engine's member"))
+		b.Tokens, b.Header, b.Extra = []string{"a ", said, " b"}, marked, fmt.Sprintf(`"system_fingerprint":%q,"x_engine":%q`,
+			c.text("fingerprint"), c.text("engine's member"))
 		return b
 	}
 	behaviours := map[string]fakeengine.Behaviour{
-		"canary/text":    words(fakeengine.Behaviour{}),
-		"canary/refused": {Status: http.StatusBadRequest, Header: marked, Body: fmt.Sprintf(`{"error":{"message":%q,"type":%q,"code":%q,"param":%q}}`, "cannot take "+c.text("prompt"), refusal, refusal, refusal)},
-		"canary/locked":  {Status: http.StatusUnauthorized, Header: marked, Body: `{"error":{"message":"the key ` + key + ` is wrong"}}`},
+		"canary/text": words(fakeengine.Behaviour{}),
+		"canary/refused": {Status: http.StatusBadRequest, Header: marked,
+			Body: fmt.Sprintf(`{"error":{"message":%q,"type":%q,"code":%q,"param":%q}}`, "cannot take "+c.text("prompt"),
+				refusal, refusal, refusal)},
+		"canary/locked": {Status: http.StatusUnauthorized, Header: marked, Body: `{"error":{"message":"the key ` +
+			key + ` is wrong"}}`},
 		"canary/plain":   {Status: http.StatusInternalServerError, Header: marked, Body: said + " " + key},
 		"canary/error":   words(fakeengine.Behaviour{End: fakeengine.EndError, EndAfter: 2}),
 		"canary/garbage": words(fakeengine.Behaviour{End: fakeengine.EndGarbage, EndAfter: 2}),
 		"canary/reset":   words(fakeengine.Behaviour{End: fakeengine.EndReset, EndAfter: 2}),
 		"canary/silent":  words(fakeengine.Behaviour{End: fakeengine.EndSilent, EndAfter: 2}),
-		"canary/usage":   words(fakeengine.Behaviour{Usage: []string{`{"prompt_tokens":"` + said + `","completion_tokens":1}`}}),
+		"canary/usage": words(fakeengine.Behaviour{Usage: []string{`{"prompt_tokens":"` + said +
+			`","completion_tokens":1}`}}),
 	}
 	kinds := map[string]string{"canary/embed": "embedding", "canary/paint": "image", "canary/listen": "audio"}
 	chats, others := slices.Sorted(maps.Keys(behaviours)), slices.Sorted(maps.Keys(kinds))
@@ -201,15 +207,18 @@ func (c *canaries) connect(key, engineKey string, models []string) *trial.Provid
 		c.t.Fatal(err)
 	}
 	log := slog.New(slog.NewJSONHandler(c.agents, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	traces, stopTraces, err := telemetry.NewTraces(telemetry.Config{Service: "provider-agent", OTLPEndpoint: c.collector.Endpoint, TraceRatio: 1}, log)
+	traces, stopTraces, err := telemetry.NewTraces(telemetry.Config{Service: "provider-agent",
+		OTLPEndpoint: c.collector.Endpoint, TraceRatio: 1}, log)
 	if err != nil {
 		c.t.Fatal(err)
 	}
 	cfg := provideragent.DefaultConfig()
 	cfg.Capabilities = []string{"chat", "stream", "cancel", "embeddings", "images", "transcriptions"}
-	cfg.WSURL, cfg.Key, cfg.StateDir, cfg.NodeName = c.m.WSURL(), config.NewSecret(p.Key), filepath.Join(c.stateDir, fmt.Sprint(len(key))), "canary"
+	cfg.WSURL, cfg.Key, cfg.StateDir, cfg.NodeName = c.m.WSURL(), config.NewSecret(p.Key),
+		filepath.Join(c.stateDir, fmt.Sprint(len(key))), "canary"
 	for _, id := range models {
-		cfg.Models = append(cfg.Models, provideragent.Model{ModelID: id, EngineURL: c.engine.URL + "/v1", ContextLength: 8192, Capacity: 64, APIKeyFile: keyFile})
+		cfg.Models = append(cfg.Models, provideragent.Model{ModelID: id, EngineURL: c.engine.URL + "/v1", ContextLength: 8192,
+			Capacity: 64, APIKeyFile: keyFile})
 	}
 	agent, err := provideragent.New(cfg, provideragent.Deps{Log: log, Traces: traces})
 	if err != nil {
@@ -253,19 +262,27 @@ func (c *canaries) users() (session string) {
 	signUp := fmt.Sprintf(`{"email":%q,"password":%q,"display_name":"Ann"}`, email, password)
 	session = c.issue("a session", http.MethodPost, "/api/v1/user/signup", "", signUp, "token")
 	c.call(http.MethodPost, "/api/v1/user/signup", "", signUp) // taken
-	c.issue("another session", http.MethodPost, "/api/v1/user/login", "", fmt.Sprintf(`{"email":%q,"password":%q}`, email, password), "token")
+	c.issue("another session", http.MethodPost, "/api/v1/user/login", "", fmt.Sprintf(`{"email":%q,"password":%q}`,
+		email, password), "token")
 	wrong := c.door("a wrong password", "")
 	c.call(http.MethodPost, "/api/v1/user/login", "", fmt.Sprintf(`{"email":%q,"password":%q}`, email, wrong))
 	c.call(http.MethodPost, "/api/v1/user/login", "", fmt.Sprintf(`{"email":%q,"password":%q`, "other-"+email, wrong))
-	c.call(http.MethodPost, "/api/v1/user/login", "", fmt.Sprintf(`{"email":%q,"password":%q,%q:1,%q:2}`, email, wrong, wrong, wrong))
-	c.call(http.MethodPost, "/api/v1/user/signup", "", fmt.Sprintf(`{"email":"not an address %s","password":%q}`, email, wrong))
-	c.call(http.MethodPost, "/api/v1/user/signup", "", fmt.Sprintf(`{"email":"new-%s","password":%q,"display_name":%q}`, email, wrong, strings.Repeat("x", 65)))
-	c.issue("a provider's first key", http.MethodPost, "/api/v1/consumer/upgrade-to-provider", session, `{"name":"GPUs","wallet_address":""}`, "provider_api_key")
+	c.call(http.MethodPost, "/api/v1/user/login", "", fmt.Sprintf(`{"email":%q,"password":%q,%q:1,%q:2}`, email, wrong,
+		wrong, wrong))
+	c.call(http.MethodPost, "/api/v1/user/signup", "", fmt.Sprintf(`{"email":"not an address %s","password":%q}`, email,
+		wrong))
+	c.call(http.MethodPost, "/api/v1/user/signup", "", fmt.Sprintf(`{"email":"new-%s","password":%q,"display_name":%q}`,
+		email, wrong, strings.Repeat("x", 65)))
+	c.issue("a provider's first key", http.MethodPost, "/api/v1/consumer/upgrade-to-provider", session,
+		`{"name":"GPUs","wallet_address":""}`, "provider_api_key")
 	first := c.opening["a provider's first key"]
-	c.issue("a provider's second key", http.MethodPost, "/api/v1/user/me/provider-keys", session, `{"name":"second"}`, "api_key")
+	c.issue("a provider's second key", http.MethodPost, "/api/v1/user/me/provider-keys", session, `{"name":"second"}`,
+		"api_key")
 	c.call(http.MethodGet, "/api/v1/user/me/provider-keys", session, "")
-	c.call(http.MethodPut, "/api/v1/provider/me", first, fmt.Sprintf(`{"beneficiary_address":%q}`, c.text("address that is none")))
-	c.call(http.MethodPut, "/api/v1/provider/me", first, fmt.Sprintf(`{%q:%q,`, c.text("member"), c.text("address that is none")))
+	c.call(http.MethodPut, "/api/v1/provider/me", first, fmt.Sprintf(`{"beneficiary_address":%q}`,
+		c.text("address that is none")))
+	c.call(http.MethodPut, "/api/v1/provider/me", first, fmt.Sprintf(`{%q:%q,`, c.text("member"),
+		c.text("address that is none")))
 	c.call(http.MethodGet, "/api/v1/provider/status?key="+c.text("query"), first, "")
 	c.issue("a rotated key", http.MethodPost, "/api/v1/provider/keys", first, `{"name":"rotated"}`, "api_key")
 	return session
@@ -274,32 +291,42 @@ func (c *canaries) users() (session string) {
 // consumers ask for everything that is paid for, of engines good and bad.
 func (c *canaries) consumers(chats []string) {
 	prompt := c.text("prompt")
-	client := []string{"User-Agent", c.text("user agent"), "Referer", "https://example.org/" + c.text("referer"), "Cookie", "session=" + c.door("a cookie", ""),
-		"X-Forwarded-For", c.text("forwarded"), "Tracestate", "a=" + c.text("tracestate"), "Baggage", "b=" + c.text("baggage"),
-		"Traceparent", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "X-Request-Id", c.text("request id"), "Openai-Organization", c.text("organization")}
+	client := []string{"User-Agent", c.text("user agent"), "Referer", "https://example.org/" + c.text("referer"), "Cookie",
+		"session=" + c.door("a cookie", ""),
+		"X-Forwarded-For", c.text("forwarded"), "Tracestate", "a=" + c.text("tracestate"), "Baggage",
+		"b=" + c.text("baggage"),
+		"Traceparent", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "X-Request-Id", c.text("request id"),
+		"Openai-Organization", c.text("organization")}
 	keyed := func(what string) []string { return append(slices.Clone(client), idempotencyKey, c.door(what, "")) }
 	served := 0
 	for _, model := range chats {
 		for i, extra := range []string{"", `,"stream":true`} {
-			body := fmt.Sprintf(`{"model":%q,"messages":[{"role":"system","content":%q},{"role":"user","content":%q}],"user":%q,"metadata":{"k":%q},"stop":[%q],
+			body := fmt.Sprintf(
+				`{"model":%q,"messages":[{"role":"system","content":%q},{"role":"user","content":%q}],"user":%q,"metadata":{"k":%q},"stop":[%q],
 				"tools":[{"type":"function","function":{"name":"f","description":%q,"parameters":{"type":"object"}}}]%s}`,
 				model, prompt, prompt, c.text("end user"), c.text("metadata"), c.text("stop"), c.text("tool"), extra)
-			status, _ := c.call(http.MethodPost, trial.ChatPath+"?q="+c.text("query"), c.key, body, keyed(fmt.Sprintf("an Idempotency-Key of %s %d", model, i))...)
+			status, _ := c.call(http.MethodPost, trial.ChatPath+"?q="+c.text("query"), c.key, body,
+				keyed(fmt.Sprintf("an Idempotency-Key of %s %d", model, i))...)
 			if status == http.StatusOK {
 				served++
 			}
 		}
 	}
-	c.call(http.MethodPost, "/v1/completions", c.key, fmt.Sprintf(`{"model":"canary/text","prompt":%q,"suffix":%q}`, prompt, c.text("suffix")), client...)
-	c.call(http.MethodPost, "/v1/embeddings", c.key, fmt.Sprintf(`{"model":"canary/embed","input":[%q]}`, prompt), keyed("an Idempotency-Key of a vector")...)
-	c.call(http.MethodPost, "/v1/images/generations", c.key, fmt.Sprintf(`{"model":"canary/paint","prompt":%q,"response_format":"b64_json"}`, prompt), client...)
+	c.call(http.MethodPost, "/v1/completions", c.key, fmt.Sprintf(`{"model":"canary/text","prompt":%q,"suffix":%q}`,
+		prompt, c.text("suffix")), client...)
+	c.call(http.MethodPost, "/v1/embeddings", c.key, fmt.Sprintf(`{"model":"canary/embed","input":[%q]}`, prompt),
+		keyed("an Idempotency-Key of a vector")...)
+	c.call(http.MethodPost, "/v1/images/generations", c.key,
+		fmt.Sprintf(`{"model":"canary/paint","prompt":%q,"response_format":"b64_json"}`, prompt), client...)
 	for _, file := range [][]byte{speech(), []byte(c.text("file"))} {
 		spoken, kind := form(file, "model", "canary/listen", "prompt", prompt, "language", "en")
 		spoken = strings.Replace(spoken, "speech.wav", c.text("file name")+".wav", 1)
-		c.call(http.MethodPost, "/v1/audio/transcriptions", c.key, spoken, append([]string{"Content-Type", kind}, client...)...)
+		c.call(http.MethodPost, "/v1/audio/transcriptions", c.key, spoken,
+			append([]string{"Content-Type", kind}, client...)...)
 	}
 	// What was kept is given again to whoever has the keys, and another request is not.
-	kept, token := fmt.Sprintf(`{"model":"canary/text","messages":[{"role":"user","content":%q}]}`, prompt), c.door("a repeated Idempotency-Key", "")
+	kept, token := fmt.Sprintf(`{"model":"canary/text","messages":[{"role":"user","content":%q}]}`, prompt),
+		c.door("a repeated Idempotency-Key", "")
 	for _, body := range []string{kept, kept, strings.Replace(kept, prompt, prompt+"!", 1)} {
 		c.call(http.MethodPost, trial.ChatPath, c.key, body, idempotencyKey, token)
 	}
@@ -309,14 +336,19 @@ func (c *canaries) consumers(chats []string) {
 	// Requests that come to nothing.
 	long := strings.Repeat("k", 300)
 	for _, r := range [][2]string{
-		{trial.ChatPath, `{"model":"` + prompt + `","messages":`}, {trial.ChatPath, trial.Chat(prompt, "")}, {trial.ChatPath, `{"model":"canary/text","messages":[{"role":"` + prompt + `","content":"x"}]}`},
-		{trial.ChatPath, trial.Chat("canary/text", `,"max_tokens":"`+prompt+`"`)}, {trial.ChatPath, trial.Chat("canary/text", `,"`+prompt+`":1,"`+prompt+`":2`)},
-		{trial.ChatPath, trial.Chat("canary/text", `,"tool_choice":{"`+prompt+`":1}`)}, {"/v1/embeddings", `{"model":"canary/embed","input":{"` + prompt + `":1}}`},
-		{"/v1/images/generations", `{"model":"canary/paint","prompt":["` + prompt + `"]}`}, {"/v1/embeddings", trial.Chat("canary/text", "")}, {"/v1/messages", prompt},
+		{trial.ChatPath, `{"model":"` + prompt + `","messages":`}, {trial.ChatPath, trial.Chat(prompt, "")},
+		{trial.ChatPath, `{"model":"canary/text","messages":[{"role":"` + prompt + `","content":"x"}]}`},
+		{trial.ChatPath, trial.Chat("canary/text", `,"max_tokens":"`+prompt+`"`)},
+		{trial.ChatPath, trial.Chat("canary/text", `,"`+prompt+`":1,"`+prompt+`":2`)},
+		{trial.ChatPath, trial.Chat("canary/text", `,"tool_choice":{"`+prompt+`":1}`)},
+		{"/v1/embeddings", `{"model":"canary/embed","input":{"` + prompt + `":1}}`},
+		{"/v1/images/generations", `{"model":"canary/paint","prompt":["` + prompt + `"]}`},
+		{"/v1/embeddings", trial.Chat("canary/text", "")}, {"/v1/messages", prompt},
 	} {
 		c.call(http.MethodPost, r[0], c.key, r[1], client...)
 	}
-	c.call(http.MethodPost, trial.ChatPath, c.key, kept, idempotencyKey, c.door("an Idempotency-Key that is too long", "")+long)
+	c.call(http.MethodPost, trial.ChatPath, c.key, kept, idempotencyKey, c.door("an Idempotency-Key that is too long", "")+
+		long)
 	c.call(http.MethodPost, trial.ChatPath, c.key, kept, "X-Svc-Provider", c.text("provider that is none"))
 	c.call(http.MethodPost, trial.ChatPath, c.key, kept, "Content-Encoding", c.text("encoding"))
 	c.call(http.MethodGet, "/v1/models/"+c.text("path"), c.key, "")
@@ -330,7 +362,8 @@ func (c *canaries) consumers(chats []string) {
 func (c *canaries) wrongDoors(session string) {
 	wrong := c.door("a consumer's wrong key", "sk-svc-")
 	for _, key := range []string{c.key, c.provider.Key, session, c.m.Env["SVC_ADMIN_TOKEN"], wrong} {
-		for _, path := range []string{trial.ChatPath, "/api/v1/provider/status", "/api/v1/user/me/provider-keys", "/api/v1/requests/x", "/api/v1/admin/accounts/x"} {
+		for _, path := range []string{trial.ChatPath, "/api/v1/provider/status", "/api/v1/user/me/provider-keys",
+			"/api/v1/requests/x", "/api/v1/admin/accounts/x"} {
 			method, body := http.MethodGet, ""
 			if path == trial.ChatPath {
 				method, body = http.MethodPost, trial.Chat(c.text("prompt"), "")
@@ -343,8 +376,10 @@ func (c *canaries) wrongDoors(session string) {
 	}
 	for _, key := range []string{wrong, c.key[:len(c.key)-1] + "_", session + "x"} {
 		c.call(http.MethodGet, "/v1/models?api_key="+key, key, "", "X-Api-Key", key)
-		status, header, body := trial.CallAt(c.t, strings.Replace(c.m.WSURL(), "ws", "http", 1), http.MethodGet, "/ws?api_key="+key, key, "",
-			"Connection", "Upgrade", "Upgrade", "websocket", "Sec-Websocket-Version", "13", "Sec-Websocket-Key", "x", "Sec-Websocket-Protocol", key)
+		status, header, body := trial.CallAt(c.t, strings.Replace(c.m.WSURL(), "ws", "http", 1), http.MethodGet,
+			"/ws?api_key="+key, key, "",
+			"Connection", "Upgrade", "Upgrade", "websocket", "Sec-Websocket-Version", "13", "Sec-Websocket-Key", "x",
+			"Sec-Websocket-Protocol", key)
 		c.answered("/ws", status, header, body)
 	}
 }
@@ -354,8 +389,10 @@ func (c *canaries) operators() {
 	wrong := c.door("an operator's wrong token", "")
 	for _, r := range []struct{ method, path, key, body string }{
 		{http.MethodGet, "/api/v1/admin/providers", wrong + strings.Repeat("x", 32), ""},
-		{http.MethodPost, "/api/v1/admin/accounts", "", `{"name":"` + c.text("operator's member") + `\u0000","` + c.text("operator's member") + `":1}`},
-		{http.MethodPost, "/api/v1/admin/accounts/" + c.account + "/credit", "", `{"amount_usd":"` + c.text("amount") + `","idempotency_key":"k"}`},
+		{http.MethodPost, "/api/v1/admin/accounts", "", `{"name":"` + c.text("operator's member") + `\u0000","` +
+			c.text("operator's member") + `":1}`},
+		{http.MethodPost, "/api/v1/admin/accounts/" + c.account + "/credit", "", `{"amount_usd":"` + c.text("amount") +
+			`","idempotency_key":"k"}`},
 		{http.MethodGet, "/api/v1/admin/held-earnings?cursor=" + c.text("cursor") + "&page_size=" + c.text("cursor"), "", ""},
 		{http.MethodGet, "/api/v1/admin/reconciliation?first_day=" + c.text("cursor"), "", ""},
 	} {

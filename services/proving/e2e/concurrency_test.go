@@ -30,7 +30,8 @@ func whoNeverHasMoreOpenThanTheLimitIsNeverRefused(t *testing.T, m *trial.Market
 	}
 	for _, limit := range []int{1, 8} {
 		account, key := m.Consumer(t, "10")
-		m.Admin(t, http.MethodPut, "/api/v1/admin/accounts/"+account+"/limits", fmt.Sprintf(`{"requests_per_minute":-1,"concurrent_requests":%d}`, limit))
+		m.Admin(t, http.MethodPut, "/api/v1/admin/accounts/"+account+"/limits",
+			fmt.Sprintf(`{"requests_per_minute":-1,"concurrent_requests":%d}`, limit))
 		const each = 12
 		var workers sync.WaitGroup
 		for worker := range limit {
@@ -42,7 +43,8 @@ func whoNeverHasMoreOpenThanTheLimitIsNeverRefused(t *testing.T, m *trial.Market
 					if n%3 == 0 {
 						stream = `,"stream":true`
 					}
-					if status, _, body := through.Call(t, http.MethodPost, trial.ChatPath, key, trial.Chat(model, stream)); status != http.StatusOK {
+					if status, _, body := through.Call(t, http.MethodPost, trial.ChatPath, key,
+						trial.Chat(model, stream)); status != http.StatusOK {
 						t.Errorf("limit %d, request %d of a worker: got %d %s, want 200", limit, n, status, body)
 						return
 					}
@@ -53,7 +55,8 @@ func whoNeverHasMoreOpenThanTheLimitIsNeverRefused(t *testing.T, m *trial.Market
 	}
 	// The official client, which never tries again here.
 	account, key := m.Consumer(t, "10")
-	m.Admin(t, http.MethodPut, "/api/v1/admin/accounts/"+account+"/limits", `{"requests_per_minute":-1,"concurrent_requests":1}`)
+	m.Admin(t, http.MethodPut, "/api/v1/admin/accounts/"+account+"/limits",
+		`{"requests_per_minute":-1,"concurrent_requests":1}`)
 	client := openai.NewClient(option.WithBaseURL(m.Bases()[0]+"/v1"), option.WithAPIKey(key), option.WithMaxRetries(0))
 	for n := range 12 {
 		_, err := client.Chat.Completions.New(context.Background(), openai.ChatCompletionNewParams{

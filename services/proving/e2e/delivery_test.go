@@ -48,7 +48,8 @@ func aDeadProviderIsReplacedBeforeTheFirstContent(t *testing.T, m *trial.Market)
 	failing := m.Join(t, "failing", bad.URL, "test/two")
 	serving := m.Join(t, "serving", good.URL, "test/two")
 	_, key := m.Consumer(t, "1")
-	status, header, body := m.Call(t, http.MethodPost, trial.ChatPath, key, trial.Chat("test/two", `,"stream":true`), "X-Svc-Provider", failing.ID)
+	status, header, body := m.Call(t, http.MethodPost, trial.ChatPath, key, trial.Chat("test/two", `,"stream":true`),
+		"X-Svc-Provider", failing.ID)
 	if status != http.StatusOK || !strings.HasSuffix(string(body), "data: [DONE]\n\n") {
 		t.Fatalf("%d %s", status, body)
 	}
@@ -61,7 +62,8 @@ func aDeadProviderIsReplacedBeforeTheFirstContent(t *testing.T, m *trial.Market)
 		}
 	}
 	receipt := m.Receipt(t, key, header.Get(trial.RequestIDHeader))
-	if receipt["cost_usd_str"] != "0.000022" || receipt["fallback_reason"] != "requested_provider_failed" || len(receipt["attempts"].([]any)) != 2 {
+	if receipt["cost_usd_str"] != "0.000022" || receipt["fallback_reason"] != "requested_provider_failed" ||
+		len(receipt["attempts"].([]any)) != 2 {
 		t.Errorf("receipt %v", receipt)
 	}
 	status, _, body = m.Call(t, http.MethodPost, trial.ChatPath, key, trial.Chat("test/two", ""),

@@ -21,7 +21,8 @@ func TestTheDemosFileIsThereOnlyWhenItsModelIsCallable(t *testing.T) {
 	if err := os.WriteFile(path, []byte("SVC_BASE_URL=http://127.0.0.1:1\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	out := trial.StartPart(t, "", "DATABASE_URL="+pgtest.URL(t), "SVC_HTTP_ADDR=127.0.0.1:0", "SVC_OPERATOR_ADDR=127.0.0.1:0",
+	out := trial.StartPart(t, "", "DATABASE_URL="+pgtest.URL(t), "SVC_HTTP_ADDR=127.0.0.1:0",
+		"SVC_OPERATOR_ADDR=127.0.0.1:0",
 		"SVC_WS_ADDR=127.0.0.1:0", "SVC_DATA_DIR="+dir, "OLLAMA_HOST=127.0.0.1:1")
 	var m *trial.Market
 	ticker := time.NewTicker(time.Millisecond)
@@ -38,10 +39,12 @@ func TestTheDemosFileIsThereOnlyWhenItsModelIsCallable(t *testing.T) {
 			t.Fatalf("got no demo.env:\n%s", out.Text())
 		}
 	}
-	if status, _, body := m.Call(t, http.MethodPost, trial.ChatPath, m.Key(), trial.Chat(m.Model(), `,"max_tokens":8`)); status != http.StatusOK {
+	if status, _, body := m.Call(t, http.MethodPost, trial.ChatPath, m.Key(),
+		trial.Chat(m.Model(), `,"max_tokens":8`)); status != http.StatusOK {
 		t.Errorf("got %d %s at once, want an answer", status, body)
 	}
-	if status, _, _ := m.Call(t, http.MethodGet, "/api/v1/admin/providers", m.Env["SVC_ADMIN_TOKEN"], ""); status != http.StatusNotFound {
+	if status, _, _ := m.Call(t, http.MethodGet, "/api/v1/admin/providers", m.Env["SVC_ADMIN_TOKEN"],
+		""); status != http.StatusNotFound {
 		t.Errorf("got %d for an operator's route of the public listener, want 404", status)
 	}
 	m.Admin(t, http.MethodGet, "/api/v1/admin/providers", "")

@@ -68,7 +68,8 @@ func (s *scene) serve(t *testing.T, b fakeengine.Behaviour) {
 // ask makes a streamed request and reads it to its end.
 func (s *scene) ask(t *testing.T, headers ...string) outcome {
 	t.Helper()
-	status, _, body := s.Call(t, http.MethodPost, trial.ChatPath, s.key, trial.Chat(s.model, `,"stream":true,"max_tokens":64`), headers...)
+	status, _, body := s.Call(t, http.MethodPost, trial.ChatPath, s.key,
+		trial.Chat(s.model, `,"stream":true,"max_tokens":64`), headers...)
 	o := outcome{status: status, text: string(body), claimed: words, delivered: broken}
 	if s.provider != nil {
 		o.provider = s.provider.ID
@@ -80,7 +81,8 @@ func (s *scene) ask(t *testing.T, headers ...string) outcome {
 func (s *scene) dial(t *testing.T, capacity int32) *fakeagent.Agent {
 	t.Helper()
 	s.provider = s.Provider(t, s.line.Name)
-	agent, err := fakeagent.Dial(t.Context(), s.WSURL()+"/ws", fakeagent.Options{Key: s.provider.Key, Models: []string{s.model}, Capacity: capacity})
+	agent, err := fakeagent.Dial(t.Context(), s.WSURL()+"/ws", fakeagent.Options{Key: s.provider.Key,
+		Models: []string{s.model}, Capacity: capacity})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,8 +150,10 @@ var acts = map[string]func(*testing.T, *scene) outcome{
 	"all_failed":     scripted(fakeengine.Behaviour{Status: http.StatusServiceUnavailable}),
 	"cut":            scripted(fakeengine.Behaviour{Tokens: fakeengine.Words(3000), Usage: []string{}}),
 	"stopped_at_once": func(t *testing.T, s *scene) outcome {
-		s.serve(t, fakeengine.Behaviour{Tokens: []string{}, Usage: []string{`{"prompt_tokens":7,"completion_tokens":3,"total_tokens":10}`}})
-		status, _, body := s.Call(t, http.MethodPost, trial.ChatPath, s.key, trial.Chat(s.model, `,"stream":true,"max_tokens":64,"stop":["."]`))
+		s.serve(t, fakeengine.Behaviour{Tokens: []string{},
+			Usage: []string{`{"prompt_tokens":7,"completion_tokens":3,"total_tokens":10}`}})
+		status, _, body := s.Call(t, http.MethodPost, trial.ChatPath, s.key,
+			trial.Chat(s.model, `,"stream":true,"max_tokens":64,"stop":["."]`))
 		return outcome{status: status, text: string(body), provider: s.provider.ID}
 	},
 	"blamed_inside": func(t *testing.T, s *scene) outcome {
@@ -257,7 +261,8 @@ func cancelIgnored(t *testing.T, s *scene) outcome {
 func (s *scene) abandon(ctx context.Context, more string) <-chan error {
 	gone := make(chan error, 1)
 	go func() {
-		req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.Base()+trial.ChatPath, strings.NewReader(trial.Chat(s.model, more)))
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.Base()+trial.ChatPath,
+			strings.NewReader(trial.Chat(s.model, more)))
 		if err == nil {
 			req.Header.Set("Authorization", "Bearer "+s.key)
 			var resp *http.Response
@@ -414,7 +419,8 @@ func (s *scene) books(t *testing.T) (b booked) {
 				(SELECT count(*) FROM billing.usage_settlement o WHERE o.account_id = h.account_id)
 			FROM billing.hold h JOIN billing.wallet w USING (account_id) LEFT JOIN billing.usage_settlement s USING (request_id)
 			WHERE h.account_id = $1 AND h.state <> 'open'`, s.account)
-		err := row.Scan(&b.state, &b.settled, &b.provider, &b.prompt, &b.output, &b.recount, &b.list, &b.charged, &b.payout, &b.credit, &b.lines)
+		err := row.Scan(&b.state, &b.settled, &b.provider, &b.prompt, &b.output, &b.recount, &b.list, &b.charged, &b.payout,
+			&b.credit, &b.lines)
 		if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 			t.Fatal(err)
 		}
@@ -450,7 +456,8 @@ func playEndings(t *testing.T, m *trial.Market, form string) {
 
 func playEnding(t *testing.T, m *trial.Market, line endings.Line, form string) {
 	t.Helper()
-	s := &scene{line: line, model: "endings/" + strings.ReplaceAll(line.Name, "_", "-"), engine: fakeengine.New(t), form: form}
+	s := &scene{line: line, model: "endings/" + strings.ReplaceAll(line.Name, "_", "-"), engine: fakeengine.New(t),
+		form: form}
 	s.move(t, m)
 	o := acts[line.Name](t, s)
 	sawEvent, sawDone := strings.Contains(o.text, `data: {"error":{`), strings.Contains(o.text, "[DONE]")
@@ -478,7 +485,8 @@ func playEnding(t *testing.T, m *trial.Market, line endings.Line, form string) {
 	}
 	checkTokens(t, line, o, b)
 	list, payout := b.prompt*promptPrice+b.output*outputPrice, b.prompt*promptPayout+b.output*outputPayout
-	if b.state != "settled" || b.lines != 1 || b.provider != o.provider || b.list != list || b.charged != list || b.payout != payout ||
+	if b.state != "settled" || b.lines != 1 || b.provider != o.provider || b.list != list || b.charged != list ||
+		b.payout != payout ||
 		b.credit != 1_000_000_000-list {
 		t.Errorf("wanted once a charge of %d and a payout of %d to %s: %+v", list, payout, o.provider, b)
 	}

@@ -51,7 +51,8 @@ func startEndpointHub(t *testing.T, engine *fakeengine.Engine) *endpointHub {
 		t.Fatal(err)
 	}
 	cfg := providerhub.DefaultConfig()
-	cfg.HubID, cfg.DispatchAddress, cfg.JournalDir, cfg.Pepper, cfg.DrainTimeout = "hub-1", "inprocess", t.TempDir(), [32]byte{1}, time.Second
+	cfg.HubID, cfg.DispatchAddress, cfg.JournalDir, cfg.Pepper, cfg.DrainTimeout = "hub-1", "inprocess", t.TempDir(),
+		[32]byte{1}, time.Second
 	hub, err := providerhub.New(t.Context(), cfg, providerhub.Deps{
 		Log: tel.Log, Meters: tel.Meters, Clock: clock.System, Random: rand.Reader, Bus: bustest.New(t),
 		DB: pgtest.Open(t, url, providerhub.Schema, providerhub.Role),
@@ -90,7 +91,8 @@ func startEndpointHub(t *testing.T, engine *fakeengine.Engine) *endpointHub {
 		t.Fatal(err)
 	}
 	h.provider = made.GetProvider().GetProviderId()
-	if _, err := admin.SetProviderStatus(ctx, &hubv1.SetProviderStatusRequest{ProviderId: h.provider, Status: hubv1.ProviderStatus_PROVIDER_STATUS_ACTIVE}); err != nil {
+	if _, err := admin.SetProviderStatus(ctx, &hubv1.SetProviderStatusRequest{ProviderId: h.provider,
+		Status: hubv1.ProviderStatus_PROVIDER_STATUS_ACTIVE}); err != nil {
 		t.Fatal(err)
 	}
 	key, err := admin.IssueProviderKey(ctx, &hubv1.IssueProviderKeyRequest{ProviderId: h.provider, Name: "k"})
@@ -128,7 +130,8 @@ func (h *endpointHub) order(t *testing.T, endpoint hubv1.Endpoint, media, body s
 	}
 	o := &hubv1.DispatchOpen{
 		RequestId: id.String(), Attempt: 1, ProviderId: h.provider, NodeId: h.node, Epoch: h.epoch, ModelId: endpointModel,
-		Endpoint: endpoint, ContentType: media, Body: []byte(body), ModelOffset: uint32(strings.Index(body, name)), ModelLength: uint32(len(name)),
+		Endpoint: endpoint, ContentType: media, Body: []byte(body), ModelOffset: uint32(strings.Index(body, name)),
+		ModelLength:    uint32(len(name)),
 		PriceVersionId: "pv", Rates: &moneyv1.Rates{}, FirstContentTimeoutMs: 10_000, TotalTimeoutMs: 30_000,
 		Stream: strings.Contains(body, `"stream":true`) || strings.Contains(body, "\r\n\r\ntrue\r\n"),
 	}
@@ -144,7 +147,9 @@ func (h *endpointHub) order(t *testing.T, endpoint hubv1.Endpoint, media, body s
 }
 
 // dispatch serves an order to its end.
-func (h *endpointHub) dispatch(t *testing.T, o *hubv1.DispatchOpen) (events []*hubv1.DispatchEvent, finished *hubv1.DispatchFinished, failed *hubv1.DispatchFailed) {
+func (h *endpointHub) dispatch(
+	t *testing.T, o *hubv1.DispatchOpen,
+) (events []*hubv1.DispatchEvent, finished *hubv1.DispatchFinished, failed *hubv1.DispatchFailed) {
 	t.Helper()
 	stream, err := h.client.Dispatch(t.Context())
 	if err != nil {
@@ -164,7 +169,8 @@ func (h *endpointHub) dispatch(t *testing.T, o *hubv1.DispatchOpen) (events []*h
 		}
 		events = append(events, proto.CloneOf(m.GetEvent()))
 		if m.GetEvent().GetFirstContent() {
-			if err := stream.Send(&hubv1.DispatchRequest{Message: &hubv1.DispatchRequest_Commit{Commit: &hubv1.DispatchCommit{}}}); err != nil {
+			if err := stream.Send(&hubv1.DispatchRequest{Message: &hubv1.DispatchRequest_Commit{
+				Commit: &hubv1.DispatchCommit{}}}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -192,13 +198,19 @@ func TestEveryEndpointGoesFromHubToEngineAndBack(t *testing.T) {
 		last               string
 		prompt, completion int64
 	}{
-		"embeddings":             {hubv1.Endpoint_ENDPOINT_EMBEDDINGS, "", `{"model":"acme/everything","input":["a","b"]}`, nil, 1, `"model":"acme/everything"`, fakeengine.PromptTokens, 0},
-		"images":                 {hubv1.Endpoint_ENDPOINT_IMAGES, "", `{"model":"acme/everything","n":2}`, nil, 1, `1.png`, 0, 2},
-		"fewer images":           {hubv1.Endpoint_ENDPOINT_IMAGES, "", `{"model":"acme/everything"}`, nil, 1, `0.png`, 0, 1},
-		"images, streamed":       {hubv1.Endpoint_ENDPOINT_IMAGES, "", `{"model":"acme/everything","n":2,"stream":true}`, nil, 4, `"type":"image_generation.completed"`, 0, 2},
-		"transcription":          {hubv1.Endpoint_ENDPOINT_TRANSCRIPTIONS, media, form + "--b--\r\n", nil, 1, `{"text":"good day"}`, 61_500, 0},
-		"captions":               {hubv1.Endpoint_ENDPOINT_TRANSCRIPTIONS, media, form + field(`"response_format"`, "vtt") + "--b--\r\n", text, 1, "WEBVTT", 61_500, 0},
-		"transcription streamed": {hubv1.Endpoint_ENDPOINT_TRANSCRIPTIONS, media, form + field(`"stream"`, "true") + "--b--\r\n", nil, 3, `"type":"transcript.text.done"`, 61_500, 0},
+		"embeddings": {hubv1.Endpoint_ENDPOINT_EMBEDDINGS, "", `{"model":"acme/everything","input":["a","b"]}`,
+			nil, 1, `"model":"acme/everything"`, fakeengine.PromptTokens, 0},
+		"images": {hubv1.Endpoint_ENDPOINT_IMAGES, "", `{"model":"acme/everything","n":2}`, nil, 1, `1.png`,
+			0, 2},
+		"fewer images": {hubv1.Endpoint_ENDPOINT_IMAGES, "", `{"model":"acme/everything"}`, nil, 1, `0.png`, 0, 1},
+		"images, streamed": {hubv1.Endpoint_ENDPOINT_IMAGES, "", `{"model":"acme/everything","n":2,"stream":true}`, nil,
+			4, `"type":"image_generation.completed"`, 0, 2},
+		"transcription": {hubv1.Endpoint_ENDPOINT_TRANSCRIPTIONS, media, form + "--b--\r\n", nil, 1,
+			`{"text":"good day"}`, 61_500, 0},
+		"captions": {hubv1.Endpoint_ENDPOINT_TRANSCRIPTIONS, media, form + field(`"response_format"`, "vtt") +
+			"--b--\r\n", text, 1, "WEBVTT", 61_500, 0},
+		"transcription streamed": {hubv1.Endpoint_ENDPOINT_TRANSCRIPTIONS, media, form + field(`"stream"`, "true") +
+			"--b--\r\n", nil, 3, `"type":"transcript.text.done"`, 61_500, 0},
 	} {
 		o := h.order(t, c.endpoint, c.media, c.body)
 		if c.change != nil {

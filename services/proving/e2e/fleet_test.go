@@ -58,8 +58,12 @@ func TestARollingRestartFailsNoRequest(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			trial.Until(t, "answers go on after the restart of "+name, func() bool { return load.Answered() > before+100 || load.Failed() > failed+20 })
-			t.Logf("%s in %v: %d answered, %d failed", name, time.Since(began).Round(time.Millisecond), load.Answered()-before, load.Failed()-failed)
+			trial.Until(t, "answers go on after the restart of "+name, func() bool {
+				return load.Answered() > before+100 ||
+					load.Failed() > failed+20
+			})
+			t.Logf("%s in %v: %d answered, %d failed", name, time.Since(began).Round(time.Millisecond), load.Answered()-before,
+				load.Failed()-failed)
 		}
 	}
 	answered, failed, failures := load.Stop()

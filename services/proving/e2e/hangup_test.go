@@ -67,7 +67,8 @@ func halfHangsUp(t *testing.T, m *trial.Market) {
 			s.finish(t)
 		}
 		receipt := m.Receipt(t, key, s.id)
-		if tokens, _ := receipt["completion_tokens"].(float64); receipt["status"] != "settled" || i >= crowd/2 && tokens != words || i < crowd/2 && tokens >= words {
+		if tokens, _ := receipt["completion_tokens"].(float64); receipt["status"] != "settled" || i >= crowd/2 &&
+			tokens != words || i < crowd/2 && tokens >= words {
 			t.Errorf("stream %d: receipt %v", i, receipt)
 		}
 	}

@@ -32,8 +32,10 @@ func askKeyed(t *testing.T, m *trial.Market, key, token, body string) keyed {
 // wantFinal wants a refusal that no client sends again.
 func (k keyed) wantFinal(t *testing.T, code string) {
 	t.Helper()
-	if k.status != http.StatusUnprocessableEntity || trial.ErrorCode([]byte(k.body)) != code || k.header.Get("X-Should-Retry") != "false" {
-		t.Errorf("answered %d, x-should-retry %q: %s; want 422 %s, final", k.status, k.header.Get("X-Should-Retry"), k.body, code)
+	if k.status != http.StatusUnprocessableEntity || trial.ErrorCode([]byte(k.body)) != code ||
+		k.header.Get("X-Should-Retry") != "false" {
+		t.Errorf("answered %d, x-should-retry %q: %s; want 422 %s, final", k.status, k.header.Get("X-Should-Retry"), k.body,
+			code)
 	}
 }
 
@@ -67,8 +69,10 @@ func servedAndBilledOnce(t *testing.T, m *trial.Market) {
 		if i > 0 {
 			answer = <-answers
 		}
-		if answer.status != http.StatusOK || answer.body != first.body || answer.header.Get(trial.RequestIDHeader) != first.header.Get(trial.RequestIDHeader) {
-			t.Errorf("answered %d %s as %s, another %s", answer.status, answer.body, answer.header.Get(trial.RequestIDHeader), first.body)
+		if answer.status != http.StatusOK || answer.body != first.body ||
+			answer.header.Get(trial.RequestIDHeader) != first.header.Get(trial.RequestIDHeader) {
+			t.Errorf("answered %d %s as %s, another %s", answer.status, answer.body, answer.header.Get(trial.RequestIDHeader),
+				first.body)
 		}
 		if answer.header.Get("Idempotency-Replayed") == "true" {
 			replayed++
@@ -106,7 +110,8 @@ func servedAndBilledOnce(t *testing.T, m *trial.Market) {
 		t.Errorf("the refusal is %d %s", refused.status, refused.body)
 	}
 	engine.Script(model, fakeengine.Behaviour{})
-	if mended := askKeyed(t, m, key, "refused", body); mended.status != http.StatusOK || mended.header.Get("Idempotency-Replayed") != "" {
+	if mended := askKeyed(t, m, key, "refused", body); mended.status != http.StatusOK ||
+		mended.header.Get("Idempotency-Replayed") != "" {
 		t.Errorf("after the refusal: %d %s", mended.status, mended.body)
 	}
 
@@ -124,7 +129,8 @@ func servedAndBilledOnce(t *testing.T, m *trial.Market) {
 func TestARequestWithAnIdempotencyKeyOutlivesItsGateway(t *testing.T) {
 	t.Parallel() // it has a marketplace of its own
 	m := trial.StartFleet(t, func(c *fleet.Config) {
-		c.Replicas = map[string]int{fleet.Gateway: 2, fleet.Billing: 2, fleet.Hub: 1, fleet.Router: 1, fleet.Catalog: 1, fleet.Settlement: 1, fleet.Agent: 0, fleet.Engine: 0}
+		c.Replicas = map[string]int{fleet.Gateway: 2, fleet.Billing: 2, fleet.Hub: 1, fleet.Router: 1, fleet.Catalog: 1,
+			fleet.Settlement: 1, fleet.Agent: 0, fleet.Engine: 0}
 		c.Settings = map[string]map[string]any{fleet.Billing: {"billing": map[string]any{
 			"hold_lease": "3s", "orphan_after": "5s", "expire_interval": "250ms", "expire_grace": "1s",
 		}}}
@@ -164,7 +170,8 @@ func TestARequestWithAnIdempotencyKeyOutlivesItsGateway(t *testing.T) {
 	m = living
 	m.NothingHeld(t, account)
 	// As if a minute had passed.
-	if _, err := database(t, m).Exec(t.Context(), `UPDATE billing.idempotency_claim SET leased_until = now() WHERE state = 'running'`); err != nil {
+	if _, err := database(t, m).Exec(t.Context(),
+		`UPDATE billing.idempotency_claim SET leased_until = now() WHERE state = 'running'`); err != nil {
 		t.Fatal(err)
 	}
 	askKeyed(t, m, key, "talking", streamed).wantFinal(t, "idempotency_answer_gone")

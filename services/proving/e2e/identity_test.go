@@ -86,7 +86,8 @@ func TestACallerIsWhoItsCertificateSaysAndMayCallWhatIsListed(t *testing.T) {
 		{"the router issues a provider key", "provider-hub-1", fleet.Hub, own, fleet.Router, issue, codes.PermissionDenied},
 		{"nobody admits", "billing-ledger-1", fleet.Billing, "", "", admit, codes.Unavailable},
 		{"another CA's gateway admits", "billing-ledger-1", fleet.Billing, stranger, fleet.Gateway, admit, codes.Unavailable},
-		{"billing-ledger is taken for settlement", "billing-ledger-1", fleet.Settlement, own, fleet.Gateway, compare, codes.Unavailable},
+		{"billing-ledger is taken for settlement", "billing-ledger-1", fleet.Settlement, own, fleet.Gateway,
+			compare, codes.Unavailable},
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 		err := c.call(ctx, dialAs(t, f, c.process, c.server, c.certs, c.caller))

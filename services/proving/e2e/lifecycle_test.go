@@ -28,13 +28,16 @@ func TestASecondStartFindsWhatTheFirstLeft(t *testing.T) {
 		t.Fatal(err)
 	}
 	again := trial.StartIn(t, dir)
-	if again.Key() != m.Key() || again.Env["SVC_PROVIDER_KEY"] != m.Env["SVC_PROVIDER_KEY"] || again.Env["SVC_ADMIN_TOKEN"] != m.Env["SVC_ADMIN_TOKEN"] {
+	if again.Key() != m.Key() || again.Env["SVC_PROVIDER_KEY"] != m.Env["SVC_PROVIDER_KEY"] ||
+		again.Env["SVC_ADMIN_TOKEN"] != m.Env["SVC_ADMIN_TOKEN"] {
 		t.Error("the second start has other keys")
 	}
-	if later := again.Receipt(t, again.Key(), id); later["cost_usd_str"] != receipt["cost_usd_str"] || later["status"] != "settled" {
+	if later := again.Receipt(t, again.Key(), id); later["cost_usd_str"] != receipt["cost_usd_str"] ||
+		later["status"] != "settled" {
 		t.Errorf("the receipt was %v and is %v", receipt, later)
 	}
-	if status, _, body := again.Call(t, http.MethodPost, trial.ChatPath, again.Key(), trial.Chat(again.Model(), `,"max_tokens":8`)); status != http.StatusOK {
+	if status, _, body := again.Call(t, http.MethodPost, trial.ChatPath, again.Key(),
+		trial.Chat(again.Model(), `,"max_tokens":8`)); status != http.StatusOK {
 		t.Errorf("%d %s", status, body)
 	}
 	again.Balanced(t)
@@ -65,11 +68,13 @@ func TestTwoInstancesLiveSideBySide(t *testing.T) {
 	t.Parallel() // it has a marketplace of its own
 	first, second := trial.Start(t), trial.Start(t)
 	for _, m := range []*trial.Market{first, second} {
-		if status, _, body := m.Call(t, http.MethodPost, trial.ChatPath, m.Key(), trial.Chat(m.Model(), `,"max_tokens":8`)); status != http.StatusOK {
+		if status, _, body := m.Call(t, http.MethodPost, trial.ChatPath, m.Key(),
+			trial.Chat(m.Model(), `,"max_tokens":8`)); status != http.StatusOK {
 			t.Errorf("%d %s", status, body)
 		}
 	}
-	if status, _, _ := first.Call(t, http.MethodPost, trial.ChatPath, second.Key(), trial.Chat(first.Model(), "")); status != http.StatusUnauthorized {
+	if status, _, _ := first.Call(t, http.MethodPost, trial.ChatPath, second.Key(),
+		trial.Chat(first.Model(), "")); status != http.StatusUnauthorized {
 		t.Errorf("one instance's key is worth %d at the other", status)
 	}
 }

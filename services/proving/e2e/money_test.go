@@ -80,7 +80,8 @@ func mixedRequestsLeaveNoDrift(t *testing.T, m *trial.Market, requests int) {
 	close(work)
 	wg.Wait()
 	t.Logf("outcomes: %v", seen)
-	for outcome, least := range map[string]int{"hung up": 50, "200 whole": 50, "200 stream": 50, "502": 5, "400": 20, "402": 20} {
+	for outcome, least := range map[string]int{"hung up": 50, "200 whole": 50, "200 stream": 50, "502": 5, "400": 20,
+		"402": 20} {
 		if n := number(seen, outcome); n < least {
 			t.Errorf("the mixture is not mixed: %d of %s", n, outcome)
 		}

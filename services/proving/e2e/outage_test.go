@@ -23,7 +23,8 @@ func TestNewRequestsAreServedWhileNATSIsAway(t *testing.T) {
 	account, key := m.Consumer(t, "10")
 	// More than a minute's requests, and more holds than a key may have requests
 	// under way: their places end with the answers, not with settling.
-	m.Admin(t, http.MethodPut, "/api/v1/admin/accounts/"+account+"/limits", `{"requests_per_minute":-1,"concurrent_requests":0}`)
+	m.Admin(t, http.MethodPut, "/api/v1/admin/accounts/"+account+"/limits",
+		`{"requests_per_minute":-1,"concurrent_requests":0}`)
 	f := m.Fleet()
 	nats := f.Replicas(fleet.NATS)[0]
 	if err := f.Kill(nats); err != nil {
@@ -41,7 +42,8 @@ func TestNewRequestsAreServedWhileNATSIsAway(t *testing.T) {
 		case <-over:
 			over = nil
 		case <-ticker.C:
-			if status, _, body := m.Call(t, http.MethodPost, trial.ChatPath, key, trial.Chat("test/outage", "")); status != http.StatusOK {
+			if status, _, body := m.Call(t, http.MethodPost, trial.ChatPath, key,
+				trial.Chat("test/outage", "")); status != http.StatusOK {
 				t.Fatalf("after %d requests: %d %s", served, status, body)
 			}
 			served++

@@ -28,14 +28,16 @@ func TestAVisitorHasFiveChatsOfThePlatformsAnHour(t *testing.T) {
 	engine.Script(model, fakeengine.Behaviour{})
 	m.Join(t, "generous", engine.URL, model)
 	visit := func(from string) (int, http.Header, []byte) {
-		return m.Call(t, http.MethodPost, "/v1/playground/chat", "", trial.Chat(model, ""), "Origin", m.Base(), "X-Forwarded-For", from)
+		return m.Call(t, http.MethodPost, "/v1/playground/chat", "", trial.Chat(model, ""), "Origin", m.Base(),
+			"X-Forwarded-For", from)
 	}
 	for _, from := range []string{"203.0.113.1", "203.0.113.2", "2001:db8::1", "2001:db8:1::1", "nonsense"} {
 		if status, header, body := visit(from); status != http.StatusOK || header.Get("X-Svc-Billing-Type") != "playground" {
 			t.Errorf("from %s: %d, billing type %q: %s", from, status, header.Get("X-Svc-Billing-Type"), body)
 		}
 	}
-	if status, header, body := visit("203.0.113.6"); status != http.StatusTooManyRequests || header.Get("Retry-After") == "" {
+	if status, header, body := visit("203.0.113.6"); status != http.StatusTooManyRequests ||
+		header.Get("Retry-After") == "" {
 		t.Errorf("the sixth: %d, retry after %q: %s", status, header.Get("Retry-After"), body)
 	}
 	m.NothingHeld(t, account)

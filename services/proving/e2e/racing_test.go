@@ -57,7 +57,8 @@ func ground(t *testing.T) racers {
 		return racers{trial.Shared(t), 40}
 	}
 	return racers{trial.StartFleet(t, func(c *fleet.Config) {
-		c.Replicas = map[string]int{fleet.Gateway: 3, fleet.Billing: 3, fleet.Hub: 1, fleet.Router: 1, fleet.Catalog: 1, fleet.Settlement: 1, fleet.Agent: 1}
+		c.Replicas = map[string]int{fleet.Gateway: 3, fleet.Billing: 3, fleet.Hub: 1, fleet.Router: 1, fleet.Catalog: 1,
+			fleet.Settlement: 1, fleet.Agent: 1}
 	}), 1000}
 }
 
@@ -77,7 +78,8 @@ func racingForConcurrency(t *testing.T, m *trial.Market, callers int) {
 	engine.Script(model, fakeengine.Behaviour{BeforeFirstByte: gate})
 	m.Join(t, "roomy", engine.URL, model)
 	account, key := m.Consumer(t, "10")
-	m.Admin(t, http.MethodPut, "/api/v1/admin/accounts/"+account+"/limits", fmt.Sprintf(`{"requests_per_minute":-1,"concurrent_requests":%d}`, limit))
+	m.Admin(t, http.MethodPut, "/api/v1/admin/accounts/"+account+"/limits",
+		fmt.Sprintf(`{"requests_per_minute":-1,"concurrent_requests":%d}`, limit))
 	statuses := race(t, m, callers, key, trial.Chat(model, ""))
 	if refused := count(t, statuses, callers-limit); refused[http.StatusTooManyRequests] != callers-limit {
 		t.Errorf("beside the %d that may run, %v", limit, refused)
@@ -156,7 +158,8 @@ func racingForAPlan(t *testing.T, m *trial.Market, callers int) {
 	var used map[string]any
 	trial.Until(t, "the plan has counted them", func() bool {
 		used = map[string]any{}
-		counters, _ := trial.At(m.Admin(t, http.MethodGet, "/api/v1/admin/accounts/"+account, ""), "account", "plan", "counters").([]any)
+		counters, _ := trial.At(m.Admin(t, http.MethodGet, "/api/v1/admin/accounts/"+account, ""), "account",
+			"plan", "counters").([]any)
 		for _, c := range counters {
 			used[fmt.Sprint(trial.At(c, "kind"), " a ", trial.At(c, "period"))] = trial.At(c, "used")
 		}

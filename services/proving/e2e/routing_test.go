@@ -70,7 +70,8 @@ func TestTheBodyChoosesWhoServes(t *testing.T) {
 		{`{"max_price":{"completion":0}}`, ""},
 	} {
 		for range 3 {
-			status, header, answer := m.Call(t, http.MethodPost, trial.ChatPath, key, trial.Chat(model, `,"provider":`+c.routing))
+			status, header, answer := m.Call(t, http.MethodPost, trial.ChatPath, key,
+				trial.Chat(model, `,"provider":`+c.routing))
 			if got := header.Get("X-Svc-Provider-Id"); got != c.served || (status == http.StatusOK) != (c.served != "") {
 				t.Errorf("%s: %d by %q: %s", c.routing, status, got, answer)
 			}

@@ -120,7 +120,8 @@ func sdks() []sdk {
 		}
 		return "InternalServerError"
 	}
-	every := []string{"models", "complete", "complete_stream", "embed", "image", "image_url", "image_stream", "transcribe", "transcribe_stream"}
+	every := []string{"models", "complete", "complete_stream", "embed", "image", "image_url", "image_stream", "transcribe",
+		"transcribe_stream"}
 	always := func(class string) func(int) string { return func(int) string { return class } }
 	return []sdk{
 		{name: "openai-4", start: nodeSDK("openai-4"), class: node, retries: true, hints: true, ids: true,
@@ -129,8 +130,10 @@ func sdks() []sdk {
 		{name: "openai-6", start: nodeSDK("openai-6"), class: node, retries: true, hints: true, ids: true, calls: every},
 		{name: "ai-sdk", start: nodeSDK("ai-sdk"), class: always("AI_APICallError"), retries: true, ids: true,
 			calls: []string{"complete", "complete_stream", "embed", "image"}},
-		{name: "langchain", start: nodeSDK("langchain"), class: node, retries: true, calls: []string{"complete", "complete_stream", "embed"}},
-		{name: "openai-go", start: officialGo, class: always("openai.Error"), retries: true, hints: true, ids: true, calls: every},
+		{name: "langchain", start: nodeSDK("langchain"), class: node, retries: true,
+			calls: []string{"complete", "complete_stream", "embed"}},
+		{name: "openai-go", start: officialGo, class: always("openai.Error"), retries: true, hints: true, ids: true,
+			calls: every},
 		{name: "go-openai", start: goOpenAI, class: always("openai.APIError"),
 			calls: []string{"models", "complete", "complete_stream", "embed", "image", "image_url", "transcribe"}},
 	}

@@ -49,7 +49,8 @@ func (d *gopherDriver) completeStream(ctx context.Context) error {
 }
 
 func (d *gopherDriver) embed(ctx context.Context) error {
-	got, err := d.client.CreateEmbeddings(ctx, gopenai.EmbeddingRequest{Model: gopenai.EmbeddingModel(d.o.Model), Input: []string{d.o.Prompt, d.o.Reply}})
+	got, err := d.client.CreateEmbeddings(ctx, gopenai.EmbeddingRequest{Model: gopenai.EmbeddingModel(d.o.Model),
+		Input: []string{d.o.Prompt, d.o.Reply}})
 	if err != nil {
 		return err
 	}
@@ -60,7 +61,8 @@ func (d *gopherDriver) embed(ctx context.Context) error {
 }
 
 func (d *gopherDriver) image(ctx context.Context) error {
-	got, err := d.client.CreateImage(ctx, gopenai.ImageRequest{Model: d.o.Model, Prompt: d.o.Prompt, N: 2, ResponseFormat: d.o.Form})
+	got, err := d.client.CreateImage(ctx, gopenai.ImageRequest{Model: d.o.Model, Prompt: d.o.Prompt, N: 2,
+		ResponseFormat: d.o.Form})
 	if err != nil {
 		return err
 	}
@@ -72,7 +74,8 @@ func (d *gopherDriver) image(ctx context.Context) error {
 
 func (d *gopherDriver) transcribe(ctx context.Context) error {
 	got, err := d.client.CreateTranscription(ctx, gopenai.AudioRequest{
-		Model: d.o.Model, FilePath: "speech.wav", Reader: bytes.NewReader(d.o.Audio), Format: gopenai.AudioResponseFormat(d.o.Form),
+		Model: d.o.Model, FilePath: "speech.wav", Reader: bytes.NewReader(d.o.Audio),
+		Format: gopenai.AudioResponseFormat(d.o.Form),
 	})
 	if err != nil {
 		return err

@@ -27,7 +27,8 @@ func goOpenAI(*testing.T) func(t *testing.T, o order) result {
 			d.out.Error = &raised{Class: fmt.Sprintf("%T", err), Message: err.Error()}
 			var e *gopenai.APIError
 			if errors.As(err, &e) {
-				d.out.Error = &raised{Class: "openai.APIError", Status: e.HTTPStatusCode, Code: fmt.Sprint(e.Code), Message: e.Message}
+				d.out.Error = &raised{Class: "openai.APIError", Status: e.HTTPStatusCode, Code: fmt.Sprint(e.Code),
+					Message: e.Message}
 				if e.Param != nil {
 					d.out.Error.Param = *e.Param
 				}
@@ -82,7 +83,9 @@ func (d *gopherDriver) request() (r gopenai.ChatCompletionRequest, err error) {
 	return r, err
 }
 
-func (d *gopherDriver) answered(r gopenai.ChatCompletionRequest, said gopenai.ChatCompletionMessage) gopenai.ChatCompletionRequest {
+func (d *gopherDriver) answered(
+	r gopenai.ChatCompletionRequest, said gopenai.ChatCompletionMessage,
+) gopenai.ChatCompletionRequest {
 	r.Messages = append(r.Messages, said, gopenai.ChatCompletionMessage{
 		Role: gopenai.ChatMessageRoleTool, Content: d.o.Reply, ToolCallID: said.ToolCalls[0].ID,
 	})
@@ -139,7 +142,9 @@ func (d *gopherDriver) stream(ctx context.Context) error {
 
 // read reads one stream, to its end or until it is to hang up, and puts its
 // message together.
-func (d *gopherDriver) read(ctx context.Context, r gopenai.ChatCompletionRequest) (said gopenai.ChatCompletionMessage, err error) {
+func (d *gopherDriver) read(
+	ctx context.Context, r gopenai.ChatCompletionRequest,
+) (said gopenai.ChatCompletionMessage, err error) {
 	ctx, hangUp := context.WithCancel(ctx)
 	defer hangUp()
 	stream, err := d.client.CreateChatCompletionStream(ctx, r)

@@ -11,7 +11,8 @@ import (
 )
 
 func official(m *trial.Market, key string, opts ...option.RequestOption) openai.Client {
-	return openai.NewClient(append([]option.RequestOption{option.WithBaseURL(m.Base() + "/v1"), option.WithAPIKey(key)}, opts...)...)
+	return openai.NewClient(append([]option.RequestOption{option.WithBaseURL(m.Base() + "/v1"), option.WithAPIKey(key)},
+		opts...)...)
 }
 
 func question(model string) openai.ChatCompletionNewParams {
@@ -47,7 +48,8 @@ func theGoSDKGetsWholeAndStreamedAnswersFromTheFirstRun(t *testing.T, m *trial.M
 	if cost := raw.Header.Get("X-Svc-Cost-Usd"); cost != receipt["cost_usd_str"] {
 		t.Errorf("the answer says it cost %q, the receipt %v", cost, receipt["cost_usd_str"])
 	}
-	for _, name := range []string{"X-Svc-Provider-ID", "X-Svc-Provider-Name", "X-Svc-Connection-Mode", "X-Svc-Latency-Ms", "X-Svc-Route-Mode",
+	for _, name := range []string{"X-Svc-Provider-ID", "X-Svc-Provider-Name", "X-Svc-Connection-Mode", "X-Svc-Latency-Ms",
+		"X-Svc-Route-Mode",
 		"X-Svc-Billing-Type", "X-Svc-Context-Source", "X-Svc-Context-Length", "X-Request-ID", "X-Svc-Attempts"} {
 		if raw.Header.Get(name) == "" {
 			t.Errorf("no %s", name)
@@ -69,7 +71,8 @@ func theGoSDKGetsWholeAndStreamedAnswersFromTheFirstRun(t *testing.T, m *trial.M
 	if err := stream.Err(); err != nil {
 		t.Fatal(err)
 	}
-	if chunks < 3 || len(collected.Choices) != 1 || collected.Choices[0].Message.Content == "" || collected.Choices[0].FinishReason == "" {
+	if chunks < 3 || len(collected.Choices) != 1 || collected.Choices[0].Message.Content == "" ||
+		collected.Choices[0].FinishReason == "" {
 		t.Errorf("%d chunks made %+v", chunks, collected.Choices)
 	}
 }
@@ -105,7 +108,8 @@ func modelsAreListedAndFoundByTheirSlashedIDs(t *testing.T, m *trial.Market) {
 		t.Fatalf("the public catalog is %s", body)
 	}
 	providers, _ := trial.At(list[at], "online_providers").(float64)
-	if providers < 1 || trial.At(list[at], "guaranteed_context_basis") != "reported" || trial.At(list[at], "input_price_str") != "0.10" {
+	if providers < 1 || trial.At(list[at], "guaranteed_context_basis") != "reported" ||
+		trial.At(list[at], "input_price_str") != "0.10" {
 		t.Errorf("catalog entry %v", list[at])
 	}
 }

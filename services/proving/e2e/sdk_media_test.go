@@ -20,7 +20,8 @@ func legacy(t *testing.T, th *theatre, op string) {
 	if got.Text != text(words) || got.Finish != "stop" || len(sent) != 1 || sent[0].path != "/v1/completions" {
 		t.Errorf("got %+v by %d requests", got, len(sent))
 	}
-	if receipt := th.Receipt(t, th.key, sent[0].id); receipt["status"] != "settled" || receipt["completion_tokens"] != float64(words) {
+	if receipt := th.Receipt(t, th.key, sent[0].id); receipt["status"] != "settled" ||
+		receipt["completion_tokens"] != float64(words) {
 		t.Errorf("receipt %v", receipt)
 	}
 }
@@ -35,7 +36,8 @@ func embeddings(t *testing.T, th *theatre) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	status, _, answer := trial.CallAt(t, th.engine.URL, http.MethodPost, "/v1/embeddings", "", string(body), "Content-Type", "application/json")
+	status, _, answer := trial.CallAt(t, th.engine.URL, http.MethodPost, "/v1/embeddings", "", string(body),
+		"Content-Type", "application/json")
 	var own struct {
 		Data []struct {
 			Embedding []float32 `json:"embedding"`
@@ -52,7 +54,8 @@ func embeddings(t *testing.T, th *theatre) {
 		t.Errorf("got %v, the engine says %v", got.Vectors, want)
 	}
 	receipt := th.Receipt(t, th.key, sent[0].id)
-	if prompt, _ := receipt["prompt_tokens"].(float64); receipt["status"] != "settled" || prompt == 0 || receipt["completion_tokens"] != 0.0 {
+	if prompt, _ := receipt["prompt_tokens"].(float64); receipt["status"] != "settled" || prompt == 0 ||
+		receipt["completion_tokens"] != 0.0 {
 		t.Errorf("receipt %v", receipt)
 	}
 }
@@ -68,7 +71,8 @@ func images(t *testing.T, th *theatre, form string) {
 		t.Fatalf("%d images", len(got.Images))
 	}
 	for _, image := range got.Images {
-		if form == "url" && !strings.HasPrefix(image, "https://") || form == "b64_json" && image != base64.StdEncoding.EncodeToString([]byte(drawing)) {
+		if form == "url" && !strings.HasPrefix(image, "https://") || form == "b64_json" &&
+			image != base64.StdEncoding.EncodeToString([]byte(drawing)) {
 			t.Errorf("image %.200q", image)
 		}
 	}

@@ -61,7 +61,8 @@ func (d *goDriver) embed(ctx context.Context) error {
 
 func (d *goDriver) image(ctx context.Context) error {
 	got, err := d.client.Images.Generate(ctx, openai.ImageGenerateParams{
-		Model: d.o.Model, Prompt: d.o.Prompt, N: openai.Int(2), ResponseFormat: openai.ImageGenerateParamsResponseFormat(d.o.Form),
+		Model: d.o.Model, Prompt: d.o.Prompt, N: openai.Int(2),
+		ResponseFormat: openai.ImageGenerateParamsResponseFormat(d.o.Form),
 	}, d.options...)
 	if err != nil {
 		return err
@@ -73,7 +74,8 @@ func (d *goDriver) image(ctx context.Context) error {
 }
 
 func (d *goDriver) imageStream(ctx context.Context) error {
-	stream := d.client.Images.GenerateStreaming(ctx, openai.ImageGenerateParams{Model: d.o.Model, Prompt: d.o.Prompt, PartialImages: openai.Int(1)}, d.options...)
+	stream := d.client.Images.GenerateStreaming(ctx, openai.ImageGenerateParams{Model: d.o.Model, Prompt: d.o.Prompt,
+		PartialImages: openai.Int(1)}, d.options...)
 	defer func() { _ = stream.Close() }()
 	for stream.Next() {
 		d.out.Chunks++
@@ -86,14 +88,16 @@ func (d *goDriver) imageStream(ctx context.Context) error {
 
 func (d *goDriver) speech() openai.AudioTranscriptionNewParams {
 	return openai.AudioTranscriptionNewParams{
-		Model: d.o.Model, File: openai.File(bytes.NewReader(d.o.Audio), "speech.wav", "audio/wav"), ResponseFormat: openai.AudioResponseFormat(d.o.Form),
+		Model: d.o.Model, File: openai.File(bytes.NewReader(d.o.Audio), "speech.wav", "audio/wav"),
+		ResponseFormat: openai.AudioResponseFormat(d.o.Form),
 	}
 }
 
 func (d *goDriver) transcribe(ctx context.Context) error {
 	if d.o.Form == "text" {
 		// Its own result is for JSON alone.
-		_, err := d.client.Audio.Transcriptions.New(ctx, d.speech(), append(d.options, option.WithResponseBodyInto(&d.out.Text))...)
+		_, err := d.client.Audio.Transcriptions.New(ctx, d.speech(),
+			append(d.options, option.WithResponseBodyInto(&d.out.Text))...)
 		return err
 	}
 	got, err := d.client.Audio.Transcriptions.New(ctx, d.speech(), d.options...)

@@ -55,7 +55,8 @@ type goDriver struct {
 
 func (d *goDriver) carryOut(ctx context.Context) error {
 	return map[string]func(context.Context) error{
-		"chat": d.chat, "stream": d.stream, "models": d.models, "complete": d.complete, "complete_stream": d.completeStream, "embed": d.embed,
+		"chat": d.chat, "stream": d.stream, "models": d.models, "complete": d.complete, "complete_stream": d.completeStream,
+		"embed": d.embed,
 		"image": d.image, "image_stream": d.imageStream, "transcribe": d.transcribe, "transcribe_stream": d.transcribeStream,
 	}[d.o.Op](ctx)
 }
@@ -80,7 +81,9 @@ func (d *goDriver) params() (p openai.ChatCompletionNewParams, err error) {
 }
 
 // answered is the conversation after the model's call was answered.
-func answered(p openai.ChatCompletionNewParams, said openai.ChatCompletionMessage, reply string) openai.ChatCompletionNewParams {
+func answered(
+	p openai.ChatCompletionNewParams, said openai.ChatCompletionMessage, reply string,
+) openai.ChatCompletionNewParams {
 	p.Messages = append(p.Messages, said.ToParam(), openai.ToolMessage(reply, said.ToolCalls[0].ID))
 	return p
 }
@@ -116,7 +119,8 @@ func (d *goDriver) chat(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.out.Text, d.out.Finish, d.out.ID = got.Choices[0].Message.Content, got.Choices[0].FinishReason, raw.Header.Get("X-Request-Id")
+	d.out.Text, d.out.Finish, d.out.ID = got.Choices[0].Message.Content, got.Choices[0].FinishReason,
+		raw.Header.Get("X-Request-Id")
 	d.note(got.Usage)
 	return nil
 }

@@ -125,7 +125,8 @@ func (th *theatre) agent(t *testing.T, name string) (*fakeagent.Agent, string) {
 	model := th.model + "-" + name
 	th.PutModel(t, model)
 	provider := th.Provider(t, th.sdk.name+"-"+name)
-	agent, err := fakeagent.Dial(t.Context(), th.WSURL()+"/ws", fakeagent.Options{Key: provider.Key, Models: []string{model}, Capacity: 1})
+	agent, err := fakeagent.Dial(t.Context(), th.WSURL()+"/ws", fakeagent.Options{Key: provider.Key,
+		Models: []string{model}, Capacity: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -204,9 +205,10 @@ func calling(model string, stream bool) fakeengine.Behaviour {
 	const usage = `"usage":{"prompt_tokens":7,"completion_tokens":3,"total_tokens":10}`
 	head := `{"id":"chatcmpl-call","created":1700000000,"model":"` + model + `",`
 	if !stream {
-		return fakeengine.Behaviour{ContentType: "application/json", Raw: head + `"object":"chat.completion","choices":[{"index":0,` +
-			`"message":{"role":"assistant","content":null,"tool_calls":[{"id":"call_1","type":"function","function":` +
-			`{"name":"get_weather","arguments":"{\"city\":\"Oslo\"}"}}]},"finish_reason":"tool_calls"}],` + usage + `}`}
+		return fakeengine.Behaviour{ContentType: "application/json",
+			Raw: head + `"object":"chat.completion","choices":[{"index":0,` +
+				`"message":{"role":"assistant","content":null,"tool_calls":[{"id":"call_1","type":"function","function":` +
+				`{"name":"get_weather","arguments":"{\"city\":\"Oslo\"}"}}]},"finish_reason":"tool_calls"}],` + usage + `}`}
 	}
 	head += `"object":"chat.completion.chunk","choices":[`
 	events := []string{

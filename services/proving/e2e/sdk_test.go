@@ -25,7 +25,8 @@ var claims = []struct {
 	{"a stream with usage", "", func(t *testing.T, th *theatre) { streamed(t, th, true) }},
 	{"a tool is called and answered", "", func(t *testing.T, th *theatre) { tool(t, th, "chat") }},
 	{"a tool is called in a stream", "", func(t *testing.T, th *theatre) { tool(t, th, "stream") }},
-	{"JSON mode reaches the engine as sent", "", func(t *testing.T, th *theatre) { format(t, th, `{"type":"json_object"}`) }},
+	{"JSON mode reaches the engine as sent", "",
+		func(t *testing.T, th *theatre) { format(t, th, `{"type":"json_object"}`) }},
 	{"a JSON schema reaches the engine as sent", "", func(t *testing.T, th *theatre) { format(t, th, mood) }},
 	{"models with slashes are listed and found", "models", models},
 	{"refusals are typed and tried once", "", refusals},
@@ -43,7 +44,8 @@ var claims = []struct {
 	{"a hang-up reaches the engine", "", hangUp},
 	{"no connection is left open", "", noLeak},
 	{"legacy completions", "complete", func(t *testing.T, th *theatre) { legacy(t, th, "complete") }},
-	{"legacy completions streamed", "complete_stream", func(t *testing.T, th *theatre) { legacy(t, th, "complete_stream") }},
+	{"legacy completions streamed", "complete_stream",
+		func(t *testing.T, th *theatre) { legacy(t, th, "complete_stream") }},
 	{"embeddings are the engine's, to the bit", "embed", embeddings},
 	{"images by URL", "image_url", func(t *testing.T, th *theatre) { images(t, th, "url") }},
 	{"images as base64", "image", func(t *testing.T, th *theatre) { images(t, th, "b64_json") }},
@@ -132,8 +134,10 @@ func tool(t *testing.T, th *theatre, op string) {
 		sameMembers(t, sent[i].body, reached[i])
 	}
 	second := trial.Decode(t, reached[1])
-	if trial.At(second, "tools", 0, "function", "name") != "get_weather" || trial.At(second, "messages", 2, "role") != "tool" ||
-		trial.At(second, "messages", 1, "tool_calls", 0, "id") != "call_1" || trial.At(second, "messages", 2, "tool_call_id") != "call_1" {
+	if trial.At(second, "tools", 0, "function", "name") != "get_weather" ||
+		trial.At(second, "messages", 2, "role") != "tool" ||
+		trial.At(second, "messages", 1, "tool_calls", 0, "id") != "call_1" ||
+		trial.At(second, "messages", 2, "tool_call_id") != "call_1" {
 		t.Errorf("the engine was told %s", reached[1])
 	}
 }
@@ -157,7 +161,8 @@ func format(t *testing.T, th *theatre, format string) {
 	sameMembers(t, sent[0].body, reached[0])
 	told := trial.Decode(t, reached[0])
 	want := trial.Decode(t, []byte(format))
-	for _, path := range [][]any{{"type"}, {"json_schema", "name"}, {"json_schema", "schema", "properties", "mood", "enum", 1}} {
+	for _, path := range [][]any{{"type"}, {"json_schema", "name"}, {"json_schema", "schema", "properties", "mood", "enum",
+		1}} {
 		if got := trial.At(told, append([]any{"response_format"}, path...)...); got != trial.At(want, path...) {
 			t.Errorf("response_format: %v is %v", path, got)
 		}
@@ -181,7 +186,8 @@ func refusals(t *testing.T, th *theatre) {
 		{code: "wrong_key_type", status: http.StatusUnauthorized, key: th.wrongKindOfKey},
 		{code: "model_not_found", param: "model", status: http.StatusNotFound, model: "no/such-model"},
 		{code: "invalid_value", param: "max_tokens", status: http.StatusBadRequest, maxTokens: 1_000_000},
-		{code: "context_length_exceeded", param: "messages", status: http.StatusBadRequest, prompt: strings.Repeat("many words ", 20_000)},
+		{code: "context_length_exceeded", param: "messages", status: http.StatusBadRequest,
+			prompt: strings.Repeat("many words ", 20_000)},
 		{code: "invalid_provider", param: "X-Svc-Provider", status: http.StatusBadRequest, pin: "nobody"},
 		{code: "insufficient_credits", status: http.StatusPaymentRequired, key: th.poor},
 		{code: "model_not_allowed", param: "model", status: http.StatusForbidden, key: th.bound},
@@ -207,7 +213,8 @@ func refusals(t *testing.T, th *theatre) {
 				}
 				got, sent := th.fail(t, o)
 				e := got.Error
-				if e.Class != th.sdk.class(c.status) || e.Status != c.status || e.Code != c.code || e.Param != c.param || e.Message == "" {
+				if e.Class != th.sdk.class(c.status) || e.Status != c.status || e.Code != c.code || e.Param != c.param ||
+					e.Message == "" {
 					t.Errorf("raised %+v", *e)
 				}
 				if len(sent) != 1 {
@@ -223,12 +230,14 @@ func refusals(t *testing.T, th *theatre) {
 // serve. Its status alone would have SDKs try again.
 func finalFailure(t *testing.T, th *theatre) {
 	o := th.order("chat")
-	o.Headers = map[string]string{"X-Svc-Provider": th.Provider(t, th.sdk.name+"-away").ID, "X-Svc-Allow-Fallbacks": "false"}
+	o.Headers = map[string]string{"X-Svc-Provider": th.Provider(t, th.sdk.name+"-away").ID,
+		"X-Svc-Allow-Fallbacks": "false"}
 	if th.sdk.hints {
 		o.Retries = -1
 	}
 	got, sent := th.fail(t, o)
-	if e := got.Error; e.Class != th.sdk.class(http.StatusServiceUnavailable) || e.Status != http.StatusServiceUnavailable {
+	if e := got.Error; e.Class != th.sdk.class(http.StatusServiceUnavailable) ||
+		e.Status != http.StatusServiceUnavailable {
 		t.Errorf("raised %+v", *e)
 	}
 	if s := answers(sent); s != "requested_provider_unavailable" {
@@ -259,7 +268,8 @@ func fullKey(t *testing.T, th *theatre) {
 	o := th.order("chat")
 	o.Key = th.limited
 	got, sent := th.fail(t, o)
-	if e := got.Error; e.Class != th.sdk.class(http.StatusTooManyRequests) || e.Status != http.StatusTooManyRequests || e.Code != "concurrency_limit_exceeded" {
+	if e := got.Error; e.Class != th.sdk.class(http.StatusTooManyRequests) || e.Status != http.StatusTooManyRequests ||
+		e.Code != "concurrency_limit_exceeded" {
 		t.Errorf("raised %+v", *e)
 	}
 	th.hasID(t, got.Error.ID, sent)
@@ -277,7 +287,8 @@ func fullKey(t *testing.T, th *theatre) {
 	th.NothingHeld(t, th.limitedAccount)
 	close(told.release)
 	retried := await(t, "the SDK's answer", done)
-	if s := answers(th.front.since(before)); retried.Error != nil || retried.Text != text(5) || s != "concurrency_limit_exceeded 200" {
+	if s := answers(th.front.since(before)); retried.Error != nil || retried.Text != text(5) ||
+		s != "concurrency_limit_exceeded 200" {
 		t.Errorf("%s made %+v", s, retried)
 	}
 }

@@ -31,7 +31,8 @@ func newSteady(t *testing.T, m *trial.Market, model string) *steady {
 	}
 	s := &steady{Market: m, model: model}
 	s.account, s.key = m.Consumer(t, "10")
-	m.Admin(t, http.MethodPut, "/api/v1/admin/accounts/"+s.account+"/limits", `{"requests_per_minute":-1,"concurrent_requests":0}`)
+	m.Admin(t, http.MethodPut, "/api/v1/admin/accounts/"+s.account+"/limits",
+		`{"requests_per_minute":-1,"concurrent_requests":0}`)
 	return s
 }
 
@@ -41,7 +42,8 @@ func (s *steady) serve(t *testing.T, times int) {
 	t.Helper()
 	const batch = journalAttempts / 4
 	for n := range times * len(s.WSURLs()) * journalAttempts {
-		if status, _, body := s.Call(t, http.MethodPost, trial.ChatPath, s.key, trial.Chat(s.model, "")); status != http.StatusOK {
+		if status, _, body := s.Call(t, http.MethodPost, trial.ChatPath, s.key,
+			trial.Chat(s.model, "")); status != http.StatusOK {
 			t.Fatalf("after %d requests with settlement away: got %d %s, want 200", n, status, body)
 		}
 		s.served++

@@ -59,7 +59,8 @@ func TestAShapeRefusesWhatClientsBreakOn(t *testing.T) {
 		`"finish_reason":"stop","message":{"role":"assistant","content":"hi","refusal":null}}]}`
 	s.check(t, "chat.completion", []byte(good))
 	for _, change := range [][2]string{
-		{`,"refusal":null`, ``}, {`"logprobs":null,`, ``}, {`"stop"`, `"error"`}, {`"created":1`, `"created":1.5`}, {`"index":0`, `"index":"0"`},
+		{`,"refusal":null`, ``}, {`"logprobs":null,`, ``}, {`"stop"`, `"error"`}, {`"created":1`, `"created":1.5`},
+		{`"index":0`, `"index":"0"`},
 		{`"content":"hi"`, `"content":7`}, {`"chat.completion"`, `"chat"`}, {`"id":"c"`, `"id":null`},
 	} {
 		if bad := strings.Replace(good, change[0], change[1], 1); s.judge("chat.completion", []byte(bad)) == nil {
@@ -69,7 +70,8 @@ func TestAShapeRefusesWhatClientsBreakOn(t *testing.T) {
 	for shape, bad := range map[string]string{
 		"error":      `{"error":{"message":"m","type":"t","code":null}}`,
 		"embeddings": `{"object":"list","model":"m","data":[{"object":"embedding","index":0,"embedding":"***"}],"usage":{"prompt_tokens":1,"total_tokens":1}}`,
-		"images":     `{"created":1,"data":[{}]}`, "models": `{"object":"list","data":[{"id":"m","object":"model","owned_by":"x"}]}`,
+		"images":     `{"created":1,"data":[{}]}`,
+		"models":     `{"object":"list","data":[{"id":"m","object":"model","owned_by":"x"}]}`,
 	} {
 		if s.judge(shape, []byte(bad)) == nil {
 			t.Errorf("%s is taken for %s", bad, shape)
@@ -131,7 +133,8 @@ func everyAnswerHasThePublishedShape(t *testing.T, m *trial.Market) {
 	m.Join(t, "shapes", s.engine.URL, models...)
 	_, s.key = m.Consumer(t, "5")
 	_, s.poor = m.Consumer(t, "")
-	for _, c := range slices.Concat(s.chats(), s.completions(), s.vectors(), s.images(), s.transcriptions(), s.others(), s.elsewhere()) {
+	for _, c := range slices.Concat(s.chats(), s.completions(), s.vectors(), s.images(), s.transcriptions(), s.others(),
+		s.elsewhere()) {
 		t.Run(c.name, func(t *testing.T) { s.perform(t, c) })
 	}
 }
@@ -143,34 +146,46 @@ const vendor = `"provider":"fake","reasoning_details":[{"x":1e400,"y":0.10}]`
 // bare and bareStream are engines that say no more than what is asked for, and
 // nothing of themselves.
 var (
-	bare = fakeengine.Behaviour{ContentType: "application/json", Raw: `{"choices":[{"message":{"content":"hi"},"finish_reason":"stop"}]}`}
+	bare = fakeengine.Behaviour{ContentType: "application/json",
+		Raw: `{"choices":[{"message":{"content":"hi"},"finish_reason":"stop"}]}`}
 
-	bareStream = fakeengine.Behaviour{ContentType: "text/event-stream", Raw: `data: {"choices":[{"index":0,"delta":{"content":"hi"},"finish_reason":null}]}` +
-		"\n\n" + `data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}` + "\n\ndata: [DONE]\n\n"}
+	bareStream = fakeengine.Behaviour{ContentType: "text/event-stream",
+		Raw: `data: {"choices":[{"index":0,"delta":{"content":"hi"},"finish_reason":null}]}` +
+			"\n\n" + `data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}` + "\n\ndata: [DONE]\n\n"}
 )
 
 func (s *stage) chats() []shaped {
-	sloppy := fakeengine.Behaviour{ContentType: "application/json", Raw: `{"id":"x","object":"chat.completion","created":1,"model":"` + s.model +
-		`",` + vendor + `,"choices":[{"index":0,"message":{"role":"assistant","content":"hi","reasoning_content":"hm"},"finish_reason":"stop"}]}`}
+	sloppy := fakeengine.Behaviour{ContentType: "application/json",
+		Raw: `{"id":"x","object":"chat.completion","created":1,"model":"` + s.model +
+			`",` + vendor +
+			`,"choices":[{"index":0,"message":{"role":"assistant","content":"hi","reasoning_content":"hm"},"finish_reason":"stop"}]}`}
 	return []shaped{
 		{name: "chat", shape: "chat.completion", body: trial.Chat(s.model, `,"max_tokens":8`)},
-		{name: "chat of a sloppy engine", engine: sloppy, shape: "chat.completion", body: trial.Chat(s.model, `,"max_tokens":8`),
-			has: []string{vendor, `"reasoning_content":"hm"`, `"usage":`}},
-		{name: "chat of an engine that says the least", engine: bare, shape: "chat.completion", body: trial.Chat(s.model, `,"max_tokens":8`),
-			has: []string{`"id":"chatcmpl-`, `"model":"` + s.model + `"`, `"role":"assistant"`}},
+		{name: "chat of a sloppy engine", engine: sloppy, shape: "chat.completion",
+			body: trial.Chat(s.model, `,"max_tokens":8`),
+			has:  []string{vendor, `"reasoning_content":"hm"`, `"usage":`}},
+		{name: "chat of an engine that says the least", engine: bare, shape: "chat.completion",
+			body: trial.Chat(s.model, `,"max_tokens":8`),
+			has:  []string{`"id":"chatcmpl-`, `"model":"` + s.model + `"`, `"role":"assistant"`}},
 		{name: "stream of an engine that says the least", engine: bareStream, shape: "chat.completion.chunk", stream: done,
 			has: []string{`"id":"chatcmpl-`}, body: trial.Chat(s.model, `,"max_tokens":8,"stream":true`)},
-		{name: "stream with usage of an engine that says the least", engine: bareStream, shape: "chat.completion.chunk", stream: done,
-			has: []string{`"choices":[]`}, body: trial.Chat(s.model, `,"max_tokens":8,"stream":true,"stream_options":{"include_usage":true}`)},
-		{name: "chat with a call", engine: calling(s.model, false), shape: "chat.completion", body: trial.Chat(s.model, `,"max_tokens":8`)},
-		{name: "stream", shape: "chat.completion.chunk", stream: done, body: trial.Chat(s.model, `,"max_tokens":8,"stream":true`)},
+		{name: "stream with usage of an engine that says the least", engine: bareStream, shape: "chat.completion.chunk",
+			stream: done,
+			has:    []string{`"choices":[]`},
+			body:   trial.Chat(s.model, `,"max_tokens":8,"stream":true,"stream_options":{"include_usage":true}`)},
+		{name: "chat with a call", engine: calling(s.model, false), shape: "chat.completion",
+			body: trial.Chat(s.model, `,"max_tokens":8`)},
+		{name: "stream", shape: "chat.completion.chunk", stream: done,
+			body: trial.Chat(s.model, `,"max_tokens":8,"stream":true`)},
 		{name: "stream with usage", shape: "chat.completion.chunk", stream: done, has: []string{`"choices":[]`},
 			body: trial.Chat(s.model, `,"max_tokens":8,"stream":true,"stream_options":{"include_usage":true}`)},
-		{name: "stream with vendor fields", engine: fakeengine.Behaviour{Extra: vendor}, shape: "chat.completion.chunk", stream: done,
-			has: []string{vendor}, body: trial.Chat(s.model, `,"max_tokens":8,"stream":true`)},
+		{name: "stream with vendor fields", engine: fakeengine.Behaviour{Extra: vendor}, shape: "chat.completion.chunk",
+			stream: done,
+			has:    []string{vendor}, body: trial.Chat(s.model, `,"max_tokens":8,"stream":true`)},
 		{name: "stream with a call", engine: calling(s.model, true), shape: "chat.completion.chunk", stream: done,
 			body: trial.Chat(s.model, `,"max_tokens":8,"stream":true`)},
-		{name: "broken stream", engine: fakeengine.Behaviour{End: fakeengine.EndReset, EndAfter: broken}, shape: "chat.completion.chunk",
+		{name: "broken stream", engine: fakeengine.Behaviour{End: fakeengine.EndReset, EndAfter: broken},
+			shape:  "chat.completion.chunk",
 			stream: `data: {"error":{`, body: trial.Chat(s.model, `,"max_tokens":8,"stream":true`)},
 	}
 }
@@ -180,17 +195,23 @@ func (s *stage) others() []shaped {
 	return []shaped{
 		{name: "models", method: http.MethodGet, path: "/v1/models", shape: "models"},
 		{name: "model", method: http.MethodGet, path: "/v1/models/" + s.model, shape: "model"},
-		{name: "model with an escaped slash", method: http.MethodGet, path: "/v1/models/" + strings.ReplaceAll(s.model, "/", "%2F"), shape: "model"},
+		{name: "model with an escaped slash", method: http.MethodGet, path: "/v1/models/" + strings.ReplaceAll(s.model, "/",
+			"%2F"), shape: "model"},
 
 		{name: "no JSON", body: "{", status: http.StatusBadRequest, shape: "error"},
-		{name: "missing parameter", body: `{"model":"` + s.model + `"}`, status: http.StatusBadRequest, shape: "error", has: []string{`"param":"messages"`}},
+		{name: "missing parameter", body: `{"model":"` + s.model + `"}`, status: http.StatusBadRequest, shape: "error",
+			has: []string{`"param":"messages"`}},
 		{name: "bad key", key: "sk-svc-nonsense", body: body, status: http.StatusUnauthorized, shape: "error"},
 		{name: "no credit", key: s.poor, body: body, status: http.StatusPaymentRequired, shape: "error"},
-		{name: "unknown model", body: trial.Chat("no/such", ""), status: http.StatusNotFound, shape: "error", has: []string{`"param":"model"`}},
+		{name: "unknown model", body: trial.Chat("no/such", ""), status: http.StatusNotFound, shape: "error",
+			has: []string{`"param":"model"`}},
 		{name: "unknown route", path: "/v1/nonsense", status: http.StatusNotFound, shape: "error"},
-		{name: "wrong method", method: http.MethodGet, path: trial.ChatPath, status: http.StatusMethodNotAllowed, shape: "error"},
-		{name: "engine refuses", engine: fakeengine.Behaviour{Status: http.StatusBadRequest}, body: body, status: http.StatusBadRequest, shape: "error"},
-		{name: "engine fails", engine: fakeengine.Behaviour{Status: http.StatusInternalServerError}, body: body, status: http.StatusBadGateway, shape: "error"},
+		{name: "wrong method", method: http.MethodGet, path: trial.ChatPath, status: http.StatusMethodNotAllowed,
+			shape: "error"},
+		{name: "engine refuses", engine: fakeengine.Behaviour{Status: http.StatusBadRequest}, body: body,
+			status: http.StatusBadRequest, shape: "error"},
+		{name: "engine fails", engine: fakeengine.Behaviour{Status: http.StatusInternalServerError}, body: body,
+			status: http.StatusBadGateway, shape: "error"},
 	}
 }
 
@@ -227,7 +248,8 @@ func (s *stage) perform(t *testing.T, c shaped) {
 			t.Errorf("%s\nhas no %s", answer, text)
 		}
 	}
-	for _, name := range []string{"X-Ratelimit-Limit-Requests", "X-Ratelimit-Remaining-Requests", "X-Ratelimit-Reset-Requests"} {
+	for _, name := range []string{"X-Ratelimit-Limit-Requests", "X-Ratelimit-Remaining-Requests",
+		"X-Ratelimit-Reset-Requests"} {
 		if told := header.Get(name) != ""; told != (status != http.StatusUnauthorized) {
 			t.Errorf("%s is %q", name, header.Get(name))
 		}
@@ -253,7 +275,8 @@ func (s *stage) perform(t *testing.T, c shaped) {
 func (s *stage) checkStream(t *testing.T, c shaped, header http.Header, answer []byte) {
 	t.Helper()
 	for name, want := range map[string]string{
-		"Content-Type": "text/event-stream; charset=utf-8", "Cache-Control": "no-cache", "X-Accel-Buffering": "no", "Content-Encoding": "",
+		"Content-Type": "text/event-stream; charset=utf-8", "Cache-Control": "no-cache", "X-Accel-Buffering": "no",
+		"Content-Encoding": "",
 	} {
 		if got := header.Get(name); got != want {
 			t.Errorf("%s is %q", name, got)

@@ -25,14 +25,18 @@ func certified(certs, file string) []string {
 // or in the clear.
 func groups(t *testing.T, encrypted bool) *trial.Market {
 	t.Helper()
-	backs, fronts := []string{"catalog", "billing-ledger", "settlement"}, []string{"router", "provider-hub", "edge-gateway"}
-	back, front, nats, public, sockets := trial.FreeAddress(t), trial.FreeAddress(t), trial.FreeAddress(t), trial.FreeAddress(t), trial.FreeAddress(t)
+	backs, fronts := []string{"catalog", "billing-ledger", "settlement"},
+		[]string{"router", "provider-hub", "edge-gateway"}
+	back, front, nats, public, sockets := trial.FreeAddress(t), trial.FreeAddress(t), trial.FreeAddress(t),
+		trial.FreeAddress(t), trial.FreeAddress(t)
 	operators, token := trial.FreeAddress(t), strings.Repeat("operator", 4)
 	database := pgtest.URL(t)
-	shared := []string{"DATABASE_URL=" + database, "SVC_PEPPER=" + strings.Repeat("5a", 32), "SVC_ADMIN_TOKENS=tester:" + token}
+	shared := []string{"DATABASE_URL=" + database, "SVC_PEPPER=" + strings.Repeat("5a", 32),
+		"SVC_ADMIN_TOKENS=tester:" + token}
 	ofBack := []string{"SVC_NATS_ADDR=" + nats, "SVC_GRPC_ADDR=" + back,
 		fmt.Sprintf("SVC_PEERS=router=%s,provider-hub=%s,edge-gateway=%s", front, front, front)}
-	ofFront := []string{"SVC_NATS_URL=nats://" + nats, "SVC_GRPC_ADDR=" + front, "SVC_HTTP_ADDR=" + public, "SVC_OPERATOR_ADDR=" + operators, "SVC_WS_ADDR=" + sockets,
+	ofFront := []string{"SVC_NATS_URL=nats://" + nats, "SVC_GRPC_ADDR=" + front, "SVC_HTTP_ADDR=" + public,
+		"SVC_OPERATOR_ADDR=" + operators, "SVC_WS_ADDR=" + sockets,
 		fmt.Sprintf("SVC_PEERS=catalog=%s,billing-ledger=%s,settlement=%s", back, back, back)}
 	if encrypted {
 		certs := t.TempDir()
@@ -54,7 +58,8 @@ func groups(t *testing.T, encrypted bool) *trial.Market {
 		}
 	}
 	return trial.Attach(map[string]string{
-		"SVC_BASE_URL": "http://" + public, "SVC_WS_URL": "ws://" + sockets, "SVC_ADMIN_URL": "http://" + operators, "SVC_ADMIN_TOKEN": token, "SVC_DATABASE_URL": database,
+		"SVC_BASE_URL": "http://" + public, "SVC_WS_URL": "ws://" + sockets, "SVC_ADMIN_URL": "http://" + operators,
+		"SVC_ADMIN_TOKEN": token, "SVC_DATABASE_URL": database,
 	})
 }
 

@@ -58,7 +58,8 @@ func poisoned(model string) string {
 func failing(t *testing.T, m *trial.Market, key, model string, requests int) {
 	t.Helper()
 	for i := range requests {
-		if status, _, answer := m.Call(t, http.MethodPost, trial.ChatPath, key, poisoned(model)); status != http.StatusBadGateway && status != http.StatusServiceUnavailable {
+		if status, _, answer := m.Call(t, http.MethodPost, trial.ChatPath, key,
+			poisoned(model)); status != http.StatusBadGateway && status != http.StatusServiceUnavailable {
 			t.Fatalf("poisoned request %d: got %d %s, want a failure", i+1, status, answer)
 		}
 	}
@@ -107,7 +108,8 @@ func TestAnEngineThatFailsEverythingIsFoundByTheWarmUpThatOneAccountsFailuresAsk
 	engine, broken := touchyEngine(t, model)
 	m.JoinWarm(t, "one", engine, model)
 	key := customer(t, m)
-	if status, _, answer := m.Call(t, http.MethodPost, trial.ChatPath, key, trial.Chat(model, "")); status != http.StatusOK {
+	if status, _, answer := m.Call(t, http.MethodPost, trial.ChatPath, key,
+		trial.Chat(model, "")); status != http.StatusOK {
 		t.Fatalf("before the engine breaks: got %d %s, want 200", status, answer)
 	}
 	broken.Store(true)
@@ -149,7 +151,8 @@ func TestAnAccountWhoseRequestsAllFailGetsOneAttemptForEach(t *testing.T) {
 	if attempts < perMinute || attempts > 2*perMinute {
 		t.Errorf("got %d failed attempts before retries ended, want about %d", attempts, perMinute)
 	}
-	if _, header, answer := m.Call(t, http.MethodPost, trial.ChatPath, other, poisoned(model)); header.Get("X-Svc-Attempts") != "3" {
+	if _, header, answer := m.Call(t, http.MethodPost, trial.ChatPath, other, poisoned(model)); header.Get(
+		"X-Svc-Attempts") != "3" {
 		t.Errorf("another account: got %s attempts: %s; want 3", header.Get("X-Svc-Attempts"), answer)
 	}
 }

@@ -47,7 +47,10 @@ func traceOf(spans []otlptest.Span, requestID string) []otlptest.Span {
 func missing(spans []otlptest.Span, hops [][]string) []string {
 	var out []string
 	for _, hop := range hops {
-		if _, ok := otlptest.Find(spans, func(s otlptest.Span) bool { return slices.Equal(otlptest.Path(spans, s), hop) }); !ok {
+		if _, ok := otlptest.Find(spans, func(s otlptest.Span) bool {
+			return slices.Equal(otlptest.Path(spans, s),
+				hop)
+		}); !ok {
 			out = append(out, strings.Join(hop, " < "))
 		}
 	}
@@ -67,7 +70,8 @@ func stream(t *testing.T, m *trial.Market, body string, headers ...string) (requ
 func expectWhole(t *testing.T, m *trial.Market, collector *otlptest.Collector) {
 	t.Helper()
 	const theirs = "4bf92f3577b34da6a3ce929d0e0e4736"
-	id := stream(t, m, trial.Chat(m.Model(), `,"stream":true,"max_tokens":8`), "Traceparent", "00-"+theirs+"-00f067aa0ba902b7-01")
+	id := stream(t, m, trial.Chat(m.Model(), `,"stream":true,"max_tokens":8`), "Traceparent",
+		"00-"+theirs+"-00f067aa0ba902b7-01")
 	var usage string
 	all := collector.Wait(t, trial.Patience, "whole trace of "+id, func(spans []otlptest.Span) bool {
 		mine := traceOf(spans, id)
@@ -80,15 +84,18 @@ func expectWhole(t *testing.T, m *trial.Market, collector *otlptest.Collector) {
 	if root.ParentID != "" || root.Kind != "SERVER" || !slices.Equal(root.Links, []string{theirs}) {
 		t.Errorf("the root is %+v: a consumer's trace is to be linked, not continued", root)
 	}
-	if root.Attributes["http.route"] != trial.ChatPath || root.Attributes["http.response.status_code"] != "200" || root.Attributes["gen_ai.request.model"] != m.Model() {
+	if root.Attributes["http.route"] != trial.ChatPath || root.Attributes["http.response.status_code"] != "200" ||
+		root.Attributes["gen_ai.request.model"] != m.Model() {
 		t.Errorf("the root says %v", root.Attributes)
 	}
 	attempt, _ := otlptest.Find(spans, func(s otlptest.Span) bool { return s.Name == "attempt" })
-	if want := []string{"open sent", "first content", "committed", "final synced"}; len(attempt.Events) != 4 || !slices.Equal(slices.Sorted(slices.Values(attempt.Events)), slices.Sorted(slices.Values(want))) {
+	if want := []string{"open sent", "first content", "committed", "final synced"}; len(attempt.Events) != 4 ||
+		!slices.Equal(slices.Sorted(slices.Values(attempt.Events)), slices.Sorted(slices.Values(want))) {
 		t.Errorf("the attempt's events are %q", attempt.Events)
 	}
 	settle, _ := otlptest.Find(spans, func(s otlptest.Span) bool { return s.Name == "settle" })
-	if a := settle.Attributes; a["svc.request_id"] != id || a["svc.source"] != "payg" || a["svc.charged_nano_usd"] == "" || a["svc.charged_nano_usd"] == "0" {
+	if a := settle.Attributes; a["svc.request_id"] != id || a["svc.source"] != "payg" || a["svc.charged_nano_usd"] == "" ||
+		a["svc.charged_nano_usd"] == "0" {
 		t.Errorf("the settlement says %v", a)
 	}
 	earning, _ := otlptest.Find(spans, func(s otlptest.Span) bool { return s.Name == "record earning" })
@@ -126,7 +133,8 @@ func TestOneTraceGoesThroughSeparateProcessesAndTellsNothing(t *testing.T) {
 	for _, s := range collector.Spans() {
 		services[s.Resource["service.name"]] = true
 	}
-	for _, name := range []string{"edge-gateway", "billing-ledger", "router", "provider-hub", "provider-agent", "settlement"} {
+	for _, name := range []string{"edge-gateway", "billing-ledger", "router", "provider-hub", "provider-agent",
+		"settlement"} {
 		if !services[name] {
 			t.Errorf("no span names %s as its service; there are %v", name, services)
 		}
@@ -143,7 +151,8 @@ func TestTheLinesOfARequestAreFoundByItsID(t *testing.T) {
 	id := stream(t, m, trial.Chat(m.Model(), `,"stream":true,"max_tokens":8`))
 	other := stream(t, m, trial.Chat(m.Model(), `,"stream":true,"max_tokens":8`))
 	want := map[string]string{ // by service
-		"request": "edge-gateway", "attempt ended": "provider-hub", "usage settled": "billing-ledger", "candidates selected": "router",
+		"request": "edge-gateway", "attempt ended": "provider-hub", "usage settled": "billing-ledger",
+		"candidates selected": "router",
 	}
 	var lines []map[string]any
 	trial.Until(t, "all lines of "+id, func() bool {
@@ -156,7 +165,8 @@ func TestTheLinesOfARequestAreFoundByItsID(t *testing.T) {
 		return true
 	})
 	traceID := ""
-	if root, ok := otlptest.Find(collector.Wait(t, trial.Patience, "root span", func(s []otlptest.Span) bool { return traceOf(s, id) != nil }),
+	if root, ok := otlptest.Find(collector.Wait(t, trial.Patience, "root span",
+		func(s []otlptest.Span) bool { return traceOf(s, id) != nil }),
 		func(s otlptest.Span) bool { return s.Attributes["svc.request_id"] == id && s.Name == rootSpan }); ok {
 		traceID = root.TraceID
 	}
@@ -164,7 +174,8 @@ func TestTheLinesOfARequestAreFoundByItsID(t *testing.T) {
 		message, _ := line["msg"].(string)
 		if service, ok := want[message]; ok {
 			if line["service"] != service || line["trace_id"] != traceID {
-				t.Errorf("%q is of service %v and trace %v, want %s and %s", message, line["service"], line["trace_id"], service, traceID)
+				t.Errorf("%q is of service %v and trace %v, want %s and %s", message, line["service"], line["trace_id"], service,
+					traceID)
 			}
 			if level := map[bool]string{true: "DEBUG", false: "INFO"}[message == "candidates selected"]; line["level"] != level {
 				t.Errorf("%q is said at level %v", message, line["level"])

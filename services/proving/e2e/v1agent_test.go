@@ -26,7 +26,9 @@ const v1Young = 1300 * time.Millisecond
 
 // joinV1 makes a provider and runs an agent of dialect v1, as it is, at a hub:
 // it asks the public API for its status, and gives up where a public one would.
-func joinV1(t *testing.T, m *trial.Market, hub, name string, opts fakeagent.V1Options) (*trial.Provider, *fakeagent.V1) {
+func joinV1(
+	t *testing.T, m *trial.Market, hub, name string, opts fakeagent.V1Options,
+) (*trial.Provider, *fakeagent.V1) {
 	t.Helper()
 	p := m.Provider(t, name)
 	opts.URL, opts.ServiceURL, opts.Key, opts.NodeName = hub, m.Base(), p.Key, name
@@ -57,29 +59,36 @@ func TestAgentsOfDialectV1ServeThePublicAPI(t *testing.T) {
 		status, header, body := m.Call(t, http.MethodPost, trial.ChatPath, key, trial.Chat(model, ""))
 		answer := trial.Decode(t, body)
 		if status != http.StatusOK || header.Get("X-Svc-Provider-Id") != p.ID || answer["model"] != model ||
-			trial.At(answer, "choices", 0, "message", "content") != "Hello wide world" || trial.At(answer, "usage", "completion_tokens") != 3.0 {
+			trial.At(answer, "choices", 0, "message", "content") != "Hello wide world" ||
+			trial.At(answer, "usage", "completion_tokens") != 3.0 {
 			t.Errorf("whole: %d %s", status, body)
 		}
-		for extra, usage := range map[string]bool{`,"stream":true`: false, `,"stream":true,"stream_options":{"include_usage":true}`: true} {
+		for extra, usage := range map[string]bool{`,"stream":true`: false,
+			`,"stream":true,"stream_options":{"include_usage":true}`: true} {
 			status, _, body := m.Call(t, http.MethodPost, trial.ChatPath, key, trial.Chat(model, extra))
 			checkV1Stream(t, model, status, string(body), usage)
 		}
 
 		script(fakeagent.V1Fails(http.StatusBadRequest, "context too long"))
-		if status, _, body := m.Call(t, http.MethodPost, trial.ChatPath, key, trial.Chat(model, `,"stream":true`)); status != http.StatusBadRequest || !strings.Contains(string(body), "context too long") {
+		if status, _, body := m.Call(t, http.MethodPost, trial.ChatPath, key,
+			trial.Chat(model, `,"stream":true`)); status != http.StatusBadRequest ||
+			!strings.Contains(string(body), "context too long") {
 			t.Errorf("an engine's refusal: %d %s", status, body)
 		}
 		script(fakeagent.V1CutShort("Hel"))
-		if status, _, body := m.Call(t, http.MethodPost, trial.ChatPath, key, trial.Chat(model, `,"stream":true`)); status != http.StatusOK ||
+		if status, _, body := m.Call(t, http.MethodPost, trial.ChatPath, key,
+			trial.Chat(model, `,"stream":true`)); status != http.StatusOK ||
 			!strings.Contains(string(body), `data: {"error":{`) || strings.Contains(string(body), "[DONE]") {
 			t.Errorf("an answer cut short: %d %s", status, body)
 		}
 		script(fakeagent.V1Answer("still there"))
 		padded := strings.Replace(trial.Chat(model, ""), "{", "{"+strings.Repeat(" ", 1_200_000), 1)
-		if status, _, body := m.Call(t, http.MethodPost, trial.ChatPath, key, padded); status != http.StatusRequestEntityTooLarge {
+		if status, _, body := m.Call(t, http.MethodPost, trial.ChatPath, key,
+			padded); status != http.StatusRequestEntityTooLarge {
 			t.Errorf("a body that no provider takes: %d %s", status, trial.Tail(string(body), 300))
 		}
-		if status, _, body := m.Call(t, http.MethodPost, trial.ChatPath, key, trial.Chat(model, "")); status != http.StatusOK {
+		if status, _, body := m.Call(t, http.MethodPost, trial.ChatPath, key,
+			trial.Chat(model, "")); status != http.StatusOK {
 			t.Errorf("behind it: %d %s", status, body)
 		}
 		if s := a.State(); len(s.Lives) > 0 || s.Dead != nil || s.Stalls+s.Unknown > 0 {
@@ -137,7 +146,8 @@ func checkV1Stream(t *testing.T, model string, status int, body string, usage bo
 			text += s
 		}
 	}
-	if status != http.StatusOK || text != "Hello wide world" || saw != usage || !strings.HasSuffix(body, "data: [DONE]\n\n") {
+	if status != http.StatusOK || text != "Hello wide world" || saw != usage ||
+		!strings.HasSuffix(body, "data: [DONE]\n\n") {
 		t.Errorf("streamed: %d %q, usage %v, want %v: %s", status, text, saw, usage, trial.Tail(body, 300))
 	}
 }
@@ -176,14 +186,16 @@ func TestAgentsOfDialectV1OutliveTheirHub(t *testing.T) {
 			}},
 		}
 	})
-	o := &outage{Market: m, model: "v1/outage", hub: m.Fleet().Replicas(fleet.Hub)[0], began: make(chan struct{}, v1Streams)}
+	o := &outage{Market: m, model: "v1/outage", hub: m.Fleet().Replicas(fleet.Hub)[0],
+		began: make(chan struct{}, v1Streams)}
 	m.PutModel(t, o.model)
 	o.account, o.key = m.Consumer(t, "100")
 	m.Unlimit(t, o.account)
 	timing := fakeagent.V1Observed()
 	timing.Backoff = timing.Faster(4).Backoff
 	for i := range v1Agents {
-		p, a := joinV1(t, m, m.WSURLs()[0], fmt.Sprintf("old-%d", i), fakeagent.V1Options{Models: []string{o.model}, Timing: timing, Handler: o.answer})
+		p, a := joinV1(t, m, m.WSURLs()[0], fmt.Sprintf("old-%d", i), fakeagent.V1Options{Models: []string{o.model},
+			Timing: timing, Handler: o.answer})
 		o.agents, o.providers = append(o.agents, a), append(o.providers, p)
 	}
 	m.WaitOffered(t, o.model, o.providers[v1Agents-1].ID)
@@ -327,7 +339,8 @@ func (o *outage) back(t *testing.T, registrations int) {
 	}
 	o.WaitOffered(t, o.model, o.providers[0].ID)
 	for range v1Agents {
-		if status, _, body := o.Call(t, http.MethodPost, trial.ChatPath, o.key, trial.Chat(o.model, "")); status != http.StatusOK {
+		if status, _, body := o.Call(t, http.MethodPost, trial.ChatPath, o.key,
+			trial.Chat(o.model, "")); status != http.StatusOK {
 			t.Errorf("after the outage: %d %s", status, body)
 		}
 	}
@@ -347,6 +360,7 @@ func (o *outage) settledOnce(t *testing.T) {
 	}
 	want := 2*v1Streams + 2*v1Agents
 	if holds != want || open != 0 || twice != 0 || settlements > holds || settlements < 2*v1Agents+v1Streams/2 {
-		t.Errorf("%d holds of %d requests, %d of them open; %d settlements, %d of them twice", holds, want, open, settlements, twice)
+		t.Errorf("%d holds of %d requests, %d of them open; %d settlements, %d of them twice", holds, want, open, settlements,
+			twice)
 	}
 }

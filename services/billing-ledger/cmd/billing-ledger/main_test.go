@@ -46,7 +46,8 @@ func TestExitCodeTellsSoundFromDriftFromUnknown(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if code, out, _ := try(url); code != exitDrift || !strings.Contains(out, "DRIFT wallet.posted") || !strings.Contains(out, "drift: 1") {
+	if code, out, _ := try(url); code != exitDrift || !strings.Contains(out, "DRIFT wallet.posted") ||
+		!strings.Contains(out, "drift: 1") {
 		t.Errorf("drift: exit %d, %q", code, out)
 	}
 	code, out, _ := try(url, "--json")
@@ -84,7 +85,8 @@ func TestSealAndExportExitCodes(t *testing.T) {
 		code := run(t.Context(), streams{&out, &errs, true}, url, args)
 		return code, out.String(), errs.String()
 	}
-	if code, out, errs := try(runSeal, "-after", "0s"); code != exitSound || strings.Count(out, "0 requests, 0 entries, 0 postings") != 2 {
+	if code, out, errs := try(runSeal, "-after", "0s"); code != exitSound ||
+		strings.Count(out, "0 requests, 0 entries, 0 postings") != 2 {
 		t.Errorf("seal: exit %d, %q %q", code, out, errs)
 	}
 	if code, out, _ := try(runSeal, "-after", "0s"); code != exitSound || out != "" {
@@ -98,7 +100,8 @@ func TestSealAndExportExitCodes(t *testing.T) {
 	if err != nil || !strings.HasSuffix(string(written), "}\n") || !strings.Contains(string(written), `{"end":true,`) {
 		t.Errorf("export wrote %q, %v", written, err)
 	}
-	if code, out, _ := try(runExport); code != exitSound || strings.Count(out, "\n") != strings.Count(string(written), "\n") {
+	if code, out, _ := try(runExport); code != exitSound || strings.Count(out, "\n") != strings.Count(string(written),
+		"\n") {
 		t.Errorf("export to the standard output: exit %d, %d lines", code, strings.Count(out, "\n"))
 	}
 	for name, args := range map[string][]string{"seal": {"-after", "x"}, "export": {"more"}} {

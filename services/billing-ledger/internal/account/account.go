@@ -124,12 +124,15 @@ func (a *Accounts) Get(ctx context.Context, id ids.AccountID) (Account, error) {
 
 // Grant gives credit at the platform's expense. idempotencyKey is required: a
 // repeat returns the first entry.
-func (a *Accounts) Grant(ctx context.Context, id ids.AccountID, amount money.NanoUSD, idempotencyKey, memo string) (ids.EntryID, Account, error) {
+func (a *Accounts) Grant(
+	ctx context.Context, id ids.AccountID, amount money.NanoUSD, idempotencyKey, memo string,
+) (ids.EntryID, Account, error) {
 	switch {
 	case amount <= 0 || amount > MaxGrant:
 		return ids.EntryID{}, Account{}, invalid("amount_usd", "must be above 0 and at most %s", MaxGrant)
 	case !label.Valid(idempotencyKey, 1, MaxIdempotencyKey):
-		return ids.EntryID{}, Account{}, invalid("idempotency_key", "must have 1 to %d printable characters", MaxIdempotencyKey)
+		return ids.EntryID{}, Account{}, invalid("idempotency_key", "must have 1 to %d printable characters",
+			MaxIdempotencyKey)
 	case !label.Valid(memo, 0, MaxMemo):
 		return ids.EntryID{}, Account{}, invalid("memo", "must have at most %d printable characters", MaxMemo)
 	}
@@ -182,7 +185,8 @@ func explain(err error, attempted string) error {
 	case errors.Is(err, ErrNotFound):
 		return NotFound()
 	case errors.Is(err, ErrReused):
-		return fault.New(fault.Precondition, fault.IdempotencyKeyReused, "the idempotency key was used for something else").On("idempotency_key")
+		return fault.New(fault.Precondition, fault.IdempotencyKeyReused,
+			"the idempotency key was used for something else").On("idempotency_key")
 	case errors.Is(err, ErrCeiling):
 		return invalid("amount_usd", "would raise the balance above its bound")
 	default:

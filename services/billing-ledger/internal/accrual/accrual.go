@@ -57,7 +57,8 @@ func List(ctx context.Context, store Store, first, token string) ([]Accrual, str
 func start(first, token string) (Cursor, error) {
 	day, err := time.Parse(time.DateOnly, first)
 	if err != nil {
-		return Cursor{}, fault.New(fault.Invalid, fault.InvalidValue, "first_day must be a day like 2006-01-02").On("first_day")
+		return Cursor{}, fault.New(fault.Invalid, fault.InvalidValue, "first_day must be a day like 2006-01-02").On(
+			"first_day")
 	}
 	if token == "" {
 		return Cursor{Day: day}, nil

@@ -47,18 +47,23 @@ type SettledStore interface {
 // ListSettled returns one page of the requests settled since a time, or behind a
 // watermark, and the watermark of the next page. more reports whether there are
 // rows behind this page already.
-func ListSettled(ctx context.Context, store SettledStore, since time.Time, watermark string, age time.Duration) (rows []Settled, next string, more bool, err error) {
+func ListSettled(
+	ctx context.Context, store SettledStore, since time.Time, watermark string, age time.Duration,
+) (rows []Settled, next string, more bool, err error) {
 	after := SettledCursor{At: since}
 	if watermark != "" {
 		if after, err = parseMark(watermark); err != nil {
-			return nil, "", false, fault.New(fault.Invalid, fault.InvalidValue, "watermark is not one of this list").On("watermark")
+			return nil, "", false, fault.New(fault.Invalid, fault.InvalidValue, "watermark is not one of this list").On(
+				"watermark")
 		}
 	}
 	if after.At.Year() < 2000 || after.At.Year() > 9999 {
-		return nil, "", false, fault.New(fault.Invalid, fault.InvalidValue, "since must be a time since the year 2000").On("since")
+		return nil, "", false, fault.New(fault.Invalid, fault.InvalidValue, "since must be a time since the year 2000").On(
+			"since")
 	}
 	if age < 0 {
-		return nil, "", false, fault.New(fault.Invalid, fault.InvalidValue, "settled_for must not be negative").On("settled_for")
+		return nil, "", false, fault.New(fault.Invalid, fault.InvalidValue, "settled_for must not be negative").On(
+			"settled_for")
 	}
 	if rows, err = store.SettledAfter(ctx, after, age, SettledPage+1); err != nil {
 		return nil, "", false, fmt.Errorf("list settled requests: %w", err)

@@ -172,10 +172,12 @@ func trialBalance(balances []Balance) (lines []TrialLine, tokens []TokenLine, ze
 		if b.Asset == ledger.USD {
 			lines = append(lines, TrialLine{Account: string(b.Account), Debit: debit.String(), Credit: credit.String()})
 		} else {
-			tokens = append(tokens, TokenLine{Account: string(b.Account), Token: string(b.Asset), Debit: int64(debit), Credit: int64(credit)})
+			tokens = append(tokens, TokenLine{Account: string(b.Account), Token: string(b.Asset), Debit: int64(debit),
+				Credit: int64(credit)})
 		}
 	}
-	lines = append(lines, TrialLine{Account: "total", Debit: debits[ledger.USD].String(), Credit: credits[ledger.USD].String()})
+	lines = append(lines, TrialLine{Account: "total", Debit: debits[ledger.USD].String(),
+		Credit: credits[ledger.USD].String()})
 	for asset, debit := range debits {
 		if debit != credits[asset] {
 			zero.Found(fmt.Sprintf("%s: debits %s, credits %s", asset, debit, credits[asset]))

@@ -170,7 +170,8 @@ func (b *Cache) last(now time.Time, cause error) ([]Model, error) {
 func within(age, most time.Duration) bool { return age >= 0 && age < most }
 
 func unavailable(cause error) error {
-	return fault.Wrap(cause, fault.Unavailable, fault.ServiceUnavailable, "what was asked for cannot be summed up now").After(pauseAfter)
+	return fault.Wrap(cause, fault.Unavailable, fault.ServiceUnavailable,
+		"what was asked for cannot be summed up now").After(pauseAfter)
 }
 
 func (b *Cache) sum(ctx context.Context) ([]Model, error) {

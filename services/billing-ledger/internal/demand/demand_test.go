@@ -90,7 +90,8 @@ func TestADaysSumIsThatOfItsRequests(t *testing.T) {
 				back = time.Duration(rnd.Int64N(int64(10 * time.Minute)))
 			}
 			h.records = append(h.records, record{now.Add(-back), "m" + strconv.Itoa(rnd.IntN(5)), Sum{
-				Requests: 1, Tokens: rnd.Int64N(1000), Revenue: money.NanoUSD(rnd.Int64N(1000)), Payout: money.NanoUSD(rnd.Int64N(1000)),
+				Requests: 1, Tokens: rnd.Int64N(1000), Revenue: money.NanoUSD(rnd.Int64N(1000)),
+				Payout:  money.NanoUSD(rnd.Int64N(1000)),
 				Latency: time.Duration(rnd.Int64N(int64(time.Minute))), Timed: 1,
 			}})
 		}
@@ -276,10 +277,12 @@ func TestTheMostAskedForAreListed(t *testing.T) {
 	if len(models) != MaxModels || models[0].ID != strconv.Itoa(MaxModels+9) {
 		t.Errorf("%d models, the first is %+v", len(models), models[0])
 	}
-	if small := rank(map[string]Sum{"b": {Requests: 1}, "a": {Requests: 1}}, maps.Clone(before)); len(small) != 3 || small[0].ID != "a" || small[2] != (Model{ID: "gone", Before: 5}) {
+	if small := rank(map[string]Sum{"b": {Requests: 1}, "a": {Requests: 1}}, maps.Clone(before)); len(small) != 3 ||
+		small[0].ID != "a" || small[2] != (Model{ID: "gone", Before: 5}) {
 		t.Errorf("%+v", small)
 	}
-	if m := (Model{Sum: Sum{Latency: 3 * time.Second, Timed: 2}}); m.MeanLatency() != 1500*time.Millisecond || (Model{}).MeanLatency() != 0 {
+	if m := (Model{Sum: Sum{Latency: 3 * time.Second, Timed: 2}}); m.MeanLatency() != 1500*time.Millisecond ||
+		(Model{}).MeanLatency() != 0 {
 		t.Errorf("the mean is %s", m.MeanLatency())
 	}
 }

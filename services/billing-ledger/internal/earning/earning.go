@@ -79,7 +79,8 @@ func Complete(requests []ids.RequestID, found []Held) error {
 
 // NotFound is the answer for a request of which nothing was ever held.
 func NotFound(request string) error {
-	return fault.New(fault.NotFound, fault.RequestNotFound, "nothing was ever held of request %q", request[:min(len(request), 64)]).On("request_ids")
+	return fault.New(fault.NotFound, fault.RequestNotFound, "nothing was ever held of request %q",
+		request[:min(len(request), 64)]).On("request_ids")
 }
 
 // List returns a page of what is held, and the cursor of the next, empty after

@@ -64,7 +64,8 @@ func (noKeys) UsageKey(context.Context, string, usageseal.KeyID) (usageseal.Key,
 func TestUsageWaitsForItsKeyAfterTheStartAndAFailureOnly(t *testing.T) {
 	now := clock.NewManual(time.Unix(1_790_000_000, 0))
 	c := &Consumer{Seals: &Seals{Ring: usageseal.NewRing(noKeys{}, now)}}
-	old := bus.Msg{Subject: bus.SubjectUsage("hub-1"), Data: usageseal.Key{}.Seal(nil), Published: now.Now().Add(-24 * time.Hour), Deliveries: 1000}
+	old := bus.Msg{Subject: bus.SubjectUsage("hub-1"), Data: usageseal.Key{}.Seal(nil),
+		Published: now.Now().Add(-24 * time.Hour), Deliveries: 1000}
 	for _, step := range []struct {
 		name   string
 		before func()
@@ -83,7 +84,8 @@ func TestUsageWaitsForItsKeyAfterTheStartAndAFailureOnly(t *testing.T) {
 			continue
 		}
 		if reject != nil && (reject.Reason != usage.UnknownKey || reject.Hub != "") {
-			t.Errorf("%s: got it rejected as %s and told to %q, want unknown_key and nobody told", step.name, reject.Reason, reject.Hub)
+			t.Errorf("%s: got it rejected as %s and told to %q, want unknown_key and nobody told", step.name, reject.Reason,
+				reject.Hub)
 		}
 	}
 }

@@ -48,7 +48,8 @@ func (c *Catalog) models(ctx context.Context, list []*catalogv1.Model) map[strin
 }
 
 func modelFromProto(m *catalogv1.Model) (price.Model, error) {
-	out := price.Model{ID: m.GetModelId(), Tier: tierFromProto(m.GetTier()), Rates: moneypb.ToRates(m.GetPrice().GetRates())}
+	out := price.Model{ID: m.GetModelId(), Tier: tierFromProto(m.GetTier()),
+		Rates: moneypb.ToRates(m.GetPrice().GetRates())}
 	switch m.GetCategory() {
 	case catalogv1.Category_CATEGORY_LLM:
 		out.Class = limit.LLM

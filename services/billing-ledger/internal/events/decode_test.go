@@ -54,7 +54,8 @@ func TestEachFaultOfAnEventIsItsReject(t *testing.T) {
 			m.Rates.Unit, m.BillablePromptTokens = moneyv1.Unit_UNIT_IMAGE, 1
 		},
 		"audio with a completion": func(m *eventsv1.UsageEvent) {
-			m.Rates = &moneyv1.Rates{Unit: moneyv1.Unit_UNIT_AUDIO_MINUTE, InputPicoUsdPerToken: 2, PayoutInputPicoUsdPerToken: 1}
+			m.Rates = &moneyv1.Rates{Unit: moneyv1.Unit_UNIT_AUDIO_MINUTE, InputPicoUsdPerToken: 2,
+				PayoutInputPicoUsdPerToken: 1}
 		},
 	} {
 		m := validEvent()
@@ -106,7 +107,8 @@ func FuzzDecodeUsage(f *testing.F) {
 	f.Fuzz(func(t *testing.T, payload []byte) {
 		d, reject := decodeUsage(payload)
 		if reject != nil {
-			if !slices.Contains(reasons, reject.Reason) || len(reject.Detail) > usage.MaxDetail || reject.Hub != "" && !usage.ValidHub(reject.Hub) {
+			if !slices.Contains(reasons, reject.Reason) || len(reject.Detail) > usage.MaxDetail || reject.Hub != "" &&
+				!usage.ValidHub(reject.Hub) {
 				t.Fatalf("reject %+v", reject)
 			}
 			return
@@ -125,7 +127,8 @@ func TestUsagePublishedByAReviewIsReadAsItWas(t *testing.T) {
 	for _, source := range []usage.EvidenceSource{usage.Hub, usage.Gateway} {
 		for ending := range eventsv1.Ending_name {
 			m := validEvent()
-			m.Rates.Unit = []moneyv1.Unit{moneyv1.Unit_UNIT_TOKEN, moneyv1.Unit_UNIT_IMAGE, moneyv1.Unit_UNIT_AUDIO_MINUTE}[ending%3]
+			m.Rates.Unit = []moneyv1.Unit{moneyv1.Unit_UNIT_TOKEN, moneyv1.Unit_UNIT_IMAGE,
+				moneyv1.Unit_UNIT_AUDIO_MINUTE}[ending%3]
 			m.Ending, m.Settled = eventsv1.Ending(ending), true
 			m.EvidenceSource = evidenceSourceToProto(source)
 			m.Route = &eventsv1.Route{Mode: eventsv1.RouteMode_ROUTE_MODE_EXPLICIT, RequestedProviderId: "p",

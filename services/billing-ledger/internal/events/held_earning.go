@@ -14,7 +14,8 @@ func (c *Consumer) tellHeld(ctx context.Context, lines []usage.Line) {
 			continue
 		}
 		c.ObserveHeld(l.Held)
-		c.Log.WarnContext(ctx, "a provider's earnings by its own owner's request are held", "request_id", l.Event.Request.String(),
+		c.Log.WarnContext(ctx, "a provider's earnings by its own owner's request are held", "request_id",
+			l.Event.Request.String(),
 			"account_id", l.Account.String(), "provider_id", l.Event.Provider.String(), "rule", string(l.Held))
 	}
 }

@@ -14,15 +14,18 @@ import (
 func TestOperatorsAreToldOfHeldEarningsByIdsAlone(t *testing.T) {
 	var text bytes.Buffer
 	var rules []usage.Rule
-	c := &Consumer{Log: slog.New(slog.NewTextHandler(&text, nil)), ObserveHeld: func(r usage.Rule) { rules = append(rules, r) }}
-	line := usage.Line{Event: usage.Event{Request: ids.RequestID{1}, Provider: ids.ProviderID{2}, Model: "acme/large"}, Account: ids.AccountID{3}, Payout: 5}
+	c := &Consumer{Log: slog.New(slog.NewTextHandler(&text, nil)),
+		ObserveHeld: func(r usage.Rule) { rules = append(rules, r) }}
+	line := usage.Line{Event: usage.Event{Request: ids.RequestID{1}, Provider: ids.ProviderID{2}, Model: "acme/large"},
+		Account: ids.AccountID{3}, Payout: 5}
 	kept := line
 	kept.Held = usage.SameUser
 	c.tellHeld(t.Context(), []usage.Line{line, kept, line})
 	if !slices.Equal(rules, []usage.Rule{usage.SameUser}) || strings.Count(text.String(), "\n") != 1 {
 		t.Errorf("counted %v, told\n%s", rules, text.String())
 	}
-	for _, want := range []string{kept.Event.Request.String(), kept.Account.String(), kept.Event.Provider.String(), "rule=same_user"} {
+	for _, want := range []string{kept.Event.Request.String(), kept.Account.String(), kept.Event.Provider.String(),
+		"rule=same_user"} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("%q is not told of in %s", want, text.String())
 		}

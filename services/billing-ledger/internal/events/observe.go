@@ -59,9 +59,11 @@ func (s *settling) ended(i int, e usage.Event, result usage.Result) {
 	}
 	span := s.spans[i]
 	if span.IsRecording() {
-		span.SetAttributes(attribute.String("svc.request_id", e.Request.String()), attribute.String("svc.result", string(result)))
+		span.SetAttributes(attribute.String("svc.request_id", e.Request.String()),
+			attribute.String("svc.result", string(result)))
 		if line.Source != "" {
-			span.SetAttributes(attribute.String("svc.source", string(line.Source)), attribute.Int64("svc.charged_nano_usd", int64(line.Charged)))
+			span.SetAttributes(attribute.String("svc.source", string(line.Source)), attribute.Int64("svc.charged_nano_usd",
+				int64(line.Charged)))
 		}
 	}
 	span.End()

@@ -106,8 +106,10 @@ func (r *WorkReceipts) answer(ctx context.Context, msgs []bus.Msg) error {
 			continue
 		}
 		if err != nil {
-			r.Log.ErrorContext(ctx, "a question about a receipt is invalid", "request_id", event.GetRequestId(), "hub_id", event.GetHubId(), "error", err)
-			answers.add(event.GetHubId(), event.GetRequestId(), event.GetAttempt(), orphan.Verdict{Outcome: orphan.Refused, Reason: orphan.Invalid})
+			r.Log.ErrorContext(ctx, "a question about a receipt is invalid", "request_id", event.GetRequestId(), "hub_id",
+				event.GetHubId(), "error", err)
+			answers.add(event.GetHubId(), event.GetRequestId(), event.GetAttempt(), orphan.Verdict{Outcome: orphan.Refused,
+				Reason: orphan.Invalid})
 			continue
 		}
 		receipts, hubs = append(receipts, receipt), append(hubs, event.GetHubId())
@@ -146,9 +148,11 @@ func workReceiptFrom(event *eventsv1.WorkReceiptEvent, data []byte) (orphan.Work
 		return r, errors.New("a hub id or the signature is malformed")
 	}
 	r.Receipt = workreceipt.Receipt{
-		Request: r.Request, Attempt: event.GetAttempt(), Provider: r.Provider, Epoch: event.GetEpoch(), Model: event.GetModelId(),
-		Claimed: event.GetClaimed(), ClaimedPrompt: event.GetClaimedPromptTokens(), ClaimedCompletion: event.GetClaimedCompletionTokens(),
-		SentTokens: event.GetSentTokens(), SentBytes: event.GetSentBytes(), Complete: event.GetComplete(),
+		Request: r.Request, Attempt: event.GetAttempt(), Provider: r.Provider, Epoch: event.GetEpoch(),
+		Model:   event.GetModelId(),
+		Claimed: event.GetClaimed(), ClaimedPrompt: event.GetClaimedPromptTokens(),
+		ClaimedCompletion: event.GetClaimedCompletionTokens(),
+		SentTokens:        event.GetSentTokens(), SentBytes: event.GetSentBytes(), Complete: event.GetComplete(),
 		EndedAt: time.UnixMilli(event.GetEndedAtMs()).UTC(), Proof: event.GetProof(),
 	}
 	copy(r.Signature[:], event.GetSignature())
@@ -182,7 +186,8 @@ func (r *WorkReceipts) tell(ctx context.Context, all answers) {
 			err = r.Bus.Publish(ctx, bus.SubjectWorkReceiptDone(hub), data, nil)
 		}
 		if err != nil {
-			r.Log.WarnContext(ctx, "hub could not be told what became of receipts", "hub_id", hub, "receipts", len(verdicts), "error", err)
+			r.Log.WarnContext(ctx, "hub could not be told what became of receipts", "hub_id", hub, "receipts", len(verdicts),
+				"error", err)
 		}
 	}
 }

@@ -16,7 +16,8 @@ import (
 )
 
 var sound = &eventsv1.VoidEvent{
-	RequestId: ids.RequestID{1, 6: 0x70, 8: 0x80}.String(), Attempt: 2, HubId: "hub-1", ProviderId: ids.ProviderID{2, 6: 0x70, 8: 0x80}.String(),
+	RequestId: ids.RequestID{1, 6: 0x70, 8: 0x80}.String(), Attempt: 2, HubId: "hub-1", ProviderId: ids.ProviderID{2,
+		6: 0x70, 8: 0x80}.String(),
 }
 
 func encoded(t testing.TB, m proto.Message) []byte {
@@ -39,7 +40,9 @@ func (s *shelf) KeepVoids(_ context.Context, all []orphan.Void) ([]orphan.Void, 
 	return nil, s.fail
 }
 
-func (s *shelf) KeepWorkReceipts(context.Context, []orphan.WorkReceipt, func(orphan.WorkReceipt, *orphan.Request) orphan.Verdict) error {
+func (s *shelf) KeepWorkReceipts(
+	context.Context, []orphan.WorkReceipt, func(orphan.WorkReceipt, *orphan.Request) orphan.Verdict,
+) error {
 	return nil
 }
 
@@ -58,7 +61,8 @@ func TestWordOfVoidAttemptsIsPartedFromQuestions(t *testing.T) {
 	if len(s.voids) != 2 {
 		t.Errorf("kept %v", s.voids)
 	}
-	questions, voids := desk(s).sort(t.Context(), []bus.Msg{{Subject: bus.SubjectWorkReceipt("hub-1")}, void, {Subject: bus.SubjectWorkReceipt("hub-2")}})
+	questions, voids := desk(s).sort(t.Context(), []bus.Msg{{Subject: bus.SubjectWorkReceipt("hub-1")}, void,
+		{Subject: bus.SubjectWorkReceipt("hub-2")}})
 	if len(questions) != 2 || len(voids) != 1 || voids[0].Attempt != 2 || voids[0].Hub != "hub-1" {
 		t.Errorf("%d questions, %+v", len(questions), voids)
 	}

@@ -52,13 +52,18 @@ func (r Reviews) Publish(ctx context.Context, all []orphan.Publication) error {
 // usageToProto is the inverse of usageFromProto.
 func usageToProto(e usage.Event) *eventsv1.UsageEvent {
 	return &eventsv1.UsageEvent{
-		RequestId: e.Request.String(), Attempt: uint32(e.Attempt), HubId: e.Hub, ProviderId: e.Provider.String(), Epoch: e.Epoch,
-		ModelId: e.Model, PriceVersionId: e.Price.String(), Rates: moneypb.FromRates(e.Rates), Ending: named(endings, e.Ending),
+		RequestId: e.Request.String(), Attempt: uint32(e.Attempt), HubId: e.Hub, ProviderId: e.Provider.String(),
+		Epoch:   e.Epoch,
+		ModelId: e.Model, PriceVersionId: e.Price.String(), Rates: moneypb.FromRates(e.Rates),
+		Ending:               named(endings, e.Ending),
 		BillablePromptTokens: e.Billable.Prompt, BillableCompletionTokens: e.Billable.Completion,
-		ClaimState: named(claimStates, e.ClaimState), ClaimedPromptTokens: e.Claimed.Prompt, ClaimedCompletionTokens: e.Claimed.Completion,
-		RecountedCompletionTokens: e.RecountedCompletion, DeliveredBytes: e.DeliveredBytes, EstimatedPromptTokens: e.EstimatedPrompt,
+		ClaimState: named(claimStates, e.ClaimState), ClaimedPromptTokens: e.Claimed.Prompt,
+		ClaimedCompletionTokens:   e.Claimed.Completion,
+		RecountedCompletionTokens: e.RecountedCompletion, DeliveredBytes: e.DeliveredBytes,
+		EstimatedPromptTokens: e.EstimatedPrompt,
 		Route: &eventsv1.Route{
-			Mode: named(routeModes, e.RouteMode), RequestedProviderId: e.RequestedProvider, FallbackReason: named(fallbacks, e.FallbackReason),
+			Mode: named(routeModes, e.RouteMode), RequestedProviderId: e.RequestedProvider,
+			FallbackReason: named(fallbacks, e.FallbackReason),
 		},
 		DispatchedAt: timestamp(e.DispatchedAt), EndedAt: timestamp(e.EndedAt), FirstContentMs: e.FirstContentMS,
 		EvidenceSource: evidenceSourceToProto(e.EvidenceSource), Settled: e.Settled,

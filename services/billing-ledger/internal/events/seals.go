@@ -72,7 +72,8 @@ func (s *Seals) read(ctx context.Context, m bus.Msg) (d usage.Delivery, reject *
 	case verdict == usageseal.Early:
 		return usage.Delivery{}, nil, true, nil
 	case verdict == usageseal.Unknown:
-		return usage.Delivery{}, &usage.Reject{Reason: usage.UnknownKey, Detail: "sealed with a key that " + hub + " has not handed over", Payload: m.Data}, false, nil
+		return usage.Delivery{}, &usage.Reject{Reason: usage.UnknownKey, Detail: "sealed with a key that " + hub +
+			" has not handed over", Payload: m.Data}, false, nil
 	case verdict != usageseal.Valid:
 		return forged("not sealed by " + hub)
 	}

@@ -218,7 +218,8 @@ func (c *Consumer) tell(ctx context.Context, notices settledNotices) {
 			err = c.Bus.Publish(ctx, bus.SubjectSettled(hub), data, nil)
 		}
 		if err != nil {
-			c.Log.WarnContext(ctx, "hub could not be told what is settled", "hub_id", hub, "requests", len(requests), "error", err)
+			c.Log.WarnContext(ctx, "hub could not be told what is settled", "hub_id", hub, "requests", len(requests), "error",
+				err)
 		}
 	}
 }

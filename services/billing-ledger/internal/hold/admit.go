@@ -67,10 +67,12 @@ func (a *Admitter) Admit(ctx context.Context, o AdmitRequest) (Admission, error)
 // the model costs nothing.
 func (a *Admitter) reserve(o AdmitRequest) (Reservation, error) {
 	if o.PromptTokens < 0 || o.PromptTokens > MaxTokens || o.MaxCompletionTokens < 0 || o.MaxCompletionTokens > MaxTokens {
-		return Reservation{}, fault.New(fault.Invalid, fault.InvalidValue, "token counts must be between 0 and %d", int64(MaxTokens)).On("prompt_tokens")
+		return Reservation{}, fault.New(fault.Invalid, fault.InvalidValue, "token counts must be between 0 and %d",
+			int64(MaxTokens)).On("prompt_tokens")
 	}
 	if o.Images < 0 || o.Images > MaxImages {
-		return Reservation{}, fault.New(fault.Invalid, fault.InvalidValue, "images must be between 0 and %d", MaxImages).On("images")
+		return Reservation{}, fault.New(fault.Invalid, fault.InvalidValue, "images must be between 0 and %d",
+			MaxImages).On("images")
 	}
 	m, err := a.prices.Find(o.Model)
 	if err != nil {
@@ -79,7 +81,8 @@ func (a *Admitter) reserve(o AdmitRequest) (Reservation, error) {
 	if o, err = o.in(m.Rates.Unit); err != nil {
 		return Reservation{}, err
 	}
-	c := Reservation{AdmitRequest: o, Class: m.Class, Tier: m.Tier, ZeroPriced: m.Rates.Free(), Billing: PayAsYouGo, Price: m.Version, Rates: m.Rates}
+	c := Reservation{AdmitRequest: o, Class: m.Class, Tier: m.Tier, ZeroPriced: m.Rates.Free(), Billing: PayAsYouGo,
+		Price: m.Version, Rates: m.Rates}
 	if m.Rates.Free() && !o.Pinned {
 		c.Billing = Free
 	}
@@ -107,14 +110,16 @@ func (o AdmitRequest) in(unit money.Unit) (AdmitRequest, error) {
 		return o, nil
 	}
 	if o.MaxCompletionTokens > MaxImages {
-		return o, fault.New(fault.Invalid, fault.InvalidValue, "images must be between 0 and %d", MaxImages).On("max_completion_tokens")
+		return o, fault.New(fault.Invalid, fault.InvalidValue, "images must be between 0 and %d",
+			MaxImages).On("max_completion_tokens")
 	}
 	o.Images = int32(o.MaxCompletionTokens)
 	return o, nil
 }
 
 func creditShort() error {
-	return fault.New(fault.Precondition, fault.InsufficientCredits, "the account's credit does not cover the most that this request can cost")
+	return fault.New(fault.Precondition, fault.InsufficientCredits,
+		"the account's credit does not cover the most that this request can cost")
 }
 
 // fault is the error that a refusal is answered with, nil for an admission. It
@@ -148,21 +153,25 @@ func (v Decision) refusal() error {
 		return v.rateLimited("the limit of %d requests a minute has been reached")
 	case LeftOften:
 		return fault.New(fault.Exhausted, fault.RateLimitExceeded,
-			"too many requests of this account were given up within a second of their dispatch, of which %d a minute are free", limit.LeftAtOnce).
+			"too many requests of this account were given up within a second of their dispatch, of which %d a minute are free",
+			limit.LeftAtOnce).
 			After(max(v.Admission.Rate.Retry, time.Millisecond))
 	case TooManyOpen:
-		return fault.New(fault.Exhausted, fault.ConcurrencyLimitExceeded, "too many requests of this key are under way").After(concurrencyRetry)
+		return fault.New(fault.Exhausted, fault.ConcurrencyLimitExceeded,
+			"too many requests of this key are under way").After(concurrencyRetry)
 	case CreditShort:
 		return creditShort()
 	case PlanRateLimited:
 		return v.rateLimited("the plan's limit of %d requests a minute has been reached")
 	case PlanTooManyOpen:
-		return fault.New(fault.Exhausted, fault.ConcurrencyLimitExceeded, "too many requests of this plan are under way").After(concurrencyRetry)
+		return fault.New(fault.Exhausted, fault.ConcurrencyLimitExceeded,
+			"too many requests of this plan are under way").After(concurrencyRetry)
 	case PlanShort:
 		return fault.New(fault.Precondition, fault.PlanAllowanceExceeded,
 			"the plan has no room for this request, and the account's credit does not cover the most that it can cost")
 	case Reused:
-		return fault.New(fault.Precondition, fault.IdempotencyKeyReused, "the request id was used for another request").On("request_id")
+		return fault.New(fault.Precondition, fault.IdempotencyKeyReused, "the request id was used for another request").On(
+			"request_id")
 	}
 	return fmt.Errorf("store decided %q, which means nothing", v.Outcome)
 }

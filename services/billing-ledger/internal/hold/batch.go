@@ -184,7 +184,8 @@ func (b *batcher) commit(ctx context.Context, batch []*ticket) {
 		err = fmt.Errorf("store answered %d of %d reservations", len(decisions), len(batch))
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
-		err = fault.Wrap(err, fault.Unavailable, fault.AdmissionUnavailable, "the store does not answer in time").After(time.Second)
+		err = fault.Wrap(err, fault.Unavailable, fault.AdmissionUnavailable, "the store does not answer in time").After(
+			time.Second)
 	}
 	counts := map[Outcome]int{}
 	for i, t := range batch {

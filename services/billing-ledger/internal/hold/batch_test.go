@@ -45,11 +45,13 @@ func (g *gate) Admit(ctx context.Context, reservations []Reservation) ([]Decisio
 func testAdmitter(g *gate, batch, queue int) *Admitter {
 	prices := &price.Book{}
 	prices.Replace(map[string]price.Model{
-		"m":     {ID: "m", Class: limit.LLM, Rates: money.Rates{Output: 1000, PayoutOutput: 1000}},
-		"dear":  {ID: "dear", Class: limit.LLM, Rates: money.Rates{Output: money.MaxRate, PayoutOutput: 1}},
-		"free":  {ID: "free", Class: limit.LLM},
-		"image": {ID: "image", Class: limit.Image, Rates: money.Rates{Unit: money.Image, Output: 40_000_000_000, PayoutOutput: 1}},
-		"audio": {ID: "audio", Class: limit.Audio, Rates: money.Rates{Unit: money.AudioMinute, Input: 6_000_000_000, PayoutInput: 1}},
+		"m":    {ID: "m", Class: limit.LLM, Rates: money.Rates{Output: 1000, PayoutOutput: 1000}},
+		"dear": {ID: "dear", Class: limit.LLM, Rates: money.Rates{Output: money.MaxRate, PayoutOutput: 1}},
+		"free": {ID: "free", Class: limit.LLM},
+		"image": {ID: "image", Class: limit.Image, Rates: money.Rates{Unit: money.Image, Output: 40_000_000_000,
+			PayoutOutput: 1}},
+		"audio": {ID: "audio", Class: limit.Audio, Rates: money.Rates{Unit: money.AudioMinute, Input: 6_000_000_000,
+			PayoutInput: 1}},
 	})
 	cfg := Config{Batch: batch, Queue: queue, Writers: 1, Timeout: 5 * time.Second}
 	return NewAdmitter(cfg, prices, g, func(Outcome, int) {})
@@ -249,11 +251,13 @@ func TestAnOrderIsHeldInTheUnitOfItsModel(t *testing.T) {
 		want  AdmitRequest // the counts of it
 		held  money.NanoUSD
 	}{
-		{AdmitRequest{Model: "image", PromptTokens: 500, MaxCompletionTokens: 3, Images: 9}, AdmitRequest{MaxCompletionTokens: 3, Images: 3}, 120_000_000},
+		{AdmitRequest{Model: "image", PromptTokens: 500, MaxCompletionTokens: 3, Images: 9},
+			AdmitRequest{MaxCompletionTokens: 3, Images: 3}, 120_000_000},
 		{AdmitRequest{Model: "image"}, AdmitRequest{}, 0},
 		{AdmitRequest{Model: "audio", PromptTokens: 90_500, MaxCompletionTokens: 4096},
 			AdmitRequest{PromptTokens: 90_500}, 9_050_000},
-		{AdmitRequest{Model: "m", PromptTokens: 7, MaxCompletionTokens: 5, Images: 2}, AdmitRequest{PromptTokens: 7, MaxCompletionTokens: 5, Images: 2}, 5},
+		{AdmitRequest{Model: "m", PromptTokens: 7, MaxCompletionTokens: 5, Images: 2}, AdmitRequest{PromptTokens: 7,
+			MaxCompletionTokens: 5, Images: 2}, 5},
 	} {
 		got, err := a.reserve(c.order)
 		if err != nil || got.PromptTokens != c.want.PromptTokens || got.MaxCompletionTokens != c.want.MaxCompletionTokens ||
@@ -282,8 +286,10 @@ func TestEveryRefusalHasItsFault(t *testing.T) {
 		InvalidKey: fault.InvalidAPIKey, KeyRevoked: fault.KeyRevoked, KeyExpired: fault.KeyExpired,
 		ModelNotAllowed: fault.ModelNotAllowed, AccountFrozen: fault.AccountFrozen, RateLimited: fault.RateLimitExceeded,
 		LeftOften:   fault.RateLimitExceeded,
-		TooManyOpen: fault.ConcurrencyLimitExceeded, CreditShort: fault.InsufficientCredits, Reused: fault.IdempotencyKeyReused,
-		PlanRateLimited: fault.RateLimitExceeded, PlanTooManyOpen: fault.ConcurrencyLimitExceeded, PlanShort: fault.PlanAllowanceExceeded,
+		TooManyOpen: fault.ConcurrencyLimitExceeded, CreditShort: fault.InsufficientCredits,
+		Reused:          fault.IdempotencyKeyReused,
+		PlanRateLimited: fault.RateLimitExceeded, PlanTooManyOpen: fault.ConcurrencyLimitExceeded,
+		PlanShort: fault.PlanAllowanceExceeded,
 	}
 	for _, o := range Outcomes() {
 		err := Decision{Outcome: o}.fault()

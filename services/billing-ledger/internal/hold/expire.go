@@ -83,7 +83,8 @@ func (e *Expirer) Tick(ctx context.Context) {
 // say logs the first reason of each time that holds are not looked after.
 func (e *Expirer) say(ctx context.Context, err error) {
 	if err != nil && !e.kept && ctx.Err() == nil {
-		e.Log.WarnContext(ctx, "holds that are over are kept until all has been well for a while", "grace", e.Grace, "error", err)
+		e.Log.WarnContext(ctx, "holds that are over are kept until all has been well for a while", "grace", e.Grace, "error",
+			err)
 	}
 	e.kept = err != nil
 }

@@ -30,7 +30,8 @@ func TestRenewalsAreBoundedAndStandOnce(t *testing.T) {
 		{Request: b, CommittedAttempt: 1, Provider: ids.ProviderID{1}, Hub: "h", RelayedTokens: 4, RelayedBytes: 9},
 	})
 	want := []Renewal{
-		{Request: a}, {Request: b, CommittedAttempt: 1, Provider: ids.ProviderID{1}, Hub: "h", RelayedTokens: 4, RelayedBytes: 9}, {Request: c},
+		{Request: a}, {Request: b, CommittedAttempt: 1, Provider: ids.ProviderID{1}, Hub: "h", RelayedTokens: 4,
+			RelayedBytes: 9}, {Request: c},
 	}
 	if err != nil || len(l.renewed) != len(want) {
 		t.Fatalf("renewed %+v: %v", l.renewed, err)

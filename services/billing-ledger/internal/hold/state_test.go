@@ -4,7 +4,8 @@ import "testing"
 
 func TestOnlyAnOpenHoldMovesAndItMovesOnce(t *testing.T) {
 	want := map[Trigger]State{
-		Usage: Settled, NothingServed: Released, Renewed: Open, OverUnserved: Expired, OverServed: Open, ReviewFailed: Expired,
+		Usage: Settled, NothingServed: Released, Renewed: Open, OverUnserved: Expired, OverServed: Open,
+		ReviewFailed: Expired,
 	}
 	for _, s := range States() {
 		for _, trigger := range Triggers() {

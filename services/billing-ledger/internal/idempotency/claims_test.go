@@ -55,7 +55,8 @@ func TestAClaimIsRenewedAndEndedWhileNewOnesOfItsKeyWait(t *testing.T) {
 		if a, err := claims.Claim(t.Context(), idempotency.Ask{Key: key, Request: mine}); err != nil || a.Request != mine {
 			t.Errorf("the holder renews and is answered %+v, %v", a, err)
 		}
-		if err := claims.Finish(t.Context(), idempotency.End{Key: key, Request: mine, State: idempotency.NotKept}); err != nil {
+		if err := claims.Finish(t.Context(), idempotency.End{Key: key, Request: mine,
+			State: idempotency.NotKept}); err != nil {
 			t.Error(err)
 		}
 		close(store.let)
@@ -83,7 +84,8 @@ func TestWhatBecomesOfAnAnswerIsTold(t *testing.T) {
 		Observe: func(o idempotency.Outcome) { told = append(told, o) },
 	}
 	for _, e := range []idempotency.End{
-		{State: idempotency.Answered, Sealed: []byte("ab")}, {State: idempotency.Forget}, {State: idempotency.Answered, Sealed: []byte("abc")},
+		{State: idempotency.Answered, Sealed: []byte("ab")}, {State: idempotency.Forget}, {State: idempotency.Answered,
+			Sealed: []byte("abc")},
 	} {
 		if err := claims.Finish(t.Context(), e); err != nil {
 			t.Error(err)

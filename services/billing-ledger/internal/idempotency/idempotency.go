@@ -178,7 +178,8 @@ func (e End) Validate() error {
 	case e.State != Answered && e.State != NotKept && e.State != Forget:
 		return fault.New(fault.Invalid, fault.InvalidValue, "end is not known").On("end")
 	case (e.State == Answered) != (len(e.Sealed) > 0):
-		return fault.New(fault.Invalid, fault.InvalidValue, "an answer is kept with KEY_END_ANSWERED and never otherwise").On("answer")
+		return fault.New(fault.Invalid, fault.InvalidValue, "an answer is kept with KEY_END_ANSWERED and never otherwise").On(
+			"answer")
 	case len(e.Sealed) > MaxSealed:
 		return fault.New(fault.Invalid, fault.InvalidValue, "the answer has more than %d bytes", MaxSealed).On("answer")
 	}
@@ -270,7 +271,9 @@ func (c *Claims) Claim(ctx context.Context, ask Ask) (Answer, error) {
 	return a, nil
 }
 
-func answerIn(ctx context.Context, slots *Slots, ask Ask, from func(context.Context, Ask) (Answer, error)) (a Answer, err error) {
+func answerIn(
+	ctx context.Context, slots *Slots, ask Ask, from func(context.Context, Ask) (Answer, error),
+) (a Answer, err error) {
 	err = slots.Do(ctx, ask.Key, func() (err error) {
 		a, err = from(ctx, ask)
 		return err

@@ -29,7 +29,8 @@ func CardCollateral(fact Fact, provider ids.ProviderID, amount money.NanoUSD) (E
 // Slash is line 24: collateral of a provider is taken and waits for an appeal.
 // Business id: the penalty.
 func Slash(fact Fact, provider ids.ProviderID, amount money.NanoUSD) (Entry, error) {
-	return move(CollateralSlashed, fact, amount, Account{Kind: Collateral, Owner: provider}, Account{Kind: SlashEscrow, Owner: provider})
+	return move(CollateralSlashed, fact, amount, Account{Kind: Collateral, Owner: provider},
+		Account{Kind: SlashEscrow, Owner: provider})
 }
 
 // SlashedPercent is what a slash of so many percent takes of a provider's
@@ -77,7 +78,8 @@ func SlashForfeit(fact Fact, provider ids.ProviderID, amount money.NanoUSD, affe
 // SlashAppealWon is the other end of line 24: the provider has its collateral
 // back. Business id: the penalty.
 func SlashAppealWon(fact Fact, provider ids.ProviderID, amount money.NanoUSD) (Entry, error) {
-	return move(SlashAppealed, fact, amount, Account{Kind: SlashEscrow, Owner: provider}, Account{Kind: Collateral, Owner: provider})
+	return move(SlashAppealed, fact, amount, Account{Kind: SlashEscrow, Owner: provider},
+		Account{Kind: Collateral, Owner: provider})
 }
 
 // CollateralRefund begins line 26: a provider asks for its collateral.
@@ -93,7 +95,8 @@ func CollateralRefunded(fact Fact, provider ids.ProviderID, from AccountKind, am
 	if from != CardClearing && from != Bank {
 		return Entry{}, fmt.Errorf("%s: nothing is refunded from %s", CollateralRefundPaid, from)
 	}
-	return move(CollateralRefundPaid, fact, amount, Account{Kind: CollateralRefundPending, Owner: provider}, Account{Kind: from})
+	return move(CollateralRefundPaid, fact, amount, Account{Kind: CollateralRefundPending, Owner: provider},
+		Account{Kind: from})
 }
 
 // CustodyIn counts tokens of a provider that came into a collateral contract,

@@ -65,9 +65,10 @@ func TestUnbalancedEntriesAreRefused(t *testing.T) {
 	}
 	sound := []Posting{leg(-5), credit(Available, consumer, 5)}
 	for name, e := range map[string]Entry{
-		"no business id":          {Kind: GoodwillGrant, Postings: sound},
-		"long business id":        {Kind: GoodwillGrant, BusinessID: strings.Repeat("x", MaxBusinessID+1), Postings: sound},
-		"long memo":               {Kind: GoodwillGrant, BusinessID: "x", Memo: strings.Repeat("x", MaxMemo+1), Postings: sound},
+		"no business id":   {Kind: GoodwillGrant, Postings: sound},
+		"long business id": {Kind: GoodwillGrant, BusinessID: strings.Repeat("x", MaxBusinessID+1), Postings: sound},
+		"long memo": {Kind: GoodwillGrant, BusinessID: "x", Memo: strings.Repeat("x", MaxMemo+1),
+			Postings: sound},
 		"reversal of nothing":     {Kind: Reversal, BusinessID: "x", Postings: sound},
 		"reverses, but is no one": {Kind: GoodwillGrant, BusinessID: "x", Reverses: ids.EntryID{1}, Postings: sound},
 	} {
@@ -86,11 +87,13 @@ func TestAReversalIsTheExactNegationAndIsNotReversed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(undone.Postings) != len(first.Postings) || undone.Reverses != first.ID || undone.BusinessID != first.ID.String() {
+	if len(undone.Postings) != len(first.Postings) || undone.Reverses != first.ID ||
+		undone.BusinessID != first.ID.String() {
 		t.Fatalf("reversal %+v", undone)
 	}
 	for i, p := range undone.Postings {
-		if p.Account != first.Postings[i].Account || p.Asset != first.Postings[i].Asset || p.Amount != -first.Postings[i].Amount {
+		if p.Account != first.Postings[i].Account || p.Asset != first.Postings[i].Asset ||
+			p.Amount != -first.Postings[i].Amount {
 			t.Errorf("leg %d is %+v, undoing %+v", i, p, first.Postings[i])
 		}
 	}
@@ -112,7 +115,8 @@ func TestEveryLineOfTheChartIsThereOnce(t *testing.T) {
 			t.Errorf("%s is there twice", l.Kind)
 		}
 		seen[l.Kind] = true
-		if normal := map[byte]Side{'a': Debit, 'e': Debit, 'x': Debit, 'l': Credit, 'r': Credit, 's': Credit, 'm': l.Normal}[l.Kind[0]]; l.Normal != normal {
+		if normal := map[byte]Side{'a': Debit, 'e': Debit, 'x': Debit, 'l': Credit, 'r': Credit, 's': Credit,
+			'm': l.Normal}[l.Kind[0]]; l.Normal != normal {
 			t.Errorf("%s stands normally in %s", l.Kind, l.Normal)
 		}
 	}

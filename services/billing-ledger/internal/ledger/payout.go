@@ -51,7 +51,9 @@ func PayableInFull(balance money.NanoUSD) money.NanoUSD {
 
 // PayoutConfirm is line 17: a payout of amount, less the fee, is final on its
 // chain and took so many units of a token. Business id: the payout.
-func PayoutConfirm(fact Fact, provider ids.ProviderID, amount, fee money.NanoUSD, token Token, units Units) (Entry, error) {
+func PayoutConfirm(
+	fact Fact, provider ids.ProviderID, amount, fee money.NanoUSD, token Token, units Units,
+) (Entry, error) {
 	err := errors.Join(payable(amount), notNegative("fee", fee))
 	switch {
 	case err != nil:
@@ -113,9 +115,12 @@ type Clawback struct {
 // RequestRefund is line 20: a charged request is refunded because its provider
 // was at fault. The provider gives back the payout, from where taken says, and
 // the platform its margin. Business id: the request.
-func RequestRefund(fact Fact, account ids.AccountID, provider ids.ProviderID, charged, payout money.NanoUSD, taken Clawback) (Entry, error) {
+func RequestRefund(
+	fact Fact, account ids.AccountID, provider ids.ProviderID, charged, payout money.NanoUSD, taken Clawback,
+) (Entry, error) {
 	err := errors.Join(positive("charge", charged), notNegative("payout", payout),
-		notNegative("accrued", taken.Accrued), notNegative("payable", taken.Payable), notNegative("receivable", taken.Receivable))
+		notNegative("accrued", taken.Accrued), notNegative("payable", taken.Payable),
+		notNegative("receivable", taken.Receivable))
 	switch {
 	case err != nil:
 	case payout > charged:

@@ -58,7 +58,8 @@ func TestEveryPostingOfTheTable(t *testing.T) {
 				"C m:treasury[254:native] 500000004; C l:consumer:available 74074072; C e:fx_rounding 1"},
 		{"11 plan", func() (Entry, error) { return PlanSale(f, "2026-03", 6*usd) },
 			"D a:card_clearing 6000000000; C l:plan_pool/2026-03 6000000000"},
-		{"15 batch", func() (Entry, error) { return EarningsBatch(f, provider, 5) }, "D l:provider:accrued 5; C l:provider:payable 5"},
+		{"15 batch", func() (Entry, error) { return EarningsBatch(f, provider, 5) },
+			"D l:provider:accrued 5; C l:provider:payable 5"},
 		{"16 payout requested", func() (Entry, error) { return PayoutRequest(f, provider, 10*usd) },
 			"D l:provider:payable 10000000000; C l:provider:payout_in_flight 10000000000"},
 		{"17 payout confirmed", func() (Entry, error) {
@@ -76,22 +77,28 @@ func TestEveryPostingOfTheTable(t *testing.T) {
 			return RequestRefund(f, consumer, provider, 10, 7, Clawback{Accrued: 4, Payable: 2, Receivable: 1})
 		},
 			"D l:provider:accrued 4; D l:provider:payable 2; D a:provider_receivable 1; D r:usage_margin 3; C l:consumer:available 10"},
-		{"21 broken answer", func() (Entry, error) { return BrokenAnswer(f, consumer, 5) }, "D e:goodwill 5; C l:consumer:available 5"},
-		{"21 goodwill", func() (Entry, error) { return GoodwillRefund(f, consumer, 5) }, "D e:goodwill 5; C l:consumer:available 5"},
+		{"21 broken answer", func() (Entry, error) { return BrokenAnswer(f, consumer, 5) },
+			"D e:goodwill 5; C l:consumer:available 5"},
+		{"21 goodwill", func() (Entry, error) { return GoodwillRefund(f, consumer, 5) },
+			"D e:goodwill 5; C l:consumer:available 5"},
 		{"22 card reversed", func() (Entry, error) { return CardReversal(f, consumer, 10, 4) },
 			"D l:consumer:available 4; D e:chargeback 6; C a:card_clearing 10"},
 		{"22 card reversed, all there", func() (Entry, error) { return CardReversal(f, consumer, 10, 40) },
 			"D l:consumer:available 10; C a:card_clearing 10"},
 		{"22 card reversed, all spent", func() (Entry, error) { return CardReversal(f, consumer, 10, 0) },
 			"D e:chargeback 10; C a:card_clearing 10"},
-		{"23 card collateral", func() (Entry, error) { return CardCollateral(f, provider, 5) }, "D a:card_clearing 5; C l:provider:collateral 5"},
-		{"24 slash", func() (Entry, error) { return Slash(f, provider, 5) }, "D l:provider:collateral 5; C l:provider:slash_escrow 5"},
-		{"24 forfeit", func() (Entry, error) { return SlashForfeit(f, provider, 5, nil) }, "D l:provider:slash_escrow 5; C r:slash 5"},
+		{"23 card collateral", func() (Entry, error) { return CardCollateral(f, provider, 5) },
+			"D a:card_clearing 5; C l:provider:collateral 5"},
+		{"24 slash", func() (Entry, error) { return Slash(f, provider, 5) },
+			"D l:provider:collateral 5; C l:provider:slash_escrow 5"},
+		{"24 forfeit", func() (Entry, error) { return SlashForfeit(f, provider, 5, nil) },
+			"D l:provider:slash_escrow 5; C r:slash 5"},
 		{"24 forfeit to consumers", func() (Entry, error) {
 			return SlashForfeit(f, provider, 5, []Compensation{{consumer, 2}, {other, 1}})
 		},
 			"D l:provider:slash_escrow 5; C l:consumer:available 2; C l:consumer:available 1; C r:slash 2"},
-		{"24 appeal won", func() (Entry, error) { return SlashAppealWon(f, provider, 5) }, "D l:provider:slash_escrow 5; C l:provider:collateral 5"},
+		{"24 appeal won", func() (Entry, error) { return SlashAppealWon(f, provider, 5) },
+			"D l:provider:slash_escrow 5; C l:provider:collateral 5"},
 		{"25 plan earnings forfeited", func() (Entry, error) { return PlanForfeit(f, provider, "2026-03", 5) },
 			"D l:provider:plan_held/2026-03 5; C x:plan_accrual/2026-03 5"},
 		{"26 collateral refund", func() (Entry, error) { return CollateralRefund(f, provider, 5) },
@@ -180,9 +187,15 @@ func TestPostingsRefuseArgumentsOutOfRange(t *testing.T) {
 		"fewer tokens than due": func() (Entry, error) {
 			return PayoutConfirm(f, provider, 10*usd, usd, USDCBase, 8_999_999)
 		},
-		"no tokens":            func() (Entry, error) { return PayoutConfirm(f, provider, 10*usd, usd, Native, 0) },
-		"payout above charge":  func() (Entry, error) { return RequestRefund(f, consumer, provider, 5, 6, Clawback{Accrued: 6}) },
-		"less taken than paid": func() (Entry, error) { return RequestRefund(f, consumer, provider, 5, 4, Clawback{Accrued: 3}) },
+		"no tokens": func() (Entry, error) { return PayoutConfirm(f, provider, 10*usd, usd, Native, 0) },
+		"payout above charge": func() (Entry, error) {
+			return RequestRefund(f, consumer, provider, 5, 6,
+				Clawback{Accrued: 6})
+		},
+		"less taken than paid": func() (Entry, error) {
+			return RequestRefund(f, consumer, provider, 5, 4,
+				Clawback{Accrued: 3})
+		},
 		"negative taken": func() (Entry, error) {
 			return RequestRefund(f, consumer, provider, 5, 4, Clawback{Accrued: 5, Payable: -1})
 		},

@@ -80,7 +80,8 @@ type Defaults struct {
 // PerMinute lists the limits by class, that of LLM first.
 func (d Defaults) PerMinute() []int32 {
 	return []int32{
-		d.LLMPerMinute, d.MultimodalPerMinute, d.EmbeddingPerMinute, d.ZeroPricedPerMinute, d.ImagePerMinute, d.AudioPerMinute,
+		d.LLMPerMinute, d.MultimodalPerMinute, d.EmbeddingPerMinute, d.ZeroPricedPerMinute, d.ImagePerMinute,
+		d.AudioPerMinute,
 	}
 }
 
@@ -113,10 +114,12 @@ func (l Limits) PerMinute(byDefault int32) int32 {
 // Validate refuses what means nothing.
 func (l Limits) Validate() error {
 	if l.RequestsPerMinute < Unlimited {
-		return fault.New(fault.Invalid, fault.InvalidValue, "requests_per_minute must be -1 or more").On("requests_per_minute")
+		return fault.New(fault.Invalid, fault.InvalidValue, "requests_per_minute must be -1 or more").On(
+			"requests_per_minute")
 	}
 	if l.ConcurrentRequests < Unlimited {
-		return fault.New(fault.Invalid, fault.InvalidValue, "concurrent_requests must be -1 or more").On("concurrent_requests")
+		return fault.New(fault.Invalid, fault.InvalidValue, "concurrent_requests must be -1 or more").On(
+			"concurrent_requests")
 	}
 	return nil
 }

@@ -24,7 +24,8 @@ func TestDefaultsHaveNoZero(t *testing.T) {
 	if !whole.Valid() {
 		t.Error("refused")
 	}
-	for _, limit := range []*int32{&whole.EmbeddingPerMinute, &whole.ImagePerMinute, &whole.AudioPerMinute, &whole.Concurrent} {
+	for _, limit := range []*int32{&whole.EmbeddingPerMinute, &whole.ImagePerMinute, &whole.AudioPerMinute,
+		&whole.Concurrent} {
 		before := *limit
 		if *limit = 0; whole.Valid() {
 			t.Error("a limit of zero is accepted")

@@ -47,7 +47,8 @@ func TestRetryIsWhenOneIsFree(t *testing.T) {
 		case r.Retry == 0:
 			return r.Remaining > 0
 		}
-		return r.Remaining == 0 && Left(n, ahead-r.Retry).Remaining == 1 && Left(n, ahead-r.Retry+time.Microsecond).Remaining == 0
+		return r.Remaining == 0 && Left(n, ahead-r.Retry).Remaining == 1 &&
+			Left(n, ahead-r.Retry+time.Microsecond).Remaining == 0
 	}, &quick.Config{MaxCount: 10_000}); err != nil {
 		t.Error(err)
 	}
@@ -71,7 +72,8 @@ func TestEachCategoryIsReadInItsClass(t *testing.T) {
 	for category, class := range map[string]Class{
 		"llm": LLM, "multimodal": Multimodal, "embedding": Embedding, "image": Image, "audio": Audio,
 	} {
-		if got, err := rates.Read(t.Context(), ids.KeyID{}, category); err != nil || got != store.left || store.class != class {
+		if got, err := rates.Read(t.Context(), ids.KeyID{}, category); err != nil || got != store.left ||
+			store.class != class {
 			t.Errorf("%s: %+v, %v, of class %d", category, got, err, store.class)
 		}
 	}

@@ -37,7 +37,8 @@ const (
 	cent       = 10_000_000 * money.NanoUSD(1)
 )
 
-var centRates = money.Rates{Input: 10_000_000_000, Output: 10_000_000_000, PayoutInput: 7_000_000_000, PayoutOutput: 7_000_000_000}
+var centRates = money.Rates{Input: 10_000_000_000, Output: 10_000_000_000, PayoutInput: 7_000_000_000,
+	PayoutOutput: 7_000_000_000}
 
 // ever is when everything is over that is now.
 var ever = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -79,13 +80,15 @@ func newPair(t *testing.T) *pair {
 	if _, err := p.real.EnsurePartitions(t.Context(), 1, 1); err != nil {
 		t.Fatal(err)
 	}
-	p.memory = memstore.New(func() time.Time { return time.Now().Add(p.passed) }, concurrent, memstore.Terms{Lease: lease, Orphan: orphanFor, Most: most})
+	p.memory = memstore.New(func() time.Time { return time.Now().Add(p.passed) }, concurrent,
+		memstore.Terms{Lease: lease, Orphan: orphanFor, Most: most})
 	var err error
 	if p.price, err = ids.NewPriceVersion(time.Now(), crand.Reader); err != nil {
 		t.Fatal(err)
 	}
 	accounts := &account.Accounts{Store: p.real, Clock: clock.System, Random: crand.Reader}
-	keys := &key.Keys{Store: p.real, Clock: clock.System, Random: crand.Reader, MaxKeys: 9, Announce: func(context.Context, ids.KeyID) {}}
+	keys := &key.Keys{Store: p.real, Clock: clock.System, Random: crand.Reader, MaxKeys: 9,
+		Announce: func(context.Context, ids.KeyID) {}}
 	for i := range 3 {
 		a, err := accounts.Create(t.Context(), "test", "")
 		if err != nil {
@@ -107,8 +110,10 @@ func newPair(t *testing.T) *pair {
 // own makes the owner of an account that of a provider, in both.
 func (p *pair) own(t *testing.T, account ids.AccountID, provider ids.ProviderID) {
 	t.Helper()
-	if _, err := p.owner.Exec(t.Context(), `INSERT INTO app_user (id, email, display_name, password_hash, account_id, provider_id)
-		VALUES (gen_random_uuid(), 'a@x', '', '$argon2id$v=19$m=1', $1, $2)`, [16]byte(account), [16]byte(provider)); err != nil {
+	if _, err := p.owner.Exec(t.Context(),
+		`INSERT INTO app_user (id, email, display_name, password_hash, account_id, provider_id)
+		VALUES (gen_random_uuid(), 'a@x', '', '$argon2id$v=19$m=1', $1, $2)`, [16]byte(account),
+		[16]byte(provider)); err != nil {
 		t.Fatal(err)
 	}
 	p.memory.Own(account, provider)
@@ -241,7 +246,8 @@ func (s *story) someReservations(t *testing.T) []hold.Reservation {
 		}
 		reservations[i] = hold.Reservation{
 			AdmitRequest: hold.AdmitRequest{
-				Request: request, Key: s.consumers[s.dice.IntN(3)].key, Model: "acme/large", PromptTokens: 2, MaxCompletionTokens: tokens,
+				Request: request, Key: s.consumers[s.dice.IntN(3)].key, Model: "acme/large", PromptTokens: 2,
+				MaxCompletionTokens: tokens,
 			},
 			Class: limit.LLM, Billing: hold.PayAsYouGo, Price: s.price, Rates: centRates, Amount: money.NanoUSD(tokens) * cent,
 		}
@@ -326,7 +332,8 @@ func (s *story) deliveries(t *testing.T) []usage.Delivery {
 	for range 1 + s.dice.IntN(2) {
 		c := s.some(t)
 		e := usage.Event{
-			Request: c.Request, Attempt: 1, Hub: "hub-1", Provider: s.provider(), Epoch: 7, Model: c.Model, Price: c.Price, Rates: c.Rates,
+			Request: c.Request, Attempt: 1, Hub: "hub-1", Provider: s.provider(), Epoch: 7, Model: c.Model, Price: c.Price,
+			Rates:          c.Rates,
 			EvidenceSource: usage.Hub, Ending: "completed", ClaimState: "valid",
 			Billable: s.counts(c),
 		}
@@ -379,14 +386,16 @@ func (p *pair) compare(t *testing.T, where string) {
 	for _, c := range p.consumers {
 		var posted, held int64
 		var open int
-		err := p.owner.QueryRow(t.Context(), `SELECT w.posted, w.held, f.n FROM wallet w JOIN key_inflight f ON f.key_id = $2 WHERE w.account_id = $1`,
+		err := p.owner.QueryRow(t.Context(),
+			`SELECT w.posted, w.held, f.n FROM wallet w JOIN key_inflight f ON f.key_id = $2 WHERE w.account_id = $1`,
 			[16]byte(c.account), [16]byte(c.key)).Scan(&posted, &held, &open)
 		if err != nil {
 			t.Fatal(err)
 		}
 		w := p.memory.Wallet(c.account)
 		if int64(w.Posted) != posted || int64(w.Held) != held || p.memory.OpenOf(c.key) != open {
-			t.Fatalf("%s: %d, held %d, open %d; in PostgreSQL %d, %d, %d", where, w.Posted, w.Held, p.memory.OpenOf(c.key), posted, held, open)
+			t.Fatalf("%s: %d, held %d, open %d; in PostgreSQL %d, %d, %d", where, w.Posted, w.Held, p.memory.OpenOf(c.key),
+				posted, held, open)
 		}
 	}
 	var states, lines string
@@ -394,7 +403,8 @@ func (p *pair) compare(t *testing.T, where string) {
 		(SELECT coalesce(string_agg(request_id || ' ' || state, ', ' ORDER BY request_id), '') FROM hold),
 		(SELECT coalesce(string_agg(request_id || ' ' || source || ' ' || evidence_source || ' ' || charged || ' ' ||
 			shortfall || ' ' || payout || ' ' || coalesce(rule, ''), ', ' ORDER BY request_id), '')
-			FROM usage_settlement LEFT JOIN held_earning USING (request_id, day, account_id, provider_id, payout))`).Scan(&states, &lines)
+			FROM usage_settlement LEFT JOIN held_earning USING (request_id, day, account_id, provider_id, payout))`).Scan(
+		&states, &lines)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -418,7 +428,8 @@ func (p *pair) states() string {
 func (p *pair) lines() string {
 	var all []string
 	for _, l := range p.memory.Lines() {
-		all = append(all, fmt.Sprintf("%s %s %s %d %d %d %s", l.Event.Request, l.Source, l.Event.EvidenceSource, l.Charged, l.Shortfall, l.Payout, l.Held))
+		all = append(all, fmt.Sprintf("%s %s %s %d %d %d %s", l.Event.Request, l.Source, l.Event.EvidenceSource, l.Charged,
+			l.Shortfall, l.Payout, l.Held))
 	}
 	slices.Sort(all)
 	return strings.Join(all, ", ")

@@ -184,7 +184,8 @@ func (s *Store) Quarantined() []usage.Reject {
 		all = append(all, r)
 	}
 	slices.SortFunc(all, func(a, b usage.Reject) int {
-		return cmp.Or(bytes.Compare(a.Request[:], b.Request[:]), cmp.Compare(a.Reason, b.Reason), bytes.Compare(a.Payload, b.Payload))
+		return cmp.Or(bytes.Compare(a.Request[:], b.Request[:]), cmp.Compare(a.Reason, b.Reason),
+			bytes.Compare(a.Payload, b.Payload))
 	})
 	return all
 }
@@ -246,7 +247,8 @@ func (s *Store) lockOrder(reservations []hold.Reservation) []int {
 		x, y := reservations[a], reservations[b]
 		ax, _ := s.Account(x.Key)
 		ay, _ := s.Account(y.Key)
-		return cmp.Or(bytes.Compare(ax[:], ay[:]), bytes.Compare(x.Key[:], y.Key[:]), bytes.Compare(x.Request[:], y.Request[:]))
+		return cmp.Or(bytes.Compare(ax[:], ay[:]), bytes.Compare(x.Key[:], y.Key[:]),
+			bytes.Compare(x.Request[:], y.Request[:]))
 	})
 	return places
 }

@@ -12,7 +12,9 @@ import (
 )
 
 // Settle settles a batch; see usage.Store.
-func (s *Store) Settle(_ context.Context, requests []ids.RequestID, decide func(usage.Snapshot) (usage.Effects, []usage.Reject)) error {
+func (s *Store) Settle(
+	_ context.Context, requests []ids.RequestID, decide func(usage.Snapshot) (usage.Effects, []usage.Reject),
+) error {
 	fx, rejects, err := s.decide(requests, decide)
 	if err != nil {
 		return err
@@ -28,7 +30,9 @@ func (s *Store) Preview(requests []ids.RequestID, decide func(usage.Snapshot) (u
 	return err
 }
 
-func (s *Store) decide(requests []ids.RequestID, decide func(usage.Snapshot) (usage.Effects, []usage.Reject)) (usage.Effects, []usage.Reject, error) {
+func (s *Store) decide(
+	requests []ids.RequestID, decide func(usage.Snapshot) (usage.Effects, []usage.Reject),
+) (usage.Effects, []usage.Reject, error) {
 	snapshot := s.snapshot(requests)
 	fx, rejects := decide(snapshot)
 	if fx.NeedsWallets {
@@ -47,7 +51,8 @@ func (s *Store) decide(requests []ids.RequestID, decide func(usage.Snapshot) (us
 
 func (s *Store) snapshot(requests []ids.RequestID) usage.Snapshot {
 	b := usage.Snapshot{
-		Holds: map[ids.RequestID]usage.Hold{}, Settled: map[ids.RequestID]usage.First{}, Truncated: map[ids.RequestID]usage.Relayed{}, Reported: map[ids.RequestID]bool{},
+		Holds: map[ids.RequestID]usage.Hold{}, Settled: map[ids.RequestID]usage.First{},
+		Truncated: map[ids.RequestID]usage.Relayed{}, Reported: map[ids.RequestID]bool{},
 		Related: s.related, GrantedCredit: map[ids.AccountID]bool{},
 	}
 	for _, r := range requests {

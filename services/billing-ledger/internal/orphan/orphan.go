@@ -86,7 +86,8 @@ type Case struct {
 // carried it, which guards against a count that contradicts itself.
 func (c Case) Event() usage.Event {
 	e := usage.Event{
-		Request: c.Request, Attempt: c.Attempt, Hub: c.Hub, Provider: c.Provider, Epoch: c.Epoch, Model: c.Model, Price: c.Price, Rates: c.Rates,
+		Request: c.Request, Attempt: c.Attempt, Hub: c.Hub, Provider: c.Provider, Epoch: c.Epoch, Model: c.Model,
+		Price: c.Price, Rates: c.Rates,
 		EvidenceSource: usage.Gateway, Ending: "platform_lost", ClaimState: "absent",
 		Billable:            money.Tokens{Completion: max(min(c.RelayedTokens, c.RelayedBytes, c.Bound.Completion), 0)},
 		RecountedCompletion: c.RelayedTokens, DeliveredBytes: c.RelayedBytes,
@@ -157,7 +158,8 @@ func (r *Reviewer) Open(ctx context.Context, limit int) (int, error) {
 		return 0, err
 	}
 	if failed > 0 {
-		r.Log.ErrorContext(ctx, "served requests could not be settled from their evidence and are given up", "requests", failed)
+		r.Log.ErrorContext(ctx, "served requests could not be settled from their evidence and are given up", "requests",
+			failed)
 	}
 	all := make([]Publication, len(cases))
 	for i, c := range cases {

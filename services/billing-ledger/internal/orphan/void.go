@@ -15,8 +15,8 @@ import (
 // one that came earlier, which is no evidence any more, for as long as the
 // receipt has not settled its request: usage that a review has published by then
 // is settled at nothing (see usage.Snapshot.Voids), and settlement hears so. Once it
-// has settled it, the void is kept and said aloud, and no money moves. A gateway's word that it relayed content of that very attempt
-// is worth more than a void.
+// has settled it, the void is kept and said aloud, and no money moves. A gateway's word that
+// it relayed content of that very attempt is worth more than a void.
 type Void struct {
 	Request  ids.RequestID
 	Attempt  int32
@@ -48,7 +48,8 @@ func (v *Voids) Keep(ctx context.Context, all []Void) error {
 		return fmt.Errorf("keep %d void attempts: %w", len(all), err)
 	}
 	for _, s := range settled {
-		v.Log.ErrorContext(ctx, "word that an attempt is void came when its receipt was paid; the consumer may be owed a refund",
+		v.Log.ErrorContext(ctx,
+			"word that an attempt is void came when its receipt was paid; the consumer may be owed a refund",
 			"request_id", s.Request.String(), "attempt", s.Attempt, "hub_id", s.Hub, "provider_id", s.Provider.String())
 	}
 	return nil

@@ -25,8 +25,10 @@ func rows(left *int, calls *int) func(context.Context, int) (int, error) {
 
 func TestPruningTakesFullBatchesUpToItsBound(t *testing.T) {
 	var left, calls int
-	loop := prune.Loop{Batch: 10, Batches: 3, Log: slog.New(slog.DiscardHandler), Steps: []prune.Step{{Name: "x", Do: rows(&left, &calls)}}}
-	for _, tc := range []struct{ had, left, calls int }{{0, 0, 1}, {9, 0, 1}, {10, 0, 2}, {25, 0, 3}, {30, 0, 3}, {45, 15, 3}} {
+	loop := prune.Loop{Batch: 10, Batches: 3, Log: slog.New(slog.DiscardHandler),
+		Steps: []prune.Step{{Name: "x", Do: rows(&left, &calls)}}}
+	for _, tc := range []struct{ had, left, calls int }{{0, 0, 1}, {9, 0, 1}, {10, 0, 2}, {25, 0, 3}, {30, 0, 3},
+		{45, 15, 3}} {
 		left, calls = tc.had, 0
 		loop.Tick(t.Context())
 		if left != tc.left || calls != tc.calls {
@@ -39,10 +41,11 @@ func TestAStepThatFailsIsToldAndStopsNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
 		left, calls := 5, 0
-		loop := prune.Loop{Interval: time.Minute, Batch: 10, Batches: 1, Log: slog.New(slog.NewTextHandler(&log, nil)), Steps: []prune.Step{
-			{Name: "broken", Do: func(context.Context, int) (int, error) { return 0, errors.New("no") }},
-			{Name: "sound", Do: rows(&left, &calls)},
-		}}
+		loop := prune.Loop{Interval: time.Minute, Batch: 10, Batches: 1, Log: slog.New(slog.NewTextHandler(&log, nil)),
+			Steps: []prune.Step{
+				{Name: "broken", Do: func(context.Context, int) (int, error) { return 0, errors.New("no") }},
+				{Name: "sound", Do: rows(&left, &calls)},
+			}}
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute+time.Second)
 		defer cancel()
 		loop.Run(ctx)

@@ -58,7 +58,8 @@ func Correct(ctx context.Context, store LateStore, log *slog.Logger, limit int) 
 			_, err = store.Post(ctx, entry)
 		}
 		if err != nil {
-			log.WarnContext(ctx, "what a request was charged too much cannot be given back now", "request_id", l.Request.String(), "error", err)
+			log.WarnContext(ctx, "what a request was charged too much cannot be given back now", "request_id",
+				l.Request.String(), "error", err)
 			continue
 		}
 		corrected++

@@ -38,7 +38,9 @@ func byOperator(ctx context.Context) context.Context {
 }
 
 // CreateAccount opens an account.
-func (s *Accounts) CreateAccount(ctx context.Context, req *billingv1.CreateAccountRequest) (*billingv1.CreateAccountResponse, error) {
+func (s *Accounts) CreateAccount(
+	ctx context.Context, req *billingv1.CreateAccountRequest,
+) (*billingv1.CreateAccountResponse, error) {
 	a, err := s.Accounts.Create(byOperator(ctx), req.GetName(), idempotencyKey(ctx, req.GetIdempotencyKey()))
 	if err != nil {
 		return nil, err
@@ -51,7 +53,9 @@ func (s *Accounts) CreateAccount(ctx context.Context, req *billingv1.CreateAccou
 }
 
 // GetAccount reads an account. An id that cannot name one is not found either.
-func (s *Accounts) GetAccount(ctx context.Context, req *billingv1.GetAccountRequest) (*billingv1.GetAccountResponse, error) {
+func (s *Accounts) GetAccount(
+	ctx context.Context, req *billingv1.GetAccountRequest,
+) (*billingv1.GetAccountResponse, error) {
 	id, err := ids.ParseAccount(req.GetAccountId())
 	if err != nil {
 		return nil, account.NotFound()
@@ -68,16 +72,20 @@ func (s *Accounts) GetAccount(ctx context.Context, req *billingv1.GetAccountRequ
 }
 
 // GrantCredit credits an account.
-func (s *Accounts) GrantCredit(ctx context.Context, req *billingv1.GrantCreditRequest) (*billingv1.GrantCreditResponse, error) {
+func (s *Accounts) GrantCredit(
+	ctx context.Context, req *billingv1.GrantCreditRequest,
+) (*billingv1.GrantCreditResponse, error) {
 	id, err := ids.ParseAccount(req.GetAccountId())
 	if err != nil {
 		return nil, account.NotFound()
 	}
 	amount, err := money.ParseUSD(req.GetAmountUsd())
 	if err != nil {
-		return nil, fault.New(fault.Invalid, fault.InvalidValue, "amount_usd must be a decimal with at most nine decimals").On("amount_usd")
+		return nil, fault.New(fault.Invalid, fault.InvalidValue,
+			"amount_usd must be a decimal with at most nine decimals").On("amount_usd")
 	}
-	entry, a, err := s.Accounts.Grant(byOperator(ctx), id, amount, idempotencyKey(ctx, req.GetIdempotencyKey()), req.GetMemo())
+	entry, a, err := s.Accounts.Grant(byOperator(ctx), id, amount, idempotencyKey(ctx, req.GetIdempotencyKey()),
+		req.GetMemo())
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +97,9 @@ func (s *Accounts) GrantCredit(ctx context.Context, req *billingv1.GrantCreditRe
 }
 
 // SetAccountLimits replaces an account's limits.
-func (s *Accounts) SetAccountLimits(ctx context.Context, req *billingv1.SetAccountLimitsRequest) (*billingv1.SetAccountLimitsResponse, error) {
+func (s *Accounts) SetAccountLimits(
+	ctx context.Context, req *billingv1.SetAccountLimitsRequest,
+) (*billingv1.SetAccountLimitsResponse, error) {
 	id, err := ids.ParseAccount(req.GetAccountId())
 	if err != nil {
 		return nil, account.NotFound()
@@ -109,7 +119,9 @@ func (s *Accounts) SetAccountLimits(ctx context.Context, req *billingv1.SetAccou
 }
 
 // SetAccountPlan puts an account on a plan.
-func (s *Accounts) SetAccountPlan(ctx context.Context, req *billingv1.SetAccountPlanRequest) (*billingv1.SetAccountPlanResponse, error) {
+func (s *Accounts) SetAccountPlan(
+	ctx context.Context, req *billingv1.SetAccountPlanRequest,
+) (*billingv1.SetAccountPlanResponse, error) {
 	id, err := ids.ParseAccount(req.GetAccountId())
 	if err != nil {
 		return nil, account.NotFound()
@@ -136,7 +148,9 @@ func (s *Accounts) SetAccountPlan(ctx context.Context, req *billingv1.SetAccount
 }
 
 // SetAccountState freezes an account or opens it.
-func (s *Accounts) SetAccountState(ctx context.Context, req *billingv1.SetAccountStateRequest) (*billingv1.SetAccountStateResponse, error) {
+func (s *Accounts) SetAccountState(
+	ctx context.Context, req *billingv1.SetAccountStateRequest,
+) (*billingv1.SetAccountStateResponse, error) {
 	id, err := ids.ParseAccount(req.GetAccountId())
 	if err != nil {
 		return nil, account.NotFound()
@@ -165,7 +179,8 @@ func (s *Accounts) IssueKey(ctx context.Context, req *billingv1.IssueKeyRequest)
 			return nil, malformed("expires_at")
 		}
 	}
-	k, text, err := s.Keys.Issue(byOperator(ctx), key.IssueRequest{Account: id, Name: req.GetName(), Models: req.GetAllowedModelIds(), ExpiresAt: expires})
+	k, text, err := s.Keys.Issue(byOperator(ctx), key.IssueRequest{Account: id, Name: req.GetName(),
+		Models: req.GetAllowedModelIds(), ExpiresAt: expires})
 	if err != nil {
 		return nil, err
 	}
@@ -173,7 +188,9 @@ func (s *Accounts) IssueKey(ctx context.Context, req *billingv1.IssueKeyRequest)
 }
 
 // RevokeKey ends a key for ever.
-func (s *Accounts) RevokeKey(ctx context.Context, req *billingv1.RevokeKeyRequest) (*billingv1.RevokeKeyResponse, error) {
+func (s *Accounts) RevokeKey(
+	ctx context.Context, req *billingv1.RevokeKeyRequest,
+) (*billingv1.RevokeKeyResponse, error) {
 	id, err := ids.ParseKey(req.GetKeyId())
 	if err != nil {
 		return nil, key.NotFound()

@@ -21,7 +21,9 @@ type Accruals struct {
 }
 
 // ListAccruals sums what providers were credited.
-func (s *Accruals) ListAccruals(ctx context.Context, req *billingv1.ListAccrualsRequest) (*billingv1.ListAccrualsResponse, error) {
+func (s *Accruals) ListAccruals(
+	ctx context.Context, req *billingv1.ListAccrualsRequest,
+) (*billingv1.ListAccrualsResponse, error) {
 	rows, next, err := accrual.List(ctx, s.Store, req.GetFirstDay(), req.GetPageToken())
 	if err != nil {
 		return nil, err
@@ -37,8 +39,11 @@ func (s *Accruals) ListAccruals(ctx context.Context, req *billingv1.ListAccruals
 }
 
 // ListSettled lists settled requests one by one.
-func (s *Accruals) ListSettled(ctx context.Context, req *billingv1.ListSettledRequest) (*billingv1.ListSettledResponse, error) {
-	rows, next, more, err := accrual.ListSettled(ctx, s.Store, req.GetSince().AsTime(), req.GetWatermark(), req.GetSettledFor().AsDuration())
+func (s *Accruals) ListSettled(
+	ctx context.Context, req *billingv1.ListSettledRequest,
+) (*billingv1.ListSettledResponse, error) {
+	rows, next, more, err := accrual.ListSettled(ctx, s.Store, req.GetSince().AsTime(), req.GetWatermark(),
+		req.GetSettledFor().AsDuration())
 	if err != nil {
 		return nil, err
 	}

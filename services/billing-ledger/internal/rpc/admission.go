@@ -163,8 +163,9 @@ func reportFromProto(m *billingv1.RequestReport) (hold.RequestReport, bool) {
 		return hold.RequestReport{}, false
 	}
 	w := hold.RequestReport{
-		Request: request, Outcome: outcomeFromProto(m.GetOutcome()), CommittedAttempt: int32(min(m.GetCommittedAttempt(), 1<<30)),
-		RelayedTokens: m.GetRelayedTokens(), RelayedBytes: m.GetRelayedBytes(),
+		Request: request, Outcome: outcomeFromProto(m.GetOutcome()),
+		CommittedAttempt: int32(min(m.GetCommittedAttempt(), 1<<30)),
+		RelayedTokens:    m.GetRelayedTokens(), RelayedBytes: m.GetRelayedBytes(),
 		HTTPStatus: m.GetHttpStatus(), ErrorCode: m.GetErrorCode(),
 		RouteMode:         events.RouteMode(m.GetRoute().GetMode()),
 		RequestedProvider: m.GetRoute().GetRequestedProviderId(),

@@ -15,7 +15,9 @@ type Demand struct {
 }
 
 // ListModelDemand sums the last 24 hours up.
-func (s *Demand) ListModelDemand(ctx context.Context, _ *billingv1.ListModelDemandRequest) (*billingv1.ListModelDemandResponse, error) {
+func (s *Demand) ListModelDemand(
+	ctx context.Context, _ *billingv1.ListModelDemandRequest,
+) (*billingv1.ListModelDemandResponse, error) {
 	models, err := s.Cache.Models(ctx)
 	if err != nil {
 		return nil, err

@@ -12,12 +12,15 @@ import (
 )
 
 // ListHeldEarnings reads a page of what is held of providers' earnings.
-func (s *Accounts) ListHeldEarnings(ctx context.Context, req *billingv1.ListHeldEarningsRequest) (*billingv1.ListHeldEarningsResponse, error) {
+func (s *Accounts) ListHeldEarnings(
+	ctx context.Context, req *billingv1.ListHeldEarningsRequest,
+) (*billingv1.ListHeldEarningsResponse, error) {
 	var provider ids.ProviderID
 	if text := req.GetProviderId(); text != "" {
 		var err error
 		if provider, err = ids.ParseProvider(text); err != nil {
-			return nil, fault.New(fault.Invalid, fault.InvalidValue, "provider_id must be the id of a provider").On("provider_id")
+			return nil, fault.New(fault.Invalid, fault.InvalidValue, "provider_id must be the id of a provider").On(
+				"provider_id")
 		}
 	}
 	list, next, err := earning.List(ctx, s.Earnings, provider, int(req.GetPageSize()), req.GetCursor())
@@ -29,7 +32,9 @@ func (s *Accounts) ListHeldEarnings(ctx context.Context, req *billingv1.ListHeld
 
 // ReleaseHeldEarnings lets held earnings be paid. An id that cannot be one of a
 // request is as unknown as any other.
-func (s *Accounts) ReleaseHeldEarnings(ctx context.Context, req *billingv1.ReleaseHeldEarningsRequest) (*billingv1.ReleaseHeldEarningsResponse, error) {
+func (s *Accounts) ReleaseHeldEarnings(
+	ctx context.Context, req *billingv1.ReleaseHeldEarningsRequest,
+) (*billingv1.ReleaseHeldEarningsResponse, error) {
 	var requests []ids.RequestID
 	// One beyond the bound is enough to be refused for.
 	for _, text := range req.GetRequestIds()[:min(len(req.GetRequestIds()), earning.MaxRelease+1)] {

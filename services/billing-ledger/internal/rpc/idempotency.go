@@ -15,7 +15,9 @@ type Idempotency struct {
 }
 
 // ClaimKey asks for the right to run a request.
-func (s *Idempotency) ClaimKey(ctx context.Context, req *billingv1.ClaimKeyRequest) (*billingv1.ClaimKeyResponse, error) {
+func (s *Idempotency) ClaimKey(
+	ctx context.Context, req *billingv1.ClaimKeyRequest,
+) (*billingv1.ClaimKeyResponse, error) {
 	ask, err := askFromProto(req)
 	if err != nil {
 		return nil, err
@@ -32,7 +34,8 @@ func (s *Idempotency) ClaimKey(ctx context.Context, req *billingv1.ClaimKeyReque
 }
 
 func askFromProto(req *billingv1.ClaimKeyRequest) (ask idempotency.Ask, err error) {
-	if ask.Key, ask.Token, ask.Request, err = claimFromProto(req.GetKeyId(), req.GetTokenSha256(), req.GetRequestId()); err != nil {
+	if ask.Key, ask.Token, ask.Request, err = claimFromProto(req.GetKeyId(), req.GetTokenSha256(),
+		req.GetRequestId()); err != nil {
 		return ask, err
 	}
 	if len(req.GetRequestSha256()) != len(ask.Content) {
@@ -43,7 +46,9 @@ func askFromProto(req *billingv1.ClaimKeyRequest) (ask idempotency.Ask, err erro
 }
 
 // claimFromProto reads what names a claim and its holder.
-func claimFromProto(keyID string, token []byte, requestID string) (key ids.KeyID, digest idempotency.Digest, request ids.RequestID, err error) {
+func claimFromProto(
+	keyID string, token []byte, requestID string,
+) (key ids.KeyID, digest idempotency.Digest, request ids.RequestID, err error) {
 	if key, err = ids.ParseKey(keyID); err != nil {
 		return key, digest, request, malformed("key_id")
 	}
@@ -73,12 +78,15 @@ func standingToProto(s idempotency.Decision) billingv1.KeyClaim {
 }
 
 // FinishKey ends a claim.
-func (s *Idempotency) FinishKey(ctx context.Context, req *billingv1.FinishKeyRequest) (*billingv1.FinishKeyResponse, error) {
+func (s *Idempotency) FinishKey(
+	ctx context.Context, req *billingv1.FinishKeyRequest,
+) (*billingv1.FinishKeyResponse, error) {
 	key, token, request, err := claimFromProto(req.GetKeyId(), req.GetTokenSha256(), req.GetRequestId())
 	if err != nil {
 		return nil, err
 	}
-	end := idempotency.End{Key: key, Token: token, Request: request, State: endFromProto(req.GetEnd()), Sealed: req.GetAnswer().GetSealed()}
+	end := idempotency.End{Key: key, Token: token, Request: request, State: endFromProto(req.GetEnd()),
+		Sealed: req.GetAnswer().GetSealed()}
 	if err := s.Claims.Finish(ctx, end); err != nil {
 		return nil, err
 	}

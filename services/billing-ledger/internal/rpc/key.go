@@ -18,7 +18,9 @@ type Keys struct {
 }
 
 // AuthenticateKey finds whose key it is.
-func (s *Keys) AuthenticateKey(ctx context.Context, req *billingv1.AuthenticateKeyRequest) (*billingv1.AuthenticateKeyResponse, error) {
+func (s *Keys) AuthenticateKey(
+	ctx context.Context, req *billingv1.AuthenticateKeyRequest,
+) (*billingv1.AuthenticateKeyResponse, error) {
 	if len(req.GetKeySha256()) != len(apikey.Digest{}) {
 		return nil, malformed("key_sha256")
 	}
@@ -27,7 +29,8 @@ func (s *Keys) AuthenticateKey(ctx context.Context, req *billingv1.AuthenticateK
 		return nil, err
 	}
 	return &billingv1.AuthenticateKeyResponse{
-		KeyId: k.ID.String(), AccountId: k.Account.String(), AccountTag: s.Keys.AccountTag(k.Account), AllowedModelIds: k.Models, ExpiresAt: timestamp(k.ExpiresAt),
+		KeyId: k.ID.String(), AccountId: k.Account.String(), AccountTag: s.Keys.AccountTag(k.Account),
+		AllowedModelIds: k.Models, ExpiresAt: timestamp(k.ExpiresAt),
 	}, nil
 }
 

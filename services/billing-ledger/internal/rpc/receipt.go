@@ -24,7 +24,9 @@ type Receipts struct {
 
 // GetReceipt reads one request of one account. Malformed ids are as unknown as
 // any other.
-func (s *Receipts) GetReceipt(ctx context.Context, req *billingv1.GetReceiptRequest) (*billingv1.GetReceiptResponse, error) {
+func (s *Receipts) GetReceipt(
+	ctx context.Context, req *billingv1.GetReceiptRequest,
+) (*billingv1.GetReceiptResponse, error) {
 	request, err := ids.ParseRequest(req.GetRequestId())
 	if err != nil {
 		return nil, receipt.NotFound()

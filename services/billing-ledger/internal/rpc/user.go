@@ -17,7 +17,9 @@ type Users struct {
 }
 
 // SignUpUser opens a user and shows its first key this once.
-func (s *Users) SignUpUser(ctx context.Context, req *billingv1.SignUpUserRequest) (*billingv1.SignUpUserResponse, error) {
+func (s *Users) SignUpUser(
+	ctx context.Context, req *billingv1.SignUpUserRequest,
+) (*billingv1.SignUpUserResponse, error) {
 	in, key, err := s.Users.SignUp(ctx, req.GetEmail(), req.GetPassword(), req.GetDisplayName(), req.GetNetwork())
 	if err != nil {
 		return nil, err
@@ -52,7 +54,9 @@ func (s *Users) GetUser(ctx context.Context, req *billingv1.GetUserRequest) (*bi
 
 // LinkProvider notes that a user owns a provider account. An id that cannot name
 // a user is not found either.
-func (s *Users) LinkProvider(ctx context.Context, req *billingv1.LinkProviderRequest) (*billingv1.LinkProviderResponse, error) {
+func (s *Users) LinkProvider(
+	ctx context.Context, req *billingv1.LinkProviderRequest,
+) (*billingv1.LinkProviderResponse, error) {
 	id, err := user.ParseID(req.GetUserId())
 	if err != nil {
 		return nil, user.NotFound()

@@ -21,7 +21,8 @@ func TestNoTwoSequencesOfRowsHaveTheSameDigest(t *testing.T) {
 	for _, rows := range [][]row{
 		{}, {{Line, nil}}, {{Entry, nil}}, {{Line, [][]byte{nil}}}, {{Line, [][]byte{{}}}},
 		{{Line, [][]byte{a, b}}}, {{Line, [][]byte{b, a}}}, {{Line, [][]byte{[]byte("ab")}}}, {{Line, [][]byte{a, b, nil}}},
-		{{Line, [][]byte{a}}, {Line, [][]byte{b}}}, {{Line, [][]byte{b}}, {Line, [][]byte{a}}}, {{Line, [][]byte{a}}, {Entry, [][]byte{b}}},
+		{{Line, [][]byte{a}}, {Line, [][]byte{b}}}, {{Line, [][]byte{b}}, {Line, [][]byte{a}}},
+		{{Line, [][]byte{a}}, {Entry, [][]byte{b}}},
 		{{Line, [][]byte{a}}, {Line, [][]byte{a}}}, {{Line, [][]byte{a}}},
 		{{Line, [][]byte{bytes.Repeat([]byte{0xff}, 4)}}},
 	} {

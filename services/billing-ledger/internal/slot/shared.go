@@ -35,7 +35,8 @@ func Share[K comparable](n, each, waiting int) *Shared[K] {
 func (s *Shared[K]) Do(ctx context.Context, key K, fn func() error) error {
 	l := s.enter(key)
 	if l == nil {
-		return fault.New(fault.Unavailable, fault.ServiceUnavailable, "too many calls of one key wait for the store").After(retryAfter)
+		return fault.New(fault.Unavailable, fault.ServiceUnavailable, "too many calls of one key wait for the store").After(
+			retryAfter)
 	}
 	defer s.leave(key, l)
 	return l.inside.Do(ctx, func() error { return s.places.Do(ctx, fn) })

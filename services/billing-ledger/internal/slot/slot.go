@@ -26,7 +26,8 @@ func (s *Slots) Do(ctx context.Context, fn func() error) error {
 	select {
 	case s.free <- struct{}{}:
 	case <-ctx.Done():
-		return fault.Wrap(ctx.Err(), fault.Unavailable, fault.ServiceUnavailable, "too many calls wait for the store").After(retryAfter)
+		return fault.Wrap(ctx.Err(), fault.Unavailable, fault.ServiceUnavailable, "too many calls wait for the store").After(
+			retryAfter)
 	}
 	defer func() { <-s.free }()
 	return fn()

@@ -19,7 +19,9 @@ type querier interface {
 }
 
 // CreateAccount opens an account with an empty wallet; see account.Store.
-func (s *Store) CreateAccount(ctx context.Context, id ids.AccountID, name, idempotencyKey string) (account.Account, error) {
+func (s *Store) CreateAccount(
+	ctx context.Context, id ids.AccountID, name, idempotencyKey string,
+) (account.Account, error) {
 	var created account.Account
 	err := s.inTx(ctx, func(tx pgx.Tx) error {
 		first, err := insertAccount(ctx, tx, account.Draft{ID: id, Name: name}, idempotencyKey)
@@ -54,7 +56,8 @@ func insertAccount(ctx context.Context, tx pgx.Tx, draft account.Draft, idempote
 			return account.Draft{}, fmt.Errorf("insert wallet: %w", err)
 		}
 	case errors.Is(err, pgx.ErrNoRows):
-		if err := tx.QueryRow(ctx, `SELECT id, name FROM account WHERE idempotency_key = $1`, idempotencyKey).Scan(&id, &name); err != nil {
+		if err := tx.QueryRow(ctx, `SELECT id, name FROM account WHERE idempotency_key = $1`, idempotencyKey).Scan(&id,
+			&name); err != nil {
 			return account.Draft{}, fmt.Errorf("find the first account: %w", err)
 		}
 	default:
@@ -89,7 +92,8 @@ func readAccount(ctx context.Context, q querier, id ids.AccountID) (account.Acco
 func (s *Store) Grant(ctx context.Context, entry ledger.Entry, id ids.AccountID) (ids.EntryID, account.Account, error) {
 	posted, err := s.postAnd(ctx, []ledger.Entry{entry}, func(tx pgx.Tx, fresh ledger.Entry) error {
 		amount := moved([]ledger.Entry{fresh})[[16]byte(id)]
-		return audited(ctx, tx, grantedCredit, [16]byte(id), details{"entry_id": fresh.ID.String(), "amount_usd": amount.String(), "memo": fresh.Memo})
+		return audited(ctx, tx, grantedCredit, [16]byte(id), details{"entry_id": fresh.ID.String(),
+			"amount_usd": amount.String(), "memo": fresh.Memo})
 	})
 	switch {
 	case errors.Is(err, ledger.ErrReused):

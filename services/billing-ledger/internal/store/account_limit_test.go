@@ -64,7 +64,8 @@ func TestAnAccountsConcurrencyHoldsForAllOfItsKeysTogether(t *testing.T) {
 		batch = append(batch, e.reservation(t, c, 1))
 	}
 	open.Range(func(_, claim any) bool {
-		if _, err := e.store.Conclude(t.Context(), []hold.RequestReport{{Request: claim.(hold.Reservation).Request, Outcome: "refused", Attempts: []hold.Attempt{}}}); err != nil {
+		if _, err := e.store.Conclude(t.Context(), []hold.RequestReport{{Request: claim.(hold.Reservation).Request,
+			Outcome: "refused", Attempts: []hold.Attempt{}}}); err != nil {
 			t.Fatal(err)
 		}
 		return true
@@ -86,7 +87,8 @@ func TestAnAccountsConcurrencyHoldsForAllOfItsKeysTogether(t *testing.T) {
 	if _, err := e.store.RevokeKey(t.Context(), keys[1].key); err != nil {
 		t.Fatal(err)
 	}
-	if v, err := e.store.Admit(t.Context(), []hold.Reservation{e.reservation(t, keys[0], 1)}); err != nil || v[0].Outcome != hold.TooManyOpen {
+	if v, err := e.store.Admit(t.Context(), []hold.Reservation{e.reservation(t, keys[0], 1)}); err != nil ||
+		v[0].Outcome != hold.TooManyOpen {
 		t.Errorf("after a key was revoked: got %v and %v, want %s", v, err, hold.TooManyOpen)
 	}
 }
@@ -113,11 +115,13 @@ func TestAnAccountsRateOfZeroPricedModelsHoldsForAllOfItsKeysTogether(t *testing
 	if outcomes[hold.Admitted] != 10 || outcomes[hold.RateLimited] != 2 {
 		t.Errorf("got %v of 12 requests of four keys, want 10 admitted and 2 rate limited", outcomes)
 	}
-	if left, err := e.store.ReadRate(t.Context(), keys[3].key, limit.ZeroPriced); err != nil || left.Remaining != 0 || left.Limit != 10 {
+	if left, err := e.store.ReadRate(t.Context(), keys[3].key, limit.ZeroPriced); err != nil || left.Remaining != 0 ||
+		left.Limit != 10 {
 		t.Errorf("got %+v and %v to be left, want nothing of 10", left, err)
 	}
 	e.rest(t, 6*time.Second)
-	if v, err := e.store.Admit(t.Context(), []hold.Reservation{e.free(t, keys[2])}); err != nil || v[0].Outcome != hold.Admitted {
+	if v, err := e.store.Admit(t.Context(), []hold.Reservation{e.free(t, keys[2])}); err != nil ||
+		v[0].Outcome != hold.Admitted {
 		t.Errorf("a tenth of a minute later: got %v and %v, want it admitted", v, err)
 	}
 }

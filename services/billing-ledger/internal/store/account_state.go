@@ -12,7 +12,9 @@ import (
 
 // SetState freezes or opens an account and keeps the change; see account.Store.
 // Nobody is admitted for the account meanwhile: whoever is after this sees it.
-func (s *Store) SetState(ctx context.Context, id ids.AccountID, state account.State, memo string) (account.Account, error) {
+func (s *Store) SetState(
+	ctx context.Context, id ids.AccountID, state account.State, memo string,
+) (account.Account, error) {
 	var changed account.Account
 	err := s.inTx(ctx, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, `SELECT FROM wallet WHERE account_id = $1 FOR UPDATE`, [16]byte(id)); err != nil {

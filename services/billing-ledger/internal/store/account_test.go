@@ -56,7 +56,8 @@ func TestGrantKeyStandsForOneAmountAndAccount(t *testing.T) {
 		}
 	}
 	e.wantWallet(t, other, 0, 0)
-	if _, _, err := e.accounts.Grant(t.Context(), ids.AccountID(request(t)), money.USD, "order-2", ""); !fault.Is(err, fault.AccountNotFound) {
+	if _, _, err := e.accounts.Grant(t.Context(), ids.AccountID(request(t)), money.USD, "order-2", ""); !fault.Is(err,
+		fault.AccountNotFound) {
 		t.Errorf("unknown account: %v", err)
 	}
 	e.sound(t)
@@ -210,7 +211,8 @@ func TestSettledRequestsAreListedInTheOrderOfSettling(t *testing.T) {
 		reservation := e.reservation(t, c, 2)
 		e.admitOne(t, reservation, hold.Admitted)
 		e.settle(t, usage.Settled, e.served(t, reservation, 2))
-		e.exec(t, `UPDATE usage_settlement SET settled_at = now() - make_interval(mins => $2) WHERE request_id = $1`, [16]byte(reservation.Request), 50-10*i)
+		e.exec(t, `UPDATE usage_settlement SET settled_at = now() - make_interval(mins => $2) WHERE request_id = $1`,
+			[16]byte(reservation.Request), 50-10*i)
 		want = append(want, reservation.Request)
 	}
 	after := accrual.SettledCursor{At: time.Now().Add(-time.Hour)}
@@ -234,7 +236,8 @@ func TestSettledRequestsAreListedInTheOrderOfSettling(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
-	if page, err := e.store.SettledAfter(t.Context(), accrual.SettledCursor{At: time.Now().Add(-time.Hour)}, 25*time.Minute, 10); err != nil || len(page) != 3 {
+	if page, err := e.store.SettledAfter(t.Context(), accrual.SettledCursor{At: time.Now().Add(-time.Hour)},
+		25*time.Minute, 10); err != nil || len(page) != 3 {
 		t.Errorf("settled for 25 minutes: got %d and %v, want 3", len(page), err)
 	}
 }

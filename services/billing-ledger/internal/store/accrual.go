@@ -50,7 +50,9 @@ const settledDays = 8
 
 // SettledAfter lists settled requests in the order of settling, by the
 // database's clock; see accrual.SettledStore.
-func (s *Store) SettledAfter(ctx context.Context, after accrual.SettledCursor, age time.Duration, limit int) ([]accrual.Settled, error) {
+func (s *Store) SettledAfter(
+	ctx context.Context, after accrual.SettledCursor, age time.Duration, limit int,
+) ([]accrual.Settled, error) {
 	rows, err := s.pool.Query(ctx, `SELECT settled_at, request_id, provider_id, price_version_id, model_id, attempt,
 			prompt_tokens, completion_tokens, unit, input_rate, output_rate, payout_input_rate, payout_output_rate,
 			payout, evidence_source

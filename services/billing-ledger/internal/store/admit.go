@@ -30,7 +30,8 @@ func (s *Store) Admit(ctx context.Context, reservations []hold.Reservation) ([]h
 		return err
 	})
 	if pg.IsUnavailable(err) {
-		return nil, fault.Wrap(err, fault.Unavailable, fault.AdmissionUnavailable, "the store cannot be reached").After(time.Second)
+		return nil, fault.Wrap(err, fault.Unavailable, fault.AdmissionUnavailable, "the store cannot be reached").After(
+			time.Second)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("decide reservations: %w", err)
@@ -121,7 +122,8 @@ func scanVerdict(rows pgx.Rows) (int32, hold.Decision, error) {
 		expiresAt, now       time.Time
 	)
 	err := rows.Scan(&ord, &outcome, &account, &billing, &amount, &price,
-		&rates.Input, &rates.Output, &rates.PayoutInput, &rates.PayoutOutput, &rates.Unit, &limitPerMinute, &left, &resetAt, &retryAt, &expiresAt, &now)
+		&rates.Input, &rates.Output, &rates.PayoutInput, &rates.PayoutOutput, &rates.Unit, &limitPerMinute, &left, &resetAt,
+		&retryAt, &expiresAt, &now)
 	if err != nil {
 		return 0, hold.Decision{}, err
 	}

@@ -22,7 +22,8 @@ func TestAdmitHoldsTheAmountAndPinsThePrice(t *testing.T) {
 	c := e.consumer(t, money.USD)
 	reservation := e.reservation(t, c, 30)
 	a := e.admitOne(t, reservation, hold.Admitted)
-	if a.Account != c.account || a.Held != 30*cent || a.Rates != centRates || a.Price != e.price || a.Billing != hold.PayAsYouGo {
+	if a.Account != c.account || a.Held != 30*cent || a.Rates != centRates || a.Price != e.price ||
+		a.Billing != hold.PayAsYouGo {
 		t.Fatalf("admission %+v", a)
 	}
 	if left := time.Until(a.ExpiresAt); left < terms.Lease-time.Minute || left > terms.Lease+time.Minute {
@@ -90,7 +91,8 @@ func TestARequestTwiceInABatchIsAdmittedOnce(t *testing.T) {
 	want := map[hold.Outcome]int{hold.Admitted: 2, hold.Repeated: 1, hold.Reused: 2}
 	if verdicts[3].Outcome == hold.Admitted { // its account's id is the lower one
 		want = map[hold.Outcome]int{hold.Admitted: 2, hold.Reused: 3}
-	} else if got := verdicts[2].Admission; got.Held != 3*cent || got.Rate != verdicts[0].Admission.Rate || got.Rates != centRates {
+	} else if got := verdicts[2].Admission; got.Held != 3*cent || got.Rate != verdicts[0].Admission.Rate ||
+		got.Rates != centRates {
 		t.Errorf("first %+v, repeat %+v", verdicts[0], verdicts[2])
 	}
 	if !maps.Equal(count, want) {
@@ -123,7 +125,8 @@ func TestWhatIsAcknowledgedIsFlushedWhateverTheServersDefault(t *testing.T) {
 	e.admitOne(t, released, hold.Admitted)
 	e.release(t, released.Request)
 	const want = "hold on, request_report on, usage_settlement on"
-	got := scan[string](t, e, `SELECT string_agg(DISTINCT what || ' ' || how, ', ' ORDER BY what || ' ' || how) FROM flushed`)
+	got := scan[string](t, e,
+		`SELECT string_agg(DISTINCT what || ' ' || how, ', ' ORDER BY what || ' ' || how) FROM flushed`)
 	if got != want {
 		t.Errorf("at the commits: %s, want %s", got, want)
 	}
@@ -205,7 +208,8 @@ func TestAdmitRefusesWithoutAnyEffect(t *testing.T) {
 		e.admitOne(t, e.reservation(t, tc.who, 1), tc.want)
 		e.admitOne(t, e.reservation(t, tc.who, 1), tc.want)
 	}
-	if n := scan[int64](t, e, `SELECT (SELECT count(*) FROM hold) + (SELECT count(*) FROM key_rate) + (SELECT sum(n) FROM key_inflight)`); n != 0 {
+	if n := scan[int64](t, e,
+		`SELECT (SELECT count(*) FROM hold) + (SELECT count(*) FROM key_rate) + (SELECT sum(n) FROM key_inflight)`); n != 0 {
 		t.Errorf("refusals left %d traces", n)
 	}
 	e.sound(t)
@@ -261,7 +265,8 @@ func TestRateLimitIsExactUnderParallelCallers(t *testing.T) {
 			case v[0].Outcome == hold.Admitted:
 				count.Add(1)
 			// A transaction that waited counts from its beginning, before others took theirs.
-			case v[0].Outcome != hold.RateLimited || v[0].Admission.Rate.Reset <= 0 || v[0].Admission.Rate.Reset > time.Minute+time.Since(began):
+			case v[0].Outcome != hold.RateLimited || v[0].Admission.Rate.Reset <= 0 || v[0].Admission.Rate.Reset > time.Minute+
+				time.Since(began):
 				t.Errorf("refused by %+v", v[0])
 			}
 		})
@@ -299,7 +304,8 @@ func TestRateLimitTellsWhatRemainsAndGivesItBackEvenly(t *testing.T) {
 			t.Errorf("rate %+v, want limit 2 and remaining %d", r, left)
 		}
 	}
-	if r := e.admitOne(t, e.reservation(t, c, 0), hold.RateLimited).Rate; r.Remaining != 0 || !within(r.Retry, 30*time.Second) || !within(r.Reset, time.Minute) {
+	if r := e.admitOne(t, e.reservation(t, c, 0), hold.RateLimited).Rate; r.Remaining != 0 ||
+		!within(r.Retry, 30*time.Second) || !within(r.Reset, time.Minute) {
 		t.Errorf("refused with %+v", r)
 	}
 	e.rest(t, 30*time.Second)

@@ -60,10 +60,14 @@ func TestApplicationRoleMayOnlyAddToTheLedger(t *testing.T) {
 		refusedSQL(t, e, "permission denied", "TRUNCATE "+table+" CASCADE")
 	}
 	for _, sql := range []string{
-		"DELETE FROM hold", "DELETE FROM wallet", "DELETE FROM account", "DELETE FROM consumer_key", "DELETE FROM key_inflight",
-		"TRUNCATE hold", "UPDATE hold SET amount = 0", "UPDATE hold SET expires_at = now()", "UPDATE hold SET output_rate = 0",
-		"UPDATE account SET state = 'frozen'", "UPDATE consumer_key SET hash = sha256('x')", "UPDATE wallet SET account_id = account_id",
-		"INSERT INTO chart VALUES ('l:free_money', 'credit', false)", "INSERT INTO posting_rule VALUES ('goodwill', 'l:provider:accrued')",
+		"DELETE FROM hold", "DELETE FROM wallet", "DELETE FROM account", "DELETE FROM consumer_key",
+		"DELETE FROM key_inflight",
+		"TRUNCATE hold", "UPDATE hold SET amount = 0", "UPDATE hold SET expires_at = now()",
+		"UPDATE hold SET output_rate = 0",
+		"UPDATE account SET state = 'frozen'", "UPDATE consumer_key SET hash = sha256('x')",
+		"UPDATE wallet SET account_id = account_id",
+		"INSERT INTO chart VALUES ('l:free_money', 'credit', false)",
+		"INSERT INTO posting_rule VALUES ('goodwill', 'l:provider:accrued')",
 		"CREATE TABLE mine (x int)", "ALTER TABLE wallet DISABLE TRIGGER ALL", "DROP TRIGGER hold_closes_once ON hold",
 		"INSERT INTO usage_settlement_default SELECT FROM usage_settlement", "SET session_replication_role = replica",
 	} {
@@ -87,9 +91,12 @@ func TestDatabaseRefusesWhatTheRulesForbid(t *testing.T) {
 		{"may not change any more", `UPDATE hold SET state = 'released', closed_at = now() WHERE state = 'settled'`, nil},
 		{"may not change any more", `UPDATE hold SET state = 'open', closed_at = NULL WHERE state = 'released'`, nil},
 		{"hold_check", `UPDATE hold SET closed_at = now() WHERE request_id = $1`, []any{request}},
-		{"may not change any more", `UPDATE hold SET expires_at = expires_at - interval '1 second' WHERE request_id = $1`, []any{request}},
-		{"may not change any more", `UPDATE hold SET expires_at = expires_at + interval '1 day' WHERE state = 'settled'`, nil},
-		{"is to be reviewed", `WITH r AS (INSERT INTO renewal VALUES ($1, 1, 'h', gen_random_uuid(), 1, 1) RETURNING request_id)
+		{"may not change any more", `UPDATE hold SET expires_at = expires_at - interval '1 second' WHERE request_id = $1`,
+			[]any{request}},
+		{"may not change any more", `UPDATE hold SET expires_at = expires_at + interval '1 day' WHERE state = 'settled'`,
+			nil},
+		{"is to be reviewed",
+			`WITH r AS (INSERT INTO renewal VALUES ($1, 1, 'h', gen_random_uuid(), 1, 1) RETURNING request_id)
 			UPDATE hold SET state = 'expired', closed_at = now() FROM r WHERE hold.request_id = r.request_id`, []any{request}},
 		{"hold_check", `UPDATE hold SET state = 'released' WHERE request_id = $1`, []any{request}},
 		{"hold_state_check", `UPDATE hold SET state = 'gone', closed_at = now() WHERE request_id = $1`, []any{request}},
@@ -98,7 +105,8 @@ func TestDatabaseRefusesWhatTheRulesForbid(t *testing.T) {
 		{"hold_check", copyHold("billing_type = 'free'"), []any{request}},
 		{"hold_check", copyHold("payout_output_rate = output_rate + 1"), []any{request}},
 		{"hold_pkey", copyHold("amount = 1", "request_id = request_id"), []any{request}},
-		{"consumer_key_hash_key", `INSERT INTO consumer_key (id, account_id, name, hash, prefix) SELECT gen_random_uuid(), account_id, '', hash, '' FROM consumer_key`, nil},
+		{"consumer_key_hash_key",
+			`INSERT INTO consumer_key (id, account_id, name, hash, prefix) SELECT gen_random_uuid(), account_id, '', hash, '' FROM consumer_key`, nil},
 		{"account_limits_requests_per_minute_check", `INSERT INTO account_limits VALUES ($1, -2, 0)`, []any{account}},
 		{"key_rate_class_check", `INSERT INTO key_rate VALUES ($1, 7, now())`, []any{key}},
 
@@ -111,14 +119,20 @@ func TestDatabaseRefusesWhatTheRulesForbid(t *testing.T) {
 		{"free_costs_nothing", copyLine("source = 'free', charged = 0", fresh), nil},
 		{"shortfall_check", copyLine("shortfall = -1, charged = charged + 1", fresh), nil},
 		{"payload_hash_check", copyLine("payload_hash = 'short'::bytea", fresh), nil},
-		{"non-DEFAULT value into column", `INSERT INTO usage_settlement (day, request_id, fee) VALUES (now(), gen_random_uuid(), 5)`, nil},
+		{"non-DEFAULT value into column",
+			`INSERT INTO usage_settlement (day, request_id, fee) VALUES (now(), gen_random_uuid(), 5)`, nil},
 
 		{"that sum to", `INSERT INTO entry (id, kind, business_id) VALUES (gen_random_uuid(), 'goodwill', 'lonely')`, nil},
-		{"that sum to", `INSERT INTO posting SELECT entry_id, 3, entry_kind, account_kind, account_owned, owner_id, -5 FROM posting WHERE leg = 1`, nil},
-		{"that sum to", twoLegs("'e:goodwill', false, NULL::uuid, -5", "'l:consumer:available', true, gen_random_uuid(), 6"), nil},
-		{"posting_amount_check", twoLegs("'e:goodwill', false, NULL::uuid, 0", "'l:consumer:available', true, gen_random_uuid(), 0"), nil},
-		{"posting_rule_fkey", twoLegs("'e:goodwill', false, NULL::uuid, -5", "'l:provider:accrued', true, gen_random_uuid(), 5"), nil},
-		{"posting_account_fkey", twoLegs("'e:goodwill', false, NULL::uuid, -5", "'l:consumer:available', false, NULL::uuid, 5"), nil},
+		{"that sum to",
+			`INSERT INTO posting SELECT entry_id, 3, entry_kind, account_kind, account_owned, owner_id, -5 FROM posting WHERE leg = 1`, nil},
+		{"that sum to", twoLegs("'e:goodwill', false, NULL::uuid, -5", "'l:consumer:available', true, gen_random_uuid(), 6"),
+			nil},
+		{"posting_amount_check", twoLegs("'e:goodwill', false, NULL::uuid, 0",
+			"'l:consumer:available', true, gen_random_uuid(), 0"), nil},
+		{"posting_rule_fkey", twoLegs("'e:goodwill', false, NULL::uuid, -5",
+			"'l:provider:accrued', true, gen_random_uuid(), 5"), nil},
+		{"posting_account_fkey", twoLegs("'e:goodwill', false, NULL::uuid, -5",
+			"'l:consumer:available', false, NULL::uuid, 5"), nil},
 		{"posting_check", twoLegs("'e:goodwill', false, NULL::uuid, -5", "'l:consumer:available', true, NULL::uuid, 5"), nil},
 		{"entry_kind_business_id_key", `INSERT INTO entry SELECT gen_random_uuid(), kind, business_id, memo FROM entry`, nil},
 	} {
@@ -179,7 +193,8 @@ func copyRow(table, where string, changes []string) string {
 			values = append(values, name)
 		}
 	}
-	return "INSERT INTO " + table + " (" + strings.Join(names, ", ") + ") SELECT " + strings.Join(values, ", ") + " FROM " + table + " WHERE " + where
+	return "INSERT INTO " + table + " (" + strings.Join(names, ", ") + ") SELECT " + strings.Join(values, ", ") +
+		" FROM " + table + " WHERE " + where
 }
 
 func twoLegs(first, second string) string {

@@ -110,7 +110,9 @@ func (s *Store) Audit(ctx context.Context, each func(audit.Line)) (audit.Facts, 
 }
 
 // runCheck adds an invariant, with what breaks it when there is reason to look.
-func runCheck(ctx context.Context, tx pgx.Tx, facts *audit.Facts, name string, checked int64, drift string, look bool) error {
+func runCheck(
+	ctx context.Context, tx pgx.Tx, facts *audit.Facts, name string, checked int64, drift string, look bool,
+) error {
 	i := audit.Invariant{Name: name, Checked: checked}
 	if look {
 		rows, err := tx.Query(ctx, drift)

@@ -51,7 +51,8 @@ func auditDays(ctx context.Context, tx pgx.Tx, facts *audit.Facts) error {
 	}
 	if len(days) > 0 {
 		var before int64
-		if err := tx.QueryRow(ctx, `SELECT (SELECT count(*) FROM entry WHERE at < $1) + (SELECT count(*) FROM usage_settlement WHERE settled_at < $1)`,
+		if err := tx.QueryRow(ctx,
+			`SELECT (SELECT count(*) FROM entry WHERE at < $1) + (SELECT count(*) FROM usage_settlement WHERE settled_at < $1)`,
 			days[0].Day).Scan(&before); err != nil {
 			return fmt.Errorf("look before the first seal: %w", err)
 		}
@@ -72,12 +73,14 @@ func auditDays(ctx context.Context, tx pgx.Tx, facts *audit.Facts) error {
 // that are priced by something else than tokens.
 func auditUnits(ctx context.Context, tx pgx.Tx, day time.Time, i *audit.Invariant) error {
 	var others int64
-	if err := tx.QueryRow(ctx, `SELECT count(*) FROM usage_settlement WHERE settled_at >= $1 AND settled_at < $2 AND unit <> 0`,
+	if err := tx.QueryRow(ctx,
+		`SELECT count(*) FROM usage_settlement WHERE settled_at >= $1 AND settled_at < $2 AND unit <> 0`,
 		day, day.AddDate(0, 0, 1)).Scan(&others); err != nil {
 		return fmt.Errorf("look for units before there were any: %w", err)
 	}
 	if others > 0 {
-		i.Found(fmt.Sprintf("day %s: %d rows are not in tokens, and there was nothing else when it was sealed", day.Format(time.DateOnly), others))
+		i.Found(fmt.Sprintf("day %s: %d rows are not in tokens, and there was nothing else when it was sealed",
+			day.Format(time.DateOnly), others))
 	}
 	return nil
 }

@@ -215,7 +215,8 @@ func trialBalance(ctx context.Context, tx pgx.Tx, p pass) ([]audit.Balance, erro
 	}
 	var balances []audit.Balance
 	for _, line := range ledger.Chart() {
-		balances = append(balances, audit.Balance{Account: line.Kind, Asset: ledger.USD, Amount: money.NanoUSD(sums[account{line.Kind, ledger.USD}])})
+		balances = append(balances, audit.Balance{Account: line.Kind, Asset: ledger.USD,
+			Amount: money.NanoUSD(sums[account{line.Kind, ledger.USD}])})
 		for token := range ledger.Tokens() {
 			if n, ok := sums[account{line.Kind, ledger.Asset(token)}]; ok {
 				balances = append(balances, audit.Balance{Account: line.Kind, Asset: ledger.Asset(token), Amount: money.NanoUSD(n)})

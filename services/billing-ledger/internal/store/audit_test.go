@@ -10,34 +10,44 @@ import (
 
 func TestVerifyNamesEveryPlantedDrift(t *testing.T) {
 	for _, tc := range []struct{ invariant, names, plant string }{
-		{"no wallet is overdrawn", "account", `ALTER TABLE wallet DROP CONSTRAINT wallet_bounds; UPDATE wallet SET posted = -5`},
+		{"no wallet is overdrawn", "account",
+			`ALTER TABLE wallet DROP CONSTRAINT wallet_bounds; UPDATE wallet SET posted = -5`},
 		{"wallet.held is the sum of open holds", "account", `UPDATE wallet SET held = held + 1`},
 		{"wallet.held is the sum of open holds", "account", `DELETE FROM hold WHERE state = 'open'`},
 		{"wallet.posted is postings less charges", "account", `UPDATE wallet SET posted = posted - 1`},
 		{"wallet.posted is postings less charges", "account", `INSERT INTO wallet SELECT gen_random_uuid(), 7, 0`},
 		{"every settled hold has its settled request", "request", `DELETE FROM usage_settlement WHERE source = 'payg'`},
-		{"every settled hold has its settled request", "request", `UPDATE hold SET state = 'settled', closed_at = now() WHERE state = 'open'`},
+		{"every settled hold has its settled request", "request",
+			`UPDATE hold SET state = 'settled', closed_at = now() WHERE state = 'open'`},
 		{"every settled request has its closed hold", "request", `DELETE FROM hold WHERE state = 'settled'`},
-		{"every settled request has its closed hold", "request", `UPDATE hold SET state = 'released' WHERE state = 'settled'`},
-		{"every settled request has its closed hold", "request", `UPDATE hold SET state = 'settled' WHERE state = 'released'`},
+		{"every settled request has its closed hold", "request",
+			`UPDATE hold SET state = 'released' WHERE state = 'settled'`},
+		{"every settled request has its closed hold", "request",
+			`UPDATE hold SET state = 'settled' WHERE state = 'released'`},
 		{"no request is settled twice", "request", `ALTER TABLE usage_settlement DROP CONSTRAINT day_of_request;
 			` + copyLine("day = day + 1")},
-		{"orphan work has its entry, and no entry is without it", "request", `DELETE FROM posting WHERE entry_kind = 'orphan_work'`},
-		{"orphan work has its entry, and no entry is without it", "request", `DELETE FROM usage_settlement WHERE source = 'orphan'`},
+		{"orphan work has its entry, and no entry is without it", "request",
+			`DELETE FROM posting WHERE entry_kind = 'orphan_work'`},
+		{"orphan work has its entry, and no entry is without it", "request",
+			`DELETE FROM usage_settlement WHERE source = 'orphan'`},
 		{"what the gateway's count settled was reviewed", "request",
 			`UPDATE usage_settlement SET evidence_source = 'gateway' WHERE source = 'payg'`},
 		{"every entry balances", "entry", `UPDATE posting SET amount = amount + 1 WHERE account_kind = 'e:goodwill'`},
 		{"every entry balances", "entry", `DELETE FROM posting WHERE account_kind = 'e:orphan_work'`},
-		{"no payout exceeds its list price", "request", `ALTER TABLE usage_settlement DROP CONSTRAINT payout_within_list_price;
+		{"no payout exceeds its list price", "request",
+			`ALTER TABLE usage_settlement DROP CONSTRAINT payout_within_list_price;
 			UPDATE usage_settlement SET payout = list_price + 1`},
 		{"key_inflight is the count of open holds without a report", "key", `UPDATE key_inflight SET n = n + 1`},
-		{audit.AmountsRecomputed, "list price", `UPDATE usage_settlement SET list_price = list_price + 1, charged = charged + 1 WHERE source = 'payg'`},
+		{audit.AmountsRecomputed, "list price",
+			`UPDATE usage_settlement SET list_price = list_price + 1, charged = charged + 1 WHERE source = 'payg'`},
 		{audit.AmountsRecomputed, "payout", `UPDATE usage_settlement SET payout = payout - 1 WHERE source = 'payg'`},
 		{audit.AmountsRecomputed, "rates", `UPDATE usage_settlement SET input_rate = input_rate + 1 WHERE source = 'payg'`},
-		{audit.AmountsRecomputed, "short", `UPDATE usage_settlement SET charged = charged - 1, shortfall = shortfall + 1 WHERE source = 'payg'`},
+		{audit.AmountsRecomputed, "short",
+			`UPDATE usage_settlement SET charged = charged - 1, shortfall = shortfall + 1 WHERE source = 'payg'`},
 		{audit.TrialBalanceZero, "debits", `ALTER TABLE usage_settlement DROP CONSTRAINT payg_is_charged;
 			UPDATE usage_settlement SET charged = charged - 1 WHERE source = 'payg'`},
-		{audit.TrialBalanceZero, "debits", `UPDATE posting SET amount = amount * 2 WHERE account_kind = 'l:consumer:available'`},
+		{audit.TrialBalanceZero, "debits",
+			`UPDATE posting SET amount = amount * 2 WHERE account_kind = 'l:consumer:available'`},
 	} {
 		t.Run(tc.invariant+"/"+tc.plant[:min(len(tc.plant), 30)], func(t *testing.T) {
 			t.Parallel()
@@ -86,7 +96,8 @@ func TestVerifyPrintsTheTrialBalance(t *testing.T) {
 	// $1 granted, 3 cents charged, 4 cents held, two times 2.1 cents earned.
 	squeezed := strings.Join(strings.Fields(text.String()), " ")
 	for _, want := range []string{
-		"e:goodwill 1.00 0.00", "l:consumer:available 0.00 0.93", "l:consumer:held 0.00 0.04", "l:provider:accrued 0.00 0.042",
+		"e:goodwill 1.00 0.00", "l:consumer:available 0.00 0.93", "l:consumer:held 0.00 0.04",
+		"l:provider:accrued 0.00 0.042",
 		"r:usage_margin 0.00 0.009", "e:orphan_work 0.021 0.00", "e:shortfall 0.00 0.00", "total 1.021 1.021", "drift: 0",
 	} {
 		if !strings.Contains(squeezed, want) {

@@ -73,7 +73,8 @@ func admissions(b *testing.B, e *env, accounts, callers int) {
 	}
 	orders := make([]hold.AdmitRequest, b.N)
 	for i := range orders {
-		orders[i] = hold.AdmitRequest{Request: request(b), Key: consumers[i%accounts].key, Model: "acme/large", MaxCompletionTokens: 1}
+		orders[i] = hold.AdmitRequest{Request: request(b), Key: consumers[i%accounts].key, Model: "acme/large",
+			MaxCompletionTokens: 1}
 	}
 	var next atomic.Int64
 	b.ResetTimer()

@@ -44,7 +44,8 @@ func (m *movedHold) hold() usage.Hold {
 		Prompt: m.prompt, MaxCompletion: m.completion, Rates: money.Rates{Unit: m.unit},
 	}
 	h.Cover = plan.Cover{Pin: m.pin, Estimate: plan.Units{
-		Requests: 1, Images: m.images, Tokens: h.Tokens(money.Tokens{Prompt: m.prompt, Completion: m.completion}), ListPrice: nano(m.price),
+		Requests: 1, Images: m.images, Tokens: h.Tokens(money.Tokens{Prompt: m.prompt, Completion: m.completion}),
+		ListPrice: nano(m.price),
 	}}
 	return h
 }
@@ -147,7 +148,8 @@ func closeHolds(batch *pgx.Batch, closed, refunded []ids.RequestID, why hold.Tri
 	if !ok || len(closed) == 0 {
 		return
 	}
-	batch.Queue(`UPDATE hold SET state = $2, closed_at = now(), plan_refunded = request_id = ANY ($3) WHERE request_id = ANY ($1)`,
+	batch.Queue(
+		`UPDATE hold SET state = $2, closed_at = now(), plan_refunded = request_id = ANY ($3) WHERE request_id = ANY ($1)`,
 		raw(closed), string(to), raw(refunded))
 }
 
@@ -162,7 +164,9 @@ func queueWallets(batch *pgx.Batch, changes map[ids.AccountID]usage.Change) {
 const lockInOrder = `SELECT account_id, posted, held FROM wallet WHERE account_id = ANY ($1) ORDER BY account_id FOR UPDATE`
 
 // lockWallets locks all wallets that the transaction is going to need.
-func lockWallets(ctx context.Context, conn *pgx.Conn, accounts []ids.AccountID) (map[ids.AccountID]usage.Wallet, error) {
+func lockWallets(
+	ctx context.Context, conn *pgx.Conn, accounts []ids.AccountID,
+) (map[ids.AccountID]usage.Wallet, error) {
 	rows, err := conn.Query(ctx, lockInOrder, raw(accounts))
 	if err != nil {
 		return nil, fmt.Errorf("lock wallets: %w", err)

@@ -109,7 +109,8 @@ func reports(claims []hold.Reservation) []hold.RequestReport {
 	for i, c := range claims {
 		all[i] = hold.RequestReport{
 			Request: c.Request, Outcome: "completed", CommittedAttempt: 1, RelayedTokens: 1, RelayedBytes: 100, HTTPStatus: 200,
-			Attempts: []hold.Attempt{{Attempt: 1, ProviderID: ids.ProviderID(c.Request).String(), ProviderName: "a", HubID: "hub-1", Result: "ok"}},
+			Attempts: []hold.Attempt{{Attempt: 1, ProviderID: ids.ProviderID(c.Request).String(), ProviderName: "a",
+				HubID: "hub-1", Result: "ok"}},
 		}
 	}
 	return all

@@ -34,7 +34,8 @@ GROUP BY model_id ORDER BY count(*) DESC, model_id LIMIT $5`
 func (s *Store) Settled(ctx context.Context, from, until time.Time, limit int) (map[string]demand.Sum, error) {
 	var sums map[string]demand.Sum
 	err := reachable(pg.InTx(ctx, s.pool, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, `SELECT set_config('statement_timeout', $1, true), set_config('enable_seqscan', 'off', true)`,
+		if _, err := tx.Exec(ctx,
+			`SELECT set_config('statement_timeout', $1, true), set_config('enable_seqscan', 'off', true)`,
 			fmt.Sprint(demandTimeout.Milliseconds())); err != nil {
 			return fmt.Errorf("bound a statement: %w", err)
 		}
@@ -53,11 +54,12 @@ func collectSums(rows pgx.Rows) (map[string]demand.Sum, error) {
 	var model string
 	var s demand.Sum
 	var charged, payout, micros int64
-	_, err := pgx.ForEachRow(rows, []any{&model, &s.Requests, &s.Tokens, &charged, &payout, &micros, &s.Timed}, func() error {
-		s.Revenue, s.Payout, s.Latency = nano(charged), nano(payout), time.Duration(micros)*time.Microsecond
-		sums[model] = s
-		return nil
-	})
+	_, err := pgx.ForEachRow(rows, []any{&model, &s.Requests, &s.Tokens, &charged, &payout, &micros, &s.Timed},
+		func() error {
+			s.Revenue, s.Payout, s.Latency = nano(charged), nano(payout), time.Duration(micros)*time.Microsecond
+			sums[model] = s
+			return nil
+		})
 	if err != nil {
 		return nil, fmt.Errorf("sum usage: %w", err)
 	}

@@ -26,8 +26,10 @@ func TestDemandIsOfWhatWasSettledInItsTime(t *testing.T) {
 	lasted(&timed, 1500*time.Millisecond)
 	lasted(&untimed, 0)
 	e.settle(t, usage.Settled, timed, untimed, e.served(t, before, 2), e.served(t, long, 1))
-	e.exec(t, `UPDATE usage_settlement SET settled_at = settled_at - interval '24 hours 1 minute' WHERE request_id = $1`, [16]byte(before.Request))
-	e.exec(t, `UPDATE usage_settlement SET settled_at = settled_at - interval '48 hours 1 minute' WHERE request_id = $1`, [16]byte(long.Request))
+	e.exec(t, `UPDATE usage_settlement SET settled_at = settled_at - interval '24 hours 1 minute' WHERE request_id = $1`,
+		[16]byte(before.Request))
+	e.exec(t, `UPDATE usage_settlement SET settled_at = settled_at - interval '48 hours 1 minute' WHERE request_id = $1`,
+		[16]byte(long.Request))
 
 	models, err := demand.NewCache(e.store, clock.System).Models(t.Context())
 	if err != nil || len(models) != 2 {
@@ -107,7 +109,8 @@ func BenchmarkAnHourOfDemand(b *testing.B) {
 	values := strings.NewReplacer(
 		"request_id", "(left(request_id::text, 24) || lpad(to_hex(n), 12, '0'))::uuid",
 		"model_id", "'m' || n % 100", "settled_at", "settled_at - n * interval '36 milliseconds'").Replace(columns)
-	e.exec(b, `INSERT INTO usage_settlement (`+columns+`) SELECT `+values+` FROM usage_settlement, generate_series(1, 200000) AS n`)
+	e.exec(b, `INSERT INTO usage_settlement (`+columns+`) SELECT `+values+
+		` FROM usage_settlement, generate_series(1, 200000) AS n`)
 	if _, err := e.owner.Exec(b.Context(), `ANALYZE usage_settlement`); err != nil {
 		b.Fatal(err)
 	}
@@ -116,7 +119,8 @@ func BenchmarkAnHourOfDemand(b *testing.B) {
 		b.Fatal(err)
 	}
 	for b.Loop() {
-		if sums, err := e.store.Settled(b.Context(), now.Add(-time.Hour), now, demand.MaxModels); err != nil || len(sums) < 100 {
+		if sums, err := e.store.Settled(b.Context(), now.Add(-time.Hour), now, demand.MaxModels); err != nil ||
+			len(sums) < 100 {
 			b.Fatal(len(sums), err)
 		}
 	}

@@ -38,7 +38,9 @@ func (s *Store) Post(ctx context.Context, entries ...ledger.Entry) ([]ids.EntryI
 
 // postAnd is Post and calls also, unless it is nil, in the same transaction for
 // each entry that was not posted before.
-func (s *Store) postAnd(ctx context.Context, entries []ledger.Entry, also func(pgx.Tx, ledger.Entry) error) ([]ids.EntryID, error) {
+func (s *Store) postAnd(
+	ctx context.Context, entries []ledger.Entry, also func(pgx.Tx, ledger.Entry) error,
+) ([]ids.EntryID, error) {
 	for _, e := range entries {
 		if err := e.Validate(); err != nil {
 			return nil, fmt.Errorf("post %s: %w", e.Kind, err)
@@ -53,7 +55,8 @@ func (s *Store) postAnd(ctx context.Context, entries []ledger.Entry, also func(p
 		})
 		held := pg.IsCheck(err, "held_earnings_stay")
 		switch {
-		case try < maxPosts && (held || pg.IsUnique(err, "entry_kind_business_id_key") || pg.IsUnique(err, "entry_reverses_key")):
+		case try < maxPosts && (held || pg.IsUnique(err, "entry_kind_business_id_key") ||
+			pg.IsUnique(err, "entry_reverses_key")):
 			continue
 		case held:
 			return nil, ledger.ErrHeld
@@ -87,7 +90,9 @@ func (s *Store) Reverse(ctx context.Context, id, of ids.EntryID, memo string) (i
 // post locks the wallets first, in the order of their ids; what it looks for
 // after that has been committed by whoever held them. It calls also as postAnd
 // does.
-func post(ctx context.Context, tx pgx.Tx, entries []ledger.Entry, also func(pgx.Tx, ledger.Entry) error) ([]ids.EntryID, error) {
+func post(
+	ctx context.Context, tx pgx.Tx, entries []ledger.Entry, also func(pgx.Tx, ledger.Entry) error,
+) ([]ids.EntryID, error) {
 	if err := lockPosted(ctx, tx, entries); err != nil {
 		return nil, err
 	}
@@ -259,9 +264,11 @@ func readEntries(ctx context.Context, from reader, list []ids.EntryID) (map[ids.
 			e.Reverses = *reverses
 		}
 		if quoteAsset != nil && rate != nil && quotedSource != nil && quotedAt != nil {
-			e.Quote = &ledger.Quote{Token: ledger.Token(*quoteAsset), Rate: nano(*rate), Source: *quotedSource, At: quotedAt.UTC()}
+			e.Quote = &ledger.Quote{Token: ledger.Token(*quoteAsset), Rate: nano(*rate), Source: *quotedSource,
+				At: quotedAt.UTC()}
 		}
-		p := ledger.Posting{Account: ledger.Account{Kind: ledger.AccountKind(account), Book: book}, Asset: ledger.Asset(asset), Amount: nano(amount)}
+		p := ledger.Posting{Account: ledger.Account{Kind: ledger.AccountKind(account), Book: book},
+			Asset: ledger.Asset(asset), Amount: nano(amount)}
 		if owner != nil {
 			p.Account.Owner = *owner
 		}
@@ -310,8 +317,10 @@ func insertEntry(batch *pgx.Batch, e ledger.Entry) {
 		if p.Account.Owner != [16]byte{} {
 			owner = &p.Account.Owner
 		}
-		batch.Queue(`INSERT INTO posting (entry_id, leg, entry_kind, account_kind, account_owned, owner_id, book, asset, amount)
+		batch.Queue(
+			`INSERT INTO posting (entry_id, leg, entry_kind, account_kind, account_owned, owner_id, book, asset, amount)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
-			[16]byte(e.ID), i+1, string(e.Kind), string(p.Account.Kind), owner != nil, owner, p.Account.Book, string(p.Asset), int64(p.Amount))
+			[16]byte(e.ID), i+1, string(e.Kind), string(p.Account.Kind), owner != nil, owner, p.Account.Book, string(p.Asset),
+			int64(p.Amount))
 	}
 }

@@ -48,7 +48,8 @@ func newProvider(t testing.TB) ids.ProviderID {
 func everyEntry(t testing.TB, c consumer, provider ids.ProviderID) []ledger.Entry {
 	t.Helper()
 	const usd = money.USD
-	quote := ledger.Quote{Token: ledger.Native, Rate: 123_456_789, Source: "feed", At: time.Now().UTC().Truncate(time.Microsecond)}
+	quote := ledger.Quote{Token: ledger.Native, Rate: 123_456_789, Source: "feed",
+		At: time.Now().UTC().Truncate(time.Microsecond)}
 	var all []ledger.Entry
 	add := func(e ledger.Entry, err error) {
 		t.Helper()
@@ -248,7 +249,8 @@ func (e *env) insertRaw(t testing.TB, entry ledger.Entry) error {
 		if !entry.Reverses.IsZero() {
 			reverses = (*[16]byte)(&entry.Reverses)
 		}
-		if _, err := tx.Exec(t.Context(), `INSERT INTO entry (id, kind, business_id, reverses, quote_asset, quote_source, quote_rate, quote_at)
+		if _, err := tx.Exec(t.Context(),
+			`INSERT INTO entry (id, kind, business_id, reverses, quote_asset, quote_source, quote_rate, quote_at)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
 			[16]byte(entry.ID), string(entry.Kind), entry.BusinessID, reverses, token, source, rate, at); err != nil {
 			return err
@@ -258,7 +260,8 @@ func (e *env) insertRaw(t testing.TB, entry ledger.Entry) error {
 			if p.Account.Owner != [16]byte{} {
 				owner = &p.Account.Owner
 			}
-			if _, err := tx.Exec(t.Context(), `INSERT INTO posting (entry_id, leg, entry_kind, account_kind, account_owned, owner_id, book, asset, amount)
+			if _, err := tx.Exec(t.Context(),
+				`INSERT INTO posting (entry_id, leg, entry_kind, account_kind, account_owned, owner_id, book, asset, amount)
 				VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`, [16]byte(entry.ID), i+1, string(entry.Kind),
 				string(p.Account.Kind), owner != nil, owner, p.Account.Book, string(p.Asset), int64(p.Amount)); err != nil {
 				return err
@@ -422,11 +425,13 @@ func TestAReversalThatIsNotTheNegationIsRefused(t *testing.T) {
 	swapped := reverse(original)
 	swapped.Postings[0], swapped.Postings[1] = swapped.Postings[1], swapped.Postings[0]
 	longer := reverse(original)
-	longer.Postings = append(longer.Postings, ledger.Posting{Account: longer.Postings[0].Account, Asset: ledger.USD, Amount: 1},
+	longer.Postings = append(longer.Postings, ledger.Posting{Account: longer.Postings[0].Account, Asset: ledger.USD,
+		Amount: 1},
 		ledger.Posting{Account: longer.Postings[1].Account, Asset: ledger.USD, Amount: -1})
 	crossed := reverse(another)
 	crossed.Reverses, crossed.BusinessID = original.ID, original.ID.String()
-	for name, r := range map[string]ledger.Entry{"less": less, "swapped": swapped, "longer": longer, "another's": crossed} {
+	for name, r := range map[string]ledger.Entry{"less": less, "swapped": swapped, "longer": longer,
+		"another's": crossed} {
 		if err := e.insertRaw(t, r); err == nil || !strings.Contains(err.Error(), "does not undo") {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -453,7 +458,8 @@ func (c *crowd) postAndUndo(r *mathrand.Rand) error {
 	if _, err := c.store.Post(c.t.Context(), entry); err != nil {
 		return err
 	}
-	if _, err := c.store.Reverse(c.t.Context(), entryID(c.t), entry.ID, ""); err != nil && !errors.Is(err, ledger.ErrShort) {
+	if _, err := c.store.Reverse(c.t.Context(), entryID(c.t), entry.ID, ""); err != nil &&
+		!errors.Is(err, ledger.ErrShort) {
 		return err
 	}
 	return nil
@@ -540,7 +546,8 @@ func TestVerifyTellsTokensAndFalseReversals(t *testing.T) {
 		t.Errorf("drift %d, tokens %+v", report.Drift, report.Tokens)
 	}
 	var text strings.Builder
-	if err := report.Print(&text); err != nil || !strings.Contains(strings.Join(strings.Fields(text.String()), " "), "m:treasury 8453:usdc 0 7") {
+	if err := report.Print(&text); err != nil || !strings.Contains(strings.Join(strings.Fields(text.String()), " "),
+		"m:treasury 8453:usdc 0 7") {
 		t.Errorf("printed %s, %v", &text, err)
 	}
 	// Both balance by themselves.
@@ -550,7 +557,8 @@ func TestVerifyTellsTokensAndFalseReversals(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !named(report, "every reversal is the negation of its entry", "of what it undoes") || !named(report, audit.TrialBalanceZero, "8453:usdc") {
+	if !named(report, "every reversal is the negation of its entry", "of what it undoes") ||
+		!named(report, audit.TrialBalanceZero, "8453:usdc") {
 		t.Errorf("it is not named: %+v", report.Invariants)
 	}
 }

@@ -58,7 +58,8 @@ func (s *Store) Export(ctx context.Context, out io.Writer, progress func(table s
 func exportAll(ctx context.Context, tx pgx.Tx, w io.Writer, progress func(string, int64)) error {
 	var at time.Time
 	var seal []byte
-	if err := tx.QueryRow(ctx, `SELECT now(), (SELECT root FROM seal ORDER BY day DESC LIMIT 1)`).Scan(&at, &seal); err != nil {
+	if err := tx.QueryRow(ctx, `SELECT now(), (SELECT root FROM seal ORDER BY day DESC LIMIT 1)`).Scan(&at,
+		&seal); err != nil {
 		return fmt.Errorf("read the last seal: %w", err)
 	}
 	enc := json.NewEncoder(w)
@@ -142,7 +143,8 @@ func exportTable(ctx context.Context, tx pgx.Tx, w io.Writer, t exportedTable, p
 	columns := slices.DeleteFunc(slices.Clone(t.columns), func(c string) bool { return c == secret[t.name] })
 	sql := `SELECT row_to_json(t)::text FROM (SELECT ` + quoted(columns) + ` FROM ` + quoted([]string{t.name}) +
 		` ORDER BY ` + quoted(t.key) + `) t`
-	if _, err := tx.Exec(ctx, `SELECT set_config('statement_timeout', $1, true)`, fmt.Sprint(sealTimeout.Milliseconds())); err != nil {
+	if _, err := tx.Exec(ctx, `SELECT set_config('statement_timeout', $1, true)`,
+		fmt.Sprint(sealTimeout.Milliseconds())); err != nil {
 		return 0, fmt.Errorf("set the timeout: %w", err)
 	}
 	rows, err := tx.Query(ctx, sql)

@@ -22,7 +22,8 @@ func TestFiguresCountWhatIsOpenAndNothingElse(t *testing.T) {
 		t.Errorf("%+v, want one hold of %v", got, second.Amount)
 	}
 	e.release(t, second.Request)
-	if got, err := e.store.Figures(t.Context(), retention); err != nil || got.OpenHolds != 0 || got.Held != 0 || got.OldestHold != 0 {
+	if got, err := e.store.Figures(t.Context(), retention); err != nil || got.OpenHolds != 0 || got.Held != 0 ||
+		got.OldestHold != 0 {
 		t.Errorf("of a ledger at rest: %+v, %v", got, err)
 	}
 }

@@ -152,7 +152,8 @@ func lockHeld(ctx context.Context, tx pgx.Tx, all map[earnings]money.NanoUSD) ([
 // other. The lock is on nothing that requests change: what is settled meanwhile
 // only adds, and as much to what is held.
 func lockProvider(ctx context.Context, tx pgx.Tx, provider [16]byte) error {
-	if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended('billing.earnings.' || $1::uuid::text, 0))`, provider); err != nil {
+	if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended('billing.earnings.' || $1::uuid::text, 0))`,
+		provider); err != nil {
 		return fmt.Errorf("lock earnings: %w", err)
 	}
 	return nil
@@ -175,7 +176,10 @@ func endForfeited(ctx context.Context, tx pgx.Tx, from earnings, all, forfeited 
 // has the id of its request.
 func endReversed(ctx context.Context, tx pgx.Tx, entries []ledger.Entry) error {
 	for _, e := range entries {
-		takes := slices.ContainsFunc(e.Postings, func(p ledger.Posting) bool { return p.Account.Kind == ledger.Accrued && p.Amount < 0 })
+		takes := slices.ContainsFunc(e.Postings, func(p ledger.Posting) bool {
+			return p.Account.Kind == ledger.Accrued &&
+				p.Amount < 0
+		})
 		if e.Kind == ledger.Reversal && takes {
 			if err := endHeld(ctx, tx, ids.RequestID(e.Reverses), earning.Reversed, e.BusinessID); err != nil {
 				return err
@@ -211,11 +215,15 @@ func checkHeld(ctx context.Context, tx pgx.Tx, from earnings, amount money.NanoU
 const heldColumns = `request_id, account_id, provider_id, rule, book, payout, held_at, coalesce(ended_as, ''), ended_at, coalesce(reason, '')`
 
 // HeldEarnings lists what is held; see earning.Store.
-func (s *Store) HeldEarnings(ctx context.Context, provider ids.ProviderID, after ids.RequestID, limit int) ([]earning.Held, error) {
-	sql, args := `SELECT `+heldColumns+` FROM held_earning WHERE ended_as IS NULL AND request_id > $1 ORDER BY request_id LIMIT $2`,
+func (s *Store) HeldEarnings(
+	ctx context.Context, provider ids.ProviderID, after ids.RequestID, limit int,
+) ([]earning.Held, error) {
+	sql, args := `SELECT `+heldColumns+
+		` FROM held_earning WHERE ended_as IS NULL AND request_id > $1 ORDER BY request_id LIMIT $2`,
 		[]any{[16]byte(after), limit}
 	if !provider.IsZero() {
-		sql = `SELECT ` + heldColumns + ` FROM held_earning WHERE provider_id = $3 AND ended_as IS NULL AND request_id > $1 ORDER BY request_id LIMIT $2`
+		sql = `SELECT ` + heldColumns +
+			` FROM held_earning WHERE provider_id = $3 AND ended_as IS NULL AND request_id > $1 ORDER BY request_id LIMIT $2`
 		args = append(args, [16]byte(provider))
 	}
 	rows, err := s.pool.Query(ctx, sql, args...)
@@ -227,9 +235,12 @@ func (s *Store) HeldEarnings(ctx context.Context, provider ids.ProviderID, after
 }
 
 // ReleaseHeld ends what is held of requests; see earning.Store.
-func (s *Store) ReleaseHeld(ctx context.Context, requests []ids.RequestID, reason string) (list []earning.Held, err error) {
+func (s *Store) ReleaseHeld(
+	ctx context.Context, requests []ids.RequestID, reason string,
+) (list []earning.Held, err error) {
 	err = s.inTx(ctx, func(tx pgx.Tx) error {
-		rows, err := tx.Query(ctx, `SELECT `+heldColumns+` FROM held_earning WHERE request_id = ANY ($1) ORDER BY request_id FOR UPDATE`, raw(requests))
+		rows, err := tx.Query(ctx, `SELECT `+heldColumns+
+			` FROM held_earning WHERE request_id = ANY ($1) ORDER BY request_id FOR UPDATE`, raw(requests))
 		if err != nil {
 			return fmt.Errorf("lock held earnings: %w", err)
 		}
@@ -240,7 +251,8 @@ func (s *Store) ReleaseHeld(ctx context.Context, requests []ids.RequestID, reaso
 			return err
 		}
 		rows, err = tx.Query(ctx, `UPDATE held_earning SET ended_as = $2, ended_at = now(), reason = $3
-			WHERE request_id = ANY ($1) AND ended_as IS NULL RETURNING `+heldColumns, raw(requests), string(earning.Released), reason)
+			WHERE request_id = ANY ($1) AND ended_as IS NULL RETURNING `+heldColumns, raw(requests), string(earning.Released),
+			reason)
 		if err != nil {
 			return fmt.Errorf("release held earnings: %w", err)
 		}

@@ -18,8 +18,10 @@ import (
 func (e *env) owned(t testing.TB, c consumer) ids.ProviderID {
 	t.Helper()
 	provider := newProvider(t)
-	if _, err := e.owner.Exec(t.Context(), `INSERT INTO app_user (id, email, display_name, password_hash, account_id, provider_id)
-		VALUES (gen_random_uuid(), $1::uuid || '@x', '', '$argon2id$v=19$m=1', $1, $2)`, [16]byte(c.account), [16]byte(provider)); err != nil {
+	if _, err := e.owner.Exec(t.Context(),
+		`INSERT INTO app_user (id, email, display_name, password_hash, account_id, provider_id)
+		VALUES (gen_random_uuid(), $1::uuid || '@x', '', '$argon2id$v=19$m=1', $1, $2)`, [16]byte(c.account),
+		[16]byte(provider)); err != nil {
 		t.Fatal(err)
 	}
 	return provider
@@ -53,7 +55,8 @@ func TestReplicasHoldAnOwnersEarningsOnce(t *testing.T) {
 		})
 	}
 	callers.Wait()
-	if n, sum := scan[int](t, e, `SELECT count(*) FROM held_earning`), scan[int64](t, e, `SELECT sum(payout)::bigint FROM held_earning`); n != 3 || money.NanoUSD(sum) != 21*cent {
+	if n, sum := scan[int](t, e, `SELECT count(*) FROM held_earning`),
+		scan[int64](t, e, `SELECT sum(payout)::bigint FROM held_earning`); n != 3 || money.NanoUSD(sum) != 21*cent {
 		t.Errorf("%d are held, of %d", n, sum)
 	}
 	e.sound(t)
@@ -85,7 +88,8 @@ func TestUndoingOrphanWorkEndsWhatIsHeldOfIt(t *testing.T) {
 	if err != nil || len(left) != 1 || left[0].Request != claims[1].Request {
 		t.Errorf("held %v, %v", left, err)
 	}
-	if got := scan[string](t, e, `SELECT ended_as FROM held_earning WHERE ended_as IS NOT NULL`); got != string(earning.Reversed) {
+	if got := scan[string](t, e, `SELECT ended_as FROM held_earning WHERE ended_as IS NOT NULL`); got != string(
+		earning.Reversed) {
 		t.Errorf("it ended as %s", got)
 	}
 	if got := e.balance(t, ledger.Accrued, provider); got != 7*cent {
@@ -112,7 +116,8 @@ func TestVerifyFindsHeldEarningsThatWereTaken(t *testing.T) {
 	for _, i := range found.Invariants {
 		report[i.Name] = i.Drift
 	}
-	for _, name := range []string{"what is held of earnings has not been taken", "what is held was earned by its request"} {
+	for _, name := range []string{"what is held of earnings has not been taken",
+		"what is held was earned by its request"} {
 		if report[name] != 1 {
 			t.Errorf("%s: drift %d", name, report[name])
 		}

@@ -89,7 +89,9 @@ func lockQuota(ctx context.Context, tx pgx.Tx, key ids.KeyID) (int, error) {
 // which the claim's answer is kept. The time is read when the row is, not when
 // the transaction began: it may have waited for its lock. Replicas of the release
 // before left answers in the claim itself.
-func readClaim(ctx context.Context, on querier, key ids.KeyID, token idempotency.Digest) (c *idempotency.Record, slot *int16, err error) {
+func readClaim(
+	ctx context.Context, on querier, key ids.KeyID, token idempotency.Digest,
+) (c *idempotency.Record, slot *int16, err error) {
 	c = &idempotency.Record{}
 	var request [16]byte
 	var content []byte
@@ -127,7 +129,9 @@ func readFate(ctx context.Context, tx pgx.Tx, request ids.RequestID) (idempotenc
 // readLeg is the fate of one request, and the request that goes on, if any. What
 // a plan covers has its list price; what is free costs nothing however much was
 // served.
-func readLeg(ctx context.Context, tx pgx.Tx, request ids.RequestID) (fate idempotency.HolderFate, next ids.RequestID, err error) {
+func readLeg(
+	ctx context.Context, tx pgx.Tx, request ids.RequestID,
+) (fate idempotency.HolderFate, next ids.RequestID, err error) {
 	var continued *[16]byte
 	err = tx.QueryRow(ctx, `SELECT CASE (SELECT state FROM hold WHERE request_id = $1)
 			WHEN 'open' THEN CASE WHEN (SELECT billing_type FROM hold WHERE request_id = $1) <> 'free'
@@ -157,13 +161,15 @@ func renewClaim(ctx context.Context, tx pgx.Tx, ask idempotency.Ask) error {
 
 // insertClaim takes the place of what no longer counts under the token.
 func insertClaim(ctx context.Context, tx pgx.Tx, ask idempotency.Ask, live int) error {
-	replaced, err := tx.Exec(ctx, `DELETE FROM idempotency_claim WHERE key_id = $1 AND token_sha256 = $2`, [16]byte(ask.Key), ask.Token[:])
+	replaced, err := tx.Exec(ctx, `DELETE FROM idempotency_claim WHERE key_id = $1 AND token_sha256 = $2`,
+		[16]byte(ask.Key), ask.Token[:])
 	if err != nil {
 		return fmt.Errorf("delete the claim before: %w", err)
 	}
 	if live -= int(replaced.RowsAffected()); live >= idempotency.MaxLive {
 		pruned, err := tx.Exec(ctx, `DELETE FROM idempotency_claim WHERE (key_id, token_sha256) IN (
-			SELECT key_id, token_sha256 FROM idempotency_claim WHERE key_id = $1 AND expires_at <= now() LIMIT $2)`, [16]byte(ask.Key), pruneOwn)
+			SELECT key_id, token_sha256 FROM idempotency_claim WHERE key_id = $1 AND expires_at <= now() LIMIT $2)`,
+			[16]byte(ask.Key), pruneOwn)
 		if err != nil {
 			return fmt.Errorf("prune the claims of a key: %w", err)
 		}
@@ -171,9 +177,11 @@ func insertClaim(ctx context.Context, tx pgx.Tx, ask idempotency.Ask, live int) 
 			return idempotency.TooMany()
 		}
 	}
-	if _, err := tx.Exec(ctx, `INSERT INTO idempotency_claim (key_id, token_sha256, request_sha256, request_id, leased_until, expires_at)
+	if _, err := tx.Exec(ctx,
+		`INSERT INTO idempotency_claim (key_id, token_sha256, request_sha256, request_id, leased_until, expires_at)
 		SELECT $1, $2, $3, $4, t.now + $5::interval, t.now + $6::interval FROM (SELECT clock_timestamp() AS now) t`,
-		[16]byte(ask.Key), ask.Token[:], ask.Content[:], [16]byte(ask.Request), idempotency.Lease, idempotency.Life); err != nil {
+		[16]byte(ask.Key), ask.Token[:], ask.Content[:], [16]byte(ask.Request), idempotency.Lease,
+		idempotency.Life); err != nil {
 		var pe *pgconn.PgError
 		if errors.As(err, &pe) && pe.ConstraintName == "idempotency_account_bound" {
 			return idempotency.TooManyOfAccount()
@@ -184,7 +192,9 @@ func insertClaim(ctx context.Context, tx pgx.Tx, ask idempotency.Ask, live int) 
 }
 
 // FinishKey ends a claim; see idempotency.Store.
-func (s *Store) FinishKey(ctx context.Context, e idempotency.End, quota idempotency.Quota) (outcome idempotency.Outcome, err error) {
+func (s *Store) FinishKey(
+	ctx context.Context, e idempotency.End, quota idempotency.Quota,
+) (outcome idempotency.Outcome, err error) {
 	if e.State == idempotency.Answered {
 		return s.keepAnswer(ctx, e, quota)
 	}
@@ -232,7 +242,8 @@ func (s *Store) PruneClaims(ctx context.Context, limit int) (int, error) {
 			SELECT q.key_id FROM idempotency_quota q WHERE q.key_id IN (SELECT key_id FROM due) ORDER BY q.key_id FOR UPDATE SKIP LOCKED
 		)
 		DELETE FROM idempotency_claim c USING due d, locked l
-		WHERE l.key_id = d.key_id AND c.key_id = d.key_id AND c.token_sha256 = d.token_sha256 AND c.expires_at <= now()`, limit)
+		WHERE l.key_id = d.key_id AND c.key_id = d.key_id AND c.token_sha256 = d.token_sha256 AND c.expires_at <= now()`,
+		limit)
 	if err != nil {
 		return 0, reachable(fmt.Errorf("prune claims: %w", err))
 	}

@@ -16,7 +16,9 @@ import (
 // All who keep an answer wait for one lock. So it is taken in the last round trip
 // of the transaction, which the server ends by itself even if this process stands
 // still, and not at all for an answer that has no room as it is.
-func (s *Store) keepAnswer(ctx context.Context, e idempotency.End, quota idempotency.Quota) (outcome idempotency.Outcome, err error) {
+func (s *Store) keepAnswer(
+	ctx context.Context, e idempotency.End, quota idempotency.Quota,
+) (outcome idempotency.Outcome, err error) {
 	var refusal *string
 	err = s.pool.QueryRow(ctx, `SELECT kept.refusal((SELECT account_id FROM consumer_key WHERE id = $1), $2, $3, $4)`,
 		[16]byte(e.Key), int64(len(e.Sealed))+idempotency.KeptRow, quota.OfAccount, quota.InAll).Scan(&refusal)
@@ -33,7 +35,8 @@ func (s *Store) keepAnswer(ctx context.Context, e idempotency.End, quota idempot
 	err = s.atOnce(ctx, func(batch *pgx.Batch) {
 		outcome = idempotency.NoEnd
 		batch.Queue(`SELECT FROM idempotency_quota WHERE key_id = $1 FOR UPDATE`, [16]byte(e.Key))
-		batch.Queue(endAnswered, [16]byte(e.Key), e.Token[:], [16]byte(e.Request), e.Sealed, quota.OfAccount, quota.InAll).Query(func(rows pgx.Rows) error {
+		batch.Queue(endAnswered, [16]byte(e.Key), e.Token[:], [16]byte(e.Request), e.Sealed, quota.OfAccount,
+			quota.InAll).Query(func(rows pgx.Rows) error {
 			ends, err := pgx.CollectRows(rows, pgx.RowTo[string])
 			if len(ends) == 1 {
 				outcome = idempotency.Outcome(ends[0])
@@ -65,7 +68,8 @@ func (s *Store) withKept(ctx context.Context, a idempotency.Answer, slot *int16)
 	if a.Standing != idempotency.Replay || slot == nil {
 		return a, nil
 	}
-	err := s.pool.QueryRow(ctx, `SELECT sealed FROM kept.answer WHERE slot = $1 AND request_id = $2`, *slot, [16]byte(a.Request)).Scan(&a.Sealed)
+	err := s.pool.QueryRow(ctx, `SELECT sealed FROM kept.answer WHERE slot = $1 AND request_id = $2`, *slot,
+		[16]byte(a.Request)).Scan(&a.Sealed)
 	if errors.Is(err, pgx.ErrNoRows) {
 		a.Standing = idempotency.Gone
 		return a, nil

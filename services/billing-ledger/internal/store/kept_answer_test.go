@@ -17,7 +17,9 @@ import (
 
 // keep claims a new token of a consumer and ends it with an answer of so many
 // bytes.
-func keep(t testing.TB, st *store.Store, c consumer, size int, quota idempotency.Quota) (idempotency.Ask, []byte, idempotency.Outcome) {
+func keep(
+	t testing.TB, st *store.Store, c consumer, size int, quota idempotency.Quota,
+) (idempotency.Ask, []byte, idempotency.Outcome) {
 	t.Helper()
 	a := ask(t, c)
 	wantStanding(t, st, a, idempotency.Granted, a.Request)
@@ -161,7 +163,8 @@ func (e *env) wantKept(t testing.TB, m *keptModel, owners []consumer, hour int64
 	m.drop(func(h int64) bool { return h < hour-24 })
 	for by, c := range owners {
 		own, _, _ := m.sums(by)
-		rows := scan[int64](t, e, `SELECT coalesce(sum(octet_length(sealed) + 256), 0)::bigint FROM kept.answer JOIN kept.hour USING (slot)
+		rows := scan[int64](t, e,
+			`SELECT coalesce(sum(octet_length(sealed) + 256), 0)::bigint FROM kept.answer JOIN kept.hour USING (slot)
 			WHERE account_id = $1 AND hour >= $2`, [16]byte(c.account), hour-24)
 		counted := scan[int64](t, e, `SELECT coalesce(sum(t.bytes), 0)::bigint FROM kept.tally t JOIN kept.hour USING (slot)
 			WHERE account_id = $1 AND hour >= $2`, [16]byte(c.account), hour-24)
@@ -171,7 +174,8 @@ func (e *env) wantKept(t testing.TB, m *keptModel, owners []consumer, hour int64
 	}
 	_, unpaid, all := m.sums(0)
 	for column, want := range map[string]int64{"bytes": all, "unpaid": unpaid} {
-		if got := scan[int64](t, e, `SELECT coalesce(sum(`+column+`), 0)::bigint FROM kept.hour WHERE hour >= $1`, hour-24); got != want {
+		if got := scan[int64](t, e, `SELECT coalesce(sum(`+column+`), 0)::bigint FROM kept.hour WHERE hour >= $1`,
+			hour-24); got != want {
 			t.Fatalf("%s of all: %d are counted, want %d", column, got, want)
 		}
 	}
@@ -180,7 +184,8 @@ func (e *env) wantKept(t testing.TB, m *keptModel, owners []consumer, hour int64
 	}
 	if len(m.answers) > 0 {
 		a := m.answers[len(m.answers)-1]
-		if got := wantStanding(t, e.store, again(t, a.ask), idempotency.Replay, a.ask.Request); !bytes.Equal(got.Sealed, a.sealed) {
+		if got := wantStanding(t, e.store, again(t, a.ask), idempotency.Replay, a.ask.Request); !bytes.Equal(got.Sealed,
+			a.sealed) {
 			t.Fatalf("the answer has %d bytes, want %d as they were", len(got.Sealed), len(a.sealed))
 		}
 	}
@@ -207,7 +212,8 @@ func TestAKeptAnswerIsThereForADay(t *testing.T) {
 		t.Errorf("%d hours are swept, want 1", swept)
 	}
 	wantStanding(t, e.store, again(t, a), idempotency.Gone, a.Request)
-	if size := scan[int64](t, e, `SELECT sum(pg_total_relation_size(inhrelid) - pg_indexes_size(inhrelid))::bigint FROM pg_inherits WHERE inhparent = 'kept.answer'::regclass`); size > 26*8192 {
+	if size := scan[int64](t, e,
+		`SELECT sum(pg_total_relation_size(inhrelid) - pg_indexes_size(inhrelid))::bigint FROM pg_inherits WHERE inhparent = 'kept.answer'::regclass`); size > 26*8192 {
 		t.Errorf("the emptied store has %d bytes on disk", size)
 	}
 }
@@ -267,7 +273,9 @@ func (e *env) race(t *testing.T, owners []consumer, room int, refusals ...idempo
 	if counted := scan[int64](t, e, `SELECT sum(bytes)::bigint FROM kept.hour`); counted != int64(room)*cost {
 		t.Errorf("%d bytes are counted, want %d", counted, int64(room)*cost)
 	}
-	if over := scan[int](t, e, `SELECT count(*) FROM (SELECT FROM kept.tally GROUP BY account_id HAVING sum(bytes) > $1) a`, quota.OfAccount); over != 0 {
+	if over := scan[int](t, e,
+		`SELECT count(*) FROM (SELECT FROM kept.tally GROUP BY account_id HAVING sum(bytes) > $1) a`,
+		quota.OfAccount); over != 0 {
 		t.Errorf("%d accounts are above their quota", over)
 	}
 }
@@ -283,7 +291,8 @@ func (e *env) paying(t testing.TB) consumer {
 // What decides is whether somebody paid for a deposit, and not what the account has.
 func TestWhoNeverPaidHasHalfOfAllKeptAnswers(t *testing.T) {
 	e := setup(t, unlimited)
-	quote := ledger.Quote{Token: ledger.Native, Rate: 123_456_789, Source: "feed", At: time.Now().UTC().Truncate(time.Microsecond)}
+	quote := ledger.Quote{Token: ledger.Native, Rate: 123_456_789, Source: "feed",
+		At: time.Now().UTC().Truncate(time.Microsecond)}
 	const size = 1000
 	cost := int64(size + idempotency.KeptRow)
 	quota := idempotency.Quota{OfAccount: 100 * cost, InAll: 2*cost + 1}
@@ -294,8 +303,9 @@ func TestWhoNeverPaidHasHalfOfAllKeptAnswers(t *testing.T) {
 		fund func(c consumer)
 		want string
 	}{
-		"nothing":    {func(consumer) {}, "unpaid_full"},
-		"a grant":    {func(c consumer) { e.post(t)(ledger.Grant(entryID(t), c.account, cent, "a grant", ""), nil) }, "unpaid_full"},
+		"nothing": {func(consumer) {}, "unpaid_full"},
+		"a grant": {func(c consumer) { e.post(t)(ledger.Grant(entryID(t), c.account, cent, "a grant", ""), nil) },
+			"unpaid_full"},
 		"a card":     {func(c consumer) { e.post(t)(ledger.CardTopUp(newFact(t), c.account, cent, 0)) }, ""},
 		"USDC":       {func(c consumer) { e.post(t)(ledger.USDCDeposit(newFact(t), c.account, ledger.USDCBase, 1000)) }, ""},
 		"the native": {func(c consumer) { e.post(t)(ledger.NativeDeposit(newFact(t), c.account, 500_000_004, quote)) }, ""},
@@ -308,7 +318,8 @@ func TestWhoNeverPaidHasHalfOfAllKeptAnswers(t *testing.T) {
 		c := e.consumer(t, 0)
 		tc.fund(c)
 		var got string
-		if err := e.pool.QueryRow(t.Context(), `SELECT coalesce(kept.refusal($1, $2, $3, $4), '')`, [16]byte(c.account), cost, quota.OfAccount, quota.InAll).Scan(&got); err != nil || got != tc.want {
+		if err := e.pool.QueryRow(t.Context(), `SELECT coalesce(kept.refusal($1, $2, $3, $4), '')`, [16]byte(c.account), cost,
+			quota.OfAccount, quota.InAll).Scan(&got); err != nil || got != tc.want {
 			t.Errorf("after %s: got %q, %v, want %q", name, got, err, tc.want)
 		}
 	}
@@ -409,7 +420,8 @@ func TestTheApplicationsRoleKeepsAnswersByItsFunctionsAlone(t *testing.T) {
 	for _, sql := range []string{
 		`INSERT INTO kept.answer SELECT slot, gen_random_uuid(), account_id, sealed FROM kept.answer`,
 		`UPDATE kept.answer SET sealed = 'x'`, `DELETE FROM kept.answer`, `TRUNCATE kept.answer`, `TRUNCATE kept.answer_0`,
-		`INSERT INTO kept.tally SELECT gen_random_uuid(), slot, 1 FROM kept.tally`, `UPDATE kept.tally SET bytes = 1`, `DELETE FROM kept.tally`,
+		`INSERT INTO kept.tally SELECT gen_random_uuid(), slot, 1 FROM kept.tally`, `UPDATE kept.tally SET bytes = 1`,
+		`DELETE FROM kept.tally`,
 		`UPDATE kept.hour SET bytes = 0`, `SELECT kept.empty_slots(9999999, '1s')`, `CREATE TABLE kept.mine ()`,
 	} {
 		if refusal := e.attack(t, e.pool, sql); refusal == nil || refusal.Code != "42501" {
@@ -426,7 +438,8 @@ func TestTheApplicationsRoleKeepsAnswersByItsFunctionsAlone(t *testing.T) {
 		`UPDATE kept.answer SET sealed = ''`:                                                "answer_sealed_check",
 		`INSERT INTO kept.answer SELECT slot, request_id, account_id, 'x' FROM kept.answer`: "_pkey",
 	} {
-		if refusal := e.attack(t, e.owner, sql); refusal == nil || refusal.ConstraintName != want && !bytes.HasSuffix([]byte(refusal.ConstraintName), []byte(want)) {
+		if refusal := e.attack(t, e.owner, sql); refusal == nil || refusal.ConstraintName != want &&
+			!bytes.HasSuffix([]byte(refusal.ConstraintName), []byte(want)) {
 			t.Errorf("%s: got %v, want it refused by %s", sql, refusal, want)
 		}
 	}
@@ -441,7 +454,8 @@ func TestAnAccountHasAtMostAHundredThousandClaims(t *testing.T) {
 	e.exec(t, `UPDATE idempotency_account SET live = 99999 WHERE account_id = $1`, [16]byte(c.account))
 	last := ask(t, e.issue(t, c.account, key.IssueRequest{}))
 	wantStanding(t, e.store, last, idempotency.Granted, last.Request)
-	if _, err := e.store.ClaimKey(t.Context(), ask(t, e.issue(t, c.account, key.IssueRequest{}))); !fault.Is(err, fault.RateLimitExceeded) {
+	if _, err := e.store.ClaimKey(t.Context(), ask(t, e.issue(t, c.account, key.IssueRequest{}))); !fault.Is(err,
+		fault.RateLimitExceeded) {
 		t.Errorf("one more is answered %v, want rate_limit_exceeded", err)
 	}
 	// Nobody else is in the way, those that there are go on, and what is forgotten

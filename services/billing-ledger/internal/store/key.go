@@ -35,7 +35,8 @@ func (s *Store) IssueKey(ctx context.Context, k key.Key, most int) error {
 		if err := insertKey(ctx, tx, k); err != nil {
 			return err
 		}
-		return audited(ctx, tx, issuedKey, [16]byte(k.Account), details{"key_id": k.ID.String(), "name": k.Name, "prefix": k.Prefix})
+		return audited(ctx, tx, issuedKey, [16]byte(k.Account), details{"key_id": k.ID.String(), "name": k.Name,
+			"prefix": k.Prefix})
 	})
 }
 
@@ -67,7 +68,8 @@ func (s *Store) RevokeKey(ctx context.Context, id ids.KeyID) (now bool, err erro
 			return audited(ctx, tx, revokedKey, [16]byte(id), nil)
 		}
 		var known bool
-		if err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM consumer_key WHERE id = $1)`, [16]byte(id)).Scan(&known); err != nil {
+		if err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM consumer_key WHERE id = $1)`,
+			[16]byte(id)).Scan(&known); err != nil {
 			return fmt.Errorf("look for key: %w", err)
 		}
 		if !known {
@@ -87,7 +89,8 @@ func (s *Store) KeyByHash(ctx context.Context, hash apikey.Hash) (key.Key, error
 		expires     *time.Time
 		expired     *bool
 	)
-	err := s.pool.QueryRow(ctx, `SELECT id, account_id, name, prefix, state = 'revoked', allowed_models, expires_at, expires_at <= now()
+	err := s.pool.QueryRow(ctx,
+		`SELECT id, account_id, name, prefix, state = 'revoked', allowed_models, expires_at, expires_at <= now()
 		FROM consumer_key WHERE hash = $1`, hash[:]).
 		Scan(&id, &account, &k.Name, &k.Prefix, &k.Revoked, &k.Models, &expires, &expired)
 	if errors.Is(err, pgx.ErrNoRows) {

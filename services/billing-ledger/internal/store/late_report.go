@@ -12,7 +12,8 @@ import (
 // LateReports finds requests for refund.Correct. A word is late when its request
 // was settled before it came, so an hour is more than enough to find it.
 func (s *Store) LateReports(ctx context.Context, limit int) ([]refund.Late, error) {
-	rows, err := s.pool.Query(ctx, `SELECT s.request_id, s.account_id, s.unit, s.input_rate, s.output_rate, s.payout_input_rate, s.payout_output_rate,
+	rows, err := s.pool.Query(ctx,
+		`SELECT s.request_id, s.account_id, s.unit, s.input_rate, s.output_rate, s.payout_input_rate, s.payout_output_rate,
 			s.charged, s.completion_tokens, w.relayed_tokens, w.relayed_bytes
 		FROM request_report w JOIN usage_settlement s ON s.request_id = w.request_id AND s.day = date '1970-01-01'
 			+ (('x' || left(replace(w.request_id::text, '-', ''), 12))::bit(48)::bigint / 86400000)::integer
@@ -28,7 +29,8 @@ func (s *Store) LateReports(ctx context.Context, limit int) ([]refund.Late, erro
 	late, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (refund.Late, error) {
 		var l refund.Late
 		var request, account [16]byte
-		err := row.Scan(&request, &account, &l.Rates.Unit, &l.Rates.Input, &l.Rates.Output, &l.Rates.PayoutInput, &l.Rates.PayoutOutput,
+		err := row.Scan(&request, &account, &l.Rates.Unit, &l.Rates.Input, &l.Rates.Output, &l.Rates.PayoutInput,
+			&l.Rates.PayoutOutput,
 			&l.Charged, &l.Completion, &l.Relayed.Tokens, &l.Relayed.Bytes)
 		l.Request, l.Account = request, account
 		return l, err

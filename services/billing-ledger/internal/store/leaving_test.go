@@ -11,7 +11,8 @@ import (
 
 // leftAt is the word on a request whose client left so long after its dispatch.
 func leftAt(c hold.Reservation, ms int64) hold.RequestReport {
-	return hold.RequestReport{Request: c.Request, Outcome: hold.ClientGone, Attempts: []hold.Attempt{{Attempt: 1, Result: hold.ClientGone, LatencyMS: ms}}}
+	return hold.RequestReport{Request: c.Request, Outcome: hold.ClientGone,
+		Attempts: []hold.Attempt{{Attempt: 1, Result: hold.ClientGone, LatencyMS: ms}}}
 }
 
 func TestAnAccountWhoseClientsLeaveAtOnceTooOftenWaits(t *testing.T) {
@@ -33,7 +34,8 @@ func TestAnAccountWhoseClientsLeaveAtOnceTooOftenWaits(t *testing.T) {
 		}
 		failed := leftAt(served, 10)
 		failed.Outcome = "failed"
-		tell(hold.RequestReport{Request: c.Request, Outcome: hold.ClientGone, Attempts: []hold.Attempt{}}, failed, leftAt(hung, 5000))
+		tell(hold.RequestReport{Request: c.Request, Outcome: hold.ClientGone, Attempts: []hold.Attempt{}},
+			failed, leftAt(hung, 5000))
 	}
 	for i := range limit.LeftAtOnce {
 		key := one

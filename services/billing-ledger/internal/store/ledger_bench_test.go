@@ -182,7 +182,8 @@ func (e *env) grow(b *testing.B, accounts, lines int) {
 			b.Fatal(err)
 		}
 		defer func() { _ = tx.Rollback(ctx) }()
-		if _, err := tx.Exec(ctx, `SELECT set_config('session_replication_role', 'replica', true), set_config('statement_timeout', '0', true)`); err != nil {
+		if _, err := tx.Exec(ctx,
+			`SELECT set_config('session_replication_role', 'replica', true), set_config('statement_timeout', '0', true)`); err != nil {
 			b.Fatal(err)
 		}
 		if _, err := tx.Exec(ctx, step.sql, step.args...); err != nil {

@@ -163,7 +163,8 @@ func (c *crowd) administer(r *rand.Rand, round int) error {
 	case 3:
 		err = c.store.Subscribe(c.t.Context(), of, []string{"", "pro"}[r.IntN(2)], time.Time{})
 	case 4:
-		_, err = c.accounts.SetState(c.t.Context(), of, []account.State{account.Open, account.Open, account.Frozen}[r.IntN(3)], "")
+		_, err = c.accounts.SetState(c.t.Context(), of, []account.State{account.Open, account.Open,
+			account.Frozen}[r.IntN(3)], "")
 	case 5:
 		for _, reservation := range c.admitted(r, 3) {
 			_, err = c.store.Refund(c.t.Context(), entryID(c.t), reservation.Request, refund.ProviderFault, "")
@@ -242,7 +243,8 @@ func TestNoTwoTransactionsEverWaitForEachOther(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer pool.Close()
-	st := store.New(pool, unlimited, store.Terms{Lease: 30 * time.Millisecond, Orphan: 30 * time.Millisecond, MaxHold: time.Second})
+	st := store.New(pool, unlimited, store.Terms{Lease: 30 * time.Millisecond, Orphan: 30 * time.Millisecond,
+		MaxHold: time.Second})
 	e.store, e.settler, e.accounts.Store, e.keys.Store = st, &usage.Settler{Store: st}, st, st
 	c := &crowd{env: e, t: t}
 	for range 4 {

@@ -38,7 +38,8 @@ func (s *Store) OpenReviews(ctx context.Context, limit int) (cases []orphan.Case
 		for _, c := range cases {
 			gap := orphan.Gap(c.Publication)
 			batch.Queue(`INSERT INTO orphan_review AS v (request_id, publications, next_at) VALUES ($1, 1, now() + $2::interval)
-				ON CONFLICT (request_id) DO UPDATE SET publications = v.publications + 1, next_at = excluded.next_at`, [16]byte(c.Request), gap)
+				ON CONFLICT (request_id) DO UPDATE SET publications = v.publications + 1, next_at = excluded.next_at`,
+				[16]byte(c.Request), gap)
 			batch.Queue(`UPDATE hold SET expires_at = now() + $2::interval WHERE request_id = $1`, [16]byte(c.Request), gap)
 		}
 		if err := sendAll(ctx, tx, batch); err != nil {
@@ -120,7 +121,8 @@ func (s *Store) SettledReviews(ctx context.Context, limit int) ([]orphan.Publica
 	var out []orphan.Publication
 	err := s.inTx(ctx, func(tx pgx.Tx) error {
 		out = nil
-		rows, err := tx.Query(ctx, `SELECT v.request_id, v.publications + 1 FROM orphan_review v JOIN hold h USING (request_id)
+		rows, err := tx.Query(ctx,
+			`SELECT v.request_id, v.publications + 1 FROM orphan_review v JOIN hold h USING (request_id)
 			WHERE v.next_at <= now() AND h.state <> 'open' ORDER BY v.next_at LIMIT $1 FOR UPDATE OF v SKIP LOCKED`, limit)
 		if err != nil {
 			return fmt.Errorf("find settled reviews: %w", err)
@@ -152,7 +154,8 @@ func (s *Store) SettledReviews(ctx context.Context, limit int) ([]orphan.Publica
 				continue
 			}
 			out = append(out, orphan.Publication{Event: e, Number: n})
-			batch.Queue(`UPDATE orphan_review SET publications = $2::integer, next_at = CASE WHEN $2::integer < $3::integer THEN now() + $4::interval END
+			batch.Queue(
+				`UPDATE orphan_review SET publications = $2::integer, next_at = CASE WHEN $2::integer < $3::integer THEN now() + $4::interval END
 				WHERE request_id = $1`, [16]byte(r), n, orphan.MaxPublications, orphan.Gap(n))
 		}
 		if err := sendAll(ctx, tx, batch); err != nil {
@@ -165,7 +168,8 @@ func (s *Store) SettledReviews(ctx context.Context, limit int) ([]orphan.Publica
 
 // readEvents reads settled requests as the events that settled them.
 func readEvents(ctx context.Context, tx pgx.Tx, requests []ids.RequestID) (map[ids.RequestID]usage.Event, error) {
-	rows, err := tx.Query(ctx, `SELECT s.request_id, s.attempt, s.hub_id, s.provider_id, s.epoch, s.model_id, s.price_version_id,
+	rows, err := tx.Query(ctx,
+		`SELECT s.request_id, s.attempt, s.hub_id, s.provider_id, s.epoch, s.model_id, s.price_version_id,
 			s.unit, s.input_rate, s.output_rate, s.payout_input_rate, s.payout_output_rate, s.ending, s.prompt_tokens, s.completion_tokens,
 			s.claim_state, s.claimed_prompt, s.claimed_completion, s.recounted_completion, s.delivered_bytes, s.estimated_prompt,
 			s.route_mode, s.requested_provider, s.fallback_reason, s.dispatched_at, s.ended_at,
@@ -193,8 +197,10 @@ func scanEvent(row pgx.CollectableRow) (usage.Event, error) {
 		dispatched, ended        *time.Time
 	)
 	err := row.Scan(&request, &e.Attempt, &e.Hub, &provider, &e.Epoch, &e.Model, &price,
-		&e.Rates.Unit, &e.Rates.Input, &e.Rates.Output, &e.Rates.PayoutInput, &e.Rates.PayoutOutput, &e.Ending, &e.Billable.Prompt, &e.Billable.Completion,
-		&e.ClaimState, &e.Claimed.Prompt, &e.Claimed.Completion, &e.RecountedCompletion, &e.DeliveredBytes, &e.EstimatedPrompt,
+		&e.Rates.Unit, &e.Rates.Input, &e.Rates.Output, &e.Rates.PayoutInput, &e.Rates.PayoutOutput, &e.Ending,
+		&e.Billable.Prompt, &e.Billable.Completion,
+		&e.ClaimState, &e.Claimed.Prompt, &e.Claimed.Completion, &e.RecountedCompletion, &e.DeliveredBytes,
+		&e.EstimatedPrompt,
 		&e.RouteMode, &e.RequestedProvider, &e.FallbackReason, &dispatched, &ended, &e.FirstContentMS, &e.EvidenceSource)
 	e.Request, e.Provider, e.Price, e.Settled = request, provider, price, true
 	if dispatched != nil {

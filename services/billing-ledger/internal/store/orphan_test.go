@@ -18,7 +18,8 @@ import (
 func (e *env) review(t testing.TB) []orphan.Publication {
 	t.Helper()
 	var out []orphan.Publication
-	r := orphan.Reviewer{Store: e.store, Log: slog.New(slog.DiscardHandler), Publish: func(_ context.Context, all []orphan.Publication) error {
+	r := orphan.Reviewer{Store: e.store, Log: slog.New(slog.DiscardHandler), Publish: func(_ context.Context,
+		all []orphan.Publication) error {
 		out = append(out, all...)
 		return nil
 	}}
@@ -47,14 +48,17 @@ func delivery(p orphan.Publication) usage.Delivery {
 var providerID = ids.ProviderID{0x01, 0x8f, 0, 0, 0, 0, 0x70, 0, 0x80, 15: 0xaa}
 
 func running(r ids.RequestID, tokens int64) hold.Renewal {
-	return hold.Renewal{Request: r, CommittedAttempt: 2, Hub: "hub-1", Provider: providerID, RelayedTokens: tokens, RelayedBytes: 100 * tokens}
+	return hold.Renewal{Request: r, CommittedAttempt: 2, Hub: "hub-1", Provider: providerID, RelayedTokens: tokens,
+		RelayedBytes: 100 * tokens}
 }
 
 // servedWord is a gateway's word of so many tokens.
 func servedWord(r ids.RequestID, tokens int64) hold.RequestReport {
-	return hold.RequestReport{Request: r, Outcome: "completed", CommittedAttempt: 2, RelayedTokens: tokens, RelayedBytes: 100 * tokens,
-		RouteMode: "auto", Attempts: []hold.Attempt{
-			{Attempt: 1, ProviderID: ids.ProviderID{1}.String(), HubID: "hub-9"}, {Attempt: 2, ProviderID: providerID.String(), HubID: "hub-1"},
+	return hold.RequestReport{Request: r, Outcome: "completed", CommittedAttempt: 2, RelayedTokens: tokens,
+		RelayedBytes: 100 * tokens,
+		RouteMode:    "auto", Attempts: []hold.Attempt{
+			{Attempt: 1, ProviderID: ids.ProviderID{1}.String(), HubID: "hub-9"}, {Attempt: 2, ProviderID: providerID.String(),
+				HubID: "hub-1"},
 		}}
 }
 
@@ -75,7 +79,9 @@ func (e *env) conclude(t testing.TB, all ...hold.RequestReport) {
 // left is how long an open hold has.
 func (e *env) left(t testing.TB, r ids.RequestID) time.Duration {
 	t.Helper()
-	return time.Duration(scan[float64](t, e, `SELECT extract(epoch FROM expires_at - now())::float8 FROM hold WHERE request_id = $1`, [16]byte(r)) * float64(time.Second))
+	return time.Duration(scan[float64](t, e,
+		`SELECT extract(epoch FROM expires_at - now())::float8 FROM hold WHERE request_id = $1`,
+		[16]byte(r)) * float64(time.Second))
 }
 
 func about(d, want time.Duration) bool { return d > want-30*time.Second && d <= want+time.Second }
@@ -98,8 +104,10 @@ func TestARenewalTellsOfHoldsThatWereGivenBack(t *testing.T) {
 		all = append(all, running(r, 1))
 	}
 	lapsed, err := e.store.Renew(t.Context(), all)
-	if err != nil || len(lapsed) != 2 || !slices.Contains(lapsed, released.Request) || !slices.Contains(lapsed, expired.Request) {
-		t.Errorf("%v came too late (%v), want the released %v and the expired %v", lapsed, err, released.Request, expired.Request)
+	if err != nil || len(lapsed) != 2 || !slices.Contains(lapsed, released.Request) ||
+		!slices.Contains(lapsed, expired.Request) {
+		t.Errorf("%v came too late (%v), want the released %v and the expired %v", lapsed, err, released.Request,
+			expired.Request)
 	}
 }
 
@@ -110,7 +118,8 @@ func TestARenewalKeepsAHoldAndItsLargestCount(t *testing.T) {
 	e.admit(t, young, old, closed)
 	e.release(t, closed.Request)
 	e.overdue(t)
-	e.renew(t, hold.Renewal{Request: young.Request}, running(old.Request, 7), running(closed.Request, 1), running(request(t), 1))
+	e.renew(t, hold.Renewal{Request: young.Request}, running(old.Request, 7), running(closed.Request, 1),
+		running(request(t), 1))
 	if got := e.left(t, young.Request); got > 0 { // admitted an hour ago in effect, which is the most
 		t.Errorf("a hold of an hour has %v left", got)
 	}
@@ -126,7 +135,9 @@ func TestARenewalKeepsAHoldAndItsLargestCount(t *testing.T) {
 	other.CommittedAttempt = 1
 	e.renew(t, hold.Renewal{Request: old.Request})
 	e.renew(t, other)
-	if got := scan[int64](t, e, `SELECT relayed_tokens FROM renewal WHERE request_id = $1 AND committed_attempt = 2 AND relayed_bytes = 700`, [16]byte(old.Request)); got != 7 {
+	if got := scan[int64](t, e,
+		`SELECT relayed_tokens FROM renewal WHERE request_id = $1 AND committed_attempt = 2 AND relayed_bytes = 700`,
+		[16]byte(old.Request)); got != 7 {
 		t.Errorf("%d tokens are kept, want 7", got)
 	}
 	if n := scan[int](t, e, `SELECT count(*) FROM renewal`); n != 2 {
@@ -135,8 +146,10 @@ func TestARenewalKeepsAHoldAndItsLargestCount(t *testing.T) {
 	if n := e.expire(t); n != 0 {
 		t.Errorf("%d renewed holds expired", n)
 	}
-	refusedSQL(t, e, "may not change any more", `UPDATE renewal SET relayed_tokens = 6 WHERE request_id = $1`, [16]byte(old.Request))
-	refusedSQL(t, e, "may not change any more", `UPDATE renewal SET provider_id = gen_random_uuid() WHERE request_id = $1`, [16]byte(old.Request))
+	refusedSQL(t, e, "may not change any more", `UPDATE renewal SET relayed_tokens = 6 WHERE request_id = $1`,
+		[16]byte(old.Request))
+	refusedSQL(t, e, "may not change any more", `UPDATE renewal SET provider_id = gen_random_uuid() WHERE request_id = $1`,
+		[16]byte(old.Request))
 	e.sound(t)
 }
 
@@ -208,7 +221,8 @@ func TestReviewSettlesOnceFromTheGatewaysCount(t *testing.T) {
 				t.Fatalf("published %+v", all)
 			}
 			ev := all[0].Event
-			if ev.Provider != providerID || ev.Attempt != 2 || ev.Hub != "hub-1" || ev.EvidenceSource != usage.Gateway || ev.Ending != "platform_lost" ||
+			if ev.Provider != providerID || ev.Attempt != 2 || ev.Hub != "hub-1" || ev.EvidenceSource != usage.Gateway ||
+				ev.Ending != "platform_lost" ||
 				ev.Billable != (money.Tokens{Completion: 4}) || ev.Settled {
 				t.Errorf("published %+v", ev)
 			}
@@ -309,7 +323,8 @@ func TestAHubThatComesBackIsHeldToWhatTheGatewayRelayed(t *testing.T) {
 		t.Errorf("%d tokens are settled, want the 4 that came", got)
 	}
 	all := e.review(t)
-	if len(all) != 1 || !all[0].Event.Settled || all[0].Event.EvidenceSource != usage.Gateway || all[0].Event.Billable != (money.Tokens{Completion: 4}) {
+	if len(all) != 1 || !all[0].Event.Settled || all[0].Event.EvidenceSource != usage.Gateway ||
+		all[0].Event.Billable != (money.Tokens{Completion: 4}) {
 		t.Fatalf("settlement hears %+v", all)
 	}
 	e.settle(t, usage.Duplicate, delivery(all[0]))

@@ -19,7 +19,8 @@ func TestThePinnedPriceSettlesWhateverTheCatalogSaysMeanwhile(t *testing.T) {
 	e := setup(t, unlimited)
 	c := e.consumer(t, money.USD)
 	prices := bookOf(e.price)
-	a := hold.NewAdmitter(hold.Config{Batch: 1, Queue: 10, Writers: 1, Timeout: 90 * time.Second}, prices, e.store, func(hold.Outcome, int) {})
+	a := hold.NewAdmitter(hold.Config{Batch: 1, Queue: 10, Writers: 1, Timeout: 90 * time.Second}, prices, e.store,
+		func(hold.Outcome, int) {})
 	defer runAdmitter(t, a)()
 	order := func() hold.AdmitRequest {
 		return hold.AdmitRequest{Request: request(t), Key: c.key, Model: "acme/large", MaxCompletionTokens: 10}
@@ -35,8 +36,10 @@ func TestThePinnedPriceSettlesWhateverTheCatalogSaysMeanwhile(t *testing.T) {
 		t.Fatal(err)
 	}
 	rates := money.Rates{Output: 2 * centRates.Output, PayoutOutput: centRates.PayoutOutput}
-	prices.Replace(map[string]price.Model{"acme/large": {ID: "acme/large", Class: limit.LLM, Version: dearer, Rates: rates}})
-	if again, err := a.Admit(t.Context(), before); err != nil || again.Price != e.price || again.Rates != centRates || again.Held != 10*cent {
+	prices.Replace(map[string]price.Model{"acme/large": {ID: "acme/large", Class: limit.LLM, Version: dearer,
+		Rates: rates}})
+	if again, err := a.Admit(t.Context(), before); err != nil || again.Price != e.price || again.Rates != centRates ||
+		again.Held != 10*cent {
 		t.Errorf("repeated %+v: %v", again, err)
 	}
 	after := order()

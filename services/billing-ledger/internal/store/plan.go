@@ -26,7 +26,8 @@ func (s *Store) Subscribe(ctx context.Context, account ids.AccountID, name strin
 		}
 		var now time.Time
 		var known bool
-		if err := tx.QueryRow(ctx, `SELECT clock_timestamp(), EXISTS (SELECT FROM plan WHERE id = $1)`, name).Scan(&now, &known); err != nil {
+		if err := tx.QueryRow(ctx, `SELECT clock_timestamp(), EXISTS (SELECT FROM plan WHERE id = $1)`, name).Scan(&now,
+			&known); err != nil {
 			return fmt.Errorf("look for plan: %w", err)
 		}
 		switch {
@@ -64,7 +65,9 @@ func (s *Store) Subscribe(ctx context.Context, account ids.AccountID, name strin
 
 // moveEnd moves the end of the plan in force, if it is the plan of that name. kept
 // reports whether it is, and another whether it had another end.
-func moveEnd(ctx context.Context, tx pgx.Tx, account ids.AccountID, name string, now, until time.Time) (kept, another bool, err error) {
+func moveEnd(
+	ctx context.Context, tx pgx.Tx, account ids.AccountID, name string, now, until time.Time,
+) (kept, another bool, err error) {
 	var same bool
 	err = tx.QueryRow(ctx, `SELECT until_at IS NOT DISTINCT FROM $4 FROM account_plan
 		WHERE account_id = $1 AND plan_id = $2 AND from_at <= $3 AND (until_at IS NULL OR until_at > $3)`,

@@ -26,13 +26,15 @@ func TestTheDatabaseGuardsPlans(t *testing.T) {
 		{"permission denied", `UPDATE plan_counter SET window_start = window_start + 7`},
 		{"plan_counter_within_cap", `UPDATE plan_counter SET used = 11 WHERE kind = 'tokens'`},
 		{"plan_counter_used_check", `UPDATE plan_counter SET used = -1`},
-		{"plan_counter_check", `INSERT INTO plan_counter SELECT account_id, 'tokens', 'week', window_start + 1, 0 FROM plan_counter WHERE period = 'week'`},
+		{"plan_counter_check",
+			`INSERT INTO plan_counter SELECT account_id, 'tokens', 'week', window_start + 1, 0 FROM plan_counter WHERE period = 'week'`},
 		{"plan_gate_bounds", `UPDATE plan_gate SET open = -1`},
 		{"hold_refund", `UPDATE hold SET plan_refunded = true WHERE plan_id IS NOT NULL`},
 		{"hold_refund", `UPDATE hold SET plan_refunded = true, state = 'released', closed_at = now() WHERE plan_id IS NULL`},
 		{"hold_plan_is_pinned", copyHold("billing_type = 'plan'", "amount = 0")},
 		{"the state of its last change", `UPDATE account SET state = 'frozen'`},
-		{"the state of its last change", `INSERT INTO account_state_change (account_id, state, memo) SELECT id, 'frozen', '' FROM account`},
+		{"the state of its last change",
+			`INSERT INTO account_state_change (account_id, state, memo) SELECT id, 'frozen', '' FROM account`},
 		{"only_payg_is_charged", copyPlanLine},
 	} {
 		args := []any{}
@@ -47,7 +49,8 @@ func TestTheDatabaseGuardsPlans(t *testing.T) {
 	for _, tc := range []struct{ because, sql string }{
 		{"may not change any more", `UPDATE plan_limit SET tiers = '{3}'`},
 		{"may not change any more", `DELETE FROM plan_limit`},
-		{"takes no further limit", `INSERT INTO plan_limit SELECT plan_id, 'tokens', 'day', 'token', 5, true, '{2}' FROM account_plan`},
+		{"takes no further limit",
+			`INSERT INTO plan_limit SELECT plan_id, 'tokens', 'day', 'token', 5, true, '{2}' FROM account_plan`},
 		{"may not change any more", `DELETE FROM account_plan`},
 	} {
 		if _, err := e.owner.Exec(t.Context(), tc.sql); err == nil {
@@ -66,11 +69,14 @@ func TestVerifyNamesEveryDriftOfPlansAndRefunds(t *testing.T) {
 		{"plan counters are what the plans covered", `UPDATE plan_counter SET used = used - 1 WHERE kind = 'tokens'`},
 		{"plan counters are what the plans covered", `DELETE FROM plan_counter WHERE kind = 'list_price'`},
 		{"plan counters are what the plans covered", `UPDATE hold SET plan_day = plan_day + 40`},
-		{"plan counters are what the plans covered", `UPDATE hold SET plan_refunded = true WHERE state = 'settled' AND plan_id IS NOT NULL`},
-		{"no admission passed the cap of a plan", `ALTER TABLE plan_counter DROP CONSTRAINT plan_counter_within_cap, ADD CHECK (used > -1)`},
+		{"plan counters are what the plans covered",
+			`UPDATE hold SET plan_refunded = true WHERE state = 'settled' AND plan_id IS NOT NULL`},
+		{"no admission passed the cap of a plan",
+			`ALTER TABLE plan_counter DROP CONSTRAINT plan_counter_within_cap, ADD CHECK (used > -1)`},
 		{"places in a plan are its open holds without a report", `UPDATE plan_gate SET open = open + 1`},
 		{"places in a plan are its open holds without a report", `DELETE FROM plan_gate`},
-		{"a refund is the charge of its request", `UPDATE posting SET amount = amount + 1 WHERE entry_kind = 'goodwill_refund' AND amount > 0`},
+		{"a refund is the charge of its request",
+			`UPDATE posting SET amount = amount + 1 WHERE entry_kind = 'goodwill_refund' AND amount > 0`},
 	} {
 		t.Run(tc.plant[:min(len(tc.plant), 40)], func(t *testing.T) {
 			t.Parallel()

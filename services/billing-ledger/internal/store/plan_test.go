@@ -30,7 +30,8 @@ func (e *env) makePlan(t testing.TB, name string, l limits) {
 		limit              int64
 		enabled            bool
 	}{
-		{"requests", "day", "request", l.requests, true}, {"images", "day", "image", l.images, true}, {"tokens", "week", "token", l.tokens, true},
+		{"requests", "day", "request", l.requests, true}, {"images", "day", "image", l.images, true},
+		{"tokens", "week", "token", l.tokens, true},
 		{"requests", "minute", "request", l.rate, true}, {"concurrent", "none", "request", l.concurrent, true},
 		{"list_price", "month", "nano_usd", l.cents * int64(cent), l.cents > 0},
 	} {
@@ -121,7 +122,8 @@ func TestThePlanThatIsSoldIsData(t *testing.T) {
 	}
 	for _, want := range []limit{
 		{plan.Requests, "day", 1500, true}, {plan.Images, "day", 75, true}, {plan.Requests, "minute", 50, true},
-		{plan.Concurrent, "none", 8, true}, {plan.Tokens, "week", 40_000_000, true}, {plan.ListPrice, "month", int64(24 * money.USD), false},
+		{plan.Concurrent, "none", 8, true}, {plan.Tokens, "week", 40_000_000, true},
+		{plan.ListPrice, "month", int64(24 * money.USD), false},
 	} {
 		if !got[want] {
 			t.Errorf("limit %+v is not among %v", want, got)
@@ -138,19 +140,30 @@ func TestAPlanCoversAllOfARequestOrNothing(t *testing.T) {
 		want   hold.Outcome
 		paid   hold.BillingType
 	}{
-		"standard tier":                           {want: hold.Admitted, paid: hold.Plan},
-		"free tier that has a price":              {change: func(c *hold.Reservation) { c.Tier = plan.Free }, want: hold.Admitted, paid: hold.Plan},
-		"premium tier":                            {change: func(c *hold.Reservation) { c.Tier = plan.Premium }, credit: money.USD, want: hold.Admitted, paid: hold.PayAsYouGo},
-		"premium tier without credit":             {change: func(c *hold.Reservation) { c.Tier = plan.Premium }, want: hold.CreditShort},
-		"pinned":                                  {change: func(c *hold.Reservation) { c.Pinned = true }, credit: money.USD, want: hold.Admitted, paid: hold.PayAsYouGo},
-		"zero-priced":                             {change: zeroPriced, want: hold.Admitted, paid: hold.Free},
-		"all of the allowance":                    {change: func(c *hold.Reservation) { c.MaxCompletionTokens = 10 }, want: hold.Admitted, paid: hold.Plan},
-		"a token more than the allowance":         {change: func(c *hold.Reservation) { c.MaxCompletionTokens = 11 }, credit: money.USD, want: hold.Admitted, paid: hold.PayAsYouGo},
-		"that without credit":                     {change: func(c *hold.Reservation) { c.MaxCompletionTokens = 11 }, credit: cent / 2, want: hold.PlanShort},
-		"images within":                           {change: func(c *hold.Reservation) { c.Images = 3 }, want: hold.Admitted, paid: hold.Plan},
-		"an image too many":                       {change: func(c *hold.Reservation) { c.Images = 4 }, credit: money.USD, want: hold.Admitted, paid: hold.PayAsYouGo},
-		"no image when all images are used":       {before: func(c *hold.Reservation) { c.Images = 3 }, want: hold.Admitted, paid: hold.Plan},
-		"the prompt counts like the completion":   {change: func(c *hold.Reservation) { c.PromptTokens = 10 }, want: hold.PlanShort},
+		"standard tier": {want: hold.Admitted, paid: hold.Plan},
+		"free tier that has a price": {change: func(c *hold.Reservation) { c.Tier = plan.Free },
+			want: hold.Admitted, paid: hold.Plan},
+		"premium tier": {change: func(c *hold.Reservation) { c.Tier = plan.Premium },
+			credit: money.USD, want: hold.Admitted, paid: hold.PayAsYouGo},
+		"premium tier without credit": {change: func(c *hold.Reservation) { c.Tier = plan.Premium },
+			want: hold.CreditShort},
+		"pinned": {change: func(c *hold.Reservation) { c.Pinned = true }, credit: money.USD,
+			want: hold.Admitted, paid: hold.PayAsYouGo},
+		"zero-priced": {change: zeroPriced, want: hold.Admitted, paid: hold.Free},
+		"all of the allowance": {change: func(c *hold.Reservation) { c.MaxCompletionTokens = 10 },
+			want: hold.Admitted, paid: hold.Plan},
+		"a token more than the allowance": {change: func(c *hold.Reservation) { c.MaxCompletionTokens = 11 },
+			credit: money.USD, want: hold.Admitted, paid: hold.PayAsYouGo},
+		"that without credit": {change: func(c *hold.Reservation) { c.MaxCompletionTokens = 11 },
+			credit: cent / 2, want: hold.PlanShort},
+		"images within": {change: func(c *hold.Reservation) { c.Images = 3 }, want: hold.Admitted,
+			paid: hold.Plan},
+		"an image too many": {change: func(c *hold.Reservation) { c.Images = 4 }, credit: money.USD,
+			want: hold.Admitted, paid: hold.PayAsYouGo},
+		"no image when all images are used": {before: func(c *hold.Reservation) { c.Images = 3 }, want: hold.Admitted,
+			paid: hold.Plan},
+		"the prompt counts like the completion": {change: func(c *hold.Reservation) { c.PromptTokens = 10 },
+			want: hold.PlanShort},
 		"a tier that nobody knows is not covered": {change: func(c *hold.Reservation) { c.Tier = 0 }, want: hold.CreditShort},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -210,7 +223,8 @@ func TestWhatThePlanHasNoRoomForIsPaidFromCreditAndNeverFlips(t *testing.T) {
 	e.settle(t, usage.Settled, e.served(t, second, 4))
 	e.wantUsed(t, c, 1, 0, 1)
 	e.wantWallet(t, c, 96*cent, 0)
-	if source := scan[string](t, e, `SELECT string_agg(source || ' ' || charged || ' ' || payout || ' ' || list_price, ', ' ORDER BY source) FROM usage_settlement`); source != "payg 40000000 28000000 40000000, plan 0 7000000 10000000" {
+	if source := scan[string](t, e,
+		`SELECT string_agg(source || ' ' || charged || ' ' || payout || ' ' || list_price, ', ' ORDER BY source) FROM usage_settlement`); source != "payg 40000000 28000000 40000000, plan 0 7000000 10000000" {
 		t.Errorf("settled as %s", source)
 	}
 	e.sound(t)
@@ -251,7 +265,8 @@ func TestRateAndConcurrencyOfAPlanRefuseAndNeverBill(t *testing.T) {
 	e.conclude(t, servedWord(first.Request, 1))
 	e.admitOne(t, e.standard(t, c, 1), hold.Admitted)
 	e.settle(t, usage.Settled, e.served(t, first, 1))
-	if got := e.admitOne(t, e.standard(t, c, 1), hold.PlanRateLimited); got.Rate.Limit != 3 || got.Rate.Remaining != 0 || got.Rate.Reset <= 0 {
+	if got := e.admitOne(t, e.standard(t, c, 1), hold.PlanRateLimited); got.Rate.Limit != 3 || got.Rate.Remaining != 0 ||
+		got.Rate.Reset <= 0 {
 		t.Errorf("told %+v", got.Rate)
 	}
 	e.wantWallet(t, c, money.USD, cent)
@@ -315,8 +330,14 @@ func TestOnlyThePlatformsFailureGivesARequestBack(t *testing.T) {
 			e.overdue(t)
 			e.expire(t)
 		}, 0, 0},
-		"it was served in part": {func(t *testing.T, e *env, c hold.Reservation) { e.settle(t, usage.Settled, e.served(t, c, 2)) }, 1, 2},
-		"an empty answer":       {func(t *testing.T, e *env, c hold.Reservation) { e.settle(t, usage.Settled, e.served(t, c, 0)) }, 1, 0},
+		"it was served in part": {func(t *testing.T, e *env, c hold.Reservation) {
+			e.settle(t, usage.Settled,
+				e.served(t, c, 2))
+		}, 1, 2},
+		"an empty answer": {func(t *testing.T, e *env, c hold.Reservation) {
+			e.settle(t, usage.Settled,
+				e.served(t, c, 0))
+		}, 1, 0},
 		"the provider broke off before anything": {func(t *testing.T, e *env, c hold.Reservation) {
 			d := e.served(t, c, 0)
 			d.Event.Ending = "provider_lost"
@@ -364,7 +385,8 @@ func TestALimitThatIsTurnedOnKnowsWhatWasUsed(t *testing.T) {
 	e := setup(t, unlimited)
 	c := e.subscriber(t, 0, roomy)
 	e.admitOne(t, e.standard(t, c, 8), hold.Admitted)
-	e.exec(t, `UPDATE plan_limit SET enabled = true, cap = $1 WHERE kind = 'list_price' AND plan_id <> 'pro'`, int64(10*cent))
+	e.exec(t, `UPDATE plan_limit SET enabled = true, cap = $1 WHERE kind = 'list_price' AND plan_id <> 'pro'`,
+		int64(10*cent))
 	e.admitOne(t, e.standard(t, c, 3), hold.PlanShort)
 	e.admitOne(t, e.standard(t, c, 2), hold.Admitted)
 	e.sound(t)
@@ -381,7 +403,8 @@ func TestARequestIsCorrectedInTheWindowsOfItsAdmission(t *testing.T) {
 	e.admitOne(t, e.standard(t, c, 5), hold.Admitted)
 	e.settle(t, usage.Settled, e.served(t, late, 4))
 	e.wantUsed(t, c, 1, 0, 5)
-	if n := scan[int64](t, e, `SELECT used FROM plan_counter WHERE kind = 'tokens' ORDER BY window_start LIMIT 1`); n != 4 {
+	if n := scan[int64](t, e,
+		`SELECT used FROM plan_counter WHERE kind = 'tokens' ORDER BY window_start LIMIT 1`); n != 4 {
 		t.Errorf("the week before has %d tokens, want 4", n)
 	}
 	e.sound(t)
@@ -407,7 +430,8 @@ func TestPlansOfAnAccountNeverOverlap(t *testing.T) {
 	if n := scan[int64](t, e, `SELECT count(*) FROM account_plan WHERE until_at IS NULL OR until_at > now()`); n != 1 {
 		t.Errorf("%d plans are in force", n)
 	}
-	refusedSQL(t, e, "one_plan_at_a_time", `INSERT INTO account_plan VALUES ($1, 'b', now() + interval '1 minute', NULL)`, [16]byte(c.account))
+	refusedSQL(t, e, "one_plan_at_a_time", `INSERT INTO account_plan VALUES ($1, 'b', now() + interval '1 minute', NULL)`,
+		[16]byte(c.account))
 	e.subscribe(t, c, "", time.Time{})
 	if s, err := e.store.Subscription(t.Context(), c.account); err != nil || s != nil {
 		t.Errorf("plan %+v is in force: %v", s, err)

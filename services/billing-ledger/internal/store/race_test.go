@@ -75,12 +75,14 @@ func TestTwoHundredParallelRequestsOnACentNeverOverspend(t *testing.T) {
 			admitted.Add(1)
 			switch i % 4 {
 			case 0: // Costs five hundred times what was held for it.
-				_, err = (&usage.Settler{Store: st}).Settle(t.Context(), []usage.Delivery{e.served(t, reservation, 1)}, func(lines []usage.Line) {
-					settled.Add(int64(lines[0].Charged))
-					short.Add(int64(lines[0].Shortfall))
-				})
+				_, err = (&usage.Settler{Store: st}).Settle(t.Context(), []usage.Delivery{e.served(t, reservation, 1)},
+					func(lines []usage.Line) {
+						settled.Add(int64(lines[0].Charged))
+						short.Add(int64(lines[0].Shortfall))
+					})
 			case 1:
-				_, err = st.Conclude(t.Context(), []hold.RequestReport{{Request: reservation.Request, Outcome: "failed", Attempts: []hold.Attempt{}}})
+				_, err = st.Conclude(t.Context(), []hold.RequestReport{{Request: reservation.Request, Outcome: "failed",
+					Attempts: []hold.Attempt{}}})
 			}
 			if err != nil {
 				t.Error(err)
@@ -89,7 +91,8 @@ func TestTwoHundredParallelRequestsOnACentNeverOverspend(t *testing.T) {
 	}
 	callers.Wait()
 	posted, held := e.wallet(t, c)
-	t.Logf("%d of 200 are admitted, %s charged, %s short, %s still held", admitted.Load(), money.NanoUSD(settled.Load()), money.NanoUSD(short.Load()), held)
+	t.Logf("%d of 200 are admitted, %s charged, %s short, %s still held", admitted.Load(), money.NanoUSD(settled.Load()),
+		money.NanoUSD(short.Load()), held)
 	if posted < 0 || held > posted || posted+money.NanoUSD(settled.Load()) != cent {
 		t.Errorf("of %s, %s are left and %s charged", cent, posted, money.NanoUSD(settled.Load()))
 	}
@@ -169,13 +172,15 @@ func TestAThousandCallersOnThreeReplicasMeetEveryBoundExactly(t *testing.T) {
 	var callers sync.WaitGroup
 	for i := range 1000 {
 		who := i % 3
-		order := hold.AdmitRequest{Request: request(t), Key: []consumer{planned, rich, poor}[who].key, Model: "acme/large", MaxCompletionTokens: 1}
+		order := hold.AdmitRequest{Request: request(t), Key: []consumer{planned, rich, poor}[who].key, Model: "acme/large",
+			MaxCompletionTokens: 1}
 		callers.Go(func() {
 			_, err := admitters[i/3%3].Admit(t.Context(), order)
 			switch {
 			case err == nil:
 				admitted[who].Add(1)
-			case !fault.Is(err, fault.ConcurrencyLimitExceeded) && !fault.Is(err, fault.RateLimitExceeded) && !fault.Is(err, fault.InsufficientCredits):
+			case !fault.Is(err, fault.ConcurrencyLimitExceeded) && !fault.Is(err, fault.RateLimitExceeded) &&
+				!fault.Is(err, fault.InsufficientCredits):
 				t.Error(err)
 			}
 		})
@@ -241,7 +246,8 @@ func TestEachRequestIsInExactlyOneDayWeekAndMonth(t *testing.T) {
 			t.Errorf("%d are counted by %s, want %d", sum, period, int64(len(all))*per)
 		}
 	}
-	if n := scan[int64](t, e, `SELECT count(*) FROM hold WHERE plan_day NOT IN ('2026-12-31', '2027-01-01', '2027-01-03', '2027-01-04',
+	if n := scan[int64](t, e,
+		`SELECT count(*) FROM hold WHERE plan_day NOT IN ('2026-12-31', '2027-01-01', '2027-01-03', '2027-01-04',
 		'2027-03-13', '2027-03-14', '2027-10-31', '2027-11-01')`); n != 0 {
 		t.Errorf("%d requests are on a day that it never was", n)
 	}
@@ -359,7 +365,9 @@ func TestSettleExpireReleaseAndRefundRaceToOneEndAThousandTimes(t *testing.T) {
 }
 
 // admitterOn runs an admitter on a store until stop is called.
-func admitterOn(t testing.TB, st *store.Store, version ids.PriceVersionID, writers int) (a *hold.Admitter, stop func()) {
+func admitterOn(
+	t testing.TB, st *store.Store, version ids.PriceVersionID, writers int,
+) (a *hold.Admitter, stop func()) {
 	t.Helper()
 	a = hold.NewAdmitter(hold.Config{Batch: 256, Queue: 4096, Writers: writers, Timeout: 90 * time.Second},
 		bookOf(version), st, func(hold.Outcome, int) {})

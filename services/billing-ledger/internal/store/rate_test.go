@@ -60,7 +60,8 @@ func TestAReadOfARateIsWhatAdmissionSaysNext(t *testing.T) {
 		if step >= 60 {
 			step1 = 20 * time.Second
 		}
-		if verdicts[0].Outcome != hold.Admitted || told.Limit != read.Limit || told.Remaining != read.Remaining-1 || told.Reset != read.Reset+step1 {
+		if verdicts[0].Outcome != hold.Admitted || told.Limit != read.Limit || told.Remaining != read.Remaining-1 ||
+			told.Reset != read.Reset+step1 {
 			t.Fatalf("seed %d, step %d: read %+v, %s with %+v", seed, step, read, verdicts[0].Outcome, told)
 		}
 	}
@@ -75,7 +76,8 @@ func TestAReadOfARateTakesNothing(t *testing.T) {
 	e := setup(t, limits)
 	c := e.consumer(t, money.USD)
 	for range 5 {
-		if got, err := e.store.ReadRate(t.Context(), c.key, limit.LLM); err != nil || got != (limit.Rate{Limit: 2, Remaining: 2}) {
+		if got, err := e.store.ReadRate(t.Context(), c.key, limit.LLM); err != nil ||
+			got != (limit.Rate{Limit: 2, Remaining: 2}) {
 			t.Fatalf("%+v, %v", got, err)
 		}
 	}
@@ -90,7 +92,8 @@ func TestAReadOfARateTakesNothing(t *testing.T) {
 	if got, err := e.store.ReadRate(t.Context(), c.key, limit.LLM); err != nil || got.Remaining != 2 {
 		t.Errorf("with a clock set back by months: %+v, %v", got, err)
 	}
-	if _, err := e.accounts.SetLimits(t.Context(), c.account, limit.Limits{RequestsPerMinute: limit.Unlimited}); err != nil {
+	if _, err := e.accounts.SetLimits(t.Context(), c.account,
+		limit.Limits{RequestsPerMinute: limit.Unlimited}); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := e.store.ReadRate(t.Context(), c.key, limit.LLM); err != nil || got != (limit.Rate{}) {

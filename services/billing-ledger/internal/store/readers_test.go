@@ -85,7 +85,8 @@ func TestBothReadersEndEqualWhateverAWipedStoreShowedThem(t *testing.T) {
 	}
 	for request := range hubs {
 		payout, provider := other.payout(t, request)
-		got := money.NanoUSD(scan[int64](t, e, `SELECT payout FROM usage_settlement WHERE request_id = $1`, [16]byte(request)))
+		got := money.NanoUSD(scan[int64](t, e, `SELECT payout FROM usage_settlement WHERE request_id = $1`,
+			[16]byte(request)))
 		to := scan[[16]byte](t, e, `SELECT provider_id FROM usage_settlement WHERE request_id = $1`, [16]byte(request))
 		if got != payout || ids.ProviderID(to) != provider {
 			t.Errorf("the ledger accrues %s, the other reader %s", got, payout)

@@ -56,7 +56,9 @@ func (s *Store) readHold(ctx context.Context, request ids.RequestID, account ids
 // readCleared reads a request of a cleared day, of which the settled line is
 // left: it was admitted at the time inside its id. Of orphan work the line does
 // not say how it would have been paid; nothing was charged.
-func (s *Store) readCleared(ctx context.Context, request ids.RequestID, account ids.AccountID) (*receipt.Receipt, error) {
+func (s *Store) readCleared(
+	ctx context.Context, request ids.RequestID, account ids.AccountID,
+) (*receipt.Receipt, error) {
 	r := &receipt.Receipt{Request: request, AdmittedAt: request.Time()}
 	var price [16]byte
 	var source string
@@ -106,7 +108,8 @@ func (s *Store) readReport(ctx context.Context, request ids.RequestID) (*hold.Re
 			route_mode, requested_provider, fallback_reason, stream, attempts, received_at, first_content_ms, total_ms, continued_as
 		FROM request_report WHERE request_id = $1`, [16]byte(request)).
 		Scan(&w.Outcome, &w.CommittedAttempt, &w.RelayedTokens, &w.RelayedBytes, &w.HTTPStatus, &w.ErrorCode,
-			&w.RouteMode, &w.RequestedProvider, &w.FallbackReason, &w.Stream, &attempts, &received, &w.FirstContentMS, &w.TotalMS, &continued)
+			&w.RouteMode, &w.RequestedProvider, &w.FallbackReason, &w.Stream, &attempts, &received, &w.FirstContentMS,
+			&w.TotalMS, &continued)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, nil
 	}

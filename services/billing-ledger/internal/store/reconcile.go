@@ -75,7 +75,8 @@ func (s *Store) Reconcile(ctx context.Context, from Place, recent time.Duration)
 		}
 		var last *[16]byte
 		if err := tx.QueryRow(ctx, `SELECT max(account_id::text)::uuid FROM (SELECT account_id FROM wallet
-			WHERE account_id > $1 ORDER BY account_id LIMIT $2) w HAVING count(*) = $2`, [16]byte(from), reconcileWallets).Scan(&last); err != nil && !errors.Is(err, pgx.ErrNoRows) {
+			WHERE account_id > $1 ORDER BY account_id LIMIT $2) w HAVING count(*) = $2`, [16]byte(from),
+			reconcileWallets).Scan(&last); err != nil && !errors.Is(err, pgx.ErrNoRows) {
 			return fmt.Errorf("find the next wallets: %w", err)
 		}
 		if last != nil {

@@ -15,7 +15,9 @@ import (
 
 // Refund refunds a settled request, once: a repeat for the same cause returns
 // the first entry, one for another is refund.ErrRefunded.
-func (s *Store) Refund(ctx context.Context, id ids.EntryID, request ids.RequestID, cause refund.Cause, memo string) (ids.EntryID, error) {
+func (s *Store) Refund(
+	ctx context.Context, id ids.EntryID, request ids.RequestID, cause refund.Cause, memo string,
+) (ids.EntryID, error) {
 	posted := id
 	err := s.inTx(ctx, func(tx pgx.Tx) error {
 		charge, err := readCharge(ctx, tx, request)
@@ -23,7 +25,8 @@ func (s *Store) Refund(ctx context.Context, id ids.EntryID, request ids.RequestI
 			return err
 		}
 		// Two refunds of a request wait for each other here.
-		if _, err := tx.Exec(ctx, `SELECT FROM wallet WHERE account_id = $1 FOR UPDATE`, [16]byte(charge.Account)); err != nil {
+		if _, err := tx.Exec(ctx, `SELECT FROM wallet WHERE account_id = $1 FOR UPDATE`,
+			[16]byte(charge.Account)); err != nil {
 			return fmt.Errorf("lock wallet: %w", err)
 		}
 		first, err := refundedBefore(ctx, tx, request, cause)
@@ -58,7 +61,8 @@ func (s *Store) Refund(ctx context.Context, id ids.EntryID, request ids.RequestI
 func readCharge(ctx context.Context, tx pgx.Tx, request ids.RequestID) (refund.Charge, error) {
 	c := refund.Charge{Request: request}
 	var account, provider [16]byte
-	err := tx.QueryRow(ctx, `SELECT account_id, provider_id, charged, payout FROM usage_settlement WHERE day = $1 AND request_id = $2`,
+	err := tx.QueryRow(ctx,
+		`SELECT account_id, provider_id, charged, payout FROM usage_settlement WHERE day = $1 AND request_id = $2`,
 		request.Day(), [16]byte(request)).Scan(&account, &provider, &c.Charged, &c.Payout)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return c, refund.ErrNothingCharged
@@ -73,7 +77,8 @@ func readCharge(ctx context.Context, tx pgx.Tx, request ids.RequestID) (refund.C
 func refundedBefore(ctx context.Context, tx pgx.Tx, request ids.RequestID, cause refund.Cause) (ids.EntryID, error) {
 	var id [16]byte
 	var kind string
-	err := tx.QueryRow(ctx, `SELECT id, kind FROM entry WHERE business_id = $1 AND kind IN ('request_refund', 'goodwill_refund', 'broken_answer')`,
+	err := tx.QueryRow(ctx,
+		`SELECT id, kind FROM entry WHERE business_id = $1 AND kind IN ('request_refund', 'goodwill_refund', 'broken_answer')`,
 		request.String()).Scan(&id, &kind)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):

@@ -18,7 +18,8 @@ import (
 func (e *env) balance(t testing.TB, kind ledger.AccountKind, owner [16]byte) money.NanoUSD {
 	t.Helper()
 	return money.NanoUSD(scan[int64](t, e, `SELECT coalesce(sum(amount), 0)::bigint FROM ledger_leg
-		WHERE account_kind = $1 AND ($2::uuid = '00000000-0000-0000-0000-000000000000' OR owner_id = $2)`, string(kind), owner))
+		WHERE account_kind = $1 AND ($2::uuid = '00000000-0000-0000-0000-000000000000' OR owner_id = $2)`, string(kind),
+		owner))
 }
 
 // settledFor has a request settled for ten cents of which seven are paid out.
@@ -60,7 +61,8 @@ func TestARequestIsRefundedOnceAndNeverAboveWhatWasPaid(t *testing.T) {
 	if n := scan[int64](t, e, `SELECT count(*) FROM entry WHERE kind IN ('request_refund', 'goodwill_refund')`); n != 1 {
 		t.Errorf("%d refunds are posted", n)
 	}
-	want := map[ledger.AccountKind]money.NanoUSD{ledger.Accrued: 7 * cent, ledger.UsageMargin: 3 * cent, ledger.Goodwill: -money.USD - 10*cent}
+	want := map[ledger.AccountKind]money.NanoUSD{ledger.Accrued: 7 * cent, ledger.UsageMargin: 3 * cent,
+		ledger.Goodwill: -money.USD - 10*cent}
 	if scan[string](t, e, `SELECT kind FROM entry WHERE kind LIKE '%refund'`) == "request_refund" {
 		want = map[ledger.AccountKind]money.NanoUSD{ledger.Accrued: 0, ledger.UsageMargin: 0, ledger.Goodwill: -money.USD}
 	}

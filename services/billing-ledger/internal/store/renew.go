@@ -15,7 +15,10 @@ import (
 // Renew extends leases; see hold.Leases.
 func (s *Store) Renew(ctx context.Context, all []hold.Renewal) (lapsed []ids.RequestID, err error) {
 	all = slices.Clone(all)
-	slices.SortFunc(all, func(a, b hold.Renewal) int { return strings.Compare(string(a.Request[:]), string(b.Request[:])) })
+	slices.SortFunc(all, func(a, b hold.Renewal) int {
+		return strings.Compare(string(a.Request[:]),
+			string(b.Request[:]))
+	})
 	n := len(all)
 	var (
 		request       = make([][16]byte, n)
@@ -25,7 +28,8 @@ func (s *Store) Renew(ctx context.Context, all []hold.Renewal) (lapsed []ids.Req
 		tokens, bytes = make([]int64, n), make([]int64, n)
 	)
 	for i, r := range all {
-		request[i], attempt[i], hub[i], tokens[i], bytes[i] = r.Request, r.CommittedAttempt, r.Hub, r.RelayedTokens, r.RelayedBytes
+		request[i], attempt[i], hub[i], tokens[i], bytes[i] = r.Request, r.CommittedAttempt, r.Hub, r.RelayedTokens,
+			r.RelayedBytes
 		if !r.Provider.IsZero() {
 			provider[i] = (*[16]byte)(&r.Provider)
 		}

@@ -66,7 +66,9 @@ type gatewayReport struct {
 
 // insertReports keeps the first word on each known request and returns it,
 // and locks those of the holds that are open.
-func insertReports(ctx context.Context, conn *pgx.Conn, args []any, requests []ids.RequestID) (map[ids.RequestID]gatewayReport, map[ids.RequestID]usage.Hold, error) {
+func insertReports(
+	ctx context.Context, conn *pgx.Conn, args []any, requests []ids.RequestID,
+) (map[ids.RequestID]gatewayReport, map[ids.RequestID]usage.Hold, error) {
 	told := make(map[ids.RequestID]gatewayReport, len(requests))
 	var holds map[ids.RequestID]usage.Hold
 	batch := &pgx.Batch{}
@@ -80,7 +82,8 @@ func insertReports(ctx context.Context, conn *pgx.Conn, args []any, requests []i
 		})
 		return err
 	})
-	batch.Queue(`SELECT `+holdMoves+` FROM hold h WHERE h.request_id = ANY ($1) AND h.state = 'open' ORDER BY h.request_id FOR UPDATE`, raw(requests)).
+	batch.Queue(`SELECT `+holdMoves+
+		` FROM hold h WHERE h.request_id = ANY ($1) AND h.state = 'open' ORDER BY h.request_id FOR UPDATE`, raw(requests)).
 		Query(func(rows pgx.Rows) (err error) {
 			holds, err = scanMoved(rows)
 			return err
@@ -94,7 +97,9 @@ func insertReports(ctx context.Context, conn *pgx.Conn, args []any, requests []i
 // concluded frees the places of open holds that were told of just now, and
 // closes those of which nothing was served. The others stay open: nearly all are
 // settled before their lease ends, and OpenReviews gives the rest their time.
-func concluded(told map[ids.RequestID]gatewayReport, holds map[ids.RequestID]usage.Hold) (closed []ids.RequestID, moves usage.Moves) {
+func concluded(
+	told map[ids.RequestID]gatewayReport, holds map[ids.RequestID]usage.Hold,
+) (closed []ids.RequestID, moves usage.Moves) {
 	moves = usage.NewMoves()
 	for request, w := range told {
 		h, open := holds[request]

@@ -27,7 +27,8 @@ func (e *env) closedAt(t testing.TB, c consumer, at time.Time) (hold.Reservation
 	served := e.served(t, reservation, 1)
 	e.conclude(t, hold.RequestReport{
 		Request: reservation.Request, Outcome: "completed", CommittedAttempt: 1, RelayedTokens: 1, RelayedBytes: 4,
-		HTTPStatus: 200, Attempts: []hold.Attempt{{Attempt: 1, ProviderID: served.Event.Provider.String(), ProviderName: "gpu-works", Result: "completed", HubID: "hub-1"}},
+		HTTPStatus: 200, Attempts: []hold.Attempt{{Attempt: 1, ProviderID: served.Event.Provider.String(),
+			ProviderName: "gpu-works", Result: "completed", HubID: "hub-1"}},
 	})
 	e.settle(t, usage.Settled, served)
 	e.exec(t, `INSERT INTO renewal (request_id, committed_attempt, hub_id, provider_id, relayed_tokens, relayed_bytes)
@@ -104,7 +105,8 @@ func TestWhatRequestsLeftGoesAfterTheRetentionAndTheirLinesStay(t *testing.T) {
 	// Its usage is known for ever, and its consumer can look it up.
 	e.settle(t, usage.Duplicate, served)
 	r, err := e.store.Receipt(t.Context(), old[1].Request, c.account)
-	if err != nil || r == nil || r.State != hold.Settled || r.Billing != hold.PayAsYouGo || r.Usage == nil || r.Usage.Charged != cent ||
+	if err != nil || r == nil || r.State != hold.Settled || r.Billing != hold.PayAsYouGo || r.Usage == nil ||
+		r.Usage.Charged != cent ||
 		r.Rates != centRates || r.Price != e.price || r.Model != "acme/large" || !r.AdmittedAt.Equal(old[1].Request.Time()) {
 		t.Errorf("the receipt is %+v, %v", r, err)
 	}
@@ -171,7 +173,8 @@ func TestEachDayIsClearedInItsTurnUpToTheRetention(t *testing.T) {
 	if figures, err := e.store.Figures(t.Context(), retention); err != nil || figures.Overdue != 0 {
 		t.Errorf("got %d days overdue, %v, want 0", figures.Overdue, err)
 	}
-	if last := scan[time.Time](t, e, `SELECT max(day) FROM cleared_day`); !last.Equal(time.Now().UTC().Truncate(24*time.Hour).AddDate(0, 0, -retention-1)) {
+	if last := scan[time.Time](t, e, `SELECT max(day) FROM cleared_day`); !last.Equal(
+		time.Now().UTC().Truncate(24*time.Hour).AddDate(0, 0, -retention-1)) {
 		t.Errorf("the last cleared day is %s", last.Format(time.DateOnly))
 	}
 }

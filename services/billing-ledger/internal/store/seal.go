@@ -34,7 +34,8 @@ type sealedPart struct {
 // both is what makes it one. They are hashed as the database sends them, so a
 // column may not change its type.
 func sealed(version int16) []sealedPart {
-	lines := sealedLines + `, unit FROM usage_settlement WHERE settled_at >= $1 AND settled_at < $2 ORDER BY day, request_id`
+	lines := sealedLines +
+		`, unit FROM usage_settlement WHERE settled_at >= $1 AND settled_at < $2 ORDER BY day, request_id`
 	if version == 1 {
 		lines = sealedLines + ` FROM usage_settlement WHERE settled_at >= $1 AND settled_at < $2 ORDER BY day, request_id`
 	}
@@ -68,7 +69,8 @@ func (s *Store) DueDay(ctx context.Context, after time.Duration) (time.Time, boo
 // CloseDay closes a day and returns the number of a transaction that began after
 // that was committed: whoever has not seen the day closed has a smaller one.
 func (s *Store) CloseDay(ctx context.Context, day time.Time) (seal.Barrier, error) {
-	if _, err := s.pool.Exec(ctx, `INSERT INTO closed_day (day) VALUES ($1) ON CONFLICT (day) DO NOTHING`, day); err != nil {
+	if _, err := s.pool.Exec(ctx, `INSERT INTO closed_day (day) VALUES ($1) ON CONFLICT (day) DO NOTHING`,
+		day); err != nil {
 		return 0, reachable(fmt.Errorf("insert the closed day: %w", err))
 	}
 	var barrier uint64
@@ -81,7 +83,8 @@ func (s *Store) CloseDay(ctx context.Context, day time.Time) (seal.Barrier, erro
 // Passed reports whether no transaction with a number below the barrier runs.
 func (s *Store) Passed(ctx context.Context, barrier seal.Barrier) (bool, error) {
 	var passed bool
-	err := s.pool.QueryRow(ctx, `SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint >= $1`, int64(barrier)).Scan(&passed)
+	err := s.pool.QueryRow(ctx, `SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint >= $1`,
+		int64(barrier)).Scan(&passed)
 	if err != nil {
 		return false, reachable(fmt.Errorf("read the transactions' numbers: %w", err))
 	}
@@ -93,7 +96,8 @@ func (s *Store) Passed(ctx context.Context, barrier seal.Barrier) (bool, error) 
 func (s *Store) SealDay(ctx context.Context, day time.Time) (seal.Day, error) {
 	var done seal.Day
 	err := s.inTx(ctx, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtext('billing.seal')), set_config('statement_timeout', $1, true)`,
+		if _, err := tx.Exec(ctx,
+			`SELECT pg_advisory_xact_lock(hashtext('billing.seal')), set_config('statement_timeout', $1, true)`,
 			fmt.Sprint(sealTimeout.Milliseconds())); err != nil {
 			return fmt.Errorf("take turns: %w", err)
 		}

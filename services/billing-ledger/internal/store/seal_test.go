@@ -62,10 +62,12 @@ func (e *env) serveOne(t testing.TB, c consumer) {
 
 func TestDaysThatAreOverAreSealedInAChain(t *testing.T) {
 	e, c, days := history(t)
-	if len(days) != 2 || days[0].Counts != (seal.Counts{Lines: 2, Entries: 2, Postings: 4}) || days[1].Counts != (seal.Counts{}) {
+	if len(days) != 2 || days[0].Counts != (seal.Counts{Lines: 2, Entries: 2, Postings: 4}) ||
+		days[1].Counts != (seal.Counts{}) {
 		t.Fatalf("sealed %+v", days)
 	}
-	if days[0].Previous != (seal.Root{}) || days[1].Previous != days[0].Root || !days[1].Day.Equal(days[0].Day.AddDate(0, 0, 1)) {
+	if days[0].Previous != (seal.Root{}) || days[1].Previous != days[0].Root ||
+		!days[1].Day.Equal(days[0].Day.AddDate(0, 0, 1)) {
 		t.Errorf("the chain is %+v", days)
 	}
 	e.sound(t)
@@ -94,7 +96,8 @@ func TestASnapshotIsWhatWasRecordedUpToItsDay(t *testing.T) {
 	e, c, days := history(t)
 	type balance struct{ moved, balance int64 }
 	read := func(day time.Time, kind string, owner [16]byte) (b balance) {
-		if err := e.owner.QueryRow(t.Context(), `SELECT moved, balance FROM balance_snapshot WHERE day = $1 AND account_kind = $2 AND owner_id = $3`,
+		if err := e.owner.QueryRow(t.Context(),
+			`SELECT moved, balance FROM balance_snapshot WHERE day = $1 AND account_kind = $2 AND owner_id = $3`,
 			day, kind, owner).Scan(&b.moved, &b.balance); err != nil {
 			t.Fatal(err)
 		}
@@ -119,15 +122,20 @@ func TestASnapshotIsWhatWasRecordedUpToItsDay(t *testing.T) {
 func TestVerifyFindsWhatWasChangedInASealedDay(t *testing.T) {
 	const sealedRows, sums = "every sealed day is as it was sealed", "balances of sealed days are what was recorded"
 	for _, tc := range []struct{ name, invariant, names, plant string }{
-		{"a line is changed", sealedRows, "a row is not", `UPDATE usage_settlement SET delivered_bytes = delivered_bytes + 1 WHERE settled_at < now() - interval '1 day'`},
+		{"a line is changed", sealedRows, "a row is not",
+			`UPDATE usage_settlement SET delivered_bytes = delivered_bytes + 1 WHERE settled_at < now() - interval '1 day'`},
 		{"a line is taken away", sealedRows, "sealed with", `DELETE FROM usage_settlement WHERE source = 'orphan'`},
-		{"a line is added", sealedRows, "sealed with", `UPDATE usage_settlement SET settled_at = settled_at - interval '2 days' WHERE settled_at > now() - interval '1 day'`},
+		{"a line is added", sealedRows, "sealed with",
+			`UPDATE usage_settlement SET settled_at = settled_at - interval '2 days' WHERE settled_at > now() - interval '1 day'`},
 		{"an entry is changed", sealedRows, "a row is not", `UPDATE entry SET memo = 'another'`},
-		{"a posting is changed", sealedRows, "a row is not", `UPDATE posting SET owner_id = gen_random_uuid() WHERE account_kind = 'l:provider:accrued'`},
+		{"a posting is changed", sealedRows, "a row is not",
+			`UPDATE posting SET owner_id = gen_random_uuid() WHERE account_kind = 'l:provider:accrued'`},
 		{"a posting is taken away", sealedRows, "sealed with", `DELETE FROM posting WHERE leg = 1`},
-		{"rows are moved before the chain", sealedRows, "before the first seal", `UPDATE entry SET at = at - interval '9 days'`},
+		{"rows are moved before the chain", sealedRows, "before the first seal",
+			`UPDATE entry SET at = at - interval '9 days'`},
 		{"a seal is taken away", sealedRows, "does not follow", `DELETE FROM seal WHERE previous IS NULL`},
-		{"a root is changed", sealedRows, "does not follow", `ALTER TABLE seal DROP CONSTRAINT seal_root; UPDATE seal SET root = sha256(root) WHERE previous IS NOT NULL`},
+		{"a root is changed", sealedRows, "does not follow",
+			`ALTER TABLE seal DROP CONSTRAINT seal_root; UPDATE seal SET root = sha256(root) WHERE previous IS NOT NULL`},
 		{"a balance is changed", sums, "moved", `UPDATE balance_snapshot SET balance = balance + 1`},
 		{"a movement is changed", sums, "moved", `UPDATE balance_snapshot SET moved = moved + 1, balance = balance + 1`},
 		{"a balance is taken away", sums, "moved", `DELETE FROM balance_snapshot WHERE account_kind = 'e:goodwill'`},
@@ -180,7 +188,8 @@ func TestAClosedDayTakesNoMoreAndAwaitsWhatWasUnderWay(t *testing.T) {
 		return tx
 	}
 	write := func(tx pgx.Tx) error {
-		_, err := tx.Exec(t.Context(), `INSERT INTO entry (id, kind, business_id) VALUES (gen_random_uuid(), 'goodwill', gen_random_uuid()::text)`)
+		_, err := tx.Exec(t.Context(),
+			`INSERT INTO entry (id, kind, business_id) VALUES (gen_random_uuid(), 'goodwill', gen_random_uuid()::text)`)
 		return err
 	}
 	early, late := begin(), begin()
@@ -273,7 +282,8 @@ func TestTheExportHasEveryRowButTheHashesOfKeys(t *testing.T) {
 		At           time.Time
 		Schema, Seal string
 	}
-	if err := json.Unmarshal([]byte(lines[0]), &header); err != nil || header.Export != store.ExportVersion || header.Schema != "billing" ||
+	if err := json.Unmarshal([]byte(lines[0]), &header); err != nil || header.Export != store.ExportVersion ||
+		header.Schema != "billing" ||
 		header.Seal != hexRoot(days[1].Root) || header.At.IsZero() {
 		t.Errorf("header %s, %v", lines[0], err)
 	}
@@ -299,12 +309,14 @@ func TestTheExportHasEveryRowButTheHashesOfKeys(t *testing.T) {
 			t.Errorf("%s has %d rows, exported %d", table, want, rows[table])
 		}
 	}
-	for _, table := range []string{"account", "entry", "posting", "hold", "usage_settlement", "consumer_key", "seal", "balance_snapshot", "plan"} {
+	for _, table := range []string{"account", "entry", "posting", "hold", "usage_settlement", "consumer_key", "seal",
+		"balance_snapshot", "plan"} {
 		if rows[table] == 0 {
 			t.Errorf("nothing of %s is exported", table)
 		}
 	}
-	if slices.Index(order, "account") != 0 || slices.Index(order, "posting") > slices.Index(order, "hold") || slices.Index(order, "consumer_key") < slices.Index(order, "hold") {
+	if slices.Index(order, "account") != 0 || slices.Index(order, "posting") > slices.Index(order, "hold") ||
+		slices.Index(order, "consumer_key") < slices.Index(order, "hold") {
 		t.Errorf("the order is %q", order)
 	}
 	var end struct {
@@ -345,7 +357,8 @@ func TestTheExportHasNoColumnOfBytesThatIsNotKnownToBeNoSecret(t *testing.T) {
 		}
 	}
 	var got []string
-	for _, column := range column[string](t, e, `SELECT c.relname || '.' || a.attname FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
+	for _, column := range column[string](t, e,
+		`SELECT c.relname || '.' || a.attname FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
 		WHERE c.relnamespace = 'billing'::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition AND a.atttypid = 'bytea'::regtype
 		ORDER BY 1`) {
 		if have[column] {

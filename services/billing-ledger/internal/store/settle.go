@@ -25,7 +25,9 @@ const maxPayload = 64 << 10
 
 // Settle settles a batch in one transaction; see usage.Store. It takes two round
 // trips when all holds are open and cover what their requests cost.
-func (s *Store) Settle(ctx context.Context, requests []ids.RequestID, decide func(usage.Snapshot) (usage.Effects, []usage.Reject)) error {
+func (s *Store) Settle(
+	ctx context.Context, requests []ids.RequestID, decide func(usage.Snapshot) (usage.Effects, []usage.Reject),
+) error {
 	err := s.pipelined(ctx, func(conn *pgx.Conn) error {
 		snapshot, err := readSnapshot(ctx, conn, requests)
 		if err != nil {
@@ -44,7 +46,8 @@ func (s *Store) Settle(ctx context.Context, requests []ids.RequestID, decide fun
 		for _, line := range fx.Lines {
 			if line.Source == usage.Orphan && line.Payout > 0 {
 				// A request has at most one such entry, so its own id serves.
-				insertEntry(batch, ledger.Orphan(ids.EntryID(line.Event.Request), line.Event.Request, line.Event.Provider, line.Payout))
+				insertEntry(batch, ledger.Orphan(ids.EntryID(line.Event.Request), line.Event.Request, line.Event.Provider,
+					line.Payout))
 			}
 		}
 		insertHeld(batch, fx.Lines)
@@ -86,10 +89,12 @@ func readSnapshot(ctx context.Context, conn *pgx.Conn, requests []ids.RequestID)
 	}
 	batch := &pgx.Batch{}
 	begin(batch)
-	batch.Queue(`SELECT `+holdMoves+`, model_id, price_version_id, input_rate, output_rate, payout_input_rate, payout_output_rate, state
+	batch.Queue(`SELECT `+holdMoves+
+		`, model_id, price_version_id, input_rate, output_rate, payout_input_rate, payout_output_rate, state
 		FROM hold h WHERE request_id = ANY ($1) ORDER BY request_id FOR UPDATE`, raw(requests)).
 		Query(func(rows pgx.Rows) error { return scanHolds(rows, snapshot.Holds) })
-	batch.Queue(`SELECT request_id, outcome = 'failed' AND committed_attempt > 0 AND metered_prompt IS NULL, relayed_tokens, relayed_bytes
+	batch.Queue(
+		`SELECT request_id, outcome = 'failed' AND committed_attempt > 0 AND metered_prompt IS NULL, relayed_tokens, relayed_bytes
 		FROM request_report WHERE request_id = ANY ($1)`, raw(requests)).
 		Query(func(rows pgx.Rows) error { return scanReports(rows, snapshot) })
 	batch.Queue(selectVoids, raw(requests)).
@@ -123,7 +128,8 @@ func scanHolds(rows pgx.Rows, into map[ids.RequestID]usage.Hold) error {
 		model, state string
 		rates        money.Rates
 	)
-	_, err := pgx.ForEachRow(rows, append(m.fields(), &model, &price, &rates.Input, &rates.Output, &rates.PayoutInput, &rates.PayoutOutput, &state), func() error {
+	_, err := pgx.ForEachRow(rows, append(m.fields(), &model, &price, &rates.Input, &rates.Output, &rates.PayoutInput,
+		&rates.PayoutOutput, &state), func() error {
 		h := m.hold()
 		rates.Unit = h.Rates.Unit
 		h.Model, h.Price, h.Rates, h.State = model, price, rates, hold.State(state)

@@ -55,7 +55,8 @@ func TestAlteredEventIsQuarantinedWithoutEffect(t *testing.T) {
 	e.settle(t, usage.Altered, d)
 	e.settle(t, usage.Altered, d)
 	e.wantWallet(t, c, money.USD-2*cent, 0)
-	if n := scan[int64](t, e, `SELECT count(*) FROM quarantine WHERE reason = 'altered' AND request_id = $1`, [16]byte(reservation.Request)); n != 1 {
+	if n := scan[int64](t, e, `SELECT count(*) FROM quarantine WHERE reason = 'altered' AND request_id = $1`,
+		[16]byte(reservation.Request)); n != 1 {
 		t.Errorf("%d in quarantine, want 1", n)
 	}
 	e.sound(t)
@@ -76,7 +77,8 @@ func TestRedeliveryAfterThreeDaysMeetsTheSameRow(t *testing.T) {
 	if got := scan[string](t, e, `SELECT day::text FROM usage_settlement`); got != want {
 		t.Errorf("settled under %s, want %s", got, want)
 	}
-	if table := scan[string](t, e, `SELECT tableoid::regclass::text FROM usage_settlement`); table == "usage_settlement_default" {
+	if table := scan[string](t, e,
+		`SELECT tableoid::regclass::text FROM usage_settlement`); table == "usage_settlement_default" {
 		t.Errorf("settled in %s", table)
 	}
 	e.wantWallet(t, c, money.USD-5*cent, 0)
@@ -157,7 +159,8 @@ func TestOrphanWorkIsPaidByThePlatform(t *testing.T) {
 	e.settle(t, usage.Orphaned, batch...)
 	e.settle(t, usage.Duplicate, batch...)
 	e.wantWallet(t, c, money.USD, 0)
-	if paid := scan[int64](t, e, `SELECT sum(amount)::bigint FROM posting WHERE account_kind = 'l:provider:accrued'`); paid != int64(9*7*cent/10) {
+	if paid := scan[int64](t, e,
+		`SELECT sum(amount)::bigint FROM posting WHERE account_kind = 'l:provider:accrued'`); paid != int64(9*7*cent/10) {
 		t.Errorf("providers were credited %d", paid)
 	}
 	e.sound(t)
@@ -267,7 +270,8 @@ func TestSettleExpireAndReleaseRaceToOneEnd(t *testing.T) {
 		}
 		racers.Wait()
 	}
-	ends := scan[string](t, e, `SELECT string_agg(state || ' ' || n, ', ' ORDER BY state) FROM (SELECT state, count(*) AS n FROM hold GROUP BY state) s`)
+	ends := scan[string](t, e,
+		`SELECT string_agg(state || ' ' || n, ', ' ORDER BY state) FROM (SELECT state, count(*) AS n FROM hold GROUP BY state) s`)
 	t.Logf("200 holds ended as %s", ends)
 	if open := scan[int64](t, e, `SELECT count(*) FROM hold WHERE state = 'open'`); open != 0 {
 		t.Errorf("%d holds are open", open)
@@ -286,7 +290,8 @@ func TestConcludeKeepsTheFirstWordAndIgnoresUnknownRequests(t *testing.T) {
 	c := e.consumer(t, money.USD)
 	reservation := e.reservation(t, c, 4)
 	e.admitOne(t, reservation, hold.Admitted)
-	served := hold.RequestReport{Request: reservation.Request, Outcome: "completed", CommittedAttempt: 1, HTTPStatus: 200, Attempts: []hold.Attempt{{Attempt: 1, ProviderName: "a"}}}
+	served := hold.RequestReport{Request: reservation.Request, Outcome: "completed", CommittedAttempt: 1, HTTPStatus: 200,
+		Attempts: []hold.Attempt{{Attempt: 1, ProviderName: "a"}}}
 	if n, err := e.store.Conclude(t.Context(), []hold.RequestReport{served}); err != nil || n != 0 {
 		t.Fatalf("released %d: %v", n, err)
 	}

@@ -50,7 +50,8 @@ type lineColumns struct {
 }
 
 func newLineColumns(n int) *lineColumns {
-	c := &lineColumns{day: make([]time.Time, n), attempt: make([]int32, n), hash: make([][]byte, n), evidence: make([]string, n), unit: make([]int16, n)}
+	c := &lineColumns{day: make([]time.Time, n), attempt: make([]int32, n), hash: make([][]byte, n),
+		evidence: make([]string, n), unit: make([]int16, n)}
 	for i := range c.uuids {
 		c.uuids[i] = make([][16]byte, n)
 	}

@@ -31,13 +31,15 @@ var terms = store.Terms{Lease: time.Minute, Orphan: 10 * time.Minute, MaxHold: t
 var ever = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // cent is the price of one token in most tests: 10,000,000 nano-USD.
-var centRates = money.Rates{Input: 10_000_000_000, Output: 10_000_000_000, PayoutInput: 7_000_000_000, PayoutOutput: 7_000_000_000}
+var centRates = money.Rates{Input: 10_000_000_000, Output: 10_000_000_000, PayoutInput: 7_000_000_000,
+	PayoutOutput: 7_000_000_000}
 
 const cent = 10_000_000 * money.NanoUSD(1)
 
 var unlimited = limit.Defaults{
 	LLMPerMinute: limit.Unlimited, MultimodalPerMinute: limit.Unlimited, EmbeddingPerMinute: limit.Unlimited,
-	ZeroPricedPerMinute: limit.Unlimited, ImagePerMinute: limit.Unlimited, AudioPerMinute: limit.Unlimited, Concurrent: limit.Unlimited,
+	ZeroPricedPerMinute: limit.Unlimited, ImagePerMinute: limit.Unlimited, AudioPerMinute: limit.Unlimited,
+	Concurrent: limit.Unlimited,
 }
 
 // env is a ledger on a database of its own.
@@ -185,7 +187,8 @@ func (e *env) served(t testing.TB, c hold.Reservation, completion int64) usage.D
 		t.Fatal(err)
 	}
 	ev := usage.Event{
-		Request: c.Request, Attempt: 1, Hub: "hub-1", Provider: provider, Epoch: 7, Model: c.Model, Price: c.Price, Rates: c.Rates,
+		Request: c.Request, Attempt: 1, Hub: "hub-1", Provider: provider, Epoch: 7, Model: c.Model, Price: c.Price,
+		Rates:          c.Rates,
 		EvidenceSource: usage.Hub, Ending: "completed", ClaimState: "valid", Billable: money.Tokens{Completion: completion},
 		Claimed: money.Tokens{Completion: completion}, RecountedCompletion: completion,
 		DispatchedAt: time.Now().UTC().Truncate(time.Microsecond), EndedAt: time.Now().UTC().Truncate(time.Microsecond),

@@ -23,7 +23,8 @@ func (s *Store) TakeAttempt(ctx context.Context, e user.Email, network user.Dige
 			coalesce((SELECT full_at FROM sign_in_count WHERE email_sha256 = $1 AND network = $3), now()),
 			EXISTS (SELECT FROM known_network k JOIN app_user u ON u.id = k.user_id
 				WHERE u.email = $4 AND k.network = $2 AND k.used_at > now() - $5::interval), clock_timestamp()`,
-		digest[:], network[:], user.Strangers[:], string(e), user.NetworkKept).Scan(&counts.Network, &counts.Strangers, &a.Known, &now); err != nil {
+		digest[:], network[:], user.Strangers[:], string(e), user.NetworkKept).Scan(&counts.Network, &counts.Strangers,
+		&a.Known, &now); err != nil {
 		return a, reachable(fmt.Errorf("read the attempts of an e-mail: %w", err))
 	}
 	if err := counts.Room(a.Known, now); err != nil {
@@ -45,7 +46,8 @@ func (s *Store) TakeAttempt(ctx context.Context, e user.Email, network user.Dige
 // count moves a row on by one attempt and notes where the row was. The time is read
 // once the row is locked, lest an attempt come before another that it waited for.
 func count(batch *pgx.Batch, digest, network user.Digest, pace user.Pace, full, now *time.Time) {
-	batch.Queue(`INSERT INTO sign_in_count AS c (email_sha256, network, full_at) VALUES ($1, $2, clock_timestamp() + $3::interval)
+	batch.Queue(
+		`INSERT INTO sign_in_count AS c (email_sha256, network, full_at) VALUES ($1, $2, clock_timestamp() + $3::interval)
 		ON CONFLICT (email_sha256, network) DO UPDATE SET full_at = greatest(c.full_at, clock_timestamp()) + $3::interval
 		RETURNING full_at - $3::interval, clock_timestamp()`, digest[:], network[:], pace.Interval).
 		QueryRow(func(row pgx.Row) error { return row.Scan(full, now) })
@@ -77,7 +79,8 @@ func uncount(ctx context.Context, tx pgx.Tx, e user.Email, a user.Attempt) error
 // place of the network that was used least recently when the user has as many as it
 // may.
 func rememberNetwork(ctx context.Context, tx pgx.Tx, id user.ID, network user.Digest) error {
-	tag, err := tx.Exec(ctx, `UPDATE known_network SET used_at = now() WHERE user_id = $1 AND network = $2`, [16]byte(id), network[:])
+	tag, err := tx.Exec(ctx, `UPDATE known_network SET used_at = now() WHERE user_id = $1 AND network = $2`, [16]byte(id),
+		network[:])
 	if err != nil {
 		return fmt.Errorf("note the use of a network: %w", err)
 	}
@@ -85,14 +88,16 @@ func rememberNetwork(ctx context.Context, tx pgx.Tx, id user.ID, network user.Di
 		return nil
 	}
 	if _, err := tx.Exec(ctx, `DELETE FROM known_network WHERE user_id = $1 AND network IN (
-			SELECT network FROM known_network WHERE user_id = $1 ORDER BY used_at DESC, network OFFSET $2)`, [16]byte(id), user.MaxNetworks-1); err != nil {
+			SELECT network FROM known_network WHERE user_id = $1 ORDER BY used_at DESC, network OFFSET $2)`, [16]byte(id),
+		user.MaxNetworks-1); err != nil {
 		return fmt.Errorf("forget a network: %w", err)
 	}
 	return insertNetwork(ctx, tx, id, network)
 }
 
 func insertNetwork(ctx context.Context, tx pgx.Tx, id user.ID, network user.Digest) error {
-	if _, err := tx.Exec(ctx, `INSERT INTO known_network (user_id, network, used_at) VALUES ($1, $2, now())`, [16]byte(id), network[:]); err != nil {
+	if _, err := tx.Exec(ctx, `INSERT INTO known_network (user_id, network, used_at) VALUES ($1, $2, now())`, [16]byte(id),
+		network[:]); err != nil {
 		return fmt.Errorf("remember a network: %w", err)
 	}
 	return nil

@@ -25,7 +25,8 @@ func (e *env) take(t *testing.T, st *store.Store, email user.Email, network user
 	if err == nil {
 		return a, true
 	}
-	if f := refusal(t, err); f.Reason != fault.RateLimitExceeded || f.RetryAfter <= 0 || f.RetryAfter > user.NetworkPace.Interval {
+	if f := refusal(t, err); f.Reason != fault.RateLimitExceeded || f.RetryAfter <= 0 ||
+		f.RetryAfter > user.NetworkPace.Interval {
 		t.Errorf("refused with %v after %v", err, f.RetryAfter)
 	}
 	return a, false
@@ -120,7 +121,8 @@ func TestFailuresOfOneNetworkDoNotShutOutAnother(t *testing.T) {
 	if _, err := users.LogIn(t.Context(), string(ada), password, "home"); !fault.Is(err, fault.RateLimitExceeded) {
 		t.Errorf("signing in elsewhere took the failures back: %v", err)
 	}
-	if _, err := users.LogIn(t.Context(), string(ada), password, strings.Repeat("n", 65)); !fault.Is(err, fault.InvalidValue) {
+	if _, err := users.LogIn(t.Context(), string(ada), password, strings.Repeat("n", 65)); !fault.Is(err,
+		fault.InvalidValue) {
 		t.Errorf("a long network: %v", err)
 	}
 }
@@ -163,11 +165,13 @@ func TestAnAttemptThatComparedNothingIsTakenBack(t *testing.T) {
 	for range 3 {
 		ctx, cancel := context.WithCancel(t.Context())
 		users.Store = gone{e.store, cancel}
-		if _, err := users.LogIn(ctx, string(ada), "wrong horse", "net"); err == nil || fault.Is(err, fault.InvalidCredentials) {
+		if _, err := users.LogIn(ctx, string(ada), "wrong horse", "net"); err == nil ||
+			fault.Is(err, fault.InvalidCredentials) {
 			t.Errorf("got %v, want that nothing was compared", err)
 		}
 	}
-	if rows, counting := scan[int](t, e, `SELECT count(*) FROM sign_in_count`), scan[int](t, e, `SELECT count(*) FROM sign_in_count WHERE full_at > now()`); rows != 2 || counting != 0 {
+	if rows, counting := scan[int](t, e, `SELECT count(*) FROM sign_in_count`),
+		scan[int](t, e, `SELECT count(*) FROM sign_in_count WHERE full_at > now()`); rows != 2 || counting != 0 {
 		t.Errorf("got %d rows, of which %d count, want 2 and none", rows, counting)
 	}
 }

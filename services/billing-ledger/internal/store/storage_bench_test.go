@@ -46,7 +46,8 @@ func BenchmarkStorage(b *testing.B) {
 		fmt.Fprintln(out, "bytes a settled request\tfresh\tafter retention\t")
 		var sums [2]float64
 		for _, name := range slices.Sorted(maps.Keys(again)) {
-			grown := [2]float64{float64(fresh[name]-empty[name]) / storageRequests, float64(again[name]-sealed[name]) / storageRequests}
+			grown := [2]float64{float64(fresh[name]-empty[name]) / storageRequests, float64(again[name]-sealed[name]) /
+				storageRequests}
 			if max(grown[0], grown[1]) < 0.5 {
 				continue
 			}
@@ -86,7 +87,8 @@ func (e *env) serveMany(b *testing.B, at time.Time) {
 			provider := deliveries[i].Event.Provider
 			reports[i] = hold.RequestReport{
 				Request: c.Request, Outcome: "completed", CommittedAttempt: 1, RelayedTokens: 2, RelayedBytes: 20, HTTPStatus: 200,
-				RouteMode: "auto", Stream: true, ReceivedAt: time.Now(), FirstContentMS: 40, TotalMS: 400, Metered: &money.Tokens{Completion: 2},
+				RouteMode: "auto", Stream: true, ReceivedAt: time.Now(), FirstContentMS: 40, TotalMS: 400,
+				Metered: &money.Tokens{Completion: 2},
 				Attempts: []hold.Attempt{{
 					Attempt: 1, ProviderID: provider.String(), ProviderName: "gpu-works-berlin", Result: "completed",
 					EngineStatus: 200, LatencyMS: 400, HubID: "provider-hub-0",

@@ -63,7 +63,8 @@ func commit(batch *pgx.Batch) { batch.Queue(`COMMIT`) }
 // server's default. And it has statements planned once for a connection, not
 // anew for each size of batch, in a way that stays right when the tables grow.
 func secure(batch *pgx.Batch) {
-	batch.Queue(`SELECT set_config('plan_cache_mode', 'force_generic_plan', true), set_config('enable_seqscan', 'off', true),
+	batch.Queue(
+		`SELECT set_config('plan_cache_mode', 'force_generic_plan', true), set_config('enable_seqscan', 'off', true),
 		CASE WHEN current_setting('synchronous_commit') NOT IN ('on', 'remote_apply') THEN set_config('synchronous_commit', 'on', true) END`)
 }
 

@@ -26,7 +26,8 @@ var (
 func (e *env) images(t testing.TB, c consumer, n int64) hold.Reservation {
 	t.Helper()
 	reservation := e.reservation(t, c, n)
-	reservation.Model, reservation.Class, reservation.Tier, reservation.Rates, reservation.Images = "acme/painter", limit.Image, plan.Standard, imageRates, int32(n)
+	reservation.Model, reservation.Class, reservation.Tier, reservation.Rates, reservation.Images = "acme/painter",
+		limit.Image, plan.Standard, imageRates, int32(n)
 	reservation.Amount = money.NanoUSD(n) * 4 * cent
 	return reservation
 }
@@ -35,7 +36,8 @@ func (e *env) images(t testing.TB, c consumer, n int64) hold.Reservation {
 func (e *env) audio(t testing.TB, c consumer, d time.Duration) hold.Reservation {
 	t.Helper()
 	reservation := e.reservation(t, c, 0)
-	reservation.Model, reservation.Class, reservation.Tier, reservation.Rates, reservation.PromptTokens = "acme/scribe", limit.Audio, plan.Standard, audioRates, d.Milliseconds()
+	reservation.Model, reservation.Class, reservation.Tier, reservation.Rates, reservation.PromptTokens = "acme/scribe",
+		limit.Audio, plan.Standard, audioRates, d.Milliseconds()
 	amount, err := audioRates.Charge(money.Tokens{Prompt: d.Milliseconds()})
 	if err != nil {
 		t.Fatal(err)
@@ -70,7 +72,8 @@ func TestImagesAndAudioAreHeldAndChargedInTheirUnit(t *testing.T) {
 		t.Errorf("asked again, told of the rates %+v", again.Rates)
 	}
 	e.wantWallet(t, c, money.USD, 12*cent+9_050_000)
-	e.settle(t, usage.Settled, e.delivered(t, pictures, money.Tokens{Completion: 2}), e.delivered(t, speech, money.Tokens{Prompt: 90_500}))
+	e.settle(t, usage.Settled, e.delivered(t, pictures, money.Tokens{Completion: 2}),
+		e.delivered(t, speech, money.Tokens{Prompt: 90_500}))
 	e.wantWallet(t, c, money.USD-8*cent-9_050_000, 0)
 	if paid := scan[int64](t, e, `SELECT sum(payout)::bigint FROM usage_settlement`); paid != 72_000_000+8_145_000 {
 		t.Errorf("providers earn %d nano-USD", paid)
@@ -90,7 +93,8 @@ func TestUsageInAnotherUnitIsQuarantined(t *testing.T) {
 	perToken := e.delivered(t, pictures, money.Tokens{Completion: 3})
 	perToken.Event.Rates.Unit = money.Token
 	e.settle(t, usage.PriceMismatch, perToken)
-	e.settle(t, usage.AboveHold, e.delivered(t, pictures, money.Tokens{Completion: 4}), e.delivered(t, speech, money.Tokens{Prompt: 60_001}))
+	e.settle(t, usage.AboveHold, e.delivered(t, pictures, money.Tokens{Completion: 4}),
+		e.delivered(t, speech, money.Tokens{Prompt: 60_001}))
 	e.wantWallet(t, c, money.USD, 12*cent+6_000_000)
 	e.sound(t)
 }
@@ -225,7 +229,8 @@ func TestPlansCountTokensOfTokenModelsAndImagesOfImageModels(t *testing.T) {
 	if a := e.admitOne(t, more, hold.Admitted); a.Billing != hold.PayAsYouGo || a.Held != 8*cent {
 		t.Errorf("more images than a day has are billed as %+v", a)
 	}
-	e.settle(t, usage.Settled, e.served(t, text, 4), e.delivered(t, pictures, money.Tokens{Completion: 2}), e.delivered(t, more, money.Tokens{Completion: 2}))
+	e.settle(t, usage.Settled, e.served(t, text, 4), e.delivered(t, pictures, money.Tokens{Completion: 2}),
+		e.delivered(t, more, money.Tokens{Completion: 2}))
 	e.wantUsed(t, c, 2, 3, 4)
 	e.wantWallet(t, c, money.USD-8*cent, 0)
 	e.sound(t)
@@ -263,20 +268,27 @@ func TestAPlanCoversOnlyWhatItCounts(t *testing.T) {
 
 func TestVerifyRecomputesInTheUnit(t *testing.T) {
 	for _, tc := range []struct{ invariant, names, plant string }{
-		{audit.AmountsRecomputed, "rates", `ALTER TABLE usage_settlement DROP CONSTRAINT usage_counts_images; UPDATE usage_settlement SET unit = 0 WHERE unit = 1`},
-		{audit.AmountsRecomputed, "list price", `UPDATE usage_settlement SET list_price = list_price + 1, charged = charged + 1 WHERE unit = 2`},
+		{audit.AmountsRecomputed, "rates",
+			`ALTER TABLE usage_settlement DROP CONSTRAINT usage_counts_images; UPDATE usage_settlement SET unit = 0 WHERE unit = 1`},
+		{audit.AmountsRecomputed, "list price",
+			`UPDATE usage_settlement SET list_price = list_price + 1, charged = charged + 1 WHERE unit = 2`},
 		{audit.AmountsRecomputed, "payout", `UPDATE usage_settlement SET payout = payout - 1 WHERE unit = 2`},
-		{audit.AmountsRecomputed, "list price", `UPDATE usage_settlement SET list_price = list_price + 1, charged = charged + 1 WHERE unit = 1 AND source = 'payg'`},
-		{audit.AmountsRecomputed, "list price", `UPDATE usage_settlement SET unit = 0 WHERE unit = 2; UPDATE hold SET unit = 0 WHERE unit = 2`},
-		{"plan counters are what the plans covered", "images", `UPDATE plan_counter SET used = used - 1 WHERE kind = 'images'`},
-		{"plan counters are what the plans covered", "tokens", `UPDATE hold SET unit = 0 WHERE plan_id IS NOT NULL; UPDATE usage_settlement SET unit = 0 WHERE source = 'plan'`},
+		{audit.AmountsRecomputed, "list price",
+			`UPDATE usage_settlement SET list_price = list_price + 1, charged = charged + 1 WHERE unit = 1 AND source = 'payg'`},
+		{audit.AmountsRecomputed, "list price",
+			`UPDATE usage_settlement SET unit = 0 WHERE unit = 2; UPDATE hold SET unit = 0 WHERE unit = 2`},
+		{"plan counters are what the plans covered", "images",
+			`UPDATE plan_counter SET used = used - 1 WHERE kind = 'images'`},
+		{"plan counters are what the plans covered", "tokens",
+			`UPDATE hold SET unit = 0 WHERE plan_id IS NOT NULL; UPDATE usage_settlement SET unit = 0 WHERE source = 'plan'`},
 	} {
 		t.Run(tc.plant, func(t *testing.T) {
 			e := setup(t, unlimited)
 			c := e.consumer(t, money.USD)
 			pictures, speech := e.images(t, c, 3), e.audio(t, c, 90_500*time.Millisecond)
 			e.admit(t, pictures, speech)
-			e.settle(t, usage.Settled, e.delivered(t, pictures, money.Tokens{Completion: 3}), e.delivered(t, speech, money.Tokens{Prompt: 90_500}))
+			e.settle(t, usage.Settled, e.delivered(t, pictures, money.Tokens{Completion: 3}),
+				e.delivered(t, speech, money.Tokens{Prompt: 90_500}))
 			covered := e.images(t, e.subscriber(t, 0, roomy), 2)
 			e.admitOne(t, covered, hold.Admitted)
 			e.settle(t, usage.Settled, e.delivered(t, covered, money.Tokens{Completion: 2}))

@@ -48,7 +48,8 @@ func (s *Store) UsageKey(ctx context.Context, hub string, id usageseal.KeyID) (u
 // LedgerSecret is what the ledger's own proofs follow from, the same for all
 // replicas; fresh becomes it when there is none yet.
 func (s *Store) LedgerSecret(ctx context.Context, fresh [32]byte) ([]byte, error) {
-	if _, err := s.pool.Exec(ctx, `INSERT INTO ledger_secret (secret) VALUES ($1) ON CONFLICT DO NOTHING`, fresh[:]); err != nil {
+	if _, err := s.pool.Exec(ctx, `INSERT INTO ledger_secret (secret) VALUES ($1) ON CONFLICT DO NOTHING`,
+		fresh[:]); err != nil {
 		return nil, fmt.Errorf("make the ledger's secret: %w", reachable(err))
 	}
 	var secret []byte

@@ -69,7 +69,8 @@ func TestAKeyThatIsBeingAddedCounts(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = tx.Rollback(t.Context()) }()
-	if _, err := tx.Exec(t.Context(), `INSERT INTO usage_key (hub_id, key_id, secret) VALUES ('hub-1', int8send(1000), sha256('k'))`); err != nil {
+	if _, err := tx.Exec(t.Context(),
+		`INSERT INTO usage_key (hub_id, key_id, secret) VALUES ('hub-1', int8send(1000), sha256('k'))`); err != nil {
 		t.Fatal(err)
 	}
 	done := make(chan error, 1)

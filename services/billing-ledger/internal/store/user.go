@@ -24,7 +24,8 @@ func (s *Store) OpenUser(ctx context.Context, o user.Opening) (opened user.User,
 		if err := insertKey(ctx, tx, o.Key); err != nil {
 			return err
 		}
-		opened, err = scanUser(tx.QueryRow(ctx, `INSERT INTO app_user AS u (id, email, display_name, password_hash, account_id)
+		opened, err = scanUser(tx.QueryRow(ctx,
+			`INSERT INTO app_user AS u (id, email, display_name, password_hash, account_id)
 			VALUES ($1, $2, $3, $4, $5) RETURNING `+userColumns,
 			[16]byte(o.ID), string(o.Email), o.DisplayName, o.Password.Text(), [16]byte(o.Account.ID)))
 		if pg.IsUnique(err, "app_user_email_key") {
@@ -45,7 +46,8 @@ func (s *Store) OpenUser(ctx context.Context, o user.Opening) (opened user.User,
 // UserByEmail finds a user and what its password must match; see user.Store.
 func (s *Store) UserByEmail(ctx context.Context, e user.Email) (user.User, user.Hash, error) {
 	var kept string
-	found, err := scanUser(s.pool.QueryRow(ctx, `SELECT `+userColumns+`, u.password_hash FROM app_user u WHERE u.email = $1`, string(e)), &kept)
+	found, err := scanUser(s.pool.QueryRow(ctx, `SELECT `+userColumns+
+		`, u.password_hash FROM app_user u WHERE u.email = $1`, string(e)), &kept)
 	if err != nil {
 		return user.User{}, user.Hash{}, orNotFound(err, "select user")
 	}
@@ -58,7 +60,9 @@ func (s *Store) UserByEmail(ctx context.Context, e user.Email) (user.User, user.
 
 // OpenSession takes an attempt back, remembers its network and keeps a session; see
 // user.Store.
-func (s *Store) OpenSession(ctx context.Context, u user.User, a user.Attempt, session user.Digest) (until time.Time, err error) {
+func (s *Store) OpenSession(
+	ctx context.Context, u user.User, a user.Attempt, session user.Digest,
+) (until time.Time, err error) {
 	err = s.inTx(ctx, func(tx pgx.Tx) error {
 		if err := uncount(ctx, tx, u.Email, a); err != nil {
 			return err
@@ -79,7 +83,8 @@ func (s *Store) OpenSession(ctx context.Context, u user.User, a user.Attempt, se
 // which ends first when the user has as many as it may.
 func replaceSession(ctx context.Context, tx pgx.Tx, id user.ID, session user.Digest) (time.Time, error) {
 	if _, err := tx.Exec(ctx, `DELETE FROM user_session WHERE user_id = $1 AND token_sha256 IN (
-			SELECT token_sha256 FROM user_session WHERE user_id = $1 ORDER BY expires_at DESC, token_sha256 OFFSET $2)`, [16]byte(id), user.MaxSessions-1); err != nil {
+			SELECT token_sha256 FROM user_session WHERE user_id = $1 ORDER BY expires_at DESC, token_sha256 OFFSET $2)`,
+		[16]byte(id), user.MaxSessions-1); err != nil {
 		return time.Time{}, fmt.Errorf("end sessions: %w", err)
 	}
 	return insertSession(ctx, tx, id, session)
@@ -111,7 +116,8 @@ func (s *Store) UserBySession(ctx context.Context, session user.Digest) (user.Us
 // LinkProvider notes that a user owns a provider account; see user.Store.
 func (s *Store) LinkProvider(ctx context.Context, id user.ID, provider ids.ProviderID) (linked user.User, err error) {
 	err = s.inTx(ctx, func(tx pgx.Tx) error {
-		linked, err = scanUser(tx.QueryRow(ctx, `SELECT `+userColumns+` FROM app_user u WHERE u.id = $1 FOR NO KEY UPDATE`, [16]byte(id)))
+		linked, err = scanUser(tx.QueryRow(ctx, `SELECT `+userColumns+` FROM app_user u WHERE u.id = $1 FOR NO KEY UPDATE`,
+			[16]byte(id)))
 		switch {
 		case err != nil:
 			return orNotFound(err, "lock user")
@@ -153,7 +159,8 @@ func (s *Store) pruneExpired(ctx context.Context, what, sql string, args ...any)
 func scanUser(row pgx.Row, more ...any) (u user.User, err error) {
 	var id, account [16]byte
 	var provider *[16]byte
-	if err := row.Scan(append([]any{&id, &u.Email, &u.DisplayName, &account, &provider, &u.CreatedAt}, more...)...); err != nil {
+	if err := row.Scan(append([]any{&id, &u.Email, &u.DisplayName, &account, &provider, &u.CreatedAt},
+		more...)...); err != nil {
 		return user.User{}, err
 	}
 	u.ID, u.Account = id, account

@@ -40,7 +40,8 @@ func (e *env) signUp(t testing.TB, email string) (user.SignedIn, string) {
 func TestSigningUpOpensAnAccountWithAKeyThatWorks(t *testing.T) {
 	e := setup(t, unlimited)
 	in, keyText := e.signUp(t, " Ada@Example.com ")
-	if in.User.Email != "ada@example.com" || in.User.DisplayName != "Ada" || !in.User.Provider.IsZero() || in.User.CreatedAt.IsZero() {
+	if in.User.Email != "ada@example.com" || in.User.DisplayName != "Ada" || !in.User.Provider.IsZero() ||
+		in.User.CreatedAt.IsZero() {
 		t.Errorf("the user is %+v", in.User)
 	}
 	if life := time.Until(in.ExpiresAt); life <= 14*time.Minute || life > user.SessionLife {
@@ -97,7 +98,8 @@ func TestWhatCannotSignUpIsRefusedByField(t *testing.T) {
 	e := setup(t, unlimited)
 	for _, c := range []struct{ field, email, password, name string }{
 		{"email", "ada", password, ""}, {"password", "a@b", "seven77", ""}, {"password", "a@b", "\xff1234567", ""},
-		{"password", "a@b", fmt.Sprintf("%0257d", 1), ""}, {"display_name", "a@b", password, "a\nb"}, {"display_name", "a@b", password, fmt.Sprintf("%065d", 1)},
+		{"password", "a@b", fmt.Sprintf("%0257d", 1), ""}, {"display_name", "a@b", password, "a\nb"},
+		{"display_name", "a@b", password, fmt.Sprintf("%065d", 1)},
 	} {
 		_, _, err := e.users(t).SignUp(t.Context(), c.email, c.password, c.name, "net")
 		if f, ok := fault.As(err); !ok || f.Kind != fault.Invalid || f.Reason != fault.InvalidValue || f.Param != c.field {
@@ -107,7 +109,8 @@ func TestWhatCannotSignUpIsRefusedByField(t *testing.T) {
 	if n := scan[int](t, e, `SELECT count(*) FROM account`); n != 0 {
 		t.Errorf("%d accounts were opened", n)
 	}
-	if _, _, err := e.users(t).SignUp(t.Context(), "a@b", fmt.Sprintf("%0256d", 1), fmt.Sprintf("%064d", 1), "net"); err != nil {
+	if _, _, err := e.users(t).SignUp(t.Context(), "a@b", fmt.Sprintf("%0256d", 1), fmt.Sprintf("%064d", 1),
+		"net"); err != nil {
 		t.Errorf("at every bound: %v", err)
 	}
 }
@@ -148,7 +151,8 @@ func TestAnUnknownEmailIsRefusedLikeAWrongPassword(t *testing.T) {
 			t.Errorf("one is told %q, the other %q", texts[0], texts[1])
 		}
 	}
-	if _, err := users.LogIn(t.Context(), "ada@example.com", password, "net"); refusal(t, err).Reason != fault.RateLimitExceeded {
+	if _, err := users.LogIn(t.Context(), "ada@example.com", password, "net"); refusal(t,
+		err).Reason != fault.RateLimitExceeded {
 		t.Errorf("the right password after ten failures: %v", err)
 	}
 	e.exec(t, `UPDATE sign_in_count SET full_at = full_at - interval '40 seconds'`)
@@ -160,7 +164,8 @@ func TestAnUnknownEmailIsRefusedLikeAWrongPassword(t *testing.T) {
 func TestWhatCannotBeRightCostsNoComparisonAndSaysTheSame(t *testing.T) {
 	e := setup(t, unlimited)
 	_, wrong := e.users(t).LogIn(t.Context(), "eve@example.com", "wrong horse", "net")
-	for _, c := range [][2]string{{"no address", password}, {"ada@example.com", "short"}, {"", ""}, {"ada@example.com", "\xff1234567"}} {
+	for _, c := range [][2]string{{"no address", password}, {"ada@example.com", "short"}, {"", ""},
+		{"ada@example.com", "\xff1234567"}} {
 		if _, err := e.users(t).LogIn(t.Context(), c[0], c[1], "net"); err == nil || err.Error() != wrong.Error() {
 			t.Errorf("%q: %v, want %v", c, err, wrong)
 		}
@@ -179,7 +184,8 @@ func TestTheThirtyThirdSessionEndsTheOldest(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := e.store.OpenSession(t.Context(), first.User, user.Attempt{Network: user.Digest{1}}, token.Digest()); err != nil {
+		if _, err := e.store.OpenSession(t.Context(), first.User, user.Attempt{Network: user.Digest{1}},
+			token.Digest()); err != nil {
 			t.Fatal(err)
 		}
 		return token
@@ -285,7 +291,8 @@ func TestUsersWithoutTheirStoreAreUnavailable(t *testing.T) {
 	_, whose := users.Whose(t.Context(), user.Digest{})
 	_, link := users.LinkProvider(t.Context(), user.ID{}, ids.ProviderID{1})
 	for name, err := range map[string]error{"sign up": signUp, "log in": logIn, "whose": whose, "link": link} {
-		if err == nil || errors.Is(err, user.ErrNotFound) || fault.Is(err, fault.InvalidCredentials) || fault.Is(err, fault.InvalidSession) {
+		if err == nil || errors.Is(err, user.ErrNotFound) || fault.Is(err, fault.InvalidCredentials) ||
+			fault.Is(err, fault.InvalidSession) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

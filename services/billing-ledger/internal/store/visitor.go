@@ -45,7 +45,8 @@ func (s *Store) TakeVisit(ctx context.Context, v visitor.Visit) (left visitor.Le
 func (s *Store) roomFor(ctx context.Context, v visitor.Visit) error {
 	var made []time.Time
 	var now time.Time
-	err := s.pool.QueryRow(ctx, `SELECT taken_at, clock_timestamp() FROM visitor WHERE address = $1`, v.Address[:]).Scan(&made, &now)
+	err := s.pool.QueryRow(ctx, `SELECT taken_at, clock_timestamp() FROM visitor WHERE address = $1`,
+		v.Address[:]).Scan(&made, &now)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil
 	}

@@ -38,7 +38,8 @@ func (s *Store) KeepVoids(ctx context.Context, all []orphan.Void) (settled []orp
 			SELECT u.* FROM unnest($1::uuid[], $2::integer[], $3::text[], $4::uuid[]) AS u (request_id, attempt, hub_id, provider_id)
 			JOIN LATERAL (SELECT FROM hold h WHERE h.request_id = u.request_id LIMIT 1) known ON true
 			ON CONFLICT (request_id, attempt) DO NOTHING`, requests, attempts, hubs, providers)
-		batch.Queue(`SELECT u.nth FROM unnest($1::date[], $2::uuid[], $3::integer[]) WITH ORDINALITY AS u (day, request_id, attempt, nth)
+		batch.Queue(
+			`SELECT u.nth FROM unnest($1::date[], $2::uuid[], $3::integer[]) WITH ORDINALITY AS u (day, request_id, attempt, nth)
 			JOIN usage_settlement s ON s.day = u.day AND s.request_id = u.request_id AND s.attempt <= u.attempt
 			WHERE s.evidence_source = 'receipt'`, at, requests, attempts).
 			Query(func(rows pgx.Rows) error {

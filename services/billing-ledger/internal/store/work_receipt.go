@@ -20,7 +20,9 @@ import (
 // KeepWorkReceipts keeps what providers signed; see orphan.ReceiptStore. The lock on
 // the hold guards the receipts of its request: what is read behind it stands
 // until the end.
-func (s *Store) KeepWorkReceipts(ctx context.Context, all []orphan.WorkReceipt, judge func(orphan.WorkReceipt, *orphan.Request) orphan.Verdict) error {
+func (s *Store) KeepWorkReceipts(
+	ctx context.Context, all []orphan.WorkReceipt, judge func(orphan.WorkReceipt, *orphan.Request) orphan.Verdict,
+) error {
 	all = slices.Clone(all)
 	slices.SortStableFunc(all, func(a, b orphan.WorkReceipt) int { return bytes.Compare(a.Request[:], b.Request[:]) })
 	return s.inTx(ctx, func(tx pgx.Tx) error {
@@ -60,7 +62,8 @@ func lockRequests(ctx context.Context, tx pgx.Tx, all []orphan.WorkReceipt) (map
 	requests = slices.Compact(requests) // they are in order
 	known := make(map[ids.RequestID]*orphan.Request, len(requests))
 	batch := &pgx.Batch{}
-	batch.Queue(`SELECT request_id, model_id, price_version_id, unit, state, coalesce(closed_at < now() - $2::interval, false)
+	batch.Queue(
+		`SELECT request_id, model_id, price_version_id, unit, state, coalesce(closed_at < now() - $2::interval, false)
 		FROM hold WHERE request_id = ANY ($1) ORDER BY request_id FOR UPDATE`, raw(requests), orphan.MaxLate).
 		Query(func(rows pgx.Rows) error { return scanRequests(rows, known) })
 	batch.Queue(`SELECT request_id, attempt, signature FROM work_receipt WHERE request_id = ANY ($1)`, raw(requests)).
@@ -72,7 +75,8 @@ func lockRequests(ctx context.Context, tx pgx.Tx, all []orphan.WorkReceipt) (map
 		WHERE n.request_id = ANY ($1)
 			AND NOT EXISTS (SELECT FROM request_report w WHERE w.request_id = n.request_id)`, raw(requests)).
 		Query(func(rows pgx.Rows) error { return scanGatewayReports(rows, known) })
-	batch.Queue(`SELECT request_id, max(attempt) FROM void_attempt WHERE request_id = ANY ($1) GROUP BY request_id`, raw(requests)).
+	batch.Queue(`SELECT request_id, max(attempt) FROM void_attempt WHERE request_id = ANY ($1) GROUP BY request_id`,
+		raw(requests)).
 		Query(func(rows pgx.Rows) error { return scanVoid(rows, known) })
 	batch.Queue(`SELECT s.request_id, s.attempt, s.provider_id FROM unnest($1::date[], $2::uuid[]) AS u (day, request_id)
 		JOIN usage_settlement s ON s.day = u.day AND s.request_id = u.request_id`, days(requests), raw(requests)).
@@ -90,7 +94,8 @@ func scanRequests(rows pgx.Rows, into map[ids.RequestID]*orphan.Request) error {
 	var late bool
 	_, err := pgx.ForEachRow(rows, []any{&request, &model, &price, &unit, &state, &late}, func() error {
 		into[request] = &orphan.Request{
-			Model: model, Price: price, Unit: unit, State: hold.State(state), Late: late, Kept: map[int32][ed25519.SignatureSize]byte{},
+			Model: model, Price: price, Unit: unit, State: hold.State(state), Late: late,
+			Kept: map[int32][ed25519.SignatureSize]byte{},
 		}
 		return nil
 	})
@@ -114,7 +119,8 @@ func scanGatewayReports(rows pgx.Rows, into map[ids.RequestID]*orphan.Request) e
 	var request [16]byte
 	var provider *[16]byte
 	var report orphan.GatewayReport
-	_, err := pgx.ForEachRow(rows, []any{&request, &report.Last, &report.Attempt, &provider, &report.Tokens, &report.Bytes}, func() error {
+	_, err := pgx.ForEachRow(rows, []any{&request, &report.Last, &report.Attempt, &provider, &report.Tokens,
+		&report.Bytes}, func() error {
 		told := report
 		if provider != nil {
 			told.Provider = *provider

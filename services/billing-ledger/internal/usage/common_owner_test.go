@@ -39,11 +39,13 @@ func TestAnOwnersEarningsAreHeldWhenThePlatformBearsAPart(t *testing.T) {
 		"unpaid credit, and orphan":  {hold.PayAsYouGo, hold.Released, paying, 50, provider, true, SameUser},
 		"unpaid credit that is less": {hold.PayAsYouGo, hold.Open, paying, 49, provider, true, SameUser},
 	} {
-		h := Hold{Account: testAccount, Key: testKey, Model: "m", Billing: tc.billing, Amount: tc.amount, MaxCompletion: 10, Rates: tc.rates, State: tc.state}
+		h := Hold{Account: testAccount, Key: testKey, Model: "m", Billing: tc.billing, Amount: tc.amount, MaxCompletion: 10,
+			Rates: tc.rates, State: tc.state}
 		b := snapshot(h, Wallet{Posted: tc.amount, Held: tc.amount})
 		b.Related = map[Pair]Rule{{testAccount, provider}: SameUser}
 		b.GrantedCredit = map[ids.AccountID]bool{testAccount: tc.unpaid}
-		fx := Decide(b, []Event{{Request: testRequest, Model: "m", Rates: tc.rates, Provider: tc.provider, Billable: money.Tokens{Completion: 10}}})
+		fx := Decide(b, []Event{{Request: testRequest, Model: "m", Rates: tc.rates, Provider: tc.provider,
+			Billable: money.Tokens{Completion: 10}}})
 		if len(fx.Lines) != 1 || fx.Lines[0].Held != tc.want {
 			t.Errorf("%s: %s, held by %q, want %q", name, fx.Results[0], fx.Lines[0].Held, tc.want)
 		}

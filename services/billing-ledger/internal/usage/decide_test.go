@@ -26,7 +26,8 @@ func snapshot(h Hold, w Wallet) Snapshot {
 }
 
 func randomRates(r *rand.Rand) money.Rates {
-	rates := money.Rates{Unit: money.Unit(r.IntN(3)), Input: money.PicoUSD(r.Int64N(1 << 20)), Output: money.PicoUSD(r.Int64N(1 << 20))}
+	rates := money.Rates{Unit: money.Unit(r.IntN(3)), Input: money.PicoUSD(r.Int64N(1 << 20)),
+		Output: money.PicoUSD(r.Int64N(1 << 20))}
 	if !rates.Unit.CountsPrompt() {
 		rates.Input = 0
 	}
@@ -115,13 +116,14 @@ func TestEachContradictionHasItsResult(t *testing.T) {
 		event func(*Event)
 		want  Result
 	}{
-		"as admitted":        {want: Settled},
-		"other price":        {event: func(e *Event) { e.Price = ids.PriceVersionID{9} }, want: PriceMismatch},
-		"other rates":        {event: func(e *Event) { e.Rates.Output++ }, want: PriceMismatch},
-		"other model":        {event: func(e *Event) { e.Model = "x" }, want: PriceMismatch},
-		"too much answer":    {event: func(e *Event) { e.Billable.Completion = 11 }, want: AboveHold},
-		"too much prompt":    {event: func(e *Event) { e.Billable.Prompt = promptSlack + 1 }, want: AboveHold},
-		"price overflows":    {event: func(e *Event) { e.Billable.Prompt = math.MaxInt64 }, hold: func(h *Hold) { h.Rates.Input = money.MaxRate; h.Rates.PayoutInput = 1 }, want: PriceMismatch},
+		"as admitted":     {want: Settled},
+		"other price":     {event: func(e *Event) { e.Price = ids.PriceVersionID{9} }, want: PriceMismatch},
+		"other rates":     {event: func(e *Event) { e.Rates.Output++ }, want: PriceMismatch},
+		"other model":     {event: func(e *Event) { e.Model = "x" }, want: PriceMismatch},
+		"too much answer": {event: func(e *Event) { e.Billable.Completion = 11 }, want: AboveHold},
+		"too much prompt": {event: func(e *Event) { e.Billable.Prompt = promptSlack + 1 }, want: AboveHold},
+		"price overflows": {event: func(e *Event) { e.Billable.Prompt = math.MaxInt64 },
+			hold: func(h *Hold) { h.Rates.Input = money.MaxRate; h.Rates.PayoutInput = 1 }, want: PriceMismatch},
 		"unknown":            {event: func(e *Event) { e.Request = ids.RequestID{9} }, want: UnknownRequest},
 		"released":           {hold: func(h *Hold) { h.State = hold.Released }, want: Orphaned},
 		"expired":            {hold: func(h *Hold) { h.State = hold.Expired }, want: Orphaned},
@@ -151,10 +153,12 @@ func TestEachContradictionHasItsResult(t *testing.T) {
 }
 
 func TestImagesAndAudioAreBoundByTheirHold(t *testing.T) {
-	image := Hold{Account: testAccount, Key: testKey, Model: "m", Billing: hold.PayAsYouGo, Amount: 120_000_000, MaxCompletion: 3,
-		Rates: money.Rates{Unit: money.Image, Output: 40_000_000_000, PayoutOutput: 36_000_000_000}, State: hold.Open}
-	audio := Hold{Account: testAccount, Key: testKey, Model: "m", Billing: hold.PayAsYouGo, Amount: 9_050_000, Prompt: 90_500,
-		Rates: money.Rates{Unit: money.AudioMinute, Input: 6_000_000_000, PayoutInput: 5_400_000_000}, State: hold.Open}
+	image := Hold{Account: testAccount, Key: testKey, Model: "m", Billing: hold.PayAsYouGo, Amount: 120_000_000,
+		MaxCompletion: 3,
+		Rates:         money.Rates{Unit: money.Image, Output: 40_000_000_000, PayoutOutput: 36_000_000_000}, State: hold.Open}
+	audio := Hold{Account: testAccount, Key: testKey, Model: "m", Billing: hold.PayAsYouGo, Amount: 9_050_000,
+		Prompt: 90_500,
+		Rates:  money.Rates{Unit: money.AudioMinute, Input: 6_000_000_000, PayoutInput: 5_400_000_000}, State: hold.Open}
 	perToken := image.Rates
 	perToken.Unit = money.Token
 	for name, tc := range map[string]struct {
@@ -182,7 +186,8 @@ func TestImagesAndAudioAreBoundByTheirHold(t *testing.T) {
 			continue
 		}
 		if tc.want == Settled && (fx.Lines[0].Charged != tc.charged || fx.Lines[0].Payout != tc.payout) {
-			t.Errorf("%s: charged %d and paid %d, want %d and %d", name, fx.Lines[0].Charged, fx.Lines[0].Payout, tc.charged, tc.payout)
+			t.Errorf("%s: charged %d and paid %d, want %d and %d", name, fx.Lines[0].Charged, fx.Lines[0].Payout, tc.charged,
+				tc.payout)
 		}
 	}
 }
@@ -202,7 +207,8 @@ func TestABrokenAnswerIsChargedByItsImagesAndNotAtAllForAudio(t *testing.T) {
 	} {
 		b := snapshot(tc.hold, Wallet{Posted: 120, Held: 120})
 		b.Truncated = map[ids.RequestID]Relayed{testRequest: {Tokens: 2, Bytes: 9_000}}
-		e := Event{Request: testRequest, Model: "m", Rates: tc.hold.Rates, EvidenceSource: Hub, Ending: "completed", Billable: tc.counts}
+		e := Event{Request: testRequest, Model: "m", Rates: tc.hold.Rates, EvidenceSource: Hub, Ending: "completed",
+			Billable: tc.counts}
 		if fx := Decide(b, []Event{e}); fx.Results[0] != Settled || fx.Lines[0].Event.Billable != tc.want {
 			t.Errorf("%s: %v, settled by %+v, want %+v", name, fx.Results, fx.Lines, tc.want)
 		}
@@ -224,7 +230,8 @@ func TestHashTellsEveryFieldApart(t *testing.T) {
 	for name, change := range map[string]func(*Event){
 		"request": func(e *Event) { e.Request[15]++ }, "attempt": func(e *Event) { e.Attempt++ },
 		"text moved": func(e *Event) { e.Hub, e.Model = "ab", "c" }, "provider": func(e *Event) { e.Provider[0]++ },
-		"epoch": func(e *Event) { e.Epoch++ }, "price": func(e *Event) { e.Price[0]++ }, "rates": func(e *Event) { e.Rates.Input++ },
+		"epoch": func(e *Event) { e.Epoch++ }, "price": func(e *Event) { e.Price[0]++ },
+		"rates":        func(e *Event) { e.Rates.Input++ },
 		"unit":         func(e *Event) { e.Rates.Unit = money.Image },
 		"other unit":   func(e *Event) { e.Rates.Unit = money.AudioMinute },
 		"payout rates": func(e *Event) { e.Rates.PayoutInput++ }, "prompt": func(e *Event) { e.Billable.Prompt++ },
@@ -263,15 +270,17 @@ func TestABrokenAnswerIsSettledByWhatCame(t *testing.T) {
 		"less came":                 {relayed: &Relayed{4, 400}, want: money.Tokens{Completion: 4}, less: true},
 		"all came but the end":      {relayed: &Relayed{6, 600}, want: money.Tokens{Completion: 6}, less: true},
 		"counted and never written": {relayed: &Relayed{6, 0}, less: true},
-		"the hub tells no more":     {relayed: &Relayed{6, 600}, event: func(e *Event) { e.Billable.Prompt = 0 }, want: money.Tokens{Completion: 6}},
-		"the hub tells less":        {relayed: &Relayed{6, 600}, event: func(e *Event) { e.Billable = money.Tokens{} }},
+		"the hub tells no more": {relayed: &Relayed{6, 600}, event: func(e *Event) { e.Billable.Prompt = 0 },
+			want: money.Tokens{Completion: 6}},
+		"the hub tells less": {relayed: &Relayed{6, 600}, event: func(e *Event) { e.Billable = money.Tokens{} }},
 		"the hub died and noted less": {relayed: &Relayed{6, 600}, less: true, want: money.Tokens{Completion: 6},
 			event: func(e *Event) { e.Ending, e.Billable = "platform_lost", money.Tokens{Completion: 2} }},
 		"the hub died and noted more": {relayed: &Relayed{3, 600}, less: true, want: money.Tokens{Completion: 3},
 			event: func(e *Event) { e.Ending, e.Billable = "platform_lost", money.Tokens{Completion: 5} }},
 		"the hub died, more came than is held": {relayed: &Relayed{99, 600}, less: true, want: money.Tokens{Completion: 10},
 			event: func(e *Event) { e.Ending, e.Billable = "platform_lost", money.Tokens{Completion: 5} }},
-		"the gateway's count was heard": {relayed: &Relayed{4, 400}, event: func(e *Event) { e.EvidenceSource = Gateway }, want: money.Tokens{Prompt: 7, Completion: 6}},
+		"the gateway's count was heard": {relayed: &Relayed{4, 400}, event: func(e *Event) { e.EvidenceSource = Gateway },
+			want: money.Tokens{Prompt: 7, Completion: 6}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e, b := hubs, snapshot(h, Wallet{Posted: 100, Held: 100})

@@ -104,7 +104,8 @@ func (e Event) Validate() error {
 	if err := e.Rates.Validate(); err != nil {
 		return fmt.Errorf("rates: %w", err)
 	}
-	if u := e.Rates.Unit; !u.CountsPrompt() && e.Billable.Prompt != 0 || !u.CountsCompletion() && e.Billable.Completion != 0 {
+	if u := e.Rates.Unit; !u.CountsPrompt() && e.Billable.Prompt != 0 || !u.CountsCompletion() &&
+		e.Billable.Completion != 0 {
 		return fmt.Errorf("a billable count is not of what is priced %v", u)
 	}
 	return nil

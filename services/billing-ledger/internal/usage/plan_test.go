@@ -34,11 +34,13 @@ func TestWhatAPlanCoversIsPaidAndNeverCharged(t *testing.T) {
 		}
 		l := fx.Lines[0]
 		payout, _ := h.Rates.Payout(e.Billable)
-		if l.Source != Plan || l.Charged != 0 || l.Shortfall != 0 || l.Payout != payout || fx.Wallets[testAccount] != (Change{}) {
+		if l.Source != Plan || l.Charged != 0 || l.Shortfall != 0 || l.Payout != payout ||
+			fx.Wallets[testAccount] != (Change{}) {
 			t.Fatalf("%+v", l)
 		}
 		used := fx.Plans[plan.Key{Account: testAccount, Pin: h.Cover.Pin}].Plus(estimate)
-		want := plan.Units{Requests: 1, Images: estimate.Images, Tokens: e.Billable.Prompt + e.Billable.Completion, ListPrice: l.ListPrice}
+		want := plan.Units{Requests: 1, Images: estimate.Images, Tokens: e.Billable.Prompt + e.Billable.Completion,
+			ListPrice: l.ListPrice}
 		refunded := want.Tokens == 0 && (ending == "provider_lost" || ending == "engine_error")
 		if refunded {
 			want.Requests, want.Images = 0, 0

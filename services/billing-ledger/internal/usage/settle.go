@@ -136,5 +136,6 @@ func (s *Settler) decide(b Snapshot, events []Event) Effects {
 }
 
 func reject(d Delivery, reason Result, detail string) Reject {
-	return Reject{Reason: reason, Request: d.Event.Request, Hub: d.Event.Hub, Detail: detail[:min(len(detail), MaxDetail)], Payload: d.Payload}
+	return Reject{Reason: reason, Request: d.Event.Request, Hub: d.Event.Hub, Detail: detail[:min(len(detail), MaxDetail)],
+		Payload: d.Payload}
 }

@@ -34,7 +34,8 @@ func guess(t *testing.T, known bool, span time.Duration) (taken int) {
 			continue
 		}
 		f, ok := fault.As(err)
-		if !ok || f.Kind != fault.Exhausted || f.Reason != fault.RateLimitExceeded || f.RetryAfter <= 0 || f.RetryAfter >= time.Minute {
+		if !ok || f.Kind != fault.Exhausted || f.Reason != fault.RateLimitExceeded || f.RetryAfter <= 0 ||
+			f.RetryAfter >= time.Minute {
 			t.Fatalf("refused with %v", err)
 		}
 		if early := c.Room(known, now.Add(f.RetryAfter-1)); early == nil {
@@ -52,14 +53,16 @@ func TestWhoGuessesWithoutAPauseTriesAsManyPasswordsAsIsWritten(t *testing.T) {
 		span  time.Duration
 		want  int
 	}{
-		{true, day, 2_170 - 1}, {true, 2 * day, 2_170 + 2_160 - 1}, {false, day, 2_500 - 1}, {false, 2 * day, 2_500 + 2_400 - 1},
+		{true, day, 2_170 - 1}, {true, 2 * day, 2_170 + 2_160 - 1}, {false, day, 2_500 - 1},
+		{false, 2 * day, 2_500 + 2_400 - 1},
 	} {
 		if got := guess(t, c.known, c.span); got != c.want {
 			t.Errorf("known %v, within %v: got %d attempts, want %d", c.known, c.span, got, c.want)
 		}
 	}
 	year := 365 * 24 * time.Hour
-	strangers, network := int(year/StrangersPace.Interval)+StrangersPace.AtOnce, int(year/NetworkPace.Interval)+NetworkPace.AtOnce
+	strangers, network := int(year/StrangersPace.Interval)+StrangersPace.AtOnce,
+		int(year/NetworkPace.Interval)+NetworkPace.AtOnce
 	for most, tried := range map[float64]int{8e-7: strangers, 7e-6: strangers + MaxNetworks*network} {
 		if got := float64(tried) / math.Pow(2, 40); got > most || got < most*0.9 {
 			t.Errorf("of 2^40 passwords %g are tried within a year, want %g", got, most)

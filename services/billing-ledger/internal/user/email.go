@@ -37,7 +37,8 @@ func ParseEmail(text string) (Email, error) {
 		}
 	}
 	for part := range strings.SplitSeq(domain, ".") {
-		if part == "" || len(part) > maxLabel || part[0] == '-' || part[len(part)-1] == '-' || strings.ContainsFunc(part, notHost) {
+		if part == "" || len(part) > maxLabel || part[0] == '-' || part[len(part)-1] == '-' ||
+			strings.ContainsFunc(part, notHost) {
 			return "", errEmail
 		}
 	}

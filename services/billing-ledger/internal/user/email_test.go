@@ -10,8 +10,9 @@ func TestOneAddressIsOneUserHoweverItIsWritten(t *testing.T) {
 	for text, want := range map[string]Email{
 		"a@b":                                  "a@b",
 		" Ada.Lovelace+Models@Example.COM\r\n": "ada.lovelace+models@example.com",
-		"o'brien!#$%&*/=?^_`{|}~-@xn--bcher-kva.example":                                     "o'brien!#$%&*/=?^_`{|}~-@xn--bcher-kva.example",
-		strings.Repeat("x", 64) + "@" + strings.Repeat(strings.Repeat("d", 62)+".", 3)[:189]: Email(strings.Repeat("x", 64) + "@" + strings.Repeat(strings.Repeat("d", 62)+".", 3)[:188] + "d"),
+		"o'brien!#$%&*/=?^_`{|}~-@xn--bcher-kva.example": "o'brien!#$%&*/=?^_`{|}~-@xn--bcher-kva.example",
+		strings.Repeat("x", 64) + "@" + strings.Repeat(strings.Repeat("d", 62)+".", 3)[:189]: Email(strings.Repeat("x", 64) +
+			"@" + strings.Repeat(strings.Repeat("d", 62)+".", 3)[:188] + "d"),
 	} {
 		if len(text) == 254 && strings.HasSuffix(text, ".") {
 			text = text[:253] + "d"
@@ -25,7 +26,8 @@ func TestOneAddressIsOneUserHoweverItIsWritten(t *testing.T) {
 func TestWhatIsNoAddressIsRefused(t *testing.T) {
 	for _, text := range []string{
 		"", "@", "a", "a@", "@b", "a@b@c", "a b@c", "a@b c", "a\x00@b", "a@b\n.c", "a\u0430@b", "a@b\u00fccher", "\xff@b",
-		".a@b", "a.@b", "a..b@c", `"a b"@c`, "a(x)@b", "a,b@c", "a@-b", "a@b-", "a@b..c", "a@.b", "a@b.", "a@[127.0.0.1]", "a@b_c",
+		".a@b", "a.@b", "a..b@c", `"a b"@c`, "a(x)@b", "a,b@c", "a@-b", "a@b-", "a@b..c", "a@.b", "a@b.", "a@[127.0.0.1]",
+		"a@b_c",
 		strings.Repeat("x", 65) + "@b", "a@" + strings.Repeat("d", 64), "a@" + strings.Repeat("d.", 126) + "d",
 		strings.Repeat(" ", 1<<20) + "a@b",
 	} {
@@ -36,7 +38,8 @@ func TestWhatIsNoAddressIsRefused(t *testing.T) {
 }
 
 func FuzzAnAddressIsKeptInOneForm(f *testing.F) {
-	for _, seed := range []string{"a@b", " Ada@Example.com", "a@b@c", "\u212a@b", "a@xn--bcher-kva.example", strings.Repeat("x", 300)} {
+	for _, seed := range []string{"a@b", " Ada@Example.com", "a@b@c", "\u212a@b", "a@xn--bcher-kva.example",
+		strings.Repeat("x", 300)} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -45,7 +48,8 @@ func FuzzAnAddressIsKeptInOneForm(f *testing.F) {
 			return
 		}
 		again, err := ParseEmail(string(e))
-		if err != nil || again != e || len(e) > maxEmail || strings.Count(string(e), "@") != 1 || strings.ToUpper(string(e)) == string(e) && strings.ToLower(string(e)) != string(e) {
+		if err != nil || again != e || len(e) > maxEmail || strings.Count(string(e), "@") != 1 ||
+			strings.ToUpper(string(e)) == string(e) && strings.ToLower(string(e)) != string(e) {
 			t.Errorf("%q is %q, then %q, %v", text, e, again, err)
 		}
 		for _, b := range []byte(e) {

@@ -68,7 +68,8 @@ func hash(password string, random io.Reader) (Hash, error) {
 // nobody is a hash that costs what others cost and that no password is known to
 // match.
 func nobody() Hash {
-	return Hash{memoryKiB: memoryKiB, passes: passes, lanes: lanes, salt: make([]byte, saltBytes), sum: make([]byte, hashBytes)}
+	return Hash{memoryKiB: memoryKiB, passes: passes, lanes: lanes, salt: make([]byte, saltBytes),
+		sum: make([]byte, hashBytes)}
 }
 
 // of hashes a password at the same cost and with the same salt.

@@ -91,7 +91,8 @@ func TestTwoAreHashedAtATimeAndSoManyMoreWait(t *testing.T) {
 			}
 			pass(time.Hour)
 			if got := h.served.Load(); int(got) != hashing+most || h.maxAtWork.Load() != hashing {
-				t.Errorf("class %d: got %d served, %d at a time, want %d, %d at a time", of, got, h.maxAtWork.Load(), hashing+most, hashing)
+				t.Errorf("class %d: got %d served, %d at a time, want %d, %d at a time", of, got, h.maxAtWork.Load(), hashing+most,
+					hashing)
 			}
 			if !h.empty() {
 				t.Errorf("class %d: something is kept of calls that have ended", of)

@@ -57,11 +57,15 @@ func TestAKnownHashIsRecognised(t *testing.T) {
 func TestWhatAsksForTooMuchIsNoHash(t *testing.T) {
 	good := made(t, "correct horse").Text()
 	for _, text := range []string{
-		"", "secret", good + "$", good + "=", good[:len(good)-40], strings.Replace(good, "v=19", "v=18", 1), strings.Replace(good, "argon2id", "argon2i", 1),
-		strings.Replace(good, "m=19456", "m=262145", 1), strings.Replace(good, "m=19456", "m=4294967296", 1), strings.Replace(good, "m=19456", "m=7", 1),
-		strings.Replace(good, "t=2", "t=0", 1), strings.Replace(good, "t=2", "t=17", 1), strings.Replace(good, "p=1", "p=0", 1), strings.Replace(good, "p=1", "p=9", 1),
+		"", "secret", good + "$", good + "=", good[:len(good)-40], strings.Replace(good, "v=19", "v=18", 1),
+		strings.Replace(good, "argon2id", "argon2i", 1),
+		strings.Replace(good, "m=19456", "m=262145", 1), strings.Replace(good, "m=19456", "m=4294967296", 1),
+		strings.Replace(good, "m=19456", "m=7", 1),
+		strings.Replace(good, "t=2", "t=0", 1), strings.Replace(good, "t=2", "t=17", 1), strings.Replace(good, "p=1", "p=0",
+			1), strings.Replace(good, "p=1", "p=9", 1),
 		strings.Replace(good, "m=19456", "m=019456", 1), strings.Replace(good, "m=19456", "m=-1", 1),
-		"$argon2id$v=19$m=19456,t=2,p=1$$", "$argon2id$v=19$m=19456,t=2,p=1$" + strings.Repeat("A", 400) + "$" + strings.Repeat("A", 43),
+		"$argon2id$v=19$m=19456,t=2,p=1$$", "$argon2id$v=19$m=19456,t=2,p=1$" + strings.Repeat("A", 400) + "$" +
+			strings.Repeat("A", 43),
 	} {
 		if _, err := ParseHash(text); err == nil {
 			t.Errorf("%.80s is a hash", text)
@@ -90,7 +94,8 @@ func TestSecretsDoNotPrint(t *testing.T) {
 	in, o := SignedIn{Token: token}, Opening{Password: h}
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x"} {
 		text := fmt.Sprintf(verb+verb+verb+verb, token, h, in, o)
-		if strings.Contains(text, token.Reveal()) || strings.Contains(text, h.Text()) || strings.Contains(text, fmt.Sprintf("%x", token.Reveal())) {
+		if strings.Contains(text, token.Reveal()) || strings.Contains(text, h.Text()) ||
+			strings.Contains(text, fmt.Sprintf("%x", token.Reveal())) {
 			t.Errorf("%s prints a secret: %s", verb, text)
 		}
 	}

@@ -130,7 +130,9 @@ type SignedIn struct {
 
 // SignUp opens a user with a consumer account and returns the text of its first
 // key, which is not kept.
-func (u *Users) SignUp(ctx context.Context, email, password, displayName, network string) (in SignedIn, keyText string, err error) {
+func (u *Users) SignUp(
+	ctx context.Context, email, password, displayName, network string,
+) (in SignedIn, keyText string, err error) {
 	if err := checkNetwork(network); err != nil {
 		return SignedIn{}, "", err
 	}
@@ -168,7 +170,8 @@ func (u *Users) SignUp(ctx context.Context, email, password, displayName, networ
 		return err
 	})
 	if errors.Is(err, ErrEmailTaken) {
-		return SignedIn{}, "", fault.New(fault.Conflict, fault.AlreadyExists, "there is a user of this e-mail already").On("email")
+		return SignedIn{}, "", fault.New(fault.Conflict, fault.AlreadyExists, "there is a user of this e-mail already").On(
+			"email")
 	}
 	if err != nil {
 		return SignedIn{}, "", fmt.Errorf("open user: %w", err)
@@ -307,7 +310,8 @@ func (u *Users) LinkProvider(ctx context.Context, id ID, provider ids.ProviderID
 	case errors.Is(err, ErrNotFound):
 		return User{}, NotFound()
 	case errors.Is(err, ErrOwnsAnother), errors.Is(err, ErrProviderTaken):
-		return User{}, fault.Wrap(err, fault.Precondition, fault.TransitionNotAllowed, "the user or the provider account is linked to another").On("provider_id")
+		return User{}, fault.Wrap(err, fault.Precondition, fault.TransitionNotAllowed,
+			"the user or the provider account is linked to another").On("provider_id")
 	case err != nil:
 		return User{}, fmt.Errorf("link provider: %w", err)
 	}

@@ -53,7 +53,8 @@ func TestVisitsAreAskedForWithinBounds(t *testing.T) {
 		param  string
 	}{
 		{1, time.Second, ""}, {1000, 24 * time.Hour, ""},
-		{0, time.Hour, "limit"}, {1001, time.Hour, "limit"}, {5, time.Second - 1, "window_ms"}, {5, 24*time.Hour + 1, "window_ms"},
+		{0, time.Hour, "limit"}, {1001, time.Hour, "limit"}, {5, time.Second - 1, "window_ms"},
+		{5, 24*time.Hour + 1, "window_ms"},
 	} {
 		err := visitor.Visit{Limit: tc.limit, Window: tc.window}.Validate()
 		f, _ := fault.As(err)

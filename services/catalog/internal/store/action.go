@@ -38,8 +38,10 @@ func auditPut(ctx context.Context, tx pgx.Tx, current *entry.Model, next entry.M
 		return nil
 	}
 	details := map[string]any{
-		"created": current == nil, "name": next.Name, "category": next.Category, "kind": next.Kind, "tier": next.Tier, "active": next.Active,
-		"context_tokens": next.ContextTokens, "max_output_tokens": next.MaxOutputTokens, "price_version_id": next.Price.ID.String(),
+		"created": current == nil, "name": next.Name, "category": next.Category, "kind": next.Kind, "tier": next.Tier,
+		"active":         next.Active,
+		"context_tokens": next.ContextTokens, "max_output_tokens": next.MaxOutputTokens,
+		"price_version_id": next.Price.ID.String(),
 	}
 	if next.Successor != "" {
 		details["successor"] = next.Successor

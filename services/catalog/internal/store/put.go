@@ -36,7 +36,9 @@ INSERT INTO price_version (price_version_id, model_id, input_pico_usd, output_pi
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`
 
 // Put implements entry.Store.
-func (s *Store) Put(ctx context.Context, id string, decide func(current *entry.Model) (entry.Model, error)) (entry.Model, error) {
+func (s *Store) Put(
+	ctx context.Context, id string, decide func(current *entry.Model) (entry.Model, error),
+) (entry.Model, error) {
 	var next entry.Model
 	err := pg.InTx(ctx, s.pool, pgx.TxOptions{}, func(tx pgx.Tx) error {
 		current, err := lockModel(ctx, tx, id)
@@ -83,7 +85,8 @@ func lockModel(ctx context.Context, tx pgx.Tx, id string) (*entry.Model, error) 
 func writeDraft(ctx context.Context, tx pgx.Tx, current *entry.Model, next entry.Model) error {
 	d := next.Draft
 	args := []any{d.ID, d.Slug, d.Name, string(d.Category), string(d.Kind), string(d.Tier), d.Active,
-		d.ContextTokens, d.MaxOutputTokens, orEmpty(d.Capabilities), orEmpty(d.Parameters), orNull(d.DeprecatedAt), d.MinVRAMGB, d.Successor}
+		d.ContextTokens, d.MaxOutputTokens, orEmpty(d.Capabilities), orEmpty(d.Parameters), orNull(d.DeprecatedAt),
+		d.MinVRAMGB, d.Successor}
 	switch {
 	case current == nil:
 		if _, err := tx.Exec(ctx, insertModel, append(args, next.CreatedAt)...); err != nil {

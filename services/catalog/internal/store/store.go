@@ -79,7 +79,8 @@ func scanModel(row pgx.CollectableRow) (entry.Model, error) {
 	var deprecated *time.Time
 	var input, output, payoutInput, payoutOutput int64
 	var unit string
-	err := row.Scan(&m.ID, &m.Slug, &m.Name, &m.Category, &m.Kind, &m.Tier, &m.Active, &m.ContextTokens, &m.MaxOutputTokens,
+	err := row.Scan(&m.ID, &m.Slug, &m.Name, &m.Category, &m.Kind, &m.Tier, &m.Active, &m.ContextTokens,
+		&m.MaxOutputTokens,
 		&m.Capabilities, &m.Parameters, &m.CreatedAt, &deprecated, &m.MinVRAMGB, &m.Successor,
 		&version, &input, &output, &payoutInput, &payoutOutput, &m.Price.ValidFrom, &unit)
 	if err != nil {
@@ -107,9 +108,11 @@ func passing(err error) error {
 	case pg.IsUnique(err, "model_slug_once"):
 		return fault.Wrap(err, fault.Invalid, fault.InvalidValue, "slug is another model's").On("slug")
 	case pg.IsCheck(err, "revision_weight_files_bound"), pg.IsCheck(err, "revision_weight_text_bound"):
-		return fault.Wrap(err, fault.Exhausted, CatalogFull, "the catalog holds at most 100,000 files and 32 MiB of their names and addresses")
+		return fault.Wrap(err, fault.Exhausted, CatalogFull,
+			"the catalog holds at most 100,000 files and 32 MiB of their names and addresses")
 	case pg.IsCheck(err, "revision_models_bound"), pg.IsCheck(err, "revision_text_bound"):
-		return fault.Wrap(err, fault.Exhausted, CatalogFull, "the catalog holds at most %d models and 6 MiB of text", entry.MaxModels)
+		return fault.Wrap(err, fault.Exhausted, CatalogFull, "the catalog holds at most %d models and 6 MiB of text",
+			entry.MaxModels)
 	}
 	return err
 }

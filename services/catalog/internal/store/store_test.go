@@ -50,7 +50,10 @@ func (r *rig) putDraft(t *testing.T, draft entry.Draft, rates money.Rates, versi
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := r.store.Put(t.Context(), d.ID, func(current *entry.Model) (entry.Model, error) { return d.Replace(current, rates, noon, version) })
+	m, err := r.store.Put(t.Context(), d.ID, func(current *entry.Model) (entry.Model, error) {
+		return d.Replace(current,
+			rates, noon, version)
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,13 +62,17 @@ func (r *rig) putDraft(t *testing.T, draft entry.Draft, rates money.Rates, versi
 
 func TestWhatIsPutIsLoaded(t *testing.T) {
 	r := setup(t)
-	d, err := entry.Draft{ID: "a/b", Name: "Ünïcode", Slug: "s", Category: entry.Embedding, Kind: entry.Gateway, Tier: entry.Premium,
+	d, err := entry.Draft{ID: "a/b", Name: "Ünïcode", Slug: "s", Category: entry.Embedding, Kind: entry.Gateway,
+		Tier:   entry.Premium,
 		Active: true, ContextTokens: 512, MinVRAMGB: 80, Parameters: []string{"seed"}}.Normalize()
 	if err != nil {
 		t.Fatal(err)
 	}
 	rates := money.Rates{Input: money.MaxRate, Output: 3, PayoutInput: 1, PayoutOutput: 3}
-	put, err := r.store.Put(t.Context(), d.ID, func(*entry.Model) (entry.Model, error) { return d.Replace(nil, rates, noon, ids.PriceVersionID{9}) })
+	put, err := r.store.Put(t.Context(), d.ID, func(*entry.Model) (entry.Model, error) {
+		return d.Replace(nil, rates, noon,
+			ids.PriceVersionID{9})
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,23 +81,27 @@ func TestWhatIsPutIsLoaded(t *testing.T) {
 		t.Fatalf("%d models, %v, %v", len(models), changed, err)
 	}
 	got := models[0]
-	if !got.Equal(put.Draft) || got.Price != put.Price || !got.CreatedAt.Equal(put.CreatedAt) || !got.DeprecatedAt.IsZero() {
+	if !got.Equal(put.Draft) || got.Price != put.Price || !got.CreatedAt.Equal(put.CreatedAt) ||
+		!got.DeprecatedAt.IsZero() {
 		t.Errorf("loaded %+v, put %+v", got, put)
 	}
 	if models[1].Price.Rates.Input != 20 {
 		t.Errorf("the price in force is %v", models[1].Price.Rates.Input)
 	}
-	if again, models, changed, err := r.store.Load(t.Context(), revision); err != nil || changed || models != nil || again != revision {
+	if again, models, changed, err := r.store.Load(t.Context(), revision); err != nil || changed || models != nil ||
+		again != revision {
 		t.Errorf("the same revision again: %v, %v, %v", again, changed, err)
 	}
 }
 
 func TestAModelThatTurnsToAudioIsPricedPerMinuteAndAnnounced(t *testing.T) {
 	r := setup(t)
-	put := r.putDraft(t, entry.Draft{ID: "old", ContextTokens: 1, Category: entry.Audio, DeprecatedAt: noon.Add(entry.Notice)},
+	put := r.putDraft(t, entry.Draft{ID: "old", ContextTokens: 1, Category: entry.Audio,
+		DeprecatedAt: noon.Add(entry.Notice)},
 		money.Rates{Unit: money.AudioMinute, Input: money.AudioMinute.MaxRate(), PayoutInput: 5}, ids.PriceVersionID{8})
 	_, models, _, err := r.store.Load(t.Context(), -1)
-	if err != nil || len(models) != 1 || !models[0].Equal(put.Draft) || models[0].Price != put.Price || put.Price.ID != (ids.PriceVersionID{8}) {
+	if err != nil || len(models) != 1 || !models[0].Equal(put.Draft) || models[0].Price != put.Price ||
+		put.Price.ID != (ids.PriceVersionID{8}) {
 		t.Errorf("loaded %+v, put %+v, %v", models, put, err)
 	}
 }
@@ -100,7 +111,8 @@ func TestAModelThatTurnsToAudioIsPricedPerMinuteAndAnnounced(t *testing.T) {
 func TestTheDatabaseRefusesWhatTheCodeWouldNotDo(t *testing.T) {
 	r := setup(t)
 	model := func(column, value string) string {
-		values := map[string]string{"model_id": "'new'", "slug": "'new'", "name": "'new'", "category": "'llm'", "kind": "'open'", "tier": "'free'",
+		values := map[string]string{"model_id": "'new'", "slug": "'new'", "name": "'new'", "category": "'llm'",
+			"kind": "'open'", "tier": "'free'",
 			"context_tokens": "10", "max_output_tokens": "10", "capabilities": "'{}'", "supported_parameters": "'{}'"}
 		values[column] = value
 		return fmt.Sprintf(`WITH m AS (INSERT INTO model (model_id, slug, name, category, kind, tier, active, context_tokens,
@@ -140,16 +152,21 @@ func TestTheDatabaseRefusesWhatTheCodeWouldNotDo(t *testing.T) {
 	}
 	for _, statement := range []string{
 		model("model_id", "''"), model("model_id", "'a//b'"), model("model_id", "'a/../b'"), model("model_id", "'a/./b'"),
-		model("model_id", "'a/providers'"), model("model_id", "'a/files'"), model("model_id", "'catalog'"), model("model_id", "'a b'"), model("model_id", "E'a\\n'"), model("model_id", "repeat('x', 129)"),
-		model("model_id", "'/a'"), model("model_id", "'old'"), model("slug", "'old'"), model("slug", "'a/b'"), model("slug", "'..'"),
+		model("model_id", "'a/providers'"), model("model_id", "'a/files'"), model("model_id", "'catalog'"),
+		model("model_id", "'a b'"), model("model_id", "E'a\\n'"), model("model_id", "repeat('x', 129)"),
+		model("model_id", "'/a'"), model("model_id", "'old'"), model("slug", "'old'"), model("slug", "'a/b'"),
+		model("slug", "'..'"),
 		model("name", "''"), model("name", "E'a\\nb'"), model("name", "repeat('x', 129)"),
 		model("category", "'video'"), model("kind", "''"), model("tier", "NULL"),
-		model("context_tokens", "0"), model("context_tokens", "100000001"), model("max_output_tokens", "11"), model("max_output_tokens", "0"),
+		model("context_tokens", "0"), model("context_tokens", "100000001"), model("max_output_tokens", "11"),
+		model("max_output_tokens", "0"),
 		model("capabilities", "'{Chat}'"), model("capabilities", "'{NULL}'"), model("capabilities", "NULL"),
-		model("capabilities", "array_fill('x'::text, ARRAY[33])"), model("supported_parameters", "array_fill('x'::text, ARRAY[65])"),
+		model("capabilities", "array_fill('x'::text, ARRAY[33])"), model("supported_parameters",
+			"array_fill('x'::text, ARRAY[65])"),
 		price("2, 0, 0, 0"), price("0, 2, 0, 0"), price("2, 2, 3, 2"), price("2, 2, 2, 3"), price("0, 0, 1, 0"),
 		price("-1, 0, -1, 0"), price("1000000000001, 0, 1, 0"), price("NULL, 0, 0, 0"),
-		"INSERT INTO price_version SELECT gen_random_uuid(), model_id, 0, 0, 0, 0, now(), NULL FROM model", // a second current one
+		// a second current one
+		"INSERT INTO price_version SELECT gen_random_uuid(), model_id, 0, 0, 0, 0, now(), NULL FROM model",
 		"UPDATE price_version SET valid_to = valid_from WHERE valid_to IS NULL",
 		"UPDATE price_version SET valid_to = valid_from + interval '1 day' WHERE valid_to IS NULL", // and no successor
 		"UPDATE price_version SET valid_to = NULL", "UPDATE price_version SET input_pico_usd = 30, valid_to = now()",
@@ -157,13 +174,15 @@ func TestTheDatabaseRefusesWhatTheCodeWouldNotDo(t *testing.T) {
 		"UPDATE model SET model_id = 'other'", "UPDATE model SET created_at = now()",
 		model("category", "'image'"), model("category", "'audio'"), // priced per 1M tokens
 		"UPDATE model SET category = 'image'", "UPDATE model SET category = 'audio'",
-		price("0, 0, 0, 0", "per_image"), price("0, 0, 0, 0", "per_minute"), price("0, 0, 0, 0", "per_token"), price("0, 0, 0, 0", ""),
+		price("0, 0, 0, 0", "per_image"), price("0, 0, 0, 0", "per_minute"), price("0, 0, 0, 0", "per_token"),
+		price("0, 0, 0, 0", ""),
 		imageModel("2, 2, 1, 1"), imageModel("2, 0, 1, 0"), imageModel("0, 1000000000000001, 0, 1"), imageModel("0, 2, 0, 0"),
 		audioModel("2, 2, 1, 1"), audioModel("0, 2, 0, 1"), audioModel("1000000000000001, 0, 1, 0"),
 		"UPDATE price_version SET valid_to = now(), pricing_unit = 'per_image' WHERE valid_to IS NULL",
 		"UPDATE revision SET revision = 0", "DELETE FROM revision", "INSERT INTO revision VALUES (false, 0, 0, 0)",
 		"ALTER TABLE price_version DISABLE TRIGGER ALL",
-		audit("'alice', 'put_model', 'old', '{}'"), audit("'operator:<b>', 'put_model', 'old', '{}'"), audit("'operator', 'steal', 'old', '{}'"),
+		audit("'alice', 'put_model', 'old', '{}'"), audit("'operator:<b>', 'put_model', 'old', '{}'"),
+		audit("'operator', 'steal', 'old', '{}'"),
 		audit("'operator', 'put_model', '', '{}'"), audit("'operator', 'put_model', 'old', '[]'"),
 		audit("'operator', 'put_model', 'old', jsonb_build_object('x', repeat('x', 4096))"),
 		"INSERT INTO operator_action (at, actor, action, model_id, detail) VALUES (now(), 'operator', 'put_model', 'old', '{}')",
@@ -186,9 +205,12 @@ func TestEvenTheOwnerCannotChangeAPriceVersionOrAnAuditEntry(t *testing.T) {
 		"UPDATE price_version SET model_id = 'old', price_version_id = gen_random_uuid()",
 		"UPDATE price_version SET pricing_unit = 'per_minute'",
 		"UPDATE operator_action SET at = now()", "DELETE FROM operator_action", "TRUNCATE operator_action",
-		"DELETE FROM price_version WHERE valid_to IS NOT NULL", "DELETE FROM price_version", "TRUNCATE price_version", "DELETE FROM model",
-		"INSERT INTO price_version SELECT gen_random_uuid(), 'old', 0, 0, 0, 0, '2020-01-01', '2030-01-01'",                     // over the others
-		"INSERT INTO model SELECT 'bare', 'bare', name, category, kind, tier, active, 1, 1, '{}', '{}', now(), NULL FROM model", // without a price
+		"DELETE FROM price_version WHERE valid_to IS NOT NULL", "DELETE FROM price_version", "TRUNCATE price_version",
+		"DELETE FROM model",
+		// over the others
+		"INSERT INTO price_version SELECT gen_random_uuid(), 'old', 0, 0, 0, 0, '2020-01-01', '2030-01-01'",
+		// without a price
+		"INSERT INTO model SELECT 'bare', 'bare', name, category, kind, tier, active, 1, 1, '{}', '{}', now(), NULL FROM model",
 	} {
 		if err := r.try(t, r.owner, statement); err == nil {
 			t.Errorf("the owner may: %s", statement)

@@ -25,7 +25,9 @@ const deleteWeights = `DELETE FROM weights WHERE model_id = $1`
 // LoadWeights reads the weights of all models, by model id, as of one moment.
 // When their revision is the known one, no weights are read and changed is
 // false.
-func (s *Store) LoadWeights(ctx context.Context, known int64) (revision int64, sets map[string]weights.Set, changed bool, err error) {
+func (s *Store) LoadWeights(
+	ctx context.Context, known int64,
+) (revision int64, sets map[string]weights.Set, changed bool, err error) {
 	opts := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
 	err = pg.InTx(ctx, s.pool, opts, func(tx pgx.Tx) error {
 		sets, changed = nil, false

@@ -41,7 +41,8 @@ func TestWeightsThatArePutAreLoadedAndReplacedAsAWhole(t *testing.T) {
 	first := files("b", "a/b", "a-b")
 	put(first)
 	before, sets := r.loadWeights(t)
-	if got := sets["old"]; len(sets) != 1 || !got.Equal(first) || got.Composite != first.Composite || got.Bytes != first.Bytes {
+	if got := sets["old"]; len(sets) != 1 || !got.Equal(first) || got.Composite != first.Composite ||
+		got.Bytes != first.Bytes {
 		t.Errorf("loaded %+v, put %+v", sets, first)
 	}
 	put(first)
@@ -88,9 +89,11 @@ func TestTheDatabaseRefusesWeightsTheCodeWouldNotMake(t *testing.T) {
 		t.Fatal(err)
 	}
 	file := func(column, value string) string {
-		values := map[string]string{"model_id": "'old'", "filename": "'new'", "sha256": "sha256('')", "size_bytes": "1", "url": "'https://x.example/'"}
+		values := map[string]string{"model_id": "'old'", "filename": "'new'", "sha256": "sha256('')", "size_bytes": "1",
+			"url": "'https://x.example/'"}
 		values[column] = value
-		return fmt.Sprintf(`INSERT INTO weight_file (model_id, filename, sha256, size_bytes, url) VALUES (%s, %s, %s, %s, %s)`,
+		return fmt.Sprintf(
+			`INSERT INTO weight_file (model_id, filename, sha256, size_bytes, url) VALUES (%s, %s, %s, %s, %s)`,
 			values["model_id"], values["filename"], values["sha256"], values["size_bytes"], values["url"])
 	}
 	for _, honest := range []string{
@@ -102,15 +105,18 @@ func TestTheDatabaseRefusesWeightsTheCodeWouldNotMake(t *testing.T) {
 		}
 	}
 	for _, statement := range []string{
-		file("model_id", "'none'"), file("filename", "''"), file("filename", "'/a'"), file("filename", "'a/../b'"), file("filename", "'..'"),
+		file("model_id", "'none'"), file("filename", "''"), file("filename", "'/a'"), file("filename", "'a/../b'"),
+		file("filename", "'..'"),
 		file("filename", "'a//b'"), file("filename", `'a\b'`), file("filename", "'a:b'"), file("filename", "E'a\\nb'"),
 		file("filename", "repeat('x', 256)"), file("filename", "'a'"), file("sha256", "''"), file("sha256", "sha512('')"),
-		file("size_bytes", "-1"), file("size_bytes", "9007199254740992"), file("url", "'http://x.example/'"), file("url", "''"),
+		file("size_bytes", "-1"), file("size_bytes", "9007199254740992"), file("url", "'http://x.example/'"),
+		file("url", "''"),
 		file("url", "'https://x.example/' || repeat('x', 1024)"), file("url", "E'https://x.example/\\n'"),
 		"INSERT INTO weight_file SELECT 'old', n::text, sha256(''), 1, 'https://x.example/' FROM generate_series(1, 1000) AS n",
 		"INSERT INTO weight_file SELECT 'old', n::text, sha256(''), 9007199254740991, 'https://x.example/' FROM generate_series(1, 2) AS n",
 		"INSERT INTO weights VALUES ('none', '')", "INSERT INTO weights VALUES ('old', '')",
-		"UPDATE weights SET source_url = 'http://x.example/'", "UPDATE weight_file SET sha256 = sha256('x')", "DELETE FROM weight_file",
+		"UPDATE weights SET source_url = 'http://x.example/'", "UPDATE weight_file SET sha256 = sha256('x')",
+		"DELETE FROM weight_file",
 		"TRUNCATE weights CASCADE", "UPDATE revision SET weights_revision = 0",
 		"UPDATE model SET min_vram_gb = -1", "UPDATE model SET min_vram_gb = 65537",
 	} {

@@ -15,11 +15,14 @@ import (
 
 // decided is the table of the public API, written down a second time.
 var decided = map[int][]fault.Reason{
-	400: {"invalid_request", "invalid_value", "duplicate_field", "missing_required_parameter", "context_length_exceeded", "invalid_provider", "unsupported_endpoint_for_model"},
-	401: {"missing_api_key", "invalid_api_key", "key_revoked", "key_expired", "wrong_key_type", "invalid_credentials", "invalid_session", "session_expired"},
+	400: {"invalid_request", "invalid_value", "duplicate_field", "missing_required_parameter", "context_length_exceeded",
+		"invalid_provider", "unsupported_endpoint_for_model"},
+	401: {"missing_api_key", "invalid_api_key", "key_revoked", "key_expired", "wrong_key_type", "invalid_credentials",
+		"invalid_session", "session_expired"},
 	402: {"insufficient_credits", "plan_allowance_exceeded"},
 	403: {"model_not_allowed", "account_frozen", "origin_not_allowed"},
-	404: {"unknown_route", "model_not_found", "request_not_found", "account_not_found", "key_not_found", "proposal_not_found", "provider_not_found", "user_not_found"},
+	404: {"unknown_route", "model_not_found", "request_not_found", "account_not_found", "key_not_found",
+		"proposal_not_found", "provider_not_found", "user_not_found"},
 	405: {"method_not_allowed"},
 	409: {"payout_pending", "payout_too_frequent", "refund_blocked", "transition_not_allowed", "already_exists"},
 	413: {"request_too_large"},
@@ -29,13 +32,16 @@ var decided = map[int][]fault.Reason{
 	499: {"client_closed"},
 	500: {"internal_error"},
 	502: {"requested_provider_failed", "upstream_error"},
-	503: {"no_provider_online", "requested_provider_unavailable", "providers_busy", "admission_unavailable", "service_unavailable"},
+	503: {"no_provider_online", "requested_provider_unavailable", "providers_busy", "admission_unavailable",
+		"service_unavailable"},
 	504: {"timeout"},
 }
 
 var types = map[int]string{
-	401: openai.TypeAuthentication, 402: openai.TypeInsufficientQuota, 403: openai.TypePermission, 404: openai.TypeNotFound,
-	429: openai.TypeRateLimit, 500: openai.TypeServer, 502: openai.TypeServer, 503: openai.TypeServer, 504: openai.TypeServer,
+	401: openai.TypeAuthentication, 402: openai.TypeInsufficientQuota, 403: openai.TypePermission,
+	404: openai.TypeNotFound,
+	429: openai.TypeRateLimit, 500: openai.TypeServer, 502: openai.TypeServer, 503: openai.TypeServer,
+	504: openai.TypeServer,
 }
 
 func TestEveryReasonHasItsRow(t *testing.T) {
@@ -64,7 +70,8 @@ func TestEveryReasonHasItsRow(t *testing.T) {
 		t.Errorf("%d rows are in one table only", left)
 	}
 	for reason, want := range map[fault.Reason]time.Duration{
-		"no_provider_online": 5 * time.Second, "requested_provider_unavailable": 5 * time.Second, "providers_busy": 2 * time.Second, "rate_limit_exceeded": time.Second,
+		"no_provider_online": 5 * time.Second, "requested_provider_unavailable": 5 * time.Second,
+		"providers_busy": 2 * time.Second, "rate_limit_exceeded": time.Second,
 	} {
 		if got := Table[reason].RetryAfter; got != want {
 			t.Errorf("%s: retry after %v", reason, got)
@@ -109,13 +116,19 @@ func TestAnAnswerSaysWhenToRetry(t *testing.T) {
 		err    error
 		header map[string]string
 	}{
-		{fault.New(fault.Exhausted, fault.RateLimitExceeded, "x").After(1001 * time.Millisecond), map[string]string{"Retry-After": "2", "Retry-After-Ms": "1001", "X-Should-Retry": ""}},
+		{fault.New(fault.Exhausted, fault.RateLimitExceeded, "x").After(1001 * time.Millisecond),
+			map[string]string{"Retry-After": "2", "Retry-After-Ms": "1001", "X-Should-Retry": ""}},
 		{fault.New(fault.Exhausted, fault.RateLimitExceeded, "x").After(-time.Second), map[string]string{"Retry-After": "1"}},
-		{fault.New(fault.Precondition, fault.InsufficientCredits, "x"), map[string]string{"Retry-After": "", "X-Should-Retry": "false"}},
-		{NotSoon(fault.New(fault.Unavailable, fault.NoProviderOnline, "x")), map[string]string{"Retry-After": "5", "X-Should-Retry": "false"}},
-		{Finally(fault.New(fault.Unavailable, fault.NoProviderOnline, "x")), map[string]string{"Retry-After": "", "X-Should-Retry": "false"}},
-		{AfterFallback(fault.New(fault.Unavailable, UpstreamError, "x"), "requested_provider_failed"), map[string]string{"X-Svc-Fallback-Reason": "requested_provider_failed"}},
-		{AfterFallback(NewRefusal(422, openai.Error{}), "requested_provider_failed"), map[string]string{"X-Svc-Fallback-Reason": "requested_provider_failed", "X-Should-Retry": "false"}},
+		{fault.New(fault.Precondition, fault.InsufficientCredits, "x"), map[string]string{"Retry-After": "",
+			"X-Should-Retry": "false"}},
+		{NotSoon(fault.New(fault.Unavailable, fault.NoProviderOnline, "x")), map[string]string{"Retry-After": "5",
+			"X-Should-Retry": "false"}},
+		{Finally(fault.New(fault.Unavailable, fault.NoProviderOnline, "x")), map[string]string{"Retry-After": "",
+			"X-Should-Retry": "false"}},
+		{AfterFallback(fault.New(fault.Unavailable, UpstreamError, "x"), "requested_provider_failed"),
+			map[string]string{"X-Svc-Fallback-Reason": "requested_provider_failed"}},
+		{AfterFallback(NewRefusal(422, openai.Error{}), "requested_provider_failed"),
+			map[string]string{"X-Svc-Fallback-Reason": "requested_provider_failed", "X-Should-Retry": "false"}},
 		{AfterFallback(fault.New(fault.Unavailable, UpstreamError, "x"), ""), map[string]string{"X-Svc-Fallback-Reason": ""}},
 		{fault.New(fault.Unauthenticated, MissingAPIKey, "x"), map[string]string{"Www-Authenticate": "Bearer"}},
 	}
@@ -137,7 +150,8 @@ func TestAnAnswerSaysWhenToRetry(t *testing.T) {
 
 func TestRefusalsKeepTheirStatusWithinReason(t *testing.T) {
 	for status, want := range map[int]int{
-		400: 400, 404: 404, 413: 413, 422: 422, 451: 451, 409: 400, 401: 502, 402: 502, 403: 502, 407: 502, 200: 502, 500: 502, 0: 502,
+		400: 400, 404: 404, 413: 413, 422: 422, 451: 451, 409: 400, 401: 502, 402: 502, 403: 502, 407: 502,
+		200: 502, 500: 502, 0: 502,
 	} {
 		a := Of(NewRefusal(status, openai.Error{Message: "no"}))
 		if a.Status != want || a.Final != (want != http.StatusBadGateway) || a.Message == "" || a.Type == "" {

@@ -90,10 +90,14 @@ func (w *walk) onlyTags(b []byte) bool {
 
 // wavChunks are the chunks without sound that recorders write.
 var wavChunks = map[string]bool{
-	"fmt ": true, "fact": true, "LIST": true, "id3 ": true, "ID3 ": true, "bext": true, "cue ": true, "smpl": true, "inst": true,
-	"PEAK": true, "JUNK": true, "junk": true, "PAD ": true, "FLLR": true, "iXML": true, "_PMX": true, "aXML": true, "axml": true,
-	"acid": true, "afsp": true, "DISP": true, "ds64": true, "plst": true, "note": true, "labl": true, "ltxt": true, "umid": true,
-	"chna": true, "cart": true, "levl": true, "strc": true, "MD5 ": true, "minf": true, "elm1": true, "regn": true, "ovwf": true,
+	"fmt ": true, "fact": true, "LIST": true, "id3 ": true, "ID3 ": true, "bext": true, "cue ": true, "smpl": true,
+	"inst": true,
+	"PEAK": true, "JUNK": true, "junk": true, "PAD ": true, "FLLR": true, "iXML": true, "_PMX": true, "aXML": true,
+	"axml": true,
+	"acid": true, "afsp": true, "DISP": true, "ds64": true, "plst": true, "note": true, "labl": true, "ltxt": true,
+	"umid": true,
+	"chna": true, "cart": true, "levl": true, "strc": true, "MD5 ": true, "minf": true, "elm1": true, "regn": true,
+	"ovwf": true,
 }
 
 // wavAccounted steps from chunk to chunk. Data of no told size ends the file.
@@ -173,8 +177,10 @@ func (w *walk) oggAccounted() bool {
 
 // outerBoxes are the boxes that stand side by side in a file.
 var outerBoxes = map[string]bool{
-	"ftyp": true, "styp": true, "moov": true, "moof": true, "mdat": true, "free": true, "skip": true, "wide": true, "pnot": true,
-	"udta": true, "uuid": true, "meta": true, "mfra": true, "sidx": true, "ssix": true, "prft": true, "emsg": true, "pdin": true,
+	"ftyp": true, "styp": true, "moov": true, "moof": true, "mdat": true, "free": true, "skip": true, "wide": true,
+	"pnot": true,
+	"udta": true, "uuid": true, "meta": true, "mfra": true, "sidx": true, "ssix": true, "prft": true, "emsg": true,
+	"pdin": true,
 	"PICT": true,
 }
 

@@ -29,7 +29,8 @@ func TestSoundOfAnotherContainerIsRefused(t *testing.T) {
 	mp3 := repeat(12, mp3Frame())
 	for name, data := range map[string][]byte{
 		"before": cat(amr(frames), mp3), "behind": cat(mp3, amr(frames)), "between": cat(mp3, amr(frames), mp3),
-		"behind a tag": cat("ID3", 4, 0, 0, 0, 0, 0, 10, make([]byte, 10), amr(frames), mp3), "behind the last tag": cat(mp3, tail(), amr(frames)),
+		"behind a tag":        cat("ID3", 4, 0, 0, 0, 0, 0, 10, make([]byte, 10), amr(frames), mp3),
+		"behind the last tag": cat(mp3, tail(), amr(frames)),
 	} {
 		if millis, _, err := Measure(data); !errors.Is(err, ErrFormat) {
 			t.Errorf("%s: got %d ms, %v; want %v", name, millis, err, ErrJunk)
@@ -44,7 +45,8 @@ func TestSoundOfAnotherContainerIsRefused(t *testing.T) {
 
 // What recorders write beside sound is no junk.
 func TestTagsAndZerosAreNoJunk(t *testing.T) {
-	ape := cat("APETAGEX", le(4, 2000), le(4, 40), le(4, 1), le(4, 1<<31), make([]byte, 8), make([]byte, 40-32), "APETAGEX", make([]byte, 24))
+	ape := cat("APETAGEX", le(4, 2000), le(4, 40), le(4, 1), le(4, 1<<31), make([]byte, 8), make([]byte, 40-32),
+		"APETAGEX", make([]byte, 24))
 	oldAPE := cat("item item", "APETAGEX", le(4, 1000), le(4, 9+32), le(4, 1), make([]byte, 12))
 	lyrics := cat("LYRICSBEGIN", "la la la", "000008LYRICS200")
 	mp3 := repeat(12, mp3Frame())
@@ -96,7 +98,8 @@ func FuzzPolyglot(f *testing.F) {
 			least += 500 * 20
 		}
 		// A tag or box may hold what follows it: then it is no sound.
-		if within := bytes.HasPrefix(bytes.TrimLeft(between, "\x00"), []byte("ID3")); millis < least-1 && len(between) == 0 && !within {
+		if within := bytes.HasPrefix(bytes.TrimLeft(between, "\x00"), []byte("ID3")); millis < least-1 && len(between) == 0 &&
+			!within {
 			t.Fatalf("%s: got %d ms, want at least %d", format, millis, least)
 		}
 	})

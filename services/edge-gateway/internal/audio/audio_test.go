@@ -46,7 +46,8 @@ func TestOnlyTheBytesTellTheContainer(t *testing.T) {
 	refuse(t, ErrFormat, map[string][]byte{
 		"empty": nil, "short": []byte("RIFF"), "zip": zip, "text": []byte("just some words, and then some more"),
 		"zeros": make([]byte, 5000), "aiff": cat("FORM", be(4, 4), "AIFF", make([]byte, 100)),
-		"avi": cat("RIFF", le(4, 4), "AVI ", make([]byte, 100)), "adts": repeat(50, cat(0xff, 0xf1, 0x50, 0x80, 0x02, make([]byte, 16))),
+		"avi":                 cat("RIFF", le(4, 4), "AVI ", make([]byte, 100)),
+		"adts":                repeat(50, cat(0xff, 0xf1, 0x50, 0x80, 0x02, make([]byte, 16))),
 		"zip after a tag":     cat("ID3", 4, 0, 0, 0, 0, 0, 10, make([]byte, 10), zip),
 		"ff without end":      repeat(5000, []byte{0xff}),
 		"a riff without form": cat("RIFF", le(4, 4), "WAVE", "PK\x03\x04", make([]byte, 100)),
@@ -59,7 +60,8 @@ func TestATagDoesNotHideWhatFollows(t *testing.T) {
 		{"mp3", cat(tag, tag, repeat(50, mp3Frame())), MP3, 1307},
 		{"flac", cat(tag, flacFile(0, 10)), FLAC, 5120},
 		{"wav", cat(tag, wavFile(wavFmt(1, 1, 8000, 2, 16), wavData(16000, 16000))), WAV, 1000},
-		{"with frames in it", cat("ID3", 4, 0, 0, 0, 0, 6, 65, repeat(2, mp3Frame())[:833], repeat(50, mp3Frame())), MP3, 1307},
+		{"with frames in it", cat("ID3", 4, 0, 0, 0, 0, 6, 65, repeat(2, mp3Frame())[:833], repeat(50, mp3Frame())), MP3,
+			1307},
 	})
 }
 

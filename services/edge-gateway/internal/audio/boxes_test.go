@@ -66,9 +66,11 @@ func TestM4AFragmentsAdd(t *testing.T) {
 	refuse(t, ErrNothing, map[string][]byte{"no sizes": sizeless.file()})
 	// A fragment that claims a time of its own.
 	traf := func(at, offset uint64) []byte {
-		return box("moof", box("traf", box("tfhd", be(4, tfhdFromMoof|tfhdDelta|tfhdSize|tfhdDescription), be(4, 1), be(4, 1), be(4, 1024), be(4, 8)),
+		return box("moof", box("traf", box("tfhd", be(4, tfhdFromMoof|tfhdDelta|tfhdSize|tfhdDescription), be(4, 1), be(4, 1),
+			be(4, 1024), be(4, 8)),
 			box("tfdt", be(4, 1<<24), be(8, at)),
-			box("trun", be(4, trunOffset|trunFirstFlags|trunDelta|trunSize|trunFlags|trunShift), be(4, 1), be(4, offset), be(4, 0),
+			box("trun", be(4, trunOffset|trunFirstFlags|trunDelta|trunSize|trunFlags|trunShift), be(4, 1), be(4, offset),
+				be(4, 0),
 				be(4, 1024), be(4, 8), be(4, 0), be(4, 0))))
 	}
 	at := func(time uint64) []byte {
@@ -104,7 +106,8 @@ func TestM4ASamplesMustBeThere(t *testing.T) {
 }
 
 func TestM4ATimesOfMissingSamplesAreLeftOut(t *testing.T) {
-	runs := timesOf(cat(be(4, 0), be(4, 4), be(4, 2), be(4, 10), be(4, 0), be(4, 99), be(4, 3), be(4, 20), be(4, 2), be(4, 30)))
+	runs := timesOf(cat(be(4, 0), be(4, 4), be(4, 2), be(4, 10), be(4, 0), be(4, 99), be(4, 3), be(4, 20), be(4, 2),
+		be(4, 30)))
 	got := []uint64{runs.next()}
 	runs.skip(2)
 	got = append(got, runs.next())
@@ -138,11 +141,14 @@ func TestWebMCountsBlocksAndTimes(t *testing.T) {
 		{"xiph lacing", webmFile(opus, webmCluster(0, webmBlock(0, 0x02, cat(2, 3, 3, p, p, p)))), WebM, 60},
 		{"fixed lacing", webmFile(opus, webmCluster(0, webmBlock(0, 0x04, cat(2, p, p, p)))), WebM, 60},
 		{"EBML lacing", webmFile(opus, webmCluster(0, webmBlock(0, 0x06, cat(2, 0x83, 0xbf, p, p, p)))), WebM, 60},
-		{"lacing that lies", webmFile(opus, webmCluster(0, webmBlock(0, 0x02, cat(2, 3, 200, p, p, p)), webmBlock(0, 0, p))), WebM, 20},
+		{"lacing that lies", webmFile(opus, webmCluster(0, webmBlock(0, 0x02, cat(2, 3, 200, p, p, p)), webmBlock(0, 0, p))),
+			WebM, 20},
 		{"aac", webmFile(aac, webmCluster(0, webmBlock(0, 0, []byte{1, 2}))), WebM, 128},
 		{"mp3", webmFile(webmTrack("A_MPEG/L3", nil), webmCluster(0, webmBlock(0, 0, mp3SlowFrame()))), WebM, 72},
-		{"flac", webmFile(webmTrack("A_FLAC", cat("fLaC", be(4, 1<<31|34), streamInfo(8000))), webmCluster(0, webmBlock(0, 0, flacFrameOf(0)))), WebM, 512},
-		{"another track's block", webmFile(opus, webmCluster(0, webmBlock(0, 0, p), ebml(idSimple, 0x82, be(2, 900), 0, p))), WebM, 20},
+		{"flac", webmFile(webmTrack("A_FLAC", cat("fLaC", be(4, 1<<31|34), streamInfo(8000))),
+			webmCluster(0, webmBlock(0, 0, flacFrameOf(0)))), WebM, 512},
+		{"another track's block", webmFile(opus, webmCluster(0, webmBlock(0, 0, p), ebml(idSimple, 0x82, be(2, 900), 0, p))),
+			WebM, 20},
 	})
 	refuse(t, ErrFormat, map[string][]byte{
 		"no track":      webmFile(nil, webmCluster(0, webmBlock(0, 0, p))),

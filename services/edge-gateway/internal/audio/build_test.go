@@ -253,7 +253,8 @@ func oggVorbis(granule func(page int) uint64, pages ...[][]byte) []byte {
 }
 
 func oggSpeex(n int) []byte {
-	head := cat("Speex   ", make([]byte, 28), le(4, 8000), le(4, 0), make([]byte, 12), le(4, 160), le(4, 0), le(4, 2), make([]byte, 12))
+	head := cat("Speex   ", make([]byte, 28), le(4, 8000), le(4, 0), make([]byte, 12), le(4, 160), le(4, 0),
+		le(4, 2), make([]byte, 12))
 	o := oggWriter{serial: 9}
 	o.page(oggFirst, 0, head)
 	o.page(0, 0, []byte("comment"))
@@ -304,7 +305,8 @@ func aacEntry(config ...byte) []byte {
 }
 
 func soundBox(kind string, rate uint64, inner []byte) []byte {
-	return box(kind, make([]byte, 6), be(2, 1), make([]byte, 8), be(2, 1), be(2, 16), make([]byte, 4), be(2, rate), be(2, 0), inner)
+	return box(kind, make([]byte, 6), be(2, 1), make([]byte, 8), be(2, 1), be(2, 16), make([]byte, 4), be(2, rate),
+		be(2, 0), inner)
 }
 
 func newM4A(samples int) m4a {

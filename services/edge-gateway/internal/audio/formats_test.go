@@ -6,7 +6,8 @@ func TestWAVCountsTheDataThatIsThere(t *testing.T) {
 	form := wavFmt(1, 2, 8000, 4, 16)
 	second := wavData(32000, 32000)
 	list := cat("LIST", le(4, 6), "INFOxx")
-	ext := cat("fmt ", le(4, 40), le(2, wavExtensible), le(2, 1), le(4, 8000), le(4, 1), le(2, 4), le(2, 32), le(2, 22), le(2, 24), le(4, 4), le(2, 3), make([]byte, 14))
+	ext := cat("fmt ", le(4, 40), le(2, wavExtensible), le(2, 1), le(4, 8000), le(4, 1), le(2, 4), le(2, 32), le(2, 22),
+		le(2, 24), le(4, 4), le(2, 3), make([]byte, 14))
 	// Data of 256 bytes a block: 4 bytes of head and a sample, 252 of two each.
 	ima, ms := wavFmt(0x11, 1, 5050, 256, 4), wavFmt(2, 1, 5000, 256, 4)
 	rf64 := func(size uint64, after []byte) []byte {
@@ -21,7 +22,8 @@ func TestWAVCountsTheDataThatIsThere(t *testing.T) {
 		{"size unknown", wavFile(form, wavData(unknownSize, 32000)), WAV, 1000},
 		{"cut", wavFile(form, wavData(320000, 32000)), WAV, 1000},
 		{"more than told", wavFile(form, wavData(32, 32000)), WAV, 1000},
-		{"more behind a chunk that is too long", wavFile(form, wavData(32000, 32000), cat("LIST", le(4, 1<<30), make([]byte, 32000-8))), WAV, refused},
+		{"more behind a chunk that is too long", wavFile(form, wavData(32000, 32000),
+			cat("LIST", le(4, 1<<30), make([]byte, 32000-8))), WAV, refused},
 		{"a zip behind", wavFile(form, second, cat("PK\x03\x04", make([]byte, 32000-4))), WAV, refused},
 		{"float", wavFile(ext, second), WAV, 1000},
 		{"a-law", wavFile(wavFmt(6, 1, 8000, 1, 8), second), WAV, 4000},
@@ -118,7 +120,8 @@ func TestFLACFramesAreFoundByTheirChecksums(t *testing.T) {
 		{"a number from nowhere in a bad frame", cat(flacFile(0, 10), flacHeader(5000), 1, 2, 3, 4, 5, 6), FLAC, refused},
 	})
 	noInfo := cat("fLaC", be(4, 1<<31|4<<24|34), streamInfo(8000))
-	refuse(t, ErrFormat, map[string][]byte{"no stream info": noInfo, "short": cat("fLaC", be(4, 1<<31|8), be(8, 0)), "cut": flacFile(0, 1)[:20]})
+	refuse(t, ErrFormat, map[string][]byte{"no stream info": noInfo, "short": cat("fLaC", be(4, 1<<31|8), be(8, 0)),
+		"cut": flacFile(0, 1)[:20]})
 	// The head says 48 kHz and the frames 8: the slower counts.
 	fast := flacFile(0, 10)
 	copy(fast[8:], streamInfo(48000))
@@ -199,7 +202,8 @@ func TestOggPagesThatAreNoneAreSearched(t *testing.T) {
 	}
 	var lost oggWriter
 	lost.page(0, 5, opusPacket())
-	refuse(t, ErrFormat, map[string][]byte{"pages without end": cat(good, many, make([]byte, 300)), "no first page": lost.b})
+	refuse(t, ErrFormat, map[string][]byte{"pages without end": cat(good, many, make([]byte, 300)),
+		"no first page": lost.b})
 	var streams []byte
 	for i := range uint64(maxStreams + 1) {
 		o := oggWriter{serial: i}
@@ -214,7 +218,8 @@ func TestOpusPacketsTellTheirLength(t *testing.T) {
 		packet []byte
 		want   uint64
 	}{
-		{nil, 0}, {[]byte{0}, 480}, {[]byte{1 << 3}, 960}, {[]byte{3 << 3}, 2880}, {[]byte{12 << 3}, 480}, {[]byte{15 << 3}, 960},
+		{nil, 0}, {[]byte{0}, 480}, {[]byte{1 << 3}, 960}, {[]byte{3 << 3}, 2880}, {[]byte{12 << 3}, 480},
+		{[]byte{15 << 3}, 960},
 		{[]byte{16 << 3}, 120}, {[]byte{31 << 3}, 960}, {[]byte{31<<3 | 1}, 1920}, {[]byte{31<<3 | 2}, 1920},
 		{[]byte{31<<3 | 3}, 0}, {[]byte{31<<3 | 3, 3}, 2880}, {[]byte{3<<3 | 3, 63}, maxOpusSamples},
 	} {

@@ -39,11 +39,13 @@ func fuzz(f *testing.F, want Format, seeds ...[]byte) {
 func FuzzWAV(f *testing.F) {
 	data := wavData(64, 64)
 	fuzz(f, WAV, wavFile(wavFmt(1, 1, 8000, 2, 16), data), wavFile(wavFmt(0x11, 1, 8000, 32, 4), data),
-		wavFile(wavFmt(2, 1, 8000, 32, 4), wavData(0, 64)), wavFile(cat("LIST", le(4, 1), "xx"), wavFmt(3, 2, 8000, 8, 32), data, data))
+		wavFile(wavFmt(2, 1, 8000, 32, 4), wavData(0, 64)), wavFile(cat("LIST", le(4, 1), "xx"), wavFmt(3, 2, 8000, 8, 32),
+			data, data))
 }
 
 func FuzzMP3(f *testing.F) {
-	fuzz(f, MP3, repeat(12, mp3SlowFrame()), cat(xingFrame(1), repeat(12, mp3Frame())), cat(repeat(12, mp3SlowFrame()), repeat(3, mp3Frame()), "TAG", make([]byte, 125)))
+	fuzz(f, MP3, repeat(12, mp3SlowFrame()), cat(xingFrame(1), repeat(12, mp3Frame())), cat(repeat(12, mp3SlowFrame()),
+		repeat(3, mp3Frame()), "TAG", make([]byte, 125)))
 }
 
 func FuzzFLAC(f *testing.F) {
@@ -52,7 +54,8 @@ func FuzzFLAC(f *testing.F) {
 
 func FuzzOgg(f *testing.F) {
 	fuzz(f, Ogg, oggOpus(1, 60, truly), oggSpeex(3), oggFLAC(3),
-		oggVorbis(func(int) uint64 { return 0 }, [][]byte{vorbisShort, vorbisLong, vorbisLong}), cat(oggOpus(1, 2, truly), oggSpeex(2)))
+		oggVorbis(func(int) uint64 { return 0 }, [][]byte{vorbisShort, vorbisLong, vorbisLong}),
+		cat(oggOpus(1, 2, truly), oggSpeex(2)))
 }
 
 func FuzzMP4(f *testing.F) {
@@ -107,8 +110,9 @@ func TestMeasuringIsLinear(t *testing.T) {
 
 func BenchmarkMeasure(b *testing.B) {
 	for name, data := range map[string][]byte{
-		"mp3": repeat(20<<20/417, mp3Frame()), "ogg": oggOpus(1, 200_000, truly), "webm": webmOpus(200_000, inTime), "flac": flacFile(0, 50_000),
-		"wav": wavFile(wavFmt(1, 1, 8000, 2, 16), wavData(20<<20, 20<<20)), "m4a": newM4A(200_000).file(),
+		"mp3": repeat(20<<20/417, mp3Frame()), "ogg": oggOpus(1, 200_000, truly), "webm": webmOpus(200_000, inTime),
+		"flac": flacFile(0, 50_000),
+		"wav":  wavFile(wavFmt(1, 1, 8000, 2, 16), wavData(20<<20, 20<<20)), "m4a": newM4A(200_000).file(),
 	} {
 		b.Run(name, func(b *testing.B) {
 			b.SetBytes(int64(len(data)))

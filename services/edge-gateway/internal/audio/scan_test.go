@@ -36,8 +36,10 @@ func mpegAt(b []byte) (int, float64, uint32) {
 	rate := []int{44100, 48000, 32000}[rateCode] >> []int{2, 0, 1, 0}[version]
 	first := version == 3
 	steps := map[bool]map[uint32][]int{
-		true:  {3: {32, 32, 32, 32, 32, 32, 32, 32, 32, 32, 32, 32, 32, 32}, 2: {32, 16, 8, 8, 16, 16, 16, 16, 32, 32, 32, 32, 64, 64}, 1: {32, 8, 8, 8, 8, 16, 16, 16, 16, 32, 32, 32, 32, 64}},
-		false: {3: {32, 16, 8, 8, 16, 16, 16, 16, 16, 16, 16, 16, 32, 32}, 2: {8, 8, 8, 8, 8, 8, 8, 8, 16, 16, 16, 16, 16, 16}, 1: {8, 8, 8, 8, 8, 8, 8, 8, 16, 16, 16, 16, 16, 16}},
+		true: {3: {32, 32, 32, 32, 32, 32, 32, 32, 32, 32, 32, 32, 32, 32}, 2: {32, 16, 8, 8, 16, 16, 16, 16, 32, 32, 32, 32,
+			64, 64}, 1: {32, 8, 8, 8, 8, 16, 16, 16, 16, 32, 32, 32, 32, 64}},
+		false: {3: {32, 16, 8, 8, 16, 16, 16, 16, 16, 16, 16, 16, 32, 32}, 2: {8, 8, 8, 8, 8, 8, 8, 8, 16, 16, 16, 16, 16,
+			16}, 1: {8, 8, 8, 8, 8, 8, 8, 8, 16, 16, 16, 16, 16, 16}},
 	}[first][layer]
 	kilobits := 0
 	for _, step := range steps[:code] {
@@ -202,7 +204,8 @@ func scanOpus(b []byte) (found scanned) {
 		for _, n := range b[27:min(27+segments, len(b))] {
 			size += int(n)
 		}
-		if size > len(b) || crc(append(append(bytes.Clone(b[:22]), 0, 0, 0, 0), b[26:size]...), 32, 0x04c11db7) != le32of(b[22:]) {
+		if size > len(b) || crc(append(append(bytes.Clone(b[:22]), 0, 0, 0, 0), b[26:size]...), 32,
+			0x04c11db7) != le32of(b[22:]) {
 			b = b[4:]
 			continue
 		}
@@ -326,7 +329,8 @@ func agreesWithScanners(t testing.TB, data []byte) {
 	}
 	for name, found := range opinions(format, data) {
 		if float64(millis) < found.millis-found.longest-1 {
-			t.Errorf("%s: got %d ms, want at least the %.0f ms of a scanner for %s, less a frame of %.0f ms", format, millis, found.millis, name, found.longest)
+			t.Errorf("%s: got %d ms, want at least the %.0f ms of a scanner for %s, less a frame of %.0f ms", format, millis,
+				found.millis, name, found.longest)
 		}
 	}
 }
@@ -340,8 +344,9 @@ func TestScannersFindWhatIsCharged(t *testing.T) {
 		format Format
 		data   []byte
 	}{
-		"mp3": {MP3, files[MP3]}, "slow mp3": {MP3, slow}, "mp3 with tags": {MP3, cat("ID3", 4, 0, 0, 0, 0, 0, 10, make([]byte, 10), files[MP3], tail())},
-		"flac": {FLAC, files[FLAC]}, "ogg": {Ogg, files[Ogg]},
+		"mp3": {MP3, files[MP3]}, "slow mp3": {MP3, slow},
+		"mp3 with tags": {MP3, cat("ID3", 4, 0, 0, 0, 0, 0, 10, make([]byte, 10), files[MP3], tail())},
+		"flac":          {FLAC, files[FLAC]}, "ogg": {Ogg, files[Ogg]},
 	} {
 		millis, format, err := Measure(tc.data)
 		if err != nil || format != tc.format {
@@ -382,7 +387,8 @@ func TestNothingIsChargedBelowWhatScannersFind(t *testing.T) {
 	for _, format := range []Format{MP3, FLAC, Ogg, WAV} {
 		parts = append(parts, wholeFiles()[format])
 	}
-	parts = append(parts, repeat(40, mp3SlowFrame()), cat(xingFrame(1), repeat(12, mp3Frame())), amr(100), tail(), make([]byte, 40), cat("ID3", 4, 0, 0, 0, 0, 0, 10, make([]byte, 10)))
+	parts = append(parts, repeat(40, mp3SlowFrame()), cat(xingFrame(1), repeat(12, mp3Frame())), amr(100), tail(),
+		make([]byte, 40), cat("ID3", 4, 0, 0, 0, 0, 0, 10, make([]byte, 10)))
 	for range 3000 {
 		var data []byte
 		for range 1 + r.IntN(4) {

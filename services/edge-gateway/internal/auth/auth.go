@@ -144,7 +144,9 @@ func (a *Authenticator) AuthenticateAfresh(ctx context.Context, h http.Header, f
 	return a.authenticate(ctx, h, from, freshFor)
 }
 
-func (a *Authenticator) authenticate(ctx context.Context, h http.Header, from netip.Addr, age time.Duration) (*Principal, error) {
+func (a *Authenticator) authenticate(
+	ctx context.Context, h http.Header, from netip.Addr, age time.Duration,
+) (*Principal, error) {
 	digest, err := consumerKey(h)
 	if err != nil {
 		return nil, err
@@ -178,7 +180,8 @@ func consumerKey(h http.Header) (apikey.Digest, error) {
 }
 
 func tooManyWrong(wait time.Duration) error {
-	return fault.New(fault.Exhausted, fault.RateLimitExceeded, "Too many wrong API keys came from your address.").After(wait)
+	return fault.New(fault.Exhausted, fault.RateLimitExceeded, "Too many wrong API keys came from your address.").After(
+		wait)
 }
 
 // LookUp has a credential from an address looked up by ask, unless too many from there
@@ -216,7 +219,8 @@ func (a *Authenticator) lookUp(ctx context.Context, digest apikey.Digest) (*Prin
 		return nil, apierror.OfPeer(err)
 	}
 	who := &Principal{
-		KeyID: resp.GetKeyId(), AccountID: resp.GetAccountId(), AccountTag: resp.GetAccountTag(), allowed: resp.GetAllowedModelIds(),
+		KeyID: resp.GetKeyId(), AccountID: resp.GetAccountId(), AccountTag: resp.GetAccountTag(),
+		allowed: resp.GetAllowedModelIds(),
 	}
 	if resp.GetExpiresAt() != nil {
 		who.expiresAt = resp.GetExpiresAt().AsTime()

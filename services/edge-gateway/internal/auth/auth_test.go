@@ -33,7 +33,9 @@ type ledger struct {
 	answer func(digest []byte) (*billingv1.AuthenticateKeyResponse, error)
 }
 
-func (l *ledger) AuthenticateKey(_ context.Context, req *billingv1.AuthenticateKeyRequest, _ ...grpc.CallOption) (*billingv1.AuthenticateKeyResponse, error) {
+func (l *ledger) AuthenticateKey(
+	_ context.Context, req *billingv1.AuthenticateKeyRequest, _ ...grpc.CallOption,
+) (*billingv1.AuthenticateKeyResponse, error) {
 	l.mu.Lock()
 	l.asked++
 	answer := l.answer
@@ -54,7 +56,8 @@ func setup(t *testing.T) bundle {
 		return &billingv1.AuthenticateKeyResponse{KeyId: "k", AccountId: "a", AllowedModelIds: []string{"m"}}, nil
 	}}
 	c := clock.NewManual(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
-	cfg := Config{Known: 4, Refused: 4, KnownFor: time.Minute, RefusedFor: 5 * time.Second, Timeout: time.Second, WrongKeys: 1000, WrongKeyNetworks: 8, MaxOptionalLookups: 4, OptionalLookupPause: time.Second}
+	cfg := Config{Known: 4, Refused: 4, KnownFor: time.Minute, RefusedFor: 5 * time.Second, Timeout: time.Second,
+		WrongKeys: 1000, WrongKeyNetworks: 8, MaxOptionalLookups: 4, OptionalLookupPause: time.Second}
 	return bundle{New(l, c, cfg), l, c, header(t)}
 }
 
@@ -101,7 +104,8 @@ func TestAKeyIsAskedForAfreshWhereNoAdmissionFollows(t *testing.T) {
 	b.want(t, 1, "")
 	afresh := func(asked int, reason fault.Reason) {
 		t.Helper()
-		if _, err := b.AuthenticateAfresh(t.Context(), b.key, netip.Addr{}); reason == "" && err != nil || reason != "" && !fault.Is(err, reason) {
+		if _, err := b.AuthenticateAfresh(t.Context(), b.key, netip.Addr{}); reason == "" && err != nil || reason != "" &&
+			!fault.Is(err, reason) {
 			t.Errorf("got %v, want %q", err, reason)
 		}
 		if b.ledger.asked != asked {
@@ -145,7 +149,8 @@ func TestAKeyExpiresWhileItIsRemembered(t *testing.T) {
 	b := setup(t)
 	end := b.clock.Now().Add(10 * time.Second)
 	b.ledger.answer = func([]byte) (*billingv1.AuthenticateKeyResponse, error) {
-		return &billingv1.AuthenticateKeyResponse{KeyId: "k", AccountId: "a", AllowedModelIds: []string{"m"}, ExpiresAt: timestamppb.New(end)}, nil
+		return &billingv1.AuthenticateKeyResponse{KeyId: "k", AccountId: "a", AllowedModelIds: []string{"m"},
+			ExpiresAt: timestamppb.New(end)}, nil
 	}
 	b.want(t, 1, "")
 	b.clock.Advance(10 * time.Second)

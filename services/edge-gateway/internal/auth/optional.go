@@ -62,7 +62,9 @@ func refused(err error) bool {
 	return ok && (f.Kind == fault.Unauthenticated || f.Kind == fault.Exhausted)
 }
 
-func (a *Authenticator) lookUpAside(ctx context.Context, digest apikey.Digest, network netip.Prefix, now time.Time) (*Principal, error) {
+func (a *Authenticator) lookUpAside(
+	ctx context.Context, digest apikey.Digest, network netip.Prefix, now time.Time,
+) (*Principal, error) {
 	if !a.cache.knew(digest) {
 		leave, wait := a.asides.guesses.Enter(network, now)
 		if wait > 0 {

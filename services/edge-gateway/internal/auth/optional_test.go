@@ -61,7 +61,9 @@ type hanging struct {
 	asked int
 }
 
-func (h *hanging) AuthenticateKey(ctx context.Context, _ *billingv1.AuthenticateKeyRequest, _ ...grpc.CallOption) (*billingv1.AuthenticateKeyResponse, error) {
+func (h *hanging) AuthenticateKey(
+	ctx context.Context, _ *billingv1.AuthenticateKeyRequest, _ ...grpc.CallOption,
+) (*billingv1.AuthenticateKeyResponse, error) {
 	h.asked++
 	<-ctx.Done()
 	return nil, ctx.Err()

@@ -26,7 +26,9 @@ type source struct {
 	watches chan []*catalogv1.WatchModelsResponse // nil refuses the watch
 }
 
-func (s source) WatchModels(ctx context.Context, _ *catalogv1.WatchModelsRequest, _ ...grpc.CallOption) (grpc.ServerStreamingClient[catalogv1.WatchModelsResponse], error) {
+func (s source) WatchModels(
+	ctx context.Context, _ *catalogv1.WatchModelsRequest, _ ...grpc.CallOption,
+) (grpc.ServerStreamingClient[catalogv1.WatchModelsResponse], error) {
 	select {
 	case messages := <-s.watches:
 		if messages == nil {
@@ -104,16 +106,19 @@ func TestAViewOutlivesItsSource(t *testing.T) {
 func TestAModelsFactsAreReadOnce(t *testing.T) {
 	s := newSnapshot([]*catalogv1.Model{
 		{ModelId: "a", Active: true, Category: catalogv1.Category_CATEGORY_LLM, ContextLength: 100, MaxOutputTokens: 50},
-		{ModelId: "b", Active: true, Category: catalogv1.Category_CATEGORY_MULTIMODAL, ContextLength: 100, Supply: &catalogv1.Supply{MaxReportedContextLength: 200, OnlineProviders: 1}},
+		{ModelId: "b", Active: true, Category: catalogv1.Category_CATEGORY_MULTIMODAL, ContextLength: 100,
+			Supply: &catalogv1.Supply{MaxReportedContextLength: 200, OnlineProviders: 1}},
 		{ModelId: "e", Active: true, Category: catalogv1.Category_CATEGORY_EMBEDDING, ContextLength: 100},
 		{ModelId: "i", Active: true, Category: catalogv1.Category_CATEGORY_IMAGE},
 		{ModelId: "t", Active: true, Category: catalogv1.Category_CATEGORY_AUDIO},
 		{ModelId: "weird\"\u2028", Slug: "a", Active: true},
 	}, nil, time.Unix(0, 0))
-	if a := s.byName["a"]; a.ID != "a" || a.Endpoint != hubv1.Endpoint_ENDPOINT_CHAT || a.ContextLength != 100 || a.MaxOutputTokens != 50 {
+	if a := s.byName["a"]; a.ID != "a" || a.Endpoint != hubv1.Endpoint_ENDPOINT_CHAT || a.ContextLength != 100 ||
+		a.MaxOutputTokens != 50 {
 		t.Errorf("a: %+v", a)
 	}
-	if b := s.byName["b"]; b.Endpoint != hubv1.Endpoint_ENDPOINT_CHAT || b.ContextLength != 200 || b.MaxOutputTokens != 200 {
+	if b := s.byName["b"]; b.Endpoint != hubv1.Endpoint_ENDPOINT_CHAT || b.ContextLength != 200 ||
+		b.MaxOutputTokens != 200 {
 		t.Errorf("b: %+v", b)
 	}
 	for id, want := range map[string]hubv1.Endpoint{
@@ -143,7 +148,8 @@ func TestAModelLeavesAtItsTimeAndNamesItsSuccessor(t *testing.T) {
 		leaves := time.Now().Add(time.Hour)
 		v := &View{clock: clock.System}
 		v.now.Store(newSnapshot([]*catalogv1.Model{
-			{ModelId: "acme/old", Slug: "old", Active: true, DeprecatedAt: timestamppb.New(leaves), Successor: "acme/new", Supply: &catalogv1.Supply{OnlineProviders: 1}},
+			{ModelId: "acme/old", Slug: "old", Active: true, DeprecatedAt: timestamppb.New(leaves), Successor: "acme/new",
+				Supply: &catalogv1.Supply{OnlineProviders: 1}},
 			{ModelId: "acme/new", Slug: "new", Active: true, Supply: &catalogv1.Supply{OnlineProviders: 1}},
 			{ModelId: "alone", Active: true, DeprecatedAt: timestamppb.New(leaves)},
 		}, nil, time.Now()))
@@ -154,8 +160,9 @@ func TestAModelLeavesAtItsTimeAndNamesItsSuccessor(t *testing.T) {
 		}
 		time.Sleep(time.Hour) //nolint:forbidigo // the bubble's time
 		for name, want := range map[string]string{
-			"acme/old": `The model "acme/old" left on 2000-01-01. Use "acme/new".`, "old": `The model "old" left on 2000-01-01. Use "acme/new".`,
-			"alone": `The model "alone" left on 2000-01-01.`,
+			"acme/old": `The model "acme/old" left on 2000-01-01. Use "acme/new".`,
+			"old":      `The model "old" left on 2000-01-01. Use "acme/new".`,
+			"alone":    `The model "alone" left on 2000-01-01.`,
 		} {
 			_, err := v.Find(name)
 			if f, ok := fault.As(err); !ok || f.Reason != fault.ModelNotFound || f.Message != want || f.Param != "model" {
@@ -189,7 +196,8 @@ func TestAnUnknownModelIsNamed(t *testing.T) {
 }
 
 func TestNobodyHasServedAModelThatIsNew(t *testing.T) {
-	s := newSnapshot([]*catalogv1.Model{{ModelId: "a", Active: true}}, newSnapshot(nil, nil, time.Unix(100, 0)), time.Unix(200, 0))
+	s := newSnapshot([]*catalogv1.Model{{ModelId: "a", Active: true}}, newSnapshot(nil, nil, time.Unix(100, 0)),
+		time.Unix(200, 0))
 	if got := s.byName["a"].OfflineSince; !got.Before(time.Unix(100, 0)) || got.IsZero() {
 		t.Errorf("got %v, want long ago", got)
 	}

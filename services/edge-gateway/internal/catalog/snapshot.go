@@ -99,17 +99,18 @@ func newModel(m *catalogv1.Model) *Model {
 		leaves = m.GetDeprecatedAt().AsTime()
 	}
 	return &Model{
-		ID:                  m.GetModelId(),
-		Slug:                m.GetSlug(),
-		Category:            categories[m.GetCategory()],
-		Endpoint:            endpoints[m.GetCategory()],
-		DeprecatedAt:        leaves,
-		Successor:           m.GetSuccessor(),
-		Online:              m.GetSupply().GetOnlineProviders() > 0,
-		TakesResponseFormat: len(m.GetSupportedParameters()) == 0 || slices.Contains(m.GetSupportedParameters(), "response_format"),
-		ContextLength:       window,
-		MaxOutputTokens:     out,
-		HiddenReasoning:     slices.Contains(m.GetCapabilities(), hiddenReasoning),
+		ID:           m.GetModelId(),
+		Slug:         m.GetSlug(),
+		Category:     categories[m.GetCategory()],
+		Endpoint:     endpoints[m.GetCategory()],
+		DeprecatedAt: leaves,
+		Successor:    m.GetSuccessor(),
+		Online:       m.GetSupply().GetOnlineProviders() > 0,
+		TakesResponseFormat: len(m.GetSupportedParameters()) == 0 ||
+			slices.Contains(m.GetSupportedParameters(), "response_format"),
+		ContextLength:   window,
+		MaxOutputTokens: out,
+		HiddenReasoning: slices.Contains(m.GetCapabilities(), hiddenReasoning),
 	}
 }
 

@@ -114,8 +114,10 @@ func (m *Metrics) Record(ctx context.Context, r Request) {
 		}
 	}
 	if r.Billed {
-		m.tokens.RecordSet(ctx, r.BilledInput, m.set(key{operation: r.Operation, model: r.Model, token: genaiconv.TokenTypeInput}))
-		m.tokens.RecordSet(ctx, r.BilledOutput, m.set(key{operation: r.Operation, model: r.Model, token: genaiconv.TokenTypeOutput}))
+		m.tokens.RecordSet(ctx, r.BilledInput,
+			m.set(key{operation: r.Operation, model: r.Model, token: genaiconv.TokenTypeInput}))
+		m.tokens.RecordSet(ctx, r.BilledOutput,
+			m.set(key{operation: r.Operation, model: r.Model, token: genaiconv.TokenTypeOutput}))
 	}
 }
 

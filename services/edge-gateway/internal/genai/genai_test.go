@@ -55,7 +55,8 @@ func seconds(t *testing.T, data metricdata.Aggregation, attrs ...attribute.KeyVa
 
 func TestAServedStreamIsMeasuredUnderTheConventionsNames(t *testing.T) {
 	m, read := start(t)
-	m.Record(t.Context(), Request{Operation: Chat, Model: "acme/m", Took: 5 * time.Second, FirstToken: time.Second, OutputTokens: 5, Billed: true, BilledInput: 7, BilledOutput: 5})
+	m.Record(t.Context(), Request{Operation: Chat, Model: "acme/m", Took: 5 * time.Second, FirstToken: time.Second,
+		OutputTokens: 5, Billed: true, BilledInput: 7, BilledOutput: 5})
 	got := read()
 	for name, want := range map[string]float64{
 		"gen_ai.server.request.duration": 5, "gen_ai.server.time_to_first_token": 1, "gen_ai.server.time_per_output_token": 1,
@@ -65,7 +66,8 @@ func TestAServedStreamIsMeasuredUnderTheConventionsNames(t *testing.T) {
 		}
 	}
 	for kind, want := range map[string]float64{"input": 7, "output": 5} {
-		if n, sum := seconds(t, got["gen_ai.client.token.usage"], attribute.String("gen_ai.token.type", kind)); n != 1 || sum != want {
+		if n, sum := seconds(t, got["gen_ai.client.token.usage"], attribute.String("gen_ai.token.type", kind)); n != 1 ||
+			sum != want {
 			t.Errorf("%s tokens: %d times %v, want %v", kind, n, sum, want)
 		}
 	}
@@ -73,9 +75,11 @@ func TestAServedStreamIsMeasuredUnderTheConventionsNames(t *testing.T) {
 
 func TestAFailedRequestHasItsReasonAndNoTokenTimes(t *testing.T) {
 	m, read := start(t)
-	m.Record(t.Context(), Request{Operation: Chat, Model: "acme/m", Reason: "upstream_error", Took: time.Second, FirstToken: time.Millisecond, OutputTokens: 3})
+	m.Record(t.Context(), Request{Operation: Chat, Model: "acme/m", Reason: "upstream_error", Took: time.Second,
+		FirstToken: time.Millisecond, OutputTokens: 3})
 	got := read()
-	if n, _ := seconds(t, got["gen_ai.server.request.duration"], attribute.String("error.type", "upstream_error")); n != 1 {
+	if n, _ := seconds(t, got["gen_ai.server.request.duration"], attribute.String("error.type",
+		"upstream_error")); n != 1 {
 		t.Errorf("duration %+v", got["gen_ai.server.request.duration"])
 	}
 	if len(got) != 1 {
@@ -86,7 +90,8 @@ func TestAFailedRequestHasItsReasonAndNoTokenTimes(t *testing.T) {
 func TestAnAnswerInOnePieceHasNoFirstToken(t *testing.T) {
 	m, read := start(t)
 	m.Record(t.Context(), Request{Operation: Chat, Model: "acme/m", Took: time.Second, OutputTokens: 9, Billed: true})
-	if got := read(); got["gen_ai.server.time_to_first_token"] != nil || got["gen_ai.server.time_per_output_token"] != nil {
+	if got := read(); got["gen_ai.server.time_to_first_token"] != nil ||
+		got["gen_ai.server.time_per_output_token"] != nil {
 		t.Errorf("measured %v", got)
 	}
 }
@@ -95,7 +100,8 @@ func TestAnAnswerInOnePieceHasNoFirstToken(t *testing.T) {
 func TestOnlyTokensAreCountedAsTokens(t *testing.T) {
 	m, read := start(t)
 	for _, o := range []Operation{Images, Transcription} {
-		m.Record(t.Context(), Request{Operation: o, Model: "acme/m", Took: time.Second, FirstToken: time.Second, OutputTokens: 3, Billed: true, BilledInput: 60_000})
+		m.Record(t.Context(), Request{Operation: o, Model: "acme/m", Took: time.Second, FirstToken: time.Second,
+			OutputTokens: 3, Billed: true, BilledInput: 60_000})
 	}
 	if got := read(); got["gen_ai.server.request.duration"] == nil || len(got) != 1 {
 		t.Errorf("measured %v", got)

@@ -85,7 +85,8 @@ func TestTheStoreIsNotAskedForWhatComesTooFast(t *testing.T) {
 	k.rates = newRates(1, 1, 1)
 	for i := range 3 {
 		_, _, err := k.Take(t.Context(), someAsk())
-		if f, _ := fault.As(err); (err == nil) != (i == 0) || err != nil && (f.Kind != fault.Exhausted || f.Reason != fault.RateLimitExceeded || f.RetryAfter <= 0) {
+		if f, _ := fault.As(err); (err == nil) != (i == 0) || err != nil && (f.Kind != fault.Exhausted ||
+			f.Reason != fault.RateLimitExceeded || f.RetryAfter <= 0) {
 			t.Errorf("take %d: %v", i, err)
 		}
 	}

@@ -106,7 +106,8 @@ func (c *KeyClaim) Hold(ctx context.Context) (held context.Context, release func
 func (c *KeyClaim) renew(ctx context.Context) bool {
 	granted, err := c.askAgain(ctx)
 	if err != nil {
-		c.keeper.log.WarnContext(ctx, "the claim of an idempotency key could not be renewed", "request_id", c.ask.RequestID, "error", err)
+		c.keeper.log.WarnContext(ctx, "the claim of an idempotency key could not be renewed", "request_id", c.ask.RequestID,
+			"error", err)
 		return true
 	}
 	return granted
@@ -147,7 +148,8 @@ func (c *KeyClaim) Finish(ctx context.Context, end End, answer *Answer) {
 			return
 		}
 		if try == finishTries {
-			c.keeper.log.WarnContext(ctx, "the end of an idempotency key's claim could not be told", "request_id", c.ask.RequestID, "error", err)
+			c.keeper.log.WarnContext(ctx, "the end of an idempotency key's claim could not be told", "request_id",
+				c.ask.RequestID, "error", err)
 			return
 		}
 	}

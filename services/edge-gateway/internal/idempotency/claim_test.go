@@ -40,7 +40,8 @@ func TestAClaimIsAskedForAgainOnceItIsOld(t *testing.T) {
 				t.Fatal(err)
 			}
 			err = claim.EnsureHeld(t.Context())
-			if f, _ := fault.As(err); (err == nil) != tc.sure || err != nil && (f == nil || f.Kind != fault.Unavailable || f.RetryAfter == 0) {
+			if f, _ := fault.As(err); (err == nil) != tc.sure || err != nil && (f == nil || f.Kind != fault.Unavailable ||
+				f.RetryAfter == 0) {
 				t.Errorf("%s: %v", name, err)
 			}
 			if len(l.asked) != tc.asked {

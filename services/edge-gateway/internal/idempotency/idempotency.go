@@ -68,7 +68,9 @@ type Keeper struct {
 }
 
 // New makes a keeper.
-func New(claims billingv1.IdempotencyServiceClient, clk clock.Clock, random io.Reader, log *slog.Logger, cfg Config) *Keeper {
+func New(
+	claims billingv1.IdempotencyServiceClient, clk clock.Clock, random io.Reader, log *slog.Logger, cfg Config,
+) *Keeper {
 	return &Keeper{
 		claims: claims, clock: clk, random: random, log: log, cfg: cfg,
 		waiting: waiting{
@@ -127,7 +129,8 @@ func (k *Keeper) Take(ctx context.Context, ask Ask) (*KeyClaim, *Answer, error) 
 				"This Idempotency-Key was used for another request, %s.", resp.GetRequestId()).On(Header)
 		case billingv1.KeyClaim_KEY_CLAIM_RUNNING:
 		case billingv1.KeyClaim_KEY_CLAIM_UNSPECIFIED:
-			return nil, nil, fault.New(fault.Unavailable, fault.ServiceUnavailable, "A part of the service gives no answer that is understood.")
+			return nil, nil, fault.New(fault.Unavailable, fault.ServiceUnavailable,
+				"A part of the service gives no answer that is understood.")
 		}
 		if !waits {
 			if !k.waiting.enter(&ask) {
@@ -201,7 +204,8 @@ func (k *Keeper) abandon(ctx context.Context, ask Ask) {
 }
 
 func (k *Keeper) finish(ctx context.Context, ask Ask, end billingv1.KeyEnd, sealed []byte) error {
-	req := &billingv1.FinishKeyRequest{KeyId: ask.KeyID, TokenSha256: ask.Token.digest(), RequestId: ask.RequestID, End: end}
+	req := &billingv1.FinishKeyRequest{KeyId: ask.KeyID, TokenSha256: ask.Token.digest(), RequestId: ask.RequestID,
+		End: end}
 	if sealed != nil {
 		req.Answer = &billingv1.KeptAnswer{Sealed: sealed}
 	}

@@ -41,7 +41,9 @@ type ledger struct {
 	finish   func(n int) error
 }
 
-func (l *ledger) ClaimKey(ctx context.Context, req *billingv1.ClaimKeyRequest, _ ...grpc.CallOption) (*billingv1.ClaimKeyResponse, error) {
+func (l *ledger) ClaimKey(
+	ctx context.Context, req *billingv1.ClaimKeyRequest, _ ...grpc.CallOption,
+) (*billingv1.ClaimKeyResponse, error) {
 	l.mu.Lock()
 	l.asked, l.claims = append(l.asked, time.Now()), append(l.claims, req)
 	n := len(l.asked)
@@ -52,7 +54,9 @@ func (l *ledger) ClaimKey(ctx context.Context, req *billingv1.ClaimKeyRequest, _
 	return l.say(n)
 }
 
-func (l *ledger) FinishKey(_ context.Context, req *billingv1.FinishKeyRequest, _ ...grpc.CallOption) (*billingv1.FinishKeyResponse, error) {
+func (l *ledger) FinishKey(
+	_ context.Context, req *billingv1.FinishKeyRequest, _ ...grpc.CallOption,
+) (*billingv1.FinishKeyResponse, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.finished = append(l.finished, req)
@@ -77,7 +81,8 @@ func keeper(l *ledger) *Keeper {
 }
 
 func someAsk() Ask {
-	return Ask{KeyID: "key-1", APIKey: "sk-secret", Token: "token", Content: Content("/v1/x", "application/json", []byte("{}")), RequestID: "mine", ReceivedAt: time.Now()}
+	return Ask{KeyID: "key-1", APIKey: "sk-secret", Token: "token", Content: Content("/v1/x", "application/json",
+		[]byte("{}")), RequestID: "mine", ReceivedAt: time.Now()}
 }
 
 func TestEachStandingHasItsAnswer(t *testing.T) {
@@ -94,11 +99,13 @@ func TestEachStandingHasItsAnswer(t *testing.T) {
 	} {
 		claim, answer, err := keeper(&ledger{say: states(tc.state)}).Take(t.Context(), someAsk())
 		f, ok := fault.As(err)
-		if !ok || claim != nil || answer != nil || f.Kind != tc.kind || f.Reason != tc.reason || !strings.Contains(f.Message, tc.text) {
+		if !ok || claim != nil || answer != nil || f.Kind != tc.kind || f.Reason != tc.reason ||
+			!strings.Contains(f.Message, tc.text) {
 			t.Errorf("%s: %v, %v, %v", tc.state, claim, answer, err)
 		}
 	}
-	if claim, answer, err := keeper(&ledger{say: states(granted)}).Take(t.Context(), someAsk()); claim == nil || answer != nil || err != nil {
+	if claim, answer, err := keeper(&ledger{say: states(granted)}).Take(t.Context(), someAsk()); claim == nil ||
+		answer != nil || err != nil {
 		t.Errorf("granted: %v, %v, %v", claim, answer, err)
 	}
 }
@@ -111,19 +118,23 @@ func TestAKeptAnswerIsGivenToWhoeverHasTheKeyAndTheToken(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	said := &Answer{Status: 200, Header: http.Header{"Content-Type": {"application/json"}, "X-Request-Id": {"mine"}}, Body: []byte(`{"secret":"words"}`)}
+	said := &Answer{Status: 200, Header: http.Header{"Content-Type": {"application/json"}, "X-Request-Id": {"mine"}},
+		Body: []byte(`{"secret":"words"}`)}
 	claim.Finish(t.Context(), Kept, said)
 	sealed := l.finished[0].GetAnswer().GetSealed()
-	if l.finished[0].GetEnd() != billingv1.KeyEnd_KEY_END_ANSWERED || bytes.Contains(sealed, []byte("words")) || bytes.Contains(sealed, []byte("application")) {
+	if l.finished[0].GetEnd() != billingv1.KeyEnd_KEY_END_ANSWERED || bytes.Contains(sealed, []byte("words")) ||
+		bytes.Contains(sealed, []byte("application")) {
 		t.Fatalf("what is kept can be read: %q", sealed)
 	}
 	l.say = func(int) (*billingv1.ClaimKeyResponse, error) {
-		return &billingv1.ClaimKeyResponse{State: answered, RequestId: "mine", Answer: &billingv1.KeptAnswer{Sealed: sealed}}, nil
+		return &billingv1.ClaimKeyResponse{State: answered, RequestId: "mine", Answer: &billingv1.KeptAnswer{Sealed: sealed}},
+			nil
 	}
 	again := ask
 	again.RequestID = "second"
 	_, answer, err := k.Take(t.Context(), again)
-	if err != nil || answer.Status != 200 || !bytes.Equal(answer.Body, said.Body) || answer.RequestID != "mine" || answer.Header.Get("X-Request-Id") != "mine" {
+	if err != nil || answer.Status != 200 || !bytes.Equal(answer.Body, said.Body) || answer.RequestID != "mine" ||
+		answer.Header.Get("X-Request-Id") != "mine" {
 		t.Fatalf("the answer is %+v, %v", answer, err)
 	}
 	for name, change := range map[string]func(*Ask){
@@ -155,7 +166,8 @@ func TestAnAnswerAboveTheBoundIsNotKept(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		claim.Finish(t.Context(), Kept, &Answer{Status: 200, Header: http.Header{"X": {strings.Repeat("x", tc.header)}}, Body: make([]byte, tc.body)})
+		claim.Finish(t.Context(), Kept, &Answer{Status: 200, Header: http.Header{"X": {strings.Repeat("x", tc.header)}},
+			Body: make([]byte, tc.body)})
 		if got := l.finished[0]; got.GetEnd() != tc.want || len(got.GetAnswer().GetSealed()) > maxSealed {
 			t.Errorf("%d bytes behind %d: %s with %d", tc.body, tc.header, got.GetEnd(), len(got.GetAnswer().GetSealed()))
 		}

@@ -29,7 +29,8 @@ func TestAKeyIsGivenOnceAndIsShortPrintableASCII(t *testing.T) {
 		h := http.Header{Header: tc.values}
 		token, err := ParseToken(h)
 		f, _ := fault.As(err)
-		if tc.ok && (err != nil || string(token) != tc.values[0]) || !tc.ok && (f == nil || f.Kind != fault.Invalid || f.Param != "Idempotency-Key") {
+		if tc.ok && (err != nil || string(token) != tc.values[0]) || !tc.ok && (f == nil || f.Kind != fault.Invalid ||
+			f.Param != "Idempotency-Key") {
 			t.Errorf("%q: %q, %v", tc.values, token, err)
 		}
 		if !Given(h) {
@@ -99,7 +100,8 @@ func FuzzParseToken(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		token, err := ParseToken(http.Header{Header: {text}})
-		if err == nil && (string(token) != text || len(text) == 0 || len(text) > 255 || strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r > '~' })) {
+		if err == nil && (string(token) != text || len(text) == 0 || len(text) > 255 ||
+			strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r > '~' })) {
 			t.Errorf("%q is accepted", text)
 		}
 	})

@@ -236,11 +236,15 @@ func handedOn(name string) (string, bool) {
 }
 
 // keepError hands the error of a call to serve, whose caller answers it.
-func keepError(ctx context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, _ http.ResponseWriter, _ *http.Request, err error) {
+func keepError(
+	ctx context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, _ http.ResponseWriter, _ *http.Request, err error,
+) {
 	keep(ctx, translated(err))
 }
 
-func keepRoutingError(ctx context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, _ http.ResponseWriter, _ *http.Request, status int) {
+func keepRoutingError(
+	ctx context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, _ http.ResponseWriter, _ *http.Request, status int,
+) {
 	switch status {
 	case http.StatusMethodNotAllowed:
 		keep(ctx, fault.New(fault.Invalid, apierror.MethodNotAllowed, "This route does not answer that method."))
@@ -270,7 +274,8 @@ func translated(err error) error {
 	if st, ok := status.FromError(err); ok && st.Code() == codes.InvalidArgument {
 		text := st.Message()
 		if of := ofField.FindStringSubmatch(text); of != nil {
-			return fault.New(fault.Invalid, fault.InvalidRequest, "%s must be given once, with a value of its kind", of[1]).On(of[1])
+			return fault.New(fault.Invalid, fault.InvalidRequest, "%s must be given once, with a value of its kind",
+				of[1]).On(of[1])
 		}
 		return fault.New(fault.Invalid, fault.InvalidRequest, "The request is malformed: %s", text[:min(len(text), maxShown)])
 	}

@@ -64,7 +64,8 @@ func Boundary(contentType string) (string, error) {
 	}
 	boundary := params["boundary"]
 	if !validBoundary(boundary) {
-		return "", fault.New(fault.Invalid, fault.InvalidRequest, "The boundary of the form is missing or not valid.").On("Content-Type")
+		return "", fault.New(fault.Invalid, fault.InvalidRequest, "The boundary of the form is missing or not valid.").On(
+			"Content-Type")
 	}
 	return boundary, nil
 }

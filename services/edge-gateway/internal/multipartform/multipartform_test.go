@@ -39,7 +39,8 @@ func TestAFormIsItsPartsInTheirOrder(t *testing.T) {
 		t.Fatalf("%d parts", len(form))
 	}
 	for i, w := range want {
-		if p := form[i]; p.Name != w.Name || p.File != w.File || p.FileName != w.FileName || p.ContentType != w.ContentType || !bytes.Equal(p.Body, w.Body) {
+		if p := form[i]; p.Name != w.Name || p.File != w.File || p.FileName != w.FileName || p.ContentType != w.ContentType ||
+			!bytes.Equal(p.Body, w.Body) {
 			t.Errorf("part %d is %+v", i, p)
 		}
 	}
@@ -47,13 +48,16 @@ func TestAFormIsItsPartsInTheirOrder(t *testing.T) {
 
 func TestFormsThatClientsWriteAreRead(t *testing.T) {
 	for _, head := range []string{
-		`content-disposition: form-data; name="x"`, `Content-Disposition:form-data;name=x`, `CONTENT-DISPOSITION: FORM-DATA; NAME="x"; FILENAME="y z"`,
+		`content-disposition: form-data; name="x"`, `Content-Disposition:form-data;name=x`,
+		`CONTENT-DISPOSITION: FORM-DATA; NAME="x"; FILENAME="y z"`,
 		"Content-Type: text/plain; charset=utf-8\r\nContent-Disposition: form-data; name=\"x\"",
 		"Content-Disposition: form-data; name=\"x\"\r\nContent-Transfer-Encoding: binary\r\nContent-Length: 1",
 		`Content-Disposition: form-data; name="x"; filename="gr%22n.mp3"; filename*=UTF-8''gr%C3%BCn.mp3`,
-		"Content-Disposition: form-data; name=\"x\"; filename=\"grün.mp3\"", `Content-Disposition: form-data; name="x"; filename=""`,
+		"Content-Disposition: form-data; name=\"x\"; filename=\"grün.mp3\"",
+		`Content-Disposition: form-data; name="x"; filename=""`,
 	} {
-		if form, err := Parse([]byte(withHead(head)), "b"); err != nil || len(form) != 1 || form[0].Name != "x" || string(form[0].Body) != "x" {
+		if form, err := Parse([]byte(withHead(head)), "b"); err != nil || len(form) != 1 || form[0].Name != "x" ||
+			string(form[0].Body) != "x" {
 			t.Errorf("%s: %v, %v", head, form, err)
 		}
 	}
@@ -68,11 +72,16 @@ func TestWhatParsersReadDifferentlyIsRefused(t *testing.T) {
 	name := `Content-Disposition: form-data; name="x"`
 	for _, head := range []string{
 		"", "Content-Type: text/plain", "Content-Disposition: attachment; name=\"x\"", "Content-Disposition: form-data",
-		name + "\r\n" + name, name + "\r\n folded", name + "\r\n: x", name + "\r\nX Y: z", name + "\r\nX : z", name + "\r\nno colon",
-		name + "\nX: y", name + "\rX: y", name + "\x00", `Content-Disposition: form-data; name="x`, `Content-Disposition: form-data; name=""`,
-		`Content-Disposition: form-data; name="a\"b"`, `Content-Disposition: form-data; name="mo\del"`, `Content-Disposition: form-data; name="x"y`, `Content-Disposition: form-data; name=x y`,
-		name + `; name="y"`, name + `; filename="a"; filename="b"`, name + `; name*=UTF-8''model`, name + `; more="y"`, name + ";;",
-		`Content-Disposition: form-data; name=" x"`, `Content-Disposition: form-data; name`, "Content-Disposition: form-data; name=\"\xff\"",
+		name + "\r\n" + name, name + "\r\n folded", name + "\r\n: x", name + "\r\nX Y: z", name + "\r\nX : z",
+		name + "\r\nno colon",
+		name + "\nX: y", name + "\rX: y", name + "\x00", `Content-Disposition: form-data; name="x`,
+		`Content-Disposition: form-data; name=""`,
+		`Content-Disposition: form-data; name="a\"b"`, `Content-Disposition: form-data; name="mo\del"`,
+		`Content-Disposition: form-data; name="x"y`, `Content-Disposition: form-data; name=x y`,
+		name + `; name="y"`, name + `; filename="a"; filename="b"`, name + `; name*=UTF-8''model`, name + `; more="y"`,
+		name + ";;",
+		`Content-Disposition: form-data; name=" x"`, `Content-Disposition: form-data; name`,
+		"Content-Disposition: form-data; name=\"\xff\"",
 		name + "\r\nContent-Length: 2", name + "\r\nContent-Length: 01", name + "\r\nContent-Transfer-Encoding: base64",
 		`Content-Disposition: form-data; name="` + strings.Repeat("x", maxName+1) + `"`,
 	} {
@@ -110,16 +119,19 @@ func TestAFormHasBounds(t *testing.T) {
 
 func TestABoundaryIsCheckedBeforeItIsUsed(t *testing.T) {
 	for value, want := range map[string]string{
-		"multipart/form-data; boundary=abc": "abc", `Multipart/Form-Data; charset=utf-8; boundary="a b'()+_,-./:=?c"`: "a b'()+_,-./:=?c",
-		"multipart/form-data; boundary=" + strings.Repeat("x", 70): strings.Repeat("x", 70),
+		"multipart/form-data; boundary=abc":                               "abc",
+		`Multipart/Form-Data; charset=utf-8; boundary="a b'()+_,-./:=?c"`: "a b'()+_,-./:=?c",
+		"multipart/form-data; boundary=" + strings.Repeat("x", 70):        strings.Repeat("x", 70),
 	} {
 		if got, err := Boundary(value); err != nil || got != want {
 			t.Errorf("%s: %q, %v", value, got, err)
 		}
 	}
 	for _, value := range []string{
-		"", "application/json", "multipart/mixed; boundary=b", "multipart/form-data", `multipart/form-data; boundary=""`, `multipart/form-data; boundary="b "`,
-		`multipart/form-data; boundary="b\r\n"`, `multipart/form-data; boundary="b{"`, "multipart/form-data; boundary=a; boundary=b",
+		"", "application/json", "multipart/mixed; boundary=b", "multipart/form-data", `multipart/form-data; boundary=""`,
+		`multipart/form-data; boundary="b "`,
+		`multipart/form-data; boundary="b\r\n"`, `multipart/form-data; boundary="b{"`,
+		"multipart/form-data; boundary=a; boundary=b",
 		"multipart/form-data; boundary=" + strings.Repeat("x", 71),
 	} {
 		if got, err := Boundary(value); !fault.Is(err, fault.InvalidRequest) {
@@ -153,7 +165,8 @@ func TestNamesThatAreActedOnStandOnce(t *testing.T) {
 }
 
 func TestTheModelIsSentFirst(t *testing.T) {
-	form, err := Parse([]byte(part("language", "en")+file+part("model", "alias")+part("include[]", "a")+part("include[]", "b")+last), "b")
+	form, err := Parse([]byte(part("language", "en")+file+part("model", "alias")+part("include[]", "a")+
+		part("include[]", "b")+last), "b")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,7 +174,8 @@ func TestTheModelIsSentFirst(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := strings.ReplaceAll(part("model", "acme/whisper")+part("language", "en")+file+part("include[]", "a")+part("include[]", "b")+last, "--b", "--own")
+	want := strings.ReplaceAll(part("model", "acme/whisper")+part("language", "en")+file+part("include[]", "a")+
+		part("include[]", "b")+last, "--b", "--own")
 	if string(body) != want || string(body[at.Start:at.Start+at.Length]) != "acme/whisper" {
 		t.Errorf("got %q, %+v\nwant %q", body, at, want)
 	}
@@ -193,7 +207,8 @@ func FuzzParse(f *testing.F) {
 			t.Fatalf("what was built cannot be read: %v\n%q", err, built)
 		}
 		agrees(t, again, built, "another-boundary")
-		if string(built[at.Start:at.Start+at.Length]) != "a/model" || again[0].Name != "model" || string(again[0].Body) != "a/model" {
+		if string(built[at.Start:at.Start+at.Length]) != "a/model" || again[0].Name != "model" ||
+			string(again[0].Body) != "a/model" {
 			t.Fatalf("the model does not stand first: %q", built)
 		}
 		rest := again[1:]
@@ -226,7 +241,8 @@ func agrees(t *testing.T, form Form, body []byte, boundary string) {
 			t.Fatalf("part %d is %q, theirs %q, %v", i, p.Body, value, err)
 		}
 		_, params, err := mime.ParseMediaType(theirs.Header.Get("Content-Disposition"))
-		if theirs.FormName() != p.Name || err == nil && !strings.Contains(string(p.raw), "*") && params["filename"] != p.FileName {
+		if theirs.FormName() != p.Name || err == nil && !strings.Contains(string(p.raw), "*") &&
+			params["filename"] != p.FileName {
 			t.Fatalf("part %d is %q of %q, theirs %q of %v, %v", i, p.Name, p.FileName, theirs.FormName(), params, err)
 		}
 		if theirs.Header.Get("Content-Type") != p.ContentType {

@@ -13,18 +13,21 @@ func TestNoAddressInAPartLeadsIntoAProvidersNetwork(t *testing.T) {
 	for _, address := range []string{
 		"http://127.0.0.1/x", "http://localhost/x", "http://10.0.0.7/x", "http://169.254.169.254/latest/meta-data/",
 		"http://metadata.google.internal/", "http://[::1]/", "http://[::ffff:10.0.0.1]/", "http://[64:ff9b::a00:1]/",
-		"http://127.1/", "http://0x7f.1/", "http://2130706433/", "http://0177.0.0.1/", "http://100.64.0.1/", "http://224.0.0.1/",
+		"http://127.1/", "http://0x7f.1/", "http://2130706433/", "http://0177.0.0.1/", "http://100.64.0.1/",
+		"http://224.0.0.1/",
 		"http://0.0.0.0/", "http://engine:8000/", "http://x.org:11434/", "http://x.org@10.0.0.1/", `http://x.org\\@10.0.0.1/`,
 		`\u0068ttp://127.0.0.1/`, "file:///etc/passwd", "//10.0.0.1/x",
 	} {
 		for part, param := range map[string]string{
 			image(address): "image_url.url",
-			`{"type":"image_url","image_url":{"url":"https://x.org/a.png","thumb_url":"` + address + `"}}`: "image_url.thumb_url",
-			`{"type":"video_url","video_url":{"url":"` + address + `"}}`:                                   "video_url.url",
-			`{"type":"video_url","video_url":"` + address + `"}`:                                           "video_url",
-			`{"type":"video","frames":[{"deep":{"frame_urls":["https://x.org","` + address + `"]}}]}`:      "frames.deep.frame_urls",
-			`{"type":"text","text":"x","VIDEO_URL":{"URL":"` + address + `"}}`:                             "*.*",
-			`{"type":"file","file":{"file_uri":"` + address + `","file_data":"AAAA"}}`:                     "file.file_uri",
+			`{"type":"image_url","image_url":{"url":"https://x.org/a.png","thumb_url":"` + address +
+				`"}}`: "image_url.thumb_url",
+			`{"type":"video_url","video_url":{"url":"` + address + `"}}`: "video_url.url",
+			`{"type":"video_url","video_url":"` + address + `"}`:         "video_url",
+			`{"type":"video","frames":[{"deep":{"frame_urls":["https://x.org","` + address +
+				`"]}}]}`: "frames.deep.frame_urls",
+			`{"type":"text","text":"x","VIDEO_URL":{"URL":"` + address + `"}}`:         "*.*",
+			`{"type":"file","file":{"file_uri":"` + address + `","file_data":"AAAA"}}`: "file.file_uri",
 		} {
 			_, err := Parse(Chat, []byte(withPart(part)))
 			f, ok := fault.As(err)
@@ -34,14 +37,15 @@ func TestNoAddressInAPartLeadsIntoAProvidersNetwork(t *testing.T) {
 		}
 	}
 	for part, param := range map[string]string{
-		`{"type":"file","file":{"file_data":"http://10.0.0.1/x.pdf"}}`:                                           "file.file_data",
-		`{"type":"input_audio","input_audio":{"data":"file:///etc/passwd"}}`:                                     "input_audio.data",
-		`{"type":"input_audio","input_audio":{"data":"\u0066ile:///etc/passwd"}}`:                                "input_audio.data",
-		`{"type":"x","x_url":"https://x.org/` + strings.Repeat("x", MaxImageURLBytes) + `"}`:                     "x_url",
-		`{"type":"x","x_url":"data:video/mp4;base64,` + strings.Repeat("A", MaxImageDataBytes) + `"}`:            "x_url",
-		`{"type":"x","x_url":"` + strings.Repeat("A", 2*MaxImageDataBytes+1) + `"}`:                              "x_url",
-		`{"type":"x","` + "u\u017f" + `":"","x_url` + "\u017f" + `":["http://10.0.0.1"]}`:                        "*",
-		`{"type":"x","a":` + strings.Repeat(`{"a":`, 50) + `{"url":"http://10.0.0.1"}` + strings.Repeat(`}`, 51): strings.Repeat("a.", 51) + "url",
+		`{"type":"file","file":{"file_data":"http://10.0.0.1/x.pdf"}}`:                                "file.file_data",
+		`{"type":"input_audio","input_audio":{"data":"file:///etc/passwd"}}`:                          "input_audio.data",
+		`{"type":"input_audio","input_audio":{"data":"\u0066ile:///etc/passwd"}}`:                     "input_audio.data",
+		`{"type":"x","x_url":"https://x.org/` + strings.Repeat("x", MaxImageURLBytes) + `"}`:          "x_url",
+		`{"type":"x","x_url":"data:video/mp4;base64,` + strings.Repeat("A", MaxImageDataBytes) + `"}`: "x_url",
+		`{"type":"x","x_url":"` + strings.Repeat("A", 2*MaxImageDataBytes+1) + `"}`:                   "x_url",
+		`{"type":"x","` + "u\u017f" + `":"","x_url` + "\u017f" + `":["http://10.0.0.1"]}`:             "*",
+		`{"type":"x","a":` + strings.Repeat(`{"a":`, 50) + `{"url":"http://10.0.0.1"}` + strings.Repeat(`}`,
+			51): strings.Repeat("a.", 51) + "url",
 	} {
 		_, err := Parse(Chat, []byte(withPart(part)))
 		if f, ok := fault.As(err); !ok || f.Reason != fault.InvalidValue || f.Param != at+param {

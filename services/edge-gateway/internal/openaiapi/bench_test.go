@@ -12,7 +12,8 @@ import (
 func benchBody(size int) []byte {
 	text := strings.Repeat("The quick brown fox jumps over the lazy dog, 1234 times. ", size/4/57)
 	message := `{"role":"user","content":"` + text + `"}`
-	return []byte(`{"model":"m","stream":true,"temperature":0.7,"messages":[` + strings.Join([]string{message, message, message, message}, ",") + `]}`)
+	return []byte(`{"model":"m","stream":true,"temperature":0.7,"messages":[` + strings.Join([]string{message, message,
+		message, message}, ",") + `]}`)
 }
 
 // BenchmarkParseAndPatch is the whole of what is done with a body, beside what
@@ -29,7 +30,8 @@ func BenchmarkParseAndPatch(b *testing.B) {
 				if !gjson.ValidBytes(body) {
 					b.Fatal("not valid")
 				}
-				found := gjson.GetManyBytes(body, "model", "stream", "stream_options.include_usage", "max_tokens", "n", "temperature", "messages.#.content")
+				found := gjson.GetManyBytes(body, "model", "stream", "stream_options.include_usage", "max_tokens", "n",
+					"temperature", "messages.#.content")
 				if found[0].Str != "m" || len(found[6].Array()) != 4 {
 					b.Fatal("not found")
 				}

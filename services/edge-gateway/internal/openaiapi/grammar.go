@@ -36,7 +36,8 @@ var grammars = [kindCount]grammar{
 		dropped:  set(ours...),
 	},
 	Images: {
-		byName: named(append(ours, fieldModel, fieldPrompt, fieldN, fieldStream, fieldSize, fieldQuality, fieldStyle, fieldBackground,
+		byName: named(append(ours, fieldModel, fieldPrompt, fieldN, fieldStream, fieldSize, fieldQuality, fieldStyle,
+			fieldBackground,
 			fieldModeration, fieldOutputFormat, fieldOutputCompression, fieldResponseFormat, fieldPartialImages, fieldUser)...),
 		required: []field{fieldModel, fieldPrompt},
 		read:     (*parser).readImages,
@@ -50,9 +51,12 @@ var ours = []field{fieldProvider, fieldModels, fieldUsage}
 
 // chatFields is every member that a chat completion may have.
 var chatFields = []field{
-	fieldModel, fieldMessages, fieldStream, fieldStreamOptions, fieldMaxTokens, fieldMaxCompletionTokens, fieldN, fieldBestOf,
-	fieldTemperature, fieldTopP, fieldPresencePenalty, fieldFrequencyPenalty, fieldLogprobs, fieldTopLogprobs, fieldPromptLogprobs,
-	fieldStop, fieldSeed, fieldLogitBias, fieldResponseFormat, fieldTools, fieldToolChoice, fieldParallelToolCalls, fieldFunctions,
+	fieldModel, fieldMessages, fieldStream, fieldStreamOptions, fieldMaxTokens, fieldMaxCompletionTokens, fieldN,
+	fieldBestOf,
+	fieldTemperature, fieldTopP, fieldPresencePenalty, fieldFrequencyPenalty, fieldLogprobs, fieldTopLogprobs,
+	fieldPromptLogprobs,
+	fieldStop, fieldSeed, fieldLogitBias, fieldResponseFormat, fieldTools, fieldToolChoice, fieldParallelToolCalls,
+	fieldFunctions,
 	fieldFunctionCall, fieldUser, fieldMetadata, fieldStore, fieldDocuments, fieldChatTemplate, fieldEcho,
 	fieldIncludeReasoning, fieldProvider, fieldModels, fieldUsage,
 }

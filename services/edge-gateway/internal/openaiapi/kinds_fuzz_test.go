@@ -14,7 +14,8 @@ func FuzzACompletionIsTheChatOfItsPrompt(f *testing.F) {
 		`{"model":"m","prompt":"hi"}`, `{"model":"m","prompt": [ "h\u0069\ud800" ] ,"max_tokens":null}`,
 		`{"echo":false,"suffix":"","prompt":"a","logprobs":null,"best_of":2,"n":2,"model":"m","usage":{"include":true}}`,
 		`{"stream":true,"stream_options":{},"pr\u006fmpt":"x","model":"m","max_tokens":5,"x":1e400}`,
-		`{"model":"m","prompt":["a","b"]}`, `{"x":1, "prompt" : ["a" , "\ud800" ,""],"model":"m","stream":true,"n":2}`, `{"model":"m","prompt":[[1]]}`, `{"messages":null,"model":"m","prompt":"x"}`,
+		`{"model":"m","prompt":["a","b"]}`, `{"x":1, "prompt" : ["a" , "\ud800" ,""],"model":"m","stream":true,"n":2}`,
+		`{"model":"m","prompt":[[1]]}`, `{"messages":null,"model":"m","prompt":"x"}`,
 	} {
 		f.Add([]byte(s))
 	}
@@ -97,7 +98,8 @@ func promptsOf(t *testing.T, raw json.RawMessage) []string {
 func FuzzEmbeddingsAgreeWithEncodingJSON(f *testing.F) {
 	for _, s := range []string{
 		input(`"a"`), input(`["a","b"],"encoding_format":"base64"`), input(`[1,2e1]`), input(`[[1],[2,3]],"dimensions":5`),
-		input(`["a",[1]]`), input(`[[]]`), `{"Input":"x","model":"m","input":"y"}`, `{"usage":{},"model":"m","input":"` + "\xff" + `"}`,
+		input(`["a",[1]]`), input(`[[]]`), `{"Input":"x","model":"m","input":"y"}`, `{"usage":{},"model":"m","input":"` +
+			"\xff" + `"}`,
 	} {
 		f.Add([]byte(s))
 	}
@@ -128,7 +130,8 @@ func FuzzEmbeddingsAgreeWithEncodingJSON(f *testing.F) {
 				}
 			}
 		}
-		if r.Model != want.Model || r.Inputs != inputs || r.Base64 != (want.Format == "base64") || tokens > 0 && r.PromptTokens != tokens ||
+		if r.Model != want.Model || r.Inputs != inputs || r.Base64 != (want.Format == "base64") || tokens > 0 &&
+			r.PromptTokens != tokens ||
 			r.LargestTokens > r.PromptTokens {
 			t.Fatalf("understood %+v, encoding/json %+v", r, want)
 		}
@@ -141,7 +144,8 @@ func FuzzEmbeddingsAgreeWithEncodingJSON(f *testing.F) {
 // sees asked for.
 func FuzzImagesAgreeWithEncodingJSON(f *testing.F) {
 	for _, s := range []string{
-		picture(`"n":3,"size":"1024x1024"`), picture(`"stream":true,"partial_images":2`), picture(`"N":3`), picture(`"n":1e1,"provider":{}`),
+		picture(`"n":3,"size":"1024x1024"`), picture(`"stream":true,"partial_images":2`), picture(`"N":3`),
+		picture(`"n":1e1,"provider":{}`),
 	} {
 		f.Add([]byte(s))
 	}

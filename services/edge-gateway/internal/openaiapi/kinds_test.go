@@ -163,10 +163,12 @@ func TestALegacyCompletionBecomesAChatOfTheSameBytes(t *testing.T) {
 	const hi = `"messages":[{"role":"user","content":"h\u0069"}]`
 	cases := []struct{ in, out string }{
 		{`{"model":"m","prompt":"h\u0069"}`, `{"max_tokens":7,"model":"big/model",` + hi + `}`},
-		{`{"model":"m","prompt": ["h\u0069" ] }`, `{"max_tokens":7,"model":"big/model","messages": [{"role":"user","content":"h\u0069"}] }`},
+		{`{"model":"m","prompt": ["h\u0069" ] }`,
+			`{"max_tokens":7,"model":"big/model","messages": [{"role":"user","content":"h\u0069"}] }`},
 		{`{"pr\u006fmpt":"h\u0069","model":"m","max_tokens":1e1}`, `{` + hi + `,"model":"big/model","max_tokens":7}`},
 		{`{"model":"m","max_tokens":null,"prompt":"h\u0069"}`, `{"model":"big/model","max_tokens":7,` + hi + `}`},
-		{`{"model":"m","max_completion_tokens":5,"prompt":"h\u0069"}`, `{"max_tokens":7,"model":"big/model","max_completion_tokens":7,` + hi + `}`},
+		{`{"model":"m","max_completion_tokens":5,"prompt":"h\u0069"}`,
+			`{"max_tokens":7,"model":"big/model","max_completion_tokens":7,` + hi + `}`},
 		{`{"echo":false,"suffix":"","logprobs":null,"best_of":1,"messages":null,"prompt":"h\u0069","model":"m","max_tokens":1}`,
 			`{` + hi + `,"model":"big/model","max_tokens":7}`},
 		{`{"prompt":"h\u0069","model":"m","n":3,"best_of":3,"max_tokens":1,"x":[1.0,1e400],"usage":{}}`,
@@ -197,7 +199,8 @@ func TestALegacyCompletionBecomesAChatOfTheSameBytes(t *testing.T) {
 
 func TestALegacyCompletionIsShortUnlessItSaysOtherwise(t *testing.T) {
 	for members, want := range map[string]int64{
-		`"x":1`: DefaultCompletionTokens, `"max_tokens":null`: DefaultCompletionTokens, `"max_tokens":7`: 7, `"max_completion_tokens":9`: 9,
+		`"x":1`: DefaultCompletionTokens, `"max_tokens":null`: DefaultCompletionTokens, `"max_tokens":7`: 7,
+		`"max_completion_tokens":9`: 9,
 	} {
 		r, err := Parse(Completion, []byte(completion(members)))
 		if err != nil || r.MaxTokens != want || r.Messages != 1 || r.PromptTokens < 1 {
@@ -215,7 +218,8 @@ func TestInputsAreCountedEachForItself(t *testing.T) {
 		`[ [ 1e1 , 2.0 ]]`: {1, 2, 2},
 	} {
 		r, err := Parse(Embeddings, []byte(input(in)))
-		if err != nil || r.Inputs != want.inputs || r.PromptTokens != want.tokens || r.LargestTokens != want.largest || r.Base64 {
+		if err != nil || r.Inputs != want.inputs || r.PromptTokens != want.tokens || r.LargestTokens != want.largest ||
+			r.Base64 {
 			t.Errorf("%s: %+v, %v", in, r, err)
 		}
 	}
@@ -276,7 +280,8 @@ func TestImagesPassThroughWhatIsTheEnginesToKnow(t *testing.T) {
 // Hostile test 15: what is no text is refused, and odd text preserved.
 func TestEveryKindPreservesTextAndRefusesOtherBytes(t *testing.T) {
 	const odd, none = `"\ud800\u0000"`, `"` + "\xff\xfe" + `"`
-	for kind, body := range map[Kind]string{Embeddings: input(none), Images: `{"model":"m","prompt":` + none + `}`, Completion: `{"model":"m","prompt":` + none + `}`} {
+	for kind, body := range map[Kind]string{Embeddings: input(none), Images: `{"model":"m","prompt":` + none + `}`,
+		Completion: `{"model":"m","prompt":` + none + `}`} {
 		if _, err := Parse(kind, []byte(body)); err == nil {
 			t.Errorf("%s is taken", body)
 		}

@@ -125,10 +125,12 @@ func TestManyTinyPicturesDoNotMakeAnHonestClaimAbsurd(t *testing.T) {
 func TestPicturesOfUnknownSizeHaveTheLargestBound(t *testing.T) {
 	for _, url := range []string{
 		"https://x.org/y.png", "http://x.org/", "data:image/png;base64,AAAA", "data:image/png,AAAA", "data:image/png;base64",
-		"data:image/png;base64," + strings.Repeat("iVBORw0KGgo=", 3), "data:image/bmp;base64," + base64Of(append([]byte("BM"), make([]byte, 100)...)),
+		"data:image/png;base64," + strings.Repeat("iVBORw0KGgo=", 3), "data:image/bmp;base64," +
+			base64Of(append([]byte("BM"), make([]byte, 100)...)),
 	} {
 		if r := promptOf(t, image(url)); r.PromptTokens < pictureTokens || r.PromptBound < pictureBound {
-			t.Errorf("%.60s: got %d, bound %d; want at least %d, %d", url, r.PromptTokens, r.PromptBound, pictureTokens, pictureBound)
+			t.Errorf("%.60s: got %d, bound %d; want at least %d, %d", url, r.PromptTokens, r.PromptBound, pictureTokens,
+				pictureBound)
 		}
 	}
 }
@@ -182,7 +184,8 @@ func TestUnknownPartsPassAndHaveABound(t *testing.T) {
 	} {
 		r := promptOf(t, c.part)
 		if r.PromptTokens < c.tokens || r.PromptTokens > c.limit || r.PromptBound < c.bound {
-			t.Errorf("%.60s: got %d, bound %d; want %d to %d, bound %d", c.part, r.PromptTokens, r.PromptBound, c.tokens, c.limit, c.bound)
+			t.Errorf("%.60s: got %d, bound %d; want %d to %d, bound %d", c.part, r.PromptTokens, r.PromptBound,
+				c.tokens, c.limit, c.bound)
 		}
 		if out := r.Body(nil, "m", 5).Body; !bytes.Contains(out, []byte(c.part)) {
 			t.Errorf("%.60s: not sent on", c.part)
@@ -197,8 +200,10 @@ func TestSamplersMembersAreNotOvercharged(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, member := range []string{
-		`"top_k":40,"min_p":0.05,"repetition_penalty":1.1,"ignore_eos":false`, `"temperature":1,"logit_bias":{"1":5},"stop":"` + strings.Repeat("stop ", 50) + `"`,
-		`"usage":{"include":true},"provider":{"quantizations":["fp8"]},"models":["another/model"]`, `"stream":true,"user":"somebody-or-other"`,
+		`"top_k":40,"min_p":0.05,"repetition_penalty":1.1,"ignore_eos":false`,
+		`"temperature":1,"logit_bias":{"1":5},"stop":"` + strings.Repeat("stop ", 50) + `"`,
+		`"usage":{"include":true},"provider":{"quantizations":["fp8"]},"models":["another/model"]`,
+		`"stream":true,"user":"somebody-or-other"`,
 	} {
 		r, err := Parse(Chat, []byte(with(member)))
 		if err != nil {
@@ -208,7 +213,8 @@ func TestSamplersMembersAreNotOvercharged(t *testing.T) {
 			t.Errorf("%s: got %d tokens, want %d", member, r.PromptTokens, plain.PromptTokens)
 		}
 	}
-	r, err := Parse(Chat, []byte(withMessage(`{"role":"assistant","content":"hi","refusal":null,"audio":null,"annotations":[]}`)))
+	r, err := Parse(Chat,
+		[]byte(withMessage(`{"role":"assistant","content":"hi","refusal":null,"audio":null,"annotations":[]}`)))
 	if err != nil || r.PromptTokens != 1 {
 		t.Errorf("got %d tokens, %v; want 1", r.PromptTokens, err)
 	}
@@ -222,7 +228,8 @@ func TestWhatStandsBesideInputsIsHeldForEach(t *testing.T) {
 		t.Fatal(err)
 	}
 	if r.PromptTokens != 103 || r.LargestTokens != 101 || r.PromptBound < 303 {
-		t.Errorf("got %d tokens, the largest input %d, bound %d; want 103, 101, at least 303", r.PromptTokens, r.LargestTokens, r.PromptBound)
+		t.Errorf("got %d tokens, the largest input %d, bound %d; want 103, 101, at least 303", r.PromptTokens,
+			r.LargestTokens, r.PromptBound)
 	}
 }
 

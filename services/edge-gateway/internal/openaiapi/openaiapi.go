@@ -8,12 +8,13 @@
 // have to change. No forwarded byte is free: what the gateway does not know, at
 // any depth, counts as text of the prompt (see extra.go), and pictures and sound
 // by their size and length (see picture.go and media.go). Only members that no
-// engine puts into a prompt do not count: those that are modelled and ours. Request.Body then writes what is sent to the provider: every
-// byte as the client sent it, but for the model's name when an alias was used,
-// stream_options.include_usage on streams, the bound of the answer (max_tokens),
-// and the members that are ours (provider, models, usage). A legacy completion becomes a chat completion in
-// the same way: its prompt, as it is written, becomes the one message. One with
-// several prompts becomes as many chat completions (see Request.Split).
+// engine puts into a prompt do not count: those that are modelled and ours. Request.Body then
+// writes what is sent to the provider: every byte as the client sent it, but for the model's
+// name when an alias was used, stream_options.include_usage on streams, the bound of the
+// answer (max_tokens), and the members that are ours (provider, models, usage). A legacy
+// completion becomes a chat completion in the same way: its prompt, as it is written, becomes
+// the one message. One with several prompts becomes as many chat completions (see
+// Request.Split).
 //
 // A name that the gateway acts upon may stand once only, and no other name may
 // equal it by case folding: engines written in Go would read that one instead.

@@ -44,7 +44,8 @@ func TestRefusalsNameTheFieldAndTheReason(t *testing.T) {
 		{`{"model":"` + strings.Repeat("x", 257) + `",` + msgs + `}`, fault.InvalidValue, "model"},
 		{`{"model":"m","messages":[]}`, fault.InvalidValue, "messages"},
 		{`{"model":"m","messages":{}}`, fault.InvalidValue, "messages"},
-		{`{"model":"m","messages":[` + strings.Repeat(`{"role":"user","content":"x"},`, MaxMessages) + `{"role":"user","content":"x"}]}`, fault.InvalidValue, "messages"},
+		{`{"model":"m","messages":[` + strings.Repeat(`{"role":"user","content":"x"},`, MaxMessages) +
+			`{"role":"user","content":"x"}]}`, fault.InvalidValue, "messages"},
 		// Twice, or nearly (hostile test 13).
 		{with(`"model":"x"`), DuplicateField, "model"},
 		{with(`"Model":"x"`), DuplicateField, "model"},
@@ -55,7 +56,8 @@ func TestRefusalsNameTheFieldAndTheReason(t *testing.T) {
 		{with(`"max_to` + "\u212a" + `ens":2`), DuplicateField, "max_tokens"},
 		{with(`"\u017ftream":true`), DuplicateField, "stream"},
 		{with(`"N":2`), DuplicateField, "n"},
-		{with(`"stream_options":{"include_usage":false,"include_usage":true}`), DuplicateField, "stream_options.include_usage"},
+		{with(`"stream_options":{"include_usage":false,"include_usage":true}`), DuplicateField,
+			"stream_options.include_usage"},
 		{with(`"stream_options":{"Include_Usage":false}`), DuplicateField, "stream_options.include_usage"},
 		{withMessage(`{"role":"user","content":"a","content":"b"}`), DuplicateField, "messages[0].content"},
 		{withMessage(`{"role":"user","content":"a","Content":"b"}`), DuplicateField, "messages[0].content"},
@@ -66,7 +68,8 @@ func TestRefusalsNameTheFieldAndTheReason(t *testing.T) {
 		// Messages.
 		{withMessage(`5`), fault.InvalidValue, "messages[0]"},
 		{withMessage(`{}`), MissingRequiredParameter, "messages[0].role"},
-		{withMessage(`{"role":"user","content":"x"},{"role":"wizard","content":"x"}`), fault.InvalidValue, "messages[1].role"},
+		{withMessage(`{"role":"user","content":"x"},{"role":"wizard","content":"x"}`), fault.InvalidValue,
+			"messages[1].role"},
 		{withMessage(`{"role":null,"content":"x"}`), fault.InvalidValue, "messages[0].role"},
 		{withMessage(`{"role":"user"}`), MissingRequiredParameter, "messages[0].content"},
 		{withMessage(`{"role":"user","content":null}`), MissingRequiredParameter, "messages[0].content"},
@@ -78,17 +81,21 @@ func TestRefusalsNameTheFieldAndTheReason(t *testing.T) {
 		{withPart(`{"type":""}`), fault.InvalidValue, "messages[0].content[0].type"},
 		{withPart(`{"type":"text"}`), MissingRequiredParameter, "messages[0].content[0].text"},
 		{withPart(`{"type":"text","text":5}`), fault.InvalidValue, "messages[0].content[0].text"},
-		{withPart(`{"type":"text","image_url":{"url":"https://x.org"}}`), MissingRequiredParameter, "messages[0].content[0].text"},
+		{withPart(`{"type":"text","image_url":{"url":"https://x.org"}}`), MissingRequiredParameter,
+			"messages[0].content[0].text"},
 		{withPart(`{"type":"image_url","image_url":{}}`), MissingRequiredParameter, "messages[0].content[0].image_url.url"},
-		{withPart(`{"type":"input_audio","input_audio":{"format":"wav"}}`), MissingRequiredParameter, "messages[0].content[0].input_audio.data"},
+		{withPart(`{"type":"input_audio","input_audio":{"format":"wav"}}`), MissingRequiredParameter,
+			"messages[0].content[0].input_audio.data"},
 		// Images (hostile test 23).
 		{withPart(image("file:///etc/passwd")), fault.InvalidValue, "messages[0].content[0].image_url.url"},
 		{withPart(image("gopher://x")), fault.InvalidValue, "messages[0].content[0].image_url.url"},
 		{withPart(image("javascript:alert(1)")), fault.InvalidValue, "messages[0].content[0].image_url.url"},
 		{withPart(image("data:text/html,x")), fault.InvalidValue, "messages[0].content[0].image_url.url"},
 		{withPart(image(`f\u0069le:///x`)), fault.InvalidValue, "messages[0].content[0].image_url.url"},
-		{withPart(image("https://x.org/" + strings.Repeat("x", MaxImageURLBytes))), fault.InvalidValue, "messages[0].content[0].image_url.url"},
-		{withPart(image("data:image/png;base64," + strings.Repeat("A", MaxImageDataBytes))), fault.InvalidValue, "messages[0].content[0].image_url.url"},
+		{withPart(image("https://x.org/" + strings.Repeat("x", MaxImageURLBytes))), fault.InvalidValue,
+			"messages[0].content[0].image_url.url"},
+		{withPart(image("data:image/png;base64," + strings.Repeat("A", MaxImageDataBytes))), fault.InvalidValue,
+			"messages[0].content[0].image_url.url"},
 		// Numbers (hostile test 21).
 		{with(`"max_tokens":-1`), fault.InvalidValue, "max_tokens"},
 		{with(`"max_tokens":0`), fault.InvalidValue, "max_tokens"},
@@ -134,15 +141,19 @@ func TestRefusalsNameTheFieldAndTheReason(t *testing.T) {
 		{with(`"response_format":{}`), MissingRequiredParameter, "response_format.type"},
 		{with(`"response_format":{"type":"xml"}`), fault.InvalidValue, "response_format.type"},
 		{with(`"response_format":{"type":"json_schema"}`), MissingRequiredParameter, "response_format.json_schema"},
-		{with(`"response_format":{"type":"json_schema","json_schema":{"schema":{}}}`), MissingRequiredParameter, "response_format.json_schema.name"},
-		{with(`"response_format":{"type":"json_schema","json_schema":{"name":"x"}}`), MissingRequiredParameter, "response_format.json_schema.schema"},
-		{with(`"response_format":{"type":"json_schema","json_schema":{"name":"x","schema":5}}`), fault.InvalidValue, "response_format.json_schema.schema"},
+		{with(`"response_format":{"type":"json_schema","json_schema":{"schema":{}}}`), MissingRequiredParameter,
+			"response_format.json_schema.name"},
+		{with(`"response_format":{"type":"json_schema","json_schema":{"name":"x"}}`), MissingRequiredParameter,
+			"response_format.json_schema.schema"},
+		{with(`"response_format":{"type":"json_schema","json_schema":{"name":"x","schema":5}}`), fault.InvalidValue,
+			"response_format.json_schema.schema"},
 		{with(`"tools":{}`), fault.InvalidValue, "tools"},
 		{with(`"tools":[{}]`), MissingRequiredParameter, "tools[0].type"},
 		{with(`"tools":[{"type":"function"}]`), MissingRequiredParameter, "tools[0].function"},
 		{with(`"tools":[{"type":"function","function":{}}]`), MissingRequiredParameter, "tools[0].function.name"},
 		{with(`"tools":[{"type":"function","function":{"name":""}}]`), fault.InvalidValue, "tools[0].function.name"},
-		{with(`"tools":[{"type":"function","function":{"name":"x","parameters":5}}]`), fault.InvalidValue, "tools[0].function.parameters"},
+		{with(`"tools":[{"type":"function","function":{"name":"x","parameters":5}}]`), fault.InvalidValue,
+			"tools[0].function.parameters"},
 		{with(`"functions":[{}]`), MissingRequiredParameter, "functions[0].name"},
 		{with(`"tool_choice":5`), fault.InvalidValue, "tool_choice"},
 		{with(`"parallel_tool_calls":1`), fault.InvalidValue, "parallel_tool_calls"},
@@ -185,7 +196,8 @@ func TestWhatIsFineIsUnderstood(t *testing.T) {
 	body := `{"model":"m\u0065","stream":true,"stream_options":{"include_usage":true},"n":3,"best_of":2,"max_tokens":10,` +
 		`"max_completion_tokens":2e1,"top_logprobs":5,"temperature":0.5,"seed":-5,"stop":["a"],"logit_bias":{"5":-100},"usage":{"include":true},` +
 		`"response_format":{"type":"json_schema","json_schema":{"name":"x","schema":{}}},"tools":[{"type":"custom","custom":{}}],"tool_choice":"auto",` +
-		`"messages":[{"role":"developer","content":"a"},{"role":"user","content":[{"text":"b","type":"text"},` + image("HTTPS://x.org/y") + `,` +
+		`"messages":[{"role":"developer","content":"a"},{"role":"user","content":[{"text":"b","type":"text"},` +
+		image("HTTPS://x.org/y") + `,` +
 		image(`data:image\/png;base64,AA`) + `]},{"role":"assistant","content":null,"tool_calls":[]},{"role":"assistant"},` +
 		`{"role":"tool","tool_call_id":"1","content":"x"},{"role":"function","name":"f","content":null}]}`
 	r, err := Parse(Chat, []byte(body))
@@ -245,14 +257,22 @@ func TestThePatchTouchesOnlyWhatItMust(t *testing.T) {
 		{`{"model":"m","usage":{},` + msgs + `}`, `{"model":"big/model",` + msgs + `}`},
 		{`{"model":"m",` + msgs + `, "provider":null , "models":[ ] }`, `{"model":"big/model",` + msgs + ` }`},
 		{`{"usage":{},"model":"m","models":null,` + msgs + `,"provider":{}}`, `{"model":"big/model",` + msgs + `}`},
-		{`{"usage":{},"stream":true,"model":"m",` + msgs + `}`, `{` + opts + `,"stream":true,"model":"big/model",` + msgs + `}`},
-		{`{"stream":true,"stream_options": null ,"model":"m",` + msgs + `}`, `{"stream":true,"stream_options": {"include_usage":true} ,"model":"big/model",` + msgs + `}`},
-		{`{"stream":true,"stream_options":{ "a":1 },"model":"m",` + msgs + `}`, `{"stream":true,"stream_options":{"include_usage":true, "a":1 },"model":"big/model",` + msgs + `}`},
-		{`{"stream":true,"stream_options":{ },"model":"m",` + msgs + `}`, `{"stream":true,"stream_options":{"include_usage":true },"model":"big/model",` + msgs + `}`},
-		{`{"stream":true,"stream_options":{"include_usage": false},"model":"m",` + msgs + `}`, `{"stream":true,"stream_options":{"include_usage": true},"model":"big/model",` + msgs + `}`},
-		{`{"stream":true,"stream_options":{"include_usage":null},"model":"m",` + msgs + `}`, `{"stream":true,` + opts + `,"model":"big/model",` + msgs + `}`},
-		{`{"stream":false,"stream_options":{"include_usage":false},"model":"m",` + msgs + `}`, `{"stream":false,"stream_options":{"include_usage":false},"model":"big/model",` + msgs + `}`},
-		{`{"echo":false,"model":"m","include_reasoning": true,` + msgs + `}`, `{"echo":false,"model":"big/model","include_reasoning": true,` + msgs + `}`},
+		{`{"usage":{},"stream":true,"model":"m",` + msgs + `}`, `{` + opts + `,"stream":true,"model":"big/model",` + msgs +
+			`}`},
+		{`{"stream":true,"stream_options": null ,"model":"m",` + msgs + `}`,
+			`{"stream":true,"stream_options": {"include_usage":true} ,"model":"big/model",` + msgs + `}`},
+		{`{"stream":true,"stream_options":{ "a":1 },"model":"m",` + msgs + `}`,
+			`{"stream":true,"stream_options":{"include_usage":true, "a":1 },"model":"big/model",` + msgs + `}`},
+		{`{"stream":true,"stream_options":{ },"model":"m",` + msgs + `}`,
+			`{"stream":true,"stream_options":{"include_usage":true },"model":"big/model",` + msgs + `}`},
+		{`{"stream":true,"stream_options":{"include_usage": false},"model":"m",` + msgs + `}`,
+			`{"stream":true,"stream_options":{"include_usage": true},"model":"big/model",` + msgs + `}`},
+		{`{"stream":true,"stream_options":{"include_usage":null},"model":"m",` + msgs + `}`, `{"stream":true,` + opts +
+			`,"model":"big/model",` + msgs + `}`},
+		{`{"stream":false,"stream_options":{"include_usage":false},"model":"m",` + msgs + `}`,
+			`{"stream":false,"stream_options":{"include_usage":false},"model":"big/model",` + msgs + `}`},
+		{`{"echo":false,"model":"m","include_reasoning": true,` + msgs + `}`,
+			`{"echo":false,"model":"big/model","include_reasoning": true,` + msgs + `}`},
 		{`{` + msgs + `,"seed":1.0,"x":1e400,"model" : "m" }`, `{` + msgs + `,"seed":1.0,"x":1e400,"model" : "big/model" }`},
 	}
 	for _, c := range cases {
@@ -283,10 +303,14 @@ func TestTheBoundOfTheAnswerIsAlwaysWritten(t *testing.T) {
 		{`{"model":"m",` + msgs + `}`, `{"max_tokens":7,"model":"m",` + msgs + `}`},
 		{`{"max_tokens":null,"model":"m",` + msgs + `}`, `{"max_tokens":7,"model":"m",` + msgs + `}`},
 		{`{"max_tokens": 1e2 ,"model":"m",` + msgs + `}`, `{"max_tokens": 7 ,"model":"m",` + msgs + `}`},
-		{`{"model":"m","max_completion_tokens":1,` + msgs + `}`, `{"max_tokens":7,"model":"m","max_completion_tokens":7,` + msgs + `}`},
-		{`{"max_completion_tokens":null,"model":"m",` + msgs + `}`, `{"max_tokens":7,"max_completion_tokens":null,"model":"m",` + msgs + `}`},
-		{`{"max_completion_tokens":9,"max_tokens":1,` + msgs + `,"model":"m"}`, `{"max_completion_tokens":7,"max_tokens":7,` + msgs + `,"model":"m"}`},
-		{`{"usage":{},"n_predict":9999,"model":"m",` + msgs + `}`, `{"max_tokens":7,"n_predict":9999,"model":"m",` + msgs + `}`},
+		{`{"model":"m","max_completion_tokens":1,` + msgs + `}`, `{"max_tokens":7,"model":"m","max_completion_tokens":7,` +
+			msgs + `}`},
+		{`{"max_completion_tokens":null,"model":"m",` + msgs + `}`,
+			`{"max_tokens":7,"max_completion_tokens":null,"model":"m",` + msgs + `}`},
+		{`{"max_completion_tokens":9,"max_tokens":1,` + msgs + `,"model":"m"}`, `{"max_completion_tokens":7,"max_tokens":7,` +
+			msgs + `,"model":"m"}`},
+		{`{"usage":{},"n_predict":9999,"model":"m",` + msgs + `}`, `{"max_tokens":7,"n_predict":9999,"model":"m",` + msgs +
+			`}`},
 	}
 	for _, c := range cases {
 		r, err := Parse(Chat, []byte(c.in))
@@ -298,7 +322,8 @@ func TestTheBoundOfTheAnswerIsAlwaysWritten(t *testing.T) {
 			t.Errorf("%s\n  became %s\n  want   %s", c.in, sent.Body, c.out)
 		}
 		again := sent.For([]byte(`"another/model"`), 12345)
-		want := strings.NewReplacer(`"model":"m"`, `"model":"another/model"`, ":7", ":12345", ": 7 ", ": 12345 ").Replace(c.out)
+		want := strings.NewReplacer(`"model":"m"`, `"model":"another/model"`, ":7", ":12345", ": 7 ",
+			": 12345 ").Replace(c.out)
 		if string(again.Body) != want || string(again.Name()) != `"another/model"` {
 			t.Errorf("%s\n  for another model became %s\n  want                     %s", c.in, again.Body, want)
 		}

@@ -37,7 +37,8 @@ const (
 func (p *parser) picture(address []byte) {
 	tokens, bound := int64(pictureTokens), int64(pictureBound)
 	if hasScheme(address, "data:") {
-		if comma := bytes.IndexByte(address, ','); comma >= 0 && bytes.HasSuffix(bytes.ToLower(address[:min(comma, 256)]), []byte(";base64")) {
+		if comma := bytes.IndexByte(address, ','); comma >= 0 && bytes.HasSuffix(bytes.ToLower(address[:min(comma, 256)]),
+			[]byte(";base64")) {
 			if w, h, ok := pictureSize(encoded(address[comma+1:])); ok {
 				tokens, bound = tokensOfPicture(w, h)
 			}

@@ -16,14 +16,17 @@ const (
 )
 
 func TestRoutingIsRead(t *testing.T) {
-	r, err := Parse(Chat, []byte(with(`"models":["a","b/c","a"],"provider":{"order":["`+anID+`"],"only":["`+otherID+`","`+anID+`"],"ignore":[],`+
+	r, err := Parse(Chat, []byte(with(`"models":["a","b/c","a"],"provider":{"order":["`+anID+`"],"only":["`+otherID+`","`+
+		anID+`"],"ignore":[],`+
 		`"allow_fallbacks":false,"quantizations":["fp8"],"sort":"latency","max_price":{"prompt":1.5,"completion":"2","image":0.000000001,"audio":3}}`)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	got := r.Routing
-	if !slices.Equal(got.Order, []string{anID}) || !slices.Equal(got.Only, []string{otherID, anID}) || len(got.Ignore) != 0 || !got.NoFallbacks ||
-		!slices.Equal(got.Quantizations, []string{"fp8"}) || got.Sort != ByLatency || !slices.Equal(r.Models, []string{"a", "b/c", "a"}) {
+	if !slices.Equal(got.Order, []string{anID}) || !slices.Equal(got.Only, []string{otherID, anID}) ||
+		len(got.Ignore) != 0 || !got.NoFallbacks ||
+		!slices.Equal(got.Quantizations, []string{"fp8"}) || got.Sort != ByLatency ||
+		!slices.Equal(r.Models, []string{"a", "b/c", "a"}) {
 		t.Errorf("%+v, models %v", got, r.Models)
 	}
 	m := got.MaxPrice
@@ -61,7 +64,8 @@ func FuzzRouting(f *testing.F) {
 		`{}`, `null`, `[]`, `{"order":["` + anID + `"]}`, `{"order":["` + anID + `","` + anID + `"]}`, `{"only":[]}`,
 		`{"ignore":["` + anID + `"],"order":["` + anID + `"]}`, `{"sort":"price"}`, `{"sort":{}}`, `{"sort":"pr\u0069ce"}`,
 		`{"max_price":{"prompt":0.1,"completion":"1"}}`, `{"max_price":{"prompt":1e-7}}`, `{"max_price":{"image":-0}}`,
-		`{"quantizations":["fp8","FP8"]}`, `{"allow_fallbacks":false}`, `{"allow_fallbacks":0}`, `{"x":1}`, `{"Order":[]}`, `{"order":[`,
+		`{"quantizations":["fp8","FP8"]}`, `{"allow_fallbacks":false}`, `{"allow_fallbacks":0}`, `{"x":1}`, `{"Order":[]}`,
+		`{"order":[`,
 	} {
 		f.Add(s, `["a"]`)
 		f.Add(`{}`, s)
@@ -108,8 +112,10 @@ func FuzzRouting(f *testing.F) {
 		if !slices.Equal(r.Models, want.Models) {
 			t.Fatalf("%s: models %v", body, r.Models)
 		}
-		if p := want.Provider; p != nil && (len(got.Order) != len(p.Order) || len(got.Only) != len(p.Only) || len(got.Ignore) != len(p.Ignore) ||
-			got.NoFallbacks != (p.AllowFallbacks != nil && !*p.AllowFallbacks) || !slices.Equal(got.Quantizations, p.Quantizations) || string(got.Sort) != p.Sort) {
+		if p := want.Provider; p != nil && (len(got.Order) != len(p.Order) || len(got.Only) != len(p.Only) ||
+			len(got.Ignore) != len(p.Ignore) ||
+			got.NoFallbacks != (p.AllowFallbacks != nil && !*p.AllowFallbacks) ||
+			!slices.Equal(got.Quantizations, p.Quantizations) || string(got.Sort) != p.Sort) {
 			t.Fatalf("%s: %+v", body, got)
 		}
 		sent := r.Body(nil, "m", 7).Body

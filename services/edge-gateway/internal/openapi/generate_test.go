@@ -228,13 +228,15 @@ func (g *generator) operation(method protoreflect.MethodDescriptor, template, bo
 		"summary":     strings.TrimSuffix(summary, ".") + ".",
 		"description": said,
 		"responses": object{
-			"200":     object{"description": "The answer.", "content": object{"application/json": object{"schema": g.message(method.Output(), answers)}}},
+			"200": object{"description": "The answer.",
+				"content": object{"application/json": object{"schema": g.message(method.Output(), answers)}}},
 			"default": object{"$ref": "#/components/responses/Error"},
 		},
 	}
 	if strings.HasPrefix(template, "/api/v1/admin/") {
 		op["tags"], op["security"] = []string{"operators"}, []object{{"operatorToken": []string{}}}
-		op["servers"] = []object{{"url": "http://127.0.0.1:8082", "description": "The operators' listener; operator_addr (SVC_OPERATOR_ADDR) says where it is."}}
+		op["servers"] = []object{{"url": "http://127.0.0.1:8082",
+			"description": "The operators' listener; operator_addr (SVC_OPERATOR_ADDR) says where it is."}}
 	}
 	var parameters []object
 	inPath := map[string]bool{}

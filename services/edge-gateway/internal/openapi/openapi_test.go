@@ -101,7 +101,8 @@ func TestAnswersSayWhichKeysTheyHave(t *testing.T) {
 	}
 	for name, keys := range map[string]string{
 		"ChatCompletion": "id object created model choices usage", "ChatAnswer": "role content refusal",
-		"Completion": "id object created model choices usage", "EmbeddingList": "object data model usage", "Images": "created data",
+		"Completion": "id object created model choices usage", "EmbeddingList": "object data model usage",
+		"Images":        "created data",
 		"Transcription": "text usage", "VerboseTranscription": "language duration text usage", "ModelList": "object data",
 		"Model": "id object created owned_by context_length", "Error": "error request_id",
 	} {

@@ -136,7 +136,8 @@ func (g *Gate) Admit(h http.Header, from netip.Addr) (name string, err error) {
 	network, now := address.Network(from), g.clock.Now()
 	leave, wait := g.guesses.Enter(network, now)
 	if wait > 0 {
-		return "", fault.New(fault.Exhausted, fault.RateLimitExceeded, "Too many wrong operator tokens came from your address.").After(wait)
+		return "", fault.New(fault.Exhausted, fault.RateLimitExceeded,
+			"Too many wrong operator tokens came from your address.").After(wait)
 	}
 	defer leave()
 	name, ok := g.tokens.nameOf(secret)

@@ -27,8 +27,10 @@ var here = netip.MustParseAddr("192.0.2.7")
 
 func TestEveryFaultOfTheListIsReportedAtOnceAndNoTokenIsShown(t *testing.T) {
 	short := "hunter2-is-short"
-	_, err := Parse("alice:" + first + ",bob:" + short + ",Carol:" + second + ",justatoken" + third + ",dave:" + first + ",eve:" + strings.Repeat("e", 31) + "\u00e9")
-	for _, want := range []string{"entry 2 (bob)", "16 bytes", "entry 3 has a name", "entry 4 is not name:token", "entry 5 (dave) has the token of alice", "entry 6 (eve)"} {
+	_, err := Parse("alice:" + first + ",bob:" + short + ",Carol:" + second + ",justatoken" + third + ",dave:" + first +
+		",eve:" + strings.Repeat("e", 31) + "\u00e9")
+	for _, want := range []string{"entry 2 (bob)", "16 bytes", "entry 3 has a name", "entry 4 is not name:token",
+		"entry 5 (dave) has the token of alice", "entry 6 (eve)"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want it to say %q", err, want)
 		}
@@ -109,7 +111,8 @@ func TestOnlyItsOwnHostsReachTheOperatorsListener(t *testing.T) {
 	for host, want := range map[string]bool{
 		"127.0.0.1:8082": true, "127.0.0.1": true, "[::1]:8082": true, "::1": true, "localhost:8082": true, "LOCALHOST": true,
 		"ops.example": true, "console.example:443": true,
-		"": false, "evil.example": false, "localhost.evil.example:8082": false, "ops.example.": false, "127.0.0.1.nip.io": false, "0x7f.1": false,
+		"": false, "evil.example": false, "localhost.evil.example:8082": false, "ops.example.": false,
+		"127.0.0.1.nip.io": false, "0x7f.1": false,
 	} {
 		if got := hosts.Check(host) == nil; got != want {
 			t.Errorf("%q: got allowed %v, want %v", host, got, want)

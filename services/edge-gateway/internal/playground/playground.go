@@ -92,7 +92,8 @@ func (p *Playground) Visit(ctx context.Context, client netip.Addr) (Left, error)
 	})
 	if f, ok := fault.As(err); ok && f.Reason == fault.RateLimitExceeded {
 		return Left{Limit: p.cfg.PerHour, Reset: f.RetryAfter}, fault.New(fault.Exhausted, fault.RateLimitExceeded,
-			"The playground answers %s requests an hour. Sign up for a key to go on.", strconv.Itoa(p.cfg.PerHour)).After(f.RetryAfter)
+			"The playground answers %s requests an hour. Sign up for a key to go on.",
+			strconv.Itoa(p.cfg.PerHour)).After(f.RetryAfter)
 	}
 	if err != nil {
 		return Left{}, apierror.OfPeer(err)

@@ -21,13 +21,16 @@ type visits struct {
 	err   error
 }
 
-func (v *visits) TakeVisit(_ context.Context, req *billingv1.TakeVisitRequest, _ ...grpc.CallOption) (*billingv1.TakeVisitResponse, error) {
+func (v *visits) TakeVisit(
+	_ context.Context, req *billingv1.TakeVisitRequest, _ ...grpc.CallOption,
+) (*billingv1.TakeVisitResponse, error) {
 	v.asked = append(v.asked, req)
 	return &billingv1.TakeVisitResponse{Remaining: 3, ResetMs: 1500}, v.err
 }
 
 func config() Config {
-	return Config{Models: []string{"a/b"}, APIKey: "sk-x", Secret: "a secret of gateways", PerHour: 5, CallTimeout: time.Second}
+	return Config{Models: []string{"a/b"}, APIKey: "sk-x", Secret: "a secret of gateways", PerHour: 5,
+		CallTimeout: time.Second}
 }
 
 func TestAVisitIsCountedByNetworkUnderTheSecret(t *testing.T) {
@@ -71,7 +74,8 @@ func TestAVisitThatIsNotGivenSaysWhy(t *testing.T) {
 	v := &visits{err: fault.New(fault.Exhausted, fault.RateLimitExceeded, "x").After(7 * time.Minute)}
 	left, err := New(v, config()).Visit(t.Context(), netip.Addr{})
 	f, _ := fault.As(err)
-	if f == nil || f.Reason != fault.RateLimitExceeded || f.RetryAfter != 7*time.Minute || left != (Left{5, 0, 7 * time.Minute}) {
+	if f == nil || f.Reason != fault.RateLimitExceeded || f.RetryAfter != 7*time.Minute ||
+		left != (Left{5, 0, 7 * time.Minute}) {
 		t.Errorf("%+v, %v", left, err)
 	}
 	for _, away := range []error{

@@ -121,13 +121,16 @@ func (a *API) SignUp(ctx context.Context, c Call) (Answer, error) {
 		CanConnect bool     `json:"can_connect"`
 		Message    string   `json:"message"`
 		NextSteps  []string `json:"next_steps"`
-	}{p.GetProviderId(), resp.GetApiKey(), resp.GetKeyPrefix(), statusWord(p.GetStatus()), canConnect(p.GetStatus()), keyShownOnce, firstSteps})
+	}{p.GetProviderId(), resp.GetApiKey(), resp.GetKeyPrefix(), statusWord(p.GetStatus()), canConnect(p.GetStatus()),
+		keyShownOnce, firstSteps})
 	out.Header = http.Header{"Deprecation": {signUpDeprecated}, "Link": {`</api/v1/user/signup>; rel="successor-version"`}}
 	return out, err
 }
 
 // open has a hub open an account. owner is what the caller calls the wallet's address.
-func (a *API) open(ctx context.Context, q *quota, c Call, req *hubv1.SignUpRequest, owner string) (resp *hubv1.SignUpResponse, err error) {
+func (a *API) open(
+	ctx context.Context, q *quota, c Call, req *hubv1.SignUpRequest, owner string,
+) (resp *hubv1.SignUpResponse, err error) {
 	err = a.counted(ctx, q, c, func(ctx context.Context) error {
 		resp, err = a.peers.Self.SignUp(ctx, req)
 		return err
@@ -183,7 +186,8 @@ func (a *API) RotateKey(ctx context.Context, c Call) (Answer, error) {
 		KeyPrefix       string     `json:"key_prefix"`
 		OldKeyExpiresAt *time.Time `json:"old_key_expires_at"`
 		Message         string     `json:"message"`
-	}{resp.GetKeyId(), resp.GetApiKey(), resp.GetKeyPrefix(), moment(resp.GetOldKeyExpiresAt()), "Keep the key: it is not shown again."})
+	}{resp.GetKeyId(), resp.GetApiKey(), resp.GetKeyPrefix(), moment(resp.GetOldKeyExpiresAt()),
+		"Keep the key: it is not shown again."})
 }
 
 // Challenge answers POST /api/v1/provider/ws-challenge: what a wallet signs to connect

@@ -19,7 +19,8 @@ func opening(b *bundle) *[]*hubv1.SignUpRequest {
 	var asked []*hubv1.SignUpRequest
 	b.hub.signUp = func(req *hubv1.SignUpRequest) (*hubv1.SignUpResponse, error) {
 		asked = append(asked, req)
-		return &hubv1.SignUpResponse{Provider: &hubv1.Provider{ProviderId: "p1"}, ApiKey: "sk-prov-one", KeyPrefix: "sk-prov-on"}, nil
+		return &hubv1.SignUpResponse{Provider: &hubv1.Provider{ProviderId: "p1"}, ApiKey: "sk-prov-one",
+			KeyPrefix: "sk-prov-on"}, nil
 	}
 	return &asked
 }
@@ -182,7 +183,8 @@ func TestASignatureReachesTheHub(t *testing.T) {
 			t.Errorf("%.20s: %v", bad, err)
 		}
 	}
-	if _, err := b.UpdateMe(t.Context(), with(b.key, `{"signature":"","auth_nonce":"n"}`)); !fault.Is(err, apierror.MissingRequired) {
+	if _, err := b.UpdateMe(t.Context(), with(b.key, `{"signature":"","auth_nonce":"n"}`)); !fault.Is(err,
+		apierror.MissingRequired) {
 		t.Errorf("neither address: %v", err)
 	}
 }
@@ -296,7 +298,8 @@ func TestAGoodSessionIsNotHeldUpByItsNeighbours(t *testing.T) {
 func TestKeysAreNoSessions(t *testing.T) {
 	b := setup(t)
 	for credential, reason := range map[string]fault.Reason{
-		b.key: apierror.WrongKeyType, "": apierror.MissingAPIKey, "unknown": fault.InvalidSession, strings.Repeat("x", 300): fault.InvalidSession,
+		b.key: apierror.WrongKeyType, "": apierror.MissingAPIKey, "unknown": fault.InvalidSession,
+		strings.Repeat("x", 300): fault.InvalidSession,
 	} {
 		if _, err := b.CreateProviderKey(t.Context(), with(credential, "")); !fault.Is(err, reason) {
 			t.Errorf("%.8q: %v", credential, err)
@@ -331,7 +334,8 @@ func TestGuessesOfSessionsAreBounded(t *testing.T) {
 }
 
 func TestAPeerThatDoesNotAnswerIs503(t *testing.T) {
-	for _, err := range []error{errors.New("plain"), fault.New(fault.Timeout, fault.DeadlineExceeded, "late"), fault.New(fault.Canceled, fault.ClientClosed, "gone")} {
+	for _, err := range []error{errors.New("plain"), fault.New(fault.Timeout, fault.DeadlineExceeded, "late"),
+		fault.New(fault.Canceled, fault.ClientClosed, "gone")} {
 		if a := apierror.Of(ofPeer(t.Context(), err)); a.Status != 503 {
 			t.Errorf("%v is %+v", err, a)
 		}

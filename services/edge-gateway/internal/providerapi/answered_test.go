@@ -15,14 +15,16 @@ import (
 // which is kept while a hub is away, nothing of it.
 func TestHostile35_TheStatusTellsWhatEnginesCallModels(t *testing.T) {
 	b := setup(t)
-	if a, err := b.Status(t.Context(), with(b.key, "")); err != nil || !bytes.Contains(a.JSON, []byte(`"answered_as":[]`)) {
+	if a, err := b.Status(t.Context(), with(b.key, "")); err != nil ||
+		!bytes.Contains(a.JSON, []byte(`"answered_as":[]`)) {
 		t.Fatalf("%s, %v", a.JSON, err)
 	}
 	good := b.hub.status
 	b.hub.status = func(req *hubv1.GetOwnStatusRequest) (*hubv1.GetOwnStatusResponse, error) {
 		resp, err := good(req)
 		resp.AnsweredAs = []*hubv1.AnsweredAs{{
-			ModelId: "acme/m", AnsweredAs: `che"ap/other`, FirstAt: &timestamppb.Timestamp{Seconds: 1}, LastAt: &timestamppb.Timestamp{Seconds: 2}, Answers: 3, Meaning: "Look.",
+			ModelId: "acme/m", AnsweredAs: `che"ap/other`, FirstAt: &timestamppb.Timestamp{Seconds: 1},
+			LastAt: &timestamppb.Timestamp{Seconds: 2}, Answers: 3, Meaning: "Look.",
 		}}
 		return resp, err
 	}
@@ -32,7 +34,8 @@ func TestHostile35_TheStatusTellsWhatEnginesCallModels(t *testing.T) {
 		t.Errorf("%s, %v, want %s", a.JSON, err, want)
 	}
 	b.hub.status = failing(fault.New(fault.Unavailable, fault.ServiceUnavailable, "away"))
-	if last, err := b.Status(t.Context(), with(b.key, "")); err != nil || !bytes.Contains(last.JSON, []byte(`"answered_as":[]`)) {
+	if last, err := b.Status(t.Context(), with(b.key, "")); err != nil ||
+		!bytes.Contains(last.JSON, []byte(`"answered_as":[]`)) {
 		t.Errorf("%s, %v", last.JSON, err)
 	}
 }

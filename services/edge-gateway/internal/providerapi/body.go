@@ -58,7 +58,8 @@ func readBody(raw []byte, members ...member) error {
 		name := string(found.Key.Name(raw))
 		if met[name] {
 			// Only names that are known come back.
-			return fault.New(fault.Invalid, apierror.DuplicateField, "A member of the body is given twice.").On(known(members, name))
+			return fault.New(fault.Invalid, apierror.DuplicateField, "A member of the body is given twice.").On(
+				known(members, name))
 		}
 		met[name] = true
 		for _, m := range members {

@@ -13,7 +13,8 @@ import (
 // read reads a name that is required and a number that is not.
 func read(raw string) (name string, number int64, err error) {
 	number = 7
-	err = readBody([]byte(raw), member{name: "name", text: &name, limit: 5, required: true}, member{name: "n", number: &number, limit: 9})
+	err = readBody([]byte(raw), member{name: "name", text: &name, limit: 5, required: true},
+		member{name: "n", number: &number, limit: 9})
 	return name, number, err
 }
 
@@ -72,7 +73,8 @@ func TestWhatIsNotKnownIsPassedOver(t *testing.T) {
 
 // What is read is what encoding/json reads, and a refusal tells nothing of the body.
 func FuzzReadBody(f *testing.F) {
-	for _, seed := range []string{`{"name":"x"}`, `{"name":"x","n":3}`, `{"name":"x","name":"y"}`, `{"n\u0061me":"\ud800"}`, `[`, ``, `{"name":"canary"`} {
+	for _, seed := range []string{`{"name":"x"}`, `{"name":"x","n":3}`, `{"name":"x","name":"y"}`,
+		`{"n\u0061me":"\ud800"}`, `[`, ``, `{"name":"canary"`} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, raw string) {

@@ -73,9 +73,11 @@ func (c Chain) Validate() error {
 	for name, text := range map[string]string{"contract_address": c.ContractAddress, "token_address": c.TokenAddress} {
 		check(text == "" || addressForm.MatchString(text), name+" must be 0x and 40 hexadecimal digits")
 	}
-	for name, text := range map[string]string{"rpc_url": c.RPCURL, "explorer_url": c.ExplorerURL, "faucet_url": c.FaucetURL} {
+	for name, text := range map[string]string{"rpc_url": c.RPCURL, "explorer_url": c.ExplorerURL,
+		"faucet_url": c.FaucetURL} {
 		at, err := url.Parse(text)
-		check(text == "" || err == nil && at.Scheme == "https" && at.Host != "" && at.User == nil, name+" must be an https address")
+		check(text == "" || err == nil && at.Scheme == "https" && at.Host != "" && at.User == nil,
+			name+" must be an https address")
 	}
 	check(c.ContractAddress == "" || c.RPCURL != "", "a chain with a contract needs an rpc_url")
 	return errors.Join(faults...)

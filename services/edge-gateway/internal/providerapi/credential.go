@@ -44,7 +44,9 @@ func providerKey(c Call) (apikey.Digest, error) {
 // withKey reads the members of a call's body and has a hub asked in the name of the
 // provider whose key the call carries. What the hub finds of the key is remembered, and
 // told before what is wrong with the body.
-func (a *API) withKey(ctx context.Context, c Call, ask func(context.Context, apikey.Digest) error, members ...member) error {
+func (a *API) withKey(
+	ctx context.Context, c Call, ask func(context.Context, apikey.Digest) error, members ...member,
+) error {
 	digest, err := providerKey(c)
 	if err != nil {
 		return err

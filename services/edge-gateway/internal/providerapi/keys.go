@@ -87,7 +87,8 @@ func (a *API) RevokeProviderKey(ctx context.Context, c Call) (Answer, error) {
 	}
 	called, cancel := context.WithTimeout(ctx, a.cfg.CallTimeout)
 	defer cancel()
-	if _, err := a.peers.Self.RevokeKey(called, &hubv1.RevokeKeyRequest{ProviderId: u.GetProviderId(), KeyId: id}); err != nil {
+	if _, err := a.peers.Self.RevokeKey(called, &hubv1.RevokeKeyRequest{ProviderId: u.GetProviderId(),
+		KeyId: id}); err != nil {
 		return Answer{}, ofPeer(ctx, err)
 	}
 	return answer(http.StatusOK, struct {

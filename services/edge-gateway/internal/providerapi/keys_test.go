@@ -16,14 +16,19 @@ import (
 	"svc.internal/services/edge-gateway/internal/apierror"
 )
 
-func (h *hub) ListKeys(_ context.Context, req *hubv1.ListKeysRequest, _ ...grpc.CallOption) (*hubv1.ListKeysResponse, error) {
+func (h *hub) ListKeys(
+	_ context.Context, req *hubv1.ListKeysRequest, _ ...grpc.CallOption,
+) (*hubv1.ListKeysResponse, error) {
 	h.asked++
 	return &hubv1.ListKeysResponse{Keys: []*hubv1.ProviderKey{
-		{KeyId: "k1", KeyPrefix: "sk-prov-on", Name: "of " + req.GetProviderId(), Active: true, CreatedAt: &timestamppb.Timestamp{Seconds: 1}},
+		{KeyId: "k1", KeyPrefix: "sk-prov-on", Name: "of " + req.GetProviderId(), Active: true,
+			CreatedAt: &timestamppb.Timestamp{Seconds: 1}},
 	}}, nil
 }
 
-func (h *hub) RevokeKey(_ context.Context, req *hubv1.RevokeKeyRequest, _ ...grpc.CallOption) (*hubv1.RevokeKeyResponse, error) {
+func (h *hub) RevokeKey(
+	_ context.Context, req *hubv1.RevokeKeyRequest, _ ...grpc.CallOption,
+) (*hubv1.RevokeKeyResponse, error) {
 	h.asked++
 	if req.GetProviderId() != "p1" || req.GetKeyId() != "k1" {
 		return nil, fault.New(fault.NotFound, fault.KeyNotFound, "no such provider key")
@@ -43,13 +48,15 @@ func TestKeysAreThoseOfTheSessionsUser(t *testing.T) {
 		t.Errorf("%s, %v", a.JSON, err)
 	}
 	c.Rest = "k1"
-	if a, err := b.RevokeProviderKey(t.Context(), c); err != nil || a.Status != 200 || !strings.Contains(string(a.JSON), `"key_id":"k1"`) {
+	if a, err := b.RevokeProviderKey(t.Context(), c); err != nil || a.Status != 200 ||
+		!strings.Contains(string(a.JSON), `"key_id":"k1"`) {
 		t.Errorf("%s, %v", a.JSON, err)
 	}
 	b.ledger.user.ProviderId = "p2"
 	for _, rest := range []string{"k1", "%zz", "", strings.Repeat("x", 10_000), "..%2f"} {
 		c.Rest = rest
-		if _, err := b.RevokeProviderKey(t.Context(), c); !fault.Is(err, fault.KeyNotFound) || apierror.Of(err).Status != 404 {
+		if _, err := b.RevokeProviderKey(t.Context(), c); !fault.Is(err, fault.KeyNotFound) ||
+			apierror.Of(err).Status != 404 {
 			t.Errorf("another's key as %.20q: %v", rest, err)
 		}
 	}
@@ -58,7 +65,8 @@ func TestKeysAreThoseOfTheSessionsUser(t *testing.T) {
 func TestKeysAreNotShownWithoutASessionOrAProvider(t *testing.T) {
 	b := setup(t)
 	b.ledger.user = &billingv1.User{UserId: "u1"}
-	for credential, reason := range map[string]fault.Reason{"token": fault.ProviderNotFound, b.key: apierror.WrongKeyType, "": apierror.MissingAPIKey} {
+	for credential, reason := range map[string]fault.Reason{"token": fault.ProviderNotFound, b.key: apierror.WrongKeyType,
+		"": apierror.MissingAPIKey} {
 		for _, ask := range []func(context.Context, Call) (Answer, error){b.ListProviderKeys, b.RevokeProviderKey} {
 			if a, err := ask(t.Context(), with(credential, "")); !fault.Is(err, reason) || a.JSON != nil {
 				t.Errorf("%.8q: %s, %v", credential, a.JSON, err)

@@ -22,13 +22,15 @@ const someContract = "0x52908400098527886E0F7030069857D2E4169EE7"
 func TestOnlyChainsWithAContractAreShown(t *testing.T) {
 	chains := []Chain{
 		{ChainID: 1, ChainName: "One", TokenSymbol: "USDC", TokenDecimals: 6, MinCollateral: 20},
-		{ChainID: 254, ChainName: "Two", TokenSymbol: "N", TokenDecimals: 18, MinCollateral: 35_000, ContractAddress: someContract, RPCURL: "https://rpc.example"},
+		{ChainID: 254, ChainName: "Two", TokenSymbol: "N", TokenDecimals: 18, MinCollateral: 35_000,
+			ContractAddress: someContract, RPCURL: "https://rpc.example"},
 	}
 	body, err := contractJSON(chains, true)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := `{"code":0,"msg":"success","data":{"chains":[{"chain_id":254,"chain_name":"Two","contract_address":"` + someContract +
+	want := `{"code":0,"msg":"success","data":{"chains":[{"chain_id":254,"chain_name":"Two","contract_address":"` +
+		someContract +
 		`","token_address":"","token_symbol":"N","token_decimals":18,"min_collateral":35000,"rpc_url":"https://rpc.example","explorer_url":"","faucet_url":""}],` +
 		`"card":{"available":true,"currency":"USD","min_collateral":null,"settlement_chain_id":8453}}}`
 	if string(body) != want {
@@ -40,15 +42,19 @@ func TestOnlyChainsWithAContractAreShown(t *testing.T) {
 }
 
 func TestChainsThatCannotBeShownAreRefused(t *testing.T) {
-	good := Chain{ChainID: 1, ChainName: "One", TokenSymbol: "T", TokenDecimals: 6, MinCollateral: 1, ContractAddress: someContract, RPCURL: "https://x"}
+	good := Chain{ChainID: 1, ChainName: "One", TokenSymbol: "T", TokenDecimals: 6, MinCollateral: 1,
+		ContractAddress: someContract, RPCURL: "https://x"}
 	if err := good.Validate(); err != nil {
 		t.Fatal(err)
 	}
 	for what, spoil := range map[string]func(*Chain){
-		"id": func(c *Chain) { c.ChainID = 0 }, "name": func(c *Chain) { c.ChainName = "" }, "minimum": func(c *Chain) { c.MinCollateral = 0 },
-		"decimals": func(c *Chain) { c.TokenDecimals = 99 }, "contract": func(c *Chain) { c.ContractAddress = someContract[:41] },
-		"token": func(c *Chain) { c.TokenAddress = "x" }, "http": func(c *Chain) { c.ExplorerURL = "http://x" },
-		"no rpc": func(c *Chain) { c.RPCURL = "" }, "credentials": func(c *Chain) { c.RPCURL = "https://key@x" }, "script": func(c *Chain) { c.FaucetURL = "javascript:x" },
+		"id": func(c *Chain) { c.ChainID = 0 }, "name": func(c *Chain) { c.ChainName = "" },
+		"minimum":  func(c *Chain) { c.MinCollateral = 0 },
+		"decimals": func(c *Chain) { c.TokenDecimals = 99 },
+		"contract": func(c *Chain) { c.ContractAddress = someContract[:41] },
+		"token":    func(c *Chain) { c.TokenAddress = "x" }, "http": func(c *Chain) { c.ExplorerURL = "http://x" },
+		"no rpc": func(c *Chain) { c.RPCURL = "" }, "credentials": func(c *Chain) { c.RPCURL = "https://key@x" },
+		"script": func(c *Chain) { c.FaucetURL = "javascript:x" },
 	} {
 		c := good
 		spoil(&c)
@@ -76,7 +82,8 @@ func TestTrendsHaveThresholds(t *testing.T) {
 }
 
 func openModel(id, category string, online int32) *catalogv1.PublicModel {
-	return &catalogv1.PublicModel{Id: id, Name: "Name", Category: category, Kind: "open", Active: true, OnlineProviders: online, InputPrice: 0.15, MinVramGb: 24, PricingUnit: "per_1m_tokens"}
+	return &catalogv1.PublicModel{Id: id, Name: "Name", Category: category, Kind: "open", Active: true,
+		OnlineProviders: online, InputPrice: 0.15, MinVramGb: 24, PricingUnit: "per_1m_tokens"}
 }
 
 type demandBody struct {
@@ -105,10 +112,13 @@ func TestDemandJoinsCatalogAndLedger(t *testing.T) {
 	b := setup(t)
 	gateway, retired := openModel("vendor/x", "llm", 1), openModel("old", "llm", 1)
 	gateway.Kind, retired.Active = "gateway", false
-	b.models.list = []*catalogv1.PublicModel{openModel("a", "llm", 2), openModel("b", "image", 0), openModel("c", "llm", 0), gateway, retired}
+	b.models.list = []*catalogv1.PublicModel{openModel("a", "llm", 2), openModel("b", "image", 0),
+		openModel("c", "llm", 0), gateway, retired}
 	b.ledger.demand = []*billingv1.ModelDemand{
-		{ModelId: "c", Requests_24H: 40, RequestsBefore: 10, Tokens_24H: 9, Revenue_24HNanoUsd: 2_500_000_000, Payout_24HNanoUsd: 2_000_000_000, AvgLatencyMs: 12.6},
-		{ModelId: "a", Requests_24H: 5, Payout_24HNanoUsd: 3_000_000_001}, {ModelId: "gone", Requests_24H: 999}, {ModelId: "vendor/x", Requests_24H: 7},
+		{ModelId: "c", Requests_24H: 40, RequestsBefore: 10, Tokens_24H: 9, Revenue_24HNanoUsd: 2_500_000_000,
+			Payout_24HNanoUsd: 2_000_000_000, AvgLatencyMs: 12.6},
+		{ModelId: "a", Requests_24H: 5, Payout_24HNanoUsd: 3_000_000_001}, {ModelId: "gone", Requests_24H: 999},
+		{ModelId: "vendor/x", Requests_24H: 7},
 	}
 	all, _ := b.wanted(t, "")
 	if all.Code != 0 || all.Msg != "success" || all.Data.Total != 3 || len(all.Data.Models) != 3 {

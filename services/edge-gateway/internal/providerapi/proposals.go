@@ -42,7 +42,8 @@ type bindings struct {
 }
 
 func bindingsOf(p *hubv1.Provider, message string) bindings {
-	return bindings{p.GetProviderId(), p.GetOwnerAddress(), p.GetOwnerProven(), p.GetBeneficiaryAddress(), proposalsOf(p), message}
+	return bindings{p.GetProviderId(), p.GetOwnerAddress(), p.GetOwnerProven(), p.GetBeneficiaryAddress(), proposalsOf(p),
+		message}
 }
 
 // Proposals answers GET /api/v1/user/me/provider-proposals: what keys proposed for the

@@ -23,7 +23,9 @@ func waiting() *hubv1.Provider {
 	}}
 }
 
-func (h *hub) ListProposals(_ context.Context, req *hubv1.ListProposalsRequest, _ ...grpc.CallOption) (*hubv1.ListProposalsResponse, error) {
+func (h *hub) ListProposals(
+	_ context.Context, req *hubv1.ListProposalsRequest, _ ...grpc.CallOption,
+) (*hubv1.ListProposalsResponse, error) {
 	h.asked++
 	if req.GetUserId() != "u1" {
 		return &hubv1.ListProposalsResponse{Provider: &hubv1.Provider{ProviderId: "p2"}}, nil
@@ -31,7 +33,9 @@ func (h *hub) ListProposals(_ context.Context, req *hubv1.ListProposalsRequest, 
 	return &hubv1.ListProposalsResponse{Provider: waiting()}, nil
 }
 
-func (h *hub) ConfirmProposal(_ context.Context, req *hubv1.ConfirmProposalRequest, _ ...grpc.CallOption) (*hubv1.ConfirmProposalResponse, error) {
+func (h *hub) ConfirmProposal(
+	_ context.Context, req *hubv1.ConfirmProposalRequest, _ ...grpc.CallOption,
+) (*hubv1.ConfirmProposalResponse, error) {
 	h.asked++
 	if req.GetUserId() != "u1" || req.GetProposalId() != "q1" {
 		return nil, fault.New(fault.NotFound, fault.ProposalNotFound, "no such proposal")
@@ -39,7 +43,9 @@ func (h *hub) ConfirmProposal(_ context.Context, req *hubv1.ConfirmProposalReque
 	return &hubv1.ConfirmProposalResponse{Provider: &hubv1.Provider{ProviderId: "p1", BeneficiaryAddress: "0x1"}}, nil
 }
 
-func (h *hub) RefuseProposal(_ context.Context, req *hubv1.RefuseProposalRequest, _ ...grpc.CallOption) (*hubv1.RefuseProposalResponse, error) {
+func (h *hub) RefuseProposal(
+	_ context.Context, req *hubv1.RefuseProposalRequest, _ ...grpc.CallOption,
+) (*hubv1.RefuseProposalResponse, error) {
 	h.asked++
 	if req.GetUserId() != "u1" || req.GetProposalId() != "q1" {
 		return nil, fault.New(fault.NotFound, fault.ProposalNotFound, "no such proposal")
@@ -58,7 +64,8 @@ func TestProposalsAreThoseOfTheSessionsUser(t *testing.T) {
 		t.Errorf("got %s, %v, want %s", a.JSON, err, want)
 	}
 	c.Rest, c.Method = "q1", http.MethodPost
-	if a, err := b.Proposal(t.Context(), c); err != nil || !strings.Contains(string(a.JSON), `"beneficiary_address":"0x1"`) {
+	if a, err := b.Proposal(t.Context(), c); err != nil ||
+		!strings.Contains(string(a.JSON), `"beneficiary_address":"0x1"`) {
 		t.Errorf("confirmed: got %s, %v, want the address", a.JSON, err)
 	}
 	c.Method = http.MethodDelete
@@ -79,7 +86,8 @@ func TestProposalsAreThoseOfTheSessionsUser(t *testing.T) {
 func TestAProviderKeyDecidesOnNoProposal(t *testing.T) {
 	b := setup(t)
 	b.ledger.user = &billingv1.User{UserId: "u1"}
-	for credential, reason := range map[string]fault.Reason{"token": fault.ProviderNotFound, b.key: apierror.WrongKeyType, "": apierror.MissingAPIKey} {
+	for credential, reason := range map[string]fault.Reason{"token": fault.ProviderNotFound, b.key: apierror.WrongKeyType,
+		"": apierror.MissingAPIKey} {
 		for _, ask := range []func(context.Context, Call) (Answer, error){b.Proposals, b.Proposal} {
 			if a, err := ask(t.Context(), with(credential, "")); !fault.Is(err, reason) || a.JSON != nil {
 				t.Errorf("%.8q: got %s, %v, want %s", credential, a.JSON, err, reason)

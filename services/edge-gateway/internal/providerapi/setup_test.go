@@ -96,7 +96,9 @@ type hub struct {
 	asked  int
 }
 
-func (h *hub) GetOwnStatus(ctx context.Context, req *hubv1.GetOwnStatusRequest, _ ...grpc.CallOption) (*hubv1.GetOwnStatusResponse, error) {
+func (h *hub) GetOwnStatus(
+	ctx context.Context, req *hubv1.GetOwnStatusRequest, _ ...grpc.CallOption,
+) (*hubv1.GetOwnStatusResponse, error) {
 	h.asked++
 	if _, bounded := ctx.Deadline(); !bounded {
 		panic("a call without a deadline")
@@ -109,16 +111,23 @@ func (h *hub) SignUp(_ context.Context, req *hubv1.SignUpRequest, _ ...grpc.Call
 	return h.signUp(req)
 }
 
-func (h *hub) UpdateOwn(_ context.Context, req *hubv1.UpdateOwnRequest, _ ...grpc.CallOption) (*hubv1.UpdateOwnResponse, error) {
-	return &hubv1.UpdateOwnResponse{Provider: &hubv1.Provider{ProviderId: "p1", OwnerAddress: req.GetOwnerAddress()}}, h.update(req)
+func (h *hub) UpdateOwn(
+	_ context.Context, req *hubv1.UpdateOwnRequest, _ ...grpc.CallOption,
+) (*hubv1.UpdateOwnResponse, error) {
+	return &hubv1.UpdateOwnResponse{Provider: &hubv1.Provider{ProviderId: "p1", OwnerAddress: req.GetOwnerAddress()}},
+		h.update(req)
 }
 
-func (h *hub) IssueKey(_ context.Context, req *hubv1.IssueKeyRequest, _ ...grpc.CallOption) (*hubv1.IssueKeyResponse, error) {
+func (h *hub) IssueKey(
+	_ context.Context, req *hubv1.IssueKeyRequest, _ ...grpc.CallOption,
+) (*hubv1.IssueKeyResponse, error) {
 	h.issued = append(h.issued, req)
 	return &hubv1.IssueKeyResponse{KeyId: "k", ApiKey: "sk-prov-further"}, nil
 }
 
-func (h *hub) CreateChallenge(context.Context, *hubv1.CreateChallengeRequest, ...grpc.CallOption) (*hubv1.CreateChallengeResponse, error) {
+func (h *hub) CreateChallenge(
+	context.Context, *hubv1.CreateChallengeRequest, ...grpc.CallOption,
+) (*hubv1.CreateChallengeResponse, error) {
 	return &hubv1.CreateChallengeResponse{Nonce: "n"}, nil
 }
 
@@ -127,7 +136,9 @@ type router struct {
 	explain func(context.Context) (*routerv1.ExplainProviderResponse, error)
 }
 
-func (r *router) ExplainProvider(ctx context.Context, _ *routerv1.ExplainProviderRequest, _ ...grpc.CallOption) (*routerv1.ExplainProviderResponse, error) {
+func (r *router) ExplainProvider(
+	ctx context.Context, _ *routerv1.ExplainProviderRequest, _ ...grpc.CallOption,
+) (*routerv1.ExplainProviderResponse, error) {
 	if r.explain == nil {
 		return nil, fault.New(fault.Unavailable, fault.ServiceUnavailable, "away")
 	}
@@ -146,7 +157,9 @@ type ledger struct {
 	asked    int
 }
 
-func (l *ledger) GetUser(context.Context, *billingv1.GetUserRequest, ...grpc.CallOption) (*billingv1.GetUserResponse, error) {
+func (l *ledger) GetUser(
+	context.Context, *billingv1.GetUserRequest, ...grpc.CallOption,
+) (*billingv1.GetUserResponse, error) {
 	l.asked++
 	if l.noUser != nil {
 		return nil, l.noUser
@@ -157,7 +170,9 @@ func (l *ledger) GetUser(context.Context, *billingv1.GetUserRequest, ...grpc.Cal
 	return &billingv1.GetUserResponse{User: l.user}, nil
 }
 
-func (l *ledger) LinkProvider(_ context.Context, req *billingv1.LinkProviderRequest, _ ...grpc.CallOption) (*billingv1.LinkProviderResponse, error) {
+func (l *ledger) LinkProvider(
+	_ context.Context, req *billingv1.LinkProviderRequest, _ ...grpc.CallOption,
+) (*billingv1.LinkProviderResponse, error) {
 	if l.linkErr != nil {
 		return nil, l.linkErr
 	}
@@ -165,17 +180,23 @@ func (l *ledger) LinkProvider(_ context.Context, req *billingv1.LinkProviderRequ
 	return &billingv1.LinkProviderResponse{User: l.user}, nil
 }
 
-func (l *ledger) SignUpUser(_ context.Context, req *billingv1.SignUpUserRequest, _ ...grpc.CallOption) (*billingv1.SignUpUserResponse, error) {
+func (l *ledger) SignUpUser(
+	_ context.Context, req *billingv1.SignUpUserRequest, _ ...grpc.CallOption,
+) (*billingv1.SignUpUserResponse, error) {
 	l.networks = append(l.networks, req.GetNetwork())
 	return &billingv1.SignUpUserResponse{}, nil
 }
 
-func (l *ledger) LogInUser(_ context.Context, req *billingv1.LogInUserRequest, _ ...grpc.CallOption) (*billingv1.LogInUserResponse, error) {
+func (l *ledger) LogInUser(
+	_ context.Context, req *billingv1.LogInUserRequest, _ ...grpc.CallOption,
+) (*billingv1.LogInUserResponse, error) {
 	l.networks = append(l.networks, req.GetNetwork())
 	return nil, fault.New(fault.Unauthenticated, fault.InvalidCredentials, "no user ann")
 }
 
-func (l *ledger) ListModelDemand(ctx context.Context, _ *billingv1.ListModelDemandRequest, _ ...grpc.CallOption) (*billingv1.ListModelDemandResponse, error) {
+func (l *ledger) ListModelDemand(
+	ctx context.Context, _ *billingv1.ListModelDemandRequest, _ ...grpc.CallOption,
+) (*billingv1.ListModelDemandResponse, error) {
 	l.asked++
 	if l.hangs {
 		<-ctx.Done()
@@ -189,7 +210,9 @@ type models struct {
 	list []*catalogv1.PublicModel
 }
 
-func (m *models) ListModels(_ context.Context, req *catalogv1.ListModelsRequest, _ ...grpc.CallOption) (*catalogv1.ListModelsResponse, error) {
+func (m *models) ListModels(
+	_ context.Context, req *catalogv1.ListModelsRequest, _ ...grpc.CallOption,
+) (*catalogv1.ListModelsResponse, error) {
 	from := min(len(m.list), int(req.GetPage()-1)*int(req.GetPageSize()))
 	to := min(len(m.list), from+int(req.GetPageSize()))
 	return &catalogv1.ListModelsResponse{Data: &catalogv1.ListModelsData{List: m.list[from:to]}}, nil

@@ -89,7 +89,8 @@ func (a *API) lastStatus(digest apikey.Digest, err error) (Answer, error) {
 		last.Header = http.Header{"Age": {strconv.FormatInt(int64(age/time.Second), 10)}}
 		return last, nil
 	}
-	if f, ok := fault.As(err); ok && (f.Kind == fault.Unavailable || f.Kind == fault.Exhausted || f.Kind == fault.Canceled) {
+	if f, ok := fault.As(err); ok && (f.Kind == fault.Unavailable || f.Kind == fault.Exhausted ||
+		f.Kind == fault.Canceled) {
 		return Answer{}, err
 	}
 	return Answer{}, fault.Wrap(err, fault.Unavailable, fault.ServiceUnavailable, "The status cannot be told now.")
@@ -103,7 +104,8 @@ func statusOf(resp *hubv1.GetOwnStatusResponse, t *traffic) status {
 		Warning: resp.GetWarning(), NextSteps: resp.GetNextSteps(),
 		Step: resp.GetStep(), TotalSteps: totalSteps, StepLabel: resp.GetStepLabel(),
 		EarningsEnabled: p.GetStatus() == hubv1.ProviderStatus_PROVIDER_STATUS_ACTIVE,
-		Label:           resp.GetLabel(), Online: p.GetOnline(), Uptime24h: finite(p.GetUptime_24H()), Uptime30d: finite(p.GetUptime_30D()),
+		Label:           resp.GetLabel(), Online: p.GetOnline(), Uptime24h: finite(p.GetUptime_24H()),
+		Uptime30d:          finite(p.GetUptime_30D()),
 		ProbationEndsAt:    moment(p.GetProbationEndsAt()),
 		BenchmarkExpiresAt: moment(p.GetQualification().GetBenchmarkExpiresAt()),
 		Nodes:              []json.RawMessage{}, AnsweredAs: []json.RawMessage{}, Traffic: t,

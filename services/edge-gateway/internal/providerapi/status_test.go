@@ -35,10 +35,12 @@ func TestStatusIsFlatAndHasWhatAgentsParse(t *testing.T) {
 		}
 		return &hubv1.GetOwnStatusResponse{
 			Provider: &hubv1.Provider{
-				ProviderId: "p1", Name: "One", Status: hubv1.ProviderStatus_PROVIDER_STATUS_ACTIVE, Uptime_24H: math.NaN(), Uptime_30D: 0.5,
+				ProviderId: "p1", Name: "One", Status: hubv1.ProviderStatus_PROVIDER_STATUS_ACTIVE, Uptime_24H: math.NaN(),
+				Uptime_30D:      0.5,
 				ProbationEndsAt: &timestamppb.Timestamp{Seconds: 60},
 			},
-			CanConnect: true, ShownStatus: "offline", Label: "Offline", Step: 5, StepLabel: "active", NextSteps: []string{"Connect."}, Warning: "w",
+			CanConnect: true, ShownStatus: "offline", Label: "Offline", Step: 5, StepLabel: "active",
+			NextSteps: []string{"Connect."}, Warning: "w",
 		}, nil
 	}
 	a, err := b.Status(t.Context(), with(b.key, ""))
@@ -62,8 +64,10 @@ func TestStatusIsFlatAndHasWhatAgentsParse(t *testing.T) {
 		Uptime24h       *float64 `json:"uptime_24h"`
 	}
 	b.decode(t, a, &got)
-	if got.ProviderID != "p1" || got.Name != "One" || got.Status != "offline" || !got.CanConnect || !got.APIKeyValid || got.Message == "" ||
-		got.Warning != "w" || len(got.NextSteps) != 1 || got.Step != 5 || got.TotalSteps != 5 || got.StepLabel != "active" || !got.EarningsEnabled ||
+	if got.ProviderID != "p1" || got.Name != "One" || got.Status != "offline" || !got.CanConnect || !got.APIKeyValid ||
+		got.Message == "" ||
+		got.Warning != "w" || len(got.NextSteps) != 1 || got.Step != 5 || got.TotalSteps != 5 || got.StepLabel != "active" ||
+		!got.EarningsEnabled ||
 		got.Probation != "1970-01-01T00:01:00Z" || got.Uptime24h == nil || *got.Uptime24h != 0 {
 		t.Errorf("got %s", a.JSON)
 	}
@@ -90,7 +94,8 @@ func TestOnlySuspendedAndRejectedCannotConnect(t *testing.T) {
 			Earns      bool `json:"earnings_enabled"`
 		}
 		b.decode(t, a, &got)
-		refused := status == hubv1.ProviderStatus_PROVIDER_STATUS_SUSPENDED || status == hubv1.ProviderStatus_PROVIDER_STATUS_REJECTED
+		refused := status == hubv1.ProviderStatus_PROVIDER_STATUS_SUSPENDED ||
+			status == hubv1.ProviderStatus_PROVIDER_STATUS_REJECTED
 		if got.CanConnect == refused || !got.Valid || got.Earns != (status == hubv1.ProviderStatus_PROVIDER_STATUS_ACTIVE) {
 			t.Errorf("%s: %s", status, a.JSON)
 		}
@@ -111,7 +116,8 @@ func TestOnlyAVerdictOnTheKeyIsAVerdict(t *testing.T) {
 		b := setup(t)
 		b.hub.status = failing(fault.New(fault.Unauthenticated, reason, "key %s of the hub", "sk-prov-x"))
 		_, err := b.Status(t.Context(), with(b.key, ""))
-		if a := apierror.Of(err); a.Status != 401 || a.Code != string(reason) || bytes.Contains([]byte(a.Message), []byte("sk-")) {
+		if a := apierror.Of(err); a.Status != 401 || a.Code != string(reason) ||
+			bytes.Contains([]byte(a.Message), []byte("sk-")) {
 			t.Errorf("%s is told as %+v", reason, a)
 		}
 	}
@@ -227,7 +233,8 @@ func TestTheLastAnswerHasNoNodesAndNoTraffic(t *testing.T) {
 	}
 	b.hub.status = failing(fault.New(fault.Unavailable, fault.ServiceUnavailable, "away"))
 	last, err := b.Status(t.Context(), with(b.key, ""))
-	if err != nil || !bytes.Contains(last.JSON, []byte(`"api_key_valid":true`)) || !bytes.Contains(last.JSON, []byte(`"nodes":[]`)) || bytes.Contains(last.JSON, []byte(`"traffic"`)) {
+	if err != nil || !bytes.Contains(last.JSON, []byte(`"api_key_valid":true`)) ||
+		!bytes.Contains(last.JSON, []byte(`"nodes":[]`)) || bytes.Contains(last.JSON, []byte(`"traffic"`)) {
 		t.Errorf("%s, %v", last.JSON, err)
 	}
 }
@@ -257,7 +264,8 @@ func TestTrafficNamesReasonsAndWhatTheyMean(t *testing.T) {
 		return &routerv1.ExplainProviderResponse{
 			Since:   &timestamppb.Timestamp{Seconds: 1},
 			Rejects: []*routerv1.RejectCount{{Reason: "full", Count: 1 << 40}, {Reason: "of_tomorrow", Count: 1}},
-			Models:  []*routerv1.ModelHealth{{ModelId: "m", Nodes: 2, AvailableNodes: 1, InFlight: 3, Capacity: 4, Breaker: "open", Chosen: 5}},
+			Models: []*routerv1.ModelHealth{{ModelId: "m", Nodes: 2, AvailableNodes: 1, InFlight: 3, Capacity: 4,
+				Breaker: "open", Chosen: 5}},
 		}, nil
 	}
 	a, err := b.Status(t.Context(), with(b.key, ""))
@@ -266,7 +274,8 @@ func TestTrafficNamesReasonsAndWhatTheyMean(t *testing.T) {
 	}
 	var got struct{ Traffic json.RawMessage }
 	b.decode(t, a, &got)
-	want := `{"since":"1970-01-01T00:00:01Z","rejects":[{"reason":"full","count":1099511627776,"meaning":"` + reasons["full"] +
+	want := `{"since":"1970-01-01T00:00:01Z","rejects":[{"reason":"full","count":1099511627776,"meaning":"` +
+		reasons["full"] +
 		`"},{"reason":"of_tomorrow","count":1,"meaning":"The router passed the machine over."}],` +
 		`"models":[{"model_id":"m","nodes":2,"available_nodes":1,"in_flight":3,"capacity":4,"breaker":"open","chosen":5}]}`
 	if string(got.Traffic) != want {
@@ -306,7 +315,8 @@ func TestGuessesOfProviderKeysAreBounded(t *testing.T) {
 func TestKeysOfAnotherKindAreNotLookedUp(t *testing.T) {
 	b := setup(t)
 	for credential, reason := range map[string]fault.Reason{
-		"": apierror.MissingAPIKey, newKey(t, apikey.Consumer): apierror.WrongKeyType, "sk-prov-nonsense": fault.InvalidAPIKey,
+		"": apierror.MissingAPIKey, newKey(t, apikey.Consumer): apierror.WrongKeyType,
+		"sk-prov-nonsense":         fault.InvalidAPIKey,
 		b.key[:len(b.key)-1] + "!": fault.InvalidAPIKey,
 	} {
 		if _, err := b.Status(t.Context(), with(credential, "")); !fault.Is(err, reason) {

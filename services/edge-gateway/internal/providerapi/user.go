@@ -62,12 +62,14 @@ func (a *API) UserSignUp(ctx context.Context, c Call) (Answer, error) {
 		return err
 	})
 	if fault.Is(err, fault.AlreadyExists) {
-		return Answer{}, fault.Wrap(err, fault.Conflict, fault.AlreadyExists, "This e-mail address has an account. Sign in instead.")
+		return Answer{}, fault.Wrap(err, fault.Conflict, fault.AlreadyExists,
+			"This e-mail address has an account. Sign in instead.")
 	}
 	if err != nil {
 		return Answer{}, err
 	}
-	return answer(http.StatusCreated, session{resp.GetToken(), moment(resp.GetExpiresAt()), userOf(resp.GetUser()), resp.GetApiKey(), keyShownOnce})
+	return answer(http.StatusCreated, session{resp.GetToken(), moment(resp.GetExpiresAt()), userOf(resp.GetUser()),
+		resp.GetApiKey(), keyShownOnce})
 }
 
 // LogIn answers POST /api/v1/user/login.
@@ -86,12 +88,14 @@ func (a *API) LogIn(ctx context.Context, c Call) (Answer, error) {
 	})
 	if fault.Is(err, fault.InvalidCredentials) {
 		// One text for an e-mail that nobody has and a password that is wrong.
-		return Answer{}, fault.New(fault.Unauthenticated, fault.InvalidCredentials, "The e-mail address or the password is wrong.")
+		return Answer{}, fault.New(fault.Unauthenticated, fault.InvalidCredentials,
+			"The e-mail address or the password is wrong.")
 	}
 	if err != nil {
 		return Answer{}, err
 	}
-	return answer(http.StatusOK, session{Token: resp.GetToken(), ExpiresAt: moment(resp.GetExpiresAt()), User: userOf(resp.GetUser())})
+	return answer(http.StatusOK, session{Token: resp.GetToken(), ExpiresAt: moment(resp.GetExpiresAt()),
+		User: userOf(resp.GetUser())})
 }
 
 // networkOf is how billing-ledger tells one network from another, without knowing an
@@ -148,7 +152,8 @@ func (a *API) Upgrade(ctx context.Context, c Call) (Answer, error) {
 		CanConnect        bool     `json:"can_connect"`
 		Message           string   `json:"message"`
 		NextSteps         []string `json:"next_steps"`
-	}{p.GetProviderId(), resp.GetApiKey(), resp.GetKeyPrefix(), statusWord(p.GetStatus()), canConnect(p.GetStatus()), keyShownOnce, firstSteps})
+	}{p.GetProviderId(), resp.GetApiKey(), resp.GetKeyPrefix(), statusWord(p.GetStatus()), canConnect(p.GetStatus()),
+		keyShownOnce, firstSteps})
 }
 
 // link notes whose account it is. What it fails at has cost one of the address's calls:
@@ -156,7 +161,8 @@ func (a *API) Upgrade(ctx context.Context, c Call) (Answer, error) {
 func (a *API) link(ctx context.Context, u *billingv1.User, p *hubv1.Provider) error {
 	ctx, cancel := context.WithTimeout(ctx, a.cfg.CallTimeout)
 	defer cancel()
-	_, err := a.peers.Users.LinkProvider(ctx, &billingv1.LinkProviderRequest{UserId: u.GetUserId(), ProviderId: p.GetProviderId()})
+	_, err := a.peers.Users.LinkProvider(ctx, &billingv1.LinkProviderRequest{UserId: u.GetUserId(),
+		ProviderId: p.GetProviderId()})
 	if fault.Is(err, fault.TransitionNotAllowed) {
 		return alreadyProvider(err)
 	}

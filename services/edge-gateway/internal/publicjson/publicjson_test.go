@@ -20,8 +20,10 @@ import (
 
 // public are all messages that are answered with.
 var public = []proto.Message{
-	&billingv1.Receipt{}, &billingv1.CreateAccountResponse{}, &billingv1.GetAccountResponse{}, &billingv1.GrantCreditResponse{},
-	&billingv1.SetAccountLimitsResponse{}, &billingv1.SetAccountPlanResponse{}, &billingv1.SetAccountStateResponse{}, &billingv1.IssueKeyResponse{}, &billingv1.RevokeKeyResponse{},
+	&billingv1.Receipt{}, &billingv1.CreateAccountResponse{}, &billingv1.GetAccountResponse{},
+	&billingv1.GrantCreditResponse{},
+	&billingv1.SetAccountLimitsResponse{}, &billingv1.SetAccountPlanResponse{}, &billingv1.SetAccountStateResponse{},
+	&billingv1.IssueKeyResponse{}, &billingv1.RevokeKeyResponse{},
 	&catalogv1.ListModelsResponse{}, &catalogv1.ListModelProvidersResponse{}, &catalogv1.PutModelResponse{},
 	&hubv1.CreateProviderResponse{}, &hubv1.ListProvidersResponse{}, &hubv1.SetProviderStatusResponse{},
 	&hubv1.IssueProviderKeyResponse{}, &hubv1.RevokeProviderKeyResponse{}, &settlementv1.ReconcileResponse{},
@@ -38,11 +40,13 @@ func TestEveryPublicMessageIsSupported(t *testing.T) {
 		for i := range m.Fields().Len() {
 			f := m.Fields().Get(i)
 			oneof := f.ContainingOneof()
-			if f.IsMap() || f.Kind() == protoreflect.BytesKind || f.Kind() == protoreflect.GroupKind || oneof != nil && !oneof.IsSynthetic() {
+			if f.IsMap() || f.Kind() == protoreflect.BytesKind || f.Kind() == protoreflect.GroupKind || oneof != nil &&
+				!oneof.IsSynthetic() {
 				t.Errorf("%s is not supported", f.FullName())
 			}
 			switch f.Kind() {
-			case protoreflect.Int64Kind, protoreflect.Uint64Kind, protoreflect.Sint64Kind, protoreflect.Fixed64Kind, protoreflect.Sfixed64Kind:
+			case protoreflect.Int64Kind, protoreflect.Uint64Kind, protoreflect.Sint64Kind, protoreflect.Fixed64Kind,
+				protoreflect.Sfixed64Kind:
 				t.Errorf("%s would be written as a string", f.FullName())
 			case protoreflect.MessageKind:
 				walk(f.Message())
@@ -62,7 +66,8 @@ func TestMessagesReadAsProtojsonWritesThem(t *testing.T) {
 			RequestId: "r\"\u2028", CostUsd: 0.00000315, PromptTokens: -5, Stream: true, AdmittedAt: at,
 			Attempts: []*billingv1.ReceiptAttempt{{Attempt: 1}, {Result: "served"}},
 		},
-		&hubv1.ListProvidersResponse{List: []*hubv1.Provider{{Status: hubv1.ProviderStatus_PROVIDER_STATUS_ACTIVE}, {}}, Total: math.MaxInt32},
+		&hubv1.ListProvidersResponse{List: []*hubv1.Provider{{Status: hubv1.ProviderStatus_PROVIDER_STATUS_ACTIVE}, {}},
+			Total: math.MaxInt32},
 		&catalogv1.ListModelsResponse{Data: &catalogv1.ListModelsData{List: []*catalogv1.PublicModel{{
 			InputPrice: 1e-12, OutputPrice: 1e22, GuaranteedContextLength: proto.Int32(0), Capabilities: []string{"a", ""},
 		}}}},

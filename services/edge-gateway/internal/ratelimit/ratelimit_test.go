@@ -24,7 +24,9 @@ type ledger struct {
 	err   error
 }
 
-func (l *ledger) ReadRate(ctx context.Context, _ *billingv1.ReadRateRequest, _ ...grpc.CallOption) (*billingv1.ReadRateResponse, error) {
+func (l *ledger) ReadRate(
+	ctx context.Context, _ *billingv1.ReadRateRequest, _ ...grpc.CallOption,
+) (*billingv1.ReadRateResponse, error) {
 	n := l.asked.Add(1)
 	if l.takes > 0 {
 		select {

@@ -14,25 +14,33 @@ func TestAStreamHasWhatClientsPutItTogetherBy(t *testing.T) {
 		in, want []string
 	}{
 		"nothing is missing": {in: []string{
-			`{"choices": [ {"delta" : {"role":"assistant"},"index": 0} ] }`, `{"choices": [ {"index": 0,"delta" : {"content":"a"}} ] }`,
+			`{"choices": [ {"delta" : {"role":"assistant"},"index": 0} ] }`,
+			`{"choices": [ {"index": 0,"delta" : {"content":"a"}} ] }`,
 			`{"choices":[],"usage":{}}`, `{"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"x"}]}}]}`,
 		}},
 		"no role": {
-			in:   []string{`{"choices":[]}`, `{"choices":[{"index":0,"delta":{"content":"a"}}]}`, `{"choices":[{"index":0,"delta":{"content":"b"}}]}`},
-			want: []string{`{"choices":[]}`, `{"choices":[{"index":0,"delta":{"role":"assistant","content":"a"}}]}`, `{"choices":[{"index":0,"delta":{"content":"b"}}]}`},
+			in: []string{`{"choices":[]}`, `{"choices":[{"index":0,"delta":{"content":"a"}}]}`,
+				`{"choices":[{"index":0,"delta":{"content":"b"}}]}`},
+			want: []string{`{"choices":[]}`, `{"choices":[{"index":0,"delta":{"role":"assistant","content":"a"}}]}`,
+				`{"choices":[{"index":0,"delta":{"content":"b"}}]}`},
 		},
 		"a null role, a null index": {
 			in:   []string{`{"choices":[{"index":null,"delta":{"role":null,"content":"a"}}]}`},
 			want: []string{`{"choices":[{"index":0,"delta":{"role":"assistant","content":"a"}}]}`},
 		},
 		"no index, and no delta in the end": {
-			in: []string{`{"choices":[{"delta":{"role":"assistant"}}]}`, `{"choices":[{"delta":{"content":"\"index\""}}]}`, `{"choices":[{"finish_reason":"stop","delta":null}]}`, `{"choices":[{"finish_reason":"stop"}]}`},
-			want: []string{`{"choices":[{"index":0,"delta":{"role":"assistant"}}]}`, `{"choices":[{"index":0,"delta":{"content":"\"index\""}}]}`,
-				`{"choices":[{"index":0,"finish_reason":"stop","delta":{}}]}`, `{"choices":[{"delta":{},"index":0,"finish_reason":"stop"}]}`},
+			in: []string{`{"choices":[{"delta":{"role":"assistant"}}]}`, `{"choices":[{"delta":{"content":"\"index\""}}]}`,
+				`{"choices":[{"finish_reason":"stop","delta":null}]}`, `{"choices":[{"finish_reason":"stop"}]}`},
+			want: []string{`{"choices":[{"index":0,"delta":{"role":"assistant"}}]}`,
+				`{"choices":[{"index":0,"delta":{"content":"\"index\""}}]}`,
+				`{"choices":[{"index":0,"finish_reason":"stop","delta":{}}]}`,
+				`{"choices":[{"delta":{},"index":0,"finish_reason":"stop"}]}`},
 		},
 		"two choices, each with its own first delta": {choices: 2,
-			in:   []string{`{"choices":[{"delta":{"content":"a"},"index":1}]}`, `{"choices":[{"index":1,"delta":{}}]}`, `{"choices":[{"index":0,"delta":{}}]}`},
-			want: []string{`{"choices":[{"delta":{"role":"assistant","content":"a"},"index":1}]}`, `{"choices":[{"index":1,"delta":{}}]}`, `{"choices":[{"index":0,"delta":{"role":"assistant"}}]}`},
+			in: []string{`{"choices":[{"delta":{"content":"a"},"index":1}]}`, `{"choices":[{"index":1,"delta":{}}]}`,
+				`{"choices":[{"index":0,"delta":{}}]}`},
+			want: []string{`{"choices":[{"delta":{"role":"assistant","content":"a"},"index":1}]}`,
+				`{"choices":[{"index":1,"delta":{}}]}`, `{"choices":[{"index":0,"delta":{"role":"assistant"}}]}`},
 		},
 		"tool calls without an index": {
 			in: []string{
@@ -49,8 +57,10 @@ func TestAStreamHasWhatClientsPutItTogetherBy(t *testing.T) {
 			},
 		},
 		"what is no chat": {
-			in:   []string{`[]`, `5`, `{"choices":[5,null]}`, `{"choices":[{"delta":{"tool_calls":[null,5]}}]}`, `{"choices":[{`},
-			want: []string{`[]`, `5`, `{"choices":[5,null]}`, `{"choices":[{"index":0,"delta":{"role":"assistant","tool_calls":[null,5]}}]}`, `{"choices":[{`},
+			in: []string{`[]`, `5`, `{"choices":[5,null]}`, `{"choices":[{"delta":{"tool_calls":[null,5]}}]}`,
+				`{"choices":[{`},
+			want: []string{`[]`, `5`, `{"choices":[5,null]}`,
+				`{"choices":[{"index":0,"delta":{"role":"assistant","tool_calls":[null,5]}}]}`, `{"choices":[{`},
 		},
 	} {
 		if c.want == nil {
@@ -78,8 +88,10 @@ func TestAnEventThatHasAllCostsNothing(t *testing.T) {
 // nothing of it is lost.
 func FuzzAWholeEventKeepsWhatIsThere(f *testing.F) {
 	for _, s := range []string{
-		`{"choices":[{"delta":{"content":"a"}}]}`, `{"choices":[{"index":7,"delta":{"tool_calls":[{"id":"a"},{"function":{"name":"f"}}]}}]}`,
-		`{"choices":[{"index":-1,"delta":{"role":null,"tool_calls":[{"index":99999999999999999999}]}},{"index":1.5}]}`, `{"choices":[{"delta":[]}]}`,
+		`{"choices":[{"delta":{"content":"a"}}]}`,
+		`{"choices":[{"index":7,"delta":{"tool_calls":[{"id":"a"},{"function":{"name":"f"}}]}}]}`,
+		`{"choices":[{"index":-1,"delta":{"role":null,"tool_calls":[{"index":99999999999999999999}]}},{"index":1.5}]}`,
+		`{"choices":[{"delta":[]}]}`,
 	} {
 		f.Add([]byte(s), uint8(1))
 	}

@@ -15,12 +15,14 @@ func TestAChatBecomesATextCompletionOfTheSameBytes(t *testing.T) {
 	const nulls = `"finish_reason":null,"logprobs":null`
 	for in, want := range map[string]string{
 		`{"id":"chatcmpl-7","object":"chat.completion","created":1e0,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"h\u0069","refusal":null},"logprobs":null,"finish_reason":"stop"}],"x":1.50}`: `{"id":"cmpl-7","object":"text_completion","created":1e0,"model":"m","choices":[{"index":0,"text":"h\u0069","logprobs":null,"finish_reason":"stop"}],"x":1.50}`,
-		`{"id":"7","choices":[]}`:                          `{"object":"text_completion","id":"cmpl-7","choices":[]}`,
-		`{"id":"cmpl-7","object":"x"}`:                     `{"id":"cmpl-7","object":"text_completion"}`,
-		`{}`:                                               `{"object":"text_completion","id":"cmpl-own"}`,
-		`{"id":"7","object":"o","choices":[{}]}`:           `{"id":"cmpl-7","object":"text_completion","choices":[{"text":"",` + nulls + `}]}`,
-		`{"id":"7","object":"o","choices":[5]}`:            `{"id":"cmpl-7","object":"text_completion","choices":[5]}`,
-		`{"id":"7","object":"o","choices":[{"delta":{}}]}`: `{"id":"cmpl-7","object":"text_completion","choices":[{` + nulls + `,"text":""}]}`,
+		`{"id":"7","choices":[]}`:      `{"object":"text_completion","id":"cmpl-7","choices":[]}`,
+		`{"id":"cmpl-7","object":"x"}`: `{"id":"cmpl-7","object":"text_completion"}`,
+		`{}`:                           `{"object":"text_completion","id":"cmpl-own"}`,
+		`{"id":"7","object":"o","choices":[{}]}`: `{"id":"cmpl-7","object":"text_completion","choices":[{"text":"",` + nulls +
+			`}]}`,
+		`{"id":"7","object":"o","choices":[5]}`: `{"id":"cmpl-7","object":"text_completion","choices":[5]}`,
+		`{"id":"7","object":"o","choices":[{"delta":{}}]}`: `{"id":"cmpl-7","object":"text_completion","choices":[{` +
+			nulls + `,"text":""}]}`,
 		`{"id":"7","object":"o","choices":[{"delta":{"role":"assistant","content":"a","re\u0061soning":[1.0]},"logprobs":{"content":[]},"finish_reason":null}],"usage":null}`: `{"id":"cmpl-7","object":"text_completion","choices":[{"text":"a","re\u0061soning":[1.0],"logprobs":null,"finish_reason":null}],"usage":null}`,
 		`{"id":"7","object":"o","choices":[{"index":0,"message":{"index":5,"text":"x","content":["y"]}}]}`:                                                                    `{"id":"cmpl-7","object":"text_completion","choices":[{` + nulls + `,"index":0,"text":"","content":["y"]}]}`,
 		`{"id":"7","choices":[{}`: `{"id":"7","choices":[{}`,
@@ -47,7 +49,8 @@ func TestAChatBecomesATextCompletionOfTheSameBytes(t *testing.T) {
 // JSON, and its choices have what strict clients require.
 func FuzzATextCompletionIsAlwaysJSON(f *testing.F) {
 	for _, s := range []string{
-		`{"id":"chatcmpl-1","choices":[{"index":0,"message":{"content":"a"}}],"usage":{}}`, `{"choices":[{"delta":{"content":null}},{}]}`,
+		`{"id":"chatcmpl-1","choices":[{"index":0,"message":{"content":"a"}}],"usage":{}}`,
+		`{"choices":[{"delta":{"content":null}},{}]}`,
 		`{"choices":[{"text":"x","delta":{"content":"a"}}]}`, `{"object":5,"id":null,"choices":[{"logprobs":{"a":[]}}]}`,
 		`{"choices":[{"message":{"a":1}, "message" : {}}]}`,
 	} {
@@ -121,14 +124,16 @@ func TestVectorsComeInTheFormThatWasAskedFor(t *testing.T) {
 		}
 	}
 	got, ok := (&embeddings{model: "m"}).Accept([]byte(`{"data":[{"embedding":[1]},{"embedding":[2]}]}`))
-	if !ok || string(got) != `{"model":"m","object":"list","data":[{"index":0,"object":"embedding","embedding":[1]},{"index":1,"object":"embedding","embedding":[2]}]}` {
+	if !ok || string(
+		got) != `{"model":"m","object":"list","data":[{"index":0,"object":"embedding","embedding":[1]},{"index":1,"object":"embedding","embedding":[2]}]}` {
 		t.Errorf("%v, %s", ok, got)
 	}
 }
 
 func TestWhatIsNoVectorIsNoAnswer(t *testing.T) {
 	for in, want64 := range map[string]bool{
-		`[1,"2"]`: true, `[1e39]`: true, `[null]`: true, `null`: true, `5`: false, `{}`: false, `"AAA="`: false, `"A"`: false, `"*"`: false,
+		`[1,"2"]`: true, `[1e39]`: true, `[null]`: true, `null`: true, `5`: false, `{}`: false, `"AAA="`: false, `"A"`: false,
+		`"*"`: false,
 		`"` + base64Of(float32(math.NaN())) + `"`: false, `"` + base64Of(float32(math.Inf(1))) + `"`: false,
 	} {
 		body := `{"data":[{"embedding":[1]},{"embedding":` + in + `}]}`
@@ -152,7 +157,8 @@ func FuzzVectorsSurviveBothForms(f *testing.F) {
 	f.Fuzz(func(t *testing.T, vector []byte) {
 		var want []float32
 		body := []byte(`{"data":[{"embedding":` + string(vector) + `}]}`)
-		if !json.Valid(vector) || json.Unmarshal(vector, &want) != nil || want == nil || strings.Contains(string(vector), "null") {
+		if !json.Valid(vector) || json.Unmarshal(vector, &want) != nil || want == nil ||
+			strings.Contains(string(vector), "null") {
 			return
 		}
 		packed, ok := (&embeddings{base64: true}).Accept(body)
@@ -227,18 +233,20 @@ func TestATranscriptTellsItsDuration(t *testing.T) {
 	form := transcript{}
 	for in, want := range map[string]string{
 		`{"text":"a"}`: `{` + shown + `,"text":"a"}`,
-		`{"text":"a","usage":{"seconds": 2,"type":"duration","x":1}}`:          `{"text":"a","usage":{"seconds": 2,"type":"duration","x":1}}`,
-		`{"text":"a","usage":{"type":"duration","seconds":900}}`:               `{"text":"a",` + shown + `}`,
-		`{"text":"a","usage":{"type":"tokens","total_tokens":5}}`:              `{"text":"a",` + shown + `}`,
-		`{"text":"a","usage":{"seconds":2,"seconds":2,"type":"duration"}}`:     `{"text":"a",` + shown + `}`,
-		`{"text":"a","usage":null,"segments":[{"start":0.0}],"duration":1.10}`: `{"text":"a",` + shown + `,"segments":[{"start":0.0}],"duration":1.10}`,
+		`{"text":"a","usage":{"seconds": 2,"type":"duration","x":1}}`:      `{"text":"a","usage":{"seconds": 2,"type":"duration","x":1}}`,
+		`{"text":"a","usage":{"type":"duration","seconds":900}}`:           `{"text":"a",` + shown + `}`,
+		`{"text":"a","usage":{"type":"tokens","total_tokens":5}}`:          `{"text":"a",` + shown + `}`,
+		`{"text":"a","usage":{"seconds":2,"seconds":2,"type":"duration"}}`: `{"text":"a",` + shown + `}`,
+		`{"text":"a","usage":null,"segments":[{"start":0.0}],"duration":1.10}`: `{"text":"a",` + shown +
+			`,"segments":[{"start":0.0}],"duration":1.10}`,
 	} {
 		if kind, got := form.Whole([]byte(in), audible); string(got) != want || kind != TypeJSON {
 			t.Errorf("%s\n  became %s\n  want   %s", in, got, want)
 		}
 	}
 	text := transcript{text: true, contentType: "text/plain; charset=utf-8"}
-	if kind, got := text.Whole([]byte("1\n00:00 --> {"), audible); kind != "text/plain; charset=utf-8" || string(got) != "1\n00:00 --> {" {
+	if kind, got := text.Whole([]byte("1\n00:00 --> {"), audible); kind != "text/plain; charset=utf-8" ||
+		string(got) != "1\n00:00 --> {" {
 		t.Errorf("%s: %s", kind, got)
 	}
 }
@@ -270,7 +278,8 @@ func streamed(form Form, end bool, events ...Event) string {
 func event(name, json string) Event { return Event{Name: name, JSON: []byte(json)} }
 
 func TestATranscriptsLastEventWaitsUntilItIsBilled(t *testing.T) {
-	const delta, done = `{"type":"transcript.text.delta","delta":"transcript.text.done"}`, `{"type":"transcript.text.done","text":"a"}`
+	const delta, done = `{"type":"transcript.text.delta","delta":"transcript.text.done"}`,
+		`{"type":"transcript.text.done","text":"a"}`
 	const billed = `data: {"usage":{"type":"duration","seconds":2},"type":"transcript.text.done","text":"a"}` + "\n\n"
 	if got := streamed(&transcript{}, true, event("", delta), event("", done)); got != "data: "+delta+"\n\n"+billed {
 		t.Errorf("served: %s", got)
@@ -278,7 +287,8 @@ func TestATranscriptsLastEventWaitsUntilItIsBilled(t *testing.T) {
 	if got := streamed(&transcript{}, false, event("", delta), event("", done)); got != "data: "+delta+"\n\n" {
 		t.Errorf("failed: %s", got)
 	}
-	if got := streamed(&transcript{}, true, event("", done), event("", delta), event("", done)); got != "data: "+done+"\n\ndata: "+delta+"\n\n"+billed {
+	if got := streamed(&transcript{}, true, event("", done), event("", delta), event("", done)); got != "data: "+done+
+		"\n\ndata: "+delta+"\n\n"+billed {
 		t.Errorf("not the last: %s", got)
 	}
 }
@@ -301,7 +311,8 @@ func TestAStreamHasOneIDAndOneDate(t *testing.T) {
 // FuzzAChunkKeepsWhatIsThere: a chunk of a stream stays JSON and loses nothing.
 func FuzzAChunkKeepsWhatIsThere(f *testing.F) {
 	for _, s := range []string{
-		`{"id":"b","created":7,"choices":[{"logprobs":{"content":[{"token":"a"}]}}]}`, `{"choices":[{"logprobs" : {"refusal":[{"top_logprobs":[{}]}]}}]}`,
+		`{"id":"b","created":7,"choices":[{"logprobs":{"content":[{"token":"a"}]}}]}`,
+		`{"choices":[{"logprobs" : {"refusal":[{"top_logprobs":[{}]}]}}]}`,
 		`{"created":1e5,"x":{"id":5}}`, `{}`, ` { } `, `{"usage":{}}`,
 	} {
 		f.Add([]byte(s))
@@ -344,8 +355,10 @@ func FuzzAChunkKeepsWhatIsThere(f *testing.F) {
 // stays JSON and loses nothing but a usage that is not billed.
 func FuzzEveryFormKeepsWhatIsThere(f *testing.F) {
 	for _, s := range []string{
-		`{"data":[{"embedding":[1.0]},{}],"usage":{"prompt_tokens":2}}`, `{"text":"a","usage":{"type":"duration","seconds":2}}`,
-		`{"created":null,"data":[{"b64_json":"AA"}]}`, `{"type":"transcript.text.done","usage":[]}`, `{}`, `{"usage" : "x" , "a":1e400}`,
+		`{"data":[{"embedding":[1.0]},{}],"usage":{"prompt_tokens":2}}`,
+		`{"text":"a","usage":{"type":"duration","seconds":2}}`,
+		`{"created":null,"data":[{"b64_json":"AA"}]}`, `{"type":"transcript.text.done","usage":[]}`, `{}`,
+		`{"usage" : "x" , "a":1e400}`,
 	} {
 		f.Add([]byte(s))
 	}

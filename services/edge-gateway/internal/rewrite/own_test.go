@@ -24,15 +24,19 @@ func TestAWholeCompletionSaysWhatItIs(t *testing.T) {
 		legacy  bool
 		in, out string
 	}{
-		{in: `{` + u + `}`, out: `{"id":"chatcmpl-r-1","object":"chat.completion","created":17,"model":"acme/\"m\"",` + u + `}`},
+		{in: `{` + u + `}`, out: `{"id":"chatcmpl-r-1","object":"chat.completion","created":17,"model":"acme/\"m\"",` + u +
+			`}`},
 		{in: `{}`, out: `{` + u + `,"id":"chatcmpl-r-1","object":"chat.completion","created":17,"model":"acme/\"m\""}`},
-		{in: `{"created":5,"object":"o",` + u + `}`, out: `{"id":"chatcmpl-r-1","model":"acme/\"m\"","created":5,"object":"o",` + u + `}`},
+		{in: `{"created":5,"object":"o",` + u + `}`,
+			out: `{"id":"chatcmpl-r-1","model":"acme/\"m\"","created":5,"object":"o",` + u + `}`},
 		{in: `{"id":null,"created" : null,"object":"","model":"x",` + u + `}`,
 			out: `{"id":"chatcmpl-r-1","created" : 17,"object":"","model":"x",` + u + `}`},
 		{in: `{"id":"","object":"chat.completion","created":0,"model":"x",` + u + `,"v":1.0}`,
 			out: `{"id":"","object":"chat.completion","created":0,"model":"x",` + u + `,"v":1.0}`},
-		{legacy: true, in: `{` + u + `}`, out: `{"created":17,"model":"acme/\"m\"","object":"text_completion","id":"cmpl-r-1",` + u + `}`},
-		{legacy: true, in: `{"id":null,"object":null,"created":null,"model":"x","choices":[{"message":{"content":"a"},"finish_reason":"stop"},{"index":5}],` + u + `}`,
+		{legacy: true, in: `{` + u + `}`,
+			out: `{"created":17,"model":"acme/\"m\"","object":"text_completion","id":"cmpl-r-1",` + u + `}`},
+		{legacy: true,
+			in: `{"id":null,"object":null,"created":null,"model":"x","choices":[{"message":{"content":"a"},"finish_reason":"stop"},{"index":5}],` + u + `}`,
 			out: `{"id":"cmpl-r-1","object":"text_completion","created":17,"model":"x","choices":[{"index":0,"logprobs":null,"text":"a","finish_reason":"stop"},` +
 				`{"text":"","finish_reason":null,"logprobs":null,"index":5}],` + u + `}`},
 	} {
@@ -51,7 +55,8 @@ func TestEveryEventOfAStreamSaysWhatItIs(t *testing.T) {
 		legacy   bool
 		in, want []string
 	}{
-		{in: []string{`{"choices":[1.0]}`, `{"id":"late","created":5,"choices":[]}`, `{"id":null,"created":null,"model":"x","object":null}`, `{}`},
+		{in: []string{`{"choices":[1.0]}`, `{"id":"late","created":5,"choices":[]}`,
+			`{"id":null,"created":null,"model":"x","object":null}`, `{}`},
 			want: []string{
 				`{"id":"chatcmpl-r-1","object":"chat.completion.chunk",` + own + `,"choices":[1.0]}`,
 				`{"object":"chat.completion.chunk","model":"acme/\"m\"","id":"chatcmpl-r-1","created":17,"choices":[]}`,
@@ -64,7 +69,8 @@ func TestEveryEventOfAStreamSaysWhatItIs(t *testing.T) {
 				`{"id":"a","object":"chat.completion.chunk","created":5,"model":"acme/\"m\"","choices":[]}`, `[]`, `{"choices":[`,
 			}},
 		{legacy: true, in: []string{`{"choices":[{"delta":{"content":"a"}}]}`},
-			want: []string{`{"id":"cmpl-r-1","object":"text_completion",` + own + `,"choices":[{"finish_reason":null,"logprobs":null,"index":0,"text":"a"}]}`}},
+			want: []string{`{"id":"cmpl-r-1","object":"text_completion",` + own +
+				`,"choices":[{"finish_reason":null,"logprobs":null,"index":0,"text":"a"}]}`}},
 	} {
 		var events []Event
 		for _, in := range c.in {
@@ -86,7 +92,8 @@ func TestAVerboseTranscriptionTellsItsDuration(t *testing.T) {
 	}{
 		{in: `{"text":"a"}`, out: `{` + usage + `,"text":"a"}`},
 		{verbose: true, in: `{"text":"a"}`, out: `{` + usage + `,"task":"transcribe","duration":1.5,"text":"a"}`},
-		{verbose: true, in: `{"duration":null,"text":"a",` + usage + `}`, out: `{"task":"transcribe","duration":1.5,"text":"a",` + usage + `}`},
+		{verbose: true, in: `{"duration":null,"text":"a",` + usage + `}`,
+			out: `{"task":"transcribe","duration":1.5,"text":"a",` + usage + `}`},
 		{verbose: true, in: `{"duration":3600.50,"task":"translate","language":"x",` + usage + `}`,
 			out: `{"duration":3600.50,"task":"translate","language":"x",` + usage + `}`},
 	} {
@@ -104,7 +111,8 @@ func TestWhatIsNullInVectorsAndImagesIsSaid(t *testing.T) {
 	if got, ok := form.Accept([]byte(in)); !ok || string(got) != want {
 		t.Errorf("vectors became %s", got)
 	}
-	if _, got := (&images{now: noon}).Whole([]byte(`{"created":null,"data":[]}`), Usage{}); string(got) != `{"created":17,"data":[]}` {
+	if _, got := (&images{now: noon}).Whole([]byte(`{"created":null,"data":[]}`),
+		Usage{}); string(got) != `{"created":17,"data":[]}` {
 		t.Errorf("images became %s", got)
 	}
 }

@@ -18,7 +18,8 @@ func TestStrictAnswersHaveTheirNulls(t *testing.T) {
 		{`{"id":"x","usage": null }`, `{"id":"x","usage": {"prompt_tokens":2,"completion_tokens":3,"total_tokens":5} }`},
 		{`{` + u + `,"choices":[]}`, `{` + u + `,"choices":[]}`},
 		{`{` + u + `,"choices":[{},5]}`, `{` + u + `,"choices":[{"index":0,"logprobs":null},5]}`},
-		{`{` + u + `,"choices":[{"message":{}}]}`, `{` + u + `,"choices":[{"index":0,"logprobs":null,"message":{"role":"assistant","content":null,"refusal":null}}]}`},
+		{`{` + u + `,"choices":[{"message":{}}]}`,
+			`{` + u + `,"choices":[{"index":0,"logprobs":null,"message":{"role":"assistant","content":null,"refusal":null}}]}`},
 		{`{` + u + `,"choices":[{"index":7,"message":{"role":null,"refusal":null}},{"index":null}]}`,
 			`{` + u + `,"choices":[{"logprobs":null,"index":7,"message":{"content":null,"role":"assistant","refusal":null}},{"logprobs":null,"index":1}]}`},
 		{`{` + u + `,"choices":[{"logprobs":{},"message":{"refusal":"x","content":"y","reasoning":1.0}}], "k":1e400}`,
@@ -42,7 +43,8 @@ func TestStrictAnswersHaveTheirNulls(t *testing.T) {
 // nothing but its usage.
 func FuzzStrictKeepsWhatIsThere(f *testing.F) {
 	for _, s := range []string{
-		`{"choices":[{"message":{"role":"assistant"}}]}`, `{"usage":{"a":1},"choices":[{"logprobs":1}]}`, `{"usage":null}`, `{"choices":{}}`,
+		`{"choices":[{"message":{"role":"assistant"}}]}`, `{"usage":{"a":1},"choices":[{"logprobs":1}]}`, `{"usage":null}`,
+		`{"choices":{}}`,
 	} {
 		f.Add([]byte(s), true)
 	}
@@ -146,10 +148,12 @@ func within(a, b any) bool {
 
 // What the engine says of its usage reaches the client only if it is billed.
 func TestTheUsageShownIsTheUsageBilled(t *testing.T) {
-	const right, shown = `"prompt_tokens":2,"completion_tokens":3,"total_tokens":5`, `{"prompt_tokens":2,"completion_tokens":3,"total_tokens":5}`
+	const right, shown = `"prompt_tokens":2,"completion_tokens":3,"total_tokens":5`,
+		`{"prompt_tokens":2,"completion_tokens":3,"total_tokens":5}`
 	usage := Usage{Prompt: 2, Completion: 3}
 	for in, want := range map[string]string{
-		`{` + right + `,"prompt_tokens_details":{"cached_tokens":1}}`:                                                `{` + right + `,"prompt_tokens_details":{"cached_tokens":1}}`,
+		`{` + right + `,"prompt_tokens_details":{"cached_tokens":1}}`: `{` +
+			right + `,"prompt_tokens_details":{"cached_tokens":1}}`,
 		`{"total_tokens": 5, "prompt_tokens" :2,"completion_tokens":3}`:                                              `{"total_tokens": 5, "prompt_tokens" :2,"completion_tokens":3}`,
 		`{"prompt_tokens":2,"completion_tokens":900,"total_tokens":902,"prompt_tokens_details":{"cached_tokens":1}}`: shown,
 		`{"prompt_tokens":-2,"completion_tokens":3,"total_tokens":1}`:                                                shown,
@@ -171,7 +175,8 @@ func TestTheUsageShownIsTheUsageBilled(t *testing.T) {
 			t.Errorf("the event with %s became %s", in, event)
 		}
 	}
-	if got := string(withBilled([]byte(`{"usage":{"x":1},"choices":[{}],"usage":{`+right+`}}`), usage)); got != `{"usage":`+shown+`,"choices":[{}],"usage":`+shown+`}` {
+	if got := string(withBilled([]byte(`{"usage":{"x":1},"choices":[{}],"usage":{`+right+`}}`),
+		usage)); got != `{"usage":`+shown+`,"choices":[{}],"usage":`+shown+`}` {
 		t.Errorf("of two: %s", got)
 	}
 	usage.Cost = "0.5"
@@ -199,7 +204,8 @@ func TestTokenProbabilitiesOfAChunkAreWhole(t *testing.T) {
 
 func TestAnEventWithoutUsageSaysSo(t *testing.T) {
 	for in, want := range map[string]string{
-		`{"a":1}`: `{"usage":null,"a":1}`, ` { "a":1}`: ` {"usage":null, "a":1}`, `{}`: `{"usage":null}`, `{ }`: `{"usage":null }`, `5`: `5`,
+		`{"a":1}`: `{"usage":null,"a":1}`, ` { "a":1}`: ` {"usage":null, "a":1}`, `{}`: `{"usage":null}`,
+		`{ }`: `{"usage":null }`, `5`: `5`,
 	} {
 		if got := string(withNullUsage([]byte(in))); got != want {
 			t.Errorf("%s became %s", in, got)
@@ -224,7 +230,8 @@ func TestAUsageEventNamesItselfAsItsStreamDoes(t *testing.T) {
 // Whatever letters and escapes spell the name, an event with usage is scanned.
 func FuzzAnEventWithUsageIsNeverPassedOver(f *testing.F) {
 	for _, seed := range []string{
-		`{"choices":[],"usage":{"prompt_tokens":1}}`, `{"usage" : {}}`, `{"USAGE":{}}`, `{"u\u0073age":{}}`, `{"uſage":{}}`, `{"usag\u0065":1}`,
+		`{"choices":[],"usage":{"prompt_tokens":1}}`, `{"usage" : {}}`, `{"USAGE":{}}`, `{"u\u0073age":{}}`, `{"uſage":{}}`,
+		`{"usag\u0065":1}`,
 		`{"choices":[{"delta":{"content":"garage"}}]}`, `{"usaGE":{},"usage":null}`,
 	} {
 		f.Add([]byte(seed))

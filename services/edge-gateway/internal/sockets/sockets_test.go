@@ -95,7 +95,8 @@ func TestConnectionsAreBoundedInAllAndOfANetwork(t *testing.T) {
 }
 
 func TestTrustedProxiesHaveNoBoundOfTheirOwn(t *testing.T) {
-	b := start(t, sockets.Config{MaxConnections: 4, MaxPerNetwork: 1, Trusted: []netip.Prefix{netip.MustParsePrefix("127.0.0.9/32")}})
+	b := start(t, sockets.Config{MaxConnections: 4, MaxPerNetwork: 1,
+		Trusted: []netip.Prefix{netip.MustParsePrefix("127.0.0.9/32")}})
 	for range 4 {
 		b.dial("127.0.0.9")
 		<-b.accepted

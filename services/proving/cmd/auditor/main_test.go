@@ -37,7 +37,8 @@ func TestTheExitCodeIsTheVerdict(t *testing.T) {
 	exports := 0
 	with := func(export string, more ...string) []string {
 		exports++
-		return append([]string{"-export", write(fmt.Sprint("export ", exports), export), "-earnings", earnings, "-clients", empty, "-engines", empty}, more...)
+		return append([]string{"-export", write(fmt.Sprint("export ", exports), export), "-earnings", earnings, "-clients",
+			empty, "-engines", empty}, more...)
 	}
 	for name, tc := range map[string]struct {
 		args []string
@@ -45,11 +46,13 @@ func TestTheExitCodeIsTheVerdict(t *testing.T) {
 		out  string
 		errs string
 	}{
-		"clean":         {with(sound), clean, "drift                             0", ""},
-		"wrong":         {with(strings.Replace(sound, `"posted":0`, `"posted":1`, 1)), wrong, "1 are posted", ""},
-		"open":          {with(open), unknown, "its usage is in quarantine", ""},
-		"truncated":     {with(strings.TrimSuffix(sound, `{"end":true,"rows":2}`+"\n")), unknown, "", "export: the last line is missing"},
-		"malformed":     {with(strings.Replace(sound, `"posted":0`, `"posted":x`, 1)), unknown, "", "export: line 3: is not one JSON object"},
+		"clean": {with(sound), clean, "drift                             0", ""},
+		"wrong": {with(strings.Replace(sound, `"posted":0`, `"posted":1`, 1)), wrong, "1 are posted", ""},
+		"open":  {with(open), unknown, "its usage is in quarantine", ""},
+		"truncated": {with(strings.TrimSuffix(sound, `{"end":true,"rows":2}`+"\n")), unknown, "",
+			"export: the last line is missing"},
+		"malformed": {with(strings.Replace(sound, `"posted":0`, `"posted":x`, 1)), unknown, "",
+			"export: line 3: is not one JSON object"},
 		"setup":         {with(sound, "-setup", empty), unknown, "", "setup: decode"},
 		"no file":       {with(sound, "-clients", filepath.Join(dir, "none")), unknown, "", "open the input"},
 		"no argument":   {[]string{"-export", empty}, unknown, "", "-earnings is missing"},

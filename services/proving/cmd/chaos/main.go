@@ -59,7 +59,8 @@ func parse(args []string, errOut io.Writer) (options, error) {
 	flags.StringVar(&o.cfg.Plant, "plant", "", "plant a `fault`, one of "+strings.Join(crash.Plants(), ", "))
 	flags.IntVar(&o.cfg.Callers, "callers", 0, "`n` clients at once; 0 is 20")
 	flags.IntVar(&o.cfg.Lanes, "lanes", 0, "`n` faults at once; 0 is 3")
-	flags.StringVar(&o.cfg.BinDir, "bin", "", "use the programs in a `folder`, built with the tag crashpoints, instead of building them")
+	flags.StringVar(&o.cfg.BinDir, "bin", "",
+		"use the programs in a `folder`, built with the tag crashpoints, instead of building them")
 	flags.StringVar(&o.dir, "dir", filepath.Join(".run", "chaos"), "the `folder` that gets a folder for the run")
 	flags.BoolVar(&o.keep, "keep", false, "keep the files of a run in which nothing went wrong")
 	flags.BoolVar(&o.json, "json", false, "print the report as JSON")

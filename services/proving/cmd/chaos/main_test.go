@@ -14,12 +14,14 @@ import (
 )
 
 func TestTheCommandLineIsWhatIsRun(t *testing.T) {
-	args := []string{"-seed", "18446744073709551615", "-faults", "7", "-cells", "^hub/", "-lanes", "4", "-dir", "d", "-json"}
+	args := []string{"-seed", "18446744073709551615", "-faults", "7", "-cells", "^hub/", "-lanes", "4", "-dir", "d",
+		"-json"}
 	o, err := parse(args, io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if o.cfg.Seed != 1<<64-1 || o.cfg.Faults != 7 || !o.cfg.Match.MatchString("hub/final") || !o.json || o.cfg.Dir != filepath.Join("d", "18446744073709551615") {
+	if o.cfg.Seed != 1<<64-1 || o.cfg.Faults != 7 || !o.cfg.Match.MatchString("hub/final") || !o.json ||
+		o.cfg.Dir != filepath.Join("d", "18446744073709551615") {
 		t.Errorf("%+v", o)
 	}
 	want := "make chaos CHAOS_SEED=18446744073709551615 CHAOS_FAULTS=7 CHAOS_CELLS='^hub/' CHAOS_FLAGS='-lanes 4'"
@@ -71,7 +73,8 @@ func TestProgressIsOneLineADozenSecondsAndAllOfItIsLogged(t *testing.T) {
 	}
 	s.progress(chaos.Progress{Stage: "hurting", Last: "#2 hub/final", Note: "not served again"})
 	s.end()
-	if got := strings.Count(out.String(), "\n"); got != 2 || !strings.Contains(out.String(), "#2 hub/final: not served again") {
+	if got := strings.Count(out.String(), "\n"); got != 2 ||
+		!strings.Contains(out.String(), "#2 hub/final: not served again") {
 		t.Errorf("shown: %s", out.String())
 	}
 	if got := strings.Count(log.String(), "\n"); got != 6 {

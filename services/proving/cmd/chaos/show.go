@@ -37,7 +37,8 @@ func (s *show) progress(p chaos.Progress) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
-	line := fmt.Sprintf("%v %s: %d of %d faults, %d requests", now.Sub(s.began).Round(time.Second), p.Stage, p.Done, p.Faults, p.Requests)
+	line := fmt.Sprintf("%v %s: %d of %d faults, %d requests", now.Sub(s.began).Round(time.Second), p.Stage,
+		p.Done, p.Faults, p.Requests)
 	fmt.Fprintf(s.log, "%s %s %s %s\n", now.UTC().Format("15:04:05.000"), line, p.Last, p.Note)
 	if p.Note != "" {
 		s.endLine()

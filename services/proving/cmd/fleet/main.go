@@ -92,7 +92,8 @@ func parse(name string, args, environ []string, diagnostics io.Writer) (options,
 	flags.StringVar(&o.dir, "dir", ".run/fleet", "`folder` of everything that the fleet writes")
 	flags.StringVar(&o.bin, "bin", ".bin/fleet", "`folder` of the programs")
 	flags.BoolVar(&o.free, "free-ports", false, "listen on ports that are free instead of 8080 to 8083 and from 9400")
-	flags.DurationVar(&o.drain, "drain-delay", time.Second, "how long a process says that it stops before it stops listening")
+	flags.DurationVar(&o.drain, "drain-delay", time.Second,
+		"how long a process says that it stops before it stops listening")
 	if name == "status" {
 		flags.BoolVar(&o.json, "json", false, "print JSON")
 	}

@@ -110,7 +110,8 @@ func TestAFleetComesUpAnswersIsRolledAndGoesDown(t *testing.T) {
 	m := trial.Attach(trial.ReadEnv(t, filepath.Join(f.dir, "fleet.env")))
 	ask := func() {
 		t.Helper()
-		if status, _, body := m.Call(t, http.MethodPost, trial.ChatPath, m.Key(), trial.Chat(m.Model(), `,"max_tokens":8`)); status != http.StatusOK {
+		if status, _, body := m.Call(t, http.MethodPost, trial.ChatPath, m.Key(),
+			trial.Chat(m.Model(), `,"max_tokens":8`)); status != http.StatusOK {
 			t.Errorf("%d %s", status, body)
 		}
 	}
@@ -188,7 +189,8 @@ func TestCommandLinesAreChecked(t *testing.T) {
 		}
 	}
 	var out bytes.Buffer
-	if err := command(t.Context(), []string{"help"}, nil, &out, &out); err != nil || !strings.Contains(out.String(), "usage") {
+	if err := command(t.Context(), []string{"help"}, nil, &out, &out); err != nil ||
+		!strings.Contains(out.String(), "usage") {
 		t.Errorf("help: %v %s", err, &out)
 	}
 }

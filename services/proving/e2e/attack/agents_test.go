@@ -19,7 +19,8 @@ import (
 // agents are the holes of the provider's socket.
 func agents() []Case {
 	return []Case{
-		{Hole: "F12", Name: "claimed_window", Before: "a claim of 2,000,000,000 removes the model without a word", Run: claimedWindow},
+		{Hole: "F12", Name: "claimed_window", Before: "a claim of 2,000,000,000 removes the model without a word",
+			Run: claimedWindow},
 		{Hole: "F12", Name: "absurd_capacity", Before: "cut to 1,024 without a word", Run: absurdCapacity},
 		{Hole: "D1", Name: "old_streams_on_a_new_socket", Before: "closed with 1008 every two seconds", Run: oldStreams},
 		{Hole: "F13", Name: "flood_of_window_0", Before: "without limit", Run: flood(func() *agentv2.Frame {
@@ -28,8 +29,10 @@ func agents() []Case {
 		{Hole: "F13", Name: "flood_of_drain", Before: "without limit", Run: flood(func() *agentv2.Frame {
 			return &agentv2.Frame{Body: &agentv2.Frame_Drain{Drain: &agentv2.Drain{}}}
 		})},
-		{Hole: "F13", Name: "flood_without_body", Before: "without limit", Run: flood(func() *agentv2.Frame { return &agentv2.Frame{} })},
-		{Hole: "F20", Name: "flood_of_registrations", Before: "honest agents wait behind them", Alone: true, Run: floodOfRegistrations},
+		{Hole: "F13", Name: "flood_without_body", Before: "without limit",
+			Run: flood(func() *agentv2.Frame { return &agentv2.Frame{} })},
+		{Hole: "F20", Name: "flood_of_registrations", Before: "honest agents wait behind them", Alone: true,
+			Run: floodOfRegistrations},
 	}
 }
 
@@ -51,7 +54,8 @@ func claimedWindow(t testing.TB, s *stage) Outcome {
 	got := ""
 	for _, claim := range []int64{1_000_000, 2_000_000_000, 1 << 40} {
 		id := s.put(t, model{window: catalog})
-		agent, p := s.dial(t, fakeagent.Options{Offers: []*agentv2.ModelOffer{{ModelId: id, ContextLength: claim, Healthy: true}}})
+		agent, p := s.dial(t,
+			fakeagent.Options{Offers: []*agentv2.ModelOffer{{ModelId: id, ContextLength: claim, Healthy: true}}})
 		offered, window := false, 0.0
 		deadline := time.Now().Add(10 * time.Second)
 		for !offered && time.Now().Before(deadline) {
@@ -93,7 +97,8 @@ func oldStreams(t testing.TB, s *stage) Outcome {
 	const streams, chunks = 10, 60
 	id := s.put(t, model{})
 	p := s.Provider(t, s.title())
-	agent := fakeagent.StartV1(fakeagent.V1Options{URL: s.WSURL(), ServiceURL: s.Base(), Key: p.Key, NodeName: s.title(), Models: []string{id}, Handler: fakeagent.V1Answer("served")})
+	agent := fakeagent.StartV1(fakeagent.V1Options{URL: s.WSURL(), ServiceURL: s.Base(), Key: p.Key, NodeName: s.title(),
+		Models: []string{id}, Handler: fakeagent.V1Answer("served")})
 	t.Cleanup(agent.Stop)
 	ctx, cancel := context.WithTimeout(t.Context(), trial.Patience)
 	defer cancel()
@@ -106,9 +111,11 @@ func oldStreams(t testing.TB, s *stage) Outcome {
 		for n := range streams {
 			request := fmt.Sprintf("00000000-0000-7000-8000-0000000000%02d", n)
 			_ = agent.Send("stream_chunk", request, map[string]any{"request_id": request, "done": false, "chunk": map[string]any{
-				"id": "c", "object": "chat.completion.chunk", "choices": []any{map[string]any{"index": 0, "delta": map[string]any{"content": "old"}}}}})
+				"id": "c", "object": "chat.completion.chunk",
+				"choices": []any{map[string]any{"index": 0, "delta": map[string]any{"content": "old"}}}}})
 			if i == chunks-1 {
-				_ = agent.Send("stream_end", request, map[string]any{"request_id": request, "latency_ms": 1, "tokens_input": 1, "tokens_output": chunks})
+				_ = agent.Send("stream_end", request, map[string]any{"request_id": request, "latency_ms": 1, "tokens_input": 1,
+					"tokens_output": chunks})
 			}
 		}
 		<-tick.C
@@ -122,14 +129,16 @@ func oldStreams(t testing.TB, s *stage) Outcome {
 	}
 	closes := len(agent.State().Lives)
 	if closes > 0 {
-		t.Errorf("got %d closes (%+v) for %d chunks of streams that an earlier hub had, want none", closes, agent.State().Lives[0], streams*chunks)
+		t.Errorf("got %d closes (%+v) for %d chunks of streams that an earlier hub had, want none", closes,
+			agent.State().Lives[0], streams*chunks)
 	}
 	s.WaitOffered(t, id, p.ID)
 	_, key := s.caller(t)
 	if r := s.chat(t, key, trial.Chat(id, "")); r.status != 200 {
 		t.Errorf("behind it: got %d %s, want the answer", r.status, r.body)
 	}
-	return Outcome{Got: fmt.Sprintf("%d chunks sent", streams*chunks), Paid: "nothing", Harm: fmt.Sprintf("%d closes", closes)}
+	return Outcome{Got: fmt.Sprintf("%d chunks sent", streams*chunks), Paid: "nothing",
+		Harm: fmt.Sprintf("%d closes", closes)}
 }
 
 // flood sends frames without end, as fast as the socket takes them.
@@ -153,7 +162,8 @@ func flood(frame func() *agentv2.Frame) func(t testing.TB, s *stage) Outcome {
 		if !closed {
 			t.Errorf("got %d frames in and the connection kept, want it closed", sent)
 		}
-		return Outcome{Got: fmt.Sprintf("%d frames written, closed=%v", sent, closed), Paid: "nothing", Harm: "the hub's time"}
+		return Outcome{Got: fmt.Sprintf("%d frames written, closed=%v", sent, closed), Paid: "nothing",
+			Harm: "the hub's time"}
 	}
 }
 
@@ -201,7 +211,8 @@ func floodOfRegistrations(t testing.TB, s *stage) Outcome {
 		p := s.Provider(t, s.title())
 		began := time.Now()
 		limit, cancel := context.WithTimeout(t.Context(), patience)
-		agent, err := fakeagent.Dial(limit, at, fakeagent.Options{Key: p.Key, Models: []string{id}, NetDial: dial("127.8.8.8")})
+		agent, err := fakeagent.Dial(limit, at, fakeagent.Options{Key: p.Key, Models: []string{id},
+			NetDial: dial("127.8.8.8")})
 		cancel()
 		slowest = max(slowest, time.Since(began))
 		if err != nil {
@@ -210,5 +221,6 @@ func floodOfRegistrations(t testing.TB, s *stage) Outcome {
 		}
 		agent.Close()
 	}
-	return Outcome{Got: fmt.Sprintf("%d registrations tried", tries.Load()), Paid: "nothing", Harm: fmt.Sprintf("an honest one takes %v at most", slowest.Round(time.Millisecond))}
+	return Outcome{Got: fmt.Sprintf("%d registrations tried", tries.Load()), Paid: "nothing",
+		Harm: fmt.Sprintf("an honest one takes %v at most", slowest.Round(time.Millisecond))}
 }

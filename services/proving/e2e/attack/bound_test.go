@@ -44,16 +44,21 @@ func bounds() []Case {
 			return Outcome{
 				Got:  fmt.Sprintf("%d streamed, %d whole (%d)", r.words(), whole.words(), whole.status),
 				Paid: fmt.Sprintf("%d and %d", b.completion, wholeBill.completion),
-				Harm: fmt.Sprintf("%s unpaid for %d", short(p), max(0, r.words()-b.completion)+max(0, whole.words()-wholeBill.completion)),
+				Harm: fmt.Sprintf("%s unpaid for %d", short(p), max(0, r.words()-b.completion)+
+					max(0, whole.words()-wholeBill.completion)),
 			}
 		}
 	}
 	knows := lengthRule{"max_tokens", func(f fields) (int, int, error) { return f.first("max_tokens"), 0, nil }}
 	return []Case{
-		{Hole: "F1", Name: "max_completion_tokens", Before: "3,000 delivered, 1 billed", Run: ask(knows, 0, 1, `,"max_completion_tokens":1`)},
-		{Hole: "F1", Name: "n_predict", Before: "3,000 delivered, 1 billed", Run: ask(fourEngines[2], 0, 1, `,"max_tokens":1,"n_predict":3000`)},
-		{Hole: "F1", Name: "max_new_tokens", Before: "3,000 delivered, 1 billed", Run: ask(vendor("max_new_tokens"), 0, 1, `,"max_tokens":1,"max_new_tokens":3000`)},
-		{Hole: "F1", Name: "num_predict", Before: "3,000 delivered, 1 billed", Run: ask(vendor("num_predict"), 0, 1, `,"max_tokens":1,"num_predict":3000`)},
+		{Hole: "F1", Name: "max_completion_tokens", Before: "3,000 delivered, 1 billed",
+			Run: ask(knows, 0, 1, `,"max_completion_tokens":1`)},
+		{Hole: "F1", Name: "n_predict", Before: "3,000 delivered, 1 billed", Run: ask(fourEngines[2], 0, 1,
+			`,"max_tokens":1,"n_predict":3000`)},
+		{Hole: "F1", Name: "max_new_tokens", Before: "3,000 delivered, 1 billed", Run: ask(vendor("max_new_tokens"), 0, 1,
+			`,"max_tokens":1,"max_new_tokens":3000`)},
+		{Hole: "F1", Name: "num_predict", Before: "3,000 delivered, 1 billed", Run: ask(vendor("num_predict"), 0, 1,
+			`,"max_tokens":1,"num_predict":3000`)},
 		{Hole: "F1", Name: "no_bound", Before: "3,000 delivered, 16 billed", Run: ask(knows, 16, 16, ``)},
 		{Hole: "F1", Name: "honest_answers_pass", Before: "passes", Run: honestAnswersPass},
 	}
@@ -83,21 +88,24 @@ func honestAnswersPass(t testing.TB, s *stage) Outcome {
 		for _, stream := range []string{"", `,"stream":true`} {
 			r := s.chat(t, key, trial.Chat(id, fmt.Sprintf(`,"max_tokens":%d`, tokens)+stream))
 			if r.failed || r.text != strings.Repeat(token, tokens) {
-				t.Errorf("%s%s: got %d with %d of %d bytes, want the whole answer", name, stream, r.status, len(r.text), tokens*len(token))
+				t.Errorf("%s%s: got %d with %d of %d bytes, want the whole answer", name, stream, r.status, len(r.text),
+					tokens*len(token))
 				continue
 			}
 			whole++
 		}
 	}
-	return Outcome{Got: fmt.Sprintf("%d of %d honest answers whole", whole, 2*len(texts)), Paid: "their bound", Harm: "none"}
+	return Outcome{Got: fmt.Sprintf("%d of %d honest answers whole", whole, 2*len(texts)), Paid: "their bound",
+		Harm: "none"}
 }
 
 // empties are F2: what is delivered beside the content.
 func empties() []Case {
 	ask := func(members, message, choice string, claimed int) func(t testing.TB, s *stage) Outcome {
 		return func(t testing.TB, s *stage) Outcome {
-			body := fmt.Sprintf(`{"id":"c","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant",%s},%s}],`+
-				`"usage":{"prompt_tokens":7,"completion_tokens":%d,"total_tokens":%d}}`, message, choice, claimed, claimed+7)
+			body := fmt.Sprintf(
+				`{"id":"c","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant",%s},%s}],`+
+					`"usage":{"prompt_tokens":7,"completion_tokens":%d,"total_tokens":%d}}`, message, choice, claimed, claimed+7)
 			id, _, p := s.served(t, model{}, fakeengine.Behaviour{Raw: body, ContentType: "application/json"})
 			_, key := s.caller(t)
 			r := s.chat(t, key, trial.Chat(id, members))
@@ -117,13 +125,17 @@ func empties() []Case {
 		{Hole: "F2", Name: "logprobs", Before: "300 tokens as logprobs, nothing billed",
 			Run: ask(`,"logprobs":true,"max_tokens":300`, `"content":""`, logprobs, 300)},
 		{Hole: "F2", Name: "reasoning_details", Before: "2,400 characters, nothing billed",
-			Run: ask(``, `"content":"","reasoning_details":[{"type":"reasoning.text","text":"`+strings.Repeat("thinking hard ", 170)+`"}]`, `"finish_reason":"stop"`, 400)},
+			Run: ask(``, `"content":"","reasoning_details":[{"type":"reasoning.text","text":"`+strings.Repeat("thinking hard ",
+				170)+`"}]`, `"finish_reason":"stop"`, 400)},
 		{Hole: "F2", Name: "vendor_member", Before: "2,400 characters, nothing billed",
-			Run: ask(``, `"content":"","acme_answer":"`+strings.Repeat("the answer is ", 170)+`"`, `"finish_reason":"stop"`, 400)},
+			Run: ask(``, `"content":"","acme_answer":"`+strings.Repeat("the answer is ", 170)+`"`, `"finish_reason":"stop"`,
+				400)},
 		{Hole: "F2", Name: "picture", Before: "a picture, nothing billed, its provider blamed",
-			Run: ask(``, `"content":"","images":[{"type":"image_url","image_url":{"url":"data:image/png;base64,`+strings.Repeat("iVBORw0K", 300)+`"}}]`, `"finish_reason":"stop"`, 1)},
+			Run: ask(``, `"content":"","images":[{"type":"image_url","image_url":{"url":"data:image/png;base64,`+
+				strings.Repeat("iVBORw0K", 300)+`"}}]`, `"finish_reason":"stop"`, 1)},
 		{Hole: "F2", Name: "sound", Before: "sound, nothing billed, its provider blamed",
-			Run: ask(``, `"content":null,"audio":{"id":"a","data":"`+strings.Repeat("UklGRiQA", 300)+`"}`, `"finish_reason":"stop"`, 1)},
+			Run: ask(``, `"content":null,"audio":{"id":"a","data":"`+strings.Repeat("UklGRiQA", 300)+`"}`,
+				`"finish_reason":"stop"`, 1)},
 		{Hole: "F2", Name: "requested_stop", Before: "nothing billed",
 			Run: ask(`,"stop":["x"]`, `"content":""`, `"finish_reason":"stop"`, 3)},
 	}

@@ -15,36 +15,45 @@ import (
 )
 
 func claimed(prompt, completion int) []string {
-	return []string{fmt.Sprintf(`{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d}`, prompt, completion, prompt+completion)}
+	return []string{fmt.Sprintf(`{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d}`, prompt, completion,
+		prompt+completion)}
 }
 
 // claims are F3: a provider's claim is believed as far as it has bytes.
 func claims() []Case {
 	return []Case{
-		{Hole: "F3", Name: "claim_of_one_word", Before: `"Hello" billed as 37 tokens`, Run: func(t testing.TB, s *stage) Outcome {
-			id, _, p := s.served(t, model{}, fakeengine.Behaviour{Tokens: []string{"Hello"}, Usage: claimed(25, 37)})
-			_, key := s.caller(t)
-			r := s.chat(t, key, trial.Chat(id, `,"max_tokens":64`))
-			b := s.bill(t, key, r.id())
-			// 2.5 times the recount and 8.
-			if want := openai.EstimateTokens([]byte("Hello"))*5/2 + 8; b.completion > want || b.completion == 0 {
-				t.Errorf("got a bill of %d tokens for one word, want 1 to %d (%d)", b.completion, want, r.status)
-			}
-			return Outcome{Got: short(p) + fmt.Sprintf(": pay for %d tokens of one word", b.completion), Paid: "1 word", Harm: b.String() + " to the consumer"}
-		}},
-		{Hole: "F3", Name: "claim_of_what_nobody_sees", Before: "600 words in a member that nobody knows, billed beside one that is shown", Run: func(t testing.TB, s *stage) Outcome {
-			id, _, p := s.served(t, model{}, fakeengine.Behaviour{ContentType: "application/json", Raw: `{"id":"c","object":"chat.completion","created":1,"model":"m",` +
-				`"choices":[{"index":0,"message":{"role":"assistant","content":"Hello","acme":"` + strings.Repeat("word ", 600) + `"},"finish_reason":"stop"}],` +
-				`"usage":{"prompt_tokens":7,"completion_tokens":700,"total_tokens":707}}`})
-			_, key := s.caller(t)
-			r := s.chat(t, key, trial.Chat(id, `,"max_tokens":1000`))
-			b := s.bill(t, key, r.id())
-			if want := openai.EstimateTokens([]byte("Hello"))*5/2 + 8; b.completion > want || b.completion == 0 {
-				t.Errorf("got a bill of %d tokens for one word, want 1 to %d (%d)", b.completion, want, r.status)
-			}
-			return Outcome{Got: short(p) + fmt.Sprintf(": pay for %d tokens of one word", b.completion), Paid: "1 word", Harm: b.String() + " to the consumer"}
-		}},
-		{Hole: "F3", Name: "inflated_claims", Long: true, Before: "gains 32 tokens a request and as many as bytes", Run: inflatedClaims},
+		{Hole: "F3", Name: "claim_of_one_word", Before: `"Hello" billed as 37 tokens`,
+			Run: func(t testing.TB, s *stage) Outcome {
+				id, _, p := s.served(t, model{}, fakeengine.Behaviour{Tokens: []string{"Hello"}, Usage: claimed(25, 37)})
+				_, key := s.caller(t)
+				r := s.chat(t, key, trial.Chat(id, `,"max_tokens":64`))
+				b := s.bill(t, key, r.id())
+				// 2.5 times the recount and 8.
+				if want := openai.EstimateTokens([]byte("Hello"))*5/2 + 8; b.completion > want || b.completion == 0 {
+					t.Errorf("got a bill of %d tokens for one word, want 1 to %d (%d)", b.completion, want, r.status)
+				}
+				return Outcome{Got: short(p) + fmt.Sprintf(": pay for %d tokens of one word", b.completion), Paid: "1 word",
+					Harm: b.String() + " to the consumer"}
+			}},
+		{Hole: "F3", Name: "claim_of_what_nobody_sees",
+			Before: "600 words in a member that nobody knows, billed beside one that is shown",
+			Run: func(t testing.TB, s *stage) Outcome {
+				id, _, p := s.served(t, model{}, fakeengine.Behaviour{ContentType: "application/json",
+					Raw: `{"id":"c","object":"chat.completion","created":1,"model":"m",` +
+						`"choices":[{"index":0,"message":{"role":"assistant","content":"Hello","acme":"` + strings.Repeat("word ", 600) +
+						`"},"finish_reason":"stop"}],` +
+						`"usage":{"prompt_tokens":7,"completion_tokens":700,"total_tokens":707}}`})
+				_, key := s.caller(t)
+				r := s.chat(t, key, trial.Chat(id, `,"max_tokens":1000`))
+				b := s.bill(t, key, r.id())
+				if want := openai.EstimateTokens([]byte("Hello"))*5/2 + 8; b.completion > want || b.completion == 0 {
+					t.Errorf("got a bill of %d tokens for one word, want 1 to %d (%d)", b.completion, want, r.status)
+				}
+				return Outcome{Got: short(p) + fmt.Sprintf(": pay for %d tokens of one word", b.completion), Paid: "1 word",
+					Harm: b.String() + " to the consumer"}
+			}},
+		{Hole: "F3", Name: "inflated_claims", Long: true, Before: "gains 32 tokens a request and as many as bytes",
+			Run: inflatedClaims},
 		{Hole: "F3", Name: "honest_claims", Long: true, Before: "paid in full", Run: honestClaims},
 	}
 }
@@ -70,7 +79,8 @@ func inflatedClaims(t testing.TB, s *stage) Outcome {
 	var script []fakeengine.Behaviour
 	for i := range requests {
 		percent := []int{10, 30, 100, 300, 1000}[i%5]
-		script = append(script, fakeengine.Behaviour{Tokens: fakeengine.Words(truth), Usage: claimed(fakeengine.PromptTokens, truth+truth*percent/100)})
+		script = append(script, fakeengine.Behaviour{Tokens: fakeengine.Words(truth), Usage: claimed(fakeengine.PromptTokens,
+			truth+truth*percent/100)})
 	}
 	cheat.Script(id, script...)
 	p := s.Join(t, s.title(), cheat.URL, id)
@@ -90,7 +100,8 @@ func inflatedClaims(t testing.TB, s *stage) Outcome {
 	if !strings.Contains(s.metrics(t, fleetHub), p.ID) {
 		t.Errorf("got no metric that names provider %s, want the ratio of its claims", p.ID)
 	}
-	return Outcome{Got: fmt.Sprintf("%d tokens billed for %d", billed, asked*truth), Paid: fmt.Sprintf("%d requests", asked),
+	return Outcome{Got: fmt.Sprintf("%d tokens billed for %d", billed, asked*truth),
+		Paid: fmt.Sprintf("%d requests", asked),
 		Harm: fmt.Sprintf("%+.1f%%", 100*float64(billed-asked*truth)/float64(max(1, asked*truth)))}
 }
 
@@ -102,7 +113,8 @@ func honestClaims(t testing.TB, s *stage) Outcome {
 		name, text string
 		ratio      float64 // tokens over the recount, by counter.go's own table
 	}{
-		{"base64", base64.StdEncoding.EncodeToString([]byte(strings.Repeat("\x9f\x11\xe3 honest bytes \x07\x80", 20))), 1 / 0.79},
+		{"base64", base64.StdEncoding.EncodeToString([]byte(strings.Repeat("\x9f\x11\xe3 honest bytes \x07\x80", 20))),
+			1 / 0.79},
 		{"thai", strings.Repeat("สวัสดีครับ ยินดีต้อนรับ ", 12), 1 / 0.77},
 		{"code", strings.Repeat("for i := range n {\n\tsum += a[i] * b[i]\n}\n", 12), 1 / 1.05},
 	} {
@@ -163,27 +175,33 @@ func prompts() []Case {
 			}
 			b := s.bill(t, key, r.id())
 			if b.prompt != claim {
-				t.Errorf("got a bill of %d for a prompt of %d tokens, want all of them (%d %s)", b.prompt, claim, r.status, trial.Tail(r.body, 200))
+				t.Errorf("got a bill of %d for a prompt of %d tokens, want all of them (%d %s)", b.prompt, claim, r.status,
+					trial.Tail(r.body, 200))
 			}
-			return Outcome{Got: fmt.Sprintf("a prompt of %d", claim), Paid: b.String(), Harm: fmt.Sprintf("%s unpaid for %d", short(p), claim-b.prompt)}
+			return Outcome{Got: fmt.Sprintf("a prompt of %d", claim), Paid: b.String(), Harm: fmt.Sprintf("%s unpaid for %d",
+				short(p), claim-b.prompt)}
 		}
 	}
 	words := strings.Repeat("smuggled words ", 10_000)
 	picture := func(url string, n int) func(id string) string {
 		return func(id string) string {
 			part := fmt.Sprintf(`{"type":"image_url","image_url":{"url":%q}}`, url)
-			return fmt.Sprintf(`{"model":%q,"messages":[{"role":"user","content":[%s]}]}`, id, strings.Repeat(part+",", n-1)+part)
+			return fmt.Sprintf(`{"model":%q,"messages":[{"role":"user","content":[%s]}]}`, id,
+				strings.Repeat(part+",", n-1)+part)
 		}
 	}
 	return []Case{
-		{Hole: "F4", Name: "chat_template_kwargs", Before: "20,000 words, 1 token billed", Run: ask(model{}, func(id string) string {
-			return trial.Chat(id, `,"chat_template_kwargs":{"note":"`+words+`"}`)
-		}, 20_000)},
+		{Hole: "F4", Name: "chat_template_kwargs", Before: "20,000 words, 1 token billed",
+			Run: ask(model{}, func(id string) string {
+				return trial.Chat(id, `,"chat_template_kwargs":{"note":"`+words+`"}`)
+			}, 20_000)},
 		{Hole: "F4", Name: "unknown_member", Before: "billed", Run: ask(model{}, func(id string) string {
 			return trial.Chat(id, `,"documents":[{"text":"`+words+`"}]`)
 		}, 20_000)},
-		{Hole: "F4", Name: "large_picture", Before: "6,000 tokens, 1,025 billed", Run: ask(model{category: "multimodal"}, picture(png(4000, 4000), 1), 6000)},
-		{Hole: "F4", Name: "many_tiny_pictures", Before: "billed up to 31 of them", Run: ask(model{category: "multimodal"}, picture(png(8, 8), 31), 31*85+10)},
+		{Hole: "F4", Name: "large_picture", Before: "6,000 tokens, 1,025 billed", Run: ask(model{category: "multimodal"},
+			picture(png(4000, 4000), 1), 6000)},
+		{Hole: "F4", Name: "many_tiny_pictures", Before: "billed up to 31 of them", Run: ask(model{category: "multimodal"},
+			picture(png(8, 8), 31), 31*85+10)},
 	}
 }
 

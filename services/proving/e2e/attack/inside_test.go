@@ -120,7 +120,8 @@ func ownPorts(t testing.TB) []int {
 func forgedUsage(t testing.TB, s *stage) Outcome {
 	const said = 400
 	id := s.put(t, model{})
-	price := trial.Text(t, s.Admin(t, http.MethodPut, "/api/v1/admin/models/"+id, `{"name":"Attacked","input_price":"1","output_price":"3",
+	price := trial.Text(t, s.Admin(t, http.MethodPut, "/api/v1/admin/models/"+id,
+		`{"name":"Attacked","input_price":"1","output_price":"3",
 		"payout_input_price":"0.9","payout_output_price":"2.7","context_length":8192,"max_output_tokens":1024,"capabilities":["chat"]}`), "price_version_id")
 	engine := fakeengine.New(t)
 	gate := make(chan struct{}, said)
@@ -139,10 +140,13 @@ func forgedUsage(t testing.TB, s *stage) Outcome {
 		for _, hub := range []string{"hub-1", "hub-2"} {
 			forged, err := proto.Marshal(&eventsv1.UsageEvent{
 				RequestId: request, Attempt: 1, HubId: hub, ProviderId: p.ID, Epoch: 1, ModelId: id, PriceVersionId: price,
-				Rates:  &moneyv1.Rates{Unit: moneyv1.Unit_UNIT_TOKEN, InputPicoUsdPerToken: 1_000_000, OutputPicoUsdPerToken: 3_000_000, PayoutInputPicoUsdPerToken: 900_000, PayoutOutputPicoUsdPerToken: 2_700_000},
+				Rates: &moneyv1.Rates{Unit: moneyv1.Unit_UNIT_TOKEN, InputPicoUsdPerToken: 1_000_000,
+					OutputPicoUsdPerToken: 3_000_000, PayoutInputPicoUsdPerToken: 900_000, PayoutOutputPicoUsdPerToken: 2_700_000},
 				Ending: eventsv1.Ending_ENDING_COMPLETED, BillablePromptTokens: 1, BillableCompletionTokens: 1,
-				ClaimState: eventsv1.ClaimState_CLAIM_STATE_VALID, ClaimedPromptTokens: 1, ClaimedCompletionTokens: 1, RecountedCompletionTokens: 1,
-				DeliveredBytes: 4, EstimatedPromptTokens: 1, DispatchedAt: timestamppb.Now(), EndedAt: timestamppb.Now(), EvidenceSource: eventsv1.EvidenceSource_EVIDENCE_SOURCE_HUB,
+				ClaimState: eventsv1.ClaimState_CLAIM_STATE_VALID, ClaimedPromptTokens: 1, ClaimedCompletionTokens: 1,
+				RecountedCompletionTokens: 1,
+				DeliveredBytes:            4, EstimatedPromptTokens: 1, DispatchedAt: timestamppb.Now(), EndedAt: timestamppb.Now(),
+				EvidenceSource: eventsv1.EvidenceSource_EVIDENCE_SOURCE_HUB,
 			})
 			if err != nil {
 				t.Fatal(err)

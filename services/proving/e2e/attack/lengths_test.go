@@ -172,14 +172,17 @@ func (e *lengthEngine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func usage(n, choices int) string {
-	return fmt.Sprintf(`{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d}`, fakeengine.PromptTokens, n*choices, fakeengine.PromptTokens+n*choices)
+	return fmt.Sprintf(`{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d}`, fakeengine.PromptTokens, n*choices,
+		fakeengine.PromptTokens+n*choices)
 }
 
 func (e *lengthEngine) stream(w http.ResponseWriter, r *http.Request, n, choices int, finish string) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	flush := http.NewResponseController(w)
 	event := func(choice string) bool {
-		_, err := fmt.Fprintf(w, "data: {\"id\":\"c\",\"object\":\"chat.completion.chunk\",\"created\":1,\"model\":\"m\",\"choices\":[%s]}\n\n", choice)
+		_, err := fmt.Fprintf(w,
+			"data: {\"id\":\"c\",\"object\":\"chat.completion.chunk\",\"created\":1,\"model\":\"m\",\"choices\":[%s]}\n\n",
+			choice)
 		return err == nil && r.Context().Err() == nil
 	}
 	for i, word := range fakeengine.Words(n) {
@@ -195,7 +198,8 @@ func (e *lengthEngine) stream(w http.ResponseWriter, r *http.Request, n, choices
 	for c := range choices {
 		event(fmt.Sprintf(`{"index":%d,"delta":{},"finish_reason":%q}`, c, finish))
 	}
-	fmt.Fprintf(w, "data: {\"id\":\"c\",\"object\":\"chat.completion.chunk\",\"created\":1,\"model\":\"m\",\"choices\":[],\"usage\":%s}\n\ndata: [DONE]\n\n", usage(n, choices))
+	fmt.Fprintf(w,
+		"data: {\"id\":\"c\",\"object\":\"chat.completion.chunk\",\"created\":1,\"model\":\"m\",\"choices\":[],\"usage\":%s}\n\ndata: [DONE]\n\n", usage(n, choices))
 }
 
 func (e *lengthEngine) whole(w http.ResponseWriter, n, choices int, finish string) {

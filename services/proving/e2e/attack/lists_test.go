@@ -75,9 +75,12 @@ func (s *stage) readings(t testing.TB) []reading {
 // stand in a query: not escaped, not numbers, below and beyond every bound, of
 // other types, and words of SQL, of regular expressions and of patterns.
 var misfits = []string{
-	"%zz", "%", "%%%%", "%25%25%25%25", "%25_%25_%25", "*", "%00", "1%00", "%ff%fe", "%ed%a0%80", "%e2%80%ae", "%0d%0aSet-Cookie:x=1",
-	"-1", "-2147483648", "-9223372036854775808", "1000000", "1000001", "2147483647", "2147483648", "9223372036854775807", "18446744073709551616",
-	strings.Repeat("9", 4<<10), "1e309", "NaN", "0x10", "1.5", "%201", "null", "[]", "{}", "%27%20OR%201=1--", "1;SELECT%20pg_sleep(9)", ".*(a%2B)%2B$",
+	"%zz", "%", "%%%%", "%25%25%25%25", "%25_%25_%25", "*", "%00", "1%00", "%ff%fe", "%ed%a0%80", "%e2%80%ae",
+	"%0d%0aSet-Cookie:x=1",
+	"-1", "-2147483648", "-9223372036854775808", "1000000", "1000001", "2147483647", "2147483648", "9223372036854775807",
+	"18446744073709551616",
+	strings.Repeat("9", 4<<10), "1e309", "NaN", "0x10", "1.5", "%201", "null", "[]", "{}", "%27%20OR%201=1--",
+	"1;SELECT%20pg_sleep(9)", ".*(a%2B)%2B$",
 	"0000-01-01", "0001-01-01", "1970-01-01", "9999-12-31", "-0001-01-01", "2026-13-45", strings.Repeat("a", 4<<10),
 }
 
@@ -87,7 +90,8 @@ func forms() []string {
 	for i := range many {
 		many[i] = fmt.Sprintf("p%d=%d", i, i)
 	}
-	return []string{"%zz", "&&&&=", "=", ";", "?", "page[$gt]=1", "page[]=1&page[]=2", "page.page=1", "list=1", "data.list=1", "order=id;DROP", "sort=%00", strings.Join(many, "&")}
+	return []string{"%zz", "&&&&=", "=", ";", "?", "page[$gt]=1", "page[]=1&page[]=2", "page.page=1", "list=1",
+		"data.list=1", "order=id;DROP", "sort=%00", strings.Join(many, "&")}
 }
 
 // queries are what a route is asked with. Others are ids and cursors of others.
@@ -105,17 +109,20 @@ func (r reading) queries(others []string) []string {
 	// None of these is described, and none may have an effect.
 	for _, id := range others {
 		id = url.QueryEscape(id)
-		all = append(all, "limit=%25%25%25%25&offset=-1&cursor="+id+"&after="+id+"&user_id="+id+"&account_id="+id+"&provider_id="+id)
+		all = append(all, "limit=%25%25%25%25&offset=-1&cursor="+id+"&after="+id+"&user_id="+id+"&account_id="+
+			id+"&provider_id="+id)
 	}
 	return append(all, "limit=%%%%", "limit=-1", "offset=99999999999999999999", "limit="+strings.Repeat("9", 4<<10))
 }
 
 // segments stand in the place of an id in a path.
-var segments = []string{"%00", "%ff%fe", "%ed%a0%80", "%25%25%25%25", "%2e%2e%2f", "%27%20OR%201=1--", strings.Repeat("9", 4<<10), "%0d%0aX:1"}
+var segments = []string{"%00", "%ff%fe", "%ed%a0%80", "%25%25%25%25", "%2e%2e%2f", "%27%20OR%201=1--",
+	strings.Repeat("9", 4<<10), "%0d%0aX:1"}
 
 // leaks are words of what is behind the API: of the database, of the language,
 // of the ways between services.
-var leaks = []string{"SQLSTATE", "pgx", "SELECT ", "ERROR:", "strconv", "goroutine", ".go:", "runtime error", "proto:", "protobuf", "rpc error", "grpc"}
+var leaks = []string{"SQLSTATE", "pgx", "SELECT ", "ERROR:", "strconv", "goroutine", ".go:", "runtime error", "proto:",
+	"protobuf", "rpc error", "grpc"}
 
 // lists are hostile test 59: whatever stands in the query or in the path of a route
 // that is read, the answer is an error of the API's own form with a 4xx, or 200 with
@@ -123,7 +130,8 @@ var leaks = []string{"SQLSTATE", "pgx", "SELECT ", "ERROR:", "strconv", "gorouti
 // shown. How far a page may lie is bounded in the services, which have tests of
 // their own for that.
 func lists() []Case {
-	return []Case{{Hole: "T59", Name: "malformed_queries_of_lists", Before: "500 for what is no UTF-8, and strconv's words", Run: malformedQueries}}
+	return []Case{{Hole: "T59", Name: "malformed_queries_of_lists",
+		Before: "500 for what is no UTF-8, and strconv's words", Run: malformedQueries}}
 }
 
 func malformedQueries(t testing.TB, s *stage) Outcome {
@@ -145,7 +153,8 @@ func malformedQueries(t testing.TB, s *stage) Outcome {
 			for c := range calls {
 				status := s.judge(t, c.reading, c.at, own, other)
 				// A key that is refused, or a route that is not there, would prove nothing.
-				if c.plain == http.StatusOK && (status == http.StatusUnauthorized || status == http.StatusForbidden || status == http.StatusTooManyRequests) {
+				if c.plain == http.StatusOK && (status == http.StatusUnauthorized || status == http.StatusForbidden ||
+					status == http.StatusTooManyRequests) {
 					t.Errorf("GET %.200s: got %d, and 200 without the query", c.at, status)
 				}
 				mu.Lock()
@@ -156,7 +165,8 @@ func malformedQueries(t testing.TB, s *stage) Outcome {
 	}
 	routes := s.readings(t)
 	for _, r := range routes {
-		path := strings.NewReplacer("{model_id}", id, "{provider_id}", own.provider, "{account_id}", own.ids["account_id"]).Replace(r.path)
+		path := strings.NewReplacer("{model_id}", id, "{provider_id}", own.provider, "{account_id}",
+			own.ids["account_id"]).Replace(r.path)
 		path = strings.Replace(path, "/requests/{id}", "/requests/"+own.ids["request id"], 1)
 		path = strings.Replace(path, "{id}", id, 1)
 		plain := s.judge(t, r, path, own, other)

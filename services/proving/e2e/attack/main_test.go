@@ -63,12 +63,16 @@ func (r *table) print(w io.Writer) {
 
 // render aligns the lines of a table, in the order of the holes.
 func render(lines []line) string {
-	slices.SortStableFunc(lines, func(a, b line) int { return strings.Compare(order(a.hole)+a.name, order(b.hole)+b.name) })
+	slices.SortStableFunc(lines, func(a, b line) int {
+		return strings.Compare(order(a.hole)+a.name,
+			order(b.hole)+b.name)
+	})
 	var text strings.Builder
 	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "\nhole\tattack\ton\tgot\tpaid\tharm to others\tverdict")
 	for _, l := range lines {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", l.hole, l.name, l.form, l.outcome.Got, l.outcome.Paid, l.outcome.Harm, l.verdict)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", l.hole, l.name, l.form, l.outcome.Got, l.outcome.Paid, l.outcome.Harm,
+			l.verdict)
 	}
 	if err := w.Flush(); err != nil {
 		return err.Error()

@@ -23,8 +23,10 @@ import (
 // market are the holes by which one stops the market for all.
 func market() []Case {
 	return []Case{
-		{Hole: "F7", Name: "failures_of_one_open_the_breaker", Before: "five free failures, 503 for everybody", Run: openTheBreaker},
-		{Hole: "R1", Name: "settlement_stands_still", Before: "no request served once the journal is full", Form: fleetForm, Alone: true, Run: withoutSettlement},
+		{Hole: "F7", Name: "failures_of_one_open_the_breaker", Before: "five free failures, 503 for everybody",
+			Run: openTheBreaker},
+		{Hole: "R1", Name: "settlement_stands_still", Before: "no request served once the journal is full", Form: fleetForm,
+			Alone: true, Run: withoutSettlement},
 		{Hole: "X1", Name: "suspended_in_flight", Before: "the request fails, the provider is unpaid", Run: suspended},
 		{Hole: "X9", Name: "past_its_end", Before: "served", Run: deprecated},
 		{Hole: "X11", Name: "error_after_a_fallback", Before: "no reason", Run: fallbackReason},
@@ -56,7 +58,8 @@ func openTheBreaker(t testing.TB, s *stage) Outcome {
 	if refused > 0 {
 		t.Errorf("got %d of 10 requests of others refused after %d failures of one account, want none", refused, poisons)
 	}
-	return Outcome{Got: fmt.Sprintf("%d failures", poisons), Paid: fmt.Sprintf("%d nano-USD", s.spent(t, attacker)), Harm: fmt.Sprintf("%d of 10 of others refused", refused)}
+	return Outcome{Got: fmt.Sprintf("%d failures", poisons), Paid: fmt.Sprintf("%d nano-USD", s.spent(t, attacker)),
+		Harm: fmt.Sprintf("%d of 10 of others refused", refused)}
 }
 
 // poisoned fails what contains the word poison and leaves the rest to an engine.
@@ -109,7 +112,8 @@ func withoutSettlement(t testing.TB, s *stage) Outcome {
 		waits = s.unsettled(t)
 	}
 	if waits != 0 {
-		t.Errorf("got hubs that keep the usage of %d requests without settlement, want none of what the ledger has settled", waits)
+		t.Errorf("got hubs that keep the usage of %d requests without settlement, want none of what the ledger has settled",
+			waits)
 	}
 	for _, name := range f.Replicas(fleet.Settlement) {
 		if err := f.Launch(t.Context(), name); err != nil {
@@ -128,7 +132,8 @@ func withoutSettlement(t testing.TB, s *stage) Outcome {
 		report = s.Admin(t, http.MethodGet, "/api/v1/admin/reconciliation", "")
 		return report["equal"] == true
 	})
-	return Outcome{Got: fmt.Sprintf("%d requests served without settlement", requests-failed), Paid: "in full", Harm: fmt.Sprintf("%d failed; lines equal accruals", failed)}
+	return Outcome{Got: fmt.Sprintf("%d requests served without settlement", requests-failed), Paid: "in full",
+		Harm: fmt.Sprintf("%d failed; lines equal accruals", failed)}
 }
 
 // unsettledGauge is how many requests' usage a hub keeps until somebody has it.
@@ -158,7 +163,8 @@ func suspended(t testing.TB, s *stage) Outcome {
 	_, key := s.caller(t)
 	resp := s.Open(t.Context(), t, key, trial.Chat(id, `,"stream":true,"max_tokens":64`))
 	defer resp.Body.Close()
-	s.Admin(t, http.MethodPost, "/api/v1/admin/providers/"+p.ID+"/status", `{"status":"PROVIDER_STATUS_SUSPENDED","reason":"attack"}`)
+	s.Admin(t, http.MethodPost, "/api/v1/admin/providers/"+p.ID+"/status",
+		`{"status":"PROVIDER_STATUS_SUSPENDED","reason":"attack"}`)
 	pass(t, time.Second)
 	close(gate)
 	body, err := io.ReadAll(resp.Body)
@@ -180,7 +186,8 @@ func suspended(t testing.TB, s *stage) Outcome {
 	if next := s.chat(t, key, trial.Chat(id, "")); next.status == http.StatusOK || len(engine.Requests()) != before {
 		t.Errorf("after it: got %d, want no new request at a suspended provider", next.status)
 	}
-	return Outcome{Got: fmt.Sprintf("%d of %d tokens", r.words(), said), Paid: b.String(), Harm: short(p) + " paid for what was in flight"}
+	return Outcome{Got: fmt.Sprintf("%d of %d tokens", r.words(), said), Paid: b.String(),
+		Harm: short(p) + " paid for what was in flight"}
 }
 
 // deprecated is a model whose end has come.
@@ -199,8 +206,10 @@ func deprecated(t testing.TB, s *stage) Outcome {
 	if _, err := conn.Exec(ctx, `UPDATE catalog.model SET deprecated_at = $2 WHERE model_id = $1`, id, ended); err != nil {
 		t.Skipf("the catalog keeps its models elsewhere: %v", err)
 	}
-	s.Admin(t, http.MethodPut, "/api/v1/admin/models/"+id, `{"name":"Ended","input_price":"1","output_price":"3","payout_input_price":"0.9",
-		"payout_output_price":"2.7","context_length":8192,"max_output_tokens":1024,"capabilities":["chat"],"deprecated_at":"`+ended.Format(time.RFC3339)+`"}`)
+	s.Admin(t, http.MethodPut, "/api/v1/admin/models/"+id,
+		`{"name":"Ended","input_price":"1","output_price":"3","payout_input_price":"0.9",
+		"payout_output_price":"2.7","context_length":8192,"max_output_tokens":1024,"capabilities":["chat"],"deprecated_at":"`+
+			ended.Format(time.RFC3339)+`"}`)
 	var r reply
 	seen := 0
 	deadline := time.Now().Add(10 * time.Second)

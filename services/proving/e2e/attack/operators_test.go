@@ -23,14 +23,17 @@ import (
 // operators are the holes of what operators and machines are trusted with.
 func operators() []Case {
 	return []Case{
-		{Hole: "F14", Name: "admin_on_the_public_listener", Before: "200 with the token, and guesses without end", Run: adminInPublic},
+		{Hole: "F14", Name: "admin_on_the_public_listener", Before: "200 with the token, and guesses without end",
+			Run: adminInPublic},
 		{Hole: "F16", Name: "one_login_reads_the_ledger", Before: "a superuser, all schemas", Form: fleetForm, Run: oneLogin},
 		{Hole: "F18", Name: "leaked_key_redirects_earnings", Before: "earnings go to the thief at once", Run: leakedKey},
 		{Hole: "F18", Name: "confirmed_by_another_user", Before: "there was nothing to confirm", Run: confirmedByAnother},
 		{Hole: "F18", Name: "replaced_before_it_is_confirmed", Before: "there was nothing to confirm", Run: replacedBefore},
 		{Hole: "F24", Name: "pprof_off_loopback", Before: "profiles for the network", Form: standaloneForm, Run: profiles},
-		{Hole: "F25", Name: "key_over_plain_websocket", Before: "the key crosses the network in the clear", Form: standaloneForm, Run: plainSocket},
-		{Hole: "F26", Name: "test_database_without_password", Before: "superuser for every local process", Form: standaloneForm, Run: trustingDatabase},
+		{Hole: "F25", Name: "key_over_plain_websocket", Before: "the key crosses the network in the clear",
+			Form: standaloneForm, Run: plainSocket},
+		{Hole: "F26", Name: "test_database_without_password", Before: "superuser for every local process",
+			Form: standaloneForm, Run: trustingDatabase},
 	}
 }
 
@@ -38,12 +41,14 @@ func adminInPublic(t testing.TB, s *stage) Outcome {
 	token := s.Env["SVC_ADMIN_TOKEN"]
 	_, _, unknown := trial.CallAt(t, s.Bases()[0], http.MethodGet, "/api/v1/never-there", token, "")
 	got := ""
-	for _, path := range []string{"/api/v1/admin/providers", "/api/v1/admin/reconciliation", "/api/v1/admin/held-earnings"} {
+	for _, path := range []string{"/api/v1/admin/providers", "/api/v1/admin/reconciliation",
+		"/api/v1/admin/held-earnings"} {
 		for _, key := range []string{token, ""} {
 			status, _, body := trial.CallAt(t, s.Bases()[0], http.MethodGet, path, key, "")
 			got = fmt.Sprint(status)
 			if status != http.StatusNotFound || trial.ErrorCode(body) != trial.ErrorCode(unknown) {
-				t.Errorf("%s on the public listener: got %d %s, want 404 as of a route that never was", path, status, trial.ErrorCode(body))
+				t.Errorf("%s on the public listener: got %d %s, want 404 as of a route that never was", path, status,
+					trial.ErrorCode(body))
 			}
 		}
 	}
@@ -51,7 +56,8 @@ func adminInPublic(t testing.TB, s *stage) Outcome {
 }
 
 func oneLogin(t testing.TB, s *stage) Outcome {
-	rooms := map[string]string{fleet.Billing: "billing.wallet", fleet.Hub: "hub.provider_key", fleet.Settlement: "settlement.earning_line", fleet.Catalog: "catalog.model"}
+	rooms := map[string]string{fleet.Billing: "billing.wallet", fleet.Hub: "hub.provider_key",
+		fleet.Settlement: "settlement.earning_line", fleet.Catalog: "catalog.model"}
 	read := 0
 	for service, at := range logins(t, s.Fleet()) {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
@@ -62,7 +68,9 @@ func oneLogin(t testing.TB, s *stage) Outcome {
 			continue
 		}
 		var super bool
-		if err := conn.QueryRow(ctx, `SELECT rolsuper OR rolcreaterole OR rolbypassrls FROM pg_roles WHERE rolname = current_user`).Scan(&super); err != nil || super {
+		if err := conn.QueryRow(ctx,
+			`SELECT rolsuper OR rolcreaterole OR rolbypassrls FROM pg_roles WHERE rolname = current_user`).Scan(
+			&super); err != nil || super {
 			t.Errorf("%s: got a login that is a superuser (%v), want none", service, err)
 		}
 		for owner, table := range rooms {
@@ -96,7 +104,8 @@ func leakedKey(t testing.TB, s *stage) Outcome {
 	if status != http.StatusOK {
 		t.Errorf("existing agents need 200: got %d %s", status, body)
 	}
-	at, _ := trial.At(s.Admin(t, http.MethodGet, "/api/v1/admin/providers/"+p.ID, ""), "provider", "beneficiary_address").(string)
+	at, _ := trial.At(s.Admin(t, http.MethodGet, "/api/v1/admin/providers/"+p.ID, ""), "provider",
+		"beneficiary_address").(string)
 	if strings.EqualFold(at, thief) {
 		t.Errorf("got the earnings at %s with a key alone, want a proposal that waits", at)
 	}
@@ -114,7 +123,8 @@ func (s *stage) farm(t testing.TB) farm {
 	t.Helper()
 	_, user := s.signUp(t)
 	session := trial.Text(t, user, "token")
-	status, answer := s.call(t, http.MethodPost, "/api/v1/consumer/upgrade-to-provider", session, `{"name":"GPUs","wallet_address":""}`)
+	status, answer := s.call(t, http.MethodPost, "/api/v1/consumer/upgrade-to-provider", session,
+		`{"name":"GPUs","wallet_address":""}`)
 	if status != http.StatusCreated {
 		t.Fatalf("upgrade: got %d %s, want 201", status, answer)
 	}
@@ -141,7 +151,8 @@ func (s *stage) propose(t testing.TB, f farm, to string) (proposalID string) {
 // paid is where a provider's earnings go, as operators are told.
 func (s *stage) paid(t testing.TB, f farm) string {
 	t.Helper()
-	at, _ := trial.At(s.Admin(t, http.MethodGet, "/api/v1/admin/providers/"+f.id, ""), "provider", "beneficiary_address").(string)
+	at, _ := trial.At(s.Admin(t, http.MethodGet, "/api/v1/admin/providers/"+f.id, ""), "provider",
+		"beneficiary_address").(string)
 	return at
 }
 
@@ -160,7 +171,8 @@ func confirmedByAnother(t testing.TB, s *stage) Outcome {
 	if at != "" {
 		t.Errorf("got the earnings at %s, want a proposal that waits for its user", at)
 	}
-	if status, answer := s.call(t, http.MethodPost, proposalsPath+"/"+id, victim.session, ""); status != http.StatusOK || !strings.EqualFold(s.paid(t, victim), thief) {
+	if status, answer := s.call(t, http.MethodPost, proposalsPath+"/"+id, victim.session, ""); status != http.StatusOK ||
+		!strings.EqualFold(s.paid(t, victim), thief) {
 		t.Errorf("the user's own word: got %d %s, want 200 and the address", status, answer)
 	}
 	return Outcome{Got: "earnings at " + at, Paid: "nothing", Harm: "none"}
@@ -179,7 +191,8 @@ func replacedBefore(t testing.TB, s *stage) Outcome {
 	if at != "" || other == read {
 		t.Errorf("got the earnings at %s, want them nowhere", at)
 	}
-	if status, answer := s.call(t, http.MethodDelete, proposalsPath+"/"+other, victim.session, ""); status != http.StatusOK {
+	if status, answer := s.call(t, http.MethodDelete, proposalsPath+"/"+other, victim.session,
+		""); status != http.StatusOK {
 		t.Errorf("the user refuses it: got %d %s, want 200", status, answer)
 	}
 	return Outcome{Got: fmt.Sprintf("%d, earnings at %s", status, at), Paid: "nothing", Harm: "none"}
@@ -200,7 +213,8 @@ func profiles(t testing.TB, s *stage) Outcome {
 	if err != nil {
 		t.Fatal(err)
 	}
-	trial.StartPart(t, "router", "SVC_METRICS_ADDR=0.0.0.0:"+port, "SVC_GRPC_ADDR=127.0.0.1:0", "SVC_NATS_ADDR=127.0.0.1:0", "SVC_PEERS=catalog=127.0.0.1:1,billing-ledger=127.0.0.1:1,provider-hub=127.0.0.1:1")
+	trial.StartPart(t, "router", "SVC_METRICS_ADDR=0.0.0.0:"+port, "SVC_GRPC_ADDR=127.0.0.1:0",
+		"SVC_NATS_ADDR=127.0.0.1:0", "SVC_PEERS=catalog=127.0.0.1:1,billing-ledger=127.0.0.1:1,provider-hub=127.0.0.1:1")
 	var status int
 	trial.Until(t, "metrics answer", func() bool {
 		resp, err := http.Get("http://" + net.JoinHostPort(at, port) + "/metrics") //nolint:noctx // bounded by Until
@@ -257,7 +271,8 @@ func trustingDatabase(t testing.TB, _ *stage) Outcome {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	conn, err := pgx.Connect(ctx, fmt.Sprintf("postgres://%s@%s/postgres?sslmode=disable", at.User.Username(), net.JoinHostPort(host, port)))
+	conn, err := pgx.Connect(ctx, fmt.Sprintf("postgres://%s@%s/postgres?sslmode=disable", at.User.Username(),
+		net.JoinHostPort(host, port)))
 	got := "refused"
 	if err == nil {
 		_ = conn.Close(ctx)

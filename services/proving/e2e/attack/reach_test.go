@@ -29,9 +29,12 @@ func privateAddresses(t testing.TB, s *stage) Outcome {
 	_, key := s.caller(t)
 	through, all := 0, 0
 	for _, url := range []string{
-		"http://169.254.169.254/latest/meta-data/", "http://127.0.0.1:11434/api/tags", "http://127.1/x.png", "http://0x7f.1/x.png", "http://2130706433/x.png",
-		"http://localhost/x.png", "http://[::1]/x.png", "http://[::ffff:10.0.0.1]/x.png", "http://10.0.0.1/x.png", "http://192.168.0.1/x.png",
-		"http://100.64.0.1/x.png", "http://metadata.google.internal/x.png", "https://example.org:5432/x.png", "file:///etc/passwd", "gopher://127.0.0.1/x",
+		"http://169.254.169.254/latest/meta-data/", "http://127.0.0.1:11434/api/tags", "http://127.1/x.png",
+		"http://0x7f.1/x.png", "http://2130706433/x.png",
+		"http://localhost/x.png", "http://[::1]/x.png", "http://[::ffff:10.0.0.1]/x.png", "http://10.0.0.1/x.png",
+		"http://192.168.0.1/x.png",
+		"http://100.64.0.1/x.png", "http://metadata.google.internal/x.png", "https://example.org:5432/x.png",
+		"file:///etc/passwd", "gopher://127.0.0.1/x",
 		"http://[64:ff9b::a00:1]/x.png", "http://[fd00::1]/x.png",
 	} {
 		for form, part := range map[string]string{
@@ -42,7 +45,9 @@ func privateAddresses(t testing.TB, s *stage) Outcome {
 		} {
 			all++
 			before := len(engine.Requests())
-			r := s.chat(t, key, fmt.Sprintf(`{"model":%q,"messages":[{"role":"user","content":[{"type":"text","text":"see"},%s]}]}`, id, fmt.Sprintf(part, url)))
+			r := s.chat(t, key,
+				fmt.Sprintf(`{"model":%q,"messages":[{"role":"user","content":[{"type":"text","text":"see"},%s]}]}`, id,
+					fmt.Sprintf(part, url)))
 			if reached := len(engine.Requests()) > before; reached || r.status == http.StatusOK {
 				through++
 				t.Errorf("%s %s: got %d, reached the engine=%v, want it refused", form, url, r.status, reached)
@@ -82,15 +87,20 @@ func redirected(t testing.TB, s *stage) Outcome {
 	engine.Script(id, fakeengine.Behaviour{})
 	s.JoinWith(t, s.title(), engine.URL, provideragent.Deps{Resolver: names}, id)
 	_, key := s.caller(t)
-	r := s.chat(t, key, fmt.Sprintf(`{"model":%q,"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"http://pictures.example.net:%s/x.png"}}]}]}`, id, port))
+	r := s.chat(t, key,
+		fmt.Sprintf(
+			`{"model":%q,"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"http://pictures.example.net:%s/x.png"}}]}]}`, id, port))
 	reached := len(engine.Requests())
 	if reached > 0 || fetched.Load() > 0 || r.status != http.StatusBadRequest {
-		t.Errorf("got %d, %d requests through to the engine and %d files fetched, want 400 and none", r.status, reached, fetched.Load())
+		t.Errorf("got %d, %d requests through to the engine and %d files fetched, want 400 and none", r.status,
+			reached, fetched.Load())
 	}
 	if asked.Load() == 0 {
-		t.Errorf("got %d %s before the name was looked up, want it judged by where it leads", r.status, trial.Tail(r.body, 200))
+		t.Errorf("got %d %s before the name was looked up, want it judged by where it leads", r.status,
+			trial.Tail(r.body, 200))
 	}
-	return Outcome{Got: fmt.Sprintf("%d, %d fetched", r.status, fetched.Load()), Paid: "nothing", Harm: "the provider's network"}
+	return Outcome{Got: fmt.Sprintf("%d, %d fetched", r.status, fetched.Load()), Paid: "nothing",
+		Harm: "the provider's network"}
 }
 
 // namesTo resolves every name to one IPv4 address, and counts how often it is asked.
@@ -146,7 +156,8 @@ func engineMembers(t testing.TB, s *stage) Outcome {
 	id, engine, p := s.served(t, model{}, fakeengine.Behaviour{})
 	_, key := s.caller(t)
 	through := 0
-	members := []string{`"kv_transfer_params":{"do_remote_prefill":true,"remote_host":"10.0.0.1"}`, `"chat_template":"{{ x }}"`,
+	members := []string{`"kv_transfer_params":{"do_remote_prefill":true,"remote_host":"10.0.0.1"}`,
+		`"chat_template":"{{ x }}"`,
 		`"lora_request":{"lora_path":"/etc"}`, `"extra_args":{"x":1}`}
 	for _, member := range members {
 		before := len(engine.Requests())
@@ -160,5 +171,6 @@ func engineMembers(t testing.TB, s *stage) Outcome {
 	if r := s.chat(t, key, trial.Chat(id, "")); r.status != http.StatusOK || r.header.Get("X-Svc-Provider-Id") != p.ID {
 		t.Errorf("behind it: got %d, want the same provider to serve", r.status)
 	}
-	return Outcome{Got: fmt.Sprintf("%d of %d through", through, len(members)), Paid: "nothing", Harm: "the provider's engine"}
+	return Outcome{Got: fmt.Sprintf("%d of %d through", through, len(members)), Paid: "nothing",
+		Harm: "the provider's engine"}
 }

@@ -15,8 +15,10 @@ import (
 // secrets are hostile test 5: a key that is revoked while it is in use.
 func secrets() []Case {
 	return []Case{
-		{Hole: "T5", Name: "revoked_key", Before: "refused", Run: func(t testing.TB, s *stage) Outcome { return revoked(t, s, false) }},
-		{Hole: "T5", Name: "revoked_key_and_a_lost_notice", Before: "refused by admission, receipts open for a minute", Form: fleetForm, Alone: true,
+		{Hole: "T5", Name: "revoked_key", Before: "refused",
+			Run: func(t testing.TB, s *stage) Outcome { return revoked(t, s, false) }},
+		{Hole: "T5", Name: "revoked_key_and_a_lost_notice", Before: "refused by admission, receipts open for a minute",
+			Form: fleetForm, Alone: true,
 			Run: func(t testing.TB, s *stage) Outcome { return revoked(t, s, true) }},
 	}
 }
@@ -69,7 +71,8 @@ func revoked(t testing.TB, s *stage, deaf bool) Outcome {
 			}
 			took := time.Since(began)
 			if status != http.StatusUnauthorized {
-				t.Errorf("%s%s: got %d after %v, want 401 within %v", base, path, status, took.Round(10*time.Millisecond), revocation)
+				t.Errorf("%s%s: got %d after %v, want 401 within %v", base, path, status, took.Round(10*time.Millisecond),
+					revocation)
 				continue
 			}
 			slowest = max(slowest, sent)

@@ -65,7 +65,8 @@ func (s *stage) address() string {
 
 func (s *stage) logIn(client *http.Client, email, password string) (status int, took time.Duration) {
 	began := time.Now()
-	resp, err := client.Post("http://"+s.host()+"/api/v1/user/login", "application/json", strings.NewReader(`{"email":"`+email+`","password":"`+password+`"}`))
+	resp, err := client.Post("http://"+s.host()+"/api/v1/user/login", "application/json",
+		strings.NewReader(`{"email":"`+email+`","password":"`+password+`"}`))
 	if err != nil {
 		return 0, time.Since(began)
 	}
@@ -110,7 +111,8 @@ func parallelSignIns(t testing.TB, s *stage) Outcome {
 	if status != http.StatusOK {
 		t.Errorf("the owner beside many sign-ins: got %d, want 200", status)
 	}
-	return Outcome{Got: fmt.Sprintf("%d sign-ins at once", tries), Paid: "nothing", Harm: fmt.Sprintf("the owner: %d after %v", status, took.Round(10*time.Millisecond))}
+	return Outcome{Got: fmt.Sprintf("%d sign-ins at once", tries), Paid: "nothing",
+		Harm: fmt.Sprintf("the owner: %d after %v", status, took.Round(10*time.Millisecond))}
 }
 
 func lockOut(t testing.TB, s *stage) Outcome {
@@ -133,5 +135,6 @@ func lockOut(t testing.TB, s *stage) Outcome {
 		t.Errorf("the owner after 130 wrong ones: got %d after %v, want 200 within a minute", status,
 			time.Since(began).Round(time.Second))
 	}
-	return Outcome{Got: "130 wrong passwords", Paid: "nothing", Harm: fmt.Sprintf("the owner waits %v", time.Since(began).Round(time.Second))}
+	return Outcome{Got: "130 wrong passwords", Paid: "nothing", Harm: fmt.Sprintf("the owner waits %v",
+		time.Since(began).Round(time.Second))}
 }

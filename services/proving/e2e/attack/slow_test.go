@@ -24,24 +24,26 @@ import (
 
 // slows are hostile test 20.
 func slows() []Case {
-	return []Case{{Hole: "T20", Name: "slow_sockets", Before: "deadlines close them", Long: true, Alone: true, Run: func(t testing.TB, s *stage) Outcome {
-		n := 2500 // either end of each is in this process
-		if s.form == fleetForm {
-			n = 9000
-		}
-		m := slowSockets(t, s, n)
-		if m.failed > 0 {
-			t.Errorf("beside %d slow sockets: got %d of %d requests of others failed, want none", n, m.failed, m.asked)
-		}
-		if m.left > 0 {
-			t.Errorf("got %d of %d slow sockets kept after their deadlines, want none", m.left, n)
-		}
-		// On a busy machine the deadline of some begins late.
-		if 2*m.served > m.looked {
-			t.Errorf("got %d of %d sockets that do not read kept after their deadline, want none", m.served, m.looked)
-		}
-		return Outcome{Got: fmt.Sprintf("%d of %d sockets for at most %v", m.opened, n, m.longest.Round(time.Second)), Paid: "nothing", Harm: m.String()}
-	}}}
+	return []Case{{Hole: "T20", Name: "slow_sockets", Before: "deadlines close them", Long: true, Alone: true,
+		Run: func(t testing.TB, s *stage) Outcome {
+			n := 2500 // either end of each is in this process
+			if s.form == fleetForm {
+				n = 9000
+			}
+			m := slowSockets(t, s, n)
+			if m.failed > 0 {
+				t.Errorf("beside %d slow sockets: got %d of %d requests of others failed, want none", n, m.failed, m.asked)
+			}
+			if m.left > 0 {
+				t.Errorf("got %d of %d slow sockets kept after their deadlines, want none", m.left, n)
+			}
+			// On a busy machine the deadline of some begins late.
+			if 2*m.served > m.looked {
+				t.Errorf("got %d of %d sockets that do not read kept after their deadline, want none", m.served, m.looked)
+			}
+			return Outcome{Got: fmt.Sprintf("%d of %d sockets for at most %v", m.opened, n, m.longest.Round(time.Second)),
+				Paid: "nothing", Harm: m.String()}
+		}}}
 }
 
 // BenchmarkSlowSockets is the memory that 9,000 slow sockets take of a gateway
@@ -68,7 +70,8 @@ type slowMeasure struct {
 }
 
 func (m slowMeasure) String() string {
-	return fmt.Sprintf("others' p99 %v, alone %v; %d KiB a socket", m.p99.Round(time.Millisecond), m.p99Alone.Round(time.Millisecond), m.memory/1024/int64(max(1, m.opened)))
+	return fmt.Sprintf("others' p99 %v, alone %v; %d KiB a socket", m.p99.Round(time.Millisecond),
+		m.p99Alone.Round(time.Millisecond), m.memory/1024/int64(max(1, m.opened)))
 }
 
 // headTimeout is how long a client may take to send its headers, by serve.
@@ -129,7 +132,8 @@ func slowSockets(t testing.TB, s *stage, n int) slowMeasure {
 	pass(t, headTimeout/2+5*time.Second)
 	stop()
 	wg.Wait()
-	m.opened, m.left, m.asked, m.failed, m.longest = int(opened.Load()), int(left.Load()), asked, failed, time.Duration(longest.Load())
+	m.opened, m.left, m.asked, m.failed, m.longest = int(opened.Load()), int(left.Load()), asked, failed,
+		time.Duration(longest.Load())
 	m.looked, m.served = int(looked.Load()), int(served.Load())
 	return m
 }
@@ -142,7 +146,8 @@ func crawl(ctx context.Context, conn net.Conn, host, key string, how int) (close
 	case 0:
 		send = "GET /v1/models HTTP/1.1\r\nHost: " + host + "\r\nX-Slow: " + strings.Repeat("s", 1000)
 	case 1:
-		if _, err := fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: 100000\r\n\r\n", trial.ChatPath, host, key); err != nil {
+		if _, err := fmt.Fprintf(conn,
+			"POST %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: 100000\r\n\r\n", trial.ChatPath, host, key); err != nil {
 			return true
 		}
 		send = strings.Repeat(" ", 1000)

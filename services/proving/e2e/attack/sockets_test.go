@@ -23,10 +23,14 @@ func sockets() []Case {
 			"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n", chunked, 200, 400)},
 		{Hole: "F22", Name: "chunks_and_length", Before: "served, by the chunks", Run: smuggle(
 			"Transfer-Encoding: chunked\r\nContent-Length: 5\r\n", chunked, 200, 400)},
-		{Hole: "T16", Name: "two_lengths", Before: "400", Run: smuggle("Content-Length: 5\r\nContent-Length: 6\r\n", "hello!", 400)},
-		{Hole: "T16", Name: "folded_encoding", Before: "served, by the chunks", Run: smuggle("Transfer-Encoding:\r\n chunked\r\n", chunked, 200, 400)},
-		{Hole: "T16", Name: "odd_encoding", Before: "501", Run: smuggle("Transfer-Encoding: xchunked\r\n", "0\r\n\r\n", 400, 501)},
-		{Hole: "T16", Name: "doubled_encoding", Before: "501 or 400", Run: smuggle("Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n", "0\r\n\r\n", 400, 501)},
+		{Hole: "T16", Name: "two_lengths", Before: "400", Run: smuggle("Content-Length: 5\r\nContent-Length: 6\r\n", "hello!",
+			400)},
+		{Hole: "T16", Name: "folded_encoding", Before: "served, by the chunks",
+			Run: smuggle("Transfer-Encoding:\r\n chunked\r\n", chunked, 200, 400)},
+		{Hole: "T16", Name: "odd_encoding", Before: "501", Run: smuggle("Transfer-Encoding: xchunked\r\n", "0\r\n\r\n", 400,
+			501)},
+		{Hole: "T16", Name: "doubled_encoding", Before: "501 or 400",
+			Run: smuggle("Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n", "0\r\n\r\n", 400, 501)},
 		{Hole: "T16", Name: "space_before_colon", Before: "400", Run: smuggle("Content-Length : 5\r\n", "hello", 400)},
 		{Hole: "T16", Name: "signed_length", Before: "400", Run: smuggle("Content-Length: +5\r\n", "hello", 400)},
 		{Hole: "T16", Name: "chunk_extension_as_a_request", Before: "one answer", Run: chunkExtension},
@@ -90,8 +94,9 @@ func smuggle(framing, content string, want ...int) func(t testing.TB, s *stage) 
 			body = fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", len(chat), chat)
 		}
 		conn := s.raw(t)
-		fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\n%s\r\n%s"+
-			"GET /v1/models HTTP/1.1\r\nHost: %s\r\n\r\n", trial.ChatPath, s.host(), key, framing, body, s.host())
+		fmt.Fprintf(conn,
+			"POST %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\n%s\r\n%s"+
+				"GET /v1/models HTTP/1.1\r\nHost: %s\r\n\r\n", trial.ChatPath, s.host(), key, framing, body, s.host())
 		if err := conn.SetReadDeadline(time.Now().Add(5 * time.Second)); err != nil {
 			t.Fatal(err)
 		}
@@ -116,10 +121,12 @@ func chunkExtension(t testing.TB, s *stage) Outcome {
 	id, engine, _ := s.served(t, model{}, fakeengine.Behaviour{})
 	_, key := s.caller(t)
 	body := trial.Chat(id, "")
-	head := fmt.Sprintf("POST %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n",
+	head := fmt.Sprintf(
+		"POST %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n",
 		trial.ChatPath, s.host(), key)
 	conn := s.raw(t)
-	fmt.Fprintf(conn, "%s%x\r\n%s\r\n0;a=\"\n\r\nGET /v1/models HTTP/1.1\r\nHost: %s\r\n\r\n\"\r\n\r\n", head, len(body), body, s.host())
+	fmt.Fprintf(conn, "%s%x\r\n%s\r\n0;a=\"\n\r\nGET /v1/models HTTP/1.1\r\nHost: %s\r\n\r\n\"\r\n\r\n", head, len(body),
+		body, s.host())
 	codes, closed := statuses(conn)
 	if len(codes) > 1 || !closed || len(engine.Requests()) > 1 {
 		t.Errorf("got answers %v, want one at most and the connection closed", codes)
@@ -141,7 +148,8 @@ func chunkExtension(t testing.TB, s *stage) Outcome {
 
 func h2cUpgrade(t testing.TB, s *stage) Outcome {
 	conn := s.raw(t)
-	fmt.Fprintf(conn, "GET /v1/models HTTP/1.1\r\nHost: %s\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA\r\n\r\n", s.host())
+	fmt.Fprintf(conn,
+		"GET /v1/models HTTP/1.1\r\nHost: %s\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA\r\n\r\n", s.host())
 	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -184,13 +192,16 @@ func manyHeaders(t testing.TB, s *stage) Outcome {
 func bodyWithoutKey(t testing.TB, s *stage) Outcome {
 	conn := s.raw(t)
 	began := time.Now()
-	fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: 200000\r\n\r\n{", trial.ChatPath, s.host())
+	fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: 200000\r\n\r\n{",
+		trial.ChatPath, s.host())
 	codes, closed := statuses(conn)
 	took := time.Since(began)
 	if len(codes) != 1 || codes[0] != http.StatusUnauthorized || !closed || took > 2*time.Second {
-		t.Errorf("got %v after %v, closed=%v, want 401 and the connection closed at once", codes, took.Round(time.Millisecond), closed)
+		t.Errorf("got %v after %v, closed=%v, want 401 and the connection closed at once", codes,
+			took.Round(time.Millisecond), closed)
 	}
-	return Outcome{Got: fmt.Sprintf("%v, held for %v", codes, took.Round(10*time.Millisecond)), Paid: "nothing", Harm: "a connection"}
+	return Outcome{Got: fmt.Sprintf("%v, held for %v", codes, took.Round(10*time.Millisecond)), Paid: "nothing",
+		Harm: "a connection"}
 }
 
 // manyConnections come from one address. Each asks once, so that the gateway keeps
@@ -234,7 +245,8 @@ func halfClosed(t testing.TB, s *stage) Outcome {
 	_, key := s.caller(t)
 	body := trial.Chat(id, "")
 	conn := s.raw(t)
-	fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
+	fmt.Fprintf(conn,
+		"POST %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
 		trial.ChatPath, s.host(), key, len(body), body)
 	arrived(t, engine, 1)
 	if tcp, ok := conn.(*net.TCPConn); ok {

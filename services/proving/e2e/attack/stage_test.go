@@ -56,13 +56,16 @@ func (s *stage) put(t testing.TB, m model) string {
 	}
 	id := "attack/" + s.title()
 	s.Admin(t, http.MethodPut, "/api/v1/admin/models/"+id, fmt.Sprintf(
-		`{"name":"Attacked","category":%q,%s,"context_length":%d,"max_output_tokens":%d,"capabilities":["chat"]}`, m.category, price, m.window, m.maxOutput))
+		`{"name":"Attacked","category":%q,%s,"context_length":%d,"max_output_tokens":%d,"capabilities":["chat"]}`, m.category,
+		price, m.window, m.maxOutput))
 	return id
 }
 
 // served makes a model and serves it from an engine of the attack's own, which
 // answers so.
-func (s *stage) served(t testing.TB, m model, behaviours ...fakeengine.Behaviour) (id string, engine *fakeengine.Engine, p *trial.Provider) {
+func (s *stage) served(
+	t testing.TB, m model, behaviours ...fakeengine.Behaviour,
+) (id string, engine *fakeengine.Engine, p *trial.Provider) {
 	t.Helper()
 	m.window = max(m.window, 8192)
 	id = s.put(t, m)
@@ -172,8 +175,9 @@ func (s *stage) bill(t testing.TB, key, requestID string) bill {
 		v, _ := r[name].(string)
 		return v
 	}
-	return bill{status: text("status"), cost: text("cost_usd_str"), prompt: number("prompt_tokens"), completion: number("completion_tokens"),
-		provider: text("provider_id")}
+	return bill{status: text("status"), cost: text("cost_usd_str"), prompt: number("prompt_tokens"),
+		completion: number("completion_tokens"),
+		provider:   text("provider_id")}
 }
 
 // begin opens a request that the attack reads or leaves itself. It returns once
@@ -247,7 +251,8 @@ func (s *stage) host() string { return strings.TrimPrefix(s.Bases()[0], "http://
 // from is a client whose requests come from an address of the loopback network.
 func from(address string) *http.Client {
 	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}, Timeout: 10 * time.Second}
-	return &http.Client{Transport: &http.Transport{DialContext: dialer.DialContext, DisableKeepAlives: true}, Timeout: time.Minute}
+	return &http.Client{Transport: &http.Transport{DialContext: dialer.DialContext, DisableKeepAlives: true},
+		Timeout: time.Minute}
 }
 
 // post makes a request and reports whether it was answered with 200.

@@ -26,7 +26,8 @@ func stores() []Case {
 // fillTheStore keeps answers of a megabyte under keys of their own.
 func fillTheStore(t testing.TB, s *stage) Outcome {
 	const answers, quota = 80, 64
-	id, _, _ := s.served(t, model{window: 1 << 20, maxOutput: 400_000}, fakeengine.Behaviour{Tokens: []string{strings.Repeat(" quick", 170_000)}, Usage: claimed(7, 170_000)})
+	id, _, _ := s.served(t, model{window: 1 << 20, maxOutput: 400_000},
+		fakeengine.Behaviour{Tokens: []string{strings.Repeat(" quick", 170_000)}, Usage: claimed(7, 170_000)})
 	_, key := s.caller(t)
 	body := trial.Chat(id, `,"max_tokens":400000`)
 	size := 0
@@ -44,13 +45,15 @@ func fillTheStore(t testing.TB, s *stage) Outcome {
 		case r.status == http.StatusOK && r.header.Get("Idempotency-Replayed") == "true":
 			kept++
 		case r.status != http.StatusUnprocessableEntity || trial.ErrorCode([]byte(r.body)) != "idempotency_answer_gone":
-			t.Errorf("the repeat of %d: got %d %s, want the answer or 422 idempotency_answer_gone", i, r.status, trial.ErrorCode([]byte(r.body)))
+			t.Errorf("the repeat of %d: got %d %s, want the answer or 422 idempotency_answer_gone", i, r.status,
+				trial.ErrorCode([]byte(r.body)))
 		}
 	}
 	if kept == 0 || kept*size > quota<<20 {
 		t.Errorf("got %d answers of %d bytes kept, want some, and at most %d MiB of an account", kept, size, quota)
 	}
-	return Outcome{Got: fmt.Sprintf("%d MiB kept of %d", kept*size>>20, answers*size>>20), Paid: "the answers", Harm: "the ledger's disk"}
+	return Outcome{Got: fmt.Sprintf("%d MiB kept of %d", kept*size>>20, answers*size>>20), Paid: "the answers",
+		Harm: "the ledger's disk"}
 }
 
 // keys makes further keys of an account.
@@ -58,7 +61,8 @@ func (s *stage) keys(t testing.TB, account string, n int) []string {
 	t.Helper()
 	var keys []string
 	for range n {
-		keys = append(keys, trial.Text(t, s.Admin(t, http.MethodPost, "/api/v1/admin/accounts/"+account+"/keys", `{"name":"k"}`), "api_key"))
+		keys = append(keys, trial.Text(t, s.Admin(t, http.MethodPost, "/api/v1/admin/accounts/"+account+"/keys",
+			`{"name":"k"}`), "api_key"))
 	}
 	return keys
 }
@@ -87,7 +91,8 @@ func concurrencyByKeys(t testing.TB, s *stage) Outcome {
 	release := make(chan struct{})
 	id, engine, _ := s.served(t, model{}, fakeengine.Behaviour{BeforeFirstByte: release})
 	account, first := s.Consumer(t, "50")
-	s.Admin(t, http.MethodPut, "/api/v1/admin/accounts/"+account+"/limits", fmt.Sprintf(`{"requests_per_minute":-1,"concurrent_requests":%d}`, limit))
+	s.Admin(t, http.MethodPut, "/api/v1/admin/accounts/"+account+"/limits",
+		fmt.Sprintf(`{"requests_per_minute":-1,"concurrent_requests":%d}`, limit))
 	var wg sync.WaitGroup
 	for _, key := range append(s.keys(t, account, 3), first) {
 		for range each {
@@ -128,7 +133,8 @@ func sounds() []Case {
 			}
 			_, _ = part.Write(file)
 			_ = w.Close()
-			status, header, body := s.Call(t, http.MethodPost, "/v1/audio/transcriptions", key, form.String(), "Content-Type", w.FormDataContentType())
+			status, header, body := s.Call(t, http.MethodPost, "/v1/audio/transcriptions", key, form.String(), "Content-Type",
+				w.FormDataContentType())
 			paid := "nothing"
 			if status == http.StatusOK {
 				receipt := s.Receipt(t, key, header.Get(trial.RequestIDHeader))
@@ -141,10 +147,14 @@ func sounds() []Case {
 		}
 	}
 	return []Case{
-		{Hole: "F9", Name: "amr_before_mp3", Before: "393 s for 0.3 s", Run: ask("a.mp3", append(bytes.Clone(amr[:60<<10]), mp3...))},
-		{Hole: "F9", Name: "amr_behind_mp3", Before: "393 s for 0.3 s", Run: ask("a.mp3", append(bytes.Clone(mp3), amr[:250<<10]...))},
-		{Hole: "F9", Name: "mp3_behind_wav", Before: "served by the WAV alone", Run: ask("a.wav", append(wav(8000, 800), bytes.Repeat(mp3, 100)...))},
-		{Hole: "F9", Name: "amr_between_mp3", Before: "served by the MP3 alone", Run: ask("a.mp3", append(append(bytes.Clone(mp3), amr[:100<<10]...), mp3...))},
+		{Hole: "F9", Name: "amr_before_mp3", Before: "393 s for 0.3 s",
+			Run: ask("a.mp3", append(bytes.Clone(amr[:60<<10]), mp3...))},
+		{Hole: "F9", Name: "amr_behind_mp3", Before: "393 s for 0.3 s",
+			Run: ask("a.mp3", append(bytes.Clone(mp3), amr[:250<<10]...))},
+		{Hole: "F9", Name: "mp3_behind_wav", Before: "served by the WAV alone",
+			Run: ask("a.wav", append(wav(8000, 800), bytes.Repeat(mp3, 100)...))},
+		{Hole: "F9", Name: "amr_between_mp3", Before: "served by the MP3 alone",
+			Run: ask("a.mp3", append(append(bytes.Clone(mp3), amr[:100<<10]...), mp3...))},
 	}
 }
 

@@ -171,22 +171,27 @@ func wrongTenant(t testing.TB, s *stage) Outcome {
 				calls++
 				status, answer := s.call(t, o.method, path(id), key, "{}")
 				if status != wantStatus || bare(answer) != bare(want) {
-					t.Errorf("%s %s with another's %s and a %s: got %d %s, want %d %s as for an id that never was", o.method, o.path, kind, scheme, status, answer, wantStatus, want)
+					t.Errorf("%s %s with another's %s and a %s: got %d %s, want %d %s as for an id that never was", o.method, o.path,
+						kind, scheme, status, answer, wantStatus, want)
 				}
 			}
 		}
 	}
 	if owned < 2 {
-		t.Errorf("got %d operations that a tenant may make on an id, want those of receipts and of provider keys at least", owned)
+		t.Errorf("got %d operations that a tenant may make on an id, want those of receipts and of provider keys at least",
+			owned)
 	}
 	// Nothing of the victim's has changed.
-	if status, answer := s.call(t, http.MethodGet, "/api/v1/requests/"+victim.ids["request id"], victim.credentials["consumerKey"], ""); status != http.StatusOK {
+	if status, answer := s.call(t, http.MethodGet, "/api/v1/requests/"+victim.ids["request id"],
+		victim.credentials["consumerKey"], ""); status != http.StatusOK {
 		t.Errorf("the victim's receipt: got %d %s, want it", status, answer)
 	}
-	if status, answer := s.call(t, http.MethodGet, "/api/v1/user/me/provider-keys", victim.credentials["session"], ""); status != http.StatusOK || !strings.Contains(answer, victim.ids["provider key_id"]) {
+	if status, answer := s.call(t, http.MethodGet, "/api/v1/user/me/provider-keys", victim.credentials["session"],
+		""); status != http.StatusOK || !strings.Contains(answer, victim.ids["provider key_id"]) {
 		t.Errorf("the victim's keys: got %d %s, want them all", status, answer)
 	}
-	if status, answer := s.call(t, http.MethodGet, proposalsPath, victim.credentials["session"], ""); status != http.StatusOK || !strings.Contains(answer, victim.ids["proposal_id"]) {
+	if status, answer := s.call(t, http.MethodGet, proposalsPath, victim.credentials["session"],
+		""); status != http.StatusOK || !strings.Contains(answer, victim.ids["proposal_id"]) {
 		t.Errorf("the victim's proposal: got %d %s, want it to wait", status, answer)
 	}
 	return Outcome{Got: fmt.Sprintf("%d calls of %d operations", calls, len(operations)), Paid: "nothing", Harm: "none"}

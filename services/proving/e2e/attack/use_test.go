@@ -21,7 +21,8 @@ func metInUse() []Case {
 		{Hole: "IN_USE", Name: "streams_made_whole", Before: "helpers throw", Run: madeWhole},
 		{Hole: "IN_USE", Name: "nobody_online", Before: "Retry-After 30, twice", Run: nobodyOnline},
 		{Hole: "IN_USE", Name: "slow_first_token", Before: "504 after 20 s", Long: true, Run: slowFirstToken},
-		{Hole: "IN_USE", Name: "image_at_the_engines_address", Before: "the engine's own address is handed out", Run: imageAddress},
+		{Hole: "IN_USE", Name: "image_at_the_engines_address", Before: "the engine's own address is handed out",
+			Run: imageAddress},
 		{Hole: "IN_USE", Name: "image_as_base64", Before: "asked as the client said", Run: imageBase64},
 		{Hole: "IN_USE", Name: "several_prompts", Before: "400", Run: severalPrompts},
 		{Hole: "IN_USE", Name: "pinned_unavailable", Before: "no Retry-After of 5", Run: pinnedUnavailable},
@@ -37,7 +38,8 @@ func oneAfterTheOther(limit int) func(t testing.TB, s *stage) Outcome {
 		const each = 8
 		id, _, _ := s.served(t, model{}, fakeengine.Behaviour{})
 		account, key := s.Consumer(t, "50")
-		s.Admin(t, http.MethodPut, "/api/v1/admin/accounts/"+account+"/limits", fmt.Sprintf(`{"requests_per_minute":-1,"concurrent_requests":%d}`, limit))
+		s.Admin(t, http.MethodPut, "/api/v1/admin/accounts/"+account+"/limits",
+			fmt.Sprintf(`{"requests_per_minute":-1,"concurrent_requests":%d}`, limit))
 		var wg sync.WaitGroup
 		var mu sync.Mutex
 		refused := 0
@@ -79,7 +81,8 @@ data: [DONE]
 `
 	id, _, _ := s.served(t, model{}, fakeengine.Behaviour{Raw: raw, ContentType: "text/event-stream"})
 	_, key := s.caller(t)
-	r := s.chat(t, key, trial.Chat(id, `,"stream":true,"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object"}}}]`))
+	r := s.chat(t, key,
+		trial.Chat(id, `,"stream":true,"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object"}}}]`))
 	var missing []string
 	events := 0
 	for _, line := range strings.Split(r.body, "\n") {
@@ -118,7 +121,8 @@ func nobodyOnline(t testing.TB, s *stage) Outcome {
 	if r.status != http.StatusServiceUnavailable || after != "5" || again != "false" {
 		t.Errorf("got %d with Retry-After %q and x-should-retry %q, want 503, 5 and false", r.status, after, again)
 	}
-	return Outcome{Got: fmt.Sprintf("%d, Retry-After %s, x-should-retry %s", r.status, after, again), Paid: "nothing", Harm: "none"}
+	return Outcome{Got: fmt.Sprintf("%d, Retry-After %s, x-should-retry %s", r.status, after, again), Paid: "nothing",
+		Harm: "none"}
 }
 
 func slowFirstToken(t testing.TB, s *stage) Outcome {
@@ -132,13 +136,16 @@ func slowFirstToken(t testing.TB, s *stage) Outcome {
 	close(release)
 	r := <-done
 	if r.failed || r.words() == 0 {
-		t.Errorf("got %d %s of a first token after 22 s from the only provider, want the answer", r.status, trial.Tail(r.body, 200))
+		t.Errorf("got %d %s of a first token after 22 s from the only provider, want the answer", r.status,
+			trial.Tail(r.body, 200))
 	}
 	return Outcome{Got: fmt.Sprintf("%d, %d tokens", r.status, r.words()), Paid: "the answer", Harm: "none"}
 }
 
 // image asks for one of an engine that answers so.
-func (s *stage) image(t testing.TB, extra string, b fakeengine.Behaviour) (status int, body string, engine *fakeengine.Engine) {
+func (s *stage) image(
+	t testing.TB, extra string, b fakeengine.Behaviour,
+) (status int, body string, engine *fakeengine.Engine) {
 	t.Helper()
 	id := "attack/" + s.title()
 	s.PutModelOf(t, "image", id)
@@ -146,7 +153,8 @@ func (s *stage) image(t testing.TB, extra string, b fakeengine.Behaviour) (statu
 	engine.Script(id, b)
 	s.Join(t, s.title(), engine.URL, id)
 	_, key := s.caller(t)
-	status, _, answer := s.Call(t, http.MethodPost, "/v1/images/generations", key, fmt.Sprintf(`{"model":%q,"prompt":"a cat"%s}`, id, extra))
+	status, _, answer := s.Call(t, http.MethodPost, "/v1/images/generations", key,
+		fmt.Sprintf(`{"model":%q,"prompt":"a cat"%s}`, id, extra))
 	return status, string(answer), engine
 }
 
@@ -174,7 +182,8 @@ func imageBase64(t testing.TB, s *stage) Outcome {
 func severalPrompts(t testing.TB, s *stage) Outcome {
 	id, engine, _ := s.served(t, model{}, fakeengine.Behaviour{})
 	account, key := s.caller(t)
-	status, _, body := s.Call(t, http.MethodPost, "/v1/completions", key, fmt.Sprintf(`{"model":%q,"prompt":["one","two","three"],"max_tokens":8}`, id))
+	status, _, body := s.Call(t, http.MethodPost, "/v1/completions", key,
+		fmt.Sprintf(`{"model":%q,"prompt":["one","two","three"],"max_tokens":8}`, id))
 	choices := 0
 	for i := range 4 {
 		if c := trial.At(trial.Decode(t, body), "choices", i); c != nil && trial.At(c, "index") == float64(i) {
@@ -182,13 +191,16 @@ func severalPrompts(t testing.TB, s *stage) Outcome {
 		}
 	}
 	if status != http.StatusOK || choices != 3 || len(engine.Requests()) != 3 {
-		t.Errorf("got %d with %d choices of %d requests, want 200 with three: %s", status, choices, len(engine.Requests()), trial.Tail(string(body), 200))
+		t.Errorf("got %d with %d choices of %d requests, want 200 with three: %s", status, choices, len(engine.Requests()),
+			trial.Tail(string(body), 200))
 	}
-	tokens, _, refusal := s.Call(t, http.MethodPost, "/v1/completions", key, fmt.Sprintf(`{"model":%q,"prompt":[1,2,3],"max_tokens":8}`, id))
+	tokens, _, refusal := s.Call(t, http.MethodPost, "/v1/completions", key,
+		fmt.Sprintf(`{"model":%q,"prompt":[1,2,3],"max_tokens":8}`, id))
 	if tokens != http.StatusBadRequest || trial.At(trial.Decode(t, refusal), "error", "param") != "prompt" {
 		t.Errorf("an array of tokens: got %d %s, want 400 naming prompt", tokens, refusal)
 	}
-	return Outcome{Got: fmt.Sprintf("%d, %d choices", status, choices), Paid: fmt.Sprintf("%d nano-USD", s.spent(t, account)), Harm: "none"}
+	return Outcome{Got: fmt.Sprintf("%d, %d choices", status, choices), Paid: fmt.Sprintf("%d nano-USD",
+		s.spent(t, account)), Harm: "none"}
 }
 
 func pinnedUnavailable(t testing.TB, s *stage) Outcome {
@@ -216,7 +228,9 @@ func endWithoutDone(t testing.TB, s *stage) Outcome {
 func videoPasses(t testing.TB, s *stage) Outcome {
 	id, engine, _ := s.served(t, model{category: "multimodal"}, fakeengine.Behaviour{})
 	_, key := s.caller(t)
-	r := s.chat(t, key, fmt.Sprintf(`{"model":%q,"messages":[{"role":"user","content":[{"type":"video_url","video_url":{"url":"data:video/mp4;base64,AAAAHGZ0eXA="}}]}]}`, id))
+	r := s.chat(t, key,
+		fmt.Sprintf(
+			`{"model":%q,"messages":[{"role":"user","content":[{"type":"video_url","video_url":{"url":"data:video/mp4;base64,AAAAHGZ0eXA="}}]}]}`, id))
 	if r.status != http.StatusOK || len(engine.Requests()) == 0 {
 		t.Errorf("got %d %s, want the part passed on", r.status, trial.Tail(r.body, 200))
 	}
@@ -250,10 +264,15 @@ func messages() []Case {
 		return `{"model":"MODEL","messages":[{"role":"user","content":"` + strings.Repeat("long ", 9000) + `"}]` + extra + `}`
 	}
 	return []Case{
-		{Hole: "IN_USE", Name: "says_max_tokens_only_if_sent", Before: `"max_tokens asks for 0"`, Run: ask(http.MethodPost, trial.ChatPath, chat(""), "!asks for", "context_length_exceeded")},
-		{Hole: "IN_USE", Name: "says_the_unknown_route", Before: "neither method nor path", Run: ask(http.MethodPost, "/chat/completions", "{}", "POST", "/chat/completions", "The API is under /v1")},
-		{Hole: "IN_USE", Name: "says_the_unknown_model", Before: "names no model", Run: ask(http.MethodPost, trial.ChatPath, `{"model":"acme/nowhere-1","messages":[{"role":"user","content":"x"}]}`, "acme/nowhere-1")},
-		{Hole: "IN_USE", Name: "says_what_stop_may_be", Before: "obscure", Run: ask(http.MethodPost, trial.ChatPath, `{"model":"MODEL","messages":[{"role":"user","content":"x"}],"stop":5}`, `"param":"stop"`, "string")},
-		{Hole: "IN_USE", Name: "messages_in_its_own_envelope", Before: "OpenAI's envelope", Run: ask(http.MethodPost, "/v1/messages", `{}`, `"type":"error"`, `"request_id"`, "not_found")},
+		{Hole: "IN_USE", Name: "says_max_tokens_only_if_sent", Before: `"max_tokens asks for 0"`,
+			Run: ask(http.MethodPost, trial.ChatPath, chat(""), "!asks for", "context_length_exceeded")},
+		{Hole: "IN_USE", Name: "says_the_unknown_route", Before: "neither method nor path",
+			Run: ask(http.MethodPost, "/chat/completions", "{}", "POST", "/chat/completions", "The API is under /v1")},
+		{Hole: "IN_USE", Name: "says_the_unknown_model", Before: "names no model", Run: ask(http.MethodPost, trial.ChatPath,
+			`{"model":"acme/nowhere-1","messages":[{"role":"user","content":"x"}]}`, "acme/nowhere-1")},
+		{Hole: "IN_USE", Name: "says_what_stop_may_be", Before: "obscure", Run: ask(http.MethodPost, trial.ChatPath,
+			`{"model":"MODEL","messages":[{"role":"user","content":"x"}],"stop":5}`, `"param":"stop"`, "string")},
+		{Hole: "IN_USE", Name: "messages_in_its_own_envelope", Before: "OpenAI's envelope",
+			Run: ask(http.MethodPost, "/v1/messages", `{}`, `"type":"error"`, `"request_id"`, "not_found")},
 	}
 }

@@ -26,7 +26,8 @@ func TestAWholeAnswerIsTheEnginesAndChargedByItsUsage(t *testing.T) {
 		t.Errorf("the answer is %q, the engine's own %q", got, want)
 	}
 	wantPrompt, wantCompletion := tokens(direct["usage"])
-	if prompt, completion := tokens(answer["usage"]); prompt != wantPrompt || completion != wantCompletion || completion != 20 {
+	if prompt, completion := tokens(answer["usage"]); prompt != wantPrompt || completion != wantCompletion ||
+		completion != 20 {
 		t.Errorf("usage %v, the engine's %v", answer["usage"], direct["usage"])
 	}
 	if answer["model"] != tiny || trial.At(answer, "choices", 0, "finish_reason") != "length" {
@@ -34,7 +35,8 @@ func TestAWholeAnswerIsTheEnginesAndChargedByItsUsage(t *testing.T) {
 	}
 	prompt, completion := m.settled(t, id, "completed")
 	if prompt != wantPrompt || completion != wantCompletion {
-		t.Errorf("%v and %v tokens are charged, the engine has counted %v and %v", prompt, completion, wantPrompt, wantCompletion)
+		t.Errorf("%v and %v tokens are charged, the engine has counted %v and %v", prompt, completion, wantPrompt,
+			wantCompletion)
 	}
 	m.spent(t, prompt, completion)
 	m.Balanced(t)
@@ -49,14 +51,16 @@ func TestAStreamedAnswerEqualsTheWholeOne(t *testing.T) {
 	} {
 		s, id := m.stream(t, trial.Chat(tiny, greedy+options))
 		if s.text != content(t, whole) || s.finish != "length" || !s.done || s.failed != nil {
-			t.Errorf("%s: the stream says %q, the whole answer %q; finish %v, done %v, error %v", name, s.text, content(t, whole), s.finish, s.done, s.failed)
+			t.Errorf("%s: the stream says %q, the whole answer %q; finish %v, done %v, error %v", name, s.text,
+				content(t, whole), s.finish, s.done, s.failed)
 		}
 		if strings.HasPrefix(name, "usage asked") {
 			last := s.chunks[len(s.chunks)-1]
 			if len(s.usage) != 1 || last["usage"] == nil || len(last["choices"].([]any)) != 0 {
 				t.Errorf("%s: usage %v, last chunk %v", name, s.usage, last)
 			}
-		} else if len(s.usage) != 0 || slices.ContainsFunc(s.chunks, func(c map[string]any) bool { return trial.At(c, "choices", 0) == nil }) {
+		} else if len(s.usage) != 0 ||
+			slices.ContainsFunc(s.chunks, func(c map[string]any) bool { return trial.At(c, "choices", 0) == nil }) {
 			t.Errorf("%s: chunks nobody asked for: %v", name, s.chunks)
 		}
 		wantPrompt, wantCompletion := tokens(whole["usage"])
@@ -140,14 +144,16 @@ func TestAPromptThatTheEngineCutsIsChargedAsCut(t *testing.T) {
 	m := open(t, narrow)
 	long := strings.Repeat("many words ", 4*narrowWindow)
 	for _, stream := range []string{"false", "true"} {
-		body := `{"model":"` + narrow + `","max_tokens":5,"temperature":0,"stream":` + stream + `,"messages":[{"role":"user","content":"` + long + `"}]}`
+		body := `{"model":"` + narrow + `","max_tokens":5,"temperature":0,"stream":` + stream +
+			`,"messages":[{"role":"user","content":"` + long + `"}]}`
 		status, header, text := m.Call(t, http.MethodPost, trial.ChatPath, m.key, body)
 		if status != http.StatusOK {
 			t.Fatalf("%d %s", status, text)
 		}
 		prompt, completion := m.settled(t, header.Get(trial.RequestIDHeader), "completed")
 		if prompt != narrowWindow || completion != 5 {
-			t.Errorf("stream %s: %v and %v tokens are charged; the engine has read %d of a much longer prompt", stream, prompt, completion, narrowWindow)
+			t.Errorf("stream %s: %v and %v tokens are charged; the engine has read %d of a much longer prompt", stream, prompt,
+				completion, narrowWindow)
 		}
 	}
 }

@@ -25,7 +25,8 @@ func theFirstCurlIsAnsweredBy(t *testing.T, address, variable string) {
 	}
 	// The request of the command that the console shows.
 	status, header, body := m.Call(t, http.MethodPost, trial.ChatPath, m.Key(),
-		`{"model":"`+m.Model()+`","stream":true,"max_tokens":20,"messages":[{"role":"user","content":"Hello! Who are you?"}]}`)
+		`{"model":"`+m.Model()+
+			`","stream":true,"max_tokens":20,"messages":[{"role":"user","content":"Hello! Who are you?"}]}`)
 	if status != http.StatusOK {
 		t.Fatalf("%d %s", status, body)
 	}

@@ -17,16 +17,19 @@ func TestALegacyCompletionSaysWhatTheEngineSaysInAChat(t *testing.T) {
 	m := open(t, tiny)
 	chat, _ := m.chat(t, trial.Chat(tiny, greedy))
 	prompt := trial.Text(t, trial.Decode(t, []byte(trial.Chat(tiny, ""))), "messages", 0, "content")
-	status, header, text := m.Call(t, http.MethodPost, "/v1/completions", m.key, fmt.Sprintf(`{"model":%q,"prompt":%q%s}`, tiny, prompt, greedy))
+	status, header, text := m.Call(t, http.MethodPost, "/v1/completions", m.key, fmt.Sprintf(`{"model":%q,"prompt":%q%s}`,
+		tiny, prompt, greedy))
 	if status != http.StatusOK {
 		t.Fatalf("%d %s", status, text)
 	}
 	answer := trial.Decode(t, text)
-	if got := trial.Text(t, answer, "choices", 0, "text"); got != content(t, chat) || answer["object"] != "text_completion" {
+	if got := trial.Text(t, answer, "choices", 0, "text"); got != content(t, chat) ||
+		answer["object"] != "text_completion" {
 		t.Errorf("the completion is %s, in a chat the engine says %q", text, content(t, chat))
 	}
 	wantPrompt, wantCompletion := tokens(chat["usage"])
-	if prompt, completion := m.settled(t, header.Get(trial.RequestIDHeader), "completed"); prompt != wantPrompt || completion != wantCompletion {
+	if prompt, completion := m.settled(t, header.Get(trial.RequestIDHeader), "completed"); prompt != wantPrompt ||
+		completion != wantCompletion {
 		t.Errorf("%v and %v tokens are charged, in a chat %v", prompt, completion, chat["usage"])
 	}
 }
@@ -40,7 +43,8 @@ func TestEmbeddingsAreTheEnginesInBothFormsAndChargedByTheInput(t *testing.T) {
 	}
 	want := trial.Decode(t, own)
 	wantPrompt, _ := tokens(want["usage"])
-	for form, read := range map[string]func(any) []float32{"": numbers, `,"encoding_format":"float"`: numbers, `,"encoding_format":"base64"`: packed} {
+	for form, read := range map[string]func(any) []float32{"": numbers, `,"encoding_format":"float"`: numbers,
+		`,"encoding_format":"base64"`: packed} {
 		status, header, text := m.Call(t, http.MethodPost, "/v1/embeddings", m.key, fmt.Sprintf(body, form))
 		if status != http.StatusOK {
 			t.Fatalf("%s: %d %s", form, status, text)
@@ -55,7 +59,8 @@ func TestEmbeddingsAreTheEnginesInBothFormsAndChargedByTheInput(t *testing.T) {
 				t.Errorf("%s: vector %d has %d numbers, the engine's %d, and they differ", form, i, len(got), len(engines))
 			}
 		}
-		if prompt, completion := m.settled(t, header.Get(trial.RequestIDHeader), "completed"); prompt != wantPrompt || completion != 0 {
+		if prompt, completion := m.settled(t, header.Get(trial.RequestIDHeader), "completed"); prompt != wantPrompt ||
+			completion != 0 {
 			t.Errorf("%s: %v and %v tokens are charged, the engine has counted %v", form, prompt, completion, wantPrompt)
 		}
 	}

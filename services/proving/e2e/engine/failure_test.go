@@ -109,12 +109,14 @@ func TestAnEngineKilledBeforeAWholeAnswerIsReplacedAndOnlyTheAnswerCharged(t *te
 	second := m.Join(t, "spare", spare.url(), slow)
 	answered := make(chan reply, 1)
 	go func() {
-		answered <- m.post(t.Context(), trial.Chat(slow, `,"temperature":1,"seed":9,"max_tokens":200`), "X-Svc-Provider", m.provider.ID)
+		answered <- m.post(t.Context(), trial.Chat(slow, `,"temperature":1,"seed":9,"max_tokens":200`), "X-Svc-Provider",
+			m.provider.ID)
 	}()
 	m.engine.answering(t, 1)
 	m.engine.kill()
 	got := <-answered
-	if got.status != http.StatusOK || got.header.Get("X-Svc-Provider-Id") != second.ID || got.header.Get("X-Svc-Attempts") != "2" {
+	if got.status != http.StatusOK || got.header.Get("X-Svc-Provider-Id") != second.ID ||
+		got.header.Get("X-Svc-Attempts") != "2" {
 		t.Fatalf("%+v", got)
 	}
 	prompt, completion := m.settled(t, got.header.Get(trial.RequestIDHeader), "completed")
@@ -132,7 +134,8 @@ func TestAnEngineKilledInAStreamIsPaidForWhatItDeliveredAndComesBack(t *testing.
 		t.Errorf("%v and %v tokens are charged; the delivered text has %v", prompt, completion, delivered)
 	}
 	m.spent(t, 0, completion)
-	trial.Until(t, "the dead engine's model is not offered any more", func() bool { return !m.Offers(t, slow, m.provider.ID) })
+	trial.Until(t, "the dead engine's model is not offered any more",
+		func() bool { return !m.Offers(t, slow, m.provider.ID) })
 	status, header, body := m.Call(t, http.MethodPost, trial.ChatPath, m.key, trial.Chat(slow, ""))
 	if status != http.StatusServiceUnavailable || header.Get("Retry-After") == "" {
 		t.Errorf("with no engine: %d %s", status, body)
@@ -170,7 +173,8 @@ func TestAnAnswerThatTheEngineBreaksOffIsNotTakenForAWholeOne(t *testing.T) {
 		t.Errorf("whole: %d %s", status, text)
 	}
 	m.free(t, header.Get(trial.RequestIDHeader))
-	status, header, text = m.Call(t, http.MethodPost, trial.ChatPath, m.key, strings.TrimSuffix(body, "}")+`,"stream":true}`)
+	status, header, text = m.Call(t, http.MethodPost, trial.ChatPath, m.key,
+		strings.TrimSuffix(body, "}")+`,"stream":true}`)
 	if status != http.StatusOK {
 		t.Fatalf("%d %s", status, text)
 	}
@@ -188,11 +192,13 @@ func TestAModelThatTheEngineLostIsAFailureThatMovesOnAndCostsNothing(t *testing.
 	m.engine.remove(t, tiny)
 	pin := []string{"X-Svc-Provider", m.provider.ID}
 	status, header, body := m.Call(t, http.MethodPost, trial.ChatPath, m.key, trial.Chat(tiny, greedy), pin...)
-	if status != http.StatusOK || header.Get("X-Svc-Provider-Id") != second.ID || header.Get("X-Svc-Fallback-Reason") == "" {
+	if status != http.StatusOK || header.Get("X-Svc-Provider-Id") != second.ID ||
+		header.Get("X-Svc-Fallback-Reason") == "" {
 		t.Errorf("with a spare: %d %v %s", status, header, body)
 	}
 	prompt, completion := m.settled(t, header.Get(trial.RequestIDHeader), "completed")
-	status, header, body = m.Call(t, http.MethodPost, trial.ChatPath, m.key, trial.Chat(tiny, greedy), append(pin, "X-Svc-Allow-Fallbacks", "false")...)
+	status, header, body = m.Call(t, http.MethodPost, trial.ChatPath, m.key, trial.Chat(tiny, greedy),
+		append(pin, "X-Svc-Allow-Fallbacks", "false")...)
 	if status < 500 {
 		t.Errorf("with no other: %d %s", status, body)
 	}

@@ -45,7 +45,8 @@ func (m *market) list(t *testing.T, model string) {
 	if model == vectors {
 		category = "embedding"
 	}
-	m.Admin(t, http.MethodPut, "/api/v1/admin/models/"+model, `{"name":"Test model","category":"`+category+`","input_price":"1","output_price":"3",
+	m.Admin(t, http.MethodPut, "/api/v1/admin/models/"+model, `{"name":"Test model","category":"`+category+
+		`","input_price":"1","output_price":"3",
 		"payout_input_price":"0.9","payout_output_price":"2.7","context_length":8192,"max_output_tokens":8000}`)
 }
 
@@ -164,7 +165,8 @@ func (m *market) settled(t *testing.T, requestID, ending string) (prompt, comple
 	t.Helper()
 	receipt := m.Receipt(t, m.key, requestID)
 	prompt, completion = tokens(receipt)
-	if receipt["status"] != "settled" || receipt["ending"] != ending || receipt["cost_usd_str"] != cost(prompt, completion) {
+	if receipt["status"] != "settled" || receipt["ending"] != ending ||
+		receipt["cost_usd_str"] != cost(prompt, completion) {
 		t.Errorf("want %s at %s, the receipt is %v", ending, cost(prompt, completion), receipt)
 	}
 	return prompt, completion
@@ -200,5 +202,6 @@ const schema = `,"response_format":{"type":"json_schema","json_schema":{"name":"
 
 // always is a response_format that allows one text only.
 func always(text string) string {
-	return fmt.Sprintf(`,"response_format":{"type":"json_schema","json_schema":{"name":"text","schema":{"const":%q}}}`, text)
+	return fmt.Sprintf(`,"response_format":{"type":"json_schema","json_schema":{"name":"text","schema":{"const":%q}}}`,
+		text)
 }

@@ -146,7 +146,8 @@ func (o *ollama) start(t *testing.T) {
 
 func (o *ollama) environment() []string {
 	return append(os.Environ(), "OLLAMA_HOST="+o.address, "OLLAMA_MODELS="+filepath.Join(o.home, "models"), "HOME="+o.home,
-		"OLLAMA_NUM_PARALLEL=1", "OLLAMA_KEEP_ALIVE=1h", "OLLAMA_NOHISTORY=1", "OLLAMA_NO_CLOUD=1", "OLLAMA_DEBUG=1", "NO_COLOR=1")
+		"OLLAMA_NUM_PARALLEL=1", "OLLAMA_KEEP_ALIVE=1h", "OLLAMA_NOHISTORY=1", "OLLAMA_NO_CLOUD=1", "OLLAMA_DEBUG=1",
+		"NO_COLOR=1")
 }
 
 // kill ends the server and its runners as kill -9 does, and returns when they
@@ -211,7 +212,8 @@ func (o *ollama) create(t *testing.T, model string) {
 // first start.
 func (o *ollama) answering(t *testing.T, n int) {
 	t.Helper()
-	trial.Until(t, "the engine is at work on request "+strconv.Itoa(n), func() bool { return strings.Count(o.log.Text(), begun) >= n })
+	trial.Until(t, "the engine is at work on request "+strconv.Itoa(n),
+		func() bool { return strings.Count(o.log.Text(), begun) >= n })
 }
 
 // remove makes the server forget a model.

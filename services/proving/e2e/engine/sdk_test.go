@@ -31,7 +31,8 @@ func TestTheGoSDKReadsTheEnginesAnswers(t *testing.T) {
 		t.Fatal(err)
 	}
 	prompt, completion := m.settled(t, raw.Header.Get(trial.RequestIDHeader), "completed")
-	if whole.Choices[0].Message.Content == "" || float64(whole.Usage.PromptTokens) != prompt || float64(whole.Usage.CompletionTokens) != completion {
+	if whole.Choices[0].Message.Content == "" || float64(whole.Usage.PromptTokens) != prompt ||
+		float64(whole.Usage.CompletionTokens) != completion {
 		t.Errorf("the answer is %s, charged are %v and %v tokens", whole.RawJSON(), prompt, completion)
 	}
 	params.StreamOptions.IncludeUsage = openai.Bool(true)
@@ -45,7 +46,8 @@ func TestTheGoSDKReadsTheEnginesAnswers(t *testing.T) {
 	if err := stream.Err(); err != nil {
 		t.Fatal(err)
 	}
-	if got := collected.Choices[0].Message.Content; got != whole.Choices[0].Message.Content || collected.Usage.TotalTokens != whole.Usage.TotalTokens {
+	if got := collected.Choices[0].Message.Content; got != whole.Choices[0].Message.Content ||
+		collected.Usage.TotalTokens != whole.Usage.TotalTokens {
 		t.Errorf("the stream says %q with usage %v, the whole answer is %s", got, collected.Usage, whole.RawJSON())
 	}
 }

@@ -136,7 +136,8 @@ func TestTheClientPassesOverAGatewayThatRefuses(t *testing.T) {
 		_, _ = io.WriteString(w, `{"choices":[{"message":{"content":"two words"}}]}`)
 	})}
 	go func() { served <- server.Serve(lis) }()
-	got := newClient().chat(t.Context(), []string{"http://" + trial.FreeAddress(t), "http://" + lis.Addr().String()}, "k", "{}")
+	got := newClient().chat(t.Context(), []string{"http://" + trial.FreeAddress(t), "http://" + lis.Addr().String()}, "k",
+		"{}")
 	if !got.whole || got.tokens != 2 || got.err != nil {
 		t.Errorf("told %v", got)
 	}
@@ -150,8 +151,10 @@ func TestTheClientPassesOverAGatewayThatRefuses(t *testing.T) {
 
 func TestAStreamIsWholeOnlyWithItsEndMark(t *testing.T) {
 	for text, want := range map[string]told{
-		`data: {"choices":[{"delta":{"role":"assistant","content":""}}]}` + "\n\n" + `data: {"choices":[{"delta":{"content":"a"}}]}` + "\n\ndata: [DONE]\n\n": {tokens: 1, whole: true},
-		`data: {"choices":[{"delta":{"content":"a"}}]}` + "\n\n" + `data: {"error":{"code":"upstream_error"}}` + "\n\n":                                       {tokens: 1, code: "upstream_error"},
+		`data: {"choices":[{"delta":{"role":"assistant","content":""}}]}` + "\n\n" +
+			`data: {"choices":[{"delta":{"content":"a"}}]}` + "\n\ndata: [DONE]\n\n": {tokens: 1, whole: true},
+		`data: {"choices":[{"delta":{"content":"a"}}]}` + "\n\n" + `data: {"error":{"code":"upstream_error"}}` +
+			"\n\n": {tokens: 1, code: "upstream_error"},
 		": keep-alive\n\n": {},
 	} {
 		var got told

@@ -190,14 +190,16 @@ func startFleet(t *testing.T) *matrix {
 		t.Fatal(err)
 	}
 	r.m = trial.Attach(map[string]string{
-		"SVC_BASE_URL": f.Gateways()[0], "SVC_WS_URL": f.Hubs()[0], "SVC_ADMIN_URL": f.Operators()[0], "SVC_ADMIN_TOKEN": token, "SVC_DATABASE_URL": f.DatabaseURL(),
+		"SVC_BASE_URL": f.Gateways()[0], "SVC_WS_URL": f.Hubs()[0], "SVC_ADMIN_URL": f.Operators()[0],
+		"SVC_ADMIN_TOKEN": token, "SVC_DATABASE_URL": f.DatabaseURL(),
 	})
 	pool, err := pgxpool.New(t.Context(), f.DatabaseURL())
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(pool.Close)
-	m := &matrix{rig: r, points: points, ledger: ledger{pool}, client: newClient(), bin: bin, took: map[victim]time.Duration{}, outcomes: outcomes{}}
+	m := &matrix{rig: r, points: points, ledger: ledger{pool}, client: newClient(), bin: bin,
+		took: map[victim]time.Duration{}, outcomes: outcomes{}}
 	for _, model := range []string{plainModel, longModel} {
 		r.m.PutModel(t, model)
 	}

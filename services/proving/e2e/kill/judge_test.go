@@ -69,7 +69,8 @@ type told struct {
 
 // String says it in one line.
 func (t told) String() string {
-	return fmt.Sprintf("status %d, code %q, whole %v, %d tokens, after %v, %v", t.status, t.code, t.whole, t.tokens, t.took.Round(time.Millisecond), t.err)
+	return fmt.Sprintf("status %d, code %q, whole %v, %d tokens, after %v, %v", t.status, t.code, t.whole, t.tokens,
+		t.took.Round(time.Millisecond), t.err)
 }
 
 // books are all rows of a cell's account.
@@ -109,7 +110,8 @@ func (b books) open() bool {
 
 // String says it in one line.
 func (b books) String() string {
-	return fmt.Sprintf("holds %v, lines %+v, earnings %v, posted %d, held %d, quarantined %d", b.holds, b.lines, b.earnings, b.posted, b.held, b.quarantined)
+	return fmt.Sprintf("holds %v, lines %+v, earnings %v, posted %d, held %d, quarantined %d", b.holds, b.lines,
+		b.earnings, b.posted, b.held, b.quarantined)
 }
 
 // judge names everything that is wrong about a cell; nothing is the verdict
@@ -141,7 +143,8 @@ func judge(c cell, t told, b books) []string {
 		if want := l.prompt*promptPrice + l.completion*completionPrice; l.charged != want {
 			complain("charged %d for what costs %d", l.charged, want)
 		}
-		if want := l.prompt*promptPayout + l.completion*completionPayout; l.payout != want || i < len(b.earnings) && b.earnings[i] != want {
+		if want := l.prompt*promptPayout + l.completion*completionPayout; l.payout != want || i < len(b.earnings) &&
+			b.earnings[i] != want {
 			complain("accrued %d and recorded %v for what pays %d", l.payout, b.earnings, want)
 		}
 		if most := c.most(t); l.prompt > most.prompt || l.completion > most.completion {

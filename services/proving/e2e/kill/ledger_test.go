@@ -52,11 +52,12 @@ func (l ledger) read(ctx context.Context, account string) (books, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	var b books
-	err := pgx.BeginTxFunc(ctx, l.pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
-		var err error
-		b, err = readBooks(ctx, tx, account)
-		return err
-	})
+	err := pgx.BeginTxFunc(ctx, l.pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly},
+		func(tx pgx.Tx) error {
+			var err error
+			b, err = readBooks(ctx, tx, account)
+			return err
+		})
 	return b, err
 }
 
@@ -84,7 +85,8 @@ func readBooks(ctx context.Context, tx pgx.Tx, account string) (books, error) {
 		return b, fmt.Errorf("read settlements: %w", err)
 	}
 	earnings, err1 := tx.Query(ctx, `SELECT e.payout_nano_usd
-		FROM settlement.earning e JOIN billing.hold h ON h.request_id = e.request_id WHERE e.settled AND h.account_id = $1`, account)
+		FROM settlement.earning e JOIN billing.hold h ON h.request_id = e.request_id WHERE e.settled AND h.account_id = $1`,
+		account)
 	b.earnings, err = pgx.CollectRows(earnings, pgx.RowTo[int64])
 	if err := errors.Join(err1, err); err != nil {
 		return b, fmt.Errorf("read earning lines: %w", err)

@@ -137,7 +137,8 @@ func (m *matrix) cell(t *testing.T, p point, v victim, round int) {
 	m.quiet(t)
 	if t.Failed() {
 		t.Logf("%s, %s killed (all %v), round %d, seed %d, stream %v, on %+v, after %v\nthe client: %v\nthe books: %v\nrun it alone: -run '^%s$'",
-			p.name, v, c.all, round, seed, c.stream, way, time.Since(began).Round(time.Millisecond), heard, b, strings.ReplaceAll(t.Name(), "/", "$/^"))
+			p.name, v, c.all, round, seed, c.stream, way, time.Since(began).Round(time.Millisecond), heard, b,
+			strings.ReplaceAll(t.Name(), "/", "$/^"))
 	}
 }
 
@@ -295,7 +296,8 @@ func (m *matrix) goesOn(t *testing.T) {
 	for _, s := range m.seats {
 		s.engine.Script(plainModel, fakeengine.Behaviour{Tokens: fakeengine.Words(answerTokens)})
 	}
-	if heard := m.client.chat(t.Context(), m.rig.bases(), m.steady, trial.Chat(plainModel, "")); heard.status != http.StatusOK || !heard.whole {
+	if heard := m.client.chat(t.Context(), m.rig.bases(), m.steady,
+		trial.Chat(plainModel, "")); heard.status != http.StatusOK || !heard.whole {
 		t.Errorf("the next request: %v", heard)
 	}
 }

@@ -44,7 +44,8 @@ func (o outcomes) add(c cell, t told, b books) {
 func (o outcomes) String() string {
 	var text strings.Builder
 	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
-	victims := []victim{gateway, routerVictim, hub, hubLost, billing, settlementVictim, catalogVictim, agent, nats, natsWiped, postgres}
+	victims := []victim{gateway, routerVictim, hub, hubLost, billing, settlementVictim, catalogVictim, agent,
+		nats, natsWiped, postgres}
 	fmt.Fprint(w, "point")
 	for _, v := range victims {
 		fmt.Fprintf(w, "\t%s", v)

@@ -65,7 +65,8 @@ func (a *audit) checkEarning(u id, q *request) {
 	numbers := map[int64]bool{}
 	for _, e := range q.rulings {
 		if numbers[e.ruling] || e.ruling < 1 || e.ruling > int64(len(q.rulings)) {
-			a.r.found(Doubled, subject, "settlement has %d rulings on it, and one with the number %d twice or out of order", len(q.rulings), e.ruling)
+			a.r.found(Doubled, subject, "settlement has %d rulings on it, and one with the number %d twice or out of order",
+				len(q.rulings), e.ruling)
 			break
 		}
 		numbers[e.ruling] = true
@@ -78,7 +79,8 @@ func (a *audit) checkEarning(u id, q *request) {
 	case len(all) == 0 && len(q.lines) == 0:
 		return
 	case len(all) == 0:
-		a.r.found(Unpaid, subject, "the ledger settled a payout of %d, and settlement has no line of it that counts", q.lines[0].payout)
+		a.r.found(Unpaid, subject, "the ledger settled a payout of %d, and settlement has no line of it that counts",
+			q.lines[0].payout)
 		return
 	case len(q.lines) == 0:
 		a.r.found(Drift, subject, "settlement has a line of %d, and the ledger settled nothing", all[0].payout)
@@ -88,6 +90,7 @@ func (a *audit) checkEarning(u id, q *request) {
 	// Of what pays nothing it does not matter by whose count.
 	if s.payout != e.payout || s.provider != e.provider || s.day != e.day || s.payout > 0 && s.tokens != e.tokens {
 		a.r.found(Drift, subject, "the ledger settled %d for %d + %d tokens of %v, and settlement has %d for %d + %d of %v",
-			s.payout, s.tokens.prompt, s.tokens.completion, s.provider, e.payout, e.tokens.prompt, e.tokens.completion, e.provider)
+			s.payout, s.tokens.prompt, s.tokens.completion, s.provider, e.payout, e.tokens.prompt, e.tokens.completion,
+			e.provider)
 	}
 }

@@ -124,7 +124,8 @@ func Audit(in Inputs, opts Options) (*Report, error) {
 	a := &audit{world: w, skew: opts.Skew.Microseconds(), r: newReport()}
 	a.tie()
 	for _, check := range []func(){
-		a.checkEntries, a.checkRefunds, a.checkHolds, a.checkReceipts, a.checkWallets, a.checkCounters, a.checkTrialBalance, a.checkDays,
+		a.checkEntries, a.checkRefunds, a.checkHolds, a.checkReceipts, a.checkWallets, a.checkCounters, a.checkTrialBalance,
+		a.checkDays,
 		a.checkEarnings, a.checkSetup, a.replay, a.checkLimits, a.checkPlans, a.judgeClients,
 	} {
 		check()

@@ -69,7 +69,8 @@ func (a *audit) checkCounters() {
 	}
 	for _, u := range sortedIDs(a.inflight) {
 		if a.inflight[u] != running[u] {
-			a.r.found(Drift, about("key", u), "%d requests are in flight, and %d holds are open without a report", a.inflight[u], running[u])
+			a.r.found(Drift, about("key", u), "%d requests are in flight, and %d holds are open without a report", a.inflight[u],
+				running[u])
 		}
 	}
 	for _, u := range sortedIDs(running) {
@@ -88,7 +89,8 @@ func (a *audit) checkCounters() {
 			last = times[len(times)-1]
 		}
 		if w.full > last+minute+a.skew {
-			a.r.found(Drift, about("key", w.key), "its rate of class %d is full at %d, and its last request was admitted at %d", w.class, w.full, last)
+			a.r.found(Drift, about("key", w.key), "its rate of class %d is full at %d, and its last request was admitted at %d",
+				w.class, w.full, last)
 		}
 	}
 }

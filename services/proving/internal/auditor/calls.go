@@ -170,7 +170,8 @@ func (w *world) readSetup(from io.Reader) error {
 		w.setup.accounts[u] = a
 	}
 	for _, m := range file.Models {
-		w.setup.rates[m.Model] = append(w.setup.rates[m.Model], rates{m.Unit, m.Input, m.Output, m.PayoutInput, m.PayoutOutput})
+		w.setup.rates[m.Model] = append(w.setup.rates[m.Model], rates{m.Unit, m.Input, m.Output, m.PayoutInput,
+			m.PayoutOutput})
 	}
 	for _, p := range file.Providers {
 		u, ok := parseID(p.Provider)

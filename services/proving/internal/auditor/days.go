@@ -29,7 +29,8 @@ func (w *world) takeSeal(r *record) { w.sealed = max(w.sealed, r.day("day")) }
 
 func (w *world) takeSnapshot(r *record) {
 	owner := r.id("owner_id")
-	key := accountDay{account{w.once(r.text("asset")), w.once(r.text("account_kind")), nobody(owner.String()), w.once(r.text("book"))}, r.day("day")}
+	key := accountDay{account{w.once(r.text("asset")), w.once(r.text("account_kind")), nobody(owner.String()),
+		w.once(r.text("book"))}, r.day("day")}
 	put(w, r, w.snapshots, key, snapshot{r.integer("moved"), r.integer("balance")})
 }
 

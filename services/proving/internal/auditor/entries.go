@@ -157,7 +157,8 @@ func (a *audit) checkOrphans() {
 		paid[request] = true
 		for _, p := range e.postings {
 			if p.kind == kindAccrued && (p.amount != s.payout || p.owner != s.provider.String()) {
-				a.r.found(Drift, about("request", request), "orphan work credits %d to %s, and %d of %v is settled", p.amount, p.owner, s.payout, s.provider)
+				a.r.found(Drift, about("request", request), "orphan work credits %d to %s, and %d of %v is settled", p.amount,
+					p.owner, s.payout, s.provider)
 			}
 		}
 	}
@@ -209,5 +210,6 @@ func sortedAccounts(m map[account]wide) []account {
 }
 
 func compareAccounts(x, y account) int {
-	return cmp.Or(cmp.Compare(x.asset, y.asset), cmp.Compare(x.kind, y.kind), cmp.Compare(x.owner, y.owner), cmp.Compare(x.book, y.book))
+	return cmp.Or(cmp.Compare(x.asset, y.asset), cmp.Compare(x.kind, y.kind), cmp.Compare(x.owner, y.owner),
+		cmp.Compare(x.book, y.book))
 }

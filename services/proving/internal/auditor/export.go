@@ -155,7 +155,8 @@ func (w *world) takeSettlement(r *record) {
 		return
 	}
 	q.lines = append(q.lines, settlement{
-		day: r.day("day"), account: r.id("account_id"), key: r.id("key_id"), provider: r.id("provider_id"), price: r.id("price_version_id"),
+		day: r.day("day"), account: r.id("account_id"), key: r.id("key_id"), provider: r.id("provider_id"),
+		price: r.id("price_version_id"),
 		model: w.once(r.text("model_id")), source: w.once(r.text("source")), ending: w.once(r.text("ending")),
 		claim: w.once(r.text("claim_state")), evidence: w.once(r.text("evidence_source")),
 		rates:     ratesOf(r),

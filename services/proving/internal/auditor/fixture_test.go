@@ -103,8 +103,9 @@ type story struct {
 
 // stories are the requests of the fixture, by their numbers.
 func stories() []story {
-	whole := story{account: payer, provider: first, model: "priced", billing: "payg", state: "settled", source: "payg", ending: "completed",
-		claim: "valid", evidence: "hub", prompt: 7, completion: 5, charged: -1, enginePrompt: 7, sent: 5,
+	whole := story{account: payer, provider: first, model: "priced", billing: "payg", state: "settled", source: "payg",
+		ending: "completed",
+		claim:  "valid", evidence: "hub", prompt: 7, completion: 5, charged: -1, enginePrompt: 7, sent: 5,
 		engineComplete: true,
 		status:         200, received: 5, complete: true, usage: true}
 	with := func(change func(*story)) story {
@@ -113,7 +114,8 @@ func stories() []story {
 		return s
 	}
 	unserved := func(s *story) {
-		s.state, s.source, s.received, s.sent, s.complete, s.usage, s.engineComplete = "released", "", 0, 0, false, false, false
+		s.state, s.source, s.received, s.sent, s.complete, s.usage, s.engineComplete = "released", "", 0, 0, false, false,
+			false
 	}
 	return []story{
 		wholeAnswer: whole,
@@ -134,7 +136,8 @@ func stories() []story {
 		planned:     with(func(s *story) { s.account, s.billing, s.source, s.charged = planner, "plan", "plan", 0 }),
 		costless:    with(func(s *story) { s.model, s.billing, s.source = "free", "free", "free" }),
 		orphaned: with(func(s *story) {
-			s.state, s.source, s.ending, s.claim, s.prompt, s.completion, s.charged = "expired", "orphan", "platform_lost", "absent", 0, 4, 0
+			s.state, s.source, s.ending, s.claim, s.prompt, s.completion, s.charged = "expired", "orphan", "platform_lost",
+				"absent", 0, 4, 0
 			s.received, s.sent, s.complete, s.left, s.usage, s.engineComplete, s.noReport = 4, 4, false, true, false, false, true
 		}),
 		short: with(func(s *story) { s.account, s.charged, s.prompt, s.enginePrompt = poor, poorCredit, 90, 90 }),
@@ -156,7 +159,8 @@ func stories() []story {
 			s.account, s.billing, s.status, s.refunded = planner, "plan", 502, true
 		}),
 		receipted: with(func(s *story) {
-			s.ending, s.claim, s.evidence, s.prompt, s.completion, s.received, s.sent = "platform_lost", "absent", "receipt", 0, 5, 3, 5
+			s.ending, s.claim, s.evidence, s.prompt, s.completion, s.received, s.sent = "platform_lost", "absent", "receipt", 0,
+				5, 3, 5
 			s.complete, s.usage, s.noReport = false, false, true
 		}),
 		finishedFirst: with(func(s *story) { s.received, s.status, s.complete, s.usage = 0, 502, false, false }),
@@ -221,9 +225,12 @@ func newFixture() *fixture {
 	f.tellSpecials()
 	f.clients = append(f.clients, f.client("stranger", story{account: payer, model: "priced", status: 503}, 50, ""))
 	f.setup = row{"setup": true,
-		"accounts":  []row{{"account_id": accountID(payer), "granted_nano": credit, "requests_per_minute": 20, "concurrent_requests": 4}},
-		"models":    []row{{"model": "priced", "input_rate": priced.input, "output_rate": priced.output, "payout_input_rate": priced.payoutInput, "payout_output_rate": priced.payoutOutput}},
-		"providers": []row{{"provider_id": providerID(first), "engine": "engine 1"}, {"provider_id": providerID(second), "engine": "engine 2"}},
+		"accounts": []row{{"account_id": accountID(payer), "granted_nano": credit, "requests_per_minute": 20,
+			"concurrent_requests": 4}},
+		"models": []row{{"model": "priced", "input_rate": priced.input, "output_rate": priced.output,
+			"payout_input_rate": priced.payoutInput, "payout_output_rate": priced.payoutOutput}},
+		"providers": []row{{"provider_id": providerID(first), "engine": "engine 1"}, {"provider_id": providerID(second),
+			"engine": "engine 2"}},
 	}
 	f.sum()
 	return f
@@ -232,7 +239,8 @@ func newFixture() *fixture {
 func (f *fixture) add(table string, r row) { f.tables[table] = append(f.tables[table], r) }
 
 func (f *fixture) addChart() {
-	for _, kind := range []string{kindAvailable, kindHeld, kindAccrued, kindMargin, kindShortfall, kindPlanDebt, kindPlanHeld, "e:goodwill", "e:orphan_work"} {
+	for _, kind := range []string{kindAvailable, kindHeld, kindAccrued, kindMargin, kindShortfall, kindPlanDebt,
+		kindPlanHeld, "e:goodwill", "e:orphan_work"} {
 		f.add("chart", row{"kind": kind, "normal": "credit", "owned": false, "book": ""})
 	}
 	for _, r := range [][3]string{
@@ -246,7 +254,8 @@ func (f *fixture) addChart() {
 }
 
 func (f *fixture) post(u, kind, business string, seconds float64, reverses any, legs ...row) {
-	f.add("entry", row{"id": u, "kind": kind, "business_id": business, "memo": "", "at": at(seconds), "reverses": reverses})
+	f.add("entry", row{"id": u, "kind": kind, "business_id": business, "memo": "", "at": at(seconds),
+		"reverses": reverses})
 	for i, leg := range legs {
 		maps.Copy(leg, row{"entry_id": u, "leg": i + 1, "entry_kind": kind, "asset": "usd", "book": ""})
 		f.add("posting", leg)
@@ -258,13 +267,16 @@ func leg(kind string, owner any, amount int64) row {
 }
 
 func (f *fixture) grant(n int, account string, amount int64) {
-	f.post(entryID(n), "goodwill", fmt.Sprint("grant ", n), -10, nil, leg("e:goodwill", nil, -amount), leg(kindAvailable, account, amount))
+	f.post(entryID(n), "goodwill", fmt.Sprint("grant ", n), -10, nil, leg("e:goodwill", nil, -amount),
+		leg(kindAvailable, account, amount))
 }
 
 // addReversal posts something and takes it back.
 func (f *fixture) addReversal() {
-	f.post(entryID(3), "goodwill", "mistake", -9, nil, leg("e:goodwill", nil, -70), leg(kindAvailable, accountID(payer), 70))
-	f.post(entryID(4), "reversal", entryID(3), -8, entryID(3), leg("e:goodwill", nil, 70), leg(kindAvailable, accountID(payer), -70))
+	f.post(entryID(3), "goodwill", "mistake", -9, nil, leg("e:goodwill", nil, -70),
+		leg(kindAvailable, accountID(payer), 70))
+	f.post(entryID(4), "reversal", entryID(3), -8, entryID(3), leg("e:goodwill", nil, 70),
+		leg(kindAvailable, accountID(payer), -70))
 }
 
 // tell writes a story into all files.
@@ -275,18 +287,24 @@ func (f *fixture) tell(n int, s story) {
 	if s.model == "free" {
 		r = free
 	}
-	pinned := row{"account_id": accountID(s.account), "key_id": keyID(s.account), "model_id": s.model, "price_version_id": uid(ofPrice, 1),
-		"input_rate": r.input, "output_rate": r.output, "payout_input_rate": r.payoutInput, "payout_output_rate": r.payoutOutput}
+	pinned := row{"account_id": accountID(s.account), "key_id": keyID(s.account), "model_id": s.model,
+		"price_version_id": uid(ofPrice, 1),
+		"input_rate":       r.input, "output_rate": r.output, "payout_input_rate": r.payoutInput,
+		"payout_output_rate": r.payoutOutput}
 	hold := maps.Clone(pinned)
 	amount := int64(0)
 	if s.billing == "payg" {
 		amount = min(listed(r, heldTokens, heldTokens), poorCredit)
 	}
-	maps.Copy(hold, row{"request_id": requestID(n), "billing_type": s.billing, "amount": amount, "prompt_tokens": heldTokens,
-		"max_completion_tokens": heldTokens, "pinned": false, "state": s.state, "admitted_at": at(begin), "expires_at": at(begin + 60),
-		"closed_at": at(end), "images": 0, "plan_id": nil, "plan_tier": nil, "plan_day": nil, "plan_price": nil, "plan_refunded": s.refunded})
+	maps.Copy(hold, row{"request_id": requestID(n), "billing_type": s.billing, "amount": amount,
+		"prompt_tokens":         heldTokens,
+		"max_completion_tokens": heldTokens, "pinned": false, "state": s.state, "admitted_at": at(begin),
+		"expires_at": at(begin + 60),
+		"closed_at":  at(end), "images": 0, "plan_id": nil, "plan_tier": nil, "plan_day": nil, "plan_price": nil,
+		"plan_refunded": s.refunded})
 	if s.billing == "plan" {
-		maps.Copy(hold, row{"plan_id": "pro", "plan_tier": 2, "plan_day": start.Format(time.DateOnly), "plan_price": listed(r, heldTokens, heldTokens)})
+		maps.Copy(hold, row{"plan_id": "pro", "plan_tier": 2, "plan_day": start.Format(time.DateOnly),
+			"plan_price": listed(r, heldTokens, heldTokens)})
 	}
 	f.add("hold", hold)
 	if !s.noReport {
@@ -296,8 +314,10 @@ func (f *fixture) tell(n int, s story) {
 		f.settle(n, s, r, pinned, end)
 	}
 	if !s.noEngine {
-		f.engines = append(f.engines, row{"nonce": fmt.Sprint("nonce ", n), "request_id": requestID(n), "engine": fmt.Sprint("engine ", s.provider),
-			"provider_id": providerID(s.provider), "model": s.model, "prompt_tokens": s.enginePrompt, "completion_tokens": s.sent, "status": 200,
+		f.engines = append(f.engines, row{"nonce": fmt.Sprint("nonce ", n), "request_id": requestID(n),
+			"engine":      fmt.Sprint("engine ", s.provider),
+			"provider_id": providerID(s.provider), "model": s.model, "prompt_tokens": s.enginePrompt,
+			"completion_tokens": s.sent, "status": 200,
 			"complete": s.engineComplete, "cut": !s.engineComplete, "no_usage": s.silent, "at": at(end)})
 	}
 	request := requestID(n)
@@ -308,9 +328,11 @@ func (f *fixture) tell(n int, s story) {
 }
 
 func (f *fixture) client(nonce string, s story, begin float64, request string) row {
-	c := row{"nonce": nonce, "key": "name", "account_id": accountID(s.account), "model": s.model, "stream": true, "sent_at": at(begin), "ended_at": at(begin + 1),
-		"status": s.status, "request_id": request, "error_code": "", "content_tokens": s.received, "content_bytes": 5 * s.received,
-		"complete": s.complete, "error_event": s.errored, "left": s.left, "usage": nil}
+	c := row{"nonce": nonce, "key": "name", "account_id": accountID(s.account), "model": s.model, "stream": true,
+		"sent_at": at(begin), "ended_at": at(begin + 1),
+		"status": s.status, "request_id": request, "error_code": "", "content_tokens": s.received,
+		"content_bytes": 5 * s.received,
+		"complete":      s.complete, "error_event": s.errored, "left": s.left, "usage": nil}
 	if s.usage {
 		c["usage"] = row{"prompt_tokens": s.prompt, "completion_tokens": s.completion}
 	}
@@ -327,14 +349,17 @@ func (f *fixture) settle(n int, s story, r rates, pinned row, end float64) {
 		shortfall = list - charged
 	}
 	line := maps.Clone(pinned)
-	maps.Copy(line, row{"day": start.Format(time.DateOnly), "request_id": requestID(n), "provider_id": providerID(s.provider),
-		"prompt_tokens": s.prompt, "completion_tokens": s.completion, "list_price": list, "payout": payout, "fee": list - payout,
+	maps.Copy(line, row{"day": start.Format(time.DateOnly), "request_id": requestID(n),
+		"provider_id":   providerID(s.provider),
+		"prompt_tokens": s.prompt, "completion_tokens": s.completion, "list_price": list, "payout": payout,
+		"fee":     list - payout,
 		"charged": charged, "shortfall": shortfall, "source": s.source, "ending": s.ending, "claim_state": s.claim,
 		"evidence_source": s.evidence, "settled_at": at(end), "attempt": 1})
 	f.add("usage_settlement", line)
 	f.earn("earning_line", n, s.provider, s.prompt, s.completion, payout)
 	if s.source == "orphan" {
-		f.post(entryID(100+n), "orphan_work", requestID(n), end, nil, leg("e:orphan_work", nil, -payout), leg(kindAccrued, providerID(s.provider), payout))
+		f.post(entryID(100+n), "orphan_work", requestID(n), end, nil, leg("e:orphan_work", nil, -payout),
+			leg(kindAccrued, providerID(s.provider), payout))
 	}
 	if s.evidence == "gateway" {
 		f.add("orphan_review", row{"request_id": requestID(n), "publications": 1})
@@ -342,7 +367,8 @@ func (f *fixture) settle(n int, s story, r rates, pinned row, end float64) {
 }
 
 func (f *fixture) earn(table string, n, provider int, prompt, completion, payout int64) {
-	f.earnings[table] = append(f.earnings[table], row{"day": start.Format(time.DateOnly), "request_id": requestID(n), "provider_id": providerID(provider),
+	f.earnings[table] = append(f.earnings[table], row{"day": start.Format(time.DateOnly), "request_id": requestID(n),
+		"provider_id":   providerID(provider),
 		"prompt_tokens": prompt, "completion_tokens": completion, "payout_nano_usd": payout})
 }
 
@@ -368,8 +394,10 @@ func (f *fixture) tellSpecials() {
 	f.rule(ruled, 1, nil)
 	f.rule(ruled, 2, f.earning(ruled))
 	// The first provider had failed before content.
-	f.engines = append(f.engines, row{"nonce": fmt.Sprint("nonce ", retried), "request_id": requestID(retried), "engine": "engine 1", "provider_id": "",
-		"model": "priced", "prompt_tokens": 7, "completion_tokens": 0, "status": 500, "complete": true, "cut": false, "at": at(1)})
+	f.engines = append(f.engines, row{"nonce": fmt.Sprint("nonce ", retried), "request_id": requestID(retried),
+		"engine": "engine 1", "provider_id": "",
+		"model": "priced", "prompt_tokens": 7, "completion_tokens": 0, "status": 500, "complete": true, "cut": false,
+		"at": at(1)})
 	// The gateway's word came after the usage was settled.
 	f.row("request_report", "request_id", requestID(finishedFirst))["recorded_at"] = at(3*finishedFirst + 3)
 	f.row("request_report", "request_id", requestID(finishedSilent))["recorded_at"] = at(3*finishedSilent + 3)
@@ -388,12 +416,14 @@ func (f *fixture) addReceipt(n int) {
 	signer := ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))
 	signed := workreceipt.Sign(signer, workreceipt.Receipt{
 		Request: ids.RequestID(request), Attempt: 1, Provider: ids.ProviderID(provider), Epoch: 3, Model: "priced",
-		Claimed: true, ClaimedPrompt: 7, ClaimedCompletion: 5, SentTokens: 5, SentBytes: 25, Complete: true, EndedAt: start, Proof: []byte("proof"),
+		Claimed: true, ClaimedPrompt: 7, ClaimedCompletion: 5, SentTokens: 5, SentBytes: 25, Complete: true, EndedAt: start,
+		Proof: []byte("proof"),
 	})
 	f.add("work_receipt", row{"request_id": requestID(n), "attempt": 1, "provider_id": providerID(first),
 		"epoch": 3, "hub_id": "hub-1", "model_id": "priced",
 		"claimed_prompt": 7, "claimed_completion": 5, "sent_tokens": 5, "sent_bytes": 25, "complete": true, "ended_at": at(0),
-		"proof": fmt.Sprintf(`\x%x`, "proof"), "public_key": fmt.Sprintf(`\x%x`, signer.Public()), "signature": fmt.Sprintf(`\x%x`, signed.Signature)})
+		"proof": fmt.Sprintf(`\x%x`, "proof"), "public_key": fmt.Sprintf(`\x%x`, signer.Public()),
+		"signature": fmt.Sprintf(`\x%x`, signed.Signature)})
 }
 
 // sum works out what is counted.
@@ -412,8 +442,10 @@ func (f *fixture) sum() {
 		f.add("key_inflight", row{"key_id": keyID(a), "n": 0})
 	}
 	f.add("key_rate", row{"key_id": keyID(payer), "class": 1, "full_at": at(30)})
-	f.add("plan_counter", row{"account_id": accountID(planner), "kind": "requests", "period": "day", "window_start": "2026-03-04", "used": 1, "cap": 10, "excess": 0})
-	f.add("plan_counter", row{"account_id": accountID(planner), "kind": "tokens", "period": "week", "window_start": "2026-03-02", "used": 12, "cap": nil, "excess": 0})
+	f.add("plan_counter", row{"account_id": accountID(planner), "kind": "requests", "period": "day",
+		"window_start": "2026-03-04", "used": 1, "cap": 10, "excess": 0})
+	f.add("plan_counter", row{"account_id": accountID(planner), "kind": "tokens", "period": "week",
+		"window_start": "2026-03-02", "used": 12, "cap": nil, "excess": 0})
 	f.add("plan_gate", row{"account_id": accountID(planner), "open": 0, "full_at": at(0)})
 }
 
@@ -446,7 +478,8 @@ func (f *fixture) seal() {
 			if owner == "" {
 				owner = "00000000-0000-0000-0000-000000000000"
 			}
-			f.add("balance_snapshot", row{"day": "2026-03-04", "account_kind": key[0], "owner_id": owner, "book": key[2], "asset": "usd", "moved": sum, "balance": sum})
+			f.add("balance_snapshot", row{"day": "2026-03-04", "account_kind": key[0], "owner_id": owner, "book": key[2],
+				"asset": "usd", "moved": sum, "balance": sum})
 		}
 	}
 }
@@ -490,7 +523,8 @@ type texts struct{ export, earnings, clients, engines, setup string }
 var exportOrder = []string{
 	"account", "wallet", "chart", "posting_rule", "entry", "posting", "hold", "usage_settlement",
 	"request_report", "work_receipt", "renewal", "orphan_review",
-	"quarantine", "key_inflight", "key_rate", "seal", "balance_snapshot", "plan_limit", "plan_counter", "plan_gate", "novelty",
+	"quarantine", "key_inflight", "key_rate", "seal", "balance_snapshot", "plan_limit", "plan_counter", "plan_gate",
+	"novelty",
 }
 
 func (f *fixture) texts(t testing.TB) texts {

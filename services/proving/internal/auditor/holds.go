@@ -37,7 +37,8 @@ func (s *settlement) legs(u id) []posting {
 		}
 	case sourcePlan:
 		month := date(u.day()).Format("2006-01")
-		return []posting{{kind: kindPlanDebt, book: month, amount: -s.payout}, {kind: kindPlanHeld, owner: s.provider.String(), book: month, amount: s.payout}}
+		return []posting{{kind: kindPlanDebt, book: month, amount: -s.payout},
+			{kind: kindPlanHeld, owner: s.provider.String(), book: month, amount: s.payout}}
 	}
 	return nil
 }
@@ -51,7 +52,8 @@ func (a *audit) checkHolds() {
 			a.checkLine(u, q, &q.lines[i])
 		}
 		if len(q.lines) > 1 {
-			a.r.found(Doubled, about("request", u), "it is settled %d times, for %d and %d", len(q.lines), q.lines[0].charged, q.lines[1].charged)
+			a.r.found(Doubled, about("request", u), "it is settled %d times, for %d and %d", len(q.lines), q.lines[0].charged,
+				q.lines[1].charged)
 		}
 		if q.hold != nil {
 			a.checkHold(u, q)
@@ -136,7 +138,8 @@ func (a *audit) checkHold(u id, q *request) {
 			drift("%d of the prompt are settled, and its hold is for %d", s.tokens.prompt, h.prompt)
 		}
 		orphan := s.source == sourceOrphan
-		if closed := h.state == stateReleased || h.state == stateExpired; orphan && !closed || !orphan && h.state != stateSettled || !orphan && s.source != h.billing {
+		if closed := h.state == stateReleased || h.state == stateExpired; orphan && !closed || !orphan &&
+			h.state != stateSettled || !orphan && s.source != h.billing {
 			drift("it is settled from %s, and its hold is %s and of %s", s.source, h.state, h.billing)
 		}
 		if !orphan && h.closed != s.settledAt && h.closed != 0 {
@@ -154,7 +157,8 @@ func (a *audit) checkOpen(u id, q *request) {
 	}
 	served := q.report != nil || slices.ContainsFunc(q.engines, func(e engineCall) bool { return e.tokens.completion > 0 })
 	if !served && a.exportedAt > q.hold.expiresAt+overdue {
-		a.r.found(Drift, about("request", u), "its hold of %d is still open, %d s after its time", q.hold.amount, (a.exportedAt-q.hold.expiresAt)/1_000_000)
+		a.r.found(Drift, about("request", u), "its hold of %d is still open, %d s after its time", q.hold.amount,
+			(a.exportedAt-q.hold.expiresAt)/1_000_000)
 		return
 	}
 	a.r.doubt(about("request", u), "its hold of %d is still open: something is yet to come", q.hold.amount)

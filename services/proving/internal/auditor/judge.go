@@ -26,9 +26,11 @@ func (a *audit) judgeUncalled(u id, q *request) {
 	switch {
 	case s.tokens == tokens{}:
 	case len(q.engines) == 0 && a.mayHaveServed(s):
-		a.r.doubt(about("request", u), "it is settled, no client knows its id, and an engine that knows no ids may have served it")
+		a.r.doubt(about("request", u),
+			"it is settled, no client knows its id, and an engine that knows no ids may have served it")
 	case len(q.engines) == 0:
-		a.r.found(Doubled, about("request", u), "%d + %d tokens are settled of a request that no client made and no engine served",
+		a.r.found(Doubled, about("request", u),
+			"%d + %d tokens are settled of a request that no client made and no engine served",
 			s.tokens.prompt, s.tokens.completion)
 	default:
 		a.r.doubt(about("request", u), "it is settled and served, and no client's record is of it")
@@ -163,7 +165,8 @@ func (a *audit) judgeSettled(u id, q *request, c *call) {
 		a.tooLittle(subject, s, r, least)
 	}
 	if saw == sawWhole && s.source == sourceOrphan && s.listPrice > 0 {
-		a.r.found(Lost, subject, "its client got a whole answer, and the platform pays for it: its hold was %s when it was settled", q.state())
+		a.r.found(Lost, subject,
+			"its client got a whole answer, and the platform pays for it: its hold was %s when it was settled", q.state())
 	}
 	if saw == sawWhole && c.usage != nil && told == ordinary && *c.usage != s.tokens && !q.clamped(*c.usage) {
 		a.r.found(Drift, subject, "its client was told of %d + %d tokens, and %d + %d are settled",
@@ -231,7 +234,8 @@ func (a *audit) judgeProvider(subject string, q *request, s *settlement, c *call
 			return
 		}
 	}
-	a.r.found(Unpaid, subject, "provider %v is credited, and another served it: %v", s.provider, q.engines[len(q.engines)-1].provider)
+	a.r.found(Unpaid, subject, "provider %v is credited, and another served it: %v", s.provider,
+		q.engines[len(q.engines)-1].provider)
 }
 
 // circumstance is what changes the bounds of a call.

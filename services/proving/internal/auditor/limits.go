@@ -63,7 +63,8 @@ func (a *audit) checkRate(to paced, all []begin) {
 	var full int64
 	for _, b := range all {
 		if full-b.at > (to.perMinute-1)*every {
-			a.r.found(Overdrawn, about("request", b.request), "it is above %d requests of %s a minute of key %v", to.perMinute, to.model, to.key)
+			a.r.found(Overdrawn, about("request", b.request), "it is above %d requests of %s a minute of key %v", to.perMinute,
+				to.model, to.key)
 			return
 		}
 		full = max(full, b.at) + every

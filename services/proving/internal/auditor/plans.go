@@ -74,7 +74,8 @@ func (a *audit) checkPlans() {
 			continue
 		}
 		if (h.plan != nil) != (h.billing == sourcePlan) || h.plan != nil && h.amount != 0 {
-			a.r.found(Drift, about("request", u), "its hold of %d is of %s, and a plan is pinned: %v", h.amount, h.billing, h.plan != nil)
+			a.r.found(Drift, about("request", u), "its hold of %d is of %s, and a plan is pinned: %v", h.amount, h.billing,
+				h.plan != nil)
 		}
 		if h.plan == nil {
 			continue
@@ -93,7 +94,8 @@ func (a *audit) checkPlans() {
 	a.comparePlans(used)
 	for _, u := range sortedIDs(a.gates) {
 		if a.gates[u] != running[u] {
-			a.r.found(Drift, about("account", u), "%d requests of its plan are under way, and %d of its holds are", a.gates[u], running[u])
+			a.r.found(Drift, about("account", u), "%d requests of its plan are under way, and %d of its holds are", a.gates[u],
+				running[u])
 		}
 	}
 	for _, u := range sortedIDs(running) {
@@ -114,7 +116,8 @@ func (a *audit) comparePlans(used map[planWindow]wide) {
 		}
 	}
 	for _, key := range slices.SortedFunc(maps.Keys(keys), func(x, y planWindow) int {
-		return cmp.Or(slices.Compare(x.account[:], y.account[:]), cmp.Compare(x.kind, y.kind), cmp.Compare(x.period, y.period), cmp.Compare(x.start, y.start))
+		return cmp.Or(slices.Compare(x.account[:], y.account[:]), cmp.Compare(x.kind, y.kind),
+			cmp.Compare(x.period, y.period), cmp.Compare(x.start, y.start))
 	}) {
 		c := a.counters[key]
 		if wideOf(c.used) != used[key] {
@@ -124,7 +127,8 @@ func (a *audit) comparePlans(used map[planWindow]wide) {
 		// Only what came may be above what was estimated.
 		grows := key.kind == "tokens" || key.kind == "list_price"
 		if c.cap >= 0 && (c.used-c.excess > c.cap || !grows && c.used > c.cap) || c.used < 0 {
-			a.r.found(Overdrawn, about("account", key.account), "its plan's %s of the %s from %s are %d, %d of them in excess, of %d",
+			a.r.found(Overdrawn, about("account", key.account),
+				"its plan's %s of the %s from %s are %d, %d of them in excess, of %d",
 				key.kind, key.period, date(key.start).Format(time.DateOnly), c.used, c.excess, c.cap)
 		}
 	}

@@ -42,7 +42,8 @@ func (w *world) takeReceipt(r *record) {
 	text = binary.BigEndian.AppendUint64(text, uint64(r.integer("epoch")))
 	text = appendSized(text, r.text("model_id"))
 	text = appendFlag(text, claimed)
-	for _, n := range []int64{r.integerOr("claimed_prompt", 0), r.integerOr("claimed_completion", 0), sent, r.count("sent_bytes")} {
+	for _, n := range []int64{r.integerOr("claimed_prompt", 0), r.integerOr("claimed_completion", 0), sent,
+		r.count("sent_bytes")} {
 		text = binary.BigEndian.AppendUint64(text, uint64(n))
 	}
 	text = appendFlag(text, r.flag("complete"))
@@ -83,12 +84,15 @@ func (a *audit) checkReceipts() {
 		q := a.requests[u]
 		for _, known := range q.receipts {
 			if !known.signed {
-				a.r.found(Drift, about("request", u), "the receipt of provider %v for attempt %d is not signed by its key", known.provider, known.attempt)
+				a.r.found(Drift, about("request", u), "the receipt of provider %v for attempt %d is not signed by its key",
+					known.provider, known.attempt)
 			}
 		}
 		for i := range q.lines {
 			if s := &q.lines[i]; s.evidence == sourceWorkReceipt && !q.receipted(s) {
-				a.r.found(Drift, about("request", u), "%d completion tokens are settled by a receipt of provider %v, which there is not", s.tokens.completion, s.provider)
+				a.r.found(Drift, about("request", u),
+					"%d completion tokens are settled by a receipt of provider %v, which there is not", s.tokens.completion,
+					s.provider)
 			}
 		}
 	}

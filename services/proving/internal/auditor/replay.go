@@ -74,7 +74,8 @@ func (a *audit) moved(m move) move {
 
 func (a *audit) replayAccount(u id, moves []move) {
 	slices.SortFunc(moves, func(x, y move) int {
-		return cmp.Or(cmp.Compare(x.at, y.at), cmp.Compare(y.free, x.free), cmp.Compare(y.posted, x.posted), slices.Compare(x.subject[:], y.subject[:]))
+		return cmp.Or(cmp.Compare(x.at, y.at), cmp.Compare(y.free, x.free), cmp.Compare(y.posted, x.posted),
+			slices.Compare(x.subject[:], y.subject[:]))
 	})
 	var free, posted wide
 	for _, m := range moves {
@@ -86,10 +87,12 @@ func (a *audit) replayAccount(u id, moves []move) {
 		when := time.UnixMicro(m.at).UTC().Format(time.RFC3339Nano)
 		switch {
 		case posted.negative():
-			a.r.found(Overdrawn, about("account", u), "by %s at %s it had been charged %v more than was granted", about(what, m.subject), when, posted.negated())
+			a.r.found(Overdrawn, about("account", u), "by %s at %s it had been charged %v more than was granted",
+				about(what, m.subject), when, posted.negated())
 			return
 		case free.negative():
-			a.r.found(Overdrawn, about("account", u), "by %s at %s it had spent and held %v more than it had", about(what, m.subject), when, free.negated())
+			a.r.found(Overdrawn, about("account", u), "by %s at %s it had spent and held %v more than it had",
+				about(what, m.subject), when, free.negated())
 			return
 		}
 	}

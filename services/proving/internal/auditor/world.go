@@ -134,8 +134,9 @@ func newWorld(most int) *world {
 		max: most, names: map[string]string{},
 		requests: map[id]*request{}, accounts: map[id]string{}, wallets: map[id]wallet{},
 		entries: map[id]*entry{}, strays: map[id]int{}, chart: map[string]bool{}, rules: map[postingRule]bool{},
-		inflight: map[id]int64{}, plans: newPlans(), days: newDays(), unjudged: map[string]int64{}, earningSums: map[accrual]wide{},
-		nonces: map[string]*call{}, served: map[string][]id{}, unnamed: map[string][]engineCall{},
+		inflight: map[id]int64{}, plans: newPlans(), days: newDays(), unjudged: map[string]int64{},
+		earningSums: map[accrual]wide{},
+		nonces:      map[string]*call{}, served: map[string][]id{}, unnamed: map[string][]engineCall{},
 	}
 }
 

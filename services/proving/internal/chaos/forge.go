@@ -233,7 +233,9 @@ func (m *market) forgeries(ctx context.Context, hub string, e intruder.Event) ([
 
 // publishForged brings altered events into the stream with stolen certificates,
 // and makes sure that both readers set them aside.
-func (m *market) publishForged(ctx context.Context, reader *intruder.Client, hub string, e intruder.Event, release func()) error {
+func (m *market) publishForged(
+	ctx context.Context, reader *intruder.Client, hub string, e intruder.Event, release func(),
+) error {
 	all, err := m.forgeries(ctx, hub, e)
 	if err != nil {
 		return err
@@ -271,7 +273,8 @@ func (m *market) publishForged(ctx context.Context, reader *intruder.Client, hub
 			return err
 		}
 		if !ledger || !settlement && !f.ledgerOnly {
-			m.intrusions.accuse("%s of request %s is set aside by billing-ledger %t, by settlement %t", f.what, e.Request(), ledger, settlement)
+			m.intrusions.accuse("%s of request %s is set aside by billing-ledger %t, by settlement %t", f.what, e.Request(),
+				ledger, settlement)
 			continue
 		}
 		m.intrusions.count(func(c *Forged) { c.SetAside++ })
@@ -322,7 +325,9 @@ func (m *market) handled(ctx context.Context, reader *intruder.Client, sequence 
 
 // publishAgain brings a genuine event into the stream twice more: at the moment,
 // when it may not be settled yet, and once its lines stand.
-func (m *market) publishAgain(ctx context.Context, reader *intruder.Client, hub string, e intruder.Event, release func()) error {
+func (m *market) publishAgain(
+	ctx context.Context, reader *intruder.Client, hub string, e intruder.Event, release func(),
+) error {
 	if _, err := m.storeAs(ctx, hub, e.Raw); err != nil {
 		return err
 	}

@@ -33,7 +33,8 @@ var settings = map[string]map[string]any{
 		"hold_lease": "6s", "orphan_after": "15s", "expire_interval": "500ms", "expire_grace": "3s", "admit_timeout": "3s",
 	}},
 	fleet.Hub: {"hub": map[string]any{
-		"resettle_after": "1s", "heartbeat_interval": "1s", "session_timeout": "4s", "ping_interval": "2s", "pong_timeout": "2s",
+		"resettle_after": "1s", "heartbeat_interval": "1s", "session_timeout": "4s", "ping_interval": "2s",
+		"pong_timeout":    "2s",
 		"content_timeout": "10s", "cancel_grace": "3s", "commit_wait": "3s",
 	}},
 	fleet.Gateway: {"gateway": map[string]any{
@@ -132,7 +133,8 @@ func (m *market) fleetConfig(cfg Config) fleet.Config {
 	}
 	return fleet.Config{
 		// A new one each time: where a database lives may outlast its folder.
-		Dir: m.path(fleetFolder + time.Now().UTC().Format("150405.000000")), BinDir: m.bin, Replicas: map[string]int{fleet.Agent: agents, fleet.Engine: 0},
+		Dir: m.path(fleetFolder + time.Now().UTC().Format("150405.000000")), BinDir: m.bin,
+		Replicas:   map[string]int{fleet.Agent: agents, fleet.Engine: 0},
 		DrainDelay: 500 * time.Millisecond, LogLevel: "info", Restart: true,
 		Settings: settings, Environ: environ, Via: m.links.Via,
 	}
@@ -182,7 +184,8 @@ func (m *market) putModel(ctx context.Context, id string, p price) error {
 		rate *int64
 	}{
 		"input_price": {p.input, &line.InputRate}, "output_price": {p.output, &line.OutputRate},
-		"payout_input_price": {p.payoutInput, &line.PayoutInputRate}, "payout_output_price": {p.payoutOutput, &line.PayoutOutputRate},
+		"payout_input_price": {p.payoutInput, &line.PayoutInputRate}, "payout_output_price": {p.payoutOutput,
+			&line.PayoutOutputRate},
 	} {
 		if value.usd == "" {
 			continue
@@ -215,7 +218,8 @@ func (m *market) addConsumer(ctx context.Context, number int) error {
 		return err
 	}
 	path := "accounts/" + made.Account.ID
-	if err := m.fleet.Admin(ctx, http.MethodPost, path+"/credit", object{"amount_usd": c.usd, "idempotency_key": c.name}, nil); err != nil {
+	if err := m.fleet.Admin(ctx, http.MethodPost, path+"/credit", object{"amount_usd": c.usd, "idempotency_key": c.name},
+		nil); err != nil {
 		return err
 	}
 	if c.perMinute != 0 || c.concurrent != 0 {
@@ -251,11 +255,13 @@ func (m *market) addProvider(ctx context.Context, agent, name string) error {
 			ID string `json:"provider_id"`
 		} `json:"provider"`
 	}
-	if err := m.fleet.Admin(ctx, http.MethodPost, "providers", object{"name": name, "region": "local"}, &made); err != nil {
+	if err := m.fleet.Admin(ctx, http.MethodPost, "providers", object{"name": name, "region": "local"},
+		&made); err != nil {
 		return err
 	}
 	id := made.Provider.ID
-	if err := m.fleet.Admin(ctx, http.MethodPost, "providers/"+id+"/status", object{"status": "PROVIDER_STATUS_ACTIVE"}, nil); err != nil {
+	if err := m.fleet.Admin(ctx, http.MethodPost, "providers/"+id+"/status", object{"status": "PROVIDER_STATUS_ACTIVE"},
+		nil); err != nil {
 		return err
 	}
 	key, err := m.issueKey(ctx, "providers/"+id)
@@ -270,7 +276,8 @@ func (m *market) addProvider(ctx context.Context, agent, name string) error {
 	m.setup.Providers = append(m.setup.Providers, record.Provider{ProviderID: id, Engine: name})
 	var offers []fleet.Offer
 	for _, model := range models {
-		offers = append(offers, fleet.Offer{ModelID: model.id, EngineURL: e.URL + "/v1", LocalModel: model.id, ContextLength: 8192, Capacity: 64})
+		offers = append(offers, fleet.Offer{ModelID: model.id, EngineURL: e.URL + "/v1", LocalModel: model.id,
+			ContextLength: 8192, Capacity: 64})
 	}
 	if err := m.fleet.Equip(agent, key, offers); err != nil {
 		return err

@@ -172,12 +172,15 @@ func (r *Report) Print(out io.Writer) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "\n  seed %d, %v; not there yet: %s\n", r.Seed, r.Took.Round(time.Second), strings.Join(plan.Missing(), ", "))
+	fmt.Fprintf(out, "\n  seed %d, %v; not there yet: %s\n", r.Seed, r.Took.Round(time.Second),
+		strings.Join(plan.Missing(), ", "))
 	fmt.Fprintf(out, "  requests %d, faults %d in %d cells\n", r.Requests, r.Faults, len(r.Cells))
 	fmt.Fprintf(out, "  answered %s, during faults %s; told late %d, untruly %d; idle after %v\n",
-		percentage(r.Answered, r.Calls), percentage(r.AnsweredHurting, r.CallsHurting), r.Late, r.Untold-r.Late, r.Idle.Round(100*time.Millisecond))
+		percentage(r.Answered, r.Calls), percentage(r.AnsweredHurting, r.CallsHurting), r.Late, r.Untold-r.Late,
+		r.Idle.Round(100*time.Millisecond))
 	if f := r.Forged; f != (Forged{}) {
-		fmt.Fprintf(out, "  forged: NATS refused %d connections and %d messages; %d events set aside by their readers; %d repeated without effect\n",
+		fmt.Fprintf(out,
+			"  forged: NATS refused %d connections and %d messages; %d events set aside by their readers; %d repeated without effect\n",
 			f.Connections, f.Messages, f.SetAside, f.Repeated)
 	}
 	if len(r.Exits) > 0 {
@@ -190,7 +193,8 @@ func (r *Report) Print(out io.Writer) error {
 		fmt.Fprintf(out, "  untrue: %s\n", text)
 	}
 	if wrong := r.Wrong(); len(wrong) > 0 {
-		fmt.Fprintf(out, "\n  WRONG: %s\n  The files are in %s. To do it again:\n  %s\n", strings.Join(wrong, "; "), r.Dir, r.Replay)
+		fmt.Fprintf(out, "\n  WRONG: %s\n  The files are in %s. To do it again:\n  %s\n", strings.Join(wrong, "; "), r.Dir,
+			r.Replay)
 	}
 	return nil
 }

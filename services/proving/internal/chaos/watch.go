@@ -128,7 +128,8 @@ func (w *watch) ended(c caller.Call) {
 	if wrong := w.untruth(c); wrong != "" {
 		if w.untold++; len(w.untrue) < maxUntrue {
 			w.untrue = append(w.untrue, fmt.Sprintf("%s (request %q, %s of %s at gateway %d, from %s for %v): %s",
-				c.Nonce, c.RequestID, c.Model, c.Key, c.Gateway+1, c.SentAt.Format("15:04:05.000"), c.Took().Round(time.Millisecond), wrong))
+				c.Nonce, c.RequestID, c.Model, c.Key, c.Gateway+1, c.SentAt.Format("15:04:05.000"),
+				c.Took().Round(time.Millisecond), wrong))
 		}
 	}
 }

@@ -22,18 +22,24 @@ func TestWhatAClientMayNotBeTold(t *testing.T) {
 		call  caller.Call
 		wrong bool
 	}{
-		"a whole answer":                     {call(record.Client{Status: 200, Complete: true}, 0, time.Second, "", nil), false},
-		"late":                               {call(record.Client{Status: 200, Complete: true}, 0, callBound, "", nil), true},
-		"cut short with an error":            {call(record.Client{Status: 200, ErrorEvent: true, ErrorCode: "x"}, 0, time.Second, "", nil), false},
-		"cut short in silence":               {call(record.Client{Status: 200}, 0, time.Second, "", nil), true},
-		"broken while a gateway died":        {call(record.Client{}, time.Second, time.Second, "", broke), false},
-		"broken, and no gateway died":        {call(record.Client{}, time.Minute, time.Second, "", broke), true},
-		"left":                               {call(record.Client{Left: true}, time.Minute, time.Second, "", broke), false},
-		"an error that says what it is":      {call(record.Client{Status: 503, ErrorCode: "no_provider_online"}, 0, time.Second, "", nil), false},
-		"an error without a name":            {call(record.Client{Status: 503}, 0, time.Second, "", nil), true},
-		"out of credit":                      {call(record.Client{Status: 402, ErrorCode: "x"}, 0, time.Second, "", nil), false},
-		"blamed for nothing":                 {call(record.Client{Status: 404, ErrorCode: "x"}, 0, time.Second, "", nil), true},
-		"refused as the engine was asked to": {call(record.Client{Status: 400, ErrorCode: "x"}, 0, time.Second, engine.EndRefuse, nil), false},
+		"a whole answer": {call(record.Client{Status: 200, Complete: true}, 0, time.Second, "", nil),
+			false},
+		"late": {call(record.Client{Status: 200, Complete: true}, 0, callBound, "", nil), true},
+		"cut short with an error": {call(record.Client{Status: 200, ErrorEvent: true, ErrorCode: "x"}, 0,
+			time.Second, "", nil), false},
+		"cut short in silence":        {call(record.Client{Status: 200}, 0, time.Second, "", nil), true},
+		"broken while a gateway died": {call(record.Client{}, time.Second, time.Second, "", broke), false},
+		"broken, and no gateway died": {call(record.Client{}, time.Minute, time.Second, "", broke), true},
+		"left":                        {call(record.Client{Left: true}, time.Minute, time.Second, "", broke), false},
+		"an error that says what it is": {call(record.Client{Status: 503, ErrorCode: "no_provider_online"}, 0,
+			time.Second, "", nil), false},
+		"an error without a name": {call(record.Client{Status: 503}, 0, time.Second, "", nil), true},
+		"out of credit": {call(record.Client{Status: 402, ErrorCode: "x"}, 0, time.Second, "", nil),
+			false},
+		"blamed for nothing": {call(record.Client{Status: 404, ErrorCode: "x"}, 0, time.Second, "", nil),
+			true},
+		"refused as the engine was asked to": {call(record.Client{Status: 400, ErrorCode: "x"}, 0, time.Second,
+			engine.EndRefuse, nil), false},
 	} {
 		if got := w.untruth(c.call); (got != "") != c.wrong {
 			t.Errorf("%s: %q", name, got)
@@ -45,7 +51,8 @@ func TestWhatAClientMayNotBeTold(t *testing.T) {
 }
 
 func TestAPriceIsItsMillionths(t *testing.T) {
-	for text, want := range map[string]int64{"1": 1_000_000, "0.9": 900_000, "12.5": 12_500_000, "30.04": 30_040_000, "0.000001": 1} {
+	for text, want := range map[string]int64{"1": 1_000_000, "0.9": 900_000, "12.5": 12_500_000, "30.04": 30_040_000,
+		"0.000001": 1} {
 		if got := micro(text); got != want {
 			t.Errorf("%s is %d", text, got)
 		}

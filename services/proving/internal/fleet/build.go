@@ -14,7 +14,8 @@ import (
 // programs are the packages of a fleet's programs, in the order of the
 // workspace.
 func programs() []string {
-	all := []string{"github.com/nats-io/nats-server/v2", "svc.internal/services/provider-agent/cmd/svc-agent", "svc.internal/services/proving/cmd/tinylm"}
+	all := []string{"github.com/nats-io/nats-server/v2", "svc.internal/services/provider-agent/cmd/svc-agent",
+		"svc.internal/services/proving/cmd/tinylm"}
 	for _, service := range Services() {
 		all = append(all, "svc.internal/services/"+service+"/cmd/"+service)
 	}

@@ -124,7 +124,8 @@ func (c *Config) environment() []string {
 	var kept []string
 	for _, variable := range os.Environ() {
 		name, _, _ := strings.Cut(variable, "=")
-		if strings.HasPrefix(name, "SVC_") || strings.HasPrefix(name, "OTEL_") || name == "DATABASE_URL" || name == "DATABASE_OWNER_URL" || name == "ENGINE_URL" {
+		if strings.HasPrefix(name, "SVC_") || strings.HasPrefix(name, "OTEL_") || name == "DATABASE_URL" ||
+			name == "DATABASE_OWNER_URL" || name == "ENGINE_URL" {
 			continue
 		}
 		kept = append(kept, variable)

@@ -174,7 +174,8 @@ func TestServicesRefuseTheClearAndTheirFilesAreClosedToOthers(t *testing.T) {
 			t.Errorf("plain HTTP is answered with %s", resp.Status)
 		}
 	}
-	for _, file := range []string{"secrets/pepper", "secrets/admin-token", "secrets/database-url-catalog-1", "config/edge-gateway-1.yaml", "certs/router-key.pem", "log/router-1.log"} {
+	for _, file := range []string{"secrets/pepper", "secrets/admin-token", "secrets/database-url-catalog-1",
+		"config/edge-gateway-1.yaml", "certs/router-key.pem", "log/router-1.log"} {
 		info, err := os.Stat(f.Path(filepath.FromSlash(file)))
 		if err != nil || info.Mode().Perm() != 0o600 {
 			t.Errorf("%s: %v, %v", file, info.Mode(), err)
@@ -202,7 +203,8 @@ func TestAStartThatFailsLeavesNothing(t *testing.T) {
 		t.Errorf("a fleet without a database: %v", err)
 	}
 	for _, wrong := range []Config{
-		{}, {Dir: "x", BinDir: "y", Replicas: map[string]int{"verifier": 1}}, {Dir: "x", BinDir: "y", Replicas: map[string]int{Hub: MaxReplicas + 1}},
+		{}, {Dir: "x", BinDir: "y", Replicas: map[string]int{"verifier": 1}},
+		{Dir: "x", BinDir: "y", Replicas: map[string]int{Hub: MaxReplicas + 1}},
 		{Dir: "x", BinDir: "y", Replicas: map[string]int{Hub: 0}}, {Dir: "x", BinDir: "y", Replicas: map[string]int{NATS: 2}},
 	} {
 		if _, err := Start(t.Context(), wrong); err == nil || errors.Is(err, os.ErrNotExist) {

@@ -74,7 +74,8 @@ func (o *operator) send(ctx context.Context, base, method, path, key string, bod
 }
 
 func (o *operator) putModel(ctx context.Context, m demo.Model) error {
-	body := map[string]any{"name": m.Name, "context_length": m.ContextLength, "max_output_tokens": m.MaxOutputTokens, "capabilities": m.Capabilities}
+	body := map[string]any{"name": m.Name, "context_length": m.ContextLength, "max_output_tokens": m.MaxOutputTokens,
+		"capabilities": m.Capabilities}
 	for name, value := range map[string]string{
 		"slug": m.Slug, "category": m.Category, "kind": m.Kind, "tier": m.Tier,
 		"input_price": m.InputPrice, "output_price": m.OutputPrice,
@@ -95,14 +96,17 @@ func (o *operator) makeConsumer(ctx context.Context) (accountID, key string, err
 			ID string `json:"account_id"`
 		} `json:"account"`
 	}
-	if err := o.call(ctx, http.MethodPost, "accounts", fields{"name": "Demo consumer", "idempotency_key": "demo-consumer"}, &made); err != nil {
+	if err := o.call(ctx, http.MethodPost, "accounts", fields{"name": "Demo consumer", "idempotency_key": "demo-consumer"},
+		&made); err != nil {
 		return "", "", err
 	}
 	path := "accounts/" + made.Account.ID
-	if err := o.call(ctx, http.MethodPost, path+"/credit", fields{"amount_usd": credit, "idempotency_key": "demo-credit", "memo": "Demo credit"}, nil); err != nil {
+	if err := o.call(ctx, http.MethodPost, path+"/credit", fields{"amount_usd": credit, "idempotency_key": "demo-credit",
+		"memo": "Demo credit"}, nil); err != nil {
 		return "", "", err
 	}
-	if err := o.call(ctx, http.MethodPut, path+"/limits", fields{"requests_per_minute": -1, "concurrent_requests": -1}, nil); err != nil {
+	if err := o.call(ctx, http.MethodPut, path+"/limits", fields{"requests_per_minute": -1, "concurrent_requests": -1},
+		nil); err != nil {
 		return "", "", err
 	}
 	key, err = o.issueKey(ctx, path+"/keys")

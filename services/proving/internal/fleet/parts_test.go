@@ -131,7 +131,8 @@ func TestProcessesAreToldTheDetoursOfTheConfiguration(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	cfg := Config{Dir: "x", BinDir: "y", Replicas: map[string]int{Agent: 3}, Via: func(from, to, address string) (string, error) {
+	cfg := Config{Dir: "x", BinDir: "y", Replicas: map[string]int{Agent: 3}, Via: func(from, to, address string) (string,
+		error) {
 		return from + ">" + to + "@" + address, nil
 	}}
 	if err := cfg.fill(); err != nil {
@@ -160,7 +161,8 @@ func TestProcessesAreToldTheDetoursOfTheConfiguration(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if peers := gateway["peers"].(map[string][]string)[Billing]; len(peers) != 2 || peers[1] != "edge-gateway-1>billing-ledger-2@"+f.layout.grpc("billing-ledger-2") {
+	if peers := gateway["peers"].(map[string][]string)[Billing]; len(peers) != 2 ||
+		peers[1] != "edge-gateway-1>billing-ledger-2@"+f.layout.grpc("billing-ledger-2") {
 		t.Errorf("%v", peers)
 	}
 	agent, err := f.agentEnvironment("svc-agent-3")

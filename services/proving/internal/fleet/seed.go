@@ -196,6 +196,7 @@ func (f *Fleet) newOperator() (*operator, error) {
 
 // knows reports whether a consumer key is good here.
 func (o *operator) knows(ctx context.Context, key string) (bool, error) {
-	status, _, err := o.send(ctx, o.base, http.MethodGet, "/api/v1/requests/00000000-0000-7000-8000-000000000000", key, nil)
+	status, _, err := o.send(ctx, o.base, http.MethodGet, "/api/v1/requests/00000000-0000-7000-8000-000000000000", key,
+		nil)
 	return status != http.StatusUnauthorized, err
 }

@@ -51,7 +51,8 @@ func (f *Fleet) writeSettings() error {
 // let each service in with its certificate, for its own subjects.
 func (f *Fleet) natsSettings(name string) []byte {
 	identities := []bus.Identity{
-		{Services: []string{Billing}}, {Services: []string{Settlement}}, {Services: []string{Router}}, {Services: []string{Gateway}},
+		{Services: []string{Billing}}, {Services: []string{Settlement}}, {Services: []string{Router}},
+		{Services: []string{Gateway}},
 	}
 	for _, hub := range f.named(Hub) {
 		identities = append(identities, bus.Identity{Services: []string{Hub}, HubID: HubID(hub)})
@@ -111,7 +112,8 @@ func (f *Fleet) settings(service, name string) (settings, error) {
 	switch service {
 	case Gateway:
 		s["gateway"] = settings{
-			"http_addr": f.layout.face(name), "operator_addr": f.layout.operators(name), "admin_tokens": f.secret("admin-tokens"),
+			"http_addr": f.layout.face(name), "operator_addr": f.layout.operators(name),
+			"admin_tokens": f.secret("admin-tokens"),
 		}
 	case Hub:
 		if s["grpc_advertise"], err = f.cfg.via("", name, f.layout.grpc(name)); err != nil {

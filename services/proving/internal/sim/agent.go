@@ -196,7 +196,9 @@ func (a *agent) piece(r *run) {
 		n = min(n, r.plan.breakAt-r.sent)
 	}
 	r.sent += n
-	a.answer(r, fmt.Appendf(nil, `data: {"id":"x","object":"chat.completion.chunk","model":"m","choices":[{"index":0,"delta":{"content":"%s"}}]}`+"\n\n", a.words(n)))
+	a.answer(r, fmt.Appendf(nil,
+		`data: {"id":"x","object":"chat.completion.chunk","model":"m","choices":[{"index":0,"delta":{"content":"%s"}}]}`+
+			"\n\n", a.words(n)))
 }
 
 // wordBytes is the length of a word with the space in front of it.
@@ -216,7 +218,8 @@ func (a *agent) words(n int) []byte {
 func (a *agent) close(r *run) {
 	switch r.plan.ending {
 	case endsWell:
-		a.answer(r, []byte(`data: {"id":"x","object":"chat.completion.chunk","model":"m","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`+"\n\n"))
+		a.answer(r, []byte(
+			`data: {"id":"x","object":"chat.completion.chunk","model":"m","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`+"\n\n"))
 		a.usage(r)
 		a.answer(r, []byte("data: [DONE]\n\n"))
 		r.finished = true
@@ -236,7 +239,8 @@ func (a *agent) close(r *run) {
 // usage sends what the engine claims.
 func (a *agent) usage(r *run) {
 	if claim, ok := r.claim(); ok {
-		a.answer(r, fmt.Appendf(nil, `data: {"id":"x","object":"chat.completion.chunk","model":"m","choices":[],"usage":%s}`+"\n\n", claim))
+		a.answer(r, fmt.Appendf(nil, `data: {"id":"x","object":"chat.completion.chunk","model":"m","choices":[],"usage":%s}`+
+			"\n\n", claim))
 	}
 }
 
@@ -255,7 +259,8 @@ func (r *run) claim() (string, bool) {
 	case claimsTruly:
 	}
 	r.claims, r.claimed = true, n
-	return fmt.Sprintf(`{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d}`, promptClaim, n, promptClaim+n), true
+	return fmt.Sprintf(`{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d}`, promptClaim, n, promptClaim+n),
+		true
 }
 
 // whole sends an answer that is not streamed.
@@ -266,7 +271,8 @@ func (a *agent) whole(r *run) {
 	}
 	p := r.plan
 	r.sent = p.words
-	body := fmt.Appendf(nil, `{"id":"x","object":"chat.completion","model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"%s"}`, a.words(p.words))
+	body := fmt.Appendf(nil,
+		`{"id":"x","object":"chat.completion","model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"%s"}`, a.words(p.words))
 	if p.ending == endsWell {
 		body = append(body, `,"finish_reason":"stop"`...)
 	}

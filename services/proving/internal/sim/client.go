@@ -53,11 +53,13 @@ func (c *client) begin() {
 	c.gateway.clients = append(c.gateway.clients, c)
 	ctx, cancel := context.WithCancel(context.WithValue(context.Background(), candidatesKey{}, c.net.candidates()))
 	c.cancel = cancel
-	body := fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":"say some words"}],"max_tokens":%d,"stream":%v`, c.limit, c.stream)
+	body := fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":"say some words"}],"max_tokens":%d,"stream":%v`,
+		c.limit, c.stream)
 	if c.stream && w.chance(500) {
 		body += `,"stream_options":{"include_usage":true}`
 	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://gateway/v1/chat/completions", strings.NewReader(body+"}"))
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://gateway/v1/chat/completions",
+		strings.NewReader(body+"}"))
 	if err != nil {
 		c.net.fail("make a request: %v", err)
 		return

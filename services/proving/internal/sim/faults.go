@@ -73,8 +73,14 @@ var kinds = []struct {
 		n.down(g.node, g.fall, g.rise, f)
 		n.ledger.dieTold = 1
 	}},
-	{"settlement killed", 4, func(n *network, f Fault) { n.down(n.settlement.node, n.settlement.fall, n.settlement.rise, f) }},
-	{"database away", 4, func(n *network, f Fault) { n.down(n.db.node, func() { n.db.up = false }, func() { n.db.up = true }, f) }},
+	{"settlement killed", 4, func(n *network, f Fault) {
+		n.down(n.settlement.node, n.settlement.fall, n.settlement.rise,
+			f)
+	}},
+	{"database away", 4, func(n *network, f Fault) {
+		n.down(n.db.node, func() { n.db.up = false },
+			func() { n.db.up = true }, f)
+	}},
 	{"database flaky", 6, func(n *network, f Fault) {
 		n.db.flaky = 300
 		n.world.after(f.For, func() { n.db.flaky = 0 })

@@ -170,14 +170,18 @@ type admission struct {
 }
 
 // Admit implements billingv1.AdmissionServiceClient.
-func (a admission) Admit(ctx context.Context, m *billingv1.AdmitRequest, _ ...grpc.CallOption) (*billingv1.AdmitResponse, error) {
+func (a admission) Admit(
+	ctx context.Context, m *billingv1.AdmitRequest, _ ...grpc.CallOption,
+) (*billingv1.AdmitResponse, error) {
 	return unary(a.gateway, "admit "+m.GetRequestId(), func(l *ledgersim.Ledger) (*billingv1.AdmitResponse, error) {
 		return l.Admit(context.WithoutCancel(ctx), m)
 	})
 }
 
 // Renew implements billingv1.AdmissionServiceClient.
-func (a admission) Renew(_ context.Context, m *billingv1.RenewRequest, _ ...grpc.CallOption) (*billingv1.RenewResponse, error) {
+func (a admission) Renew(
+	_ context.Context, m *billingv1.RenewRequest, _ ...grpc.CallOption,
+) (*billingv1.RenewResponse, error) {
 	slices.SortFunc(m.GetRequests(), func(a, b *billingv1.RunningRequest) int {
 		if a.GetRequestId() < b.GetRequestId() {
 			return -1
@@ -194,7 +198,9 @@ func (a admission) Renew(_ context.Context, m *billingv1.RenewRequest, _ ...grpc
 }
 
 // Conclude implements billingv1.AdmissionServiceClient.
-func (a admission) Conclude(_ context.Context, m *billingv1.ConcludeRequest, _ ...grpc.CallOption) (*billingv1.ConcludeResponse, error) {
+func (a admission) Conclude(
+	_ context.Context, m *billingv1.ConcludeRequest, _ ...grpc.CallOption,
+) (*billingv1.ConcludeResponse, error) {
 	return unary(a.gateway, "conclude", func(l *ledgersim.Ledger) (*billingv1.ConcludeResponse, error) {
 		return l.Conclude(context.Background(), m)
 	})
@@ -240,7 +246,9 @@ func unary[T any](g *gateway, what string, do func(*ledgersim.Ledger) (T, error)
 type keys struct{ net *network }
 
 // AuthenticateKey implements billingv1.KeyServiceClient.
-func (k keys) AuthenticateKey(_ context.Context, m *billingv1.AuthenticateKeyRequest, _ ...grpc.CallOption) (*billingv1.AuthenticateKeyResponse, error) {
+func (k keys) AuthenticateKey(
+	_ context.Context, m *billingv1.AuthenticateKeyRequest, _ ...grpc.CallOption,
+) (*billingv1.AuthenticateKeyResponse, error) {
 	for _, a := range k.net.accounts {
 		if string(a.digest[:]) == string(m.GetKeySha256()) {
 			return &billingv1.AuthenticateKeyResponse{KeyId: a.key.String(), AccountId: a.id.String()}, nil
@@ -257,7 +265,9 @@ type router struct {
 type candidatesKey struct{}
 
 // Select implements routerv1.RouterServiceClient.
-func (router) Select(ctx context.Context, m *routerv1.SelectRequest, _ ...grpc.CallOption) (*routerv1.SelectResponse, error) {
+func (router) Select(
+	ctx context.Context, m *routerv1.SelectRequest, _ ...grpc.CallOption,
+) (*routerv1.SelectResponse, error) {
 	all, _ := ctx.Value(candidatesKey{}).([]*routerv1.Candidate)
 	var out []*routerv1.Candidate
 	for _, c := range all {

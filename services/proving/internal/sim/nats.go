@@ -63,7 +63,8 @@ func (s *nats) publish(from *node, subject, id string, data []byte) (duplicate b
 		return false, nil
 	}
 	s.stream = append(s.stream, bus.Msg{
-		Subject: subject, Data: slices.Clone(data), ID: id, Sequence: uint64(len(s.stream) + 1), Deliveries: 1, Published: w.time(),
+		Subject: subject, Data: slices.Clone(data), ID: id, Sequence: uint64(len(s.stream) + 1), Deliveries: 1,
+		Published: w.time(),
 	})
 	s.logf("stores %s from %s", id, from.name)
 	for _, r := range s.readers {
@@ -157,7 +158,9 @@ func (c *conn) EnsureStream(context.Context, bus.StreamConfig) error {
 }
 
 // PublishStreamAsync implements the services' Bus.
-func (c *conn) PublishStreamAsync(_ context.Context, subject, id string, data []byte, _ bus.Header) (*bus.Future, error) {
+func (c *conn) PublishStreamAsync(
+	_ context.Context, subject, id string, data []byte, _ bus.Header,
+) (*bus.Future, error) {
 	if !c.alive() {
 		return nil, errNATS
 	}

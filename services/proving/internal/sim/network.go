@@ -94,8 +94,9 @@ func newFixed() (*fixed, error) {
 	}
 	f.book = ledgersim.NewPrices(ledgersim.Model{ID: model, Version: f.price, Rates: rates})
 	f.shared, err = gatewaysim.NewShared([]*catalogv1.Model{{
-		ModelId: model, Slug: model, Active: true, Category: catalogv1.Category_CATEGORY_LLM, ContextLength: 4096, MaxOutputTokens: maxTokens,
-		Price: &catalogv1.PriceVersion{PriceVersionId: f.price.String(), Rates: moneypb.FromRates(rates)},
+		ModelId: model, Slug: model, Active: true, Category: catalogv1.Category_CATEGORY_LLM, ContextLength: 4096,
+		MaxOutputTokens: maxTokens,
+		Price:           &catalogv1.PriceVersion{PriceVersionId: f.price.String(), Rates: moneypb.FromRates(rates)},
 	}})
 	return f, err
 }
@@ -129,8 +130,9 @@ func newNetwork(f *fixed, w *world, cfg Config) *network {
 	n.nats = &nats{node: w.node("nats"), net: n, seen: map[string]time.Duration{}}
 	n.nats.up = true
 	n.db = &database{
-		node:       w.node("database"),
-		billing:    ledgersim.NewDatabase(w.time, concurrent, ledgersim.Faults{EarlyAck: cfg.EarlyAck, NoPrimaryKey: cfg.NoPrimaryKey}),
+		node: w.node("database"),
+		billing: ledgersim.NewDatabase(w.time, concurrent, ledgersim.Faults{EarlyAck: cfg.EarlyAck,
+			NoPrimaryKey: cfg.NoPrimaryKey}),
 		settlement: settlesim.NewDatabase(),
 	}
 	n.db.up = true
@@ -142,7 +144,8 @@ func newNetwork(f *fixed, w *world, cfg Config) *network {
 	n.ledger = &ledger{node: w.node("billing"), net: n}
 	n.settlement = &settlement{node: w.node("settlement"), net: n}
 	n.nats.read(&reader{name: "billing", linger: 100 * time.Millisecond, node: n.ledger.node, handle: n.ledger.handle})
-	n.nats.read(&reader{name: "settlement", linger: 250 * time.Millisecond, node: n.settlement.node, handle: n.settlement.handle})
+	n.nats.read(&reader{name: "settlement", linger: 250 * time.Millisecond, node: n.settlement.node,
+		handle: n.settlement.handle})
 	n.ledger.start()
 	n.settlement.start()
 	for i := range hubs {

@@ -31,7 +31,8 @@ func TestNoHistoryLosesOrDoublesMoney(t *testing.T) {
 	}
 	// A simulator in which nothing happens finds nothing.
 	if report.Histories != histories || report.Settled < 4*histories || report.ByGateway == 0 ||
-		!testing.Short() && report.Orphans == 0 || report.Released == 0 || report.Expired == 0 || report.Struck < 2*histories {
+		!testing.Short() && report.Orphans == 0 || report.Released == 0 || report.Expired == 0 ||
+		report.Struck < 2*histories {
 		t.Errorf("too little happened: %+v", report.Totals)
 	}
 }

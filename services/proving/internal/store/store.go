@@ -83,7 +83,8 @@ func (b *Databases) Waiting(ctx context.Context, age time.Duration, before time.
 	err := b.pool.QueryRow(ctx, `SELECT
 		(SELECT count(*) FROM billing.hold WHERE state = 'open' AND admitted_at < now() - $1::interval) +
 		(SELECT count(*) FROM billing.usage_settlement s FULL JOIN (SELECT * FROM settlement.earning WHERE settled) e USING (day, request_id)
-			WHERE s.request_id IS NULL AND e.recorded_at < $2 OR e.request_id IS NULL AND s.settled_at < $2)`, age, before).Scan(&n)
+			WHERE s.request_id IS NULL AND e.recorded_at < $2 OR e.request_id IS NULL AND s.settled_at < $2)`,
+		age, before).Scan(&n)
 	if err != nil {
 		return 0, fmt.Errorf("count what waits: %w", err)
 	}
@@ -108,23 +109,24 @@ func (b *Databases) Unreported(ctx context.Context, before time.Time) (int64, er
 func (b *Databases) Dump(ctx context.Context, schema string, out io.Writer) error {
 	w := bufio.NewWriterSize(out, 64<<10)
 	rows := 0
-	err := pgx.BeginTxFunc(ctx, b.pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
-		if err := head(ctx, tx, schema, w); err != nil {
-			return err
-		}
-		tables, err := tables(ctx, tx, schema)
-		if err != nil {
-			return err
-		}
-		for _, table := range tables {
-			n, err := dump(ctx, tx, w, schema, table)
-			if err != nil {
-				return fmt.Errorf("dump %s.%s: %w", schema, table, err)
+	err := pgx.BeginTxFunc(ctx, b.pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly},
+		func(tx pgx.Tx) error {
+			if err := head(ctx, tx, schema, w); err != nil {
+				return err
 			}
-			rows += n
-		}
-		return nil
-	})
+			tables, err := tables(ctx, tx, schema)
+			if err != nil {
+				return err
+			}
+			for _, table := range tables {
+				n, err := dump(ctx, tx, w, schema, table)
+				if err != nil {
+					return fmt.Errorf("dump %s.%s: %w", schema, table, err)
+				}
+				rows += n
+			}
+			return nil
+		})
 	if err != nil {
 		return err
 	}
@@ -134,7 +136,8 @@ func (b *Databases) Dump(ctx context.Context, schema string, out io.Writer) erro
 
 func head(ctx context.Context, tx pgx.Tx, schema string, w io.Writer) error {
 	var line string
-	err := tx.QueryRow(ctx, `SELECT json_build_object('export', 1, 'at', now(), 'schema', $1::text, 'seal', '')::text`, schema).Scan(&line)
+	err := tx.QueryRow(ctx, `SELECT json_build_object('export', 1, 'at', now(), 'schema', $1::text, 'seal', '')::text`,
+		schema).Scan(&line)
 	if err != nil {
 		return fmt.Errorf("begin a dump: %w", err)
 	}
@@ -158,7 +161,8 @@ func tables(ctx context.Context, tx pgx.Tx, schema string) ([]string, error) {
 }
 
 func dump(ctx context.Context, tx pgx.Tx, w io.Writer, schema, table string) (int, error) {
-	rows, err := tx.Query(ctx, `SELECT json_build_object('table', $1::text, 'row', to_jsonb(t) - '{hash,password_hash,token_sha256,secret,sealed}'::text[])::text
+	rows, err := tx.Query(ctx,
+		`SELECT json_build_object('table', $1::text, 'row', to_jsonb(t) - '{hash,password_hash,token_sha256,secret,sealed}'::text[])::text
 		FROM `+pgx.Identifier{schema, table}.Sanitize()+` t`, table)
 	if err != nil {
 		return 0, err
@@ -176,7 +180,8 @@ func dump(ctx context.Context, tx pgx.Tx, w io.Writer, schema, table string) (in
 // DropSettlementKey takes the primary key off billing-ledger's settled requests,
 // for a fault that is planted.
 func (b *Databases) DropSettlementKey(ctx context.Context) error {
-	if _, err := b.pool.Exec(ctx, `ALTER TABLE billing.usage_settlement DROP CONSTRAINT usage_settlement_pkey CASCADE`); err != nil {
+	if _, err := b.pool.Exec(ctx,
+		`ALTER TABLE billing.usage_settlement DROP CONSTRAINT usage_settlement_pkey CASCADE`); err != nil {
 		return fmt.Errorf("drop the key of settled requests: %w", err)
 	}
 	return nil
@@ -185,7 +190,9 @@ func (b *Databases) DropSettlementKey(ctx context.Context) error {
 // UsageKey is the key that a hub has handed over last.
 func (b *Databases) UsageKey(ctx context.Context, hub string) (usageseal.Key, error) {
 	var id, secret []byte
-	err := b.pool.QueryRow(ctx, `SELECT key_id, secret FROM billing.usage_key WHERE hub_id = $1 ORDER BY created_at DESC LIMIT 1`, hub).Scan(&id, &secret)
+	err := b.pool.QueryRow(ctx,
+		`SELECT key_id, secret FROM billing.usage_key WHERE hub_id = $1 ORDER BY created_at DESC LIMIT 1`, hub).Scan(&id,
+		&secret)
 	if err != nil {
 		return usageseal.Key{}, fmt.Errorf("read the key of %s: %w", hub, err)
 	}
@@ -214,7 +221,8 @@ func (b *Databases) MaxCompletion(ctx context.Context, request string) (tokens i
 		(SELECT max(completion_tokens) FROM billing.usage_settlement WHERE request_id = $1::uuid),
 		(SELECT max(completion_tokens) FROM settlement.earning_line WHERE request_id = $1::uuid),
 		(SELECT max(completion_tokens) FROM settlement.earning_correction WHERE request_id = $1::uuid),
-		(SELECT max(completion_tokens) FROM settlement.earning_ruling WHERE request_id = $1::uuid), 0)`, request).Scan(&tokens)
+		(SELECT max(completion_tokens) FROM settlement.earning_ruling WHERE request_id = $1::uuid), 0)`,
+		request).Scan(&tokens)
 	if err != nil {
 		return 0, fmt.Errorf("read the lines of %s: %w", request, err)
 	}
@@ -225,7 +233,8 @@ func (b *Databases) MaxCompletion(ctx context.Context, request string) (tokens i
 func (b *Databases) SetAside(ctx context.Context, event []byte) (ledger, settlement bool, err error) {
 	err = b.pool.QueryRow(ctx, `SELECT
 		EXISTS (SELECT FROM billing.quarantine WHERE payload = $1 AND reason = 'forged'),
-		EXISTS (SELECT FROM settlement.quarantine WHERE payload = $1 AND reason LIKE 'forged%')`, event).Scan(&ledger, &settlement)
+		EXISTS (SELECT FROM settlement.quarantine WHERE payload = $1 AND reason LIKE 'forged%')`, event).Scan(&ledger,
+		&settlement)
 	if err != nil {
 		return false, false, fmt.Errorf("look into the quarantines: %w", err)
 	}

@@ -26,7 +26,8 @@ var pricesOf = map[string]string{
 // 0.04 and a minute of audio 0.006 US dollars; providers get nine tenths.
 func (m *Market) PutModelOf(t testing.TB, category, id string) {
 	t.Helper()
-	m.Admin(t, http.MethodPut, "/api/v1/admin/models/"+id, `{"name":"Test model","category":"`+category+`",`+pricesOf[category]+
+	m.Admin(t, http.MethodPut, "/api/v1/admin/models/"+id, `{"name":"Test model","category":"`+category+
+		`",`+pricesOf[category]+
 		`,"context_length":8192,"max_output_tokens":1024}`)
 }
 
@@ -35,17 +36,21 @@ func (m *Market) PutModelOf(t testing.TB, category, id string) {
 func (m *Market) Consumer(t testing.TB, credit string) (accountID, key string) {
 	t.Helper()
 	name := t.Name()
-	accountID = Text(t, m.Admin(t, http.MethodPost, "/api/v1/admin/accounts", `{"name":"`+name[:min(len(name), 60)]+`"}`), "account", "account_id")
+	accountID = Text(t, m.Admin(t, http.MethodPost, "/api/v1/admin/accounts", `{"name":"`+name[:min(len(name), 60)]+`"}`),
+		"account", "account_id")
 	if credit != "" {
-		m.Admin(t, http.MethodPost, "/api/v1/admin/accounts/"+accountID+"/credit", `{"amount_usd":"`+credit+`","idempotency_key":"`+accountID+`"}`)
+		m.Admin(t, http.MethodPost, "/api/v1/admin/accounts/"+accountID+"/credit", `{"amount_usd":"`+credit+
+			`","idempotency_key":"`+accountID+`"}`)
 	}
-	return accountID, Text(t, m.Admin(t, http.MethodPost, "/api/v1/admin/accounts/"+accountID+"/keys", `{"name":"k"}`), "api_key")
+	return accountID, Text(t, m.Admin(t, http.MethodPost, "/api/v1/admin/accounts/"+accountID+"/keys", `{"name":"k"}`),
+		"api_key")
 }
 
 // Unlimit takes the limits on rate and concurrency off an account.
 func (m *Market) Unlimit(t testing.TB, accountID string) {
 	t.Helper()
-	m.Admin(t, http.MethodPut, "/api/v1/admin/accounts/"+accountID+"/limits", `{"requests_per_minute":-1,"concurrent_requests":-1}`)
+	m.Admin(t, http.MethodPut, "/api/v1/admin/accounts/"+accountID+"/limits",
+		`{"requests_per_minute":-1,"concurrent_requests":-1}`)
 }
 
 // Balance is what an account has and what of it is held, exact, in US dollars.

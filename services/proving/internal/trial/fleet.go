@@ -96,7 +96,8 @@ func ofFleet(ctx context.Context, f *fleet.Fleet, demo bool) (*Market, error) {
 		return nil, err
 	}
 	m := &Market{fleet: f, bases: f.Gateways(), admins: f.Operators(), sockets: f.Hubs(), Env: map[string]string{
-		"SVC_BASE_URL": f.Gateways()[0], "SVC_WS_URL": f.Hubs()[0], "SVC_ADMIN_URL": f.Operators()[0], "SVC_ADMIN_TOKEN": token, "SVC_DATABASE_URL": f.DatabaseURL(),
+		"SVC_BASE_URL": f.Gateways()[0], "SVC_WS_URL": f.Hubs()[0], "SVC_ADMIN_URL": f.Operators()[0],
+		"SVC_ADMIN_TOKEN": token, "SVC_DATABASE_URL": f.DatabaseURL(),
 		"SVC_METRICS_URL": f.AdminURL(f.Replicas(fleet.Gateway)[0]) + "/metrics",
 	}}
 	m.stop = sync.OnceValue(func() error {

@@ -25,7 +25,8 @@ type Provider struct {
 func (m *Market) Provider(t testing.TB, name string) *Provider {
 	t.Helper()
 	p := &Provider{Leave: func() {}}
-	p.ID = Text(t, m.Admin(t, http.MethodPost, "/api/v1/admin/providers", `{"name":"`+name+`"}`), "provider", "provider_id")
+	p.ID = Text(t, m.Admin(t, http.MethodPost, "/api/v1/admin/providers", `{"name":"`+name+`"}`), "provider",
+		"provider_id")
 	m.Admin(t, http.MethodPost, "/api/v1/admin/providers/"+p.ID+"/status", `{"status":"PROVIDER_STATUS_ACTIVE"}`)
 	p.Key = Text(t, m.Admin(t, http.MethodPost, "/api/v1/admin/providers/"+p.ID+"/keys", `{"name":"k"}`), "api_key")
 	return p
@@ -78,14 +79,19 @@ func (m *Market) JoinWithSlots(t testing.TB, name, engineURL string, slots int, 
 	return m.joinAt(t, m.WSURL(), name, engineURL, slots, usualWindow, provideragent.Deps{}, models)
 }
 
-func (m *Market) joinAt(t testing.TB, wsURL, name, engineURL string, slots, window int, deps provideragent.Deps, models []string, more ...string) *Provider {
+func (m *Market) joinAt(
+	t testing.TB, wsURL, name, engineURL string, slots, window int, deps provideragent.Deps, models []string,
+	more ...string,
+) *Provider {
 	t.Helper()
 	p := m.Provider(t, name)
 	cfg := provideragent.DefaultConfig()
-	cfg.Capabilities = append([]string{"chat", "stream", "cancel", "logprobs", "embeddings", "images", "transcriptions"}, more...)
+	cfg.Capabilities = append([]string{"chat", "stream", "cancel", "logprobs", "embeddings", "images", "transcriptions"},
+		more...)
 	cfg.WSURL, cfg.Key, cfg.StateDir, cfg.NodeName = wsURL, config.NewSecret(p.Key), t.TempDir(), name
 	for _, id := range models {
-		cfg.Models = append(cfg.Models, provideragent.Model{ModelID: id, EngineURL: engineURL + "/v1", LocalModel: id, ContextLength: int64(window), Capacity: slots})
+		cfg.Models = append(cfg.Models, provideragent.Model{ModelID: id, EngineURL: engineURL + "/v1", LocalModel: id,
+			ContextLength: int64(window), Capacity: slots})
 	}
 	agent, err := provideragent.New(cfg, deps)
 	if err != nil {

@@ -36,14 +36,16 @@ func StartIn(t testing.TB, dir string, environ ...string) *Market {
 		"OLLAMA_HOST=127.0.0.1:1",
 	}, environ...))
 	run.waitReady(t)
-	return &Market{Env: ReadEnv(t, filepath.Join(dir, "demo.env")), stop: run.stop, wait: run.wait, output: run.out, log: run.log}
+	return &Market{Env: ReadEnv(t, filepath.Join(dir, "demo.env")), stop: run.stop, wait: run.wait, output: run.out,
+		log: run.log}
 }
 
 // StartPart runs a subset of the services in this process, without waiting for
 // it, until the test ends. Output's Ready tells when it stands.
 func StartPart(t testing.TB, services string, environ ...string) *Output {
 	t.Helper()
-	return runStandalone(t, services, append([]string{"SVC_DATA_DIR=" + filepath.Join(t.TempDir(), "data")}, environ...)).out
+	return runStandalone(t, services, append([]string{"SVC_DATA_DIR=" + filepath.Join(t.TempDir(), "data")},
+		environ...)).out
 }
 
 // process is a standalone that runs in this process.

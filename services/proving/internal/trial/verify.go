@@ -39,7 +39,8 @@ func (m *Market) Balanced(t testing.TB) {
 	t.Logf("\n%s", out)
 	var report map[string]any
 	Until(t, "settlement has heard of all that billing-ledger settled", func() bool {
-		status, _, body := CallAt(t, m.AdminURL(), http.MethodGet, "/api/v1/admin/reconciliation", m.Env["SVC_ADMIN_TOKEN"], "")
+		status, _, body := CallAt(t, m.AdminURL(), http.MethodGet, "/api/v1/admin/reconciliation", m.Env["SVC_ADMIN_TOKEN"],
+			"")
 		if status == http.StatusServiceUnavailable {
 			return false // gateways find a settlement again that was away within a second or so
 		}

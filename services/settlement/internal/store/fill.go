@@ -94,7 +94,9 @@ WHERE l.request_id > $3
 ORDER BY l.request_id LIMIT $4`
 
 // Suspects lists requests of some slots in the order of their ids; see fill.Store.
-func (s *Store) Suspects(ctx context.Context, slots []reconcile.Slot, after ids.RequestID, limit int) ([]ids.RequestID, error) {
+func (s *Store) Suspects(
+	ctx context.Context, slots []reconcile.Slot, after ids.RequestID, limit int,
+) ([]ids.RequestID, error) {
 	days, providers := make([]time.Time, len(slots)), make([][16]byte, len(slots))
 	for i, slot := range slots {
 		days[i], providers[i] = slot.Day, slot.ProviderID

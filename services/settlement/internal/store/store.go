@@ -201,7 +201,8 @@ func lineColumns(lines []earning.Line) []any {
 }
 
 func rejectedColumns(rejected []earning.Rejected) []any {
-	reasons, requests, payloads := make([]string, len(rejected)), make([]string, len(rejected)), make([][]byte, len(rejected))
+	reasons, requests, payloads := make([]string, len(rejected)), make([]string, len(rejected)),
+		make([][]byte, len(rejected))
 	for i, r := range rejected {
 		reasons[i], requests[i] = r.Reason, r.RequestID
 		payloads[i] = r.Payload[:min(len(r.Payload), maxPayloadBytes)]

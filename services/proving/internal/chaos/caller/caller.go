@@ -77,7 +77,8 @@ type Load struct {
 // Start sets the callers to work until Stop.
 func Start(cfg Config) *Load {
 	ctx, stop := context.WithCancel(context.Background())
-	l := &Load{cfg: cfg, stop: stop, http: &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DisableCompression: true}}}
+	l := &Load{cfg: cfg, stop: stop, http: &http.Client{Transport: &http.Transport{DisableKeepAlives: true,
+		DisableCompression: true}}}
 	for i := range cfg.Callers {
 		l.wg.Go(func() { l.work(ctx, i) })
 	}

@@ -78,7 +78,8 @@ func ask(t *testing.T, s wish, gateways ...string) Call {
 
 func TestACallIsRecordedAsItsClientSawIt(t *testing.T) {
 	const sse, whole = "text/event-stream", "application/json"
-	content := `data: {"choices":[{"delta":{"content":"one"}}]}` + "\n\n" + `data: {"choices":[{"delta":{"content":" two"}}]}` + "\n\n"
+	content := `data: {"choices":[{"delta":{"content":"one"}}]}` + "\n\n" +
+		`data: {"choices":[{"delta":{"content":" two"}}]}` + "\n\n"
 	usage := `data: {"choices":[],"usage":{"prompt_tokens":7,"completion_tokens":2}}` + "\n\n"
 	for name, c := range map[string]struct {
 		status       int
@@ -86,12 +87,18 @@ func TestACallIsRecordedAsItsClientSawIt(t *testing.T) {
 		wish         wish
 		want         record.Client
 	}{
-		"a stream":         {200, sse, content + usage + "data: [DONE]\n\n", wish{stream: true}, record.Client{Status: 200, ContentTokens: 2, ContentBytes: 7, Complete: true, Usage: &record.Usage{PromptTokens: 7, CompletionTokens: 2}}},
-		"a stream cut":     {200, sse, content + `data: {"error":{"code":"upstream_error"}}` + "\n\n", wish{stream: true}, record.Client{Status: 200, ContentTokens: 2, ContentBytes: 7, ErrorEvent: true, ErrorCode: "upstream_error"}},
-		"a stream left":    {200, sse, content + "data: [DONE]\n\n", wish{stream: true, leaveAfter: 1}, record.Client{Status: 200, ContentTokens: 1, ContentBytes: 3, Left: true}},
-		"a whole answer":   {200, whole, `{"choices":[{"message":{"content":"one two"}}]}`, wish{}, record.Client{Status: 200, ContentTokens: 2, ContentBytes: 7, Complete: true}},
-		"an error":         {503, whole, `{"error":{"code":"no_provider_online"}}`, wish{}, record.Client{Status: 503, ErrorCode: "no_provider_online"}},
-		"an unnamed error": {400, whole, `{"error":{"type":"invalid_request_error"}}`, wish{}, record.Client{Status: 400, ErrorCode: "invalid_request_error"}},
+		"a stream": {200, sse, content + usage + "data: [DONE]\n\n", wish{stream: true}, record.Client{Status: 200,
+			ContentTokens: 2, ContentBytes: 7, Complete: true, Usage: &record.Usage{PromptTokens: 7, CompletionTokens: 2}}},
+		"a stream cut": {200, sse, content + `data: {"error":{"code":"upstream_error"}}` + "\n\n", wish{stream: true},
+			record.Client{Status: 200, ContentTokens: 2, ContentBytes: 7, ErrorEvent: true, ErrorCode: "upstream_error"}},
+		"a stream left": {200, sse, content + "data: [DONE]\n\n", wish{stream: true, leaveAfter: 1},
+			record.Client{Status: 200, ContentTokens: 1, ContentBytes: 3, Left: true}},
+		"a whole answer": {200, whole, `{"choices":[{"message":{"content":"one two"}}]}`, wish{},
+			record.Client{Status: 200, ContentTokens: 2, ContentBytes: 7, Complete: true}},
+		"an error": {503, whole, `{"error":{"code":"no_provider_online"}}`, wish{},
+			record.Client{Status: 503, ErrorCode: "no_provider_online"}},
+		"an unnamed error": {400, whole, `{"error":{"type":"invalid_request_error"}}`, wish{},
+			record.Client{Status: 400, ErrorCode: "invalid_request_error"}},
 	} {
 		server, _ := gateway(t, c.status, c.header, c.body)
 		got := ask(t, c.wish, server.URL).Client
@@ -109,7 +116,8 @@ func TestTheBodyTellsTheEngineWhatToDo(t *testing.T) {
 	if err := json.Unmarshal([]byte((*bodies)[0]), &body); err != nil {
 		t.Fatal(err)
 	}
-	want := map[string]string{engine.MetaNonce: "n", engine.MetaTokens: "5", engine.MetaPause: "1000", engine.MetaEnd: engine.EndSilent}
+	want := map[string]string{engine.MetaNonce: "n", engine.MetaTokens: "5", engine.MetaPause: "1000",
+		engine.MetaEnd: engine.EndSilent}
 	if !reflect.DeepEqual(body.Metadata, want) {
 		t.Errorf("%v", body.Metadata)
 	}

@@ -46,7 +46,8 @@ func (l *Load) try(ctx context.Context, s wish, c *Call) {
 		c.Err = err
 		return
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, l.cfg.Gateways[c.Gateway]+chatPath, strings.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, l.cfg.Gateways[c.Gateway]+chatPath,
+		strings.NewReader(body))
 	if err != nil {
 		c.Err = err
 		return

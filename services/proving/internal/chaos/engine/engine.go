@@ -74,7 +74,8 @@ func Start(name, provider string, models []string, out *record.File[record.Engin
 	if err != nil {
 		return nil, fmt.Errorf("start engine %s: %w", name, err)
 	}
-	e := &Engine{Name: name, URL: "http://" + lis.Addr().String(), provider: provider, models: models, out: out, served: make(chan error, 1)}
+	e := &Engine{Name: name, URL: "http://" + lis.Addr().String(), provider: provider, models: models, out: out,
+		served: make(chan error, 1)}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/models", e.list)
 	mux.HandleFunc("POST /v1/chat/completions", e.chat)
@@ -149,7 +150,8 @@ func (e *Engine) chat(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	line := record.Engine{
-		Nonce: o.Metadata[MetaNonce], RequestID: r.Header.Get("X-Request-ID"), Engine: e.Name, ProviderID: e.provider, Model: o.Model,
+		Nonce: o.Metadata[MetaNonce], RequestID: r.Header.Get("X-Request-ID"), Engine: e.Name, ProviderID: e.provider,
+		Model:        o.Model,
 		PromptTokens: PromptTokens, Status: http.StatusOK, NoUsage: true,
 	}
 	defer func() {
@@ -277,7 +279,8 @@ func (s *sender) whole() {
 		s.reset()
 		return
 	case EndError:
-		answer(s.w, http.StatusOK, map[string]any{"error": map[string]any{"message": "the engine fails", "type": "server_error"}})
+		answer(s.w, http.StatusOK, map[string]any{"error": map[string]any{"message": "the engine fails",
+			"type": "server_error"}})
 		return
 	}
 	var content strings.Builder
@@ -311,7 +314,8 @@ func (s *sender) reset() {
 }
 
 func refuse(w http.ResponseWriter, status int, message string) {
-	answer(w, status, map[string]any{"error": map[string]any{"message": message, "type": "invalid_request_error", "code": nil}})
+	answer(w, status, map[string]any{"error": map[string]any{"message": message, "type": "invalid_request_error",
+		"code": nil}})
 }
 
 // answer writes an object and reports whether all of it went out.

@@ -43,7 +43,8 @@ func Cells() []Cell {
 	var cells []Cell
 	add := func(kind Kind, what, program, to string, moments ...string) {
 		for _, when := range moments {
-			cells = append(cells, Cell{What: what, When: when, Kind: kind, Program: program, To: to, Point: point(program, when)})
+			cells = append(cells, Cell{What: what, When: when, Kind: kind, Program: program, To: to,
+				Point: point(program, when)})
 		}
 	}
 	all := []string{beforeHold, held, streaming, final, published, settled}

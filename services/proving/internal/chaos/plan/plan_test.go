@@ -123,14 +123,17 @@ func TestNoFaultMeetsOneWithWhichEverythingWouldBeLost(t *testing.T) {
 		}
 	}
 	for _, pair := range [][2]string{
-		{"gateway/answered", "stop-nats/streaming"}, {"hub-lost/final", "gateway/final"}, {"hub-lost/published", "nats-wiped/published"},
-		{"dark/answered", "hub/final"}, {"agent-lost/streaming", "hub-lost/streaming"}, {"stop-gateway/streaming", "stall-billing-postgres/published"},
+		{"gateway/answered", "stop-nats/streaming"}, {"hub-lost/final", "gateway/final"},
+		{"hub-lost/published", "nats-wiped/published"},
+		{"dark/answered", "hub/final"}, {"agent-lost/streaming", "hub-lost/streaming"},
+		{"stop-gateway/streaming", "stall-billing-postgres/published"},
 	} {
 		if class[pair[0]].Meets(class[pair[1]]) {
 			t.Errorf("%s meets %s", pair[0], pair[1])
 		}
 	}
-	for _, pair := range [][2]string{{"gateway/answered", "hub/final"}, {"hub-lost/final", "catalog/held"}, {"stop-hub/final", "postgres/settled"}, {"gateway/held", "gateway/final"}} {
+	for _, pair := range [][2]string{{"gateway/answered", "hub/final"}, {"hub-lost/final", "catalog/held"},
+		{"stop-hub/final", "postgres/settled"}, {"gateway/held", "gateway/final"}} {
 		if !class[pair[0]].Meets(class[pair[1]]) {
 			t.Errorf("%s does not meet %s", pair[0], pair[1])
 		}
