@@ -16,6 +16,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/csv"
 	"errors"
 	"fmt"
 	"os/exec"
@@ -78,9 +79,14 @@ func detect(ctx context.Context, run run, system string) (*Report, error) {
 // parseNVIDIA reads one line for each GPU. Fields that a driver does not know
 // are [N/A] or the like.
 func parseNVIDIA(text string) *Report {
+	table := csv.NewReader(strings.NewReader(text))
+	table.FieldsPerRecord, table.LazyQuotes = -1, true // words of the program are no table
 	var r *Report
-	for line := range strings.Lines(text) {
-		fields := strings.Split(line, ",")
+	for {
+		fields, err := table.Read()
+		if err != nil { // the end, because nothing else is a fault
+			return r
+		}
 		if len(fields) < 4 {
 			continue
 		}
@@ -102,10 +108,9 @@ func parseNVIDIA(text string) *Report {
 		r.MemoryMB = min(r.MemoryMB, memory)
 		r.ComputeCapability = lower(r.ComputeCapability, capability)
 		if r.Count++; r.Count == maxGPUs {
-			break
+			return r
 		}
 	}
-	return r
 }
 
 // typeOf is the name without its maker.

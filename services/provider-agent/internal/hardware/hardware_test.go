@@ -53,6 +53,12 @@ func TestMachinesAreReportedByTheirWeakestGPU(t *testing.T) {
 		"a name with a comma": {system: "linux", nvidia: "Maker, Model X, 100, 1, 8.0\n",
 			want: &Report{Type: "Maker, Model X", Model: "Maker, Model X", Count: 1, MemoryMB: 100, ComputeCapability: "8.0",
 				Driver: "1"}},
+		"a quoted name": {system: "linux", nvidia: "\"Maker, Model X\", 100, 1, 8.0\n",
+			want: &Report{
+				Type: "Maker, Model X", Model: "Maker, Model X", Count: 1, MemoryMB: 100, ComputeCapability: "8.0", Driver: "1",
+			}},
+		"a quote in a name": {system: "linux", nvidia: "Model 7\" X, 100, 1, 8.0\n",
+			want: &Report{Type: "Model 7\" X", Model: "Model 7\" X", Count: 1, MemoryMB: 100, ComputeCapability: "8.0", Driver: "1"}},
 		"no GPU but words": {system: "linux", nvidia: "No devices were found\n"},
 		"no program":       {system: "linux"},
 		"an Apple": {system: "darwin", sysctl: "Apple M3 Max\n137438953472\n",
