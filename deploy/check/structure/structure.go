@@ -28,13 +28,16 @@ type Report struct {
 	Places map[string][]string
 	// ArrowsOf is how many arrows a package has whose upward ones are counted.
 	ArrowsOf map[string]int
-	// Lines is how many lines the production code has. It is printed, not compared.
-	Lines int
+	// Lines is how many lines the production code of each module has. They are
+	// printed, not compared.
+	Lines map[string]int
 }
 
 // Measure measures the tree.
 func (t *Tree) Measure(words []Word, walks []Walk) (*Report, error) {
-	r := &Report{Numbers: map[string]int{}, Places: map[string][]string{}, ArrowsOf: map[string]int{}}
+	r := &Report{
+		Numbers: map[string]int{}, Places: map[string][]string{}, ArrowsOf: map[string]int{}, Lines: map[string]int{},
+	}
 	for _, dir := range t.dirs() {
 		p := t.packages[dir]
 		g := t.arrows(p)
@@ -43,7 +46,7 @@ func (t *Tree) Measure(words []Word, walks []Walk) (*Report, error) {
 			r.ArrowsOf["upward arrows "+dir] = g.count()
 		}
 		for _, f := range p.files {
-			r.Lines += bytes.Count(f.text, []byte("\n"))
+			r.Lines[moduleOf(f.path)] += bytes.Count(f.text, []byte("\n"))
 			r.measureFile(t, f)
 			r.add("names outside the glossary", f.path, t.outside(p, f, words))
 		}
@@ -73,10 +76,24 @@ func (r *Report) measureFile(t *Tree, f *file) {
 	r.add(fmt.Sprintf("lines over %d columns", maxColumns), f.path, longLines(f))
 }
 
-// add counts lines of a file to the measure of the file's module.
-func (r *Report) add(measure, path string, lines []int) {
+// areaOf returns the first two directories of a path.
+func areaOf(path string) string {
 	part := strings.SplitN(path, "/", 3)
-	name := measure + " " + strings.Join(part[:min(2, len(part)-1)], "/")
+	return strings.Join(part[:min(2, len(part)-1)], "/")
+}
+
+// moduleOf returns the directory of the module that a path is in. The packages of
+// pkg are one module.
+func moduleOf(path string) string {
+	if strings.HasPrefix(path, "pkg/") {
+		return "pkg"
+	}
+	return areaOf(path)
+}
+
+// add counts lines of a file to the measure of the file's area.
+func (r *Report) add(measure, path string, lines []int) {
+	name := measure + " " + areaOf(path)
 	if len(lines) == 0 {
 		return
 	}
@@ -126,7 +143,12 @@ func (r *Report) Table(committed map[string]int) string {
 		}
 		fmt.Fprintf(w, "%d\t%d\t%s\t  %s\n", r.Numbers[name], committed[name], of, name)
 	}
-	fmt.Fprintf(w, "%d\t\t\t  lines of production code\n", r.Lines)
+	lines := 0
+	for _, module := range slices.Sorted(maps.Keys(r.Lines)) {
+		lines += r.Lines[module]
+		fmt.Fprintf(w, "%d\t\t\t  lines of production code %s\n", r.Lines[module], module)
+	}
+	fmt.Fprintf(w, "%d\t\t\t  lines of production code\n", lines)
 	_ = w.Flush() // a buffer takes everything
 	return b.String()
 }

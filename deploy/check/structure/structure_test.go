@@ -325,9 +325,25 @@ func TestANameWithAReplacedWordIsOutsideTheGlossary(t *testing.T) {
 	}
 }
 
+func TestTheLinesOfModulesArePrintedAndSummed(t *testing.T) {
+	r := &Report{Lines: map[string]int{}}
+	for _, path := range []string{"pkg/a/a.go", "pkg/b/c/d.go", "services/a/a.go", "services/a/internal/b/b.go"} {
+		r.Lines[moduleOf(path)] += 10
+	}
+	var got []string
+	for line := range strings.Lines(r.Table(nil)) {
+		if strings.Contains(line, "lines of production code") {
+			got = append(got, strings.Join(strings.Fields(line), " "))
+		}
+	}
+	same(t, "lines", got, []string{
+		"20 lines of production code pkg", "20 lines of production code services/a", "40 lines of production code",
+	})
+}
+
 func TestANumberMayOnlyFallAndWhenItFallsIsCommitted(t *testing.T) {
 	r := &Report{Numbers: map[string]int{"as before": 2, "worse": 3, "better": 1, "new": 1},
-		Places: map[string][]string{"worse": {"a.go:1"}}, Lines: 5}
+		Places: map[string][]string{"worse": {"a.go:1"}}}
 	committed, err := ParseList("2 as before\n2 worse\n2 better\n2 gone\n")
 	if err != nil {
 		t.Fatal(err)
