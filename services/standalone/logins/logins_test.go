@@ -236,10 +236,10 @@ func TestNoLoginConnectsToTheDatabaseOfAnotherDeployment(t *testing.T) {
 	}
 }
 
-// renamed is a copy of migrations that grant to other roles.
+// renamed is a copy of migrations, functions and views that grant to other roles.
 func renamed(t *testing.T, migrations fs.FS, from, to string) fs.FS {
 	t.Helper()
-	names, err := fs.Glob(migrations, "migrations/*.sql")
+	names, err := fs.Glob(migrations, "*/*.sql")
 	if err != nil || len(names) == 0 {
 		t.Fatalf("got the migrations %v, %v", names, err)
 	}
