@@ -16,6 +16,8 @@ AT_ONCE := $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
 TEST_FLAGS := -p $(AT_ONCE) -ldflags=-w
 TESTED := $(CURDIR)/.run/tests
 GENERATE = tool=$$(deploy/dev/tool.sh buf) && PATH="$$(deploy/dev/tool.sh generators):$$PATH" && $$tool/buf generate
+E2E := ./services/proving/e2e
+SUITE := go test -json -race -count=1 $(TEST_FLAGS) -timeout 40m
 SHOW := GOWORK=off go -C deploy/check run ./cmd/slow -keep $(TESTED)
 
 export GOFLAGS ?= -buildvcs=false
@@ -76,8 +78,9 @@ unit: postgres ## Run all tests but the long ones and the suites with the race d
 .PHONY: e2e
 e2e: postgres ## Run the suites whole, the race detector on the one process: the fleet killed, restarted and under load
 	@mkdir -p $(TESTED)
-	@. deploy/dev/postgres.env.sh && go test -json -race -count=1 $(TEST_FLAGS) -timeout 40m \
-	  ./services/proving/e2e/kill ./services/proving/e2e/... | $(SHOW)/e2e.json # the longest first
+	@. deploy/dev/postgres.env.sh && { failed=0; \
+	  $(SUITE) $(E2E)/kill $$(go list $(E2E)/... | grep -v /attack) || failed=1; \
+	  $(SUITE) $(E2E)/attack || failed=1; exit $$failed; } | $(SHOW)/e2e.json # attacks measure times: they run alone
 
 .PHONY: chaos
 chaos: postgres ## Hurt a fleet under load and audit its money (CHAOS_FAULTS=n or each, CHAOS_SEED=n, CHAOS_CELLS=regexp, CHAOS_PLANT=fault)
