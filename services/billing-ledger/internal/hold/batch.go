@@ -64,8 +64,8 @@ func newBatcher(cfg Config, store Decider, observe func(Outcome, int)) *batcher 
 	return b
 }
 
-// queueOf is always the same for a key. The end of its id is random.
-func (b *batcher) queueOf(key ids.KeyID) chan *ticket {
+// queueOfLocked is always the same for a key. The end of its id is random.
+func (b *batcher) queueOfLocked(key ids.KeyID) chan *ticket {
 	return b.queues[int(key[len(key)-1])%len(b.queues)]
 }
 
@@ -101,7 +101,7 @@ func (b *batcher) enqueue(t *ticket) error {
 		return unavailable("admission is not running")
 	}
 	select {
-	case b.queueOf(t.reservation.Key) <- t:
+	case b.queueOfLocked(t.reservation.Key) <- t:
 		return nil
 	default:
 		return unavailable("too many requests wait for admission")

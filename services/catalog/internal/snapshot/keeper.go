@@ -199,7 +199,7 @@ func (k *Keeper) resupply(ctx context.Context) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	now := k.clock.Now()
-	k.logSilence(ctx, err)
+	k.logSilenceLocked(ctx, err)
 	switch {
 	case err == nil:
 		k.supply, k.heardAt = supply, now
@@ -214,8 +214,8 @@ func (k *Keeper) resupply(ctx context.Context) {
 	}
 }
 
-// logSilence logs once that the router went away, and once that it came back.
-func (k *Keeper) logSilence(ctx context.Context, err error) {
+// logSilenceLocked logs once that the router went away, and once that it came back.
+func (k *Keeper) logSilenceLocked(ctx context.Context, err error) {
 	switch {
 	case err != nil && k.heardAt.IsZero():
 		// Services start in any order, so nothing is missed yet.

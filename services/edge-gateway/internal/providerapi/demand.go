@@ -127,13 +127,13 @@ func (d *demand) current(ctx context.Context) (last *demandAnswers, under <-chan
 		// It is made for all, so that it does not end with the one who asked first.
 		go d.renew(context.WithoutCancel(ctx), d.refresh)
 	}
-	return d.giveable(now), d.refresh
+	return d.giveableLocked(now), d.refresh
 }
 
 func (d *demand) kept() *demandAnswers {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.giveable(d.clock.Now())
+	return d.giveableLocked(d.clock.Now())
 }
 
 func (d *demand) reason() error {
@@ -142,8 +142,8 @@ func (d *demand) reason() error {
 	return cmp.Or(d.why, error(fault.New(fault.Unavailable, fault.ServiceUnavailable, "The demand cannot be told now.")))
 }
 
-// giveable are the last answers unless they are too old. The caller holds the lock.
-func (d *demand) giveable(now time.Time) *demandAnswers {
+// giveableLocked are the last answers unless they are too old.
+func (d *demand) giveableLocked(now time.Time) *demandAnswers {
 	if d.last == nil || now.Sub(d.last.made) >= d.cfg.DemandKept {
 		return nil
 	}

@@ -9,12 +9,11 @@ const carryStep = 256 << 10
 // idleSegments is how many segments' worth of dead bytes are left alone.
 const idleSegments = 4
 
-// carryPays says whether the live records of the oldest segment should be
+// carryPaysLocked reports whether the live records of the oldest segment should be
 // copied to the head. It does when more than half of the journal is dead, or
 // when admission is shut and a fifth is: a pass over the whole journal then
 // copies at most as much as it frees, or four times that in the second case.
-// Needs the mutex.
-func (j *Journal) carryPays() bool {
+func (j *Journal) carryPaysLocked() bool {
 	x := &j.index
 	if j.writer.seg == nil || x.segments[0].number >= j.writer.seg.number {
 		return false // the oldest segment is not sealed on disk
@@ -48,7 +47,7 @@ type carried struct {
 func (j *Journal) pickCarried() []carried {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if !j.carryPays() {
+	if !j.carryPaysLocked() {
 		return nil
 	}
 	var picked []carried
@@ -69,14 +68,14 @@ func (j *Journal) carry(p carried, r record) {
 	if e.gone || e.place != p.at {
 		return
 	}
-	j.enqueue(r)
+	j.enqueueLocked(r)
 	if e.state != stateOpen {
 		return
 	}
 	if e.committed {
-		j.enqueue(record{kind: KindCommit, key: e.key, at: e.at})
+		j.enqueueLocked(record{kind: KindCommit, key: e.key, at: e.at})
 	}
 	if e.progress != (Progress{}) {
-		j.enqueue(record{kind: KindProgress, key: e.key, at: e.at, payload: e.progress.encode()})
+		j.enqueueLocked(record{kind: KindProgress, key: e.key, at: e.at, payload: e.progress.encode()})
 	}
 }

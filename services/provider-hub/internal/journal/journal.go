@@ -168,7 +168,7 @@ func (j *Journal) Dispatch(key Key, payload []byte) error {
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if err := j.usable(); err != nil {
+	if err := j.usableLocked(); err != nil {
 		return err
 	}
 	if _, _, err := j.index.stateOf(key).transition(KindDispatch); err != nil {
@@ -183,7 +183,7 @@ func (j *Journal) Dispatch(key Key, payload []byte) error {
 	if j.pending.size >= j.cfg.MaxBatch {
 		return ErrBusy
 	}
-	j.enqueue(j.stamped(KindDispatch, key, payload))
+	j.enqueueLocked(j.stamped(KindDispatch, key, payload))
 	return nil
 }
 
@@ -192,11 +192,11 @@ func (j *Journal) Dispatch(key Key, payload []byte) error {
 func (j *Journal) Commit(key Key) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	write, err := j.admits(key, KindCommit)
+	write, err := j.admitsLocked(key, KindCommit)
 	if err != nil || !write || j.index.entries[key].committed {
 		return err
 	}
-	j.enqueue(j.stamped(KindCommit, key, nil))
+	j.enqueueLocked(j.stamped(KindCommit, key, nil))
 	return nil
 }
 
@@ -206,11 +206,11 @@ func (j *Journal) Commit(key Key) error {
 func (j *Journal) Progress(key Key, p Progress) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	write, err := j.admits(key, KindProgress)
+	write, err := j.admitsLocked(key, KindProgress)
 	if err != nil || !write || j.index.entries[key].progress == p || j.pending.size >= j.cfg.MaxBatch {
 		return err
 	}
-	j.enqueue(j.stamped(KindProgress, key, p.encode()))
+	j.enqueueLocked(j.stamped(KindProgress, key, p.encode()))
 	return nil
 }
 
@@ -231,17 +231,17 @@ func (j *Journal) Final(ctx context.Context, key Key, payload []byte) error {
 func (j *Journal) queueFinal(ctx context.Context, key Key, payload []byte) (*batch, error) {
 	for {
 		j.mu.Lock()
-		write, err := j.admits(key, KindFinal)
-		if err == nil && !write && !j.sameFinal(key, payload) {
+		write, err := j.admitsLocked(key, KindFinal)
+		if err == nil && !write && !j.sameFinalLocked(key, payload) {
 			err = ErrConflict
 		}
 		b := j.pending
 		full := write && b.size >= j.cfg.MaxBatch
 		if err == nil && !full {
 			if write {
-				j.enqueue(j.stamped(KindFinal, key, payload))
+				j.enqueueLocked(j.stamped(KindFinal, key, payload))
 			}
-			j.demandSync()
+			j.demandSyncLocked()
 		}
 		j.mu.Unlock()
 		if err != nil || !full {
@@ -256,8 +256,8 @@ func (j *Journal) queueFinal(ctx context.Context, key Key, payload []byte) (*bat
 	}
 }
 
-// sameFinal compares by length and checksum, as the payload is on disk only.
-func (j *Journal) sameFinal(key Key, payload []byte) bool {
+// sameFinalLocked compares by length and checksum, as the payload is on disk only.
+func (j *Journal) sameFinalLocked(key Key, payload []byte) bool {
 	e := j.index.entries[key]
 	return e.size == recordSize(len(payload)) && e.sum == j.sums.plain(payload)
 }
@@ -269,15 +269,15 @@ func (j *Journal) Settled(keys ...Key) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for _, key := range keys {
-		write, err := j.admits(key, KindSettled)
+		write, err := j.admitsLocked(key, KindSettled)
 		if err != nil {
 			return err
 		}
 		if write {
-			j.enqueue(j.stamped(KindSettled, key, nil))
+			j.enqueueLocked(j.stamped(KindSettled, key, nil))
 		}
 	}
-	return j.usable()
+	return j.usableLocked()
 }
 
 // Void records that the attempt ended with nothing billable. It does not wait
@@ -285,23 +285,23 @@ func (j *Journal) Settled(keys ...Key) error {
 func (j *Journal) Void(key Key) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	write, err := j.admits(key, KindVoid)
+	write, err := j.admitsLocked(key, KindVoid)
 	if err != nil || !write {
 		return err
 	}
-	j.enqueue(j.stamped(KindVoid, key, nil))
+	j.enqueueLocked(j.stamped(KindVoid, key, nil))
 	return nil
 }
 
 // Sync returns once everything recorded before the call is durable.
 func (j *Journal) Sync(ctx context.Context) error {
 	j.mu.Lock()
-	if err := j.usable(); err != nil {
+	if err := j.usableLocked(); err != nil {
 		j.mu.Unlock()
 		return err
 	}
 	b := j.pending
-	j.demandSync()
+	j.demandSyncLocked()
 	j.mu.Unlock()
 	return j.await(ctx, b)
 }
@@ -378,8 +378,8 @@ func (j *Journal) Close() error {
 	return err
 }
 
-// usable fails when the journal is poisoned or closed. Needs the mutex.
-func (j *Journal) usable() error {
+// usableLocked fails when the journal is poisoned or closed.
+func (j *Journal) usableLocked() error {
 	if j.err != nil {
 		return j.err
 	}
@@ -389,10 +389,10 @@ func (j *Journal) usable() error {
 	return nil
 }
 
-// admits says whether a record of the kind may follow, and whether it has to be
-// written. Needs the mutex.
-func (j *Journal) admits(key Key, kind Kind) (write bool, err error) {
-	if err := j.usable(); err != nil {
+// admitsLocked reports whether a record of the kind may follow, and whether it has to be
+// written.
+func (j *Journal) admitsLocked(key Key, kind Kind) (write bool, err error) {
+	if err := j.usableLocked(); err != nil {
 		return false, err
 	}
 	_, write, err = j.index.stateOf(key).transition(kind)

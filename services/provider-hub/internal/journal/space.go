@@ -68,7 +68,7 @@ func (s *space) begin(create func() (File, error)) (File, error) {
 		s.low.Store(true)
 		return file, nil
 	}
-	s.secure()
+	s.secureLocked()
 	return file, nil
 }
 
@@ -76,11 +76,10 @@ func (s *space) begin(create func() (File, error)) (File, error) {
 func (s *space) look() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.secure()
+	s.secureLocked()
 }
 
-// secure needs the mutex.
-func (s *space) secure() {
+func (s *space) secureLocked() {
 	if !s.held {
 		s.held = s.disk.Hold(s.segment) == nil
 	}

@@ -57,9 +57,9 @@ type writer struct {
 	spare []byte   // buffer of the last batch
 }
 
-// enqueue gives the record its place, adds it to the pending batch and brings
-// the index up to date. Needs the mutex.
-func (j *Journal) enqueue(r record) {
+// enqueueLocked gives the record its place, adds it to the pending batch and brings
+// the index up to date.
+func (j *Journal) enqueueLocked(r record) {
 	size := recordSize(len(r.payload))
 	active := j.index.active()
 	if active.size+size > j.cfg.SegmentBytes && active.size > headerSize {
@@ -88,8 +88,8 @@ func (j *Journal) beginSegment(number uint64) *segment {
 	return s
 }
 
-// demandSync makes the pending batch a synced one. Needs the mutex.
-func (j *Journal) demandSync() {
+// demandSyncLocked makes the pending batch a synced one.
+func (j *Journal) demandSyncLocked() {
 	j.pending.sync = true
 	j.wake.Signal()
 }
@@ -133,14 +133,13 @@ func (j *Journal) cycle() (last bool, err error) {
 func (j *Journal) awaitWork() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	for !j.hasWork() {
+	for !j.hasWorkLocked() {
 		j.wake.Wait()
 	}
 }
 
-// hasWork needs the mutex.
-func (j *Journal) hasWork() bool {
-	return j.pending.size > 0 || j.pending.sync || j.closed || j.carryPays() ||
+func (j *Journal) hasWorkLocked() bool {
+	return j.pending.size > 0 || j.pending.sync || j.closed || j.carryPaysLocked() ||
 		len(j.index.segments) > 1 && j.index.segments[0].live.count == 0
 }
 
@@ -157,7 +156,7 @@ func (j *Journal) Step() {
 func (j *Journal) stepPays() bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return j.err == nil && !j.closed && j.hasWork()
+	return j.err == nil && !j.closed && j.hasWorkLocked()
 }
 
 // await waits for a batch, and works meanwhile if nobody else does.

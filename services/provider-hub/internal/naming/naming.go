@@ -93,7 +93,7 @@ func (r *Recorder) Heard(provider ids.ProviderID, model, name string) {
 	now := r.clock.Now()
 	at := of{provider, model}
 	r.mu.Lock()
-	kept := r.keep(at, AnsweredAs{Provider: provider, Model: model, Name: name, First: now, Last: now, Answers: 1})
+	kept := r.keepLocked(at, AnsweredAs{Provider: provider, Model: model, Name: name, First: now, Last: now, Answers: 1})
 	_, known := r.told[at]
 	fresh := kept && !known && len(r.told) < maxTold
 	if fresh {
@@ -112,9 +112,8 @@ func (r *Recorder) Heard(provider ids.ProviderID, model, name string) {
 	}
 }
 
-// keep adds to what waits of the same, and is false where there is no room. It
-// needs the mutex.
-func (r *Recorder) keep(at of, l AnsweredAs) bool {
+// keepLocked adds to what waits of the same, and is false where there is no room.
+func (r *Recorder) keepLocked(at of, l AnsweredAs) bool {
 	old, known := r.pending[at]
 	switch {
 	case known:
@@ -208,6 +207,6 @@ func (r *Recorder) restore(lines []AnsweredAs) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, l := range lines {
-		r.keep(of{l.Provider, l.Model}, l)
+		r.keepLocked(of{l.Provider, l.Model}, l)
 	}
 }

@@ -30,10 +30,10 @@ func TestWhatWaitsIsBoundedAndTheNextPageSaysThatSomeIsLost(t *testing.T) {
 	r := NewRecorder("hub-a", book, clock.NewManual(time.Unix(1000, 0)), slog.New(slog.DiscardHandler))
 	r.mu.Lock()
 	for epoch := range int64(maxPending + 10) {
-		r.keep(Connection{Epoch: epoch, Started: time.Unix(1000, 0)})
+		r.keepLocked(Connection{Epoch: epoch, Started: time.Unix(1000, 0)})
 	}
 	// Of one that waits already, the newer state takes its place.
-	r.keep(Connection{Epoch: 3, Started: time.Unix(1000, 0), Ended: time.Unix(1001, 0), EndedBy: ByProvider})
+	r.keepLocked(Connection{Epoch: 3, Started: time.Unix(1000, 0), Ended: time.Unix(1001, 0), EndedBy: ByProvider})
 	r.mu.Unlock()
 	if r.Pending() != maxPending || r.Forgotten() != 10 {
 		t.Errorf("%d wait, %d are forgotten", r.Pending(), r.Forgotten())

@@ -171,7 +171,7 @@ func (r *Recorder) Began(s *session.Session) {
 	r.mu.Lock()
 	r.live[s] = &live{connection: c}
 	r.look[s] = struct{}{}
-	r.keep(c)
+	r.keepLocked(c)
 	r.mu.Unlock()
 	r.signal()
 }
@@ -188,7 +188,7 @@ func (r *Recorder) Ended(s *session.Session) {
 	if l := r.live[s]; l != nil {
 		delete(r.live, s)
 		l.connection.Ended, l.connection.EndedBy = now, by
-		r.keep(l.connection)
+		r.keepLocked(l.connection)
 		if _, more := r.left[last.Machine]; more || len(r.left) < maxPending {
 			r.left[last.Machine] = last
 		}
@@ -198,8 +198,7 @@ func (r *Recorder) Ended(s *session.Session) {
 	r.signal()
 }
 
-// keep needs the mutex.
-func (r *Recorder) keep(c Connection) {
+func (r *Recorder) keepLocked(c Connection) {
 	if _, known := r.pending[c.Epoch]; !known && len(r.pending) >= maxPending {
 		r.lost = true
 		r.forgotten.Add(1)
@@ -370,7 +369,7 @@ func (r *Recorder) restore(page Page, of sources) {
 	r.lost = r.lost || page.Lost
 	for _, c := range page.Connections {
 		if _, newer := r.pending[c.Epoch]; !newer {
-			r.keep(c)
+			r.keepLocked(c)
 		}
 	}
 	for _, p := range page.Replaced {

@@ -44,8 +44,8 @@ func (r *Registry) AwaitLeft(ctx context.Context, all []*session.Session) {
 	}
 }
 
-// left tells whoever waits for a session. Needs the mutex.
-func (r *Registry) left(s *session.Session) {
+// leftLocked tells whoever waits for a session.
+func (r *Registry) leftLocked(s *session.Session) {
 	if gone, ok := r.awaited[s]; ok {
 		delete(r.awaited, s)
 		gone <- struct{}{}

@@ -122,7 +122,7 @@ func (r *Registry) Join(s *session.Session) (warning string, why *session.Closin
 		r.mu.Unlock()
 		return "", &session.Closing{Code: session.CodeTooManySessions, Message: "the provider has too many sessions on this hub"}
 	case older != nil:
-		r.remove(older)
+		r.removeLocked(older)
 	}
 	r.sessions[at] = s
 	r.count[who.ProviderID]++
@@ -155,17 +155,17 @@ func superseded() *session.Closing {
 // Leave implements session.Registrar.
 func (r *Registry) Leave(s *session.Session) {
 	r.mu.Lock()
-	stood := r.remove(s)
-	r.forget(s)
-	r.left(s)
+	stood := r.removeLocked(s)
+	r.forgetLocked(s)
+	r.leftLocked(s)
 	r.mu.Unlock()
 	if stood {
 		r.recorder.Ended(s)
 	}
 }
 
-// remove needs the mutex. It reports whether the session stood.
-func (r *Registry) remove(s *session.Session) bool {
+// removeLocked reports whether the session stood.
+func (r *Registry) removeLocked(s *session.Session) bool {
 	who := s.Identity()
 	at := node{who.ProviderID, who.NodeID}
 	if r.sessions[at] != s {
@@ -274,7 +274,7 @@ func (r *Registry) Supersede(providerID ids.ProviderID, nodeID string, epoch int
 		r.mu.Unlock()
 		return
 	}
-	r.remove(s)
+	r.removeLocked(s)
 	r.mu.Unlock()
 	r.replace(s)
 }

@@ -48,14 +48,14 @@ func (r *Registry) retire(s *session.Session) bool {
 	}
 	if _, live := s.View(); !live {
 		r.mu.Lock()
-		r.forget(s) // it left before it was noted
+		r.forgetLocked(s) // it left before it was noted
 		r.mu.Unlock()
 	}
 	return true
 }
 
-// forget drops a session that was retired. Needs the mutex.
-func (r *Registry) forget(s *session.Session) {
+// forgetLocked drops a session that was retired.
+func (r *Registry) forgetLocked(s *session.Session) {
 	who := s.Identity()
 	at := node{who.ProviderID, who.NodeID}
 	if r.retired[at] != s {

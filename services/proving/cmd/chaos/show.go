@@ -41,7 +41,7 @@ func (s *show) progress(p chaos.Progress) {
 		p.Done, p.Faults, p.Requests)
 	fmt.Fprintf(s.log, "%s %s %s %s\n", now.UTC().Format("15:04:05.000"), line, p.Last, p.Note)
 	if p.Note != "" {
-		s.endLine()
+		s.endLineLocked()
 		fmt.Fprintf(s.out, "  %s: %s\n", p.Last, p.Note)
 	}
 	switch {
@@ -59,10 +59,10 @@ func (s *show) progress(p chaos.Progress) {
 func (s *show) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.endLine()
+	s.endLineLocked()
 }
 
-func (s *show) endLine() {
+func (s *show) endLineLocked() {
 	if s.open {
 		fmt.Fprintln(s.out)
 		s.open = false

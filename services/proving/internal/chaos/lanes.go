@@ -97,13 +97,13 @@ func newLanes(most int) *lanes {
 func (l *lanes) enter(c plan.Cell) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for !l.free(c) {
+	for !l.freeLocked(c) {
 		l.moved.Wait()
 	}
 	l.busy[c.Key()] = c.Class()
 }
 
-func (l *lanes) free(c plan.Cell) bool {
+func (l *lanes) freeLocked(c plan.Cell) bool {
 	if _, same := l.busy[c.Key()]; same || len(l.busy) >= l.limit || c.Kind == plan.Dark && len(l.busy) > 0 {
 		return false
 	}

@@ -55,7 +55,7 @@ func TestAFullLaneWaitsForOneThatEnds(t *testing.T) {
 	l := newLanes(1)
 	cells := plan.Cells()
 	l.enter(cells[0])
-	if l.free(cells[20]) {
+	if l.freeLocked(cells[20]) {
 		t.Error("two faults are let into one lane")
 	}
 	entered := make(chan struct{})

@@ -123,9 +123,9 @@ func (w *watch) ended(c caller.Call) {
 		}
 	}
 	if !c.Left {
-		w.count(c)
+		w.countLocked(c)
 	}
-	if wrong := w.untruth(c); wrong != "" {
+	if wrong := w.untruthLocked(c); wrong != "" {
 		if w.untold++; len(w.untrue) < maxUntrue {
 			w.untrue = append(w.untrue, fmt.Sprintf("%s (request %q, %s of %s at gateway %d, from %s for %v): %s",
 				c.Nonce, c.RequestID, c.Model, c.Key, c.Gateway+1, c.SentAt.Format("15:04:05.000"),
@@ -134,7 +134,7 @@ func (w *watch) ended(c caller.Call) {
 	}
 }
 
-func (w *watch) count(c caller.Call) {
+func (w *watch) countLocked(c caller.Call) {
 	w.calls++
 	answered := c.Answered()
 	if answered {
@@ -151,8 +151,8 @@ func (w *watch) count(c caller.Call) {
 	}
 }
 
-// untruth says what is wrong about what a client was told. The mutex is held.
-func (w *watch) untruth(c caller.Call) string {
+// untruthLocked says what is wrong about what a client was told.
+func (w *watch) untruthLocked(c caller.Call) string {
 	switch {
 	case c.Took() >= callBound:
 		w.late++
@@ -160,7 +160,7 @@ func (w *watch) untruth(c caller.Call) string {
 	case c.Left || c.Complete:
 		return ""
 	case c.Err != nil:
-		if w.broken(c.SentAt, c.EndedAt) {
+		if w.brokenLocked(c.SentAt, c.EndedAt) {
 			return ""
 		}
 		return "the connection broke and no gateway had: " + c.Err.Error()
@@ -178,9 +178,9 @@ func (w *watch) untruth(c caller.Call) string {
 	}
 }
 
-// broken reports whether a gateway may have broken connections at a time. The end
+// brokenLocked reports whether a gateway may have broken connections at a time. The end
 // of a gateway is seen a moment after it.
-func (w *watch) broken(from, to time.Time) bool {
+func (w *watch) brokenLocked(from, to time.Time) bool {
 	for _, s := range w.breaks {
 		if s.meets(from.Add(-time.Second), to.Add(time.Second)) {
 			return true

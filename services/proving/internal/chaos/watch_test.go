@@ -41,7 +41,7 @@ func TestWhatAClientMayNotBeTold(t *testing.T) {
 		"refused as the engine was asked to": {call(record.Client{Status: 400, ErrorCode: "x"}, 0, time.Second,
 			engine.EndRefuse, nil), false},
 	} {
-		if got := w.untruth(c.call); (got != "") != c.wrong {
+		if got := w.untruthLocked(c.call); (got != "") != c.wrong {
 			t.Errorf("%s: %q", name, got)
 		}
 	}

@@ -48,7 +48,7 @@ func (l *logFile) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.size+int64(len(p)) > maxLog {
-		l.rotate()
+		l.rotateLocked()
 	}
 	n, err := l.file.Write(p)
 	l.size += int64(n)
@@ -58,8 +58,8 @@ func (l *logFile) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// rotate begins a new file, or goes on with the old one.
-func (l *logFile) rotate() {
+// rotateLocked begins a new file, or goes on with the old one.
+func (l *logFile) rotateLocked() {
 	old := l.file
 	if os.Rename(l.path, l.path+".1") != nil || l.open() != nil {
 		l.size = 0

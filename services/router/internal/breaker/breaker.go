@@ -144,7 +144,7 @@ func (b *Breaker) State(now time.Time) State {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.age(now)
+	b.ageLocked(now)
 	return b.state
 }
 
@@ -156,10 +156,10 @@ func (b *Breaker) Admits(account tag.Account, now time.Time) (admitted, probe bo
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.age(now)
+	b.ageLocked(now)
 	switch b.state {
 	case HalfOpen:
-		return b.mayProbe(account, now), true
+		return b.mayProbeLocked(account, now), true
 	case Open:
 		return false, false
 	default:
@@ -192,10 +192,10 @@ func (b *Breaker) Probe(account tag.Account, now time.Time) bool {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.age(now)
+	b.ageLocked(now)
 	switch b.state {
 	case HalfOpen:
-		if !b.mayProbe(account, now) {
+		if !b.mayProbeLocked(account, now) {
 			return false
 		}
 		b.probing, b.probedAt = true, now
@@ -207,7 +207,7 @@ func (b *Breaker) Probe(account tag.Account, now time.Time) bool {
 	}
 }
 
-func (b *Breaker) mayProbe(account tag.Account, now time.Time) bool {
+func (b *Breaker) mayProbeLocked(account tag.Account, now time.Time) bool {
 	if b.probing && now.Sub(b.probedAt) < ProbeTimeout {
 		return false
 	}
@@ -221,7 +221,7 @@ func (b *Breaker) Idle(now time.Time) bool {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.age(now)
+	b.ageLocked(now)
 	return !b.stirred.Load()
 }
 
@@ -233,9 +233,9 @@ func (b *Breaker) Served(now time.Time) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.age(now)
+	b.ageLocked(now)
 	b.failed = b.failed[:0]
-	b.fire(success, now)
+	b.fireLocked(success, now)
 }
 
 // Failed takes note of a request of an account that the provider failed. It reports
@@ -243,25 +243,25 @@ func (b *Breaker) Served(now time.Time) {
 func (b *Breaker) Failed(account tag.Account, excused bool, now time.Time) (suspected bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.age(now)
+	b.ageLocked(now)
 	if b.state == HalfOpen && excused {
 		b.probing = false // nothing was learnt, and another request may try
 		return false
 	}
 	tried := b.state == HalfOpen
-	m := b.remember(account, now)
+	m := b.rememberLocked(account, now)
 	if !excused {
 		m.failures++
 	}
 	switch {
-	case b.accounts() >= Accounts:
-		b.fire(conviction, now)
+	case b.accountsLocked() >= Accounts:
+		b.fireLocked(conviction, now)
 	case m.failures >= Threshold:
-		b.fire(doubt, now)
+		b.fireLocked(doubt, now)
 	case excused:
 		b.stirred.Store(true)
 	default:
-		b.fire(failure, now)
+		b.fireLocked(failure, now)
 	}
 	if tried {
 		b.loser, b.patience = account, b.until.Add(b.until.Sub(now))
@@ -276,20 +276,20 @@ func (b *Breaker) Probed(served bool, now time.Time) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.age(now)
+	b.ageLocked(now)
 	if !served {
-		b.fire(probeFailed, now)
+		b.fireLocked(probeFailed, now)
 		return
 	}
 	if b.state == Suspected {
 		b.failed = b.failed[:0]
 	}
-	b.fire(probeServed, now)
+	b.fireLocked(probeServed, now)
 }
 
-// remember finds or makes the memory of an account. The account whose last failure is the
+// rememberLocked finds or makes the memory of an account. The account whose last failure is the
 // oldest makes room.
-func (b *Breaker) remember(account tag.Account, now time.Time) *memory {
+func (b *Breaker) rememberLocked(account tag.Account, now time.Time) *memory {
 	m := memory{account: account}
 	for i := range b.failed {
 		if b.failed[i].account == account {
@@ -306,9 +306,9 @@ func (b *Breaker) remember(account tag.Account, now time.Time) *memory {
 	return &b.failed[len(b.failed)-1]
 }
 
-// accounts returns how many accounts speak against the provider: those with a failure
+// accountsLocked returns how many accounts speak against the provider: those with a failure
 // that is not excused, and all others once there is such an account.
-func (b *Breaker) accounts() int {
+func (b *Breaker) accountsLocked() int {
 	for i := range b.failed {
 		if b.failed[i].failures > 0 {
 			return len(b.failed)
@@ -317,10 +317,10 @@ func (b *Breaker) accounts() int {
 	return 0
 }
 
-// age does what time alone does: rests end, and old failures are forgotten.
-func (b *Breaker) age(now time.Time) {
+// ageLocked does what time alone does: rests end, and old failures are forgotten.
+func (b *Breaker) ageLocked(now time.Time) {
 	if b.state == Open && !now.Before(b.until) {
-		b.fire(rested, now)
+		b.fireLocked(rested, now)
 	}
 	old := 0
 	for old < len(b.failed) && now.Sub(b.failed[old].last) >= RememberFor {
@@ -328,12 +328,12 @@ func (b *Breaker) age(now time.Time) {
 	}
 	b.failed = append(b.failed[:0], b.failed[old:]...)
 	if len(b.failed) == 0 && b.state == Suspected {
-		b.fire(faded, now)
+		b.fireLocked(faded, now)
 	}
-	b.settle()
+	b.settleLocked()
 }
 
-func (b *Breaker) fire(t trigger, now time.Time) {
+func (b *Breaker) fireLocked(t trigger, now time.Time) {
 	from := b.state
 	b.state = transitions[from][t]
 	if b.state != from {
@@ -348,11 +348,11 @@ func (b *Breaker) fire(t trigger, now time.Time) {
 		case HalfOpen, Suspected:
 		}
 	}
-	b.settle()
+	b.settleLocked()
 }
 
-// settle notes whether the breaker is closed and remembers nothing.
-func (b *Breaker) settle() { b.stirred.Store(b.state != Closed || len(b.failed) > 0) }
+// settleLocked notes whether the breaker is closed and remembers nothing.
+func (b *Breaker) settleLocked() { b.stirred.Store(b.state != Closed || len(b.failed) > 0) }
 
 // restAfter is FirstRest·2^openings, at most MaxRest.
 func restAfter(openings int) time.Duration {

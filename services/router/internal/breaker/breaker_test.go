@@ -19,7 +19,7 @@ func in(s State) *Breaker {
 	if s == Suspected {
 		b.failed = []memory{{account: 1, failures: Threshold, last: start}}
 	}
-	b.settle()
+	b.settleLocked()
 	return b
 }
 
@@ -55,7 +55,7 @@ func TestEveryTransitionIsAsDocumented(t *testing.T) {
 	}
 	for _, row := range table {
 		b := in(row.from)
-		b.fire(row.by, start)
+		b.fireLocked(row.by, start)
 		if b.state != row.to {
 			t.Errorf("from %d by %d: got %d, want %d", row.from, row.by, b.state, row.to)
 		}

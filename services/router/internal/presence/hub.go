@@ -31,9 +31,9 @@ type assembly struct {
 	seen  map[uint32]bool
 }
 
-// hubOf returns the hub that a report comes from, or nil where the report is to be
+// hubOfLocked returns the hub that a report comes from, or nil where the report is to be
 // ignored.
-func (v *View) hubOf(r Report) *hub {
+func (v *View) hubOfLocked(r Report) *hub {
 	h := v.hubs[r.Hub]
 	switch {
 	case h == nil && len(v.hubs) >= MaxHubs:
@@ -45,7 +45,7 @@ func (v *View) hubOf(r Report) *hub {
 		return h
 	case h != nil:
 		for epoch := range h.sessions {
-			v.remove(h, epoch)
+			v.removeLocked(h, epoch)
 		}
 	}
 	h = &hub{
@@ -56,9 +56,9 @@ func (v *View) hubOf(r Report) *hub {
 	return h
 }
 
-// full takes note of a part of a full report. With the last missing part it removes what
+// fullLocked takes note of a part of a full report. With the last missing part it removes what
 // the report does not name: every session whose newest mention is older than the report.
-func (v *View) full(h *hub, r Report) (complete bool) {
+func (v *View) fullLocked(h *hub, r Report) (complete bool) {
 	if r.Parts == 0 || r.Parts > maxParts || r.Part >= r.Parts || r.Revision < uint64(r.Part) {
 		return false
 	}
@@ -84,7 +84,7 @@ func (v *View) full(h *hub, r Report) (complete bool) {
 	}
 	for epoch, rec := range h.sessions {
 		if rec.revision < first {
-			v.remove(h, epoch)
+			v.removeLocked(h, epoch)
 		}
 	}
 	for epoch, revision := range h.ended {

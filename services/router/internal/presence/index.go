@@ -27,8 +27,8 @@ func (v *View) Seats(model string) []*Seat {
 	return nil
 }
 
-// touch notes that waiters for a model may find something new.
-func (v *View) touch(model string) *edit {
+// touchLocked notes that waiters for a model may find something new.
+func (v *View) touchLocked(model string) *edit {
 	e := v.touched[model]
 	if e == nil {
 		e = &edit{}
@@ -37,9 +37,9 @@ func (v *View) touch(model string) *edit {
 	return e
 }
 
-// open prepares the list of a model for a change.
-func (v *View) open(model string) *edit {
-	e := v.touch(model)
+// openLocked prepares the list of a model for a change.
+func (v *View) openLocked(model string) *edit {
+	e := v.touchLocked(model)
 	if e.dirty {
 		return e
 	}
@@ -53,8 +53,8 @@ func (v *View) open(model string) *edit {
 	return e
 }
 
-// publish makes the changes visible and returns the models that were touched.
-func (v *View) publish() []string {
+// publishLocked makes the changes visible and returns the models that were touched.
+func (v *View) publishLocked() []string {
 	models := make([]string, 0, len(v.touched))
 	for model, e := range v.touched {
 		models = append(models, model)
@@ -71,12 +71,12 @@ func (v *View) publish() []string {
 	return models
 }
 
-// index puts the seats of a record into the lists.
-func (v *View) index(rec *record) {
+// indexLocked puts the seats of a record into the lists.
+func (v *View) indexLocked(rec *record) {
 	rec.indexed = true
 	for i := range rec.session.Offers {
 		o := &rec.session.Offers[i]
-		e := v.open(o.Model)
+		e := v.openLocked(o.Model)
 		e.list.at[rec] = len(e.seats)
 		e.seats = append(e.seats, &Seat{
 			Session: rec.session, Offer: o, Hub: rec.hub.id, Address: rec.address,
@@ -85,12 +85,12 @@ func (v *View) index(rec *record) {
 	}
 }
 
-// unindex takes the seats of a record out of the lists. The last seat of a list moves
+// unindexLocked takes the seats of a record out of the lists. The last seat of a list moves
 // into the gap.
-func (v *View) unindex(rec *record) {
+func (v *View) unindexLocked(rec *record) {
 	rec.indexed = false
 	for i := range rec.session.Offers {
-		e := v.open(rec.session.Offers[i].Model)
+		e := v.openLocked(rec.session.Offers[i].Model)
 		at := e.list.at[rec]
 		last := len(e.seats) - 1
 		e.seats[at] = e.seats[last]

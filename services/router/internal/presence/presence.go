@@ -159,22 +159,22 @@ func New(changed func(model string)) *View {
 // Apply takes over a report and reports whether it completed a full one.
 func (v *View) Apply(r Report, now time.Time) (complete bool) {
 	v.mu.Lock()
-	h := v.hubOf(r)
+	h := v.hubOfLocked(r)
 	if h == nil {
 		v.mu.Unlock()
 		return false
 	}
 	h.heard = now
 	for i := range r.Sessions {
-		v.put(h, r, &r.Sessions[i], now)
+		v.putLocked(h, r, &r.Sessions[i], now)
 	}
 	for _, epoch := range r.Ended {
-		v.end(h, epoch, r.Revision)
+		v.endLocked(h, epoch, r.Revision)
 	}
 	if r.Full {
-		complete = v.full(h, r)
+		complete = v.fullLocked(h, r)
 	}
-	models := v.publish()
+	models := v.publishLocked()
 	v.mu.Unlock()
 	for _, m := range models {
 		v.changed(m)
@@ -189,7 +189,7 @@ func (v *View) Expire(now time.Time) {
 	for _, h := range v.hubs {
 		for epoch, rec := range h.sessions {
 			if now.Sub(rec.confirmed) >= Expiry {
-				v.remove(h, epoch)
+				v.removeLocked(h, epoch)
 				continue
 			}
 			expired := 0
@@ -198,7 +198,7 @@ func (v *View) Expire(now time.Time) {
 			}
 			if expired > 0 { // another request may want the slot
 				for model := range rec.slots {
-					v.touch(model)
+					v.touchLocked(model)
 				}
 			}
 		}
@@ -206,7 +206,7 @@ func (v *View) Expire(now time.Time) {
 			delete(v.hubs, h.id)
 		}
 	}
-	models := v.publish()
+	models := v.publishLocked()
 	v.mu.Unlock()
 	for _, m := range models {
 		v.changed(m)
@@ -226,8 +226,8 @@ func (v *View) Confirm(now time.Time) {
 	}
 }
 
-// put takes over one session, unless something newer is known of it.
-func (v *View) put(h *hub, r Report, s *Session, now time.Time) {
+// putLocked takes over one session, unless something newer is known of it.
+func (v *View) putLocked(h *hub, r Report, s *Session, now time.Time) {
 	if r.Revision < h.fullFrom || h.ended[s.Epoch] != 0 {
 		return
 	}
@@ -241,29 +241,29 @@ func (v *View) put(h *hub, r Report, s *Session, now time.Time) {
 		rec = &record{hub: h, load: slot.NewPool()}
 		v.providers[s.Provider] = append(v.providers[s.Provider], rec)
 		h.sessions[s.Epoch] = rec
-		v.replace(rec, s, r.Address)
+		v.replaceLocked(rec, s, r.Address)
 		key := nodeKey{s.Provider, s.Node}
 		v.nodes[key] = append(v.nodes[key], rec)
-		v.elect(key)
+		v.electLocked(key)
 	} else if r.Revision <= rec.revision || rec.session.Provider != s.Provider || rec.session.Node != s.Node {
 		return
 	} else if !same(rec.session, s) || rec.address != r.Address {
-		v.replace(rec, s, r.Address)
+		v.replaceLocked(rec, s, r.Address)
 	}
 	rec.revision, rec.confirmed = r.Revision, now
 	for _, o := range s.Offers {
 		rec.slots[o.Model].Report(o.Capacity, o.InFlight, now)
-		v.touch(o.Model)
+		v.touchLocked(o.Model)
 	}
 	rec.load.Report(s.Capacity, s.Said, now)
 }
 
-// replace gives a record its new description, and keeps the counters of the models that
+// replaceLocked gives a record its new description, and keeps the counters of the models that
 // stay.
-func (v *View) replace(rec *record, s *Session, address string) {
+func (v *View) replaceLocked(rec *record, s *Session, address string) {
 	serves := rec.indexed
 	if serves {
-		v.unindex(rec)
+		v.unindexLocked(rec)
 	}
 	own := *s
 	own.Offers = slices.Clone(s.Offers)
@@ -281,19 +281,19 @@ func (v *View) replace(rec *record, s *Session, address string) {
 	}
 	rec.slots = slots
 	if serves {
-		v.index(rec)
+		v.indexLocked(rec)
 	}
 }
 
-func (v *View) end(h *hub, epoch int64, revision uint64) {
+func (v *View) endLocked(h *hub, epoch int64, revision uint64) {
 	if len(h.ended) >= maxEnded {
 		clear(h.ended) // they only guard against messages out of order
 	}
 	h.ended[epoch] = max(revision, h.ended[epoch], 1)
-	v.remove(h, epoch)
+	v.removeLocked(h, epoch)
 }
 
-func (v *View) remove(h *hub, epoch int64) {
+func (v *View) removeLocked(h *hub, epoch int64) {
 	rec := h.sessions[epoch]
 	if rec == nil {
 		return
@@ -308,23 +308,23 @@ func (v *View) remove(h *hub, epoch int64) {
 	key := nodeKey{rec.session.Provider, rec.session.Node}
 	rest := without(v.nodes[key], rec)
 	if rec.indexed {
-		v.unindex(rec)
+		v.unindexLocked(rec)
 	}
 	if len(rest) == 0 {
 		delete(v.nodes, key)
 		return
 	}
 	v.nodes[key] = rest
-	v.elect(key)
+	v.electLocked(key)
 }
 
 func without(all []*record, gone *record) []*record {
 	return slices.DeleteFunc(all, func(r *record) bool { return r == gone })
 }
 
-// elect lets the newest session of a node serve and no other. A session that two hubs
+// electLocked lets the newest session of a node serve and no other. A session that two hubs
 // claim serves at the hub that was started last.
-func (v *View) elect(key nodeKey) {
+func (v *View) electLocked(key nodeKey) {
 	all := v.nodes[key]
 	newest := all[0]
 	for _, rec := range all[1:] {
@@ -334,11 +334,11 @@ func (v *View) elect(key nodeKey) {
 	}
 	for _, rec := range all {
 		if rec.indexed && rec != newest {
-			v.unindex(rec)
+			v.unindexLocked(rec)
 		}
 	}
 	if !newest.indexed {
-		v.index(newest)
+		v.indexLocked(newest)
 	}
 }
 

@@ -64,7 +64,7 @@ func (b *Budget) Failed(account tag.Account, now time.Time) {
 	c := v.(*count)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.turn(now)
+	c.turnLocked(now)
 	c.now++
 }
 
@@ -77,7 +77,7 @@ func (b *Budget) Spent(account tag.Account, now time.Time) bool {
 	c := v.(*count)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.turn(now)
+	c.turnLocked(now)
 	left := time.Minute - now.Sub(time.Unix(c.minute*60, 0))
 	return float64(c.now)+float64(c.last)*left.Minutes() >= PerMinute
 }
@@ -87,7 +87,7 @@ func (b *Budget) Trim(now time.Time) {
 	b.counts.Range(func(key, value any) bool {
 		c := value.(*count)
 		c.mu.Lock()
-		c.turn(now)
+		c.turnLocked(now)
 		empty := c.now+c.last == 0
 		c.mu.Unlock()
 		if empty {
@@ -101,8 +101,8 @@ func (b *Budget) Trim(now time.Time) {
 // Len returns how many accounts are counted.
 func (b *Budget) Len() int { return int(b.size.Load()) }
 
-// turn moves the counts on to the current minute.
-func (c *count) turn(now time.Time) {
+// turnLocked moves the counts on to the current minute.
+func (c *count) turnLocked(now time.Time) {
 	minute := now.Unix() / 60
 	switch {
 	case minute <= c.minute:

@@ -75,7 +75,7 @@ func (s *Pool) Report(capacity, said int, now time.Time) {
 	defer s.mu.Unlock()
 	s.capacity = min(max(capacity, 0), MaxCapacity)
 	said = max(said, 0)
-	s.pass(now)
+	s.passLocked(now)
 	switch {
 	case !s.heard || said != s.said:
 		s.others = max(0, said-slices.Max(s.recent[:]))
@@ -93,8 +93,8 @@ func (s *Pool) add(n int) {
 	s.recent[0], s.peak = max(s.recent[0], s.own), max(s.peak, s.own)
 }
 
-// pass begins the slices that have passed, with our load as it was.
-func (s *Pool) pass(now time.Time) {
+// passLocked begins the slices that have passed, with our load as it was.
+func (s *Pool) passLocked(now time.Time) {
 	for range s.recent {
 		if now.Sub(s.sliceAt) < sliceLength {
 			return

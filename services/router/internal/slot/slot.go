@@ -265,7 +265,7 @@ func (c *Counter) Booked() int {
 // session of the change.
 func (c *Counter) enter(now time.Time) (before int) {
 	c.pool.mu.Lock()
-	c.pool.pass(now)
+	c.pool.passLocked(now)
 	return c.load()
 }
 

@@ -157,7 +157,7 @@ func (p *Planner) Suspect(t Target, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	w, known := p.waiting[t]
-	if known && w.suspected || !known && len(p.waiting) >= MaxPending || !p.maySuspect(t, now) {
+	if known && w.suspected || !known && len(p.waiting) >= MaxPending || !p.maySuspectLocked(t, now) {
 		return
 	}
 	if !p.stands(t, now, pending{suspected: true}) {
@@ -170,7 +170,7 @@ func (p *Planner) Suspect(t Target, now time.Time) {
 func (p *Planner) Heard(t Target, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.remember(t, now)
+	p.rememberLocked(t, now)
 }
 
 // Plan returns the nodes to ask now, and remembers them as asked.
@@ -178,19 +178,19 @@ func (p *Planner) Plan(now time.Time) []Ask {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for model := range p.short {
-		p.relieve(model, now)
+		p.relieveLocked(model, now)
 	}
 	clear(p.short)
 	if now.Sub(p.scanned) >= scanInterval {
 		p.scanned = now
-		p.forget(now)
-		p.scan(now)
+		p.forgetLocked(now)
+		p.scanLocked(now)
 	}
-	return p.take(now)
+	return p.takeLocked(now)
 }
 
-// forget drops what is too old to matter.
-func (p *Planner) forget(now time.Time) {
+// forgetLocked drops what is too old to matter.
+func (p *Planner) forgetLocked(now time.Time) {
 	for t, at := range p.asked {
 		if now.Sub(at) >= AskInterval {
 			delete(p.asked, t)
@@ -205,8 +205,8 @@ func (p *Planner) forget(now time.Time) {
 	})
 }
 
-// scan looks for scarce models that were asked for.
-func (p *Planner) scan(now time.Time) {
+// scanLocked looks for scarce models that were asked for.
+func (p *Planner) scanLocked(now time.Time) {
 	p.demand.Range(func(key, _ any) bool {
 		model := key.(string)
 		var online [ScarceNodes]*presence.Seat
@@ -228,8 +228,8 @@ func (p *Planner) scan(now time.Time) {
 	})
 }
 
-// relieve looks for nodes that could take a part of the load of a model.
-func (p *Planner) relieve(model string, now time.Time) {
+// relieveLocked looks for nodes that could take a part of the load of a model.
+func (p *Planner) relieveLocked(model string, now time.Time) {
 	seats := p.view.Seats(model)
 	if len(seats) == 0 {
 		return
@@ -290,8 +290,8 @@ func (p *Planner) may(t Target, pause time.Duration, now time.Time) bool {
 	return true
 }
 
-// maySuspect reports whether a suspected node has not been asked within its intervals.
-func (p *Planner) maySuspect(t Target, now time.Time) bool {
+// maySuspectLocked reports whether a suspected node has not been asked within its intervals.
+func (p *Planner) maySuspectLocked(t Target, now time.Time) bool {
 	at, asked := p.asked[nodeOf(t)]
 	return p.may(t, SuspectInterval, now) && (!asked || now.Sub(at) >= SuspectNodeInterval)
 }
@@ -300,8 +300,8 @@ func (p *Planner) maySuspect(t Target, now time.Time) bool {
 // asked because it was suspected.
 func nodeOf(t Target) Target { return Target{Provider: t.Provider, Node: t.Node} }
 
-// take returns the nodes that are due and still worth asking.
-func (p *Planner) take(now time.Time) []Ask {
+// takeLocked returns the nodes that are due and still worth asking.
+func (p *Planner) takeLocked(now time.Time) []Ask {
 	var out []Ask
 	for t, w := range p.waiting {
 		if now.Before(w.due) {
@@ -313,11 +313,11 @@ func (p *Planner) take(now time.Time) []Ask {
 		delete(p.waiting, t)
 		may := p.may(t, AskInterval, now)
 		if w.suspected {
-			may = p.maySuspect(t, now)
+			may = p.maySuspectLocked(t, now)
 		}
-		if may && p.stands(t, now, w) && p.remember(t, now) {
+		if may && p.stands(t, now, w) && p.rememberLocked(t, now) {
 			if w.suspected {
-				p.remember(nodeOf(t), now)
+				p.rememberLocked(nodeOf(t), now)
 			}
 			out = append(out, Ask{Target: t, Suspected: w.suspected})
 		}
@@ -339,7 +339,7 @@ func (p *Planner) stands(t Target, now time.Time, w pending) bool {
 	return false
 }
 
-func (p *Planner) remember(t Target, now time.Time) bool {
+func (p *Planner) rememberLocked(t Target, now time.Time) bool {
 	if _, known := p.asked[t]; !known && len(p.asked) >= MaxAsked {
 		return false
 	}

@@ -139,7 +139,7 @@ func (w *Window) Health() Health {
 func (w *Window) Record(s Sample) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if !s.Served && w.failuresOf(uint16(s.Account), s.At) >= FailuresOfAccount {
+	if !s.Served && w.failuresOfLocked(uint16(s.Account), s.At) >= FailuresOfAccount {
 		return
 	}
 	if len(w.samples) < MaxSamples {
@@ -162,11 +162,11 @@ func (w *Window) Record(s Sample) {
 		}
 		w.speed += newestWeight * (s.TokensPerSecond - w.speed)
 	}
-	w.judge(s.At)
+	w.judgeLocked(s.At)
 }
 
-// failuresOf counts the recent failures of an account.
-func (w *Window) failuresOf(account uint16, now time.Time) int {
+// failuresOfLocked counts the recent failures of an account.
+func (w *Window) failuresOfLocked(account uint16, now time.Time) int {
 	n, oldest := 0, now.Add(-Span).UnixMilli()
 	for i := range w.samples {
 		if s := &w.samples[i]; !s.served && s.account == account && s.at > oldest {
@@ -193,12 +193,12 @@ func (w *Window) count(s Sample) {
 func (w *Window) Refresh(now time.Time) (empty bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.judge(now)
+	w.judgeLocked(now)
 	served, failed := w.day(now)
 	return served+failed == 0
 }
 
-func (w *Window) judge(now time.Time) {
+func (w *Window) judgeLocked(now time.Time) {
 	var served, all int
 	var seen [DegradedBy]uint16 // different accounts that saw a failure
 	accounts := 0

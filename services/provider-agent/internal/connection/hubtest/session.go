@@ -93,7 +93,7 @@ func (s *Session) take(f *agentv2.Frame) {
 			s.t.Errorf("stream 0: got frame number %d, want %d", f.GetSeq(), s.seqIn)
 		}
 		if w := f.GetWindow(); w != nil {
-			s.grants(&s.credit, w)
+			s.grantsLocked(&s.credit, w)
 			return
 		}
 		s.drains = s.drains || f.GetDrain() != nil
@@ -113,25 +113,25 @@ func (s *Session) take(f *agentv2.Frame) {
 	}
 	st.ended = f.GetEnd() != nil
 	if w := f.GetWindow(); w != nil {
-		s.grants(&st.credit, w)
+		s.grantsLocked(&st.credit, w)
 		return
 	}
 	if f.GetData() != nil {
-		s.account(st, len(f.GetData().GetData()))
+		s.accountLocked(st, len(f.GetData().GetData()))
 	}
 	st.frames <- f
 }
 
-// grants adds to what may be sent. Needs the mutex.
-func (s *Session) grants(credit *agentwire.Credit, w *agentv2.Window) {
+// grantsLocked adds to what may be sent.
+func (s *Session) grantsLocked(credit *agentwire.Credit, w *agentv2.Window) {
 	if !credit.Grant(w.GetBytes()) {
 		s.t.Errorf("the agent grants %d bytes, which are more credit than a window can hold", w.GetBytes())
 	}
-	s.wakeSenders()
+	s.wakeSendersLocked()
 }
 
-// account checks credit. Needs the mutex.
-func (s *Session) account(st *Stream, n int) {
+// accountLocked checks credit.
+func (s *Session) accountLocked(st *Stream, n int) {
 	st.recv -= int64(n)
 	s.recv -= int64(n)
 	st.received += n
@@ -175,8 +175,7 @@ func (s *Session) Grant(st *Stream, n int) {
 	s.Send(frame.Window(id, 0, uint32(n)))
 }
 
-// wakeSenders needs the mutex.
-func (s *Session) wakeSenders() {
+func (s *Session) wakeSendersLocked() {
 	close(s.more)
 	s.more = make(chan struct{})
 }

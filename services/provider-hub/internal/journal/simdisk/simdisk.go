@@ -85,7 +85,7 @@ func (d *Disk) Crash(dice *rand.Rand) *Disk {
 		}
 		if kept != nil {
 			content := survive(dice, kept)
-			after.put(name, content)
+			after.putLocked(name, content)
 		}
 	}
 	return after
@@ -112,7 +112,7 @@ func (d *Disk) Kill() *Disk {
 	return after
 }
 
-func (d *Disk) put(name string, content []byte) {
+func (d *Disk) putLocked(name string, content []byte) {
 	n := &inode{data: content, synced: slices.Clone(content)}
 	d.files[name], d.durable[name] = n, n
 }
@@ -162,7 +162,7 @@ func (d *Disk) Content(name string) []byte {
 func (d *Disk) Replace(name string, content []byte) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.put(name, slices.Clone(content))
+	d.putLocked(name, slices.Clone(content))
 }
 
 func (d *Disk) begin(op Op, name string) error {
