@@ -10,11 +10,14 @@ import (
 )
 
 // stages is a Makefile for .ci/run whose targets print their names. A target that
-// FAIL names fails, and those that BURN names take three seconds of CPU time.
+// FAIL names fails, and those that BURN names take three seconds of CPU time. With
+// AWAIT chaos ends behind lint.
 const stages = `SHELL := /bin/bash
 prepare reference drift unit e2e generate-check lint chaos engine:
 	@echo "made $@ CI=$$CI faults=$$CHAOS_FAULTS nice=$$(nice)"
 	@[[ " $$BURN " != *" $@ "* ]] || (ulimit -t 3; while :; do :; done) || true
+	@[ $@ != lint ] || touch .ci/linted
+	@[ $@ != chaos ] || [ -z "$$AWAIT" ] || timeout 60 bash -c 'until [ -e .ci/linted ]; do sleep 0.1; done'
 	@[ "$@" != "$$FAIL" ]
 `
 
@@ -115,6 +118,16 @@ func TestAStageAboveItsBudgetFailsAfterAllHaveRun(t *testing.T) {
 		if got := verdict(out, stage); got != want {
 			t.Errorf("got %q for %s, want %s:\n%s", got, stage, want, out)
 		}
+	}
+}
+
+func TestAStageDoesNotCountTheOneBesideIt(t *testing.T) {
+	out, _ := runStages(t, "BURN=lint", "AWAIT=yes")
+	if got, want := verdict(out, "chaos"), "ok"; got != want {
+		t.Errorf("got %q for chaos, want %q:\n%s", got, want, out)
+	}
+	if got, want := verdict(out, "lint"), "ABOVE ITS BUDGET"; got != want {
+		t.Errorf("got %q for lint, want %q:\n%s", got, want, out)
 	}
 }
 
