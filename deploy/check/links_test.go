@@ -45,9 +45,9 @@ var bans = []struct {
 }
 
 var (
-	// storing are the programs that keep tables, and those that look into them.
+	// storing are the programs that keep tables, and the programs that read them.
 	storing = []string{"billing-ledger", "catalog", "provider-hub", "settlement", "standalone", "chaos", "fleet"}
-	// running are the programs that run a service, and those that configure one.
+	// running are the programs that run a service, and the programs that configure one.
 	running = append([]string{"devcerts", "edge-gateway", "router"}, storing...)
 )
 

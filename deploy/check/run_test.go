@@ -10,7 +10,7 @@ import (
 )
 
 // stages is a Makefile for .ci/run whose targets print their names. A target that
-// FAIL names fails, and those that BURN names take three seconds of CPU time. With
+// FAIL names fails, and a target that BURN names takes three seconds of CPU time. With
 // AWAIT chaos ends behind lint.
 const stages = `SHELL := /bin/bash
 prepare reference drift unit e2e generate-check lint chaos engine:

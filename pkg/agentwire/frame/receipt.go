@@ -41,7 +41,7 @@ func ReadReceipt(m *agentv2.Receipt) (workreceipt.Signed, error) {
 	return s, s.Validate()
 }
 
-// EncodeReceipt is a work receipt as bytes, those of its message.
+// EncodeReceipt returns the bytes of a work receipt's message.
 func EncodeReceipt(s workreceipt.Signed) ([]byte, error) {
 	data, err := proto.Marshal(Receipt(s))
 	if err != nil {

@@ -224,7 +224,7 @@ func (h *Handler) expectBody(x *exchange) {
 	}}
 }
 
-// setRate says how much of the key's rate is left, and keeps it from being read.
+// setRate writes how much of the key's rate is left, so that it is not read again.
 func (x *exchange) setRate(requests *billingv1.RateLimit) {
 	x.rateKnown = true
 	setRate(x.Header(), requests)

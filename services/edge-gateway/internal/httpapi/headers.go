@@ -16,7 +16,7 @@ import (
 	"svc.internal/services/edge-gateway/internal/playground"
 )
 
-// setRoute says how the request was asked to be routed.
+// setRoute writes how the request asked to be routed.
 func setRoute(h http.Header, pin admission.Pin) {
 	if pin.ProviderID == "" {
 		h.Set("X-Svc-Route-Mode", "auto")
@@ -39,7 +39,7 @@ func setDeprecation(h http.Header, leaves time.Time) {
 	h.Set("Sunset", leaves.UTC().Format(http.TimeFormat))
 }
 
-// setRate says how much of the key's rate is left, nothing where it has no limit.
+// setRate writes how much of the key's rate is left, and nothing for a key without a limit.
 func setRate(h http.Header, requests *billingv1.RateLimit) {
 	if requests.GetLimit() <= 0 {
 		return
@@ -81,7 +81,7 @@ func leftBy(refusal error) *billingv1.RateLimit {
 	return &billingv1.RateLimit{Limit: int32(limit), Remaining: int32(remaining), ResetMs: reset}
 }
 
-// setBillingType says how a request is paid for, as far as that is known.
+// setBillingType writes how a request is paid for, if that is known.
 func setBillingType(h http.Header, t billingv1.BillingType) {
 	if billing := billingName(t); billing != "" {
 		h.Set("X-Svc-Billing-Type", billing)
@@ -107,7 +107,7 @@ func setServed(h http.Header, by inference.Served) {
 	}
 }
 
-// setFailed says how many attempts were made, and whose engine refused the request.
+// setFailed writes how many attempts were made, and which provider's engine refused the request.
 func setFailed(h http.Header, f inference.Failure) {
 	if f.Refused != nil {
 		setServed(h, *f.Refused)

@@ -163,7 +163,7 @@ func (run *promptRun) longest() *prompt {
 	return slices.MaxFunc(run.all, func(a, b *prompt) int { return cmp.Compare(a.asks.WindowTokens, b.asks.WindowTokens) })
 }
 
-// rank orders prompts: one with candidates goes first, and those without a hold come last.
+// rank orders prompts: a prompt with candidates comes first, and a prompt without a hold last.
 func (p *prompt) rank() int {
 	switch {
 	case p.found:

@@ -176,10 +176,10 @@ func routeOf(pin admission.Pin) *eventsv1.Route {
 // since is how long the request has been under way.
 func (m *modelAttempt) since() time.Duration { return m.runner.Clock.Now().Sub(m.req.ReceivedAt) }
 
-// left is what is left of the request's whole time.
+// left returns the rest of the request's whole time.
 func (m *modelAttempt) left() time.Duration { return m.runner.cfg.Total - m.since() }
 
-// firstContentLeft is what is left of the time in which any candidate may begin.
+// firstContentLeft returns the rest of the time in which a candidate may begin to answer.
 func (m *modelAttempt) firstContentLeft() time.Duration {
 	return m.runner.cfg.FirstContentAll - m.runner.Clock.Now().Sub(m.beganAt)
 }

@@ -91,20 +91,21 @@ type Failure struct {
 	RequestID string
 	// Attempts is how many were made; 0 says nothing.
 	Attempts int
-	// Refused is whose engine refused the request; nil for nobody's.
+	// Refused is the provider whose engine refused the request; nil for none.
 	Refused *Served
-	// Unpaid reports that what was gathered must not be sent, because it may not be paid for.
+	// Unpaid reports whether gathered events must be dropped, because they may not be paid for.
 	Unpaid bool
 }
 
 // PartFailure is the end of an answer to several prompts of which one has failed.
 type PartFailure struct {
-	// Part is the prompt that failed. Unless headers have been sent, those of its answer are the whole's.
+	// Part is the prompt that failed. Unless headers have been sent, the whole answer gets the headers of its
+	// answer.
 	Part   int
 	Answer apierror.Answer
-	// Choices are those of the other prompts, without brackets; empty for none.
+	// Choices are the choices of the other prompts, without brackets; empty for none.
 	Choices []byte
-	// Usage is what is billed of them, as a JSON object, and Cost what that costs, in dollars.
+	// Usage is the billed usage of the other prompts, as a JSON object, and Cost its price in dollars.
 	Usage, Cost string
 }
 

@@ -32,10 +32,10 @@ const (
 type verdict struct {
 	// err is what the client is told when nothing more is tried; nil when the attempt has served.
 	err error
-	// retry reports that another candidate may be tried.
+	// retry reports whether another candidate may be tried.
 	retry  bool
 	result string
-	// reached reports that the provider may have begun to work on the request.
+	// reached reports whether the provider may have begun to work on the request.
 	reached      bool
 	engineStatus int32
 }

@@ -70,8 +70,8 @@ func (r *Registry) Get(p Pair) *Record {
 // Len returns how many pairs are known.
 func (r *Registry) Len() int { return int(r.size.Load()) }
 
-// Breakers counts the pairs whose breaker is open or half open, and those that are
-// suspected.
+// Breakers counts the pairs whose breaker is open or half open, and the suspected
+// pairs.
 func (r *Registry) Breakers(now time.Time) (open, suspected int) {
 	r.records.Range(func(_, value any) bool {
 		if s := value.(*Record).Breaker.State(now); s == breaker.Open || s == breaker.HalfOpen {

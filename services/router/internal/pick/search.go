@@ -175,7 +175,7 @@ func (s *search) holds(seat *presence.Seat) bool {
 	return false
 }
 
-// walk looks at the seats one by one, those of the order first, until it has found enough
+// walk looks at the seats one by one, the seats of the order first, until it has found enough
 // options. So a walk of very many seats only continues past seats that are refused.
 func (s *search) walk() {
 	s.reset()
