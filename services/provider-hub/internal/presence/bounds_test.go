@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -12,12 +13,12 @@ import (
 
 // shelf keeps the last page, unless it is away.
 type shelf struct {
-	away bool
+	away atomic.Bool
 	page Page
 }
 
 func (s *shelf) Record(_ context.Context, _ Run, page Page) error {
-	if s.away {
+	if s.away.Load() {
 		return errors.New("away")
 	}
 	s.page = page
@@ -26,7 +27,8 @@ func (s *shelf) Record(_ context.Context, _ Run, page Page) error {
 
 func TestWhatWaitsIsBoundedAndTheNextPageSaysThatSomeIsLost(t *testing.T) {
 	t.Parallel()
-	book := &shelf{away: true}
+	book := &shelf{}
+	book.away.Store(true)
 	r := NewRecorder("hub-a", book, clock.NewManual(time.Unix(1000, 0)), slog.New(slog.DiscardHandler))
 	r.mu.Lock()
 	for epoch := range int64(maxPending + 10) {
@@ -46,7 +48,7 @@ func TestWhatWaitsIsBoundedAndTheNextPageSaysThatSomeIsLost(t *testing.T) {
 	if r.Pending() != maxPending {
 		t.Errorf("%d wait after a failure", r.Pending())
 	}
-	book.away = false
+	book.away.Store(false)
 	if err := r.Write(t.Context(), false); err != nil {
 		t.Fatal(err)
 	}

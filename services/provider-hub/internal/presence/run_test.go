@@ -3,6 +3,7 @@ package presence
 import (
 	"context"
 	"log/slog"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,25 +14,26 @@ import (
 func TestRunTellsOfThePagesWithMachinesTheLastOneToo(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		book, told := &shelf{}, 0
+		book := &shelf{}
+		var calls atomic.Int32
 		r := NewRecorder("hub-a", book, clock.System, slog.New(slog.DiscardHandler))
 		see := func() {
 			r.mu.Lock()
 			defer r.mu.Unlock()
 			r.left[Machine{Node: "node"}] = Seen{Machine: Machine{Node: "node"}}
 		}
-		want := func(n int, when string) {
+		want := func(n int32, when string) {
 			t.Helper()
 			synctest.Wait()
-			if told != n {
-				t.Errorf("%s: got %d calls, want %d", when, told, n)
+			if got := calls.Load(); got != n {
+				t.Errorf("%s: got %d calls, want %d", when, got, n)
 			}
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() {
 			done <- r.Run(ctx, func(ctx context.Context) {
-				told++
+				calls.Add(1)
 				if err := ctx.Err(); err != nil {
 					t.Errorf("got a context that has ended with %v, want one with time left", err)
 				}
@@ -41,11 +43,11 @@ func TestRunTellsOfThePagesWithMachinesTheLastOneToo(t *testing.T) {
 		see()
 		<-time.After(recordInterval)
 		want(1, "behind a page with a machine")
-		book.away = true
+		book.away.Store(true)
 		see()
 		<-time.After(recordInterval)
 		want(1, "behind a page that was not written")
-		book.away = false
+		book.away.Store(false)
 		<-time.After(recordInterval)
 		want(2, "behind the page that was written at last")
 		see()
