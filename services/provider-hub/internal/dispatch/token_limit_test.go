@@ -213,7 +213,8 @@ func TestInflatedPromptsGainNoMoreThanTheirEstimateAccountsFor(t *testing.T) {
 	}
 	for range 1000 {
 		s := a.served(meter.ClientGone, meter.Claim{State: meter.Valid, Prompt: 1200, Completion: 1})
-		if got := New(Config{}, Env{}, nil, nil, nil, nil).prompts.Bill(o.Provider, o.Model, s.PlausiblePrompt(), 1200); got != 1200 {
+		prompts := New(Config{}, Env{}, nil, nil, nil, nil).prompts
+		if got := prompts.Bill(o.Provider, o.Model, s.PlausiblePrompt(), 1200); got != 1200 {
 			t.Fatalf("an honest prompt was billed as %d, want 1200", got)
 		}
 	}

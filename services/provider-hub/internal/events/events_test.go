@@ -151,10 +151,11 @@ func TestUnsettledUsageIsPublishedAgainEverMoreRarely(t *testing.T) {
 func TestUsageWaitsForAKeyAndIsSealedWithIt(t *testing.T) {
 	f := setup(t)
 	taken := make(chan usageseal.Key)
-	keys := NewKeys("hub-a", []KeyReceiver{{Name: "ledger", Hand: func(_ context.Context, _ string, key usageseal.Key) error {
+	ledger := KeyReceiver{Name: "ledger", Hand: func(_ context.Context, _ string, key usageseal.Key) error {
 		taken <- key
 		return nil
-	}}}, rand.Reader, clock.System, discard)
+	}}
+	keys := NewKeys("hub-a", []KeyReceiver{ledger}, rand.Reader, clock.System, discard)
 	f.usage = lifeWith(t, simdisk.New(), f.bus, UsageDeps{Clock: f.clock, Log: discard, Keys: keys})
 	f.serve(t)
 	ctx, cancel := context.WithCancel(t.Context())

@@ -76,7 +76,8 @@ func newWindow(t *testing.T) *window {
 	t.Helper()
 	f := setup(t)
 	w := &window{fixture: f, questions: make(chan *eventsv1.WorkReceiptEvent, 64)}
-	w.workReceipts = f.receipts(proofs.Secrets{Current: proofs.Derive([]byte("pepper")), Previous: &rotatedOut}, discard)
+	secrets := proofs.Secrets{Current: proofs.Derive([]byte("pepper")), Previous: &rotatedOut}
+	w.workReceipts = f.receipts(secrets, discard)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{}, 2)
 	go func() {

@@ -55,7 +55,8 @@ func (r *WaitingReceipts) Closed(keys []journal.Key) {
 	done := map[Agent][]session.Acknowledged{}
 	for _, key := range keys {
 		if w := r.take(key); w != nil {
-			done[w.from] = append(done[w.from], session.Acknowledged{Key: workreceipt.Key{Request: key.Request, Attempt: key.Attempt}})
+			of := workreceipt.Key{Request: key.Request, Attempt: key.Attempt}
+			done[w.from] = append(done[w.from], session.Acknowledged{Key: of})
 		}
 	}
 	for from, all := range done {

@@ -22,7 +22,8 @@ func NewWarmAnswers(attempts *Attempts, count func(WarmOutcome), log *slog.Logge
 // Heard takes an agent's answer. It is called under the session's lock.
 func (a *WarmAnswers) Heard(s *session.Session, answer session.Warmed) {
 	who := s.Identity()
-	line := a.log.With("provider_id", who.ProviderID, "node_id", who.NodeID, "model_id", answer.Model, "load_time", answer.LoadTime)
+	line := a.log.With("provider_id", who.ProviderID, "node_id", who.NodeID,
+		"model_id", answer.Model, "load_time", answer.LoadTime)
 	if answer.Success {
 		a.count(WarmLoaded)
 		line.Info("a model was warmed up")

@@ -55,7 +55,8 @@ type Registry struct {
 // recorder of their sessions. warmed hears what became of warm-ups, under the
 // session's lock; nil where nobody does. perProvider bounds the sessions of one
 // provider; 0 means 64.
-func New(accounts *provider.Directory, recorder *presence.Recorder, warmed func(*session.Session, session.Warmed), perProvider int) *Registry {
+func New(accounts *provider.Directory, recorder *presence.Recorder,
+	warmed func(*session.Session, session.Warmed), perProvider int) *Registry {
 	if warmed == nil {
 		warmed = func(*session.Session, session.Warmed) {}
 	}
@@ -63,7 +64,8 @@ func New(accounts *provider.Directory, recorder *presence.Recorder, warmed func(
 		perProvider = defaultPerProvider
 	}
 	return &Registry{
-		accounts: accounts, recorder: recorder, warmed: warmed, perProvider: perProvider, changed: make(chan struct{}, 1),
+		accounts: accounts, recorder: recorder, warmed: warmed, perProvider: perProvider,
+		changed:  make(chan struct{}, 1),
 		sessions: map[node]*session.Session{}, retired: map[node]*session.Session{},
 		awaited: map[*session.Session]chan<- struct{}{},
 		spare:   map[ids.ProviderID]int{}, count: map[ids.ProviderID]int{}, dirty: map[*session.Session]struct{}{},

@@ -159,7 +159,9 @@ func serveSessions(t testing.TB, cfg Config) *endpoint {
 func holdSessions(t testing.TB, cfg Config) *endpoint {
 	t.Helper()
 	e := &endpoint{desk: &desk{}, pipes: &pipes{conns: make(chan net.Conn), closed: make(chan struct{})}, counts: &Counts{}}
-	e.server = NewServer(cfg, Deps{Registrar: e.desk, Clock: clock.System, Log: slog.New(slog.DiscardHandler), Counts: e.counts})
+	e.server = NewServer(cfg, Deps{
+		Registrar: e.desk, Clock: clock.System, Log: slog.New(slog.DiscardHandler), Counts: e.counts,
+	})
 	h := &http.Server{Handler: e.server}
 	done := make(chan struct{})
 	go func() {
