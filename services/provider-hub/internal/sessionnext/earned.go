@@ -1,0 +1,40 @@
+package session
+
+// What an agent may send that is no DATA, in frames: each OPEN earns as many as an
+// answer has that asks for nothing more, and each so many bytes of a body one, as
+// agents grant credit again in larger steps. Every other frame counts with
+// heartbeats and pings. Of what was earned so much is kept, which is more than the
+// answers need that a session may have open.
+const (
+	earnedByOpen  = 4
+	earnedByBytes = 8 << 10
+	maxEarned     = 32_768
+)
+
+// earned counts the frames that are no DATA which an agent may send for what it was
+// sent.
+type earned struct {
+	frames int
+	unpaid int // bytes of bodies that have not earned a frame yet
+}
+
+// open notes that a request goes out.
+func (e *earned) open() { e.add(earnedByOpen) }
+
+// sent notes that n bytes of a body go out.
+func (e *earned) sent(n int) {
+	e.unpaid += n
+	e.add(e.unpaid / earnedByBytes)
+	e.unpaid %= earnedByBytes
+}
+
+func (e *earned) add(frames int) { e.frames = min(e.frames+frames, maxEarned) }
+
+// spend takes a frame off what was earned. It reports whether there was one.
+func (e *earned) spend() bool {
+	if e.frames == 0 {
+		return false
+	}
+	e.frames--
+	return true
+}

@@ -1,0 +1,304 @@
+package session
+
+import (
+	"crypto/ed25519"
+	"time"
+
+	"svc.internal/pkg/ids"
+	"svc.internal/pkg/workreceipt"
+	"svc.internal/services/provider-hub/internal/gpu"
+	"svc.internal/services/provider-hub/internal/meter"
+)
+
+// Kind is what a message of an agent is about.
+type Kind uint8
+
+// The kinds of messages.
+const (
+	KindRegister Kind = iota + 1
+	KindHeartbeat
+	// KindHealth is the health of models, which nobody answers (v1).
+	KindHealth
+	// KindData has bytes of an answer (v2).
+	KindData
+	// KindEvent has the payload of one server-sent event, the end mark, or both (v1).
+	KindEvent
+	// KindWhole is an answer that is not streamed, with its end (v1).
+	KindWhole
+	// KindEnd is the last word on a request.
+	KindEnd
+	// KindRefusal says that the agent does not serve the request (v1).
+	KindRefusal
+	// KindReset ends a stream, or reports an error of the connection (v2).
+	KindReset
+	// KindCredit grants credit, to a stream or to the connection (v2).
+	KindCredit
+	// KindDrain says that the agent takes nothing new (v2).
+	KindDrain
+	// KindWarmUp says what became of a warm-up.
+	KindWarmUp
+	// KindReceipts has work receipts (v2).
+	KindReceipts
+	// KindLater is nothing that this hub knows.
+	KindLater
+	// KindAlien is a frame that only hubs send (v2).
+	KindAlien
+)
+
+// Inbound is one message of an agent. Name and Data alias the message and are valid
+// until Receive returns.
+type Inbound struct {
+	Kind Kind
+	// Done reports that the end mark of a stream is in the message (KindEvent).
+	Done bool
+	// Stream and Seq are those of the frame, and Credit is what it grants (v2).
+	Stream, Seq, Credit uint32
+	// Name is that of the request that the agent answers; nil for none (v1).
+	Name []byte
+	// Data is nil where the message has none.
+	Data []byte
+	// Size is that of the whole message, in bytes.
+	Size int64
+	// End comes with KindEnd, KindWhole and KindRefusal. In v1 the session decides
+	// whether it is complete.
+	End       *End
+	Register  *Register
+	Heartbeat *Heartbeat // KindHeartbeat, KindHealth
+	WarmUp    *Warmed    // without the model in v1
+	// Receipts are at most one more than agentwire.MaxReceipts, however many came.
+	Receipts []Receipt
+}
+
+// Register is a registration.
+type Register struct {
+	// Reply is what the registration is answered under (v1).
+	Reply string
+	// Node is a valid name where Fault is nil. What the agent calls itself and its
+	// models is as it came: the session cuts it.
+	Node, NodeName, AgentVersion, Region string
+	Credential                           Credential
+	Capabilities                         []string
+	MaxRequestBytes                      int64
+	ReceiptKey                           ed25519.PublicKey // nil for none
+	Hardware                             *gpu.Report
+	Models                               Models
+	// Refused are models that are not taken, with the reason.
+	Refused map[string]string
+	// Fault is why the first registration is refused; nil for nothing.
+	Fault *Fault
+}
+
+// Fault is why a registration is refused.
+type Fault struct{ Code, Text string }
+
+// Credential is what an agent shows: a key, or a wallet's signature.
+type Credential struct {
+	Key string
+	// Owner is the wallet's address, Signature what it signed the challenge of
+	// Nonce with.
+	Owner     string
+	Signature []byte
+	Nonce     string
+}
+
+// Heartbeat is what an agent says of itself from time to time.
+type Heartbeat struct {
+	// Reply is what the heartbeat is answered under (v1).
+	Reply    string
+	Models   Models
+	Hardware *gpu.Report
+	// MemoryMB was measured, and is more exact than Hardware's; 0 is not known.
+	MemoryMB int64
+	// Active and Queued are the load of the engines by the agent's own count.
+	// Loaded reports that they were said.
+	Active, Queued int
+	Loaded         bool
+}
+
+// Models is what a message says of the models that the agent serves.
+type Models struct {
+	// TooMany reports that more than MaxModels were named: List is empty.
+	TooMany bool
+	// Replaces reports that List names all there are, each once.
+	Replaces bool
+	List     []ModelNews
+}
+
+// ModelNews is what a message says of one model. What is not known stays as it was.
+type ModelNews struct {
+	// Offer always has Model, which is valid in a list that replaces.
+	Offer Offer
+	// Described reports that Quantization and ContextLength are known, HealthKnown
+	// that Healthy is.
+	Described, HealthKnown bool
+	// Whole reports that everything is known: what was said before is void.
+	Whole bool
+}
+
+// Warmed is an agent's answer to a warm-up.
+type Warmed struct {
+	Model    string
+	Success  bool
+	LoadTime time.Duration
+	// Error is for operators: printable, at most 1,024 characters.
+	Error string
+	// NotTried says that the engine was not asked, so that the failure says nothing
+	// of the model.
+	NotTried bool
+}
+
+// Receipt is a work receipt as it came.
+type Receipt struct {
+	workreceipt.Signed
+	// Malformed reports that it is no receipt, and Named that a malformed one at
+	// least names its attempt: of Signed only Request and Attempt are known then.
+	Malformed, Named bool
+}
+
+// Request is what an agent is asked to do.
+type Request struct {
+	RequestID string
+	Attempt   uint32
+	Model     string
+	// Kind is what is asked for. But for chat, agents must have declared it.
+	Kind   meter.Kind
+	Stream bool
+	// Body goes to the agent as it is. It must not change until the stream is
+	// closed. ContentType is its media type; empty for JSON.
+	Body        []byte
+	ContentType string
+	// ModelOffset and ModelLength say where in Body the model's name stands.
+	ModelOffset uint32
+	ModelLength uint32
+	Traceparent string
+	// Timeout is when the hub gives the request up.
+	Timeout time.Duration
+	// Proof is what the agent repeats in its receipt; nil for none.
+	Proof []byte
+}
+
+// End is the agent's last word on a stream.
+type End struct {
+	// Status is the engine's HTTP status, 0 when it could not be reached.
+	Status   int
+	Complete bool
+	// Error is for operators: printable, at most 1,024 characters.
+	Error string
+	Busy  bool
+}
+
+// Grant is what a provider key entitles to.
+type Grant struct {
+	ProviderID   ids.ProviderID
+	ProviderName string
+	KeyID        ids.KeyID
+	// Status is what the agent tells its owner; Active whether consumers are
+	// served.
+	Status string
+	Active bool
+	Region string
+	// Probation and Uptime30d are told to routers; a nil Uptime30d is not known.
+	Probation bool
+	Uptime30d *float64
+	// Warning is what the owner should look at; empty for nothing.
+	Warning string
+	// Epoch is newer than that of any session before.
+	Epoch int64
+}
+
+// Acknowledged is the end of a receipt.
+type Acknowledged struct {
+	Key workreceipt.Key
+	// Refused says in one word why it counts for nothing; empty otherwise.
+	Refused string
+}
+
+// OutKind is what a message for an agent is about.
+type OutKind uint8
+
+// The kinds of messages for agents.
+const (
+	// OutRegistered answers a registration: Name in v1, Ack.
+	OutRegistered OutKind = iota + 1
+	// OutHeartbeat answers a heartbeat: Name in v1.
+	OutHeartbeat
+	// OutOpen begins a request: Open, and Length in v2; Name, Model, Provider, Open
+	// and the body as Data in v1.
+	OutOpen
+	// OutData is a piece of a body: Data, Fin (v2).
+	OutData
+	// OutCredit grants Credit, to a stream or to the connection (v2).
+	OutCredit
+	// OutCancel asks the agent to give a request up (v2).
+	OutCancel
+	// OutReset ends a stream: Why (v2).
+	OutReset
+	// OutDrain says that nothing new follows: After (v2).
+	OutDrain
+	// OutWarmUp asks for a model to be loaded: Model, and Name in v1.
+	OutWarmUp
+	// OutReceipts says which receipts are done with: Receipts (v2).
+	OutReceipts
+	// OutFarewell says why the connection ends: Why; Name is the registration's in v1.
+	OutFarewell
+)
+
+// Outbound is one message for an agent.
+type Outbound struct {
+	Kind OutKind
+	Fin  bool
+	// Stream and Seq are those of the frame, and Credit is what it grants (v2).
+	Stream, Seq, Credit uint32
+	// Length is that of a body that follows, in bytes.
+	Length uint32
+	// Name is what the message is about (v1).
+	Name     string
+	Model    string
+	Provider ids.ProviderID
+	// Data is a body or a piece of one, which does not change until the stream is
+	// closed.
+	Data []byte
+	// Open does not change; its Body is nil.
+	Open     *Request
+	Ack      *Ack
+	Why      *CloseReason
+	Receipts []Acknowledged
+	After    time.Duration
+}
+
+// Ack answers a registration. Of the grant, one that replaces the models of a session
+// (v1) has the warning only.
+type Ack struct {
+	Grant             Grant
+	HeartbeatInterval time.Duration
+	Refused           map[string]string
+}
+
+// Outbox is what the writer of a socket is to send next.
+type Outbox struct {
+	Messages []Outbound
+	// Ping reports that somebody wants to know whether the agent is there, Answered
+	// that the agent answered a ping.
+	Ping, Answered bool
+	// Pong is the answer to the agent's ping where PongDue is set.
+	PongDue bool
+	Pong    []byte
+	// More reports that there is more to send at once.
+	More bool
+	// Closing is why the connection ends; nil while it stays. Messages then has the
+	// farewell alone, or nothing where the reason is bare.
+	Closing *CloseReason
+}
+
+// Malformed is the error of a message that cannot be read.
+type Malformed struct {
+	// Text says what is wrong.
+	Text string
+	// Registration reports that the message is a registration, which is answered
+	// under Reply.
+	Registration bool
+	Reply        string
+}
+
+// Error says what is wrong.
+func (m *Malformed) Error() string { return m.Text }

@@ -1,0 +1,61 @@
+package session
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Lengths of what an agent says of itself, in characters.
+const (
+	minNodeID       = 8
+	maxNodeID       = 64
+	maxName         = 64
+	maxVersion      = 32
+	maxRegion       = 32
+	maxQuantization = 32
+	maxCapability   = 32
+)
+
+// MaxModelID bounds the name of a model, in characters.
+const MaxModelID = 200
+
+// Clean keeps the printable characters of a text that a provider says, at most limit
+// of them.
+func Clean(text string, limit int) string {
+	var b strings.Builder
+	n := 0
+	for _, r := range text {
+		if n == limit {
+			break
+		}
+		if r == utf8.RuneError || !unicode.IsPrint(r) {
+			continue
+		}
+		b.WriteRune(r)
+		n++
+	}
+	return strings.TrimSpace(b.String())
+}
+
+// only reports whether text has low to high characters, all letters and digits
+// of ASCII or among others.
+func only(text string, low, high int, others string) bool {
+	if len(text) < low || len(text) > high {
+		return false
+	}
+	for i := range len(text) {
+		c := text[i]
+		alphanumeric := '0' <= c && c <= '9' || 'A' <= c && c <= 'Z' || 'a' <= c && c <= 'z'
+		if !alphanumeric && strings.IndexByte(others, c) < 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// ValidNodeID reports whether a text may name a node.
+func ValidNodeID(id string) bool { return only(id, minNodeID, maxNodeID, "._-") }
+
+// ValidModelID reports whether a text may name a model.
+func ValidModelID(id string) bool { return only(id, 1, MaxModelID, "._:/@+-") }

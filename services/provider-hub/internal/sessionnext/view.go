@@ -1,0 +1,79 @@
+package session
+
+import (
+	"time"
+
+	"svc.internal/pkg/ids"
+	"svc.internal/services/provider-hub/internal/gpu"
+)
+
+// Identity says whose session it is. It never changes once the session has
+// joined.
+type Identity struct {
+	ProviderID   ids.ProviderID
+	ProviderName string
+	KeyID        ids.KeyID
+	NodeID       string
+	NodeName     string
+	AgentVersion string
+	Region       string
+	Epoch        int64
+}
+
+// View is a session as the rest of the fleet may know it.
+type View struct {
+	Identity
+	Active          bool
+	Draining        bool
+	Offers          []Offer
+	Capabilities    []string
+	MaxRequestBytes int64
+	// Dialect is v1 or v2.
+	Dialect string
+	// Told reports that the agent can be told to drain, and then moves by itself.
+	Told bool
+	// Hardware is what the agent says of its machine, nil for nothing. It is not
+	// changed once it is here.
+	Hardware *gpu.Report
+	// Capacity bounds the requests over all models; 0 for no such bound.
+	Capacity int
+	// ReportedActive and ReportedQueued are the engines' load by the agent's own
+	// count.
+	ReportedActive, ReportedQueued int
+	TakesWarmups                   bool
+	Probation                      bool
+	Uptime30d                      *float64
+}
+
+// Identity says whose session it is; it is empty before Join.
+func (s *Session) Identity() Identity {
+	if who := s.joined.Load(); who != nil {
+		return *who
+	}
+	return Identity{}
+}
+
+// MaxTotal bounds a whole answer on this session; 0 for no bound.
+func (s *Session) MaxTotal() time.Duration { return s.limits.Total }
+
+// View describes the session as it is now; ok is false when it is not registered.
+func (s *Session) View() (v View, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	state := s.State()
+	v = View{
+		Identity: s.identity, Active: s.active, Draining: state == Draining || state == Finishing,
+		Capabilities: s.caps, MaxRequestBytes: s.maxBody, Dialect: s.limits.Name, Told: s.limits.Strict,
+		Hardware: s.hardware, Capacity: s.limits.Capacity,
+		ReportedActive: s.load.active, ReportedQueued: s.load.queued,
+		TakesWarmups: s.takesWarmupsLocked(), Probation: s.probation, Uptime30d: s.uptime30d,
+		Offers: make([]Offer, 0, len(s.order)),
+	}
+	for _, id := range s.order {
+		m := s.models[id]
+		offer := m.offer
+		offer.InFlight = m.inFlight
+		v.Offers = append(v.Offers, offer)
+	}
+	return v, state.registered()
+}
