@@ -59,8 +59,8 @@ type Inbound struct {
 	Data []byte
 	// Size is that of the whole message, in bytes.
 	Size int64
-	// End comes with KindEnd, KindWhole and KindRefusal. In v1 the session decides
-	// whether it is complete.
+	// End comes with KindEnd, KindWhole and KindRefusal, and is the session's to
+	// keep. In v1 the session decides whether it is complete.
 	End       *End
 	Register  *Register
 	Heartbeat *Heartbeat // KindHeartbeat, KindHealth

@@ -286,7 +286,7 @@ func (s *Session) signal() {
 	}
 }
 
-// fail ends a stream that has not ended. Needs the lock.
+// failLocked fails a stream that has neither ended nor failed.
 func (st *Stream) failLocked(err error) {
 	if st.ended == nil && st.err == nil {
 		st.err = err

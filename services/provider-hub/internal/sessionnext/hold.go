@@ -1,0 +1,118 @@
+package session
+
+import (
+	"bytes"
+	"time"
+)
+
+// Bounds of a stream that has no credit: what waits on it to be taken, in bytes; the
+// chunks; and the chunks that nobody took for chunkPatience.
+const (
+	maxUntaken    = 1 << 20
+	maxBurst      = 1024
+	maxChunks     = 256
+	chunkPatience = time.Second
+)
+
+// deliveredLocked notes that n bytes are added to what waits to be taken, and reports
+// whether this hub has room for them; else nothing is noted.
+func (st *Stream) deliveredLocked(n int) bool {
+	s := st.session
+	if !s.env.Held.Take(s.identity.ProviderID, int64(n)) {
+		return false
+	}
+	st.held += int64(n)
+	s.held += int64(n)
+	s.env.Counts.Held.Add(int64(n))
+	s.holders[st] = struct{}{}
+	st.signal()
+	return true
+}
+
+// letGoLocked notes that nothing of a stream is held any more.
+func (s *Session) letGoLocked(st *Stream) {
+	if st.held == 0 {
+		return
+	}
+	s.held -= st.held
+	s.env.Held.Give(s.identity.ProviderID, st.held)
+	s.env.Counts.Held.Add(-st.held)
+	st.held = 0
+	delete(s.holders, st)
+}
+
+// relieveLocked gives up the streams that hold most until there is room for n bytes
+// more. One that has ended is given up too: its end is worth nothing without
+// what came before.
+func (s *Session) relieveLocked(n int64) {
+	for s.held+n > s.env.Config.ConnWindow && len(s.holders) > 0 {
+		var most *Stream
+		for st := range s.holders {
+			if most == nil || st.held > most.held || st.held == most.held && st.id < most.id {
+				most = st
+			}
+		}
+		most.ended = nil
+		most.failLocked(ErrBehind)
+		s.letGoLocked(most)
+		most.in, most.spare = nil, nil
+	}
+}
+
+// behindLocked reports whether more would wait than a stream without credit may hold.
+// Chunks that come at once, behind a pause of the network, are no sign of a slow
+// consumer: they only count as one when they are very many, or when nobody has
+// taken any for a while.
+func (st *Stream) behindLocked(n int) bool {
+	switch {
+	case len(st.in)+n > maxUntaken, st.chunks > maxBurst:
+		return true
+	case st.chunks > maxChunks:
+		return st.session.env.Clock.Now().Sub(st.since) > chunkPatience
+	default:
+		return false
+	}
+}
+
+// passedLocked hears that n bytes of an answer were passed on or dropped, and grants
+// their credit again, in steps of a quarter window.
+func (s *Session) passedLocked(st *Stream, n int64) {
+	if !s.limits.Strict || !s.State().registered() {
+		return
+	}
+	s.usedLocked(n)
+	st.window.Owe(n)
+	if st.ended != nil || st.released {
+		return
+	}
+	if due := st.window.Grant(); due > 0 {
+		s.pushLocked(Outbound{Kind: OutCredit, Stream: st.id, Credit: due})
+	}
+}
+
+// usedLocked grants the connection's credit for n bytes again.
+func (s *Session) usedLocked(n int64) {
+	s.window.Owe(n)
+	if due := s.window.Grant(); due > 0 {
+		s.pushLocked(Outbound{Kind: OutCredit, Credit: due})
+	}
+}
+
+// appendEvent appends a chunk as the event of a stream. JSON may have line ends
+// between its parts, which would end the event.
+func appendEvent(dst, chunk []byte) []byte {
+	dst = append(dst, "data: "...)
+	at := len(dst)
+	dst = append(dst, chunk...)
+	if bytes.ContainsAny(chunk, "\r\n") {
+		for i := range dst[at:] {
+			if b := dst[at+i]; b == '\r' || b == '\n' {
+				dst[at+i] = ' '
+			}
+		}
+	}
+	return append(dst, "\n\n"...)
+}
+
+// doneEvent ends a stream.
+const doneEvent = "data: [DONE]\n\n"

@@ -1,0 +1,237 @@
+package session
+
+import (
+	"errors"
+
+	"svc.internal/pkg/agentwire"
+)
+
+// lenientLocked takes a message by the rules of dialect v1: answers are correlated by
+// the name of their request, nothing can be cancelled, and no answer has credit.
+func (s *Session) lenientLocked(in *Inbound) *CloseReason {
+	switch in.Kind {
+	case KindEvent:
+		return s.onEventLocked(in)
+	case KindEnd:
+		return s.onEndLocked(in)
+	case KindWhole:
+		return s.onWholeLocked(in)
+	case KindWarmUp:
+		return s.onWarmUpLocked(in)
+	default:
+	}
+	if why := s.chatLocked(); why != nil {
+		return why
+	}
+	switch in.Kind {
+	case KindRegister:
+		return s.lenientRegisterLocked(in.Register)
+	case KindHeartbeat:
+		return s.lenientHeartbeatLocked(in.Heartbeat)
+	case KindHealth:
+		s.touchLocked(s.newsLocked(in.Heartbeat.Models))
+		return nil
+	case KindRefusal:
+		if st := s.requestLocked(in.Name); st != nil {
+			s.concludesLocked(st, in.End)
+		}
+		return nil
+	default: // what later agents may say
+		return nil
+	}
+}
+
+// requestLocked is what a message answers; nil when it is nobody's, or of one who does
+// not know of it yet.
+func (s *Session) requestLocked(name []byte) *Stream {
+	st := s.names[string(name)]
+	if st == nil || !st.opened {
+		return nil
+	}
+	return st
+}
+
+// strayLocked takes an answer of so many bytes that nothing open asks for.
+func (s *Session) strayLocked(name []byte, last bool, size int64) *CloseReason {
+	if s.strays.take(string(name), last) {
+		return nil
+	}
+	state := s.State()
+	if s.strays.inherits(size, state == Admitting || state == Held, s.env.Clock.Now()) {
+		s.env.Counts.Strays.Add(1)
+		return nil
+	}
+	return s.chatLocked()
+}
+
+// concludesLocked is the agent's last word on a request, behind which nothing comes.
+func (s *Session) concludesLocked(st *Stream, end *End) {
+	s.concludeLocked(st, end)
+	s.strays.ended(st.name)
+}
+
+// onEventLocked takes a piece of a stream.
+func (s *Session) onEventLocked(in *Inbound) *CloseReason {
+	st := s.requestLocked(in.Name)
+	if st == nil {
+		return s.strayLocked(in.Name, false, in.Size)
+	}
+	if st.done || !st.request.Stream || in.Data == nil && !in.Done {
+		return s.chatLocked()
+	}
+	s.env.Counts.BytesIn.Add(int64(len(in.Data)))
+	st.done = in.Done
+	if st.released || st.err != nil {
+		return nil
+	}
+	if len(st.in) == 0 {
+		st.chunks, st.since = 0, s.env.Clock.Now()
+	}
+	st.chunks++
+	if st.behindLocked(len(in.Data)) {
+		st.failLocked(ErrBehind)
+		return nil
+	}
+	s.relieveLocked(int64(len(in.Data)))
+	if st.err != nil {
+		return nil // it was this one
+	}
+	before := len(st.in)
+	if in.Data != nil {
+		st.in = appendEvent(st.in, in.Data)
+	}
+	if in.Done {
+		st.in = append(st.in, doneEvent...)
+	}
+	if !st.deliveredLocked(len(st.in) - before) {
+		st.in = st.in[:before]
+		st.failLocked(ErrNoRoom)
+	}
+	return nil
+}
+
+// onEndLocked takes the end of a stream.
+func (s *Session) onEndLocked(in *Inbound) *CloseReason {
+	st := s.requestLocked(in.Name)
+	if st == nil {
+		return s.strayLocked(in.Name, true, in.Size)
+	}
+	in.End.Complete = st.done && st.request.Stream && in.End.Error == ""
+	s.concludesLocked(st, in.End)
+	return nil
+}
+
+// onWholeLocked takes an answer that is not streamed.
+func (s *Session) onWholeLocked(in *Inbound) *CloseReason {
+	st := s.requestLocked(in.Name)
+	if st == nil {
+		return s.strayLocked(in.Name, true, in.Size)
+	}
+	in.End.Complete = in.End.Error == "" && in.Data != nil && !st.request.Stream
+	if in.End.Complete {
+		s.env.Counts.BytesIn.Add(int64(len(in.Data)))
+		if !st.released {
+			// It does not count as the session's, which would be its neighbours'
+			// loss. Until it is taken only the slots bound it, with one message
+			// each; a whole answer is taken at once, and counted from there.
+			st.in = append(st.in, in.Data...)
+		}
+	}
+	s.concludesLocked(st, in.End)
+	return nil
+}
+
+// onWarmUpLocked takes what became of a warm-up, which is told once.
+func (s *Session) onWarmUpLocked(in *Inbound) *CloseReason {
+	id, asked := s.warmups[string(in.Name)]
+	if !asked {
+		return s.strayLocked(in.Name, true, in.Size)
+	}
+	delete(s.warmups, string(in.Name))
+	in.WarmUp.Model = id
+	s.warmedLocked(*in.WarmUp)
+	return nil
+}
+
+// lenientRegisterLocked takes a registration: the first, or one that replaces the
+// models.
+func (s *Session) lenientRegisterLocked(r *Register) *CloseReason {
+	s.reply = r.Reply
+	switch {
+	case r.Models.TooMany:
+		return Refused(s.env.Config, agentwire.CodeTooManyModels, "at most 256 models can be registered")
+	case s.State() != Connected:
+		s.registeredAgainLocked(r)
+		return nil
+	case r.Fault != nil:
+		return Refused(s.env.Config, r.Fault.Code, r.Fault.Text)
+	}
+	s.enrolLocked(r)
+	return nil
+}
+
+// registeredAgainLocked replaces the models. The newest registration is the one that
+// is answered; a session that is registered answers at once.
+func (s *Session) registeredAgainLocked(r *Register) {
+	changed := s.newsLocked(r.Models)
+	if !s.State().registered() {
+		return
+	}
+	s.welcomeLocked(Grant{Warning: s.cutsLocked()}, nil)
+	s.touchLocked(s.machineLocked(r.Hardware, 0) || changed)
+}
+
+func (s *Session) lenientHeartbeatLocked(h *Heartbeat) *CloseReason {
+	if !s.State().registered() {
+		return nil // an answer would make the agent believe that it is registered
+	}
+	if h.Models.TooMany {
+		return Refused(s.env.Config, agentwire.CodeTooManyModels, "at most 256 models can be offered")
+	}
+	s.heartbeat.Reset(s.limits.Silence)
+	s.pushLocked(Outbound{Kind: OutHeartbeat, Name: h.Reply})
+	changed := s.newsLocked(h.Models)
+	changed = s.machineLocked(h.Hardware, h.MemoryMB) || changed
+	changed = s.loadedLocked(h) || changed
+	s.touchLocked(changed)
+	return nil
+}
+
+// touchLocked tells of a change, once somebody knows of the session.
+func (s *Session) touchLocked(changed bool) {
+	if changed && s.State().registered() {
+		s.env.Registrar.Touch(s)
+	}
+}
+
+// unreadableLocked ends the connection. An agent that is not registered would dial
+// again at once, and say the same.
+func (s *Session) unreadableLocked(err error) *CloseReason {
+	var m *Malformed
+	registration := errors.As(err, &m) && m.Registration
+	if registration {
+		s.reply = m.Reply
+	}
+	if registration || !s.State().registered() {
+		return Refused(s.env.Config, agentwire.CodeProtocolError, err.Error())
+	}
+	return protocolError(err.Error())
+}
+
+// discardedLocked takes a message that there was no room for: only the request that
+// it was for fails.
+func (s *Session) discardedLocked(name []byte, size int64) *CloseReason {
+	if !s.State().registered() {
+		return Refused(s.env.Config, agentwire.CodeTryLater, "the hub has no room for a large registration now")
+	}
+	st := s.requestLocked(name)
+	if st == nil {
+		return s.strayLocked(name, true, size)
+	}
+	st.failLocked(ErrNoRoom)
+	if !st.request.Stream {
+		s.forgetLocked(st)
+		s.strays.ended(st.name) // that was all of it
+	}
+	return nil
+}

@@ -1,0 +1,35 @@
+package session
+
+// chatter bounds heartbeats, pings, empty DATA and whatever else an agent sends
+// without having been asked, in messages a second.
+const (
+	chatterRate  = 10
+	chatterBurst = 100
+)
+
+// chatLocked spends a token for what an agent may send without having been asked.
+func (s *Session) chatLocked() *CloseReason {
+	if !s.chatter.Take(s.env.Clock.Now()) {
+		return protocolError("too many heartbeats, pings or empty frames")
+	}
+	return nil
+}
+
+// Ping keeps the answer to a ping for the writer. Of several that wait only the last
+// is answered, as the WebSocket standard allows. What it returns ends the connection.
+func (s *Session) Ping(payload []byte) *CloseReason {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pong, s.pongDue = append(s.pong[:0], payload...), true
+	s.signal()
+	return s.chatLocked()
+}
+
+// Pong tells the writer that the agent lives. What it returns ends the connection.
+func (s *Session) Pong() *CloseReason {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pongSeen = true
+	s.signal()
+	return s.chatLocked()
+}

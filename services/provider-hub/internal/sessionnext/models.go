@@ -1,0 +1,136 @@
+package session
+
+import (
+	"maps"
+
+	"svc.internal/services/provider-hub/internal/gpu"
+)
+
+// newsLocked takes what a message says of models, and reports whether that is new.
+func (s *Session) newsLocked(m Models) (changed bool) {
+	if m.Replaces {
+		offers := make([]Offer, 0, len(m.List))
+		for _, n := range m.List {
+			offers = append(offers, s.offeredLocked(n))
+		}
+		return s.offerLocked(offers)
+	}
+	if len(m.List) == 0 {
+		return false
+	}
+	news := make(map[string]ModelNews, len(m.List))
+	for _, n := range m.List {
+		news[n.Offer.Model] = n
+	}
+	offers := make([]Offer, 0, len(s.order))
+	for _, id := range s.order {
+		n := news[id]
+		n.Offer.Model = id
+		offers = append(offers, s.offeredLocked(n))
+	}
+	return s.offerLocked(offers)
+}
+
+// offeredLocked is the offer of a model behind what is new of it.
+func (s *Session) offeredLocked(n ModelNews) Offer {
+	if n.Whole {
+		return n.Offer.normal()
+	}
+	o := Offer{Model: n.Offer.Model, Healthy: true}
+	if old := s.models[n.Offer.Model]; old != nil {
+		o = old.offer
+	}
+	if n.Described {
+		o.Quantization, o.ContextLength = n.Offer.Quantization, n.Offer.ContextLength
+	}
+	if n.HealthKnown {
+		o.Healthy = n.Offer.Healthy
+	}
+	return o.normal()
+}
+
+// offerLocked replaces the models that the session serves and reports whether that
+// says anything new. Slots that are taken stay taken, and warm-ups known, also of
+// a model that leaves and returns.
+func (s *Session) offerLocked(list []Offer) (changed bool) {
+	changed = len(list) != len(s.order)
+	models := make(map[string]*model, len(list))
+	order := make([]string, 0, len(list))
+	for _, o := range list {
+		m := s.models[o.Model]
+		if m == nil {
+			changed = true
+			if m = s.former[o.Model]; m == nil {
+				m = &model{}
+			}
+		}
+		changed = changed || m.offer != o
+		m.offer = o
+		models[o.Model] = m
+		order = append(order, o.Model)
+	}
+	if changed {
+		s.rememberLocked(models)
+		s.models, s.order = models, order
+	}
+	return changed
+}
+
+// rememberLocked keeps what must be known of the models that are not among now: what
+// is under way bounds them, and what was warmed.
+func (s *Session) rememberLocked(now map[string]*model) {
+	at := s.env.Clock.Now()
+	maps.Copy(s.former, s.models)
+	maps.DeleteFunc(s.former, func(id string, m *model) bool {
+		warm := !m.warmedAt.IsZero() && at.Sub(m.warmedAt) < warmupPause
+		return now[id] != nil || m.inFlight == 0 && !warm
+	})
+}
+
+// cutsLocked says which claims of the models are taken as less than was claimed.
+func (s *Session) cutsLocked() string {
+	offers := make([]Offer, 0, len(s.order))
+	for _, id := range s.order {
+		offers = append(offers, s.models[id].offer)
+	}
+	return Cuts(offers)
+}
+
+// loadedLocked takes what a heartbeat says of the engines' load, and reports whether
+// that is new.
+func (s *Session) loadedLocked(h *Heartbeat) (changed bool) {
+	if !h.Loaded {
+		return false
+	}
+	now := load{active: inRange(h.Active), queued: inRange(h.Queued)}
+	changed = s.load != now
+	s.load = now
+	return changed
+}
+
+// machineLocked takes what a message says of the machine, nil for nothing, and reports
+// whether that is new. A memory that was measured is more exact, and one that was
+// measured before stays where the report has none.
+func (s *Session) machineLocked(r *gpu.Report, measuredMB int64) (changed bool) {
+	var now gpu.Report
+	if s.hardware != nil {
+		now = *s.hardware
+	} else if r == nil {
+		return false
+	}
+	if r != nil {
+		before := now.MemoryMB
+		if now = *r; now.MemoryMB == 0 {
+			now.MemoryMB = before
+		}
+	}
+	if measuredMB > 0 {
+		now.MemoryMB = measuredMB
+	}
+	next := bounded(now)
+	if s.hardware != nil && *s.hardware == *next {
+		return false
+	}
+	s.hardware = next
+	return true
+}

@@ -1,0 +1,215 @@
+package session
+
+import "svc.internal/pkg/agentwire"
+
+const (
+	// batchBytes is about how much one write to a socket carries.
+	batchBytes = 64 << 10
+	// strictOverhead and lenientOverhead are about what a message has beside its
+	// payload, in bytes.
+	strictOverhead  = 64
+	lenientOverhead = 256
+	// keptMessages is how long a queue may be that an idle session keeps.
+	keptMessages = 64
+)
+
+// Next takes what is due into the outbox: control first, then new requests, then one
+// piece of each body in turn, until a batch is full or credit is used up. It is for
+// one goroutine.
+func (s *Session) Next(o *Outbox) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	o.Messages = reused(o.Messages)
+	s.livenessLocked(o)
+	o.More = false
+	if s.closing != nil {
+		o.Closing = s.closing
+		if !s.closing.Bare {
+			s.sendLocked(o, Outbound{Kind: OutFarewell, Name: s.reply, Why: s.closing})
+		}
+		return
+	}
+	room := s.controlLocked(o, batchBytes)
+	room = s.requestsLocked(o, room)
+	room = s.bodiesLocked(o, room)
+	o.More = room <= 0
+	s.env.Counts.FramesOut.Add(int64(len(o.Messages)))
+}
+
+// NextPong takes the pong that is due while the connection closes.
+func (s *Session) NextPong(o *Outbox) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.livenessLocked(o)
+}
+
+// livenessLocked takes the pings and pongs that are due.
+func (s *Session) livenessLocked(o *Outbox) {
+	o.Ping, s.probe = s.probe, false
+	o.Answered, s.pongSeen = s.pongSeen, false
+	o.Pong = append(o.Pong[:0], s.pong...)
+	o.PongDue, s.pongDue = s.pongDue, false
+}
+
+// pushLocked queues a message that is neither a request nor a body. An agent that asks
+// for answers and does not read them loses its connection.
+func (s *Session) pushLocked(m Outbound) {
+	switch {
+	case s.State() >= Closing:
+	case len(s.control) >= agentwire.MaxWaiting:
+		s.closeLocked(shuts, protocolError("answers are not read"))
+	default:
+		s.control = append(s.control, m)
+		s.signal()
+	}
+}
+
+// sendLocked gives a message its number on the connection.
+func (s *Session) sendLocked(o *Outbox, m Outbound) {
+	if s.limits.Strict {
+		m.Seq = s.seqOut.Next()
+	}
+	o.Messages = append(o.Messages, m)
+}
+
+// sendOnLocked gives a message its number on a stream, which must be open.
+func (s *Session) sendOnLocked(o *Outbox, st *Stream, m Outbound) {
+	m.Stream, m.Seq = st.id, st.seqOut.Next()
+	o.Messages = append(o.Messages, m)
+}
+
+// overhead is about what a message has beside its payload, in bytes.
+func (s *Session) overhead() int {
+	if s.limits.Strict {
+		return strictOverhead
+	}
+	return lenientOverhead
+}
+
+// controlLocked sends what is neither a request nor a body, all of it.
+func (s *Session) controlLocked(o *Outbox, room int) int {
+	for _, m := range s.control {
+		if m.Stream == 0 {
+			s.sendLocked(o, m)
+		} else if st := s.streams[m.Stream]; st != nil {
+			s.sendOnLocked(o, st, m)
+		} else {
+			continue // the stream has ended meanwhile
+		}
+		room -= s.overhead()
+	}
+	s.control = reused(s.control)
+	return room
+}
+
+// requestsLocked tells the agent of new requests.
+func (s *Session) requestsLocked(o *Outbox, room int) int {
+	n := 0
+	for ; n < len(s.requests) && room > 0; n++ {
+		st := s.requests[n]
+		if s.streams[st.id] != st {
+			continue // given up before the agent heard of it
+		}
+		st.opened = true
+		if s.limits.Strict {
+			room -= s.beginLocked(o, st)
+		} else {
+			room -= s.wholeLocked(o, st)
+		}
+	}
+	s.requests = shift(s.requests, n)
+	return room
+}
+
+// beginLocked sends the head of a request, and its body too when that is small. It
+// returns about how many bytes that is.
+func (s *Session) beginLocked(o *Outbox, st *Stream) int {
+	s.earned.open()
+	s.sendOnLocked(o, st, Outbound{Kind: OutOpen, Length: uint32(len(st.body)), Open: &st.request})
+	n := strictOverhead + len(st.request.Model) + len(st.request.RequestID)
+	if len(st.body) <= agentwire.MaxData {
+		n += s.pieceLocked(o, st)
+	}
+	s.scheduleLocked(st)
+	return n
+}
+
+// wholeLocked sends a request with its body. It returns about how many bytes that is.
+func (s *Session) wholeLocked(o *Outbox, st *Stream) int {
+	n := lenientOverhead + len(st.body)
+	st.sentAt = s.env.Clock.Now()
+	s.sendLocked(o, Outbound{
+		Kind: OutOpen, Name: st.name, Model: st.request.Model, Provider: s.identity.ProviderID,
+		Length: uint32(len(st.body)), Data: st.body, Open: &st.request,
+	})
+	st.stopSendingLocked()
+	return n
+}
+
+// bodiesLocked sends one piece of each body in turn.
+func (s *Session) bodiesLocked(o *Outbox, room int) int {
+	for len(s.bodies) > 0 && room > 0 && s.credit > 0 {
+		st := s.bodies[0]
+		s.bodies = shift(s.bodies, 1)
+		st.queued = false
+		room -= s.pieceLocked(o, st)
+		s.scheduleLocked(st)
+	}
+	return room
+}
+
+// scheduleLocked puts a stream into the ring if it has something to send and credit
+// for it.
+func (s *Session) scheduleLocked(st *Stream) {
+	if st.queued || st.finished || !st.opened || st.credit <= 0 || s.streams[st.id] != st {
+		return
+	}
+	st.queued = true
+	s.bodies = append(s.bodies, st)
+}
+
+// pieceLocked sends the next piece of a body as far as credit goes, and returns
+// about how many bytes that is.
+func (s *Session) pieceLocked(o *Outbox, st *Stream) int {
+	if st.finished || s.streams[st.id] != st {
+		return 0
+	}
+	n := agentwire.Spend(len(st.body), &st.credit, &s.credit)
+	if n == 0 && len(st.body) > 0 {
+		return 0
+	}
+	piece := st.body[:n:n]
+	st.body = st.body[n:]
+	s.earned.sent(n)
+	fin := len(st.body) == 0
+	s.sendOnLocked(o, st, Outbound{Kind: OutData, Data: piece, Fin: fin})
+	if fin {
+		st.stopSendingLocked()
+	}
+	return n + strictOverhead
+}
+
+// stopSendingLocked drops what was not sent of the body.
+func (st *Stream) stopSendingLocked() {
+	st.finished = true
+	st.body = nil
+}
+
+// shift removes the first n of a queue, giving its memory up when it is empty.
+func shift[T any](queue []*T, n int) []*T {
+	clear(queue[:n])
+	if n == len(queue) {
+		return nil
+	}
+	return queue[n:]
+}
+
+// reused is a queue without its messages. An idle session keeps no large one, and
+// what its messages pointed to is let go.
+func reused(queue []Outbound) []Outbound {
+	if cap(queue) > keptMessages {
+		return nil
+	}
+	clear(queue)
+	return queue[:0]
+}

@@ -1,0 +1,69 @@
+package session
+
+import (
+	"crypto/ed25519"
+	"slices"
+
+	"svc.internal/pkg/agentwire"
+)
+
+// Bounds of receipts: frames a second, and receipts a second. An agent that comes back
+// with all that it kept, 32,768, is heard within minutes.
+const (
+	receiptRate   = 20
+	receiptBurst  = 100
+	receiptsRate  = 200
+	receiptsBurst = 4096
+)
+
+// ReceiptKey is what the node's receipts are signed with; nil when it sends
+// none.
+func (s *Session) ReceiptKey() ed25519.PublicKey {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.receiptKey
+}
+
+func (s *Session) onReceiptsLocked(all []Receipt) *CloseReason {
+	now := s.env.Clock.Now()
+	switch {
+	case s.receiptKey == nil:
+		return protocolError("receipts came without a key at registration")
+	case len(all) > agentwire.MaxReceipts:
+		return protocolError("at most 160 receipts fit in a frame")
+	case !s.receiptFrames.Take(now):
+		return protocolError("too many frames of receipts")
+	}
+	if s.env.Receipts == nil {
+		return nil
+	}
+	// What is too much is passed over and not answered: it comes again.
+	n := s.receiptItems.TakeUpTo(now, len(all))
+	s.env.Counts.ReceiptsDropped.Add(int64(len(all) - n))
+	if n > 0 {
+		s.env.Receipts.Receive(s, all[:n])
+	}
+	return nil
+}
+
+// AckReceipts tells the agent which receipts it may forget.
+func (s *Session) AckReceipts(all []Acknowledged) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.limits.Strict {
+		return // it never sent any
+	}
+	for part := range slices.Chunk(all, agentwire.MaxReceipts) {
+		s.pushLocked(Outbound{Kind: OutReceipts, Receipts: slices.Clone(part)})
+	}
+}
+
+// Forged counts a receipt that no honest agent sends; the second ends the
+// connection.
+func (s *Session) Forged() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.violations++; s.violations > 1 {
+		s.closeLocked(shuts, protocolError("forged or broken receipts"))
+	}
+}

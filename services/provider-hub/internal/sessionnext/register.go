@@ -1,0 +1,130 @@
+package session
+
+import (
+	"time"
+
+	"svc.internal/pkg/agentwire"
+)
+
+// What an agent takes that does not say, and the most that is ever sent, in bytes.
+const (
+	defaultRequestBytes = 10 << 20
+	maxRequestBytes     = 26 << 20
+)
+
+// Begin starts the time to register.
+func (s *Session) Begin() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.deadline = time.AfterFunc(s.env.Config.RegisterTimeout, s.late)
+}
+
+// late ends a socket that did not register.
+func (s *Session) late() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closeLocked(late, closing(agentwire.CodeRegisterTimeout, "no registration in time"))
+}
+
+// enrolLocked takes the first registration, whose credential is to be looked up.
+func (s *Session) enrolLocked(r *Register) {
+	if len(r.ReceiptKey) > 0 {
+		s.receiptKey = r.ReceiptKey
+	}
+	s.identity = Identity{
+		NodeID: r.Node, NodeName: Clean(r.NodeName, maxName),
+		AgentVersion: Clean(r.AgentVersion, maxVersion), Region: Clean(r.Region, maxRegion),
+	}
+	for _, c := range r.Capabilities {
+		if only(c, 1, maxCapability, "_-") {
+			s.caps = append(s.caps, c)
+		}
+	}
+	if s.maxBody = min(r.MaxRequestBytes, maxRequestBytes); s.maxBody <= 0 {
+		s.maxBody = defaultRequestBytes
+	}
+	s.machineLocked(r.Hardware, 0)
+	s.newsLocked(r.Models)
+	s.credential, s.refused = &r.Credential, r.Refused
+	s.moveLocked(enrols)
+	if s.deadline != nil {
+		s.deadline.Stop()
+	}
+}
+
+// Enrolment is the credential of a registration that waits to be looked up. It is
+// given out once.
+func (s *Session) Enrolment() (Credential, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.credential == nil {
+		return Credential{}, false
+	}
+	c := *s.credential
+	s.credential = nil
+	return c, true
+}
+
+// Admit makes a session live whose credential was looked up, unless it ended
+// meanwhile. What it returns ends the connection.
+func (s *Session) Admit(g Grant) *CloseReason {
+	if !s.identify(g) {
+		return nil // it must not take the place of one that stands
+	}
+	warning, why := s.env.Registrar.Join(s)
+	if why != nil {
+		why.Hold = max(why.Hold, s.env.Config.RefuseHold)
+		return why
+	}
+	if warning != "" {
+		g.Warning = warning
+	}
+	if s.goLive(g) {
+		s.env.Registrar.Touch(s)
+	}
+	return nil
+}
+
+// identify notes whose session it is, and reports whether it still is to join.
+func (s *Session) identify(g Grant) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.State() != Admitting {
+		return false
+	}
+	s.identity.ProviderID, s.identity.ProviderName = g.ProviderID, g.ProviderName
+	s.identity.KeyID, s.identity.Epoch = g.KeyID, g.Epoch
+	if s.identity.Region == "" {
+		s.identity.Region = g.Region
+	}
+	s.active, s.probation, s.uptime30d = g.Active, g.Probation, g.Uptime30d
+	who := s.identity
+	s.joined.Store(&who)
+	return true
+}
+
+// goLive acknowledges the registration, unless the session ended meanwhile.
+func (s *Session) goLive(g Grant) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.moveLocked(granted) {
+		return false
+	}
+	s.registered()
+	s.heartbeat = time.AfterFunc(s.limits.Silence, s.silent)
+	s.strays.begin(s.env.Clock.Now())
+	g.Warning = warned(g.Warning, s.cutsLocked())
+	s.welcomeLocked(g, s.refused)
+	s.refused = nil
+	return true
+}
+
+// welcomeLocked answers a registration.
+func (s *Session) welcomeLocked(g Grant, refused map[string]string) {
+	s.pushLocked(Outbound{Kind: OutRegistered, Name: s.reply, Ack: &Ack{
+		Grant: g, HeartbeatInterval: s.env.Config.HeartbeatInterval, Refused: refused,
+	}})
+}
+
+// silent ends a session whose agent sends no heartbeats.
+func (s *Session) silent() { s.Shut(closing(agentwire.CodeProtocolError, "no heartbeat in time")) }

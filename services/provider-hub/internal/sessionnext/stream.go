@@ -1,0 +1,276 @@
+package session
+
+import (
+	"slices"
+	"strconv"
+	"time"
+
+	"svc.internal/pkg/agentwire"
+	"svc.internal/services/provider-hub/internal/meter"
+)
+
+// maxEndError is in characters.
+const maxEndError = 1024
+
+// freedInterval is the least pause between reports that a full model is full no more.
+const freedInterval = time.Second
+
+// Open begins a request. It fails with ErrGone, ErrNotOffered, ErrBusy,
+// ErrTooLarge or ErrNotSendable.
+func (s *Session) Open(r Request) (*Stream, error) {
+	window := s.env.Config.StreamWindow
+	st := &Stream{
+		session: s, ready: make(chan struct{}, 1), request: r, body: r.Body,
+		credit: agentwire.Credit(window), window: agentwire.NewWindow(window),
+	}
+	if s.limits.Fits != nil {
+		if err := s.limits.Fits(&st.request); err != nil {
+			return nil, err
+		}
+	}
+	st.request.Body = nil
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.State() != Live || s.socketClosed || !s.active {
+		return nil, ErrGone
+	}
+	m := s.models[r.Model]
+	if m == nil || !s.answersLocked(r.Kind) {
+		return nil, ErrNotOffered
+	}
+	if m.inFlight >= m.offer.Capacity || len(s.streams) >= s.limits.Streams {
+		return nil, ErrBusy
+	}
+	m.inFlight++
+	s.env.Counts.Slots.Add(1)
+	s.last++
+	st.id, st.model, st.named = s.last, m, m.offer.EngineModel
+	s.streams[st.id] = st
+	if !s.limits.Strict {
+		st.name = r.RequestID + "-" + strconv.FormatUint(uint64(st.id), 10)
+		s.names[st.name] = st
+	}
+	s.requests = append(s.requests, st)
+	s.signal()
+	return st, nil
+}
+
+// answersLocked reports whether the agent takes requests of a kind.
+func (s *Session) answersLocked(k meter.Kind) bool {
+	return k == meter.Chat || slices.Contains(s.caps, k.String())
+}
+
+// EngineModel is what the agent said that its engine calls the model, cleaned;
+// empty for nothing.
+func (st *Stream) EngineModel() string { return st.named }
+
+// Ready is signalled when Take has something new.
+func (st *Stream) Ready() <-chan struct{} { return st.ready }
+
+// Take returns what has arrived since the last call. The end comes with the
+// last piece or after it; an error (ErrLost, ErrReset) comes when all that
+// arrived before it was taken. Release follows every Take.
+func (st *Stream) Take() (piece []byte, end *End, err error) {
+	s := st.session
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	piece = st.in
+	s.letGoLocked(st)
+	st.in, st.spare = st.spare, nil
+	return piece, st.ended, st.err
+}
+
+// Release says that n bytes were passed on, which the agent may now send again,
+// and gives a piece back for what arrives next. The piece need not be the one
+// that the bytes came in.
+func (st *Stream) Release(n int, piece []byte) {
+	s := st.session
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n > 0 {
+		s.passedLocked(st, int64(n))
+	}
+	switch {
+	case cap(piece) == 0 || st.released:
+	case st.in == nil:
+		st.in = piece[:0]
+	case st.spare == nil:
+		st.spare = piece[:0]
+	}
+}
+
+// Probe asks for a ping now, to learn whether the agent is still there.
+func (st *Stream) Probe() {
+	s := st.session
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.probe = true
+	s.signal()
+}
+
+// Close says that nobody takes the answer any more. What still arrives is
+// dropped. With cancel, an agent that has not ended the stream is asked to stop
+// its engine; the slot stays taken until it has, or until the grace is over.
+func (st *Stream) Close(cancel bool) {
+	s := st.session
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.releaseLocked(st, cancel)
+}
+
+// Cancel asks the agent to stop its engine, and leaves the stream open for
+// what it says until its END. A request that the agent has not heard of is
+// taken back instead.
+func (st *Stream) Cancel() {
+	s := st.session
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.cancelLocked(st)
+}
+
+func (s *Session) releaseLocked(st *Stream, cancel bool) {
+	if st.released {
+		return
+	}
+	st.released = true
+	if n := int64(len(st.in)); n > 0 {
+		s.passedLocked(st, n)
+	}
+	s.letGoLocked(st)
+	st.in, st.spare = nil, nil
+	st.stopSendingLocked()
+	if s.streams[st.id] != st {
+		return // it has ended
+	}
+	if !st.opened {
+		s.forgetLocked(st) // the agent never hears of it
+		return
+	}
+	if cancel {
+		s.cancelLocked(st)
+	}
+	st.grace = time.AfterFunc(s.graceLocked(st), func() { s.overdue(st) })
+	s.outlivesLocked(st)
+}
+
+// graceLocked is how long a request that nobody wants may still take to end. Where
+// nothing can be cancelled, agents end their streams after so long themselves.
+func (s *Session) graceLocked(st *Stream) time.Duration {
+	if s.limits.Strict {
+		return s.env.Config.CancelGrace
+	}
+	age := s.env.Clock.Now().Sub(st.sentAt)
+	return max(s.limits.Total-age, s.env.Config.CancelGrace)
+}
+
+// cancelLocked asks the agent to give a request up, if it can be asked.
+func (s *Session) cancelLocked(st *Stream) {
+	st.stopSendingLocked()
+	if !s.State().registered() || st.cancelled || s.streams[st.id] != st {
+		return
+	}
+	st.cancelled = true
+	if !st.opened {
+		st.failLocked(ErrReset)
+		s.forgetLocked(st)
+		return
+	}
+	if s.limits.Strict {
+		s.pushLocked(Outbound{Kind: OutCancel, Stream: st.id})
+	}
+}
+
+// overdue frees the slot of a stream that was released and did not end. One
+// that was not cancelled yet, because its answer was whole, is cancelled first.
+func (s *Session) overdue(st *Stream) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.streams[st.id] != st {
+		return
+	}
+	if !st.cancelled {
+		s.cancelLocked(st)
+		st.grace.Reset(s.env.Config.CancelGrace)
+		return
+	}
+	s.forgetLocked(st)
+}
+
+// concludeLocked is the agent's last word on a stream. It keeps the end.
+func (s *Session) concludeLocked(st *Stream, end *End) {
+	end.Error = Clean(end.Error, maxEndError)
+	if end.Status < 0 || end.Status > 999 {
+		end.Status = 0 // of no HTTP answer
+	}
+	if st.err == nil {
+		st.ended = end
+	}
+	st.signal()
+	s.forgetLocked(st)
+}
+
+// failStreamsLocked fails all that is open.
+func (s *Session) failStreamsLocked() {
+	for _, st := range s.streams {
+		st.failLocked(ErrLost)
+		s.forgetLocked(st)
+	}
+}
+
+// forgetLocked frees the slot of a stream and its number. Where answers are
+// correlated by name, more may come of a request that the agent was told of.
+func (s *Session) forgetLocked(st *Stream) {
+	delete(s.streams, st.id)
+	if !s.limits.Strict {
+		delete(s.names, st.name)
+		if st.opened {
+			s.strays.forgotten(st.name)
+		}
+	}
+	st.stopSendingLocked()
+	full := st.model.inFlight >= st.model.offer.Capacity
+	st.model.inFlight--
+	s.env.Counts.Slots.Add(-1)
+	s.outlivesLocked(st)
+	if st.grace != nil {
+		st.grace.Stop()
+	}
+	s.emptiedLocked()
+	if full {
+		s.freedLocked()
+	}
+}
+
+// outlivesLocked tells the registrar of a slot that is taken or free although routers
+// know of no request that ends: agents that cannot be told to stop go on with what
+// nobody wants.
+func (s *Session) outlivesLocked(st *Stream) {
+	if st.released && !s.limits.Strict && s.State().registered() {
+		s.env.Registrar.Touch(s)
+	}
+}
+
+// freedLocked has routers told that a model which was full has a slot. They count what
+// they book and what they hear of ends; one whose last report was made between the
+// two would take a full model for full until the next.
+func (s *Session) freedLocked() {
+	switch {
+	case !s.State().registered():
+	case s.freeing != nil:
+		s.freedAgain = true
+	default:
+		s.env.Registrar.Touch(s)
+		s.freeing = time.AfterFunc(freedInterval, s.freedSince)
+	}
+}
+
+// freedSince tells of what was freed in the pause.
+func (s *Session) freedSince() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.freeing = nil
+	if s.freedAgain {
+		s.freedAgain = false
+		s.freedLocked()
+	}
+}

@@ -1,0 +1,209 @@
+package session
+
+import "svc.internal/pkg/agentwire"
+
+// strictLocked takes a message by the rules of dialect v2: frames are counted, answers
+// have credit, and whatever does not belong ends the connection.
+func (s *Session) strictLocked(in *Inbound) *CloseReason {
+	switch {
+	case in.Kind == KindData:
+		return s.onDataLocked(in)
+	case in.Stream == 0:
+		return s.onConnectionLocked(in)
+	default:
+		return s.onStreamLocked(in)
+	}
+}
+
+// onDataLocked takes a piece of an answer.
+func (s *Session) onDataLocked(in *Inbound) *CloseReason {
+	st := s.streams[in.Stream]
+	if st == nil || !s.State().registered() {
+		return protocolError("DATA is on a stream that is not open")
+	}
+	if why := st.countLocked(in.Seq); why != nil {
+		return why
+	}
+	n := int64(len(in.Data))
+	s.env.Counts.BytesIn.Add(n)
+	if n > agentwire.MaxData {
+		return protocolError("DATA carries more than 16 KiB")
+	}
+	if n == 0 {
+		return s.chatLocked()
+	}
+	if !s.window.Take(n) {
+		return closing(agentwire.CodeWindowExceeded, "more was sent than the connection's credit")
+	}
+	if st.released {
+		s.usedLocked(n)
+		return nil
+	}
+	if !st.window.Take(n) {
+		s.usedLocked(n)
+		return s.exceededLocked(st)
+	}
+	if !st.deliveredLocked(len(in.Data)) {
+		s.usedLocked(n)
+		st.failLocked(ErrNoRoom)
+		s.releaseLocked(st, true)
+		return nil
+	}
+	st.in = append(st.in, in.Data...)
+	return nil
+}
+
+// countLocked checks a frame's number and that the agent can know of the stream.
+func (st *Stream) countLocked(seq uint32) *CloseReason {
+	if !st.seqIn.Follows(seq) || !st.opened {
+		return protocolError("a frame of a request is missing or repeated")
+	}
+	return nil
+}
+
+// exceededLocked resets a stream whose agent ignores its credit; the second time the
+// connection ends.
+func (s *Session) exceededLocked(st *Stream) *CloseReason {
+	if s.violations++; s.violations > 1 {
+		return closing(agentwire.CodeWindowExceeded, "more was sent than a stream's credit, again")
+	}
+	s.pushLocked(Outbound{Kind: OutReset, Stream: st.id, Why: &CloseReason{
+		Code: agentwire.CodeWindowExceeded, Message: "more was sent than the stream's credit",
+	}})
+	st.failLocked(ErrReset)
+	s.releaseLocked(st, false)
+	return nil
+}
+
+// onConnectionLocked takes a frame of stream 0, but for DATA.
+func (s *Session) onConnectionLocked(in *Inbound) *CloseReason {
+	switch {
+	case !s.seqIn.Follows(in.Seq):
+		return protocolError("a frame of stream 0 is missing or repeated")
+	case in.Kind == KindRegister:
+		return s.strictRegisterLocked(in.Register)
+	case !s.State().registered():
+		return protocolError("the first frame must be REGISTER, and the next waits for its answer")
+	}
+	switch in.Kind {
+	case KindHeartbeat:
+		return s.strictHeartbeatLocked(in.Heartbeat)
+	case KindCredit:
+		return s.onCreditLocked(&s.credit, in.Credit)
+	case KindDrain:
+		return s.onDrainLocked()
+	case KindReceipts:
+		return s.onReceiptsLocked(in.Receipts)
+	case KindWarmUp:
+		if why := s.chatLocked(); why != nil {
+			return why
+		}
+		s.warmedLocked(*in.WarmUp)
+		return nil
+	case KindReset:
+		return protocolError("the agent reported an error")
+	case KindLater:
+		return s.chatLocked()
+	default:
+		return protocolError("a frame on stream 0 is none that an agent sends there")
+	}
+}
+
+// strictRegisterLocked takes the first frame.
+func (s *Session) strictRegisterLocked(r *Register) *CloseReason {
+	switch {
+	case s.State() != Connected:
+		return protocolError("registered twice")
+	case r.Models.TooMany:
+		return Refused(s.env.Config, agentwire.CodeTooManyModels, "at most 256 models can be registered")
+	case r.Fault != nil:
+		return Refused(s.env.Config, r.Fault.Code, r.Fault.Text)
+	}
+	s.enrolLocked(r)
+	return nil
+}
+
+func (s *Session) strictHeartbeatLocked(h *Heartbeat) *CloseReason {
+	if why := s.chatLocked(); why != nil {
+		return why
+	}
+	if h.Models.TooMany {
+		return closing(agentwire.CodeTooManyModels, "at most 256 models can be offered")
+	}
+	s.heartbeat.Reset(s.limits.Silence)
+	s.pushLocked(Outbound{Kind: OutHeartbeat})
+	changed := s.loadedLocked(h)
+	changed = s.newsLocked(h.Models) || changed
+	if changed {
+		s.env.Registrar.Touch(s)
+	}
+	return nil
+}
+
+// onDrainLocked hears that the agent takes nothing new.
+func (s *Session) onDrainLocked() *CloseReason {
+	if why := s.chatLocked(); why != nil {
+		return why
+	}
+	if s.moveLocked(agentDrains) {
+		s.env.Registrar.Touch(s)
+	}
+	return nil
+}
+
+// onCreditLocked adds to a credit. One that grants nothing earns nothing.
+func (s *Session) onCreditLocked(credit *agentwire.Credit, bytes uint32) *CloseReason {
+	if bytes == 0 {
+		return s.chatLocked()
+	}
+	if why := s.spendLocked(); why != nil {
+		return why
+	}
+	if !credit.Grant(bytes) {
+		return protocolError("more credit was granted than a window can hold")
+	}
+	s.signal()
+	return nil
+}
+
+// spendLocked takes a frame off what was earned, or else off what an agent may send
+// without having been asked.
+func (s *Session) spendLocked() *CloseReason {
+	if s.earned.spend() {
+		return nil
+	}
+	return s.chatLocked()
+}
+
+// onStreamLocked takes a frame of a request, but for DATA.
+func (s *Session) onStreamLocked(in *Inbound) *CloseReason {
+	st := s.streams[in.Stream]
+	if st == nil {
+		if in.Kind == KindCredit && in.Stream <= s.last {
+			return s.spendLocked() // granted before the agent saw the stream's end
+		}
+		return protocolError("a frame is on a stream that is not open")
+	}
+	if why := st.countLocked(in.Seq); why != nil {
+		return why
+	}
+	switch in.Kind {
+	case KindEnd:
+		s.concludeLocked(st, in.End)
+		return s.spendLocked()
+	case KindReset:
+		st.failLocked(ErrReset)
+		s.forgetLocked(st)
+		return s.spendLocked()
+	case KindCredit:
+		if why := s.onCreditLocked(&st.credit, in.Credit); why != nil {
+			return why
+		}
+		s.scheduleLocked(st)
+		return nil
+	case KindLater:
+		return s.chatLocked()
+	default:
+		return protocolError("a frame on a request is none that an agent sends there")
+	}
+}
