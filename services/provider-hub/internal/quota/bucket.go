@@ -10,12 +10,12 @@ type Bucket struct {
 	at     time.Time
 }
 
-// NewBucket is a full bucket that gains rate tokens a second, up to burst.
+// NewBucket returns a bucket that is full.
 func NewBucket(rate float64, burst int, now time.Time) Bucket {
 	return Bucket{rate: rate, burst: float64(burst), tokens: float64(burst), at: now}
 }
 
-// Take spends a token and reports whether there was one. A clock that goes back
+// Take spends a token, and reports whether there was one. A clock that goes back
 // refills nothing.
 func (b *Bucket) Take(now time.Time) bool {
 	b.refill(now)
@@ -26,10 +26,10 @@ func (b *Bucket) Take(now time.Time) bool {
 	return true
 }
 
-// TakeUpTo spends as many tokens as there are, at most most, and returns how many.
-func (b *Bucket) TakeUpTo(now time.Time, most int) int {
+// TakeUpTo spends as many tokens as there are, at most limit, and returns how many.
+func (b *Bucket) TakeUpTo(now time.Time, limit int) int {
 	b.refill(now)
-	n := min(most, int(b.tokens))
+	n := min(limit, int(b.tokens))
 	b.tokens -= float64(n)
 	return n
 }

@@ -1,5 +1,6 @@
-// Package quota has two bounds of what strangers may use: a budget of bytes that
-// providers share, and a bucket of tokens that fills with time.
+// Package quota bounds what a hub holds for providers and does for agents. A Budget
+// bounds bytes that are held, of all providers together and of each. A Bucket
+// bounds events a second.
 package quota
 
 import (
@@ -8,11 +9,12 @@ import (
 	"svc.internal/pkg/ids"
 )
 
-// Shares is how many providers at least share a budget.
+// Shares is how many parts a budget has. One provider has at most one part, so that
+// no provider can take all that there is.
 const Shares = 8
 
-// Budget bounds what is held, in bytes: together, and for one provider. What belongs
-// to no provider yet counts as one provider's. It is safe for concurrent use.
+// Budget bounds what is held, in bytes: together, and of one provider. The holders
+// that no provider is known of count as one provider. It is safe for concurrent use.
 type Budget struct {
 	mu   sync.Mutex
 	left int64
@@ -20,13 +22,12 @@ type Budget struct {
 	held map[ids.ProviderID]int64 // without zeros
 }
 
-// NewBudget is a budget of most bytes, of which nothing is taken.
-func NewBudget(most int64) *Budget {
-	return &Budget{left: most, each: most / Shares, held: map[ids.ProviderID]int64{}}
+// NewBudget returns a budget of so many bytes.
+func NewBudget(total int64) *Budget {
+	return &Budget{left: total, each: total / Shares, held: map[ids.ProviderID]int64{}}
 }
 
-// Take takes n bytes out of the budget for a provider. It reports whether they were
-// there; if not, nothing is taken.
+// Take takes n bytes for a provider, and reports whether they were there.
 func (b *Budget) Take(of ids.ProviderID, n int64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -38,7 +39,7 @@ func (b *Budget) Take(of ids.ProviderID, n int64) bool {
 	return true
 }
 
-// Give gives back what was taken for a provider.
+// Give gives back n bytes that were taken for a provider.
 func (b *Budget) Give(of ids.ProviderID, n int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -48,7 +49,7 @@ func (b *Budget) Give(of ids.ProviderID, n int64) {
 	}
 }
 
-// Left is how many bytes are not taken.
+// Left is how many bytes nobody holds.
 func (b *Budget) Left() int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
