@@ -198,7 +198,8 @@ func TestDomainsTakeTheirTimeFromAClock(t *testing.T) {
 	// These set deadlines on connections, which follow the machine's clock.
 	transports := []string{
 		"services/edge-gateway/internal/httpapi",
-		"services/provider-hub/internal/session", "services/provider-agent/internal/connection",
+		"services/provider-hub/internal/session", "services/provider-hub/internal/wsconn",
+		"services/provider-agent/internal/connection",
 	}
 	for _, s := range sources(t) {
 		if slices.ContainsFunc(transports, func(dir string) bool { return strings.HasPrefix(s.path, dir) }) {

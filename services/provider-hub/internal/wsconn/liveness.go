@@ -1,0 +1,114 @@
+package wsconn
+
+import "time"
+
+const (
+	// minPing is the least pause between pings that requests ask for: many that
+	// wait on one agent need one answer.
+	minPing = time.Second
+	// slowLink is what a link carries at least, in bytes a second: a pong comes
+	// behind all that was sent before the ping.
+	slowLink = 256 << 10
+)
+
+// Timing is when a peer is asked whether it lives.
+type Timing struct {
+	// PingInterval is the pause between pings. A pong, or any other sign of life, is
+	// due within PongTimeout.
+	PingInterval, PongTimeout time.Duration
+	// ProbeTimeout is the same behind a ping that a waiting request asked for, and
+	// the time that what was sent before takes on a slow link, at most PongTimeout
+	// more.
+	ProbeTimeout time.Duration
+}
+
+// Liveness is the writer's account of pings. A peer that a request waits for is dead
+// after one ping without a sign of life, an idle peer after two. It is for the
+// goroutine that writes.
+type Liveness struct {
+	// C is when Rings is due.
+	C <-chan time.Time
+
+	conn    *Conn
+	timing  Timing
+	timer   *time.Timer
+	due     bool      // the next batch carries a ping
+	wanted  bool      // by a request
+	waiting bool      // for a sign of life behind the last ping
+	asked   bool      // a request waits for that, too
+	reads   uint64    // at the last ping
+	last    time.Time // of the last ping
+	misses  int
+}
+
+// NewLiveness begins to ask. Stop ends it.
+func NewLiveness(c *Conn, t Timing) *Liveness {
+	timer := time.NewTimer(t.PingInterval)
+	return &Liveness{C: timer.C, conn: c, timing: t, timer: timer}
+}
+
+// Stop stops the timer.
+func (l *Liveness) Stop() { l.timer.Stop() }
+
+// Rings takes the timer, and reports whether the peer is dead.
+func (l *Liveness) Rings() (dead bool) {
+	if l.waiting && l.conn.out.reads.Load() != l.reads {
+		l.lives() // without a pong, but it says something
+		return false
+	}
+	if l.waiting {
+		l.waiting = false
+		l.misses++
+		if l.asked || l.misses > 1 {
+			return true
+		}
+	}
+	l.due = true
+	return false
+}
+
+// Batch keeps a ping for the next flush where one is due. answered means that a pong
+// came, and wanted that a request asks for a ping.
+func (l *Liveness) Batch(answered, wanted bool) {
+	if answered {
+		l.lives()
+	}
+	if wanted && l.probed() {
+		l.due = true
+	}
+	if !l.due {
+		return
+	}
+	wait := l.timing.PongTimeout
+	if l.wanted {
+		behind := time.Duration(l.conn.out.unheard.Load()/slowLink) * time.Second
+		wait = min(l.timing.ProbeTimeout, l.timing.PongTimeout) + min(behind, l.timing.PongTimeout)
+	}
+	l.waiting, l.asked, l.due, l.wanted = true, l.wanted, false, false
+	l.reads, l.last = l.conn.out.reads.Load(), time.Now()
+	l.timer.Reset(wait)
+	l.conn.Ping()
+}
+
+// lives notes a sign of life.
+func (l *Liveness) lives() {
+	l.waiting, l.asked, l.misses = false, false, 0
+	if !l.wanted {
+		l.timer.Reset(l.timing.PingInterval)
+	}
+}
+
+// probed reports whether a ping that a request asks for goes out now. While the
+// answer to another such ping is awaited none does: a second question would not be
+// answered sooner. One soon after the last is put off.
+func (l *Liveness) probed() bool {
+	if l.asked {
+		return false
+	}
+	l.wanted = true
+	if rest := minPing - time.Since(l.last); !l.waiting && rest > 0 {
+		l.timer.Reset(rest)
+		return false
+	}
+	return true
+}

@@ -1,0 +1,184 @@
+package wsconn
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"svc.internal/pkg/ids"
+	"svc.internal/services/provider-hub/internal/quota"
+)
+
+// maxTaken is what the handler of these tests takes, in bytes.
+const maxTaken = 16 << 20
+
+// ear is a handler that notes what it hears.
+type ear struct {
+	heard  []string
+	last   []byte
+	closes bool // messages have no effect from the first ping on
+	pinged bool
+}
+
+func (e *ear) Closing() bool         { return e.closes && e.pinged }
+func (e *ear) MaxMessage() int64     { return maxTaken }
+func (e *ear) Owner() ids.ProviderID { return ids.ProviderID{1} }
+func (e *ear) Keeps(size int64) bool { return size > 0 }
+func (e *ear) Pong()                 { e.heard = append(e.heard, "pong") }
+func (e *ear) TooLarge(before, n int64) {
+	e.heard = append(e.heard, fmt.Sprintf("too large: %d behind %d", n, before))
+}
+
+func (e *ear) Message(msg []byte) {
+	e.last = bytes.Clone(msg)
+	e.heard = append(e.heard, fmt.Sprintf("message: %.20s", msg))
+}
+
+func (e *ear) Discarded(head []byte, size int64) {
+	e.heard = append(e.heard, fmt.Sprintf("discarded: %d of %d", len(head), size))
+}
+
+func (e *ear) Ping(payload []byte) {
+	e.pinged = true
+	e.heard = append(e.heard, fmt.Sprintf("ping: %s", payload))
+}
+
+// reading is a connection that reads what is there. A provider has an eighth of
+// budget bytes for its large messages.
+func reading(t *testing.T, budget int64, data ...[]byte) (c *Conn, peer net.Conn) {
+	t.Helper()
+	near, far := net.Pipe()
+	t.Cleanup(func() { _, _ = near.Close(), far.Close() })
+	cfg := Config{Kind: Text, WriteTimeout: time.Minute, LargeTimeout: time.Minute}
+	pool := NewPool(quota.NewBudget(budget), &Counts{})
+	c = newConn(near, bufio.NewReader(bytes.NewReader(slices.Concat(data...))), cfg, pool)
+	c.out.begin()
+	return c, far
+}
+
+// violates reads up to a breach and returns its status; 0 for none.
+func violates(t *testing.T, c *Conn, h Handler) uint16 {
+	t.Helper()
+	var v *Violation
+	if err := c.Read(h); !errors.As(err, &v) {
+		t.Errorf("read with %v, want a violation", err)
+		return 0
+	}
+	return v.Status
+}
+
+func TestHandlerHearsMessagesAndWhatComesBetween(t *testing.T) {
+	c, peer := reading(t, 1<<20,
+		masked(finBit|opPong, nil), masked(opText, []byte("one ")), masked(finBit|opPing, []byte("there?")),
+		masked(finBit|opContinuation, []byte("message")), masked(finBit|opText, nil),
+		masked(finBit|opClose, []byte{3, 0xe8, 'b', 'y', 'e'}), masked(finBit|opText, []byte("behind the end")))
+	answer := make(chan []byte)
+	go func() {
+		b := make([]byte, 4)
+		_, _ = io.ReadFull(peer, b)
+		answer <- b
+	}()
+	var h ear
+	if err := c.Read(&h); !errors.Is(err, errPeerClosed) {
+		t.Errorf("ended with %v", err)
+	}
+	if want := []string{"pong", "ping: there?", "message: one message", "message: "}; !slices.Equal(h.heard, want) {
+		t.Errorf("heard %q, want %q", h.heard, want)
+	}
+	if got := <-answer; !bytes.Equal(got, []byte{finBit | opClose, 2, 3, 0xe8}) {
+		t.Errorf("a close is answered with %x", got)
+	}
+	if got := c.pool.counts.FramesIn.Load(); got != 2 {
+		t.Errorf("got %d messages counted, want 2", got)
+	}
+}
+
+func TestMessageThatHasNoEffectIsNotKept(t *testing.T) {
+	c, _ := reading(t, 1<<20,
+		masked(finBit|opPing, nil), masked(finBit|opText, []byte("\xff")), masked(finBit|opPong, nil))
+	h := ear{closes: true}
+	if err := c.Read(&h); !errors.Is(err, io.EOF) {
+		t.Errorf("ended with %v", err)
+	}
+	if want := []string{"ping: ", "pong"}; !slices.Equal(h.heard, want) {
+		t.Errorf("heard %q, want %q", h.heard, want)
+	}
+}
+
+func TestMessageInManyFragmentsIsNotCopiedForEach(t *testing.T) {
+	const total, share = 8 << 20, 32 << 20
+	text := []byte(strings.Repeat("x", total))
+	var data []byte
+	opcode := opText
+	for piece := range slices.Chunk(text, 4<<10) {
+		data = append(data, masked(opcode, piece)...)
+		opcode = opContinuation
+	}
+	c, _ := reading(t, quota.Shares*share, data, masked(finBit|opContinuation, nil))
+	var h ear
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	if err := c.Read(&h); !errors.Is(err, io.EOF) {
+		t.Fatal(err)
+	}
+	runtime.ReadMemStats(&after)
+	if took := after.TotalAlloc - before.TotalAlloc; took > 100<<20 {
+		t.Errorf("%d MiB were allocated for 8", took>>20)
+	}
+	if !bytes.Equal(h.last, text) {
+		t.Errorf("got %d bytes, want the %d sent", len(h.last), total)
+	}
+	if left := c.pool.large.Left(); left != quota.Shares*share {
+		t.Errorf("%d bytes of the budget are left", left)
+	}
+}
+
+func TestLengthOfAFragmentCannotOverflowTheBoundOfAMessage(t *testing.T) {
+	endless := append(binary.BigEndian.AppendUint64([]byte{finBit | opContinuation, maskBit | 127}, 1<<63-1), 0, 0, 0, 0)
+	c, _ := reading(t, 1<<30, masked(opText, []byte("{")), endless, make([]byte, 32<<20))
+	var h ear
+	if got := violates(t, c, &h); got != StatusTooBig {
+		t.Errorf("got status %d, want %d", got, StatusTooBig)
+	}
+	if want := []string{fmt.Sprintf("too large: %d behind 1", int64(1<<63-1))}; !slices.Equal(h.heard, want) {
+		t.Errorf("heard %q, want %q", h.heard, want)
+	}
+}
+
+func TestMessageThatIsThrownAwayIsBoundedAsAnyOther(t *testing.T) {
+	half := masked(opText, make([]byte, maxTaken/2+1))
+	rest := masked(finBit|opContinuation, make([]byte, maxTaken/2))
+	c, _ := reading(t, 0, half, rest)
+	if got := violates(t, c, &ear{}); got != StatusTooBig {
+		t.Errorf("got status %d, want %d", got, StatusTooBig)
+	}
+}
+
+func TestMessageThatThereIsNoRoomForIsHeardOfByItsBeginning(t *testing.T) {
+	const size = 1 << 20
+	c, _ := reading(t, quota.Shares*(size-1),
+		masked(finBit|opText, make([]byte, size)), masked(finBit|opText, []byte("next")))
+	var h ear
+	if err := c.Read(&h); !errors.Is(err, io.EOF) {
+		t.Errorf("ended with %v", err)
+	}
+	want := []string{fmt.Sprintf("discarded: %d of %d", bufferBytes, size), "message: next"}
+	if !slices.Equal(h.heard, want) {
+		t.Errorf("heard %q, want %q", h.heard, want)
+	}
+	if got := c.pool.counts.Discarded.Load(); got != 1 {
+		t.Errorf("got %d counted, want 1", got)
+	}
+	if left := c.pool.large.Left(); left != quota.Shares*(size-1) {
+		t.Errorf("%d bytes of the budget are left", left)
+	}
+}

@@ -1,0 +1,67 @@
+package wsconn
+
+import (
+	"bufio"
+	"bytes"
+	"strings"
+	"testing"
+)
+
+// masked is a frame as a client sends it.
+func masked(first byte, payload []byte) []byte {
+	head := appendHead([]byte{}, 0, len(payload))
+	head[0], head[1] = first, head[1]|maskBit
+	key := [4]byte{0x11, 0x22, 0x33, 0x44}
+	body := bytes.Clone(payload)
+	unmask(key, 0, body)
+	return append(append(head, key[:]...), body...)
+}
+
+func TestUnmaskingIsIndifferentToWhereAPartBegins(t *testing.T) {
+	plain := []byte(strings.Repeat("0123456789", 10))
+	key := [4]byte{1, 0xfe, 3, 0x80}
+	want := bytes.Clone(plain)
+	for i := range want {
+		want[i] ^= key[i&3]
+	}
+	for cut := range len(plain) {
+		got := bytes.Clone(plain)
+		unmask(key, 0, got[:cut])
+		unmask(key, cut, got[cut:])
+		if !bytes.Equal(got, want) {
+			t.Fatalf("cut at %d: %x", cut, got)
+		}
+	}
+}
+
+// FuzzReadHead reads beginnings of any content: what is taken for a frame is
+// within the standard's bounds.
+func FuzzReadHead(f *testing.F) {
+	f.Add(masked(finBit|opText, []byte("x")))
+	f.Add(masked(opBinary, make([]byte, 300)))
+	f.Add(masked(finBit|opBinary, make([]byte, 70_000))[:14])
+	f.Add([]byte{finBit | opPing, maskBit | 127, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0})
+	f.Fuzz(func(t *testing.T, data []byte) {
+		r := bufio.NewReader(bytes.NewReader(data))
+		h, err := readHead(r)
+		if err != nil {
+			return
+		}
+		read := len(data) - r.Buffered()
+		if r.Buffered() == 0 && len(data) > 4096 {
+			return
+		}
+		again := appendHead(nil, h.opcode, int(h.length))
+		if !h.final {
+			again[0] &^= finBit
+		}
+		again[1] |= maskBit
+		again = append(again, h.mask[:]...)
+		if read <= len(data) && len(data) <= 4096 && !bytes.Equal(again, data[:len(data)-r.Buffered()]) {
+			t.Fatalf("read %+v of %x", h, data)
+		}
+		if h.length < 0 || h.opcode >= opClose && h.length > maxControlPayload {
+			t.Fatalf("read %+v", h)
+		}
+	})
+}
