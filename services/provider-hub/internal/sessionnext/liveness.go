@@ -1,12 +1,5 @@
 package session
 
-// chatter bounds heartbeats, pings, empty DATA and whatever else an agent sends
-// without having been asked, in messages a second.
-const (
-	chatterRate  = 10
-	chatterBurst = 100
-)
-
 // chatLocked spends a token for what an agent may send without having been asked.
 func (s *Session) chatLocked() *CloseReason {
 	if !s.chatter.Take(s.env.Clock.Now()) {

@@ -187,6 +187,19 @@ type End struct {
 	Busy  bool
 }
 
+// Identity says whose session it is. It never changes once the session has
+// joined.
+type Identity struct {
+	ProviderID   ids.ProviderID
+	ProviderName string
+	KeyID        ids.KeyID
+	NodeID       string
+	NodeName     string
+	AgentVersion string
+	Region       string
+	Epoch        int64
+}
+
 // Grant is what a provider key entitles to.
 type Grant struct {
 	ProviderID   ids.ProviderID

@@ -7,15 +7,6 @@ import (
 	"svc.internal/pkg/agentwire"
 )
 
-// Bounds of receipts: frames a second, and receipts a second. An agent that comes back
-// with all that it kept, 32,768, is heard within minutes.
-const (
-	receiptRate   = 20
-	receiptBurst  = 100
-	receiptsRate  = 200
-	receiptsBurst = 4096
-)
-
 // ReceiptKey is what the node's receipts are signed with; nil when it sends
 // none.
 func (s *Session) ReceiptKey() ed25519.PublicKey {

@@ -47,6 +47,7 @@ import (
 	"time"
 
 	"svc.internal/pkg/agentwire"
+	"svc.internal/pkg/clock"
 	"svc.internal/services/provider-hub/internal/gpu"
 	"svc.internal/services/provider-hub/internal/quota"
 )
@@ -96,6 +97,18 @@ type Receipts interface {
 	// the agent sends again what is not acknowledged. It is called under the
 	// session's lock and must not block.
 	Receive(s *Session, all []Receipt)
+}
+
+// Env is what the sessions of a hub share.
+type Env struct {
+	Config    Config
+	Registrar Registrar
+	// Receipts takes work receipts; nil passes them over.
+	Receipts Receipts
+	Clock    clock.Clock
+	Counts   *Counts
+	// Held bounds what the streams of all sessions hold that was not taken.
+	Held *quota.Budget
 }
 
 // Session is one connection. It is safe for concurrent use.

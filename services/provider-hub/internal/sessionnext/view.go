@@ -3,22 +3,8 @@ package session
 import (
 	"time"
 
-	"svc.internal/pkg/ids"
 	"svc.internal/services/provider-hub/internal/gpu"
 )
-
-// Identity says whose session it is. It never changes once the session has
-// joined.
-type Identity struct {
-	ProviderID   ids.ProviderID
-	ProviderName string
-	KeyID        ids.KeyID
-	NodeID       string
-	NodeName     string
-	AgentVersion string
-	Region       string
-	Epoch        int64
-}
 
 // View is a session as the rest of the fleet may know it.
 type View struct {

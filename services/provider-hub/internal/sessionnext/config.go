@@ -1,0 +1,34 @@
+package session
+
+import "time"
+
+// Config bounds sessions in time and size. Package gate fills in the defaults.
+type Config struct {
+	// RegisterTimeout is how long a socket may stay unregistered: 10 s.
+	RegisterTimeout time.Duration
+	// RefuseHold is how long a refused socket of v2 is held before it is closed,
+	// so that an agent that dials at once does not spin: 2 s.
+	RefuseHold time.Duration
+	// HeartbeatInterval is what agents of v2 are told: 10 s.
+	HeartbeatInterval time.Duration
+	// CancelGrace is how long a stream that nobody wants any more may take to
+	// end before its slot is freed: 10 s.
+	CancelGrace time.Duration
+	// StreamWindow and ConnWindow are the credit of v2 in bytes: 256 KiB and
+	// 8 MiB. ConnWindow also bounds what the streams of a v1 session hold.
+	StreamWindow int64
+	ConnWindow   int64
+}
+
+// What agents may send without having been asked, a second and at once.
+const (
+	// Heartbeats, pings, empty DATA and the like, in messages.
+	chatterRate  = 10
+	chatterBurst = 100
+	// Frames of receipts, and receipts. An agent that comes back with all that it
+	// kept, 32,768 receipts, is heard within minutes.
+	receiptRate   = 20
+	receiptBurst  = 100
+	receiptsRate  = 200
+	receiptsBurst = 4096
+)
