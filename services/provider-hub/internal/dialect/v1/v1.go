@@ -1,0 +1,86 @@
+// Package v1 is the form of dialect v1: JSON text messages, one object to a message,
+// that name the request they belong to. It is what the public agents of this
+// ecosystem speak.
+//
+// A message is an envelope with type, request_id and payload. What is answered there
+// is read in one pass and without allocating, because nearly all messages are pieces
+// of answers; what an agent says of itself is decoded by encoding/json. An agent's
+// "ack" is a whole answer or what became of a warm-up: only the name tells them apart,
+// and no request has that of a warm-up.
+package v1
+
+import (
+	"time"
+
+	"svc.internal/pkg/jsonscan"
+	"svc.internal/services/provider-hub/internal/dialect"
+	session "svc.internal/services/provider-hub/internal/sessionnext"
+	"svc.internal/services/provider-hub/internal/wsconn"
+)
+
+// Sizes, in bytes.
+const (
+	// maxFrame is what agents take: they drop the connection, with all that is
+	// under way on it, over a message that is larger.
+	maxFrame = 1 << 20
+	// envelopeSize is more than an inference has around its body: names of at most
+	// 200 characters, ids of less than 64, and some 120 of JSON.
+	envelopeSize = 1 << 10
+	// maxAnswer bounds a message once the agent is registered: a whole answer is
+	// one. maxNews bounds those that are no answer.
+	maxAnswer = 16 << 20
+	maxNews   = 1 << 20
+	// maxUnregistered bounds a message of a socket that is not registered: it
+	// carries every model with its hashes.
+	maxUnregistered = 128 << 10
+)
+
+// maxStreams bounds the requests at once: agents take no more.
+const maxStreams = 50
+
+// Config has what differs between hubs. Package gate fills in the defaults.
+type Config struct {
+	// SessionTimeout is how long an agent may be without a heartbeat.
+	SessionTimeout time.Duration
+	// RefuseHold is how long a socket is held whose agent would be refused again:
+	// one that is closed at once dials again at once, and dies of it.
+	RefuseHold time.Duration
+	// MinAge is the age below which no socket is closed.
+	MinAge time.Duration
+	// Patience is how long a registration is tried again while credentials cannot
+	// be looked up.
+	Patience time.Duration
+	// MaxTotal is how long agents let an answer run.
+	MaxTotal time.Duration
+}
+
+// codec reads and writes messages.
+type codec struct{ refuseHold time.Duration }
+
+// New returns the dialect.
+func New(c Config) *dialect.Dialect {
+	return &dialect.Dialect{
+		Codec: codec{refuseHold: c.RefuseHold},
+		Limits: session.Limits{
+			Name: "v1", Streams: maxStreams, Capacity: maxStreams, Silence: c.SessionTimeout, Total: c.MaxTotal,
+			WarmsUp: true, Fits: fits,
+		},
+		Kind:            wsconn.Text,
+		MaxUnregistered: maxUnregistered, MaxMessage: maxAnswer, MaxUnasked: maxNews,
+		Patience: c.Patience, MinAge: c.MinAge, Paced: true,
+	}
+}
+
+// fits refuses a request that no message can carry. The body becomes a part of the
+// message, so it must be JSON, because it could be taken for more than a body
+// otherwise; and it must be text, because the agent might drop the connection.
+func fits(r *session.Request) error {
+	if len(r.Body) > maxFrame-envelopeSize {
+		return session.ErrTooLarge
+	}
+	strict := jsonscan.Options{MaxDepth: options.MaxDepth, RefuseInvalidUTF8: true}
+	if jsonscan.New(r.Body, strict).Valid() != nil {
+		return session.ErrNotSendable
+	}
+	return nil
+}
