@@ -210,6 +210,7 @@ func FuzzReadEnvelope(f *testing.F) {
 		f.Add([]byte(c.Frame))
 	}
 	f.Add([]byte(`{"type":"ack","type":"error","payload":{"done":true},"payload":{"done":false}}`))
+	f.Add([]byte(`{"payload":{"done":true},"payload":{"chunk":1}}`))
 	f.Add([]byte(`{"payload":[],"request_id":5}`))
 	f.Fuzz(func(t *testing.T, msg []byte) {
 		m, err := readEnvelope(msg)

@@ -58,6 +58,9 @@ func TestAnswersAreReadWithTheirEnds(t *testing.T) {
 			Kind: session.KindWhole,
 			End:  &session.End{Status: 429, Error: "provider concurrency limit reached", Busy: true},
 		},
+		`{"type":"ack","request_id":"r","payload":{"status_code":503,"error":"provider concurrency limit reached"}}`: {
+			Kind: session.KindWhole, End: &session.End{Status: 503, Error: "provider concurrency limit reached"},
+		},
 		`{"type":"error","request_id":"r","payload":{"code":400,"message":"no"}}`: {
 			Kind: session.KindRefusal, End: &session.End{Error: "no"},
 		},
@@ -140,7 +143,8 @@ func TestAHeartbeatSaysOnlyWhatIsInIt(t *testing.T) {
 	for payload, want := range map[string]session.Heartbeat{
 		`"models":[]`:   {Models: session.Models{Replaces: true, List: []session.ModelNews{}}},
 		`"models":null`: {Models: session.Models{List: []session.ModelNews{}}},
-		`"metrics":{"active_requests":3,"gpu_0_memory_total_mb":24564,"gpu_1_memory_total_mb":8188,"gpu_2_memory_used_mb":1}`: {
+		`"metrics":{"active_requests":3,"gpu_0_memory_total_mb":24564,"gpu_1_memory_total_mb":8188,` +
+			`"gpu_2_memory_used_mb":1}`: {
 			Models: session.Models{List: []session.ModelNews{}}, MemoryMB: 8188, Active: 3, Loaded: true,
 		},
 		`"model_health":{"m":"degraded"},"model_hashes":[{"model_id":"m","format":"awq"},{"model_id":"m","format":"fp8"}]`: {
@@ -156,8 +160,8 @@ func TestAHeartbeatSaysOnlyWhatIsInIt(t *testing.T) {
 			t.Errorf("%s: got %+v, want %+v", payload, *in.Heartbeat, want)
 		}
 	}
-	in := read(t, `{"type":"model_health_update","request_id":"h","payload":{"models":["n"],"metrics":{"active_requests":1},`+
-		`"model_health":{"m":"unhealthy"}}}`)
+	in := read(t, `{"type":"model_health_update","request_id":"h","payload":{"models":["n"],`+
+		`"metrics":{"active_requests":1},"model_health":{"m":"unhealthy"}}}`)
 	want := session.Heartbeat{Reply: "h", Models: session.Models{List: []session.ModelNews{
 		{Offer: session.Offer{Model: "m"}, HealthKnown: true},
 	}}}

@@ -49,17 +49,19 @@ func signed() workreceipt.Signed {
 	})
 }
 
-// frames are what agents send, and what is read of it but for the numbers and the
+// sample is a frame of an agent, and what is read of it but for the numbers and the
 // size.
-func frames() map[string]struct {
+type sample struct {
 	frame *agentv2.Frame
 	want  session.Inbound
-} {
+}
+
+// frames are what agents send, but for registrations.
+func frames() map[string]sample {
 	named := bytes.Repeat([]byte{9}, 16)
-	return map[string]struct {
-		frame *agentv2.Frame
-		want  session.Inbound
-	}{
+	invalid := signed()
+	invalid.SentTokens = -1
+	return map[string]sample{
 		"DATA": {
 			&agentv2.Frame{Body: &agentv2.Frame_Data{Data: &agentv2.Data{Data: []byte("x")}}},
 			session.Inbound{Kind: session.KindData, Data: []byte("x")},
@@ -91,12 +93,15 @@ func frames() map[string]struct {
 		},
 		"RECEIPT": {
 			&agentv2.Frame{Body: &agentv2.Frame_Receipts{Receipts: &agentv2.Receipts{Receipts: []*agentv2.Receipt{
-				frame.Receipt(signed()), {}, {RequestId: named, Attempt: 7, ModelId: "m"},
+				frame.Receipt(signed()), {}, {RequestId: named, Attempt: 7, ModelId: "m"}, frame.Receipt(invalid),
 			}}}},
 			session.Inbound{Kind: session.KindReceipts, Receipts: []session.Receipt{
 				{Signed: signed()}, {Malformed: true},
 				{Malformed: true, Named: true, Signed: workreceipt.Signed{
 					Receipt: workreceipt.Receipt{Request: ids.RequestID(named), Attempt: 7},
+				}},
+				{Malformed: true, Named: true, Signed: workreceipt.Signed{
+					Receipt: workreceipt.Receipt{Request: invalid.Request, Attempt: invalid.Attempt},
 				}},
 			}},
 		},
@@ -170,17 +175,25 @@ func TestARegistrationIsReadAsItCame(t *testing.T) {
 
 func TestARegistrationThatIsRefusedSaysWhy(t *testing.T) {
 	t.Parallel()
-	for want, r := range map[string]*agentv2.Register{
-		"at most 32 capabilities can be declared":                                {Capabilities: make([]string, maxCapabilities+1)},
-		"node_id must be 8 to 64 of letters, digits, dot, underscore and hyphen": {ReceiptKey: []byte{1}},
-		"receipt_key must be the 32 bytes of an Ed25519 public key":              {NodeId: "node-0001", ReceiptKey: []byte{1}},
+	const badNode = "node_id must be 8 to 64 of letters, digits, dot, underscore and hyphen"
+	for _, tc := range []struct {
+		register *agentv2.Register
+		want     string
+	}{
+		{&agentv2.Register{Capabilities: make([]string, maxCapabilities+1)}, "at most 32 capabilities can be declared"},
+		{&agentv2.Register{ReceiptKey: []byte{1}}, badNode},
+		{&agentv2.Register{NodeId: "node-0001", ReceiptKey: []byte{1}},
+			"receipt_key must be the 32 bytes of an Ed25519 public key"},
 	} {
-		in := read(t, message(t, &agentv2.Frame{Body: &agentv2.Frame_Register{Register: r}}))
-		if got := in.Register.Fault; got == nil || *got != (session.Fault{Code: agentwire.CodeProtocolError, Text: want}) {
-			t.Errorf("got %+v, want %s with %q", got, agentwire.CodeProtocolError, want)
+		in := read(t, message(t, &agentv2.Frame{Body: &agentv2.Frame_Register{Register: tc.register}}))
+		want := session.Fault{Code: agentwire.CodeProtocolError, Text: tc.want}
+		if got := in.Register.Fault; got == nil || *got != want {
+			t.Errorf("got %+v, want %+v", got, want)
 		}
 	}
-	good := read(t, message(t, &agentv2.Frame{Body: &agentv2.Frame_Register{Register: &agentv2.Register{NodeId: "node-0001"}}}))
+	good := read(t, message(t, &agentv2.Frame{Body: &agentv2.Frame_Register{
+		Register: &agentv2.Register{NodeId: "node-0001"},
+	}}))
 	if good.Register.Fault != nil || good.Register.Hardware != nil {
 		t.Errorf("got %+v, want no fault and no machine", good.Register)
 	}
@@ -208,7 +221,9 @@ func TestListsThatAreTooLongAreCutWhereThatIsKnown(t *testing.T) {
 	for i := range all {
 		all[i] = &agentv2.Receipt{}
 	}
-	receipts := read(t, message(t, &agentv2.Frame{Body: &agentv2.Frame_Receipts{Receipts: &agentv2.Receipts{Receipts: all}}}))
+	receipts := read(t, message(t, &agentv2.Frame{Body: &agentv2.Frame_Receipts{
+		Receipts: &agentv2.Receipts{Receipts: all},
+	}}))
 	if got := len(receipts.Receipts); got != agentwire.MaxReceipts+1 {
 		t.Errorf("receipts: got %d, want %d", got, agentwire.MaxReceipts+1)
 	}
@@ -225,7 +240,9 @@ func TestWhatIsNoFrameIsMalformed(t *testing.T) {
 }
 
 func TestAPieceOfAnAnswerCostsNoAllocation(t *testing.T) {
-	msg := message(t, &agentv2.Frame{Stream: 1, Seq: 2, Body: &agentv2.Frame_Data{Data: &agentv2.Data{Data: make([]byte, 1000)}}})
+	msg := message(t, &agentv2.Frame{Stream: 1, Seq: 2, Body: &agentv2.Frame_Data{
+		Data: &agentv2.Data{Data: make([]byte, 1000)},
+	}})
 	var in session.Inbound
 	got := testing.AllocsPerRun(100, func() {
 		if err := (codec{}).Decode(msg, &in); err != nil {
