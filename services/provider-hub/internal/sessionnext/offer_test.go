@@ -1,0 +1,82 @@
+package session_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	agentv2 "svc.internal/proto/svc/agent/v2"
+	. "svc.internal/services/provider-hub/internal/sessionnext"
+)
+
+func TestHostile41_AbsurdClaimsAreCutAndTheAgentIsTold(t *testing.T) {
+	for name, c := range map[string]struct {
+		context  int64
+		capacity int32
+		want     Offer
+		told     []string
+	}{
+		"as engines are": {131_072, 32, Offer{ContextLength: 131_072, Capacity: 32}, nil},
+		"the bounds":     {MaxContext, MaxCapacity, Offer{ContextLength: MaxContext, Capacity: MaxCapacity}, nil},
+		"nothing":        {0, 0, Offer{Capacity: DefaultCapacity}, nil},
+		"less than that": {-5, -5, Offer{Capacity: DefaultCapacity}, nil},
+		"2e9 tokens": {2_000_000_000, 1, Offer{ContextLength: MaxContext, Capacity: 1},
+			[]string{"of m a context of 2000000000 tokens as 16777216"}},
+		"2e9 requests": {1 << 20, 2_000_000_000, Offer{ContextLength: 1 << 20, Capacity: MaxCapacity},
+			[]string{"of m a capacity of 2000000000 as 1024"}},
+		"both, by one": {MaxContext + 1, MaxCapacity + 1, Offer{ContextLength: MaxContext, Capacity: MaxCapacity},
+			[]string{"16777217 tokens as 16777216 and a capacity of 1025 as 1024"}},
+	} {
+		s := fresh(Config{}, speakV2())
+		register := &agentv2.Register{Token: "good", NodeId: "node-0001", Models: []*agentv2.ModelOffer{
+			{ModelId: "m", Healthy: true, ContextLength: c.context, Capacity: c.capacity},
+			{ModelId: "other", Healthy: true, ContextLength: 4096},
+		}}
+		why := s.receive(encode(t, &agentv2.Frame{Seq: 1, Body: &agentv2.Frame_Register{Register: register}}))
+		if why != nil {
+			t.Fatalf("%s: %v", name, why)
+		}
+		s.admission.Wait()
+		ack := sent(t, s)[0].GetRegisterAck()
+		v, _ := s.View()
+		got := v.Offers[0]
+		if got.ContextLength != c.want.ContextLength || got.Capacity != c.want.Capacity || len(v.Offers) != 2 {
+			t.Errorf("%s: offers %+v, want %+v", name, v.Offers, c.want)
+		}
+		if (ack.GetWarning() != "") != (c.told != nil) {
+			t.Errorf("%s: warned %q", name, ack.GetWarning())
+		}
+		for _, text := range c.told {
+			if !strings.Contains(ack.GetWarning(), text) || !strings.Contains(Cuts(v.Offers), text) {
+				t.Errorf("%s: warned %q, want %q", name, ack.GetWarning(), text)
+			}
+		}
+		s.end()
+	}
+}
+
+func TestHostile41_AnOldAgentIsToldOfClaimsThatAreCut(t *testing.T) {
+	s := fresh(Config{}, speakV1())
+	defer s.end()
+	text := strings.Replace(registerText("good", "node-0001", "m"), `"capabilities"`,
+		`"model_hashes":[{"model_id":"m","format":"fp16","context_length":2000000000}],"capabilities"`, 1)
+	tell(t, s, text)
+	s.admission.Wait()
+	tell(t, s, text) // again, on the live connection
+	for n, m := range sentOld(t, s) {
+		got, want := fmt.Sprint(m.Payload["message"]), "of m a context of 2000000000 tokens as 16777216"
+		if m.Payload["success"] != true || !strings.Contains(got, want) {
+			t.Errorf("registration %d is answered with %v", n, m)
+		}
+	}
+}
+
+func TestCutsOfManyModelsAreToldInAFewWords(t *testing.T) {
+	var offers []Offer
+	for n := range 256 {
+		offers = append(offers, Normal(Offer{Model: fmt.Sprintf("%0200d", n), ContextLength: 1 << 40, Capacity: 1 << 20}))
+	}
+	if got := Cuts(offers); len(got) > 2000 || !strings.Contains(got, "and of 253 more models") {
+		t.Errorf("%d characters: %s", len(got), got)
+	}
+}

@@ -1,0 +1,114 @@
+package session_test
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	. "svc.internal/services/provider-hub/internal/sessionnext"
+)
+
+func TestWholeAnswerThatIsNotTakenYetCostsNoStreamItsPlace(t *testing.T) {
+	s := liveOld(t, Config{ConnWindow: 64 << 10})
+	whole, wholeID := ask(t, s, false)
+	stream, streamID := ask(t, s, true)
+	tell(t, s, answer(wholeID, `,"response":{"x":"`+strings.Repeat("y", 100<<10)+`"}`))
+	tell(t, s, chunk(streamID, `{}`, false))
+	if _, _, err := stream.Take(); err != nil {
+		t.Errorf("a stream beside a whole answer: %v", err)
+	}
+	if got, end, err := whole.Take(); len(got) < 100<<10 || end == nil || err != nil {
+		t.Errorf("%d bytes, %+v, %v", len(got), end, err)
+	}
+	if held, _ := s.Held(); held != 0 {
+		t.Errorf("%d bytes are held", held)
+	}
+}
+
+func TestStatusThatIsNoneOfHTTPIsNotPassedOn(t *testing.T) {
+	s := liveOld(t, Config{})
+	for _, said := range []string{`"code":-5`, `"code":9999999999`, `"code":1000`} {
+		st, id := ask(t, s, true)
+		tell(t, s, `{"type":"error","request_id":"`+id+`","payload":{`+said+`,"message":"x"}}`)
+		if _, end, _ := st.Take(); end == nil || end.Status != 0 {
+			t.Errorf("%s: %+v", said, end)
+		}
+	}
+}
+
+func TestSlotThatOutlivesItsRequestIsTold(t *testing.T) {
+	s := liveOld(t, Config{})
+	d := s.desk
+	st, id := ask(t, s, true)
+	before := d.Heard().Touched
+	st.Close(true)
+	if v, _ := s.View(); d.Heard().Touched != before+1 || v.Offers[0].InFlight != 1 {
+		t.Errorf("told %d times of a slot that stays taken, %d in flight", d.Heard().Touched-before, v.Offers[0].InFlight)
+	}
+	tell(t, s, streamEnd(id, ""))
+	if v, _ := s.View(); d.Heard().Touched != before+2 || v.Offers[0].InFlight != 0 {
+		t.Errorf("told %d times in all, %d in flight", d.Heard().Touched-before, v.Offers[0].InFlight)
+	}
+	// One that ends as its request does is none.
+	st, id = ask(t, s, true)
+	tell(t, s, streamEnd(id, ""))
+	st.Close(false)
+	if d.Heard().Touched != before+2 {
+		t.Errorf("told of a slot that ended with its request")
+	}
+}
+
+func TestAFullModelThatHasASlotAgainIsToldAtMostOnceASecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := liveOld(t, Config{})
+		d := s.desk
+		told := func() int {
+			return d.Heard().Touched
+		}
+		type request struct {
+			st *Stream
+			id string
+		}
+		var open []request
+		fill := func() {
+			for n, capacity := s.InFlight("m"); n < capacity; n++ {
+				st, id := ask(t, s, true)
+				open = append(open, request{st, id})
+			}
+		}
+		end := func() {
+			r := open[0]
+			open = open[1:]
+			tell(t, s, streamEnd(r.id, ""))
+			r.st.Close(false)
+		}
+		fill()
+		before := told()
+		end()
+		end() // it was not full
+		if told() != before+1 {
+			t.Errorf("told %d times", told()-before)
+		}
+		for range 5 {
+			fill()
+			end()
+		}
+		if told() != before+1 {
+			t.Errorf("told %d times within a second", told()-before)
+		}
+		wait := func() {
+			timer := time.NewTimer(FreedInterval + 1)
+			<-timer.C
+			synctest.Wait()
+		}
+		wait()
+		if told() != before+2 {
+			t.Errorf("told %d times when it was over", told()-before)
+		}
+		wait()
+		if told() != before+2 {
+			t.Errorf("told %d times although nothing was freed", told()-before)
+		}
+	})
+}

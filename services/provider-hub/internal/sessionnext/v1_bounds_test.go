@@ -1,0 +1,311 @@
+package session_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"svc.internal/pkg/ids"
+	agentv2 "svc.internal/proto/svc/agent/v2"
+	"svc.internal/services/provider-hub/internal/meter"
+	. "svc.internal/services/provider-hub/internal/sessionnext"
+)
+
+func TestEveryRequestThatIsTakenFitsIntoOneMebibyte(t *testing.T) {
+	longest := strings.Repeat("m", MaxModelID)
+	s := liveOld(t, Config{}, longest)
+	v, _ := s.View()
+	if v.MaxRequestBytes != 1<<20-1<<10 {
+		t.Errorf("routers are told of %d bytes", v.MaxRequestBytes)
+	}
+	body := append(append([]byte(`{"a":"`), bytes.Repeat([]byte("x"), int(v.MaxRequestBytes)-8)...), `"}`...)
+	s.SetLast(1<<32 - 2) // the longest number there is
+	id := ids.RequestID{0xff}.String()
+	if _, err := s.Open(Request{RequestID: id, Model: longest, Stream: false, Body: body}); err != nil {
+		t.Fatal(err)
+	}
+	out := s.out(t)
+	if len(out) != 1 {
+		t.Fatalf("%d frames", len(out))
+	}
+	frame := out[0]
+	if len(frame) > 1<<20 || !bytes.Contains(frame, body) || !json.Valid(frame) {
+		t.Errorf("a frame of %d bytes", len(frame))
+	}
+	if _, err := s.Open(Request{RequestID: id, Model: longest, Body: append(body, ' ')}); !errors.Is(err, ErrTooLarge) {
+		t.Errorf("a byte more: %v", err)
+	}
+}
+
+func TestBodiesThatWouldBreakTheirFrameAreNotSent(t *testing.T) {
+	s := liveOld(t, Config{})
+	for _, body := range []string{
+		`{},"stream":false},"type":"ack"`, `{"a":"` + "\xff" + `"}`, `{`, ``, `{} {}`, "{\"a\":\"\n\"}",
+		strings.Repeat("[", 5000) + strings.Repeat("]", 5000),
+	} {
+		if _, err := s.Open(Request{RequestID: "r", Model: "m", Body: []byte(body)}); !errors.Is(err, ErrNotSendable) {
+			t.Errorf("%.40q: %v", body, err)
+		}
+	}
+	if s.Streams() != 0 {
+		t.Error("a slot is taken")
+	}
+}
+
+func TestOldSlotsAreTenAModelAndFiftyASession(t *testing.T) {
+	var models []string
+	for i := range 6 {
+		models = append(models, fmt.Sprintf("m%d", i))
+	}
+	s := liveOld(t, Config{}, models...)
+	open := func(model string) error {
+		_, err := s.Open(Request{RequestID: "r", Model: model, Body: []byte("{}")})
+		return err
+	}
+	for _, m := range models[:5] {
+		for range 10 {
+			if err := open(m); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := open(m); !errors.Is(err, ErrBusy) {
+			t.Errorf("an eleventh of %s: %v", m, err)
+		}
+	}
+	if err := open("m5"); !errors.Is(err, ErrBusy) || s.Streams() != 50 {
+		t.Errorf("a fifty-first: %v", err)
+	}
+	if _, err := s.Open(Request{Model: "m5", Kind: meter.Embeddings, Body: []byte("{}")}); !errors.Is(err, ErrNotOffered) {
+		t.Errorf("embeddings: %v", err)
+	}
+}
+
+func TestStreamsOfAnOldSessionShareWhatItMayHold(t *testing.T) {
+	s := liveOld(t, Config{ConnWindow: 3 << 18})
+	a, aID := ask(t, s, true)
+	b, bID := ask(t, s, true)
+	piece := `"` + strings.Repeat("x", 1<<17) + `"`
+	for range 3 {
+		tell(t, s, chunk(aID, piece, false))
+	}
+	for range 3 {
+		tell(t, s, chunk(bID, piece, false))
+	}
+	if got, _, err := a.Take(); !errors.Is(err, ErrBehind) || len(got) > 0 {
+		t.Errorf("the one that holds most: %d bytes, %v", len(got), err)
+	}
+	got, _, err := b.Take()
+	if err != nil || len(got) < 3<<17 {
+		t.Errorf("the other: %d bytes, %v", len(got), err)
+	}
+	b.Release(len(got), got)
+	// What an answer holds that has ended is in the way of others as well.
+	for range 5 {
+		tell(t, s, chunk(bID, piece, false))
+	}
+	tell(t, s, streamEnd(bID, ""))
+	c, cID := ask(t, s, true)
+	tell(t, s, chunk(cID, piece, false))
+	tell(t, s, chunk(cID, piece, false))
+	if _, end, err := b.Take(); !errors.Is(err, ErrBehind) || end != nil {
+		t.Errorf("one that has ended: %+v, %v", end, err)
+	}
+	if got, _, err := c.Take(); err != nil || len(got) < 2<<17 {
+		t.Errorf("the one beside it: %d bytes, %v", len(got), err)
+	}
+	a.Close(true)
+	if held, holders := s.Held(); held != 0 || holders != 0 {
+		t.Errorf("%d bytes count as held, by %d streams", held, holders)
+	}
+}
+
+func TestHostile43_FloodsOfRegistrationsAndHeartbeatsEndAnOldConnection(t *testing.T) {
+	for name, text := range map[string]func(n int) string{
+		"registrations": func(n int) string { return registerText("good", "node-0001", fmt.Sprintf("m%d", n)) },
+		"heartbeats":    func(n int) string { return fmt.Sprintf(`{"type":"heartbeat","payload":{"models":["m%d"]}}`, n) },
+		"health": func(int) string {
+			return `{"type":"model_health_update","payload":{"model_health":{"m":"unhealthy"}}}`
+		},
+		"verify":  func(int) string { return `{"type":"verify","payload":{}}` },
+		"words":   func(n int) string { return fmt.Sprintf(`{"type":"w%d"}`, n) },
+		"chunks":  func(n int) string { return chunk(fmt.Sprintf("r-%d", n), "{}", false) },
+		"ends":    func(n int) string { return streamEnd(fmt.Sprintf("r-%d", n), "") },
+		"answers": func(n int) string { return answer(fmt.Sprintf("r-%d", n), `,"response":{}`) },
+		"errors":  func(int) string { return `{"type":"error","request_id":"x","payload":{}}` },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := longLive(t)
+			n := 1
+			for ; n <= 200; n++ {
+				if why := s.receive([]byte(text(n))); why != nil {
+					break
+				}
+			}
+			if n < ChatterBurst || n > ChatterBurst+1 {
+				t.Errorf("%s: ended at number %d", name, n)
+			}
+			if waiting := len(sentOld(t, s)); waiting > ChatterBurst+1 {
+				t.Errorf("%s: %d answers", name, waiting)
+			}
+		})
+	}
+}
+
+func TestEmptyChunksAreCounted(t *testing.T) {
+	s := liveOld(t, Config{})
+	_, id := ask(t, s, true)
+	for n := range 200 {
+		if why := s.receive([]byte(chunk(id, "null", false))); why != nil {
+			if n < ChatterBurst-1 {
+				t.Errorf("ended at number %d", n)
+			}
+			return
+		}
+	}
+	t.Error("they go on for ever")
+}
+
+func TestHostile36_OldFramesThatDoNotBelongHaveNoEffect(t *testing.T) {
+	s, other := liveOld(t, Config{}), liveOld(t, Config{})
+	st, id := ask(t, s, true)
+	if _, otherID := ask(t, other, true); otherID != id {
+		t.Fatalf("the other session has %q", otherID)
+	}
+	whole, wholeID := ask(t, s, false)
+	for _, text := range []string{
+		chunk("r-99", "{}", false), streamEnd("r-99", ""), answer("r-99", `,"response":{}`), answer("", ""),
+		chunk(wholeID, "{}", true), `{"type":"stream_end"}`, `{"type":"stream_chunk","request_id":7,"payload":{"chunk":{}}}`,
+		`{"type":"ack","request_id":null,"payload":null}`, `{"request_id":"` + id + `"}`,
+		`{"type":"stream_chunk","request_id":"` + id + `"}`,
+	} {
+		tell(t, s, text)
+	}
+	for _, st := range []*Stream{st, whole} {
+		if piece, end, err := st.Take(); len(piece) > 0 || end != nil || err != nil {
+			t.Errorf("%q, %+v, %v", piece, end, err)
+		}
+	}
+	tell(t, s, chunk(id, "{}", true))
+	tell(t, s, chunk(id, `{"behind":"the end"}`, false))
+	tell(t, s, streamEnd(id, ""))
+	tell(t, s, streamEnd(id, `,"error":"x"`))
+	piece, end, _ := st.Take()
+	if string(piece) != "data: {}\n\n"+DoneEvent || !end.Complete {
+		t.Errorf("%q, %+v", piece, end)
+	}
+	// Nobody answers for a request that was not sent yet.
+	early, err := s.Open(Request{RequestID: "r", Model: "m", Body: []byte("{}")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tell(t, s, answer("r-3", `,"response":{}`))
+	if _, end, _ := early.Take(); end != nil {
+		t.Errorf("ended before it was sent: %+v", end)
+	}
+}
+
+func TestWarmUpsGoToAgentsThatTakeThemOnceInFiveMinutes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		older := liveOld(t, Config{})
+		newer := live(t, Config{}, "m")
+		sent(t, newer)
+		if err := newer.WarmUp("m"); !errors.Is(err, ErrNotOffered) {
+			t.Errorf("an agent that does not take them: %v", err)
+		}
+		newer.Declare(CapWarmup)
+		for name, c := range map[string]struct {
+			s      *wire
+			asked  func() bool
+			answer func()
+		}{
+			"v1": {older, func() bool {
+				out := sentOld(t, older)
+				return len(out) == 1 && out[0].Type == "warmup" && out[0].RequestID == "warmup-1" &&
+					out[0].Payload["model_id"] == "m"
+			}, func() {
+				tell(t, older, answer("warmup-1", `,"model_id":"m","success":false,"load_time_ms":1500,"error":"no\nroom"`))
+				tell(t, older, answer("warmup-1", `,"success":true`))
+			}},
+			"v2": {newer, func() bool {
+				out := sent(t, newer)
+				return len(out) == 1 && out[0].GetWarmup().GetModelId() == "m"
+			}, func() {
+				r := &agentv2.WarmupResult{ModelId: "m", LoadTimeMs: 1500, Error: "no\nroom"}
+				body := &agentv2.Frame_WarmupResult{WarmupResult: r}
+				if why := newer.receive(encode(t, &agentv2.Frame{Seq: 2, Body: body})); why != nil {
+					t.Error(why)
+				}
+			}},
+		} {
+			if err := c.s.WarmUp("m"); err != nil || !c.asked() {
+				t.Errorf("%s: not asked, %v", name, err)
+			}
+			c.answer()
+			want := Warmed{Model: "m", LoadTime: 1500 * time.Millisecond, Error: "noroom"}
+			if got := c.s.desk.Heard().Warmed; len(got) != 1 || got[0] != want {
+				t.Errorf("%s: told %+v", name, got)
+			}
+			if err := c.s.WarmUp("m"); !errors.Is(err, ErrBusy) {
+				t.Errorf("%s: again at once: %v", name, err)
+			}
+			if err := c.s.WarmUp("other"); !errors.Is(err, ErrNotOffered) {
+				t.Errorf("%s: another model: %v", name, err)
+			}
+			if v, _ := c.s.View(); !v.TakesWarmups {
+				t.Errorf("%s: routers do not know", name)
+			}
+		}
+		time.Sleep(5 * time.Minute) //nolint:forbidigo // of a synctest bubble
+		fresh := liveOld(t, Config{})
+		if err := fresh.WarmUp("m"); err != nil {
+			t.Error(err)
+		}
+		fresh.Drain(0)
+		if err := fresh.WarmUp("m"); !errors.Is(err, ErrGone) {
+			t.Errorf("while it drains: %v", err)
+		}
+	})
+}
+
+func TestModelsOfAnOldSessionFollowItsMessages(t *testing.T) {
+	s := liveOld(t, Config{}, "a", "b")
+	offers := func() string {
+		v, _ := s.View()
+		text := ""
+		for _, o := range v.Offers {
+			text += fmt.Sprintf("%s:%v:%s:%d ", o.Model, o.Healthy, o.Quantization, o.ContextLength)
+		}
+		return strings.TrimSpace(text)
+	}
+	for _, c := range []struct{ text, want string }{
+		{`{"type":"model_health_update","payload":{"model_health":{"b":"unhealthy","a":"degraded","c":"unhealthy"}}}`,
+			"a:true::0 b:false::0"},
+		{`{"type":"heartbeat","payload":{"models":null}}`, "a:true::0 b:false::0"},
+		{`{"type":"heartbeat","payload":{}}`, "a:true::0 b:false::0"},
+		{`{"type":"heartbeat","payload":{"models":["b","c"],"model_hashes":[` +
+			`{"model_id":"c","format":"gguf","quantization":"q4_k_m","context_length":32768}]}}`,
+			"b:false::0 c:true:q4_k_m:32768"},
+		{`{"type":"heartbeat","payload":{"models":["c","b"],"model_health":{"b":"healthy"}}}`,
+			"c:true:q4_k_m:32768 b:true::0"},
+		{`{"type":"heartbeat","payload":{"model_hashes":[` +
+			`{"model_id":"c","format":"fp16","quantization":"none","context_length":1e30}]}}`, "c:true:fp16:16777216 b:true::0"},
+		{`{"type":"heartbeat","payload":{"models":[]}}`, ""},
+		{`{"type":"register","request_id":"x","payload":{"models":["d","d","bad id",""]}}`, "d:true::0"},
+		{`{"type":"register","request_id":"x","payload":{"models":null}}`, ""},
+	} {
+		tell(t, s, c.text)
+		if got := offers(); got != c.want {
+			t.Errorf("behind %s: %q, want %q", c.text, got, c.want)
+		}
+		for _, m := range sentOld(t, s) {
+			if m.Type != "ack" || m.Payload["success"] != true {
+				t.Errorf("answered with %v", m)
+			}
+		}
+	}
+}

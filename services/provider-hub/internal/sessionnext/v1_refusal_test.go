@@ -1,0 +1,93 @@
+package session_test
+
+import (
+	"testing"
+	"time"
+
+	"svc.internal/pkg/agentwire"
+	. "svc.internal/services/provider-hub/internal/sessionnext"
+)
+
+// noText stands for an error without a text.
+const noText = "the agent reports an error"
+
+func TestErrorsOfAnAgentAreNoStatusOfItsEngine(t *testing.T) {
+	s := liveOld(t, Config{})
+	for said, want := range map[string]string{
+		`"code":400,"message":"invalid inference payload"`: "invalid inference payload",
+		`"code":429,"message":"x"`:                         "x",
+		`"code":"501","message":"x"`:                       "x",
+		`"code":1e99,"message":["x"]`:                      noText,
+		`"code":null`:                                      noText,
+		``:                                                 noText,
+	} {
+		st, id := ask(t, s, true)
+		tell(t, s, `{"type":"error","request_id":"`+id+`","payload":{`+said+`}}`)
+		if _, end, err := st.Take(); end == nil || *end != (End{Error: want}) || err != nil {
+			t.Errorf("%s: %+v, %v", said, end, err)
+		}
+	}
+	st, id := ask(t, s, false)
+	tell(t, s, `{"type":"error","request_id":"`+id+`","payload":7}`)
+	if _, end, _ := st.Take(); end == nil || end.Status != 0 {
+		t.Errorf("without a payload: %+v", end)
+	}
+}
+
+func TestEmptyErrorBesideAGoodAnswerIsNone(t *testing.T) {
+	s := liveOld(t, Config{})
+	st, id := ask(t, s, false)
+	tell(t, s, answer(id, `,"response":{"id":"c"},"error":""`))
+	piece, end, _ := st.Take()
+	if string(piece) != `{"id":"c"}` || end == nil || *end != (End{Status: 200, Complete: true}) {
+		t.Errorf("%q, %+v", piece, end)
+	}
+	st, id = ask(t, s, true)
+	tell(t, s, chunk(id, "null", true))
+	tell(t, s, streamEnd(id, `,"error":""`))
+	if _, end, _ := st.Take(); end == nil || *end != (End{Status: 200, Complete: true}) {
+		t.Errorf("a stream: %+v", end)
+	}
+	for _, failure := range []string{`{}`, `"\u0000"`, `false`} {
+		st, id = ask(t, s, false)
+		tell(t, s, answer(id, `,"response":{},"error":`+failure))
+		if _, end, _ := st.Take(); end == nil || end.Complete {
+			t.Errorf("%s: %+v", failure, end)
+		}
+	}
+}
+
+func TestNothingInTheAnswerToAWarmUpIsWorthAConnection(t *testing.T) {
+	for said, want := range map[string]Warmed{
+		`,"success":true,"load_time_ms":1500`:           {Model: "m", Success: true, LoadTime: 1500 * time.Millisecond},
+		`,"success":true,"load_time_ms":"soon"`:         {Model: "m", Success: true},
+		`,"success":"yes","error":{"code":1}`:           {Model: "m"},
+		`,"success":1,"load_time_ms":-1e99,"error":"x"`: {Model: "m", Error: "x"},
+		``: {Model: "m"},
+	} {
+		s := liveOld(t, Config{})
+		if err := s.WarmUp("m"); err != nil {
+			t.Fatal(err)
+		}
+		tell(t, s, answer("warmup-1", said))
+		if got := s.desk.Heard().Warmed; len(got) != 1 || got[0] != want {
+			t.Errorf("%s: told %+v", said, got)
+		}
+	}
+}
+
+func TestSessionThatEndsWhileItsKeyIsLookedUpTakesNobodysPlace(t *testing.T) {
+	s := fresh(Config{}, speakV1())
+	d := s.desk
+	d.Wait = make(chan struct{})
+	if why := s.receive([]byte(registerText("good", "node-0001"))); why != nil {
+		t.Fatal(why)
+	}
+	s.Shut(ClosingFor(agentwire.CodeProtocolError, "x"))
+	close(d.Wait)
+	s.admission.Wait()
+	if len(d.Heard().Joined) != 0 || s.Identity().Epoch != 0 {
+		t.Errorf("%d have joined", len(d.Heard().Joined))
+	}
+	s.end()
+}
