@@ -96,8 +96,8 @@ func TestTheTableIsTheOneThatIsWrittenDown(t *testing.T) {
 // answered, and was touched. A dash cannot be.
 const strictCauses = `
           | enrols | granted | agentDrains | hubDrains | finishes | emptied | late | shuts | ends
-Connected | Admitting | . | x protocol_error | x shutting_down | x suspended | - | x register_timeout | x superseded | Ended
-Admitting | x protocol_error | Live +admitted | x protocol_error | x shutting_down | x suspended | - | . | x superseded | Ended
+Connected|Admitting | . | x protocol_error | x shutting_down | x suspended | - | x register_timeout|x superseded|Ended
+Admitting | x protocol_error | Live +admitted | x protocol_error | x shutting_down | x suspended|-|.|x superseded|Ended
 Live      | x protocol_error | . | Draining +touch | Draining +drain | Finishing | . | . | x superseded | Ended
 Draining  | x protocol_error | . | . | . +drain | Finishing | . | . | x superseded | Ended
 Finishing | x protocol_error | . | . | . +drain | . | x suspended | . | x superseded | Ended

@@ -12,21 +12,23 @@ import (
 )
 
 func TestLargeMessagesThatAnswerNothingAreCounted(t *testing.T) {
-	s := longLive(t)
-	_, id := ask(t, s, false)
-	news := `{"type":"heartbeat","payload":{"x":"` + strings.Repeat("y", 1<<20) + `"}}`
-	if why := s.receive([]byte(news)); why == nil {
-		t.Error("a heartbeat of a mebibyte is taken")
-	}
-	if why := s.discarded([]byte(answer(id, `,"response":{}`)), 100); why != nil || s.Streams() != 0 {
-		t.Errorf("the answer of a request: %v, %d streams", why, s.Streams())
-	}
-	n := 1
-	for ; n <= 200 && s.discarded([]byte(answer("none", `,"response":{}`)), 100) == nil; n++ {
-	}
-	if n < ChatterBurst-1 || n > ChatterBurst+1 {
-		t.Errorf("ended at number %d", n)
-	}
+	synctest.Test(t, func(t *testing.T) { // tokens come with time
+		s := longLive(t)
+		_, id := ask(t, s, false)
+		news := `{"type":"heartbeat","payload":{"x":"` + strings.Repeat("y", 1<<20) + `"}}`
+		if why := s.receive([]byte(news)); why == nil {
+			t.Error("a heartbeat of a mebibyte is taken")
+		}
+		if why := s.discarded([]byte(answer(id, `,"response":{}`)), 100); why != nil || s.Streams() != 0 {
+			t.Errorf("the answer of a request: %v, %d streams", why, s.Streams())
+		}
+		n := 1
+		for ; n <= 200 && s.discarded([]byte(answer("none", `,"response":{}`)), 100) == nil; n++ {
+		}
+		if n < ChatterBurst-1 || n > ChatterBurst+1 {
+			t.Errorf("ended at number %d", n)
+		}
+	})
 }
 
 func TestWhatAnOldAgentSaysBehindItsRefusalIsNotRead(t *testing.T) {
@@ -76,32 +78,36 @@ func TestAnswersBehindTheTimeOfTheirRequestAreNoFlood(t *testing.T) {
 }
 
 func TestFloodOfASocketThatIsNotRegisteredEndsIt(t *testing.T) {
-	for name, text := range map[string]string{
-		"chunks": chunk("x", "{}", false), "ends": streamEnd("x", ""), "answers": answer("x", ""),
-		"heartbeats": `{"type":"heartbeat","payload":{}}`,
-	} {
-		s := fresh(Config{}, speakV1())
-		n := 1
-		for ; n <= 200 && s.receive([]byte(text)) == nil; n++ {
+	synctest.Test(t, func(t *testing.T) { // tokens come with time
+		for name, text := range map[string]string{
+			"chunks": chunk("x", "{}", false), "ends": streamEnd("x", ""), "answers": answer("x", ""),
+			"heartbeats": `{"type":"heartbeat","payload":{}}`,
+		} {
+			s := fresh(Config{}, speakV1())
+			n := 1
+			for ; n <= 200 && s.receive([]byte(text)) == nil; n++ {
+			}
+			if n < ChatterBurst || n > ChatterBurst+1 {
+				t.Errorf("%s: ended at number %d", name, n)
+			}
+			s.end()
 		}
-		if n < ChatterBurst || n > ChatterBurst+1 {
-			t.Errorf("%s: ended at number %d", name, n)
-		}
-		s.end()
-	}
+	})
 }
 
 func TestChunksThatDoNotBelongAreCounted(t *testing.T) {
-	for name, stream := range map[string]bool{"of a whole answer": false, "behind the end mark": true} {
-		s := liveOld(t, Config{})
-		_, id := ask(t, s, stream)
-		n := 1
-		for ; n <= 200 && s.receive([]byte(chunk(id, "{}", true))) == nil; n++ {
+	synctest.Test(t, func(t *testing.T) { // tokens come with time
+		for name, stream := range map[string]bool{"of a whole answer": false, "behind the end mark": true} {
+			s := liveOld(t, Config{})
+			_, id := ask(t, s, stream)
+			n := 1
+			for ; n <= 200 && s.receive([]byte(chunk(id, "{}", true))) == nil; n++ {
+			}
+			if n > ChatterBurst+2 {
+				t.Errorf("%s: ended at number %d", name, n)
+			}
 		}
-		if n > ChatterBurst+2 {
-			t.Errorf("%s: ended at number %d", name, n)
-		}
-	}
+	})
 }
 
 func TestSlotsAndWarmUpsOfAModelThatReturnsAreKnown(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	agentv2 "svc.internal/proto/svc/agent/v2"
 	"svc.internal/services/provider-hub/internal/gpu"
@@ -65,15 +66,17 @@ func TestLoadOfAHeartbeatIsToldWhenItChanges(t *testing.T) {
 }
 
 func TestWarmUpResultsThatNobodyAskedForAreCountedAndPassedOver(t *testing.T) {
-	s := live(t, Config{}, "m")
-	result := &agentv2.Frame_WarmupResult{WarmupResult: &agentv2.WarmupResult{ModelId: "m", Success: true}}
-	n := 0
-	for ; n < 200; n++ {
-		if why := s.receive(encode(t, &agentv2.Frame{Seq: uint32(n + 2), Body: result})); why != nil {
-			break
+	synctest.Test(t, func(t *testing.T) { // tokens come with time
+		s := live(t, Config{}, "m")
+		result := &agentv2.Frame_WarmupResult{WarmupResult: &agentv2.WarmupResult{ModelId: "m", Success: true}}
+		n := 0
+		for ; n < 200; n++ {
+			if why := s.receive(encode(t, &agentv2.Frame{Seq: uint32(n + 2), Body: result})); why != nil {
+				break
+			}
 		}
-	}
-	if n != ChatterBurst || len(s.desk.Heard().Warmed) != 0 {
-		t.Errorf("ended at number %d, told %v", n, s.desk.Heard().Warmed)
-	}
+		if n != ChatterBurst || len(s.desk.Heard().Warmed) != 0 {
+			t.Errorf("ended at number %d, told %v", n, s.desk.Heard().Warmed)
+		}
+	})
 }
