@@ -3,6 +3,7 @@ package sessiontest
 import (
 	"context"
 	"net"
+	"net/netip"
 	"sync"
 )
 
@@ -40,6 +41,25 @@ func (pipeAddr) String() string  { return "pipe" }
 // Dial connects to the listener, whatever the address.
 func (p *Pipes) Dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	near, far := net.Pipe()
+	return p.hand(ctx, near, far)
+}
+
+// DialFrom connects to the listener from an address.
+func (p *Pipes) DialFrom(ctx context.Context, from netip.Addr) (net.Conn, error) {
+	near, far := net.Pipe()
+	return p.hand(ctx, near, farConn{far, from})
+}
+
+// farConn is a connection from an address.
+type farConn struct {
+	net.Conn
+	from netip.Addr
+}
+
+func (c farConn) RemoteAddr() net.Addr { return net.TCPAddrFromAddrPort(netip.AddrPortFrom(c.from, 1)) }
+
+// hand gives the listener the far end of a connection.
+func (p *Pipes) hand(ctx context.Context, near, far net.Conn) (net.Conn, error) {
 	select {
 	case p.conns <- far:
 		return near, nil
