@@ -199,6 +199,7 @@ func TestDomainsTakeTheirTimeFromAClock(t *testing.T) {
 	transports := []string{
 		"services/edge-gateway/internal/httpapi",
 		"services/provider-hub/internal/session", "services/provider-hub/internal/wsconn",
+		"services/provider-hub/internal/gate",
 		"services/provider-agent/internal/connection",
 	}
 	for _, s := range sources(t) {

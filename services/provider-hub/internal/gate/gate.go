@@ -1,0 +1,142 @@
+// Package gate is where agents connect: the HTTP upgrade, who may hold a socket, who
+// may register and when, and how connections are closed. It has the two goroutines of
+// each socket; what messages say is for package dialect, and what they lead to for
+// package session.
+//
+// The reader of a socket hands each message to the session and never waits for
+// anyone. The writer takes what is due and writes it as one batch, so that an agent
+// that does not read is cut off after the write deadline. A registration is looked up
+// by a goroutine of its own.
+//
+// Agents of v1 are fragile when they are refused, so they are rather kept waiting:
+// registrations stand in a queue that lets a steady number through, and are tried
+// again while the store is away; an agent that is refused is held for 30 s, and no
+// socket is closed that is younger than 2 s. So sockets that are not registered are
+// bounded by their number and by network, and only agents that were here just now,
+// which come back, are sent away while there is room.
+//
+// When sockets end in large numbers, the work of it is paced, because the requests of
+// others would wait behind it.
+package gate
+
+import (
+	"log/slog"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"svc.internal/pkg/agentwire"
+	"svc.internal/pkg/clock"
+	"svc.internal/services/provider-hub/internal/dialect"
+	v1 "svc.internal/services/provider-hub/internal/dialect/v1"
+	v2 "svc.internal/services/provider-hub/internal/dialect/v2"
+	"svc.internal/services/provider-hub/internal/quota"
+	session "svc.internal/services/provider-hub/internal/sessionnext"
+	"svc.internal/services/provider-hub/internal/wsconn"
+)
+
+// Deps are what a gate needs of others.
+type Deps struct {
+	Registrar Registrar
+	// Receipts takes work receipts; nil passes them over.
+	Receipts session.Receipts
+	Clock    clock.Clock
+	Log      *slog.Logger
+	Counts   *Counts
+}
+
+// Counts are the figures of all connections of a hub, for its metrics.
+type Counts struct {
+	// Sockets are open now, registered or not.
+	Sockets  atomic.Int64
+	Conns    wsconn.Counts
+	Sessions session.Counts
+}
+
+// Gate accepts the sockets of agents. It is an http.Handler for the paths /, /ws and
+// any prefix with /ws behind it.
+type Gate struct {
+	cfg       Config
+	registrar Registrar
+	log       *slog.Logger
+	counts    *Counts
+	env       session.Env
+	v1, v2    *dialect.Dialect
+	upgrader  *wsconn.Upgrader
+	pool      *wsconn.Pool
+	large     *quota.Budget
+	queue     *queue
+	admission *admission
+	teardown  teardown
+
+	mu       sync.Mutex
+	draining bool
+	sockets  map[*socket]struct{}
+	open     sync.WaitGroup // the sockets
+}
+
+// New returns a gate that holds sockets, and registers nobody until Accept.
+func New(cfg Config, deps Deps) *Gate {
+	cfg = cfg.WithDefaults()
+	large := quota.NewBudget(cfg.LargeBudget)
+	pool := wsconn.NewPool(large, &deps.Counts.Conns)
+	return &Gate{
+		cfg: cfg, registrar: deps.Registrar, log: deps.Log, counts: deps.Counts,
+		env: session.Env{
+			Config: cfg.Session, Registrar: deps.Registrar, Receipts: deps.Receipts, Clock: deps.Clock,
+			Counts: &deps.Counts.Sessions, Held: quota.NewBudget(cfg.HeldBudget),
+		},
+		v1: v1.New(cfg.V1), v2: v2.New(cfg.SessionTimeout),
+		upgrader: wsconn.NewUpgrader(agentwire.Subprotocol, cfg.Session.RegisterTimeout, pool),
+		pool:     pool, large: large,
+		queue:     newQueue(cfg, deps.Registrar, deps.Clock),
+		admission: newAdmission(cfg.MaxWaiting, deps.Clock),
+		teardown:  newTeardown(),
+		sockets:   map[*socket]struct{}{},
+	}
+}
+
+// Accept begins to register agents, those that wait first.
+func (g *Gate) Accept() { g.queue.open() }
+
+// Waiting is how many sockets are held that are not registered.
+func (g *Gate) Waiting() int { return g.admission.count() }
+
+// socket is an agent's connection with its session. Its methods that are exported are
+// those of a wsconn.Handler, for the reader.
+type socket struct {
+	gate    *Gate
+	dialect *dialect.Dialect
+	session *session.Session
+	from    netip.Addr
+	conn    *wsconn.Conn // nil before the handshake
+	born    time.Time    // when the handshake was through
+
+	// registered reports that the agent was registered at some time: the socket has
+	// given up its place among those that wait.
+	registered atomic.Bool
+	// lookUps are the goroutines that look its credential up.
+	lookUps sync.WaitGroup
+	// in is the message that is read. It is kept here so that none is allocated.
+	in session.Inbound
+}
+
+func newSocket(g *Gate, speaks *dialect.Dialect, from netip.Addr) *socket {
+	c := &socket{gate: g, dialect: speaks, from: from}
+	c.session = session.New(&g.env, speaks.Limits, c.register)
+	return c
+}
+
+// register notes that the agent is registered. It is called under the session's lock.
+func (c *socket) register() {
+	c.gate.admission.admitted(c.from)
+	c.registered.Store(true)
+}
+
+// shut ends the session where there is a reason.
+func (c *socket) shut(why *session.CloseReason) {
+	if why != nil {
+		c.session.Shut(why)
+	}
+}

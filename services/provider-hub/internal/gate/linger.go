@@ -1,0 +1,76 @@
+package gate
+
+import (
+	"time"
+
+	"svc.internal/services/provider-hub/internal/dialect"
+	session "svc.internal/services/provider-hub/internal/sessionnext"
+)
+
+const (
+	// holdStep is how often a socket that is held looks whether others need its
+	// place, and shortHold how long it may keep it then.
+	holdStep  = time.Second
+	shortHold = 2100 * time.Millisecond
+)
+
+// linger keeps the socket open behind the last message, for the agent to read why it
+// ends, and then closes it. An agent that may dial at once is not told of the close
+// before the hold is over; its pings are answered as long.
+func (c *socket) linger(o *session.Outbox, end dialect.Ending) {
+	defer c.conn.Close()
+	began := time.Now()
+	for {
+		rest := c.hold(end, began) - time.Since(began)
+		if rest <= 0 {
+			break
+		}
+		hold := time.NewTimer(min(rest, holdStep))
+		select {
+		case <-hold.C:
+		case <-c.session.Done():
+			hold.Stop()
+			return
+		case <-c.session.Wake():
+			hold.Stop()
+			if c.session.NextPong(o); c.pong(o) != nil {
+				return
+			}
+		}
+	}
+	reason := o.Closing.Code
+	if o.Closing.Bare {
+		reason = o.Closing.Message
+	}
+	c.conn.CloseFrame(end.Status, reason)
+	if c.conn.Flush() != nil {
+		return
+	}
+	// The peer closes first, or what it has not read yet might be lost.
+	last := time.NewTimer(session.LingerHold)
+	defer last.Stop()
+	select {
+	case <-last.C:
+	case <-c.session.Done():
+	}
+}
+
+// hold is how long the socket is held behind the last message, which was sent when
+// the hold began. A socket that was never registered stands in the way of those that
+// wait.
+func (c *socket) hold(end dialect.Ending, began time.Time) time.Duration {
+	hold := end.Hold
+	if hold > shortHold && c.gate.admission.crowded() && !c.registered.Load() {
+		hold = shortHold
+	}
+	return max(hold, c.dialect.MinAge-began.Sub(c.born))
+}
+
+// pong answers a ping.
+func (c *socket) pong(o *session.Outbox) error {
+	if !o.PongDue {
+		return nil
+	}
+	c.conn.Pong(o.Pong)
+	return c.conn.Flush()
+}

@@ -1,0 +1,107 @@
+package gate
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"svc.internal/pkg/agentwire"
+	"svc.internal/pkg/fault"
+	session "svc.internal/services/provider-hub/internal/sessionnext"
+)
+
+// enrol looks the credential of a registration up and finishes the registration. It
+// runs in a goroutine of its own, so that the reader goes on.
+func (c *socket) enrol(shown session.Credential) {
+	ctx, cancel := c.life()
+	defer cancel()
+	grant, err := c.lookUp(ctx, shown)
+	switch {
+	case ctx.Err() != nil || c.gate.queue.over():
+		return // the socket is closed, or the hub is about to close it
+	case err != nil:
+		c.session.Shut(c.refusal(err))
+		return
+	}
+	c.shut(c.session.Admit(grant))
+}
+
+// life is a context that ends with the socket.
+func (c *socket) life() (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(context.Background())
+	c.lookUps.Go(func() {
+		select {
+		case <-c.session.Done():
+			cancel()
+		case <-ctx.Done():
+		}
+	})
+	return ctx, cancel
+}
+
+// Pauses between look-ups that failed for a reason that passes.
+const (
+	firstPause = 500 * time.Millisecond
+	maxPause   = 15 * time.Second
+)
+
+// lookUp waits for its turn and checks a credential, as often as the dialect's
+// patience lasts while keys cannot be looked up.
+func (c *socket) lookUp(ctx context.Context, shown session.Credential) (session.Grant, error) {
+	// What cannot be a key takes nobody's turn and asks no database.
+	if err := c.gate.registrar.Check(shown); err != nil {
+		return session.Grant{}, err
+	}
+	if err := c.gate.queue.turn(ctx, network(c.from)); err != nil {
+		return session.Grant{}, err
+	}
+	began := time.Now()
+	for pause := firstPause; ; pause = min(2*pause, maxPause) {
+		grant, err := c.gate.queue.admit(ctx, c.gate.cfg.AdmitTimeout, shown)
+		if err == nil || !passes(err) || ctx.Err() != nil {
+			return grant, err
+		}
+		rest := pause/2 + rand.N(pause/2) //nolint:gosec // spreads load, guards nothing
+		if time.Since(began)+rest > c.dialect.Patience {
+			return session.Grant{}, err
+		}
+		if err := c.gate.queue.pause(ctx, rest); err != nil {
+			return session.Grant{}, err
+		}
+	}
+}
+
+// passes reports whether an error may be gone when the look-up is made again.
+func passes(err error) bool {
+	f, ok := fault.As(err)
+	if !ok {
+		return true
+	}
+	switch f.Kind {
+	case fault.Internal, fault.Unavailable, fault.Timeout, fault.Canceled:
+		return true
+	default:
+		return false
+	}
+}
+
+// refusal is what a failed look-up looks like to the agent.
+func (c *socket) refusal(err error) *session.CloseReason {
+	refused := func(code, message string) *session.CloseReason {
+		return session.Refused(c.gate.cfg.Session, code, message)
+	}
+	f, ok := fault.As(err)
+	if !ok || passes(err) {
+		return refused(agentwire.CodeTryLater, "the hub cannot check keys now")
+	}
+	switch {
+	case f.Reason == fault.KeyRevoked:
+		return refused(agentwire.CodeKeyRevoked, f.Message)
+	case f.Reason == fault.AccountFrozen, f.Kind == fault.Denied:
+		return refused(agentwire.CodeSuspended, f.Message)
+	case f.Kind == fault.Exhausted:
+		return refused(agentwire.CodeTooManySessions, f.Message)
+	default:
+		return refused(agentwire.CodeInvalidKey, f.Message)
+	}
+}
