@@ -213,7 +213,9 @@ func (b *both) op() {
 	case 15:
 		template, target, n := b.byte()%nasty, b.byte()%240, int(b.byte())%128
 		for range n {
-			if b.message(int(template), target); b.old.phase >= phaseClosing || b.t.Failed() || b.said > 4<<20 {
+			b.message(int(template), target)
+			synctest.Wait() // for a look-up that the message began
+			if b.old.phase >= phaseClosing || b.t.Failed() || b.said > 4<<20 {
 				break
 			}
 		}
