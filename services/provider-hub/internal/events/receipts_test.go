@@ -251,73 +251,77 @@ func TestALostAnswerIsAskedForAgain(t *testing.T) {
 	}
 }
 
+// forgeries are receipts that are refused, and why; strike reports that the agent itself
+// must have made it up.
+var forgeries = map[string]struct {
+	forge  func(w *window, a *agent) workreceipt.Signed
+	want   string
+	strike bool
+}{
+	"a bad signature": {func(w *window, a *agent) workreceipt.Signed {
+		_, r := w.attempt(a, 1)
+		s := workreceipt.Sign(a.key, r)
+		s.Signature[5]++
+		return s
+	}, refusedSignature, true},
+	"another key": {func(w *window, a *agent) workreceipt.Signed {
+		_, r := w.attempt(a, 1)
+		return workreceipt.Sign(newAgent(2).key, r)
+	}, refusedSignature, true},
+	"altered counts": {func(w *window, a *agent) workreceipt.Signed {
+		_, r := w.attempt(a, 1)
+		s := workreceipt.Sign(a.key, r)
+		s.SentTokens *= 1000
+		return s
+	}, refusedSignature, true},
+	"another's receipt": {func(w *window, _ *agent) workreceipt.Signed {
+		other := newAgent(2)
+		_, r := w.attempt(other, 1)
+		return workreceipt.Sign(other.key, r)
+	}, refusedProvider, false},
+	"a request that another served": {func(w *window, a *agent) workreceipt.Signed {
+		_, r := w.attempt(newAgent(2), 1) // the proof is the other's
+		r.Provider = a.provider
+		return workreceipt.Sign(a.key, r)
+	}, refusedProof, false},
+	"another epoch": {func(w *window, a *agent) workreceipt.Signed {
+		_, r := w.attempt(a, 1)
+		r.Epoch++
+		return workreceipt.Sign(a.key, r)
+	}, refusedProof, false},
+	"another attempt": {func(w *window, a *agent) workreceipt.Signed {
+		_, r := w.attempt(a, 1)
+		r.Attempt++
+		return workreceipt.Sign(a.key, r)
+	}, refusedProof, false},
+	"a dearer model": {func(w *window, a *agent) workreceipt.Signed {
+		_, r := w.attempt(a, 1)
+		r.Model = "dear"
+		return workreceipt.Sign(a.key, r)
+	}, refusedProof, false},
+	"a proof of another fleet": {func(w *window, a *agent) workreceipt.Signed {
+		o, r := w.attempt(a, 1)
+		r.Proof = proofs.Derive([]byte("guessed")).Issue(
+			proofs.Attempt{Request: o.Request, Attempt: o.Attempt, Provider: o.Provider, Epoch: o.Epoch, Model: o.Model},
+			proofs.Dispatch{Hub: "hub-a", PriceVersion: o.PriceVersion})
+		return workreceipt.Sign(a.key, r)
+	}, refusedProof, false},
+	"no proof": {func(w *window, a *agent) workreceipt.Signed {
+		_, r := w.attempt(a, 1)
+		r.Proof = nil
+		return workreceipt.Sign(a.key, r)
+	}, refusedMalformed, true},
+	"negative counts": {func(w *window, a *agent) workreceipt.Signed {
+		_, r := w.attempt(a, 1)
+		r.SentTokens = -5
+		return workreceipt.Sign(a.key, r)
+	}, refusedMalformed, true},
+}
+
 // Hostile test 42, as far as it is the hub's: nothing of it reaches
 // billing-ledger.
 func TestAForgedReceiptIsRefused(t *testing.T) {
-	for name, tc := range map[string]struct {
-		forge  func(w *window, a *agent) workreceipt.Signed
-		want   string
-		strike bool
-	}{
-		"a bad signature": {func(w *window, a *agent) workreceipt.Signed {
-			_, r := w.attempt(a, 1)
-			s := workreceipt.Sign(a.key, r)
-			s.Signature[5]++
-			return s
-		}, refusedSignature, true},
-		"another key": {func(w *window, a *agent) workreceipt.Signed {
-			_, r := w.attempt(a, 1)
-			return workreceipt.Sign(newAgent(2).key, r)
-		}, refusedSignature, true},
-		"altered counts": {func(w *window, a *agent) workreceipt.Signed {
-			_, r := w.attempt(a, 1)
-			s := workreceipt.Sign(a.key, r)
-			s.SentTokens *= 1000
-			return s
-		}, refusedSignature, true},
-		"another's receipt": {func(w *window, _ *agent) workreceipt.Signed {
-			other := newAgent(2)
-			_, r := w.attempt(other, 1)
-			return workreceipt.Sign(other.key, r)
-		}, refusedProvider, false},
-		"a request that another served": {func(w *window, a *agent) workreceipt.Signed {
-			_, r := w.attempt(newAgent(2), 1) // the proof is the other's
-			r.Provider = a.provider
-			return workreceipt.Sign(a.key, r)
-		}, refusedProof, false},
-		"another epoch": {func(w *window, a *agent) workreceipt.Signed {
-			_, r := w.attempt(a, 1)
-			r.Epoch++
-			return workreceipt.Sign(a.key, r)
-		}, refusedProof, false},
-		"another attempt": {func(w *window, a *agent) workreceipt.Signed {
-			_, r := w.attempt(a, 1)
-			r.Attempt++
-			return workreceipt.Sign(a.key, r)
-		}, refusedProof, false},
-		"a dearer model": {func(w *window, a *agent) workreceipt.Signed {
-			_, r := w.attempt(a, 1)
-			r.Model = "dear"
-			return workreceipt.Sign(a.key, r)
-		}, refusedProof, false},
-		"a proof of another fleet": {func(w *window, a *agent) workreceipt.Signed {
-			o, r := w.attempt(a, 1)
-			r.Proof = proofs.Derive([]byte("guessed")).Issue(
-				proofs.Attempt{Request: o.Request, Attempt: o.Attempt, Provider: o.Provider, Epoch: o.Epoch, Model: o.Model},
-				proofs.Dispatch{Hub: "hub-a", PriceVersion: o.PriceVersion})
-			return workreceipt.Sign(a.key, r)
-		}, refusedProof, false},
-		"no proof": {func(w *window, a *agent) workreceipt.Signed {
-			_, r := w.attempt(a, 1)
-			r.Proof = nil
-			return workreceipt.Sign(a.key, r)
-		}, refusedMalformed, true},
-		"negative counts": {func(w *window, a *agent) workreceipt.Signed {
-			_, r := w.attempt(a, 1)
-			r.SentTokens = -5
-			return workreceipt.Sign(a.key, r)
-		}, refusedMalformed, true},
-	} {
+	for name, tc := range forgeries {
 		t.Run(name, func(t *testing.T) {
 			w, a := newWindow(t), newAgent(1)
 			w.workReceipts.receive(a, []*agentv2.Receipt{frame.Receipt(tc.forge(w, a))})

@@ -63,37 +63,42 @@ func TestHostile38_EachBreachOfRFC6455HasItsStatusOnTheWire(t *testing.T) {
 		for _, subprotocol := range []string{"", agentwire.Subprotocol} {
 			t.Run(name+" "+subprotocol, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					e := serve(t, Config{})
-					conn, r := e.plainConn(t, subprotocol)
-					data := bytes.Clone(c.bytes)
+					first := bytes.Clone(c.bytes)
 					if name == "empty fragments for ever" {
-						data = append(masked(opText, nil), data...)
-						if subprotocol != "" {
-							data[0] = opBinary
-						}
+						first = append(masked(opText, nil), first...)
 					}
-					if subprotocol != "" && data[0]&opcodeBits == opText {
-						data[0] = data[0]&^opcodeBits | opBinary
+					if got := closedWith(t, subprotocol, first, c.bytes, c.repeat); got != c.want {
+						t.Errorf("status of the close: got %d, want %d", got, c.want)
 					}
-					written := make(chan struct{})
-					go func() {
-						defer close(written)
-						for range c.repeat {
-							if _, err := conn.Write(data); err != nil {
-								return
-							}
-							data = c.bytes
-						}
-					}()
-					if got := closeFrame(r); got != c.want {
-						t.Errorf("closed with %d, want %d", got, c.want)
-					}
-					_ = conn.Close()
-					<-written
 				})
 			})
 		}
 	}
+}
+
+// closedWith returns the status with which the hub closes a socket on which an agent
+// writes first, and then bytes until it has written repeat times.
+func closedWith(t *testing.T, subprotocol string, first, bytes []byte, repeat int) uint16 {
+	t.Helper()
+	e := serve(t, Config{})
+	conn, r := e.plainConn(t, subprotocol)
+	if subprotocol != "" && first[0]&opcodeBits == opText {
+		first[0] = first[0]&^opcodeBits | opBinary
+	}
+	written := make(chan struct{})
+	go func() {
+		defer close(written)
+		for range repeat {
+			if _, err := conn.Write(first); err != nil {
+				return
+			}
+			first = bytes
+		}
+	}()
+	status := closeFrame(r)
+	_ = conn.Close()
+	<-written
+	return status
 }
 
 func TestMessagesOfTheOtherKindAndTextThatIsNoneAreRefused(t *testing.T) {

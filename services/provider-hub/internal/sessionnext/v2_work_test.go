@@ -218,97 +218,108 @@ func FuzzFramesOfV2StayWithinABudgetOfWork(f *testing.F) {
 
 // work plays a sequence of frames.
 func work(t *testing.T, ops []byte) {
-	s := liveIn(t, tight(1<<20), "good", "m")
+	p := &worker{t: t, s: liveIn(t, tight(1<<20), "good", "m"), seq: map[uint32]uint32{0: 1}}
 	began := time.Now()
-	seq := map[uint32]uint32{0: 1}
-	open := []*Stream{}
-	frames, earned, grants := 0, 0, 0
-	say := func(stream uint32, f *agentv2.Frame) bool {
-		seq[stream]++
-		f.Stream, f.Seq = stream, seq[stream]
-		return s.receive(encode(t, f)) == nil
-	}
+	earned, grants := 0, 0
 	for _, op := range ops {
-		stream := uint32(0)
-		if len(open) > 0 {
-			stream = open[len(open)-1].ID()
-		}
-		ok := true
-		switch op % 12 {
-		case 0:
-			st, err := s.Open(Request{RequestID: "r", Model: "m", Stream: true, Body: make([]byte, int(op)<<8)})
-			if err != nil {
-				continue
-			}
-			open = append(open, st)
+		opened, ok := p.do(op)
+		if opened {
 			earned += EarnedByOpen
-		case 1:
-			ok = say(0, &agentv2.Frame{Body: &agentv2.Frame_Window{Window: &agentv2.Window{}}})
-			frames++
-		case 2:
-			ok = say(0, &agentv2.Frame{Body: &agentv2.Frame_Drain{Drain: &agentv2.Drain{}}})
-			frames++
-		case 3:
-			ok = say(0, &agentv2.Frame{})
-			frames++
-		case 4:
-			ok = say(0, &agentv2.Frame{Body: &agentv2.Frame_Heartbeat{Heartbeat: &agentv2.Heartbeat{ActiveRequests: int32(op)}}})
-			frames++
-		case 5:
-			ok = say(0, &agentv2.Frame{Body: &agentv2.Frame_Window{Window: &agentv2.Window{Bytes: 1}}})
-			frames++
-		case 6, 7:
-			if stream == 0 {
-				continue
-			}
-			ok = say(stream, &agentv2.Frame{Body: &agentv2.Frame_Window{Window: &agentv2.Window{Bytes: uint32(op) << 4}}})
-			frames++
-		case 8:
-			if stream == 0 {
-				continue
-			}
-			ok = say(stream, data(stream, 0, int(op)*64))
-		case 9:
-			if stream == 0 {
-				continue
-			}
-			ok = say(stream, end(stream, 0))
-			frames++
-			open[len(open)-1].Close(true)
-			open = open[:len(open)-1]
-		case 10:
-			time.Sleep(time.Duration(op) * time.Millisecond) //nolint:forbidigo // of a synctest bubble
-		case 11:
-			if len(open) == 0 {
-				continue
-			}
-			st := open[len(open)-1]
-			piece, _, _ := st.Take()
-			st.Release(len(piece), piece)
 		}
-		out := sent(t, s)
-		for _, f := range out {
+		for _, f := range sent(t, p.s) {
 			earned += len(f.GetData().GetData())/EarnedByBytes + 1
 			if f.GetWindow() != nil {
 				grants++
 			}
 		}
 		if !ok {
-			frames--
+			p.frames--
 			break
 		}
 	}
 	spent := int(time.Since(began).Seconds()*ChatterRate) + ChatterBurst + earned
-	if frames > spent {
-		t.Errorf("%d frames were taken, want at most %d", frames, spent)
+	if p.frames > spent {
+		t.Errorf("frames that were taken: got %d, want at most %d", p.frames, spent)
 	}
-	if held := s.env.Counts.Held.Load(); held > 1<<20 || held < 0 {
-		t.Errorf("%d bytes are held", held)
+	if held := p.s.env.Counts.Held.Load(); held > 1<<20 || held < 0 {
+		t.Errorf("bytes that are held: got %d, want 0 to %d", held, 1<<20)
 	}
-	if s.Earned() > MaxEarned || s.WaitingControl() > agentwire.MaxWaiting || grants > len(ops) {
-		t.Errorf("earned %d, %d frames wait, %d grants", s.Earned(), s.WaitingControl(), grants)
+	if p.s.Earned() > MaxEarned || p.s.WaitingControl() > agentwire.MaxWaiting || grants > len(ops) {
+		t.Errorf("got %d earned, %d frames that wait and %d grants, want at most %d, %d and %d",
+			p.s.Earned(), p.s.WaitingControl(), grants, MaxEarned, agentwire.MaxWaiting, len(ops))
 	}
-	for _, st := range open {
+	for _, st := range p.open {
 		st.Close(true)
+	}
+}
+
+// worker is an agent of v2 that does what a script says.
+type worker struct {
+	t      *testing.T
+	s      *wire
+	seq    map[uint32]uint32
+	open   []*Stream
+	frames int // said, but for DATA
+}
+
+// say says a frame and reports whether the session stays.
+func (p *worker) say(stream uint32, f *agentv2.Frame) bool {
+	p.seq[stream]++
+	f.Stream, f.Seq = stream, p.seq[stream]
+	if f.GetData() == nil {
+		p.frames++
+	}
+	return p.s.receive(encode(p.t, f)) == nil
+}
+
+// do does one step of a script. It reports whether a request was opened, and whether
+// the session stays.
+func (p *worker) do(op byte) (opened, ok bool) {
+	if op%12 == 0 {
+		st, err := p.s.Open(Request{RequestID: "r", Model: "m", Stream: true, Body: make([]byte, int(op)<<8)})
+		if err == nil {
+			p.open = append(p.open, st)
+		}
+		return err == nil, true
+	}
+	switch op % 12 {
+	case 1:
+		return false, p.say(0, &agentv2.Frame{Body: &agentv2.Frame_Window{Window: &agentv2.Window{}}})
+	case 2:
+		return false, p.say(0, &agentv2.Frame{Body: &agentv2.Frame_Drain{Drain: &agentv2.Drain{}}})
+	case 3:
+		return false, p.say(0, &agentv2.Frame{})
+	case 4:
+		beat := &agentv2.Heartbeat{ActiveRequests: int32(op)}
+		return false, p.say(0, &agentv2.Frame{Body: &agentv2.Frame_Heartbeat{Heartbeat: beat}})
+	case 5:
+		return false, p.say(0, &agentv2.Frame{Body: &agentv2.Frame_Window{Window: &agentv2.Window{Bytes: 1}}})
+	case 10:
+		time.Sleep(time.Duration(op) * time.Millisecond) //nolint:forbidigo // of a synctest bubble
+	default:
+		return false, len(p.open) == 0 || p.onLast(op)
+	}
+	return false, true
+}
+
+// onLast does a step with the newest request, and reports whether the session stays.
+func (p *worker) onLast(op byte) bool {
+	last := len(p.open) - 1
+	st := p.open[last]
+	switch op % 12 {
+	case 8:
+		return p.say(st.ID(), data(st.ID(), 0, int(op)*64))
+	case 9:
+		ok := p.say(st.ID(), end(st.ID(), 0))
+		st.Close(true)
+		p.open = p.open[:last]
+		return ok
+	case 11:
+		piece, _, _ := st.Take()
+		st.Release(len(piece), piece)
+		return true
+	default:
+		credit := &agentv2.Window{Bytes: uint32(op) << 4}
+		return p.say(st.ID(), &agentv2.Frame{Body: &agentv2.Frame_Window{Window: credit}})
 	}
 }

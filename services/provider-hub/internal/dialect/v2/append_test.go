@@ -32,81 +32,89 @@ func written(t testing.TB, out session.Outbound) []byte {
 	return msg
 }
 
+var (
+	messageProvider, messageRequest = ids.ProviderID{1}, ids.RequestID{2}
+	messageEnd                      = &session.CloseReason{
+		Code: agentwire.CodeSuspended, Message: "because", ReconnectAfter: time.Second,
+	}
+)
+
+// eachMessage is a message of each kind, and the frame that it is.
+var eachMessage = map[string]struct {
+	out  session.Outbound
+	want *agentv2.Frame
+}{
+	"REGISTER_ACK": {
+		session.Outbound{Kind: session.OutRegistered, Name: "of v1", Ack: &session.Ack{
+			Grant: session.Grant{
+				ProviderID: messageProvider, ProviderName: "P", Epoch: 7, Status: "active", Active: true, Warning: "w",
+			},
+			HeartbeatInterval: 10 * time.Second, Refused: map[string]string{"m": "why"},
+		}},
+		&agentv2.Frame{Body: &agentv2.Frame_RegisterAck{RegisterAck: &agentv2.RegisterAck{
+			ProviderId: messageProvider.String(), ProviderName: "P", Epoch: 7, Status: "active", HeartbeatIntervalMs: 10_000,
+			RefusedModels: map[string]string{"m": "why"}, Warning: "w",
+		}}},
+	},
+	"HEARTBEAT_ACK": {
+		session.Outbound{Kind: session.OutHeartbeat},
+		&agentv2.Frame{Body: &agentv2.Frame_HeartbeatAck{HeartbeatAck: &agentv2.HeartbeatAck{}}},
+	},
+	"OPEN": {
+		session.Outbound{Kind: session.OutOpen, Length: 99, Open: &session.Request{
+			RequestID: "r", Attempt: 2, Model: "m", Kind: meter.Images, Stream: true, ContentType: "c", ModelOffset: 3,
+			ModelLength: 4, Traceparent: "t", Timeout: time.Minute, Proof: []byte("p"),
+		}},
+		&agentv2.Frame{Body: &agentv2.Frame_Open{Open: &agentv2.Open{
+			RequestId: "r", Attempt: 2, ModelId: "m", Stream: true, ContentType: "c", ModelOffset: 3, ModelLength: 4,
+			BodyLength: 99, Traceparent: "t", TimeoutMs: 60_000, Proof: []byte("p"),
+			Endpoint: agentv2.Endpoint_ENDPOINT_IMAGES,
+		}}},
+	},
+	"DATA": {
+		session.Outbound{Kind: session.OutData, Data: []byte("x"), Fin: true},
+		&agentv2.Frame{Body: &agentv2.Frame_Data{Data: &agentv2.Data{Data: []byte("x"), Fin: true}}},
+	},
+	"DATA without bytes": {
+		session.Outbound{Kind: session.OutData, Fin: true},
+		&agentv2.Frame{Body: &agentv2.Frame_Data{Data: &agentv2.Data{Fin: true}}},
+	},
+	"WINDOW": {session.Outbound{Kind: session.OutCredit, Credit: 5}, frame.Window(0, 0, 5)},
+	"CANCEL": {
+		session.Outbound{Kind: session.OutCancel},
+		&agentv2.Frame{Body: &agentv2.Frame_Cancel{Cancel: &agentv2.Cancel{}}},
+	},
+	"ERROR of a stream": {
+		session.Outbound{Kind: session.OutReset, Why: &session.CloseReason{Code: "c", Message: "m"}},
+		&agentv2.Frame{Body: &agentv2.Frame_Error{Error: &agentv2.Error{Code: "c", Message: "m"}}},
+	},
+	"DRAIN": {
+		session.Outbound{Kind: session.OutDrain, After: time.Second},
+		&agentv2.Frame{Body: &agentv2.Frame_Drain{Drain: &agentv2.Drain{ReconnectAfterMs: 1000}}},
+	},
+	"WARMUP": {
+		session.Outbound{Kind: session.OutWarmUp, Model: "m"},
+		&agentv2.Frame{Body: &agentv2.Frame_Warmup{Warmup: &agentv2.Warmup{ModelId: "m"}}},
+	},
+	"RECEIPT_ACK": {
+		session.Outbound{Kind: session.OutReceipts, Receipts: []session.Acknowledged{
+			{Key: workreceipt.Key{Request: messageRequest, Attempt: 3}, Refused: "malformed"},
+		}},
+		&agentv2.Frame{Body: &agentv2.Frame_ReceiptAck{ReceiptAck: &agentv2.ReceiptAck{
+			Receipts: []*agentv2.AckedReceipt{{RequestId: messageRequest[:], Attempt: 3, Refused: "malformed"}},
+		}}},
+	},
+	"ERROR of the connection": {
+		session.Outbound{Kind: session.OutFarewell, Why: messageEnd},
+		&agentv2.Frame{Body: &agentv2.Frame_Error{Error: &agentv2.Error{
+			Code: agentwire.CodeSuspended, Message: "because", ReconnectAfterMs: 1000,
+		}}},
+	},
+}
+
 func TestEachMessageIsItsFrame(t *testing.T) {
 	t.Parallel()
-	provider, request := ids.ProviderID{1}, ids.RequestID{2}
-	why := &session.CloseReason{Code: agentwire.CodeSuspended, Message: "because", ReconnectAfter: time.Second}
-	for name, tc := range map[string]struct {
-		out  session.Outbound
-		want *agentv2.Frame
-	}{
-		"REGISTER_ACK": {
-			session.Outbound{Kind: session.OutRegistered, Name: "of v1", Ack: &session.Ack{
-				Grant: session.Grant{
-					ProviderID: provider, ProviderName: "P", Epoch: 7, Status: "active", Active: true, Warning: "w",
-				},
-				HeartbeatInterval: 10 * time.Second, Refused: map[string]string{"m": "why"},
-			}},
-			&agentv2.Frame{Body: &agentv2.Frame_RegisterAck{RegisterAck: &agentv2.RegisterAck{
-				ProviderId: provider.String(), ProviderName: "P", Epoch: 7, Status: "active", HeartbeatIntervalMs: 10_000,
-				RefusedModels: map[string]string{"m": "why"}, Warning: "w",
-			}}},
-		},
-		"HEARTBEAT_ACK": {
-			session.Outbound{Kind: session.OutHeartbeat},
-			&agentv2.Frame{Body: &agentv2.Frame_HeartbeatAck{HeartbeatAck: &agentv2.HeartbeatAck{}}},
-		},
-		"OPEN": {
-			session.Outbound{Kind: session.OutOpen, Length: 99, Open: &session.Request{
-				RequestID: "r", Attempt: 2, Model: "m", Kind: meter.Images, Stream: true, ContentType: "c", ModelOffset: 3,
-				ModelLength: 4, Traceparent: "t", Timeout: time.Minute, Proof: []byte("p"),
-			}},
-			&agentv2.Frame{Body: &agentv2.Frame_Open{Open: &agentv2.Open{
-				RequestId: "r", Attempt: 2, ModelId: "m", Stream: true, ContentType: "c", ModelOffset: 3, ModelLength: 4,
-				BodyLength: 99, Traceparent: "t", TimeoutMs: 60_000, Proof: []byte("p"),
-				Endpoint: agentv2.Endpoint_ENDPOINT_IMAGES,
-			}}},
-		},
-		"DATA": {
-			session.Outbound{Kind: session.OutData, Data: []byte("x"), Fin: true},
-			&agentv2.Frame{Body: &agentv2.Frame_Data{Data: &agentv2.Data{Data: []byte("x"), Fin: true}}},
-		},
-		"DATA without bytes": {
-			session.Outbound{Kind: session.OutData, Fin: true},
-			&agentv2.Frame{Body: &agentv2.Frame_Data{Data: &agentv2.Data{Fin: true}}},
-		},
-		"WINDOW": {session.Outbound{Kind: session.OutCredit, Credit: 5}, frame.Window(0, 0, 5)},
-		"CANCEL": {
-			session.Outbound{Kind: session.OutCancel},
-			&agentv2.Frame{Body: &agentv2.Frame_Cancel{Cancel: &agentv2.Cancel{}}},
-		},
-		"ERROR of a stream": {
-			session.Outbound{Kind: session.OutReset, Why: &session.CloseReason{Code: "c", Message: "m"}},
-			&agentv2.Frame{Body: &agentv2.Frame_Error{Error: &agentv2.Error{Code: "c", Message: "m"}}},
-		},
-		"DRAIN": {
-			session.Outbound{Kind: session.OutDrain, After: time.Second},
-			&agentv2.Frame{Body: &agentv2.Frame_Drain{Drain: &agentv2.Drain{ReconnectAfterMs: 1000}}},
-		},
-		"WARMUP": {
-			session.Outbound{Kind: session.OutWarmUp, Model: "m"},
-			&agentv2.Frame{Body: &agentv2.Frame_Warmup{Warmup: &agentv2.Warmup{ModelId: "m"}}},
-		},
-		"RECEIPT_ACK": {
-			session.Outbound{Kind: session.OutReceipts, Receipts: []session.Acknowledged{
-				{Key: workreceipt.Key{Request: request, Attempt: 3}, Refused: "malformed"},
-			}},
-			&agentv2.Frame{Body: &agentv2.Frame_ReceiptAck{ReceiptAck: &agentv2.ReceiptAck{
-				Receipts: []*agentv2.AckedReceipt{{RequestId: request[:], Attempt: 3, Refused: "malformed"}},
-			}}},
-		},
-		"ERROR of the connection": {
-			session.Outbound{Kind: session.OutFarewell, Why: why},
-			&agentv2.Frame{Body: &agentv2.Frame_Error{Error: &agentv2.Error{
-				Code: agentwire.CodeSuspended, Message: "because", ReconnectAfterMs: 1000,
-			}}},
-		},
-	} {
+	for name, tc := range eachMessage {
 		tc.out.Stream, tc.out.Seq = 3, 4
 		tc.want.Stream, tc.want.Seq = 3, 4
 		if got, want := written(t, tc.out), message(t, tc.want); !bytes.Equal(got, want) {
