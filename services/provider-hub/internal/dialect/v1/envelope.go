@@ -6,9 +6,6 @@ import (
 	"svc.internal/pkg/jsonscan"
 )
 
-// options read agents' JSON. Answers of engines lie two levels deep in it.
-var options = jsonscan.Options{MaxDepth: jsonscan.DefaultMaxDepth + 2}
-
 // envelope is a message with what is known of its payload. All of it are raw JSON
 // values that alias the message; one that was not there is empty.
 type envelope struct {

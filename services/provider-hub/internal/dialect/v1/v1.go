@@ -38,6 +38,9 @@ const (
 // maxStreams bounds the requests at once: agents take no more.
 const maxStreams = 50
 
+// options read agents' JSON. Answers of engines lie two levels deep in it.
+var options = jsonscan.Options{MaxDepth: jsonscan.DefaultMaxDepth + 2}
+
 // Config has what differs between hubs. Package gate fills in the defaults.
 type Config struct {
 	// SessionTimeout is how long an agent may be without a heartbeat.
