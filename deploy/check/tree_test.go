@@ -144,7 +144,7 @@ func TestDomainPackagesKnowNoSQLNoProtoNoNATS(t *testing.T) {
 	// These speak a wire format because it is their domain.
 	speaksProto := []string{
 		"services/edge-gateway/", "services/provider-agent/", "services/proving/",
-		"services/provider-hub/internal/session", "services/provider-hub/internal/registry",
+		"services/provider-hub/internal/dialect", "services/provider-hub/internal/session/sessiontest",
 	}
 	// It is a client of NATS that attacks it.
 	const speaksNATS = "services/proving/internal/intruder"
@@ -198,8 +198,7 @@ func TestDomainsTakeTheirTimeFromAClock(t *testing.T) {
 	// These set deadlines on connections, which follow the machine's clock.
 	transports := []string{
 		"services/edge-gateway/internal/httpapi",
-		"services/provider-hub/internal/session", "services/provider-hub/internal/wsconn",
-		"services/provider-hub/internal/gate",
+		"services/provider-hub/internal/wsconn", "services/provider-hub/internal/gate",
 		"services/provider-agent/internal/connection",
 	}
 	for _, s := range sources(t) {

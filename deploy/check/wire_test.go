@@ -11,7 +11,7 @@ const (
 	hub         = "services/provider-hub"
 	hubInternal = hub + "/internal/"
 	// sessionDir is the package of sessions.
-	sessionDir = "sessionnext"
+	sessionDir = "session"
 )
 
 // wires are the packages that say how a provider's connection works, or that it is
@@ -90,7 +90,7 @@ func belowGate(t *testing.T, s source, name string) {
 		switch wire := wires[imp]; {
 		case wire == "gate" && s.dir != hub:
 			t.Errorf("%s: got an import of gate, want it in %s alone", s.path, hub)
-		case wire == "gorilla" && name != "wsconn" && (name != "session" || name == sessionDir):
+		case wire == "gorilla" && name != "wsconn":
 			t.Errorf("%s: got an import of gorilla, want it in wsconn alone", s.path)
 		}
 	}

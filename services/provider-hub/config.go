@@ -12,6 +12,7 @@ import (
 	"svc.internal/pkg/config"
 	"svc.internal/pkg/serve"
 	"svc.internal/services/provider-hub/internal/dispatch"
+	"svc.internal/services/provider-hub/internal/gate"
 	"svc.internal/services/provider-hub/internal/proof"
 	"svc.internal/services/provider-hub/internal/provider"
 	"svc.internal/services/provider-hub/internal/session"
@@ -196,12 +197,14 @@ func (c Config) proofs() proof.Secrets {
 	return secrets
 }
 
-func (c Config) sessions() session.Config {
+func (c Config) gate() gate.Config {
 	proxies, _ := address.ParseProxies(c.TrustedProxies) // Validate has refused what cannot be read
-	return session.Config{
-		Addresses:       address.New(proxies),
-		RegisterTimeout: c.RegisterTimeout, HeartbeatInterval: c.HeartbeatInterval, SessionTimeout: c.SessionTimeout,
-		PingInterval: c.PingInterval, PongTimeout: c.PongTimeout, CancelGrace: c.CancelGrace,
+	return gate.Config{
+		Session: session.Config{
+			RegisterTimeout: c.RegisterTimeout, HeartbeatInterval: c.HeartbeatInterval, CancelGrace: c.CancelGrace,
+		},
+		Addresses: address.New(proxies), SessionTimeout: c.SessionTimeout,
+		PingInterval: c.PingInterval, PongTimeout: c.PongTimeout,
 		MaxSockets: c.MaxSockets, HandshakeRate: c.HandshakesPerSecond,
 	}
 }
@@ -221,7 +224,7 @@ const (
 // takes them it cannot know.
 func (c Config) movingTime(agents int) time.Duration {
 	each := time.Duration(agents) * moveEach
-	return toldLeast + min(each, c.sessions().WithDefaults().ReconnectSpread) + min(moveTime+each, maxMove)
+	return toldLeast + min(each, c.gate().WithDefaults().ReconnectSpread) + min(moveTime+each, maxMove)
 }
 
 // maxAnswer bounds an answer that is not streamed: it travels to the gateway in

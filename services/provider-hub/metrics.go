@@ -10,8 +10,8 @@ import (
 
 	"svc.internal/services/provider-hub/internal/dispatch"
 	"svc.internal/services/provider-hub/internal/events"
+	"svc.internal/services/provider-hub/internal/gate"
 	"svc.internal/services/provider-hub/internal/provider"
-	"svc.internal/services/provider-hub/internal/session"
 )
 
 // metrics are the figures of a hub. Attribute sets are made once; none names a
@@ -89,7 +89,7 @@ func (m *metrics) swept(status provider.Status) {
 func (m *metrics) lag(d time.Duration) { m.publishLag.Record(context.Background(), d.Seconds()) }
 
 // observe registers what is read when somebody asks.
-func (m *metrics) observe(meters metric.MeterProvider, s *Service, counts *session.Counts) error {
+func (m *metrics) observe(meters metric.MeterProvider, s *Service, counts *gate.Counts) error {
 	meter := meters.Meter(meterName)
 	type reading struct {
 		name, description string
@@ -98,9 +98,9 @@ func (m *metrics) observe(meters metric.MeterProvider, s *Service, counts *sessi
 	for _, r := range []reading{
 		{"sockets", "Open sockets of agents.", counts.Sockets.Load},
 		{"sessions", "Registered sessions.", func() int64 { return int64(s.registry.Len()) }},
-		{"slots", "Requests under way.", counts.Slots.Load},
+		{"slots", "Requests under way.", counts.Sessions.Slots.Load},
 		{"unsettled", "Usage that billing-ledger has not settled.", func() int64 { return int64(s.usage.Unsettled()) }},
-		{"held", "Bytes of answers that nobody has taken yet.", counts.Held.Load},
+		{"held", "Bytes of answers that nobody has taken yet.", counts.Sessions.Held.Load},
 		{"voids", "Void attempts that wait for NATS.", func() int64 { return int64(s.usage.Voids()) }},
 		{"presence.waiting", "Connections that wait to be recorded.", func() int64 { return int64(s.recorder.Pending()) }},
 		{"journal.bytes", "Size of the journal.", s.journalBytes},
@@ -122,17 +122,17 @@ func (m *metrics) observe(meters metric.MeterProvider, s *Service, counts *sessi
 		return fmt.Errorf("make metric journal.used: %w", err)
 	}
 	for _, r := range []reading{
-		{"frames.received", "Frames from agents.", counts.FramesIn.Load},
-		{"frames.sent", "Frames to agents.", counts.FramesOut.Load},
-		{"data.received", "Bytes of answers from agents.", counts.BytesIn.Load},
-		{"strays", "Answers of agents of v1 to requests of an earlier connection.", counts.Strays.Load},
+		{"frames.received", "Frames from agents.", counts.Conns.FramesIn.Load},
+		{"frames.sent", "Frames to agents.", counts.Sessions.FramesOut.Load},
+		{"data.received", "Bytes of answers from agents.", counts.Sessions.BytesIn.Load},
+		{"strays", "Answers of agents of v1 to requests of an earlier connection.", counts.Sessions.Strays.Load},
 		{"attempts.dropped", "Reports of attempts that found no room.", s.attempts.Dropped},
 		{"presence.forgotten", "Connections that found no room to be recorded.", s.recorder.Forgotten},
 		{"answers.renamed", "Answers in which the engine called the model otherwise than it was asked for.", s.naming.Answers},
 		{"answers.forgotten", "Of those, answers that found no room to be recorded.", s.naming.Forgotten},
 		{"receipts.forwarded", "Receipts of providers that billing-ledger was asked about.", s.workReceipts.Forwarded},
 		{"receipts.refused", "Receipts of providers that count for nothing.", s.workReceipts.Refused},
-		{"receipts.dropped", "Receipts of providers that came too fast.", func() int64 { return counts.ReceiptsDropped.Load() + s.workReceipts.Dropped() }},
+		{"receipts.dropped", "Receipts of providers that came too fast.", func() int64 { return counts.Sessions.ReceiptsDropped.Load() + s.workReceipts.Dropped() }},
 		{"voids.lost", "Void attempts that found no room or waited for too long.", s.usage.VoidsLost},
 	} {
 		if _, err := meter.Int64ObservableCounter("svc.provider_hub."+r.name,

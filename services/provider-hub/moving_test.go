@@ -4,9 +4,9 @@ import (
 	"testing"
 	"time"
 
+	"svc.internal/pkg/agentwire"
 	"svc.internal/pkg/fakeagent"
 	agentv2 "svc.internal/proto/svc/agent/v2"
-	"svc.internal/services/provider-hub/internal/session"
 )
 
 // TestNodeThatMovesKeepsItsOpenRequests has an agent say that it leaves, and come
@@ -79,7 +79,7 @@ func TestAHubThatStopsWaitsForItsAgentsToMoveAndNotForEver(t *testing.T) {
 		began := time.Now()
 		a, halted := stopped(t)
 		wait(t, "the end of its connection", a.Closed())
-		if a.Farewell().GetCode() != session.CodeShuttingDown {
+		if a.Farewell().GetCode() != agentwire.CodeShuttingDown {
 			t.Errorf("it hears %v", a.Farewell())
 		}
 		wait(t, "the end", halted)

@@ -28,13 +28,13 @@ import (
 	hubv1 "svc.internal/proto/svc/hub/v1"
 	"svc.internal/services/provider-hub/internal/dispatch"
 	"svc.internal/services/provider-hub/internal/events"
+	"svc.internal/services/provider-hub/internal/gate"
 	"svc.internal/services/provider-hub/internal/journal"
 	"svc.internal/services/provider-hub/internal/naming"
 	"svc.internal/services/provider-hub/internal/presence"
 	"svc.internal/services/provider-hub/internal/provider"
 	"svc.internal/services/provider-hub/internal/registry"
 	"svc.internal/services/provider-hub/internal/rpc"
-	"svc.internal/services/provider-hub/internal/session"
 	"svc.internal/services/provider-hub/internal/store"
 )
 
@@ -80,8 +80,8 @@ type Service struct {
 
 	accounts     *provider.Directory
 	registry     *registry.Registry
-	sockets      *session.Server
-	counts       *session.Counts
+	gate         *gate.Gate
+	counts       *gate.Counts
 	dispatcher   *dispatch.Dispatcher
 	usage        *events.Usage
 	keys         *events.Keys
@@ -110,7 +110,7 @@ func New(_ context.Context, cfg Config, deps Deps) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Service{cfg: cfg, deps: deps, metrics: m, counts: &session.Counts{}}
+	s := &Service{cfg: cfg, deps: deps, metrics: m, counts: &gate.Counts{}}
 	tables := store.New(deps.DB)
 	s.accounts = provider.NewDirectory(tables, cfg.Pepper, cfg.site(), deps.Clock, deps.Random)
 	s.recorder = presence.NewRecorder(cfg.HubID, tables, deps.Clock, deps.Log)
@@ -128,7 +128,7 @@ func New(_ context.Context, cfg Config, deps Deps) (*Service, error) {
 	s.registry = registry.New(s.accounts, s.recorder, answers.Heard, cfg.SessionsPerProvider)
 	s.presence = events.NewPresence(cfg.HubID, cfg.DispatchAddress, deps.Clock.Now().UnixMilli(), deps.Bus, s.registry, deps.Log)
 	s.warmups = events.NewWarmups(deps.Bus, s.registry, m.warmUp)
-	s.sockets = session.NewServer(cfg.sessions(), session.Deps{
+	s.gate = gate.New(cfg.gate(), gate.Deps{
 		Registrar: s.registry, Receipts: s.workReceipts, Clock: deps.Clock, Log: deps.Log, Counts: s.counts,
 	})
 	s.dispatcher = dispatch.New(cfg.attempts(), dispatch.LiveEnv(s.registry, s.workReceipts.Prove), s.usage,
@@ -170,7 +170,7 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 }
 
 // Handler is the WebSocket endpoint of agents, at /, /ws and any prefix + /ws.
-func (s *Service) Handler() http.Handler { return s.sockets }
+func (s *Service) Handler() http.Handler { return s.gate }
 
 // Ready says what is missing for the hub to serve. A database that is away is
 // no reason: live sessions go on without it, and every hub would leave at once.
@@ -242,7 +242,7 @@ func (s *Service) Run(ctx context.Context) error {
 	group.Go(func() error { return s.sweep(loops) })
 	group.Go(func() error { return s.watchDisk(loops) })
 	s.dispatcher.Open()
-	s.sockets.Accept()
+	s.gate.Accept()
 	var cause error
 	select {
 	case <-ctx.Done():
@@ -262,7 +262,7 @@ func (s *Service) drain(ctx context.Context) {
 	s.presence.Drain()
 	told := int(s.counts.Sockets.Load())
 	s.dispatcher.StopAccepting() // before the agents leave, or a request would hear that its session is gone
-	s.sockets.Drain()
+	s.gate.Drain()
 	moving := s.registry.Moving()
 	patience, cancel := context.WithTimeout(ctx, s.cfg.DrainTimeout)
 	defer cancel()
@@ -280,7 +280,7 @@ func (s *Service) drain(ctx context.Context) {
 	paced := min(closeSpread, time.Duration(s.counts.Sockets.Load())*closePause)
 	closing, cancel := context.WithTimeout(ctx, closeTimeout+paced)
 	defer cancel()
-	if err := s.sockets.Close(closing); err != nil {
+	if err := s.gate.Close(closing); err != nil {
 		s.deps.Log.Warn("sockets are cut off", "error", err)
 	}
 }

@@ -9,7 +9,7 @@ package dialect
 import (
 	"time"
 
-	session "svc.internal/services/provider-hub/internal/sessionnext"
+	"svc.internal/services/provider-hub/internal/session"
 	"svc.internal/services/provider-hub/internal/wsconn"
 )
 

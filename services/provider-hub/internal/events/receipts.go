@@ -10,12 +10,10 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"svc.internal/pkg/agentwire/frame"
 	"svc.internal/pkg/bus"
 	"svc.internal/pkg/clock"
 	"svc.internal/pkg/ids"
 	"svc.internal/pkg/workreceipt"
-	agentv2 "svc.internal/proto/svc/agent/v2"
 	eventsv1 "svc.internal/proto/svc/events/v1"
 	"svc.internal/services/provider-hub/internal/dispatch"
 	"svc.internal/services/provider-hub/internal/journal"
@@ -62,7 +60,7 @@ type WorkReceipts struct {
 // handed are receipts as they came.
 type handed struct {
 	from Agent
-	all  []*agentv2.Receipt
+	all  []session.Receipt
 }
 
 // WorkReceiptDeps are what receipts are answered with. All are required.
@@ -102,7 +100,7 @@ func (r *WorkReceipts) Prove(o *dispatch.Order) []byte {
 }
 
 // Receive implements session.Receipts.
-func (r *WorkReceipts) Receive(s *session.Session, all []*agentv2.Receipt) { r.receive(live{s}, all) }
+func (r *WorkReceipts) Receive(s *session.Session, all []session.Receipt) { r.receive(live{s}, all) }
 
 // live is a session as an Agent.
 type live struct{ *session.Session }
@@ -110,7 +108,7 @@ type live struct{ *session.Session }
 // ReceiptKey implements Agent.
 func (s live) ReceiptKey() []byte { return s.Session.ReceiptKey() }
 
-func (r *WorkReceipts) receive(from Agent, all []*agentv2.Receipt) {
+func (r *WorkReceipts) receive(from Agent, all []session.Receipt) {
 	select {
 	case r.queue <- handed{from, all}:
 	default:
@@ -143,24 +141,21 @@ func (r *WorkReceipts) judge(ctx context.Context, h handed) {
 	var answers []session.Acknowledged
 	var questions []*eventsv1.WorkReceiptEvent
 	for _, m := range h.all {
-		signed, err := frame.ReadReceipt(m)
-		if err != nil {
+		if m.Malformed {
 			r.refuse(refusedMalformed)
-			if len(m.GetRequestId()) == len(ids.RequestID{}) {
-				answers = append(answers, session.Acknowledged{
-					Key: workreceipt.Key{Request: ids.RequestID(m.GetRequestId()), Attempt: m.GetAttempt()}, Refused: refusedMalformed,
-				})
+			if m.Named {
+				answers = append(answers, session.Acknowledged{Key: m.Key(), Refused: refusedMalformed})
 			}
 			h.from.Forged()
 			continue
 		}
-		closed, question, why := r.recall(h.from, signed)
+		closed, question, why := r.recall(h.from, m.Signed)
 		switch {
 		case why != "":
 			r.refuse(why)
-			answers = append(answers, session.Acknowledged{Key: signed.Key(), Refused: why})
+			answers = append(answers, session.Acknowledged{Key: m.Key(), Refused: why})
 		case closed:
-			answers = append(answers, session.Acknowledged{Key: signed.Key()})
+			answers = append(answers, session.Acknowledged{Key: m.Key()})
 		case question != nil:
 			questions = append(questions, question)
 		}

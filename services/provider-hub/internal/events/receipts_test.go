@@ -17,7 +17,6 @@ import (
 	"svc.internal/pkg/bus"
 	"svc.internal/pkg/ids"
 	"svc.internal/pkg/workreceipt"
-	agentv2 "svc.internal/proto/svc/agent/v2"
 	eventsv1 "svc.internal/proto/svc/events/v1"
 	"svc.internal/services/provider-hub/internal/dispatch"
 	"svc.internal/services/provider-hub/internal/journal"
@@ -125,8 +124,17 @@ func (w *window) attempt(a *agent, n byte) (*dispatch.Order, workreceipt.Receipt
 	}
 }
 
+// arrived is a receipt as a dialect reads it.
+func arrived(s workreceipt.Signed) session.Receipt {
+	read, err := frame.ReadReceipt(frame.Receipt(s))
+	if err != nil {
+		read.Request, read.Attempt = s.Request, s.Attempt
+	}
+	return session.Receipt{Signed: read, Malformed: err != nil, Named: true}
+}
+
 func (w *window) hand(a *agent, r workreceipt.Receipt) {
-	w.workReceipts.receive(a, []*agentv2.Receipt{frame.Receipt(workreceipt.Sign(a.key, r))})
+	w.workReceipts.receive(a, []session.Receipt{arrived(workreceipt.Sign(a.key, r))})
 }
 
 func (w *window) question(t *testing.T) *eventsv1.WorkReceiptEvent {
@@ -324,7 +332,7 @@ func TestAForgedReceiptIsRefused(t *testing.T) {
 	for name, tc := range forgeries {
 		t.Run(name, func(t *testing.T) {
 			w, a := newWindow(t), newAgent(1)
-			w.workReceipts.receive(a, []*agentv2.Receipt{frame.Receipt(tc.forge(w, a))})
+			w.workReceipts.receive(a, []session.Receipt{arrived(tc.forge(w, a))})
 			if got := a.acked(t); got.Refused != tc.want {
 				t.Errorf("refused as %q, want %q", got.Refused, tc.want)
 			}
@@ -394,9 +402,9 @@ func TestRefusalsAreCountedAndToldOnceAMinute(t *testing.T) {
 	w := &window{fixture: f, workReceipts: r}
 	_, made := w.attempt(a, 1)
 	made.Proof = []byte("made up")
-	forged := frame.Receipt(workreceipt.Sign(a.key, made))
+	forged := arrived(workreceipt.Sign(a.key, made))
 	for range 3 {
-		r.judge(t.Context(), handed{a, []*agentv2.Receipt{forged, forged}})
+		r.judge(t.Context(), handed{a, []session.Receipt{forged, forged}})
 	}
 	r.sweep()
 	r.sweep()
@@ -436,7 +444,7 @@ func TestReceiptsBeyondTheQueueAreDroppedAndCounted(t *testing.T) {
 	f, a := setup(t), newAgent(1)
 	r := f.receipts(proofs.Secrets{}, discard)
 	for range receiptQueue + 2 {
-		r.receive(a, make([]*agentv2.Receipt, 3))
+		r.receive(a, make([]session.Receipt, 3))
 	}
 	if r.Dropped() != 6 {
 		t.Errorf("%d are counted", r.Dropped())

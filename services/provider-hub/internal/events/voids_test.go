@@ -9,17 +9,16 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"svc.internal/pkg/agentwire/frame"
 	"svc.internal/pkg/bus"
 	"svc.internal/pkg/bustest"
 	"svc.internal/pkg/clock"
 	"svc.internal/pkg/ids"
 	"svc.internal/pkg/workreceipt"
-	agentv2 "svc.internal/proto/svc/agent/v2"
 	eventsv1 "svc.internal/proto/svc/events/v1"
 	"svc.internal/services/provider-hub/internal/dispatch"
 	"svc.internal/services/provider-hub/internal/journal"
 	"svc.internal/services/provider-hub/internal/journal/simdisk"
+	"svc.internal/services/provider-hub/internal/session"
 )
 
 var discard = slog.New(slog.DiscardHandler)
@@ -282,7 +281,7 @@ func TestTheReceiptOfAVoidAttemptIsAcknowledgedByItsOwnHub(t *testing.T) {
 	if err := errors.Join(w.usage.Dispatched(o, w.clock.Now()), w.usage.Vanished(t.Context(), o)); err != nil {
 		t.Fatal(err)
 	}
-	w.workReceipts.receive(a, []*agentv2.Receipt{frame.Receipt(workreceipt.Sign(a.key, r))})
+	w.workReceipts.receive(a, []session.Receipt{arrived(workreceipt.Sign(a.key, r))})
 	if got := a.acked(t); got.Key != r.Key() || got.Refused != "" {
 		t.Errorf("acknowledged %+v", got)
 	}

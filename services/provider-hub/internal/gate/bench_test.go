@@ -10,7 +10,7 @@ import (
 	"runtime"
 	"testing"
 
-	"svc.internal/services/provider-hub/internal/sessionnext/sessiontest"
+	"svc.internal/services/provider-hub/internal/session/sessiontest"
 )
 
 // BenchmarkIdleSession is the memory of a registered session that does nothing,

@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 	"time"
 
-	session "svc.internal/services/provider-hub/internal/sessionnext"
+	"svc.internal/services/provider-hub/internal/session"
 )
 
 // Drain takes no further sockets and asks every agent to send nobody more. The

@@ -10,8 +10,8 @@ import (
 
 	"svc.internal/pkg/agentwire"
 	"svc.internal/pkg/fakeagent"
-	session "svc.internal/services/provider-hub/internal/sessionnext"
-	"svc.internal/services/provider-hub/internal/sessionnext/sessiontest"
+	"svc.internal/services/provider-hub/internal/session"
+	"svc.internal/services/provider-hub/internal/session/sessiontest"
 	"svc.internal/services/provider-hub/internal/wsconn"
 )
 

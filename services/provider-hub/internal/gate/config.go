@@ -5,7 +5,7 @@ import (
 
 	"svc.internal/pkg/address"
 	v1 "svc.internal/services/provider-hub/internal/dialect/v1"
-	session "svc.internal/services/provider-hub/internal/sessionnext"
+	"svc.internal/services/provider-hub/internal/session"
 )
 
 // Config bounds sockets and their sessions in time and number. The zero value of a

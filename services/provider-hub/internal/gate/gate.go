@@ -32,7 +32,7 @@ import (
 	v1 "svc.internal/services/provider-hub/internal/dialect/v1"
 	v2 "svc.internal/services/provider-hub/internal/dialect/v2"
 	"svc.internal/services/provider-hub/internal/quota"
-	session "svc.internal/services/provider-hub/internal/sessionnext"
+	"svc.internal/services/provider-hub/internal/session"
 	"svc.internal/services/provider-hub/internal/wsconn"
 )
 

@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"svc.internal/services/provider-hub/internal/dialect"
-	session "svc.internal/services/provider-hub/internal/sessionnext"
+	"svc.internal/services/provider-hub/internal/session"
 )
 
 const (

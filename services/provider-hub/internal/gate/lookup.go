@@ -7,7 +7,7 @@ import (
 
 	"svc.internal/pkg/agentwire"
 	"svc.internal/pkg/fault"
-	session "svc.internal/services/provider-hub/internal/sessionnext"
+	"svc.internal/services/provider-hub/internal/session"
 )
 
 // enrol looks the credential of a registration up and finishes the registration. It

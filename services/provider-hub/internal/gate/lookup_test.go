@@ -13,8 +13,8 @@ import (
 	"svc.internal/pkg/agentwire"
 	"svc.internal/pkg/fakeagent"
 	"svc.internal/services/provider-hub/internal/gpu"
-	session "svc.internal/services/provider-hub/internal/sessionnext"
-	"svc.internal/services/provider-hub/internal/sessionnext/sessiontest"
+	"svc.internal/services/provider-hub/internal/session"
+	"svc.internal/services/provider-hub/internal/session/sessiontest"
 )
 
 func TestRegistrationWaitsForItsAnswerOffTheReader(t *testing.T) {

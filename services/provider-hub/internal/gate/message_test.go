@@ -9,8 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	session "svc.internal/services/provider-hub/internal/sessionnext"
-	"svc.internal/services/provider-hub/internal/sessionnext/sessiontest"
+	"svc.internal/services/provider-hub/internal/session"
+	"svc.internal/services/provider-hub/internal/session/sessiontest"
 )
 
 // large is a whole answer of n bytes.

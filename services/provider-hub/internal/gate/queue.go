@@ -10,7 +10,7 @@ import (
 
 	"svc.internal/pkg/clock"
 	"svc.internal/services/provider-hub/internal/quota"
-	session "svc.internal/services/provider-hub/internal/sessionnext"
+	"svc.internal/services/provider-hub/internal/session"
 )
 
 // errClosed means that the hub takes no registrations any more.

@@ -12,8 +12,8 @@ import (
 
 	"svc.internal/pkg/clock"
 	"svc.internal/pkg/fakeagent"
-	session "svc.internal/services/provider-hub/internal/sessionnext"
-	"svc.internal/services/provider-hub/internal/sessionnext/sessiontest"
+	"svc.internal/services/provider-hub/internal/session"
+	"svc.internal/services/provider-hub/internal/session/sessiontest"
 )
 
 func TestRegistrationsOfOneNetworkNeverHoldUpAnother(t *testing.T) {

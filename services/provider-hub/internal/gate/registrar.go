@@ -3,7 +3,7 @@ package gate
 import (
 	"context"
 
-	session "svc.internal/services/provider-hub/internal/sessionnext"
+	"svc.internal/services/provider-hub/internal/session"
 )
 
 // Registrar decides who may register and keeps the sessions that stand.

@@ -16,7 +16,7 @@ import (
 
 	"svc.internal/pkg/clock"
 	"svc.internal/pkg/fakeagent"
-	"svc.internal/services/provider-hub/internal/sessionnext/sessiontest"
+	"svc.internal/services/provider-hub/internal/session/sessiontest"
 	"svc.internal/services/provider-hub/internal/wsconn"
 )
 

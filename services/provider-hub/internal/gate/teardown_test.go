@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/gorilla/websocket"
-	session "svc.internal/services/provider-hub/internal/sessionnext"
-	"svc.internal/services/provider-hub/internal/sessionnext/sessiontest"
+	"svc.internal/services/provider-hub/internal/session"
+	"svc.internal/services/provider-hub/internal/session/sessiontest"
 )
 
 // comeBack dials as agents of v1 do, which wait longer each time that they are

@@ -20,6 +20,7 @@ import (
 	"svc.internal/pkg/clock"
 	"svc.internal/pkg/fakeagent"
 	"svc.internal/pkg/pgtest"
+	"svc.internal/services/provider-hub/internal/gate"
 	"svc.internal/services/provider-hub/internal/presence"
 	"svc.internal/services/provider-hub/internal/provider"
 	"svc.internal/services/provider-hub/internal/registry"
@@ -49,7 +50,7 @@ type hub struct {
 	book     *mortal
 	recorder *presence.Recorder
 	registry *registry.Registry
-	server   *session.Server
+	server   *gate.Gate
 	web      *httptest.Server
 }
 
@@ -94,8 +95,8 @@ func (f *fleet) hub(id string) *hub {
 	h := &hub{fleet: f, book: &mortal{Store: f.tables}}
 	h.recorder = presence.NewRecorder(id, h.book, f.clock, quiet)
 	h.registry = registry.New(f.accounts, h.recorder, nil, 0)
-	h.server = session.NewServer(session.Config{RefuseHold: 10 * time.Millisecond},
-		session.Deps{Registrar: h.registry, Clock: f.clock, Log: quiet, Counts: &session.Counts{}})
+	h.server = gate.New(gate.Config{Session: session.Config{RefuseHold: 10 * time.Millisecond}},
+		gate.Deps{Registrar: h.registry, Clock: f.clock, Log: quiet, Counts: &gate.Counts{}})
 	h.server.Accept()
 	h.web = httptest.NewServer(h.server)
 	f.Cleanup(h.cut)

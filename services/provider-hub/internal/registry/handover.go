@@ -6,16 +6,12 @@ import (
 	"svc.internal/services/provider-hub/internal/session"
 )
 
-// movingDialect is that of agents which, told to drain, connect elsewhere before
-// they let go.
-const movingDialect = "v2"
-
 // Moving lists the sessions whose agents move when they are told to drain, those
 // that have moved and end what is open among them.
 func (r *Registry) Moving() []*session.Session {
 	var all []*session.Session
 	for _, s := range r.everyone() {
-		if v, live := s.View(); live && v.Dialect == movingDialect {
+		if v, live := s.View(); live && v.Told {
 			all = append(all, s)
 		}
 	}

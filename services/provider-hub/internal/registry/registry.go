@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"svc.internal/pkg/agentwire"
 	"svc.internal/pkg/ids"
 	"svc.internal/services/provider-hub/internal/presence"
 	"svc.internal/services/provider-hub/internal/provider"
@@ -72,7 +73,7 @@ func New(accounts *provider.Directory, recorder *presence.Recorder,
 	}
 }
 
-// Check implements session.Registrar.
+// Check implements gate.Registrar.
 func (r *Registry) Check(shown session.Credential) error {
 	if byWallet(shown) {
 		return nil // its nonce is known by an HMAC, without a look-up
@@ -85,7 +86,7 @@ func byWallet(shown session.Credential) bool {
 	return shown.Key == "" && shown.Owner != "" && shown.Nonce != ""
 }
 
-// Admit implements session.Registrar. A key comes before a wallet.
+// Admit implements gate.Registrar. A key comes before a wallet.
 func (r *Registry) Admit(ctx context.Context, shown session.Credential) (session.Grant, error) {
 	c, err := r.authenticate(ctx, shown)
 	if err != nil {
@@ -111,7 +112,7 @@ func (r *Registry) authenticate(ctx context.Context, shown session.Credential) (
 
 // Join implements session.Registrar. Two look-ups may finish in another order
 // than they drew their epochs: then the later epoch stays.
-func (r *Registry) Join(s *session.Session) (warning string, why *session.Closing) {
+func (r *Registry) Join(s *session.Session) (warning string, why *session.CloseReason) {
 	who := s.Identity()
 	at := node{who.ProviderID, who.NodeID}
 	r.mu.Lock()
@@ -122,7 +123,7 @@ func (r *Registry) Join(s *session.Session) (warning string, why *session.Closin
 		return "", superseded()
 	case older == nil && r.count[who.ProviderID] >= r.perProvider:
 		r.mu.Unlock()
-		return "", &session.Closing{Code: session.CodeTooManySessions, Message: "the provider has too many sessions on this hub"}
+		return "", &session.CloseReason{Code: agentwire.CodeTooManySessions, Message: "the provider has too many sessions on this hub"}
 	case older != nil:
 		r.removeLocked(older)
 	}
@@ -150,11 +151,11 @@ func (r *Registry) Warmed(s *session.Session, w session.Warmed) {
 	r.warmed(s, w)
 }
 
-func superseded() *session.Closing {
-	return &session.Closing{Code: session.CodeSuperseded, Message: "a newer connection of this node took over"}
+func superseded() *session.CloseReason {
+	return &session.CloseReason{Code: agentwire.CodeSuperseded, Message: "a newer connection of this node took over"}
 }
 
-// Leave implements session.Registrar.
+// Leave implements gate.Registrar.
 func (r *Registry) Leave(s *session.Session) {
 	r.mu.Lock()
 	stood := r.removeLocked(s)

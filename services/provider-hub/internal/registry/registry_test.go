@@ -11,11 +11,13 @@ import (
 	"testing"
 	"time"
 
+	"svc.internal/pkg/agentwire"
 	"svc.internal/pkg/apikey"
 	"svc.internal/pkg/clock"
 	"svc.internal/pkg/fakeagent"
 	"svc.internal/pkg/ids"
 	"svc.internal/pkg/pgtest"
+	"svc.internal/services/provider-hub/internal/gate"
 	"svc.internal/services/provider-hub/internal/presence"
 	"svc.internal/services/provider-hub/internal/provider"
 	"svc.internal/services/provider-hub/internal/session"
@@ -48,15 +50,15 @@ type fixture struct {
 	key      string
 }
 
-func setup(t *testing.T, perProvider int, wrap func(*Registry) session.Registrar) *fixture {
+func setup(t *testing.T, perProvider int, wrap func(*Registry) gate.Registrar) *fixture {
 	t.Helper()
 	tables, quiet := store.New(pgtest.Pool(t, store.Schema, store.Role, store.Migrations)), slog.New(slog.DiscardHandler)
 	accounts := provider.NewDirectory(tables, apikey.Pepper{1}, provider.Site{Domain: "svc.test", URI: "wss://svc.test/ws", ChainID: 8453},
 		clock.System, rand.Reader)
 	f := &fixture{accounts: accounts, recorder: presence.NewRecorder("hub-a", tables, clock.System, quiet)}
 	f.registry = New(accounts, f.recorder, nil, perProvider)
-	server := session.NewServer(session.Config{RefuseHold: 50 * time.Millisecond}, session.Deps{
-		Registrar: wrap(f.registry), Clock: clock.System, Log: quiet, Counts: &session.Counts{},
+	server := gate.New(gate.Config{Session: session.Config{RefuseHold: 50 * time.Millisecond}}, gate.Deps{
+		Registrar: wrap(f.registry), Clock: clock.System, Log: quiet, Counts: &gate.Counts{},
 	})
 	server.Accept()
 	web := httptest.NewServer(server)
@@ -77,7 +79,7 @@ func setup(t *testing.T, perProvider int, wrap func(*Registry) session.Registrar
 	return f
 }
 
-func plain(r *Registry) session.Registrar { return r }
+func plain(r *Registry) gate.Registrar { return r }
 
 func (f *fixture) dial(t *testing.T, node string) (*fakeagent.Agent, error) {
 	t.Helper()
@@ -97,7 +99,7 @@ func TestSessionsOfOneProviderAreBounded(t *testing.T) {
 		}
 	}
 	var refused *fakeagent.Refused
-	if _, err := f.dial(t, "node-0009"); !errors.As(err, &refused) || refused.Frame.GetCode() != session.CodeTooManySessions {
+	if _, err := f.dial(t, "node-0009"); !errors.As(err, &refused) || refused.Frame.GetCode() != agentwire.CodeTooManySessions {
 		t.Errorf("a third: %v", err)
 	}
 	if _, err := f.dial(t, "node-0001"); err != nil {
@@ -111,7 +113,7 @@ func TestSessionsOfOneProviderAreBounded(t *testing.T) {
 func TestEpochThatWasDrawnEarlierLosesEvenIfItJoinsLater(t *testing.T) {
 	t.Parallel()
 	h := &hold{admitted: make(chan int64), join: make(chan struct{})}
-	f := setup(t, 0, func(r *Registry) session.Registrar { h.Registry = r; return h })
+	f := setup(t, 0, func(r *Registry) gate.Registrar { h.Registry = r; return h })
 	results := make(chan error, 1)
 	go func() {
 		_, err := f.dial(t, "node-0001")
@@ -136,7 +138,7 @@ func TestEpochThatWasDrawnEarlierLosesEvenIfItJoinsLater(t *testing.T) {
 		t.Errorf("the later epoch: %v", err2)
 	}
 	var refused *fakeagent.Refused
-	if err1 != nil && (!errors.As(err1, &refused) || refused.Frame.GetCode() != session.CodeSuperseded) {
+	if err1 != nil && (!errors.As(err1, &refused) || refused.Frame.GetCode() != agentwire.CodeSuperseded) {
 		t.Errorf("the earlier epoch: %v", err1)
 	}
 	if _, ok := f.registry.Find(f.account.ID, "node-0001", later); !ok {
@@ -209,18 +211,18 @@ func TestSessionsFeelWhatAnotherHubWasTold(t *testing.T) {
 		"suspended": {func(f *fixture, t *testing.T) error {
 			_, err := f.accounts.SetStatus(t.Context(), f.account.ID, provider.Suspended, "")
 			return err
-		}, session.CodeSuspended},
+		}, agentwire.CodeSuspended},
 		"rejected": {func(f *fixture, t *testing.T) error {
 			_, err := f.accounts.SetStatus(t.Context(), f.account.ID, provider.UnderReview, "")
 			if err == nil {
 				_, err = f.accounts.SetStatus(t.Context(), f.account.ID, provider.Rejected, "")
 			}
 			return err
-		}, session.CodeSuspended},
+		}, agentwire.CodeSuspended},
 		"the key is followed by another at once": {func(f *fixture, t *testing.T) error {
 			_, _, _, err := f.accounts.RotateKey(t.Context(), apikey.Sum(f.key), "next", 0)
 			return err
-		}, session.CodeKeyRevoked},
+		}, agentwire.CodeKeyRevoked},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := setup(t, 0, plain)
@@ -285,7 +287,7 @@ func TestTheNewerOfTwoConnectionsIsToldThatItTookAPlace(t *testing.T) {
 	case <-time.After(time.Minute):
 		t.Fatal("the older one stays")
 	}
-	if why := older.Farewell(); why.GetCode() != session.CodeSuperseded {
+	if why := older.Farewell(); why.GetCode() != agentwire.CodeSuperseded {
 		t.Errorf("the older one hears %v", why)
 	}
 	if newer.Ack().GetWarning() == "" {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"svc.internal/pkg/agentwire"
 	"svc.internal/pkg/apikey"
 	"svc.internal/pkg/fakeagent"
 	agentv2 "svc.internal/proto/svc/agent/v2"
@@ -129,7 +130,7 @@ func TestANodeHasOneConnectionThatLeaves(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	closes(t, "the first", first, session.CodeSuperseded)
+	closes(t, "the first", first, agentwire.CodeSuperseded)
 	stays(t, "the second", second)
 	stays(t, "the third", third)
 }
@@ -150,7 +151,7 @@ func TestConnectionsThatLeaveAreBounded(t *testing.T) {
 	if _, err := f.dial(t, "node-0009"); err != nil {
 		t.Fatal(err)
 	}
-	closes(t, "one too many", older, session.CodeSuperseded)
+	closes(t, "one too many", older, agentwire.CodeSuperseded)
 }
 
 func TestANodeThatWentToAnotherHubEndsWhatItHasHere(t *testing.T) {
@@ -175,18 +176,18 @@ func TestConnectionsThatLeaveFeelWhatTheirProviderIsTold(t *testing.T) {
 			a, err := f.accounts.SetStatus(t.Context(), f.account.ID, provider.Suspended, "")
 			f.registry.Apply(a.Standing())
 			return err
-		}, session.CodeSuspended},
+		}, agentwire.CodeSuspended},
 		"suspended by another hub": {func(f *fixture, t *testing.T) error {
 			if _, err := f.accounts.SetStatus(t.Context(), f.account.ID, provider.Suspended, ""); err != nil {
 				return err
 			}
 			return f.registry.Recheck(t.Context())
-		}, session.CodeSuspended},
+		}, agentwire.CodeSuspended},
 		"revoked": {func(f *fixture, t *testing.T) error {
 			c, err := f.accounts.Holder(t.Context(), apikey.Sum(f.key))
 			f.registry.KeyRevoked(c.KeyID)
 			return err
-		}, session.CodeKeyRevoked},
+		}, agentwire.CodeKeyRevoked},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := setup(t, 0, plain)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"svc.internal/pkg/agentwire"
 	"svc.internal/pkg/ids"
 	"svc.internal/services/provider-hub/internal/provider"
 	"svc.internal/services/provider-hub/internal/session"
@@ -89,11 +90,11 @@ func (r *Registry) Recheck(ctx context.Context) error {
 func (r *Registry) apply(s *session.Session, standing provider.Standing) {
 	switch {
 	case standing.Revoked:
-		r.expel(s, session.CodeKeyRevoked, "this provider key was revoked, or the wallet unbound")
+		r.expel(s, agentwire.CodeKeyRevoked, "this provider key was revoked, or the wallet unbound")
 	case standing.Status == provider.Suspended:
-		r.expel(s, session.CodeSuspended, "this provider is suspended")
+		r.expel(s, agentwire.CodeSuspended, "this provider is suspended")
 	case standing.Status == provider.Rejected:
-		r.expel(s, session.CodeSuspended, "this provider's application was rejected")
+		r.expel(s, agentwire.CodeSuspended, "this provider's application was rejected")
 	default:
 		if s.SetStanding(standing.Status == provider.Active, standing.Probation, standing.Uptime30d) {
 			r.Touch(s)
@@ -105,5 +106,5 @@ func (r *Registry) apply(s *session.Session, standing provider.Standing) {
 // under way have ended: they are served and paid as if nothing had happened.
 func (r *Registry) expel(s *session.Session, code, message string) {
 	r.Leave(s)
-	s.Finish(&session.Closing{Code: code, Message: message, Hold: refusalHold, ReconnectAfter: refusalHold})
+	s.Finish(&session.CloseReason{Code: code, Message: message, Hold: refusalHold, ReconnectAfter: refusalHold})
 }

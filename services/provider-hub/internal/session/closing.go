@@ -1,56 +1,50 @@
 package session
 
-import "time"
+import (
+	"time"
 
-// The codes of Error frames that close a connection or reset a stream.
-const (
-	CodeInvalidKey      = "invalid_api_key"
-	CodeKeyRevoked      = "key_revoked"
-	CodeSuspended       = "suspended"
-	CodeSuperseded      = "superseded"
-	CodeProtocolError   = "protocol_error"
-	CodeWindowExceeded  = "window_exceeded"
-	CodeRegisterTimeout = "register_timeout"
-	CodeTooManyModels   = "too_many_models"
-	CodeTooManySessions = "too_many_sessions"
-	CodeShuttingDown    = "shutting_down"
-	CodeTryLater        = "try_later"
+	"svc.internal/pkg/agentwire"
 )
 
-// Closing says why a connection ends.
-type Closing struct {
+// CloseReason says why a connection ends.
+type CloseReason struct {
+	// Code is one of agentwire's.
 	Code    string
 	Message string
-	// ReconnectAfter is what an agent of v2 is told; 0 leaves it to the agent.
+	// ReconnectAfter is what an agent is told that can be told; 0 leaves it to the
+	// agent.
 	ReconnectAfter time.Duration
-	// Hold is how long the socket stays open behind the Error frame. A dialect
-	// may hold it longer.
+	// Hold is how long the socket stays open behind the last message. A dialect may
+	// hold it longer.
 	Hold time.Duration
-
-	// status is that of the close frame; 0 leaves it to the dialect.
-	status uint16
-	// bare tells that there is no Error frame: what came was no WebSocket.
-	bare bool
+	// Status is that of the close frame; 0 leaves it to the dialect.
+	Status uint16
+	// Bare reports that the agent is sent no message, because what came was no
+	// WebSocket.
+	Bare bool
 }
 
 // Error is the code with its message.
-func (c *Closing) Error() string { return c.Code + ": " + c.Message }
+func (c *CloseReason) Error() string { return c.Code + ": " + c.Message }
 
-// Closings that are held only for the agent to read why.
-const lingerHold = 500 * time.Millisecond
+// LingerHold is how long a socket is held only for the agent to read why.
+const LingerHold = 500 * time.Millisecond
 
-func closing(code, message string) *Closing {
-	return &Closing{Code: code, Message: message, Hold: lingerHold}
+// Refused ends the connection of an agent that would be refused again. The socket is
+// held, because an agent that dials at once would spin.
+func Refused(c Config, code, message string) *CloseReason {
+	return &CloseReason{Code: code, Message: message, Hold: c.RefuseHold, ReconnectAfter: c.RefuseHold}
 }
 
-func protocolError(message string) *Closing { return closing(CodeProtocolError, message) }
-
-// broken ends a connection that violates RFC 6455.
-func broken(v *violation) *Closing {
-	return &Closing{Code: CodeProtocolError, Message: v.text, status: v.status, bare: true}
+// ShuttingDown ends a connection because the hub does, and says when to come back.
+func ShuttingDown(reconnectAfter time.Duration) *CloseReason {
+	why := closing(agentwire.CodeShuttingDown, "the hub shuts down")
+	why.ReconnectAfter = reconnectAfter
+	return why
 }
 
-// refused holds the socket, or an agent that dials at once would spin.
-func (s *Session) refused(code, message string) *Closing {
-	return &Closing{Code: code, Message: message, Hold: s.cfg.RefuseHold, ReconnectAfter: s.cfg.RefuseHold}
+func closing(code, message string) *CloseReason {
+	return &CloseReason{Code: code, Message: message, Hold: LingerHold}
 }
+
+func protocolError(message string) *CloseReason { return closing(agentwire.CodeProtocolError, message) }

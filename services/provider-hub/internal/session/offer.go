@@ -2,9 +2,13 @@ package session
 
 import (
 	"fmt"
-	"maps"
 	"strings"
+
+	"svc.internal/services/provider-hub/internal/gpu"
 )
+
+// MaxModels bounds the models of a session.
+const MaxModels = 256
 
 const (
 	defaultCapacity = 10
@@ -14,13 +18,43 @@ const (
 	maxContext  = 1 << 24
 	// maxCuts is how many models are named of which less is taken than was claimed.
 	maxCuts = 3
+	// maxLoad bounds the load that is believed of engines.
+	maxLoad = 1 << 20
 )
+
+// Bounds of what an agent says of its machine.
+const (
+	maxHardwareText = 64
+	maxGPUs         = 1024
+	maxGPULines     = 64
+	maxVRAMGB       = 1 << 20
+	maxMemoryMB     = 1 << 30
+)
+
+// Offer is one model that a session serves.
+type Offer struct {
+	Model string
+	// ContextLength in tokens, 0 when not reported.
+	ContextLength int64
+	Quantization  string
+	// Capacity is how many requests are taken at once.
+	Capacity int
+	Healthy  bool
+	// InFlight is how many are under way.
+	InFlight int
+	// EngineModel is what the engine is said to call the model; empty for Model.
+	EngineModel string
+
+	// What was claimed beyond bounds, 0 for nothing.
+	claimedContext  int64
+	claimedCapacity int
+}
 
 // normal brings what an agent says of a model into bounds, and keeps what it
 // claimed beyond them.
 func (o Offer) normal() Offer {
 	o.Quantization = Clean(o.Quantization, maxQuantization)
-	o.EngineModel = Clean(o.EngineModel, maxModelID)
+	o.EngineModel = Clean(o.EngineModel, MaxModelID)
 	o.ContextLength = max(o.ContextLength, 0)
 	if o.Capacity <= 0 {
 		o.Capacity = defaultCapacity
@@ -46,7 +80,7 @@ func (o Offer) cut() string {
 	if len(all) == 0 {
 		return ""
 	}
-	return "of " + Clean(o.Model, maxModelID) + " " + strings.Join(all, " and ")
+	return "of " + Clean(o.Model, MaxModelID) + " " + strings.Join(all, " and ")
 }
 
 // Cuts says in words which claims of models are taken as less than was claimed;
@@ -69,15 +103,6 @@ func Cuts(offers []Offer) string {
 	return "claims beyond what is believed are cut: " + strings.Join(all, "; ") + more
 }
 
-// cuts are those of the models that the session serves. Needs the mutex.
-func (s *Session) cuts() string {
-	offers := make([]Offer, 0, len(s.order))
-	for _, id := range s.order {
-		offers = append(offers, s.models[id].offer)
-	}
-	return Cuts(offers)
-}
-
 // warned joins what the owner should look at.
 func warned(texts ...string) string {
 	var all []string
@@ -89,51 +114,30 @@ func warned(texts ...string) string {
 	return strings.Join(all, "; ")
 }
 
-// offer replaces the models that the session serves and reports whether that
-// says anything new. Slots that are taken stay taken, and warm-ups known, also of
-// a model that leaves and returns. Needs the mutex.
-func (s *Session) offer(list []Offer) (changed bool) {
-	changed = len(list) != len(s.order)
-	models := make(map[string]*model, len(list))
-	order := make([]string, 0, len(list))
-	for _, o := range list {
-		m := s.models[o.Model]
-		if m == nil {
-			changed = true
-			if m = s.former[o.Model]; m == nil {
-				m = &model{}
-			}
+func inRange(n int) int { return min(max(n, 0), maxLoad) }
+
+// bounded cuts a report to what others may see.
+func bounded(r gpu.Report) *gpu.Report {
+	r.Type, r.Model = Clean(r.Type, maxHardwareText), Clean(r.Model, maxHardwareText)
+	r.Driver, r.CUDA = Clean(r.Driver, maxHardwareText), Clean(r.CUDA, maxHardwareText)
+	r.Engine = Clean(r.Engine, maxHardwareText)
+	r.Count = min(max(r.Count, 0), maxGPUs)
+	r.VRAMGB = min(max(r.VRAMGB, 0), maxVRAMGB)
+	r.MemoryMB = min(max(r.MemoryMB, 0), maxMemoryMB)
+	r.ComputeCapability = cleanLines(r.ComputeCapability)
+	return &r
+}
+
+// cleanLines is Clean for each line, of which there is one for each GPU.
+func cleanLines(text string) string {
+	var lines []string
+	for line := range strings.SplitSeq(text, "\n") {
+		if len(lines) == maxGPULines {
+			break
 		}
-		changed = changed || m.offer != o
-		m.offer = o
-		models[o.Model] = m
-		order = append(order, o.Model)
+		if line = Clean(line, maxCapability); line != "" {
+			lines = append(lines, line)
+		}
 	}
-	if changed {
-		s.remember(models)
-		s.models, s.order = models, order
-	}
-	return changed
+	return strings.Join(lines, "\n")
 }
-
-// remember keeps what must be known of the models that are not among now: what
-// is under way bounds them, and what was warmed. Needs the mutex.
-func (s *Session) remember(now map[string]*model) {
-	at := s.house.clock.Now()
-	maps.Copy(s.former, s.models)
-	maps.DeleteFunc(s.former, func(id string, m *model) bool {
-		warm := !m.warmedAt.IsZero() && at.Sub(m.warmedAt) < warmupPause
-		return now[id] != nil || m.inFlight == 0 && !warm
-	})
-}
-
-// reports takes what an agent says of its engines' load, and reports whether that
-// is new. Needs the mutex.
-func (s *Session) reports(now load) (changed bool) {
-	now.active, now.queued = inRange(now.active), inRange(now.queued)
-	changed = s.load != now
-	s.load = now
-	return changed
-}
-
-func inRange(n int) int { return min(max(n, 0), 1<<20) }

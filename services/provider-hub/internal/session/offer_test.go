@@ -1,4 +1,4 @@
-package session
+package session_test
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	agentv2 "svc.internal/proto/svc/agent/v2"
+	. "svc.internal/services/provider-hub/internal/session"
 )
 
 func TestHostile41_AbsurdClaimsAreCutAndTheAgentIsTold(t *testing.T) {
@@ -16,27 +17,30 @@ func TestHostile41_AbsurdClaimsAreCutAndTheAgentIsTold(t *testing.T) {
 		told     []string
 	}{
 		"as engines are": {131_072, 32, Offer{ContextLength: 131_072, Capacity: 32}, nil},
-		"the bounds":     {maxContext, maxCapacity, Offer{ContextLength: maxContext, Capacity: maxCapacity}, nil},
-		"nothing":        {0, 0, Offer{Capacity: defaultCapacity}, nil},
-		"less than that": {-5, -5, Offer{Capacity: defaultCapacity}, nil},
-		"2e9 tokens": {2_000_000_000, 1, Offer{ContextLength: maxContext, Capacity: 1},
+		"the bounds":     {MaxContext, MaxCapacity, Offer{ContextLength: MaxContext, Capacity: MaxCapacity}, nil},
+		"nothing":        {0, 0, Offer{Capacity: DefaultCapacity}, nil},
+		"less than that": {-5, -5, Offer{Capacity: DefaultCapacity}, nil},
+		"2e9 tokens": {2_000_000_000, 1, Offer{ContextLength: MaxContext, Capacity: 1},
 			[]string{"of m a context of 2000000000 tokens as 16777216"}},
-		"2e9 requests": {1 << 20, 2_000_000_000, Offer{ContextLength: 1 << 20, Capacity: maxCapacity},
+		"2e9 requests": {1 << 20, 2_000_000_000, Offer{ContextLength: 1 << 20, Capacity: MaxCapacity},
 			[]string{"of m a capacity of 2000000000 as 1024"}},
-		"both, by one": {maxContext + 1, maxCapacity + 1, Offer{ContextLength: maxContext, Capacity: maxCapacity},
+		"both, by one": {MaxContext + 1, MaxCapacity + 1, Offer{ContextLength: MaxContext, Capacity: MaxCapacity},
 			[]string{"16777217 tokens as 16777216 and a capacity of 1025 as 1024"}},
 	} {
-		s := fresh(Config{}, speakV2)
+		s := fresh(Config{}, speakV2())
 		register := &agentv2.Register{Token: "good", NodeId: "node-0001", Models: []*agentv2.ModelOffer{
-			{ModelId: "m", Healthy: true, ContextLength: c.context, Capacity: c.capacity}, {ModelId: "other", Healthy: true, ContextLength: 4096},
+			{ModelId: "m", Healthy: true, ContextLength: c.context, Capacity: c.capacity},
+			{ModelId: "other", Healthy: true, ContextLength: 4096},
 		}}
-		if why := s.wire.receive(encode(t, &agentv2.Frame{Seq: 1, Body: &agentv2.Frame_Register{Register: register}})); why != nil {
+		why := s.receive(encode(t, &agentv2.Frame{Seq: 1, Body: &agentv2.Frame_Register{Register: register}}))
+		if why != nil {
 			t.Fatalf("%s: %v", name, why)
 		}
 		s.admission.Wait()
-		ack := sent(s)[0].GetRegisterAck()
+		ack := sent(t, s)[0].GetRegisterAck()
 		v, _ := s.View()
-		if got := v.Offers[0]; got.ContextLength != c.want.ContextLength || got.Capacity != c.want.Capacity || len(v.Offers) != 2 {
+		got := v.Offers[0]
+		if got.ContextLength != c.want.ContextLength || got.Capacity != c.want.Capacity || len(v.Offers) != 2 {
 			t.Errorf("%s: offers %+v, want %+v", name, v.Offers, c.want)
 		}
 		if (ack.GetWarning() != "") != (c.told != nil) {
@@ -52,7 +56,7 @@ func TestHostile41_AbsurdClaimsAreCutAndTheAgentIsTold(t *testing.T) {
 }
 
 func TestHostile41_AnOldAgentIsToldOfClaimsThatAreCut(t *testing.T) {
-	s := fresh(Config{}, speakV1)
+	s := fresh(Config{}, speakV1())
 	defer s.end()
 	text := strings.Replace(registerText("good", "node-0001", "m"), `"capabilities"`,
 		`"model_hashes":[{"model_id":"m","format":"fp16","context_length":2000000000}],"capabilities"`, 1)
@@ -60,7 +64,8 @@ func TestHostile41_AnOldAgentIsToldOfClaimsThatAreCut(t *testing.T) {
 	s.admission.Wait()
 	tell(t, s, text) // again, on the live connection
 	for n, m := range sentOld(t, s) {
-		if got := fmt.Sprint(m.Payload["message"]); m.Payload["success"] != true || !strings.Contains(got, "of m a context of 2000000000 tokens as 16777216") {
+		got, want := fmt.Sprint(m.Payload["message"]), "of m a context of 2000000000 tokens as 16777216"
+		if m.Payload["success"] != true || !strings.Contains(got, want) {
 			t.Errorf("registration %d is answered with %v", n, m)
 		}
 	}
@@ -69,7 +74,7 @@ func TestHostile41_AnOldAgentIsToldOfClaimsThatAreCut(t *testing.T) {
 func TestCutsOfManyModelsAreToldInAFewWords(t *testing.T) {
 	var offers []Offer
 	for n := range 256 {
-		offers = append(offers, Offer{Model: fmt.Sprintf("%0200d", n), ContextLength: 1 << 40, Capacity: 1 << 20}.normal())
+		offers = append(offers, Normal(Offer{Model: fmt.Sprintf("%0200d", n), ContextLength: 1 << 40, Capacity: 1 << 20}))
 	}
 	if got := Cuts(offers); len(got) > 2000 || !strings.Contains(got, "and of 253 more models") {
 		t.Errorf("%d characters: %s", len(got), got)

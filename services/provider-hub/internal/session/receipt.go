@@ -2,35 +2,10 @@ package session
 
 import (
 	"crypto/ed25519"
+	"slices"
 
-	"svc.internal/pkg/workreceipt"
-	agentv2 "svc.internal/proto/svc/agent/v2"
+	"svc.internal/pkg/agentwire"
 )
-
-// Bounds of receipts: of a frame, frames a second, and receipts a second. An
-// agent that comes back with all that it kept, 32,768, is heard within minutes.
-const (
-	maxReceipts   = 160
-	receiptRate   = 20
-	receiptBurst  = 100
-	receiptsRate  = 200
-	receiptsBurst = 4096
-)
-
-// Receipts takes what agents say that they served.
-type Receipts interface {
-	// Receive takes receipts of a session, or as many as there is room for;
-	// the agent sends again what is not acknowledged. It is called under the
-	// session's lock and must not block.
-	Receive(s *Session, all []*agentv2.Receipt)
-}
-
-// Acknowledged is the end of a receipt.
-type Acknowledged struct {
-	Key workreceipt.Key
-	// Refused says in one word why it counts for nothing; empty otherwise.
-	Refused string
-}
 
 // ReceiptKey is what the node's receipts are signed with; nil when it sends
 // none.
@@ -40,25 +15,24 @@ func (s *Session) ReceiptKey() ed25519.PublicKey {
 	return s.receiptKey
 }
 
-// onReceipts needs the mutex.
-func (s *Session) onReceipts(r *agentv2.Receipts) *Closing {
+func (s *Session) onReceiptsLocked(all []Receipt) *CloseReason {
+	now := s.env.Clock.Now()
 	switch {
 	case s.receiptKey == nil:
 		return protocolError("receipts came without a key at registration")
-	case len(r.GetReceipts()) > maxReceipts:
+	case len(all) > agentwire.MaxReceipts:
 		return protocolError("at most 160 receipts fit in a frame")
-	case !s.receiptFrames.take(s.house.clock.Now()):
+	case !s.receiptFrames.Take(now):
 		return protocolError("too many frames of receipts")
 	}
-	if s.house.receipts == nil {
+	if s.env.Receipts == nil {
 		return nil
 	}
-	all := r.GetReceipts()
 	// What is too much is passed over and not answered: it comes again.
-	n := s.receiptItems.takeMost(s.house.clock.Now(), len(all))
-	s.house.counts.ReceiptsDropped.Add(int64(len(all) - n))
+	n := s.receiptItems.TakeUpTo(now, len(all))
+	s.env.Counts.ReceiptsDropped.Add(int64(len(all) - n))
 	if n > 0 {
-		s.house.receipts.Receive(s, all[:n])
+		s.env.Receipts.Receive(s, all[:n])
 	}
 	return nil
 }
@@ -67,18 +41,11 @@ func (s *Session) onReceipts(r *agentv2.Receipts) *Closing {
 func (s *Session) AckReceipts(all []Acknowledged) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	wire, ok := s.wire.(*v2)
-	if !ok {
+	if !s.limits.Strict {
 		return // it never sent any
 	}
-	for len(all) > 0 {
-		part := all[:min(len(all), maxReceipts)]
-		all = all[len(part):]
-		ack := &agentv2.ReceiptAck{Receipts: make([]*agentv2.AckedReceipt, 0, len(part))}
-		for _, a := range part {
-			ack.Receipts = append(ack.Receipts, &agentv2.AckedReceipt{RequestId: a.Key.Request[:], Attempt: a.Key.Attempt, Refused: a.Refused})
-		}
-		wire.acknowledge(ack)
+	for part := range slices.Chunk(all, agentwire.MaxReceipts) {
+		s.pushLocked(Outbound{Kind: OutReceipts, Receipts: slices.Clone(part)})
 	}
 }
 
@@ -88,6 +55,6 @@ func (s *Session) Forged() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.violations++; s.violations > 1 {
-		s.shut(protocolError("forged or broken receipts"))
+		s.closeLocked(shuts, protocolError("forged or broken receipts"))
 	}
 }

@@ -1,45 +1,52 @@
-package session
+package session_test
 
 import (
 	"crypto/ed25519"
-	"net/netip"
 	"testing"
 	"time"
 
+	"svc.internal/pkg/agentwire"
 	"svc.internal/pkg/clock"
-	agentv2 "svc.internal/proto/svc/agent/v2"
+	. "svc.internal/services/provider-hub/internal/session"
+	"svc.internal/services/provider-hub/internal/session/sessiontest"
 )
 
 // pile counts receipts.
 type pile struct{ n int }
 
-func (p *pile) Receive(_ *Session, all []*agentv2.Receipt) { p.n += len(all) }
+func (p *pile) Receive(_ *Session, all []Receipt) { p.n += len(all) }
 
 func TestReceiptsOfASessionAreTakenAtABoundedRate(t *testing.T) {
 	c, counts, taken := clock.NewManual(time.UnixMilli(1_790_000_000_000)), &Counts{}, &pile{}
-	h := newHouse(Config{}.WithDefaults(), Deps{Receipts: taken, Clock: c, Counts: counts})
-	s := newSession(h, speakV2, netip.Addr{})
-	s.receiptKey = make(ed25519.PublicKey, ed25519.PublicKeySize)
-	frame := &agentv2.Receipts{Receipts: make([]*agentv2.Receipt, maxReceipts)}
+	env := environment(Config{}, &sessiontest.Registrar{})
+	env.Clock, env.Counts, env.Receipts = c, counts, taken
+	d := driveIn(t, env, rules["strict"])
+	defer d.pull("ends")
+	d.pull("enrols")
+	d.pull("granted")
+	d.SetReceiptKey(make(ed25519.PublicKey, ed25519.PublicKeySize))
 	flood := func(frames int) int {
 		before := taken.n
 		for range frames {
-			if why := s.onReceipts(frame); why != nil {
-				t.Fatalf("closed with %v", why)
+			d.says(Inbound{Kind: KindReceipts, Receipts: make([]Receipt, agentwire.MaxReceipts)})
+			if d.State() != Live {
+				_, code := d.sent()
+				t.Fatalf("closed with %v", code)
 			}
 		}
 		return taken.n - before
 	}
-	if n := flood(receiptBurst); n != receiptsBurst {
-		t.Errorf("%d receipts are taken at once, want %d", n, receiptsBurst)
+	if n := flood(ReceiptBurst); n != ReceiptsBurst {
+		t.Errorf("%d receipts are taken at once, want %d", n, ReceiptsBurst)
 	}
 	for range 3 {
 		c.Advance(time.Second)
-		if n := flood(receiptRate); n != receiptsRate {
-			t.Errorf("%d receipts are taken in a second, want %d", n, receiptsRate)
+		if n := flood(ReceiptRate); n != ReceiptsRate {
+			t.Errorf("%d receipts are taken in a second, want %d", n, ReceiptsRate)
 		}
 	}
-	if sent := int64((receiptBurst + 3*receiptRate) * maxReceipts); counts.ReceiptsDropped.Load() != sent-int64(taken.n) {
-		t.Errorf("of %d receipts %d are taken and %d counted as dropped", sent, taken.n, counts.ReceiptsDropped.Load())
+	sent := int64((ReceiptBurst + 3*ReceiptRate) * agentwire.MaxReceipts)
+	if dropped := counts.ReceiptsDropped.Load(); dropped != sent-int64(taken.n) {
+		t.Errorf("of %d receipts %d are taken and %d counted as dropped", sent, taken.n, dropped)
 	}
 }

@@ -1,217 +1,194 @@
-package session
+package session_test
 
 import (
 	"context"
-	"crypto/rand"
-	"io"
-	"log/slog"
-	"net"
-	"net/http"
-	"net/netip"
+	"encoding/json"
+	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
+	"svc.internal/pkg/agentwire"
 	"svc.internal/pkg/clock"
-	"svc.internal/pkg/fault"
-	"svc.internal/pkg/ids"
 	agentv2 "svc.internal/proto/svc/agent/v2"
+	"svc.internal/services/provider-hub/internal/dialect"
+	v1 "svc.internal/services/provider-hub/internal/dialect/v1"
+	v2 "svc.internal/services/provider-hub/internal/dialect/v2"
+	"svc.internal/services/provider-hub/internal/quota"
+	. "svc.internal/services/provider-hub/internal/session"
+	"svc.internal/services/provider-hub/internal/session/sessiontest"
 )
 
-// desk is a registrar without a database: any key but "bad" is good.
-type desk struct {
-	mu      sync.Mutex
-	epoch   int64
-	joined  []*Session
-	left    int
-	touched int
-	wait    chan struct{} // when set, admissions wait for it
-	shown   []Credential  // what was looked up
-	failing int           // how many look-ups still fail
-	warning string
-	warmed  []Warmed
-	broken  bool // Touch panics
+// Messages of agents.
+var (
+	encode       = sessiontest.Encode
+	data         = sessiontest.Data
+	end          = sessiontest.End
+	registerText = sessiontest.RegisterText
+	chunk        = sessiontest.Chunk
+	streamEnd    = sessiontest.StreamEnd
+	answer       = sessiontest.Answer
+)
+
+const (
+	// heldBudget is what all sessions of a hub may hold.
+	heldBudget = 1 << 30
+	// oldStreams bounds the requests of a v1 session.
+	oldStreams = 50
+)
+
+// withDefaults fills in what is zero, as the gate does.
+func withDefaults(c Config) Config {
+	fill(&c.RegisterTimeout, 10*time.Second)
+	fill(&c.RefuseHold, 2*time.Second)
+	fill(&c.HeartbeatInterval, 10*time.Second)
+	fill(&c.CancelGrace, 10*time.Second)
+	fill(&c.StreamWindow, 256<<10)
+	fill(&c.ConnWindow, 8<<20)
+	return c
 }
 
-func (d *desk) Check(c Credential) error {
-	if c.Key == "malformed" {
-		return fault.New(fault.Unauthenticated, fault.InvalidAPIKey, "this is no provider key")
+func fill[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
 	}
-	return nil
 }
 
-func (d *desk) Admit(ctx context.Context, shown Credential) (Grant, error) {
-	if d.wait != nil {
-		select {
-		case <-d.wait:
-		case <-ctx.Done():
-			return Grant{}, ctx.Err()
+// environment is what the sessions of one hub share.
+func environment(c Config, desk *sessiontest.Registrar) *Env {
+	return &Env{
+		Config: withDefaults(c), Registrar: desk, Clock: clock.System, Counts: &Counts{}, Held: quota.NewBudget(heldBudget),
+	}
+}
+
+// tight is an environment whose sessions may hold so many bytes together.
+func tight(held int64) *Env {
+	env := environment(Config{}, &sessiontest.Registrar{})
+	env.Held = quota.NewBudget(held)
+	return env
+}
+
+func speakV1() *dialect.Dialect {
+	return v1.New(v1.Config{
+		SessionTimeout: 95 * time.Second, RefuseHold: 30 * time.Second, MinAge: 2100 * time.Millisecond,
+		Patience: 5 * time.Minute, MaxTotal: 300 * time.Second,
+	})
+}
+
+func speakV2() *dialect.Dialect { return v2.New(30 * time.Second) }
+
+// wire is a session with its dialect and without a socket. It does with a message what
+// the gate does.
+type wire struct {
+	*Session
+	speak     *dialect.Dialect
+	env       *Env
+	desk      *sessiontest.Registrar
+	admission sync.WaitGroup
+	in        Inbound
+}
+
+// fresh is a session that is not registered.
+func fresh(c Config, speak *dialect.Dialect) *wire {
+	return freshIn(environment(c, &sessiontest.Registrar{}), speak)
+}
+
+// freshIn is one of several sessions of a hub.
+func freshIn(env *Env, speak *dialect.Dialect) *wire {
+	w := &wire{speak: speak, env: env, desk: env.Registrar.(*sessiontest.Registrar)}
+	w.Session = New(env, speak.Limits, func() {})
+	w.Begin()
+	return w
+}
+
+// receive gives the session a message. What it returns ends the connection.
+func (w *wire) receive(msg []byte) *CloseReason {
+	if err := w.speak.Decode(msg, &w.in); err != nil {
+		return w.Unreadable(err)
+	}
+	why := w.Receive(&w.in)
+	if c, ok := w.Enrolment(); ok {
+		w.admission.Go(func() { w.lookUp(c) })
+	}
+	return why
+}
+
+// lookUp has a credential looked up.
+func (w *wire) lookUp(c Credential) {
+	grant, err := w.desk.Admit(context.Background(), c)
+	why := Refused(w.env.Config, agentwire.CodeInvalidKey, "x")
+	if err == nil {
+		why = w.Admit(grant)
+	}
+	if why != nil {
+		w.Shut(why)
+	}
+}
+
+// discarded gives the session the beginning of a message that there is no room for.
+func (w *wire) discarded(head []byte, size int64) *CloseReason {
+	return w.Discarded(w.speak.Name(head), size)
+}
+
+// end closes the socket.
+func (w *wire) end() {
+	w.SocketClosed()
+	w.End()
+	w.admission.Wait()
+}
+
+// out empties what the session has for its agent, as it is on the wire.
+func (w *wire) out(t testing.TB) [][]byte {
+	t.Helper()
+	var all [][]byte
+	var o Outbox
+	for {
+		w.Next(&o)
+		if o.Closing != nil && w.speak.Ending(o.Closing).Silent {
+			return all
+		}
+		for i := range o.Messages {
+			all = append(all, w.encoded(t, &o.Messages[i]))
+		}
+		if len(o.Messages) == 0 || o.Closing != nil {
+			return all
 		}
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.shown = append(d.shown, shown)
-	if d.failing > 0 {
-		d.failing--
-		return Grant{}, io.ErrUnexpectedEOF
-	}
-	switch shown.Key {
-	case "bad":
-		return Grant{}, fault.New(fault.Unauthenticated, fault.InvalidAPIKey, "this is no provider key")
-	case "down":
-		return Grant{}, io.ErrUnexpectedEOF
-	}
-	d.epoch++
-	return Grant{ProviderID: ids.ProviderID{1}, ProviderName: "Farm", Status: "active", Active: true, Epoch: d.epoch}, nil
 }
 
-func (d *desk) Join(s *Session) (warning string, why *Closing) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.joined = append(d.joined, s)
-	return d.warning, nil
-}
-
-func (d *desk) Warmed(_ *Session, w Warmed) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.warmed = append(d.warmed, w)
-}
-
-func (d *desk) Leave(*Session) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.left++
-}
-
-func (d *desk) Touch(*Session) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.broken {
-		panic("the registrar is broken")
-	}
-	d.touched++
-}
-
-func (d *desk) session(t testing.TB) *Session {
+// encoded is a message as it is on the wire.
+func (w *wire) encoded(t testing.TB, m *Outbound) []byte {
 	t.Helper()
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if len(d.joined) == 0 {
-		t.Fatal("no session has joined")
+	head, body, tail, err := w.speak.Append(nil, m)
+	if err != nil {
+		t.Fatal(err)
 	}
-	return d.joined[len(d.joined)-1]
+	return slices.Concat(head, body, []byte(tail))
 }
 
-// pipes is a listener over in-memory pipes, which testing/synctest can wait
-// on.
-type pipes struct {
-	conns  chan net.Conn
-	closed chan struct{}
-	once   sync.Once
-}
-
-func (p *pipes) Accept() (net.Conn, error) {
-	select {
-	case c := <-p.conns:
-		return c, nil
-	case <-p.closed:
-		return nil, net.ErrClosed
-	}
-}
-
-func (p *pipes) Close() error { p.once.Do(func() { close(p.closed) }); return nil }
-
-func (p *pipes) Addr() net.Addr { return pipeAddr{} }
-
-type pipeAddr struct{}
-
-func (pipeAddr) Network() string { return "pipe" }
-func (pipeAddr) String() string  { return "pipe" }
-
-func (p *pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
-	near, far := net.Pipe()
-	select {
-	case p.conns <- far:
-		return near, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
-
-// endpoint is a Server over pipes.
-type endpoint struct {
-	server *Server
-	desk   *desk
-	pipes  *pipes
-	counts *Counts
-}
-
-func serveSessions(t testing.TB, cfg Config) *endpoint {
+// live is a registered v2 session.
+func live(t testing.TB, c Config, models ...string) *wire {
 	t.Helper()
-	e := holdSessions(t, cfg)
-	e.server.Accept()
-	return e
+	return registered(t, fresh(c, speakV2()), "good", models...)
 }
 
-// holdSessions is a Server that does not accept yet.
-func holdSessions(t testing.TB, cfg Config) *endpoint {
+// liveIn is one of several v2 sessions of a hub, of the provider of a key.
+func liveIn(t testing.TB, env *Env, key string, models ...string) *wire {
 	t.Helper()
-	e := &endpoint{desk: &desk{}, pipes: &pipes{conns: make(chan net.Conn), closed: make(chan struct{})}, counts: &Counts{}}
-	e.server = NewServer(cfg, Deps{
-		Registrar: e.desk, Clock: clock.System, Log: slog.New(slog.DiscardHandler), Counts: e.counts,
-	})
-	h := &http.Server{Handler: e.server}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_ = h.Serve(e.pipes)
-	}()
-	t.Cleanup(func() {
-		if err := e.server.Close(context.Background()); err != nil {
-			t.Error(err)
-		}
-		_ = h.Close()
-		<-done
-	})
-	return e
+	return registered(t, freshIn(env, speakV2()), key, models...)
 }
 
-// fresh is a session without a socket that is not registered.
-func fresh(cfg Config, speak func(*Session) (dialect, terms)) *Session {
-	h := newHouse(cfg.WithDefaults(), Deps{Registrar: &desk{}, Clock: clock.System, Counts: &Counts{}})
-	h.queue.open()
-	return freshIn(h, speak)
-}
-
-// freshIn is one of several sessions of a house.
-func freshIn(h *house, speak func(*Session) (dialect, terms)) *Session {
-	h.door.enter(netip.Addr{})
-	s := newSession(h, speak, netip.Addr{})
-	s.begin()
-	return s
-}
-
-// live is a registered session without a socket, for the state machine alone.
-func live(t testing.TB, cfg Config, models ...string) *Session {
+func registered(t testing.TB, s *wire, key string, models ...string) *wire {
 	t.Helper()
-	return registered(t, fresh(cfg, speakV2), models...)
-}
-
-// liveIn is one of several live sessions of a house.
-func liveIn(t testing.TB, h *house, models ...string) *Session {
-	t.Helper()
-	return registered(t, freshIn(h, speakV2), models...)
-}
-
-func registered(t testing.TB, s *Session, models ...string) *Session {
-	t.Helper()
-	register := &agentv2.Register{Token: "good", NodeId: "node-0001"}
+	register := &agentv2.Register{Token: key, NodeId: "node-0001"}
 	for _, m := range models {
 		register.Models = append(register.Models, &agentv2.ModelOffer{ModelId: m, Healthy: true})
 	}
-	if why := s.wire.receive(encode(t, &agentv2.Frame{Seq: 1, Body: &agentv2.Frame_Register{Register: register}})); why != nil {
+	why := s.receive(encode(t, &agentv2.Frame{Seq: 1, Body: &agentv2.Frame_Register{Register: register}}))
+	if why != nil {
 		t.Fatal(why)
 	}
 	s.admission.Wait()
@@ -219,35 +196,22 @@ func registered(t testing.TB, s *Session, models ...string) *Session {
 	return s
 }
 
-func encode(t testing.TB, f *agentv2.Frame) []byte {
+// sent empties what a v2 session has for its agent.
+func sent(t testing.TB, s *wire) []*agentv2.Frame {
 	t.Helper()
-	b, err := proto.Marshal(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
-}
-
-// sent empties what the session has for its agent.
-func sent(s *Session) []*agentv2.Frame {
 	var all []*agentv2.Frame
-	for {
-		var o outbox
-		s.next(&o)
-		if len(o.frames) == 0 {
-			return all
+	for _, msg := range s.out(t) {
+		f := &agentv2.Frame{}
+		if err := proto.Unmarshal(msg, f); err != nil {
+			t.Fatal(err)
 		}
-		for _, f := range o.frames {
-			all = append(all, f.(v2Frame).Frame)
-		}
-		if o.closing != nil {
-			return all
-		}
+		all = append(all, f)
 	}
+	return all
 }
 
-// openStream opens a request and lets OPEN and the body out.
-func openStream(t testing.TB, s *Session, body int) *Stream {
+// openStream opens a request.
+func openStream(t testing.TB, s *wire, body int) *Stream {
 	t.Helper()
 	st, err := s.Open(Request{RequestID: "r", Model: "m", Stream: true, Body: make([]byte, body)})
 	if err != nil {
@@ -256,12 +220,64 @@ func openStream(t testing.TB, s *Session, body int) *Stream {
 	return st
 }
 
-func data(stream, seq uint32, n int) *agentv2.Frame {
-	b := make([]byte, n)
-	_, _ = rand.Read(b)
-	return &agentv2.Frame{Stream: stream, Seq: seq, Body: &agentv2.Frame_Data{Data: &agentv2.Data{Data: b}}}
+// said is a message of the hub in v1.
+type said struct {
+	Type      string         `json:"type"`
+	RequestID string         `json:"request_id"`
+	Payload   map[string]any `json:"payload"`
 }
 
-func end(stream, seq uint32) *agentv2.Frame {
-	return &agentv2.Frame{Stream: stream, Seq: seq, Body: &agentv2.Frame_End{End: &agentv2.End{EngineStatus: 200, Complete: true}}}
+// liveOld is a registered v1 session.
+func liveOld(t testing.TB, c Config, models ...string) *wire {
+	t.Helper()
+	return liveOldIn(t, environment(c, &sessiontest.Registrar{}), models...)
+}
+
+// liveOldIn is one of several v1 sessions of a hub.
+func liveOldIn(t testing.TB, env *Env, models ...string) *wire {
+	t.Helper()
+	s := freshIn(env, speakV1())
+	tell(t, s, registerText("good", "node-0001", models...))
+	s.admission.Wait()
+	t.Cleanup(s.end)
+	if got := sentOld(t, s); len(got) != 1 || got[0].Payload["success"] != true {
+		t.Fatalf("registered with %v", got)
+	}
+	return s
+}
+
+// sentOld empties what a v1 session has for its agent.
+func sentOld(t testing.TB, s *wire) []said {
+	t.Helper()
+	var all []said
+	for _, msg := range s.out(t) {
+		var m said
+		if err := json.Unmarshal(msg, &m); err != nil {
+			t.Fatalf("%s: %v", msg, err)
+		}
+		all = append(all, m)
+	}
+	return all
+}
+
+// tell gives the session a message that it takes.
+func tell(t testing.TB, s *wire, text string) {
+	t.Helper()
+	if why := s.receive([]byte(text)); why != nil {
+		t.Fatalf("%.200s: %v", text, why)
+	}
+}
+
+// ask opens a request of v1 and lets it out.
+func ask(t testing.TB, s *wire, stream bool) (st *Stream, id string) {
+	t.Helper()
+	st, err := s.Open(Request{RequestID: "r", Model: "m", Stream: stream, Body: []byte(`{"model":"m"}`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := sentOld(t, s)
+	if len(out) == 0 || out[len(out)-1].Type != "inference" {
+		t.Fatalf("sent %v", out)
+	}
+	return st, out[len(out)-1].RequestID
 }

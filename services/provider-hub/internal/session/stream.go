@@ -2,105 +2,61 @@ package session
 
 import (
 	"slices"
+	"strconv"
 	"time"
 
+	"svc.internal/pkg/agentwire"
 	"svc.internal/services/provider-hub/internal/meter"
 )
-
-// Request is what an agent is asked to do.
-type Request struct {
-	RequestID string
-	Attempt   uint32
-	Model     string
-	// Kind is what is asked for. But for chat, agents must have declared it.
-	Kind   meter.Kind
-	Stream bool
-	// Body goes to the agent as it is. It must not change until the stream is
-	// closed. ContentType is its media type; empty for JSON.
-	Body        []byte
-	ContentType string
-	// ModelOffset and ModelLength say where in Body the model's name stands.
-	ModelOffset uint32
-	ModelLength uint32
-	Traceparent string
-	// Timeout is when the hub gives the request up.
-	Timeout time.Duration
-	// Proof is what the agent repeats in its receipt; nil for none.
-	Proof []byte
-}
 
 // maxEndError is in characters.
 const maxEndError = 1024
 
-// End is the agent's last word on a stream.
-type End struct {
-	// Status is the engine's HTTP status, 0 when it could not be reached.
-	Status   int
-	Complete bool
-	// Error is for operators: printable, at most 1,024 characters.
-	Error string
-	Busy  bool
-}
-
-// Stream is one request on a session. Take and Release are for one goroutine.
-type Stream struct {
-	session *Session
-	id      uint32
-	model   *model
-	ready   chan struct{}
-	// named is what the engine was said to call the model when the stream began.
-	named string
-	// wire is what the dialect knows of the stream.
-	wire any
-
-	// All below is guarded by the session's mutex.
-	request   Request
-	opened    bool // the agent was told
-	finished  bool // the whole body was sent, or nothing more will be
-	in, spare []byte
-	held      int64 // bytes of in that count as the session's
-	ended     *End
-	err       error
-	released  bool // nobody takes the answer any more
-	cancelled bool // the agent was asked to stop, or would be if it could
-	grace     *time.Timer
-}
+// freedInterval is the least pause between reports that a full model is full no more.
+const freedInterval = time.Second
 
 // Open begins a request. It fails with ErrGone, ErrNotOffered, ErrBusy,
 // ErrTooLarge or ErrNotSendable.
 func (s *Session) Open(r Request) (*Stream, error) {
-	if err := s.wire.check(&r); err != nil {
-		return nil, err
+	window := s.env.Config.StreamWindow
+	st := &Stream{
+		session: s, ready: make(chan struct{}, 1), request: r, body: r.Body,
+		credit: agentwire.Credit(window), window: agentwire.NewWindow(window),
 	}
+	if s.limits.Fits != nil {
+		if err := s.limits.Fits(&st.request); err != nil {
+			return nil, err
+		}
+	}
+	st.request.Body = nil
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.phase != phaseLive || s.gone || s.draining || !s.active {
+	if s.State() != Live || s.socketClosed || !s.active {
 		return nil, ErrGone
 	}
 	m := s.models[r.Model]
-	if m == nil || !s.answers(r.Kind) {
+	if m == nil || !s.answersLocked(r.Kind) {
 		return nil, ErrNotOffered
 	}
-	if m.inFlight >= m.offer.Capacity || len(s.streams) >= s.terms.streams {
+	if m.inFlight >= m.offer.Capacity || len(s.streams) >= s.limits.Streams {
 		return nil, ErrBusy
 	}
 	m.inFlight++
-	s.house.counts.slots(1)
+	s.env.Counts.Slots.Add(1)
 	s.last++
-	st := s.wire.open(s.last, r)
-	st.model, st.named = m, m.offer.EngineModel
+	st.id, st.model, st.named = s.last, m, m.offer.EngineModel
 	s.streams[st.id] = st
+	if !s.limits.Strict {
+		st.name = r.RequestID + "-" + strconv.FormatUint(uint64(st.id), 10)
+		s.names[st.name] = st
+	}
+	s.requests = append(s.requests, st)
 	s.signal()
 	return st, nil
 }
 
-// newStream is what every dialect begins with.
-func (s *Session) newStream(id uint32, r Request) Stream {
-	return Stream{session: s, id: id, ready: make(chan struct{}, 1), request: r}
-}
-
-// answers reports whether the agent takes requests of a kind. Needs the mutex.
-func (s *Session) answers(k meter.Kind) bool {
+// answersLocked reports whether the agent takes requests of a kind.
+func (s *Session) answersLocked(k meter.Kind) bool {
 	return k == meter.Chat || slices.Contains(s.caps, k.String())
 }
 
@@ -119,7 +75,7 @@ func (st *Stream) Take() (piece []byte, end *End, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	piece = st.in
-	s.letGo(st)
+	s.letGoLocked(st)
 	st.in, st.spare = st.spare, nil
 	return piece, st.ended, st.err
 }
@@ -132,7 +88,7 @@ func (st *Stream) Release(n int, piece []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if n > 0 {
-		s.wire.passed(st, int64(n))
+		s.passedLocked(st, int64(n))
 	}
 	switch {
 	case cap(piece) == 0 || st.released:
@@ -159,7 +115,7 @@ func (st *Stream) Close(cancel bool) {
 	s := st.session
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.release(st, cancel)
+	s.releaseLocked(st, cancel)
 }
 
 // Cancel asks the agent to stop its engine, and leaves the stream open for
@@ -169,130 +125,59 @@ func (st *Stream) Cancel() {
 	s := st.session
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.cancel(st)
+	s.cancelLocked(st)
 }
 
-// delivered notes that n bytes are added to what waits to be taken, and reports
-// whether this hub has room for them; else nothing is noted. Needs the mutex.
-func (st *Stream) delivered(n int) bool {
-	s := st.session
-	if !s.house.held.take(s.identity.ProviderID, int64(n)) {
-		return false
-	}
-	st.held += int64(n)
-	s.held += int64(n)
-	s.house.counts.Held.Add(int64(n))
-	s.holders[st] = struct{}{}
-	st.signal()
-	return true
-}
-
-// letGo notes that nothing of a stream is held any more. Needs the mutex.
-func (s *Session) letGo(st *Stream) {
-	if st.held == 0 {
-		return
-	}
-	s.held -= st.held
-	s.house.held.give(s.identity.ProviderID, st.held)
-	s.house.counts.Held.Add(-st.held)
-	st.held = 0
-	delete(s.holders, st)
-}
-
-// relieve gives up the streams that hold most until there is room for n bytes
-// more. One that has ended is given up too: its end is worth nothing without
-// what came before. Needs the mutex.
-func (s *Session) relieve(n int64) {
-	for s.held+n > s.cfg.ConnWindow && len(s.holders) > 0 {
-		var most *Stream
-		for st := range s.holders {
-			if most == nil || st.held > most.held || st.held == most.held && st.id < most.id {
-				most = st
-			}
-		}
-		most.ended = nil
-		most.fail(ErrBehind)
-		s.letGo(most)
-		most.in, most.spare = nil, nil
-	}
-}
-
-// release needs the mutex.
-func (s *Session) release(st *Stream, cancel bool) {
+func (s *Session) releaseLocked(st *Stream, cancel bool) {
 	if st.released {
 		return
 	}
 	st.released = true
 	if n := int64(len(st.in)); n > 0 {
-		s.wire.passed(st, n)
+		s.passedLocked(st, n)
 	}
-	s.letGo(st)
+	s.letGoLocked(st)
 	st.in, st.spare = nil, nil
-	st.stopSending()
+	st.stopSendingLocked()
 	if s.streams[st.id] != st {
 		return // it has ended
 	}
 	if !st.opened {
-		s.forget(st) // the agent never hears of it
+		s.forgetLocked(st) // the agent never hears of it
 		return
 	}
 	if cancel {
-		s.cancel(st)
+		s.cancelLocked(st)
 	}
-	st.grace = time.AfterFunc(s.wire.slot(st), func() { s.overdue(st) })
-	s.outlives(st)
+	st.grace = time.AfterFunc(s.graceLocked(st), func() { s.overdue(st) })
+	s.outlivesLocked(st)
 }
 
-// outlives tells the registrar of a slot that is taken or free although routers
-// know of no request that ends: agents of some dialects go on with what nobody
-// wants. Needs the mutex.
-func (s *Session) outlives(st *Stream) {
-	if st.released && s.terms.lasting && s.phase == phaseLive {
-		s.house.registrar.Touch(s)
+// graceLocked is how long a request that nobody wants may still take to end. Where
+// nothing can be cancelled, agents end their streams after so long themselves.
+func (s *Session) graceLocked(st *Stream) time.Duration {
+	if s.limits.Strict {
+		return s.env.Config.CancelGrace
 	}
+	age := s.env.Clock.Now().Sub(st.sentAt)
+	return max(s.limits.Total-age, s.env.Config.CancelGrace)
 }
 
-// freedEvery is the least pause between reports that a full model is full no more.
-const freedEvery = time.Second
-
-// freed has routers told that a model which was full has a slot. They count what
-// they book and what they hear of ends; one whose last report was made between the
-// two would take a full model for full until the next. Needs the mutex.
-func (s *Session) freed() {
-	switch {
-	case s.phase != phaseLive:
-	case s.freeing != nil:
-		s.freedAgain = true
-	default:
-		s.house.registrar.Touch(s)
-		s.freeing = time.AfterFunc(freedEvery, s.freedSince)
-	}
-}
-
-// freedSince tells of what was freed in the pause.
-func (s *Session) freedSince() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.freeing = nil
-	if s.freedAgain {
-		s.freedAgain = false
-		s.freed()
-	}
-}
-
-// cancel needs the mutex.
-func (s *Session) cancel(st *Stream) {
-	st.stopSending()
-	if s.phase != phaseLive || st.cancelled || s.streams[st.id] != st {
+// cancelLocked asks the agent to give a request up, if it can be asked.
+func (s *Session) cancelLocked(st *Stream) {
+	st.stopSendingLocked()
+	if !s.State().registered() || st.cancelled || s.streams[st.id] != st {
 		return
 	}
 	st.cancelled = true
 	if !st.opened {
-		st.fail(ErrReset)
-		s.forget(st)
+		st.failLocked(ErrReset)
+		s.forgetLocked(st)
 		return
 	}
-	s.wire.cancel(st)
+	if s.limits.Strict {
+		s.pushLocked(Outbound{Kind: OutCancel, Stream: st.id})
+	}
 }
 
 // overdue frees the slot of a stream that was released and did not end. One
@@ -304,60 +189,88 @@ func (s *Session) overdue(st *Stream) {
 		return
 	}
 	if !st.cancelled {
-		s.cancel(st)
-		st.grace.Reset(s.cfg.CancelGrace)
+		s.cancelLocked(st)
+		st.grace.Reset(s.env.Config.CancelGrace)
 		return
 	}
-	s.forget(st)
+	s.forgetLocked(st)
 }
 
-// stopSending drops what was not sent of the body.
-func (st *Stream) stopSending() {
-	st.finished = true
-	st.request.Body = nil
-}
-
-// conclude is the agent's last word on a stream. Needs the mutex.
-func (s *Session) conclude(st *Stream, end End) {
+// concludeLocked is the agent's last word on a stream. It keeps the end.
+func (s *Session) concludeLocked(st *Stream, end *End) {
 	end.Error = Clean(end.Error, maxEndError)
 	if end.Status < 0 || end.Status > 999 {
 		end.Status = 0 // of no HTTP answer
 	}
 	if st.err == nil {
-		st.ended = &end
+		st.ended = end
 	}
 	st.signal()
-	s.forget(st)
+	s.forgetLocked(st)
 }
 
-// fail needs the mutex.
-func (st *Stream) fail(err error) {
-	if st.ended == nil && st.err == nil {
-		st.err = err
-	}
-	st.signal()
-}
-
-func (st *Stream) signal() {
-	select {
-	case st.ready <- struct{}{}:
-	default:
+// failStreamsLocked fails all that is open.
+func (s *Session) failStreamsLocked() {
+	for _, st := range s.streams {
+		st.failLocked(ErrLost)
+		s.forgetLocked(st)
 	}
 }
 
-// forget frees the slot of a stream and its number. Needs the mutex.
-func (s *Session) forget(st *Stream) {
+// forgetLocked frees the slot of a stream and its number. Where answers are
+// correlated by name, more may come of a request that the agent was told of.
+func (s *Session) forgetLocked(st *Stream) {
 	delete(s.streams, st.id)
-	s.wire.forget(st)
-	st.stopSending()
-	if st.model.inFlight >= st.model.offer.Capacity {
-		defer s.freed()
+	if !s.limits.Strict {
+		delete(s.names, st.name)
+		if st.opened {
+			s.strays.forgotten(st.name)
+		}
 	}
+	st.stopSendingLocked()
+	full := st.model.inFlight >= st.model.offer.Capacity
 	st.model.inFlight--
-	s.house.counts.slots(-1)
-	s.outlives(st)
+	s.env.Counts.Slots.Add(-1)
+	s.outlivesLocked(st)
 	if st.grace != nil {
 		st.grace.Stop()
 	}
-	s.finished()
+	s.emptiedLocked()
+	if full {
+		s.freedLocked()
+	}
+}
+
+// outlivesLocked tells the registrar of a slot that is taken or free although routers
+// know of no request that ends: agents that cannot be told to stop go on with what
+// nobody wants.
+func (s *Session) outlivesLocked(st *Stream) {
+	if st.released && !s.limits.Strict && s.State().registered() {
+		s.env.Registrar.Touch(s)
+	}
+}
+
+// freedLocked has routers told that a model which was full has a slot. They count what
+// they book and what they hear of ends; one whose last report was made between the
+// two would take a full model for full until the next.
+func (s *Session) freedLocked() {
+	switch {
+	case !s.State().registered():
+	case s.freeing != nil:
+		s.freedAgain = true
+	default:
+		s.env.Registrar.Touch(s)
+		s.freeing = time.AfterFunc(freedInterval, s.freedSince)
+	}
+}
+
+// freedSince tells of what was freed in the pause.
+func (s *Session) freedSince() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.freeing = nil
+	if s.freedAgain {
+		s.freedAgain = false
+		s.freedLocked()
+	}
 }

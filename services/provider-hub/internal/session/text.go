@@ -14,9 +14,11 @@ const (
 	maxVersion      = 32
 	maxRegion       = 32
 	maxQuantization = 32
-	maxModelID      = 200
 	maxCapability   = 32
 )
+
+// MaxModelID bounds the name of a model, in characters.
+const MaxModelID = 200
 
 // Clean keeps the printable characters of a text that a provider says, at most limit
 // of them.
@@ -52,6 +54,8 @@ func only(text string, low, high int, others string) bool {
 	return true
 }
 
-func validNodeID(id string) bool { return only(id, minNodeID, maxNodeID, "._-") }
+// ValidNodeID reports whether a text may name a node.
+func ValidNodeID(id string) bool { return only(id, minNodeID, maxNodeID, "._-") }
 
-func validModelID(id string) bool { return only(id, 1, maxModelID, "._:/@+-") }
+// ValidModelID reports whether a text may name a model.
+func ValidModelID(id string) bool { return only(id, 1, MaxModelID, "._:/@+-") }

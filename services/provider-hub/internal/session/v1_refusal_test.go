@@ -1,66 +1,15 @@
-package session
+package session_test
 
 import (
-	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
+
+	"svc.internal/pkg/agentwire"
+	. "svc.internal/services/provider-hub/internal/session"
 )
 
-func TestRegistrationThatCannotBeReadIsRefusedAsAnyOther(t *testing.T) {
-	padded := func(n int) string {
-		return strings.Replace(registerText("good", "node-0001"), `"token"`, `"signature_hint":"`+strings.Repeat("x", n)+`","token"`, 1)
-	}
-	for name, c := range map[string]struct {
-		text, says string
-		status     int
-	}{
-		"models that are no list": {`{"type":"register","request_id":"r-1","payload":{"node_id":"node-0001","token":"good","models":"m"}}`, "models", 1008},
-		"without a payload":       {`{"type":"register","request_id":"r-1"}`, "registration", 1008},
-		"no object":               {`["register"]`, "cannot be read", 1008},
-		"cut off":                 {registerText("good", "node-0001")[:50], "cannot be read", 1008},
-		"too large":               {padded(v1Anonymous), "131072 bytes", 1009},
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			e := serveSessions(t, Config{})
-			began := time.Now()
-			a := e.oldAgent(t)
-			go func() { _, _ = a.ws.NetConn().Write(masked(finBit|opText, []byte(c.text))) }()
-			m := a.hears()
-			if text, _ := m.Payload["message"].(string); m.Type != "error" || m.Payload["code"] != 400.0 || !strings.Contains(text, c.says) {
-				t.Errorf("%s: heard %v", name, m)
-			}
-			if status := a.ends(); status != c.status || time.Since(began) < 30*time.Second {
-				t.Errorf("%s: closed with %d after %v", name, status, time.Since(began))
-			}
-		})
-	}
-	synctest.Test(t, func(t *testing.T) {
-		e := serveSessions(t, Config{})
-		a := e.oldAgent(t)
-		a.send(padded(100 << 10))
-		if m := a.hears(); m.Payload["success"] != true {
-			t.Errorf("one of 100 KiB: %v", m)
-		}
-		synctest.Wait()
-		if left := left(e.server.budget); left != e.server.cfg.LargeBudget {
-			t.Errorf("%d bytes are left", left)
-		}
-		// On the live connection too.
-		a.send(`{"type":"register","request_id":"r-2","payload":{"models":{}}}`)
-		if m := a.hears(); m.Type != "error" || m.RequestID != "r-2" {
-			t.Errorf("heard %v", m)
-		}
-	})
-	synctest.Test(t, func(t *testing.T) {
-		e := serveSessions(t, Config{LargeBudget: 1 << 10})
-		a := e.oldAgent(t)
-		a.send(padded(100 << 10))
-		if m := a.hears(); m.Payload["code"] != 503.0 {
-			t.Errorf("without room for it: %v", m)
-		}
-	})
-}
+// noText stands for an error without a text.
+const noText = "the agent reports an error"
 
 func TestErrorsOfAnAgentAreNoStatusOfItsEngine(t *testing.T) {
 	s := liveOld(t, Config{})
@@ -68,9 +17,9 @@ func TestErrorsOfAnAgentAreNoStatusOfItsEngine(t *testing.T) {
 		`"code":400,"message":"invalid inference payload"`: "invalid inference payload",
 		`"code":429,"message":"x"`:                         "x",
 		`"code":"501","message":"x"`:                       "x",
-		`"code":1e99,"message":["x"]`:                      v1Failure,
-		`"code":null`:                                      v1Failure,
-		``:                                                 v1Failure,
+		`"code":1e99,"message":["x"]`:                      noText,
+		`"code":null`:                                      noText,
+		``:                                                 noText,
 	} {
 		st, id := ask(t, s, true)
 		tell(t, s, `{"type":"error","request_id":"`+id+`","payload":{`+said+`}}`)
@@ -89,7 +38,8 @@ func TestEmptyErrorBesideAGoodAnswerIsNone(t *testing.T) {
 	s := liveOld(t, Config{})
 	st, id := ask(t, s, false)
 	tell(t, s, answer(id, `,"response":{"id":"c"},"error":""`))
-	if piece, end, _ := st.Take(); string(piece) != `{"id":"c"}` || end == nil || *end != (End{Status: 200, Complete: true}) {
+	piece, end, _ := st.Take()
+	if string(piece) != `{"id":"c"}` || end == nil || *end != (End{Status: 200, Complete: true}) {
 		t.Errorf("%q, %+v", piece, end)
 	}
 	st, id = ask(t, s, true)
@@ -120,24 +70,24 @@ func TestNothingInTheAnswerToAWarmUpIsWorthAConnection(t *testing.T) {
 			t.Fatal(err)
 		}
 		tell(t, s, answer("warmup-1", said))
-		if got := s.house.registrar.(*desk).warmed; len(got) != 1 || got[0] != want {
+		if got := s.desk.Heard().Warmed; len(got) != 1 || got[0] != want {
 			t.Errorf("%s: told %+v", said, got)
 		}
 	}
 }
 
 func TestSessionThatEndsWhileItsKeyIsLookedUpTakesNobodysPlace(t *testing.T) {
-	s := fresh(Config{}, speakV1)
-	d := s.house.registrar.(*desk)
-	d.wait = make(chan struct{})
-	if why := s.wire.receive([]byte(registerText("good", "node-0001"))); why != nil {
+	s := fresh(Config{}, speakV1())
+	d := s.desk
+	d.Wait = make(chan struct{})
+	if why := s.receive([]byte(registerText("good", "node-0001"))); why != nil {
 		t.Fatal(why)
 	}
-	s.Shut(protocolError("x"))
-	close(d.wait)
+	s.Shut(ClosingFor(agentwire.CodeProtocolError, "x"))
+	close(d.Wait)
 	s.admission.Wait()
-	if len(d.joined) != 0 || s.Identity().Epoch != 0 {
-		t.Errorf("%d have joined", len(d.joined))
+	if len(d.Heard().Joined) != 0 || s.Identity().Epoch != 0 {
+		t.Errorf("%d have joined", len(d.Heard().Joined))
 	}
 	s.end()
 }

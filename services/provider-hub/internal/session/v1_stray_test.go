@@ -1,18 +1,20 @@
-package session
+package session_test
 
 import (
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	. "svc.internal/services/provider-hub/internal/session"
 )
 
 // longLive is a registered v1 session of which nobody takes what it says for the
 // rest of an earlier connection any more.
-func longLive(t testing.TB) *Session {
+func longLive(t testing.TB) *wire {
 	t.Helper()
 	s := liveOld(t, Config{})
-	s.wire.(*v1).strayUntil = time.Time{}
+	s.EndStrays()
 	return s
 }
 
@@ -40,31 +42,15 @@ func TestStraysOfAnEarlierConnectionCountForNothingForFiveMinutes(t *testing.T) 
 			if piece, end, err := st.Take(); end == nil || !end.Complete || err != nil {
 				t.Errorf("%s: the request beside them: %q, %+v, %v", name, piece, end, err)
 			}
-			if got := s.house.counts.Strays.Load(); got != (5*60-1)*200 {
+			if got := s.env.Counts.Strays.Load(); got != (5*60-1)*200 {
 				t.Errorf("%s: %d are counted in metrics", name, got)
 			}
 			time.Sleep(2 * time.Second) //nolint:forbidigo // of a synctest bubble
-			if n := floods(s, text); n > chatterBurst {
-				t.Errorf("%s: %d are taken five minutes later, want at most %d", name, n, chatterBurst)
+			if n := floods(s, text); n > ChatterBurst {
+				t.Errorf("%s: %d are taken five minutes later, want at most %d", name, n, ChatterBurst)
 			}
 		})
 	}
-}
-
-func TestStraysCountFromTheRegistrationOnAndNotBefore(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e := serveSessions(t, Config{})
-		e.desk.wait = make(chan struct{}) // keys cannot be looked up for a while
-		a := e.oldAgent(t)
-		a.send(registerText("good", "node-0001"))
-		for range 3 * chatterBurst {
-			a.send(strays["chunks"])
-		}
-		close(e.desk.wait)
-		if m := a.hears(); m.Type != "ack" || m.Payload["success"] != true {
-			t.Errorf("heard %v", m)
-		}
-	})
 }
 
 func TestStraysBeyondTheirBudgetEndTheConnection(t *testing.T) {
@@ -72,25 +58,25 @@ func TestStraysBeyondTheirBudgetEndTheConnection(t *testing.T) {
 		s := liveOld(t, Config{})
 		text := chunk("r-99", `"`+strings.Repeat("x", 1<<20)+`"`, false)
 		n := 0
-		for ; n < 1000 && s.wire.receive([]byte(text)) == nil; n++ {
+		for ; n < 1000 && s.receive([]byte(text)) == nil; n++ {
 		}
-		if least, most := v1StrayBytes/len(text), v1StrayBytes/len(text)+chatterBurst; n < least || n > most {
+		if least, most := MaxStrayBytes/len(text), MaxStrayBytes/len(text)+ChatterBurst; n < least || n > most {
 			t.Errorf("%d chunks of 1 MiB are taken, want %d to %d", n, least, most)
 		}
 		// Those that there was no room for are as large.
 		s = liveOld(t, Config{})
-		for n = 0; n < 1000 && s.wire.discarded([]byte(text[:100]), 1<<20) == nil; n++ {
+		for n = 0; n < 1000 && s.discarded([]byte(text[:100]), 1<<20) == nil; n++ {
 		}
-		if n > 64+chatterBurst {
+		if n > 64+ChatterBurst {
 			t.Errorf("%d answers of 1 MiB that there is no room for are taken", n)
 		}
 	})
 }
 
 // floods sends a message until the session closes, and says how many it took.
-func floods(s *Session, text string) int {
+func floods(s *wire, text string) int {
 	n := 0
-	for ; n < 10_000 && s.wire.receive([]byte(text)) == nil; n++ {
+	for ; n < 10_000 && s.receive([]byte(text)) == nil; n++ {
 	}
 	return n
 }

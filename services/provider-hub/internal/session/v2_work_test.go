@@ -1,4 +1,4 @@
-package session
+package session_test
 
 import (
 	"errors"
@@ -6,8 +6,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"svc.internal/pkg/ids"
+	"svc.internal/pkg/agentwire"
 	agentv2 "svc.internal/proto/svc/agent/v2"
+	"svc.internal/services/provider-hub/internal/quota"
+	. "svc.internal/services/provider-hub/internal/session"
 )
 
 // idle are frames of v2 that an agent may send at any time and that ask for
@@ -30,31 +32,33 @@ func idle() map[string]*agentv2.Frame {
 }
 
 func TestFloodOfAnyFrameButDataEndsTheConnection(t *testing.T) {
-	for name, f := range idle() {
-		s := live(t, Config{}, "m")
-		openStream(t, s, 10)
-		ended := openStream(t, s, 10)
-		sent(s)
-		if why := s.wire.receive(encode(t, end(2, 1))); why != nil {
-			t.Fatal(why)
-		}
-		ended.Close(false)
-		var seq uint32
-		if f.GetStream() == 0 || f.GetStream() == 2 {
-			seq = 1 // the registration on stream 0, the end on stream 2
-		}
-		n := 0
-		for ; n < 10_000; n++ {
-			seq++
-			f.Seq = seq
-			if why := s.wire.receive(encode(t, f)); why != nil {
-				break
+	synctest.Test(t, func(t *testing.T) { // tokens come with time
+		for name, f := range idle() {
+			s := live(t, Config{}, "m")
+			openStream(t, s, 10)
+			ended := openStream(t, s, 10)
+			sent(t, s)
+			if why := s.receive(encode(t, end(2, 1))); why != nil {
+				t.Fatal(why)
+			}
+			ended.Close(false)
+			var seq uint32
+			if f.GetStream() == 0 || f.GetStream() == 2 {
+				seq = 1 // the registration on stream 0, the end on stream 2
+			}
+			n := 0
+			for ; n < 10_000; n++ {
+				seq++
+				f.Seq = seq
+				if why := s.receive(encode(t, f)); why != nil {
+					break
+				}
+			}
+			if most := ChatterBurst + 2*EarnedByOpen; n > most {
+				t.Errorf("%s: %d are taken, want at most %d", name, n, most)
 			}
 		}
-		if most := chatterBurst + 2*earnedByOpen; n > most {
-			t.Errorf("%s: %d are taken, want at most %d", name, n, most)
-		}
-	}
+	})
 }
 
 // An agent of another make may grant what it takes in steps as small as DATA.
@@ -64,17 +68,17 @@ func TestGrantsOfCreditForBodiesNeverCount(t *testing.T) {
 	taken, seq, conn := int64(0), uint32(0), uint32(1)
 	for range 10_000 {
 		n := int64(0)
-		for _, f := range sent(s) {
+		for _, f := range sent(t, s) {
 			n += int64(len(f.GetData().GetData()))
 		}
 		if taken += n; n == 0 {
 			break
 		}
-		for ; n > 0; n -= maxData {
-			w := &agentv2.Frame_Window{Window: &agentv2.Window{Bytes: uint32(min(n, maxData))}}
+		for ; n > 0; n -= agentwire.MaxData {
+			w := &agentv2.Frame_Window{Window: &agentv2.Window{Bytes: uint32(min(n, agentwire.MaxData))}}
 			seq, conn = seq+1, conn+1
 			for _, f := range []*agentv2.Frame{{Stream: 1, Seq: seq, Body: w}, {Seq: conn, Body: w}} {
-				if why := s.wire.receive(encode(t, f)); why != nil {
+				if why := s.receive(encode(t, f)); why != nil {
 					t.Fatalf("behind %d bytes: %v", taken, why)
 				}
 			}
@@ -88,53 +92,50 @@ func TestGrantsOfCreditForBodiesNeverCount(t *testing.T) {
 
 func TestEndsOfManyRequestsNeverCount(t *testing.T) {
 	s := live(t, Config{}, "m")
-	for n := range uint32(10 * chatterBurst) {
+	for n := range uint32(10 * ChatterBurst) {
 		st := openStream(t, s, 10)
-		sent(s)
-		if why := s.wire.receive(encode(t, end(n+1, 1))); why != nil {
+		sent(t, s)
+		if why := s.receive(encode(t, end(n+1, 1))); why != nil {
 			t.Fatalf("number %d: %v", n+1, why)
 		}
 		st.Close(false)
 	}
-	if s.wire.(*v2).earned > maxEarned {
+	if s.Earned() > MaxEarned {
 		t.Error("more is kept of what was earned than may be")
 	}
 }
 
 func TestWhatAllStreamsHoldIsBounded(t *testing.T) {
 	for name, c := range map[string]struct {
-		session func(Config) *Session
-		open    func(*Session) *Stream
+		session func(*Env) *wire
+		open    func(*wire) *Stream
 		piece   func(n uint32) []byte
 	}{
 		"v2": {
-			func(c Config) *Session { return live(t, c, "m") },
-			func(s *Session) *Stream { st := openStream(t, s, 1); sent(s); return st },
-			func(n uint32) []byte { return encode(t, data(1, n, maxData)) },
+			func(env *Env) *wire { return liveIn(t, env, "good", "m") },
+			func(s *wire) *Stream { st := openStream(t, s, 1); sent(t, s); return st },
+			func(n uint32) []byte { return encode(t, data(1, n, agentwire.MaxData)) },
 		},
 		"v1": {
-			func(c Config) *Session { return liveOld(t, c) },
-			func(s *Session) *Stream { st, _ := ask(t, s, true); return st },
+			func(env *Env) *wire { return liveOldIn(t, env) },
+			func(s *wire) *Stream { st, _ := ask(t, s, true); return st },
 			func(uint32) []byte { return []byte(chunk("r-1", `"`+string(make16k())+`"`, false)) },
 		},
 	} {
 		const budget = 128 << 10 // of one provider
-		s := c.session(Config{HeldBudget: budgetShares * budget})
+		s := c.session(tight(quota.Shares * budget))
 		st := c.open(s)
 		for n := range uint32(16) {
-			if why := s.wire.receive(c.piece(n + 1)); why != nil {
+			if why := s.receive(c.piece(n + 1)); why != nil {
 				t.Fatal(name, why)
 			}
-			if held := s.house.counts.Held.Load(); held > budget {
+			if held := s.env.Counts.Held.Load(); held > budget {
 				t.Fatalf("%s: %d bytes are held", name, held)
 			}
 			if n < 5 {
 				continue
 			}
-			s.mu.Lock()
-			failed := st.err != nil
-			s.mu.Unlock()
-			if failed {
+			if st.Err() != nil {
 				break
 			}
 		}
@@ -142,8 +143,8 @@ func TestWhatAllStreamsHoldIsBounded(t *testing.T) {
 			t.Errorf("%s: ended with %v, want %v", name, err, ErrNoRoom)
 		}
 		st.Close(true)
-		if held := s.house.counts.Held.Load(); held != 0 || left(s.house.held) != budgetShares*budget {
-			t.Errorf("%s: %d bytes are held in the end, and %d are left", name, held, left(s.house.held))
+		if held := s.env.Counts.Held.Load(); held != 0 || s.env.Held.Left() != quota.Shares*budget {
+			t.Errorf("%s: %d bytes are held in the end, and %d are left", name, held, s.env.Held.Left())
 		}
 	}
 }
@@ -151,24 +152,20 @@ func TestWhatAllStreamsHoldIsBounded(t *testing.T) {
 // A provider whose consumers do not read takes nothing from the streams of others.
 func TestWhatTheStreamsOfOneProviderHoldIsBounded(t *testing.T) {
 	const pieces = 2 // of a provider
-	cfg := Config{HeldBudget: budgetShares * pieces * maxData}
-	one := live(t, cfg, "m")
-	other := liveIn(t, one.house, "m")
-	other.identity.ProviderID = ids.ProviderID{2}
-	sibling := liveIn(t, one.house, "m")
-	streams := map[*Session]*Stream{}
-	for _, s := range []*Session{one, other, sibling} {
+	const all = quota.Shares * pieces * agentwire.MaxData
+	env := tight(all)
+	one, other, sibling := liveIn(t, env, "good", "m"), liveIn(t, env, "other", "m"), liveIn(t, env, "good", "m")
+	streams := map[*wire]*Stream{}
+	for _, s := range []*wire{one, other, sibling} {
 		streams[s] = openStream(t, s, 1)
-		sent(s)
+		sent(t, s)
 	}
-	give := func(s *Session, n uint32) error {
+	give := func(s *wire, n uint32) error {
 		t.Helper()
-		if why := s.wire.receive(encode(t, data(1, n, maxData))); why != nil {
+		if why := s.receive(encode(t, data(1, n, agentwire.MaxData))); why != nil {
 			t.Fatal(why)
 		}
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return streams[s].err
+		return streams[s].Err()
 	}
 	for n := range uint32(pieces) {
 		if err := give(one, n+1); err != nil {
@@ -190,13 +187,13 @@ func TestWhatTheStreamsOfOneProviderHoldIsBounded(t *testing.T) {
 	for _, st := range streams {
 		st.Close(true)
 	}
-	if left := left(one.house.held); left != cfg.HeldBudget {
-		t.Errorf("%d bytes are left in the end, want %d", left, cfg.HeldBudget)
+	if left := env.Held.Left(); left != all {
+		t.Errorf("%d bytes are left in the end, want %d", left, all)
 	}
 }
 
 func make16k() []byte {
-	b := make([]byte, maxData)
+	b := make([]byte, agentwire.MaxData)
 	for i := range b {
 		b[i] = 'x'
 	}
@@ -221,98 +218,108 @@ func FuzzFramesOfV2StayWithinABudgetOfWork(f *testing.F) {
 
 // work plays a sequence of frames.
 func work(t *testing.T, ops []byte) {
-	s := live(t, Config{HeldBudget: 1 << 20, SessionTimeout: time.Hour}, "m")
-	d := s.wire.(*v2)
+	p := &worker{t: t, s: liveIn(t, tight(1<<20), "good", "m"), seq: map[uint32]uint32{0: 1}}
 	began := time.Now()
-	seq := map[uint32]uint32{0: 1}
-	open := []*Stream{}
-	frames, earned, grants := 0, 0, 0
-	say := func(stream uint32, f *agentv2.Frame) bool {
-		seq[stream]++
-		f.Stream, f.Seq = stream, seq[stream]
-		return s.wire.receive(encode(t, f)) == nil
-	}
+	earned, grants := 0, 0
 	for _, op := range ops {
-		stream := uint32(0)
-		if len(open) > 0 {
-			stream = open[len(open)-1].id
+		opened, ok := p.do(op)
+		if opened {
+			earned += EarnedByOpen
 		}
-		ok := true
-		switch op % 12 {
-		case 0:
-			st, err := s.Open(Request{RequestID: "r", Model: "m", Stream: true, Body: make([]byte, int(op)<<8)})
-			if err != nil {
-				continue
-			}
-			open = append(open, st)
-			earned += earnedByOpen
-		case 1:
-			ok = say(0, &agentv2.Frame{Body: &agentv2.Frame_Window{Window: &agentv2.Window{}}})
-			frames++
-		case 2:
-			ok = say(0, &agentv2.Frame{Body: &agentv2.Frame_Drain{Drain: &agentv2.Drain{}}})
-			frames++
-		case 3:
-			ok = say(0, &agentv2.Frame{})
-			frames++
-		case 4:
-			ok = say(0, &agentv2.Frame{Body: &agentv2.Frame_Heartbeat{Heartbeat: &agentv2.Heartbeat{ActiveRequests: int32(op)}}})
-			frames++
-		case 5:
-			ok = say(0, &agentv2.Frame{Body: &agentv2.Frame_Window{Window: &agentv2.Window{Bytes: 1}}})
-			frames++
-		case 6, 7:
-			if stream == 0 {
-				continue
-			}
-			ok = say(stream, &agentv2.Frame{Body: &agentv2.Frame_Window{Window: &agentv2.Window{Bytes: uint32(op) << 4}}})
-			frames++
-		case 8:
-			if stream == 0 {
-				continue
-			}
-			ok = say(stream, data(stream, 0, int(op)*64))
-		case 9:
-			if stream == 0 {
-				continue
-			}
-			ok = say(stream, end(stream, 0))
-			frames++
-			open[len(open)-1].Close(true)
-			open = open[:len(open)-1]
-		case 10:
-			time.Sleep(time.Duration(op) * time.Millisecond) //nolint:forbidigo // of a synctest bubble
-		case 11:
-			if len(open) == 0 {
-				continue
-			}
-			st := open[len(open)-1]
-			piece, _, _ := st.Take()
-			st.Release(len(piece), piece)
-		}
-		out := sent(s)
-		for _, f := range out {
-			earned += len(f.GetData().GetData())/earnedByBytes + 1
+		for _, f := range sent(t, p.s) {
+			earned += len(f.GetData().GetData())/EarnedByBytes + 1
 			if f.GetWindow() != nil {
 				grants++
 			}
 		}
 		if !ok {
-			frames--
+			p.frames--
 			break
 		}
 	}
-	spent := int(time.Since(began).Seconds()*chatterRate) + chatterBurst + earned
-	if frames > spent {
-		t.Errorf("%d frames were taken, want at most %d", frames, spent)
+	spent := int(time.Since(began).Seconds()*ChatterRate) + ChatterBurst + earned
+	if p.frames > spent {
+		t.Errorf("frames that were taken: got %d, want at most %d", p.frames, spent)
 	}
-	if held := s.house.counts.Held.Load(); held > 1<<20 || held < 0 {
-		t.Errorf("%d bytes are held", held)
+	if held := p.s.env.Counts.Held.Load(); held > 1<<20 || held < 0 {
+		t.Errorf("bytes that are held: got %d, want 0 to %d", held, 1<<20)
 	}
-	if d.earned > maxEarned || len(d.control) > maxControl || grants > len(ops) {
-		t.Errorf("earned %d, %d frames wait, %d grants", d.earned, len(d.control), grants)
+	if p.s.Earned() > MaxEarned || p.s.WaitingControl() > agentwire.MaxWaiting || grants > len(ops) {
+		t.Errorf("got %d earned, %d frames that wait and %d grants, want at most %d, %d and %d",
+			p.s.Earned(), p.s.WaitingControl(), grants, MaxEarned, agentwire.MaxWaiting, len(ops))
 	}
-	for _, st := range open {
+	for _, st := range p.open {
 		st.Close(true)
+	}
+}
+
+// worker is an agent of v2 that does what a script says.
+type worker struct {
+	t      *testing.T
+	s      *wire
+	seq    map[uint32]uint32
+	open   []*Stream
+	frames int // said, but for DATA
+}
+
+// say says a frame and reports whether the session stays.
+func (p *worker) say(stream uint32, f *agentv2.Frame) bool {
+	p.seq[stream]++
+	f.Stream, f.Seq = stream, p.seq[stream]
+	if f.GetData() == nil {
+		p.frames++
+	}
+	return p.s.receive(encode(p.t, f)) == nil
+}
+
+// do does one step of a script. It reports whether a request was opened, and whether
+// the session stays.
+func (p *worker) do(op byte) (opened, ok bool) {
+	if op%12 == 0 {
+		st, err := p.s.Open(Request{RequestID: "r", Model: "m", Stream: true, Body: make([]byte, int(op)<<8)})
+		if err == nil {
+			p.open = append(p.open, st)
+		}
+		return err == nil, true
+	}
+	switch op % 12 {
+	case 1:
+		return false, p.say(0, &agentv2.Frame{Body: &agentv2.Frame_Window{Window: &agentv2.Window{}}})
+	case 2:
+		return false, p.say(0, &agentv2.Frame{Body: &agentv2.Frame_Drain{Drain: &agentv2.Drain{}}})
+	case 3:
+		return false, p.say(0, &agentv2.Frame{})
+	case 4:
+		beat := &agentv2.Heartbeat{ActiveRequests: int32(op)}
+		return false, p.say(0, &agentv2.Frame{Body: &agentv2.Frame_Heartbeat{Heartbeat: beat}})
+	case 5:
+		return false, p.say(0, &agentv2.Frame{Body: &agentv2.Frame_Window{Window: &agentv2.Window{Bytes: 1}}})
+	case 10:
+		time.Sleep(time.Duration(op) * time.Millisecond) //nolint:forbidigo // of a synctest bubble
+	default:
+		return false, len(p.open) == 0 || p.onLast(op)
+	}
+	return false, true
+}
+
+// onLast does a step with the newest request, and reports whether the session stays.
+func (p *worker) onLast(op byte) bool {
+	last := len(p.open) - 1
+	st := p.open[last]
+	switch op % 12 {
+	case 8:
+		return p.say(st.ID(), data(st.ID(), 0, int(op)*64))
+	case 9:
+		ok := p.say(st.ID(), end(st.ID(), 0))
+		st.Close(true)
+		p.open = p.open[:last]
+		return ok
+	case 11:
+		piece, _, _ := st.Take()
+		st.Release(len(piece), piece)
+		return true
+	default:
+		credit := &agentv2.Window{Bytes: uint32(op) << 4}
+		return p.say(st.ID(), &agentv2.Frame{Body: &agentv2.Frame_Window{Window: credit}})
 	}
 }

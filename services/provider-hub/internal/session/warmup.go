@@ -2,10 +2,11 @@ package session
 
 import (
 	"slices"
+	"strconv"
 	"time"
 )
 
-// capWarmup is what agents of v2 declare that take warm-ups.
+// capWarmup is what agents declare that take warm-ups.
 const capWarmup = "warmup"
 
 // warmupPause is how long a warm-up of a model makes the next one too many.
@@ -30,31 +31,49 @@ func (s *Session) Examine(id string) error { return s.warm(id, examinePause) }
 func (s *Session) warm(id string, pause time.Duration) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.phase != phaseLive || s.draining {
+	if s.State() != Live {
 		return ErrGone
 	}
 	m := s.models[id]
-	if m == nil || !s.takesWarmups() {
+	if m == nil || !s.takesWarmupsLocked() {
 		return ErrNotOffered
 	}
-	now := s.house.clock.Now()
+	now := s.env.Clock.Now()
 	if !m.warmedAt.IsZero() && now.Sub(m.warmedAt) < pause {
 		return ErrBusy
 	}
 	m.warmedAt = now
-	s.wire.warmUp(id)
+	s.pushLocked(Outbound{Kind: OutWarmUp, Name: s.warmupNameLocked(id), Model: id})
 	return nil
 }
 
-// takesWarmups needs the mutex.
-func (s *Session) takesWarmups() bool { return s.terms.warmups || slices.Contains(s.caps, capWarmup) }
+// warmupNameLocked is what a warm-up is asked under where answers are correlated by
+// name.
+func (s *Session) warmupNameLocked(id string) string {
+	if s.limits.Strict {
+		return ""
+	}
+	for name, of := range s.warmups {
+		if of == id {
+			delete(s.warmups, name) // it was never answered
+		}
+	}
+	s.asked++
+	name := "warmup-" + strconv.FormatUint(s.asked, 10)
+	s.warmups[name] = id
+	return name
+}
 
-// warmed passes on what became of a warm-up that was asked for. Needs the mutex.
-func (s *Session) warmed(w Warmed) {
+func (s *Session) takesWarmupsLocked() bool {
+	return s.limits.WarmsUp || slices.Contains(s.caps, capWarmup)
+}
+
+// warmedLocked passes on what became of a warm-up that was asked for.
+func (s *Session) warmedLocked(w Warmed) {
 	if m := s.models[w.Model]; m == nil || m.warmedAt.IsZero() {
 		return
 	}
 	w.Error = Clean(w.Error, maxWarmupError)
 	w.LoadTime = min(max(w.LoadTime, 0), time.Hour)
-	s.house.registrar.Warmed(s, w)
+	s.env.Registrar.Warmed(s, w)
 }

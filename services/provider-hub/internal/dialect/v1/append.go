@@ -5,7 +5,7 @@ import (
 	"strconv"
 
 	"svc.internal/pkg/jsonscan"
-	session "svc.internal/services/provider-hub/internal/sessionnext"
+	"svc.internal/services/provider-hub/internal/session"
 )
 
 // Append implements dialect.Codec.

@@ -8,7 +8,7 @@ import (
 	"reflect"
 	"testing"
 
-	session "svc.internal/services/provider-hub/internal/sessionnext"
+	"svc.internal/services/provider-hub/internal/session"
 )
 
 // captured is one message that was seen between an agent of v1 and a hub.

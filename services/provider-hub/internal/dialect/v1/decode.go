@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"svc.internal/pkg/jsonscan"
-	session "svc.internal/services/provider-hub/internal/sessionnext"
+	"svc.internal/services/provider-hub/internal/session"
 )
 
 // warmupPrefix begins the names of warm-ups. Those of requests begin with a UUID.

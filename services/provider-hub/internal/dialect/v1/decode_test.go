@@ -12,7 +12,7 @@ import (
 
 	"svc.internal/pkg/agentwire"
 	"svc.internal/services/provider-hub/internal/gpu"
-	session "svc.internal/services/provider-hub/internal/sessionnext"
+	"svc.internal/services/provider-hub/internal/session"
 )
 
 // read decodes a message that can be read.

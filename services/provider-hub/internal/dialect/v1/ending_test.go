@@ -8,7 +8,7 @@ import (
 
 	"svc.internal/pkg/agentwire"
 	"svc.internal/services/provider-hub/internal/dialect"
-	session "svc.internal/services/provider-hub/internal/sessionnext"
+	"svc.internal/services/provider-hub/internal/session"
 	"svc.internal/services/provider-hub/internal/wsconn"
 )
 

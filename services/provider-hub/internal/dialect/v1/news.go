@@ -9,7 +9,7 @@ import (
 
 	"svc.internal/pkg/agentwire"
 	"svc.internal/services/provider-hub/internal/gpu"
-	session "svc.internal/services/provider-hub/internal/sessionnext"
+	"svc.internal/services/provider-hub/internal/session"
 )
 
 // capabilities are what agents of v1 can do, whatever they say: they take every

@@ -6,7 +6,7 @@ import (
 	"svc.internal/pkg/agentwire/frame"
 	agentv2 "svc.internal/proto/svc/agent/v2"
 	"svc.internal/services/provider-hub/internal/meter"
-	session "svc.internal/services/provider-hub/internal/sessionnext"
+	"svc.internal/services/provider-hub/internal/session"
 )
 
 // Append implements dialect.Codec. DATA is copied into the head: pieces are small, and

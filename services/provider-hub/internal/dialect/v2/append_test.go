@@ -14,7 +14,7 @@ import (
 	agentv2 "svc.internal/proto/svc/agent/v2"
 	"svc.internal/services/provider-hub/internal/dialect"
 	"svc.internal/services/provider-hub/internal/meter"
-	session "svc.internal/services/provider-hub/internal/sessionnext"
+	"svc.internal/services/provider-hub/internal/session"
 	"svc.internal/services/provider-hub/internal/wsconn"
 )
 

@@ -7,7 +7,7 @@ import (
 	"svc.internal/pkg/agentwire/frame"
 	"svc.internal/pkg/ids"
 	agentv2 "svc.internal/proto/svc/agent/v2"
-	session "svc.internal/services/provider-hub/internal/sessionnext"
+	"svc.internal/services/provider-hub/internal/session"
 )
 
 // Decode implements dialect.Codec.

@@ -18,7 +18,7 @@ import (
 	"svc.internal/pkg/workreceipt"
 	agentv2 "svc.internal/proto/svc/agent/v2"
 	"svc.internal/services/provider-hub/internal/gpu"
-	session "svc.internal/services/provider-hub/internal/sessionnext"
+	"svc.internal/services/provider-hub/internal/session"
 )
 
 // message is a frame as protobuf writes it.

@@ -6,7 +6,7 @@ import (
 	"svc.internal/pkg/agentwire"
 	agentv2 "svc.internal/proto/svc/agent/v2"
 	"svc.internal/services/provider-hub/internal/gpu"
-	session "svc.internal/services/provider-hub/internal/sessionnext"
+	"svc.internal/services/provider-hub/internal/session"
 )
 
 // maxCapabilities bounds what an agent declares.

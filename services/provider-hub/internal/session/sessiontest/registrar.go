@@ -10,7 +10,7 @@ import (
 
 	"svc.internal/pkg/fault"
 	"svc.internal/pkg/ids"
-	session "svc.internal/services/provider-hub/internal/sessionnext"
+	"svc.internal/services/provider-hub/internal/session"
 )
 
 // Registrar is a registrar without a database. The key "malformed" is none, "bad" is

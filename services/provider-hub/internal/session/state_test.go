@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"svc.internal/pkg/agentwire"
-	. "svc.internal/services/provider-hub/internal/sessionnext"
-	"svc.internal/services/provider-hub/internal/sessionnext/sessiontest"
+	. "svc.internal/services/provider-hub/internal/session"
+	"svc.internal/services/provider-hub/internal/session/sessiontest"
 )
 
 var stateNames = map[State]string{
