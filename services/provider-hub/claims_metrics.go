@@ -18,7 +18,9 @@ const maxRatios = 32
 func (s *Service) observeClaims(meters metric.MeterProvider) error {
 	meter := meters.Meter(meterName)
 	_, err := meter.Float64ObservableGauge("svc.provider_hub.claims.ratio",
-		metric.WithDescription("Tokens that a provider claims of its last 1,000 answers of a model, to what their texts account for; the 32 highest."),
+		metric.WithDescription(
+			"Tokens that a provider claims of its last 1,000 answers of a model, to what their texts account for; "+
+				"the 32 highest."),
 		metric.WithFloat64Callback(func(_ context.Context, o metric.Float64Observer) error {
 			observeRatios(o, s.dispatcher.HighestClaims(maxRatios))
 			return nil
@@ -27,7 +29,9 @@ func (s *Service) observeClaims(meters metric.MeterProvider) error {
 		return fmt.Errorf("make metric claims.ratio: %w", err)
 	}
 	_, err = meter.Float64ObservableGauge("svc.provider_hub.claims.prompt_ratio",
-		metric.WithDescription("Tokens that a provider claims, up to the hold, of its last 1,000 prompts of a model, of text or with media, to their estimates; the 32 highest of each."),
+		metric.WithDescription(
+			"Tokens that a provider claims, up to the hold, of its last 1,000 prompts of a model, of text or with media, "+
+				"to their estimates; the 32 highest of each."),
 		metric.WithFloat64Callback(func(_ context.Context, o metric.Float64Observer) error {
 			text, media := s.dispatcher.HighestPrompts(maxRatios)
 			observeRatios(o, text, attribute.Bool("media", false))

@@ -100,7 +100,8 @@ func DefaultConfig() Config {
 		MaxSockets: 10_000, SessionsPerProvider: 64, DialsPerSecond: 2_000, HandshakesPerSecond: 500,
 		RegisterTimeout: 10 * time.Second, HeartbeatInterval: 10 * time.Second, SessionTimeout: 30 * time.Second,
 		PingInterval: 15 * time.Second, PongTimeout: 5 * time.Second, CancelGrace: 10 * time.Second,
-		CommitWait: 5 * time.Second, ResettleAfter: 30 * time.Second, ContentTimeout: 120 * time.Second, DrainTimeout: 120 * time.Second,
+		CommitWait: 5 * time.Second, ResettleAfter: 30 * time.Second, ContentTimeout: 120 * time.Second,
+		DrainTimeout: 120 * time.Second,
 		WalletDomain: defaultWalletDomain, WalletChainID: defaultWalletChain,
 	}
 }
@@ -131,13 +132,15 @@ func (c Config) Validate() error {
 	for name, d := range map[string]time.Duration{
 		"register timeout": c.RegisterTimeout, "heartbeat interval": c.HeartbeatInterval, "session timeout": c.SessionTimeout,
 		"ping interval": c.PingInterval, "pong timeout": c.PongTimeout, "cancel grace": c.CancelGrace,
-		"commit wait": c.CommitWait, "resettle after": c.ResettleAfter, "content timeout": c.ContentTimeout, "drain timeout": c.DrainTimeout,
+		"commit wait": c.CommitWait, "resettle after": c.ResettleAfter, "content timeout": c.ContentTimeout,
+		"drain timeout": c.DrainTimeout,
 	} {
 		if d < 0 {
 			faults = append(faults, fmt.Errorf("%s is negative", name))
 		}
 	}
-	if c.MaxSockets < 0 || c.SessionsPerProvider < 0 || c.DialsPerSecond < 0 || c.HandshakesPerSecond < 0 || c.JournalMaxBytes < 0 || c.JournalSegmentBytes < 0 || c.JournalMaxAttempts < 0 {
+	if c.MaxSockets < 0 || c.SessionsPerProvider < 0 || c.DialsPerSecond < 0 || c.HandshakesPerSecond < 0 ||
+		c.JournalMaxBytes < 0 || c.JournalSegmentBytes < 0 || c.JournalMaxAttempts < 0 {
 		faults = append(faults, errors.New("a limit is negative"))
 	}
 	if c.DialsPerSecond > 0 && float64(c.DialsPerSecond) < c.HandshakesPerSecond {
@@ -235,5 +238,6 @@ const (
 )
 
 func (c Config) attempts() dispatch.Config {
-	return dispatch.Config{CommitWait: c.CommitWait, ContentTimeout: c.ContentTimeout, MaxAnswer: maxAnswer, MaxImages: maxImages}
+	return dispatch.Config{CommitWait: c.CommitWait, ContentTimeout: c.ContentTimeout, MaxAnswer: maxAnswer,
+		MaxImages: maxImages}
 }

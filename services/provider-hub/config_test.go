@@ -49,7 +49,8 @@ const reconnectSpread = 20 * time.Second
 func TestAFullHubsAgentsAreBackWithinAMinute(t *testing.T) {
 	t.Parallel()
 	cfg := providerhub.DefaultConfig()
-	if took := reconnectSpread + time.Duration(float64(cfg.MaxSockets)/cfg.HandshakesPerSecond*float64(time.Second)); took > time.Minute {
+	if took := reconnectSpread + time.Duration(float64(cfg.MaxSockets)/
+		cfg.HandshakesPerSecond*float64(time.Second)); took > time.Minute {
 		t.Errorf("%d agents are back after %v", cfg.MaxSockets, took)
 	}
 }

@@ -27,7 +27,8 @@ func TestStreamIsRelayedMeteredAndPublished(t *testing.T) {
 	}
 	for i, e := range r.events {
 		text := string(e.GetJson())
-		if !strings.Contains(text, `"model":"`+testModel+`"`) || strings.Contains(text, "usage") || e.GetFirstContent() != (i == 1) {
+		if !strings.Contains(text, `"model":"`+testModel+`"`) || strings.Contains(text, "usage") ||
+			e.GetFirstContent() != (i == 1) {
 			t.Errorf("event %d: first=%v %s", i, e.GetFirstContent(), text)
 		}
 	}
@@ -35,8 +36,10 @@ func TestStreamIsRelayedMeteredAndPublished(t *testing.T) {
 		t.Errorf("running count %d after three words", last)
 	}
 	e := usage.next(1)
-	if e.GetRequestId() != open.GetRequestId() || e.GetEnding() != eventsv1.Ending_ENDING_COMPLETED || e.GetBillableCompletionTokens() != 3 ||
-		e.GetBillablePromptTokens() != 10 || e.GetEpoch() != a.Epoch() || e.GetRates().GetPayoutOutputPicoUsdPerToken() != 3 ||
+	if e.GetRequestId() != open.GetRequestId() || e.GetEnding() != eventsv1.Ending_ENDING_COMPLETED ||
+		e.GetBillableCompletionTokens() != 3 ||
+		e.GetBillablePromptTokens() != 10 || e.GetEpoch() != a.Epoch() ||
+		e.GetRates().GetPayoutOutputPicoUsdPerToken() != 3 ||
 		e.GetClaimState() != eventsv1.ClaimState_CLAIM_STATE_VALID || e.GetHubId() != testHub || e.GetDeliveredBytes() != 16 {
 		t.Errorf("usage event %v", e)
 	}

@@ -124,14 +124,18 @@ func TestEveryEndingAfterContent(t *testing.T) {
 			c.then(t, a, r)
 			end := call.rest()
 			e := usage.next(1)
-			if c.want.code == "" && end.failed != nil || c.want.code != "" && (end.failed.GetCode() != c.want.code || end.failed.GetRetryable()) {
+			if c.want.code == "" && end.failed != nil || c.want.code != "" && (end.failed.GetCode() != c.want.code ||
+				end.failed.GetRetryable()) {
 				t.Errorf("finished %v, failed %v, want %q", end.finished, end.failed, c.want.code)
 			}
-			if e.GetEnding() != c.want.ending || e.GetClaimState() != c.want.claim || (e.GetBillablePromptTokens() > 0) != c.want.prompt {
+			if e.GetEnding() != c.want.ending || e.GetClaimState() != c.want.claim ||
+				(e.GetBillablePromptTokens() > 0) != c.want.prompt {
 				t.Errorf("usage %v", e)
 			}
-			if e.GetDeliveredBytes() != 11 || e.GetBillableCompletionTokens() > e.GetRecountedCompletionTokens() || e.GetBillableCompletionTokens() == 0 {
-				t.Errorf("billed %d of %d tokens in %d bytes", e.GetBillableCompletionTokens(), e.GetRecountedCompletionTokens(), e.GetDeliveredBytes())
+			if e.GetDeliveredBytes() != 11 || e.GetBillableCompletionTokens() > e.GetRecountedCompletionTokens() ||
+				e.GetBillableCompletionTokens() == 0 {
+				t.Errorf("billed %d of %d tokens in %d bytes", e.GetBillableCompletionTokens(), e.GetRecountedCompletionTokens(),
+					e.GetDeliveredBytes())
 			}
 			if c.want.cancelled {
 				wait(t, "the cancel", r.Cancelled())
@@ -147,8 +151,14 @@ func TestClientGoneIsCancelledDrainedAndBilledByWhatWasDelivered(t *testing.T) {
 		prompt     int64
 		completion int64 // 0: the recount
 	}{
-		"usage comes while draining":     {func(t *testing.T, r *fakeagent.Request) { must(t, r.Usage(11, 1)); must(t, r.End(200, false)) }, 11, 1},
-		"a claim above what was relayed": {func(t *testing.T, r *fakeagent.Request) { must(t, r.Usage(11, 90)); must(t, r.End(200, false)) }, 12, 0},
+		"usage comes while draining": {func(t *testing.T, r *fakeagent.Request) {
+			must(t, r.Usage(11, 1))
+			must(t, r.End(200, false))
+		}, 11, 1},
+		"a claim above what was relayed": {func(t *testing.T, r *fakeagent.Request) {
+			must(t, r.Usage(11, 90))
+			must(t, r.End(200, false))
+		}, 12, 0},
 		"the agent ignores the cancel": {func(t *testing.T, r *fakeagent.Request) {
 			for range 20 {
 				must(t, r.Text(" more that nobody reads"))
@@ -244,40 +254,71 @@ func TestBeforeContentEveryFailureButARefusalIsRetryable(t *testing.T) {
 	status := func(code int32, body string) func(*testing.T, *fakeagent.Request) {
 		return func(t *testing.T, r *fakeagent.Request) { must(t, r.Fail(code, body)) }
 	}
-	refusal := `{"error":{"message":"too many images","type":"invalid_request_error","param":"messages","code":"too_many"}}`
+	refusal := `{"error":{"message":"too many images","type":"invalid_request_error",` +
+		`"param":"messages","code":"too_many"}}`
 	for name, c := range map[string]struct {
 		whole  bool
 		change func(*hubv1.DispatchOpen)
 		do     func(*testing.T, *fakeagent.Request)
 		want   *hubv1.DispatchFailed
 	}{
-		"400":                   {do: status(400, refusal), want: &hubv1.DispatchFailed{Code: "engine_refused", EngineStatus: 400, Message: "too many images", EngineType: "invalid_request_error", EngineParam: "messages", EngineCode: "too_many"}},
-		"400 whole":             {whole: true, do: status(400, refusal), want: &hubv1.DispatchFailed{Code: "engine_refused", EngineStatus: 400, Message: "too many images", EngineType: "invalid_request_error", EngineParam: "messages", EngineCode: "too_many"}},
-		"422 as plain text":     {do: status(422, "no"), want: &hubv1.DispatchFailed{Code: "engine_refused", EngineStatus: 422, Message: "no"}},
-		"404":                   {do: status(404, `{"error":"model not found"}`), want: &hubv1.DispatchFailed{Retryable: true, Code: "upstream_error", EngineStatus: 404, Message: "model not found"}},
-		"401 of the engine":     {do: status(401, ""), want: &hubv1.DispatchFailed{Retryable: true, Code: "upstream_error", EngineStatus: 401}},
-		"408":                   {do: status(408, ""), want: &hubv1.DispatchFailed{Retryable: true, Code: "upstream_error", EngineStatus: 408}},
-		"429":                   {do: status(429, ""), want: &hubv1.DispatchFailed{Retryable: true, Code: "upstream_error", EngineStatus: 429, Busy: true}},
-		"500":                   {do: status(500, ""), want: &hubv1.DispatchFailed{Retryable: true, Code: "upstream_error", EngineStatus: 500}},
-		"engine not reached":    {do: status(0, ""), want: &hubv1.DispatchFailed{Retryable: true, Code: "upstream_error"}},
-		"busy":                  {do: func(t *testing.T, r *fakeagent.Request) { must(t, r.Busy()) }, want: &hubv1.DispatchFailed{Retryable: true, Code: "upstream_error", Busy: true, Message: "the provider has no free slot"}},
-		"error in a 200 stream": {do: func(t *testing.T, r *fakeagent.Request) { must(t, r.Event(`{"error":{"message":"m","code":503}}`)) }, want: &hubv1.DispatchFailed{Retryable: true, Code: "upstream_error", EngineStatus: 503, Message: "m"}},
+		"400": {do: status(400, refusal), want: &hubv1.DispatchFailed{Code: "engine_refused",
+			EngineStatus: 400, Message: "too many images", EngineType: "invalid_request_error", EngineParam: "messages",
+			EngineCode: "too_many"}},
+		"400 whole": {whole: true, do: status(400, refusal), want: &hubv1.DispatchFailed{Code: "engine_refused",
+			EngineStatus: 400, Message: "too many images", EngineType: "invalid_request_error", EngineParam: "messages",
+			EngineCode: "too_many"}},
+		"422 as plain text": {do: status(422, "no"), want: &hubv1.DispatchFailed{Code: "engine_refused",
+			EngineStatus: 422, Message: "no"}},
+		"404": {do: status(404, `{"error":"model not found"}`), want: &hubv1.DispatchFailed{Retryable: true,
+			Code: "upstream_error", EngineStatus: 404, Message: "model not found"}},
+		"401 of the engine": {do: status(401, ""), want: &hubv1.DispatchFailed{Retryable: true, Code: "upstream_error",
+			EngineStatus: 401}},
+		"408": {do: status(408, ""), want: &hubv1.DispatchFailed{Retryable: true, Code: "upstream_error",
+			EngineStatus: 408}},
+		"429": {do: status(429, ""), want: &hubv1.DispatchFailed{Retryable: true, Code: "upstream_error",
+			EngineStatus: 429, Busy: true}},
+		"500": {do: status(500, ""), want: &hubv1.DispatchFailed{Retryable: true, Code: "upstream_error",
+			EngineStatus: 500}},
+		"engine not reached": {do: status(0, ""), want: &hubv1.DispatchFailed{Retryable: true, Code: "upstream_error"}},
+		"busy": {do: func(t *testing.T, r *fakeagent.Request) { must(t, r.Busy()) },
+			want: &hubv1.DispatchFailed{Retryable: true, Code: "upstream_error", Busy: true,
+				Message: "the provider has no free slot"}},
+		"error in a 200 stream": {do: func(t *testing.T, r *fakeagent.Request) {
+			must(t, r.Event(`{"error":{"message":"m","code":503}}`))
+		}, want: &hubv1.DispatchFailed{Retryable: true, Code: "upstream_error", EngineStatus: 503, Message: "m"}},
 		"refusal in a 200 stream": {do: func(t *testing.T, r *fakeagent.Request) {
 			must(t, r.Event(`{"error":{"message":"m","type":"BadRequestError"}}`))
-		}, want: &hubv1.DispatchFailed{Code: "engine_refused", EngineStatus: 400, Message: "m", EngineType: "BadRequestError"}},
-		"plain error body, 200": {do: status(200, `{"error":"overloaded"}`), want: &hubv1.DispatchFailed{Retryable: true, Code: "upstream_error", EngineStatus: 500, Message: "overloaded"}},
-		"error in a whole 200":  {whole: true, do: status(200, `{"error":{"message":"m"}}`), want: &hubv1.DispatchFailed{Retryable: true, Code: "upstream_error", EngineStatus: 500, Message: "m"}},
-		"empty stream":          {do: func(t *testing.T, r *fakeagent.Request) { must(t, r.Role()); must(t, r.Done()) }, want: &hubv1.DispatchFailed{Retryable: true, Code: "upstream_error", EngineStatus: 200, Message: "the engine's answer is empty"}},
-		"cut before content":    {do: func(t *testing.T, r *fakeagent.Request) { must(t, r.Role()); must(t, r.End(200, false)) }, want: &hubv1.DispatchFailed{Retryable: true, Code: "upstream_error", EngineStatus: 200, Message: "the engine's answer was cut off: "}},
+		}, want: &hubv1.DispatchFailed{Code: "engine_refused", EngineStatus: 400, Message: "m",
+			EngineType: "BadRequestError"}},
+		"plain error body, 200": {do: status(200, `{"error":"overloaded"}`), want: &hubv1.DispatchFailed{Retryable: true,
+			Code: "upstream_error", EngineStatus: 500, Message: "overloaded"}},
+		"error in a whole 200": {whole: true, do: status(200, `{"error":{"message":"m"}}`),
+			want: &hubv1.DispatchFailed{Retryable: true, Code: "upstream_error", EngineStatus: 500, Message: "m"}},
+		"empty stream": {do: func(t *testing.T, r *fakeagent.Request) {
+			must(t, r.Role())
+			must(t, r.Done())
+		}, want: &hubv1.DispatchFailed{Retryable: true, Code: "upstream_error", EngineStatus: 200,
+			Message: "the engine's answer is empty"}},
+		"cut before content": {do: func(t *testing.T, r *fakeagent.Request) {
+			must(t, r.Role())
+			must(t, r.End(200, false))
+		}, want: &hubv1.DispatchFailed{Retryable: true, Code: "upstream_error", EngineStatus: 200,
+			Message: "the engine's answer was cut off: "}},
 		"cut whole": {whole: true, do: func(t *testing.T, r *fakeagent.Request) {
 			must(t, r.Data([]byte(`{"id":`)))
 			must(t, r.End(200, false))
-		}, want: &hubv1.DispatchFailed{Retryable: true, Code: "upstream_error", EngineStatus: 200, Message: "the engine's answer was cut off: "}},
-		"first content too late": {change: func(o *hubv1.DispatchOpen) { o.FirstContentTimeoutMs = 1000 }, do: func(t *testing.T, r *fakeagent.Request) {
-			wait(t, "the cancel", r.Cancelled())
-			must(t, r.End(0, false))
-		}, want: &hubv1.DispatchFailed{Retryable: true, Code: "timeout", Message: "no content in time"}},
-		"whole answer too late": {whole: true, change: func(o *hubv1.DispatchOpen) { o.TotalTimeoutMs = 1000; o.FirstContentTimeoutMs = 10 }, do: func(t *testing.T, r *fakeagent.Request) {
+		}, want: &hubv1.DispatchFailed{Retryable: true, Code: "upstream_error", EngineStatus: 200,
+			Message: "the engine's answer was cut off: "}},
+		"first content too late": {change: func(o *hubv1.DispatchOpen) { o.FirstContentTimeoutMs = 1000 },
+			do: func(t *testing.T, r *fakeagent.Request) {
+				wait(t, "the cancel", r.Cancelled())
+				must(t, r.End(0, false))
+			}, want: &hubv1.DispatchFailed{Retryable: true, Code: "timeout", Message: "no content in time"}},
+		"whole answer too late": {whole: true, change: func(o *hubv1.DispatchOpen) {
+			o.TotalTimeoutMs = 1000
+			o.FirstContentTimeoutMs = 10
+		}, do: func(t *testing.T, r *fakeagent.Request) {
 			wait(t, "the cancel", r.Cancelled())
 			must(t, r.End(0, false))
 		}, want: &hubv1.DispatchFailed{Retryable: true, Code: "timeout"}},
@@ -289,7 +330,8 @@ func TestBeforeContentEveryFailureButARefusalIsRetryable(t *testing.T) {
 				default:
 				}
 			}
-		}, want: &hubv1.DispatchFailed{Retryable: true, Code: "upstream_error", Message: "the engine sends events without content"}},
+		}, want: &hubv1.DispatchFailed{Retryable: true, Code: "upstream_error",
+			Message: "the engine sends events without content"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			open := order(m, a, !c.whole)
@@ -299,7 +341,8 @@ func TestBeforeContentEveryFailureButARefusalIsRetryable(t *testing.T) {
 			call := w.call(open)
 			go c.do(t, <-a.Requests())
 			r := call.rest()
-			if len(r.events) != 0 || r.failed == nil || r.failed.GetRetryable() != c.want.GetRetryable() || r.failed.GetCode() != c.want.GetCode() ||
+			if len(r.events) != 0 || r.failed == nil || r.failed.GetRetryable() != c.want.GetRetryable() ||
+				r.failed.GetCode() != c.want.GetCode() ||
 				r.failed.GetEngineStatus() != c.want.GetEngineStatus() || r.failed.GetBusy() != c.want.GetBusy() ||
 				r.failed.GetEngineType() != c.want.GetEngineType() || r.failed.GetEngineCode() != c.want.GetEngineCode() ||
 				c.want.GetMessage() != "" && r.failed.GetMessage() != c.want.GetMessage() {

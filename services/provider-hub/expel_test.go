@@ -90,12 +90,14 @@ func TestRequestsUnderWayOutliveAnExpulsionAndNothingNewIsSent(t *testing.T) {
 		for range 2 {
 			paid++
 			e := usage.next(paid)
-			if e.GetEnding() != eventsv1.Ending_ENDING_COMPLETED || e.GetBillableCompletionTokens() == 0 || e.GetBillablePromptTokens() == 0 {
+			if e.GetEnding() != eventsv1.Ending_ENDING_COMPLETED || e.GetBillableCompletionTokens() == 0 ||
+				e.GetBillablePromptTokens() == 0 {
 				t.Errorf("%s: usage %v", name, e)
 			}
 		}
 		for range 3 { // a refused attempt says nothing of the provider
-			if got := (<-outcomes).GetOutcome(); got != eventsv1.AttemptOutcome_ATTEMPT_OUTCOME_SERVED && got != eventsv1.AttemptOutcome_ATTEMPT_OUTCOME_CANCELLED {
+			if got := (<-outcomes).GetOutcome(); got != eventsv1.AttemptOutcome_ATTEMPT_OUTCOME_SERVED &&
+				got != eventsv1.AttemptOutcome_ATTEMPT_OUTCOME_CANCELLED {
 				t.Errorf("%s: an attempt counts as %v", name, got)
 			}
 		}

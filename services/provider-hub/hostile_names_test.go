@@ -38,7 +38,8 @@ func (e engine) names(w *world, open *hubv1.DispatchOpen, models ...string) resu
 		if i == len(models)-1 {
 			finish = `"stop"`
 		}
-		body := `{` + model + `"choices":[{"index":0,"message":{"role":"assistant","content":"Hello"},"finish_reason":"stop"}]}`
+		body := `{` + model +
+			`"choices":[{"index":0,"message":{"role":"assistant","content":"Hello"},"finish_reason":"stop"}]}`
 		if open.GetStream() {
 			body = fmt.Sprintf(`{%s"choices":[{"index":0,"delta":{"content":"Hello"},"finish_reason":%s}]}`, model, finish)
 		}
@@ -103,7 +104,8 @@ func (w *world) answeredAs(m member) (operators, own []*hubv1.AnsweredAs) {
 	channel := serve.NewInProcess(interceptors)
 	w.hub.service.Register(channel)
 	digest := apikey.Sum(m.key)
-	status, err := hubv1.NewProviderSelfServiceClient(channel.Client()).GetOwnStatus(w.t.Context(), &hubv1.GetOwnStatusRequest{KeyDigest: digest[:]})
+	status, err := hubv1.NewProviderSelfServiceClient(channel.Client()).GetOwnStatus(w.t.Context(),
+		&hubv1.GetOwnStatusRequest{KeyDigest: digest[:]})
 	must(w.t, err)
 	return detail.GetAnsweredAs(), status.GetAnsweredAs()
 }
@@ -138,7 +140,8 @@ func TestHostile35_AnEngineThatNamesAnotherModelIsFlagged(t *testing.T) {
 				n.GetFirstAt().AsTime().Before(began) || n.GetLastAt().AsTime().Before(n.GetFirstAt().AsTime()) {
 				t.Errorf("shown is %v", n)
 			}
-			for _, want := range []string{testModel, `"last/other"`, "name another model: 3 since 20", "costs neither requests nor earnings", "correct which model"} {
+			for _, want := range []string{testModel, `"last/other"`, "name another model: 3 since 20",
+				"costs neither requests nor earnings", "correct which model"} {
 				if !strings.Contains(n.GetMeaning(), want) {
 					t.Errorf("%q is missing in %q", want, n.GetMeaning())
 				}
@@ -163,7 +166,8 @@ func TestHostile35_NamesThatAgreeAreNeverFlagged(t *testing.T) {
 			const alias = "tiny"
 			for _, stream := range []bool{true, false} {
 				for _, model := range []string{
-					"", "null", "7", `{"name":"x"}`, `""`, `" "`, `"\u0000"`, `"` + testModel + `"`, `"acme\/tiny-1b"`, `"\u0061cme/tiny-1b"`,
+					"", "null", "7", `{"name":"x"}`, `""`, `" "`, `"\u0000"`, `"` + testModel + `"`, `"acme\/tiny-1b"`,
+					`"\u0061cme/tiny-1b"`,
 				} {
 					e.names(w.world, e.order(stream), model)
 				}
@@ -194,7 +198,8 @@ func TestHostile35_WhatEnginesCallModelsIsCleaned(t *testing.T) {
 	m := w.active()
 	e := v2Engine(w, m)
 	for _, model := range []string{
-		strings.Repeat("x", 100_000), "<img src=x onerror=alert(1)>\x1b[31m", "=cmd|' /C calc'!A0\x00", "\u202egnp.exe\nline", strings.Repeat("é", 5000),
+		strings.Repeat("x", 100_000), "<img src=x onerror=alert(1)>\x1b[31m", "=cmd|' /C calc'!A0\x00", "\u202egnp.exe\nline",
+		strings.Repeat("é", 5000),
 	} {
 		raw, err := json.Marshal(model)
 		must(t, err)

@@ -51,7 +51,8 @@ func TestHostile10_V1NewestConnectionWinsAndBothAreTold(t *testing.T) {
 	s := w.told("the newer", older.node, func(s *eventsv1.Session) bool { return s.GetEpoch() > stale.GetEpoch() })
 	second := w.call(v1Order(t, m, s.GetNodeId(), s.GetEpoch(), false))
 	id := newer.next("inference").RequestID
-	newer.send("ack", id, map[string]any{"request_id": id, "response": json.RawMessage(fakeagent.V1Completion("mine", 10, 1)), "latency_ms": 1})
+	newer.send("ack", id, map[string]any{"request_id": id, "response": json.RawMessage(fakeagent.V1Completion("mine",
+		10, 1)), "latency_ms": 1})
 	if end := second.rest(); end.finished == nil {
 		t.Errorf("the newer: %v", end.failed)
 	}
@@ -84,19 +85,23 @@ func TestHostile12_WhatAgentsCallThingsIsCleaned(t *testing.T) {
 	m := w.active()
 	h := w.byHand()
 	nasty := []string{
-		"<script>alert(1)</script>", "=cmd|' /C calc'!A0", "a\x00b", "line\nbreak", "\u202egnp.exe", strings.Repeat("x", 10_000),
+		"<script>alert(1)</script>", "=cmd|' /C calc'!A0", "a\x00b", "line\nbreak", "\u202egnp.exe",
+		strings.Repeat("x", 10_000),
 		"../../etc/passwd", "", " ", testModel,
 	}
 	node := fakeagent.V1NodeKey("<img src=x onerror=alert(1)>")
 	h.registerByHand(m, node, map[string]any{
-		"node_name": "<script>\x1b[31m" + strings.Repeat("y", 5000), "worker_addr": nasty[0], "owner_addr": nasty[1], "models": nasty,
-		"model_hashes": []map[string]any{{"model_id": testModel, "format": nasty[2], "quantization": nasty[0] + strings.Repeat("q", 5000)}},
+		"node_name": "<script>\x1b[31m" + strings.Repeat("y", 5000), "worker_addr": nasty[0], "owner_addr": nasty[1],
+		"models": nasty,
+		"model_hashes": []map[string]any{{"model_id": testModel, "format": nasty[2], "quantization": nasty[0] +
+			strings.Repeat("q", 5000)}},
 		"capabilities": []string{"<b>", "inference"},
 		"hardware":     map[string]any{"gpu_type": nasty[0], "gpu_model": "a\x00b\n" + nasty[5], "serving_engine": nasty[5]},
 	})
 	s := w.told("the session", fakeagent.V1HubNode(node), func(s *eventsv1.Session) bool { return len(s.GetModels()) > 0 })
 	for _, offer := range s.GetModels() {
-		if offer.GetModelId() != testModel && strings.ContainsAny(offer.GetModelId(), "<>=|'\" \x00\n") || len(offer.GetModelId()) > 256 {
+		if offer.GetModelId() != testModel && strings.ContainsAny(offer.GetModelId(), "<>=|'\" \x00\n") ||
+			len(offer.GetModelId()) > 256 {
 			t.Errorf("model %q is offered", offer.GetModelId())
 		}
 	}
@@ -105,7 +110,8 @@ func TestHostile12_WhatAgentsCallThingsIsCleaned(t *testing.T) {
 	if len(b) > 8<<10 {
 		t.Errorf("the session takes %d bytes", len(b))
 	}
-	for _, text := range append([]string{s.GetNodeId(), s.GetRegion(), s.GetModels()[0].GetQuantization()}, s.GetCapabilities()...) {
+	for _, text := range append([]string{s.GetNodeId(), s.GetRegion(), s.GetModels()[0].GetQuantization()},
+		s.GetCapabilities()...) {
 		if !utf8.ValidString(text) || strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {
 			t.Errorf("routers are told %q", text)
 		}
@@ -135,14 +141,16 @@ func TestHostile33_ClaimsBeyondWhatWasDeliveredAreNotBelieved(t *testing.T) {
 		t.Errorf("finished %v", end.finished)
 	}
 	e := usage.next(1)
-	if e.GetClaimState() != eventsv1.ClaimState_CLAIM_STATE_ABSURD || e.GetBillableCompletionTokens() != e.GetRecountedCompletionTokens() ||
+	if e.GetClaimState() != eventsv1.ClaimState_CLAIM_STATE_ABSURD ||
+		e.GetBillableCompletionTokens() != e.GetRecountedCompletionTokens() ||
 		e.GetBillableCompletionTokens() == 0 || e.GetBillableCompletionTokens() > 20 {
 		t.Errorf("usage %v", e)
 	}
 	whole := w.call(w.order(a, false))
 	must(t, a.request().Whole(fakeagent.V1Completion("Hello world", 10, 1_000_000)))
 	whole.rest()
-	if e := usage.next(2); e.GetBillableCompletionTokens() > 20 || e.GetClaimState() != eventsv1.ClaimState_CLAIM_STATE_ABSURD {
+	if e := usage.next(2); e.GetBillableCompletionTokens() > 20 ||
+		e.GetClaimState() != eventsv1.ClaimState_CLAIM_STATE_ABSURD {
 		t.Errorf("usage %v", e)
 	}
 }
@@ -164,7 +172,8 @@ func TestHostile34_V1BrokenUsageIsCountedByTheHub(t *testing.T) {
 		{`{"prompt_tokens":-1,"completion_tokens":2,"total_tokens":1}`, ``, eventsv1.ClaimState_CLAIM_STATE_ABSURD},
 		{`{"prompt_tokens":10,"completion_tokens":2.5,"total_tokens":12.5}`, ``, eventsv1.ClaimState_CLAIM_STATE_ABSURD},
 		{`{"prompt_tokens":"10","completion_tokens":"2","total_tokens":"12"}`, ``, eventsv1.ClaimState_CLAIM_STATE_ABSURD},
-		{`{"prompt_tokens":10,"completion_tokens":18446744073709551616,"total_tokens":1}`, ``, eventsv1.ClaimState_CLAIM_STATE_ABSURD},
+		{`{"prompt_tokens":10,"completion_tokens":18446744073709551616,"total_tokens":1}`, ``,
+			eventsv1.ClaimState_CLAIM_STATE_ABSURD},
 		{`[]`, ``, eventsv1.ClaimState_CLAIM_STATE_ABSURD},
 		{valid, `,"tokens_input":-5,"tokens_output":-7`, eventsv1.ClaimState_CLAIM_STATE_VALID},
 		{valid, `,"tokens_input":1e300,"tokens_output":1000000`, eventsv1.ClaimState_CLAIM_STATE_VALID},
@@ -177,12 +186,15 @@ func TestHostile34_V1BrokenUsageIsCountedByTheHub(t *testing.T) {
 		must(t, r.Finish("stop"))
 		must(t, r.RawChunk(json.RawMessage(`{"choices":[],"usage":`+c.usage+`}`)))
 		must(t, r.Done())
-		must(t, a.SendRaw(1, fmt.Appendf(nil, `{"type":"stream_end","request_id":%q,"payload":{"request_id":%q,"latency_ms":1%s}}`, r.ID, r.ID, c.end)))
+		must(t, a.SendRaw(1,
+			fmt.Appendf(nil, `{"type":"stream_end","request_id":%q,"payload":{"request_id":%q,"latency_ms":1%s}}`, r.ID, r.ID,
+				c.end)))
 		if end := call.rest(); end.finished == nil {
 			t.Fatalf("%s %s: %v", c.usage, c.end, end.failed)
 		}
 		billed++
-		if e := usage.next(billed); e.GetClaimState() != c.state || e.GetBillableCompletionTokens() == 0 || e.GetBillableCompletionTokens() > 20 ||
+		if e := usage.next(billed); e.GetClaimState() != c.state || e.GetBillableCompletionTokens() == 0 ||
+			e.GetBillableCompletionTokens() > 20 ||
 			c.state == eventsv1.ClaimState_CLAIM_STATE_VALID && e.GetBillableCompletionTokens() != 2 {
 			t.Errorf("%s %s: usage %v", c.usage, c.end, e)
 		}
@@ -227,7 +239,8 @@ func TestHostile36_V1AnswersToAnothersRequestHaveNoEffect(t *testing.T) {
 	must(t, r.Text("Hello"))
 	call.content()
 	for _, id := range []string{r.ID} {
-		must(t, thief.Send("stream_chunk", id, map[string]any{"request_id": id, "chunk": json.RawMessage(`{"choices":[{"index":0,"delta":{"content":"stolen"}}]}`), "done": false}))
+		must(t, thief.Send("stream_chunk", id, map[string]any{"request_id": id,
+			"chunk": json.RawMessage(`{"choices":[{"index":0,"delta":{"content":"stolen"}}]}`), "done": false}))
 		must(t, thief.Send("stream_chunk", id, map[string]any{"request_id": id, "chunk": nil, "done": true}))
 		must(t, thief.Send("stream_end", id, map[string]any{"request_id": id, "latency_ms": 1}))
 		must(t, thief.Send("ack", id, map[string]any{"request_id": id, "response": nil, "error": "x", "status_code": 500}))
@@ -241,7 +254,8 @@ func TestHostile36_V1AnswersToAnothersRequestHaveNoEffect(t *testing.T) {
 	}
 	go fakeagent.V1Answer(" world")(r)
 	end := call.rest()
-	if text := strings.Join(end.texts(), ""); end.finished == nil || strings.Contains(text, "stolen") || !strings.Contains(text, " world") {
+	if text := strings.Join(end.texts(), ""); end.finished == nil || strings.Contains(text, "stolen") ||
+		!strings.Contains(text, " world") {
 		t.Errorf("the other's stream: %s, %v", text, end.failed)
 	}
 	victim.alive()
@@ -257,7 +271,8 @@ func TestHostile36_V1FramesBehindTheEndHaveNoEffect(t *testing.T) {
 	r := a.request()
 	fakeagent.V1Answer("Hello world")(r)
 	for range 20 { // more of them are a flood
-		must(t, a.Send("stream_chunk", r.ID, map[string]any{"request_id": r.ID, "chunk": json.RawMessage(`{"choices":[{"index":0,"delta":{"content":"late"}}]}`)}))
+		must(t, a.Send("stream_chunk", r.ID, map[string]any{"request_id": r.ID,
+			"chunk": json.RawMessage(`{"choices":[{"index":0,"delta":{"content":"late"}}]}`)}))
 		must(t, a.Send("stream_end", r.ID, map[string]any{"request_id": r.ID, "latency_ms": 1, "tokens_output": 900}))
 	}
 	end := call.rest()
@@ -339,15 +354,18 @@ func TestHostile41_ClaimsOfModelsAndGPUsAreBounded(t *testing.T) {
 	for i := range 300 {
 		id := fmt.Sprintf("acme/model-%d", i)
 		many = append(many, id)
-		hashes = append(hashes, map[string]any{"model_id": id, "context_length": []any{int64(1) << 62, -1, 10_000_000_000, 1e300, "x", 2.5}[i%6]})
+		hashes = append(hashes, map[string]any{"model_id": id, "context_length": []any{int64(1) << 62, -1, 10_000_000_000,
+			1e300, "x", 2.5}[i%6]})
 	}
 	node := fakeagent.V1NodeKey("z")
 	h.send("register", "first", map[string]any{
 		"node_id": node, "token": m.key, "models": many[:200], "model_hashes": hashes[:200],
-		"hardware": map[string]any{"gpu_type": "H100", "gpu_model": "NVIDIA H100", "vram_gb": int64(1) << 62, "gpu_count": -5, "compute_capability": "99.9"},
+		"hardware": map[string]any{"gpu_type": "H100", "gpu_model": "NVIDIA H100", "vram_gb": int64(1) << 62, "gpu_count": -5,
+			"compute_capability": "99.9"},
 	})
 	h.next("ack")
-	s := w.told("the session", fakeagent.V1HubNode(node), func(s *eventsv1.Session) bool { return len(s.GetModels()) == 200 })
+	s := w.told("the session", fakeagent.V1HubNode(node),
+		func(s *eventsv1.Session) bool { return len(s.GetModels()) == 200 })
 	if s.GetActive() {
 		t.Error("a provider that is pending is active by what it claims")
 	}
@@ -398,7 +416,9 @@ func TestHostile43_V1FloodsAreBounded(t *testing.T) {
 		for n := range 20_000 {
 			models := fmt.Sprintf(`["acme/model-%d","acme/model-%d"]`, n, n%7)
 			health := []string{"healthy", "unhealthy"}[n%2]
-			message := fmt.Sprintf(`{"type":%q,"request_id":"%d","payload":{"node_id":%q,"token":%q,"timestamp":%d,"models":%s,"model_health":{%q:%q}}}`,
+			message := fmt.Sprintf(
+				`{"type":%q,"request_id":"%d","payload":{"node_id":%q,"token":%q,"timestamp":%d,"models":%s,`+
+					`"model_health":{%q:%q}}}`,
 				kind, n, node, m.key, n, models, testModel, health)
 			if h.ws.WriteMessage(websocket.TextMessage, []byte(message)) != nil {
 				break

@@ -47,11 +47,13 @@ func TestAProvidersWholeWay(t *testing.T) {
 	if got := own(); got.GetShownStatus() != "pending" || got.GetStep() != 2 || !got.GetCanConnect() {
 		t.Errorf("signed up: %v", got)
 	}
-	_, err = w.hub.admin.ConfirmQualification(t.Context(), &hubv1.ConfirmQualificationRequest{ProviderId: m.id, Collateral: yes(), Benchmark: yes()})
+	_, err = w.hub.admin.ConfirmQualification(t.Context(), &hubv1.ConfirmQualificationRequest{ProviderId: m.id,
+		Collateral: yes(), Benchmark: yes()})
 	must(t, err)
 	agent := fakeagent.StartV1(fakeagent.V1Options{
-		URL: strings.TrimSuffix(w.wsURL(), "/ws"), Key: m.key, Models: []string{testModel}, Hardware: fakeagent.V1TwoRTX4090(),
-		Handler: fakeagent.V1Answer("Hello"),
+		URL: strings.TrimSuffix(w.wsURL(), "/ws"), Key: m.key, Models: []string{testModel},
+		Hardware: fakeagent.V1TwoRTX4090(),
+		Handler:  fakeagent.V1Answer("Hello"),
 	})
 	t.Cleanup(agent.Stop)
 	// The machine is what was missing: nobody waits for a sweep.
@@ -62,7 +64,8 @@ func TestAProvidersWholeWay(t *testing.T) {
 		return nil
 	})
 	got := own()
-	if nodes := got.GetNodes(); len(nodes) != 1 || nodes[0].GetDialect() != "v1" || nodes[0].GetGpuCount() != 2 || nodes[0].GetVramGb() != 23 ||
+	if nodes := got.GetNodes(); len(nodes) != 1 || nodes[0].GetDialect() != "v1" || nodes[0].GetGpuCount() != 2 ||
+		nodes[0].GetVramGb() != 23 ||
 		nodes[0].GetComputeCapability() != "8.9" || !nodes[0].GetGpuEligible() || !nodes[0].GetOnline() {
 		t.Errorf("nodes %v", nodes)
 	}
@@ -71,7 +74,8 @@ func TestAProvidersWholeWay(t *testing.T) {
 	}
 	agent.Stop()
 	w.eventually("it is shown as offline", func() error {
-		if got := own(); got.GetShownStatus() != "offline" || got.GetProvider().GetStatus() != hubv1.ProviderStatus_PROVIDER_STATUS_ACTIVE {
+		if got := own(); got.GetShownStatus() != "offline" ||
+			got.GetProvider().GetStatus() != hubv1.ProviderStatus_PROVIDER_STATUS_ACTIVE {
 			return fmt.Errorf("%v", got)
 		}
 		return nil
@@ -108,7 +112,8 @@ func TestAWarmUpReachesTheAgentsOfAModelAndItsFailureTheirOwner(t *testing.T) {
 	for range 5 {
 		ask()
 	}
-	must(t, a.Send(&agentv2.Frame{Body: &agentv2.Frame_WarmupResult{WarmupResult: &agentv2.WarmupResult{ModelId: testModel, Error: "out of memory"}}}))
+	must(t, a.Send(&agentv2.Frame{Body: &agentv2.Frame_WarmupResult{WarmupResult: &agentv2.WarmupResult{ModelId: testModel,
+		Error: "out of memory"}}}))
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	self := w.self()

@@ -194,7 +194,8 @@ func TestDrainLetsAStreamEndAndTellsTheAgents(t *testing.T) {
 	if err := w.call(order(m, a, true)).err(); !fault.Is(err, fault.HubDraining) {
 		t.Errorf("a request while draining: %v", err)
 	}
-	if _, err := w.tryDial(m, fakeagent.Options{NodeID: "another-node"}); err == nil || !strings.Contains(err.Error(), "503") {
+	if _, err := w.tryDial(m, fakeagent.Options{NodeID: "another-node"}); err == nil ||
+		!strings.Contains(err.Error(), "503") {
 		t.Errorf("a socket while draining: %v", err)
 	}
 	must(t, r.Finish("stop"))
@@ -224,7 +225,8 @@ func TestDrainThatTakesTooLongBillsWhatWasDelivered(t *testing.T) {
 	if end := call.rest(); end.failed == nil || end.failed.GetRetryable() {
 		t.Errorf("failed %v", end.failed)
 	}
-	if e := usage.next(1); e.GetEnding() != eventsv1.Ending_ENDING_PLATFORM_LOST || e.GetBillablePromptTokens() != 0 || e.GetDeliveredBytes() != 11 {
+	if e := usage.next(1); e.GetEnding() != eventsv1.Ending_ENDING_PLATFORM_LOST || e.GetBillablePromptTokens() != 0 ||
+		e.GetDeliveredBytes() != 11 {
 		t.Errorf("usage %v", e)
 	}
 }
@@ -274,7 +276,8 @@ func TestBeforeRunNothingIsTakenAndNothingPanics(t *testing.T) {
 	// A first dial that is refused would be an old agent's last.
 	held, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
-	if _, err := fakeagent.Dial(held, w.wsURL(), fakeagent.Options{Key: m.key, Models: []string{testModel}}); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := fakeagent.Dial(held, w.wsURL(), fakeagent.Options{Key: m.key, Models: []string{testModel}}); !errors.Is(
+		err, context.DeadlineExceeded) {
 		t.Errorf("dial: %v, want it held", err)
 	}
 	h.http.Close()
@@ -295,7 +298,8 @@ func TestPresenceTellsOfSessionsAtOnceAndOfTheirEnd(t *testing.T) {
 		for revision := uint64(0); ; {
 			select {
 			case p := <-reports:
-				if p.GetRevision() <= revision || p.GetHubId() != testHub || p.GetDispatchAddress() != "inprocess" || p.GetIncarnation() == 0 {
+				if p.GetRevision() <= revision || p.GetHubId() != testHub || p.GetDispatchAddress() != "inprocess" ||
+					p.GetIncarnation() == 0 {
 					t.Fatalf("report %v after revision %d", p, revision)
 				}
 				revision = p.GetRevision()
@@ -311,11 +315,14 @@ func TestPresenceTellsOfSessionsAtOnceAndOfTheirEnd(t *testing.T) {
 	a := w.dial(m, fakeagent.Options{Capacity: 3, Region: "mars\x00\n"})
 	p := next("the session", func(p *eventsv1.Presence) bool { return len(p.GetSessions()) == 1 })
 	s := p.GetSessions()[0]
-	if s.GetEpoch() != a.Epoch() || s.GetActive() || s.GetProviderId() != m.id || s.GetRegion() != "mars" || s.GetProviderName() != "Farm" ||
-		len(s.GetModels()) != 1 || s.GetModels()[0].GetCapacity() != 3 || !s.GetModels()[0].GetHealthy() || s.GetMaxRequestBytes() != 10<<20 {
+	if s.GetEpoch() != a.Epoch() || s.GetActive() || s.GetProviderId() != m.id || s.GetRegion() != "mars" ||
+		s.GetProviderName() != "Farm" ||
+		len(s.GetModels()) != 1 || s.GetModels()[0].GetCapacity() != 3 || !s.GetModels()[0].GetHealthy() ||
+		s.GetMaxRequestBytes() != 10<<20 {
 		t.Errorf("session %v", s)
 	}
-	_, err := w.hub.admin.SetProviderStatus(t.Context(), &hubv1.SetProviderStatusRequest{ProviderId: m.id, Status: hubv1.ProviderStatus_PROVIDER_STATUS_ACTIVE})
+	_, err := w.hub.admin.SetProviderStatus(t.Context(), &hubv1.SetProviderStatusRequest{ProviderId: m.id,
+		Status: hubv1.ProviderStatus_PROVIDER_STATUS_ACTIVE})
 	must(t, err)
 	next("active", func(p *eventsv1.Presence) bool { return len(p.GetSessions()) == 1 && p.GetSessions()[0].GetActive() })
 	must(t, a.Heartbeat(t.Context(), a.Offers(false)...))
@@ -323,9 +330,15 @@ func TestPresenceTellsOfSessionsAtOnceAndOfTheirEnd(t *testing.T) {
 		return len(p.GetSessions()) == 1 && !p.GetSessions()[0].GetModels()[0].GetHealthy()
 	})
 	must(t, w.bus.Publish(t.Context(), bus.SubjectPresenceSync, nil, nil))
-	next("a full report", func(p *eventsv1.Presence) bool { return p.GetFull() && p.GetParts() == 1 && len(p.GetSessions()) == 1 })
+	next("a full report", func(p *eventsv1.Presence) bool {
+		return p.GetFull() && p.GetParts() == 1 &&
+			len(p.GetSessions()) == 1
+	})
 	must(t, a.Send(&agentv2.Frame{Body: &agentv2.Frame_Drain{Drain: &agentv2.Drain{}}}))
-	next("draining", func(p *eventsv1.Presence) bool { return len(p.GetSessions()) == 1 && p.GetSessions()[0].GetDraining() })
+	next("draining", func(p *eventsv1.Presence) bool {
+		return len(p.GetSessions()) == 1 &&
+			p.GetSessions()[0].GetDraining()
+	})
 	a.Kill()
 	next("the end", func(p *eventsv1.Presence) bool {
 		return len(p.GetEndedEpochs()) == 1 && p.GetEndedEpochs()[0] == a.Epoch()
@@ -373,7 +386,8 @@ func TestAttemptsAreReportedByOutcome(t *testing.T) {
 		c.do(<-a.Requests())
 		call.rest()
 		got := <-outcomes
-		if got.GetOutcome() != c.want || got.GetRequestId() != open.GetRequestId() || got.GetAttempt() != 1 || got.GetNodeId() != "fake-node-1" {
+		if got.GetOutcome() != c.want || got.GetRequestId() != open.GetRequestId() || got.GetAttempt() != 1 ||
+			got.GetNodeId() != "fake-node-1" {
 			t.Errorf("attempt %v, want %v", got, c.want)
 		}
 	}
@@ -389,7 +403,8 @@ func TestAttemptsAreReportedByOutcome(t *testing.T) {
 	if err := w.call(gone).err(); !fault.Is(err, fault.SessionGone) {
 		t.Error(err)
 	}
-	if got := <-outcomes; got.GetOutcome() != eventsv1.AttemptOutcome_ATTEMPT_OUTCOME_CANCELLED || got.GetRequestId() != gone.GetRequestId() {
+	if got := <-outcomes; got.GetOutcome() != eventsv1.AttemptOutcome_ATTEMPT_OUTCOME_CANCELLED ||
+		got.GetRequestId() != gone.GetRequestId() {
 		t.Errorf("an attempt that was refused: %v", got)
 	}
 }
@@ -466,7 +481,8 @@ func TestKeysAndStatusesAreFeltByLiveSessions(t *testing.T) {
 	if why := b.Farewell(); why.GetCode() != "suspended" {
 		t.Errorf("farewell %v", why)
 	}
-	if _, err := w.tryDial(other, fakeagent.Options{}); !errors.As(err, &refused) || refused.Frame.GetCode() != "suspended" {
+	if _, err := w.tryDial(other, fakeagent.Options{}); !errors.As(err, &refused) ||
+		refused.Frame.GetCode() != "suspended" {
 		t.Errorf("dial of a suspended provider: %v", err)
 	}
 	got, err := w.hub.directory.GetProvider(t.Context(), &hubv1.GetProviderRequest{ProviderId: other.id})

@@ -93,7 +93,7 @@ func (m *media) whole(body string) func(*fakeagent.Request) {
 }
 
 // pieces answers with bytes and an END.
-func (m *media) pieces(complete bool, all ...string) func(*fakeagent.Request) {
+func pieces(complete bool, all ...string) func(*fakeagent.Request) {
 	return func(r *fakeagent.Request) {
 		for _, p := range all {
 			if r.Data([]byte(p)) != nil {
@@ -118,41 +118,64 @@ func TestWholeAnswersOfEachKindAreJudgedRestoredAndBilled(t *testing.T) {
 		failed   string // what a retryable failure says
 	}{
 		"embeddings, claim": {endpoint: embeddings,
-			answer:  `{"object":"list","model":"local","data":[{"embedding":[0.1,1e-7],"index":0},{"embedding":"AACAPw=="}],"usage":{"prompt_tokens":9,"total_tokens":9}}`,
-			relayed: `{"object":"list","model":"` + testModel + `","data":[{"embedding":[0.1,1e-7],"index":0},{"embedding":"AACAPw=="}],"usage":{"prompt_tokens":9,"total_tokens":9}}`,
-			bill:    bill{9, 0}},
+			answer: `{"object":"list","model":"local","data":[{"embedding":[0.1,1e-7],"index":0},{"embedding":"AACAPw=="}],` +
+				`"usage":{"prompt_tokens":9,"total_tokens":9}}`,
+			relayed: `{"object":"list","model":"` + testModel +
+				`","data":[{"embedding":[0.1,1e-7],"index":0},{"embedding":"AACAPw=="}],` +
+				`"usage":{"prompt_tokens":9,"total_tokens":9}}`,
+			bill: bill{9, 0}},
 		"embeddings, no claim, no model": {endpoint: embeddings,
 			answer:  `{"data":[{"embedding":[1]},{"embedding":[2]}]}`,
 			relayed: `{"model":"` + testModel + `","data":[{"embedding":[1]},{"embedding":[2]}]}`,
 			bill:    bill{12, 0}},
 		"embeddings, a completion is claimed": {endpoint: embeddings,
-			answer:  `{"model":"x","data":[{"embedding":[1]},{"embedding":[2]}],"usage":{"prompt_tokens":9,"completion_tokens":5000,"total_tokens":5009}}`,
-			relayed: `{"model":"` + testModel + `","data":[{"embedding":[1]},{"embedding":[2]}],"usage":{"prompt_tokens":9,"completion_tokens":5000,"total_tokens":5009}}`,
-			bill:    bill{9, 0}},
-		"embeddings, one vector for two inputs":  {endpoint: embeddings, answer: `{"data":[{"embedding":[1]}]}`, failed: "one vector for each input"},
-		"embeddings, three for two":              {endpoint: embeddings, answer: `{"data":[{"embedding":[1]},{"embedding":[1]},{"embedding":[1]}]}`, failed: "one vector for each input"},
-		"embeddings, one is empty":               {endpoint: embeddings, answer: `{"data":[{"embedding":[1]},{"embedding":[]}]}`, failed: "one vector for each input"},
-		"embeddings, one is no vector":           {endpoint: embeddings, answer: `{"data":[{"embedding":[1]},{"embedding":["x"]}]}`, failed: "one vector for each input"},
-		"embeddings, one in a base64 of 3 bytes": {endpoint: embeddings, answer: `{"data":[{"embedding":[1]},{"embedding":"AAAA"}]}`, failed: "one vector for each input"},
-		"embeddings, one is too large":           {endpoint: embeddings, answer: `{"data":[{"embedding":[1]},{"embedding":[1e999]}]}`, failed: "one vector for each input"},
-		"embeddings, broken":                     {endpoint: embeddings, answer: `{"data":[{"embedding":[1]},{"embedding":[1`, failed: "cannot be read"},
-		"embeddings, error":                      {endpoint: embeddings, answer: `{"error":{"message":"out of memory"}}`, failed: "out of memory"},
+			answer: `{"model":"x","data":[{"embedding":[1]},{"embedding":[2]}],` +
+				`"usage":{"prompt_tokens":9,"completion_tokens":5000,"total_tokens":5009}}`,
+			relayed: `{"model":"` + testModel +
+				`","data":[{"embedding":[1]},{"embedding":[2]}],` +
+				`"usage":{"prompt_tokens":9,"completion_tokens":5000,"total_tokens":5009}}`,
+			bill: bill{9, 0}},
+		"embeddings, one vector for two inputs": {endpoint: embeddings, answer: `{"data":[{"embedding":[1]}]}`,
+			failed: "one vector for each input"},
+		"embeddings, three for two": {endpoint: embeddings,
+			answer: `{"data":[{"embedding":[1]},{"embedding":[1]},{"embedding":[1]}]}`, failed: "one vector for each input"},
+		"embeddings, one is empty": {endpoint: embeddings,
+			answer: `{"data":[{"embedding":[1]},{"embedding":[]}]}`, failed: "one vector for each input"},
+		"embeddings, one is no vector": {endpoint: embeddings,
+			answer: `{"data":[{"embedding":[1]},{"embedding":["x"]}]}`, failed: "one vector for each input"},
+		"embeddings, one in a base64 of 3 bytes": {endpoint: embeddings,
+			answer: `{"data":[{"embedding":[1]},{"embedding":"AAAA"}]}`, failed: "one vector for each input"},
+		"embeddings, one is too large": {endpoint: embeddings,
+			answer: `{"data":[{"embedding":[1]},{"embedding":[1e999]}]}`, failed: "one vector for each input"},
+		"embeddings, broken": {endpoint: embeddings, answer: `{"data":[{"embedding":[1]},{"embedding":[1`,
+			failed: "cannot be read"},
+		"embeddings, error": {endpoint: embeddings, answer: `{"error":{"message":"out of memory"}}`,
+			failed: "out of memory"},
 
-		"images":                        {endpoint: images, answer: `{"created":1,"data":[{"url":"https://x/1"},{"b64_json":"iVBO","revised_prompt":"p"}],"usage":{"input_tokens":5,"output_tokens":9000,"total_tokens":9005}}`, bill: bill{0, 2}},
-		"hostile 25: fewer than asked":  {endpoint: images, answer: `{"data":[{"url":"https://x/1"},{"url":""},{"b64_json":null},{}]}`, bill: bill{0, 1}},
-		"hostile 25: more than asked":   {endpoint: images, answer: `{"data":[{"url":"a"},{"url":"b"},{"url":"c"},{"url":"d"}]}`, bill: bill{0, 2}},
-		"hostile 25: none":              {endpoint: images, answer: `{"created":1,"data":[]}`, failed: "holds no image"},
-		"images, error":                 {endpoint: images, answer: `{"error":"no memory"}`, failed: "no memory"},
-		"images, one said twice":        {endpoint: images, answer: `{"data":[{"url":"a","url":"b"}]}`, failed: "cannot be read"},
-		"transcription":                 {endpoint: transcriptions, answer: `{"text":"good day","usage":{"type":"duration","seconds":1}}`, bill: bill{90_000, 0}},
+		"images": {endpoint: images,
+			answer: `{"created":1,"data":[{"url":"https://x/1"},{"b64_json":"iVBO","revised_prompt":"p"}],` +
+				`"usage":{"input_tokens":5,"output_tokens":9000,"total_tokens":9005}}`, bill: bill{0, 2}},
+		"hostile 25: fewer than asked": {endpoint: images,
+			answer: `{"data":[{"url":"https://x/1"},{"url":""},{"b64_json":null},{}]}`, bill: bill{0, 1}},
+		"hostile 25: more than asked": {endpoint: images,
+			answer: `{"data":[{"url":"a"},{"url":"b"},{"url":"c"},{"url":"d"}]}`, bill: bill{0, 2}},
+		"hostile 25: none": {endpoint: images, answer: `{"created":1,"data":[]}`, failed: "holds no image"},
+		"images, error":    {endpoint: images, answer: `{"error":"no memory"}`, failed: "no memory"},
+		"images, one said twice": {endpoint: images, answer: `{"data":[{"url":"a","url":"b"}]}`,
+			failed: "cannot be read"},
+		"transcription": {endpoint: transcriptions,
+			answer: `{"text":"good day","usage":{"type":"duration","seconds":1}}`, bill: bill{90_000, 0}},
 		"transcription of silence":      {endpoint: transcriptions, answer: `{"text":""}`, bill: bill{90_000, 0}},
 		"transcription without text":    {endpoint: transcriptions, answer: `{"segments":[]}`, failed: "has no text"},
 		"transcription, text no string": {endpoint: transcriptions, answer: `{"text":null}`, failed: "has no text"},
 		"transcription, no JSON":        {endpoint: transcriptions, answer: `good day`, failed: "cannot be read"},
-		"as text":                       {endpoint: transcriptions, change: text, answer: "WEBVTT\r\n\r\n00:00.000 --> 00:01.000\r\n\u00fc\r\n", bill: bill{90_000, 0}},
-		"silence as text":               {endpoint: transcriptions, change: text, answer: "", bill: bill{90_000, 0}},
-		"as text, an error":             {endpoint: transcriptions, change: text, answer: ` {"error":{"message":"no memory"}}`, failed: "no memory"},
-		"as text, not UTF-8":            {endpoint: transcriptions, change: text, answer: "\xff\xfe", failed: "cannot be read"},
+		"as text": {endpoint: transcriptions, change: text,
+			answer: "WEBVTT\r\n\r\n00:00.000 --> 00:01.000\r\n\u00fc\r\n", bill: bill{90_000, 0}},
+		"silence as text": {endpoint: transcriptions, change: text, answer: "", bill: bill{90_000, 0}},
+		"as text, an error": {endpoint: transcriptions, change: text,
+			answer: ` {"error":{"message":"no memory"}}`, failed: "no memory"},
+		"as text, not UTF-8": {endpoint: transcriptions, change: text, answer: "\xff\xfe",
+			failed: "cannot be read"},
 	} {
 		open := mediaOrder(m.member, m.agent, c.endpoint, false)
 		if c.change != nil {
@@ -168,11 +191,13 @@ func TestWholeAnswersOfEachKindAreJudgedRestoredAndBilled(t *testing.T) {
 		if c.relayed == "" {
 			c.relayed = c.answer
 		}
-		if e.failed != nil || len(e.events) != 1 || string(e.events[0].GetJson()) != c.relayed || !e.events[0].GetFirstContent() {
+		if e.failed != nil || len(e.events) != 1 || string(e.events[0].GetJson()) != c.relayed ||
+			!e.events[0].GetFirstContent() {
 			t.Errorf("%s: failed %v, events %q", name, e.failed, e.texts())
 			continue
 		}
-		if e.finished.GetBillablePromptTokens() != c.bill.prompt || e.finished.GetBillableCompletionTokens() != c.bill.completion ||
+		if e.finished.GetBillablePromptTokens() != c.bill.prompt ||
+			e.finished.GetBillableCompletionTokens() != c.bill.completion ||
 			e.usage.GetBillablePromptTokens() != c.bill.prompt || e.usage.GetBillableCompletionTokens() != c.bill.completion ||
 			e.usage.GetEnding() != eventsv1.Ending_ENDING_COMPLETED || e.usage.GetRates().GetUnit() != unitOf(open) {
 			t.Errorf("%s: finished %v, usage %v", name, e.finished, e.usage)
@@ -189,55 +214,89 @@ func unitOf(o *hubv1.DispatchOpen) moneyv1.Unit {
 }
 
 const (
-	partial   = "event: image_generation.partial_image\ndata: {\"type\":\"image_generation.partial_image\",\"b64_json\":\"iVBO\",\"partial_image_index\":0}\n\n"
-	completed = "event: image_generation.completed\ndata: {\"type\":\"image_generation.completed\",\"b64_json\":\"iVBO\",\"usage\":{\"total_tokens\":5}}\n\n"
-	delta     = "data: {\"type\":\"transcript.text.delta\",\"delta\":\"good day\"}\n\n"
-	heard     = "data: {\"type\":\"transcript.text.done\",\"text\":\"good day\"}\n\n"
-	done      = "data: [DONE]\n\n"
-	midError  = "event: error\ndata: {\"type\":\"error\",\"error\":{\"message\":\"out of memory\"}}\n\n"
+	partial = "event: image_generation.partial_image\n" +
+		"data: {\"type\":\"image_generation.partial_image\",\"b64_json\":\"iVBO\",\"partial_image_index\":0}\n\n"
+	completed = "event: image_generation.completed\n" +
+		"data: {\"type\":\"image_generation.completed\",\"b64_json\":\"iVBO\",\"usage\":{\"total_tokens\":5}}\n\n"
+	delta    = "data: {\"type\":\"transcript.text.delta\",\"delta\":\"good day\"}\n\n"
+	heard    = "data: {\"type\":\"transcript.text.done\",\"text\":\"good day\"}\n\n"
+	done     = "data: [DONE]\n\n"
+	midError = "event: error\ndata: {\"type\":\"error\",\"error\":{\"message\":\"out of memory\"}}\n\n"
 )
+
+// streamWant is how a stream ends and what is billed.
+type streamWant struct {
+	events             int
+	ending             eventsv1.Ending // 0: retryable
+	prompt, completion int64
+}
+
+// streamsOfEachKind are answers of engines.
+var streamsOfEachKind = map[string]struct {
+	endpoint hubv1.Endpoint
+	answer   func(*fakeagent.Request)
+	want     streamWant
+}{
+	"images": {images, pieces(true, partial, completed, partial, completed),
+		streamWant{4, eventsv1.Ending_ENDING_COMPLETED, 0, 2}},
+	"images and [DONE]": {images, pieces(true, completed, completed, done),
+		streamWant{2, eventsv1.Ending_ENDING_COMPLETED, 0, 2}},
+	"images, the last by END": {images, pieces(true, partial, completed),
+		streamWant{2, eventsv1.Ending_ENDING_COMPLETED, 0, 1}},
+	"images, the last by [DONE]": {images, pieces(false, partial, completed, done),
+		streamWant{2, eventsv1.Ending_ENDING_COMPLETED, 0, 1}},
+	"images, an event nobody knows": {images, pieces(true, "event: x\ndata: {}\n\n", completed, completed),
+		streamWant{3, eventsv1.Ending_ENDING_COMPLETED, 0, 2}},
+	"images, no type but a name": {images,
+		pieces(true, "event: image_generation.completed\ndata: {\"b64_json\":\"iVBO\"}\n\n"),
+		streamWant{1, eventsv1.Ending_ENDING_COMPLETED, 0, 1}},
+	"images, no name but a type": {images,
+		pieces(true, "data: {\"type\":\"image_generation.completed\",\"b64_json\":\"iVBO\"}\n\n"),
+		streamWant{1, eventsv1.Ending_ENDING_COMPLETED, 0, 1}},
+	"hostile 25: more than asked": {images, pieces(true, completed, completed, completed, completed),
+		streamWant{2, eventsv1.Ending_ENDING_COMPLETED, 0, 2}},
+	"images, partial ones alone": {images, pieces(true, partial, partial), streamWant{2, eventsv1.Ending_ENDING_TRUNCATED,
+		0, 0}},
+	"images, cut off": {images, pieces(false, partial, completed, partial),
+		streamWant{3, eventsv1.Ending_ENDING_TRUNCATED, 0, 1}},
+	"images, an error behind one": {images, pieces(true, completed, midError),
+		streamWant{1, eventsv1.Ending_ENDING_ENGINE_ERROR, 0, 1}},
+	"images, garbage behind one": {images, pieces(true, completed, "data: {\"b64_json\":\"\n\n"),
+		streamWant{1, eventsv1.Ending_ENDING_ENGINE_ERROR, 0, 1}},
+	"images, an error first": {images, pieces(true, midError), streamWant{}},
+	"images, empty ones": {images,
+		pieces(true, "event: image_generation.completed\ndata: {\"b64_json\":\"\"}\n\n"), streamWant{}},
+	"images, nothing": {images, pieces(true), streamWant{}},
+	"transcription": {transcriptions, pieces(true, delta, heard),
+		streamWant{2, eventsv1.Ending_ENDING_COMPLETED, 90_000, 0}},
+	"transcription, no END": {transcriptions, pieces(false, delta, heard),
+		streamWant{2, eventsv1.Ending_ENDING_COMPLETED, 90_000, 0}},
+	"transcription of silence": {transcriptions,
+		pieces(true, "data: {\"type\":\"transcript.text.done\",\"text\":\"\"}\n\n"),
+		streamWant{1, eventsv1.Ending_ENDING_COMPLETED, 90_000, 0}},
+	"silence, no END": {transcriptions,
+		pieces(false, "data: {\"type\":\"transcript.text.done\",\"text\":\"\"}\n\n"),
+		streamWant{1, eventsv1.Ending_ENDING_COMPLETED, 90_000, 0}},
+	"transcription by segments": {transcriptions,
+		pieces(true, "data: {\"type\":\"transcript.text.segment\",\"text\":\"good day\"}\n\n", heard),
+		streamWant{2, eventsv1.Ending_ENDING_COMPLETED, 90_000, 0}},
+	"transcription without its end": {transcriptions, pieces(true, delta, delta),
+		streamWant{2, eventsv1.Ending_ENDING_TRUNCATED, 0, 0}},
+	"transcription and only [DONE]": {transcriptions, pieces(true, delta, done),
+		streamWant{1, eventsv1.Ending_ENDING_TRUNCATED, 0, 0}},
+	"transcription cut off": {transcriptions, pieces(false, delta), streamWant{1, eventsv1.Ending_ENDING_TRUNCATED,
+		0, 0}},
+	"transcription, error behind": {transcriptions, pieces(true, delta, midError),
+		streamWant{1, eventsv1.Ending_ENDING_ENGINE_ERROR, 0, 0}},
+	"transcription, nothing":         {transcriptions, pieces(true, done), streamWant{}},
+	"transcription, not streamed":    {transcriptions, pieces(true, `{"text":"good day"}`), streamWant{}},
+	"transcription, an error, plain": {transcriptions, pieces(true, `{"error":{"message":"x"}}`), streamWant{}},
+}
 
 func TestStreamsOfEachKindEndAndAreBilledAsTheTableSays(t *testing.T) {
 	t.Parallel()
 	m := newMedia(t)
-	type want struct {
-		events             int
-		ending             eventsv1.Ending // 0: retryable
-		prompt, completion int64
-	}
-	for name, c := range map[string]struct {
-		endpoint hubv1.Endpoint
-		answer   func(*fakeagent.Request)
-		want     want
-	}{
-		"images":                         {images, m.pieces(true, partial, completed, partial, completed), want{4, eventsv1.Ending_ENDING_COMPLETED, 0, 2}},
-		"images and [DONE]":              {images, m.pieces(true, completed, completed, done), want{2, eventsv1.Ending_ENDING_COMPLETED, 0, 2}},
-		"images, the last by END":        {images, m.pieces(true, partial, completed), want{2, eventsv1.Ending_ENDING_COMPLETED, 0, 1}},
-		"images, the last by [DONE]":     {images, m.pieces(false, partial, completed, done), want{2, eventsv1.Ending_ENDING_COMPLETED, 0, 1}},
-		"images, an event nobody knows":  {images, m.pieces(true, "event: x\ndata: {}\n\n", completed, completed), want{3, eventsv1.Ending_ENDING_COMPLETED, 0, 2}},
-		"images, no type but a name":     {images, m.pieces(true, "event: image_generation.completed\ndata: {\"b64_json\":\"iVBO\"}\n\n"), want{1, eventsv1.Ending_ENDING_COMPLETED, 0, 1}},
-		"images, no name but a type":     {images, m.pieces(true, "data: {\"type\":\"image_generation.completed\",\"b64_json\":\"iVBO\"}\n\n"), want{1, eventsv1.Ending_ENDING_COMPLETED, 0, 1}},
-		"hostile 25: more than asked":    {images, m.pieces(true, completed, completed, completed, completed), want{2, eventsv1.Ending_ENDING_COMPLETED, 0, 2}},
-		"images, partial ones alone":     {images, m.pieces(true, partial, partial), want{2, eventsv1.Ending_ENDING_TRUNCATED, 0, 0}},
-		"images, cut off":                {images, m.pieces(false, partial, completed, partial), want{3, eventsv1.Ending_ENDING_TRUNCATED, 0, 1}},
-		"images, an error behind one":    {images, m.pieces(true, completed, midError), want{1, eventsv1.Ending_ENDING_ENGINE_ERROR, 0, 1}},
-		"images, garbage behind one":     {images, m.pieces(true, completed, "data: {\"b64_json\":\"\n\n"), want{1, eventsv1.Ending_ENDING_ENGINE_ERROR, 0, 1}},
-		"images, an error first":         {images, m.pieces(true, midError), want{}},
-		"images, empty ones":             {images, m.pieces(true, "event: image_generation.completed\ndata: {\"b64_json\":\"\"}\n\n"), want{}},
-		"images, nothing":                {images, m.pieces(true), want{}},
-		"transcription":                  {transcriptions, m.pieces(true, delta, heard), want{2, eventsv1.Ending_ENDING_COMPLETED, 90_000, 0}},
-		"transcription, no END":          {transcriptions, m.pieces(false, delta, heard), want{2, eventsv1.Ending_ENDING_COMPLETED, 90_000, 0}},
-		"transcription of silence":       {transcriptions, m.pieces(true, "data: {\"type\":\"transcript.text.done\",\"text\":\"\"}\n\n"), want{1, eventsv1.Ending_ENDING_COMPLETED, 90_000, 0}},
-		"silence, no END":                {transcriptions, m.pieces(false, "data: {\"type\":\"transcript.text.done\",\"text\":\"\"}\n\n"), want{1, eventsv1.Ending_ENDING_COMPLETED, 90_000, 0}},
-		"transcription by segments":      {transcriptions, m.pieces(true, "data: {\"type\":\"transcript.text.segment\",\"text\":\"good day\"}\n\n", heard), want{2, eventsv1.Ending_ENDING_COMPLETED, 90_000, 0}},
-		"transcription without its end":  {transcriptions, m.pieces(true, delta, delta), want{2, eventsv1.Ending_ENDING_TRUNCATED, 0, 0}},
-		"transcription and only [DONE]":  {transcriptions, m.pieces(true, delta, done), want{1, eventsv1.Ending_ENDING_TRUNCATED, 0, 0}},
-		"transcription cut off":          {transcriptions, m.pieces(false, delta), want{1, eventsv1.Ending_ENDING_TRUNCATED, 0, 0}},
-		"transcription, error behind":    {transcriptions, m.pieces(true, delta, midError), want{1, eventsv1.Ending_ENDING_ENGINE_ERROR, 0, 0}},
-		"transcription, nothing":         {transcriptions, m.pieces(true, done), want{}},
-		"transcription, not streamed":    {transcriptions, m.pieces(true, `{"text":"good day"}`), want{}},
-		"transcription, an error, plain": {transcriptions, m.pieces(true, `{"error":{"message":"x"}}`), want{}},
-	} {
+	for name, c := range streamsOfEachKind {
 		e := m.serve(mediaOrder(m.member, m.agent, c.endpoint, true), c.answer)
 		if len(e.events) != c.want.events || e.failed.GetRetryable() != (c.want.ending == 0) {
 			t.Errorf("%s: %q, failed %v", name, e.texts(), e.failed)
@@ -246,7 +305,8 @@ func TestStreamsOfEachKindEndAndAreBilledAsTheTableSays(t *testing.T) {
 		if c.want.ending == 0 {
 			continue
 		}
-		if u := e.usage; u.GetEnding() != c.want.ending || u.GetBillablePromptTokens() != c.want.prompt || u.GetBillableCompletionTokens() != c.want.completion ||
+		if u := e.usage; u.GetEnding() != c.want.ending || u.GetBillablePromptTokens() != c.want.prompt ||
+			u.GetBillableCompletionTokens() != c.want.completion ||
 			(e.finished == nil) != (c.want.ending != eventsv1.Ending_ENDING_COMPLETED) {
 			t.Errorf("%s: finished %v, usage %v", name, e.finished, u)
 		}
@@ -256,12 +316,15 @@ func TestStreamsOfEachKindEndAndAreBilledAsTheTableSays(t *testing.T) {
 func TestEventsOfImagesKeepTheirNamesAndCount(t *testing.T) {
 	t.Parallel()
 	m := newMedia(t)
-	e := m.serve(mediaOrder(m.member, m.agent, images, true), m.pieces(true, partial, "data: {\"type\":\"image_generation.completed\",\"b64_json\":\"QQ==\"}\n\n", "event: x y\ndata: {}\n\n", completed))
+	e := m.serve(mediaOrder(m.member, m.agent, images, true), pieces(true, partial,
+		"data: {\"type\":\"image_generation.completed\",\"b64_json\":\"QQ==\"}\n\n", "event: x y\ndata: {}\n\n", completed))
 	var got []string
 	for _, event := range e.events {
 		got = append(got, fmt.Sprintf("%s %d %v", event.GetName(), event.GetCompletionTokens(), event.GetFirstContent()))
 	}
-	if want := "image_generation.partial_image 0 true, image_generation.completed 1 false,  1 false, image_generation.completed 2 false"; strings.Join(got, ", ") != want {
+	want := "image_generation.partial_image 0 true, image_generation.completed 1 false,  1 false, " +
+		"image_generation.completed 2 false"
+	if strings.Join(got, ", ") != want {
 		t.Errorf("got  %s\nwant %s", strings.Join(got, ", "), want)
 	}
 }
@@ -284,7 +347,8 @@ func TestHangingUpInTheMiddleCostsTheWholeAudioAndTheImagesDelivered(t *testing.
 		must(t, call.stream.CloseSend())
 		wait(t, "the cancel", r.Cancelled())
 		must(t, r.End(0, false))
-		if u := m.usages.next(1); u.GetEnding() != eventsv1.Ending_ENDING_CLIENT_GONE || u.GetBillablePromptTokens() != c.prompt || u.GetBillableCompletionTokens() != c.completion {
+		if u := m.usages.next(1); u.GetEnding() != eventsv1.Ending_ENDING_CLIENT_GONE ||
+			u.GetBillablePromptTokens() != c.prompt || u.GetBillableCompletionTokens() != c.completion {
 			t.Errorf("%s: usage %v", name, u)
 		}
 	}
@@ -295,12 +359,14 @@ func TestAnEngineWithoutTheEndpointIsTheProvidersFault(t *testing.T) {
 	m := newMedia(t)
 	for _, endpoint := range []hubv1.Endpoint{embeddings, images, transcriptions} {
 		for _, status := range []int32{404, 405, 501} {
-			e := m.serve(mediaOrder(m.member, m.agent, endpoint, false), func(r *fakeagent.Request) { _ = r.Fail(status, `{"detail":"Not Found"}`) })
+			e := m.serve(mediaOrder(m.member, m.agent, endpoint, false),
+				func(r *fakeagent.Request) { _ = r.Fail(status, `{"detail":"Not Found"}`) })
 			if !e.failed.GetRetryable() || e.failed.GetEngineStatus() != status {
 				t.Errorf("%v %d: %v", endpoint, status, e.failed)
 			}
 		}
-		e := m.serve(mediaOrder(m.member, m.agent, endpoint, false), func(r *fakeagent.Request) { _ = r.Fail(400, `{"error":{"message":"no"}}`) })
+		e := m.serve(mediaOrder(m.member, m.agent, endpoint, false),
+			func(r *fakeagent.Request) { _ = r.Fail(400, `{"error":{"message":"no"}}`) })
 		if e.failed.GetRetryable() || e.failed.GetCode() != "engine_refused" {
 			t.Errorf("%v: %v", endpoint, e.failed)
 		}
@@ -314,22 +380,31 @@ func TestOrdersOfOtherKindsAreBounded(t *testing.T) {
 		endpoint hubv1.Endpoint
 		change   func(*hubv1.DispatchOpen)
 	}{
-		"an endpoint nobody knows":          {embeddings, func(o *hubv1.DispatchOpen) { o.Endpoint = 99 }},
-		"embeddings streamed":               {embeddings, func(o *hubv1.DispatchOpen) { o.Stream = true }},
-		"embeddings of nothing":             {embeddings, func(o *hubv1.DispatchOpen) { o.Inputs = 0 }},
-		"embeddings of too much":            {embeddings, func(o *hubv1.DispatchOpen) { o.Inputs = 2049 }},
-		"embeddings as text":                {embeddings, func(o *hubv1.DispatchOpen) { o.AnswerForm = hubv1.AnswerForm_ANSWER_FORM_TEXT }},
-		"embeddings by the image":           {embeddings, func(o *hubv1.DispatchOpen) { o.Rates.Unit = moneyv1.Unit_UNIT_IMAGE }},
-		"images by the token":               {images, func(o *hubv1.DispatchOpen) { o.Rates.Unit = moneyv1.Unit_UNIT_TOKEN }},
-		"no image":                          {images, func(o *hubv1.DispatchOpen) { o.Choices = 0 }},
-		"too many images":                   {images, func(o *hubv1.DispatchOpen) { o.Choices = 11 }},
-		"a large body of images":            {images, func(o *hubv1.DispatchOpen) { o.Body = append(o.Body, make([]byte, 10<<20)...) }},
-		"audio by the token":                {transcriptions, func(o *hubv1.DispatchOpen) { o.Rates.Unit = moneyv1.Unit_UNIT_TOKEN }},
-		"too large a form":                  {transcriptions, func(o *hubv1.DispatchOpen) { o.Body = append(o.Body, make([]byte, 26<<20)...) }},
-		"text streamed":                     {transcriptions, func(o *hubv1.DispatchOpen) { o.Stream, o.AnswerForm = true, hubv1.AnswerForm_ANSWER_FORM_TEXT }},
-		"a media type of two lines":         {transcriptions, func(o *hubv1.DispatchOpen) { o.ContentType = "a/b\r\nX: y" }},
-		"a media type that is not ASCII":    {transcriptions, func(o *hubv1.DispatchOpen) { o.ContentType = "a/ü" }},
-		"a media type that is far too long": {transcriptions, func(o *hubv1.DispatchOpen) { o.ContentType = strings.Repeat("a", 257) }},
+		"an endpoint nobody knows": {embeddings, func(o *hubv1.DispatchOpen) { o.Endpoint = 99 }},
+		"embeddings streamed":      {embeddings, func(o *hubv1.DispatchOpen) { o.Stream = true }},
+		"embeddings of nothing":    {embeddings, func(o *hubv1.DispatchOpen) { o.Inputs = 0 }},
+		"embeddings of too much":   {embeddings, func(o *hubv1.DispatchOpen) { o.Inputs = 2049 }},
+		"embeddings as text": {embeddings,
+			func(o *hubv1.DispatchOpen) { o.AnswerForm = hubv1.AnswerForm_ANSWER_FORM_TEXT }},
+		"embeddings by the image": {embeddings,
+			func(o *hubv1.DispatchOpen) { o.Rates.Unit = moneyv1.Unit_UNIT_IMAGE }},
+		"images by the token": {images, func(o *hubv1.DispatchOpen) { o.Rates.Unit = moneyv1.Unit_UNIT_TOKEN }},
+		"no image":            {images, func(o *hubv1.DispatchOpen) { o.Choices = 0 }},
+		"too many images":     {images, func(o *hubv1.DispatchOpen) { o.Choices = 11 }},
+		"a large body of images": {images,
+			func(o *hubv1.DispatchOpen) { o.Body = append(o.Body, make([]byte, 10<<20)...) }},
+		"audio by the token": {transcriptions,
+			func(o *hubv1.DispatchOpen) { o.Rates.Unit = moneyv1.Unit_UNIT_TOKEN }},
+		"too large a form": {transcriptions,
+			func(o *hubv1.DispatchOpen) { o.Body = append(o.Body, make([]byte, 26<<20)...) }},
+		"text streamed": {transcriptions, func(o *hubv1.DispatchOpen) {
+			o.Stream, o.AnswerForm = true,
+				hubv1.AnswerForm_ANSWER_FORM_TEXT
+		}},
+		"a media type of two lines":      {transcriptions, func(o *hubv1.DispatchOpen) { o.ContentType = "a/b\r\nX: y" }},
+		"a media type that is not ASCII": {transcriptions, func(o *hubv1.DispatchOpen) { o.ContentType = "a/ü" }},
+		"a media type that is far too long": {transcriptions,
+			func(o *hubv1.DispatchOpen) { o.ContentType = strings.Repeat("a", 257) }},
 	} {
 		open := mediaOrder(m.member, m.agent, c.endpoint, false)
 		c.change(open)
@@ -362,7 +437,8 @@ func TestAgentIsToldOfTheEndpointAndGetsTheWholeForm(t *testing.T) {
 	open := mediaOrder(m.member, m.agent, transcriptions, false)
 	open.Body = append(open.Body, bytes.Repeat([]byte{0, 255}, 13<<20-len(open.GetBody()))...)
 	e := m.serve(open, func(r *fakeagent.Request) {
-		if !bytes.Equal(r.Body, open.GetBody()) || r.Open.GetEndpoint().String() != "ENDPOINT_TRANSCRIPTIONS" || r.Open.GetContentType() != open.GetContentType() ||
+		if !bytes.Equal(r.Body, open.GetBody()) || r.Open.GetEndpoint().String() != "ENDPOINT_TRANSCRIPTIONS" ||
+			r.Open.GetContentType() != open.GetContentType() ||
 			string(r.Body[r.Open.GetModelOffset():][:r.Open.GetModelLength()]) != testModel {
 			t.Errorf("open %v with a body of %d", r.Open, len(r.Body))
 		}
@@ -390,8 +466,9 @@ func TestLargeImagesPassAndTooLargeOnesDoNot(t *testing.T) {
 		if c.stream {
 			answer = `data: {"type":"image_generation.completed","b64_json":"` + image + "\"}\n\n"
 		}
-		e := m.serve(mediaOrder(m.member, m.agent, images, c.stream), m.pieces(true, answer))
-		if passes := e.finished.GetBillableCompletionTokens() == 1; passes != c.passes || passes && len(e.events[0].GetJson()) < c.bytes {
+		e := m.serve(mediaOrder(m.member, m.agent, images, c.stream), pieces(true, answer))
+		if passes := e.finished.GetBillableCompletionTokens() == 1; passes != c.passes || passes &&
+			len(e.events[0].GetJson()) < c.bytes {
 			t.Errorf("%s: finished %v, failed %v", name, e.finished, e.failed)
 		}
 	}
@@ -408,15 +485,18 @@ func TestWholeAnswersWithoutImagesAreBelow12MiB(t *testing.T) {
 		open        *hubv1.DispatchOpen
 		begin, rest string
 	}{
-		"chat":          {chat, `{"model":"` + testModel + `","choices":[{"message":{"content":"`, `"},"finish_reason":"stop"}]}`},
-		"embeddings":    {mediaOrder(m.member, m.agent, embeddings, false), `{"model":"` + testModel + `","x":"`, `","data":[{"embedding":[1]},{"embedding":[2]}]}`},
+		"chat": {chat, `{"model":"` + testModel + `","choices":[{"message":{"content":"`,
+			`"},"finish_reason":"stop"}]}`},
+		"embeddings": {mediaOrder(m.member, m.agent, embeddings, false), `{"model":"` + testModel + `","x":"`,
+			`","data":[{"embedding":[1]},{"embedding":[2]}]}`},
 		"transcription": {mediaOrder(m.member, m.agent, transcriptions, false), `{"text":"`, `"}`},
 	} {
 		for over := range 2 {
 			answer := c.begin + strings.Repeat("a", most+over-len(c.begin)-len(c.rest)) + c.rest
 			c.open.RequestId = order(m.member, m.agent, false).GetRequestId()
-			e := m.serve(c.open, m.pieces(true, answer))
-			if passes := e.finished != nil && len(e.events[0].GetJson()) == most; passes != (over == 0) || over == 1 && !strings.Contains(e.failed.GetMessage(), "too large") {
+			e := m.serve(c.open, pieces(true, answer))
+			if passes := e.finished != nil && len(e.events[0].GetJson()) == most; passes != (over == 0) || over == 1 &&
+				!strings.Contains(e.failed.GetMessage(), "too large") {
 				t.Errorf("%s of %d bytes: finished %v, failed %v", name, len(answer), e.finished, e.failed)
 			}
 		}
@@ -457,7 +537,8 @@ func TestCrashBillsTheImagesThatWereRelayedAndNoAudio(t *testing.T) {
 		wait(t, "the cancel", r.Cancelled())
 		must(t, r.End(0, false))
 		w := setup(t, func(cfg *hubConfig) { cfg.JournalDir = dir })
-		if u := w.listen().next(1); u.GetRequestId() != open.GetRequestId() || u.GetBillablePromptTokens() != 0 || u.GetBillableCompletionTokens() != c.images ||
+		if u := w.listen().next(1); u.GetRequestId() != open.GetRequestId() || u.GetBillablePromptTokens() != 0 ||
+			u.GetBillableCompletionTokens() != c.images ||
 			u.GetEnding() != eventsv1.Ending_ENDING_PLATFORM_LOST || u.GetRates().GetUnit() != unitOf(open) {
 			t.Errorf("%s: usage %v", name, u)
 		}

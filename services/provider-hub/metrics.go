@@ -112,7 +112,8 @@ func (m *metrics) observe(meters metric.MeterProvider, s *Service, counts *gate.
 		}
 	}
 	if _, err := meter.Float64ObservableGauge("svc.provider_hub.journal.used",
-		metric.WithDescription("Part of the journal's bounds in use, bytes or attempts, whichever is more; the hub is not ready from 0.5 on."),
+		metric.WithDescription(
+			"Part of the journal's bounds in use, bytes or attempts, whichever is more; the hub is not ready from 0.5 on."),
 		metric.WithFloat64Callback(func(_ context.Context, o metric.Float64Observer) error {
 			if j := s.usage.Journal(); j != nil {
 				o.Observe(j.Usage().Fraction())
@@ -128,11 +129,13 @@ func (m *metrics) observe(meters metric.MeterProvider, s *Service, counts *gate.
 		{"strays", "Answers of agents of v1 to requests of an earlier connection.", counts.Sessions.Strays.Load},
 		{"attempts.dropped", "Reports of attempts that found no room.", s.attempts.Dropped},
 		{"presence.forgotten", "Connections that found no room to be recorded.", s.recorder.Forgotten},
-		{"answers.renamed", "Answers in which the engine called the model otherwise than it was asked for.", s.naming.Answers},
+		{"answers.renamed", "Answers in which the engine called the model otherwise than it was asked for.",
+			s.naming.Answers},
 		{"answers.forgotten", "Of those, answers that found no room to be recorded.", s.naming.Forgotten},
 		{"receipts.forwarded", "Receipts of providers that billing-ledger was asked about.", s.workReceipts.Forwarded},
 		{"receipts.refused", "Receipts of providers that count for nothing.", s.workReceipts.Refused},
-		{"receipts.dropped", "Receipts of providers that came too fast.", func() int64 { return counts.Sessions.ReceiptsDropped.Load() + s.workReceipts.Dropped() }},
+		{"receipts.dropped", "Receipts of providers that came too fast.",
+			func() int64 { return counts.Sessions.ReceiptsDropped.Load() + s.workReceipts.Dropped() }},
 		{"voids.lost", "Void attempts that found no room or waited for too long.", s.usage.VoidsLost},
 	} {
 		if _, err := meter.Int64ObservableCounter("svc.provider_hub."+r.name,

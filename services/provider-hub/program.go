@@ -20,7 +20,8 @@ const maxConns = 6
 // Spec is what a process must know of the hub of that id.
 func Spec(hubID string) node.Spec {
 	return node.Spec{
-		Name: node.ProviderHub, HubID: hubID, Peers: []string{node.BillingLedger, node.Settlement}, Database: true, Tables: Tables(), Bus: true,
+		Name: node.ProviderHub, HubID: hubID, Peers: []string{node.BillingLedger, node.Settlement}, Database: true,
+		Tables: Tables(), Bus: true,
 		Callers: serve.Callers{
 			hubv1.DispatchService_ServiceDesc.ServiceName:          {node.EdgeGateway},
 			hubv1.ProviderAdminService_ServiceDesc.ServiceName:     {node.EdgeGateway},
@@ -47,7 +48,8 @@ func keyReceivers(n *node.Node) ([]KeyReceiver, error) {
 			return err
 		}},
 		{Name: node.Settlement, Hand: func(ctx context.Context, hub string, key usageseal.Key) error {
-			_, err := earnings.HandUsageKey(ctx, &settlementv1.HandUsageKeyRequest{HubId: hub, KeyId: key.ID[:], Key: key.Secret[:]})
+			_, err := earnings.HandUsageKey(ctx, &settlementv1.HandUsageKeyRequest{HubId: hub, KeyId: key.ID[:],
+				Key: key.Secret[:]})
 			return err
 		}},
 	}, nil
@@ -83,6 +85,7 @@ func Build(ctx context.Context, cfg Config, n *node.Node) error {
 		return err
 	}
 	n.Add(node.ProviderHub, service)
-	n.Serve(node.Endpoint{Name: "provider sockets", Listener: serve.Pace(sockets, cfg.DialsPerSecond), Handler: service.Handler()})
+	n.Serve(node.Endpoint{Name: "provider sockets", Listener: serve.Pace(sockets, cfg.DialsPerSecond),
+		Handler: service.Handler()})
 	return nil
 }

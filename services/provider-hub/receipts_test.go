@@ -113,21 +113,23 @@ func TestAHubWithoutItsJournalAsksBillingAboutAReceipt(t *testing.T) {
 	must(t, sendReceipts(a, claim(t, m, epoch, given), claim(t, m, a.Epoch(), given)))
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	must(t, w.bus.Consume(ctx, bus.ConsumerConfig{Stream: bus.WorkReceiptStream, Durable: "billing"}, func(_ context.Context, list []bus.Msg) error {
-		defer cancel()
-		q := &eventsv1.WorkReceiptEvent{}
-		must(t, proto.Unmarshal(list[0].Data, q))
-		if len(list) != 1 || q.GetRequestId() != o.GetRequestId() || q.GetEpoch() != epoch || q.GetDispatchedBy() != testHub ||
-			q.GetPriceVersionId() != o.GetPriceVersionId() || q.GetProviderId() != m.id {
-			t.Errorf("asked %d times, about %v", len(list), q)
-		}
-		notice, err := proto.Marshal(&eventsv1.WorkReceiptNotice{Verdicts: []*eventsv1.WorkReceiptVerdict{{
-			RequestId: q.GetRequestId(), Attempt: q.GetAttempt(),
-			Outcome: eventsv1.WorkReceiptOutcome_WORK_RECEIPT_OUTCOME_STORED,
-		}}})
-		must(t, err)
-		return w.bus.Publish(ctx, bus.SubjectWorkReceiptDone(testHub), notice, nil)
-	}))
+	must(t, w.bus.Consume(ctx, bus.ConsumerConfig{Stream: bus.WorkReceiptStream, Durable: "billing"},
+		func(_ context.Context, list []bus.Msg) error {
+			defer cancel()
+			q := &eventsv1.WorkReceiptEvent{}
+			must(t, proto.Unmarshal(list[0].Data, q))
+			if len(list) != 1 || q.GetRequestId() != o.GetRequestId() || q.GetEpoch() != epoch ||
+				q.GetDispatchedBy() != testHub ||
+				q.GetPriceVersionId() != o.GetPriceVersionId() || q.GetProviderId() != m.id {
+				t.Errorf("asked %d times, about %v", len(list), q)
+			}
+			notice, err := proto.Marshal(&eventsv1.WorkReceiptNotice{Verdicts: []*eventsv1.WorkReceiptVerdict{{
+				RequestId: q.GetRequestId(), Attempt: q.GetAttempt(),
+				Outcome: eventsv1.WorkReceiptOutcome_WORK_RECEIPT_OUTCOME_STORED,
+			}}})
+			must(t, err)
+			return w.bus.Publish(ctx, bus.SubjectWorkReceiptDone(testHub), notice, nil)
+		}))
 	w.eventually("one is acknowledged, and the one of another epoch refused", func() error {
 		got := map[string]int{}
 		for _, ack := range acks(a) {
@@ -144,7 +146,8 @@ func TestReceiptsAreBounded(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	m := w.active()
-	open := &agentv2.Open{RequestId: order(m, w.dial(m, fakeagent.Options{}), true).GetRequestId(), Attempt: 1, ModelId: testModel, Proof: []byte("guessed")}
+	open := &agentv2.Open{RequestId: order(m, w.dial(m, fakeagent.Options{}), true).GetRequestId(), Attempt: 1,
+		ModelId: testModel, Proof: []byte("guessed")}
 	forged := claim(t, m, 1, open)
 	forged.Signature[0]++
 	for name, misbehave := range map[string]func(a *fakeagent.Agent) error{
@@ -261,22 +264,24 @@ func TestAnAttemptIsCalledVoidOnlyWhereItsCallerVanished(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	var voids []*eventsv1.VoidEvent
-	must(t, w.bus.Consume(ctx, bus.ConsumerConfig{Stream: bus.WorkReceiptStream, Durable: "billing"}, func(_ context.Context, list []bus.Msg) error {
-		for _, msg := range list {
-			e := &eventsv1.VoidEvent{}
-			must(t, proto.Unmarshal(msg.Data, e))
-			if voids = append(voids, e); len(voids) == len(vanished) {
-				cancel()
+	must(t, w.bus.Consume(ctx, bus.ConsumerConfig{Stream: bus.WorkReceiptStream, Durable: "billing"},
+		func(_ context.Context, list []bus.Msg) error {
+			for _, msg := range list {
+				e := &eventsv1.VoidEvent{}
+				must(t, proto.Unmarshal(msg.Data, e))
+				if voids = append(voids, e); len(voids) == len(vanished) {
+					cancel()
+				}
 			}
-		}
-		return nil
-	}))
+			return nil
+		}))
 	if len(voids) != len(vanished) {
 		t.Fatalf("told of %d void attempts: %v", len(voids), voids)
 	}
 	for _, o := range vanished {
 		if !slices.ContainsFunc(voids, func(e *eventsv1.VoidEvent) bool {
-			return e.GetRequestId() == o.GetRequestId() && e.GetAttempt() == 1 && e.GetHubId() == testHub && e.GetProviderId() == m.id
+			return e.GetRequestId() == o.GetRequestId() && e.GetAttempt() == 1 && e.GetHubId() == testHub &&
+				e.GetProviderId() == m.id
 		}) {
 			t.Errorf("%s is not among %v", o.GetRequestId(), voids)
 		}

@@ -77,7 +77,8 @@ func (w *v1World) wire(protocol string) *wire {
 	conn, err := (&net.Dialer{}).DialContext(w.t.Context(), "tcp", w.front.Listener.Addr().String())
 	must(w.t, err)
 	must(w.t, conn.SetDeadline(time.Now().Add(2*patience)))
-	ask := "GET /ws HTTP/1.1\r\nHost: hub\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n"
+	ask := "GET /ws HTTP/1.1\r\nHost: hub\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n" +
+		"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n"
 	if protocol != "" {
 		ask += "Sec-WebSocket-Protocol: " + protocol + "\r\n"
 	}
@@ -242,11 +243,13 @@ func violations(kind byte) map[string]violation {
 		"text that is no UTF-8":          {raw(fin|kind, []byte("{\"type\":\"\xc3\x28\"}")), codeInvalid},
 		"text with a surrogate":          {raw(fin|kind, []byte("\"\xed\xa0\x80\"")), codeInvalid},
 		"text cut in a letter":           {raw(fin|kind, []byte("\"\xe8\xaa")), codeInvalid},
-		"a letter cut in two fragments, and the rest not a letter": {append(raw(kind, []byte("\"\xe8")), raw(fin|opContinue, []byte("\x28\""))...), codeInvalid},
-		"a message of the other kind":                              {raw(fin|opText+opBinary-kind, []byte("{}")), codeUnsupported},
-		"a length of 1 GiB":                                        {header(fin|kind, masked, 1<<30), codeTooBig},
-		"a length of 2^63-1":                                       {header(fin|kind, masked, 1<<63-1), codeTooBig},
-		"a length above 2^63":                                      {header(fin|kind, masked, 1<<63), codeProtocol},
+		"a letter cut in two fragments, and the rest not a letter": {append(raw(kind, []byte("\"\xe8")),
+			raw(fin|opContinue, []byte("\x28\""))...), codeInvalid},
+		"a message of the other kind": {raw(fin|opText+opBinary-kind, []byte("{}")),
+			codeUnsupported},
+		"a length of 1 GiB":   {header(fin|kind, masked, 1<<30), codeTooBig},
+		"a length of 2^63-1":  {header(fin|kind, masked, 1<<63-1), codeTooBig},
+		"a length above 2^63": {header(fin|kind, masked, 1<<63), codeProtocol},
 	}
 	for op := byte(3); op < 16; op++ {
 		if op < opClose || op > opPong {
@@ -334,17 +337,23 @@ func TestHostile38_FloodsEndWithBoundedMemory(t *testing.T) {
 		again     []byte
 		times     int
 	}{
-		"1 GiB in one frame":               {begin: header(fin|opText, masked, 1<<30), again: make([]byte, mib), times: 1024},
-		"1 GiB in one frame, anonymous":    {anonymous: true, begin: header(fin|opText, masked, 1<<30), again: make([]byte, mib), times: 1024},
-		"fragments of 17 bytes":            {begin: raw(opText, []byte(`{"type":"`)), again: bytes.Repeat(raw(opContinue, []byte("xxxxxxxxxxxxxxxxx")), 1000), times: 1200},
-		"fragments of one byte, anonymous": {anonymous: true, begin: raw(opText, []byte(`{`)), again: bytes.Repeat(raw(opContinue, []byte(" ")), 1000), times: 1000},
-		"fragments of nothing":             {begin: raw(opText, []byte(`{`)), again: bytes.Repeat(raw(opContinue, nil), 1000), times: 4000},
-		"fragments of nothing, anonymous":  {anonymous: true, begin: raw(opText, []byte(`{`)), again: bytes.Repeat(raw(opContinue, nil), 1000), times: 4000},
-		"pings":                            {again: bytes.Repeat(raw(fin|opPing, []byte("x")), 1000), times: 2000},
-		"pings, anonymous":                 {anonymous: true, again: bytes.Repeat(raw(fin|opPing, []byte("x")), 1000), times: 2000},
-		"pongs":                            {again: bytes.Repeat(raw(fin|opPong, nil), 1000), times: 2000},
-		"empty messages":                   {again: bytes.Repeat(raw(fin|opText, nil), 1000), times: 2000},
-		"messages of no type":              {again: bytes.Repeat(raw(fin|opText, []byte(`{"type":"x"}`)), 1000), times: 2000},
+		"1 GiB in one frame": {begin: header(fin|opText, masked, 1<<30), again: make([]byte, mib), times: 1024},
+		"1 GiB in one frame, anonymous": {anonymous: true, begin: header(fin|opText, masked, 1<<30),
+			again: make([]byte, mib), times: 1024},
+		"fragments of 17 bytes": {begin: raw(opText, []byte(`{"type":"`)),
+			again: bytes.Repeat(raw(opContinue, []byte("xxxxxxxxxxxxxxxxx")), 1000), times: 1200},
+		"fragments of one byte, anonymous": {anonymous: true, begin: raw(opText, []byte(`{`)),
+			again: bytes.Repeat(raw(opContinue, []byte(" ")), 1000), times: 1000},
+		"fragments of nothing": {begin: raw(opText, []byte(`{`)), again: bytes.Repeat(raw(opContinue, nil), 1000),
+			times: 4000},
+		"fragments of nothing, anonymous": {anonymous: true, begin: raw(opText, []byte(`{`)),
+			again: bytes.Repeat(raw(opContinue, nil), 1000), times: 4000},
+		"pings": {again: bytes.Repeat(raw(fin|opPing, []byte("x")), 1000), times: 2000},
+		"pings, anonymous": {anonymous: true, again: bytes.Repeat(raw(fin|opPing, []byte("x")), 1000),
+			times: 2000},
+		"pongs":               {again: bytes.Repeat(raw(fin|opPong, nil), 1000), times: 2000},
+		"empty messages":      {again: bytes.Repeat(raw(fin|opText, nil), 1000), times: 2000},
+		"messages of no type": {again: bytes.Repeat(raw(fin|opText, []byte(`{"type":"x"}`)), 1000), times: 2000},
 	}
 	w := setupV1(t)
 	others := w.witnesses()

@@ -126,7 +126,8 @@ func New(_ context.Context, cfg Config, deps Deps) (*Service, error) {
 	})
 	answers := events.NewWarmAnswers(s.attempts, m.warmUp, deps.Log)
 	s.registry = registry.New(s.accounts, s.recorder, answers.Heard, cfg.SessionsPerProvider)
-	s.presence = events.NewPresence(cfg.HubID, cfg.DispatchAddress, deps.Clock.Now().UnixMilli(), deps.Bus, s.registry, deps.Log)
+	s.presence = events.NewPresence(cfg.HubID, cfg.DispatchAddress, deps.Clock.Now().UnixMilli(), deps.Bus, s.registry,
+		deps.Log)
 	s.warmups = events.NewWarmups(deps.Bus, s.registry, m.warmUp)
 	s.gate = gate.New(cfg.gate(), gate.Deps{
 		Registrar: s.registry, Receipts: s.workReceipts, Clock: deps.Clock, Log: deps.Log, Counts: s.counts,
@@ -182,7 +183,8 @@ func (s *Service) Ready(context.Context) error {
 		return errors.New("the hub takes no new requests")
 	}
 	if u := s.usage.Journal().Usage(); u.Fraction() >= journalHigh {
-		return fmt.Errorf("the journal is at %.0f %% of its bounds (%d of %d bytes, %d of %d attempts): billing-ledger settles too little",
+		return fmt.Errorf(
+			"the journal is at %.0f %% of its bounds (%d of %d bytes, %d of %d attempts): billing-ledger settles too little",
 			100*u.Fraction(), u.Bytes, u.QuotaBytes, u.Keys, u.MaxKeys)
 	} else if u.NoSpace {
 		return errors.New("the journal's disk is nearly full: no requests are taken until there is room")
@@ -201,7 +203,8 @@ func (s *Service) watchDisk(ctx context.Context) error {
 		now := s.usage.Journal().Usage().NoSpace
 		switch {
 		case now && !full:
-			s.deps.Log.Error("the journal's disk is nearly full: no requests are taken until there is room", "journal", s.cfg.JournalDir)
+			s.deps.Log.Error("the journal's disk is nearly full: no requests are taken until there is room", "journal",
+				s.cfg.JournalDir)
 		case full && !now:
 			s.deps.Log.Info("the journal's disk has room again: requests are taken", "journal", s.cfg.JournalDir)
 		}

@@ -231,7 +231,8 @@ func order(m member, a *fakeagent.Agent, stream bool) *hubv1.DispatchOpen {
 		RequestId: id.String(), Attempt: 1, ProviderId: m.id, NodeId: "fake-node-1", Epoch: a.Epoch(),
 		ModelId: testModel, Stream: stream, Body: []byte(body), ModelOffset: 9, ModelLength: uint32(len(testModel) + 2),
 		EstimatedPromptTokens: 12, MaxOutputTokens: 1000, Choices: 1, PriceVersionId: "pv",
-		Rates:                 &moneyv1.Rates{InputPicoUsdPerToken: 2, OutputPicoUsdPerToken: 4, PayoutInputPicoUsdPerToken: 1, PayoutOutputPicoUsdPerToken: 3},
+		Rates: &moneyv1.Rates{InputPicoUsdPerToken: 2, OutputPicoUsdPerToken: 4,
+			PayoutInputPicoUsdPerToken: 1, PayoutOutputPicoUsdPerToken: 3},
 		FirstContentTimeoutMs: 60_000, TotalTimeoutMs: 120_000,
 	}
 }
@@ -256,7 +257,8 @@ func (w *world) call(open *hubv1.DispatchOpen) *call {
 
 func (c *call) commit() {
 	c.t.Helper()
-	must(c.t, c.stream.Send(&hubv1.DispatchRequest{Message: &hubv1.DispatchRequest_Commit{Commit: &hubv1.DispatchCommit{}}}))
+	must(c.t, c.stream.Send(&hubv1.DispatchRequest{Message: &hubv1.DispatchRequest_Commit{
+		Commit: &hubv1.DispatchCommit{}}}))
 }
 
 // event waits for an event.

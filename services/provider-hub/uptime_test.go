@@ -15,9 +15,11 @@ import (
 func (w *world) record() (connections, runs string) {
 	w.t.Helper()
 	must(w.t, w.db.QueryRow(w.t.Context(), `
-		SELECT coalesce(string_agg(coalesce(ended_by, 'open'), ' ' ORDER BY epoch), '') FROM presence_interval`).Scan(&connections))
+		SELECT coalesce(string_agg(coalesce(ended_by, 'open'), ' ' ORDER BY epoch), '') FROM presence_interval`).Scan(
+		&connections))
 	must(w.t, w.db.QueryRow(w.t.Context(), `
-		SELECT coalesce(string_agg(CASE WHEN ended IS NULL THEN 'runs' ELSE 'ended' END, ' ' ORDER BY incarnation), '') FROM hub_run`).Scan(&runs))
+		SELECT coalesce(string_agg(CASE WHEN ended IS NULL THEN 'runs' ELSE 'ended' END, ' ' ORDER BY incarnation), '')
+		FROM hub_run`).Scan(&runs))
 	return connections, runs
 }
 
@@ -65,7 +67,8 @@ func TestAStopOfTheHubIsRecordedAsThePlatforms(t *testing.T) {
 		t.Errorf("detail %v, %v", got, err)
 	}
 	list, err := w.hub.admin.ListProviders(t.Context(), &hubv1.ListProvidersRequest{})
-	if err != nil || len(list.GetList()) != 1 || list.GetList()[0].GetOnline() || !strings.HasPrefix(list.GetList()[0].GetName(), "Farm") {
+	if err != nil || len(list.GetList()) != 1 || list.GetList()[0].GetOnline() ||
+		!strings.HasPrefix(list.GetList()[0].GetName(), "Farm") {
 		t.Errorf("list %v, %v", list, err)
 	}
 }

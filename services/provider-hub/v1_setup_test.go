@@ -48,7 +48,10 @@ type v1World struct {
 func setupV1(t *testing.T, change ...func(*hubConfig)) *v1World {
 	t.Helper()
 	w := &v1World{world: setup(t, change...), sessions: map[int64]*eventsv1.Session{}, changed: make(chan struct{})}
-	w.front = httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) { (*w.to.Load()).ServeHTTP(rw, r) }))
+	w.front = httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter,
+		r *http.Request) {
+		(*w.to.Load()).ServeHTTP(rw, r)
+	}))
 	t.Cleanup(w.front.Close)
 	w.point()
 	stop := w.subscribe(bus.SubjectPresence(testHub), w.hear)
@@ -219,7 +222,8 @@ func v1Order(t testing.TB, m member, node string, epoch int64, stream bool) *hub
 		RequestId: id.String(), Attempt: 1, ProviderId: m.id, NodeId: node, Epoch: epoch,
 		ModelId: testModel, Stream: stream, Body: []byte(body), ModelOffset: 9, ModelLength: uint32(len(testModel) + 2),
 		EstimatedPromptTokens: 12, MaxOutputTokens: 1000, Choices: 1, PriceVersionId: "pv",
-		Rates:                 &moneyv1.Rates{InputPicoUsdPerToken: 2, OutputPicoUsdPerToken: 4, PayoutInputPicoUsdPerToken: 1, PayoutOutputPicoUsdPerToken: 3},
+		Rates: &moneyv1.Rates{InputPicoUsdPerToken: 2, OutputPicoUsdPerToken: 4,
+			PayoutInputPicoUsdPerToken: 1, PayoutOutputPicoUsdPerToken: 3},
 		FirstContentTimeoutMs: 60_000, TotalTimeoutMs: 120_000,
 	}
 }
@@ -305,7 +309,8 @@ func (h *handV1) next(kind string) fakeagent.V1Frame {
 // registerByHand sends a registration and waits for its ack.
 func (h *handV1) registerByHand(m member, node string, more map[string]any) fakeagent.V1Frame {
 	h.t.Helper()
-	payload := map[string]any{"node_id": node, "token": m.key, "models": []string{testModel}, "capabilities": []string{"inference", "verification"}}
+	payload := map[string]any{"node_id": node, "token": m.key, "models": []string{testModel},
+		"capabilities": []string{"inference", "verification"}}
 	for name, value := range more {
 		payload[name] = value
 	}

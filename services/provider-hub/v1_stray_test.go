@@ -22,23 +22,24 @@ func TestV1OldStreamsOnANewSocketCloseNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := setupV1(t)
 			stop, begun := make(chan struct{}), make(chan struct{}, streams)
-			a := w.join(w.active(), fakeagent.V1Options{Rate: -1, MaxPerModel: 2 * streams, Handler: func(r *fakeagent.V1Request) {
-				if !r.Stream {
-					fakeagent.V1Answer("back")(r)
-					return
-				}
-				pace := time.NewTicker(each)
-				defer pace.Stop()
-				_ = r.Text("word ")
-				begun <- struct{}{}
-				for r.Text("word ") == nil {
-					select {
-					case <-pace.C:
-					case <-stop:
+			a := w.join(w.active(), fakeagent.V1Options{Rate: -1, MaxPerModel: 2 * streams,
+				Handler: func(r *fakeagent.V1Request) {
+					if !r.Stream {
+						fakeagent.V1Answer("back")(r)
 						return
 					}
-				}
-			}})
+					pace := time.NewTicker(each)
+					defer pace.Stop()
+					_ = r.Text("word ")
+					begun <- struct{}{}
+					for r.Text("word ") == nil {
+						select {
+						case <-pace.C:
+						case <-stop:
+							return
+						}
+					}
+				}})
 			defer close(stop)
 			for range streams {
 				w.call(w.order(a, true))

@@ -22,7 +22,8 @@ func TestV1AgentRegistersAndServesUnchanged(t *testing.T) {
 	w := setupV1(t)
 	usage := w.listen()
 	m := w.active()
-	a := w.join(m, fakeagent.V1Options{Handler: fakeagent.V1Answer("Hello", " wide", " world"), Hardware: fakeagent.V1TwoRTX4090(), ContextLength: 32768})
+	a := w.join(m, fakeagent.V1Options{Handler: fakeagent.V1Answer("Hello", " wide", " world"),
+		Hardware: fakeagent.V1TwoRTX4090(), ContextLength: 32768})
 	open := w.order(a, true)
 	r := w.call(open).rest()
 	if r.failed != nil || r.finished.GetBillablePromptTokens() != 10 || r.finished.GetBillableCompletionTokens() != 3 {
@@ -33,13 +34,16 @@ func TestV1AgentRegistersAndServesUnchanged(t *testing.T) {
 	}
 	for i, e := range r.events {
 		text := string(e.GetJson())
-		if !strings.Contains(text, `"model":"`+testModel+`"`) || strings.Contains(text, "engine-model") || strings.Contains(text, "usage") || e.GetFirstContent() != (i == 1) {
+		if !strings.Contains(text, `"model":"`+testModel+`"`) || strings.Contains(text, "engine-model") ||
+			strings.Contains(text, "usage") || e.GetFirstContent() != (i == 1) {
 			t.Errorf("event %d: first=%v %s", i, e.GetFirstContent(), text)
 		}
 	}
 	e := usage.next(1)
-	if e.GetRequestId() != open.GetRequestId() || e.GetEnding() != eventsv1.Ending_ENDING_COMPLETED || e.GetBillableCompletionTokens() != 3 ||
-		e.GetEpoch() != open.GetEpoch() || e.GetClaimState() != eventsv1.ClaimState_CLAIM_STATE_VALID || e.GetDeliveredBytes() != 16 {
+	if e.GetRequestId() != open.GetRequestId() || e.GetEnding() != eventsv1.Ending_ENDING_COMPLETED ||
+		e.GetBillableCompletionTokens() != 3 ||
+		e.GetEpoch() != open.GetEpoch() || e.GetClaimState() != eventsv1.ClaimState_CLAIM_STATE_VALID ||
+		e.GetDeliveredBytes() != 16 {
 		t.Errorf("usage event %v", e)
 	}
 	whole := w.call(w.order(a, false)).rest()
@@ -47,7 +51,8 @@ func TestV1AgentRegistersAndServesUnchanged(t *testing.T) {
 		t.Fatalf("%d events, failed %v", len(whole.events), whole.failed)
 	}
 	text := whole.texts()[0]
-	if !strings.Contains(text, `"model":"`+testModel+`"`) || !strings.Contains(text, `"content":"Hello wide world"`) || !strings.Contains(text, `"usage":{`) {
+	if !strings.Contains(text, `"model":"`+testModel+`"`) || !strings.Contains(text, `"content":"Hello wide world"`) ||
+		!strings.Contains(text, `"usage":{`) {
 		t.Errorf("answer %s", text)
 	}
 	if e := usage.next(2); e.GetBillableCompletionTokens() != 3 || e.GetBillablePromptTokens() != 10 {
@@ -72,7 +77,8 @@ func TestV1RepliesHaveTheCapturedForm(t *testing.T) {
 	h := w.byHand()
 	ack := h.registerByHand(m, fakeagent.V1NodeKey("x"), nil)
 	p := decode[v1Ack](t, ack)
-	if ack.RequestID != "first" || p.RequestID != "first" || p.Success == nil || !*p.Success || !strings.HasPrefix(p.Message, "registered successfully") {
+	if ack.RequestID != "first" || p.RequestID != "first" || p.Success == nil || !*p.Success ||
+		!strings.HasPrefix(p.Message, "registered successfully") {
 		t.Errorf("ack %s %s", ack.RequestID, ack.Payload)
 	}
 	h.send("heartbeat", "beat", map[string]any{"node_id": fakeagent.V1NodeKey("x"), "timestamp": time.Now().Unix()})
@@ -93,7 +99,8 @@ func TestV1RepliesHaveTheCapturedForm(t *testing.T) {
 			Messages []any  `json:"messages"`
 		} `json:"request"`
 	}](t, asked)
-	if asked.RequestID == "" || in.ModelID != testModel || !in.Stream || in.Request.Model != testModel || len(in.Request.Messages) != 1 {
+	if asked.RequestID == "" || in.ModelID != testModel || !in.Stream || in.Request.Model != testModel ||
+		len(in.Request.Messages) != 1 {
 		t.Errorf("inference %s %s", asked.RequestID, asked.Payload)
 	}
 	for kind, f := range map[string]fakeagent.V1Frame{"ack": ack, "inference": asked} {
@@ -106,7 +113,8 @@ func TestV1RepliesHaveTheCapturedForm(t *testing.T) {
 	call.rest()
 
 	bad := w.byHand()
-	bad.send("register", "r-2", map[string]any{"node_id": "node-0001", "token": "sk-prov-nobody", "models": []string{testModel}})
+	bad.send("register", "r-2", map[string]any{"node_id": "node-0001", "token": "sk-prov-nobody",
+		"models": []string{testModel}})
 	refusal := bad.next("error")
 	e := decode[struct {
 		Code    int    `json:"code"`
@@ -131,9 +139,10 @@ func TestV1CapturedMessagesAreTaken(t *testing.T) {
 		message   string
 	}
 	want := map[string]outcome{
-		"req-1":   {text: "Hello"},
-		"req-2":   {text: "Hello"},
-		"req-3":   {code: "upstream_error", retryable: true, status: 404, message: "model nope not deployed on this provider"},
+		"req-1": {text: "Hello"},
+		"req-2": {text: "Hello"},
+		"req-3": {code: "upstream_error", retryable: true, status: 404,
+			message: "model nope not deployed on this provider"},
 		"req-4":   {code: "engine_refused", status: 400, message: "context too long"},
 		"req-5":   {code: "upstream_error", retryable: true, status: 503, message: "overloaded"},
 		"req-6":   {text: "Hello"},
@@ -166,7 +175,8 @@ func TestV1CapturedMessagesAreTaken(t *testing.T) {
 						h.next("ack")
 					case "inference":
 						s := w.told("the session", fakeagent.V1HubNode(node), func(*eventsv1.Session) bool { return true })
-						calls[f.RequestID] = w.call(v1Order(t, m, s.GetNodeId(), s.GetEpoch(), strings.Contains(payload, `"stream":true}`)))
+						calls[f.RequestID] = w.call(v1Order(t, m, s.GetNodeId(), s.GetEpoch(),
+							strings.Contains(payload, `"stream":true}`)))
 						ids[f.RequestID] = h.next("inference").RequestID
 					}
 					continue
@@ -184,7 +194,8 @@ func TestV1CapturedMessagesAreTaken(t *testing.T) {
 						content, _, _ := strings.Cut(rest, `"`)
 						text.WriteString(content)
 					}
-					o := outcome{text.String(), got.failed.GetCode(), got.failed.GetRetryable(), got.failed.GetEngineStatus(), got.failed.GetMessage()}
+					o := outcome{text.String(), got.failed.GetCode(), got.failed.GetRetryable(), got.failed.GetEngineStatus(),
+						got.failed.GetMessage()}
 					if want.message == "" {
 						o.status, o.message = 0, ""
 					}
@@ -205,7 +216,8 @@ func TestV1CapturedMessagesAreTaken(t *testing.T) {
 func TestV1IsServedAtEveryPathAndWithoutExtensions(t *testing.T) {
 	t.Parallel()
 	w := setupV1(t)
-	for path, served := range map[string]bool{"/": true, "/ws": true, "/p/ws": true, "/p/q/ws": true, "/other": false, "/wsx": false} {
+	for path, served := range map[string]bool{"/": true, "/ws": true, "/p/ws": true, "/p/q/ws": true, "/other": false,
+		"/wsx": false} {
 		dialer := websocket.Dialer{EnableCompression: true}
 		ws, answer, err := dialer.DialContext(t.Context(), w.url()+path, nil)
 		if answer != nil {
@@ -214,7 +226,8 @@ func TestV1IsServedAtEveryPathAndWithoutExtensions(t *testing.T) {
 		if err == nil {
 			ws.NetConn().Close()
 		}
-		if (err == nil) != served || served && len(answer.Header["Sec-Websocket-Extensions"])+len(answer.Header["Sec-Websocket-Protocol"]) > 0 ||
+		if (err == nil) != served || served && len(answer.Header["Sec-Websocket-Extensions"])+
+			len(answer.Header["Sec-Websocket-Protocol"]) > 0 ||
 			!served && (answer == nil || answer.StatusCode != http.StatusNotFound) {
 			t.Errorf("%s: %v %v", path, err, answer)
 		}
@@ -237,7 +250,10 @@ func TestV1PingsHeartbeatsAndPongsKeepTheConnection(t *testing.T) {
 	timing := fakeagent.V1Observed()
 	timing.Ping, timing.PongWait, timing.Heartbeat = 100*time.Millisecond, 2*time.Second, 200*time.Millisecond
 	a := w.join(w.active(), fakeagent.V1Options{Timing: timing})
-	a.until("twenty heartbeats are acknowledged", func(s fakeagent.V1State) bool { return s.Acks >= 21 || len(s.Lives) > 0 })
+	a.until("twenty heartbeats are acknowledged", func(s fakeagent.V1State) bool {
+		return s.Acks >= 21 ||
+			len(s.Lives) > 0
+	})
 	a.alive() // twice as long as without a pong, with every heartbeat answered
 }
 
@@ -288,7 +304,8 @@ func TestV1SessionIsToldToRoutersAsItCanServe(t *testing.T) {
 	w := setupV1(t)
 	a := w.join(w.active(), fakeagent.V1Options{ContextLength: 32768, Hardware: fakeagent.V1TwoRTX4090()})
 	s := w.told("the session", a.node, func(s *eventsv1.Session) bool { return s.GetActive() })
-	if s.GetMaxRequestBytes() > 1<<20-1<<10 || s.GetMaxRequestBytes() < 1<<20-4<<10 || s.GetCapacity() != 50 || !s.GetTakesWarmups() ||
+	if s.GetMaxRequestBytes() > 1<<20-1<<10 || s.GetMaxRequestBytes() < 1<<20-4<<10 || s.GetCapacity() != 50 ||
+		!s.GetTakesWarmups() ||
 		len(s.GetModels()) != 1 || s.GetModels()[0].GetCapacity() != 10 || !s.GetModels()[0].GetHealthy() ||
 		s.GetModels()[0].GetReportedContextLength() != 32768 || s.GetModels()[0].GetModelId() != testModel {
 		t.Errorf("session %v", s)
@@ -350,11 +367,13 @@ func TestV1HealthIsToldByHeartbeatsAndUpdates(t *testing.T) {
 	for _, c := range []struct {
 		state   string
 		healthy bool
-	}{{"unhealthy", false}, {"degraded", true}, {"unhealthy", false}, {"unknown", true}, {"unhealthy", false}, {"healthy", true}} {
+	}{{"unhealthy", false}, {"degraded", true}, {"unhealthy", false}, {"unknown", true}, {"unhealthy", false},
+		{"healthy", true}} {
 		must(t, a.Health(testModel, c.state))
 		w.told("it is "+c.state, a.node, func(s *eventsv1.Session) bool { return s.GetModels()[0].GetHealthy() == c.healthy })
 	}
-	must(t, a.Send("heartbeat", "h", map[string]any{"node_id": a.NodeID(), "timestamp": 1, "model_health": map[string]string{testModel: "unhealthy"}}))
+	must(t, a.Send("heartbeat", "h", map[string]any{"node_id": a.NodeID(), "timestamp": 1,
+		"model_health": map[string]string{testModel: "unhealthy"}}))
 	w.told("the heartbeat's health", a.node, func(s *eventsv1.Session) bool { return !s.GetModels()[0].GetHealthy() })
 	must(t, a.Heartbeat())
 	w.told("it is healthy again", a.node, func(s *eventsv1.Session) bool { return s.GetModels()[0].GetHealthy() })
@@ -378,9 +397,11 @@ func TestV1AcksAreToldApartByTheirIDs(t *testing.T) {
 	call := w.call(w.order(a, false))
 	r := a.request()
 	for _, id := range []string{"nobody", "", r.ID + "x", strings.Repeat("x", 4096)} {
-		for _, kind := range []string{"ack", "stream_chunk", "stream_end", "verify", "benchmark_response", "error", "mystery", ""} {
+		for _, kind := range []string{"ack", "stream_chunk", "stream_end", "verify", "benchmark_response", "error", "mystery",
+			""} {
 			must(t, a.Send(kind, id, map[string]any{
-				"request_id": id, "success": true, "model_id": testModel, "response": map[string]any{"choices": []any{}}, "done": true, "code": 501, "message": "x",
+				"request_id": id, "success": true, "model_id": testModel, "response": map[string]any{"choices": []any{}},
+				"done": true, "code": 501, "message": "x",
 			}))
 		}
 	}
@@ -436,7 +457,8 @@ func TestV1FailuresBeforeContent(t *testing.T) {
 	busy.Busy = true
 	refuse := func(text string) func(*fakeagent.V1Request) {
 		return func(r *fakeagent.V1Request) {
-			kind, p := "ack", map[string]any{"request_id": r.ID, "response": nil, "error": text, "status_code": 429, "latency_ms": 1}
+			kind, p := "ack", map[string]any{"request_id": r.ID, "response": nil, "error": text, "status_code": 429,
+				"latency_ms": 1}
 			if r.Stream {
 				kind, p = "stream_end", map[string]any{"request_id": r.ID, "error": text, "status_code": 429, "latency_ms": 1}
 			}
@@ -447,8 +469,10 @@ func TestV1FailuresBeforeContent(t *testing.T) {
 		do   func(*fakeagent.V1Request)
 		want *hubv1.DispatchFailed
 	}{
-		"400":                   {fakeagent.V1Fails(400, "context too long"), &hubv1.DispatchFailed{Code: "engine_refused", EngineStatus: 400, Message: "context too long"}},
-		"404":                   {fakeagent.V1Fails(404, "model x not deployed on this provider"), retry(404, "model x not deployed on this provider")},
+		"400": {fakeagent.V1Fails(400, "context too long"), &hubv1.DispatchFailed{Code: "engine_refused",
+			EngineStatus: 400, Message: "context too long"}},
+		"404": {fakeagent.V1Fails(404, "model x not deployed on this provider"),
+			retry(404, "model x not deployed on this provider")},
 		"500":                   {fakeagent.V1Fails(500, "boom"), retry(500, "boom")},
 		"503":                   {fakeagent.V1Fails(503, "overloaded"), retry(503, "overloaded")},
 		"no slot":               {refuse("provider concurrency limit reached"), busy},
@@ -464,16 +488,19 @@ func TestV1FailuresBeforeContent(t *testing.T) {
 				if !stream && (name == "nothing, and all well" || name == "an error in a chunk" || name == "the engine broke off") {
 					r.Stream = false
 					must(t, r.Whole(`{"error":{"message":"m","code":503}}`))
-					if got := call.rest(); !got.failed.GetRetryable() || got.failed.GetEngineStatus() != 503 || got.failed.GetMessage() != "m" {
+					if got := call.rest(); !got.failed.GetRetryable() || got.failed.GetEngineStatus() != 503 ||
+						got.failed.GetMessage() != "m" {
 						t.Errorf("failed %v", got.failed)
 					}
 					return
 				}
 				c.do(r)
 				got := call.rest()
-				if len(got.events) != 0 || got.failed == nil || got.failed.GetRetryable() != c.want.GetRetryable() || got.failed.GetCode() != c.want.GetCode() ||
+				if len(got.events) != 0 || got.failed == nil || got.failed.GetRetryable() != c.want.GetRetryable() ||
+					got.failed.GetCode() != c.want.GetCode() ||
 					c.want.GetEngineStatus() != 0 && !c.want.GetBusy() && got.failed.GetEngineStatus() != c.want.GetEngineStatus() ||
-					got.failed.GetBusy() != c.want.GetBusy() || c.want.GetMessage() != "" && got.failed.GetMessage() != c.want.GetMessage() {
+					got.failed.GetBusy() != c.want.GetBusy() || c.want.GetMessage() != "" &&
+					got.failed.GetMessage() != c.want.GetMessage() {
 					t.Errorf("%d events, finished %v\n got %v\nwant %v", len(got.events), got.finished, got.failed, c.want)
 				}
 			})
@@ -492,7 +519,8 @@ func TestV1UsageIsRelayedOnlyWhenAsked(t *testing.T) {
 	open := w.order(a, true)
 	open.IncludeUsage = true
 	r := w.call(open).rest()
-	if n := len(r.events); n != 4 || !strings.Contains(r.texts()[3], `"usage":{`) || !strings.Contains(r.texts()[3], `"cached_tokens":0`) {
+	if n := len(r.events); n != 4 || !strings.Contains(r.texts()[3], `"usage":{`) ||
+		!strings.Contains(r.texts()[3], `"cached_tokens":0`) {
 		t.Errorf("events %q", r.texts())
 	}
 }
@@ -502,7 +530,8 @@ func TestV1RequestReachesTheEngineAsTheConsumerWroteIt(t *testing.T) {
 	w := setupV1(t)
 	a := w.join(w.active(), fakeagent.V1Options{})
 	open := w.order(a, false)
-	open.Body = []byte(`{"model":"` + testModel + `","seed":9007199254740993,"messages":[{"role":"user","content":"<b>&\u2028é</b>"}],"x":1.0e2}`)
+	open.Body = []byte(`{"model":"` + testModel +
+		`","seed":9007199254740993,"messages":[{"role":"user","content":"<b>&\u2028é</b>"}],"x":1.0e2}`)
 	call := w.call(open)
 	r := a.request()
 	if string(r.Raw) != string(open.GetBody()) {

@@ -30,7 +30,8 @@ func TestV1Fact01_TheScriptedAgentHasAllItsHabitsAndIsServed(t *testing.T) {
 	t.Parallel()
 	w := setupV1(t)
 	m := w.active()
-	a := w.join(m, fakeagent.V1Options{Handler: fakeagent.V1Answer("Hello"), GuardAfter: 1, Timing: strict(), ServiceURL: w.front.URL})
+	a := w.join(m, fakeagent.V1Options{Handler: fakeagent.V1Answer("Hello"), GuardAfter: 1, Timing: strict(),
+		ServiceURL: w.front.URL})
 	for _, stream := range []bool{true, false} {
 		if r := w.call(w.order(a, stream)).rest(); r.finished == nil {
 			t.Errorf("stream %v: %v", stream, r.failed)
@@ -63,7 +64,8 @@ func TestV1Fact03_NoMessageIsAboveOneMebibyte(t *testing.T) {
 	a := w.join(w.active(), fakeagent.V1Options{})
 	most := int(w.told("the session", a.node, func(*eventsv1.Session) bool { return true }).GetMaxRequestBytes())
 	for name, filler := range map[string]string{
-		"letters": "x", "what JSON encoders like to escape": "<", "escapes": `\u0001`, "quotes": `\"`, "letters of three bytes": "語",
+		"letters": "x", "what JSON encoders like to escape": "<", "escapes": `\u0001`, "quotes": `\"`,
+		"letters of three bytes": "語",
 	} {
 		open := w.order(a, true)
 		frame := `{"model":"` + testModel + `","x":""}`
@@ -101,19 +103,21 @@ func firstWords(key string) map[string]string {
 		"a key of a consumer": register(node + `,"token":"sk-svc-0123456789abcdef","models":[]`),
 		"a key that is no text": register(node +
 			`,"token":17,"models":[]`),
-		"a huge key":            register(node + `,"token":"` + strings.Repeat("x", 60_000) + `"`),
-		"SQL for a key":         register(node + `,"token":"' OR 1=1; DROP TABLE provider; --"`),
-		"no node":               register(`"token":"` + key + `"`),
-		"an empty node":         register(`"node_id":"","token":"` + key + `"`),
-		"models that are none":  register(node + `,"token":"` + key + `","models":{"a":1}`),
-		"a heartbeat":           `{"type":"heartbeat","request_id":"h","payload":{` + node + `,"timestamp":1}}`,
-		"a chunk":               `{"type":"stream_chunk","request_id":"x","payload":{"request_id":"x","chunk":{},"done":false}}`,
-		"no JSON":               "GET / HTTP/1.1\r\n\r\n",
-		"nothing":               "",
-		"an array":              `[{"type":"register"}]`,
-		"a payload of text":     `{"type":"register","request_id":"r","payload":"x"}`,
-		"no payload":            `{"type":"register","request_id":"r"}`,
-		"30,000 arrays deep":    `{"type":"register","request_id":"r","payload":` + strings.Repeat("[", 30_000) + strings.Repeat("]", 30_000) + `}`,
+		"a huge key":           register(node + `,"token":"` + strings.Repeat("x", 60_000) + `"`),
+		"SQL for a key":        register(node + `,"token":"' OR 1=1; DROP TABLE provider; --"`),
+		"no node":              register(`"token":"` + key + `"`),
+		"an empty node":        register(`"node_id":"","token":"` + key + `"`),
+		"models that are none": register(node + `,"token":"` + key + `","models":{"a":1}`),
+		"a heartbeat":          `{"type":"heartbeat","request_id":"h","payload":{` + node + `,"timestamp":1}}`,
+		"a chunk": `{"type":"stream_chunk","request_id":"x",` +
+			`"payload":{"request_id":"x","chunk":{},"done":false}}`,
+		"no JSON":           "GET / HTTP/1.1\r\n\r\n",
+		"nothing":           "",
+		"an array":          `[{"type":"register"}]`,
+		"a payload of text": `{"type":"register","request_id":"r","payload":"x"}`,
+		"no payload":        `{"type":"register","request_id":"r"}`,
+		"30,000 arrays deep": `{"type":"register","request_id":"r","payload":` + strings.Repeat("[", 30_000) +
+			strings.Repeat("]", 30_000) + `}`,
 		"a member twice":        register(node + `,"token":"sk-prov-nobody","token":"` + key + `x"`),
 		"a message of 200 KiB":  register(node + `,"token":"` + key + `","x":"` + strings.Repeat("x", 200<<10) + `"`),
 		"text that is no UTF-8": "\xff\xfe{}",
@@ -348,7 +352,8 @@ func TestV1Fact06_CancelIsDrainedSilentlyWithItsSlotTaken(t *testing.T) {
 		must(t, r.Text("Hello world"))
 	}
 	first.content()
-	more := []*hubv1.DispatchOpen{w.order(a, true), w.order(a, true), w.order(a, true)} // the agent's time to end it runs from the hang-up
+	// the agent's time to end it runs from the hang-up
+	more := []*hubv1.DispatchOpen{w.order(a, true), w.order(a, true), w.order(a, true)}
 	must(t, first.stream.CloseSend())
 	for _, open := range more {
 		if err := w.call(open).err(); !fault.Is(err, fault.ProviderBusy) {
@@ -413,7 +418,8 @@ func TestV1Fact07_StreamEndAloneProvesNothing(t *testing.T) {
 		{"a finish_reason and no done", func(r *fakeagent.V1Request) {
 			_, _, _ = r.Text("Hello world"), r.Finish("stop"), r.End()
 		}, eventsv1.Ending_ENDING_TRUNCATED},
-		{"an error inside", fakeagent.V1ErrorInside(`{"error":{"message":"out of memory","code":500}}`, "Hello world"), eventsv1.Ending_ENDING_ENGINE_ERROR},
+		{"an error inside", fakeagent.V1ErrorInside(`{"error":{"message":"out of memory","code":500}}`, "Hello world"),
+			eventsv1.Ending_ENDING_ENGINE_ERROR},
 	} {
 		call := w.call(w.order(a, true))
 		go c.do(a.request())
@@ -427,7 +433,8 @@ func TestV1Fact07_StreamEndAloneProvesNothing(t *testing.T) {
 	call := w.call(w.order(a, true))
 	go fakeagent.V1Broken("Hello world")(a.request())
 	end := call.rest()
-	if e := usage.next(6); end.failed == nil || end.failed.GetRetryable() || e.GetBillablePromptTokens() != 0 || e.GetEnding() == eventsv1.Ending_ENDING_COMPLETED {
+	if e := usage.next(6); end.failed == nil || end.failed.GetRetryable() || e.GetBillablePromptTokens() != 0 ||
+		e.GetEnding() == eventsv1.Ending_ENDING_COMPLETED {
 		t.Errorf("broken off: finished %v, failed %v, usage %v", end.finished, end.failed, e)
 	}
 	a.alive()

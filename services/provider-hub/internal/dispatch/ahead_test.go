@@ -58,12 +58,17 @@ func TestWhoeverWasSlowBearsAnAnswerThatWasGivenUp(t *testing.T) {
 		outcome Outcome
 		prompt  bool
 	}{
-		"a caller who takes nothing for long":       {[]string{hello, hello}, []time.Duration{5 * time.Second}, meter.ClientGone, Cancelled, true},
-		"a caller who takes every event late":       {[]string{hello + hello + hello, hello}, []time.Duration{wait, wait, wait}, meter.ClientGone, Cancelled, true},
+		"a caller who takes nothing for long": {[]string{hello, hello}, []time.Duration{5 * time.Second},
+			meter.ClientGone, Cancelled, true},
+		"a caller who takes every event late": {[]string{hello + hello + hello, hello},
+			[]time.Duration{wait, wait, wait}, meter.ClientGone, Cancelled, true},
 		"a provider who floods before anybody took": {[]string{hello}, nil, meter.ProviderLost, Failed, false},
-		"a provider faster than a caller who takes": {[]string{hello + hello, hello}, []time.Duration{time.Millisecond, time.Millisecond}, meter.ProviderLost, Failed, false},
-		"a caller who was slow before, not now":     {[]string{hello, hello, hello}, []time.Duration{5 * time.Second}, meter.ProviderLost, Failed, false},
-		"a caller who is slow only with the rest":   {[]string{hello, hello}, []time.Duration{0, 5 * time.Second}, meter.ProviderLost, Failed, false},
+		"a provider faster than a caller who takes": {[]string{hello + hello, hello}, []time.Duration{time.Millisecond,
+			time.Millisecond}, meter.ProviderLost, Failed, false},
+		"a caller who was slow before, not now": {[]string{hello, hello, hello}, []time.Duration{5 * time.Second},
+			meter.ProviderLost, Failed, false},
+		"a caller who is slow only with the rest": {[]string{hello, hello}, []time.Duration{0, 5 * time.Second},
+			meter.ProviderLost, Failed, false},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			s := &ahead{pieces: c.pieces, ready: make(chan struct{}, 8)}
@@ -81,7 +86,8 @@ func TestWhoeverWasSlowBearsAnAnswerThatWasGivenUp(t *testing.T) {
 			if err := d.Serve(t.Context(), orderOf(meter.Chat, true, false), &slow{l, c.takes}); err != nil {
 				t.Fatal(err)
 			}
-			if journal.usage == nil || journal.usage.Served.Ending != c.ending || report.Outcome != c.outcome || l.failed == nil {
+			if journal.usage == nil || journal.usage.Served.Ending != c.ending || report.Outcome != c.outcome ||
+				l.failed == nil {
 				t.Fatalf("%s: usage %+v, reported %v, failed %+v", name, journal.usage, report.Outcome, l.failed)
 			}
 			if charged := journal.usage.Bill.Prompt > 0; charged != c.prompt {

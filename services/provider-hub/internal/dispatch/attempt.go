@@ -157,7 +157,8 @@ func (a *attempt) leftBeforeContent() *verdict {
 	waited := a.dispatcher.clock.Now().Sub(a.started)
 	switch {
 	case waited < freeTime || a.order.Kind == meter.Images:
-		return &verdict{outcome: Cancelled, failure: &Failure{Code: CodeTimeout, Message: "the consumer left in its free time"}}
+		return &verdict{outcome: Cancelled, failure: &Failure{Code: CodeTimeout,
+			Message: "the consumer left in its free time"}}
 	case a.hung(waited):
 		v := a.fails(Failure{Code: CodeTimeout, Message: "no content in the usual time"}, 0)
 		// How long its answer would have been is not known, or how large its media are.
@@ -326,7 +327,8 @@ func (a *attempt) events() *verdict {
 }
 
 func (a *attempt) broken(err error) *verdict {
-	return a.fails(Failure{Code: CodeUpstream, Message: "the engine's answer cannot be read: " + err.Error()}, meter.EngineError)
+	return a.fails(Failure{Code: CodeUpstream, Message: "the engine's answer cannot be read: " + err.Error()},
+		meter.EngineError)
 }
 
 // event takes one event of a stream.
@@ -478,7 +480,8 @@ func (a *attempt) ended(end *session.End) *verdict {
 		}
 	}
 	if !end.Complete {
-		return a.fails(Failure{Code: CodeUpstream, EngineStatus: end.Status, Message: "the engine's answer was cut off: " + end.Error}, meter.Truncated)
+		return a.fails(Failure{Code: CodeUpstream, EngineStatus: end.Status, Message: "the engine's answer was cut off: " +
+			end.Error}, meter.Truncated)
 	}
 	return a.streamEnd()
 }
@@ -520,7 +523,8 @@ func (a *attempt) relayHeld() *verdict {
 func (a *attempt) wholeEnd(end *session.End) *verdict {
 	body := a.answer.whole
 	if !end.Complete {
-		return a.fails(Failure{Code: CodeUpstream, EngineStatus: end.Status, Message: "the engine's answer was cut off: " + end.Error}, 0)
+		return a.fails(Failure{Code: CodeUpstream, EngineStatus: end.Status, Message: "the engine's answer was cut off: " +
+			end.Error}, 0)
 	}
 	found, err := a.answer.reader.whole(body)
 	switch {
@@ -533,7 +537,8 @@ func (a *attempt) wholeEnd(end *session.End) *verdict {
 	}
 	if a.tooLong() {
 		a.excess = true
-		return a.fails(Failure{Code: CodeUpstream, EngineStatus: end.Status, Message: "the engine's answer is longer than was asked for"}, 0)
+		return a.fails(Failure{Code: CodeUpstream, EngineStatus: end.Status,
+			Message: "the engine's answer is longer than was asked for"}, 0)
 	}
 	a.begin()
 	a.relayedTokens, a.relayedBytes = a.answer.reader.delivered()

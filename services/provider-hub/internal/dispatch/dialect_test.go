@@ -46,7 +46,9 @@ func (s *deafAgent) Take() ([]byte, *session.End, error) {
 }
 
 // put serves an order on it.
-func (s *deafAgent) put(t *testing.T, longest time.Duration, stream bool, caller func(*listener) Caller) (*listener, *Usage, Report) {
+func (s *deafAgent) put(
+	t *testing.T, longest time.Duration, stream bool, caller func(*listener) Caller,
+) (*listener, *Usage, Report) {
 	t.Helper()
 	return s.serve(t, longest, orderOf(meter.Chat, stream, false), caller)
 }
@@ -59,7 +61,9 @@ func (s *deafAgent) putOrder(t *testing.T, change func(*Order)) (*listener, *Usa
 	return s.serve(t, 0, o, plainCaller)
 }
 
-func (s *deafAgent) serve(t *testing.T, longest time.Duration, o *Order, caller func(*listener) Caller) (*listener, *Usage, Report) {
+func (s *deafAgent) serve(
+	t *testing.T, longest time.Duration, o *Order, caller func(*listener) Caller,
+) (*listener, *Usage, Report) {
 	t.Helper()
 	journal := &ledger{}
 	var report Report
@@ -81,12 +85,14 @@ func plainCaller(l *listener) Caller { return l }
 const hello = `data: {"choices":[{"index":0,"delta":{"content":"Hello"}}]}` + "\n\n"
 
 func TestAnOrderLastsNoLongerThanItsAgentsKeepTo(t *testing.T) {
-	for longest, want := range map[time.Duration]time.Duration{0: 600 * time.Second, 300 * time.Second: 300 * time.Second, time.Hour: 600 * time.Second} {
+	for longest, want := range map[time.Duration]time.Duration{0: 600 * time.Second, 300 * time.Second: 300 * time.Second,
+		time.Hour: 600 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {
 			s := &deafAgent{}
 			began := time.Now()
 			l, _, _ := s.put(t, longest, false, plainCaller)
-			if took := time.Since(began); took != want || s.asked.Timeout != want || l.failed == nil || l.failed.Code != CodeTimeout {
+			if took := time.Since(began); took != want || s.asked.Timeout != want || l.failed == nil ||
+				l.failed.Code != CodeTimeout {
 				t.Errorf("at most %v: asked for %v, failed %+v after %v", longest, s.asked.Timeout, l.failed, took)
 			}
 		})
@@ -124,15 +130,20 @@ func TestEngineErrorsOfAgentsThatSendNoBodyKeepTheirText(t *testing.T) {
 		want    Failure
 		outcome Outcome
 	}{
-		{session.End{Status: 400, Error: "context too long"}, Failure{Code: CodeRefused, EngineStatus: 400, Message: "context too long"}, Refused},
-		{session.End{Status: 404, Error: "not deployed"}, Failure{Code: CodeUpstream, Retryable: true, EngineStatus: 404, Message: "not deployed"}, Failed},
-		{session.End{Status: 429, Error: "engine is full"}, Failure{Code: CodeUpstream, Retryable: true, EngineStatus: 429, Message: "engine is full", Busy: true}, Busy},
-		{session.End{Error: "connection refused"}, Failure{Code: CodeUpstream, Retryable: true, Message: "connection refused"}, Failed},
+		{session.End{Status: 400, Error: "context too long"}, Failure{Code: CodeRefused, EngineStatus: 400,
+			Message: "context too long"}, Refused},
+		{session.End{Status: 404, Error: "not deployed"}, Failure{Code: CodeUpstream, Retryable: true, EngineStatus: 404,
+			Message: "not deployed"}, Failed},
+		{session.End{Status: 429, Error: "engine is full"}, Failure{Code: CodeUpstream, Retryable: true, EngineStatus: 429,
+			Message: "engine is full", Busy: true}, Busy},
+		{session.End{Error: "connection refused"}, Failure{Code: CodeUpstream, Retryable: true,
+			Message: "connection refused"}, Failed},
 	} {
 		for _, stream := range []bool{true, false} {
 			synctest.Test(t, func(t *testing.T) {
 				s := &deafAgent{end: &c.end}
-				if l, _, report := s.put(t, 0, stream, plainCaller); l.failed == nil || *l.failed != c.want || report.Outcome != c.outcome {
+				if l, _, report := s.put(t, 0, stream, plainCaller); l.failed == nil || *l.failed != c.want ||
+					report.Outcome != c.outcome {
 					t.Errorf("%+v streamed %v: failed %+v, reported %v", c.end, stream, l.failed, report.Outcome)
 				}
 			})
@@ -180,7 +191,8 @@ func TestABodyThatNoAgentCanBeSentIsItsConsumersFault(t *testing.T) {
 		why    error
 		reason fault.Reason
 	}{
-		{session.ErrNotSendable, ""}, {session.ErrBusy, fault.ProviderBusy}, {session.ErrGone, fault.SessionGone}, {session.ErrNotOffered, fault.SessionGone},
+		{session.ErrNotSendable, ""}, {session.ErrBusy, fault.ProviderBusy}, {session.ErrGone, fault.SessionGone},
+		{session.ErrNotOffered, fault.SessionGone},
 		{session.ErrTooLarge, fault.SessionGone},
 	} {
 		var report Report
@@ -194,7 +206,8 @@ func TestABodyThatNoAgentCanBeSentIsItsConsumersFault(t *testing.T) {
 		if c.reason != "" && (!fault.Is(err, c.reason) || l.failed != nil) {
 			t.Errorf("%v: %v, told %+v", c.why, err, l.failed)
 		}
-		if f := l.failed; c.reason == "" && (err != nil || f == nil || f.Code != CodeRefused || f.Retryable || f.EngineStatus != 400) {
+		if f := l.failed; c.reason == "" && (err != nil || f == nil || f.Code != CodeRefused || f.Retryable ||
+			f.EngineStatus != 400) {
 			t.Errorf("%v: %v, told %+v", c.why, err, f)
 		}
 		if report.Outcome != Cancelled {
@@ -206,7 +219,8 @@ func TestABodyThatNoAgentCanBeSentIsItsConsumersFault(t *testing.T) {
 func TestStreamWithoutItsEndMarkIsTruncated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		finish := strings.Replace(hello, "}}]}", `},"finish_reason":"stop"}]}`, 1)
-		for piece, served := range map[string]bool{finish: false, hello + "data: [DONE]\n\n": false, finish + "data: [DONE]\n\n": true} {
+		for piece, served := range map[string]bool{finish: false, hello + "data: [DONE]\n\n": false,
+			finish + "data: [DONE]\n\n": true} {
 			s := &deafAgent{piece: piece, end: &session.End{Status: 200, Complete: strings.Contains(piece, "DONE")}}
 			if l, _, _ := s.put(t, 0, true, plainCaller); l.finished != served {
 				t.Errorf("%q: finished %v, failed %+v", piece, l.finished, l.failed)

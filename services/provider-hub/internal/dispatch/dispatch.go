@@ -275,7 +275,8 @@ func (d *Dispatcher) Serve(ctx context.Context, o *Order, caller Caller) error {
 	if err != nil {
 		d.refused(ctx, o)
 		if errors.Is(err, session.ErrNotSendable) {
-			return said(ctx, caller.Failed(Failure{Code: CodeRefused, EngineStatus: http.StatusBadRequest, Message: "the request is not JSON that can be sent"}))
+			return said(ctx, caller.Failed(Failure{Code: CodeRefused, EngineStatus: http.StatusBadRequest,
+				Message: "the request is not JSON that can be sent"}))
 		}
 		return err
 	}

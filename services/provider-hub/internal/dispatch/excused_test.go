@@ -62,7 +62,8 @@ func TestWhatRoutersHearOfAnAttemptSaysWhoseItWasAndWhatItIsWorth(t *testing.T) 
 			_, _, report := failed.putOrder(t, func(o *Order) {
 				o.AccountTag, o.FailedElsewhere, o.EstimatedPrompt = []byte("8 bytes!"), elsewhere, 1_234
 			})
-			if report.Outcome != Failed || report.Excused != want || string(report.AccountTag) != "8 bytes!" || !report.Chat || report.Prompt != 1_234 {
+			if report.Outcome != Failed || report.Excused != want || string(report.AccountTag) != "8 bytes!" || !report.Chat ||
+				report.Prompt != 1_234 {
 				t.Errorf("failed elsewhere %v: got %+v, want it excused %v and the account's", elsewhere, report, want)
 			}
 		})
@@ -119,7 +120,8 @@ func TestTheTimeThatAConsumerDoesNotReadIsNotItsProviders(t *testing.T) {
 		// The agent falls silent behind its first piece, and is lost after as long a
 		// silence as any other, counted from when the consumer had read.
 		if took := time.Since(began); took < pause+120*time.Second || report.Blocked < pause {
-			t.Errorf("got lost after %v with %v blocked, want %v and more (failed %+v, usage %v)", took, report.Blocked, pause+120*time.Second, l.failed, usage != nil)
+			t.Errorf("got lost after %v with %v blocked, want %v and more (failed %+v, usage %v)", took, report.Blocked,
+				pause+120*time.Second, l.failed, usage != nil)
 		}
 	})
 }

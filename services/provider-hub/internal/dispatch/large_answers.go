@@ -71,7 +71,8 @@ func (a *attempt) holds(arriving int) *verdict {
 	most := a.dispatcher.cfg.MaxLarge
 	switch {
 	case share > most/largeShares:
-		return a.fails(Failure{Code: CodeUpstream, Message: "this provider has too many large answers under way"}, meter.ProviderLost)
+		return a.fails(Failure{Code: CodeUpstream, Message: "this provider has too many large answers under way"},
+			meter.ProviderLost)
 	case sum > most:
 		v := a.fails(Failure{Code: CodeUpstream, Message: "this hub holds too many large answers"}, meter.PlatformLost)
 		v.outcome = Cancelled // the provider has no part in it

@@ -40,7 +40,8 @@ func TestLargeAnswersShareOneBound(t *testing.T) {
 			s.sends(begins, rest)
 			s.ends()
 			l := f.serve(t.Context(), orderOf(meter.Images, stream, false))
-			if l.finished != c.served || !c.served && (!l.failed.Retryable || !strings.Contains(l.failed.Message, "this hub holds too many large")) {
+			if l.finished != c.served || !c.served &&
+				(!l.failed.Retryable || !strings.Contains(l.failed.Message, "this hub holds too many large")) {
 				t.Errorf("%s beside %d bytes: finished %v, failed %+v", name, c.others, l.finished, l.failed)
 			}
 			if sum := f.dispatcher.large.sum; sum != c.others || len(f.dispatcher.large.arriving) != 0 {
@@ -71,7 +72,8 @@ func TestAProviderThatStallsHoldsNoMoreThanItsShare(t *testing.T) {
 		f.session = second
 		second.sends(begins)
 		l := f.serve(t.Context(), order(stalls))
-		if l.failed == nil || !l.failed.Retryable || f.last().Outcome != Failed || !strings.Contains(l.failed.Message, "this provider") {
+		if l.failed == nil || !l.failed.Retryable || f.last().Outcome != Failed ||
+			!strings.Contains(l.failed.Message, "this provider") {
 			t.Errorf("the second of a provider: failed %+v, reported %v", l.failed, f.last().Outcome)
 		}
 
@@ -84,7 +86,8 @@ func TestAProviderThatStallsHoldsNoMoreThanItsShare(t *testing.T) {
 
 		began := time.Now()
 		l = <-heard
-		if wait := time.Since(began); wait > time.Minute+time.Second || l.failed == nil || !l.failed.Retryable || f.last().Outcome != Failed {
+		if wait := time.Since(began); wait > time.Minute+time.Second || l.failed == nil || !l.failed.Retryable ||
+			f.last().Outcome != Failed {
 			t.Errorf("the one that stalls: failed %+v after %v, reported %v", l.failed, wait, f.last().Outcome)
 		}
 		if f.dispatcher.large.sum != 0 || len(f.dispatcher.large.arriving) != 0 {
@@ -120,13 +123,16 @@ func (s *pieces) Take() (piece []byte, end *session.End, err error) {
 func (s *pieces) Release(_ int, piece []byte) { s.back = append(s.back, piece) }
 
 func TestAWholeAnswerIsThereOnce(t *testing.T) {
-	body := []byte(`{"id":"x","object":"chat.completion","model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"Hello"},"finish_reason":"stop"}]}`)
+	body := []byte(
+		`{"id":"x","object":"chat.completion","model":"m",` +
+			`"choices":[{"index":0,"message":{"role":"assistant","content":"Hello"},"finish_reason":"stop"}]}`)
 	for name, c := range map[string]struct {
 		left [][]byte
 		back []int
 	}{
-		"in one piece":    {[][]byte{body}, []int{0}},
-		"in three pieces": {[][]byte{slices.Clone(body[:40]), slices.Clone(body[40:70]), slices.Clone(body[70:])}, []int{0, 30, len(body) - 70}},
+		"in one piece": {[][]byte{body}, []int{0}},
+		"in three pieces": {[][]byte{slices.Clone(body[:40]), slices.Clone(body[40:70]), slices.Clone(body[70:])},
+			[]int{0, 30, len(body) - 70}},
 	} {
 		s := &pieces{left: c.left}
 		d := New(Config{}, Env{
@@ -135,7 +141,8 @@ func TestAWholeAnswerIsThereOnce(t *testing.T) {
 		}, &ledger{}, func(Report) {}, clock.System, slog.New(slog.DiscardHandler))
 		d.Open()
 		l := &listener{commits: make(chan struct{})}
-		if err := d.Serve(t.Context(), orderOf(meter.Chat, false, false), l); err != nil || !l.finished || !strings.Contains(string(l.events[0].JSON), "Hello") {
+		if err := d.Serve(t.Context(), orderOf(meter.Chat, false, false), l); err != nil || !l.finished ||
+			!strings.Contains(string(l.events[0].JSON), "Hello") {
 			t.Errorf("%s: %v, %+v", name, err, l)
 		}
 		var back []int

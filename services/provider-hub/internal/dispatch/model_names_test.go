@@ -27,7 +27,8 @@ func reported(t testing.TB, o *Order, answer []byte) Report {
 // reportedBy is reported for an agent that declared what its engine calls the model.
 func reportedBy(t testing.TB, declared string, o *Order, answer []byte) Report {
 	t.Helper()
-	s := &scripted{pieces: [][]byte{answer}, end: session.End{Status: 200, Complete: true}, ready: make(chan struct{}), named: declared}
+	s := &scripted{pieces: [][]byte{answer}, end: session.End{Status: 200, Complete: true}, ready: make(chan struct{}),
+		named: declared}
 	close(s.ready)
 	var all []Report
 	d := New(Config{}, Env{
@@ -49,15 +50,19 @@ func TestHostile35_EveryKindOfAnswerIsLookedAt(t *testing.T) {
 		answer string
 	}{
 		{meter.Chat, false, `{"model":%s,"choices":[{"message":{"content":"x"},"finish_reason":"stop"}]}`},
-		{meter.Chat, true, `data: {"model":%s,"choices":[{"index":0,"delta":{"content":"x"},"finish_reason":"stop"}]}` + "\n\ndata: [DONE]\n\n"},
-		{meter.Chat, true, `data: {"choices":[{"index":0,"delta":{"role":"assistant"}}],"mod\u0065l":%s}` + "\n\n" + `data: {"choices":[{"index":0,"delta":{"content":"x"},"finish_reason":"stop"}]}` + "\n\ndata: [DONE]\n\n"},
+		{meter.Chat, true, `data: {"model":%s,"choices":[{"index":0,"delta":{"content":"x"},"finish_reason":"stop"}]}` +
+			"\n\ndata: [DONE]\n\n"},
+		{meter.Chat, true, `data: {"choices":[{"index":0,"delta":{"role":"assistant"}}],"mod\u0065l":%s}` + "\n\n" +
+			`data: {"choices":[{"index":0,"delta":{"content":"x"},"finish_reason":"stop"}]}` + "\n\ndata: [DONE]\n\n"},
 		{meter.Embeddings, false, `{"model":%s,"data":[{"embedding":[1]},{"embedding":[2]}]}`},
 		{meter.Images, false, `{"data":[{"url":"x"}],"model":%s}`},
-		{meter.Images, true, `data: {"type":"image_generation.completed","b64_json":"QQ==","model":%s}` + "\n\ndata: [DONE]\n\n"},
+		{meter.Images, true, `data: {"type":"image_generation.completed","b64_json":"QQ==","model":%s}` +
+			"\n\ndata: [DONE]\n\n"},
 		{meter.Transcriptions, false, `{"text":"x","model":%s}`},
 		{meter.Transcriptions, true, `data: {"type":"transcript.text.done","text":"x","model":%s}` + "\n\n"},
 	} {
-		for raw, want := range map[string]string{`"cheap\/other"`: "cheap/other", `"acme/m"`: "", `"acme\/m"`: "", `"tiny"`: "", `null`: "", `["x"]`: ""} {
+		for raw, want := range map[string]string{`"cheap\/other"`: "cheap/other", `"acme/m"`: "", `"acme\/m"`: "",
+			`"tiny"`: "", `null`: "", `["x"]`: ""} {
 			o := orderOf(c.kind, c.stream, false)
 			o.Body, o.ModelOffset, o.ModelLength = []byte(`{"model":"tiny"}`), 9, 6
 			if got := reported(t, o, fmt.Appendf(nil, c.answer, raw)); got.AnsweredAs != want || got.Outcome != Served {
@@ -69,7 +74,8 @@ func TestHostile35_EveryKindOfAnswerIsLookedAt(t *testing.T) {
 
 // A provider may say beforehand what its engine calls the model.
 func TestHostile35_TheNameThatWasDeclaredMayStand(t *testing.T) {
-	for raw, want := range map[string]string{`"llama3:8b"`: "", `"llam\u00613:8b"`: "", `"llama3:8b "`: "", `"acme/m"`: "", `"other"`: "other"} {
+	for raw, want := range map[string]string{`"llama3:8b"`: "", `"llam\u00613:8b"`: "", `"llama3:8b "`: "", `"acme/m"`: "",
+		`"other"`: "other"} {
 		answer := fmt.Appendf(nil, `{"model":%s,"choices":[{"message":{"content":"x"},"finish_reason":"stop"}]}`, raw)
 		if got := reportedBy(t, "llama3:8b", orderOf(meter.Chat, false, false), answer); got.AnsweredAs != want {
 			t.Errorf("%s: %q, want %q", raw, got.AnsweredAs, want)
@@ -123,7 +129,8 @@ func TestHostile35_LongNamesAreCut(t *testing.T) {
 // FuzzNames has engines give any name: those that agree by encoding/json are never
 // flagged, and what is flagged is bounded and printable.
 func FuzzNames(f *testing.F) {
-	for _, raw := range []string{`"acme/m"`, `"acme\/m"`, `"tiny"`, `"\u0061cme/m"`, `"other"`, `null`, `1`, `{}`, `""`, `" acme/m "`, "\"\xff\"", `"\ud800"`} {
+	for _, raw := range []string{`"acme/m"`, `"acme\/m"`, `"tiny"`, `"\u0061cme/m"`, `"other"`, `null`, `1`, `{}`, `""`,
+		`" acme/m "`, "\"\xff\"", `"\ud800"`} {
 		f.Add([]byte(raw))
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
@@ -141,10 +148,12 @@ func FuzzNames(f *testing.F) {
 			}
 			return
 		}
-		if !utf8.ValidString(n.other) || utf8.RuneCountInString(n.other) > maxAnsweredAs || strings.ContainsFunc(n.other, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		if !utf8.ValidString(n.other) || utf8.RuneCountInString(n.other) > maxAnsweredAs ||
+			strings.ContainsFunc(n.other, func(r rune) bool { return !unicode.IsPrint(r) }) {
 			t.Fatalf("%q is flagged as %q", raw, n.other)
 		}
-		if clean := session.Clean(text, maxAnsweredAs); len(raw) <= maxRawName && clean != "acme/m" && clean != "tiny" && n.other != clean {
+		if clean := session.Clean(text, maxAnsweredAs); len(raw) <= maxRawName && clean != "acme/m" && clean != "tiny" &&
+			n.other != clean {
 			t.Fatalf("%q is flagged as %q, want %q", raw, n.other, clean)
 		}
 	})

@@ -28,10 +28,11 @@ func startSpan(ctx context.Context, o *Order) (context.Context, trace.Span) {
 	if !caller.IsRecording() {
 		return ctx, trace.SpanFromContext(context.Background())
 	}
-	ctx, span := caller.TracerProvider().Tracer("svc.internal/services/provider-hub").Start(ctx, "attempt", trace.WithAttributes(
-		attribute.String("svc.request_id", o.Request.String()), attribute.Int("svc.attempt", int(o.Attempt)),
-		attribute.String("svc.provider_id", o.Provider.String()), attribute.String("gen_ai.request.model", o.Model),
-		attribute.Bool("gen_ai.request.stream", o.Stream)))
+	ctx, span := caller.TracerProvider().Tracer("svc.internal/services/provider-hub").Start(ctx, "attempt",
+		trace.WithAttributes(
+			attribute.String("svc.request_id", o.Request.String()), attribute.Int("svc.attempt", int(o.Attempt)),
+			attribute.String("svc.provider_id", o.Provider.String()), attribute.String("gen_ai.request.model", o.Model),
+			attribute.Bool("gen_ai.request.stream", o.Stream)))
 	o.Traceparent = telemetry.Traceparent(ctx)
 	return ctx, span
 }
@@ -39,7 +40,8 @@ func startSpan(ctx context.Context, o *Order) (context.Context, trace.Span) {
 // tell says in the log and in the attempt's span how it ended.
 func (d *Dispatcher) tell(ctx context.Context, r Report, stream, committed bool) {
 	if span := trace.SpanFromContext(ctx); span.IsRecording() {
-		span.SetAttributes(attribute.String("svc.outcome", r.Outcome.String()), attribute.Int64("svc.completion_tokens", r.Tokens))
+		span.SetAttributes(attribute.String("svc.outcome", r.Outcome.String()), attribute.Int64("svc.completion_tokens",
+			r.Tokens))
 		if r.Outcome == Failed {
 			span.SetStatus(codes.Error, "")
 		}

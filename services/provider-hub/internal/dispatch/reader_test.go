@@ -82,7 +82,8 @@ func (w *ledger) Final(_ context.Context, u *Usage) (func(), error) {
 // orderOf asks for two vectors, two images, or the text of a second of audio.
 func orderOf(k meter.Kind, stream, text bool) *Order {
 	return &Order{
-		Request: ids.RequestID{1}, Attempt: 1, Kind: k, Node: "n", Model: "acme/m", Stream: stream, Text: text, Body: []byte("{}"),
+		Request: ids.RequestID{1}, Attempt: 1, Kind: k, Node: "n", Model: "acme/m", Stream: stream, Text: text,
+		Body:            []byte("{}"),
 		EstimatedPrompt: 1000, MaxOutput: 1, Choices: 2, Inputs: 2, Rates: money.Rates{Unit: unitOf(k)},
 	}
 }
@@ -90,7 +91,8 @@ func orderOf(k meter.Kind, stream, text bool) *Order {
 // answered serves an order by an answer that is cut somewhere.
 func answered(t testing.TB, cfg Config, o *Order, answer []byte, cut int, complete bool) (*listener, *Usage) {
 	t.Helper()
-	s := &scripted{pieces: [][]byte{answer[:cut], answer[cut:]}, end: session.End{Status: 200, Complete: complete}, ready: make(chan struct{})}
+	s := &scripted{pieces: [][]byte{answer[:cut], answer[cut:]}, end: session.End{Status: 200, Complete: complete},
+		ready: make(chan struct{})}
 	close(s.ready)
 	journal := &ledger{}
 	d := New(cfg, Env{
@@ -117,9 +119,12 @@ func FuzzAnswers(f *testing.F) {
 	for i, answer := range []string{
 		`{"data":[{"embedding":[1,2]},{"embedding":"AACAPw=="}],"usage":{"prompt_tokens":9,"total_tokens":9}}`,
 		`{"data":[{"url":"x"},{"b64_json":"QQ=="},{"url":"y"}]}`, `{"text":"good day"}`, "WEBVTT\n\n", "\xff",
-		"event: image_generation.partial_image\ndata: {\"b64_json\":\"QQ==\"}\n\nevent: image_generation.completed\ndata: {\"b64_json\":\"QQ==\"}\n\n",
-		"data: {\"type\":\"transcript.text.delta\",\"delta\":\"x\"}\r\n\r\ndata: {\"type\":\"transcript.text.done\",\"text\":\"x\"}\r\n\r\ndata: [DONE]\r\n\r\n",
-		"event: error\ndata: {}\n\n", `{"error":{"message":"x","code":429}}`, "data: {\"error\":{\"type\":\"BadRequestError\"}}\n\n",
+		"event: image_generation.partial_image\ndata: {\"b64_json\":\"QQ==\"}\n\n" +
+			"event: image_generation.completed\ndata: {\"b64_json\":\"QQ==\"}\n\n",
+		"data: {\"type\":\"transcript.text.delta\",\"delta\":\"x\"}\r\n\r\n" +
+			"data: {\"type\":\"transcript.text.done\",\"text\":\"x\"}\r\n\r\ndata: [DONE]\r\n\r\n",
+		"event: error\ndata: {}\n\n", `{"error":{"message":"x","code":429}}`,
+		"data: {\"error\":{\"type\":\"BadRequestError\"}}\n\n",
 		"data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"x\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n",
 	} {
 		for k := range meter.Kinds() {
@@ -130,7 +135,8 @@ func FuzzAnswers(f *testing.F) {
 		k := meter.Kind(kind) % meter.Kind(len(meter.Kinds()))
 		stream = stream && k != meter.Embeddings
 		text = text && !stream && k == meter.Transcriptions
-		l, usage := answered(t, Config{CommitWait: time.Hour}, orderOf(k, stream, text), answer, int(cut)%(len(answer)+1), complete)
+		l, usage := answered(t, Config{CommitWait: time.Hour}, orderOf(k, stream, text), answer, int(cut)%(len(answer)+1),
+			complete)
 		for _, e := range l.events {
 			if text && !utf8.Valid(e.JSON) || !text && !json.Valid(e.JSON) || strings.ContainsAny(e.Name, "\r\n") {
 				t.Fatalf("%q is relayed as %q", e.JSON, e.Name)
@@ -146,8 +152,10 @@ func FuzzAnswers(f *testing.F) {
 			return
 		}
 		b := usage.Bill
-		if b.Prompt < 0 || b.Completion < 0 || b.Prompt > 4000 || b.Completion > 2 || k != meter.Chat && !l.finished && b.Prompt > 0 ||
-			k == meter.Images && (b.Prompt != 0 || b.Completion > usage.Served.Recount) || k == meter.Transcriptions && l.finished && b.Prompt != 1000 {
+		if b.Prompt < 0 || b.Completion < 0 || b.Prompt > 4000 || b.Completion > 2 || k != meter.Chat && !l.finished &&
+			b.Prompt > 0 ||
+			k == meter.Images && (b.Prompt != 0 || b.Completion > usage.Served.Recount) || k == meter.Transcriptions &&
+			l.finished && b.Prompt != 1000 {
 			t.Fatalf("%v, finished %v: billed %+v of %+v", k, l.finished, b, usage.Served)
 		}
 	})

@@ -61,7 +61,8 @@ func TestNotSupportedHereIsBelievedWhereAnOwnerHasSomethingToRefuse(t *testing.T
 			refuses := &deafAgent{end: &session.End{Status: 501, Error: "no"}}
 			l, _, report := refuses.putOrder(t, c.change)
 			if l.failed == nil || !l.failed.Retryable || report.Outcome != c.want || report.Excused {
-				t.Errorf("%s: failed %+v, reported %v (excused %v), want %v", name, l.failed, report.Outcome, report.Excused, c.want)
+				t.Errorf("%s: failed %+v, reported %v (excused %v), want %v", name, l.failed, report.Outcome, report.Excused,
+					c.want)
 			}
 		})
 	}
@@ -75,7 +76,8 @@ func TestAnErrorBehindContentIsAFailureWhomeverItBlames(t *testing.T) {
 			breaks := &deafAgent{piece: hello + `data: {"error":{"message":"no","code":` + code + `}}` + "\n\n"}
 			l, usage, report := breaks.put(t, 0, true, plainCaller)
 			if l.failed == nil || l.failed.Retryable || usage == nil || report.Outcome != Failed || report.Excused != excused {
-				t.Errorf("an error of %s: failed %+v, usage %v, reported %v (excused %v)", code, l.failed, usage != nil, report.Outcome, report.Excused)
+				t.Errorf("an error of %s: failed %+v, usage %v, reported %v (excused %v)", code, l.failed, usage != nil,
+					report.Outcome, report.Excused)
 			}
 		})
 	}

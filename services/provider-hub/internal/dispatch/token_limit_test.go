@@ -62,10 +62,12 @@ func TestAStreamIsCutWithinOneEventOfItsMark(t *testing.T) {
 
 func TestACutFinishesTheChoicesThatAreOpen(t *testing.T) {
 	answer := deltas(0, wordsOf(5)...) +
-		"data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n" + deltas(1, wordsOf(200)...) + "data: [DONE]\n\n"
+		"data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n" + deltas(1, wordsOf(200)...) +
+		"data: [DONE]\n\n"
 	heard, usage := answered(t, Config{}, chatOrder(true, 10, 3), []byte(answer), 1, true)
 	last := string(heard.events[len(heard.events)-1].JSON)
-	if strings.Contains(last, `"index":0`) || !strings.Contains(last, `"index":1`) || !strings.Contains(last, `"index":2`) {
+	if strings.Contains(last, `"index":0`) || !strings.Contains(last, `"index":1`) ||
+		!strings.Contains(last, `"index":2`) {
 		t.Errorf("the last event is %s, want the ends of choices 1 and 2", last)
 	}
 	if usage.Bill.Completion != 30 {
@@ -84,7 +86,8 @@ func TestAWholeAnswerBeyondItsMarkIsRefusedAndFree(t *testing.T) {
 		t.Errorf("failed %+v, usage %+v, want a retryable failure that costs nothing", heard.failed, usage)
 	}
 	body = whole(110)
-	if heard, usage = answered(t, Config{}, chatOrder(false, 100, 1), body, 10, true); !heard.finished || usage.Bill.Completion != 1 {
+	if heard, usage = answered(t, Config{}, chatOrder(false, 100, 1), body, 10, true); !heard.finished ||
+		usage.Bill.Completion != 1 {
 		t.Errorf("failed %+v, usage %+v, want an answer within the mark", heard.failed, usage)
 	}
 }
@@ -123,9 +126,12 @@ func TestWhatAVendorKeepsApartIsNotFree(t *testing.T) {
 			t.Errorf("%s: got %+v, want %+v", name, usage, want)
 		}
 	}
-	logprobs := []byte(`{"choices":[{"index":0,"message":{"role":"assistant","content":""},"logprobs":{"content":[{"token":"a"},{"token":"b"}]},` +
-		`"finish_reason":"stop"}],"usage":{"prompt_tokens":9,"completion_tokens":2,"total_tokens":11}}`)
-	if _, usage := answered(t, Config{}, chatOrder(false, 100, 1), logprobs, 10, true); usage == nil || usage.Bill.Prompt != 9 || usage.Bill.Completion != 2 {
+	logprobs := []byte(
+		`{"choices":[{"index":0,"message":{"role":"assistant","content":""},` +
+			`"logprobs":{"content":[{"token":"a"},{"token":"b"}]},` +
+			`"finish_reason":"stop"}],"usage":{"prompt_tokens":9,"completion_tokens":2,"total_tokens":11}}`)
+	if _, usage := answered(t, Config{}, chatOrder(false, 100, 1), logprobs, 10, true); usage == nil ||
+		usage.Bill.Prompt != 9 || usage.Bill.Completion != 2 {
 		t.Errorf("logprobs alone: got %+v, want 9 and 2 tokens", usage)
 	}
 }
@@ -138,9 +144,12 @@ func TestAPictureAloneIsAnAnswer(t *testing.T) {
 		stream bool
 		want   meter.Bill
 	}{
-		"whole":         {`{"choices":[{"index":0,"message":{` + picture + `},"finish_reason":"stop"}]` + usage + `}`, false, meter.Bill{Prompt: 9, Completion: 8, Claim: meter.Valid}},
-		"without usage": {`{"choices":[{"index":0,"message":{` + picture + `},"finish_reason":"stop"}]}`, false, meter.Bill{Prompt: 10, Completion: 1, Claim: meter.Absent}},
-		"streamed":      {`data: {"choices":[{"index":0,"delta":{` + picture + `}}]}` + "\n\n" + streamEnd, true, meter.Bill{Prompt: 10, Completion: 1, Claim: meter.Absent}},
+		"whole": {`{"choices":[{"index":0,"message":{` + picture + `},"finish_reason":"stop"}]` + usage + `}`, false,
+			meter.Bill{Prompt: 9, Completion: 8, Claim: meter.Valid}},
+		"without usage": {`{"choices":[{"index":0,"message":{` + picture + `},"finish_reason":"stop"}]}`, false,
+			meter.Bill{Prompt: 10, Completion: 1, Claim: meter.Absent}},
+		"streamed": {`data: {"choices":[{"index":0,"delta":{` + picture + `}}]}` + "\n\n" + streamEnd, true,
+			meter.Bill{Prompt: 10, Completion: 1, Claim: meter.Absent}},
 	} {
 		heard, usage := answered(t, Config{}, chatOrder(c.stream, 100, 1), []byte(c.body), 10, true)
 		if !heard.finished || usage == nil || usage.Bill != c.want {
@@ -156,14 +165,16 @@ func TestAPictureIsATokenHoweverMuchWasClaimedBefore(t *testing.T) {
 		d.claims.Bill(o.Provider, o.Model, 100, int64(i/1000*200)) // modest first, which later claims live on
 	}
 	a := &attempt{dispatcher: d, order: o, answer: newAnswer(o, ""), relayedBytes: 1000}
-	if bill := a.bill(a.served(meter.Completed, meter.Claim{State: meter.Valid, Prompt: 10, Completion: 90})); bill.Completion != 1 {
+	if bill := a.bill(a.served(meter.Completed, meter.Claim{State: meter.Valid, Prompt: 10,
+		Completion: 90})); bill.Completion != 1 {
 		t.Errorf("got %+v, want a token", bill)
 	}
 }
 
 func TestWhatNobodyLooksForIsNotBilledBesideAnAnswer(t *testing.T) {
 	junk := strings.Repeat("word ", 600)
-	body := []byte(`{"choices":[{"index":0,"message":{"role":"assistant","content":"Hello","acme":"` + junk + `"},"finish_reason":"stop"}],` +
+	body := []byte(`{"choices":[{"index":0,"message":{"role":"assistant","content":"Hello","acme":"` + junk +
+		`"},"finish_reason":"stop"}],` +
 		`"usage":{"prompt_tokens":9,"completion_tokens":700,"total_tokens":709}}`)
 	_, usage := answered(t, Config{}, chatOrder(false, 1000, 1), body, 10, true)
 	if want := (meter.Bill{Prompt: 9, Completion: 10, Claim: meter.Valid}); usage == nil || usage.Bill != want {
@@ -173,10 +184,12 @@ func TestWhatNobodyLooksForIsNotBilledBesideAnAnswer(t *testing.T) {
 
 func TestIdsOfTokensDoNotMakeAnAnswerTooLong(t *testing.T) {
 	ids := strings.TrimSuffix(strings.Repeat("151644,", 100), ",")
-	body := []byte(`{"choices":[{"index":0,"message":{"role":"assistant","content":"` + strings.Repeat("word ", 100) + `"},"token_ids":[` + ids + `],` +
+	body := []byte(`{"choices":[{"index":0,"message":{"role":"assistant","content":"` + strings.Repeat("word ", 100) +
+		`"},"token_ids":[` + ids + `],` +
 		`"finish_reason":"length"}],"usage":{"prompt_tokens":9,"completion_tokens":100,"total_tokens":109}}`)
 	heard, usage := answered(t, Config{}, chatOrder(false, 100, 1), body, 10, true)
-	if want := (meter.Bill{Prompt: 9, Completion: 100, Claim: meter.Valid}); !heard.finished || usage == nil || usage.Bill != want {
+	if want := (meter.Bill{Prompt: 9, Completion: 100, Claim: meter.Valid}); !heard.finished || usage == nil ||
+		usage.Bill != want {
 		t.Errorf("failed %+v, usage %+v, want %+v", heard.failed, usage, want)
 	}
 }
@@ -246,7 +259,8 @@ func TestMediaHaveAnAccountOfTheirOwn(t *testing.T) {
 	}
 	inText, inMedia := d.HighestPrompts(5)
 	if len(inText) != 1 || inText[0].Ratio != 2.75 || len(inMedia) != 1 || inMedia[0].Ratio != float64(held)/estimate {
-		t.Errorf("got the ratios %+v of text and %+v of media, want 2.75 and %d of one provider", inText, inMedia, held/estimate)
+		t.Errorf("got the ratios %+v of text and %+v of media, want 2.75 and %d of one provider", inText,
+			inMedia, held/estimate)
 	}
 }
 

@@ -47,7 +47,8 @@ func paidForThreeInARow(t *testing.T) {
 		t.Helper()
 		got := serve(o, &deafAgent{}, desert(after, true))
 		if got != prompt || report.Outcome != outcome || report.Excused != (outcome == Failed) {
-			t.Errorf("after %v: a prompt of %d, %v (excused %v); want %d, %v", after, got, report.Outcome, report.Excused, prompt, outcome)
+			t.Errorf("after %v: a prompt of %d, %v (excused %v); want %d, %v", after, got, report.Outcome, report.Excused,
+				prompt, outcome)
 		}
 	}
 	give := func() {

@@ -13,7 +13,8 @@ func TestWhatAnAgentSaysOfItsLoadIsClamped(t *testing.T) {
 		math.MaxInt: math.MaxInt32, math.MinInt: 0,
 	} {
 		got := sessionOf(session.View{
-			Capacity: said, ReportedActive: said, ReportedQueued: said, Offers: []session.Offer{{Capacity: said, InFlight: said}},
+			Capacity: said, ReportedActive: said, ReportedQueued: said,
+			Offers: []session.Offer{{Capacity: said, InFlight: said}},
 		}, false)
 		offer := got.GetModels()[0]
 		for name, is := range map[string]int32{

@@ -148,7 +148,8 @@ func (u *Usage) Open(cfg journal.Config) error {
 		u.log.Error("the journal is damaged", "ranges", recovered.DamageTotal)
 	}
 	if recovered.Unsettled > 0 || recovered.Unfinished > 0 {
-		u.log.Info("the journal holds work of an earlier process", "unsettled", recovered.Unsettled, "unfinished", recovered.Unfinished)
+		u.log.Info("the journal holds work of an earlier process", "unsettled", recovered.Unsettled, "unfinished",
+			recovered.Unfinished)
 	}
 	for f, err := range recovered.Finals() {
 		if err != nil {
@@ -175,7 +176,8 @@ func (u *Usage) Open(cfg journal.Config) error {
 // that lives tells, and otherwise the provider's receipt does.
 func (u *Usage) finish(j *journal.Journal, a journal.Unfinished, unreadable error) error {
 	if unreadable != nil {
-		u.log.Error("an attempt in the journal cannot be read and is not billed", "attempt", a.Key.String(), "error", unreadable)
+		u.log.Error("an attempt in the journal cannot be read and is not billed", "attempt", a.Key.String(), "error",
+			unreadable)
 		return j.Void(a.Key)
 	}
 	if !a.Committed {
@@ -287,7 +289,9 @@ func (u *Usage) Final(ctx context.Context, usage *dispatch.Usage) (publish func(
 
 // keep puts usage on disk; publish puts it in the queue. Usage that finds no
 // room there is published by the sweep.
-func (u *Usage) keep(ctx context.Context, j *journal.Journal, key journal.Key, id string, payload []byte, traceparent string) (publish func(), err error) {
+func (u *Usage) keep(
+	ctx context.Context, j *journal.Journal, key journal.Key, id string, payload []byte, traceparent string,
+) (publish func(), err error) {
 	u.mu.Lock()
 	u.pending[key] = &publication{traceparent: traceparent}
 	u.mu.Unlock()

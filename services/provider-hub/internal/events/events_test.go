@@ -38,7 +38,8 @@ type fixture struct {
 
 func setup(t *testing.T) *fixture {
 	t.Helper()
-	f := &fixture{clock: clock.NewManual(time.UnixMilli(1_790_000_000_000)), bus: bustest.New(t), got: make(chan bus.Msg, 1024)}
+	f := &fixture{clock: clock.NewManual(time.UnixMilli(1_790_000_000_000)), bus: bustest.New(t),
+		got: make(chan bus.Msg, 1024)}
 	f.waiting = NewWaitingReceipts(f.clock)
 	f.usage = NewUsage("hub-a", f.bus, 0, UsageDeps{Clock: f.clock, Log: discard, Closed: f.waiting.Closed})
 	if err := f.usage.Open(journal.Config{Dir: t.TempDir(), Clock: f.clock}); err != nil {
@@ -49,12 +50,13 @@ func setup(t *testing.T) *fixture {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		err := f.bus.Consume(ctx, bus.ConsumerConfig{Stream: bus.UsageStream, Durable: "billing"}, func(_ context.Context, list []bus.Msg) error {
-			for _, m := range list {
-				f.got <- m
-			}
-			return nil
-		})
+		err := f.bus.Consume(ctx, bus.ConsumerConfig{Stream: bus.UsageStream, Durable: "billing"},
+			func(_ context.Context, list []bus.Msg) error {
+				for _, m := range list {
+					f.got <- m
+				}
+				return nil
+			})
 		if err != nil {
 			t.Error(err)
 		}
@@ -72,7 +74,8 @@ func (f *fixture) serve(t *testing.T) *dispatch.Order {
 	}
 	o := &dispatch.Order{Request: id, Attempt: 2, Provider: ids.ProviderID{1}, Model: "m",
 		Traceparent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}
-	served := meter.Served{Ending: meter.Completed, Recount: 3, MaxOutput: 9, DeliveredBytes: 9, Claim: meter.Claim{State: meter.Absent}}
+	served := meter.Served{Ending: meter.Completed, Recount: 3, MaxOutput: 9, DeliveredBytes: 9,
+		Claim: meter.Claim{State: meter.Absent}}
 	if err := errors.Join(f.usage.Dispatched(o, f.clock.Now()), f.usage.Committed(o)); err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +103,8 @@ func TestUnsettledUsageIsPublishedAgainEverMoreRarely(t *testing.T) {
 	o := f.serve(t)
 	f.usage.publish(t.Context(), batch(f.usage.queue, <-f.usage.queue))
 	first := f.next(t)
-	if first.ID != o.Request.String() || !strings.Contains(first.Header.Get("traceparent"), "0af7651916cd43dd8448eb211c80319c") {
+	if first.ID != o.Request.String() || !strings.Contains(first.Header.Get("traceparent"),
+		"0af7651916cd43dd8448eb211c80319c") {
 		t.Errorf("first publication %q, trace %q", first.ID, first.Header.Get("traceparent"))
 	}
 	published := func(after time.Duration) bool {
@@ -121,7 +125,8 @@ func TestUnsettledUsageIsPublishedAgainEverMoreRarely(t *testing.T) {
 	if !published(2 * time.Second) {
 		t.Error("not published again after 30 s")
 	}
-	if again := f.next(t); !strings.HasPrefix(again.ID, o.Request.String()+"/") || string(again.Data) != string(first.Data) {
+	if again := f.next(t); !strings.HasPrefix(again.ID, o.Request.String()+"/") ||
+		string(again.Data) != string(first.Data) {
 		t.Errorf("second publication %q", again.ID)
 	} else if again.Header.Get("traceparent") != first.Header.Get("traceparent") {
 		t.Errorf("the second publication belongs to trace %q", again.Header.Get("traceparent"))
@@ -195,12 +200,13 @@ func TestUsageOutlivesAServerThatLostItsStore(t *testing.T) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		if err := other.Consume(ctx, bus.ConsumerConfig{Stream: bus.UsageStream, Durable: "billing"}, func(_ context.Context, list []bus.Msg) error {
-			for _, m := range list {
-				got <- m.ID
-			}
-			return nil
-		}); err != nil {
+		if err := other.Consume(ctx, bus.ConsumerConfig{Stream: bus.UsageStream, Durable: "billing"},
+			func(_ context.Context, list []bus.Msg) error {
+				for _, m := range list {
+					got <- m.ID
+				}
+				return nil
+			}); err != nil {
 			t.Error(err)
 		}
 	}()
@@ -310,7 +316,8 @@ func TestPresenceIsSplitByNumberAndBySize(t *testing.T) {
 	large := make([]session.View, 100)
 	for i := range large {
 		for range 256 {
-			large[i].Offers = append(large[i].Offers, session.Offer{Model: strings.Repeat("m", 200), Quantization: strings.Repeat("q", 32)})
+			large[i].Offers = append(large[i].Offers, session.Offer{Model: strings.Repeat("m", 200),
+				Quantization: strings.Repeat("q", 32)})
 		}
 	}
 	total := 0

@@ -38,7 +38,9 @@ type Presence struct {
 
 // NewPresence reports the sessions of reg, dispatched to at address.
 // incarnation is when this process began, in Unix milliseconds.
-func NewPresence(hubID, address string, incarnation int64, conn *bus.Conn, reg *registry.Registry, log *slog.Logger) *Presence {
+func NewPresence(
+	hubID, address string, incarnation int64, conn *bus.Conn, reg *registry.Registry, log *slog.Logger,
+) *Presence {
 	return &Presence{
 		hubID: hubID, address: address, incarnation: incarnation, bus: conn, registry: reg, log: log,
 		asked: make(chan struct{}, 1),
@@ -66,7 +68,8 @@ func (p *Presence) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	others, err := p.bus.Subscribe(bus.SubjectPresenceAll, "", func(_ context.Context, m bus.Message) { p.onOther(m.Data) })
+	others, err := p.bus.Subscribe(bus.SubjectPresenceAll, "",
+		func(_ context.Context, m bus.Message) { p.onOther(m.Data) })
 	if err != nil {
 		return err
 	}

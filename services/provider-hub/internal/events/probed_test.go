@@ -29,15 +29,18 @@ func TestRoutersHearWhatBecameOfAWarmUpThatTheEngineWasAskedFor(t *testing.T) {
 			continue
 		}
 		got := attemptOf(<-a.queue)
-		if !got.GetProbe() || got.GetOutcome() != c.want || got.GetModelId() != "m" || got.GetNodeId() != "n" || got.GetEpoch() != 7 || got.GetRequestId() != "" {
+		if !got.GetProbe() || got.GetOutcome() != c.want || got.GetModelId() != "m" || got.GetNodeId() != "n" ||
+			got.GetEpoch() != 7 || got.GetRequestId() != "" {
 			t.Errorf("%s: got %v, want a probe of the node with outcome %v and no request", name, got, c.want)
 		}
 	}
 }
 
 func TestAnAttemptTellsRoutersWhoseItWas(t *testing.T) {
-	got := attemptOf(dispatch.Report{AccountTag: []byte("8 bytes!"), Excused: true, Chat: true, Prompt: 5, Blocked: 7_000_000, Outcome: dispatch.Failed})
-	if string(got.GetAccountTag()) != "8 bytes!" || !got.GetExcused() || !got.GetChat() || got.GetPromptTokens() != 5 || got.GetCallerBlockedMs() != 7 || got.GetProbe() {
+	got := attemptOf(dispatch.Report{AccountTag: []byte("8 bytes!"), Excused: true, Chat: true, Prompt: 5,
+		Blocked: 7_000_000, Outcome: dispatch.Failed})
+	if string(got.GetAccountTag()) != "8 bytes!" || !got.GetExcused() || !got.GetChat() || got.GetPromptTokens() != 5 ||
+		got.GetCallerBlockedMs() != 7 || got.GetProbe() {
 		t.Errorf("got %v, want all that the report says", got)
 	}
 }

@@ -57,7 +57,8 @@ func onNotice(data []byte, take func([]ids.RequestID) error) error {
 func (u *Usage) Publish(ctx context.Context) error {
 	var voids sync.WaitGroup
 	voids.Go(func() {
-		u.loop(ctx, u.voidQueue, func(ctx context.Context, first waiting) { u.publishVoids(ctx, batch(u.voidQueue, first)) }, u.sweepVoids)
+		u.loop(ctx, u.voidQueue, func(ctx context.Context, first waiting) { u.publishVoids(ctx, batch(u.voidQueue, first)) },
+			u.sweepVoids)
 	})
 	if u.keys.wait(ctx) {
 		u.loop(ctx, u.queue, func(ctx context.Context, first waiting) { u.publish(ctx, batch(u.queue, first)) }, u.sweep)
@@ -67,7 +68,10 @@ func (u *Usage) Publish(ctx context.Context) error {
 }
 
 // loop publishes what comes by a queue, and sweeps now and then, until ctx ends.
-func (u *Usage) loop(ctx context.Context, queue chan waiting, publish func(context.Context, waiting), sweep func(context.Context, time.Time) bool) {
+func (u *Usage) loop(
+	ctx context.Context, queue chan waiting, publish func(context.Context, waiting),
+	sweep func(context.Context, time.Time) bool,
+) {
 	// What an earlier process left behind was perhaps never published.
 	sweep(ctx, u.opened)
 	every := u.resettle / sweeps
@@ -135,7 +139,8 @@ func (u *Usage) publish(ctx context.Context, batch []waiting) bool {
 	}
 	futures := make([]*bus.Future, 0, len(batch))
 	for _, w := range batch {
-		future, err := u.bus.PublishStreamAsync(telemetry.WithTraceparent(ctx, w.traceparent), bus.SubjectUsage(u.hubID), w.id, u.keys.seal(w.payload), nil)
+		future, err := u.bus.PublishStreamAsync(telemetry.WithTraceparent(ctx, w.traceparent), bus.SubjectUsage(u.hubID),
+			w.id, u.keys.seal(w.payload), nil)
 		if err != nil {
 			u.log.Warn("usage was not published", "error", err)
 			break

@@ -118,7 +118,8 @@ func (r *WorkReceipts) receive(from Agent, all []session.Receipt) {
 
 // Run answers receipts until ctx ends.
 func (r *WorkReceipts) Run(ctx context.Context) error {
-	verdicts, err := r.bus.Subscribe(bus.SubjectWorkReceiptDone(r.hubID), "", func(_ context.Context, m bus.Message) { r.onVerdicts(m.Data) })
+	verdicts, err := r.bus.Subscribe(bus.SubjectWorkReceiptDone(r.hubID), "",
+		func(_ context.Context, m bus.Message) { r.onVerdicts(m.Data) })
 	if err != nil {
 		return err
 	}
@@ -171,7 +172,9 @@ func (r *WorkReceipts) refuse(why string) {
 }
 
 // recall is consider for a receipt that may have been judged before.
-func (r *WorkReceipts) recall(from Agent, signed workreceipt.Signed) (closed bool, question *eventsv1.WorkReceiptEvent, why string) {
+func (r *WorkReceipts) recall(
+	from Agent, signed workreceipt.Signed,
+) (closed bool, question *eventsv1.WorkReceiptEvent, why string) {
 	if signed.Provider != from.Identity().ProviderID {
 		return false, nil, refusedProvider
 	}
@@ -191,7 +194,9 @@ func (r *WorkReceipts) recall(from Agent, signed workreceipt.Signed) (closed boo
 
 // consider reports whether a receipt is closed, or why it is refused, or what
 // billing-ledger is to be asked; nothing of these when it waits.
-func (r *WorkReceipts) consider(from Agent, signed workreceipt.Signed, asked digest) (closed bool, question *eventsv1.WorkReceiptEvent, why string) {
+func (r *WorkReceipts) consider(
+	from Agent, signed workreceipt.Signed, asked digest,
+) (closed bool, question *eventsv1.WorkReceiptEvent, why string) {
 	key := journal.Key{Request: signed.Request, Attempt: signed.Attempt}
 	state := r.usage.State(key)
 	var d proofs.Dispatch
@@ -203,7 +208,8 @@ func (r *WorkReceipts) consider(from Agent, signed workreceipt.Signed, asked dig
 		}
 		ok := false
 		if d, ok = r.secrets.Check(signed.Proof, proofs.Attempt{
-			Request: signed.Request, Attempt: signed.Attempt, Provider: signed.Provider, Epoch: signed.Epoch, Model: signed.Model,
+			Request: signed.Request, Attempt: signed.Attempt, Provider: signed.Provider, Epoch: signed.Epoch,
+			Model: signed.Model,
 		}); !ok {
 			return false, nil, refusedProof
 		}

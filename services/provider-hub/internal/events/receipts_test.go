@@ -86,16 +86,17 @@ func newWindow(t *testing.T) *window {
 		done <- struct{}{}
 	}()
 	go func() {
-		err := f.bus.Consume(ctx, bus.ConsumerConfig{Stream: bus.WorkReceiptStream, Durable: "billing"}, func(_ context.Context, list []bus.Msg) error {
-			for _, m := range list {
-				q := &eventsv1.WorkReceiptEvent{}
-				if err := proto.Unmarshal(m.Data, q); err != nil {
-					t.Error(err)
+		err := f.bus.Consume(ctx, bus.ConsumerConfig{Stream: bus.WorkReceiptStream, Durable: "billing"},
+			func(_ context.Context, list []bus.Msg) error {
+				for _, m := range list {
+					q := &eventsv1.WorkReceiptEvent{}
+					if err := proto.Unmarshal(m.Data, q); err != nil {
+						t.Error(err)
+					}
+					w.questions <- q
 				}
-				w.questions <- q
-			}
-			return nil
-		})
+				return nil
+			})
 		if err != nil {
 			t.Error(err)
 		}
@@ -233,7 +234,8 @@ func TestOfAnAttemptThatTheHubDoesNotKnowBillingIsAsked(t *testing.T) {
 		_, r := w.attempt(a, byte(n))
 		w.hand(a, r)
 		q := w.question(t)
-		if q.GetRequestId() != r.Request.String() || q.GetHubId() != "hub-a" || q.GetDispatchedBy() != "hub-a" || q.GetEpoch() != 7 ||
+		if q.GetRequestId() != r.Request.String() || q.GetHubId() != "hub-a" || q.GetDispatchedBy() != "hub-a" ||
+			q.GetEpoch() != 7 ||
 			q.GetSentTokens() != 5 || !bytes.Equal(q.GetPublicKey(), a.ReceiptKey()) {
 			t.Errorf("the question is %v", q)
 		}
@@ -350,7 +352,8 @@ func TestWhatIsRememberedIsBounded(t *testing.T) {
 		r.add(journal.Key{Attempt: n})
 		r.add(journal.Key{Attempt: n})
 	}
-	if len(r.keys) != maxRecent || len(r.ring) != maxRecent || r.has(journal.Key{Attempt: 5}) || !r.has(journal.Key{Attempt: 3*maxRecent/2 - 1}) {
+	if len(r.keys) != maxRecent || len(r.ring) != maxRecent || r.has(journal.Key{Attempt: 5}) ||
+		!r.has(journal.Key{Attempt: 3*maxRecent/2 - 1}) {
 		t.Errorf("%d keys, %d in the ring", len(r.keys), len(r.ring))
 	}
 	w, a := newWindow(t), newAgent(1)

@@ -75,21 +75,22 @@ func told(t *testing.T, conn *bus.Conn) []*eventsv1.VoidEvent {
 	}
 	var all []*eventsv1.VoidEvent
 	complete := false
-	err := conn.Consume(ctx, bus.ConsumerConfig{Stream: bus.WorkReceiptStream, Durable: "reader"}, func(_ context.Context, list []bus.Msg) error {
-		for _, m := range list {
-			if m.Subject == bus.SubjectVoid("last") {
-				complete = true
-				cancel()
-				continue
+	err := conn.Consume(ctx, bus.ConsumerConfig{Stream: bus.WorkReceiptStream, Durable: "reader"},
+		func(_ context.Context, list []bus.Msg) error {
+			for _, m := range list {
+				if m.Subject == bus.SubjectVoid("last") {
+					complete = true
+					cancel()
+					continue
+				}
+				e := &eventsv1.VoidEvent{}
+				if err := proto.Unmarshal(m.Data, e); err != nil || m.Subject != bus.SubjectVoid("hub-a") {
+					t.Errorf("on %s: %x, %v", m.Subject, m.Data, err)
+				}
+				all = append(all, e)
 			}
-			e := &eventsv1.VoidEvent{}
-			if err := proto.Unmarshal(m.Data, e); err != nil || m.Subject != bus.SubjectVoid("hub-a") {
-				t.Errorf("on %s: %x, %v", m.Subject, m.Data, err)
-			}
-			all = append(all, e)
-		}
-		return nil
-	})
+			return nil
+		})
 	if err != nil || !complete {
 		t.Fatalf("the stream was not read to its end: %v", err)
 	}
@@ -109,16 +110,19 @@ func TestAVoidOutlivesNATSBeingAwayAndTheHubBeingKilled(t *testing.T) {
 	near := bustest.New(t)
 	second := life(t, disk.Kill(), near, c)
 	if second.Voids() != 1 || second.Unsettled() != 0 || second.State(keyOf(o)) != Closed {
-		t.Errorf("the next process has %d voids, %d unsettled, standing %d", second.Voids(), second.Unsettled(), second.State(keyOf(o)))
+		t.Errorf("the next process has %d voids, %d unsettled, standing %d", second.Voids(), second.Unsettled(),
+			second.State(keyOf(o)))
 	}
 	second.SweepEarlier(t.Context())
 	c.Advance(time.Hour)
 	second.Sweep(t.Context())
 	if second.Voids() != 0 || second.Journal().Usage().Unsettled != 0 || second.VoidsLost() != 0 {
-		t.Errorf("%d still wait, %d in the journal, %d lost", second.Voids(), second.Journal().Usage().Unsettled, second.VoidsLost())
+		t.Errorf("%d still wait, %d in the journal, %d lost", second.Voids(), second.Journal().Usage().Unsettled,
+			second.VoidsLost())
 	}
 	all := told(t, near)
-	if len(all) != 1 || all[0].GetRequestId() != o.Request.String() || all[0].GetAttempt() != 2 || all[0].GetHubId() != "hub-a" ||
+	if len(all) != 1 || all[0].GetRequestId() != o.Request.String() || all[0].GetAttempt() != 2 ||
+		all[0].GetHubId() != "hub-a" ||
 		all[0].GetProviderId() != o.Provider.String() {
 		t.Errorf("told %v", all)
 	}

@@ -7,7 +7,8 @@ import (
 
 func TestTheRuleByCases(t *testing.T) {
 	nvidia := func(vram int, mb int64, capability string) *Report {
-		return &Report{Type: "RTX", Model: "NVIDIA GeForce RTX", Count: 1, VRAMGB: vram, MemoryMB: mb, ComputeCapability: capability, Engine: "unknown"}
+		return &Report{Type: "RTX", Model: "NVIDIA GeForce RTX", Count: 1, VRAMGB: vram, MemoryMB: mb,
+			ComputeCapability: capability, Engine: "unknown"}
 	}
 	apple := func(kind string, gb int, mb int64, engine string) *Report {
 		return &Report{Type: kind, Model: "Apple M", Count: 1, VRAMGB: gb, MemoryMB: mb, Engine: engine}
@@ -60,7 +61,8 @@ func TestTheRuleByCases(t *testing.T) {
 }
 
 func TestTheLowestCapabilityIsShown(t *testing.T) {
-	for text, want := range map[string]string{"8.9\n10.0\n8.6": "8.6", "9": "9.0", "": "", "x": "", " \n ": "", "12.0": "12.0"} {
+	for text, want := range map[string]string{"8.9\n10.0\n8.6": "8.6", "9": "9.0", "": "", "x": "", " \n ": "",
+		"12.0": "12.0"} {
 		lowest, ok := LowestCapability(text)
 		if ok != (want != "") || ok && lowest.String() != want {
 			t.Errorf("%q: %v, %v; want %q", text, lowest, ok, want)

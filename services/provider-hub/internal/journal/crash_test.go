@@ -210,7 +210,9 @@ func TestAcknowledgedFinalSurvivesACrashAtAnyPoint(t *testing.T) {
 
 // crashOnce opens the disk, checks it, runs a history on it and crashes the
 // disk in front of a random operation.
-func crashOnce(t *testing.T, dice *rand.Rand, disk *simdisk.Disk, told *witness, next int) (*simdisk.Disk, *witness, int) {
+func crashOnce(
+	t *testing.T, dice *rand.Rand, disk *simdisk.Disk, told *witness, next int,
+) (*simdisk.Disk, *witness, int) {
 	t.Helper()
 	var (
 		after *simdisk.Disk

@@ -92,7 +92,8 @@ func TestBitFlipNeverYieldsAWrongRecordNorGoesUnseen(t *testing.T) {
 				if rec.DamageTotal == 0 && rec.Torn == nil {
 					t.Fatalf("flip %d.%d went unseen", at, bit)
 				}
-				if !newest && (rec.Torn != nil || rec.Damage[0].Segment != 1 || rec.Damage[0].From > int64(at) || rec.Damage[0].To <= int64(at)) {
+				if !newest && (rec.Torn != nil || rec.Damage[0].Segment != 1 || rec.Damage[0].From > int64(at) ||
+					rec.Damage[0].To <= int64(at)) {
 					t.Fatalf("flip %d.%d reported as %+v", at, bit, rec)
 				}
 				if rec.Unsettled < 2 {

@@ -68,7 +68,8 @@ func openFolder(path string) (*folder, error) {
 		return nil, fmt.Errorf("open journal lock: %w", err)
 	}
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		return nil, errors.Join(fmt.Errorf("lock journal folder %s, is another process using it? %w", path, err), lock.Close())
+		return nil, errors.Join(fmt.Errorf("lock journal folder %s, is another process using it? %w", path, err),
+			lock.Close())
 	}
 	dir, err := os.Open(path)
 	if err != nil {

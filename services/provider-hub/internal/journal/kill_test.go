@@ -74,7 +74,8 @@ func TestAcknowledgedFinalSurvivesKill9(t *testing.T) {
 		if rec.DamageTotal != 0 {
 			t.Fatalf("round %d: damage %v", round, rec.Damage)
 		}
-		t.Logf("round %d: %d acknowledged, %d found, %d unfinished, torn %v", round, len(acked), rec.Unsettled, rec.Unfinished, rec.Torn)
+		t.Logf("round %d: %d acknowledged, %d found, %d unfinished, torn %v", round, len(acked), rec.Unsettled,
+			rec.Unfinished, rec.Torn)
 		must(t, j.Close())
 	}
 }

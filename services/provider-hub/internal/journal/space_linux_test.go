@@ -62,7 +62,8 @@ func TestADiskThatOthersFillEndsNoJournal(t *testing.T) {
 		t.Fatalf("a file system of 16 MiB takes 32: %v", err)
 	}
 	j.space.look()
-	if err := j.Dispatch(numbered(attempts), nil); !errors.Is(err, ErrSpace) || !errors.Is(err, ErrFull) || !j.Usage().NoSpace {
+	if err := j.Dispatch(numbered(attempts), nil); !errors.Is(err, ErrSpace) || !errors.Is(err, ErrFull) ||
+		!j.Usage().NoSpace {
 		t.Errorf("a dispatch on a full disk: %v, %+v", err, j.Usage())
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -18,17 +18,20 @@ func TestEmbeddingsCostTheirPromptWhenTheyWereDelivered(t *testing.T) {
 		change func(*Served)
 		want   Bill
 	}{
-		"claim":                          {claim: valid(18, 0), want: Bill{18, 0, Valid}},
-		"a claimed completion":           {claim: valid(18, 1_000_000), want: Bill{18, 0, Valid}},
-		"a negative completion":          {claim: valid(18, -5), want: Bill{18, 0, Valid}},
-		"no claim":                       {claim: Claim{State: Absent}, want: Bill{20, 0, Absent}},
-		"absurd as written":              {claim: Claim{State: Absurd, Prompt: 3}, want: Bill{20, 0, Absurd}},
-		"negative":                       {claim: valid(-1, 0), want: Bill{20, 0, Absurd}},
-		"beyond the slack":               {claim: valid(533, 0), want: Bill{20, 0, Absurd}},
-		"zero is no prompt":              {claim: valid(0, 0), want: Bill{20, 0, Valid}},
-		"beyond what is held for it":     {claim: valid(500, 0), change: func(s *Served) { s.HeldPrompt = 47 }, want: Bill{47, 0, Valid}},
-		"nothing delivered":              {claim: valid(18, 0), change: func(s *Served) { s.DeliveredBytes = 0 }, want: Bill{0, 0, Valid}},
-		"no estimate, which is not told": {claim: Claim{State: Absent}, change: func(s *Served) { s.EstimatedPrompt = -4 }, want: Bill{0, 0, Absent}},
+		"claim":                 {claim: valid(18, 0), want: Bill{18, 0, Valid}},
+		"a claimed completion":  {claim: valid(18, 1_000_000), want: Bill{18, 0, Valid}},
+		"a negative completion": {claim: valid(18, -5), want: Bill{18, 0, Valid}},
+		"no claim":              {claim: Claim{State: Absent}, want: Bill{20, 0, Absent}},
+		"absurd as written":     {claim: Claim{State: Absurd, Prompt: 3}, want: Bill{20, 0, Absurd}},
+		"negative":              {claim: valid(-1, 0), want: Bill{20, 0, Absurd}},
+		"beyond the slack":      {claim: valid(533, 0), want: Bill{20, 0, Absurd}},
+		"zero is no prompt":     {claim: valid(0, 0), want: Bill{20, 0, Valid}},
+		"beyond what is held for it": {claim: valid(500, 0), change: func(s *Served) { s.HeldPrompt = 47 },
+			want: Bill{47, 0, Valid}},
+		"nothing delivered": {claim: valid(18, 0), change: func(s *Served) { s.DeliveredBytes = 0 },
+			want: Bill{0, 0, Valid}},
+		"no estimate, which is not told": {claim: Claim{State: Absent}, change: func(s *Served) { s.EstimatedPrompt = -4 },
+			want: Bill{0, 0, Absent}},
 	} {
 		for _, e := range append(Endings(), 0, endings) {
 			s := base
@@ -72,7 +75,8 @@ func TestHostile25_ImagesCostTheSmallerOfAskedAndDelivered(t *testing.T) {
 	if got := Charge(Served{Kind: Images, Ending: Completed, Choices: 3, MaxOutput: 1, Recount: 3}); got.Completion != 0 {
 		t.Errorf("images without a byte cost %+v", got)
 	}
-	if got := Charge(Served{Kind: Images, Ending: Completed, Choices: math.MaxInt64, MaxOutput: math.MaxInt64, Recount: 3, DeliveredBytes: 9}); got.Completion != 3 {
+	if got := Charge(Served{Kind: Images, Ending: Completed, Choices: math.MaxInt64, MaxOutput: math.MaxInt64, Recount: 3,
+		DeliveredBytes: 9}); got.Completion != 3 {
 		t.Errorf("a huge order wraps: %+v", got)
 	}
 }
@@ -84,7 +88,8 @@ func TestHostile24_AudioCostsWhatWasMeasuredToTheMillisecond(t *testing.T) {
 		for _, claim := range []Claim{{State: Absent}, {State: Absurd}, valid(1, 1), valid(math.MaxInt64, math.MaxInt64)} {
 			for _, delivered := range []int64{0, 100} { // silence is worth as much
 				for _, e := range append(Endings(), 0, endings) {
-					s := Served{Kind: Transcriptions, Ending: e, EstimatedPrompt: ms, HeldPrompt: ms, Recount: 40, DeliveredBytes: delivered, Claim: claim}
+					s := Served{Kind: Transcriptions, Ending: e, EstimatedPrompt: ms, HeldPrompt: ms, Recount: 40,
+						DeliveredBytes: delivered, Claim: claim}
 					want := Bill{0, 0, Absent}
 					if wholeEndings()[e] {
 						want.Prompt = ms

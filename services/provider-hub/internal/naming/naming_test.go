@@ -43,9 +43,11 @@ type hub struct {
 
 func setup(t *testing.T) *hub {
 	t.Helper()
-	h := &hub{T: t, clock: clock.NewManual(start), log: &bytes.Buffer{}, pool: pgtest.Pool(t, store.Schema, store.Role, store.Migrations)}
+	h := &hub{T: t, clock: clock.NewManual(start), log: &bytes.Buffer{}, pool: pgtest.Pool(t, store.Schema, store.Role,
+		store.Migrations)}
 	h.tables = store.New(h.pool)
-	h.accounts = provider.NewDirectory(h.tables, apikey.Pepper{1}, provider.Site{Domain: "svc.test", URI: "wss://svc.test/ws", ChainID: 1}, h.clock, rand.Reader)
+	h.accounts = provider.NewDirectory(h.tables, apikey.Pepper{1}, provider.Site{Domain: "svc.test",
+		URI: "wss://svc.test/ws", ChainID: 1}, h.clock, rand.Reader)
 	h.names = h.another()
 	return h
 }
@@ -100,14 +102,16 @@ func TestHostile35_AHundredThousandNamesAreOneRow(t *testing.T) {
 	}
 	h.must(h.names.Write(t.Context()))
 	want := provider.AnsweredAs{
-		Model: model, Name: "other/99999", First: start.Add(time.Millisecond), Last: start.Add(100_000 * time.Millisecond), Answers: 100_000,
+		Model: model, Name: "other/99999", First: start.Add(time.Millisecond), Last: start.Add(100_000 * time.Millisecond),
+		Answers: 100_000,
 	}
 	got := h.shown(id)
 	if len(got) != 1 || got[0].Model != want.Model || got[0].Name != want.Name || got[0].Answers != want.Answers ||
 		!got[0].First.Equal(want.First) || !got[0].Last.Equal(want.Last) || h.rows() != 1 {
 		t.Errorf("shown is %+v in %d rows, want %+v", got, h.rows(), want)
 	}
-	if lines := strings.Count(h.log.String(), "\n"); lines != 1 || !strings.Contains(h.log.String(), "provider_id="+id.String()) || strings.Contains(h.log.String(), "other/") {
+	if lines := strings.Count(h.log.String(), "\n"); lines != 1 ||
+		!strings.Contains(h.log.String(), "provider_id="+id.String()) || strings.Contains(h.log.String(), "other/") {
 		t.Errorf("%d lines in the log: %.300s", lines, h.log)
 	}
 	if h.names.Answers() != 100_000 || h.names.Forgotten() != 0 {
@@ -125,7 +129,8 @@ func TestHostile35_WhatWaitsIsBounded(t *testing.T) {
 	}
 	const most = 16_384
 	if h.names.Waiting() != most || h.names.Forgotten() != 100_000-most || strings.Count(h.log.String(), "\n") != most {
-		t.Errorf("%d wait, %d forgotten, %d lines in the log", h.names.Waiting(), h.names.Forgotten(), strings.Count(h.log.String(), "\n"))
+		t.Errorf("%d wait, %d forgotten, %d lines in the log", h.names.Waiting(), h.names.Forgotten(),
+			strings.Count(h.log.String(), "\n"))
 	}
 	h.must(h.names.Write(t.Context()))
 	if h.rows() != most || h.names.Waiting() != 0 {
@@ -149,7 +154,8 @@ func TestHubsAddUpInOneRow(t *testing.T) {
 	h.must(h.names.Write(t.Context()))
 	h.must(other.Write(t.Context()))
 	got := h.shown(id)
-	if len(got) != 1 || got[0].Name != "late" || got[0].Answers != 2 || !got[0].First.Equal(start) || !got[0].Last.Equal(start.Add(time.Hour)) || h.rows() != 1 {
+	if len(got) != 1 || got[0].Name != "late" || got[0].Answers != 2 || !got[0].First.Equal(start) ||
+		!got[0].Last.Equal(start.Add(time.Hour)) || h.rows() != 1 {
 		t.Errorf("shown is %+v in %d rows", got, h.rows())
 	}
 	// A provider is told for a week after the last, operators for 35 days.
@@ -157,14 +163,17 @@ func TestHubsAddUpInOneRow(t *testing.T) {
 		after           time.Duration
 		operators, told int
 		rows            int
-	}{{7*24*time.Hour - time.Second, 1, 1, 1}, {time.Second, 1, 0, 1}, {28*24*time.Hour - time.Second, 1, 0, 1}, {2 * time.Second, 0, 0, 0}} {
+	}{{7*24*time.Hour - time.Second, 1, 1, 1}, {time.Second, 1, 0, 1}, {28*24*time.Hour - time.Second, 1, 0, 1},
+		{2 * time.Second, 0, 0, 0}} {
 		h.clock.Advance(c.after)
 		_, err := h.accounts.Sweep(t.Context())
 		h.must(err)
 		d, err := h.accounts.Detail(t.Context(), id)
 		h.must(err)
-		if told := d.Show(h.clock.Now(), time.Time{}).AnsweredAs; len(d.AnsweredAs) != c.operators || len(told) != c.told || h.rows() != c.rows {
-			t.Errorf("after %v more: operators are told %d, the provider %d, %d rows", c.after, len(d.AnsweredAs), len(told), h.rows())
+		if told := d.Show(h.clock.Now(), time.Time{}).AnsweredAs; len(d.AnsweredAs) != c.operators || len(told) != c.told ||
+			h.rows() != c.rows {
+			t.Errorf("after %v more: operators are told %d, the provider %d, %d rows", c.after, len(d.AnsweredAs), len(told),
+				h.rows())
 		}
 	}
 }
@@ -195,7 +204,8 @@ func TestWhatCouldNotBeWrittenIsWrittenLater(t *testing.T) {
 	h.clock.Advance(-time.Minute) // the clock was set back
 	r.Heard(id, model, "second")
 	h.must(r.Write(t.Context()))
-	if got := h.shown(id); len(got) != 1 || got[0].Answers != 2 || !got[0].First.Equal(start.Add(-time.Minute)) || !got[0].Last.Equal(start) {
+	if got := h.shown(id); len(got) != 1 || got[0].Answers != 2 || !got[0].First.Equal(start.Add(-time.Minute)) ||
+		!got[0].Last.Equal(start) {
 		t.Errorf("shown is %+v", got)
 	}
 }
@@ -234,10 +244,12 @@ func TestLinesAreWrittenTogetherAndAtTheEnd(t *testing.T) {
 		if err := <-done; err != nil {
 			t.Fatal(err)
 		}
-		if len(p.lines) != 3 || len(p.lines[0]) != 10 || len(p.lines[1]) != 1 || len(p.lines[2]) != 1 || p.lines[1][0].Answers != 100 {
+		if len(p.lines) != 3 || len(p.lines[0]) != 10 || len(p.lines[1]) != 1 || len(p.lines[2]) != 1 ||
+			p.lines[1][0].Answers != 100 {
 			t.Fatalf("written is %v", p.lines)
 		}
-		if p.at[0].Sub(began) != 500*time.Millisecond || p.at[1].Sub(began) != 10*time.Second || p.lines[2][0].Name != "the last" {
+		if p.at[0].Sub(began) != 500*time.Millisecond || p.at[1].Sub(began) != 10*time.Second ||
+			p.lines[2][0].Name != "the last" {
 			t.Errorf("written at %v", p.at)
 		}
 		for i, l := range p.lines[0] {
@@ -253,13 +265,16 @@ func TestTheRoleCannotMakeItAnothers(t *testing.T) {
 	h := setup(t)
 	h.names.Heard(h.provider(), model, "other")
 	h.must(h.names.Write(t.Context()))
-	for _, sql := range []string{`UPDATE answered_as SET model_id = 'x'`, `UPDATE answered_as SET provider_id = gen_random_uuid()`, `TRUNCATE answered_as`} {
+	for _, sql := range []string{`UPDATE answered_as SET model_id = 'x'`,
+		`UPDATE answered_as SET provider_id = gen_random_uuid()`, `TRUNCATE answered_as`} {
 		var denied *pgconn.PgError
 		if _, err := h.pool.Exec(t.Context(), sql); !errors.As(err, &denied) || denied.Code != "42501" {
 			t.Errorf("%s: %v, want permission denied", sql, err)
 		}
 	}
-	for _, sql := range []string{`UPDATE answered_as SET answers = 0`, `UPDATE answered_as SET answered_as = repeat('x', 201)`, `UPDATE answered_as SET last_at = first_at - interval '1s'`} {
+	for _, sql := range []string{`UPDATE answered_as SET answers = 0`,
+		`UPDATE answered_as SET answered_as = repeat('x', 201)`,
+		`UPDATE answered_as SET last_at = first_at - interval '1s'`} {
 		var refused *pgconn.PgError
 		if _, err := h.pool.Exec(t.Context(), sql); !errors.As(err, &refused) || refused.Code != "23514" {
 			t.Errorf("%s: %v, want a violated check", sql, err)

@@ -52,10 +52,13 @@ func TestWhatWaitsIsBoundedAndTheNextPageSaysThatSomeIsLost(t *testing.T) {
 	if err := r.Write(t.Context(), false); err != nil {
 		t.Fatal(err)
 	}
-	if !book.page.Lost || !book.page.First || len(book.page.Connections) != maxPending || book.page.Connections[3].EndedBy != ByProvider || r.Pending() != 0 {
-		t.Errorf("lost %v, first %v, %d connections, %d wait", book.page.Lost, book.page.First, len(book.page.Connections), r.Pending())
+	if !book.page.Lost || !book.page.First || len(book.page.Connections) != maxPending ||
+		book.page.Connections[3].EndedBy != ByProvider || r.Pending() != 0 {
+		t.Errorf("lost %v, first %v, %d connections, %d wait", book.page.Lost, book.page.First, len(book.page.Connections),
+			r.Pending())
 	}
-	if err := r.Write(t.Context(), true); err != nil || book.page.Lost || book.page.First || !book.page.Last || len(book.page.Live()) != 0 {
+	if err := r.Write(t.Context(), true); err != nil || book.page.Lost || book.page.First || !book.page.Last ||
+		len(book.page.Live()) != 0 {
 		t.Errorf("the next page: %+v, %v", book.page, err)
 	}
 }

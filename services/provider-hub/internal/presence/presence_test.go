@@ -72,7 +72,8 @@ func setup(t *testing.T) *fleet {
 	f := &fleet{T: t, clock: clock.NewManual(start), hubs: map[*hub]bool{}}
 	f.pool = pgtest.Pool(t, store.Schema, store.Role, store.Migrations)
 	f.tables = store.New(f.pool)
-	f.accounts = provider.NewDirectory(f.tables, apikey.Pepper{1}, provider.Site{Domain: "svc.test", URI: "wss://svc.test/ws", ChainID: 1}, f.clock, rand.Reader)
+	f.accounts = provider.NewDirectory(f.tables, apikey.Pepper{1}, provider.Site{Domain: "svc.test",
+		URI: "wss://svc.test/ws", ChainID: 1}, f.clock, rand.Reader)
 	var err error
 	f.account, err = f.accounts.Create(t.Context(), "Farm", "", "")
 	f.must(err)
@@ -208,7 +209,8 @@ func (f *fleet) wantUptime(what string, want float64) {
 // open lists what stands in the record, and how it ended otherwise.
 func (f *fleet) endings() string {
 	f.Helper()
-	rows, err := f.pool.Query(f.Context(), `SELECT node_id, coalesce(ended_by, 'open') FROM presence_interval ORDER BY epoch`)
+	rows, err := f.pool.Query(f.Context(),
+		`SELECT node_id, coalesce(ended_by, 'open') FROM presence_interval ORDER BY epoch`)
 	f.must(err)
 	defer rows.Close()
 	var all []string
@@ -471,7 +473,10 @@ func TestProbationIsJudgedByWhatWasMeasured(t *testing.T) {
 				t.Errorf("%+v, %v", a, err)
 			}
 			history, err := f.accounts.History(t.Context(), a.ID, 1, 2)
-			if err != nil || !slices.ContainsFunc(history.List, func(e provider.Entry) bool { return e.What == c.what && e.By == provider.ByPlatform }) {
+			if err != nil || !slices.ContainsFunc(history.List, func(e provider.Entry) bool {
+				return e.What == c.what &&
+					e.By == provider.ByPlatform
+			}) {
 				t.Errorf("history %+v, %v", history, err)
 			}
 		})
@@ -529,7 +534,8 @@ func TestConnectionsWhoseEndWasForgottenAreEndedAllTheSame(t *testing.T) {
 	var stands int64
 	f.must(f.pool.QueryRow(t.Context(), `SELECT epoch FROM presence_interval WHERE node_id = 'node-0002'`).Scan(&stands))
 	run := presence.Run{HubID: "hub-a", Incarnation: start.UnixMilli(), Started: start}
-	f.must(f.tables.Record(t.Context(), run, presence.Page{At: f.clock.Now(), Lost: true, Live: func() []int64 { return []int64{stands} }}))
+	f.must(f.tables.Record(t.Context(), run, presence.Page{At: f.clock.Now(), Lost: true,
+		Live: func() []int64 { return []int64{stands} }}))
 	if got := f.endings(); got != "node-0001 platform, node-0002 open" {
 		t.Error(got)
 	}
@@ -568,7 +574,8 @@ func TestMachinesOfAProviderAreBounded(t *testing.T) {
 		page := presence.Page{At: f.clock.Now(), Live: func() []int64 { return nil }}
 		for n := range 40 {
 			page.Nodes = append(page.Nodes, presence.Seen{
-				Machine: presence.Machine{Provider: f.account.ID, Node: fmt.Sprintf("node-%02d-%02d", i, n)}, Dialect: "v2", LastSeen: f.clock.Now(),
+				Machine: presence.Machine{Provider: f.account.ID, Node: fmt.Sprintf("node-%02d-%02d", i, n)}, Dialect: "v2",
+				LastSeen: f.clock.Now(),
 			})
 		}
 		f.must(f.tables.Record(t.Context(), presence.Run{HubID: "hub-a", Incarnation: 1, Started: start}, page))

@@ -78,7 +78,8 @@ func TestAProofFitsAReceipt(t *testing.T) {
 }
 
 func TestASecretIsNotPrinted(t *testing.T) {
-	if s := fmt.Sprintf("%v %+v %#v %s", secret, secret, secret, secret); s != "[redacted] [redacted] [redacted] [redacted]" {
+	if s := fmt.Sprintf("%v %+v %#v %s", secret, secret, secret,
+		secret); s != "[redacted] [redacted] [redacted] [redacted]" {
 		t.Error(s)
 	}
 }

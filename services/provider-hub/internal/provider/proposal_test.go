@@ -225,7 +225,8 @@ func TestWhatCountsIsWhatTheRuleSays(t *testing.T) {
 				}
 			}
 			if owner != m.owner || got.Beneficiary != m.beneficiary {
-				t.Fatalf("seed %d: %v: got owner %q and earnings to %q, want %q and %q", seed, l.log, owner, got.Beneficiary, m.owner, m.beneficiary)
+				t.Fatalf("seed %d: %v: got owner %q and earnings to %q, want %q and %q", seed, l.log, owner, got.Beneficiary,
+					m.owner, m.beneficiary)
 			}
 		}
 	}

@@ -34,7 +34,8 @@ func TestEveryStatusAndTriggerIsDecided(t *testing.T) {
 		for i, trigger := range triggers {
 			to := want[from][i]
 			got, err := from.After(trigger)
-			if refused := to == "-"; refused != fault.Is(err, fault.TransitionNotAllowed) || !refused && (got != to || err != nil) {
+			if refused := to == "-"; refused != fault.Is(err, fault.TransitionNotAllowed) || !refused &&
+				(got != to || err != nil) {
 				t.Errorf("%s on %s = %q, %v; want %q", from, trigger, got, err, to)
 			}
 		}

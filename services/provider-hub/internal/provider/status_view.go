@@ -49,7 +49,8 @@ var stepLabels = map[int]string{
 // Show tells where a provider stands. keyExpires is that of the key it showed,
 // zero for never.
 func (d Detail) Show(now, keyExpires time.Time) StatusView {
-	s := StatusView{Status: string(d.Status), Label: labels[d.Status], Warning: d.warning(now, keyExpires), AnsweredAs: d.lately(now)}
+	s := StatusView{Status: string(d.Status), Label: labels[d.Status], Warning: d.warning(now, keyExpires),
+		AnsweredAs: d.lately(now)}
 	s.Step, s.NextSteps = d.next(now)
 	s.StepLabel = stepLabels[s.Step]
 	switch {
@@ -67,14 +68,16 @@ func (d Detail) next(now time.Time) (step int, words []string) {
 	case Suspended:
 		return 1, []string{"Ask the operators why the account is suspended."}
 	case Rejected:
-		return 1, []string{"Ask for another review from " + d.RejectedAt.Add(ReapplyAfter).UTC().Format(time.RFC3339) + " on."}
+		return 1, []string{"Ask for another review from " + d.RejectedAt.Add(ReapplyAfter).UTC().Format(time.RFC3339) +
+			" on."}
 	case Active:
 		if !d.Online {
 			words = append(words, "Start the agent: no machine is connected.")
 		}
 		if d.InProbation() {
-			words = append(words, fmt.Sprintf("Stay connected for at least %.0f %% of the time until %s, when the probation ends.",
-				100*PassingUptime, d.ProbationEndsAt.UTC().Format(time.RFC3339)))
+			words = append(words,
+				fmt.Sprintf("Stay connected for at least %.0f %% of the time until %s, when the probation ends.",
+					100*PassingUptime, d.ProbationEndsAt.UTC().Format(time.RFC3339)))
 		}
 		return stepActive, words
 	case Pending, UnderReview, Approved, Activating:
@@ -116,16 +119,20 @@ func (d Detail) warning(now, keyExpires time.Time) string {
 		all = append(all, "The beneficiary changed at "+at.UTC().Format(time.RFC3339)+": "+to+".")
 	}
 	if ends := d.Facts.BenchmarkExpires(); d.Status == Active && ends.Sub(now) <= benchmarkShown {
-		all = append(all, "The benchmark expires at "+ends.UTC().Format(time.RFC3339)+": pass another one before, to stay active.")
+		all = append(all, "The benchmark expires at "+ends.UTC().Format(time.RFC3339)+
+			": pass another one before, to stay active.")
 	}
 	for _, n := range d.Nodes {
 		if n.Replaced >= replacedOften && now.Sub(n.ReplacedAt) < replacedShown {
-			all = append(all, fmt.Sprintf("Two machines seem to share node id %s: their connections replaced each other %d times.", n.ID, n.Replaced))
+			all = append(all,
+				fmt.Sprintf("Two machines seem to share node id %s: their connections replaced each other %d times.", n.ID,
+					n.Replaced))
 		}
 	}
 	for _, n := range d.Nodes {
 		if n.WarmUpError != "" {
-			all = append(all, fmt.Sprintf("Node %s could not load a model when it was asked to: %s.", n.ID, strings.TrimSuffix(n.WarmUpError, ".")))
+			all = append(all, fmt.Sprintf("Node %s could not load a model when it was asked to: %s.", n.ID,
+				strings.TrimSuffix(n.WarmUpError, ".")))
 		}
 	}
 	for _, n := range d.Nodes {

@@ -44,7 +44,8 @@ type Site struct {
 func (s Site) Validate() error {
 	now := time.Unix(0, 0)
 	return wallet.Challenge{
-		Domain: s.Domain, URI: s.URI, ChainID: s.ChainID, Nonce: "00000000", IssuedAt: now, ExpiresAt: now.Add(challengeTime), Purpose: purpose,
+		Domain: s.Domain, URI: s.URI, ChainID: s.ChainID, Nonce: "00000000", IssuedAt: now, ExpiresAt: now.Add(challengeTime),
+		Purpose: purpose,
 	}.Validate()
 }
 

@@ -123,7 +123,8 @@ func (r *Registry) Join(s *session.Session) (warning string, why *session.CloseR
 		return "", superseded()
 	case older == nil && r.count[who.ProviderID] >= r.perProvider:
 		r.mu.Unlock()
-		return "", &session.CloseReason{Code: agentwire.CodeTooManySessions, Message: "the provider has too many sessions on this hub"}
+		return "", &session.CloseReason{Code: agentwire.CodeTooManySessions,
+			Message: "the provider has too many sessions on this hub"}
 	case older != nil:
 		r.removeLocked(older)
 	}

@@ -53,7 +53,8 @@ type fixture struct {
 func setup(t *testing.T, perProvider int, wrap func(*Registry) gate.Registrar) *fixture {
 	t.Helper()
 	tables, quiet := store.New(pgtest.Pool(t, store.Schema, store.Role, store.Migrations)), slog.New(slog.DiscardHandler)
-	accounts := provider.NewDirectory(tables, apikey.Pepper{1}, provider.Site{Domain: "svc.test", URI: "wss://svc.test/ws", ChainID: 8453},
+	accounts := provider.NewDirectory(tables, apikey.Pepper{1}, provider.Site{Domain: "svc.test", URI: "wss://svc.test/ws",
+		ChainID: 8453},
 		clock.System, rand.Reader)
 	f := &fixture{accounts: accounts, recorder: presence.NewRecorder("hub-a", tables, clock.System, quiet)}
 	f.registry = New(accounts, f.recorder, nil, perProvider)
@@ -99,7 +100,8 @@ func TestSessionsOfOneProviderAreBounded(t *testing.T) {
 		}
 	}
 	var refused *fakeagent.Refused
-	if _, err := f.dial(t, "node-0009"); !errors.As(err, &refused) || refused.Frame.GetCode() != agentwire.CodeTooManySessions {
+	if _, err := f.dial(t, "node-0009"); !errors.As(err, &refused) ||
+		refused.Frame.GetCode() != agentwire.CodeTooManySessions {
 		t.Errorf("a third: %v", err)
 	}
 	if _, err := f.dial(t, "node-0001"); err != nil {

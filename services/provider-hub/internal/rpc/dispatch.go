@@ -90,7 +90,8 @@ func (c *call) Committed() <-chan struct{} { return c.committed }
 
 // Event implements dispatch.Caller.
 func (c *call) Event(e dispatch.Event) error {
-	c.event.Json, c.event.FirstContent, c.event.CompletionTokens, c.event.More, c.event.Name = e.JSON, e.FirstContent, e.Tokens, e.More, e.Name
+	c.event.Json, c.event.FirstContent, c.event.CompletionTokens, c.event.More, c.event.Name = e.JSON, e.FirstContent,
+		e.Tokens, e.More, e.Name
 	err := c.stream.Send(&c.message)
 	c.event.Json = nil // it may be large, and the next event far
 	return err
@@ -134,7 +135,8 @@ func orderFromProto(m *hubv1.DispatchOpen) (*dispatch.Order, error) {
 		Kind: kind, Model: m.GetModelId(), Stream: m.GetStream(), Body: m.GetBody(), ContentType: m.GetContentType(),
 		Text: m.GetAnswerForm() == hubv1.AnswerForm_ANSWER_FORM_TEXT, Inputs: int64(m.GetInputs()),
 		ModelOffset: m.GetModelOffset(), ModelLength: m.GetModelLength(), IncludeUsage: m.GetIncludeUsage(),
-		EstimatedPrompt: m.GetEstimatedPromptTokens(), HeldPrompt: m.GetHeldPromptTokens(), MaxOutput: m.GetMaxOutputTokens(), Choices: int64(m.GetChoices()),
+		EstimatedPrompt: m.GetEstimatedPromptTokens(), HeldPrompt: m.GetHeldPromptTokens(), MaxOutput: m.GetMaxOutputTokens(),
+		Choices:   int64(m.GetChoices()),
 		StopAsked: m.GetStopAsked(), HiddenReasoning: m.GetHiddenReasoning(),
 		NamesMedia: m.GetNamesMedia(), EngineMembers: m.GetEngineMembers(),
 		PriceVersion: m.GetPriceVersionId(), Rates: moneypb.ToRates(m.GetRates()),

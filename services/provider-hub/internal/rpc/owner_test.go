@@ -80,7 +80,8 @@ func TestAClaimOfAWalletBindsNothingAndBlocksNobody(t *testing.T) {
 func (d *desk) binding(m member, p purse) *hubv1.UpdateOwnRequest {
 	d.Helper()
 	c := d.challenge(p)
-	return &hubv1.UpdateOwnRequest{KeyDigest: m.digest, OwnerAddress: p.address, Signature: p.sign(c.GetMessage()), AuthNonce: c.GetNonce()}
+	return &hubv1.UpdateOwnRequest{KeyDigest: m.digest, OwnerAddress: p.address, Signature: p.sign(c.GetMessage()),
+		AuthNonce: c.GetNonce()}
 }
 
 func TestAKeyAndASignatureBindAnAccountForGood(t *testing.T) {
@@ -101,7 +102,8 @@ func TestAKeyAndASignatureBindAnAccountForGood(t *testing.T) {
 	ask.BeneficiaryAddress = beneficiary
 	for range 2 { // once more changes nothing
 		got, err := d.self.UpdateOwn(t.Context(), ask)
-		if err != nil || got.GetProvider().GetOwnerProven() || got.GetProvider().GetBeneficiaryAddress() != "" || len(got.GetProvider().GetProposals()) != 2 {
+		if err != nil || got.GetProvider().GetOwnerProven() || got.GetProvider().GetBeneficiaryAddress() != "" ||
+			len(got.GetProvider().GetProposals()) != 2 {
 			t.Fatalf("proposed: %v, %v", got, err)
 		}
 	}
@@ -115,12 +117,14 @@ func TestAKeyAndASignatureBindAnAccountForGood(t *testing.T) {
 	if _, err := d.self.UpdateOwn(t.Context(), d.binding(m, other)); !fault.Is(err, fault.AlreadyExists) {
 		t.Errorf("bound to another: %v", err)
 	}
-	for _, sql := range []string{`UPDATE provider SET owner_proven_at = NULL`, `UPDATE provider SET owner_address = NULL`} {
+	for _, sql := range []string{`UPDATE provider SET owner_proven_at = NULL`,
+		`UPDATE provider SET owner_address = NULL`} {
 		if _, err := d.pool.Exec(t.Context(), sql); err == nil {
 			t.Errorf("%s is taken", sql)
 		}
 	}
-	if got := d.own(m).GetProvider(); !strings.EqualFold(got.GetOwnerAddress(), p.address) || !got.GetOwnerProven() || got.GetBeneficiaryAddress() != beneficiary {
+	if got := d.own(m).GetProvider(); !strings.EqualFold(got.GetOwnerAddress(), p.address) || !got.GetOwnerProven() ||
+		got.GetBeneficiaryAddress() != beneficiary {
 		t.Errorf("owner %v", got)
 	}
 	key := d.keyOf(m)
@@ -181,12 +185,14 @@ func TestAUserHasOneAccountWhateverIsSaidAndWhenever(t *testing.T) {
 	id := first.GetProvider().GetProviderId()
 	d.clock.Advance(25 * time.Hour)
 	for name, again := range map[string]*hubv1.SignUpRequest{
-		"the same":       ask,
-		"another name":   {Name: "Other", UserId: "user-1"},
-		"another wallet": {Name: "Farm", Region: "us", UserId: "user-1", OwnerAddress: owner, BeneficiaryAddress: beneficiary},
+		"the same":     ask,
+		"another name": {Name: "Other", UserId: "user-1"},
+		"another wallet": {Name: "Farm", Region: "us", UserId: "user-1", OwnerAddress: owner,
+			BeneficiaryAddress: beneficiary},
 	} {
 		got, err := d.self.SignUp(t.Context(), again)
-		if err != nil || got.GetProvider().GetProviderId() != id || got.GetProvider().GetName() != "Farm" || !got.GetProvider().GetOwnerProven() ||
+		if err != nil || got.GetProvider().GetProviderId() != id || got.GetProvider().GetName() != "Farm" ||
+			!got.GetProvider().GetOwnerProven() ||
 			got.GetProvider().GetBeneficiaryAddress() != "" {
 			t.Errorf("%s: %v, %v", name, got, err)
 			continue
@@ -222,7 +228,8 @@ func TestAUserHasOneAccountWhateverIsSaidAndWhenever(t *testing.T) {
 	if _, err := d.self.SignUp(t.Context(), ask); !fault.Is(err, fault.AccountFrozen) {
 		t.Errorf("suspended: %v", err)
 	}
-	if _, err := d.self.SignUp(t.Context(), &hubv1.SignUpRequest{Name: "a", UserId: strings.Repeat("u", 129)}); !fault.Is(err, fault.InvalidValue) {
+	if _, err := d.self.SignUp(t.Context(), &hubv1.SignUpRequest{Name: "a", UserId: strings.Repeat("u", 129)}); !fault.Is(
+		err, fault.InvalidValue) {
 		t.Errorf("a long user: %v", err)
 	}
 }
@@ -260,7 +267,8 @@ func TestAUserProvesTheWalletOfAnAccountLater(t *testing.T) {
 	ask.UserId = "user-1"
 	for range 2 {
 		got, err := d.self.SignUp(t.Context(), ask)
-		if err != nil || got.GetProvider().GetProviderId() != first.GetProvider().GetProviderId() || !got.GetProvider().GetOwnerProven() {
+		if err != nil || got.GetProvider().GetProviderId() != first.GetProvider().GetProviderId() ||
+			!got.GetProvider().GetOwnerProven() {
 			t.Fatalf("%v, %v", got, err)
 		}
 	}
@@ -278,7 +286,8 @@ func TestAUsersKeysAreBounded(t *testing.T) {
 	}
 	got, err := issue()
 	d.must(err)
-	if c, err := d.accounts.Authenticate(t.Context(), got.GetApiKey()); err != nil || c.ID.String() != m.id || c.KeyID.String() != got.GetKeyId() ||
+	if c, err := d.accounts.Authenticate(t.Context(), got.GetApiKey()); err != nil || c.ID.String() != m.id ||
+		c.KeyID.String() != got.GetKeyId() ||
 		!strings.HasPrefix(got.GetApiKey(), got.GetKeyPrefix()) {
 		t.Errorf("%v, %v", got, err)
 	}
@@ -297,11 +306,13 @@ func TestAUsersKeysAreBounded(t *testing.T) {
 		t.Errorf("a 33rd: %v", err)
 	}
 	for _, id := range []string{"", "x", "01890000-0000-7000-8000-000000000000"} {
-		if _, err := d.self.IssueKey(t.Context(), &hubv1.IssueKeyRequest{ProviderId: id}); !fault.Is(err, fault.ProviderNotFound) {
+		if _, err := d.self.IssueKey(t.Context(), &hubv1.IssueKeyRequest{ProviderId: id}); !fault.Is(err,
+			fault.ProviderNotFound) {
 			t.Errorf("provider %q: %v", id, err)
 		}
 	}
-	if _, err := d.self.IssueKey(t.Context(), &hubv1.IssueKeyRequest{ProviderId: m.id, Name: strings.Repeat("x", 65)}); !fault.Is(err, fault.InvalidValue) {
+	if _, err := d.self.IssueKey(t.Context(), &hubv1.IssueKeyRequest{ProviderId: m.id,
+		Name: strings.Repeat("x", 65)}); !fault.Is(err, fault.InvalidValue) {
 		t.Errorf("a long name: %v", err)
 	}
 }
@@ -322,7 +333,8 @@ func TestWhereEarningsGoIsAuditedAndShownForAWeek(t *testing.T) {
 	pay := func(to string) {
 		t.Helper()
 		for _, p := range d.propose(m, to).GetProposals() {
-			_, err := d.self.ConfirmProposal(t.Context(), &hubv1.ConfirmProposalRequest{UserId: "user-1", ProposalId: p.GetProposalId()})
+			_, err := d.self.ConfirmProposal(t.Context(), &hubv1.ConfirmProposalRequest{UserId: "user-1",
+				ProposalId: p.GetProposalId()})
 			d.must(err)
 		}
 	}
@@ -357,7 +369,8 @@ func TestWhereEarningsGoIsAuditedAndShownForAWeek(t *testing.T) {
 	_, err := d.set(m, suspended)
 	d.must(err)
 	before := len(d.history(m))
-	if _, err := d.self.UpdateOwn(t.Context(), &hubv1.UpdateOwnRequest{KeyDigest: m.digest, BeneficiaryAddress: beneficiary}); !fault.Is(err, fault.AccountFrozen) {
+	if _, err := d.self.UpdateOwn(t.Context(), &hubv1.UpdateOwnRequest{KeyDigest: m.digest,
+		BeneficiaryAddress: beneficiary}); !fault.Is(err, fault.AccountFrozen) {
 		t.Errorf("suspended: %v", err)
 	}
 	if after := len(d.history(m)); after != before {
@@ -416,7 +429,8 @@ func TestOfAWalletsAccountAKeyAloneDoesNotSayWhereEarningsGo(t *testing.T) {
 		t.Errorf("earnings go to %s", got)
 	}
 	// The same address again needs nobody's word.
-	if _, err := d.self.UpdateOwn(t.Context(), &hubv1.UpdateOwnRequest{KeyDigest: m.digest, BeneficiaryAddress: beneficiary}); err != nil {
+	if _, err := d.self.UpdateOwn(t.Context(), &hubv1.UpdateOwnRequest{KeyDigest: m.digest,
+		BeneficiaryAddress: beneficiary}); err != nil {
 		t.Errorf("the same again: %v", err)
 	}
 }
@@ -426,7 +440,8 @@ func TestWhereEarningsGoIsProposedAtMostTenTimesADay(t *testing.T) {
 	d := setup(t)
 	m := d.signUp()
 	pay := func(n int) error {
-		_, err := d.self.UpdateOwn(t.Context(), &hubv1.UpdateOwnRequest{KeyDigest: m.digest, BeneficiaryAddress: []string{owner, beneficiary}[n%2]})
+		_, err := d.self.UpdateOwn(t.Context(), &hubv1.UpdateOwnRequest{KeyDigest: m.digest,
+			BeneficiaryAddress: []string{owner, beneficiary}[n%2]})
 		return err
 	}
 	for n := range 10 {
@@ -434,10 +449,12 @@ func TestWhereEarningsGoIsProposedAtMostTenTimesADay(t *testing.T) {
 		d.clock.Advance(time.Hour)
 	}
 	err := pay(10)
-	if f, _ := fault.As(err); f == nil || f.Kind != fault.Exhausted || f.Reason != fault.RateLimitExceeded || f.RetryAfter != 14*time.Hour {
+	if f, _ := fault.As(err); f == nil || f.Kind != fault.Exhausted || f.Reason != fault.RateLimitExceeded ||
+		f.RetryAfter != 14*time.Hour {
 		t.Errorf("an 11th: %+v", f)
 	}
-	if got := d.own(m).GetProvider().GetProposals(); len(got) != 1 || got[0].GetAddress() != beneficiary || len(d.history(m)) != 10 {
+	if got := d.own(m).GetProvider().GetProposals(); len(got) != 1 || got[0].GetAddress() != beneficiary ||
+		len(d.history(m)) != 10 {
 		t.Errorf("refused, and yet %v", got)
 	}
 	d.must(pay(9)) // the same again is no change

@@ -41,16 +41,20 @@ func TestAProviderSeesItsOwnKeysOnlyAndNeverTheirText(t *testing.T) {
 	d.must(d.revoke(m, second.GetKeyId()))
 	third := d.issue(m, "third")
 	d.clock.Advance(time.Second)
-	rotated, err := d.self.RotateOwnKey(t.Context(), &hubv1.RotateOwnKeyRequest{KeyDigest: m.digest, Name: "fourth", OverlapSeconds: 60})
+	rotated, err := d.self.RotateOwnKey(t.Context(), &hubv1.RotateOwnKeyRequest{KeyDigest: m.digest, Name: "fourth",
+		OverlapSeconds: 60})
 	d.must(err)
 	var got []string
 	for _, k := range d.keys(m) {
-		got = append(got, fmt.Sprintf("%s %v %v %v", k.GetName(), k.GetActive(), k.GetExpiresAt() != nil, k.GetRevokedAt() != nil))
-		if !strings.HasPrefix(k.GetKeyPrefix(), "sk-prov-") || strings.Contains(k.String(), m.key) || k.GetCreatedAt() == nil {
+		got = append(got, fmt.Sprintf("%s %v %v %v", k.GetName(), k.GetActive(), k.GetExpiresAt() != nil,
+			k.GetRevokedAt() != nil))
+		if !strings.HasPrefix(k.GetKeyPrefix(), "sk-prov-") || strings.Contains(k.String(), m.key) ||
+			k.GetCreatedAt() == nil {
 			t.Errorf("shown is %v", k)
 		}
 	}
-	if want := []string{"fourth true false false", "third true false false", "first true true false", "second false false true"}; !slices.Equal(got, want) {
+	if want := []string{"fourth true false false", "third true false false", "first true true false",
+		"second false false true"}; !slices.Equal(got, want) {
 		t.Errorf("keys %q, want %q", got, want)
 	}
 	for _, id := range []string{third.GetKeyId(), rotated.GetKeyId()} {
@@ -73,7 +77,8 @@ func TestAProviderSeesItsOwnKeysOnlyAndNeverTheirText(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{"", "x", third.GetKeyId()} {
-		if _, err := d.self.ListKeys(t.Context(), &hubv1.ListKeysRequest{ProviderId: bad}); !fault.Is(err, fault.ProviderNotFound) {
+		if _, err := d.self.ListKeys(t.Context(), &hubv1.ListKeysRequest{ProviderId: bad}); !fault.Is(err,
+			fault.ProviderNotFound) {
 			t.Errorf("provider %q: %v", bad, err)
 		}
 	}
@@ -85,7 +90,8 @@ func TestTheLastKeyThatLastsStays(t *testing.T) {
 	d := setup(t)
 	m := d.signUp()
 	first := d.keys(m)[0].GetKeyId()
-	if err := d.revoke(m, first); !fault.Is(err, fault.TransitionNotAllowed) || !strings.Contains(err.Error(), "make another one") {
+	if err := d.revoke(m, first); !fault.Is(err, fault.TransitionNotAllowed) ||
+		!strings.Contains(err.Error(), "make another one") {
 		t.Fatalf("the only key: %v", err)
 	}
 	// One that ends by itself does not stand in for it.
@@ -104,13 +110,16 @@ func TestTheLastKeyThatLastsStays(t *testing.T) {
 	d.must(d.revoke(m, rotated.GetKeyId()))
 	// A wallet that is proven connects without a key.
 	spare := d.keys(m)[0].GetKeyId()
-	if _, err := d.pool.Exec(t.Context(), `UPDATE provider SET owner_address = '0x52908400098527886E0F7030069857D2E4169EE7' WHERE provider_id = $1`, m.id); err != nil {
+	if _, err := d.pool.Exec(t.Context(),
+		`UPDATE provider SET owner_address = '0x52908400098527886E0F7030069857D2E4169EE7' WHERE provider_id = $1`,
+		m.id); err != nil {
 		t.Fatal(err)
 	}
 	if err := d.revoke(m, spare); !fault.Is(err, fault.TransitionNotAllowed) {
 		t.Errorf("a wallet that is only claimed: %v", err)
 	}
-	if _, err := d.pool.Exec(t.Context(), `UPDATE provider SET owner_proven_at = now() WHERE provider_id = $1`, m.id); err != nil {
+	if _, err := d.pool.Exec(t.Context(), `UPDATE provider SET owner_proven_at = now() WHERE provider_id = $1`,
+		m.id); err != nil {
 		t.Fatal(err)
 	}
 	d.must(d.revoke(m, spare))
@@ -142,7 +151,8 @@ func TestRevocationsAtOnceLeaveOneKey(t *testing.T) {
 			t.Fatalf("the second did not wait: %v", err)
 		case <-again.C:
 			d.must(watcher.QueryRow(t.Context(), `
-				SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock')`).Scan(&waits))
+				SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock')`).Scan(
+				&waits))
 		}
 	}
 	d.must(other.Commit(t.Context()))
@@ -157,7 +167,9 @@ func TestAListOfKeysIsBounded(t *testing.T) {
 	m := d.signUp()
 	if _, err := d.pool.Exec(t.Context(), `
 		INSERT INTO provider_key (key_id, provider_id, name, key_hash, key_prefix, created_at, revoked_at)
-		SELECT gen_random_uuid(), $1, n::text, decode(lpad(to_hex(n), 64, '0'), 'hex'), 'sk-prov-0123', now() + n * interval '1 s', now() FROM generate_series(1, 500) n`, m.id); err != nil {
+		SELECT gen_random_uuid(), $1, n::text, decode(lpad(to_hex(n), 64, '0'), 'hex'), 'sk-prov-0123',
+			now() + n * interval '1 s', now()
+		FROM generate_series(1, 500) n`, m.id); err != nil {
 		t.Fatal(err)
 	}
 	list := d.keys(m)

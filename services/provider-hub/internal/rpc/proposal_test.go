@@ -38,7 +38,8 @@ func (d *desk) propose(m member, to string) *hubv1.Provider {
 // waited lets a provider's proposals have waited for a time by the database's clock.
 func (d *desk) waited(m member, by time.Duration) {
 	d.Helper()
-	_, err := pgtest.Owner(d.T, d.pool).Exec(d.Context(), `UPDATE provider_proposal SET proposed_at = proposed_at - $2::interval WHERE provider_id = $1`, m.id, by)
+	_, err := pgtest.Owner(d.T, d.pool).Exec(d.Context(),
+		`UPDATE provider_proposal SET proposed_at = proposed_at - $2::interval WHERE provider_id = $1`, m.id, by)
 	d.must(err)
 }
 
@@ -87,7 +88,8 @@ func (d *desk) wantPaid(m member, want string, waiting int) {
 	}
 	for i, p := range views {
 		if !strings.EqualFold(p.GetBeneficiaryAddress(), want) || len(p.GetProposals()) != waiting {
-			d.Errorf("view %d: got earnings at %q and %v waiting, want %q and %d", i, p.GetBeneficiaryAddress(), p.GetProposals(), want, waiting)
+			d.Errorf("view %d: got earnings at %q and %v waiting, want %q and %d", i, p.GetBeneficiaryAddress(),
+				p.GetProposals(), want, waiting)
 		}
 	}
 }
@@ -98,10 +100,12 @@ func TestAProposalOfAnAccountWithoutAUserCountsAfter48HoursByItself(t *testing.T
 	d := setup(t)
 	m := d.signUp()
 	p := d.propose(m, beneficiary).GetProposals()[0]
-	if waits := p.GetTakesEffectAt().AsTime().Sub(p.GetProposedAt().AsTime()); waits != 48*time.Hour || p.GetKind() != "beneficiary" || p.GetKeyId() != d.keyOf(m) {
+	if waits := p.GetTakesEffectAt().AsTime().Sub(p.GetProposedAt().AsTime()); waits != 48*time.Hour ||
+		p.GetKind() != "beneficiary" || p.GetKeyId() != d.keyOf(m) {
 		t.Errorf("got %v, which waits %s, want a beneficiary that waits 48h", p, waits)
 	}
-	if w := d.own(m).GetWarning(); !strings.Contains(w, beneficiary) || !strings.Contains(w, p.GetTakesEffectAt().AsTime().Format(time.RFC3339)) {
+	if w := d.own(m).GetWarning(); !strings.Contains(w, beneficiary) ||
+		!strings.Contains(w, p.GetTakesEffectAt().AsTime().Format(time.RFC3339)) {
 		t.Errorf("got the warning %q, want one that names the address and the time", w)
 	}
 	d.clock.Advance(1000 * time.Hour) // a hub's clock says nothing
@@ -111,7 +115,8 @@ func TestAProposalOfAnAccountWithoutAUserCountsAfter48HoursByItself(t *testing.T
 	d.wantPaid(m, beneficiary, 0)
 	d.sweep()
 	d.wantPaid(m, beneficiary, 0)
-	if got := d.history(m); len(got) != 2 || !strings.HasPrefix(got[1], "beneficiary: pending by platform (to "+beneficiary) {
+	if got := d.history(m); len(got) != 2 ||
+		!strings.HasPrefix(got[1], "beneficiary: pending by platform (to "+beneficiary) {
 		t.Errorf("got the history %q, want the sweep to write the effect down", got)
 	}
 	var left int
@@ -211,7 +216,8 @@ func TestAProposalLapsesWithItsKey(t *testing.T) {
 	}
 	d.wantPaid(m, "", 0)
 	d.sweep()
-	if got := d.history(m); !strings.Contains(got[len(got)-1], "proposal_lapsed") || !strings.Contains(got[len(got)-1], "its key has ended") {
+	if got := d.history(m); !strings.Contains(got[len(got)-1], "proposal_lapsed") ||
+		!strings.Contains(got[len(got)-1], "its key has ended") {
 		t.Errorf("got the history %q, want the lapse in it", got)
 	}
 
@@ -227,7 +233,8 @@ func TestAProposalLapsesWithItsKey(t *testing.T) {
 	d.propose(next, beneficiary)
 	d.due(next)
 	d.wantPaid(next, beneficiary, 0)
-	_, err = pgtest.Owner(t, d.pool).Exec(t.Context(), `UPDATE provider_key SET revoked_at = now() + interval '1 second' WHERE key_id = $1`, d.keyOf(next))
+	_, err = pgtest.Owner(t, d.pool).Exec(t.Context(),
+		`UPDATE provider_key SET revoked_at = now() + interval '1 second' WHERE key_id = $1`, d.keyOf(next))
 	d.must(err)
 	d.wantPaid(next, beneficiary, 0)
 }
@@ -331,7 +338,8 @@ func TestOperatorsUnbindUnderTheirName(t *testing.T) {
 		t.Errorf("got %v, %v, want no proposal", got, err)
 	}
 	history := strings.Join(d.history(m), "\n")
-	for _, want := range []string{"owner_unbound: pending by operator:alice (from " + checksummed(p) + ": stolen)", "beneficiary_unbound: pending by operator:alice (from ", "proposal_dropped: pending by operator:alice (to "} {
+	for _, want := range []string{"owner_unbound: pending by operator:alice (from " + checksummed(p) + ": stolen)",
+		"beneficiary_unbound: pending by operator:alice (from ", "proposal_dropped: pending by operator:alice (to "} {
 		if !strings.Contains(history, want) {
 			t.Errorf("got the history\n%s\nwant %q in it", history, want)
 		}
@@ -348,7 +356,8 @@ func TestTheDatabaseRefusesAddressesWithoutAnEntry(t *testing.T) {
 		`UPDATE provider SET owner_address = NULL, owner_proven_at = NULL`,
 		`UPDATE provider_proposal SET proposed_at = now() - interval '3 days'`,
 		`INSERT INTO provider_proposal (proposal_id, provider_id, kind, address, key_id, proposed_at)
-			SELECT gen_random_uuid(), provider_id, 'beneficiary', '` + thief + `', key_id, now() - interval '3 days' FROM provider_key`,
+			SELECT gen_random_uuid(), provider_id, 'beneficiary', '` + thief +
+			`', key_id, now() - interval '3 days' FROM provider_key`,
 	} {
 		if _, err := d.pool.Exec(t.Context(), sql); err == nil {
 			t.Errorf("%s: got no error, want a refusal", sql)
@@ -367,7 +376,8 @@ func TestProposalsAndConfirmationsAtOnce(t *testing.T) {
 	group.Go(func() { _, confirmed = d.decide("user-1", first) })
 	for i := range 8 {
 		group.Go(func() {
-			_, err := d.self.UpdateOwn(t.Context(), &hubv1.UpdateOwnRequest{KeyDigest: m.digest, BeneficiaryAddress: fmt.Sprintf("0x%040x", i+1)})
+			_, err := d.self.UpdateOwn(t.Context(), &hubv1.UpdateOwnRequest{KeyDigest: m.digest,
+				BeneficiaryAddress: fmt.Sprintf("0x%040x", i+1)})
 			if err != nil {
 				t.Error(err)
 			}

@@ -26,17 +26,20 @@ func TestSignUpShowsAKeyOnce(t *testing.T) {
 	})
 	d.must(err)
 	p := got.GetProvider()
-	if p.GetStatus() != pending || p.GetOwnerAddress() != owner || p.GetBeneficiaryAddress() != beneficiary || p.GetOnline() {
+	if p.GetStatus() != pending || p.GetOwnerAddress() != owner || p.GetBeneficiaryAddress() != beneficiary ||
+		p.GetOnline() {
 		t.Errorf("provider %v", p)
 	}
-	if prefix, ok := apikey.Parse(got.GetApiKey()); !ok || prefix != apikey.Provider || got.GetKeyPrefix() != apikey.Shown(got.GetApiKey()) {
+	if prefix, ok := apikey.Parse(got.GetApiKey()); !ok || prefix != apikey.Provider ||
+		got.GetKeyPrefix() != apikey.Shown(got.GetApiKey()) {
 		t.Errorf("key %q, shown as %q", got.GetApiKey(), got.GetKeyPrefix())
 	}
 	if c, err := d.accounts.Authenticate(t.Context(), got.GetApiKey()); err != nil || c.ID.String() != p.GetProviderId() {
 		t.Errorf("authenticate: %v", err)
 	}
 	var kept string
-	d.must(d.pool.QueryRow(t.Context(), `SELECT string_agg(k::text || p::text, '') FROM provider_key k, provider p`).Scan(&kept))
+	d.must(d.pool.QueryRow(t.Context(), `SELECT string_agg(k::text || p::text, '') FROM provider_key k, provider p`).Scan(
+		&kept))
 	if strings.Contains(kept, got.GetApiKey()[12:]) {
 		t.Error("the key is kept")
 	}
@@ -89,15 +92,18 @@ func TestWhatASignUpSaysIsChecked(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{"", "0x", owner[2:], owner + "0"} {
-		if _, err := d.self.UpdateOwn(t.Context(), &hubv1.UpdateOwnRequest{KeyDigest: m.digest, BeneficiaryAddress: bad}); !fault.Is(err, fault.InvalidValue) {
+		if _, err := d.self.UpdateOwn(t.Context(), &hubv1.UpdateOwnRequest{KeyDigest: m.digest,
+			BeneficiaryAddress: bad}); !fault.Is(err, fault.InvalidValue) {
 			t.Errorf("beneficiary %q: %v", bad, err)
 		}
-		if _, err := d.self.CreateChallenge(t.Context(), &hubv1.CreateChallengeRequest{Address: bad}); !fault.Is(err, fault.InvalidValue) {
+		if _, err := d.self.CreateChallenge(t.Context(), &hubv1.CreateChallengeRequest{Address: bad}); !fault.Is(err,
+			fault.InvalidValue) {
 			t.Errorf("challenge for %q: %v", bad, err)
 		}
 	}
 	for _, overlap := range []int64{-1, 7*24*3600 + 1, 1 << 62, -1 << 63} {
-		if _, err := d.self.RotateOwnKey(t.Context(), &hubv1.RotateOwnKeyRequest{KeyDigest: m.digest, OverlapSeconds: overlap}); !fault.Is(err, fault.InvalidValue) {
+		if _, err := d.self.RotateOwnKey(t.Context(), &hubv1.RotateOwnKeyRequest{KeyDigest: m.digest,
+			OverlapSeconds: overlap}); !fault.Is(err, fault.InvalidValue) {
 			t.Errorf("overlap of %d: %v", overlap, err)
 		}
 	}
@@ -168,7 +174,8 @@ func TestAKeyThatAnotherFollowsEndsAfterTheOverlap(t *testing.T) {
 	t.Parallel()
 	d := setup(t)
 	m := d.signUp()
-	got, err := d.self.RotateOwnKey(t.Context(), &hubv1.RotateOwnKeyRequest{KeyDigest: m.digest, Name: "second", OverlapSeconds: 3600})
+	got, err := d.self.RotateOwnKey(t.Context(), &hubv1.RotateOwnKeyRequest{KeyDigest: m.digest, Name: "second",
+		OverlapSeconds: 3600})
 	d.must(err)
 	if ends := got.GetOldKeyExpiresAt().AsTime(); !ends.Equal(start.Add(time.Hour)) {
 		t.Errorf("the old key ends %v", ends)
@@ -229,7 +236,8 @@ func TestAKeyIsReplacedAtMostTenTimesADay(t *testing.T) {
 		d.clock.Advance(time.Hour)
 	}
 	_, err := d.rotate(m, 0)
-	if f, _ := fault.As(err); f == nil || f.Kind != fault.Exhausted || f.Reason != fault.RateLimitExceeded || f.RetryAfter != 14*time.Hour {
+	if f, _ := fault.As(err); f == nil || f.Kind != fault.Exhausted || f.Reason != fault.RateLimitExceeded ||
+		f.RetryAfter != 14*time.Hour {
 		t.Errorf("an 11th: %+v", f)
 	}
 	if _, err := d.accounts.Authenticate(t.Context(), m.key); err != nil {
@@ -266,7 +274,8 @@ func TestAKeyCanAlwaysBeReplacedAtOnce(t *testing.T) {
 	if _, err := d.rotate(last, 0); err != nil {
 		t.Errorf("with 33 keys: %v", err)
 	}
-	if _, err := d.self.IssueKey(t.Context(), &hubv1.IssueKeyRequest{ProviderId: m.id}); !fault.Is(err, fault.TooManyKeys) {
+	if _, err := d.self.IssueKey(t.Context(), &hubv1.IssueKeyRequest{ProviderId: m.id}); !fault.Is(err,
+		fault.TooManyKeys) {
 		t.Errorf("a key that follows none: %v", err)
 	}
 }
@@ -310,7 +319,8 @@ func TestTheStatusTellsTheNextStep(t *testing.T) {
 	want := func(what, shown, label string, step int32, stepLabel string, next ...string) {
 		t.Helper()
 		own := d.own(m)
-		if own.GetShownStatus() != shown || own.GetLabel() != label || own.GetStep() != step || own.GetStepLabel() != stepLabel || !own.GetCanConnect() {
+		if own.GetShownStatus() != shown || own.GetLabel() != label || own.GetStep() != step ||
+			own.GetStepLabel() != stepLabel || !own.GetCanConnect() {
 			t.Errorf("%s: %s, %s, step %d %s", what, own.GetShownStatus(), own.GetLabel(), own.GetStep(), own.GetStepLabel())
 		}
 		text := strings.Join(own.GetNextSteps(), "\n")
@@ -348,13 +358,16 @@ func TestTheStatusTellsTheNextStep(t *testing.T) {
 	d.sweep() // measures
 	want("after its probation", "active", "Active", 5, "Active")
 	own := d.own(m)
-	if p := own.GetProvider(); !p.GetOnline() || p.GetUptime_24H() != 1 || p.GetUptime_30D() != 1 || p.GetProbationEndsAt() != nil {
+	if p := own.GetProvider(); !p.GetOnline() || p.GetUptime_24H() != 1 || p.GetUptime_30D() != 1 ||
+		p.GetProbationEndsAt() != nil {
 		t.Errorf("provider %v", p)
 	}
 	nodes := own.GetNodes()
 	if len(nodes) != 2 || !slices.ContainsFunc(nodes, func(n *hubv1.ProviderNode) bool {
-		return n.GetNodeId() == "node-0002" && n.GetOnline() && n.GetGpuEligible() && n.GetComputeCapability() == "8.9" && n.GetVramGb() == 23 &&
-			n.GetGpuCount() == 2 && n.GetDialect() == "v1" && n.GetEngine() == "vllm" && n.GetLastSeenAt().AsTime().Equal(d.clock.Now())
+		return n.GetNodeId() == "node-0002" && n.GetOnline() && n.GetGpuEligible() && n.GetComputeCapability() == "8.9" &&
+			n.GetVramGb() == 23 &&
+			n.GetGpuCount() == 2 && n.GetDialect() == "v1" && n.GetEngine() == "vllm" &&
+			n.GetLastSeenAt().AsTime().Equal(d.clock.Now())
 	}) {
 		t.Errorf("nodes %v", nodes)
 	}
@@ -414,8 +427,10 @@ func TestAPageOfProvidersSaysWhoIsOnline(t *testing.T) {
 	if err != nil || got.GetTotal() != 2 || len(got.GetList()) != 2 {
 		t.Fatalf("%v, %v", got, err)
 	}
-	if a, b := got.GetList()[0], got.GetList()[1]; a.GetProviderId() != one.id || a.GetOnline() || b.GetProviderId() != two.id || !b.GetOnline() ||
-		b.GetUptime_30D() != 1 || b.GetUptime_24H() != 1 || a.GetUptime_30D() != 0 || b.GetProbationEndsAt() == nil || !b.GetQualification().GetBenchmarkPassed() {
+	if a, b := got.GetList()[0], got.GetList()[1]; a.GetProviderId() != one.id || a.GetOnline() ||
+		b.GetProviderId() != two.id || !b.GetOnline() ||
+		b.GetUptime_30D() != 1 || b.GetUptime_24H() != 1 || a.GetUptime_30D() != 0 || b.GetProbationEndsAt() == nil ||
+		!b.GetQualification().GetBenchmarkPassed() {
 		t.Errorf("list %v", got.GetList())
 	}
 	seen, err := d.directory.GetProvider(t.Context(), &hubv1.GetProviderRequest{ProviderId: two.id})
@@ -423,7 +438,8 @@ func TestAPageOfProvidersSaysWhoIsOnline(t *testing.T) {
 		t.Errorf("directory: %v, %v", seen, err)
 	}
 	detail, err := d.admin.GetProviderDetail(t.Context(), &hubv1.GetProviderDetailRequest{ProviderId: two.id})
-	if err != nil || !detail.GetProvider().GetOnline() || len(detail.GetNodes()) != 1 || detail.GetNodes()[0].GetGpuEligible() {
+	if err != nil || !detail.GetProvider().GetOnline() || len(detail.GetNodes()) != 1 ||
+		detail.GetNodes()[0].GetGpuEligible() {
 		t.Errorf("detail: %v, %v", detail, err)
 	}
 }

@@ -50,10 +50,12 @@ type desk struct {
 func setup(t *testing.T) *desk {
 	t.Helper()
 	quiet := slog.New(slog.DiscardHandler)
-	d := &desk{T: t, clock: clock.NewManual(start), pool: pgtest.Pool(t, store.Schema, store.Role, store.Migrations), bus: bustest.New(t)}
+	d := &desk{T: t, clock: clock.NewManual(start), pool: pgtest.Pool(t, store.Schema, store.Role, store.Migrations),
+		bus: bustest.New(t)}
 	d.tables = store.New(d.pool)
 	d.run = presence.Run{HubID: "hub-a", Incarnation: 1, Started: start}
-	d.accounts = provider.NewDirectory(d.tables, apikey.Pepper{1}, provider.Site{Domain: "svc.test", URI: "wss://svc.test/ws", ChainID: 8453}, d.clock, rand.Reader)
+	d.accounts = provider.NewDirectory(d.tables, apikey.Pepper{1}, provider.Site{Domain: "svc.test",
+		URI: "wss://svc.test/ws", ChainID: 8453}, d.clock, rand.Reader)
 	d.registry = registry.New(d.accounts, presence.NewRecorder("hub-a", d.tables, d.clock, quiet), nil, 0)
 	interceptors, err := serve.NewInterceptors(quiet, noop.NewMeterProvider(), tracenoop.NewTracerProvider())
 	d.must(err)
@@ -95,7 +97,8 @@ func memberOf(got *hubv1.SignUpResponse) member {
 }
 
 func (d *desk) set(m member, to hubv1.ProviderStatus) (*hubv1.Provider, error) {
-	got, err := d.admin.SetProviderStatus(d.Context(), &hubv1.SetProviderStatusRequest{ProviderId: m.id, Status: to, Reason: "because"})
+	got, err := d.admin.SetProviderStatus(d.Context(), &hubv1.SetProviderStatusRequest{ProviderId: m.id, Status: to,
+		Reason: "because"})
 	return got.GetProvider(), err
 }
 
@@ -131,7 +134,8 @@ func (d *desk) cut(m member, node, text string) {
 	d.must(err)
 	d.epoch++
 	d.write(presence.Page{
-		Nodes:       []presence.Seen{{Machine: presence.Machine{Provider: account.ID, Node: node}, Dialect: "v2", Cut: text, LastSeen: d.clock.Now()}},
+		Nodes: []presence.Seen{{Machine: presence.Machine{Provider: account.ID, Node: node}, Dialect: "v2", Cut: text,
+			LastSeen: d.clock.Now()}},
 		Connections: []presence.Connection{{Epoch: d.epoch, Provider: account.ID, Node: node, Started: d.clock.Now()}},
 	})
 }
@@ -158,7 +162,8 @@ func (d *desk) write(page presence.Page) {
 	d.must(d.tables.Record(d.Context(), d.run, page))
 }
 
-var goodGPU = &gpu.Report{Model: "NVIDIA GeForce RTX 4090", Type: "RTX 4090", Count: 2, VRAMGB: 23, ComputeCapability: "8.9\n8.9", Engine: "vllm"}
+var goodGPU = &gpu.Report{Model: "NVIDIA GeForce RTX 4090", Type: "RTX 4090", Count: 2, VRAMGB: 23,
+	ComputeCapability: "8.9\n8.9", Engine: "vllm"}
 
 // presencePage is a page on which nothing is new.
 func presencePage() presence.Page { return presence.Page{} }

@@ -78,14 +78,21 @@ func TestEveryTransitionIsAllowedOrRefusedThroughTheRPCs(t *testing.T) {
 		// to is where it leads from each status, in the order of all.
 		to [7]hubv1.ProviderStatus
 	}{
-		{"set pending", setTo(pending), [7]hubv1.ProviderStatus{pending, refused, pending, pending, pending, pending, refused}},
-		{"set under review", setTo(underReview), [7]hubv1.ProviderStatus{underReview, underReview, refused, refused, refused, refused, refused}},
-		{"set approved", setTo(approved), [7]hubv1.ProviderStatus{refused, approved, approved, activating, active, refused, refused}},
-		{"set activating", setTo(activating), [7]hubv1.ProviderStatus{refused, refused, refused, activating, refused, refused, refused}},
+		{"set pending", setTo(pending), [7]hubv1.ProviderStatus{pending, refused, pending, pending, pending, pending,
+			refused}},
+		{"set under review", setTo(underReview), [7]hubv1.ProviderStatus{underReview, underReview, refused, refused,
+			refused, refused, refused}},
+		{"set approved", setTo(approved), [7]hubv1.ProviderStatus{refused, approved, approved, activating, active, refused,
+			refused}},
+		{"set activating", setTo(activating), [7]hubv1.ProviderStatus{refused, refused, refused, activating, refused, refused,
+			refused}},
 		{"set active", setTo(active), [7]hubv1.ProviderStatus{active, active, active, active, active, refused, refused}},
-		{"set suspended", setTo(suspended), [7]hubv1.ProviderStatus{suspended, suspended, suspended, suspended, suspended, suspended, suspended}},
-		{"set rejected", setTo(rejected), [7]hubv1.ProviderStatus{refused, rejected, refused, refused, refused, refused, rejected}},
-		{"request review", d.review, [7]hubv1.ProviderStatus{underReview, underReview, refused, refused, refused, refused, refused}},
+		{"set suspended", setTo(suspended), [7]hubv1.ProviderStatus{suspended, suspended, suspended, suspended, suspended,
+			suspended, suspended}},
+		{"set rejected", setTo(rejected), [7]hubv1.ProviderStatus{refused, rejected, refused, refused, refused, refused,
+			rejected}},
+		{"request review", d.review, [7]hubv1.ProviderStatus{underReview, underReview, refused, refused, refused, refused,
+			refused}},
 		{"collateral", confirmed(func() *confirmation { return &confirmation{Collateral: yes()} }),
 			[7]hubv1.ProviderStatus{pending, underReview, activating, activating, active, suspended, rejected}},
 		{"no collateral", confirmed(func() *confirmation { return &confirmation{Collateral: no()} }),
@@ -98,7 +105,8 @@ func TestEveryTransitionIsAllowedOrRefusedThroughTheRPCs(t *testing.T) {
 			[7]hubv1.ProviderStatus{pending, underReview, approved, activating, active, suspended, rejected}},
 		{"no waiver", confirmed(func() *confirmation { return &confirmation{GpuWaived: no()} }),
 			[7]hubv1.ProviderStatus{pending, underReview, approved, activating, pending, suspended, rejected}},
-		{"everything", confirmed(func() *confirmation { return &confirmation{Collateral: yes(), Benchmark: yes(), GpuWaived: yes()} }),
+		{"everything",
+			confirmed(func() *confirmation { return &confirmation{Collateral: yes(), Benchmark: yes(), GpuWaived: yes()} }),
 			[7]hubv1.ProviderStatus{active, underReview, active, active, active, suspended, rejected}},
 	}
 	for _, a := range actions {
@@ -145,8 +153,10 @@ func TestActivationFollowsByItselfWhateverComesLast(t *testing.T) {
 		"machine": func(d *desk, m member) { d.seen(m, "node-0001", goodGPU); d.sweep() },
 	}
 	for _, order := range [][]string{
-		{"collateral", "benchmark", "machine"}, {"collateral", "machine", "benchmark"}, {"benchmark", "collateral", "machine"},
-		{"benchmark", "machine", "collateral"}, {"machine", "collateral", "benchmark"}, {"machine", "benchmark", "collateral"},
+		{"collateral", "benchmark", "machine"}, {"collateral", "machine", "benchmark"},
+		{"benchmark", "collateral", "machine"},
+		{"benchmark", "machine", "collateral"}, {"machine", "collateral", "benchmark"},
+		{"machine", "benchmark", "collateral"},
 	} {
 		d := setup(t)
 		m := d.signUp()
@@ -161,7 +171,8 @@ func TestActivationFollowsByItselfWhateverComesLast(t *testing.T) {
 		if ends := p.GetProbationEndsAt().AsTime(); !ends.Equal(d.clock.Now().Add(24 * time.Hour)) {
 			t.Errorf("%v: the probation ends %v", order, ends)
 		}
-		if q := p.GetQualification(); !q.GetCollateralConfirmed() || !q.GetBenchmarkPassed() || !q.GetGpuEligible() || q.GetGpuWaived() || q.GetGpuShortfall() != "" {
+		if q := p.GetQualification(); !q.GetCollateralConfirmed() || !q.GetBenchmarkPassed() || !q.GetGpuEligible() ||
+			q.GetGpuWaived() || q.GetGpuShortfall() != "" {
 			t.Errorf("%v: %v", order, q)
 		}
 	}
@@ -191,10 +202,12 @@ func TestAMachineThatFallsShortActivatesNobody(t *testing.T) {
 	weak.ComputeCapability = "8.9\n7.5"
 	d.seen(m, "node-0001", &weak)
 	d.sweep()
-	if q := d.own(m).GetProvider().GetQualification(); d.status(m) != pending || q.GetGpuEligible() || !strings.Contains(q.GetGpuShortfall(), "7.5") {
+	if q := d.own(m).GetProvider().GetQualification(); d.status(m) != pending || q.GetGpuEligible() ||
+		!strings.Contains(q.GetGpuShortfall(), "7.5") {
 		t.Errorf("%v, %v", d.status(m), q)
 	}
-	if p, err := d.confirm(m, &hubv1.ConfirmQualificationRequest{GpuWaived: yes()}); err != nil || p.GetStatus() != active {
+	if p, err := d.confirm(m, &hubv1.ConfirmQualificationRequest{GpuWaived: yes()}); err != nil ||
+		p.GetStatus() != active {
 		t.Errorf("waived: %v, %v", p, err)
 	}
 	// Another machine fulfils the rule: the waiver may go.
@@ -258,7 +271,8 @@ func TestAReviewIsAParallelPath(t *testing.T) {
 		got, err := d.self.RequestReview(t.Context(), &hubv1.RequestReviewRequest{
 			KeyDigest: m.digest, ProviderName: "Better Farm", HardwareSummary: "2 × RTX 4090", ContactEmail: "a@b.test",
 		})
-		if err != nil || got.GetProvider().GetStatus() != underReview || got.GetProvider().GetName() != "Better Farm" || !got.GetRequestedAt().AsTime().Equal(start) {
+		if err != nil || got.GetProvider().GetStatus() != underReview || got.GetProvider().GetName() != "Better Farm" ||
+			!got.GetRequestedAt().AsTime().Equal(start) {
 			t.Fatalf("%v, %v", got, err)
 		}
 	}
@@ -296,7 +310,8 @@ func TestARejectedProviderMayAskAgainAfterSevenDays(t *testing.T) {
 	d := setup(t)
 	m := d.in(rejected)
 	own := d.own(m)
-	if own.GetCanConnect() || own.GetShownStatus() != "rejected" || !strings.Contains(strings.Join(own.GetNextSteps(), " "), "2026-03-08") {
+	if own.GetCanConnect() || own.GetShownStatus() != "rejected" ||
+		!strings.Contains(strings.Join(own.GetNextSteps(), " "), "2026-03-08") {
 		t.Errorf("own status %v", own)
 	}
 	d.clock.Advance(7*24*time.Hour - time.Second)
@@ -329,7 +344,8 @@ func TestABenchmarkCountsForThirtyDays(t *testing.T) {
 		t.Errorf("a second before: %v", got)
 	}
 	d.clock.Advance(time.Second)
-	if q := d.own(m).GetProvider().GetQualification(); q.GetBenchmarkPassed() || !q.GetBenchmarkExpiresAt().AsTime().Equal(d.clock.Now()) {
+	if q := d.own(m).GetProvider().GetQualification(); q.GetBenchmarkPassed() ||
+		!q.GetBenchmarkExpiresAt().AsTime().Equal(d.clock.Now()) {
 		t.Errorf("qualification %v", q)
 	}
 	for range 2 {
@@ -338,7 +354,8 @@ func TestABenchmarkCountsForThirtyDays(t *testing.T) {
 	if got := d.status(m); got != pending {
 		t.Errorf("after 30 days: %v", got)
 	}
-	if p, err := d.confirm(m, &hubv1.ConfirmQualificationRequest{Benchmark: yes()}); err != nil || p.GetStatus() != active || p.GetProbationEndsAt() == nil {
+	if p, err := d.confirm(m, &hubv1.ConfirmQualificationRequest{Benchmark: yes()}); err != nil ||
+		p.GetStatus() != active || p.GetProbationEndsAt() == nil {
 		t.Errorf("a fresh one: %v, %v", p, err)
 	}
 	history := d.history(m)
@@ -378,10 +395,12 @@ func TestAFailedProbationAndALiftedSuspensionNeedAFreshBenchmark(t *testing.T) {
 		}
 	}
 	// The waiver was that activation's.
-	if p, err := d.confirm(m, &hubv1.ConfirmQualificationRequest{Benchmark: yes()}); err != nil || p.GetStatus() != pending || p.GetQualification().GetGpuWaived() {
+	if p, err := d.confirm(m, &hubv1.ConfirmQualificationRequest{Benchmark: yes()}); err != nil ||
+		p.GetStatus() != pending || p.GetQualification().GetGpuWaived() {
 		t.Errorf("benchmarked: %v, %v", p, err)
 	}
-	if p, err := d.confirm(m, &hubv1.ConfirmQualificationRequest{GpuWaived: yes()}); err != nil || p.GetStatus() != active {
+	if p, err := d.confirm(m, &hubv1.ConfirmQualificationRequest{GpuWaived: yes()}); err != nil ||
+		p.GetStatus() != active {
 		t.Errorf("waived: %v, %v", p, err)
 	}
 }
@@ -447,7 +466,8 @@ func TestABenchmarkIsRenewedWhileItCountsAndItsEndIsTold(t *testing.T) {
 	if w := d.own(m).GetWarning(); w != "" || d.status(m) != active {
 		t.Errorf("renewed: %v, %q", d.status(m), w)
 	}
-	if q := d.own(m).GetProvider().GetQualification(); !q.GetBenchmarkExpiresAt().AsTime().Equal(d.clock.Now().Add(30 * 24 * time.Hour)) {
+	if q := d.own(m).GetProvider().GetQualification(); !q.GetBenchmarkExpiresAt().AsTime().Equal(
+		d.clock.Now().Add(30 * 24 * time.Hour)) {
 		t.Errorf("expires %v", q.GetBenchmarkExpiresAt().AsTime())
 	}
 }
@@ -503,34 +523,42 @@ func TestReasonsAndPagesAreBounded(t *testing.T) {
 	d := setup(t)
 	m := d.signUp()
 	for _, reason := range []string{strings.Repeat("x", 201), "a\nb"} {
-		if _, err := d.admin.SetProviderStatus(t.Context(), &hubv1.SetProviderStatusRequest{ProviderId: m.id, Status: active, Reason: reason}); !fault.Is(err, fault.InvalidValue) {
+		if _, err := d.admin.SetProviderStatus(t.Context(), &hubv1.SetProviderStatusRequest{ProviderId: m.id, Status: active,
+			Reason: reason}); !fault.Is(err, fault.InvalidValue) {
 			t.Errorf("reason of %d: %v", len(reason), err)
 		}
-		if _, err := d.admin.ConfirmQualification(t.Context(), &hubv1.ConfirmQualificationRequest{ProviderId: m.id, Reason: reason}); !fault.Is(err, fault.InvalidValue) {
+		if _, err := d.admin.ConfirmQualification(t.Context(), &hubv1.ConfirmQualificationRequest{ProviderId: m.id,
+			Reason: reason}); !fault.Is(err, fault.InvalidValue) {
 			t.Errorf("reason of %d: %v", len(reason), err)
 		}
 	}
 	for _, size := range []int32{-1, 201} {
-		if _, err := d.admin.ListStatusChanges(t.Context(), &hubv1.ListStatusChangesRequest{ProviderId: m.id, PageSize: size}); !fault.Is(err, fault.InvalidValue) {
+		if _, err := d.admin.ListStatusChanges(t.Context(), &hubv1.ListStatusChangesRequest{ProviderId: m.id,
+			PageSize: size}); !fault.Is(err, fault.InvalidValue) {
 			t.Errorf("a page of %d: %v", size, err)
 		}
 	}
 	// Hostile test 59: the database reads what lies before a page.
 	for _, at := range []struct{ page, size int32 }{{-1, 0}, {2002, 0}, {502, 200}, {100_002, 1}, {math.MaxInt32, 200}} {
-		if _, err := d.admin.ListStatusChanges(t.Context(), &hubv1.ListStatusChangesRequest{ProviderId: m.id, Page: at.page, PageSize: at.size}); !fault.Is(err, fault.InvalidValue) {
+		if _, err := d.admin.ListStatusChanges(t.Context(), &hubv1.ListStatusChangesRequest{ProviderId: m.id, Page: at.page,
+			PageSize: at.size}); !fault.Is(err, fault.InvalidValue) {
 			t.Errorf("page %d of %d each: %v", at.page, at.size, err)
 		}
-		if _, err := d.admin.ListProviders(t.Context(), &hubv1.ListProvidersRequest{Page: at.page, PageSize: at.size}); !fault.Is(err, fault.InvalidValue) {
+		if _, err := d.admin.ListProviders(t.Context(), &hubv1.ListProvidersRequest{Page: at.page,
+			PageSize: at.size}); !fault.Is(err, fault.InvalidValue) {
 			t.Errorf("page %d of %d providers each: %v", at.page, at.size, err)
 		}
 	}
-	if last, err := d.admin.ListProviders(t.Context(), &hubv1.ListProvidersRequest{Page: 501, PageSize: 200}); err != nil || len(last.GetList()) != 0 {
+	if last, err := d.admin.ListProviders(t.Context(), &hubv1.ListProvidersRequest{Page: 501,
+		PageSize: 200}); err != nil || len(last.GetList()) != 0 {
 		t.Errorf("the last page that may be asked for: %v, %v", last, err)
 	}
 	_, err := d.set(m, active)
 	d.must(err)
-	page, err := d.admin.ListStatusChanges(t.Context(), &hubv1.ListStatusChangesRequest{ProviderId: m.id, Page: 2, PageSize: 3})
-	if err != nil || page.GetTotal() != 4 || len(page.GetList()) != 1 || page.GetList()[0].GetWhat() != "collateral_confirmed" {
+	page, err := d.admin.ListStatusChanges(t.Context(), &hubv1.ListStatusChangesRequest{ProviderId: m.id, Page: 2,
+		PageSize: 3})
+	if err != nil || page.GetTotal() != 4 || len(page.GetList()) != 1 ||
+		page.GetList()[0].GetWhat() != "collateral_confirmed" {
 		t.Errorf("page %v, %v", page, err)
 	}
 	for _, id := range []string{"x", "01890000-0000-7000-8000-000000000000"} {
@@ -555,13 +583,16 @@ func TestAnAuditEntryNamesTheOperator(t *testing.T) {
 		return metadata.NewOutgoingContext(t.Context(), serve.OperatorMetadata(name))
 	}
 	yes := true
-	if _, err := d.admin.ConfirmQualification(as("alice"), &hubv1.ConfirmQualificationRequest{ProviderId: m.id, Collateral: &yes, Reason: "seen"}); err != nil {
+	if _, err := d.admin.ConfirmQualification(as("alice"), &hubv1.ConfirmQualificationRequest{ProviderId: m.id,
+		Collateral: &yes, Reason: "seen"}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.admin.SetProviderStatus(as("bob"), &hubv1.SetProviderStatusRequest{ProviderId: m.id, Status: suspended, Reason: "why"}); err != nil {
+	if _, err := d.admin.SetProviderStatus(as("bob"), &hubv1.SetProviderStatusRequest{ProviderId: m.id, Status: suspended,
+		Reason: "why"}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.admin.SetProviderStatus(as("<b>"), &hubv1.SetProviderStatusRequest{ProviderId: m.id, Status: pending, Reason: "no name"}); err != nil {
+	if _, err := d.admin.SetProviderStatus(as("<b>"), &hubv1.SetProviderStatusRequest{ProviderId: m.id, Status: pending,
+		Reason: "no name"}); err != nil {
 		t.Fatal(err)
 	}
 	d.wantHistory(m,

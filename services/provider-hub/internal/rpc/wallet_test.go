@@ -71,7 +71,8 @@ func (d *desk) challenge(p purse) *hubv1.CreateChallengeResponse {
 func (d *desk) proven(p purse) *hubv1.SignUpRequest {
 	d.Helper()
 	c := d.challenge(p)
-	return &hubv1.SignUpRequest{Name: "Farm", OwnerAddress: p.address, Signature: p.sign(c.GetMessage()), AuthNonce: c.GetNonce()}
+	return &hubv1.SignUpRequest{Name: "Farm", OwnerAddress: p.address, Signature: p.sign(c.GetMessage()),
+		AuthNonce: c.GetNonce()}
 }
 
 func (d *desk) signUpWith(p purse) member {
@@ -106,7 +107,8 @@ func TestHostile09_AWalletConnectsByItsSignatureOnce(t *testing.T) {
 	p := newPurse(1)
 	m := d.signUpWith(p)
 	c := d.challenge(p)
-	for _, part := range []string{"svc.test wants you to sign in", "URI: wss://svc.test/ws", "Chain ID: 8453", "Nonce: " + c.GetNonce(), "Expiration Time: 2026-03-01T00:05:00.000Z"} {
+	for _, part := range []string{"svc.test wants you to sign in", "URI: wss://svc.test/ws", "Chain ID: 8453",
+		"Nonce: " + c.GetNonce(), "Expiration Time: 2026-03-01T00:05:00.000Z"} {
 		if !strings.Contains(c.GetMessage(), part) {
 			t.Errorf("no %q in:\n%s", part, c.GetMessage())
 		}
@@ -116,7 +118,8 @@ func TestHostile09_AWalletConnectsByItsSignatureOnce(t *testing.T) {
 	}
 	signature := p.sign(c.GetMessage())
 	grant, err := d.admit(p, c.GetNonce(), signature)
-	if err != nil || grant.ProviderID.String() != m.id || !grant.KeyID.IsZero() || grant.Epoch == 0 || grant.Active || grant.Status != "pending" {
+	if err != nil || grant.ProviderID.String() != m.id || !grant.KeyID.IsZero() || grant.Epoch == 0 || grant.Active ||
+		grant.Status != "pending" {
 		t.Fatalf("grant %+v, %v", grant, err)
 	}
 	if _, err := d.admit(p, c.GetNonce(), signature); !fault.Is(err, fault.InvalidAPIKey) {
@@ -209,7 +212,8 @@ func TestHostile09_ASignatureOfAnythingElseLetsNobodyIn(t *testing.T) {
 	if _, err := d.admit(stranger, c.GetNonce(), stranger.sign(c.GetMessage())); !fault.Is(err, fault.InvalidAPIKey) {
 		t.Errorf("a wallet without a provider: %v", err)
 	}
-	if _, err := d.registry.Admit(t.Context(), session.Credential{Owner: "nobody", Nonce: c.GetNonce()}); !fault.Is(err, fault.InvalidAPIKey) {
+	if _, err := d.registry.Admit(t.Context(), session.Credential{Owner: "nobody", Nonce: c.GetNonce()}); !fault.Is(err,
+		fault.InvalidAPIKey) {
 		t.Errorf("no wallet: %v", err)
 	}
 	if got := d.nonces(); got != kept {
@@ -269,8 +273,10 @@ func TestANonceThatIsNotTheFleetsLetsNobodyIn(t *testing.T) {
 	d := setup(t)
 	p := newPurse(1)
 	d.signUpWith(p)
-	other := provider.NewDirectory(d.tables, apikey.Pepper{2}, provider.Site{Domain: "svc.test", URI: "wss://svc.test/ws", ChainID: 8453}, d.clock, rand.Reader)
-	elsewhere := provider.NewDirectory(d.tables, apikey.Pepper{1}, provider.Site{Domain: "evil.test", URI: "wss://evil.test/ws", ChainID: 8453}, d.clock, rand.Reader)
+	other := provider.NewDirectory(d.tables, apikey.Pepper{2}, provider.Site{Domain: "svc.test", URI: "wss://svc.test/ws",
+		ChainID: 8453}, d.clock, rand.Reader)
+	elsewhere := provider.NewDirectory(d.tables, apikey.Pepper{1}, provider.Site{Domain: "evil.test",
+		URI: "wss://evil.test/ws", ChainID: 8453}, d.clock, rand.Reader)
 	for name, from := range map[string]*provider.Directory{"another secret": other, "another domain": elsewhere} {
 		c, err := from.Ask(t.Context(), p.address)
 		d.must(err)
@@ -287,7 +293,8 @@ func TestANonceThatIsNotTheFleetsLetsNobodyIn(t *testing.T) {
 		d.must(err)
 		raw[i] ^= 1
 		nonce := hex.EncodeToString(raw)
-		if _, err := d.admit(p, nonce, p.sign(strings.Replace(c.GetMessage(), c.GetNonce(), nonce, 1))); !fault.Is(err, fault.InvalidAPIKey) {
+		if _, err := d.admit(p, nonce, p.sign(strings.Replace(c.GetMessage(), c.GetNonce(), nonce, 1))); !fault.Is(err,
+			fault.InvalidAPIKey) {
 			t.Errorf("byte %d changed: %v", i, err)
 		}
 	}

@@ -97,18 +97,21 @@ func keep(ctx context.Context, tx pgx.Tx, a *provider.Account, entries []provide
 			INSERT INTO provider_status_change (provider_id, from_status, to_status, what, changed_by, reason, changed_at,
 				old_address, new_address, key_id, proposal_id)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`,
-			a.ID, e.From, e.To, e.What, e.By, e.Reason, e.At, nullText(e.Payout.From), nullText(e.Payout.To), nullID(e.Payout.Key), nullID(e.Proposal))
+			a.ID, e.From, e.To, e.What, e.By, e.Reason, e.At, nullText(e.Payout.From), nullText(e.Payout.To),
+			nullID(e.Payout.Key), nullID(e.Proposal))
 		if e.From != e.To {
 			b.Queue(`UPDATE provider SET status = $2 WHERE provider_id = $1`, a.ID, e.To)
 		}
 	}
 	b.Queue(`
 		UPDATE provider SET name = $2, contact_email = $3, hardware_summary = $4, review_requested_at = $5, rejected_at = $6,
-			collateral_at = $7, benchmark_at = $8, gpu_waived_at = $9, gpu_waived_once = $16, active_since = $10, probation_ends_at = $11,
+			collateral_at = $7, benchmark_at = $8, gpu_waived_at = $9, gpu_waived_once = $16,
+			active_since = $10, probation_ends_at = $11,
 			owner_address = $12, owner_proven_at = $13, beneficiary_address = $14, beneficiary_at = $15
 		WHERE provider_id = $1`,
 		a.ID, a.Name, a.Contact.Email, a.Contact.Hardware, null(a.ReviewRequestedAt), null(a.RejectedAt),
-		null(a.Facts.CollateralAt), null(a.Facts.BenchmarkAt), null(a.Facts.GPUWaivedAt), null(a.ActiveSince), null(a.ProbationEndsAt),
+		null(a.Facts.CollateralAt), null(a.Facts.BenchmarkAt), null(a.Facts.GPUWaivedAt), null(a.ActiveSince),
+		null(a.ProbationEndsAt),
 		nullText(a.Owner), null(a.OwnerProvenAt), nullText(a.Beneficiary), null(a.BeneficiaryAt), a.Facts.GPUWaivedOnce)
 	return tx.SendBatch(ctx, b).Close()
 }
@@ -121,7 +124,8 @@ func (s *Store) History(ctx context.Context, id ids.ProviderID, offset, limit in
 		return nil, 0, fmt.Errorf("count status changes: %w", err)
 	}
 	rows, err := s.pool.Query(ctx, `
-		SELECT changed_at, what, from_status, to_status, changed_by, reason, coalesce(old_address, ''), coalesce(new_address, ''), key_id, proposal_id
+		SELECT changed_at, what, from_status, to_status, changed_by, reason, coalesce(old_address, ''),
+			coalesce(new_address, ''), key_id, proposal_id
 		FROM provider_status_change WHERE provider_id = $1
 		ORDER BY change_id DESC OFFSET $2 LIMIT $3`, id, offset, limit)
 	if err != nil {
@@ -154,7 +158,8 @@ func (s *Store) Overdue(ctx context.Context, now, expired time.Time, limit int) 
 	}
 	if due.Benchmarks, err = s.due(ctx, `
 		SELECT provider_id FROM provider
-		WHERE status = 'active' AND (benchmark_at <= $1 OR benchmark_at IS NULL) ORDER BY benchmark_at LIMIT $2`, expired, limit); err != nil {
+		WHERE status = 'active' AND (benchmark_at <= $1 OR benchmark_at IS NULL) ORDER BY benchmark_at LIMIT $2`,
+		expired, limit); err != nil {
 		return provider.Overdue{}, err
 	}
 	if due.Qualified, err = s.Qualified(ctx, expired, limit); err != nil {

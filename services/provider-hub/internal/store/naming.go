@@ -39,7 +39,9 @@ func (s *Store) RecordNames(ctx context.Context, lines []naming.AnsweredAs) erro
 }
 
 // AnsweredAs implements provider.Store.
-func (s *Store) AnsweredAs(ctx context.Context, id ids.ProviderID, since time.Time, limit int) ([]provider.AnsweredAs, error) {
+func (s *Store) AnsweredAs(
+	ctx context.Context, id ids.ProviderID, since time.Time, limit int,
+) ([]provider.AnsweredAs, error) {
 	rows, err := s.pool.Query(ctx, `
 		SELECT model_id, answered_as, first_at, last_at, answers FROM answered_as
 		WHERE provider_id = $1 AND last_at >= $2 ORDER BY last_at DESC, model_id LIMIT $3`, id, since, limit)

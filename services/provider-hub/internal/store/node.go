@@ -42,8 +42,10 @@ func rowOf(n presence.Seen) nodeRow {
 	shortfall := n.Hardware.Shortfall()
 	return nodeRow{
 		ProviderID: n.Provider.String(), NodeID: n.Node, Name: n.Name, AgentVersion: n.AgentVersion, Dialect: n.Dialect,
-		GPUType: hardware.Type, GPUModel: hardware.Model, GPUCount: hardware.Count, VRAMGB: hardware.VRAMGB, MemoryMB: hardware.MemoryMB,
-		Capability: hardware.ComputeCapability, Engine: hardware.Engine, Eligible: shortfall == "", Shortfall: shortfall, LastSeen: n.LastSeen, Cut: n.Cut,
+		GPUType: hardware.Type, GPUModel: hardware.Model, GPUCount: hardware.Count, VRAMGB: hardware.VRAMGB,
+		MemoryMB:   hardware.MemoryMB,
+		Capability: hardware.ComputeCapability, Engine: hardware.Engine, Eligible: shortfall == "", Shortfall: shortfall,
+		LastSeen: n.LastSeen, Cut: n.Cut,
 	}
 }
 
@@ -65,7 +67,8 @@ func recordNodes(ctx context.Context, tx pgx.Tx, page presence.Page) error {
 			r.Provider, r.Node, page.At.Add(-provider.ReplacedWithin), page.At, r.Times)
 	}
 	for _, w := range page.Warmed {
-		b.Queue(`UPDATE provider_node SET warmup_error = $3 WHERE provider_id = $1 AND node_id = $2`, w.Provider, w.Node, w.Error)
+		b.Queue(`UPDATE provider_node SET warmup_error = $3 WHERE provider_id = $1 AND node_id = $2`, w.Provider, w.Node,
+			w.Error)
 	}
 	if b.Len() == 0 {
 		return nil
@@ -86,9 +89,11 @@ func queueNodes(b *pgx.Batch, all []presence.Seen) error {
 		return err
 	}
 	b.Queue(`
-		INSERT INTO provider_node AS n (provider_id, node_id, node_name, agent_version, dialect, gpu_type, gpu_model, gpu_count,
+		INSERT INTO provider_node AS n (provider_id, node_id, node_name, agent_version, dialect, gpu_type,
+			gpu_model, gpu_count,
 			vram_gb, memory_mb, compute_capability, engine, gpu_eligible, gpu_shortfall, last_seen_at, cut_claims)
-		SELECT t.* FROM jsonb_to_recordset($1::jsonb) AS t (provider_id uuid, node_id text, node_name text, agent_version text,
+		SELECT t.* FROM jsonb_to_recordset($1::jsonb) AS t (provider_id uuid, node_id text,
+			node_name text, agent_version text,
 			dialect text, gpu_type text, gpu_model text, gpu_count int, vram_gb int, memory_mb bigint, compute_capability text,
 			engine text, gpu_eligible boolean, gpu_shortfall text, last_seen_at timestamptz, cut_claims text)
 		ON CONFLICT (provider_id, node_id) DO UPDATE SET
@@ -109,15 +114,19 @@ func queueNodes(b *pgx.Batch, all []presence.Seen) error {
 }
 
 // Nodes implements provider.Store.
-func (s *Store) Nodes(ctx context.Context, id ids.ProviderID, since, now time.Time, limit int) ([]provider.Node, error) {
+func (s *Store) Nodes(
+	ctx context.Context, id ids.ProviderID, since, now time.Time, limit int,
+) ([]provider.Node, error) {
 	rows, err := s.pool.Query(ctx, `
-		SELECT n.node_id, n.node_name, n.agent_version, n.dialect, n.gpu_type, n.gpu_model, n.gpu_count, n.vram_gb, n.memory_mb,
+		SELECT n.node_id, n.node_name, n.agent_version, n.dialect, n.gpu_type, n.gpu_model,
+			n.gpu_count, n.vram_gb, n.memory_mb,
 			n.compute_capability, n.engine, n.gpu_eligible, n.replaced, n.replaced_at, n.warmup_error, n.cut_claims,
 			CASE WHEN o.online THEN $3 ELSE n.last_seen_at END AS seen, o.online
 		FROM provider_node n
 		CROSS JOIN LATERAL (SELECT EXISTS (
 			SELECT FROM presence_interval i JOIN hub_run r USING (hub_id, incarnation)
-			WHERE i.provider_id = n.provider_id AND i.node_id = n.node_id AND i.ended IS NULL AND r.ended IS NULL AND r.heard >= now() - $4::interval
+			WHERE i.provider_id = n.provider_id AND i.node_id = n.node_id AND i.ended IS NULL
+				AND r.ended IS NULL AND r.heard >= now() - $4::interval
 		) AS online) o
 		WHERE n.provider_id = $1 AND (n.last_seen_at >= $2 OR o.online)
 		ORDER BY seen DESC, n.node_id LIMIT $5`, id, since, now, provider.HubSilence, limit)
@@ -128,7 +137,8 @@ func (s *Store) Nodes(ctx context.Context, id ids.ProviderID, since, now time.Ti
 		var n provider.Node
 		var replaced *time.Time
 		err := row.Scan(&n.ID, &n.Name, &n.AgentVersion, &n.Dialect, &n.GPU.Type, &n.GPU.Model, &n.GPU.Count, &n.GPU.VRAMGB,
-			&n.GPU.MemoryMB, &n.GPU.ComputeCapability, &n.GPU.Engine, &n.Eligible, &n.Replaced, &replaced, &n.WarmUpError, &n.Cut,
+			&n.GPU.MemoryMB, &n.GPU.ComputeCapability, &n.GPU.Engine, &n.Eligible, &n.Replaced, &replaced, &n.WarmUpError,
+			&n.Cut,
 			&n.LastSeen, &n.Online)
 		n.ReplacedAt = zero(replaced)
 		return n, err

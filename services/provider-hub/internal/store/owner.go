@@ -15,7 +15,9 @@ import (
 )
 
 // SignUp implements provider.Store.
-func (s *Store) SignUp(ctx context.Context, a provider.Account, k provider.Key, by provider.SignUpProof) (got provider.Account, fresh bool, err error) {
+func (s *Store) SignUp(
+	ctx context.Context, a provider.Account, k provider.Key, by provider.SignUpProof,
+) (got provider.Account, fresh bool, err error) {
 	err = pg.InTx(ctx, s.pool, pgx.TxOptions{}, func(tx pgx.Tx) error {
 		tag, err := tx.Exec(ctx, `
 			INSERT INTO provider (provider_id, name, status, region, user_id, owner_address, owner_proven_at,
@@ -92,7 +94,8 @@ func (s *Store) Enter(ctx context.Context, p provider.Proof) (c provider.Credent
 
 // spend keeps a nonce, which nobody can twice.
 func spend(ctx context.Context, tx pgx.Tx, p provider.Proof) error {
-	tag, err := tx.Exec(ctx, `INSERT INTO wallet_nonce (nonce, expires_at) VALUES ($1, $2) ON CONFLICT DO NOTHING`, p.Nonce[:], p.ExpiresAt)
+	tag, err := tx.Exec(ctx, `INSERT INTO wallet_nonce (nonce, expires_at) VALUES ($1, $2) ON CONFLICT DO NOTHING`,
+		p.Nonce[:], p.ExpiresAt)
 	if err != nil {
 		return fmt.Errorf("spend a challenge: %w", err)
 	}

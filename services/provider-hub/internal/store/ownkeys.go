@@ -39,7 +39,8 @@ func (s *Store) Keys(ctx context.Context, id ids.ProviderID, now time.Time, limi
 // RevokeOwnKey implements provider.Store. The provider's row is locked, so that of
 // two keys that are revoked at once the second is known for the last.
 func (s *Store) RevokeOwnKey(
-	ctx context.Context, id ids.ProviderID, key ids.KeyID, now time.Time, allow func(a provider.Account, lasting int) error,
+	ctx context.Context, id ids.ProviderID, key ids.KeyID, now time.Time,
+	allow func(a provider.Account, lasting int) error,
 ) error {
 	err := pg.InTx(ctx, s.pool, pgx.TxOptions{}, func(tx pgx.Tx) error {
 		a, err := locked(ctx, tx, id)
@@ -60,7 +61,8 @@ func (s *Store) RevokeOwnKey(
 		var lasting int
 		if err := tx.QueryRow(ctx, `
 			SELECT count(*) FROM provider_key
-			WHERE provider_id = $2 AND key_id <> $1 AND revoked_at IS NULL AND expires_at IS NULL`, key, id).Scan(&lasting); err != nil {
+			WHERE provider_id = $2 AND key_id <> $1 AND revoked_at IS NULL AND expires_at IS NULL`, key,
+			id).Scan(&lasting); err != nil {
 			return err
 		}
 		if err := allow(a, lasting); err != nil {

@@ -46,11 +46,14 @@ func tell(t *testing.T, s *Store, at time.Time, incarnation int64, connections .
 }
 
 // churn keeps connections of a node that touch each other.
-func churn(t *testing.T, s *Store, a provider.Account, node string, first, count int, from time.Time, each, gap time.Duration) {
+func churn(
+	t *testing.T, s *Store, a provider.Account, node string, first, count int, from time.Time, each, gap time.Duration,
+) {
 	t.Helper()
 	prepare(t, s, `
 		INSERT INTO presence_interval (epoch, provider_id, node_id, hub_id, incarnation, started, ended, ended_by)
-		SELECT $1 + n, $2, $3, 'hub-a', 1, $4::timestamptz + n * $6::interval, $4::timestamptz + n * $6::interval + $5::interval, 'provider'
+		SELECT $1 + n, $2, $3, 'hub-a', 1, $4::timestamptz + n * $6::interval,
+			$4::timestamptz + n * $6::interval + $5::interval, 'provider'
 		FROM generate_series(0, $7 - 1) n`, first, a.ID, node, from, each, each+gap, count)
 }
 
@@ -135,7 +138,8 @@ func TestOnlyAnEndThatTheNodeFeltIsExcused(t *testing.T) {
 	t.Parallel()
 	s, _, at, a := watched(t)
 	connection := func(epoch int64, node string, from, to time.Duration, by presence.EndedBy) presence.Connection {
-		return presence.Connection{Epoch: epoch, Provider: a.ID, Node: node, Started: began.Add(from), Ended: began.Add(to), EndedBy: by}
+		return presence.Connection{Epoch: epoch, Provider: a.ID, Node: node, Started: began.Add(from), Ended: began.Add(to),
+			EndedBy: by}
 	}
 	at.Advance(time.Hour)
 	tell(t, s, at.Now(), 1,
@@ -169,8 +173,9 @@ func TestHubsWhoseClocksDifferDeclareNobodyDead(t *testing.T) {
 	a := create(t, of(behind), "Farm")
 	run := presence.Run{HubID: "hub-a", Incarnation: 1, Started: began}
 	page := presence.Page{
-		At:          behind.Now(),
-		Nodes:       []presence.Seen{{Machine: presence.Machine{Provider: a.ID, Node: "node-0001"}, Dialect: "v2", LastSeen: behind.Now()}},
+		At: behind.Now(),
+		Nodes: []presence.Seen{{Machine: presence.Machine{Provider: a.ID, Node: "node-0001"}, Dialect: "v2",
+			LastSeen: behind.Now()}},
 		Connections: []presence.Connection{{Epoch: 1, Provider: a.ID, Node: "node-0001", Started: behind.Now()}},
 		Live:        func() []int64 { return []int64{1} },
 	}
@@ -189,7 +194,8 @@ func TestHubsWhoseClocksDifferDeclareNobodyDead(t *testing.T) {
 		}
 		d, err := of(ahead).Detail(t.Context(), a.ID)
 		online, more := of(ahead).Online(t.Context(), idsOf(a))
-		if err != nil || more != nil || !d.Online || !d.Nodes[0].Online || !online[a.ID] || d.Uptime24h != nil && *d.Uptime24h != 1 {
+		if err != nil || more != nil || !d.Online || !d.Nodes[0].Online || !online[a.ID] || d.Uptime24h != nil &&
+			*d.Uptime24h != 1 {
 			t.Errorf("%+v, %v, %v, %v", d, err, online, more)
 		}
 		behind.Advance(10 * time.Second)
@@ -197,14 +203,16 @@ func TestHubsWhoseClocksDifferDeclareNobodyDead(t *testing.T) {
 		page.At, page.Nodes, page.Connections = behind.Now(), nil, nil
 	}
 	// Silence by the database's clock is what counts.
-	if _, err := pool.Exec(t.Context(), `UPDATE hub_run SET heard = heard - $1::interval`, provider.HubSilence+time.Second); err != nil {
+	if _, err := pool.Exec(t.Context(), `UPDATE hub_run SET heard = heard - $1::interval`,
+		provider.HubSilence+time.Second); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := of(behind).Sweep(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	var end time.Time
-	if err := pool.QueryRow(t.Context(), `SELECT ended FROM presence_interval`).Scan(&end); err != nil || !end.Equal(began.Add(20*time.Second)) {
+	if err := pool.QueryRow(t.Context(), `SELECT ended FROM presence_interval`).Scan(&end); err != nil ||
+		!end.Equal(began.Add(20*time.Second)) {
 		t.Errorf("ended %v, %v, want when it was seen last", end, err)
 	}
 }
@@ -234,7 +242,8 @@ func TestMachinesThatAreConnectedStayBeforeThoseSeenLately(t *testing.T) {
 	write(page)
 	var kept int
 	var steady bool
-	err := s.pool.QueryRow(t.Context(), `SELECT count(*), bool_or(node_id = 'steady') FROM provider_node`).Scan(&kept, &steady)
+	err := s.pool.QueryRow(t.Context(), `SELECT count(*), bool_or(node_id = 'steady') FROM provider_node`).Scan(&kept,
+		&steady)
 	if err != nil || kept != maxNodes || !steady {
 		t.Errorf("%d machines kept, the connected one among them: %v, %v", kept, steady, err)
 	}

@@ -46,8 +46,9 @@ type proposal struct {
 func proposals(rows []proposal) (all provider.Proposals, err error) {
 	for _, r := range rows {
 		p := provider.Proposal{
-			Kind: provider.ProposalKind(r.Kind), Address: r.Address, Signer: r.Signer, At: r.At.UTC(), TakesEffectAt: zero(r.TakesEffectAt).UTC(),
-			Due: r.Due, KeyEnded: r.KeyEnded, Taken: r.Taken,
+			Kind: provider.ProposalKind(r.Kind), Address: r.Address, Signer: r.Signer, At: r.At.UTC(),
+			TakesEffectAt: zero(r.TakesEffectAt).UTC(),
+			Due:           r.Due, KeyEnded: r.KeyEnded, Taken: r.Taken,
 		}
 		if p.ID, err = ids.ParseProposal(r.ID); err != nil {
 			return provider.Proposals{}, fmt.Errorf("read a proposal: %w", err)
@@ -69,7 +70,8 @@ func proposals(rows []proposal) (all provider.Proposals, err error) {
 // and reads when those that are new take effect.
 func keepProposals(ctx context.Context, tx pgx.Tx, a *provider.Account, before provider.Proposals) error {
 	b := &pgx.Batch{}
-	for _, p := range [][2]provider.Proposal{{before.Owner, a.Proposed.Owner}, {before.Beneficiary, a.Proposed.Beneficiary}} {
+	for _, p := range [][2]provider.Proposal{{before.Owner, a.Proposed.Owner},
+		{before.Beneficiary, a.Proposed.Beneficiary}} {
 		was, is := p[0], p[1]
 		if was.ID == is.ID {
 			continue
@@ -78,7 +80,8 @@ func keepProposals(ctx context.Context, tx pgx.Tx, a *provider.Account, before p
 			b.Queue(`DELETE FROM provider_proposal WHERE proposal_id = $1`, was.ID)
 		}
 		if !is.ID.IsZero() {
-			b.Queue(`INSERT INTO provider_proposal (proposal_id, provider_id, kind, address, signer, key_id) VALUES ($1, $2, $3, $4, $5, $6)`,
+			b.Queue(`INSERT INTO provider_proposal (proposal_id, provider_id, kind, address, signer, key_id)
+				VALUES ($1, $2, $3, $4, $5, $6)`,
 				is.ID, a.ID, is.Kind, is.Address, nullText(is.Signer), is.Key)
 		}
 	}

@@ -46,7 +46,8 @@ const accountColumns = `
 	p.provider_id, p.name, p.status, p.region, p.created_at, coalesce(p.owner_address, ''), p.owner_proven_at,
 	coalesce(p.beneficiary_address, ''), p.beneficiary_at,
 	(SELECT json_agg(d) FROM (` + proposalColumns + ` WHERE n.provider_id = p.provider_id) d),
-	p.contact_email, p.hardware_summary, p.review_requested_at, p.rejected_at, p.collateral_at, p.benchmark_at, p.gpu_waived_at, p.gpu_waived_once,
+	p.contact_email, p.hardware_summary, p.review_requested_at, p.rejected_at, p.collateral_at, p.benchmark_at,
+	p.gpu_waived_at, p.gpu_waived_once,
 	p.active_since, p.probation_ends_at, p.uptime_24h, p.uptime_30d,
 	coalesce((SELECT true FROM provider_node n WHERE n.provider_id = p.provider_id AND n.gpu_eligible LIMIT 1), false),
 	coalesce((SELECT n.gpu_shortfall FROM provider_node n WHERE n.provider_id = p.provider_id
@@ -132,7 +133,8 @@ func (s *Store) Create(ctx context.Context, a provider.Account, idempotencyKey s
 			got, err = scanAccount(tx.QueryRow(ctx, `SELECT `+accountColumns+` FROM provider p WHERE p.provider_id = $1`, a.ID))
 			return err
 		}
-		got, err = scanAccount(tx.QueryRow(ctx, `SELECT `+accountColumns+` FROM provider p WHERE p.idempotency_key = $1`, key))
+		got, err = scanAccount(tx.QueryRow(ctx, `SELECT `+accountColumns+` FROM provider p WHERE p.idempotency_key = $1`,
+			key))
 		return err
 	})
 	if err != nil {

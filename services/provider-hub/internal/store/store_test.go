@@ -79,7 +79,8 @@ func TestStatusMovesOnlyAlongTheTableAndIsAudited(t *testing.T) {
 	for _, e := range history.List {
 		what = append(what, e.What)
 	}
-	if want := "suspend qualify gpu_waived benchmark_confirmed collateral_confirmed"; err != nil || strings.Join(what, " ") != want {
+	if want := "suspend qualify gpu_waived benchmark_confirmed collateral_confirmed"; err != nil ||
+		strings.Join(what, " ") != want {
 		t.Errorf("history %q, %v; want %q", what, err, want)
 	}
 	var unknown ids.ProviderID
@@ -183,7 +184,8 @@ func TestTheRoleCannotRewriteHistory(t *testing.T) {
 	create(t, d, "Farm")
 	for _, sql := range []string{
 		`DELETE FROM provider`, `UPDATE provider SET created_at = now()`, `UPDATE provider SET user_id = NULL`,
-		`UPDATE provider_key SET key_hash = ''`, `UPDATE provider_status_change SET reason = 'x'`, `DELETE FROM provider_status_change`,
+		`UPDATE provider_key SET key_hash = ''`, `UPDATE provider_status_change SET reason = 'x'`,
+		`DELETE FROM provider_status_change`,
 		`INSERT INTO provider_transition VALUES ('rejected', 'active')`, `UPDATE presence_interval SET started = now()`,
 		`UPDATE wallet_nonce SET expires_at = now()`, `UPDATE provider_status_change SET new_address = 'x'`,
 		`UPDATE provider_status_change SET key_id = NULL`,

@@ -59,7 +59,8 @@ func TestTheDatabaseRefusesWhatTheTableDoesNotHold(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{"offline", "", "ACTIVE"} {
-		if _, err := s.pool.Exec(t.Context(), `UPDATE provider SET status = $2 WHERE provider_id = $1`, a.ID, bad); err == nil {
+		if _, err := s.pool.Exec(t.Context(), `UPDATE provider SET status = $2 WHERE provider_id = $1`,
+			a.ID, bad); err == nil {
 			t.Errorf("status %q is kept", bad)
 		}
 	}
@@ -77,7 +78,8 @@ func TestTheVersionBeforeWritesStatusesThatLast(t *testing.T) {
 	// What the version before does, statement by statement.
 	old := func(to provider.Status) {
 		t.Helper()
-		if _, err := s.pool.Exec(t.Context(), `UPDATE provider SET status = $2 WHERE provider_id = $1`, a.ID, to); err != nil {
+		if _, err := s.pool.Exec(t.Context(), `UPDATE provider SET status = $2 WHERE provider_id = $1`,
+			a.ID, to); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -95,7 +97,8 @@ func TestTheVersionBeforeWritesStatusesThatLast(t *testing.T) {
 		return got
 	}
 	old(provider.Active)
-	if got := stays("activated", provider.Active); got.Facts.CollateralAt.IsZero() || !got.Facts.BenchmarkPassed(time.Now()) || got.ActiveSince.IsZero() || got.InProbation() {
+	if got := stays("activated", provider.Active); got.Facts.CollateralAt.IsZero() ||
+		!got.Facts.BenchmarkPassed(time.Now()) || got.ActiveSince.IsZero() || got.InProbation() {
 		t.Errorf("activated: %+v", got)
 	}
 	old(provider.Pending)
@@ -109,14 +112,16 @@ func TestTheVersionBeforeWritesStatusesThatLast(t *testing.T) {
 		t.Fatal(err)
 	}
 	old(provider.Pending)
-	if got := stays("a new one taken back", provider.Pending); got.Facts.CollateralAt.IsZero() || !got.Facts.BenchmarkAt.IsZero() || !got.ActiveSince.IsZero() {
+	if got := stays("a new one taken back", provider.Pending); got.Facts.CollateralAt.IsZero() ||
+		!got.Facts.BenchmarkAt.IsZero() || !got.ActiveSince.IsZero() {
 		t.Errorf("a new one taken back: %+v", got)
 	}
 	old(provider.Active)
 	stays("activated again", provider.Active)
 	// What the new version takes back keeps the facts that it writes.
 	no := false
-	if got, err := d.Confirm(t.Context(), a.ID, provider.Confirmation{Collateral: &no}, ""); err != nil || got.Status != provider.Pending || got.Facts.BenchmarkAt.IsZero() {
+	if got, err := d.Confirm(t.Context(), a.ID, provider.Confirmation{Collateral: &no}, ""); err != nil ||
+		got.Status != provider.Pending || got.Facts.BenchmarkAt.IsZero() {
 		t.Errorf("collateral withdrawn: %+v, %v", got, err)
 	}
 	if got := stays("collateral withdrawn", provider.Pending); got.Facts.BenchmarkAt.IsZero() {

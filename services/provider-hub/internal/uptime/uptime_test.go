@@ -24,20 +24,31 @@ func TestWhatThePlatformCostsIsNotTheProvidersDowntime(t *testing.T) {
 		hubs        []Span
 		up, total   float64 // minutes
 	}{
-		"all the time":                        {[]Connection{by("a", -5, day+5, false)}, always, day, day},
-		"never":                               {nil, always, 0, day},
-		"its own absence":                     {[]Connection{by("a", 0, 600, false), by("a", 660, day, false)}, always, day - 60, day},
-		"a hub that stopped, back in time":    {[]Connection{by("a", 0, 600, true), by("a", 602, day, false)}, always, day - 2, day - 2},
-		"a hub that stopped, back too late":   {[]Connection{by("a", 0, 600, true), by("a", 620, day, false)}, always, day - 20, day - 5},
-		"no hub for an hour":                  {[]Connection{by("a", 0, 600, true), by("a", 661, day, false)}, []Span{span(-1, 600), span(660, day)}, day - 61, day - 61},
-		"no hub for an hour, never back":      {[]Connection{by("a", 0, 600, true)}, []Span{span(-1, 600), span(660, day)}, 600, day - 65},
-		"away before hubs are, and after":     {[]Connection{by("a", 0, 300, false)}, []Span{span(-1, 600), span(660, day)}, 300, day - 65},
-		"no hub at all":                       {nil, nil, 0, 0},
-		"one node stays while another is cut": {[]Connection{by("a", 0, day, false), by("b", 0, 600, true)}, always, day, day},
-		"two nodes take turns":                {[]Connection{by("a", 0, 700, false), by("b", 650, day, false)}, always, day, day},
-		"back, and away of its own":           {[]Connection{by("a", 0, 600, true), by("a", 601, 602, false), by("a", 700, day, false)}, always, day - 99, day - 1},
-		"a new connection stood already":      {[]Connection{by("a", 0, 600, true), by("a", 599, 601, false)}, always, 601, day},
-		"an outage just before the window":    {[]Connection{by("a", 2, day, false)}, []Span{span(-60, -30), span(-1, day)}, day - 2, day - 2},
+		"all the time": {[]Connection{by("a", -5, day+5, false)}, always, day, day},
+		"never":        {nil, always, 0, day},
+		"its own absence": {[]Connection{by("a", 0, 600, false), by("a", 660, day, false)},
+			always, day - 60, day},
+		"a hub that stopped, back in time": {[]Connection{by("a", 0, 600, true), by("a", 602, day, false)},
+			always, day - 2, day - 2},
+		"a hub that stopped, back too late": {[]Connection{by("a", 0, 600, true), by("a", 620, day, false)},
+			always, day - 20, day - 5},
+		"no hub for an hour": {[]Connection{by("a", 0, 600, true), by("a", 661, day, false)},
+			[]Span{span(-1, 600), span(660, day)}, day - 61, day - 61},
+		"no hub for an hour, never back": {[]Connection{by("a", 0, 600, true)}, []Span{span(-1, 600), span(660, day)},
+			600, day - 65},
+		"away before hubs are, and after": {[]Connection{by("a", 0, 300, false)}, []Span{span(-1, 600), span(660, day)},
+			300, day - 65},
+		"no hub at all": {nil, nil, 0, 0},
+		"one node stays while another is cut": {[]Connection{by("a", 0, day, false), by("b", 0, 600, true)}, always, day,
+			day},
+		"two nodes take turns": {[]Connection{by("a", 0, 700, false), by("b", 650, day, false)}, always, day,
+			day},
+		"back, and away of its own": {[]Connection{by("a", 0, 600, true), by("a", 601, 602, false),
+			by("a", 700, day, false)}, always, day - 99, day - 1},
+		"a new connection stood already": {[]Connection{by("a", 0, 600, true), by("a", 599, 601, false)}, always, 601,
+			day},
+		"an outage just before the window": {[]Connection{by("a", 2, day, false)}, []Span{span(-60, -30), span(-1, day)},
+			day - 2, day - 2},
 	}
 	for name, c := range cases {
 		got := Measure(span(0, day), c.connections, c.hubs)
@@ -54,7 +65,8 @@ func TestNothingMeasurableIsNotKnown(t *testing.T) {
 	if f := Measure(span(10, 0), nil, []Span{span(0, 10)}).Fraction(); f != nil {
 		t.Errorf("in no time: %v", *f)
 	}
-	if f := Measure(span(0, 10), []Connection{by("a", 0, 5, false)}, []Span{span(0, 10)}).Fraction(); f == nil || *f != 0.5 {
+	if f := Measure(span(0, 10), []Connection{by("a", 0, 5, false)}, []Span{span(0, 10)}).Fraction(); f == nil ||
+		*f != 0.5 {
 		t.Errorf("half of the time: %v", f)
 	}
 }
@@ -117,7 +129,8 @@ func TestMeasureIsWhatCountingMinutesGives(t *testing.T) {
 		var connections []Connection
 		for range r.IntN(7) {
 			a := r.IntN(80)
-			connections = append(connections, by(string(rune('a'+r.IntN(2))), float64(a), float64(a+1+r.IntN(25)), r.IntN(2) == 0))
+			connections = append(connections, by(string(rune('a'+r.IntN(2))), float64(a), float64(a+1+r.IntN(25)),
+				r.IntN(2) == 0))
 		}
 		var hubs []Span
 		for range r.IntN(4) {

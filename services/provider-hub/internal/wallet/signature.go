@@ -19,11 +19,13 @@ const maxMessage = 16 << 10
 // Faults of a signature.
 var (
 	ErrSignatureLength = errors.New("a signature is 65 bytes: r, s and v")
-	ErrContractWallet  = errors.New("signatures of contract wallets (EIP-1271, EIP-6492) are not taken; sign with a plain key")
-	ErrRecoveryID      = errors.New("the last byte of a signature is 0, 1, 27 or 28")
-	ErrMalleable       = errors.New("the signature is the second form of another one: its s is above half the curve's order")
-	ErrSignature       = errors.New("the signature is none: r or s is out of range or no key has made it")
-	ErrMessageLength   = errors.New("the message is too long")
+	ErrContractWallet  = errors.New(
+		"signatures of contract wallets (EIP-1271, EIP-6492) are not taken; sign with a plain key")
+	ErrRecoveryID = errors.New("the last byte of a signature is 0, 1, 27 or 28")
+	ErrMalleable  = errors.New(
+		"the signature is the second form of another one: its s is above half the curve's order")
+	ErrSignature     = errors.New("the signature is none: r or s is out of range or no key has made it")
+	ErrMessageLength = errors.New("the message is too long")
 )
 
 // Recover returns the address whose key has signed message by EIP-191

@@ -91,7 +91,8 @@ func TestAddressesHaveTheCapitalsOfTheStandard(t *testing.T) {
 
 func TestWhatIsNoAddressIsRefused(t *testing.T) {
 	good := "0x52908400098527886e0f7030069857d2e4169ee7"
-	for _, text := range []string{"", "0x", good[2:], "0X" + good[2:], good + "0", good[:41], " " + good, good + "\n", "0x" + strings.Repeat("g", 40), "0x" + strings.Repeat("é", 20), strings.Repeat("0x", 1<<20)} {
+	for _, text := range []string{"", "0x", good[2:], "0X" + good[2:], good + "0", good[:41], " " + good, good + "\n",
+		"0x" + strings.Repeat("g", 40), "0x" + strings.Repeat("é", 20), strings.Repeat("0x", 1<<20)} {
 		if a, err := ParseAddress(text); !errors.Is(err, ErrAddress) || a != (Address{}) {
 			t.Errorf("%.50q becomes %s, %v", text, a, err)
 		}
@@ -105,7 +106,8 @@ func TestMessageIsTheTextThatWalletsKnow(t *testing.T) {
 			t.Fatal(err)
 		}
 		far := time.FixedZone("far", 5*3600+1800) // the zone of the clock does not matter
-		c := Challenge{Domain: v.Domain, Address: address, URI: v.URI, ChainID: v.ChainID, Nonce: v.Nonce, IssuedAt: v.IssuedAt.In(far), ExpiresAt: v.ExpiresAt, Purpose: v.Purpose}
+		c := Challenge{Domain: v.Domain, Address: address, URI: v.URI, ChainID: v.ChainID, Nonce: v.Nonce,
+			IssuedAt: v.IssuedAt.In(far), ExpiresAt: v.ExpiresAt, Purpose: v.Purpose}
 		if err := c.Validate(); err != nil {
 			t.Error(err)
 		}
@@ -121,7 +123,8 @@ func TestMessageIsTheTextThatWalletsKnow(t *testing.T) {
 func TestSignatureOfAnotherChallengeIsSomebodyElses(t *testing.T) {
 	v := load(t).Challenges[0]
 	address, _ := ParseAddress(v.Address)
-	signed := Challenge{Domain: v.Domain, Address: address, URI: v.URI, ChainID: v.ChainID, Nonce: v.Nonce, IssuedAt: v.IssuedAt, ExpiresAt: v.ExpiresAt, Purpose: v.Purpose}
+	signed := Challenge{Domain: v.Domain, Address: address, URI: v.URI, ChainID: v.ChainID, Nonce: v.Nonce,
+		IssuedAt: v.IssuedAt, ExpiresAt: v.ExpiresAt, Purpose: v.Purpose}
 	for name, change := range map[string]func(*Challenge){
 		"another domain":  func(c *Challenge) { c.Domain = "evil.example.com" },
 		"another chain":   func(c *Challenge) { c.ChainID++ },
@@ -142,7 +145,8 @@ func TestSignatureOfAnotherChallengeIsSomebodyElses(t *testing.T) {
 
 func TestChallengeThatSaysMoreThanItsFieldsIsRefused(t *testing.T) {
 	at := time.Date(2026, 11, 21, 20, 0, 0, 0, time.UTC)
-	good := Challenge{Domain: "a.example", URI: "https://a.example/", ChainID: 1, Nonce: "abcdefgh", IssuedAt: at, ExpiresAt: at.Add(time.Minute), Purpose: "Connect."}
+	good := Challenge{Domain: "a.example", URI: "https://a.example/", ChainID: 1, Nonce: "abcdefgh", IssuedAt: at,
+		ExpiresAt: at.Add(time.Minute), Purpose: "Connect."}
 	if err := good.Validate(); err != nil {
 		t.Fatal(err)
 	}
@@ -225,7 +229,8 @@ func TestNumbersOutOfRangeAreRefused(t *testing.T) {
 	most := new(big.Int).Lsh(big.NewInt(1), 256)
 	most.Sub(most, big.NewInt(1))
 	for name, n := range map[string]*big.Int{
-		"zero": big.NewInt(0), "the order": order(), "one above the order": new(big.Int).Add(order(), big.NewInt(1)), "all ones": most,
+		"zero": big.NewInt(0), "the order": order(), "one above the order": new(big.Int).Add(order(), big.NewInt(1)),
+		"all ones": most,
 	} {
 		for part, at := range map[string]int{"r": 0, "s": 32} {
 			signature := unhex(t, load(t).Messages[0].Signature)
@@ -275,7 +280,8 @@ func TestSignaturesOfOtherKindsAreRefused(t *testing.T) {
 }
 
 func FuzzParseAddress(f *testing.F) {
-	for _, text := range []string{"", "0x", "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed", "0X52908400098527886E0F7030069857D2E4169EE7", "0x" + strings.Repeat("F", 40)} {
+	for _, text := range []string{"", "0x", "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed",
+		"0X52908400098527886E0F7030069857D2E4169EE7", "0x" + strings.Repeat("F", 40)} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

@@ -30,7 +30,8 @@ func Chunk(id, chunk string, done bool) string {
 
 // StreamEnd is the end of a stream in v1, with more members.
 func StreamEnd(id, more string) string {
-	return `{"type":"stream_end","request_id":"` + id + `","payload":{"request_id":"` + id + `","latency_ms":1` + more + `}}`
+	return `{"type":"stream_end","request_id":"` + id + `","payload":{"request_id":"` + id + `","latency_ms":1` + more +
+		`}}`
 }
 
 // Answer is a whole answer in v1, with its members.
