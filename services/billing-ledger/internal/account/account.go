@@ -1,5 +1,7 @@
 // Package account has what operators do to consumer accounts: opening them,
-// giving them credit, setting their limits, and freezing them.
+// giving them credit, setting their limits, and freezing them. It also says which
+// labels are valid: the names, memos, idempotency keys and reasons that operators
+// and users give.
 package account
 
 import (
@@ -13,7 +15,6 @@ import (
 	"svc.internal/pkg/fault"
 	"svc.internal/pkg/ids"
 	"svc.internal/pkg/money"
-	"svc.internal/services/billing-ledger/internal/label"
 	"svc.internal/services/billing-ledger/internal/ledger"
 	"svc.internal/services/billing-ledger/internal/limit"
 )
@@ -87,7 +88,7 @@ type Draft struct {
 
 // Draft checks the name of an account and gives it an id.
 func (a *Accounts) Draft(name string) (Draft, error) {
-	if !label.Valid(name, 1, MaxName) {
+	if !ValidLabel(name, 1, MaxName) {
 		return Draft{}, invalid("name", "must have 1 to %d printable characters", MaxName)
 	}
 	id, err := ids.NewAccount(a.Clock.Now(), a.Random)
@@ -103,7 +104,7 @@ func (a *Accounts) Create(ctx context.Context, name, idempotencyKey string) (Acc
 	if err != nil {
 		return Account{}, err
 	}
-	if !label.Valid(idempotencyKey, 0, MaxIdempotencyKey) {
+	if !ValidLabel(idempotencyKey, 0, MaxIdempotencyKey) {
 		return Account{}, invalid("idempotency_key", "must have at most %d printable characters", MaxIdempotencyKey)
 	}
 	created, err := a.Store.CreateAccount(ctx, draft.ID, draft.Name, idempotencyKey)
@@ -130,10 +131,10 @@ func (a *Accounts) Grant(
 	switch {
 	case amount <= 0 || amount > MaxGrant:
 		return ids.EntryID{}, Account{}, invalid("amount_usd", "must be above 0 and at most %s", MaxGrant)
-	case !label.Valid(idempotencyKey, 1, MaxIdempotencyKey):
+	case !ValidLabel(idempotencyKey, 1, MaxIdempotencyKey):
 		return ids.EntryID{}, Account{}, invalid("idempotency_key", "must have 1 to %d printable characters",
 			MaxIdempotencyKey)
-	case !label.Valid(memo, 0, MaxMemo):
+	case !ValidLabel(memo, 0, MaxMemo):
 		return ids.EntryID{}, Account{}, invalid("memo", "must have at most %d printable characters", MaxMemo)
 	}
 	entryID, err := ids.NewEntry(a.Clock.Now(), a.Random)
@@ -165,7 +166,7 @@ func (a *Accounts) SetState(ctx context.Context, id ids.AccountID, state State, 
 	if state != Open && state != Frozen {
 		return Account{}, invalid("state", "must be %s or %s", Open, Frozen)
 	}
-	if !label.Valid(memo, 0, MaxMemo) {
+	if !ValidLabel(memo, 0, MaxMemo) {
 		return Account{}, invalid("memo", "must have at most %d printable characters", MaxMemo)
 	}
 	changed, err := a.Store.SetState(ctx, id, state, memo)

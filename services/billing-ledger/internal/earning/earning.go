@@ -18,7 +18,7 @@ import (
 	"svc.internal/pkg/fault"
 	"svc.internal/pkg/ids"
 	"svc.internal/pkg/money"
-	"svc.internal/services/billing-ledger/internal/label"
+	"svc.internal/services/billing-ledger/internal/account"
 	"svc.internal/services/billing-ledger/internal/usage"
 )
 
@@ -115,7 +115,7 @@ func Release(ctx context.Context, store Store, requests []ids.RequestID, reason 
 	switch {
 	case len(requests) == 0 || len(requests) > MaxRelease:
 		return nil, invalid("request_ids", "must be 1 to %d", MaxRelease)
-	case !label.Valid(reason, 1, MaxReason):
+	case !account.ValidLabel(reason, 1, MaxReason):
 		return nil, invalid("reason", "must have 1 to %d printable characters", MaxReason)
 	}
 	list, err := store.ReleaseHeld(ctx, requests, reason)

@@ -13,7 +13,7 @@ import (
 	"svc.internal/pkg/clock"
 	"svc.internal/pkg/fault"
 	"svc.internal/pkg/ids"
-	"svc.internal/services/billing-ledger/internal/label"
+	"svc.internal/services/billing-ledger/internal/account"
 )
 
 // Bounds of what an operator may ask for.
@@ -117,14 +117,14 @@ func (o IssueRequest) validate(now time.Time) error {
 	invalid := func(field, format string, args ...any) error {
 		return fault.New(fault.Invalid, fault.InvalidValue, field+" "+format, args...).On(field)
 	}
-	if !label.Valid(o.Name, 0, maxName) {
+	if !account.ValidLabel(o.Name, 0, maxName) {
 		return invalid("name", "must have at most %d printable characters", maxName)
 	}
 	if len(o.Models) > maxModels {
 		return invalid("allowed_model_ids", "must have at most %d entries", maxModels)
 	}
 	for _, m := range o.Models {
-		if len(m) > maxModelLength || !label.Valid(m, 1, maxModelLength) {
+		if len(m) > maxModelLength || !account.ValidLabel(m, 1, maxModelLength) {
 			return invalid("allowed_model_ids", "must be model ids of 1 to %d bytes", maxModelLength)
 		}
 	}

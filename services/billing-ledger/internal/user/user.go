@@ -31,7 +31,6 @@ import (
 	"svc.internal/pkg/ids"
 	"svc.internal/services/billing-ledger/internal/account"
 	"svc.internal/services/billing-ledger/internal/key"
-	"svc.internal/services/billing-ledger/internal/label"
 	"svc.internal/services/billing-ledger/internal/slot"
 )
 
@@ -184,7 +183,7 @@ func (u *Users) opening(email, displayName string) (o Opening, err error) {
 	if o.Email, err = ParseEmail(email); err != nil {
 		return o, invalid("email", "%s", err)
 	}
-	if !label.Valid(displayName, 0, maxDisplayName) {
+	if !account.ValidLabel(displayName, 0, maxDisplayName) {
 		return o, invalid("display_name", "must have at most %d printable characters", maxDisplayName)
 	}
 	o.DisplayName = displayName

@@ -1,4 +1,4 @@
-package label
+package account
 
 import (
 	"strings"
@@ -10,8 +10,8 @@ func TestLabelsAreShortAndPrintable(t *testing.T) {
 		"a": true, "Ünïcode name": true, strings.Repeat("é", 20): true,
 		"": false, strings.Repeat("é", 21): false, "a\nb": false, "a\x00": false, "\xff": false, "a\u200bb": false,
 	} {
-		if Valid(s, 1, 20) != want {
-			t.Errorf("%q is valid: %v", s, !want)
+		if got := ValidLabel(s, 1, 20); got != want {
+			t.Errorf("ValidLabel(%q): got %v, want %v", s, got, want)
 		}
 	}
 }
