@@ -44,11 +44,9 @@ import (
 	"svc.internal/services/billing-ledger/internal/prune"
 	"svc.internal/services/billing-ledger/internal/refund"
 	"svc.internal/services/billing-ledger/internal/rpc"
-	"svc.internal/services/billing-ledger/internal/slot"
 	"svc.internal/services/billing-ledger/internal/store"
 	"svc.internal/services/billing-ledger/internal/usage"
 	"svc.internal/services/billing-ledger/internal/user"
-	"svc.internal/services/billing-ledger/internal/visitor"
 )
 
 // Schema and Role are the service's own in a shared database.
@@ -120,7 +118,7 @@ type Service struct {
 	accounts  *account.Accounts
 	plans     *plan.Plans
 	claims    *idempotency.Claims
-	visitors  *visitor.Visitors
+	visitors  *limit.Visitors
 	users     *user.Users
 	demand    *demand.Cache
 	rates     *limit.Rates
@@ -205,15 +203,15 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 		plans:    &plan.Plans{Store: st},
 		claims: &idempotency.Claims{
 			Store:   st,
-			Reads:   slot.Share[ids.KeyID](readSlots, claimsOfKey, claimsWaiting),
-			New:     slot.Share[ids.KeyID](claimSlots, claimsOfKey, claimsWaiting),
-			Running: slot.Share[ids.KeyID](runningSlots, runningOfKey, claimsWaiting),
+			Reads:   limit.Share[ids.KeyID](readSlots, claimsOfKey, claimsWaiting),
+			New:     limit.Share[ids.KeyID](claimSlots, claimsOfKey, claimsWaiting),
+			Running: limit.Share[ids.KeyID](runningSlots, runningOfKey, claimsWaiting),
 			Quota:   idempotency.Quota{OfAccount: idempotency.KeptOfAccount, InAll: cfg.KeptBytes},
 			Observe: m.answered,
 		},
 		demand:   demand.NewCache(st, deps.Clock),
-		visitors: &visitor.Visitors{Store: st, Slots: slot.New(visitSlots)},
-		rates:    &limit.Rates{Store: st, Slots: slot.New(rateSlots)},
+		visitors: &limit.Visitors{Store: st, Slots: limit.NewSlots(visitSlots)},
+		rates:    &limit.Rates{Store: st, Slots: limit.NewSlots(rateSlots)},
 		pruner: &prune.Loop{Interval: pruneInterval, Batch: pruneBatch, Batches: pruneBatches, Log: deps.Log,
 			Steps: []prune.Step{
 				{Name: "claims of idempotency keys", Do: st.PruneClaims},
@@ -229,7 +227,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 	}
 	s.users = &user.Users{
 		Store: st, Passwords: user.NewPasswords(), Accounts: s.accounts, Keys: s.keys,
-		Pepper: cfg.Pepper, Clock: deps.Clock, Random: deps.Random, Lookups: slot.New(sessionSlots),
+		Pepper: cfg.Pepper, Clock: deps.Clock, Random: deps.Random, Lookups: limit.NewSlots(sessionSlots),
 	}
 	return s, s.newDrift()
 }

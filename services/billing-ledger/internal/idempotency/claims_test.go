@@ -8,7 +8,7 @@ import (
 
 	"svc.internal/pkg/ids"
 	"svc.internal/services/billing-ledger/internal/idempotency"
-	"svc.internal/services/billing-ledger/internal/slot"
+	"svc.internal/services/billing-ledger/internal/limit"
 )
 
 // stuck is a store in which nobody's claim but that of one request comes to an
@@ -41,7 +41,7 @@ func TestAClaimIsRenewedAndEndedWhileNewOnesOfItsKeyWait(t *testing.T) {
 		store := stuck{holder: mine, let: make(chan struct{})}
 		claims := &idempotency.Claims{
 			Store: store,
-			Reads: slot.Share[ids.KeyID](1, 1, 9), New: slot.Share[ids.KeyID](2, 2, 9), Running: slot.Share[ids.KeyID](1, 1, 9),
+			Reads: limit.Share[ids.KeyID](1, 1, 9), New: limit.Share[ids.KeyID](2, 2, 9), Running: limit.Share[ids.KeyID](1, 1, 9),
 		}
 		key := ids.KeyID{1}
 		for range 9 {
@@ -80,7 +80,7 @@ func (full) FinishKey(_ context.Context, e idempotency.End, quota idempotency.Qu
 func TestWhatBecomesOfAnAnswerIsTold(t *testing.T) {
 	var told []idempotency.Outcome
 	claims := &idempotency.Claims{
-		Store: full{}, Running: slot.Share[ids.KeyID](1, 1, 9), Quota: idempotency.Quota{OfAccount: 2, InAll: 9},
+		Store: full{}, Running: limit.Share[ids.KeyID](1, 1, 9), Quota: idempotency.Quota{OfAccount: 2, InAll: 9},
 		Observe: func(o idempotency.Outcome) { told = append(told, o) },
 	}
 	for _, e := range []idempotency.End{

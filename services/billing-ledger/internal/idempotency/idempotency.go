@@ -26,7 +26,7 @@ import (
 
 	"svc.internal/pkg/fault"
 	"svc.internal/pkg/ids"
-	"svc.internal/services/billing-ledger/internal/slot"
+	"svc.internal/services/billing-ledger/internal/limit"
 )
 
 const (
@@ -240,7 +240,7 @@ func TooManyOfAccount() error {
 
 // Slots bound the calls that are made of the store at a time, so that the calls
 // of one key leave room for those of others.
-type Slots = slot.Shared[ids.KeyID]
+type Slots = limit.Shared[ids.KeyID]
 
 // Claims answers gateways, so many at a time as there are slots.
 type Claims struct {

@@ -1,14 +1,20 @@
-// Package limit has how many requests a key may make: at what rate by the
-// database's clock, by class of model, and at the same time.
+// Package limit has what bounds callers: the rate and the concurrency of a key,
+// the visits of an address without a key, and how many calls of one kind work on
+// the store at a time.
 //
 // A rate of n a minute lets n requests begin at once and another each minute/n
-// (the generic cell rate algorithm): within any span of time w, wherever it
-// begins, at most n + w/(minute/n). It is kept where requests are admitted, so
-// that it is exact however many gateways and replicas there are.
+// (the generic cell rate algorithm) by the database's clock: within any span of
+// time w, wherever it begins, at most n + w/(minute/n). It is kept where requests
+// are admitted, so that it is exact however many gateways and replicas there are.
 //
 // A request for a zero-priced model counts in its category and in the one rate
 // that all zero-priced models of the key share; the stricter decides. Only
 // admitted requests count: one that is refused for whatever reason takes nothing.
+//
+// Visits are counted within any window of time that ends now, exact over all
+// gateways and all replicas. An address comes as a keyed hash, whose key gateways
+// have, so that the ledger does not know who came. The address is forgotten when
+// its last visit has left the window.
 package limit
 
 import (

@@ -8,7 +8,6 @@ import (
 
 	"svc.internal/pkg/fault"
 	"svc.internal/pkg/ids"
-	"svc.internal/services/billing-ledger/internal/slot"
 )
 
 // Rate is what a caller is told of the rate that leaves it the least room.
@@ -47,16 +46,16 @@ func ceil(d, n, unit time.Duration) time.Duration {
 // ErrNoKey is returned by a store for a key that it does not have.
 var ErrNoKey = errors.New("no such key")
 
-// Store reads what keys have made of their rates.
-type Store interface {
+// RateStore reads what keys have made of their rates.
+type RateStore interface {
 	// ReadRate tells what is left of a key's rate in a class.
 	ReadRate(ctx context.Context, id ids.KeyID, class Class) (Rate, error)
 }
 
 // Rates answers gateways, so many at a time as there are Slots.
 type Rates struct {
-	Store Store
-	Slots *slot.Slots
+	Store RateStore
+	Slots *Slots
 }
 
 // Read tells what is left of a key's rate in a category, and takes nothing of

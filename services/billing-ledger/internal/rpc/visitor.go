@@ -5,13 +5,13 @@ import (
 	"time"
 
 	billingv1 "svc.internal/proto/svc/billing/v1"
-	"svc.internal/services/billing-ledger/internal/visitor"
+	"svc.internal/services/billing-ledger/internal/limit"
 )
 
 // Visits answers gateways that serve those without a key.
 type Visits struct {
 	billingv1.UnimplementedVisitorServiceServer
-	Visitors *visitor.Visitors
+	Visitors *limit.Visitors
 }
 
 // TakeVisit takes one of an address's visits.
@@ -27,13 +27,13 @@ func (s *Visits) TakeVisit(ctx context.Context, req *billingv1.TakeVisitRequest)
 	return &billingv1.TakeVisitResponse{Remaining: int32(left.Remaining), ResetMs: left.Reset.Milliseconds()}, nil
 }
 
-func visitFromProto(req *billingv1.TakeVisitRequest) (v visitor.Visit, err error) {
+func visitFromProto(req *billingv1.TakeVisitRequest) (v limit.Visit, err error) {
 	if len(req.GetAddress()) != len(v.Address) {
 		return v, malformed("address")
 	}
 	copy(v.Address[:], req.GetAddress())
 	v.Limit = int(req.GetLimit())
-	if ms := req.GetWindowMs(); ms > 0 && ms <= visitor.MaxWindow.Milliseconds() {
+	if ms := req.GetWindowMs(); ms > 0 && ms <= limit.MaxWindow.Milliseconds() {
 		v.Window = time.Duration(ms) * time.Millisecond
 	}
 	return v, nil

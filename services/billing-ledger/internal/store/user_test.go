@@ -14,7 +14,7 @@ import (
 	"svc.internal/pkg/clock"
 	"svc.internal/pkg/fault"
 	"svc.internal/pkg/ids"
-	"svc.internal/services/billing-ledger/internal/slot"
+	"svc.internal/services/billing-ledger/internal/limit"
 	"svc.internal/services/billing-ledger/internal/user"
 )
 
@@ -24,7 +24,7 @@ func (e *env) users(t testing.TB) *user.Users {
 	t.Helper()
 	return &user.Users{
 		Store: e.store, Passwords: user.NewPasswords(), Accounts: e.accounts, Keys: e.keys,
-		Clock: clock.System, Random: rand.Reader, Lookups: slot.New(1),
+		Clock: clock.System, Random: rand.Reader, Lookups: limit.NewSlots(1),
 	}
 }
 

@@ -8,12 +8,12 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"svc.internal/services/billing-ledger/internal/visitor"
+	"svc.internal/services/billing-ledger/internal/limit"
 )
 
 // TakeVisit takes a visit of an address, under the lock on its row; see
-// visitor.Store. Who finds no room takes no lock: room comes with time alone.
-func (s *Store) TakeVisit(ctx context.Context, v visitor.Visit) (left visitor.Left, err error) {
+// limit.VisitStore. Who finds no room takes no lock: room comes with time alone.
+func (s *Store) TakeVisit(ctx context.Context, v limit.Visit) (left limit.VisitsLeft, err error) {
 	if err := s.roomFor(ctx, v); err != nil {
 		return left, err
 	}
@@ -42,7 +42,7 @@ func (s *Store) TakeVisit(ctx context.Context, v visitor.Visit) (left visitor.Le
 }
 
 // roomFor refuses a visit that there is no room for.
-func (s *Store) roomFor(ctx context.Context, v visitor.Visit) error {
+func (s *Store) roomFor(ctx context.Context, v limit.Visit) error {
 	var made []time.Time
 	var now time.Time
 	err := s.pool.QueryRow(ctx, `SELECT taken_at, clock_timestamp() FROM visitor WHERE address = $1`,

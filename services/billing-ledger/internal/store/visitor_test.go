@@ -7,13 +7,13 @@ import (
 	"time"
 
 	"svc.internal/pkg/fault"
-	"svc.internal/services/billing-ledger/internal/visitor"
+	"svc.internal/services/billing-ledger/internal/limit"
 )
 
 func TestOfAHundredRacingVisitsFiveAreTaken(t *testing.T) {
 	e := setup(t, unlimited)
 	replicas := e.replicas(t, 2, nil)
-	v := visitor.Visit{Address: visitor.Address{1}, Limit: 5, Window: time.Hour}
+	v := limit.Visit{Address: limit.Address{1}, Limit: 5, Window: time.Hour}
 	var mu sync.Mutex
 	taken := map[int]int{}
 	refused := 0
@@ -43,7 +43,7 @@ func TestOfAHundredRacingVisitsFiveAreTaken(t *testing.T) {
 	if refused != 95 {
 		t.Errorf("%d are refused", refused)
 	}
-	v.Address = visitor.Address{2}
+	v.Address = limit.Address{2}
 	if _, err := e.store.TakeVisit(t.Context(), v); err != nil {
 		t.Errorf("another address: %v", err)
 	}
@@ -52,7 +52,7 @@ func TestOfAHundredRacingVisitsFiveAreTaken(t *testing.T) {
 // A flood of one address that has no room left does not queue for its row.
 func TestAVisitWithoutRoomIsRefusedWithoutALock(t *testing.T) {
 	e := setup(t, unlimited)
-	v := visitor.Visit{Address: visitor.Address{1}, Limit: 1, Window: time.Hour}
+	v := limit.Visit{Address: limit.Address{1}, Limit: 1, Window: time.Hour}
 	if _, err := e.store.TakeVisit(t.Context(), v); err != nil {
 		t.Fatal(err)
 	}
@@ -74,9 +74,9 @@ func TestAVisitWithoutRoomIsRefusedWithoutALock(t *testing.T) {
 
 func TestVisitorsAreForgottenWhenTheirVisitsCountNoMore(t *testing.T) {
 	e := setup(t, unlimited)
-	v := visitor.Visit{Limit: 1, Window: time.Hour}
+	v := limit.Visit{Limit: 1, Window: time.Hour}
 	for i := range byte(5) {
-		v.Address = visitor.Address{i}
+		v.Address = limit.Address{i}
 		if _, err := e.store.TakeVisit(t.Context(), v); err != nil {
 			t.Fatal(err)
 		}

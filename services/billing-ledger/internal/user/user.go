@@ -31,7 +31,7 @@ import (
 	"svc.internal/pkg/ids"
 	"svc.internal/services/billing-ledger/internal/account"
 	"svc.internal/services/billing-ledger/internal/key"
-	"svc.internal/services/billing-ledger/internal/slot"
+	"svc.internal/services/billing-ledger/internal/limit"
 )
 
 // maxDisplayName is in characters.
@@ -117,7 +117,7 @@ type Users struct {
 	Clock     clock.Clock
 	Random    io.Reader
 	// Lookups are the places of what needs no password.
-	Lookups *slot.Slots
+	Lookups *limit.Slots
 }
 
 // SignedIn is a user with a token, shown this once.

@@ -1,4 +1,4 @@
-package slot
+package limit
 
 import (
 	"context"
@@ -27,7 +27,7 @@ type queue struct {
 // Share makes n places, for which each calls of a key may stand at a time while
 // waiting more of them wait.
 func Share[K comparable](n, each, waiting int) *Shared[K] {
-	return &Shared[K]{places: New(n), each: each, waiting: waiting, lines: map[K]*queue{}}
+	return &Shared[K]{places: NewSlots(n), each: each, waiting: waiting, lines: map[K]*queue{}}
 }
 
 // Do runs fn in a place. Without one in time, or when too many calls of the key
@@ -48,7 +48,7 @@ func (s *Shared[K]) enter(key K) *queue {
 	defer s.mu.Unlock()
 	l := s.lines[key]
 	if l == nil {
-		l = &queue{inside: New(s.each)}
+		l = &queue{inside: NewSlots(s.each)}
 		s.lines[key] = l
 	}
 	if l.calls == s.each+s.waiting {

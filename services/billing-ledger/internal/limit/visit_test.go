@@ -1,4 +1,4 @@
-package visitor_test
+package limit_test
 
 import (
 	"math/rand/v2"
@@ -6,14 +6,14 @@ import (
 	"time"
 
 	"svc.internal/pkg/fault"
-	"svc.internal/services/billing-ledger/internal/visitor"
+	"svc.internal/services/billing-ledger/internal/limit"
 )
 
 func TestNoWindowEverHasMoreVisitsThanItsLimit(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	for seed := range uint64(50) {
 		random := rand.New(rand.NewPCG(seed, 57))
-		v := visitor.Visit{Limit: 1 + random.IntN(6), Window: time.Hour}
+		v := limit.Visit{Limit: 1 + random.IntN(6), Window: time.Hour}
 		var kept, all []time.Time
 		for range 200 {
 			now = now.Add(time.Duration(random.Int64N(int64(30 * time.Minute))))
@@ -56,7 +56,7 @@ func TestVisitsAreAskedForWithinBounds(t *testing.T) {
 		{0, time.Hour, "limit"}, {1001, time.Hour, "limit"}, {5, time.Second - 1, "window_ms"},
 		{5, 24*time.Hour + 1, "window_ms"},
 	} {
-		err := visitor.Visit{Limit: tc.limit, Window: tc.window}.Validate()
+		err := limit.Visit{Limit: tc.limit, Window: tc.window}.Validate()
 		f, _ := fault.As(err)
 		if tc.param == "" && err != nil || tc.param != "" && (f == nil || f.Param != tc.param) {
 			t.Errorf("%d within %s: %v", tc.limit, tc.window, err)

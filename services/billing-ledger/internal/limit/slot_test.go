@@ -1,4 +1,4 @@
-package slot_test
+package limit_test
 
 import (
 	"context"
@@ -9,12 +9,12 @@ import (
 	"time"
 
 	"svc.internal/pkg/fault"
-	"svc.internal/services/billing-ledger/internal/slot"
+	"svc.internal/services/billing-ledger/internal/limit"
 )
 
 func TestNoMoreWorkAtATimeThanThereArePlaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		slots := slot.New(2)
+		slots := limit.NewSlots(2)
 		goOn := make(chan struct{})
 		var working, done atomic.Int32
 		for range 5 {
@@ -52,7 +52,7 @@ func TestNoMoreWorkAtATimeThanThereArePlaces(t *testing.T) {
 }
 
 func TestAPlaceIsGivenBackWhateverComesOfTheWork(t *testing.T) {
-	slots := slot.New(1)
+	slots := limit.NewSlots(1)
 	broken := errors.New("broken")
 	for range 3 {
 		if err := slots.Do(t.Context(), func() error { return broken }); !errors.Is(err, broken) {

@@ -1,10 +1,4 @@
-// Package visitor counts what is given to those who have no key, by where they
-// come from: so many visits within any window of time that ends now, exact over
-// all gateways and all replicas.
-//
-// An address comes as a keyed hash, whose key gateways have, so that nothing
-// here tells who came. It is forgotten when its last visit has left the window.
-package visitor
+package limit
 
 import (
 	"context"
@@ -14,7 +8,6 @@ import (
 	"time"
 
 	"svc.internal/pkg/fault"
-	"svc.internal/services/billing-ledger/internal/slot"
 )
 
 // What may be asked for.
@@ -46,16 +39,16 @@ func (v Visit) Validate() error {
 	return nil
 }
 
-// Left is what a visitor has left. Reset is when the oldest visit leaves the
+// VisitsLeft is what a visitor has left. Reset is when the oldest visit leaves the
 // window.
-type Left struct {
+type VisitsLeft struct {
 	Remaining int
 	Reset     time.Duration
 }
 
 // Take adds a visit at now to those that were made, oldest first, if there is
 // room for it. The visits that still count are returned with it.
-func (v Visit) Take(made []time.Time, now time.Time) (counting []time.Time, left Left, err error) {
+func (v Visit) Take(made []time.Time, now time.Time) (counting []time.Time, left VisitsLeft, err error) {
 	for _, at := range made {
 		if at.After(now.Add(-v.Window)) {
 			counting = append(counting, at)
@@ -64,39 +57,39 @@ func (v Visit) Take(made []time.Time, now time.Time) (counting []time.Time, left
 	if n := len(counting); n >= v.Limit {
 		// There is room again when all but one less than the limit have left.
 		wait := counting[n-v.Limit].Add(v.Window).Sub(now)
-		return nil, Left{}, fault.New(fault.Exhausted, fault.RateLimitExceeded,
+		return nil, VisitsLeft{}, fault.New(fault.Exhausted, fault.RateLimitExceeded,
 			"This address has made its %d requests.", v.Limit).After(wait).
 			With("limit", strconv.Itoa(v.Limit)).With("reset_ms", strconv.FormatInt(wait.Milliseconds(), 10))
 	}
 	counting = append(counting, now)
-	return counting, Left{Remaining: v.Limit - len(counting), Reset: counting[0].Add(v.Window).Sub(now)}, nil
+	return counting, VisitsLeft{Remaining: v.Limit - len(counting), Reset: counting[0].Add(v.Window).Sub(now)}, nil
 }
 
-// Store keeps the visits of each address.
-type Store interface {
+// VisitStore keeps the visits of each address.
+type VisitStore interface {
 	// TakeVisit is Visit.Take on what is kept, one after the other for an
 	// address.
-	TakeVisit(ctx context.Context, v Visit) (Left, error)
+	TakeVisit(ctx context.Context, v Visit) (VisitsLeft, error)
 }
 
 // Visitors answers gateways, so many at a time as there are Slots.
 type Visitors struct {
-	Store Store
-	Slots *slot.Slots
+	Store VisitStore
+	Slots *Slots
 }
 
 // Take takes one visit, or refuses with rate_limit_exceeded and the time to wait.
-func (s *Visitors) Take(ctx context.Context, v Visit) (Left, error) {
+func (s *Visitors) Take(ctx context.Context, v Visit) (VisitsLeft, error) {
 	if err := v.Validate(); err != nil {
-		return Left{}, err
+		return VisitsLeft{}, err
 	}
-	var left Left
+	var left VisitsLeft
 	err := s.Slots.Do(ctx, func() (err error) {
 		left, err = s.Store.TakeVisit(ctx, v)
 		return err
 	})
 	if err != nil {
-		return Left{}, fmt.Errorf("take a visit: %w", err)
+		return VisitsLeft{}, fmt.Errorf("take a visit: %w", err)
 	}
 	return left, nil
 }

@@ -1,8 +1,4 @@
-// Package slot keeps one kind of call from taking all connections to the
-// database: so many of them work at a time, and the others wait for as long as
-// their callers do. Calls of one kind may all want the same row, and admission
-// must not wait behind them.
-package slot
+package limit
 
 import (
 	"context"
@@ -11,11 +7,15 @@ import (
 	"svc.internal/pkg/fault"
 )
 
-// Slots are the places of one kind of call. It is safe for concurrent use.
+// Slots are the places of one kind of call, so that it does not take all
+// connections to the database: so many of its calls work at a time, and the
+// others wait for as long as their callers do. Calls of one kind may all want the
+// same row, and admission must not wait behind them. It is safe for concurrent
+// use.
 type Slots struct{ free chan struct{} }
 
-// New makes n places.
-func New(n int) *Slots { return &Slots{free: make(chan struct{}, n)} }
+// NewSlots makes n places.
+func NewSlots(n int) *Slots { return &Slots{free: make(chan struct{}, n)} }
 
 // retryAfter is when somebody who found no place may try again.
 const retryAfter = time.Second

@@ -1,4 +1,4 @@
-package slot_test
+package limit_test
 
 import (
 	"context"
@@ -8,12 +8,12 @@ import (
 	"time"
 
 	"svc.internal/pkg/fault"
-	"svc.internal/services/billing-ledger/internal/slot"
+	"svc.internal/services/billing-ledger/internal/limit"
 )
 
 func TestAKeyTakesAFewOfThePlacesAndItsWaitingCallsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		slots := slot.Share[string](3, 2, 4)
+		slots := limit.Share[string](3, 2, 4)
 		goOn := make(chan struct{})
 		var working, done, refused atomic.Int32
 		call := func(key string) {
