@@ -74,15 +74,15 @@ const (
 // a time, and up to claimsWaiting wait. Signing in takes four more at most, sums of
 // demand one.
 const (
-	readSlots     = 1
-	claimSlots    = 3
+	readCalls     = 1
+	claimCalls    = 3
 	claimsOfKey   = 2
-	runningSlots  = 2
+	runningCalls  = 2
 	runningOfKey  = 1
 	claimsWaiting = 256
-	visitSlots    = 1
-	sessionSlots  = 1
-	rateSlots     = 1
+	visitCalls    = 1
+	sessionCalls  = 1
+	rateCalls     = 1
 )
 
 // Deps are the parts the service works with. DB is a pool opened for Schema and
@@ -203,15 +203,15 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 		plans:    &plan.Plans{Store: st},
 		claims: &idempotency.Claims{
 			Store:   st,
-			Reads:   limit.Share[ids.KeyID](readSlots, claimsOfKey, claimsWaiting),
-			New:     limit.Share[ids.KeyID](claimSlots, claimsOfKey, claimsWaiting),
-			Running: limit.Share[ids.KeyID](runningSlots, runningOfKey, claimsWaiting),
+			Reads:   limit.NewFairSemaphore[ids.KeyID](readCalls, claimsOfKey, claimsWaiting),
+			New:     limit.NewFairSemaphore[ids.KeyID](claimCalls, claimsOfKey, claimsWaiting),
+			Running: limit.NewFairSemaphore[ids.KeyID](runningCalls, runningOfKey, claimsWaiting),
 			Quota:   idempotency.Quota{OfAccount: idempotency.KeptOfAccount, InAll: cfg.KeptBytes},
 			Observe: m.answered,
 		},
 		demand:   demand.NewCache(st, deps.Clock),
-		visitors: &limit.Visitors{Store: st, Slots: limit.NewSlots(visitSlots)},
-		rates:    &limit.Rates{Store: st, Slots: limit.NewSlots(rateSlots)},
+		visitors: &limit.Visitors{Store: st, Calls: limit.NewSemaphore(visitCalls)},
+		rates:    &limit.Rates{Store: st, Calls: limit.NewSemaphore(rateCalls)},
 		pruner: &prune.Loop{Interval: pruneInterval, Batch: pruneBatch, Batches: pruneBatches, Log: deps.Log,
 			Steps: []prune.Step{
 				{Name: "claims of idempotency keys", Do: st.PruneClaims},
@@ -227,7 +227,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 	}
 	s.users = &user.Users{
 		Store: st, Passwords: user.NewPasswords(), Accounts: s.accounts, Keys: s.keys,
-		Pepper: cfg.Pepper, Clock: deps.Clock, Random: deps.Random, Lookups: limit.NewSlots(sessionSlots),
+		Pepper: cfg.Pepper, Clock: deps.Clock, Random: deps.Random, Lookups: limit.NewSemaphore(sessionCalls),
 	}
 	return s, s.newDrift()
 }

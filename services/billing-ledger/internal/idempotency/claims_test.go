@@ -40,8 +40,10 @@ func TestAClaimIsRenewedAndEndedWhileNewOnesOfItsKeyWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := stuck{holder: mine, let: make(chan struct{})}
 		claims := &idempotency.Claims{
-			Store: store,
-			Reads: limit.Share[ids.KeyID](1, 1, 9), New: limit.Share[ids.KeyID](2, 2, 9), Running: limit.Share[ids.KeyID](1, 1, 9),
+			Store:   store,
+			Reads:   limit.NewFairSemaphore[ids.KeyID](1, 1, 9),
+			New:     limit.NewFairSemaphore[ids.KeyID](2, 2, 9),
+			Running: limit.NewFairSemaphore[ids.KeyID](1, 1, 9),
 		}
 		key := ids.KeyID{1}
 		for range 9 {
@@ -80,7 +82,7 @@ func (full) FinishKey(_ context.Context, e idempotency.End, quota idempotency.Qu
 func TestWhatBecomesOfAnAnswerIsTold(t *testing.T) {
 	var told []idempotency.Outcome
 	claims := &idempotency.Claims{
-		Store: full{}, Running: limit.Share[ids.KeyID](1, 1, 9), Quota: idempotency.Quota{OfAccount: 2, InAll: 9},
+		Store: full{}, Running: limit.NewFairSemaphore[ids.KeyID](1, 1, 9), Quota: idempotency.Quota{OfAccount: 2, InAll: 9},
 		Observe: func(o idempotency.Outcome) { told = append(told, o) },
 	}
 	for _, e := range []idempotency.End{

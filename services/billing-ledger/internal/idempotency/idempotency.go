@@ -238,17 +238,13 @@ func TooManyOfAccount() error {
 		"The keys of this account have used %d Idempotency-Keys within 24 hours.", MaxLiveOfAccount).After(time.Minute)
 }
 
-// Slots bound the calls that are made of the store at a time, so that the calls
-// of one key leave room for those of others.
-type Slots = limit.Shared[ids.KeyID]
-
-// Claims answers gateways, so many at a time as there are slots.
+// Claims answers gateways. Its semaphores bound how many work at a time.
 type Claims struct {
 	Store Store
 	// Reads are for the look at how an ask stands, New for those who ask for a
 	// claim, and Running for those who have one: a flood of new ones does not
 	// keep them from renewing or ending it.
-	Reads, New, Running *Slots
+	Reads, New, Running *limit.FairSemaphore[ids.KeyID]
 	// Quota bounds what is kept.
 	Quota Quota
 	// Observe hears what became of each answer.
@@ -259,11 +255,11 @@ type Claims struct {
 func (c *Claims) Claim(ctx context.Context, ask Ask) (Answer, error) {
 	a, err := answerIn(ctx, c.Reads, ask, c.Store.ReadKey)
 	if err == nil && (a.Standing == Granted || a.Standing == Lapsed) {
-		slots := c.New
+		calls := c.New
 		if a.Request == ask.Request {
-			slots = c.Running
+			calls = c.Running
 		}
-		a, err = answerIn(ctx, slots, ask, c.Store.ClaimKey)
+		a, err = answerIn(ctx, calls, ask, c.Store.ClaimKey)
 	}
 	if err != nil {
 		return Answer{}, fmt.Errorf("claim an idempotency key: %w", err)
@@ -272,9 +268,10 @@ func (c *Claims) Claim(ctx context.Context, ask Ask) (Answer, error) {
 }
 
 func answerIn(
-	ctx context.Context, slots *Slots, ask Ask, from func(context.Context, Ask) (Answer, error),
+	ctx context.Context, calls *limit.FairSemaphore[ids.KeyID], ask Ask,
+	from func(context.Context, Ask) (Answer, error),
 ) (a Answer, err error) {
-	err = slots.Do(ctx, ask.Key, func() (err error) {
+	err = calls.Do(ctx, ask.Key, func() (err error) {
 		a, err = from(ctx, ask)
 		return err
 	})

@@ -52,10 +52,10 @@ type RateStore interface {
 	ReadRate(ctx context.Context, id ids.KeyID, class Class) (Rate, error)
 }
 
-// Rates answers gateways, so many at a time as there are Slots.
+// Rates answers gateways. Calls bounds how many work at a time.
 type Rates struct {
 	Store RateStore
-	Slots *Slots
+	Calls *Semaphore
 }
 
 // Read tells what is left of a key's rate in a category, and takes nothing of
@@ -67,7 +67,7 @@ func (r *Rates) Read(ctx context.Context, id ids.KeyID, category string) (Rate, 
 		return Rate{}, fault.New(fault.Invalid, fault.InvalidValue, "category is unknown").On("category")
 	}
 	var left Rate
-	err := r.Slots.Do(ctx, func() (err error) {
+	err := r.Calls.Do(ctx, func() (err error) {
 		left, err = r.Store.ReadRate(ctx, id, class)
 		return err
 	})

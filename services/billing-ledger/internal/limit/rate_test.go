@@ -67,7 +67,7 @@ func (k *kept) ReadRate(_ context.Context, _ ids.KeyID, class Class) (Rate, erro
 
 func TestEachCategoryIsReadInItsClass(t *testing.T) {
 	store := &kept{left: Rate{Limit: 3, Remaining: 2, Reset: time.Second}}
-	rates := Rates{Store: store, Slots: NewSlots(1)}
+	rates := Rates{Store: store, Calls: NewSemaphore(1)}
 	for category, class := range map[string]Class{
 		"llm": LLM, "multimodal": Multimodal, "embedding": Embedding, "image": Image, "audio": Audio,
 	} {
@@ -93,9 +93,9 @@ func TestEachCategoryIsReadInItsClass(t *testing.T) {
 
 // Reads wait for each other, and admission for none of them.
 func TestAReadWithoutAPlaceIsRefused(t *testing.T) {
-	slots := NewSlots(1)
-	rates := Rates{Store: &kept{}, Slots: slots}
-	err := slots.Do(t.Context(), func() error {
+	calls := NewSemaphore(1)
+	rates := Rates{Store: &kept{}, Calls: calls}
+	err := calls.Do(t.Context(), func() error {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		_, err := rates.Read(ctx, ids.KeyID{}, "llm")

@@ -72,10 +72,10 @@ type VisitStore interface {
 	TakeVisit(ctx context.Context, v Visit) (VisitsLeft, error)
 }
 
-// Visitors answers gateways, so many at a time as there are Slots.
+// Visitors answers gateways. Calls bounds how many work at a time.
 type Visitors struct {
 	Store VisitStore
-	Slots *Slots
+	Calls *Semaphore
 }
 
 // Take takes one visit, or refuses with rate_limit_exceeded and the time to wait.
@@ -84,7 +84,7 @@ func (s *Visitors) Take(ctx context.Context, v Visit) (VisitsLeft, error) {
 		return VisitsLeft{}, err
 	}
 	var left VisitsLeft
-	err := s.Slots.Do(ctx, func() (err error) {
+	err := s.Calls.Do(ctx, func() (err error) {
 		left, err = s.Store.TakeVisit(ctx, v)
 		return err
 	})

@@ -24,7 +24,7 @@ func (e *env) users(t testing.TB) *user.Users {
 	t.Helper()
 	return &user.Users{
 		Store: e.store, Passwords: user.NewPasswords(), Accounts: e.accounts, Keys: e.keys,
-		Clock: clock.System, Random: rand.Reader, Lookups: limit.NewSlots(1),
+		Clock: clock.System, Random: rand.Reader, Lookups: limit.NewSemaphore(1),
 	}
 }
 

@@ -117,7 +117,7 @@ type Users struct {
 	Clock     clock.Clock
 	Random    io.Reader
 	// Lookups are the places of what needs no password.
-	Lookups *limit.Slots
+	Lookups *limit.Semaphore
 }
 
 // SignedIn is a user with a token, shown this once.

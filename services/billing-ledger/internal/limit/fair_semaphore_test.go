@@ -13,13 +13,13 @@ import (
 
 func TestAKeyTakesAFewOfThePlacesAndItsWaitingCallsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		slots := limit.Share[string](3, 2, 4)
-		goOn := make(chan struct{})
+		semaphore := limit.NewFairSemaphore[string](3, 2, 4)
+		proceed := make(chan struct{})
 		var working, done, refused atomic.Int32
 		call := func(key string) {
-			switch err := slots.Do(t.Context(), key, func() error {
+			switch err := semaphore.Do(t.Context(), key, func() error {
 				working.Add(1)
-				<-goOn
+				<-proceed
 				working.Add(-1)
 				return nil
 			}); {
@@ -50,10 +50,10 @@ func TestAKeyTakesAFewOfThePlacesAndItsWaitingCallsAreBounded(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if err := slots.Do(ctx, "fourth", func() error { return nil }); !fault.Is(err, fault.ServiceUnavailable) {
+		if err := semaphore.Do(ctx, "fourth", func() error { return nil }); !fault.Is(err, fault.ServiceUnavailable) {
 			t.Errorf("without a place: %v", err)
 		}
-		close(goOn)
+		close(proceed)
 		synctest.Wait()
 		if d := done.Load(); d != 8 {
 			t.Errorf("%d calls are done, want 8", d)

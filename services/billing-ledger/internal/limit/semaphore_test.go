@@ -14,14 +14,14 @@ import (
 
 func TestNoMoreWorkAtATimeThanThereArePlaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		slots := limit.NewSlots(2)
-		goOn := make(chan struct{})
+		semaphore := limit.NewSemaphore(2)
+		proceed := make(chan struct{})
 		var working, done atomic.Int32
 		for range 5 {
 			go func() {
-				if err := slots.Do(t.Context(), func() error {
+				if err := semaphore.Do(t.Context(), func() error {
 					working.Add(1)
-					<-goOn
+					<-proceed
 					working.Add(-1)
 					return nil
 				}); err != nil {
@@ -36,14 +36,14 @@ func TestNoMoreWorkAtATimeThanThereArePlaces(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		err := slots.Do(ctx, func() error {
+		err := semaphore.Do(ctx, func() error {
 			t.Error("it ran without a place")
 			return nil
 		})
 		if f, ok := fault.As(err); !ok || f.Kind != fault.Unavailable || f.RetryAfter <= 0 {
 			t.Errorf("without a place: %v", err)
 		}
-		close(goOn)
+		close(proceed)
 		synctest.Wait()
 		if n := done.Load(); n != 5 {
 			t.Errorf("%d of 5 were done", n)
@@ -52,10 +52,10 @@ func TestNoMoreWorkAtATimeThanThereArePlaces(t *testing.T) {
 }
 
 func TestAPlaceIsGivenBackWhateverComesOfTheWork(t *testing.T) {
-	slots := limit.NewSlots(1)
+	semaphore := limit.NewSemaphore(1)
 	broken := errors.New("broken")
 	for range 3 {
-		if err := slots.Do(t.Context(), func() error { return broken }); !errors.Is(err, broken) {
+		if err := semaphore.Do(t.Context(), func() error { return broken }); !errors.Is(err, broken) {
 			t.Fatal(err)
 		}
 	}
