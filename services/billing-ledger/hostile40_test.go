@@ -16,8 +16,8 @@ import (
 	billingv1 "svc.internal/proto/svc/billing/v1"
 	"svc.internal/services/billing-ledger/internal/ledger"
 	"svc.internal/services/billing-ledger/internal/limit"
-	"svc.internal/services/billing-ledger/internal/refund"
 	"svc.internal/services/billing-ledger/internal/store"
+	"svc.internal/services/billing-ledger/internal/usage"
 )
 
 // Hostile test 40: who owns a consumer account and a provider sends itself
@@ -382,12 +382,12 @@ func TestHostile40_ARefundEndsWhatIsHeldOfItsRequestAlone(t *testing.T) {
 	first, second := f.serve(t, o.consumer, o.provider), f.serve(t, o.consumer, o.provider)
 	for _, step := range []struct {
 		request string
-		cause   refund.Cause
+		cause   usage.RefundCause
 		held    []string
 	}{
-		{first, refund.Goodwill, []string{first, second}}, // the provider keeps what it earned
-		{paid, refund.ProviderFault, []string{first, second}},
-		{second, refund.ProviderFault, []string{first}},
+		{first, usage.Goodwill, []string{first, second}}, // the provider keeps what it earned
+		{paid, usage.ProviderFault, []string{first, second}},
+		{second, usage.ProviderFault, []string{first}},
 	} {
 		request, err := ids.ParseRequest(step.request)
 		if err != nil {

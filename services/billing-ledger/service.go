@@ -42,7 +42,6 @@ import (
 	"svc.internal/services/billing-ledger/internal/plan"
 	"svc.internal/services/billing-ledger/internal/price"
 	"svc.internal/services/billing-ledger/internal/prune"
-	"svc.internal/services/billing-ledger/internal/refund"
 	"svc.internal/services/billing-ledger/internal/rpc"
 	"svc.internal/services/billing-ledger/internal/store"
 	"svc.internal/services/billing-ledger/internal/usage"
@@ -181,7 +180,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 				}},
 				{Name: "review", Do: hold.Whenever(reviewer.Open)},
 				{Name: "give back", Do: hold.Whenever(func(ctx context.Context, limit int) (int, error) {
-					return refund.Correct(ctx, st, deps.Log, limit)
+					return usage.CorrectLateReports(ctx, st, deps.Log, limit)
 				})},
 				{Name: "publish again", Do: hold.Whenever(reviewer.Settled)},
 			},

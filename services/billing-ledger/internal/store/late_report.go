@@ -6,12 +6,12 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"svc.internal/services/billing-ledger/internal/refund"
+	"svc.internal/services/billing-ledger/internal/usage"
 )
 
-// LateReports finds requests for refund.Correct. A word is late when its request
+// LateReports finds requests for usage.CorrectLateReports. A word is late when its request
 // was settled before it came, so an hour is more than enough to find it.
-func (s *Store) LateReports(ctx context.Context, limit int) ([]refund.Late, error) {
+func (s *Store) LateReports(ctx context.Context, limit int) ([]usage.LateReport, error) {
 	rows, err := s.pool.Query(ctx,
 		`SELECT s.request_id, s.account_id, s.unit, s.input_rate, s.output_rate, s.payout_input_rate, s.payout_output_rate,
 			s.charged, s.completion_tokens, w.relayed_tokens, w.relayed_bytes
@@ -26,8 +26,8 @@ func (s *Store) LateReports(ctx context.Context, limit int) ([]refund.Late, erro
 	if err != nil {
 		return nil, reachable(fmt.Errorf("find words that came late: %w", err))
 	}
-	late, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (refund.Late, error) {
-		var l refund.Late
+	late, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (usage.LateReport, error) {
+		var l usage.LateReport
 		var request, account [16]byte
 		err := row.Scan(&request, &account, &l.Rates.Unit, &l.Rates.Input, &l.Rates.Output, &l.Rates.PayoutInput,
 			&l.Rates.PayoutOutput,

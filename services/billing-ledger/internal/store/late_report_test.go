@@ -9,7 +9,6 @@ import (
 	"svc.internal/pkg/money"
 	"svc.internal/services/billing-ledger/internal/hold"
 	"svc.internal/services/billing-ledger/internal/ledger"
-	"svc.internal/services/billing-ledger/internal/refund"
 	"svc.internal/services/billing-ledger/internal/usage"
 )
 
@@ -38,7 +37,8 @@ func TestAWordThatComesLateGivesBackWhatDidNotCome(t *testing.T) {
 	}
 	e.settle(t, usage.Settled, e.served(t, inTime, 10))
 	for round, want := range []int{1, 0} {
-		if n, err := refund.Correct(t.Context(), e.store, slog.New(slog.DiscardHandler), 10); err != nil || n != want {
+		n, err := usage.CorrectLateReports(t.Context(), e.store, slog.New(slog.DiscardHandler), 10)
+		if err != nil || n != want {
 			t.Errorf("round %d: %d corrected, want %d: %v", round, n, want, err)
 		}
 	}
@@ -47,7 +47,7 @@ func TestAWordThatComesLateGivesBackWhatDidNotCome(t *testing.T) {
 	if got := e.balance(t, ledger.Accrued, provider); got != 7*cent {
 		t.Errorf("the provider has %s, and served ten tokens", got)
 	}
-	if _, err := e.store.Refund(t.Context(), entryID(t), late, refund.Goodwill, ""); !errors.Is(err, refund.ErrRefunded) {
+	if _, err := e.store.Refund(t.Context(), entryID(t), late, usage.Goodwill, ""); !errors.Is(err, usage.ErrRefunded) {
 		t.Errorf("a refund beside it: %v", err)
 	}
 	e.sound(t)

@@ -19,7 +19,6 @@ import (
 	"svc.internal/services/billing-ledger/internal/key"
 	"svc.internal/services/billing-ledger/internal/orphan"
 	"svc.internal/services/billing-ledger/internal/plan"
-	"svc.internal/services/billing-ledger/internal/refund"
 	"svc.internal/services/billing-ledger/internal/store"
 	"svc.internal/services/billing-ledger/internal/usage"
 )
@@ -167,8 +166,8 @@ func (c *crowd) administer(r *rand.Rand, round int) error {
 			account.Frozen}[r.IntN(3)], "")
 	case 5:
 		for _, reservation := range c.admitted(r, 3) {
-			_, err = c.store.Refund(c.t.Context(), entryID(c.t), reservation.Request, refund.ProviderFault, "")
-			if errors.Is(err, refund.ErrNothingCharged) || errors.Is(err, refund.ErrPaidInPart) {
+			_, err = c.store.Refund(c.t.Context(), entryID(c.t), reservation.Request, usage.ProviderFault, "")
+			if errors.Is(err, usage.ErrNothingCharged) || errors.Is(err, usage.ErrPaidInPart) {
 				err = nil
 			}
 		}

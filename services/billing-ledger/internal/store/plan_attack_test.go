@@ -6,7 +6,6 @@ import (
 	"svc.internal/pkg/money"
 	"svc.internal/services/billing-ledger/internal/audit"
 	"svc.internal/services/billing-ledger/internal/hold"
-	"svc.internal/services/billing-ledger/internal/refund"
 	"svc.internal/services/billing-ledger/internal/usage"
 )
 
@@ -85,7 +84,7 @@ func TestVerifyNamesEveryDriftOfPlansAndRefunds(t *testing.T) {
 			settled, open, payg := e.standard(t, c, 4), e.standard(t, c, 5), e.reservation(t, c, 3)
 			e.admit(t, settled, open, payg)
 			e.settle(t, usage.Settled, e.served(t, settled, 4), e.served(t, payg, 3))
-			if _, err := e.store.Refund(t.Context(), entryID(t), payg.Request, refund.Goodwill, ""); err != nil {
+			if _, err := e.store.Refund(t.Context(), entryID(t), payg.Request, usage.Goodwill, ""); err != nil {
 				t.Fatal(err)
 			}
 			e.sound(t)

@@ -16,7 +16,6 @@ import (
 	"svc.internal/pkg/money"
 	"svc.internal/services/billing-ledger/internal/hold"
 	"svc.internal/services/billing-ledger/internal/plan"
-	"svc.internal/services/billing-ledger/internal/refund"
 	"svc.internal/services/billing-ledger/internal/store"
 	"svc.internal/services/billing-ledger/internal/usage"
 )
@@ -335,13 +334,13 @@ func TestSettleExpireReleaseAndRefundRaceToOneEndAThousandTimes(t *testing.T) {
 					t.Error(err)
 				}
 			})
-			for cause, st := range map[refund.Cause]*store.Store{refund.ProviderFault: one, refund.Goodwill: other} {
+			for cause, st := range map[usage.RefundCause]*store.Store{usage.ProviderFault: one, usage.Goodwill: other} {
 				racers.Go(func() {
 					for _, reservation := range part {
 						switch _, err := st.Refund(t.Context(), entryID(t), reservation.Request, cause, ""); {
 						case err == nil:
 							refunded.Add(1)
-						case !errors.Is(err, refund.ErrNothingCharged) && !errors.Is(err, refund.ErrRefunded):
+						case !errors.Is(err, usage.ErrNothingCharged) && !errors.Is(err, usage.ErrRefunded):
 							t.Error(err)
 						}
 					}

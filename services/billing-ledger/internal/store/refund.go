@@ -10,13 +10,13 @@ import (
 	"svc.internal/pkg/ids"
 	"svc.internal/services/billing-ledger/internal/earning"
 	"svc.internal/services/billing-ledger/internal/ledger"
-	"svc.internal/services/billing-ledger/internal/refund"
+	"svc.internal/services/billing-ledger/internal/usage"
 )
 
 // Refund refunds a settled request, once: a repeat for the same cause returns
-// the first entry, one for another is refund.ErrRefunded.
+// the first entry, one for another is usage.ErrRefunded.
 func (s *Store) Refund(
-	ctx context.Context, id ids.EntryID, request ids.RequestID, cause refund.Cause, memo string,
+	ctx context.Context, id ids.EntryID, request ids.RequestID, cause usage.RefundCause, memo string,
 ) (ids.EntryID, error) {
 	posted := id
 	err := s.inTx(ctx, func(tx pgx.Tx) error {
@@ -37,7 +37,7 @@ func (s *Store) Refund(
 		if err := lockProvider(ctx, tx, charge.Provider); err != nil {
 			return err
 		}
-		if cause == refund.ProviderFault {
+		if cause == usage.ProviderFault {
 			// What the provider gives back is not held any more.
 			if err := endHeld(ctx, tx, request, earning.Refunded, request.String()); err != nil {
 				return err
@@ -47,7 +47,7 @@ func (s *Store) Refund(
 		if err != nil {
 			return err
 		}
-		entry, err := refund.Entry(id, charge, cause, has, memo)
+		entry, err := usage.RefundEntry(id, charge, cause, has, memo)
 		if err != nil {
 			return err
 		}
@@ -58,14 +58,14 @@ func (s *Store) Refund(
 	return posted, err
 }
 
-func readCharge(ctx context.Context, tx pgx.Tx, request ids.RequestID) (refund.Charge, error) {
-	c := refund.Charge{Request: request}
+func readCharge(ctx context.Context, tx pgx.Tx, request ids.RequestID) (usage.Refundable, error) {
+	c := usage.Refundable{Request: request}
 	var account, provider [16]byte
 	err := tx.QueryRow(ctx,
 		`SELECT account_id, provider_id, charged, payout FROM usage_settlement WHERE day = $1 AND request_id = $2`,
 		request.Day(), [16]byte(request)).Scan(&account, &provider, &c.Charged, &c.Payout)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return c, refund.ErrNothingCharged
+		return c, usage.ErrNothingCharged
 	}
 	if err != nil {
 		return c, fmt.Errorf("read the settled request: %w", err)
@@ -74,7 +74,9 @@ func readCharge(ctx context.Context, tx pgx.Tx, request ids.RequestID) (refund.C
 	return c, nil
 }
 
-func refundedBefore(ctx context.Context, tx pgx.Tx, request ids.RequestID, cause refund.Cause) (ids.EntryID, error) {
+func refundedBefore(
+	ctx context.Context, tx pgx.Tx, request ids.RequestID, cause usage.RefundCause,
+) (ids.EntryID, error) {
 	var id [16]byte
 	var kind string
 	err := tx.QueryRow(ctx,
@@ -86,15 +88,15 @@ func refundedBefore(ctx context.Context, tx pgx.Tx, request ids.RequestID, cause
 	case err != nil:
 		return ids.EntryID{}, fmt.Errorf("look for a refund: %w", err)
 	case ledger.EntryKind(kind) != cause.Kind():
-		return ids.EntryID{}, refund.ErrRefunded
+		return ids.EntryID{}, usage.ErrRefunded
 	}
 	return id, nil
 }
 
 // readEarnings reads what a provider has, as the last snapshot and what was
 // recorded since, and how much of it is held. Its earnings are locked.
-func readEarnings(ctx context.Context, tx pgx.Tx, provider ids.ProviderID) (refund.Earnings, error) {
-	var e refund.Earnings
+func readEarnings(ctx context.Context, tx pgx.Tx, provider ids.ProviderID) (usage.Earnings, error) {
+	var e usage.Earnings
 	err := tx.QueryRow(ctx, `SELECT coalesce(sum(balance) FILTER (WHERE kind = 'l:provider:accrued'), 0)::bigint,
 			coalesce(sum(balance) FILTER (WHERE kind = 'l:provider:payable'), 0)::bigint,
 			(SELECT coalesce(sum(payout), 0)::bigint FROM held_earning WHERE provider_id = $1 AND book = '' AND ended_as IS NULL)
@@ -108,7 +110,7 @@ func readEarnings(ctx context.Context, tx pgx.Tx, provider ids.ProviderID) (refu
 				AND l.at >= coalesce(((SELECT max(day) FROM seal) + 1)::timestamp AT TIME ZONE 'UTC', '-infinity')
 		) legs`, [16]byte(provider)).Scan(&e.Accrued, &e.Payable, &e.Held)
 	if err != nil {
-		return refund.Earnings{}, fmt.Errorf("read earnings: %w", err)
+		return usage.Earnings{}, fmt.Errorf("read earnings: %w", err)
 	}
 	return e, nil
 }

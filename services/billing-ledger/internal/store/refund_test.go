@@ -10,7 +10,6 @@ import (
 	"svc.internal/pkg/money"
 	"svc.internal/services/billing-ledger/internal/hold"
 	"svc.internal/services/billing-ledger/internal/ledger"
-	"svc.internal/services/billing-ledger/internal/refund"
 	"svc.internal/services/billing-ledger/internal/usage"
 )
 
@@ -41,12 +40,12 @@ func TestARequestIsRefundedOnceAndNeverAboveWhatWasPaid(t *testing.T) {
 	var callers sync.WaitGroup
 	var refunded, refused atomic.Int64
 	for i := range 60 {
-		cause := []refund.Cause{refund.ProviderFault, refund.Goodwill}[i%2]
+		cause := []usage.RefundCause{usage.ProviderFault, usage.Goodwill}[i%2]
 		callers.Go(func() {
 			switch _, err := replicas[i%3].Refund(t.Context(), entryID(t), request, cause, "test"); {
 			case err == nil:
 				refunded.Add(1)
-			case errors.Is(err, refund.ErrRefunded):
+			case errors.Is(err, usage.ErrRefunded):
 				refused.Add(1)
 			default:
 				t.Error(err)
@@ -101,7 +100,7 @@ func TestARefundAfterThePayoutIsTheProvidersDebt(t *testing.T) {
 			if tc.paid > 0 {
 				e.post(t)(ledger.EarningsCredit(newFact(t), provider, c.account, money.NanoUSD(tc.paid)*cent))
 			}
-			if _, err := e.store.Refund(t.Context(), entryID(t), request, refund.ProviderFault, ""); err != nil {
+			if _, err := e.store.Refund(t.Context(), entryID(t), request, usage.ProviderFault, ""); err != nil {
 				t.Fatal(err)
 			}
 			for kind, want := range map[ledger.AccountKind]int64{
@@ -141,19 +140,19 @@ func TestWhatWasNotChargedIsNotRefunded(t *testing.T) {
 	e.settle(t, usage.Settled, d)
 	for name, tc := range map[string]struct {
 		request ids.RequestID
-		cause   refund.Cause
+		cause   usage.RefundCause
 		want    error
 	}{
-		"unknown":         {request(t), refund.Goodwill, refund.ErrNothingCharged},
-		"free":            {free.Request, refund.ProviderFault, refund.ErrNothingCharged},
-		"open":            {open.Request, refund.Goodwill, refund.ErrNothingCharged},
-		"payout is above": {short.Request, refund.ProviderFault, refund.ErrPaidInPart},
+		"unknown":         {request(t), usage.Goodwill, usage.ErrNothingCharged},
+		"free":            {free.Request, usage.ProviderFault, usage.ErrNothingCharged},
+		"open":            {open.Request, usage.Goodwill, usage.ErrNothingCharged},
+		"payout is above": {short.Request, usage.ProviderFault, usage.ErrPaidInPart},
 	} {
 		if _, err := e.store.Refund(t.Context(), entryID(t), tc.request, tc.cause, ""); !errors.Is(err, tc.want) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := e.store.Refund(t.Context(), entryID(t), short.Request, refund.Goodwill, ""); err != nil {
+	if _, err := e.store.Refund(t.Context(), entryID(t), short.Request, usage.Goodwill, ""); err != nil {
 		t.Error(err)
 	}
 	e.wantWallet(t, c, 2*cent, 0)

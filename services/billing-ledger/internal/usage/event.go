@@ -1,5 +1,5 @@
 // Package usage settles served requests: what the consumer is charged, what the
-// provider earns, and who bears a difference.
+// provider earns, and who bears a difference. It also refunds settled requests.
 //
 // Settling is idempotent by the request id. The rules are pure (Decide); the
 // store shows them the rows they need under lock and applies what they answer

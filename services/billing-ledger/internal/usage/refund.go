@@ -1,11 +1,4 @@
-// Package refund gives back what a settled request was charged: all of it, and
-// once, whoever bears it.
-//
-// When the provider was at fault it gives back its payout, from what it has
-// earned and not been paid, and what it has been paid already becomes its debt
-// to the platform. Otherwise the platform bears the charge, and the provider
-// keeps what it earned.
-package refund
+package usage
 
 import (
 	"errors"
@@ -16,13 +9,13 @@ import (
 	"svc.internal/services/billing-ledger/internal/ledger"
 )
 
-// Cause is why a request is refunded, and with that who bears it.
-type Cause string
+// RefundCause is why a request is refunded, and with that who bears it.
+type RefundCause string
 
 // The causes.
 const (
-	ProviderFault Cause = "provider_fault"
-	Goodwill      Cause = "goodwill"
+	ProviderFault RefundCause = "provider_fault"
+	Goodwill      RefundCause = "goodwill"
 )
 
 // What a refund can be refused for.
@@ -38,8 +31,8 @@ var (
 	ErrPaidInPart = errors.New("the consumer paid less than the provider earned")
 )
 
-// Charge is what a settled request cost and earned.
-type Charge struct {
+// Refundable is a settled request with what it cost and earned.
+type Refundable struct {
 	Request         ids.RequestID
 	Account         ids.AccountID
 	Provider        ids.ProviderID
@@ -50,8 +43,14 @@ type Charge struct {
 // what is accrued is held for other requests.
 type Earnings struct{ Accrued, Payable, Held money.NanoUSD }
 
-// Entry is the entry that refunds a charge.
-func Entry(id ids.EntryID, c Charge, cause Cause, has Earnings, memo string) (ledger.Entry, error) {
+// RefundEntry is the entry that refunds a request: all of it, and once, whoever
+// bears it.
+//
+// When the provider was at fault it gives back its payout, from what it has
+// earned and not been paid, and what it has been paid already becomes its debt
+// to the platform. Otherwise the platform bears the charge, and the provider
+// keeps what it earned.
+func RefundEntry(id ids.EntryID, c Refundable, cause RefundCause, has Earnings, memo string) (ledger.Entry, error) {
 	if c.Charged <= 0 {
 		return ledger.Entry{}, ErrNothingCharged
 	}
@@ -68,7 +67,7 @@ func Entry(id ids.EntryID, c Charge, cause Cause, has Earnings, memo string) (le
 }
 
 // Kind is the kind of the entries of a cause.
-func (c Cause) Kind() ledger.EntryKind {
+func (c RefundCause) Kind() ledger.EntryKind {
 	if c == Goodwill {
 		return ledger.GoodwillRefunded
 	}
