@@ -29,7 +29,7 @@ type Accounts struct {
 	Accounts *account.Accounts
 	Keys     *key.Keys
 	Plans    *plan.Plans
-	Earnings earning.Store
+	Earnings earning.HeldStore
 }
 
 // byOperator has what is done be written down under the operator's name.

@@ -7,7 +7,7 @@ import (
 	"svc.internal/pkg/money/moneypb"
 	billingv1 "svc.internal/proto/svc/billing/v1"
 	eventsv1 "svc.internal/proto/svc/events/v1"
-	"svc.internal/services/billing-ledger/internal/accrual"
+	"svc.internal/services/billing-ledger/internal/earning"
 	"svc.internal/services/billing-ledger/internal/usage"
 )
 
@@ -15,8 +15,8 @@ import (
 type Accruals struct {
 	billingv1.UnimplementedAccrualServiceServer
 	Store interface {
-		accrual.Store
-		accrual.SettledStore
+		earning.AccrualStore
+		earning.SettledStore
 	}
 }
 
@@ -24,7 +24,7 @@ type Accruals struct {
 func (s *Accruals) ListAccruals(
 	ctx context.Context, req *billingv1.ListAccrualsRequest,
 ) (*billingv1.ListAccrualsResponse, error) {
-	rows, next, err := accrual.List(ctx, s.Store, req.GetFirstDay(), req.GetPageToken())
+	rows, next, err := earning.ListAccruals(ctx, s.Store, req.GetFirstDay(), req.GetPageToken())
 	if err != nil {
 		return nil, err
 	}
@@ -42,7 +42,7 @@ func (s *Accruals) ListAccruals(
 func (s *Accruals) ListSettled(
 	ctx context.Context, req *billingv1.ListSettledRequest,
 ) (*billingv1.ListSettledResponse, error) {
-	rows, next, more, err := accrual.ListSettled(ctx, s.Store, req.GetSince().AsTime(), req.GetWatermark(),
+	rows, next, more, err := earning.ListSettled(ctx, s.Store, req.GetSince().AsTime(), req.GetWatermark(),
 		req.GetSettledFor().AsDuration())
 	if err != nil {
 		return nil, err

@@ -23,7 +23,7 @@ func (s *Accounts) ListHeldEarnings(
 				"provider_id")
 		}
 	}
-	list, next, err := earning.List(ctx, s.Earnings, provider, int(req.GetPageSize()), req.GetCursor())
+	list, next, err := earning.ListHeld(ctx, s.Earnings, provider, int(req.GetPageSize()), req.GetCursor())
 	if err != nil {
 		return nil, err
 	}

@@ -10,7 +10,7 @@ import (
 	"svc.internal/pkg/ids"
 	"svc.internal/pkg/money"
 	"svc.internal/services/billing-ledger/internal/account"
-	"svc.internal/services/billing-ledger/internal/accrual"
+	"svc.internal/services/billing-ledger/internal/earning"
 	"svc.internal/services/billing-ledger/internal/hold"
 	"svc.internal/services/billing-ledger/internal/key"
 	"svc.internal/services/billing-ledger/internal/usage"
@@ -179,8 +179,8 @@ func TestAccrualsAreSummedInPagesWithoutGaps(t *testing.T) {
 			last = d
 		}
 	}
-	var all []accrual.Accrual
-	after := accrual.Cursor{Day: now.UTC().Add(-48 * time.Hour).Truncate(24 * time.Hour)}
+	var all []earning.Accrual
+	after := earning.AccrualCursor{Day: now.UTC().Add(-48 * time.Hour).Truncate(24 * time.Hour)}
 	for {
 		page, err := e.store.Accruals(t.Context(), after, 2)
 		if err != nil {
@@ -190,7 +190,7 @@ func TestAccrualsAreSummedInPagesWithoutGaps(t *testing.T) {
 		if len(page) < 2 {
 			break
 		}
-		after = page[1].Cursor
+		after = page[1].AccrualCursor
 	}
 	var payout money.NanoUSD
 	var requests int64
@@ -215,7 +215,7 @@ func TestSettledRequestsAreListedInTheOrderOfSettling(t *testing.T) {
 			[16]byte(reservation.Request), 50-10*i)
 		want = append(want, reservation.Request)
 	}
-	after := accrual.SettledCursor{At: time.Now().Add(-time.Hour)}
+	after := earning.SettledCursor{At: time.Now().Add(-time.Hour)}
 	var got []ids.RequestID
 	for {
 		page, err := e.store.SettledAfter(t.Context(), after, 5*time.Minute, 2)
@@ -236,7 +236,7 @@ func TestSettledRequestsAreListedInTheOrderOfSettling(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
-	if page, err := e.store.SettledAfter(t.Context(), accrual.SettledCursor{At: time.Now().Add(-time.Hour)},
+	if page, err := e.store.SettledAfter(t.Context(), earning.SettledCursor{At: time.Now().Add(-time.Hour)},
 		25*time.Minute, 10); err != nil || len(page) != 3 {
 		t.Errorf("settled for 25 minutes: got %d and %v, want 3", len(page), err)
 	}

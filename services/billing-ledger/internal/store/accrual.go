@@ -9,14 +9,14 @@ import (
 
 	"svc.internal/pkg/ids"
 	"svc.internal/pkg/money"
-	"svc.internal/services/billing-ledger/internal/accrual"
+	"svc.internal/services/billing-ledger/internal/earning"
 	"svc.internal/services/billing-ledger/internal/usage"
 )
 
 // Accruals sums what providers were credited by day and provider, after a
-// place in that order; see accrual.Store. Orphan work counts as well: its
+// place in that order; see earning.AccrualStore. Orphan work counts as well: its
 // provider was credited by an entry instead of the line.
-func (s *Store) Accruals(ctx context.Context, after accrual.Cursor, limit int) ([]accrual.Accrual, error) {
+func (s *Store) Accruals(ctx context.Context, after earning.AccrualCursor, limit int) ([]earning.Accrual, error) {
 	rows, err := s.pool.Query(ctx, `SELECT day, provider_id, sum(payout)::bigint, count(*)
 		FROM usage_settlement
 		WHERE day >= $1 AND (day, provider_id) > ($1, $2)
@@ -26,15 +26,15 @@ func (s *Store) Accruals(ctx context.Context, after accrual.Cursor, limit int) (
 		return nil, reachable(fmt.Errorf("sum accruals: %w", err))
 	}
 	var (
-		out              []accrual.Accrual
+		out              []earning.Accrual
 		day              time.Time
 		provider         [16]byte
 		payout, requests int64
 	)
 	_, err = pgx.ForEachRow(rows, []any{&day, &provider, &payout, &requests}, func() error {
-		out = append(out, accrual.Accrual{
-			Cursor: accrual.Cursor{Day: day, Provider: ids.ProviderID(provider)},
-			Payout: nano(payout), Requests: requests,
+		out = append(out, earning.Accrual{
+			AccrualCursor: earning.AccrualCursor{Day: day, Provider: ids.ProviderID(provider)},
+			Payout:        nano(payout), Requests: requests,
 		})
 		return nil
 	})
@@ -49,10 +49,10 @@ func (s *Store) Accruals(ctx context.Context, after accrual.Cursor, limit int) (
 const settledDays = 8
 
 // SettledAfter lists settled requests in the order of settling, by the
-// database's clock; see accrual.SettledStore.
+// database's clock; see earning.SettledStore.
 func (s *Store) SettledAfter(
-	ctx context.Context, after accrual.SettledCursor, age time.Duration, limit int,
-) ([]accrual.Settled, error) {
+	ctx context.Context, after earning.SettledCursor, age time.Duration, limit int,
+) ([]earning.Settled, error) {
 	rows, err := s.pool.Query(ctx, `SELECT settled_at, request_id, provider_id, price_version_id, model_id, attempt,
 			prompt_tokens, completion_tokens, unit, input_rate, output_rate, payout_input_rate, payout_output_rate,
 			payout, evidence_source
@@ -64,8 +64,8 @@ func (s *Store) SettledAfter(
 	if err != nil {
 		return nil, reachable(fmt.Errorf("list settled requests: %w", err))
 	}
-	settled, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (accrual.Settled, error) {
-		var r accrual.Settled
+	settled, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (earning.Settled, error) {
+		var r earning.Settled
 		var request, provider, price [16]byte
 		var payout int64
 		var source string

@@ -214,7 +214,7 @@ func checkHeld(ctx context.Context, tx pgx.Tx, from earnings, amount money.NanoU
 
 const heldColumns = `request_id, account_id, provider_id, rule, book, payout, held_at, coalesce(ended_as, ''), ended_at, coalesce(reason, '')`
 
-// HeldEarnings lists what is held; see earning.Store.
+// HeldEarnings lists what is held; see earning.HeldStore.
 func (s *Store) HeldEarnings(
 	ctx context.Context, provider ids.ProviderID, after ids.RequestID, limit int,
 ) ([]earning.Held, error) {
@@ -234,7 +234,7 @@ func (s *Store) HeldEarnings(
 	return list, reachable(err)
 }
 
-// ReleaseHeld ends what is held of requests; see earning.Store.
+// ReleaseHeld ends what is held of requests; see earning.HeldStore.
 func (s *Store) ReleaseHeld(
 	ctx context.Context, requests []ids.RequestID, reason string,
 ) (list []earning.Held, err error) {

@@ -1,5 +1,6 @@
-// Package earning has what operators do with earnings that are held: they look
-// at them and release them.
+// Package earning has what providers earned, in three lists: the accruals by day
+// and the settled requests, which settlement compares with what it has recorded,
+// and the held earnings, which operators look at and release.
 //
 // A provider's earnings by requests of its own owner are held when the platform
 // bore a part of them (see usage.Line.Held). They are accrued like all others,
@@ -24,10 +25,10 @@ import (
 
 // Bounds of what an operator may ask for. A reason has so many characters.
 const (
-	MaxPage    = 500
-	PageSize   = 100
-	MaxRelease = 100
-	MaxReason  = 200
+	MaxHeldPage = 500
+	HeldPage    = 100
+	MaxRelease  = 100
+	MaxReason   = 200
 )
 
 // End is how it ended that earnings were held; empty while they are.
@@ -57,8 +58,8 @@ type Held struct {
 	Reason  string
 }
 
-// Store keeps what is held.
-type Store interface {
+// HeldStore keeps what is held.
+type HeldStore interface {
 	// HeldEarnings are up to limit that are held, of a provider or, for the zero
 	// one, of all, by request id after one.
 	HeldEarnings(ctx context.Context, provider ids.ProviderID, after ids.RequestID, limit int) ([]Held, error)
@@ -83,14 +84,16 @@ func NotFound(request string) error {
 		request[:min(len(request), 64)]).On("request_ids")
 }
 
-// List returns a page of what is held, and the cursor of the next, empty after
-// the last. A size of 0 is PageSize.
-func List(ctx context.Context, store Store, provider ids.ProviderID, size int, cursor string) ([]Held, string, error) {
-	if size < 0 || size > MaxPage {
-		return nil, "", invalid("page_size", "must be between 1 and %d", MaxPage)
+// ListHeld returns a page of what is held, and the cursor of the next, empty after
+// the last. A size of 0 is HeldPage.
+func ListHeld(
+	ctx context.Context, store HeldStore, provider ids.ProviderID, size int, cursor string,
+) ([]Held, string, error) {
+	if size < 0 || size > MaxHeldPage {
+		return nil, "", invalid("page_size", "must be between 1 and %d", MaxHeldPage)
 	}
 	if size == 0 {
-		size = PageSize
+		size = HeldPage
 	}
 	var after ids.RequestID
 	if cursor != "" {
@@ -111,7 +114,7 @@ func List(ctx context.Context, store Store, provider ids.ProviderID, size int, c
 
 // Release ends what is held of requests, so that it may be paid. What had ended
 // before stays as it is.
-func Release(ctx context.Context, store Store, requests []ids.RequestID, reason string) ([]Held, error) {
+func Release(ctx context.Context, store HeldStore, requests []ids.RequestID, reason string) ([]Held, error) {
 	switch {
 	case len(requests) == 0 || len(requests) > MaxRelease:
 		return nil, invalid("request_ids", "must be 1 to %d", MaxRelease)

@@ -1,4 +1,4 @@
-package accrual
+package earning
 
 import (
 	"context"
@@ -12,23 +12,23 @@ import (
 // rows is a store of n rows of one day, in order.
 type rows int
 
-func (n rows) Accruals(_ context.Context, after Cursor, limit int) ([]Accrual, error) {
+func (n rows) Accruals(_ context.Context, after AccrualCursor, limit int) ([]Accrual, error) {
 	var out []Accrual
 	for i := 1; i <= int(n) && len(out) < limit; i++ {
-		p := Cursor{Day: after.Day, Provider: ids.ProviderID{14: byte(i >> 8), 15: byte(i)}}
+		p := AccrualCursor{Day: after.Day, Provider: ids.ProviderID{14: byte(i >> 8), 15: byte(i)}}
 		if string(p.Provider[:]) > string(after.Provider[:]) {
-			out = append(out, Accrual{Cursor: p})
+			out = append(out, Accrual{AccrualCursor: p})
 		}
 	}
 	return out, nil
 }
 
 func TestPagesAreBoundedAndHaveNoGaps(t *testing.T) {
-	for _, n := range []rows{0, 1, PageSize, PageSize + 1, 2*PageSize + 5} {
+	for _, n := range []rows{0, 1, AccrualPage, AccrualPage + 1, 2*AccrualPage + 5} {
 		seen, token := 0, ""
 		for page := 0; ; page++ {
-			list, next, err := List(t.Context(), n, "2026-01-02", token)
-			if err != nil || len(list) > PageSize {
+			list, next, err := ListAccruals(t.Context(), n, "2026-01-02", token)
+			if err != nil || len(list) > AccrualPage {
 				t.Fatalf("page of %d rows: %v", len(list), err)
 			}
 			seen += len(list)
@@ -45,9 +45,9 @@ func TestPagesAreBoundedAndHaveNoGaps(t *testing.T) {
 func TestForeignTokensAreRefused(t *testing.T) {
 	for _, tc := range []struct{ first, token string }{
 		{"yesterday", ""}, {"", ""}, {"2026-01-02", "x"}, {"2026-01-02", "2026-01-02/"},
-		{"2026-01-02", Cursor{Day: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), Provider: ids.ProviderID{1}}.token()},
+		{"2026-01-02", AccrualCursor{Day: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), Provider: ids.ProviderID{1}}.token()},
 	} {
-		if _, _, err := List(t.Context(), rows(1), tc.first, tc.token); !fault.Is(err, fault.InvalidValue) {
+		if _, _, err := ListAccruals(t.Context(), rows(1), tc.first, tc.token); !fault.Is(err, fault.InvalidValue) {
 			t.Errorf("%+v: %v", tc, err)
 		}
 	}
