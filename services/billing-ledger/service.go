@@ -41,7 +41,6 @@ import (
 	"svc.internal/services/billing-ledger/internal/orphan"
 	"svc.internal/services/billing-ledger/internal/plan"
 	"svc.internal/services/billing-ledger/internal/price"
-	"svc.internal/services/billing-ledger/internal/prune"
 	"svc.internal/services/billing-ledger/internal/rpc"
 	"svc.internal/services/billing-ledger/internal/store"
 	"svc.internal/services/billing-ledger/internal/usage"
@@ -57,15 +56,6 @@ const (
 // partitionBack is for how many days back partitions are made as well, so that
 // the first start does not send late usage to the default partition.
 const partitionBack = 7
-
-// What is remembered for a time only is pruned each pruneInterval, at most
-// pruneBatches transactions of pruneBatch rows of each kind: more than can come
-// meanwhile.
-const (
-	pruneInterval = 15 * time.Second
-	pruneBatch    = 500
-	pruneBatches  = 100
-)
 
 // Of maxConns connections, claims of idempotency keys, visits, reads of rates and
 // of sessions may take these: those of one key or address wait for each other.
@@ -121,7 +111,7 @@ type Service struct {
 	users     *user.Users
 	demand    *demand.Cache
 	rates     *limit.Rates
-	pruner    *prune.Loop
+	pruner    *pruner
 }
 
 // Migrate brings the schema in the database at url up to date.
@@ -211,18 +201,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 		demand:   demand.NewCache(st, deps.Clock),
 		visitors: &limit.Visitors{Store: st, Calls: limit.NewSemaphore(visitCalls)},
 		rates:    &limit.Rates{Store: st, Calls: limit.NewSemaphore(rateCalls)},
-		pruner: &prune.Loop{Interval: pruneInterval, Batch: pruneBatch, Batches: pruneBatches, Log: deps.Log,
-			Steps: []prune.Step{
-				{Name: "claims of idempotency keys", Do: st.PruneClaims},
-				{Name: "kept answers", Do: func(ctx context.Context, _ int) (int, error) { return st.SweepKept(ctx) }},
-				{Name: "requests of cleared days", Do: func(ctx context.Context, limit int) (int, error) {
-					return st.DropCleared(ctx, cfg.RetentionDays, limit)
-				}},
-				{Name: "visitors", Do: st.PruneVisitors},
-				{Name: "sessions", Do: st.PruneSessions},
-				{Name: "attempts to sign in", Do: st.PruneAttempts},
-				{Name: "known networks", Do: st.PruneNetworks},
-			}},
+		pruner:   newPruner(st, cfg.RetentionDays, deps.Log),
 	}
 	s.users = &user.Users{
 		Store: st, Passwords: user.NewPasswords(), Accounts: s.accounts, Keys: s.keys,
@@ -260,7 +239,7 @@ func (s *Service) Run(ctx context.Context) error {
 
 	group, ctx := errgroup.WithContext(ctx)
 	for _, loop := range []func(context.Context){s.catalog.Run, s.admitter.Run, s.expirer.Run, s.keepPartitions,
-		s.sealer().Run, s.reconcile, s.pruner.Run, s.demand.Run} {
+		s.sealer().Run, s.reconcile, s.pruner.run, s.demand.Run} {
 		group.Go(func() error {
 			loop(ctx)
 			return nil

@@ -1,4 +1,4 @@
-package prune_test
+package billingledger
 
 import (
 	"bytes"
@@ -9,8 +9,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"svc.internal/services/billing-ledger/internal/prune"
 )
 
 // rows are so many that are over.
@@ -25,12 +23,12 @@ func rows(left *int, calls *int) func(context.Context, int) (int, error) {
 
 func TestPruningTakesFullBatchesUpToItsBound(t *testing.T) {
 	var left, calls int
-	loop := prune.Loop{Batch: 10, Batches: 3, Log: slog.New(slog.DiscardHandler),
-		Steps: []prune.Step{{Name: "x", Do: rows(&left, &calls)}}}
+	p := pruner{batch: 10, batches: 3, log: slog.New(slog.DiscardHandler),
+		steps: []pruneStep{{"x", rows(&left, &calls)}}}
 	for _, tc := range []struct{ had, left, calls int }{{0, 0, 1}, {9, 0, 1}, {10, 0, 2}, {25, 0, 3}, {30, 0, 3},
 		{45, 15, 3}} {
 		left, calls = tc.had, 0
-		loop.Tick(t.Context())
+		p.tick(t.Context())
 		if left != tc.left || calls != tc.calls {
 			t.Errorf("of %d rows %d are left after %d batches, want %d after %d", tc.had, left, calls, tc.left, tc.calls)
 		}
@@ -41,14 +39,14 @@ func TestAStepThatFailsIsToldAndStopsNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
 		left, calls := 5, 0
-		loop := prune.Loop{Interval: time.Minute, Batch: 10, Batches: 1, Log: slog.New(slog.NewTextHandler(&log, nil)),
-			Steps: []prune.Step{
-				{Name: "broken", Do: func(context.Context, int) (int, error) { return 0, errors.New("no") }},
-				{Name: "sound", Do: rows(&left, &calls)},
+		p := pruner{interval: time.Minute, batch: 10, batches: 1, log: slog.New(slog.NewTextHandler(&log, nil)),
+			steps: []pruneStep{
+				{"broken", func(context.Context, int) (int, error) { return 0, errors.New("no") }},
+				{"sound", rows(&left, &calls)},
 			}}
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute+time.Second)
 		defer cancel()
-		loop.Run(ctx)
+		p.run(ctx)
 		if left != 0 || calls != 2 {
 			t.Errorf("%d rows are left after %d looks in two intervals", left, calls)
 		}

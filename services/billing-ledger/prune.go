@@ -1,0 +1,79 @@
+package billingledger
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"svc.internal/pkg/clock"
+	"svc.internal/services/billing-ledger/internal/store"
+)
+
+// What is remembered for a time only is pruned each pruneInterval, at most
+// pruneBatches transactions of pruneBatch rows of each kind: more than can come
+// meanwhile.
+const (
+	pruneInterval = 15 * time.Second
+	pruneBatch    = 500
+	pruneBatches  = 100
+)
+
+// pruner deletes what the service remembers for a time only, in batches, so that
+// no transaction is long and nobody waits for one. What it does not get to waits
+// for the next interval, and counts for nobody meanwhile.
+type pruner struct {
+	// batch bounds the rows of one transaction, batches the transactions of one
+	// step at each interval.
+	interval       time.Duration
+	batch, batches int
+	steps          []pruneStep
+	log            *slog.Logger
+}
+
+// pruneStep deletes up to limit rows of one kind that are over, and returns how
+// many.
+type pruneStep struct {
+	name string
+	do   func(ctx context.Context, limit int) (int, error)
+}
+
+// newPruner makes the pruner of the service's store.
+func newPruner(st *store.Store, retentionDays int, log *slog.Logger) *pruner {
+	return &pruner{interval: pruneInterval, batch: pruneBatch, batches: pruneBatches, log: log,
+		steps: []pruneStep{
+			{"claims of idempotency keys", st.PruneClaims},
+			{"kept answers", func(ctx context.Context, _ int) (int, error) { return st.SweepKept(ctx) }},
+			{"requests of cleared days", func(ctx context.Context, limit int) (int, error) {
+				return st.DropCleared(ctx, retentionDays, limit)
+			}},
+			{"visitors", st.PruneVisitors},
+			{"sessions", st.PruneSessions},
+			{"attempts to sign in", st.PruneAttempts},
+			{"known networks", st.PruneNetworks},
+		}}
+}
+
+// run prunes at every interval until ctx ends.
+func (p *pruner) run(ctx context.Context) {
+	for range clock.Every(ctx, p.interval) {
+		p.tick(ctx)
+	}
+}
+
+// tick is what run does at every interval. A step that fails stops no other.
+func (p *pruner) tick(ctx context.Context) {
+	for _, step := range p.steps {
+		if err := p.take(ctx, step); err != nil && ctx.Err() == nil {
+			p.log.WarnContext(ctx, "what is over could not be pruned", "step", step.name, "error", err)
+		}
+	}
+}
+
+func (p *pruner) take(ctx context.Context, step pruneStep) error {
+	for range p.batches {
+		if n, err := step.do(ctx, p.batch); err != nil || n < p.batch {
+			return err
+		}
+	}
+	return nil
+}
