@@ -158,7 +158,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 		cfg: cfg, deps: deps, store: st, prices: prices, metrics: m, tickets: tickets,
 		admitter: hold.NewAdmitter(hold.Config{
 			Batch: cfg.AdmitBatch, Queue: cfg.AdmitQueue, Writers: cfg.AdmitWriters, Timeout: cfg.AdmitTimeout,
-		}, prices, st, m.admitted),
+		}, hold.Deps{Prices: prices, Store: st, Observe: m.admitted}),
 		expirer: &hold.Expirer{
 			Interval: cfg.ExpireInterval, Batch: cfg.ExpireBatch, Grace: cfg.ExpireGrace,
 			Ready: ready(deps.Bus, consumer, st), Clock: deps.Clock, Log: deps.Log,

@@ -100,12 +100,22 @@ type Ledger struct {
 	stopped   chan struct{}
 }
 
-// Start starts a process on db; connected reports whether it reaches NATS, and
-// process is the process's clock.
-func Start(db *Database, conn Bus, book Prices, connected func() bool, process clock.Clock) *Ledger {
-	log := slog.New(slog.DiscardHandler)
+// Deps are the parts a process works with.
+type Deps struct {
+	Database *Database
+	Bus      Bus
+	Prices   Prices
+	// Connected reports whether the process reaches NATS.
+	Connected func() bool
+	// Clock is the process's own.
+	Clock clock.Clock
+}
+
+// Start starts a process.
+func Start(deps Deps) *Ledger {
+	db, conn, log := deps.Database, deps.Bus, slog.New(slog.DiscardHandler)
 	admitter := hold.NewAdmitter(hold.Config{Batch: 256, Writers: 1, Queue: 4096, Timeout: time.Hour},
-		book.prices, db, func(hold.Outcome, int) {})
+		hold.Deps{Prices: deps.Prices.prices, Store: db, Observe: func(hold.Outcome, int) {}})
 	l := &Ledger{
 		db: db,
 		admission: &rpc.Admission{
@@ -117,9 +127,9 @@ func Start(db *Database, conn Bus, book Prices, connected func() bool, process c
 	}
 	reviewer := &orphan.Reviewer{Store: db, Publish: events.Reviews{Bus: conn}.Publish, Log: log}
 	l.expirer = &hold.Expirer{
-		Interval: LookInterval, Batch: lookBatch, Grace: grace, Clock: process, Log: log,
+		Interval: LookInterval, Batch: lookBatch, Grace: grace, Clock: deps.Clock, Log: log,
 		Ready: func(ctx context.Context) (time.Time, error) {
-			if !connected() {
+			if !deps.Connected() {
 				return time.Time{}, unavailable()
 			}
 			asOf, err := db.time()

@@ -29,10 +29,18 @@ type Admitter struct {
 	batch  *batcher
 }
 
-// NewAdmitter makes an admitter that prices orders from the book. Until Run it
-// answers admission_unavailable.
-func NewAdmitter(cfg Config, prices *price.Book, store Decider, observe func(Outcome, int)) *Admitter {
-	return &Admitter{prices: prices, batch: newBatcher(cfg, store, observe)}
+// Deps are the parts an Admitter works with.
+type Deps struct {
+	// Prices are those in force, which admission pins.
+	Prices *price.Book
+	Store  Decider
+	// Observe hears how many reservations of a batch were decided in one way.
+	Observe func(Outcome, int)
+}
+
+// NewAdmitter makes an admitter. Until Run it answers admission_unavailable.
+func NewAdmitter(cfg Config, deps Deps) *Admitter {
+	return &Admitter{prices: deps.Prices, batch: newBatcher(cfg, deps.Store, deps.Observe)}
 }
 
 // Run commits batches until ctx ends; then it ends the batch under way and

@@ -54,7 +54,7 @@ func testAdmitter(g *gate, batch, queue int) *Admitter {
 			PayoutInput: 1}},
 	})
 	cfg := Config{Batch: batch, Queue: queue, Writers: 1, Timeout: 5 * time.Second}
-	return NewAdmitter(cfg, prices, g, func(Outcome, int) {})
+	return NewAdmitter(cfg, Deps{Prices: prices, Store: g, Observe: func(Outcome, int) {}})
 }
 
 func TestWhatArrivesDuringACommitSharesTheNext(t *testing.T) {

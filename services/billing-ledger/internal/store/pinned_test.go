@@ -19,8 +19,8 @@ func TestThePinnedPriceSettlesWhateverTheCatalogSaysMeanwhile(t *testing.T) {
 	e := setup(t, unlimited)
 	c := e.consumer(t, money.USD)
 	prices := bookOf(e.price)
-	a := hold.NewAdmitter(hold.Config{Batch: 1, Queue: 10, Writers: 1, Timeout: 90 * time.Second}, prices, e.store,
-		func(hold.Outcome, int) {})
+	a := hold.NewAdmitter(hold.Config{Batch: 1, Queue: 10, Writers: 1, Timeout: 90 * time.Second},
+		hold.Deps{Prices: prices, Store: e.store, Observe: func(hold.Outcome, int) {}})
 	defer runAdmitter(t, a)()
 	order := func() hold.AdmitRequest {
 		return hold.AdmitRequest{Request: request(t), Key: c.key, Model: "acme/large", MaxCompletionTokens: 10}

@@ -55,8 +55,10 @@ func (l *ledger) start() {
 	l.up, l.looks = true, false
 	l.conn = &conn{nats: l.net.nats, from: l.node, life: l.life}
 	l.net.db.billing.Fate = l.fate
-	l.ledger = ledgersim.Start(l.net.db.billing, l.conn, l.net.book,
-		func() bool { return l.reaches(l.net.nats.node) }, l.node)
+	l.ledger = ledgersim.Start(ledgersim.Deps{
+		Database: l.net.db.billing, Bus: l.conn, Prices: l.net.book,
+		Connected: func() bool { return l.reaches(l.net.nats.node) }, Clock: l.node,
+	})
 	l.net.processes = append(l.net.processes, l.ledger)
 	l.logf("starts")
 	l.look()
