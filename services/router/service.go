@@ -108,8 +108,10 @@ func New(_ context.Context, cfg Config, deps Deps) (*Service, error) {
 		Seed:      words(seed[:16]),
 		Waitlist:  s.waitlist, Stats: s.stats, Warm: planner, Retries: s.retries,
 	})
-	s.listener = events.NewListener(deps.Bus, s.view, picker, deps.Clock, deps.Log)
-	s.warmer = events.NewWarmer(deps.Bus, planner, deps.Clock, deps.Log)
+	s.listener = events.NewListener(events.ListenerDeps{
+		Bus: deps.Bus, View: s.view, Picker: picker, Clock: deps.Clock, Log: deps.Log,
+	})
+	s.warmer = events.NewWarmer(events.WarmerDeps{Bus: deps.Bus, Planner: planner, Clock: deps.Clock, Log: deps.Log})
 	s.server = rpc.NewRouter(rpc.Parts{
 		Picker: picker, View: s.view, Health: s.known, Stats: s.stats, Windows: s.catalog.Window,
 		Clock: deps.Clock, Settled: s.settled.Load, Log: deps.Log,

@@ -33,13 +33,18 @@ const (
 	eagerTries = 10
 )
 
+// ListenerDeps are the parts a Listener works with.
+type ListenerDeps struct {
+	Bus    *bus.Conn
+	View   *presence.View
+	Picker *pick.Picker
+	Clock  clock.Clock
+	Log    *slog.Logger
+}
+
 // Listener feeds the view and the picker.
 type Listener struct {
-	bus    *bus.Conn
-	view   *presence.View
-	picker *pick.Picker
-	clock  clock.Clock
-	log    *slog.Logger
+	deps ListenerDeps
 
 	heard   atomic.Int64 // Unix milliseconds of the last presence message
 	refused atomic.Int64
@@ -48,8 +53,8 @@ type Listener struct {
 }
 
 // NewListener makes a listener; Run starts it.
-func NewListener(conn *bus.Conn, view *presence.View, picker *pick.Picker, c clock.Clock, log *slog.Logger) *Listener {
-	return &Listener{bus: conn, view: view, picker: picker, clock: c, log: log, first: make(chan struct{})}
+func NewListener(deps ListenerDeps) *Listener {
+	return &Listener{deps: deps, first: make(chan struct{})}
 }
 
 // First returns a channel that is closed once a hub's full report has been taken over
@@ -61,11 +66,11 @@ func (l *Listener) Refused() int64 { return l.refused.Load() }
 
 // Run listens until ctx ends.
 func (l *Listener) Run(ctx context.Context) error {
-	presenceSub, err := l.bus.Subscribe(bus.SubjectPresenceAll, "", l.presence)
+	presenceSub, err := l.deps.Bus.Subscribe(bus.SubjectPresenceAll, "", l.presence)
 	if err != nil {
 		return fmt.Errorf("listen to presence: %w", err)
 	}
-	attemptSub, err := l.bus.Subscribe(bus.SubjectAttemptsAll, "", l.attempts)
+	attemptSub, err := l.deps.Bus.Subscribe(bus.SubjectAttemptsAll, "", l.attempts)
 	if err != nil {
 		return errors.Join(fmt.Errorf("listen to attempts: %w", err), presenceSub.Stop())
 	}
@@ -73,8 +78,8 @@ func (l *Listener) Run(ctx context.Context) error {
 	var asking inquiry
 	for {
 		was := connected
-		connected = l.bus.Connected()
-		now := l.clock.Now()
+		connected = l.deps.Bus.Connected()
+		now := l.deps.Clock.Now()
 		if connected && !was {
 			asking.begin(now)
 		}
@@ -116,8 +121,8 @@ func (i *inquiry) due(now, heard time.Time) bool {
 
 // ask asks every hub for a full report.
 func (l *Listener) ask(ctx context.Context) {
-	if err := l.bus.Publish(ctx, bus.SubjectPresenceSync, nil, nil); err != nil {
-		l.log.WarnContext(ctx, "hubs could not be asked for their presence", "error", err)
+	if err := l.deps.Bus.Publish(ctx, bus.SubjectPresenceSync, nil, nil); err != nil {
+		l.deps.Log.WarnContext(ctx, "hubs could not be asked for their presence", "error", err)
 	}
 }
 
@@ -133,9 +138,9 @@ func (l *Listener) presence(_ context.Context, m bus.Message) {
 		l.refused.Add(1)
 		return
 	}
-	now := l.clock.Now()
+	now := l.deps.Clock.Now()
 	l.heard.Store(now.UnixMilli())
-	if l.view.Apply(report, now) && l.started.CompareAndSwap(false, true) {
+	if l.deps.View.Apply(report, now) && l.started.CompareAndSwap(false, true) {
 		close(l.first)
 	}
 }
@@ -148,7 +153,7 @@ func (l *Listener) attempts(_ context.Context, m bus.Message) {
 	}
 	for _, a := range msg.GetAttempts() {
 		if attempt, ok := attemptFromProto(a); ok {
-			l.picker.Ended(attempt)
+			l.deps.Picker.Ended(attempt)
 		} else {
 			l.refused.Add(1)
 		}

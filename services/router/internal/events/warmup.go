@@ -19,21 +19,24 @@ import (
 // slot, and with the random time that keeps replicas apart.
 const planInterval = 250 * time.Millisecond
 
+// WarmerDeps are the parts a Warmer works with.
+type WarmerDeps struct {
+	Bus     *bus.Conn
+	Planner *warmup.Planner
+	Clock   clock.Clock
+	Log     *slog.Logger
+}
+
 // Warmer asks hubs for the warm-ups that the planner decides on, and hears which ones
 // other replicas ask for.
 type Warmer struct {
-	bus     *bus.Conn
-	planner *warmup.Planner
-	clock   clock.Clock
-	log     *slog.Logger
+	deps    WarmerDeps
 	asked   atomic.Int64
 	refused atomic.Int64
 }
 
 // NewWarmer makes a warmer; Run starts it.
-func NewWarmer(conn *bus.Conn, planner *warmup.Planner, c clock.Clock, log *slog.Logger) *Warmer {
-	return &Warmer{bus: conn, planner: planner, clock: c, log: log}
-}
+func NewWarmer(deps WarmerDeps) *Warmer { return &Warmer{deps: deps} }
 
 // Asked counts the warm-ups that this replica has asked for.
 func (w *Warmer) Asked() int64 { return w.asked.Load() }
@@ -43,13 +46,13 @@ func (w *Warmer) Refused() int64 { return w.refused.Load() }
 
 // Run asks until ctx ends.
 func (w *Warmer) Run(ctx context.Context) error {
-	sub, err := w.bus.Subscribe(bus.SubjectWarmUp, "", w.hear)
+	sub, err := w.deps.Bus.Subscribe(bus.SubjectWarmUp, "", w.hear)
 	if err != nil {
 		return fmt.Errorf("listen to warm-ups: %w", err)
 	}
 	for range clock.Every(ctx, planInterval) {
 		// While nobody can hear it, a warm-up is better asked for later than queued.
-		if w.bus.Connected() {
+		if w.deps.Bus.Connected() {
 			w.ask(ctx)
 		}
 	}
@@ -60,20 +63,20 @@ func (w *Warmer) Run(ctx context.Context) error {
 }
 
 func (w *Warmer) ask(ctx context.Context) {
-	for _, t := range w.planner.Plan(w.clock.Now()) {
+	for _, t := range w.deps.Planner.Plan(w.deps.Clock.Now()) {
 		data, err := proto.Marshal(&eventsv1.WarmUp{
 			ModelId: t.Model, ProviderId: t.Provider, NodeId: t.Node, Suspected: t.Suspected,
 		})
 		if err == nil {
-			err = w.bus.Publish(ctx, bus.SubjectWarmUp, data, nil)
+			err = w.deps.Bus.Publish(ctx, bus.SubjectWarmUp, data, nil)
 		}
 		if err != nil {
-			w.log.WarnContext(ctx, "a warm-up could not be asked for", "error", err)
+			w.deps.Log.WarnContext(ctx, "a warm-up could not be asked for", "error", err)
 			return
 		}
 		w.asked.Add(1)
-		w.log.DebugContext(ctx, "a warm-up was asked for", "model", t.Model, "provider_id", t.Provider, "node_id", t.Node,
-			"suspected", t.Suspected)
+		w.deps.Log.DebugContext(ctx, "a warm-up was asked for",
+			"model", t.Model, "provider_id", t.Provider, "node_id", t.Node, "suspected", t.Suspected)
 	}
 }
 
@@ -88,5 +91,5 @@ func (w *Warmer) hear(_ context.Context, m bus.Message) {
 		w.refused.Add(1)
 		return
 	}
-	w.planner.Heard(target, w.clock.Now())
+	w.deps.Planner.Heard(target, w.deps.Clock.Now())
 }
