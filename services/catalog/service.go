@@ -105,7 +105,7 @@ func New(_ context.Context, cfg Config, deps Deps) (*Service, error) {
 	s.keeper = snapshot.NewKeeper(
 		snapshot.Config{SupplyInterval: cfg.SupplyInterval, SupplyExpiry: cfg.SupplyExpiry,
 			RepairInterval: cfg.RepairInterval},
-		st, peers.RouterSupply{Router: deps.Router}, deps.Clock, deps.Log)
+		snapshot.Deps{Entries: st, Supplies: peers.RouterSupply{Router: deps.Router}, Clock: deps.Clock, Log: deps.Log})
 	if err := s.instruments(); err != nil {
 		return nil, err
 	}

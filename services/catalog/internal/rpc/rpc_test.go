@@ -206,7 +206,8 @@ func (s *stream) Send(m *catalogv1.WatchModelsResponse) error {
 
 func TestASlowWatcherSkipsWhatCameAndWent(t *testing.T) {
 	st := &store{}
-	keeper := snapshot.NewKeeper(snapshot.Config{}, st, nil, clock.System, slog.New(slog.DiscardHandler))
+	keeper := snapshot.NewKeeper(snapshot.Config{},
+		snapshot.Deps{Entries: st, Clock: clock.System, Log: slog.New(slog.DiscardHandler)})
 	refresh := func() {
 		if err := keeper.Refresh(t.Context()); err != nil {
 			t.Error(err)

@@ -40,13 +40,19 @@ type Config struct {
 	RepairInterval time.Duration
 }
 
+// Deps are the parts a Keeper works with.
+type Deps struct {
+	Entries Entries
+	// Supplies is nil where nothing is asked for.
+	Supplies Supplies
+	Clock    clock.Clock
+	Log      *slog.Logger
+}
+
 // Keeper keeps the newest Snapshot. It is safe for concurrent use.
 type Keeper struct {
-	cfg      Config
-	entries  Entries
-	supplies Supplies
-	clock    clock.Clock
-	log      *slog.Logger
+	cfg  Config
+	deps Deps
 	// hints holds at most one, because a second would say the same.
 	hints chan struct{}
 	// loading is held by the goroutine that reads entries, so that an older reading
@@ -73,9 +79,9 @@ const retryAfter = time.Second
 const unread = -1
 
 // NewKeeper makes a keeper that knows nothing until Run has begun.
-func NewKeeper(cfg Config, entries Entries, supplies Supplies, clk clock.Clock, log *slog.Logger) *Keeper {
+func NewKeeper(cfg Config, deps Deps) *Keeper {
 	return &Keeper{
-		cfg: cfg, entries: entries, supplies: supplies, clock: clk, log: log,
+		cfg: cfg, deps: deps,
 		hints: make(chan struct{}, 1), loading: make(chan struct{}, 1), stopped: make(chan struct{}),
 		next: make(chan struct{}), revision: unread, weighed: unread,
 	}
@@ -105,7 +111,7 @@ func (k *Keeper) WithSupply(e entry.Model) Model {
 func (k *Keeper) SupplyAge() (age time.Duration, known bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.clock.Now().Sub(k.heardAt), !k.heardAt.IsZero()
+	return k.deps.Clock.Now().Sub(k.heardAt), !k.heardAt.IsZero()
 }
 
 // Stopped returns a channel that is closed when Run has ended, after which no newer
@@ -136,7 +142,7 @@ func (k *Keeper) followEntries(ctx context.Context) {
 	for {
 		var retry <-chan time.Time
 		if err := k.Refresh(ctx); err != nil && ctx.Err() == nil {
-			k.log.WarnContext(ctx, "the catalog could not be read", "error", err)
+			k.deps.Log.WarnContext(ctx, "the catalog could not be read", "error", err)
 			retry = time.After(retryAfter)
 		}
 		select {
@@ -160,11 +166,11 @@ func (k *Keeper) Refresh(ctx context.Context) error {
 	k.mu.Lock()
 	known, weighed := k.revision, k.weighed
 	k.mu.Unlock()
-	revision, stored, changed, err := k.entries.Load(ctx, known)
+	revision, stored, changed, err := k.deps.Entries.Load(ctx, known)
 	if err != nil {
 		return err
 	}
-	newest, sets, reweighed, err := k.entries.LoadWeights(ctx, weighed)
+	newest, sets, reweighed, err := k.deps.Entries.LoadWeights(ctx, weighed)
 	if err != nil || !changed && !reweighed {
 		return err
 	}
@@ -192,13 +198,13 @@ func (k *Keeper) followSupply(ctx context.Context) {
 func (k *Keeper) resupply(ctx context.Context) {
 	asked, cancel := context.WithTimeout(ctx, k.cfg.SupplyInterval)
 	defer cancel()
-	supply, err := k.supplies.Supply(asked)
+	supply, err := k.deps.Supplies.Supply(asked)
 	if ctx.Err() != nil {
 		return
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	now := k.clock.Now()
+	now := k.deps.Clock.Now()
 	k.logSilenceLocked(ctx, err)
 	switch {
 	case err == nil:
@@ -221,9 +227,9 @@ func (k *Keeper) logSilenceLocked(ctx context.Context, err error) {
 		// Services start in any order, so nothing is missed yet.
 		return
 	case err != nil && !k.silent:
-		k.log.WarnContext(ctx, "the router does not say what is online", "error", err)
+		k.deps.Log.WarnContext(ctx, "the router does not say what is online", "error", err)
 	case err == nil && k.silent:
-		k.log.InfoContext(ctx, "the router says again what is online")
+		k.deps.Log.InfoContext(ctx, "the router says again what is online")
 	}
 	k.silent = err != nil
 }

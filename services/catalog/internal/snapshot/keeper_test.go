@@ -71,7 +71,7 @@ var pace = Config{SupplyInterval: time.Second, SupplyExpiry: 30 * time.Second, R
 // run is a keeper that runs inside a synctest bubble until the test ends.
 func run(t *testing.T, o *outside) *Keeper {
 	t.Helper()
-	k := NewKeeper(pace, o, o, clock.System, slog.New(slog.DiscardHandler))
+	k := NewKeeper(pace, Deps{Entries: o, Supplies: o, Clock: clock.System, Log: slog.New(slog.DiscardHandler)})
 	ctx, cancel := context.WithCancel(t.Context())
 	t.Cleanup(func() {
 		cancel()
@@ -236,7 +236,7 @@ func TestASlowWatcherFindsOnlyTheNewest(t *testing.T) {
 
 func TestManyReadersAtOnceNeverSeeTheCatalogGoBack(t *testing.T) {
 	o := &outside{ids: []string{"a"}, revision: 1}
-	k := NewKeeper(pace, o, o, clock.System, slog.New(slog.DiscardHandler))
+	k := NewKeeper(pace, Deps{Entries: o, Supplies: o, Clock: clock.System, Log: slog.New(slog.DiscardHandler)})
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {
@@ -262,7 +262,7 @@ func TestManyReadersAtOnceNeverSeeTheCatalogGoBack(t *testing.T) {
 
 func TestARefreshGivesUpWithItsCaller(t *testing.T) {
 	o := &outside{}
-	k := NewKeeper(pace, o, o, clock.System, slog.New(slog.DiscardHandler))
+	k := NewKeeper(pace, Deps{Entries: o, Supplies: o, Clock: clock.System, Log: slog.New(slog.DiscardHandler)})
 	k.loading <- struct{}{} // somebody reads
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -316,7 +316,7 @@ func TestWeightsAreReadWhenTheyChangeAndKeptWhenTheyCannotBe(t *testing.T) {
 		return map[string]weights.Set{"a": weights.NewSet("", []weights.File{{Name: name}})}
 	}
 	o := &outside{ids: []string{"a"}, weights: of("first")}
-	k := NewKeeper(pace, o, nil, clock.System, slog.New(slog.DiscardHandler))
+	k := NewKeeper(pace, Deps{Entries: o, Clock: clock.System, Log: slog.New(slog.DiscardHandler)})
 	named := func() string {
 		t.Helper()
 		current, _, err := k.Current()
