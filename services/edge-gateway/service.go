@@ -171,13 +171,15 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 			Random:    deps.Random,
 			Log:       deps.Log,
 		}, cfg.inference()),
-		Receipts:    deps.Receipts,
-		Playground:  newPlayground(deps.Visits, cfg),
-		Idempotency: idempotency.New(deps.Idempotency, deps.Clock, deps.Random, deps.Log, cfg.idempotency()),
-		Rates:       ratelimit.New(deps.Admission, deps.Clock, cfg.rates()),
-		Market:      market,
-		Provider:    provider,
-		Ready:       s.Ready,
+		Receipts:   deps.Receipts,
+		Playground: newPlayground(deps.Visits, cfg),
+		Idempotency: idempotency.New(cfg.idempotency(), idempotency.Deps{
+			Claims: deps.Idempotency, Clock: deps.Clock, Random: deps.Random, Log: deps.Log,
+		}),
+		Rates:    ratelimit.New(deps.Admission, deps.Clock, cfg.rates()),
+		Market:   market,
+		Provider: provider,
+		Ready:    s.Ready,
 	}, cfg.http())
 	gate := operator.NewGate(tokens, deps.Clock, cfg.WrongTokens, cfg.WrongKeyNetworks)
 	s.handler, s.operators = surface, surface.Operators(gate, operator.NewHosts(cfg.OperatorHosts))

@@ -30,7 +30,7 @@ const reliedOnFor = 30 * time.Second
 // that another runs the request by now. Its fault is one to try again after.
 func (c *KeyClaim) EnsureHeld(ctx context.Context) error {
 	c.mu.Lock()
-	age, known := c.keeper.clock.Now().Sub(c.granted), !c.granted.IsZero()
+	age, known := c.keeper.deps.Clock.Now().Sub(c.granted), !c.granted.IsZero()
 	c.mu.Unlock()
 	if known && age <= reliedOnFor {
 		return nil
@@ -51,7 +51,7 @@ func (c *KeyClaim) EnsureHeld(ctx context.Context) error {
 
 // askAgain asks for the claim that was granted before.
 func (c *KeyClaim) askAgain(ctx context.Context) (granted bool, err error) {
-	asked := c.keeper.clock.Now()
+	asked := c.keeper.deps.Clock.Now()
 	resp, err := c.keeper.claim(ctx, c.ask)
 	if err != nil {
 		return false, err
@@ -106,8 +106,8 @@ func (c *KeyClaim) Hold(ctx context.Context) (held context.Context, release func
 func (c *KeyClaim) renew(ctx context.Context) bool {
 	granted, err := c.askAgain(ctx)
 	if err != nil {
-		c.keeper.log.WarnContext(ctx, "the claim of an idempotency key could not be renewed", "request_id", c.ask.RequestID,
-			"error", err)
+		c.keeper.deps.Log.WarnContext(ctx, "the claim of an idempotency key could not be renewed",
+			"request_id", c.ask.RequestID, "error", err)
 		return true
 	}
 	return granted
@@ -137,8 +137,8 @@ func (c *KeyClaim) Finish(ctx context.Context, end End, answer *Answer) {
 	var sealed []byte
 	if end == Kept {
 		var err error
-		if sealed, err = seal(c.ask, answer, c.keeper.random); err != nil {
-			c.keeper.log.DebugContext(ctx, "an answer is not kept", "request_id", c.ask.RequestID, "error", err)
+		if sealed, err = seal(c.ask, answer, c.keeper.deps.Random); err != nil {
+			c.keeper.deps.Log.DebugContext(ctx, "an answer is not kept", "request_id", c.ask.RequestID, "error", err)
 			end = NotKept
 		}
 	}
@@ -148,7 +148,7 @@ func (c *KeyClaim) Finish(ctx context.Context, end End, answer *Answer) {
 			return
 		}
 		if try == finishTries {
-			c.keeper.log.WarnContext(ctx, "the end of an idempotency key's claim could not be told", "request_id",
+			c.keeper.deps.Log.WarnContext(ctx, "the end of an idempotency key's claim could not be told", "request_id",
 				c.ask.RequestID, "error", err)
 			return
 		}

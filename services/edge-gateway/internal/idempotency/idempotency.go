@@ -56,23 +56,26 @@ type Config struct {
 	Rate, Burst, Rated int
 }
 
+// Deps are the parts a Keeper works with.
+type Deps struct {
+	Claims billingv1.IdempotencyServiceClient
+	Clock  clock.Clock
+	Random io.Reader
+	Log    *slog.Logger
+}
+
 // Keeper claims keys for all requests of a gateway.
 type Keeper struct {
-	claims  billingv1.IdempotencyServiceClient
-	clock   clock.Clock
-	random  io.Reader
-	log     *slog.Logger
 	cfg     Config
+	deps    Deps
 	waiting waiting
 	rates   *rates
 }
 
 // New makes a keeper.
-func New(
-	claims billingv1.IdempotencyServiceClient, clk clock.Clock, random io.Reader, log *slog.Logger, cfg Config,
-) *Keeper {
+func New(cfg Config, deps Deps) *Keeper {
 	return &Keeper{
-		claims: claims, clock: clk, random: random, log: log, cfg: cfg,
+		cfg: cfg, deps: deps,
 		waiting: waiting{
 			limit:     share{requests: cfg.MaxWaiting, uploads: cfg.MaxWaiting, bytes: cfg.WaitingBytes},
 			maxPerKey: share{requests: cfg.MaxWaitingPerKey, uploads: maxUploads, bytes: cfg.WaitingBytes / 4},
@@ -104,13 +107,13 @@ type Ask struct {
 // concurrency_limit_exceeded when too many wait, rate_limit_exceeded when the
 // consumer key has used too many or sends them too fast, and service_unavailable.
 func (k *Keeper) Take(ctx context.Context, ask Ask) (*KeyClaim, *Answer, error) {
-	if wait := k.rates.take(ask.KeyID, k.clock.Now()); wait > 0 {
+	if wait := k.rates.take(ask.KeyID, k.deps.Clock.Now()); wait > 0 {
 		return nil, nil, fault.New(fault.Exhausted, fault.RateLimitExceeded,
 			"Too many requests with an Idempotency-Key.").After(wait)
 	}
 	waits := false
 	for pause := firstPause; ; pause = min(pause*3/2, longestPause) {
-		asked := k.clock.Now()
+		asked := k.deps.Clock.Now()
 		resp, err := k.claim(ctx, ask)
 		if err != nil {
 			k.abandon(ctx, ask)
@@ -156,7 +159,7 @@ func gone(requestID string) error {
 func (k *Keeper) open(ctx context.Context, ask Ask, resp *billingv1.ClaimKeyResponse) (*Answer, error) {
 	answer, err := open(ask, resp.GetRequestId(), resp.GetAnswer().GetSealed())
 	if err != nil {
-		k.log.ErrorContext(ctx, "a kept answer does not open", "request_id", resp.GetRequestId(), "error", err)
+		k.deps.Log.ErrorContext(ctx, "a kept answer does not open", "request_id", resp.GetRequestId(), "error", err)
 		return nil, gone(resp.GetRequestId())
 	}
 	answer.RequestID = resp.GetRequestId()
@@ -165,7 +168,7 @@ func (k *Keeper) open(ctx context.Context, ask Ask, resp *billingv1.ClaimKeyResp
 
 // pause waits for d, as long as the client does and the request's time lasts.
 func (k *Keeper) pause(ctx context.Context, ask Ask, d time.Duration) error {
-	left := k.cfg.Total - k.clock.Now().Sub(ask.ReceivedAt)
+	left := k.cfg.Total - k.deps.Clock.Now().Sub(ask.ReceivedAt)
 	if left <= 0 {
 		return fault.New(fault.Timeout, fault.DeadlineExceeded,
 			"Another request with this Idempotency-Key still runs.")
@@ -184,7 +187,7 @@ func (k *Keeper) pause(ctx context.Context, ask Ask, d time.Duration) error {
 func (k *Keeper) claim(ctx context.Context, ask Ask) (*billingv1.ClaimKeyResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, k.cfg.CallTimeout)
 	defer cancel()
-	resp, err := k.claims.ClaimKey(ctx, &billingv1.ClaimKeyRequest{
+	resp, err := k.deps.Claims.ClaimKey(ctx, &billingv1.ClaimKeyRequest{
 		KeyId: ask.KeyID, TokenSha256: ask.Token.digest(), RequestSha256: ask.Content[:], RequestId: ask.RequestID,
 	})
 	return resp, apierror.OfPeer(err)
@@ -199,7 +202,7 @@ func (k *Keeper) abandon(ctx context.Context, ask Ask) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), min(abandonTimeout, k.cfg.CallTimeout))
 	defer cancel()
 	if err := k.finish(ctx, ask, billingv1.KeyEnd_KEY_END_FORGOTTEN, nil); err != nil {
-		k.log.DebugContext(ctx, "a claim that may exist is left to lapse", "request_id", ask.RequestID, "error", err)
+		k.deps.Log.DebugContext(ctx, "a claim that may exist is left to lapse", "request_id", ask.RequestID, "error", err)
 	}
 }
 
@@ -209,6 +212,6 @@ func (k *Keeper) finish(ctx context.Context, ask Ask, end billingv1.KeyEnd, seal
 	if sealed != nil {
 		req.Answer = &billingv1.KeptAnswer{Sealed: sealed}
 	}
-	_, err := k.claims.FinishKey(ctx, req)
+	_, err := k.deps.Claims.FinishKey(ctx, req)
 	return err
 }

@@ -74,10 +74,10 @@ func states(all ...billingv1.KeyClaim) func(int) (*billingv1.ClaimKeyResponse, e
 }
 
 func keeper(l *ledger) *Keeper {
-	return New(l, clock.System, rand.Reader, slog.New(slog.DiscardHandler), Config{
+	return New(Config{
 		CallTimeout: time.Second, RenewInterval: 15 * time.Second, Total: time.Minute, MaxWaiting: 3, MaxWaitingPerKey: 2,
 		WaitingBytes: 1000, Rate: 50, Burst: 100, Rated: 3,
-	})
+	}, Deps{Claims: l, Clock: clock.System, Random: rand.Reader, Log: slog.New(slog.DiscardHandler)})
 }
 
 func someAsk() Ask {
