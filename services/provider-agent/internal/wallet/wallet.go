@@ -17,12 +17,12 @@ import (
 	"os"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/decred/dcrd/dcrec/secp256k1/v4"
 	"github.com/decred/dcrd/dcrec/secp256k1/v4/ecdsa"
-	"golang.org/x/crypto/sha3"
+
+	"svc.internal/pkg/ethereum"
 )
 
 const (
@@ -79,8 +79,7 @@ func parse(text string) (*Key, error) {
 		return nil, errKey
 	}
 	key := secp256k1.NewPrivateKey(&scalar)
-	sum := keccak256(key.PubKey().SerializeUncompressed()[1:])
-	return &Key{key: key, address: checksummed(sum[12:])}, nil
+	return &Key{key: key, address: ethereum.AddressOf(key.PubKey().SerializeUncompressed()).String()}, nil
 }
 
 // Address is the wallet's, with the capitals of EIP-55.
@@ -110,7 +109,7 @@ func (k *Key) SignIn(message string, domains []string, nonce string) ([]byte, er
 
 // sign signs any text.
 func (k *Key) sign(message string) []byte {
-	digest := keccak256([]byte("\x19Ethereum Signed Message:\n"), []byte(strconv.Itoa(len(message))), []byte(message))
+	digest := ethereum.PersonalDigest(message)
 	compact := ecdsa.SignCompact(k.key, digest[:], false)
 	return append(compact[1:], compact[0])
 }
@@ -136,25 +135,4 @@ func checkMessage(message string, domains []string, address, nonce string) error
 		return errors.New("it is of another nonce")
 	}
 	return nil
-}
-
-// checksummed writes an address with the capitals of EIP-55.
-func checksummed(address []byte) string {
-	digits := hex.AppendEncode(nil, address)
-	sum := keccak256(digits)
-	for i, c := range digits {
-		if nibble := sum[i/2] >> (4 * (1 - i%2)) & 0xf; c >= 'a' && nibble >= 8 {
-			digits[i] = c - 'a' + 'A'
-		}
-	}
-	return "0x" + string(digits)
-}
-
-// keccak256 is the hash of Ethereum, which is not that of SHA-3.
-func keccak256(parts ...[]byte) [32]byte {
-	h := sha3.NewLegacyKeccak256()
-	for _, p := range parts {
-		h.Write(p) // never fails
-	}
-	return [32]byte(h.Sum(nil))
 }

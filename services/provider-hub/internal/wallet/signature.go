@@ -3,10 +3,11 @@ package wallet
 import (
 	"bytes"
 	"errors"
-	"strconv"
 
 	"github.com/decred/dcrd/dcrec/secp256k1/v4"
 	"github.com/decred/dcrd/dcrec/secp256k1/v4/ecdsa"
+
+	"svc.internal/pkg/ethereum"
 )
 
 // SignatureLength is that of a wallet's signature, in bytes: r, s and v.
@@ -40,12 +41,12 @@ func Recover(message string, signature []byte) (Address, error) {
 	if err != nil {
 		return Address{}, err
 	}
-	digest := personalDigest(message)
+	digest := ethereum.PersonalDigest(message)
 	key, _, err := ecdsa.RecoverCompact(compact, digest[:])
 	if err != nil {
 		return Address{}, ErrSignature // r is no point's, or the point has no key
 	}
-	return addressOf(key), nil
+	return ethereum.AddressOf(key.SerializeUncompressed()), nil
 }
 
 // compactOf checks a signature and gives it the form of the library: v first, and
@@ -84,15 +85,4 @@ const wrapping = "\x64\x92\x64\x92\x64\x92\x64\x92\x64\x92\x64\x92\x64\x92\x64\x
 // owners take.
 func isContractWallet(signature []byte) bool {
 	return bytes.HasSuffix(signature, []byte(wrapping)) || len(signature) > SignatureLength
-}
-
-// personalDigest is what personal_sign signs.
-func personalDigest(message string) [32]byte {
-	return keccak256([]byte("\x19Ethereum Signed Message:\n"), []byte(strconv.Itoa(len(message))), []byte(message))
-}
-
-// addressOf is the account of a key: the end of the hash of its coordinates.
-func addressOf(key *secp256k1.PublicKey) Address {
-	sum := keccak256(key.SerializeUncompressed()[1:])
-	return Address(sum[12:])
 }

@@ -20,11 +20,11 @@ import (
 	"errors"
 	"strings"
 
-	"golang.org/x/crypto/sha3"
+	"svc.internal/pkg/ethereum"
 )
 
 // Address is an account of an Ethereum-like chain.
-type Address [20]byte
+type Address = ethereum.Address
 
 // Faults of an address.
 var (
@@ -49,30 +49,4 @@ func ParseAddress(text string) (Address, error) {
 		return Address{}, ErrChecksum
 	}
 	return a, nil
-}
-
-// String is the address with the capital letters of EIP-55.
-func (a Address) String() string {
-	text := hex.AppendEncode([]byte("0x"), a[:])
-	digits := text[2:]
-	sum := keccak256(digits)
-	for i, c := range digits {
-		nibble := sum[i/2] >> 4
-		if i%2 == 1 {
-			nibble = sum[i/2] & 0xf
-		}
-		if c >= 'a' && nibble >= 8 {
-			digits[i] = c - 'a' + 'A'
-		}
-	}
-	return string(text)
-}
-
-// keccak256 is the hash of Ethereum, which is not that of SHA-3.
-func keccak256(parts ...[]byte) [32]byte {
-	h := sha3.NewLegacyKeccak256()
-	for _, p := range parts {
-		h.Write(p) // never fails
-	}
-	return [32]byte(h.Sum(nil))
 }

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"svc.internal/pkg/ethereum"
 )
 
 // vectors were made by an independent implementation (viem).
@@ -178,7 +180,7 @@ func TestChallengeThatSaysMoreThanItsFieldsIsRefused(t *testing.T) {
 
 func TestSignerIsFound(t *testing.T) {
 	for _, v := range load(t).Messages {
-		digest := personalDigest(v.Message)
+		digest := ethereum.PersonalDigest(v.Message)
 		if !bytes.Equal(digest[:], unhex(t, v.Digest)) {
 			t.Errorf("the digest of %.20q is %x", v.Message, digest)
 		}

@@ -1,0 +1,52 @@
+// Package ethereum has what a wallet of an Ethereum-like chain is known by: its
+// address, and the digest of a text that it signs. Signing and recovering are the
+// business of who does them, because each checks another thing first.
+package ethereum
+
+import (
+	"encoding/hex"
+	"strconv"
+
+	"golang.org/x/crypto/sha3"
+)
+
+// Address is an account of an Ethereum-like chain.
+type Address [20]byte
+
+// AddressOf returns the address of a public key, which is uncompressed: 65 bytes,
+// of which the first names the form.
+func AddressOf(key []byte) Address {
+	sum := keccak256(key[1:])
+	return Address(sum[12:])
+}
+
+// String returns the address with the capital letters of EIP-55.
+func (a Address) String() string {
+	text := hex.AppendEncode([]byte("0x"), a[:])
+	digits := text[2:]
+	sum := keccak256(digits)
+	for i, c := range digits {
+		nibble := sum[i/2] >> 4
+		if i%2 == 1 {
+			nibble = sum[i/2] & 0xf
+		}
+		if c >= 'a' && nibble >= 8 {
+			digits[i] = c - 'a' + 'A'
+		}
+	}
+	return string(text)
+}
+
+// PersonalDigest returns what personal_sign signs of a text (EIP-191).
+func PersonalDigest(text string) [32]byte {
+	return keccak256([]byte("\x19Ethereum Signed Message:\n"), []byte(strconv.Itoa(len(text))), []byte(text))
+}
+
+// keccak256 is the hash of Ethereum, which is not that of SHA-3.
+func keccak256(parts ...[]byte) [32]byte {
+	h := sha3.NewLegacyKeccak256()
+	for _, p := range parts {
+		h.Write(p) // never fails
+	}
+	return [32]byte(h.Sum(nil))
+}
