@@ -31,7 +31,7 @@ type Database struct {
 
 // NewDatabase makes an empty one; now is the database's clock.
 func NewDatabase(now func() time.Time, concurrent int, faults Faults) *Database {
-	d := &Database{Store: memstore.New(now, concurrent, memstore.Terms{Lease: Lease, Orphan: OrphanFor, Most: MaxHold}),
+	d := &Database{Store: memstore.New(now, concurrent, memstore.Terms{Lease: Lease, Orphan: OrphanFor, MaxHold: MaxHold}),
 		faults: faults}
 	d.Faults.NoPrimaryKey = faults.NoPrimaryKey
 	return d

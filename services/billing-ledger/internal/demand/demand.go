@@ -166,8 +166,9 @@ func (b *Cache) last(now time.Time, cause error) ([]Model, error) {
 	return nil, unavailable(cause)
 }
 
-// within is false for a clock that was set back, too.
-func within(age, most time.Duration) bool { return age >= 0 && age < most }
+// within reports whether an age is below maxAge. It is not for a clock that was set
+// back.
+func within(age, maxAge time.Duration) bool { return age >= 0 && age < maxAge }
 
 func unavailable(cause error) error {
 	return fault.Wrap(cause, fault.Unavailable, fault.ServiceUnavailable,

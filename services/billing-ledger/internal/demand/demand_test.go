@@ -262,8 +262,8 @@ func TestWhoGivesUpLeavesWhatWasReadToTheNext(t *testing.T) {
 			t.Fatal("nothing comes of it")
 		}
 	}
-	if most := int(2*window/pieceOf)/3 + 10; calls > most {
-		t.Errorf("it took %d callers, want %d at most", calls, most)
+	if maxCalls := int(2*window/pieceOf)/3 + 10; calls > maxCalls {
+		t.Errorf("it took %d callers, want %d at most", calls, maxCalls)
 	}
 }
 

@@ -48,10 +48,10 @@ type Held struct {
 	Account  ids.AccountID
 	Provider ids.ProviderID
 	Rule     usage.Rule
-	// Book is the month whose plan it was earned by, empty for credit.
-	Book   string
-	Payout money.NanoUSD
-	HeldAt time.Time
+	// PlanMonth is the month whose plan it was earned by, empty for credit.
+	PlanMonth string
+	Payout    money.NanoUSD
+	HeldAt    time.Time
 	// Ended, EndedAt and Reason are zero while it is held.
 	Ended   End
 	EndedAt time.Time

@@ -46,7 +46,7 @@ func (s *shelf) KeepWorkReceipts(
 	return nil
 }
 
-func desk(s *shelf) *WorkReceipts {
+func workReceipts(s *shelf) *WorkReceipts {
 	log := slog.New(slog.DiscardHandler)
 	return &WorkReceipts{Keeper: &orphan.Keeper{Store: s, Log: log}, Voids: &orphan.Voids{Store: s, Log: log}, Log: log}
 }
@@ -55,13 +55,13 @@ func TestWordOfVoidAttemptsIsPartedFromQuestions(t *testing.T) {
 	s := &shelf{}
 	void := bus.Msg{Subject: bus.SubjectVoid("hub-1"), Data: encoded(t, sound)}
 	broken := bus.Msg{Subject: bus.SubjectVoid("hub-1"), Data: []byte{0xff}}
-	if err := desk(s).Handle(t.Context(), []bus.Msg{broken, void, void}); err != nil {
+	if err := workReceipts(s).Handle(t.Context(), []bus.Msg{broken, void, void}); err != nil {
 		t.Fatal(err)
 	}
 	if len(s.voids) != 2 {
 		t.Errorf("kept %v", s.voids)
 	}
-	questions, voids := desk(s).sort(t.Context(), []bus.Msg{{Subject: bus.SubjectWorkReceipt("hub-1")}, void,
+	questions, voids := workReceipts(s).sort(t.Context(), []bus.Msg{{Subject: bus.SubjectWorkReceipt("hub-1")}, void,
 		{Subject: bus.SubjectWorkReceipt("hub-2")}})
 	if len(questions) != 2 || len(voids) != 1 || voids[0].Attempt != 2 || voids[0].Hub != "hub-1" {
 		t.Errorf("%d questions, %+v", len(questions), voids)
@@ -70,7 +70,7 @@ func TestWordOfVoidAttemptsIsPartedFromQuestions(t *testing.T) {
 
 func TestAHubSpeaksOfReceiptsAndVoidAttemptsForItselfAlone(t *testing.T) {
 	s := &shelf{}
-	d := desk(s)
+	d := workReceipts(s)
 	said := &published{}
 	d.Bus = said
 	question := encoded(t, &eventsv1.WorkReceiptEvent{RequestId: "x", HubId: "hub-1"})
@@ -105,7 +105,7 @@ func (p *published) Publish(_ context.Context, subject string, _ []byte, _ bus.H
 func TestABatchWhoseVoidsCannotBeKeptComesAgain(t *testing.T) {
 	s := &shelf{fail: errors.New("the database is away")}
 	void := bus.Msg{Subject: bus.SubjectVoid("hub-1"), Data: encoded(t, sound)}
-	if err := desk(s).Handle(t.Context(), []bus.Msg{void}); !errors.Is(err, s.fail) {
+	if err := workReceipts(s).Handle(t.Context(), []bus.Msg{void}); !errors.Is(err, s.fail) {
 		t.Errorf("%v", err)
 	}
 }

@@ -131,7 +131,7 @@ func (c *Consumer) handle(ctx context.Context, msgs []bus.Msg) error {
 		rejects = append(rejects, *reject)
 		poison = append(poison, m)
 	}
-	if err := c.putAside(ctx, rejects, poison); err != nil {
+	if err := c.quarantine(ctx, rejects, poison); err != nil {
 		return err
 	}
 	if err := putOff(early); err != nil {
@@ -177,10 +177,10 @@ func (c *Consumer) tellTooEarly(ctx context.Context, batch []usage.Delivery) {
 	c.tell(ctx, notices)
 }
 
-// putAside keeps what cannot be read and takes it out of the stream. An event
+// quarantine keeps what cannot be read and takes it out of the stream. An event
 // that is kept and then delivered again because it could not be taken out adds
 // nothing.
-func (c *Consumer) putAside(ctx context.Context, rejects []usage.Reject, poison []bus.Msg) error {
+func (c *Consumer) quarantine(ctx context.Context, rejects []usage.Reject, poison []bus.Msg) error {
 	if len(rejects) == 0 {
 		return nil
 	}

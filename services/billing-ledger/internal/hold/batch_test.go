@@ -228,8 +228,8 @@ func TestAStoreThatHangsIsUnavailable(t *testing.T) {
 func TestClaimsNeverWrap(t *testing.T) {
 	a := testAdmitter(nil, 1, 1)
 	for _, tc := range []struct {
-		order AdmitRequest
-		want  fault.Reason
+		request AdmitRequest
+		want    fault.Reason
 	}{
 		{AdmitRequest{Model: "dear", MaxCompletionTokens: MaxTokens}, fault.InsufficientCredits},
 		{AdmitRequest{Model: "m", MaxCompletionTokens: MaxTokens + 1}, fault.InvalidValue},
@@ -238,8 +238,8 @@ func TestClaimsNeverWrap(t *testing.T) {
 		{AdmitRequest{Model: "m", Images: MaxImages + 1}, fault.InvalidValue},
 		{AdmitRequest{Model: "none"}, fault.ModelNotFound},
 	} {
-		if _, err := a.reserve(tc.order); !fault.Is(err, tc.want) {
-			t.Errorf("%+v: %v, want %s", tc.order, err, tc.want)
+		if _, err := a.reserve(tc.request); !fault.Is(err, tc.want) {
+			t.Errorf("%+v: %v, want %s", tc.request, err, tc.want)
 		}
 	}
 }
@@ -247,9 +247,9 @@ func TestClaimsNeverWrap(t *testing.T) {
 func TestAnOrderIsHeldInTheUnitOfItsModel(t *testing.T) {
 	a := testAdmitter(&gate{}, 1, 1)
 	for _, c := range []struct {
-		order AdmitRequest
-		want  AdmitRequest // the counts of it
-		held  money.NanoUSD
+		request AdmitRequest
+		want    AdmitRequest // the counts of it
+		held    money.NanoUSD
 	}{
 		{AdmitRequest{Model: "image", PromptTokens: 500, MaxCompletionTokens: 3, Images: 9},
 			AdmitRequest{MaxCompletionTokens: 3, Images: 3}, 120_000_000},
@@ -259,10 +259,10 @@ func TestAnOrderIsHeldInTheUnitOfItsModel(t *testing.T) {
 		{AdmitRequest{Model: "m", PromptTokens: 7, MaxCompletionTokens: 5, Images: 2}, AdmitRequest{PromptTokens: 7,
 			MaxCompletionTokens: 5, Images: 2}, 5},
 	} {
-		got, err := a.reserve(c.order)
+		got, err := a.reserve(c.request)
 		if err != nil || got.PromptTokens != c.want.PromptTokens || got.MaxCompletionTokens != c.want.MaxCompletionTokens ||
 			got.Images != c.want.Images || got.Amount != c.held {
-			t.Errorf("%+v is reserved as %+v, %v", c.order, got, err)
+			t.Errorf("%+v is reserved as %+v, %v", c.request, got, err)
 		}
 	}
 	_, err := a.reserve(AdmitRequest{Model: "image", MaxCompletionTokens: MaxImages + 1})

@@ -49,8 +49,8 @@ var (
 
 // Store keeps keys.
 type Store interface {
-	// IssueKey keeps a new key unless its account has most active ones.
-	IssueKey(ctx context.Context, k Key, most int) error
+	// IssueKey keeps a new key unless its account has maxKeys active ones.
+	IssueKey(ctx context.Context, k Key, maxKeys int) error
 	// RevokeKey ends a key for ever; it says whether it did so now.
 	RevokeKey(ctx context.Context, id ids.KeyID) (now bool, err error)
 	KeyByHash(ctx context.Context, hash apikey.Hash) (Key, error)

@@ -37,8 +37,8 @@ func TestWhatIsLeftOfARate(t *testing.T) {
 
 // Whoever waits for Retry finds one free, and not a microsecond before.
 func TestRetryIsWhenOneIsFree(t *testing.T) {
-	if err := quick.Check(func(most uint16, micros uint32) bool {
-		n, ahead := int32(most)+1, time.Duration(micros)*time.Microsecond
+	if err := quick.Check(func(limit uint16, micros uint32) bool {
+		n, ahead := int32(limit)+1, time.Duration(micros)*time.Microsecond
 		r := Left(n, ahead)
 		switch {
 		case r.Remaining < 0 || r.Remaining > n || r.Reset != ahead:

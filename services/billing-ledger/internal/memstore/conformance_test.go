@@ -32,7 +32,7 @@ func TestMain(m *testing.M) { pgtest.Main(m) }
 const (
 	lease      = time.Minute
 	orphanFor  = 10 * time.Minute
-	most       = time.Hour
+	maxHold    = time.Hour
 	concurrent = 4
 	cent       = 10_000_000 * money.NanoUSD(1)
 )
@@ -76,12 +76,12 @@ func newPair(t *testing.T) *pair {
 	p := &pair{owner: pgtest.Owner(t, pool), real: store.New(pool, limit.Defaults{
 		LLMPerMinute: none, MultimodalPerMinute: none, EmbeddingPerMinute: none, ZeroPricedPerMinute: none,
 		ImagePerMinute: none, AudioPerMinute: none, Concurrent: concurrent,
-	}, store.Terms{Lease: lease, Orphan: orphanFor, MaxHold: most})}
+	}, store.Terms{Lease: lease, Orphan: orphanFor, MaxHold: maxHold})}
 	if _, err := p.real.EnsurePartitions(t.Context(), 1, 1); err != nil {
 		t.Fatal(err)
 	}
 	p.memory = memstore.New(func() time.Time { return time.Now().Add(p.passed) }, concurrent,
-		memstore.Terms{Lease: lease, Orphan: orphanFor, Most: most})
+		memstore.Terms{Lease: lease, Orphan: orphanFor, MaxHold: maxHold})
 	var err error
 	if p.price, err = ids.NewPriceVersion(time.Now(), crand.Reader); err != nil {
 		t.Fatal(err)

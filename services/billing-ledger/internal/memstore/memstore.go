@@ -28,7 +28,7 @@ import (
 )
 
 // Terms are the times of holds; see store.Terms.
-type Terms struct{ Lease, Orphan, Most time.Duration }
+type Terms struct{ Lease, Orphan, MaxHold time.Duration }
 
 // Faults are what a test may break, to see that it is noticed.
 type Faults struct {

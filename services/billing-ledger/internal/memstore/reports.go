@@ -46,7 +46,7 @@ func (s *Store) Renew(_ context.Context, all []hold.Renewal) (lapsed []ids.Reque
 			}
 			continue
 		}
-		h.Expires = latest(h.Expires, earliest(h.AdmittedAt.Add(s.Terms.Most), now.Add(s.Terms.Lease)))
+		h.Expires = latest(h.Expires, earliest(h.AdmittedAt.Add(s.Terms.MaxHold), now.Add(s.Terms.Lease)))
 		s.keepRenewal(r, now)
 	}
 	return lapsed, nil

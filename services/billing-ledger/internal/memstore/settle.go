@@ -20,7 +20,7 @@ func (s *Store) Settle(
 		return err
 	}
 	s.apply(fx)
-	s.putAside(rejects)
+	s.quarantine(rejects)
 	return nil
 }
 
@@ -145,11 +145,11 @@ func (s *Store) apply(fx usage.Effects) {
 
 // Quarantine keeps what will never be settled; see usage.Store.
 func (s *Store) Quarantine(_ context.Context, rejects []usage.Reject) error {
-	s.putAside(rejects)
+	s.quarantine(rejects)
 	return nil
 }
 
-func (s *Store) putAside(rejects []usage.Reject) {
+func (s *Store) quarantine(rejects []usage.Reject) {
 	for _, r := range rejects {
 		k := rejectKey{sum: r.Hash(), reason: r.Reason}
 		if _, known := s.rejects[k]; !known {

@@ -235,12 +235,13 @@ func planToProto(s *plan.Subscription) *billingv1.AccountPlan {
 	}
 	m := &billingv1.AccountPlan{Plan: s.Plan, From: timestamppb.New(s.From), Until: timestamp(s.Until)}
 	for _, c := range s.Counters {
-		used, most := float64(c.Used), float64(c.Cap)
+		used, bound := float64(c.Used), float64(c.Cap)
 		if c.Kind == plan.ListPrice {
-			used, most = money.NanoUSD(c.Used).Float(), money.NanoUSD(c.Cap).Float()
+			used, bound = money.NanoUSD(c.Used).Float(), money.NanoUSD(c.Cap).Float()
 		}
 		m.Counters = append(m.Counters, &billingv1.PlanCounter{
-			Kind: string(c.Kind), Period: c.Period, Used: used, Cap: most, Enabled: c.Enabled, WindowEnd: timestamp(c.WindowEnd),
+			Kind: string(c.Kind), Period: c.Period, Used: used, Cap: bound, Enabled: c.Enabled,
+			WindowEnd: timestamp(c.WindowEnd),
 		})
 	}
 	return m

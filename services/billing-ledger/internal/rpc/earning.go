@@ -56,7 +56,7 @@ func heldToProto(list []earning.Held) []*billingv1.HeldEarning {
 	for i, h := range list {
 		out[i] = &billingv1.HeldEarning{
 			RequestId: h.Request.String(), AccountId: h.Account.String(), ProviderId: h.Provider.String(),
-			Rule: string(h.Rule), PlanMonth: h.Book, PayoutUsd: h.Payout.Float(), PayoutUsdStr: h.Payout.String(),
+			Rule: string(h.Rule), PlanMonth: h.PlanMonth, PayoutUsd: h.Payout.Float(), PayoutUsdStr: h.Payout.String(),
 			HeldAt: timestamppb.New(h.HeldAt), State: string(h.Ended), EndedAt: timestamp(h.EndedAt), Reason: h.Reason,
 		}
 		if h.Ended == "" {

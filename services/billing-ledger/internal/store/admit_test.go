@@ -329,9 +329,9 @@ func TestRateLimitTellsWhatRemainsAndGivesItBackEvenly(t *testing.T) {
 // TestNoSpanOfTimeSeesMoreThanItsRateAllows races two replicas while the clock
 // moves on, and looks at every span between two admissions.
 func TestNoSpanOfTimeSeesMoreThanItsRateAllows(t *testing.T) {
-	const most, every = 7, 8_571_429 * time.Microsecond // a seventh of a minute, rounded up
+	const perMinute, every = 7, 8_571_429 * time.Microsecond // a seventh of a minute, rounded up
 	limits := unlimited
-	limits.LLMPerMinute, limits.ZeroPricedPerMinute = most, most
+	limits.LLMPerMinute, limits.ZeroPricedPerMinute = perMinute, perMinute
 	e := setup(t, limits)
 	clock := newDatabaseClock(t, e)
 	var replicas []*store.Store
@@ -370,7 +370,7 @@ func TestNoSpanOfTimeSeesMoreThanItsRateAllows(t *testing.T) {
 		}
 		// All callers ask for more than there is, so nothing is left over either.
 		want := int64(0)
-		for ; full-now <= (most-1)*every; want++ {
+		for ; full-now <= (perMinute-1)*every; want++ {
 			full = max(full, now) + every
 		}
 		if begun.Load() != want {
@@ -380,7 +380,7 @@ func TestNoSpanOfTimeSeesMoreThanItsRateAllows(t *testing.T) {
 	}
 	for i, first := range admitted {
 		for j, last := range admitted[i:] {
-			if n := j + 1; n > most+int((last-first)/every) {
+			if n := j + 1; n > perMinute+int((last-first)/every) {
 				t.Fatalf("%d were admitted within %v", n, last-first)
 			}
 		}

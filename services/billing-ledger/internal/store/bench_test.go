@@ -100,8 +100,8 @@ func admitter(b *testing.B, e *env, writers int) (a *hold.Admitter, stop func())
 	return admitterOn(b, e.store, e.price, writers)
 }
 
-// bookOf has one model of the standard tier.
-func bookOf(version ids.PriceVersionID) *price.Book {
+// pricesOf has one model of the standard tier.
+func pricesOf(version ids.PriceVersionID) *price.Book {
 	prices := &price.Book{}
 	prices.Replace(map[string]price.Model{
 		"acme/large": {ID: "acme/large", Class: limit.LLM, Tier: plan.Standard, Version: version, Rates: centRates},

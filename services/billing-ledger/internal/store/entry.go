@@ -249,7 +249,8 @@ func readEntries(ctx context.Context, from reader, list []ids.EntryID) (map[ids.
 		id                       [16]byte
 		reverses, owner          *[16]byte
 		kind, account, asset     string
-		business, memo, book     string
+		business, memo           string
+		subaccount               string
 		quoteAsset, quotedSource *string
 		rate                     *int64
 		quotedAt                 *time.Time
@@ -257,7 +258,7 @@ func readEntries(ctx context.Context, from reader, list []ids.EntryID) (map[ids.
 	)
 	found := map[ids.EntryID]ledger.Entry{}
 	_, err = pgx.ForEachRow(rows, []any{&id, &kind, &business, &memo, &reverses,
-		&quoteAsset, &rate, &quotedSource, &quotedAt, &account, &owner, &book, &asset, &amount}, func() error {
+		&quoteAsset, &rate, &quotedSource, &quotedAt, &account, &owner, &subaccount, &asset, &amount}, func() error {
 		e := found[id]
 		e.ID, e.Kind, e.BusinessID, e.Memo = id, ledger.EntryKind(kind), business, memo
 		if reverses != nil {
@@ -267,7 +268,7 @@ func readEntries(ctx context.Context, from reader, list []ids.EntryID) (map[ids.
 			e.Quote = &ledger.Quote{Token: ledger.Token(*quoteAsset), Rate: nano(*rate), Source: *quotedSource,
 				At: quotedAt.UTC()}
 		}
-		p := ledger.Posting{Account: ledger.Account{Kind: ledger.AccountKind(account), Book: book},
+		p := ledger.Posting{Account: ledger.Account{Kind: ledger.AccountKind(account), Book: subaccount},
 			Asset: ledger.Asset(asset), Amount: nano(amount)}
 		if owner != nil {
 			p.Account.Owner = *owner

@@ -18,9 +18,9 @@ import (
 	"svc.internal/services/billing-ledger/internal/usage"
 )
 
-// selectKin costs next to nothing beyond one look for each account, since few
+// selectRelated costs next to nothing beyond one look for each account, since few
 // own a provider. An EXISTS could be planned as reading all unpaid credit.
-const selectKin = `SELECT k.account_id, k.provider_id, k.rule,
+const selectRelated = `SELECT k.account_id, k.provider_id, k.rule,
 	(SELECT true FROM granted_credit c WHERE c.account_id = k.account_id LIMIT 1) IS NOT NULL
 	FROM (SELECT DISTINCT account_id FROM hold WHERE request_id = ANY ($1)) h
 		JOIN common_owner k ON k.account_id = h.account_id`
@@ -46,7 +46,7 @@ func insertHeld(batch *pgx.Batch, lines []usage.Line) {
 		if l.Held != "" {
 			batch.Queue(`INSERT INTO held_earning (request_id, day, account_id, provider_id, rule, book, payout)
 				VALUES ($1, $2, $3, $4, $5, $6, $7)`, [16]byte(l.Event.Request), l.Event.Request.Day(), [16]byte(l.Account),
-				[16]byte(l.Event.Provider), string(l.Held), l.EarningsBook(), int64(l.Payout))
+				[16]byte(l.Event.Provider), string(l.Held), l.PlanMonth(), int64(l.Payout))
 		}
 	}
 }
@@ -55,11 +55,11 @@ func insertHeld(batch *pgx.Batch, lines []usage.Line) {
 type earnings struct {
 	kind     ledger.AccountKind
 	provider [16]byte
-	book     string
+	month    string
 }
 
 func (e earnings) compare(o earnings) int {
-	return cmp.Or(bytes.Compare(e.provider[:], o.provider[:]), strings.Compare(e.book, o.book))
+	return cmp.Or(bytes.Compare(e.provider[:], o.provider[:]), strings.Compare(e.month, o.month))
 }
 
 // taken sums what entries take from earnings, and how much of it is forfeited.
@@ -166,7 +166,8 @@ func endForfeited(ctx context.Context, tx pgx.Tx, from earnings, all, forfeited 
 	if _, err := tx.Exec(ctx, `UPDATE held_earning SET ended_as = 'forfeited', ended_at = now(), reason = $4
 		WHERE provider_id = $2 AND book = $3 AND ended_as IS NULL AND (SELECT provider_balance($1, $2, $3)) = $5
 			AND (SELECT sum(payout) FROM held_earning WHERE provider_id = $2 AND book = $3 AND ended_as IS NULL) <= $6`,
-		string(from.kind), from.provider, from.book, string(ledger.PlanForfeited), int64(all), int64(forfeited)); err != nil {
+		string(from.kind), from.provider, from.month, string(ledger.PlanForfeited), int64(all),
+		int64(forfeited)); err != nil {
 		return fmt.Errorf("end forfeited earnings: %w", err)
 	}
 	return nil
@@ -203,7 +204,7 @@ func checkHeld(ctx context.Context, tx pgx.Tx, from earnings, amount money.NanoU
 	var balance, held money.NanoUSD
 	if err := tx.QueryRow(ctx, `SELECT provider_balance($1, $2, $3), coalesce(sum(payout), 0)::bigint
 		FROM held_earning WHERE provider_id = $2 AND book = $3 AND ended_as IS NULL`,
-		string(from.kind), from.provider, from.book).Scan(&balance, &held); err != nil {
+		string(from.kind), from.provider, from.month).Scan(&balance, &held); err != nil {
 		return fmt.Errorf("read held earnings: %w", err)
 	}
 	if held > 0 && balance-amount < held {
@@ -279,7 +280,7 @@ func scanHeld(rows pgx.Rows) ([]earning.Held, error) {
 		var request, account, provider [16]byte
 		var rule, ended string
 		var endedAt *time.Time
-		err = row.Scan(&request, &account, &provider, &rule, &h.Book, &h.Payout, &h.HeldAt, &ended, &endedAt, &h.Reason)
+		err = row.Scan(&request, &account, &provider, &rule, &h.PlanMonth, &h.Payout, &h.HeldAt, &ended, &endedAt, &h.Reason)
 		h.Request, h.Account, h.Provider, h.Rule, h.Ended = request, account, provider, usage.Rule(rule), earning.End(ended)
 		if endedAt != nil {
 			h.EndedAt = *endedAt

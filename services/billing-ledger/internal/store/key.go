@@ -15,7 +15,7 @@ import (
 
 // IssueKey keeps a new key and its counter. The lock on the wallet keeps two
 // calls from counting the same number of keys.
-func (s *Store) IssueKey(ctx context.Context, k key.Key, most int) error {
+func (s *Store) IssueKey(ctx context.Context, k key.Key, maxKeys int) error {
 	return s.inTx(ctx, func(tx pgx.Tx) error {
 		locked, err := tx.Exec(ctx, `SELECT FROM wallet WHERE account_id = $1 FOR UPDATE`, [16]byte(k.Account))
 		if err != nil {
@@ -29,7 +29,7 @@ func (s *Store) IssueKey(ctx context.Context, k key.Key, most int) error {
 			[16]byte(k.Account)).Scan(&active); err != nil {
 			return fmt.Errorf("count keys: %w", err)
 		}
-		if active >= most {
+		if active >= maxKeys {
 			return key.ErrTooMany
 		}
 		if err := insertKey(ctx, tx, k); err != nil {

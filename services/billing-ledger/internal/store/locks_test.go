@@ -41,12 +41,12 @@ type crowd struct {
 }
 
 // admitted are some of the last claims that were admitted, in any order.
-func (c *crowd) admitted(r *rand.Rand, most int) []hold.Reservation {
+func (c *crowd) admitted(r *rand.Rand, maxClaims int) []hold.Reservation {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	from := max(len(c.claims)-40, 0)
 	var out []hold.Reservation
-	for _, i := range r.Perm(len(c.claims) - from)[:min(len(c.claims)-from, 1+r.IntN(most))] {
+	for _, i := range r.Perm(len(c.claims) - from)[:min(len(c.claims)-from, 1+r.IntN(maxClaims))] {
 		out = append(out, c.claims[from+i])
 	}
 	return out

@@ -18,14 +18,14 @@ import (
 func TestThePinnedPriceSettlesWhateverTheCatalogSaysMeanwhile(t *testing.T) {
 	e := setup(t, unlimited)
 	c := e.consumer(t, money.USD)
-	prices := bookOf(e.price)
+	prices := pricesOf(e.price)
 	a := hold.NewAdmitter(hold.Config{Batch: 1, Queue: 10, Writers: 1, Timeout: 90 * time.Second},
 		hold.Deps{Prices: prices, Store: e.store, Observe: func(hold.Outcome, int) {}})
 	defer runAdmitter(t, a)()
-	order := func() hold.AdmitRequest {
+	admitRequest := func() hold.AdmitRequest {
 		return hold.AdmitRequest{Request: request(t), Key: c.key, Model: "acme/large", MaxCompletionTokens: 10}
 	}
-	before := order()
+	before := admitRequest()
 	first, err := a.Admit(t.Context(), before)
 	if err != nil || first.Price != e.price || first.Held != 10*cent {
 		t.Fatalf("%+v: %v", first, err)
@@ -42,14 +42,14 @@ func TestThePinnedPriceSettlesWhateverTheCatalogSaysMeanwhile(t *testing.T) {
 		again.Held != 10*cent {
 		t.Errorf("repeated %+v: %v", again, err)
 	}
-	after := order()
+	after := admitRequest()
 	second, err := a.Admit(t.Context(), after)
 	if err != nil || second.Price != dearer || second.Held != 20*cent {
 		t.Errorf("%+v: %v", second, err)
 	}
 
 	prices.Replace(map[string]price.Model{})
-	if _, err := a.Admit(t.Context(), order()); !fault.Is(err, fault.ModelNotFound) {
+	if _, err := a.Admit(t.Context(), admitRequest()); !fault.Is(err, fault.ModelNotFound) {
 		t.Errorf("a model that is gone: %v", err)
 	}
 	reservation := hold.Reservation{AdmitRequest: before, Price: e.price, Rates: centRates}

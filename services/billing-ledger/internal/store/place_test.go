@@ -42,15 +42,15 @@ func TestEachClassOfModelsHasItsOwnRate(t *testing.T) {
 	of.ImagePerMinute, of.AudioPerMinute = 2, 3
 	e := setup(t, of)
 	c := e.consumer(t, money.USD)
-	for class, most := range map[limit.Class]int{limit.Image: 2, limit.Audio: 3} {
-		for i := range most + 1 {
+	for class, maxRequests := range map[limit.Class]int{limit.Image: 2, limit.Audio: 3} {
+		for i := range maxRequests + 1 {
 			reservation := e.reservation(t, c, 1)
 			reservation.Class = class
 			want := hold.Admitted
-			if i == most {
+			if i == maxRequests {
 				want = hold.RateLimited
 			}
-			if got := e.admitOne(t, reservation, want); got.Rate.Limit != int32(most) {
+			if got := e.admitOne(t, reservation, want); got.Rate.Limit != int32(maxRequests) {
 				t.Errorf("class %d is told %+v", class, got.Rate)
 			}
 		}

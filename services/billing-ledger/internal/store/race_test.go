@@ -369,7 +369,7 @@ func admitterOn(
 ) (a *hold.Admitter, stop func()) {
 	t.Helper()
 	a = hold.NewAdmitter(hold.Config{Batch: 256, Queue: 4096, Writers: writers, Timeout: 90 * time.Second},
-		hold.Deps{Prices: bookOf(version), Store: st, Observe: func(hold.Outcome, int) {}})
+		hold.Deps{Prices: pricesOf(version), Store: st, Observe: func(hold.Outcome, int) {}})
 	return a, runAdmitter(t, a)
 }
 

@@ -16,9 +16,9 @@ import (
 // TestAReadOfARateIsWhatAdmissionSaysNext asks one replica what is left, and then
 // the other for an admission at the same moment, as time goes on.
 func TestAReadOfARateIsWhatAdmissionSaysNext(t *testing.T) {
-	const most, own, every = 7, 3, 8_571_429 * time.Microsecond
+	const perMinute, own, every = 7, 3, 8_571_429 * time.Microsecond
 	limits := unlimited
-	limits.LLMPerMinute, limits.ImagePerMinute = most, most
+	limits.LLMPerMinute, limits.ImagePerMinute = perMinute, perMinute
 	e := setup(t, limits)
 	clock := newDatabaseClock(t, e)
 	var replicas []*store.Store

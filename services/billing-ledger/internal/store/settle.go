@@ -99,7 +99,7 @@ func readSnapshot(ctx context.Context, conn *pgx.Conn, requests []ids.RequestID)
 		Query(func(rows pgx.Rows) error { return scanReports(rows, snapshot) })
 	batch.Queue(selectVoids, raw(requests)).
 		Query(func(rows pgx.Rows) error { return scanVoids(rows, snapshot.Voids) })
-	batch.Queue(selectKin, raw(requests)).
+	batch.Queue(selectRelated, raw(requests)).
 		Query(func(rows pgx.Rows) error { return scanRelated(rows, snapshot) })
 	if err := sendAll(ctx, conn, batch); err != nil {
 		return usage.Snapshot{}, fmt.Errorf("lock holds and read reports: %w", err)

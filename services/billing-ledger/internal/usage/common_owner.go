@@ -44,9 +44,9 @@ func (b Snapshot) held(h Hold, line Line) Rule {
 	return rule
 }
 
-// EarningsBook is which of its provider's books a line is accrued in: one for
-// each month of what plans cover, and "" for all else.
-func (l Line) EarningsBook() string {
+// PlanMonth returns the month in which a provider's plan held account the line is
+// accrued, and "" for a line that no plan covers.
+func (l Line) PlanMonth() string {
 	if l.Source == Plan {
 		return l.Event.Request.Day().Format("2006-01")
 	}

@@ -54,10 +54,10 @@ func TestAnOwnersEarningsAreHeldWhenThePlatformBearsAPart(t *testing.T) {
 
 func TestEarningsByPlansAreOfTheMonthOfTheirRequest(t *testing.T) {
 	line := Line{Event: Event{Request: testRequest}, Source: Plan}
-	if got, want := line.EarningsBook(), testRequest.Day().Format("2006-01"); got != want {
-		t.Errorf("book %q, want %q", got, want)
+	if got, want := line.PlanMonth(), testRequest.Day().Format("2006-01"); got != want {
+		t.Errorf("got the month %q, want %q", got, want)
 	}
-	if line.Source = Orphan; line.EarningsBook() != "" {
-		t.Errorf("orphan work is in the book %q", line.EarningsBook())
+	if line.Source = Orphan; line.PlanMonth() != "" {
+		t.Errorf("orphan work is in the month %q", line.PlanMonth())
 	}
 }

@@ -46,12 +46,12 @@ func TestSettledMoneyAddsUp(t *testing.T) {
 	for range 20_000 {
 		rates := randomRates(r)
 		bound := money.Tokens{Prompt: r.Int64N(1 << 12), Completion: r.Int64N(1 << 12)}
-		most := money.Tokens{Prompt: bound.Prompt + promptSlack, Completion: bound.Completion}
+		ceiling := money.Tokens{Prompt: bound.Prompt + promptSlack, Completion: bound.Completion}
 		switch rates.Unit {
 		case money.Image:
-			bound.Prompt, most.Prompt = 0, 0
+			bound.Prompt, ceiling.Prompt = 0, 0
 		case money.AudioMinute:
-			bound.Completion, most = 0, money.Tokens{Prompt: bound.Prompt}
+			bound.Completion, ceiling = 0, money.Tokens{Prompt: bound.Prompt}
 		case money.Token:
 		}
 		amount, err := rates.Charge(bound)
@@ -65,7 +65,7 @@ func TestSettledMoneyAddsUp(t *testing.T) {
 			Prompt: bound.Prompt, MaxCompletion: bound.Completion, Rates: rates, State: hold.Open,
 		}
 		e := Event{Request: testRequest, Model: "m", Rates: rates,
-			Billable: money.Tokens{Prompt: r.Int64N(most.Prompt + 1), Completion: r.Int64N(most.Completion + 1)}}
+			Billable: money.Tokens{Prompt: r.Int64N(ceiling.Prompt + 1), Completion: r.Int64N(ceiling.Completion + 1)}}
 		blind := Decide(Snapshot{Holds: snapshot(h, w).Holds}, []Event{e, e})
 		fx := Decide(snapshot(h, w), []Event{e, e})
 		if blind.NeedsWallets != (fx.Lines[0].ListPrice > amount) || fx.NeedsWallets {

@@ -63,9 +63,9 @@ func TestWhoGuessesWithoutAPauseTriesAsManyPasswordsAsIsWritten(t *testing.T) {
 	year := 365 * 24 * time.Hour
 	strangers, network := int(year/StrangersPace.Interval)+StrangersPace.AtOnce,
 		int(year/NetworkPace.Interval)+NetworkPace.AtOnce
-	for most, tried := range map[float64]int{8e-7: strangers, 7e-6: strangers + MaxNetworks*network} {
-		if got := float64(tried) / math.Pow(2, 40); got > most || got < most*0.9 {
-			t.Errorf("of 2^40 passwords %g are tried within a year, want %g", got, most)
+	for want, tried := range map[float64]int{8e-7: strangers, 7e-6: strangers + MaxNetworks*network} {
+		if got := float64(tried) / math.Pow(2, 40); got > want || got < want*0.9 {
+			t.Errorf("of 2^40 passwords %g are tried within a year, want %g", got, want)
 		}
 	}
 }

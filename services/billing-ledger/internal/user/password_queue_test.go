@@ -79,10 +79,10 @@ func (h *hall) empty() bool {
 }
 
 func TestTwoAreHashedAtATimeAndSoManyMoreWait(t *testing.T) {
-	for of, most := range NewPasswords().hashes.limit {
+	for of, maxWaiting := range NewPasswords().hashes.limit {
 		synctest.Test(t, func(t *testing.T) {
 			h := newHall(t)
-			for network := range hashing + most + 3 {
+			for network := range hashing + maxWaiting + 3 {
 				go h.call(t.Context(), network, class(of))
 			}
 			synctest.Wait()
@@ -90,9 +90,9 @@ func TestTwoAreHashedAtATimeAndSoManyMoreWait(t *testing.T) {
 				t.Errorf("class %d: got %d refused, want 3", of, got)
 			}
 			pass(time.Hour)
-			if got := h.served.Load(); int(got) != hashing+most || h.maxAtWork.Load() != hashing {
-				t.Errorf("class %d: got %d served, %d at a time, want %d, %d at a time", of, got, h.maxAtWork.Load(), hashing+most,
-					hashing)
+			if got := h.served.Load(); int(got) != hashing+maxWaiting || h.maxAtWork.Load() != hashing {
+				t.Errorf("class %d: got %d served, %d at a time, want %d, %d at a time", of, got, h.maxAtWork.Load(),
+					hashing+maxWaiting, hashing)
 			}
 			if !h.empty() {
 				t.Errorf("class %d: something is kept of calls that have ended", of)
