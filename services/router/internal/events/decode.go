@@ -110,9 +110,9 @@ func offerFromProto(m *eventsv1.ModelOffer) (presence.Offer, bool) {
 	}, true
 }
 
-// text reports whether s is printable and has between least and most bytes.
-func text(s string, least, most int) bool {
-	if len(s) < least || len(s) > most || !utf8.ValidString(s) {
+// text reports whether s is printable and has between minBytes and maxBytes bytes.
+func text(s string, minBytes, maxBytes int) bool {
+	if len(s) < minBytes || len(s) > maxBytes || !utf8.ValidString(s) {
 		return false
 	}
 	for _, r := range s {
@@ -127,12 +127,12 @@ func text(s string, least, most int) bool {
 func attemptFromProto(m *eventsv1.Attempt) (pick.Attempt, bool) {
 	provider, err := ids.ParseProvider(m.GetProviderId())
 	account, ok := tag.FromBytes(m.GetAccountTag())
-	least := 1
+	minBytes := 1
 	if m.GetProbe() {
-		least = 0 // a warm-up has no request
+		minBytes = 0 // a warm-up has no request
 	}
 	if err != nil || !ok || !text(m.GetModelId(), 1, maxModelID) || !text(m.GetNodeId(), 0, maxText) ||
-		!text(m.GetRequestId(), least, maxShortText) {
+		!text(m.GetRequestId(), minBytes, maxShortText) {
 		return pick.Attempt{}, false
 	}
 	return pick.Attempt{

@@ -271,7 +271,7 @@ func TestEveryReasonHasItsWordAndIsCounted(t *testing.T) {
 	}
 }
 
-func TestTheTallyIsBoundedAndMakesRoom(t *testing.T) {
+func TestStatsAreBoundedAndMakeRoom(t *testing.T) {
 	stats := &Stats{}
 	for n := range maxTallied + 100 {
 		stats.reject(fmt.Sprint("p", n), Busy)

@@ -172,8 +172,8 @@ func TestAnIneligibleSeatIsNeverPicked(t *testing.T) {
 		for _, x := range c.Candidates {
 			s, o := x.Seat.Session, x.Seat.Offer
 			w := o.Window
-			if most := b.catalog["m"]; w == 0 || most > 0 && w > most {
-				w = most
+			if window := b.catalog["m"]; w == 0 || window > 0 && w > window {
+				w = window
 			}
 			rec := b.known.Find(health.Pair{Provider: s.Provider, Model: "m"})
 			if !s.Active || s.Draining || !o.Healthy || w > 0 && req.PromptTokens+req.MaxTokens > w ||

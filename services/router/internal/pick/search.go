@@ -151,14 +151,14 @@ func (s *search) drawSeats() {
 	if s.providers >= MaxCandidates {
 		return // the order alone has enough
 	}
-	most := len(s.main) + sampleSize
+	wanted := len(s.main) + sampleSize
 	for range sampleTries {
 		seat := s.seats[s.random.IntN(len(s.seats))]
 		if s.holds(seat) {
 			continue
 		}
 		s.consider(seat)
-		if len(s.main) >= most {
+		if len(s.main) >= wanted {
 			break
 		}
 	}

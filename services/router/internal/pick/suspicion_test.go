@@ -142,8 +142,8 @@ func TestOneNodeIsNotMadeToLoadAllItsModelsInTurn(t *testing.T) {
 		}
 		asked += len(b.asked())
 	}
-	if most := int(20*time.Second/warmup.SuspectNodeInterval) + 1; asked == 0 || asked > most {
-		t.Errorf("got %d warm-ups in 20 s, want 1 to %d", asked, most)
+	if maxAsked := int(20*time.Second/warmup.SuspectNodeInterval) + 1; asked == 0 || asked > maxAsked {
+		t.Errorf("got %d warm-ups in 20 s, want 1 to %d", asked, maxAsked)
 	}
 }
 

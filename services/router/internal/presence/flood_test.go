@@ -40,8 +40,8 @@ func TestAFloodOfChangingModelListsLeavesNothingBehind(t *testing.T) {
 	if sessions > 9 {
 		t.Fatalf("got %d sessions, want the 9 newest at most", sessions)
 	}
-	if got, most := len(v.Models()), sessions*MaxModels; got > most {
-		t.Errorf("got %d models in the view, want at most %d: those that are offered now", got, most)
+	if got, want := len(v.Models()), sessions*MaxModels; got > want {
+		t.Errorf("got %d models in the view, want at most %d: those that are offered now", got, want)
 	}
 	for _, rec := range v.providers["p"] {
 		if got := len(rec.slots); got > MaxModels {

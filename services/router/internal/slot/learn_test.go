@@ -43,7 +43,7 @@ func TestAnyCapacityIsWholeAgainAfterFiveMinutes(t *testing.T) {
 			now = now.Add(busyPause)
 		}
 		_, low := c.Usage(now)
-		if most := max(2, declared/10); low > most {
+		if ceiling := max(2, declared/10); low > ceiling {
 			t.Errorf("%d declared: %d after a minute of refusals", declared, low)
 		}
 		last := low
@@ -73,7 +73,7 @@ func TestCapacityIsWholeAgainHoweverMuchWasProven(t *testing.T) {
 				now = now.Add(busyPause)
 			}
 			_, last := c.Usage(now)
-			if most := max(2, underWay); last > most {
+			if ceiling := max(2, underWay); last > ceiling {
 				t.Errorf("%d declared, %d under way: %d after a minute of refusals", declared, underWay, last)
 			}
 			for step := range regainSteps {

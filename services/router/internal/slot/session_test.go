@@ -32,8 +32,8 @@ func TestTheSessionsBoundHoldsBesideThatOfEachModel(t *testing.T) {
 		t.Error("the session of five slots must have one left for the other model")
 	}
 	load(t, b, start, 5, 5)
-	if used, most := b.Room(start); used != 1 || most != 1 {
-		t.Errorf("room for %d of %d, want 1 of 1", used, most)
+	if used, capacity := b.Room(start); used != 1 || capacity != 1 {
+		t.Errorf("room for %d of %d, want 1 of 1", used, capacity)
 	}
 	if !a.End("0", start, start) {
 		t.Error("the end of an attempt on a full session was not told as such")
@@ -146,8 +146,8 @@ func TestAnAbsurdLoadFillsTheSessionAndIsForgotten(t *testing.T) {
 	if !a.OthersAlone(start) || a.Idle() {
 		t.Error("nothing of ours is under way and the session is not idle")
 	}
-	if used, most := a.Room(start); used != 0 || most != 0 {
-		t.Errorf("room for %d of %d", used, most)
+	if used, capacity := a.Room(start); used != 0 || capacity != 0 {
+		t.Errorf("room for %d of %d", used, capacity)
 	}
 	s.Report(1<<40, 0, start.Add(time.Second))
 	if !a.Book("x", start.Add(time.Second)) || !a.Book("y", start.Add(time.Second)) {

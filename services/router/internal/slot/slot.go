@@ -221,9 +221,9 @@ func (c *Counter) Usage(now time.Time) (load, limit int) {
 	c.pool.mu.Lock()
 	defer c.pool.mu.Unlock()
 	load, limit = c.load(), c.limit(now)
-	all, most := c.pool.load(), c.pool.limit()
-	if all*limit > load*most {
-		return all, most
+	all, allLimit := c.pool.load(), c.pool.limit()
+	if all*limit > load*allLimit {
+		return all, allLimit
 	}
 	return load, limit
 }

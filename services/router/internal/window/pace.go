@@ -40,9 +40,9 @@ func (p Pace) At(promptTokens int64) time.Duration {
 
 // grow returns the time that a prompt of this length takes, at most an hour.
 func grow(slope time.Duration, promptTokens int64) time.Duration {
-	const most = time.Hour
-	if promptTokens > int64(most/max(slope, 1)) {
-		return most
+	const longest = time.Hour
+	if promptTokens > int64(longest/max(slope, 1)) {
+		return longest
 	}
 	return slope * time.Duration(promptTokens)
 }
