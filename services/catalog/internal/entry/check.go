@@ -109,9 +109,9 @@ func idProblem(id string) string {
 }
 
 // words checks a list of names and returns it sorted, each name once.
-func words(field string, list []string, most int) ([]string, error) {
-	if len(list) > most {
-		return nil, invalid(field, fmt.Sprintf("must name at most %d", most))
+func words(field string, list []string, maxWords int) ([]string, error) {
+	if len(list) > maxWords {
+		return nil, invalid(field, fmt.Sprintf("must name at most %d", maxWords))
 	}
 	sorted := slices.Clone(list)
 	slices.Sort(sorted)

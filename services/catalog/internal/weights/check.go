@@ -110,9 +110,9 @@ func nameProblem(name string) string {
 func unfit(r rune) bool { return r < ' ' || r > '~' || strings.ContainsRune(`\:*?"<>|`, r) }
 
 // urlProblem says what is wrong with the address of a file, if anything.
-func urlProblem(text string, most int) string {
-	if len(text) > most {
-		return fmt.Sprintf("must have at most %d bytes", most)
+func urlProblem(text string, maxBytes int) string {
+	if len(text) > maxBytes {
+		return fmt.Sprintf("must have at most %d bytes", maxBytes)
 	}
 	if strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return "must be printable ASCII without spaces"
