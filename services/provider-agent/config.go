@@ -153,13 +153,13 @@ func checkConfig(cfg Config) error {
 	return errors.Join(faults...)
 }
 
-func printable(text string, most int) bool {
+func printable(text string, maxRunes int) bool {
 	for _, r := range text {
 		if r == utf8.RuneError || !unicode.IsPrint(r) {
 			return false
 		}
 	}
-	return utf8.RuneCountInString(text) <= most
+	return utf8.RuneCountInString(text) <= maxRunes
 }
 
 // targetsOf reads the key files of the engines.

@@ -96,12 +96,12 @@ func (b *backoff) beside(e ending) time.Duration {
 	return max(told+b.jitter(told/10), least)
 }
 
-// jitter is a random time from 0 up to most. Without randomness it is most.
-func (b *backoff) jitter(most time.Duration) time.Duration {
+// jitter is a random time from 0 up to longest. Without randomness it is longest.
+func (b *backoff) jitter(longest time.Duration) time.Duration {
 	var raw [8]byte
 	if _, err := io.ReadFull(b.random, raw[:]); err != nil {
-		return most
+		return longest
 	}
 	fraction := float64(binary.LittleEndian.Uint64(raw[:])>>11) / (1 << 53)
-	return time.Duration(fraction * float64(most))
+	return time.Duration(fraction * float64(longest))
 }

@@ -112,8 +112,8 @@ func TestSlowHubHoldsNoMoreThanItsWindow(t *testing.T) {
 			if got := st.Received(); got != min(granted, size) {
 				t.Fatalf("%d bytes are in flight with credit for %d", got, granted)
 			}
-			if most := min(granted+outBuffer, size); written > most {
-				t.Fatalf("the engine was read to %d, want no more than %d", written, most)
+			if bound := min(granted+outBuffer, size); written > bound {
+				t.Fatalf("the engine was read to %d, want no more than %d", written, bound)
 			}
 			if granted >= size {
 				break

@@ -354,12 +354,12 @@ func (s *session) signal() {
 }
 
 // cut shortens a text to bytes of whole UTF-8.
-func cut(text string, most int) string {
-	if len(text) <= most {
+func cut(text string, size int) string {
+	if len(text) <= size {
 		return text
 	}
-	for most > 0 && text[most]&0xC0 == 0x80 {
-		most--
+	for size > 0 && text[size]&0xC0 == 0x80 {
+		size--
 	}
-	return text[:most]
+	return text[:size]
 }

@@ -129,16 +129,16 @@ func newClient(given *http.Client, targets []Target) *http.Client {
 	}
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	if client.Transport == nil {
-		slots, most := map[string]int{}, 0
+		slots, maxSlots := map[string]int{}, 0
 		for _, t := range targets {
 			if u, err := url.Parse(t.URL); err == nil {
 				slots[u.Host] += t.Capacity
-				most = max(most, slots[u.Host])
+				maxSlots = max(maxSlots, slots[u.Host])
 			}
 		}
 		client.Transport = &http.Transport{
 			DialContext:         (&net.Dialer{Timeout: dialTimeout}).DialContext,
-			MaxIdleConnsPerHost: most,
+			MaxIdleConnsPerHost: maxSlots,
 			IdleConnTimeout:     idleTimeout,
 			TLSHandshakeTimeout: dialTimeout,
 			DisableCompression:  true,

@@ -268,7 +268,7 @@ func (c counted) Read(p []byte) (int, error) {
 // fetch reads one file of at most so many bytes. What it says names no address:
 // hubs and consumers read it.
 func (g *Guard) fetch(
-	ctx context.Context, address string, most int, held *holding,
+	ctx context.Context, address string, size int, held *holding,
 ) (kind string, content []byte, refusal *Refusal) {
 	if err := g.check(address); err != nil {
 		return "", nil, refuse(http.StatusBadRequest, "an address of a message %s", err)
@@ -290,14 +290,14 @@ func (g *Guard) fetch(
 		return "", nil, refuse(http.StatusBadRequest,
 			"a file that a message names is answered with status %d; redirects are not followed", resp.StatusCode)
 	}
-	content, err = io.ReadAll(counted{io.LimitReader(resp.Body, int64(most)+1), held})
+	content, err = io.ReadAll(counted{io.LimitReader(resp.Body, int64(size)+1), held})
 	switch {
 	case errors.Is(err, errFull):
 		return "", nil, refuse(http.StatusTooManyRequests, "this provider holds too many media at once")
 	case err != nil:
 		return "", nil, refuse(http.StatusNotImplemented,
 			"a file that a message names cannot be read by this provider in time")
-	case len(content) > most:
+	case len(content) > size:
 		return "", nil, refuse(http.StatusNotImplemented,
 			"files that messages name may have %d bytes in all here: send them as data URLs", maxBytes)
 	}

@@ -163,12 +163,12 @@ func fields(m *Model) map[string]func(raw []byte) error {
 	}
 }
 
-func integer(raw []byte, most int64) (int64, error) {
+func integer(raw []byte, maxValue int64) (int64, error) {
 	n, err := jsonscan.Int(raw)
 	if err != nil {
 		return 0, errors.New("must be a whole number")
 	}
-	return n, checkRange(n, 0, most)
+	return n, checkRange(n, 0, maxValue)
 }
 
 func (p *parser) model(span jsonscan.Span, where string) Model {

@@ -151,9 +151,9 @@ func checkEngineURL(text string) error {
 	return nil
 }
 
-func checkText(text string, most int) error {
-	if utf8.RuneCountInString(text) > most {
-		return fmt.Errorf("may hold %d characters at most", most)
+func checkText(text string, maxRunes int) error {
+	if utf8.RuneCountInString(text) > maxRunes {
+		return fmt.Errorf("may hold %d characters at most", maxRunes)
 	}
 	for _, r := range text {
 		if r == utf8.RuneError || !unicode.IsPrint(r) {

@@ -170,10 +170,10 @@ func reasonOf(answer []byte) string {
 }
 
 // Clean keeps what a terminal can show in one line, of at most so many characters.
-func Clean(text string, most int) string {
-	out := make([]rune, 0, min(len(text), most))
+func Clean(text string, maxRunes int) string {
+	out := make([]rune, 0, min(len(text), maxRunes))
 	for _, r := range strings.TrimSpace(text) {
-		if unicode.IsPrint(r) && r != unicode.ReplacementChar && len(out) < most {
+		if unicode.IsPrint(r) && r != unicode.ReplacementChar && len(out) < maxRunes {
 			out = append(out, r)
 		}
 	}

@@ -173,14 +173,14 @@ func (s *Store) Connected() {
 	}
 }
 
-// Due are up to most receipts to be sent now, the oldest first.
-func (s *Store) Due(most int) []workreceipt.Signed {
+// Due are up to limit receipts to be sent now, the oldest first.
+func (s *Store) Due(limit int) []workreceipt.Signed {
 	now := s.clock.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var out []workreceipt.Signed
 	for _, k := range s.order {
-		if len(out) == most {
+		if len(out) == limit {
 			break
 		}
 		if k.gone || k.due.After(now) {

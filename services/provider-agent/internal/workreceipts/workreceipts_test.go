@@ -227,17 +227,17 @@ func TestAWeekOldReceiptIsDropped(t *testing.T) {
 func TestTheFileIsWrittenAnewWithoutWhatIsAcknowledged(t *testing.T) {
 	dir, c := t.TempDir(), clock.NewManual(began)
 	s := open(t, dir, c, &bytes.Buffer{})
-	most := int64(0)
+	largest := int64(0)
 	for n := range 12_000 {
 		add(s, began, n)
 		if n > 0 {
 			s.Acked(receipt(n, began).Key(), "")
 		}
-		most = max(most, s.Status().Bytes)
+		largest = max(largest, s.Status().Bytes)
 	}
 	s.write()
-	if most > 2*spareBytes || s.Status().Kept != 1 {
-		t.Errorf("the file grew to %d, %+v", most, s.Status())
+	if largest > 2*spareBytes || s.Status().Kept != 1 {
+		t.Errorf("the file grew to %d, %+v", largest, s.Status())
 	}
 	kill(s)
 	if got := numbers(open(t, dir, c, &bytes.Buffer{}).Due(10)); !same(got, 0) {
