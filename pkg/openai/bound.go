@@ -26,9 +26,9 @@ func EstimateAndBound(text []byte) (tokens, bound int) {
 	return c.Tokens(), c.Bound()
 }
 
-// mostOfWide is the most that one character costs that is counted by itself, in
+// maxOfWide is the most that one character costs that is counted by itself, in
 // quarters of a token.
-func mostOfWide(r rune) int {
+func maxOfWide(r rune) int {
 	switch {
 	case r >= 0x3000 && r < 0x3400, r >= 0x4e00 && r < 0xa000, r >= 0xac00 && r < 0xd7b0: // CJK, kana, hangul
 		return 8

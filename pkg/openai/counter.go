@@ -45,7 +45,7 @@ func EstimateTokens(text []byte) int {
 // plausibly (Least, Plausible), and at the most (Bound).
 type Counter struct {
 	tokens  int
-	most    int // of Bound, in quarters of a token
+	ceiling int // of Bound, in quarters of a token
 	class   class
 	run     int // letters, digits, … in the current run, weighted
 	any     bool
@@ -137,8 +137,8 @@ func (c *Counter) Tokens() int {
 // Bound is how many tokens hardly any tokenizer makes more of: what a hold must
 // cover. Like Tokens it never falls. See bound.go.
 func (c *Counter) Bound() int {
-	_, most := cost(c.class, c.run)
-	return max((c.most+most+quarters-1)/quarters, c.Tokens())
+	_, ceiling := cost(c.class, c.run)
+	return max((c.ceiling+ceiling+quarters-1)/quarters, c.Tokens())
 }
 
 // resume completes a held sequence with the first byte of text.
@@ -246,12 +246,12 @@ func (c *Counter) addRune(r rune) {
 	case r < 0x0530: // IPA, Cyrillic
 		c.letter(2)
 		if r < 0x0400 || r >= 0x0460 {
-			c.most += rareLetter
+			c.ceiling += rareLetter
 		}
 	case r >= 0x2000 && r < 0x2070:
 		if unicode.IsSpace(r) {
 			c.add(classSpace, 1)
-			c.most += wideSpace
+			c.ceiling += wideSpace
 			return
 		}
 		c.wide(1, r)
@@ -280,11 +280,11 @@ func (c *Counter) letter(weight int) {
 
 func (c *Counter) wide(tokens int, r rune) {
 	if c.class != classWide {
-		c.most += quarters // the space before it goes with nothing
+		c.ceiling += quarters // the space before it goes with nothing
 	}
 	c.add(classWide, 0)
 	c.tokens += tokens
-	c.most += mostOfWide(r)
+	c.ceiling += maxOfWide(r)
 	c.bounds.wide(r, tokens)
 }
 
@@ -306,7 +306,7 @@ func (c *Counter) add(k class, n int) {
 	switch {
 	case c.class == classPunct && c.run == 1 && (k == classLower || k == classUpper):
 		// One sign goes with the word behind it: .name, (x, /path.
-		c.most += halfToken
+		c.ceiling += halfToken
 		c.bounds.word = 0
 	case c.class == classPunct && k == classNewline && n == 1:
 		// A line's end goes with the sign before it: {⏎, ;⏎.
@@ -321,14 +321,14 @@ func (c *Counter) add(k class, n int) {
 
 // end adds what the run costs that ends here.
 func (c *Counter) end() {
-	tokens, most := cost(c.class, c.run)
+	tokens, ceiling := cost(c.class, c.run)
 	c.tokens += tokens
-	c.most += most
+	c.ceiling += ceiling
 	c.bounds.run(c.class, c.run, tokens)
 }
 
 // cost is the estimate for one run, and its bound in quarters of a token.
-func cost(k class, n int) (tokens, most int) {
+func cost(k class, n int) (tokens, ceiling int) {
 	if n == 0 {
 		return 0, 0
 	}

@@ -14,7 +14,7 @@ func countsOf(text string) counts {
 func TestTheLeastIsBelowWhatVocabulariesMakeOfOddText(t *testing.T) {
 	for name, c := range map[string]struct {
 		text string
-		most int // that Least may be: tokens of the vocabulary with the longest ones
+		want int // that Least may be: tokens of the vocabulary with the longest ones
 	}{
 		"one long word":             {"internationalization", 2},
 		"rows of signs":             {strings.Repeat("=", 256), 3},
@@ -27,8 +27,8 @@ func TestTheLeastIsBelowWhatVocabulariesMakeOfOddText(t *testing.T) {
 		"a number":                  {"1234567890", 3},
 		"Chinese of one long token": {"中华人民共和国", 2},
 	} {
-		if got := countsOf(c.text).least; got > c.most {
-			t.Errorf("%s: got at least %d tokens, want at most %d", name, got, c.most)
+		if got := countsOf(c.text).least; got > c.want {
+			t.Errorf("%s: got at least %d tokens, want at most %d", name, got, c.want)
 		}
 	}
 }
