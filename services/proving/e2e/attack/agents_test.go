@@ -144,15 +144,15 @@ func oldStreams(t testing.TB, s *stage) Outcome {
 // flood sends frames without end, as fast as the socket takes them.
 func flood(frame func() *agentv2.Frame) func(t testing.TB, s *stage) Outcome {
 	return func(t testing.TB, s *stage) Outcome {
-		const most = 60_000
+		const maxFrames = 60_000
 		id := s.put(t, model{})
 		agent, _ := s.dial(t, fakeagent.Options{Models: []string{id}})
 		sent := 0
-		for sent < most && agent.Send(frame()) == nil {
+		for sent < maxFrames && agent.Send(frame()) == nil {
 			sent++
 		}
 		closed := true
-		if sent == most {
+		if sent == maxFrames {
 			select {
 			case <-agent.Closed():
 			case <-time.After(10 * time.Second):

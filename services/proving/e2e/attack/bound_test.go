@@ -19,9 +19,9 @@ func mark(bound int) int { return (bound+16)*13/10 + 1 }
 
 // bounds are F1: the bill has a bound that the answer has not.
 func bounds() []Case {
-	ask := func(rule lengthRule, most, bound int, members string) func(t testing.TB, s *stage) Outcome {
+	ask := func(rule lengthRule, maxOutput, bound int, members string) func(t testing.TB, s *stage) Outcome {
 		return func(t testing.TB, s *stage) Outcome {
-			id := s.put(t, model{maxOutput: most})
+			id := s.put(t, model{maxOutput: maxOutput})
 			engine := newLengthEngine(t, rule, endless, id)
 			p := s.Join(t, s.title(), engine.url, id)
 			_, key := s.caller(t)

@@ -102,9 +102,9 @@ func (d *differential) check(t testing.TB, seed uint64) {
 	}
 	delivered := answer.words()
 	// Several choices run together where one ends and the next begins.
-	if most := choices * mark(bound); delivered > most {
+	if bounded := choices * mark(bound); delivered > bounded {
 		t.Errorf("%s: %s delivers %d tokens for a bound of %d choices of %d, want at most %d", body, rule.name, delivered,
-			choices, bound, most)
+			choices, bound, bounded)
 	}
 	if limit <= bound && delivered > 0 && answer.completion < delivered {
 		t.Errorf("%s: got %d tokens for a bill of %d, want no more than is billed", body, delivered, answer.completion)

@@ -147,8 +147,9 @@ func judge(c cell, t told, b books) []string {
 			b.earnings[i] != want {
 			complain("accrued %d and recorded %v for what pays %d", l.payout, b.earnings, want)
 		}
-		if most := c.most(t); l.prompt > most.prompt || l.completion > most.completion {
-			complain("%d + %d tokens are charged, at most %d + %d may be", l.prompt, l.completion, most.prompt, most.completion)
+		if ceiling := c.ceiling(t); l.prompt > ceiling.prompt || l.completion > ceiling.completion {
+			complain("%d + %d tokens are charged, at most %d + %d may be", l.prompt, l.completion,
+				ceiling.prompt, ceiling.completion)
 		}
 	}
 	for _, state := range b.holds {
@@ -222,7 +223,7 @@ func (c cell) losesHub() bool { return c.victim == hub || c.victim == hubLost }
 type tokens struct{ prompt, completion int64 }
 
 // most is the most that may be charged, by the table of endings.
-func (c cell) most(t told) tokens {
+func (c cell) ceiling(t told) tokens {
 	switch {
 	case t.whole:
 		return tokens{c.prompt, c.answer}

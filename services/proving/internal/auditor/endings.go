@@ -82,7 +82,7 @@ const (
 )
 
 // span is the least and the most that may be charged and paid for.
-type span struct{ least, most count }
+type span struct{ floor, ceiling count }
 
 func exactly(c count) span { return span{c, c} }
 

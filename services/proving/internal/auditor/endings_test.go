@@ -42,13 +42,13 @@ func TestNoLineContradictsItself(t *testing.T) {
 			span
 			prompt bool
 		}{{r.prompt, true}, {r.completion, false}} {
-			if least, most := v.of(s.least, s.prompt), v.of(s.most, s.prompt); least > most || least < 0 {
-				t.Errorf("%s %s: at least %d and at most %d", r.saw, r.told, least, most)
+			if floor, ceiling := v.of(s.floor, s.prompt), v.of(s.ceiling, s.prompt); floor > ceiling || floor < 0 {
+				t.Errorf("%s %s: at least %d and at most %d", r.saw, r.told, floor, ceiling)
 			}
 		}
 		free := r.saw == sawEmpty || r.saw == sawCut || r.saw == sawRefused || r.saw == sawBreak || r.told == crashed
 		ended := r.told == finished || r.told == unreported || r.told == overtime || r.told == vanished
-		if got := v.of(r.prompt.most, true); (got == 0) != (free && !ended) {
+		if got := v.of(r.prompt.ceiling, true); (got == 0) != (free && !ended) {
 			t.Errorf("%s %s: a prompt of %d may be charged", r.saw, r.told, got)
 		}
 	}

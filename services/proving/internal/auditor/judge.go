@@ -151,18 +151,18 @@ func (a *audit) judgeSettled(u id, q *request, c *call) {
 	told := a.circumstance(q, c, e)
 	r := ruleFor(saw, told)
 	v := vouched{call: c, engine: e, hold: q.hold}
-	least := tokens{v.of(r.prompt.least, true), v.of(r.completion.least, false)}
-	most := tokens{v.of(r.prompt.most, true), v.of(r.completion.most, false)}
+	floor := tokens{v.of(r.prompt.floor, true), v.of(r.completion.floor, false)}
+	ceiling := tokens{v.of(r.prompt.ceiling, true), v.of(r.completion.ceiling, false)}
 	if q.hold != nil {
 		// Nothing is billed beyond what was admitted.
-		least.prompt, least.completion = min(least.prompt, q.hold.prompt), min(least.completion, q.hold.maxCompletion)
+		floor.prompt, floor.completion = min(floor.prompt, q.hold.prompt), min(floor.completion, q.hold.maxCompletion)
 	}
-	if s.tokens.prompt > most.prompt || s.tokens.completion > most.completion {
+	if s.tokens.prompt > ceiling.prompt || s.tokens.completion > ceiling.completion {
 		a.r.found(Doubled, subject, "%d + %d tokens are settled as %s, and the table allows at most %d + %d (%s)",
-			s.tokens.prompt, s.tokens.completion, s.ending, most.prompt, most.completion, r.lines)
+			s.tokens.prompt, s.tokens.completion, s.ending, ceiling.prompt, ceiling.completion, r.lines)
 	}
-	if s.tokens.prompt < least.prompt || s.tokens.completion < least.completion {
-		a.tooLittle(subject, s, r, least)
+	if s.tokens.prompt < floor.prompt || s.tokens.completion < floor.completion {
+		a.tooLittle(subject, s, r, floor)
 	}
 	if saw == sawWhole && s.source == sourceOrphan && s.listPrice > 0 {
 		a.r.found(Lost, subject,
@@ -177,15 +177,15 @@ func (a *audit) judgeSettled(u id, q *request, c *call) {
 }
 
 // tooLittle is a row below what the table gives.
-func (a *audit) tooLittle(subject string, s *settlement, r rule, least tokens) {
+func (a *audit) tooLittle(subject string, s *settlement, r rule, floor tokens) {
 	v := Unpaid
 	if r.saw == sawWhole {
 		v = Lost
 		a.r.found(Unpaid, subject, "provider %v is credited for %d + %d tokens, and the table gives it %d + %d",
-			s.provider, s.tokens.prompt, s.tokens.completion, least.prompt, least.completion)
+			s.provider, s.tokens.prompt, s.tokens.completion, floor.prompt, floor.completion)
 	}
 	a.r.found(v, subject, "%d + %d tokens are settled as %s, and the table wants at least %d + %d (%s)",
-		s.tokens.prompt, s.tokens.completion, s.ending, least.prompt, least.completion, r.lines)
+		s.tokens.prompt, s.tokens.completion, s.ending, floor.prompt, floor.completion, r.lines)
 }
 
 // unknowable notes a call whose engine's record is missing, or contradicts the

@@ -44,11 +44,11 @@ func TestAMinuteIsPaidByTheMillisecondAndAnImageAsAWhole(t *testing.T) {
 
 func TestAPriceThatNoAmountHoldsIsRefused(t *testing.T) {
 	r := rates{input: math.MaxInt64, output: math.MaxInt64, payoutInput: math.MaxInt64, payoutOutput: math.MaxInt64}
-	most := tokens{math.MaxInt64, math.MaxInt64}
-	if _, ok := r.listPrice(most); ok {
+	ceiling := tokens{math.MaxInt64, math.MaxInt64}
+	if _, ok := r.listPrice(ceiling); ok {
 		t.Error("the list price fits")
 	}
-	if _, ok := r.payout(most); ok {
+	if _, ok := r.payout(ceiling); ok {
 		t.Error("the payout fits")
 	}
 }

@@ -129,9 +129,9 @@ var (
 	errTooMany = errors.New("is one row more than are kept")
 )
 
-func newWorld(most int) *world {
+func newWorld(maxRows int) *world {
 	return &world{
-		max: most, names: map[string]string{},
+		max: maxRows, names: map[string]string{},
 		requests: map[id]*request{}, accounts: map[id]string{}, wallets: map[id]wallet{},
 		entries: map[id]*entry{}, strays: map[id]int{}, chart: map[string]bool{}, rules: map[postingRule]bool{},
 		inflight: map[id]int64{}, plans: newPlans(), days: newDays(), unjudged: map[string]int64{},

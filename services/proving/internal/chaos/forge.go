@@ -28,9 +28,9 @@ type Forged struct {
 	// Connections and Messages were refused by the server.
 	Connections int `json:"connections_refused"`
 	Messages    int `json:"messages_refused"`
-	// SetAside are forged events that a hub's own certificate brought into the
+	// Quarantined are forged events that a hub's own certificate brought into the
 	// stream, and that the readers of usage refused.
-	SetAside int `json:"set_aside"`
+	Quarantined int `json:"set_aside"`
 	// Repeated are genuine events that were published again without effect.
 	Repeated int `json:"repeated"`
 }
@@ -268,7 +268,7 @@ func (m *market) publishForged(
 		return err
 	}
 	for _, f := range all {
-		ledger, settlement, err := m.books.SetAside(ctx, f.data)
+		ledger, settlement, err := m.books.Quarantined(ctx, f.data)
 		if err != nil {
 			return err
 		}
@@ -277,7 +277,7 @@ func (m *market) publishForged(
 				ledger, settlement)
 			continue
 		}
-		m.intrusions.count(func(c *Forged) { c.SetAside++ })
+		m.intrusions.count(func(c *Forged) { c.Quarantined++ })
 	}
 	return nil
 }

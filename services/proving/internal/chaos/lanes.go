@@ -87,8 +87,8 @@ type lanes struct {
 	busy  map[string]plan.Class // by key
 }
 
-func newLanes(most int) *lanes {
-	l := &lanes{limit: most, busy: map[string]plan.Class{}}
+func newLanes(limit int) *lanes {
+	l := &lanes{limit: limit, busy: map[string]plan.Class{}}
 	l.moved = sync.NewCond(&l.mu)
 	return l
 }

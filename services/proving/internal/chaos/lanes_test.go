@@ -20,7 +20,7 @@ func keepApart(t *testing.T, lanes int) {
 	faults := plan.Make(9, 400, plan.Cells())
 	var mu sync.Mutex
 	var under []plan.Cell
-	most := 0
+	busiest := 0
 	var wg sync.WaitGroup
 	for _, f := range faults {
 		l.enter(f.Cell)
@@ -31,7 +31,7 @@ func keepApart(t *testing.T, lanes int) {
 			}
 		}
 		under = append(under, f.Cell)
-		most = max(most, len(under))
+		busiest = max(busiest, len(under))
 		mu.Unlock()
 		wg.Go(func() {
 			mu.Lock()
@@ -46,8 +46,8 @@ func keepApart(t *testing.T, lanes int) {
 		})
 	}
 	wg.Wait()
-	if most > lanes {
-		t.Errorf("got %d faults at once, want at most %d", most, lanes)
+	if busiest > lanes {
+		t.Errorf("got %d faults at once, want at most %d", busiest, lanes)
 	}
 }
 

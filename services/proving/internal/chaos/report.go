@@ -47,10 +47,10 @@ type Report struct {
 	Answered        int64 `json:"answered"`
 	CallsHurting    int64 `json:"calls_during_faults"`
 	AnsweredHurting int64 `json:"answered_during_faults"`
-	// Late calls were not ended in time; Untold were not told the truth, Late
+	// Late calls were not ended in time; Misled were not told the truth, Late
 	// ones included; the first of them are in Untrue.
 	Late   int      `json:"late"`
-	Untold int      `json:"untold"`
+	Misled int      `json:"untold"`
 	Untrue []string `json:"untrue,omitempty"`
 
 	// Forged is what intruders tried in vain.
@@ -108,7 +108,7 @@ func (r *Report) take(w *watch, exits []fleet.Exit) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	r.Calls, r.Answered, r.CallsHurting, r.AnsweredHurting = w.calls, w.answered, w.callsHurting, w.answeredThere
-	r.Late, r.Untold, r.Untrue = w.late, w.untold, w.untrue
+	r.Late, r.Misled, r.Untrue = w.late, w.misled, w.untrue
 	for _, e := range exits {
 		r.Exits[e.Name]++
 		if i := strings.Index(e.Log, "panic: "); i >= 0 {
@@ -129,8 +129,8 @@ func (r *Report) Wrong() []string {
 			wrong = append(wrong, name+": no request ever came to its moment")
 		}
 	}
-	if r.Untold > 0 {
-		wrong = append(wrong, fmt.Sprintf("%d clients were not told the truth in time", r.Untold))
+	if r.Misled > 0 {
+		wrong = append(wrong, fmt.Sprintf("%d clients were not told the truth in time", r.Misled))
 	}
 	for _, panicked := range r.Panics {
 		first, _, _ := strings.Cut(panicked, "\n")
@@ -176,12 +176,12 @@ func (r *Report) Print(out io.Writer) error {
 		strings.Join(plan.Missing(), ", "))
 	fmt.Fprintf(out, "  requests %d, faults %d in %d cells\n", r.Requests, r.Faults, len(r.Cells))
 	fmt.Fprintf(out, "  answered %s, during faults %s; told late %d, untruly %d; idle after %v\n",
-		percentage(r.Answered, r.Calls), percentage(r.AnsweredHurting, r.CallsHurting), r.Late, r.Untold-r.Late,
+		percentage(r.Answered, r.Calls), percentage(r.AnsweredHurting, r.CallsHurting), r.Late, r.Misled-r.Late,
 		r.Idle.Round(100*time.Millisecond))
 	if f := r.Forged; f != (Forged{}) {
 		fmt.Fprintf(out,
 			"  forged: NATS refused %d connections and %d messages; %d events set aside by their readers; %d repeated without effect\n",
-			f.Connections, f.Messages, f.SetAside, f.Repeated)
+			f.Connections, f.Messages, f.Quarantined, f.Repeated)
 	}
 	if len(r.Exits) > 0 {
 		fmt.Fprintf(out, "  ended by themselves and were started again: %v\n", r.Exits)

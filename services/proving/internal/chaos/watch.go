@@ -33,7 +33,7 @@ type watch struct {
 	callsHurting, answeredThere int64
 	late                        int
 	untrue                      []string
-	untold                      int
+	misled                      int
 }
 
 // span is a time; an end of zero is still to come.
@@ -126,7 +126,7 @@ func (w *watch) ended(c caller.Call) {
 		w.countLocked(c)
 	}
 	if wrong := w.untruthLocked(c); wrong != "" {
-		if w.untold++; len(w.untrue) < maxUntrue {
+		if w.misled++; len(w.untrue) < maxUntrue {
 			w.untrue = append(w.untrue, fmt.Sprintf("%s (request %q, %s of %s at gateway %d, from %s for %v): %s",
 				c.Nonce, c.RequestID, c.Model, c.Key, c.Gateway+1, c.SentAt.Format("15:04:05.000"),
 				c.Took().Round(time.Millisecond), wrong))

@@ -80,8 +80,8 @@ func (x *rest) checkServed(r ids.RequestID, s *story) {
 	if run.session.agent.provider != e.Provider {
 		x.fail("unpaid: request %s was served by %s, and %s is paid", r, run.session.agent.provider, e.Provider)
 	}
-	if most, _ := run.reported(); e.Billable.Completion > most {
-		x.fail("doubled: request %s is billed for %d tokens, and the engine sent %d", r, e.Billable.Completion, most)
+	if sent, _ := run.reported(); e.Billable.Completion > sent {
+		x.fail("doubled: request %s is billed for %d tokens, and the engine sent %d", r, e.Billable.Completion, sent)
 	}
 	if c := s.client; c != nil && c.count() > 0 {
 		if c.words[run.session.agent.letter] == 0 {

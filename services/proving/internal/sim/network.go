@@ -189,8 +189,8 @@ func (n *network) hubOf(subject string) *hub {
 
 // fail notes what must not be.
 func (n *network) fail(format string, args ...any) {
-	const most = 20
-	if len(n.broken) < most {
+	const maxKept = 20
+	if len(n.broken) < maxKept {
 		text := fmt.Sprintf(format, args...)
 		n.broken = append(n.broken, text)
 		n.world.logf("AUDITOR", "%s", text)

@@ -229,8 +229,8 @@ func (b *Databases) MaxCompletion(ctx context.Context, request string) (tokens i
 	return tokens, nil
 }
 
-// SetAside reports whether an event lies in the quarantines, as forged.
-func (b *Databases) SetAside(ctx context.Context, event []byte) (ledger, settlement bool, err error) {
+// Quarantined reports whether an event lies in the quarantines, as forged.
+func (b *Databases) Quarantined(ctx context.Context, event []byte) (ledger, settlement bool, err error) {
 	err = b.pool.QueryRow(ctx, `SELECT
 		EXISTS (SELECT FROM billing.quarantine WHERE payload = $1 AND reason = 'forged'),
 		EXISTS (SELECT FROM settlement.quarantine WHERE payload = $1 AND reason LIKE 'forged%')`, event).Scan(&ledger,
