@@ -135,7 +135,7 @@ func (g graph) greedy() []int {
 		left = append(left, i)
 	}
 	for len(left) > 0 {
-		best, most, sink := 0, -len(g), false
+		best, largest, sink := 0, -len(g), false
 		for at, f := range left {
 			out, in := 0, 0
 			for _, other := range left {
@@ -146,8 +146,8 @@ func (g graph) greedy() []int {
 				best, sink = at, true
 				break
 			}
-			if out-in > most {
-				best, most = at, out-in
+			if out-in > largest {
+				best, largest = at, out-in
 			}
 		}
 		if sink {

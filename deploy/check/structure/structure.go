@@ -153,8 +153,8 @@ func (r *Report) Table(committed map[string]int) string {
 	return b.String()
 }
 
-// mostPlaces is how many places a finding names.
-const mostPlaces = 20
+// maxPlaces is how many places a finding names.
+const maxPlaces = 20
 
 // Compare returns what is worse than the committed numbers and what is better.
 // A measure that is not in the list is zero there.
@@ -171,8 +171,8 @@ func (r *Report) Compare(committed map[string]int) (worse, better []string) {
 			better = append(better, finding)
 		case got > want:
 			places := r.Places[name]
-			if n := len(places); n > mostPlaces {
-				places = append(slices.Clone(places[:mostPlaces]), fmt.Sprintf("and %d more", n-mostPlaces))
+			if n := len(places); n > maxPlaces {
+				places = append(slices.Clone(places[:maxPlaces]), fmt.Sprintf("and %d more", n-maxPlaces))
 			}
 			worse = append(worse, strings.Join(append([]string{finding}, places...), "\n\t"))
 		}

@@ -68,13 +68,13 @@ func (c Config) Validate() error {
 	for _, size := range []struct {
 		name  string
 		value int
-		most  int
+		max   int
 	}{
 		{"layers", c.Layers, 256}, {"width", c.Width, 1 << 14}, {"heads", c.Heads, 256},
 		{"feed-forward size", c.FeedForward, 1 << 16}, {"context", c.Context, 1 << 24},
 	} {
-		if size.value < 1 || size.value > size.most {
-			faults = append(faults, fmt.Errorf("%s must be 1 to %d, not %d", size.name, size.most, size.value))
+		if size.value < 1 || size.value > size.max {
+			faults = append(faults, fmt.Errorf("%s must be 1 to %d, not %d", size.name, size.max, size.value))
 		}
 	}
 	if c.Sharpness < 0 || c.Sharpness > 1000 {

@@ -234,11 +234,11 @@ type comeback struct {
 // refused; those of v2 wait at random, at most as long as the ceiling, which
 // doubles, unless they are told how long, and then up to a quarter longer.
 const (
-	atOnceV1  = time.Millisecond
-	firstV2   = 250 * time.Millisecond
-	longest   = 30 * time.Second
-	stableV2  = time.Minute
-	mostSteps = 10
+	atOnceV1 = time.Millisecond
+	firstV2  = 250 * time.Millisecond
+	longest  = 30 * time.Second
+	stableV2 = time.Minute
+	maxSteps = 10
 )
 
 // lost is the wait after a connection that lived for so long.
@@ -258,7 +258,7 @@ func (c *comeback) refused(told time.Duration) time.Duration {
 	if c.dialect == V2 {
 		return c.random(told)
 	}
-	wait := min(time.Second<<min(c.failures, mostSteps), longest)
+	wait := min(time.Second<<min(c.failures, maxSteps), longest)
 	c.failures++
 	return wait
 }
@@ -267,7 +267,7 @@ func (c *comeback) random(told time.Duration) time.Duration {
 	if told > 0 {
 		return told + rand.N(told/4+1) //nolint:gosec // spreads load, guards nothing
 	}
-	ceiling := min(firstV2<<min(c.failures, mostSteps), longest)
+	ceiling := min(firstV2<<min(c.failures, maxSteps), longest)
 	c.failures++
 	return rand.N(ceiling) //nolint:gosec // spreads load, guards nothing
 }
