@@ -10,12 +10,12 @@ import (
 	"svc.internal/pkg/fault"
 )
 
-// What may be asked for.
+// Bounds of a Visit.
 const (
-	// MaxLimit bounds the visits of a window.
-	MaxLimit  = 1000
-	MinWindow = time.Second
-	MaxWindow = 24 * time.Hour
+	// MaxVisits bounds the visits of a window.
+	MaxVisits      = 1000
+	MinVisitWindow = time.Second
+	MaxVisitWindow = 24 * time.Hour
 )
 
 // Address is the keyed hash of where a visitor comes from.
@@ -31,10 +31,11 @@ type Visit struct {
 // Validate refuses what cannot be counted.
 func (v Visit) Validate() error {
 	switch {
-	case v.Limit < 1 || v.Limit > MaxLimit:
-		return fault.New(fault.Invalid, fault.InvalidValue, "limit must be 1 to %d", MaxLimit).On("limit")
-	case v.Window < MinWindow || v.Window > MaxWindow:
-		return fault.New(fault.Invalid, fault.InvalidValue, "window must be %s to %s", MinWindow, MaxWindow).On("window_ms")
+	case v.Limit < 1 || v.Limit > MaxVisits:
+		return fault.New(fault.Invalid, fault.InvalidValue, "limit must be 1 to %d", MaxVisits).On("limit")
+	case v.Window < MinVisitWindow || v.Window > MaxVisitWindow:
+		return fault.New(fault.Invalid, fault.InvalidValue, "window must be %s to %s", MinVisitWindow,
+			MaxVisitWindow).On("window_ms")
 	}
 	return nil
 }

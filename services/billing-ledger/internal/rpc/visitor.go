@@ -33,7 +33,7 @@ func visitFromProto(req *billingv1.TakeVisitRequest) (v limit.Visit, err error) 
 	}
 	copy(v.Address[:], req.GetAddress())
 	v.Limit = int(req.GetLimit())
-	if ms := req.GetWindowMs(); ms > 0 && ms <= limit.MaxWindow.Milliseconds() {
+	if ms := req.GetWindowMs(); ms > 0 && ms <= limit.MaxVisitWindow.Milliseconds() {
 		v.Window = time.Duration(ms) * time.Millisecond
 	}
 	return v, nil
