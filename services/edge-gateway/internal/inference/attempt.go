@@ -3,15 +3,9 @@ package inference
 import (
 	"context"
 	"errors"
-	"io"
-	"net/http"
-	"slices"
 	"time"
 
 	"svc.internal/pkg/crash"
-	"svc.internal/pkg/fault"
-	"svc.internal/pkg/money"
-	"svc.internal/pkg/money/moneypb"
 	billingv1 "svc.internal/proto/svc/billing/v1"
 	eventsv1 "svc.internal/proto/svc/events/v1"
 	hubv1 "svc.internal/proto/svc/hub/v1"
@@ -22,8 +16,6 @@ import (
 )
 
 const (
-	// maxPending bounds what is kept of a stream before its first content.
-	maxPending = 64 << 10
 	// flushBytes is how much is gathered before it is written in any case.
 	flushBytes = 64 << 10
 	// prefillRate is how many tokens of a prompt an engine reads in a second at the least.
@@ -95,13 +87,13 @@ func (m *modelAttempt) relay(candidate *routerv1.Candidate) verdict {
 			m.result.Committed, m.result.Served = m.attemptNumber(), candidate
 		}
 	}()
-	defer context.AfterFunc(m.ctx, func() { s.giveUp(m.why()) })()
+	defer context.AfterFunc(m.ctx, func() { s.giveUp(whyOver(m.client)) })()
 	guard := time.AfterFunc(m.firstContentTimeout(m.left())+m.runner.cfg.HubGrace, s.expire)
 	defer guard.Stop()
 	for {
 		message, err := m.receive(s)
 		switch {
-		case m.ctx.Err() != nil || m.failed:
+		case m.ctx.Err() != nil || m.out.failed:
 			return m.cut()
 		case err != nil && s.expired():
 			return silent()
@@ -109,7 +101,7 @@ func (m *modelAttempt) relay(candidate *routerv1.Candidate) verdict {
 			return broken(err, m.result.Committed != 0)
 		}
 		v := m.take(candidate, s, message)
-		if more := message.GetEvent().GetMore(); !more || m.gathered >= flushBytes {
+		if more := message.GetEvent().GetMore(); !more || m.out.gathered >= flushBytes {
 			if v := m.flush(); v.final() {
 				return v
 			}
@@ -120,53 +112,25 @@ func (m *modelAttempt) relay(candidate *routerv1.Candidate) verdict {
 	}
 }
 
-// ended says why the context is over: this process is being stopped, the client left, or the time did.
-func (m *modelAttempt) ended() error {
-	switch {
-	case m.stopped():
-		return stopping()
-	case m.client.Err() != nil:
-		return clientGone()
-	}
-	return tooLate()
-}
-
-// stopped tells a server that ends its requests, which it does with a cause, from a client that left, for
-// which net/http has none.
-func (m *modelAttempt) stopped() bool {
-	return m.client.Err() != nil && !errors.Is(context.Cause(m.client), context.Canceled)
-}
-
-// why is why the request is over, as far as the client's context tells. Any goroutine may ask.
-func (m *modelAttempt) why() departure {
-	switch {
-	case m.stopped():
-		return stopped
-	case m.client.Err() != nil:
-		return clientLeft
-	}
-	return gaveUp
-}
-
 // lastWhy is why an attempt has ended. It is for the request's goroutine.
 func (m *modelAttempt) lastWhy() departure {
-	switch why := m.why(); {
+	switch why := whyOver(m.client); {
 	case m.result.Lapsed:
 		return stopped
-	case why == gaveUp && m.failed:
+	case why == gaveUp && m.out.failed:
 		return clientLeft
 	default:
 		return why
 	}
 }
 
-// begin forgets what the candidate before has sent.
+// begin makes ready for what the candidate sends.
 func (m *modelAttempt) begin() {
-	m.form = rewrite.New(&m.answer, m.runner.Clock.Now)
+	form := rewrite.New(&m.answer, m.runner.Clock.Now)
 	if m.merge != nil {
-		m.form = m.merge.Form(m.part, m.form)
+		form = m.merge.Form(m.part, form)
 	}
-	m.pending, m.size, m.body = nil, 0, nil
+	m.out.begin(form)
 }
 
 // dispatch begins the candidate's stream. The caller closes it.
@@ -175,24 +139,7 @@ func (m *modelAttempt) dispatch(candidate *routerv1.Candidate) (*hubStream, erro
 	if err != nil {
 		return nil, err
 	}
-	// A client that leaves must not cut the stream: a commit that was just
-	// sent would be thrown away with it, and the hub would not know that the
-	// attempt is to be charged. giveUp ends the stream in good order.
-	ctx, cancel := context.WithCancel(context.WithoutCancel(m.ctx))
-	stream, err := hub.Dispatch(ctx)
-	if err != nil {
-		cancel()
-		return nil, err
-	}
-	open := &hubv1.DispatchRequest{Message: &hubv1.DispatchRequest_Open{Open: m.open(candidate)}}
-	began := m.runner.Clock.Now() // before the hub hears of the request, which may be before Send returns
-	// After io.EOF the stream itself says what is wrong.
-	if err := stream.Send(open); err != nil && !errors.Is(err, io.EOF) {
-		cancel()
-		return nil, err
-	}
-	crash.At("gateway.dispatched")
-	return &hubStream{stream: stream, cancel: cancel, clock: m.runner.Clock, began: began}, nil
+	return openStream(m.ctx, hub, m.runner.Clock, m.open(candidate))
 }
 
 // open is the message that begins an attempt on a candidate.
@@ -231,18 +178,9 @@ func (m *modelAttempt) open(candidate *routerv1.Candidate) *hubv1.DispatchOpen {
 		Inputs:                req.Inputs,
 		AccountTag:            req.AccountTag,
 		UsualFirstContentMs:   m.grant.UsualFirstContentMs,
-		FailedElsewhere:       m.failedElsewhere(),
+		FailedElsewhere:       failedElsewhere(m.failures, req.NamesMedia || req.EngineMembers),
 		LedgerMac:             terms.GetLedgerMac(),
 	}
-}
-
-// failedElsewhere reports whether a provider that worked on the request has failed it. One that does not do
-// for it what its owner does not allow has not.
-func (m *modelAttempt) failedElsewhere() bool {
-	owners := m.req.NamesMedia || m.req.EngineMembers
-	return slices.ContainsFunc(m.failures, func(v verdict) bool {
-		return v.reached && (!owners || v.engineStatus != http.StatusNotImplemented)
-	})
 }
 
 // last reports whether the candidate under way is the last that may be tried.
@@ -320,15 +258,15 @@ func (m *modelAttempt) take(candidate *routerv1.Candidate, s *hubStream, message
 // event takes a piece of the answer. The first with content commits.
 func (m *modelAttempt) event(candidate *routerv1.Candidate, s *hubStream, e *hubv1.DispatchEvent) verdict {
 	stream := m.req.Answer.Stream
-	unfit := stream && (len(e.GetJson()) > rewrite.MaxEvent || !m.form.Fits(e.GetJson()))
+	unfit := stream && !m.out.fits(e)
 	if m.result.Committed == 0 {
 		if !unfit && stream && !e.GetFirstContent() {
-			if m.keep(e) {
+			if m.out.keep(e) {
 				return verdict{}
 			}
 			unfit = true
 		}
-		if unfit || !m.accept(e.GetJson()) {
+		if unfit || !m.out.accept(e.GetJson()) {
 			return failed(false)
 		}
 		if v := m.ensureHeld(); v.final() {
@@ -339,52 +277,14 @@ func (m *modelAttempt) event(candidate *routerv1.Candidate, s *hubStream, e *hub
 		}
 		crash.At("gateway.committed")
 		m.committed(candidate)
-	} else if unfit || !m.accept(e.GetJson()) {
+	} else if unfit || !m.out.accept(e.GetJson()) {
 		return failed(true)
 	}
 	m.result.Tokens = e.GetCompletionTokens()
 	if stream {
-		m.pass(e)
+		m.out.pass(e)
 	}
 	return verdict{}
-}
-
-// keep keeps an event that has no content; false when there are too many.
-func (m *modelAttempt) keep(e *hubv1.DispatchEvent) bool {
-	m.pending = append(m.pending, e)
-	m.size += len(e.GetJson())
-	return m.size <= maxPending && len(m.pending) <= maxPending/1024
-}
-
-// accept takes a whole answer; false when no client could read it, or when it is a second one.
-func (m *modelAttempt) accept(body []byte) (ok bool) {
-	if m.req.Answer.Stream {
-		return true
-	}
-	if m.body != nil {
-		return false
-	}
-	if m.body, ok = m.form.Accept(body); m.body == nil {
-		m.body = []byte{} // it has come, although there is nothing in it
-	}
-	return ok
-}
-
-// pass takes an event of a stream with what was kept before it.
-func (m *modelAttempt) pass(e *hubv1.DispatchEvent) {
-	for _, kept := range m.pending {
-		m.send(m.form.Event(m.events[:0], rewrite.Event{Name: kept.GetName(), JSON: kept.GetJson()}))
-	}
-	m.pending = nil
-	m.send(m.form.Event(m.events[:0], rewrite.Event{Name: e.GetName(), JSON: e.GetJson()}))
-}
-
-// send gathers events for the client.
-func (m *modelAttempt) send(events []rewrite.Event) {
-	for _, e := range events {
-		m.gather(e)
-		m.sink.Event(e)
-	}
 }
 
 // uncommitted finds out why a commit could not be sent. The hub cannot have heard it, so another candidate
@@ -406,7 +306,7 @@ func (m *modelAttempt) committed(candidate *routerv1.Candidate) {
 	m.result.Served = candidate
 	m.lease.Committed(m.result.Committed, candidate.GetHubId(), candidate.GetProviderId())
 	m.result.FirstContent = m.since()
-	m.sink.Commit(m.servedBy(candidate))
+	m.out.sink.Commit(m.servedBy(candidate))
 }
 
 // servedBy is what the client hears of a candidate.
@@ -436,19 +336,19 @@ func (m *modelAttempt) ensureHeld() verdict {
 
 // forgetGathered forgets what was gathered and not written. The sink drops it when the request fails.
 func (m *modelAttempt) forgetGathered() {
-	m.drop()
+	m.out.drop()
 	m.result.Tokens = m.tokensFlushed
 }
 
 // flush writes what was gathered, if somebody pays for it.
 func (m *modelAttempt) flush() verdict {
-	if m.gathered == 0 {
+	if m.out.gathered == 0 {
 		return verdict{}
 	}
 	if v := m.ensureHeld(); v.final() {
 		return v
 	}
-	if err := m.sink.Flush(); err != nil {
+	if err := m.out.sink.Flush(); err != nil {
 		return m.unwritten()
 	}
 	m.relayed()
@@ -457,17 +357,17 @@ func (m *modelAttempt) flush() verdict {
 
 // unwritten is the verdict when the client cannot be written to.
 func (m *modelAttempt) unwritten() verdict {
-	m.failed = true
-	m.written()
+	m.out.failed = true
+	m.out.written()
 	return m.cut()
 }
 
 // relayed notes that all that was gathered has been written.
 func (m *modelAttempt) relayed() {
 	crash.At("gateway.relaying")
-	m.written()
+	m.out.written()
 	m.tokensFlushed = m.result.Tokens
-	m.lease.Relayed(m.result.Tokens, m.bytes)
+	m.lease.Relayed(m.result.Tokens, m.out.bytes)
 }
 
 // finish ends an answer that was served whole.
@@ -480,61 +380,36 @@ func (m *modelAttempt) finish(billed *hubv1.DispatchFinished) verdict {
 		return v
 	}
 	m.result.Usage = billed
-	cost := m.charge(billed).String()
-	usage := m.usage(billed, cost)
+	cost := charge(m.grant.Terms, billed).String()
+	usage := rewrite.Usage{Prompt: billed.GetBillablePromptTokens(), Completion: billed.GetBillableCompletionTokens()}
+	if m.answer.ShowCost {
+		usage.Cost = cost
+	}
 	if m.req.Answer.Stream {
-		m.send(m.form.End(m.events[:0], usage))
-		if m.sink.Whole(Whole{}) != nil {
+		m.out.end(usage)
+		if m.out.sink.Whole(Whole{}) != nil {
 			return m.unwritten()
 		}
 		m.relayed()
 		return served()
 	}
-	whole := Whole{Cost: cost, Latency: m.since()}
-	whole.ContentType, whole.Body = m.form.Whole(m.body, usage)
-	m.bytes += int64(len(whole.Body))
-	if m.sink.Whole(whole) != nil {
+	whole := m.out.whole(usage)
+	whole.Cost, whole.Latency = cost, m.since()
+	if m.out.sink.Whole(whole) != nil {
 		return m.unwritten()
 	}
-	m.lease.Relayed(m.result.Tokens, m.bytes)
+	m.lease.Relayed(m.result.Tokens, m.out.bytes)
 	return served()
 }
 
 // cut is an attempt that this side ends: the client cannot be written to, or the time is over.
 func (m *modelAttempt) cut() verdict {
-	if m.stopped() {
-		return verdict{err: stopping(), result: resultUnavailable, reached: true}
+	v := verdict{err: ended(m.client), result: resultTimeout, reached: true}
+	switch why := whyOver(m.client); {
+	case why == stopped:
+		v.result = resultUnavailable
+	case m.out.failed || why == clientLeft:
+		v.err, v.result = clientGone(), resultClientGone
 	}
-	if m.failed {
-		return verdict{err: clientGone(), result: resultClientGone, reached: true}
-	}
-	err := m.ended()
-	result := resultTimeout
-	if fault.Is(err, fault.ClientClosed) {
-		result = resultClientGone
-	}
-	return verdict{err: err, result: result, reached: true}
-}
-
-// charge is what the answer costs. What a plan covers costs nothing.
-func (m *modelAttempt) charge(billed *hubv1.DispatchFinished) money.NanoUSD {
-	if m.grant.Terms.GetBillingType() == billingv1.BillingType_BILLING_TYPE_PLAN {
-		return 0
-	}
-	charge, err := moneypb.ToRates(m.grant.Terms.GetRates()).Charge(money.Tokens{
-		Prompt: billed.GetBillablePromptTokens(), Completion: billed.GetBillableCompletionTokens(),
-	})
-	if err != nil {
-		return 0 // out of range: billing-ledger quarantines it
-	}
-	return charge
-}
-
-// usage is what the client is shown of what is billed.
-func (m *modelAttempt) usage(billed *hubv1.DispatchFinished, cost string) rewrite.Usage {
-	usage := rewrite.Usage{Prompt: billed.GetBillablePromptTokens(), Completion: billed.GetBillableCompletionTokens()}
-	if m.answer.ShowCost {
-		usage.Cost = cost
-	}
-	return usage
+	return v
 }

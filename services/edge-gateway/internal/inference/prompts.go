@@ -225,7 +225,7 @@ func (p *prompt) run() {
 	defer p.runner.Metrics.open.Add(context.WithoutCancel(p.client), -1)
 	p.note(p.serve())
 	p.fail()
-	p.result.Bytes = p.bytes
+	p.result.Bytes = p.out.bytes
 	p.err = p.result.Err
 	p.count()
 }
@@ -270,7 +270,7 @@ func (run *promptRun) total() (usage rewrite.Usage, cost money.NanoUSD) {
 		if billed := p.result.Usage; billed != nil {
 			usage.Prompt += billed.GetBillablePromptTokens()
 			usage.Completion += billed.GetBillableCompletionTokens()
-			cost += p.charge(billed)
+			cost += charge(p.grant.Terms, billed)
 		}
 	}
 	if run.req.Answer.ShowCost {

@@ -40,7 +40,7 @@ func (m *modelAttempt) report() *billingv1.RequestReport {
 	if result.Err != nil {
 		a := apierror.Of(result.Err)
 		report.Outcome, report.ErrorCode = outcome(a), a.KnownCode()
-		if !m.sink.Begun() || a.Status == apierror.StatusClientClosed {
+		if !m.out.sink.Begun() || a.Status == apierror.StatusClientClosed {
 			report.HttpStatus = int32(a.Status)
 		}
 	}

@@ -103,10 +103,10 @@ type Result struct {
 type modelAttempt struct {
 	runner *Runner
 	req    *Request
-	sink   Sink
 	client context.Context // the client's: it tells a client that left from a time that ran out
 	ctx    context.Context // the same within the request's whole time; set by start
 	cancel context.CancelFunc
+	budget
 
 	id         string
 	at         int // among the request's models
@@ -114,7 +114,6 @@ type modelAttempt struct {
 	asks       admission.Request
 	answer     rewrite.Spec
 	admittedAt time.Time // when admission was asked for
-	beganAt    time.Time // what the time to first content counts from
 	grant      admission.Grant
 	lease      *Lease         // nil until admitted
 	merge      *rewrite.Merge // nil for a request with one prompt
@@ -126,43 +125,10 @@ type modelAttempt struct {
 	alive      *keepAlive // nil for a whole answer
 	over       bool       // the time is over or the client cannot be written to: no further model is tried
 
-	// Of the candidate under way.
-	form    rewrite.Form
-	pending []*hubv1.DispatchEvent // of a stream, before its first content
-	size    int                    // of pending
-	body    []byte                 // of a whole answer
-	events  [4]rewrite.Event       // room for what a form appends
-
-	flow
+	out           output
 	tokensFlushed int64
 	refused       *Served // whose engine refused the request
 	result        Result
-}
-
-// newModelAttempt is one of the prompts of a request on its first model.
-func (r *Runner) newModelAttempt(ctx context.Context, req *Request, p *Prompt, to Sink) *modelAttempt {
-	m := &modelAttempt{
-		runner: r, req: req, sink: to, client: ctx, id: p.ID, sent: p.Sent, answer: req.Answer, beganAt: req.ReceivedAt,
-		asks: admission.Request{
-			ID:                p.ID,
-			KeyID:             req.KeyID,
-			ModelID:           req.Models[0].ID,
-			AccountTag:        req.AccountTag,
-			PromptTokens:      p.PromptTokens,
-			WindowTokens:      p.WindowTokens,
-			PromptParam:       req.PromptParam,
-			ExplicitMaxTokens: req.MaxTokens,
-			MaxTokensParam:    req.MaxTokensParam,
-			Bounds:            p.Bounds,
-			BodyBytes:         int64(len(p.Sent.Body)),
-			Capabilities:      req.Capabilities,
-			Pin:               req.Pin,
-			Prefer:            req.Prefer,
-		},
-		result: Result{Route: routeOf(req.Pin)},
-	}
-	m.answer.RequestID, m.answer.Model = m.id, m.asks.ModelID
-	return m
 }
 
 // routeOf is the route of a request that has met no provider yet.
@@ -171,15 +137,4 @@ func routeOf(pin admission.Pin) *eventsv1.Route {
 		return &eventsv1.Route{Mode: eventsv1.RouteMode_ROUTE_MODE_AUTO}
 	}
 	return &eventsv1.Route{Mode: eventsv1.RouteMode_ROUTE_MODE_EXPLICIT, RequestedProviderId: pin.ProviderID}
-}
-
-// since is how long the request has been under way.
-func (m *modelAttempt) since() time.Duration { return m.runner.Clock.Now().Sub(m.req.ReceivedAt) }
-
-// left returns the rest of the request's whole time.
-func (m *modelAttempt) left() time.Duration { return m.runner.cfg.Total - m.since() }
-
-// firstContentLeft returns the rest of the time in which a candidate may begin to answer.
-func (m *modelAttempt) firstContentLeft() time.Duration {
-	return m.runner.cfg.FirstContentAll - m.runner.Clock.Now().Sub(m.beganAt)
 }

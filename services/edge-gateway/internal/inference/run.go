@@ -3,7 +3,6 @@ package inference
 import (
 	"context"
 	"slices"
-	"strconv"
 	"time"
 
 	"svc.internal/pkg/crash"
@@ -14,6 +13,7 @@ import (
 	hubv1 "svc.internal/proto/svc/hub/v1"
 	routerv1 "svc.internal/proto/svc/router/v1"
 
+	"svc.internal/services/edge-gateway/internal/admission"
 	"svc.internal/services/edge-gateway/internal/apierror"
 )
 
@@ -67,7 +67,7 @@ func (m *modelAttempt) conclude(err error) (next *modelAttempt) {
 	if next = m.successor(); next == nil {
 		m.fail()
 	}
-	m.result.Bytes = m.bytes
+	m.result.Bytes = m.out.bytes
 	if m.lease != nil {
 		m.count()
 		crash.At("gateway.answered")
@@ -83,6 +83,34 @@ func (m *modelAttempt) conclude(err error) (next *modelAttempt) {
 	}
 	m.reportLater("")
 	return nil
+}
+
+// newModelAttempt is one of the prompts of a request on its first model.
+func (r *Runner) newModelAttempt(ctx context.Context, req *Request, p *Prompt, to Sink) *modelAttempt {
+	m := &modelAttempt{
+		runner: r, req: req, client: ctx, id: p.ID, sent: p.Sent, answer: req.Answer,
+		budget: budget{clock: r.Clock, cfg: &r.cfg, receivedAt: req.ReceivedAt, beganAt: req.ReceivedAt},
+		asks: admission.Request{
+			ID:                p.ID,
+			KeyID:             req.KeyID,
+			ModelID:           req.Models[0].ID,
+			AccountTag:        req.AccountTag,
+			PromptTokens:      p.PromptTokens,
+			WindowTokens:      p.WindowTokens,
+			PromptParam:       req.PromptParam,
+			ExplicitMaxTokens: req.MaxTokens,
+			MaxTokensParam:    req.MaxTokensParam,
+			Bounds:            p.Bounds,
+			BodyBytes:         int64(len(p.Sent.Body)),
+			Capabilities:      req.Capabilities,
+			Pin:               req.Pin,
+			Prefer:            req.Prefer,
+		},
+		out:    output{sink: to, stream: req.Answer.Stream},
+		result: Result{Route: routeOf(req.Pin)},
+	}
+	m.answer.RequestID, m.answer.Model = m.id, m.asks.ModelID
+	return m
 }
 
 // admit asks for leave to run on the model. The claim of an Idempotency-Key is confirmed right before, since
@@ -132,13 +160,13 @@ func (m *modelAttempt) start() {
 	m.ctx, m.cancel = context.WithTimeout(m.client, m.left()+cfg.HubGrace)
 	m.candidates = m.grant.Candidates
 	if m.req.Answer.Stream {
-		m.alive = startKeepAlive(m.sink, m.lease, &m.flow, cfg.HoldHeaders-m.since(), cfg.KeepAlive)
+		m.alive = startKeepAlive(m.out.sink, m.lease, &m.out.flow, cfg.HoldHeaders-m.since(), cfg.KeepAlive)
 	}
 }
 
 // stop ends them.
 func (m *modelAttempt) stop() {
-	m.over = m.ctx.Err() != nil || m.failed
+	m.over = m.ctx.Err() != nil || m.out.failed
 	if m.alive != nil {
 		m.alive.stop()
 	}
@@ -148,7 +176,7 @@ func (m *modelAttempt) stop() {
 // candidate is the candidate to try now. Its error is the outcome of the model attempt.
 func (m *modelAttempt) candidate() (*routerv1.Candidate, error) {
 	if m.ctx.Err() != nil {
-		return nil, m.ended()
+		return nil, ended(m.client)
 	}
 	attempts := len(m.failures)
 	if attempts == m.maxAttempts() || attempts > 0 && m.firstContentLeft() <= 0 {
@@ -160,7 +188,7 @@ func (m *modelAttempt) candidate() (*routerv1.Candidate, error) {
 		}
 		more, err := m.runner.Admission.Reselect(m.ctx, &m.asks, m.tried)
 		if m.ctx.Err() != nil {
-			return nil, m.ended()
+			return nil, ended(m.client)
 		}
 		if err != nil || len(more) == 0 {
 			return nil, m.exhausted() // what failed before says more than this
@@ -187,40 +215,7 @@ func (m *modelAttempt) pinned() bool {
 
 // exhausted is the outcome when every attempt has failed.
 func (m *modelAttempt) exhausted() error {
-	attempts := len(m.failures)
-	reached, timeouts := 0, 0
-	for _, v := range m.failures {
-		if v.reached {
-			reached++
-		}
-		if v.result == resultTimeout {
-			timeouts++
-		}
-	}
-	switch {
-	case m.pinned() && reached > 0:
-		return fault.New(fault.Unavailable, apierror.RequestedProviderFailed,
-			"The requested provider failed, and fallbacks are not allowed.")
-	case m.pinned():
-		return fault.New(fault.Unavailable, fault.RequestedProviderUnavailable,
-			"The requested provider is not available, and fallbacks are not allowed.")
-	case reached == 0:
-		return fault.New(fault.Unavailable, fault.ProvidersBusy, "All providers of this model are busy.")
-	case timeouts == attempts || m.req.Answer.Stream && m.firstContentLeft() <= 0:
-		return fault.New(fault.Timeout, fault.DeadlineExceeded,
-			"No provider answered in time, after %s.", counted(attempts))
-	}
-	if attempts == 1 {
-		return fault.New(fault.Unavailable, apierror.UpstreamError, "The only attempt failed upstream.")
-	}
-	return fault.New(fault.Unavailable, apierror.UpstreamError, "All %d attempts failed upstream.", attempts)
-}
-
-func counted(attempts int) string {
-	if attempts == 1 {
-		return "1 attempt"
-	}
-	return strconv.Itoa(attempts) + " attempts"
+	return exhausted(m.failures, m.pinned(), m.req.Answer.Stream && m.firstContentLeft() <= 0)
 }
 
 // unservedFor is how long nobody must have served a model before SDKs are told not to ask again by
@@ -269,15 +264,15 @@ func (m *modelAttempt) fail() {
 	}
 	unpaid := !m.lease.Valid()
 	gone := apierror.Of(err).Status == apierror.StatusClientClosed
-	if m.req.Answer.Stream && m.sink.Begun() && !gone {
+	if m.req.Answer.Stream && m.out.sink.Begun() && !gone {
 		switch {
 		case unpaid:
 			m.forgetGathered()
-		case m.form != nil:
-			m.send(m.form.Cut(m.events[:0]))
+		default:
+			m.out.cut()
 		}
 	}
-	m.sink.Fail(Failure{Err: err, RequestID: m.id, Attempts: m.attempts(), Refused: m.refused, Unpaid: unpaid})
+	m.out.sink.Fail(Failure{Err: err, RequestID: m.id, Attempts: m.attempts(), Refused: m.refused, Unpaid: unpaid})
 }
 
 // mendable are the errors of a model attempt that another model may not have.
@@ -316,7 +311,7 @@ func (m *modelAttempt) onModel(at int, p Prompt) *modelAttempt {
 		return nil
 	}
 	p.ID = id.String()
-	next := m.runner.newModelAttempt(telemetry.WithRequestID(m.client, p.ID), m.req, &p, m.sink)
+	next := m.runner.newModelAttempt(telemetry.WithRequestID(m.client, p.ID), m.req, &p, m.out.sink)
 	next.at, next.beganAt = at, now
 	next.asks.ModelID, next.answer.Model = m.req.Models[at].ID, m.req.Models[at].ID
 	return next

@@ -108,25 +108,3 @@ type PartFailure struct {
 	// Usage is the billed usage of the other prompts, as a JSON object, and Cost its price in dollars.
 	Usage, Cost string
 }
-
-// flow counts what is on its way to the client.
-type flow struct {
-	gathered int   // bytes that wait for the next flush
-	bytes    int64 // of JSON, taken for the client
-	flushed  int64 // of them by the last flush
-	failed   bool  // a write has failed: the client is gone or too slow
-}
-
-// frame is about what a dialect adds to the JSON of one event.
-const frame = len("data: \n\n")
-
-func (f *flow) gather(e rewrite.Event) {
-	f.gathered += frame + len(e.JSON)
-	f.bytes += int64(len(e.JSON))
-}
-
-// written notes that all that was gathered has been written.
-func (f *flow) written() { f.gathered, f.flushed = 0, f.bytes }
-
-// drop notes that what was gathered will not be written.
-func (f *flow) drop() { f.gathered, f.bytes = 0, f.flushed }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"svc.internal/pkg/clock"
+	"svc.internal/pkg/crash"
 	hubv1 "svc.internal/proto/svc/hub/v1"
 )
 
@@ -34,6 +35,18 @@ const (
 	stopped
 )
 
+// whyOver is why a request is over, as far as its client's context tells. A server that ends its requests
+// does so with a cause; for a client that left net/http has none.
+func whyOver(client context.Context) departure {
+	switch {
+	case client.Err() == nil:
+		return gaveUp
+	case errors.Is(context.Cause(client), context.Canceled):
+		return clientLeft
+	}
+	return stopped
+}
+
 // hubStream is one attempt's stream to a hub. The request's goroutine receives from it and commits; what
 // ends it from outside may come at any time.
 type hubStream struct {
@@ -59,6 +72,30 @@ var (
 	// errOver is a commit that comes too late.
 	errOver = errors.New("the dispatch was given up")
 )
+
+// openStream begins an attempt's stream to a hub. The caller closes it.
+func openStream(
+	ctx context.Context, hub hubv1.DispatchServiceClient, clk clock.Clock, open *hubv1.DispatchOpen,
+) (*hubStream, error) {
+	// A client that leaves must not cut the stream: a commit that was just
+	// sent would be thrown away with it, and the hub would not know that the
+	// attempt is to be charged. giveUp ends the stream in good order.
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stream, err := hub.Dispatch(ctx)
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	began := clk.Now() // before the hub hears of the request, which may be before Send returns
+	// After io.EOF the stream itself says what is wrong.
+	err = stream.Send(&hubv1.DispatchRequest{Message: &hubv1.DispatchRequest_Open{Open: open}})
+	if err != nil && !errors.Is(err, io.EOF) {
+		cancel()
+		return nil, err
+	}
+	crash.At("gateway.dispatched")
+	return &hubStream{stream: stream, cancel: cancel, clock: clk, began: began}, nil
+}
 
 // receive waits for the next message. An error tells that none follows.
 func (s *hubStream) receive() (*hubv1.DispatchResponse, error) {

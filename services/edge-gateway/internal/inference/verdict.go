@@ -1,7 +1,10 @@
 package inference
 
 import (
+	"context"
 	"net/http"
+	"slices"
+	"strconv"
 	"time"
 
 	"svc.internal/pkg/fault"
@@ -116,6 +119,65 @@ func unreachable(err error) verdict {
 		v.result = resultUnavailable
 	}
 	return v
+}
+
+// failedElsewhere reports whether a provider that worked on the request has failed it. Where owners decide
+// whether their providers do such requests, a provider whose owner does not allow it has not.
+func failedElsewhere(failures []verdict, ownersDecide bool) bool {
+	return slices.ContainsFunc(failures, func(v verdict) bool {
+		return v.reached && (!ownersDecide || v.engineStatus != http.StatusNotImplemented)
+	})
+}
+
+// exhausted is the outcome when every attempt has failed. pinned reports whether only the pinned provider
+// could serve, late whether no time is left for another attempt.
+func exhausted(failures []verdict, pinned, late bool) error {
+	attempts := len(failures)
+	reached, timeouts := 0, 0
+	for _, v := range failures {
+		if v.reached {
+			reached++
+		}
+		if v.result == resultTimeout {
+			timeouts++
+		}
+	}
+	switch {
+	case pinned && reached > 0:
+		return fault.New(fault.Unavailable, apierror.RequestedProviderFailed,
+			"The requested provider failed, and fallbacks are not allowed.")
+	case pinned:
+		return fault.New(fault.Unavailable, fault.RequestedProviderUnavailable,
+			"The requested provider is not available, and fallbacks are not allowed.")
+	case reached == 0:
+		return fault.New(fault.Unavailable, fault.ProvidersBusy, "All providers of this model are busy.")
+	case timeouts == attempts || late:
+		return fault.New(fault.Timeout, fault.DeadlineExceeded,
+			"No provider answered in time, after %s.", counted(attempts))
+	}
+	if attempts == 1 {
+		return fault.New(fault.Unavailable, apierror.UpstreamError, "The only attempt failed upstream.")
+	}
+	return fault.New(fault.Unavailable, apierror.UpstreamError, "All %d attempts failed upstream.", attempts)
+}
+
+func counted(attempts int) string {
+	if attempts == 1 {
+		return "1 attempt"
+	}
+	return strconv.Itoa(attempts) + " attempts"
+}
+
+// ended says why a request is over: this process is being stopped, the client left, or the time is over.
+func ended(client context.Context) error {
+	switch whyOver(client) {
+	case stopped:
+		return stopping()
+	case clientLeft:
+		return clientGone()
+	default:
+		return tooLate()
+	}
 }
 
 func stopping() error {
