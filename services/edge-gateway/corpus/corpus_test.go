@@ -97,7 +97,7 @@ func hold(t *testing.T, s *share, v vocabulary, model *catalog.Model, p Prompt) 
 	if err != nil {
 		t.Fatalf("%v: %.200s", err, p.Body)
 	}
-	bounds, err := admission.BoundsOf(req, model)
+	bounds, err := admission.BoundsOf(req.Size, model)
 	if err != nil {
 		t.Fatal(err)
 	}

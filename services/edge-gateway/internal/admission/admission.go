@@ -40,9 +40,6 @@ type Request struct {
 	ModelID string
 	// AccountTag is how routers and hubs know whose request it is.
 	AccountTag []byte
-	// PromptTokens is the estimate without margin, in the unit of the model's
-	// prices: of audio the exact milliseconds, of images 0.
-	PromptTokens int64
 	// WindowTokens is what the model's context window has to hold at once; 0
 	// when that is no question.
 	WindowTokens int64

@@ -2,6 +2,7 @@ package admission
 
 import (
 	"svc.internal/pkg/fault"
+	hubv1 "svc.internal/proto/svc/hub/v1"
 
 	"svc.internal/services/edge-gateway/internal/catalog"
 	"svc.internal/services/edge-gateway/internal/openaiapi"
@@ -17,10 +18,13 @@ const (
 	holdPerMessage = 8
 )
 
-// Bounds are the most that a request can use, in the unit of the model's
-// prices: tokens, or images as the completion, or milliseconds of audio as the
-// prompt.
+// Bounds are the most that a request can use, and what its prompt is estimated at,
+// in the unit of the model's prices: tokens, or images as the completion, or
+// milliseconds of audio as the prompt.
 type Bounds struct {
+	// PromptTokens is the estimate of the prompt without margin: of audio exact, of
+	// images 0.
+	PromptTokens int64
 	// MaxOutputTokens bounds one choice; it is never 0.
 	MaxOutputTokens int64
 	// PromptRoom is what an answer without a bound of the client's leaves of a
@@ -36,58 +40,63 @@ type Bounds struct {
 
 // AudioBounds are the bounds of a transcription of so many milliseconds, which
 // are measured and need no margin.
-func AudioBounds(ms int64) Bounds { return Bounds{MaxOutputTokens: 1, HoldPromptTokens: ms} }
+func AudioBounds(ms int64) Bounds {
+	return Bounds{PromptTokens: ms, MaxOutputTokens: 1, HoldPromptTokens: ms}
+}
 
-// BoundsOf computes the bounds of a request on a model. It fails when the
-// client asks for a longer answer than the model gives.
-func BoundsOf(req *openaiapi.Request, m *catalog.Model) (Bounds, error) {
-	switch req.Kind {
-	case openaiapi.Embeddings:
+// BoundsOf computes the bounds of a request of a size on a model that serves what
+// is asked for. It fails when the client asks for a longer answer than the model
+// gives.
+func BoundsOf(size openaiapi.Size, m *catalog.Model) (Bounds, error) {
+	switch m.Endpoint {
+	case hubv1.Endpoint_ENDPOINT_EMBEDDINGS:
 		return Bounds{
+			PromptTokens:     size.PromptTokens,
 			MaxOutputTokens:  1,
-			HoldPromptTokens: holdOf(req, m.ContextLength*req.Inputs) + holdPerMessage*req.Inputs,
+			HoldPromptTokens: holdOf(size, m.ContextLength*size.Inputs) + holdPerMessage*size.Inputs,
 		}, nil
-	case openaiapi.Images:
-		return Bounds{MaxOutputTokens: 1, HoldCompletionTokens: req.Choices}, nil
+	case hubv1.Endpoint_ENDPOINT_IMAGES:
+		return Bounds{MaxOutputTokens: 1, HoldCompletionTokens: size.Choices}, nil
 	default:
-		return boundsOfText(req, m)
+		return boundsOfText(size, m)
 	}
 }
 
 // holdOf is what is held for a prompt whose engine reads so many tokens at most.
-func holdOf(req *openaiapi.Request, window int64) int64 {
-	return max(withMargin(req.PromptTokens), min(req.PromptBound, window)+holdPerRequest)
+func holdOf(size openaiapi.Size, window int64) int64 {
+	return max(withMargin(size.PromptTokens), min(size.PromptBound, window)+holdPerRequest)
 }
 
 func withMargin(tokens int64) int64 { return (tokens*holdPercent+99)/100 + holdPerRequest }
 
-func boundsOfText(req *openaiapi.Request, m *catalog.Model) (Bounds, error) {
-	if req.MaxTokens > m.MaxOutputTokens {
+func boundsOfText(size openaiapi.Size, m *catalog.Model) (Bounds, error) {
+	if size.MaxTokens > m.MaxOutputTokens {
 		return Bounds{}, fault.New(fault.Invalid, fault.InvalidValue,
-			"%s is %d; this model answers with at most %d tokens", req.MaxTokensParam, req.MaxTokens, m.MaxOutputTokens).
-			On(req.MaxTokensParam)
+			"%s is %d; this model answers with at most %d tokens", size.MaxTokensParam, size.MaxTokens, m.MaxOutputTokens).
+			On(size.MaxTokensParam)
 	}
 	out := m.MaxOutputTokens
-	if req.MaxTokens > 0 {
-		out = req.MaxTokens
+	if size.MaxTokens > 0 {
+		out = size.MaxTokens
 	}
 	// What remains of the window bounds the answer; whether the prompt fits at
 	// all is the router's to say, who knows the windows online. The bound is sent
 	// to the engine, which refuses one that does not fit beside the prompt as it
 	// counts it. So a client that names no bound gets one that leaves room for
 	// the estimate's margin.
-	room := withMargin(req.PromptTokens) + holdPerMessage*req.Messages
-	if req.MaxTokens > 0 {
-		out = max(1, min(out, m.ContextLength-req.PromptTokens))
+	room := withMargin(size.PromptTokens) + holdPerMessage*size.Messages
+	if size.MaxTokens > 0 {
+		out = max(1, min(out, m.ContextLength-size.PromptTokens))
 	} else {
 		out = max(1, min(out, m.ContextLength-room))
 	}
 	// All factors are bounded by the parser (a body of 10 MiB, 16 choices, a
 	// window within int32), so nothing here can wrap.
 	return Bounds{
+		PromptTokens:         size.PromptTokens,
 		MaxOutputTokens:      out,
 		PromptRoom:           room,
-		HoldPromptTokens:     holdOf(req, m.ContextLength) + holdPerMessage*req.Messages,
-		HoldCompletionTokens: out * req.Choices,
+		HoldPromptTokens:     holdOf(size, m.ContextLength) + holdPerMessage*size.Messages,
+		HoldCompletionTokens: out * size.Choices,
 	}, nil
 }

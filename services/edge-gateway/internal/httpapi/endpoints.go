@@ -101,14 +101,14 @@ func (h *Handler) prepare(
 		return nil, fault.New(fault.Invalid, fault.InvalidValue,
 			"messages must have at most %d elements", h.cfg.MaxMessages).On("messages")
 	}
-	if req.SplitBytes() > h.cfg.MaxBody {
+	split, size := req.Split()
+	if size > h.cfg.MaxBody {
 		return nil, tooLarge(h.cfg.MaxBody)
 	}
-	h.rateOf(x, req.Model)
+	x.category = h.category(req.Model)
 	pin, prefer := admission.Choose(in.pin, req.Routing)
 	setRoute(x.Header(), pin)
-	split := req.Split()
-	models, err := h.resolve(e.endpoint, in.who, split[0])
+	models, err := h.resolve(e.endpoint, in.who, req.Model, req.Models, split[0].Size)
 	if err != nil {
 		return nil, err
 	}
@@ -177,7 +177,6 @@ func (h *Handler) promptOf(
 		ID:           id,
 		Sent:         req.Body(room, model.ID, model.Bounds.MaxOutputTokens),
 		Bounds:       model.Bounds,
-		PromptTokens: req.BillablePrompt(),
 		WindowTokens: req.LargestTokens,
 	}
 	if int64(len(p.Sent.Body)) > h.cfg.MaxBody {
@@ -190,7 +189,7 @@ func (h *Handler) promptOf(
 func (h *Handler) furtherPrompts(split []*openaiapi.Request, model inference.Model) ([]inference.Prompt, error) {
 	var further []inference.Prompt
 	for _, req := range split {
-		bounds, err := admission.BoundsOf(req, model.Model)
+		bounds, err := admission.BoundsOf(req.Size, model.Model)
 		if err != nil {
 			return nil, err
 		}
@@ -214,7 +213,8 @@ func (h *Handler) run(x *exchange, req *inference.Request) error {
 	case one && req.Answer.Stream:
 		x.result = h.Runner.Run(ctx, req, h.newSSESink(x, req.Answer.Kind))
 	case one:
-		x.result = h.Runner.Run(ctx, req, &wholeSink{exchange: x, out: h.paced(x)})
+		out := newPacedWriter(x, x.control, h.cfg.AnswerTimeout)
+		x.result = h.Runner.Run(ctx, req, &wholeSink{exchange: x, out: out})
 	default:
 		return h.runPrompts(x, req)
 	}

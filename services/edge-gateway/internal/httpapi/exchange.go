@@ -7,10 +7,12 @@ import (
 	"strconv"
 	"time"
 
+	"svc.internal/pkg/fault"
 	"svc.internal/pkg/telemetry"
 	billingv1 "svc.internal/proto/svc/billing/v1"
 
 	"svc.internal/services/edge-gateway/internal/admission"
+	"svc.internal/services/edge-gateway/internal/apierror"
 	"svc.internal/services/edge-gateway/internal/auth"
 	"svc.internal/services/edge-gateway/internal/catalog"
 	"svc.internal/services/edge-gateway/internal/idempotency"
@@ -153,6 +155,41 @@ func (h *Handler) answer(x *exchange, status int, body []byte) {
 	x.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	x.WriteHeader(status)
 	_, _ = x.Write(body) // a client that left is nobody's fault
+}
+
+// tell answers with an error, unless nobody is there to read it or an answer
+// was begun.
+func (h *Handler) tell(x *exchange, err error) {
+	if f, ok := fault.As(err); ok && f.Kind == fault.Canceled && !clientLeft(x.request.Context()) {
+		// It was a peer that went away or this server that stops, not the client.
+		err = fault.Wrap(err, fault.Unavailable, fault.ServiceUnavailable, "A part of the service does not answer.")
+	}
+	x.err = err
+	a := apierror.Of(err)
+	if x.status != 0 {
+		return
+	}
+	if a.Status == apierror.StatusClientClosed {
+		x.status = a.Status
+		return
+	}
+	h.setWriteDeadline(x)
+	_ = formOf(x.request.URL.EscapedPath())(a, x, x.id) // a client that left is nobody's fault
+	x.leaveUnread()
+}
+
+// linger is how long the connection of a refused request without a good key stays
+// open for what its client has sent already: a connection that is closed on unread
+// bytes is reset, and the client might not read the answer.
+const linger = 500 * time.Millisecond
+
+// leaveUnread waits no longer for a body that belongs to nobody. Otherwise net/http
+// would wait for up to 256 KiB of it after the answer, for as long as a body may
+// take.
+func (x *exchange) leaveUnread() {
+	if x.unread && x.who == nil && x.status >= http.StatusBadRequest {
+		_ = x.control.SetReadDeadline(time.Now().Add(linger))
+	}
 }
 
 // entered is what a request that is paid for begins with.

@@ -40,15 +40,16 @@ type partSink struct {
 
 // newMergedSink is the client of a request with these prompts.
 func (h *Handler) newMergedSink(x *exchange, req *inference.Request) *mergedSink {
+	out := newPacedWriter(x, x.control, h.cfg.AnswerTimeout)
 	s := &mergedSink{
-		exchange: x, stream: req.Answer.Stream, out: h.paced(x), ids: []string{req.ID},
+		exchange: x, stream: req.Answer.Stream, out: out, ids: []string{req.ID},
 		parts: make([]partSink, 1+len(req.More)),
 	}
 	for _, p := range req.More {
 		s.ids = append(s.ids, p.ID)
 	}
 	for i := range s.parts {
-		s.parts[i] = partSink{of: s, head: http.Header{}, out: h.paced(x)}
+		s.parts[i] = partSink{of: s, head: http.Header{}, out: out}
 	}
 	return s
 }

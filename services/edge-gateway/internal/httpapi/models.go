@@ -18,7 +18,7 @@ func (h *Handler) getModel(x *exchange) error {
 	if err != nil || len(name) > maxModelName {
 		name = "" // no model has it
 	}
-	h.rateOf(x, name)
+	x.category = h.category(name)
 	body, err := h.Catalog.Object(name)
 	if err != nil {
 		return err

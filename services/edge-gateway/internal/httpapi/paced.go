@@ -22,9 +22,10 @@ type pacedWriter struct {
 	deadline time.Time // of the connection, as set last
 }
 
-// paced writes the answer of an exchange.
-func (h *Handler) paced(x *exchange) pacedWriter {
-	return pacedWriter{w: x, control: x.control, timeout: h.cfg.AnswerTimeout}
+// newPacedWriter writes to w, whose connection is that of control. Each write has so
+// much time.
+func newPacedWriter(w http.ResponseWriter, control *http.ResponseController, timeout time.Duration) pacedWriter {
+	return pacedWriter{w: w, control: control, timeout: timeout}
 }
 
 // write writes in slices, each of which has its own time.

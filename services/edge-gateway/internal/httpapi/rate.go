@@ -25,12 +25,13 @@ var categoryOf = map[string]string{
 	"/v1/audio/transcriptions": "audio",
 }
 
-// rateOf makes the answer speak of the rate that a model counts in, if there is
-// such a model.
-func (h *Handler) rateOf(x *exchange, model string) {
+// category is that of a model, whose rate the answer speaks of; empty when there is
+// no such model.
+func (h *Handler) category(model string) string {
 	if m, err := h.Catalog.Find(model); err == nil {
-		x.category = m.Category
+		return m.Category
 	}
+	return ""
 }
 
 // tellRate says what is left of the key's rate in an answer that begins, unless

@@ -52,19 +52,20 @@ func mayUse(who *auth.Principal, model *catalog.Model) error {
 // maxNextModels is how many models are tried after the first.
 const maxNextModels = 3
 
-// resolve finds the models that may serve a request, in the order in which they
-// are tried. Each must exist, serve this endpoint and be allowed. Those that
-// nobody serves now are left out, unless there is no other behind; so are those
-// after the first that do not give as long an answer as is asked for.
+// resolve finds the models that may serve a request of a size, in the order in which
+// they are tried: the named one and the next ones. Each must exist, serve this
+// endpoint and be allowed. A model that nobody serves now is left out, unless there
+// is no other behind; so is a next model that does not give as long an answer as is
+// asked for.
 func (h *Handler) resolve(
-	asked hubv1.Endpoint, who *auth.Principal, req *openaiapi.Request,
+	asked hubv1.Endpoint, who *auth.Principal, name string, next []string, size openaiapi.Size,
 ) ([]inference.Model, error) {
-	first, err := h.resolveOne(asked, who, req)
+	first, err := h.resolveOne(asked, who, name, size)
 	if err != nil {
 		return nil, err
 	}
 	all := []inference.Model{first}
-	for i, name := range req.Models {
+	for i, name := range next {
 		model, err := h.findModel(name, asked)
 		if err == nil {
 			err = mayUse(who, model)
@@ -75,7 +76,7 @@ func (h *Handler) resolve(
 		if slices.ContainsFunc(all, func(other inference.Model) bool { return other.Model == model }) {
 			continue
 		}
-		if bounds, err := admission.BoundsOf(req, model); err == nil {
+		if bounds, err := admission.BoundsOf(size, model); err == nil {
 			all = append(all, inference.Model{Model: model, Bounds: bounds})
 		}
 	}
@@ -90,13 +91,13 @@ func (h *Handler) resolve(
 
 // resolveOne finds the first model and checks that the key may use it so.
 func (h *Handler) resolveOne(
-	asked hubv1.Endpoint, who *auth.Principal, req *openaiapi.Request,
+	asked hubv1.Endpoint, who *auth.Principal, name string, size openaiapi.Size,
 ) (inference.Model, error) {
-	model, err := h.findModel(req.Model, asked)
+	model, err := h.findModel(name, asked)
 	if err != nil {
 		return inference.Model{}, err
 	}
-	bounds, err := admission.BoundsOf(req, model)
+	bounds, err := admission.BoundsOf(size, model)
 	if err != nil {
 		return inference.Model{}, err
 	}

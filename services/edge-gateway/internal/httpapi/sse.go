@@ -31,7 +31,10 @@ type sseSink struct {
 
 // newSSESink streams the answer of an exchange; that to completions ends with [DONE].
 func (h *Handler) newSSESink(x *exchange, kind rewrite.Kind) *sseSink {
-	return &sseSink{exchange: x, out: h.paced(x), done: kind == rewrite.Chat || kind == rewrite.Completion}
+	return &sseSink{
+		exchange: x, out: newPacedWriter(x, x.control, h.cfg.AnswerTimeout),
+		done: kind == rewrite.Chat || kind == rewrite.Completion,
+	}
 }
 
 // Commit begins the stream with the headers of who serves.

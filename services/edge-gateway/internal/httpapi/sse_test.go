@@ -139,7 +139,9 @@ func TestAnAnswerThatHasNotBegunIsLeftToTheCaller(t *testing.T) {
 	refused := provider("p")
 	for name, sink := range map[string]func(*Handler, *exchange) inference.Sink{
 		"stream": func(h *Handler, x *exchange) inference.Sink { return h.newSSESink(x, rewrite.Chat) },
-		"whole":  func(h *Handler, x *exchange) inference.Sink { return &wholeSink{exchange: x, out: h.paced(x)} },
+		"whole": func(h *Handler, x *exchange) inference.Sink {
+			return &wholeSink{exchange: x, out: newPacedWriter(x, x.control, h.cfg.AnswerTimeout)}
+		},
 	} {
 		h, x, w := sinkTo()
 		s := sink(h, x)

@@ -87,7 +87,7 @@ func formBoundary(header http.Header) (string, error) {
 // transcribe serves a form. What is sent on takes its place.
 func (h *Handler) transcribe(x *exchange, in entered, form multipartform.Form, sent *upload) error {
 	asked, err := h.readForm(form)
-	h.rateOf(x, asked.model)
+	x.category = h.category(asked.model)
 	if err != nil {
 		return err
 	}
@@ -119,10 +119,9 @@ func (h *Handler) transcribe(x *exchange, in entered, form multipartform.Form, s
 	bounds := admission.AudioBounds(asked.millis)
 	return h.run(x, &inference.Request{
 		Prompt: inference.Prompt{
-			ID:           x.id,
-			Sent:         openaiapi.Sent{Body: body, Model: jsonscan.Span{Start: at.Start, End: at.Start + at.Length}},
-			Bounds:       bounds,
-			PromptTokens: asked.millis,
+			ID:     x.id,
+			Sent:   openaiapi.Sent{Body: body, Model: jsonscan.Span{Start: at.Start, End: at.Start + at.Length}},
+			Bounds: bounds,
 		},
 		ReceivedAt:  x.started,
 		KeyID:       in.who.KeyID,

@@ -159,7 +159,7 @@ func (m *modelAttempt) open(candidate *routerv1.Candidate) *hubv1.DispatchOpen {
 		ModelOffset:           uint32(sent.Model.Start),
 		ModelLength:           uint32(sent.Model.Len()),
 		IncludeUsage:          m.answer.ShowUsage || m.answer.ShowCost || !req.Answer.Stream,
-		EstimatedPromptTokens: m.asks.PromptTokens,
+		EstimatedPromptTokens: m.asks.Bounds.PromptTokens,
 		HeldPromptTokens:      m.asks.Bounds.HoldPromptTokens,
 		MaxOutputTokens:       bound,
 		Choices:               int32(req.Answer.Choices),
@@ -217,7 +217,7 @@ func (m *modelAttempt) firstContentTimeout(total time.Duration) time.Duration {
 	}
 	limit := m.firstContentLeft()
 	if !m.last() {
-		reading := time.Duration(m.asks.PromptTokens) * time.Second / prefillRate
+		reading := time.Duration(m.asks.Bounds.PromptTokens) * time.Second / prefillRate
 		if m.req.NamesMedia {
 			reading += fetching
 		}

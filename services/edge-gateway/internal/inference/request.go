@@ -62,9 +62,6 @@ type Prompt struct {
 	Sent openaiapi.Sent
 	// Bounds are those of the first model.
 	Bounds admission.Bounds
-	// PromptTokens is the estimate without margin, in the unit of the model's prices: of audio the exact
-	// milliseconds, of images 0.
-	PromptTokens int64
 	// WindowTokens is what the model's context window has to hold at once; 0 when that is no question.
 	WindowTokens int64
 }

@@ -95,7 +95,6 @@ func (r *Runner) newModelAttempt(ctx context.Context, req *Request, p *Prompt, t
 			KeyID:             req.KeyID,
 			ModelID:           req.Models[0].ID,
 			AccountTag:        req.AccountTag,
-			PromptTokens:      p.PromptTokens,
 			WindowTokens:      p.WindowTokens,
 			PromptParam:       req.PromptParam,
 			ExplicitMaxTokens: req.MaxTokens,

@@ -65,12 +65,6 @@ func (p *parser) promptAsMessage() {
 	p.req.edits = append(p.req.edits, edit{span: jsonscan.Span{Start: begin, End: end}, role: promptText})
 }
 
-// What stands around a prompt that becomes a message.
-const (
-	messageOpen  = `[{"role":"user","content":`
-	messageClose = `}]`
-)
-
 // prompts consumes an array of strings. What is no JSON is left to the cursor.
 func (p *parser) prompts() []promptAt {
 	inside := p.cur
@@ -93,47 +87,6 @@ func (p *parser) prompts() []promptAt {
 		p.refuse("must not be an empty array")
 	}
 	return found
-}
-
-// promptAt is one of several prompts.
-type promptAt struct {
-	text jsonscan.Span // quotes included
-	// tokens and bound are its part of PromptTokens and PromptBound.
-	tokens, bound int64
-}
-
-// SplitBytes bounds what Split sends, in bytes: what stands beside several prompts
-// goes with each of them.
-func (r *Request) SplitBytes() int64 {
-	prompts := 0
-	for _, p := range r.prompts {
-		prompts += p.text.Len()
-	}
-	return int64(max(len(r.prompts), 1))*int64(len(r.data)-prompts) + int64(prompts)
-}
-
-// Split gives a request for each of the prompts of a legacy completion, in their
-// order: each is the same request with that prompt alone. Any other request is
-// its own only one.
-func (r *Request) Split() []*Request {
-	if len(r.prompts) == 0 {
-		return []*Request{r}
-	}
-	var tokens, bound int64
-	for _, p := range r.prompts {
-		tokens += p.tokens
-		bound += p.bound
-	}
-	split := make([]*Request, len(r.prompts))
-	for i, p := range r.prompts {
-		one := *r
-		one.prompts, one.only = nil, p.text
-		one.PromptTokens += p.tokens - tokens
-		one.PromptBound += p.bound - bound
-		one.LargestTokens = one.PromptTokens
-		split[i] = &one
-	}
-	return split
 }
 
 // finishCompletion gives the answer its default length, which is short, and

@@ -14,17 +14,6 @@ func (p *parser) finishImages() error {
 	return nil
 }
 
-// AskForBase64 asks the engine for images within its answer, unless the client
-// said what it wants: an address that an engine hands out when it is not asked
-// often leads to the engine itself. Engines that refuse response_format, as those
-// whose answers are always base64 do, must not be asked.
-func (r *Request) AskForBase64() {
-	if r.formatAt != nil {
-		r.edits = append(r.edits, *r.formatAt)
-		r.formatAt = nil
-	}
-}
-
 // readImages consumes the value of a member of an images request. Sizes,
 // qualities and formats are the engine's own to know.
 func (p *parser) readImages(f field) {

@@ -29,7 +29,7 @@ func FuzzACompletionIsTheChatOfItsPrompt(f *testing.F) {
 			t.Fatalf("accepted what encoding/json refuses: %v", err)
 		}
 		prompts := promptsOf(t, before["prompt"])
-		split := r.Split()
+		split, _ := r.Split()
 		if len(split) != len(prompts) {
 			t.Fatalf("%d requests of the prompts %s", len(split), before["prompt"])
 		}

@@ -94,64 +94,6 @@ const (
 	MissingRequiredParameter fault.Reason = "missing_required_parameter"
 )
 
-// Request is a checked body.
-type Request struct {
-	Kind Kind
-	// Model is the name as the client wrote it: an id or an alias.
-	Model string
-	// Stream asks for server-sent events.
-	Stream bool
-	// IncludeUsage is stream_options.include_usage as the client wrote it.
-	IncludeUsage bool
-	// IncludeCost is usage.include: the client wants usage and its cost.
-	IncludeCost bool
-	// MaxTokens is the larger of max_tokens and max_completion_tokens, since
-	// engines differ in which they obey; 0 when neither is there.
-	MaxTokens int64
-	// MaxTokensParam names the member that MaxTokens comes from.
-	MaxTokensParam string
-	// Choices is how many answers the engine makes: the larger of n and
-	// best_of; of images, how many.
-	Choices int64
-	// Routing says who may serve, Models which models come next, by id or alias.
-	Routing Routing
-	Models  []string
-	// Messages counts messages; a legacy completion has one.
-	Messages int64
-	// Stop reports that the request names what ends its answer.
-	Stop bool
-	// NamesMedia reports that messages name media by address, EngineMembers that the
-	// body has members that are an engine's own.
-	NamesMedia, EngineMembers bool
-	// Logprobs tells that token probabilities are asked for.
-	Logprobs bool
-	// PromptTokens estimates the prompt, without any margin. What was sent as
-	// tokens is counted.
-	PromptTokens int64
-	// PromptBound is how many tokens hardly any engine makes more of the prompt:
-	// what its hold must cover. It includes what the estimate leaves out, since
-	// it reaches the prompt of few engines or of none: names of members, numbers
-	// that stand alone, and pictures and sound beyond what they usually cost.
-	PromptBound int64
-	// LargestTokens is PromptTokens, or of several inputs that of the largest:
-	// each has the window for itself.
-	LargestTokens int64
-	// Inputs is how many embeddings are asked for, Base64 that they are wanted
-	// as base64.
-	Inputs int64
-	Base64 bool
-
-	data  []byte
-	model jsonscan.Span
-	edits []edit
-	// prompts are those of a legacy completion that has several; see Split. only
-	// is where the prompt of one of them stands.
-	prompts []promptAt
-	only    jsonscan.Span
-	// formatAt asks for images in base64; nil for what the client decided.
-	formatAt *edit
-}
-
 // Parse reads body, which must not change while the request is in use. Strings
 // that are not UTF-8 are refused: agents and engines differ in what they make of
 // them.
@@ -160,7 +102,7 @@ func Parse(kind Kind, body []byte) (*Request, error) {
 		grammar: &grammars[kind],
 		data:    body,
 		cur:     jsonscan.New(body, jsonscan.Options{RefuseInvalidUTF8: true}).Cursor(),
-		req:     &Request{Kind: kind, data: body, Choices: 1},
+		req:     &Request{data: body, Size: Size{Choices: 1}},
 	}
 	if p.cur.Kind() != jsonscan.Object {
 		return nil, p.notAnObject()
@@ -176,15 +118,6 @@ func Parse(kind Kind, body []byte) (*Request, error) {
 		return nil, err
 	}
 	return p.req, nil
-}
-
-// BillablePrompt is PromptTokens of what is priced by tokens; images have no
-// price but their own.
-func (r *Request) BillablePrompt() int64 {
-	if r.Kind == Images {
-		return 0
-	}
-	return r.PromptTokens
 }
 
 func (p *parser) notAnObject() error {

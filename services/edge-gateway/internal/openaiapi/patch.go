@@ -2,24 +2,6 @@ package openaiapi
 
 import "svc.internal/pkg/jsonscan"
 
-// edit replaces a byte range of the body; an empty range is an insertion.
-type edit struct {
-	span jsonscan.Span
-	text string
-	role role
-}
-
-// role is what an edit writes that can be written anew for another model, or that
-// differs between the requests that one is split into.
-type role uint8
-
-const (
-	plain role = iota
-	modelName
-	answerBound
-	promptText
-)
-
 // optionsAt says where stream_options stands.
 type optionsAt struct {
 	inside  int // offset behind its opening brace

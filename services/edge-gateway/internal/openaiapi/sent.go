@@ -22,40 +22,6 @@ type Sent struct {
 	Bounds [maxBounds]jsonscan.Span
 }
 
-// Body appends to dst what is sent to the provider, with the model named by its
-// catalog id and the bound of one choice, in tokens. The bound is always written
-// where the kind has one, because engines have bounds of their own below or above
-// it, and what is billed and what is delivered must have the same.
-func (r *Request) Body(dst []byte, modelID string, maxTokens int64) Sent {
-	name := r.data[r.model.Start:r.model.End]
-	if r.Model != modelID {
-		name = jsonscan.AppendString(nil, modelID)
-	}
-	edits := append(slices.Clone(r.edits), edit{span: r.model, role: modelName})
-	// An insertion at the place where a cut begins goes first.
-	slices.SortStableFunc(edits, func(a, b edit) int {
-		return cmp.Or(cmp.Compare(a.span.Start, b.span.Start), cmp.Compare(a.span.End, b.span.End))
-	})
-	w := writer{dst: dst, base: len(dst)}
-	at := 0
-	for _, e := range edits {
-		w.dst = append(w.dst, r.data[at:e.span.Start]...)
-		switch e.role {
-		case modelName:
-			w.model(name)
-		case answerBound:
-			w.bound(maxTokens)
-		case promptText:
-			w.dst = append(append(append(w.dst, messageOpen...), r.only.Of(r.data)...), messageClose...)
-		case plain:
-			w.dst = append(w.dst, e.text...)
-		}
-		at = e.span.End
-	}
-	w.dst = append(w.dst, r.data[at:]...)
-	return w.sent()
-}
-
 // For is the same body for another model and bound. name is as Model says.
 func (s Sent) For(name []byte, maxTokens int64) Sent {
 	type part struct {
