@@ -1,10 +1,12 @@
 package edgegateway
 
 import (
+	"bufio"
 	"encoding/json"
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -290,6 +292,34 @@ func TestAStreamThatHasBegunGoesOn(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The client has waited for the first model, so the next one shows at once that the stream goes on.
+func TestANextModelKeepsItsClientAliveAtOnce(t *testing.T) {
+	made := func(t testing.TB) *fleet { return several(t) }
+	inBubbleOf(t, made, func(f *fleet, _ func() net.Conn) {
+		f.hub.byModel(map[string]func(*played) error{
+			modelID: func(p *played) error {
+				pass(12 * time.Second)
+				return p.fail(&hubv1.DispatchFailed{Code: "timeout"})
+			},
+			"m1": func(p *played) error {
+				pass(time.Second)
+				return streamAnswer(p)
+			},
+		})
+		begun := time.Now()
+		resp := f.post(strings.Replace(withModels("m1"), "{", `{"stream":true,`, 1))
+		var got []time.Duration
+		for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
+			if lines.Text() == ": keep-alive" {
+				got = append(got, time.Since(begun))
+			}
+		}
+		if want := []time.Duration{10 * time.Second, 12 * time.Second}; !slices.Equal(got, want) {
+			t.Errorf("got keep-alives after %v, want them after %v", got, want)
+		}
+	})
 }
 
 // However many legs, the request ends within its whole time.

@@ -8,6 +8,7 @@ import (
 	"svc.internal/pkg/openai"
 
 	"svc.internal/services/edge-gateway/internal/apierror"
+	"svc.internal/services/edge-gateway/internal/catalog"
 	"svc.internal/services/edge-gateway/internal/inference"
 	"svc.internal/services/edge-gateway/internal/rewrite"
 )
@@ -112,6 +113,12 @@ func (s *sseSink) KeepAlive(interval time.Duration, paid bool) (left time.Durati
 	s.begin()
 	s.buf = append(s.buf, keepAliveEvent...)
 	return 0, s.Flush()
+}
+
+// Advance makes the answer that of the request's next model.
+func (s *sseSink) Advance(id string, to *catalog.Model) {
+	s.exchange.Advance(id, to)
+	s.out.advance()
 }
 
 // Whole ends the stream.

@@ -5,12 +5,14 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"svc.internal/pkg/fault"
 	routerv1 "svc.internal/proto/svc/router/v1"
 
 	"svc.internal/services/edge-gateway/internal/apierror"
+	"svc.internal/services/edge-gateway/internal/catalog"
 	"svc.internal/services/edge-gateway/internal/inference"
 	"svc.internal/services/edge-gateway/internal/rewrite"
 )
@@ -184,6 +186,56 @@ func TestAKeepAliveTakesWhatWaitsAlong(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantBody(t, w, ": keep-alive\n\ndata: {}\n\n: keep-alive\n\n")
+}
+
+func TestTheFirstKeepAliveOfTheNextModelWaitsForNoWrite(t *testing.T) {
+	h, x, w := sinkTo()
+	x.request = httptest.NewRequest(http.MethodPost, "/v1/chat/completions", nil)
+	s := h.newSSESink(x, rewrite.Chat)
+	if _, err := s.KeepAlive(time.Hour, true); err != nil {
+		t.Fatal(err)
+	}
+	s.Advance("req-2", &catalog.Model{ID: "m"})
+	if left, err := s.KeepAlive(time.Hour, true); left != 0 || err != nil {
+		t.Errorf("the first keep-alive of a model returns %s and %v, want 0 and no error", left, err)
+	}
+	wantBody(t, w, ": keep-alive\n\n: keep-alive\n\n")
+}
+
+// deadlines takes an answer, and notes the deadlines of its connection.
+type deadlines struct {
+	*httptest.ResponseRecorder
+	set []time.Time
+}
+
+func (d *deadlines) SetWriteDeadline(t time.Time) error {
+	d.set = append(d.set, t)
+	return nil
+}
+
+func TestTheWriteDeadlineIsRenewedBetweenModels(t *testing.T) {
+	for name, sink := range map[string]func(*Handler, *exchange) inference.Client{
+		"stream": func(h *Handler, x *exchange) inference.Client { return h.newSSESink(x, rewrite.Chat) },
+		"whole": func(h *Handler, x *exchange) inference.Client {
+			return &wholeSink{exchange: x, out: newPacedWriter(x, x.control, h.cfg.AnswerTimeout)}
+		},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			h, x, w := sinkTo()
+			x.request = httptest.NewRequest(http.MethodPost, "/v1/chat/completions", nil)
+			d := &deadlines{ResponseRecorder: w}
+			x.control = http.NewResponseController(d)
+			s := sink(h, x)
+			for range 2 {
+				<-time.After(h.cfg.AnswerTimeout / 2)
+				s.Advance("req-2", &catalog.Model{ID: "m"})
+				want := time.Now().Add(h.cfg.AnswerTimeout)
+				if len(d.set) == 0 || !d.set[len(d.set)-1].Equal(want) {
+					t.Errorf("%s: got the write deadlines %v, want %v as the last", name, d.set, want)
+				}
+			}
+		})
+	}
 }
 
 // nowhere takes an answer and keeps nothing of it.

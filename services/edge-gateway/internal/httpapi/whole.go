@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	"svc.internal/services/edge-gateway/internal/catalog"
 	"svc.internal/services/edge-gateway/internal/inference"
 	"svc.internal/services/edge-gateway/internal/rewrite"
 )
@@ -29,6 +30,12 @@ func (*wholeSink) Flush() error { return nil }
 
 // KeepAlive has nothing to show before the answer.
 func (*wholeSink) KeepAlive(time.Duration, bool) (time.Duration, error) { return 0, nil }
+
+// Advance makes the answer that of the request's next model.
+func (s *wholeSink) Advance(id string, to *catalog.Model) {
+	s.exchange.Advance(id, to)
+	s.out.advance()
+}
 
 // Whole writes the answer.
 func (s *wholeSink) Whole(w inference.Whole) error {
