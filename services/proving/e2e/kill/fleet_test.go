@@ -35,6 +35,9 @@ var settings = map[string]map[string]any{
 		"hold_lease": "3s", "orphan_after": "5s", "expire_interval": "250ms", "expire_grace": "1s",
 	}},
 	fleet.Hub: {"hub": map[string]any{"resettle_after": "600ms"}},
+	// What a settlement had when it died comes again only after half a minute, so its
+	// line is made of what billing-ledger has settled.
+	fleet.Settlement: {"settlement": map[string]any{"reconcile_interval": "3s", "fill_after": "2s"}},
 }
 
 // fleetRig is a fleet, with agents of our own: each has its own engine.
