@@ -118,7 +118,8 @@ func TestPlantedFaultsAreFound(t *testing.T) {
 
 func TestAFailureIsShrunkToItsFaults(t *testing.T) {
 	var runner sim.Runner
-	for seed := uint64(1); ; seed++ {
+	// From 1 on, 604 is the first seed whose history breaks by three faults.
+	for seed := uint64(604); ; seed++ {
 		cfg := sim.Config{Seed: seed, EarlyAck: true}
 		broken, err := runner.Run(cfg)
 		if err != nil {
