@@ -57,7 +57,7 @@ func claimedWindow(t testing.TB, s *stage) Outcome {
 		agent, p := s.dial(t,
 			fakeagent.Options{Offers: []*agentv2.ModelOffer{{ModelId: id, ContextLength: claim, Healthy: true}}})
 		offered, window := false, 0.0
-		deadline := time.Now().Add(10 * time.Second)
+		deadline := time.Now().Add(trial.Patience)
 		for !offered && time.Now().Before(deadline) {
 			_, _, body := s.Call(t, "GET", "/api/v1/models/"+id+"/providers", "", "")
 			list, _ := trial.At(trial.Decode(t, body), "data", "list").([]any)
@@ -155,7 +155,7 @@ func flood(frame func() *agentv2.Frame) func(t testing.TB, s *stage) Outcome {
 		if sent == maxFrames {
 			select {
 			case <-agent.Closed():
-			case <-time.After(10 * time.Second):
+			case <-time.After(20 * time.Second): // an agent that is silent is closed after 30 s
 				closed = false
 			}
 		}
@@ -169,9 +169,10 @@ func flood(frame func() *agentv2.Frame) func(t testing.TB, s *stage) Outcome {
 
 // floodOfRegistrations comes from one network; an honest agent from another. The hub
 // takes handshakes a second, so that those of the flood that wait at a time, half of
-// it at least, would keep an agent behind them waiting for longer than patience.
+// it at least, would keep an agent behind them waiting for ten seconds, which is
+// longer than patience.
 func floodOfRegistrations(t testing.TB, s *stage) Outcome {
-	const attackers, patience = 20 * handshakes, 5 * time.Second
+	const attackers, patience = 20 * handshakes, 9 * time.Second
 	id := s.put(t, model{})
 	at := s.WSURLs()[0] + "/ws"
 	dial := func(address string) func(context.Context, string, string) (net.Conn, error) {

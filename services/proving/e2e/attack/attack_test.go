@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"svc.internal/services/proving/internal/fleet"
 	"svc.internal/services/proving/internal/trial"
@@ -38,12 +39,13 @@ const (
 	fleetForm      = "fleet"
 )
 
-// cases are all attacks, by the files that they stand in.
+// cases are all attacks, by the files that they stand in. Those with the longest waits
+// come first, so that others run meanwhile.
 func cases() []Case {
 	var all []Case
 	for _, some := range [][]Case{
-		bounds(), empties(), claims(), prompts(), leavings(), inside(), operators(), market(), agents(), reaches(), sockets(),
-		stores(), sounds(), signIns(), metInUse(), messages(), secrets(), tenants(), slows(), lists(),
+		signIns(), claims(), stores(), metInUse(), bounds(), empties(), prompts(), leavings(), inside(), operators(), market(),
+		agents(), reaches(), sockets(), sounds(), messages(), secrets(), tenants(), slows(), lists(),
 	} {
 		all = append(all, some...)
 	}
@@ -64,7 +66,7 @@ func TestAttack(t *testing.T) {
 const (
 	// The timeouts of bodies and of answers are short, so that slow senders and slow
 	// readers are seen off within a test.
-	bodyTimeout, writeTimeout = "5s", "8s"
+	bodyTimeout, writeTimeout = 5 * time.Second, 8 * time.Second
 	// A network has few connections so that a test opens more.
 	networkConnections = 500
 	// handshakes is how many registrations a hub takes in a second: few, so that a
@@ -75,7 +77,7 @@ const (
 // settings are those of the one process. The demo is left out.
 func settings() []string {
 	return []string{"SVC_DEMO_AGENT=off", "SVC_LOG_LEVEL=error",
-		"SVC_GATEWAY_BODY_TIMEOUT=" + bodyTimeout, "SVC_GATEWAY_WRITE_TIMEOUT=" + writeTimeout,
+		"SVC_GATEWAY_BODY_TIMEOUT=" + bodyTimeout.String(), "SVC_GATEWAY_WRITE_TIMEOUT=" + writeTimeout.String(),
 		"SVC_GATEWAY_MAX_CONNECTIONS_OF_NETWORK=" + strconv.Itoa(networkConnections),
 		"SVC_HUB_HANDSHAKES_PER_SECOND=" + strconv.Itoa(handshakes)}
 }
@@ -84,7 +86,8 @@ func fleetSettings(c *fleet.Config) {
 	c.LogLevel = "error"
 	c.Settings = map[string]map[string]any{
 		fleet.Gateway: {"gateway": map[string]any{
-			"body_timeout": bodyTimeout, "write_timeout": writeTimeout, "max_connections_of_network": networkConnections}},
+			"body_timeout": bodyTimeout.String(), "write_timeout": writeTimeout.String(),
+			"max_connections_of_network": networkConnections}},
 		fleet.Hub: {"hub": map[string]any{"handshakes_per_second": handshakes}},
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 func TestMain(m *testing.M) {
 	defer func() { report.print(os.Stdout) }()
+	trial.AtOnce(4)
 	trial.Main(m)
 }
 

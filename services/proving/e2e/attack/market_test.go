@@ -212,7 +212,7 @@ func deprecated(t testing.TB, s *stage) Outcome {
 			ended.Format(time.RFC3339)+`"}`)
 	var r reply
 	seen := 0
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(trial.Patience)
 	for seen < 6 && time.Now().Before(deadline) {
 		if r = s.chat(t, key, trial.Chat(id, "")); trial.ErrorCode([]byte(r.body)) == "model_not_found" {
 			seen++

@@ -1,6 +1,7 @@
 package attack
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -9,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"svc.internal/pkg/clock"
 	"svc.internal/services/proving/internal/trial"
 )
 
@@ -63,6 +65,9 @@ func (s *stage) address() string {
 	return fmt.Sprintf("127.%d.%d.%d", 10+sum>>16&0x3f, sum>>8&0xff, 1+sum&0x7f)
 }
 
+// retryAfter is when a refusal of billing-ledger for want of a place says to try again.
+const retryAfter = 2 * time.Second
+
 func (s *stage) logIn(client *http.Client, email, password string) (status int, took time.Duration) {
 	began := time.Now()
 	resp, err := client.Post("http://"+s.host()+"/api/v1/user/login", "application/json",
@@ -85,34 +90,51 @@ func (s *stage) logInOnceThereIsRoom(t testing.TB, client *http.Client, email st
 	return status
 }
 
+// parallelSignIns goes on until the owner is in. A machine that hashes a few times
+// slower than two cores of today may leave the owner without a place within the time
+// that a gateway waits, so the owner tries again as the refusal says. Whoever is kept
+// out by the flood is kept out every time.
 func parallelSignIns(t testing.TB, s *stage) Outcome {
-	const tries = 300
+	const flood, tries = 300, 3
 	email, _ := s.signUp(t)
 	owner := from(s.address())
 	// Each comes from an address of its own, which has its own sign-ins.
 	var attackers []*http.Client
-	for range tries {
+	for range flood {
 		attackers = append(attackers, from(s.address()))
 	}
+	ctx, stop := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
-	started := make(chan struct{}, tries)
-	for i := range tries {
+	started := make(chan struct{}, flood)
+	for i := range flood {
 		wg.Go(func() {
 			started <- struct{}{}
-			s.logIn(attackers[i], fmt.Sprintf("nobody-%d@example.org", i), "wrong horse")
+			for range clock.Every(ctx, 100*time.Millisecond) {
+				s.logIn(attackers[i], fmt.Sprintf("nobody-%d@example.org", i), "wrong horse")
+			}
 		})
 	}
-	for range tries {
+	for range flood {
 		<-started
 	}
-	pass(t, 200*time.Millisecond)
-	status, took := s.logIn(owner, email, "correct horse")
+	pass(t, 300*time.Millisecond)
+	var took []time.Duration
+	status := http.StatusServiceUnavailable
+	for len(took) < tries && status == http.StatusServiceUnavailable {
+		if len(took) > 0 {
+			pass(t, retryAfter)
+		}
+		var one time.Duration
+		status, one = s.logIn(owner, email, "correct horse")
+		took = append(took, one.Round(10*time.Millisecond))
+	}
+	stop()
 	wg.Wait()
 	if status != http.StatusOK {
-		t.Errorf("the owner beside many sign-ins: got %d, want 200", status)
+		t.Errorf("the owner beside many sign-ins: got %d after tries of %v, want 200", status, took)
 	}
-	return Outcome{Got: fmt.Sprintf("%d sign-ins at once", tries), Paid: "nothing",
-		Harm: fmt.Sprintf("the owner: %d after %v", status, took.Round(10*time.Millisecond))}
+	return Outcome{Got: fmt.Sprintf("%d sign-ins at once", flood), Paid: "nothing",
+		Harm: fmt.Sprintf("the owner: %d after %v", status, took)}
 }
 
 func lockOut(t testing.TB, s *stage) Outcome {

@@ -2,10 +2,12 @@ package attack
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -188,7 +190,8 @@ func manyHeaders(t testing.TB, s *stage) Outcome {
 	return Outcome{Got: fmt.Sprint(codes), Paid: "nothing", Harm: "none"}
 }
 
-// bodyWithoutKey announces a body, has no key and sends no more.
+// bodyWithoutKey announces a body, has no key and sends no more. A gateway that
+// waits for the body waits until its timeout.
 func bodyWithoutKey(t testing.TB, s *stage) Outcome {
 	conn := s.raw(t)
 	began := time.Now()
@@ -196,20 +199,21 @@ func bodyWithoutKey(t testing.TB, s *stage) Outcome {
 		trial.ChatPath, s.host())
 	codes, closed := statuses(conn)
 	took := time.Since(began)
-	if len(codes) != 1 || codes[0] != http.StatusUnauthorized || !closed || took > 2*time.Second {
-		t.Errorf("got %v after %v, closed=%v, want 401 and the connection closed at once", codes,
-			took.Round(time.Millisecond), closed)
+	if len(codes) != 1 || codes[0] != http.StatusUnauthorized || !closed || took >= bodyTimeout {
+		t.Errorf("got %v after %v, closed=%v, want 401 and the connection closed before %v", codes,
+			took.Round(time.Millisecond), closed, bodyTimeout)
 	}
 	return Outcome{Got: fmt.Sprintf("%v, held for %v", codes, took.Round(10*time.Millisecond)), Paid: "nothing",
 		Harm: "a connection"}
 }
 
 // manyConnections come from one address. Each asks once, so that the gateway keeps
-// it for minutes, however long it takes to open them all.
+// it for minutes. On a slow machine the first end before the last are opened, so
+// those that are kept are counted behind the last.
 func manyConnections(t testing.TB, s *stage) Outcome {
 	const tries = 2 * networkConnections
 	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP("127.7.7.7")}, Timeout: 10 * time.Second}
-	kept := 0
+	var answered []net.Conn
 	buffer := make([]byte, 1<<10)
 	for range tries {
 		conn, err := dialer.Dial("tcp", s.host())
@@ -223,6 +227,12 @@ func manyConnections(t testing.TB, s *stage) Outcome {
 		// What the gateway refuses it closes.
 		_, _ = fmt.Fprintf(conn, "GET /healthz HTTP/1.1\r\nHost: %s\r\n\r\n", s.host())
 		if n, _ := conn.Read(buffer); n > 0 {
+			answered = append(answered, conn)
+		}
+	}
+	kept := 0
+	for _, conn := range answered {
+		if isOpen(conn) {
 			kept++
 		}
 	}
@@ -236,6 +246,15 @@ func manyConnections(t testing.TB, s *stage) Outcome {
 		t.Errorf("got %d of %d connections from one network kept, want %d", kept, tries, networkConnections)
 	}
 	return Outcome{Got: fmt.Sprintf("%d of %d kept", kept, tries), Paid: "nothing", Harm: "others are served"}
+}
+
+// isOpen reports whether the other end has not closed a connection.
+func isOpen(conn net.Conn) bool {
+	if conn.SetReadDeadline(time.Now().Add(time.Millisecond)) != nil {
+		return false
+	}
+	_, err := conn.Read(make([]byte, 1))
+	return err == nil || errors.Is(err, os.ErrDeadlineExceeded)
 }
 
 // halfClosed ends its side of the connection behind its request.
