@@ -17,8 +17,10 @@ TEST_FLAGS := -p $(AT_ONCE) -ldflags=-w
 TESTED := $(CURDIR)/.run/tests
 GENERATE = tool=$$(deploy/dev/tool.sh buf) && PATH="$$(deploy/dev/tool.sh generators):$$PATH" && $$tool/buf generate
 E2E := ./services/proving/e2e
-SUITE := go test -json -race -count=1 $(TEST_FLAGS) -timeout 40m
 SHOW := GOWORK=off go -C deploy/check run ./cmd/slow -keep $(TESTED)
+# What go test would vet, lint vets.
+CHECK := go test -json -count=1 -vet=off $(TEST_FLAGS)
+SUITE := $(CHECK) -timeout 40m
 
 export GOFLAGS ?= -buildvcs=false
 
@@ -72,14 +74,16 @@ apart: # Vets and tests the modules that stand apart, which the linters and the 
 .PHONY: unit
 unit: postgres ## Run all tests but the long ones and the suites with the race detector (needs a C compiler)
 	@mkdir -p $(TESTED)
-	@. deploy/dev/postgres.env.sh && go test -json -race -short -count=1 $(TEST_FLAGS) -timeout 20m \
+	@. deploy/dev/postgres.env.sh && $(CHECK) -race -short -timeout 20m \
 	  $$(go list work | grep -v /services/proving/e2e) | $(SHOW)/unit.json
 
 .PHONY: e2e
-e2e: postgres ## Run the suites whole, the race detector on the one process: the fleet killed, restarted and under load
+e2e: postgres ## Run the suites whole, the one process with the race detector: the fleet killed, restarted and under load
 	@mkdir -p $(TESTED)
 	@. deploy/dev/postgres.env.sh && { failed=0; \
-	  $(SUITE) $(E2E)/kill $$(go list $(E2E)/... | grep -v /attack) || failed=1; \
+	  $(SUITE) $$(go list $(E2E)/... | grep -vE '/(e2e|attack)$$') & fleets=$$!; \
+	  $(SUITE) -race $(E2E) || failed=1; \
+	  wait $$fleets || failed=1; \
 	  $(SUITE) $(E2E)/attack || failed=1; exit $$failed; } | $(SHOW)/e2e.json # attacks measure times: they run alone
 
 .PHONY: chaos
