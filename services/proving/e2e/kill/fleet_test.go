@@ -32,7 +32,7 @@ var programs = map[victim]string{
 // and the pauses after which things are looked at again.
 var settings = map[string]map[string]any{
 	fleet.Billing: {"billing": map[string]any{
-		"hold_lease": "3s", "orphan_after": "5s", "expire_interval": "250ms", "expire_grace": "1s",
+		"hold_lease": "3s", "orphan_after": "5s", "expire_interval": "500ms", "expire_grace": "1s",
 	}},
 	fleet.Hub: {"hub": map[string]any{"resettle_after": "600ms"}},
 	// What a settlement had when it died comes again only after half a minute, so its

@@ -13,7 +13,7 @@ import (
 // readTimeout bounds one look at the books, closeLook is the pause between two.
 const (
 	readTimeout = 30 * time.Second
-	closeLook   = 20 * time.Millisecond
+	closeLook   = 100 * time.Millisecond
 )
 
 // ledger looks into the tables of billing-ledger and settlement.
