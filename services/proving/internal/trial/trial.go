@@ -143,16 +143,18 @@ func Until(t testing.TB, what string, reached func() bool) {
 	UntilWithin(t, Patience, what, reached)
 }
 
+// Each pause between two looks is a quarter longer than the one before, so that a long
+// wait costs few looks.
+const firstPause, longestPause = 25 * time.Millisecond, 250 * time.Millisecond
+
 // UntilWithin is Until for what may take longer by design.
 func UntilWithin(t testing.TB, patience time.Duration, what string, reached func() bool) {
 	t.Helper()
 	deadline := time.NewTimer(patience)
 	defer deadline.Stop()
-	ticker := time.NewTicker(25 * time.Millisecond)
-	defer ticker.Stop()
-	for !reached() {
+	for pause := firstPause; !reached(); pause = min(pause+pause/4, longestPause) {
 		select {
-		case <-ticker.C:
+		case <-time.After(pause):
 		case <-deadline.C:
 			t.Fatalf("still not: %s", what)
 		}
