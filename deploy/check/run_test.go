@@ -72,6 +72,7 @@ func TestEveryStageRunsAndHasABudget(t *testing.T) {
 	}
 	for _, want := range []string{
 		"made chaos CI=true faults=each nice=", "made lint CI=true faults= nice=19", "made generate-check",
+		"made engine CI=true faults= nice=", "made drift CI=true faults= nice=19",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("got no %q in\n%s", want, out)
@@ -86,6 +87,7 @@ func TestAStageThatFailsEndsTheRun(t *testing.T) {
 		{"lint", "lint", "engine"},
 		{"generate-check", "lint", "engine"},
 		{"engine", "engine", ""},
+		{"drift", "drift", ""},
 	} {
 		t.Run(c.target, func(t *testing.T) {
 			t.Parallel()
