@@ -1,8 +1,7 @@
-// Package audit recomputes every invariant of the ledger from the rows
-// themselves: what must be equal is summed from both sides, what a settled
-// request cost is worked out again from its tokens and the rates it was pinned
-// to, and sealed days are hashed and summed again. It reads one consistent view
-// and writes nothing.
+// Package audit recomputes every invariant of the ledger from the rows themselves. It
+// sums from both sides what must be equal, computes the cost of a settled request again
+// from its tokens and its pinned rates, and hashes and sums sealed days again. It reads
+// one consistent view and writes nothing.
 package audit
 
 import (
@@ -19,21 +18,21 @@ import (
 	"svc.internal/services/billing-ledger/internal/usage"
 )
 
-// MaxExamples bounds how many drifts of an invariant are named; all are
-// counted.
+// MaxExamples bounds how many drifts of an invariant are named; all of them are counted.
 const MaxExamples = 10
 
-// Names of the invariants that are checked here; those checked in SQL are named
-// in the store.
+// Names of the invariants that are checked here. The store names the invariants that are
+// checked in SQL.
 const (
 	AmountsRecomputed = "amounts of settled requests follow from tokens and rates"
 	TrialBalanceZero  = "trial balance sums to zero"
 )
 
-// Invariant is one rule and how it stands.
+// Invariant is one rule and the result of its check.
 type Invariant struct {
 	Name string `json:"name"`
-	// Checked is how many rows were looked at, Drift how many break the rule.
+	// Checked is the number of rows that were looked at, Drift the number that break the
+	// rule.
 	Checked  int64    `json:"checked"`
 	Drift    int64    `json:"drift"`
 	Examples []string `json:"examples,omitempty"`
@@ -73,16 +72,16 @@ type Line struct {
 type Facts struct {
 	Invariants []Invariant
 	Balances   []Balance
-	// Lines is how many settled requests there are.
+	// Lines is the number of settled requests.
 	Lines int64
-	// Seal is the root of the last sealed day; nil without one.
+	// Seal is the root of the last sealed day; nil for none.
 	Seal []byte
 }
 
 // Source shows the ledger.
 type Source interface {
-	// Audit checks what SQL can check, all on one view of the data, and shows
-	// settled requests: all of them when any does not look as it should.
+	// Audit checks what SQL can check, on one view of the data. It shows each the settled
+	// requests, all of them when any looks wrong.
 	Audit(ctx context.Context, each func(Line)) (Facts, error)
 }
 
@@ -90,9 +89,9 @@ type Source interface {
 type Report struct {
 	TrialBalance []TrialLine `json:"trial_balance"`
 	Invariants   []Invariant `json:"invariants"`
-	// Tokens is the trial balance of what is counted in tokens.
+	// Tokens is the trial balance of token amounts.
 	Tokens []TokenLine `json:"tokens,omitempty"`
-	// Seal is the root of the last sealed day in hexadecimal; empty without one.
+	// Seal is the root of the last sealed day in hexadecimal; empty for none.
 	Seal string `json:"seal"`
 	// Drift is the sum over the invariants; 0 is a sound ledger.
 	Drift int64 `json:"drift"`
@@ -105,7 +104,7 @@ type TrialLine struct {
 	Credit  string `json:"credit_usd"`
 }
 
-// TokenLine is what an account has of a token, in its units.
+// TokenLine is the amount of a token in an account, in the token's units.
 type TokenLine struct {
 	Account string `json:"account"`
 	Token   string `json:"token"`
@@ -113,7 +112,7 @@ type TokenLine struct {
 	Credit  int64  `json:"credit_units"`
 }
 
-// Run checks everything.
+// Run checks every invariant.
 func Run(ctx context.Context, source Source) (Report, error) {
 	amounts := Invariant{Name: AmountsRecomputed}
 	facts, err := source.Audit(ctx, func(l Line) {
@@ -135,7 +134,7 @@ func Run(ctx context.Context, source Source) (Report, error) {
 	return report, nil
 }
 
-// problem says how a line contradicts what it was made from.
+// problem returns how a line contradicts what its hold pinned.
 func (l Line) problem() string {
 	list, err := l.Pinned.Charge(l.Tokens)
 	if err != nil {

@@ -14,23 +14,22 @@ import (
 	"svc.internal/services/billing-ledger/internal/price"
 )
 
-// Catalog keeps the book of prices up to date.
+// Catalog keeps the price book up to date.
 type Catalog struct {
 	Client catalogv1.CatalogServiceClient
 	Book   *price.Book
 	Log    *slog.Logger
 }
 
-// Run watches until ctx ends. While the catalog is away, the last prices go on
-// applying.
+// Run watches until ctx ends. While the catalog is away, the last prices stay in force.
 func (c *Catalog) Run(ctx context.Context) {
 	catalogwatch.Run(ctx, c.Client, c.Log, func(ctx context.Context, models []*catalogv1.Model) {
 		c.Book.Replace(c.models(ctx, models))
 	})
 }
 
-// models are those in service that can be priced. One that cannot is left out,
-// so that it is refused instead of being served for the wrong money.
+// models returns the active models that can be priced. A model that cannot is left out,
+// so that its requests are refused instead of being charged a wrong price.
 func (c *Catalog) models(ctx context.Context, list []*catalogv1.Model) map[string]price.Model {
 	models := make(map[string]price.Model, len(list))
 	for _, m := range list {
@@ -80,7 +79,7 @@ func modelFromProto(m *catalogv1.Model) (price.Model, error) {
 	return out, out.Rates.Validate()
 }
 
-// tierFromProto takes a tier without a name for one that no plan covers.
+// tierFromProto maps a tier without a name to a tier that no plan covers.
 func tierFromProto(t catalogv1.Tier) plan.Tier {
 	switch t {
 	case catalogv1.Tier_TIER_FREE:

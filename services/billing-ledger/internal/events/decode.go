@@ -1,6 +1,5 @@
-// Package events is billing-ledger's side of what travels between services
-// without an answer: usage that comes in from the hubs, word of what is settled
-// that goes back, changed keys that the gateways hear of, and the catalog.
+// Package events has billing-ledger's messages: usage and receipts from the hubs, notices
+// of what is settled to the hubs, changed keys to the gateways, and the catalog's models.
 package events
 
 import (
@@ -17,8 +16,8 @@ import (
 	"svc.internal/services/billing-ledger/internal/usage"
 )
 
-// decodeUsage reads a usage event. The reject, when there is one, says as much
-// of the event as could be read.
+// decodeUsage reads a usage event. A reject, when there is one, has as much of the event
+// as could be read.
 func decodeUsage(payload []byte) (usage.Delivery, *usage.Reject) {
 	m := &eventsv1.UsageEvent{}
 	if err := proto.Unmarshal(payload, m); err != nil {
@@ -74,8 +73,8 @@ func usageFromProto(m *eventsv1.UsageEvent) (usage.Event, error) {
 	return e, nil
 }
 
-// instant is to the microsecond, which is what the database keeps, and zero for
-// what it cannot.
+// instant returns a time to the microsecond, which is the database's precision, and zero
+// for a time that the database cannot store.
 func instant(ts *timestamppb.Timestamp) time.Time {
 	if ts == nil || ts.CheckValid() != nil {
 		return time.Time{}
@@ -83,8 +82,8 @@ func instant(ts *timestamppb.Timestamp) time.Time {
 	return ts.AsTime().Truncate(time.Microsecond)
 }
 
-// Names under which what the events enumerate is stored. What is not here is
-// the empty name, which Validate refuses where one is needed.
+// The stored names of the enumerations in events. A value that is not here has the empty
+// name, which Validate refuses where a name is needed.
 var (
 	endings = map[eventsv1.Ending]string{
 		eventsv1.Ending_ENDING_COMPLETED:     "completed",
@@ -109,15 +108,15 @@ var (
 		eventsv1.FallbackReason_FALLBACK_REASON_REQUESTED_PROVIDER_FAILED:      "requested_provider_failed",
 	}
 	evidenceSources = map[eventsv1.EvidenceSource]usage.EvidenceSource{
-		eventsv1.EvidenceSource_EVIDENCE_SOURCE_UNSPECIFIED:  usage.Hub, // from a hub older than the field
+		eventsv1.EvidenceSource_EVIDENCE_SOURCE_UNSPECIFIED:  usage.Hub, // a hub that is older than the field
 		eventsv1.EvidenceSource_EVIDENCE_SOURCE_HUB:          usage.Hub,
 		eventsv1.EvidenceSource_EVIDENCE_SOURCE_GATEWAY:      usage.Gateway,
 		eventsv1.EvidenceSource_EVIDENCE_SOURCE_WORK_RECEIPT: usage.WorkReceipt,
 	}
 )
 
-// RouteMode is the stored name of how a request was routed.
+// RouteMode returns the stored name of how a request was routed.
 func RouteMode(m eventsv1.RouteMode) string { return routeModes[m] }
 
-// FallbackReason is the stored name of why a pin was not followed.
+// FallbackReason returns the stored name of why a pin was not followed.
 func FallbackReason(r eventsv1.FallbackReason) string { return fallbacks[r] }

@@ -7,8 +7,8 @@ import (
 	"svc.internal/pkg/bus"
 )
 
-// Bus is what the consumer and the reviews need of a connection to NATS; a
-// *bus.Conn, or a simulator's.
+// Bus is the part of a connection to NATS that the consumer and the reviews use. A
+// *bus.Conn implements it, and so does a simulator's.
 type Bus interface {
 	Consume(ctx context.Context, cfg bus.ConsumerConfig, handler func(context.Context, []bus.Msg) error) error
 	Waiting(ctx context.Context, stream, durable string) (time.Duration, error)
@@ -17,7 +17,7 @@ type Bus interface {
 	PublishStreamAsync(ctx context.Context, subject, msgID string, data []byte, header bus.Header) (*bus.Future, error)
 }
 
-// Handle does with a batch what Run does; an error means that it is to come
+// Handle does with a batch what Run does. After an error the batch must be delivered
 // again.
 func (c *Consumer) Handle(ctx context.Context, msgs []bus.Msg) error {
 	err := c.handle(ctx, msgs)

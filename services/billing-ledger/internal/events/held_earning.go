@@ -6,8 +6,8 @@ import (
 	"svc.internal/services/billing-ledger/internal/usage"
 )
 
-// tellHeld tells operators of earnings that are held, of lines of a transaction
-// that was committed. Nothing waits for anybody: what is held is in the database.
+// tellHeld logs a warning for each line of a committed transaction whose earnings are
+// held, for operators. Nothing depends on the log: what is held is in the database.
 func (c *Consumer) tellHeld(ctx context.Context, lines []usage.Line) {
 	for _, l := range lines {
 		if l.Held == "" {

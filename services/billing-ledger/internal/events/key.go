@@ -11,14 +11,14 @@ import (
 	eventsv1 "svc.internal/proto/svc/events/v1"
 )
 
-// Keys tells the gateways of changed keys.
+// Keys announces changed keys to the gateways.
 type Keys struct {
 	Bus *bus.Conn
 	Log *slog.Logger
 }
 
-// Changed announces that a key is not what it was. Gateways that miss it find
-// out when what they remember is too old, and admission refuses the key anyway.
+// Changed announces that a key has changed. A gateway that misses it finds out when its
+// cached key is too old, and admission refuses the key anyway.
 func (k Keys) Changed(ctx context.Context, id ids.KeyID) {
 	data, err := proto.Marshal(&eventsv1.KeyChanged{KeyId: id.String()})
 	if err == nil {

@@ -13,8 +13,10 @@ import (
 	"svc.internal/services/billing-ledger/internal/usage"
 )
 
-// settling follows a batch through its settlement: a span below each message's
-// own, where its trace is recorded, and a line in the log for each event.
+// settling follows a batch through its settlement. Each event gets a span "settle" below
+// its message's own span, where its trace is recorded, with svc.request_id, svc.result,
+// svc.source and svc.charged_nano_usd. Each event also gets a line in the log with its
+// request_id: "usage settled" at info, and a repetition at debug.
 type settling struct {
 	log      *slog.Logger
 	contexts []context.Context
@@ -33,14 +35,14 @@ func follow(ctx context.Context, log *slog.Logger, msgs []bus.Msg) *settling {
 	return s
 }
 
-// booked hears of the lines of a transaction that was committed.
+// booked gets the lines of a committed transaction.
 func (s *settling) booked(lines []usage.Line) {
 	for _, line := range lines {
 		s.lines[line.Event.Request] = line
 	}
 }
 
-// failed ends the spans of a batch that is to come again.
+// failed ends the spans of a batch that must be delivered again.
 func (s *settling) failed() {
 	for _, span := range s.spans {
 		span.SetStatus(codes.Error, "")
@@ -48,14 +50,14 @@ func (s *settling) failed() {
 	}
 }
 
-// ended tells what became of the event at place i. Only what moved money is
+// ended reports the result of the event at place i. Only an event that moved money is
 // worth a line in every log; a repetition is not.
 func (s *settling) ended(i int, e usage.Event, result usage.Result) {
 	level, line := slog.LevelDebug, s.lines[e.Request]
 	if result == usage.Settled || result == usage.Orphaned {
 		level = slog.LevelInfo
 	} else {
-		line = usage.Line{} // another event's of the same request
+		line = usage.Line{} // the line of another event of the same request
 	}
 	span := s.spans[i]
 	if span.IsRecording() {

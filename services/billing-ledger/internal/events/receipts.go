@@ -19,9 +19,9 @@ import (
 	"svc.internal/services/billing-ledger/internal/usage"
 )
 
-// WorkReceipts answers what hubs ask about receipts of providers, and takes their
-// word of attempts that are void. A receipt that is delivered twice is answered
-// twice and kept once.
+// WorkReceipts answers the receipts of providers that hubs pass on, and keeps the void
+// attempts that hubs report. A receipt that is delivered twice is answered twice and kept
+// once.
 type WorkReceipts struct {
 	Bus    Bus
 	Keeper *orphan.Keeper
@@ -29,14 +29,14 @@ type WorkReceipts struct {
 	Log    *slog.Logger
 }
 
-// Run answers until ctx ends. A batch that fails comes again after a pause.
+// Run answers until ctx ends. A batch that fails is delivered again after a pause.
 func (r *WorkReceipts) Run(ctx context.Context) error {
 	cfg := bus.ConsumerConfig{Stream: bus.WorkReceiptStream, Durable: durable, Linger: linger}
 	return r.Bus.Consume(ctx, cfg, r.Handle)
 }
 
-// Handle answers a batch; an error means that it is to come again. What is void
-// goes first: a receipt beside it in the batch is judged by it.
+// Handle answers a batch. After an error the batch must be delivered again. Voids are
+// kept first, because a receipt in the same batch is judged by them.
 func (r *WorkReceipts) Handle(ctx context.Context, msgs []bus.Msg) error {
 	questions, voids := r.sort(ctx, msgs)
 	if err := r.Voids.Keep(ctx, voids); err != nil {
@@ -45,8 +45,7 @@ func (r *WorkReceipts) Handle(ctx context.Context, msgs []bus.Msg) error {
 	return r.answer(ctx, questions)
 }
 
-// sort parts questions from word of void attempts, which nobody awaits an
-// answer to.
+// sort separates receipts from voids, for which nobody awaits an answer.
 func (r *WorkReceipts) sort(ctx context.Context, msgs []bus.Msg) (questions []bus.Msg, voids []orphan.Void) {
 	for _, m := range msgs {
 		if !strings.HasPrefix(m.Subject, bus.SubjectVoidPrefix) {
@@ -66,14 +65,14 @@ func (r *WorkReceipts) sort(ctx context.Context, msgs []bus.Msg) (questions []bu
 	return questions, voids
 }
 
-// errOtherHub refuses what a hub says in another's name. The subject is the hub's
-// own by its login on NATS; what is in the message is only what it says.
+// errOtherHub refuses a message in which a hub names another hub. The subject is proven
+// by the hub's login on NATS; the message is only what the hub says.
 var errOtherHub = errors.New("a hub speaks for another")
 
-// maxAttempt is the highest number of an attempt that a table takes.
+// maxAttempt is the highest number of an attempt that a table stores.
 const maxAttempt = 1 << 30
 
-// voidFrom decodes word of a void attempt.
+// voidFrom decodes a void attempt.
 func voidFrom(data []byte) (orphan.Void, error) {
 	event := &eventsv1.VoidEvent{}
 	if err := proto.Unmarshal(data, event); err != nil {
@@ -93,7 +92,7 @@ func voidFrom(data []byte) (orphan.Void, error) {
 	return v, nil
 }
 
-// answer answers questions about receipts.
+// answer answers receipts.
 func (r *WorkReceipts) answer(ctx context.Context, msgs []bus.Msg) error {
 	answers := answers{}
 	var receipts []orphan.WorkReceipt
@@ -126,11 +125,11 @@ func (r *WorkReceipts) answer(ctx context.Context, msgs []bus.Msg) error {
 	return nil
 }
 
-// workReceiptFrom decodes a question, and verifies what does not need the hubs'
-// secret: it may have been altered on its way.
+// workReceiptFrom decodes a receipt and verifies all that does not need the hubs' secret,
+// because the receipt may have been altered on its way.
 func workReceiptFrom(event *eventsv1.WorkReceiptEvent, data []byte) (orphan.WorkReceipt, error) {
 	if err := proto.Unmarshal(data, event); err != nil {
-		event.Reset() // what was read before the fault says nothing
+		event.Reset() // the fields read before the fault mean nothing
 		return orphan.WorkReceipt{}, fmt.Errorf("not a question about a receipt: %w", err)
 	}
 	r := orphan.WorkReceipt{Key: event.GetPublicKey(), Hub: event.GetDispatchedBy()}
@@ -159,7 +158,7 @@ func workReceiptFrom(event *eventsv1.WorkReceiptEvent, data []byte) (orphan.Work
 	return r, r.Verify(r.Key)
 }
 
-// answers are verdicts by the hub that asked.
+// answers are the verdicts by the hub that asked.
 type answers map[string][]*eventsv1.WorkReceiptVerdict
 
 func (a answers) add(hub, request string, attempt uint32, v orphan.Verdict) {
@@ -177,8 +176,8 @@ var receiptOutcomes = map[orphan.Outcome]eventsv1.WorkReceiptOutcome{
 	orphan.Refused:        eventsv1.WorkReceiptOutcome_WORK_RECEIPT_OUTCOME_REFUSED,
 }
 
-// tell tells the hubs. A notice that is lost is given again when the hub asks
-// again.
+// tell sends the hubs their verdicts. A verdict that is lost is sent again when the hub
+// asks again.
 func (r *WorkReceipts) tell(ctx context.Context, all answers) {
 	for hub, verdicts := range all {
 		data, err := proto.Marshal(&eventsv1.WorkReceiptNotice{Verdicts: verdicts})

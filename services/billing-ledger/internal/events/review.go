@@ -16,15 +16,15 @@ import (
 	"svc.internal/services/billing-ledger/internal/usage"
 )
 
-// Reviews publishes the usage of reviewed requests beside that of the hubs.
+// Reviews publishes the usage of reviewed requests beside the usage of the hubs.
 type Reviews struct {
 	Bus Bus
-	// Key seals it.
+	// Key seals the events.
 	Key usageseal.Key
 }
 
-// Publish returns when the server has accepted all of it. What it accepted
-// before a failure is harmless.
+// Publish returns when the server has accepted all events. Events that it accepted before
+// a failure do no harm.
 func (r Reviews) Publish(ctx context.Context, all []orphan.Publication) error {
 	if err := r.Bus.EnsureStream(ctx, bus.UsageStream); err != nil {
 		return err
@@ -70,7 +70,7 @@ func usageToProto(e usage.Event) *eventsv1.UsageEvent {
 	}
 }
 
-// named finds what is stored under a name; zero for none.
+// named returns the value that is stored under a name; zero for none.
 func named[E comparable](names map[E]string, name string) E {
 	for e, n := range names {
 		if n == name {

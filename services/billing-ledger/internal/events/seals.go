@@ -11,37 +11,37 @@ import (
 	"svc.internal/services/billing-ledger/internal/usage"
 )
 
-// keyPause is how often usage is looked at again whose key may still come.
+// keyPause is the pause before usage whose key may still come is looked at again.
 const keyPause = 5 * time.Second
 
-// Seals says who wrote an event.
+// Seals verifies who wrote an event.
 type Seals struct {
 	Ring *usageseal.Ring
 	// Own is the key of the ledger's own events.
 	Own usageseal.Key
 }
 
-// read decodes a message, and makes sure that whoever the event says wrote it
-// did. A nil reject with later set means that it cannot be said yet.
+// read decodes a message and verifies that the hub which it names wrote it. later
+// reports that this cannot be decided yet; reject is nil then.
 //
 // Usage under an unknown key waits only while keys may be missing here
-// (usageseal.KeyWait after the start, or a failure of the database). Else it is
-// put aside at once and its hub is not told, for these reasons:
-//   - What waits holds the stream's floor, so no hold expires meanwhile
-//     (UpToDate), and a thousand such events stop the usage of all hubs. A hub
-//     that makes up keys could do so for ever.
-//   - A hub seals with a key once we have written it down, so usage under a key
-//     that it has not handed over is not a true hub's, unless the database has
-//     lost the key. Then the hub hands it over again within a minute. Its usage
-//     stays in its journal and is published again after 30 s, and ever more
-//     rarely, until we say that it is settled.
-//   - What its hub has struck from the journal already comes again by a rewind
-//     alone, behind which the service is started: keys may be missing then.
-//   - That no hold of true usage expires in the minute without its key, needs no
-//     wait here: what the gateway has told of is evidence, and is reviewed after
-//     OrphanAfter, long after the usage has come again. What nobody has told of
-//     expires at the end of its lease; its usage is orphan work then, which the
-//     platform pays. It takes a lost commit and the loss of the gateway at once.
+// (usageseal.KeyWait after the start, or after a failure of the database). Otherwise
+// it is quarantined at once and its hub is not notified, for these reasons:
+//   - A waiting event holds the floor of the NATS stream, so no hold expires meanwhile
+//     (UpToDate), and a thousand such events stop the usage of all hubs. A hub that
+//     makes up keys could cause that for ever.
+//   - A hub seals with a key only once we have written it down. So usage under a key
+//     that its hub has not handed over is not a true hub's, unless the database has
+//     lost the key. The hub then hands it over again within a minute. Its usage stays
+//     in its journal, and the hub publishes it again after 30 s and ever more rarely,
+//     until we say that it is settled.
+//   - Usage that its hub has already struck from the journal comes again only by a
+//     rewind. The service is started after a rewind, so keys may be missing then.
+//   - No wait is needed to keep the holds of true usage from expiring in the minute
+//     without the key. What a gateway has reported is evidence, and is reviewed after
+//     OrphanAfter, long after the usage has come again. A hold that no gateway has
+//     reported expires at the end of its lease; its usage is then orphan work, which
+//     the platform pays. That takes a lost commit and the loss of the gateway at once.
 func (s *Seals) read(ctx context.Context, m bus.Msg) (d usage.Delivery, reject *usage.Reject, later bool, err error) {
 	if s == nil {
 		d, reject = decodeUsage(m.Data)
@@ -90,7 +90,7 @@ func (s *Seals) read(ctx context.Context, m bus.Msg) (d usage.Delivery, reject *
 	return d, nil, false, nil
 }
 
-// putOff gives back what cannot be judged yet.
+// putOff gives back the messages that cannot be judged yet.
 func putOff(waiting []bus.Msg) error {
 	for _, m := range waiting {
 		if err := m.Later(keyPause); err != nil {

@@ -15,36 +15,36 @@ import (
 type Config struct {
 	// Batch bounds the reservations of one transaction.
 	Batch int
-	// Writers is how many transactions may be under way at once. Those of one
-	// key are always the same writer's, since they wait for one wallet.
+	// Writers is the number of transactions that may be under way at once. The requests
+	// of one key always have the same writer, because they wait for the same wallet.
 	Writers int
-	// Queue bounds the reservations that wait; each writer has its share.
+	// Queue bounds the reservations that wait; the writers share it equally.
 	Queue int
 	// Timeout bounds one transaction.
 	Timeout time.Duration
 }
 
-// Decider decides reservations in one transaction, one decision for each, in order.
-// All of them fail together when it returns an error.
+// Decider decides reservations in one transaction and returns one decision for each, in
+// order. An error fails all of them.
 type Decider interface {
 	Admit(ctx context.Context, reservations []Reservation) ([]Decision, error)
 }
 
-// batcher is the group commit: writers, each of which empties a bounded queue.
+// batcher is the group commit. Each of its writers empties a bounded queue.
 type batcher struct {
 	cfg     Config
 	store   Decider
 	observe func(Outcome, int)
 	queues  []chan *ticket
 
-	// mu guards open; it is held for reading while a ticket is queued, so that
-	// none is left behind when run ends.
+	// mu guards open. A caller holds it for reading while it queues its ticket, so that
+	// no ticket is left behind when run ends.
 	mu   sync.RWMutex
 	open bool
 }
 
-// ticket is one caller waiting. answered has room for the one answer, so that
-// a writer never waits for a caller who left.
+// ticket is one caller that waits. answered has room for the one answer, so that a writer
+// never waits for a caller that left.
 type ticket struct {
 	ctx         context.Context
 	reservation Reservation
@@ -64,7 +64,8 @@ func newBatcher(cfg Config, store Decider, observe func(Outcome, int)) *batcher 
 	return b
 }
 
-// queueOfLocked is always the same for a key. The end of its id is random.
+// queueOfLocked returns the queue of a key, which is always the same one. The last byte
+// of a key's id is random.
 func (b *batcher) queueOfLocked(key ids.KeyID) chan *ticket {
 	return b.queues[int(key[len(key)-1])%len(b.queues)]
 }
@@ -148,8 +149,8 @@ func (b *batcher) write(ctx context.Context, queue chan *ticket) {
 	}
 }
 
-// collect takes what waits by now. Callers who have left by then are dropped:
-// nothing was held for them.
+// collect takes the tickets that wait by now. It drops callers that have left, because
+// nothing is held for them yet.
 func (b *batcher) collect(queue chan *ticket, first *ticket) []*ticket {
 	batch := make([]*ticket, 0, min(b.cfg.Batch, len(queue)+1))
 	for t := first; ; {
@@ -167,8 +168,8 @@ func (b *batcher) collect(queue chan *ticket, first *ticket) []*ticket {
 	}
 }
 
-// commit decides a batch under its own deadline: a caller who leaves takes
-// nothing away from the others, and neither does a service that stops.
+// commit decides a batch under a deadline of its own. A caller that leaves takes nothing
+// away from the others, and neither does a service that stops.
 func (b *batcher) commit(ctx context.Context, batch []*ticket) {
 	if len(batch) == 0 {
 		return

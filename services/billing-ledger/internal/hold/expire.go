@@ -8,50 +8,52 @@ import (
 	"svc.internal/pkg/clock"
 )
 
-// Expirer looks after the holds whose time is over.
+// Expirer closes or reviews the holds whose lease is over.
 //
-// It does so only while usage can arrive and the store answers, and both have
-// been so for Grace: after an outage of this service, its store or the bus,
-// usage is on its way to holds that look abandoned, and gateways have yet to
-// renew the leases of what still runs. Grace must leave them the time. A
-// standstill is an outage too: a service or a store that was stopped and goes
-// on notices nothing but that time has passed.
+// It does so only while usage can arrive and the store answers, and only once both have
+// been so for Grace. After an outage of this service, of its store or of the bus, usage
+// is on its way to holds that look abandoned, and gateways have yet to renew the leases
+// of running requests. Grace gives them the time. A standstill is an outage too: a
+// process that was stopped and continues notices only that time has passed.
+//
+// It also waits while any replica has usage that is older than a moment and not settled.
+// So no outage of NATS, of the database or of this service turns a served request into
+// orphan work, or ends a lease before its gateway could renew it.
 type Expirer struct {
-	// Interval is the pause between two looks, Batch the most holds of one
-	// transaction.
+	// Interval is the pause between two looks. Batch bounds the holds of one transaction.
 	Interval time.Duration
 	Batch    int
 	Grace    time.Duration
-	// Ready gives the store's time, or an error when the store does not answer,
-	// or when usage cannot arrive or waits for longer than it should. It has
-	// until the next look.
+	// Ready returns the store's time. It returns an error when the store does not answer,
+	// when usage cannot arrive, or when usage waits for longer than it should. It must
+	// return before the next look.
 	Ready func(ctx context.Context) (time.Time, error)
-	// Steps are taken one after the other at each look.
+	// Steps run one after the other at each look.
 	Steps []Step
 	Clock clock.Clock
 	Log   *slog.Logger
 
-	// since is from when on all has been well, ticked the end of the last look
-	// or of the decision to do without.
+	// since is the moment since which all has been well. ticked is the end of the last
+	// look, or of the decision to skip one.
 	since, ticked time.Time
-	// kept tells that the log has said why nothing is looked after.
+	// kept reports whether the log already says why nothing is closed.
 	kept bool
 }
 
-// Step does one thing with up to limit holds that are over by the store's
-// clock, and were so at asOf already, and returns with how many it has dealt.
+// Step does one thing with up to limit holds that are over by the store's clock, and were
+// over at asOf already. It returns the number of holds that it handled.
 type Step struct {
 	Name string
 	Do   func(ctx context.Context, asOf time.Time, limit int) (int, error)
 }
 
-// Whenever is the work of a step for which it does not matter since when.
+// Whenever makes the work of a step to which asOf does not matter.
 func Whenever(do func(ctx context.Context, limit int) (int, error)) func(context.Context, time.Time, int) (int, error) {
 	return func(ctx context.Context, _ time.Time, limit int) (int, error) { return do(ctx, limit) }
 }
 
-// Run looks at every interval until ctx ends. A failure is logged, and the next
-// look comes when Grace has passed.
+// Run looks at every interval until ctx ends. It logs a failure and looks again when
+// Grace has passed.
 func (e *Expirer) Run(ctx context.Context) {
 	e.begin()
 	for range clock.Every(ctx, e.Interval) {
@@ -80,7 +82,7 @@ func (e *Expirer) Tick(ctx context.Context) {
 	e.ticked = e.Clock.Now()
 }
 
-// say logs the first reason of each time that holds are not looked after.
+// say logs the first reason of each period in which nothing is closed.
 func (e *Expirer) say(ctx context.Context, err error) {
 	if err != nil && !e.kept && ctx.Err() == nil {
 		e.Log.WarnContext(ctx, "holds that are over are kept until all has been well for a while", "grace", e.Grace, "error",
@@ -95,8 +97,8 @@ func (e *Expirer) ready(ctx context.Context) (time.Time, error) {
 	return e.Ready(ctx)
 }
 
-// look takes every step, batch after batch while they come full; false when one
-// failed.
+// look runs every step, batch after batch while the batches are full. It returns false
+// when a step failed.
 func (e *Expirer) look(ctx context.Context, asOf time.Time) bool {
 	for _, step := range e.Steps {
 		for {

@@ -1,22 +1,37 @@
-// Package hold decides whether a request may run and sets its money aside.
+// Package hold decides whether a request may run, and sets its money aside.
 //
-// A hold begins open and is closed once (see State). It is a lease by the
-// database's clock: the gateway renews it while the request runs, and one that
-// nobody renews is over. What becomes of it then rests on the gateway's
-// evidence; see package orphan. It pins the price version, and the amount is the
-// most that the request can cost under it: prompt tokens with the caller's
-// margin and every completion token that may come. It also pins whether the
-// account's plan covers the request; then nothing is set aside (see package
-// plan).
+// A hold begins open and is closed once (see State). It pins the price version, the rates
+// and the unit of the model. Its amount is the most that the request can cost under them:
+// prompt tokens with the caller's margin, and every completion token that may come. It
+// also pins whether the account's plan covers the request; nothing is set aside then (see
+// package plan).
 //
-// A request takes a place in the concurrency of its key, and of the plan that
-// covers it, until the gateway tells how it ended or its hold is closed,
-// whichever comes first.
+// The unit is a token, an image or a millisecond of audio, by the category of the model.
+// An image model counts images as its completion and has no prompt. An audio model counts
+// milliseconds as its prompt and has no completion.
 //
-// Admission is committed in groups. Callers queue (at most Config.Queue of
-// them; more are refused as unavailable); while a transaction is under way the
-// next batch of at most Config.Batch collects, so that a busy moment costs few
-// commits and a quiet one no waiting.
+// A hold is a lease by the database's clock, of 60 s by default (Config.HoldLease). The
+// gateway renews the lease of a request that runs for longer than a quarter of it, until
+// the hold is an hour old (Config.MaxHold). A hold whose lease is over and of which
+// nothing is known to have been served expires. A hold with evidence is reviewed; see
+// package orphan.
+//
+// An admitted request takes a place in the concurrency of its account, over all of the
+// account's keys, and in the concurrency of the plan that covers it. It gives the places
+// back when the gateway reports its end or when its hold is closed, whichever comes
+// first. It does not keep them until its usage is settled.
+//
+// A refused request counts against nothing, neither rate nor concurrency. An admit
+// request that repeats an admitted request id gets the first decision, even when that
+// hold is closed. A model that costs nothing counts in its category, by key, and in one
+// rate that all such models and all keys of the account share. A refusal of a valid key
+// says what its rate has left.
+//
+// Admission is committed in groups. At most Config.Queue callers wait; a caller beyond
+// them is refused as unavailable. While one transaction is under way, the next batch of
+// at most Config.Batch collects. So a busy moment costs few commits, and a quiet one no
+// waiting. When a caller leaves while its batch commits, or the connection is lost then,
+// the hold may exist: the gateway's report releases it, or it expires.
 package hold
 
 import (
@@ -39,42 +54,42 @@ const (
 	Plan BillingType = "plan"
 )
 
-// AdmitRequest asks for one request to be admitted.
+// AdmitRequest asks to admit one request.
 type AdmitRequest struct {
 	Request ids.RequestID
 	Key     ids.KeyID
 	Model   string
-	// PromptTokens is the estimate with the hold's margin; milliseconds of a
-	// model priced per minute.
+	// PromptTokens is the estimate with the hold's margin; milliseconds of audio for a
+	// model that is priced by the minute.
 	PromptTokens int64
-	// MaxCompletionTokens is for all choices together; images of a model priced
-	// per image.
+	// MaxCompletionTokens is the sum over all choices; images for a model that is priced
+	// by the image.
 	MaxCompletionTokens int64
-	// Pinned says that the consumer chose the provider.
+	// Pinned reports whether the consumer chose the provider.
 	Pinned bool
-	// Images is how many are asked for; of a model priced per image it is
-	// MaxCompletionTokens.
+	// Images is the number of images asked for. For a model that is priced by the image
+	// it equals MaxCompletionTokens.
 	Images int32
 }
 
-// Reservation is an order with the price that admission pins.
+// Reservation is an admit request with the price that admission pins.
 type Reservation struct {
 	AdmitRequest
 	Class limit.Class
-	// Tier is what plans cover by.
+	// Tier decides which plans cover the model.
 	Tier plan.Tier
-	// ZeroPriced models also count in the window they share.
+	// ZeroPriced models count in one more rate, which all of them share.
 	ZeroPriced bool
-	// Billing is how it is paid for unless a plan covers it.
+	// Billing is how the request is paid for unless a plan covers it.
 	Billing BillingType
 	Price   ids.PriceVersionID
 	Rates   money.Rates
-	// Amount is the most that the request can cost at list price, and what is
-	// held of credit unless a plan covers it.
+	// Amount is the most that the request can cost at list price. It is held of the
+	// credit unless a plan covers the request.
 	Amount money.NanoUSD
 }
 
-// Admission is what the caller of an admitted request is told.
+// Admission is the answer to the caller of an admitted request.
 type Admission struct {
 	Account   ids.AccountID
 	Billing   BillingType
@@ -83,7 +98,7 @@ type Admission struct {
 	Held      money.NanoUSD
 	Rate      limit.Rate
 	ExpiresAt time.Time
-	// Lease is how long a hold lasts that nobody renews.
+	// Lease is the time after which a hold is over that nobody renews.
 	Lease time.Duration
 }
 
@@ -100,22 +115,22 @@ const (
 	ModelNotAllowed Outcome = "model_not_allowed"
 	AccountFrozen   Outcome = "account_frozen"
 	RateLimited     Outcome = "rate_limited"
-	// LeftOften is a request of an account whose clients left too many at once.
+	// LeftOften refuses a request of an account whose clients left too many requests at
+	// once.
 	LeftOften   Outcome = "left_often"
 	TooManyOpen Outcome = "too_many_open"
 	CreditShort Outcome = "credit_short"
-	// PlanRateLimited and PlanTooManyOpen are requests that the plan covers,
-	// and has too many of.
+	// PlanRateLimited and PlanTooManyOpen refuse a request that the plan covers, because
+	// the plan's rate or concurrency is used up.
 	PlanRateLimited Outcome = "plan_rate_limited"
 	PlanTooManyOpen Outcome = "plan_too_many_open"
-	// PlanShort is a request that the plan has no room for, and neither has
-	// the credit.
+	// PlanShort refuses a request for which neither the plan nor the credit has room.
 	PlanShort Outcome = "plan_short"
-	// Reused is a request id that was admitted for another key or model.
+	// Reused refuses a request id that was admitted for another key or model.
 	Reused Outcome = "reused"
 )
 
-// Outcomes lists them all, for metrics and tests.
+// Outcomes returns every outcome, for metrics and tests.
 func Outcomes() []Outcome {
 	return []Outcome{
 		Admitted, Repeated, InvalidKey, KeyRevoked, KeyExpired, ModelNotAllowed,
@@ -123,8 +138,8 @@ func Outcomes() []Outcome {
 	}
 }
 
-// Decision answers a reservation. Admission is complete when the outcome is Admitted
-// or Repeated; of the others only Rate counts, and only where the key is known.
+// Decision answers a reservation. Admission is complete when the outcome is Admitted or
+// Repeated. Of any other outcome only Rate counts, and only where the key is known.
 type Decision struct {
 	Outcome   Outcome
 	Admission Admission

@@ -11,11 +11,11 @@ import (
 // MaxRenewals bounds the requests of one call.
 const MaxRenewals = 1000
 
-// Renewal says that a request still runs, and what was relayed of it so far.
+// Renewal says that a request still runs, and how much of it was relayed so far.
 type Renewal struct {
 	Request ids.RequestID
-	// CommittedAttempt is the one that is being relayed, with its hub and
-	// provider; 0 while there is none.
+	// CommittedAttempt is the attempt that is being relayed, with its hub and provider.
+	// It is 0 before a commit.
 	CommittedAttempt int32
 	Hub              string
 	Provider         ids.ProviderID
@@ -23,8 +23,8 @@ type Renewal struct {
 	RelayedBytes     int64
 }
 
-// bounded is r within its bounds: without a commit nothing can have been
-// relayed, and a commit without a provider is no evidence for anybody.
+// bounded returns r within its bounds. Without a commit nothing can have been relayed,
+// and a commit without a provider is evidence for nobody.
 func (r Renewal) bounded() Renewal {
 	if r.CommittedAttempt <= 0 || r.Provider.IsZero() {
 		return Renewal{Request: r.Request}
@@ -36,18 +36,18 @@ func (r Renewal) bounded() Renewal {
 
 // Leases keeps the leases of running requests.
 type Leases interface {
-	// Renew extends the leases of open holds and keeps the largest count of
-	// each committed one. Each request stands once. It returns those whose
-	// holds were given back, in no order.
+	// Renew extends the leases of open holds and keeps the largest count of each
+	// committed attempt. Each request stands once in all. Renew returns the requests
+	// whose holds were given back, in no order.
 	Renew(ctx context.Context, all []Renewal) (lapsed []ids.RequestID, err error)
 }
 
 // Renewer renews leases.
 type Renewer struct{ Store Leases }
 
-// Renew takes at most MaxRenewals renewals. Of several of one request the last
-// counts. It returns the requests that came too late: their holds were given
-// back, and nobody pays for them any more.
+// Renew takes at most MaxRenewals renewals. Of several renewals of one request the last
+// counts. Renew returns the requests that came too late: their holds were given back, and
+// nobody pays for them any more.
 func (r *Renewer) Renew(ctx context.Context, all []Renewal) (lapsed []ids.RequestID, err error) {
 	if len(all) > MaxRenewals {
 		return nil, fault.New(fault.Invalid, fault.InvalidValue, "at most %d requests a call", MaxRenewals).On("requests")

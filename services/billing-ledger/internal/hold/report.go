@@ -11,7 +11,7 @@ import (
 	"svc.internal/pkg/money"
 )
 
-// Bounds of what a gateway may tell.
+// Bounds of a report.
 const (
 	MaxReports  = 200
 	maxAttempts = 16
@@ -22,7 +22,7 @@ const (
 // ClientGone is the outcome of a request whose caller left.
 const ClientGone = "client_gone"
 
-// Attempt is one try as the gateway saw it.
+// Attempt is one attempt as the gateway saw it.
 type Attempt struct {
 	Attempt      int32  `json:"attempt"`
 	ProviderID   string `json:"provider_id"`
@@ -33,12 +33,12 @@ type Attempt struct {
 	HubID        string `json:"hub_id,omitempty"`
 }
 
-// RequestReport is the gateway's own account of how a request ended.
+// RequestReport is the gateway's account of how a request ended.
 type RequestReport struct {
 	Request ids.RequestID
 	// Outcome is completed, client_gone, failed, timeout or refused.
 	Outcome string
-	// CommittedAttempt is the one whose answer was relayed, 0 when none was.
+	// CommittedAttempt is the attempt whose answer was relayed, 0 for none.
 	CommittedAttempt  int32
 	RelayedTokens     int64
 	RelayedBytes      int64
@@ -52,14 +52,14 @@ type RequestReport struct {
 	ReceivedAt        time.Time
 	FirstContentMS    int64
 	TotalMS           int64
-	// Metered is what the hub told that it bills, nil when it did not finish.
+	// Metered is the usage that the hub said it bills, nil when the hub did not finish.
 	Metered *money.Tokens
-	// ContinuedAs is the request that goes on with the consumer's next choice of
-	// model; zero for none.
+	// ContinuedAs is the request that continues with the consumer's next choice of model;
+	// zero for none.
 	ContinuedAs ids.RequestID
 }
 
-// Committed is where the committed attempt ran; zero when the report does not
+// Committed returns where the committed attempt ran. It is zero when the report does not
 // name a provider that can be paid.
 func (w RequestReport) Committed() (hub string, provider ids.ProviderID) {
 	for _, a := range w.Attempts {
@@ -73,21 +73,21 @@ func (w RequestReport) Committed() (hub string, provider ids.ProviderID) {
 	return "", ids.ProviderID{}
 }
 
-// surelyHung is how long after its dispatch a client that left may have found a
-// provider that hung, in milliseconds. Nobody pays for that either.
+// surelyHung is the time after its dispatch from which a client may leave a request
+// because its provider hung, in milliseconds. Nobody pays for such a request either.
 const surelyHung = 5000
 
-// LeftAtOnce reports whether a provider was at work on a request that its client
-// left so soon that it costs nothing.
+// LeftAtOnce reports whether a provider was at work on a request that its client left so
+// soon that it costs nothing.
 func (w RequestReport) LeftAtOnce() bool {
 	n := len(w.Attempts)
 	return w.Outcome == ClientGone && w.CommittedAttempt == 0 && n > 0 &&
 		w.Attempts[n-1].Result == ClientGone && w.Attempts[n-1].LatencyMS < surelyHung
 }
 
-// bounded is w within its bounds. A report is evidence and comes in batches
-// that are sent again until they are accepted, so one that is odd is cut to
-// size instead of holding up the others.
+// bounded returns w within its bounds. Reports are evidence, and gateways send a batch
+// again until it is accepted. So an odd report is cut to size instead of holding up the
+// others.
 func (w RequestReport) bounded() RequestReport {
 	w.CommittedAttempt = max(w.CommittedAttempt, 0)
 	w.RelayedTokens = max(w.RelayedTokens, 0)
@@ -118,8 +118,8 @@ func (w RequestReport) bounded() RequestReport {
 	return w
 }
 
-// cut takes at most n bytes of s, whole characters only, without those that
-// PostgreSQL cannot keep.
+// cut returns at most n bytes of s, in whole characters and without the characters that
+// PostgreSQL cannot store.
 func cut(s string, n int) string {
 	s = strings.ReplaceAll(strings.ToValidUTF8(s, ""), "\x00", "")
 	if len(s) > n {
@@ -128,20 +128,20 @@ func cut(s string, n int) string {
 	return s
 }
 
-// ReportStore keeps what gateways tell.
+// ReportStore keeps reports.
 type ReportStore interface {
-	// Conclude records the reports of known requests, the first word of each,
-	// frees their places in the concurrency of key and plan, counts those that were
-	// left at once, and closes as Released the open holds of those that just now said that
-	// nothing was relayed; the others stay open for the usage of what was
-	// served. It returns how many it released.
+	// Conclude records the first report of each known request, frees its places in the
+	// concurrency of account and plan, and counts it if its client left at once. It
+	// closes as Released the open holds of which a new report says that nothing was
+	// relayed. The other holds stay open for the usage of what was served. It returns the
+	// number of holds that it released.
 	Conclude(ctx context.Context, all []RequestReport) (released int, err error)
 }
 
 // Concluder records reports.
 type Concluder struct {
 	Store ReportStore
-	// Observe hears how many holds were released.
+	// Observe gets the number of holds that were released.
 	Observe func(int)
 }
 

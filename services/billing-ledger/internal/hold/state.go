@@ -1,6 +1,6 @@
 package hold
 
-// State is where a hold stands.
+// State is the state of a hold.
 type State string
 
 // The states. Every one but Open is final.
@@ -19,19 +19,18 @@ type Trigger string
 
 // The triggers.
 const (
-	// Usage has come, from the hub or from the gateway's count.
+	// Usage arrived, from the hub or from the gateway's count.
 	Usage Trigger = "usage"
-	// NothingServed is the gateway's word that nothing was relayed.
+	// NothingServed is a gateway's report that nothing was relayed.
 	NothingServed Trigger = "nothing_served"
-	// Renewed is a request that still runs.
+	// Renewed is a renewal: the request still runs.
 	Renewed Trigger = "renewed"
-	// OverUnserved is a lease that ended without evidence of anything served.
+	// OverUnserved is the end of a lease without evidence that anything was served.
 	OverUnserved Trigger = "over_unserved"
-	// OverServed is one that ended with evidence: it is reviewed, and stays
+	// OverServed is the end of a lease with such evidence. The hold is reviewed and stays
 	// open for the usage that the review publishes.
 	OverServed Trigger = "over_served"
-	// ReviewFailed is a review whose usage was published as often as it may
-	// be and did not settle the hold.
+	// ReviewFailed is the last publication of a review that did not settle the hold.
 	ReviewFailed Trigger = "review_failed"
 )
 
@@ -40,8 +39,8 @@ func Triggers() []Trigger {
 	return []Trigger{Usage, NothingServed, Renewed, OverUnserved, OverServed, ReviewFailed}
 }
 
-// transitions is the whole machine; the triggers of the table hold assert the
-// same. A closed hold takes nothing.
+// transitions is the whole state machine; the triggers on the table hold enforce the same
+// one. A closed hold takes no trigger.
 var transitions = map[State]map[Trigger]State{
 	Open: {
 		Usage: Settled, NothingServed: Released, Renewed: Open,
@@ -49,8 +48,8 @@ var transitions = map[State]map[Trigger]State{
 	},
 }
 
-// After is the state that the trigger leads to; false when the state does not
-// take it.
+// After returns the state that the trigger leads to, and false when the state does not
+// take the trigger.
 func (s State) After(t Trigger) (State, bool) {
 	to, ok := transitions[s][t]
 	return to, ok

@@ -1,23 +1,33 @@
-// Package orphan reviews holds whose time is over although something was
-// served: their hub has told nothing, because it and its journal are gone, or
-// because what it told was lost.
+// Package orphan reviews holds whose lease is over although something was served: their
+// hub has reported nothing, because it and its journal are lost, or because its usage was
+// lost.
 //
-// A review makes the usage event that the hub owes from what the gateway
-// relayed, or, where no gateway tells what, from the receipt that the provider
-// signed (Request.Judge says which are credible). It publishes it where hubs
-// publish theirs, so that billing-ledger and settlement both take it, or the
-// hub's own, whichever stands first in the stream. It charges no more than the
-// smallest credible evidence: the output that was delivered, within the hold; the
-// prompt only when the hub itself had told what it bills.
+// Evidence that something was served is a gateway's report of a committed attempt with
+// output, or its renewal of one. A report of a transcript or of vectors, which have no
+// tokens to count, is evidence when the hub had metered it. A hold with evidence waits
+// for its hub until OrphanAfter (10 minutes by default) after the gateway's last report
+// or renewal. Then it is reviewed.
 //
-// A receipt that comes when the hold was given back, up to MaxLate later, is
-// reviewed too: its usage meets a hold that is closed, and the platform pays.
+// A review makes the usage event that the hub owes from what the gateway relayed. Where
+// no gateway says what was served, it uses the receipt that the provider signed (see
+// Request.Judge). It publishes the event where hubs publish theirs, with evidence source
+// GATEWAY, so that billing-ledger and settlement both take it, or the hub's own event,
+// whichever is first in the stream. It charges no more than the smallest credible
+// evidence: the output that was relayed, within the hold and at most what the hub had
+// metered, and the prompt only when the hub had metered it. The ending is completed when
+// the hub had finished, and otherwise platform_lost. What the gateway relayed after its
+// last report or renewal is not charged.
 //
-// The stream may lose what it holds, and the two readers may then hear of the
-// evidence sources in another order. So a reviewed request is published again with
-// growing gaps (1 minute doubling to 4 hours, MaxPublications in all, over a
-// day), once it is settled as what the ledger settled it by, which overrules
-// what settlement may have heard first.
+// A receipt that arrives up to MaxLate after its hold was given back is reviewed too,
+// once its hub had its time. Its usage meets a closed hold, so the platform pays.
+//
+// The NATS stream may lose messages, and the two readers may then see the evidence
+// sources in another order. So a reviewed request is published again at growing
+// intervals: 1 minute, doubling up to 4 hours, MaxPublications in all, over about a day.
+// While its hold is open, the publication has the gateway's count. Once it is settled,
+// the publication has the settled count and says so (Event.Settled), which overrules what
+// settlement may have read first. A review that settles nothing ends with the hold
+// expired.
 package orphan
 
 import (
@@ -32,7 +42,7 @@ import (
 )
 
 // MaxPublications bounds how often one request's usage is published; the table
-// orphan_review asserts the same.
+// orphan_review enforces the same bound.
 const MaxPublications = 13
 
 const (
@@ -40,37 +50,36 @@ const (
 	maxGap   = 4 * time.Hour
 )
 
-// Gap is the pause after the n-th publication, n from 1.
+// Gap returns the pause after the n-th publication; n begins at 1.
 func Gap(n int) time.Duration { return min(firstGap<<min(max(n-1, 0), 16), maxGap) }
 
 // unknownHub stands for a hub that an older gateway did not name.
 const unknownHub = "unknown"
 
-// Case is an open hold whose time is over, with the gateway's evidence of what
-// was served.
+// Case is an open hold whose lease is over, with the evidence of what was served.
 type Case struct {
 	Request ids.RequestID
 	Model   string
 	Price   ids.PriceVersionID
 	Rates   money.Rates
-	// Bound is what the hold covers.
+	// Bound is the usage that the hold covers.
 	Bound  money.Tokens
 	Pinned bool
 
 	Attempt  int32
 	Hub      string
 	Provider ids.ProviderID
-	// EvidenceSource says who tells: usage.Gateway, also where it is empty, or
-	// usage.WorkReceipt. Epoch is the receipt's, 0 without one.
+	// EvidenceSource is usage.Gateway, also where it is empty, or usage.WorkReceipt.
+	// Epoch is the receipt's, 0 without a receipt.
 	EvidenceSource usage.EvidenceSource
 	Epoch          int64
-	// Relayed tokens and bytes were written to the consumer; by a receipt alone,
-	// sent by the provider.
+	// RelayedTokens and RelayedBytes were written to the consumer. With a receipt alone,
+	// they were sent by the provider.
 	RelayedTokens, RelayedBytes int64
-	// WorkReceipt is what the provider signed that it sent, beside what the gateway
-	// tells; nil when it did not.
+	// WorkReceipt is what the provider signed that it sent, beside the gateway's count;
+	// nil without a receipt.
 	WorkReceipt *usage.Relayed
-	// Metered is what the hub told that it bills; nil when it did not finish.
+	// Metered is the usage that the hub said it bills; nil when the hub did not finish.
 	Metered           *money.Tokens
 	RouteMode         string
 	RequestedProvider string
@@ -78,12 +87,12 @@ type Case struct {
 	FirstContentMS    int64
 	ToldAt            time.Time
 
-	// Publication counts this one, from 1.
+	// Publication is the number of this publication, from 1.
 	Publication int
 }
 
-// Event is the usage of the case. A token is at least one byte of the JSON that
-// carried it, which guards against a count that contradicts itself.
+// Event returns the usage of the case. A token is at least one byte of the JSON that
+// carried it, which bounds a count that contradicts itself.
 func (c Case) Event() usage.Event {
 	e := usage.Event{
 		Request: c.Request, Attempt: c.Attempt, Hub: c.Hub, Provider: c.Provider, Epoch: c.Epoch, Model: c.Model,
@@ -117,41 +126,41 @@ func (c Case) Event() usage.Event {
 	return e
 }
 
-// Publication is a usage event to be published, with the number of times that
-// its request's usage was, this one included.
+// Publication is a usage event to be published. Number is how often the request's usage
+// is published, this time included.
 type Publication struct {
 	Event  usage.Event
 	Number int
 }
 
-// ID is the publication's own, so that a server that remembers an earlier one
-// does not swallow it.
+// ID is unique for each publication, so that a NATS server that remembers an earlier one
+// does not drop it as a duplicate.
 func (p Publication) ID() string {
 	return fmt.Sprintf("%s/%s/%d", p.Event.Request, p.Event.EvidenceSource, p.Number)
 }
 
-// Store finds and counts what is to be published.
+// Store finds the events to publish and counts their publications.
 type Store interface {
-	// OpenReviews takes up to limit open holds that are over and have evidence,
-	// counts a publication of each and moves the time of each forward by its
-	// gap. Those that were published MaxPublications times are closed as
-	// expired, and counted in failed.
+	// OpenReviews takes up to limit open holds that are over and have evidence, counts a
+	// publication of each, and moves the lease of each forward by its gap. It closes as
+	// expired the holds that were published MaxPublications times, and counts them in
+	// failed.
 	OpenReviews(ctx context.Context, limit int) (cases []Case, failed int, err error)
-	// SettledReviews takes up to limit reviewed requests that are settled, or
-	// whose hold is closed and of which a receipt tells, and that are due
-	// again, and counts a publication of each.
+	// SettledReviews takes up to limit reviewed requests that are due again and that are
+	// settled, or whose hold is closed and which have a receipt. It counts a publication
+	// of each.
 	SettledReviews(ctx context.Context, limit int) ([]Publication, error)
 }
 
-// Reviewer publishes what reviews find. Each publication is counted before it
-// is made: one that fails is made up for by the next.
+// Reviewer publishes reviews. It counts each publication before it makes it, so a
+// publication that fails is made up for by the next.
 type Reviewer struct {
 	Store   Store
 	Publish func(ctx context.Context, all []Publication) error
 	Log     *slog.Logger
 }
 
-// Open reviews up to limit open holds and returns with how many it has dealt.
+// Open reviews up to limit open holds and returns how many it handled.
 func (r *Reviewer) Open(ctx context.Context, limit int) (int, error) {
 	cases, failed, err := r.Store.OpenReviews(ctx, limit)
 	if err != nil {

@@ -8,15 +8,17 @@ import (
 	"svc.internal/pkg/ids"
 )
 
-// Void is an attempt of which its hub says that nothing is owed, although the
-// provider may have served: the caller vanished before any content was relayed.
+// Void is an attempt for which its hub says that nothing is owed, although the provider
+// may have served: the caller vanished before any content was relayed. Voids are kept for
+// a week.
 //
-// It counts against a receipt that comes later, which is refused, and against
-// one that came earlier, which is no evidence any more, for as long as the
-// receipt has not settled its request: usage that a review has published by then
-// is settled at nothing (see usage.Snapshot.Voids), and settlement hears so. Once it
-// has settled it, the void is kept and said aloud, and no money moves. A gateway's word that
-// it relayed content of that very attempt is worth more than a void.
+// A receipt for a void attempt, or for an attempt before it, is refused as nothing_served
+// when it arrives later. A receipt that arrived earlier is no evidence any more, as long
+// as it has not settled its request: usage that a review has published by then is settled
+// at nothing (see usage.Snapshot.Voids), and settlement hears of it as of a review. Once
+// the receipt has settled its request, the void is kept, no money moves, and the log says
+// at error that the consumer may be owed a refund. A gateway's report that it relayed
+// content of that very attempt outranks a void.
 type Void struct {
 	Request  ids.RequestID
 	Attempt  int32
@@ -26,13 +28,12 @@ type Void struct {
 
 // VoidStore keeps void attempts.
 type VoidStore interface {
-	// KeepVoids keeps those of known requests, once, and returns those whose
-	// request a receipt of that attempt, or of one before it, has settled
-	// already.
+	// KeepVoids keeps the voids of known requests, each once. It returns the voids whose
+	// request is already settled by a receipt of that attempt or of an earlier one.
 	KeepVoids(ctx context.Context, all []Void) (settled []Void, err error)
 }
 
-// Voids takes word of void attempts.
+// Voids keeps the void attempts that hubs report.
 type Voids struct {
 	Store VoidStore
 	Log   *slog.Logger

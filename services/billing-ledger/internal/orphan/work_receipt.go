@@ -13,10 +13,16 @@ import (
 	"svc.internal/services/billing-ledger/internal/hold"
 )
 
-// MaxLate is for how long after the end of a hold a receipt is taken.
+// MaxLate is the time after the end of a hold within which a receipt is taken.
 const MaxLate = 24 * time.Hour
 
-// WorkReceipt is a provider's, as a hub vouches for it.
+// WorkReceipt is a provider's signed receipt, with the proof of the hub that dispatched
+// the attempt. Agents keep receipts until they are answered, and hubs pass on only
+// receipts of requests that they do not know themselves.
+//
+// A receipt is evidence where no gateway says what was served. Beside a gateway's count
+// the smaller count is charged, and never the prompt. A receipt counts tokens, so a
+// request that is priced by images or audio has none.
 type WorkReceipt struct {
 	workreceipt.Signed
 	Key ed25519.PublicKey
@@ -25,12 +31,12 @@ type WorkReceipt struct {
 	Price ids.PriceVersionID
 }
 
-// Outcome is what became of a receipt.
+// Outcome is the fate of a receipt.
 type Outcome uint8
 
 // The outcomes.
 const (
-	// AlreadySettled adds nothing: the request is settled by this attempt.
+	// AlreadySettled adds nothing, because the request is settled by this attempt.
 	AlreadySettled Outcome = iota + 1
 	// Stored is kept for the review of its request.
 	Stored
@@ -38,7 +44,7 @@ const (
 	Refused
 )
 
-// Reason is why a receipt is refused, in one word.
+// Reason says in one word why a receipt is refused.
 type Reason string
 
 // The reasons.
@@ -59,12 +65,12 @@ type Verdict struct {
 	Reason  Reason
 }
 
-// GatewayReport is what a gateway told of a request.
+// GatewayReport is what a gateway said of a request.
 type GatewayReport struct {
-	// Last is a report; else it is a renewal, which more may follow.
+	// Last reports whether it is a report. Otherwise it is a renewal, which more may
+	// follow.
 	Last bool
-	// Attempt is 0 while none was committed to; Provider is zero where it was
-	// not named.
+	// Attempt is 0 before a commit. Provider is zero where the gateway did not name it.
 	Attempt       int32
 	Provider      ids.ProviderID
 	Tokens, Bytes int64
@@ -75,7 +81,8 @@ func (w *GatewayReport) relayed(attempt int32) bool {
 	return w != nil && w.Attempt == attempt && w.Tokens > 0 && w.Bytes > 0
 }
 
-// contradicts tells why the word and the receipt cannot both be true.
+// contradicts returns the reason why the gateway's report and the receipt cannot both be
+// true; empty for none.
 func (w GatewayReport) contradicts(r WorkReceipt) Reason {
 	switch {
 	case w.Attempt == 0 && !w.Last:
@@ -96,18 +103,18 @@ func (w GatewayReport) contradicts(r WorkReceipt) Reason {
 type Request struct {
 	Model string
 	Price ids.PriceVersionID
-	// Unit is what the request is priced by.
+	// Unit is the unit that the request is priced in.
 	Unit  money.Unit
 	State hold.State
-	// Late tells that its hold has ended longer than MaxLate ago.
+	// Late reports whether its hold ended longer than MaxLate ago.
 	Late bool
-	// Settled is by whom; nil when there is no line.
+	// Settled is the attempt that settled the request; nil when there is no settled line.
 	Settled *Served
-	// Report is the gateway's; nil when it told nothing.
+	// Report is the gateway's account; nil when there is none.
 	Report *GatewayReport
 	// Void is the last attempt that its hub called void; 0 for none.
 	Void int32
-	// Kept are the signatures of receipts that were stored, by attempt.
+	// Kept has the signatures of the stored receipts, by attempt.
 	Kept map[int32][ed25519.SignatureSize]byte
 }
 
@@ -117,7 +124,7 @@ type Served struct {
 	Provider ids.ProviderID
 }
 
-// Judge answers a receipt. Only Stored may move money, when it is reviewed.
+// Judge answers a receipt. Only a Stored receipt may move money, when it is reviewed.
 func (q Request) Judge(r WorkReceipt) Verdict {
 	refuse := func(why Reason) Verdict { return Verdict{Refused, why} }
 	if r.Model != q.Model || r.Price != q.Price {
@@ -141,10 +148,10 @@ func (q Request) Judge(r WorkReceipt) Verdict {
 	}
 	switch {
 	case q.Unit != money.Token:
-		// A receipt counts tokens, of which neither images nor audio have any.
+		// A receipt counts tokens, and neither images nor audio have any.
 		return refuse(NothingServed)
 	case q.Void >= int32(r.Attempt) && !q.Report.relayed(int32(r.Attempt)):
-		// An attempt before a void one was given up with nothing relayed.
+		// An attempt before a void one ended with nothing relayed.
 		return refuse(NothingServed)
 	case r.SentTokens <= 0 || r.SentBytes <= 0:
 		return refuse(NothingServed)
@@ -164,10 +171,10 @@ func (q Request) Has(r WorkReceipt) bool {
 
 // WorkReceiptStore keeps receipts.
 type WorkReceiptStore interface {
-	// KeepWorkReceipts has judge answer each receipt, by what is known of its
-	// request under lock, nil when nothing is; keeps those that it answers with
-	// Stored, once; and has a review made at once of those whose hold is over.
-	// All is one transaction, and judge may be asked more than once.
+	// KeepWorkReceipts has judge answer each receipt by what is known of its request
+	// under lock, nil when nothing is. It keeps the receipts that judge stores, each
+	// once, and makes a review due at once for those whose hold is over. All of it is one
+	// transaction, and judge may run more than once.
 	KeepWorkReceipts(ctx context.Context, all []WorkReceipt, judge func(WorkReceipt, *Request) Verdict) error
 }
 
@@ -177,7 +184,7 @@ type Keeper struct {
 	Log   *slog.Logger
 }
 
-// Keep answers receipts in order. With an error nothing can be said of any.
+// Keep answers receipts in order. After an error no answer is known.
 func (k *Keeper) Keep(ctx context.Context, all []WorkReceipt) ([]Verdict, error) {
 	verdicts := make(map[workreceipt.Key]Verdict, len(all))
 	err := k.Store.KeepWorkReceipts(ctx, all, func(r WorkReceipt, known *Request) Verdict {
@@ -208,7 +215,7 @@ func (k *Keeper) Keep(ctx context.Context, all []WorkReceipt) ([]Verdict, error)
 			"provider_id", r.Provider.String(), "reason", string(out[i].Reason))
 	}
 	if len(refused) > 0 {
-		// One line whatever a provider sends.
+		// One line, however many receipts a provider sends.
 		k.Log.WarnContext(ctx, "receipts are refused", "by_reason", refused)
 	}
 	return out, nil

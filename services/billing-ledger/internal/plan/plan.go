@@ -1,18 +1,25 @@
-// Package plan has token plans: what of an account's requests a subscription
-// pays for instead of its credit.
+// Package plan has token plans: a subscription that pays for some of an account's
+// requests instead of the account's credit.
 //
-// A plan is data: a set of limits, each a kind, a period and a cap for models of
-// some tiers. Days, ISO weeks and months begin at midnight UTC by the database's
-// clock. An allowance (tokens or list price) that is enabled says which tiers
-// the plan covers. A request is covered whole or not at all, decided once when
-// it is admitted and never changed: it must be of a covered tier, not pinned and
-// not zero-priced, and every limit must have room for the most that it can use.
-// One that finds no room is paid from credit. The rate and the concurrency of a
-// plan are different: a covered request above them is refused.
+// A plan is data: a set of limits. Each limit has a kind, a period and a cap, and applies
+// to models of some tiers. A cap may change, and a limit may be turned on and off,
+// because every limit is counted whether it is on or not. Days, ISO weeks and months
+// begin at midnight UTC by the database's clock.
 //
-// What a covered request was estimated at is counted when it is admitted and
-// corrected, in the same windows, when it has ended. An estimate never passes a
-// cap. What came may, and is not charged.
+// An allowance (tokens or list price) that is enabled says which tiers the plan covers. A
+// request is covered whole or not at all. That is decided once, when the request is
+// admitted, and never changes. It is covered when its tier is, when it is neither pinned
+// nor zero-priced, when every limit has room for the most that it can use, and when the
+// plan counts its unit: tokens always, images while the plan has a limit on images, and
+// any unit, audio too, in an allowance of list price. A request that is not covered is
+// paid from credit. It is refused with plan_allowance_exceeded when the credit is short
+// too. A covered request above the plan's rate or concurrency is refused, and not paid
+// from credit.
+//
+// The estimate of a covered request is counted when it is admitted, and corrected in the
+// same windows when it has ended. An estimate never passes a cap. Actual usage may pass
+// one, and the excess is not charged. The request and its images are given back to the
+// plan only when the platform failed and nothing was served.
 package plan
 
 import (
@@ -26,8 +33,7 @@ import (
 	"svc.internal/pkg/money"
 )
 
-// Tier groups models for coverage. The numbers are kept in the store; 0 is a
-// tier that no plan covers.
+// Tier groups models for coverage. The store keeps the numbers; no plan covers tier 0.
 type Tier int16
 
 // The tiers.
@@ -49,17 +55,17 @@ const (
 	Concurrent Kind = "concurrent"
 )
 
-// Pin is what admission pinned of a covered request: all the windows that it is
-// counted in follow from it.
+// Pin is what admission pinned of a covered request. Every window in which the request
+// counts follows from it.
 type Pin struct {
 	// Plan is empty for a request that is not covered.
 	Plan string
 	Tier Tier
-	// Day is that of the admission in UTC, in days since 1970-01-01.
+	// Day is the UTC day of the admission, in days since 1970-01-01.
 	Day int32
 }
 
-// Units are what requests use of a plan.
+// Units are the amounts that requests use of a plan.
 type Units struct {
 	Requests, Images, Tokens int64
 	ListPrice                money.NanoUSD
@@ -84,8 +90,8 @@ type Cover struct {
 // Covered reports whether there is a plan.
 func (c Cover) Covered() bool { return c.Plan != "" }
 
-// Used corrects the counters for what the request used. It counts as a request,
-// with its images, unless it was given nothing by the platform's fault.
+// Used returns the correction of the counters for what the request used. The request and
+// its images stay counted unless the platform failed and served nothing.
 func (c Cover) Used(tokens int64, listPrice money.NanoUSD, refunded bool) (correction Units) {
 	actual := Units{Requests: c.Estimate.Requests, Images: c.Estimate.Images, Tokens: tokens, ListPrice: listPrice}
 	if refunded {
@@ -100,27 +106,27 @@ type Key struct {
 	Pin
 }
 
-// Subscription is the plan in force for an account, as it stands.
+// Subscription is the plan in force for an account, with its counters.
 type Subscription struct {
 	Plan string
-	// Until is zero when there is no end to it.
+	// Until is zero for a plan without an end.
 	From, Until time.Time
 	Counters    []Counter
 }
 
-// Counter is one limit with what is used of it in the window under way.
+// Counter is one limit with what is used of it in the current window.
 type Counter struct {
 	Kind    Kind
 	Period  string
 	Used    int64
 	Cap     int64
 	Enabled bool
-	// WindowEnd is zero for what has no window.
+	// WindowEnd is zero for a limit without a window.
 	WindowEnd time.Time
 }
 
-// What a store returns for an account or a plan that does not exist, and for an
-// end that is not ahead.
+// Errors that a store returns: for an account or a plan that does not exist, and for an
+// end that is not in the future.
 var (
 	ErrNoAccount = errors.New("no such account")
 	ErrNoPlan    = errors.New("no such plan")
@@ -129,18 +135,18 @@ var (
 
 // Store keeps the plans of accounts.
 type Store interface {
-	// Subscribe puts an account on a plan from now on; an empty plan takes it
-	// off. The plan that is in force already keeps its beginning.
+	// Subscribe puts an account on a plan from now on; an empty plan takes it off. A plan
+	// that is in force already keeps its beginning.
 	Subscribe(ctx context.Context, account ids.AccountID, plan string, until time.Time) error
-	// Subscription is the plan in force, nil without one.
+	// Subscription returns the plan in force, nil for none.
 	Subscription(ctx context.Context, account ids.AccountID) (*Subscription, error)
 }
 
 // Plans answers operators.
 type Plans struct{ Store Store }
 
-// Set puts an account on a plan until a time, which is zero for no end, or takes
-// it off when the plan is empty.
+// Set puts an account on a plan until a time, which is zero for no end. An empty plan
+// takes the account off.
 func (p *Plans) Set(ctx context.Context, account ids.AccountID, plan string, until time.Time) error {
 	err := p.Store.Subscribe(ctx, account, plan, until)
 	switch {
@@ -156,7 +162,7 @@ func (p *Plans) Set(ctx context.Context, account ids.AccountID, plan string, unt
 	return fmt.Errorf("set the plan of an account: %w", err)
 }
 
-// Of is the plan in force for an account, nil without one.
+// Of returns the plan in force for an account, nil for none.
 func (p *Plans) Of(ctx context.Context, account ids.AccountID) (*Subscription, error) {
 	s, err := p.Store.Subscription(ctx, account)
 	if err != nil {

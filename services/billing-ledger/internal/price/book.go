@@ -1,6 +1,6 @@
-// Package price has the prices in force, as an in-memory copy of the catalog
-// that is replaced as a whole. Admission pins the version it finds here; when
-// the catalog is away the last copy goes on serving.
+// Package price has the price book: the prices in force, as a copy of the catalog in
+// memory that is replaced as a whole. Admission pins the version that it finds here.
+// While the catalog is away, the last copy stays in force.
 package price
 
 import (
@@ -13,7 +13,7 @@ import (
 	"svc.internal/services/billing-ledger/internal/plan"
 )
 
-// Model is what admission needs to know of a model in service.
+// Model is what admission must know of an active model.
 type Model struct {
 	ID      string
 	Class   limit.Class
@@ -22,8 +22,7 @@ type Model struct {
 	Rates   money.Rates
 }
 
-// Book is the current copy. The zero Book has none yet. It is safe for
-// concurrent use.
+// Book is the current copy. The zero Book has no copy yet. It is safe for concurrent use.
 type Book struct {
 	models atomic.Pointer[map[string]Model]
 }
@@ -31,7 +30,7 @@ type Book struct {
 // Replace puts models in force. It keeps the map.
 func (b *Book) Replace(models map[string]Model) { b.models.Store(&models) }
 
-// Loaded reports whether there has been a copy.
+// Loaded reports whether there is a copy.
 func (b *Book) Loaded() bool { return b.models.Load() != nil }
 
 // Find returns the model in force, admission_unavailable before the first copy,

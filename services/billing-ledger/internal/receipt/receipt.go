@@ -1,5 +1,5 @@
-// Package receipt tells a consumer what became of one of its requests, joined
-// from the hold, the settled usage and the gateway's report.
+// Package receipt makes the receipt that a consumer reads about one of its requests, from
+// the hold, the settled usage and the gateway's report.
 package receipt
 
 import (
@@ -13,8 +13,8 @@ import (
 	"svc.internal/services/billing-ledger/internal/hold"
 )
 
-// Receipt of one request. Usage is nil until it is settled, Report until the
-// gateway has reported.
+// Receipt is the receipt of one request. Usage is nil until the request is settled,
+// Report until the gateway has reported.
 type Receipt struct {
 	Request    ids.RequestID
 	Model      string
@@ -28,7 +28,7 @@ type Receipt struct {
 	Report     *hold.RequestReport
 }
 
-// Usage is what was settled.
+// Usage is the settled usage.
 type Usage struct {
 	Charged             money.NanoUSD
 	Billable            money.Tokens
@@ -46,12 +46,12 @@ type Usage struct {
 
 // Store finds the rows of a receipt.
 type Store interface {
-	// Receipt of a request of this account, or nil.
+	// Receipt returns the receipt of a request of this account, or nil.
 	Receipt(ctx context.Context, request ids.RequestID, account ids.AccountID) (*Receipt, error)
 }
 
-// Get finds a receipt. A request of another account is not found, like one that
-// never was.
+// Get finds a receipt. A request of another account is not found, like a request that
+// never existed.
 func Get(ctx context.Context, store Store, request ids.RequestID, account ids.AccountID) (*Receipt, error) {
 	r, err := store.Receipt(ctx, request, account)
 	if err != nil {
@@ -63,13 +63,13 @@ func Get(ctx context.Context, store Store, request ids.RequestID, account ids.Ac
 	return r, nil
 }
 
-// NotFound is the answer for a request that this account does not have.
+// NotFound is the error for a request that this account does not have.
 func NotFound() error {
 	return fault.New(fault.NotFound, fault.RequestNotFound, "there is no such request")
 }
 
-// ProviderName is what the gateway called the provider of the attempt that
-// served; empty when it has not said.
+// ProviderName is the gateway's name of the provider of the attempt that served; empty
+// when the gateway has not named it.
 func (r *Receipt) ProviderName() string {
 	if r.Usage == nil || r.Report == nil {
 		return ""

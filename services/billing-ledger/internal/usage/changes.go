@@ -6,25 +6,25 @@ import (
 	"svc.internal/services/billing-ledger/internal/plan"
 )
 
-// Change is what a batch does to one wallet: Charged leaves posted, Released
-// leaves held.
+// Change is what a batch does to one wallet: Charged leaves its posted credit, Released
+// its held credit.
 type Change struct{ Charged, Released money.NanoUSD }
 
-// Moves are what ended requests do to wallets and counters.
+// Moves are what the end of requests does to wallets and counters.
 type Moves struct {
-	// Wallets has every account that is touched, also where no money moves.
+	// Wallets has every account that is touched, even where no money moves.
 	Wallets map[ids.AccountID]Change
-	// Ended is how many places in the concurrency of a key become free, Left
-	// how many in that of an account's plan.
+	// Ended counts the places that become free in the concurrency of a key, and Left the
+	// places in the concurrency of an account's plan.
 	Ended map[ids.KeyID]int
 	Left  map[ids.AccountID]int
 	// Plans corrects the counters of plans.
 	Plans map[plan.Key]plan.Units
-	// Refunded are the requests that their plan gets back.
+	// Refunded are the requests that are given back to their plan.
 	Refunded []ids.RequestID
 }
 
-// NewMoves moves nothing.
+// NewMoves returns moves that change nothing.
 func NewMoves() Moves {
 	return Moves{
 		Wallets: map[ids.AccountID]Change{}, Ended: map[ids.KeyID]int{},
@@ -32,8 +32,8 @@ func NewMoves() Moves {
 	}
 }
 
-// Leave frees the places that a request takes up. Every request leaves once:
-// when the gateway tells of its end, or when its hold is closed before that.
+// Leave frees the places that a request takes. Every request leaves once: when the
+// gateway reports its end, or when its hold is closed before that.
 func (m *Moves) Leave(h Hold) {
 	m.touch(h, Change{})
 	m.Ended[h.Key]++
@@ -42,15 +42,14 @@ func (m *Moves) Leave(h Hold) {
 	}
 }
 
-// Return gives back all that was set aside for a request of which nothing is
-// settled. The request itself, and its images, stay counted in the plan when it
-// was the caller who ended it.
+// Return gives back all that was set aside for a request of which nothing is settled.
+// When the caller ended it, the request and its images stay counted in the plan.
 func (m *Moves) Return(request ids.RequestID, h Hold, byCaller bool) {
 	m.touch(h, Change{Released: h.Amount})
 	m.correct(request, h, money.Tokens{}, 0, !byCaller)
 }
 
-// correct tells a plan what a request came to.
+// correct moves a plan's counters to what a request came to.
 func (m *Moves) correct(request ids.RequestID, h Hold, used money.Tokens, listPrice money.NanoUSD, refunded bool) {
 	if !h.Cover.Covered() {
 		return

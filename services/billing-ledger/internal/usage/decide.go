@@ -11,7 +11,7 @@ import (
 	"svc.internal/services/billing-ledger/internal/plan"
 )
 
-// Source says what a settled request was paid from.
+// Source says what a settled request is paid from.
 type Source string
 
 // The sources.
@@ -20,14 +20,14 @@ const (
 	PayAsYouGo Source = "payg"
 	// Free costs nothing and pays nothing.
 	Free Source = "free"
-	// Plan is paid from the account's plan: nothing is charged, and the
-	// provider's payout is held until the month ends.
+	// Plan is paid from the account's plan: nothing is charged, and the provider's payout
+	// is held until the month is closed.
 	Plan Source = "plan"
-	// Orphan work came after its hold was gone: the platform pays.
+	// Orphan is work whose hold was closed before its usage arrived: the platform pays.
 	Orphan Source = "orphan"
 )
 
-// Result is what became of one event.
+// Result is the fate of one event.
 type Result string
 
 // The results: settled now, settled before, or the reason of a quarantine.
@@ -42,14 +42,14 @@ const (
 	PriceMismatch  Result = "price_mismatch"
 	AboveHold      Result = "above_hold"
 	Refused        Result = "refused"
-	// Forged lacks the seal of the hub that it names, or the ledger's ticket of
-	// its request.
+	// Forged lacks the seal of the hub that it names, or the ledger's ticket of its
+	// request.
 	Forged Result = "forged"
 	// UnknownKey is sealed with a key that its hub has not handed over.
 	UnknownKey Result = "unknown_key"
 )
 
-// Results lists them all, for metrics and tests.
+// Results returns every result, for metrics and tests.
 func Results() []Result {
 	return []Result{
 		Settled, Orphaned, Duplicate, Undecodable, Invalid, UnknownRequest,
@@ -68,26 +68,25 @@ func (r Result) Quarantined() bool {
 	return true
 }
 
-// Hold is what the store shows of a hold under lock.
+// Hold is what the store shows of a hold, under lock.
 type Hold struct {
 	Account ids.AccountID
 	Key     ids.KeyID
 	Model   string
 	Billing hold.BillingType
 	Amount  money.NanoUSD
-	// Prompt is the estimate with its margin, MaxCompletion bounds the answer;
-	// both in the unit of Rates.
+	// Prompt is the estimate with its margin. MaxCompletion bounds the answer. Both are
+	// in the unit of Rates.
 	Prompt        int64
 	MaxCompletion int64
 	Price         ids.PriceVersionID
 	Rates         money.Rates
 	State         hold.State
-	// Cover is the plan that pays, if one does.
+	// Cover is the plan that covers the request, if one does.
 	Cover plan.Cover
 }
 
-// Tokens is how many tokens counts are, for plans; images and milliseconds are
-// none.
+// Tokens returns the tokens in counts, for plans. Images and milliseconds are no tokens.
 func (h Hold) Tokens(counts money.Tokens) int64 {
 	if h.Rates.Unit != money.Token {
 		return 0
@@ -95,36 +94,35 @@ func (h Hold) Tokens(counts money.Tokens) int64 {
 	return counts.Prompt + counts.Completion
 }
 
-// Wallet is what an account has, and how much of it open holds have set aside.
+// Wallet is the credit of an account, and the part of it that open holds set aside.
 type Wallet struct{ Posted, Held money.NanoUSD }
 
-// Snapshot is the rows that a batch of events is decided on. All of them are locked
-// but the settled ones, which never change.
+// Snapshot has the rows on which a batch of events is decided. All of them are locked but
+// the settled ones, which never change.
 type Snapshot struct {
 	Holds map[ids.RequestID]Hold
-	// Wallets may be left out until they are asked for (Effects.NeedsWallets):
-	// most requests cost no more than their hold, and every admission of an
-	// account waits for its wallet. Then they are those of all Accounts.
+	// Wallets may be left out until Effects.NeedsWallets asks for them, because most
+	// requests cost no more than their hold and every admission of an account waits for
+	// its wallet. When they are there, they are the wallets of all Accounts.
 	Wallets map[ids.AccountID]Wallet
-	// Settled is what was settled before.
+	// Settled has the requests that were settled before.
 	Settled map[ids.RequestID]First
-	// Truncated is what the gateway relayed of requests whose answer it had begun
-	// and then told the consumer that it failed, the hub not having said what
-	// it bills.
+	// Truncated has what the gateway relayed of requests whose answer failed after it had
+	// begun, when the hub had not said what it bills.
 	Truncated map[ids.RequestID]Relayed
-	// Voids are the void attempts of requests that have any.
+	// Voids are the void attempts of the requests that have any.
 	Voids map[ids.RequestID]Void
-	// Reported are the requests whose end a gateway has told of. Their places in
-	// the concurrency of key and plan are free already.
+	// Reported are the requests whose end a gateway has reported. Their places in the
+	// concurrency of account and plan are free already.
 	Reported map[ids.RequestID]bool
 	// Related are the providers that have the same owner as an account of Holds.
 	Related map[Pair]Rule
-	// GrantedCredit are the accounts among those of Related that ever had credit which
-	// nobody paid for.
+	// GrantedCredit are the accounts of Related that ever had credit for which nobody
+	// paid.
 	GrantedCredit map[ids.AccountID]bool
 }
 
-// Accounts are those of the open holds, each once, in no order.
+// Accounts returns the accounts of the open holds, each once, in no order.
 func (b Snapshot) Accounts() []ids.AccountID {
 	accounts := map[ids.AccountID]struct{}{}
 	for _, h := range b.Holds {
@@ -135,8 +133,8 @@ func (b Snapshot) Accounts() []ids.AccountID {
 	return slices.Collect(maps.Keys(accounts))
 }
 
-// capToEvidence returns the event by which a request is settled, given what else is
-// known of the request, and reports whether that is another event than e.
+// capToEvidence returns the event by which a request is settled, given all else that is
+// known of the request. It reports whether that event differs from e.
 func (b Snapshot) capToEvidence(e Event, h Hold) (settled Event, overruled bool) {
 	if b.Voids[e.Request].voids(e) {
 		return Relayed{}.capped(e, h.MaxCompletion)
@@ -147,16 +145,15 @@ func (b Snapshot) capToEvidence(e Event, h Hold) (settled Event, overruled bool)
 	return e, false
 }
 
-// First is the event that settled a request, as far as it matters to those that
-// come after it.
+// First is the event that settled a request, as far as it matters to later events.
 type First struct {
 	Hash           [sha256.Size]byte
 	EvidenceSource EvidenceSource
 }
 
-// repeated judges another event of a settled request. Two evidence sources of one
-// request differ by nature, and the first in the stream stands; one hub that
-// tells two stories is another matter.
+// repeated judges another event of a settled request. Two evidence sources of one request
+// differ by nature, so the first one in the stream stands. Two different events of one
+// hub are altered usage.
 func (f First) repeated(e Event, sum [sha256.Size]byte) Result {
 	if f.Hash == sum || f.EvidenceSource != Hub || e.EvidenceSource != Hub || e.Settled {
 		return Duplicate
@@ -176,29 +173,28 @@ type Line struct {
 	Payout    money.NanoUSD
 	Charged   money.NanoUSD
 	Shortfall money.NanoUSD
-	// Held is the rule by which the payout is kept from being paid until a person
-	// has looked at it; empty when it is not.
+	// Held is the rule by which the payout is held back until a person has looked at it;
+	// empty when it is not held.
 	Held Rule
 }
 
-// Effects is what a batch of events does. Results has one entry for each event,
-// in order.
+// Effects is what a batch of events does. Results has one entry for each event, in order.
 type Effects struct {
 	Results []Result
 	Lines   []Line
-	// Closed are the holds that are settled now.
+	// Closed are the holds that the batch settles.
 	Closed []ids.RequestID
-	// Overruled are the requests that are settled by another count than their
-	// event's, of which settlement must hear.
+	// Overruled are the requests that are settled by another count than their event's.
+	// Settlement must hear of them.
 	Overruled []ids.RequestID
 	Moves
-	// NeedsWallets says that an event cannot be decided on a snapshot without
-	// wallets. Everything else here is void then.
+	// NeedsWallets says that an event cannot be decided on a snapshot without wallets.
+	// All other effects are void then.
 	NeedsWallets bool
 }
 
-// Decide settles events one after the other, each on what those before it left.
-// The snapshot stays as it is.
+// Decide settles events one after the other, each on the state that the earlier ones
+// left. It does not change the snapshot.
 func Decide(b Snapshot, events []Event) Effects {
 	settled := make(map[ids.RequestID]First, len(events)+len(b.Settled))
 	maps.Copy(settled, b.Settled)
@@ -220,8 +216,8 @@ func (fx *Effects) decide(b Snapshot, e Event) Result {
 		return UnknownRequest
 	}
 	if h.State == hold.Settled {
-		// Its line is in a partition that was taken away; what it said can no
-		// longer be compared, and there must be no second effect.
+		// Its line is in a partition that was dropped. The line cannot be compared any
+		// more, and the event must have no second effect.
 		return Duplicate
 	}
 	line, result := price(h, e)
@@ -247,15 +243,16 @@ func (fx *Effects) decide(b Snapshot, e Event) Result {
 	return Settled
 }
 
-// Beyond the estimate of a prompt, which knows neither the tokenizer nor the
-// template, this much is believed of whoever counted it. Hubs hold themselves to
-// the estimate and its margin; the bound is for one that does not.
+// An event's prompt is believed up to promptFactor times the estimate, or promptSlack
+// tokens above it, whichever is more, because the estimate knows neither the tokenizer
+// nor the chat template. Hubs keep to the estimate and its margin by themselves; the
+// bound is for a hub that does not.
 const (
 	promptFactor = 4
 	promptSlack  = 512
 )
 
-// promptBound is the most prompt that is believed of an event. Only tokens are
+// promptBound is the largest prompt that is believed of an event. Only tokens are
 // estimated: audio is measured before it is admitted.
 func (h Hold) promptBound() int64 {
 	if h.Rates.Unit != money.Token {
@@ -264,7 +261,7 @@ func (h Hold) promptBound() int64 {
 	return max(promptFactor*h.Prompt, h.Prompt+promptSlack)
 }
 
-// price checks the event against what was pinned and works its amounts out.
+// price checks the event against the pinned rates and computes its amounts.
 func price(h Hold, e Event) (Line, Result) {
 	switch {
 	case e.Price != h.Price || e.Rates != h.Rates || e.Model != h.Model:
@@ -283,9 +280,9 @@ func price(h Hold, e Event) (Line, Result) {
 	return Line{Event: e, Account: h.Account, Key: h.Key, ListPrice: list, Payout: payout}, Settled
 }
 
-// settle charges an open hold: the list price, but never more than the hold and
-// what the consumer still has beside it. The platform bears the rest. What a
-// plan covers is not charged, however much it came to.
+// settle charges an open hold the list price, but never more than the hold and the credit
+// that is available beside it. The platform bears the rest. A request that a plan covers
+// is not charged, however much was used.
 func (fx *Effects) settle(b Snapshot, h Hold, line Line) {
 	w, known := b.Wallets[h.Account]
 	line.Source = sourceOf(h.Billing)
@@ -293,8 +290,7 @@ func (fx *Effects) settle(b Snapshot, h Hold, line Line) {
 		line.Charged = line.ListPrice
 	}
 	if line.Charged > h.Amount {
-		// Only then does it matter what stands beside the hold, which is never
-		// below zero.
+		// Only then does the credit beside the hold matter, which is never below zero.
 		line.Charged = min(line.ListPrice, h.Amount+(w.Posted-w.Held))
 		fx.NeedsWallets = fx.NeedsWallets || !known
 	}

@@ -8,50 +8,50 @@ const platformLost = "platform_lost"
 // Relayed is what a gateway wrote to a consumer.
 type Relayed struct{ Tokens, Bytes int64 }
 
-// Void is what the hubs of a request say of attempts for which nothing is owed.
+// Void has the attempts of a request for which its hubs say that nothing is owed.
 type Void struct {
-	// Last is the last such attempt; those before it were given up with nothing
-	// relayed.
+	// Last is the last void attempt. The attempts before it ended with nothing relayed.
 	Last int32
-	// Relayed is the attempt of which a gateway says that content was relayed,
-	// which is worth more; 0 for none.
+	// Relayed is the attempt of which a gateway says that content was relayed, 0 for
+	// none. The gateway's report outranks a void.
 	Relayed int32
 }
 
-// voids reports whether a void took from an event the receipt that it rests on,
-// after the review that published it.
+// voids reports whether a void took away the receipt on which an event rests, after the
+// review that published the event.
 func (v Void) voids(e Event) bool {
 	return e.EvidenceSource == WorkReceipt && v.Last >= e.Attempt && v.Relayed != e.Attempt
 }
 
-// count names the count that an answer is settled by.
+// count names the count by which an answer is settled.
 type count uint8
 
 const (
-	// eventsCount is the count of the event.
+	// eventsCount is the event's count.
 	eventsCount count = iota + 1
-	// relayedCount is the count of the gateway, even where the event has less.
+	// relayedCount is the gateway's count, even where the event's is lower.
 	relayedCount
 	// lowerCount is the lower of the two.
 	lowerCount
 )
 
-// settledBy names the count by which an answer is settled once a gateway has said that
-// the platform broke it off. It depends on the event's evidence source and on whether
-// the event says that the answer was lost, too.
+// settledBy names the count by which an answer is settled once a gateway has reported
+// that the platform broke it off. It depends on the event's evidence source, and on
+// whether the event itself says that the answer was lost.
 //
-// A hub that died noted its progress now and then, and what it says of the end may
-// never have arrived. So its count can be too low, for which no provider is to
-// suffer. Nobody is paid for more than a living hub reported or a provider signed.
+// A hub that died had noted its progress only now and then, and its last event may never
+// have arrived. So its count can be too low, and no provider shall suffer for that.
+// Nobody is paid for more than a living hub reported or a provider signed. Settlement
+// hears of the count as it hears of a review.
 var settledBy = map[EvidenceSource]struct{ lost, ended count }{
 	Gateway:     {lost: eventsCount, ended: eventsCount},
 	Hub:         {lost: relayedCount, ended: lowerCount},
 	WorkReceipt: {lost: lowerCount, ended: lowerCount},
 }
 
-// capped returns the event by which an answer that the platform broke off is settled,
-// and reports whether that is another event than e. The consumer pays for what came
-// and not for the prompt, so nothing is paid for audio.
+// capped returns the event by which an answer that the platform broke off is settled, and
+// reports whether that event differs from e. The consumer pays for what arrived and not
+// for the prompt, so nothing is paid for audio.
 func (r Relayed) capped(e Event, maxCompletion int64) (settled Event, overruled bool) {
 	by := settledBy[e.EvidenceSource].ended
 	if e.Ending == platformLost {

@@ -9,18 +9,17 @@ import (
 	"svc.internal/pkg/ids"
 )
 
-// MaxDetail bounds what a quarantine says of its reason, in bytes.
+// MaxDetail bounds the text in quarantine that explains the reason, in bytes.
 const MaxDetail = 500
 
-// ErrRefused is what a store returns when the database refuses a batch for what
-// it holds and would refuse it again. It is not returned for a database that
-// cannot be reached.
+// ErrRefused says that the database refuses a batch for its content and would refuse it
+// again. A store does not return it for a database that cannot be reached.
 var ErrRefused = errors.New("the database refuses these rows")
 
-// Reject is an event that is kept in quarantine.
+// Reject is an event for the quarantine.
 type Reject struct {
 	Reason Result
-	// Request and Hub are zero where the payload does not tell.
+	// Request and Hub are zero where the payload does not name them.
 	Request ids.RequestID
 	Hub     string
 	Detail  string
@@ -30,7 +29,7 @@ type Reject struct {
 // Hash identifies the payload.
 func (r Reject) Hash() [sha256.Size]byte { return sha256.Sum256(r.Payload) }
 
-// Delivery is an event as it came.
+// Delivery is an event as it was delivered.
 type Delivery struct {
 	Event   Event
 	Payload []byte
@@ -38,27 +37,27 @@ type Delivery struct {
 
 // Store keeps holds, wallets and settled requests.
 type Store interface {
-	// Settle shows decide the rows of the requests under lock, and applies its
-	// effects and puts rejects into quarantine, all in one transaction. decide
-	// may run more than once. It returns ErrRefused (see there).
+	// Settle shows decide the rows of the requests under lock, applies its effects and
+	// puts its rejects into quarantine, all in one transaction. decide may run more than
+	// once. See ErrRefused.
 	Settle(ctx context.Context, requests []ids.RequestID, decide func(Snapshot) (Effects, []Reject)) error
-	// Quarantine keeps what will never be settled. A repeat adds nothing.
+	// Quarantine keeps events that will never be settled. A repeat adds nothing.
 	Quarantine(ctx context.Context, rejects []Reject) error
 }
 
 // Settler settles batches of events.
 type Settler struct {
 	Store Store
-	// Tickets checks that hubs were given what they say that they served; nil
-	// checks nothing.
+	// Tickets checks that hubs were given the requests that they report; nil checks
+	// nothing.
 	Tickets *Tickets
 }
 
-// Settle settles a batch and tells what became of each delivery. When it
-// returns an error nothing can be said of any, and the batch is to come again.
-// An event that the database refuses for what it holds is found by halving and
-// put into quarantine, so that it does not stop the others for ever. booked hears
-// the lines of each transaction that was committed; it may be nil.
+// Settle settles a batch and returns the result of each delivery. After an error no
+// result is known, and the batch must be delivered again. An event that the database
+// refuses for its content is found by halving the batch and put into quarantine, so that
+// it does not stop the others for ever. booked gets the lines of each committed
+// transaction; it may be nil.
 func (s *Settler) Settle(ctx context.Context, batch []Delivery, booked func([]Line)) ([]Result, error) {
 	if len(batch) == 0 {
 		return nil, nil
@@ -115,8 +114,8 @@ func (s *Settler) settle(ctx context.Context, batch []Delivery, booked func([]Li
 	return results, nil
 }
 
-// decide leaves out what is forged, so that it stands in nobody's way: it counts
-// neither as the first that is heard of a request nor as another.
+// decide leaves forged events out, so that they stand in nobody's way: a forged event
+// counts neither as the first event of a request nor as another.
 func (s *Settler) decide(b Snapshot, events []Event) Effects {
 	genuine, places := make([]Event, 0, len(events)), make([]int, 0, len(events))
 	results := make([]Result, len(events))

@@ -7,17 +7,16 @@ import (
 	"svc.internal/pkg/ids"
 )
 
-// Ticket proves that whoever shows it was given a request: a hub that was not
-// has none.
+// Ticket proves that a request was given to the hub that shows it: no other hub has it.
 type Ticket [16]byte
 
-// Tickets makes and checks them. Nil checks nothing.
+// Tickets makes and checks tickets. A nil Tickets checks nothing.
 type Tickets struct{ key [32]byte }
 
 // NewTickets makes tickets under a key of the ledger's own.
 func NewTickets(key [32]byte) *Tickets { return &Tickets{key} }
 
-// For is the ticket of a request of an account.
+// For returns the ticket of a request of an account.
 func (t *Tickets) For(request ids.RequestID, account ids.AccountID) Ticket {
 	mac := hmac.New(sha256.New, t.key[:])
 	mac.Write(request[:])

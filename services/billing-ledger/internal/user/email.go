@@ -13,10 +13,10 @@ const (
 	maxLabel = 63
 )
 
-// Email is an address as it is kept and compared: ASCII in lower case, without
-// spaces around it. Nothing else is made equal: dots and what follows a plus
-// belong to the address. A domain in other letters is written in its ASCII form
-// (xn--), since two texts that look alike must not be two users.
+// Email is an address as it is stored and compared: ASCII in lower case, without spaces
+// around it. Nothing else is made equal: dots and the text after a plus belong to the
+// address. A domain in other letters is written in its ASCII form (xn--), because two
+// texts that look alike must not be two users.
 type Email string
 
 var errEmail = errors.New("must be an address like name@example.com, in ASCII and of at most 254 characters")
@@ -45,7 +45,7 @@ func ParseEmail(text string) (Email, error) {
 	return Email(strings.ToLower(text)), nil
 }
 
-// notAtom tells of a character that a local part has only in quotes, if at all.
+// notAtom reports whether a local part may have the character only in quotes, if at all.
 func notAtom(r rune) bool {
 	return notHost(r) && !strings.ContainsRune("!#$%&'*+/=?^_`{|}~", r)
 }
@@ -54,7 +54,7 @@ func notHost(r rune) bool {
 	return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-'
 }
 
-// Digest is what attempts of an e-mail are counted by.
+// Digest identifies the e-mail where attempts are counted.
 func (e Email) Digest() Digest { return sha256.Sum256([]byte(e)) }
 
 func (e Email) local() string {

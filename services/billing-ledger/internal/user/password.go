@@ -18,10 +18,10 @@ const (
 	maxPassword = 256
 )
 
-// The cost of a new hash: 19 MiB, two passes, one lane, which is the second of
-// the equivalent settings that OWASP's Password Storage Cheat Sheet asks for as
-// the least. The one with 46 MiB and a single pass costs as much time and more
-// memory, of which two at a time shall fit beside everything else.
+// The cost of a new hash: 19 MiB, two passes, one lane, some 25 ms. It is the second of
+// the equivalent minimum settings in OWASP's Password Storage Cheat Sheet. The first,
+// with 46 MiB and one pass, takes as much time and more memory, and two hashes at a time
+// must fit beside everything else.
 const (
 	memoryKiB = 19 * 1024
 	passes    = 2
@@ -30,7 +30,7 @@ const (
 	hashBytes = 32
 )
 
-// What a hash that is kept may ask for, lest a row take the memory of the whole
+// The most that a stored hash may ask for, so that no row takes the memory of the whole
 // process.
 const (
 	maxMemoryKiB = 256 * 1024
@@ -45,9 +45,9 @@ func fits(text string) bool {
 	return utf8.ValidString(text) && n >= minPassword && n <= maxPassword
 }
 
-// Hash is what is kept of a password: argon2id of version 19 with its cost, its
-// salt and the hash, which is text in the PHC form. The cost of new ones can be
-// raised while old ones stay good.
+// Hash is a stored password: argon2id of version 19 with its cost, its salt and the hash,
+// as text in the PHC form. The cost stands with each hash, so the cost of new hashes can
+// be raised while old ones stay valid.
 type Hash struct {
 	memoryKiB, passes uint32
 	lanes             uint8
@@ -65,8 +65,8 @@ func hash(password string, random io.Reader) (Hash, error) {
 	return h, nil
 }
 
-// nobody is a hash that costs what others cost and that no password is known to
-// match.
+// nobody returns a hash that costs as much as any other and that no known password
+// matches.
 func nobody() Hash {
 	return Hash{memoryKiB: memoryKiB, passes: passes, lanes: lanes, salt: make([]byte, saltBytes),
 		sum: make([]byte, hashBytes)}
@@ -88,7 +88,7 @@ func (h Hash) matches(password string) (bool, error) {
 
 const phc = "$argon2id$v=19$m=%d,t=%d,p=%d$"
 
-// Text is the hash as it is kept.
+// Text returns the stored form.
 func (h Hash) Text() string {
 	b64 := base64.RawStdEncoding
 	return fmt.Sprintf(phc, h.memoryKiB, h.passes, h.lanes) + b64.EncodeToString(h.salt) + "$" + b64.EncodeToString(h.sum)
@@ -100,7 +100,7 @@ func (Hash) String() string { return "[redacted]" }
 // GoString keeps it out of %#v too.
 func (Hash) GoString() string { return "[redacted]" }
 
-// ParseHash reads what is kept.
+// ParseHash reads the stored form.
 func ParseHash(text string) (Hash, error) {
 	var h Hash
 	if _, err := fmt.Sscanf(text, phc, &h.memoryKiB, &h.passes, &h.lanes); err != nil {
