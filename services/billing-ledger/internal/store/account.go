@@ -13,7 +13,7 @@ import (
 	"svc.internal/services/billing-ledger/internal/limit"
 )
 
-// querier is what reading needs of a pool or a transaction.
+// querier is the part of a pool or a transaction that reads one row.
 type querier interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }
@@ -42,11 +42,11 @@ func (s *Store) CreateAccount(
 	return created, err
 }
 
-// insertAccount opens an account, or finds the first that the key stands for.
+// insertAccount opens an account, or finds the first account of the idempotency key.
 func insertAccount(ctx context.Context, tx pgx.Tx, draft account.Draft, idempotencyKey string) (account.Draft, error) {
 	var id [16]byte
 	var name string
-	// A repeat that comes while the first is under way waits for it here.
+	// A repeat that arrives while the first call is under way waits for it here.
 	err := tx.QueryRow(ctx, `INSERT INTO account (id, name, idempotency_key) VALUES ($1, $2, nullif($3, ''))
 		ON CONFLICT (idempotency_key) DO NOTHING RETURNING id, name`,
 		[16]byte(draft.ID), draft.Name, idempotencyKey).Scan(&id, &name)
@@ -88,7 +88,7 @@ func readAccount(ctx context.Context, q querier, id ids.AccountID) (account.Acco
 	return a, nil
 }
 
-// Grant posts an entry and moves the wallet with it; see account.Store.
+// Grant posts an entry and moves the wallet in the same transaction; see account.Store.
 func (s *Store) Grant(ctx context.Context, entry ledger.Entry, id ids.AccountID) (ids.EntryID, account.Account, error) {
 	posted, err := s.postAnd(ctx, []ledger.Entry{entry}, func(tx pgx.Tx, fresh ledger.Entry) error {
 		amount := moved([]ledger.Entry{fresh})[[16]byte(id)]
@@ -123,7 +123,8 @@ func (s *Store) SetLimits(ctx context.Context, id ids.AccountID, limits limit.Li
 		if err != nil {
 			return fmt.Errorf("upsert limits: %w", err)
 		}
-		// The same limits again change nothing, and those of nobody are not found below.
+		// The same limits again change nothing, and limits of an unknown account are not
+		// found below.
 		if tag.RowsAffected() > 0 {
 			if err := audited(ctx, tx, setLimits, [16]byte(id), details{
 				"requests_per_minute": limits.RequestsPerMinute, "concurrent_requests": limits.ConcurrentRequests,

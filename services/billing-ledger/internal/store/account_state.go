@@ -10,8 +10,9 @@ import (
 	"svc.internal/services/billing-ledger/internal/account"
 )
 
-// SetState freezes or opens an account and keeps the change; see account.Store.
-// Nobody is admitted for the account meanwhile: whoever is after this sees it.
+// SetState freezes or opens an account and keeps the change; see account.Store. It holds
+// the lock on the wallet, so no request of the account is admitted meanwhile, and every
+// later admission sees the new state.
 func (s *Store) SetState(
 	ctx context.Context, id ids.AccountID, state account.State, memo string,
 ) (account.Account, error) {

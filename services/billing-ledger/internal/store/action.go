@@ -9,7 +9,7 @@ import (
 	"svc.internal/pkg/actor"
 )
 
-// action is what an operator did; operator_action lists the same.
+// action is an action of an operator; operator_action lists the same ones.
 type action string
 
 const (
@@ -23,11 +23,12 @@ const (
 	releasedEarnings action = "release_earnings"
 )
 
-// details are what an audit entry says beyond its action and subject.
+// details are the rest of an audit entry, beyond its action and subject.
 type details map[string]any
 
-// audited keeps what an operator did to a subject, under the operator's name, in
-// the transaction that does it. A change that changes nothing is not kept.
+// audited writes the audit entry of an operator's action, under the name that the gateway
+// gives ("operator:alice"), in the transaction of the action. A call that changes nothing
+// leaves no entry. No entry can be changed or deleted.
 func audited(ctx context.Context, tx pgx.Tx, did action, subject [16]byte, d details) error {
 	if d == nil {
 		d = details{}

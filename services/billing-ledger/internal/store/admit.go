@@ -16,8 +16,8 @@ import (
 	"svc.internal/services/billing-ledger/internal/limit"
 )
 
-// Admit decides reservations by the function admit of the database: one round trip
-// and one transaction, durable when it returns.
+// Admit decides reservations by the database's function admit (functions/admit.sql), in
+// one round trip and one transaction, which is durable when Admit returns.
 func (s *Store) Admit(ctx context.Context, reservations []hold.Reservation) ([]hold.Decision, error) {
 	crash.At("billing.admit.before_commit")
 	var decisions []hold.Decision
@@ -72,7 +72,7 @@ func (s *Store) admitArgs(reservations []hold.Reservation) []any {
 	}
 }
 
-// perMinute has NULL for no limit.
+// perMinute returns the limits with NULL for no limit.
 func perMinute(limits limit.Defaults) []*int32 {
 	var out []*int32
 	for _, n := range limits.PerMinute() {
@@ -85,8 +85,8 @@ func perMinute(limits limit.Defaults) []*int32 {
 	return out
 }
 
-// scanDecisions puts the rows, which come in the order of their locks, back in
-// the order of the reservations.
+// scanDecisions puts the rows, which arrive in the order of their locks, back into the
+// order of the reservations.
 func (s *Store) scanDecisions(rows pgx.Rows, n int) ([]hold.Decision, error) {
 	defer rows.Close()
 	decisions := make([]hold.Decision, n)

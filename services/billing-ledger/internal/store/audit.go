@@ -12,8 +12,8 @@ import (
 	"svc.internal/services/billing-ledger/internal/usage"
 )
 
-// check is an invariant that SQL can check: how many rows the rule is about,
-// and one text for each row that breaks it.
+// check is an invariant that SQL can check. population counts the rows that the rule is
+// about, and drift returns one text for each row that breaks it.
 type check struct{ name, population, drift string }
 
 // auditChecks read little, or only what is open.
@@ -65,14 +65,14 @@ var auditChecks = []check{
 	},
 }
 
-// Audit checks the ledger on one view of it; see audit.Source.
+// Audit checks the ledger on one view of its data; see audit.Source.
 func (s *Store) Audit(ctx context.Context, each func(audit.Line)) (audit.Facts, error) {
 	var facts audit.Facts
 	opts := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
 	err := pg.InTx(ctx, s.pool, opts, func(tx pgx.Tx) error {
 		facts = audit.Facts{}
-		// Compiling a query takes longer than most of them, and what is grouped
-		// should stay in memory.
+		// Compiling a query takes longer than most of them run, and grouped rows should
+		// stay in memory.
 		if _, err := tx.Exec(ctx, `SELECT set_config('jit', 'off', true), set_config('work_mem', '64MB', true)`); err != nil {
 			return fmt.Errorf("prepare the session: %w", err)
 		}
@@ -109,7 +109,8 @@ func (s *Store) Audit(ctx context.Context, each func(audit.Line)) (audit.Facts, 
 	return facts, reachable(err)
 }
 
-// runCheck adds an invariant, with what breaks it when there is reason to look.
+// runCheck adds an invariant, and the rows that break it when there is reason to look for
+// them.
 func runCheck(
 	ctx context.Context, tx pgx.Tx, facts *audit.Facts, name string, checked int64, drift string, look bool,
 ) error {
@@ -131,8 +132,8 @@ func runCheck(
 	return nil
 }
 
-// auditLines shows every settled request. A line without its hold is found by
-// another check; here it is compared with itself.
+// auditLines shows every settled request. A line without its hold is found by another
+// check; here it is compared with itself.
 func auditLines(ctx context.Context, tx pgx.Tx, each func(audit.Line)) error {
 	rows, err := tx.Query(ctx, `SELECT s.request_id, s.source, s.prompt_tokens, s.completion_tokens,
 			s.unit, s.input_rate, s.output_rate, s.payout_input_rate, s.payout_output_rate, coalesce(h.unit, s.unit),

@@ -17,7 +17,7 @@ const (
 	daysSummed = "balances of sealed days are what was recorded"
 )
 
-// auditDays hashes every sealed day again, follows the chain, and sums the
+// auditDays hashes every sealed day again, follows the chain of roots, and sums the
 // balances again.
 func auditDays(ctx context.Context, tx pgx.Tx, facts *audit.Facts) error {
 	days, err := readSeals(ctx, tx, time.Time{}, farDay)
@@ -69,8 +69,8 @@ func auditDays(ctx context.Context, tx pgx.Tx, facts *audit.Facts) error {
 	return runCheck(ctx, tx, facts, daysSummed, kept, snapshotDrift, len(days) > 0 || kept > 0)
 }
 
-// auditUnits finds rows of a day of version 1, whose seal leaves the unit out,
-// that are priced by something else than tokens.
+// auditUnits finds rows of a day of version 1 that are priced by something else than
+// tokens, because the seal of that version leaves the unit out.
 func auditUnits(ctx context.Context, tx pgx.Tx, day time.Time, i *audit.Invariant) error {
 	var others int64
 	if err := tx.QueryRow(ctx,

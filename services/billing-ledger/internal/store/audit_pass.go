@@ -13,12 +13,12 @@ import (
 	"svc.internal/services/billing-ledger/internal/usage"
 )
 
-// One pass reads every settled request beside its hold, once, and counts what
-// contradicts anything; only then is it worth a query that names it. That no
-// hold is without its line, and none has two, follows from numbers: there are
-// as many lines as settled holds, and the exclusive or of hashes of their
-// requests is the same. Lines of cleared days have no holds to be compared with;
-// their seals speak for them. What could escape that is a chance of one in 2^64.
+// One pass reads every settled request beside its hold, once, and counts the
+// contradictions. Only when there are any, a query names them. Two numbers show that no
+// hold lacks its line and none has two: there are as many lines as settled holds, and the
+// exclusive or of the hashes of their requests is the same. The chance that this misses
+// an error is one in 2^64. Lines of cleared days have no holds to be compared with; their
+// seals vouch for them.
 const linesQuery = `WITH line AS MATERIALIZED (
 	SELECT s.account_id, s.source, count(*) AS lines,
 		count(*) FILTER (WHERE s.evidence_source = 'gateway') AS reviewed,
@@ -60,22 +60,22 @@ FULL JOIN (SELECT owner_id AS account_id, sum(amount) AS amount FROM posting
 	WHERE account_kind = 'l:consumer:available' GROUP BY owner_id) p USING (account_id)
 FULL JOIN (SELECT account_id, sum(charged) AS amount FROM line GROUP BY account_id) c USING (account_id)`
 
-// sourceSums are the settled requests of one source. kept counts those of days
-// that are not cleared, requests hashes them; unheld, overpaid and amounts count
-// those that look wrong.
+// sourceSums are the sums over the settled requests of one source. kept counts the lines
+// of days that are not cleared, and requests hashes them. unheld, overpaid and amounts
+// count the lines that look wrong.
 type sourceSums struct {
 	lines, kept, reviewed, unheld, overpaid, amounts int64
 	requests                                         int64
 	charged, shortfall, payout, fee                  int64
 }
 
-// pass is what one reading of all settled requests and holds tells.
+// pass is the result of one reading of all settled requests and holds.
 type pass struct {
 	sources map[usage.Source]sourceSums
-	// wallets is how many there are, wrong those that are not what their
-	// postings and charges make them.
+	// wallets is the number of wallets, and wrong the number of those that do not equal
+	// their postings less their charges.
 	wallets, wrong int64
-	// settled are the settled holds: their number, and their requests hashed.
+	// settled is the number of settled holds, and requests the hash of their requests.
 	settled, requests int64
 }
 
@@ -87,7 +87,7 @@ func (p pass) sum(of func(sourceSums) int64) int64 {
 	return total
 }
 
-// matched reports whether settled holds and the lines that closed them are the
+// matched reports whether the settled holds and the lines that settled them are of the
 // same requests.
 func (p pass) matched() bool {
 	var lines, requests int64
@@ -127,8 +127,8 @@ func readPass(ctx context.Context, tx pgx.Tx) (pass, error) {
 	return p, nil
 }
 
-// passChecks are the invariants of settled requests: how many rows each is
-// about, whether the pass gives reason to look, and then one text for each row
+// passChecks are the invariants of settled requests: the number of rows that each is
+// about, whether the pass gives reason to look, and a query with one text for each row
 // that breaks it.
 var passChecks = []struct {
 	name    string
@@ -183,9 +183,9 @@ var passChecks = []struct {
 	},
 }
 
-// trialBalance has postings as they stand, settled requests by what their
-// source says they are (the view usage_leg says the same, row by row), and open
-// holds as what they have moved from available to held.
+// trialBalance sums the postings as they stand, the settled requests by the legs of their
+// source (the view usage_leg has the same, row by row), and the open holds as moved from
+// available to held.
 func trialBalance(ctx context.Context, tx pgx.Tx, p pass) ([]audit.Balance, error) {
 	type account struct {
 		kind  ledger.AccountKind

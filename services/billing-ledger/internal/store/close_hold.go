@@ -20,7 +20,7 @@ import (
 const holdMoves = `h.request_id, h.account_id, h.key_id, h.billing_type, h.amount, h.prompt_tokens, h.max_completion_tokens, h.images, h.unit,
 	coalesce(h.plan_id, ''), coalesce(h.plan_tier, 0), coalesce(h.plan_day - date '1970-01-01', 0), coalesce(h.plan_price, 0)`
 
-// movedHold takes a row of them.
+// movedHold is a row of holdMoves.
 type movedHold struct {
 	request, account, key              [16]byte
 	billing                            string
@@ -37,7 +37,7 @@ func (m *movedHold) fields() []any {
 	}
 }
 
-// hold has of the rates the unit alone.
+// hold returns the hold; of its rates it has the unit alone.
 func (m *movedHold) hold() usage.Hold {
 	h := usage.Hold{
 		Account: m.account, Key: m.key, Billing: hold.BillingType(m.billing), Amount: nano(m.amount),
@@ -50,7 +50,7 @@ func (m *movedHold) hold() usage.Hold {
 	return h
 }
 
-// scanMoved reads holds that are locked.
+// scanMoved reads locked holds.
 func scanMoved(rows pgx.Rows) (map[ids.RequestID]usage.Hold, error) {
 	holds := map[ids.RequestID]usage.Hold{}
 	var m movedHold
@@ -61,7 +61,7 @@ func scanMoved(rows pgx.Rows) (map[ids.RequestID]usage.Hold, error) {
 	return holds, err
 }
 
-// Now is the database's clock.
+// Now returns the time of the database's clock.
 func (s *Store) Now(ctx context.Context) (now time.Time, err error) {
 	if err := s.pool.QueryRow(ctx, `SELECT clock_timestamp()`).Scan(&now); err != nil {
 		return time.Time{}, fmt.Errorf("read the database's clock: %w", err)
@@ -69,9 +69,9 @@ func (s *Store) Now(ctx context.Context) (now time.Time, err error) {
 	return now, nil
 }
 
-// ExpireHolds closes open holds that are over by the database's clock, and were
-// so at asOf, and of which nothing is known to have been served; the others are
-// for OpenReviews. Holds that another transaction is closing are left to it.
+// ExpireHolds closes open holds that are over by the database's clock, were over at asOf
+// already, and of which nothing is known to have been served. The other holds are for
+// OpenReviews. It skips holds that another transaction is closing.
 func (s *Store) ExpireHolds(ctx context.Context, asOf time.Time, limit int) (int, error) {
 	expired := 0
 	err := s.inTx(ctx, func(tx pgx.Tx) error {
@@ -88,8 +88,8 @@ func (s *Store) ExpireHolds(ctx context.Context, asOf time.Time, limit int) (int
 	return expired, err
 }
 
-// giveBack closes the holds in rows, which are locked and of the columns holdMoves,
-// and returns what was set aside for them.
+// giveBack closes the holds in rows, which are locked and have the columns holdMoves, and
+// gives back what was set aside for them. It returns their number.
 func giveBack(ctx context.Context, tx pgx.Tx, rows pgx.Rows, why hold.Trigger) (int, error) {
 	holds, err := scanMoved(rows)
 	if err != nil {
@@ -99,7 +99,8 @@ func giveBack(ctx context.Context, tx pgx.Tx, rows pgx.Rows, why hold.Trigger) (
 		return 0, nil
 	}
 	closed := slices.Collect(maps.Keys(holds))
-	// After the locks: whoever frees a place with a report has had them.
+	// Reports are read after the locks, because a report frees its places under the same
+	// locks.
 	outcomes, err := readOutcomes(ctx, tx, closed)
 	if err != nil {
 		return 0, err
@@ -139,9 +140,9 @@ func readOutcomes(ctx context.Context, tx pgx.Tx, requests []ids.RequestID) (map
 	return outcomes, nil
 }
 
-// closeHolds moves open holds, which are locked, to where the trigger leads;
-// refunded are those of them that plans get back. The wallets are locked before:
-// whoever admits the same request once more has its wallets and waits for a row
+// closeHolds moves open holds, which are locked, to the state that the trigger leads to.
+// refunded are the holds that plans get back. The wallets must be locked before. A
+// transaction that admits the same request again has its wallets, and it waits for a row
 // of hold that is being changed, though not for one that is only locked.
 func closeHolds(batch *pgx.Batch, closed, refunded []ids.RequestID, why hold.Trigger) {
 	to, ok := hold.Open.After(why)
@@ -153,8 +154,8 @@ func closeHolds(batch *pgx.Batch, closed, refunded []ids.RequestID, why hold.Tri
 		raw(closed), string(to), raw(refunded))
 }
 
-// queueWallets locks the wallets of which move is going to change something, in
-// a batch that ends soon: every admission of their accounts waits for it.
+// queueWallets locks the wallets that move is going to change, in a batch that ends soon,
+// because every admission of their accounts waits for it.
 func queueWallets(batch *pgx.Batch, changes map[ids.AccountID]usage.Change) {
 	if len(changes) > 0 {
 		batch.Queue(lockInOrder, keysOf(changes))

@@ -12,10 +12,10 @@ import (
 )
 
 const (
-	// demandTimeout bounds the sum of a piece: nobody's request waits for it.
+	// demandTimeout bounds the sum of a piece, for which no request waits.
 	demandTimeout = 3 * time.Second
-	// demandLate is by how many days of its id a request may be settled late and
-	// still be in demand, which keeps the partitions of older days out of it.
+	// demandLate is how many days after the day of its id a request may be settled and
+	// still be in demand. It keeps the partitions of older days out of the query.
 	demandLate = 2
 )
 
@@ -28,9 +28,8 @@ FROM usage_settlement
 WHERE settled_at >= $1 AND settled_at < $2 AND day >= $3 AND day <= $4
 GROUP BY model_id ORDER BY count(*) DESC, model_id LIMIT $5`
 
-// Settled sums what was settled in a span of time; see demand.Store. It reads
-// the index usage_settlement_recorded and, in the order in which they were
-// written, the rows themselves.
+// Settled sums what was settled in a span of time; see demand.Store. It reads the index
+// usage_settlement_recorded and then the rows, in the order in which they were written.
 func (s *Store) Settled(ctx context.Context, from, until time.Time, limit int) (map[string]demand.Sum, error) {
 	var sums map[string]demand.Sum
 	err := reachable(pg.InTx(ctx, s.pool, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {

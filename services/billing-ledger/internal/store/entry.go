@@ -18,25 +18,24 @@ import (
 	"svc.internal/services/billing-ledger/internal/ledger"
 )
 
-// maxPosts bounds how often Post begins anew because another had posted the
-// same fact meanwhile, or taken of the same earnings; the second time it finds
-// that.
+// maxPosts bounds how often Post begins again because another transaction posted the same
+// fact meanwhile, or took from the same earnings. The second try finds that fact.
 const maxPosts = 3
 
-// Post posts entries and moves the wallets of the consumers in them, all in one
-// transaction. It returns the id of each: that of an entry which was posted
-// before for the same kind and business id, with the same legs, is returned
-// instead of posting again.
+// Post posts entries and moves the wallets of the consumers in them, in one transaction.
+// It returns the id of each entry. An entry that was posted before, for the same kind and
+// business id and with the same legs, is not posted again: Post returns the first one's
+// id.
 //
-// ledger.ErrReused tells that a business id stands for another entry,
-// ErrNoWallet that a consumer does not exist, ErrShort that a consumer does not
-// have what is taken, ErrCeiling that it would have too much, ErrHeld that what
-// is taken from a provider is held.
+// It returns ledger.ErrReused when a business id stands for another entry, ErrNoWallet
+// when a consumer does not exist, ErrShort when a consumer has less than is taken,
+// ErrCeiling when a consumer would have too much, and ErrHeld when what is taken from a
+// provider is held.
 func (s *Store) Post(ctx context.Context, entries ...ledger.Entry) ([]ids.EntryID, error) {
 	return s.postAnd(ctx, entries, nil)
 }
 
-// postAnd is Post and calls also, unless it is nil, in the same transaction for
+// postAnd is Post. It also calls also, unless that is nil, in the same transaction for
 // each entry that was not posted before.
 func (s *Store) postAnd(
 	ctx context.Context, entries []ledger.Entry, also func(pgx.Tx, ledger.Entry) error,
@@ -87,9 +86,8 @@ func (s *Store) Reverse(ctx context.Context, id, of ids.EntryID, memo string) (i
 	return posted[0], nil
 }
 
-// post locks the wallets first, in the order of their ids; what it looks for
-// after that has been committed by whoever held them. It calls also as postAnd
-// does.
+// post locks the wallets first, in the order of their ids. Whatever it looks for after
+// that was committed by the last holder of those locks. It calls also as postAnd does.
 func post(
 	ctx context.Context, tx pgx.Tx, entries []ledger.Entry, also func(pgx.Tx, ledger.Entry) error,
 ) ([]ids.EntryID, error) {
@@ -120,7 +118,8 @@ func post(
 	if err := movePosted(ctx, tx, fresh); err != nil {
 		return nil, err
 	}
-	// Who posts the same facts waits for the first, in one order.
+	// In one order, so that transactions with the same facts wait for the first of them
+	// and never for each other.
 	slices.SortFunc(fresh, func(a, b ledger.Entry) int {
 		return cmp.Or(strings.Compare(string(a.Kind), string(b.Kind)), strings.Compare(a.BusinessID, b.BusinessID))
 	})
@@ -142,13 +141,13 @@ func post(
 	return posted, nil
 }
 
-// fact is what an entry is about.
+// fact identifies what an entry is about.
 type fact struct {
 	kind       ledger.EntryKind
 	businessID string
 }
 
-// moved sums what entries do to wallets.
+// moved sums what entries move in wallets.
 func moved(entries []ledger.Entry) map[[16]byte]money.NanoUSD {
 	sums := map[[16]byte]money.NanoUSD{}
 	for _, e := range entries {
@@ -231,7 +230,7 @@ func postedBefore(ctx context.Context, tx pgx.Tx, entries []ledger.Entry) (map[f
 	return before, nil
 }
 
-// reader is what reading many rows needs of a pool or a transaction.
+// reader is the part of a pool or a transaction that reads many rows.
 type reader interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 }

@@ -14,37 +14,39 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// ExportVersion is the version of the export's form.
+// ExportVersion is the version of the export's format.
 const ExportVersion = 1
 
-// progressRows is how many rows pass between two words of progress.
+// progressRows is the number of rows between two calls of progress.
 const progressRows = 10_000
 
-// exported are the tables in the order in which they are written; those that
-// are not named here come after them, by name.
+// exported are the first tables of an export, in their order. The other tables follow by
+// name.
 var exported = []string{
 	"account", "wallet", "chart", "posting_rule", "entry", "posting", "hold",
 	"usage_settlement", "request_report", "renewal",
 	"orphan_review", "quarantine", "key_inflight", "key_rate",
 }
 
-// secret columns are left out.
+// secret has the columns that an export leaves out: hashes of keys, passwords and tokens,
+// the secrets of hubs and of the ledger, and sealed answers.
 var secret = map[string]string{
 	"consumer_key": "hash", "idempotency_claim": "sealed", "app_user": "password_hash", "user_session": "token_sha256",
 	"usage_key": "secret", "ledger_secret": "secret",
 }
 
-// Export writes every row of every table as lines of JSON, from one view of the
-// data and row by row as it arrives. The first line tells the version, the time
-// and the last seal; the last one how many rows there are, so that a file that
-// was cut off is known as such. progress hears the table and the rows so far.
+// Export writes every row of every table as lines of JSON, from one view of the data, row
+// by row and in bounded memory. The first line is {"export":1,…} with the version, the
+// time and the last seal. Each further line is {"table":…,"row":{…}}. The last line is
+// {"end":true,"rows":N}, so that a file that was cut off is recognised. progress gets the
+// table and the number of rows so far.
 func (s *Store) Export(ctx context.Context, out io.Writer, progress func(table string, rows int64)) error {
 	opts := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
 	tx, err := s.pool.BeginTx(ctx, opts)
 	if err != nil {
 		return reachable(fmt.Errorf("begin transaction: %w", err))
 	}
-	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }() // it has read only
+	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }() // the transaction only read
 	w := bufio.NewWriterSize(out, 1<<16)
 	if err := exportAll(ctx, tx, w, progress); err != nil {
 		return reachable(err)
@@ -104,7 +106,7 @@ type exportedTable struct {
 	columns, key []string
 }
 
-// exportTables asks the database what there is, so that a table added later is
+// exportTables lists the tables of the database, so that a table that is added later is
 // not forgotten.
 func exportTables(ctx context.Context, tx pgx.Tx) ([]exportedTable, error) {
 	rows, err := tx.Query(ctx, `SELECT c.relname::text,
@@ -155,7 +157,7 @@ func exportTable(ctx context.Context, tx pgx.Tx, w io.Writer, t exportedTable, p
 	prefix := `{"table":"` + t.name + `","row":`
 	var n int64
 	for rows.Next() {
-		// One write for a line keeps the bound of the buffer in one place.
+		// One write for each line keeps the bound of the buffer in one place.
 		line := append(append([]byte(prefix), rows.RawValues()[0]...), '}', '\n')
 		if _, err := w.Write(line); err != nil {
 			return 0, fmt.Errorf("write the export: %w", err)
@@ -168,7 +170,7 @@ func exportTable(ctx context.Context, tx pgx.Tx, w io.Writer, t exportedTable, p
 	return n, rows.Err()
 }
 
-// quoted is a list of names for SQL.
+// quoted returns a list of quoted names for SQL.
 func quoted(names []string) string {
 	out := make([]string, len(names))
 	for i, n := range names {

@@ -8,26 +8,25 @@ import (
 	"svc.internal/pkg/money"
 )
 
-// Figures are what an operator watches of the ledger. All replicas read the
-// same.
+// Figures are what an operator watches of the ledger. All replicas read the same figures.
 type Figures struct {
-	// OpenHolds is how many there are, Held what they set aside, OldestHold
-	// the age of the oldest.
+	// OpenHolds is the number of open holds, Held what they set aside, and OldestHold the
+	// age of the oldest.
 	OpenHolds  int64
 	Held       money.NanoUSD
 	OldestHold time.Duration
-	// Reviews is how many requests are published from the gateway's count
-	// until somebody settles them.
+	// Reviews is the number of requests whose usage is published from evidence until it
+	// is settled.
 	Reviews int64
-	// KeptBytes is what kept answers take up of their quota.
+	// KeptBytes is how much of their quota the kept answers take.
 	KeptBytes int64
-	// Overdue is how many days are not cleared although their retention is
-	// over: they are not sealed, or something of the first of them is open.
+	// Overdue is the number of days that are not cleared although their retention is
+	// over: they are not sealed, or a hold or a review of the first of them is open.
 	Overdue int64
 }
 
-// Figures reads them from the indexes of what is open; days are kept for
-// retention days.
+// Figures reads the figures from the indexes of open rows. Days are kept for retention
+// days.
 func (s *Store) Figures(ctx context.Context, retention int) (Figures, error) {
 	var f Figures
 	var held int64

@@ -14,7 +14,7 @@ import (
 	"svc.internal/services/billing-ledger/internal/idempotency"
 )
 
-// pruneOwn is how many claims of one key are pruned when it has no room left.
+// pruneOwn bounds the claims of one key that are pruned when the key has no room left.
 const pruneOwn = 1000
 
 // ReadKey answers an ask without a lock; see idempotency.Store.
@@ -39,8 +39,8 @@ func (s *Store) ClaimKey(ctx context.Context, ask idempotency.Ask) (answer idemp
 	return s.withKept(ctx, answer, slot)
 }
 
-// claimLocked decides under the lock on the key's quota, and returns the slot of
-// the answer with it, if there is one.
+// claimLocked decides an ask under the lock on the key's quota. It also returns the slot
+// of the kept answer, if there is one.
 func claimLocked(ctx context.Context, tx pgx.Tx, ask idempotency.Ask) (idempotency.Answer, *int16, error) {
 	live, err := lockQuota(ctx, tx, ask.Key)
 	if err != nil {
@@ -69,8 +69,7 @@ func claimLocked(ctx context.Context, tx pgx.Tx, ask idempotency.Ask) (idempoten
 	return idempotency.Answer{Standing: st, Request: ask.Request}, nil, err
 }
 
-// lockQuota locks all that concerns a key's claims, and returns how many there
-// are.
+// lockQuota locks everything that concerns a key's claims, and returns their number.
 func lockQuota(ctx context.Context, tx pgx.Tx, key ids.KeyID) (int, error) {
 	var live int
 	err := tx.QueryRow(ctx, `INSERT INTO idempotency_quota AS q (key_id, live) VALUES ($1, 0)
@@ -85,10 +84,10 @@ func lockQuota(ctx context.Context, tx pgx.Tx, key ids.KeyID) (int, error) {
 	return live, nil
 }
 
-// readClaim is nil when there is none that still counts, and returns the slot in
-// which the claim's answer is kept. The time is read when the row is, not when
-// the transaction began: it may have waited for its lock. Replicas of the release
-// before left answers in the claim itself.
+// readClaim returns the claim that still counts, nil for none, and the slot in which its
+// answer is kept. It compares with the time at which the row is read, not with the begin
+// of the transaction, which may have waited for its lock. Replicas of the release before
+// left answers in the claim itself.
 func readClaim(
 	ctx context.Context, on querier, key ids.KeyID, token idempotency.Digest,
 ) (c *idempotency.Record, slot *int16, err error) {
@@ -109,12 +108,13 @@ func readClaim(
 	return c, slot, nil
 }
 
-// maxLegs bounds the requests that one goes on as, far above what gateways do.
+// maxLegs bounds the requests that one request is continued as, far above what gateways
+// do.
 const maxLegs = 16
 
-// readFate is what the ledger knows of a request, and of those that it was
-// continued as. An open hold becomes something else in the end, and nothing
-// becomes open any more once a claim has lapsed: its gateway has stopped.
+// readFate returns what the ledger knows of a request and of the requests that it was
+// continued as. An open hold changes its state in the end. No hold becomes open any more
+// once a claim has lapsed, because its gateway has stopped.
 func readFate(ctx context.Context, tx pgx.Tx, request ids.RequestID) (idempotency.HolderFate, error) {
 	for range maxLegs {
 		fate, next, err := readLeg(ctx, tx, request)
@@ -126,9 +126,9 @@ func readFate(ctx context.Context, tx pgx.Tx, request ids.RequestID) (idempotenc
 	return idempotency.Undecided, nil
 }
 
-// readLeg is the fate of one request, and the request that goes on, if any. What
-// a plan covers has its list price; what is free costs nothing however much was
-// served.
+// readLeg returns the fate of one request, and the request that continues it, if any. A
+// request that a plan covers has its list price. A free request costs nothing, however
+// much was served.
 func readLeg(
 	ctx context.Context, tx pgx.Tx, request ids.RequestID,
 ) (fate idempotency.HolderFate, next ids.RequestID, err error) {
@@ -159,7 +159,7 @@ func renewClaim(ctx context.Context, tx pgx.Tx, ask idempotency.Ask) error {
 	return nil
 }
 
-// insertClaim takes the place of what no longer counts under the token.
+// insertClaim takes the place of a claim under the token that no longer counts.
 func insertClaim(ctx context.Context, tx pgx.Tx, ask idempotency.Ask, live int) error {
 	replaced, err := tx.Exec(ctx, `DELETE FROM idempotency_claim WHERE key_id = $1 AND token_sha256 = $2`,
 		[16]byte(ask.Key), ask.Token[:])
@@ -223,16 +223,16 @@ func (s *Store) FinishKey(
 	return outcome, err
 }
 
-// forget is how a claim without an answer ends by what became of its request.
+// forget is how a claim without an answer ends, by the fate of its request.
 var forget = map[idempotency.HolderFate]string{
 	idempotency.CostNothing: `DELETE FROM idempotency_claim WHERE key_id = $1 AND token_sha256 = $2`,
 	idempotency.Undecided:   `UPDATE idempotency_claim SET leased_until = clock_timestamp() WHERE key_id = $1 AND token_sha256 = $2`,
 	idempotency.Served:      `UPDATE idempotency_claim SET state = 'not_kept' WHERE key_id = $1 AND token_sha256 = $2`,
 }
 
-// PruneClaims deletes up to limit claims that are over and returns how many it
-// took up. Claims of a key that is being worked on wait for the next time, so
-// that nobody waits for this.
+// PruneClaims deletes up to limit claims that are over and returns how many it deleted.
+// It leaves the claims of a key that is being worked on for the next time, so that nobody
+// waits for it.
 func (s *Store) PruneClaims(ctx context.Context, limit int) (int, error) {
 	ctx, cancel := context.WithTimeout(ctx, pruneTimeout)
 	defer cancel()
@@ -250,5 +250,5 @@ func (s *Store) PruneClaims(ctx context.Context, limit int) (int, error) {
 	return int(tag.RowsAffected()), nil
 }
 
-// pruneTimeout bounds one batch of what is forgotten.
+// pruneTimeout bounds one batch of pruning.
 const pruneTimeout = 10 * time.Second

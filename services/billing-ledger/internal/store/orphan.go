@@ -14,11 +14,11 @@ import (
 	"svc.internal/services/billing-ledger/internal/usage"
 )
 
-// OpenReviews takes open holds that are over and have evidence; see
-// orphan.Store. Only the hold is locked: the evidence is the gateways' last
-// word, or one that a later word can but add to.
+// OpenReviews takes open holds that are over and have evidence; see orphan.Store. Only
+// the hold is locked, because later reports and renewals can only add to the evidence.
 func (s *Store) OpenReviews(ctx context.Context, limit int) (cases []orphan.Case, failed int, err error) {
-	// A transaction of its own: after it has changed holds it may not wait.
+	// In a transaction of its own, because a transaction that has changed holds may not
+	// wait.
 	if err := s.awaitHubs(ctx, limit); err != nil {
 		return nil, 0, err
 	}
@@ -50,8 +50,8 @@ func (s *Store) OpenReviews(ctx context.Context, limit int) (cases []orphan.Case
 	return cases, failed, err
 }
 
-// awaitHubs gives the hubs of requests of which something was served their time
-// from the gateway's last word on, before anything is reviewed.
+// awaitHubs gives the hubs of requests of which something was served their time, from the
+// gateway's last report or renewal on, before anything is reviewed.
 func (s *Store) awaitHubs(ctx context.Context, limit int) error {
 	return s.inTx(ctx, func(tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, `WITH fresh AS (
@@ -68,7 +68,7 @@ func (s *Store) awaitHubs(ctx context.Context, limit int) error {
 	})
 }
 
-// failReviews closes holds that no publication has settled.
+// failReviews closes the holds that no publication has settled.
 func failReviews(ctx context.Context, tx pgx.Tx, limit int) (int, error) {
 	rows, err := tx.Query(ctx, `SELECT `+holdMoves+` FROM hold h JOIN orphan_review v USING (request_id)
 		WHERE h.state = 'open' AND h.expires_at <= now() AND v.publications >= $2
@@ -115,7 +115,7 @@ func scanCase(row pgx.CollectableRow) (orphan.Case, error) {
 }
 
 // SettledReviews takes reviewed requests that are settled and due again; see
-// orphan.Store. One whose hold is closed without a line or a receipt is due no
+// orphan.Store. A request whose hold is closed without a line or a receipt is due no
 // more.
 func (s *Store) SettledReviews(ctx context.Context, limit int) ([]orphan.Publication, error) {
 	var out []orphan.Publication

@@ -12,9 +12,9 @@ import (
 	"svc.internal/services/billing-ledger/internal/plan"
 )
 
-// Subscribe puts an account on a plan; see plan.Store. Nobody is admitted for
-// the account meanwhile, since it holds the lock on the wallet, and the moment
-// is taken after that lock: two plans never overlap.
+// Subscribe puts an account on a plan; see plan.Store. It holds the lock on the wallet,
+// so no request of the account is admitted meanwhile. It reads the time after taking that
+// lock, so two plans never overlap.
 func (s *Store) Subscribe(ctx context.Context, account ids.AccountID, name string, until time.Time) error {
 	return s.inTx(ctx, func(tx pgx.Tx) error {
 		locked, err := tx.Exec(ctx, `SELECT FROM wallet WHERE account_id = $1 FOR UPDATE`, [16]byte(account))
@@ -63,7 +63,7 @@ func (s *Store) Subscribe(ctx context.Context, account ids.AccountID, name strin
 	})
 }
 
-// moveEnd moves the end of the plan in force, if it is the plan of that name. kept
+// moveEnd moves the end of the plan in force, if that is the plan of this name. kept
 // reports whether it is, and another whether it had another end.
 func moveEnd(
 	ctx context.Context, tx pgx.Tx, account ids.AccountID, name string, now, until time.Time,
@@ -98,7 +98,7 @@ func endPlan(ctx context.Context, tx pgx.Tx, account ids.AccountID, now time.Tim
 	return tag.RowsAffected() > 0, nil
 }
 
-// Subscription is the plan in force; see plan.Store.
+// Subscription returns the plan in force; see plan.Store.
 func (s *Store) Subscription(ctx context.Context, account ids.AccountID) (*plan.Subscription, error) {
 	var sub plan.Subscription
 	var until *time.Time
@@ -133,8 +133,8 @@ func (s *Store) Subscription(ctx context.Context, account ids.AccountID) (*plan.
 	return &sub, nil
 }
 
-// The rate is told by how many of its requests are not back yet, as admit counts
-// them: its window ends when all of them are.
+// The rate counts the requests that it has not given back yet, as admit does. Its window
+// ends when it has given back all of them.
 const selectCounters = `SELECT l.kind, l.period, coalesce(CASE
 		WHEN l.kind = 'concurrent' THEN g.open
 		WHEN l.period = 'minute' AND g.full_at < now() + interval '2 minutes' THEN ceil(greatest(extract(epoch FROM g.full_at - now()), 0) * 1000000

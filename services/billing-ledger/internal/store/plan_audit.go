@@ -1,7 +1,6 @@
 package store
 
-// planChecks are the invariants of plans and refunds, as auditChecks has those of
-// requests and money.
+// planChecks are the invariants of plans and refunds, in the form of auditChecks.
 var planChecks = []check{
 	{
 		"plan counters are what the plans covered",

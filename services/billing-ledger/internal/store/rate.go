@@ -12,8 +12,8 @@ import (
 	"svc.internal/services/billing-ledger/internal/limit"
 )
 
-// readRate goes by the same clock as admission, and like it takes no notice of
-// what is further ahead than any limit reaches.
+// readRate uses the same clock as admission. Like admission, it ignores a time that is
+// further ahead than any limit reaches.
 const readRate = `SELECT coalesce(l.requests_per_minute, 0), coalesce((extract(epoch FROM coalesce(z.full_at, r.full_at) - now()) * 1000000)::bigint, 0)
 	FROM consumer_key ck
 	LEFT JOIN account_limits l ON l.account_id = ck.account_id
@@ -21,8 +21,8 @@ const readRate = `SELECT coalesce(l.requests_per_minute, 0), coalesce((extract(e
 	LEFT JOIN account_rate z ON z.account_id = ck.account_id AND z.class = $2 AND z.full_at > now() AND z.full_at < now() + interval '2 minutes'
 	WHERE ck.id = $1`
 
-// ReadRate tells what is left of a key's rate in a class: four rows by their
-// keys, without a lock. The rate of zero-priced models is the account's.
+// ReadRate returns what is left of a key's rate in a class, from four rows by their keys
+// and without a lock. The rate of zero-priced models is the account's.
 func (s *Store) ReadRate(ctx context.Context, id ids.KeyID, class limit.Class) (limit.Rate, error) {
 	var (
 		own    limit.Limits

@@ -16,7 +16,7 @@ import (
 	"svc.internal/services/billing-ledger/internal/usage"
 )
 
-// Receipt joins what is known of a request; see receipt.Store.
+// Receipt joins the rows of a request; see receipt.Store.
 func (s *Store) Receipt(ctx context.Context, request ids.RequestID, account ids.AccountID) (*receipt.Receipt, error) {
 	r, err := s.readHold(ctx, request, account)
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -53,9 +53,10 @@ func (s *Store) readHold(ctx context.Context, request ids.RequestID, account ids
 	return r, nil
 }
 
-// readCleared reads a request of a cleared day, of which the settled line is
-// left: it was admitted at the time inside its id. Of orphan work the line does
-// not say how it would have been paid; nothing was charged.
+// readCleared reads a request of a cleared day, of which only the settled line is left,
+// without the gateway's report. The time inside its id stands for its admission. The line
+// of orphan work does not say how the request would have been paid for; nothing was
+// charged.
 func (s *Store) readCleared(
 	ctx context.Context, request ids.RequestID, account ids.AccountID,
 ) (*receipt.Receipt, error) {

@@ -11,21 +11,21 @@ import (
 	"svc.internal/pkg/pg"
 )
 
-// Bounds of one reconciliation: wallets that it compares, and drifts that it
-// names of each invariant.
+// Bounds of one reconciliation: the wallets that it compares, and the drifts of each
+// invariant that it names.
 const (
 	reconcileWallets = 2000
 	reconcileNamed   = 10
 )
 
-// Place is where the next reconciliation goes on; the zero value is the begin.
+// Place is where the next reconciliation begins; the zero value is the first wallet.
 type Place [16]byte
 
 // Drift is one row that breaks an invariant.
 type Drift struct{ Invariant, Text string }
 
-// reconciliations cost the same however large the ledger is: each looks at what
-// is open, at the next wallets ($1, $2), or at what was recorded within $3.
+// reconciliations cost the same however large the ledger is: each looks at open rows, at
+// the next wallets ($1, $2), or at rows that were recorded within $3.
 var reconciliations = []struct{ name, drift string }{
 	{
 		"wallet.held is the sum of open holds",
@@ -51,9 +51,9 @@ var reconciliations = []struct{ name, drift string }{
 	},
 }
 
-// Reconcile compares a part of the ledger with itself, on one view of it: the
-// wallets after a place, and what was recorded of late. It returns the place
-// after them. Over many calls every wallet has its turn.
+// Reconcile compares a part of the ledger with itself, on one view of its data: the
+// wallets after a place, and the rows that were recorded lately. It returns the place
+// after those wallets. Over many calls every wallet has its turn.
 func (s *Store) Reconcile(ctx context.Context, from Place, recent time.Duration) (Place, []Drift, error) {
 	var next Place
 	var drifts []Drift

@@ -16,10 +16,10 @@ import (
 	"svc.internal/services/billing-ledger/internal/usage"
 )
 
-// Conclude records reports, frees the places of their requests and releases
-// what was not served; see hold.ReportStore. Whoever closes a hold looks for its
-// report under the lock that is taken here after the report is written, so
-// that each place is freed once.
+// Conclude records reports, frees the places of their requests and releases the holds of
+// which nothing was served; see hold.ReportStore. A transaction that closes a hold looks
+// for its report under the lock that is taken here after the report is written, so that
+// each place is freed once.
 func (s *Store) Conclude(ctx context.Context, all []hold.RequestReport) (released int, err error) {
 	// In one order, for the locks.
 	all = slices.Clone(all)
@@ -58,14 +58,14 @@ func (s *Store) Conclude(ctx context.Context, all []hold.RequestReport) (release
 	return released, nil
 }
 
-// gatewayReport is what a report that came just now says of its request.
+// gatewayReport is what a report that was stored just now says of its request.
 type gatewayReport struct {
 	served   bool
 	byCaller bool
 }
 
-// insertReports keeps the first word on each known request and returns it,
-// and locks those of the holds that are open.
+// insertReports stores the first report of each known request and returns the reports
+// that it stored. It locks the open holds among them.
 func insertReports(
 	ctx context.Context, conn *pgx.Conn, args []any, requests []ids.RequestID,
 ) (map[ids.RequestID]gatewayReport, map[ids.RequestID]usage.Hold, error) {
@@ -94,9 +94,9 @@ func insertReports(
 	return told, holds, nil
 }
 
-// concluded frees the places of open holds that were told of just now, and
-// closes those of which nothing was served. The others stay open: nearly all are
-// settled before their lease ends, and OpenReviews gives the rest their time.
+// concluded frees the places of the open holds that were just reported, and closes those
+// of which nothing was served. The others stay open: nearly all of them are settled
+// before their lease ends, and OpenReviews gives the rest their time.
 func concluded(
 	told map[ids.RequestID]gatewayReport, holds map[ids.RequestID]usage.Hold,
 ) (closed []ids.RequestID, moves usage.Moves) {
@@ -115,8 +115,10 @@ func concluded(
 	return closed, moves
 }
 
-// leftAtOnce counts what was told just now of clients that left at once, in the
-// rate of their accounts. An account that is above the bound waits ten seconds.
+// leftAtOnce counts the requests that were just reported and that their clients left
+// within the time in which that is free (hold.RequestReport.LeftAtOnce). Class 7 of
+// account_rate allows limit.LeftAtOnce of them a minute; an account above that is refused
+// for ten seconds.
 func leftAtOnce(batch *pgx.Batch, all []hold.RequestReport, told map[ids.RequestID]gatewayReport,
 	holds map[ids.RequestID]usage.Hold) {
 	counts := map[ids.AccountID]int{}

@@ -14,25 +14,23 @@ import (
 // sealTimeout bounds each statement that reads a whole day.
 const sealTimeout = time.Hour
 
-// sealedLines are the columns of settled requests in version 1 of a digest.
-// Version 2 has the unit as well; days before it have tokens alone, which verify
-// looks at.
+// sealedLines are the columns of settled requests in version 1 of a digest. Version 2
+// adds the unit. Days before it have tokens alone, which verify checks.
 const sealedLines = `SELECT day, request_id, account_id, key_id, provider_id, hub_id, attempt, epoch, model_id, price_version_id,
 			input_rate, output_rate, payout_input_rate, payout_output_rate, prompt_tokens, completion_tokens,
 			list_price, payout, charged, shortfall, source, ending, claim_state, claimed_prompt, claimed_completion,
 			recounted_completion, delivered_bytes, estimated_prompt, route_mode, requested_provider, fallback_reason,
 			payload_hash, first_content_ms, dispatched_at, ended_at, settled_at, evidence_source`
 
-// sealedPart is one kind of rows of a digest; $1 and $2 are the bounds of its
-// day.
+// sealedPart is one kind of rows of a digest; $1 and $2 are the bounds of its day.
 type sealedPart struct {
 	kind seal.Kind
 	sql  string
 }
 
-// sealed are the rows of a digest of a version with their columns; the order of
-// both is what makes it one. They are hashed as the database sends them, so a
-// column may not change its type.
+// sealed returns the rows of a digest of a version with their columns. The order of both
+// defines the version. Rows are hashed as the database sends them, so no column may
+// change its type.
 func sealed(version int16) []sealedPart {
 	lines := sealedLines +
 		`, unit FROM usage_settlement WHERE settled_at >= $1 AND settled_at < $2 ORDER BY day, request_id`
@@ -50,7 +48,7 @@ var sealedEntries = []sealedPart{
 		FROM posting p JOIN entry e ON e.id = p.entry_id WHERE e.at >= $1 AND e.at < $2 ORDER BY p.entry_id, p.leg`},
 }
 
-// DueDay finds the first day without a seal: the one after the last, or that of
+// DueDay finds the first day without a seal: the day after the last seal, or the day of
 // the first account, before which nothing can be recorded.
 func (s *Store) DueDay(ctx context.Context, after time.Duration) (time.Time, bool, error) {
 	var day *time.Time
@@ -66,8 +64,8 @@ func (s *Store) DueDay(ctx context.Context, after time.Duration) (time.Time, boo
 	return *day, true, nil
 }
 
-// CloseDay closes a day and returns the number of a transaction that began after
-// that was committed: whoever has not seen the day closed has a smaller one.
+// CloseDay closes a day and returns the number of a transaction that began after that was
+// committed. A transaction that has not seen the day closed has a smaller number.
 func (s *Store) CloseDay(ctx context.Context, day time.Time) (seal.Barrier, error) {
 	if _, err := s.pool.Exec(ctx, `INSERT INTO closed_day (day) VALUES ($1) ON CONFLICT (day) DO NOTHING`,
 		day); err != nil {
@@ -91,8 +89,8 @@ func (s *Store) Passed(ctx context.Context, barrier seal.Barrier) (bool, error) 
 	return passed, nil
 }
 
-// SealDay hashes a closed day, ties it to the day before and sums its balances.
-// Of several that do so, the others wait and find it done.
+// SealDay hashes a closed day, chains it to the day before and sums its balances. Of
+// several callers, the later ones wait and find the day sealed.
 func (s *Store) SealDay(ctx context.Context, day time.Time) (seal.Day, error) {
 	var done seal.Day
 	err := s.inTx(ctx, func(tx pgx.Tx) error {
@@ -132,8 +130,7 @@ func (s *Store) SealDay(ctx context.Context, day time.Time) (seal.Day, error) {
 	return done, err
 }
 
-// digest hashes what was recorded on a day by a version, row by row as it
-// arrives.
+// digest hashes what was recorded on a day, by a version, row by row.
 func digest(ctx context.Context, tx pgx.Tx, day time.Time, version int16) (seal.Day, error) {
 	d := seal.NewDigest()
 	for _, part := range sealed(version) {

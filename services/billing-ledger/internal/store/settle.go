@@ -20,11 +20,11 @@ import (
 	"svc.internal/services/billing-ledger/internal/usage"
 )
 
-// maxPayload bounds what is kept of a rejected event, in bytes.
+// maxPayload bounds the stored payload of a rejected event, in bytes.
 const maxPayload = 64 << 10
 
-// Settle settles a batch in one transaction; see usage.Store. It takes two round
-// trips when all holds are open and cover what their requests cost.
+// Settle settles a batch in one transaction; see usage.Store. It takes two round trips
+// when all holds are open and cover what their requests cost.
 func (s *Store) Settle(
 	ctx context.Context, requests []ids.RequestID, decide func(usage.Snapshot) (usage.Effects, []usage.Reject),
 ) error {
@@ -45,14 +45,14 @@ func (s *Store) Settle(
 		insertLines(batch, fx.Lines)
 		for _, line := range fx.Lines {
 			if line.Source == usage.Orphan && line.Payout > 0 {
-				// A request has at most one such entry, so its own id serves.
+				// A request has at most one such entry, so the request's id serves.
 				insertEntry(batch, ledger.Orphan(ids.EntryID(line.Event.Request), line.Event.Request, line.Event.Provider,
 					line.Payout))
 			}
 		}
 		insertHeld(batch, fx.Lines)
 		for _, r := range fx.Overruled {
-			// Settlement hears of it as of a review that is settled.
+			// Settlement hears of the request as of a settled review.
 			batch.Queue(`INSERT INTO orphan_review (request_id, publications, next_at) VALUES ($1, 1, now())
 				ON CONFLICT (request_id) DO UPDATE SET next_at = now()`, [16]byte(r))
 		}
@@ -72,12 +72,12 @@ func (s *Store) Settle(
 	return err
 }
 
-// readSnapshot begins the transaction, locks the holds, and reads what gateways tell
-// and void attempts tell of them, which providers are kin to their accounts, and
-// what was settled of the holds that are not open any more. That comes after the
-// lock: a request that another transaction was settling is seen here when it
-// has, and so is a report that has freed the request's place. An open hold has
-// no line, since both change in one transaction.
+// readSnapshot begins the transaction and locks the holds. It reads what gateways
+// reported of them, their void attempts, which providers have the same owner as their
+// accounts, and what was settled of the holds that are not open any more. It reads all of
+// that after the locks, so it sees a request that another transaction was settling, and a
+// report that has freed the request's place. An open hold has no line, because both
+// change in one transaction.
 func readSnapshot(ctx context.Context, conn *pgx.Conn, requests []ids.RequestID) (usage.Snapshot, error) {
 	snapshot := usage.Snapshot{
 		Holds:         make(map[ids.RequestID]usage.Hold, len(requests)),
@@ -182,7 +182,7 @@ func days(requests []ids.RequestID) []time.Time {
 	return out
 }
 
-// Quarantine keeps what will never be settled; see usage.Store.
+// Quarantine stores events that will never be settled; see usage.Store.
 func (s *Store) Quarantine(ctx context.Context, rejects []usage.Reject) error {
 	if err := s.atOnce(ctx, func(batch *pgx.Batch) { insertRejects(batch, rejects) }); err != nil {
 		return fmt.Errorf("insert into quarantine: %w", err)
@@ -190,8 +190,8 @@ func (s *Store) Quarantine(ctx context.Context, rejects []usage.Reject) error {
 	return nil
 }
 
-// insertRejects is the last that a transaction does: it waits for another that
-// puts the same aside.
+// insertRejects is the last statement of a transaction, because it waits for another that
+// quarantines the same event.
 func insertRejects(batch *pgx.Batch, rejects []usage.Reject) {
 	type row struct {
 		usage.Reject

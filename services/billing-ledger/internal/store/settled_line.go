@@ -21,9 +21,9 @@ SELECT * FROM unnest($1::date[], $2::uuid[], $3::uuid[], $4::uuid[], $5::uuid[],
 	$27::bigint[], $28::bigint[], $29::bigint[], $30::bigint[], $31::bigint[], $32::bigint[],
 	$33::bytea[], $34::timestamptz[], $35::timestamptz[], $36::text[], $37::smallint[])`
 
-// insertLines adds settled requests. A conflict on the primary key is an error
-// on purpose: the locks on the holds leave no way to one, and passing over it
-// would move a wallet for a line that is not there.
+// insertLines adds settled requests. A conflict on the primary key is an error on
+// purpose: the locks on the holds rule it out, and ignoring it would move a wallet for a
+// line that is not there.
 func insertLines(batch *pgx.Batch, lines []usage.Line) {
 	if len(lines) == 0 {
 		return
@@ -35,8 +35,8 @@ func insertLines(batch *pgx.Batch, lines []usage.Line) {
 	batch.Queue(insertLine, c.args()...)
 }
 
-// lineColumns is a batch of lines turned by column, by the type of the column
-// and in the order of insertLine.
+// lineColumns is a batch of lines by column: grouped by the type of the column, in the
+// order of insertLine.
 type lineColumns struct {
 	day      []time.Time
 	uuids    [5][][16]byte

@@ -10,9 +10,8 @@ import (
 	"svc.internal/services/billing-ledger/internal/user"
 )
 
-// TakeAttempt counts an attempt to sign in under the locks on its rows; see
-// user.Store. An attempt that finds no room takes no lock: room comes with time
-// alone.
+// TakeAttempt counts an attempt to sign in under the locks on its rows; see user.Store.
+// An attempt that finds no room takes no lock, because room comes with time alone.
 func (s *Store) TakeAttempt(ctx context.Context, e user.Email, network user.Digest) (user.Attempt, error) {
 	a := user.Attempt{Network: network}
 	var counts user.Counts
@@ -43,8 +42,8 @@ func (s *Store) TakeAttempt(ctx context.Context, e user.Email, network user.Dige
 	})
 }
 
-// count moves a row on by one attempt and notes where the row was. The time is read
-// once the row is locked, lest an attempt come before another that it waited for.
+// count moves a row on by one attempt and returns where the row was. It reads the time
+// after locking the row, so that no attempt is earlier than one that it waited for.
 func count(batch *pgx.Batch, digest, network user.Digest, pace user.Pace, full, now *time.Time) {
 	batch.Queue(
 		`INSERT INTO sign_in_count AS c (email_sha256, network, full_at) VALUES ($1, $2, clock_timestamp() + $3::interval)
@@ -58,8 +57,8 @@ func (s *Store) GiveBack(ctx context.Context, e user.Email, a user.Attempt) erro
 	return s.inTx(ctx, func(tx pgx.Tx) error { return uncount(ctx, tx, e, a) })
 }
 
-// uncount moves the rows of an attempt back, in the order in which they were moved
-// on. An attempt is under way for seconds, of which its rows have lost no more.
+// uncount moves the rows of an attempt back, in the order in which they were moved on. An
+// attempt is under way for seconds, so its rows have not been whole again meanwhile.
 func uncount(ctx context.Context, tx pgx.Tx, e user.Email, a user.Attempt) error {
 	digest := e.Digest()
 	const back = `UPDATE sign_in_count SET full_at = full_at - $3::interval WHERE email_sha256 = $1 AND network = $2`
@@ -75,9 +74,9 @@ func uncount(ctx context.Context, tx pgx.Tx, e user.Email, a user.Attempt) error
 	return nil
 }
 
-// rememberNetwork notes that a user, who is locked, signs in from a network, in the
-// place of the network that was used least recently when the user has as many as it
-// may.
+// rememberNetwork stores that a user, who is locked, signs in from a network. When the
+// user has as many networks as it may, the network takes the place of the one that was
+// used least recently.
 func rememberNetwork(ctx context.Context, tx pgx.Tx, id user.ID, network user.Digest) error {
 	tag, err := tx.Exec(ctx, `UPDATE known_network SET used_at = now() WHERE user_id = $1 AND network = $2`, [16]byte(id),
 		network[:])
@@ -103,15 +102,15 @@ func insertNetwork(ctx context.Context, tx pgx.Tx, id user.ID, network user.Dige
 	return nil
 }
 
-// PruneAttempts forgets up to limit rows of attempts that count no more and returns
+// PruneAttempts deletes up to limit rows of attempts that no longer count, and returns
 // how many.
 func (s *Store) PruneAttempts(ctx context.Context, limit int) (int, error) {
 	return s.pruneExpired(ctx, "attempts to sign in", `DELETE FROM sign_in_count WHERE (email_sha256, network) IN (
 		SELECT email_sha256, network FROM sign_in_count WHERE full_at <= now() ORDER BY full_at LIMIT $1 FOR UPDATE SKIP LOCKED)`, limit)
 }
 
-// PruneNetworks forgets up to limit networks that nobody has signed in from for
-// user.NetworkKept and returns how many.
+// PruneNetworks deletes up to limit networks that nobody has signed in from for
+// user.NetworkKept, and returns how many.
 func (s *Store) PruneNetworks(ctx context.Context, limit int) (int, error) {
 	return s.pruneExpired(ctx, "known networks", `DELETE FROM known_network WHERE (user_id, network) IN (
 		SELECT user_id, network FROM known_network WHERE used_at <= now() - $2::interval ORDER BY used_at LIMIT $1 FOR UPDATE SKIP LOCKED)`, limit, user.NetworkKept)

@@ -18,8 +18,8 @@ const insertSnapshot = `INSERT INTO balance_snapshot (day, account_kind, owner_i
 		WHERE b.account_kind = m.account_kind AND b.owner_id = m.owner_id AND b.book = m.book AND b.asset = m.asset AND b.day < $1::date
 		ORDER BY b.day DESC LIMIT 1) last ON true`
 
-// snapshotDrift compares the snapshots with the rows: what moved on each day,
-// and each balance with all that moved up to it.
+// snapshotDrift compares the snapshots with the rows: what moved on each day, and each
+// balance with everything that moved up to it.
 const snapshotDrift = `WITH recorded AS (
 		SELECT at::date AS day, account_kind, coalesce(owner_id, '00000000-0000-0000-0000-000000000000') AS owner_id, book, asset,
 			sum(amount) AS moved
@@ -31,7 +31,7 @@ const snapshotDrift = `WITH recorded AS (
 	FROM recorded r FULL JOIN kept k USING (day, account_kind, owner_id, book, asset)
 	WHERE r.moved IS DISTINCT FROM k.moved OR k.balance <> k.due`
 
-// snapshot keeps the balances at the end of a day that is sealed.
+// snapshot stores the balances at the end of a day that is being sealed.
 func snapshot(ctx context.Context, tx pgx.Tx, day time.Time) error {
 	if _, err := tx.Exec(ctx, insertSnapshot, day); err != nil {
 		return fmt.Errorf("insert balances: %w", err)

@@ -5,10 +5,10 @@ import (
 	"fmt"
 )
 
-// SynchronousStandby reports whether the server waits for a standby before it
-// answers a commit, so that a failover loses nothing that was answered. It asks
-// for the settings, which every login may read: who is connected, only an
-// administrator sees. While none of the standbys that are named is connected, commits wait.
+// SynchronousStandby reports whether the server waits for a standby before it answers a
+// commit, so that a failover loses nothing that was answered. It reads the settings,
+// because only an administrator may see the connected standbys. While none of the named
+// standbys is connected, commits wait.
 func (s *Store) SynchronousStandby(ctx context.Context) (bool, error) {
 	var waits bool
 	err := s.pool.QueryRow(ctx, `SELECT current_setting('synchronous_standby_names') <> ''

@@ -1,41 +1,90 @@
-// Package store keeps billing-ledger's tables in PostgreSQL, as the application
+// Package store keeps billing-ledger's tables in PostgreSQL. It works as the application
 // role, which may add to the ledger and never change it.
 //
-// No two transactions wait for each other, because all take their locks in one
-// order, and those of one kind by ascending id:
+// # Locks
+//
+// No two transactions deadlock, because all of them take their locks in one order, and the
+// locks of one kind by ascending id:
 //
 //  1. reports, by request (Conclude inserts them);
-//  2. holds, by request; who takes them in another order passes over those that
+//  2. holds, by request; a transaction that takes them in another order skips those that
 //     are locked (SKIP LOCKED);
-//  3. renewals and reviews, which the lock on the hold guards, and lines and
-//     entries of settled requests, likewise (every other entry is posted after
-//     the wallets it moves, by kind and business id);
-//  4. wallets, by account. Each transaction takes all that it needs at once,
-//     however little it changes of some: the lock also guards key_inflight and
-//     key_rate of the account's keys, its state, and all that counts for its
-//     plan, which are changed under it in any order. Who refunds, or posts what
-//     takes from earnings that are held in part, then locks the earnings of the
-//     providers, and after them what is held;
-//  5. changes of holds, which are locked since 2: inserted ones by request,
-//     since another may admit the same request for another account, and those
-//     that end. Whoever inserts waits for a row that is being changed, so after
-//     a change of holds a transaction locks no wallet any more;
+//  3. renewals and reviews, which the lock on the hold guards, and likewise the lines and
+//     entries of settled requests (every other entry is posted after the wallets that it
+//     moves, by kind and business id);
+//  4. wallets, by account. A transaction takes all the wallets that it needs at once,
+//     however little it changes some of them: the lock also guards key_inflight and
+//     key_rate of the account's keys, the account's state, and everything that counts for
+//     its plan, and those are changed under it in any order. A refund, or an entry that
+//     takes from earnings that are held in part, then locks the earnings of the providers,
+//     and after them the held earnings;
+//  5. changes of holds, which are locked since 2: inserted ones by request, because another
+//     transaction may admit the same request for another account, and those that end. An
+//     insert waits for a row that is being changed, so after a change of holds a
+//     transaction locks no wallet any more;
 //  6. the quarantine, by payload and reason.
 //
-// Claims of idempotency keys are apart from these: under the quota of their key,
-// and beside it they only read. So are visits, under the row of their address, and
-// signing in: it takes the row of the e-mail's attempts, then that of the user,
-// then sessions.
+// Three kinds of transactions are apart from these. A claim of an idempotency key holds
+// the lock on its key's quota and only reads beside it. A visit holds the row of its
+// address. Signing in locks the rows of the e-mail's attempts, then the user, then the
+// sessions.
 //
-// A report frees the places that its request takes up in the concurrency of its
-// key and plan, or whoever closes the hold does, when there is none: each reads
+// A report frees the places that its request takes in the concurrency of account and plan.
+// When there is no report, the transaction that closes the hold frees them. Each reads
 // what the other may have done after it has locked the hold.
 //
-// Whoever settles takes wallets as late as the money allows, at best in the
-// last round trip: every admission of the account waits for them.
+// Settling locks wallets as late as the money allows, at best in its last round trip,
+// because every admission of the account waits for them.
 //
-// Nothing here uses the process's clock: what is a minute, and when a hold is
-// over, is the database's to say.
+// Nothing here uses the process's clock. The database's clock decides what a minute is,
+// and when a hold is over.
+//
+// # Constraints
+//
+// The database enforces the invariants again, whatever the Go code does. attacks_test.go
+// attacks every constraint, trigger and grant, and fails when one has no attack.
+//
+//   - No overdraft: wallet_bounds; a ceiling: wallet_ceiling.
+//   - A hold begins open and is closed once, its lease only moves forward and its prices
+//     are pinned: the triggers on hold, column grants. A hold of which something is known
+//     to have been served does not expire unreviewed: hold_expires_reviewed, the view
+//     evidence.
+//   - A gateway's count never shrinks, and the attempt that it committed to stands:
+//     renewal_only_grows.
+//   - A request is settled once: the key (day, request_id) with the day of the id.
+//   - Counts are of the unit that is priced: hold_counts_images, hold_counts_audio,
+//     usage_counts_images, usage_counts_audio.
+//   - 0 ≤ payout ≤ list price, and charged + shortfall = list price for a request that is
+//     paid from credit: CHECKs of usage_settlement.
+//   - An entry sums to zero in each asset, is whole when it is committed, and debits and
+//     credits what its kind may: entry_balances, posting_rule (by side and unit). It is
+//     undone once, by its exact negation, and a reversal never: entry_undoes,
+//     entry_reverses_key. A request is refunded once: entry_refunds_once.
+//   - The ledger only grows: svc_billing has no UPDATE, DELETE or TRUNCATE on it. What a
+//     request left beside its line is deleted only after its day was cleared: hold_is_kept
+//     and its like on request_report, renewal, work_receipt and orphan_review,
+//     cleared_day_day_fkey; drop_cleared is the only way.
+//   - A closed day takes no more rows, and every change of a sealed day shows:
+//     usage_day_open, usage_recorded_now, seal_root, seal_follows.
+//   - Rate and concurrency are exact over replicas: key_rate, account_rate and key_inflight
+//     under the lock on the wallet.
+//   - No admission passes a cap of a plan, and plans do not overlap:
+//     plan_counter_within_cap, one_plan_at_a_time, hold_plan_is_pinned.
+//   - Earnings are held once, end once, and stay in their balance until then:
+//     held_earning_pkey, held_earning_was_earned, held_earning_ends_once,
+//     held_earnings_stay under the lock on the provider's earnings.
+//   - Of the requests with one Idempotency-Key one runs: the key (key_id, token_sha256)
+//     under the lock on idempotency_quota, idempotency_claim_ends_once. A key has at most
+//     10,000 claims, an account 100,000: idempotency_quota_live_check,
+//     idempotency_account_bound, counted by triggers. Kept answers stay within their
+//     quotas: kept.keep is the only way in, under one lock.
+//   - A user has at most 8 known networks and 32 sessions of 15 minutes, which never
+//     change: known_network_bound, user_session_bound, user_session_is_short,
+//     user_session_stands. It owns one account and at most one provider, for ever: unique
+//     keys of app_user, app_user_provider_stands.
+//   - A hub adds at most 300 keys within 24 hours: usage_key_bound, under a lock for each
+//     hub.
+//   - An account is in the state of its last change: account_state_is_kept.
 package store
 
 import (
@@ -71,20 +120,20 @@ type Store struct {
 
 // Terms are the times of holds.
 type Terms struct {
-	// Lease is how long a hold stays open when nobody renews it, Orphan how
-	// long from the last word that something was served of it.
+	// Lease is how long a hold stays open without a renewal. Orphan is how long a hold
+	// with evidence waits for its hub's usage.
 	Lease, Orphan time.Duration
 	// MaxHold is the age beyond which no renewal carries a hold.
 	MaxHold time.Duration
 }
 
-// New returns a store on a pool opened for Schema and Role. Limits apply to
-// accounts without their own.
+// New returns a store on a pool that was opened for Schema and Role. limits apply to
+// accounts without limits of their own.
 func New(pool *pgxpool.Pool, limits limit.Defaults, terms Terms) *Store {
 	return &Store{pool: pool, limits: limits, terms: terms}
 }
 
-// Ping reports whether the database answers.
+// Ping returns an error unless the database answers.
 func (s *Store) Ping(ctx context.Context) error {
 	if err := s.pool.Ping(ctx); err != nil {
 		return fmt.Errorf("reach the database: %w", err)
@@ -92,8 +141,8 @@ func (s *Store) Ping(ctx context.Context) error {
 	return nil
 }
 
-// EnsurePartitions makes the partitions of settled usage for the days around
-// today and returns how many it made.
+// EnsurePartitions makes the partitions of settled usage for the days around today, and
+// returns how many it made.
 func (s *Store) EnsurePartitions(ctx context.Context, back, ahead int) (int, error) {
 	var made int
 	if err := s.pool.QueryRow(ctx, `SELECT ensure_usage_partitions($1, $2)`, back, ahead).Scan(&made); err != nil {
@@ -104,7 +153,7 @@ func (s *Store) EnsurePartitions(ctx context.Context, back, ahead int) (int, err
 
 func nano(amount int64) money.NanoUSD { return money.NanoUSD(amount) }
 
-// raw is the ids in the form that arrays of uuid are made of.
+// raw returns the ids in the form that arrays of uuid are made of.
 func raw[K any](list []ids.Of[K]) [][16]byte {
 	out := make([][16]byte, len(list))
 	for i, id := range list {

@@ -14,19 +14,18 @@ import (
 	"svc.internal/pkg/pg"
 )
 
-// rollbackTimeout bounds the end of a transaction that failed.
+// rollbackTimeout bounds the rollback of a transaction that failed.
 const rollbackTimeout = 5 * time.Second
 
-// inTx runs fn in a transaction and gives a database that cannot be reached the
-// form in which callers know it.
+// inTx runs fn in a transaction and maps a database that cannot be reached to the error
+// that callers know.
 func (s *Store) inTx(ctx context.Context, fn func(pgx.Tx) error) error {
 	return reachable(pg.InTx(ctx, s.pool, pgx.TxOptions{}, fn))
 }
 
-// pipelined is inTx for the transactions of which there are many: fn sends its
-// statements in batches, the first of which begins with begin and the last of
-// which ends with commit, so that a transaction takes as many round trips as it
-// has batches. What fn does not commit is rolled back.
+// pipelined is inTx for frequent transactions. fn sends its statements in batches: the
+// first begins with begin, and the last ends with commit. So a transaction takes as many
+// round trips as it has batches. What fn does not commit is rolled back.
 func (s *Store) pipelined(ctx context.Context, fn func(*pgx.Conn) error) error {
 	return reachable(pg.Retry(ctx, func() error {
 		conn, err := s.pool.Acquire(ctx)
@@ -34,14 +33,14 @@ func (s *Store) pipelined(ctx context.Context, fn func(*pgx.Conn) error) error {
 			return fmt.Errorf("acquire a connection: %w", err)
 		}
 		defer conn.Release()
-		// Runs on panic as well; after a commit there is nothing to do.
+		// This runs on panic as well. After a commit there is nothing to roll back.
 		defer rollback(ctx, conn.Conn())
 		return fn(conn.Conn())
 	}))
 }
 
-// rollback works on after ctx has ended. A connection on which it fails is not
-// used again: the pool closes it, which ends the transaction too.
+// rollback also runs after ctx has ended. When it fails, the pool closes the connection,
+// which ends the transaction too.
 func rollback(ctx context.Context, conn *pgx.Conn) {
 	if conn.IsClosed() || conn.PgConn().TxStatus() == 'I' {
 		return
@@ -59,9 +58,9 @@ func begin(batch *pgx.Batch) {
 
 func commit(batch *pgx.Batch) { batch.Queue(`COMMIT`) }
 
-// secure makes what the transaction acknowledges survive a crash, whatever the
-// server's default. And it has statements planned once for a connection, not
-// anew for each size of batch, in a way that stays right when the tables grow.
+// secure makes the transaction durable when it is acknowledged, whatever the server's
+// default. It also has statements planned once for a connection, not anew for each size
+// of batch, in a way that stays right when the tables grow.
 func secure(batch *pgx.Batch) {
 	batch.Queue(
 		`SELECT set_config('plan_cache_mode', 'force_generic_plan', true), set_config('enable_seqscan', 'off', true),
@@ -78,13 +77,12 @@ func (s *Store) atOnce(ctx context.Context, fill func(*pgx.Batch)) error {
 	}))
 }
 
-// batcher is what a batch is sent on: a transaction or its connection.
+// batcher sends a batch: a transaction or its connection.
 type batcher interface {
 	SendBatch(ctx context.Context, batch *pgx.Batch) pgx.BatchResults
 }
 
-// sendAll runs the statements of a batch in one round trip and returns the
-// first error.
+// sendAll runs the statements of a batch in one round trip and returns the first error.
 func sendAll(ctx context.Context, on batcher, batch *pgx.Batch) error {
 	if batch.Len() == 0 {
 		return nil
@@ -99,7 +97,7 @@ func reachable(err error) error {
 	return err
 }
 
-// refused reports whether the database would refuse the same rows again: they
+// refused reports whether the database would refuse the same rows again, because they
 // break a constraint or do not fit a type.
 func refused(err error) bool {
 	var pe *pgconn.PgError

@@ -11,7 +11,8 @@ import (
 	"svc.internal/pkg/usageseal"
 )
 
-// KeepUsageKey implements usageseal.Store.
+// KeepUsageKey implements usageseal.Store. A hub may add 300 keys within 24 hours
+// (usage_key_bound, under a lock for each hub).
 func (s *Store) KeepUsageKey(ctx context.Context, hub string, key usageseal.Key) error {
 	_, err := s.pool.Exec(ctx, `INSERT INTO usage_key (hub_id, key_id, secret) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`,
 		hub, key.ID[:], key.Secret[:])
@@ -45,8 +46,8 @@ func (s *Store) UsageKey(ctx context.Context, hub string, id usageseal.KeyID) (u
 	return key, err == nil, err
 }
 
-// LedgerSecret is what the ledger's own proofs follow from, the same for all
-// replicas; fresh becomes it when there is none yet.
+// LedgerSecret returns the secret from which the ledger's own proofs are derived, the
+// same for all replicas. fresh becomes the secret when there is none yet.
 func (s *Store) LedgerSecret(ctx context.Context, fresh [32]byte) ([]byte, error) {
 	if _, err := s.pool.Exec(ctx, `INSERT INTO ledger_secret (secret) VALUES ($1) ON CONFLICT DO NOTHING`,
 		fresh[:]); err != nil {

@@ -15,7 +15,7 @@ import (
 
 const userColumns = `u.id, u.email, u.display_name, u.account_id, u.provider_id, u.created_at`
 
-// OpenUser keeps all that signing up writes; see user.Store.
+// OpenUser stores everything that signing up writes; see user.Store.
 func (s *Store) OpenUser(ctx context.Context, o user.Opening) (opened user.User, until time.Time, err error) {
 	err = s.inTx(ctx, func(tx pgx.Tx) error {
 		if _, err := insertAccount(ctx, tx, o.Account, ""); err != nil {
@@ -43,7 +43,7 @@ func (s *Store) OpenUser(ctx context.Context, o user.Opening) (opened user.User,
 	return opened, until, err
 }
 
-// UserByEmail finds a user and what its password must match; see user.Store.
+// UserByEmail finds a user and the hash of its password; see user.Store.
 func (s *Store) UserByEmail(ctx context.Context, e user.Email) (user.User, user.Hash, error) {
 	var kept string
 	found, err := scanUser(s.pool.QueryRow(ctx, `SELECT `+userColumns+
@@ -58,7 +58,7 @@ func (s *Store) UserByEmail(ctx context.Context, e user.Email) (user.User, user.
 	return found, hash, nil
 }
 
-// OpenSession takes an attempt back, remembers its network and keeps a session; see
+// OpenSession takes an attempt back, remembers its network and stores a session; see
 // user.Store.
 func (s *Store) OpenSession(
 	ctx context.Context, u user.User, a user.Attempt, session user.Digest,
@@ -79,8 +79,8 @@ func (s *Store) OpenSession(
 	return until, err
 }
 
-// replaceSession keeps a session of a user that is locked, in the place of that
-// which ends first when the user has as many as it may.
+// replaceSession stores a session of a user that is locked. When the user has as many
+// sessions as it may, the new one takes the place of the session that ends first.
 func replaceSession(ctx context.Context, tx pgx.Tx, id user.ID, session user.Digest) (time.Time, error) {
 	if _, err := tx.Exec(ctx, `DELETE FROM user_session WHERE user_id = $1 AND token_sha256 IN (
 			SELECT token_sha256 FROM user_session WHERE user_id = $1 ORDER BY expires_at DESC, token_sha256 OFFSET $2)`,
@@ -99,7 +99,7 @@ func insertSession(ctx context.Context, tx pgx.Tx, id user.ID, session user.Dige
 	return until, nil
 }
 
-// UserBySession finds whose session it is; see user.Store.
+// UserBySession finds the user of a session; see user.Store.
 func (s *Store) UserBySession(ctx context.Context, session user.Digest) (user.User, error) {
 	var over bool
 	found, err := scanUser(s.pool.QueryRow(ctx, `SELECT `+userColumns+`, t.expires_at <= now() FROM user_session t
@@ -113,7 +113,7 @@ func (s *Store) UserBySession(ctx context.Context, session user.Digest) (user.Us
 	return found, nil
 }
 
-// LinkProvider notes that a user owns a provider account; see user.Store.
+// LinkProvider stores that a user owns a provider account; see user.Store.
 func (s *Store) LinkProvider(ctx context.Context, id user.ID, provider ids.ProviderID) (linked user.User, err error) {
 	err = s.inTx(ctx, func(tx pgx.Tx) error {
 		linked, err = scanUser(tx.QueryRow(ctx, `SELECT `+userColumns+` FROM app_user u WHERE u.id = $1 FOR NO KEY UPDATE`,
@@ -139,7 +139,7 @@ func (s *Store) LinkProvider(ctx context.Context, id user.ID, provider ids.Provi
 	return linked, err
 }
 
-// PruneSessions forgets up to limit sessions that were over for user.SessionKept
+// PruneSessions deletes up to limit sessions that ended more than user.SessionKept ago,
 // and returns how many.
 func (s *Store) PruneSessions(ctx context.Context, limit int) (int, error) {
 	return s.pruneExpired(ctx, "sessions", `DELETE FROM user_session WHERE token_sha256 IN (
@@ -170,7 +170,8 @@ func scanUser(row pgx.Row, more ...any) (u user.User, err error) {
 	return u, nil
 }
 
-// orNotFound tells a user that is not there from what else may go wrong.
+// orNotFound maps the error of a missing user to user.ErrNotFound and wraps every other
+// error.
 func orNotFound(err error, attempted string) error {
 	if errors.Is(err, pgx.ErrNoRows) {
 		return user.ErrNotFound

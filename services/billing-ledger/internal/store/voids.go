@@ -14,16 +14,16 @@ import (
 	"svc.internal/services/billing-ledger/internal/usage"
 )
 
-// voidsKept is for how long void attempts are kept; the table asserts the same.
+// voidsKept is how long void attempts are kept; the table enforces the same.
 const voidsKept = 7 * 24 * time.Hour
 
-// KeepVoids keeps void attempts; see orphan.VoidStore. The lock on the hold is
-// the one that receipts are judged under, so that of a receipt and a void one
-// sees the other. Each attempt that is kept makes room for itself: two that are
-// too old go, so the table holds no more than came within a week.
+// KeepVoids stores void attempts; see orphan.VoidStore. It holds the lock on the hold
+// under which receipts are judged, so that of a receipt and a void the later one sees the
+// earlier. Each stored attempt makes room for itself by deleting two that are too old, so
+// the table holds no more than arrived within a week.
 func (s *Store) KeepVoids(ctx context.Context, all []orphan.Void) (settled []orphan.Void, err error) {
 	all = slices.Clone(all)
-	slices.SortFunc(all, func(a, b orphan.Void) int { return bytes.Compare(a.Request[:], b.Request[:]) }) // for the locks
+	slices.SortFunc(all, func(a, b orphan.Void) int { return bytes.Compare(a.Request[:], b.Request[:]) }) // lock order
 	n := len(all)
 	requests, providers := make([][16]byte, n), make([][16]byte, n)
 	attempts, hubs, at := make([]int32, n), make([]string, n), make([]time.Time, n)
@@ -63,9 +63,8 @@ func (s *Store) KeepVoids(ctx context.Context, all []orphan.Void) (settled []orp
 	return settled, err
 }
 
-// selectVoids reads the void attempts of requests, and of which attempt a
-// gateway's last word, a report or else a renewal, says that content was
-// relayed.
+// selectVoids reads the void attempts of requests, and the attempt of which a gateway's
+// last report, or else its renewal, says that content was relayed.
 const selectVoids = `SELECT v.request_id, max(v.attempt), coalesce(
 		(SELECT CASE WHEN w.relayed_tokens > 0 AND w.relayed_bytes > 0 THEN w.committed_attempt ELSE 0 END
 			FROM request_report w WHERE w.request_id = v.request_id),

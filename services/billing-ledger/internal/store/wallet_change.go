@@ -8,8 +8,8 @@ import (
 	"svc.internal/services/billing-ledger/internal/usage"
 )
 
-// move changes wallets and the counters of the same accounts by what is given,
-// whatever they are by now. The wallets are locked.
+// move changes wallets, and the counters of the same accounts, by the given amounts. The
+// wallets are locked.
 func move(batch *pgx.Batch, m usage.Moves) {
 	moveMoney(batch, m.Wallets)
 	leave(batch, `UPDATE key_inflight f SET n = f.n - c.n
@@ -49,8 +49,8 @@ func leave[K any](batch *pgx.Batch, sql string, counts map[ids.Of[K]]int) {
 	batch.Queue(sql, of, n)
 }
 
-// correctCounters moves the counters of the windows that were pinned. One that
-// goes beyond its cap says by how much, since no admission may.
+// correctCounters moves the counters of the pinned windows. A counter that passes its cap
+// keeps the excess, because no admission may pass the cap.
 const correctCounters = `WITH moved AS (
 	SELECT u.account_id, l.kind, l.period, date_trunc(l.period, (date '1970-01-01' + u.day)::timestamp)::date AS window_start,
 		sum(CASE l.kind WHEN 'requests' THEN u.requests WHEN 'images' THEN u.images WHEN 'tokens' THEN u.tokens ELSE u.list_price END)::bigint AS units

@@ -17,9 +17,9 @@ import (
 	"svc.internal/services/billing-ledger/internal/usage"
 )
 
-// KeepWorkReceipts keeps what providers signed; see orphan.ReceiptStore. The lock on
-// the hold guards the receipts of its request: what is read behind it stands
-// until the end.
+// KeepWorkReceipts stores the providers' signed receipts; see orphan.WorkReceiptStore.
+// The lock on the hold guards the receipts of its request, so what is read under it
+// stands until the end of the transaction.
 func (s *Store) KeepWorkReceipts(
 	ctx context.Context, all []orphan.WorkReceipt, judge func(orphan.WorkReceipt, *orphan.Request) orphan.Verdict,
 ) error {
@@ -39,7 +39,7 @@ func (s *Store) KeepWorkReceipts(
 			q.Kept[int32(r.Attempt)] = r.Signature
 			queueWorkReceipt(batch, r)
 			if q.State != hold.Open {
-				// Its hub may come back, and has the first word.
+				// The hub may come back, and has the first word.
 				batch.Queue(`INSERT INTO orphan_review (request_id, publications, next_at) VALUES ($1, 1, now() + $2::interval)
 					ON CONFLICT (request_id) DO UPDATE SET next_at = greatest(orphan_review.next_at, now() + $2::interval)`,
 					[16]byte(r.Request), s.terms.Orphan)
@@ -170,8 +170,8 @@ func queueWorkReceipt(batch *pgx.Batch, r orphan.WorkReceipt) {
 		r.SentTokens, r.SentBytes, r.Complete, r.EndedAt, r.Proof, []byte(r.Key), r.Signature[:])
 }
 
-// addLate adds the usage of requests that are not settled and whose hold was
-// given back before a receipt came. A gateway's word alone is not enough then.
+// addLate adds the usage of requests that are not settled and whose hold was given back
+// before a receipt arrived. A gateway's report alone is not enough for them.
 func addLate(ctx context.Context, tx pgx.Tx, requests []ids.RequestID, events map[ids.RequestID]usage.Event) error {
 	var open []ids.RequestID
 	for _, r := range requests {
