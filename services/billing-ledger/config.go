@@ -11,13 +11,13 @@ import (
 	"svc.internal/services/billing-ledger/internal/store"
 )
 
-// Unlimited stands for no limit where a limit is expected.
+// Unlimited is the value of a limit that does not exist.
 const Unlimited = limit.Unlimited
 
-// Config of the service. Requests per minute and concurrency apply to each key
-// of an account that has no limits of its own.
+// Config is the service's configuration. The limits of requests apply to accounts without
+// limits of their own.
 type Config struct {
-	// Pepper hashes consumer keys. Losing it makes every key invalid.
+	// Pepper hashes consumer keys. Losing it invalidates every key.
 	Pepper apikey.Pepper `yaml:"pepper" env:"SVC_PEPPER"`
 
 	// Requests per key and minute by the model's category; Unlimited for none.
@@ -26,36 +26,38 @@ type Config struct {
 	EmbeddingPerMinute  int32 `yaml:"embedding_per_minute" env:"SVC_BILLING_EMBEDDING_PER_MINUTE"`
 	ImagePerMinute      int32 `yaml:"image_per_minute" env:"SVC_BILLING_IMAGE_PER_MINUTE"`
 	AudioPerMinute      int32 `yaml:"audio_per_minute" env:"SVC_BILLING_AUDIO_PER_MINUTE"`
-	// ZeroPricedPerMinute is shared by all models of a key that cost nothing.
+	// ZeroPricedPerMinute is shared by all models that cost nothing and by all keys of an
+	// account.
 	ZeroPricedPerMinute int32 `yaml:"zero_priced_per_minute" env:"SVC_BILLING_ZERO_PRICED_PER_MINUTE"`
-	// ConcurrentPerKey bounds the open holds of a key that no gateway has
-	// told the end of; Unlimited for none.
+	// ConcurrentPerKey bounds the open holds of an account whose end no gateway has
+	// reported; Unlimited for none.
 	ConcurrentPerKey int32 `yaml:"concurrent_per_key" env:"SVC_BILLING_CONCURRENT_PER_KEY"`
 	// MaxKeys bounds the active keys of an account.
 	MaxKeys int `yaml:"max_keys" env:"SVC_BILLING_MAX_KEYS"`
 
-	// HoldLease is how long a hold stays open when no gateway renews it; they
-	// renew every quarter of it.
+	// HoldLease is how long a hold stays open without a renewal. Gateways renew every
+	// quarter of it.
 	HoldLease time.Duration `yaml:"hold_lease" env:"SVC_BILLING_HOLD_LEASE"`
-	// OrphanAfter is how long after the last word that something was served a
-	// hold waits for its hub's usage, before the gateway's count settles it.
+	// OrphanAfter is how long a hold of which something was served waits for its hub's
+	// usage, from the gateway's last report or renewal on. After that the gateway's count
+	// settles it.
 	OrphanAfter time.Duration `yaml:"orphan_after" env:"SVC_BILLING_ORPHAN_AFTER"`
 	// MaxHold is the age beyond which no renewal carries a hold. It must be
 	// longer than the longest request that gateways allow.
 	MaxHold time.Duration `yaml:"max_hold" env:"SVC_BILLING_MAX_HOLD"`
 	// ExpireInterval is the pause between two looks for holds that are over, and
-	// ExpireBatch the most holds of one transaction.
+	// ExpireBatch the largest number of holds in one transaction.
 	ExpireInterval time.Duration `yaml:"expire_interval" env:"SVC_BILLING_EXPIRE_INTERVAL"`
 	ExpireBatch    int           `yaml:"expire_batch" env:"SVC_BILLING_EXPIRE_BATCH"`
-	// ExpireGrace is how long usage must have been able to arrive, and the
-	// store must have answered, before any hold expires: after an outage, what
-	// was served meanwhile is settled first, and gateways renew what runs.
-	// Half a lease suffices for the latter.
+	// ExpireGrace is how long usage must have been able to arrive, and the store must
+	// have answered, before any hold expires. So after an outage, what was served
+	// meanwhile is settled first, and gateways renew what still runs. Half a lease
+	// suffices for the latter.
 	ExpireGrace time.Duration `yaml:"expire_grace" env:"SVC_BILLING_EXPIRE_GRACE"`
 
-	// AdmitBatch bounds the requests of one transaction, AdmitQueue those that
-	// wait; more are refused. AdmitWriters is how many transactions may be
-	// under way, AdmitTimeout the time of each.
+	// AdmitBatch bounds the requests of one transaction. AdmitQueue bounds the requests
+	// that wait; more are refused. AdmitWriters is the number of transactions that may be
+	// under way, and AdmitTimeout bounds each.
 	AdmitBatch   int           `yaml:"admit_batch" env:"SVC_BILLING_ADMIT_BATCH"`
 	AdmitQueue   int           `yaml:"admit_queue" env:"SVC_BILLING_ADMIT_QUEUE"`
 	AdmitWriters int           `yaml:"admit_writers" env:"SVC_BILLING_ADMIT_WRITERS"`
@@ -64,34 +66,34 @@ type Config struct {
 	// SettleBatch bounds the usage events of one transaction, at most
 	// bus.MaxBatch.
 	SettleBatch int `yaml:"settle_batch" env:"SVC_BILLING_SETTLE_BATCH"`
-	// PartitionDays is how many days ahead partitions of settled usage are
-	// made, at most 31; PartitionInterval is how often.
+	// PartitionDays is how many days ahead partitions of settled usage are made, at most
+	// 31. PartitionInterval is the pause between two looks.
 	PartitionDays     int           `yaml:"partition_days" env:"SVC_BILLING_PARTITION_DAYS"`
 	PartitionInterval time.Duration `yaml:"partition_interval" env:"SVC_BILLING_PARTITION_INTERVAL"`
 
-	// KeptBytes bounds the answers to requests with an Idempotency-Key that are
-	// kept for 24 hours of all accounts, in bytes; each account may have 64 MiB
-	// of it, and those that never paid half of it together. What is beyond it is
-	// not kept.
+	// KeptBytes bounds, in bytes over all accounts, the answers to requests with an
+	// Idempotency-Key that are kept for 24 hours. Each account may have 64 MiB of it, and
+	// accounts that never paid may have half of it together. An answer beyond it is not
+	// kept.
 	KeptBytes int64 `yaml:"kept_bytes" env:"SVC_BILLING_KEPT_BYTES"`
 
-	// RetentionDays is for how many days after theirs closed requests are kept
-	// with their holds and all that gateways and providers said of them, at least
-	// 8. Their settled lines are kept for ever. Plans are verified for windows
-	// that began within it, so 35 days cover a month.
+	// RetentionDays is for how many whole days after its own a closed request is kept
+	// with its hold and everything that gateways and providers said of it, at least 8.
+	// Settled lines are kept for ever. Plans are verified for windows that began within
+	// it, so 35 days cover a month.
 	RetentionDays int `yaml:"retention_days" env:"SVC_BILLING_RETENTION_DAYS"`
 
-	// SealInterval is the pause between two looks for days to seal, SealAfter how
-	// long a day must have been over. What is recorded after a day was closed
-	// belongs to the next, so SealAfter decides nothing but when.
+	// SealInterval is the pause between two looks for days to seal, and SealAfter how
+	// long a day must have been over. What is recorded after a day was closed belongs to
+	// the next day, so SealAfter decides only when a day is sealed.
 	SealInterval time.Duration `yaml:"seal_interval" env:"SVC_BILLING_SEAL_INTERVAL"`
 	SealAfter    time.Duration `yaml:"seal_after" env:"SVC_BILLING_SEAL_AFTER"`
-	// ReconcileInterval is the pause between two comparisons of a part of the
-	// ledger with itself.
+	// ReconcileInterval is the pause between two comparisons of a part of the ledger with
+	// itself.
 	ReconcileInterval time.Duration `yaml:"reconcile_interval" env:"SVC_BILLING_RECONCILE_INTERVAL"`
 }
 
-// DefaultConfig has the agreed numbers and a zero pepper.
+// DefaultConfig returns the agreed numbers and a zero pepper.
 func DefaultConfig() Config {
 	return Config{
 		LLMPerMinute: 200, MultimodalPerMinute: 200, EmbeddingPerMinute: 500, ZeroPricedPerMinute: 10,
@@ -119,7 +121,7 @@ func (c Config) limits() limit.Defaults {
 	}
 }
 
-// Validate names every fault at once.
+// Validate returns every fault at once.
 func (c Config) Validate() error {
 	var faults []error
 	check := func(ok bool, text string) {

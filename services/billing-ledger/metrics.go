@@ -14,7 +14,7 @@ import (
 	"svc.internal/services/billing-ledger/internal/usage"
 )
 
-// metrics are the service's instruments with their attributes made beforehand.
+// metrics are the service's instruments, with their attributes made beforehand.
 type metrics struct {
 	admissions metric.Int64Counter
 	released   metric.Int64Counter
@@ -23,7 +23,7 @@ type metrics struct {
 	earnings   metric.Int64Counter
 	answers    metric.Int64Counter
 
-	// Gauges, read when somebody asks.
+	// Gauges, which are read when metrics are collected.
 	waiting      metric.Int64ObservableGauge
 	openHolds    metric.Int64ObservableGauge
 	held         metric.Int64ObservableGauge
@@ -104,8 +104,8 @@ func (m *metrics) answered(o idempotency.Outcome) {
 	m.answers.Add(context.Background(), 1, m.byAnswer[o])
 }
 
-// figuresTimeout bounds the query behind the gauges. Without an answer they are
-// missing, which says more than a number that is old.
+// figuresTimeout bounds the query behind the gauges. Without an answer the gauges are
+// missing, which is more honest than an old number.
 const figuresTimeout = 2 * time.Second
 
 func (s *Service) watchFigures() (metric.Registration, error) {

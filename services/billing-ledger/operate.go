@@ -16,35 +16,38 @@ import (
 	"svc.internal/services/billing-ledger/internal/store"
 )
 
-// sealPoll is the pause between two looks whether a closed day is quiet.
+// sealPoll is the pause between two looks whether a closed day has no open transaction
+// any more.
 const sealPoll = 100 * time.Millisecond
 
-// SealedDay is a day that was sealed.
+// SealedDay is a sealed day.
 type SealedDay = seal.Day
 
-// Seal seals every day in db that has been over for so long, and shows each.
+// Seal seals every day in db that has been over for at least after, and calls each for
+// each of them.
 func Seal(ctx context.Context, db *pgxpool.Pool, after time.Duration, each func(SealedDay) error) error {
 	sealer := &seal.Sealer{Store: bare(db), After: after, Poll: sealPoll}
 	return sealer.Due(ctx, each)
 }
 
-// Export writes every row in db, but for the hashes of keys, as lines of JSON,
-// from one view of the data. progress hears the table and the rows so far.
+// Export writes every row in db as lines of JSON, from one view of the data and without
+// secrets; see store.Export. progress gets the table and the number of rows so far.
 func Export(ctx context.Context, db *pgxpool.Pool, out io.Writer, progress func(table string, rows int64)) error {
 	return bare(db).Export(ctx, out, progress)
 }
 
-// bare is a store that admits nothing.
+// bare returns a store that admits nothing.
 func bare(db *pgxpool.Pool) *store.Store { return store.New(db, limit.Defaults{}, store.Terms{}) }
 
-// sealer seals days in the background.
+// sealer returns the sealer that runs in the background.
 func (s *Service) sealer() *seal.Sealer {
 	return &seal.Sealer{Store: s.store, Interval: s.cfg.SealInterval, After: s.cfg.SealAfter, Poll: sealPoll,
 		Log: s.deps.Log}
 }
 
-// reconcile compares a part of the ledger with itself at every interval until
-// ctx ends; see store.Reconcile.
+// reconcile compares a part of the ledger with itself at every interval until ctx ends:
+// the open holds, the next 2,000 wallets and what was recorded lately. See
+// store.Reconcile.
 func (s *Service) reconcile(ctx context.Context) {
 	var place store.Place
 	for range clock.Every(ctx, s.cfg.ReconcileInterval) {
@@ -65,8 +68,8 @@ func (s *Service) reconcile(ctx context.Context) {
 	}
 }
 
-// tellStandby says aloud at the start that a failover would lose what was settled
-// last. On loopback that is how a demo is, and said at info.
+// tellStandby warns at the start that a failover would lose what was settled last, when
+// there is no synchronous standby. On loopback, where demos run, it logs that at info.
 func (s *Service) tellStandby(ctx context.Context) {
 	standby, err := s.store.SynchronousStandby(ctx)
 	switch {
@@ -82,7 +85,8 @@ func (s *Service) tellStandby(ctx context.Context) {
 	}
 }
 
-// newDrift makes the gauge of what reconcile found.
+// newDrift makes the gauge svc.billing.drift: the rows that the last comparison found to
+// break an invariant, 0 for a sound ledger.
 func (s *Service) newDrift() error {
 	var err error
 	s.drift, err = s.deps.Meters.Meter("svc.internal/services/billing-ledger").Int64Gauge("svc.billing.drift")

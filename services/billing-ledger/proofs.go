@@ -12,8 +12,8 @@ import (
 	"svc.internal/services/billing-ledger/internal/usage"
 )
 
-// proofs are what usage is checked by: the ledger's tickets, its own seal, and
-// those of the hubs. All replicas have the same.
+// proofs returns what usage is verified with: the ledger's tickets, its own seal, and the
+// seals of the hubs. All replicas have the same.
 func proofs(
 	ctx context.Context, st *store.Store, random io.Reader, c clock.Clock,
 ) (*usage.Tickets, *events.Seals, error) {

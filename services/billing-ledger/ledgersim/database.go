@@ -11,17 +11,16 @@ import (
 	"svc.internal/services/billing-ledger/internal/usage"
 )
 
-// Faults are what a test may break, to see that the simulator notices.
+// Faults are the faults that a test may plant, to prove that the simulator notices them.
 type Faults struct {
-	// EarlyAck says that a batch is settled before it is committed.
+	// EarlyAck acknowledges a batch as settled before it is committed.
 	EarlyAck bool
-	// NoPrimaryKey settles what is settled again.
+	// NoPrimaryKey settles a request again each time that its usage arrives.
 	NoPrimaryKey bool
 }
 
-// Database is the ledger's tables behind a connection that may fail. Fate, when
-// set, is asked at each transaction whether it happens, and whether its caller
-// hears of it.
+// Database is the ledger's tables behind a connection that may fail. Fate, when set,
+// decides for each transaction whether it happens and whether its caller gets the answer.
 type Database struct {
 	*memstore.Store
 	Fate   func() (happens, heard bool)
@@ -29,7 +28,7 @@ type Database struct {
 	staged []func()
 }
 
-// NewDatabase makes an empty one; now is the database's clock.
+// NewDatabase makes an empty database; now is its clock.
 func NewDatabase(now func() time.Time, concurrent int, faults Faults) *Database {
 	d := &Database{Store: memstore.New(now, concurrent, memstore.Terms{Lease: Lease, Orphan: OrphanFor, MaxHold: MaxHold}),
 		faults: faults}
@@ -37,8 +36,8 @@ func NewDatabase(now func() time.Time, concurrent int, faults Faults) *Database 
 	return d
 }
 
-// Commit commits what was acknowledged early; Lose loses it, as the death of
-// the process does.
+// Commit commits what was acknowledged early. Lose drops it, as the death of the process
+// does.
 func (d *Database) Commit() {
 	for _, apply := range d.staged {
 		apply()
@@ -46,15 +45,15 @@ func (d *Database) Commit() {
 	d.staged = nil
 }
 
-// Lose is the opposite of Commit.
+// Lose drops what was acknowledged early; see Commit.
 func (d *Database) Lose() { d.staged = nil }
 
-// time is the database's.
+// time returns the time of the database's clock.
 func (d *Database) time() (time.Time, error) {
 	return transact(d, func() (time.Time, error) { return d.Now(), nil })
 }
 
-// transact runs one transaction as fate will have it.
+// transact runs one transaction as Fate decides.
 func transact[T any](d *Database, tx func() (T, error)) (T, error) {
 	var none T
 	happens, heard := true, true
@@ -91,7 +90,7 @@ func (d *Database) Renew(ctx context.Context, all []hold.Renewal) ([]ids.Request
 	return transact(d, func() ([]ids.RequestID, error) { return d.Store.Renew(ctx, all) })
 }
 
-// ExpireHolds closes what is over and was not served.
+// ExpireHolds closes holds that are over and of which nothing was served.
 func (d *Database) ExpireHolds(ctx context.Context, asOf time.Time, limit int) (int, error) {
 	return transact(d, func() (int, error) { return d.Store.ExpireHolds(ctx, asOf, limit) })
 }

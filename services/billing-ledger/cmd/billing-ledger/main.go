@@ -8,17 +8,19 @@
 //	billing-ledger export [-out FILE]
 //	billing-ledger rewind -since TIME [-stream NAME] [-config file.yaml]
 //
-// Without a subcommand it serves; see the service's README for its settings.
-// migrate brings the schema up to date under the login of DATABASE_OWNER_URL.
-// The tools work on the database that DATABASE_URL names, but for rewind, which
-// reads the service's settings and works on its consumers in NATS.
+// Without a subcommand it serves; -print shows its settings. migrate brings the schema up
+// to date under the login of DATABASE_OWNER_URL. rewind reads the service's settings and
+// works on its consumers in NATS. The other tools work on the database that DATABASE_URL
+// names, on one view of its data. The service's login suffices for them; a superuser is
+// refused unless the database is on loopback.
 //
-// verify recomputes every invariant of the ledger, with the seals of its days,
-// and prints the trial balance. It exits with 0 when all hold, 1 when any does
-// not, and 2 when it could not tell. seal seals the days that are due and prints
-// a line for each; export writes all rows as lines of JSON; rewind has what was
-// published since a time delivered again. They exit with 0, or with 2 when they
-// failed.
+// verify recomputes every invariant of the ledger, hashes and sums its sealed days again,
+// and prints the trial balance and the last root. It exits with 0 for a sound ledger, with
+// 1 for drift, and with 2 when it could not decide. seal seals the days that have been
+// over for so long and prints a line with the root of each; the service does the same
+// every SealInterval. export writes all rows as lines of JSON. rewind has the durable
+// consumers deliver again what the streams have stored since a time (RFC 3339). These
+// three exit with 0, or with 2 when they failed.
 package main
 
 import (
@@ -40,7 +42,7 @@ import (
 	billingledger "svc.internal/services/billing-ledger"
 )
 
-// Exit codes.
+// The exit codes.
 const (
 	exitSound   = 0
 	exitDrift   = 1
@@ -70,7 +72,10 @@ func main() {
 	os.Exit(node.Main(node.BillingLedger, newProgram()))
 }
 
-// rewinder is the tool for a database that has lost its last commits.
+// rewinder is the tool for a database that lost its last commits in a failover. Usage is
+// in its NATS stream for 7 days or 2 GiB, whichever is less, and receipts for a day or
+// 256 MiB. A time that a stream does not reach is refused, and the stream's oldest
+// message is named. Settling is idempotent, so a time that is too early costs only time.
 func rewinder() node.Rewinder {
 	return node.Rewinder{
 		Name: node.BillingLedger, Program: newProgram(), Durable: bus.DurableBilling,
@@ -78,8 +83,8 @@ func rewinder() node.Rewinder {
 	}
 }
 
-// streams are where a tool writes. live reports whether errs is a terminal, on
-// which a line may be written over.
+// streams are the outputs of a tool. live reports whether errs is a terminal, on which a
+// line may be written over.
 type streams struct {
 	out, errs io.Writer
 	live      bool
@@ -97,7 +102,7 @@ func terminal(f *os.File) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-// parse reads a tool's flags; false says that the usage was printed.
+// parse reads a tool's flags. It returns false when it has printed the usage.
 func parse(flags *flag.FlagSet, to streams, args []string) bool {
 	flags.SetOutput(to.errs)
 	flags.Usage = func() {}
@@ -210,7 +215,7 @@ func export(ctx context.Context, db *pgxpool.Pool, path string, out io.Writer, p
 	if path == "" {
 		return billingledger.Export(ctx, db, out, progress)
 	}
-	// What consumers did is for nobody else to read.
+	// Nobody else may read what consumers did.
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return fmt.Errorf("create the file: %w", err)

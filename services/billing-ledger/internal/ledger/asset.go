@@ -9,18 +9,18 @@ import (
 	"svc.internal/pkg/money"
 )
 
-// Asset is what an amount counts: nano-USD, or the units of a token.
+// Asset is the unit of an amount: nano-USD, or the units of a token.
 type Asset string
 
 // USD is counted in nano-USD.
 const USD Asset = "usd"
 
-// Token is an asset on a chain, named "<chain>:<token>". It is counted in units
-// of 10^-decimals, where decimals is that of the token but at most 9: what is
-// below a billionth of a token is not in the books.
+// Token is an asset on a chain, named "<chain>:<token>". It is counted in units of
+// 10^-decimals, with the token's own decimals but at most 9: the books leave out
+// fractions of a billionth of a token.
 type Token string
 
-// The tokens that the platform deals with. Those called ETH only pay for gas.
+// The tokens of the platform. ETH only pays for gas.
 const (
 	USDCEthereum Token = "1:usdc"
 	USDCBase     Token = "8453:usdc"
@@ -29,7 +29,7 @@ const (
 	ETHBase      Token = "8453:eth"
 )
 
-// Tokens are all tokens with their decimals in the books.
+// Tokens returns all tokens with their decimals in the books.
 func Tokens() map[Token]int {
 	return map[Token]int{USDCEthereum: 6, USDCBase: 6, Native: 9, ETHEthereum: 9, ETHBase: 9}
 }
@@ -39,7 +39,7 @@ func (t Token) decimals() (int, bool) {
 	return d, ok
 }
 
-// Chain is the chain that a token is on.
+// Chain returns the chain of a token.
 func (t Token) Chain() Chain {
 	chain, _, _ := strings.Cut(string(t), ":")
 	return Chain(chain)
@@ -58,7 +58,7 @@ func (c Chain) valid() bool {
 // Month is a calendar month in UTC, "2006-01".
 type Month string
 
-// MonthOf is the month of a moment.
+// MonthOf returns the month of a moment.
 func MonthOf(t time.Time) Month { return Month(t.UTC().Format(monthLayout)) }
 
 const monthLayout = "2006-01"
@@ -68,7 +68,7 @@ func (m Month) valid() bool {
 	return err == nil
 }
 
-// Units counts a token; see Token for how much one is.
+// Units counts a token; see Token for the size of one unit.
 type Units int64
 
 // Quote is the price at which an amount of a token entered the books.
@@ -83,7 +83,7 @@ type Quote struct {
 // maxSource bounds the name of a price source, in bytes.
 const maxSource = 64
 
-// Validate checks that all is there.
+// Validate checks that the quote is complete.
 func (q Quote) Validate() error {
 	_, known := q.Token.decimals()
 	switch {
@@ -99,8 +99,8 @@ func (q Quote) Validate() error {
 	return nil
 }
 
-// Value is what units are worth: down is rounded down, as for what a consumer
-// is credited, and even half to even, as for what the platform holds.
+// Value returns what units are worth: down is rounded down, for the credit of a consumer,
+// and even is rounded half to even, for what the platform holds.
 func (q Quote) Value(units Units) (down, even money.NanoUSD, err error) {
 	if err := q.Validate(); err != nil {
 		return 0, 0, fmt.Errorf("quote: %w", err)

@@ -2,9 +2,9 @@ package ledger
 
 import "slices"
 
-// AccountKind is a line of the chart of accounts. Its first letter tells what
-// it is: assets, liabilities, revenue, expenses, suspense, a contra account (x)
-// and memo accounts (m), which count tokens that have no value in the books.
+// AccountKind is a line of the chart of accounts. Its first letter names its type:
+// assets, liabilities, revenue, expenses, suspense, contra accounts (x), and memo
+// accounts (m), which count tokens that have no value in the books.
 type AccountKind string
 
 // The chart of accounts.
@@ -16,8 +16,8 @@ const (
 	Crypto AccountKind = "a:crypto"
 	// Bank is money at the bank.
 	Bank AccountKind = "a:bank"
-	// ProviderReceivable is what a provider owes after a refund beyond what it
-	// had earned.
+	// ProviderReceivable is what a provider owes after a refund of more than it had
+	// earned.
 	ProviderReceivable AccountKind = "a:provider_receivable"
 
 	// Available is what a consumer may still spend.
@@ -26,14 +26,14 @@ const (
 	Held AccountKind = "l:consumer:held"
 	// PlanPool is what was paid for the plans of a month.
 	PlanPool AccountKind = "l:plan_pool"
-	// Accrued is what a provider has earned and was not yet batched.
+	// Accrued is what a provider has earned and what is not batched yet.
 	Accrued AccountKind = "l:provider:accrued"
 	// Payable is what a provider may ask to be paid out.
 	Payable AccountKind = "l:provider:payable"
-	// PlanHeld is what a provider earned by requests of a month's plans, until
-	// the month is closed.
+	// PlanHeld is what a provider earned by requests of a month's plans, until the month
+	// is closed.
 	PlanHeld AccountKind = "l:provider:plan_held"
-	// PayoutInFlight is what a provider asked for and has not got yet.
+	// PayoutInFlight is what a provider requested and has not received yet.
 	PayoutInFlight AccountKind = "l:provider:payout_in_flight"
 	// Collateral is a provider's collateral that was paid by card.
 	Collateral AccountKind = "l:provider:collateral"
@@ -67,7 +67,7 @@ const (
 	Gas AccountKind = "e:gas"
 	// Shortfall is what a request cost above what its consumer had.
 	Shortfall AccountKind = "e:shortfall"
-	// OrphanWork is what providers are paid for requests whose hold is gone.
+	// OrphanWork is what providers are paid for requests whose hold was closed before.
 	OrphanWork AccountKind = "e:orphan_work"
 	// Goodwill is credit given by an operator.
 	Goodwill AccountKind = "e:goodwill"
@@ -82,20 +82,20 @@ const (
 	// Verification is what challenges to providers cost.
 	Verification AccountKind = "e:verification"
 
-	// UnmatchedDeposit is money that came without an account; it must drain.
+	// UnmatchedDeposit is money that arrived without an account; it must drain to zero.
 	UnmatchedDeposit AccountKind = "s:unmatched_deposit"
-	// Disputed is money in dispute; it must drain.
+	// Disputed is money in dispute; it must drain to zero.
 	Disputed AccountKind = "s:disputed"
 
-	// Custody counts collateral tokens on a chain, which the platform does not
-	// hold, and CollateralTokens whose they are.
+	// Custody counts collateral tokens on a chain, which the platform does not hold.
+	// CollateralTokens counts the same tokens by owner.
 	Custody          AccountKind = "m:custody"
 	CollateralTokens AccountKind = "m:collateral"
 	// Treasury is the other side of tokens in Crypto.
 	Treasury AccountKind = "m:treasury"
 )
 
-// Side is where the balance of an account normally stands.
+// Side is the side on which the balance of an account normally stands.
 type Side string
 
 // The sides.
@@ -104,7 +104,8 @@ const (
 	Credit Side = "credit"
 )
 
-// BookForm is what divides an account of one kind and owner further.
+// BookForm is the form of the books into which an owner's accounts of one kind are
+// divided.
 type BookForm string
 
 // The forms of books.
@@ -121,7 +122,7 @@ const (
 type Line struct {
 	Kind   AccountKind
 	Normal Side
-	// Owned tells whether each consumer, provider or vendor has one of its own.
+	// Owned reports whether each consumer, provider or vendor has an account of its own.
 	Owned bool
 	Book  BookForm
 }
@@ -172,7 +173,7 @@ var chart = []Line{
 	{Treasury, Credit, false, NoBook},
 }
 
-// Chart is the whole chart of accounts.
+// Chart returns the whole chart of accounts.
 func Chart() []Line { return slices.Clone(chart) }
 
 func lineOf(kind AccountKind) (Line, bool) {

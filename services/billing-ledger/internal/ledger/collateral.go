@@ -33,8 +33,8 @@ func Slash(fact Fact, provider ids.ProviderID, amount money.NanoUSD) (Entry, err
 		Account{Kind: SlashEscrow, Owner: provider})
 }
 
-// SlashedPercent is what a slash of so many percent takes of a provider's
-// collateral, rounded down.
+// SlashedPercent returns what a slash of a percentage takes of a provider's collateral,
+// rounded down.
 func SlashedPercent(collateral money.NanoUSD, share int) (money.NanoUSD, error) {
 	if share <= 0 || share > 100 {
 		return 0, fmt.Errorf("a slash of %d %% is out of range", share)
@@ -45,7 +45,7 @@ func SlashedPercent(collateral money.NanoUSD, share int) (money.NanoUSD, error) 
 	return percent(collateral, uint64(share)), nil
 }
 
-// Compensation is what a consumer gets of a slash.
+// Compensation is the part of a slash that a consumer gets.
 type Compensation struct {
 	Account ids.AccountID
 	Amount  money.NanoUSD
@@ -54,9 +54,9 @@ type Compensation struct {
 // maxCompensated bounds the consumers of one forfeit by the legs of an entry.
 const maxCompensated = MaxLegs - 2
 
-// SlashForfeit is the end of line 24 when nobody has appealed: affected
-// consumers get what they are given of the slash, at most 14 of them, the
-// platform the rest. Business id: the penalty.
+// SlashForfeit is the end of line 24 without an appeal: each affected consumer, at most
+// 14 of them, gets its compensation of the slash, and the platform the rest. Business id:
+// the penalty.
 func SlashForfeit(fact Fact, provider ids.ProviderID, amount money.NanoUSD, affected []Compensation) (Entry, error) {
 	if len(affected) > maxCompensated {
 		return Entry{}, fmt.Errorf("slash forfeit: %d consumers are more than %d", len(affected), maxCompensated)
@@ -75,8 +75,8 @@ func SlashForfeit(fact Fact, provider ids.ProviderID, amount money.NanoUSD, affe
 	return compose(SlashForfeited, fact, append(legs, credit(SlashRevenue, nobody, rest))...)
 }
 
-// SlashAppealWon is the other end of line 24: the provider has its collateral
-// back. Business id: the penalty.
+// SlashAppealWon is the other end of line 24: the provider gets its collateral back.
+// Business id: the penalty.
 func SlashAppealWon(fact Fact, provider ids.ProviderID, amount money.NanoUSD) (Entry, error) {
 	return move(SlashAppealed, fact, amount, Account{Kind: SlashEscrow, Owner: provider},
 		Account{Kind: Collateral, Owner: provider})
@@ -89,8 +89,8 @@ func CollateralRefund(fact Fact, provider ids.ProviderID, amount money.NanoUSD) 
 		Account{Kind: Collateral, Owner: provider}, Account{Kind: CollateralRefundPending, Owner: provider})
 }
 
-// CollateralRefunded ends line 26, after the wait: from is what it was paid
-// from, CardClearing or Bank. Business id: the refund.
+// CollateralRefunded ends line 26, after the wait. from is the account that paid it,
+// CardClearing or Bank. Business id: the refund.
 func CollateralRefunded(fact Fact, provider ids.ProviderID, from AccountKind, amount money.NanoUSD) (Entry, error) {
 	if from != CardClearing && from != Bank {
 		return Entry{}, fmt.Errorf("%s: nothing is refunded from %s", CollateralRefundPaid, from)
@@ -121,7 +121,7 @@ func custody(kind EntryKind, fact Fact, provider ids.ProviderID, token Token, un
 		credit(CollateralTokens, provider, money.NanoUSD(units)).tokens(token))
 }
 
-// move is the entry of two legs in USD.
+// move makes the entry of two legs in USD.
 func move(kind EntryKind, fact Fact, amount money.NanoUSD, from, to Account) (Entry, error) {
 	if err := positive("amount", amount); err != nil {
 		return Entry{}, fmt.Errorf("%s: %w", kind, err)

@@ -22,11 +22,11 @@ const (
 // BonusPercent is the bonus on deposits of the native token.
 const BonusPercent = 20
 
-// nanoPerMicro is how many nano-USD are the smallest unit of USDC.
+// nanoPerMicro is the nano-USD in the smallest unit of USDC.
 const nanoPerMicro = 1000
 
-// CardTopUp is line 1: a consumer paid amount and the fee that was shown by
-// card. Business id: the processor's event and session.
+// CardTopUp is line 1: a consumer paid amount, and the fee that it was shown, by card.
+// Business id: the processor's event and session.
 func CardTopUp(fact Fact, account ids.AccountID, amount, fee money.NanoUSD) (Entry, error) {
 	if err := errors.Join(positive("amount", amount), notNegative("fee", fee)); err != nil {
 		return Entry{}, fmt.Errorf("card top-up: %w", err)
@@ -87,10 +87,9 @@ func NativeDeposit(fact Fact, account ids.AccountID, units Units, quote Quote) (
 	return e, err
 }
 
-// CardReversal is line 22: the card's owner got amount back, by a refund or a
-// dispute. What the consumer still has, at most available, is taken from it;
-// the rest is the platform's loss. The caller freezes the account. Business id:
-// the processor's refund or dispute.
+// CardReversal is line 22: the card's owner got amount back, by a refund or a dispute. It
+// is taken from the consumer's credit, at most available; the rest is the platform's
+// loss. The caller freezes the account. Business id: the processor's refund or dispute.
 func CardReversal(fact Fact, account ids.AccountID, amount, available money.NanoUSD) (Entry, error) {
 	if err := errors.Join(positive("amount", amount), notNegative("available", available)); err != nil {
 		return Entry{}, fmt.Errorf("card reversal: %w", err)
@@ -102,16 +101,16 @@ func CardReversal(fact Fact, account ids.AccountID, amount, available money.Nano
 		credit(CardClearing, nobody, amount))
 }
 
-// Grant is line 21 for whatever reason an operator has: credit at the
-// platform's expense. Business id: the operator's idempotency key. The amount
-// is checked where the entry is posted.
+// Grant is line 21 for an operator's reason of any kind: credit at the platform's
+// expense, debiting Goodwill and crediting Available. Business id: the operator's
+// idempotency key. The amount is checked where the entry is posted.
 func Grant(id ids.EntryID, account ids.AccountID, amount money.NanoUSD, idempotencyKey, memo string) Entry {
 	return Entry{ID: id, Kind: GoodwillGrant, BusinessID: idempotencyKey, Memo: memo, Postings: []Posting{
 		debit(Goodwill, nobody, amount), credit(Available, account, amount),
 	}}
 }
 
-// received are the legs of tokens that came in.
+// received returns the legs of tokens that came in.
 func received(token Token, units Units) []Posting {
 	return []Posting{
 		debit(Crypto, nobody, money.NanoUSD(units)).in(string(token)).tokens(token),
@@ -119,7 +118,7 @@ func received(token Token, units Units) []Posting {
 	}
 }
 
-// spent are the legs of tokens that went out.
+// spent returns the legs of tokens that went out.
 func spent(token Token, units Units) []Posting {
 	return []Posting{
 		debit(Treasury, nobody, money.NanoUSD(units)).tokens(token),
@@ -127,7 +126,7 @@ func spent(token Token, units Units) []Posting {
 	}
 }
 
-// percent is a share of an amount that is not negative, rounded down.
+// percent returns a share of an amount that is not negative, rounded down.
 func percent(amount money.NanoUSD, share uint64) money.NanoUSD {
 	hi, lo := bits.Mul64(uint64(amount), share)
 	quotient, _ := bits.Div64(hi, lo, 100)

@@ -1,22 +1,23 @@
-// Package ledger has the chart of accounts and every entry of the double-entry
-// ledger: what happens to money other than by a settled request.
+// Package ledger has the chart of accounts and every kind of entry of the double-entry
+// ledger: everything that moves money except settled requests.
 //
-// An entry is a balanced set of postings. An amount above zero credits an
-// account, one below zero debits it; the postings of an entry sum to zero in
-// each asset, nano-USD or units of a token. Each kind of entry has one
-// constructor, which checks its arguments; the number in its comment is the
-// line of the table of postings in the service's README. Lines 4 to 10 and 12
-// have none: they are holds and settled requests, whose rows are whole balanced
-// entries by themselves.
+// An entry is a balanced set of postings. An amount above zero credits an account, and an
+// amount below zero debits it. The postings of an entry sum to zero in each asset:
+// nano-USD, or units of a token. Tokens are counted beside their value in USD. Each kind
+// of entry has one constructor, which checks its arguments; the number in its comment is
+// the line in the table of postings in the service's README. Lines 4 to 10 and 12 have no
+// constructor: they are holds and settled requests, whose rows are whole balanced entries
+// by themselves (the views hold_leg, usage_leg and ledger_leg show their legs). Lines 8
+// and 9, models of other vendors and reference nodes, do not exist yet.
 //
-// The database checks the same again: the sums when a transaction commits, and
-// by posting_rule which accounts an entry of a kind may debit and credit. A
-// provider earns by settled requests and by orphan work, and by nothing else.
+// The database checks the same again: the sums when a transaction commits, and by
+// posting_rule which accounts an entry of a kind may debit and credit. A provider earns
+// by settled requests and by orphan work, and by nothing else.
 //
-// An entry is never changed. What was wrong is undone by one reversal, which
-// has the same legs with the amounts negated, and posted anew under another
-// business id. A reversal is not reversed: posting the first again says the
-// same, and leaves one way to read the books.
+// An entry is never changed. One reversal undoes a wrong entry: it has the same legs with
+// negated amounts. The right entry is then posted under another business id. A reversal
+// is not reversed, because posting the first entry again says the same and leaves one way
+// to read the books.
 package ledger
 
 import (
@@ -29,8 +30,8 @@ import (
 	"svc.internal/pkg/money"
 )
 
-// Bounds of an entry. MaxLegs times MaxAmount fits an int64, so that no sum of
-// legs can wrap, in whatever order they are added.
+// Bounds of an entry. MaxLegs times MaxAmount fits an int64, so no sum of legs can
+// overflow, in whatever order they are added.
 const (
 	MaxAmount     = 500_000_000 * money.USD
 	MaxLegs       = 16
@@ -41,8 +42,8 @@ const (
 // EntryKind is the business fact behind an entry.
 type EntryKind string
 
-// Account is one account of the ledger: its kind, whose it is where it is
-// owned, and which book of them where there are several.
+// Account is one account of the ledger: its kind, its owner where it has one, and its
+// book where an owner has several.
 type Account struct {
 	Kind  AccountKind
 	Owner [16]byte
@@ -56,8 +57,8 @@ type Posting struct {
 	Amount  money.NanoUSD
 }
 
-// Fact identifies an entry: its own id, and the business id that makes a repeat
-// of the same fact recognisable among the entries of its kind.
+// Fact identifies an entry: its own id, and the business id by which a repeat of the same
+// fact is recognised among the entries of its kind.
 type Fact struct {
 	ID         ids.EntryID
 	BusinessID string
@@ -77,24 +78,23 @@ type Entry struct {
 	Quote *Quote
 }
 
-// What posting can be refused for.
+// The reasons for which an entry is not posted.
 var (
-	// ErrReused is a business id that stands for another entry.
+	// ErrReused: the business id stands for another entry.
 	ErrReused = errors.New("the business id stands for another entry")
-	// ErrNoEntry is an entry that does not exist, ErrNoWallet a consumer.
+	// ErrNoEntry: the entry does not exist. ErrNoWallet: the consumer account does not.
 	ErrNoEntry  = errors.New("no such entry")
 	ErrNoWallet = errors.New("no such consumer account")
-	// ErrShort is a debit of more than a consumer has beside what is held.
+	// ErrShort: the entry takes more than a consumer has beside its held credit.
 	ErrShort = errors.New("the consumer does not have as much")
-	// ErrHeld is a debit of what is held of a provider's earnings.
+	// ErrHeld: the entry takes what is held of a provider's earnings.
 	ErrHeld = errors.New("the provider's earnings are held")
-	// ErrCeiling is a balance that would grow beyond what the ledger counts.
+	// ErrCeiling: a balance would grow beyond what the ledger counts.
 	ErrCeiling = errors.New("the balance would exceed its bound")
 )
 
-// Validate checks what the database checks too: two to MaxLegs legs, each of an
-// account of the chart and within MaxAmount, none zero, and a sum of zero in
-// each asset.
+// Validate checks what the database checks too: two to MaxLegs legs, each on an account
+// of the chart, not zero and within MaxAmount, and a sum of zero in each asset.
 func (e Entry) Validate() error {
 	switch {
 	case e.BusinessID == "" || utf8.RuneCountInString(e.BusinessID) > MaxBusinessID:
@@ -145,7 +145,7 @@ func (p Posting) validate() error {
 // canonical form.
 const Reversal EntryKind = "reversal"
 
-// Reverse is the entry that undoes another.
+// Reverse returns the entry that undoes another.
 func Reverse(id ids.EntryID, of Entry, memo string) (Entry, error) {
 	switch {
 	case of.Kind == Reversal:
@@ -183,19 +183,19 @@ func credit(kind AccountKind, owner [16]byte, amount money.NanoUSD) Posting {
 	return Posting{Account: Account{Kind: kind, Owner: owner}, Asset: USD, Amount: amount}
 }
 
-// in puts a leg into a book.
+// in returns the leg in a book.
 func (p Posting) in(book string) Posting {
 	p.Account.Book = book
 	return p
 }
 
-// tokens makes a leg count a token.
+// tokens returns the leg counted in a token.
 func (p Posting) tokens(token Token) Posting {
 	p.Asset = Asset(token)
 	return p
 }
 
-// nobody owns accounts of which there is one.
+// nobody is the owner of accounts of which there is one.
 var nobody [16]byte
 
 // positive refuses amounts that are not above zero and within MaxAmount.

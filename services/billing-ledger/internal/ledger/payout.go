@@ -34,8 +34,8 @@ func EarningsBatch(fact Fact, provider ids.ProviderID, amount money.NanoUSD) (En
 	return compose(EarningsBatched, fact, debit(Accrued, provider, amount), credit(Payable, provider, amount))
 }
 
-// PayoutRequest is line 16. The amount is in whole micro-USD, as it can be
-// sent; PayableInFull is the most that is. Business id: the payout.
+// PayoutRequest is line 16. The amount is in whole micro-USD, because only those can be
+// sent; PayableInFull returns the most. Business id: the payout.
 func PayoutRequest(fact Fact, provider ids.ProviderID, amount money.NanoUSD) (Entry, error) {
 	if err := payable(amount); err != nil {
 		return Entry{}, fmt.Errorf("payout request: %w", err)
@@ -43,8 +43,8 @@ func PayoutRequest(fact Fact, provider ids.ProviderID, amount money.NanoUSD) (En
 	return compose(PayoutRequested, fact, debit(Payable, provider, amount), credit(PayoutInFlight, provider, amount))
 }
 
-// PayableInFull is what of a balance can be paid out: whole micro-USD. The rest
-// stays payable.
+// PayableInFull returns the part of a balance that can be paid out: whole micro-USD. The
+// rest stays payable.
 func PayableInFull(balance money.NanoUSD) money.NanoUSD {
 	return max(balance-balance%nanoPerMicro, 0)
 }
@@ -107,7 +107,7 @@ func EarningsCredit(fact Fact, provider ids.ProviderID, account ids.AccountID, a
 	return compose(EarningsCredited, fact, debit(Payable, provider, amount), credit(Available, account, amount))
 }
 
-// Clawback says from where the payout of a refunded request is taken back.
+// Clawback says from which accounts the payout of a refunded request is taken back.
 type Clawback struct {
 	Accrued, Payable, Receivable money.NanoUSD
 }
@@ -148,8 +148,8 @@ func GoodwillRefund(fact Fact, account ids.AccountID, charged money.NanoUSD) (En
 	return compose(GoodwillRefunded, fact, debit(Goodwill, nobody, charged), credit(Available, account, charged))
 }
 
-// BrokenAnswer is line 21, in part: what a request was charged above what came of
-// an answer that the platform broke off. Business id: the request.
+// BrokenAnswer is line 21 for a part of a charge: what a request was charged above what
+// arrived of an answer that the platform broke off. Business id: the request.
 func BrokenAnswer(fact Fact, account ids.AccountID, excess money.NanoUSD) (Entry, error) {
 	if err := positive("excess", excess); err != nil {
 		return Entry{}, fmt.Errorf("broken answer: %w", err)

@@ -28,18 +28,18 @@ func PlanSale(fact Fact, month Month, price money.NanoUSD) (Entry, error) {
 	return compose(PlanSold, fact, debit(CardClearing, nobody, price), credit(PlanPool, nobody, price).in(string(month)))
 }
 
-// Share is what a provider has earned by the plans of a month, and what it is
-// paid of it.
+// Share is what a provider has earned by the plans of a month, and the part of it that is
+// paid.
 type Share struct {
 	Provider   ids.ProviderID
 	Held, Paid money.NanoUSD
 }
 
-// DividePool sets what each provider is paid. While the pool covers what was
-// earned, that is all of it. Otherwise each is paid floor(held·pool/total), and
-// the nano-USD that remain go one each to those with the largest remainders, of
-// equal ones to the smaller provider id: exactly the pool, however the shares
-// are ordered. It returns them by provider id.
+// DividePool sets what each provider is paid, and returns the shares by provider id.
+// While the pool covers the earnings, each provider is paid all of them. Otherwise each
+// is paid floor(held·pool/total). The remaining nano-USD go one each to the largest
+// remainders, and of equal remainders to the smaller provider id. So exactly the pool is
+// paid, in whatever order the shares are given.
 func DividePool(pool money.NanoUSD, shares []Share) ([]Share, error) {
 	out := slices.Clone(shares)
 	slices.SortFunc(out, func(a, b Share) int { return bytes.Compare(a.Provider[:], b.Provider[:]) })

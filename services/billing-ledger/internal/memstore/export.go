@@ -13,8 +13,7 @@ import (
 	"svc.internal/services/billing-ledger/internal/ledger"
 )
 
-// rules are the rows of posting_rule for the kinds of entries that there are
-// here.
+// rules are the rows of posting_rule for the kinds of entries that memstore has.
 var rules = []row{
 	{"entry_kind": ledger.GoodwillGrant, "account_kind": ledger.Goodwill, "side": ledger.Debit, "unit": "usd"},
 	{"entry_kind": ledger.GoodwillGrant, "account_kind": ledger.Available, "side": ledger.Credit, "unit": "usd"},
@@ -22,8 +21,8 @@ var rules = []row{
 	{"entry_kind": ledger.OrphanPayout, "account_kind": ledger.Accrued, "side": ledger.Credit, "unit": "usd"},
 }
 
-// Export writes the tables as package store's Export writes its own: the same
-// tables and columns, as far as they are kept here.
+// Export writes the tables in the format of package store's Export: the same tables and
+// columns, as far as memstore has them.
 func (s *Store) Export(out io.Writer) error {
 	e := &export{to: json.NewEncoder(out)}
 	e.line(map[string]any{"export": 1, "at": s.now(), "schema": "billing", "seal": ""})
@@ -120,7 +119,7 @@ func (s *Store) exportLines(e *export) {
 	}
 }
 
-// row is a row of a table, by its columns.
+// row is a row of a table, by column.
 type row map[string]any
 
 func (r row) rates(rates money.Rates) {
@@ -146,7 +145,7 @@ func (e *export) line(v any) {
 	}
 }
 
-// sorted are the ids of a table in their order.
+// sorted returns the ids of a table in their order.
 func sorted[K any, V any](table map[ids.Of[K]]V) []ids.Of[K] {
 	return slices.SortedFunc(maps.Keys(table), func(a, b ids.Of[K]) int { return bytes.Compare(a[:], b[:]) })
 }

@@ -1,13 +1,11 @@
-// Package memstore is the ledger's tables in memory, for simulations. It does
-// what package store does in PostgreSQL, one call after the other, by a clock
-// that it is given; a test holds it against that package with the same random
-// operations.
+// Package memstore has the ledger's tables in memory, for simulations. It does what
+// package store does in PostgreSQL, one call after the other, by a clock that it is
+// given. A test compares it with that package on the same random operations.
 //
-// It knows accounts that are paid for as they go, from credit that was granted,
-// and their keys by the bound of their account
-// on open holds alone: requests per minute, plans and the state of keys are not
-// here. A batch that the database's CHECKs would refuse is refused
-// (usage.ErrRefused) and changes nothing. It is not safe for concurrent use.
+// It has accounts that pay as they go from granted credit. Of their keys it knows only
+// the bound on open holds of the account: rates, plans and the states of keys are not
+// here. It refuses a batch that the database's CHECKs would refuse (usage.ErrRefused),
+// which changes nothing. It is not safe for concurrent use.
 package memstore
 
 import (
@@ -30,13 +28,13 @@ import (
 // Terms are the times of holds; see store.Terms.
 type Terms struct{ Lease, Orphan, MaxHold time.Duration }
 
-// Faults are what a test may break, to see that it is noticed.
+// Faults are the faults that a test may plant, to prove that it notices them.
 type Faults struct {
-	// NoPrimaryKey settles a request anew each time that its usage comes.
+	// NoPrimaryKey settles a request again each time that its usage arrives.
 	NoPrimaryKey bool
 }
 
-// Store is the tables.
+// Store has the tables.
 type Store struct {
 	// Now is the database's clock.
 	Now func() time.Time
@@ -48,23 +46,23 @@ type Store struct {
 	wallets   map[ids.AccountID]*Wallet
 	keys      map[ids.KeyID]*key
 	holds     map[ids.RequestID]*Hold
-	order     []*Hold // as admitted
+	order     []*Hold // in the order of admission
 	reports   map[ids.RequestID]report
 	renewals  map[ids.RequestID]renewal
 	reviews   map[ids.RequestID]*review
 	lines     map[ids.RequestID]int // place in settled
 	settled   []usage.Line
-	settledAt []time.Time // of each in settled
+	settledAt []time.Time // the time of each line in settled
 	orphans   money.NanoUSD
 	entries   []entry
 	rejects   map[rejectKey]usage.Reject
 	related   map[usage.Pair]usage.Rule
 }
 
-// Wallet is an account's money.
+// Wallet is the credit of an account.
 type Wallet struct {
 	Posted, Held money.NanoUSD
-	// Granted is all that ever came in.
+	// Granted is the sum of all grants.
 	Granted money.NanoUSD
 }
 
@@ -73,7 +71,7 @@ type key struct {
 	open    int
 }
 
-// Hold is a row of the table of that name.
+// Hold is a row of the table hold.
 type Hold struct {
 	hold.Reservation
 	Account             ids.AccountID
@@ -99,7 +97,7 @@ type review struct {
 	next         time.Time // zero for never
 }
 
-// entry is an entry of the ledger, and when it was posted.
+// entry is an entry of the ledger, with the time of its posting.
 type entry struct {
 	ledger.Entry
 	at time.Time
@@ -136,8 +134,7 @@ func (s *Store) Grant(account ids.AccountID, credit money.NanoUSD) {
 	s.grant(account, credit)
 }
 
-// grant posts credit that an account is given. PostgreSQL has no entry of
-// nothing.
+// grant posts granted credit. PostgreSQL has no entry of nothing, and neither has this.
 func (s *Store) grant(account ids.AccountID, credit money.NanoUSD) {
 	if credit == 0 {
 		return
@@ -149,12 +146,12 @@ func (s *Store) grant(account ids.AccountID, credit money.NanoUSD) {
 	s.entries = append(s.entries, entry{ledger.Grant(id, account, credit, business, ""), s.now()})
 }
 
-// Own makes the owner of an account that of a provider.
+// Own gives an account and a provider the same owner.
 func (s *Store) Own(account ids.AccountID, provider ids.ProviderID) {
 	s.related[usage.Pair{Account: account, Provider: provider}] = usage.SameUser
 }
 
-// Account is the account of a key.
+// Account returns the account of a key.
 func (s *Store) Account(k ids.KeyID) (ids.AccountID, bool) {
 	if known := s.keys[k]; known != nil {
 		return known.account, true
@@ -162,22 +159,22 @@ func (s *Store) Account(k ids.KeyID) (ids.AccountID, bool) {
 	return ids.AccountID{}, false
 }
 
-// Wallet is what an account has.
+// Wallet returns the credit of an account.
 func (s *Store) Wallet(account ids.AccountID) Wallet { return *s.wallets[account] }
 
-// Holds are all holds, in the order of their admission.
+// Holds returns all holds, in the order of their admission.
 func (s *Store) Holds() []*Hold { return s.order }
 
-// Lines are the settled requests, in their order.
+// Lines returns the settled requests, in their order.
 func (s *Store) Lines() []usage.Line { return s.settled }
 
-// OrphanWork is what the platform paid for requests without a hold.
+// OrphanWork returns what the platform paid for requests without an open hold.
 func (s *Store) OrphanWork() money.NanoUSD { return s.orphans }
 
 // OpenOf counts the open holds of a key, as admission does.
 func (s *Store) OpenOf(k ids.KeyID) int { return s.keys[k].open }
 
-// Quarantined are the events put aside.
+// Quarantined returns the quarantined events.
 func (s *Store) Quarantined() []usage.Reject {
 	all := make([]usage.Reject, 0, len(s.rejects))
 	for _, r := range s.rejects {
@@ -190,8 +187,8 @@ func (s *Store) Quarantined() []usage.Reject {
 	return all
 }
 
-// NextDue is when something next becomes due by the clock: the time of an open
-// hold or a publication; false for never.
+// NextDue returns when something is next due by the clock: the end of an open hold's
+// lease, or a publication. It returns false for never.
 func (s *Store) NextDue() (next time.Time, ok bool) {
 	earlier := func(at time.Time) {
 		if !at.IsZero() && (!ok || at.Before(next)) {
@@ -211,11 +208,11 @@ func (s *Store) NextDue() (next time.Time, ok bool) {
 	return next, ok
 }
 
-// now is to the microsecond, which is what PostgreSQL keeps.
+// now is to the microsecond, the precision of PostgreSQL.
 func (s *Store) now() time.Time { return s.Now().UTC().Truncate(time.Microsecond) }
 
-// giveBack ends a hold without a charge. Its place in the concurrency of its key
-// is free already if a gateway has told of its end.
+// giveBack ends a hold without a charge. Its place in the concurrency is free already if
+// a gateway has reported its end.
 func (s *Store) giveBack(h *Hold, why hold.Trigger) {
 	to, ok := h.State.After(why)
 	if !ok {
@@ -237,7 +234,7 @@ func (s *Store) Admit(_ context.Context, reservations []hold.Reservation) ([]hol
 	return decisions, nil
 }
 
-// lockOrder is the order in which the database decides a batch.
+// lockOrder returns the order in which the database decides a batch.
 func (s *Store) lockOrder(reservations []hold.Reservation) []int {
 	places := make([]int, len(reservations))
 	for i := range places {

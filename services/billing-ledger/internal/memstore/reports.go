@@ -11,7 +11,7 @@ import (
 	"svc.internal/services/billing-ledger/internal/orphan"
 )
 
-// Conclude keeps the first word on each request; see hold.ReportStore.
+// Conclude stores the first report of each request; see hold.ReportStore.
 func (s *Store) Conclude(_ context.Context, all []hold.RequestReport) (released int, err error) {
 	all = slices.Clone(all)
 	slices.SortStableFunc(all, func(a, b hold.RequestReport) int { return bytes.Compare(a.Request[:], b.Request[:]) })
@@ -70,8 +70,8 @@ func (s *Store) keepRenewal(r hold.Renewal, now time.Time) {
 	s.renewals[r.Request] = renewal{r, now}
 }
 
-// evidence is what is known of a request of which something was served by a
-// provider that can be paid; false for none.
+// evidence returns what is known of a request of which something was served by a provider
+// that can be paid; false for none.
 func (s *Store) evidence(r ids.RequestID) (orphan.Case, bool) {
 	if w, told := s.reports[r]; told {
 		return orphan.Case{
@@ -89,8 +89,7 @@ func (s *Store) evidence(r ids.RequestID) (orphan.Case, bool) {
 	}, renewed && v.CommittedAttempt > 0 && v.RelayedTokens > 0 && v.RelayedBytes > 0
 }
 
-// over lists up to limit open holds whose time is over, the oldest first, that
-// are wanted.
+// over returns up to limit open holds that are over and wanted, the oldest first.
 func (s *Store) over(limit int, wanted func(*Hold) bool) []*Hold {
 	now := s.now()
 	var all []*Hold
@@ -103,8 +102,8 @@ func (s *Store) over(limit int, wanted func(*Hold) bool) []*Hold {
 	return all[:min(len(all), limit)]
 }
 
-// ExpireHolds closes open holds that are over and of which nothing is known to
-// have been served.
+// ExpireHolds closes open holds that are over and of which nothing is known to have been
+// served.
 func (s *Store) ExpireHolds(_ context.Context, asOf time.Time, limit int) (int, error) {
 	all := s.over(limit, func(h *Hold) bool {
 		_, served := s.evidence(h.Request)

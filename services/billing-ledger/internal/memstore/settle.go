@@ -84,7 +84,7 @@ func (s *Store) snapshot(requests []ids.RequestID) usage.Snapshot {
 	return b
 }
 
-// check refuses what the database's CHECKs refuse.
+// check refuses what the database's CHECKs would refuse.
 func (s *Store) check(fx usage.Effects) error {
 	for _, l := range fx.Lines {
 		_, exists := s.lines[l.Event.Request]
@@ -143,7 +143,7 @@ func (s *Store) apply(fx usage.Effects) {
 	}
 }
 
-// Quarantine keeps what will never be settled; see usage.Store.
+// Quarantine stores events that will never be settled; see usage.Store.
 func (s *Store) Quarantine(_ context.Context, rejects []usage.Reject) error {
 	s.quarantine(rejects)
 	return nil

@@ -20,7 +20,7 @@ import (
 	"svc.internal/services/billing-ledger/internal/plan"
 )
 
-// idempotencyHeader is the metadata that the gateway makes of the HTTP header.
+// idempotencyHeader is the metadata key that the gateway makes of the HTTP header.
 const idempotencyHeader = "idempotency-key"
 
 // Accounts answers operators.
@@ -32,7 +32,7 @@ type Accounts struct {
 	Earnings earning.HeldStore
 }
 
-// byOperator has what is done be written down under the operator's name.
+// byOperator puts the operator's name into the context, so that the audit entry has it.
 func byOperator(ctx context.Context) context.Context {
 	return actor.WithOperator(ctx, serve.Operator(ctx))
 }
@@ -52,7 +52,7 @@ func (s *Accounts) CreateAccount(
 	return &billingv1.CreateAccountResponse{Account: shown}, nil
 }
 
-// GetAccount reads an account. An id that cannot name one is not found either.
+// GetAccount reads an account. A malformed id is not found either.
 func (s *Accounts) GetAccount(
 	ctx context.Context, req *billingv1.GetAccountRequest,
 ) (*billingv1.GetAccountResponse, error) {
@@ -128,7 +128,7 @@ func (s *Accounts) SetAccountPlan(
 	}
 	var until time.Time
 	if ts := req.GetUntil(); ts != nil {
-		// The zero time would read as no end at all.
+		// The zero time would mean no end at all.
 		if until = ts.AsTime(); !ts.IsValid() || until.IsZero() {
 			return nil, malformed("until")
 		}
@@ -174,7 +174,7 @@ func (s *Accounts) IssueKey(ctx context.Context, req *billingv1.IssueKeyRequest)
 	}
 	var expires time.Time
 	if ts := req.GetExpiresAt(); ts != nil {
-		// The zero time would read as no expiry at all.
+		// The zero time would mean no expiry at all.
 		if expires = ts.AsTime(); !ts.IsValid() || expires.IsZero() {
 			return nil, malformed("expires_at")
 		}
@@ -201,7 +201,7 @@ func (s *Accounts) RevokeKey(
 	return &billingv1.RevokeKeyResponse{}, nil
 }
 
-// idempotencyKey is that of the message or, without one, of the header.
+// idempotencyKey returns the key in the message or, without one, in the header.
 func idempotencyKey(ctx context.Context, fromBody string) string {
 	if fromBody != "" {
 		return fromBody
@@ -212,7 +212,7 @@ func idempotencyKey(ctx context.Context, fromBody string) string {
 	return ""
 }
 
-// show is an account with its plan.
+// show returns an account with its plan.
 func (s *Accounts) show(ctx context.Context, a account.Account) (*billingv1.Account, error) {
 	subscription, err := s.Plans.Of(ctx, a.ID)
 	if err != nil {

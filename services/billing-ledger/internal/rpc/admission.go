@@ -1,5 +1,5 @@
-// Package rpc answers billing-ledger's gRPC services: each handler decodes and
-// checks, asks the domain, and encodes.
+// Package rpc answers billing-ledger's gRPC services. Each handler decodes and checks the
+// message, asks the domain, and encodes the answer.
 package rpc
 
 import (
@@ -25,7 +25,7 @@ type Admission struct {
 	Renewer   *hold.Renewer
 	Concluder *hold.Concluder
 	Rates     *limit.Rates
-	// Tickets prove who was given a request; nil gives none.
+	// Tickets prove to which hub a request was given; nil gives none.
 	Tickets *usage.Tickets
 }
 
@@ -92,7 +92,7 @@ func rateToProto(r limit.Rate) *billingv1.RateLimit {
 	return &billingv1.RateLimit{Limit: r.Limit, Remaining: r.Remaining, ResetMs: r.Reset.Milliseconds()}
 }
 
-// ReadRate tells what is left of a key's rate.
+// ReadRate returns what is left of a key's rate.
 func (s *Admission) ReadRate(ctx context.Context, req *billingv1.ReadRateRequest) (*billingv1.ReadRateResponse, error) {
 	key, err := ids.ParseKey(req.GetKeyId())
 	if err != nil {
@@ -105,7 +105,8 @@ func (s *Admission) ReadRate(ctx context.Context, req *billingv1.ReadRateRequest
 	return &billingv1.ReadRateResponse{Requests: rateToProto(left)}, nil
 }
 
-// Renew keeps the holds of running requests, and tells which have none left.
+// Renew extends the leases of running requests and returns the requests that have no hold
+// any more.
 func (s *Admission) Renew(ctx context.Context, req *billingv1.RenewRequest) (*billingv1.RenewResponse, error) {
 	renewals := make([]hold.Renewal, 0, len(req.GetRequests()))
 	for _, m := range req.GetRequests() {
@@ -124,8 +125,8 @@ func (s *Admission) Renew(ctx context.Context, req *billingv1.RenewRequest) (*bi
 	return resp, nil
 }
 
-// renewalFromProto is false for a request id that cannot name a request. A
-// provider that cannot be one still leaves a lease to extend.
+// renewalFromProto returns false for a malformed request id. A malformed provider still
+// leaves a lease to extend.
 func renewalFromProto(m *billingv1.RunningRequest) (hold.Renewal, bool) {
 	request, err := ids.ParseRequest(m.GetRequestId())
 	if err != nil {
@@ -155,8 +156,8 @@ func (s *Admission) Conclude(ctx context.Context, req *billingv1.ConcludeRequest
 	return &billingv1.ConcludeResponse{}, nil
 }
 
-// reportFromProto is false for a request id that cannot name a request: it is
-// as unknown as any other.
+// reportFromProto returns false for a malformed request id, which is as unknown as any
+// other.
 func reportFromProto(m *billingv1.RequestReport) (hold.RequestReport, bool) {
 	request, err := ids.ParseRequest(m.GetRequestId())
 	if err != nil {
@@ -182,7 +183,7 @@ func reportFromProto(m *billingv1.RequestReport) (hold.RequestReport, bool) {
 			HubID: a.GetHubId(),
 		})
 	}
-	// What cannot name a request is none: a report is taken as far as it goes.
+	// A malformed id counts as none: a report is taken as far as it is valid.
 	if next, err := ids.ParseRequest(m.GetContinuedAs()); err == nil {
 		w.ContinuedAs = next
 	}
@@ -192,7 +193,7 @@ func reportFromProto(m *billingv1.RequestReport) (hold.RequestReport, bool) {
 	return w, true
 }
 
-// outcomeFromProto takes what a gateway does not name for a failure.
+// outcomeFromProto takes an outcome without a name for a failure.
 func outcomeFromProto(o billingv1.Outcome) string {
 	switch o {
 	case billingv1.Outcome_OUTCOME_COMPLETED:

@@ -14,7 +14,7 @@ type Demand struct {
 	Cache *demand.Cache
 }
 
-// ListModelDemand sums the last 24 hours up.
+// ListModelDemand sums the demand of the last 24 hours.
 func (s *Demand) ListModelDemand(
 	ctx context.Context, _ *billingv1.ListModelDemandRequest,
 ) (*billingv1.ListModelDemandResponse, error) {

@@ -11,7 +11,7 @@ import (
 	"svc.internal/services/billing-ledger/internal/earning"
 )
 
-// ListHeldEarnings reads a page of what is held of providers' earnings.
+// ListHeldEarnings reads a page of held earnings.
 func (s *Accounts) ListHeldEarnings(
 	ctx context.Context, req *billingv1.ListHeldEarningsRequest,
 ) (*billingv1.ListHeldEarningsResponse, error) {
@@ -30,13 +30,13 @@ func (s *Accounts) ListHeldEarnings(
 	return &billingv1.ListHeldEarningsResponse{List: heldToProto(list), NextCursor: next}, nil
 }
 
-// ReleaseHeldEarnings lets held earnings be paid. An id that cannot be one of a
-// request is as unknown as any other.
+// ReleaseHeldEarnings releases held earnings, so that they may be paid. A malformed
+// request id is as unknown as any other.
 func (s *Accounts) ReleaseHeldEarnings(
 	ctx context.Context, req *billingv1.ReleaseHeldEarningsRequest,
 ) (*billingv1.ReleaseHeldEarningsResponse, error) {
 	var requests []ids.RequestID
-	// One beyond the bound is enough to be refused for.
+	// One id beyond the bound is enough to be refused for.
 	for _, text := range req.GetRequestIds()[:min(len(req.GetRequestIds()), earning.MaxRelease+1)] {
 		id, err := ids.ParseRequest(text)
 		if err != nil {

@@ -45,7 +45,7 @@ func askFromProto(req *billingv1.ClaimKeyRequest) (ask idempotency.Ask, err erro
 	return ask, nil
 }
 
-// claimFromProto reads what names a claim and its holder.
+// claimFromProto reads the name of a claim and its holder.
 func claimFromProto(
 	keyID string, token []byte, requestID string,
 ) (key ids.KeyID, digest idempotency.Digest, request ids.RequestID, err error) {
@@ -93,7 +93,7 @@ func (s *Idempotency) FinishKey(
 	return &billingv1.FinishKeyResponse{}, nil
 }
 
-// endFromProto is empty for what is not known.
+// endFromProto returns the empty state for an unknown end.
 func endFromProto(e billingv1.KeyEnd) idempotency.State {
 	switch e {
 	case billingv1.KeyEnd_KEY_END_ANSWERED:

@@ -17,7 +17,7 @@ type Keys struct {
 	Keys *key.Keys
 }
 
-// AuthenticateKey finds whose key it is.
+// AuthenticateKey finds the account of a key.
 func (s *Keys) AuthenticateKey(
 	ctx context.Context, req *billingv1.AuthenticateKeyRequest,
 ) (*billingv1.AuthenticateKeyResponse, error) {
@@ -34,7 +34,7 @@ func (s *Keys) AuthenticateKey(
 	}, nil
 }
 
-// timestamp is absent for the zero time.
+// timestamp returns nil for the zero time.
 func timestamp(t time.Time) *timestamppb.Timestamp {
 	if t.IsZero() {
 		return nil

@@ -13,7 +13,7 @@ import (
 	"svc.internal/services/billing-ledger/internal/receipt"
 )
 
-// websocket is how every provider of this version is connected.
+// websocket is the connection mode of every provider of this version.
 const websocket = "websocket"
 
 // Receipts answers consumers by way of the gateway.
@@ -22,8 +22,7 @@ type Receipts struct {
 	Store receipt.Store
 }
 
-// GetReceipt reads one request of one account. Malformed ids are as unknown as
-// any other.
+// GetReceipt reads one request of one account. Malformed ids are as unknown as any other.
 func (s *Receipts) GetReceipt(
 	ctx context.Context, req *billingv1.GetReceiptRequest,
 ) (*billingv1.GetReceiptResponse, error) {
@@ -78,7 +77,7 @@ func addReport(m *billingv1.Receipt, w *hold.RequestReport) {
 	}
 }
 
-// addUsage comes after addReport: what is settled has the last word on the
+// addUsage runs after addReport, because the settled usage has the last word on the
 // route.
 func addUsage(m *billingv1.Receipt, u *receipt.Usage, unit money.Unit) {
 	m.CostUsd, m.CostUsdStr = u.Charged.Float(), u.Charged.String()
@@ -93,7 +92,7 @@ func addUsage(m *billingv1.Receipt, u *receipt.Usage, unit money.Unit) {
 	m.SettledAt = timestamppb.New(u.SettledAt)
 }
 
-// addCounts tells what was billed by the name of its unit: only tokens are told
+// addCounts adds the billable counts under the name of their unit: only tokens are shown
 // as tokens.
 func addCounts(m *billingv1.Receipt, u *receipt.Usage, unit money.Unit) {
 	if unit != money.Token {
@@ -106,5 +105,5 @@ func addCounts(m *billingv1.Receipt, u *receipt.Usage, unit money.Unit) {
 	m.RecountedCompletionTokens = narrow(u.RecountedCompletion)
 }
 
-// narrow fits a count into the public API's 32 bits.
+// narrow fits a count into the 32 bits of the public API.
 func narrow(n int64) int32 { return int32(min(max(n, math.MinInt32), math.MaxInt32)) }

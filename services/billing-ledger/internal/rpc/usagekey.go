@@ -12,8 +12,8 @@ import (
 	billingv1 "svc.internal/proto/svc/billing/v1"
 )
 
-// retryKey is how long a hub that hands over too many keys is asked to wait. Its
-// usage waits with it, in its journal.
+// retryKey is the wait for a hub that hands over too many keys. Its usage waits with it,
+// in its journal.
 const retryKey = time.Minute
 
 // UsageKeys takes the keys of hubs.
@@ -22,7 +22,7 @@ type UsageKeys struct {
 	Ring *usageseal.Ring
 }
 
-// HandUsageKey makes a hub's key known. Only the hub itself may hand it over, or
+// HandUsageKey makes a hub's key known. Only the hub itself may hand it over; otherwise
 // any hub could seal for any other.
 func (s *UsageKeys) HandUsageKey(
 	ctx context.Context, req *billingv1.HandUsageKeyRequest,

@@ -10,7 +10,7 @@ import (
 	"svc.internal/services/billing-ledger/internal/user"
 )
 
-// Users answers gateways for people.
+// Users answers gateways about users.
 type Users struct {
 	billingv1.UnimplementedUserServiceServer
 	Users *user.Users
@@ -29,7 +29,7 @@ func (s *Users) SignUpUser(
 	}, nil
 }
 
-// LogInUser makes a token for a password.
+// LogInUser gives a token for a password.
 func (s *Users) LogInUser(ctx context.Context, req *billingv1.LogInUserRequest) (*billingv1.LogInUserResponse, error) {
 	in, err := s.Users.LogIn(ctx, req.GetEmail(), req.GetPassword(), req.GetNetwork())
 	if err != nil {
@@ -40,7 +40,7 @@ func (s *Users) LogInUser(ctx context.Context, req *billingv1.LogInUserRequest) 
 	}, nil
 }
 
-// GetUser reads whose token it is.
+// GetUser finds the user of a token.
 func (s *Users) GetUser(ctx context.Context, req *billingv1.GetUserRequest) (*billingv1.GetUserResponse, error) {
 	if len(req.GetTokenDigest()) != len(user.Digest{}) {
 		return nil, malformed("token_digest")
@@ -52,8 +52,8 @@ func (s *Users) GetUser(ctx context.Context, req *billingv1.GetUserRequest) (*bi
 	return &billingv1.GetUserResponse{User: userToProto(u)}, nil
 }
 
-// LinkProvider notes that a user owns a provider account. An id that cannot name
-// a user is not found either.
+// LinkProvider stores that a user owns a provider account. A malformed user id is not
+// found either.
 func (s *Users) LinkProvider(
 	ctx context.Context, req *billingv1.LinkProviderRequest,
 ) (*billingv1.LinkProviderResponse, error) {

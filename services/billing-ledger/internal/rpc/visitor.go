@@ -8,13 +8,13 @@ import (
 	"svc.internal/services/billing-ledger/internal/limit"
 )
 
-// Visits answers gateways that serve those without a key.
+// Visits answers gateways that serve visitors without a key.
 type Visits struct {
 	billingv1.UnimplementedVisitorServiceServer
 	Visitors *limit.Visitors
 }
 
-// TakeVisit takes one of an address's visits.
+// TakeVisit takes one of the visits of an address.
 func (s *Visits) TakeVisit(ctx context.Context, req *billingv1.TakeVisitRequest) (*billingv1.TakeVisitResponse, error) {
 	v, err := visitFromProto(req)
 	if err != nil {
