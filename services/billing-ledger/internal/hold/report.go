@@ -39,7 +39,8 @@ type RequestReport struct {
 	// Outcome is completed, client_gone, failed, timeout or refused.
 	Outcome string
 	// CommittedAttempt is the attempt whose answer was relayed, 0 for none.
-	CommittedAttempt  int32
+	CommittedAttempt int32
+	// RelayedTokens counts images for a model that is priced by the image.
 	RelayedTokens     int64
 	RelayedBytes      int64
 	HTTPStatus        int32

@@ -18,6 +18,9 @@
 // negated amounts. The right entry is then posted under another business id. A reversal
 // is not reversed, because posting the first entry again says the same and leaves one way
 // to read the books.
+//
+// Each kind of entry has its case in postings_test.go and, against the database, in the
+// store's entry_test.go.
 package ledger
 
 import (
