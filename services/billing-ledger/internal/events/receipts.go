@@ -76,7 +76,7 @@ const maxAttempt = 1 << 30
 func voidFrom(data []byte) (orphan.Void, error) {
 	event := &eventsv1.VoidEvent{}
 	if err := proto.Unmarshal(data, event); err != nil {
-		return orphan.Void{}, fmt.Errorf("not word of a void attempt: %w", err)
+		return orphan.Void{}, fmt.Errorf("not a void attempt: %w", err)
 	}
 	v := orphan.Void{Attempt: int32(event.GetAttempt()), Hub: event.GetHubId()}
 	var err error
@@ -130,7 +130,7 @@ func (r *WorkReceipts) answer(ctx context.Context, msgs []bus.Msg) error {
 func workReceiptFrom(event *eventsv1.WorkReceiptEvent, data []byte) (orphan.WorkReceipt, error) {
 	if err := proto.Unmarshal(data, event); err != nil {
 		event.Reset() // the fields read before the fault mean nothing
-		return orphan.WorkReceipt{}, fmt.Errorf("not a question about a receipt: %w", err)
+		return orphan.WorkReceipt{}, fmt.Errorf("not a work receipt: %w", err)
 	}
 	r := orphan.WorkReceipt{Key: event.GetPublicKey(), Hub: event.GetDispatchedBy()}
 	var err error

@@ -181,7 +181,7 @@ func (v Decision) refusal() error {
 		return fault.New(fault.Precondition, fault.IdempotencyKeyReused, "the request id was used for another request").On(
 			"request_id")
 	}
-	return fmt.Errorf("store decided %q, which means nothing", v.Outcome)
+	return fmt.Errorf("store returned the unknown outcome %q", v.Outcome)
 }
 
 // rateLimited tells the limit, by a text with room for it, and when a request

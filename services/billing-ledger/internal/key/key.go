@@ -108,7 +108,7 @@ func (k *Keys) Issue(ctx context.Context, o IssueRequest) (Key, string, error) {
 	case errors.Is(err, ErrTooMany):
 		return Key{}, "", fault.New(fault.Precondition, fault.TooManyKeys, "the account already has %d keys", k.MaxKeys)
 	case err != nil:
-		return Key{}, "", fmt.Errorf("keep the key: %w", err)
+		return Key{}, "", fmt.Errorf("store the key: %w", err)
 	}
 	return issued, text, nil
 }

@@ -89,7 +89,7 @@ var (
 	ErrNoEntry  = errors.New("no such entry")
 	ErrNoWallet = errors.New("no such consumer account")
 	// ErrShort: the entry takes more than a consumer has beside its held credit.
-	ErrShort = errors.New("the consumer does not have as much")
+	ErrShort = errors.New("the consumer has less credit than that")
 	// ErrHeld: the entry takes what is held of a provider's earnings.
 	ErrHeld = errors.New("the provider's earnings are held")
 	// ErrCeiling: a balance would grow beyond what the ledger counts.
@@ -133,7 +133,7 @@ func (p Posting) validate() error {
 	case !known:
 		return fmt.Errorf("account kind %q is not in the chart", p.Account.Kind)
 	case line.Owned != (p.Account.Owner != [16]byte{}):
-		return fmt.Errorf("%s without its owner, or with one it cannot have", p.Account.Kind)
+		return fmt.Errorf("%s lacks its owner, or has one that it cannot have", p.Account.Kind)
 	case !line.Book.matches(p.Account.Book):
 		return fmt.Errorf("%q is not a book of %s", p.Account.Book, p.Account.Kind)
 	case p.Asset != USD && !token:

@@ -126,7 +126,7 @@ func RequestRefund(
 	case payout > charged:
 		err = fmt.Errorf("a payout of %s exceeds the charge of %s", payout, charged)
 	case taken.Accrued+taken.Payable+taken.Receivable != payout:
-		err = errors.New("what is taken back is not the payout")
+		err = errors.New("the amounts taken back do not sum to the payout")
 	}
 	if err != nil {
 		return Entry{}, fmt.Errorf("request refund: %w", err)

@@ -130,7 +130,7 @@ type Counter struct {
 var (
 	ErrNoAccount = errors.New("no such account")
 	ErrNoPlan    = errors.New("no such plan")
-	ErrPast      = errors.New("the end is not ahead")
+	ErrPast      = errors.New("the end is not in the future")
 )
 
 // Store keeps the plans of accounts.

@@ -54,7 +54,7 @@ func auditDays(ctx context.Context, tx pgx.Tx, facts *audit.Facts) error {
 		if err := tx.QueryRow(ctx,
 			`SELECT (SELECT count(*) FROM entry WHERE at < $1) + (SELECT count(*) FROM usage_settlement WHERE settled_at < $1)`,
 			days[0].Day).Scan(&before); err != nil {
-			return fmt.Errorf("look before the first seal: %w", err)
+			return fmt.Errorf("look for rows before the first seal: %w", err)
 		}
 		if before > 0 {
 			i.Found(fmt.Sprintf("%d rows are of days before the first seal", before))
@@ -76,7 +76,7 @@ func auditUnits(ctx context.Context, tx pgx.Tx, day time.Time, i *audit.Invarian
 	if err := tx.QueryRow(ctx,
 		`SELECT count(*) FROM usage_settlement WHERE settled_at >= $1 AND settled_at < $2 AND unit <> 0`,
 		day, day.AddDate(0, 0, 1)).Scan(&others); err != nil {
-		return fmt.Errorf("look for units before there were any: %w", err)
+		return fmt.Errorf("look for other units than tokens on a day of version 1: %w", err)
 	}
 	if others > 0 {
 		i.Found(fmt.Sprintf("day %s: %d rows are not in tokens, and there was nothing else when it was sealed",

@@ -36,7 +36,7 @@ func (s *Store) Settled(ctx context.Context, from, until time.Time, limit int) (
 		if _, err := tx.Exec(ctx,
 			`SELECT set_config('statement_timeout', $1, true), set_config('enable_seqscan', 'off', true)`,
 			fmt.Sprint(demandTimeout.Milliseconds())); err != nil {
-			return fmt.Errorf("bound a statement: %w", err)
+			return fmt.Errorf("set the statement timeout: %w", err)
 		}
 		rows, err := tx.Query(ctx, sumSettled, from, until, from.AddDate(0, 0, -demandLate), until.AddDate(0, 0, 1), limit)
 		if err != nil {

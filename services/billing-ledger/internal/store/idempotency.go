@@ -143,7 +143,7 @@ func readLeg(
 		(SELECT continued_as FROM request_report WHERE request_id = $1)`,
 		[16]byte(request), request.Day()).Scan(&fate, &continued)
 	if err != nil {
-		return "", next, fmt.Errorf("select what became of a request: %w", err)
+		return "", next, fmt.Errorf("select the fate of a request: %w", err)
 	}
 	if continued != nil {
 		next = *continued

@@ -101,7 +101,7 @@ func (s *Store) SweepKept(ctx context.Context) (int, error) {
 	defer cancel()
 	var swept int
 	if err := s.pool.QueryRow(ctx, `SELECT kept.sweep()`).Scan(&swept); err != nil {
-		return 0, reachable(fmt.Errorf("empty the hours of kept answers: %w", err))
+		return 0, reachable(fmt.Errorf("empty the slots of kept answers: %w", err))
 	}
 	return swept, nil
 }

@@ -97,7 +97,7 @@ func (s *Store) SealDay(ctx context.Context, day time.Time) (seal.Day, error) {
 		if _, err := tx.Exec(ctx,
 			`SELECT pg_advisory_xact_lock(hashtext('billing.seal')), set_config('statement_timeout', $1, true)`,
 			fmt.Sprint(sealTimeout.Milliseconds())); err != nil {
-			return fmt.Errorf("take turns: %w", err)
+			return fmt.Errorf("wait for another sealer: %w", err)
 		}
 		before, err := readSeals(ctx, tx, day.AddDate(0, 0, -1), day)
 		if err != nil {

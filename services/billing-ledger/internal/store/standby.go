@@ -14,7 +14,7 @@ func (s *Store) SynchronousStandby(ctx context.Context) (bool, error) {
 	err := s.pool.QueryRow(ctx, `SELECT current_setting('synchronous_standby_names') <> ''
 		AND current_setting('synchronous_commit') NOT IN ('off', 'local')`).Scan(&waits)
 	if err != nil {
-		return false, fmt.Errorf("ask for the synchronous standby: %w", err)
+		return false, fmt.Errorf("read the settings of the synchronous standby: %w", err)
 	}
 	return waits, nil
 }

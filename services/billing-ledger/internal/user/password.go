@@ -77,7 +77,7 @@ func (h Hash) of(password string) []byte {
 	return argon2.IDKey([]byte(password), h.salt, h.passes, h.memoryKiB, h.lanes, uint32(len(h.sum)))
 }
 
-var errNoHash = errors.New("what is kept is no hash")
+var errNoHash = errors.New("the stored text is no hash")
 
 func (h Hash) matches(password string) (bool, error) {
 	if len(h.sum) == 0 {

@@ -19,7 +19,7 @@ func (s *Store) KeepUsageKey(ctx context.Context, hub string, key usageseal.Key)
 	case pg.IsCheck(err, "usage_key_bound"):
 		return usageseal.ErrTooManyKeys
 	case err != nil:
-		return fmt.Errorf("keep a key of usage: %w", err)
+		return fmt.Errorf("store a usage key: %w", err)
 	}
 	stands, ok, err := s.UsageKey(ctx, hub, key.ID)
 	switch {
@@ -39,7 +39,7 @@ func (s *Store) UsageKey(ctx context.Context, hub string, id usageseal.KeyID) (u
 	case errors.Is(err, pgx.ErrNoRows):
 		return usageseal.Key{}, false, nil
 	case err != nil:
-		return usageseal.Key{}, false, fmt.Errorf("read a key of usage: %w", err)
+		return usageseal.Key{}, false, fmt.Errorf("read a usage key: %w", err)
 	}
 	key, err := usageseal.ParseKey(id[:], secret)
 	return key, err == nil, err
