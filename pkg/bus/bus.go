@@ -1,18 +1,17 @@
-// Package bus carries facts between services over NATS: core messages that may
-// be lost (presence, health) and JetStream messages that are delivered at least
-// once (usage, credit).
+// Package bus carries facts between services over NATS: core messages, which may be lost
+// (presence, health), and JetStream messages, which are delivered at least once (usage,
+// receipts).
 //
-// No correctness rests on it. A JetStream acknowledgement means that a server
-// has the message in memory, not on disk; the duplicate window is two minutes;
-// a consumer may see a message again after any error and in another order. So
-// producers keep what they sent until its effect is confirmed from the far end,
-// and consumers are idempotent by a unique constraint.
+// No correctness rests on it. A JetStream acknowledgement means that a server has the
+// message in memory, not on disk. The duplicate window is two minutes. A consumer may get
+// a message again after any error, and in another order. So producers keep what they sent
+// until its effect is confirmed by the consumer, and consumers are idempotent by a unique
+// constraint.
 //
-// Messages are opaque bytes. Bounds: 16,384 messages or 32 MiB wait for a
-// subscription's handler, then new ones are dropped and counted; 8 MiB are kept
-// for sending while the connection is down, then Publish fails; 1,024
-// asynchronous stream messages await acknowledgement, then PublishStreamAsync
-// blocks; a batch has at most 200 messages.
+// Messages are opaque bytes. Bounds: 16,384 messages or 32 MiB wait for a subscription's
+// handler, then new ones are dropped and counted. While the connection is down, 8 MiB are
+// kept for sending, then Publish fails. 1,024 asynchronous stream messages await
+// acknowledgement, then PublishStreamAsync blocks. A batch has at most 200 messages.
 package bus
 
 import (
@@ -35,7 +34,7 @@ const (
 	reconnectWait   = 250 * time.Millisecond
 	reconnectJitter = 500 * time.Millisecond
 	reconnectBuffer = 8 << 20
-	// pingInterval × maxPings is how long a dead peer goes unnoticed.
+	// pingInterval × maxPings is the time after which a dead peer is noticed.
 	pingInterval = 10 * time.Second
 	maxPings     = 2
 	drainTimeout = 20 * time.Second
@@ -45,33 +44,33 @@ const (
 	maxAsync       = 1024
 )
 
-// Config says how to reach the servers.
+// Config is how to reach the servers.
 type Config struct {
 	// URL is one or several nats:// or tls:// URLs separated by commas. It may
 	// hold a password and is never part of an error or a log line. Not needed
 	// with InProcess.
 	URL string
-	// Name is what the server's monitoring shows.
+	// Name is shown in the server's monitoring.
 	Name string
-	// Log hears of lost connections and dropped messages; nil means no log.
+	// Log gets lost connections and dropped messages; nil means no log.
 	Log *slog.Logger
 	// InProcess, when set, connects without a socket to a server in this
 	// process. Such a connection does not survive that server's Stop.
 	InProcess InProcess
-	// TLS, when set, encrypts the connection and proves who we are; a server
-	// that does not speak TLS is refused.
+	// TLS, when set, encrypts the connection and proves our identity. A server that does
+	// not speak TLS is refused.
 	TLS *tls.Config
-	// Identity is who we are to the server. Nil is for tests and for the process
-	// that runs the server: they may do everything, where the server lets them in.
+	// Identity is our identity at the server. Nil is for tests and for the process that
+	// runs the server: it allows everything, where the server accepts it.
 	Identity *Identity
-	// Secret is what the server derives the identities' passwords from; empty
-	// shows none. It is for loopback, where there is no TLS.
+	// Secret is what the server derives the identities' passwords from; empty shows none.
+	// It is for loopback, where there is no TLS.
 	Secret string
-	// Replicas is how many servers of a cluster keep each message of the streams
-	// that the connection ensures; 0 means 1.
+	// Replicas is the number of servers of a cluster that keep each message of the
+	// streams that the connection ensures; 0 means 1.
 	Replicas int
-	// Traces records what is published into streams and consumed from them,
-	// within traces that are recorded; nil records nothing.
+	// Traces records publications into streams and their consumption, within recorded
+	// traces; nil records nothing.
 	Traces trace.TracerProvider
 }
 
@@ -80,7 +79,7 @@ type Config struct {
 type InProcess interface {
 	// InProcessConn is a new connection to the server, without a socket.
 	InProcessConn() (net.Conn, error)
-	// Inside is the user of this process's own connections and its password.
+	// Inside returns the user of this process's own connections and its password.
 	Inside() (user, password string)
 }
 
@@ -101,8 +100,8 @@ type Conn struct {
 	streams map[string]StreamConfig // as ensured by us, to repair a wiped store
 }
 
-// Connect returns when the connection stands, and keeps trying until ctx ends.
-// After that it reconnects without limit on its own.
+// Connect returns when the connection is up, and tries until ctx ends. After that the
+// connection reconnects without limit by itself.
 func Connect(ctx context.Context, cfg Config) (*Conn, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
@@ -185,7 +184,7 @@ func (c *Conn) options(cfg Config, up chan<- struct{}) []nats.Option {
 	return opts
 }
 
-// Connected reports whether the connection stands now, for readiness checks.
+// Connected reports whether the connection is up now, for readiness checks.
 func (c *Conn) Connected() bool { return c.nc.IsConnected() }
 
 // Flush returns when the server has processed everything sent so far.
@@ -221,7 +220,7 @@ func (c *Conn) Drain(ctx context.Context) error {
 // Close drops the connection at once. Futures that are not resolved fail.
 func (c *Conn) Close() { c.nc.Close() }
 
-// withRequestTimeout bounds what has no deadline.
+// withRequestTimeout gives ctx a deadline if it has none.
 func withRequestTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
 	if _, ok := ctx.Deadline(); ok {
 		return context.WithCancel(ctx)

@@ -15,15 +15,15 @@ import (
 )
 
 const (
-	// MaxBatch is the most messages a handler gets at once.
+	// MaxBatch is the largest number of messages in one call of a handler.
 	MaxBatch = 200
 
 	ackWait = 30 * time.Second
-	// handlerTimeout leaves time to acknowledge before the server gives the
-	// messages to somebody else.
+	// handlerTimeout leaves time to acknowledge before the server delivers the messages
+	// to another consumer.
 	handlerTimeout = 25 * time.Second
-	// pollWait is how long one request waits at the server for a message, and
-	// so the most that a consumer sits on a request that a restart lost.
+	// pollWait is how long one request waits at the server for a message. It is therefore
+	// the longest time for which a consumer waits on a request that a restart lost.
 	pollWait      = 2 * time.Second
 	pollHeartbeat = 500 * time.Millisecond
 	maxAckPending = 1000
@@ -32,8 +32,8 @@ const (
 	defaultRetryMax = 30 * time.Second
 )
 
-// ConsumerConfig describes a durable consumer: a place in a stream that
-// survives restarts and is shared by all replicas of a service.
+// ConsumerConfig describes a durable consumer: a position in a stream that survives
+// restarts and that all replicas of a service share.
 type ConsumerConfig struct {
 	// Stream is ensured first, and again after a server lost it.
 	Stream StreamConfig
@@ -44,29 +44,29 @@ type ConsumerConfig struct {
 	// Batch bounds the messages of one handler call, 1 to MaxBatch; 0 means
 	// MaxBatch.
 	Batch int
-	// Linger is how long a batch that is not full waits for more messages, so
-	// that a steady trickle is not handled one by one; 0 does not wait.
+	// Linger is how long a batch that is not full waits for more messages, so that a
+	// steady trickle is not handled message by message; 0 does not wait.
 	Linger time.Duration
 	// RetryMin and RetryMax bound the pause after a failed batch, which
 	// doubles with each failure in a row; 0 means 500 ms and 30 s.
 	RetryMin, RetryMax time.Duration
 }
 
-// Msg is a stream message in the hands of a handler.
+// Msg is a stream message in a handler.
 type Msg struct {
 	Subject string
 	Header  Header
 	Data    []byte
-	// ID is what the producer gave as msgID.
+	// ID is the producer's msgID.
 	ID string
-	// Sequence in the stream. It begins again when a stream is created anew.
+	// Sequence in the stream. It restarts when a stream is created again.
 	Sequence uint64
-	// Deliveries counts this one: above 1, the message was handed out before.
+	// Deliveries counts this delivery too: above 1, the message was delivered before.
 	Deliveries uint64
 	// Published is when the server stored the message.
 	Published time.Time
-	// Pending is how many more waited for the consumer when this one was
-	// handed out.
+	// Pending is the number of messages that still waited for the consumer when this one
+	// was delivered.
 	Pending uint64
 
 	native     jetstream.Msg
@@ -74,8 +74,8 @@ type Msg struct {
 	span       trace.Span // nil when the message's trace is not recorded
 }
 
-// Term takes a poison message out of the consumer for good: it is not delivered
-// again, whatever the handler returns. Keep it elsewhere first.
+// Term removes a poison message from the consumer for good: it is not delivered again,
+// whatever the handler returns. Keep it elsewhere first.
 func (m Msg) Term(reason string) error {
 	if err := m.native.TermWithReason(reason); err != nil {
 		return fmt.Errorf("terminate message %d: %w", m.Sequence, err)
@@ -84,34 +84,33 @@ func (m Msg) Term(reason string) error {
 	return nil
 }
 
-// Consume hands the stream's messages to handler, batch by batch, until ctx
-// ends; then it finishes the batch under way and returns nil. Any other return
-// is a mistake in cfg.
+// Consume hands the stream's messages to handler, batch by batch, until ctx ends. Then it
+// finishes the batch under way and returns nil. Any other return is a mistake in cfg.
 //
-// When handler returns nil, all messages of the batch are acknowledged; when it
-// returns an error, all (but those terminated) are delivered again after a
-// pause, without limit to the number of times. A message whose acknowledgement
-// is lost comes again after 30 s, so handlers must be idempotent. Messages that
-// come again are out of order. A message of a recorded trace is a span below its
-// publication, for as long as the handler has its batch (see Msg.Span). The handler's context carries no cancellation
-// from ctx; it ends after 25 s.
+// When handler returns nil, all messages of the batch are acknowledged. When it returns
+// an error, all messages except terminated ones are delivered again after a pause, any
+// number of times. A message whose acknowledgement is lost is delivered again after 30 s,
+// so handlers must be idempotent. Redelivered messages are out of order. A message of a
+// recorded trace is a span below its publication, for as long as the handler has its
+// batch (see Msg.Span). The handler's context is not cancelled with ctx; it ends after 25
+// s.
 //
-// Lost connections, restarted servers and wiped stores are waited out, and
-// stream and consumer created again.
+// Consume waits out lost connections, restarted servers and wiped stores, and creates
+// stream and consumer again.
 func (c *Conn) Consume(ctx context.Context, cfg ConsumerConfig, handler func(context.Context, []Msg) error) error {
 	if err := cfg.applyDefaults(); err != nil {
 		return err
 	}
 	l := &consumeLoop{conn: c, cfg: cfg, handler: handler}
 	l.run(ctx)
-	// Acknowledgements are sent without waiting; see the last ones off.
+	// Acknowledgements are sent without waiting, so the last ones are flushed here.
 	c.flushLast(ctx)
 	return nil
 }
 
-// Waiting is how long the oldest message has waited that a consumer was given,
-// or is still to be given, and has not acknowledged, on whichever connection; 0
-// when there is none. Both times are the server's.
+// Waiting returns the age of the oldest message that was delivered to a consumer, or is
+// still to be, and is not acknowledged, on any connection; 0 when there is none. Both
+// times are the server's.
 func (c *Conn) Waiting(ctx context.Context, stream, durable string) (time.Duration, error) {
 	ctx, cancel := withRequestTimeout(ctx)
 	defer cancel()
@@ -141,8 +140,8 @@ func (c *Conn) Waiting(ctx context.Context, stream, durable string) (time.Durati
 	return max(info.TimeStamp.Sub(oldest.Time), 0), nil
 }
 
-// Later gives the message back, to be delivered again after a pause, whatever
-// the handler returns for its batch.
+// Later gives the message back, to be delivered again after a pause, whatever the handler
+// returns for its batch.
 func (m Msg) Later(pause time.Duration) error {
 	if err := m.native.NakWithDelay(pause); err != nil {
 		return fmt.Errorf("put message %d off: %w", m.Sequence, err)
@@ -170,8 +169,8 @@ func (cfg *ConsumerConfig) applyDefaults() error {
 	return nil
 }
 
-// flushLast is best effort: an acknowledgement that is lost costs a repeated
-// delivery, which handlers must bear anyway.
+// flushLast is best effort: a lost acknowledgement costs a repeated delivery, which
+// handlers must bear anyway.
 func (c *Conn) flushLast(ctx context.Context) {
 	if !c.nc.IsConnected() {
 		return
@@ -213,9 +212,9 @@ func (l *consumeLoop) run(ctx context.Context) {
 	}
 }
 
-// next returns the messages that are there now, waiting for the first one. An
-// empty result without an error means that none came. After an error the
-// consumer is looked up, and if need be created, anew.
+// next returns the messages that are there now, and waits for the first. An empty result
+// without an error means that none arrived. After an error the consumer is looked up
+// again and created if need be.
 func (l *consumeLoop) next(ctx context.Context) ([]Msg, error) {
 	if l.consumer == nil {
 		if err := l.ensure(ctx); err != nil {
@@ -226,7 +225,7 @@ func (l *consumeLoop) next(ctx context.Context) ([]Msg, error) {
 	if err != nil {
 		l.consumer = nil
 		if len(msgs) > 0 {
-			return msgs, nil // use them; the next round reports what is wrong
+			return msgs, nil // use these; the next round returns the error
 		}
 	}
 	return msgs, err
@@ -239,7 +238,7 @@ func (l *consumeLoop) ensure(ctx context.Context) error {
 	ctx, cancel := withRequestTimeout(ctx)
 	defer cancel()
 	want := durableConfig(l.cfg.Durable, l.cfg.Filter)
-	// Where a consumer began can no longer be changed, and Rewind has chosen it.
+	// The start of a consumer cannot be changed any more, and Rewind has chosen it.
 	standing, err := l.conn.js.Consumer(ctx, l.cfg.Stream.Name, l.cfg.Durable)
 	switch {
 	case err == nil:
@@ -256,7 +255,7 @@ func (l *consumeLoop) ensure(ctx context.Context) error {
 	return nil
 }
 
-// durableConfig is a consumer that begins with the oldest message.
+// durableConfig returns a consumer that begins with the oldest message.
 func durableConfig(durable, filter string) jetstream.ConsumerConfig {
 	return jetstream.ConsumerConfig{
 		Durable: durable, FilterSubject: filter,
@@ -265,9 +264,9 @@ func durableConfig(durable, filter string) jetstream.ConsumerConfig {
 	}
 }
 
-// fetch takes what is there, and only if there is nothing waits for one message
-// and takes what came with it. (A single request for a whole batch would wait
-// for the batch to fill.)
+// fetch takes the messages that are there. Only if there are none, it waits for one
+// message and takes those that arrived with it. (A single request for a whole batch would
+// wait for the batch to fill.)
 func (l *consumeLoop) fetch(ctx context.Context) ([]Msg, error) {
 	msgs, err := l.take(ctx, l.cfg.Batch)
 	if err == nil && len(msgs) == 0 {
@@ -314,8 +313,8 @@ func (l *consumeLoop) first(ctx context.Context) ([]Msg, error) {
 	}
 }
 
-// giveBack reads a fetch that nobody waits for to its end, within pollWait and
-// a second, so that what it still brings goes to another consumer at once.
+// giveBack reads an abandoned fetch to its end, within pollWait and a second, so that the
+// messages that it still brings go to another consumer at once.
 func giveBack(batch jetstream.MessageBatch) {
 	for native := range batch.Messages() {
 		_ = native.Nak() // it comes again without it, only later
@@ -364,8 +363,8 @@ func received(native jetstream.Msg) (Msg, error) {
 	}, nil
 }
 
-// handle runs the handler and settles every message of the batch. An error in
-// settling is of no consequence but a repeated delivery.
+// handle runs the handler and settles every message of the batch. A failure to settle a
+// message only costs a repeated delivery.
 func (l *consumeLoop) handle(ctx context.Context, msgs []Msg) error {
 	hctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), handlerTimeout)
 	defer cancel()
@@ -389,18 +388,18 @@ func (l *consumeLoop) handle(ctx context.Context, msgs []Msg) error {
 	return nil
 }
 
-// redelivery is the pause before a message that failed comes again.
+// redelivery returns the pause before a failed message is delivered again.
 func (l *consumeLoop) redelivery(deliveries uint64) time.Duration {
 	return jitter(l.cfg.RetryMin, l.cfg.RetryMax, int(min(deliveries, 32)))
 }
 
-// backoff is the pause of the whole loop, so that a database that is down is
-// not asked once per waiting message.
+// backoff returns the pause of the whole loop, so that a database that is down is not
+// asked once for each waiting message.
 func (l *consumeLoop) backoff() time.Duration {
 	return jitter(l.cfg.RetryMin, l.cfg.RetryMax, min(l.failures, 32))
 }
 
-// jitter is a random duration in [d/2, d], where d is low·2^(try-1) but at most
+// jitter returns a random duration in [d/2, d], where d is low·2^(try-1) but at most
 // high.
 func jitter(low, high time.Duration, try int) time.Duration {
 	d := high

@@ -12,9 +12,9 @@ const (
 	maxPendingBytes    = 32 << 20
 )
 
-// Publish sends a core message to whoever listens now. Success means that it
-// was handed to the connection, or buffered while that is down; nothing tells
-// whether anybody got it. header may be nil.
+// Publish sends a core message to the present subscribers. Success means that the
+// connection has taken it, or has buffered it while it is down. Nothing says whether
+// anybody received it. header may be nil.
 func (c *Conn) Publish(ctx context.Context, subject string, data []byte, header Header) error {
 	if err := c.nc.PublishMsg(outgoing(ctx, subject, data, header)); err != nil {
 		return fmt.Errorf("publish on %s: %w", subject, err)
@@ -25,11 +25,11 @@ func (c *Conn) Publish(ctx context.Context, subject string, data []byte, header 
 // Subscription is a live interest in a subject.
 type Subscription struct{ sub *nats.Subscription }
 
-// Subscribe calls handler for each core message on subject, one at a time and
-// in order, with the sender's trace in the context. Members of the same
-// non-empty queue share the messages between them; with an empty queue everyone
-// gets all. When it returns on a standing connection, the server knows of the
-// subscription; it is renewed at every reconnect.
+// Subscribe calls handler for each core message on subject, one at a time and in order,
+// with the sender's trace in the context. Members of the same non-empty queue share the
+// messages; with an empty queue each subscriber gets all of them. When Subscribe returns
+// on a connection that is up, the server knows the subscription. Every reconnect renews
+// it.
 func (c *Conn) Subscribe(subject, queue string, handler func(context.Context, Message)) (*Subscription, error) {
 	return c.subscribe(subject, queue, maxPendingMessages, handler)
 }
@@ -48,8 +48,8 @@ func (c *Conn) subscribe(
 		return nil, fmt.Errorf("limit the subscription to %s: %w", subject, err)
 	}
 	if c.nc.IsConnected() {
-		// A connection lost just now is not a failure: the subscription is
-		// part of what a reconnect restores.
+		// A connection that was lost just now is no failure, because a reconnect restores
+		// the subscription.
 		_ = c.nc.FlushTimeout(requestTimeout)
 	}
 	return &Subscription{sub: sub}, nil

@@ -9,8 +9,7 @@ import (
 	"go.opentelemetry.io/otel/propagation"
 )
 
-// Header is what travels beside a message's data. Keys are compared byte by
-// byte.
+// Header has the headers of a message. Keys are compared byte by byte.
 type Header map[string][]string
 
 // Get returns the first value of key, or "".
@@ -24,7 +23,7 @@ func (h Header) Get(key string) string {
 // Set replaces the values of key.
 func (h Header) Set(key, value string) { h[key] = []string{value} }
 
-// Keys lists the keys in order.
+// Keys returns the keys in order.
 func (h Header) Keys() []string { return slices.Sorted(maps.Keys(h)) }
 
 // Inject writes the trace of ctx, if it has one, as W3C traceparent and
@@ -43,7 +42,7 @@ type Message struct {
 	Data    []byte
 }
 
-// outgoing copies h, because the trace is the message's own.
+// outgoing copies h, because the message adds a trace of its own.
 func outgoing(ctx context.Context, subject string, data []byte, h Header) *nats.Msg {
 	own := make(Header, len(h)+2)
 	maps.Copy(own, h)

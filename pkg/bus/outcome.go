@@ -1,7 +1,6 @@
 package bus
 
-// Outcome is a Future whose outcome is known, for those who stand in for a
-// server.
+// Outcome returns a Future whose outcome is known, for code that stands in for a server.
 func Outcome(duplicate bool, err error) *Future {
 	f := &Future{done: make(chan struct{}), duplicate: duplicate, err: err}
 	close(f.done)

@@ -11,17 +11,16 @@ import (
 	"svc.internal/pkg/clock"
 )
 
-// rewindPause is the pause before a consumer that came back by itself is taken
-// away again.
+// rewindPause is the pause before a consumer that was created again by another is deleted
+// again.
 const rewindPause = 100 * time.Millisecond
 
-// ErrTooOld is returned for a time of which a stream does not hold all messages
-// any more.
+// ErrTooOld says that a stream no longer holds all messages since a time.
 var ErrTooOld = errors.New("the stream does not go back so far")
 
-// Reach returns an error unless the stream holds every message that was stored
-// since then. It wraps ErrTooOld, and names the oldest message, when some may
-// have been dropped.
+// Reach returns an error unless the stream holds every message that was stored since
+// then. When some may have been dropped, the error wraps ErrTooOld and names the oldest
+// message.
 func (c *Conn) Reach(ctx context.Context, stream string, since time.Time) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -32,7 +31,7 @@ func (c *Conn) Reach(ctx context.Context, stream string, since time.Time) error 
 	info := standing.CachedInfo()
 	complete, oldest := info.Created, info.State.FirstTime
 	if info.State.FirstSeq > 1 {
-		complete = oldest // what was before it is gone
+		complete = oldest // older messages were dropped
 	}
 	if info.State.FirstSeq > 1 && info.State.Msgs == 0 {
 		complete = info.State.LastTime.Add(1)
@@ -48,15 +47,15 @@ func (c *Conn) Reach(ctx context.Context, stream string, since time.Time) error 
 	return nil
 }
 
-// Rewind has a durable consumer deliver every message again that the stream has
-// stored since then, and returns how many these are. What is older counts as
-// acknowledged, whether or not it was. It refuses what Reach refuses.
+// Rewind has a durable consumer deliver again every message that the stream has stored
+// since then, and returns their number. Older messages count as acknowledged, whether or
+// not they were. It refuses what Reach refuses.
 //
-// Consumers may go on meanwhile: they find their consumer gone, and take it up
-// where it begins now. One that comes back before it is made here delivers the
-// whole stream; it is taken away again. What is in a handler's hands is delivered
-// once more, too. Its acknowledgement counts for the new delivery: so whatever
-// made the rewind necessary must be over.
+// Processes may consume meanwhile: they find their consumer deleted, and continue at the
+// start of the new one. A consumer that a process creates before Rewind does would
+// deliver the whole stream, so it is deleted again. Messages that a handler has are
+// delivered once more, too, and its acknowledgement counts for the new delivery. So the
+// cause of the rewind must be over.
 //
 // The server has five seconds to answer each request, as in Reach.
 func (c *Conn) Rewind(ctx context.Context, stream, durable string, since time.Time) (uint64, error) {
@@ -82,7 +81,7 @@ func (c *Conn) Rewind(ctx context.Context, stream, durable string, since time.Ti
 	}
 }
 
-// deleteConsumer takes a consumer away, if it is there.
+// deleteConsumer deletes a consumer, if it exists.
 func (c *Conn) deleteConsumer(ctx context.Context, stream, durable string) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()

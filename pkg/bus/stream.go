@@ -16,11 +16,11 @@ const (
 	duplicateWindow = 2 * time.Minute
 )
 
-// StreamConfig describes a stream. What is not here is the same for all: kept
-// in files, by limits (acknowledged messages stay until they are too old), the
-// oldest dropped when full, message ids remembered for two minutes. Refusing
-// the newest instead would let acknowledged messages stop all new ones; what a
-// consumer misses when the oldest go, its producer sends again.
+// StreamConfig describes a stream. All else is the same for all streams: they are kept in
+// files and by limits (acknowledged messages stay until they are too old), a full stream
+// drops its oldest messages, and message ids are remembered for two minutes. A stream
+// that refused its newest messages instead would let acknowledged ones stop all new ones.
+// When a consumer misses dropped messages, their producer sends them again.
 type StreamConfig struct {
 	Name     string
 	Subjects []string
@@ -28,8 +28,7 @@ type StreamConfig struct {
 	MaxAge time.Duration
 	// MaxBytes of all messages, reserved on the server; 0 means 1 GiB.
 	MaxBytes int64
-	// Replicas of each message in a cluster; 0 means what the connection was
-	// configured with, or else 1.
+	// Replicas of each message in a cluster; 0 means the connection's setting, or else 1.
 	Replicas int
 }
 
@@ -51,10 +50,9 @@ func (s StreamConfig) native() jetstream.StreamConfig {
 	}
 }
 
-// EnsureStream creates the stream or, as its owner, brings it to cfg. Every
-// producer and consumer of a stream does it with the same cfg, in any order. The connection
-// remembers cfg and creates the stream again should a server come back with an
-// empty store.
+// EnsureStream creates the stream or, as its owner, brings it to cfg. Every producer and
+// consumer of a stream calls it with the same cfg, in any order. The connection remembers
+// cfg, and creates the stream again when a server comes back with an empty store.
 func (c *Conn) EnsureStream(ctx context.Context, cfg StreamConfig) error {
 	ctx, cancel := withRequestTimeout(ctx)
 	defer cancel()
@@ -71,10 +69,10 @@ func (c *Conn) EnsureStream(ctx context.Context, cfg StreamConfig) error {
 	return nil
 }
 
-// ensureStream makes a stream that is missing. One that stands and is otherwise
-// is changed by those who may; all others use it as it is, until its owner
-// comes by. A stream that is as it should be is left alone: every replica of
-// every service comes by here, and an update makes the server reorganise.
+// ensureStream creates a missing stream. An identity that may update streams changes one
+// with another configuration; every other identity uses it as it is, until its owner
+// calls. A stream that matches is left alone, because every replica of every service
+// calls this, and an update makes the server reorganise.
 func (c *Conn) ensureStream(ctx context.Context, want jetstream.StreamConfig) error {
 	standing, err := c.js.Stream(ctx, want.Name)
 	switch {
@@ -83,7 +81,7 @@ func (c *Conn) ensureStream(ctx context.Context, want jetstream.StreamConfig) er
 		if !errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
 			return err
 		}
-		// Somebody else was faster, with other settings.
+		// Another process was faster, with other settings.
 		if !c.as.mayUpdate() {
 			return nil
 		}
@@ -96,14 +94,14 @@ func (c *Conn) ensureStream(ctx context.Context, want jetstream.StreamConfig) er
 	return err
 }
 
-// same compares what native sets; servers fill in the rest.
+// same compares the fields that native sets; servers fill in the others.
 func same(a, b jetstream.StreamConfig) bool {
 	return slices.Equal(a.Subjects, b.Subjects) && a.MaxAge == b.MaxAge && a.MaxBytes == b.MaxBytes &&
 		a.Replicas == b.Replicas && a.Storage == b.Storage && a.Retention == b.Retention &&
 		a.Discard == b.Discard && a.Duplicates == b.Duplicates
 }
 
-// restoreStreams ensures again what this connection has ensured before.
+// restoreStreams ensures again the streams that this connection has ensured before.
 func (c *Conn) restoreStreams(ctx context.Context) error {
 	c.mu.Lock()
 	known := make([]StreamConfig, 0, len(c.streams))
@@ -119,11 +117,11 @@ func (c *Conn) restoreStreams(ctx context.Context) error {
 	return nil
 }
 
-// PublishStream stores a message in the stream that listens on subject and
-// returns when the server has accepted it. duplicate tells that a message with
-// the same msgID was accepted within the last two minutes and this one was not
-// stored: success for transport, no proof of effect. Success does not mean that
-// the message is on disk (see the package comment).
+// PublishStream stores a message in the stream that listens on subject, and returns when
+// the server has accepted it. duplicate reports whether a message with the same msgID was
+// accepted within the last two minutes, so that this one was not stored: success for the
+// transport, and no proof of an effect. Success does not mean that the message is on disk
+// (see the package comment).
 func (c *Conn) PublishStream(
 	ctx context.Context, subject, msgID string, data []byte, header Header,
 ) (duplicate bool, err error) {
@@ -131,7 +129,8 @@ func (c *Conn) PublishStream(
 	defer func() { endSpan(span, err) }()
 	ack, err := c.publishOnce(ctx, subject, msgID, data, header)
 	if errors.Is(err, jetstream.ErrNoStreamResponse) {
-		// No stream listens: a store was wiped, or nobody ensured it yet.
+		// No stream listens, because a store was wiped or nobody has ensured the stream
+		// yet.
 		if restoreErr := c.restoreStreams(ctx); restoreErr != nil {
 			return false, fmt.Errorf("publish on %s: %w", subject, errors.Join(err, restoreErr))
 		}
@@ -159,8 +158,8 @@ type Future struct {
 // Done is closed when the outcome is known, at most 10 s after the publish.
 func (f *Future) Done() <-chan struct{} { return f.done }
 
-// Wait returns the outcome, with the meaning of PublishStream's results. When
-// ctx ends first the outcome stays unknown.
+// Wait returns the results of PublishStream. When ctx ends first, the outcome stays
+// unknown.
 func (f *Future) Wait(ctx context.Context) (duplicate bool, err error) {
 	select {
 	case <-f.done:
@@ -170,11 +169,11 @@ func (f *Future) Wait(ctx context.Context) (duplicate bool, err error) {
 	}
 }
 
-// PublishStreamAsync is PublishStream without waiting for the server, for
-// batches: publish all, then Wait for each. It blocks while 1,024 messages of
-// this connection are without an answer. The order of messages is kept on a
-// standing connection; a failure of one says nothing about those after it. A
-// lost connection fails the messages under way, whose outcome is then unknown.
+// PublishStreamAsync is PublishStream without waiting for the server, for batches:
+// publish all, then Wait for each. It blocks while 1,024 messages of this connection are
+// unanswered. A connection that stays up keeps the order of messages; the failure of one
+// says nothing about later ones. A lost connection fails the messages under way, whose
+// outcome is then unknown.
 func (c *Conn) PublishStreamAsync(
 	ctx context.Context, subject, msgID string, data []byte, header Header,
 ) (*Future, error) {

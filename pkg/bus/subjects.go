@@ -2,11 +2,11 @@ package bus
 
 import "time"
 
-// UsageStream keeps what hubs say was served: published by provider-hub,
-// consumed by billing-ledger and settlement. It holds seven days of usage or
-// 2 GiB, about four million requests, whichever is less. What billing-ledger
-// misses beyond that the hubs publish again, as they keep everything until it is
-// settled; what settlement misses it takes up from billing-ledger.
+// UsageStream keeps usage events: published by provider-hub, consumed by billing-ledger
+// and settlement. It holds seven days of usage or 2 GiB, about four million requests,
+// whichever is less. What billing-ledger misses beyond that, the hubs publish again,
+// because they keep everything until it is settled. What settlement misses, it takes from
+// billing-ledger.
 var UsageStream = StreamConfig{
 	Name:     "USAGE",
 	Subjects: []string{"usage.v1.>"},
@@ -14,11 +14,10 @@ var UsageStream = StreamConfig{
 	MaxBytes: 2 << 30,
 }
 
-// WorkReceiptStream keeps the receipts of providers for requests that the hub which
-// was given them does not know, and which attempts are void although their
-// provider may have served: published by provider-hub, consumed by
-// billing-ledger. The agents keep receipts too, until they are answered, so a
-// day or 256 MiB suffices.
+// WorkReceiptStream keeps providers' receipts for requests that the hub which was given
+// the receipt does not know, and void attempts: published by provider-hub, consumed by
+// billing-ledger. Agents keep receipts too, until they are answered, so a day or 256 MiB
+// suffices.
 var WorkReceiptStream = StreamConfig{
 	Name:     "RECEIPTS",
 	Subjects: []string{"receipt.v1.>", "void.v1.>"},
@@ -36,12 +35,12 @@ const (
 	SubjectAttemptsAll = "attempts.v1.*"
 	// SubjectVoidPrefix begins the subjects of void attempts.
 	SubjectVoidPrefix = "void.v1."
-	// SubjectUsageLedger is where billing-ledger publishes the usage of requests
-	// whose hub is lost, in UsageStream. No hub is called "ledger".
+	// SubjectUsageLedger is where billing-ledger publishes the usage of requests whose
+	// hub is lost, in UsageStream. No hub has the id "ledger".
 	SubjectUsageLedger = "usage.v1.ledger"
 	// SubjectUsagePrefix begins the subjects of usage.
 	SubjectUsagePrefix = "usage.v1."
-	// SubjectKeyChanged says that a consumer key is no longer what it was.
+	// SubjectKeyChanged says that a consumer key has changed.
 	SubjectKeyChanged = "keys.v1.changed"
 	// SubjectWarmUp asks every hub to have a model loaded.
 	SubjectWarmUp = "warmup.v1"
@@ -56,7 +55,7 @@ func SubjectAttempts(hubID string) string { return "attempts.v1." + hubID }
 // SubjectUsage is where a hub publishes usage, in UsageStream.
 func SubjectUsage(hubID string) string { return "usage.v1." + hubID }
 
-// SubjectSettled is where a hub hears which of its usage is settled.
+// SubjectSettled is where a hub learns which of its usage is settled.
 func SubjectSettled(hubID string) string { return "settled.v1." + hubID }
 
 // SubjectWorkReceipt is where a hub passes receipts on, in WorkReceiptStream.
@@ -65,5 +64,5 @@ func SubjectWorkReceipt(hubID string) string { return "receipt.v1." + hubID }
 // SubjectVoid is where a hub says which attempts are void, in WorkReceiptStream.
 func SubjectVoid(hubID string) string { return SubjectVoidPrefix + hubID }
 
-// SubjectWorkReceiptDone is where a hub hears what became of receipts.
+// SubjectWorkReceiptDone is where a hub learns the verdicts on receipts.
 func SubjectWorkReceiptDone(hubID string) string { return "receipted.v1." + hubID }

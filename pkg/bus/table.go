@@ -5,8 +5,7 @@ import (
 	"strings"
 )
 
-// Names of the services in the table, as pkg/node and their certificates have
-// them.
+// Names of the services in the table, the same as in pkg/node and in their certificates.
 const (
 	billingLedger = "billing-ledger"
 	edgeGateway   = "edge-gateway"
@@ -18,30 +17,28 @@ const (
 // HubPart stands for the id of a hub in the subjects of Table.
 const HubPart = "{hub}"
 
-// Row says who uses a subject. A service that is not named in it is refused by
-// the server.
+// Row says which services use a subject. The server refuses every other service.
 type Row struct {
-	// Subject has HubPart where a hub's id stands.
+	// Subject has HubPart in the place of a hub's id.
 	Subject string
 	// Stream keeps the messages; empty for core messages.
 	Stream string
 	// Publish are the services that publish on it. A hub publishes on the
 	// subject with its own id only.
 	Publish []string
-	// Subscribe are the services that hear it: as core messages, or as the
-	// stream's consumers. A hub hears the subject with its own id only, unless
-	// AnyHub is set.
+	// Subscribe are the services that receive it: as core messages, or as the stream's
+	// consumers. A hub receives the subject with its own id only, unless AnyHub is set.
 	Subscribe []string
 	AnyHub    bool
 }
 
-// Table has every subject of the marketplace. It is the source of what the
-// server allows each service (see Identity.Permissions).
+// Table returns every subject of the marketplace. What the server allows each service
+// follows from it (see Identity.Permissions).
 func Table() []Row {
 	return []Row{
 		{Subject: "usage.v1.{hub}", Stream: UsageStream.Name,
 			Publish: []string{providerHub}, Subscribe: []string{billingLedger, settlement}},
-		// The ledger publishes what it decided about requests whose hub is lost.
+		// The ledger publishes the usage of requests whose hub is lost.
 		{Subject: SubjectUsageLedger, Stream: UsageStream.Name,
 			Publish: []string{billingLedger}, Subscribe: []string{billingLedger, settlement}},
 		{Subject: "settled.v1.{hub}", Publish: []string{billingLedger}, Subscribe: []string{providerHub}},
@@ -54,16 +51,16 @@ func Table() []Row {
 			AnyHub: true},
 		{Subject: SubjectPresenceSync, Publish: []string{router}, Subscribe: []string{providerHub}},
 		{Subject: "attempts.v1.{hub}", Publish: []string{providerHub}, Subscribe: []string{router}},
-		// Gateways name themselves "gateway" where hubs name themselves.
+		// Gateways have "gateway" in the place of a hub's id.
 		{Subject: "attempts.v1.gateway", Publish: []string{edgeGateway}, Subscribe: []string{router}},
 		{Subject: SubjectKeyChanged, Publish: []string{billingLedger}, Subscribe: []string{edgeGateway}},
 		{Subject: SubjectWarmUp, Publish: []string{providerHub, router}, Subscribe: []string{providerHub, router}},
 	}
 }
 
-// consumers are the durable consumers of the streams by service. The service
-// that owns a stream may change it; the others may only make it where it is
-// missing, and look at it.
+// consumers are the durable consumers of the streams, by service. The service that owns a
+// stream may change it. The others may only create it where it is missing, and look at
+// it.
 var consumers = map[string]map[string]string{
 	UsageStream.Name:       {billingLedger: DurableBilling, settlement: DurableSettlement},
 	WorkReceiptStream.Name: {billingLedger: DurableBilling},
@@ -86,8 +83,8 @@ type Identity struct {
 	HubID string
 }
 
-// Name is the user of the identity. For one service it is what its certificate
-// names: the service, or <hub id>.provider-hub.
+// Name returns the user name of the identity. For one service it is the name in its
+// certificate: the service, or <hub id>.provider-hub.
 func (id Identity) Name() string {
 	names := make([]string, len(id.Services))
 	for i, service := range id.Services {
@@ -99,11 +96,11 @@ func (id Identity) Name() string {
 	return strings.Join(names, "+")
 }
 
-// HubName is what the certificate of a hub names beside the service, so that
-// the hub is known as itself and not as any of the hubs.
+// HubName returns the second name in the certificate of a hub, beside the service, so
+// that the hub is known as itself and not as any of the hubs.
 func HubName(hubID string) string { return hubID + "." + providerHub }
 
-// ParseIdentity reads what Name has made.
+// ParseIdentity is the inverse of Name.
 func ParseIdentity(name string) (Identity, bool) {
 	var id Identity
 	for part := range strings.SplitSeq(name, "+") {
@@ -122,7 +119,7 @@ func ParseIdentity(name string) (Identity, bool) {
 	return id, true
 }
 
-// services are all that the table names.
+// services returns all services of the table.
 func services() []string {
 	var all []string
 	for _, row := range Table() {
@@ -132,15 +129,15 @@ func services() []string {
 	return slices.Compact(all)
 }
 
-// ValidHubID reports whether text may stand for a hub's id: 1 to 32 of a-z, 0-9
-// and -. "ledger" and "gateway" stand where hubs name themselves, and are none.
+// ValidHubID reports whether text may be a hub's id: 1 to 32 of a-z, 0-9 and -. "ledger"
+// and "gateway" are not, because they stand in the place of a hub's id.
 func ValidHubID(text string) bool {
 	return text != "ledger" && text != "gateway" && len(text) > 0 && len(text) <= 32 &&
 		strings.Trim(text, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
 }
 
-// inbox is the prefix of the subjects on which a service hears answers. No
-// other service may listen there.
+// inbox returns the prefix of the subjects on which a service receives replies. No other
+// service may subscribe to them.
 func (id Identity) inbox(service string) string {
 	if service == providerHub {
 		return "_INBOX_" + providerHub + "_" + id.HubID
@@ -148,9 +145,9 @@ func (id Identity) inbox(service string) string {
 	return "_INBOX_" + service
 }
 
-// Permissions are the subjects on which the identity may publish, and to which
-// it may subscribe: those of the table, what JetStream needs for them, and its
-// own inbox. All else is refused.
+// Permissions returns the subjects on which the identity may publish, and to which it may
+// subscribe: those of the table, what JetStream needs for them, and its own inbox. All
+// else is refused.
 func (id Identity) Permissions() (publish, subscribe []string) {
 	for _, service := range id.Services {
 		for _, row := range Table() {
@@ -178,8 +175,8 @@ func (id Identity) Permissions() (publish, subscribe []string) {
 	return distinct(publish), distinct(subscribe)
 }
 
-// streamCalls are the subjects of JetStream's API that a service needs for the
-// stream of a row.
+// streamCalls returns the subjects of JetStream's API that a service needs for the stream
+// of a row.
 func streamCalls(service string, row Row) []string {
 	var calls []string
 	if slices.Contains(row.Publish, service) || slices.Contains(row.Subscribe, service) {
@@ -203,8 +200,8 @@ func distinct(list []string) []string {
 	return slices.Compact(list)
 }
 
-// mayUpdate reports whether the identity may change a stream that stands. A
-// connection without an identity may do everything.
+// mayUpdate reports whether the identity may change an existing stream. A connection
+// without an identity may do everything.
 func (id *Identity) mayUpdate() bool {
 	return id == nil || slices.Contains(id.Services, streamOwner)
 }

@@ -30,8 +30,8 @@ func tracerOf(traces trace.TracerProvider) trace.Tracer {
 	return traces.Tracer(scope)
 }
 
-// publishing starts the span of a message on its way into a stream. It is nil
-// when the trace is not recorded, and ctx then goes on as it came.
+// publishing starts the span of a message on its way into a stream. When the trace is not
+// recorded, the span is nil and ctx is returned as it is.
 func (c *Conn) publishing(ctx context.Context, subject, msgID string) (context.Context, trace.Span) {
 	if !telemetry.Sampled(ctx) {
 		return ctx, nil
@@ -46,8 +46,8 @@ func (c *Conn) publishing(ctx context.Context, subject, msgID string) (context.C
 	return spanCtx, span
 }
 
-// processing starts the span of a message in the hands of a handler; nil when
-// its trace is not recorded.
+// processing starts the span of a message in a handler; nil when its trace is not
+// recorded.
 func (l *consumeLoop) processing(m *Msg) trace.Span {
 	if !sampled(m.Header.Get("traceparent")) {
 		return nil
@@ -62,8 +62,8 @@ func (l *consumeLoop) processing(m *Msg) trace.Span {
 	return span
 }
 
-// sampled reads the flag of a traceparent without parsing the rest, which is
-// all that a message outside a recorded trace costs.
+// sampled reads the flag of a traceparent without parsing the rest. A message outside a
+// recorded trace costs no more than that.
 func sampled(traceparent string) bool {
 	const flagAt = 54
 	if len(traceparent) <= flagAt {
@@ -88,8 +88,8 @@ func endSpan(span trace.Span, err error) {
 	span.End()
 }
 
-// Context is ctx within the message's trace: spans that a handler starts for
-// this message belong below it, and log lines name its trace.
+// Context returns ctx within the message's trace. Spans that a handler starts for this
+// message belong below it, and log lines name its trace.
 func (m Msg) Context(ctx context.Context) context.Context {
 	if m.span != nil {
 		return trace.ContextWithSpan(ctx, m.span)
@@ -97,9 +97,8 @@ func (m Msg) Context(ctx context.Context) context.Context {
 	return Extract(ctx, m.Header)
 }
 
-// Span starts a span for what a handler does with this message. Where the
-// message's trace is not recorded, the span is one that ignores what it is
-// told.
+// Span starts a span for a handler's work on this message. Where the message's trace is
+// not recorded, the span ignores what it is given.
 func (m Msg) Span(ctx context.Context, name string, opts ...trace.SpanStartOption) (context.Context, trace.Span) {
 	ctx = m.Context(ctx)
 	if m.span == nil {

@@ -1,10 +1,9 @@
-// Package fault has the errors that one service tells another apart.
+// Package fault has the errors that a caller in another service must distinguish.
 //
-// A domain returns a *Fault where a caller must act on the difference; all
-// other errors are wrapped with what was attempted and become Internal at the
-// edge of the service. A Fault crosses gRPC as a status with an ErrorInfo
-// (see ToStatus and FromError), and only the gateway turns it into an HTTP
-// status with an OpenAI error body.
+// A domain returns a *Fault where a caller acts on the difference. Every other error is
+// wrapped with what was attempted and becomes Internal at the edge of the service. A
+// Fault crosses gRPC as a status with an ErrorInfo (see ToStatus and FromError). Only the
+// gateway turns it into an HTTP status with an OpenAI error body.
 package fault
 
 import (
@@ -22,13 +21,13 @@ const (
 	Internal Kind = iota
 	// Invalid is a request that can never succeed as it is.
 	Invalid
-	// Unauthenticated is a caller who did not prove who they are.
+	// Unauthenticated is a caller that did not prove its identity.
 	Unauthenticated
-	// Denied is a caller who is known and may not do this.
+	// Denied is a known caller that may not do this.
 	Denied
 	// NotFound is a thing that does not exist for this caller.
 	NotFound
-	// Precondition is a request that the state of things forbids.
+	// Precondition is a request that the present state forbids.
 	Precondition
 	// Exhausted is a limit that was reached.
 	Exhausted
@@ -36,9 +35,9 @@ const (
 	Unavailable
 	// Timeout is work that took too long.
 	Timeout
-	// Canceled is a caller who went away.
+	// Canceled is a caller that left.
 	Canceled
-	// Conflict is a thing that exists already and may exist once.
+	// Conflict is a thing that exists already and may exist only once.
 	Conflict
 
 	kinds // how many there are
@@ -53,11 +52,11 @@ func Kinds() []Kind {
 	return all
 }
 
-// Reason is a machine-readable code, constant over releases. Those that reach
-// consumers are the codes of the public error table.
+// Reason is a machine-readable code that never changes. The reasons that reach consumers
+// are the codes of the public error table.
 type Reason string
 
-// Reasons that more than one service speaks of.
+// Reasons that more than one service uses.
 const (
 	InvalidRequest               Reason = "invalid_request"
 	InvalidValue                 Reason = "invalid_value"
@@ -102,18 +101,18 @@ const (
 	InternalError                Reason = "internal_error"
 )
 
-// Fault is an error with a kind and a reason. Message is safe to show to the
-// caller: it holds no secret, no prompt and no text of a driver.
+// Fault is an error with a kind and a reason. Its message is safe to show to the caller:
+// it holds no secret, no prompt and no text of a driver.
 type Fault struct {
 	Kind    Kind
 	Reason  Reason
 	Message string
-	// Param names the field at fault, if one is.
+	// Param names the field at fault, if there is one.
 	Param string
-	// RetryAfter is how long to wait before trying again; 0 says nothing.
+	// RetryAfter is the wait before another try; 0 names none.
 	RetryAfter time.Duration
-	// Meta holds figures the caller may need, for example
-	// max_context_length. At most a handful.
+	// Meta holds figures that the caller may need, for example max_context_length: a
+	// handful at most.
 	Meta map[string]string
 
 	cause error
@@ -125,7 +124,7 @@ func New(kind Kind, reason Reason, format string, args ...any) *Fault {
 	return &Fault{Kind: kind, Reason: reason, Message: fmt.Sprintf(format, args...)}
 }
 
-// Wrap makes a fault whose cause is kept for the log and never shown.
+// Wrap makes a fault with a cause, which is for the log and never shown.
 func Wrap(cause error, kind Kind, reason Reason, format string, args ...any) *Fault {
 	f := New(kind, reason, format, args...)
 	f.cause = cause
@@ -138,7 +137,7 @@ func (f *Fault) On(param string) *Fault {
 	return f
 }
 
-// After says when to try again.
+// After sets the wait before another try.
 func (f *Fault) After(d time.Duration) *Fault {
 	f.RetryAfter = d
 	return f
@@ -157,7 +156,7 @@ func (f *Fault) note(name, value string) {
 	f.Meta[name] = value
 }
 
-// Error is the reason, the message and, for the log, the cause.
+// Error returns the reason, the message and, for the log, the cause.
 func (f *Fault) Error() string {
 	text := string(f.Reason) + ": " + f.Message
 	if f.cause != nil {
@@ -166,7 +165,7 @@ func (f *Fault) Error() string {
 	return text
 }
 
-// Unwrap is the cause, if any.
+// Unwrap returns the cause, if there is one.
 func (f *Fault) Unwrap() error { return f.cause }
 
 // Is reports whether err is or wraps a fault of this reason.

@@ -11,7 +11,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// domain marks our ErrorInfo among those of other systems.
+// domain distinguishes our ErrorInfo from those of other systems.
 const domain = "svc"
 
 // Names in ErrorInfo's metadata that carry fields of a Fault.
@@ -34,9 +34,9 @@ var codeOf = [kinds]codes.Code{
 	Conflict:        codes.AlreadyExists,
 }
 
-// ToStatus turns what a handler returned into the error that gRPC sends. A
-// fault keeps its kind, reason, message and figures, and loses its cause; any
-// other error becomes a bare Internal.
+// ToStatus turns a handler's error into the error that gRPC sends. A fault keeps its
+// kind, reason, message and figures, and loses its cause. Any other error becomes a bare
+// Internal.
 func ToStatus(err error) error {
 	if err == nil {
 		return nil
@@ -69,9 +69,8 @@ func ToStatus(err error) error {
 	return st.Err()
 }
 
-// FromError restores the fault that a peer sent. An error of the transport
-// itself becomes Unavailable, Timeout or Canceled; any other Internal. A nil
-// error stays nil.
+// FromError restores the fault that a peer sent. An error of the transport becomes
+// Unavailable, Timeout or Canceled, and any other error Internal. A nil error stays nil.
 func FromError(err error) error {
 	if err == nil {
 		return nil

@@ -12,7 +12,7 @@ import (
 	"svc.internal/pkg/serve"
 )
 
-// checkBus finds a bus that anybody on the way to it could read or write.
+// checkBus returns an error for a bus whose connection others could read or write.
 func (c *Config) checkBus() []error {
 	var faults []error
 	if !slices.Contains([]int{1, 3, 5}, c.NATSReplicas) {
@@ -46,7 +46,7 @@ func withPort(at *url.URL) string {
 	return at.Host
 }
 
-// BusConfig is how this process connects to NATS, and as whom.
+// BusConfig returns how this process connects to NATS, and as whom.
 func (n *Node) BusConfig() bus.Config {
 	cfg := n.cfg.busConfig(n.specs, n.creds)
 	cfg.Name, cfg.Log, cfg.Traces = strings.Join(n.Names(), "+"), n.tel.Log, n.tel.Traces
@@ -63,12 +63,12 @@ func (c *Config) busConfig(specs []Spec, creds *serve.Credentials) bus.Config {
 	return cfg
 }
 
-// identity is who a process is on the bus: the services of it that use the bus.
+// identity returns the identity of a process on the bus: its services that use the bus.
 func identity(specs []Spec) *bus.Identity {
 	var id bus.Identity
 	for _, spec := range specs {
 		if spec.Name == Catalog {
-			continue // it has no business there
+			continue // it does not use the bus
 		}
 		id.Services = append(id.Services, spec.Name)
 		if spec.HubID != "" {
@@ -81,8 +81,8 @@ func identity(specs []Spec) *bus.Identity {
 	return &id
 }
 
-// BusServerTLS is for a NATS server inside this process. It is nil when the
-// process has no certificates.
+// BusServerTLS returns the TLS configuration of a NATS server inside this process; nil
+// when the process has no certificates.
 func (n *Node) BusServerTLS() (*tls.Config, error) {
 	if n.creds == nil {
 		return nil, nil
@@ -93,8 +93,8 @@ func (n *Node) BusServerTLS() (*tls.Config, error) {
 	return n.creds.ServerTLS(), nil
 }
 
-// certifiedNames are what the certificate of a process with these services must
-// name: the services, and which hub it is.
+// certifiedNames returns the names that the certificate of a process with these services
+// must have: the services, and its hub.
 func certifiedNames(specs []Spec) []string {
 	var names []string
 	for _, spec := range specs {

@@ -14,30 +14,30 @@ import (
 	"svc.internal/pkg/telemetry"
 )
 
-// Config is what every process has, whichever services it runs.
+// Config is the configuration that every process has, whichever services it runs.
 type Config struct {
 	// GRPCAddr is where other processes call the services of this one; empty
 	// when there are none. Without TLS it must be on loopback.
 	GRPCAddr string `yaml:"grpc_addr" env:"SVC_GRPC_ADDR"`
 	// GRPCAdvertise is how others reach GRPCAddr, where that differs.
 	GRPCAdvertise string `yaml:"grpc_advertise" env:"SVC_GRPC_ADVERTISE"`
-	// AdminAddr is where metrics, health and profiles listen. The public must
-	// not reach it. Port 0 takes a free one.
+	// AdminAddr is where metrics, health and profiles listen. The public must not reach
+	// it. Port 0 means a free one.
 	AdminAddr string `yaml:"admin_addr" env:"SVC_METRICS_ADDR"`
-	// Profiles has /debug/pprof on AdminAddr also where that is not on loopback.
+	// Profiles serves /debug/pprof on AdminAddr even where that is not on loopback.
 	Profiles bool `yaml:"profiles" env:"SVC_PROFILES"`
-	// TLS proves this process to others, and them to it.
+	// TLS proves this process to others, and others to it.
 	TLS serve.TLSFiles `yaml:"tls"`
 	// Peers are where the services of other processes answer.
 	Peers Peers `yaml:"peers" env:"SVC_PEERS"`
-	// NATSURL is one or several NATS servers, separated by commas.
-	// They must be on loopback, unless TLS is set: then each connection is
-	// encrypted and is known by the process's certificate.
+	// NATSURL is one or several NATS servers, separated by commas. They must be on
+	// loopback unless TLS is set. With TLS each connection is encrypted and known by the
+	// process's certificate.
 	NATSURL config.Secret `yaml:"nats_url" env:"SVC_NATS_URL"`
-	// NATSSecret is what a standalone process on this machine lets others into
-	// its NATS by, where there is no TLS.
+	// NATSSecret is the secret by which a standalone process on this machine admits
+	// others to its NATS server, where there is no TLS.
 	NATSSecret config.Secret `yaml:"nats_secret" env:"SVC_NATS_SECRET"`
-	// NATSReplicas is how many servers of a NATS cluster keep each message of a
+	// NATSReplicas is the number of servers of a NATS cluster that keep each message of a
 	// stream: 1, 3 or 5, the same in all processes.
 	NATSReplicas int `yaml:"nats_replicas" env:"SVC_NATS_REPLICAS"`
 	// DatabaseURL is a PostgreSQL server, under the service's own login, which
@@ -46,20 +46,19 @@ type Config struct {
 	// DatabaseOwnerURL is the same server under the login of the schema's owner.
 	// Only migrate needs it; do not give it to a process that serves.
 	DatabaseOwnerURL config.Secret `yaml:"database_owner_url" env:"DATABASE_OWNER_URL"`
-	// DatabaseAllowUnverified lets a server off loopback be reached with an
-	// sslmode below verify-full.
+	// DatabaseAllowUnverified allows a server off loopback with an sslmode below
+	// verify-full.
 	DatabaseAllowUnverified bool   `yaml:"database_allow_unverified" env:"SVC_DATABASE_ALLOW_UNVERIFIED"`
 	Log                     Log    `yaml:"log"`
 	Traces                  Traces `yaml:"traces"`
-	// DrainDelay is how long a process that was told to stop says that it is
-	// not ready before it stops listening, so that those who balance load have
-	// gone elsewhere.
+	// DrainDelay is how long a process that is stopping says that it is not ready before
+	// it stops listening, so that load balancers send their requests elsewhere.
 	DrainDelay time.Duration `yaml:"drain_delay" env:"SVC_DRAIN_DELAY"`
-	// DrainTimeout is how long public requests may go on after that.
+	// DrainTimeout is how long public requests may run after that.
 	DrainTimeout time.Duration `yaml:"drain_timeout" env:"SVC_DRAIN_TIMEOUT"`
 }
 
-// Log says how much is logged, and in which form.
+// Log is the level and the format of the log.
 type Log struct {
 	// Level is debug, info, warn or error.
 	Level string `yaml:"level" env:"SVC_LOG_LEVEL"`
@@ -67,14 +66,15 @@ type Log struct {
 	Format string `yaml:"format" env:"SVC_LOG_FORMAT"`
 }
 
-// Traces says where spans go.
+// Traces is where spans go.
 type Traces struct {
 	// OTLPEndpoint is the host:port of a collector that speaks OTLP over gRPC;
 	// empty records nothing.
 	OTLPEndpoint string `yaml:"otlp_endpoint" env:"SVC_OTLP_ENDPOINT"`
-	// OTLPInsecure speaks in the clear to a collector that is not on loopback.
+	// OTLPInsecure allows an unencrypted connection to a collector that is not on
+	// loopback.
 	OTLPInsecure bool `yaml:"otlp_insecure" env:"SVC_OTLP_INSECURE"`
-	// Ratio is the part of the requests that are recorded, from 0 to 1.
+	// Ratio is the part of the requests whose traces are recorded, from 0 to 1.
 	Ratio float64 `yaml:"ratio" env:"SVC_TRACE_RATIO"`
 }
 
@@ -89,8 +89,8 @@ func DefaultConfig() Config {
 	}
 }
 
-// Peers are the addresses of services by their names: of each replica, or one
-// gRPC target such as dns:///billing-ledger:9000.
+// Peers are the addresses of services by name: the address of each replica, or one gRPC
+// target such as dns:///billing-ledger:9000.
 type Peers map[string][]string
 
 // UnmarshalText reads name=address|address,name=address.
@@ -177,7 +177,7 @@ func (c *Config) checkAddresses(specs []Spec) []error {
 	return faults
 }
 
-// checkNeeds finds what services lack.
+// checkNeeds returns what the services lack.
 func (c *Config) checkNeeds(specs []Spec) []error {
 	var faults []error
 	for _, spec := range specs {
@@ -199,7 +199,7 @@ func (c *Config) checkNeeds(specs []Spec) []error {
 	return faults
 }
 
-// checkCertificate finds now what every connection would find later.
+// checkCertificate finds at the start the faults that every connection would find later.
 func (c *Config) checkCertificate(specs []Spec) error {
 	creds, err := serve.LoadCredentials(c.TLS, slog.New(slog.DiscardHandler))
 	if err != nil {
@@ -224,7 +224,7 @@ func runs(specs []Spec, name string) bool {
 	return slices.ContainsFunc(specs, func(s Spec) bool { return s.Name == name })
 }
 
-// Telemetry is how a process of this name is observed.
+// Telemetry returns how a process of this name is observed.
 func (c *Config) Telemetry(name string) telemetry.Config {
 	return telemetry.Config{
 		LogLevel: c.Log.Level, LogFormat: c.Log.Format, Service: name,

@@ -10,25 +10,25 @@ import (
 	"svc.internal/pkg/config"
 )
 
-// Tables are what a service keeps in PostgreSQL: those of package pg, seen from a
-// package that links no driver.
+// Tables are the tables of a service in PostgreSQL: those of package pg, for a package
+// that links no driver.
 type Tables interface {
 	SchemaName() string
 	// Migrate brings the tables to the newest version, under the owner's login.
 	Migrate(ctx context.Context, url string) error
-	// CheckURL refuses a server that anybody on the way to it could read or be.
+	// CheckURL refuses a server whose connection others could read or answer.
 	CheckURL(url string, allowUnverified bool) error
 }
 
-// Database is where one service's tables are. OwnerURL, where it is set, may
-// change the schema: the service is migrated by it before it opens URL.
+// Database is where one service's tables are. OwnerURL, where it is set, may change the
+// schema: the service is migrated under it before it opens URL.
 type Database struct{ URL, OwnerURL string }
 
 // UseDatabases gives services their own databases, by name, instead of the one in
 // the configuration, before the first of them is built.
 func (n *Node) UseDatabases(databases map[string]Database) { n.databases = databases }
 
-// Database is where the tables of a service are.
+// Database returns where the tables of a service are.
 func (n *Node) Database(service string) Database {
 	if database, given := n.databases[service]; given {
 		return database
@@ -36,8 +36,8 @@ func (n *Node) Database(service string) Database {
 	return Database{URL: n.cfg.DatabaseURL.Reveal()}
 }
 
-// checkDatabase finds a server that anybody on the way to it could read or be. A
-// process that keeps no tables connects to none, so its URLs are not looked at.
+// checkDatabase returns an error for a server whose connection others could read or
+// answer. A process without tables connects to none, so its URLs are not checked.
 func (c *Config) checkDatabase(specs []Spec) []error {
 	keeper := slices.IndexFunc(specs, func(s Spec) bool { return s.Tables != nil })
 	if keeper < 0 {
@@ -57,8 +57,8 @@ func (c *Config) checkDatabase(specs []Spec) []error {
 	return faults
 }
 
-// migrate brings the tables of a program's services to the version that it needs,
-// under the owner's login, and says so on out.
+// migrate brings the tables of a program's services to the version that the program
+// needs, under the owner's login, and says so on out.
 func migrate(ctx context.Context, name string, program Program, out io.Writer) error {
 	cfg := program.Process()
 	if !cfg.DatabaseOwnerURL.IsSet() {

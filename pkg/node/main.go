@@ -15,25 +15,25 @@ import (
 	"svc.internal/pkg/telemetry"
 )
 
-// Program is the configuration of a process that runs one service or more: a
-// struct that holds its defaults.
+// Program is the configuration of a process that runs one service or more: a struct that
+// holds its defaults.
 type Program interface {
 	config.Validator
-	// Process is the part that all processes have.
+	// Process returns the part that all processes have.
 	Process() *Config
-	// Specs are the services that it runs.
+	// Specs returns the services that the process runs.
 	Specs() []Spec
 	// Build adds the services to the process.
 	Build(ctx context.Context, n *Node) error
 }
 
-// Process gives a configuration that embeds Config this part of Program.
+// Process gives a configuration that embeds Config this method of Program.
 func (c *Config) Process() *Config { return c }
 
-// Main runs a program with the process's arguments and environment, until it
-// is interrupted or terminated, and returns the exit code: 0 after an orderly
-// stop, 1 after a failure, 2 for a command line or a configuration that cannot
-// work. A second signal ends the process at once.
+// Main runs a program with the process's arguments and environment until it is
+// interrupted or terminated, and returns the exit code: 0 after an orderly stop, 1 after
+// a failure, 2 for a command line or a configuration that cannot work. A second signal
+// ends the process at once.
 func Main(name string, program Program) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -52,17 +52,18 @@ login of DATABASE_OWNER_URL, and ends. Without it the program serves.
 -print shows every setting as it applies, with its variable, and ends.
 `
 
-// Options are what the command line of a process says.
+// Options are the options of a process's command line.
 type Options struct {
 	// File is the configuration file, empty for none.
 	File string
-	// Check ends after the configuration has been read; Print shows it too.
+	// Check ends the process after the configuration has been read; Print shows the
+	// configuration too.
 	Check, Print bool
 }
 
-// Read reads the configuration as the options say. It returns done when that
-// was all that was asked for. What -print shows goes to out, with the faults of
-// reading in err; whether it could work is for -check to tell.
+// Read reads the configuration as the options say. It returns done when no more was asked
+// for. The output of -print goes to out, and the faults of reading to err. Only -check
+// decides whether the configuration could work.
 func (o *Options) Read(cfg any, environ []string, out io.Writer) (done bool, err error) {
 	if o.Print {
 		err := config.Fill(cfg, o.File, environ)
@@ -115,7 +116,7 @@ func run(ctx context.Context, name string, args, environ []string, program Progr
 	return 0
 }
 
-// runMigrate needs no more of the settings than the database's.
+// runMigrate needs only the database's settings.
 func runMigrate(
 	ctx context.Context, name string, options Options, environ []string, program Program, out, errs io.Writer,
 ) int {
@@ -149,7 +150,7 @@ func start(ctx context.Context, name string, program Program, log io.Writer) (er
 	began := time.Now()
 	if err := program.Build(ctx, n); err != nil {
 		if ctx.Err() != nil {
-			return nil // told to stop before it stood
+			return nil // stopped before it was built
 		}
 		return err
 	}

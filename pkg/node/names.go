@@ -10,10 +10,10 @@ const (
 	EdgeGateway   = "edge-gateway"
 )
 
-// DefaultHub is the id of the hub of a process that was given none.
+// DefaultHub is the hub id of a process that was given none.
 const DefaultHub = "hub-1"
 
-// Names are those of all services, in the order in which one process starts them.
+// Names returns the names of all services, in the order in which one process starts them.
 func Names() []string {
 	return []string{Catalog, BillingLedger, Settlement, Router, ProviderHub, EdgeGateway}
 }

@@ -1,13 +1,12 @@
-// Package node is one process of the marketplace: it gives the services that
-// the process runs what they stand on (peers, bus, database, listeners,
-// telemetry), wherever that comes from, and runs and stops them in order. The
-// services are the same whether they share a process or not: peers in it are
-// called directly, all others over gRPC with mutual TLS.
+// Package node is one process of the marketplace. It gives the process's services what
+// they need (peers, bus, database, listeners, telemetry), wherever that comes from, and
+// runs and stops them in order. A service is the same whether or not it shares a process:
+// it calls peers in the same process directly, and all others over gRPC with mutual TLS.
 //
-// A process stops in these steps: it says that it is not ready, for DrainDelay;
-// it takes no new public requests and lets those under way end; then its
-// services stop, in the reverse of the order in which they were built, while
-// peers can still call them; then gRPC; then telemetry's listener.
+// A process stops in these steps. It says that it is not ready, for DrainDelay. It
+// accepts no new public requests and lets running ones end. Then its services stop in the
+// reverse order of their building, while peers can still call them; then gRPC; then the
+// listener of telemetry.
 package node
 
 import (
@@ -31,38 +30,39 @@ import (
 	"svc.internal/pkg/telemetry"
 )
 
-// InProcess is the dispatch address of a process that no other calls.
+// InProcess is the dispatch address of a process that no other process calls.
 const InProcess = "inprocess"
 
 const (
-	// maxHubs bounds how many hubs one process keeps connections to.
+	// maxHubs bounds the hubs to which one process keeps connections.
 	maxHubs = 256
-	// busDrain is how long the bus may take to send what is left.
+	// busDrain is how long the bus may take to send its remaining messages.
 	busDrain = 5 * time.Second
 )
 
-// Service is what all services have in common.
+// Service is the part that all services have in common.
 type Service interface {
 	// Register adds its gRPC services.
 	Register(r grpc.ServiceRegistrar)
 	// Run works until ctx ends and returns once it has stopped.
 	Run(ctx context.Context) error
-	// Ready is nil when it can serve; its text says what is missing.
+	// Ready returns nil when the service can serve; otherwise the error says what is
+	// missing.
 	Ready(ctx context.Context) error
 }
 
 // Spec is what a process must know of a service before it is built.
 type Spec struct {
-	// Name is what it is called, in certificates too.
+	// Name is its name, in certificates too.
 	Name string
 	// Peers are the services that it calls.
 	Peers []string
-	// HubID is the id of a hub, which its certificate names, too.
+	// HubID is the id of a hub, which its certificate names too.
 	HubID string
-	// Database and Bus report whether the service takes its connections to
-	// PostgreSQL and NATS from the configuration.
+	// Database and Bus report whether the service takes its connections to PostgreSQL and
+	// NATS from the configuration.
 	Database, Bus bool
-	// Tables are what it keeps in the database; nil when it keeps none.
+	// Tables are its tables in the database; nil for none.
 	Tables Tables
 	// Callers are the services that may call each of its gRPC services.
 	Callers serve.Callers
@@ -80,8 +80,8 @@ func (s Spec) called(specs []Spec) bool {
 	return false
 }
 
-// Node is a process while it is put together and while it runs. Building it is
-// for one goroutine; what it hands out is safe for concurrent use.
+// Node is a process while it is built and while it runs. One goroutine builds it. What it
+// returns is safe for concurrent use.
 type Node struct {
 	cfg   Config
 	specs []Spec
@@ -97,7 +97,7 @@ type Node struct {
 	services  []built
 	endpoints []Endpoint
 	closers   []func() error
-	// stopping is closed when the process is told to stop.
+	// stopping is closed when the process begins to stop.
 	stopping chan struct{}
 	once     sync.Once
 
@@ -111,9 +111,9 @@ type built struct {
 	Service
 }
 
-// New prepares a process that runs the services in specs. Its listeners for
-// gRPC and for operators are taken at once, so that an address in use is said
-// before anything slow begins. Close gives everything back.
+// New prepares a process that runs the services in specs. It opens the listeners for gRPC
+// and for operators at once, so that an address in use is reported before anything slow
+// begins. Close releases everything.
 func New(cfg Config, tel *telemetry.Telemetry, specs ...Spec) (*Node, error) {
 	in, err := serve.NewInterceptors(tel.Log, tel.Meters, tel.Traces)
 	if err != nil {
@@ -145,7 +145,7 @@ func New(cfg Config, tel *telemetry.Telemetry, specs ...Spec) (*Node, error) {
 	return n, nil
 }
 
-// Names are the services of this process.
+// Names returns the services of this process.
 func (n *Node) Names() []string {
 	names := make([]string, len(n.specs))
 	for i, spec := range n.specs {
@@ -154,10 +154,10 @@ func (n *Node) Names() []string {
 	return names
 }
 
-// OnClose adds something that Close ends, before all that was added earlier.
+// OnClose adds a function that Close calls before all that were added earlier.
 func (n *Node) OnClose(f func() error) { n.closers = append(n.closers, f) }
 
-// Close gives back what Run has not. Closing twice is harmless.
+// Close releases what Run has not. Closing twice is harmless.
 func (n *Node) Close() error {
 	errs := n.closeHubs()
 	for i := len(n.closers) - 1; i >= 0; i-- {
@@ -172,7 +172,7 @@ func (n *Node) Close() error {
 	return errors.Join(errs...)
 }
 
-// closeHubs ends the connections that were made while the process ran.
+// closeHubs closes the connections to hubs that were made while the process ran.
 func (n *Node) closeHubs() []error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -184,7 +184,7 @@ func (n *Node) closeHubs() []error {
 	return errs
 }
 
-// Log is the log of a service.
+// Log returns the log of a service.
 func (n *Node) Log(service string) *slog.Logger { return n.tel.Log.With("service", service) }
 
 // Meters makes instruments.
@@ -193,11 +193,11 @@ func (n *Node) Meters() metric.MeterProvider { return n.tel.Meters }
 // Traces makes tracers.
 func (n *Node) Traces() trace.TracerProvider { return n.tel.Traces }
 
-// UseBus gives the services a bus instead of the one in the configuration,
-// before the first of them is built. Its owner closes it.
+// UseBus gives the services a bus in place of the configured one, before the first of
+// them is built. The caller closes it.
 func (n *Node) UseBus(conn *bus.Conn) { n.bus = conn }
 
-// Bus is the connection to NATS, made at first use.
+// Bus returns the connection to NATS, which is made at first use.
 func (n *Node) Bus(ctx context.Context) (*bus.Conn, error) {
 	if n.bus != nil {
 		return n.bus, nil
@@ -216,8 +216,8 @@ func (n *Node) Bus(ctx context.Context) (*bus.Conn, error) {
 	return conn, nil
 }
 
-// Peer is the way to a service: a direct call when it runs here, a connection
-// to its replicas otherwise.
+// Peer returns the connection to a service: direct calls when it runs here, and otherwise
+// a connection to its replicas.
 func (n *Node) Peer(service string) (grpc.ClientConnInterface, error) {
 	if runs(n.specs, service) {
 		return n.local.Client(), nil
@@ -234,11 +234,11 @@ func (n *Node) Peer(service string) (grpc.ClientConnInterface, error) {
 	return conn, nil
 }
 
-// Reached is nil once every one of the services has been seen to serve, in this
-// process or by a replica that is called; its text names those that have not.
-// What has been reached once stays so: a process that cannot do without others
-// begins when they are there, and tells callers of a later outage itself. It
-// must not be asked of services that wait for one another.
+// Reached returns nil once each of the services has been seen to serve, in this process
+// or by a replica that is called; otherwise the error names the others. A service that
+// was reached once stays so: a process that needs others begins when they are there, and
+// reports a later outage to its callers itself. Do not use it for services that wait for
+// one another.
 func (n *Node) Reached(services ...string) error {
 	var missing []error
 	for _, service := range services {
@@ -266,9 +266,8 @@ func (n *Node) reached(service string) bool {
 	return n.seen[service]
 }
 
-// Hub is the way to the hub replica that answers at a dispatch address: a
-// direct call for the one of this process, a connection that is kept for any
-// other.
+// Hub returns the connection to the hub replica at a dispatch address: direct calls for
+// the hub of this process, and a kept connection for any other.
 func (n *Node) Hub(service, address string) (grpc.ClientConnInterface, error) {
 	if runs(n.specs, service) && address == n.DispatchAddress() {
 		return n.local.Client(), nil
@@ -289,7 +288,7 @@ func (n *Node) Hub(service, address string) (grpc.ClientConnInterface, error) {
 	return conn, nil
 }
 
-// DispatchAddress is where others reach this very process.
+// DispatchAddress returns where others reach this very process.
 func (n *Node) DispatchAddress() string {
 	switch lis := n.listeners["grpc_addr"]; {
 	case n.cfg.GRPCAdvertise != "":
@@ -301,11 +300,10 @@ func (n *Node) DispatchAddress() string {
 	}
 }
 
-// AdminAddress is where metrics and health are answered.
+// AdminAddress returns where metrics and health are served.
 func (n *Node) AdminAddress() string { return n.listeners["admin_addr"].Addr().String() }
 
-// Listen takes an address; asking again for the same setting returns the same
-// listener.
+// Listen opens an address. A second call for the same setting returns the same listener.
 func (n *Node) Listen(setting, address string) (net.Listener, error) {
 	if lis, ok := n.listeners[setting]; ok {
 		return lis, nil
@@ -327,8 +325,7 @@ func (n *Node) Add(name string, service Service) {
 // Serve adds an HTTP endpoint.
 func (n *Node) Serve(endpoint Endpoint) { n.endpoints = append(n.endpoints, endpoint) }
 
-// Ready is nil once every service can serve, and until the process is told to
-// stop.
+// Ready returns nil once every service can serve, and until the process begins to stop.
 func (n *Node) Ready(ctx context.Context) error {
 	if n.isStopping() {
 		return errors.New("the process is stopping")
@@ -342,7 +339,7 @@ func (n *Node) Ready(ctx context.Context) error {
 	return errors.Join(missing...)
 }
 
-// isStopping reports whether the process has been told to stop.
+// isStopping reports whether the process has begun to stop.
 func (n *Node) isStopping() bool {
 	select {
 	case <-n.stopping:
@@ -352,7 +349,7 @@ func (n *Node) isStopping() bool {
 	}
 }
 
-// callers are those of all services here.
+// callers returns the Callers of all services of the process.
 func (n *Node) callers() serve.Callers {
 	all := serve.Callers{}
 	for _, spec := range n.specs {

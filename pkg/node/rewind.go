@@ -22,20 +22,19 @@ import (
 // rewindTimeout bounds the whole of a rewind.
 const rewindTimeout = time.Minute
 
-// Rewinder is the subcommand "rewind" of a service's program: it has the
-// service's durable consumer deliver again what was stored since a time, for a
-// database that has lost its last commits. It reads the same settings as the
-// service and is on the bus as the service.
+// Rewinder is the subcommand "rewind" of a service's program. It has the service's
+// durable consumer deliver again what was stored since a time, for a database that lost
+// its last commits. It reads the service's settings and is on the bus as the service.
 type Rewinder struct {
 	Name    string
 	Program Program
-	// Durable is the consumer in each of the streams.
+	// Durable is the name of the consumer in each of the streams.
 	Durable string
 	Streams []string
 }
 
-// Main runs it with what follows "rewind" on the command line and returns the
-// exit code: 0 when it is done, 2 when nothing, or not all, was rewound.
+// Main runs it with the arguments after "rewind" and returns the exit code: 0 when all
+// streams are rewound, and otherwise 2.
 func (r Rewinder) Main(args []string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -77,7 +76,7 @@ func (r Rewinder) run(ctx context.Context, args, environ []string, out, errs io.
 	return 0
 }
 
-// rewind looks at all streams before it touches the first.
+// rewind checks all streams before it changes the first.
 func (r Rewinder) rewind(ctx context.Context, streams []string, since time.Time, out, errs io.Writer) error {
 	conn, err := r.connect(ctx, errs)
 	if err != nil {
@@ -101,7 +100,7 @@ func (r Rewinder) rewind(ctx context.Context, streams []string, since time.Time,
 	return nil
 }
 
-// connect needs no listener of the service, which may be running.
+// connect opens no listener of the service, which may be running.
 func (r Rewinder) connect(ctx context.Context, errs io.Writer) (*bus.Conn, error) {
 	process := r.Program.Process()
 	log, err := telemetry.NewLog(telemetry.Config{LogLevel: "warn", LogFormat: "text"}, errs)

@@ -14,31 +14,31 @@ import (
 )
 
 const (
-	// readyInterval is how often health is looked at while it is not there yet,
-	// and healthInterval once it is.
+	// readyInterval is the pause between two checks of health while the process is not
+	// healthy, and healthInterval while it is.
 	readyInterval  = 50 * time.Millisecond
 	healthInterval = time.Second
-	// checkTimeout bounds one look.
+	// checkTimeout bounds one check.
 	checkTimeout = 5 * time.Second
-	// serviceStop is how long a service may take to stop: a hub lets streams
-	// end for up to two minutes.
+	// serviceStop is how long a service may take to stop: a hub lets streams end for up
+	// to two minutes.
 	serviceStop = 150 * time.Second
-	// stopMargin is what stopping takes beside the drain times.
+	// stopMargin is the time for stopping beside the drain times.
 	stopMargin = 10 * time.Second
 )
 
 // Endpoint is an HTTP listener of a service.
 type Endpoint struct {
-	// Name is what the log calls it.
+	// Name is the endpoint's name in the log.
 	Name     string
 	Listener net.Listener
 	Handler  http.Handler
-	// Public requests are let end for the process's drain time; others, which
-	// end by other means, get a second.
+	// Public requests may end within the process's drain time. Others, which end by other
+	// means, have a second.
 	Public bool
 }
 
-// Extra are parts beside those of the services.
+// Extra are parts beside the parts of the services.
 type Extra struct {
 	// First start before everything else and stop after it.
 	First []serve.Part
@@ -46,7 +46,7 @@ type Extra struct {
 	Last []serve.Part
 }
 
-// Run runs the services until ctx ends and all has stopped in order.
+// Run runs the services until ctx ends and all of them have stopped in order.
 func (n *Node) Run(ctx context.Context, extra Extra) error {
 	// The parts outlive ctx by the drain delay.
 	inner, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -72,8 +72,9 @@ func (n *Node) Run(ctx context.Context, extra Extra) error {
 // stop makes the process say that it is not ready.
 func (n *Node) stop() { n.once.Do(func() { close(n.stopping) }) }
 
-// parts are in the order in which they start; they stop in the opposite one. So
-// the last says first, whatever made the process stop, that it is not ready.
+// parts returns the parts in the order in which they start; they stop in the reverse
+// order. So the last part says first that the process is not ready, whatever made it
+// stop.
 func (n *Node) parts(extra Extra) []serve.Part {
 	return append(n.working(extra), serve.Part{Name: "readiness", Run: func(ctx context.Context) error {
 		<-ctx.Done()
@@ -136,8 +137,8 @@ func (n *Node) http(e Endpoint) serve.Part {
 	}}
 }
 
-// farewell makes clients open new connections, elsewhere, once the process is
-// about to stop: a connection that is closed while idle may meet a request.
+// farewell makes clients open new connections to other processes when this one is about
+// to stop, because a connection that is closed while idle may collide with a request.
 func (n *Node) farewell(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if n.isStopping() {
@@ -147,7 +148,7 @@ func (n *Node) farewell(next http.Handler) http.Handler {
 	})
 }
 
-// watchHealth tells gRPC clients whether this replica can serve, until ctx ends.
+// watchHealth reports to gRPC clients whether this replica can serve, until ctx ends.
 func (n *Node) watchHealth(ctx context.Context, status *health.Server) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()

@@ -11,7 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// SQLSTATE codes this package decides on.
+// SQLSTATE codes on which this package decides.
 const (
 	codeUniqueViolation       = "23505"
 	codeCheckViolation        = "23514"
@@ -61,11 +61,10 @@ func isRetryable(err error) bool {
 	return code == codeSerialization || code == codeDeadlock
 }
 
-// IsUnavailable reports whether err means that the server could not be reached,
-// went away, or takes no connections now, so that the same request may succeed
-// later or elsewhere. It says nothing about whether a statement had its effect.
-// A context that the caller cancelled, a statement timeout and a refused login
-// are not unavailability.
+// IsUnavailable reports whether err means that the server could not be reached, closed
+// the connection, or takes no connections now, so that the same request may succeed later
+// or elsewhere. It does not say whether a statement had its effect. A context that the
+// caller cancelled, a statement timeout and a refused login are not unavailability.
 func IsUnavailable(err error) bool {
 	if err == nil || errors.Is(err, context.Canceled) {
 		return false

@@ -9,7 +9,8 @@ import (
 	"github.com/pressly/goose/v3"
 )
 
-// sqlRoot spares every caller the fs.Sub of a //go:embed migrations/*.sql.
+// sqlRoot returns the folder with the *.sql files: the root, or "migrations", so that no
+// caller needs the fs.Sub of a //go:embed migrations/*.sql.
 func sqlRoot(migrations fs.FS) (fs.FS, error) {
 	for _, dir := range []string{".", "migrations"} {
 		names, err := fs.Glob(migrations, pathJoin(dir, "*.sql"))
@@ -30,7 +31,7 @@ func pathJoin(dir, name string) string {
 	return dir + "/" + name
 }
 
-// versions are those of the migrations, in their order.
+// versions returns the versions of the migrations, in order.
 func versions(migrations fs.FS) ([]int64, error) {
 	files, err := sqlRoot(migrations)
 	if err != nil {

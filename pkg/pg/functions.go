@@ -14,21 +14,20 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Functions and views have one text each, which holds now, instead of a
-// history: functions/<name>.sql and views/<name>.sql beside the migrations. One
-// of another schema is in <schema>.<name>.sql, and Migrate makes that schema as
-// it makes the first.
+// Functions and views have one text each, the live one, instead of a history:
+// functions/<name>.sql and views/<name>.sql beside the migrations. A function of another
+// schema is in <schema>.<name>.sql, and Migrate makes that schema as it makes the first.
 //
-// Migrations use functions in CHECKs and triggers, and functions use tables. So
-// Migrate makes new functions before the migrations, with their bodies
-// unchecked, and replaces what changed after them, views first. New functions
-// are made again then, with their bodies checked. A function may take and return
-// types of PostgreSQL alone, because tables may be made after it.
+// Migrations use functions in CHECKs and triggers, and functions use tables. So Migrate
+// makes new functions before the migrations, with unchecked bodies. After the migrations
+// it replaces the texts that changed, views first, and makes the new functions again with
+// checked bodies. A function may take and return only types of PostgreSQL, because tables
+// may be made after it.
 //
-// The table schema_function has what was made and the newest migration of the
-// program that made it. A program whose newest migration is older changes no
-// function, so that it cannot take a new text back. Therefore a change of a
-// text needs a migration, which may be empty; see pgtest.CheckFunctions.
+// The table schema_function has the sums of the texts and the newest migration of the
+// program that made them. A program whose newest migration is older changes no function,
+// so that it cannot take a new text back. Therefore a change of a text needs a migration,
+// which may be empty; see pgtest.CheckFunctions.
 
 // functionTable lives in the schema that it describes.
 const functionTable = "schema_function"
@@ -43,7 +42,7 @@ CREATE TABLE IF NOT EXISTS ` + functionTable + ` (
 
 // definition is the text of one function or view.
 type definition struct {
-	name   string // as the file: functions/admit
+	name   string // like its file: functions/admit
 	schema string // empty for the first one
 	sql    string
 	sum    []byte
@@ -51,7 +50,7 @@ type definition struct {
 
 func (d definition) isView() bool { return strings.HasPrefix(d.name, "views/") }
 
-// definitions are what a program brings beside its migrations.
+// definitions are the functions and views of a program.
 type definitions struct {
 	list   []definition // views first, and by name
 	newest int64        // its last migration
@@ -84,7 +83,7 @@ func readDefinitions(migrations fs.FS) (definitions, error) {
 	return d, nil
 }
 
-// makeSchemas makes the further schemas that definitions are in.
+// makeSchemas makes the further schemas of the definitions.
 func (d definitions) makeSchemas(ctx context.Context, conn *pgx.Conn, role string) error {
 	var made []string
 	for _, one := range d.list {
@@ -127,8 +126,8 @@ func (d definitions) makeNew(ctx context.Context, conn *pgx.Conn) error {
 	})
 }
 
-// replaceChanged replaces what is not as it is here, and lets the role read
-// what there is.
+// replaceChanged replaces the functions and views whose text differs, and lets the role
+// read schema_function.
 func (d definitions) replaceChanged(ctx context.Context, conn *pgx.Conn, role string) error {
 	if len(d.list) == 0 {
 		return nil
@@ -163,8 +162,8 @@ func (d definitions) replaceChanged(ctx context.Context, conn *pgx.Conn, role st
 	})
 }
 
-// known are the sums of what the database has by name; nil when a newer program
-// has made it.
+// known returns the sums of the database's texts by name; nil when a newer program has
+// made them.
 func (d definitions) known(ctx context.Context, tx pgx.Tx) (map[string][]byte, error) {
 	rows, err := tx.Query(ctx, "SELECT name, sha256, version FROM "+functionTable)
 	if err != nil {
@@ -207,8 +206,8 @@ func (d definitions) remember(ctx context.Context, tx pgx.Tx) error {
 	return nil
 }
 
-// applyViews makes views of each other in whatever order: who fails is tried
-// again behind the others for as long as one of them succeeds.
+// applyViews makes views that may use each other, in whatever order: a view that fails is
+// tried again after the others, for as long as one of them succeeds.
 func applyViews(ctx context.Context, tx pgx.Tx, views []definition) error {
 	for len(views) > 0 {
 		var left []definition
@@ -234,8 +233,7 @@ func (d definition) apply(ctx context.Context, tx pgx.Tx) error {
 	return nil
 }
 
-// behind reports whether the database has not been given what a program with
-// these definitions wants.
+// behind reports whether the database lacks a text of these definitions.
 func (d definitions) behind(ctx context.Context, db querier) (bool, error) {
 	if len(d.list) == 0 {
 		return false, nil

@@ -12,9 +12,9 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// CheckURL returns an error when a server off loopback would be reached by a
-// connection that others can read or answer: it wants sslmode=verify-full for
-// each host that the URL names, unless allowUnverified.
+// CheckURL returns an error when the connection to a server off loopback could be read or
+// answered by others. Each host of the URL needs sslmode=verify-full, unless
+// allowUnverified is set.
 func CheckURL(url string, allowUnverified bool) error {
 	cc, err := parseURL(url)
 	if err != nil {
@@ -40,8 +40,8 @@ type endpoint struct {
 	verified bool
 }
 
-// hosts are those that a connection is tried to, one after another, with each
-// way of encrypting it that the sslmode allows.
+// hosts returns the hosts that a connection tries, one after another, with each
+// encryption that the sslmode allows.
 func hosts(cc *pgx.ConnConfig) []endpoint {
 	all := []endpoint{{cc.Host, verified(cc.TLSConfig)}}
 	for _, f := range cc.Fallbacks {
@@ -50,8 +50,8 @@ func hosts(cc *pgx.ConnConfig) []endpoint {
 	return all
 }
 
-// verified reports whether the server's certificate is held to its name. With
-// verify-ca and below, the driver leaves that out.
+// verified reports whether the server's certificate must match its name. With verify-ca
+// and below, the driver does not check the name.
 func verified(c *tls.Config) bool { return c != nil && !c.InsecureSkipVerify }
 
 func isLocal(host string) bool {
@@ -71,7 +71,7 @@ func offLoopback(cc *pgx.ConnConfig) bool {
 	return false
 }
 
-// Errors of logins that may do too much.
+// Errors of logins with too many privileges.
 var (
 	errSuperuser = errors.New(
 		"the login is a superuser, which is refused off loopback: make logins for the services (deploy/postgres/logins.sql)")
@@ -83,7 +83,7 @@ type querier interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }
 
-// refuseSuperuser asks about the login and not about the role that it works as.
+// refuseSuperuser looks at the login, and not at the role that it works as.
 func refuseSuperuser(ctx context.Context, db querier) error {
 	var super bool
 	if err := db.QueryRow(ctx, `SELECT rolsuper FROM pg_roles WHERE rolname = session_user`).Scan(&super); err != nil {
@@ -95,7 +95,7 @@ func refuseSuperuser(ctx context.Context, db querier) error {
 	return nil
 }
 
-// checkLogin refuses a service's login that may do more than use its tables.
+// checkLogin refuses a service's login that may do more than use the service's tables.
 func checkLogin(ctx context.Context, db querier, schema string) error {
 	if err := refuseSuperuser(ctx, db); err != nil {
 		return err

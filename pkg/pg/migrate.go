@@ -18,28 +18,28 @@ import (
 const (
 	// versionTable lives in the schema that it describes.
 	versionTable = "schema_migrations"
-	// migrationLockTimeout bounds how long a migration queues for a table
-	// lock: while it waits, everybody behind it waits too.
+	// migrationLockTimeout bounds the wait of a migration for a table lock, because every
+	// later request for the table waits behind it.
 	migrationLockTimeout = 10 * time.Second
 	lockPoll             = 50 * time.Millisecond
 )
 
-// Migrate brings schema to the newest version in migrations, which holds
-// numbered .sql files of goose at its root or in a folder named "migrations",
-// and beside that folder "functions" and "views", with one file for each, of
-// which Migrate applies those that are new or changed.
+// Migrate brings schema to the newest version in migrations. migrations holds numbered
+// .sql files of goose, at its root or in a folder named "migrations". Beside that folder
+// it may hold "functions" and "views" with one file each, of which Migrate applies the
+// new and the changed ones.
 //
-// It first creates what is missing: the schema, the role (NOLOGIN), the role's
-// USAGE on the schema and, for a user who may give it, the current user's
-// membership in the role. No privilege on any table is given by default: each
-// migration grants what the application needs, in so many words. The role may
-// read which versions there are. An empty role skips that part.
+// It first creates what is missing: the schema, the role (NOLOGIN), the role's USAGE on
+// the schema and, for a user who may grant it, the current user's membership in the role.
+// No privilege on any table is granted by default: each migration grants what the
+// application needs, in so many words. The role may read the versions. An empty role
+// skips that part.
 //
-// The owner of the schema, of which the user in url must be a member, owns what
-// is created. Off loopback that user must not be a superuser. Statements run with search_path set to
-// the schema alone and without a statement timeout; ctx bounds the whole.
-// Migrate may be called at any time, by several processes at once: one works,
-// the others wait for it and then find nothing to do.
+// The owner of the schema owns what is created, and the user in url must be a member of
+// it. Off loopback that user must not be a superuser. Statements run with search_path set
+// to the schema alone and without a statement timeout; ctx bounds the whole. Several
+// processes may call Migrate at once: one works, and the others wait for it and then find
+// nothing to do.
 func Migrate(ctx context.Context, url, schema, role string, migrations fs.FS) error {
 	if err := checkName("schema", schema); err != nil {
 		return err
@@ -100,8 +100,8 @@ func Migrate(ctx context.Context, url, schema, role string, migrations fs.FS) er
 	return letRead(ctx, conn, role, versionTable)
 }
 
-// workAsOwner makes the schema's owner the role of conn and of the connections
-// that cc opens, so that all tables have one owner, whoever migrates.
+// workAsOwner makes the schema's owner the role of conn and of the connections that cc
+// opens, so that all tables have one owner, whoever migrates.
 func workAsOwner(ctx context.Context, conn *pgx.Conn, cc *pgx.ConnConfig, schema string) error {
 	var owner string
 	var self, member bool
@@ -123,9 +123,9 @@ func workAsOwner(ctx context.Context, conn *pgx.Conn, cc *pgx.ConnConfig, schema
 	return nil
 }
 
-// lockSchema polls instead of blocking in pg_advisory_lock: a blocked call
-// holds a snapshot, and CREATE INDEX CONCURRENTLY in the migration under way
-// would wait for that snapshot while its owner waits for the migration.
+// lockSchema polls instead of blocking in pg_advisory_lock. A blocked call holds a
+// snapshot, and CREATE INDEX CONCURRENTLY in the migration under way would wait for that
+// snapshot while its owner waits for the migration.
 func lockSchema(ctx context.Context, conn *pgx.Conn, schema string) error {
 	for {
 		var locked bool

@@ -1,17 +1,16 @@
-// Package pg is what the services need of PostgreSQL: a pool bound to one
-// schema and one least-privileged role (Open), schema migrations (Migrate), the
-// one place where transactions are opened and retried (InTx), and recognition
-// of the errors that a store must tell apart.
+// Package pg connects the services to PostgreSQL. Open makes a pool bound to one schema
+// and one least-privileged role, Migrate changes schemas, InTx is the one place where
+// transactions are opened and retried, and IsUnique and its like recognise the errors
+// that a store must distinguish.
 //
-// Application code runs as the application role, never as the owner of the
-// tables: whatever a migration does not grant is refused by the server. The
-// role is set as a start-up parameter of each connection, so RESET ROLE returns
-// to it; it is a guard against mistakes and injected statements that stay
-// within one statement, not against a client that can run arbitrary SQL, for
-// which the login itself must be restricted.
+// Application code runs as the application role, never as the owner of the tables, so the
+// server refuses what no migration grants. The role is a start-up parameter of each
+// connection, so RESET ROLE returns to it. That guards against mistakes and injected
+// statements that stay within one statement. It is no guard against a client that can run
+// arbitrary SQL; for that, the login itself must be restricted.
 //
-// The pool talks to the server directly. A pooler in transaction mode between
-// the two refuses or forgets start-up parameters and is not supported.
+// The pool talks to the server directly. A pooler in transaction mode between the two
+// refuses or forgets start-up parameters and is not supported.
 package pg
 
 import (
@@ -33,26 +32,26 @@ const (
 	defaultMaxConns         = 10
 	// connectTimeout bounds one dial when the URL names no connect_timeout.
 	connectTimeout = 5 * time.Second
-	// idleInTransaction ends a transaction whose client went away without a
-	// word, so that its locks do not outlive it by the TCP keep-alive time.
+	// idleInTransaction ends a transaction whose client vanished, so that its locks do
+	// not outlive the client by the TCP keep-alive time.
 	idleInTransaction = time.Minute
 	maxConnLifetime   = time.Hour
 )
 
-// Config says how a service reaches its database.
+// Config is how a service reaches its database.
 type Config struct {
 	// URL is a postgres:// URL or key=value string. It usually holds a
 	// password: it is never logged and never part of an error.
 	URL string
 	// Schema is the service's own schema; unqualified names resolve there.
 	Schema string
-	// Role, when set, is the role every statement runs as.
+	// Role, when set, is the role that every statement runs as.
 	Role string
 	// MaxConns bounds the pool; 0 means 10.
 	MaxConns int32
 	// StatementTimeout bounds each statement on the server; 0 means 10 s.
 	StatementTimeout time.Duration
-	// ApplicationName is what pg_stat_activity shows.
+	// ApplicationName is shown in pg_stat_activity.
 	ApplicationName string
 }
 
@@ -65,10 +64,10 @@ func (c Config) String() string {
 // GoString keeps the URL out of %#v too.
 func (c Config) GoString() string { return c.String() }
 
-// Open returns a pool whose connections carry the schema, role, timeouts and
-// time zone of cfg, after one successful round trip. IsUnavailable tells
-// whether a failure is worth another try. Timestamps are scanned in UTC. Off
-// loopback a login is refused that is a superuser or may change the schema.
+// Open returns a pool whose connections have the schema, role, timeouts and time zone of
+// cfg, after one successful round trip. IsUnavailable reports whether a failure is worth
+// another try. Timestamps are scanned in UTC. Off loopback a login is refused that is a
+// superuser or may change the schema.
 func Open(ctx context.Context, cfg Config) (*pgxpool.Pool, error) {
 	pc, err := cfg.poolConfig()
 	if err != nil {
@@ -127,8 +126,7 @@ func (c Config) poolConfig() (*pgxpool.Config, error) {
 	return pc, nil
 }
 
-// errBadURL stands for every parse failure: the driver's own error quotes the
-// URL.
+// errBadURL replaces every parse failure, because the driver's own error quotes the URL.
 var errBadURL = errors.New("database URL is not a valid PostgreSQL connection string")
 
 func parseURL(url string) (*pgx.ConnConfig, error) {
@@ -148,8 +146,8 @@ func sessionDefaults(cc *pgx.ConnConfig, schema string, statementTimeout time.Du
 	cc.RuntimeParams["statement_timeout"] = millis(statementTimeout)
 }
 
-// millis renders d for a server setting whose unit is the millisecond. A
-// positive d below one is rounded up, because 0 would switch the limit off.
+// millis renders d for a server setting in milliseconds. It rounds a positive d below one
+// up, because 0 would switch the limit off.
 func millis(d time.Duration) string {
 	return strconv.FormatInt((d + time.Millisecond - 1).Milliseconds(), 10)
 }
@@ -163,8 +161,8 @@ func scanUTC(_ context.Context, conn *pgx.Conn) error {
 	return nil
 }
 
-// namePattern is stricter than PostgreSQL: names that need quoting in one
-// place and not in another are refused instead of handled.
+// namePattern is stricter than PostgreSQL: it refuses names that need quoting in some
+// places, instead of handling them.
 var namePattern = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}$`)
 
 func checkName(what, name string) error {

@@ -10,14 +10,13 @@ import (
 	"svc.internal/pkg/clock"
 )
 
-// setupTries bounds the attempts at the cluster-wide part (role and
-// membership), which other databases of the same server may be doing too.
+// setupTries bounds the attempts at the part that belongs to the whole server (role and
+// membership), which another database's migration may be making too.
 const setupTries = 10
 
-// prepare makes schema and role. Roles belong to the whole server while the
-// advisory lock belongs to one database, so another database's migration can
-// win the race for the same role: those losses are tried again, and the second
-// look finds the work done.
+// prepare makes schema and role. Roles belong to the whole server and the advisory lock
+// to one database, so another database's migration can win the race for the same role.
+// After such a loss prepare tries again and finds the work done.
 func prepare(ctx context.Context, conn *pgx.Conn, schema, role string) error {
 	for try := 1; ; try++ {
 		err := prepareOnce(ctx, conn, schema, role)
@@ -30,8 +29,8 @@ func prepare(ctx context.Context, conn *pgx.Conn, schema, role string) error {
 	}
 }
 
-// lostSetupRace includes the server's "tuple concurrently updated", which has
-// no code of its own.
+// lostSetupRace includes the server's "tuple concurrently updated", which has no code of
+// its own.
 func lostSetupRace(err error) bool {
 	switch sqlState(err) {
 	case codeDuplicateObject, codeDuplicateSchema, codeUniqueViolation, codeInternal:
@@ -40,13 +39,13 @@ func lostSetupRace(err error) bool {
 	return false
 }
 
-// step is something that may be there already.
+// step makes something that may exist already.
 type step struct {
 	name, missing, statement string
 	args                     []any
 }
 
-// schemaSteps make a schema that role may use.
+// schemaSteps returns the steps that make a schema that role may use.
 func schemaSteps(schema, role string) []step {
 	steps := []step{{"create schema", "SELECT to_regnamespace($1) IS NULL",
 		"CREATE SCHEMA " + quoteName(schema), []any{quoteName(schema)}}}
@@ -70,9 +69,9 @@ func prepareOnce(ctx context.Context, conn *pgx.Conn, schema, role string) error
 	return runMissing(ctx, conn, schema, append(steps, schemaSteps(schema, role)...))
 }
 
-// runMissing asks before it acts, because CREATE ... IF NOT EXISTS and GRANT
-// demand their privilege even when there is nothing to do, and on a managed
-// server the role and schema may have been made by somebody with more rights.
+// runMissing looks before it acts, because CREATE ... IF NOT EXISTS and GRANT demand
+// their privilege even when there is nothing to do, and on a managed server an
+// administrator may have made role and schema.
 func runMissing(ctx context.Context, conn *pgx.Conn, schema string, steps []step) error {
 	for _, s := range steps {
 		var missing bool
@@ -89,9 +88,9 @@ func runMissing(ctx context.Context, conn *pgx.Conn, schema string, steps []step
 	return nil
 }
 
-// missingMembership asks whether the current user cannot SET ROLE to $1, and may
-// change that: an owner's login needs no membership. Since PostgreSQL 16
-// membership alone does not say so.
+// missingMembership returns the query whether the current user cannot SET ROLE to $1 and
+// may change that: an owner's login needs no membership. Since PostgreSQL 16, membership
+// alone does not decide it.
 func missingMembership(conn *pgx.Conn) string {
 	kind := "MEMBER"
 	if serverMajor(conn) >= 16 {
@@ -109,7 +108,7 @@ func serverMajor(conn *pgx.Conn) int {
 	return major
 }
 
-// letRead lets the role read a list that Tables.Await waits for.
+// letRead lets the role read a table that Tables.Await waits for.
 func letRead(ctx context.Context, db interface {
 	querier
 	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)

@@ -17,24 +17,24 @@ import (
 	"svc.internal/pkg/clock"
 )
 
-// Access is how a service and its migrations reach the service's tables: each by
-// a login of its own.
+// Access is how a service and its migrations reach the service's tables, each by a login
+// of its own.
 type Access struct {
 	Tables
-	// Suffix tells the logins of one deployment from those of another on the
-	// same server; it may be empty.
+	// Suffix separates the logins of one deployment from those of another on the same
+	// server; it may be empty.
 	Suffix string
-	// Password and OwnerPassword are those of Login and OwnerLogin.
+	// Password is the password of Login, and OwnerPassword that of OwnerLogin.
 	Password, OwnerPassword string
 }
 
-// Login may use the tables, and nothing else.
+// Login returns the login that may use the tables, and nothing else.
 func (a Access) Login() string { return a.Role + "_login" + a.Suffix }
 
-// OwnerLogin may change the schema; migrations run under it.
+// OwnerLogin returns the login that may change the schema; migrations run under it.
 func (a Access) OwnerLogin() string { return a.Role + "_migrate" + a.Suffix }
 
-// URL is how the service reaches the server at an administrator's URL, OwnerURL
+// URL returns how the service reaches the server of an administrator's URL, and OwnerURL
 // how its migrations do. Both hold a password.
 func (a Access) URL(admin string) string { return withLogin(admin, a.Login(), a.Password) }
 
@@ -46,7 +46,7 @@ func (a Access) OwnerURL(admin string) string {
 func withLogin(admin, login, password string) string {
 	u, err := url.Parse(admin)
 	if err != nil || !strings.HasPrefix(u.Scheme, "postgres") {
-		// In a key=value string the last word counts.
+		// In a key=value string the last value counts.
 		return admin + " user=" + login + " password='" + strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(password) + "'"
 	}
 	u.User = url.UserPassword(login, password)
@@ -63,8 +63,8 @@ func withLogin(admin, login, password string) string {
 //go:embed logins.sql
 var loginsText string
 
-// LoginsSQL is the statement that an administrator runs in the database of the
-// tables, as often as wanted. It gives the logins no passwords.
+// LoginsSQL returns the statement that an administrator runs in the database of the
+// tables, any number of times. It sets no passwords.
 func (a Access) LoginsSQL() string {
 	return strings.NewReplacer(
 		":schemas", textArray(append([]string{a.Schema}, a.More...)), ":role", quoteLiteral(a.Role), ":owner",
@@ -97,9 +97,9 @@ func MayProvision(ctx context.Context, url string) (bool, error) {
 	return may, nil
 }
 
-// Provision makes, as the administrator of url, what is missing for each access,
-// and sets the passwords. It may be called at any time, by several at once. An
-// administrator need not be a superuser, and off loopback must not be.
+// Provision makes, as the administrator of url, what is missing for each access, and sets
+// the passwords. Several processes may call it at once, and again. The administrator need
+// not be a superuser, and off loopback must not be.
 func Provision(ctx context.Context, url string, all ...Access) error {
 	for _, a := range all {
 		for what, name := range map[string]string{"schema": a.Schema, "role": a.Role, "login": a.Login(),
@@ -148,8 +148,8 @@ func connectAdmin(ctx context.Context, url string) (*pgx.Conn, error) {
 	return conn, nil
 }
 
-// provision tries again what another database's provision of the same roles made
-// fail: roles belong to the whole server.
+// provision tries again after another database's provision of the same roles made it
+// fail, because roles belong to the whole server.
 func provision(ctx context.Context, conn *pgx.Conn, a Access) error {
 	statements := []string{
 		a.LoginsSQL(),
@@ -173,9 +173,8 @@ func provision(ctx context.Context, conn *pgx.Conn, a Access) error {
 // scramRounds is PostgreSQL's own default.
 const scramRounds = 4096
 
-// Verifier is what the server keeps of a password (RFC 5803) after so many rounds
-// of hashing, so that no statement, and so no server's log, has the password
-// itself.
+// Verifier returns what the server keeps of a password (RFC 5803) after so many rounds of
+// hashing, so that no statement, and so no server's log, has the password itself.
 func Verifier(password string, rounds int) string {
 	salt := make([]byte, 16)
 	_, _ = rand.Read(salt) // it never fails

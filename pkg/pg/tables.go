@@ -14,51 +14,52 @@ import (
 	"svc.internal/pkg/clock"
 )
 
-// Tables are what one service keeps in PostgreSQL.
+// Tables are the tables of one service in PostgreSQL.
 type Tables struct {
-	// Schema is the service's own, and More are further ones of it, which its
+	// Schema is the service's own schema. More are its further schemas, which its
 	// migrations fill.
 	Schema string
 	More   []string
-	// Role is granted, by the migrations, what the service needs.
+	// Role gets, from the migrations, the privileges that the service needs.
 	Role string
-	// Migrations are numbered files of goose, and the functions and views beside
-	// them, as Migrate takes them.
+	// Migrations are numbered files of goose with the functions and views beside them, in
+	// the form that Migrate takes.
 	Migrations fs.FS
-	// Extensions are made in the schema before the migrations run: the owner of
+	// Extensions are made in the schema before the migrations run, because the owner of
 	// the schema may not make them.
 	Extensions []string
 }
 
-// Owner is the role that owns the schema and what is in it.
+// Owner returns the role that owns the schema and everything in it.
 func (t Tables) Owner() string { return t.Role + "_owner" }
 
-// SchemaName is the schema's.
+// SchemaName returns the name of the schema.
 func (t Tables) SchemaName() string { return t.Schema }
 
-// CheckURL refuses a server for them: see CheckURL.
+// CheckURL returns an error for a server that these tables must not be on; see the
+// function CheckURL.
 func (t Tables) CheckURL(url string, allowUnverified bool) error {
 	return CheckURL(url, allowUnverified)
 }
 
-// Migrate brings the tables to the newest version: see Migrate.
+// Migrate brings the tables to the newest version; see the function Migrate.
 func (t Tables) Migrate(ctx context.Context, url string) error {
 	return Migrate(ctx, url, t.Schema, t.Role, t.Migrations)
 }
 
 const (
 	awaitPoll = 200 * time.Millisecond
-	// awaitSay is how often a wait is said again.
+	// awaitSay is the pause between two log lines of a wait.
 	awaitSay = 10 * time.Second
 )
 
-// ErrSchemaBehind is that of Await when the time is up.
+// ErrSchemaBehind is the error of Await when the time is up.
 var ErrSchemaBehind = errors.New("the schema is behind this program")
 
-// Await returns once the schema, which db is opened for, has every version that
-// the program brings, and functions at least as new; it may have more. It waits at most for limit, and says in
-// the log that it waits. The login of db must be allowed to read the schema's
-// list of versions, which Migrate grants to the role.
+// Await returns once the schema, for which db is opened, has every version that the
+// program brings and functions at least as new. The schema may have more. Await waits for
+// at most limit and logs that it waits. The login of db must be allowed to read the
+// schema's list of versions, which Migrate grants to the role.
 func (t Tables) Await(ctx context.Context, db *pgxpool.Pool, limit time.Duration, log *slog.Logger) error {
 	wanted, err := versions(t.Migrations)
 	if err != nil {
@@ -113,8 +114,8 @@ func (t Tables) missing(ctx context.Context, db *pgxpool.Pool, wanted []int64) (
 	return missing, nil
 }
 
-// notMigrated reports whether a failure to read the list of versions passes when
-// the schema is made or migrated.
+// notMigrated reports whether a failure to read the list of versions passes once the
+// schema is made or migrated.
 func notMigrated(err error) bool {
 	switch sqlState(err) {
 	case codeUndefinedTable, codeInsufficientPrivilege, codeUndefinedSchema:

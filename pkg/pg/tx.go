@@ -21,21 +21,21 @@ const (
 	rollbackTimeout = 5 * time.Second
 )
 
-// InTx runs fn in a transaction and commits it. When the server ends the
-// transaction with a serialization failure or a deadlock, fn runs again in a
-// new one, at most 5 times in all with a random pause of up to 200 ms between;
-// every other error is returned at once. So fn must have no effect outside the
-// transaction, and the errors it returns must wrap (%w) the driver's.
+// InTx runs fn in a transaction and commits it. When the server ends the transaction with
+// a serialization failure or a deadlock, fn runs again in a new one, at most 5 times in
+// all, with a random pause of up to 200 ms between two tries. Every other error is
+// returned at once. So fn must have no effect outside the transaction, and its errors
+// must wrap (%w) the driver's.
 //
-// An error or a panic in fn rolls back. A connection lost during the commit is
-// returned as it is, IsUnavailable, with the outcome unknown: only an
-// idempotent write may be repeated by the caller.
+// An error or a panic in fn rolls back. The error of a connection that is lost during the
+// commit is returned as it is (IsUnavailable), and the outcome is unknown: the caller may
+// repeat only an idempotent write.
 func InTx(ctx context.Context, pool *pgxpool.Pool, opts pgx.TxOptions, fn func(pgx.Tx) error) error {
 	return Retry(ctx, func() error { return runTx(ctx, pool, opts, fn) })
 }
 
-// Retry runs fn, which is one transaction, again as InTx does: it is for those
-// that are a single statement and need no BEGIN and COMMIT around it.
+// Retry runs fn, which is one transaction, again as InTx does. It is for transactions of
+// a single statement, which need no BEGIN and COMMIT.
 func Retry(ctx context.Context, fn func() error) error {
 	for try := 1; ; try++ {
 		err := fn()
@@ -56,7 +56,7 @@ func runTx(ctx context.Context, pool *pgxpool.Pool, opts pgx.TxOptions, fn func(
 	if err != nil {
 		return fmt.Errorf("begin transaction: %w", err)
 	}
-	// Runs on panic and on runtime.Goexit as well; after a commit it is a no-op.
+	// This runs on panic and on runtime.Goexit as well. After a commit it does nothing.
 	defer rollback(ctx, tx)
 	if err := fn(tx); err != nil {
 		return err
@@ -67,10 +67,9 @@ func runTx(ctx context.Context, pool *pgxpool.Pool, opts pgx.TxOptions, fn func(
 	return nil
 }
 
-// rollback works on after ctx has ended, so that the connection returns to the
-// pool instead of being thrown away. Its error is of no use to anyone: a
-// connection that cannot roll back is closed by the pool, which ends the
-// transaction too.
+// rollback also runs after ctx has ended, so that the connection returns to the pool
+// instead of being closed. Its error is of no use: the pool closes a connection that
+// cannot roll back, which ends the transaction too.
 func rollback(ctx context.Context, tx pgx.Tx) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTimeout)
 	defer cancel()
@@ -79,7 +78,7 @@ func rollback(ctx context.Context, tx pgx.Tx) {
 	}
 }
 
-// fullJitter is a random duration in (0, min(limit, base·2^(try-1))].
+// fullJitter returns a random duration in (0, min(limit, base·2^(try-1))].
 func fullJitter(base, limit time.Duration, try int) time.Duration {
 	ceiling := limit
 	if shift := try - 1; shift < 32 && base<<shift < limit {

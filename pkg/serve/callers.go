@@ -13,13 +13,13 @@ import (
 	"svc.internal/pkg/fault"
 )
 
-// Callers says which services may call a gRPC service, by its full name. What
-// is not named may be called by nobody; anybody with a certificate may ask for
-// health. It is enforced where peers prove who they are, that is, under TLS.
+// Callers has the services that may call each gRPC service, by its full name. Nobody may
+// call a service that is not in it. Every peer with a certificate may ask for health. It
+// is enforced where peers prove their identity, that is, under TLS.
 type Callers map[string][]string
 
-// check returns a fault unless the peer's certificate names one of those who
-// may call method, which is of the form /service/method.
+// check returns a fault unless the peer's certificate names a service that may call
+// method, which has the form /service/method.
 func (c Callers) check(ctx context.Context, method string) error {
 	service, _, _ := strings.Cut(strings.TrimPrefix(method, "/"), "/")
 	if service == grpc_health_v1.Health_ServiceDesc.ServiceName {
@@ -33,9 +33,9 @@ func (c Callers) check(ctx context.Context, method string) error {
 	return fault.New(fault.Denied, fault.CallerNotAllowed, "%v may not call %s", identities(ctx), service)
 }
 
-// Proves reports whether the caller is who it says to be: whether its
-// certificate names it. Where peers do not prove who they are, that is, within a
-// process and on loopback without TLS, everybody is.
+// Proves reports whether the caller's certificate names it. Where peers do not prove
+// their identity, that is, within a process and on loopback without TLS, every caller
+// passes.
 func Proves(ctx context.Context, name string) bool {
 	p, ok := peer.FromContext(ctx)
 	if !ok {
@@ -47,7 +47,7 @@ func Proves(ctx context.Context, name string) bool {
 	return slices.Contains(identities(ctx), name)
 }
 
-// identities are the names in the verified certificate of the peer.
+// identities returns the names in the verified certificate of the peer.
 func identities(ctx context.Context) []string {
 	p, ok := peer.FromContext(ctx)
 	if !ok {

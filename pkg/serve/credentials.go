@@ -14,20 +14,20 @@ import (
 	"google.golang.org/grpc/credentials"
 )
 
-// TLSFiles are PEM files. The certificate's DNS names are the services that
-// the process runs: they are what it is known by on both ends of a call.
+// TLSFiles are PEM files. The certificate's DNS names are the services that the process
+// runs. Both ends of a call know the process by them.
 type TLSFiles struct {
 	Cert string `yaml:"cert" env:"SVC_TLS_CERT"`
 	Key  string `yaml:"key" env:"SVC_TLS_KEY"`
-	// CA signs the certificates of all services. It may hold several, for the
-	// time in which one replaces another.
+	// CA signs the certificates of all services. The file may hold several, for the time
+	// in which one replaces another.
 	CA string `yaml:"ca" env:"SVC_TLS_CA"`
 }
 
-// IsSet reports whether anything is to be encrypted.
+// IsSet reports whether TLS is configured.
 func (f TLSFiles) IsSet() bool { return f != TLSFiles{} }
 
-// Validate tells which file is not named: it is all three or none.
+// Validate returns an error for each file that is not named: all three must be, or none.
 func (f TLSFiles) Validate() error {
 	if !f.IsSet() {
 		return nil
@@ -41,16 +41,14 @@ func (f TLSFiles) Validate() error {
 	return errors.Join(faults...)
 }
 
-// reloadInterval is how long a certificate is used before its file is looked at
-// again.
+// reloadInterval is how long a certificate is used before its file is looked at again.
 const reloadInterval = 10 * time.Second
 
-// Credentials are what a process proves itself with to other services, and by
-// what it knows them. A nil *Credentials stands for none: then only loopback is
-// dialled and nothing is encrypted.
+// Credentials prove a process to other services, and verify them. A nil *Credentials
+// stands for none: then only loopback is dialled and nothing is encrypted.
 //
-// A certificate that is replaced on disk is used for new connections within
-// 10 s; the CA is read once.
+// A certificate that is replaced on disk is used for new connections within 10 s. The CA
+// is read once.
 type Credentials struct {
 	files TLSFiles
 	roots *x509.CertPool
@@ -105,7 +103,7 @@ func (c *Credentials) load() error {
 	return nil
 }
 
-// certificate is the newest that could be read.
+// certificate returns the newest certificate that could be read.
 func (c *Credentials) certificate() *tls.Certificate {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -113,8 +111,8 @@ func (c *Credentials) certificate() *tls.Certificate {
 		c.looked = now
 		if info, err := os.Stat(c.files.Cert); err != nil || !info.ModTime().Equal(c.changed) {
 			if err := c.load(); err != nil {
-				// Certificate and key may be half replaced; what worked until
-				// now goes on working until it expires.
+				// Certificate and key may be half replaced. The old pair stays in use
+				// until it expires.
 				c.log.Warn("a new certificate could not be read; the old one stays in use", "error", err)
 			}
 		}
@@ -122,7 +120,7 @@ func (c *Credentials) certificate() *tls.Certificate {
 	return c.current
 }
 
-// names are the services that the process may call itself.
+// names returns the services that the certificate names.
 func (c *Credentials) names() []string {
 	return c.certificate().Leaf.DNSNames
 }
@@ -142,7 +140,8 @@ func (c *Credentials) server() credentials.TransportCredentials {
 	return credentials.NewTLS(c.ServerTLS())
 }
 
-// ServerTLS is for a listener that lets in only those whom the CA has signed.
+// ServerTLS is for a listener that accepts only clients whose certificate the CA has
+// signed.
 func (c *Credentials) ServerTLS() *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13,
@@ -158,7 +157,7 @@ func (c *Credentials) client(service string) credentials.TransportCredentials {
 	return credentials.NewTLS(c.ClientTLS(service))
 }
 
-// ClientTLS expects a certificate that names the service, wherever it is.
+// ClientTLS expects a certificate that names the service, whatever its address.
 func (c *Credentials) ClientTLS(service string) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13,

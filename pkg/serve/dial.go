@@ -23,30 +23,30 @@ import (
 
 var errNoAddress = errors.New("no address")
 
-// connectParams find a replica that has come back soon: the network is ours.
+// connectParams find a replica soon after it is back: the network is ours.
 var connectParams = grpc.ConnectParams{
 	Backoff: backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2,
 		MaxDelay: 2 * time.Second},
 	MinConnectTimeout: 5 * time.Second,
 }
 
-// Target is a service and where it answers.
+// Target is a service and its addresses.
 type Target struct {
 	// Service is the name that its certificate must have.
 	Service string
-	// Addresses are its replicas, host:port each, or a single one in the form
-	// of a gRPC target, such as dns:///billing-ledger:9000. Calls go round
-	// those that say that they are healthy.
+	// Addresses are its replicas, host:port each, or one gRPC target such as
+	// dns:///billing-ledger:9000. Calls go in turn to the replicas that say that they are
+	// healthy.
 	Addresses []string
-	// Exactly asks for the one address whatever it says of its health, for
-	// work that only this replica can do.
+	// Exactly uses the one address whatever it says of its health, for work that only
+	// this replica can do.
 	Exactly bool
 }
 
-// Dial connects to a service. The connection is made lazily and mended by
-// itself. A unary call that the contract declares idempotent is tried again on
-// another replica when its own is gone. Without credentials only loopback is
-// accepted, because nothing is encrypted.
+// Dial connects to a service. The connection is made lazily and repairs itself. A unary
+// call that the contract declares idempotent is tried again on another replica when its
+// own is lost. Without credentials only loopback is accepted, because nothing is
+// encrypted.
 func Dial(target Target, in Interceptors, creds *Credentials) (*grpc.ClientConn, error) {
 	transport := insecure.NewCredentials()
 	if creds != nil {
@@ -73,7 +73,7 @@ func Dial(target Target, in Interceptors, creds *Credentials) (*grpc.ClientConn,
 	return conn, nil
 }
 
-// resolve turns addresses into what gRPC dials.
+// resolve turns the addresses into a gRPC target.
 func (t Target) resolve(clear bool) (string, []grpc.DialOption, error) {
 	if len(t.Addresses) == 0 {
 		return "", nil, errNoAddress
@@ -98,7 +98,7 @@ func (t Target) resolve(clear bool) (string, []grpc.DialOption, error) {
 	return "replicas:///" + t.Service, []grpc.DialOption{grpc.WithResolvers(list)}, nil
 }
 
-// serviceConfig is gRPC's own form for how calls are spread and repeated.
+// serviceConfig returns gRPC's configuration of how calls are spread and repeated.
 func serviceConfig(target Target) string {
 	config := map[string]any{
 		"loadBalancingConfig": []any{map[string]any{"round_robin": map[string]any{}}},
@@ -116,8 +116,8 @@ func serviceConfig(target Target) string {
 	return string(text)
 }
 
-// repeatable lists the unary methods that the linked contracts declare
-// idempotent, with how they are tried again.
+// repeatable lists the unary methods that the linked contracts declare idempotent, with
+// their retry policy.
 var repeatable = sync.OnceValue(func() []any {
 	var names []any
 	protoregistry.GlobalFiles.RangeFiles(func(file protoreflect.FileDescriptor) bool {

@@ -15,19 +15,19 @@ import (
 	"svc.internal/pkg/fault"
 )
 
-// MaxMessageBytes bounds a gRPC message: a request body of 26 MiB and room for
-// what travels with it.
+// MaxMessageBytes bounds a gRPC message: a request body of 26 MiB, and room for the
+// fields beside it.
 const MaxMessageBytes = 28 << 20
 
 const (
-	// keepAlive is shared by both ends, so that neither takes the other's
-	// pings for abuse.
+	// keepAlive is the same at both ends, so that neither takes the other's pings for
+	// abuse.
 	keepAlive = 20 * time.Second
-	// maxAge makes clients look for new replicas now and then; what runs may
-	// end within ageGrace, which is longer than the longest request.
+	// maxAge makes clients look for new replicas now and then. Running calls may end
+	// within ageGrace, which is longer than the longest request.
 	maxAge   = 30 * time.Minute
 	ageGrace = 15 * time.Minute
-	// grpcDrain is how long calls may go on once a server stops.
+	// grpcDrain is how long calls may run once a server stops.
 	grpcDrain = 20 * time.Second
 	// maxStreams bounds the calls of one connection.
 	maxStreams = 10_000
@@ -36,14 +36,14 @@ const (
 // GRPCConfig says who may call a server.
 type GRPCConfig struct {
 	Interceptors Interceptors
-	// Credentials prove the server and its callers; nil means in the clear,
-	// for loopback only, and then Callers is not looked at.
+	// Credentials prove the server and verify its callers. Nil means no encryption, for
+	// loopback only, and Callers is not enforced then.
 	Credentials *Credentials
 	Callers     Callers
 }
 
-// GRPC serves what register registers on lis until ctx ends; then it lets
-// calls end for at most 20 s.
+// GRPC serves on lis what register registers, until ctx ends. Then it lets calls end for
+// at most 20 s.
 func GRPC(ctx context.Context, lis net.Listener, cfg GRPCConfig, register func(grpc.ServiceRegistrar)) error {
 	unary := []grpc.UnaryServerInterceptor{holdRetriesUnary, cfg.Interceptors.UnaryServer}
 	stream := []grpc.StreamServerInterceptor{cfg.Interceptors.StreamServer}
@@ -58,7 +58,7 @@ func GRPC(ctx context.Context, lis net.Listener, cfg GRPCConfig, register func(g
 	}
 	if cfg.Credentials != nil {
 		options = append(options, grpc.Creds(cfg.Credentials.server()))
-		// Inside of the others, so that who is refused is logged and counted.
+		// Inside the others, so that a refused call is logged and counted.
 		unary = append(unary, cfg.Callers.unary)
 		stream = append(stream, cfg.Callers.stream)
 	}
@@ -80,18 +80,18 @@ func GRPC(ctx context.Context, lis net.Listener, cfg GRPCConfig, register func(g
 	return nil
 }
 
-// retryPushback is how a gRPC server tells a client not to try again.
+// retryPushback is the trailer by which a gRPC server asks a client not to try again.
 const retryPushback = "grpc-retry-pushback-ms"
 
-// holdRetriesUnary keeps clients from asking another replica what this one has
-// answered for all: that nobody is online, say. Only a replica that cannot
-// serve yet, or no longer, is worth going around.
+// holdRetriesUnary keeps clients from asking another replica what this one has answered
+// for all of them, for example that nobody is online. Only a replica that cannot serve
+// yet, or no longer, is worth another try elsewhere.
 func holdRetriesUnary(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
 	resp, err := handler(ctx, req)
 	if status.Code(err) == codes.Unavailable {
 		if f, ok := fault.As(fault.FromError(err)); ok && f.Reason != fault.ServiceUnavailable &&
 			f.Reason != fault.AdmissionUnavailable {
-			// It fails only when the answer has been sent, which it has not.
+			// SetTrailer fails only after the answer has been sent.
 			_ = grpc.SetTrailer(ctx, metadata.Pairs(retryPushback, "-1"))
 		}
 	}

@@ -13,25 +13,24 @@ import (
 
 // HTTPConfig bounds an HTTP server.
 type HTTPConfig struct {
-	// ReadTimeout bounds the reading of a whole request; 0 means none, for
-	// handlers that bound it themselves.
+	// ReadTimeout bounds the reading of a whole request; 0 means no bound, for handlers
+	// that have their own.
 	ReadTimeout time.Duration
-	// DrainTimeout is how long requests may go on after ctx has ended; 0
-	// means 20 s.
+	// DrainTimeout is how long requests may run after ctx has ended; 0 means 20 s.
 	DrainTimeout time.Duration
 	Log          *slog.Logger
 }
 
-// ErrStopping is the cause of a request's context that ended because the
-// server had no more time, and not because its client left.
+// ErrStopping is the cause of a request's context that ended because the server had no
+// more time, and not because its client left.
 var ErrStopping = errors.New("the server is stopping")
 
-// farewellTimeout is what handlers get to tell their clients of ErrStopping.
+// farewellTimeout is the time that handlers have to report ErrStopping to their clients.
 const farewellTimeout = 5 * time.Second
 
-// HTTP serves handler on lis until ctx ends, then takes no new requests and
-// lets those under way end within the drain time. After that their contexts end
-// with ErrStopping as the cause, and their connections 5 s later at the most.
+// HTTP serves handler on lis until ctx ends. Then it accepts no new requests and lets
+// running ones end within the drain time. After that their contexts end with ErrStopping
+// as the cause, and their connections close at most 5 s later.
 func HTTP(ctx context.Context, lis net.Listener, handler http.Handler, cfg HTTPConfig) error {
 	drain := cfg.DrainTimeout
 	if drain == 0 {
@@ -69,17 +68,17 @@ func HTTP(ctx context.Context, lis net.Listener, handler http.Handler, cfg HTTPC
 	return nil
 }
 
-// shutdown waits for requests under way for as long as limit.
+// shutdown waits for running requests, for at most limit.
 func shutdown(ctx context.Context, srv *http.Server, limit time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	defer cancel()
 	return srv.Shutdown(ctx)
 }
 
-// AdminHandler answers /metrics, /healthz (the process lives), /readyz (every
-// check passes) and, where profiles is set, the profiles under /debug/pprof/. It
-// belongs on a listener that the public cannot reach. Profiles show what is in
-// memory and cost CPU, so they belong on loopback.
+// AdminHandler answers /metrics, /healthz (the process lives), /readyz (every check
+// passes) and, where profiles is set, the profiles under /debug/pprof/. It belongs on a
+// listener that the public cannot reach. Profiles show memory and cost CPU, so they
+// belong on loopback.
 func AdminHandler(metrics http.Handler, ready func(context.Context) error, profiles bool) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", metrics)

@@ -10,9 +10,9 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// InProcess connects services of one process: handlers are called directly,
-// with the interceptors that they would have over a socket, and messages are
-// copied, so that neither side sees the other's changes.
+// InProcess connects services of one process. Handlers are called directly, with the
+// interceptors that they would have over a socket. Messages are copied, so that neither
+// side sees the other's changes.
 type InProcess struct {
 	channel *inprocgrpc.Channel
 	client  grpc.ClientConnInterface
@@ -30,23 +30,21 @@ func NewInProcess(in Interceptors) *InProcess {
 	}
 }
 
-// RegisterService adds a service. All services are added before the first
-// call.
+// RegisterService adds a service. All services must be added before the first call.
 func (p *InProcess) RegisterService(desc *grpc.ServiceDesc, impl any) {
 	p.channel.RegisterService(desc, impl)
 }
 
-// Client is the calling end; generated clients take it as their connection.
+// Client returns the calling end; generated clients take it as their connection.
 func (p *InProcess) Client() grpc.ClientConnInterface { return p.client }
 
-// cloner copies each message once. The channel itself asks for two copies of
-// what passes through a stream: a clone as it is sent, and a copy of that clone
-// into the receiver's message. Nobody else ever has the clone, so the receiver
-// takes over what it holds. The messages of unary calls are copied outright:
-// their senders may still have them.
+// cloner copies each message of a stream once. The channel asks for two copies: a clone
+// when the message is sent, and a copy of that clone into the receiver's message. Nobody
+// else ever has the clone, so the receiver takes its fields over. The messages of unary
+// calls are copied in full, because their senders may still have them.
 type cloner struct{}
 
-// passing is a clone on its way through a stream, which one receiver takes.
+// passing is a clone on its way through a stream, for one receiver.
 type passing struct{ message proto.Message }
 
 // Clone copies a message that is sent into a stream.
@@ -79,7 +77,7 @@ func (cloner) Copy(out, in any) error {
 	}
 }
 
-// take moves what from holds to another message of its type.
+// take moves the fields of from to another message of its type.
 func take(to, from proto.Message) error {
 	source, target := reflect.ValueOf(from), reflect.ValueOf(to)
 	if source.Type() != target.Type() || source.Kind() != reflect.Pointer {

@@ -19,13 +19,13 @@ import (
 	"svc.internal/pkg/fault"
 )
 
-// DefaultTimeout is the deadline of a unary call that brings none.
+// DefaultTimeout is the deadline of a unary call that has none.
 const DefaultTimeout = 10 * time.Second
 
-// Interceptors are what every call passes through on both ends: trace context
-// and request id, deadlines, faults for errors, panics caught, one log line for
-// each fault of our own, a duration by method and code, and a span where the
-// trace is recorded. Calls begin no traces of their own.
+// Interceptors are what every call passes through on both ends: trace context and request
+// id, deadlines, faults as errors, recovered panics, one log line for each fault of ours,
+// a duration by method and code, and a span where the trace is recorded. No call begins a
+// trace of its own.
 type Interceptors struct {
 	UnaryServer  grpc.UnaryServerInterceptor
 	StreamServer grpc.StreamServerInterceptor
@@ -84,13 +84,13 @@ type tracedStream struct {
 	ctx context.Context
 }
 
-// Context is the stream's context with the caller's trace and request id.
+// Context returns the stream's context with the caller's trace and request id.
 func (s *tracedStream) Context() context.Context { return s.ctx }
 
 func panicked(p any) error { return fmt.Errorf("panic: %v\n%s", p, debug.Stack()) }
 
-// done ends a call, logs it when the fault is ours, and gives the error the
-// form in which it crosses the wire.
+// done ends a call, logs it when the fault is ours, and returns the error in the form in
+// which it crosses the wire.
 func (s *serverEnd) done(ctx context.Context, call *call, err error) error {
 	wire := fault.ToStatus(err)
 	s.side.end(ctx, call, wire, err)
@@ -142,14 +142,14 @@ func (c *clientEnd) stream(
 	s.end = func(wire error) {
 		s.once.Do(func() { c.side.end(ctx, &call, wire, fault.FromError(wire)) })
 	}
-	// A caller may turn away from a stream instead of reading it to its end;
-	// then its context ends, as gRPC demands.
+	// A caller may abandon a stream instead of reading it to its end. It must then cancel
+	// the context, as gRPC demands.
 	s.forget = context.AfterFunc(ctx, func() { s.end(statusOf(ctx.Err())) })
 	return s, nil
 }
 
-// clientStream restores faults from what a stream returns (io.EOF stays) and
-// notices its end.
+// clientStream restores faults from the errors of a stream (io.EOF stays) and notices its
+// end.
 type clientStream struct {
 	grpc.ClientStream
 	single bool // the server answers once

@@ -21,11 +21,11 @@ import (
 
 const scope = "svc.internal/pkg/serve"
 
-// What a call carries besides its message.
+// Metadata that a call carries beside its message.
 const (
 	traceparentKey = "traceparent"
 	requestIDKey   = "x-request-id"
-	// maxRequestID bounds the id that a caller names, in bytes.
+	// maxRequestID bounds a caller's request id, in bytes.
 	maxRequestID = 64
 )
 
@@ -39,14 +39,14 @@ const (
 	reasonAttr = attribute.Key("svc.reason")
 )
 
-// side measures one end of all calls: rate, errors and duration by method and
-// code, and a span where the trace is recorded.
+// side measures one end of all calls: rate, errors and duration by method and code, and a
+// span where the trace is recorded.
 type side struct {
 	kind     trace.SpanKind
 	tracer   trace.Tracer
 	duration metric.Float64Histogram
-	// sets holds one measurement option for each method and code; both are
-	// bounded by the contracts.
+	// sets holds one measurement option for each method and code. The contracts bound
+	// both.
 	sets sync.Map
 }
 
@@ -73,9 +73,9 @@ type call struct {
 	span   trace.Span // nil when the trace is not recorded
 }
 
-// begin starts a call. Only a recorded trace costs a span. What it needs is kept
-// out of the way of all other calls, down to their stacks: a call in process
-// begins on a new goroutine, whose small stack is dear to grow.
+// begin starts a call. Only a recorded trace costs a span. Its code is kept apart from
+// all other calls, even from their stacks: a call within the process begins on a new
+// goroutine, whose small stack is expensive to grow.
 func (s *side) begin(ctx context.Context, fullMethod string) (context.Context, call) {
 	c := call{method: strings.TrimPrefix(fullMethod, "/"), start: time.Now()}
 	if !telemetry.Sampled(ctx) {
@@ -85,8 +85,8 @@ func (s *side) begin(ctx context.Context, fullMethod string) (context.Context, c
 	return ctx, c
 }
 
-// startSpan starts the span of a call. Where this process records none, the
-// trace passes through as it came.
+// startSpan starts the span of a call. Where this process records none, the trace passes
+// through unchanged.
 func (s *side) startSpan(ctx context.Context, c *call) (context.Context, trace.Span) {
 	spanCtx, span := s.tracer.Start(ctx, c.method, trace.WithSpanKind(s.kind), trace.WithTimestamp(c.start),
 		trace.WithAttributes(systemAttr.String("grpc"), methodAttr.String(c.method)))
@@ -96,7 +96,7 @@ func (s *side) startSpan(ctx context.Context, c *call) (context.Context, trace.S
 	return spanCtx, span
 }
 
-// end measures a call. wire is its error as the network knows it, err as we do.
+// end measures a call. wire is its error as sent, err as we know it.
 func (s *side) end(ctx context.Context, c *call, wire, err error) {
 	code := status.Code(wire)
 	s.duration.Record(ctx, time.Since(c.start).Seconds(), s.set(c.method, code))
@@ -135,8 +135,8 @@ func (s *side) newSet(key setKey) metric.MeasurementOption {
 	return set.(metric.MeasurementOption)
 }
 
-// failed reports whether a code is an error of this side: a server that refuses
-// a caller's mistake has done its work.
+// failed reports whether a code is an error of this side. A server that refuses a
+// caller's mistake has done its work.
 func (s *side) failed(code codes.Code) bool {
 	if s.kind == trace.SpanKindClient {
 		return code != codes.OK
@@ -168,8 +168,8 @@ func codeName(code codes.Code) string {
 
 func statusOf(err error) error { return status.FromContextError(err).Err() }
 
-// received is the context of a call that came in, with the trace and the
-// request that its caller works for.
+// received returns the context of an incoming call, with its caller's trace and request
+// id.
 func received(ctx context.Context) context.Context {
 	if id := incoming(ctx, requestIDKey); id != "" && len(id) <= maxRequestID {
 		ctx = telemetry.WithRequestID(ctx, id)
@@ -184,7 +184,7 @@ func incoming(ctx context.Context, key string) string {
 	return ""
 }
 
-// sent is the context of a call that goes out.
+// sent returns the context of an outgoing call.
 func sent(ctx context.Context) context.Context {
 	traceparent, id := telemetry.Traceparent(ctx), telemetry.RequestID(ctx)
 	switch {

@@ -7,19 +7,19 @@ import (
 	"google.golang.org/grpc/metadata"
 )
 
-// operatorKey is the metadata that carries an operator's name. Gateways set it,
-// and never hand it on from their own callers; Callers says who may make an
-// operator's call at all.
+// operatorKey is the metadata key of an operator's name. Gateways set it, and never pass
+// it on from their own callers. Callers decides which service may make an operator's call
+// at all.
 const operatorKey = "x-svc-operator"
 
 // maxOperator bounds a name in bytes.
 const maxOperator = 64
 
-// OperatorMetadata says for which operator a call is made.
+// OperatorMetadata returns the metadata of a call that is made for an operator.
 func OperatorMetadata(name string) metadata.MD { return metadata.Pairs(operatorKey, name) }
 
-// Operator is the name of the operator for whom the call in ctx is made, for audit
-// entries; empty when there is none, or when it is not a name that gateways give.
+// Operator returns the name of the operator for whom the call in ctx is made, for audit
+// entries. It is empty when there is none, or when it is not a name that gateways give.
 func Operator(ctx context.Context) string {
 	values := metadata.ValueFromIncomingContext(ctx, operatorKey)
 	if len(values) != 1 || len(values[0]) > maxOperator {

@@ -5,11 +5,10 @@ import (
 	"time"
 )
 
-// Pace is lis, whose Accept returns perSecond connections a second, a few at a
-// time and not in bursts; more wait in the backlog of the kernel, which
-// lets those that find no room there try again. A server that many thousands
-// dial at the same moment so stays responsive to those it has already. 0 is no
-// bound.
+// Pace returns lis with an Accept that returns perSecond connections a second, a few at a
+// time and not in bursts. More connections wait in the kernel's backlog. When that is
+// full, the kernel has clients try again. So a server that many thousands of clients dial
+// at the same moment stays responsive to the connections that it has. 0 is no bound.
 func Pace(lis net.Listener, perSecond int) net.Listener {
 	if perSecond <= 0 {
 		return lis
@@ -21,13 +20,13 @@ func Pace(lis net.Listener, perSecond int) net.Listener {
 type paced struct {
 	net.Listener
 	interval time.Duration
-	next     time.Time // when the next may be accepted
+	next     time.Time // before it no connection is returned
 }
 
-// pacedAhead is what a wait for less is not worth: it takes longer than that.
+// pacedAhead is the longest wait that Accept skips, because a timer would take longer.
 const pacedAhead = time.Millisecond
 
-// Accept waits for its turn and for a connection.
+// Accept waits for its turn, and for a connection.
 func (p *paced) Accept() (net.Conn, error) {
 	conn, err := p.Listener.Accept()
 	now := time.Now()

@@ -16,10 +16,10 @@ import (
 
 // Part is one long-lived part of a process.
 type Part struct {
-	// Name is what the log calls it.
+	// Name is the part's name in the log.
 	Name string
-	// Run works until ctx ends and then returns once it has stopped, with
-	// nil. Any earlier return stops the whole process.
+	// Run works until ctx ends, and returns nil once it has stopped. An earlier return
+	// stops the whole process.
 	Run func(ctx context.Context) error
 	// StopTimeout bounds how long a stop may take; 0 means 30 s.
 	StopTimeout time.Duration
@@ -32,10 +32,10 @@ type running struct {
 	err    error
 }
 
-// Run starts the parts in order and blocks until ctx ends or a part returns.
-// Then it stops them one by one in reverse order, so that a part may rely on
-// those before it until it has stopped. It returns what made it stop, joined
-// with the errors of stopping; nil when ctx ended and all stopped in time.
+// Run starts the parts in order and blocks until ctx ends or a part returns. Then it
+// stops them one by one in reverse order, so that a part may rely on the parts before it
+// until it has stopped. It returns what made it stop, joined with the errors of stopping;
+// nil when ctx ended and all parts stopped in time.
 func Run(ctx context.Context, parts ...Part) error {
 	ended := make(chan *running, len(parts))
 	all := make([]*running, 0, len(parts))

@@ -8,13 +8,13 @@ import (
 	"svc.internal/pkg/bus"
 )
 
-// insideUser is the user of connections within the server's own process, which
-// may do everything.
+// insideUser is the user of connections within the server's own process, which may do
+// everything.
 const insideUser = "inside"
 
-// doorman decides who may connect to an embedded server, and what for. A client
-// proves its identity by a certificate where the server speaks TLS, and else by
-// the identity's password. A client without either is refused.
+// doorman decides who may connect to an embedded server and what they may do. A client
+// proves its identity by a certificate where the server speaks TLS, and otherwise by the
+// identity's password. A client with neither is refused.
 type doorman struct{ inside, secret string }
 
 // Check implements server.Authentication.
@@ -49,15 +49,14 @@ func (d doorman) identify(c server.ClientAuthentication) (bus.Identity, bool) {
 	return bus.ParseIdentity(given.Username)
 }
 
-// certified is the identity that the names of a certificate make together. The
-// name of the hubs' service alone makes nobody, because it does not say which
-// hub it is.
+// certified returns the identity that the names of a certificate make together. The name
+// of the hubs' service alone makes none, because it does not say which hub it is.
 func certified(names []string) (bus.Identity, bool) {
 	var all bus.Identity
 	for _, name := range names {
 		one, ok := bus.ParseIdentity(name)
 		if !ok {
-			continue // names of services that have no business on the bus
+			continue // a service that does not use the bus
 		}
 		if one.HubID != "" && all.HubID != "" {
 			return bus.Identity{}, false

@@ -20,37 +20,36 @@ const (
 	defaultMaxStore = 8 << 30
 	maxMemory       = 64 << 20
 	maxPayload      = 1 << 20
-	// tlsTimeout is how long a client may take to prove who it is.
+	// tlsTimeout is how long a client may take to prove its identity.
 	tlsTimeout = 5 * time.Second
 )
 
-// Config says how an embedded server runs.
+// Config is how an embedded server runs.
 type Config struct {
 	// StoreDir keeps the streams. It is required, and for one server only.
 	StoreDir string
-	// Private takes no connections but those of this process (bus.Config.InProcess):
-	// there is no socket.
+	// Private takes connections of this process alone (bus.Config.InProcess): there is no
+	// socket.
 	Private bool
-	// Secret lets in those who show the bus.Password of an identity, with what the
-	// table allows that identity. Without Secret and TLS everybody who reaches
+	// Secret admits clients with the bus.Password of an identity, and allows each what
+	// the table allows that identity. Without Secret and TLS, every client that reaches
 	// the socket may do everything: that is for tests.
 	Secret string
-	// TLS, when set, lets in those whose certificate names an identity, with
+	// TLS, when set, admits clients whose certificate names an identity, and allows each
 	// what the table allows it. It must verify clients.
 	TLS *tls.Config
 	// Host to listen on; empty means 127.0.0.1.
 	Host string
 	// Port to listen on; 0 means a free one.
 	Port int
-	// MaxStore bounds, in bytes, what all streams may reserve; 0 means 8 GiB.
+	// MaxStore bounds, in bytes, the space that all streams may reserve; 0 means 8 GiB.
 	MaxStore int64
-	// Log hears of the server's warnings and errors; nil means no log.
+	// Log gets the server's warnings and errors; nil means no log.
 	Log *slog.Logger
 }
 
-// Server is a NATS server with JetStream inside this process: what a laptop, a
-// demo and a test use instead of a NATS cluster. It installs no signal handler
-// and writes nothing to standard output.
+// Server is a NATS server with JetStream inside this process, in place of a NATS cluster.
+// It installs no signal handler and writes nothing to standard output.
 type Server struct {
 	server *server.Server
 	cfg    Config
@@ -110,17 +109,17 @@ func Start(cfg Config) (*Server, error) {
 	return &Server{server: ns, cfg: cfg, inside: inside}, nil
 }
 
-// URL is where clients connect.
+// URL returns where clients connect.
 func (s *Server) URL() string { return s.server.ClientURL() }
 
 // Listens reports whether there is a socket.
 func (s *Server) Listens() bool { return s.server.Addr() != nil }
 
-// Config is what the server runs with, its port included: Start with it after
-// Stop is a restart.
+// Config returns the configuration that the server runs with, its port included: Start
+// with it after Stop is a restart.
 func (s *Server) Config() Config { return s.cfg }
 
-// InProcessConn is a new connection of this process, without a socket.
+// InProcessConn makes a connection of this process, without a socket.
 func (s *Server) InProcessConn() (net.Conn, error) {
 	conn, err := s.server.InProcessConn()
 	if err != nil {
@@ -129,7 +128,7 @@ func (s *Server) InProcessConn() (net.Conn, error) {
 	return conn, nil
 }
 
-// Inside is the user of this process's own connections and its password.
+// Inside returns the user of this process's own connections and its password.
 func (s *Server) Inside() (user, password string) { return insideUser, s.inside }
 
 // Stop ends the server and returns when its streams are on disk. Further calls
@@ -141,8 +140,8 @@ func (s *Server) Stop() {
 	})
 }
 
-// serverLog passes on what an operator must see. Fatalf only tells: the server
-// library leaves the process alone.
+// serverLog passes on what an operator must see. Fatalf only logs, because the server
+// library does not end the process.
 type serverLog struct{ log *slog.Logger }
 
 func (serverLog) Noticef(string, ...any) {}

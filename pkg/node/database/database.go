@@ -1,5 +1,5 @@
-// Package database opens the database of a service that runs in a node. It is
-// apart from package node, so that a program without tables links no driver.
+// Package database opens the database of a service that runs in a node. It is apart from
+// package node, so that a program without tables links no driver.
 package database
 
 import (
@@ -13,8 +13,8 @@ import (
 	"svc.internal/pkg/pg"
 )
 
-// schemaWait bounds how long a service waits for the version of its schema that
-// it needs: as long as a migration takes that began with the process.
+// schemaWait bounds how long a service waits for the version of its schema that it needs:
+// the time of a migration that began with the process.
 const schemaWait = time.Minute
 
 // Pool waits for the version of a service's schema that its program needs, at

@@ -12,12 +12,12 @@ import (
 	"syscall"
 )
 
-// account is the operating-system user that the server runs as. initdb and
-// postgres refuse to run as root, so root hands them to an unprivileged one.
+// account is the operating-system user of the server. initdb and postgres refuse to run
+// as root, so root hands them to an unprivileged user.
 type account struct {
 	name     string
 	uid, gid int
-	// switched is false when the server simply runs as ourselves.
+	// switched is false when the server runs as our own user.
 	switched bool
 }
 
@@ -59,7 +59,7 @@ func (a account) command(dir, path string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// give makes path the account's own, to be used by nobody else.
+// give makes path the account's own and closes it to every other user.
 func (a account) give(path string, mode fs.FileMode) error {
 	if a.switched {
 		if err := os.Chown(path, a.uid, a.gid); err != nil {
@@ -72,9 +72,9 @@ func (a account) give(path string, mode fs.FileMode) error {
 	return nil
 }
 
-// MakeReachable makes a folder, and those above it that are missing, so that the
-// user that a Server would run as can get there: their modes are set explicitly,
-// whatever our umask takes away. Folders that are there keep their modes.
+// MakeReachable makes a folder and its missing parents, so that the user of a Server can
+// enter them. It sets their modes explicitly, because our umask may take permissions
+// away. Existing folders keep their modes.
 func MakeReachable(dir string) error {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -98,8 +98,8 @@ func MakeReachable(dir string) error {
 	return nil
 }
 
-// CheckReach returns an error when the user that a Server would run as, which
-// is not us if we are root, cannot get to the existing folder dir.
+// CheckReach returns an error when the user of a Server, which is another one if we are
+// root, cannot enter the existing folder dir.
 func CheckReach(dir string) error {
 	a, err := serverAccount()
 	if err != nil {
@@ -108,8 +108,8 @@ func CheckReach(dir string) error {
 	return a.checkReach(dir)
 }
 
-// checkReach makes sure that the account can walk down to dir; otherwise
-// initdb fails with a bare "Permission denied" on a folder it does not name.
+// checkReach returns an error unless the account can enter dir. Otherwise initdb would
+// fail with a bare "Permission denied" on a folder that it does not name.
 func (a account) checkReach(dir string) error {
 	if !a.switched {
 		return nil

@@ -37,8 +37,8 @@ func FindBinaries(extra ...string) (string, error) {
 func candidates(extra []string) []string {
 	var dirs []string
 	if path, err := exec.LookPath("initdb"); err == nil {
-		// A link such as /usr/local/bin/initdb says nothing about where
-		// postgres and its libraries are.
+		// A link such as /usr/local/bin/initdb does not lead to the folder of postgres
+		// and its libraries.
 		if path, err = filepath.EvalSymlinks(path); err == nil {
 			dirs = append(dirs, filepath.Dir(path))
 		}

@@ -9,11 +9,10 @@ import (
 	"syscall"
 )
 
-// guard ends a test server when our process dies without Stop (a test that
-// timed out or was killed). It is a shell that waits on a pipe we hold: a line
-// means that all is well, the end of the pipe that we are gone. Unlike
-// PR_SET_PDEATHSIG it exists on every Unix and is not tied to the thread that
-// happened to fork.
+// guard ends a test server when our process dies without Stop (a test that timed out or
+// was killed). It is a shell that waits on a pipe that we hold: a line means that all is
+// well, and the end of the pipe that we have died. Unlike PR_SET_PDEATHSIG it exists on
+// every Unix and does not depend on the thread that happened to fork.
 type guard struct {
 	cmd  *exec.Cmd
 	pipe io.WriteCloser
@@ -42,8 +41,8 @@ func setGuard(pid int, dir string) (*guard, error) {
 	return &guard{cmd: cmd, pipe: pipe}, nil
 }
 
-// dismiss is called after the server has ended, before its pid can belong to
-// something else for long.
+// dismiss is called soon after the server has ended, before its pid can belong to another
+// process.
 func (g *guard) dismiss() error {
 	_, writeErr := io.WriteString(g.pipe, "stopped\n")
 	if err := errors.Join(writeErr, g.pipe.Close(), g.cmd.Wait()); err != nil {

@@ -19,40 +19,39 @@ import (
 
 const (
 	superuser = "svc"
-	// Times given to each way of asking a server to end.
+	// The time for each way of stopping a server.
 	fastStop      = 5 * time.Second
 	immediateStop = 10 * time.Second
 	// startTimeout covers crash recovery of a durable server.
 	startTimeout = 2 * time.Minute
 	readyPoll    = 20 * time.Millisecond
-	// maxSocketPath is what fits in sockaddr_un on the tightest system (104
-	// bytes on darwin) with its terminating zero.
+	// maxSocketPath is the longest path that fits in sockaddr_un on the tightest system
+	// (104 bytes on darwin) with its terminating zero.
 	maxSocketPath = 103
 )
 
-// Config says where and how a private server runs.
+// Config is where and how a private server runs.
 type Config struct {
-	// Dir holds everything of the server. It is required when Durable; else
-	// empty means a new folder for temporary files, and a given one must not
-	// hold anything yet.
+	// Dir holds everything of the server. A durable server needs it. For a test server,
+	// empty means a new folder for temporary files, and a given folder must be empty.
 	Dir string
 	// Bin is the folder of initdb and postgres; empty means FindBinaries().
 	Bin string
-	// Durable keeps the data between starts: fsync on, the password in a 0600
-	// file. Otherwise the server is for tests: the password in memory alone, no
-	// fsync, the folder deleted on Stop and when our process dies.
+	// Durable keeps the data between starts, with fsync on and the password in a file of
+	// mode 0600. Otherwise the server is for tests: the password is in memory alone,
+	// fsync is off, and the folder is deleted on Stop and when our process dies.
 	Durable bool
-	// Port on 127.0.0.1; 0 means a free one, and for a durable server the
-	// same one again at the next start if it is still free.
+	// Port on 127.0.0.1; 0 means a free one. A durable server keeps its port at the next
+	// start if that is still free.
 	Port int
-	// Log hears of events that nobody asked for; nil means no log.
+	// Log gets unexpected events; nil means no log.
 	Log *slog.Logger
-	// Progress hears of steps that take more than a second; nil is allowed.
+	// Progress gets the steps that take more than a second; nil is allowed.
 	Progress func(string)
 }
 
-// Server is a PostgreSQL server that runs as a child of this process, listens
-// on 127.0.0.1 only and lets nobody in without a password.
+// Server is a PostgreSQL server that runs as a child of this process, listens on
+// 127.0.0.1 only and requires a password.
 type Server struct {
 	cfg      Config
 	account  account
@@ -65,13 +64,14 @@ type Server struct {
 	done    chan struct{} // closed after the server has ended; exit is set
 	exit    error
 	stop    sync.Once
-	// stopping is closed when Stop begins; an end before it is unexpected.
+	// stopping is closed when Stop begins. An end of the server before that is
+	// unexpected.
 	stopping chan struct{}
 }
 
-// Start starts a server and returns when it takes connections. A durable
-// folder may be used by one process at a time; a server left behind by a
-// process that was killed is stopped first, and what it had committed is there.
+// Start starts a server and returns when it takes connections. One process at a time may
+// use a durable folder. A server that was left behind by a killed process is stopped
+// first, and what it had committed is there.
 func Start(ctx context.Context, cfg Config) (*Server, error) {
 	c, err := newServer(cfg)
 	if err != nil {
@@ -121,7 +121,7 @@ func (c *Server) URL() string {
 	return u.String()
 }
 
-// Done is closed when the server has ended, by Stop or on its own.
+// Done is closed when the server has ended, by Stop or by itself.
 func (c *Server) Done() <-chan struct{} { return c.done }
 
 // Stop ends the server: fast shutdown, after 5 s an immediate one (which costs
@@ -164,7 +164,7 @@ func (c *Server) ended(within time.Duration) bool {
 	}
 }
 
-// discard lets go of everything but a durable server's data.
+// discard gives up everything except a durable server's data.
 func (c *Server) discard() error {
 	var err error
 	if c.guard != nil {
@@ -179,7 +179,7 @@ func (c *Server) discard() error {
 	return err
 }
 
-// watch reaps the server and tells of an end that nobody asked for.
+// watch reaps the server and logs an end that Stop did not cause.
 func (c *Server) watch(cmd *exec.Cmd) {
 	c.exit = cmd.Wait()
 	close(c.done)

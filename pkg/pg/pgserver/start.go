@@ -33,8 +33,8 @@ const (
 	maxLogSize = 10 << 20
 )
 
-// makeDir creates what is ours in the folder, and takes the lock on a durable
-// one. The folder itself stays ours; data and sock belong to the account.
+// makeDir creates the server's files in the folder and takes the lock on a durable
+// folder. The folder itself stays ours; data and sock belong to the account.
 func (c *Server) makeDir() error {
 	if c.cfg.Dir == "" {
 		dir, err := os.MkdirTemp(tempBase(c.account), "svcpg-")
@@ -65,8 +65,7 @@ func (c *Server) makeDir() error {
 	return c.takeLock()
 }
 
-// refuseOccupied protects a folder from being deleted by Stop with something
-// else in it.
+// refuseOccupied refuses a folder that holds other files, because Stop would delete them.
 func (c *Server) refuseOccupied() error {
 	entries, err := os.ReadDir(c.cfg.Dir)
 	if err != nil {
@@ -87,8 +86,8 @@ func tempBase(a account) string {
 	return "/tmp"
 }
 
-// takeLock keeps two of our processes from stopping each other's server. The
-// kernel releases it when we die, however we die.
+// takeLock keeps two of our processes from stopping each other's server. The kernel
+// releases the lock when we die, however we die.
 func (c *Server) takeLock() error {
 	lock, err := os.OpenFile(c.path("lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -102,8 +101,8 @@ func (c *Server) takeLock() error {
 	return nil
 }
 
-// release gives a lock up at once. Closing alone leaves it to a copy of the file,
-// which a child has that somebody is just starting, until it becomes its program.
+// release gives a lock up at once. Closing alone leaves it with a copy of the file in a
+// child that is just being started, until the child executes its program.
 func release(lock *os.File) error {
 	return errors.Join(syscall.Flock(int(lock.Fd()), syscall.LOCK_UN), lock.Close())
 }
@@ -136,8 +135,8 @@ func (c *Server) start(ctx context.Context) error {
 	return c.rememberPort()
 }
 
-// initialize runs initdb unless there is data already. It works in a folder of
-// another name, so that an interrupted run is never taken for a database.
+// initialize runs initdb unless there is data already. It works in a folder of another
+// name, so that an interrupted run is never taken for a database.
 func (c *Server) initialize(ctx context.Context) error {
 	if err := c.loadPassword(); err != nil {
 		return err
@@ -168,9 +167,9 @@ func (c *Server) initialize(ctx context.Context) error {
 func (c *Server) runInitdb(ctx context.Context, dir string) error {
 	file, password := c.path("password.initdb"), c.password
 	if !c.cfg.Durable {
-		// Rounds make a password that people chose harder to guess. This one is
-		// random, and tests connect thousands of times: 4,096 rounds are a quarter
-		// of what a connection takes.
+		// Rounds protect passwords that people chose. This one is random, and tests
+		// connect thousands of times: 4,096 rounds would take a quarter of each
+		// connection's time.
 		password = pg.Verifier(password, 1)
 	}
 	if err := os.WriteFile(file, []byte(password+"\n"), 0o600); err != nil {
@@ -180,7 +179,7 @@ func (c *Server) runInitdb(ctx context.Context, dir string) error {
 	if err := c.account.give(file, 0o600); err != nil {
 		return fmt.Errorf("pass the password to initdb: %w", err)
 	}
-	// Every other user of this machine reaches the port, and many its socket.
+	// Every other user of this machine can reach the port, and many can reach its socket.
 	args := []string{"-D", dir, "-U", superuser, "-E", "UTF8", "--locale=C", "--no-instructions",
 		"-A", "scram-sha-256", "--pwfile", file}
 	if !c.cfg.Durable {
@@ -192,7 +191,7 @@ func (c *Server) runInitdb(ctx context.Context, dir string) error {
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("run initdb: %w", err)
 	}
-	// The whole group: initdb has a postgres of its own running.
+	// The whole group, because initdb runs a postgres of its own.
 	release := context.AfterFunc(ctx, func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) })
 	defer release()
 	if err := cmd.Wait(); err != nil {
@@ -260,7 +259,7 @@ func (c *Server) startOnce(ctx context.Context) error {
 	return nil
 }
 
-// abandon ends what startOnce began, so that another try finds nothing of it.
+// abandon undoes what startOnce began, so that another try finds none of it.
 func (c *Server) abandon() error {
 	err := c.terminate()
 	if c.guard != nil {
@@ -270,7 +269,8 @@ func (c *Server) abandon() error {
 	return err
 }
 
-// explain adds what the server said since mark, and recognises what passes.
+// explain adds the server's log since mark to an error, and recognises failures that
+// pass.
 func (c *Server) explain(err error, mark int64) error {
 	text, readErr := os.ReadFile(c.path("postgres.log"))
 	if readErr != nil || int64(len(text)) < mark {
@@ -310,8 +310,8 @@ func (c *Server) settings() ([]string, error) {
 	return args, nil
 }
 
-// socketDir is a folder for the server's Unix socket, or empty (no socket) when
-// the path would not fit in a socket address or mean something else in the
+// socketDir returns a folder for the server's Unix socket. It is empty (no socket) when
+// the path would not fit in a socket address or would mean something else in the
 // setting's list syntax.
 func (c *Server) socketDir() (string, error) {
 	dir := c.path("sock")
@@ -359,8 +359,8 @@ func (c *Server) waitReady(ctx context.Context) error {
 	}
 }
 
-// checkOurs makes sure that the server that answered on our port is the one we
-// started and not one that took the port a moment before.
+// checkOurs returns an error unless the server that answers on our port is the one that
+// we started, and not one that took the port a moment before.
 func (c *Server) checkOurs(ctx context.Context, conn *pgx.Conn) error {
 	defer closeConn(ctx, conn)
 	var dir string

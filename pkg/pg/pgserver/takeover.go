@@ -20,11 +20,11 @@ import (
 
 const stopPoll = 50 * time.Millisecond
 
-// stopPrevious ends a server that outlived the process that started it (ours,
-// killed with -9). A pid file whose process is gone is left to postgres, which
-// knows what to do. One whose pid now belongs to a different program is
-// removed: postgres would refuse to start, and in a container, where the same
-// small pids come back after every restart, that would be for ever.
+// stopPrevious ends a server that outlived our process that started it (which was killed
+// with -9). A pid file whose process is gone is left to postgres, which handles it. A pid
+// file whose pid now belongs to a different program is removed, because postgres would
+// refuse to start. In a container, where the same small pids come back after every
+// restart, it would refuse for ever.
 func (c *Server) stopPrevious(ctx context.Context) error {
 	file := c.path("data/postmaster.pid")
 	pid, err := readPid(file)
@@ -32,7 +32,7 @@ func (c *Server) stopPrevious(ctx context.Context) error {
 		return err
 	}
 	if !c.isServer(pid) {
-		// A server that ends just now has removed it itself.
+		// A server that is just ending has removed the file itself.
 		if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("remove a stale pid file: %w", err)
 		}
@@ -68,14 +68,14 @@ func readPid(file string) (int, error) {
 		return 0, nil
 	}
 	pid, err := strconv.Atoi(first)
-	// kill(2) gives other meanings to 0, -1 and groups; 1 is never a server.
+	// kill(2) has other meanings for 0, -1 and groups, and 1 is never a server.
 	if err != nil || pid <= 1 {
 		return 0, fmt.Errorf("%s does not begin with a process id", file)
 	}
 	return pid, nil
 }
 
-// alive counts a process that has ended and only waits to be reaped as gone.
+// alive returns false for a process that has ended and only waits to be reaped.
 func alive(pid int) bool {
 	if err := syscall.Kill(pid, 0); err != nil && !errors.Is(err, syscall.EPERM) {
 		return false
