@@ -1,20 +1,20 @@
-// Package actor says who acts in a context, for audit entries.
+// Package actor names who acts in a context, for audit entries.
 //
-// A gRPC server puts the operator of a call into its context (see serve.Operator),
-// and a store writes the actor down in the transaction that makes the change. The
-// domain between the two hands the context on and knows of neither.
+// A gRPC server puts the operator of a call into its context (see serve.Operator). A
+// store writes the actor down in the transaction that makes the change. The domain
+// between the two passes the context on and knows of neither.
 package actor
 
 import "context"
 
-// Operator is the actor where the operator's name is not known: an operator whose
-// name is known is operator:name.
+// Operator is the actor when the operator's name is not known. Otherwise the actor is
+// operator:name.
 const Operator = "operator"
 
 type key struct{}
 
-// WithOperator has what operators do in ctx be written down under a name; an empty
-// one changes nothing.
+// WithOperator returns a context in which an operator acts under a name. An empty name
+// changes nothing.
 func WithOperator(ctx context.Context, name string) context.Context {
 	if name == "" {
 		return ctx
@@ -22,7 +22,7 @@ func WithOperator(ctx context.Context, name string) context.Context {
 	return context.WithValue(ctx, key{}, name)
 }
 
-// OfOperator is the actor of an operator's call.
+// OfOperator returns the actor of an operator's call.
 func OfOperator(ctx context.Context) string {
 	if name, ok := ctx.Value(key{}).(string); ok {
 		return Operator + ":" + name

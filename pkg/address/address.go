@@ -1,14 +1,12 @@
-// Package address finds out where a request comes from, for limits by address.
+// Package address finds the address that a request comes from, for limits by address.
 //
-// It is the address at the other end of the connection, unless that is a trusted
-// proxy's. Then it is the last address in X-Forwarded-For that is no trusted
-// proxy's, read from the right: what stands further left was written by whoever
-// sent the request and is not believed. Forwarded, X-Real-Ip and the like are not
-// looked at. An entry that is no address ends the search: the hop that sent it is
-// the client then.
+// It is the address at the other end of the connection, unless that is a trusted proxy's.
+// Then it is the last address in X-Forwarded-For that is not a trusted proxy's, read from
+// the right, because the sender of the request may have written anything further left.
+// Forwarded, X-Real-Ip and the like are ignored. An entry that is no address ends the
+// search, and the hop that sent it is the client.
 //
-// An IPv6 client has a whole /64 to choose from, so that limits count networks:
-// see Network.
+// An IPv6 client has a whole /64 to choose from, so limits count networks: see Network.
 package address
 
 import (
@@ -19,14 +17,13 @@ import (
 	"strings"
 )
 
-// maxHops bounds the entries of X-Forwarded-For that are looked at.
+// maxHops bounds the entries of X-Forwarded-For that are read.
 const maxHops = 32
 
-// Finder knows the proxies that are trusted. The zero value, and a nil one, trust
-// none.
+// Finder has the trusted proxies. The zero value and a nil Finder trust none.
 type Finder struct{ trusted []netip.Prefix }
 
-// New makes a finder that trusts the proxies of some networks.
+// New makes a finder that trusts the proxies in some networks.
 func New(trusted []netip.Prefix) *Finder { return &Finder{trusted: trusted} }
 
 // ParseProxies reads a list of addresses and networks, separated by commas.
@@ -52,8 +49,8 @@ func ParseProxies(list string) ([]netip.Prefix, error) {
 	return out, nil
 }
 
-// plainNetwork gives a network the form in which clients are compared with it:
-// an IPv4 network that is written as IPv6 is one of IPv4.
+// plainNetwork returns a network in the form in which clients are compared with it: an
+// IPv4 network that is written as IPv6 becomes one of IPv4.
 func plainNetwork(n netip.Prefix) (netip.Prefix, error) {
 	const mapped = 96 // bits ahead of an IPv4 address
 	if !n.Addr().Is4In6() {
@@ -65,7 +62,7 @@ func plainNetwork(n netip.Prefix) (netip.Prefix, error) {
 	return netip.PrefixFrom(n.Addr().Unmap(), n.Bits()-mapped), nil
 }
 
-// Of is the client's address; the zero value when the connection has none.
+// Of returns the client's address; the zero value when the connection has none.
 func (f *Finder) Of(r *http.Request) netip.Addr {
 	from, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
@@ -109,7 +106,7 @@ func parse(entry string) (netip.Addr, bool) {
 	return netip.Addr{}, false
 }
 
-// plain gives an address its one form.
+// plain returns an address in its one form.
 func plain(a netip.Addr) netip.Addr { return a.Unmap().WithZone("") }
 
 func (f *Finder) trusts(a netip.Addr) bool {
@@ -124,8 +121,7 @@ func (f *Finder) trusts(a netip.Addr) bool {
 	return false
 }
 
-// Network is what a client's address is counted as: the address itself, or its
-// /64.
+// Network returns what a client's address is counted as: the address itself, or its /64.
 func Network(a netip.Addr) netip.Prefix {
 	bits := a.BitLen()
 	if a.Is6() {
@@ -133,7 +129,7 @@ func Network(a netip.Addr) netip.Prefix {
 	}
 	network, err := a.Prefix(bits)
 	if err != nil {
-		return netip.Prefix{} // of an address that is none
+		return netip.Prefix{} // the zero address has no network
 	}
 	return network
 }

@@ -26,7 +26,7 @@ const (
 	// begin with, in each direction.
 	StreamWindow = 256 << 10
 	ConnWindow   = 8 << 20
-	// MaxCredit bounds what a sender may have been granted and not spent.
+	// MaxCredit bounds the credit that a sender has been granted and has not spent.
 	MaxCredit = math.MaxInt32
 )
 
@@ -56,22 +56,22 @@ const (
 // Sequence counts the frames of one stream in one direction, from 1.
 type Sequence uint32
 
-// Next is the number of the next frame that is sent.
+// Next returns the number of the next frame that is sent.
 func (s *Sequence) Next() uint32 {
 	*s++
 	return uint32(*s)
 }
 
-// Follows counts a frame that came, and reports whether it has the next number.
+// Follows counts a received frame, and reports whether it has the next number.
 func (s *Sequence) Follows(seq uint32) bool {
 	*s++
 	return uint32(*s) == seq
 }
 
-// Credit is what one side may still send, in bytes.
+// Credit is the number of bytes that one side may still send.
 type Credit int64
 
-// Grant adds to the credit. It reports whether no more was granted than MaxCredit.
+// Grant adds to the credit. It reports whether the credit stays within MaxCredit.
 func (c *Credit) Grant(bytes uint32) bool {
 	*c += Credit(bytes)
 	return *c <= MaxCredit
@@ -86,14 +86,14 @@ func Spend(want int, stream, conn *Credit) int {
 	return int(n)
 }
 
-// Window is what the other side may still send, and what of it was used here and is
-// to be granted again, in bytes.
+// Window counts, in bytes, what the other side may still send, and what was used here and
+// must be granted again.
 type Window struct{ size, left, owed int64 }
 
-// NewWindow is the window of a stream or a connection that begins.
+// NewWindow returns the window of a new stream or connection.
 func NewWindow(size int64) Window { return Window{size: size, left: size} }
 
-// Take counts bytes that came. It reports whether the other side had credit for them.
+// Take counts received bytes. It reports whether the other side had credit for them.
 func (w *Window) Take(n int64) bool {
 	w.left -= n
 	return w.left >= 0

@@ -1,11 +1,10 @@
 // Package apikey makes and checks consumer and provider keys.
 //
-// A key is a prefix and 40 base62 characters: 34 random ones (202 bits) and 6
-// that are the CRC-32 of all before them, so that a mistyped or made-up key is
-// refused without a look-up. Nothing keeps the key itself: between services
-// its SHA-256 travels, and stores keep the HMAC-SHA-256 of that under a server
-// pepper. A stolen database is worthless without the pepper, and a stolen
-// message cannot be turned back into a key.
+// A key is a prefix and 40 base62 characters: 34 random ones (202 bits) and 6 that are
+// the CRC-32 of all before them, so that a mistyped or made-up key is refused without a
+// look-up. Nothing stores the key itself. Services exchange its SHA-256, and stores keep
+// the HMAC-SHA-256 of that under a server pepper. A stolen database is worthless without
+// the pepper, and a stolen message cannot be turned back into a key.
 package apikey
 
 import (
@@ -23,7 +22,7 @@ import (
 	"svc.internal/pkg/config"
 )
 
-// Prefix says whose key it is.
+// Prefix says whether a key is a consumer's or a provider's.
 type Prefix string
 
 // The two kinds of keys.
@@ -40,13 +39,13 @@ const (
 	pepperLength = 32
 )
 
-// Digest is the SHA-256 of a key's text: what services exchange.
+// Digest is the SHA-256 of a key's text, which services exchange.
 type Digest [sha256.Size]byte
 
-// Hash is the peppered form of a Digest: what stores keep.
+// Hash is the peppered form of a Digest, which stores keep.
 type Hash [sha256.Size]byte
 
-// Pepper is the server's secret of 32 bytes. It prints as nothing.
+// Pepper is the server's secret of 32 bytes. It prints as redacted.
 type Pepper [pepperLength]byte
 
 // IsZero reports whether there is no pepper.
@@ -70,7 +69,7 @@ func (p *Pepper) UnmarshalText(text []byte) error {
 // UnmarshalYAML is UnmarshalText for a configuration file.
 func (p *Pepper) UnmarshalYAML(node *yaml.Node) error { return config.Text(node, p) }
 
-// MarshalText hides the pepper; where there is none it says so.
+// MarshalText hides the pepper. It writes nothing when there is none.
 func (p Pepper) MarshalText() ([]byte, error) {
 	if p.IsZero() {
 		return nil, nil
@@ -93,8 +92,8 @@ func Generate(prefix Prefix, random io.Reader) (string, error) {
 			return "", fmt.Errorf("read randomness for a key: %w", err)
 		}
 		for _, b := range buf {
-			// 248 is the largest multiple of 62 in a byte; what lies
-			// above would favour the first characters.
+			// 248 is the largest multiple of 62 in a byte. Larger bytes would favour the
+			// first characters.
 			if b < 248 && len(body) < randomChars {
 				body = append(body, alphabet[b%62])
 			}
@@ -104,7 +103,7 @@ func Generate(prefix Prefix, random io.Reader) (string, error) {
 	return text + checksum(text), nil
 }
 
-// Parse tells whose key a text is. It is false for anything that cannot have
+// Parse returns the prefix of a key's text. It returns false for a text that cannot have
 // come from Generate.
 func Parse(text string) (Prefix, bool) {
 	for _, prefix := range []Prefix{Consumer, Provider} {
@@ -123,17 +122,17 @@ func Parse(text string) (Prefix, bool) {
 	return "", false
 }
 
-// Sum is the digest of a key.
+// Sum returns the digest of a key.
 func Sum(text string) Digest { return sha256.Sum256([]byte(text)) }
 
-// Hash peppers a digest for keeping.
+// Hash returns the peppered form of a digest.
 func (p Pepper) Hash(d Digest) Hash {
 	mac := hmac.New(sha256.New, p[:])
 	mac.Write(d[:])
 	return Hash(mac.Sum(nil))
 }
 
-// Shown is the part of a key that may be shown later: its first 12 characters.
+// Shown returns the part of a key that may be shown later: its first 12 characters.
 func Shown(text string) string { return text[:min(shownChars, len(text))] }
 
 func checksum(text string) string {

@@ -1,5 +1,5 @@
-// Package bustest gives each test a NATS server of its own, with JetStream, in
-// the test's process: ready in milliseconds, gone when the test ends.
+// Package bustest gives each test a NATS server of its own, with JetStream, in the test's
+// process. The server is ready in milliseconds and stops when the test ends.
 package bustest
 
 import (
@@ -13,14 +13,14 @@ import (
 
 const timeout = time.Minute
 
-// New is a connection, without a socket, to a fresh server.
+// New returns a connection, without a socket, to a fresh server.
 func New(t testing.TB) *bus.Conn {
 	t.Helper()
 	return connect(t, bus.Config{Name: t.Name(), InProcess: NewServer(t)})
 }
 
-// NewServer is a fresh server with its store in t.TempDir. A test may stop it
-// and start another from its Config to see what survives.
+// NewServer returns a fresh server with its store in t.TempDir. A test may stop it and
+// start another from its Config to see what survives.
 func NewServer(t testing.TB) *natsserver.Server {
 	t.Helper()
 	s, err := natsserver.Start(natsserver.Config{StoreDir: t.TempDir()})
@@ -31,7 +31,7 @@ func NewServer(t testing.TB) *natsserver.Server {
 	return s
 }
 
-// Connect is a further connection, over TCP, to s. It survives a restart of the
+// Connect returns a further connection to s, over TCP. It survives a restart of the
 // server on the same port.
 func Connect(t testing.TB, s *natsserver.Server) *bus.Conn {
 	t.Helper()

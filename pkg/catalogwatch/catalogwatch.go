@@ -1,10 +1,10 @@
 // Package catalogwatch keeps a service up to date with the catalog's models.
 //
-// The catalog pushes all of its models whenever one has changed. Services start in
-// any order and a stream breaks now and then, so the watch is begun again for ever,
-// with a pause that grows from 0.2 to 10 seconds and is spread at random over its
-// upper half, so that the replicas of a fleet do not come back together. A service
-// keeps what it was told last while the catalog is away.
+// The catalog pushes all of its models whenever one has changed. Services start in any
+// order and streams break, so the watch restarts for ever. The pause before a restart
+// grows from 0.2 to 10 seconds and is random in its upper half, so that the replicas of a
+// fleet do not return together. While the catalog is away, a service keeps the last
+// models that it received.
 package catalogwatch
 
 import (
@@ -17,7 +17,7 @@ import (
 	catalogv1 "svc.internal/proto/svc/catalog/v1"
 )
 
-// Bounds of the pause before a watch is begun again.
+// Bounds of the pause before a watch restarts.
 const (
 	MinPause = 200 * time.Millisecond
 	MaxPause = 10 * time.Second
@@ -26,8 +26,8 @@ const (
 // MaxModels bounds the models of a catalog.
 const MaxModels = 10_000
 
-// Run gives each snapshot of the catalog's models to keep, one at a time, until ctx
-// ends. The models belong to keep.
+// Run passes each snapshot of the catalog's models to keep, one at a time, until ctx
+// ends. keep owns the models.
 func Run(
 	ctx context.Context, client catalogv1.CatalogServiceClient, log *slog.Logger,
 	keep func(context.Context, []*catalogv1.Model),
@@ -53,13 +53,13 @@ func Run(
 	}
 }
 
-// pause grows with the failures in a row.
+// pause returns the pause after so many failures in a row.
 func pause(failures int) time.Duration {
 	d := min(MinPause<<min(failures-1, 10), MaxPause)
 	return d/2 + rand.N(d/2) //nolint:gosec // spreads load, guards nothing
 }
 
-// watch follows one stream to its end. It reports whether a snapshot came.
+// watch follows one stream to its end. It reports whether a snapshot arrived.
 func watch(
 	ctx context.Context, client catalogv1.CatalogServiceClient, keep func(context.Context, []*catalogv1.Model),
 ) (heard bool, err error) {

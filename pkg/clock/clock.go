@@ -13,10 +13,10 @@ import (
 	"time"
 )
 
-// Clock tells the time.
+// Clock returns the time.
 type Clock interface {
-	// Now is the current time; its location is not specified, so callers
-	// that need a calendar day convert to UTC first.
+	// Now returns the current time. Its location is not specified, so callers that need a
+	// calendar day convert it to UTC first.
 	Now() time.Time
 }
 
@@ -27,8 +27,8 @@ type system struct{}
 
 func (system) Now() time.Time { return time.Now() }
 
-// Manual is a clock that moves only when it is told to. It is safe for
-// concurrent use.
+// Manual is a clock that moves only when Advance is called. It is safe for concurrent
+// use.
 type Manual struct {
 	mu  sync.Mutex
 	now time.Time
@@ -37,21 +37,21 @@ type Manual struct {
 // NewManual returns a clock that stands at start.
 func NewManual(start time.Time) *Manual { return &Manual{now: start} }
 
-// Now is the time the clock was last set to.
+// Now returns the time that the clock was last set to.
 func (m *Manual) Now() time.Time {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.now
 }
 
-// Advance moves the clock by d, which may be negative: clocks do jump.
+// Advance moves the clock by d, which may be negative, because clocks do jump.
 func (m *Manual) Advance(d time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.now = m.now.Add(d)
 }
 
-// Sleep waits for d or until ctx ends, whose error it returns.
+// Sleep waits for d or until ctx ends. It returns the error of ctx.
 func Sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -1,12 +1,11 @@
-// Package config fills a program's configuration from a strict YAML file and
-// from the environment, and reports every fault at once.
+// Package config fills a program's configuration from a strict YAML file and from the
+// environment, and reports every fault at once.
 //
-// A configuration is a struct that holds its defaults. Its fields carry
-// `yaml:"http_addr" env:"SVC_HTTP_ADDR"`; the environment wins over the file.
-// (A default in an env tag would win too: it is for structs without a file.)
-// A key that the struct does not have is refused, and so are a duration without
-// a unit and a variable that begins with SVC_ and that no program of the tree reads. A struct
-// with a Validate method is checked last.
+// A configuration is a struct that holds its defaults. Its fields carry `yaml:"http_addr"
+// env:"SVC_HTTP_ADDR"`; the environment wins over the file. (A default in an env tag
+// would win too: it is for structs without a file.) It refuses a key that the struct does
+// not have, a duration without a unit, and a variable that begins with SVC_ and that no
+// program of the tree reads. A struct with a Validate method is checked last.
 package config
 
 import (
@@ -23,14 +22,14 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// maxFaults bounds how many faults of one file are told.
+// maxFaults bounds the faults of one file that are reported.
 const maxFaults = 50
 
 // maxFile bounds a configuration file, in bytes.
 const maxFile = 64 << 10
 
-// Validator is a configuration that can check itself. All its faults are
-// joined with errors.Join.
+// Validator is a configuration that checks itself. It joins all its faults with
+// errors.Join.
 type Validator interface {
 	Validate() error
 }
@@ -57,7 +56,7 @@ func Read(cfg any, path string, environ []string) error {
 	return nil
 }
 
-// Fill is Read without the configuration's own check: what is missing may be
+// Fill is Read without the configuration's own check, so required settings may be
 // missing.
 func Fill(cfg any, path string, environ []string) error {
 	return errors.Join(append(fromFile(cfg, path), fromEnvironment(cfg, environ)...)...)
@@ -122,9 +121,8 @@ func fromEnvironment(cfg any, environ []string) []error {
 // redacted is shown instead of a secret.
 const redacted = "[redacted]"
 
-// Secret is a value that is never printed or logged. It is read from its
-// variable or key, or, when that begins with "file:", from the file named
-// there.
+// Secret is a value that is never printed or logged. It is read from its variable or key,
+// or from the file that follows "file:" there.
 type Secret struct{ value string }
 
 // NewSecret wraps a value.
@@ -151,9 +149,9 @@ func (s *Secret) UnmarshalText(text []byte) error {
 // UnmarshalYAML is UnmarshalText for a file.
 func (s *Secret) UnmarshalYAML(node *yaml.Node) error { return Text(node, s) }
 
-// Text reads a YAML value that has a text form. Its fault is reported with the
-// others of the file, where that of a plain encoding.TextUnmarshaler would be
-// the only one.
+// Text reads a YAML value that has a text form. It reports the value's fault together
+// with the others of the file. The fault of a plain encoding.TextUnmarshaler would be the
+// only one.
 func Text(node *yaml.Node, into encoding.TextUnmarshaler) error {
 	fault := "is not a text"
 	if node.Kind == yaml.ScalarNode && node.Tag != "!!null" && strings.HasPrefix(node.Tag, "!!") {
@@ -166,7 +164,7 @@ func Text(node *yaml.Node, into encoding.TextUnmarshaler) error {
 	return &yaml.TypeError{Errors: []string{fmt.Sprintf("line %d: %s", node.Line, fault)}}
 }
 
-// Reveal is the value itself.
+// Reveal returns the value itself.
 func (s Secret) Reveal() string { return s.value }
 
 // IsSet reports whether there is a value.
@@ -181,7 +179,7 @@ func (Secret) GoString() string { return redacted }
 // LogValue hides the value.
 func (Secret) LogValue() slog.Value { return slog.StringValue(redacted) }
 
-// MarshalText hides the value; where there is none it says so.
+// MarshalText hides the value. It writes nothing when there is none.
 func (s Secret) MarshalText() ([]byte, error) {
 	if !s.IsSet() {
 		return nil, nil

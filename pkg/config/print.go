@@ -9,9 +9,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Print writes a configuration as the file that would make it, each setting
-// with the variable that overrides it. Secrets are not shown. cfg is a pointer
-// to a struct.
+// Print writes a configuration as the file that would produce it, each setting with the
+// variable that overrides it. Secrets are hidden. cfg is a pointer to a struct.
 func Print(w io.Writer, cfg any) error {
 	var root yaml.Node
 	if err := root.Encode(cfg); err != nil {

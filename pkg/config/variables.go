@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// prefix is what the names of our variables begin with.
+// prefix begins the names of our variables.
 const prefix = "SVC_"
 
 // everyName lists the variables of all programs and scripts of the tree, one a line.
@@ -74,8 +74,8 @@ func suggestion(name string, known []string) string {
 	return "; did you mean " + best + "?"
 }
 
-// distance is how many letters must be changed, added or taken away, or swapped
-// with their neighbour, to make b of a.
+// distance returns how many letters must be changed, added, removed or swapped with their
+// neighbour to make b of a.
 func distance(a, b string) int {
 	rows := [3][]int{make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)}
 	for j := range rows[1] {

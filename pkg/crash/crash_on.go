@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// At tells the harness that this process stands at a point and returns when it
-// may go on. Without a harness it returns at once.
+// At reports to the harness that this process is at a point, and returns when it may
+// continue. Without a harness it returns at once.
 func At(point string) {
 	path := os.Getenv(EnvSocket)
 	if path == "" {
@@ -20,13 +20,13 @@ func At(point string) {
 	}
 	conn, err := net.Dial("unix", path) //nolint:gosec // the harness that started this process names its own socket
 	if err != nil {
-		return // the harness is gone, and nobody else wants to know
+		return // the harness has ended
 	}
 	defer conn.Close()
 	if _, err := fmt.Fprintf(conn, "%s %d\n", point, os.Getpid()); err != nil {
 		return
 	}
-	// Whatever comes, an end of the connection included, is leave to go on.
+	// Any answer, the end of the connection included, lets the process continue.
 	_, _ = bufio.NewReaderSize(conn, 16).ReadSlice('\n')
 }
 

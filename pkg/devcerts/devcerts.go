@@ -1,8 +1,7 @@
-// Package devcerts makes the certificates with which services on one machine
-// prove themselves to each other: a CA of its own and a leaf for each process,
-// whose DNS names are the services that it runs. They are for development and
-// tests; in production certificates come from the platform's own issuer, in
-// the same form.
+// Package devcerts makes the certificates with which services on one machine prove their
+// identity to each other: a CA, and a leaf for each process whose DNS names are the
+// process's services. They are for development and tests. In production the platform's
+// own issuer makes certificates of the same form.
 package devcerts
 
 import (
@@ -22,7 +21,7 @@ import (
 	"time"
 )
 
-// Validity is how long CA and leaves are good.
+// Validity is how long CA and leaves are valid.
 const Validity = 90 * 24 * time.Hour
 
 // Names of the CA's files.
@@ -31,18 +30,16 @@ const (
 	caKeyFile = "ca-key.pem"
 )
 
-// Leaf is a certificate to make: File is the name of its files without
-// "-key.pem" and ".pem", Services are the services that its owner may call
-// itself.
+// Leaf is a certificate to make. File is the name of its files without "-key.pem" and
+// ".pem". Services are the services that its owner may call itself.
 type Leaf struct {
 	File     string
 	Services []string
 }
 
-// Write makes a leaf for each entry in dir, signed by the CA there, which is
-// made first if dir has none or it ends within a week. Keys can be read by the
-// owner only. It writes <dir>/ca.pem, <dir>/<file>.pem and
-// <dir>/<file>-key.pem.
+// Write makes the leaves in dir, signed by the CA there. It makes the CA first if dir has
+// none or it ends within a week. Only the owner can read the keys. It writes
+// <dir>/ca.pem, <dir>/<file>.pem and <dir>/<file>-key.pem.
 func Write(dir string, leaves ...Leaf) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("make certificates: %w", err)
@@ -59,10 +56,10 @@ func Write(dir string, leaves ...Leaf) error {
 	return nil
 }
 
-// CertFile and KeyFile are where Write puts a leaf.
+// CertFile returns where Write puts a leaf.
 func CertFile(dir, file string) string { return filepath.Join(dir, file+".pem") }
 
-// KeyFile is where Write puts the key of a leaf.
+// KeyFile returns where Write puts the key of a leaf.
 func KeyFile(dir, file string) string { return filepath.Join(dir, file+"-key.pem") }
 
 type authority struct {
@@ -85,8 +82,8 @@ func openCA(dir string) (*authority, error) {
 	}
 	cert, key, err := parse(certPEM, keyPEM)
 	if err != nil || !key.PublicKey.Equal(cert.PublicKey) || time.Until(cert.NotAfter) < 7*24*time.Hour {
-		// Half of a pair, as a crash may leave it, or nearly over: a new one
-		// costs nothing here, since all leaves are made again.
+		// The CA is half of a pair, as a crash may leave it, or ends soon. A new one
+		// costs nothing here, because all leaves are made again.
 		return newCA(dir)
 	}
 	return &authority{cert, key}, nil
@@ -148,7 +145,7 @@ func (a *authority) issue(dir string, leaf Leaf) error {
 	return write(CertFile(dir, leaf.File), KeyFile(dir, leaf.File), der, key)
 }
 
-// sign gives the certificate a serial number and its time, and signs it.
+// sign gives the certificate a serial number and its times, and signs it.
 func (a *authority) sign(template *x509.Certificate, key *ecdsa.PrivateKey) ([]byte, error) {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
 	if err != nil {
@@ -165,8 +162,7 @@ func (a *authority) sign(template *x509.Certificate, key *ecdsa.PrivateKey) ([]b
 	return x509.CreateCertificate(rand.Reader, template, a.cert, &key.PublicKey, a.key)
 }
 
-// write puts the key first, so that a reader who finds a new certificate finds
-// its key.
+// write writes the key first, so that a reader of a new certificate finds its key.
 func write(certPath, keyPath string, der []byte, key *ecdsa.PrivateKey) error {
 	raw, err := x509.MarshalECPrivateKey(key)
 	if err != nil {

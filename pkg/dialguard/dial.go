@@ -15,13 +15,13 @@ const (
 	maxHeaderBytes = 64 << 10
 )
 
-// Dialer connects to addresses that strangers name. It judges each address that
-// it connects to after the look-up, so that a name which resolves to a private
-// address, or to a public one first and to a private one later, leads nowhere.
+// Dialer connects to addresses that strangers name. It checks each address after the
+// look-up, so that a name which resolves to a private address, or to a public one first
+// and to a private one later, leads nowhere.
 type Dialer struct {
-	// Allow lets further addresses pass, which is for tests; nil lets none.
+	// Allow admits further addresses, for tests; nil admits none.
 	Allow func(netip.Addr) bool
-	// Resolver looks names up; nil is the system's.
+	// Resolver resolves names; nil means the system's.
 	Resolver *net.Resolver
 }
 
@@ -31,7 +31,7 @@ func (d *Dialer) DialContext(ctx context.Context, network, address string) (net.
 	return dialer.DialContext(ctx, network, address)
 }
 
-// control judges the address that a socket is about to connect to.
+// control checks the address that a socket is about to connect to.
 func (d *Dialer) control(_, address string, _ syscall.RawConn) error {
 	to, err := netip.ParseAddrPort(address)
 	switch {
@@ -43,7 +43,7 @@ func (d *Dialer) control(_, address string, _ syscall.RawConn) error {
 	return nil
 }
 
-// Client is an HTTP client that connects by the dialer alone. It follows no
+// Client returns an HTTP client that connects by the dialer alone. It follows no
 // redirects, uses no proxy of the environment and keeps no connection.
 func (d *Dialer) Client() *http.Client {
 	return &http.Client{

@@ -32,9 +32,8 @@ var local = map[string]bool{
 	"corp": true, "home": true, "lan": true, "svc": true, "test": true, "onion": true, "alt": true, "arpa": true,
 }
 
-// Host judges the host of a URL as it is written there, IPv6 in brackets and no
-// port behind it. The address is valid if the host is a literal one. Nothing is
-// looked up.
+// Host checks the host of a URL as it is written there, with IPv6 in brackets and without
+// a port. The address is valid if the host is a literal one. Nothing is looked up.
 func Host(host string) (netip.Addr, error) {
 	if inner, ok := strings.CutPrefix(host, "["); ok {
 		inner, ok = strings.CutSuffix(inner, "]")
@@ -62,8 +61,8 @@ func Host(host string) (netip.Addr, error) {
 	return netip.Addr{}, nil
 }
 
-// literal judges a host that ends in a number, which every reader takes for an
-// IPv4 address or refuses.
+// literal checks a host that ends in a number, which every reader takes for an IPv4
+// address or refuses.
 func literal(host string) (netip.Addr, error) {
 	a, err := netip.ParseAddr(host)
 	switch {
@@ -75,7 +74,7 @@ func literal(host string) (netip.Addr, error) {
 	return a, nil
 }
 
-// lastLabel checks the letters of a name and gives its last label.
+// lastLabel checks the letters of a name and returns its last label.
 func lastLabel(name string) (last string, labels int, err error) {
 	if name == "" || len(name) > maxName {
 		return "", 0, ErrSpelt
@@ -155,7 +154,7 @@ func URL(text string) error {
 	return ErrPort
 }
 
-// splitPort parts a host from the port behind it, if there is one.
+// splitPort separates a host from its port, if there is one.
 func splitPort(authority string) (host, port string) {
 	colon := strings.LastIndexByte(authority, ':')
 	if colon < strings.LastIndexByte(authority, ']') || colon < 0 {

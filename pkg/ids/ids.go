@@ -1,10 +1,10 @@
-// Package ids has the identifiers that services exchange: UUIDs of version 7
-// (RFC 9562), typed by what they name, so that an account's id cannot stand
-// where a request's is meant.
+// Package ids has the identifiers that services exchange: UUIDs of version 7 (RFC 9562),
+// typed by what they name, so that an account's id cannot stand where a request's is
+// meant.
 //
-// The leading 48 bits of such an id are Unix milliseconds. Ids made later sort
-// later, and the UTC day of a request's id is the partition that its
-// settlement belongs to, whenever it settles.
+// The leading 48 bits of such an id are Unix milliseconds. Ids that are made later sort
+// later. The UTC day of a request's id is the partition of its settled line, whenever it
+// settles.
 package ids
 
 import (
@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// What an id can name.
+// The things that an id can name.
 type (
 	request  struct{}
 	account  struct{}
@@ -44,11 +44,11 @@ type (
 	PriceVersionID = Of[price]
 	// EntryID names one entry of the ledger.
 	EntryID = Of[entry]
-	// ProposalID names what was asked of a provider account and waits.
+	// ProposalID names a pending request about a provider account.
 	ProposalID = Of[proposal]
 )
 
-// ErrMalformed is returned for text that is no UUID.
+// ErrMalformed is the error for a text that is no UUID.
 var ErrMalformed = errors.New("malformed id")
 
 // New makes a version 7 id: now in milliseconds, then 74 bits from random.
@@ -118,8 +118,8 @@ func ParseEntry(s string) (EntryID, error) { return parse[entry](s) }
 // ParseProposal reads a proposal's id.
 func ParseProposal(s string) (ProposalID, error) { return parse[proposal](s) }
 
-// parse reads the canonical form, 8-4-4-4-12 hexadecimal digits in either
-// case, of a UUID that is not zero. It returns ErrMalformed for all else.
+// parse reads the canonical form of a UUID that is not zero: 8-4-4-4-12 hexadecimal
+// digits in either case. It returns ErrMalformed for all else.
 func parse[K any](s string) (Of[K], error) {
 	var id Of[K]
 	if len(s) != 36 || s[8] != '-' || s[13] != '-' || s[18] != '-' || s[23] != '-' {
@@ -140,7 +140,7 @@ func parse[K any](s string) (Of[K], error) {
 	return id, nil
 }
 
-// String is the canonical lower-case form.
+// String returns the canonical lower-case form.
 func (id Of[K]) String() string {
 	var out [36]byte
 	hex.Encode(out[0:8], id[0:4])
@@ -155,7 +155,7 @@ func (id Of[K]) String() string {
 // IsZero reports whether the id names nothing.
 func (id Of[K]) IsZero() bool { return id == Of[K]{} }
 
-// Time is when a version 7 id was made, to the millisecond, in UTC.
+// Time returns when a version 7 id was made, to the millisecond, in UTC.
 func (id Of[K]) Time() time.Time {
 	var ms uint64
 	for _, b := range id[:6] {
@@ -164,10 +164,10 @@ func (id Of[K]) Time() time.Time {
 	return time.UnixMilli(int64(ms)).UTC()
 }
 
-// Day is the UTC day, at midnight, on which the id was made.
+// Day returns the UTC day, at midnight, on which the id was made.
 func (id Of[K]) Day() time.Time { return id.Time().Truncate(24 * time.Hour) }
 
-// Value makes an id a database value; the zero id is NULL.
+// Value returns the id as a database value; the zero id is NULL.
 func (id Of[K]) Value() (driver.Value, error) {
 	if id.IsZero() {
 		return nil, nil

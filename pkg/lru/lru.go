@@ -1,6 +1,6 @@
-// Package lru makes maps of bounded size, each of which drops what was used least
-// recently. They are not safe for concurrent use: whoever has one has a lock around
-// more than the map.
+// Package lru has maps of bounded size that drop the entry that was used least recently.
+// They are not safe for concurrent use, because their users hold a lock for more than the
+// map.
 package lru
 
 import "github.com/hashicorp/golang-lru/v2/simplelru"
@@ -9,7 +9,8 @@ import "github.com/hashicorp/golang-lru/v2/simplelru"
 type Map[K comparable, V any] = simplelru.LRU[K, V]
 
 // New returns an empty map of at most limit entries, which is 1 or more. onDrop, unless
-// it is nil, hears of each entry that leaves the map, by Remove or for another.
+// it is nil, is called for each entry that leaves the map, by Remove or for another
+// entry.
 func New[K comparable, V any](limit int, onDrop func(K, V)) *Map[K, V] {
 	m, err := simplelru.NewLRU(limit, onDrop)
 	if err != nil {

@@ -1,11 +1,11 @@
 // Package money has the units of every amount in the service, all integers.
 //
-// Money that moves is in nano-USD (1e-9 US dollars), an int64 and so at most
-// about 9.2 billion dollars. Prices are in pico-USD for one unit: a token, an
-// image or a minute of audio. For a token that is exactly micro-USD per 1M
-// tokens: a price of $0.15 per 1M tokens is 150,000. A request is rounded once:
-// what the consumer is charged half to even, what the provider is paid down. As
-// no payout rate exceeds its price, no payout exceeds its charge.
+// Money that moves is in nano-USD (1e-9 US dollars), an int64 and so at most about 9.2
+// billion dollars. Prices are in pico-USD for one unit: a token, an image or a minute of
+// audio. For a token that is exactly micro-USD per 1M tokens: a price of $0.15 per 1M
+// tokens is 150,000. A request is rounded once: the consumer's charge half to even, the
+// provider's payout down. No payout rate exceeds its price, so no payout exceeds its
+// charge.
 package money
 
 import (
@@ -25,12 +25,11 @@ type PicoUSD int64
 // USD is one dollar.
 const USD NanoUSD = 1_000_000_000
 
-// ErrOverflow is returned where an amount would not fit.
+// ErrOverflow is the error for an amount that does not fit.
 var ErrOverflow = errors.New("amount out of range")
 
-// Tokens counts what one request is priced by, in the unit of its rates: tokens
-// of the prompt and of the completion, images as Completion, or milliseconds of
-// audio as Prompt.
+// Tokens counts what one request is priced by, in the unit of its rates: tokens of the
+// prompt and of the completion, images as Completion, or milliseconds of audio as Prompt.
 type Tokens struct {
 	Prompt     int64
 	Completion int64
@@ -48,9 +47,9 @@ type Rates struct {
 // Free reports whether nothing is charged under these rates.
 func (r Rates) Free() bool { return r.Input == 0 && r.Output == 0 }
 
-// Validate checks the catalog's invariants: a known unit, prices in its range,
-// none for what the unit does not count, a payout for each priced dimension, and
-// no payout above its price. Its error names the field.
+// Validate checks the catalog's invariants: a known unit, prices in its range, no price
+// for a count that the unit does not have, a payout for each priced dimension, and no
+// payout above its price. Its error names the field.
 func (r Rates) Validate() error {
 	if !r.Unit.known() {
 		return &RateError{Field: "unit", Problem: "is unknown"}
@@ -85,11 +84,11 @@ type RateError struct {
 	Problem string
 }
 
-// Error names the field and what is wrong with it.
+// Error returns the field and its problem.
 func (e *RateError) Error() string { return e.Field + " " + e.Problem }
 
-// Charge is what a consumer pays for t: the exact sum, rounded half to even.
-// It returns ErrOverflow when a count is negative or the sum does not fit.
+// Charge returns what a consumer pays for t: the exact sum, rounded half to even. It
+// returns ErrOverflow when a count is negative or the sum does not fit.
 func (r Rates) Charge(t Tokens) (NanoUSD, error) {
 	divisor := r.Unit.divisor()
 	hi, lo, err := weigh(t, r.Input, r.Output, divisor)
@@ -103,8 +102,8 @@ func (r Rates) Charge(t Tokens) (NanoUSD, error) {
 	return fits(quotient)
 }
 
-// Payout is what the provider earns for t: the exact sum, rounded down. It
-// returns ErrOverflow when a count is negative or the sum does not fit.
+// Payout returns what the provider earns for t: the exact sum, rounded down. It returns
+// ErrOverflow when a count is negative or the sum does not fit.
 func (r Rates) Payout(t Tokens) (NanoUSD, error) {
 	divisor := r.Unit.divisor()
 	hi, lo, err := weigh(t, r.PayoutInput, r.PayoutOutput, divisor)
@@ -115,8 +114,8 @@ func (r Rates) Payout(t Tokens) (NanoUSD, error) {
 	return fits(quotient)
 }
 
-// weigh is prompt·input + completion·output in 128 bits, checked to leave a
-// quotient by divisor that fits 64 bits.
+// weigh returns prompt·input + completion·output in 128 bits. It checks that the quotient
+// by divisor fits 64 bits.
 func weigh(t Tokens, input, output PicoUSD, divisor uint64) (hi, lo uint64, err error) {
 	if t.Prompt < 0 || t.Completion < 0 || input < 0 || output < 0 {
 		return 0, 0, ErrOverflow
@@ -138,11 +137,11 @@ func fits(v uint64) (NanoUSD, error) {
 	return NanoUSD(v), nil
 }
 
-// String is the amount in dollars with nine decimals trimmed to at least two,
-// for example "0.000123" or "-5.00". It is exact.
+// String returns the amount in dollars, exactly, with nine decimals trimmed to at least
+// two, for example "0.000123" or "-5.00".
 func (n NanoUSD) String() string { return decimal(int64(n), 9, 2) }
 
-// Float is the amount in dollars as the nearest float, for display only.
+// Float returns the amount in dollars as the nearest float, for display only.
 func (n NanoUSD) Float() float64 { return float64(n) / float64(USD) }
 
 // ParseUSD reads an amount in dollars with at most nine decimals.

@@ -6,12 +6,12 @@ import (
 	"math"
 )
 
-// Unit is what a price is for, and with it what the counts of a request are.
-// The zero value is Token.
+// Unit is what a price is for, and so what the counts of a request are. The zero value is
+// Token.
 type Unit int8
 
 const (
-	// Token prices the prompt and the completion, and is told per 1M tokens.
+	// Token prices the prompt and the completion, and is shown per 1M tokens.
 	Token Unit = iota
 	// Image prices images, counted as completion.
 	Image
@@ -19,10 +19,10 @@ const (
 	AudioMinute
 )
 
-// picoPerNano is how many pico-USD are one nano-USD.
+// picoPerNano is the pico-USD in one nano-USD.
 const picoPerNano = 1000
 
-// msPerMinute is how many counts one price per minute is for.
+// msPerMinute is the milliseconds in one minute, which is what a price is for.
 const msPerMinute = 60_000
 
 // MaxRate is the largest price of a token: $1,000,000 per 1M.
@@ -31,10 +31,10 @@ const MaxRate PicoUSD = 1_000_000_000_000
 // maxUnitRate is the largest price of an image or a minute: $1,000.
 const maxUnitRate PicoUSD = 1_000_000_000_000_000
 
-// ErrUnit is returned where a text names no unit.
+// ErrUnit is the error for a text that names no unit.
 var ErrUnit = errors.New("unknown pricing unit")
 
-// ParseUnit reads what String writes. Empty text is Token.
+// ParseUnit is the inverse of String. Empty text is Token.
 func ParseUnit(s string) (Unit, error) {
 	switch s {
 	case "", Token.String():
@@ -47,7 +47,7 @@ func ParseUnit(s string) (Unit, error) {
 	return Token, fmt.Errorf("%w %q", ErrUnit, clip(s))
 }
 
-// String is how consumers see the unit, and how it is stored: per_1m_tokens,
+// String returns the name of the unit for consumers and in the store: per_1m_tokens,
 // per_image or per_minute.
 func (u Unit) String() string {
 	switch u {
@@ -67,7 +67,7 @@ func (u Unit) CountsPrompt() bool { return u != Image }
 // CountsCompletion reports whether the unit counts anything as completion.
 func (u Unit) CountsCompletion() bool { return u != AudioMinute }
 
-// MaxRate is the largest price of the unit that is accepted.
+// MaxRate returns the largest accepted price of the unit.
 func (u Unit) MaxRate() PicoUSD {
 	if u == Token {
 		return MaxRate
@@ -75,7 +75,7 @@ func (u Unit) MaxRate() PicoUSD {
 	return maxUnitRate
 }
 
-// Images is how many images t counts, none in another unit.
+// Images returns the number of images that t counts, 0 in another unit.
 func (u Unit) Images(t Tokens) int64 {
 	if u != Image {
 		return 0
@@ -83,7 +83,7 @@ func (u Unit) Images(t Tokens) int64 {
 	return t.Completion
 }
 
-// AudioMS is how many milliseconds of audio t counts, none in another unit.
+// AudioMS returns the milliseconds of audio that t counts, 0 in another unit.
 func (u Unit) AudioMS(t Tokens) int64 {
 	if u != AudioMinute {
 		return 0
@@ -91,15 +91,15 @@ func (u Unit) AudioMS(t Tokens) int64 {
 	return t.Prompt
 }
 
-// Price is p in dollars as the unit is told, per 1M tokens, per image or per
-// minute, with at least two decimals. It is exact.
+// Price returns p in dollars as the unit is shown, per 1M tokens, per image or per
+// minute, exactly and with at least two decimals.
 func (u Unit) Price(p PicoUSD) string { return decimal(int64(p), u.places(), 2) }
 
-// Number is Price as the nearest float, for display only.
+// Number returns Price as the nearest float, for display only.
 func (u Unit) Number(p PicoUSD) float64 { return float64(p) / math.Pow10(u.places()) }
 
-// ParseRate reads a price in dollars as the unit is told: per 1M tokens with at
-// most six decimals, per image or minute with at most nine. Empty text is zero.
+// ParseRate reads a price in dollars as the unit is shown: per 1M tokens with at most six
+// decimals, per image or minute with at most nine. Empty text is zero.
 func (u Unit) ParseRate(s string) (PicoUSD, error) {
 	if s == "" {
 		return 0, nil
@@ -108,7 +108,7 @@ func (u Unit) ParseRate(s string) (PicoUSD, error) {
 		v, err := parseDecimal(s, u.places())
 		return PicoUSD(v), err
 	}
-	// A whole number of nano-USD, so that a whole image costs what is told.
+	// A whole number of nano-USD, so that a whole image costs what is shown.
 	nano, err := ParseUSD(s)
 	if err != nil {
 		return 0, err
@@ -119,7 +119,7 @@ func (u Unit) ParseRate(s string) (PicoUSD, error) {
 	return PicoUSD(nano * picoPerNano), nil
 }
 
-// places is how many decimals of the told price one pico-USD is.
+// places returns how many decimals of the shown price one pico-USD is.
 func (u Unit) places() int {
 	if u == Token {
 		return 6
@@ -127,7 +127,7 @@ func (u Unit) places() int {
 	return 12
 }
 
-// divisor turns price times count into nano-USD.
+// divisor returns the number that turns price times count into nano-USD.
 func (u Unit) divisor() uint64 {
 	if u == AudioMinute {
 		return picoPerNano * msPerMinute
@@ -135,7 +135,7 @@ func (u Unit) divisor() uint64 {
 	return picoPerNano
 }
 
-// phrase is the unit in a sentence.
+// phrase returns the unit for a sentence.
 func (u Unit) phrase() string {
 	switch u {
 	case Image:

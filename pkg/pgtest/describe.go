@@ -69,21 +69,21 @@ func collect(t testing.TB, conn session, sql string, arg any) []string {
 
 func literal(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
 
-// describedTables are those whose rows are listed: partitions are read through
-// the table that they belong to.
+// describedTables are the tables whose rows are listed. Partitions are read through their
+// parent table.
 const describedTables = `
 SELECT c.oid::regclass::text FROM pg_class c
 WHERE c.relnamespace = ANY ($1::text[]::regnamespace[]) AND c.relkind IN ('r', 'p') AND NOT c.relispartition
   AND c.relname NOT IN ('schema_migrations', 'schema_function')
 ORDER BY 1`
 
-// describeTimes are the columns of a table that tell when it was made.
+// describeTimes are the columns of a table that say when it was made.
 const describeTimes = `
 SELECT attname FROM pg_attribute
 WHERE attrelid = $1::text::regclass AND atttypid = 'timestamptz'::regtype AND attnum > 0`
 
-// describeObjects takes the schemas. Rights that nobody gave or took are those by
-// default, and are written as if somebody had given them.
+// describeObjects takes the schemas. Privileges that nobody granted or revoked are the
+// default ones, and are written as if they had been granted.
 const describeObjects = `
 WITH own AS (SELECT n.oid, n.nspowner FROM pg_namespace n WHERE n.nspname = ANY ($1)),
 member AS (SELECT classid, objid FROM pg_depend WHERE deptype = 'e'),

@@ -15,12 +15,12 @@ import (
 	"testing"
 )
 
-// Baseline is the file of a store with what a database had when the baseline was
-// made, as Describe lists it.
+// Baseline is the file in which a store keeps the description of its database at the
+// baseline, as Describe lists it.
 const Baseline = "schema.txt"
 
-// EnvBaseline names the variable that, when it is 1, has CheckBaseline write the
-// file instead: make baseline.
+// EnvBaseline names the variable that, when it is 1, has CheckBaseline write the file
+// instead: make baseline.
 const EnvBaseline = "PGTEST_BASELINE"
 
 const baselineHead = `# What a database had when the baseline was made: see pgtest.Describe. A program of
@@ -28,18 +28,16 @@ const baselineHead = `# What a database had when the baseline was made: see pgte
 # by "make baseline" alone, in a commit that says why.
 `
 
-// CheckBaseline fails when a program that was made for the baseline in the folder
-// of the test cannot work on a database that the present migrations make. So
-// migrations expand what there is, and what nobody uses any more goes once the
-// baseline has moved.
+// CheckBaseline fails when a program that was made for the baseline in the test's folder
+// cannot work on a database that the present migrations make. So migrations only expand
+// the database, and an unused object is removed after the baseline has moved.
 //
-// It reports each relation, column, function, grant, seed, trigger and unique index
-// that is no longer there; a column with another type, one that must not be null
-// any more, or one without its default; a new column that an old program would have
-// to fill; and CHECKs and other constraints that refuse what was allowed. A CHECK
-// that says something else is reported unless it is seen to allow more: longer
-// lists of values, and wider bounds. What a function or a trigger does is not
-// looked at.
+// It reports each relation, column, function, grant, seed, trigger and unique index that
+// is missing; a column with another type, one that has become nullable, or one without
+// its default; a new column that an old program would have to fill; and CHECKs and other
+// constraints that refuse what was allowed. It reports a changed CHECK unless it
+// recognises that the CHECK allows more: longer lists of values, and wider bounds. It
+// does not look at what a function or a trigger does.
 func CheckBaseline(t testing.TB, store fs.FS, role string, schemas ...string) {
 	t.Helper()
 	now := Describe(t, Database(t, schemas[0], role, store), schemas...)
@@ -58,8 +56,8 @@ func CheckBaseline(t testing.TB, store fs.FS, role string, schemas ...string) {
 	}
 }
 
-// narrowed says what a program made for the database that then describes misses in
-// the one that now describes.
+// narrowed returns what a program made for the database described by then misses in the
+// one described by now.
 func narrowed(then, now string) []string {
 	a, b := parseSchema(then), parseSchema(now)
 	var problems []string
@@ -72,16 +70,16 @@ func narrowed(then, now string) []string {
 	return problems
 }
 
-// row is the values of one by column, as JSON.
+// row is a row by column, as JSON.
 type row map[string]json.RawMessage
 
-// schema is what Describe lists: by kind and by name, the rest of the line.
+// schema is a description by kind and by name; the value is the rest of the line.
 type schema struct {
 	objects map[string]map[string]string
 	rows    map[string][]row // by table
 }
 
-// nameless are the kinds of which the whole line is the name.
+// nameless are the kinds whose whole line is the name.
 var nameless = []string{"statistics", "comment", "grant"}
 
 func parseSchema(text string) schema {
@@ -112,8 +110,8 @@ func parseSchema(text string) schema {
 	return s
 }
 
-// cutName cuts the name of an object from what is said of it. That of a function
-// has the types of its arguments, and ends with the line.
+// cutName separates the name of an object from its description. The name of a function
+// includes the types of its arguments, and ends with the line.
 func cutName(kind, line string) (name, rest string) {
 	if kind == "function" {
 		name, rest, _ = strings.Cut(line, "\n")
@@ -133,7 +131,7 @@ func (s schema) each(kind string, report func(name, rest string)) {
 	}
 }
 
-// missingObjects are those that programs name, or that do their part for them.
+// missingObjects returns the missing objects that programs name, or that work for them.
 func missingObjects(old, present schema) (problems []string) {
 	for _, kind := range []string{
 		"schema", "extension", "relation", "column", "function", "type", "trigger", "grant",
@@ -170,7 +168,7 @@ func changedRelations(old, present schema) (problems []string) {
 	return problems
 }
 
-// column is what is said of one.
+// column is the description of a column.
 type column struct {
 	typ, identity, generated string
 	notNull, hasDefault      bool
@@ -218,7 +216,7 @@ func changedColumns(old, present schema) (problems []string) {
 	return problems
 }
 
-// newColumns are those that an INSERT of an old program leaves out.
+// newColumns returns the columns that an INSERT of an old program leaves out.
 func newColumns(old, present schema) (problems []string) {
 	present.each("column", func(name, rest string) {
 		if _, ok := old.objects["column"][name]; ok || !old.hasTable(relationOf(name)) {
@@ -231,7 +229,7 @@ func newColumns(old, present schema) (problems []string) {
 	return problems
 }
 
-// relationOf is the relation of a column, constraint, trigger or policy.
+// relationOf returns the relation of a column, constraint, trigger or policy.
 func relationOf(name string) string {
 	return name[:max(strings.LastIndexByte(name, '.'), 0)]
 }
@@ -241,7 +239,7 @@ func (s schema) hasTable(name string) bool {
 	return kind == "kind r" || kind == "kind p"
 }
 
-// notValid ends a constraint that old rows were not held to. New ones are.
+// notValid ends a constraint that was not checked for old rows. New rows are checked.
 var notValid = regexp.MustCompile(`( NOT VALID)?( not validated)?$`)
 
 func definition(constraint string) string { return notValid.ReplaceAllString(constraint, "") }
@@ -262,7 +260,7 @@ func changedConstraints(old, present schema) (problems []string) {
 	return problems
 }
 
-// newConstraints are those that an old program may violate: of old columns.
+// newConstraints returns the constraints on old columns that an old program may violate.
 func newConstraints(old, present schema) (problems []string) {
 	report := func(kind, name, table, text string) {
 		if c := old.columnIn(table, text); c != "" {
@@ -315,7 +313,7 @@ var (
 	word   = regexp.MustCompile(`\w+`)
 )
 
-// columnIn is a column of the table that the text names.
+// columnIn returns a column of the table that the text names.
 func (s schema) columnIn(table, text string) string {
 	for _, w := range word.FindAllString(quoted.ReplaceAllString(text, ""), -1) {
 		if _, ok := s.objects["column"][table+"."+w]; ok {
@@ -327,7 +325,7 @@ func (s schema) columnIn(table, text string) string {
 
 var uniqueLine = regexp.MustCompile(`^CREATE UNIQUE INDEX \S+ (.*)`)
 
-// uniqueIndex is what a unique index is of, without its name. An INSERT with ON
+// uniqueIndex returns what a unique index is on, without its name. An INSERT with ON
 // CONFLICT needs it.
 func uniqueIndex(rest string) string {
 	if m := uniqueLine.FindStringSubmatch(rest); m != nil {
@@ -351,7 +349,7 @@ func missingUnique(old, present schema) (problems []string) {
 
 var argumentDefault = regexp.MustCompile(` DEFAULT [^,)]+`)
 
-// signature is how a function is called and what it returns, and how many of its
+// signature returns how a function is called and what it returns, and how many of its
 // arguments have defaults.
 func signature(definition string) (text string, defaults int) {
 	lines := strings.SplitN(definition, "\n", 3)
@@ -386,7 +384,7 @@ func newPolicies(old, present schema) (problems []string) {
 	return problems
 }
 
-// missingRows are the seeds without a row that has the same in their columns.
+// missingRows returns the seeds for which no row has the same values in their columns.
 func missingRows(old, present schema) (problems []string) {
 	for _, table := range slices.Sorted(maps.Keys(old.rows)) {
 		for _, was := range old.rows[table] {
@@ -411,13 +409,13 @@ func (r row) holds(part row) bool {
 var (
 	valueList = regexp.MustCompile(`ARRAY\[([^\]]*)\]`)
 	bound     = regexp.MustCompile(`(<=|<|>=|>) \(?'?(-?\d+)'?(::\w+)?\)?`)
-	// turning are words behind which wider is narrower.
+	// turning are words after which a wider bound allows less.
 	turning = regexp.MustCompile(`\b(NOT|CASE|ALL|IS)\b|<>|@>|\) = |= \(`)
 )
 
-// allowsMore reports whether a CHECK is seen to refuse nothing that the earlier one
-// allowed: it differs in nothing but values that were added to lists, and numbers
-// that are less of a bound.
+// allowsMore reports whether a CHECK provably refuses nothing that the earlier one
+// allowed: it differs only in values that were added to lists, and in numbers that bound
+// less.
 func allowsMore(was, is string) bool {
 	frame := func(check string) string {
 		return valueList.ReplaceAllString(bound.ReplaceAllString(check, "$1"), "")

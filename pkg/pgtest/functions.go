@@ -11,10 +11,9 @@ import (
 	"testing"
 )
 
-// CheckFunctions fails when the texts in the folders functions and views of a
-// store changed without a migration: see pg.Migrate. The file
-// migrations/functions.sum has a line for each migration that came with a
-// change, with the sum of all texts since.
+// CheckFunctions fails when a text in the folders functions and views of a store changed
+// without a migration: see pg.Migrate. The file migrations/functions.sum has a line for
+// each migration that came with a change, with the sum of all texts since then.
 func CheckFunctions(t testing.TB, store fs.FS) {
 	t.Helper()
 	if err := checkFunctions(store); err != nil {
@@ -56,7 +55,7 @@ func checkFunctions(store fs.FS) error {
 	case strings.HasSuffix(want, " "+sum) && slices.ContainsFunc(migrations, func(name string) bool {
 		return strings.HasPrefix(path.Base(name), version+"_")
 	}):
-		return nil // the migrations since came without a change
+		return nil // later migrations came without a change
 	case version == newest:
 		return fmt.Errorf("functions or views changed: add a migration, be it empty, because no program replaces them "+
 			"otherwise, and its line to migrations/functions.sum. Of a migration that nobody has run, the line is %s", want)

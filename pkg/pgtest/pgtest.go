@@ -8,19 +8,19 @@
 // set of migrations is run once per binary, in a template database, and cloned
 // for every test that runs at the same time as others.
 //
-// A test sees nothing of another. When it ends, what is connected to its database
-// is ended, the database gets a new name, and its rows, sequences and statistics
-// become those of the template again. Then all system catalogs are compared with
-// the template's: where they differ, because the test changed the schema, the
-// database is dropped. Else the next test gets it. PGTEST_FRESH=1 gives every
-// test a new one, for a failure that looks as if a database was not clean.
+// A test sees nothing of another. When it ends, the connections to its database are
+// closed, the database gets a new name, and its rows, sequences and statistics are
+// restored to those of the template. Then all system catalogs are compared with the
+// template's. Where they differ, because the test changed the schema, the database is
+// dropped. Otherwise the next test gets it. PGTEST_FRESH=1 gives every test a new one, to
+// find out whether a failure comes from a database that was not clean.
 //
-// A package that uses it says
+// A package that uses it has
 //
 //	func TestMain(m *testing.M) { pgtest.Main(m) }
 //
-// Where no server can be had, tests are skipped, but fail when CI=true: a green
-// run that tested nothing is worse than a red one.
+// When there is no server, tests are skipped. With CI=true they fail instead, because a
+// green run that tested nothing is worse than a red one.
 package pgtest
 
 import (
@@ -52,9 +52,9 @@ const (
 	maxConns     = 8
 )
 
-// Main runs the tests of a package and then gives back what they shared: the
-// template databases and the server. The test framework exits with the result
-// of the run after TestMain returns.
+// Main runs the tests of a package and then removes what they shared: the template
+// databases and the server. The test framework exits with the result of the run after
+// TestMain returns.
 func Main(m *testing.M) {
 	runMore()
 	m.Run()
@@ -63,9 +63,8 @@ func Main(m *testing.M) {
 	}
 }
 
-// atOnce is how many parallel tests run at a time, unless -parallel says it: with
-// a server they wait more than they compute, and two pools of each are 64
-// connections.
+// atOnce is how many parallel tests run at a time, unless -parallel sets it. Tests with a
+// server wait more than they compute, and two pools of each test are 64 connections.
 const atOnce = "4"
 
 func runMore() {
@@ -80,23 +79,23 @@ func runMore() {
 	}
 }
 
-// URL is a superuser's URL of a fresh empty database, dropped when t ends.
+// URL returns a superuser's URL of a fresh empty database, which is dropped when t ends.
 func URL(t testing.TB) string {
 	t.Helper()
 	return shared.require(t).create(t, "template0")
 }
 
-// Template says how the databases of tests begin.
+// Template is how the databases of tests begin.
 type Template struct {
 	// Schema is migrated for Role with Migrations: see pg.Migrate.
 	Schema, Role string
 	Migrations   fs.FS
-	// Prepare, when set, does what else all tests of the template begin with. It
-	// is called once, with a superuser's URL, and closes its connections.
+	// Prepare, when set, makes what else all tests of the template begin with. It is
+	// called once, with a superuser's URL, and closes its connections.
 	Prepare func(ctx context.Context, url string) error
 }
 
-// Database is a superuser's URL of a database of the template that only t uses.
+// Database returns a superuser's URL of a database of the template that only t uses.
 func (tpl Template) Database(t testing.TB) string {
 	t.Helper()
 	s := shared.require(t)
@@ -107,22 +106,22 @@ func (tpl Template) Database(t testing.TB) string {
 	return s.lend(t, made)
 }
 
-// Pool is a pool on a database of the template, as Pool opens it.
+// Pool returns a pool on a database of the template, as Pool opens it.
 func (tpl Template) Pool(t testing.TB) *pgxpool.Pool {
 	t.Helper()
 	return Open(t, tpl.Database(t), tpl.Schema, tpl.Role)
 }
 
-// Database is a superuser's URL of a database in which schema was migrated for
-// role (see pg.Migrate) and nothing else was done. The URL is of no use after t.
+// Database returns a superuser's URL of a database in which schema was migrated for role
+// (see pg.Migrate) and nothing else was done. The URL is of no use after t.
 func Database(t testing.TB, schema, role string, migrations fs.FS) string {
 	t.Helper()
 	return Template{Schema: schema, Role: role, Migrations: migrations}.Database(t)
 }
 
-// Copy is a superuser's URL of a fresh database with what the database at url
-// (from Database) holds now, dropped when t ends. Nobody may be connected to
-// that one meanwhile.
+// Copy returns a superuser's URL of a fresh database with the present contents of the
+// database at url (from Database). It is dropped when t ends. Nobody may be connected to
+// the original meanwhile.
 func Copy(t testing.TB, url string) string {
 	t.Helper()
 	cfg, err := pgx.ParseConfig(url)
@@ -132,15 +131,15 @@ func Copy(t testing.TB, url string) string {
 	return shared.require(t).create(t, cfg.Database)
 }
 
-// Pool is a pool on a migrated database, as a service opens it: on its
-// schema, as the application role. Owner gives the other view of it.
+// Pool returns a pool on a migrated database as a service opens it: on its schema, as the
+// application role. Owner returns the owner's pool.
 func Pool(t testing.TB, schema, role string, migrations fs.FS) *pgxpool.Pool {
 	t.Helper()
 	return Open(t, Database(t, schema, role, migrations), schema, role)
 }
 
-// Open is a pool on the database at url (from Database) as role, or as the
-// owner when role is empty. It is closed when t ends.
+// Open returns a pool on the database at url (from Database) as role, or as the owner
+// when role is empty. It is closed when t ends.
 func Open(t testing.TB, url, schema, role string) *pgxpool.Pool {
 	t.Helper()
 	pool, err := pg.Open(t.Context(), pg.Config{
@@ -153,9 +152,9 @@ func Open(t testing.TB, url, schema, role string) *pgxpool.Pool {
 	return pool
 }
 
-// Owner is a second pool on the same database and schema as pool that acts as
-// the owner of the tables, to arrange and inspect what the application role may
-// not touch. It is closed when t ends.
+// Owner returns a second pool on the same database and schema as pool that acts as the
+// owner of the tables, to arrange and inspect what the application role may not touch. It
+// is closed when t ends.
 func Owner(t testing.TB, pool *pgxpool.Pool) *pgxpool.Pool {
 	t.Helper()
 	cfg := pool.Config()
@@ -182,15 +181,14 @@ func closePool(t testing.TB, pool *pgxpool.Pool) {
 	}
 }
 
-// Server is a superuser's URL of the shared server itself, for tests of
-// server-wide behaviour. Nothing made there is cleaned up.
+// Server returns a superuser's URL of the shared server itself, for tests of server-wide
+// behaviour. Objects that a test makes there are not removed.
 func Server(t testing.TB) string {
 	t.Helper()
 	return shared.require(t).url
 }
 
-// shared outlives single tests by design: starting a server takes longer than
-// most tests.
+// shared outlives single tests, because starting a server takes longer than most tests.
 var shared holder
 
 // holder starts the server of this test binary once.

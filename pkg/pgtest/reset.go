@@ -12,11 +12,11 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// resetTimeout bounds each statement of a reset: a database that cannot be reset
-// in this time is dropped.
+// resetTimeout bounds each statement of a reset. A database that cannot be reset within
+// it is dropped.
 const resetTimeout = 5 * time.Second
 
-// state is what a database of a template must be again before the next test gets
+// state is what a database of a template must be restored to before the next test gets
 // it.
 type state struct {
 	catalog   string             // see fingerprint
@@ -24,7 +24,7 @@ type state struct {
 	sequences map[uint32]numbers // by their object ids
 }
 
-// numbers is where a sequence stands.
+// numbers is the position of a sequence.
 type numbers struct {
 	Last  int64 // or the first one, when none was taken
 	Taken bool
@@ -58,8 +58,8 @@ func readState(ctx context.Context, conn *pgx.Conn) (*state, error) {
 	return st, err
 }
 
-// restore makes the database at url as st says. It returns an error when it
-// cannot: a test has changed more than rows.
+// restore restores the database at url to st. It returns an error when it cannot, because
+// a test has changed more than rows.
 func (st *state) restore(ctx context.Context, url string) error {
 	conn, err := pgx.Connect(ctx, url)
 	if err != nil {
@@ -69,8 +69,8 @@ func (st *state) restore(ctx context.Context, url string) error {
 }
 
 func (st *state) restoreOn(ctx context.Context, conn *pgx.Conn) error {
-	// No trigger runs and no foreign key is checked, because the rows that come
-	// back have been checked before.
+	// No trigger runs and no foreign key is checked, because the restored rows have been
+	// checked before.
 	_, err := conn.Exec(ctx, fmt.Sprintf(`SET statement_timeout = %d; SET session_replication_role = replica;
 		DELETE FROM pg_statistic WHERE starelid >= %d`, resetTimeout.Milliseconds(), firstOwnOID))
 	if err != nil {
@@ -108,7 +108,7 @@ func (st *state) restoreRows(ctx context.Context, conn *pgx.Conn) error {
 		empty = append(empty, table)
 	}
 	if len(empty) > 0 {
-		// CASCADE, because tables that reference one of these may be clean.
+		// CASCADE, because tables that reference one of these may be unchanged.
 		if _, err := conn.Exec(ctx, "TRUNCATE "+strings.Join(empty, ", ")+" CASCADE"); err != nil {
 			return fmt.Errorf("empty the tables: %w", err)
 		}
@@ -144,11 +144,11 @@ func (st *state) restoreSequences(ctx context.Context, conn *pgx.Conn) error {
 	return nil
 }
 
-// firstOwnOID is the first object id that initdb does not give away.
+// firstOwnOID is the first object id that initdb does not use.
 const firstOwnOID = 16384
 
-// usedTables are the tables that have a page, be it of rows that are gone, or
-// statistics. An empty table that nobody has used has neither.
+// usedTables returns the tables that have a page, even of deleted rows, or statistics. An
+// empty table that was never used has neither.
 func usedTables(ctx context.Context, conn *pgx.Conn) ([]string, error) {
 	rows, err := conn.Query(ctx, `SELECT format('%I.%I', n.nspname, c.relname)
 		FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
@@ -191,11 +191,11 @@ func readSequences(ctx context.Context, conn *pgx.Conn) (map[uint32]numbers, err
 	return all, nil
 }
 
-// readCatalog is a fingerprint of all that is defined in a database, and of its
-// settings. Every row of every catalog counts, by its place and by the
-// transaction that wrote it: so also a change that was taken back is one. Of
-// pg_class only what is defined counts, because TRUNCATE writes there.
-// Temporary schemas stay in a database for good, and nobody sees them.
+// readCatalog returns a fingerprint of all definitions in a database, and of its
+// settings. Every row of every catalog counts, by its place and by the transaction that
+// wrote it, so a change that was undone counts too. Of pg_class only the definitions
+// count, because TRUNCATE writes there. Temporary schemas are left out: they stay in a
+// database for good, and nobody sees them.
 func readCatalog(ctx context.Context, conn *pgx.Conn) (string, error) {
 	var all, sum string
 	err := conn.QueryRow(ctx, `SELECT string_agg(format(

@@ -25,9 +25,8 @@ import (
 type server struct {
 	url     string
 	cluster *pgserver.Server // nil when the server is not ours
-	// strategy ends CREATE DATABASE: files that are copied take a quarter of the
-	// time that pages in the write-ahead log do, which is the default since
-	// version 15 and unknown before.
+	// strategy ends CREATE DATABASE. Copying files takes a quarter of the time of pages
+	// in the write-ahead log, which is the default since version 15 and unknown before.
 	strategy string
 
 	mu        sync.Mutex
@@ -58,8 +57,8 @@ func (s *server) learn(ctx context.Context) error {
 	return errors.Join(err, conn.Close(ctx))
 }
 
-// create makes a database from the one named from, which is dropped when t ends,
-// and returns its URL.
+// create makes a database from the one named from, and returns its URL. The database is
+// dropped when t ends.
 func (s *server) create(t testing.TB, from string) string {
 	t.Helper()
 	name, err := s.clone(from)
@@ -109,9 +108,9 @@ func (s *server) take(tpl *template) (string, error) {
 	return s.clone(tpl.name)
 }
 
-// reset ends what is connected to a database, gives the database another name,
-// so that nothing of its test finds it again, restores it and keeps it for the
-// next test. It returns the name that the database has after that.
+// reset closes the connections to a database, gives the database another name, so that
+// nothing of its test finds it again, restores it and keeps it for the next test. It
+// returns the new name.
 func (s *server) reset(tpl *template, name string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), setupTimeout)
 	defer cancel()
@@ -128,8 +127,8 @@ func (s *server) reset(tpl *template, name string) (string, error) {
 	return renamed, nil
 }
 
-// rename waits itself for those who leave the database: the server looks for
-// them only ten times a second.
+// rename waits itself for connections that are closing, because the server looks for them
+// only ten times a second.
 func (s *server) rename(ctx context.Context, name, renamed string) error {
 	conn, err := pgx.Connect(ctx, s.url)
 	if err != nil {
@@ -158,8 +157,8 @@ func (s *server) drop(name string) error {
 	return s.exec("DROP DATABASE IF EXISTS " + name + " WITH (FORCE)")
 }
 
-// template returns a database with the migrations applied. They are told apart
-// by content, so that callers need not share one fs.FS value.
+// template returns a database with the migrations applied. Templates are distinguished by
+// content, so that callers need not share one fs.FS value.
 func (s *server) template(want Template) (*template, error) {
 	key, err := fingerprint(want)
 	if err != nil {
@@ -198,8 +197,8 @@ func (s *server) migrated(want Template) (string, *state, error) {
 	return name, st, nil
 }
 
-// close leaves a foreign server as it was found, but for the roles, which other
-// test binaries may be using.
+// close leaves a foreign server as it was found, except for the roles, which other test
+// binaries may be using.
 func (s *server) close() error {
 	if s.cluster != nil {
 		return s.cluster.Stop()
@@ -218,8 +217,8 @@ func (s *server) close() error {
 	return err
 }
 
-// exec repeats a statement that finds others still leaving its database: the
-// server itself waits for them for five seconds, which a busy machine may take.
+// exec repeats a statement that finds connections still closing: the server itself waits
+// for them for five seconds, and a busy machine may take longer.
 func (s *server) exec(sql string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), setupTimeout)
 	defer cancel()
@@ -239,8 +238,8 @@ func inUse(err error) bool {
 	return errors.As(err, &pe) && pe.Code == "55006" // object_in_use
 }
 
-// urlOf is the server's URL with another database. In a key=value string the
-// last word counts.
+// urlOf returns the server's URL with another database. In a key=value string the last
+// value counts.
 func (s *server) urlOf(database string) string {
 	u, err := url.Parse(s.url)
 	if err != nil || !strings.HasPrefix(u.Scheme, "postgres") {
@@ -254,8 +253,8 @@ func randomName(prefix string) string {
 	return prefix + strings.ToLower(rand.Text())
 }
 
-// fingerprint tells functions apart by their code: a Prepare with variables of
-// its own must not be made twice with other values.
+// fingerprint distinguishes functions by their code. A Prepare with variables of its own
+// must not be used twice with other values.
 func fingerprint(want Template) (string, error) {
 	h := sha256.New()
 	fmt.Fprintf(h, "%q %q %x\n", want.Schema, want.Role, reflect.ValueOf(want.Prepare).Pointer())

@@ -10,7 +10,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Keys of what the log says of a line's context.
+// Keys of the attributes that a line takes from its context.
 const (
 	requestIDKey = "request_id"
 	traceIDKey   = "trace_id"
@@ -35,8 +35,8 @@ func NewLog(cfg Config, out io.Writer) (*slog.Logger, error) {
 
 type requestID struct{}
 
-// WithRequestID notes which request ctx works for: log lines name it, and
-// serve's interceptors carry it to the services that are called.
+// WithRequestID sets the request that ctx works for. Log lines name it, and serve's
+// interceptors pass it to the services that are called.
 func WithRequestID(ctx context.Context, id string) context.Context {
 	if id == "" {
 		return ctx
@@ -44,15 +44,14 @@ func WithRequestID(ctx context.Context, id string) context.Context {
 	return context.WithValue(ctx, requestID{}, id)
 }
 
-// RequestID is the request that ctx works for, or empty.
+// RequestID returns the request that ctx works for, or empty.
 func RequestID(ctx context.Context) string {
 	id, _ := ctx.Value(requestID{}).(string)
 	return id
 }
 
-// contextual adds to each record what its context belongs to. A line about one
-// request out of a batch says so itself; that attribute stands, and the
-// context's is left out.
+// contextual adds to each record the request and the trace of its context. A line about
+// one request of a batch names that request itself; then the context's is left out.
 type contextual struct{ slog.Handler }
 
 // Handle implements slog.Handler.

@@ -10,8 +10,7 @@ import (
 
 var w3c propagation.TraceContext
 
-// Traceparent is the trace context of ctx in W3C form, empty when there is
-// none.
+// Traceparent returns the trace context of ctx in W3C form, empty when there is none.
 func Traceparent(ctx context.Context) string {
 	span := trace.SpanContextFromContext(ctx)
 	if !span.IsValid() {
@@ -55,6 +54,6 @@ func (carrier) Set(string, string) {}
 // Keys implements propagation.TextMapCarrier.
 func (carrier) Keys() []string { return []string{"traceparent"} }
 
-// Sampled reports whether ctx belongs to a trace that is recorded. Where it does
-// not, a span is not worth starting.
+// Sampled reports whether the trace of ctx is recorded. Where it is not, a span is not
+// worth starting.
 func Sampled(ctx context.Context) bool { return trace.SpanContextFromContext(ctx).IsSampled() }

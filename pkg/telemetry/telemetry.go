@@ -37,7 +37,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Config says how much is told, in which form, and to whom.
+// Config is how much a process logs and traces, in which form, and to which collector.
 type Config struct {
 	// LogLevel is debug, info, warn or error.
 	LogLevel string
@@ -51,18 +51,17 @@ type Config struct {
 	// OTLPEndpoint is the host:port of an OTLP/gRPC collector of traces; empty
 	// records nothing.
 	OTLPEndpoint string
-	// OTLPTLS secures the connection to it; nil stands for TLS with the
-	// system's roots.
+	// OTLPTLS secures the connection to it; nil means TLS with the system's roots.
 	OTLPTLS *tls.Config
-	// OTLPInsecure sends in the clear. A collector on loopback is spoken to
-	// in the clear unless OTLPTLS is set.
+	// OTLPInsecure disables encryption. The connection to a collector on loopback is not
+	// encrypted either, unless OTLPTLS is set.
 	OTLPInsecure bool
-	// TraceRatio is the part of traces that is recorded, 0 to 1. What begins
-	// a trace decides for all that belongs to it.
+	// TraceRatio is the part of traces that is recorded, 0 to 1. The span that begins a
+	// trace decides for the whole trace.
 	TraceRatio float64
 }
 
-// Telemetry is what a process tells about itself.
+// Telemetry is the log, the metrics and the traces of a process.
 type Telemetry struct {
 	Log    *slog.Logger
 	Meters metric.MeterProvider
@@ -103,7 +102,7 @@ func (t *Telemetry) Handler() http.Handler {
 	return promhttp.HandlerFor(t.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4})
 }
 
-// Stop sends off what is pending, for at most flushTimeout.
+// Stop sends what is pending, for at most flushTimeout.
 func (t *Telemetry) Stop(ctx context.Context) error {
 	var errs []error
 	for _, stop := range t.stop {

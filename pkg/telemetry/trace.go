@@ -25,14 +25,14 @@ const (
 	exportTimeout = 5 * time.Second
 	// flushTimeout bounds the last export when a process stops.
 	flushTimeout = 5 * time.Second
-	// complainInterval is how often a collector that is away is worth a line.
+	// complainInterval is the pause between two log lines about a collector that is away.
 	complainInterval = time.Minute
 
 	spanEntries = 32
 	spanText    = 256
 )
 
-// Validate reports every value of the tracing that cannot be worked with.
+// Validate returns every invalid setting of the tracing.
 func (c Config) Validate() error {
 	var faults []error
 	if !(c.TraceRatio >= 0 && c.TraceRatio <= 1) { // NaN is neither
@@ -56,8 +56,8 @@ func (c Config) clear() bool {
 	return c.OTLPInsecure || err == nil && (host == "localhost" || ip != nil && ip.IsLoopback())
 }
 
-// NewTraces makes a tracer provider alone, for programs that measure nothing,
-// and what stops it.
+// NewTraces makes a tracer provider alone, for programs that measure nothing, and returns
+// the function that stops it.
 func NewTraces(cfg Config, log *slog.Logger) (trace.TracerProvider, func(context.Context) error, error) {
 	return newTraces(cfg, log)
 }
@@ -105,8 +105,8 @@ func newExporter(cfg Config) (*otlptrace.Exporter, error) {
 	if cfg.clear() {
 		secure = otlptracegrpc.WithInsecure()
 	}
-	// New dials lazily: it fails only for what is malformed. An export that
-	// fails is not tried again for long, because the next batch waits for it.
+	// New dials lazily, so it fails only for malformed settings. A failed export is not
+	// tried again for long, because the next batch waits for it.
 	exporter, err := otlptracegrpc.New(context.Background(), otlptracegrpc.WithEndpoint(cfg.OTLPEndpoint), secure,
 		otlptracegrpc.WithTimeout(exportTimeout), otlptracegrpc.WithRetry(otlptracegrpc.RetryConfig{
 			Enabled: true, InitialInterval: 200 * time.Millisecond, MaxInterval: time.Second, MaxElapsedTime: exportTimeout,
@@ -117,7 +117,7 @@ func newExporter(cfg Config) (*otlptrace.Exporter, error) {
 	return exporter, nil
 }
 
-// patient says now and then that spans are lost, and never fails.
+// patient logs now and then that spans are lost, and never fails.
 type patient struct {
 	sdktrace.SpanExporter
 	log  *slog.Logger

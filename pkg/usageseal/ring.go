@@ -10,60 +10,59 @@ import (
 	"svc.internal/pkg/clock"
 )
 
-// Verdict is what a seal is worth.
+// Verdict is the result of checking a seal.
 type Verdict int
 
 // The verdicts.
 const (
-	// Forged has no seal, or not that of the key that it names.
+	// Forged has no seal, or not the seal of the key that it names.
 	Forged Verdict = iota
-	// Unknown names a key that the hub has not handed over, although it has had
-	// the time.
+	// Unknown names a key that the hub has not handed over, although it has had the time.
 	Unknown
-	// Early names a key that is not known, and the hub may not have had the time
-	// to hand it over: see KeyWait.
+	// Early names an unknown key that the hub may not have had the time to hand over: see
+	// KeyWait.
 	Early
 	// Valid was written by the hub.
 	Valid
 )
 
-// KeyWait is how long keys may be missing after a Ring was made, or its store has
-// failed: what was down hears of every key again within the minute in which hubs
-// hand theirs over again, and half of that is to spare.
+// KeyWait is how long keys may be missing after a Ring was made or its store has failed.
+// A reader that was down gets every key again within a minute, because hubs hand theirs
+// over again; the other 30 s are a margin.
 //
-// It does not run from an event's publication, because the outage may have been
-// longer; nor is it a number of an event's deliveries, because each failure of the
-// store is one. And it is over at some time for all events together, so a hub that
-// makes up keys holds up nobody for longer.
+// It does not run from an event's publication, because the outage may have been longer.
+// Nor is it a number of an event's deliveries, because each failure of the store causes
+// one. It ends for all events together, so a hub that makes up keys delays nobody for
+// longer.
 const KeyWait = 90 * time.Second
 
-// Bounds by hub, so that what one hub makes up is felt by that hub alone.
+// Bounds by hub, so that a hub that makes up keys harms itself alone.
 const (
-	// maxCached bounds the keys in memory, of which a hub has one a day and start.
+	// maxCached bounds the keys in memory; a hub has one for each day and each start.
 	maxCached = 256
-	// maxLookups bounds what is asked of the store in a second about keys that are
-	// not in memory. A key is asked for once if it is there.
+	// maxLookups bounds the store's look-ups in a second for keys that are not in memory.
+	// A key that exists is looked up once.
 	maxLookups = 50
-	// maxHubs bounds the hubs whose lookups are counted. All are forgotten beyond
-	// it, which costs a few lookups.
+	// maxHubs bounds the hubs whose look-ups are counted. Beyond it all are forgotten,
+	// which costs a few look-ups.
 	maxHubs = 4096
 )
 
 // Errors of Store.
 var (
-	// ErrOtherKey is returned when an id stands for another key already.
+	// ErrOtherKey: the id already stands for another key.
 	ErrOtherKey = errors.New("the id of the key stands for another key")
-	// ErrTooManyKeys is returned when a hub has handed over too many new keys of
-	// late.
+	// ErrTooManyKeys: the hub has handed over too many new keys lately.
 	ErrTooManyKeys = errors.New("the hub has handed over too many new keys within a day")
 )
 
 // Store keeps the keys of hubs for good.
 type Store interface {
-	// KeepUsageKey adds a key; one that stands already changes nothing, or is
-	// ErrOtherKey. A new one may be one too many: ErrTooManyKeys.
+	// KeepUsageKey adds a key. Adding a key again changes nothing. It returns ErrOtherKey
+	// when the id stands for another key, and ErrTooManyKeys when a new key is one too
+	// many.
 	KeepUsageKey(ctx context.Context, hub string, key Key) error
-	// UsageKey is false for a key that is not known.
+	// UsageKey returns a key, and false for an unknown one.
 	UsageKey(ctx context.Context, hub string, id KeyID) (Key, bool, error)
 }
 
@@ -73,13 +72,13 @@ type Ring struct {
 	clock clock.Clock
 
 	mu sync.RWMutex
-	// well is since when the store has not failed.
+	// well is the time since which the store has not failed.
 	well    time.Time
 	known   map[string]map[KeyID]Key
 	lookups map[string]lookups
 }
 
-// lookups are those of a hub within a second.
+// lookups counts the look-ups for a hub within a second.
 type lookups struct {
 	from time.Time
 	n    int
@@ -90,9 +89,9 @@ func NewRing(store Store, c clock.Clock) *Ring {
 	return &Ring{store: store, clock: c, well: c.Now(), known: map[string]map[KeyID]Key{}, lookups: map[string]lookups{}}
 }
 
-// Take keeps a key of a hub. It is written each time, though it may be in memory:
-// a hub hands its key over again because a store that failed over may have lost
-// it, and other replicas know it from there alone.
+// Take stores a key of a hub. It writes the key each time, even when it is in memory: a
+// hub hands its key over again because a store that failed over may have lost it, and
+// other replicas know the key only from the store.
 func (r *Ring) Take(ctx context.Context, hub string, key Key) error {
 	if err := r.store.KeepUsageKey(ctx, hub, key); err != nil {
 		return err
@@ -101,8 +100,8 @@ func (r *Ring) Take(ctx context.Context, hub string, key Key) error {
 	return nil
 }
 
-// Check judges an encoded event that says to be of a hub. An error says that
-// nothing is known of it now.
+// Check verifies the seal of an encoded event that names a hub. An error means that
+// nothing can be said of it now.
 func (r *Ring) Check(ctx context.Context, hub string, event []byte) (Verdict, error) {
 	_, id, _, ok := split(event)
 	if !ok {
@@ -129,7 +128,7 @@ func (r *Ring) Check(ctx context.Context, hub string, event []byte) (Verdict, er
 	return Valid, nil
 }
 
-// missing is the verdict on an event whose key is not known.
+// missing returns the verdict on an event whose key is unknown.
 func (r *Ring) missing() Verdict {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -139,9 +138,9 @@ func (r *Ring) missing() Verdict {
 	return Unknown
 }
 
-// Failed notes that the store has failed, or what settles usage in the same
-// database: it may have failed over, and have lost keys. What fails while a hub
-// hands a key over does not count: a hub that hangs up makes its own call fail.
+// Failed records a failure of the store, or of settling in the same database, which may
+// have failed over and lost keys. A failure while a hub hands a key over does not count,
+// because a hub that hangs up makes its own call fail.
 func (r *Ring) Failed() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

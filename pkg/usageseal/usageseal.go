@@ -1,10 +1,10 @@
-// Package usageseal proves which hub wrote a usage event. A hub appends a seal
-// to each event as it publishes it: the id of its key, and HMAC-SHA-256 under
-// the key over all bytes before. It hands the key to those who read usage, who
-// keep it for good, so that the events of a hub that is dead can be checked.
+// Package usageseal proves which hub wrote a usage event. A hub appends a seal to each
+// event that it publishes: the id of its key, and HMAC-SHA-256 under the key over all
+// bytes before. It hands the key to the services that read usage, which keep it for good,
+// so that the events of a dead hub can be verified.
 //
-// The seal is the last field of svc.events.v1.UsageEvent, so that a sealed event
-// is an event. Sealing and checking cost about a microsecond each.
+// The seal is the last field of svc.events.v1.UsageEvent, so a sealed event is an event.
+// Sealing and checking cost about a microsecond each.
 package usageseal
 
 import (
@@ -42,7 +42,7 @@ func NewKey(random io.Reader) (Key, error) {
 	return k, nil
 }
 
-// ParseKey checks what a hub has handed over.
+// ParseKey reads a key that a hub has handed over.
 func ParseKey(id, secret []byte) (Key, error) {
 	var k Key
 	if len(id) != len(k.ID) || len(secret) != len(k.Secret) {
@@ -53,7 +53,7 @@ func ParseKey(id, secret []byte) (Key, error) {
 	return k, nil
 }
 
-// Derive is a key that follows from a secret, for a purpose.
+// Derive returns a key that is derived from a secret for a purpose.
 func Derive(secret []byte, purpose string) Key {
 	mac := hmac.New(sha256.New, secret)
 	mac.Write([]byte(purpose))
@@ -62,7 +62,7 @@ func Derive(secret []byte, purpose string) Key {
 	return k
 }
 
-// Seal returns an encoded event with the key's seal. The payload stays as it is.
+// Seal returns an encoded event with the key's seal. It does not change the payload.
 func (k Key) Seal(payload []byte) []byte {
 	out := make([]byte, 0, len(payload)+Size)
 	out = append(out, payload...)

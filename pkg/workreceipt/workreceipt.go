@@ -40,7 +40,7 @@ const (
 	MaxCount = 1 << 40
 )
 
-// domain begins what is signed. A change of the form needs another.
+// domain begins the signed text. A change of the form needs another domain.
 const domain = "svc provider receipt v1\n"
 
 // Receipt is what a provider says that it sent.
@@ -48,19 +48,19 @@ type Receipt struct {
 	Request  ids.RequestID
 	Attempt  uint32
 	Provider ids.ProviderID
-	// Epoch is of the session that the request came on.
+	// Epoch is the epoch of the session on which the request arrived.
 	Epoch int64
 	Model string
-	// Claimed tells that the engine reported usage, the counts what.
+	// Claimed reports whether the engine reported usage; the counts are that usage.
 	Claimed                          bool
 	ClaimedPrompt, ClaimedCompletion int64
-	// SentTokens are completion tokens by the agent's count, SentBytes the bytes
-	// of the content that they are of.
+	// SentTokens are completion tokens by the agent's count. SentBytes are the bytes of
+	// their content.
 	SentTokens, SentBytes int64
 	Complete              bool
 	// EndedAt is to the millisecond.
 	EndedAt time.Time
-	// Proof is the hub's, as it came with the request.
+	// Proof is the hub's proof, as it came with the request.
 	Proof []byte
 }
 
@@ -76,17 +76,17 @@ type Key struct {
 	Attempt uint32
 }
 
-// Key is the receipt's.
+// Key returns the key of the receipt.
 func (r Receipt) Key() Key { return Key{r.Request, r.Attempt} }
 
-// ErrMalformed is returned for a receipt that no agent makes.
+// ErrMalformed is the error for a receipt that no agent makes.
 var ErrMalformed = errors.New("the receipt is malformed")
 
-// ErrSignature is returned for a signature that is not the key's, or not of this
+// ErrSignature is the error for a signature that is not the key's, or not of this
 // receipt.
 var ErrSignature = errors.New("the receipt's signature does not verify")
 
-// Validate refuses what no agent says.
+// Validate refuses a receipt that no agent makes.
 func (r Receipt) Validate() error {
 	switch {
 	case r.Request.IsZero(), r.Provider.IsZero(), r.Attempt < 1, r.Attempt > 1<<30,
@@ -106,7 +106,7 @@ func (r Receipt) Validate() error {
 // maxMilliseconds is the year 9999.
 const maxMilliseconds = 253_402_300_799_999
 
-// Canonical is what is signed.
+// Canonical returns the signed text.
 func (r Receipt) Canonical() []byte {
 	b := make([]byte, 0, len(domain)+110+len(r.Model)+len(r.Proof))
 	b = append(b, domain...)
@@ -142,7 +142,7 @@ func Sign(key ed25519.PrivateKey, r Receipt) Signed {
 	return Signed{Receipt: r, Signature: [ed25519.SignatureSize]byte(ed25519.Sign(key, r.Canonical()))}
 }
 
-// Verify checks the receipt and that the holder of key signed it.
+// Verify checks the receipt, and that the holder of key signed it.
 func (s Signed) Verify(key ed25519.PublicKey) error {
 	if err := s.Validate(); err != nil {
 		return err

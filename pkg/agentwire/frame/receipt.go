@@ -12,7 +12,7 @@ import (
 	agentv2 "svc.internal/proto/svc/agent/v2"
 )
 
-// Receipt is a work receipt as it travels.
+// Receipt returns a work receipt as a message.
 func Receipt(s workreceipt.Signed) *agentv2.Receipt {
 	return &agentv2.Receipt{
 		RequestId: s.Request[:], Attempt: s.Attempt, ProviderId: s.Provider[:], Epoch: s.Epoch, ModelId: s.Model,
@@ -22,9 +22,9 @@ func Receipt(s workreceipt.Signed) *agentv2.Receipt {
 	}
 }
 
-// ReadReceipt reads a work receipt that has travelled. It returns
-// workreceipt.ErrMalformed for one that no agent makes. Whether the signature
-// verifies is for Signed.Verify to say. The proof aliases the message's.
+// ReadReceipt reads a work receipt from a message. It returns workreceipt.ErrMalformed
+// for a receipt that no agent makes. It does not verify the signature; Signed.Verify
+// does. The proof aliases the message's.
 func ReadReceipt(m *agentv2.Receipt) (workreceipt.Signed, error) {
 	if len(m.GetRequestId()) != len(ids.RequestID{}) || len(m.GetProviderId()) != len(ids.ProviderID{}) ||
 		len(m.GetSignature()) != ed25519.SignatureSize {

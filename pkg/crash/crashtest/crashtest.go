@@ -1,6 +1,6 @@
-// Package crashtest is the harness's side of package crash: it hears of every
-// point that processes built with the tag crashpoints pass, and makes one of
-// them stand still at a point that was armed.
+// Package crashtest is the harness's side of package crash. It receives every point that
+// processes with the build tag crashpoints reach, and stops a process at a point that was
+// armed.
 package crashtest
 
 import (
@@ -15,10 +15,10 @@ import (
 	"sync"
 )
 
-// maxLine bounds what a process may say, in bytes.
+// maxLine bounds a line from a process, in bytes.
 const maxLine = 256
 
-// Controller hears of points on a unix socket. It is safe for concurrent use.
+// Controller receives points on a unix socket. It is safe for concurrent use.
 type Controller struct {
 	dir string
 	lis net.Listener
@@ -33,7 +33,7 @@ type Controller struct {
 
 // New makes a controller on a socket of its own.
 func New() (*Controller, error) {
-	// Not in a test's folder: the path of a socket has at most 107 bytes.
+	// Not in the test's folder, because the path of a socket has at most 107 bytes.
 	dir, err := os.MkdirTemp("", "crash")
 	if err != nil {
 		return nil, fmt.Errorf("make a folder for the socket: %w", err)
@@ -50,10 +50,10 @@ func New() (*Controller, error) {
 	return c, nil
 }
 
-// Socket is the path for crash.EnvSocket.
+// Socket returns the path for crash.EnvSocket.
 func (c *Controller) Socket() string { return c.lis.Addr().String() }
 
-// Stand is a point that was armed.
+// Stand is an armed point.
 type Stand struct {
 	left     int
 	reached  chan int
@@ -61,15 +61,15 @@ type Stand struct {
 	once     sync.Once
 }
 
-// Reached gives the process that stands at the point, once.
+// Reached returns the process that stopped at the point, once.
 func (s *Stand) Reached() <-chan int { return s.reached }
 
-// Release lets the process go on, or lets it pass if it has not come yet.
-// Releasing twice is harmless.
+// Release lets the process continue, or pass if it has not arrived yet. Releasing twice
+// is harmless.
 func (s *Stand) Release() { s.once.Do(func() { close(s.released) }) }
 
-// Arm makes the process that is the nth, from 1, to reach the point from now on
-// stand there until it is released. All others pass.
+// Arm stops the nth process, from 1, that reaches the point from now on, until it is
+// released. All others pass.
 func (c *Controller) Arm(point string, nth int) *Stand {
 	s := &Stand{left: nth, reached: make(chan int, 1), released: make(chan struct{})}
 	c.mu.Lock()
@@ -78,14 +78,14 @@ func (c *Controller) Arm(point string, nth int) *Stand {
 	return s
 }
 
-// Hits is how often a point was reached.
+// Hits returns how often a point was reached.
 func (c *Controller) Hits(point string) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.hits[point]
 }
 
-// Total is how often any point was reached.
+// Total returns how often any point was reached.
 func (c *Controller) Total() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -96,7 +96,7 @@ func (c *Controller) Total() int {
 	return total
 }
 
-// Close lets everybody go on and ends the controller.
+// Close lets every process continue and ends the controller.
 func (c *Controller) Close() error {
 	c.mu.Lock()
 	first := !c.closed
@@ -131,8 +131,8 @@ func (c *Controller) accept() {
 	}
 }
 
-// serve answers one hit. A process that dies while it stands is noticed by
-// nobody, which is as it should be: its stand ends with Release.
+// serve answers one hit. When a process dies at an armed point, nothing notices it: its
+// Stand ends with Release.
 func (c *Controller) serve(conn net.Conn) {
 	defer func() {
 		c.mu.Lock()
@@ -174,7 +174,7 @@ func parse(line string) (point string, pid int, ok bool) {
 	return point, pid, err == nil && pid > 0
 }
 
-// hit counts a hit and returns the stand that it is for, if any.
+// hit counts a hit and returns its Stand, if there is one.
 func (c *Controller) hit(point string) *Stand {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -1,5 +1,5 @@
-// Package otlptest is a trace collector for tests: a gRPC server of the OTLP
-// trace service that keeps the spans it is sent, and finds its way in them.
+// Package otlptest is a trace collector for tests: a gRPC server of the OTLP trace
+// service that keeps the spans that it receives, with functions to search them.
 package otlptest
 
 import (
@@ -20,7 +20,7 @@ import (
 	"google.golang.org/protobuf/encoding/prototext"
 )
 
-// Span is a span as it was received, its ids in hexadecimal.
+// Span is a received span, with its ids in hexadecimal.
 type Span struct {
 	TraceID, ID, ParentID string
 	Name                  string
@@ -32,7 +32,7 @@ type Span struct {
 	Events []string
 	// Links are the trace ids that it is linked to.
 	Links []string
-	// Failed tells that its status is an error.
+	// Failed reports whether its status is an error.
 	Failed bool
 }
 
@@ -70,7 +70,7 @@ func Start(t testing.TB) *Collector {
 	return c
 }
 
-// Refuse makes the collector answer every export with err; nil takes them
+// Refuse makes the collector answer every export with err; nil makes it accept them
 // again.
 func (c *Collector) Refuse(err error) {
 	c.mu.Lock()
@@ -137,23 +137,23 @@ func texts(attrs []*commonv1.KeyValue) map[string]string {
 	return out
 }
 
-// Spans are all that were received so far.
+// Spans returns all spans that were received so far.
 func (c *Collector) Spans() []Span {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.spans)
 }
 
-// Text is everything that was received, in words, to look for what must not
-// be in it.
+// Text returns everything that was received, as text, to search it for what must not be
+// in it.
 func (c *Collector) Text() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.text.String()
 }
 
-// Wait returns the spans once enough says that they are all that is waited
-// for, and fails the test when that takes longer than limit.
+// Wait returns the spans once enough returns true, and fails the test when that takes
+// longer than limit.
 func (c *Collector) Wait(t testing.TB, limit time.Duration, what string, enough func([]Span) bool) []Span {
 	t.Helper()
 	deadline := time.NewTimer(limit)
@@ -182,8 +182,8 @@ func Find(spans []Span, fits func(Span) bool) (Span, bool) {
 	return spans[i], true
 }
 
-// Path is the names from a span up to the root of its trace. It ends early
-// where a parent was not received.
+// Path returns the names from a span up to the root of its trace. It ends early where a
+// parent was not received.
 func Path(spans []Span, s Span) []string {
 	names := []string{s.Name}
 	for range spans {
