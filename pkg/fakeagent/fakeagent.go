@@ -41,10 +41,10 @@ const (
 	writeTimeout = 10 * time.Second
 )
 
-// ErrClosed is returned once the connection has ended.
+// ErrClosed is the error once the connection has ended.
 var ErrClosed = errors.New("fake agent: connection is closed")
 
-// Options say who the agent is and how it behaves.
+// Options are the agent's identity and behaviour.
 type Options struct {
 	// Key is the provider key, NodeID the machine; an empty NodeID is
 	// "fake-node-1".
@@ -60,22 +60,22 @@ type Options struct {
 	// Handler answers each request in a goroutine of its own once its body is
 	// there; nil leaves requests to Requests.
 	Handler func(*Request)
-	// NoHeartbeats leaves the session to die.
+	// NoHeartbeats sends no heartbeats, so that the session dies.
 	NoHeartbeats bool
 	// NoGrants grants no credit for what the hub sends.
 	NoGrants bool
 	// NoPongs leaves pings unanswered.
 	NoPongs bool
-	// ReceiptKey is what receipts are signed with; nil sends none.
+	// ReceiptKey is the key that receipts are signed with; nil sends none.
 	ReceiptKey ed25519.PublicKey
 	// NetDial replaces the network, for pipes.
 	NetDial func(ctx context.Context, network, addr string) (net.Conn, error)
 }
 
-// Refused is the hub's answer to a registration it does not take.
+// Refused is the hub's refusal of a registration.
 type Refused struct{ Frame *agentv2.Error }
 
-// Error is the code and the message.
+// Error returns the code and the message.
 func (r *Refused) Error() string {
 	return fmt.Sprintf("hub refused the agent: %s: %s", r.Frame.GetCode(), r.Frame.GetMessage())
 }
@@ -100,7 +100,7 @@ type Agent struct {
 	ack      *agentv2.RegisterAck
 	farewell *agentv2.Error
 	drain    *agentv2.Drain
-	fault    error // what the hub did wrong
+	fault    error // the hub's first breach of the protocol
 	acks     int
 	onAck    chan struct{} // closed and replaced at each heartbeat ack
 }
@@ -123,8 +123,8 @@ func Dial(ctx context.Context, wsURL string, opts Options) (*Agent, error) {
 	return a, nil
 }
 
-// afterwards is what the hub said before it hung up on a frame that could not be
-// sent to it any more, and else err.
+// afterwards returns the hub's last Error before it closed the connection on a frame that
+// could not be sent any more, and otherwise err.
 func (a *Agent) afterwards(ctx context.Context, err error) error {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
@@ -180,7 +180,7 @@ func (a *Agent) Register() error {
 	}}})
 }
 
-// Offers are the agent's models, healthy or not.
+// Offers returns the agent's models, healthy or not.
 func (a *Agent) Offers(healthy bool) []*agentv2.ModelOffer {
 	offers := make([]*agentv2.ModelOffer, 0, len(a.opts.Models))
 	for _, id := range a.opts.Models {
@@ -207,47 +207,47 @@ func (a *Agent) AwaitAck(ctx context.Context) error {
 	}
 }
 
-// Ack is the hub's answer to Register, nil before it came.
+// Ack returns the hub's answer to Register, nil before it arrived.
 func (a *Agent) Ack() *agentv2.RegisterAck {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.ack
 }
 
-// Epoch is the session's.
+// Epoch returns the session's epoch.
 func (a *Agent) Epoch() int64 { return a.Ack().GetEpoch() }
 
-// Requests are those that no Handler takes, each when its body is there.
+// Requests has the requests that no Handler takes, each when its body is there.
 func (a *Agent) Requests() <-chan *Request { return a.requests }
 
-// Drained is closed when the hub asks for no more.
+// Drained is closed when the hub asks for a drain.
 func (a *Agent) Drained() <-chan struct{} { return a.drained }
 
 // Closed is closed when the connection has ended.
 func (a *Agent) Closed() <-chan struct{} { return a.closed }
 
-// Farewell is the Error that the hub said before it closed, nil without one.
+// Farewell returns the Error that the hub sent before it closed, nil for none.
 func (a *Agent) Farewell() *agentv2.Error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.farewell
 }
 
-// Fault is what the hub did against the protocol, nil if nothing.
+// Fault returns the hub's first breach of the protocol, nil for none.
 func (a *Agent) Fault() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.fault
 }
 
-// Frames are the frames received, oldest first.
+// Frames returns the received frames, oldest first.
 func (a *Agent) Frames() []*agentv2.Frame {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return append([]*agentv2.Frame(nil), a.history...)
 }
 
-// Heartbeat sends one and returns when the hub has acknowledged it.
+// Heartbeat sends a heartbeat and returns when the hub has acknowledged it.
 func (a *Agent) Heartbeat(ctx context.Context, offers ...*agentv2.ModelOffer) error {
 	a.mu.Lock()
 	acked := a.onAck
@@ -265,7 +265,7 @@ func (a *Agent) Heartbeat(ctx context.Context, offers ...*agentv2.ModelOffer) er
 	}
 }
 
-// SendHeartbeat sends one and does not wait.
+// SendHeartbeat sends a heartbeat and does not wait.
 func (a *Agent) SendHeartbeat(offers ...*agentv2.ModelOffer) error {
 	return a.Send(&agentv2.Frame{Body: &agentv2.Frame_Heartbeat{Heartbeat: &agentv2.Heartbeat{Models: offers}}})
 }
@@ -293,7 +293,7 @@ func (a *Agent) Send(f *agentv2.Frame) error {
 	return a.writeLocked(f)
 }
 
-// counter is a stream's.
+// counter returns the counter of a stream.
 func counter(all map[uint32]*agentwire.Sequence, stream uint32) *agentwire.Sequence {
 	if all[stream] == nil {
 		all[stream] = new(agentwire.Sequence)
@@ -301,7 +301,7 @@ func counter(all map[uint32]*agentwire.Sequence, stream uint32) *agentwire.Seque
 	return all[stream]
 }
 
-// SendNumbered sends a frame with the number that it has.
+// SendNumbered sends a frame with its own number.
 func (a *Agent) SendNumbered(f *agentv2.Frame) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -332,10 +332,10 @@ func (a *Agent) writeLocked(f *agentv2.Frame) error {
 	return a.ws.WriteMessage(websocket.BinaryMessage, message)
 }
 
-// Kill drops the connection without a word, as a machine that lost power.
+// Kill drops the connection without a close frame, as a machine that lost power does.
 func (a *Agent) Kill() { a.ws.NetConn().Close() }
 
-// NetConn is the connection beneath, to write what is no WebSocket frame.
+// NetConn returns the connection beneath, for writing bytes that are no WebSocket frame.
 func (a *Agent) NetConn() net.Conn { return a.ws.NetConn() }
 
 // Close drops the connection and waits for the agent's own loops. Handlers end

@@ -24,7 +24,7 @@ func (a *Agent) read() {
 	}
 }
 
-// end tells everyone who waits that there is nothing more to come.
+// end wakes everyone who waits, because nothing more will arrive.
 func (a *Agent) end() {
 	a.Kill()
 	a.mu.Lock()

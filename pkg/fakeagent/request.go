@@ -9,10 +9,10 @@ import (
 	agentv2 "svc.internal/proto/svc/agent/v2"
 )
 
-// Request is one request in the agent's hands. Its methods send frames and
-// fail once the connection has ended.
+// Request is one request at the agent. Its methods send frames and fail once the
+// connection has ended.
 type Request struct {
-	// Open is what the hub said of the request, Body its whole body.
+	// Open is the hub's first frame of the request, Body its whole body.
 	Open *agentv2.Open
 	Body []byte
 
@@ -28,14 +28,13 @@ func newRequest(a *Agent, stream uint32, open *agentv2.Open) *Request {
 	return &Request{Open: open, agent: a, stream: stream, credit: agentwire.StreamWindow, cancelled: make(chan struct{})}
 }
 
-// Stream is the request's number on the connection.
+// Stream returns the request's number on the connection.
 func (r *Request) Stream() uint32 { return r.stream }
 
-// Cancelled is closed when the hub cancels or resets the request, or the
-// connection ends.
+// Cancelled is closed when the hub cancels or resets the request, or the connection ends.
 func (r *Request) Cancelled() <-chan struct{} { return r.cancelled }
 
-// Reset is the Error with which the hub reset the request, nil without one.
+// Reset returns the Error with which the hub reset the request, nil for none.
 func (r *Request) Reset() *agentv2.Error {
 	r.agent.mu.Lock()
 	defer r.agent.mu.Unlock()

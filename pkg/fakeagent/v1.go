@@ -83,7 +83,7 @@ type V1Timing struct {
 	Status, Handshake time.Duration
 }
 
-// V1Observed are the durations of the public agent.
+// V1Observed returns the durations of the public agent.
 func V1Observed() V1Timing {
 	s := time.Second
 	return V1Timing{
@@ -94,8 +94,8 @@ func V1Observed() V1Timing {
 	}
 }
 
-// Faster is the same with everything but the bounds of single calls divided by
-// n, so that a test need not wait.
+// Faster returns the same durations divided by n, except for the bounds of single calls,
+// so that a test need not wait.
 func (t V1Timing) Faster(n int) V1Timing {
 	by := time.Duration(n)
 	for _, d := range []*time.Duration{
@@ -111,7 +111,7 @@ func (t V1Timing) Faster(n int) V1Timing {
 	return t
 }
 
-// V1Options say who the agent is and how it behaves.
+// V1Options are the agent's identity and behaviour.
 type V1Options struct {
 	// URL is the configured WebSocket URL; /ws is put behind it. ServiceURL is
 	// where the status is asked for, empty to leave that out; V1ServiceURL
@@ -120,7 +120,7 @@ type V1Options struct {
 	// Key is the provider key. NodeID is V1NodeKey(Key+NodeName) and NodeName
 	// "test-node" when empty.
 	Key, NodeID, NodeName string
-	// Models are served, all healthy. NoModels sends null for them.
+	// Models are served, all of them healthy. NoModels sends null for them.
 	Models   []string
 	NoModels bool
 	// LocalModel replaces the model in requests; "local-model" when empty.
@@ -182,14 +182,14 @@ func (o V1Options) withDefaults() V1Options {
 	return o
 }
 
-// V1NodeKey is a node_id of the agent's form, 130 hex characters of a public
-// key, made of a seed.
+// V1NodeKey returns a node_id in the agent's form, 130 hex characters of a public key,
+// derived from a seed.
 func V1NodeKey(seed string) string {
 	sum := sha512.Sum512([]byte(seed))
 	return "04" + hex.EncodeToString(sum[:])
 }
 
-// V1HubNode is what a hub calls a node that has such a node_id.
+// V1HubNode returns the hub's name of a node with such a node_id.
 func V1HubNode(nodeID string) string {
 	sum := sha256.Sum256([]byte(nodeID))
 	return "v1-" + hex.EncodeToString(sum[:16])
@@ -198,7 +198,7 @@ func V1HubNode(nodeID string) string {
 // V1Life is one connection, from the upgrade to its end.
 type V1Life struct {
 	Opened, Ended time.Time
-	// Registered tells whether a successful ack came.
+	// Registered reports whether a successful ack arrived.
 	Registered bool
 	// Code and Text are the peer's close frame; 0 without one, and 1006 is for
 	// a connection that broke off.
@@ -206,12 +206,12 @@ type V1Life struct {
 	Text string
 }
 
-// Age is how long it lasted.
+// Age returns how long it lasted.
 func (l V1Life) Age() time.Duration { return l.Ended.Sub(l.Opened) }
 
-// V1State is what the agent has been through.
+// V1State is the agent's history.
 type V1State struct {
-	// Registered is whether the connection there is now is acknowledged.
+	// Registered reports whether the present connection is acknowledged.
 	Connected, Registered bool
 	// Upgrades counts connections, Refusals dials that were refused,
 	// Registrations acknowledged ones.
@@ -240,15 +240,15 @@ func StartV1(opts V1Options) *V1 {
 	return a
 }
 
-// Stop ends the process without a word to the hub, as kill -9 does, and waits
-// for it. Handlers end by themselves: their calls fail.
+// Stop ends the process without a close frame, as kill -9 does, and waits for it.
+// Handlers end by themselves: their calls fail.
 func (a *V1) Stop() {
 	a.stop()
 	a.Cut()
 	a.loops.Wait()
 }
 
-// State is what the agent has been through so far.
+// State returns the agent's history so far.
 func (a *V1) State() V1State {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -257,8 +257,8 @@ func (a *V1) State() V1State {
 	return s
 }
 
-// Await waits until the state is such; it looks again at every change and at
-// every message of the hub.
+// Await waits until such returns true. It looks again at every change and at every
+// message of the hub.
 func (a *V1) Await(ctx context.Context, such func(V1State) bool) error {
 	for {
 		a.mu.Lock()
@@ -286,20 +286,20 @@ func (a *V1) AwaitRegistered(ctx context.Context) error {
 	return a.State().Dead
 }
 
-// Requests are those that no Handler takes.
+// Requests has the requests that no Handler takes.
 func (a *V1) Requests() <-chan *V1Request { return a.asked }
 
-// Received are the messages of the hub, oldest first, at most 4,096.
+// Received returns the hub's messages, oldest first, at most 4,096.
 func (a *V1) Received() []V1Frame {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return append([]V1Frame(nil), a.received...)
 }
 
-// NodeID is what the agent registers with.
+// NodeID returns the id that the agent registers with.
 func (a *V1) NodeID() string { return a.opts.NodeID }
 
-// Cut breaks the connection there is, without a word; the agent comes back.
+// Cut breaks the present connection without a close frame; the agent reconnects.
 func (a *V1) Cut() {
 	if c := a.current(); c != nil {
 		c.ws.NetConn().Close()
@@ -324,7 +324,7 @@ func (a *V1) Health(model, health string) error {
 	return a.Send("model_health_update", v1ID(), a.health(map[string]string{model: health}))
 }
 
-// Heartbeat sends one now.
+// Heartbeat sends a heartbeat now.
 func (a *V1) Heartbeat() error {
 	c := a.current()
 	if c == nil {
@@ -333,7 +333,7 @@ func (a *V1) Heartbeat() error {
 	return c.heartbeat()
 }
 
-// Send sends a message of one's own making.
+// Send sends a message of the test's own making.
 func (a *V1) Send(kind, id string, payload any) error {
 	c := a.current()
 	if c == nil {

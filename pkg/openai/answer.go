@@ -18,7 +18,7 @@ const (
 	FinishToolCalls = "tool_calls"
 )
 
-// ChatRequest is the part of a chat request that engines here look at.
+// ChatRequest is the part of a chat request that engines here read.
 type ChatRequest struct {
 	Model               string         `json:"model"`
 	Messages            []ChatMessage  `json:"messages"`
@@ -87,8 +87,8 @@ type ChatChunk struct {
 	Created int64         `json:"created"` // Unix seconds
 	Model   string        `json:"model"`
 	Choices []ChunkChoice `json:"choices"`
-	// Usage is left out when nil; a stream with usage asked for writes null
-	// on every chunk but the last, which WithUsage does.
+	// Usage is left out when nil. When usage was asked for, a stream has null on every
+	// chunk but the last; WithUsage writes that.
 	Usage *UsageMessage `json:"usage,omitempty"`
 }
 
@@ -102,7 +102,7 @@ type ChatChunkWithUsage struct {
 	Usage   *UsageMessage `json:"usage"`
 }
 
-// WithUsage is the chunk as it is written when the client asked for usage.
+// WithUsage returns the chunk as it is written when the client asked for usage.
 func (c ChatChunk) WithUsage() ChatChunkWithUsage { return ChatChunkWithUsage(c) }
 
 // ChunkChoice is one choice of a chunk.

@@ -8,56 +8,54 @@ import (
 	"svc.internal/pkg/jsonscan"
 )
 
-// ErrDuplicateKey refuses a chunk or answer in which a member that decides
-// what was delivered (choices, delta, content, …) stands twice in one object:
-// parsers differ in which of the two they show, so it cannot be counted.
+// ErrDuplicateKey refuses a chunk or answer in which a member that decides what was
+// delivered (choices, delta, content, …) stands twice in one object. Parsers differ in
+// which of the two they show, so it cannot be counted.
 var ErrDuplicateKey = errors.New("answer holds a member twice")
 
 // maxEdits is how many model and usage members one chunk may hold.
 const maxEdits = 6
 
-// Chunk is the account of one chunk of a stream, or of a whole answer. Spans
-// are byte ranges of the scanned JSON, those of strings with their quotes.
+// Chunk describes one chunk of a stream, or a whole answer. Spans are byte ranges of the
+// scanned JSON, those of strings with their quotes.
 type Chunk struct {
 	// ID is the top-level "id", Model the top-level "model", whatever kind.
 	ID, Model jsonscan.Span
 	// Error is the top-level "error" unless it is null.
 	Error jsonscan.Span
-	// UsageSpan is the top-level "usage", null included; Usage what it says.
+	// UsageSpan is the top-level "usage", null included; Usage is its content.
 	UsageSpan jsonscan.Span
 	Usage     Usage
 
-	// HasChoices tells that a "choices" array is there, Choices its length.
+	// HasChoices reports whether there is a "choices" array; Choices is its length.
 	HasChoices bool
 	Choices    int
-	// DataItems is the length of a top-level "data" array: images,
-	// embeddings. Items is how many of them, or of the event's own members,
-	// hold what was asked for: a vector, an image (ScanEmbeddings, ScanImages,
-	// ScanEvent).
+	// DataItems is the length of a top-level "data" array: images, embeddings. Items is
+	// how many of them, or of the event's own members, hold what was asked for: a vector
+	// or an image (ScanEmbeddings, ScanImages, ScanEvent).
 	DataItems, Items int
 	// Type is the top-level "type" of an event, Text the top-level "text" when
 	// it is a string (ScanEvent, ScanTranscription).
 	Type, Text jsonscan.Span
 
-	// ContentBytes is the decoded length of all delivered text: content,
-	// reasoning, refusal, names and arguments of tools, legacy text. Text in
-	// members that nobody here knows counts where it is longer than that, and
-	// tokens of logprobs, a byte each, where there is no text at all. Pictures,
-	// sound and arrays of numbers count as they are written.
+	// ContentBytes is the decoded length of all delivered text: content, reasoning,
+	// refusal, names and arguments of tools, legacy text. Text in unknown members counts
+	// where it is longer than that. Tokens of logprobs count a byte each where there is
+	// no text at all. Pictures, sound and arrays of numbers count as they are written.
 	ContentBytes int64
-	// Tokens is the estimate for that text, Least and Plausible its bounds (see
-	// Counter). Tokens and Plausible have text in unknown members only of choices
-	// that have no other. From a Tally they are what this chunk adds to the whole:
-	// they fall with the first known text behind such members.
+	// Tokens is the estimate for that text, and Least and Plausible are its bounds (see
+	// Counter). Tokens and Plausible include text in unknown members only for choices
+	// that have no other. From a Tally they are what this chunk adds to the whole: they
+	// fall with the first known text after such members.
 	Tokens, Least, Plausible int
-	// HasContent tells that a choice carries something that a client waits
-	// for: text, a tool call, reasoning, a refusal, audio.
+	// HasContent reports whether a choice carries content that a client waits for: text,
+	// a tool call, reasoning, a refusal, audio.
 	HasContent bool
 
 	// FinishReason is the last finish_reason that is neither null nor blank.
 	FinishReason jsonscan.Span
-	// Finished has bit i set when the choice with index i < 64 has a
-	// finish_reason; FinishCount counts them whatever their index.
+	// Finished has bit i set when the choice with index i < 64 has a finish_reason.
+	// FinishCount counts finish_reasons at any index.
 	Finished    uint64
 	FinishCount int
 
@@ -73,17 +71,17 @@ type edit struct {
 	model bool // replace by the model's name; otherwise remove when asked to
 }
 
-// UsageOnly tells that the chunk holds no choice, no data and no error: it is
-// there for the usage alone (or for an engine's own notes), and a client that
-// did not ask for usage must not see it, since many index choices[0].
+// UsageOnly reports whether the chunk holds no choice, no data and no error: it is there
+// for the usage alone (or for an engine's own notes). A client that did not ask for usage
+// must not see it, because many index choices[0].
 func (c *Chunk) UsageOnly() bool {
 	return c.Choices == 0 && c.DataItems == 0 && !c.Error.Found() &&
 		(c.HasChoices || c.UsageSpan.Found())
 }
 
-// ScanChunk reads one chunk of a stream (a data payload other than [DONE]) in
-// one pass. What is not one JSON object is an error with nothing but an
-// offset; unknown members are checked and ignored.
+// ScanChunk reads one chunk of a stream (a data payload other than [DONE]) in one pass.
+// For text that is not one JSON object it returns an error with an offset alone. Unknown
+// members are checked and ignored.
 func ScanChunk(json []byte) (Chunk, error) {
 	s := scan{data: json, body: "delta"}
 	return s.run()
@@ -95,7 +93,7 @@ func ScanCompletion(json []byte) (Chunk, error) {
 	return s.run()
 }
 
-// seen is a set of names met in one object.
+// seen is a set of names that were met in one object.
 type seen uint32
 
 // add reports whether the name is new in its object.
@@ -123,8 +121,8 @@ const (
 	seenThoughts // and the bits above: each name of thoughts has its own
 )
 
-// thoughts are the members that hold what a model thought. Engines send the same
-// text under several of them.
+// thoughts are the members for a model's thoughts. Engines send the same text under
+// several of them.
 var thoughts = [...]string{"reasoning_content", "reasoning", "reasoning_details", "thinking", "thinking_blocks"}
 
 // isThought finds the bit of a name among thoughts.
@@ -211,7 +209,7 @@ func (s *scan) members(c *jsonscan.Cursor) {
 	}
 }
 
-// edit notes a range for Rewrite; too many of them are refused.
+// edit records a range for Rewrite. Too many ranges are refused.
 func (s *scan) edit(e edit) bool {
 	if s.out.nEdit == maxEdits {
 		s.duplicate = true
@@ -293,7 +291,7 @@ func (s *scan) choices(c *jsonscan.Cursor) {
 	}
 }
 
-// choice walks one choice; position is its index should it not say.
+// choice walks one choice; position is its index when it has none.
 func (s *scan) choice(c *jsonscan.Cursor, position int) {
 	var met seen
 	var late [maxLate]lateValue // what came before the index
@@ -468,8 +466,8 @@ func (s *scan) prose(c *jsonscan.Cursor, a *account) {
 	}
 }
 
-// part walks {"type":"text","text":…}, and parts of other types: thoughts and
-// refusals are text, what else they hold is the engine's own.
+// part walks {"type":"text","text":…}, and parts of other types: thoughts and refusals
+// are text, and everything else in them is the engine's own.
 func (s *scan) part(c *jsonscan.Cursor, a *account) {
 	if c.Kind() != jsonscan.Object {
 		s.vendor(c, a, 0)
@@ -531,8 +529,8 @@ func (s *scan) toolCalls(c *jsonscan.Cursor, counter *Counter) {
 	}
 }
 
-// named consumes a value and, if it is an object, counts its members of these
-// two names. Arguments that are JSON instead of a string count as written.
+// named consumes a value and, if it is an object, counts its members of these two names.
+// Arguments that are JSON instead of a string count as written.
 func (s *scan) named(c *jsonscan.Cursor, counter *Counter, first, second string) {
 	if c.Kind() != jsonscan.Object {
 		c.Skip()
@@ -566,6 +564,6 @@ func (s *scan) named(c *jsonscan.Cursor, counter *Counter, first, second string)
 	}
 }
 
-// FinishedChoices is how many different choices with an index below 64 have a
+// FinishedChoices returns how many different choices with an index below 64 have a
 // finish_reason.
 func (c *Chunk) FinishedChoices() int { return bits.OnesCount64(c.Finished) }

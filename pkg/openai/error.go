@@ -35,7 +35,7 @@ type Error struct {
 	Type string
 	// Param is the path of the faulty field; empty is null on the wire.
 	Param string
-	// Code is what programs switch on; empty is null on the wire.
+	// Code is the value that programs switch on; empty is null on the wire.
 	Code string
 	// Reason is metadata.reason; empty leaves metadata out.
 	Reason string
@@ -119,8 +119,8 @@ func ParseError(body []byte) Error {
 	return e
 }
 
-// readError reads the members of the object at the cursor into e. At the outer
-// level an "error" member overrules what stands beside it.
+// readError reads the members of the object at the cursor into e. At the outer level an
+// "error" member overrules the members beside it.
 func readError(body []byte, c *jsonscan.Cursor, e *Error, outer bool) {
 	var inner Error
 	found := false
@@ -179,8 +179,8 @@ func readDetail(body []byte, c *jsonscan.Cursor, e *Error) {
 	}
 }
 
-// errorText consumes the value at the cursor and gives the text of a string or
-// the digits of a number.
+// errorText consumes the value at the cursor and returns the text of a string or the
+// digits of a number.
 func errorText(body []byte, c *jsonscan.Cursor, kind jsonscan.Kind) string {
 	raw := c.Skip().Of(body)
 	switch kind {
@@ -197,7 +197,7 @@ func errorText(body []byte, c *jsonscan.Cursor, kind jsonscan.Kind) string {
 	}
 }
 
-// cleanText is text trimmed, without control characters, within the bound.
+// cleanText returns text trimmed, without control characters and within the bound.
 func cleanText(text []byte) string {
 	text = bytes.TrimSpace(text)
 	// Every rune that is dropped or replaced is at most three bytes of output

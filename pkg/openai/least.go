@@ -1,17 +1,17 @@
 package openai
 
-// bounds are what vocabularies make of a text at least, and how many tokens an
-// honest one may plausibly make of it. They are counted in quarters of tokens, by the runs that a Counter finds.
+// bounds are the fewest tokens that vocabularies make of a text, and how many an honest
+// one may plausibly make of it. They are in quarters of a token, by the runs that a
+// Counter finds.
 //
-// The least rests on how byte-pair vocabularies cut a text before they merge: no
-// token spans two words, or a word and a number. Within a run it assumes the
-// longest tokens that vocabularies have. It needs no ratio learnt from what
-// engines claim, so that no claim can move it.
+// The least rests on how byte-pair vocabularies cut a text before they merge: no token
+// spans two words, or a word and a number. Within a run it assumes the longest tokens
+// that vocabularies have. It needs no ratio learnt from engines' claims, so no claim can
+// move it.
 //
-// What is plausible is the estimate, raised where the estimate is known to fall
-// short: measured against cl100k, the estimate of base64 and hexadecimal is 0.79 of the
-// count, of random lower-case letters 0.43, of Greek 0.70, and of Arabic, Hindi
-// and Thai 0.77.
+// Plausible is the estimate, raised where the estimate is known to be too low. Measured
+// against cl100k, the estimate of base64 and hexadecimal is 0.79 of the count, of random
+// lower-case letters 0.43, of Greek 0.70, and of Arabic, Hindi and Thai 0.77.
 type bounds struct {
 	least, extra int  // quarters of a token
 	word         int  // letters of the word that the run before belongs to
@@ -22,14 +22,13 @@ type bounds struct {
 }
 
 const (
-	// longToken is how many letters one token has at the most, longSigns how
-	// many signs, longDigits how many digits, longRow how many equal characters
-	// of another kind.
+	// longToken is the largest number of letters in one token, longSigns of signs,
+	// longDigits of digits, and longRow of equal characters of another kind.
 	longToken  = 16
 	longSigns  = 128
 	longDigits = 4
 	longRow    = 16
-	// blobBytes is how long letters and digits go on before they are no words:
+	// blobBytes is the length from which letters and digits without a break are no words:
 	// base64, hexadecimal, random text.
 	blobBytes = 24
 )
@@ -55,7 +54,7 @@ func (b *bounds) run(k class, n, tokens int) {
 		return
 	case classPunct:
 		if n > 1 {
-			// A single sign may go with the word behind it.
+			// A single sign may belong to the word after it.
 			b.least += quarters * (1 + (n-2)/longSigns)
 			b.blob = 0
 		}
@@ -66,7 +65,7 @@ func (b *bounds) run(k class, n, tokens int) {
 	b.word, b.last = 0, 0
 }
 
-// letters counts a run of letters, which may go on with a word of the other case.
+// letters counts a run of letters, which may continue a word of the other case.
 func (b *bounds) letters(k class, n, tokens int, foreign bool) {
 	b.last = 0
 	if foreign {
@@ -88,12 +87,12 @@ func (b *bounds) letters(k class, n, tokens int, foreign bool) {
 	}
 }
 
-// longest is how few tokens so many letters of one word may be.
+// longest returns the fewest tokens that so many letters of one word may be.
 func longest(letters int) int { return (letters + longToken - 1) / longToken }
 
-// wide counts one character that the estimate counts by itself. The longest
-// tokens of such scripts hold four times what the estimate makes of them; rows of
-// one character are longer.
+// wide counts one character that the estimate counts by itself. The longest tokens of
+// such scripts hold four times what the estimate makes of them; rows of one character are
+// longer.
 func (b *bounds) wide(r rune, tokens int) {
 	switch {
 	case r != b.last:
@@ -110,8 +109,7 @@ func (b *bounds) wide(r rune, tokens int) {
 // counts are the three counts of a text, in tokens.
 type counts struct{ tokens, least, plausible int }
 
-// counts returns the counts so far. None of them ever falls but for least, which
-// may by the run under way.
+// counts returns the counts so far. Only least may ever fall, by the run under way.
 func (c *Counter) counts() counts {
 	n, _ := cost(c.class, c.run)
 	end := c.bounds
@@ -123,11 +121,11 @@ func (c *Counter) counts() counts {
 	return all
 }
 
-// Least is the fewest tokens that a vocabulary makes of the text so far, as far
-// as is known: what is certain to have been delivered. It is never above Tokens.
+// Least returns the fewest tokens that any known vocabulary makes of the text so far:
+// what is certain to have been delivered. It is never above Tokens.
 func (c *Counter) Least() int { return c.counts().least }
 
-// Plausible is how many tokens an honest vocabulary may make of the text so far, on
-// average over texts of its kind. It is never below Tokens. A single text may have
-// more; see Bound.
+// Plausible returns how many tokens an honest vocabulary may make of the text so far, on
+// average over texts of its kind. It is never below Tokens. A single text may have more;
+// see Bound.
 func (c *Counter) Plausible() int { return c.counts().plausible }

@@ -117,7 +117,7 @@ func (s *scan) vector(c *jsonscan.Cursor) bool {
 
 // fits reports whether a number is finite as a float32.
 func fits(number []byte) bool {
-	// One without an exponent that is below 1e38 needs no closer look.
+	// A number without an exponent that is below 1e38 needs no closer look.
 	if len(number) <= 38 && bytes.IndexByte(number, 'e') < 0 && bytes.IndexByte(number, 'E') < 0 {
 		return true
 	}
@@ -139,8 +139,8 @@ func packed(raw []byte) bool {
 	return err == nil && n > 0 && n%4 == 0
 }
 
-// payload consumes a value, counts it when it is a string that is not empty,
-// and reports whether it was.
+// payload consumes a value and counts it when it is a string that is not empty. It
+// reports whether it was.
 func (s *scan) payload(c *jsonscan.Cursor) bool {
 	kind := c.Kind()
 	span := c.Skip()

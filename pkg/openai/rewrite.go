@@ -2,8 +2,8 @@ package openai
 
 import "svc.internal/pkg/jsonscan"
 
-// Rewrite says what a client sees in place of what the engine wrote. It is
-// made once for a request and serves all its chunks.
+// Rewrite is what a client sees in place of the engine's model name and usage. It is made
+// once for a request and serves all its chunks.
 type Rewrite struct {
 	model     []byte // escaped, with quotes; nil to leave the engine's
 	dropUsage bool
@@ -19,13 +19,12 @@ func NewRewrite(model string, dropUsage bool) Rewrite {
 	return r
 }
 
-// Append appends the chunk or answer json, as c found it, to dst. All other
-// bytes are copied as they are. Members that equal "model" or "usage" only by
-// case folding are treated alike, because some clients read them. An answer
-// with choices or vectors but no model gets one.
+// Append appends the chunk or answer json, as c describes it, to dst. All other bytes are
+// copied as they are. Members that equal "model" or "usage" only by case folding are
+// treated alike, because some clients read them. An answer with choices or vectors but no
+// model gets one.
 //
-// Whether a chunk should go out at all is the caller's to ask: see
-// Chunk.UsageOnly.
+// Append does not decide whether a chunk is sent at all: see Chunk.UsageOnly.
 func (r Rewrite) Append(dst, json []byte, c *Chunk) []byte {
 	at := 0
 	if r.model != nil && c.lacksModel() {
@@ -54,7 +53,7 @@ func (c *Chunk) lacksModel() bool {
 	return (c.HasChoices || c.named && c.DataItems > 0) && !c.Model.Found()
 }
 
-// Leaves reports whether Append would copy the chunk or answer as it is.
+// Leaves reports whether Append would copy the chunk or answer unchanged.
 func (r Rewrite) Leaves(c *Chunk) bool {
 	if r.model != nil && c.lacksModel() {
 		return false

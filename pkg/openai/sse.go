@@ -22,7 +22,7 @@ type Event struct {
 	Name []byte
 	// Data is the payload: the "data:" lines joined by LF.
 	Data []byte
-	// Done tells that Data is [DONE].
+	// Done reports whether Data is [DONE].
 	Done bool
 }
 
@@ -71,12 +71,12 @@ type SSEReader struct {
 	err             error
 }
 
-// Err is why the feed cannot be read further.
+// Err returns why the feed cannot be read further.
 func (r *SSEReader) Err() error { return r.err }
 
-// Buffered is how many bytes the reader holds: what waits for the rest of its
-// event, and the joined data of an event of several lines. Until Next has
-// returned false, the events that it was made of count too.
+// Buffered returns the bytes that the reader holds: the beginning of an incomplete event,
+// and the joined data of an event of several lines. Until Next has returned false, the
+// events that it returned count too.
 func (r *SSEReader) Buffered() int {
 	if r.owned {
 		return len(r.own) + len(r.joined)
@@ -84,8 +84,7 @@ func (r *SSEReader) Buffered() int {
 	return len(r.buf) - r.event + len(r.joined)
 }
 
-// Feed adds the next piece. Events of earlier pieces that were not taken with
-// Next are kept.
+// Feed adds the next piece. Earlier events that were not taken with Next are kept.
 func (r *SSEReader) Feed(piece []byte) {
 	if r.err != nil || len(piece) == 0 {
 		return
@@ -100,15 +99,15 @@ func (r *SSEReader) Feed(piece []byte) {
 	r.buf = r.own
 }
 
-// keepBuffer is how large a buffer may be to be used for later events, in bytes:
-// one large event is no reason to hold its memory as long as the feed lasts.
+// keepBuffer is the largest buffer that is used again for later events, in bytes, because
+// one large event is no reason to hold its memory for as long as the feed lasts.
 const keepBuffer = 256 << 10
 
-// keepName is how much is kept of an event's name, in bytes: one more than any
-// name that is passed on, so that a longer one is not taken for its beginning.
+// keepName is the stored length of an event's name, in bytes: one more than any name that
+// is passed on, so that a longer name is not taken for its beginning.
 const keepName = 65
 
-// keep moves what is unread into the reader's own buffer.
+// keep moves the unread bytes into the reader's own buffer.
 func (r *SSEReader) keep() {
 	if r.owned && r.event == 0 {
 		return
@@ -128,7 +127,7 @@ func (r *SSEReader) keep() {
 	r.buf, r.owned = r.own, true
 }
 
-// rebase moves all offsets when the first n bytes of buf are given up.
+// rebase moves all offsets when the first n bytes of buf are dropped.
 func (r *SSEReader) rebase(n int) {
 	r.event -= n
 	r.line -= n
@@ -137,8 +136,7 @@ func (r *SSEReader) rebase(n int) {
 	r.dataEnd -= n
 }
 
-// Next gives the next complete event; false when more must be fed, or after an
-// error.
+// Next returns the next complete event; false when more must be fed, or after an error.
 func (r *SSEReader) Next() (Event, bool) {
 	for r.err == nil {
 		line, ok := r.nextLine()
@@ -157,9 +155,9 @@ func (r *SSEReader) Next() (Event, bool) {
 	return Event{}, false
 }
 
-// End takes the end of the feed for the end of the event being read, as if a
-// blank line followed: some engines leave out the last one. It gives that
-// event, if it has data.
+// End takes the end of the feed for the end of the event being read, as if a blank line
+// followed, because some engines leave out the last one. It returns that event, if it has
+// data.
 func (r *SSEReader) End() (Event, bool) {
 	if r.err != nil {
 		return Event{}, false
@@ -172,7 +170,7 @@ func (r *SSEReader) End() (Event, bool) {
 	return r.dispatch()
 }
 
-// nextLine gives the next complete line without its end.
+// nextLine returns the next complete line without its end.
 func (r *SSEReader) nextLine() ([]byte, bool) {
 	if r.skipLF && r.line < len(r.buf) {
 		r.skipLF = false
@@ -204,12 +202,11 @@ func (r *SSEReader) nextLine() ([]byte, bool) {
 	return line, true
 }
 
-// lineWindow is how far lineEnd looks for one line end before it looks for the
-// other: it keeps a feed of nothing but CRs from being searched to its end for
-// an LF at every line.
+// lineWindow is how far lineEnd looks for one line end before it looks for the other. It
+// keeps a feed of nothing but CRs from being searched to its end for an LF at every line.
 const lineWindow = 1 << 10
 
-// lineEnd is the offset of the first CR or LF, or -1.
+// lineEnd returns the offset of the first CR or LF, or -1.
 func lineEnd(b []byte) int {
 	for at := 0; at < len(b); at += lineWindow {
 		window := b[at:min(at+lineWindow, len(b))]
@@ -234,8 +231,8 @@ func (r *SSEReader) bound() int {
 	return DefaultMaxEvent
 }
 
-// field takes one line that is not blank. Only the bytes from the first data
-// line on need to be kept: an event without data yet begins anew behind it.
+// field takes one line that is not blank. Only the bytes from the first data line on must
+// be kept: an event without data yet begins again after the line.
 func (r *SSEReader) field(line []byte) {
 	if !r.begun {
 		r.begun = true
@@ -269,7 +266,7 @@ func (r *SSEReader) data(value []byte) {
 	r.joined = append(append(r.joined, '\n'), value...)
 }
 
-// dispatch ends the event being read and gives it if it has data.
+// dispatch ends the event being read and returns it if it has data.
 func (r *SSEReader) dispatch() (Event, bool) {
 	r.begun = true
 	var e Event
@@ -306,9 +303,9 @@ func NewSSEStream(from io.Reader, maxEvent int) *SSEStream {
 	return &SSEStream{from: from, reader: SSEReader{MaxEvent: maxEvent}, piece: make([]byte, streamPiece)}
 }
 
-// Next gives the next event, whose slices are valid until the next call. At
-// the end of the stream, behind an event that ended without a blank line if
-// there is one, the error is io.EOF.
+// Next returns the next event, whose slices are valid until the next call. At the end of
+// the stream the error is io.EOF; an event that ended without a blank line is returned
+// before it.
 func (s *SSEStream) Next() (Event, error) {
 	for {
 		if event, ok := s.reader.Next(); ok {

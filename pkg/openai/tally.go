@@ -2,22 +2,21 @@ package openai
 
 import "math/bits"
 
-// maxCounters bounds the choices of one stream whose text is counted apart;
-// those with a higher index share the last counter.
+// maxCounters bounds the choices of one stream whose text is counted separately. Choices
+// with a higher index share the last counter.
 const maxCounters = 128
 
-// Tally is the account of a whole stream. Its token estimate follows each
-// choice over all its fragments, so that an engine gains nothing by sending
-// its answer letter by letter. The zero value is ready for use; it keeps no
-// text and is not safe for concurrent use.
+// Tally sums up a whole stream. Its token estimate follows each choice over all its
+// fragments, so that an engine gains nothing by sending its answer letter by letter. The
+// zero value is ready for use. It keeps no text and is not safe for concurrent use.
 type Tally struct {
 	// Chunks counts the chunks scanned, ContentChunks those with content.
 	Chunks, ContentChunks int
 	// ContentBytes, Tokens and its bounds are the sums over all chunks.
 	ContentBytes             int64
 	Tokens, Least, Plausible int
-	// Usage is the last usage that was not absent. Two chunks without choices
-	// whose counts differ make it absurd: only one can be the final one.
+	// Usage is the last usage that was not absent. Two chunks without choices whose
+	// counts differ make it absurd, because only one can be the final one.
 	Usage Usage
 	// Finished has a bit for each choice below 64 with a finish_reason;
 	// FinishCount counts finish_reasons.
@@ -50,7 +49,7 @@ func (t *Tally) Scan(json []byte) (Chunk, error) {
 	return chunk, nil
 }
 
-// FinishedChoices is how many different choices with an index below 64 have
+// FinishedChoices returns how many different choices with an index below 64 have
 // finished.
 func (t *Tally) FinishedChoices() int { return bits.OnesCount64(t.Finished) }
 
@@ -69,7 +68,7 @@ func (t *Tally) addUsage(c *Chunk) {
 	t.Usage = u
 }
 
-// account is that of the choice with that index.
+// account returns the account of the choice with that index.
 func (t *Tally) account(index int64) *account {
 	i := maxCounters - 1
 	if index >= 0 && index < maxCounters {

@@ -2,11 +2,11 @@ package openai
 
 import "svc.internal/pkg/jsonscan"
 
-// maxTokens is the largest count that is believed: beyond it a float64 no
-// longer holds every integer, and no model has such a window.
+// maxTokens is the largest count that is believed. Above it a float64 no longer holds
+// every integer, and no model has such a context window.
 const maxTokens = 1 << 53
 
-// UsageState tells how far an engine's usage can be used.
+// UsageState says how far an engine's usage can be used.
 type UsageState uint8
 
 // The states of a usage.
@@ -15,8 +15,7 @@ const (
 	UsageAbsent UsageState = iota
 	// UsageValid: the counts are whole, in range and agree with each other.
 	UsageValid
-	// UsageAbsurd: there is a usage that must not be billed on; Usage.Reason
-	// says why.
+	// UsageAbsurd: there is a usage that must not be billed; Usage.Reason says why.
 	UsageAbsurd
 )
 
@@ -57,9 +56,9 @@ const (
 	UsageDetailMismatch UsageReason = "detail_mismatch"
 )
 
-// Usage is what an engine says it used, in tokens. The counts mean something
-// only when State is UsageValid; a count that was not given is zero and its
-// Has flag false, so that an explicit zero can be told from silence.
+// Usage is what an engine says it used, in tokens. The counts mean something only when
+// State is UsageValid. A count that is missing is zero with a false Has flag, so that an
+// explicit zero differs from silence.
 type Usage struct {
 	State  UsageState
 	Reason UsageReason
@@ -74,7 +73,7 @@ type Usage struct {
 	HasPrompt, HasCompletion, HasTotal, HasCached, HasReasoning bool
 }
 
-// SameCounts reports whether two usages say the same.
+// SameCounts reports whether two usages have the same counts.
 func (u Usage) SameCounts(v Usage) bool {
 	return u.State == v.State &&
 		u.PromptTokens == v.PromptTokens && u.CompletionTokens == v.CompletionTokens &&
@@ -82,9 +81,9 @@ func (u Usage) SameCounts(v Usage) bool {
 		u.ReasoningTokens == v.ReasoningTokens
 }
 
-// ParseUsage reads a usage value: an object of chat, completions, embeddings
-// or images (whose input_tokens and output_tokens are prompt and completion),
-// or null. What is not JSON is absurd.
+// ParseUsage reads a usage value: an object of chat, completions, embeddings or images
+// (whose input_tokens and output_tokens are prompt and completion), or null. Text that is
+// not JSON is absurd.
 func ParseUsage(raw []byte) Usage {
 	c := jsonscan.NewCursor(raw, jsonscan.Options{})
 	u := readUsage(raw, &c)
@@ -151,7 +150,7 @@ func detailsOf(name []byte) string {
 	return ""
 }
 
-// field is where the count of that name belongs, or nil.
+// field returns where the count of that name belongs, or nil.
 func (u *Usage) field(within string, name []byte) (count *int64, has *bool) {
 	switch within {
 	case "":
@@ -175,7 +174,7 @@ func (u *Usage) field(within string, name []byte) (count *int64, has *bool) {
 	return nil, nil
 }
 
-// readCount judges one count; null is silence.
+// readCount checks one count; null is silence.
 func (u *Usage) readCount(count *int64, has *bool, kind jsonscan.Kind, raw []byte) {
 	if kind == jsonscan.Null || kind == jsonscan.Invalid {
 		return
@@ -202,7 +201,7 @@ func (u *Usage) readCount(count *int64, has *bool, kind jsonscan.Kind, raw []byt
 	*count, *has = n, true
 }
 
-// countFault tells a number that is no integer from one that is out of range.
+// countFault returns whether a number is no integer or out of range.
 func countFault(raw []byte) UsageReason {
 	for _, b := range raw {
 		if b == '.' || b == 'e' || b == 'E' {

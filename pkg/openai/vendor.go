@@ -6,20 +6,19 @@ import (
 	"svc.internal/pkg/jsonscan"
 )
 
-// account is the text of one choice over all its chunks: what is known to be
-// text, and what members hold that nobody here knows. Engines send the same text
-// in both, so the longer of the two is what is certain. The bill counts what is
-// known alone, once there is any: clients show that, and an engine could fill a
-// member that nobody looks at.
+// account is the text of one choice over all its chunks: known text, and the contents of
+// unknown members. Engines send the same text in both, so the longer of the two is
+// certain to have been delivered. The bill counts the known text alone, once there is
+// any, because clients show that and an engine could fill a member that nobody reads.
 type account struct {
 	text, vendor Counter
-	numbers      int // in arrays of unknown members: ids of tokens may be all there is
-	// What was counted of the two at the end of the choice before, and what of them
-	// the bill counts.
+	numbers      int // in arrays of unknown members, where ids of tokens may be all there is
+	// What was counted of the two at the end of the previous choice, and what of them the
+	// bill counts.
 	textBefore, vendorBefore, billed counts
 }
 
-// worth is what the bill counts so far.
+// worth returns what the bill counts so far.
 func (a *account) worth() counts {
 	if a.textBefore.tokens > 0 {
 		return a.textBefore
@@ -45,15 +44,14 @@ type lateValue struct {
 }
 
 const (
-	// maxLate is how many values of a choice may stand before its index.
+	// maxLate bounds the values of a choice that may stand before its index.
 	maxLate = 4
-	// maxVendorDepth is how deep text is looked for in unknown members.
+	// maxVendorDepth is the depth to which unknown members are searched for text.
 	maxVendorDepth = 6
 )
 
-// saysNothing reports whether a member of a choice or of its message is known to
-// carry nothing that an engine was asked for: marks, identities, and what moderation
-// says.
+// saysNothing reports whether a member of a choice or of its message is known to carry
+// nothing that was asked of the engine: marks, identities, and results of moderation.
 func saysNothing(name string) bool {
 	switch name {
 	case "role", "id", "type", "format", "name", "index", "object", "signature", "encrypted_content", "annotations",
@@ -65,7 +63,7 @@ func saysNothing(name string) bool {
 	return false
 }
 
-// account is where the text of that choice is counted.
+// account returns the account of that choice.
 func (s *scan) account(index int64) *account {
 	scan := &s.choiceOf
 	if !scan.begun {
@@ -116,13 +114,13 @@ func (s *scan) add(c counts) {
 	s.out.Plausible += c.plausible
 }
 
-// since is what came since before, and the counts themselves.
+// since returns what was added since before, and the counts themselves.
 func (c counts) since(before counts) (added, now counts) {
 	return counts{c.tokens - before.tokens, c.least - before.least, c.plausible - before.plausible}, c
 }
 
-// vendor counts all strings of a value that nobody here knows. Numbers in arrays
-// are delivered, and have no text: those that are ids of tokens stand beside it.
+// vendor counts all strings of an unknown value. Numbers in arrays are delivered and have
+// no text; the text of ids of tokens stands beside them.
 func (s *scan) vendor(c *jsonscan.Cursor, a *account, depth int) {
 	kind := c.Kind()
 	switch {
@@ -159,9 +157,9 @@ func (s *scan) vendor(c *jsonscan.Cursor, a *account, depth int) {
 	}
 }
 
-// vendorMember counts the value of a member that nobody here knows. Pictures and
-// sounds, as data URLs or under the names that base64 has, are delivered and have
-// no tokens: no vocabulary tells how many.
+// vendorMember counts the value of an unknown member. Pictures and sounds, as data URLs
+// or under the usual names of base64, are delivered and have no tokens, because no
+// vocabulary says how many.
 func (s *scan) vendorMember(c *jsonscan.Cursor, name string, a *account, depth int) {
 	switch {
 	case saysNothing(name):
