@@ -1,21 +1,21 @@
 package openai
 
-// The bound of a text is what its hold must cover, whichever engine serves it.
-// An estimate is right for ordinary text and errs by 1.1 to 3 times for the
-// rest: for languages that a vocabulary has seen little of, and for random
-// letters. The bound therefore goes by what characters cost at worst: half a
-// token for a letter of ASCII, one for a digit or a sign, and for the rest what
-// the vocabularies in the corpus made of their scripts, but never more than a
-// token for each byte of UTF-8, which is what tokenizers fall back to.
+// The bound of a text is what its hold must cover, whichever engine serves it. An
+// estimate is right for ordinary text and wrong by 1.1 to 3 times for the rest: for
+// languages that a vocabulary has seen little of, and for random letters. The bound
+// therefore uses the most that characters cost: half a token for an ASCII letter, one for
+// a digit or a sign, and for all else what the vocabularies in the corpus made of the
+// script. It is never more than a token for each byte of UTF-8, to which tokenizers fall
+// back.
 //
-// Bounds are summed up in quarters of a token.
+// Bounds are summed in quarters of a token.
 const (
 	quarters  = 4
 	halfToken = quarters / 2
-	// rareLetter is what a letter of Latin, IPA or Cyrillic that few languages
-	// have costs beside its share of the run.
+	// rareLetter is the cost of a rare letter of Latin, IPA or Cyrillic, beside its share
+	// of the run.
 	rareLetter = 4
-	// wideSpace is what a space outside ASCII costs.
+	// wideSpace is the cost of a space outside ASCII.
 	wideSpace = 8
 )
 

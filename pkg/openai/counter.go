@@ -123,8 +123,8 @@ func (c *Counter) Write(text []byte) {
 	}
 }
 
-// Tokens is the estimate so far; at least one when anything was written. It
-// never falls. A sequence that the last fragment cut counts once it is whole.
+// Tokens returns the estimate so far, at least one when anything was written. It never
+// falls. A sequence that the last fragment cut counts once it is whole.
 func (c *Counter) Tokens() int {
 	tokens, _ := cost(c.class, c.run)
 	n := c.tokens + tokens
@@ -134,7 +134,7 @@ func (c *Counter) Tokens() int {
 	return n
 }
 
-// Bound is how many tokens hardly any tokenizer makes more of: what a hold must
+// Bound returns the number of tokens that hardly any tokenizer exceeds: what a hold must
 // cover. Like Tokens it never falls. See bound.go.
 func (c *Counter) Bound() int {
 	_, ceiling := cost(c.class, c.run)
@@ -162,8 +162,8 @@ func (c *Counter) resume(text []byte) []byte {
 	return text[1:]
 }
 
-// nextRune decodes the escape or UTF-8 sequence at the start of b; whole is
-// false when b ends within it. What is neither decodes to U+FFFD.
+// nextRune decodes the escape or UTF-8 sequence at the start of b; whole is false when b
+// ends within it. A malformed sequence decodes to U+FFFD.
 func nextRune(b []byte) (r rune, size int, whole bool) {
 	if b[0] != '\\' {
 		if !utf8.FullRune(b) {
@@ -268,7 +268,7 @@ func (c *Counter) addRune(r rune) {
 	}
 }
 
-// letter lets a letter that is not ASCII go on with the word it is in.
+// letter counts a letter that is not ASCII and continues its word.
 func (c *Counter) letter(weight int) {
 	k := classLower
 	if c.class == classUpper {
@@ -280,7 +280,7 @@ func (c *Counter) letter(weight int) {
 
 func (c *Counter) wide(tokens int, r rune) {
 	if c.class != classWide {
-		c.ceiling += quarters // the space before it goes with nothing
+		c.ceiling += quarters // the space before it is a token of its own
 	}
 	c.add(classWide, 0)
 	c.tokens += tokens
@@ -288,7 +288,7 @@ func (c *Counter) wide(tokens int, r rune) {
 	c.bounds.wide(r, tokens)
 }
 
-// add goes on with the current run or ends it and begins another.
+// add continues the current run, or ends it and begins another.
 func (c *Counter) add(k class, n int) {
 	switch {
 	case k == c.class:
@@ -305,11 +305,11 @@ func (c *Counter) add(k class, n int) {
 	}
 	switch {
 	case c.class == classPunct && c.run == 1 && (k == classLower || k == classUpper):
-		// One sign goes with the word behind it: .name, (x, /path.
+		// One sign belongs to the word after it: .name, (x, /path.
 		c.ceiling += halfToken
 		c.bounds.word = 0
 	case c.class == classPunct && k == classNewline && n == 1:
-		// A line's end goes with the sign before it: {⏎, ;⏎.
+		// A line end belongs to the sign before it: {⏎, ;⏎.
 		c.end()
 		c.class, c.run = classEnd, 1
 		return
@@ -319,7 +319,7 @@ func (c *Counter) add(k class, n int) {
 	c.class, c.run = k, n
 }
 
-// end adds what the run costs that ends here.
+// end adds the cost of the run that ends here.
 func (c *Counter) end() {
 	tokens, ceiling := cost(c.class, c.run)
 	c.tokens += tokens
@@ -327,7 +327,7 @@ func (c *Counter) end() {
 	c.bounds.run(c.class, c.run, tokens)
 }
 
-// cost is the estimate for one run, and its bound in quarters of a token.
+// cost returns the estimate for one run, and its bound in quarters of a token.
 func cost(k class, n int) (tokens, ceiling int) {
 	if n == 0 {
 		return 0, 0
@@ -335,7 +335,7 @@ func cost(k class, n int) (tokens, ceiling int) {
 	switch k {
 	case classSpace:
 		if n == 1 {
-			return 0, 0 // a space goes with the word behind it
+			return 0, 0 // a space belongs to the word after it
 		}
 		return 1 + n/16, quarters + n
 	case classNewline:

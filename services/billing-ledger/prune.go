@@ -9,8 +9,8 @@ import (
 	"svc.internal/services/billing-ledger/internal/store"
 )
 
-// What is remembered for a time only is pruned each pruneInterval, at most
-// pruneBatches transactions of pruneBatch rows of each kind: more than can come
+// Rows that are kept only for a time are pruned each pruneInterval, in at most
+// pruneBatches transactions of pruneBatch rows for each kind: more than can arrive
 // meanwhile.
 const (
 	pruneInterval = 15 * time.Second
@@ -18,20 +18,19 @@ const (
 	pruneBatches  = 100
 )
 
-// pruner deletes what the service remembers for a time only, in batches, so that
-// no transaction is long and nobody waits for one. What it does not get to waits
-// for the next interval, and counts for nobody meanwhile.
+// pruner deletes rows that are kept only for a time, in batches, so that no transaction
+// is long and nobody waits for one. Rows that it does not reach wait for the next
+// interval, and count for nobody meanwhile.
 type pruner struct {
-	// batch bounds the rows of one transaction, batches the transactions of one
-	// step at each interval.
+	// batch bounds the rows of one transaction, and batches the transactions of one step
+	// at each interval.
 	interval       time.Duration
 	batch, batches int
 	steps          []pruneStep
 	log            *slog.Logger
 }
 
-// pruneStep deletes up to limit rows of one kind that are over, and returns how
-// many.
+// pruneStep deletes up to limit expired rows of one kind, and returns how many.
 type pruneStep struct {
 	name string
 	do   func(ctx context.Context, limit int) (int, error)

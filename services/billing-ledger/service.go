@@ -1,14 +1,13 @@
 // Package billingledger owns consumer accounts, their keys and their money.
 //
-// It admits requests by holding the most that they can cost, settles them once
-// from the usage that the hubs publish, and keeps a double-entry ledger that
-// anybody can recompute (Verify). All amounts are integers in nano-USD.
+// It admits requests by holding the most that they can cost, settles them once from the
+// usage that hubs publish, and keeps a double-entry ledger that anybody can recompute
+// (Verify). All amounts are integers in nano-USD.
 //
-// All requests of an account contend for one row, its wallet. Nothing is leased
-// out to gateways or replicas against that, and money is never stranded with
-// them: a batch takes the row once however many requests it has, so that three
-// replicas admit some 10,000 requests a second for one account on two cores
-// with fsync on (BenchmarkLedger), three times what is asked of them.
+// All requests of an account contend for one row, its wallet. No credit is leased to
+// gateways or replicas, so none is stranded with them. A batch takes the row once,
+// however many requests it has. So three replicas admit some 10,000 requests a second for
+// one account on two cores with fsync on (BenchmarkLedger), three times the requirement.
 package billingledger
 
 import (
@@ -53,15 +52,15 @@ const (
 	Role   = store.Role
 )
 
-// partitionBack is for how many days back partitions are made as well, so that
-// the first start does not send late usage to the default partition.
+// partitionBack is for how many past days partitions are made as well, so that the first
+// start does not send late usage to the default partition.
 const partitionBack = 7
 
-// Of maxConns connections, claims of idempotency keys, visits, reads of rates and
-// of sessions may take these: those of one key or address wait for each other.
-// Fewer of one key's claims than there are connections for them stand for these at
-// a time, and up to claimsWaiting wait. Signing in takes four more at most, sums of
-// demand one.
+// The numbers of the maxConns connections that claims of idempotency keys, visits, and
+// reads of rates and of sessions may take, because the calls for one key or address wait
+// for each other. At most claimsOfKey calls of one key stand for its connections at a
+// time, fewer than there are, and up to claimsWaiting more wait outside. Signing in takes
+// at most four more connections, and sums of demand one.
 const (
 	readCalls     = 1
 	claimCalls    = 3
@@ -74,8 +73,8 @@ const (
 	rateCalls     = 1
 )
 
-// Deps are the parts the service works with. DB is a pool opened for Schema and
-// Role.
+// Deps are the parts that the service works with. DB is a pool that is opened for Schema
+// and Role.
 type Deps struct {
 	Log     *slog.Logger
 	Meters  metric.MeterProvider
@@ -119,17 +118,17 @@ func Migrate(ctx context.Context, url string) error {
 	return Tables().Migrate(ctx, url)
 }
 
-// Tables are what the service keeps in PostgreSQL.
+// Tables returns the service's tables in PostgreSQL.
 func Tables() pg.Tables {
 	return pg.Tables{Schema: Schema, Role: Role, Migrations: store.Migrations, More: []string{"kept"},
 		Extensions: []string{"btree_gist"}}
 }
 
-// Report is what Verify found; its Drift is 0 for a sound ledger.
+// Report is the result of Verify; its Drift is 0 for a sound ledger.
 type Report = audit.Report
 
-// Verify recomputes every invariant of the ledger in db, which is opened for
-// Schema and Role with a statement timeout that fits the size of the ledger.
+// Verify recomputes every invariant of the ledger in db, which must be opened for Schema
+// and Role with a statement timeout that fits the size of the ledger.
 func Verify(ctx context.Context, db *pgxpool.Pool) (Report, error) {
 	return audit.Run(ctx, store.New(db, limit.Defaults{}, store.Terms{}))
 }
@@ -226,14 +225,14 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 	billingv1.RegisterUsageKeyServiceServer(r, &rpc.UsageKeys{Ring: s.consumer.Seals.Ring})
 }
 
-// Run admits, settles, expires and keeps prices and partitions up to date until
-// ctx ends; then it ends what is under way.
+// Run admits, settles, expires and keeps prices and partitions up to date until ctx ends.
+// Then it ends the work under way.
 func (s *Service) Run(ctx context.Context) error {
 	watch, err := s.watchFigures()
 	if err != nil {
 		return err
 	}
-	defer func() { _ = watch.Unregister() }() // it fails only for a meter that is gone
+	defer func() { _ = watch.Unregister() }() // it fails only for a closed meter
 	s.makePartitions(ctx)
 	s.tellStandby(ctx)
 
@@ -256,7 +255,7 @@ func (s *Service) keepPartitions(ctx context.Context) {
 	}
 }
 
-// makePartitions failing stops nothing: the default partition takes what has no
+// makePartitions may fail, because the default partition takes every row that has no
 // other.
 func (s *Service) makePartitions(ctx context.Context) {
 	made, err := s.store.EnsurePartitions(ctx, partitionBack, s.cfg.PartitionDays)
@@ -280,7 +279,7 @@ func (s *Service) Ready(ctx context.Context) error {
 	return s.store.Ping(ctx)
 }
 
-// ready is for hold.Expirer.
+// ready returns Ready for hold.Expirer.
 func ready(conn *bus.Conn, consumer *events.Consumer, st *store.Store) func(context.Context) (time.Time, error) {
 	return func(ctx context.Context) (time.Time, error) {
 		if !conn.Connected() {

@@ -1,11 +1,11 @@
-// Package ledgersim makes billing-ledger for a simulator: the real admission,
-// settlement, reports, leases and reviews, behind the real RPC handlers and
-// the real consumer of usage, on tables in memory (see package memstore) and a
-// bus that the simulator provides.
+// Package ledgersim makes billing-ledger for a simulator: the real admission, settlement,
+// reports, leases and reviews, behind the real RPC handlers and the real consumer of
+// usage, on tables in memory (see package memstore) and a bus that the simulator
+// provides.
 //
-// A Database outlives the processes that work on it. Nothing here takes real
-// time or runs by itself, but for one goroutine of each Ledger that commits
-// admissions while Admit waits for it; Stop ends it.
+// A Database outlives the processes that work on it. Nothing here takes real time or runs
+// by itself, except one goroutine of each Ledger that commits admissions while Admit
+// waits for it. Stop ends that goroutine.
 package ledgersim
 
 import (
@@ -30,23 +30,23 @@ import (
 	"svc.internal/services/billing-ledger/internal/usage"
 )
 
-// Names of what the simulator must speak of.
+// Names for the simulator.
 type (
 	// Bus is a connection to NATS.
 	Bus = events.Bus
 	// Line is a settled request.
 	Line = usage.Line
-	// EvidenceSource is by whose word one is settled.
+	// EvidenceSource names whose count a line rests on.
 	EvidenceSource = usage.EvidenceSource
-	// Hold is an admitted one.
+	// Hold is an admitted request.
 	Hold = memstore.Hold
-	// Wallet is an account's money.
+	// Wallet is the credit of an account.
 	Wallet = memstore.Wallet
-	// Reject is an event in quarantine.
+	// Reject is a quarantined event.
 	Reject = usage.Reject
 )
 
-// States of holds, and what a line rests on.
+// The states of holds, and the sources and evidence sources of lines.
 const (
 	Open     = hold.Open
 	Settled  = hold.Settled
@@ -69,17 +69,17 @@ const (
 	lookBatch    = 500
 )
 
-// Model is what the catalog says.
+// Model is a model of the catalog.
 type Model struct {
 	ID      string
 	Version ids.PriceVersionID
 	Rates   money.Rates
 }
 
-// Prices is the prices in force.
+// Prices is the price book.
 type Prices struct{ prices *price.Book }
 
-// NewPrices makes it of models.
+// NewPrices makes the price book of models.
 func NewPrices(models ...Model) Prices {
 	b := Prices{&price.Book{}}
 	all := map[string]price.Model{}
@@ -111,7 +111,8 @@ type Deps struct {
 	Clock clock.Clock
 }
 
-// Start starts a process.
+// Start starts a process on db. connected reports whether the process reaches NATS, and
+// process is its clock.
 func Start(deps Deps) *Ledger {
 	db, conn, log := deps.Database, deps.Bus, slog.New(slog.DiscardHandler)
 	admitter := hold.NewAdmitter(hold.Config{Batch: 256, Writers: 1, Queue: 4096, Timeout: time.Hour},
@@ -155,33 +156,33 @@ func Start(deps Deps) *Ledger {
 	return l
 }
 
-// Stop ends the process. What it had in memory is gone.
+// Stop ends the process and loses what it had in memory.
 func (l *Ledger) Stop() {
 	l.stop()
 	<-l.stopped
 }
 
-// Admit answers gateways, as do Renew and Conclude.
+// Admit answers gateways, as Renew and Conclude do.
 func (l *Ledger) Admit(ctx context.Context, r *billingv1.AdmitRequest) (*billingv1.AdmitResponse, error) {
 	return l.admission.Admit(ctx, r)
 }
 
-// Renew keeps leases.
+// Renew extends leases.
 func (l *Ledger) Renew(ctx context.Context, r *billingv1.RenewRequest) (*billingv1.RenewResponse, error) {
 	return l.admission.Renew(ctx, r)
 }
 
-// Conclude keeps reports.
+// Conclude stores reports.
 func (l *Ledger) Conclude(ctx context.Context, r *billingv1.ConcludeRequest) (*billingv1.ConcludeResponse, error) {
 	return l.admission.Conclude(ctx, r)
 }
 
-// Handle settles a batch of usage; after an error it is to come again.
+// Handle settles a batch of usage. After an error the batch must be delivered again.
 func (l *Ledger) Handle(ctx context.Context, batch []bus.Msg) error {
 	return l.consumer.Handle(ctx, batch)
 }
 
-// Look looks after the holds that are over, as it is done every LookInterval.
+// Look closes or reviews the holds that are over, as the service does every LookInterval.
 func (l *Ledger) Look(ctx context.Context) { l.expirer.Tick(ctx) }
 
 func unavailable() error {

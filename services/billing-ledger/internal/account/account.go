@@ -1,7 +1,6 @@
-// Package account has what operators do to consumer accounts: opening them,
-// giving them credit, setting their limits, and freezing them. It also says which
-// labels are valid: the names, memos, idempotency keys and reasons that operators
-// and users give.
+// Package account has the operators' actions on consumer accounts: opening them, granting
+// them credit, setting their limits, and freezing them. It also says which labels are
+// valid: the names, memos, idempotency keys and reasons that operators and users give.
 package account
 
 import (
@@ -19,7 +18,7 @@ import (
 	"svc.internal/services/billing-ledger/internal/limit"
 )
 
-// Bounds of what an operator may ask for; lengths are in characters.
+// Bounds of an operator's texts and amounts; lengths are in characters.
 const (
 	MaxName           = 64
 	MaxMemo           = 200
@@ -27,10 +26,10 @@ const (
 	MaxGrant          = 1_000_000 * money.USD
 )
 
-// State is whether an account may be used.
+// State says whether an account may be used.
 type State string
 
-// The states. A frozen account is admitted nothing; what runs finishes.
+// The states. No request of a frozen account is admitted; running ones finish.
 const (
 	Open   State = "open"
 	Frozen State = "frozen"
@@ -42,16 +41,16 @@ type Account struct {
 	Name   string
 	State  State
 	Limits limit.Limits
-	// Balance is what the account has, Held how much of it open holds have set
+	// Balance is the credit of the account, and Held the part of it that open holds set
 	// aside.
 	Balance   money.NanoUSD
 	Held      money.NanoUSD
 	CreatedAt time.Time
 }
 
-// ErrReused is what a store returns for an idempotency key that stands for
-// something else, ErrNotFound for an account that does not exist, ErrCeiling
-// for a balance that would grow beyond what the ledger counts.
+// Errors that a store returns: ErrReused for an idempotency key that stands for another
+// call, ErrNotFound for an account that does not exist, ErrCeiling for a balance that
+// would grow beyond what the ledger counts.
 var (
 	ErrReused   = errors.New("the idempotency key stands for something else")
 	ErrNotFound = errors.New("no such account")
@@ -69,7 +68,7 @@ type Store interface {
 	// account and amount it returns the first entry's id.
 	Grant(ctx context.Context, entry ledger.Entry, id ids.AccountID) (ids.EntryID, Account, error)
 	SetLimits(ctx context.Context, id ids.AccountID, limits limit.Limits) (Account, error)
-	// SetState keeps a change with its memo. One that changes nothing is none.
+	// SetState keeps a change with its memo. Setting the present state changes nothing.
 	SetState(ctx context.Context, id ids.AccountID, state State, memo string) (Account, error)
 }
 
@@ -80,7 +79,7 @@ type Accounts struct {
 	Random io.Reader
 }
 
-// Draft is an account that nobody has kept yet.
+// Draft is an account that is not stored yet.
 type Draft struct {
 	ID   ids.AccountID
 	Name string
@@ -123,8 +122,8 @@ func (a *Accounts) Get(ctx context.Context, id ids.AccountID) (Account, error) {
 	return found, nil
 }
 
-// Grant gives credit at the platform's expense. idempotencyKey is required: a
-// repeat returns the first entry.
+// Grant gives credit at the platform's expense. idempotencyKey is required: a repeat
+// returns the first entry.
 func (a *Accounts) Grant(
 	ctx context.Context, id ids.AccountID, amount money.NanoUSD, idempotencyKey, memo string,
 ) (ids.EntryID, Account, error) {
@@ -176,7 +175,7 @@ func (a *Accounts) SetState(ctx context.Context, id ids.AccountID, state State, 
 	return changed, nil
 }
 
-// NotFound is the answer for an account that does not exist.
+// NotFound is the error for an account that does not exist.
 func NotFound() error {
 	return fault.New(fault.NotFound, fault.AccountNotFound, "there is no such account").On("account_id")
 }

@@ -5,9 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// ValidLabel reports whether a short text that an operator or a user gives to
-// something has between shortest and longest characters, all of them visible or
-// plain spaces.
+// ValidLabel reports whether a short text has between shortest and longest characters,
+// all of them visible or plain spaces.
 func ValidLabel(s string, shortest, longest int) bool {
 	if n := utf8.RuneCountInString(s); !utf8.ValidString(s) || n < shortest || n > longest {
 		return false

@@ -1,19 +1,21 @@
-// Package demand sums up what was asked for of each model in the last 24 hours,
-// and in the 24 before them, from the requests that were settled then.
+// Package demand sums up the demand for each model in the last 24 hours and in the 24
+// before them, from the requests that were settled then, orphan work included. The time
+// of settling decides. A request that is settled more than two days late is in no sum.
+// Revenue is what was charged from credit, so a request that a plan covers adds none.
 //
-// A sum is good for five minutes and made by one caller at a time, for whom the
-// others wait. It is put together from pieces of at most five minutes. What is over
-// by more than ten minutes never changes, since requests are settled at the
-// database's present time by transactions far shorter than that: pieces are
-// remembered, and whole hours in their stead, so that only the first sum reads two
-// days. Those after it read the last quarter of an hour or so, and once an hour
-// the hours that 24 and 48 hours ago fall into, piece by piece. A caller that gives
-// up half-way leaves what it has read to the next, so that a first sum may take
-// longer than any of them waits; Run makes it before anybody asks. When a sum
-// cannot be made the last is given until it is an hour old.
+// A sum is valid for five minutes. One caller makes it, and the others wait for it. It is
+// made of pieces of at most five minutes. A span that ended more than ten minutes ago
+// never changes, because requests are settled at the database's present time by
+// transactions far shorter than that. So pieces are remembered, and later whole hours in
+// their place, and only the first sum reads two days. Each later sum reads about the last
+// quarter of an hour, and once an hour, piece by piece, the hours of 24 and 48 hours ago.
+// A caller that gives up leaves what it has read to the next one, so a first sum may take
+// longer than any caller waits. Run makes it before anybody asks. When a sum cannot be
+// made, the last one is given until it is an hour old, and then service_unavailable.
 //
-// Bounds: 10,000 models in each of 49 hours and some 50 pieces. A piece takes
-// about 4 microseconds of the database for a request (BenchmarkAnHourOfDemand).
+// Bounds: 10,000 models in each of 49 hours and some 50 pieces. A piece takes about 4
+// microseconds of the database for each request (BenchmarkAnHourOfDemand), and no
+// statement takes more than 3 s.
 package demand
 
 import (
@@ -29,7 +31,7 @@ import (
 	"svc.internal/pkg/money"
 )
 
-// MaxModels bounds a sum; those that were asked for most are in it.
+// MaxModels bounds the models of a sum; those with the most requests are in it.
 const MaxModels = 10_000
 
 const (
@@ -38,16 +40,16 @@ const (
 	keptFor  = time.Hour
 	closeLag = 10 * time.Minute
 	pieceOf  = 5 * time.Minute
-	// pauseAfter is how long nobody tries again after it failed.
+	// pauseAfter is the pause after a failure.
 	pauseAfter = 5 * time.Second
 	// firstPatience bounds one try of Run.
 	firstPatience = time.Minute
 )
 
-// Sum is what was settled of one model in a span of time.
+// Sum is the settled demand for one model in a span of time.
 type Sum struct {
 	Requests int64
-	// Tokens of prompts and completions, where they are what is priced.
+	// Tokens of prompts and completions, for models that are priced by tokens.
 	Tokens  int64
 	Revenue money.NanoUSD
 	Payout  money.NanoUSD
@@ -64,11 +66,11 @@ func (s Sum) plus(o Sum) Sum {
 	}
 }
 
-// Model is how one model was asked for.
+// Model is the demand for one model.
 type Model struct {
 	ID string
-	// Sum is of the last 24 hours, Before how many requests were settled in the
-	// 24 before them.
+	// Sum is of the last 24 hours. Before is the number of requests in the 24 hours
+	// before them.
 	Sum
 	Before int64
 }
@@ -81,12 +83,12 @@ func (m Model) MeanLatency() time.Duration {
 	return m.Latency / time.Duration(m.Timed)
 }
 
-// Store sums what was settled.
+// Store sums settled requests.
 type Store interface {
-	// Now is the time that requests are settled at.
+	// Now is the clock by which requests are settled.
 	Now(ctx context.Context) (time.Time, error)
-	// Settled sums by model what was settled from one moment on and before
-	// another, of at most limit models, in a time that is bounded.
+	// Settled sums, by model, what was settled in [from, until), of at most limit models,
+	// within a bounded time.
 	Settled(ctx context.Context, from, until time.Time, limit int) (map[string]Sum, error)
 }
 
@@ -94,10 +96,10 @@ type Store interface {
 type Cache struct {
 	store Store
 	clock clock.Clock
-	// turn is held by who reads or writes what is below.
+	// turn is held while the fields below are read or written.
 	turn chan struct{}
 
-	// hours and pieces are by when they begin.
+	// hours and pieces are keyed by their beginning.
 	hours    map[time.Time]map[string]Sum
 	pieces   map[time.Time]map[string]Sum
 	models   []Model
@@ -107,7 +109,7 @@ type Cache struct {
 	failed   bool
 }
 
-// NewCache makes a book that has read nothing yet.
+// NewCache makes a cache that has read nothing yet.
 func NewCache(store Store, clk clock.Clock) *Cache {
 	return &Cache{
 		store: store, clock: clk, turn: make(chan struct{}, 1),
@@ -115,7 +117,7 @@ func NewCache(store Store, clk clock.Clock) *Cache {
 	}
 }
 
-// Run makes the first sum, and tries until there is one or ctx ends.
+// Run makes the first sum, and tries until it has one or ctx ends.
 func (b *Cache) Run(ctx context.Context) {
 	for !b.begin(ctx) {
 		if clock.Sleep(ctx, pauseAfter) != nil {
@@ -131,9 +133,9 @@ func (b *Cache) begin(ctx context.Context) bool {
 	return err == nil
 }
 
-// Models are those that were asked for, the most asked for first, not older than
-// five minutes, or than an hour while they cannot be had anew. The caller must not
-// change them.
+// Models returns the models with demand, the most requested first. The sum is at most
+// five minutes old, or an hour while no new one can be made. The caller must not change
+// it.
 func (b *Cache) Models(ctx context.Context) ([]Model, error) {
 	select {
 	case b.turn <- struct{}{}:
@@ -148,7 +150,7 @@ func (b *Cache) Models(ctx context.Context) ([]Model, error) {
 		return b.last(now, nil)
 	}
 	models, err := b.sum(ctx)
-	// A caller that gave up says nothing of the store.
+	// A caller that gave up proves nothing of the store.
 	b.failed = err != nil && ctx.Err() == nil
 	if err != nil {
 		b.failedAt = b.clock.Now()
@@ -158,7 +160,7 @@ func (b *Cache) Models(ctx context.Context) ([]Model, error) {
 	return models, nil
 }
 
-// last is the last sum in place of one that cannot be made, unless it is too old.
+// last returns the last sum in place of one that cannot be made, unless it is too old.
 func (b *Cache) last(now time.Time, cause error) ([]Model, error) {
 	if b.made && within(now.Sub(b.madeAt), keptFor) {
 		return b.models, nil
@@ -166,8 +168,8 @@ func (b *Cache) last(now time.Time, cause error) ([]Model, error) {
 	return nil, unavailable(cause)
 }
 
-// within reports whether an age is below maxAge. It is not for a clock that was set
-// back.
+// within reports whether an age is below maxAge. It returns false for a clock that was
+// set back.
 func within(age, maxAge time.Duration) bool { return age >= 0 && age < maxAge }
 
 func unavailable(cause error) error {
@@ -195,7 +197,7 @@ func (b *Cache) sum(ctx context.Context) ([]Model, error) {
 	return rank(last, before), nil
 }
 
-// between sums a span of time, by hours and pieces as far as they lie in it.
+// between sums a span of time from the hours and pieces that lie in it.
 func (b *Cache) between(ctx context.Context, from, until, now time.Time) (map[string]Sum, error) {
 	total := map[string]Sum{}
 	for from.Before(until) {

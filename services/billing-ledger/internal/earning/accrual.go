@@ -11,11 +11,11 @@ import (
 	"svc.internal/pkg/money"
 )
 
-// AccrualPage is the most rows of a page.
+// AccrualPage is the largest number of rows in a page.
 const AccrualPage = 10_000
 
-// AccrualCursor is where a row stands in the order of all rows: by the UTC day of
-// the requests, then by provider. The zero provider stands before all others.
+// AccrualCursor is the place of a row in the order of all rows: by the UTC day of the
+// requests, then by provider. The zero provider comes before all others.
 type AccrualCursor struct {
 	Day      time.Time
 	Provider ids.ProviderID
@@ -30,12 +30,12 @@ type Accrual struct {
 
 // AccrualStore sums settled requests.
 type AccrualStore interface {
-	// Accruals returns at most limit rows that stand after a place.
+	// Accruals returns at most limit rows after a place.
 	Accruals(ctx context.Context, after AccrualCursor, limit int) ([]Accrual, error)
 }
 
-// ListAccruals returns one page of the days from first on, and the token of the
-// next page, empty after the last.
+// ListAccruals returns one page of the days from first on, and the token of the next
+// page, which is empty after the last.
 func ListAccruals(ctx context.Context, store AccrualStore, first, token string) ([]Accrual, string, error) {
 	after, err := start(first, token)
 	if err != nil {

@@ -1,13 +1,12 @@
-// Package earning has what providers earned, in three lists: the accruals by day
-// and the settled requests, which settlement compares with what it has recorded,
-// and the held earnings, which operators look at and release.
+// Package earning has the providers' earnings in three lists: the accruals by day and the
+// settled requests, which settlement compares with its own lines, and the held earnings,
+// which operators look at and release.
 //
-// A provider's earnings by requests of its own owner are held when the platform
-// bore a part of them (see usage.Line.Held). They are accrued like all others,
-// and nothing takes them from the balance that they are part of until their end.
-// Each ends once: it is released here, given back with the request's refund,
-// forfeited with all that is left of what plans of its month have earned, or, for
-// orphan work, undone with the entry that paid for it.
+// A provider's earnings by requests of its own owner are held when the platform bore a
+// part of them (see usage.Line.Held). They are accrued like all others, and no entry
+// takes them from their balance before they end. Each ends once: it is released here,
+// given back with the request's refund, forfeited with all that is left of the month's
+// plan earnings, or, for orphan work, undone with the entry that paid for it.
 package earning
 
 import (
@@ -23,7 +22,7 @@ import (
 	"svc.internal/services/billing-ledger/internal/usage"
 )
 
-// Bounds of what an operator may ask for. A reason has so many characters.
+// Bounds of an operator's call. MaxReason is in characters.
 const (
 	MaxHeldPage = 500
 	HeldPage    = 100
@@ -31,7 +30,7 @@ const (
 	MaxReason   = 200
 )
 
-// End is how it ended that earnings were held; empty while they are.
+// End is how held earnings ended; empty while they are held.
 type End string
 
 // The ends.
@@ -58,13 +57,13 @@ type Held struct {
 	Reason  string
 }
 
-// HeldStore keeps what is held.
+// HeldStore keeps held earnings.
 type HeldStore interface {
-	// HeldEarnings are up to limit that are held, of a provider or, for the zero
-	// one, of all, by request id after one.
+	// HeldEarnings returns up to limit held earnings of a provider, or of all for the
+	// zero one, by request id, after one.
 	HeldEarnings(ctx context.Context, provider ids.ProviderID, after ids.RequestID, limit int) ([]Held, error)
-	// ReleaseHeld ends what is still held of the requests, all in one transaction,
-	// and returns how each stands then. It returns what Complete does.
+	// ReleaseHeld ends what is still held of the requests, in one transaction, and
+	// returns their state after that. It returns the fault of Complete.
 	ReleaseHeld(ctx context.Context, requests []ids.RequestID, reason string) ([]Held, error)
 }
 
@@ -78,14 +77,14 @@ func Complete(requests []ids.RequestID, found []Held) error {
 	return nil
 }
 
-// NotFound is the answer for a request of which nothing was ever held.
+// NotFound is the error for a request of which nothing was ever held.
 func NotFound(request string) error {
 	return fault.New(fault.NotFound, fault.RequestNotFound, "nothing was ever held of request %q",
 		request[:min(len(request), 64)]).On("request_ids")
 }
 
-// ListHeld returns a page of what is held, and the cursor of the next, empty after
-// the last. A size of 0 is HeldPage.
+// ListHeld returns a page of held earnings and the cursor of the next page, which is
+// empty after the last. A size of 0 is HeldPage.
 func ListHeld(
 	ctx context.Context, store HeldStore, provider ids.ProviderID, size int, cursor string,
 ) ([]Held, string, error) {
@@ -112,8 +111,8 @@ func ListHeld(
 	return list[:size], list[size-1].Request.String(), nil
 }
 
-// Release ends what is held of requests, so that it may be paid. What had ended
-// before stays as it is.
+// Release ends what is held of requests, so that it may be paid. Held earnings that ended
+// before stay as they are.
 func Release(ctx context.Context, store HeldStore, requests []ids.RequestID, reason string) ([]Held, error) {
 	switch {
 	case len(requests) == 0 || len(requests) > MaxRelease:

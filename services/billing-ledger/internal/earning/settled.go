@@ -13,12 +13,12 @@ import (
 	"svc.internal/services/billing-ledger/internal/usage"
 )
 
-// SettledPage is the most rows of a page of settled requests.
+// SettledPage is the largest number of settled requests in a page.
 const SettledPage = 1_000
 
-// SettledCursor is where a settled request stands in the order of settling: by the time
-// of settling, to the microsecond, then by its id. The zero request stands
-// before all others of its time.
+// SettledCursor is the place of a settled request in the order of settling: by the time
+// of settling, to the microsecond, then by its id. The zero request comes before all
+// others of its time.
 type SettledCursor struct {
 	At      time.Time
 	Request ids.RequestID
@@ -39,14 +39,14 @@ type Settled struct {
 
 // SettledStore lists settled requests.
 type SettledStore interface {
-	// SettledAfter returns at most limit requests that stand after a mark and
-	// were settled at least age ago.
+	// SettledAfter returns at most limit requests after a place that were settled at
+	// least age ago.
 	SettledAfter(ctx context.Context, after SettledCursor, age time.Duration, limit int) ([]Settled, error)
 }
 
-// ListSettled returns one page of the requests settled since a time, or behind a
-// watermark, and the watermark of the next page. more reports whether there are
-// rows behind this page already.
+// ListSettled returns one page of the requests that were settled since a time, or after a
+// watermark, and the watermark of the next page. more reports whether there are rows
+// after this page already.
 func ListSettled(
 	ctx context.Context, store SettledStore, since time.Time, watermark string, age time.Duration,
 ) (rows []Settled, next string, more bool, err error) {

@@ -17,26 +17,26 @@ import (
 	"svc.internal/services/billing-ledger/internal/usage"
 )
 
-// durable is the place that all replicas share in the stream.
+// durable is the consumer of the NATS stream that all replicas share.
 const durable = bus.DurableBilling
 
-// linger lets a trickle of usage become batches: one transaction settles them
-// together. A receipt is that much later, and so is the end of a request by the
-// count of its key's open holds, which forbids a longer one.
+// linger lets a trickle of usage become batches, so that one transaction settles several
+// events. It delays each receipt, and the release of each place in the concurrency of a
+// request that no gateway reported, which forbids a longer one.
 const linger = 100 * time.Millisecond
 
-// Consumer settles what the hubs publish.
+// Consumer settles the usage that hubs publish.
 type Consumer struct {
 	Bus     Bus
 	Settler *usage.Settler
-	// Seals checks who wrote an event; nil takes every event for its hub's.
+	// Seals checks who wrote an event; nil accepts every event as its hub's.
 	Seals *Seals
 	Log   *slog.Logger
 	// Batch bounds the events of one transaction; 0 means bus.MaxBatch.
 	Batch int
-	// Observe hears what became of each event.
+	// Observe gets the result of each event.
 	Observe func(usage.Result)
-	// ObserveHeld hears of each request whose earnings are held.
+	// ObserveHeld gets the rule of each request whose earnings are held.
 	ObserveHeld func(usage.Rule)
 
 	behind  atomic.Bool
@@ -44,7 +44,7 @@ type Consumer struct {
 	since   atomic.Int64 // Unix nanoseconds, 0 while nothing waits
 }
 
-// Run settles until ctx ends. A batch that fails comes again after a pause.
+// Run settles until ctx ends. A batch that fails is delivered again after a pause.
 func (c *Consumer) Run(ctx context.Context) error {
 	cfg := bus.ConsumerConfig{Stream: bus.UsageStream, Durable: durable, Batch: c.Batch, Linger: linger}
 	return c.Bus.Consume(ctx, cfg, func(ctx context.Context, msgs []bus.Msg) error {
@@ -54,12 +54,12 @@ func (c *Consumer) Run(ctx context.Context) error {
 	})
 }
 
-// Behind reports whether usage waits that has not been looked at: what is not
-// settled yet may be in there.
+// Behind reports whether usage waits that has not been looked at. An unsettled request
+// may be in there.
 func (c *Consumer) Behind() bool { return c.behind.Load() }
 
-// Backlog tells how many events wait in the stream, and since when: what was
-// published after that may not be settled. since is zero when nothing waits.
+// Backlog returns how many events wait in the stream, and since when: an event that was
+// published after since may not be settled. since is zero when no event waits.
 func (c *Consumer) Backlog() (waiting uint64, since time.Time) {
 	if at := c.since.Load(); at != 0 {
 		since = time.Unix(0, at)
@@ -67,13 +67,13 @@ func (c *Consumer) Backlog() (waiting uint64, since time.Time) {
 	return c.waiting.Load(), since
 }
 
-// maxWaiting is how old usage may be that no replica has settled: more than a
-// batch takes, and much less than a lease.
+// maxWaiting is how old usage may be that no replica has settled. It is longer than a
+// batch takes and much shorter than a lease.
 const maxWaiting = 2 * time.Second
 
-// UpToDate returns an error unless all usage is settled that was published more
-// than a moment ago. What another replica has in hand and does not finish counts
-// as waiting.
+// UpToDate returns an error unless all usage is settled that was published more than
+// maxWaiting ago. Usage that another replica has taken and not finished counts as
+// waiting.
 func (c *Consumer) UpToDate(ctx context.Context) error {
 	if c.Behind() {
 		return errors.New("usage waits")
@@ -107,10 +107,9 @@ func (c *Consumer) noteBacklog(msgs []bus.Msg, err error) {
 	c.since.Store(since.UnixNano())
 }
 
-// handle settles a batch, and then tells the hubs of every event of theirs that
-// needs nothing more from them: settled now, settled before, or put aside for a
-// person. A notice that is lost is given again when the hub asks by publishing
-// again.
+// handle settles a batch and then notifies the hubs of each event that needs nothing more
+// from them: settled now, settled before, or quarantined. A notice that is lost is sent
+// again when the hub publishes again.
 func (c *Consumer) handle(ctx context.Context, msgs []bus.Msg) error {
 	var batch []usage.Delivery
 	var rejects []usage.Reject
@@ -159,7 +158,7 @@ func (c *Consumer) handle(ctx context.Context, msgs []bus.Msg) error {
 		e := batch[i].Event
 		following.ended(i, e, result)
 		c.report(ctx, result, e.Request, e.Hub)
-		if result != usage.Forged { // a hub forgets what it is told of, and this may not be what it has
+		if result != usage.Forged { // after a notice the hub would forget its own, true usage
 			notices.add(e.Hub, e.Request)
 		}
 	}
@@ -177,9 +176,8 @@ func (c *Consumer) tellTooEarly(ctx context.Context, batch []usage.Delivery) {
 	c.tell(ctx, notices)
 }
 
-// quarantine keeps what cannot be read and takes it out of the stream. An event
-// that is kept and then delivered again because it could not be taken out adds
-// nothing.
+// quarantine stores events and takes them out of the stream. An event that was stored and
+// is delivered again, because it could not be taken out, adds nothing.
 func (c *Consumer) quarantine(ctx context.Context, rejects []usage.Reject, poison []bus.Msg) error {
 	if len(rejects) == 0 {
 		return nil

@@ -12,18 +12,18 @@ import (
 	"svc.internal/services/billing-ledger/internal/price"
 )
 
-// MaxTokens bounds each token count of an order: far above any window, and far
-// below where a sum could wrap.
+// MaxTokens bounds each token count of an admit request. It is far above any context
+// window and far below where a sum could overflow.
 const MaxTokens = 1 << 40
 
-// MaxImages bounds the images of an order.
+// MaxImages bounds the images of an admit request.
 const MaxImages = 1000
 
-// concurrencyRetry is what a caller with too many requests open is told to
-// wait: nobody knows when one of them ends.
+// concurrencyRetry is the wait for a caller with too many open requests. Nobody knows
+// when one of them ends.
 const concurrencyRetry = time.Second
 
-// Admitter answers orders.
+// Admitter answers admit requests.
 type Admitter struct {
 	prices *price.Book
 	batch  *batcher
@@ -38,24 +38,24 @@ type Deps struct {
 	Observe func(Outcome, int)
 }
 
-// NewAdmitter makes an admitter. Until Run it answers admission_unavailable.
+// NewAdmitter makes an admitter that prices requests from the book. Before Run it answers
+// admission_unavailable.
 func NewAdmitter(cfg Config, deps Deps) *Admitter {
 	return &Admitter{prices: deps.Prices, batch: newBatcher(cfg, deps.Store, deps.Observe)}
 }
 
-// Run commits batches until ctx ends; then it ends the batch under way and
-// refuses who still waits.
+// Run commits batches until ctx ends. Then it commits the batch under way and refuses the
+// callers that still wait.
 func (a *Admitter) Run(ctx context.Context) { a.batch.run(ctx) }
 
-// Waiting is how many orders wait for a batch.
+// Waiting returns the number of requests that wait for a batch.
 func (a *Admitter) Waiting() int { return a.batch.waiting() }
 
-// Running reports whether orders are taken.
+// Running reports whether the admitter takes requests.
 func (a *Admitter) Running() bool { return a.batch.isOpen() }
 
-// Admit decides one order. When ctx ends while its batch is under way the hold
-// may exist all the same; then it is released by the gateway's report or
-// expires.
+// Admit decides one request. When ctx ends while its batch is under way, the hold may
+// exist all the same: the gateway's report releases it, or it expires.
 func (a *Admitter) Admit(ctx context.Context, o AdmitRequest) (Admission, error) {
 	c, err := a.reserve(o)
 	if err != nil {
@@ -96,7 +96,7 @@ func (a *Admitter) reserve(o AdmitRequest) (Reservation, error) {
 	}
 	c.Amount, err = m.Rates.Charge(money.Tokens{Prompt: o.PromptTokens, Completion: o.MaxCompletionTokens})
 	if errors.Is(err, money.ErrOverflow) {
-		// Nobody has that much, so the answer is the same.
+		// Nobody has that much credit, so the answer is the same.
 		return Reservation{}, creditShort()
 	}
 	if err != nil {
@@ -105,8 +105,8 @@ func (a *Admitter) reserve(o AdmitRequest) (Reservation, error) {
 	return c, nil
 }
 
-// in is the order in the unit of its model: what the unit does not count is
-// nothing, and the images of an image model are its completion.
+// in returns the request in the unit of its model. A count that the unit does not have is
+// zero, and the images of an image model are its completion.
 func (o AdmitRequest) in(unit money.Unit) (AdmitRequest, error) {
 	if !unit.CountsPrompt() {
 		o.PromptTokens = 0
@@ -130,8 +130,8 @@ func creditShort() error {
 		"the account's credit does not cover the most that this request can cost")
 }
 
-// fault is the error that a refusal is answered with, nil for an admission. It
-// tells what the key's rate has left, where the key is good.
+// fault returns the error of a refusal, nil for an admission. The error says what the
+// key's rate has left, where the key is valid.
 func (v Decision) fault() error {
 	refusal := v.refusal()
 	f, ok := fault.As(refusal)
@@ -184,7 +184,7 @@ func (v Decision) refusal() error {
 	return fmt.Errorf("store returned the unknown outcome %q", v.Outcome)
 }
 
-// rateLimited tells the limit, by a text with room for it, and when a request
+// rateLimited returns the refusal with the limit in its text and the time until a request
 // would be admitted.
 func (v Decision) rateLimited(format string) error {
 	r := v.Admission.Rate

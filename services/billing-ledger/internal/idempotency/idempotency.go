@@ -1,21 +1,21 @@
-// Package idempotency remembers requests that carried an Idempotency-Key, so
-// that a repeat is answered once and billed once, whichever gateway it reaches.
+// Package idempotency remembers requests that carried an Idempotency-Key, so that a
+// repeat is answered once and billed once, whichever gateway it reaches.
 //
-// The first request with a key claims it, for as long as it runs: a claim is a
-// lease of Lease, which its gateway renews. In the end the answer is kept,
-// sealed so that only the caller's own key opens it; or it is noted that there
-// is one which is not kept; or the claim is forgotten because nothing was
-// billed, and the next request with the key runs. All of it is over Life after
-// the claim was made.
+// The first request with a key claims it while it runs. A claim is a lease of Lease (60
+// s), which its gateway renews. It ends in one of three ways. The answer is kept, sealed
+// by the gateway so that only the caller's own key opens it; nothing here does. Or it is
+// noted that there is an answer which is not kept. Or the claim is forgotten because
+// nothing was billed, and the next request with the key runs. All of it is over Life (24
+// h) after the claim was made.
 //
-// Answers are kept apart from the claims, within a quota of bytes for each account
-// and one in all (Quota), of which accounts that never paid have half together. An
-// answer beyond any of them is not kept, which its claim says like any other that is
-// not.
+// Answers are kept apart from the claims, within one quota of bytes for each account and
+// one for all accounts (see Quota). Accounts that never paid have half of the latter
+// together. An answer beyond a quota is not kept, and its claim says so.
 //
-// A gateway may die, or be unable to say how its request ended. Its claim then
-// lapses, and what the ledger knows of the request decides (Fate): it is never
-// run again while it may still be billed, or once it was.
+// A gateway may die, or be unable to say how its request ended. The claim then lapses,
+// and the ledger's knowledge of the request, and of the requests that it was continued
+// as, decides (see HolderFate). A request never runs again while it may still be billed,
+// or once it was. One that cost nothing may be claimed anew, even with another body.
 package idempotency
 
 import (
@@ -30,31 +30,32 @@ import (
 )
 
 const (
-	// Lease is how long a claim lasts that nobody renews.
+	// Lease is how long a claim lasts without a renewal.
 	Lease = time.Minute
-	// Life is how long a claim, or the answer to it, is remembered.
+	// Life is how long a claim and its answer are remembered.
 	Life = 24 * time.Hour
-	// MaxSealed bounds a kept answer in bytes: 1 MiB, and what sealing adds.
+	// MaxSealed bounds a kept answer in bytes: 1 MiB and what sealing adds, at most 4
+	// KiB.
 	MaxSealed = 1<<20 + 4<<10
 	// MaxLive bounds the claims of one key.
 	MaxLive = 10_000
-	// MaxLiveOfAccount bounds the claims of all keys that an account has, or had.
+	// MaxLiveOfAccount bounds the claims of all keys that an account has or had.
 	MaxLiveOfAccount = 100_000
-	// KeptOfAccount bounds the answers that are kept of one account, in bytes,
-	// with KeptRow for each.
+	// KeptOfAccount bounds the kept answers of one account in bytes. Each answer counts
+	// KeptRow more than its own bytes.
 	KeptOfAccount = 64 << 20
-	// KeptRow is what an answer costs of a quota beside its bytes.
+	// KeptRow is what an answer takes of a quota beside its own bytes.
 	KeptRow = 256
 )
 
-// Quota is how many bytes of answers may be kept.
+// Quota is how many bytes of answers may be kept, of one account and in all.
 type Quota struct{ OfAccount, InAll int64 }
 
-// Digest is the SHA-256 of what may be long or secret.
+// Digest is the SHA-256 of a text that may be long or secret.
 type Digest [sha256.Size]byte
 
-// Ask is a request that carries an Idempotency-Key: whose, with which (its
-// digest), what for (of route and body), and by which request.
+// Ask is a request that carries an Idempotency-Key: the consumer key, the digest of the
+// Idempotency-Key, the digest of route and body, and the request id.
 type Ask struct {
 	Key     ids.KeyID
 	Token   Digest
@@ -62,7 +63,7 @@ type Ask struct {
 	Request ids.RequestID
 }
 
-// State is what is kept of a claim.
+// State is the stored state of a claim.
 type State string
 
 // The states. A claim begins Running and ends once.
@@ -72,52 +73,50 @@ const (
 	NotKept  State = "not_kept"
 )
 
-// Record is what the store has under a token. One that is older than Life is as
-// good as none.
+// Record is what the store has under a token. A record older than Life counts as none.
 type Record struct {
 	Request ids.RequestID
 	Content Digest
 	State   State
-	// Lapsed tells that nobody renewed it in time.
+	// Lapsed reports whether the lease ended without a renewal.
 	Lapsed bool
-	// Sealed is the answer to an Answered one.
+	// Sealed is the answer of an Answered claim.
 	Sealed []byte
 }
 
-// HolderFate is what the ledger knows of the request that has a claim.
+// HolderFate is what the ledger knows of the request that holds a claim.
 type HolderFate string
 
 const (
-	// CostNothing is of one that was never admitted, or whose hold was given
-	// back, or that was settled at nothing.
+	// CostNothing means that it was never admitted, its hold was given back, or it was
+	// settled at nothing.
 	CostNothing HolderFate = "nothing"
-	// Undecided is of one whose hold is open, when nobody has said that anything
-	// was served.
+	// Undecided means that its hold is open and nobody has said that anything was served.
 	Undecided HolderFate = "undecided"
-	// Served is of one that is billed, or will be.
+	// Served means that it is billed, or will be.
 	Served HolderFate = "served"
 )
 
-// Decision is how a claim stands for who asks.
+// Decision says how a claim stands for a request that asks.
 type Decision int
 
-// The standings.
+// The decisions.
 const (
-	// Granted: the asker has the claim, and runs.
+	// Granted: the asking request has the claim and runs.
 	Granted Decision = iota + 1
 	// Busy: another request runs.
 	Busy
-	// Replay: it was answered, and here is what.
+	// Replay: the key was answered, and here is the answer.
 	Replay
-	// Gone: it was answered, and the answer is not here.
+	// Gone: the key was answered, and the answer is not here.
 	Gone
-	// Reused: the token stands for another request.
+	// Reused: the key stands for another request.
 	Reused
-	// Lapsed: what became of the holder decides, as After tells.
+	// Lapsed: the fate of the holder decides (see After).
 	Lapsed
 )
 
-// Stands is how c, nil for none, stands for ask.
+// Stands returns how c, nil for none, stands for ask.
 func (c *Record) Stands(ask Ask) Decision {
 	switch {
 	case c == nil, c.State == Running && c.Request == ask.Request:
@@ -134,9 +133,9 @@ func (c *Record) Stands(ask Ask) Decision {
 	return Busy
 }
 
-// After is how a lapsed claim stands for ask, when it is known what became of
-// its holder. Granted means that the claim passes to ask, whatever it is for: a
-// request that cost nothing is forgotten.
+// After returns how a lapsed claim stands for ask, given the fate of its holder. Granted
+// means that the claim passes to ask, even with another content, because a request that
+// cost nothing is forgotten.
 func (c *Record) After(fate HolderFate, ask Ask) Decision {
 	same := c.Content == ask.Content
 	switch {
@@ -150,17 +149,17 @@ func (c *Record) After(fate HolderFate, ask Ask) Decision {
 	return Busy
 }
 
-// Answer is how an ask was answered.
+// Answer is the answer to an Ask.
 type Answer struct {
 	Standing Decision
-	// Request is who has the claim.
+	// Request is the request that has the claim.
 	Request ids.RequestID
 	// Sealed is set for Replay.
 	Sealed []byte
 }
 
-// End is how the holder ends its claim: Answered with what is kept, NotKept, or
-// with Forget, which stands for neither.
+// End is how the holder ends its claim: Answered with a sealed answer, NotKept, or Forget
+// for a claim that shall not stand.
 type End struct {
 	Key     ids.KeyID
 	Token   Digest
@@ -169,10 +168,10 @@ type End struct {
 	Sealed  []byte
 }
 
-// Forget ends a claim of which the holder believes that it cost nothing.
+// Forget ends a claim whose holder believes that it cost nothing.
 const Forget State = "forgotten"
 
-// Validate refuses what cannot be kept.
+// Validate refuses an end that cannot be stored.
 func (e End) Validate() error {
 	switch {
 	case e.State != Answered && e.State != NotKept && e.State != Forget:
@@ -186,43 +185,43 @@ func (e End) Validate() error {
 	return nil
 }
 
-// Outcome is what became of the answer when a claim was ended.
+// Outcome is the fate of the answer when its claim ended.
 type Outcome string
 
-// The outcomes. Kept is the only one of an answer that is there for a repeat.
+// The outcomes. Only a Kept answer is there for a repeat.
 const (
 	// NoEnd: the claim was not the caller's to end, or it was forgotten.
 	NoEnd Outcome = ""
 	Kept  Outcome = "kept"
-	// NotOffered: the gateway has nothing to keep: a stream, or above 1 MiB.
+	// NotOffered: the gateway had no answer to keep, because it was a stream or above 1
+	// MiB.
 	NotOffered Outcome = "not_offered"
-	// AccountFull and StoreFull: the quota of the account, or the one in all,
-	// leaves no room.
+	// AccountFull and StoreFull: the account's quota, or the quota of all, has no room.
 	AccountFull Outcome = "account_full"
 	StoreFull   Outcome = "store_full"
-	// UnpaidFull: the accounts that never paid have half of all, and this is one.
+	// UnpaidFull: the account never paid, and the half for such accounts has no room.
 	UnpaidFull Outcome = "unpaid_full"
 	// SlotTaken: the store could not make room for this hour.
 	SlotTaken Outcome = "slot_taken"
 )
 
-// Outcomes are all of an answer's.
+// Outcomes returns every outcome of an answer.
 func Outcomes() []Outcome {
 	return []Outcome{Kept, NotOffered, AccountFull, StoreFull, UnpaidFull, SlotTaken}
 }
 
-// Store keeps claims, exact however many ask at once and wherever.
+// Store keeps claims, exactly over all replicas and callers.
 type Store interface {
-	// ReadKey tells how ask stands, and who has the claim, without a lock on
-	// anything. Granted and Lapsed are not final: ClaimKey decides.
+	// ReadKey answers ask without a lock. Granted and Lapsed are not final: ClaimKey
+	// decides.
 	ReadKey(ctx context.Context, ask Ask) (Answer, error)
-	// ClaimKey answers ask; Granted is kept as Lease from now. The calls of one
-	// key wait for each other.
+	// ClaimKey answers ask. A granted claim is stored with a lease from now. Calls for
+	// one key wait for each other.
 	ClaimKey(ctx context.Context, ask Ask) (Answer, error)
-	// FinishKey ends the claim that e.Request has, and does nothing when it has
-	// none. An answer for which the quota leaves no room ends it as NotKept. What
-	// is forgotten though it was billed counts as NotKept, and as lapsed where
-	// that is undecided.
+	// FinishKey ends the claim of e.Request, and does nothing when that request has none.
+	// An answer for which the quota has no room ends the claim as NotKept. A claim that
+	// is forgotten ends as NotKept when its request was billed, and lapses when that is
+	// undecided.
 	FinishKey(ctx context.Context, e End, quota Quota) (Outcome, error)
 }
 
@@ -238,16 +237,15 @@ func TooManyOfAccount() error {
 		"The keys of this account have used %d Idempotency-Keys within 24 hours.", MaxLiveOfAccount).After(time.Minute)
 }
 
-// Claims answers gateways. Its semaphores bound how many work at a time.
+// Claims answers gateways, as many at a time as there are slots.
 type Claims struct {
 	Store Store
-	// Reads are for the look at how an ask stands, New for those who ask for a
-	// claim, and Running for those who have one: a flood of new ones does not
-	// keep them from renewing or ending it.
+	// Reads are for looking at a claim, New for asking for one, and Running for renewing
+	// or ending one, so that a flood of new claims keeps nobody from renewing.
 	Reads, New, Running *limit.FairSemaphore[ids.KeyID]
-	// Quota bounds what is kept.
+	// Quota bounds the kept answers.
 	Quota Quota
-	// Observe hears what became of each answer.
+	// Observe gets the outcome of each answer.
 	Observe func(Outcome)
 }
 

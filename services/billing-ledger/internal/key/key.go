@@ -1,5 +1,5 @@
-// Package key issues, recognises and revokes consumer keys. A key's text is
-// shown once, when it is issued; what is kept is its peppered hash.
+// Package key issues, recognises and revokes consumer keys. A key's text is shown once,
+// when it is issued. Only its peppered hash is kept.
 package key
 
 import (
@@ -23,7 +23,7 @@ const (
 	maxModelLength = 255 // bytes
 )
 
-// Key is a consumer key as it is kept.
+// Key is a consumer key as it is stored.
 type Key struct {
 	ID      ids.KeyID
 	Account ids.AccountID
@@ -31,16 +31,16 @@ type Key struct {
 	// Prefix is the part of the text that may be shown.
 	Prefix string
 	Hash   apikey.Hash
-	// Models that it may use; empty allows every one.
+	// Models are the models that the key may use; none means every model.
 	Models []string
 	// ExpiresAt is zero for a key that does not expire.
 	ExpiresAt time.Time
 	Revoked   bool
-	// Expired is judged by the store's clock, the one that admission obeys.
+	// Expired is decided by the store's clock, which admission uses too.
 	Expired bool
 }
 
-// What a store returns.
+// Errors that a store returns.
 var (
 	ErrNotFound        = errors.New("no such key")
 	ErrAccountNotFound = errors.New("no such account")
@@ -49,9 +49,9 @@ var (
 
 // Store keeps keys.
 type Store interface {
-	// IssueKey keeps a new key unless its account has maxKeys active ones.
+	// IssueKey keeps a new key unless its account already has most active keys.
 	IssueKey(ctx context.Context, k Key, maxKeys int) error
-	// RevokeKey ends a key for ever; it says whether it did so now.
+	// RevokeKey ends a key for ever and reports whether it did so now.
 	RevokeKey(ctx context.Context, id ids.KeyID) (now bool, err error)
 	KeyByHash(ctx context.Context, hash apikey.Hash) (Key, error)
 }
@@ -64,8 +64,8 @@ type Keys struct {
 	Random io.Reader
 	// MaxKeys bounds the active keys of an account.
 	MaxKeys int
-	// Announce tells the gateways that a key is not what it was. What it fails
-	// to tell ages out of their memory.
+	// Announce tells the gateways that a key has changed. A gateway that it does not
+	// reach forgets the key when its cache is too old.
 	Announce func(context.Context, ids.KeyID)
 }
 
@@ -77,7 +77,7 @@ type IssueRequest struct {
 	ExpiresAt time.Time
 }
 
-// Draft makes a key that nobody has kept yet, and its text, which nobody will.
+// Draft makes a key that is not stored yet, and its text, which never is.
 func (k *Keys) Draft(o IssueRequest) (Key, string, error) {
 	if err := o.validate(k.Clock.Now()); err != nil {
 		return Key{}, "", err
@@ -96,7 +96,7 @@ func (k *Keys) Draft(o IssueRequest) (Key, string, error) {
 	}, text, nil
 }
 
-// Issue makes a key and returns its text, which is not kept.
+// Issue makes a key and returns its text, which is not stored.
 func (k *Keys) Issue(ctx context.Context, o IssueRequest) (Key, string, error) {
 	issued, text, err := k.Draft(o)
 	if err != nil {
@@ -134,8 +134,8 @@ func (o IssueRequest) validate(now time.Time) error {
 	return nil
 }
 
-// Revoke ends a key for ever. Requests under way finish and are charged. A
-// repeat is announced again, so that it mends an announcement that was lost.
+// Revoke ends a key for ever. Requests under way finish and are charged. A repeat is
+// announced again, which makes up for an announcement that was lost.
 func (k *Keys) Revoke(ctx context.Context, id ids.KeyID) error {
 	if _, err := k.Store.RevokeKey(ctx, id); errors.Is(err, ErrNotFound) {
 		return NotFound()
@@ -146,16 +146,17 @@ func (k *Keys) Revoke(ctx context.Context, id ids.KeyID) error {
 	return nil
 }
 
-// NotFound is the answer for a key that does not exist.
+// NotFound is the error for a key that does not exist.
 func NotFound() error {
 	return fault.New(fault.NotFound, fault.KeyNotFound, "there is no such key").On("key_id")
 }
 
-// tagPurpose keeps account tags apart from all else that is hashed under the pepper.
+// tagPurpose keeps account tags apart from everything else that is hashed under the
+// pepper.
 const tagPurpose = "svc account tag v1 "
 
-// AccountTag names an account to routers and hubs, which see only which requests are
-// of one account: the first 8 bytes of a digest under the pepper, which all replicas
+// AccountTag names an account to routers and hubs, which see only which requests are of
+// one account. It is the first 8 bytes of a digest under the pepper, which all replicas
 // share.
 func (k *Keys) AccountTag(id ids.AccountID) []byte {
 	digest := k.Pepper.Hash(apikey.Sum(tagPurpose + id.String()))

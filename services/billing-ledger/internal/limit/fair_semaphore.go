@@ -7,10 +7,9 @@ import (
 	"svc.internal/pkg/fault"
 )
 
-// FairSemaphore is a Semaphore of which no key takes all places: a few calls of
-// one key work or wait for a place, and its other calls wait outside, so that the
-// calls of another key are behind a few of each key. It is safe for concurrent
-// use.
+// FairSemaphore is a Semaphore of which no key takes all places. A few calls of one key
+// work or wait for a place, and its other calls wait outside, so the calls of another key
+// wait behind a few calls of each key. It is safe for concurrent use.
 type FairSemaphore[K comparable] struct {
 	places        *Semaphore
 	each, waiting int
@@ -25,14 +24,14 @@ type queue struct {
 	calls  int
 }
 
-// NewFairSemaphore lets n calls work at a time. Of each key, each calls work or
-// wait for a place, and waiting more wait outside.
+// NewFairSemaphore lets n calls work at a time. Of each key, each calls work or wait for
+// a place, and waiting more calls wait outside.
 func NewFairSemaphore[K comparable](n, each, waiting int) *FairSemaphore[K] {
 	return &FairSemaphore[K]{places: NewSemaphore(n), each: each, waiting: waiting, queues: map[K]*queue{}}
 }
 
-// Do runs fn in a place. Without one in time, or when too many calls of the key
-// wait, it fails with service_unavailable, and fn has not run.
+// Do runs fn in a place. When no place is free in time, or too many calls of the key
+// wait, it fails with service_unavailable and fn has not run.
 func (s *FairSemaphore[K]) Do(ctx context.Context, key K, fn func() error) error {
 	q := s.enter(key)
 	if q == nil {

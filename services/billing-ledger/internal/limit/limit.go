@@ -1,20 +1,20 @@
-// Package limit has what bounds callers: the rate and the concurrency of a key,
-// the visits of an address without a key, and how many calls of one kind work on
-// the store at a time.
+// Package limit bounds callers: the rate and the concurrency of a key, the visits of an
+// address without a key, and how many calls of one kind work on the store at a time.
 //
-// A rate of n a minute lets n requests begin at once and another each minute/n
-// (the generic cell rate algorithm) by the database's clock: within any span of
-// time w, wherever it begins, at most n + w/(minute/n). It is kept where requests
-// are admitted, so that it is exact however many gateways and replicas there are.
+// A rate of n a minute lets n requests begin at once and another each minute/n (the
+// generic cell rate algorithm) by the database's clock. Within any span of time w,
+// wherever it begins, at most n + w/(minute/n) requests begin, so there is no moment at
+// which a minute begins. The rate is kept where requests are admitted, so it is exact
+// over all gateways and replicas.
 //
-// A request for a zero-priced model counts in its category and in the one rate
-// that all zero-priced models of the key share; the stricter decides. Only
-// admitted requests count: one that is refused for whatever reason takes nothing.
+// A request for a zero-priced model counts in its category, by key, and in one rate that
+// all zero-priced models and all keys of the account share; the stricter decides. Only
+// admitted requests count: a request that is refused, for whatever reason, takes nothing.
 //
-// Visits are counted within any window of time that ends now, exact over all
-// gateways and all replicas. An address comes as a keyed hash, whose key gateways
-// have, so that the ledger does not know who came. The address is forgotten when
-// its last visit has left the window.
+// Visits are counted within any window of time that ends now, exactly over all gateways
+// and replicas. An address arrives as a hash under a key that only gateways have, so the
+// ledger does not know who came. The address is forgotten when its last visit has left
+// the window.
 package limit
 
 import (
@@ -22,14 +22,14 @@ import (
 	"svc.internal/pkg/money"
 )
 
-// LeftAtOnce is how many requests of an account a minute may be left by their
-// clients within the time in which that is free.
+// LeftAtOnce is how many requests of an account its clients may leave in a minute within
+// the time in which that is free.
 const LeftAtOnce = 30
 
-// Unlimited stands for no limit.
+// Unlimited is the value of a limit that does not exist.
 const Unlimited = -1
 
-// Class is a rate that requests count in. The numbers are kept in the store.
+// Class is a rate in which requests count. The store keeps the numbers.
 type Class int16
 
 // The classes.
@@ -43,7 +43,7 @@ const (
 	Audio      Class = 6
 )
 
-// ClassOf is the class that the models of a category count in.
+// ClassOf returns the class of a category's models.
 func ClassOf(category string) (Class, bool) {
 	switch category {
 	case "llm":
@@ -60,7 +60,7 @@ func ClassOf(category string) (Class, bool) {
 	return 0, false
 }
 
-// Unit is what models of the class are priced by.
+// Unit returns the unit that models of the class are priced by.
 func (c Class) Unit() money.Unit {
 	switch c {
 	case Image:
@@ -83,7 +83,7 @@ type Defaults struct {
 	Concurrent          int32
 }
 
-// PerMinute lists the limits by class, that of LLM first.
+// PerMinute returns the limits by class, LLM first.
 func (d Defaults) PerMinute() []int32 {
 	return []int32{
 		d.LLMPerMinute, d.MultimodalPerMinute, d.EmbeddingPerMinute, d.ZeroPricedPerMinute, d.ImagePerMinute,
@@ -101,15 +101,15 @@ func (d Defaults) Valid() bool {
 	return true
 }
 
-// Limits are an account's own: they apply to each of its keys, 0 takes the
-// default and Unlimited is none.
+// Limits are an account's own limits. They apply to each of its keys; 0 means the
+// default, and Unlimited none.
 type Limits struct {
 	RequestsPerMinute  int32
 	ConcurrentRequests int32
 }
 
-// PerMinute is the limit of a class with a default of its own: the account's
-// replaces those of all categories.
+// PerMinute returns the limit of a class with this default. The account's limit replaces
+// those of all categories.
 func (l Limits) PerMinute(byDefault int32) int32 {
 	if l.RequestsPerMinute == 0 {
 		return byDefault
@@ -117,7 +117,7 @@ func (l Limits) PerMinute(byDefault int32) int32 {
 	return l.RequestsPerMinute
 }
 
-// Validate refuses what means nothing.
+// Validate refuses limits without a meaning.
 func (l Limits) Validate() error {
 	if l.RequestsPerMinute < Unlimited {
 		return fault.New(fault.Invalid, fault.InvalidValue, "requests_per_minute must be -1 or more").On(

@@ -10,21 +10,21 @@ import (
 	"svc.internal/pkg/ids"
 )
 
-// Rate is what a caller is told of the rate that leaves it the least room.
+// Rate is the state of the rate that leaves a caller the least room.
 type Rate struct {
 	// Limit of requests a minute; 0 when there is none.
 	Limit int32
-	// Remaining is how many may begin at once.
+	// Remaining is how many requests may begin at once.
 	Remaining int32
-	// Reset is how long until all of Limit may.
+	// Reset is the time until all of Limit may begin at once.
 	Reset time.Duration
-	// Retry is how long until one may, of a request that was refused.
+	// Retry is the time until a refused request may begin.
 	Retry time.Duration
 }
 
-// Left is what a limit of perMinute requests leaves whose whole is free again
-// after ahead. It is what admission reckons with, to the microsecond: a request
-// moves the time on by minute/perMinute, rounded up.
+// Left returns what remains of a limit of perMinute requests that is whole again after
+// ahead. Admission computes the same, to the microsecond: a request moves the time on by
+// minute/perMinute, rounded up.
 func Left(perMinute int32, ahead time.Duration) Rate {
 	if perMinute == Unlimited {
 		return Rate{}
@@ -38,17 +38,17 @@ func Left(perMinute int32, ahead time.Duration) Rate {
 	}
 }
 
-// ceil is d/n, rounded up to whole units.
+// ceil returns d/n, rounded up to whole units.
 func ceil(d, n, unit time.Duration) time.Duration {
 	return (d/unit + n - 1) / n * unit
 }
 
-// ErrNoKey is returned by a store for a key that it does not have.
+// ErrNoKey is a store's error for an unknown key.
 var ErrNoKey = errors.New("no such key")
 
-// RateStore reads what keys have made of their rates.
+// RateStore reads the state of rates.
 type RateStore interface {
-	// ReadRate tells what is left of a key's rate in a class.
+	// ReadRate returns what is left of a key's rate in a class.
 	ReadRate(ctx context.Context, id ids.KeyID, class Class) (Rate, error)
 }
 
@@ -58,9 +58,9 @@ type Rates struct {
 	Calls *Semaphore
 }
 
-// Read tells what is left of a key's rate in a category, and takes nothing of
-// it. Of a plan and of the rate that zero-priced models share it says nothing:
-// which of them count is decided with the request.
+// Read returns what is left of a key's rate in a category, and takes nothing of it. It
+// leaves out a plan's rate and the rate of zero-priced models, because only a request
+// decides which of them count.
 func (r *Rates) Read(ctx context.Context, id ids.KeyID, category string) (Rate, error) {
 	class, ok := ClassOf(category)
 	if !ok {

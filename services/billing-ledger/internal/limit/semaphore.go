@@ -16,10 +16,10 @@ type Semaphore struct{ free chan struct{} }
 // NewSemaphore lets n calls work at a time.
 func NewSemaphore(n int) *Semaphore { return &Semaphore{free: make(chan struct{}, n)} }
 
-// retryAfter is when a caller that found no place may try again.
+// retryAfter is the wait for a caller that found no place.
 const retryAfter = time.Second
 
-// Do runs fn in a place. Without one in time it fails with service_unavailable,
+// Do runs fn in a place. When no place is free in time, it fails with service_unavailable
 // and fn has not run.
 func (s *Semaphore) Do(ctx context.Context, fn func() error) error {
 	select {

@@ -28,7 +28,7 @@ type Visit struct {
 	Window  time.Duration
 }
 
-// Validate refuses what cannot be counted.
+// Validate refuses a visit that cannot be counted.
 func (v Visit) Validate() error {
 	switch {
 	case v.Limit < 1 || v.Limit > MaxVisits:
@@ -40,15 +40,15 @@ func (v Visit) Validate() error {
 	return nil
 }
 
-// VisitsLeft is what a visitor has left. Reset is when the oldest visit leaves the
-// window.
+// VisitsLeft is what a visitor has left. Reset is the time until the oldest visit leaves
+// the window.
 type VisitsLeft struct {
 	Remaining int
 	Reset     time.Duration
 }
 
-// Take adds a visit at now to those that were made, oldest first, if there is
-// room for it. The visits that still count are returned with it.
+// Take adds a visit at now to the earlier visits, oldest first, if there is room for it.
+// It also returns the visits that still count.
 func (v Visit) Take(made []time.Time, now time.Time) (counting []time.Time, left VisitsLeft, err error) {
 	for _, at := range made {
 		if at.After(now.Add(-v.Window)) {
@@ -68,8 +68,8 @@ func (v Visit) Take(made []time.Time, now time.Time) (counting []time.Time, left
 
 // VisitStore keeps the visits of each address.
 type VisitStore interface {
-	// TakeVisit is Visit.Take on what is kept, one after the other for an
-	// address.
+	// TakeVisit is Visit.Take on the stored visits. The calls for one address wait for
+	// each other.
 	TakeVisit(ctx context.Context, v Visit) (VisitsLeft, error)
 }
 

@@ -13,9 +13,9 @@ import (
 	"svc.internal/services/billing-ledger/internal/usage"
 )
 
-// Accruals sums what providers were credited by day and provider, after a
-// place in that order; see earning.AccrualStore. Orphan work counts as well: its
-// provider was credited by an entry instead of the line.
+// Accruals sums the providers' credits by day and provider, after a place in that order;
+// see accrual.Store. Orphan work counts as well: an entry credited its provider instead
+// of the line.
 func (s *Store) Accruals(ctx context.Context, after earning.AccrualCursor, limit int) ([]earning.Accrual, error) {
 	rows, err := s.pool.Query(ctx, `SELECT day, provider_id, sum(payout)::bigint, count(*)
 		FROM usage_settlement
@@ -44,8 +44,8 @@ func (s *Store) Accruals(ctx context.Context, after earning.AccrualCursor, limit
 	return out, nil
 }
 
-// settledDays is how many days after it was made a request is still listed by
-// SettledAfter; it lets the planner leave out all other partitions.
+// settledDays is the number of days after its making within which SettledAfter lists a
+// request. It lets the planner leave out all other partitions.
 const settledDays = 8
 
 // SettledAfter lists settled requests in the order of settling, by the

@@ -18,8 +18,8 @@ import (
 	"svc.internal/services/billing-ledger/internal/usage"
 )
 
-// selectRelated costs next to nothing beyond one look for each account, since few
-// own a provider. An EXISTS could be planned as reading all unpaid credit.
+// selectRelated costs almost nothing beyond one look for each account, because few
+// accounts own a provider. An EXISTS could be planned as a read of all granted credit.
 const selectRelated = `SELECT k.account_id, k.provider_id, k.rule,
 	(SELECT true FROM granted_credit c WHERE c.account_id = k.account_id LIMIT 1) IS NOT NULL
 	FROM (SELECT DISTINCT account_id FROM hold WHERE request_id = ANY ($1)) h
@@ -39,8 +39,8 @@ func scanRelated(rows pgx.Rows, snapshot usage.Snapshot) error {
 	return err
 }
 
-// insertHeld keeps what of the lines is held. A repeat is an error, as it is of
-// a line.
+// insertHeld stores which payouts of the lines are held. A repeat is an error, as it is
+// for a line.
 func insertHeld(batch *pgx.Batch, lines []usage.Line) {
 	for _, l := range lines {
 		if l.Held != "" {
@@ -62,8 +62,8 @@ func (e earnings) compare(o earnings) int {
 	return cmp.Or(bytes.Compare(e.provider[:], o.provider[:]), strings.Compare(e.month, o.month))
 }
 
-// taken sums what entries take from earnings, and how much of it is forfeited.
-// What they add to is left out.
+// taken sums what entries take from earnings, and how much of it is forfeited. Earnings
+// that entries add to are left out.
 func taken(entries []ledger.Entry) (all, forfeited map[earnings]money.NanoUSD) {
 	all, forfeited = map[earnings]money.NanoUSD{}, map[earnings]money.NanoUSD{}
 	for _, e := range entries {
@@ -86,12 +86,19 @@ func taken(entries []ledger.Entry) (all, forfeited map[earnings]money.NanoUSD) {
 	return all, forfeited
 }
 
-// keepHeld refuses entries that take what is held of a provider's earnings, with
-// ledger.ErrHeld, and ends what their taking ends: a forfeit of all that is left
-// of what plans of a month have earned a provider ends what is held of it, and
-// undoing the entry of orphan work what is held of that. It locks the earnings of the providers of
-// whom something is held, in the order of their ids; the database refuses the
-// same when it commits (held_earnings_stay).
+// keepHeld refuses, with ledger.ErrHeld, entries that take from a provider's earnings
+// what is held. An earnings batch (line 15) may leave no less in the accrued balance than
+// is held of it, and the close of a month (lines 13 and 14) no less in plan_held of that
+// month. So what is held of a month must end before the month is closed.
+//
+// It also ends what the entries end. A forfeit of all that is left of a month's plan
+// earnings ends what is held of it; its free part may be shared in the same posting. The
+// reversal of an entry of orphan work ends what is held of that work. Held earnings end
+// otherwise when an operator releases them, or when their own request is refunded at the
+// provider's fault; a refund of another request takes nothing from them.
+//
+// It locks the earnings of the providers of whom something is held, in the order of their
+// ids. The database enforces the same at commit (held_earnings_stay).
 func keepHeld(ctx context.Context, tx pgx.Tx, entries []ledger.Entry) error {
 	all, forfeited := taken(entries)
 	if len(all) == 0 {
@@ -117,8 +124,8 @@ func keepHeld(ctx context.Context, tx pgx.Tx, entries []ledger.Entry) error {
 	return nil
 }
 
-// lockHeld locks the earnings of providers of whom something is held and returns
-// which of those in all are theirs.
+// lockHeld locks the earnings of the providers of whom something is held, and returns
+// which of the earnings in all are theirs.
 func lockHeld(ctx context.Context, tx pgx.Tx, all map[earnings]money.NanoUSD) ([]earnings, error) {
 	var providers [][16]byte
 	for from := range all {
@@ -148,9 +155,9 @@ func lockHeld(ctx context.Context, tx pgx.Tx, all map[earnings]money.NanoUSD) ([
 	return watched, nil
 }
 
-// lockProvider has those who take from a provider's earnings wait for each
-// other. The lock is on nothing that requests change: what is settled meanwhile
-// only adds, and as much to what is held.
+// lockProvider has transactions that take from a provider's earnings wait for each other.
+// The lock is on nothing that requests change: what is settled meanwhile only adds to the
+// earnings, and at least as much as to what is held.
 func lockProvider(ctx context.Context, tx pgx.Tx, provider [16]byte) error {
 	if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended('billing.earnings.' || $1::uuid::text, 0))`,
 		provider); err != nil {
@@ -159,9 +166,9 @@ func lockProvider(ctx context.Context, tx pgx.Tx, provider [16]byte) error {
 	return nil
 }
 
-// endForfeited ends what is held of a month's earnings when nothing is left of
-// them and as much is forfeited. The statement ends what it sees, and only when
-// it sees no more than is taken: earnings that are settled meanwhile stay held.
+// endForfeited ends what is held of a month's earnings when nothing is left of them and
+// as much is forfeited. The statement ends what it sees, and only when it sees no more
+// than is taken, so earnings that are settled meanwhile stay held.
 func endForfeited(ctx context.Context, tx pgx.Tx, from earnings, all, forfeited money.NanoUSD) error {
 	if _, err := tx.Exec(ctx, `UPDATE held_earning SET ended_as = 'forfeited', ended_at = now(), reason = $4
 		WHERE provider_id = $2 AND book = $3 AND ended_as IS NULL AND (SELECT provider_balance($1, $2, $3)) = $5
@@ -173,8 +180,8 @@ func endForfeited(ctx context.Context, tx pgx.Tx, from earnings, all, forfeited 
 	return nil
 }
 
-// endReversed ends what is held of orphan work whose entry is undone. That entry
-// has the id of its request.
+// endReversed ends what is held of orphan work whose entry is undone. That entry has the
+// id of its request.
 func endReversed(ctx context.Context, tx pgx.Tx, entries []ledger.Entry) error {
 	for _, e := range entries {
 		takes := slices.ContainsFunc(e.Postings, func(p ledger.Posting) bool {
@@ -199,7 +206,7 @@ func endHeld(ctx context.Context, tx pgx.Tx, request ids.RequestID, as earning.E
 	return nil
 }
 
-// checkHeld refuses taking an amount when that leaves less than is held.
+// checkHeld refuses to take an amount that leaves less than is held.
 func checkHeld(ctx context.Context, tx pgx.Tx, from earnings, amount money.NanoUSD) error {
 	var balance, held money.NanoUSD
 	if err := tx.QueryRow(ctx, `SELECT provider_balance($1, $2, $3), coalesce(sum(payout), 0)::bigint
@@ -215,7 +222,7 @@ func checkHeld(ctx context.Context, tx pgx.Tx, from earnings, amount money.NanoU
 
 const heldColumns = `request_id, account_id, provider_id, rule, book, payout, held_at, coalesce(ended_as, ''), ended_at, coalesce(reason, '')`
 
-// HeldEarnings lists what is held; see earning.HeldStore.
+// HeldEarnings lists held earnings; see earning.Store.
 func (s *Store) HeldEarnings(
 	ctx context.Context, provider ids.ProviderID, after ids.RequestID, limit int,
 ) ([]earning.Held, error) {
@@ -235,7 +242,7 @@ func (s *Store) HeldEarnings(
 	return list, reachable(err)
 }
 
-// ReleaseHeld ends what is held of requests; see earning.HeldStore.
+// ReleaseHeld ends what is held of requests; see earning.Store.
 func (s *Store) ReleaseHeld(
 	ctx context.Context, requests []ids.RequestID, reason string,
 ) (list []earning.Held, err error) {

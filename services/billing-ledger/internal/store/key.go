@@ -13,8 +13,8 @@ import (
 	"svc.internal/services/billing-ledger/internal/key"
 )
 
-// IssueKey keeps a new key and its counter. The lock on the wallet keeps two
-// calls from counting the same number of keys.
+// IssueKey stores a new key and its counter. It locks the wallet, so that no two calls
+// count the same number of keys.
 func (s *Store) IssueKey(ctx context.Context, k key.Key, maxKeys int) error {
 	return s.inTx(ctx, func(tx pgx.Tx) error {
 		locked, err := tx.Exec(ctx, `SELECT FROM wallet WHERE account_id = $1 FOR UPDATE`, [16]byte(k.Account))
@@ -80,8 +80,7 @@ func (s *Store) RevokeKey(ctx context.Context, id ids.KeyID) (now bool, err erro
 	return now, err
 }
 
-// KeyByHash finds a key; whether it has expired is judged by the database's
-// clock.
+// KeyByHash finds a key. The database's clock decides whether it has expired.
 func (s *Store) KeyByHash(ctx context.Context, hash apikey.Hash) (key.Key, error) {
 	var (
 		k           key.Key
@@ -106,7 +105,7 @@ func (s *Store) KeyByHash(ctx context.Context, hash apikey.Hash) (key.Key, error
 	return k, nil
 }
 
-// nullTime is NULL for the zero time.
+// nullTime returns NULL for the zero time.
 func nullTime(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil

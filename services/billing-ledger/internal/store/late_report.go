@@ -9,8 +9,8 @@ import (
 	"svc.internal/services/billing-ledger/internal/usage"
 )
 
-// LateReports finds requests for usage.CorrectLateReports. A word is late when its request
-// was settled before it came, so an hour is more than enough to find it.
+// LateReports finds requests for usage.CorrectLateReports. A report is late when its
+// request was settled before it arrived, so an hour is more than enough to find it.
 func (s *Store) LateReports(ctx context.Context, limit int) ([]usage.LateReport, error) {
 	rows, err := s.pool.Query(ctx,
 		`SELECT s.request_id, s.account_id, s.unit, s.input_rate, s.output_rate, s.payout_input_rate, s.payout_output_rate,
@@ -24,7 +24,7 @@ func (s *Store) LateReports(ctx context.Context, limit int) ([]usage.LateReport,
 				AND e.kind IN ('request_refund', 'goodwill_refund', 'broken_answer'))
 		ORDER BY w.recorded_at LIMIT $1`, limit)
 	if err != nil {
-		return nil, reachable(fmt.Errorf("find words that came late: %w", err))
+		return nil, reachable(fmt.Errorf("find late reports: %w", err))
 	}
 	late, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (usage.LateReport, error) {
 		var l usage.LateReport
@@ -36,7 +36,7 @@ func (s *Store) LateReports(ctx context.Context, limit int) ([]usage.LateReport,
 		return l, err
 	})
 	if err != nil {
-		return nil, reachable(fmt.Errorf("find words that came late: %w", err))
+		return nil, reachable(fmt.Errorf("find late reports: %w", err))
 	}
 	return late, nil
 }

@@ -13,8 +13,8 @@ import (
 	"svc.internal/services/billing-ledger/internal/usage"
 )
 
-// Refund refunds a settled request, once: a repeat for the same cause returns
-// the first entry, one for another is usage.ErrRefunded.
+// Refund refunds a settled request, once. A repeat for the same cause returns the first
+// entry. A repeat for another cause is refund.ErrRefunded.
 func (s *Store) Refund(
 	ctx context.Context, id ids.EntryID, request ids.RequestID, cause usage.RefundCause, memo string,
 ) (ids.EntryID, error) {
@@ -24,7 +24,7 @@ func (s *Store) Refund(
 		if err != nil {
 			return err
 		}
-		// Two refunds of a request wait for each other here.
+		// Two refunds of one request wait for each other here.
 		if _, err := tx.Exec(ctx, `SELECT FROM wallet WHERE account_id = $1 FOR UPDATE`,
 			[16]byte(charge.Account)); err != nil {
 			return fmt.Errorf("lock wallet: %w", err)
@@ -38,7 +38,7 @@ func (s *Store) Refund(
 			return err
 		}
 		if cause == usage.ProviderFault {
-			// What the provider gives back is not held any more.
+			// Earnings that the provider gives back are not held any more.
 			if err := endHeld(ctx, tx, request, earning.Refunded, request.String()); err != nil {
 				return err
 			}
@@ -93,8 +93,8 @@ func refundedBefore(
 	return id, nil
 }
 
-// readEarnings reads what a provider has, as the last snapshot and what was
-// recorded since, and how much of it is held. Its earnings are locked.
+// readEarnings reads a provider's balance, as the last snapshot and what was recorded
+// since, and how much of it is held. The earnings are locked.
 func readEarnings(ctx context.Context, tx pgx.Tx, provider ids.ProviderID) (usage.Earnings, error) {
 	var e usage.Earnings
 	err := tx.QueryRow(ctx, `SELECT coalesce(sum(balance) FILTER (WHERE kind = 'l:provider:accrued'), 0)::bigint,

@@ -11,8 +11,8 @@ import (
 	"svc.internal/services/billing-ledger/internal/limit"
 )
 
-// TakeVisit takes a visit of an address, under the lock on its row; see
-// limit.VisitStore. Who finds no room takes no lock: room comes with time alone.
+// TakeVisit takes a visit of an address under the lock on its row; see visitor.Store. A
+// visit that finds no room takes no lock, because room comes with time alone.
 func (s *Store) TakeVisit(ctx context.Context, v limit.Visit) (left limit.VisitsLeft, err error) {
 	if err := s.roomFor(ctx, v); err != nil {
 		return left, err
@@ -20,7 +20,7 @@ func (s *Store) TakeVisit(ctx context.Context, v limit.Visit) (left limit.Visits
 	err = s.inTx(ctx, func(tx pgx.Tx) error {
 		var made []time.Time
 		var now time.Time
-		// The time is read once the row is locked, lest a visit come before one
+		// The time is read after the row is locked, so that no visit is earlier than one
 		// that it waited for.
 		err := tx.QueryRow(ctx, `INSERT INTO visitor AS v (address, taken_at, expires_at) VALUES ($1, '{}', now())
 			ON CONFLICT (address) DO UPDATE SET expires_at = v.expires_at RETURNING taken_at, clock_timestamp()`,
@@ -41,7 +41,7 @@ func (s *Store) TakeVisit(ctx context.Context, v limit.Visit) (left limit.Visits
 	return left, err
 }
 
-// roomFor refuses a visit that there is no room for.
+// roomFor refuses a visit for which there is no room.
 func (s *Store) roomFor(ctx context.Context, v limit.Visit) error {
 	var made []time.Time
 	var now time.Time
@@ -57,8 +57,8 @@ func (s *Store) roomFor(ctx context.Context, v limit.Visit) error {
 	return err
 }
 
-// PruneVisitors forgets up to limit addresses whose visits count no more, and
-// returns how many.
+// PruneVisitors deletes up to limit addresses whose visits no longer count, and returns
+// how many.
 func (s *Store) PruneVisitors(ctx context.Context, limit int) (int, error) {
 	ctx, cancel := context.WithTimeout(ctx, pruneTimeout)
 	defer cancel()

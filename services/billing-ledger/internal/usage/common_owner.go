@@ -5,13 +5,14 @@ import (
 	"svc.internal/services/billing-ledger/internal/hold"
 )
 
-// Rule is how it is known that an account and a provider have one owner.
+// Rule says how it is known that an account and a provider have one owner. The view
+// common_owner has the pairs with their rules.
 type Rule string
 
 // SameUser ties the account and the provider of one user, who signs in to both.
 const SameUser Rule = "same_user"
 
-// Rules lists them all, for metrics and tests.
+// Rules returns every rule, for metrics and tests.
 func Rules() []Rule { return []Rule{SameUser} }
 
 // Pair is an account and a provider that may serve its requests.
@@ -20,11 +21,18 @@ type Pair struct {
 	Provider ids.ProviderID
 }
 
-// held is the rule by which the payout of a line is kept from being paid, empty
-// for nearly all. It is when an owner pays itself with what is not its own: when
-// the platform bears a part of the request at least, by a plan, by credit that
-// nobody paid for, by a shortfall, or because the work came late. Credit that
-// was paid for is the owner's to spend where it likes.
+// held returns the rule by which a line's payout is held back, empty for nearly all
+// lines.
+//
+// A payout is held when an owner pays itself with money that is not its own, because the
+// platform bears a part of the request: by a plan, by a shortfall, as orphan work, or by
+// credit of an account that ever had any for which nobody paid (a bonus, a grant,
+// goodwill). Credit that was paid for is the owner's to spend where it likes. A request
+// that was settled before account and provider had one owner is not held.
+//
+// A held payout is accrued like any other and stays in its balance. No entry takes it
+// from there until it ends (see store.keepHeld), so the held payouts of a month must end
+// before the month is closed.
 func (b Snapshot) held(h Hold, line Line) Rule {
 	rule, related := b.Related[Pair{line.Account, line.Event.Provider}]
 	if !related || line.Payout <= 0 {

@@ -1,12 +1,31 @@
-// Package usage settles served requests: what the consumer is charged, what the
-// provider earns, and who bears a difference. It also refunds settled requests.
+// Package usage settles served requests: what the consumer is charged, what the provider
+// earns, and who bears the difference.
 //
-// Settling is idempotent by the request id. The rules are pure (Decide); the
-// store shows them the rows they need under lock and applies what they answer
-// in one transaction, and CHECKs in the database assert the same sums.
+// The consumer is charged the list price of the billable usage, but never more than its
+// hold and the credit that is still available beside it. The rest is a shortfall, which
+// the platform bears. The provider always gets the whole payout, which is at most the
+// list price. A request that a plan covers is charged nothing. Usage that arrives after
+// its hold was released or had expired is orphan work: the platform pays the provider,
+// and the consumer is charged nothing.
 //
-// An event that contradicts what was pinned at admission moves no money: it is
-// kept in quarantine for a person to look at.
+// Only a prompt in tokens is estimated, so only a prompt in tokens may exceed what the
+// hold counts, within a bound (see promptBound). Completions, images and audio never
+// exceed the hold. An answer that broke off is charged by the images that arrived, and
+// not at all for audio.
+//
+// Settling is idempotent by the request id. Of two evidence sources the first one in the
+// stream stands, and the other is a duplicate, whatever it says. Two different events of
+// one hub for the same request are another matter: the second is quarantined as altered.
+//
+// The rules are pure (see Decide). The store shows them the rows that they need under
+// lock and applies their effects in one transaction. CHECKs in the database enforce the
+// same sums.
+//
+// An event that cannot be read, or that contradicts what was pinned at admission, moves
+// no money: it is kept in quarantine for a person, and the log says so at error. Its hub
+// is told that it is settled, so that it does not publish it for ever. Only the hub of a
+// forged event, or of one under an unknown key, is not told: its true usage may still
+// come.
 package usage
 
 import (
@@ -25,21 +44,22 @@ import (
 // maxText bounds model ids and provider names in an event, in bytes.
 const maxText = 255
 
-// EvidenceSource is on whose count an event rests.
+// EvidenceSource names whose count an event rests on.
 type EvidenceSource string
 
 // The evidence sources.
 const (
 	// Hub is the journal of the hub that served.
 	Hub EvidenceSource = "hub"
-	// Gateway is what a gateway relayed of a request whose hub told nothing.
+	// Gateway is a gateway's count of what it relayed, for a request whose hub reported
+	// nothing.
 	Gateway EvidenceSource = "gateway"
-	// WorkReceipt is what the provider signed that it sent of a request of which
-	// neither hub nor gateway told what was served.
+	// WorkReceipt is what the provider signed that it sent, for a request of which
+	// neither hub nor gateway reported what was served.
 	WorkReceipt EvidenceSource = "receipt"
 )
 
-// Event says that a request was served and what of it is billable.
+// Event says that a request was served, and how much of it is billable.
 type Event struct {
 	Request  ids.RequestID
 	Attempt  int32
@@ -49,12 +69,12 @@ type Event struct {
 	Model    string
 	Price    ids.PriceVersionID
 	Rates    money.Rates
-	// Ending is the stored name of how the answer ended.
+	// Ending is the stored name of the answer's ending.
 	Ending string
 	// Billable is in the unit of Rates.
 	Billable money.Tokens
-	// KeyClaim is the stored name of what the engine's claim was worth; an
-	// absurd one may hold any number.
+	// ClaimState is the stored name of how far the engine's claim was trusted. An absurd
+	// claim may hold any number.
 	ClaimState          string
 	Claimed             money.Tokens
 	RecountedCompletion int64
@@ -67,23 +87,22 @@ type Event struct {
 	EndedAt             time.Time
 	FirstContentMS      int64
 	EvidenceSource      EvidenceSource
-	// Settled says that this ledger has settled the request so.
+	// Settled says that this ledger has settled the request by this event.
 	Settled bool
-	// Ticket is what the ledger gave for the request at admission; zero for none.
+	// Ticket is the ledger's ticket for the request, given at admission; zero for none.
 	Ticket Ticket
 }
 
-// platformFailed reports whether the answer ended for a reason that is neither the
-// consumer's nor its own end.
+// platformFailed reports whether the answer ended neither by itself nor by the consumer.
 func (e Event) platformFailed() bool { return e.Ending != "completed" && e.Ending != "client_gone" }
 
-// hubPattern keeps a hub's id fit to be part of a subject.
+// hubPattern is the form of a hub id. It is fit to be part of a NATS subject.
 var hubPattern = regexp.MustCompile(`^[a-z0-9-]{1,32}$`)
 
 // ValidHub reports whether id can name a hub.
 func ValidHub(id string) bool { return hubPattern.MatchString(id) }
 
-// Validate refuses what no hub would say.
+// Validate refuses an event that no hub would publish.
 func (e Event) Validate() error {
 	switch {
 	case e.Request.IsZero() || e.Provider.IsZero() || e.Price.IsZero():
@@ -111,10 +130,9 @@ func (e Event) Validate() error {
 	return nil
 }
 
-// Hash identifies what the event says, whatever its encoding: a hub that was
-// upgraded between two publications must not look like one that changed its
-// story. That it is settled, and its ticket, are nothing that the event says of
-// the request.
+// Hash identifies what the event says, whatever its encoding: a hub that was upgraded
+// between two publications must not look like a hub that changed its account. Settled and
+// Ticket say nothing of the request and are left out.
 func (e Event) Hash() [sha256.Size]byte {
 	d := digest{sha256.New()}
 	d.bytes(e.Request[:])
@@ -134,10 +152,10 @@ func (e Event) Hash() [sha256.Size]byte {
 	} {
 		d.bytes([]byte(s))
 	}
-	if e.Rates.Unit != money.Token { // tokens are hashed as they were before there were other units
+	if e.Rates.Unit != money.Token { // tokens are hashed as they were before other units existed
 		d.number(int64(e.Rates.Unit))
 	}
-	if e.EvidenceSource != Hub { // a hub's is hashed as it was before there were others
+	if e.EvidenceSource != Hub { // a hub's event is hashed as it was before other sources existed
 		d.bytes([]byte(e.EvidenceSource))
 	}
 	var out [sha256.Size]byte
@@ -145,8 +163,8 @@ func (e Event) Hash() [sha256.Size]byte {
 	return out
 }
 
-// digest writes each part with its length, so that no two lists of parts are
-// the same bytes.
+// digest writes each part with its length, so that no two lists of parts have the same
+// bytes.
 type digest struct{ hash hash.Hash }
 
 func (d digest) number(n int64) {

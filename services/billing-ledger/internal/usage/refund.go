@@ -9,7 +9,7 @@ import (
 	"svc.internal/services/billing-ledger/internal/ledger"
 )
 
-// RefundCause is why a request is refunded, and with that who bears it.
+// RefundCause is why a request is refunded. It decides who bears the refund.
 type RefundCause string
 
 // The causes.
@@ -18,20 +18,19 @@ const (
 	Goodwill      RefundCause = "goodwill"
 )
 
-// What a refund can be refused for.
+// The reasons for which a refund is refused.
 var (
-	// ErrNothingCharged is a request that is not settled, or that cost its
-	// consumer nothing.
+	// ErrNothingCharged: the request is not settled, or it cost its consumer nothing.
 	ErrNothingCharged = errors.New("nothing was charged for the request")
-	// ErrRefunded is a request that was refunded for another cause, or given back
-	// in part because its answer broke off.
+	// ErrRefunded: the request was refunded for another cause, or a part was given back
+	// because its answer broke off.
 	ErrRefunded = errors.New("the request was refunded for another cause")
-	// ErrPaidInPart is a request whose consumer paid less than its provider
-	// earned: the provider cannot make that good, so it is goodwill.
+	// ErrPaidInPart: the consumer paid less than the provider earned. The provider cannot
+	// return the difference, so the refund must be goodwill.
 	ErrPaidInPart = errors.New("the consumer paid less than the provider earned")
 )
 
-// Refundable is a settled request with what it cost and earned.
+// Refundable is a settled request with its charge and its payout.
 type Refundable struct {
 	Request         ids.RequestID
 	Account         ids.AccountID
@@ -39,17 +38,17 @@ type Refundable struct {
 	Charged, Payout money.NanoUSD
 }
 
-// Earnings are what a provider has earned and not been paid. Held is how much of
-// what is accrued is held for other requests.
+// Earnings are a provider's unpaid earnings. Held is how much of the accrued ones is held
+// for other requests.
 type Earnings struct{ Accrued, Payable, Held money.NanoUSD }
 
-// RefundEntry is the entry that refunds a request: all of it, and once, whoever
-// bears it.
+// RefundEntry returns the entry that refunds a request: all of its charge, and once,
+// whoever bears it.
 //
-// When the provider was at fault it gives back its payout, from what it has
-// earned and not been paid, and what it has been paid already becomes its debt
-// to the platform. Otherwise the platform bears the charge, and the provider
-// keeps what it earned.
+// When the provider was at fault, it gives its payout back from its unpaid earnings: from
+// what is accrued, then from what is payable. What it was already paid becomes its debt
+// to the platform. Otherwise the platform bears the charge, and the provider keeps its
+// payout.
 func RefundEntry(id ids.EntryID, c Refundable, cause RefundCause, has Earnings, memo string) (ledger.Entry, error) {
 	if c.Charged <= 0 {
 		return ledger.Entry{}, ErrNothingCharged
@@ -66,7 +65,7 @@ func RefundEntry(id ids.EntryID, c Refundable, cause RefundCause, has Earnings, 
 	return ledger.RequestRefund(fact, c.Account, c.Provider, c.Charged, c.Payout, has.take(c.Payout))
 }
 
-// Kind is the kind of the entries of a cause.
+// Kind returns the kind of entry for a cause.
 func (c RefundCause) Kind() ledger.EntryKind {
 	if c == Goodwill {
 		return ledger.GoodwillRefunded
@@ -74,8 +73,7 @@ func (c RefundCause) Kind() ledger.EntryKind {
 	return ledger.RequestRefunded
 }
 
-// take is where an amount comes from: the latest earnings first, but for those
-// that are held.
+// take returns where an amount comes from: the latest earnings first, except held ones.
 func (e Earnings) take(amount money.NanoUSD) ledger.Clawback {
 	var from ledger.Clawback
 	from.Accrued = min(amount, max(e.Accrued-e.Held, 0))

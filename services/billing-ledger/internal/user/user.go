@@ -1,21 +1,23 @@
-// Package user keeps who may sign in, and what they have signed in with.
+// Package user keeps the users and their sessions.
 //
-// A user signs up with an e-mail and a password and so opens a consumer account
-// with its first key. Signing in gives a token: 256 random bits that mean
-// nothing, kept as their SHA-256 for 15 minutes, at most 32 of a user, of which
-// the one that ends first goes when there would be more.
+// A user signs up with an e-mail and a password. That opens user, consumer account,
+// wallet, first key and session in one transaction. Signing in gives a token: 256 random
+// bits, valid for 15 minutes, of which only the SHA-256 is stored. A user has at most 32
+// sessions; one more ends the session that would end first.
 //
-// Passwords are kept as argon2id (see Hash) and never compared but in a place of
-// Passwords, since each comparison takes 19 MiB and tens of milliseconds. An attempt
-// to sign in is counted before it waits for a place, exactly over all replicas, by
-// its e-mail and its network (see Pace). It is taken back when it was right, and
-// when nothing was compared. An e-mail without a user is treated alike in
-// everything: its attempts are counted, and a hash that nothing matches is compared.
+// Passwords are stored as argon2id (see Hash) and compared only in a place of Passwords,
+// because each comparison takes 19 MiB and tens of milliseconds. An attempt to sign in is
+// counted before it waits for a place, exactly over all replicas, by its e-mail and its
+// network (see Pace). The count is taken back when the password was right and when
+// nothing was compared. An e-mail without a user is treated alike in everything: its
+// attempts are counted, and its password is compared with a hash that nothing matches.
+// Only signing up says that an e-mail is taken.
 //
-// Nobody keeps an owner out by guessing. Strangers who guess without a pause take
-// all that strangers have, but nothing of a network that the owner has signed in
-// from; once they stop there is room within a minute. Who shares a network with
-// the owner and guesses without a pause keeps that one network out, no other.
+// Nobody keeps an owner out by guessing. Strangers who guess without a pause take all
+// that strangers have, but nothing of a network that the owner has signed in from; when
+// they stop, there is room within a minute. Somebody who shares a network with the owner
+// and guesses without a pause keeps that one network out, and no other. Keys and sessions
+// are not touched by any of it.
 package user
 
 import (
@@ -37,7 +39,7 @@ import (
 // maxDisplayName is in characters.
 const maxDisplayName = 64
 
-// firstKey is what the key is called that signing up issues.
+// firstKey is the name of the key that signing up issues.
 const firstKey = "first key"
 
 type kind struct{}
@@ -51,7 +53,7 @@ func ParseID(text string) (ID, error) {
 	return ID(id), err
 }
 
-// User is somebody who may sign in.
+// User is a person who may sign in.
 type User struct {
 	ID          ID
 	Email       Email
@@ -62,7 +64,7 @@ type User struct {
 	CreatedAt time.Time
 }
 
-// What a store returns.
+// Errors that a store returns.
 var (
 	ErrEmailTaken    = errors.New("there is a user of this e-mail")
 	ErrNotFound      = errors.New("no such user")
@@ -71,7 +73,7 @@ var (
 	ErrProviderTaken = errors.New("another user owns the provider account")
 )
 
-// Opening is all that signing up writes.
+// Opening is everything that signing up writes.
 type Opening struct {
 	ID          ID
 	Email       Email
@@ -84,25 +86,25 @@ type Opening struct {
 	Network Digest
 }
 
-// Store keeps users. Time is the store's to tell.
+// Store keeps users. The store's clock decides all times.
 type Store interface {
-	// OpenUser keeps a user with account, wallet, key, session and network, or
-	// nothing of them: ErrEmailTaken.
+	// OpenUser stores a user with account, wallet, key, session and network, or nothing:
+	// ErrEmailTaken.
 	OpenUser(ctx context.Context, o Opening) (User, time.Time, error)
-	// TakeAttempt counts an attempt to sign in from a network if Counts.Room has
-	// room for it, one after the other for an e-mail.
+	// TakeAttempt counts an attempt to sign in from a network if Counts.Room has room for
+	// it. The calls for one e-mail wait for each other.
 	TakeAttempt(ctx context.Context, e Email, network Digest) (Attempt, error)
 	// GiveBack takes an attempt back.
 	GiveBack(ctx context.Context, e Email, a Attempt) error
-	// UserByEmail finds a user and what its password must match: ErrNotFound.
+	// UserByEmail finds a user and the hash of its password: ErrNotFound.
 	UserByEmail(ctx context.Context, e Email) (User, Hash, error)
-	// OpenSession takes an attempt back, remembers its network and keeps a session,
-	// whose end it returns.
+	// OpenSession takes an attempt back, remembers its network and stores a session. It
+	// returns the session's end.
 	OpenSession(ctx context.Context, u User, a Attempt, session Digest) (time.Time, error)
-	// UserBySession finds whose session it is: ErrOver when it is over and not
+	// UserBySession finds the user of a session: ErrOver when the session is over and not
 	// forgotten yet, ErrNotFound.
 	UserBySession(ctx context.Context, session Digest) (User, error)
-	// LinkProvider notes that the user owns a provider account: ErrNotFound,
+	// LinkProvider stores that the user owns a provider account: ErrNotFound,
 	// ErrOwnsAnother, ErrProviderTaken.
 	LinkProvider(ctx context.Context, id ID, provider ids.ProviderID) (User, error)
 }
@@ -116,19 +118,19 @@ type Users struct {
 	Pepper    apikey.Pepper
 	Clock     clock.Clock
 	Random    io.Reader
-	// Lookups are the places of what needs no password.
+	// Lookups are the places for calls that need no password.
 	Lookups *limit.Semaphore
 }
 
-// SignedIn is a user with a token, shown this once.
+// SignedIn is a user with a token, which is shown this once.
 type SignedIn struct {
 	User      User
 	Token     Token
 	ExpiresAt time.Time
 }
 
-// SignUp opens a user with a consumer account and returns the text of its first
-// key, which is not kept.
+// SignUp opens a user with a consumer account and returns the text of its first key,
+// which is not stored.
 func (u *Users) SignUp(
 	ctx context.Context, email, password, displayName, network string,
 ) (in SignedIn, keyText string, err error) {
@@ -155,7 +157,7 @@ func (u *Users) SignUp(
 	}
 	defer stay.leave()
 	err = stay.hash(ctx, strangers, func() error {
-		// Looked up first, so that an e-mail that is taken costs no hash.
+		// The e-mail is looked up first, so that one that is taken costs no hash.
 		switch _, _, err := u.Store.UserByEmail(ctx, o.Email); {
 		case err == nil:
 			return ErrEmailTaken
@@ -178,7 +180,7 @@ func (u *Users) SignUp(
 	return in, keyText, nil
 }
 
-// opening is what signing up writes, secrets apart.
+// opening returns what signing up writes, without the secrets.
 func (u *Users) opening(email, displayName string) (o Opening, err error) {
 	if o.Email, err = ParseEmail(email); err != nil {
 		return o, invalid("email", "%s", err)
@@ -200,13 +202,13 @@ func (u *Users) opening(email, displayName string) (o Opening, err error) {
 	return o, nil
 }
 
-// giveBackTimeout bounds how long an attempt is taken back after its caller may have
-// gone.
+// giveBackTimeout bounds the time for taking an attempt back after its caller may have
+// left.
 const giveBackTimeout = 2 * time.Second
 
-// LogIn signs a user in. It fails alike for a wrong password and for an e-mail
-// without a user, one that could not have any included. Failures are counted by the
-// network that it comes from.
+// LogIn signs a user in. It fails alike for a wrong password, for an e-mail without a
+// user and for a text that is no e-mail. Failures are counted by the network that they
+// come from.
 func (u *Users) LogIn(ctx context.Context, email, password, network string) (in SignedIn, err error) {
 	if err := checkNetwork(network); err != nil {
 		return SignedIn{}, err
@@ -223,7 +225,7 @@ func (u *Users) LogIn(ctx context.Context, email, password, network string) (in 
 		return SignedIn{}, err
 	}
 	defer stay.leave()
-	// Counted before it waits for a place, so that attempts that are refused keep
+	// The attempt is counted before it waits for a place, so that refused attempts keep
 	// nobody waiting.
 	var attempt Attempt
 	err = stay.count(ctx, func() (err error) {
@@ -249,9 +251,9 @@ func (u *Users) LogIn(ctx context.Context, email, password, network string) (in 
 	return in, nil
 }
 
-// giveBack takes an attempt back that failed for another reason than its password,
-// lest an owner who found no place be shut out for that. An attempt that cannot be
-// taken back counts as one that failed, which is over soon.
+// giveBack takes an attempt back that failed for another reason than its password, so
+// that an owner who found no place is not shut out. An attempt that cannot be taken back
+// counts as a failed one, which is over soon.
 func (u *Users) giveBack(ctx context.Context, s *seat, e Email, a Attempt, failure error) {
 	if fault.Is(failure, fault.InvalidCredentials) {
 		return
@@ -261,7 +263,7 @@ func (u *Users) giveBack(ctx context.Context, s *seat, e Email, a Attempt, failu
 	_ = s.count(ctx, func() error { return u.Store.GiveBack(ctx, e, a) })
 }
 
-// verify compares a password, with that of nobody when there is no such user.
+// verify compares a password, and compares it with nobody's when there is no such user.
 func (u *Users) verify(ctx context.Context, e Email, password string) (User, error) {
 	found, kept, err := u.Store.UserByEmail(ctx, e)
 	known := err == nil
@@ -298,8 +300,8 @@ func (u *Users) Whose(ctx context.Context, session Digest) (found User, err erro
 	return found, nil
 }
 
-// LinkProvider notes that a user owns a provider account. Noting the same again
-// changes nothing.
+// LinkProvider stores that a user owns a provider account. Storing the same again changes
+// nothing.
 func (u *Users) LinkProvider(ctx context.Context, id ID, provider ids.ProviderID) (linked User, err error) {
 	err = u.Lookups.Do(ctx, func() (err error) {
 		linked, err = u.Store.LinkProvider(ctx, id, provider)
@@ -317,7 +319,7 @@ func (u *Users) LinkProvider(ctx context.Context, id ID, provider ids.ProviderID
 	return linked, nil
 }
 
-// NotFound is the answer for a user that does not exist.
+// NotFound is the error for a user that does not exist.
 func NotFound() error {
 	return fault.New(fault.NotFound, fault.UserNotFound, "there is no such user").On("user_id")
 }
