@@ -1,21 +1,25 @@
-// Package claims bounds what providers are paid on their own word. An engine's
-// count of its tokens is believed as far as the text that it delivered can
-// account for it: over the last Window answers of a provider and model, what is
-// billed on claims is at most a tenth above what honest vocabularies plausibly make
-// of those texts, and Slack tokens an answer for what leaves no text; or Opening in all,
-// while that is more. Within one
-// answer a claim may be further off, since texts differ: honest answers leave room
-// for each other. What is above is not billed; nobody is blamed for it.
+// Package claims bounds what providers are paid on their own word. An engine's count of
+// its tokens is believed as far as the delivered text accounts for it. Over the last
+// Window answers of a provider and model, the tokens billed on claims are at most a tenth
+// above what honest vocabularies plausibly make of those texts, and Slack tokens more for
+// each answer, because ends of turns leave no text. While Opening is more than that,
+// Opening is the bound. Within one answer a claim may be further off, because texts
+// differ: package meter bounds it to 2.5 times the recount and 8 tokens. Tokens above the
+// bound are not billed, and nobody is blamed for them.
 //
-// The reference is openai.Counter's own measure, not what other providers claim, so
-// that no number of accounts that lie alike can move it.
+// The reference is openai.Counter's own measure. It is not what other providers claim, so
+// no number of accounts that lie alike can move it.
 //
-// Prompts are held to their estimates likewise. Those with media have a Tracker of their
-// own, because of a picture or sound only the hold is certain: what honest claims of
-// media leave of it would be room for false claims of text.
+// Prompts are held to their estimates likewise, with a quarter more for scripts and
+// templates (meter.PlausiblePrompt). Prompts with media have a Tracker of their own: of a
+// picture or a sound only the hold is certain, so the room that honest claims of media
+// leave would be room for false claims of text.
 //
-// A Tracker is one hub's: a provider that comes to another hub, or back to one that
-// was started anew, begins with an empty window, which has Opening to spare.
+// Models whose catalog entry has the capability hidden_reasoning are exempt from both
+// bounds of answers, because their text does not bound their tokens.
+//
+// A Tracker is one hub's. A provider that comes to another hub, or back to a hub that
+// restarted, begins with an empty window, which has Opening to spare.
 package claims
 
 import (
@@ -27,21 +31,22 @@ import (
 )
 
 const (
-	// Window is how many answers are looked back on, in steps of a tenth.
+	// Window is how many answers count, in steps of a tenth.
 	Window = 1000
 	steps  = 10
-	// Slack is how many tokens an answer may have that leave no text: ends of
-	// turns, marks of calls and of channels.
+	// Slack is how many tokens of an answer may leave no text, such as ends of turns and
+	// marks of calls and of channels.
 	Slack = 8
-	// Opening is how many tokens above their texts the first answers may have, until
-	// the tenth and the Slack come to more: few answers say little of a provider.
+	// Opening is how many tokens above their texts the first answers may have, until the
+	// tenth and the Slack come to more. Few answers say little of a provider.
 	Opening = 256
-	// MaxAccounts bounds how many pairs of a provider and a model are
-	// remembered. The one that was heard of longest ago goes first.
+	// MaxAccounts bounds the pairs of provider and model that are remembered. The least
+	// recent pair is forgotten first.
 	MaxAccounts = 16384
 )
 
-// Tracker keeps the accounts. It is safe for concurrent use.
+// Tracker keeps one account for each pair of provider and model. It is safe for
+// concurrent use.
 type Tracker struct {
 	mu       sync.Mutex
 	accounts *lru.Map[pair, *account]
@@ -52,7 +57,7 @@ type pair struct {
 	model    string
 }
 
-// sums are of a number of answers, in tokens.
+// sums are the totals of a number of answers, in tokens.
 type sums struct{ answers, text, estimate, claimed, billed int64 }
 
 func (s *sums) add(o sums) {
@@ -63,26 +68,26 @@ func (s *sums) add(o sums) {
 	s.billed += o.billed
 }
 
-// allowed is how much of the claims may be billed.
+// allowed is how many of the claimed tokens may be billed.
 func (s *sums) allowed() int64 { return s.text + max(s.text/10+Slack*s.answers, Opening) }
 
 type account struct {
-	step [steps]sums // a ring; the one at next is being filled
+	step [steps]sums // a ring; next is the step that is being filled
 	next int
 }
 
 // NewTracker returns a tracker without accounts.
 func NewTracker() *Tracker { return &Tracker{accounts: lru.New[pair, *account](MaxAccounts, nil)} }
 
-// Bill takes one whole answer, of which the text is plausibly so many tokens and
-// for which the provider claims others. It returns how much of that is billed: at
-// least the smaller of the two.
+// Bill takes one whole answer, with the tokens that its text plausibly has and those that
+// the provider claims. It returns how many of the claimed tokens are billed: at least the
+// smaller of the two.
 func (b *Tracker) Bill(provider ids.ProviderID, model string, text, claimed int64) int64 {
 	return b.BillPrompt(provider, model, text, text, claimed)
 }
 
 // BillPrompt is Bill for a prompt that was estimated at so many tokens, of which an
-// honest engine may make text. Its ratio is that of the claims to the estimates.
+// honest engine may make text. Its ratio compares the claims with the estimates.
 func (b *Tracker) BillPrompt(provider ids.ProviderID, model string, estimate, text, claimed int64) int64 {
 	estimate, text, claimed = max(estimate, 0), max(text, 0), max(claimed, 0)
 	b.mu.Lock()
@@ -120,8 +125,8 @@ func (a *account) add(s sums) {
 	a.step[a.next].add(s)
 }
 
-// Ratio is what a provider claims of its answers of a model, to what their texts
-// account for, or of its prompts, to their estimates.
+// Ratio compares a provider's claims with the texts of its answers of a model, or with
+// the estimates of its prompts.
 type Ratio struct {
 	Provider ids.ProviderID
 	Model    string
@@ -129,8 +134,8 @@ type Ratio struct {
 	Answers  int64
 }
 
-// Highest returns the highest ratios, at most n, of those with as many answers as
-// a step of the window.
+// Highest returns the n highest ratios, or fewer, of the pairs with as many answers as
+// one step of the window.
 func (b *Tracker) Highest(n int) []Ratio {
 	b.mu.Lock()
 	var all []Ratio

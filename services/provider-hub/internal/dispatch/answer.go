@@ -8,16 +8,16 @@ import (
 )
 
 const (
-	// maxHeld bounds what waits for the first content, each event with
-	// heldOverhead.
+	// maxHeld bounds the events that wait for the first content, in bytes. Each event
+	// counts heldOverhead more.
 	maxHeld      = 64 << 10
 	heldOverhead = 64
-	// maxKept is how large an event's buffer may be to be used again.
+	// maxKept is the largest buffer of an event that is used again, in bytes.
 	maxKept = 256 << 10
-	// maxRaw is how much is kept of a stream that has no event yet, in case
-	// it is an error body.
+	// maxRaw bounds the bytes that are kept of a stream without an event, because they
+	// may be an error body.
 	maxRaw = 16 << 10
-	// maxImageEvent bounds an event that may hold an image.
+	// maxImageEvent bounds an event that may hold an image, in bytes.
 	maxImageEvent = 24 << 20
 )
 
@@ -57,8 +57,8 @@ func (n *answer) feed(piece []byte) {
 	n.sse.Feed(piece)
 }
 
-// keep notes that the SSE reader may look at piece until the next one, and
-// returns the one before, which nobody looks at any more.
+// keep notes that the SSE reader may look at piece until the next call. It returns the
+// piece before, which is free.
 func (n *answer) keep(piece []byte) (free []byte) {
 	if len(piece) == 0 {
 		return piece
@@ -67,9 +67,9 @@ func (n *answer) keep(piece []byte) (free []byte) {
 	return free
 }
 
-// gather adds a piece to a whole answer; false when it grows beyond limit. The
-// first one is taken over as it is, for it may be all of the answer: free is the
-// piece when it was not.
+// gather adds a piece to a whole answer, and reports whether the answer stays within
+// limit. It takes the first piece over without a copy, because that piece may be the
+// whole answer. free is the piece where it was copied.
 func (n *answer) gather(piece []byte, limit int) (free []byte, ok bool) {
 	switch {
 	case len(n.whole)+len(piece) > limit:
@@ -83,8 +83,8 @@ func (n *answer) gather(piece []byte, limit int) (free []byte, ok bool) {
 	}
 }
 
-// rewritten is the event read last as the caller sees it, until the next call
-// but one.
+// rewritten is the last event as the caller sees it. It is valid until the next call but
+// one.
 func (n *answer) rewritten(json []byte) []byte {
 	n.names.look(json, n.reader.named())
 	if len(json) > maxKept {
@@ -109,7 +109,7 @@ type pendingEvent struct {
 	name string
 }
 
-// hold keeps an event until there is content; false when too much waits.
+// hold keeps an event until there is content. It reports whether there is room.
 func (n *answer) hold(event []byte, name string) bool {
 	if n.holds += len(event) + heldOverhead; n.holds > maxHeld {
 		return false
@@ -118,7 +118,7 @@ func (n *answer) hold(event []byte, name string) bool {
 	return true
 }
 
-// unhold returns what waited, once.
+// unhold returns the events that waited for content, once.
 func (n *answer) unhold() []pendingEvent {
 	held := n.held
 	n.held = nil

@@ -14,7 +14,7 @@ import (
 	"svc.internal/services/provider-hub/internal/session"
 )
 
-// How often progress is witnessed.
+// How often progress is journalled.
 const (
 	progressTokens   = 256
 	progressInterval = 2 * time.Second
@@ -26,12 +26,12 @@ type verdict struct {
 	outcome Outcome
 	// failure is what the caller hears; nil when the answer was served.
 	failure *Failure
-	// silent tells that nobody listens any more.
+	// silent reports that nobody listens any more.
 	silent bool
-	// excused says that the consumer may have brought the failure about: its order left
-	// less time than it may need, or is what failed.
+	// excused reports that the consumer may have caused the failure: the order left less
+	// time than it may need, or the order itself is at fault.
 	excused bool
-	// drain tells that the agent still works and may report its usage.
+	// drain reports that the agent still works and may report its usage.
 	drain bool
 	// prompt reports that a consumer who left before content owes the prompt.
 	prompt bool
@@ -55,24 +55,24 @@ type attempt struct {
 	committed bool
 	// relayed is what the caller was given.
 	relayedTokens, relayedBytes int64
-	// next is an event that waits for what is known of the one after it; its
-	// JSON is nil for none. nextBytes counts content up to it.
+	// next is an event that waits, because whether another follows at once is not known
+	// yet. Its JSON is nil for none. nextBytes counts the content up to it.
 	next      Event
 	nextBytes int64
 
-	// blocked is how long the caller took since the last piece was taken, and
-	// before that when it was.
+	// blocked is how long the caller took since the last piece was taken, and before how
+	// long it took between that piece and the one before.
 	blocked, before time.Duration
 	// waited is how long the caller took in all.
 	waited time.Duration
 
 	progressTokens int64
 	progressAt     time.Time
-	// contentBlamed tells that the engine blamed an error on the content, excess
-	// that the answer was longer than it may be.
+	// contentBlamed reports that the engine blamed an error on the content, and excess
+	// that the answer was longer than its bound.
 	contentBlamed, excess bool
-	// large is this attempt's part of what large answers hold, in bytes, and
-	// arriving that of it which is not whole yet.
+	// large is this attempt's share of the bytes that large answers hold. arriving is the
+	// part of it that belongs to an answer that is not whole yet.
 	large, arriving int64
 }
 
@@ -85,9 +85,9 @@ func newAttempt(d *Dispatcher, o *Order, caller Caller, stream Stream, at time.T
 
 // run waits for whatever comes first until the attempt has ended.
 func (a *attempt) run(ctx context.Context) error {
-	// Each timer has its place in the queue: it is set again only when what it
-	// asked for was done. Timers with channels of their own would be put up and
-	// taken down with every event.
+	// Each timer has a place in the queue, because it is set again only after its
+	// function has run. Timers with channels of their own would be set up and torn down
+	// with every event.
 	due := make(chan func() *verdict, 3)
 	after := func(d time.Duration, what func() *verdict) Timer {
 		return a.dispatcher.env.After(d, func() { due <- what })
@@ -125,7 +125,8 @@ func (a *attempt) run(ctx context.Context) error {
 	}
 }
 
-// firstWait is for streams only: a whole answer shows nothing before its end.
+// firstWait is how long the first content of a stream may take. A whole answer shows
+// nothing before its end, so it has no such bound.
 func (a *attempt) firstWait() time.Duration {
 	if a.order.Stream {
 		return min(a.order.FirstContent, a.order.Total)
@@ -133,9 +134,9 @@ func (a *attempt) firstWait() time.Duration {
 	return a.order.Total
 }
 
-// left is a caller that is there no more. One that closed its side had a
-// consumer who hung up; one that broke off is a gateway that died or was cut
-// off, for which no consumer pays a prompt.
+// left judges a caller that is no longer there. A caller that closed its side had a
+// consumer who hung up. A caller that broke off is a gateway that died or lost its
+// connection, and no consumer pays a prompt for that.
 func (a *attempt) left() *verdict {
 	v := &verdict{ending: meter.PlatformLost, outcome: Cancelled, silent: true, drain: true}
 	select {
@@ -149,10 +150,11 @@ func (a *attempt) left() *verdict {
 	return v
 }
 
-// leftBeforeContent is a consumer who hung up before any content, which costs the
-// prompt: else a prompt would be had for nothing. It is free within freeTime, and
-// where the provider had its time and gave nothing for it, which counts against
-// the provider. A caller that committed in leaving hears that nothing is owed.
+// leftBeforeContent judges a consumer who hung up before any content. The consumer owes
+// the prompt, because prompts would otherwise be had for nothing. The consumer owes
+// nothing within freeTime, nor where the provider had its time and gave no content, which
+// counts against the provider. A caller that committed while it left hears that nothing
+// is owed.
 func (a *attempt) leftBeforeContent() *verdict {
 	waited := a.dispatcher.clock.Now().Sub(a.started)
 	switch {
@@ -161,7 +163,7 @@ func (a *attempt) leftBeforeContent() *verdict {
 			Message: "the consumer left in its free time"}}
 	case a.hung(waited):
 		v := a.fails(Failure{Code: CodeTimeout, Message: "no content in the usual time"}, 0)
-		// How long its answer would have been is not known, or how large its media are.
+		// The length of its answer or the size of its media is not known.
 		v.excused = !a.order.Stream || a.order.NamesMedia
 		return v
 	}
@@ -193,22 +195,22 @@ func (a *attempt) platformLost() *verdict {
 	return v
 }
 
-// fails is a verdict against the provider. Before content it is retryable.
+// fails is a verdict against the provider. Before content it may be retried.
 func (a *attempt) fails(f Failure, ending meter.Ending) *verdict {
 	f.Retryable = !a.answer.begun
 	return &verdict{ending: ending, outcome: Failed, failure: &f}
 }
 
-// stalled pings an agent that is silent, and gives an answer up whose content
-// stopped coming, or of which much is here and nothing more comes.
+// stalled pings a silent agent. It gives up an answer whose content stopped, or of which
+// 1 MiB or more is here and nothing more comes.
 func (a *attempt) stalled(timer Timer) *verdict {
-	// The time that the caller took is not the provider's: meanwhile nobody looked
-	// for what it sent.
+	// The time that the caller took does not count against the provider, because nobody
+	// read the provider's data meanwhile.
 	now := a.dispatcher.clock.Now().Add(-a.blocked)
 	idle := now.Sub(a.lastData)
 	quiet := now.Sub(a.lastContent)
 	if a.order.Kind == meter.Images {
-		quiet = idle // between two images an engine has nothing to show for long
+		quiet = idle // an engine may have nothing to show for long between two images
 	}
 	if most := a.dispatcher.cfg.ContentTimeout; a.answer.begun && quiet >= most || a.arriving > 0 && idle >= most {
 		return a.fails(Failure{Code: CodeTimeout, Message: "the answer stopped"}, meter.ProviderLost)
@@ -229,7 +231,7 @@ func (a *attempt) commit() error {
 	if err := a.dispatcher.journal.Committed(a.order); err != nil || a.order.Kind != meter.Images || a.relayedTokens == 0 {
 		return err
 	}
-	return a.note() // an image that came before the commit is worth one
+	return a.note() // an image that came before the commit is billed as one
 }
 
 // take relays what has arrived.
@@ -253,12 +255,12 @@ func (a *attempt) take() *verdict {
 	}
 }
 
-// slowCaller is how long events of one piece must wait for the caller before
-// what arrives meanwhile and is too much is laid at its door. In less time, only
-// a provider can be ahead that sends faster than anybody takes.
+// slowCaller is how long the events of one piece must wait for the caller before an
+// overflow counts as the caller's fault. In less time only a provider that sends faster
+// than anybody takes can be ahead.
 const slowCaller = time.Second
 
-// say gives the caller an event.
+// say sends an event to the caller.
 func (a *attempt) say(e Event) error {
 	began := a.dispatcher.clock.Now()
 	err := a.caller.Event(e)
@@ -273,15 +275,14 @@ func (a *attempt) broke(lost error) *verdict {
 	v := a.fails(Failure{Code: CodeUpstream, Message: lost.Error()}, meter.ProviderLost)
 	switch {
 	case errors.Is(lost, session.ErrBehind) && a.before >= slowCaller:
-		v.ending, v.outcome = meter.ClientGone, Cancelled // a consumer who does not read is one who left
+		v.ending, v.outcome = meter.ClientGone, Cancelled // a consumer who does not read counts as one who left
 	case errors.Is(lost, session.ErrNoRoom):
 		v.ending, v.outcome = meter.PlatformLost, Cancelled
 	}
 	return v
 }
 
-// read takes one piece of the answer, and returns one that nobody looks at any
-// more.
+// read takes one piece of the answer. It returns a piece that is free.
 func (a *attempt) read(piece []byte) (free []byte, v *verdict) {
 	if a.order.Stream {
 		v = a.readStream(piece)
@@ -301,8 +302,8 @@ func (a *attempt) readStream(piece []byte) *verdict {
 	if v == nil {
 		v = a.holds(a.answer.sse.Buffered())
 	}
-	// What came before the verdict is due, whatever it is; without a caller
-	// there is another.
+	// The events before the verdict are due whatever the verdict is. Without a caller
+	// there is another verdict.
 	if cut := a.send(false); cut != nil {
 		return cut
 	}
@@ -371,9 +372,9 @@ func (a *attempt) event(event openai.Event) *verdict {
 	return a.streamEnd()
 }
 
-// relay takes an event for the caller, behind those that waited for content.
-// It is sent when the next one comes, or when none does: the caller is told
-// which, and writes events that come together at once.
+// relay queues an event for the caller behind the events that waited for content. The
+// event is sent when the next event comes, or when none does, so that the caller knows
+// which events it may write at once.
 func (a *attempt) relay(out []byte, name string) *verdict {
 	first := !a.answer.begun
 	if first {
@@ -393,7 +394,7 @@ func (a *attempt) relay(out []byte, name string) *verdict {
 	return nil
 }
 
-// send gives the caller the event that waits, if there is one.
+// send sends the event that waits, if there is one.
 func (a *attempt) send(more bool) *verdict {
 	if a.next.JSON == nil {
 		return nil
@@ -447,17 +448,17 @@ func (a *attempt) note() error {
 // progressStep is how much may be relayed between two notes.
 func progressStep(k meter.Kind) int64 {
 	if k == meter.Images {
-		return 1 // each is worth a note
+		return 1 // each image is journalled
 	}
 	return progressTokens
 }
 
-// billableTokens is what a crash now would be billed by.
+// billableTokens is the count that a crash now would be billed by.
 func (a *attempt) billableTokens() int64 {
 	return meter.Charge(a.served(meter.PlatformLost, meter.Claim{State: meter.Absent})).Completion
 }
 
-// ended judges the agent's END, behind everything it sent.
+// ended judges the agent's END, which follows everything that the agent sent.
 func (a *attempt) ended(end *session.End) *verdict {
 	if end.Busy {
 		v := a.fails(Failure{Code: CodeUpstream, Message: "the provider has no free slot", Busy: true}, meter.Truncated)
@@ -497,8 +498,7 @@ func (a *attempt) streamEnd() *verdict {
 		return a.fails(Failure{Code: CodeUpstream, EngineStatus: 200, Message: why}, meter.Truncated)
 	}
 	if !a.answer.begun {
-		// A model may well have nothing to say; its finish_reason is what the
-		// caller waits for then.
+		// A model may have nothing to say. The caller then waits for its finish_reason.
 		if v := a.relayHeld(); v != nil {
 			return v
 		}
@@ -506,7 +506,7 @@ func (a *attempt) streamEnd() *verdict {
 	return &verdict{ending: meter.Completed, outcome: Served}
 }
 
-// relayHeld sends an answer that has no content at all.
+// relayHeld sends an answer without any content.
 func (a *attempt) relayHeld() *verdict {
 	held := a.answer.unhold()
 	a.begin()
@@ -543,7 +543,7 @@ func (a *attempt) wholeEnd(end *session.End) *verdict {
 	a.begin()
 	a.relayedTokens, a.relayedBytes = a.answer.reader.delivered()
 	restored := a.answer.restored()
-	a.answer.whole = nil // it is read: one copy is enough
+	a.answer.whole = nil // the answer is read, so one copy is enough
 	a.counts(0, len(restored))
 	if err := a.say(Event{JSON: restored, FirstContent: true, Tokens: a.relayedTokens}); err != nil {
 		return a.left()
@@ -558,7 +558,7 @@ func (a *attempt) journalFailed(err error) error {
 	return fmt.Errorf("journal attempt %d of %s: %w", a.order.Attempt, a.order.Request, err)
 }
 
-// journalLost ends a stream whose progress cannot be witnessed.
+// journalLost ends a stream whose progress cannot be journalled.
 func (a *attempt) journalLost(err error) *verdict {
 	a.dispatcher.log.Error("an attempt cannot be witnessed", "request_id", a.order.Request.String(), "error", err)
 	return a.platformLost()

@@ -10,8 +10,8 @@ import (
 	"svc.internal/services/provider-hub/internal/meter"
 )
 
-// conclude brings an attempt to its end: the agent is told, the usage is
-// witnessed or voided, and the caller hears the rest.
+// conclude ends an attempt: it tells the agent, journals the usage or the void, and then
+// tells the caller.
 func (a *attempt) conclude(ctx context.Context, v *verdict) error {
 	defer a.tell(ctx, v)
 	if a.answer.begun && !v.silent {
@@ -20,11 +20,11 @@ func (a *attempt) conclude(ctx context.Context, v *verdict) error {
 		}
 		v.silent = ctx.Err() != nil
 		if v.silent && v.ending == meter.Completed {
-			v.ending = meter.PlatformLost // a gateway that died has not shown the end to anybody
+			v.ending = meter.PlatformLost // a gateway that died has shown the end to nobody
 		}
 	}
 	if !a.committed {
-		// The commit may stand at the door of a caller who hung up.
+		// The commit of a caller who hung up may not have been read yet.
 		select {
 		case <-a.commits:
 			if err := a.commit(); err != nil {
@@ -36,13 +36,13 @@ func (a *attempt) conclude(ctx context.Context, v *verdict) error {
 	if !a.committed || !a.answer.begun && !v.prompt {
 		return a.void(ctx, v)
 	}
-	if v.drain && a.order.Kind == meter.Chat { // no other usage is billed by
+	if v.drain && a.order.Kind == meter.Chat { // no other kind is billed by an engine's usage
 		a.drain()
 	}
 	a.stream.Close(a.unfinished())
 	usage := a.usage(v.ending)
 	if v.outcome == Served && a.order.Kind == meter.Chat && usage.Bill.Completion == 0 {
-		v.outcome = Failed // answering nothing is no service
+		v.outcome = Failed // an empty answer is no service
 	}
 	final, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.dispatcher.cfg.FinalTimeout)
 	defer cancel()
@@ -50,8 +50,9 @@ func (a *attempt) conclude(ctx context.Context, v *verdict) error {
 	if err != nil {
 		return a.journalFailed(err)
 	}
-	// The caller hears the end first. Should this process die in between, the
-	// gateway's word that the answer broke off is there before the usage is.
+	// The caller hears the end before the usage is published. Should this process die in
+	// between, the gateway's report that the answer broke off exists before the usage
+	// does.
 	defer publish()
 	a.span.AddEvent(eventFinalSynced)
 	crash.At("hub.final.synced")
@@ -65,8 +66,8 @@ func (a *attempt) conclude(ctx context.Context, v *verdict) error {
 	}
 }
 
-// said is the outcome of a last word. That it finds nobody is no error: the
-// caller hung up at the very end, and nothing is owed to it.
+// said is the outcome of a last message. A caller that is no longer there is no error,
+// because it hung up at the very end and nothing is owed to it.
 func said(ctx context.Context, err error) error {
 	if err == nil || ctx.Err() != nil {
 		return nil
@@ -77,8 +78,7 @@ func said(ctx context.Context, err error) error {
 // unfinished reports whether the agent may still be at work.
 func (a *attempt) unfinished() bool { return !a.answer.done }
 
-// void ends an attempt with nothing to bill, and so nothing that routers could
-// count as served.
+// void ends an attempt with nothing to bill, which routers must not count as served.
 func (a *attempt) void(ctx context.Context, v *verdict) error {
 	if v.outcome == Served {
 		v.outcome = Cancelled
@@ -97,7 +97,7 @@ func (a *attempt) void(ctx context.Context, v *verdict) error {
 	}
 }
 
-// journalVoid has it witnessed that nothing is owed.
+// journalVoid journals that nothing is owed.
 func (a *attempt) journalVoid(ctx context.Context, v *verdict) error {
 	vanished := v.silent || ctx.Err() != nil
 	select {
@@ -113,7 +113,7 @@ func (a *attempt) journalVoid(ctx context.Context, v *verdict) error {
 	return a.dispatcher.journal.Vanished(last, a.order)
 }
 
-// awaitCommit waits for the caller to commit, a while.
+// awaitCommit waits for the caller's commit, at most Config.CommitWait.
 func (a *attempt) awaitCommit(ctx context.Context) error {
 	if a.committed {
 		return nil
@@ -137,8 +137,8 @@ func (a *attempt) alarm(d time.Duration) (<-chan struct{}, Timer) {
 	return late, a.dispatcher.env.After(d, func() { late <- struct{}{} })
 }
 
-// drain asks the agent to stop and listens for the usage it may report.
-// Nothing of it is relayed, so the count of what was delivered stands.
+// drain asks the agent to stop and listens for the usage that it may report. Nothing of
+// it is relayed, so the count of the delivered content stands.
 func (a *attempt) drain() {
 	a.stream.Cancel()
 	late, timer := a.alarm(a.dispatcher.cfg.UsageDrain)
@@ -161,7 +161,7 @@ func (a *attempt) drain() {
 	}
 }
 
-// overhear reads on for the usage alone.
+// overhear reads further pieces for their usage alone.
 func (a *attempt) overhear(piece []byte) {
 	if !a.order.Stream || len(piece) == 0 {
 		return
@@ -193,8 +193,8 @@ func (a *attempt) usage(ending meter.Ending) *Usage {
 	}
 }
 
-// bill charges the attempt. What a provider claims of its prompts and whole answers
-// is held to what they account for together.
+// bill charges the attempt. The provider's claims of its prompts and whole answers are
+// held to their accounts in package claims.
 func (a *attempt) bill(s meter.Served) meter.Bill {
 	bill := meter.Charge(s)
 	if bill.Claim == meter.Valid && bill.Prompt > 0 && (s.Kind == meter.Chat || s.Kind == meter.Embeddings) {
@@ -207,7 +207,7 @@ func (a *attempt) bill(s meter.Served) meter.Bill {
 	if s.Kind != meter.Chat || s.Ending != meter.Completed || bill.Claim != meter.Valid || bill.Completion == 0 || s.HiddenReasoning {
 		return bill
 	}
-	// Whatever was delivered is a token.
+	// Every delivery is at least one token.
 	bill.Completion = a.dispatcher.claims.Bill(a.order.Provider, a.order.Model, max(a.answer.reader.plausible(), 1), bill.Completion)
 	return bill
 }
@@ -234,7 +234,7 @@ func (a *attempt) claim() meter.Claim {
 	return meter.Claim{State: meter.Absent}
 }
 
-// tell reports the attempt to the routers, and to whoever reads the log.
+// tell reports the attempt to the routers and to the log.
 func (a *attempt) tell(ctx context.Context, v *verdict) {
 	if v.outcome == Served && a.order.answering() > 0 {
 		a.dispatcher.silences.answered(a.order.pair())
@@ -244,11 +244,11 @@ func (a *attempt) tell(ctx context.Context, v *verdict) {
 	r.AnsweredAs, r.Excess = a.answer.names.other, a.excess
 	r.Blocked, r.Excused = a.waited, a.excused(v)
 	if a.order.Kind == meter.Chat {
-		r.Tokens = a.relayedTokens // what routers take speeds from
+		r.Tokens = a.relayedTokens // routers derive speeds from it
 	}
 	a.dispatcher.tell(ctx, r, a.order.Stream, a.committed)
 	if !a.order.Stream {
-		r.FirstContent = 0 // it is the time of the whole answer
+		r.FirstContent = 0 // in a whole answer it is the time of the end
 	}
 	a.dispatcher.report(r)
 }

@@ -1,32 +1,30 @@
-// Package dispatch serves one attempt of one request: it puts the request on a
-// provider's session, relays the answer piece by piece, decides how the attempt
-// ended, and has it witnessed before anyone is told that it is finished.
+// Package dispatch serves one attempt of one request. It puts the request on a provider's
+// session, relays the answer piece by piece, decides how the attempt ended, and journals
+// that before anybody hears that the attempt is finished.
 //
-// An answer is never marshalled again. Each event of a stream is scanned once,
-// the model's name is restored and usage is cut out where it was not asked for.
-// A stream that is certainly longer than it may be is cut at once, with a
-// finish_reason of length, and a whole answer that is so is refused.
-// Nothing goes out before the first content, so that an attempt that fails
-// before can be made again elsewhere; what came before it waits, at most 64 KiB.
-// A whole answer is gathered, at most Config.MaxAnswer, of images
-// Config.MaxImages; an event of a stream is at most 1 MiB, of images 24 MiB.
-// What the answers of each kind of request mean is their reader's to know.
+// An answer is never marshalled again. Each event of a stream is scanned once, the
+// model's name is restored, and usage is cut out where the consumer did not ask for it. A
+// stream that is certainly longer than its bound is cut at once, with a finish_reason of
+// length. A whole answer that is certainly longer is refused. Nothing goes out before the
+// first content, so that an attempt that fails before can be retried elsewhere; the
+// events before it wait, at most 64 KiB. A whole answer is gathered, at most
+// Config.MaxAnswer, of images Config.MaxImages. An event of a stream is at most 1 MiB, of
+// images 24 MiB. The reader of each kind of request knows what its answers mean.
 //
-// Order of things at the end: the caller commits; the usage is metered and on
-// disk; only then the caller hears Finished. An attempt that the caller did not
-// commit to leaves nothing to bill. A caller whose consumer leaves before any
-// content commits in leaving: then the prompt is billed by our count, unless the
-// provider had been without content for longer than Order.patience, and than
-// Order.answering besides while it gives whole answers.
+// The order at the end: the caller commits; the usage is metered and on disk; then the
+// caller hears Finished. An attempt without the caller's commit leaves nothing to bill. A
+// caller whose consumer leaves before any content commits while it leaves. Then the
+// prompt is billed by our count, unless the provider had been without content for longer
+// than Order.patience, and for Order.answering more while it gives whole answers.
 //
-// An attempt runs in its caller's goroutine and starts none. A caller that does
-// not take its events stalls this stream alone: its credit runs out, and the
-// agent stops sending it. What an attempt holds beyond that credit is one event
-// or the answer that it gathers; all that are large share Config.MaxLarge, of
-// which a provider has an eighth at most. An agent of dialect v1 cannot be
-// stalled: there a caller who falls behind loses its answer, as if it had left,
-// but a provider that sends faster than a caller takes who does not wait is lost
-// itself; and an order lasts no longer than such agents keep to themselves.
+// An attempt runs in its caller's goroutine and starts none. A caller that does not take
+// its events stalls this stream alone: its credit runs out, and the agent stops sending.
+// Beyond that credit an attempt holds one event, or the answer that it gathers. All
+// answers of 1 MiB or more share Config.MaxLarge, of which one provider has an eighth at
+// most. An agent of dialect v1 cannot be stalled: a caller who falls behind loses its
+// answer, as if it had left. Where the caller was quick and the provider sent more than
+// anybody takes, the attempt fails as the provider's own failure. An order lasts no
+// longer than agents of v1 keep requests themselves.
 package dispatch
 
 import (
@@ -57,16 +55,16 @@ type Config struct {
 	// StallProbe is how long a request goes without data before the agent is
 	// pinged: 2 s.
 	StallProbe time.Duration
-	// ContentTimeout is how long a stream may go on without content once it
-	// had some, before its provider counts as lost: 120 s. Images, and answers
-	// of which 1 MiB or more waits, may be without data that long.
+	// ContentTimeout is how long a stream may be without content once it had some, before
+	// its provider counts as lost: 120 s. A stream of images may be without content for
+	// longer as long as data arrives. Images, and answers of which 1 MiB or more waits,
+	// may be without data for that long.
 	ContentTimeout time.Duration
 	// MaxAnswer bounds an answer that is not streamed, in bytes: 64 KiB less
 	// than 12 MiB. MaxImages bounds one of images: 26 MiB.
 	MaxAnswer, MaxImages int
-	// MaxLarge bounds what answers under way hold together of what is not yet
-	// passed on, in bytes: 2 GiB; those of one provider hold at most an eighth
-	// of it. Those of less than 1 MiB do not count.
+	// MaxLarge bounds the bytes of answers under way that are not passed on yet, counted
+	// of answers of 1 MiB and more: 2 GiB. One provider has an eighth of it at most.
 	MaxLarge int64
 	// FinalTimeout bounds the wait for the disk: 10 s.
 	FinalTimeout time.Duration
@@ -103,50 +101,48 @@ func (c Config) maxAnswer(k meter.Kind) int {
 
 // Event is one piece of an answer.
 type Event struct {
-	// JSON is the payload; of a whole answer that is text, the text.
+	// JSON is the payload. Of a whole answer that is text, it is the text.
 	JSON []byte
-	// Name is that of a server-sent event which has one.
+	// Name is the name of a server-sent event; empty for none.
 	Name string
 	// FirstContent marks the first event that has content.
 	FirstContent bool
-	// Tokens counts what the answer holds up to here: tokens, or images.
+	// Tokens counts the answer up to here, in tokens or images.
 	Tokens int64
-	// More tells that another event follows at once.
+	// More reports that another event follows at once.
 	More bool
 }
 
 // Caller is the gateway's end of an attempt.
 type Caller interface {
-	// Event sends one piece of the answer. The bytes are the dispatcher's again when
-	// it returns.
+	// Event sends one piece of the answer. The dispatcher uses the bytes again when Event
+	// has returned.
 	Event(e Event) error
-	// Finished says that the answer was served and its usage is on disk.
+	// Finished says that the answer was served and that its usage is on disk.
 	Finished(promptTokens, completionTokens int64) error
 	// Failed says that the attempt failed.
 	Failed(f Failure) error
 	// Committed is closed once the caller relays the answer.
 	Committed() <-chan struct{}
-	// Gone is closed when the caller hangs up in good order, behind all that
-	// it said before: unlike the end of the context, it never overtakes a
-	// commit.
+	// Gone is closed when the caller hangs up in good order, after everything that it
+	// said before. Unlike the end of the context, it never overtakes a commit.
 	Gone() <-chan struct{}
 }
 
-// UsageJournal keeps what is needed to bill an attempt whatever happens to this
-// process. Dispatched fails with a fault when no new work is taken.
+// UsageJournal keeps what is needed to bill an attempt even if this process dies.
+// Dispatched fails with a fault when no new work is taken.
 type UsageJournal interface {
 	Dispatched(o *Order, at time.Time) error
 	Committed(o *Order) error
 	Progress(o *Order, tokens, bytes int64) error
-	// Final returns once the usage is on disk. publish then sends it to those
-	// who settle it; it does not block.
+	// Final returns once the usage is on disk. publish then sends it to the services that
+	// settle it, and does not block.
 	Final(ctx context.Context, u *Usage) (publish func(), err error)
 	// Void says that nothing is billable.
 	Void(o *Order) error
-	// Vanished is Void for an attempt that reached its provider and whose
-	// caller is not there to hear how it ended. It returns once that is on
-	// disk, from where others hear of it: perhaps nobody else knows that
-	// nothing was served.
+	// Vanished is Void for an attempt that reached its provider and whose caller is not
+	// there to hear how it ended. It returns once the void is on disk, from where others
+	// hear of it, because perhaps nobody else knows that nothing was served.
 	Vanished(ctx context.Context, o *Order) error
 }
 
@@ -177,7 +173,7 @@ type Dispatcher struct {
 	aborted  bool
 }
 
-// New returns a dispatcher that takes no orders until Open. report is told of every
+// New returns a dispatcher that takes no orders until Open. report hears of every
 // attempt, begun or refused, and must not block.
 func New(cfg Config, env Env, journal UsageJournal, report func(Report), c clock.Clock, log *slog.Logger) *Dispatcher {
 	return &Dispatcher{
@@ -186,12 +182,12 @@ func New(cfg Config, env Env, journal UsageJournal, report func(Report), c clock
 	}
 }
 
-// HighestClaims returns the providers and models that claim most for what they
-// deliver, at most n.
+// HighestClaims returns at most n pairs of provider and model: those with the highest
+// claims for what they delivered.
 func (d *Dispatcher) HighestClaims(n int) []claims.Ratio { return d.claims.Highest(n) }
 
-// HighestPrompts returns the providers and models that claim most of prompts for what
-// they are estimated at, at most n of text and n of media.
+// HighestPrompts returns the pairs of provider and model with the highest claims for
+// prompts beside their estimates: at most n of text and n of media.
 func (d *Dispatcher) HighestPrompts(n int) (text, media []claims.Ratio) {
 	return d.prompts.Highest(n), d.media.Highest(n)
 }
@@ -210,8 +206,8 @@ func (d *Dispatcher) Accepting() bool {
 	return d.open
 }
 
-// Drain takes no further orders and returns when those under way have ended or
-// ctx has.
+// Drain takes no further orders. It returns when the orders under way have ended or ctx
+// has.
 func (d *Dispatcher) Drain(ctx context.Context) error {
 	d.StopAccepting()
 	done := make(chan struct{})
@@ -227,15 +223,15 @@ func (d *Dispatcher) Drain(ctx context.Context) error {
 	}
 }
 
-// StopAccepting lets no further attempt begin: Serve answers hub_draining.
+// StopAccepting lets no further attempt begin: Serve fails with hub_draining.
 func (d *Dispatcher) StopAccepting() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.open = false
 }
 
-// Abort ends the attempts under way: what was delivered is billed, as after a
-// crash. Drain tells when they are through.
+// Abort ends the attempts under way. What was delivered is billed, as after a crash.
+// Drain returns when they have ended.
 func (d *Dispatcher) Abort() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -254,11 +250,10 @@ func (d *Dispatcher) enter() bool {
 	return d.open
 }
 
-// Serve runs an attempt to its end, and takes the body out of its order. An error
-// means that nothing was said to the caller: session_gone, provider_busy,
-// hub_draining, journal_full or invalid_request; or that the end could not be
-// witnessed or told. A body that cannot be sent to any agent is no error: the
-// caller hears that it is refused.
+// Serve runs an attempt to its end, and takes the body out of its order. An error means
+// that the caller heard nothing (session_gone, provider_busy, hub_draining, journal_full
+// or invalid_request), or that the end could not be journalled or sent. A body that no
+// agent can be sent is no error: the caller hears that it is refused.
 func (d *Dispatcher) Serve(ctx context.Context, o *Order, caller Caller) error {
 	if err := o.Check(); err != nil {
 		return err
@@ -286,7 +281,7 @@ func (d *Dispatcher) Serve(ctx context.Context, o *Order, caller Caller) error {
 	return a.run(ctx)
 }
 
-// refused reports an attempt that never began: routers give back the slot that
+// refused reports an attempt that never began, so that routers give back the slot that
 // they had booked for it.
 func (d *Dispatcher) refused(ctx context.Context, o *Order) {
 	r := reportOf(o, Cancelled)
@@ -314,12 +309,12 @@ func (d *Dispatcher) begin(o *Order, at time.Time) (Stream, error) {
 		return nil, d.unopened(o, err)
 	}
 	o.asked = askedFor(o)
-	o.Body = nil // the session keeps it as long as there is something to send
+	o.Body = nil // the session keeps the body as long as it has to send it
 	crash.At("hub.open.sent")
 	return stream, nil
 }
 
-// limit brings the time of an order down to what its session's agents keep to.
+// limit cuts the time of an order to the time that the agents of its session keep.
 func (d *Dispatcher) limit(o *Order, s Session) {
 	if d.env.Longest == nil {
 		return
@@ -336,16 +331,16 @@ func (d *Dispatcher) prove(o *Order) []byte {
 	return d.env.Prove(o)
 }
 
-// hasReceipts reports whether agents make receipts for a kind of requests. Nobody
-// has a proof for another, so that nobody needs to hear that it was void.
+// hasReceipts reports whether agents make work receipts for a kind of request. Of another
+// kind nobody has a proof, so nobody needs to hear that an attempt was void.
 func hasReceipts(k meter.Kind) bool { return k == meter.Chat }
 
 func gone() error {
 	return fault.New(fault.Unavailable, fault.SessionGone, "this hub does not hold that session")
 }
 
-// unopened voids an order that its session did not take. That its body cannot be
-// sent to anybody is the consumer's doing; all else is tried elsewhere.
+// unopened voids an order that its session did not take. A body that nobody can be sent
+// is the consumer's fault; every other failure is retried elsewhere.
 func (d *Dispatcher) unopened(o *Order, err error) error {
 	if errors.Is(err, session.ErrNotSendable) {
 		if lost := d.journal.Void(o); lost != nil {

@@ -6,42 +6,43 @@ import (
 	"svc.internal/services/provider-hub/internal/meter"
 )
 
-// freeTime is how long after its dispatch a consumer who has seen no content may
-// leave for nothing.
+// freeTime is how long after its dispatch a consumer who has seen no content may leave
+// without owing the prompt.
 const freeTime = time.Second
 
-// What a provider is given before time that ran out is its fault.
+// The time that a provider has before running out of time is its fault.
 const (
-	// promptRate is how many tokens of prompt a second any provider reads.
+	// promptRate is the rate at which any provider reads a prompt, in tokens a second.
 	promptRate = 500
-	// answerRate is how many tokens a second any provider answers in.
+	// answerRate is the rate at which any provider answers, in tokens a second.
 	answerRate = 20
-	// leastExcuse is what the time for a prompt must come to, so that it can excuse
-	// a first attempt.
+	// leastExcuse is the time for a prompt from which on it can excuse a first attempt.
 	leastExcuse = 5 * time.Second
-	// leastPatience is how long any provider may be without content before a
-	// consumer who leaves owes it nothing.
+	// leastPatience is how long any provider may be without content before a consumer who
+	// leaves owes nothing.
 	leastPatience = 5 * time.Second
-	// maxAnswering is how much longer a whole answer may be waited for, of which
-	// nothing is seen before its end.
+	// maxAnswering bounds the further time of a whole answer, which shows nothing before
+	// its end.
 	maxAnswering = 20 * time.Second
-	// fetchTime is how long an agent may fetch the media that an order names.
+	// fetchTime is how long an agent may take to fetch the media that an order names by
+	// address.
 	fetchTime = 10 * time.Second
-	// hearingRate is how many seconds of audio any provider transcribes in one.
+	// hearingRate is how many seconds of audio any provider transcribes in one second.
 	hearingRate = 5
 )
 
-// promptTime is what the prompt of an order takes: its media to be fetched, and all
-// to be read at promptRate.
+// promptTime is how long the prompt of an order may take: the fetch of its media, and
+// then reading at promptRate.
 func (o *Order) promptTime() time.Duration {
 	if o.Kind != meter.Chat {
-		return 0 // other estimates are of other units
+		return 0 // the estimates of other kinds are in other units
 	}
 	return o.fetching() + perRate(o.EstimatedPrompt, promptRate)
 }
 
-// fetching is how long the media of an order may take to be fetched, which is the
-// consumer's doing, because it says from where.
+// fetching is how long the media of an order may take to be fetched. A slow fetch is the
+// consumer's doing, because the consumer says where the media are. So running out of time
+// while media are fetched is suspicion only.
 func (o *Order) fetching() time.Duration {
 	if o.NamesMedia {
 		return fetchTime
@@ -49,11 +50,12 @@ func (o *Order) fetching() time.Duration {
 	return 0
 }
 
-// patience is how long a provider may be without content before a consumer who
-// leaves owes nothing: twice the usual time of the model at the prompt's length. It
-// is the provider's own word only in part, since the usual is the median over the
-// model's providers. Where it is not known, it is what any provider reads the prompt
-// in. Media that are named by address take fetchTime before.
+// patience is how long a provider may be without content before a consumer who leaves
+// owes nothing: twice the usual time of the model at the prompt's length, at least
+// leastPatience. The usual time is the provider's own word only in part, because it is
+// the median over the model's providers. Where it is not known, the time is the one in
+// which any provider reads the prompt. Media that are named by address take fetchTime
+// before.
 func (o *Order) patience() time.Duration {
 	usual := 2 * o.UsualFirstContent
 	switch {
@@ -66,8 +68,9 @@ func (o *Order) patience() time.Duration {
 	return o.fetching() + max(usual, leastPatience)
 }
 
-// answering is what a whole answer has besides, of which nothing is seen before its
-// end: what the longest that the order allows takes, up to maxAnswering.
+// answering is the further time of a whole answer, which shows nothing before its end in
+// either dialect: as long as the longest answer that the order allows takes at
+// answerRate, up to maxAnswering. Being late for it is suspicion only.
 func (o *Order) answering() time.Duration {
 	if o.Stream || o.Kind != meter.Chat {
 		return 0
@@ -76,9 +79,9 @@ func (o *Order) answering() time.Duration {
 }
 
 // hung reports whether a consumer who leaves after so long owes nothing, because the
-// provider had its time. One that lets consumers wait for whole answers again and
-// again and gives none loses what whole answers have besides, so that it is not paid
-// for them for ever.
+// provider had its time. A provider that again and again lets consumers wait for whole
+// answers and gives none loses the time of answering, because it would otherwise be paid
+// for such prompts for ever.
 func (a *attempt) hung(waited time.Duration) bool {
 	late := waited - a.order.patience()
 	more := a.order.answering()
@@ -90,15 +93,15 @@ func (a *attempt) hung(waited time.Duration) bool {
 
 func (o *Order) pair() pair { return pair{o.Provider, o.Model} }
 
-// hurriedContent reports whether an order gives its provider less time to first
-// content than it may need: the prompt is long, or earlier attempts took the time.
+// hurriedContent reports whether an order gives its provider less time to first content
+// than it may need, because the prompt is long or earlier attempts took the time.
 func (o *Order) hurriedContent() bool {
 	prompt := o.promptTime()
 	return (o.Attempt > 1 || prompt >= leastExcuse) && o.FirstContent < defaultFirstContent+prompt
 }
 
 // hurriedAnswer reports whether an order gives its provider less time for the whole
-// answer than the longest that it allows may need.
+// answer than the longest allowed answer may need.
 func (o *Order) hurriedAnswer() bool {
 	prompt, answer := o.promptTime(), time.Duration(0)
 	if o.Kind == meter.Chat {
@@ -113,9 +116,9 @@ func perRate(count, rate int64) time.Duration {
 	return min(time.Duration(min(count/rate, int64(most/time.Second)))*time.Second, most)
 }
 
-// excused reports whether a failure says little of the provider, so that it alone
-// must not count: another has failed the same request, or the consumer may have
-// brought it about.
+// excused reports whether a failure says little of the provider, so that it must not
+// count alone: another provider has failed the same request, or the consumer may have
+// caused the failure.
 func (a *attempt) excused(v *verdict) bool {
 	return v.outcome == Failed && (a.order.FailedElsewhere || v.excused)
 }

@@ -8,23 +8,23 @@ import (
 )
 
 const (
-	// leastLarge is from which size on an answer counts as large, in bytes.
+	// leastLarge is the size from which on an answer counts as large, in bytes.
 	leastLarge = 1 << 20
-	// largeShares is how many providers at least share Config.MaxLarge.
+	// largeShares is the number of equal shares of Config.MaxLarge. One provider has one
+	// of them.
 	largeShares = 8
 )
 
-// largeAnswers counts what large answers hold, in bytes: together, and what each
-// provider has sent of answers that are not whole yet. It is safe for concurrent
-// use.
+// largeAnswers counts the bytes of large answers: of all together, and those that each
+// provider has sent of answers that are not whole yet. It is safe for concurrent use.
 type largeAnswers struct {
 	mu       sync.Mutex
 	sum      int64
 	arriving map[ids.ProviderID]int64 // without zeros
 }
 
-// add counts bytes more or less, of which arriving are a provider's that are not
-// whole yet, and returns what there is now.
+// add adds bytes, which may be negative, of which arriving belong to a provider's answers
+// that are not whole yet. It returns the new sum, and the provider's share of it.
 func (l *largeAnswers) add(p ids.ProviderID, bytes, arriving int64) (sum, share int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -39,8 +39,8 @@ func (l *largeAnswers) add(p ids.ProviderID, bytes, arriving int64) (sum, share 
 	return l.sum, share
 }
 
-// counts notes how much of the answer waits here: what is not whole yet, and
-// what waits for the caller, which is no fault of the provider.
+// counts notes how many bytes of the answer wait here: arriving are not whole yet, and
+// leaving wait for the caller, which is no fault of the provider.
 func (a *attempt) counts(arriving, leaving int) (sum, share int64) {
 	total := atLeastLarge(arriving + leaving)
 	part := atLeastLarge(arriving)
@@ -59,9 +59,11 @@ func atLeastLarge(bytes int) int64 {
 	return int64(bytes)
 }
 
-// holds notes how much there is of what is not whole yet. Where that has grown
-// it fails when large answers hold too much, together or of this provider. What
-// waits for its caller is only counted: it is gone soonest when it is sent.
+// holds notes how many bytes of the answer are not whole yet. Where they have grown, it
+// fails the attempt when large answers hold too much. Beyond the bound of all, the
+// attempt fails here and is retried elsewhere. Beyond the provider's share, it fails as
+// the provider's own failure. Bytes that wait for their caller are only counted, because
+// sending them is the fastest way to free them.
 func (a *attempt) holds(arriving int) *verdict {
 	before := a.arriving
 	sum, share := a.counts(arriving, 0)

@@ -7,33 +7,31 @@ import (
 	"svc.internal/services/provider-hub/internal/session"
 )
 
-// maxRawName is how long a JSON string can be, in bytes and with its quotes, that
-// stands for a name of maxIDText bytes; of a longer one no more than that is read.
+// maxRawName bounds a JSON string that stands for a name of maxIDText bytes: its length
+// in bytes with its quotes. No more is read of a longer string.
 const maxRawName = 6*maxIDText + 2
 
-// maxAnsweredAs bounds what is kept of what an engine calls a model, in characters.
+// maxAnsweredAs bounds the name that is kept of an engine's model, in characters.
 const maxAnsweredAs = 200
 
-// modelNames notices an engine that calls the model otherwise than it may: by another
-// name than the body that its provider was sent, than the one that the provider
-// declared, and than the catalog's.
-// The first such name of an attempt is kept. Nothing rests on it here.
+// modelNames notices an engine that calls the model by another name than the body that
+// its provider was sent, than the one that the provider declared, and than the catalog's.
+// It keeps the first such name of an attempt. Nothing here depends on it.
 type modelNames struct {
 	catalog string
-	// asked is the body's name where it is another; empty where not.
+	// asked is the body's name where it is not the catalog's; else empty.
 	asked string
-	// declared is what the agent said that its engine calls the model, cleaned;
-	// empty for nothing.
+	// declared is the name that the agent says its engine uses, cleaned; empty for none.
 	declared string
-	// agreed is a name that may stand, as the engine escapes it. Engines repeat it
-	// in every event.
+	// agreed is a name that may stand, as the engine escapes it. It is kept because
+	// engines repeat it in every event.
 	agreed []byte
-	// other is the name that may not, cleaned.
+	// other is the first name that may not stand, cleaned.
 	other string
 }
 
-// askedFor is the model's name in the body where it is not the catalog's. One
-// that is too long for the catalog is none.
+// askedFor is the model's name in the body where it is not the catalog's. A name that is
+// too long for the catalog counts as none.
 func askedFor(o *Order) string {
 	raw := o.Body[o.ModelOffset : o.ModelOffset+o.ModelLength]
 	if len(raw) > maxRawName || jsonscan.StringIs(raw, o.Model) || string(raw) == o.Model {
@@ -42,11 +40,11 @@ func askedFor(o *Order) string {
 	if name, err := jsonscan.DecodeString(raw); err == nil {
 		return name
 	}
-	return string(raw) // as it stands in a form
+	return string(raw) // in a form the name stands without quotes
 }
 
-// look takes the name at a place of an event or a whole answer. It does not
-// allocate while names agree, but once for a name with escapes.
+// look takes the name at a place of an event or a whole answer. It does not allocate
+// while names agree, but once for a name with escapes.
 func (n *modelNames) look(json []byte, at jsonscan.Span) {
 	if n.other != "" || !at.Found() {
 		return
@@ -75,8 +73,8 @@ func (n *modelNames) may(raw []byte) bool {
 		n.declared != "" && jsonscan.StringIs(raw, n.declared)
 }
 
-// head is the beginning of a JSON string that is valid, cut between two of its
-// characters or escapes where it is too long.
+// head is the beginning of a valid JSON string. A string that is too long is cut between
+// two of its characters or escapes.
 func head(raw []byte) []byte {
 	if len(raw) <= maxRawName {
 		return raw

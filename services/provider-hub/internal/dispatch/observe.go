@@ -19,10 +19,9 @@ const (
 	eventFinalSynced  = "final synced"
 )
 
-// startSpan starts the span of an attempt below that of the call which asks
-// for it, and makes it the one that agent and usage belong to. Where the trace
-// is not recorded there is none, and what ctx has in its place ignores what it
-// is told.
+// startSpan starts the span of an attempt below the span of its call. The agent and the
+// usage then belong to the attempt's span. Where the trace is not recorded there is no
+// span, and the one in ctx ignores what is added to it.
 func startSpan(ctx context.Context, o *Order) (context.Context, trace.Span) {
 	caller := trace.SpanFromContext(ctx)
 	if !caller.IsRecording() {
@@ -37,7 +36,7 @@ func startSpan(ctx context.Context, o *Order) (context.Context, trace.Span) {
 	return ctx, span
 }
 
-// tell says in the log and in the attempt's span how it ended.
+// tell writes the log line of an attempt that ended, and ends its span.
 func (d *Dispatcher) tell(ctx context.Context, r Report, stream, committed bool) {
 	if span := trace.SpanFromContext(ctx); span.IsRecording() {
 		span.SetAttributes(attribute.String("svc.outcome", r.Outcome.String()), attribute.Int64("svc.completion_tokens",

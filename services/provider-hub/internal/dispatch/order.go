@@ -32,8 +32,8 @@ type RouteMode int32
 // FallbackReason says why a pinned request went elsewhere.
 type FallbackReason int32
 
-// Route is how the request came to this provider. It is only passed on; the
-// numbers are those of the events' contract.
+// Route is how the request came to this provider. It is only passed on. The numbers are
+// those of the events' contract.
 type Route struct {
 	Mode              RouteMode
 	RequestedProvider string
@@ -49,33 +49,32 @@ type Order struct {
 	Epoch    int64
 	// Kind is what the engine is asked for.
 	Kind meter.Kind
-	// Model is the catalog's name, which answers are restored to.
+	// Model is the catalog's name. Answers carry it, whatever the engine wrote.
 	Model  string
 	Stream bool
-	// Text tells that the whole answer is text as it is, and no JSON.
+	// Text reports that the whole answer is plain text and no JSON.
 	Text bool
-	// Body is nil once it is on its way.
+	// Body is nil once it was handed to the session.
 	Body []byte
-	// ContentType is the body's media type with its parameters; empty for
-	// JSON.
+	// ContentType is the body's media type with its parameters; empty for JSON.
 	ContentType string
-	// ModelOffset and ModelLength say where in Body the model's name stands: a
-	// JSON string, quotes included, or in a form the bare text.
+	// ModelOffset and ModelLength say where in Body the model's name stands: a JSON
+	// string with its quotes, or in a form the bare text.
 	ModelOffset, ModelLength uint32
-	// IncludeUsage tells that the consumer asked for usage in the stream.
+	// IncludeUsage reports that the consumer asked for usage in the stream.
 	IncludeUsage bool
-	// EstimatedPrompt, HeldPrompt (what the hold covers) and MaxOutput, that of
-	// a choice, are counts in the unit of Rates.
+	// EstimatedPrompt, HeldPrompt (what the hold covers) and MaxOutput (the bound of one
+	// choice) are counts in the unit of Rates.
 	EstimatedPrompt int64
 	HeldPrompt      int64
 	MaxOutput       int64
 	Choices         int64
-	// StopAsked reports that the request names what ends its answer,
-	// HiddenReasoning that the model bills for thoughts that it does not show.
+	// StopAsked reports that the request names texts that end its answer. HiddenReasoning
+	// reports that the model bills for thoughts that it does not show.
 	StopAsked, HiddenReasoning bool
 	// NamesMedia reports that messages name media by address, which agents fetch before
-	// they ask their engine, EngineMembers that the body has members that are an
-	// engine's own, any of which an owner may keep from it.
+	// they ask their engine. EngineMembers reports that the body has members that are an
+	// engine's own, any of which an owner may keep from the engine.
 	NamesMedia, EngineMembers bool
 	// Inputs is how many vectors are asked for.
 	Inputs       int64
@@ -86,23 +85,23 @@ type Order struct {
 	// the whole answer.
 	FirstContent, Total time.Duration
 	Traceparent         string
-	// AccountTag says which orders are of one consumer account, and nothing else of
-	// it; empty where it is not known. FailedElsewhere says that another provider has
-	// failed the request already.
+	// AccountTag is equal for the orders of one consumer account, and says nothing else
+	// of the account; empty where the account is not known. FailedElsewhere reports that
+	// another provider has failed the request already.
 	AccountTag      []byte
 	FailedElsewhere bool
-	// UsualFirstContent is the model's usual time to first content of a stream at
-	// this prompt's length; 0 where it is not known.
+	// UsualFirstContent is the model's usual time to first content of a stream at this
+	// prompt's length; 0 where it is not known.
 	UsualFirstContent time.Duration
-	// LedgerMAC is what the ledger gave for the request; it is only passed on.
+	// LedgerMAC is the ledger's proof of admission. It is only passed on.
 	LedgerMAC []byte
 
 	// asked is the model's name in Body where it is not Model; else empty.
 	asked string
 }
 
-// Check refuses an order that no caller in its senses sends, with
-// invalid_request, and fills the timeouts that are not set.
+// Check refuses a malformed order with invalid_request, and fills the timeouts that are
+// not set.
 func (o *Order) Check() error {
 	refuse := func(what string) error {
 		return fault.New(fault.Invalid, fault.InvalidRequest, "%s", what).On(what)
@@ -163,7 +162,7 @@ func (o *Order) maxBody() int {
 	return maxBody
 }
 
-// leastOutput is 0 where nothing is counted of an answer.
+// leastOutput is the least MaxOutput of a kind: 0 where an answer has no count.
 func (o *Order) leastOutput() int64 {
 	if o.Kind == meter.Chat || o.Kind == meter.Images {
 		return 1
@@ -171,8 +170,8 @@ func (o *Order) leastOutput() int64 {
 	return 0
 }
 
-// unitOf is the unit that a kind is priced in. Another would turn counts into
-// money that nobody agreed on.
+// unitOf is the unit that a kind is priced in. An order in another unit is refused,
+// because its counts would become money that nobody agreed on.
 func unitOf(k meter.Kind) money.Unit {
 	switch k {
 	case meter.Images:
@@ -184,7 +183,7 @@ func unitOf(k meter.Kind) money.Unit {
 	return money.Token
 }
 
-// validMediaType lets only what is harmless in a header through.
+// validMediaType reports whether a media type is harmless in a header.
 func validMediaType(text string) bool {
 	for i := range len(text) {
 		if text[i] < ' ' || text[i] > '~' {
@@ -194,7 +193,7 @@ func validMediaType(text string) bool {
 	return len(text) <= maxIDText
 }
 
-// Usage is what a committed attempt comes to.
+// Usage is what is billable of a committed attempt.
 type Usage struct {
 	Order  *Order
 	Served meter.Served
@@ -204,7 +203,7 @@ type Usage struct {
 	Dispatched, Ended time.Time
 }
 
-// Outcome is what an attempt says about its provider's health.
+// Outcome says what an attempt means for its provider's health.
 type Outcome uint8
 
 // The outcomes.
@@ -246,31 +245,32 @@ type Report struct {
 	Epoch    int64
 	Model    string
 	Outcome  Outcome
-	// FirstContent is that of a stream: a whole answer shows nothing before its end.
+	// FirstContent is the time to first content of a stream. A whole answer shows nothing
+	// before its end, so it has none.
 	FirstContent time.Duration
 	Duration     time.Duration
-	// Blocked is the part of Duration in which the caller did not take what was there.
+	// Blocked is the part of Duration in which the caller did not take events that were
+	// there.
 	Blocked time.Duration
 	Tokens  int64
-	// Chat says that the request was one, and Prompt is the estimate of its tokens.
+	// Chat reports that the request is chat. Prompt is the estimate of its tokens.
 	Chat   bool
 	Prompt int64
-	// AccountTag is the order's. Excused is a failure that says little of the
-	// provider: see excused.
+	// AccountTag is the order's. Excused reports that the failure says little of the
+	// provider; see excused.
 	AccountTag []byte
 	Excused    bool
-	// Probe is what became of a warm-up, and no attempt.
+	// Probe reports that this is the outcome of a warm-up, and no attempt.
 	Probe bool
-	// AnsweredAs is what the engine called the model, 200 printable characters at
-	// most, where that is neither what it was asked for nor the catalog's name;
-	// else empty.
+	// AnsweredAs is the engine's name of the model, at most 200 printable characters,
+	// where it is neither the name that the engine was asked for nor the catalog's; else
+	// empty.
 	AnsweredAs string
-	// Excess tells that the answer was longer than it may be, and was cut or
-	// refused.
+	// Excess reports that the answer was longer than its bound, and was cut or refused.
 	Excess bool
 }
 
-// reportOf reports an order, without what only an attempt that began can know.
+// reportOf is the report of an order, without what only an attempt that began can know.
 func reportOf(o *Order, outcome Outcome) Report {
 	r := Report{
 		Request: o.Request, Attempt: o.Attempt, Provider: o.Provider, Node: o.Node, Epoch: o.Epoch, Model: o.Model,
@@ -284,15 +284,14 @@ func reportOf(o *Order, outcome Outcome) Report {
 
 // Failure is what the caller hears of an attempt that failed.
 type Failure struct {
-	// Retryable tells that nothing was relayed and that the fault is this
-	// provider's.
+	// Retryable reports that nothing was relayed and that the provider is at fault.
 	Retryable bool
 	Code      string
 	// EngineStatus is the engine's HTTP status, 0 when it never answered.
 	EngineStatus int
 	Message      string
 	Busy         bool
-	// What the engine itself said of a refusal.
+	// What the engine itself said of its refusal.
 	EngineType, EngineParam, EngineCode string
 }
 

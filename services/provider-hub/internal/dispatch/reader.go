@@ -10,55 +10,63 @@ import (
 	"svc.internal/services/provider-hub/internal/meter"
 )
 
-// reader knows the answers of one kind of request: what of them is content, what
-// a proper end, what is counted, and what must be restored. It serves one
-// attempt.
+// reader knows the answers of one kind of request: which of their parts are content, what
+// a proper end is, what is counted, and what must be restored. Sessions, the journal and
+// events treat all kinds alike. A reader serves one attempt.
+//
+// An answer is served when, of chat, every choice may end and at least one has a
+// finish_reason; of embeddings, each input has exactly one vector, which is numbers that
+// fit float32 or the base64 of such numbers; of images, there is at least one image, and
+// a stream ends with the last image that was asked for, or with the engine's own end
+// behind at least one; of transcriptions, text is there, or any UTF-8 where text was
+// asked for, and a stream ends with transcript.text.done. The bounds of bodies are those
+// of Order.Check, those of answers Config.MaxAnswer and Config.MaxImages.
 type reader interface {
-	// event takes an event of a stream that is neither [DONE] nor named error.
-	// An error breaks the stream.
+	// event takes an event of a stream that is neither [DONE] nor named error. An error
+	// of event breaks the stream.
 	event(e openai.Event) (reading, error)
 	// whole takes an answer that was not streamed.
 	whole(body []byte) (reading, error)
-	// restored appends what was read last as the caller sees it.
+	// restored appends the last event or answer as the caller sees it.
 	restored(dst, json []byte) []byte
-	// named is where what was read last names its model, if it does.
+	// named is where the last event or answer names its model, if it does.
 	named() jsonscan.Span
-	// untouched tells that restored would change nothing of what was read last.
+	// untouched reports whether restored would change nothing.
 	untouched() bool
 	// delivered counts what was read so far, in the kind's unit and in bytes.
 	delivered() (count, bytes int64)
-	// least and plausible are how many tokens were read so far for certain, and
-	// may have been on average; 0 where nothing is counted in tokens.
+	// least is how many tokens were read so far for certain, and plausible how many an
+	// honest engine may count on average; 0 where nothing is counted in tokens.
 	least() int64
 	plausible() int64
-	// finished has a bit for each choice below 64 that has ended, and stopped
-	// tells that the last one ended by what the request or the model stops at.
+	// finished has a bit for each choice below 64 that has ended. stopped reports whether
+	// the last of them ended by a stop of the request or of the model.
 	finished() uint64
 	stopped() bool
-	// lacks says why a stream that ends now is not complete; empty when it is.
+	// lacks says why a stream that ends now is not complete; empty for a complete stream.
 	lacks() string
-	// claim is the engine's own usage; distrust makes it worth nothing.
+	// claim is the engine's own usage. distrust makes it worth nothing.
 	claim() openai.Usage
 	distrust()
 }
 
-// reading is what an event or a whole answer is.
+// reading is what an event or a whole answer means.
 type reading struct {
-	// content tells that a caller waits for it.
+	// content reports that a caller waits for it.
 	content bool
-	// skip tells that it is not for the caller.
+	// skip reports that it is not for the caller.
 	skip bool
-	// refusal tells that it is an error object.
+	// refusal reports that it is an error object.
 	refusal bool
-	// last tells that it ends the stream properly.
+	// last reports that it ends the stream properly.
 	last bool
-	// name is that of the event, if callers go by names.
+	// name is the name of the event, where callers go by names.
 	name string
-	// lack says why a whole answer is none; empty when it is one.
+	// lack says why a whole answer is not valid; empty for a valid one.
 	lack string
 }
 
-// noContent is said of streams that end with nothing to show.
+// noContent is the failure of a stream that ends with nothing to show.
 const noContent = "the engine's answer is empty"
 
 func newReader(o *Order) reader {
@@ -81,7 +89,7 @@ type chatReader struct {
 	rewrite openai.Rewrite
 	tally   openai.Tally
 	chunk   openai.Chunk // what was read last
-	usage   bool         // the caller wants to see it
+	usage   bool         // the consumer asked for it
 	choices int64
 	stop    bool // the last finish_reason is stop
 }
@@ -91,7 +99,7 @@ func (r *chatReader) event(e openai.Event) (reading, error) {
 	r.chunk, err = r.tally.Scan(e.Data)
 	switch {
 	case err != nil && r.allFinished():
-		// Only usage can still come, and this one is not worth reading.
+		// Only usage can still come, and this usage cannot be believed.
 		r.distrust()
 		return reading{skip: true}, nil
 	case err != nil:
@@ -141,7 +149,7 @@ func (r *chatReader) lacks() string {
 	return noContent
 }
 
-// ended notes how the choice ended that the JSON read last finishes, if any.
+// ended notes how the choice ended that the last JSON finishes, if it finishes one.
 func (r *chatReader) ended(json []byte) {
 	if reason := r.chunk.FinishReason; reason.Found() {
 		r.stop = string(reason.Of(json)) == `"`+openai.FinishStop+`"`
@@ -155,7 +163,7 @@ func (r *chatReader) stopped() bool       { return r.stop }
 func (r *chatReader) claim() openai.Usage { return r.tally.Usage }
 func (r *chatReader) distrust()           { r.tally.Usage = openai.Usage{State: openai.UsageAbsurd} }
 
-// single is what the other kinds have in common: each event stands for itself.
+// single is what the kinds other than chat have in common: each event stands for itself.
 type single struct {
 	rewrite openai.Rewrite
 	chunk   openai.Chunk // what was read last
@@ -183,8 +191,8 @@ func (r *single) next(e openai.Event) (kind string, found reading, err error) {
 	}
 	kind = string(e.Name)
 	if t := r.chunk.Type; t.Found() {
-		// Clients go by the type in the event, so that its name cannot make
-		// it another one.
+		// Clients go by the type in the event, so the event's name must not give it
+		// another type.
 		kind = string(e.Data[t.Start+1 : t.End-1])
 	}
 	return kind, reading{name: eventName(e.Name)}, nil
@@ -193,7 +201,7 @@ func (r *single) next(e openai.Event) (kind string, found reading, err error) {
 // maxEventName bounds the names of events, in bytes.
 const maxEventName = 64
 
-// eventName lets only what is harmless in a line of its own through.
+// eventName is a name that is harmless in a line of its own; empty for any other.
 func eventName(name []byte) string {
 	if len(name) > maxEventName {
 		return ""
@@ -206,7 +214,7 @@ func eventName(name []byte) string {
 	return string(name)
 }
 
-// errNotStreamed refuses an event of an answer that has none.
+// errNotStreamed refuses an event of a kind that has no streams.
 var errNotStreamed = errors.New("embeddings are not streamed")
 
 // embeddingReader reads vectors.
@@ -296,7 +304,7 @@ func (r *transcriptReader) event(e openai.Event) (reading, error) {
 	}
 	found.content = r.chunk.HasContent
 	if kind == openai.EventTranscriptDone {
-		// Silence ends so, too: there is nothing else to wait for.
+		// The transcription of silence ends so too, because nothing else follows.
 		r.done, found.content, found.last = true, true, true
 	}
 	return found, nil

@@ -10,7 +10,7 @@ import (
 	"svc.internal/services/provider-hub/internal/session"
 )
 
-// blame is whose fault an engine's HTTP status is.
+// blame says whose fault an engine's HTTP status is.
 type blame uint8
 
 const (
@@ -20,12 +20,16 @@ const (
 	notHere                     // 501: not supported here, and perhaps elsewhere
 )
 
-// blameFor judges a status. 401, 402, 403, 405 and 407 speak of the provider's
-// own set-up, 404 of a model that is not deployed, 408 of its load: another
-// provider may well serve the request. 501 is what an agent says of what its owner
-// does not let engines do: it goes elsewhere too, and says nothing of health where
-// the order has such a thing. Else it is an error like any other of 5xx, because a
-// node that answers it to everything would stay in the best of health.
+// blameFor judges a status. 400, 413, 415, 422 and other 4xx refuse the content: no
+// retry, and no harm to the provider's health. 401, 402, 403, 405 and 407 speak of the
+// provider's own set-up, 404 of a model that is not deployed, 408 of the provider's load,
+// and 5xx of a failure: another provider may well serve the request, so it is retried
+// elsewhere. 429, like an agent that is busy, only lowers the provider's learnt capacity.
+// 501 is an agent's answer to a thing that its owner keeps from engines. It is retried
+// elsewhere, and does not harm health where the request names media by address or has
+// members that are an engine's own (Order.NamesMedia, Order.EngineMembers). Of any other
+// request it is a failure like the rest of 5xx, because a node that answers 501 to
+// everything would otherwise keep the best of health.
 func blameFor(status int) blame {
 	switch status {
 	case http.StatusTooManyRequests:
@@ -42,7 +46,7 @@ func blameFor(status int) blame {
 	return providersFault
 }
 
-// engineStatus judges an answer whose status is no success, before content.
+// engineStatus judges an answer whose status is no success. It came before content.
 func (a *attempt) engineStatus(end *session.End) *verdict {
 	e := openai.ParseError(a.answer.body())
 	if e.Message == "" {
@@ -51,8 +55,9 @@ func (a *attempt) engineStatus(end *session.End) *verdict {
 	return a.judge(end.Status, e)
 }
 
-// engineError judges an error object where an answer was due. Its own code
-// stands for a status; without one it is the provider's fault.
+// engineError judges an error object in the place of an answer. Its own code stands for a
+// status; without a code the provider is at fault. Behind content it is a failure
+// whomever it blames.
 func (a *attempt) engineError(json []byte) *verdict {
 	e := openai.ParseError(json)
 	status := statusOf(e)
@@ -63,7 +68,8 @@ func (a *attempt) engineError(json []byte) *verdict {
 	v := a.judge(status, e)
 	v.ending = meter.EngineError
 	if a.answer.begun {
-		// The content had been taken. Whether it can be to blame nobody here knows.
+		// The engine had accepted the content before, so whether the content is to blame
+		// is not known: the failure is suspicion only.
 		v.outcome, v.excused = Failed, true
 	}
 	return v
@@ -80,7 +86,7 @@ func statusOf(e openai.Error) int {
 	return http.StatusInternalServerError
 }
 
-// judge is the verdict on an engine's error; it is retryable before content only.
+// judge is the verdict on an engine's error. It may be retried before content only.
 func (a *attempt) judge(status int, e openai.Error) *verdict {
 	f := Failure{Code: CodeUpstream, EngineStatus: status, Message: e.Message}
 	v := a.fails(f, 0)

@@ -23,44 +23,43 @@ type Session interface {
 	Open(r session.Request) (Stream, error)
 }
 
-// Timer is what an attempt does with a time.Timer that calls a function.
+// Timer is the part of a time.Timer with a function that an attempt uses.
 type Timer interface {
 	Stop() bool
 	Reset(d time.Duration) bool
 }
 
-// Waiting is where an attempt waits, and so for what.
+// Waiting is where an attempt waits.
 type Waiting uint8
 
 // The places.
 const (
-	// ForAll is for its caller, the stream, and the alarms of its beginning.
+	// ForAll waits for the caller, the stream, and the alarms of the attempt's beginning.
 	ForAll Waiting = iota + 1
-	// ForCommit is for its caller, and the alarm that it has just set.
+	// ForCommit waits for the caller, and the alarm that was just set.
 	ForCommit
-	// ForUsage is for the stream, and the alarm that it has just set.
+	// ForUsage waits for the stream, and the alarm that was just set.
 	ForUsage
 )
 
-// Env is what a dispatcher has outside of itself.
+// Env is what a dispatcher needs from outside.
 type Env struct {
-	// Wait, when set, is called each time before an attempt waits, so that a
-	// simulator can take over until there is exactly one thing to go on with.
+	// Wait, when set, is called each time before an attempt waits. A simulator can then
+	// take over until exactly one thing can happen next.
 	Wait func(c Caller, what Waiting)
 	// Find finds the session that an order names.
 	Find func(o *Order) (Session, bool)
-	// Longest, when set, bounds the whole answer of an order on its session; 0
-	// is no bound.
+	// Longest, when set, bounds the time of the whole answer of an order on its session;
+	// 0 is no bound.
 	Longest func(s Session) time.Duration
 	// After is time.AfterFunc.
 	After func(d time.Duration, f func()) Timer
-	// Prove, when set, makes what the provider of an order shows later to be paid
-	// for it. Only chat has receipts, so that it is asked for no other.
+	// Prove, when set, makes the proof of an order, which its provider shows later to be
+	// paid. It is called for chat alone, because only chat has work receipts.
 	Prove func(o *Order) []byte
 }
 
-// LiveEnv has the sessions of agents and the timers of the runtime. prove may be
-// nil.
+// LiveEnv is the Env of the agents' sessions and the runtime's timers. prove may be nil.
 func LiveEnv(sessions Sessions, prove func(o *Order) []byte) Env {
 	return Env{
 		Find: func(o *Order) (Session, bool) {

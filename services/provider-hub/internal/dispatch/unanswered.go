@@ -7,18 +7,23 @@ import (
 )
 
 const (
-	// maxSilences is how many consumers in a row may get no whole answer of a provider
-	// and model within the time to first content before its whole answers have no more
-	// patience than that.
+	// maxSilences is how many consumers in a row may leave the whole answers of a
+	// provider and model in the time of Order.answering. Further consumers then have the
+	// time of a stream alone.
 	maxSilences = 3
-	// maxSilent bounds the providers and models that are remembered. Any goes first:
-	// it begins anew.
+	// maxSilent bounds the pairs of provider and model that are remembered. Beyond it any
+	// pair is forgotten, and begins anew.
 	maxSilent = 16384
 )
 
-// unansweredLeavers counts, of each provider and model, the consumers who have left whole
-// answers behind the time to first content since one was given. It is one hub's, and
-// safe for concurrent use.
+// unansweredLeavers counts, for each provider and model, the consumers in a row who have
+// left whole answers in the time of Order.answering. The next whole answer ends the
+// count. It is one hub's, and safe for concurrent use.
+//
+// Nobody gets prompts for nothing by it. A consumer who leaves between freeTime and
+// leastPatience owes the prompt as before. Leaving within freeTime is free, and
+// billing-ledger allows an account 30 of those a minute. Leaving without owing after that
+// takes at least leastPatience (5 s) of one of the account's places each time.
 type unansweredLeavers struct {
 	mu   sync.Mutex
 	left map[pair]int
@@ -46,7 +51,7 @@ func (s *unansweredLeavers) another(of pair) bool {
 	return s.left[of] > maxSilences
 }
 
-// answered forgets them, because an answer was given.
+// answered ends the count of a pair, because an answer was given.
 func (s *unansweredLeavers) answered(of pair) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

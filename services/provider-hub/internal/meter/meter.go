@@ -1,18 +1,17 @@
-// Package meter turns what was observed of one served attempt into what is
-// charged and paid for. It is the published table of stream endings, as one
-// pure function.
+// Package meter turns what was observed of one served attempt into what is charged and
+// paid for it. It is the published table of stream endings, as one pure function.
 //
-// Counts are in the unit that the kind of request is priced in, tokens unless
-// Kind says otherwise. Whatever an engine claims, a bill is never negative and
-// never above what the hub itself can be certain of: a completion token is at
-// least one delivered byte, but for a few special ones per choice, no choice is
-// longer than it was allowed to be, and an image is one that was delivered and
-// asked for.
+// Counts are in the unit that the kind of request is priced in: tokens, unless Kind says
+// otherwise. Whatever an engine claims, a bill is never negative, and never above what
+// the hub itself can be certain of. A completion token is at least one delivered byte,
+// but for a few special tokens per choice. No choice is longer than its bound. An image
+// counts when it was delivered and asked for. A picture or a sound of chat has no tokens:
+// an answer of them alone costs its prompt and at least one token.
 package meter
 
 import "math"
 
-// Kind is what a request asks for, and with it what is counted.
+// Kind is what a request asks for, which decides what is counted.
 type Kind uint8
 
 // The kinds. The zero value is Chat.
@@ -23,8 +22,8 @@ const (
 	Embeddings
 	// Images counts images, as completion.
 	Images
-	// Transcriptions counts milliseconds of audio, as prompt. They were
-	// measured before, so that the estimate is exact.
+	// Transcriptions counts milliseconds of audio, as prompt. The gateway has measured
+	// them, so the estimate is exact.
 	Transcriptions
 
 	kinds // one past the last
@@ -39,8 +38,8 @@ func Kinds() []Kind {
 	return all
 }
 
-// String names the kind for logs; it is also what nodes call it among their
-// capabilities.
+// String names the kind for logs. It is also the capability by which an agent declares
+// the kind: requests of a kind other than chat go only to agents that declare it.
 func (k Kind) String() string {
 	switch k {
 	case Chat:
@@ -65,7 +64,7 @@ const (
 	Completed Ending = iota + 1
 	// ClientGone is a consumer who hung up.
 	ClientGone
-	// ProviderLost is a provider's connection that broke or fell silent.
+	// ProviderLost is a provider's connection that was lost or fell silent.
 	ProviderLost
 	// Truncated is a clean end without a finish reason or an end mark.
 	Truncated
@@ -73,13 +72,13 @@ const (
 	EngineError
 	// WallLimit is an answer that ran out of its total time.
 	WallLimit
-	// PlatformLost is an attempt that the hub itself did not see to its end.
+	// PlatformLost is an attempt whose end the hub itself did not see.
 	PlatformLost
 
 	endings // one past the last
 )
 
-// Endings returns every ending, for those who walk them all.
+// Endings returns every ending.
 func Endings() []Ending {
 	all := make([]Ending, 0, endings)
 	for e := Completed; e < endings; e++ {
@@ -117,36 +116,38 @@ type ClaimState uint8
 const (
 	// Absent: the engine said nothing.
 	Absent ClaimState = iota + 1
-	// Valid: the counts may be billed on.
+	// Valid: the counts may be billed.
 	Valid
-	// Absurd: the counts are malformed or above what can be certain.
+	// Absurd: the counts are malformed, or above what the hub can be certain of.
 	Absurd
 )
 
-// Claim is what the engine reported. The counts mean something only when the
-// state is Valid.
+// Claim is the engine's usage report. The counts mean something only when the state is
+// Valid.
 type Claim struct {
 	State      ClaimState
 	Prompt     int64
 	Completion int64
 }
 
-// Slack of what is believed beyond the hub's own knowledge.
+// How far a claim may exceed what the hub itself knows.
 const (
-	// A claim is at most claimFactor halves of the recount and claimSlack tokens:
-	// random letters have 2.3 tokens for one of the recount.
+	// A claim is believed up to claimFactor halves of the recount and claimSlack tokens,
+	// because random letters have 2.3 tokens for one of the recount.
 	claimFactor = 5
 	claimSlack  = 8
-	// cutSlack is how many tokens a choice may have beyond its bound before an
-	// answer is cut: engines differ in what they count as its end.
+	// cutSlack is how many tokens a choice may have beyond its bound before an answer is
+	// cut, because engines differ in what they count as its end.
 	cutSlack = 16
-	// templateTokens is what a chat template may add to any prompt.
+	// templateTokens is how many tokens a chat template may add to any prompt.
 	templateTokens = 24
 
-	// A prompt's estimate knows neither the tokenizer nor the template.
+	// A claimed prompt may exceed its estimate, which knows neither the tokenizer nor the
+	// template.
 	promptFactor = 4
 	promptSlack  = 512
-	// Special tokens that a choice may cost without delivering a byte.
+	// tokensPerChoice is how many special tokens a choice may cost without a delivered
+	// byte.
 	tokensPerChoice = 32
 )
 
@@ -154,27 +155,26 @@ const (
 type Served struct {
 	Kind   Kind
 	Ending Ending
-	// EstimatedPrompt is the gateway's estimate, HeldPrompt what the
+	// EstimatedPrompt is the gateway's estimate, and HeldPrompt the prompt that the
 	// consumer's hold covers; 0 is not known.
 	EstimatedPrompt int64
 	HeldPrompt      int64
-	// MaxOutput is the largest answer of one choice, Choices how many there
-	// are (less than one counts as one). Of images, Choices is how many were
-	// asked for.
+	// MaxOutput bounds the answer of one choice. Choices is how many choices there are;
+	// less than one counts as one. Of images, Choices is how many were asked for.
 	MaxOutput int64
 	Choices   int64
-	// Recount is the hub's own count of what was relayed, DeliveredBytes its length:
+	// Recount is the hub's own count of the relayed answer. DeliveredBytes is its length:
 	// text decoded, pictures and sound as they are written.
 	Recount        int64
 	DeliveredBytes int64
 	Claim          Claim
-	// HiddenReasoning marks a model that bills for thoughts that it does not
-	// show, so that its text does not bound its claims.
+	// HiddenReasoning reports that the model bills for thoughts that it does not show, so
+	// that its text does not bound its claims.
 	HiddenReasoning bool
-	// StopAsked reports that the request named what ends the answer and that the
-	// engine says it ended so: then an answer may be done and empty.
+	// StopAsked reports that the request named texts that end the answer and that the
+	// engine says it ended so. Then an answer may be complete and empty.
 	StopAsked bool
-	// ContentBlamed tells that the engine blames an error on the content.
+	// ContentBlamed reports that the engine blames an error on the content.
 	ContentBlamed bool
 }
 
@@ -182,7 +182,7 @@ type Served struct {
 type Bill struct {
 	Prompt     int64
 	Completion int64
-	// Claim is the state of the claim once it was held against the bounds.
+	// Claim is the state of the claim after the bounds were applied.
 	Claim ClaimState
 }
 
@@ -205,15 +205,15 @@ type Bill struct {
 //	Transcriptions  Completed, ClientGone, WallLimit                  estimate           0
 //	Transcriptions  any other                                         0                  0
 //
-// No prompt is billed beyond what is held for it: a provider who overstates
-// prompts would otherwise be paid with money that nobody has put up. An answer
-// without a byte is worth nothing, or answering nothing would be a trade; but
-// silence is a transcription, too: the audio was heard.
+// No prompt is billed beyond what is held for it, because a provider who overstates
+// prompts would otherwise be paid with money that nobody has put up. An answer without a
+// byte is worth nothing, because answering nothing would otherwise be a trade. Silence
+// is a transcription, too, because the audio was heard.
 //
-// Every completion of Chat is held below choices × max output. A claim above the
-// delivered bytes and a slack of 32 for each choice is absurd, and one above 2.5 ×
-// the recount and 8 is billed so far only, unless the model reasons in secret. What
-// engines claim of images and audio is in other units and is passed over.
+// Every completion of Chat is bounded by choices × max output. A claim above the
+// delivered bytes and a slack of 32 for each choice is absurd. A claim above 2.5 × the
+// recount and 8 is billed up to that only, unless the model reasons in secret. Engines'
+// claims of images and audio are in other units and are ignored.
 func Charge(s Served) Bill {
 	switch s.Kind {
 	case Chat:
@@ -255,22 +255,22 @@ func (s Served) chat() Bill {
 			bill.Completion = min(bill.Completion, s.Claim.Completion)
 		}
 	case EngineError:
-		// Who has an engine fail late by what it is asked would have the prompt
-		// for nothing.
+		// A consumer whose request makes an engine fail late would otherwise have the
+		// prompt for nothing.
 		if s.ContentBlamed && s.Recount > 0 && bill.Completion >= s.bound()/2 {
 			bill.Prompt = clamp(s.EstimatedPrompt, math.MaxInt64)
 		}
 	case ProviderLost, Truncated, PlatformLost:
-		// Delivered output only: the consumer got no whole answer and does
-		// not pay for the prompt.
+		// Only delivered output is billed, because the consumer got no whole answer and
+		// does not pay for the prompt.
 	default:
 		bill.Completion = 0
 	}
 	return bill
 }
 
-// embeddings bills the prompt. A claim of a completion means nothing: there is
-// none.
+// embeddings bills the prompt. A claimed completion means nothing, because embeddings
+// have none.
 func (s Served) embeddings() Bill {
 	s.Claim.Completion = 0
 	bill := Bill{Claim: s.judge(math.MaxInt64)}
@@ -301,7 +301,7 @@ func (s Served) transcription() Bill {
 	return bill
 }
 
-// whole reports whether the ending costs what was put in, too.
+// whole reports whether the ending is billed with the prompt.
 func (s Served) whole() bool {
 	switch s.Ending {
 	case Completed, ClientGone, WallLimit:
@@ -311,10 +311,10 @@ func (s Served) whole() bool {
 	}
 }
 
-// bound is how long all choices together may be, in tokens.
+// bound is how many tokens all choices together may have.
 func (s Served) bound() int64 { return mulSaturating(max(s.Choices, 1), max(s.MaxOutput, 0)) }
 
-// ceiling is the most completion tokens that can be certain.
+// ceiling is the most completion tokens that the hub can be certain of.
 func (s Served) ceiling() int64 {
 	if s.HiddenReasoning {
 		return s.bound()
@@ -323,7 +323,7 @@ func (s Served) ceiling() int64 {
 		addSaturating(max(s.DeliveredBytes, 0), mulSaturating(max(s.Choices, 1), tokensPerChoice)))
 }
 
-// credible is the most completion tokens that a claim is believed.
+// credible is the most completion tokens that a claim is believed for.
 func (s Served) credible() int64 {
 	if s.HiddenReasoning {
 		return math.MaxInt64
@@ -331,9 +331,10 @@ func (s Served) credible() int64 {
 	return addSaturating(mulSaturating(max(s.Recount, 0), claimFactor)/2, claimSlack)
 }
 
-// PlausiblePrompt is how many tokens an honest engine may make of the prompt, on
-// average over prompts: the estimate, a quarter more for scripts and templates of
-// which it falls short, and what a template has in any case; with media, the hold.
+// PlausiblePrompt is how many tokens an honest engine may make of the prompt, on average
+// over prompts: the estimate, a quarter more for scripts and templates that it
+// underestimates, and the tokens that a template has in any case. With media it is the
+// hold.
 func (s Served) PlausiblePrompt() int64 {
 	if s.Media() {
 		return s.HeldPrompt
@@ -342,26 +343,25 @@ func (s Served) PlausiblePrompt() int64 {
 	return addSaturating(estimate, addSaturating(estimate/4, templateTokens))
 }
 
-// Media reports whether the hold is far above the estimate: it is one of pictures,
+// Media reports whether the hold is far above the estimate. Then the prompt has pictures,
 // sound, or members that nobody here knows, of which only the hold is certain.
 func (s Served) Media() bool {
 	return s.HeldPrompt > addSaturating(mulSaturating(max(s.EstimatedPrompt, 0), promptFactor), promptSlack)
 }
 
-// Mark is how many tokens choices with such a bound may certainly have before
-// their answer is cut.
+// Mark is how many certain tokens an answer with this bound may have before it is cut.
 func Mark(choices, maxOutput int64) int64 {
 	choices = max(choices, 1)
 	return addSaturating(mulSaturating(choices, max(maxOutput, 0)), choices*cutSlack)
 }
 
-// judge holds a claim against what can be certain.
+// judge compares a claim with what the hub can be certain of.
 func (s Served) judge(ceiling int64) ClaimState {
 	if s.Claim.State != Valid {
 		return s.Claim.State
 	}
 	estimate := max(s.EstimatedPrompt, 0)
-	// What the hold covers is believed, too: pictures may cost far more than is
+	// A claim is also believed up to the hold, because pictures may cost far more than is
 	// usual, and an honest claim above the estimate is no lie.
 	promptBound := max(mulSaturating(estimate, promptFactor), addSaturating(estimate, promptSlack), s.HeldPrompt)
 	switch {
@@ -373,17 +373,17 @@ func (s Served) judge(ceiling int64) ClaimState {
 	return Valid
 }
 
-// leftWithNothing reports whether the consumer left before anything was delivered.
-// Then nobody's claim of a prompt is believed that nobody has seen an answer to.
+// leftWithNothing reports whether the consumer left before anything was delivered. Then
+// nobody's claim of a prompt is believed, because nobody has seen an answer to it.
 func (s Served) leftWithNothing() bool { return s.Ending == ClientGone && s.DeliveredBytes <= 0 }
 
-// trusted is false for an explicit zero beside text that was delivered: that
-// is neither a free answer nor an engine to be believed.
+// trusted is false for an explicit zero beside delivered text: the answer is not free,
+// and the engine is not to be believed.
 func (s Served) trusted(state ClaimState) bool {
 	return state == Valid && (s.Claim.Completion > 0 || s.Recount <= 0)
 }
 
-// prompt is the claimed prompt; no request has a prompt of nothing.
+// prompt is the claimed prompt, at least one token.
 func (s Served) prompt() int64 {
 	if s.Claim.Prompt == 0 {
 		return max(s.EstimatedPrompt, 0)
