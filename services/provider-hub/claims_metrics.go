@@ -10,11 +10,12 @@ import (
 	"svc.internal/services/provider-hub/internal/claims"
 )
 
-// maxRatios is how many providers each metric of claims names: those that claim most
-// for what they deliver, or of what they were sent. No other metric names a provider.
+// maxRatios bounds the providers that each metric of claims names: those with the highest
+// ratios. No other metric names a provider.
 const maxRatios = 32
 
-// observeClaims registers what providers claim of their answers and prompts.
+// observeClaims registers the ratios of what providers claim of their answers and
+// prompts.
 func (s *Service) observeClaims(meters metric.MeterProvider) error {
 	meter := meters.Meter(meterName)
 	_, err := meter.Float64ObservableGauge("svc.provider_hub.claims.ratio",

@@ -17,7 +17,7 @@ import (
 // maxConns bounds the connections to the database.
 const maxConns = 6
 
-// Spec is what a process must know of the hub of that id.
+// Spec says what a process must know of the hub with that id.
 func Spec(hubID string) node.Spec {
 	return node.Spec{
 		Name: node.ProviderHub, HubID: hubID, Peers: []string{node.BillingLedger, node.Settlement}, Database: true,
@@ -31,7 +31,7 @@ func Spec(hubID string) node.Spec {
 	}
 }
 
-// keyReceivers are those who check the seals of usage.
+// keyReceivers are the services that check the seals of usage.
 func keyReceivers(n *node.Node) ([]KeyReceiver, error) {
 	billing, err := n.Peer(node.BillingLedger)
 	if err != nil {
@@ -55,7 +55,7 @@ func keyReceivers(n *node.Node) ([]KeyReceiver, error) {
 	}, nil
 }
 
-// ListenSetting is the setting that says where the service listens.
+// ListenSetting names the setting of the address at which the service listens.
 const ListenSetting = "hub.ws_addr (SVC_WS_ADDR)"
 
 // Build adds a hub to a process, with its listener for agents.

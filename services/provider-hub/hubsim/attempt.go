@@ -9,19 +9,19 @@ import (
 	"svc.internal/services/provider-hub/internal/session"
 )
 
-// Peer hears what an attempt says. Bytes are the attempt's again when a call
-// returns.
+// Peer is the far end of an attempt: the gateway and the agent. The attempt uses bytes
+// again when a call returns.
 type Peer interface {
-	// Event, Finished and Failed are for the gateway; an error tells that it
+	// Event, Finished and Failed are for the gateway. An error means that the gateway
 	// cannot be reached.
 	Event(e Event) error
 	Finished(prompt, completion int64) error
 	Failed(f Failure) error
-	// Ended says that the call has ended, with an error if it told nothing.
+	// Ended says that the call has ended, with an error if nothing else was said.
 	Ended(err error)
 	// Cancel is for the agent.
 	Cancel()
-	// Closed says that nobody takes the agent's answer any more.
+	// Closed says that the agent's answer is not taken any more.
 	Closed(cancel bool)
 }
 
@@ -36,7 +36,7 @@ type Attempt struct {
 	gone   chan struct{}
 	commit chan struct{}
 	ready  chan struct{}
-	closed bool // gone or commit may be closed once only
+	closed bool // gone or commit may be closed only once
 	told   bool
 
 	in     []byte
@@ -48,7 +48,7 @@ type Attempt struct {
 	over   bool
 }
 
-// Serve begins an order and returns when the attempt waits for something.
+// Serve begins an order and returns when the attempt waits.
 func (h *Hub) Serve(o *Order, peer Peer) *Attempt {
 	a := &Attempt{
 		Order: o, hub: h, peer: peer,
@@ -71,7 +71,7 @@ func (h *Hub) Serve(o *Order, peer Peer) *Attempt {
 // Over reports whether the attempt has ended.
 func (a *Attempt) Over() bool { return a.over }
 
-// Commit is the gateway's word that it relays the answer.
+// Commit is the gateway's decision to relay the answer.
 func (a *Attempt) Commit() {
 	if !a.told {
 		a.told = true
@@ -80,7 +80,7 @@ func (a *Attempt) Commit() {
 	}
 }
 
-// HangUp is the end of the gateway's side, in good order.
+// HangUp ends the gateway's side in good order.
 func (a *Attempt) HangUp() {
 	if !a.closed {
 		a.closed = true
@@ -89,7 +89,7 @@ func (a *Attempt) HangUp() {
 	}
 }
 
-// CutOff is the end of the call without order.
+// CutOff ends the call without order.
 func (a *Attempt) CutOff() {
 	if a.ctx.Err() == nil {
 		a.cancel()
@@ -97,7 +97,7 @@ func (a *Attempt) CutOff() {
 	}
 }
 
-// Data is a piece of the agent's answer.
+// Data delivers a piece of the agent's answer.
 func (a *Attempt) Data(piece []byte) {
 	if a.end == nil && a.lost == nil {
 		a.in = append(a.in, piece...)
@@ -105,7 +105,7 @@ func (a *Attempt) Data(piece []byte) {
 	}
 }
 
-// End is the agent's last word.
+// End delivers the agent's last word.
 func (a *Attempt) End(end End) {
 	if a.end == nil && a.lost == nil {
 		a.end = &end
@@ -113,7 +113,7 @@ func (a *Attempt) End(end End) {
 	}
 }
 
-// Lost is the end of the agent's connection.
+// Lost ends the agent's connection.
 func (a *Attempt) Lost() {
 	if a.end == nil && a.lost == nil {
 		a.lost = session.ErrLost
@@ -137,7 +137,7 @@ func (a *Attempt) signal() {
 	a.wake(dispatch.ForAll, dispatch.ForUsage)
 }
 
-// wake lets the attempt go on if it waits for what came.
+// wake resumes the attempt if it waits for what came.
 func (a *Attempt) wake(where ...dispatch.Waiting) {
 	for _, w := range where {
 		if a.what == w && !a.over {
@@ -148,8 +148,8 @@ func (a *Attempt) wake(where ...dispatch.Waiting) {
 	}
 }
 
-// wait is where the dispatcher's attempts give way to the simulator. What came while
-// they waited for something else is there at once.
+// wait is where the dispatcher's attempts yield to the simulator. It returns at once for
+// something that came while the attempt waited for something else.
 func wait(c dispatch.Caller, what dispatch.Waiting) {
 	a := c.(caller).Attempt
 	for _, t := range a.hub.timers {
@@ -214,7 +214,7 @@ type timer struct {
 	what    dispatch.Waiting
 }
 
-// after is the dispatcher's time.AfterFunc: an alarm wakes its attempt where that
+// after is the dispatcher's time.AfterFunc: an alarm wakes its attempt when the attempt
 // waits for it.
 func (h *Hub) after(d time.Duration, f func()) dispatch.Timer {
 	t := &timer{}

@@ -1,15 +1,14 @@
 // Package hubsim makes hubs for a simulator: the real dispatcher with its attempts,
-// metering, journal and usage, on a disk in memory, with sessions, timers and a
-// bus that the simulator provides.
+// metering, journal and usage, on a disk in memory, with sessions, timers and a bus that
+// the simulator provides.
 //
-// Nothing here runs by itself and nothing takes real time. An attempt is a
-// coroutine: each call that tells it something returns when it waits again, or
-// has ended. The journal is stepped. A hub that dies keeps running what it was
-// doing to its end, on a disk that nobody looks at any more: its simulator must
-// listen to nothing that it says then.
+// Nothing here runs by itself and nothing takes real time. An attempt is a coroutine:
+// each call that gives it something returns when the attempt waits again or has ended.
+// The journal is stepped. The attempts of a hub that dies run to their end on a disk that
+// nobody reads any more, and the simulator must ignore everything that they say then.
 //
-// What is not here: the WebSocket session itself (frames, credit, pings), the
-// registry of keys and statuses, and presence.
+// Left out are the WebSocket session (frames, credit, pings), the registry of keys and
+// statuses, and presence.
 package hubsim
 
 import (
@@ -29,7 +28,7 @@ import (
 	"svc.internal/services/provider-hub/internal/session"
 )
 
-// Names of what the simulator must speak of.
+// Names that the simulator needs.
 type (
 	// Bus is a connection to NATS.
 	Bus = events.Bus
@@ -45,25 +44,24 @@ type (
 	Timer = dispatch.Timer
 )
 
-// What a session may say of an order or a stream.
+// The errors of sessions and streams.
 var (
 	ErrBusy = session.ErrBusy
 	ErrGone = session.ErrGone
 	ErrLost = session.ErrLost
 )
 
-// The times of hubs in production that a simulator plays.
+// The times of real hubs that a simulator plays.
 const (
 	SweepInterval = events.DefaultResettle / 6
 	segment       = 8 << 10
 )
 
-// World is what a hub has outside of itself.
+// World is what a hub needs from outside.
 type World interface {
-	// Bound tells whether the session that the order names is here.
+	// Bound reports whether the session that the order names is here.
 	Bound(o *Order) bool
-	// OpenStream begins the order on its session, or fails with ErrBusy or
-	// ErrGone.
+	// OpenStream begins the order on its session. It fails with ErrBusy or ErrGone.
 	OpenStream(a *Attempt) error
 	// After is time.AfterFunc.
 	After(d time.Duration, f func()) Timer
@@ -74,7 +72,7 @@ type Hub struct {
 	usage      *events.Usage
 	dispatcher *dispatch.Dispatcher
 	world      World
-	// timers are those that no attempt has waited for yet.
+	// timers are the timers that no attempt has waited for yet.
 	timers []*timer
 	// opening is the attempt that begins.
 	opening *Attempt
@@ -83,16 +81,16 @@ type Hub struct {
 // Disk is a machine's disk.
 type Disk struct{ sim *simdisk.Disk }
 
-// NewDisk returns an empty one.
+// NewDisk returns an empty disk.
 func NewDisk() Disk { return Disk{simdisk.New()} }
 
-// Crash is the disk after a power cut, Kill after the death of the process.
+// Crash returns the disk after a power cut.
 func (d Disk) Crash(dice *rand.Rand) Disk { return Disk{d.sim.Crash(dice)} }
 
-// Kill is like Crash.
+// Kill returns the disk after the death of the process.
 func (d Disk) Kill() Disk { return Disk{d.sim.Kill()} }
 
-// Put gives the disk a file, such as a segment that a hub wrote elsewhere.
+// Put adds a file, such as a segment that a hub wrote elsewhere.
 func (d Disk) Put(name string, content []byte) { d.sim.Replace(name, content) }
 
 // Before calls hook in front of each operation that changes the disk.
@@ -103,8 +101,8 @@ func (d Disk) Before(hook func(op string)) {
 	}
 }
 
-// Open starts a hub on a disk. With noSync, which is a fault to be found, the
-// disk only says that it has synced.
+// Open starts a hub on a disk. With noSync, which is a planted fault, the disk reports
+// syncs that it has not done.
 func Open(id string, disk Disk, conn Bus, c clock.Clock, world World, noSync bool) (*Hub, error) {
 	log := slog.New(slog.DiscardHandler)
 	h := &Hub{usage: events.NewUsage(id, conn, 0, events.UsageDeps{Clock: c, Log: log}), world: world}
@@ -122,35 +120,35 @@ func Open(id string, disk Disk, conn Bus, c clock.Clock, world World, noSync boo
 	return h, nil
 }
 
-// find is the dispatcher's way to sessions.
+// find finds the session of an order for the dispatcher.
 func (h *Hub) find(o *Order) (dispatch.Session, bool) { return place{h, o}, h.world.Bound(o) }
 
-// Abort lets attempts end at once, as a hub that shuts down.
+// Abort ends attempts at once, as in a hub that shuts down.
 func (h *Hub) Abort() { h.dispatcher.Abort() }
 
-// Step lets the journal's writer work.
+// Step runs the journal's writer.
 func (h *Hub) Step() { h.usage.Journal().Step() }
 
-// Publish publishes what waits; Earlier, Sweep what is due again.
+// Publish publishes the usage that waits.
 func (h *Hub) Publish(ctx context.Context) { h.usage.PublishWaiting(ctx) }
 
-// Earlier publishes what an earlier process left behind.
+// Earlier publishes the usage that an earlier process left behind.
 func (h *Hub) Earlier(ctx context.Context) { h.usage.SweepEarlier(ctx) }
 
-// Sweep publishes again what is unsettled for too long.
+// Sweep publishes usage again that is unsettled for too long.
 func (h *Hub) Sweep(ctx context.Context) { h.usage.Sweep(ctx) }
 
-// OnSettled takes a notice.
+// OnSettled takes a notice of settled requests.
 func (h *Hub) OnSettled(notice []byte) error { return h.usage.OnSettled(notice) }
 
-// Unsettled is how many attempts wait to be settled, or their void to be taken, Open how many the journal
-// knows that have no end.
+// Unsettled counts the attempts that wait to be settled or whose void waits to be taken,
+// the attempts of the journal without an end, and those with one.
 func (h *Hub) Unsettled() (waiting, open, final int) {
 	u := h.usage.Journal().Usage()
 	return h.usage.Unsettled() + h.usage.Voids(), u.Open, u.Unsettled
 }
 
-// OrderOf reads what opens an attempt.
+// OrderOf reads the order of the message that opens an attempt.
 func OrderOf(m *hubv1.DispatchOpen) (*Order, error) { return rpc.Order(m) }
 
 // liar is a disk that does not sync.

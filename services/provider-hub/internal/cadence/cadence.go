@@ -1,6 +1,6 @@
-// Package cadence says when to write what is gathered: at regular times, and
-// soon after something came that should not wait so long, with what comes close
-// behind it.
+// Package cadence decides when to write what is gathered: at regular times, and a short
+// delay after something came that should not wait so long, so that what follows closely
+// is written with it.
 package cadence
 
 import (
@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Next waits for the next time to write: a tick of every, or delay after wake.
-// It is false when ctx has ended.
+// Next waits for the next time to write: a tick of every, or delay after wake. It reports
+// whether ctx goes on.
 func Next(ctx context.Context, every <-chan time.Time, wake <-chan struct{}, delay time.Duration) bool {
 	select {
 	case <-every:

@@ -1,10 +1,10 @@
-// Package gpu knows what a provider's machine must have: an NVIDIA GPU with at
-// least 8 GB of memory and compute capability 8.0, or Apple Silicon with at
-// least 16 GB of unified memory that serves with Ollama.
+// Package gpu decides whether a provider's machine fulfils the GPU rule: an NVIDIA GPU
+// with at least 8 GB of memory and compute capability 8.0, or Apple Silicon with at least
+// 16 GB of unified memory that serves with Ollama.
 //
-// Nothing of a report is proof, it is only what an agent says; benchmarks tell
-// the rest. Memory is compared within the rounding of those who report it: a
-// card sold with 8 GB has 8,188 MiB, which agents that divide by 1,024 call 7.
+// A report proves nothing, because it is only what an agent says. Benchmarks show the
+// rest. Memory is compared within the rounding of agents: a card sold with 8 GB has 8,188
+// MiB, which agents that divide by 1,024 report as 7.
 package gpu
 
 import (
@@ -24,27 +24,27 @@ const (
 	maxCapability   = 8 // characters of one line
 )
 
-// Report is what an agent says of its machine, cut to bounded, printable text.
-// Nothing of it is proof.
+// Report is what an agent says of its machine, cut to bounded, printable text. It proves
+// nothing.
 type Report struct {
 	// Type and Model name the GPU, for example m3_max and NVIDIA GeForce RTX 4090.
 	Type, Model string
 	// Count is how many GPUs there are.
 	Count int
-	// VRAMGB is the memory of one GPU in GB as agents of dialect v1 report it,
-	// in MiB divided by 1,024 and rounded down; MemoryMB is exact, in MiB, of the
-	// smallest GPU. 0 is not known.
+	// VRAMGB is the memory of one GPU in GB as agents of dialect v1 report it: MiB
+	// divided by 1,024 and rounded down. MemoryMB is exact, in MiB, of the smallest GPU.
+	// 0 is not known.
 	VRAMGB   int
 	MemoryMB int64
-	// ComputeCapability is as reported: of several GPUs one to a line.
+	// ComputeCapability is as reported: with several GPUs, one to a line.
 	ComputeCapability string
 	Driver, CUDA      string
 	// Engine is sglang, vllm, ollama, llamacpp, tgi or unknown.
 	Engine string
 }
 
-// Shortfall tells why the machine does not fulfil the rule; it is empty when it
-// does. A nil report falls short.
+// Shortfall says why the machine does not fulfil the rule; empty for a machine that does.
+// A nil report falls short.
 func (r *Report) Shortfall() string {
 	switch {
 	case r == nil:
@@ -83,7 +83,7 @@ func (r *Report) appleShortfall() string {
 	return ""
 }
 
-// holds compares the memory: the exact number where there is one.
+// holds reports whether the memory suffices, by the exact number where there is one.
 func (r *Report) holds(mb int64, gb int) bool {
 	if r.MemoryMB > 0 {
 		return r.MemoryMB >= mb
@@ -99,7 +99,7 @@ func (r *Report) GB() int {
 	return int(r.MemoryMB >> 10)
 }
 
-// isApple knows m1, m2_pro, m3_max and the like, in any case.
+// isApple reports whether a type is m1, m2_pro, m3_max or the like, in any case.
 func isApple(gpuType string) bool {
 	digits, ok := strings.CutPrefix(strings.ToLower(gpuType), "m")
 	if !ok {
@@ -129,8 +129,8 @@ func (c Capability) below(d Capability) bool {
 	return c.major < d.major || c.major == d.major && c.minor < d.minor
 }
 
-// LowestCapability is the least over the lines of a report, of which blank ones
-// say nothing. It is not ok when a line cannot be read or none says anything.
+// LowestCapability is the least capability over the lines of a report; blank lines are
+// skipped. ok is false when a line cannot be read or none says anything.
 func LowestCapability(text string) (lowest Capability, ok bool) {
 	lines := strings.Split(text, "\n")
 	if len(lines) > maxCapabilities {

@@ -2,8 +2,8 @@ package journal
 
 import "fmt"
 
-// carryStep bounds the bytes copied between two batches, so that copying never
-// holds up a FINAL for long.
+// carryStep bounds the bytes copied between two batches, so that copying never delays a
+// FINAL for long.
 const carryStep = 256 << 10
 
 // idleSegments is how many segments' worth of dead bytes are left alone.
@@ -59,8 +59,8 @@ func (j *Journal) pickCarried() []carried {
 	return picked
 }
 
-// carry writes a copy of the record, and of what is known beside it, unless the
-// attempt has moved on since the record was read.
+// carry writes a copy of the record and of the notes beside it, unless the attempt has
+// changed since the record was read.
 func (j *Journal) carry(p carried, r record) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

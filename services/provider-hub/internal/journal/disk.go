@@ -10,16 +10,14 @@ import (
 	"syscall"
 )
 
-// Disk is the folder that holds the segments. Names are plain file names. What
-// is created, removed or written may be lost by a crash until the matching
-// Sync has returned without error.
+// Disk is the folder that holds the segments. Names are plain file names. A crash may
+// undo any creation, removal or write until the matching Sync has returned without error.
 type Disk interface {
 	// List returns the names of all files, in any order.
 	List() ([]string, error)
 	// Create makes a file that must not exist, opened for appending.
 	Create(name string) (File, error)
-	// Open opens a file that exists; the error of one that does not is
-	// fs.ErrNotExist.
+	// Open opens a file that exists. For one that does not, it fails with fs.ErrNotExist.
 	Open(name string) (File, error)
 	// Remove unlinks a file.
 	Remove(name string) error
@@ -54,8 +52,7 @@ type folder struct {
 	path string
 	dir  *os.File
 	lock *os.File
-	// memory is where a planted fault keeps what is appended; ordinary builds
-	// have none.
+	// memory is where a planted fault keeps appended bytes. Ordinary builds have none.
 	memory memory
 }
 
@@ -130,8 +127,8 @@ func (f *folder) Drop() error {
 
 func (f *folder) Sync() error { return f.dir.Sync() }
 
-// Close gives the lock up at once: a child that somebody is just starting has a
-// copy of the file, which would keep it a little longer.
+// Close releases the lock itself, because a child process that is just starting has a
+// copy of the file and would keep the lock a little longer.
 func (f *folder) Close() error {
 	return errors.Join(f.dir.Close(), syscall.Flock(int(f.lock.Fd()), syscall.LOCK_UN), f.lock.Close())
 }

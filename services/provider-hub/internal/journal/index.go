@@ -10,8 +10,8 @@ const (
 	stateFinal        // usage recorded, not settled
 )
 
-// transition answers what a record of the kind does to an attempt: the state
-// it leads to, whether anything has to be written, or why it is refused.
+// transition is the effect of a record of the kind on an attempt: the state that
+// follows, whether the record must be written, or why it is refused.
 //
 //	from \ kind  DISPATCH      COMMIT      PROGRESS    FINAL       SETTLED  VOID
 //	absent       open          ErrUnknown  ErrUnknown  ErrUnknown  nothing  nothing
@@ -90,7 +90,7 @@ type entry struct {
 	links     [2]link
 }
 
-// liveSize is how many bytes a copy of all that the entry needs would take.
+// liveSize is how many bytes a copy of everything that the entry needs would take.
 func (e *entry) liveSize() int64 {
 	n := e.size
 	if e.committed {
@@ -166,9 +166,9 @@ func (x *index) stateOf(k Key) state {
 	return stateAbsent
 }
 
-// apply brings the index up to date with a record at a place. During replay it
-// also meets what the API refuses: copies that were carried forward, and
-// records whose forerunners are gone with their segment.
+// apply updates the index with a record at a place. During replay it also meets records
+// that the API refuses: copies that were carried forward, and records whose forerunners
+// are gone with their segment.
 func (x *index) apply(r record, at place, sum uint32) {
 	e := x.entries[r.key]
 	switch r.kind {
@@ -262,9 +262,9 @@ func (x *index) addSegment(s *segment) {
 
 func (x *index) active() *segment { return x.segments[len(x.segments)-1] }
 
-// takeDead removes from the index, and returns, the oldest segments that no
-// entry needs. It stops at the first that one needs: a SETTLED or VOID record
-// must outlive the record it closes, so segments go strictly oldest first.
+// takeDead removes from the index, and returns, the oldest segments that no entry needs.
+// It stops at the first segment that an entry needs: a SETTLED or VOID record must
+// outlive the record that it closes, so segments are removed strictly oldest first.
 func (x *index) takeDead() []*segment {
 	n := 0
 	for n < len(x.segments)-1 && x.segments[n].live.count == 0 {

@@ -1,42 +1,42 @@
-// Package journal is the hub's write-ahead file: the durable record of what
-// was served, kept until billing says that it is settled.
+// Package journal is the hub's write-ahead file: the durable record of what was served,
+// kept until billing says that it is settled.
 //
-// For each attempt to serve a request the hub writes DISPATCH before the first
-// byte leaves, COMMIT and PROGRESS while the answer is relayed, and FINAL with
-// the usage. Only Final waits for the disk. Callers that arrive while a sync is
-// under way share the next one, so a thousand writers cost as many syncs as the
-// disk can do, not a thousand. SETTLED (billing's end-to-end acknowledgement)
-// or VOID (nothing billable) closes the attempt. Payloads are opaque.
+// For each attempt to serve a request the hub writes DISPATCH before the first byte
+// leaves, COMMIT and PROGRESS while the answer is relayed, and FINAL with the usage. Only
+// Final waits for the disk. Callers that arrive while a sync is under way share the next
+// one, so a thousand writers cost as many syncs as the disk can do, not a thousand.
+// SETTLED (billing's end-to-end acknowledgement) or VOID (nothing billable) closes the
+// attempt. Payloads are opaque.
 //
-// What survives: an acknowledged FINAL survives a crash of process or machine.
-// The other records survive a crash of the process once the writer goroutine
-// has handed them to the kernel, which it does at once unless a sync is under
-// way, and a crash of the machine from the next sync on. Sync forces one.
+// Durability: an acknowledged FINAL survives a crash of process or machine. The other
+// records survive a crash of the process once the writer goroutine has handed them to the
+// kernel, which it does at once unless a sync is under way. They survive a crash of the
+// machine from the next sync on. Sync forces one.
 //
-// Files: segments of about SegmentBytes, appended to by one goroutine, each
-// synced whole before the next is begun. Segments are deleted oldest first, and
-// only after everything that made them needless is itself synced, so a record
-// that closes an attempt always outlives the one it closes. When few live
-// attempts keep many dead bytes, their records are copied to the head and
-// synced, and then the old segment goes; the copying never exceeds what it
-// frees by more than a constant factor.
+// Files: segments of about SegmentBytes, appended to by one goroutine, each synced whole
+// before the next is begun. Segments are deleted oldest first, and only after everything
+// that made them needless is itself synced, so a record that closes an attempt always
+// outlives the record that it closes. When few live attempts keep many dead bytes, their
+// records are copied to the head and synced before the old segment is deleted. The
+// copying exceeds what it frees by a constant factor at most.
 //
-// Bounds: memory is about 200 bytes for each open or unsettled attempt, at most
-// MaxKeys of them, plus two batches of about MaxBatch bytes; Open reads one
-// segment at a time into memory. Dispatch is refused (ErrFull) above 80 % of
-// MaxBytes; everything that follows a dispatch is always accepted, so the files
-// may pass the quota only by what the open attempts still have to say.
+// Bounds: memory is about 200 bytes for each open or unsettled attempt, at most MaxKeys
+// of them, plus two batches of about MaxBatch bytes. Open reads one segment at a time
+// into memory. Dispatch is refused (ErrFull) above 80 % of MaxBytes. Every record behind
+// a dispatch is accepted, so the files may pass the quota only by the records that open
+// attempts still have to write.
 //
-// A disk that others fill: room for the segment that is written and for the next
-// one is reserved ahead, and Dispatch is refused (ErrSpace) while the next one's
-// cannot be, or less than two segments are free beside them. So attempts under way
-// say what they have to say, and the journal goes on by itself once there is room.
+// A disk that others fill: room for the segment that is written and for the next one is
+// reserved ahead. Dispatch is refused (ErrSpace) while room for the next segment cannot
+// be reserved, or less than two segments are free beside the reserve. So attempts under
+// way can be recorded, and the journal takes dispatches again by itself once there is
+// room.
 //
-// Failure: after any failed write, sync or removal the journal is poisoned.
-// Failed is closed and each later call returns that first error. Nothing is
-// tried again on the same file, because a kernel that failed to write a page
-// may well call it clean. The way back is a new Open, which also works on a
-// full disk as long as deleting dead segments leaves room for a header.
+// Failure: after any failed write, sync or removal the journal is poisoned. Failed is
+// closed, and each later call returns that first error. Nothing is tried again on the
+// same file, because a kernel that failed to write a page may well call it clean. The way
+// back is a new Open, which also works on a full disk as long as deleting dead segments
+// leaves room for a header.
 package journal
 
 import (
@@ -69,32 +69,32 @@ var (
 	ErrClosed = errors.New("journal: closed")
 )
 
-// Clock tells the time, which is stored with each record and only used to
-// answer how old a FINAL is.
+// Clock gives the time that is stored with each record. It is used only for the age of a
+// FINAL.
 type Clock interface{ Now() time.Time }
 
 // Config says where the journal lives and how large it may grow.
 type Config struct {
-	// Dir is the folder of the segments, used by this journal only. It is made
-	// if absent. Ignored when Disk is set.
+	// Dir is the folder of the segments, used by this journal only. It is created if
+	// absent. Ignored when Disk is set.
 	Dir string
 	// Disk replaces the operating system's file system. The journal closes it.
 	Disk Disk
 	// Clock is required.
 	Clock Clock
-	// SegmentBytes is the size at which a segment is sealed; a segment takes at
-	// least one record whatever its size. Default 64 MiB, 1 KiB to 1 GiB.
+	// SegmentBytes is the size at which a segment is sealed. A segment takes at least one
+	// record whatever its size. Default 64 MiB, 1 KiB to 1 GiB.
 	SegmentBytes int64
 	// MaxBytes is the quota for all segments, at least 8 segments. Default 8 GiB.
 	MaxBytes int64
-	// MaxBatch is how many bytes may wait for the writer before Dispatch answers
+	// MaxBatch bounds the bytes that wait for the writer. Beyond it Dispatch fails with
 	// ErrBusy, Progress is left out and Final waits. Default 4 MiB.
 	MaxBatch int
 	// MaxKeys bounds the attempts that are open or unsettled. Default 1,048,576.
 	MaxKeys int
-	// Stepped starts no goroutine: who waits for the disk does the writer's
-	// work, and everybody else's records wait for Step. So one thread, such as
-	// a simulator's, runs the same history every time.
+	// Stepped starts no goroutine. A caller that waits for the disk does the writer's
+	// work, and all other records wait for Step. So one thread, such as a simulator's,
+	// runs the same history every time.
 	Stepped bool
 }
 
@@ -200,9 +200,9 @@ func (j *Journal) Commit(key Key) error {
 	return nil
 }
 
-// Progress records how much has been relayed since the attempt began. It does
-// not wait for the disk. As counts are cumulative, one that finds the queue
-// full, or says no more than the last, is left out without an error.
+// Progress records how much has been relayed since the attempt began. It does not wait
+// for the disk. Because counts are cumulative, a record that finds the queue full, or
+// says no more than the last, is left out without an error.
 func (j *Journal) Progress(key Key, p Progress) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -214,9 +214,9 @@ func (j *Journal) Progress(key Key, p Progress) error {
 	return nil
 }
 
-// Final records the usage of the attempt and returns once it is durable. When
-// ctx ends first, the record is on its way all the same: call again with the
-// same payload to learn its fate. Another payload answers ErrConflict.
+// Final records the usage of the attempt and returns once it is durable. When ctx ends
+// first, the record may still be written: call again with the same payload to learn its
+// fate. Another payload fails with ErrConflict.
 func (j *Journal) Final(ctx context.Context, key Key, payload []byte) error {
 	if len(payload) > MaxPayload {
 		return ErrPayload
@@ -262,9 +262,8 @@ func (j *Journal) sameFinalLocked(key Key, payload []byte) bool {
 	return e.size == recordSize(len(payload)) && e.sum == j.sums.plain(payload)
 }
 
-// Settled records that billing has settled the attempts. It does not wait for
-// the disk. Attempts that are not known are passed over, so repeating is
-// harmless.
+// Settled records that billing has settled the attempts. It does not wait for the disk.
+// Unknown attempts are ignored, so repeating is harmless.
 func (j *Journal) Settled(keys ...Key) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -316,13 +315,13 @@ type Usage struct {
 	Unsettled  int // attempts with usage that billing has not settled
 	Keys       int // attempts of either kind
 	MaxKeys    int
-	// NoSpace is that dispatches are refused because the disk is nearly full.
+	// NoSpace reports that dispatches are refused because the disk is nearly full.
 	NoSpace bool
 }
 
-// Fraction is how much of its bounds the journal has used: of its quota of bytes
-// or of its attempts, whichever is more. Dispatches are refused at 0.8 of the
-// bytes and at all of the attempts.
+// Fraction is the used part of the journal's bounds: of its bytes or of its attempts,
+// whichever is more. Dispatches are refused at 0.8 of the bytes and at all of the
+// attempts.
 func (u Usage) Fraction() float64 {
 	return max(float64(u.Bytes)/float64(u.QuotaBytes), float64(u.Keys)/float64(u.MaxKeys))
 }
@@ -344,7 +343,7 @@ func (j *Journal) Usage() Usage {
 	}
 }
 
-// Failed is closed when the disk has failed and the hub must stop taking work.
+// Failed is closed when the disk has failed and the hub must take no more work.
 func (j *Journal) Failed() <-chan struct{} { return j.failed }
 
 // Err returns the disk error that poisoned the journal, or nil.

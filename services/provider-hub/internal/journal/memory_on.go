@@ -9,9 +9,8 @@ import (
 	"svc.internal/pkg/crash"
 )
 
-// memory is the planted fault crash.JournalWithoutFsync: what is appended stays
-// in this process and never comes to the disk, and syncs lie. To this process
-// alone the files look whole.
+// memory is the planted fault crash.JournalWithoutFsync: appended bytes stay in this
+// process and never reach the disk, and syncs lie. Only this process sees whole files.
 type memory struct {
 	mu    sync.Mutex
 	tails map[string][]byte
@@ -24,7 +23,7 @@ func (m *memory) file(name string, f diskFile) File {
 	return &forgetful{diskFile: f, name: name, memory: m}
 }
 
-// forgetful is a file whose end is in memory alone.
+// forgetful is a file whose end is in memory only.
 type forgetful struct {
 	diskFile
 	name   string

@@ -10,28 +10,28 @@ import (
 // maxDamage bounds the list of damage that Recovery keeps.
 const maxDamage = 1024
 
-// Damage is a range of bytes of a segment that holds no record that verifies.
-// Records behind it, in the segment and in later ones, were read.
+// Damage is a range of bytes of a segment in which no record verifies. The records behind
+// it, in the segment and in later ones, were read.
 type Damage struct {
 	Segment  uint64
 	From, To int64 // offsets in bytes; both are 0 when the whole file is missing
 	Missing  bool  // the segment's file is missing
 }
 
-// Recovery is what Open found. Its iterators cover what was there at that time
-// and skip what was closed since.
+// Recovery is what Open found. Its iterators cover the attempts of that time and skip
+// those that were closed since.
 type Recovery struct {
 	Segments   int // files read
 	Records    int // records that verified
 	Unsettled  int // attempts with usage that billing has not settled
 	Unfinished int // attempts without usage
 
-	// Torn is the end of the newest segment that a crash left half written, now
-	// cut off; nil when there was none. Nothing acknowledged is lost by it.
+	// Torn is the end of the newest segment that a crash left half written. It is cut off
+	// now; nil when there was none. No acknowledged record is lost by it.
 	Torn *Damage
-	// Damage lists what could not be read elsewhere, at most 1,024 ranges. After
-	// a crash of the machine, a range in the newest segment may be writes that
-	// nobody had waited for; anything else is a fault of the disk.
+	// Damage lists the ranges that could not be read elsewhere, at most 1,024. After a
+	// crash of the machine, a range in the newest segment may be writes that nobody had
+	// waited for; any other range is a fault of the disk.
 	Damage []Damage
 	// DamageTotal counts the ranges, listed or not.
 	DamageTotal int
@@ -40,15 +40,15 @@ type Recovery struct {
 	upTo    uint64
 }
 
-// Finals yields the attempts that were unsettled, in the order of their FINAL.
-// A payload that cannot be read comes as an error beside its key.
+// Finals yields the attempts that were unsettled, in the order of their FINAL. A payload
+// that cannot be read is yielded as an error beside its key.
 func (r *Recovery) Finals() iter.Seq2[Final, error] {
 	return r.journal.finals(r.upTo, nil)
 }
 
-// Dispatches yields the attempts that were open, in the order of their
-// DISPATCH, with their last COMMIT and PROGRESS. It is safe to call Final or
-// Void for each on the way.
+// Dispatches yields the attempts that were open, in the order of their DISPATCH, with
+// their last COMMIT and PROGRESS. Final or Void may be called for each during the
+// iteration.
 func (r *Recovery) Dispatches() iter.Seq2[Unfinished, error] {
 	return r.journal.unfinished(r.upTo)
 }
@@ -118,8 +118,8 @@ func (j *Journal) start(rec *Recovery) error {
 	j.pending = newBatch(nil, nil)
 	j.pending.chunks = nil
 	j.beginSegment(next)
-	// Dead segments go before the new one is made: on a full disk that is what
-	// makes room for it. All that was replayed has been synced.
+	// Dead segments are removed before the new one is created, because on a full disk
+	// they make room for it. Everything that was replayed has been synced.
 	b, dead, end, _ := j.take()
 	if err := j.removeSegments(dead); err != nil {
 		return err
@@ -172,10 +172,10 @@ func (j *Journal) segmentNumbers() ([]uint64, error) {
 	return numbers, nil
 }
 
-// replaySegment reads one segment, using buf if it is large enough. The newest
-// one is also repaired: cut behind its last sound record, or removed when it
-// has not even a header (kept is false then), and synced, since a process that
-// was killed may have left writes that only the kernel holds.
+// replaySegment reads one segment, using buf if it is large enough. It also repairs the
+// newest one: it cuts it behind its last sound record, or removes it when it has no whole
+// header (kept is false then), and syncs it, because a process that was killed may have
+// left writes that only the kernel holds.
 func (j *Journal) replaySegment(rec *Recovery, number uint64, newest bool, buf []byte) (grown []byte, kept bool, err error) {
 	file, err := j.disk.Open(segmentName(number))
 	if err != nil {

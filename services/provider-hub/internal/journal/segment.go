@@ -34,8 +34,8 @@ func (s *segment) name() string { return segmentName(s.number) }
 
 func segmentName(number uint64) string { return fmt.Sprintf("%016x%s", number, segmentSuffix) }
 
-// parseSegmentName returns the number of a segment's file; files of other
-// names in the folder are not the journal's business.
+// parseSegmentName returns the number of a segment's file. Files with other names in the
+// folder are left alone.
 func parseSegmentName(name string) (uint64, bool) {
 	digits, ok := strings.CutSuffix(name, segmentSuffix)
 	if !ok || len(digits) != 16 {
@@ -55,8 +55,8 @@ func (c checksummer) appendHeader(buf []byte, number uint64) []byte {
 
 var errHeader = errors.New("segment header is damaged")
 
-// checkHeader tells a damaged header (errHeader) from a sound one that this
-// version must not touch (any other error).
+// checkHeader returns errHeader for a damaged header, and any other error for a sound
+// header that this version must not touch.
 func (c checksummer) checkHeader(b []byte, number uint64) error {
 	if len(b) < headerSize || string(b[:len(magic)]) != magic ||
 		c.plain(b[:headerSize-4]) != binary.LittleEndian.Uint32(b[headerSize-4:]) {
@@ -74,10 +74,10 @@ func (c checksummer) checkHeader(b []byte, number uint64) error {
 // gap is a range of bytes of a segment in which no record verifies.
 type gap struct{ from, to int64 }
 
-// scan calls visit for each record of a segment that verifies, in order, and
-// returns the gaps between them. After a bad record it looks for the next
-// offset at which one verifies; as checksums are bound to their position, that
-// is a record the journal wrote there.
+// scan calls visit for each record of a segment that verifies, in order, and returns the
+// gaps between them. After a bad record it looks for the next offset at which a record
+// verifies. Because checksums are bound to their position, the journal wrote that record
+// there.
 func (c checksummer) scan(b []byte, number uint64, visit func(offset int64, size int, r record)) ([]gap, error) {
 	var gaps []gap
 	at := 0

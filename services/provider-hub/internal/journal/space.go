@@ -7,38 +7,36 @@ import (
 	"time"
 )
 
-// ErrSpace refuses a dispatch because others have filled the disk. It is an
-// ErrFull. What is under way is still recorded, in room that was reserved before.
+// ErrSpace refuses a dispatch because others have filled the disk. It is an ErrFull.
+// Attempts under way are still recorded, in room that was reserved before.
 var ErrSpace = fmt.Errorf("%w: the disk has no room to spare", ErrFull)
 
 const (
-	// floorSegments is how much must be free beside what is reserved, in segments,
-	// for a dispatch to be taken.
+	// floorSegments is how many segments must be free beside the reserve for a dispatch
+	// to be taken.
 	floorSegments = 2
-	// lookInterval is how often the free space is looked at.
+	// lookInterval is how often the free space is read.
 	lookInterval = time.Second
 )
 
-// spacious is a Disk that can run out of room because of others.
+// spacious is a Disk whose room others can take.
 type spacious interface {
 	// Free is how many bytes may still be written.
 	Free() (int64, error)
-	// Hold reserves so many bytes beside all files, or finds them reserved; Drop
-	// gives them up.
+	// Hold reserves bytes beside all files, or finds them reserved. Drop releases them.
 	Hold(bytes int64) error
 	Drop() error
 }
 
-// reserver is a File that can have room behind its end.
+// reserver is a File that can reserve room behind its end.
 type reserver interface {
-	// Reserve makes room for the file to grow to so many bytes.
+	// Reserve makes room for the file to grow to a size in bytes.
 	Reserve(bytes int64) error
 }
 
-// space keeps room for a segment beside the active segment, so that a disk
-// that somebody else fills takes what the attempts under way still have to say. It
-// is safe for concurrent use; where the disk is none that can be asked, there
-// always is room.
+// space keeps room for a segment beside the active segment, so that a disk that others
+// fill can record the attempts under way. It is safe for concurrent use. A disk that
+// cannot be asked for its room always has some.
 type space struct {
 	disk    spacious
 	segment int64
@@ -48,8 +46,8 @@ type space struct {
 	held bool
 }
 
-// begin makes a new segment's file in the place of the reserve, and reserves anew.
-// That there is no room to reserve is no failure: dispatches are refused.
+// begin creates a new segment's file in the place of the reserve, and reserves anew.
+// Where no room can be reserved, begin succeeds and dispatches are refused.
 func (s *space) begin(create func() (File, error)) (File, error) {
 	if s.disk == nil {
 		return create()
@@ -72,7 +70,7 @@ func (s *space) begin(create func() (File, error)) (File, error) {
 	return file, nil
 }
 
-// look finds out whether there is room, and reserves it again when it is back.
+// look reads whether there is room, and reserves it again when it is back.
 func (s *space) look() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -87,7 +85,7 @@ func (s *space) secureLocked() {
 	s.low.Store(!s.held || err != nil || free < floorSegments*s.segment)
 }
 
-// watch looks until the journal is closed.
+// watch looks for room until the journal is closed.
 func (j *Journal) watch() {
 	every := time.NewTicker(lookInterval)
 	defer every.Stop()
@@ -101,7 +99,7 @@ func (j *Journal) watch() {
 	}
 }
 
-// trim gives back what was reserved behind the end of a segment that is sealed.
+// trim releases the room that was reserved behind the end of a sealed segment.
 func trim(file File) error {
 	if _, ok := file.(reserver); !ok {
 		return nil

@@ -6,11 +6,11 @@ import (
 	"syscall"
 )
 
-// keepSize has fallocate reserve blocks behind a file's end without moving it.
+// keepSize makes fallocate reserve blocks behind a file's end without moving the end.
 const keepSize = 1
 
-// reserve makes room for a file to grow to so many bytes. Where the file system
-// cannot, nothing is reserved, and only the floor of free space guards the journal.
+// reserve makes room for a file to grow to a size in bytes. Where the file system cannot
+// do that, nothing is reserved, and only the floor of free space guards the journal.
 func reserve(f *os.File, bytes int64) error {
 	for {
 		err := syscall.Fallocate(int(f.Fd()), keepSize, 0, bytes)
@@ -32,8 +32,8 @@ func free(path string) (int64, error) {
 	return int64(of.Bavail) * of.Bsize, nil
 }
 
-// syncData flushes content and length; times are not worth a journal write of
-// the file system.
+// syncData flushes content and length. File times are left out, because they would cost a
+// journal write of the file system.
 func syncData(f *os.File) error {
 	for {
 		err := syscall.Fdatasync(int(f.Fd()))

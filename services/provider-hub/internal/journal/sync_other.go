@@ -7,7 +7,7 @@ import (
 	"os"
 )
 
-// reserve reserves nothing, and free knows of no bound: not on this platform.
+// reserve reserves nothing on this platform, and free knows no bound.
 func reserve(*os.File, int64) error { return nil }
 
 func free(string) (int64, error) { return math.MaxInt64, nil }

@@ -9,8 +9,7 @@ import (
 	"time"
 )
 
-// pageEntries is how many attempts an iterator notes before it lets go of the
-// mutex.
+// pageEntries is how many attempts an iterator notes before it releases the mutex.
 const pageEntries = 128
 
 // Final is the usage of an attempt that billing has not settled.
@@ -29,11 +28,11 @@ type Unfinished struct {
 	Progress  Progress  // last noted; zero when there was none
 }
 
-// Unsettled yields the attempts whose FINAL was recorded before the given time
-// and that billing has not settled, in the order they were first recorded.
-// Payloads are read from disk one by one and the journal is not locked between,
-// so it may be as slow as publishing is. Only durable records are yielded. A
-// payload that cannot be read comes as an error beside its key.
+// Unsettled yields the attempts whose FINAL was recorded before the given time and that
+// billing has not settled, in the order in which they were first recorded. Payloads are
+// read from disk one by one, and the journal is not locked in between, so a consumer may
+// be as slow as publishing is. Only durable records are yielded. A payload that cannot be
+// read is yielded as an error beside its key.
 func (j *Journal) Unsettled(before time.Time) iter.Seq2[Final, error] {
 	j.mu.Lock()
 	upTo := j.index.seq
@@ -41,8 +40,8 @@ func (j *Journal) Unsettled(before time.Time) iter.Seq2[Final, error] {
 	return j.finals(upTo, func(at time.Time) bool { return at.Before(before) })
 }
 
-// finals yields the unsettled attempts up to a sequence number whose time is
-// wanted; a nil wanted takes all.
+// finals yields the unsettled attempts up to a sequence number whose time is wanted; a
+// nil wanted accepts all.
 func (j *Journal) finals(upTo uint64, wanted func(time.Time) bool) iter.Seq2[Final, error] {
 	return func(yield func(Final, error) bool) {
 		for e := range j.walk(stateFinal, upTo) {
@@ -75,8 +74,8 @@ func (j *Journal) unfinished(upTo uint64) iter.Seq2[Unfinished, error] {
 	}
 }
 
-// walk yields the entries in a state, oldest first, up to a sequence number. It
-// holds the mutex only to note a page of them.
+// walk yields the entries in a state, oldest first, up to a sequence number. It holds the
+// mutex only while it notes a page of them.
 func (j *Journal) walk(s state, upTo uint64) iter.Seq[*entry] {
 	return func(yield func(*entry) bool) {
 		var last *entry
@@ -111,9 +110,9 @@ func (j *Journal) page(page []*entry, s state, last *entry, upTo uint64) []*entr
 	return page
 }
 
-// readEntry reads the record an entry needs; ok is false when the attempt has
-// moved on. The record may be on its way to the disk, or be carried to another
-// segment between the look and the read, so it looks again in those cases.
+// readEntry reads the record that an entry needs; ok is false when the attempt has
+// changed its state. The record may still be written, or be carried to another segment,
+// between the look-up and the read. In those cases readEntry looks it up again.
 func (j *Journal) readEntry(e *entry) (r record, ok bool, err error) {
 	for {
 		j.mu.Lock()
@@ -123,8 +122,7 @@ func (j *Journal) readEntry(e *entry) (r record, ok bool, err error) {
 			return record{}, false, nil
 		}
 		if !durable {
-			// A sync cannot hang for good: the writer always ends it one way
-			// or the other.
+			// A sync always ends, because the writer ends it with success or failure.
 			if err := j.Sync(context.Background()); err != nil {
 				return record{}, true, err
 			}

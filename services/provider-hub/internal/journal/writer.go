@@ -6,13 +6,13 @@ import (
 	"fmt"
 )
 
-// batch is what the writer takes at once. Callers add to it under the mutex
-// while it is the journal's pending one.
+// batch is the work that the writer takes at once. Callers add to it under the mutex
+// while it is the journal's pending batch.
 type batch struct {
 	chunks []chunk
 	size   int
 	sync   bool
-	taken  chan struct{} // closed when the writer has taken it, or will never
+	taken  chan struct{} // closed when the writer has taken it, or never will
 	done   chan struct{} // closed when it is written, and synced if asked, or failed
 	err    error         // set before done is closed
 }
@@ -57,8 +57,8 @@ type writer struct {
 	spare []byte   // buffer of the last batch
 }
 
-// enqueueLocked gives the record its place, adds it to the pending batch and brings
-// the index up to date.
+// enqueueLocked gives the record its place, adds it to the pending batch and updates the
+// index.
 func (j *Journal) enqueueLocked(r record) {
 	size := recordSize(len(r.payload))
 	active := j.index.active()
@@ -112,9 +112,9 @@ func (j *Journal) run() {
 	}
 }
 
-// cycle waits for work and does one round of it: copy some live records out of
-// the oldest segment if that pays, write what is queued, sync if somebody
-// waits, delete segments that nobody needs.
+// cycle waits for work and does one round of it: it copies some live records out of the
+// oldest segment if that pays, writes the queue, syncs if somebody waits, and deletes
+// segments that nobody needs.
 func (j *Journal) cycle() (last bool, err error) {
 	j.awaitWork()
 	if err := j.carryForward(); err != nil {
@@ -143,8 +143,8 @@ func (j *Journal) hasWorkLocked() bool {
 		len(j.index.segments) > 1 && j.index.segments[0].live.count == 0
 }
 
-// Step does what the writer of a stepped journal has to do by now. Otherwise it
-// does nothing, as the writer is a goroutine.
+// Step does the work that the writer of a stepped journal has by now. Any other journal
+// has a goroutine for it, and Step does nothing.
 func (j *Journal) Step() {
 	for j.cfg.Stepped && j.stepPays() {
 		if _, err := j.cycle(); err != nil {
@@ -159,14 +159,14 @@ func (j *Journal) stepPays() bool {
 	return j.err == nil && !j.closed && j.hasWorkLocked()
 }
 
-// await waits for a batch, and works meanwhile if nobody else does.
+// await waits for a batch, and does the writer's work meanwhile if nobody else does.
 func (j *Journal) await(ctx context.Context, b *batch) error {
 	j.Step()
 	return b.wait(ctx)
 }
 
-// take swaps the pending batch for an empty one and, in the same moment, picks
-// the segments nobody needs: whatever made them so lies in this batch or an
+// take swaps the pending batch for an empty one and, in the same moment, picks the
+// segments that nobody needs: the records that closed them are in this batch or an
 // earlier one.
 func (j *Journal) take() (b *batch, dead []*segment, end mark, last bool) {
 	j.mu.Lock()
@@ -206,7 +206,7 @@ func (j *Journal) flush(b *batch, force bool, end mark) error {
 	return nil
 }
 
-// finish tells those who wait for the batch and keeps its buffer for the next.
+// finish wakes the callers that wait for the batch and keeps its buffer for the next one.
 func (j *Journal) finish(b *batch, err error) {
 	b.err = err
 	close(b.done)
@@ -215,8 +215,8 @@ func (j *Journal) finish(b *batch, err error) {
 	}
 }
 
-// rotateTo makes s the file that is written. The file before it is synced
-// first, so that only the newest segment can ever be torn.
+// rotateTo makes s the file that is written. The file before it is synced first, so that
+// only the newest segment can be torn.
 func (j *Journal) rotateTo(s *segment) error {
 	if j.writer.seg == s {
 		return nil
@@ -243,7 +243,7 @@ func (j *Journal) rotateTo(s *segment) error {
 	return nil
 }
 
-// removeSegments deletes segments oldest first and syncs after each, as a file
+// removeSegments deletes segments oldest first and syncs after each, because a file
 // system may lose removals in any order.
 func (j *Journal) removeSegments(dead []*segment) error {
 	for _, s := range dead {
@@ -257,7 +257,7 @@ func (j *Journal) removeSegments(dead []*segment) error {
 	return nil
 }
 
-// fail poisons the journal and releases everybody who waits.
+// fail poisons the journal and wakes everybody who waits.
 func (j *Journal) fail(err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -1,19 +1,18 @@
-// Package naming keeps a record of engines that call a model otherwise than they
-// were asked for: neither by the name that their provider was sent nor by the
-// catalog's. It is evidence for operators and a hint for the provider; no traffic
-// and no money depends on it, for an engine may have a name of its own for a build.
+// Package naming keeps a record of engines that call a model by a name that is neither
+// the one that their provider was sent nor the catalog's. It is evidence for operators
+// and a hint for the provider. No traffic, status or money depends on it, because an
+// engine may have a name of its own for a build.
 //
-// A Recorder hears of such answers, one at a time, and keeps one line for each
-// provider and model however many names there are: the name given last, the first
-// and the last time, and how many answers. The lines are written together every
-// 10 s, and half a second after a provider and model were heard of for the first
-// time, which also makes one line in the log. What could not be written is kept and
-// written later.
+// A Recorder hears of such answers one at a time. It keeps one line for each provider and
+// model, however many names there are: the last name, the first and the last time, and
+// the number of answers. All lines are written every 10 s, and half a second after a
+// provider and model were first heard of, which also makes one line in the log. Lines
+// that could not be written are kept and written later.
 //
-// Bounds: at most 16,384 lines wait; answers beyond are counted as forgotten. The
-// log has at most 16,384 lines in a hub's life. A hub that is killed loses what it
-// heard since it wrote last, and nothing else; a write whose outcome is not known
-// may count its answers twice.
+// Bounds: at most 16,384 lines wait, and further answers are counted as forgotten. The
+// log has at most 16,384 such lines in a hub's life. A hub that is killed loses only what
+// it heard since its last write. A write whose outcome is not known may count its answers
+// twice.
 package naming
 
 import (
@@ -34,13 +33,13 @@ const (
 	writeInterval = 10 * time.Second
 	writeDelay    = 500 * time.Millisecond
 	writeTime     = 10 * time.Second
-	// maxLines bounds the lines that wait, and maxTold those in the log.
+	// maxLines bounds the lines that wait, and maxTold the lines in the log.
 	maxLines = 16_384
 	maxTold  = 16_384
 )
 
-// AnsweredAs is what was heard of one model of one provider. Name is bounded and
-// printable; it is what the engine said last.
+// AnsweredAs is what was heard of one model of one provider. Name is the engine's last
+// name for it, bounded and printable.
 type AnsweredAs struct {
 	Provider    ids.ProviderID
 	Model, Name string
@@ -48,11 +47,11 @@ type AnsweredAs struct {
 	Answers     int64
 }
 
-// Store keeps lines: what it has of the same provider and model stays, and is
-// brought up to date.
+// Store keeps lines. A line that is there for the same provider and model is brought up
+// to date.
 type Store interface {
-	// RecordNames takes lines in order of provider and model, each once. Providers
-	// that there are not are passed over.
+	// RecordNames takes lines in the order of provider and model, each pair once. Lines
+	// of unknown providers are skipped.
 	RecordNames(ctx context.Context, lines []AnsweredAs) error
 }
 
@@ -62,7 +61,7 @@ type of struct {
 	model    string
 }
 
-// Recorder hears and writes. It is safe for concurrent use.
+// Recorder gathers and writes lines. It is safe for concurrent use.
 type Recorder struct {
 	store Store
 	clock clock.Clock
@@ -86,8 +85,8 @@ func NewRecorder(store Store, c clock.Clock, log *slog.Logger) *Recorder {
 	}
 }
 
-// Heard hears that an answer of a provider called a model by such a name, which
-// must be bounded and printable.
+// Heard notes that an answer of a provider called a model by a name, which must be
+// bounded and printable.
 func (r *Recorder) Heard(provider ids.ProviderID, model, name string) {
 	r.answers.Add(1)
 	now := r.clock.Now()
@@ -103,8 +102,8 @@ func (r *Recorder) Heard(provider ids.ProviderID, model, name string) {
 	if !fresh {
 		return
 	}
-	// The name is the engine's own words, which may be the prompt's: it is for those
-	// who are shown the lines, and not for the log.
+	// The name is the engine's own text and may repeat the prompt. So it is shown to
+	// operators and the provider, and is not in the log.
 	r.log.Info("an engine calls a model otherwise than it was asked for", "provider_id", provider.String(), "model", model)
 	select {
 	case r.wake <- struct{}{}:
@@ -112,7 +111,8 @@ func (r *Recorder) Heard(provider ids.ProviderID, model, name string) {
 	}
 }
 
-// keepLocked adds to what waits of the same, and is false where there is no room.
+// keepLocked adds a line to the line that waits for the same pair, and reports whether
+// there was room.
 func (r *Recorder) keepLocked(at of, l AnsweredAs) bool {
 	old, known := r.pending[at]
 	switch {
@@ -127,7 +127,7 @@ func (r *Recorder) keepLocked(at of, l AnsweredAs) bool {
 	return true
 }
 
-// with is both lines as one; the name is that of the later one.
+// with joins two lines. The name is that of the later line.
 func (l AnsweredAs) with(m AnsweredAs) AnsweredAs {
 	both := l
 	if !m.Last.Before(l.Last) {
@@ -143,7 +143,7 @@ func (l AnsweredAs) with(m AnsweredAs) AnsweredAs {
 // Answers counts the answers that were heard of.
 func (r *Recorder) Answers() int64 { return r.answers.Load() }
 
-// Forgotten counts those of them that found no room.
+// Forgotten counts the answers that found no room.
 func (r *Recorder) Forgotten() int64 { return r.forgotten.Load() }
 
 // Waiting is how many lines wait to be written.
@@ -153,7 +153,7 @@ func (r *Recorder) Waiting() int {
 	return len(r.pending)
 }
 
-// Run writes until ctx ends, and then what is left.
+// Run writes until ctx ends, and once more then.
 func (r *Recorder) Run(ctx context.Context) error {
 	every := time.NewTicker(writeInterval)
 	defer every.Stop()
@@ -172,7 +172,7 @@ func (r *Recorder) write(ctx context.Context) {
 	}
 }
 
-// Write writes what waits, and keeps it where that fails.
+// Write writes the lines that wait, and keeps them when the write fails.
 func (r *Recorder) Write(ctx context.Context) error {
 	r.writing.Lock()
 	defer r.writing.Unlock()
@@ -187,7 +187,8 @@ func (r *Recorder) Write(ctx context.Context) error {
 	return err
 }
 
-// take takes what waits, in order, so that two hubs do not wait for each other.
+// take takes the lines that wait, in order, so that two hubs do not wait for each other's
+// locks.
 func (r *Recorder) take() []AnsweredAs {
 	r.mu.Lock()
 	pending := r.pending

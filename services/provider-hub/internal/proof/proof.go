@@ -1,12 +1,21 @@
-// Package proof shows, long after an attempt, that a hub of this fleet gave it
-// to a provider: with the attempt goes a proof, the provider's receipt repeats
-// it, and any hub that has the fleet's secret can tell it from a made-up one,
-// although the journal that knew of the attempt is lost.
+// Package proof shows, long after an attempt, that a hub of this fleet gave the attempt
+// to a provider. The attempt carries a proof, and the provider's work receipt repeats it.
+// Any hub with the fleet's secret knows a genuine proof from a made-up one, even where
+// the journal that knew of the attempt is lost.
 //
-// A proof is a byte for the version, the name of the dispatching hub and the
-// price version, each behind its length in one byte, and an HMAC-SHA-256 over
-// both and over request, attempt, provider, epoch and model. So a provider that
-// knows of a request, but was not given it, has nothing to show.
+// A proof is a byte for the version, the name of the dispatching hub and the price
+// version, each behind its length in one byte, and an HMAC-SHA-256 over both and over
+// request, attempt, provider, epoch and model. So a provider that knows of a request, but
+// was not given it, has nothing to show. OPEN of chat carries a proof, because agents
+// make work receipts for chat alone.
+//
+// A work receipt whose proof no hub knows is refused for good. To change the secret, so
+// that no hub meets a proof that it cannot know: first give every hub the new secret as
+// SVC_HUB_WORK_RECEIPT_SECRET_PREVIOUS, and restart them; then swap the two secrets on
+// every hub, and restart them; a week later, when no agent keeps receipts of the old
+// secret, remove the previous one. The word pepper stands for the secret that is derived
+// from the pepper: it is the previous one in the second step of a fleet that sets a
+// secret for the first time.
 package proof
 
 import (
@@ -25,11 +34,11 @@ const (
 	maxText = 40
 )
 
-// Secret is shared by the hubs of a fleet, 32 bytes. It prints as nothing.
+// Secret is shared by the hubs of a fleet: 32 bytes. It prints as redacted.
 type Secret [sha256.Size]byte
 
-// Derive makes the secret of proofs from another one. What is derived says
-// nothing of it.
+// Derive makes the secret of proofs from another secret. The derived secret says nothing
+// of the other.
 func Derive(from []byte) Secret {
 	mac := hmac.New(sha256.New, from)
 	mac.Write([]byte("svc.internal/services/provider-hub: secret of dispatch proofs"))
@@ -42,8 +51,8 @@ func (Secret) String() string { return "[redacted]" }
 // GoString hides the secret.
 func (Secret) GoString() string { return "[redacted]" }
 
-// Secrets are those whose proofs a hub knows for its fleet's. It issues with
-// Current; Previous is nil but while the fleet goes from one secret to another.
+// Secrets are the secrets whose proofs a hub accepts. It issues with Current. Previous is
+// nil unless the fleet changes its secret.
 type Secrets struct {
 	Current  Secret
 	Previous *Secret
@@ -70,10 +79,10 @@ type Attempt struct {
 	Model    string
 }
 
-// Dispatch is what a proof tells besides.
+// Dispatch is what a proof says of its attempt's dispatch.
 type Dispatch struct{ Hub, PriceVersion string }
 
-// Issue makes the proof of an attempt; none for names that are longer than any
+// Issue makes the proof of an attempt. It returns nil for names that are longer than any
 // of ours.
 func (s Secret) Issue(a Attempt, d Dispatch) []byte {
 	if len(d.Hub) > maxText || len(d.PriceVersion) > maxText || len(a.Model) > workreceipt.MaxModel {
@@ -102,7 +111,7 @@ func (s Secret) sum(dst, head []byte, a Attempt) []byte {
 	return mac.Sum(dst)
 }
 
-// Check reads a proof; false when it is not one of this attempt.
+// Check reads a proof, and reports whether it is genuine and of this attempt.
 func (s Secret) Check(proof []byte, a Attempt) (Dispatch, bool) {
 	d, head, ok := parse(proof)
 	if !ok || !hmac.Equal(s.sum(nil, head, a), proof[len(head):]) {
@@ -111,7 +120,7 @@ func (s Secret) Check(proof []byte, a Attempt) (Dispatch, bool) {
 	return d, true
 }
 
-// parse reads what a proof says of itself.
+// parse reads the head of a proof.
 func parse(proof []byte) (d Dispatch, head []byte, ok bool) {
 	if len(proof) == 0 || proof[0] != version {
 		return Dispatch{}, nil, false

@@ -6,27 +6,27 @@ import (
 )
 
 const (
-	// NamesKept is how long it is kept what an engine called a model last, and
-	// namesShown how long its provider is told.
+	// NamesKept is how long an engine's last name for a model is kept, and namesShown how
+	// long its provider sees it.
 	NamesKept  = PresenceKept
 	namesShown = 7 * day
 	shownNames = 64
 )
 
-// AnsweredAs tells that engines of a provider called a model otherwise than they
-// were asked for. That is evidence for a review and moves nothing by itself: an
-// engine may well have a name of its own for a build.
+// AnsweredAs reports that engines of a provider called a model by another name than the
+// one that they were asked for. It is evidence for a review and moves nothing by itself,
+// because an engine may have a name of its own for a build.
 type AnsweredAs struct {
-	// Model is the catalog's name; Name what the engine called it last, which is
-	// the engine's own text, printable and at most 200 characters.
+	// Model is the catalog's name. Name is the engine's last name for it, which is the
+	// engine's own text, printable and at most 200 characters.
 	Model, Name string
-	// First and Last are when it was called otherwise, whatever the name, and
-	// Answers how often.
+	// First and Last are when the engine first and last used another name, whichever it
+	// was, and Answers how often.
 	First, Last time.Time
 	Answers     int64
 }
 
-// Meaning says it in words, and what its provider should do.
+// Meaning says in words what happened, and what the provider should do.
 func (n AnsweredAs) Meaning() string {
 	return fmt.Sprintf("For %s, the engine's answers name another model: %d since %s, the last at %s as %q. "+
 		"This alone costs neither requests nor earnings, but operators see it. "+
@@ -35,7 +35,7 @@ func (n AnsweredAs) Meaning() string {
 		n.Model, n.Answers, n.First.UTC().Format(time.RFC3339), n.Last.UTC().Format(time.RFC3339), n.Name, n.Model)
 }
 
-// lately is what a provider is told of its engines' names.
+// lately is what a provider sees of its engines' names.
 func (d Detail) lately(now time.Time) []AnsweredAs {
 	var list []AnsweredAs
 	for _, n := range d.AnsweredAs {

@@ -12,11 +12,11 @@ import (
 // Actor is who changed a provider.
 type Actor string
 
-// operatorKey is where a context has the name of the operator who acts.
+// operatorKey is the key of the operator's name in a context.
 type operatorKey struct{}
 
-// WithOperator has what operators do in ctx be written down under a name; an empty
-// one changes nothing.
+// WithOperator records what operators do in ctx under a name. An empty name changes
+// nothing.
 func WithOperator(ctx context.Context, name string) context.Context {
 	if name == "" {
 		return ctx
@@ -24,7 +24,7 @@ func WithOperator(ctx context.Context, name string) context.Context {
 	return context.WithValue(ctx, operatorKey{}, name)
 }
 
-// named is the actor with the operator's name, where one is known.
+// named is the actor with the operator's name, where the name is known.
 func (a Actor) named(ctx context.Context) Actor {
 	if name, ok := ctx.Value(operatorKey{}).(string); ok && a == ByOperator {
 		return ByOperator + ":" + Actor(name)
@@ -58,29 +58,28 @@ const (
 	ProposalLapsed      = "proposal_lapsed"
 )
 
-// Entry is one line of a provider's history. Of a confirmation From and To are
-// the same.
+// Entry is one line of a provider's history. In a confirmation From and To are equal.
 type Entry struct {
 	At       time.Time
 	What     string
 	From, To Status
 	By       Actor
 	Reason   string
-	// Payout is set of a change of where earnings go, or whose wallet owns the
-	// account, and of what proposes one.
+	// Payout is set in an entry of an address: where earnings go, whose wallet owns the
+	// account, or a proposal of either.
 	Payout Payout
-	// Proposal is what was made, took effect or ended; zero for none.
+	// Proposal is the proposal that was made, took effect or ended; zero for none.
 	Proposal ids.ProposalID
 }
 
-// Payout is a change of an address: from one, or from none, to another, or to none, by
-// whoever had a key.
+// Payout is a change of an address, by the holder of a key: from one or none, to another
+// or none.
 type Payout struct {
 	From, To string
 	Key      ids.KeyID
 }
 
-// Said is what it was that changed, and the reason of the entry.
+// Said is what changed, and the reason of the entry.
 func (e Entry) Said() string {
 	var words []string
 	if e.Payout.From != "" {
@@ -103,18 +102,18 @@ func (e Entry) Said() string {
 	}
 }
 
-// Facts is what automatic activation rests on. The zero time is not confirmed.
+// Facts are what automatic activation depends on. A zero time means not confirmed.
 type Facts struct {
 	CollateralAt, BenchmarkAt, GPUWaivedAt time.Time
-	// GPUWaivedOnce is that the waiver came with an activation and ends with it.
+	// GPUWaivedOnce reports that the waiver came with an activation and ends with it.
 	GPUWaivedOnce bool
-	// GPUEligible is whether a machine that was seen in the last 30 days fulfils
-	// the rule; GPUShortfall why the one seen last does not.
+	// GPUEligible reports whether a machine that was seen in the last 30 days fulfils the
+	// GPU rule. GPUShortfall says why the machine that was seen last does not.
 	GPUEligible  bool
 	GPUShortfall string
 }
 
-// BenchmarkExpires is when the benchmark counts no more, or zero.
+// BenchmarkExpires is when the benchmark expires; zero for none.
 func (f Facts) BenchmarkExpires() time.Time {
 	if f.BenchmarkAt.IsZero() {
 		return time.Time{}
@@ -125,10 +124,12 @@ func (f Facts) BenchmarkExpires() time.Time {
 // BenchmarkPassed reports whether a passed benchmark counts at a time.
 func (f Facts) BenchmarkPassed(now time.Time) bool { return now.Before(f.BenchmarkExpires()) }
 
-// GPU reports whether the machine counts as one that fulfils the rule.
+// GPU reports whether the GPU rule is fulfilled or waived.
 func (f Facts) GPU() bool { return f.GPUEligible || !f.GPUWaivedAt.IsZero() }
 
-// Qualified reports whether everything that activation needs holds at a time.
+// Qualified reports whether everything that activation needs holds at a time: confirmed
+// collateral, a machine that fulfils the GPU rule or a waiver of it, and a benchmark that
+// was passed within BenchmarkValidity.
 func (f Facts) Qualified(now time.Time) bool {
 	return !f.CollateralAt.IsZero() && f.GPU() && f.BenchmarkPassed(now)
 }
@@ -137,8 +138,8 @@ func (f Facts) Qualified(now time.Time) bool {
 // judged.
 func (a *Account) InProbation() bool { return a.Status == Active && !a.ProbationEndsAt.IsZero() }
 
-// change is one stroke on an account whose row is locked: what is done in it
-// leaves an entry, and what follows by itself is done too.
+// change is one change of an account whose row is locked. Each part of it leaves an
+// entry, and what follows by itself is done too.
 type change struct {
 	account *Account
 	by      Actor
@@ -147,15 +148,15 @@ type change struct {
 	entries []Entry
 }
 
-// note leaves an entry without a move.
+// note adds an entry without a move.
 func (c *change) note(what string) {
 	c.entries = append(c.entries, Entry{
 		At: c.now, What: what, From: c.account.Status, To: c.account.Status, By: c.by, Reason: c.reason,
 	})
 }
 
-// fire applies a trigger by the table, with what belongs to the status it leads
-// to. Where it leads nowhere new nothing happens.
+// fire applies a trigger by the table, and sets what belongs to the status that follows.
+// Where the status stays, nothing happens.
 func (c *change) fire(t Trigger) error {
 	a := c.account
 	to, err := a.Status.After(t)
@@ -172,11 +173,11 @@ func (c *change) fire(t Trigger) error {
 		a.ReviewRequestedAt = c.now
 	case Reject:
 		a.RejectedAt = c.now
-		c.settle() // what is proposed lapses
+		c.settle() // proposals lapse
 	case Suspend:
 		c.settle()
 	case FailProbation, Lift:
-		// What held before it still holds: without a fresh benchmark the next
+		// The facts of the last activation still hold. Without a fresh benchmark the next
 		// activation would follow at once.
 		a.Facts.BenchmarkAt = time.Time{}
 		c.unwaive()
@@ -187,7 +188,7 @@ func (c *change) fire(t Trigger) error {
 	return nil
 }
 
-// unwaive ends a waiver that was given for the activation that is over.
+// unwaive ends a waiver that was given for the activation that has ended.
 func (c *change) unwaive() {
 	if f := &c.account.Facts; f.GPUWaivedOnce {
 		f.GPUWaivedAt, f.GPUWaivedOnce = time.Time{}, false
@@ -195,7 +196,7 @@ func (c *change) unwaive() {
 	}
 }
 
-// follow does what the facts lead to by themselves.
+// follow applies the triggers that follow from the facts.
 func (c *change) follow() error {
 	a := c.account
 	if a.Status == Approved && !a.Facts.CollateralAt.IsZero() {
@@ -210,7 +211,7 @@ func (c *change) follow() error {
 	return nil
 }
 
-// collateral confirms collateral or takes it away.
+// collateral confirms collateral or withdraws it.
 func (c *change) collateral(there bool) error {
 	f := &c.account.Facts
 	switch {
@@ -231,7 +232,8 @@ func (c *change) collateral(there bool) error {
 	return nil
 }
 
-// benchmark confirms a benchmark passed now or takes it away.
+// benchmark confirms a benchmark that was passed now, which renews one that still counts,
+// or withdraws it.
 func (c *change) benchmark(passed bool) error {
 	f := &c.account.Facts
 	switch {
@@ -246,8 +248,8 @@ func (c *change) benchmark(passed bool) error {
 	return nil
 }
 
-// waiver waives the GPU rule or takes the waiver away, which matters only where
-// no machine fulfils the rule.
+// waiver waives the GPU rule or withdraws the waiver, which matters only where no machine
+// fulfils the rule.
 func (c *change) waiver(waived bool) error {
 	f := &c.account.Facts
 	switch {
@@ -264,8 +266,8 @@ func (c *change) waiver(waived bool) error {
 	return nil
 }
 
-// withdraw ends what rested on what was taken away; where nothing did, the facts
-// alone have changed.
+// withdraw ends the status that rested on a withdrawn fact. Where no status rested on it,
+// only the facts have changed.
 func (c *change) withdraw() error {
 	if _, rests := transitions[c.account.Status][Withdraw]; !rests {
 		return nil
@@ -273,7 +275,7 @@ func (c *change) withdraw() error {
 	return c.fire(Withdraw)
 }
 
-// to does what an operator means who asks for a status by name. The same status
+// to moves an account to the status that an operator asks for by name. The same status
 // again changes nothing.
 func (c *change) to(want Status) error {
 	a := c.account
@@ -301,8 +303,9 @@ func (c *change) to(want Status) error {
 	}
 }
 
-// activate is an operator's shorthand: each confirmation, and in a review the
-// approval, leaves its own entry, and the status follows from them.
+// activate is an operator's shorthand. Each confirmation, and in a review the approval,
+// leaves its own entry, and the status follows from them. Its waiver of the GPU rule ends
+// with this activation.
 func (c *change) activate() error {
 	a := c.account
 	if a.Status == UnderReview {
@@ -311,7 +314,7 @@ func (c *change) activate() error {
 		}
 	}
 	if a.Status != Pending && a.Status != Approved && a.Status != Activating {
-		_, err := a.Status.After(Qualify) // refuses
+		_, err := a.Status.After(Qualify) // fails
 		return err
 	}
 	if err := c.collateral(true); err != nil {
@@ -330,7 +333,7 @@ func (c *change) activate() error {
 	return nil
 }
 
-// release lifts a suspension, or withdraws what was confirmed.
+// release lifts a suspension, or withdraws the confirmations.
 func (c *change) release() error {
 	if c.account.Status == Suspended {
 		return c.fire(Lift)
@@ -347,7 +350,7 @@ func (c *change) release() error {
 	return c.waiver(false)
 }
 
-// review asks an operator to look.
+// review asks an operator to look at the account.
 func (c *change) review() error {
 	a := c.account
 	if a.Status == Rejected {
@@ -360,8 +363,8 @@ func (c *change) review() error {
 	return c.fire(RequestReview)
 }
 
-// judge ends a probation that is over: up is the part of it in which a node was
-// connected, and nil where nothing could be measured, which passes.
+// judge ends a probation whose time is over. up is the part of it in which a node was
+// connected. It is nil where nothing could be measured, and then the probation is passed.
 func (c *change) judge(up *float64) error {
 	a := c.account
 	if !a.InProbation() || c.now.Before(a.ProbationEndsAt) {
@@ -375,7 +378,7 @@ func (c *change) judge(up *float64) error {
 	return nil
 }
 
-// expire ends an activation whose benchmark counts no more.
+// expire ends an activation whose benchmark has expired.
 func (c *change) expire() error {
 	if c.account.Status != Active || c.account.Facts.BenchmarkPassed(c.now) {
 		return nil

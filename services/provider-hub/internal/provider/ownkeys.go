@@ -8,17 +8,16 @@ import (
 	"svc.internal/pkg/ids"
 )
 
-// maxListedKeys bounds a list of keys: all that are good and the latest of those
-// that are not.
+// maxListedKeys bounds a list of keys: all good keys, and the latest of the others.
 const maxListedKeys = 200
 
-// OwnKey is what a provider sees of a key of its own.
+// OwnKey is a key as its provider sees it.
 type OwnKey struct {
 	ID          ids.KeyID
 	Name, Shown string
 	MadeAt      time.Time
-	// Expires is when it ends since another one followed it, Revoked when it was
-	// ended at once; zero for never.
+	// Expires is when the key ends because another one follows it, and Revoked when it
+	// was ended at once; zero for never.
 	Expires, Revoked time.Time
 }
 
@@ -29,12 +28,12 @@ func (k OwnKey) Good(now time.Time) bool {
 
 // keyStore is what a provider's own list of keys needs of a store.
 type keyStore interface {
-	// Keys lists keys of a provider, those that are good first and of each the newest
-	// first.
+	// Keys lists keys of a provider: the good keys first, and the newest of each first.
 	Keys(ctx context.Context, id ids.ProviderID, now time.Time, limit int) ([]OwnKey, error)
-	// RevokeOwnKey ends a key of a provider, unless it has ended, if allow lets it:
-	// allow is told how many others of the provider are good and do not expire, while
-	// none can be made or ended. It fails with key_not_found and provider_not_found.
+	// RevokeOwnKey ends a key of a provider, unless it has ended, if allow returns nil.
+	// allow is given the number of the provider's other keys that are good and do not
+	// expire. Meanwhile no key can be made or ended. RevokeOwnKey fails with
+	// key_not_found and provider_not_found.
 	RevokeOwnKey(ctx context.Context, id ids.ProviderID, key ids.KeyID, now time.Time, allow func(a Account, lasting int) error) error
 }
 
@@ -46,10 +45,10 @@ func (d *Directory) OwnKeys(ctx context.Context, id ids.ProviderID) ([]OwnKey, e
 	return d.store.Keys(ctx, id, d.clock.Now(), maxListedKeys)
 }
 
-// RevokeOwnKey ends a key of a provider for ever; a second time changes nothing. So
-// that nobody shuts the own machines out, one that does not expire has to be left,
-// unless a wallet is proven that connects without. It fails with key_not_found,
-// transition_not_allowed and provider_not_found.
+// RevokeOwnKey ends a key of a provider for ever. A second call changes nothing. The last
+// key that does not expire stays, so that nobody shuts out the provider's own machines,
+// unless the account has a proven wallet, which connects without a key. RevokeOwnKey
+// fails with key_not_found, transition_not_allowed and provider_not_found.
 func (d *Directory) RevokeOwnKey(ctx context.Context, id ids.ProviderID, key ids.KeyID) error {
 	return d.store.RevokeOwnKey(ctx, id, key, d.clock.Now(), func(a Account, lasting int) error {
 		if lasting == 0 && a.OwnerProvenAt.IsZero() {

@@ -10,7 +10,8 @@ import (
 )
 
 const (
-	// HubSilence is after how long a hub that says nothing is taken for dead.
+	// HubSilence is how long a hub may be silent, by the store's clock, before it counts
+	// as dead.
 	HubSilence = 30 * time.Second
 	// PresenceKept is how long connections and runs of hubs are kept.
 	PresenceKept = 35 * 24 * time.Hour
@@ -20,8 +21,8 @@ const (
 
 	day   = 24 * time.Hour
 	month = 30 * day
-	// A node that took its own place so often within ReplacedWithin is taken for
-	// two machines with one id.
+	// A node whose connections replaced each other so often within ReplacedWithin counts
+	// as two machines with one id.
 	replacedOften = 3
 	// ReplacedWithin is the time over which replacements of a node are counted.
 	ReplacedWithin = 10 * time.Minute
@@ -31,46 +32,46 @@ const (
 // Node is one machine of a provider as it was seen last.
 type Node struct {
 	ID, Name, AgentVersion, Dialect string
-	// Online is whether a connection of it stood when the store was last told.
+	// Online reports whether a connection of it stood when a hub last wrote to the store.
 	Online   bool
 	LastSeen time.Time
 	GPU      gpu.Report
-	// Eligible is whether it fulfils the GPU rule.
+	// Eligible reports whether it fulfils the GPU rule.
 	Eligible bool
 	// Replaced is how often one live connection took another's place, within
 	// ReplacedWithin of ReplacedAt.
 	Replaced   int
 	ReplacedAt time.Time
-	// WarmUpError is what the last warm-up failed with.
+	// WarmUpError is the error of the last warm-up; empty for none.
 	WarmUpError string
-	// Cut says which claims of its models are taken as less; empty for none.
+	// Cut says which claims of its models were cut; empty for none.
 	Cut string
 }
 
-// Presence is what is known of a provider's connections in a time.
+// Presence holds a provider's connections in a window.
 type Presence struct {
-	// Connections are what each node's make up together, apart from each other;
-	// where there are too many, the longest.
+	// Connections are the times in which each node was connected. They do not overlap.
+	// Where there are too many, they are the longest.
 	Connections []uptime.Connection
-	// First is when the first of all that are kept began.
+	// First is the beginning of the first connection of all that are kept.
 	First time.Time
 }
 
-// presenceStore is what measuring needs of a store.
+// presenceStore is what measurements need of a store.
 type presenceStore interface {
-	// Presences reads the connections of providers that lasted beyond since, as
-	// they stand now.
+	// Presences reads the connections of providers that lasted beyond since, as they
+	// stand now.
 	Presences(ctx context.Context, providers []ids.ProviderID, since, now time.Time) (map[ids.ProviderID]Presence, error)
 	// HubRuns reads when hubs ran since a time.
 	HubRuns(ctx context.Context, since, now time.Time) ([]uptime.Span, error)
-	// Online tells which of the providers have a connection.
+	// Online reports which of the providers have a connection.
 	Online(ctx context.Context, providers []ids.ProviderID) (map[ids.ProviderID]bool, error)
-	// Nodes reads the machines seen since a time, the last one first.
+	// Nodes reads the machines seen since a time, the latest first.
 	Nodes(ctx context.Context, id ids.ProviderID, since, now time.Time, limit int) ([]Node, error)
-	// AnsweredAs reads what engines of a provider called models since a time, the
-	// last one first.
+	// AnsweredAs reads the names that engines of a provider gave models since a time, the
+	// latest first.
 	AnsweredAs(ctx context.Context, id ids.ProviderID, since time.Time, limit int) ([]AnsweredAs, error)
-	// KeepUptime keeps what was measured.
+	// KeepUptime keeps measurements.
 	KeepUptime(ctx context.Context, all []Measured, now time.Time) error
 }
 
@@ -80,17 +81,18 @@ type Measured struct {
 	Day, Mon *float64
 }
 
-// Detail is all that is known of a provider.
+// Detail is everything that is known of a provider.
 type Detail struct {
 	Account
 	Online bool
 	Nodes  []Node
-	// AnsweredAs is that of NamesKept, the last one first.
+	// AnsweredAs covers NamesKept, the latest first.
 	AnsweredAs []AnsweredAs
 }
 
-// Detail reads a provider with its nodes and its uptime as it was measured some
-// minutes ago, or as it is now where nothing was. It fails with provider_not_found.
+// Detail reads a provider with its nodes and its uptime as it was measured some minutes
+// ago. Where nothing was measured, the uptime is measured now. It fails with
+// provider_not_found.
 func (d *Directory) Detail(ctx context.Context, id ids.ProviderID) (Detail, error) {
 	a, err := d.store.Get(ctx, id)
 	if err != nil {
@@ -119,14 +121,14 @@ func (d *Directory) Detail(ctx context.Context, id ids.ProviderID) (Detail, erro
 	return Detail{Account: a, Online: online, Nodes: nodes, AnsweredAs: answered}, nil
 }
 
-// Online tells which of the providers have a connection to any hub, as hubs have
-// told the store.
+// Online reports which of the providers have a connection to any hub, by what hubs have
+// written to the store.
 func (d *Directory) Online(ctx context.Context, providers []ids.ProviderID) (map[ids.ProviderID]bool, error) {
 	return d.store.Online(ctx, providers)
 }
 
-// measure tells the uptime of providers over the last day and 30 days, for which
-// each counts from its first connection on.
+// measure measures the uptime of providers over the last day and 30 days. A provider's
+// window begins at its first connection at the earliest.
 func (d *Directory) measure(ctx context.Context, providers []ids.ProviderID, now time.Time) ([]Measured, error) {
 	since := now.Add(-month - uptime.Grace)
 	presences, err := d.store.Presences(ctx, providers, now.Add(-PresenceKept), now)
@@ -149,7 +151,7 @@ func (d *Directory) measure(ctx context.Context, providers []ids.ProviderID, now
 	return all, nil
 }
 
-// within is the uptime from a time to another.
+// within is the uptime between two times.
 func within(p Presence, runs []uptime.Span, from, to time.Time) *float64 {
 	return uptime.Measure(uptime.Span{From: from, To: to}, p.Connections, runs).Fraction()
 }

@@ -14,20 +14,34 @@ type ProposalKind string
 
 // The kinds of proposals.
 const (
-	// ProposedOwner is whose wallet is to own the account.
+	// ProposedOwner changes whose wallet owns the account.
 	ProposedOwner ProposalKind = "owner"
-	// ProposedBeneficiary is where earnings are to go.
+	// ProposedBeneficiary changes where earnings go.
 	ProposedBeneficiary ProposalKind = "beneficiary"
 )
 
-// effects are what the history calls a proposal that took effect.
+// effects are the history's names of proposals that took effect.
 var effects = map[ProposalKind]string{ProposedOwner: OwnerProven, ProposedBeneficiary: BeneficiaryChanged}
 
-// askings are what the history calls a proposal that was made.
+// askings are the history's names of proposals that were made.
 var askings = map[ProposalKind]string{ProposedOwner: OwnerProposed, ProposedBeneficiary: BeneficiaryProposed}
 
-// Proposal is a change that a key alone asked for, which may have leaked: it counts for
-// nothing until it takes effect. The zero value is none.
+// Proposal is a change that a key alone asked for. A provider key lies on every machine
+// and may have leaked, so the change counts for nothing until it takes effect. The zero
+// value is none.
+//
+// A proposal takes effect when the account's user confirms it by its id, or, in an
+// account without a user, 48 hours after it was made. The database computes that whenever
+// an account is read (store/views/provider_proposal_now.sql), and a sweep only writes
+// down what counts already. Another address of the same kind is another proposal, which
+// waits anew; the same address is not. The address that counts already withdraws the
+// proposal. At most MaxChanges are made within OftenWithin.
+//
+// A proposal lapses when its key is revoked or expires before it takes effect (a
+// rotation's older key, too), when the account is suspended or rejected, and when a
+// wallet that has not signed it comes to own the account. A wallet whose proposals to own
+// two providers fall due gets the first. Until a proposal takes effect, it is in the
+// warning of the account's status. A new address is in the warning for 7 days.
 type Proposal struct {
 	ID      ids.ProposalID
 	Kind    ProposalKind
@@ -35,20 +49,19 @@ type Proposal struct {
 	// Signer is the wallet that signed beside the key; empty for a key alone.
 	Signer string
 	Key    ids.KeyID
-	// At is when it was made, and TakesEffectAt when it takes effect by itself, zero
-	// where the account's user has to confirm it. Both are by the store's clock, and
+	// At is when the proposal was made. TakesEffectAt is when it takes effect by itself;
+	// zero where the account's user has to confirm it. Both are by the store's clock, and
 	// zero until the store has kept the proposal.
 	At, TakesEffectAt time.Time
-	// Due is that it took effect at TakesEffectAt, KeyEnded that its key ended before
-	// it could, and Taken that the wallet belongs to another account. The store
-	// tells.
+	// Due reports that it took effect at TakesEffectAt, KeyEnded that its key ended
+	// before, and Taken that the wallet belongs to another account. The store sets them.
 	Due, KeyEnded, Taken bool
 }
 
-// Proposals are what keys proposed for an account, at most one of a kind.
+// Proposals are the proposals of an account, at most one of a kind.
 type Proposals struct{ Owner, Beneficiary Proposal }
 
-// All lists those that there are.
+// All lists the proposals that there are.
 func (p Proposals) All() []Proposal {
 	var all []Proposal
 	for _, q := range []Proposal{p.Owner, p.Beneficiary} {
@@ -59,15 +72,16 @@ func (p Proposals) All() []Proposal {
 	return all
 }
 
-// Settled is the account as it counts now: what fell due has taken effect, and what
-// lapsed is gone, whether or not the store was told yet.
+// Settled is the account as it counts now: proposals that fell due have taken effect, and
+// lapsed ones are removed, whether or not the store has written that down.
 func (a Account) Settled() Account {
 	c := &change{account: &a}
 	c.settle()
 	return a
 }
 
-// settle lets what fell due take effect, in the order of time, and drops what lapsed.
+// settle applies the proposals that fell due, in the order of time, and drops those that
+// lapsed.
 func (c *change) settle() {
 	p := &c.account.Proposed
 	order := [2]*Proposal{&p.Owner, &p.Beneficiary}
@@ -86,7 +100,7 @@ func (c *change) settle() {
 	}
 }
 
-// lapsed says why a proposal can take effect no more, or nothing.
+// lapsed says why a proposal cannot take effect any more; empty where it can.
 func (c *change) lapsed(q *Proposal) string {
 	a := c.account
 	switch {
@@ -104,7 +118,7 @@ func (c *change) lapsed(q *Proposal) string {
 	return ""
 }
 
-// enter leaves an entry of a proposal.
+// enter adds an entry of a proposal.
 func (c *change) enter(q *Proposal, what string, by Actor, at time.Time, why string) {
 	from := ""
 	if q.Kind == ProposedBeneficiary && what != ProposalLapsed && what != ProposalDropped {
@@ -125,7 +139,7 @@ func (c *change) drop(q *Proposal, what string, by Actor, why string) {
 	*q = Proposal{}
 }
 
-// effect lets a proposal take effect.
+// effect applies a proposal.
 func (c *change) effect(q *Proposal, by Actor, at time.Time) {
 	c.enter(q, effects[q.Kind], by, at, "")
 	switch a := c.account; q.Kind {
@@ -137,8 +151,8 @@ func (c *change) effect(q *Proposal, by Actor, at time.Time) {
 	*q = Proposal{}
 }
 
-// propose lets a proposal wait in place of what waits of its kind. The same again does
-// not wait anew.
+// propose puts a proposal in the place of the one of its kind. The same proposal again
+// does not wait anew.
 func (c *change) propose(want Proposal) {
 	p := &c.account.Proposed
 	q := &p.Owner
@@ -152,7 +166,7 @@ func (c *change) propose(want Proposal) {
 	c.enter(q, askings[q.Kind], c.by, c.now, "")
 }
 
-// proposal finds what waits by its id; nil is none.
+// proposal finds a waiting proposal by its id; nil for none.
 func (c *change) proposal(id ids.ProposalID) *Proposal {
 	for _, q := range []*Proposal{&c.account.Proposed.Owner, &c.account.Proposed.Beneficiary} {
 		if q.ID == id && !id.IsZero() {
@@ -162,7 +176,7 @@ func (c *change) proposal(id ids.ProposalID) *Proposal {
 	return nil
 }
 
-// own binds the account to a wallet that has signed, for good, in the name of the
+// own binds the account for good to a wallet that has signed, in the name of the
 // account's user.
 func (c *change) own(address wallet.Address) error {
 	a := c.account
@@ -174,7 +188,7 @@ func (c *change) own(address wallet.Address) error {
 	}
 	a.Owner, a.OwnerProvenAt = address.String(), c.now
 	c.note(OwnerProven)
-	c.settle() // what another wallet, or none, proposed lapses
+	c.settle() // proposals that another wallet signed, or none, lapse
 	return nil
 }
 
@@ -195,9 +209,9 @@ func ownedByAnother() error {
 	return fault.New(fault.Conflict, fault.AlreadyExists, "this provider belongs to another wallet already").On("owner_address")
 }
 
-// pay proposes that earnings go to an address. The wallet that owns the account lets
-// them go there at once; of its account a key alone proposes nothing. The address to
-// which they go already withdraws what is proposed.
+// pay proposes that earnings go to an address. If the wallet that owns the account has
+// signed, they go there at once. In such an account a key alone proposes nothing. The
+// address to which earnings go already withdraws the proposal.
 func (c *change) pay(want Proposal) error {
 	a := c.account
 	switch {
@@ -221,8 +235,7 @@ func (c *change) pay(want Proposal) error {
 
 // proposalStore is what proposals need of a store.
 type proposalStore interface {
-	// Became reads what the history says last of a proposal of a provider; empty where
-	// it says nothing.
+	// Became reads the last entry of a proposal in a provider's history; empty for none.
 	Became(ctx context.Context, id ids.ProviderID, proposal ids.ProposalID) (what string, err error)
 	// DueOwners reads the providers for which a wallet's proposal to own them fell due,
 	// the earliest first, at most a handful.
@@ -238,26 +251,26 @@ func (d *Directory) OfUser(ctx context.Context, user string) (Account, error) {
 	return a, err
 }
 
-// ConfirmProposal lets a proposal take effect in the name of the account's user; a
-// second time changes nothing. What took its place needs a confirmation of its own. It
+// ConfirmProposal applies a proposal in the name of the account's user. A second call
+// changes nothing. A proposal that took its place needs a confirmation of its own. It
 // fails with proposal_not_found and account_frozen.
 func (d *Directory) ConfirmProposal(ctx context.Context, user string, id ids.ProposalID) (Account, error) {
 	return d.decide(ctx, user, id, func(became string) bool { return became == OwnerProven || became == BeneficiaryChanged },
 		func(c *change, q *Proposal) {
 			c.effect(q, c.by, c.now)
-			c.settle() // what the wallet that owns the account now has not signed lapses
+			c.settle() // proposals that the wallet which now owns the account has not signed lapse
 		})
 }
 
-// RefuseProposal drops a proposal in the name of the account's user; a second time
+// RefuseProposal drops a proposal in the name of the account's user. A second call
 // changes nothing. It fails with proposal_not_found and account_frozen.
 func (d *Directory) RefuseProposal(ctx context.Context, user string, id ids.ProposalID) (Account, error) {
 	return d.decide(ctx, user, id, func(became string) bool { return became == ProposalDropped || became == ProposalLapsed },
 		func(c *change, q *Proposal) { c.drop(q, ProposalDropped, c.by, "") })
 }
 
-// decide has a user decide on a proposal, unless done reports that what became of it is
-// what the user wants.
+// decide applies a user's decision on a proposal, unless done reports that the proposal
+// already ended as the user wants.
 func (d *Directory) decide(ctx context.Context, user string, id ids.ProposalID, done func(became string) bool, what func(*change, *Proposal)) (Account, error) {
 	a, ok, err := d.store.OfUser(ctx, user)
 	if err != nil {
@@ -290,14 +303,15 @@ func (d *Directory) decide(ctx context.Context, user string, id ids.ProposalID, 
 	return d.store.Get(ctx, a.ID)
 }
 
-// NoProposal is that a proposal is not the caller's, or waits no more.
+// NoProposal is the error of a proposal that is not the caller's, or does not wait any
+// more.
 func NoProposal() error {
 	return fault.New(fault.NotFound, fault.ProposalNotFound,
 		"no such proposal: it is not this account's, was replaced or withdrawn, or has lapsed").On("proposal_id")
 }
 
-// settleOwner has the store told of the account that a wallet owns since its proposal
-// fell due, so that the wallet is found, and is nobody else's.
+// settleOwner writes to the store which account a wallet owns because its proposal fell
+// due, so that the wallet is found, and belongs to nobody else.
 func (d *Directory) settleOwner(ctx context.Context, address wallet.Address) error {
 	due, err := d.store.DueOwners(ctx, address.String())
 	if err != nil {
@@ -311,11 +325,11 @@ func (d *Directory) settleOwner(ctx context.Context, address wallet.Address) err
 	return nil
 }
 
-// Unbinding is what an operator takes from a provider.
+// Unbinding says what an operator takes from a provider.
 type Unbinding struct{ Wallet, Beneficiary, Proposals bool }
 
-// Unbind takes from an account its wallet, where its earnings go, or what is proposed;
-// what is not there is left. It fails with provider_not_found and invalid_value.
+// Unbind takes from an account its wallet, the address of its earnings, or its proposals.
+// What is not there is ignored. It fails with provider_not_found and invalid_value.
 func (d *Directory) Unbind(ctx context.Context, id ids.ProviderID, what Unbinding, reason string) (Account, error) {
 	if what == (Unbinding{}) {
 		return Account{}, fault.New(fault.Invalid, fault.InvalidValue, "wallet, beneficiary or proposals must be true").On("wallet")
@@ -340,7 +354,7 @@ func (d *Directory) Unbind(ctx context.Context, id ids.ProviderID, what Unbindin
 	})
 }
 
-// unbound leaves an entry of an address that is taken away.
+// unbound adds an entry of an address that was taken away.
 func (c *change) unbound(what, address string) {
 	c.note(what)
 	c.entries[len(c.entries)-1].Payout = Payout{From: address}

@@ -1,20 +1,21 @@
-// Package provider keeps the accounts of providers and their keys: who may
-// connect, under which name, whether they serve consumers, and why.
+// Package provider keeps the accounts of providers and their keys: who may connect, under
+// which name, whether they serve consumers, and why.
 //
-// A status changes only along the table in status.go, by the rules in life.go;
-// the conditions are evaluated while the account's row is locked, and every
-// change and confirmation leaves a line that is only ever added to. A key is
-// shown once, when it is issued; what is kept is the peppered hash of its digest.
-// A wallet signs a challenge that is good once, for 5 minutes (wallet.go). An
-// owner's address is a claim, which binds nothing, until its wallet has signed. A key
-// may have leaked: where earnings go and whose wallet owns the account it only
-// proposes (proposal.go).
+// A status changes only along the table in status.go, by the rules in life.go. The
+// conditions are evaluated while the account's row is locked. Every change and
+// confirmation leaves a line in the history, and lines are only ever added. A key is
+// shown once, when it is issued; only the peppered hash of its digest is kept. A wallet
+// signs a challenge that is good once, for 5 minutes (wallet.go). An owner's address is a
+// claim that binds nothing and blocks nobody until its wallet has signed; a proven wallet
+// has one account, for good. A key may have leaked, so it only proposes where earnings go
+// and whose wallet owns the account (proposal.go).
 //
-// Bounds: names are 1 to 64 printable characters, regions at most 32; a page has
-// at most 200 lines; a provider makes itself at most 32 keys that are good at a
-// time, follows one by another at most 10 times a day and proposes as often;
-// at most two proposals wait; of challenges only those that an owner has answered are kept, for 10
-// minutes; 128 machines of a provider are kept and 64 shown.
+// Bounds: names are 1 to 64 printable characters, regions at most 32. A page has at most
+// 200 lines. A provider issues itself keys up to 32 good ones at a time, rotates a key at
+// most 10 times a day, and proposes as often. At most two proposals wait. Of challenges
+// only those that an owner has answered are kept, for 10 minutes. 128 machines of a
+// provider are kept and 64 shown. A key is forgotten 35 days after its end, unless the
+// history names it.
 package provider
 
 import (
@@ -37,10 +38,10 @@ const (
 	maxRegion      = 32
 	maxReason      = 200
 	maxIdempotency = 128
-	// maxOffset bounds how far into a list a page may begin: the database reads all
-	// that lies before it.
+	// maxOffset bounds how far into a list a page may begin, because the database reads
+	// everything before it.
 	maxOffset = 100_000
-	// DefaultPageSize is the length of a page when none is asked for.
+	// DefaultPageSize is the length of a page when the caller asks for none.
 	DefaultPageSize = 50
 	// MaxPageSize bounds a page.
 	MaxPageSize = 200
@@ -53,25 +54,25 @@ type Account struct {
 	Status    Status
 	Region    string
 	CreatedAt time.Time
-	// Owner and Beneficiary are EIP-55 addresses; empty when none was given. The
-	// owner's is only claimed while OwnerProvenAt is zero. BeneficiaryAt is when
-	// the beneficiary last became another one.
+	// Owner and Beneficiary are EIP-55 addresses; empty for none. The owner's is only a
+	// claim while OwnerProvenAt is zero. BeneficiaryAt is when the beneficiary last
+	// changed.
 	Owner, Beneficiary           string
 	OwnerProvenAt, BeneficiaryAt time.Time
-	// Proposed is what does not count yet.
+	// Proposed are the changes that do not count yet.
 	Proposed Proposals
 	Contact  Contact
 	Facts    Facts
-	// Times of the present status, zero where they do not belong to it;
-	// ProbationEndsAt is zero once the probation was judged.
+	// Times of the present status; zero where they do not belong to it. ProbationEndsAt
+	// is zero once the probation was judged.
 	ActiveSince, ProbationEndsAt time.Time
-	// ReviewRequestedAt and RejectedAt are those of the last time.
+	// ReviewRequestedAt and RejectedAt are the latest of their kind.
 	ReviewRequestedAt, RejectedAt time.Time
 	// Uptime24h and Uptime30d were measured some minutes ago; nil is not known.
 	Uptime24h, Uptime30d *float64
 }
 
-// Contact is what a provider tells operators of itself.
+// Contact is what a provider tells operators about itself.
 type Contact struct{ Email, Hardware string }
 
 // Key is what is kept of a provider key.
@@ -84,22 +85,22 @@ type Key struct {
 	MadeAt   time.Time
 }
 
-// Credential is what the store knows of the key an agent showed, or of its
-// wallet. Epoch is fresh with every look-up that is to connect.
+// Credential is what the store knows of the key that an agent showed, or of its wallet.
+// Epoch is fresh with every look-up for a connection.
 type Credential struct {
 	Account
 	// KeyID is zero for a wallet.
 	KeyID   ids.KeyID
 	Revoked bool
-	// KeyExpires is when a key ends that another one follows; zero is never.
+	// KeyExpires is when a key ends because another one follows it; zero is never.
 	KeyExpires time.Time
 	Epoch      int64
 }
 
-// Standing is the present state of what some session was made with.
+// Standing is the present state of the key or wallet that a session was made with.
 type Standing struct {
 	ProviderID ids.ProviderID
-	// KeyID is zero where it is not a key's.
+	// KeyID is zero for a provider without a key.
 	KeyID     ids.KeyID
 	Revoked   bool
 	Status    Status
@@ -114,28 +115,26 @@ func (a *Account) Standing() Standing {
 
 // Store keeps accounts and keys.
 type Store interface {
-	// Create adds an account; with an idempotency key that was used before it
-	// returns the account of that time instead.
+	// Create adds an account. With an idempotency key that was used before it returns
+	// that account instead.
 	Create(ctx context.Context, a Account, idempotencyKey string) (Account, error)
-	// Get reads an account, or provider_not_found.
+	// Get reads an account. It fails with provider_not_found.
 	Get(ctx context.Context, id ids.ProviderID) (Account, error)
-	// List is one page, oldest first, and how many there are in all.
+	// List is one page, oldest first, and the number of all accounts.
 	List(ctx context.Context, offset, limit int) ([]Account, int, error)
-	// Change locks an account's row, has apply work on it as it was kept, which may be
-	// behind what counts (see Account.Settled), and keeps it with the entries. It fails
-	// with provider_not_found or as apply does.
+	// Change locks an account's row, gives apply the account as it is kept, which may be
+	// behind what counts (see Account.Settled), and keeps the result with the entries. It
+	// fails with provider_not_found or as apply does.
 	Change(ctx context.Context, id ids.ProviderID, apply func(*Account) ([]Entry, error)) (Account, error)
-	// History is one page of entries, newest first, and how many there are.
+	// History is one page of entries, newest first, and the number of all entries.
 	History(ctx context.Context, id ids.ProviderID, offset, limit int) ([]Entry, int, error)
-	// AddKey keeps a key, or answers provider_not_found.
+	// AddKey keeps a key. It fails with provider_not_found.
 	AddKey(ctx context.Context, k Key) error
-	// RevokeKey ends a key, or answers key_not_found.
+	// RevokeKey ends a key. It fails with key_not_found.
 	RevokeKey(ctx context.Context, id ids.KeyID) error
-	// Credential looks a key up and draws an epoch; ok is false when nobody
-	// has that key.
+	// Credential looks up a key and draws an epoch; ok is false for an unknown key.
 	Credential(ctx context.Context, hash apikey.Hash, now time.Time) (c Credential, ok bool, err error)
-	// Standings reads the state of many keys and providers; unknown ones are left
-	// out.
+	// Standings reads the state of many keys and providers. Unknown ones are left out.
 	Standings(ctx context.Context, keys []ids.KeyID, providers []ids.ProviderID, now time.Time) ([]Standing, error)
 
 	selfStore
@@ -146,25 +145,25 @@ type Store interface {
 	presenceStore
 }
 
-// Directory is the accounts of all providers. It is safe for concurrent use.
+// Directory holds the accounts of all providers. It is safe for concurrent use.
 type Directory struct {
 	store  Store
 	pepper apikey.Pepper
 	site   Site
-	// challenges is the secret by which challenges are known for the fleet's.
+	// challenges is the secret by which the fleet recognizes its own challenges.
 	challenges []byte
 	clock      clock.Clock
 	random     io.Reader
 }
 
-// NewDirectory returns the accounts that store keeps. site is what wallets sign
+// NewDirectory returns the accounts that store keeps. site is the site that wallets sign
 // for.
 func NewDirectory(store Store, pepper apikey.Pepper, site Site, c clock.Clock, random io.Reader) *Directory {
 	return &Directory{store: store, pepper: pepper, site: site, challenges: challengeSecret(pepper), clock: c, random: random}
 }
 
-// Create opens an account in status pending. The same idempotency key returns
-// the first account; with another name it is idempotency_key_reused.
+// Create opens an account in status pending. The same idempotency key returns the first
+// account; with another name it fails with idempotency_key_reused.
 func (d *Directory) Create(ctx context.Context, name, region, idempotencyKey string) (Account, error) {
 	if err := checkIdentity(name, region, idempotencyKey); err != nil {
 		return Account{}, err
@@ -219,8 +218,8 @@ type Page[T any] struct {
 	Number, Length int
 }
 
-// page reads what is asked for: pages count from 1; 0 stands for the first page
-// and for the default length.
+// page reads a page. Pages count from 1; 0 stands for the first page and for the default
+// length.
 func page[T any](number, length int, read func(offset, limit int) ([]T, int, error)) (Page[T], error) {
 	if length < 0 || length > MaxPageSize {
 		return Page[T]{}, fault.New(fault.Invalid, fault.InvalidValue, "page_size is at most %d", MaxPageSize).On("page_size")
@@ -256,14 +255,14 @@ func (d *Directory) History(ctx context.Context, id ids.ProviderID, number, leng
 // Now is the time by which probations and benchmarks are judged.
 func (d *Directory) Now() time.Time { return d.clock.Now() }
 
-// change settles an account's proposals, has what do something to the account, and
-// then what follows by itself, in one transaction.
+// change settles an account's proposals, applies what to the account, and then what
+// follows by itself, in one transaction.
 func (d *Directory) change(ctx context.Context, id ids.ProviderID, by Actor, reason string, what func(*change) error) (Account, error) {
 	a, _, err := d.stroke(ctx, id, by, reason, what)
 	return a, err
 }
 
-// stroke is change, and reports whether anything came of it.
+// stroke is change, and reports whether anything changed.
 func (d *Directory) stroke(
 	ctx context.Context, id ids.ProviderID, by Actor, reason string, what func(*change) error,
 ) (a Account, changed bool, err error) {
@@ -286,16 +285,17 @@ func (d *Directory) stroke(
 	return a, changed && err == nil, err
 }
 
-// SetStatus is an operator's word on a provider; the same status again changes
-// nothing. It fails with provider_not_found or transition_not_allowed.
+// SetStatus moves a provider to a status in an operator's name. The same status again
+// changes nothing. It fails with provider_not_found or transition_not_allowed.
 func (d *Directory) SetStatus(ctx context.Context, id ids.ProviderID, to Status, reason string) (Account, error) {
 	return d.change(ctx, id, ByOperator, reason, func(c *change) error { return c.to(to) })
 }
 
-// Confirmation is an operator's word on what activation rests on; nil leaves it.
+// Confirmation is an operator's word on the facts of activation; nil leaves a fact as it
+// is.
 type Confirmation struct{ Collateral, Benchmark, GPUWaived *bool }
 
-// Confirm records a confirmation; the status follows by itself. It fails with
+// Confirm records a confirmation, and the status follows by itself. It fails with
 // provider_not_found.
 func (d *Directory) Confirm(ctx context.Context, id ids.ProviderID, given Confirmation, reason string) (Account, error) {
 	return d.change(ctx, id, ByOperator, reason, func(c *change) error {
@@ -314,7 +314,7 @@ func (d *Directory) Confirm(ctx context.Context, id ids.ProviderID, given Confir
 	})
 }
 
-// IssueKey makes a key and returns its text, which nothing keeps.
+// IssueKey makes a key and returns its text, which is kept nowhere.
 func (d *Directory) IssueKey(ctx context.Context, id ids.ProviderID, name string) (Key, string, error) {
 	k, text, err := d.newKey(id, name)
 	if err != nil {
@@ -348,8 +348,8 @@ func (d *Directory) RevokeKey(ctx context.Context, id ids.KeyID) error {
 	return d.store.RevokeKey(ctx, id)
 }
 
-// CheckKey refuses what has not the form of a provider key, its checksum
-// included, with invalid_api_key. It asks nobody.
+// CheckKey refuses a text that has not the form of a provider key, its checksum included,
+// with invalid_api_key. It makes no look-up.
 func CheckKey(key string) error {
 	if prefix, ok := apikey.Parse(key); !ok || prefix != apikey.Provider {
 		return invalidKey()
@@ -357,9 +357,9 @@ func CheckKey(key string) error {
 	return nil
 }
 
-// Authenticate answers whose key an agent showed, with a fresh epoch. It fails
-// with invalid_api_key, key_revoked or, for a provider that may not connect, with
-// account_frozen. Text that cannot be a provider key costs no look-up.
+// Authenticate returns the provider whose key an agent showed, with a fresh epoch. It
+// fails with invalid_api_key, key_revoked or, for a provider that may not connect, with
+// account_frozen. A text that cannot be a provider key costs no look-up.
 func (d *Directory) Authenticate(ctx context.Context, key string) (Credential, error) {
 	if err := CheckKey(key); err != nil {
 		return Credential{}, err
@@ -374,7 +374,7 @@ func (d *Directory) Authenticate(ctx context.Context, key string) (Credential, e
 	return c, c.admissible()
 }
 
-// admissible tells why a credential lets nobody connect.
+// admissible says why a credential lets nobody connect.
 func (c *Credential) admissible() error {
 	if c.Revoked {
 		return revokedKey()
@@ -382,8 +382,8 @@ func (c *Credential) admissible() error {
 	return c.Status.Admits()
 }
 
-// Admits tells why a provider of a status may neither connect nor change
-// anything, with account_frozen.
+// Admits says, with account_frozen, why a provider of a status may neither connect nor
+// change anything.
 func (s Status) Admits() error {
 	switch s {
 	case Suspended:
@@ -395,8 +395,8 @@ func (s Status) Admits() error {
 	return nil
 }
 
-// Standings reads what became of the keys, and of the providers without one, that
-// sessions were made with.
+// Standings reads the state of the keys that sessions were made with, and of the
+// providers of sessions without a key.
 func (d *Directory) Standings(ctx context.Context, keys []ids.KeyID, providers []ids.ProviderID) ([]Standing, error) {
 	return d.store.Standings(ctx, keys, providers, d.clock.Now())
 }

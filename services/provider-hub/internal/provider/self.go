@@ -14,19 +14,19 @@ const (
 	maxSummary = 500
 	maxEmail   = 254
 	maxUser    = 128
-	// maxOverlap is how long a key may go on beside the one that follows it.
+	// maxOverlap is how long a key may stay good beside the one that follows it.
 	maxOverlap = 7 * 24 * time.Hour
-	// maxOwnKeys bounds the good keys of a provider when it makes one itself.
+	// maxOwnKeys bounds the good keys of a provider that issues itself one.
 	maxOwnKeys = 32
 
 	// MaxChanges is how often within OftenWithin a provider may replace a key, and
-	// propose, or change, where earnings go and whose wallet owns the account.
+	// propose or change where earnings go and whose wallet owns the account.
 	MaxChanges = 10
 	// OftenWithin is the time over which MaxChanges counts.
 	OftenWithin = 24 * time.Hour
 )
 
-// TooOften is that what may be done MaxChanges within OftenWithin was, since
+// TooOften is the error of a call beyond MaxChanges within OftenWithin, counted since
 // oldest.
 func TooOften(what string, oldest, now time.Time) error {
 	return fault.New(fault.Exhausted, fault.RateLimitExceeded, "%s at most %d times a day", what, MaxChanges).
@@ -35,25 +35,25 @@ func TooOften(what string, oldest, now time.Time) error {
 
 // selfStore is what a provider's own calls need of a store.
 type selfStore interface {
-	// SignUp adds an account with a key in one transaction, and spends the proof.
-	// For a user who has an account it returns that, fresh false, and keeps
-	// nothing. It fails with already_exists when the address owns
-	// an account, and as Spend.
+	// SignUp adds an account with a key in one transaction, and spends the proof. For a
+	// user who has an account it returns that account, with fresh false, and keeps
+	// nothing. It fails with already_exists when the address owns an account, and as
+	// Spend.
 	SignUp(ctx context.Context, a Account, k Key, by SignUpProof) (got Account, fresh bool, err error)
 	// OfUser reads a user's account; ok is false when there is none.
 	OfUser(ctx context.Context, user string) (a Account, ok bool, err error)
-	// AddOwnKey keeps a further key unless limit are good at its time: then it
-	// fails with too_many_keys; and with provider_not_found and account_frozen.
-	// Where replaces is not zero, that key ends at the time it returns: the given
-	// one, or earlier if it did before. Then one more may be good, of which the
-	// other is none if it ends at once; and it fails with rate_limit_exceeded.
+	// AddOwnKey keeps a further key. It fails with too_many_keys where limit keys are
+	// good at its time, and with provider_not_found and account_frozen. Where replaces is
+	// not zero, that key ends at the time that AddOwnKey returns: ends, or earlier if the
+	// key ended before. Then one more key may be good, and the replaced key does not
+	// count if it ends at once; and AddOwnKey fails with rate_limit_exceeded.
 	AddOwnKey(ctx context.Context, k Key, limit int, replaces ids.KeyID, ends time.Time) (time.Time, error)
-	// Holder looks a key up without drawing an epoch.
+	// Holder looks up a key without drawing an epoch.
 	Holder(ctx context.Context, hash apikey.Hash, now time.Time) (c Credential, ok bool, err error)
 }
 
-// Holder answers whose key has this digest, in whatever status. It fails with
-// invalid_api_key or key_revoked.
+// Holder returns the provider whose key has this digest, in whatever status. It fails
+// with invalid_api_key or key_revoked.
 func (d *Directory) Holder(ctx context.Context, digest apikey.Digest) (Credential, error) {
 	c, ok, err := d.store.Holder(ctx, d.pepper.Hash(digest), d.clock.Now())
 	switch {
@@ -67,7 +67,7 @@ func (d *Directory) Holder(ctx context.Context, digest apikey.Digest) (Credentia
 	return c, nil
 }
 
-// OwnChange is what a provider changes of its account; what is empty stays.
+// OwnChange is what a provider changes of its account. Empty fields stay as they are.
 type OwnChange struct {
 	Beneficiary string
 	// Owner is a wallet that has signed the challenge of Nonce.
@@ -75,14 +75,14 @@ type OwnChange struct {
 	Signature    []byte
 }
 
-// UpdateOwn proposes where earnings go, and whose wallet owns the account: even the
-// first address waits, because earnings are there before it is, and whoever has a
-// leaked key would take them all. Besides as Holder it fails with invalid_value, with
-// invalid_api_key where the wallet has not signed, with already_exists where the
-// wallet or the account is bound, with rate_limit_exceeded, and with account_frozen
-// for a provider that may not connect. Of an account that is bound to a wallet, a key
-// alone does not propose where earnings go: the wallet has to have signed too, and
-// then they go there at once. The same call again changes nothing and succeeds.
+// UpdateOwn proposes where earnings go, and whose wallet owns the account. Even the first
+// address waits, because earnings are there before it is, and the holder of a leaked key
+// would take them all. In an account that is bound to a wallet, a key alone does not
+// propose where earnings go: the wallet must have signed too, and then they go there at
+// once. The same call again changes nothing and succeeds. Besides as Holder it fails with
+// invalid_value, with invalid_api_key where the wallet has not signed, with
+// already_exists where the wallet or the account is bound, with rate_limit_exceeded, and
+// with account_frozen for a provider that may not connect.
 func (d *Directory) UpdateOwn(ctx context.Context, digest apikey.Digest, said OwnChange) (Account, error) {
 	if said.Beneficiary == "" && said.Owner == "" {
 		return Account{}, fault.New(fault.Invalid, fault.InvalidValue, "beneficiary_address or owner_address must be given").On("beneficiary_address")
@@ -106,7 +106,7 @@ func (d *Directory) UpdateOwn(ctx context.Context, digest apikey.Digest, said Ow
 		proof, err = d.spent(ctx, said.Owner, said.Nonce, said.Signature)
 		switch {
 		case proof != nil && holder.says(proof.Address.String(), beneficiary):
-			return holder.Account, nil // nothing is left to say, spent or not
+			return holder.Account, nil // nothing to propose, whether the proof was spent or not
 		case err != nil:
 			return Account{}, err
 		}
@@ -131,8 +131,7 @@ func (d *Directory) UpdateOwn(ctx context.Context, digest apikey.Digest, said Ow
 	})
 }
 
-// asked makes the proposals of an update; which of them were asked for is the
-// caller's to know.
+// asked makes the proposals of an update. The caller knows which of them were asked for.
 func (d *Directory) asked(key ids.KeyID, beneficiary string, proof *Proof) (pay, own Proposal, err error) {
 	signer := ""
 	if proof != nil {
@@ -148,16 +147,17 @@ func (d *Directory) asked(key ids.KeyID, beneficiary string, proof *Proof) (pay,
 	return pay, own, err
 }
 
-// says reports whether the wallet that signed owns the account, or is proposed to,
-// and earnings go where it says, or are proposed to.
+// says reports whether the wallet that signed owns the account or is proposed to, and
+// whether earnings go to the beneficiary or are proposed to.
 func (a *Account) says(signer, beneficiary string) bool {
 	owns := !a.OwnerProvenAt.IsZero() && a.Owner == signer || a.OwnerProvenAt.IsZero() && a.Proposed.Owner.Address == signer
 	waits := a.Proposed.Beneficiary
 	return owns && (beneficiary == "" || beneficiary == waits.Address && waits.Signer == signer || beneficiary == a.Beneficiary && waits.ID.IsZero())
 }
 
-// spent is a proof that nobody can show again. It fails as prove, without a proof,
-// and where somebody has shown it before with invalid_api_key beside the proof.
+// spent returns a proof that nobody can show again. It fails as prove, without a proof.
+// Where somebody has shown the proof before, it fails with invalid_api_key and returns
+// the proof too.
 func (d *Directory) spent(ctx context.Context, owner, nonce string, signature []byte) (*Proof, error) {
 	proof, err := d.prove(owner, nonce, signature)
 	if err != nil {
@@ -166,12 +166,12 @@ func (d *Directory) spent(ctx context.Context, owner, nonce string, signature []
 	return &proof, d.store.Spend(ctx, proof)
 }
 
-// Application is what a provider says when it asks for a review. An empty name
-// leaves the account's.
+// Application is what a provider says when it asks for a review. An empty name keeps the
+// account's.
 type Application struct{ Name, Hardware, Email string }
 
-// RequestReview asks an operator to look, which once asked for changes nothing
-// more than what is said. It fails with transition_not_allowed.
+// RequestReview asks an operator to look at the account. A second call only changes the
+// application. It fails with transition_not_allowed.
 func (d *Directory) RequestReview(ctx context.Context, digest apikey.Digest, said Application) (Account, error) {
 	for _, check := range []error{
 		checkText("provider_name", said.Name, 0, maxName),
@@ -202,9 +202,10 @@ func (d *Directory) RequestReview(ctx context.Context, digest apikey.Digest, sai
 	})
 }
 
-// RotateKey makes a further key and lets the one that was shown end after the
-// overlap, at the time it returns. It fails as Holder, with invalid_value,
-// account_frozen, too_many_keys and rate_limit_exceeded.
+// RotateKey makes a further key, and ends the key that was shown after the overlap, at
+// the time that it returns. It fails as Holder, with invalid_value, account_frozen,
+// too_many_keys and rate_limit_exceeded. A rotation without overlap never fails with
+// too_many_keys.
 func (d *Directory) RotateKey(ctx context.Context, digest apikey.Digest, name string, overlap time.Duration) (Key, string, time.Time, error) {
 	fail := func(err error) (Key, string, time.Time, error) { return Key{}, "", time.Time{}, err }
 	if overlap < 0 || overlap > maxOverlap {

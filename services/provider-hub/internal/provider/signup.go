@@ -9,28 +9,28 @@ import (
 	"svc.internal/services/provider-hub/internal/wallet"
 )
 
-// Applicant is who signs up. Addresses may be empty; Owner is only claimed unless
-// its wallet has signed the challenge of Nonce.
+// Applicant is a provider that signs up. Addresses may be empty. Owner is only a claim
+// unless its wallet has signed the challenge of Nonce.
 type Applicant struct {
 	Name, Region, Owner, Beneficiary string
 	Nonce                            string
 	Signature                        []byte
-	// User is whose account it is, or empty.
+	// User is the user whose account it is; empty for none.
 	User string
 }
 
-// SignUpProof is what a sign-up is known by, and its proof of the owner's address,
-// if there is any.
+// SignUpProof identifies a sign-up, and has its proof of the owner's address, if there is
+// one.
 type SignUpProof struct {
 	User  string
 	Proof *Proof
 }
 
-// SignUp opens an account in status pending with one key. A user who has an
-// account is given a further key for it, whatever else is said. Nobody else is given
-// a key to an account that there is. It fails with already_exists, invalid_api_key
-// where the wallet has not signed, invalid_value, too_many_keys and
-// account_frozen.
+// SignUp opens an account in status pending with one key. A user who has an account is
+// issued a further key for it, whatever else the sign-up says. A sign-up without a user
+// always makes an account of its own, because nobody else may get a key to an account
+// that exists. SignUp fails with already_exists, invalid_api_key where the wallet has not
+// signed, invalid_value, too_many_keys and account_frozen.
 func (d *Directory) SignUp(ctx context.Context, who Applicant) (Account, Key, string, error) {
 	fail := func(err error) (Account, Key, string, error) { return Account{}, Key{}, "", err }
 	want, err := d.applied(who)
@@ -55,7 +55,7 @@ func (d *Directory) SignUp(ctx context.Context, who Applicant) (Account, Key, st
 	return got, k, text, nil
 }
 
-// applied checks what an applicant says and makes its account.
+// applied checks an application and makes its account.
 func (d *Directory) applied(who Applicant) (want Account, err error) {
 	if err := checkIdentity(who.Name, who.Region, ""); err != nil {
 		return Account{}, err
@@ -80,8 +80,8 @@ func (d *Directory) applied(who Applicant) (want Account, err error) {
 
 func (a *Applicant) signed() bool { return a.Nonce != "" || len(a.Signature) > 0 }
 
-// open adds an account, or finds the one there is. A user's is looked for first:
-// what was signed for it is spent by now, or has expired.
+// open adds an account, or finds the existing one. A user's account is looked up first,
+// because the challenge that was signed for it is spent by now, or has expired.
 func (d *Directory) open(ctx context.Context, want *Account, k Key, who Applicant) (got Account, fresh bool, err error) {
 	by := SignUpProof{User: who.User}
 	if by.User != "" {
@@ -103,7 +103,7 @@ func (d *Directory) open(ctx context.Context, want *Account, k Key, who Applican
 	return d.store.SignUp(ctx, *want, k, by)
 }
 
-// again is a sign-up of a user who has an account.
+// again handles the sign-up of a user who has an account.
 func (d *Directory) again(ctx context.Context, got Account, who Applicant) (Account, error) {
 	if err := got.Status.Admits(); err != nil {
 		return Account{}, err

@@ -6,21 +6,20 @@ import (
 	"svc.internal/pkg/fault"
 )
 
-// Status decides who may connect and who earns. Being offline is no status: it is
-// shown instead of active when no node is connected.
+// Status decides who may connect and who earns. Offline is no status: it is shown instead
+// of active when no node is connected.
 type Status string
 
 // The statuses.
 const (
-	// Pending connects and serves no consumers: collateral, GPU or benchmark is
+	// Pending connects and serves no consumers, because collateral, GPU or benchmark is
 	// missing.
 	Pending Status = "pending"
-	// UnderReview connects and waits for an operator's word.
+	// UnderReview connects and waits for an operator's decision.
 	UnderReview Status = "under_review"
-	// Approved connects; an operator agreed and collateral is missing.
+	// Approved connects. An operator agreed, and collateral is missing.
 	Approved Status = "approved"
-	// Activating connects; collateral is there, and a machine or a benchmark
-	// missing.
+	// Activating connects. Collateral is there, and a machine or a benchmark is missing.
 	Activating Status = "activating"
 	// Active connects, serves and earns.
 	Active Status = "active"
@@ -43,22 +42,23 @@ type Trigger string
 
 // The triggers.
 const (
-	// RequestReview is a provider's wish that an operator looks.
+	// RequestReview is a provider's request that an operator look at the account.
 	RequestReview Trigger = "request_review"
-	// Approve and Reject are an operator's word in a review.
+	// Approve and Reject are an operator's decisions in a review.
 	Approve Trigger = "approve"
 	Reject  Trigger = "reject"
-	// ConfirmCollateral says that collateral is there. It moves only those who
-	// are approved; to all others it is a fact that is kept.
+	// ConfirmCollateral confirms collateral. It moves only providers that are approved;
+	// for all others it is a fact that is kept.
 	ConfirmCollateral Trigger = "collateral_confirmed"
-	// Qualify follows by itself once collateral, machine and benchmark hold. It
-	// begins a probation.
+	// Qualify follows by itself once collateral, machine and benchmark hold. It begins a
+	// probation of 24 hours.
 	Qualify Trigger = "qualify"
-	// FailProbation ends an activation of which too little was seen.
+	// FailProbation ends an activation with too little uptime. Like Lift it uses the
+	// benchmark up, because the next activation would otherwise follow at once.
 	FailProbation Trigger = "fail_probation"
 	// ExpireBenchmark ends an activation whose benchmark is too old.
 	ExpireBenchmark Trigger = "expire_benchmark"
-	// Withdraw ends what rested on a confirmation that is taken away.
+	// Withdraw ends a status that rested on a withdrawn confirmation.
 	Withdraw Trigger = "withdraw"
 	// Suspend shuts a provider out.
 	Suspend Trigger = "suspend"
@@ -74,10 +74,10 @@ func Triggers() []Trigger {
 	}
 }
 
-// transitions is the whole machine; what is not in it is not allowed. A status
-// that leads to itself takes the trigger, as one that comes twice, and nothing
-// changes. The conditions are in life.go, and the database refuses every pair
-// of statuses that is not here (store/functions/provider_transition_allowed.sql).
+// transitions is the whole machine. A pair that is not in it is not allowed. A status
+// that leads to itself accepts the trigger, because a trigger may come twice, and nothing
+// changes. The conditions are in life.go. The database refuses every pair of statuses
+// that is not here (store/functions/provider_transition_allowed.sql).
 var transitions = map[Status]map[Trigger]Status{
 	Pending: {
 		RequestReview: UnderReview, ConfirmCollateral: Pending, Qualify: Active, Suspend: Suspended,
@@ -101,8 +101,8 @@ var transitions = map[Status]map[Trigger]Status{
 
 // The times of a provider's life.
 const (
-	// Probation is how long an activation is watched, and PassingUptime the part
-	// of it in which a node has to be connected.
+	// Probation is how long an activation is watched, and PassingUptime the part of it in
+	// which a node must be connected.
 	Probation     = 24 * time.Hour
 	PassingUptime = 0.5
 	// BenchmarkValidity is how long a passed benchmark counts.
@@ -111,8 +111,8 @@ const (
 	ReapplyAfter = 7 * 24 * time.Hour
 )
 
-// After is the status that the trigger leads to, which may be the same. It
-// fails with transition_not_allowed.
+// After is the status that the trigger leads to, which may be the same status. It fails
+// with transition_not_allowed.
 func (s Status) After(t Trigger) (Status, error) {
 	to, ok := transitions[s][t]
 	if !ok {

@@ -6,26 +6,26 @@ import (
 	"time"
 )
 
-// The steps of a provider's way, of which the one to be taken next is shown.
+// The steps to activation. A provider is shown the next one.
 const (
 	stepConnect = iota + 2
 	stepBenchmark
 	stepCollateral
 	stepActive
 
-	// payoutShown is how long a provider is told that earnings go elsewhere.
+	// payoutShown is how long a provider is warned that earnings go elsewhere.
 	payoutShown = 7 * day
-	// benchmarkShown is how long before its end a provider is told that its
-	// benchmark expires.
+	// benchmarkShown is how long before its end a provider is warned that its benchmark
+	// expires.
 	benchmarkShown = 7 * day
 
 	// Offline is shown instead of active when no node is connected.
 	Offline = "offline"
 )
 
-// StatusView is a provider's status as its owner is told.
+// StatusView is a provider's status as its owner sees it.
 type StatusView struct {
-	// Status is the status' name, or Offline; Label the same for people.
+	// Status is the status' name, or Offline. Label is the same for people.
 	Status, Label string
 	// Step counts 1 account, 2 connect, 3 benchmark, 4 collateral, 5 active.
 	Step      int
@@ -33,7 +33,7 @@ type StatusView struct {
 	NextSteps []string
 	// Warning is what the owner should look at; empty for nothing.
 	Warning string
-	// AnsweredAs is what its engines called models of late.
+	// AnsweredAs are the names that its engines gave models of late.
 	AnsweredAs []AnsweredAs
 }
 
@@ -46,8 +46,8 @@ var stepLabels = map[int]string{
 	1: "Account", stepConnect: "Connect", stepBenchmark: "Benchmark", stepCollateral: "Collateral", stepActive: "Active",
 }
 
-// Show tells where a provider stands. keyExpires is that of the key it showed,
-// zero for never.
+// Show returns a provider's status as its owner sees it. keyExpires is when the shown key
+// expires; zero for never.
 func (d Detail) Show(now, keyExpires time.Time) StatusView {
 	s := StatusView{Status: string(d.Status), Label: labels[d.Status], Warning: d.warning(now, keyExpires),
 		AnsweredAs: d.lately(now)}
@@ -62,7 +62,7 @@ func (d Detail) Show(now, keyExpires time.Time) StatusView {
 	return s
 }
 
-// next is the step to be taken and, in words, all that are due.
+// next is the next step and, in words, all steps that are due.
 func (d Detail) next(now time.Time) (step int, words []string) {
 	switch d.Status {
 	case Suspended:
@@ -147,7 +147,7 @@ func (d Detail) warning(now, keyExpires time.Time) string {
 	return strings.Join(all[:min(len(all), most)], " ")
 }
 
-// warning tells an owner of a proposal that may be a thief's.
+// warning warns an owner of a proposal that may be a thief's.
 func (p Proposal) warning() string {
 	what := "that earnings go to " + p.Address
 	if p.Kind == ProposedOwner {
@@ -161,7 +161,7 @@ func (p Proposal) warning() string {
 		p.Key, p.At.UTC().Format(time.RFC3339), what, when)
 }
 
-// probationReason says of a judgement what it rests on.
+// probationReason says what a judgement of a probation rests on.
 func probationReason(up *float64) string {
 	if up == nil {
 		return "nothing could be measured"

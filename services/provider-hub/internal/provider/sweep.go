@@ -10,46 +10,46 @@ import (
 )
 
 const (
-	// sweepBatch is how many providers a sweep judges of a kind, and
-	// measureBatch how many it measures at once; measureInterval is how old a
-	// measurement may be.
+	// sweepBatch is how many providers a sweep judges of each kind, and measureBatch how
+	// many it measures. measureInterval is how old a measurement may be.
 	sweepBatch      = 500
 	measureBatch    = 200
 	measureRounds   = 25
 	measureInterval = 10 * time.Minute
-	// forgetTime is how long a sweep may forget what is over; the next goes on.
+	// forgetTime bounds the time in which a sweep deletes old rows. The next sweep
+	// deletes more.
 	forgetTime = 10 * time.Second
 )
 
-// sweepStore is what sweeping needs of a store.
+// sweepStore is what a sweep needs of a store.
 type sweepStore interface {
-	// Overdue reads who is in probation beyond now, whose benchmark was passed
-	// before expired, who waits for nothing more to be activated, and whose proposals
-	// took effect or lapsed by the store's clock; at most limit of each.
+	// Overdue reads, at most limit of each, the providers in probation beyond now, those
+	// whose benchmark was passed before expired, those that wait for nothing more to be
+	// activated, and those whose proposals took effect or lapsed by the store's clock.
 	Overdue(ctx context.Context, now, expired time.Time, limit int) (Overdue, error)
-	// Qualified reads only the last of them.
+	// Qualified reads only the providers that wait for nothing more to be activated.
 	Qualified(ctx context.Context, expired time.Time, limit int) ([]ids.ProviderID, error)
-	// ToMeasure reads providers that were measured before a time, at most limit,
-	// and marks them as measured now, so that no other hub does it too.
+	// ToMeasure reads at most limit providers that were measured before a time, and marks
+	// them as measured now, so that no other hub measures them too.
 	ToMeasure(ctx context.Context, before, now time.Time, limit int) ([]ids.ProviderID, error)
-	// EndSilentHubs ends the runs that were not heard for HubSilence, by the store's
-	// clock, with the connections that they left open, as of when they were seen.
+	// EndSilentHubs ends the runs that were silent for HubSilence, by the store's clock,
+	// and the connections that they left open, as of when they were seen.
 	EndSilentHubs(ctx context.Context) error
-	// Forget takes away, some at a time, connections, runs and keys that ended
-	// before kept, but for keys that the history names, names that engines gave last
-	// before kept, machines seen last before nodes, and nonces that expired before
-	// nonces.
+	// Forget deletes, some at a time, the connections, runs and keys that ended before
+	// kept, except keys that the history names; the names that engines gave last before
+	// kept; the machines that were seen last before nodes; and the nonces that expired
+	// before nonces.
 	Forget(ctx context.Context, kept, nodes, nonces time.Time) error
 }
 
-// Overdue is who is to be looked at. Proposals count, and lapse, without a sweep,
-// which only has it written down.
+// Overdue are the providers that a sweep looks at. Proposals count, and lapse, without a
+// sweep, which only writes that down.
 type Overdue struct{ Probations, Benchmarks, Qualified, Proposals []ids.ProviderID }
 
-// Sweep does what time alone brings: it ends the runs of hubs that fell silent,
-// judges probations, expires benchmarks, activates who qualifies, and measures
-// uptime. It returns the accounts of which something changed. Every hub does so;
-// row locks make it harmless. What fails for one provider does not keep the others.
+// Sweep applies what time alone brings: it ends the runs of silent hubs, judges
+// probations, expires benchmarks, activates providers that qualify, and measures uptime.
+// It returns the accounts that changed. Every hub sweeps once a minute, and row locks
+// make that harmless. A failure for one provider does not stop the others.
 func (d *Directory) Sweep(ctx context.Context) ([]Account, error) {
 	now := d.clock.Now()
 	faults := []error{d.store.EndSilentHubs(ctx)}
@@ -67,7 +67,7 @@ func (d *Directory) Sweep(ctx context.Context) ([]Account, error) {
 	return changed, errors.Join(faults...)
 }
 
-// forget has its own time, so that much to forget keeps nobody from being
+// forget has a time of its own, so that a large deletion keeps nobody from being
 // measured.
 func (d *Directory) forget(ctx context.Context, now time.Time) error {
 	ctx, cancel := context.WithTimeout(ctx, forgetTime)
@@ -75,9 +75,9 @@ func (d *Directory) forget(ctx context.Context, now time.Time) error {
 	return d.store.Forget(ctx, now.Add(-PresenceKept), now.Add(-NodeKept), now.Add(-nonceKept))
 }
 
-// Qualify activates whoever waits for nothing more, without waiting for a sweep:
-// machines that were seen just now may be what was missing. It returns those
-// accounts.
+// Qualify activates the providers that wait for nothing more, without waiting for a
+// sweep, because machines that were seen just now may be what was missing. It returns
+// their accounts.
 func (d *Directory) Qualify(ctx context.Context) ([]Account, error) {
 	due, err := d.store.Qualified(ctx, d.clock.Now().Add(-BenchmarkValidity), sweepBatch)
 	if err != nil {
@@ -86,8 +86,8 @@ func (d *Directory) Qualify(ctx context.Context) ([]Account, error) {
 	return each(ctx, due, d.follow)
 }
 
-// each does something to every provider, whatever becomes of the others, and
-// returns those of which something changed: another hub may have been faster.
+// each applies do to every provider, whatever fails for the others, and returns the
+// accounts that changed. Another hub may have been faster.
 func each(ctx context.Context, all []ids.ProviderID, do func(context.Context, ids.ProviderID) (Account, bool, error)) ([]Account, error) {
 	var done []Account
 	var faults []error
@@ -110,13 +110,13 @@ func (d *Directory) expire(ctx context.Context, id ids.ProviderID) (Account, boo
 	return d.stroke(ctx, id, ByPlatform, "", (*change).expire)
 }
 
-// follow does what the facts lead to, which change does by itself.
+// follow applies what the facts lead to, which change does by itself.
 func (d *Directory) follow(ctx context.Context, id ids.ProviderID) (Account, bool, error) {
 	return d.stroke(ctx, id, ByPlatform, "", func(*change) error { return nil })
 }
 
-// judge measures a probation and ends it. What is measured is over, so it needs
-// no lock.
+// judge measures a probation and ends it. The measured time is over, so no lock is
+// needed.
 func (d *Directory) judge(ctx context.Context, id ids.ProviderID) (Account, bool, error) {
 	a, err := d.store.Get(ctx, id)
 	if err != nil || !a.InProbation() {
@@ -134,13 +134,13 @@ func (d *Directory) judge(ctx context.Context, id ids.ProviderID) (Account, bool
 	up := within(presences[id], runs, from, to)
 	return d.stroke(ctx, id, ByPlatform, probationReason(up), func(c *change) error {
 		if !c.account.ProbationEndsAt.Equal(to) {
-			return nil // another probation by now
+			return nil // it is another probation by now
 		}
 		return c.judge(up)
 	})
 }
 
-// measureDue keeps the measurements of uptime fresh.
+// measureDue renews measurements of uptime that are older than measureInterval.
 func (d *Directory) measureDue(ctx context.Context, now time.Time) error {
 	for range measureRounds {
 		due, err := d.store.ToMeasure(ctx, now.Add(-measureInterval), now, measureBatch)

@@ -17,30 +17,31 @@ import (
 
 const (
 	challengeTime = 5 * time.Minute
-	// nonceKept is how long a spent nonce is kept beyond its challenge: hubs'
+	// nonceKept is how long a spent nonce is kept beyond its challenge, because hubs'
 	// clocks may differ.
 	nonceKept = 5 * time.Minute
 	purpose   = "Connect a provider agent to this service. It costs nothing and moves nothing."
 
-	// A nonce is 32 bytes: random ones, the time of issue in milliseconds, and
-	// an HMAC by which the fleet knows it for its own.
+	// A nonce has 32 bytes: random bytes, the time of issue in milliseconds, and an HMAC
+	// by which the fleet recognizes its own nonces.
 	nonceRandom = 10
 	nonceTime   = 6
 	nonceSeed   = nonceRandom + nonceTime
 	nonceBytes  = 32
 )
 
-// Nonce is that of a challenge. Its text is 64 hexadecimal digits.
+// Nonce is the nonce of a challenge. Its text is 64 hexadecimal digits.
 type Nonce [nonceBytes]byte
 
-// Site is what wallets sign for: a signature for another one counts for nothing.
+// Site is the site that wallets sign for. A signature for another site counts for
+// nothing.
 type Site struct {
 	// Domain is the host of the service, and URI the address that agents dial.
 	Domain, URI string
 	ChainID     int64
 }
 
-// Validate reports whether wallets can be asked to sign for the site.
+// Validate fails unless wallets can be asked to sign for the site.
 func (s Site) Validate() error {
 	now := time.Unix(0, 0)
 	return wallet.Challenge{
@@ -49,26 +50,27 @@ func (s Site) Validate() error {
 	}.Validate()
 }
 
-// walletStore lets wallets in. Of challenges it keeps those that were answered.
+// walletStore is what wallets need of a store. It keeps only challenges that were
+// answered.
 type walletStore interface {
-	// Spend takes a proof, which nobody can after it. It fails with
+	// Spend spends a proof, so that nobody can show it again. It fails with
 	// invalid_api_key when somebody has.
 	Spend(ctx context.Context, p Proof) error
-	// Enter spends a proof and reads the account that its wallet is proven to own,
-	// with a fresh epoch, in one transaction. known is false when there is none;
-	// then nothing is spent. It fails as Spend.
+	// Enter spends a proof and reads the account that its wallet is proven to own, with a
+	// fresh epoch, in one transaction. known is false when there is none; then nothing is
+	// spent. It fails as Spend.
 	Enter(ctx context.Context, p Proof) (c Credential, known bool, err error)
 }
 
-// Proof is that a wallet has signed a challenge of this fleet in time. It counts
-// once.
+// Proof is the proof that a wallet has signed a challenge of this fleet in time. It
+// counts once.
 type Proof struct {
 	Address   wallet.Address
 	Nonce     Nonce
 	ExpiresAt time.Time
 }
 
-// Proven reports whether an address is known to be the owner's.
+// Proven reports whether an address is proven to be the owner's.
 func (a *Account) Proven(address wallet.Address) bool {
 	return !a.OwnerProvenAt.IsZero() && a.Owner == address.String()
 }
@@ -79,8 +81,8 @@ type Challenge struct {
 	ExpiresAt      time.Time
 }
 
-// Ask makes what a wallet signs to connect, and keeps nothing: whoever asks in
-// another's name takes nothing from him. It fails with invalid_value.
+// Ask makes the challenge that a wallet signs to connect. It keeps nothing, so asking in
+// another's name costs that owner nothing. It fails with invalid_value.
 func (d *Directory) Ask(_ context.Context, addressText string) (Challenge, error) {
 	address, err := parseAddress("address", addressText)
 	if err != nil {
@@ -98,7 +100,7 @@ func (d *Directory) Ask(_ context.Context, addressText string) (Challenge, error
 	return Challenge{Nonce: text, Message: d.message(address, n, text), ExpiresAt: n.expires()}, nil
 }
 
-// issued is when the challenge was made, to the millisecond, as its text has it.
+// issued is when the challenge was made, to the millisecond, as in its text.
 func (n Nonce) issued() time.Time {
 	var at [8]byte
 	copy(at[len(at)-nonceTime:], n[nonceRandom:nonceSeed])
@@ -107,16 +109,16 @@ func (n Nonce) issued() time.Time {
 
 func (n Nonce) expires() time.Time { return n.issued().Add(challengeTime) }
 
-// seal is the HMAC of a nonce. It covers the whole text of the challenge, with
-// what comes before the HMAC in the nonce's place: so it holds for this wallet,
-// domain, chain, purpose and time alone.
+// seal is the HMAC of a nonce. It covers the whole text of the challenge, with the
+// nonce's bytes before the HMAC in the nonce's place. So it holds for this wallet,
+// domain, chain, purpose and time alone, and any hub recognizes it.
 func (d *Directory) seal(address wallet.Address, n Nonce) []byte {
 	mac := hmac.New(sha256.New, d.challenges)
 	mac.Write([]byte(d.message(address, n, hex.EncodeToString(n[:nonceSeed]))))
 	return mac.Sum(nil)[:nonceBytes-nonceSeed]
 }
 
-// challengeSecret says nothing of the pepper that it is derived from.
+// challengeSecret derives the secret of challenges. It says nothing of the pepper.
 func challengeSecret(pepper apikey.Pepper) []byte {
 	mac := hmac.New(sha256.New, pepper[:])
 	mac.Write([]byte("svc.internal/services/provider-hub: secret of wallet challenges"))
@@ -130,8 +132,8 @@ func (d *Directory) message(address wallet.Address, n Nonce, nonceText string) s
 	})
 }
 
-// AuthenticateWallet answers whose wallet signed the challenge of a nonce, with
-// a fresh epoch. It fails with invalid_api_key or account_frozen.
+// AuthenticateWallet returns the provider whose wallet signed the challenge of a nonce,
+// with a fresh epoch. It fails with invalid_api_key or account_frozen.
 func (d *Directory) AuthenticateWallet(ctx context.Context, owner, nonce string, signature []byte) (Credential, error) {
 	proof, err := d.prove(owner, nonce, signature)
 	if err != nil {
@@ -150,8 +152,8 @@ func (d *Directory) AuthenticateWallet(ctx context.Context, owner, nonce string,
 	return c, c.admissible()
 }
 
-// prove tells that a wallet has signed a challenge of ours that has not expired.
-// Whether it was spent is the store's to say. It fails with invalid_api_key.
+// prove verifies that a wallet has signed a challenge of ours that has not expired.
+// Whether the challenge was spent is checked in the store. It fails with invalid_api_key.
 func (d *Directory) prove(owner, nonceText string, signature []byte) (Proof, error) {
 	address, err := wallet.ParseAddress(owner)
 	if err != nil {
@@ -174,7 +176,7 @@ func (d *Directory) prove(owner, nonceText string, signature []byte) (Proof, err
 	return Proof{Address: address, Nonce: n, ExpiresAt: n.expires()}, nil
 }
 
-// Spent is that a challenge counts no more.
+// Spent is the error of a challenge that does not count any more.
 func Spent() error { return unsigned("the challenge is not known, was used, or has expired") }
 
 func unsigned(why string) error {

@@ -16,14 +16,14 @@ import (
 	"svc.internal/services/provider-hub/internal/registry"
 )
 
-// idempotencyHeader carries an idempotency key beside a message that names
-// none.
+// idempotencyHeader carries an idempotency key beside a message that has no field for
+// one.
 const idempotencyHeader = "idempotency-key"
 
 // maxModel bounds the id of a model, in bytes.
 const maxModel = 256
 
-// Warmups tells all hubs to have a model loaded. A zero provider is all of them.
+// Warmups asks all hubs to have a model loaded. A zero provider means all providers.
 type Warmups interface {
 	Ask(ctx context.Context, model string, providerID ids.ProviderID) error
 }
@@ -36,7 +36,7 @@ type Admin struct {
 	warmups  Warmups
 }
 
-// NewAdmin works on accounts and lets the sessions of reg feel it.
+// NewAdmin serves accounts, and applies changes to the sessions of reg.
 func NewAdmin(accounts *provider.Directory, reg *registry.Registry, warmups Warmups) *Admin {
 	return &Admin{accounts: accounts, registry: reg, warmups: warmups}
 }
@@ -73,12 +73,12 @@ func (a *Admin) ListProviders(ctx context.Context, m *hubv1.ListProvidersRequest
 	}, nil
 }
 
-// byOperator has what is done be written down under the operator's name.
+// byOperator records what is done in ctx under the operator's name.
 func byOperator(ctx context.Context) context.Context {
 	return provider.WithOperator(ctx, serve.Operator(ctx))
 }
 
-// SetProviderStatus is an operator's word on a provider.
+// SetProviderStatus moves a provider to a status in an operator's name.
 func (a *Admin) SetProviderStatus(ctx context.Context, m *hubv1.SetProviderStatusRequest) (*hubv1.SetProviderStatusResponse, error) {
 	id, err := providerID(m.GetProviderId())
 	if err != nil {
@@ -95,7 +95,7 @@ func (a *Admin) SetProviderStatus(ctx context.Context, m *hubv1.SetProviderStatu
 	return &hubv1.SetProviderStatusResponse{Provider: p}, nil
 }
 
-// felt lets the sessions here feel what became of an account.
+// felt applies a changed account to the sessions here.
 func (a *Admin) felt(ctx context.Context, account provider.Account) (*hubv1.Provider, error) {
 	a.registry.Apply(account.Standing())
 	return described(ctx, a.accounts, a.registry, account)
@@ -135,8 +135,8 @@ func (a *Admin) ConfirmQualification(ctx context.Context, m *hubv1.ConfirmQualif
 	return &hubv1.ConfirmQualificationResponse{Provider: p}, nil
 }
 
-// UnbindProvider takes from a provider its wallet, where its earnings go, or what is
-// proposed.
+// UnbindProvider takes from a provider its wallet, the address of its earnings, or its
+// proposals.
 func (a *Admin) UnbindProvider(ctx context.Context, m *hubv1.UnbindProviderRequest) (*hubv1.UnbindProviderResponse, error) {
 	id, err := providerID(m.GetProviderId())
 	if err != nil {
@@ -157,7 +157,7 @@ func (a *Admin) UnbindProvider(ctx context.Context, m *hubv1.UnbindProviderReque
 	return &hubv1.UnbindProviderResponse{Provider: p}, nil
 }
 
-// ListStatusChanges is one page of what happened to a provider, newest first.
+// ListStatusChanges is one page of a provider's history, newest first.
 func (a *Admin) ListStatusChanges(ctx context.Context, m *hubv1.ListStatusChangesRequest) (*hubv1.ListStatusChangesResponse, error) {
 	id, err := providerID(m.GetProviderId())
 	if err != nil {
@@ -198,7 +198,7 @@ func (a *Admin) WarmUp(ctx context.Context, m *hubv1.WarmUpRequest) (*hubv1.Warm
 	return &hubv1.WarmUpResponse{}, nil
 }
 
-// IssueProviderKey makes a key and shows it this once.
+// IssueProviderKey makes a key and shows it once.
 func (a *Admin) IssueProviderKey(ctx context.Context, m *hubv1.IssueProviderKeyRequest) (*hubv1.IssueProviderKeyResponse, error) {
 	id, err := providerID(m.GetProviderId())
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package rpc answers the gRPC services of provider-hub: it checks the shape of
-// what comes in, hands it to the domain, and writes down what comes back.
+// Package rpc answers the gRPC services of provider-hub. It checks the shape of each
+// message, calls the domain, and encodes the result.
 package rpc
 
 import (
@@ -24,7 +24,7 @@ type Dispatch struct {
 	dispatcher *dispatch.Dispatcher
 }
 
-// NewDispatch serves attempts at dispatcher.
+// NewDispatch serves attempts with dispatcher.
 func NewDispatch(dispatcher *dispatch.Dispatcher) *Dispatch { return &Dispatch{dispatcher: dispatcher} }
 
 type dispatchStream = grpc.BidiStreamingServer[hubv1.DispatchRequest, hubv1.DispatchResponse]
@@ -45,9 +45,8 @@ func (d *Dispatch) Dispatch(stream dispatchStream) error {
 	return d.dispatcher.Serve(stream.Context(), order, c)
 }
 
-// call is the caller's end of a dispatch. It implements dispatch.Caller. Its
-// messages are made once: what Send was given is copied or encoded before it
-// returns.
+// call is the caller's end of a dispatch. It implements dispatch.Caller. Its messages are
+// allocated once, because Send copies or encodes a message before it returns.
 type call struct {
 	stream    dispatchStream
 	committed chan struct{}
@@ -62,9 +61,8 @@ func newCall(stream dispatchStream) *call {
 	return c
 }
 
-// listen waits for the commit and for the caller to close its side, which is
-// how it hangs up in good order. Everything else that a caller may send has no
-// meaning.
+// listen waits for the commit, and for the caller to close its side, which is how it
+// hangs up in good order. Every other message of a caller is ignored.
 func (c *call) listen() {
 	committed := false
 	for {
@@ -93,7 +91,7 @@ func (c *call) Event(e dispatch.Event) error {
 	c.event.Json, c.event.FirstContent, c.event.CompletionTokens, c.event.More, c.event.Name = e.JSON, e.FirstContent,
 		e.Tokens, e.More, e.Name
 	err := c.stream.Send(&c.message)
-	c.event.Json = nil // it may be large, and the next event far
+	c.event.Json = nil // it may be large, and the next event may be far away
 	return err
 }
 
@@ -154,7 +152,7 @@ func orderFromProto(m *hubv1.DispatchOpen) (*dispatch.Order, error) {
 	}, nil
 }
 
-// kindFromProto is false for what a later gateway may ask for.
+// kindFromProto returns false for a kind that only later gateways know.
 func kindFromProto(e hubv1.Endpoint) (meter.Kind, bool) {
 	switch e {
 	case hubv1.Endpoint_ENDPOINT_UNSPECIFIED, hubv1.Endpoint_ENDPOINT_CHAT:
@@ -169,8 +167,7 @@ func kindFromProto(e hubv1.Endpoint) (meter.Kind, bool) {
 	return 0, false
 }
 
-// milliseconds saturates instead of wrapping round; the domain refuses both
-// ends.
+// milliseconds saturates instead of wrapping around. The domain refuses both ends.
 func milliseconds(ms int64) time.Duration {
 	const most = int64(1 << 40)
 	return time.Duration(max(-1, min(ms, most))) * time.Millisecond

@@ -49,7 +49,7 @@ func (s *Self) RevokeKey(ctx context.Context, m *hubv1.RevokeKeyRequest) (*hubv1
 	return &hubv1.RevokeKeyResponse{}, nil
 }
 
-// optionalTime is absent for the zero time.
+// optionalTime is nil for the zero time.
 func optionalTime(at time.Time) *timestamppb.Timestamp {
 	if at.IsZero() {
 		return nil

@@ -8,7 +8,7 @@ import (
 	"svc.internal/services/provider-hub/internal/provider"
 )
 
-// proposalID reads an id; text that is none names no proposal.
+// proposalID reads an id. A malformed id names no proposal.
 func proposalID(text string) (ids.ProposalID, error) {
 	id, err := ids.ParseProposal(text)
 	if err != nil {
@@ -17,7 +17,7 @@ func proposalID(text string) (ids.ProposalID, error) {
 	return id, nil
 }
 
-// ListProposals reads what waits for a user's word.
+// ListProposals reads the proposals that wait for a user's decision.
 func (s *Self) ListProposals(ctx context.Context, m *hubv1.ListProposalsRequest) (*hubv1.ListProposalsResponse, error) {
 	account, err := s.accounts.OfUser(ctx, m.GetUserId())
 	if err != nil {
@@ -30,7 +30,7 @@ func (s *Self) ListProposals(ctx context.Context, m *hubv1.ListProposalsRequest)
 	return &hubv1.ListProposalsResponse{Provider: p}, nil
 }
 
-// ConfirmProposal lets a proposal take effect in its user's name.
+// ConfirmProposal applies a proposal in its user's name.
 func (s *Self) ConfirmProposal(ctx context.Context, m *hubv1.ConfirmProposalRequest) (*hubv1.ConfirmProposalResponse, error) {
 	id, err := proposalID(m.GetProposalId())
 	if err != nil {

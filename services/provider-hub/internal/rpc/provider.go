@@ -13,8 +13,8 @@ import (
 	"svc.internal/services/provider-hub/internal/provider"
 )
 
-// Presence reports whether a provider is connected to this hub, which knows it
-// before the store does.
+// Presence reports whether a provider is connected to this hub. The hub knows that before
+// the store does.
 type Presence interface {
 	Online(id ids.ProviderID) bool
 }
@@ -26,7 +26,7 @@ type Directory struct {
 	presence Presence
 }
 
-// NewDirectory reads from accounts.
+// NewDirectory serves accounts.
 func NewDirectory(accounts *provider.Directory, here Presence) *Directory {
 	return &Directory{accounts: accounts, presence: here}
 }
@@ -48,7 +48,7 @@ func (d *Directory) GetProvider(ctx context.Context, m *hubv1.GetProviderRequest
 	return &hubv1.GetProviderResponse{Provider: p}, nil
 }
 
-// described adds to an account whether it is online.
+// described describes an account, with whether its provider is online.
 func described(ctx context.Context, accounts *provider.Directory, here Presence, a provider.Account) (*hubv1.Provider, error) {
 	list, err := describedAll(ctx, accounts, here, []provider.Account{a})
 	if err != nil {
@@ -57,7 +57,7 @@ func described(ctx context.Context, accounts *provider.Directory, here Presence,
 	return list[0], nil
 }
 
-// describedAll asks the store once for all of them.
+// describedAll describes all accounts with one query to the store.
 func describedAll(ctx context.Context, accounts *provider.Directory, here Presence, all []provider.Account) ([]*hubv1.Provider, error) {
 	asked := make([]ids.ProviderID, len(all))
 	for i, a := range all {
@@ -74,7 +74,7 @@ func describedAll(ctx context.Context, accounts *provider.Directory, here Presen
 	return list, nil
 }
 
-// providerID reads an id; text that is none names no provider.
+// providerID reads an id. A malformed id names no provider.
 func providerID(text string) (ids.ProviderID, error) {
 	id, err := ids.ParseProvider(text)
 	if err != nil {
@@ -112,7 +112,7 @@ func accountToProto(a provider.Account, online bool, accounts *provider.Director
 	return p
 }
 
-// fraction is 0 for what is not known.
+// fraction is 0 where it is not known.
 func fraction(f *float64) float64 {
 	if f == nil {
 		return 0
@@ -147,7 +147,7 @@ func answeredToProto(all []provider.AnsweredAs) []*hubv1.AnsweredAs {
 	return list
 }
 
-// statuses pairs those of the domain with those of the protocol.
+// statuses maps the domain's statuses to those of the protocol.
 var statuses = map[provider.Status]hubv1.ProviderStatus{
 	provider.Pending:     hubv1.ProviderStatus_PROVIDER_STATUS_PENDING,
 	provider.UnderReview: hubv1.ProviderStatus_PROVIDER_STATUS_UNDER_REVIEW,
@@ -160,7 +160,8 @@ var statuses = map[provider.Status]hubv1.ProviderStatus{
 
 func statusToProto(s provider.Status) hubv1.ProviderStatus { return statuses[s] }
 
-// statusFromProto leaves a status that is none for the domain to refuse.
+// statusFromProto returns an invalid status for one that is not known, and the domain
+// refuses it.
 func statusFromProto(s hubv1.ProviderStatus) provider.Status {
 	for status, p := range statuses {
 		if p == s {

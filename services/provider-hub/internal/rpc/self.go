@@ -20,19 +20,19 @@ type Self struct {
 	presence Sessions
 }
 
-// Sessions are those of this hub.
+// Sessions are the sessions of this hub.
 type Sessions interface {
 	Presence
-	// KeyRevoked closes those that were made with a key.
+	// KeyRevoked closes the sessions that were made with a key.
 	KeyRevoked(id ids.KeyID)
 }
 
-// NewSelf works on accounts and lets the sessions here feel what ends.
+// NewSelf serves accounts, and applies changes to the sessions here.
 func NewSelf(accounts *provider.Directory, here Sessions) *Self {
 	return &Self{accounts: accounts, presence: here}
 }
 
-// digestFromProto reads the digest of a key; bytes that are none are no key.
+// digestFromProto reads the digest of a key. Malformed bytes are no key.
 func digestFromProto(raw []byte) (apikey.Digest, error) {
 	if len(raw) != len(apikey.Digest{}) {
 		return apikey.Digest{}, fault.New(fault.Unauthenticated, fault.InvalidAPIKey, "this is no provider key")
@@ -40,7 +40,7 @@ func digestFromProto(raw []byte) (apikey.Digest, error) {
 	return apikey.Digest(raw), nil
 }
 
-// GetOwnStatus tells a provider where it stands.
+// GetOwnStatus returns a provider's status as its owner sees it.
 func (s *Self) GetOwnStatus(ctx context.Context, m *hubv1.GetOwnStatusRequest) (*hubv1.GetOwnStatusResponse, error) {
 	digest, err := digestFromProto(m.GetKeyDigest())
 	if err != nil {
@@ -83,7 +83,7 @@ func (s *Self) UpdateOwn(ctx context.Context, m *hubv1.UpdateOwnRequest) (*hubv1
 	return &hubv1.UpdateOwnResponse{Provider: p}, nil
 }
 
-// RequestReview asks an operator to look.
+// RequestReview asks an operator to look at the account.
 func (s *Self) RequestReview(ctx context.Context, m *hubv1.RequestReviewRequest) (*hubv1.RequestReviewResponse, error) {
 	digest, err := digestFromProto(m.GetKeyDigest())
 	if err != nil {
@@ -102,8 +102,8 @@ func (s *Self) RequestReview(ctx context.Context, m *hubv1.RequestReviewRequest)
 	return &hubv1.RequestReviewResponse{Provider: p, RequestedAt: timestamppb.New(account.ReviewRequestedAt)}, nil
 }
 
-// SignUp opens an account in status pending with one key, shown this once. The
-// idempotency key is ignored: whoever guessed one would be given a key.
+// SignUp opens an account in status pending with one key, shown once. The idempotency key
+// is ignored, because a caller that guesses one would get a key.
 func (s *Self) SignUp(ctx context.Context, m *hubv1.SignUpRequest) (*hubv1.SignUpResponse, error) {
 	account, key, text, err := s.accounts.SignUp(ctx, provider.Applicant{
 		Name: m.GetName(), Region: m.GetRegion(), Owner: m.GetOwnerAddress(), Beneficiary: m.GetBeneficiaryAddress(),
@@ -119,7 +119,7 @@ func (s *Self) SignUp(ctx context.Context, m *hubv1.SignUpRequest) (*hubv1.SignU
 	return &hubv1.SignUpResponse{Provider: p, ApiKey: text, KeyPrefix: key.Shown}, nil
 }
 
-// IssueKey makes a further key for a user's account and shows it this once.
+// IssueKey makes a further key for a user's account and shows it once.
 func (s *Self) IssueKey(ctx context.Context, m *hubv1.IssueKeyRequest) (*hubv1.IssueKeyResponse, error) {
 	id, err := providerID(m.GetProviderId())
 	if err != nil {
@@ -132,13 +132,13 @@ func (s *Self) IssueKey(ctx context.Context, m *hubv1.IssueKeyRequest) (*hubv1.I
 	return &hubv1.IssueKeyResponse{KeyId: key.ID.String(), ApiKey: text, KeyPrefix: key.Shown}, nil
 }
 
-// RotateOwnKey makes a further key and lets the one shown expire.
+// RotateOwnKey makes a further key, and the key that was shown expires.
 func (s *Self) RotateOwnKey(ctx context.Context, m *hubv1.RotateOwnKeyRequest) (*hubv1.RotateOwnKeyResponse, error) {
 	digest, err := digestFromProto(m.GetKeyDigest())
 	if err != nil {
 		return nil, err
 	}
-	// What would wrap around is out of range too.
+	// A number that would wrap around is out of range too.
 	seconds := min(max(m.GetOverlapSeconds(), -1), 1<<30)
 	key, text, ends, err := s.accounts.RotateKey(ctx, digest, m.GetName(), time.Duration(seconds)*time.Second)
 	if err != nil {
@@ -149,7 +149,7 @@ func (s *Self) RotateOwnKey(ctx context.Context, m *hubv1.RotateOwnKeyRequest) (
 	}, nil
 }
 
-// CreateChallenge makes what a wallet signs to connect.
+// CreateChallenge makes the challenge that a wallet signs to connect.
 func (s *Self) CreateChallenge(ctx context.Context, m *hubv1.CreateChallengeRequest) (*hubv1.CreateChallengeResponse, error) {
 	asked, err := s.accounts.Ask(ctx, m.GetAddress())
 	if err != nil {

@@ -95,8 +95,8 @@ func (s *Store) Standings(ctx context.Context, keys []ids.KeyID, providers []ids
 	return list, nil
 }
 
-// AddOwnKey implements provider.Store. The provider's row is locked, so that
-// keys made at once are counted too.
+// AddOwnKey implements provider.Store. The provider's row is locked, so that keys made at
+// the same time are counted too.
 func (s *Store) AddOwnKey(ctx context.Context, k provider.Key, limit int, replaces ids.KeyID, ends time.Time) (time.Time, error) {
 	err := pg.InTx(ctx, s.pool, pgx.TxOptions{}, func(tx pgx.Tx) error {
 		var status provider.Status
@@ -122,8 +122,8 @@ func (s *Store) AddOwnKey(ctx context.Context, k provider.Key, limit int, replac
 	return ends, missing(err, "add a provider's own key")
 }
 
-// allowKey refuses a key too many. One that follows another may always be made
-// where that ends at once, and has room for one more than others where not.
+// allowKey refuses a key beyond limit. A key that replaces another may always be made
+// where the other ends at once, and otherwise has room for one more.
 func allowKey(ctx context.Context, tx pgx.Tx, k provider.Key, limit int, replaces ids.KeyID, ends time.Time) error {
 	if !replaces.IsZero() {
 		limit++

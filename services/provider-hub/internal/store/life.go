@@ -13,9 +13,9 @@ import (
 	"svc.internal/services/provider-hub/internal/provider"
 )
 
-// Change implements provider.Store. The row is locked, so that two who act at
-// once cannot both leave the status that they saw. Each move is an update of its
-// own: the database checks them one by one.
+// Change implements provider.Store. The row is locked, so that two callers at once cannot
+// both leave the status that they saw. Each move is an update of its own, because the
+// database checks moves one by one.
 func (s *Store) Change(
 	ctx context.Context, id ids.ProviderID, apply func(*provider.Account) ([]provider.Entry, error),
 ) (provider.Account, error) {
@@ -45,8 +45,8 @@ func (s *Store) Change(
 	return a, missing(owned(err), "change provider")
 }
 
-// locked reads an account whose row nobody else changes. The lock comes first: what is
-// read in the statement that waits for it would be as old as the statement.
+// locked reads an account whose row nobody else changes. The lock is taken first, because
+// a statement that waits for the lock reads what was there when the statement began.
 func locked(ctx context.Context, tx pgx.Tx, id ids.ProviderID) (provider.Account, error) {
 	if _, err := tx.Exec(ctx, `SELECT FROM provider WHERE provider_id = $1 FOR UPDATE`, id); err != nil {
 		return provider.Account{}, err
@@ -54,13 +54,13 @@ func locked(ctx context.Context, tx pgx.Tx, id ids.ProviderID) (provider.Account
 	return scanKept(tx.QueryRow(ctx, `SELECT `+accountColumns+` FROM provider p WHERE p.provider_id = $1`, id))
 }
 
-// asksForAddress reports whether an entry counts against what a key may ask for.
+// asksForAddress reports whether an entry counts against the bound of a key's proposals.
 func asksForAddress(e provider.Entry) bool {
 	return e.What == provider.BeneficiaryProposed || e.What == provider.OwnerProposed ||
 		e.What == provider.BeneficiaryChanged && e.By == provider.ByProvider
 }
 
-// allowPayouts refuses more of what a key asks for where earnings go, and whose wallet
+// allowPayouts refuses more proposals and changes of where earnings go, and whose wallet
 // owns the account, than a day may have.
 func allowPayouts(ctx context.Context, tx pgx.Tx, id ids.ProviderID, entries []provider.Entry) error {
 	for _, e := range entries {
@@ -81,7 +81,7 @@ func allowPayouts(ctx context.Context, tx pgx.Tx, id ids.ProviderID, entries []p
 	return nil
 }
 
-// timeOf reads a time, zero for no row.
+// timeOf reads a time; zero for no row.
 func timeOf(row pgx.Row) (at time.Time, err error) {
 	if err = row.Scan(&at); errors.Is(err, pgx.ErrNoRows) {
 		return time.Time{}, nil
@@ -89,7 +89,7 @@ func timeOf(row pgx.Row) (at time.Time, err error) {
 	return at, err
 }
 
-// keep writes an account that apply worked on.
+// keep writes an account that apply has changed.
 func keep(ctx context.Context, tx pgx.Tx, a *provider.Account, entries []provider.Entry) error {
 	b := &pgx.Batch{}
 	for _, e := range entries {

@@ -12,8 +12,8 @@ import (
 	"svc.internal/services/provider-hub/internal/provider"
 )
 
-// RecordNames implements naming.Store. It is one statement however many lines there
-// are; hubs' clocks differ, so that the later name is the one that stays.
+// RecordNames implements naming.Store, in one statement however many lines there are.
+// Hubs' clocks differ, so the name with the later time stays.
 func (s *Store) RecordNames(ctx context.Context, lines []naming.AnsweredAs) error {
 	providers, models, names := make([]ids.ProviderID, len(lines)), make([]string, len(lines)), make([]string, len(lines))
 	first, last, answers := make([]time.Time, len(lines)), make([]time.Time, len(lines)), make([]int64, len(lines))

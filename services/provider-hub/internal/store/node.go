@@ -14,7 +14,7 @@ import (
 	"svc.internal/services/provider-hub/internal/provider"
 )
 
-// nodeRow is a row of provider_node on its way to the database.
+// nodeRow is a row of provider_node as JSON for the database.
 type nodeRow struct {
 	ProviderID   string    `json:"provider_id"`
 	NodeID       string    `json:"node_id"`
@@ -49,8 +49,8 @@ func rowOf(n presence.Seen) nodeRow {
 	}
 }
 
-// recordNodes keeps what was seen of machines. They come sorted, so that two hubs
-// do not wait for each other.
+// recordNodes writes what was seen of machines. The machines are sorted, so that two hubs
+// do not wait for each other's locks.
 func recordNodes(ctx context.Context, tx pgx.Tx, page presence.Page) error {
 	b := &pgx.Batch{}
 	if len(page.Nodes) > 0 {
@@ -76,9 +76,9 @@ func recordNodes(ctx context.Context, tx pgx.Tx, page presence.Page) error {
 	return tx.SendBatch(ctx, b).Close()
 }
 
-// queueNodes is two statements however many machines there are: a hub that was
-// without its database has thousands to tell of. Beyond the bound, machines that
-// are connected stay before those that were only seen lately.
+// queueNodes queues two statements however many machines there are, because a hub that
+// was without its database has thousands to write. Beyond the bound, connected machines
+// are kept before machines that were only seen lately.
 func queueNodes(b *pgx.Batch, all []presence.Seen) error {
 	rows, providers := make([]nodeRow, len(all)), make([]ids.ProviderID, len(all))
 	for i, n := range all {

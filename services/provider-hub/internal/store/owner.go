@@ -69,8 +69,8 @@ func (s *Store) Spend(ctx context.Context, p provider.Proof) error {
 	return missing(err, "spend a challenge")
 }
 
-// Enter implements provider.Store. Whoever has no provider spends nothing: what
-// is kept is bounded by what owners sign.
+// Enter implements provider.Store. A wallet without a provider spends nothing, so the
+// rows that are kept are bounded by the challenges that owners sign.
 func (s *Store) Enter(ctx context.Context, p provider.Proof) (c provider.Credential, known bool, err error) {
 	err = pg.InTx(ctx, s.pool, pgx.TxOptions{}, func(tx pgx.Tx) error {
 		known = false
@@ -92,7 +92,7 @@ func (s *Store) Enter(ctx context.Context, p provider.Proof) (c provider.Credent
 	return c, known, nil
 }
 
-// spend keeps a nonce, which nobody can twice.
+// spend keeps a nonce. It fails for a nonce that is kept already.
 func spend(ctx context.Context, tx pgx.Tx, p provider.Proof) error {
 	tag, err := tx.Exec(ctx, `INSERT INTO wallet_nonce (nonce, expires_at) VALUES ($1, $2) ON CONFLICT DO NOTHING`,
 		p.Nonce[:], p.ExpiresAt)
@@ -105,7 +105,7 @@ func spend(ctx context.Context, tx pgx.Tx, p provider.Proof) error {
 	return nil
 }
 
-// owned tells that an address has an account by the index that says so.
+// owned turns a violation of the index of owners into already_exists.
 func owned(err error) error {
 	var refused *pgconn.PgError
 	if errors.As(err, &refused) && refused.ConstraintName == "provider_owner" {

@@ -36,8 +36,8 @@ func (s *Store) Keys(ctx context.Context, id ids.ProviderID, now time.Time, limi
 	return list, nil
 }
 
-// RevokeOwnKey implements provider.Store. The provider's row is locked, so that of
-// two keys that are revoked at once the second is known for the last.
+// RevokeOwnKey implements provider.Store. The provider's row is locked, so that of two
+// keys that are revoked at once the second counts as the last.
 func (s *Store) RevokeOwnKey(
 	ctx context.Context, id ids.ProviderID, key ids.KeyID, now time.Time,
 	allow func(a provider.Account, lasting int) error,

@@ -15,15 +15,15 @@ import (
 	"svc.internal/services/provider-hub/internal/uptime"
 )
 
-// Reading is bounded: of a provider that connected more often than this the
-// latest connections are read, and of what they make up together the longest
-// times; what was not read counts as away. Of hubs that began more often the
-// latest lives count.
+// Reading is bounded. Of a provider with more connections than maxConnections the latest
+// are read, and of the times that they make up together the maxSpans longest. What was
+// not read counts as away, so the window is always the whole one. Of hubs with more runs
+// than maxRuns the latest count.
 const (
 	maxConnections = 100_000
 	maxSpans       = 10_000
 	maxRuns        = 50_000
-	// maxNodes is how many machines of a provider are kept.
+	// maxNodes bounds the machines of a provider that are kept.
 	maxNodes = 128
 )
 
@@ -52,8 +52,8 @@ func (s *Store) Record(ctx context.Context, run presence.Run, page presence.Page
 	return nil
 }
 
-// recordRun says that the hub is there. Where another hub took it for dead, what
-// that one ended is open again.
+// recordRun writes that the hub is there. Where another hub took it for dead and ended
+// its run, the run is open again.
 func (s *Store) recordRun(ctx context.Context, tx pgx.Tx, run presence.Run, page presence.Page) error {
 	at := page.At
 	if at.Before(run.Started) {
@@ -87,12 +87,12 @@ func (s *Store) recordRun(ctx context.Context, tx pgx.Tx, run presence.Run, page
 	if !page.First {
 		return nil
 	}
-	// A hub's id is that of one process: its earlier lives are over.
+	// A hub's id belongs to one process, so its earlier runs have ended.
 	return endRuns(ctx, tx, `r.ended IS NULL AND r.hub_id = $1 AND r.incarnation < $2`, run.HubID, run.Incarnation)
 }
 
-// endRuns ends runs as of when they were seen last, and the connections that
-// they left open as the platform's doing.
+// endRuns ends runs as of when they were seen last, and the connections that they left
+// open as ended by the platform.
 func endRuns(ctx context.Context, tx pgx.Tx, where string, args ...any) error {
 	_, err := tx.Exec(ctx, `
 		WITH dead AS (
@@ -103,8 +103,7 @@ func endRuns(ctx context.Context, tx pgx.Tx, where string, args ...any) error {
 	return err
 }
 
-// EndSilentHubs implements provider.Store. Silence is told by the database's
-// clock alone.
+// EndSilentHubs implements provider.Store. Only the database's clock counts.
 func (s *Store) EndSilentHubs(ctx context.Context) error {
 	err := pg.InTx(ctx, s.pool, pgx.TxOptions{}, func(tx pgx.Tx) error {
 		return endRuns(ctx, tx, `r.ended IS NULL AND r.heard < now() - $1::interval`, provider.HubSilence)
@@ -115,7 +114,7 @@ func (s *Store) EndSilentHubs(ctx context.Context) error {
 	return nil
 }
 
-// recordConnections takes what the hub says of its own connections as it is.
+// recordConnections writes the hub's own connections as the hub reports them.
 func recordConnections(ctx context.Context, tx pgx.Tx, run presence.Run, all []presence.Connection) error {
 	if len(all) == 0 {
 		return nil
@@ -149,9 +148,9 @@ func recordConnections(ctx context.Context, tx pgx.Tx, run presence.Run, all []p
 	return err
 }
 
-// Presences implements provider.Store. What is open lasts until now while its
-// hub is heard, and else until that was heard last. The database makes one of
-// what overlaps or touches: a node that does nothing but reconnect is one line.
+// Presences implements provider.Store. An open connection lasts until now while its hub
+// is heard, and else until the hub was heard last. The database joins connections that
+// overlap or touch, so a node that does nothing but reconnect is one line.
 func (s *Store) Presences(ctx context.Context, providers []ids.ProviderID, since, now time.Time) (map[ids.ProviderID]provider.Presence, error) {
 	rows, err := s.pool.Query(ctx, `
 		SELECT p.id, f.first, u.node_id, u.began, u.ended, u.excused
@@ -267,8 +266,8 @@ func (s *Store) KeepUptime(ctx context.Context, all []provider.Measured, now tim
 	return nil
 }
 
-// What is over is deleted forgetBatch rows at a time, at most forgetRounds times
-// of each kind in one call. Hubs that forget at once do not wait for each other.
+// Old rows are deleted forgetBatch at a time, at most forgetRounds times of each kind in
+// one call. Hubs that delete at the same time do not wait for each other.
 const (
 	forgetBatch  = 5_000
 	forgetRounds = 20

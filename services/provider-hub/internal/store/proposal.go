@@ -12,13 +12,13 @@ import (
 	"svc.internal/services/provider-hub/internal/provider"
 )
 
-// maxDueOwners bounds whose proposals to own them are settled for one wallet; those
-// beyond the first lapse.
+// maxDueOwners bounds the proposals to own a provider that are settled for one wallet.
+// Those beyond the first lapse.
 const maxDueOwners = 8
 
-// proposalColumns reads what waits, as n, with what has become of it by the database's
-// clock. A wallet has one provider: the one it is proven to own, or that for which its
-// proposal fell due first.
+// proposalColumns reads the waiting proposals, as n, with their state by the database's
+// clock. A wallet has one provider: the one that it is proven to own, or the one for
+// which its proposal fell due first.
 const proposalColumns = `
 	SELECT n.*, n.kind = 'owner' AND (
 		EXISTS (SELECT FROM provider o
@@ -66,8 +66,8 @@ func proposals(rows []proposal) (all provider.Proposals, err error) {
 	return all, nil
 }
 
-// keepProposals writes what became of the proposals of an account whose row is locked,
-// and reads when those that are new take effect.
+// keepProposals writes the changed proposals of an account whose row is locked, and reads
+// when the new ones take effect.
 func keepProposals(ctx context.Context, tx pgx.Tx, a *provider.Account, before provider.Proposals) error {
 	b := &pgx.Batch{}
 	for _, p := range [][2]provider.Proposal{{before.Owner, a.Proposed.Owner},
@@ -120,8 +120,9 @@ func (s *Store) DueOwners(ctx context.Context, address string) ([]ids.ProviderID
 		ORDER BY proposed_at, proposal_id LIMIT $2`, address, maxDueOwners)
 }
 
-// settling reads whose proposals took effect or lapsed, the oldest first. That an
-// account may not connect is written down when it comes to that.
+// settling reads the providers whose proposals took effect or lapsed, the oldest first. A
+// proposal that lapsed because its account may not connect is written down when another
+// one is.
 func (s *Store) settling(ctx context.Context, limit int) ([]ids.ProviderID, error) {
 	return s.providers(ctx, `
 		SELECT provider_id FROM provider_proposal_now WHERE due OR key_ended ORDER BY proposed_at LIMIT $1`, limit)

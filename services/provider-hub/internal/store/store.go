@@ -1,9 +1,9 @@
-// Package store keeps providers, their keys, machines and connections, and the
-// sequence of session epochs in PostgreSQL, schema hub, as role svc_hub.
+// Package store keeps providers, their keys, machines and connections, and the sequence
+// of session epochs in PostgreSQL, schema hub, as role svc_hub.
 //
-// No statement runs on the path of a consumer's request: a key is looked up
-// once for each connection that an agent makes. Lists are pages; a look-up of
-// many keys takes at most what one hub has sockets for.
+// No statement runs for a consumer's request: a key is looked up once for each connection
+// of an agent. Lists are pages. A look-up of many keys takes at most as many as one hub
+// has sockets.
 package store
 
 import (
@@ -28,20 +28,20 @@ const (
 	Role   = "svc_hub"
 )
 
-// Migrations make the schema, with the functions and views beside them.
+// Migrations create the schema, with the functions and views beside them.
 //
 //go:embed migrations/*.sql functions/*.sql views/*.sql
 var Migrations embed.FS
 
-// Store is the tables of this service. It is safe for concurrent use.
+// Store holds the tables of this service. It is safe for concurrent use.
 type Store struct{ pool *pgxpool.Pool }
 
-// New returns the tables that pool reaches.
+// New returns a store on pool.
 func New(pool *pgxpool.Pool) *Store { return &Store{pool: pool} }
 
-// accountColumns are those of scanAccount, of provider as p. A machine counts
-// from when it was last seen for as long as nodes are kept. They are looked up
-// row by row: an EXISTS would have PostgreSQL read the machines of everybody.
+// accountColumns are the columns of scanAccount, of provider as p. A machine counts from
+// when it was last seen for as long as nodes are kept. Machines are looked up row by row,
+// because PostgreSQL would read everybody's machines for an EXISTS.
 const accountColumns = `
 	p.provider_id, p.name, p.status, p.region, p.created_at, coalesce(p.owner_address, ''), p.owner_proven_at,
 	coalesce(p.beneficiary_address, ''), p.beneficiary_at,
@@ -59,7 +59,7 @@ func scanAccount(row pgx.Row, more ...any) (provider.Account, error) {
 	return a.Settled(), err
 }
 
-// scanKept reads an account as it is kept: proposals that fell due are not in it yet.
+// scanKept reads an account as it is kept, without the proposals that fell due since.
 func scanKept(row pgx.Row, more ...any) (provider.Account, error) {
 	var a provider.Account
 	var proposed []proposal
@@ -86,7 +86,7 @@ func scanKept(row pgx.Row, more ...any) (provider.Account, error) {
 	return a, nil
 }
 
-// zero is the zero time for none, and null the reverse.
+// zero is the zero time for nil, and null the reverse.
 func zero(t *time.Time) time.Time {
 	if t == nil {
 		return time.Time{}
@@ -170,7 +170,7 @@ func (s *Store) List(ctx context.Context, offset, limit int) ([]provider.Account
 	return list, total, nil
 }
 
-// missing turns an empty result into provider_not_found and leaves faults.
+// missing turns an empty result into provider_not_found, and returns faults as they are.
 func missing(err error, attempted string) error {
 	if err == nil {
 		return nil

@@ -1,12 +1,12 @@
-// Package uptime measures in what part of a time a provider was connected, and
-// leaves out the times in which it could not be.
+// Package uptime measures in what part of a window a provider was connected. Times in
+// which the provider could not be connected do not count.
 //
-// What counts as up is the union of the intervals in which any of its nodes was
-// connected. What is excused is every time in which no hub ran, and after each of
-// those, as after each connection that the platform ended, the time until the
-// node is back, up to Grace. The total is the window without what is excused
-// and not up; so a restart of a hub costs a provider nothing, and its own absence
-// before or after it counts in full.
+// Up is the union of the intervals in which any of the provider's nodes was connected.
+// Excused is every time in which no hub ran. Excused is also, after each such time and
+// after each connection that the platform ended, the time until the node is back, up to
+// Grace. The total is the window without the excused times that were not up. So the
+// restart of a hub costs a provider nothing, and the provider's own absence before or
+// after the restart counts in full.
 //
 //	up    = |∪ connected ∩ window|
 //	total = |window| − |excused \ connected|
@@ -22,21 +22,22 @@ import (
 // Grace is how long a node may take to come back after the platform's fault.
 const Grace = 5 * time.Minute
 
-// Span is a time from From up to but without To.
+// Span is the time from From up to, and without, To.
 type Span struct{ From, To time.Time }
 
 // Connection is one connection of a node.
 type Connection struct {
 	Span
 	Node string
-	// Excused says that the platform ended it.
+	// Excused reports that the platform ended it.
 	Excused bool
 }
 
-// Uptime is a measurement. Total is what could be measured.
+// Uptime is a measurement. Total is the time that could be measured.
 type Uptime struct{ Up, Total time.Duration }
 
-// Fraction is the part that was up, 0 to 1; nil where nothing could be measured.
+// Fraction is the part of the total that was up, 0 to 1; nil where nothing could be
+// measured.
 func (u Uptime) Fraction() *float64 {
 	if u.Total <= 0 {
 		return nil
@@ -45,15 +46,15 @@ func (u Uptime) Fraction() *float64 {
 	return &f
 }
 
-// Measure tells how much of window a provider was up, whose nodes made these
-// connections while hubs ran for those times. Neither need be sorted or apart.
+// Measure is how much of window a provider was up whose nodes made these connections,
+// while hubs ran in those spans. Neither list need be sorted, and spans may overlap.
 func Measure(window Span, connections []Connection, hubs []Span) Uptime {
 	spans := make([]Span, 0, len(connections))
 	for _, c := range connections {
 		spans = append(spans, c.Span)
 	}
 	up := clip(union(spans), window)
-	// An outage just before the window gives its grace within it.
+	// An outage that ended just before the window has its grace within the window.
 	wide := Span{window.From.Add(-Grace), window.To}
 	away := without(wide, clip(union(hubs), wide))
 	excused := union(append(graces(connections, away), away...))
@@ -61,8 +62,8 @@ func Measure(window Span, connections []Connection, hubs []Span) Uptime {
 	return Uptime{Up: length(up), Total: max(window.To.Sub(window.From), 0) - missed}
 }
 
-// graces is what nodes were given to come back in: after connections that the
-// platform ended, and after times without a hub.
+// graces are the times that nodes had to come back: after connections that the platform
+// ended, and after times without a hub.
 func graces(connections []Connection, away []Span) []Span {
 	byNode := map[string][]Connection{}
 	for _, c := range connections {
@@ -84,8 +85,8 @@ func graces(connections []Connection, away []Span) []Span {
 	return all
 }
 
-// timeline is connections in the order of their beginnings, with the latest end
-// of all up to each.
+// timeline holds connections in the order of their beginnings, each with the latest end
+// of all connections up to it.
 type timeline struct {
 	sorted []Connection
 	latest []time.Time
@@ -102,7 +103,7 @@ func newTimeline(connections []Connection) timeline {
 	return l
 }
 
-// grace is from a time until a connection stands, or Grace.
+// grace lasts from a time until a connection stands, at most Grace.
 func (l timeline) grace(from time.Time) Span {
 	to := from.Add(Grace)
 	next, _ := slices.BinarySearchFunc(l.sorted, from, func(c Connection, t time.Time) int { return c.From.Compare(t) })
@@ -115,7 +116,7 @@ func (l timeline) grace(from time.Time) Span {
 	return Span{from, to}
 }
 
-// union sorts spans and joins those that touch; empty ones vanish.
+// union sorts spans and joins those that touch. Empty spans vanish.
 func union(spans []Span) []Span {
 	sorted := slices.Clone(spans)
 	slices.SortFunc(sorted, func(a, b Span) int { return a.From.Compare(b.From) })
@@ -135,7 +136,7 @@ func union(spans []Span) []Span {
 	return joined
 }
 
-// clip cuts apart spans to a window.
+// clip cuts spans that do not overlap to a window.
 func clip(spans []Span, window Span) []Span {
 	var cut []Span
 	for _, s := range spans {
@@ -152,7 +153,7 @@ func clip(spans []Span, window Span) []Span {
 	return cut
 }
 
-// without is what of a span others, sorted and apart, leave.
+// without is a span less other spans, which are sorted and do not overlap.
 func without(s Span, others []Span) []Span {
 	var left []Span
 	from := s.From
@@ -174,7 +175,7 @@ func without(s Span, others []Span) []Span {
 	return left
 }
 
-// subtract is what of spans others leave; both are sorted and apart.
+// subtract is the spans less others. Both are sorted and do not overlap.
 func subtract(spans, others []Span) []Span {
 	var left []Span
 	for _, s := range spans {

@@ -17,10 +17,10 @@ const (
 	maxNonce   = 128
 )
 
-// Challenge is what a wallet signs to show whose it is.
+// Challenge is the text that a wallet signs to prove that its owner signs in.
 type Challenge struct {
-	// Domain is the host, with a port unless it is the usual one, that asks for
-	// the signature; wallets show it.
+	// Domain is the host that asks for the signature, with a port unless it is the usual
+	// one. Wallets show it.
 	Domain  string
 	Address Address
 	// URI is what the signature is for.
@@ -29,12 +29,12 @@ type Challenge struct {
 	// Nonce is good for one signature: 8 to 128 letters and digits.
 	Nonce               string
 	IssuedAt, ExpiresAt time.Time
-	// Purpose is a sentence for the wallet's owner, in one line.
+	// Purpose is a sentence for the wallet's owner, on one line.
 	Purpose string
 }
 
-// Validate reports whether Message makes a text that a wallet reads as this
-// challenge, and as no other: every value stays on its line.
+// Validate fails unless Message makes a text that a wallet reads as this challenge and as
+// no other: every value must stay on its line.
 func (c Challenge) Validate() error {
 	switch {
 	case c.Domain == "" || len(c.Domain) > maxDomain || !within(c.Domain, isDomain):
@@ -56,8 +56,8 @@ func (c Challenge) Validate() error {
 // timeLayout is RFC 3339 as JavaScript writes it, in UTC.
 const timeLayout = "2006-01-02T15:04:05.000Z"
 
-// Message is the challenge's text by EIP-4361, version 1, to be signed as it is.
-// It does not check c; see Validate.
+// Message is the challenge's text by EIP-4361, version 1. The text is signed as it is.
+// Message does not check c; see Validate.
 func Message(c Challenge) string {
 	return fmt.Sprintf(`%s wants you to sign in with your Ethereum account:
 %s

@@ -13,8 +13,8 @@ import (
 // SignatureLength is that of a wallet's signature, in bytes: r, s and v.
 const SignatureLength = 65
 
-// maxMessage bounds the text that a signature is checked for, in bytes. A
-// challenge is far below it.
+// maxMessage bounds the text whose signature is checked, in bytes. A challenge is far
+// shorter.
 const maxMessage = 16 << 10
 
 // Faults of a signature.
@@ -29,10 +29,9 @@ var (
 	ErrMessageLength = errors.New("the message is too long")
 )
 
-// Recover returns the address whose key has signed message by EIP-191
-// (personal_sign): 65 bytes r, s and v, with v 0, 1, 27 or 28. There is an
-// address for nearly every signature; the caller compares it with the one that
-// has to sign.
+// Recover returns the address whose key has signed message by EIP-191 (personal_sign): 65
+// bytes r, s and v, with v 0, 1, 27 or 28. Nearly every signature has an address, so the
+// caller compares the address with the one that must sign.
 func Recover(message string, signature []byte) (Address, error) {
 	if len(message) > maxMessage {
 		return Address{}, ErrMessageLength
@@ -44,12 +43,12 @@ func Recover(message string, signature []byte) (Address, error) {
 	digest := ethereum.PersonalDigest(message)
 	key, _, err := ecdsa.RecoverCompact(compact, digest[:])
 	if err != nil {
-		return Address{}, ErrSignature // r is no point's, or the point has no key
+		return Address{}, ErrSignature // r is not on the curve, or the point has no key
 	}
 	return ethereum.AddressOf(key.SerializeUncompressed()), nil
 }
 
-// compactOf checks a signature and gives it the form of the library: v first, and
+// compactOf checks a signature and gives it the library's form: v comes first and counts
 // from 27.
 func compactOf(signature []byte) ([]byte, error) {
 	if isContractWallet(signature) {
@@ -80,8 +79,8 @@ func compactOf(signature []byte) ([]byte, error) {
 const wrapping = "\x64\x92\x64\x92\x64\x92\x64\x92\x64\x92\x64\x92\x64\x92\x64\x92" +
 	"\x64\x92\x64\x92\x64\x92\x64\x92\x64\x92\x64\x92\x64\x92\x64\x92"
 
-// isContractWallet tells what only a contract could check: signatures wrapped by
-// EIP-6492, and lists of whole signatures, which EIP-1271 wallets of several
+// isContractWallet reports whether only a contract could check the signature: it is
+// wrapped by EIP-6492, or is a list of whole signatures, as EIP-1271 wallets of several
 // owners take.
 func isContractWallet(signature []byte) bool {
 	return bytes.HasSuffix(signature, []byte(wrapping)) || len(signature) > SignatureLength
