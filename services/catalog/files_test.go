@@ -84,8 +84,10 @@ func TestTheCatalogNamesWhatCanBeFetchedAndServed(t *testing.T) {
 	}
 	code, data := get(t, b.rest(t), "/api/v1/models/catalog")
 	got, _ := json.Marshal(data)
-	const want = `{"models":[{"category":"multimodal","composite_hash":"653240bec5ed8a63f0686aee25a2c66c8f5bc9f3b9be645f94980d3e99b8af20",` +
-		`"file_count":2,"model_id":"test/plain","name":"A model","total_size_bytes":2199023255552,"weight_source_url":"https://weights.example/"}],"total":1}`
+	const want = `{"models":[{"category":"multimodal",` +
+		`"composite_hash":"653240bec5ed8a63f0686aee25a2c66c8f5bc9f3b9be645f94980d3e99b8af20",` +
+		`"file_count":2,"model_id":"test/plain","name":"A model","total_size_bytes":2199023255552,` +
+		`"weight_source_url":"https://weights.example/"}],"total":1}`
 	if code != http.StatusOK || string(got) != want {
 		t.Errorf("the catalog is %d %s, want %s", code, got, want)
 	}

@@ -285,7 +285,8 @@ func TestAChangeOfPriceIsANewVersionAndKeepsTheOld(t *testing.T) {
 		t.Errorf("%d old versions are kept", n)
 	}
 	if n := b.count(t,
-		`SELECT count(*) FROM price_version o JOIN price_version n ON n.valid_from = o.valid_to AND n.valid_to IS NULL`); n != 1 {
+		`SELECT count(*) FROM price_version o JOIN price_version n ON n.valid_from = o.valid_to `+
+			`AND n.valid_to IS NULL`); n != 1 {
 		t.Errorf("the new version does not begin where the old one ends")
 	}
 	renamed := proto.CloneOf(dearer)
@@ -501,7 +502,8 @@ func TestALostListenerIsReplacedAndMissesNothing(t *testing.T) {
 	other := b.start(t)
 	w := other.watch(t)
 	owner := pgtest.Owner(t, b.pool)
-	const cut = `SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'LISTEN%'`
+	const cut = `SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = current_database() ` +
+		`AND query LIKE 'LISTEN%'`
 	for n, deadline := 0, time.After(patience); n < 2; {
 		var now int
 		if err := owner.QueryRow(t.Context(), cut).Scan(&now); err != nil {

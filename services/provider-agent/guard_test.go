@@ -16,10 +16,12 @@ func TestWhatTheOwnerDoesNotAllowNeverReachesTheEngine(t *testing.T) {
 	_, hub, _ := start(t, Model{ModelID: "m", EngineURL: engine.URL + "/v1"})
 	s := hub.AcceptLive()
 	for body, want := range map[string]int32{
-		`{"model":"m","messages":[],"kv_transfer_params":{"remote_host":"10.0.0.1"}}`:                                               http.StatusNotImplemented,
-		`{"model":"m","messages":[],"chat_template":"{{ x }}"}`:                                                                     http.StatusNotImplemented,
-		`{"model":"m","messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"http://169.254.169.254/"}}]}]}`: http.StatusBadRequest,
-		`{"model":"m","messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"file:///etc/passwd"}}]}]}`:      http.StatusBadRequest,
+		`{"model":"m","messages":[],"kv_transfer_params":{"remote_host":"10.0.0.1"}}`: http.StatusNotImplemented,
+		`{"model":"m","messages":[],"chat_template":"{{ x }}"}`:                       http.StatusNotImplemented,
+		`{"model":"m","messages":[{"role":"user","content":[{"type":"image_url",` +
+			`"image_url":{"url":"http://169.254.169.254/"}}]}]}`: http.StatusBadRequest,
+		`{"model":"m","messages":[{"role":"user","content":[{"type":"image_url",` +
+			`"image_url":{"url":"file:///etc/passwd"}}]}]}`: http.StatusBadRequest,
 	} {
 		answer, end := s.Open("m", body).Answer()
 		if end.GetEngineStatus() != want || !end.GetComplete() || !strings.Contains(string(answer), `"error"`) {

@@ -94,7 +94,8 @@ func TestRequestGoesThroughTheAgentUnchanged(t *testing.T) {
 		m.GetEngineModel() != "local" {
 		t.Errorf("the offer is %v", m)
 	}
-	const text = `{"model":"m","stream":true,"messages":[{"role":"user","content":"hi"}],"stream_options":{"include_usage":true}}`
+	const text = `{"model":"m","stream":true,"messages":[{"role":"user","content":"hi"}],` +
+		`"stream_options":{"include_usage":true}}`
 	local := strings.Replace(text, `"m"`, `"local"`, 1)
 	resp, err := http.Post(engine.URL+"/v1/chat/completions", "application/json", strings.NewReader(local))
 	if err != nil {

@@ -22,7 +22,8 @@ func newMetrics(meters metric.MeterProvider) (*metrics, error) {
 	var err error
 	if m.persistent, err = meter.Int64Gauge("svc.settlement.differences_persistent",
 		metric.WithDescription(
-			"Provider days on which earning lines and the ledger's accruals have differed in two comparisons in a row.")); err != nil {
+			"Provider days on which earning lines and the ledger's accruals have differed "+
+				"in two comparisons in a row.")); err != nil {
 		return nil, fmt.Errorf("make metrics: %w", err)
 	}
 	if m.unconfirmed, err = meter.Int64Gauge("svc.settlement.lines_unconfirmed",

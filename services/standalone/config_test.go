@@ -63,7 +63,8 @@ func TestASubsetNeedsAWayToTheServicesItCalls(t *testing.T) {
 
 func TestAFileHasASectionForEachServiceAndTheEnvironmentWins(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "svc.yaml")
-	text := "data_dir: /x\ngateway: {http_addr: 127.0.0.1:1, max_body_bytes: 5}\nhub: {id: hub-7}\nbilling: {max_keys: 3}\nlog: {level: debug}\n"
+	text := "data_dir: /x\ngateway: {http_addr: 127.0.0.1:1, max_body_bytes: 5}\nhub: {id: hub-7}\n" +
+		"billing: {max_keys: 3}\nlog: {level: debug}\n"
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -302,7 +302,8 @@ func (c *canaries) consumers(chats []string) {
 	for _, model := range chats {
 		for i, extra := range []string{"", `,"stream":true`} {
 			body := fmt.Sprintf(
-				`{"model":%q,"messages":[{"role":"system","content":%q},{"role":"user","content":%q}],"user":%q,"metadata":{"k":%q},"stop":[%q],
+				`{"model":%q,"messages":[{"role":"system","content":%q},{"role":"user","content":%q}],"user":%q,`+
+					`"metadata":{"k":%q},"stop":[%q],
 				"tools":[{"type":"function","function":{"name":"f","description":%q,"parameters":{"type":"object"}}}]%s}`,
 				model, prompt, prompt, c.text("end user"), c.text("metadata"), c.text("stop"), c.text("tool"), extra)
 			status, _ := c.call(http.MethodPost, trial.ChatPath+"?q="+c.text("query"), c.key, body,

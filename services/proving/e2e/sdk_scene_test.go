@@ -196,7 +196,8 @@ func answers(attempts []attempt) string {
 
 // weather is the function that orders offer, and its calling by an engine.
 const (
-	weather          = `{"name":"get_weather","description":"Tells the weather","parameters":{"type":"object","properties":{"city":{"type":"string"}},"required":["city"],"additionalProperties":false}}`
+	weather = `{"name":"get_weather","description":"Tells the weather","parameters":{"type":"object",` +
+		`"properties":{"city":{"type":"string"}},"required":["city"],"additionalProperties":false}}`
 	weatherArguments = `{"city":"Oslo"}`
 )
 
@@ -212,7 +213,8 @@ func calling(model string, stream bool) fakeengine.Behaviour {
 	}
 	head += `"object":"chat.completion.chunk","choices":[`
 	events := []string{
-		`{"index":0,"delta":{"role":"assistant","content":null,"tool_calls":[{"index":0,"id":"call_1","type":"function","function":{"name":"get_weather","arguments":""}}]},"finish_reason":null}]}`,
+		`{"index":0,"delta":{"role":"assistant","content":null,"tool_calls":[{"index":0,"id":"call_1","type":"function",` +
+			`"function":{"name":"get_weather","arguments":""}}]},"finish_reason":null}]}`,
 		`{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"arguments":"{\"ci"}}]},"finish_reason":null}]}`,
 		`{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"arguments":"ty\":\"Os"}}]},"finish_reason":null}]}`,
 		`{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"arguments":"lo\"}"}}]},"finish_reason":null}]}`,

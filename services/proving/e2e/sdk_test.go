@@ -143,7 +143,8 @@ func tool(t *testing.T, th *theatre, op string) {
 }
 
 // mood is a response_format.
-const mood = `{"type":"json_schema","json_schema":{"name":"mood","strict":true,"schema":{"type":"object","properties":{"mood":{"type":"string","enum":["good","bad"]}},"required":["mood"],"additionalProperties":false}}}`
+const mood = `{"type":"json_schema","json_schema":{"name":"mood","strict":true,"schema":{"type":"object",` +
+	`"properties":{"mood":{"type":"string","enum":["good","bad"]}},"required":["mood"],"additionalProperties":false}}}`
 
 func format(t *testing.T, th *theatre, format string) {
 	th.script(fakeengine.Behaviour{Tokens: []string{`{"mood":`, `"good"}`}})

@@ -91,7 +91,8 @@ func (s *stage) transcriptions() []shaped {
 	const path, category = "/v1/audio/transcriptions", "audio"
 	verbose := fakeengine.Behaviour{ContentType: "application/json",
 		Raw: `{"task":"transcribe","language":"english","duration":3600.5,"text":"hi","segments":[` +
-			`{"id":0,"seek":0,"start":0,"end":1.5,"text":"hi","tokens":[1],"temperature":0,"avg_logprob":-0.1,"compression_ratio":1,"no_speech_prob":0.01}]}`}
+			`{"id":0,"seek":0,"start":0,"end":1.5,"text":"hi","tokens":[1],"temperature":0,"avg_logprob":-0.1,` +
+			`"compression_ratio":1,"no_speech_prob":0.01}]}`}
 	list := []shaped{
 		{name: "transcription", shape: "transcription", has: []string{`{"type":"duration","seconds":2}`}},
 		{name: "verbose transcription", engine: verbose, shape: "transcription.verbose",

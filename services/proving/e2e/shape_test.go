@@ -55,7 +55,8 @@ func (s *shapes) check(t *testing.T, shape string, text []byte) {
 
 func TestAShapeRefusesWhatClientsBreakOn(t *testing.T) {
 	s := newShapes(t)
-	const good = `{"id":"c","object":"chat.completion","created":1,"model":"m","x":1,"choices":[{"index":0,"logprobs":null,` +
+	const good = `{"id":"c","object":"chat.completion","created":1,"model":"m","x":1,"choices":[{"index":0,` +
+		`"logprobs":null,` +
 		`"finish_reason":"stop","message":{"role":"assistant","content":"hi","refusal":null}}]}`
 	s.check(t, "chat.completion", []byte(good))
 	for _, change := range [][2]string{
@@ -68,10 +69,11 @@ func TestAShapeRefusesWhatClientsBreakOn(t *testing.T) {
 		}
 	}
 	for shape, bad := range map[string]string{
-		"error":      `{"error":{"message":"m","type":"t","code":null}}`,
-		"embeddings": `{"object":"list","model":"m","data":[{"object":"embedding","index":0,"embedding":"***"}],"usage":{"prompt_tokens":1,"total_tokens":1}}`,
-		"images":     `{"created":1,"data":[{}]}`,
-		"models":     `{"object":"list","data":[{"id":"m","object":"model","owned_by":"x"}]}`,
+		"error": `{"error":{"message":"m","type":"t","code":null}}`,
+		"embeddings": `{"object":"list","model":"m","data":[{"object":"embedding","index":0,"embedding":"***"}],` +
+			`"usage":{"prompt_tokens":1,"total_tokens":1}}`,
+		"images": `{"created":1,"data":[{}]}`,
+		"models": `{"object":"list","data":[{"id":"m","object":"model","owned_by":"x"}]}`,
 	} {
 		if s.judge(shape, []byte(bad)) == nil {
 			t.Errorf("%s is taken for %s", bad, shape)
@@ -158,7 +160,8 @@ func (s *stage) chats() []shaped {
 	sloppy := fakeengine.Behaviour{ContentType: "application/json",
 		Raw: `{"id":"x","object":"chat.completion","created":1,"model":"` + s.model +
 			`",` + vendor +
-			`,"choices":[{"index":0,"message":{"role":"assistant","content":"hi","reasoning_content":"hm"},"finish_reason":"stop"}]}`}
+			`,"choices":[{"index":0,"message":{"role":"assistant","content":"hi","reasoning_content":"hm"},` +
+			`"finish_reason":"stop"}]}`}
 	return []shaped{
 		{name: "chat", shape: "chat.completion", body: trial.Chat(s.model, `,"max_tokens":8`)},
 		{name: "chat of a sloppy engine", engine: sloppy, shape: "chat.completion",

@@ -353,7 +353,8 @@ func (o *outage) settledOnce(t *testing.T) {
 	var holds, open, settlements, twice int
 	err := database(t, o.Market).QueryRow(t.Context(), `SELECT count(*), count(*) FILTER (WHERE state = 'open'),
 			(SELECT count(*) FROM billing.usage_settlement WHERE account_id = $1),
-			(SELECT count(*) FROM (SELECT request_id FROM billing.usage_settlement WHERE account_id = $1 GROUP BY request_id HAVING count(*) > 1) d)
+			(SELECT count(*) FROM (SELECT request_id FROM billing.usage_settlement WHERE account_id = $1
+				GROUP BY request_id HAVING count(*) > 1) d)
 		FROM billing.hold WHERE account_id = $1`, o.account).Scan(&holds, &open, &settlements, &twice)
 	if err != nil {
 		t.Fatal(err)

@@ -41,7 +41,8 @@ func Open(path string) (*Dir, error) {
 	if err := pgserver.MakeReachable(abs); err != nil {
 		return nil, fmt.Errorf("make data directory: %w", err)
 	}
-	lock, err := os.OpenFile(filepath.Join(abs, "lock"), os.O_CREATE|os.O_RDWR, 0o600) //nolint:gosec // whoever starts the process names its directory
+	file := filepath.Join(abs, "lock")
+	lock, err := os.OpenFile(file, os.O_CREATE|os.O_RDWR, 0o600) //nolint:gosec // the operator names it
 	if err != nil {
 		return nil, fmt.Errorf("open lock file: %w", err)
 	}

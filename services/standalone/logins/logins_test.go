@@ -180,7 +180,8 @@ func TestTablesOfThePreviousReleaseGoToTheirOwners(t *testing.T) {
 	// The owner may do what the migrations to come do.
 	owner := connect(t, made[node.BillingLedger].OwnerURL)
 	if _, err := owner.Exec(t.Context(),
-		"SET ROLE svc_billing_owner; ALTER TABLE billing.wallet ADD x int; SELECT billing.ensure_usage_partitions(1, 1)"); err != nil {
+		"SET ROLE svc_billing_owner; ALTER TABLE billing.wallet ADD x int; "+
+			"SELECT billing.ensure_usage_partitions(1, 1)"); err != nil {
 		t.Errorf("the owner at its tables: got %v", err)
 	}
 }

@@ -109,7 +109,8 @@ func TestReplaceKeepsAgeAndPrice(t *testing.T) {
 		second.Price != first.Price {
 		t.Errorf("a renamed model: %+v", second)
 	}
-	if third := replace(t, renamed, &first, money.Rates{}, now.Add(time.Hour), ids.PriceVersionID{2}); third.Price.ID != (ids.PriceVersionID{2}) {
+	third := replace(t, renamed, &first, money.Rates{}, now.Add(time.Hour), ids.PriceVersionID{2})
+	if third.Price.ID != (ids.PriceVersionID{2}) {
 		t.Errorf("a model that became free: %+v", third)
 	}
 }

@@ -21,7 +21,8 @@ func TestAVersionStaysWhileItsRatesDo(t *testing.T) {
 		t.Errorf("the same rates made %+v of %+v", got, v)
 	}
 	perImage := money.Rates{Unit: money.Image}
-	if got := First(money.Rates{}, noon, ids.PriceVersionID{1}).Succeed(perImage, noon, ids.PriceVersionID{2}); got.ID != (ids.PriceVersionID{2}) || got.Rates != perImage {
+	got := First(money.Rates{}, noon, ids.PriceVersionID{1}).Succeed(perImage, noon, ids.PriceVersionID{2})
+	if got.ID != (ids.PriceVersionID{2}) || got.Rates != perImage {
 		t.Errorf("what the price is for changed and the version did not: %+v", got)
 	}
 	for i := range 4 {

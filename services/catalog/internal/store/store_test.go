@@ -124,7 +124,8 @@ func TestTheDatabaseRefusesWhatTheCodeWouldNotDo(t *testing.T) {
 	}
 	price := func(columns string, unit ...string) string {
 		return fmt.Sprintf(`UPDATE price_version SET valid_to = valid_from + interval '1 day' WHERE valid_to IS NULL;
-			INSERT INTO price_version SELECT gen_random_uuid(), model_id, %s, max(valid_to), NULL, '%s' FROM price_version GROUP BY model_id`,
+			INSERT INTO price_version SELECT gen_random_uuid(), model_id, %s, max(valid_to), NULL, '%s'
+				FROM price_version GROUP BY model_id`,
 			columns, append(unit, "per_1m_tokens")[0])
 	}
 	audit := func(values string) string {
@@ -185,7 +186,8 @@ func TestTheDatabaseRefusesWhatTheCodeWouldNotDo(t *testing.T) {
 		audit("'operator', 'steal', 'old', '{}'"),
 		audit("'operator', 'put_model', '', '{}'"), audit("'operator', 'put_model', 'old', '[]'"),
 		audit("'operator', 'put_model', 'old', jsonb_build_object('x', repeat('x', 4096))"),
-		"INSERT INTO operator_action (at, actor, action, model_id, detail) VALUES (now(), 'operator', 'put_model', 'old', '{}')",
+		"INSERT INTO operator_action (at, actor, action, model_id, detail) " +
+			"VALUES (now(), 'operator', 'put_model', 'old', '{}')",
 		"UPDATE operator_action SET actor = 'operator:eve'", "DELETE FROM operator_action", "TRUNCATE operator_action",
 	} {
 		if err := r.try(t, r.app, statement); err == nil {
@@ -210,7 +212,8 @@ func TestEvenTheOwnerCannotChangeAPriceVersionOrAnAuditEntry(t *testing.T) {
 		// over the others
 		"INSERT INTO price_version SELECT gen_random_uuid(), 'old', 0, 0, 0, 0, '2020-01-01', '2030-01-01'",
 		// without a price
-		"INSERT INTO model SELECT 'bare', 'bare', name, category, kind, tier, active, 1, 1, '{}', '{}', now(), NULL FROM model",
+		"INSERT INTO model SELECT 'bare', 'bare', name, category, kind, tier, active, 1, 1, '{}', '{}', now(), NULL " +
+			"FROM model",
 	} {
 		if err := r.try(t, r.owner, statement); err == nil {
 			t.Errorf("the owner may: %s", statement)
@@ -236,13 +239,16 @@ func (r *rig) try(t *testing.T, pool *pgxpool.Pool, statement string) error {
 
 func TestAFullCatalogRefusesOneMore(t *testing.T) {
 	for name, statement := range map[string]string{
-		"models": `INSERT INTO model SELECT 'm' || n, 'm' || n, 'm', 'llm', 'open', 'free', true, 1, 1, '{}', '{}', now(), NULL
+		"models": `INSERT INTO model SELECT 'm' || n, 'm' || n, 'm', 'llm', 'open', 'free', true, 1, 1, '{}', '{}',
+				now(), NULL
 			FROM generate_series(2, 10000) AS n`,
-		"text": `INSERT INTO model SELECT 'm' || n, 'm' || n, 'm', 'llm', 'open', 'free', true, 1, 1, '{}', array_fill(repeat('x', 48), ARRAY[64]), now(), NULL
+		"text": `INSERT INTO model SELECT 'm' || n, 'm' || n, 'm', 'llm', 'open', 'free', true, 1, 1, '{}',
+				array_fill(repeat('x', 48), ARRAY[64]), now(), NULL
 			FROM generate_series(1, 1923) AS n`,
 	} {
 		r := setup(t)
-		prices := `INSERT INTO price_version SELECT gen_random_uuid(), model_id, 0, 0, 0, 0, now(), NULL FROM model WHERE model_id <> 'old'`
+		prices := `INSERT INTO price_version SELECT gen_random_uuid(), model_id, 0, 0, 0, 0, now(), NULL ` +
+			`FROM model WHERE model_id <> 'old'`
 		if _, err := r.owner.Exec(t.Context(), "BEGIN; "+statement+"; "+prices+"; COMMIT"); err != nil {
 			t.Fatalf("fill up with %s: %v", name, err)
 		}

@@ -67,9 +67,11 @@ func TestACatalogFullOfFilesRefusesOneMore(t *testing.T) {
 	r := setup(t)
 	fill := `INSERT INTO model SELECT 'm' || n, 'm' || n, 'm', 'llm', 'open', 'free', true, 1, 1, '{}', '{}', now(), NULL
 			FROM generate_series(1, 100) AS n;
-		INSERT INTO price_version SELECT gen_random_uuid(), model_id, 0, 0, 0, 0, now(), NULL FROM model WHERE model_id <> 'old';
+		INSERT INTO price_version SELECT gen_random_uuid(), model_id, 0, 0, 0, 0, now(), NULL FROM model
+			WHERE model_id <> 'old';
 		INSERT INTO weights SELECT model_id, '' FROM model WHERE model_id <> 'old';
-		INSERT INTO weight_file SELECT model_id, n::text, sha256(''), 1, 'https://weights.example/' FROM weights, generate_series(1, 1000) AS n`
+		INSERT INTO weight_file SELECT model_id, n::text, sha256(''), 1, 'https://weights.example/'
+			FROM weights, generate_series(1, 1000) AS n`
 	if _, err := r.owner.Exec(t.Context(), "BEGIN; "+fill+"; COMMIT"); err != nil {
 		t.Fatal(err)
 	}
@@ -112,8 +114,10 @@ func TestTheDatabaseRefusesWeightsTheCodeWouldNotMake(t *testing.T) {
 		file("size_bytes", "-1"), file("size_bytes", "9007199254740992"), file("url", "'http://x.example/'"),
 		file("url", "''"),
 		file("url", "'https://x.example/' || repeat('x', 1024)"), file("url", "E'https://x.example/\\n'"),
-		"INSERT INTO weight_file SELECT 'old', n::text, sha256(''), 1, 'https://x.example/' FROM generate_series(1, 1000) AS n",
-		"INSERT INTO weight_file SELECT 'old', n::text, sha256(''), 9007199254740991, 'https://x.example/' FROM generate_series(1, 2) AS n",
+		"INSERT INTO weight_file SELECT 'old', n::text, sha256(''), 1, 'https://x.example/' " +
+			"FROM generate_series(1, 1000) AS n",
+		"INSERT INTO weight_file SELECT 'old', n::text, sha256(''), 9007199254740991, 'https://x.example/' " +
+			"FROM generate_series(1, 2) AS n",
 		"INSERT INTO weights VALUES ('none', '')", "INSERT INTO weights VALUES ('old', '')",
 		"UPDATE weights SET source_url = 'http://x.example/'", "UPDATE weight_file SET sha256 = sha256('x')",
 		"DELETE FROM weight_file",

@@ -12,10 +12,12 @@ import (
 // A provider whose engine calls a model otherwise reads it as sentences, whole and
 // without what a terminal would act on.
 func TestHostile35_TheStatusTellsWhatTheEngineCallsItself(t *testing.T) {
-	sentence := "For acme/m, the engine's answers name another model: 3 since 2026-11-21T20:00:00Z, the last at 2026-11-21T20:01:00Z as \"cheap\". " +
+	sentence := "For acme/m, the engine's answers name another model: 3 since 2026-11-21T20:00:00Z," +
+		" the last at 2026-11-21T20:01:00Z as \"cheap\". " +
 		strings.Repeat("Correct it. ", 20) + "Done."
 	body := strings.Replace(answer, `"traffic"`,
-		`"answered_as":[{"model_id":"acme/m","answered_as":"cheap","first_at":"2026-11-21T20:00:00Z","last_at":"2026-11-21T20:01:00Z","answers":3,"meaning":`+
+		`"answered_as":[{"model_id":"acme/m","answered_as":"cheap","first_at":"2026-11-21T20:00:00Z",`+
+			`"last_at":"2026-11-21T20:01:00Z","answers":3,"meaning":`+
 			strings.ReplaceAll(`"`+strings.ReplaceAll(sentence, `"`, `\"`)+`\u001b[31m"`, "\n", "")+`}],"traffic"`, 1)
 	told, err := service.ParseStatus([]byte(body))
 	if err != nil || len(told.AnsweredAs) != 1 || told.AnsweredAs[0].AnsweredAs != "cheap" ||

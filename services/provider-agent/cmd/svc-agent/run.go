@@ -101,7 +101,8 @@ func options(args, environ []string, diagnostics io.Writer) (environment, error)
 	flags.StringVar(&cfg.Models, "models", cfg.Models, "`file` that lists the models (SVC_MODELS)")
 	flags.StringVar(&cfg.WSURL, "ws", cfg.WSURL, "`URL` of the hub, ws:// or wss:// (SVC_WS_URL)")
 	flags.BoolVar(&cfg.AllowPlaintext, "allow-plaintext", cfg.AllowPlaintext,
-		"let the hub's URL be ws:// although it is not this machine's: key, prompts and answers travel in the clear (SVC_ALLOW_PLAINTEXT)")
+		"let the hub's URL be ws:// although it is not this machine's: key,"+
+			" prompts and answers travel in the clear (SVC_ALLOW_PLAINTEXT)")
 	flags.StringVar(&cfg.StateDir, "state", cfg.StateDir,
 		"`folder` that keeps this machine's node id (SVC_STATE_DIR; default: svc-agent in the user's configuration)")
 	flags.StringVar(&cfg.NodeName, "name", cfg.NodeName,
@@ -113,14 +114,18 @@ func options(args, environ []string, diagnostics io.Writer) (environment, error)
 	flags.StringVar(&cfg.WalletKeyFile, "wallet-key-file", cfg.WalletKeyFile,
 		"`file` with the private key of your wallet, to sign in with instead of a provider key (SVC_WALLET_KEY_FILE)")
 	flags.BoolVar(&cfg.FetchMedia, "fetch-media", cfg.FetchMedia,
-		"fetch pictures that requests name by address here, from public addresses only, instead of having the engine do it (SVC_FETCH_MEDIA)")
+		"fetch pictures that requests name by address here, from public addresses only,"+
+			" instead of having the engine do it (SVC_FETCH_MEDIA)")
 	flags.Func("refuse-members",
-		"members of requests that are not supported here, as a `list` with commas, or none (SVC_REFUSE_MEMBERS; default: kv_transfer_params, chat_template, lora_request, extra_args)", func(list string) error {
+		"members of requests that are not supported here, as a `list` with commas,"+
+			" or none (SVC_REFUSE_MEMBERS; default: kv_transfer_params, chat_template, lora_request,"+
+			" extra_args)", func(list string) error {
 			cfg.RefuseMembers = strings.Split(list, ",")
 			return nil
 		})
 	flags.Func("capabilities",
-		"what the engines have, of chat, embeddings, images, transcriptions, stream, cancel, logprobs and warmup, as a `list` with commas (SVC_CAPABILITIES; default: all but images and transcriptions)", func(list string) error {
+		"what the engines have, of chat, embeddings, images, transcriptions, stream, cancel, logprobs and warmup,"+
+			" as a `list` with commas (SVC_CAPABILITIES; default: all but images and transcriptions)", func(list string) error {
 			cfg.Capabilities = strings.Split(list, ",")
 			return nil
 		})

@@ -14,13 +14,19 @@ import (
 	"svc.internal/services/provider-agent/internal/service"
 )
 
-const answer = `{"provider_id":"0190","name":"Rig","status":"active","can_connect":true,"api_key_valid":true,"message":"You serve.",
-"warning":"two machines have one node id","next_steps":["keep it running"],"step":5,"total_steps":5,"step_label":"Active","earnings_enabled":true,
-"label":"Active (Probation)","online":true,"uptime_24h":0.995,"uptime_30d":1,"probation_ends_at":"2026-11-22T20:00:00Z","benchmark_expires_at":null,
-"nodes":[{"node_id":"node-one","node_name":"rig","agent_version":"1.2","online":true,"last_seen_at":"2026-11-21T20:00:00Z","gpu_model":"NVIDIA GeForce RTX 4090","gpu_count":2,"vram_gb":23,"compute_capability":"8.9","engine":"vllm","gpu_eligible":true},
+const answer = `{"provider_id":"0190","name":"Rig","status":"active","can_connect":true,"api_key_valid":true,` +
+	`"message":"You serve.",
+"warning":"two machines have one node id","next_steps":["keep it running"],"step":5,"total_steps":5,` +
+	`"step_label":"Active","earnings_enabled":true,
+"label":"Active (Probation)","online":true,"uptime_24h":0.995,"uptime_30d":1,` +
+	`"probation_ends_at":"2026-11-22T20:00:00Z","benchmark_expires_at":null,
+"nodes":[{"node_id":"node-one","node_name":"rig","agent_version":"1.2","online":true,` +
+	`"last_seen_at":"2026-11-21T20:00:00Z","gpu_model":"NVIDIA GeForce RTX 4090","gpu_count":2,"vram_gb":23,` +
+	`"compute_capability":"8.9","engine":"vllm","gpu_eligible":true},
 {"node_id":"node-two","node_name":"","online":false,"last_seen_at":null}],
 "traffic":{"since":"2026-11-21T19:00:00Z","rejects":[{"reason":"full","count":12,"meaning":"The machine was busy."}],
-"models":[{"model_id":"llama-3.3-70b","nodes":1,"available_nodes":1,"in_flight":3,"capacity":32,"breaker":"closed","chosen":71},
+"models":[{"model_id":"llama-3.3-70b","nodes":1,"available_nodes":1,"in_flight":3,"capacity":32,"breaker":"closed",` +
+	`"chosen":71},
 {"model_id":"q","nodes":1,"available_nodes":0,"in_flight":0,"capacity":4,"breaker":"open","chosen":0}]}}`
 
 // serving is a service that answers every status call alike.

@@ -198,7 +198,8 @@ func (l *Link) welcome(s *session) time.Duration {
 func meaningOf(status string) string {
 	switch status {
 	case "pending":
-		return "the account waits for its collateral, a benchmark and a GPU that suffices, or for a review that you ask for; see svc-agent status"
+		return "the account waits for its collateral, a benchmark and a GPU that suffices," +
+			" or for a review that you ask for; see svc-agent status"
 	case "under_review":
 		return "an operator looks at the account; nothing is to be done"
 	case "approved":

@@ -102,7 +102,8 @@ func TestEnginesTellTheirLoad(t *testing.T) {
 		"SGLang":    {"sglang:num_running_reqs{model_name=\"m\"} 4\nsglang:num_queue_reqs{model_name=\"m\"} 1\n", 4, 1},
 		"llama.cpp": {"llamacpp:requests_processing 2\nllamacpp:requests_deferred 9\n", 2, 9},
 		"nonsense": {
-			"vllm:num_requests_running NaN\nvllm:num_requests_waiting -3\nvllm:num_requests_running{ 4\nvllm:num_requests_running\n", 0, 0},
+			"vllm:num_requests_running NaN\nvllm:num_requests_waiting -3\nvllm:num_requests_running{ 4\n" +
+				"vllm:num_requests_running\n", 0, 0},
 		"too much": {"vllm:num_requests_running 1e300\nvllm:num_requests_running +Inf\nvllm:num_requests_waiting 5\n",
 			maxCount, 5},
 		"no text": {"<html>", 0, 0},

@@ -9,7 +9,8 @@ import (
 )
 
 const good = `{"models": [
-  {"model_id": "llama-3.3-70b", "engine_url": "http://127.0.0.1:8000/v1/", "local_model": "meta/Llama-3.3", "context_length": 131072,
+  {"model_id": "llama-3.3-70b", "engine_url": "http://127.0.0.1:8000/v1/", "local_model": "meta/Llama-3.3",` +
+	` "context_length": 131072,
    "quantization": "fp8", "capacity": 32, "api_key_file": "key"},
   {"model_id": "tiny", "engine_url": "http://127.0.0.1:11434/v1"}
 ]}`
@@ -32,30 +33,35 @@ func TestFaultsNameTheirPlace(t *testing.T) {
 	entry := func(members string) string { return `{"models":[{` + members + `}]}` }
 	const id, url = `"model_id":"m"`, `"engine_url":"http://h/v1"`
 	for text, want := range map[string]string{
-		``:                             "line 1, column 1: unexpected end of document",
-		"{\n \"models\": [}":           "line 2, column 13: unexpected character",
-		`[]`:                           "line 1, column 1: the file must hold an object with the key models",
-		`{}`:                           "line 1, column 1: the key models is missing",
-		`{"models":{}}`:                "line 1, column 11: models must be a list",
-		`{"models":[]}`:                "line 1, column 11: models: 1 to 256 are needed, there are 0",
-		`{"models":[3]}`:               "line 1, column 12: models[0] must be an object",
-		entry(url):                     "line 1, column 12: models[0].model_id: needs 1 to 200 characters",
-		entry(id):                      "line 1, column 12: models[0].engine_url: must be the engine's root, such as http://127.0.0.1:8000/v1",
-		entry(id + `,"engine_url":""`): "line 1, column 41: models[0].engine_url: must be the engine's root, such as http://127.0.0.1:8000/v1",
+		``:                   "line 1, column 1: unexpected end of document",
+		"{\n \"models\": [}": "line 2, column 13: unexpected character",
+		`[]`:                 "line 1, column 1: the file must hold an object with the key models",
+		`{}`:                 "line 1, column 1: the key models is missing",
+		`{"models":{}}`:      "line 1, column 11: models must be a list",
+		`{"models":[]}`:      "line 1, column 11: models: 1 to 256 are needed, there are 0",
+		`{"models":[3]}`:     "line 1, column 12: models[0] must be an object",
+		entry(url):           "line 1, column 12: models[0].model_id: needs 1 to 200 characters",
+		entry(id): "line 1, column 12: models[0].engine_url: must be the engine's root," +
+			" such as http://127.0.0.1:8000/v1",
+		entry(id + `,"engine_url":""`): "line 1, column 41: models[0].engine_url: must be the engine's root," +
+			" such as http://127.0.0.1:8000/v1",
 		entry(`"model_id":"a b",` +
 			url): "line 1, column 24: models[0].model_id: may hold letters, digits and . _ : / @ + - only",
-		entry(`"model_id":7,` + url):                             "line 1, column 24: models[0].model_id: must be a string",
-		entry(id + `,"engine_url":"ftp://h"`):                    "models[0].engine_url: must begin with http:// or https:// and a host",
-		entry(id + `,"engine_url":"http://u:p@h"`):               "models[0].engine_url: must not hold a password; use api_key_file",
-		entry(id + `,"engine_url":"http://h?a=b"`):               "models[0].engine_url: must not hold a query or a fragment",
-		entry(id + `,"engine_url":"http://h/chat/completions/"`): "models[0].engine_url: must be the root above /chat/completions",
-		entry(id + `,"engine_url":"http://h:x"`):                 "models[0].engine_url: is not a URL",
-		entry(id + "," + url + `,"capacity":-1`):                 "models[0].capacity: must be 0 to 65536",
-		entry(id + "," + url + `,"capacity":65537`):              "models[0].capacity: must be 0 to 65536",
-		entry(id + "," + url + `,"capacity":"4"`):                "models[0].capacity: must be a whole number",
-		entry(id + "," + url + `,"capacity":null`):               "models[0].capacity: must be a whole number",
-		entry(id + "," + url + `,"context_length":1.5`):          "models[0].context_length: must be a whole number",
-		entry(id + "," + url + `,"context_length":1e99`):         "models[0].context_length: must be a whole number",
+		entry(`"model_id":7,` + url): "line 1, column 24: models[0].model_id: must be a string",
+		entry(id + `,"engine_url":"ftp://h"`): "models[0].engine_url: must begin with http:// or " +
+			"https:// and a host",
+		entry(id + `,"engine_url":"http://u:p@h"`): "models[0].engine_url: must not hold a password; use " +
+			"api_key_file",
+		entry(id + `,"engine_url":"http://h?a=b"`): "models[0].engine_url: must not hold a query or a fragment",
+		entry(id + `,"engine_url":"http://h/chat/completions/"`): "models[0].engine_url: must be the root above " +
+			"/chat/completions",
+		entry(id + `,"engine_url":"http://h:x"`):         "models[0].engine_url: is not a URL",
+		entry(id + "," + url + `,"capacity":-1`):         "models[0].capacity: must be 0 to 65536",
+		entry(id + "," + url + `,"capacity":65537`):      "models[0].capacity: must be 0 to 65536",
+		entry(id + "," + url + `,"capacity":"4"`):        "models[0].capacity: must be a whole number",
+		entry(id + "," + url + `,"capacity":null`):       "models[0].capacity: must be a whole number",
+		entry(id + "," + url + `,"context_length":1.5`):  "models[0].context_length: must be a whole number",
+		entry(id + "," + url + `,"context_length":1e99`): "models[0].context_length: must be a whole number",
 		entry(id + "," + url +
 			`,"quantization":"a\u0000"`): "models[0].quantization: may hold printable characters only",
 		entry(id + "," + url + `,"Capacity":4`):              `models[0]: unknown key "Capacity"`,

@@ -138,7 +138,8 @@ func TestRefusalsAreToldInOneCleanLine(t *testing.T) {
 
 func FuzzParseStatus(f *testing.F) {
 	f.Add([]byte(
-		`{"status":"active","nodes":[{"vram_gb":23,"last_seen_at":null}],"traffic":{"rejects":[{"reason":"full","count":3}],"models":[]}}`))
+		`{"status":"active","nodes":[{"vram_gb":23,"last_seen_at":null}],"traffic":{"rejects":[{"reason":"full",` +
+			`"count":3}],"models":[]}}`))
 	f.Add([]byte(`{"status":"pending","next_steps":null,"later":{}}`))
 	f.Fuzz(func(t *testing.T, answer []byte) {
 		if s, err := ParseStatus(answer); err == nil && s.Status == "" {

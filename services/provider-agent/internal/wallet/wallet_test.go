@@ -111,7 +111,8 @@ func TestKeyIsShownNowhere(t *testing.T) {
 // signIn is a message as services send them.
 const signIn = "service.example wants you to sign in with your Ethereum account:\n" + firstAddress +
 	"\n\nConnect a provider agent.\n\n" +
-	"URI: https://service.example/api/v1/provider/ws-challenge\nVersion: 1\nChain ID: 1\nNonce: abcdefgh\nIssued At: 2026-11-21T20:00:00.000Z\nExpiration Time: 2026-11-21T20:05:00.000Z"
+	"URI: https://service.example/api/v1/provider/ws-challenge\nVersion: 1\nChain ID: 1\nNonce: abcdefgh\n" +
+	"Issued At: 2026-11-21T20:00:00.000Z\nExpiration Time: 2026-11-21T20:05:00.000Z"
 
 func TestOnlySignInsOfTheServiceAreSigned(t *testing.T) {
 	key, err := parse(first)

@@ -80,7 +80,7 @@ func writeState(dir, socket string) error {
 		return fmt.Errorf("write the state file: %w", err)
 	}
 	path := filepath.Join(dir, stateFile)
-	if err := os.WriteFile(path+".new", text, 0o600); err != nil { //nolint:gosec // the folder is the operator's own choice
+	if err := os.WriteFile(path+".new", text, 0o600); err != nil { //nolint:gosec // the operator names it
 		return fmt.Errorf("write the state file: %w", err)
 	}
 	if err := os.Rename(path+".new", path); err != nil { //nolint:gosec // as above

@@ -25,7 +25,7 @@ func up(ctx context.Context, o options, out io.Writer) error {
 	case !errors.Is(err, errNotRunning):
 		return err
 	}
-	if err := os.MkdirAll(filepath.Join(o.dir, "log"), 0o755); err != nil { //nolint:gosec // what is inside is closed to others
+	if err := os.MkdirAll(filepath.Join(o.dir, "log"), 0o755); err != nil { //nolint:gosec // its files are private
 		return fmt.Errorf("make the fleet's folder: %w", err)
 	}
 	if err := os.Remove(filepath.Join(o.dir, stateFile)); err != nil && !errors.Is(err, os.ErrNotExist) {

@@ -104,7 +104,8 @@ func empties() []Case {
 	ask := func(members, message, choice string, claimed int) func(t testing.TB, s *stage) Outcome {
 		return func(t testing.TB, s *stage) Outcome {
 			body := fmt.Sprintf(
-				`{"id":"c","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant",%s},%s}],`+
+				`{"id":"c","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,`+
+					`"message":{"role":"assistant",%s},%s}],`+
 					`"usage":{"prompt_tokens":7,"completion_tokens":%d,"total_tokens":%d}}`, message, choice, claimed, claimed+7)
 			id, _, p := s.served(t, model{}, fakeengine.Behaviour{Raw: body, ContentType: "application/json"})
 			_, key := s.caller(t)

@@ -122,7 +122,8 @@ func forgedUsage(t testing.TB, s *stage) Outcome {
 	id := s.put(t, model{})
 	price := trial.Text(t, s.Admin(t, http.MethodPut, "/api/v1/admin/models/"+id,
 		`{"name":"Attacked","input_price":"1","output_price":"3",
-		"payout_input_price":"0.9","payout_output_price":"2.7","context_length":8192,"max_output_tokens":1024,"capabilities":["chat"]}`), "price_version_id")
+		"payout_input_price":"0.9","payout_output_price":"2.7","context_length":8192,"max_output_tokens":1024,`+
+			`"capabilities":["chat"]}`), "price_version_id")
 	engine := fakeengine.New(t)
 	gate := make(chan struct{}, said)
 	gate <- struct{}{}

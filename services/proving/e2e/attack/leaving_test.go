@@ -94,10 +94,12 @@ func failsLate(t testing.TB, s *stage) Outcome {
 	var raw strings.Builder
 	for _, word := range fakeengine.Words(said) {
 		fmt.Fprintf(&raw,
-			"data: {\"id\":\"c\",\"object\":\"chat.completion.chunk\",\"created\":1,\"model\":\"m\",\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":%q},\"finish_reason\":null}]}\n\n", word)
+			"data: {\"id\":\"c\",\"object\":\"chat.completion.chunk\",\"created\":1,\"model\":\"m\","+
+				"\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":%q},\"finish_reason\":null}]}\n\n", word)
 	}
 	raw.WriteString(
-		"data: {\"error\":{\"message\":\"the content cannot be processed\",\"type\":\"invalid_request_error\",\"code\":400}}\n\n")
+		"data: {\"error\":{\"message\":\"the content cannot be processed\",\"type\":\"invalid_request_error\"," +
+			"\"code\":400}}\n\n")
 	id, _, p := s.served(t, model{}, fakeengine.Behaviour{Raw: raw.String(), ContentType: "text/event-stream"})
 	_, key := s.caller(t)
 	r := s.chat(t, key, trial.Chat(id, fmt.Sprintf(`,"stream":true,"max_tokens":%d`, bound)))

@@ -199,7 +199,8 @@ func (e *lengthEngine) stream(w http.ResponseWriter, r *http.Request, n, choices
 		event(fmt.Sprintf(`{"index":%d,"delta":{},"finish_reason":%q}`, c, finish))
 	}
 	fmt.Fprintf(w,
-		"data: {\"id\":\"c\",\"object\":\"chat.completion.chunk\",\"created\":1,\"model\":\"m\",\"choices\":[],\"usage\":%s}\n\ndata: [DONE]\n\n", usage(n, choices))
+		"data: {\"id\":\"c\",\"object\":\"chat.completion.chunk\",\"created\":1,\"model\":\"m\",\"choices\":[],"+
+			"\"usage\":%s}\n\ndata: [DONE]\n\n", usage(n, choices))
 }
 
 func (e *lengthEngine) whole(w http.ResponseWriter, n, choices int, finish string) {

@@ -224,7 +224,7 @@ func profiles(t testing.TB, s *stage) Outcome {
 		resp.Body.Close()
 		return true
 	})
-	resp, err := http.Get("http://" + net.JoinHostPort(at, port) + "/debug/pprof/heap") //nolint:noctx // the machine's own address
+	resp, err := http.Get("http://" + net.JoinHostPort(at, port) + "/debug/pprof/heap") //nolint:noctx // it is local
 	if err == nil {
 		status = resp.StatusCode
 		resp.Body.Close()

@@ -89,7 +89,8 @@ func redirected(t testing.TB, s *stage) Outcome {
 	_, key := s.caller(t)
 	r := s.chat(t, key,
 		fmt.Sprintf(
-			`{"model":%q,"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"http://pictures.example.net:%s/x.png"}}]}]}`, id, port))
+			`{"model":%q,"messages":[{"role":"user","content":[{"type":"image_url",`+
+				`"image_url":{"url":"http://pictures.example.net:%s/x.png"}}]}]}`, id, port))
 	reached := len(engine.Requests())
 	if reached > 0 || fetched.Load() > 0 || r.status != http.StatusBadRequest {
 		t.Errorf("got %d, %d requests through to the engine and %d files fetched, want 400 and none", r.status,

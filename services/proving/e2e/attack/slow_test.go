@@ -167,7 +167,8 @@ func crawl(ctx context.Context, conn net.Conn, host, key string, how int) (close
 		send = "GET /v1/models HTTP/1.1\r\nHost: " + host + "\r\nX-Slow: " + strings.Repeat("s", 1000)
 	case 1:
 		if _, err := fmt.Fprintf(conn,
-			"POST %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: 100000\r\n\r\n", trial.ChatPath, host, key); err != nil {
+			"POST %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\n"+
+				"Content-Length: 100000\r\n\r\n", trial.ChatPath, host, key); err != nil {
 			return true
 		}
 		send = strings.Repeat(" ", 1000)

@@ -124,7 +124,8 @@ func chunkExtension(t testing.TB, s *stage) Outcome {
 	_, key := s.caller(t)
 	body := trial.Chat(id, "")
 	head := fmt.Sprintf(
-		"POST %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n",
+		"POST %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\n"+
+			"Transfer-Encoding: chunked\r\n\r\n",
 		trial.ChatPath, s.host(), key)
 	conn := s.raw(t)
 	fmt.Fprintf(conn, "%s%x\r\n%s\r\n0;a=\"\n\r\nGET /v1/models HTTP/1.1\r\nHost: %s\r\n\r\n\"\r\n\r\n", head, len(body),
@@ -151,7 +152,8 @@ func chunkExtension(t testing.TB, s *stage) Outcome {
 func h2cUpgrade(t testing.TB, s *stage) Outcome {
 	conn := s.raw(t)
 	fmt.Fprintf(conn,
-		"GET /v1/models HTTP/1.1\r\nHost: %s\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA\r\n\r\n", s.host())
+		"GET /v1/models HTTP/1.1\r\nHost: %s\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n"+
+			"HTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA\r\n\r\n", s.host())
 	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -265,7 +267,8 @@ func halfClosed(t testing.TB, s *stage) Outcome {
 	body := trial.Chat(id, "")
 	conn := s.raw(t)
 	fmt.Fprintf(conn,
-		"POST %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
+		"POST %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\n"+
+			"Content-Length: %d\r\n\r\n%s",
 		trial.ChatPath, s.host(), key, len(body), body)
 	arrived(t, engine, 1)
 	if tcp, ok := conn.(*net.TCPConn); ok {

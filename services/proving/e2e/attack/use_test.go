@@ -70,7 +70,8 @@ func oneAfterTheOther(limit int) func(t testing.TB, s *stage) Outcome {
 func madeWhole(t testing.TB, s *stage) Outcome {
 	raw := `data: {"choices":[{"delta":{"content":"Hel"}}]}
 
-data: {"choices":[{"delta":{"tool_calls":[{"id":"call_1","type":"function","function":{"name":"f","arguments":"{}"}}]}}]}
+data: {"choices":[{"delta":{"tool_calls":[{"id":"call_1","type":"function","function":{"name":"f",` +
+		`"arguments":"{}"}}]}}]}
 
 data: {"choices":[{"delta":{},"finish_reason":"tool_calls"}]}
 
@@ -230,7 +231,8 @@ func videoPasses(t testing.TB, s *stage) Outcome {
 	_, key := s.caller(t)
 	r := s.chat(t, key,
 		fmt.Sprintf(
-			`{"model":%q,"messages":[{"role":"user","content":[{"type":"video_url","video_url":{"url":"data:video/mp4;base64,AAAAHGZ0eXA="}}]}]}`, id))
+			`{"model":%q,"messages":[{"role":"user","content":[{"type":"video_url","video_url":{"url":"data:video/mp4;base64,`+
+				`AAAAHGZ0eXA="}}]}]}`, id))
 	if r.status != http.StatusOK || len(engine.Requests()) == 0 {
 		t.Errorf("got %d %s, want the part passed on", r.status, trial.Tail(r.body, 200))
 	}

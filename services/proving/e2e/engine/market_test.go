@@ -197,8 +197,10 @@ func nano(prompt, completion float64) money.NanoUSD {
 }
 
 // schema is a response_format that allows two members only.
-const schema = `,"response_format":{"type":"json_schema","json_schema":{"name":"verdict","strict":true,"schema":{"type":"object",
-	"properties":{"ok":{"type":"boolean"},"kind":{"enum":["a","b"]}},"required":["ok","kind"],"additionalProperties":false}}}`
+const schema = `,"response_format":{"type":"json_schema","json_schema":{"name":"verdict","strict":true,` +
+	`"schema":{"type":"object",
+	"properties":{"ok":{"type":"boolean"},"kind":{"enum":["a","b"]}},"required":["ok","kind"],` +
+	`"additionalProperties":false}}}`
 
 // always is a response_format that allows one text only.
 func always(text string) string {

@@ -9,7 +9,8 @@ import (
 
 // sound is a cell with which nothing is wrong.
 func sound() (cell, told, books) {
-	c := cell{point: point{"gateway.relaying", relaying, streamed}, victim: settlementVictim, stream: true, prompt: 7, answer: 5, emitted: 3}
+	c := cell{point: point{"gateway.relaying", relaying, streamed}, victim: settlementVictim,
+		stream: true, prompt: 7, answer: 5, emitted: 3}
 	l := line{source: "payg", ending: "completed", hub: "hub-1", prompt: 7, completion: 5, charged: 22_000, payout: 19_800}
 	return c, told{status: 200, whole: true, tokens: 5}, books{
 		holds: []string{"settled"}, lines: []line{l}, earnings: []int64{19_800}, posted: credit - 22_000,
@@ -68,11 +69,15 @@ func TestTheJudgeAcceptsWhatTheTableOfEndingsAllows(t *testing.T) {
 
 func TestTheJudgeFindsEveryWrong(t *testing.T) {
 	for want, change := range map[string]func(*cell, *told, *books){
-		"waited":                 func(_ *cell, t *told, _ *books) { t.took = tellBound + time.Second },
-		"has 4 of 5 tokens":      func(_ *cell, t *told, _ *books) { t.tokens = 4 },
-		"was not served":         func(_ *cell, t *told, _ *books) { t.whole, t.code = false, "upstream_error" },
-		"the connection broke":   func(c *cell, t *told, _ *books) { c.victim = hub; *t = told{err: errors.New("reset")} },
-		"is blamed":              func(c *cell, t *told, b *books) { c.victim = hub; *t = told{status: 429, code: "x"}; b.release() },
+		"waited":               func(_ *cell, t *told, _ *books) { t.took = tellBound + time.Second },
+		"has 4 of 5 tokens":    func(_ *cell, t *told, _ *books) { t.tokens = 4 },
+		"was not served":       func(_ *cell, t *told, _ *books) { t.whole, t.code = false, "upstream_error" },
+		"the connection broke": func(c *cell, t *told, _ *books) { c.victim = hub; *t = told{err: errors.New("reset")} },
+		"is blamed": func(c *cell, t *told, b *books) {
+			c.victim = hub
+			*t = told{status: 429, code: "x"}
+			b.release()
+		},
 		"has no error":           func(c *cell, t *told, b *books) { c.victim = hub; *t = told{status: 200}; b.charge(0, 0) },
 		"2 holds":                func(_ *cell, _ *told, b *books) { b.holds = []string{"settled", "settled"} },
 		"2 settlements":          func(_ *cell, _ *told, b *books) { b.lines = append(b.lines, b.lines[0]) },

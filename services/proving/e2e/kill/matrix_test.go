@@ -136,7 +136,8 @@ func (m *matrix) cell(t *testing.T, p point, v victim, round int) {
 	m.goesOn(t)
 	m.quiet(t)
 	if t.Failed() {
-		t.Logf("%s, %s killed (all %v), round %d, seed %d, stream %v, on %+v, after %v\nthe client: %v\nthe books: %v\nrun it alone: -run '^%s$'",
+		t.Logf("%s, %s killed (all %v), round %d, seed %d, stream %v, on %+v, after %v\nthe client: %v\nthe books: %v\n"+
+			"run it alone: -run '^%s$'",
 			p.name, v, c.all, round, seed, c.stream, way, time.Since(began).Round(time.Millisecond), heard, b,
 			strings.ReplaceAll(t.Name(), "/", "$/^"))
 	}

@@ -9,7 +9,8 @@ import (
 // outcomes are what became of a round's cells, for a reader.
 type outcomes map[point]map[victim]string
 
-const legend = `S streamed, W whole; the client was told: all of it (whole), a part and an error (cut), an error (refused),
+const legend = `S streamed, W whole; the client was told: all of it (whole), a part and an error (cut),` +
+	` an error (refused),
 or its connection broke (broken); then the hold and, if settled, the tokens charged`
 
 // add notes the outcome of a cell.

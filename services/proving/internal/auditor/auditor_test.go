@@ -49,7 +49,9 @@ func TestAConsistentWorldIsClean(t *testing.T) {
 	if !slices.Equal(r.Answers, answers) {
 		t.Errorf("answers %v, want %v", r.Answers, answers)
 	}
-	if !slices.ContainsFunc(r.Balances, func(b Balance) bool { return b.Kind == kindPlanHeld && b.Book == "2026-03" && b.Amount == "33" }) {
+	if !slices.ContainsFunc(r.Balances, func(b Balance) bool {
+		return b.Kind == kindPlanHeld && b.Book == "2026-03" && b.Amount == "33"
+	}) {
 		t.Errorf("balances %v", r.Balances)
 	}
 }
@@ -108,19 +110,23 @@ func TestWhatCannotBeToldIsSaidSo(t *testing.T) {
 		change func(f *fixture)
 		want   string
 	}{
-		"a hold is open": {func(f *fixture) { reopen(f, refused); f.row("key_inflight", "key_id", keyID(payer))["n"] = 0 }, "something is yet to come"},
+		"a hold is open": {func(f *fixture) { reopen(f, refused); f.row("key_inflight", "key_id", keyID(payer))["n"] = 0 },
+			"something is yet to come"},
 		"a hold of what was served is open long after its time": {func(f *fixture) {
 			unsettle(f, nameless)
 			reopen(f, nameless)
 			f.hold(nameless)["expires_at"] = at(60)
 			f.row("key_inflight", "key_id", keyID(payer))["n"] = 1
 		}, "something is yet to come"},
-		"usage is in quarantine": {func(f *fixture) { f.tables["quarantine"][0]["request_id"] = requestID(refused) }, "its usage is in quarantine"},
+		"usage is in quarantine": {func(f *fixture) { f.tables["quarantine"][0]["request_id"] = requestID(refused) },
+			"its usage is in quarantine"},
 		"no engine's record": {func(f *fixture) {
 			f.engines = slices.DeleteFunc(f.engines, func(e row) bool { return e["request_id"] == requestID(cutAnswer) })
 		}, "no engine's record is of it"},
-		"an engine's record of half": {func(f *fixture) { f.engine(wholeAnswer)["complete"] = false }, "its engine's record is not of one"},
-		"an engine's record of less": {func(f *fixture) { f.engine(cutAnswer)["completion_tokens"] = 2 }, "its engine's record has 2"},
+		"an engine's record of half": {func(f *fixture) { f.engine(wholeAnswer)["complete"] = false },
+			"its engine's record is not of one"},
+		"an engine's record of less": {func(f *fixture) { f.engine(cutAnswer)["completion_tokens"] = 2 },
+			"its engine's record has 2"},
 		"content without an id": {func(f *fixture) {
 			maps.Copy(f.clients[len(f.clients)-1], row{"content_tokens": 1, "content_bytes": 1})
 		}, "no request id"},
@@ -130,13 +136,18 @@ func TestWhatCannotBeToldIsSaidSo(t *testing.T) {
 		"a request without ids": {func(f *fixture) {
 			f.engines[nameless]["request_id"] = ""
 		}, "an engine that knows no ids may have served it"},
-		"a source that nobody knows": {func(f *fixture) { f.line(costless)["source"] = "gift"; f.hold(costless)["billing_type"] = "gift" }, `its source "gift" is not known`},
-		"a state that nobody knows":  {func(f *fixture) { f.hold(refused)["state"] = "lent" }, `state "lent" is not known`},
+		"a source that nobody knows": {func(f *fixture) {
+			f.line(costless)["source"] = "gift"
+			f.hold(costless)["billing_type"] = "gift"
+		}, `its source "gift" is not known`},
+		"a state that nobody knows": {func(f *fixture) { f.hold(refused)["state"] = "lent" }, `state "lent" is not known`},
 	} {
 		f := newFixture()
 		tc.change(f)
 		r := mustAudit(t, f, Options{})
-		if r.Decided() || !slices.ContainsFunc(r.Undecided, func(u Finding) bool { return strings.Contains(u.Text, tc.want) }) {
+		if r.Decided() || !slices.ContainsFunc(r.Undecided, func(u Finding) bool {
+			return strings.Contains(u.Text, tc.want)
+		}) {
 			t.Errorf("%s: undecided %v, want %q", name, r.Undecided, tc.want)
 		}
 	}
@@ -160,7 +171,10 @@ func TestTheReplayInventsNoOverdraft(t *testing.T) {
 	f := newFixture()
 	// The hold of all credit began before the release that made room for it.
 	h := maps.Clone(f.hold(short))
-	maps.Copy(h, row{"request_id": requestID(90), "state": "released", "admitted_at": at(3*short - 20), "closed_at": at(3*short + 1.5)})
+	maps.Copy(h, row{
+		"request_id": requestID(90), "state": "released",
+		"admitted_at": at(3*short - 20), "closed_at": at(3*short + 1.5),
+	})
 	f.add("hold", h)
 	wantClean(t, mustAudit(t, f, Options{Skew: 2 * time.Second}))
 	r := mustAudit(t, f, Options{Skew: time.Second})
@@ -190,7 +204,8 @@ func TestAReportIsBoundedAndCountsAll(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"requests admitted                19\n", "whole 6, empty 1", "lost                              0\n", "overdrawn                        50\n",
+		"requests admitted                19\n", "whole 6, empty 1",
+		"lost                              0\n", "overdrawn                        50\n",
 		"      and 30 more\n", "rows of novelty", "-1 are posted and 0 are held",
 	} {
 		if !strings.Contains(plain.String(), want) {

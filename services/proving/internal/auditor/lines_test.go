@@ -20,54 +20,96 @@ func TestAMalformedInputIsRefusedWithItsLine(t *testing.T) {
 		change func(x *texts)
 		want   string
 	}{
-		"an export without its last line":     {func(x *texts) { x.export = strings.TrimSuffix(x.export, end+"\n") }, "export: the last line is missing"},
-		"an export cut in a line":             {func(x *texts) { x.export = x.export[:len(x.export)-5] }, "the file is truncated"},
-		"an export that lacks a row":          {func(x *texts) { x.export = strings.Replace(x.export, exportLines[3], "", 1) }, "tells another number of rows"},
-		"an export that goes on":              {func(x *texts) { x.export += exportLines[1] }, "stands after the last line"},
-		"an export of another version":        {func(x *texts) { x.export = strings.Replace(x.export, `"export":1`, `"export":2`, 1) }, "line 1: is not the first line"},
-		"an empty export":                     {func(x *texts) { x.export = "" }, "export: the first line"},
-		"an export of nothing":                {func(x *texts) { x.export = exportLines[0] }, "the last line is missing"},
-		"a line that is no object":            {func(x *texts) { x.export = strings.Replace(x.export, exportLines[2], "[]\n", 1) }, "line 3: is not one JSON object"},
-		"an empty line":                       {func(x *texts) { x.export = strings.Replace(x.export, exportLines[2], "\n", 1) }, "line 3: is not one JSON object"},
-		"a member twice":                      {func(x *texts) { x.clients = strings.Replace(x.clients, `"left":`, `"left":true,"left":`, 1) }, `clients: line 1: has a member twice: "left"`},
-		"a member twice, written differently": {func(x *texts) { x.clients = strings.Replace(x.clients, `"left":`, `"l\u0065ft":true,"left":`, 1) }, "has a member twice"},
-		"a column that is missing":            {func(x *texts) { x.export = strings.ReplaceAll(x.export, `"payout":`, `"pay":`) }, `table usage_settlement: "payout" is missing`},
-		"a column that is null":               {func(x *texts) { x.export = strings.Replace(x.export, `"posted":`, `"posted":null,"was":`, 1) }, `table wallet: "posted" is missing`},
-		"an amount with a fraction":           {func(x *texts) { x.export = strings.Replace(x.export, `"posted":`, `"posted":1.5,"was":`, 1) }, `"posted" is no integer`},
+		"an export without its last line": {func(x *texts) { x.export = strings.TrimSuffix(x.export, end+"\n") },
+			"export: the last line is missing"},
+		"an export cut in a line": {func(x *texts) { x.export = x.export[:len(x.export)-5] },
+			"the file is truncated"},
+		"an export that lacks a row": {func(x *texts) { x.export = strings.Replace(x.export, exportLines[3], "", 1) },
+			"tells another number of rows"},
+		"an export that goes on": {func(x *texts) { x.export += exportLines[1] }, "stands after the last line"},
+		"an export of another version": {func(x *texts) {
+			x.export = strings.Replace(x.export, `"export":1`, `"export":2`, 1)
+		}, "line 1: is not the first line"},
+		"an empty export":      {func(x *texts) { x.export = "" }, "export: the first line"},
+		"an export of nothing": {func(x *texts) { x.export = exportLines[0] }, "the last line is missing"},
+		"a line that is no object": {func(x *texts) { x.export = strings.Replace(x.export, exportLines[2], "[]\n", 1) },
+			"line 3: is not one JSON object"},
+		"an empty line": {func(x *texts) { x.export = strings.Replace(x.export, exportLines[2], "\n", 1) },
+			"line 3: is not one JSON object"},
+		"a member twice": {func(x *texts) { x.clients = strings.Replace(x.clients, `"left":`, `"left":true,"left":`, 1) },
+			`clients: line 1: has a member twice: "left"`},
+		"a member twice, written differently": {func(x *texts) {
+			x.clients = strings.Replace(x.clients, `"left":`, `"l\u0065ft":true,"left":`, 1)
+		}, "has a member twice"},
+		"a column that is missing": {func(x *texts) { x.export = strings.ReplaceAll(x.export, `"payout":`, `"pay":`) },
+			`table usage_settlement: "payout" is missing`},
+		"a column that is null": {func(x *texts) {
+			x.export = strings.Replace(x.export, `"posted":`, `"posted":null,"was":`, 1)
+		}, `table wallet: "posted" is missing`},
+		"an amount with a fraction": {func(x *texts) {
+			x.export = strings.Replace(x.export, `"posted":`, `"posted":1.5,"was":`, 1)
+		}, `"posted" is no integer`},
 		"an amount beyond 64 bits": {func(x *texts) {
 			x.export = strings.Replace(x.export, `"posted":`, `"posted":9223372036854775808,"was":`, 1)
 		}, `"posted" is no integer`},
-		"an amount that is text": {func(x *texts) { x.export = strings.Replace(x.export, `"posted":`, `"posted":"1","was":`, 1) }, `"posted" is no integer`},
-		"an id that is none":     {func(x *texts) { x.export = strings.Replace(x.export, accountID(payer), "g"+accountID(payer)[1:], 1) }, `table account: "id" is no UUID`},
-		"a time that is none":    {func(x *texts) { x.clients = strings.Replace(x.clients, `"sent_at":"2026`, `"sent_at":"26`, 1) }, `"sent_at" is no time`},
-		"a day that is none":     {func(x *texts) { x.earnings = strings.Replace(x.earnings, `"day":"2026-03-04`, `"day":"2026-13-04`, 1) }, `"day" is no date`},
-		"a flag that is none":    {func(x *texts) { x.clients = strings.Replace(x.clients, `"left":false`, `"left":0`, 1) }, `"left" is neither true nor false`},
-		"a text that is none":    {func(x *texts) { x.clients = strings.Replace(x.clients, `"model":"priced"`, `"model":7`, 1) }, `"model" is no string`},
-		"tiers that are none":    {func(x *texts) { x.export = strings.Replace(x.export, `"tiers":[1,2,3]`, `"tiers":"{1}"`, 1) }, `"tiers" is no array`},
-		"a bytea that is none":   {func(x *texts) { x.export = strings.Replace(x.export, `"proof":"\\x`, `"proof":"`, 1) }, `"proof" is no bytea`},
-		"a receipt twice":        {doubleRow("work_receipt"), `"attempt" has a receipt already`},
-		"a row that is none":     {func(x *texts) { x.export = strings.Replace(x.export, `"row":{`, `"row":7,"was":{`, 1) }, `"row" is not one JSON object`},
-		"a negative count":       {func(x *texts) { x.engines = strings.Replace(x.engines, `"prompt_tokens":7`, `"prompt_tokens":-7`, 1) }, `"prompt_tokens" is negative`},
-		"more tokens than bytes": {func(x *texts) { x.clients = strings.Replace(x.clients, `"content_tokens":5`, `"content_tokens":26`, 1) }, "are more than the bytes"},
-		"a call without a nonce": {func(x *texts) { x.clients = strings.Replace(x.clients, `"nonce":"nonce 0"`, `"nonce":""`, 1) }, `"nonce" is empty`},
+		"an amount that is text": {func(x *texts) {
+			x.export = strings.Replace(x.export, `"posted":`, `"posted":"1","was":`, 1)
+		}, `"posted" is no integer`},
+		"an id that is none": {func(x *texts) {
+			x.export = strings.Replace(x.export, accountID(payer), "g"+accountID(payer)[1:], 1)
+		}, `table account: "id" is no UUID`},
+		"a time that is none": {func(x *texts) {
+			x.clients = strings.Replace(x.clients, `"sent_at":"2026`, `"sent_at":"26`, 1)
+		}, `"sent_at" is no time`},
+		"a day that is none": {func(x *texts) {
+			x.earnings = strings.Replace(x.earnings, `"day":"2026-03-04`, `"day":"2026-13-04`, 1)
+		}, `"day" is no date`},
+		"a flag that is none": {func(x *texts) { x.clients = strings.Replace(x.clients, `"left":false`, `"left":0`, 1) },
+			`"left" is neither true nor false`},
+		"a text that is none": {func(x *texts) { x.clients = strings.Replace(x.clients, `"model":"priced"`, `"model":7`, 1) },
+			`"model" is no string`},
+		"tiers that are none": {func(x *texts) {
+			x.export = strings.Replace(x.export, `"tiers":[1,2,3]`, `"tiers":"{1}"`, 1)
+		}, `"tiers" is no array`},
+		"a bytea that is none": {func(x *texts) { x.export = strings.Replace(x.export, `"proof":"\\x`, `"proof":"`, 1) },
+			`"proof" is no bytea`},
+		"a receipt twice": {doubleRow("work_receipt"), `"attempt" has a receipt already`},
+		"a row that is none": {func(x *texts) { x.export = strings.Replace(x.export, `"row":{`, `"row":7,"was":{`, 1) },
+			`"row" is not one JSON object`},
+		"a negative count": {func(x *texts) {
+			x.engines = strings.Replace(x.engines, `"prompt_tokens":7`, `"prompt_tokens":-7`, 1)
+		}, `"prompt_tokens" is negative`},
+		"more tokens than bytes": {func(x *texts) {
+			x.clients = strings.Replace(x.clients, `"content_tokens":5`, `"content_tokens":26`, 1)
+		}, "are more than the bytes"},
+		"a call without a nonce": {func(x *texts) {
+			x.clients = strings.Replace(x.clients, `"nonce":"nonce 0"`, `"nonce":""`, 1)
+		}, `"nonce" is empty`},
 		"an engine's call of nothing": {func(x *texts) {
-			x.engines = `{"nonce":"","request_id":"","engine":"e","provider_id":"","model":"m","prompt_tokens":1,"completion_tokens":1,"status":200,"complete":true,"cut":false,"at":"` + at(0) + "\"}\n"
+			x.engines = `{"nonce":"","request_id":"","engine":"e","provider_id":"","model":"m","prompt_tokens":1,` +
+				`"completion_tokens":1,"status":200,"complete":true,"cut":false,"at":"` + at(0) + "\"}\n"
 		}, `"nonce" is empty, and so is the request id`},
-		"a call twice":                     {func(x *texts) { x.clients = strings.Repeat(x.clients[:strings.Index(x.clients, "\n")+1], 2) }, "line 2: has the key of an earlier row"},
-		"a hold twice":                     {doubleRow("hold"), "has the key of an earlier row"},
-		"a report twice":                   {doubleRow("request_report"), "has the key of an earlier row"},
-		"an entry twice":                   {doubleRow("entry"), "has the key of an earlier row"},
-		"a wallet twice":                   {doubleRow("wallet"), "has the key of an earlier row"},
-		"earnings without their last line": {func(x *texts) { x.earnings = exportLines[0] }, "earnings: the last line is missing"},
-		"earnings with two first lines":    {func(x *texts) { x.earnings = exportLines[0] + exportLines[0] }, "earnings: line 2"},
-		"clients that break off":           {func(x *texts) { x.clients = x.clients[:len(x.clients)-1] }, "clients: line"},
+		"a call twice": {func(x *texts) { x.clients = strings.Repeat(x.clients[:strings.Index(x.clients, "\n")+1], 2) },
+			"line 2: has the key of an earlier row"},
+		"a hold twice":   {doubleRow("hold"), "has the key of an earlier row"},
+		"a report twice": {doubleRow("request_report"), "has the key of an earlier row"},
+		"an entry twice": {doubleRow("entry"), "has the key of an earlier row"},
+		"a wallet twice": {doubleRow("wallet"), "has the key of an earlier row"},
+		"earnings without their last line": {func(x *texts) { x.earnings = exportLines[0] },
+			"earnings: the last line is missing"},
+		"earnings with two first lines": {func(x *texts) { x.earnings = exportLines[0] + exportLines[0] },
+			"earnings: line 2"},
+		"clients that break off": {func(x *texts) { x.clients = x.clients[:len(x.clients)-1] }, "clients: line"},
 		"a client's usage that is none": {func(x *texts) {
 			x.clients = strings.Replace(x.clients, `"usage":{"completion_tokens":5`, `"usage":{"completion_tokens":-5`, 1)
 		}, `"completion_tokens" is negative`},
-		"a setup that is another file":       {func(x *texts) { x.setup = "{}" }, "setup: is not one JSON object"},
-		"a setup that is no JSON":            {func(x *texts) { x.setup = "{" }, "setup: decode"},
-		"a setup of an account that is none": {func(x *texts) { x.setup = `{"setup":true,"accounts":[{"account_id":"x"}]}` }, `account "x" is no UUID`},
-		"a setup of a provider that is none": {func(x *texts) { x.setup = `{"setup":true,"providers":[{"provider_id":"x"}]}` }, `provider "x" is no UUID`},
+		"a setup that is another file": {func(x *texts) { x.setup = "{}" }, "setup: is not one JSON object"},
+		"a setup that is no JSON":      {func(x *texts) { x.setup = "{" }, "setup: decode"},
+		"a setup of an account that is none": {func(x *texts) { x.setup = `{"setup":true,"accounts":[{"account_id":"x"}]}` },
+			`account "x" is no UUID`},
+		"a setup of a provider that is none": {func(x *texts) {
+			x.setup = `{"setup":true,"providers":[{"provider_id":"x"}]}`
+		}, `provider "x" is no UUID`},
 	} {
 		t.Run(strings.ReplaceAll(name, " ", "_"), func(t *testing.T) {
 			x := full
@@ -158,7 +200,8 @@ func TestAnInputThatCannotBeReadIsNoVerdict(t *testing.T) {
 // The parser must take apart what encoding/json does, and refuse what it does.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
-		`{}`, `{"a":1}`, ` { "a" : [1,{"b":"}"}] , "c":"\"" } `, `{"a":1,"a":2}`, `{"a":{"a":{}},"b":[],"c":null}`, `{"a":-1e5,"b":true}`,
+		`{}`, `{"a":1}`, ` { "a" : [1,{"b":"}"}] , "c":"\"" } `, `{"a":1,"a":2}`, `{"a":{"a":{}},"b":[],` +
+			`"c":null}`, `{"a":-1e5,"b":true}`,
 		`[]`, `{"a":1}{}`, `{"\u0061":1,"a":2}`, `{"a":"\\"}`, "", "{", `{"end":true,"rows":3}`,
 	} {
 		f.Add([]byte(seed))

@@ -179,7 +179,8 @@ func (r *run) export(ctx context.Context) error {
 		}
 		return m.dump(ctx, "settlement", record.SettlementFile)
 	}
-	export := exec.CommandContext(ctx, filepath.Join(m.bin, fleet.Billing), "export", "-out", m.path(record.LedgerFile)) //nolint:gosec // our own program
+	ledger := filepath.Join(m.bin, fleet.Billing)
+	export := exec.CommandContext(ctx, ledger, "export", "-out", m.path(record.LedgerFile)) //nolint:gosec // ours
 	export.Env = append(os.Environ(), "DATABASE_URL="+m.fleet.DatabaseURL())
 	if out, err := export.CombinedOutput(); err != nil {
 		return fmt.Errorf("billing-ledger export: %w: %s", err, out)

@@ -28,7 +28,8 @@ func limitFiles(pid int, full bool) error {
 	if full {
 		limit = "0"
 	}
-	cmd := exec.Command("prlimit", "--pid", strconv.Itoa(pid), "--fsize="+limit+":unlimited") //nolint:gosec // the arguments are ours
+	size := "--fsize=" + limit + ":unlimited"
+	cmd := exec.Command("prlimit", "--pid", strconv.Itoa(pid), size) //nolint:gosec // the arguments are ours
 	owner, ok := info.Sys().(*syscall.Stat_t)
 	if ok && int(owner.Uid) != os.Getuid() {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: owner.Uid, Gid: owner.Gid}}

@@ -108,7 +108,9 @@ func Table() []Line {
 			Nothing, Nothing, Left},
 		{"client_gone_before_content", "client gone later, before content, streamed or whole", Count, Nothing, Left},
 		{"client_gone_from_hung",
-			"the same, and the provider was without content for twice the usual time, 5 s at least (10 s more where media are named by address, up to 20 s more for a whole answer, until three in a row have got none): it counts against the provider", Nothing, Nothing, Left},
+			"the same, and the provider was without content for twice the usual time," +
+				" 5 s at least (10 s more where media are named by address, up to 20 s more for a whole answer," +
+				" until three in a row have got none): it counts against the provider", Nothing, Nothing, Left},
 		{"client_gone", "client gone in the stream (the engine is told to stop)", Count, Delivered, Left},
 		{"cancel_ignored", "the same, and the provider goes on: later tokens are unpaid", Count, Delivered, Left},
 		{"wall_limit", "the stream runs into the limit of time", Count, Delivered, Broken},

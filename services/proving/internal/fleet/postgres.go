@@ -79,7 +79,7 @@ func (f *Fleet) migrateOne(ctx context.Context, service string) error {
 	if err := f.dir.Write([]byte(f.databases[service].OwnerURL+"\n"), "secrets", file); err != nil {
 		return err
 	}
-	cmd := exec.CommandContext(ctx, filepath.Join(f.cfg.BinDir, service), "migrate") //nolint:gosec // a program that we have built
+	cmd := exec.CommandContext(ctx, filepath.Join(f.cfg.BinDir, service), "migrate") //nolint:gosec // our own program
 	cmd.Dir = f.dir.Path()
 	cmd.Env = append(f.cfg.environment(), "DATABASE_OWNER_URL="+f.secret(file))
 	if out, err := cmd.CombinedOutput(); err != nil {

@@ -146,5 +146,7 @@ func (c *Client) Refused(subject string, data []byte) (bool, error) {
 		return false, fmt.Errorf("publish on %s: %w", subject, err)
 	}
 	err := c.nc.LastError()
-	return err != before && errors.Is(err, nats.ErrPermissionViolation) && strings.Contains(err.Error(), strconv.Quote(subject)), nil //nolint:errorlint // each violation is an error of its own
+	anew := err != before //nolint:errorlint // each violation is an error of its own
+	return anew && errors.Is(err, nats.ErrPermissionViolation) &&
+		strings.Contains(err.Error(), strconv.Quote(subject)), nil
 }

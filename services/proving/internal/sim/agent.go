@@ -219,7 +219,8 @@ func (a *agent) close(r *run) {
 	switch r.plan.ending {
 	case endsWell:
 		a.answer(r, []byte(
-			`data: {"id":"x","object":"chat.completion.chunk","model":"m","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`+"\n\n"))
+			`data: {"id":"x","object":"chat.completion.chunk","model":"m","choices":[{"index":0,"delta":{},`+
+				`"finish_reason":"stop"}]}`+"\n\n"))
 		a.usage(r)
 		a.answer(r, []byte("data: [DONE]\n\n"))
 		r.finished = true
@@ -272,7 +273,8 @@ func (a *agent) whole(r *run) {
 	p := r.plan
 	r.sent = p.words
 	body := fmt.Appendf(nil,
-		`{"id":"x","object":"chat.completion","model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"%s"}`, a.words(p.words))
+		`{"id":"x","object":"chat.completion","model":"m","choices":[{"index":0,"message":{"role":"assistant",`+
+			`"content":"%s"}`, a.words(p.words))
 	if p.ending == endsWell {
 		body = append(body, `,"finish_reason":"stop"`...)
 	}

@@ -94,7 +94,8 @@ func (r *Runner) Run(cfg Config) (Result, error) {
 		return Result{}, r.err
 	}
 	if cfg.Faults == nil {
-		cfg.Faults = drawFaults(rand.New(rand.NewPCG(cfg.Seed, 1)), busyFor+10*time.Second) //nolint:gosec // the same seed must give the same history
+		dice := rand.New(rand.NewPCG(cfg.Seed, 1)) //nolint:gosec // a seed gives one history
+		cfg.Faults = drawFaults(dice, busyFor+10*time.Second)
 	}
 	w := newWorld(cfg.Seed, cfg.Trace)
 	n := newNetwork(r.fixed, w, cfg)

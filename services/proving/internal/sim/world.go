@@ -25,7 +25,7 @@ type world struct {
 }
 
 func newWorld(seed uint64, trace *Trace) *world {
-	return &world{dice: rand.New(rand.NewPCG(seed, 2)), trace: trace} //nolint:gosec // the same seed must give the same history
+	return &world{dice: rand.New(rand.NewPCG(seed, 2)), trace: trace} //nolint:gosec // a seed gives one history
 }
 
 type event struct {

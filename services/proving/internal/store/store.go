@@ -55,7 +55,8 @@ func (b *Databases) Left(ctx context.Context) (Left, error) {
 	var l Left
 	err := b.pool.QueryRow(ctx, `SELECT
 		(SELECT count(*) FROM billing.hold WHERE state = 'open'),
-		(SELECT count(*) FROM billing.orphan_review r JOIN billing.hold h USING (request_id) WHERE h.state = 'open' AND r.next_at IS NOT NULL),
+		(SELECT count(*) FROM billing.orphan_review r JOIN billing.hold h USING (request_id)
+			WHERE h.state = 'open' AND r.next_at IS NOT NULL),
 		(SELECT count(*) FROM billing.usage_settlement s
 			FULL JOIN (SELECT * FROM settlement.earning WHERE settled) e USING (day, request_id)
 			WHERE s.payout IS DISTINCT FROM e.payout_nano_usd),
@@ -82,7 +83,8 @@ func (b *Databases) Waiting(ctx context.Context, age time.Duration, before time.
 	var n int64
 	err := b.pool.QueryRow(ctx, `SELECT
 		(SELECT count(*) FROM billing.hold WHERE state = 'open' AND admitted_at < now() - $1::interval) +
-		(SELECT count(*) FROM billing.usage_settlement s FULL JOIN (SELECT * FROM settlement.earning WHERE settled) e USING (day, request_id)
+		(SELECT count(*) FROM billing.usage_settlement s
+			FULL JOIN (SELECT * FROM settlement.earning WHERE settled) e USING (day, request_id)
 			WHERE s.request_id IS NULL AND e.recorded_at < $2 OR e.request_id IS NULL AND s.settled_at < $2)`,
 		age, before).Scan(&n)
 	if err != nil {
@@ -162,7 +164,8 @@ func tables(ctx context.Context, tx pgx.Tx, schema string) ([]string, error) {
 
 func dump(ctx context.Context, tx pgx.Tx, w io.Writer, schema, table string) (int, error) {
 	rows, err := tx.Query(ctx,
-		`SELECT json_build_object('table', $1::text, 'row', to_jsonb(t) - '{hash,password_hash,token_sha256,secret,sealed}'::text[])::text
+		`SELECT json_build_object('table', $1::text, 'row',
+				to_jsonb(t) - '{hash,password_hash,token_sha256,secret,sealed}'::text[])::text
 		FROM `+pgx.Identifier{schema, table}.Sanitize()+` t`, table)
 	if err != nil {
 		return 0, err
@@ -258,7 +261,8 @@ type Compared struct {
 func (b *Databases) Compare(ctx context.Context) (Compared, error) {
 	rows, err := b.pool.Query(ctx, `
 		WITH ledger AS (
-			SELECT day, request_id, provider_id, attempt, model_id, price_version_id, unit, prompt_tokens, completion_tokens, payout
+			SELECT day, request_id, provider_id, attempt, model_id, price_version_id, unit, prompt_tokens,
+				completion_tokens, payout
 			FROM billing.usage_settlement
 		), line AS (
 			SELECT day, request_id, provider_id, attempt, model_id, price_version_id, unit, prompt_tokens, completion_tokens,
@@ -266,7 +270,8 @@ func (b *Databases) Compare(ctx context.Context) (Compared, error) {
 			FROM settlement.earning WHERE settled
 		)
 		SELECT CASE WHEN ledger IS DISTINCT FROM line
-			THEN format('billing-ledger has %s, settlement has %s', coalesce(to_jsonb(ledger)::text, 'nothing'), coalesce(to_jsonb(line)::text, 'nothing')) END
+			THEN format('billing-ledger has %s, settlement has %s', coalesce(to_jsonb(ledger)::text, 'nothing'),
+				coalesce(to_jsonb(line)::text, 'nothing')) END
 		FROM ledger FULL JOIN line USING (day, request_id)`)
 	if err != nil {
 		return Compared{}, fmt.Errorf("compare ledger and lines: %w", err)

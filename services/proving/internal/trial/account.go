@@ -10,7 +10,8 @@ import (
 func (m *Market) PutModel(t testing.TB, id string) {
 	t.Helper()
 	m.Admin(t, http.MethodPut, "/api/v1/admin/models/"+id, `{"name":"Test model","input_price":"1","output_price":"3",
-		"payout_input_price":"0.9","payout_output_price":"2.7","context_length":8192,"max_output_tokens":1024,"capabilities":["chat"]}`)
+		"payout_input_price":"0.9","payout_output_price":"2.7","context_length":8192,"max_output_tokens":1024,`+
+		`"capabilities":["chat"]}`)
 }
 
 // Prices of the models that PutModelOf makes, each per its category's unit: per

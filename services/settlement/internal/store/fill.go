@@ -54,8 +54,10 @@ SELECT e.day, e.request_id, e.rulings + 1, true, i.evidence_source,
        i.prompt_tokens, i.completion_tokens, i.payout_nano_usd, i.unit` + columns + `
 JOIN earning e USING (day, request_id)
 WHERE e.overruled AND (NOT e.settled OR
-      (e.provider_id, e.attempt, e.model_id, e.price_version_id, e.prompt_tokens, e.completion_tokens, e.payout_nano_usd, e.unit)
-   <> (i.provider_id, i.attempt, i.model_id, i.price_version_id, i.prompt_tokens, i.completion_tokens, i.payout_nano_usd, i.unit))
+      (e.provider_id, e.attempt, e.model_id, e.price_version_id, e.prompt_tokens, e.completion_tokens,
+       e.payout_nano_usd, e.unit)
+   <> (i.provider_id, i.attempt, i.model_id, i.price_version_id, i.prompt_tokens, i.completion_tokens,
+       i.payout_nano_usd, i.unit))
 ORDER BY e.day, e.request_id
 ON CONFLICT (day, request_id, ruling) DO NOTHING
 RETURNING request_id`

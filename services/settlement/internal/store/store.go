@@ -52,7 +52,8 @@ func (s *Store) Ping(ctx context.Context) error {
 // acknowledges survives a crash, whatever the server's default.
 const secure = `
 SELECT set_config('plan_cache_mode', 'force_generic_plan', true), set_config('enable_seqscan', 'off', true),
-       CASE WHEN current_setting('synchronous_commit') NOT IN ('on', 'remote_apply') THEN set_config('synchronous_commit', 'on', true) END`
+       CASE WHEN current_setting('synchronous_commit') NOT IN ('on', 'remote_apply')
+            THEN set_config('synchronous_commit', 'on', true) END`
 
 // Adding a line that stands already changes nothing.
 const insertLines = `
@@ -90,8 +91,10 @@ SELECT l.day, l.request_id, l.evidence_source, l.provider_id, l.payout_nano_usd,
        i.evidence_source, i.provider_id, i.attempt, i.model_id, i.price_version_id,
        i.prompt_tokens, i.completion_tokens, i.payout_nano_usd, i.unit` + columns + `
 JOIN earning_line l USING (day, request_id)
-WHERE (l.provider_id, l.attempt, l.model_id, l.price_version_id, l.prompt_tokens, l.completion_tokens, l.payout_nano_usd, l.unit)
-   <> (i.provider_id, i.attempt, i.model_id, i.price_version_id, i.prompt_tokens, i.completion_tokens, i.payout_nano_usd, i.unit)
+WHERE (l.provider_id, l.attempt, l.model_id, l.price_version_id, l.prompt_tokens, l.completion_tokens,
+       l.payout_nano_usd, l.unit)
+   <> (i.provider_id, i.attempt, i.model_id, i.price_version_id, i.prompt_tokens, i.completion_tokens,
+       i.payout_nano_usd, i.unit)
   AND NOT EXISTS (SELECT FROM earning_ruling r WHERE r.day = l.day AND r.request_id = l.request_id)
 ORDER BY l.day, l.request_id
 ON CONFLICT (day, request_id) DO NOTHING
@@ -220,7 +223,8 @@ WITH spoken AS (
 	SELECT day, request_id FROM earning_correction WHERE day >= $1
 	UNION SELECT day, request_id FROM earning_ruling WHERE day >= $1
 ), overruled AS (
-	SELECT l.day, l.provider_id AS was_provider, l.payout_nano_usd AS was_payout, e.settled, e.provider_id, e.payout_nano_usd,
+	SELECT l.day, l.provider_id AS was_provider, l.payout_nano_usd AS was_payout, e.settled, e.provider_id,
+		e.payout_nano_usd,
 	       CASE WHEN l.evidence_source = 'ledger' OR
 	                 e.evidence_source = l.evidence_source
 	                 AND (e.provider_id, e.payout_nano_usd) <> (l.provider_id, l.payout_nano_usd)

@@ -62,7 +62,8 @@ func (b *bench) lines(t *testing.T) map[string]record.Engine {
 func (b *bench) ask(ctx context.Context, t *testing.T, nonce, end string, stream bool, pause int) (int, string) {
 	t.Helper()
 	body := fmt.Sprintf(
-		`{"model":"m","stream":%v,"stream_options":{"include_usage":true},"metadata":{"nonce":%q,"tokens":"4","pause_us":"%d","end":%q}}`,
+		`{"model":"m","stream":%v,"stream_options":{"include_usage":true},"metadata":{"nonce":%q,"tokens":"4",`+
+			`"pause_us":"%d","end":%q}}`,
 		stream, nonce, pause, end)
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, b.URL+"/v1/chat/completions", strings.NewReader(body))
 	if err != nil {
@@ -147,7 +148,8 @@ func TestWhatCannotBeReadIsRefused(t *testing.T) {
 	b := begin(t)
 	for _, body := range []string{"", "{", `{"metadata":{"tokens":"x","pause_us":"0"}}`,
 		`{"metadata":{"tokens":"9999","pause_us":"0"}}`, `{"metadata":{"tokens":"1","pause_us":"-1"}}`} {
-		resp, err := http.Post(b.URL+"/v1/chat/completions", "application/json", strings.NewReader(body)) //nolint:noctx // it is refused at once
+		url := b.URL + "/v1/chat/completions"
+		resp, err := http.Post(url, "application/json", strings.NewReader(body)) //nolint:noctx // it is refused at once
 		if err != nil {
 			t.Fatal(err)
 		}

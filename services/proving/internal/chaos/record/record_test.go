@@ -53,12 +53,16 @@ func TestEveryLineOfManyWritersIsKeptWhole(t *testing.T) {
 
 func TestTheFormIsWhatAuditorsRead(t *testing.T) {
 	for want, value := range map[string]any{
-		`{"nonce":"n","key":"rich","account_id":"a","model":"m","stream":true,"sent_at":"1970-01-01T00:00:01Z","status":200,"request_id":"r","error_code":"","content_tokens":2,"content_bytes":8,"complete":true,"error_event":false,"left":false,"usage":{"prompt_tokens":7,"completion_tokens":2},"ended_at":"1970-01-01T00:00:02Z"}`: Client{
+		`{"nonce":"n","key":"rich","account_id":"a","model":"m","stream":true,"sent_at":"1970-01-01T00:00:01Z",` +
+			`"status":200,"request_id":"r","error_code":"","content_tokens":2,"content_bytes":8,"complete":true,` +
+			`"error_event":false,"left":false,"usage":{"prompt_tokens":7,"completion_tokens":2},` +
+			`"ended_at":"1970-01-01T00:00:02Z"}`: Client{
 			Nonce: "n", Key: "rich", AccountID: "a", Model: "m", Stream: true, SentAt: time.Unix(1, 0).UTC(), Status: 200,
 			RequestID:     "r",
 			ContentTokens: 2, ContentBytes: 8, Complete: true, Usage: &Usage{7, 2}, EndedAt: time.Unix(2, 0).UTC(),
 		},
-		`{"nonce":"n","request_id":"r","engine":"e","provider_id":"p","model":"m","prompt_tokens":7,"completion_tokens":1,"status":200,"complete":false,"cut":true,"no_usage":false,"at":"1970-01-01T00:00:01Z"}`: Engine{
+		`{"nonce":"n","request_id":"r","engine":"e","provider_id":"p","model":"m","prompt_tokens":7,"completion_tokens":1,` +
+			`"status":200,"complete":false,"cut":true,"no_usage":false,"at":"1970-01-01T00:00:01Z"}`: Engine{
 			Nonce: "n", RequestID: "r", Engine: "e", ProviderID: "p", Model: "m", PromptTokens: 7, CompletionTokens: 1,
 			Status: 200, Cut: true, At: time.Unix(1, 0).UTC(),
 		},
