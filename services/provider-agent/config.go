@@ -19,13 +19,13 @@ import (
 	"svc.internal/services/provider-agent/internal/node"
 )
 
-// Config is what an agent needs to know.
+// Config is the configuration of an agent.
 type Config struct {
-	// WSURL is the hub's address, ws://… or wss://…; /ws is added to its path
-	// unless it ends in that.
+	// WSURL is the hub's address, ws://… or wss://…; /ws is added to its path unless the
+	// path ends in it.
 	WSURL string
-	// AllowPlaintext lets WSURL be a ws:// address off this machine. Whoever is on
-	// the way then reads the provider key, prompts and answers.
+	// AllowPlaintext lets WSURL be a ws:// address off this machine. Anybody on the way
+	// can then read the provider key, prompts and answers.
 	AllowPlaintext bool
 	// Key is the provider key. It may be left out with a wallet.
 	Key config.Secret
@@ -33,47 +33,47 @@ type Config struct {
 	// digits, readable by its owner alone. With it the agent signs in at the service
 	// instead of showing Key.
 	WalletKeyFile string
-	// ServiceURL is the marketplace's HTTP API, which a wallet signs in at; empty is
-	// where that of WSURL is by custom. WalletDomain is the domain that the wallet
-	// signs in at; empty is the host of ServiceURL.
+	// ServiceURL is the marketplace's HTTP API, at which a wallet signs in. Empty stands
+	// for the address that follows from WSURL by custom. WalletDomain is the domain that
+	// the wallet signs in at; empty stands for the host of ServiceURL.
 	ServiceURL, WalletDomain string
-	// StateDir keeps the node id, and the receipts of what was served until
-	// they are acknowledged. Without one the node is a new one at every start,
-	// and receipts end with the process.
+	// StateDir keeps the node id, and the work receipts until they are acknowledged.
+	// Without it the node has a new id at every start, and receipts end with the process.
 	StateDir string
-	// NodeName and Region are shown to the owner and to the router; both may
-	// be empty, and have at most 64 and 32 characters.
+	// NodeName and Region are shown to the owner and to the router. Both may be empty,
+	// and have at most 64 and 32 characters.
 	NodeName, Region string
 	// Models are what is offered: 1 to 256.
 	Models []Model
 	// Version of the program, for the hub's records.
 	Version string
-	// ReportHardware has the machine's GPUs and the kind of its engine told to hubs.
+	// ReportHardware reports the machine's GPUs and the kind of its engine to hubs.
 	ReportHardware bool
-	// Capabilities are what is declared to hubs: endpoints that the engines
-	// have (chat, embeddings, images, transcriptions) and features (stream,
-	// cancel, logprobs, warmup). Nil declares all but images and transcriptions.
+	// Capabilities are declared to hubs: endpoints that the engines have (chat,
+	// embeddings, images, transcriptions) and features (stream, cancel, logprobs,
+	// warmup). Nil declares all but images and transcriptions.
 	Capabilities []string
-	// RefusedMembers are members of a JSON body that are answered as not supported
-	// here, because engines may act on them; nil is guard.Members().
+	// RefusedMembers are members of a JSON body that are answered as not supported here,
+	// because engines may act on them. Nil stands for guard.Members().
 	RefusedMembers []string
-	// FetchMedia has the agent fetch the pictures and other media that messages name
-	// by address, and hand them to the engine as data URLs. Without it the engine
-	// fetches them itself, from within this network.
+	// FetchMedia has the agent fetch the pictures and other media that messages name by
+	// address, and pass them to the engine as data URLs. Without it the engine fetches
+	// them itself, from within this network.
 	FetchMedia bool
 	// MaxRequestBytes bounds one request's body, at most 26 MiB. Zero is
 	// 10 MiB, with transcriptions 26 MiB.
 	MaxRequestBytes int64
-	// MaxBufferedBytes bounds the bodies of all requests under way; requests
-	// beyond it are answered busy.
+	// MaxBufferedBytes bounds the bodies of all requests under way. A request beyond it
+	// is answered busy.
 	MaxBufferedBytes int64
-	// DrainTimeout is how long requests under way may go on when Run ends.
+	// DrainTimeout is how long requests under way may take to end once Run's context has
+	// ended.
 	DrainTimeout time.Duration
 	// ProbeInterval is the pause between probes of a healthy engine.
 	ProbeInterval time.Duration
 }
 
-// DefaultConfig lacks the hub's address, the key and the models.
+// DefaultConfig has every default. The hub's address, the key and the models have none.
 func DefaultConfig() Config {
 	return Config{
 		Version:          "dev",
@@ -107,8 +107,8 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// hubAddress turns the configured address into that of the upgrade. In the clear it
-// is refused unless it is this machine's or the owner allows it.
+// hubAddress turns the configured address into the address of the upgrade. It refuses an
+// address in the clear unless it is this machine's or the owner allows it.
 func hubAddress(text string, plaintext bool) (string, error) {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "ws" && u.Scheme != "wss" || u.Host == "" || u.User != nil || u.RawQuery != "" ||
@@ -125,7 +125,7 @@ func hubAddress(text string, plaintext bool) (string, error) {
 	return u.String(), nil
 }
 
-// loopback reports whether a host is this machine by its name alone.
+// loopback reports whether a host's name alone shows that it is this machine.
 func loopback(host string) bool {
 	addr, err := netip.ParseAddr(host)
 	return host == "localhost" || err == nil && addr.Unmap().IsLoopback()
@@ -162,7 +162,7 @@ func printable(text string, maxRunes int) bool {
 	return utf8.RuneCountInString(text) <= maxRunes
 }
 
-// targetsOf reads the key files of the engines.
+// targetsOf makes the engines' targets, with the keys from their files.
 func targetsOf(models []Model) ([]engine.Target, error) {
 	var faults []error
 	targets := make([]engine.Target, 0, len(models))

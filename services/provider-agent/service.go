@@ -1,13 +1,12 @@
-// Package provideragent is what a GPU owner runs: it offers the models of local
-// inference engines to the marketplace. It dials out to a hub, so that no port
-// has to be opened, and serves the requests that the hub sends by asking the
-// engines over HTTP.
+// Package provideragent is what a GPU owner runs: it offers the models of local inference
+// engines to the marketplace. It dials out to a hub, so that no port has to be opened,
+// and serves the requests that the hub sends by asking the engines over HTTP.
 //
-// An Agent has two parts: internal/engine forwards requests and watches the
-// engines, internal/connection keeps the connection to the hub. This package
-// joins them with what is told of the machine (internal/hardware) and with how
-// the agent signs in (internal/wallet at internal/service). It keeps nothing of
-// prompts and answers, and logs nothing of them.
+// An Agent has two parts: internal/engine forwards requests and probes the engines, and
+// internal/connection keeps the connection to the hub. This package joins them with the
+// report of the machine (internal/hardware) and with the sign-in of a wallet
+// (internal/wallet at internal/service). It keeps nothing of prompts and answers, and
+// logs nothing of them.
 package provideragent
 
 import (
@@ -40,7 +39,7 @@ type Model = offer.Model
 // LoadModels reads a models.json.
 func LoadModels(path string) ([]Model, error) { return offer.Load(path) }
 
-// Deps are what an agent works with; all may be left out.
+// Deps are what an agent works with. All are optional.
 type Deps struct {
 	// Log is silent when nil.
 	Log *slog.Logger
@@ -48,9 +47,9 @@ type Deps struct {
 	Clock clock.Clock
 	// Random is crypto/rand's when nil.
 	Random io.Reader
-	// HTTPClient asks the engines instead of one made for them.
+	// HTTPClient replaces the client that is made for the engines.
 	HTTPClient *http.Client
-	// Dial opens the network connection to the hub instead of a net.Dialer.
+	// Dial replaces a net.Dialer for the connection to the hub.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// Resolver looks up the hosts of media; nil is the system's.
 	Resolver *net.Resolver
@@ -67,12 +66,12 @@ type Agent struct {
 	link   *connection.Link
 	kept   *workreceipts.Store
 	guard  *guard.Guard
-	// gpus is nil when the machine is not looked at.
+	// gpus is nil when the machine is not reported.
 	gpus *hardware.Finder
 }
 
-// New checks the configuration, reads the key files of the engines and makes or
-// reads the node id. It starts nothing. All faults are returned at once.
+// New checks the configuration, reads the key files of the engines, and reads or makes
+// the node id. It starts nothing. It returns all faults at once.
 func New(cfg Config, deps Deps) (*Agent, error) {
 	deps, cfg = withDefaults(deps), cfg.withDefaults()
 	address, err := hubAddress(cfg.WSURL, cfg.AllowPlaintext)
@@ -125,7 +124,7 @@ func withDefaults(deps Deps) Deps {
 	return deps
 }
 
-// offers joins what the owner says with what the engines say.
+// offers joins the owner's settings with what the engines report.
 func (a *Agent) offers(models []Model) func() []connection.Offer {
 	return func() []connection.Offer {
 		offers := make([]connection.Offer, 0, len(models))
@@ -144,7 +143,7 @@ func (a *Agent) offers(models []Model) func() []connection.Offer {
 	}
 }
 
-// serve hands a request of the hub's to its engine.
+// serve passes a hub's request to its engine.
 func (a *Agent) serve(ctx context.Context, r connection.Request, w io.Writer) connection.Answer {
 	span := a.engineCall(ctx, &r)
 	if r.ContentType == "" || r.ContentType == jsonType {
@@ -167,10 +166,10 @@ func (a *Agent) serve(ctx context.Context, r connection.Request, w io.Writer) co
 	return answer
 }
 
-// jsonType is the media type of bodies that are looked at.
+// jsonType is the media type of the bodies that the guard inspects.
 const jsonType = "application/json"
 
-// warm has engines load models, if that is among the capabilities.
+// warm loads models, if warm-ups are among the capabilities.
 func (a *Agent) warm(capabilities []string) connection.Warm {
 	if !slices.Contains(capabilities, endpoint.WarmUp) {
 		return nil
@@ -178,8 +177,8 @@ func (a *Agent) warm(capabilities []string) connection.Warm {
 	return a.pool.Warm
 }
 
-// look asks the engines once, and meanwhile looks for GPUs: the first
-// registration tells of both.
+// look asks the engines once and looks for GPUs meanwhile, because the first registration
+// reports both.
 func (a *Agent) look(ctx context.Context) {
 	var all sync.WaitGroup
 	all.Go(func() { a.pool.Probe(ctx) })
@@ -189,7 +188,7 @@ func (a *Agent) look(ctx context.Context) {
 	all.Wait()
 }
 
-// machine is what the next registration tells of the machine; nil for nothing.
+// machine is the report of the machine for the next registration; nil for none.
 func (a *Agent) machine() *hardware.Report {
 	if a.gpus == nil {
 		return nil
@@ -203,14 +202,14 @@ func (a *Agent) machine() *hardware.Report {
 	return &report
 }
 
-// NodeID is the name by which hubs tell this machine from others.
+// NodeID is the name by which hubs know this machine.
 func (a *Agent) NodeID() string { return a.nodeID }
 
 // Registered is closed once a hub has acknowledged the agent for the first time.
 func (a *Agent) Registered() <-chan struct{} { return a.link.Registered() }
 
-// Ready is nil while the agent is registered and at least one of its models is
-// healthy; else it says what is missing.
+// Ready returns nil while the agent is registered and at least one of its models is
+// healthy; else an error that says what is missing.
 func (a *Agent) Ready(context.Context) error {
 	if err := a.link.Ready(); err != nil {
 		return err
@@ -225,12 +224,11 @@ func (a *Agent) Ready(context.Context) error {
 	return errors.New("no engine serves its model; " + reason)
 }
 
-// Run offers the models until ctx ends. Then it takes no new requests, lets
-// those under way end, within the drain time-out, and returns nil. It must be
-// called once.
+// Run offers the models until ctx ends. Then it takes no new requests, lets the requests
+// under way end within the drain time-out, and returns nil. It must be called once.
 func (a *Agent) Run(ctx context.Context) error {
 	a.look(ctx)
-	// Engines are watched as long as requests are served, drain included.
+	// Engines are probed as long as requests are served, drain included.
 	watching, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var watch sync.WaitGroup
 	watch.Go(func() { a.pool.Watch(watching) })
@@ -244,17 +242,16 @@ func (a *Agent) Run(ctx context.Context) error {
 	return errors.Join(err, a.kept.Close())
 }
 
-// ReceiptStatus tells of the receipts that this node keeps.
+// ReceiptStatus counts the work receipts of this node.
 type ReceiptStatus = workreceipts.Status
 
-// Receipts tells how many receipts wait to be acknowledged, and what became of
-// others.
+// Receipts returns how many receipts wait to be acknowledged, and what became of others.
 func (a *Agent) Receipts() ReceiptStatus { return a.kept.Status() }
 
-// Finding is what Check has found about one model.
+// Finding is the result of Check for one model.
 type Finding struct {
 	Model Model
-	// ContextLength in tokens, 0 when neither owner nor engine says.
+	// ContextLength in tokens; 0 where neither owner nor engine gives it.
 	ContextLength int64
 	// Fault is empty when the engine serves the model.
 	Fault string

@@ -11,9 +11,9 @@ import (
 	"svc.internal/services/provider-agent/internal/wallet"
 )
 
-// signingIn reads the wallet's key and returns how the agent signs in with it,
-// anew for each registration, for a challenge is good once. It is nil without a
-// wallet.
+// signingIn reads the wallet's key and returns how the agent signs in with it. It signs
+// anew for each registration, because a challenge is good once. Without a wallet it
+// returns nil.
 func signingIn(cfg Config, log *slog.Logger) (func(context.Context) (connection.Credential, error), error) {
 	if cfg.WalletKeyFile == "" {
 		if cfg.WalletDomain != "" {

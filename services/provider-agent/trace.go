@@ -20,8 +20,8 @@ func tracerOf(traces trace.TracerProvider) trace.Tracer {
 }
 
 // engineCall starts the span of a call to the engine, below the hub's attempt.
-// What the engine is told of the trace is r.Traceparent: this span, or, where
-// the trace is not recorded here, what the hub said.
+// r.Traceparent becomes what the engine is sent: this span, or the hub's where the trace
+// is not recorded here.
 func (a *Agent) engineCall(ctx context.Context, r *connection.Request) trace.Span {
 	ctx = telemetry.WithTraceparent(ctx, r.Traceparent)
 	if !telemetry.Sampled(ctx) {
@@ -37,8 +37,8 @@ func (a *Agent) engineCall(ctx context.Context, r *connection.Request) trace.Spa
 	return span
 }
 
-// answered ends the span of a call to the engine. It quotes no error: an
-// engine's may quote the prompt.
+// answered ends the span of a call to the engine. It quotes no error, because an engine's
+// error may quote the prompt.
 func answered(span trace.Span, answer connection.Answer) {
 	if answer.Status != 0 {
 		span.SetAttributes(attribute.Int("http.response.status_code", answer.Status))

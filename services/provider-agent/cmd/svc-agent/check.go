@@ -13,7 +13,7 @@ import (
 	provideragent "svc.internal/services/provider-agent"
 )
 
-// errUnfit means that check has printed what is wrong.
+// errUnfit means that check has printed which models are not served, and why.
 var errUnfit = errors.New("a model is not served")
 
 func check(ctx context.Context, args, environ []string, out, diagnostics io.Writer) error {

@@ -16,36 +16,36 @@ import (
 	provideragent "svc.internal/services/provider-agent"
 )
 
-// environment is what the agent reads from its environment; flags win.
+// environment are the settings that the agent reads from its environment. Flags win.
 type environment struct {
 	WSURL string        `env:"SVC_WS_URL"`
 	Key   config.Secret `env:"SVC_PROVIDER_KEY"`
 	// AllowPlaintext lets WSURL be a ws:// address off this machine.
 	AllowPlaintext bool `env:"SVC_ALLOW_PLAINTEXT"`
-	// ServiceURL is the marketplace's HTTP API; empty is where that of WSURL is by
-	// custom.
+	// ServiceURL is the marketplace's HTTP API. Empty stands for the address that follows
+	// from WSURL by custom.
 	ServiceURL string `env:"SVC_SERVICE_URL"`
-	// WalletKeyFile and WalletDomain sign in with a wallet instead of the key.
+	// WalletKeyFile and WalletDomain are for signing in with a wallet instead of the key.
 	WalletKeyFile string `env:"SVC_WALLET_KEY_FILE"`
 	WalletDomain  string `env:"SVC_WALLET_DOMAIN"`
 	Models        string `env:"SVC_MODELS" envDefault:"models.json"`
 	StateDir      string `env:"SVC_STATE_DIR"`
 	NodeName      string `env:"SVC_NODE_NAME"`
 	Region        string `env:"SVC_REGION"`
-	// Capabilities are what the engines have; empty for what most have.
+	// Capabilities are what the engines can do; empty for the usual ones.
 	Capabilities []string `env:"SVC_CAPABILITIES"`
-	// RefuseMembers are members of requests that are not supported here, none for no
-	// member; empty for those that engines may act on.
+	// RefuseMembers are members of requests that are not supported here; none stands for
+	// no member, and empty for those that engines may act on.
 	RefuseMembers []string `env:"SVC_REFUSE_MEMBERS"`
-	// FetchMedia fetches what messages name by address instead of having the engine
-	// do it.
+	// FetchMedia has the agent fetch the media that messages name by address, instead of
+	// the engine.
 	FetchMedia bool `env:"SVC_FETCH_MEDIA" envDefault:"true"`
-	// Hardware tells the hub of this machine's GPUs.
+	// Hardware reports this machine's GPUs to the hub.
 	Hardware  bool   `env:"SVC_HARDWARE" envDefault:"true"`
 	LogLevel  string `env:"SVC_LOG_LEVEL" envDefault:"info"`
 	LogFormat string `env:"SVC_LOG_FORMAT" envDefault:"text"`
-	// OTLPEndpoint is a trace collector of the owner's; empty for none.
-	// Hubs decide which requests are recorded.
+	// OTLPEndpoint is a trace collector of the owner's; empty for none. Hubs decide which
+	// requests are recorded.
 	OTLPEndpoint string `env:"SVC_OTLP_ENDPOINT"`
 	OTLPInsecure bool   `env:"SVC_OTLP_INSECURE"`
 }
@@ -144,7 +144,7 @@ func options(args, environ []string, diagnostics io.Writer) (environment, error)
 	return fillFromHost(cfg)
 }
 
-// members are those to refuse: nil for the usual ones.
+// members are the members to refuse; nil for the usual ones.
 func members(list []string) []string {
 	if len(list) == 1 && list[0] == "none" {
 		return []string{}
@@ -152,7 +152,7 @@ func members(list []string) []string {
 	return list
 }
 
-// fillFromHost takes what was not given from the machine.
+// fillFromHost fills missing settings from the machine.
 func fillFromHost(cfg environment) (environment, error) {
 	if cfg.StateDir == "" {
 		home, err := os.UserConfigDir()
@@ -169,7 +169,7 @@ func fillFromHost(cfg environment) (environment, error) {
 	return cfg, nil
 }
 
-// version is what the build says of itself, at most 32 characters.
+// version is the version of the build, at most 32 characters.
 func version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

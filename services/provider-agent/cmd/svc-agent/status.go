@@ -92,8 +92,8 @@ const (
 	bold   colour = "1"
 )
 
-// paintFor colours what goes to a terminal, unless NO_COLOR is set, and nothing
-// else.
+// paintFor colours text for a terminal, unless NO_COLOR is set. Other outputs get plain
+// text.
 func paintFor(out io.Writer, environ []string) paint {
 	plain := func(text string, _ colour) string { return text }
 	file, ok := out.(*os.File)

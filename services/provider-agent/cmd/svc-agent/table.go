@@ -11,17 +11,17 @@ import (
 	"svc.internal/services/provider-agent/internal/service"
 )
 
-// maxCell bounds a cell and maxRows a table: what the service tells is not taken
-// for what a terminal can hold.
+// maxCell bounds a cell and maxRows a table, because the service's answer may be longer
+// than a terminal can show.
 const (
 	maxCell = 200
 	maxRows = 256
-	// maxSentences bounds what holds two names of its own beside its words.
+	// maxSentences bounds a text that has two of its own names beside its words.
 	maxSentences = 1000
 )
 
-// sheet is what is printed. Colour codes would widen a column, so only the last
-// one of a row is coloured.
+// sheet is the printed text. Colour codes would widen a column, so only the last cell of
+// a row is coloured.
 type sheet struct {
 	table *tabwriter.Writer
 	paint paint
@@ -31,7 +31,7 @@ func (s sheet) row(cells ...string) {
 	fmt.Fprintln(s.table, strings.Join(cells, "\t"))
 }
 
-// title stands above a table. A line without cells ends the columns before it.
+// title prints the title of a table. A line without cells ends the columns before it.
 func (s sheet) title(text string) {
 	fmt.Fprintln(s.table, "\n"+s.paint(text, bold))
 }
@@ -113,7 +113,7 @@ func (s sheet) nodes(nodes []service.Node) {
 	}
 }
 
-// answeredAs says what engines called models otherwise than they were asked for.
+// answeredAs prints which models engines called by another name.
 func (s sheet) answeredAs(all []service.AnsweredAs) {
 	if len(all) == 0 {
 		return
@@ -124,7 +124,7 @@ func (s sheet) answeredAs(all []service.AnsweredAs) {
 	}
 }
 
-// traffic says why requests come or do not.
+// traffic prints why requests come or do not.
 func (s sheet) traffic(told service.Status) {
 	t := told.Traffic
 	if t == nil {
@@ -170,7 +170,7 @@ func colourOf(status string) colour {
 
 func cell(text string) string { return service.Clean(text, maxCell) }
 
-// dash is a cell that is never empty, so that columns can be told apart.
+// dash is a cell that is never empty, so that columns stay distinct.
 func dash(text string) string {
 	if text = cell(text); text == "" {
 		return "-"

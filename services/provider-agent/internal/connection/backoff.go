@@ -11,27 +11,27 @@ import (
 const (
 	backoffFirst = 250 * time.Millisecond
 	maxBackoff   = 30 * time.Second
-	// stable is how long a session must have lived for the next failure to
+	// stable is how long a session must have been registered for the next failure to
 	// count as the first.
 	stable = time.Minute
-	// refusedWait is the least before a key that was refused is tried again,
-	// and supersededWait before a node that was replaced comes back at first.
+	// refusedWait is the least pause before a refused key is tried again, and
+	// supersededWait the first pause before a node that was replaced comes back.
 	refusedWait    = time.Minute
 	supersededWait = time.Minute
 	maxSuperseded  = 16 * time.Minute
-	// maxHubPause bounds what a hub may ask an agent to wait.
+	// maxHubPause bounds the pause that a hub may ask for.
 	maxHubPause = 10 * time.Minute
 )
 
-// ending says why a session is over.
+// ending says why a session ended.
 type ending struct {
-	// code is the hub's or our Error code, empty when the connection was lost,
+	// code is the code of the hub's or our Error; empty when the connection was lost,
 	// could not be made, or was closed on purpose.
 	code string
 	text string
-	// ours is true when it is the agent that complains.
+	// ours reports that the agent sent the Error.
 	ours bool
-	// after is what the hub asks to wait; 0 leaves it to the agent.
+	// after is the pause that the hub asks for; 0 leaves it to the agent.
 	after time.Duration
 	// lived is how long the session was registered.
 	lived time.Duration
@@ -64,7 +64,7 @@ type backoff struct {
 	superseded int
 }
 
-// after returns the wait.
+// after returns the pause.
 func (b *backoff) after(e ending) time.Duration {
 	if e.lived >= stable {
 		b.failures = 0
@@ -79,7 +79,7 @@ func (b *backoff) after(e ending) time.Duration {
 		return max(told, wait) + b.jitter(wait/4)
 	}
 	if told > 0 {
-		// Others were told the same.
+		// Other agents were given the same time.
 		return told + b.jitter(told/4)
 	}
 	ceiling := min(backoffFirst<<min(b.failures, 10), maxBackoff)
@@ -87,9 +87,9 @@ func (b *backoff) after(e ending) time.Duration {
 	return b.jitter(ceiling)
 }
 
-// beside returns how long to wait before another connection is made beside one
-// that its hub drains: as long as the hub says, and a tenth more at random, so
-// that agents that were told the same do not come together.
+// beside returns the pause before another connection is made beside one that its hub
+// drains: the hub's time, and up to a tenth more at random, so that agents with the same
+// time do not come together.
 func (b *backoff) beside(e ending) time.Duration {
 	told := min(e.after, maxHubPause)
 	least := b.after(ending{lived: e.lived})

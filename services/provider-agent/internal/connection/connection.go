@@ -1,46 +1,44 @@
-// Package connection is the agent's end of the provider connection in dialect
-// v2 (proto/svc/agent/v2): it dials a hub, registers, serves the requests that
-// share the socket, and dials again whenever the connection ends.
+// Package connection is the agent's end of the provider connection in dialect v2
+// (proto/svc/agent/v2). It dials a hub, registers, serves the requests that share the
+// socket, and dials again whenever the connection ends.
 //
-// Link keeps one session at a time. When its hub drains, another one is made
-// beside it (after the time that the hub says), and only when that is registered
-// may the old one end, with its last request and warm-up; so the agent is never
-// without a hub that would take it. Receipts and news then go over the new one. The
-// same is done when the machine has changed, which only a registration tells; then
-// the old session takes new requests until the next one is about to register.
+// Link keeps one session at a time. When its hub drains, Link makes another session
+// beside it, after the time that the hub gives. Only when that session is registered may
+// the old one end, with its last request and warm-up. So the agent is never without a hub
+// that would take it. Receipts and heartbeats then go over the new session. Link does the
+// same when the machine has changed, because only a registration reports the machine;
+// then the old session takes new requests until the next one is about to register.
 //
-// Two goroutines serve a session's socket. The reader hands each frame to the
-// session and never waits for anyone. The writer takes what is due, control before
-// answers, one piece of each answer in turn, and writes a batch with one system
-// call. A third keeps time. Each request under way has one goroutine more, which
-// reads the engine's answer into a buffer of its stream; when the hub grants no
-// credit, the buffer fills and only that engine is not read.
+// Two goroutines serve a session's socket. The reader hands each frame to the session and
+// never waits for anyone. The writer takes what is due, control frames before answers and
+// one piece of each answer in turn, and writes a batch with one system call. A third
+// goroutine keeps time. Each request under way has one goroutine more, which reads the
+// engine's answer into a buffer of its stream. When the hub grants no credit, the buffer
+// fills, and only that engine is not read.
 //
-// Frames are counted on each stream in both directions. Whatever does not
-// belong ends the connection with Error protocol_error, and with it all of its
-// requests, after which the agent dials again. Frames on a stream that the
-// agent has ended are what crossed its END, and have no effect.
+// Frames are numbered on each stream in both directions. A frame that does not belong
+// ends the connection with Error protocol_error, and with it all of its requests; then
+// the agent dials again. Frames on a stream that the agent has ended crossed its END, and
+// have no effect.
 //
-// After a connection the agent waits as the hub says, or a random time of up to
-// 0.25 s, doubled with each failure to at most 30 s; a connection of a minute
-// starts this over. A refused key is tried again after a minute or more. A
-// session that a newer one of the same node has replaced comes back after a
-// minute, then two, up to sixteen, so that two machines with one node id do not
-// cut each other off for ever.
+// After a connection the agent waits as long as the hub asks, or a random time of up to
+// 0.25 s, doubled with each failure to at most 30 s. A connection of a minute resets
+// this. A refused key is tried again after a minute or more. A session that a newer one
+// of the same node has replaced comes back after a minute, then two, up to sixteen, so
+// that two machines with one node id do not cut each other off for ever.
 //
-// Of each chat request whose answer had content the agent makes a signed receipt
-// when it ends, of what was handed to the socket until then, and sends it behind
-// all answers until the hub acknowledges it (package workreceipts).
+// For each chat request whose answer had content the agent makes a signed work receipt
+// when the request ends. The receipt counts what was handed to the socket until then. The
+// agent sends it behind all answers until the hub acknowledges it (package workreceipts).
 //
-// Warm-ups are done one at a time, each model at most once a minute, and are
-// answered when the engine has loaded the model or has failed to. One that ends
-// with its connection says nothing of the model, and is done anew when asked for.
+// Warm-ups are done one at a time, each model at most once a minute, and are answered
+// when the engine has loaded the model or has failed to. A warm-up that ends with its
+// connection says nothing of the model, and is done again when a hub asks for it.
 //
-// Bounds: a message is 64 KiB and DATA 16 KiB; credit is 256 KiB a stream and
-// 8 MiB a connection each way; an answer waits in at most 64 KiB; request
-// bodies are bounded each and together (Config); requests under way are the sum of
-// all capacities and 16 more, 4,096 control frames and 16 warm-ups may wait, and 4
-// sessions may be about to end.
+// Bounds: a message is 64 KiB and DATA 16 KiB. Credit is 256 KiB a stream and 8 MiB a
+// connection each way. An answer waits in at most 64 KiB. Request bodies are bounded each
+// and together (Config). Requests under way are the sum of all capacities and 16 more.
+// 4,096 control frames and 16 warm-ups may wait, and 4 sessions may be about to end.
 package connection
 
 import (
@@ -60,7 +58,7 @@ import (
 // Bounds of one session.
 const (
 	spareStreams = 16
-	// outBuffer is how much of an answer waits for credit, in bytes.
+	// outBuffer bounds the part of an answer that waits for credit, in bytes.
 	outBuffer = 64 << 10
 	maxError  = 1024 // bytes of an explanation
 )
@@ -70,43 +68,43 @@ const (
 	handshakeTimeout = 10 * time.Second
 	writeTimeout     = 10 * time.Second
 	pingInterval     = 15 * time.Second
-	// silence is how long nothing at all may come from the hub, which pings
-	// every 15 s and answers our pings and heartbeats.
+	// silence is how long the hub may send nothing at all. It pings every 15 s, and
+	// answers our pings and heartbeats.
 	silence = 45 * time.Second
-	// heardTimeout bounds how long a successor waits for the hub to have read that
-	// its predecessor drains.
+	// heardTimeout bounds the wait of a successor for the hub to have read that its
+	// predecessor drains.
 	heardTimeout = 5 * time.Second
 	// receiptsInterval is the least pause between frames of receipts.
 	receiptsInterval = 100 * time.Millisecond
-	// heartbeatDefault holds until the hub has said how often.
+	// heartbeatDefault holds until the hub has given an interval.
 	heartbeatDefault = 10 * time.Second
 	heartbeatLeast   = time.Second
 	maxHeartbeat     = 5 * time.Minute
-	// requestDefault and maxRequest bound what OPEN may ask for.
+	// requestDefault and maxRequest bound the time that OPEN may ask for.
 	requestDefault = 10 * time.Minute
 	maxRequest     = time.Hour
-	// hubFirst is how much longer the agent waits than the hub. The hub ends a
-	// request that takes too long, and says CANCEL; were it the agent, the
-	// answer would look cut off, which is charged otherwise.
+	// hubFirst is how much longer the agent waits than the hub. The hub ends a request
+	// that takes too long, and sends CANCEL. If the agent ended it, the answer would look
+	// cut off, which is charged differently.
 	hubFirst = 5 * time.Second
 )
 
-// Config is what a hub is told, and the bounds of the agent's memory.
+// Config is what the registration says, and the bounds of the agent's memory.
 type Config struct {
 	// URL of the endpoint, ws:// or wss://.
 	URL string
 	Key config.Secret
-	// NodeID, NodeName, Region and Version are told at registration.
+	// NodeID, NodeName, Region and Version are sent with the registration.
 	NodeID, NodeName, Region, Version string
-	// Capabilities are declared at registration; but for chat, only endpoints
-	// among them are served.
+	// Capabilities are declared with the registration. Of the endpoints only chat is
+	// served without being declared.
 	Capabilities []string
 	// MaxRequestBytes bounds one request's body.
 	MaxRequestBytes int64
-	// MaxBufferedBytes bounds the bodies of all requests under way; what would
-	// exceed it is answered busy.
+	// MaxBufferedBytes bounds the bodies of all requests under way. A request beyond it
+	// is answered busy.
 	MaxBufferedBytes int64
-	// DrainTimeout is how long requests may go on once Run is to end.
+	// DrainTimeout is how long requests may take to end once Run's context has ended.
 	DrainTimeout time.Duration
 }
 
@@ -115,26 +113,26 @@ type Deps struct {
 	Log    *slog.Logger
 	Clock  clock.Clock
 	Random io.Reader
-	// Offers are the models as they are now. The models and capacities of the
-	// first call hold for ever; health and context length may change.
+	// Offers returns the models as they are now. The models and capacities of the first
+	// call hold for ever; health and context length may change.
 	Offers func() []Offer
 	// Changed is signalled when Offers has changed.
 	Changed <-chan struct{}
 	// Serve answers requests.
 	Serve Serve
-	// Receipts keeps what was served; nil makes no receipts.
+	// Receipts keeps the work receipts; nil makes none.
 	Receipts *workreceipts.Store
-	// Warm loads a model; nil takes no warm-ups, which the capabilities must not
-	// declare then.
+	// Warm loads a model. With nil the agent takes no warm-ups, and the capabilities must
+	// not declare them.
 	Warm Warm
-	// Load is how many requests the engines have under way and waiting; nil is
-	// what the agent itself has under way.
+	// Load is how many requests the engines have under way and waiting. Nil stands for
+	// the agent's own requests under way.
 	Load func() (active, queued int)
-	// Hardware is the machine as it is reported at the next registration; nil, or
-	// what returns nil, reports nothing.
+	// Hardware returns the machine for the next registration. Nil, or a function that
+	// returns nil, reports nothing.
 	Hardware func() *hardware.Report
-	// Credential makes what the next registration shows; nil is Config.Key. Its
-	// error's text is told to the owner.
+	// Credential makes the credential of the next registration; nil stands for
+	// Config.Key. The owner sees its error's text.
 	Credential func(ctx context.Context) (Credential, error)
 	// Dial opens the network connection; nil is the system's.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
@@ -153,8 +151,7 @@ type Offer struct {
 	EngineModel string
 }
 
-// Request is what a hub wants answered. Body belongs to the request until
-// Serve returns.
+// Request is a hub's request. Body belongs to the request until Serve returns.
 type Request struct {
 	ID       string
 	ModelID  string
@@ -174,12 +171,12 @@ type Request struct {
 type Answer struct {
 	// Status is the engine's HTTP status, 0 when it could not be reached.
 	Status int
-	// Err is nil when the answer ended by itself. Its text is for the
-	// provider's and the operator's eyes.
+	// Err is nil when the answer ended by itself. The provider and operators read its
+	// text.
 	Err error
 }
 
-// Serve answers one request by writing to w, which blocks while the hub grants
-// no credit and fails once ctx has ended. It returns when nothing works on the
-// request any more.
+// Serve answers one request by writing to w. A write blocks while the hub grants no
+// credit, and fails once ctx has ended. Serve returns when nothing works on the request
+// any more.
 type Serve func(ctx context.Context, r Request, w io.Writer) Answer

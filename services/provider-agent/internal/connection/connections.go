@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// maxLeaving bounds the sessions that still serve what was open when their hub
-// began to drain. It takes as many restarts of hubs within one long answer to
-// reach it; then the oldest ends.
+// maxLeaving bounds the sessions that still serve the requests that were open when their
+// hub began to drain. Reaching it takes as many restarts of hubs within one long answer.
+// Then the oldest session ends.
 const maxLeaving = 4
 
-// connection is a session with what works on it.
+// connection is a session with its socket and goroutines.
 type connection struct {
 	session *session
 	began   time.Time
@@ -20,11 +20,11 @@ type connection struct {
 	end     ending        // once done is closed
 }
 
-// connections are those whose place another one is to take, oldest first. They are for
-// the goroutine of Run.
+// connections are the connections that another one is to replace, oldest first. They are
+// for the goroutine of Run.
 type connections []*connection
 
-// add keeps one more.
+// add adds a connection.
 func (all *connections) add(ln *connection) {
 	var open connections
 	for _, old := range *all {
@@ -42,14 +42,14 @@ func (all *connections) add(ln *connection) {
 	*all = append(open, ln)
 }
 
-// giveWay has none take new requests any more.
+// giveWay stops all of them from taking new requests.
 func (all connections) giveWay() {
 	for _, ln := range all {
 		ln.session.giveWay()
 	}
 }
 
-// relieve lets all end with their last requests.
+// relieve lets all of them end with their last requests.
 func (all connections) relieve() {
 	for _, ln := range all {
 		ln.session.relieve()
@@ -63,9 +63,9 @@ func (all *connections) wait() {
 	}
 }
 
-// hold keeps one session, from dialling until it ends or another one is to take its
-// place. In the latter case it is among leaving then, and moving is true. Once it
-// is registered, those that are leaving may end.
+// hold keeps one session from dialling until it ends or another one is to replace it. In
+// the latter case it is then among leaving, and moving is true. Once it is registered,
+// the sessions that are leaving may end.
 func (l *Link) hold(ctx context.Context, leaving *connections) (end ending, moving bool) {
 	ln, failed := l.open(ctx, *leaving)
 	if failed != nil {
@@ -85,15 +85,15 @@ func (l *Link) hold(ctx context.Context, leaving *connections) (end ending, movi
 		case <-ln.done:
 			end := ln.end
 			if end.after == 0 {
-				_, end.after = ln.session.successor() // the hub drained, and left at once
+				_, end.after = ln.session.successor() // the hub drained and left at once
 			}
 			return end, false
 		}
 	}
 }
 
-// open dials and starts a session. Nothing that can fail before it registers costs
-// those that are leaving a request: they give way only then.
+// open dials and starts a session. The sessions that are leaving give way only once
+// nothing can fail before it registers, so a failure costs them no request.
 func (l *Link) open(ctx context.Context, leaving connections) (*connection, *ending) {
 	shown, err := l.credential(ctx)
 	if err != nil {
@@ -118,7 +118,7 @@ func (l *Link) open(ctx context.Context, leaving connections) (*connection, *end
 	return ln, nil
 }
 
-// serve works on a session until it is over.
+// serve runs a session until it is over.
 func (l *Link) serve(ctx context.Context, ln *connection, conn *socket) {
 	s := ln.session
 	var work sync.WaitGroup

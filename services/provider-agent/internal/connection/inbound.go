@@ -18,7 +18,7 @@ var (
 	errLost      = errors.New("the connection to the hub ended")
 )
 
-// read reads a message. DATA, the most frequent frame, costs less than the others.
+// read decodes a message. DATA, the most frequent frame, costs less than the others.
 func read(msg []byte) (*agentv2.Frame, error) {
 	d, ok := frame.ReadData(msg)
 	if !ok {
@@ -29,7 +29,7 @@ func read(msg []byte) (*agentv2.Frame, error) {
 	}}, nil
 }
 
-// handle takes one message from the hub. It never blocks. What it returns ends
+// handle takes one message of the hub. It never blocks. The ending that it returns ends
 // the connection.
 func (s *session) handle(msg []byte) *ending {
 	f, err := read(msg)
@@ -81,18 +81,18 @@ func (s *session) onConnectionLocked(f *agentv2.Frame) *ending {
 			after: milliseconds(body.Error.GetReconnectAfterMs()),
 		}
 	case nil:
-		return nil // of a later version
+		return nil // a frame of a later version
 	default:
 		return protocolError("a frame on stream 0 is none that a hub sends there")
 	}
 }
 
-// milliseconds bounds what a hub says, so that nothing overflows.
+// milliseconds bounds a number of the hub's, so that nothing overflows.
 func milliseconds(ms int64) time.Duration {
 	return time.Duration(max(0, min(ms, maxHubPause.Milliseconds()))) * time.Millisecond
 }
 
-// clean keeps what a log can show in one line.
+// clean keeps the characters that a log can show in one line.
 func clean(text string) string {
 	out := make([]rune, 0, min(len(text), maxError))
 	for _, r := range text {
@@ -124,7 +124,7 @@ func (s *session) onStreamLocked(f *agentv2.Frame) *ending {
 	}
 	st := s.streams[f.GetStream()]
 	if st == nil {
-		return nil // it crossed our END
+		return nil // the frame crossed our END
 	}
 	if !st.seqIn.Follows(f.GetSeq()) {
 		return protocolError("a frame of a request is missing or repeated")
@@ -149,7 +149,7 @@ func (s *session) onStreamLocked(f *agentv2.Frame) *ending {
 	}
 }
 
-// onOpenLocked begins a request, or answers that it cannot be taken.
+// onOpenLocked begins a request, or answers that it is not taken.
 func (s *session) onOpenLocked(id, seq uint32, o *agentv2.Open) *ending {
 	if id <= s.last {
 		return protocolError("a stream's number was used again")
@@ -173,7 +173,7 @@ func (s *session) onOpenLocked(id, seq uint32, o *agentv2.Open) *ending {
 		bodyLength: int(o.GetBodyLength()), seqIn: 1, recv: agentwire.NewWindow(agentwire.StreamWindow),
 		credit:  agentwire.StreamWindow,
 		attempt: o.GetAttempt(), proof: o.GetProof(),
-		// What is served besides chat is not counted as it is sent.
+		// The content of other endpoints is not counted as it is sent.
 		counted: s.receipts != nil && len(o.GetProof()) > 0 && kind == endpoint.Chat, count: counter{stream: o.GetStream()},
 		request: Request{
 			ID: o.GetRequestId(), ModelID: o.GetModelId(), Endpoint: kind, Stream: o.GetStream(),
@@ -184,7 +184,7 @@ func (s *session) onOpenLocked(id, seq uint32, o *agentv2.Open) *ending {
 	return nil
 }
 
-// refuseLocked says why a request is not taken; when it returns nil a slot and the
+// refuseLocked says why a request is not taken. Where it returns nil, a slot and the
 // body's memory are reserved.
 func (s *session) refuseLocked(o *agentv2.Open, kind endpoint.Endpoint, known bool) *agentv2.End {
 	length := int64(o.GetBodyLength())
@@ -214,7 +214,7 @@ func (s *session) refuseLocked(o *agentv2.Open, kind endpoint.Endpoint, known bo
 	return nil
 }
 
-// endpointOf is false for what a later hub may ask for.
+// endpointOf returns false for an endpoint that only later hubs know.
 func endpointOf(e agentv2.Endpoint) (endpoint.Endpoint, bool) {
 	switch e {
 	case agentv2.Endpoint_ENDPOINT_UNSPECIFIED, agentv2.Endpoint_ENDPOINT_CHAT:
@@ -232,7 +232,7 @@ func endpointOf(e agentv2.Endpoint) (endpoint.Endpoint, bool) {
 // maxMediaType bounds a body's media type, in bytes.
 const maxMediaType = 256
 
-// mediaType lets only what is harmless in a header through.
+// mediaType reports whether a media type is harmless in a header.
 func mediaType(text string) bool {
 	for i := range len(text) {
 		if text[i] < ' ' || text[i] > '~' {
@@ -250,7 +250,7 @@ func (s *session) onDataLocked(st *stream, d *agentv2.Data) *ending {
 	}
 	switch {
 	case st.end != nil:
-		return nil // given up already; END is on its way
+		return nil // the request is given up already, and END is on its way
 	case st.started:
 		return protocolError("DATA follows the end of a request's body")
 	case len(st.request.Body)+n > st.bodyLength, d.GetFin() && len(st.request.Body)+n < st.bodyLength:
@@ -263,14 +263,14 @@ func (s *session) onDataLocked(st *stream, d *agentv2.Data) *ending {
 	}
 	st.recv.Owe(int64(n))
 	if due := st.recv.Grant(); due > 0 {
-		// END is not queued, so the frame's number is the next.
+		// END is not queued yet, so the frame's number is the next one.
 		s.pushLocked(frame.Window(st.id, st.seqOut.Next(), due))
 	}
 	return nil
 }
 
-// receivedLocked grants the connection's credit again: bodies are bounded by their
-// reservation, not by it.
+// receivedLocked grants the connection's credit again, because the reservation of a body
+// bounds it, and not the connection's credit.
 func (s *session) receivedLocked(n int64) {
 	s.recv.Owe(n)
 	if due := s.recv.Grant(); due > 0 {
@@ -287,10 +287,10 @@ func (s *session) onWindowLocked(credit *agentwire.Credit, w *agentv2.Window) *e
 	return nil
 }
 
-// onCancelLocked stops the engine. END follows when it has stopped.
+// onCancelLocked stops the engine. END follows when the engine has stopped.
 func (s *session) onCancelLocked(st *stream, why error) {
 	switch {
-	case st.end != nil: // the engine is done; nobody wants what waits
+	case st.end != nil: // the engine is done, and the rest is not wanted
 		st.dropLocked(why)
 		st.end.Complete = false
 		s.scheduleLocked(st)

@@ -26,7 +26,7 @@ type Link struct {
 
 	mu    sync.Mutex
 	live  *session // the session that is registered
-	fault string   // why there is none
+	fault string   // why no session is registered
 }
 
 // New makes a link. It fails when the registration would not fit into a frame.
@@ -40,8 +40,8 @@ func New(cfg Config, deps Deps) (*Link, error) {
 		l.warmer = newWarmer(deps.Warm, deps.Clock)
 	}
 	size := proto.Size(l.registration(Credential{Key: cfg.Key.Reveal()}))
-	// What health, context length and a wallet's signature may add later, and the
-	// frame around it.
+	// Room for health, context length and a wallet's signature, which may come later, and
+	// for the frame around them.
 	if size += 16*len(offers) + 1024; size > agentwire.MaxMessage {
 		return nil, errors.New("the names of the models are too long together: a registration must fit into 64 KiB")
 	}
@@ -61,13 +61,12 @@ func (l *Link) Ready() error {
 	return nil
 }
 
-// Run keeps the agent connected until ctx ends; then it takes no new requests,
-// lets those under way end within DrainTimeout and returns nil. It must be
-// called once.
+// Run keeps the agent connected until ctx ends. Then it takes no new requests, lets the
+// requests under way end within DrainTimeout, and returns nil. It must be called once.
 //
-// When a hub drains, or is to hear of a machine that has changed, the line to it is
-// kept, idle or not, until another one is registered: there is no moment without a
-// hub, if another one takes the agent.
+// When a hub drains, or must hear of a changed machine, the connection to it is kept,
+// idle or not, until another one is registered. So no moment is without a hub, if another
+// hub takes the agent.
 func (l *Link) Run(ctx context.Context) error {
 	wait := backoff{random: l.deps.Random}
 	var leaving connections
@@ -97,8 +96,8 @@ func (l *Link) Run(ctx context.Context) error {
 	}
 }
 
-// keep sends heartbeats, pings and receipts until the session is over, and drains
-// it when ctx ends. It returns how long the session was registered.
+// keep sends heartbeats, pings and receipts until the session is over, and drains it when
+// ctx ends. It returns how long the session was registered.
 func (l *Link) keep(ctx context.Context, ln *connection) time.Duration {
 	s := ln.session
 	pings := time.NewTicker(pingInterval)
@@ -106,7 +105,7 @@ func (l *Link) keep(ctx context.Context, ln *connection) time.Duration {
 	beats := time.NewTicker(heartbeatDefault)
 	defer beats.Stop()
 	acked, stop := s.acked, ctx.Done()
-	// A session that takes nothing new leaves the news of models to its successor.
+	// A session that takes nothing new leaves heartbeats to its successor.
 	changed, drained := l.deps.Changed, s.drained
 	var claims <-chan time.Time // begins with the registration
 	var overdue <-chan time.Time
@@ -156,9 +155,10 @@ func (l *Link) keep(ctx context.Context, ln *connection) time.Duration {
 	}
 }
 
-// renew registers anew, beside the session, when the machine is not what the hub
-// was told it is: an engine that was started after the agent is known only then.
-// Engines that come and go must not have it do so all the time.
+// renew registers again, beside the session, when the machine differs from the last
+// registration: the kind of an engine that was started after the agent is known only
+// then. The pause between two renewals keeps engines that start and stop from causing one
+// each time.
 func (l *Link) renew(s *session, since time.Time) {
 	if since.IsZero() || l.deps.Hardware == nil || l.deps.Clock.Now().Sub(since) < stable {
 		return
@@ -168,8 +168,8 @@ func (l *Link) renew(s *session, since time.Time) {
 	}
 }
 
-// welcome tells the owner that the agent is registered, and returns how often
-// the hub wants heartbeats.
+// welcome logs that the agent is registered, and returns the hub's interval of
+// heartbeats.
 func (l *Link) welcome(s *session) time.Duration {
 	l.note(s, "")
 	l.once.Do(func() { close(l.registered) })
@@ -211,7 +211,7 @@ func meaningOf(status string) string {
 	}
 }
 
-// note keeps what Ready says.
+// note keeps the result of Ready.
 func (l *Link) note(live *session, fault string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -227,7 +227,7 @@ func (l *Link) gone(s *session, fault string) {
 	}
 }
 
-// tell logs why a session ended. A reason that was just told is for debugging
+// tell logs why a session ended. A reason that was just logged is repeated for debugging
 // only, so that an agent left alone does not fill a disk.
 func (l *Link) tell(e ending, pause time.Duration, told string) string {
 	reason := e.reason()

@@ -12,16 +12,16 @@ const askHeard = "drain"
 // batchBytes is about how much one write to the socket carries.
 const batchBytes = 64 << 10
 
-// batch is what the writer is to send next. Its memory is used again.
+// batch is the writer's next batch. Its memory is used again.
 type batch struct {
 	bytes []byte // encoded frames, one after the other
 	ends  []int  // where each frame ends in bytes
 	ping  bool
 	pong  []byte // nil when none is due
-	// drains is set when the hub is told by it that no new requests are taken, and
-	// asks when it is then asked whether it has read so.
+	// drains reports that the batch says that no new requests are taken. asks reports
+	// that it then asks whether the hub has read that.
 	drains, asks bool
-	// closing is set when the session is over; nothing follows.
+	// closing is why the session is over; nothing follows then.
 	closing *ending
 }
 
@@ -45,14 +45,14 @@ func (b *batch) frame(f *agentv2.Frame) error {
 	return nil
 }
 
-// data appends the frame that makes up nearly all traffic, without allocating.
+// data appends a DATA frame, which makes up nearly all traffic, without allocating.
 func (b *batch) data(stream, seq uint32, piece []byte) {
 	b.bytes = frame.AppendData(b.bytes, frame.Data{Stream: stream, Seq: seq, Bytes: piece})
 	b.ends = append(b.ends, len(b.bytes))
 }
 
-// pushLocked queues a control frame. Frames of stream 0 are numbered when they are
-// sent, those of requests by the caller.
+// pushLocked queues a control frame. Frames of stream 0 are numbered when they are sent,
+// and frames of requests by the caller.
 func (s *session) pushLocked(f *agentv2.Frame) {
 	if s.state == over {
 		return
@@ -66,7 +66,7 @@ func (s *session) pushLocked(f *agentv2.Frame) {
 	s.signal()
 }
 
-// scheduleLocked puts a stream into the ring if something can be sent of it.
+// scheduleLocked puts a stream into the ring if it has something that can be sent.
 func (s *session) scheduleLocked(st *stream) {
 	if st.queued || !st.dueLocked() || s.state == over {
 		return
@@ -118,9 +118,9 @@ func (s *session) farewellLocked(b *batch) error {
 	}}})
 }
 
-// answersLocked sends what answers have, one piece of each in turn.
+// answersLocked sends waiting parts of answers, one piece of each in turn.
 func (s *session) answersLocked(b *batch) error {
-	var parked []*stream // have credit of their own, the connection has none
+	var parked []*stream // have credit of their own while the connection has none
 	for len(s.ring) > 0 && len(b.bytes) < batchBytes {
 		st := s.ring[0]
 		s.ring[0] = nil

@@ -9,18 +9,18 @@ import (
 )
 
 const (
-	// receiptsPerFrame keeps a frame below 64 KiB, receiptsInterval the frames
-	// below what a hub takes.
+	// receiptsPerFrame keeps a frame below 64 KiB, and receiptsInterval keeps the rate of
+	// frames below what a hub takes.
 	receiptsPerFrame = 128
-	// receiptPatience is how many batches of answers may go before a frame of
+	// receiptPatience is how many batches of answers may be sent before a frame of
 	// receipts that waits.
 	receiptPatience = 64
-	// maxWhole bounds the answers that are not streamed and are counted; there
-	// is no receipt for a longer one.
+	// maxWhole bounds the answers that are not streamed and are counted. A longer answer
+	// has no receipt.
 	maxWhole = 1 << 20
 )
 
-// counter counts the content of an answer as it passes, as hubs do.
+// counter counts the content of an answer as it is sent, in the way of hubs.
 type counter struct {
 	stream bool
 	sse    openai.SSEReader
@@ -63,8 +63,8 @@ func (c *counter) event(event openai.Event) {
 	}
 }
 
-// endLocked counts what is known only at the end. An answer that is not streamed
-// counts when it is whole: hubs pass on no other.
+// end counts what is known only at the end. An answer that is not streamed counts when it
+// is whole, because hubs relay no other.
 func (c *counter) end(complete bool) {
 	switch {
 	case c.broken:
@@ -81,16 +81,16 @@ func (c *counter) end(complete bool) {
 	c.whole = nil
 }
 
-// mark says how much content the first bytes of an answer hold.
+// mark is how much content the first bytes of an answer have.
 type mark struct{ end, tokens, bytes int64 }
 
-// note notes what was counted up to the end of what was accepted.
+// note notes the count up to the end of the accepted bytes.
 func (st *stream) note() {
 	s := st.session
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	m := mark{end: st.acceptedTotal, tokens: int64(st.count.tally.Tokens), bytes: st.count.tally.ContentBytes}
-	// Of what is sent only the last is of use.
+	// Only the last mark that was sent is needed.
 	passed := 0
 	for passed+1 < len(st.marks) && st.marks[passed+1].end <= st.sentTotal {
 		passed++
@@ -98,7 +98,7 @@ func (st *stream) note() {
 	st.marks = append(st.marks[:copy(st.marks, st.marks[passed:])], m)
 }
 
-// sentMarkLocked is what was sent.
+// sentMarkLocked is the count of the sent bytes.
 func (st *stream) sentMarkLocked() (sent mark) {
 	for _, m := range st.marks {
 		if m.end <= st.sentTotal {
@@ -108,8 +108,8 @@ func (st *stream) sentMarkLocked() (sent mark) {
 	return sent
 }
 
-// receiptLocked makes the receipt of a request that has ended, if any content of its
-// answer was sent.
+// receiptLocked makes the receipt of a request that has ended, if content of its answer
+// was sent.
 func (s *session) receiptLocked(st *stream, complete bool) {
 	if !st.counted || st.receipted {
 		return
@@ -134,8 +134,8 @@ func (s *session) receiptLocked(st *stream, complete bool) {
 	s.receipts.Add(r)
 }
 
-// claims queues what is due of the receipts, unless the last of them still
-// wait or a successor sends them.
+// claims queues the receipts that are due, unless earlier ones still wait or a successor
+// sends them.
 func (s *session) claims() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

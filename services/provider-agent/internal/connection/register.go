@@ -7,18 +7,17 @@ import (
 	"svc.internal/services/provider-agent/internal/hardware"
 )
 
-// Credential is what a registration shows: the provider key, or a wallet's
-// signature of a challenge. It is good for one registration.
+// Credential is what a registration shows: the provider key, or a wallet's signature of a
+// challenge. It is good for one registration.
 type Credential struct {
 	Key string
-	// Owner is the wallet's address, Signature what it signed, and Nonce the
-	// challenge's.
+	// Owner is the wallet's address, Signature its signature, and Nonce the challenge's.
 	Owner     string
 	Signature []byte
 	Nonce     string
 }
 
-// credential is what the next registration shows.
+// credential makes the credential of the next registration.
 func (l *Link) credential(ctx context.Context) (Credential, error) {
 	if l.deps.Credential == nil {
 		return Credential{Key: l.cfg.Key.Reveal()}, nil
@@ -43,7 +42,7 @@ func (l *Link) registration(shown Credential) *agentv2.Register {
 	return r
 }
 
-// wireHardware is nil when nothing is known of the machine.
+// wireHardware is the machine as a message; nil where nothing is known.
 func wireHardware(r *hardware.Report) *agentv2.Hardware {
 	if r == nil {
 		return nil
@@ -65,7 +64,7 @@ func wireOffers(offers []Offer) []*agentv2.ModelOffer {
 	return list
 }
 
-// load is what the engines are at: at least what the agent itself has under way.
+// load is the load of the engines: at least the agent's own requests under way.
 func (l *Link) load() (active, queued int) {
 	if l.deps.Load != nil {
 		active, queued = l.deps.Load()
@@ -73,7 +72,7 @@ func (l *Link) load() (active, queued int) {
 	return max(active, l.slots.active()), queued
 }
 
-// heartbeat tells the hub how the models and the engines are.
+// heartbeat reports the state of the models and the load of the engines.
 func (l *Link) heartbeat(s *session) {
 	active, queued := l.load()
 	s.heartbeat(&agentv2.Heartbeat{

@@ -20,12 +20,12 @@ type sessionDeps struct {
 	receipts *workreceipts.Store
 	warmer   *warmer // nil when warm-ups are not taken
 	clock    clock.Clock
-	// hardware is what REGISTER says of the machine. It never changes.
+	// hardware is the machine as in REGISTER. It never changes.
 	hardware *agentv2.Hardware
 }
 
-// session is one connection. Its state changes by the table in state.go alone. It is
-// safe for concurrent use.
+// session is one connection. Its state changes only by the table in state.go. It is safe
+// for concurrent use.
 type session struct {
 	cfg Config
 	sessionDeps
@@ -33,14 +33,14 @@ type session struct {
 	ctx   context.Context // parent of all requests; ends with the session
 	stop  context.CancelFunc
 	work  sync.WaitGroup
-	wake  chan struct{} // tells the writer that there is something to do
+	wake  chan struct{} // wakes the writer
 	acked chan struct{} // closed by REGISTER_ACK
 	over  chan struct{} // closed by shut
-	// moving is closed when another session is to take this one's place: the hub
-	// drains, or the machine has changed.
+	// moving is closed when another session is to replace this one, because the hub
+	// drains or the machine has changed.
 	moving chan struct{}
-	// drained is closed when no new requests are taken because of it, and heard when
-	// the hub has read the DRAIN that says so.
+	// drained is closed when the session takes no new requests for that reason, and heard
+	// when the hub has read the DRAIN that says so.
 	drained, heard chan struct{}
 
 	mu            sync.Mutex
@@ -53,16 +53,16 @@ type session struct {
 	recv          agentwire.Window // what the hub may still send
 	credit        agentwire.Credit // what may still be sent
 	control       []*agentv2.Frame
-	ring          []*stream // streams that have something to send
+	ring          []*stream // streams with something to send
 	pong          []byte    // answer to the last ping
 	pongDue       bool
 	pingDue       bool
 	askDue        bool // a ping that asks whether DRAIN was read
 	warming       int  // warm-ups that wait or are done
 	movesWhy      string
-	drainAfter    time.Duration        // what the hub said when it drained
+	drainAfter    time.Duration        // the hub's time when it drained
 	due           []workreceipt.Signed // receipts to be sent
-	passed        int                  // batches that went before them
+	passed        int                  // batches that were sent before them
 }
 
 func newSession(cfg Config, deps sessionDeps) *session {
@@ -82,7 +82,7 @@ func (s *session) register(r *agentv2.Register) {
 	s.pushLocked(&agentv2.Frame{Body: &agentv2.Frame_Register{Register: r}})
 }
 
-// heartbeat queues one, if the session is registered.
+// heartbeat queues a heartbeat, if the session is registered.
 func (s *session) heartbeat(h *agentv2.Heartbeat) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -91,7 +91,7 @@ func (s *session) heartbeat(h *agentv2.Heartbeat) {
 	}
 }
 
-// ping asks the writer for one.
+// ping asks the writer for a ping.
 func (s *session) ping() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -99,8 +99,8 @@ func (s *session) ping() {
 	s.signal()
 }
 
-// onPing keeps the answer for the writer; of several that wait only the last is
-// answered, as the WebSocket standard allows.
+// onPing keeps the answer for the writer. Of several that wait only the last is answered,
+// as the WebSocket standard allows.
 func (s *session) onPing(payload string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -108,8 +108,8 @@ func (s *session) onPing(payload string) {
 	s.signal()
 }
 
-// drain says that no new requests are taken; the session ends with the last
-// one that is open. One that is not registered ends at once.
+// drain says that no new requests are taken. The session ends with its last open request.
+// A session that is not registered ends at once.
 func (s *session) drain() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -120,8 +120,8 @@ func (s *session) drain() {
 	s.emptiedLocked()
 }
 
-// onDrainLocked keeps a session that the hub drains, until relieve: its successor may
-// be refused, and the hub may still want to hear of requests and receipts.
+// onDrainLocked keeps a session that the hub drains until relieve, because its successor
+// may be refused, and the hub may still send requests and acknowledge receipts.
 func (s *session) onDrainLocked(after time.Duration) *ending {
 	if !s.state.registered() {
 		return &ending{text: "the hub is about to stop", after: after}
@@ -133,8 +133,8 @@ func (s *session) onDrainLocked(after time.Duration) *ending {
 	return nil
 }
 
-// handOver wants another session to take this one's place, which goes on as
-// before until that one has a connection and a credential.
+// handOver asks for another session to replace this one. This session takes requests as
+// before until the other one has a connection and a credential.
 func (s *session) handOver() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -143,7 +143,7 @@ func (s *session) handOver() {
 	}
 }
 
-// wantSuccessorLocked says, once, that another session is to take this one's place.
+// wantSuccessorLocked asks, once, for another session to replace this one.
 func (s *session) wantSuccessorLocked(why string) {
 	if s.movesWhy == "" {
 		s.movesWhy = why
@@ -151,9 +151,9 @@ func (s *session) wantSuccessorLocked(why string) {
 	}
 }
 
-// giveWay takes no new requests, because a successor is about to register, and
-// returns once the hub has read so: it ends an older session of a node that does
-// not drain, and the successor speaks on another socket.
+// giveWay takes no new requests, because a successor is about to register. It returns
+// once the hub has read the DRAIN: the hub ends an older session of a node that does not
+// drain, and the successor speaks on another socket.
 func (s *session) giveWay() {
 	s.mu.Lock()
 	if !s.pullLocked(givesWay) {
@@ -167,11 +167,11 @@ func (s *session) giveWay() {
 	select {
 	case <-s.heard:
 	case <-s.over:
-	case <-late.C: // a hub that busy is no better off without the successor
+	case <-late.C: // a hub that is so busy is no better off without the successor
 	}
 }
 
-// ask has the writer ask whether the hub has read DRAIN, which was sent.
+// ask makes the writer ask whether the hub has read the DRAIN that was sent.
 func (s *session) ask() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -179,8 +179,8 @@ func (s *session) ask() {
 	s.signal()
 }
 
-// onPong takes the answer to a ping. A hub reads frames and pings in their order.
-// It is for the reader; a session may drain for a successor and then to stop.
+// onPong takes the answer to a ping. A hub reads frames and pings in their order. onPong
+// is for the reader. A session may drain for a successor and then to stop.
 func (s *session) onPong(payload string) {
 	if payload != askHeard {
 		return
@@ -192,15 +192,15 @@ func (s *session) onPong(payload string) {
 	}
 }
 
-// successor is why another session is to take this one's place, and how long the
-// hub asked to wait before.
+// successor returns why another session is to replace this one, and how long the hub
+// asked to wait before.
 func (s *session) successor() (why string, after time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.movesWhy, s.drainAfter
 }
 
-// isMoving reports whether another session is to take this one's place.
+// isMoving reports whether another session is to replace this one.
 func (s *session) isMoving() bool {
 	select {
 	case <-s.moving:
@@ -210,8 +210,8 @@ func (s *session) isMoving() bool {
 	}
 }
 
-// relieve lets the session end with the last request and warm-up, because another
-// one has taken its place.
+// relieve lets the session end with the last request and warm-up, because another one has
+// taken its place.
 func (s *session) relieve() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -219,7 +219,7 @@ func (s *session) relieve() {
 	s.emptiedLocked()
 }
 
-// pullLocked pulls a trigger. It reports whether the state has changed.
+// pullLocked pulls a trigger, and reports whether the state has changed.
 func (s *session) pullLocked(t trigger) bool {
 	next := table[s.state][t]
 	if next == 0 {
@@ -227,7 +227,7 @@ func (s *session) pullLocked(t trigger) bool {
 	}
 	s.state = next
 	if next == draining {
-		close(s.drained) // which is entered once
+		close(s.drained) // draining is entered once
 	}
 	return true
 }
@@ -239,9 +239,9 @@ func (s *session) emptiedLocked() {
 	}
 }
 
-// endLocked pulls a trigger, and ends the session if it is over by that: its requests
-// stop, frames that still arrive have no effect, and the writer closes the socket.
-// Only the first reason counts.
+// endLocked pulls a trigger. If the session is over by that, its requests stop, frames
+// that still arrive have no effect, and the writer closes the socket. Only the first
+// reason counts.
 func (s *session) endLocked(t trigger, why *ending) {
 	if !s.pullLocked(t) || s.state != over {
 		return
@@ -254,21 +254,21 @@ func (s *session) endLocked(t trigger, why *ending) {
 			s.freeLocked(st)
 		}
 		if st.end != nil {
-			s.receiptLocked(st, false) // it was answered, and not all is sent
+			s.receiptLocked(st, false) // it was answered, and not all of it is sent
 		}
 	}
 	close(s.over)
 	s.signal()
 }
 
-// fail ends the session for those who do not hold the mutex.
+// fail ends the session for callers without the mutex.
 func (s *session) fail(why *ending) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.endLocked(fails, why)
 }
 
-// startLocked has a request answered whose body is whole.
+// startLocked answers a request whose body is whole.
 func (s *session) startLocked(st *stream) {
 	st.started = true
 	request := st.request
@@ -279,7 +279,7 @@ func (s *session) startLocked(st *stream) {
 	})
 }
 
-// finish ends a request that was answered, or failed to be.
+// finish ends a request that was answered or has failed.
 func (s *session) finish(st *stream, answer Answer) {
 	late := context.Cause(st.ctx)
 	st.stop()
@@ -300,8 +300,8 @@ func (s *session) finish(st *stream, answer Answer) {
 	if err != nil {
 		end.Error = cut(clean(err.Error()), maxError)
 	}
-	// The slot is free before the hub hears of the end, or its next request
-	// would find none.
+	// The slot is free before the hub hears of the end, because the hub's next request
+	// would otherwise find none.
 	s.freeLocked(st)
 	st.claim, st.count = st.count.usage, counter{}
 	s.endStreamLocked(st, end)
@@ -318,7 +318,7 @@ func (s *session) freeLocked(st *stream) {
 	}
 }
 
-// endStreamLocked lets END follow what waits to be sent.
+// endStreamLocked queues END behind what waits to be sent.
 func (s *session) endStreamLocked(st *stream, end *agentv2.End) {
 	if st.end == nil {
 		st.end = end
@@ -326,7 +326,7 @@ func (s *session) endStreamLocked(st *stream, end *agentv2.End) {
 	s.scheduleLocked(st)
 }
 
-// sweep ends the requests whose time is over and whose body never came.
+// sweep ends the requests whose body did not come in time.
 func (s *session) sweep() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

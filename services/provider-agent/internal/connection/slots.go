@@ -2,9 +2,9 @@ package connection
 
 import "sync"
 
-// slots counts the requests under way on each model, over all sessions: work of
-// a session that was lost may still be ending when the next one begins. It is
-// safe for concurrent use.
+// slots counts the requests under way on each model, over all sessions, because work of a
+// lost session may still be ending when the next one begins. It is safe for concurrent
+// use.
 type slots struct {
 	mu    sync.Mutex
 	free  map[string]int
@@ -13,7 +13,7 @@ type slots struct {
 	bytes int64 // that may still be buffered
 }
 
-// refusal is why a request is not taken.
+// refusal says why a request is not taken.
 type refusal uint8
 
 const (
@@ -32,7 +32,7 @@ func newSlots(offers []Offer, bytes int64) *slots {
 	return s
 }
 
-// takeLocked reserves a slot and memory for a body.
+// take reserves a slot and memory for a body.
 func (s *slots) take(model string, bytes int64) refusal {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -51,7 +51,7 @@ func (s *slots) take(model string, bytes int64) refusal {
 	return granted
 }
 
-// offered reports whether the model is served at all.
+// offered reports whether the model is served.
 func (s *slots) offered(model string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -59,7 +59,7 @@ func (s *slots) offered(model string) bool {
 	return ok
 }
 
-// release gives both back.
+// release gives the slot and the memory back.
 func (s *slots) release(model string, bytes int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

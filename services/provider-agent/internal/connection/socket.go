@@ -28,8 +28,8 @@ type socket struct {
 	clock clock.Clock
 }
 
-// collector is a network connection that, once told to, keeps what is written
-// until flush: a batch of frames then costs one system call, below TLS too.
+// collector is a network connection that can keep what is written until flush. A batch of
+// frames then costs one system call, below TLS too.
 type collector struct {
 	net.Conn
 	mu         sync.Mutex
@@ -37,8 +37,8 @@ type collector struct {
 	buf, spare []byte
 }
 
-// Write collects. Only the writer's goroutine writes much; what others add
-// (TLS alerts) goes out with the next batch.
+// Write collects bytes. Only the writer's goroutine writes much; bytes of others (TLS
+// alerts) are sent with the next batch.
 func (c *collector) Write(p []byte) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -73,8 +73,8 @@ func (c *collector) flush() error {
 	return err
 }
 
-// dial opens a socket. A refusal of the hub's comes back as an ending that may
-// say how long to wait.
+// dial opens a socket. A refusal of the hub is returned as an ending, which may have a
+// pause.
 func dial(ctx context.Context, cfg Config, deps Deps) (*socket, *ending) {
 	open := deps.Dial
 	if open == nil {
@@ -124,8 +124,8 @@ func refused(resp *http.Response, err error) *ending {
 	return why
 }
 
-// read hands every message to the session until the socket or the session
-// ends. It does not wait for anything but the socket.
+// read hands every message to the session until the socket or the session ends. It waits
+// for the socket only.
 func (c *socket) read(s *session) *ending {
 	alive := func() { _ = c.ws.SetReadDeadline(c.clock.Now().Add(silence)) }
 	c.ws.SetPingHandler(func(payload string) error {
@@ -138,7 +138,7 @@ func (c *socket) read(s *session) *ending {
 		s.onPong(payload)
 		return nil
 	})
-	// The writer alone writes; it closes when the session is over.
+	// Only the writer writes; it closes when the session is over.
 	c.ws.SetCloseHandler(func(int, string) error { return nil })
 	var buf bytes.Buffer
 	for {
@@ -172,10 +172,10 @@ func lost(err error) *ending {
 	return &ending{text: fmt.Sprintf("the connection was lost: %v", err)}
 }
 
-// write sends what the session has, until it is over or the socket fails. Then
+// write sends what the session has, until the session is over or the socket fails. Then
 // it closes the socket.
 func (c *socket) write(s *session) *ending {
-	defer func() { _ = c.ws.Close() }() // nothing is left to be said
+	defer func() { _ = c.ws.Close() }() // nothing more is sent
 	var b batch
 	for {
 		if err := s.next(&b); err != nil {
@@ -186,7 +186,7 @@ func (c *socket) write(s *session) *ending {
 			continue
 		}
 		if err := c.send(&b); err != nil {
-			// The library may have put a close frame of its own in the way.
+			// The library may have queued a close frame of its own.
 			_ = c.under.flush()
 			return &ending{text: fmt.Sprintf("the connection was lost: %v", err)}
 		}

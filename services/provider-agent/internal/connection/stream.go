@@ -24,17 +24,16 @@ type stream struct {
 	proof         []byte
 	started       bool  // the body is whole and a goroutine answers
 	released      bool  // slot and memory were given back
-	dropped       error // why what is written is thrown away; nil while it is not
+	dropped       error // why written bytes are dropped; nil while they are not
 	seqIn, seqOut agentwire.Sequence
 	recv          agentwire.Window // what the hub may still send
 	credit        agentwire.Credit // what may still be sent
 	out           []byte
-	sent          int  // bytes of out that are gone
+	sent          int  // bytes of out that were sent
 	queued        bool // it stands in the ring of the writer
 	end           *agentv2.End
 
-	// For the receipt, if one is made. count belongs to the goroutine that
-	// answers.
+	// For the receipt, if one is made. count belongs to the goroutine that answers.
 	counted, receipted       bool
 	count                    counter
 	acceptedTotal, sentTotal int64 // bytes
@@ -63,7 +62,7 @@ func (st *stream) Write(p []byte) (written int, err error) {
 	}
 }
 
-// accept takes as much as there is room for.
+// accept takes as many bytes as there is room for.
 func (st *stream) accept(p []byte) (int, error) {
 	s := st.session
 	s.mu.Lock()
@@ -85,8 +84,7 @@ func (st *stream) accept(p []byte) (int, error) {
 // pendingLocked is how many bytes wait.
 func (st *stream) pendingLocked() int { return len(st.out) - st.sent }
 
-// takeLocked removes n bytes from the buffer; they are valid until the mutex is
-// given up.
+// takeLocked removes n bytes from the buffer. They are valid until the mutex is released.
 func (st *stream) takeLocked(n int) []byte {
 	piece := st.out[st.sent : st.sent+n]
 	st.sent += n
@@ -101,7 +99,7 @@ func (st *stream) takeLocked(n int) []byte {
 	return piece
 }
 
-// dropLocked throws away what waits and all that follows, and stops the engine.
+// dropLocked drops what waits and all that follows, and stops the engine.
 func (st *stream) dropLocked(why error) {
 	if st.dropped == nil {
 		st.dropped = why
@@ -110,7 +108,7 @@ func (st *stream) dropLocked(why error) {
 	st.stop()
 }
 
-// dueLocked reports whether the writer can do something for the stream.
+// dueLocked reports whether the stream has something for the writer.
 func (st *stream) dueLocked() bool {
 	if st.pendingLocked() > 0 {
 		return st.credit > 0

@@ -11,12 +11,12 @@ import (
 )
 
 const (
-	// warmUpInterval is the least between two warm-ups of a model; within it the
-	// last one's outcome is told again.
+	// warmUpInterval is the least pause between two warm-ups of a model. Within it the
+	// last outcome is reported again.
 	warmUpInterval = time.Minute
-	// warmUpTimeout bounds one: large models take minutes to load.
+	// warmUpTimeout bounds one warm-up, because large models take minutes to load.
 	warmUpTimeout = 5 * time.Minute
-	// maxWarmUps bounds those that wait for their turn.
+	// maxWarmUps bounds the warm-ups that wait for their turn.
 	maxWarmUps = 16
 )
 
@@ -26,7 +26,7 @@ var (
 	errNoWarmUps   = errors.New("the agent does not take warm-ups")
 )
 
-// Warm has an engine load a model.
+// Warm loads a model.
 type Warm func(ctx context.Context, modelID string) error
 
 // warmer loads models, one at a time, over all sessions. It is safe for
@@ -41,7 +41,7 @@ type warmer struct {
 	last    map[string]warmth
 }
 
-// warmth is what became of a model's last warm-up.
+// warmth is the outcome of a model's last warm-up.
 type warmth struct {
 	at  time.Time
 	err error
@@ -51,7 +51,7 @@ func newWarmer(warm Warm, c clock.Clock) *warmer {
 	return &warmer{warm: warm, clock: c, turn: make(chan struct{}, 1), last: map[string]warmth{}}
 }
 
-// enter reserves a place; load gives it back.
+// enter reserves a place, which load gives back. It reports whether there was one.
 func (w *warmer) enter() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -62,7 +62,7 @@ func (w *warmer) enter() bool {
 	return true
 }
 
-// load waits for its turn and loads a model, which must be one that is offered.
+// load waits for its turn and loads a model, which must be offered.
 func (w *warmer) load(ctx context.Context, model string) (took time.Duration, err error) {
 	defer func() {
 		w.mu.Lock()
@@ -86,7 +86,7 @@ func (w *warmer) load(ctx context.Context, model string) (took time.Duration, er
 	defer cancel()
 	err = w.warm(loading, model)
 	now := w.clock.Now()
-	// That the session ended is not the model's failure.
+	// A session that ended is not the model's failure.
 	if err == nil || ctx.Err() == nil {
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -95,7 +95,7 @@ func (w *warmer) load(ctx context.Context, model string) (took time.Duration, er
 	return now.Sub(began), err
 }
 
-// onWarmupLocked has a model loaded, beside all requests.
+// onWarmupLocked loads a model beside all requests.
 func (s *session) onWarmupLocked(model string) {
 	switch {
 	case s.warmer == nil:
@@ -112,7 +112,7 @@ func (s *session) onWarmupLocked(model string) {
 			defer s.mu.Unlock()
 			s.pushLocked(warmupResult(model, took, err))
 			s.warming--
-			s.signal() // it may have been the last that held the session
+			s.signal() // it may have been the last warm-up that held the session
 		})
 	}
 }

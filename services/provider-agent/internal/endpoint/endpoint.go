@@ -1,8 +1,8 @@
-// Package endpoint names what engines can be asked for: where each endpoint
-// stands on an engine, and what the agent calls it when it registers.
+// Package endpoint names the endpoints of engines: their paths, and their names as
+// capabilities.
 //
-// Capabilities are what an agent declares to hubs: the endpoints that its
-// engines have, and the features stream, cancel, logprobs and warmup.
+// Capabilities are what an agent declares to hubs: the endpoints that its engines have,
+// and the features stream, cancel, logprobs and warmup.
 package endpoint
 
 import (
@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// Endpoint is one of an engine's.
+// Endpoint is an endpoint of an engine.
 type Endpoint uint8
 
 // The endpoints. The zero value is Chat.
@@ -26,7 +26,7 @@ const (
 // all are the endpoints.
 func all() []Endpoint { return []Endpoint{Chat, Embeddings, Images, Transcriptions} }
 
-// Path is where it stands below an engine's root.
+// Path is the endpoint's path below an engine's root.
 func (e Endpoint) Path() string {
 	switch e {
 	case Embeddings:
@@ -54,9 +54,9 @@ func (e Endpoint) String() string {
 	return "chat"
 }
 
-// Capabilities are what is declared unless the owner says otherwise: what an
-// engine of language models has. Images and transcriptions are the owner's to
-// declare, because requests of them would fail elsewhere.
+// Capabilities are declared unless the owner says otherwise: the usual ones of an engine
+// of language models. The owner must declare images and transcriptions, because requests
+// for them would fail on other engines.
 func Capabilities() []string {
 	return []string{"chat", "stream", "cancel", "logprobs", "embeddings", WarmUp}
 }
@@ -64,7 +64,7 @@ func Capabilities() []string {
 // WarmUp is the capability to load a model when a hub asks for it.
 const WarmUp = "warmup"
 
-// known are all capabilities there are.
+// known are all capabilities.
 func known() []string {
 	names := []string{"stream", "cancel", "logprobs", WarmUp}
 	for _, e := range all() {
@@ -73,8 +73,7 @@ func known() []string {
 	return names
 }
 
-// Check refuses capabilities that nobody knows, that stand twice, or among
-// which there is no endpoint.
+// Check refuses unknown and repeated capabilities, and a list without an endpoint.
 func Check(capabilities []string) error {
 	seen := map[string]bool{}
 	endpoints := 0
@@ -98,8 +97,8 @@ func Check(capabilities []string) error {
 	return nil
 }
 
-// Declared reports whether an endpoint is among the capabilities. Chat always is
-// served: hubs older than the other endpoints do not look.
+// Declared reports whether an endpoint is among the capabilities. Chat is always served,
+// because hubs older than the other endpoints do not look.
 func (e Endpoint) Declared(capabilities []string) bool {
 	return e == Chat || slices.Contains(capabilities, e.String())
 }

@@ -1,17 +1,16 @@
-// Package engine speaks to the inference engines on the owner's machine: it
-// forwards requests to {engine_url}/chat/completions and the paths of the other
-// endpoints, watches whether the engines are well, of which kind they are and how
-// busy, and has them load models.
+// Package engine speaks to the inference engines on the owner's machine. It forwards
+// requests to {engine_url}/chat/completions and the paths of the other endpoints, finds
+// out whether the engines are well, of which kind they are and how busy, and has them
+// load models.
 //
-// A request's body goes out as it came, but for the model's name, which is
-// replaced by the local one at the place the hub named: a JSON string in JSON,
-// the bare text in a form. The answer's bytes
-// are handed on as they arrive, whatever they are. Nothing of either is kept
-// or logged. Redirects are not followed, and no proxy of the environment is
-// used: an engine is where its owner says it is.
+// A request's body is sent as it came, except for the model's name, which is replaced by
+// the local one at the place that the hub named: a JSON string in JSON, the bare text in
+// a form. The answer's bytes are passed on as they arrive, whatever they are. Neither is
+// kept or logged. Redirects are not followed, and proxies of the environment are not
+// used, because an engine is where its owner says it is.
 //
-// Limits: an answer that is not streamed is 16 MiB at most, one of images
-// 26 MiB, a streamed one 256 MiB; how long one may take is the caller's context.
+// Limits: an answer that is not streamed is 16 MiB at most, one of images 26 MiB, a
+// streamed one 256 MiB. The caller's context bounds its time.
 package engine
 
 import (
@@ -38,14 +37,13 @@ const (
 	maxImages = 26 << 20
 	maxStream = 256 << 20
 
-	// readWhole and readStream are how much is read at once, in bytes. Pieces
-	// of streams are small, and every stream holds its buffer while it waits.
+	// readWhole and readStream are how much is read at once, in bytes. Pieces of streams
+	// are small, and every stream holds its buffer while it waits.
 	readWhole  = 16 << 10
 	readStream = 4 << 10
 
-	// idleTimeout is less than the 5 s after which uvicorn, under most
-	// engines, closes an idle connection: the side that sends next should be
-	// the one that closes.
+	// idleTimeout is less than the 5 s after which uvicorn, under most engines, closes an
+	// idle connection, because the side that sends next should be the side that closes.
 	idleTimeout = 4 * time.Second
 	dialTimeout = 5 * time.Second
 
@@ -58,21 +56,21 @@ type Target struct {
 	URL        string // the engine's root, without a slash at its end
 	LocalModel string
 	APIKey     config.Secret
-	// ContextLength in tokens, 0 when the owner does not say.
+	// ContextLength in tokens; 0 where the owner does not say.
 	ContextLength int64
 	Capacity      int
 }
 
 // Config bounds probing. The zero value of a field stands for its default.
 type Config struct {
-	// ProbeInterval is the pause between probes of an engine that is well, 10 s,
-	// and RetryInterval of one that is not, 2 s.
+	// ProbeInterval is the pause between probes of an engine that is well, 10 s, and
+	// RetryInterval the pause for one that is not, 2 s.
 	ProbeInterval time.Duration
 	RetryInterval time.Duration
 	// ProbeTimeout bounds one probe: 5 s.
 	ProbeTimeout time.Duration
-	// Client is used instead of one made for the targets; its redirects are
-	// not followed either.
+	// Client replaces the client that is made for the targets. Its redirects are not
+	// followed either.
 	Client *http.Client
 }
 
@@ -120,8 +118,8 @@ func fill(field *time.Duration, value time.Duration) {
 	}
 }
 
-// newClient makes a client that keeps as many connections to an engine as it
-// has slots.
+// newClient makes a client that keeps as many connections to an engine as the engine has
+// slots.
 func newClient(given *http.Client, targets []Target) *http.Client {
 	client := &http.Client{}
 	if given != nil {
@@ -147,10 +145,10 @@ func newClient(given *http.Client, targets []Target) *http.Client {
 	return client
 }
 
-// Request is what the hub wants answered.
+// Request is a hub's request.
 type Request struct {
-	// ID goes to the engine as X-Request-ID, when it is a name of at most 64
-	// letters, digits, dots, underscores and hyphens.
+	// ID is sent to the engine as X-Request-ID, when it is a name of at most 64 letters,
+	// digits, dots, underscores and hyphens.
 	ID       string
 	ModelID  string
 	Endpoint endpoint.Endpoint
@@ -158,8 +156,8 @@ type Request struct {
 	Body     []byte
 	// ContentType is the body's media type, printable ASCII; empty for JSON.
 	ContentType string
-	// ModelOffset and ModelLength say where in Body the model's name stands: a
-	// JSON string, quotes included, or in a form the bare text.
+	// ModelOffset and ModelLength say where in Body the model's name stands: a JSON
+	// string with its quotes, or in a form the bare text.
 	ModelOffset, ModelLength int
 	Traceparent              string
 }
@@ -178,8 +176,8 @@ var (
 	errNoModel   = errors.New("the model is not served here")
 )
 
-// Forward asks the engine and writes its answer to w as it arrives. It returns
-// once the answer has ended, ctx has, or w fails.
+// Forward asks the engine and writes its answer to w as it arrives. It returns once the
+// answer has ended, ctx has, or w fails.
 func (p *Pool) Forward(ctx context.Context, r Request, w io.Writer) Answer {
 	target, ok := p.targets[r.ModelID]
 	if !ok {
@@ -199,7 +197,7 @@ func (p *Pool) Forward(ctx context.Context, r Request, w io.Writer) Answer {
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode == http.StatusNotFound {
-		p.kick(target) // it may have lost the model
+		p.kick(target) // the engine may have lost the model
 	}
 	if err := relay(w, resp.Body, boundsOf(r, resp.StatusCode)); err != nil {
 		if ctx.Err() == nil {
@@ -210,7 +208,8 @@ func (p *Pool) Forward(ctx context.Context, r Request, w io.Writer) Answer {
 	return Answer{Status: resp.StatusCode}
 }
 
-// newRequest puts the local model's name into the body without copying it.
+// newRequest makes the engine's request, with the local model's name in the body. It does
+// not copy the body.
 func newRequest(ctx context.Context, target Target, r Request) (*http.Request, error) {
 	local, err := localName(target, r)
 	if err != nil {
@@ -232,9 +231,8 @@ func newRequest(ctx context.Context, target Target, r Request) (*http.Request, e
 	req.GetBody = body
 	req.ContentLength = int64(len(r.Body) - r.ModelLength + len(local))
 	req.Header.Set("Content-Type", r.mediaType())
-	// An empty list is not sent. It lets the transport try again when a kept
-	// connection turns out to be closed: nothing was answered, so nothing is
-	// done twice that anybody sees.
+	// An empty list is not sent. It lets the transport retry when a kept connection turns
+	// out to be closed. Nothing was answered then, so nothing visible is done twice.
 	req.Header["Idempotency-Key"] = []string{}
 	if validID(r.ID) {
 		req.Header.Set("X-Request-ID", r.ID)
@@ -246,7 +244,7 @@ func newRequest(ctx context.Context, target Target, r Request) (*http.Request, e
 	return req, nil
 }
 
-// mediaType is what the engine is told of the body.
+// mediaType is the body's media type for the engine.
 func (r Request) mediaType() string {
 	if r.ContentType == "" {
 		return jsonType
@@ -254,14 +252,14 @@ func (r Request) mediaType() string {
 	return r.ContentType
 }
 
-// form reports whether the body is a form, and no JSON.
+// form reports whether the body is a form and not JSON.
 func (r Request) form() bool {
 	kind, _, err := mime.ParseMediaType(r.mediaType())
 	return err == nil && kind != jsonType
 }
 
-// localName is what takes the place of the model's name. In a form it stands as
-// it is: a local name holds no line break, and so no end of its part either.
+// localName replaces the model's name. In a form it stands as it is: a local name has no
+// line break, and so cannot end its part.
 func localName(target Target, r Request) ([]byte, error) {
 	end := r.ModelOffset + r.ModelLength
 	if r.ModelOffset < 0 || r.ModelLength < 1 || end > len(r.Body) {
@@ -283,7 +281,7 @@ func authorize(req *http.Request, key config.Secret) {
 	}
 }
 
-// validID lets only what is harmless in a header and a log through.
+// validID reports whether an id is harmless in a header and a log.
 func validID(id string) bool {
 	for i := range len(id) {
 		c := id[i]
@@ -294,7 +292,7 @@ func validID(id string) bool {
 	return len(id) > 0 && len(id) <= 64
 }
 
-// validTraceparent lets only W3C trace contexts of version 00 through.
+// validTraceparent reports whether a text is a W3C trace context of version 00.
 func validTraceparent(text string) bool {
 	if len(text) != 55 || text[:3] != "00-" {
 		return false
@@ -312,14 +310,14 @@ func validTraceparent(text string) bool {
 	return true
 }
 
-// bounds are those of one answer, in bytes.
+// bounds are the bounds of one answer, in bytes.
 type bounds struct{ limit, read int }
 
 func boundsOf(r Request, status int) bounds {
 	images := r.Endpoint == endpoint.Images
 	switch {
 	case r.Stream && status == http.StatusOK && images:
-		return bounds{maxStream, readWhole} // its pieces are not small
+		return bounds{maxStream, readWhole} // the pieces of images are not small
 	case r.Stream && status == http.StatusOK:
 		return bounds{maxStream, readStream}
 	case images:
@@ -328,7 +326,7 @@ func boundsOf(r Request, status int) bounds {
 	return bounds{maxWhole, readWhole}
 }
 
-// relay copies what arrives when it arrives.
+// relay copies bytes as they arrive.
 func relay(w io.Writer, body io.Reader, of bounds) error {
 	buf := make([]byte, of.read)
 	for total := 0; ; {
@@ -350,7 +348,7 @@ func relay(w io.Writer, body io.Reader, of bounds) error {
 	}
 }
 
-// cause drops the URL from an error of net/http.
+// cause removes the URL from an error of net/http.
 func cause(err error) error {
 	var wrapped *url.Error
 	if errors.As(err, &wrapped) {

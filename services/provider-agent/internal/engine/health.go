@@ -15,17 +15,17 @@ import (
 )
 
 const (
-	// failuresAllowed is how many probes in a row may fail before a model that
-	// was well counts as unhealthy.
+	// failuresAllowed is how many probes in a row must fail before a healthy model counts
+	// as unhealthy.
 	failuresAllowed = 3
 	maxList         = 4 << 20 // bytes of a model list
 )
 
-// State is how a model is.
+// State is the state of a model.
 type State struct {
 	ModelID string
 	Healthy bool
-	// ContextLength in tokens: the owner's word, else the engine's, else 0.
+	// ContextLength in tokens: the owner's setting, else the engine's, else 0.
 	ContextLength int64
 	// Reason says why it is not healthy.
 	Reason string
@@ -41,18 +41,18 @@ type server struct {
 	kick    chan struct{}
 
 	// Guarded by the pool's mutex.
-	kind            string // empty until it has answered
-	recognised      bool   // since it last came up
+	kind            string // empty until the engine has answered
+	recognised      bool   // since the engine last came up
 	forwarded       int    // requests of this agent under way
-	limit           int    // the most that forwarded was since the engine was last asked
-	others, waiting int    // by what it said itself
-	mute            int    // probes for which it is not asked that
+	limit           int    // the highest forwarded since the engine was last asked
+	others, waiting int    // by the engine's own report
+	mute            int    // probes without asking for that report
 }
 
-// serves reports whether it is the engine of a target.
+// serves reports whether this is the engine of a target.
 func (e *server) serves(t Target) bool { return e.url == t.URL && e.key == t.APIKey }
 
-// States are the models in the order of New.
+// States returns the models in the order of New.
 func (p *Pool) States() []State {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -99,8 +99,8 @@ func (p *Pool) watch(ctx context.Context, e *server) {
 	}
 }
 
-// pause is shorter while something is wrong, so that an engine that was started
-// after the agent, or again, is offered soon.
+// pause is the time until the next probe. It is shorter while something is wrong, so that
+// an engine that was started after the agent, or again, is offered soon.
 func (p *Pool) pause(e *server) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -112,8 +112,8 @@ func (p *Pool) pause(e *server) time.Duration {
 	return p.cfg.ProbeInterval
 }
 
-// kick has an engine probed at once that did not answer a request, or not to its
-// end, or did not know the model, unless something is known to be wrong.
+// kick probes an engine at once that did not answer a request to its end, or did not know
+// the model, unless a fault is known already.
 func (p *Pool) kick(t Target) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -159,7 +159,7 @@ func (p *Pool) probe(ctx context.Context, e *server) {
 	p.measure(probing, e)
 }
 
-// note books a probe's result and reports whether the offer has changed by it.
+// note stores a probe's result and reports whether the offer has changed by it.
 func (p *Pool) note(t Target, listed *listedModel, fault error) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -187,7 +187,7 @@ func (p *Pool) note(t Target, listed *listedModel, fault error) bool {
 	return s.Healthy != before.Healthy || s.ContextLength != before.ContextLength
 }
 
-// modelList is what an engine says it serves; nil when it says nothing.
+// modelList is an engine's list of its models; nil where the engine has none.
 type modelList struct {
 	Object string        `json:"object"`
 	Data   []listedModel `json:"data"`
@@ -196,12 +196,12 @@ type modelList struct {
 type listedModel struct {
 	ID      string `json:"id"`
 	OwnedBy string `json:"owned_by"`
-	// MaxModelLen is vLLM's and SGLang's word for the context, in tokens.
+	// MaxModelLen is the context of vLLM and SGLang, in tokens.
 	MaxModelLen int64 `json:"max_model_len"`
 }
 
-// told reports whether the engine has said what it serves, be it nothing. Ollama
-// without a model writes null for the list, but names it one.
+// told reports whether the engine has sent a list, even an empty one. Ollama without a
+// model writes null for the list, but names it a list.
 func (l *modelList) told() bool { return l != nil && (l.Data != nil || l.Object == "list") }
 
 // find looks a name up as Ollama would, which serves x:latest as x.
@@ -217,8 +217,8 @@ func (l *modelList) find(name string) *listedModel {
 	return nil
 }
 
-// listModels asks an engine for its models. The list is nil without an error
-// for an engine that has no such list: it answers, and that has to do.
+// listModels asks an engine for its models. The list is nil without an error for an
+// engine that answers and has no such list.
 func listModels(ctx context.Context, client *http.Client, root string, key config.Secret) (*modelList, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, root+"/models", nil)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// The engines that are told apart.
+// The kinds of engines.
 const (
 	kindUnknown  = "unknown"
 	kindSGLang   = "sglang"
@@ -20,8 +20,8 @@ const (
 // maxVersion bounds what is read of an engine's version, in bytes.
 const maxVersion = 64 << 10
 
-// Kind names the engine of the first model whose engine is known: sglang, vllm,
-// ollama, llamacpp or unknown.
+// Kind is the first known kind of the models' engines: sglang, vllm, ollama, llamacpp or
+// unknown.
 func (p *Pool) Kind() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -33,10 +33,10 @@ func (p *Pool) Kind() string {
 	return kindUnknown
 }
 
-// recognise finds out what an engine is: by whom it says its models are of, as a
-// stock vLLM, SGLang and llama.cpp do, and else by paths that only one kind has
-// then: llama.cpp answers Ollama's, too. It is not ok when an answer was none, so
-// that the question stays open.
+// recognise finds out the kind of an engine: by the owner of its models, as stock vLLM,
+// SGLang and llama.cpp name it, and else by paths that only one kind has. Ollama's path
+// is tried last, because llama.cpp answers it, too. ok is false when an answer was
+// missing, so that the kind stays open.
 func (p *Pool) recognise(ctx context.Context, e *server, list *modelList) (kind string, ok bool) {
 	if list != nil {
 		for _, m := range list.Data {
@@ -49,7 +49,7 @@ func (p *Pool) recognise(ctx context.Context, e *server, list *modelList) (kind 
 	for _, mark := range [...]struct{ path, text, kind string }{
 		{"/get_server_args", "model_path", kindSGLang},
 		{"/version", "vllm", kindVLLM},
-		{"/api/tags", "models", kindOllama}, // last, for it is more than Ollama's
+		{"/api/tags", "models", kindOllama}, // last, because others answer it too
 	} {
 		has, ok := p.has(ctx, e, mark.path, mark.text)
 		switch {
@@ -62,9 +62,9 @@ func (p *Pool) recognise(ctx context.Context, e *server, list *modelList) (kind 
 	return kindUnknown, true
 }
 
-// has reports whether an engine answers to a path with a text that holds what is
-// wanted. It is not ok when that cannot be said: the engine was too slow, is not
-// ready, or refuses.
+// has reports whether an engine answers a path with a text that contains want. ok is
+// false when that cannot be said, because the engine was too slow, is not ready, or
+// refuses.
 func (p *Pool) has(ctx context.Context, e *server, path, want string) (has, ok bool) {
 	body, status := p.get(ctx, e, path)
 	if body == nil {
@@ -75,8 +75,7 @@ func (p *Pool) has(ctx context.Context, e *server, path, want string) (has, ok b
 	return bytes.Contains(bytes.ToLower(text), []byte(want)), err == nil
 }
 
-// recogniseOnce asks an engine what it is when that is not known since it last
-// came up.
+// recogniseOnce recognises an engine whose kind is not known since it last came up.
 func (p *Pool) recogniseOnce(ctx context.Context, e *server, list *modelList) {
 	p.mu.Lock()
 	known := e.recognised
@@ -93,7 +92,8 @@ func (p *Pool) recogniseOnce(ctx context.Context, e *server, list *modelList) {
 	e.kind, e.recognised = kind, true
 }
 
-// forget has an engine recognised anew when it is back: it may be another one.
+// forget makes an engine be recognised again when it is back, because it may be another
+// one.
 func (p *Pool) forget(e *server) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -13,14 +13,14 @@ import (
 const (
 	// maxMetrics bounds what is read of an engine's metrics, in bytes.
 	maxMetrics = 1 << 20
-	// maxCount bounds what an engine may say of its load.
+	// maxCount bounds the load that an engine may report.
 	maxCount = 1 << 20
-	// withoutMetrics is for how many probes an engine without metrics is not
-	// asked for them again: five minutes while it is well, and one while it is not.
+	// withoutMetrics is how many probes pass before an engine without metrics is asked
+	// for them again: five minutes while it is well, and one while it is not.
 	withoutMetrics = 30
 )
 
-// isRunning and isWaiting name the gauges of vLLM, SGLang and llama.cpp.
+// isRunning and isWaiting recognise the gauges of vLLM, SGLang and llama.cpp.
 func isRunning(name string) bool {
 	return name == "vllm:num_requests_running" || name == "sglang:num_running_reqs" ||
 		name == "llamacpp:requests_processing"
@@ -30,8 +30,8 @@ func isWaiting(name string) bool {
 	return name == "vllm:num_requests_waiting" || name == "sglang:num_queue_reqs" || name == "llamacpp:requests_deferred"
 }
 
-// Load is how many requests the engines have under way and waiting, those of
-// others included where an engine tells of them.
+// Load is how many requests the engines have under way and waiting. Requests of others
+// are included where an engine reports them.
 func (p *Pool) Load() (active, queued int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -42,8 +42,7 @@ func (p *Pool) Load() (active, queued int) {
 	return active, queued
 }
 
-// forwarding counts a request for Load until the function that it returns is
-// called.
+// forwarding counts a request for Load until the returned function is called.
 func (p *Pool) forwarding(t Target) (done func()) {
 	count := func(n int) {
 		p.mu.Lock()
@@ -59,10 +58,10 @@ func (p *Pool) forwarding(t Target) (done func()) {
 	return func() { count(-1) }
 }
 
-// measure asks an engine how busy it is. Not to know it does no harm, and is not
-// told. Which of the engine's requests were ours is not known to the moment: as many
-// as there were at most while it was asked, or some that have ended since would
-// count as those of others until the next time.
+// measure asks an engine how busy it is. A failure does no harm, and is not reported. How
+// many of the engine's requests were ours is not known to the moment, so the highest
+// number while the engine was asked counts; otherwise requests of ours that have ended
+// since would count as those of others.
 func (p *Pool) measure(ctx context.Context, e *server) {
 	p.mu.Lock()
 	skip := e.mute > 0
@@ -92,8 +91,8 @@ func (p *Pool) metrics(ctx context.Context, e *server) (running, waiting int, to
 	return parseMetrics(io.LimitReader(body, maxMetrics))
 }
 
-// get asks for a path beside the API's root. The caller closes the body, which is
-// there only when the status is 200; the status is 0 when there was no answer.
+// get asks for a path beside the API's root. The caller closes the body, which is there
+// only when the status is 200. The status is 0 when there was no answer.
 func (p *Pool) get(ctx context.Context, e *server, path string) (body io.ReadCloser, status int) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, besideRoot(e.url)+path, nil)
 	if err != nil {
@@ -111,7 +110,7 @@ func (p *Pool) get(ctx context.Context, e *server, path string) (body io.ReadClo
 	return resp.Body, resp.StatusCode
 }
 
-// besideRoot is where an engine has what is not OpenAI's: above /v1.
+// besideRoot is the root of the paths that are not OpenAI's: above /v1.
 func besideRoot(url string) string { return strings.TrimSuffix(url, "/v1") }
 
 // parseMetrics sums the gauges over their labels, in Prometheus's text form.
@@ -130,7 +129,7 @@ func parseMetrics(r io.Reader) (running, waiting int, told bool) {
 	return running, waiting, told
 }
 
-// gaugeOf reads a line: a name, labels in braces, a number, and perhaps a time.
+// gaugeOf reads a line: a name, labels in braces, a number, and an optional time.
 func gaugeOf(line string) (name string, n int, ok bool) {
 	end := strings.IndexAny(line, "{ ")
 	if end <= 0 || line[0] == '#' {

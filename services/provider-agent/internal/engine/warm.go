@@ -11,14 +11,14 @@ import (
 	"svc.internal/services/provider-agent/internal/endpoint"
 )
 
-// keepLoaded is how long Ollama is asked to keep a model that was warmed up; by
-// itself it unloads one after five minutes.
+// keepLoaded is how long Ollama is asked to keep a model that was warmed up. By itself it
+// unloads a model after five minutes.
 const keepLoaded = "30m"
 
 // maxWarmAnswer bounds what is read of the answer to a warm-up, in bytes.
 const maxWarmAnswer = 64 << 10
 
-// Warm has an engine load a model, by a chat of one token.
+// Warm makes an engine load a model, by a chat of one token.
 func (p *Pool) Warm(ctx context.Context, modelID string) error {
 	target, ok := p.targets[modelID]
 	if !ok {
@@ -38,7 +38,7 @@ func (p *Pool) Warm(ctx context.Context, modelID string) error {
 		return err
 	}
 	if p.kindOf(target) == kindOllama {
-		// The model is loaded: that it may not stay so is no failure.
+		// The model is loaded. That it may not stay loaded is no failure.
 		_ = p.post(ctx, target, besideRoot(target.URL)+"/api/generate", struct {
 			Model     string `json:"model"`
 			KeepAlive string `json:"keep_alive"`
@@ -59,7 +59,7 @@ func (p *Pool) kindOf(t Target) string {
 	return kindUnknown
 }
 
-// post asks an engine for something whose answer nobody needs.
+// post sends a request to an engine whose answer is not needed.
 func (p *Pool) post(ctx context.Context, target Target, url string, ask any) error {
 	body, err := json.Marshal(ask)
 	if err != nil {

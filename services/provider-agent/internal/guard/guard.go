@@ -1,17 +1,16 @@
-// Package guard keeps from an engine what a consumer's request must not make it
-// do: members that change the engine itself, and addresses that the engine would
-// fetch from within its owner's network.
+// Package guard keeps consumers' requests from making an engine do two things: act on
+// members that change the engine itself, and fetch addresses from within its owner's
+// network.
 //
-// Pictures and other media that a message names by http or https are fetched by
-// the agent, through a dialer that connects to public addresses only, and handed
-// over as data URLs. Redirects are not followed. What cannot be served so is
-// refused: with 400 where no provider could, and with 501 (Not Implemented) where
-// another one may, which hubs take for "not supported here" and for no failure.
+// Pictures and other media that a message names by http or https are fetched by the
+// agent, through a dialer that connects to public addresses only, and passed on as data
+// URLs. Redirects are not followed. A request that cannot be served in this way is
+// refused: with 400 where no provider could serve it, and with 501 (Not Implemented)
+// where another one may. Hubs take 501 for "not supported here" and for no failure.
 //
-// Limits: 16 media of a request, 8 MiB each and together, 10 s for all; 64 MiB of
-// media held by all requests under way, beyond which a request is answered 429.
-// What has arrived is held, and nothing else, so that small or slow files keep
-// nobody out.
+// Limits: 16 media of a request, 8 MiB each and together, 10 s for all; 64 MiB of media
+// held by all requests under way, beyond which a request is answered 429. Only bytes that
+// have arrived are held, so small or slow files keep nobody out.
 package guard
 
 import (
@@ -39,13 +38,13 @@ const (
 	maxTime  = 10 * time.Second
 )
 
-// Members are refused unless the owner says otherwise: they have the engine
+// Members are refused unless the owner says otherwise, because they make the engine
 // connect to a peer, run a template or load a file that the request names.
 func Members() []string {
 	return []string{"kv_transfer_params", "chat_template", "lora_request", "extra_args"}
 }
 
-// Refusal is why a request does not go to the engine. It is an error of HTTP.
+// Refusal says why a request is not passed to the engine. It is an error of HTTP.
 type Refusal struct {
 	Status  int
 	Message string
@@ -55,7 +54,7 @@ func refuse(status int, format string, args ...any) *Refusal {
 	return &Refusal{Status: status, Message: fmt.Sprintf(format, args...)}
 }
 
-// JSON is the refusal as an engine would say it.
+// JSON is the refusal in the form of an engine's error.
 func (r *Refusal) JSON() []byte {
 	kind := "invalid_request_error"
 	if r.Status != http.StatusBadRequest {
@@ -65,7 +64,7 @@ func (r *Refusal) JSON() []byte {
 	return append(text, `,"type":"`+kind+`"}}`...)
 }
 
-// Guard looks at requests. It is safe for concurrent use.
+// Guard inspects requests. It is safe for concurrent use.
 type Guard struct {
 	members []string
 	client  *http.Client // nil leaves media to the engine
@@ -73,8 +72,8 @@ type Guard struct {
 	held    atomic.Int64
 }
 
-// New refuses some members and, with fetch, fetches media from hosts that the
-// resolver finds; nil is the system's.
+// New makes a guard that refuses the members and, with fetch, fetches media from hosts
+// that the resolver finds; nil is the system's.
 func New(members []string, fetch bool, resolver *net.Resolver) *Guard {
 	g := &Guard{members: members, check: dialguard.URL}
 	if fetch {
@@ -83,15 +82,15 @@ func New(members []string, fetch bool, resolver *net.Resolver) *Guard {
 	return g
 }
 
-// Body is a request's body as the engine may have it; ModelOffset is where the
-// model's name stands in it. Done must be called once it is not needed any more.
+// Body is a request's body as the engine may have it. ModelOffset is where the model's
+// name stands in it. Done must be called once the body is not needed any more.
 type Body struct {
 	Bytes       []byte
 	ModelOffset int
 	Done        func()
 }
 
-// Look judges a JSON body and fetches what its messages name.
+// Look inspects a JSON body and fetches the media that its messages name.
 func (g *Guard) Look(ctx context.Context, body []byte, modelOffset int) (Body, *Refusal) {
 	same := Body{Bytes: body, ModelOffset: modelOffset, Done: func() {}}
 	messages, refusal := g.scan(body)
@@ -108,12 +107,12 @@ func (g *Guard) Look(ctx context.Context, body []byte, modelOffset int) (Body, *
 	return g.inline(ctx, body, modelOffset, named)
 }
 
-// scan walks the members of the body: it refuses those that are listed, and finds
-// the messages.
+// scan walks the members of the body. It refuses those that are listed, and finds the
+// messages.
 func (g *Guard) scan(body []byte) (messages jsonscan.Span, refusal *Refusal) {
 	c := jsonscan.NewCursor(body, jsonscan.Options{})
 	if c.Kind() != jsonscan.Object {
-		return messages, nil // the engine will say what it thinks of it
+		return messages, nil // the engine reports the fault
 	}
 	c.Enter()
 	for {
@@ -132,8 +131,8 @@ func (g *Guard) scan(body []byte) (messages jsonscan.Span, refusal *Refusal) {
 	}
 }
 
-// media are the strings that name media by http or https in the content of
-// messages: those below a member whose name ends in "url".
+// media are the strings that name media by http or https in the content of messages:
+// those below a member whose name ends in "url".
 func media(body []byte, messages jsonscan.Span) []jsonscan.Span {
 	w := walker{body: body, base: messages.Start, cursor: jsonscan.NewCursor(messages.Of(body), jsonscan.Options{})}
 	w.messages()
@@ -149,7 +148,7 @@ type walker struct {
 
 func (w *walker) name(key jsonscan.Key) string { return string(key.Name(w.body[w.base:])) }
 
-// messages looks at the content of each message that has parts.
+// messages walks the content of each message that has parts.
 func (w *walker) messages() {
 	c := &w.cursor
 	if c.Kind() != jsonscan.Array {
@@ -176,7 +175,7 @@ func (w *walker) messages() {
 	}
 }
 
-// value walks a value; url reports that it stands below a member that is named so.
+// value walks a value. url reports that it is below a member with such a name.
 func (w *walker) value(url bool) {
 	c := &w.cursor
 	switch c.Kind() {
@@ -209,7 +208,7 @@ func isData(text string) bool {
 	return len(text) >= len("data:") && strings.EqualFold(text[:len("data:")], "data:")
 }
 
-// inline puts what is fetched in the place of its address.
+// inline replaces addresses by the fetched media.
 func (g *Guard) inline(ctx context.Context, body []byte, modelOffset int, named []jsonscan.Span) (Body, *Refusal) {
 	ctx, cancel := context.WithTimeout(ctx, maxTime)
 	defer cancel()
@@ -240,7 +239,7 @@ func (g *Guard) inline(ctx context.Context, body []byte, modelOffset int, named 
 	return Body{Bytes: append(out, body[from:]...), ModelOffset: offset, Done: held.done}, nil
 }
 
-// holding is what one request holds of all media, in bytes.
+// holding is the part of all held media that one request holds, in bytes.
 type holding struct {
 	guard *Guard
 	bytes int64
@@ -250,7 +249,7 @@ func (h *holding) done() { h.guard.held.Add(-h.bytes) }
 
 var errFull = errors.New("too many media are held")
 
-// counted adds what is read to what is held.
+// counted counts bytes as they are read.
 type counted struct {
 	io.Reader
 	held *holding
@@ -265,8 +264,8 @@ func (c counted) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// fetch reads one file of at most so many bytes. What it says names no address:
-// hubs and consumers read it.
+// fetch reads one file of at most so many bytes. Its refusals name no address, because
+// hubs and consumers read them.
 func (g *Guard) fetch(
 	ctx context.Context, address string, size int, held *holding,
 ) (kind string, content []byte, refusal *Refusal) {
@@ -307,7 +306,8 @@ func (g *Guard) fetch(
 	return kind, content, nil
 }
 
-// mediaType is what a file is said to be, or looks like; empty for no media.
+// mediaType is the declared media type of a file, or the one that it looks like; empty
+// for no media.
 func mediaType(said string, content []byte) string {
 	for _, text := range []string{said, http.DetectContentType(content)} {
 		kind, _, err := mime.ParseMediaType(text)

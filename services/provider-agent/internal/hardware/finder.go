@@ -14,8 +14,8 @@ const (
 	maxRepeatPause = 10 * time.Minute
 )
 
-// Finder looks for GPUs until it knows whether there are any. Only Report may be
-// called while another call goes on.
+// Finder looks for GPUs until it knows whether there are any. Of its methods only Report
+// may be called while another runs.
 type Finder struct {
 	log    *slog.Logger
 	run    run
@@ -31,10 +31,10 @@ func NewFinder(log *slog.Logger) *Finder {
 	return &Finder{log: log, run: runProgram, system: runtime.GOOS}
 }
 
-// Report is the machine as far as it is known; nil when nothing is.
+// Report is the machine as far as it is known; nil for nothing.
 func (f *Finder) Report() *Report { return f.found.Load() }
 
-// Look looks once, unless what there is is known.
+// Look looks once, unless the answer is known.
 func (f *Finder) Look(ctx context.Context) {
 	if f.known {
 		return
@@ -56,7 +56,7 @@ func (f *Finder) Look(ctx context.Context) {
 	}
 }
 
-// Run looks again, ever more seldom, until ctx ends or what there is is known.
+// Run looks again, ever more rarely, until ctx ends or the answer is known.
 func (f *Finder) Run(ctx context.Context) {
 	for pause := againFirst; !f.known; pause = min(2*pause, maxRepeatPause) {
 		timer := time.NewTimer(pause)

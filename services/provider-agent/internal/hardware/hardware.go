@@ -1,15 +1,14 @@
-// Package hardware finds out what machine the agent runs on: NVIDIA GPUs as
-// nvidia-smi tells them, or Apple Silicon as sysctl does. A hub decides by it
-// which models a node may serve; nothing of it is proof, and a machine of which
-// nothing is found reports nothing. A program that fails or hangs, as one does
-// while the driver is still loading, has found nothing out and is run again.
+// Package hardware finds out what machine the agent runs on: NVIDIA GPUs as nvidia-smi
+// reports them, or Apple Silicon as sysctl does. A hub decides by it whether a node may
+// serve. It proves nothing, and a machine on which nothing is found reports nothing. A
+// program that fails or hangs, as it does while the driver is still loading, has found
+// nothing out and is run again.
 //
-// Of several GPUs the smallest memory and the lowest compute capability count,
-// because that is what an engine that uses them all can rely on.
+// Of several GPUs the smallest memory and the lowest compute capability count, because an
+// engine that uses all of them can rely on these only.
 //
-// Limits: a program may take 5 s and print 64 KiB, and is run again after 10 s,
-// doubling to 10 minutes; 64 GPUs are counted, and every text is cut to 64
-// printable characters.
+// Limits: a program may take 5 s and print 64 KiB. It is run again after 10 s, doubling
+// to 10 minutes. 64 GPUs are counted, and every text is cut to 64 printable characters.
 package hardware
 
 import (
@@ -39,22 +38,22 @@ type Report struct {
 	// m3_max and Apple M3 Max.
 	Type, Model string
 	Count       int
-	// MemoryMB is that of the smallest GPU, or the unified memory, in MiB; 0 is
-	// not known.
+	// MemoryMB is the memory of the smallest GPU, or the unified memory, in MiB; 0 is not
+	// known.
 	MemoryMB int64
 	// ComputeCapability is the lowest, such as 8.9; empty when not known.
 	ComputeCapability string
 	Driver            string
-	// Engine is what serves the models: sglang, vllm, ollama, llamacpp or unknown.
-	// A Finder leaves it empty.
+	// Engine is the kind of engine that serves the models: sglang, vllm, ollama, llamacpp
+	// or unknown. A Finder leaves it empty.
 	Engine string
 }
 
 // run runs a program and returns what it prints.
 type run func(ctx context.Context, name string, args ...string) ([]byte, error)
 
-// detect looks for GPUs; it returns nil when there are none or no program that
-// could tell, and an error when there is a program and it does not tell.
+// detect looks for GPUs. It returns nil where there are none, or no program that reports
+// them, and an error where the program fails.
 func detect(ctx context.Context, run run, system string) (*Report, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("no answer within %v", patience))
 	defer cancel()
@@ -76,15 +75,15 @@ func detect(ctx context.Context, run run, system string) (*Report, error) {
 	}
 }
 
-// parseNVIDIA reads one line for each GPU. Fields that a driver does not know
-// are [N/A] or the like.
+// parseNVIDIA reads one line for each GPU. Fields that a driver does not know are [N/A]
+// or the like.
 func parseNVIDIA(text string) *Report {
 	table := csv.NewReader(strings.NewReader(text))
-	table.FieldsPerRecord, table.LazyQuotes = -1, true // words of the program are no table
+	table.FieldsPerRecord, table.LazyQuotes = -1, true // messages of the program are no table
 	var r *Report
 	for {
 		fields, err := table.Read()
-		if err != nil { // the end, because nothing else is a fault
+		if err != nil { // it is the end, because nothing else is a fault
 			return r
 		}
 		if len(fields) < 4 {
@@ -113,7 +112,7 @@ func parseNVIDIA(text string) *Report {
 	}
 }
 
-// typeOf is the name without its maker.
+// typeOf is the model without its maker.
 func typeOf(name string) string {
 	return strings.TrimSpace(strings.TrimPrefix(strings.TrimPrefix(name, "NVIDIA "), "GeForce "))
 }
@@ -137,8 +136,8 @@ func numbersOf(capability string) (major, minor int, ok bool) {
 	return major, minor, err == nil && err2 == nil && major >= 0 && minor >= 0
 }
 
-// lower is the lower capability as a number: 8.9 is below 10.0. One that is not
-// known makes nothing known.
+// lower is the lower capability as a number: 8.9 is below 10.0. It is empty where either
+// is.
 func lower(a, b string) string {
 	majorA, minorA, okA := numbersOf(a)
 	majorB, minorB, okB := numbersOf(b)
@@ -152,8 +151,8 @@ func lower(a, b string) string {
 	}
 }
 
-// parseApple reads the name of the chip and the memory, one to a line. An Intel
-// Mac has no GPU that counts.
+// parseApple reads the name of the chip and the memory, one to a line. An Intel Mac has
+// no GPU that counts.
 func parseApple(text string) *Report {
 	name, rest, _ := strings.Cut(text, "\n")
 	name = clean(name)
@@ -167,7 +166,7 @@ func parseApple(text string) *Report {
 	}
 }
 
-// known drops what stands for nothing.
+// known returns a text, and empty for one that stands for nothing.
 func known(text string) string {
 	if strings.HasPrefix(text, "[") {
 		return ""
@@ -175,7 +174,7 @@ func known(text string) string {
 	return text
 }
 
-// clean keeps what can be shown in one line.
+// clean keeps the characters that can be shown in one line.
 func clean(text string) string {
 	out := make([]rune, 0, maxText)
 	for _, r := range strings.TrimSpace(text) {
@@ -188,12 +187,12 @@ func clean(text string) string {
 
 var errTooMuch = errors.New("the program prints too much")
 
-// runProgram ends with ctx, whatever the program does.
+// runProgram runs a program. It ends with ctx, whatever the program does.
 func runProgram(ctx context.Context, name string, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, name, args...) //nolint:gosec // the names are this package's
 	out := &bounded{}
 	cmd.Stdout = out
-	// A child of the program's could keep its output open.
+	// A child of the program could keep its output open.
 	cmd.WaitDelay = time.Second
 	if err := cmd.Run(); err != nil {
 		return nil, err
@@ -201,7 +200,7 @@ func runProgram(ctx context.Context, name string, args ...string) ([]byte, error
 	return out.text.Bytes(), nil
 }
 
-// bounded takes up to maxOutput bytes.
+// bounded keeps up to maxOutput bytes.
 type bounded struct{ text bytes.Buffer }
 
 func (b *bounded) Write(p []byte) (int, error) {

@@ -1,9 +1,9 @@
-// Package node keeps the identity of this machine: a random name of 130 bits
-// that is made once and kept in a file of the state folder.
+// Package node keeps the identity of this machine: a random name of 130 bits that is made
+// once and kept in a file of the state folder.
 //
-// The name is no secret; the provider key is what the hub trusts. It only has
-// to be the same after a restart and different on every machine: two machines
-// with one name cut each other off.
+// The name is no secret, because the hub trusts the provider key. The name only has to
+// stay the same over restarts and to differ on every machine, because two machines with
+// one name cut each other off.
 package node
 
 import (
@@ -24,7 +24,7 @@ const (
 	maxFile = 256
 )
 
-// New makes a name that is kept nowhere.
+// New makes a name without keeping it.
 func New(random io.Reader) (string, error) {
 	raw := make([]byte, 17)
 	if _, err := io.ReadFull(random, raw); err != nil {
@@ -34,9 +34,9 @@ func New(random io.Reader) (string, error) {
 	return prefix + strings.ToLower(text[:26]), nil
 }
 
-// Load reads the name of this machine from dir, and makes it when there is
-// none. A file that holds something else is an error, not replaced: it would
-// hide that the folder is another program's.
+// Load reads the name of this machine from dir, and makes one where there is none. A file
+// that holds something else is an error and is not replaced, because that would hide that
+// the folder belongs to another program.
 func Load(dir string, random io.Reader) (string, error) {
 	path := filepath.Join(dir, fileName)
 	id, err := read(path)
@@ -52,7 +52,7 @@ func Load(dir string, random io.Reader) (string, error) {
 	if err := create(dir, path, id); err != nil {
 		return "", fmt.Errorf("keep the node id: %w", err)
 	}
-	// Whoever was first has won, should two start at once.
+	// Of two agents that start at once the first has won.
 	return read(path)
 }
 
@@ -73,13 +73,13 @@ func read(path string) (string, error) {
 	return id, nil
 }
 
-// create writes the whole file or none of it, and leaves one that is there.
+// create writes the whole file or none of it, and leaves an existing file.
 func create(dir, path, id string) error {
 	temp, err := os.CreateTemp(dir, fileName+".*")
 	if err != nil {
 		return err
 	}
-	defer func() { _ = os.Remove(temp.Name()) }() // one left behind does no harm
+	defer func() { _ = os.Remove(temp.Name()) }() // a file that stays behind does no harm
 	_, err = temp.WriteString(id + "\n")
 	if err = errors.Join(err, temp.Sync(), temp.Close()); err != nil {
 		return err

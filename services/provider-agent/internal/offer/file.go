@@ -14,7 +14,7 @@ import (
 // maxFile bounds models.json, in bytes.
 const maxFile = 1 << 20
 
-// maxFaults bounds how many faults of a file are told.
+// maxFaults bounds the faults of a file that are reported.
 const maxFaults = 50
 
 // Load reads models.json. A relative api_key_file is taken from the file's own
@@ -63,14 +63,14 @@ func Parse(text []byte) ([]Model, error) {
 	return models, nil
 }
 
-// parser walks a document that is known to be valid JSON.
+// parser walks a document that is valid JSON.
 type parser struct {
 	text   []byte
 	doc    jsonscan.Doc
 	faults []error
 }
 
-// fault notes what is wrong at a byte offset.
+// fault adds a fault at a byte offset.
 func (p *parser) fault(offset int, format string, args ...any) {
 	if len(p.faults) >= maxFaults {
 		return
@@ -137,7 +137,7 @@ func (p *parser) list(span jsonscan.Span) []Model {
 	return models
 }
 
-// fields are the keys of an entry and where their values go.
+// fields are the keys of an entry, with the functions that store their values.
 func fields(m *Model) map[string]func(raw []byte) error {
 	text := func(to *string) func([]byte) error {
 		return func(raw []byte) (err error) {
@@ -192,14 +192,14 @@ func (p *parser) model(span jsonscan.Span, where string) Model {
 		switch {
 		case !there:
 			p.fault(span.Start, "%s.%s: %v", where, f.key, f.err)
-		case offset >= 0: // else it was told already
+		case offset >= 0: // else it was reported already
 			p.fault(offset, "%s.%s: %v", where, f.key, f.err)
 		}
 	}
 	return m.WithDefaults()
 }
 
-// members gives the members of an object by decoded key, each key once.
+// members yields the members of an object by decoded key, each key once.
 func (p *parser) members(span jsonscan.Span, where string) func(yield func(string, jsonscan.Member) bool) {
 	return func(yield func(string, jsonscan.Member) bool) {
 		seen := map[string]bool{}

@@ -1,10 +1,10 @@
-// Package offer says what a machine serves: models.json, read strictly, and
-// the bounds of each entry.
+// Package offer says what a machine serves: models.json, read strictly, and the bounds of
+// each entry.
 //
-// The file holds {"models": [{"model_id": …, "engine_url": …}]}. Parse refuses
-// unknown and repeated keys, tells every fault of the file at once, and names
-// each by line and column. A fault never quotes a value, because a key file's
-// content pasted into the wrong place should not end up in a log.
+// The file holds {"models": [{"model_id": …, "engine_url": …}]}. Parse refuses unknown
+// and repeated keys, reports every fault of the file at once, and names each by line and
+// column. A fault never quotes a value, because a key file's content that was pasted into
+// the wrong place must not end up in a log.
 //
 // Limits: 1 MiB of text, MaxModels models.
 package offer
@@ -40,7 +40,7 @@ type Model struct {
 	EngineURL string
 	// LocalModel is the model's name on the engine; empty means ModelID.
 	LocalModel string
-	// ContextLength in tokens; 0 takes what the engine reports, if anything.
+	// ContextLength in tokens; 0 stands for the engine's, if it reports one.
 	ContextLength int64
 	// Quantization such as fp8 or q4_k_m, as it is shown to consumers.
 	Quantization string
@@ -51,7 +51,7 @@ type Model struct {
 	APIKeyFile string
 }
 
-// WithDefaults fills what may be left out.
+// WithDefaults fills members that may be left out.
 func (m Model) WithDefaults() Model {
 	if m.LocalModel == "" {
 		m.LocalModel = m.ModelID
@@ -91,7 +91,7 @@ func checkCount(n int) error {
 	return nil
 }
 
-// keyFault is what is wrong with one key of an entry.
+// keyFault is a fault of one key of an entry.
 type keyFault struct {
 	key string
 	err error

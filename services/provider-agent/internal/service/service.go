@@ -1,9 +1,9 @@
-// Package service asks the marketplace's service over HTTP what a provider may
-// know beside the connection to the hub: a challenge for a wallet's sign-in, and
-// where the account stands.
+// Package service asks the marketplace's service over HTTP for what a provider needs
+// beside the connection to the hub: a challenge for a wallet's sign-in, and the status of
+// the account.
 //
-// Redirects are not followed, for the provider key would follow them. Everything
-// that is told to people is cut to printable text of bounded length first.
+// Redirects are not followed, because the provider key would follow them. Every text that
+// people see is cut to a bounded length of printable characters first.
 //
 // Limits: a call takes 10 s, an answer has 1 MiB.
 package service
@@ -27,7 +27,7 @@ import (
 const (
 	patience  = 10 * time.Second
 	maxAnswer = 1 << 20
-	// maxReason bounds what is repeated of a refusal, in characters.
+	// maxReason bounds the part of a refusal that is repeated, in characters.
 	maxReason = 300
 )
 
@@ -51,10 +51,10 @@ func New(base string) (*Client, error) {
 	}}, nil
 }
 
-// BaseOf is where the service of a hub is by custom: the hub's address by HTTP,
-// without /ws at its end, and without the "-ws" at the end of the host's first
-// label. Any other host stays as its owner named it, because the provider key goes
-// there. It is empty for what is no hub's address.
+// BaseOf is the address of a hub's service by custom: the hub's address by HTTP, without
+// /ws at its end, and without the "-ws" at the end of the host's first label. Any other
+// host stays as its owner named it, because the provider key is sent there. It is empty
+// for what is no hub's address.
 func BaseOf(hub string) string {
 	u, err := url.Parse(hub)
 	if err != nil || u.Scheme != "ws" && u.Scheme != "wss" || u.Hostname() == "" || u.User != nil || u.RawQuery != "" ||
@@ -82,7 +82,7 @@ type Challenge struct {
 	Message string `json:"message"`
 }
 
-// Challenge asks for one that is good for the next registration.
+// Challenge asks for a challenge that is good for the next registration.
 func (c *Client) Challenge(ctx context.Context, address string) (Challenge, error) {
 	body, err := json.Marshal(struct {
 		Address string `json:"address"`
@@ -104,7 +104,7 @@ func (c *Client) Challenge(ctx context.Context, address string) (Challenge, erro
 // ErrKey means that the provider key is wrong or revoked.
 var ErrKey = errors.New("the service refuses the provider key")
 
-// Status asks where the account stands; it returns the answer's JSON.
+// Status asks for the status of the account. It returns the answer's JSON.
 func (c *Client) Status(ctx context.Context, key config.Secret) ([]byte, error) {
 	answer, err := c.ask(ctx, http.MethodGet, "/api/v1/provider/status", nil, key)
 	if err != nil {
@@ -113,7 +113,7 @@ func (c *Client) Status(ctx context.Context, key config.Secret) ([]byte, error) 
 	return answer, nil
 }
 
-// ask returns the body of an answer that is 200.
+// ask returns the body of an answer with status 200.
 func (c *Client) ask(ctx context.Context, method, path string, body []byte, key config.Secret) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, method, c.base.String()+path, bytes.NewReader(body))
 	if err != nil {
@@ -150,8 +150,8 @@ func (c *Client) ask(ctx context.Context, method, path string, body []byte, key 
 	return answer, nil
 }
 
-// reasonOf is what an answer that is not 200 says, in either form of the API's or
-// as plain text.
+// reasonOf is the reason in an answer with another status than 200, in either form of the
+// API or as plain text.
 func reasonOf(answer []byte) string {
 	var told struct {
 		Error   json.RawMessage `json:"error"`
@@ -169,7 +169,7 @@ func reasonOf(answer []byte) string {
 	return Clean(told.Message, maxReason)
 }
 
-// Clean keeps what a terminal can show in one line, of at most so many characters.
+// Clean keeps the characters that a terminal can show in one line, at most so many.
 func Clean(text string, maxRunes int) string {
 	out := make([]rune, 0, min(len(text), maxRunes))
 	for _, r := range strings.TrimSpace(text) {

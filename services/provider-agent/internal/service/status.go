@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Status is where an account stands, as far as it is shown.
+// Status is the status of an account, as far as it is shown.
 type Status struct {
 	ProviderID         string     `json:"provider_id"`
 	Name               string     `json:"name"`
@@ -26,7 +26,7 @@ type Status struct {
 	ProbationEndsAt    *time.Time `json:"probation_ends_at"`
 	BenchmarkExpiresAt *time.Time `json:"benchmark_expires_at"`
 	Nodes              []Node     `json:"nodes"`
-	// AnsweredAs is what the provider's engines called models otherwise.
+	// AnsweredAs are the other names that the provider's engines gave models.
 	AnsweredAs []AnsweredAs `json:"answered_as"`
 	// Traffic is nil when no router could be asked.
 	Traffic *Traffic `json:"traffic"`
@@ -47,7 +47,7 @@ type Node struct {
 	GPUEligible       bool       `json:"gpu_eligible"`
 }
 
-// AnsweredAs is what an engine called a model that it was asked for by another
+// AnsweredAs is the name that an engine gave a model that it was asked for by another
 // name. Meaning says how often and since when, and what to do.
 type AnsweredAs struct {
 	ModelID    string     `json:"model_id"`
@@ -58,7 +58,7 @@ type AnsweredAs struct {
 	Meaning    string     `json:"meaning"`
 }
 
-// Traffic tells why requests come or do not.
+// Traffic says why requests come or do not.
 type Traffic struct {
 	Since   *time.Time    `json:"since"`
 	Rejects []Reject      `json:"rejects"`
@@ -72,7 +72,7 @@ type Reject struct {
 	Meaning string `json:"meaning"`
 }
 
-// ModelHealth is how one model is placed.
+// ModelHealth is the state of one model for routers.
 type ModelHealth struct {
 	ModelID        string `json:"model_id"`
 	Nodes          int    `json:"nodes"`
@@ -83,8 +83,8 @@ type ModelHealth struct {
 	Chosen         int64  `json:"chosen"`
 }
 
-// ParseStatus reads the answer of Client.Status. Members that are not known are
-// passed over: later services may tell more.
+// ParseStatus reads the answer of Client.Status. Unknown members are skipped, because
+// later services may send more.
 func ParseStatus(answer []byte) (Status, error) {
 	var s Status
 	if err := json.Unmarshal(answer, &s); err != nil || s.Status == "" {

@@ -1,11 +1,11 @@
-// Package wallet is the key of an owner's wallet, with which an agent signs in
-// instead of showing a provider key: it reads the key from a file that only its
-// owner can read, and signs challenges as personal_sign does (EIP-191 on
-// secp256k1, with RFC 6979's nonces, and s in the lower half of the order).
+// Package wallet is the key of an owner's wallet, with which an agent signs in instead of
+// showing a provider key. It reads the key from a file that only its owner can read, and
+// signs challenges as personal_sign does (EIP-191 on secp256k1, with RFC 6979's nonces,
+// and s in the lower half of the order).
 //
-// It signs sign-in messages (EIP-4361) only, of the domains that it is told, for
-// its own address, and of one nonce: a service that is not what it seems can have
-// nothing else signed, and no other site's sign-in. The key is shown nowhere.
+// It signs sign-in messages (EIP-4361) only: of the configured domains, for its own
+// address, and of one nonce. So a false service can have nothing else signed, and no
+// other site's sign-in. The key is shown nowhere.
 package wallet
 
 import (
@@ -38,8 +38,8 @@ type Key struct {
 	address string
 }
 
-// Load reads a key: 64 hexadecimal digits, with 0x before them or without. A file
-// that others may read is refused.
+// Load reads a key: 64 hexadecimal digits, with or without 0x before them. It refuses a
+// file that others may read.
 func Load(path string) (*Key, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -82,7 +82,7 @@ func parse(text string) (*Key, error) {
 	return &Key{key: key, address: ethereum.AddressOf(key.PubKey().SerializeUncompressed()).String()}, nil
 }
 
-// Address is the wallet's, with the capitals of EIP-55.
+// Address is the wallet's address, with the capitals of EIP-55.
 func (k *Key) Address() string { return k.address }
 
 // String is the address.
@@ -97,9 +97,8 @@ func (k *Key) MarshalText() ([]byte, error) { return []byte(k.address), nil }
 // LogValue is the address.
 func (k *Key) LogValue() slog.Value { return slog.StringValue(k.address) }
 
-// SignIn signs a sign-in message: 65 bytes r, s and v, with v 27 or 28. It refuses
-// any other text, and one that is not for this wallet, one of the domains and the
-// nonce.
+// SignIn signs a sign-in message: 65 bytes r, s and v, with v 27 or 28. It refuses any
+// other text, and one that is not for this wallet, one of the domains and the nonce.
 func (k *Key) SignIn(message string, domains []string, nonce string) ([]byte, error) {
 	if err := checkMessage(message, domains, k.address, nonce); err != nil {
 		return nil, fmt.Errorf("the service's challenge is not signed: %w", err)

@@ -13,9 +13,9 @@ import (
 
 const (
 	fileName = "receipts"
-	// freshName is where a file is written anew before it takes the other's place.
+	// freshName is the file that is written anew before it replaces the other.
 	freshName = "receipts.new"
-	// spareBytes of acknowledged receipts are no reason to write the file anew.
+	// spareBytes of acknowledged receipts do not make the file be written anew.
 	spareBytes = 1 << 20
 	// maxFile bounds the file where it cannot be written anew.
 	maxFile = 24 << 20
@@ -23,7 +23,7 @@ const (
 
 var errGrown = errors.New("the file has grown too large, and cannot be written anew")
 
-// file is what a store needs of its file; an *os.File.
+// file is the part of an *os.File that a store needs.
 type file interface {
 	io.WriterAt
 	io.Closer
@@ -39,7 +39,7 @@ func createFile(path string) (file, error) {
 	return f, nil
 }
 
-// load reads the file, and cuts off what is no record at its end.
+// load reads the file, and cuts off the end that is no record.
 func (s *Store) load() error {
 	if err := os.Remove(filepath.Join(s.dir, freshName)); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
@@ -59,7 +59,7 @@ func (s *Store) load() error {
 			return
 		}
 		if r.kept.Verify(s.PublicKey()) != nil {
-			foreign++ // signed with a key that this node does not have any more
+			foreign++ // signed with a key that this node no longer has
 			return
 		}
 		s.keep(*r.kept, time.Time{})
@@ -77,11 +77,10 @@ func (s *Store) load() error {
 
 func (s *Store) path() string { return filepath.Join(s.dir, fileName) }
 
-// append writes to the file, and writes it anew when too much of it is of no
-// use. A full disk takes a part of what is written: that is cut off again, or
-// what comes later would stand behind it and never be read. Receipts that are
-// not in the file are sent from memory, and put there with the next tidying
-// that succeeds.
+// append writes to the file, and writes the file anew when too much of it is not needed.
+// A full disk takes a part of a write. That part is cut off again, because later records
+// would stand behind it and never be read. Receipts that are not in the file are sent
+// from memory, and written with the next tidying that succeeds.
 func (s *Store) append(out []byte) {
 	if s.file == nil || len(out) == 0 {
 		return
@@ -90,7 +89,7 @@ func (s *Store) append(out []byte) {
 	if s.bytes+int64(len(out)) > maxFile {
 		err = errGrown
 	} else if _, err = s.file.WriteAt(out, s.bytes); err != nil {
-		// Should that fail too, the next write takes its place.
+		// If that fails too, the next write takes its place.
 		err = errors.Join(err, s.file.Truncate(s.bytes))
 	}
 	if err != nil {
@@ -105,8 +104,7 @@ func (s *Store) append(out []byte) {
 	s.faulty(err)
 }
 
-// grow counts what was written, and reports whether the file is to be written
-// anew.
+// grow counts written bytes, and reports whether the file is to be written anew.
 func (s *Store) grow(by int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -115,8 +113,8 @@ func (s *Store) grow(by int64) bool {
 	return wasted > spareBytes && wasted > s.bytes/2
 }
 
-// sync makes what was written durable. After a failure nobody knows what is on
-// disk, so all of it is written anew.
+// sync makes written bytes durable. After a failure nobody knows what is on disk, so all
+// of it is written anew.
 func (s *Store) sync() {
 	if s.file == nil {
 		return
@@ -126,7 +124,7 @@ func (s *Store) sync() {
 	s.faulty(err)
 }
 
-// catchUp writes the file anew when it lacks what the memory has.
+// catchUp writes the file anew when it lacks receipts that are in memory.
 func (s *Store) catchUp() {
 	if s.file == nil || !s.behind {
 		return
@@ -136,7 +134,7 @@ func (s *Store) catchUp() {
 	s.faulty(err)
 }
 
-// faulty tells once that the file cannot be written, and once that it can again.
+// faulty logs once that the file cannot be written, and once that it can again.
 func (s *Store) faulty(err error) {
 	switch {
 	case err != nil && !s.fault:
@@ -148,7 +146,7 @@ func (s *Store) faulty(err error) {
 	}
 }
 
-// rewrite puts a file in place that holds what is kept, and nothing else.
+// rewrite replaces the file by one with the kept receipts only.
 func (s *Store) rewrite() error {
 	s.mu.Lock()
 	s.compact()
@@ -185,8 +183,8 @@ func (s *Store) rewrite() error {
 	return errors.Join(old.Close(), syncFolder(s.dir))
 }
 
-// syncFolder makes a renaming durable: what is written to the new file is lost
-// with the machine otherwise.
+// syncFolder makes a renaming durable, because the new file would otherwise be lost with
+// the machine.
 func syncFolder(dir string) error {
 	folder, err := os.Open(dir)
 	if err != nil {

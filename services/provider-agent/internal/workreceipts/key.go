@@ -14,8 +14,8 @@ import (
 
 const keyFile = "receipt-key"
 
-// loadKey reads the node's key, and makes it when there is none. A file that
-// holds something else is an error, not replaced.
+// loadKey reads the node's key, and makes one where there is none. A file that holds
+// something else is an error and is not replaced.
 func loadKey(dir string, random io.Reader) (ed25519.PrivateKey, error) {
 	if dir == "" {
 		return newKey(random)
@@ -34,7 +34,7 @@ func loadKey(dir string, random io.Reader) (ed25519.PrivateKey, error) {
 	if err := createKey(dir, path, key); err != nil {
 		return nil, fmt.Errorf("keep the receipt key: %w", err)
 	}
-	// Whoever was first has won, should two start at once.
+	// Of two agents that start at once the first has won.
 	return readKey(path)
 }
 
@@ -63,14 +63,14 @@ func readKey(path string) (ed25519.PrivateKey, error) {
 	return ed25519.NewKeyFromSeed(seed), nil
 }
 
-// createKey writes the whole file or none of it, and leaves one that is there.
-// A temporary file is readable by its owner alone.
+// createKey writes the whole file or none of it, and leaves an existing file. Only the
+// owner can read a temporary file.
 func createKey(dir, path string, key ed25519.PrivateKey) error {
 	temp, err := os.CreateTemp(dir, keyFile+".*")
 	if err != nil {
 		return err
 	}
-	defer func() { _ = os.Remove(temp.Name()) }() // one left behind does no harm
+	defer func() { _ = os.Remove(temp.Name()) }() // a file that stays behind does no harm
 	_, err = temp.WriteString(hex.EncodeToString(key.Seed()) + "\n")
 	if err = errors.Join(err, temp.Sync(), temp.Close()); err != nil {
 		return err

@@ -10,10 +10,9 @@ import (
 
 const lockName = "lock"
 
-// lockFolder keeps a second agent out of the state folder: two of them would
-// write over each other's receipts, and each is cut off by the hub as soon as
-// the other connects, because they have one node id. A file system without
-// locks is no reason not to serve.
+// lockFolder keeps a second agent out of the state folder. Two agents would overwrite
+// each other's receipts, and the hub would end each as soon as the other connects,
+// because they have one node id. An agent serves also on a file system without locks.
 func lockFolder(dir string, log *slog.Logger) (*os.File, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make the state folder: %w", err)

@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// flock takes the lock on a file, which ends with the process at the latest;
-// taken tells that another has it.
+// flock takes the lock on a file, which ends with the process at the latest. taken
+// reports whether another process has it.
 func flock(f *os.File) (taken bool, err error) {
 	for {
 		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)

@@ -7,7 +7,7 @@ import (
 	"os"
 )
 
-// flock is not to be had on this system.
+// flock locks nothing, because this system has no such lock.
 func flock(*os.File) (taken bool, err error) {
 	return false, errors.ErrUnsupported
 }

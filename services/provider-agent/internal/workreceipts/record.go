@@ -9,9 +9,9 @@ import (
 	"svc.internal/pkg/workreceipt"
 )
 
-// A record is its length and the CRC-32C of what follows, 4 bytes each, its
-// kind, and its content: a receipt as it travels, or the key of one that was
-// acknowledged. Numbers are big-endian.
+// A record is its length and the CRC-32C of what follows, 4 bytes each, its kind, and its
+// content: a receipt as it is sent, or the key of an acknowledged one. Numbers are
+// big-endian.
 const (
 	recordHead = 8
 	kindKept   = 1
@@ -51,9 +51,9 @@ func appendAcked(dst []byte, k workreceipt.Key) []byte {
 	return appendRecord(dst, kindAcked, content[:])
 }
 
-// parseRecord reads the first record of data and tells its size. size is 0 when
-// data does not begin with a whole record: a write that was cut off, or damage.
-// A whole record that says nothing this version knows has ok false.
+// parseRecord reads the first record of data and returns its size. size is 0 when data
+// does not begin with a whole record, because a write was cut off or is damaged. ok is
+// false for a whole record that this version does not know.
 func parseRecord(data []byte) (r record, size int, ok bool) {
 	if len(data) < recordHead {
 		return record{}, 0, false
@@ -82,7 +82,7 @@ func parseRecord(data []byte) (r record, size int, ok bool) {
 	}
 }
 
-// parse reads records up to the end of data or to what is no record, and tells
+// parse reads records up to the end of data or to bytes that are no record, and returns
 // where that is.
 func parse(data []byte, each func(record)) (end int) {
 	for end < len(data) {

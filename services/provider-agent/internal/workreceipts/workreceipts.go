@@ -1,21 +1,20 @@
-// Package workreceipts keeps what this node has served until a hub says that it is
-// settled: signed receipts, in one file of the state folder that is only
-// appended to, and written anew without what is acknowledged when that makes up
-// most of it.
+// Package workreceipts keeps the signed receipts of this node's work until a hub says
+// that the work is settled. They are in one file of the state folder. Records are only
+// appended to it, and it is written anew without the acknowledged receipts when those
+// make up most of it.
 //
-// Add and Acked never wait for the disk. Run signs and writes what they queue,
-// and syncs it every 200 ms while there is something to sync. A crash of the
-// machine loses at most that much; a file that ends in the middle of a record
-// is read up to there. While the file cannot be written, as on a full disk,
-// receipts are sent from memory; once a minute all of them are put in the file
-// anew. A lock keeps a second agent out of the folder.
+// Add and Acked never wait for the disk. Run signs and writes what they queue, and syncs
+// it every 200 ms while there is something to sync. A crash of the machine loses at most
+// that much. A file that ends in the middle of a record is read up to there. While the
+// file cannot be written, as on a full disk, receipts are sent from memory; once a minute
+// all of them are written to the file anew. A lock keeps a second agent out of the
+// folder.
 //
-// Bounds: 32,768 receipts or 8 MiB that nobody has acknowledged, 17 MiB of file,
-// or 24 where there is no room to write it anew; 4,096 receipts wait to be
-// written. A receipt that finds no room is dropped and counted, which is logged
-// once a minute: serving goes on, and nearly all requests are settled without a
-// receipt. Receipts of more than 7 days are dropped as well,
-// no ledger takes them any more.
+// Bounds: 32,768 receipts or 8 MiB that nobody has acknowledged, 17 MiB of file, or 24
+// where there is no room to write it anew; 4,096 receipts wait to be written. A receipt
+// that finds no room is dropped and counted, which is logged once a minute. Serving is
+// not affected, and nearly all requests are settled without a receipt. Receipts older
+// than 7 days are dropped as well, because no ledger takes them any more.
 package workreceipts
 
 import (
@@ -41,22 +40,22 @@ const (
 	maxAge   = 7 * 24 * time.Hour
 )
 
-// How often things are done.
+// Intervals.
 const (
 	syncInterval = 200 * time.Millisecond
 	tidyInterval = time.Minute
-	// settleWait is how long a receipt waits before it is sent at first: nearly
-	// always it is settled by then, and acknowledged without anybody asking.
+	// settleWait is how long a receipt waits before it is sent at first. Nearly always
+	// its request is settled by then, and the hub acknowledges it at once.
 	settleWait = 2 * time.Second
 	// retryFirst doubles with each sending up to maxRetry.
 	retryFirst = 30 * time.Second
 	maxRetry   = 10 * time.Minute
 )
 
-// Status is what an owner may want to know.
+// Status counts receipts for the owner.
 type Status struct {
-	// Kept receipts are not acknowledged yet, Dropped ones found no room or
-	// were too old, Refused ones count for nothing.
+	// Kept receipts are not acknowledged yet, Dropped ones found no room or were too old,
+	// and Refused ones count for nothing.
 	Kept             int
 	Dropped, Refused int64
 	Bytes            int64
@@ -80,26 +79,26 @@ type Store struct {
 	lock  *os.File // nil without a folder
 	wake  chan struct{}
 
-	// What follows is for the goroutine of Run, and for Open and Close.
+	// The following fields are for the goroutine of Run, and for Open and Close.
 	file   file
 	create func(path string) (file, error)
-	behind bool // the file lacks what the memory has
-	fault  bool // that the file cannot be written was told
+	behind bool // the file lacks receipts that are in memory
+	fault  bool // a failure of the file was logged
 
 	mu      sync.Mutex
 	added   []workreceipt.Receipt // to be signed and written
 	acked   []workreceipt.Key     // to be written
 	byKey   map[workreceipt.Key]*kept
-	order   []*kept // oldest first, with some that are gone
-	live    int64   // bytes of what is kept
+	order   []*kept // oldest first, with some that were removed
+	live    int64   // bytes of kept receipts
 	bytes   int64   // of the file
 	dropped int64
 	refused int64
 	told    int64
 }
 
-// Open reads what is kept in dir and the node's key, and makes both where there
-// are none. With an empty dir nothing outlives the process.
+// Open reads the receipts in dir and the node's key, and makes both where there are none.
+// With an empty dir nothing outlives the process.
 func Open(dir string, random io.Reader, c clock.Clock, log *slog.Logger) (*Store, error) {
 	s := &Store{dir: dir, clock: c, log: log, create: createFile, wake: make(chan struct{}, 1),
 		byKey: map[workreceipt.Key]*kept{}}
@@ -121,10 +120,10 @@ func Open(dir string, random io.Reader, c clock.Clock, log *slog.Logger) (*Store
 	return s, nil
 }
 
-// PublicKey is what the receipts verify with.
+// PublicKey is the key that verifies the receipts.
 func (s *Store) PublicKey() ed25519.PublicKey { return s.key.Public().(ed25519.PublicKey) }
 
-// Status tells how the store is.
+// Status counts the receipts.
 func (s *Store) Status() Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -143,8 +142,7 @@ func (s *Store) Add(r workreceipt.Receipt) {
 	s.signal()
 }
 
-// Acked forgets a receipt; refused says why it counts for nothing, and is empty
-// otherwise.
+// Acked removes a receipt. refused says why it counts for nothing; empty otherwise.
 func (s *Store) Acked(key workreceipt.Key, refused string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -173,7 +171,7 @@ func (s *Store) Connected() {
 	}
 }
 
-// Due are up to limit receipts to be sent now, the oldest first.
+// Due returns at most most receipts that are due, the oldest first.
 func (s *Store) Due(limit int) []workreceipt.Signed {
 	now := s.clock.Now()
 	s.mu.Lock()
@@ -193,7 +191,7 @@ func (s *Store) Due(limit int) []workreceipt.Signed {
 	return out
 }
 
-// Run writes what is queued until ctx ends, and then the rest.
+// Run writes queued receipts until ctx ends, and then the rest.
 func (s *Store) Run(ctx context.Context) {
 	tidy := time.NewTicker(tidyInterval)
 	defer tidy.Stop()
@@ -214,7 +212,7 @@ func (s *Store) Run(ctx context.Context) {
 	}
 }
 
-// pause lets more receipts come, which one sync serves.
+// pause waits for more receipts, so that one sync serves them all.
 func (s *Store) pause(ctx context.Context) {
 	timer := time.NewTimer(syncInterval)
 	defer timer.Stop()
@@ -231,7 +229,7 @@ func (s *Store) pause(ctx context.Context) {
 	}
 }
 
-// Close closes the file and lets others have the folder. Run must have ended.
+// Close closes the file and unlocks the folder. Run must have ended.
 func (s *Store) Close() error {
 	var err error
 	if s.file != nil {
@@ -243,7 +241,7 @@ func (s *Store) Close() error {
 	return err
 }
 
-// write signs and writes what is queued. Only Run's goroutine writes.
+// write signs and writes queued receipts. Only Run's goroutine calls it.
 func (s *Store) write() {
 	s.mu.Lock()
 	added, acked := s.added, s.acked
@@ -269,7 +267,7 @@ func (s *Store) write() {
 	s.append(out)
 }
 
-// tidy drops what is too old and tells what was dropped.
+// tidy drops receipts that are too old and logs what was dropped.
 func (s *Store) tidy() {
 	s.mu.Lock()
 	s.dropOld()
@@ -329,7 +327,7 @@ func (s *Store) remove(key workreceipt.Key) bool {
 	return true
 }
 
-// compact leaves out of order what is gone. Needs the mutex.
+// compact removes the dropped receipts from order. It needs the mutex.
 func (s *Store) compact() {
 	live := make([]*kept, 0, len(s.byKey))
 	for _, k := range s.order {

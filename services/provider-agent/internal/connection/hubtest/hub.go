@@ -31,7 +31,7 @@ import (
 
 const (
 	patience = 90 * time.Second
-	// backlog bounds the frames that a test has not looked at yet.
+	// backlog bounds the frames that a test has not read yet.
 	backlog = 1 << 16
 )
 
@@ -60,8 +60,8 @@ func New(t testing.TB) *Hub {
 	return serve(t, listener)
 }
 
-// NewPiped starts a hub that is reached by Dial only, through memory, so that
-// a test in a synctest bubble controls the time.
+// NewPiped starts a hub that only Dial reaches, through memory, so that a test in a
+// synctest bubble controls the time.
 func NewPiped(t testing.TB) *Hub {
 	t.Helper()
 	return serve(t, &pipes{conns: make(chan net.Conn), closed: make(chan struct{})})
@@ -98,7 +98,7 @@ func (h *Hub) Dials() int {
 	return h.dials
 }
 
-// Refuse has the next handshake answered by handler instead.
+// Refuse answers the next handshake with handler.
 func (h *Hub) Refuse(handler http.HandlerFunc) { h.refusal <- handler }
 
 // ServeHTTP upgrades every request.
@@ -138,8 +138,8 @@ func (h *Hub) Accept() *Session {
 	}
 }
 
-// replace has a session take the place of its node's. The older one may finish what
-// it has open if it drains, and else it is superseded.
+// replace puts a session in the place of its node's older one. The older one may finish
+// its open requests if it drains; else it is superseded.
 func (h *Hub) replace(s *Session) {
 	node := s.Register.GetNodeId()
 	h.mu.Lock()

@@ -15,7 +15,7 @@ import (
 
 // Session is one agent's connection.
 type Session struct {
-	// Register is what the agent said first.
+	// Register is the agent's first frame.
 	Register *agentv2.Register
 
 	t       testing.TB
@@ -84,7 +84,7 @@ func (s *Session) read() {
 	}
 }
 
-// take checks a frame and files it.
+// take checks a frame and queues it for the test.
 func (s *Session) take(f *agentv2.Frame) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -122,7 +122,7 @@ func (s *Session) take(f *agentv2.Frame) {
 	st.frames <- f
 }
 
-// grantsLocked adds to what may be sent.
+// grantsLocked adds to the credit of the hub.
 func (s *Session) grantsLocked(credit *agentwire.Credit, w *agentv2.Window) {
 	if !credit.Grant(w.GetBytes()) {
 		s.t.Errorf("the agent grants %d bytes, which are more credit than a window can hold", w.GetBytes())
@@ -130,7 +130,7 @@ func (s *Session) grantsLocked(credit *agentwire.Credit, w *agentv2.Window) {
 	s.wakeSendersLocked()
 }
 
-// accountLocked checks credit.
+// accountLocked takes received bytes off the agent's credit.
 func (s *Session) accountLocked(st *Stream, n int) {
 	st.recv -= int64(n)
 	s.recv -= int64(n)
@@ -140,7 +140,7 @@ func (s *Session) accountLocked(st *Stream, n int) {
 	}
 }
 
-// grantUnlessHeld gives credit back for what a test has taken.
+// grantUnlessHeld grants credit again for bytes that a test has taken.
 func (s *Session) grantUnlessHeld(st *Stream, n int) {
 	s.mu.Lock()
 	held, ended := s.held, st.ended
@@ -154,7 +154,7 @@ func (s *Session) grantUnlessHeld(st *Stream, n int) {
 	}
 }
 
-// HoldCredit leaves granting credit to the test.
+// HoldCredit leaves it to the test to grant credit.
 func (s *Session) HoldCredit() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -180,7 +180,7 @@ func (s *Session) wakeSendersLocked() {
 	s.more = make(chan struct{})
 }
 
-// Drains reports whether hub or agent have said that no new requests are taken.
+// Drains reports whether the hub or the agent has said that no new requests are taken.
 func (s *Session) Drains() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -208,7 +208,7 @@ func (s *Session) Pongs() int {
 	return s.pongs
 }
 
-// Foresee takes frames of a stream that is opened by SendAsIs.
+// Foresee accepts frames of a stream that SendAsIs opens.
 func (s *Session) Foresee(id uint32) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -226,8 +226,8 @@ func (s *Session) Ack() {
 	}}})
 }
 
-// Send numbers a frame and sends it. That the agent has left is not an error
-// here: tests see it elsewhere.
+// Send numbers a frame and sends it. A closed connection is no error here, because tests
+// notice it elsewhere.
 func (s *Session) Send(f *agentv2.Frame) {
 	s.t.Helper()
 	switch {
@@ -284,16 +284,16 @@ func mustMarshal(t testing.TB, f *agentv2.Frame) []byte {
 	return msg
 }
 
-// Control waits for the next frame of stream 0 but WINDOW.
+// Control waits for the next frame of stream 0, WINDOW left out.
 func (s *Session) Control() *agentv2.Frame {
 	s.t.Helper()
 	return s.next(s.control)
 }
 
-// Frames are the frames of stream 0 that Control has not given yet.
+// Frames are the frames of stream 0 that Control has not returned yet.
 func (s *Session) Frames() <-chan *agentv2.Frame { return s.control }
 
-// ControlOf waits for the next frame of stream 0 that is wanted, past others.
+// ControlOf waits for the next wanted frame of stream 0, and skips others.
 func (s *Session) ControlOf(want func(*agentv2.Frame) bool) *agentv2.Frame {
 	s.t.Helper()
 	for {
@@ -303,7 +303,7 @@ func (s *Session) ControlOf(want func(*agentv2.Frame) bool) *agentv2.Frame {
 	}
 }
 
-// next waits for a frame; frames that came before the end come first.
+// next waits for a frame. Frames that came before the end are returned first.
 func (s *Session) next(from chan *agentv2.Frame) *agentv2.Frame {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)

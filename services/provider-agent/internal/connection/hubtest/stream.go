@@ -86,8 +86,8 @@ func (st *Stream) SendBody(body []byte) {
 	}
 }
 
-// reserve waits for credit for up to want bytes and one DATA; negative when the connection
-// has ended or no credit comes.
+// reserve waits for credit of up to want bytes and at most one DATA. It returns a
+// negative number when the connection has ended or no credit comes.
 func (st *Stream) reserve(want int) int {
 	s := st.s
 	for {
@@ -114,7 +114,7 @@ func (st *Stream) Cancel() {
 	st.Send(&agentv2.Frame{Body: &agentv2.Frame_Cancel{Cancel: &agentv2.Cancel{}}})
 }
 
-// Next waits for the stream's next frame but WINDOW, and grants its credit.
+// Next waits for the stream's next frame, WINDOW left out, and grants its credit.
 func (st *Stream) Next() *agentv2.Frame {
 	st.s.t.Helper()
 	f := st.s.next(st.frames)
