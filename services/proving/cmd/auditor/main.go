@@ -71,7 +71,7 @@ func run(args []string, out, errs io.Writer) int {
 	return clean
 }
 
-// audit opens the files and has them judged.
+// audit opens the files and judges them.
 func audit(paths files, opts auditor.Options) (*auditor.Report, error) {
 	var in auditor.Inputs
 	for _, f := range []struct {
@@ -104,7 +104,7 @@ func audit(paths files, opts auditor.Options) (*auditor.Report, error) {
 	return report, nil
 }
 
-// terminal reports whether a person reads along.
+// terminal reports whether a person reads the output.
 func terminal(out io.Writer) bool {
 	f, ok := out.(*os.File)
 	if !ok || os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb" {

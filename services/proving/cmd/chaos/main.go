@@ -1,6 +1,6 @@
-// Command chaos hurts a marketplace under load and has an auditor judge its
-// money; see package svc.internal/services/proving/internal/chaos. It exits 1
-// when something went wrong, and then leaves all files of the run.
+// Command chaos injects faults into a marketplace under load and has an auditor judge its
+// money; see package svc.internal/services/proving/internal/chaos. It exits 1 when
+// something went wrong, and then keeps all files of the run.
 package main
 
 import (
@@ -37,11 +37,11 @@ func main() {
 		fmt.Fprintln(os.Stderr, "  "+err.Error())
 	}
 	if err != nil || !right {
-		os.Exit(1) //nolint:gocritic // nothing is left to be done
+		os.Exit(1) //nolint:gocritic // nothing is left to do
 	}
 }
 
-// options are what the command line says.
+// options are the flags of the command line.
 type options struct {
 	cfg        chaos.Config
 	dir        string
@@ -140,5 +140,5 @@ func run(ctx context.Context, args []string, out, errOut io.Writer) (right bool,
 	return right, err
 }
 
-// every is how often a line is written where it cannot be written over.
+// every is how often a line is written where it cannot be overwritten.
 const every = 10 * time.Second

@@ -10,8 +10,8 @@ import (
 	"svc.internal/services/proving/internal/chaos"
 )
 
-// show tells how far a run has come: on a terminal in one line that changes,
-// elsewhere now and then in a new one. The log hears everything.
+// show prints the progress of a run: on a terminal in one line that changes, elsewhere in
+// a new line now and then. The log gets everything.
 type show struct {
 	out, log io.Writer
 	terminal bool

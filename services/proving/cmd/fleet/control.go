@@ -19,14 +19,14 @@ import (
 	"svc.internal/services/standalone/localdata"
 )
 
-// stateFile, in the fleet's folder, tells other commands where the supervisor
-// is; the lock on the folder reports whether it still means anything.
+// stateFile, in the fleet's folder, says where the supervisor is. The lock on the folder
+// shows whether the file is still valid.
 const stateFile = "fleet.json"
 
-// maxSocketPath is what fits in a socket's address on the tightest system.
+// maxSocketPath is the longest path of a socket on the strictest system.
 const maxSocketPath = 100
 
-// supervisor is what the state file says.
+// supervisor is the content of the state file.
 type supervisor struct {
 	Pid int `json:"pid"`
 	// Socket answers once the fleet is ready; empty until then.
@@ -47,10 +47,10 @@ func serveControl(ctx context.Context, f *fleet.Fleet) error {
 		if folder, err = os.MkdirTemp("", "svc-fleet-"); err != nil {
 			return fmt.Errorf("make the control socket: %w", err)
 		}
-		defer func() { _ = os.RemoveAll(folder) }() // at worst an empty folder of temporary files
+		defer func() { _ = os.RemoveAll(folder) }() // at worst an empty temporary folder stays
 	}
 	socket := filepath.Join(folder, "control.sock")
-	// What a killed supervisor left; nobody else can be listening.
+	// A killed supervisor may have left the socket. Nobody else can be listening.
 	if err := os.RemoveAll(socket); err != nil {
 		return fmt.Errorf("make the control socket: %w", err)
 	}
@@ -73,7 +73,7 @@ func serveControl(ctx context.Context, f *fleet.Fleet) error {
 	}
 }
 
-// writeState tells other commands of this process.
+// writeState writes where this process can be reached.
 func writeState(dir, socket string) error {
 	text, err := json.Marshal(supervisor{Pid: os.Getpid(), Socket: socket})
 	if err != nil {
@@ -102,7 +102,7 @@ func handler(ctx context.Context, f *fleet.Fleet) http.Handler {
 			http.Error(w, "there is no process "+name, http.StatusNotFound)
 			return
 		}
-		// The restart goes on when the caller leaves, and ends with the fleet.
+		// The restart continues when the caller leaves, and ends with the fleet.
 		if err := f.Roll(ctx, name); err != nil {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 		}
@@ -116,8 +116,8 @@ func locate(dir string) (supervisor, error) {
 	if err != nil {
 		return s, err
 	}
-	// A look at the lock takes it for a moment. So it comes last, when a
-	// process with that id lives: one that is about to start has no state yet.
+	// Testing the lock takes it for a moment. So it comes last, when a process with that
+	// id lives: a supervisor that is about to start has no state yet.
 	if err := syscall.Kill(s.Pid, 0); err != nil && !errors.Is(err, syscall.EPERM) {
 		return s, errNotRunning
 	}
@@ -144,7 +144,7 @@ func readState(dir string) (supervisor, error) {
 	return s, nil
 }
 
-// isHeld reports whether a supervisor has the folder.
+// isHeld reports whether a supervisor holds the folder.
 func isHeld(dir string) (bool, error) {
 	own, err := localdata.Open(dir)
 	if errors.Is(err, localdata.ErrInUse) {

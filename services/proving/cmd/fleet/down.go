@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// down tells the supervisor to stop and shows what it does until it is gone.
+// down stops the supervisor and prints its output until it has ended.
 func down(ctx context.Context, o options, out io.Writer) error {
 	s, err := locate(o.dir)
 	if errors.Is(err, errNotRunning) {

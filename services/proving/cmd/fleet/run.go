@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	// startTimeout bounds the start of everything, the making of a database
-	// included; stopTimeout its end.
+	// startTimeout bounds the start of everything, including a new database, and
+	// stopTimeout the end.
 	startTimeout = 5 * time.Minute
 	stopTimeout  = 5 * time.Minute
 )
@@ -56,7 +56,7 @@ func run(ctx context.Context, o options, out io.Writer) (err error) {
 	env, err := f.Seed(startCtx)
 	if err != nil {
 		if ctx.Err() != nil {
-			return nil // told to stop before it stood
+			return nil // stopped before the fleet was ready
 		}
 		return err
 	}

@@ -58,8 +58,8 @@ func statusOf(ctx context.Context, o options) ([]fleet.Status, error) {
 	return all, nil
 }
 
-// restart restarts processes one after the other: those named, or all of a
-// service that is named.
+// restart restarts processes one after the other: the named processes, or all of a named
+// service.
 func restart(ctx context.Context, o options, out io.Writer) error {
 	s, err := locate(o.dir)
 	if err != nil {

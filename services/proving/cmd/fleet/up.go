@@ -12,11 +12,11 @@ import (
 	"time"
 )
 
-// poll is how often a file or a lock is looked at.
+// poll is the pause between two looks at a file or a lock.
 const poll = 50 * time.Millisecond
 
-// up starts "fleet run" as a session of its own and shows what that writes
-// until the fleet is ready.
+// up starts "fleet run" as a session of its own and prints its output until the fleet is
+// ready.
 func up(ctx context.Context, o options, out io.Writer) error {
 	switch _, err := locate(o.dir); {
 	case err == nil:
@@ -54,7 +54,7 @@ func up(ctx context.Context, o options, out io.Writer) error {
 
 func logPath(dir string) string { return filepath.Join(dir, "log", "fleet.log") }
 
-// detach starts the supervisor; the channel tells its end.
+// detach starts the supervisor. The channel receives how it ended.
 func detach(o options, log *os.File) (<-chan error, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -78,8 +78,8 @@ func detach(o options, log *os.File) (<-chan error, error) {
 	return ended, nil
 }
 
-// follow copies a growing file from offset until done says so, and then what
-// is left of it.
+// follow copies a growing file from offset until done returns true, and then the rest of
+// it.
 func follow(ctx context.Context, path string, offset int64, out io.Writer, done func() (bool, error)) error {
 	file, err := os.Open(path)
 	if err != nil {

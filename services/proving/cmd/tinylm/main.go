@@ -21,7 +21,7 @@ import (
 	"svc.internal/pkg/tinylm"
 )
 
-// maxConcurrent is as many answers as the agents of a fleet ask for at once.
+// maxConcurrent is the most answers that the agents of a fleet ask for at once.
 const maxConcurrent = 1024
 
 func main() {

@@ -1,5 +1,5 @@
-// Package chaos holds the tests of the chaos run itself (make chaos, package
-// svc.internal/services/proving/internal/chaos): that it would notice. Each
-// fault that can be planted in the marketplace must make a short run fail, and
-// by the auditor's verdict. They skip under -short.
+// Package chaos tests the chaos run itself (make chaos, package
+// svc.internal/services/proving/internal/chaos): each fault that can be planted in the
+// marketplace must make a short run fail, by the auditor's verdict. The tests skip under
+// -short.
 package chaos

@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// checkEarnings compares what the ledger settled with settlement's lines, each
-// request by itself and then the sums for each day and provider.
+// checkEarnings compares the ledger's settled requests with settlement's lines: each
+// request by itself, and then the sums for each day and provider.
 func (a *audit) checkEarnings() {
 	settled, earned := map[accrual]wide{}, map[accrual]wide{}
 	for _, u := range a.ordered {
@@ -40,9 +40,8 @@ func (a *audit) checkEarnings() {
 	}
 }
 
-// counted are the lines that settlement sums: a correction takes the place of
-// its line, and the last ruling that of both. One that is not settled leaves
-// nothing.
+// counted are the lines that settlement sums. A correction takes the place of its line,
+// and the last ruling the place of both. A line that is not settled leaves nothing.
 func (q *request) counted() []earning {
 	if len(q.rulings) > 0 {
 		last := slices.MaxFunc(q.rulings, func(x, y earning) int { return cmp.Compare(x.ruling, y.ruling) })
@@ -87,7 +86,7 @@ func (a *audit) checkEarning(u id, q *request) {
 		return
 	}
 	s, e := &q.lines[0], all[0]
-	// Of what pays nothing it does not matter by whose count.
+	// Where nothing is paid, it does not matter whose count it is.
 	if s.payout != e.payout || s.provider != e.provider || s.day != e.day || s.payout > 0 && s.tokens != e.tokens {
 		a.r.found(Drift, subject, "the ledger settled %d for %d + %d tokens of %v, and settlement has %d for %d + %d of %v",
 			s.payout, s.tokens.prompt, s.tokens.completion, s.provider, e.payout, e.tokens.prompt, e.tokens.completion,

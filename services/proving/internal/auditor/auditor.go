@@ -1,8 +1,7 @@
-// Package auditor judges the marketplace's money from the outside. It knows
-// what clients received, what engines sent, the ledger's export and
-// settlement's earning lines, and nothing else: every amount is computed anew
-// here, from the published rules, and no code of the services that are judged
-// is used, so that an error of theirs is not repeated.
+// Package auditor judges the marketplace's money from the outside. It knows what
+// clients received, what engines sent, the ledger's export and settlement's earning
+// lines, and nothing else. Every amount is computed anew here, from the published rules.
+// No code of the judged services is used, so that an error of theirs is not repeated.
 //
 // It finds five kinds of wrong:
 //
@@ -13,33 +12,33 @@
 //	overdrawn  an account that spent more than it had, or ran above a limit
 //	drift      a balance, counter or accrual that is not the sum of its rows
 //
-// One wrong fact may show as several of them. The input must be of a fleet that
-// is idle: what is still open is not judged, and makes the audit undecided.
+// One wrong fact may show as several of them. The input must be of an idle fleet: a
+// request that is still open is not judged, and makes the audit undecided.
 //
-// Inputs are streamed, one line at a time of at most 4 MiB. What is kept is about
-// 1.2 KiB for each request, whose number is bounded by Options.MaxRequests; with
-// room for the garbage collector a million requests need about 3 GiB. A
-// malformed, truncated or contradictory input is refused with its line.
+// Inputs are streamed, one line at a time of at most 4 MiB. About 1.2 KiB are kept for
+// each request, whose number is bounded by Options.MaxRequests. With room for the garbage
+// collector a million requests need about 3 GiB. A malformed, truncated or contradictory
+// input is refused with its line.
 //
-// What cannot be told from these inputs:
+// These inputs cannot tell:
 //
 //   - The order of transactions whose times lie within Options.Skew. A row has the
 //     time at which its transaction began, not that of its commit, so rows may
 //     stand in another order than they took effect in. The replay of balances
-//     takes every credit as early and every debit as late as its row allows,
-//     and so never invents an overdraft, and misses one that was shorter.
-//   - What a gateway wrote to a connection that broke, or whose client left:
+//     takes every credit as early and every debit as late as its row allows. So it
+//     never invents an overdraft, and misses one that was shorter.
+//   - What a gateway wrote to a connection that was lost, or whose client left:
 //     there, bounds are judged (endings.go says which).
-//   - What an account may do that no row tells of: the rate and the concurrency of
-//     keys are judged only by limits that the setup names, and a rate leaves no
+//   - What an account may do that no row records: the rate and the concurrency of
+//     keys are judged only by limits that the setup names, because a rate leaves no
 //     count behind.
-//   - Whether a shortfall was unavoidable: that the wallet had no more at that
-//     moment depends on an order that rows do not tell. Only that the whole hold
+//   - Whether a shortfall was unavoidable: whether the wallet had no more at that
+//     moment depends on an order that rows do not have. Only that the whole hold
 //     was taken first is judged.
-//   - A request that reached neither a client's record by its id nor an engine's
+//   - A request that is neither in a client's record by its id nor in an engine's
 //     by its nonce, of an account that no client used.
-//   - How many images or how much audio a call was for: the records of clients and
-//     engines count tokens. What was settled is judged by its hold.
+//   - How many images or how much audio a call was for, because the records of
+//     clients and engines count tokens. Settled requests are judged by their holds.
 //   - Tokens of engines whose tokens are not counted alike by everybody. Clients,
 //     engines and hubs agree on the count when each token is one word in one
 //     piece of content.
@@ -58,10 +57,10 @@ type Inputs struct {
 
 // Options of an audit. Zero takes the default.
 type Options struct {
-	// Skew is the longest that a transaction lasts from its first statement to
-	// its commit; 2 s by default.
+	// Skew is the longest time of a transaction from its first statement to its commit; 2
+	// s by default.
 	Skew time.Duration
-	// MaxRequests bounds the requests, entries and client calls that are kept,
+	// MaxRequests bounds the requests, the entries and the client calls that are kept,
 	// each; 4,194,304 by default.
 	MaxRequests int
 }
@@ -86,17 +85,16 @@ type audit struct {
 	*world
 	skew int64 // microseconds
 	r    *Report
-	// ordered are all requests in the order of their ids, so that two audits of
-	// the same files say the same.
+	// ordered are all requests in the order of their ids, so that two audits of the same
+	// files give the same report.
 	ordered []id
-	// loose are answers of engines that nothing ties to a request.
+	// loose are answers of engines that belong to no known request.
 	loose []engineCall
 	// broken are the requests, by business id, of which a part was given back.
 	broken map[string]bool
 }
 
-// Audit reads the inputs and judges them. An error means that nothing can be
-// told.
+// Audit reads the inputs and judges them. An error means that nothing could be judged.
 func Audit(in Inputs, opts Options) (*Report, error) {
 	opts = opts.withDefaults()
 	w := newWorld(opts.MaxRequests)

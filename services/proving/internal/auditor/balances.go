@@ -2,8 +2,8 @@ package auditor
 
 import "slices"
 
-// entered is what entries gave to each consumer, or took. Without refunds,
-// entries that give a charge back, and what undoes them, do not count.
+// entered is what entries gave to each consumer, or took. Without refunds, entries that
+// give a charge back, and their reversals, do not count.
 func (a *audit) entered(refunds bool) map[id]wide {
 	sums := map[id]wide{}
 	for _, e := range a.entries {
@@ -19,7 +19,7 @@ func (a *audit) entered(refunds bool) map[id]wide {
 	return sums
 }
 
-// checkWallets works every wallet out from its rows.
+// checkWallets computes every wallet from its rows.
 func (a *audit) checkWallets() {
 	posted, held := a.entered(true), map[id]wide{}
 	for _, q := range a.requests {
@@ -54,8 +54,8 @@ func (a *audit) checkWallets() {
 	}
 }
 
-// checkCounters works out how many requests of each key run, and bounds how far
-// its rates are ahead.
+// checkCounters computes how many requests of each key run, and bounds how far its rates
+// are ahead.
 func (a *audit) checkCounters() {
 	running := map[id]int64{}
 	admitted := map[id][]int64{}
@@ -82,8 +82,8 @@ func (a *audit) checkCounters() {
 		slices.Sort(times)
 	}
 	for _, w := range a.rated {
-		// However high the limit is, all of it is back a minute after the last
-		// request, but for what was rounded.
+		// However high the limit is, all of it is back a minute after the last request,
+		// except for rounding.
 		var last int64
 		if times := admitted[w.key]; len(times) > 0 {
 			last = times[len(times)-1]
@@ -95,10 +95,10 @@ func (a *audit) checkCounters() {
 	}
 }
 
-// minute is one, in microseconds.
+// minute is a minute in microseconds.
 const minute = 60_000_000
 
-// checkSetup compares the ledger with what the harness has put into it.
+// checkSetup compares the ledger with the accounts that the harness has made.
 func (a *audit) checkSetup() {
 	granted := a.entered(false)
 	for _, u := range sortedIDs(a.setup.accounts) {

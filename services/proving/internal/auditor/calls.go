@@ -14,30 +14,30 @@ type call struct {
 	sentAt, endedAt int64
 	status          int64
 	request         id
-	// received are the tokens of content that came, and bytes their length; bytes
-	// count everything of worth, so also tool calls and embeddings.
+	// received are the tokens of content that came. bytes is the length of everything of
+	// value, including tool calls and embeddings.
 	received, bytes         int64
 	complete, errored, left bool
 	usage                   *tokens
-	// requests are those that the call is tied to, by its own word or by an
+	// requests are the requests that the call belongs to, by its own record or by an
 	// engine's.
 	requests []id
 }
 
-// engineCall is what one engine sent for one request.
+// engineCall is an engine's answer to one request.
 type engineCall struct {
 	provider id
 	model    string
-	// tokens are the engine's own count: the prompt's, and those that it sent.
+	// tokens are the engine's own count: of the prompt, and of the tokens that it sent.
 	tokens   tokens
 	status   int64
 	complete bool
-	// silent is an engine that reported no usage that could be billed on.
+	// silent reports that the engine sent no usage that could be billed.
 	silent bool
 }
 
-// readClients reads what clients received. The last line of an export may stand
-// at its end, and is held to.
+// readClients reads the records of clients. The last line of an export may end the file,
+// and is then checked.
 func (w *world) readClients(from io.Reader) error {
 	l := newLines(from)
 	return l.each(false, func(r *record) error {
@@ -66,7 +66,7 @@ func (w *world) readClients(from io.Reader) error {
 	})
 }
 
-// readEngines reads what engines sent.
+// readEngines reads the records of engines.
 func (w *world) readEngines(from io.Reader) error {
 	l := newLines(from)
 	return l.each(false, func(r *record) error {
@@ -102,8 +102,8 @@ func (w *world) readEngines(from io.Reader) error {
 	})
 }
 
-// keepUnnamed keeps what an engine served without knowing the request, until
-// the client's record tells it.
+// keepUnnamed keeps the answer of an engine that did not know the request, until the
+// client's record names it.
 func (w *world) keepUnnamed(nonce string, e engineCall) error {
 	if len(w.unnamed) >= w.max || len(w.unnamed[nonce]) >= maxMembers {
 		return errTooMany
@@ -112,14 +112,14 @@ func (w *world) keepUnnamed(nonce string, e engineCall) error {
 	return nil
 }
 
-// setup is what the harness says of the fleet; all of it is optional.
+// setup is the harness's description of the fleet. All of it is optional.
 type setup struct {
 	accounts map[id]allowance
 	rates    map[string][]rates
 	engines  map[string]id
 }
 
-// allowance is what an account was given. A limit of 0 is not told, one of -1 is
+// allowance is what an account was given. A limit of 0 is not known, and one of -1 is
 // none.
 type allowance struct {
 	Account            string `json:"account_id"`

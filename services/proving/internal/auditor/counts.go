@@ -2,7 +2,7 @@ package auditor
 
 import "slices"
 
-// vouched is whose word a count is taken by.
+// vouched holds the parties whose counts may be used.
 type vouched struct {
 	call   *call
 	engine *engineCall
@@ -40,7 +40,7 @@ func (v vouched) covered() int64 {
 	return v.hold.prompt
 }
 
-// reported is the engine's usage, or what the client was told of it.
+// reported is the engine's usage, or the usage that the client got.
 func (v vouched) reported(prompt bool) int64 {
 	var t tokens
 	switch {
@@ -55,9 +55,8 @@ func (v vouched) reported(prompt bool) int64 {
 	return t.completion
 }
 
-// engineOf is the record of the engine that served what a row settles: for a
-// whole answer one that ended properly, then one of the provider that is
-// credited, then the longest.
+// engineOf is the record of the engine that served a settled request: for a whole answer
+// one that ended properly, then one of the credited provider, then the longest.
 func (q *request) engineOf(s *settlement, whole bool) *engineCall {
 	var best *engineCall
 	rank := func(e *engineCall) []int64 {

@@ -9,18 +9,18 @@ import (
 
 // days are the rows of the tables of closed days.
 type days struct {
-	// sealed is the last day that is, in days since 1970; -1 when none is.
+	// sealed is the last sealed day, in days since 1970; -1 for none.
 	sealed    int64
 	snapshots map[accountDay]snapshot
 }
 
-// accountDay is an account on the day on which something was recorded.
+// accountDay is an account on the day of a row.
 type accountDay struct {
 	account
 	day int64
 }
 
-// snapshot is what moved on a day, and what was there at its end.
+// snapshot is the change of a day, and the balance at its end.
 type snapshot struct{ moved, balance int64 }
 
 func newDays() days { return days{sealed: -1, snapshots: map[accountDay]snapshot{}} }
@@ -34,7 +34,7 @@ func (w *world) takeSnapshot(r *record) {
 	put(w, r, w.snapshots, key, snapshot{r.integer("moved"), r.integer("balance")})
 }
 
-// nobody is the empty owner for the zero UUID, which stands for it.
+// nobody is the empty owner for the zero UUID, which stands for none.
 func nobody(owner string) string {
 	if owner == (id{}).String() {
 		return ""
@@ -42,7 +42,7 @@ func nobody(owner string) string {
 	return owner
 }
 
-// checkDays works out what moved on every sealed day, and compares it with the
+// checkDays computes the changes of every sealed day, and compares them with the
 // snapshots. A row belongs to the UTC day on which it was recorded.
 func (a *audit) checkDays() {
 	moved := map[accountDay]wide{}
@@ -94,7 +94,7 @@ func (a *audit) compareDays(moved map[accountDay]wide, keys []accountDay) {
 	}
 }
 
-// name is an account for a sentence.
+// name is the account as text for a finding.
 func (c account) name() string {
 	name := c.kind
 	for _, part := range []string{c.owner, c.book} {

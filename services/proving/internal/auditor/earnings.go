@@ -6,8 +6,8 @@ import (
 	"io"
 )
 
-// readEarnings reads settlement's lines. The first line of an export may be
-// there; the last must.
+// readEarnings reads settlement's lines. The first line of an export is optional; the
+// last is required.
 func (w *world) readEarnings(from io.Reader) error {
 	l := newLines(from)
 	return l.each(true, func(rec *record) error {

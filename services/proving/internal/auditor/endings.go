@@ -3,29 +3,29 @@ package auditor
 // sight is what a client saw of its call's end.
 type sight string
 
-// The sights, in the order in which they are told apart.
+// The sights, in the order in which they are tested.
 const (
 	// sawWhole is an answer that came to its proper end, with content.
 	sawWhole sight = "whole"
-	// sawEmpty is one without content.
+	// sawEmpty is a whole answer without content.
 	sawEmpty sight = "empty"
-	// sawCut is an answer of which some came, and then an error.
+	// sawCut is an answer of which a part came, and then an error.
 	sawCut sight = "cut"
 	// sawRefused is an error, and no content.
 	sawRefused sight = "refused"
 	// sawNothingMore is a client that hung up.
 	sawNothingMore sight = "left"
-	// sawBreak is a connection that broke, before or after the first content.
+	// sawBreak is a connection that was lost, before or after the first content.
 	sawBreak sight = "broken"
 )
 
-// sights lists them all.
+// sights returns all of them.
 func sights() []sight {
 	return []sight{sawWhole, sawEmpty, sawCut, sawRefused, sawNothingMore, sawBreak}
 }
 
-// sight tells what the client saw. An error outweighs an end mark, and an end
-// mark a client that hangs up after it.
+// sight is what the client saw. An error outweighs an end mark, and an end mark outweighs
+// a client that hangs up after it.
 func (c *call) sight() sight {
 	failed := c.errored || c.status >= 400
 	switch {
@@ -43,30 +43,30 @@ func (c *call) sight() sight {
 	return sawBreak
 }
 
-// circumstance is what the others say of the end, where that changes the bounds.
+// circumstance is what the other parties say of the end, where that changes the bounds.
 type circumstance string
 
 // The circumstances.
 const (
-	// ordinary is everything that is not one of the others.
+	// ordinary is the case without any of the others.
 	ordinary circumstance = ""
 	// uncounted is an engine that ended properly and reported no usage.
 	uncounted circumstance = "uncounted"
-	// overtime is a request that the ledger settled as having run into the limit of
-	// time.
+	// overtime is a request that the ledger settled as having reached its time limit.
 	overtime circumstance = "overtime"
-	// vanished is one whose gateway told the ledger that its client had gone.
+	// vanished is a request whose gateway reported to the ledger that its client had
+	// left.
 	vanished circumstance = "vanished"
 	// crashed is a request that the ledger settled as lost by the platform.
 	crashed circumstance = "crashed"
-	// finished is one whose engine ended properly and whose hub had that on its
-	// disk before any gateway told the ledger that its client did not get it.
+	// finished is a request whose engine ended properly, and whose hub had that on its
+	// disk before any gateway reported that the client did not get it.
 	finished circumstance = "finished"
-	// unreported is a finished one whose engine reported no usage.
+	// unreported is a finished request whose engine reported no usage.
 	unreported circumstance = "unreported"
 )
 
-// count is a number of tokens that one of the parties vouches for.
+// count is a number of tokens by one party's account.
 type count int
 
 // The counts.
@@ -86,37 +86,37 @@ type span struct{ floor, ceiling count }
 
 func exactly(c count) span { return span{c, c} }
 
-// rule is a line of the table of stream endings as it can be judged from the
-// outside.
+// rule is a line of the table of stream endings as it can be judged from the outside.
 type rule struct {
 	saw  sight
 	told circumstance
-	// lines name those of the published table that look so from the outside.
+	// lines are the lines of the published table that look like this from the outside.
 	lines              string
 	prompt, completion span
 }
 
-// endings is the table of stream endings: what the consumer may be charged for,
-// and so what the provider is paid for, which are always the same tokens. A
-// circumstance that a sight has no line for is ordinary.
+// endings is the table of stream endings: what the consumer may be charged for, and so
+// what the provider is paid for, which are always the same tokens. A circumstance for
+// which a sight has no line counts as ordinary.
 //
 // Where the two numbers of a span differ, the inputs cannot tell more:
 //
-//   - cut and crashed: a hub that died knows what it had noted, which is written
-//     every 256 tokens or 2 s; the gateway's word may be lost with it. The
-//     consumer is bounded by what came, and nothing can be asked for the provider.
+//   - cut and crashed: a hub that died knows its last progress, which is written
+//     every 256 tokens or 2 s; the gateway's report may be lost with it. The
+//     content that came bounds the charge, and nothing can be demanded for the
+//     provider.
 //   - refused and finished: the hub that served died after the usage was on disk
 //     and before the client was answered. Its usage settles as it stands unless
-//     the gateway's word of the failure came first.
-//   - unreported: the same of an engine that reported no usage: the prompt is the
+//     the gateway's report of the failure came first.
+//   - unreported: the same with an engine that reported no usage: the prompt is the
 //     estimate at admission, and the completion the hub's own count.
-//   - cut and overtime: the engine was told to stop, and may have reported its
+//   - cut and overtime: the engine was asked to stop, and may have reported its
 //     usage within the drain of 2 s; else the prompt is the estimate.
 //   - left: the gateway had written more than the client read. The prompt is the
 //     engine's count if the drain of 2 s brought it, and else the estimate at
-//     admission, which the hold covers; it is not charged at all when the
-//     platform failed at the same time, nor when the client left within a second
-//     of the dispatch or a provider that hung.
+//     admission, which the hold covers. It is not charged at all when the platform
+//     failed at the same time, nor when the client left within a second of the
+//     dispatch or left a provider that hung.
 //   - broken: the gateway died. Its hub handed it more than the client read, and
 //     may have had the whole answer on disk.
 //   - broken and vanished: the connection was cut on the way, which its gateway

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// Kinds of accounts that rows other than postings stand for.
+// Kinds of accounts that rows other than postings change.
 const (
 	kindAvailable = "l:consumer:available"
 	kindHeld      = "l:consumer:held"
@@ -22,12 +22,12 @@ const (
 // entryReversal is the kind of entries that undo another.
 const entryReversal = "reversal"
 
-// account is one account: of a kind, an owner, and a month, chain or token.
+// account is one account, by its kind, its owner, and a month, chain or token.
 type account struct{ asset, kind, owner, book string }
 
-// income are the accounts in which providers earn; their collateral is their own
-// money. Only orphan work and the undoing of something add to them by an entry:
-// whatever else a provider earns is a settled request.
+// income reports whether a posting is on an account in which providers earn; their
+// collateral is their own money. Only orphan work and reversals add to such an account by
+// an entry, because all other earnings are settled requests.
 func (p posting) income() bool {
 	switch p.kind {
 	case kindAccrued, "l:provider:payable", kindPlanHeld, "l:provider:payout_in_flight":
@@ -36,7 +36,7 @@ func (p posting) income() bool {
 	return false
 }
 
-// checkEntries judges every entry by itself and every reversal by what it
+// checkEntries judges every entry by itself, and every reversal by the entry that it
 // reverses.
 func (a *audit) checkEntries() {
 	for _, u := range sortedIDs(a.strays) {
@@ -101,7 +101,7 @@ func (a *audit) checkEntry(u id, e *entry) {
 	}
 }
 
-// rule is what must allow a posting of an entry.
+// rule is the rule that must allow a posting of an entry.
 func (p posting) rule(entryKind string) postingRule {
 	side, unit := "credit", "token"
 	if p.amount < 0 {
@@ -113,7 +113,7 @@ func (p posting) rule(entryKind string) postingRule {
 	return postingRule{entryKind, p.kind, side, unit}
 }
 
-// checkReversal asks that a reversal takes back exactly what was posted.
+// checkReversal checks that a reversal takes back exactly what was posted.
 func (a *audit) checkReversal(u id, e *entry) {
 	first := a.entries[e.reverses]
 	if first == nil {
@@ -136,8 +136,7 @@ func (a *audit) checkReversal(u id, e *entry) {
 	}
 }
 
-// checkOrphans holds the entries for orphan work against the settled requests
-// that they are of.
+// checkOrphans compares the entries for orphan work with their settled requests.
 func (a *audit) checkOrphans() {
 	paid := map[id]bool{}
 	for _, u := range sortedIDs(a.entries) {
@@ -171,8 +170,8 @@ func (a *audit) checkOrphans() {
 	}
 }
 
-// checkTrialBalance adds up all that was ever posted, by rows of posting and by
-// the rows that are entries by themselves, for each asset.
+// checkTrialBalance sums, for each asset, all postings and all rows that are entries by
+// themselves.
 func (a *audit) checkTrialBalance() {
 	sums := map[account]wide{}
 	post := func(to account, amount int64) { sums[to] = sums[to].plus(amount) }

@@ -5,11 +5,11 @@ import (
 	"io"
 )
 
-// assetUSD is the asset of all that is not an entry of its own.
+// assetUSD is the asset of all rows that are not entries.
 const assetUSD = "usd"
 
-// readExport reads what billing-ledger wrote of itself. Columns that are needed
-// must be there; tables that are not known are counted.
+// readExport reads billing-ledger's export. The needed columns are required; unknown
+// tables are counted.
 func (w *world) readExport(from io.Reader) error {
 	l := newLines(from)
 	head, err := l.next()
@@ -50,7 +50,7 @@ func (w *world) count(table string) error {
 	return nil
 }
 
-// tables are those that are judged, and how a row of each is taken.
+// tables are the judged tables, with the functions that take their rows.
 func (w *world) tables() map[string]func(*record) {
 	return map[string]func(*record){
 		"account":          w.takeAccount,
@@ -85,7 +85,8 @@ func (w *world) takeRule(r *record) {
 	put(w, r, w.rules, postingRule{r.text("entry_kind"), r.text("account_kind"), r.text("side"), r.text("unit")}, true)
 }
 
-// entry is the one of that id, made when it is new: postings may come first.
+// entry is the entry with that id. It is made when it is new, because postings may come
+// first.
 func (w *world) entry(r *record, u id) *entry {
 	e := w.entries[u]
 	if e == nil {
@@ -139,7 +140,7 @@ func (w *world) takeHold(r *record) {
 	}
 }
 
-// ratesOf reads pinned prices. Before there were units all were of tokens.
+// ratesOf reads pinned prices. Before units existed all were of tokens.
 func ratesOf(r *record) rates {
 	return rates{
 		unit:  r.integerOr("unit", unitToken),
@@ -176,8 +177,8 @@ func (w *world) takeReport(r *record) {
 	q.report = &report{recordedAt: r.time("recorded_at"), gone: r.text("outcome") == "client_gone"}
 }
 
-// takeQuarantine notes what was put aside; an event that could not be read
-// names no request.
+// takeQuarantine notes an event in quarantine. An event that could not be read names no
+// request.
 func (w *world) takeQuarantine(r *record) {
 	w.quarantined++
 	if u := r.idOr("request_id"); !u.zero() {

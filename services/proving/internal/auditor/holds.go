@@ -22,12 +22,12 @@ const (
 	sourceWorkReceipt = "receipt"
 )
 
-// overdue is how long after its time a hold of which nothing was served may
-// still be open, in microseconds.
+// overdue is how long after its time a hold without service may still be open, in
+// microseconds.
 const overdue = 60_000_000
 
-// legs are the postings that a settled request is by itself; orphan work has an
-// entry of its own. Plans are settled in the month of the request.
+// legs are the postings that a settled request is by itself. Orphan work has an entry of
+// its own. Plans are settled in the month of the request.
 func (s *settlement) legs(u id) []posting {
 	switch s.source {
 	case sourcePayg:
@@ -43,8 +43,7 @@ func (s *settlement) legs(u id) []posting {
 	return nil
 }
 
-// checkHolds judges every hold and every settled request by themselves and by
-// each other.
+// checkHolds judges every hold and every settled request, by itself and by the other.
 func (a *audit) checkHolds() {
 	for _, u := range a.ordered {
 		q := a.requests[u]
@@ -66,7 +65,7 @@ func (a *audit) checkHolds() {
 	}
 }
 
-// checkLine works the amounts of a settled request out anew.
+// checkLine computes the amounts of a settled request anew.
 func (a *audit) checkLine(u id, q *request, s *settlement) {
 	drift := func(format string, args ...any) { a.r.found(Drift, about("request", u), format, args...) }
 	if s.day != u.day() {
@@ -148,12 +147,12 @@ func (a *audit) checkHold(u id, q *request) {
 	}
 }
 
-// checkOpen judges a hold that is still open: something may be to come yet,
-// unless its time is long over and nobody knows of anything served.
+// checkOpen judges a hold that is still open: it may still be settled, unless its time is
+// long over and nothing of it is known to have been served.
 func (a *audit) checkOpen(u id, q *request) {
 	a.r.Open++
 	if len(q.lines) > 0 {
-		return // a contradiction, which is found as such
+		return // a contradiction, which is found elsewhere
 	}
 	served := q.report != nil || slices.ContainsFunc(q.engines, func(e engineCall) bool { return e.tokens.completion > 0 })
 	if !served && a.exportedAt > q.hold.expiresAt+overdue {

@@ -23,8 +23,8 @@ func (w wide) add(o wide) wide {
 	return wide{w.hi + o.hi + int64(carry), lo}
 }
 
-// minus takes an amount away. The smallest int64 has no opposite in 64 bits, so
-// the opposite is made of the wide form.
+// minus subtracts an amount. The smallest int64 has no opposite in 64 bits, so the wide
+// form is negated.
 func (w wide) minus(n int64) wide { return w.add(wideOf(n).negated()) }
 
 func (w wide) negated() wide {

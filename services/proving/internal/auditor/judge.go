@@ -2,8 +2,7 @@ package auditor
 
 import "slices"
 
-// judgeClients holds what was charged and paid against what clients got and
-// engines sent.
+// judgeClients compares what was charged and paid with what clients got and engines sent.
 func (a *audit) judgeClients() {
 	callers := map[id]bool{}
 	for _, c := range a.calls {
@@ -19,8 +18,8 @@ func (a *audit) judgeClients() {
 	}
 }
 
-// judgeUncalled looks at a settled request that no call is tied to. With an
-// engine that served it, or may have, it can be one whose client got no id.
+// judgeUncalled judges a settled request without a call. If an engine served it, or may
+// have, its client may have got no id.
 func (a *audit) judgeUncalled(u id, q *request) {
 	s := &q.lines[0]
 	switch {
@@ -37,8 +36,8 @@ func (a *audit) judgeUncalled(u id, q *request) {
 	}
 }
 
-// mayHaveServed reports whether one of the answers that nothing ties to a request
-// could be that of a row.
+// mayHaveServed reports whether one of the loose answers could belong to a settled
+// request.
 func (a *audit) mayHaveServed(s *settlement) bool {
 	return slices.ContainsFunc(a.loose, func(e engineCall) bool {
 		return e.provider == s.provider && e.model == s.model && e.tokens.completion >= s.tokens.completion
@@ -58,7 +57,7 @@ func (a *audit) judgeShared(u id, q *request) {
 	}
 }
 
-// judgeCall judges one call by the request it is tied to.
+// judgeCall judges one call by its request.
 func (a *audit) judgeCall(c *call) {
 	if len(c.requests) == 0 {
 		a.judgeUntied(c)
@@ -87,7 +86,7 @@ func (a *audit) judgeCall(c *call) {
 	a.judgeSettled(u, q, c)
 }
 
-// judgeUntied judges a call that has no id anywhere.
+// judgeUntied judges a call without an id anywhere.
 func (a *audit) judgeUntied(c *call) {
 	a.r.Untied++
 	if s := c.sight(); c.bytes > 0 {
@@ -95,7 +94,7 @@ func (a *audit) judgeUntied(c *call) {
 	}
 }
 
-// judgeRepeats finds one call that became several requests that cost something.
+// judgeRepeats finds a call that became several requests with a cost.
 func (a *audit) judgeRepeats(c *call) {
 	var paid []id
 	for _, u := range c.requests {
@@ -111,7 +110,7 @@ func (a *audit) judgeRepeats(c *call) {
 	}
 }
 
-// judgeUnsettled judges a call of which the ledger settled nothing.
+// judgeUnsettled judges a call without a settled request.
 func (a *audit) judgeUnsettled(u id, q *request, c *call) {
 	subject := about("request", u)
 	state := "there is no hold"
@@ -129,15 +128,14 @@ func (a *audit) judgeUnsettled(u id, q *request, c *call) {
 	}
 }
 
-// wantsNothing reports whether the engine itself says that its whole answer cost
-// nothing.
+// wantsNothing reports whether the engine itself says that its whole answer cost nothing.
 func (a *audit) wantsNothing(q *request) bool {
 	return slices.ContainsFunc(q.engines, func(e engineCall) bool {
 		return e.complete && !e.silent && e.tokens == tokens{}
 	})
 }
 
-// judgeSettled judges the row of a call.
+// judgeSettled judges the settled request of a call.
 func (a *audit) judgeSettled(u id, q *request, c *call) {
 	if q.lines[0].rates.unit != unitToken {
 		a.r.note("settled requests of images or audio, which no record of a call counts")
@@ -176,7 +174,7 @@ func (a *audit) judgeSettled(u id, q *request, c *call) {
 	a.noteShort(u, s, r, c)
 }
 
-// tooLittle is a row below what the table gives.
+// tooLittle notes a settled request below what the table gives.
 func (a *audit) tooLittle(subject string, s *settlement, r rule, floor tokens) {
 	v := Unpaid
 	if r.saw == sawWhole {
@@ -188,14 +186,13 @@ func (a *audit) tooLittle(subject string, s *settlement, r rule, floor tokens) {
 		s.tokens.prompt, s.tokens.completion, s.ending, floor.prompt, floor.completion, r.lines)
 }
 
-// unknowable notes a call whose engine's record is missing, or contradicts the
-// client's.
+// unknowable notes a call whose engine's record is missing or contradicts the client's.
 func (a *audit) unknowable(subject string, c *call, e *engineCall) bool {
 	switch {
 	case c.bytes == 0:
-		return false // nothing came, and what is not recorded was not sent
+		return false // nothing came, and an answer without a record was not sent
 	case e == nil && c.sight() == sawWhole && c.usage != nil:
-		return false // the usage that its client was told stands in
+		return false // the client's copy of the usage is used instead
 	case e == nil:
 		a.r.doubt(subject, "its client got content (%s), and no engine's record is of it", c.sight())
 		return true
@@ -209,8 +206,8 @@ func (a *audit) unknowable(subject string, c *call, e *engineCall) bool {
 	return false
 }
 
-// noteShort counts what the platform's own death took from providers: allowed,
-// for nobody can know it, and worth a look.
+// noteShort counts what the platform's own failure took from providers. It is allowed,
+// because nobody can know it, and worth a look.
 func (a *audit) noteShort(request id, s *settlement, r rule, c *call) {
 	if r.told == crashed && s.tokens.completion < c.received {
 		a.r.note("requests lost by the platform and paid for in part")
@@ -220,7 +217,7 @@ func (a *audit) noteShort(request id, s *settlement, r rule, c *call) {
 	}
 }
 
-// judgeProvider asks whether the provider that is credited is one that served.
+// judgeProvider checks that the credited provider is one that served.
 func (a *audit) judgeProvider(subject string, q *request, s *settlement, c *call) {
 	if len(q.engines) == 0 || s.tokens == (tokens{}) || c.received == 0 {
 		return
@@ -262,7 +259,7 @@ func (a *audit) circumstance(q *request, c *call, e *engineCall) circumstance {
 	return ordinary
 }
 
-// state is the hold's, for a sentence.
+// state is the state of the hold as text for a finding.
 func (q *request) state() string {
 	if q.hold == nil {
 		return "missing"

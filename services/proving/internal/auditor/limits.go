@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// checkLimits asks whether more ran at once, or began within any span of time,
-// than the setup allows an account. The first takes every order that the rows
-// allow, as replay does: a request runs from the end of its admission's span to
-// the earlier of its hold's end and the gateway's word. The rate is that of one
-// model, for the limit of an account is one for each category of models.
+// checkLimits checks that no more requests ran at once, or began within any span of time,
+// than the setup allows an account. Concurrency is judged in every order that the rows
+// allow, as in replay: a request runs from the end of its admission's span to the earlier
+// of its hold's end and the gateway's report. A rate is that of one model, because an
+// account has one limit for each category of models.
 func (a *audit) checkLimits() {
 	edges := map[id][]edge{}
 	begun := map[paced][]begin{}
@@ -39,7 +39,7 @@ func (a *audit) checkLimits() {
 	}
 }
 
-// paced is what has one rate: that many may begin at once, and another each
+// paced is a group with one rate: that many requests may begin at once, and one more each
 // minute divided by as many.
 type paced struct {
 	key       id
@@ -53,8 +53,8 @@ type begin struct {
 	request id
 }
 
-// checkRate finds the first request that began too soon. What each one takes is
-// back one after the other, so it is enough to know when all of it is.
+// checkRate finds the first request that began too soon. Each request's share is back
+// after those before it, so the time at which all of it is back suffices.
 func (a *audit) checkRate(to paced, all []begin) {
 	slices.SortFunc(all, func(x, y begin) int {
 		return cmp.Or(cmp.Compare(x.at, y.at), slices.Compare(x.request[:], y.request[:]))
@@ -78,8 +78,7 @@ type edge struct {
 	request *hold
 }
 
-// span is the time in which a request surely ran; nothing when that is not
-// known.
+// span is the time in which a request surely ran; nothing when that is not known.
 func (a *audit) span(q *request) []edge {
 	from, to := q.hold.admittedAt+a.skew, q.hold.closed
 	if to == 0 {

@@ -10,16 +10,16 @@ import (
 // maxLine bounds a line of an input, in bytes.
 const maxLine = 4 << 20
 
-// lineError is what is wrong with a line.
+// lineError is a fault of a line.
 type lineError struct {
 	line int
 	err  error
 }
 
-// Error says where and what.
+// Error names the line and the fault.
 func (e *lineError) Error() string { return fmt.Sprintf("line %d: %v", e.line, e.err) }
 
-// Unwrap gives what is wrong.
+// Unwrap returns the fault.
 func (e *lineError) Unwrap() error { return e.err }
 
 // The faults of a file as a whole.
@@ -32,7 +32,7 @@ var (
 	errHeader    = errors.New("is not the first line of an export of version 1")
 )
 
-// lines reads a file line by line. A line is good until the next is read.
+// lines reads a file line by line. A line is valid until the next is read.
 type lines struct {
 	from   *bufio.Reader
 	buf    []byte
@@ -40,7 +40,7 @@ type lines struct {
 	rows   int64
 	ended  bool
 	keys   map[string]string
-	// outer and inner are the members of the line's object and of the one in it.
+	// outer and inner are the members of the line's object and of the object within it.
 	outer, inner []member
 }
 
@@ -48,8 +48,8 @@ func newLines(from io.Reader) *lines {
 	return &lines{from: bufio.NewReaderSize(from, 64<<10), keys: map[string]string{}}
 }
 
-// next is the next line's record; io.EOF when there is none. It deals with the
-// last line of a file itself, if the file has one.
+// next is the next line's record; io.EOF when there is none. It handles the last line of
+// a file itself, if the file has one.
 func (l *lines) next() (record, error) {
 	text, err := l.read()
 	if err != nil {
@@ -78,7 +78,7 @@ func (l *lines) next() (record, error) {
 	return rec, nil
 }
 
-// read is the next line without its end.
+// read returns the next line without its end.
 func (l *lines) read() ([]byte, error) {
 	l.buf = l.buf[:0]
 	for {
@@ -103,11 +103,11 @@ func (l *lines) read() ([]byte, error) {
 	}
 }
 
-// fault puts the number of the line to what is wrong with it.
+// fault adds the number of the line to a fault.
 func (l *lines) fault(err error) error { return &lineError{l.number, err} }
 
-// each calls take for every line but the last; needEnd refuses a file without
-// that last line.
+// each calls take for every line but the last. needEnd refuses a file without that last
+// line.
 func (l *lines) each(needEnd bool, take func(rec *record) error) error {
 	for {
 		rec, err := l.next()

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// tie brings together what clients, engines and the ledger say of a request. A
-// client that got no id is known by the nonce that an engine saw.
+// tie joins what clients, engines and the ledger say of a request. The call of a client
+// that got no id is found by the nonce that an engine saw.
 func (a *audit) tie() {
 	for _, c := range a.calls {
 		if !c.request.zero() {
@@ -21,7 +21,7 @@ func (a *audit) tie() {
 		for _, u := range c.requests {
 			q := a.requests[u]
 			if q == nil {
-				q = &request{} // a client is told an id that nobody else knows
+				q = &request{} // a client got an id that nobody else knows
 				a.requests[u] = q
 			}
 			q.calls = append(q.calls, c)

@@ -9,7 +9,7 @@ import (
 
 // plans are the rows of the tables of token plans.
 type plans struct {
-	limits   map[planLimit][]int64 // the tiers that it counts
+	limits   map[planLimit][]int64 // the tiers that the limit counts
 	counters map[planWindow]planCount
 	gates    map[id]int64 // requests under way
 }
@@ -28,17 +28,17 @@ type planWindow struct {
 	start        int64
 }
 
-// planCount is what such a row counts; cap is -1 for none.
+// planCount is the content of such a row; cap is -1 for none.
 type planCount struct{ used, cap, excess int64 }
 
-// planPin is what a hold of a covered request has pinned.
+// planPin is what the hold of a covered request has pinned.
 type planPin struct {
 	plan                     string
 	tier, day, price, images int64
 	refunded                 bool
 }
 
-// pinOf is a hold's plan; nil when it is not covered by one.
+// pinOf is a hold's plan; nil where no plan covers it.
 func (w *world) pinOf(r *record) *planPin {
 	if r.textOr("plan_id") == "" {
 		return nil
@@ -61,10 +61,9 @@ func (w *world) takePlanCounter(r *record) {
 
 func (w *world) takePlanGate(r *record) { put(w, r, w.gates, r.id("account_id"), r.integer("open")) }
 
-// checkPlans works every counter of a plan out from the requests that it
-// covered. What a request takes is its estimate while it is open, what it came
-// to once it is settled, and nothing of tokens and money when it came to nothing;
-// as a request it counts unless it was given back.
+// checkPlans computes every counter of a plan from the requests that it covered. An open
+// request takes its estimate, a settled one its usage, and no tokens or money when the
+// usage is nothing. As a request it counts unless it was given back.
 func (a *audit) checkPlans() {
 	used, running := map[planWindow]wide{}, map[id]int64{}
 	for _, u := range a.ordered {
@@ -124,7 +123,7 @@ func (a *audit) comparePlans(used map[planWindow]wide) {
 			a.r.found(Drift, about("account", key.account), "its plan's %s of the %s from %s are %d, and its requests took %v",
 				key.kind, key.period, date(key.start).Format(time.DateOnly), c.used, used[key])
 		}
-		// Only what came may be above what was estimated.
+		// Only usage may be above the estimate.
 		grows := key.kind == "tokens" || key.kind == "list_price"
 		if c.cap >= 0 && (c.used-c.excess > c.cap || !grows && c.used > c.cap) || c.used < 0 {
 			a.r.found(Overdrawn, about("account", key.account),

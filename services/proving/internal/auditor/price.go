@@ -15,18 +15,18 @@ const (
 	unitMinute = 2
 )
 
-// tokens of a prompt and of its completion. Of another unit than the token,
+// tokens are the counts of a prompt and of its completion. In units other than the token,
 // images are the completion and milliseconds of audio the prompt.
 type tokens struct{ prompt, completion int64 }
 
-// picoPerNano is how many pico-USD are one nano-USD, in which money is kept, and
-// msPerMinute how many counts of audio have one price.
+// picoPerNano is how many pico-USD are one nano-USD, in which money is kept. msPerMinute
+// is how many milliseconds of audio have one price.
 const (
 	picoPerNano = 1000
 	msPerMinute = 60_000
 )
 
-// divisor is what a count times a price is divided by to be nano-USD.
+// divisor divides a count times a price to give nano-USD.
 func (r rates) divisor() *big.Int {
 	if r.unit == unitMinute {
 		return big.NewInt(picoPerNano * msPerMinute)
@@ -34,7 +34,7 @@ func (r rates) divisor() *big.Int {
 	return big.NewInt(picoPerNano)
 }
 
-// counts reports whether the unit has such counts.
+// counts reports whether the counts are possible in the unit.
 func (r rates) counts(t tokens) bool {
 	switch r.unit {
 	case unitToken:
@@ -47,8 +47,8 @@ func (r rates) counts(t tokens) bool {
 	return false
 }
 
-// listPrice is what the tokens cost, in nano-USD: the exact sum, rounded once,
-// half to even. It is false when that is no int64.
+// listPrice is the price of the tokens in nano-USD: the exact sum, rounded once, half to
+// even. It is false for a price beyond int64.
 func (r rates) listPrice(t tokens) (int64, bool) {
 	quotient, rest := new(big.Int).QuoRem(weigh(t, r.input, r.output), r.divisor(), new(big.Int))
 	if half := rest.Lsh(rest, 1).Cmp(r.divisor()); half > 0 || half == 0 && quotient.Bit(0) == 1 {
@@ -57,8 +57,8 @@ func (r rates) listPrice(t tokens) (int64, bool) {
 	return quotient.Int64(), quotient.IsInt64()
 }
 
-// payout is what a provider earns with the tokens, in nano-USD: the exact sum,
-// rounded down. It is false when that is no int64.
+// payout is what a provider earns with the tokens in nano-USD: the exact sum, rounded
+// down. It is false for an amount beyond int64.
 func (r rates) payout(t tokens) (int64, bool) {
 	quotient := new(big.Int).Quo(weigh(t, r.payoutInput, r.payoutOutput), r.divisor())
 	return quotient.Int64(), quotient.IsInt64()

@@ -81,7 +81,7 @@ func list(b *strings.Builder, all []Finding, count int) {
 	}
 }
 
-// answers is what clients saw, on one line.
+// answers is what clients saw, in one line.
 func (r *Report) answers() string {
 	var parts []string
 	for _, c := range r.Answers {

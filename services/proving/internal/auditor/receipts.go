@@ -7,17 +7,17 @@ import (
 	"strings"
 )
 
-// receipt is a row of the table of that name: what a provider signed that it
-// sent of one attempt.
+// receipt is a row of the table of that name: a provider's signed statement of what it
+// sent in one attempt.
 type receipt struct {
 	attempt  int64
 	provider id
 	sent     int64
-	// signed tells that the signature is of the key beside it.
+	// signed reports whether the signature is of the key beside it.
 	signed bool
 }
 
-// receiptDomain begins what is signed.
+// receiptDomain begins the signed text.
 const receiptDomain = "svc provider receipt v1\n"
 
 func (w *world) takeReceipt(r *record) {
@@ -67,7 +67,7 @@ func appendFlag(text []byte, flag bool) []byte {
 	return append(text, 0)
 }
 
-// bytes are a bytea that must be there.
+// bytes returns a required bytea.
 func (r *record) bytes(key string) []byte {
 	digits, ok := strings.CutPrefix(r.text(key), `\x`)
 	b, err := hex.DecodeString(digits)
@@ -77,8 +77,8 @@ func (r *record) bytes(key string) []byte {
 	return b
 }
 
-// checkReceipts asks that what was settled by a provider's receipt is what that
-// provider has signed. A receipt says what was sent, and no more is paid by it.
+// checkReceipts checks that a request settled by a provider's receipt has the counts that
+// this provider has signed. A receipt says what was sent, and pays for no more.
 func (a *audit) checkReceipts() {
 	for _, u := range a.ordered {
 		q := a.requests[u]
@@ -98,7 +98,7 @@ func (a *audit) checkReceipts() {
 	}
 }
 
-// receipted reports whether a receipt bears a row out.
+// receipted reports whether a receipt proves a settled request.
 func (q *request) receipted(s *settlement) bool {
 	for _, known := range q.receipts {
 		if known.signed && known.provider == s.provider && known.attempt == s.attempt && s.tokens.completion <= known.sent {

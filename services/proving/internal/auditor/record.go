@@ -13,13 +13,13 @@ import (
 // maxMembers bounds the members of one object.
 const maxMembers = 256
 
-// member is one of an object, its value as written.
+// member is a member of an object, with its value as written.
 type member struct {
 	key   string
 	value []byte
 }
 
-// record is the object of a line. The first fault of a look at it sticks.
+// record is the object of a line. It keeps the first fault.
 type record struct {
 	members []member
 	err     error
@@ -32,9 +32,8 @@ var (
 	errMembers   = fmt.Errorf("has more than %d members", maxMembers)
 )
 
-// parse splits an object into its members, in one pass after the check that it
-// is valid. The members are put into a slice that may be used again once the line
-// is done with.
+// parse splits an object into its members, in one pass after the check that it is valid.
+// The slice of members may be used again once the line is done with.
 func (l *lines) parse(text []byte, into []member) (record, error) {
 	text = bytes.Trim(text, " \t\r")
 	if len(text) == 0 || text[0] != '{' || !json.Valid(text) {
@@ -64,7 +63,7 @@ func (l *lines) parse(text []byte, into []member) (record, error) {
 	return rec, nil
 }
 
-// key is the text of a quoted key; the few that there are, are kept.
+// key is the text of a quoted key. Keys are kept, because there are few.
 func (l *lines) key(quoted []byte) (string, error) {
 	if known, ok := l.keys[string(quoted)]; ok {
 		return known, nil
@@ -79,7 +78,7 @@ func (l *lines) key(quoted []byte) (string, error) {
 	return key, nil
 }
 
-// The following walk text that is known to be valid.
+// The following functions walk valid text.
 
 func skipSpace(text []byte, i int) int {
 	for text[i] == ' ' || text[i] == '\t' || text[i] == '\r' || text[i] == '\n' {
@@ -148,7 +147,7 @@ func (r *record) fail(key, what string) {
 	}
 }
 
-// need is a value that must be there.
+// need returns a required value.
 func (r *record) need(key string) []byte {
 	v, ok := r.given(key)
 	if !ok {
@@ -157,7 +156,7 @@ func (r *record) need(key string) []byte {
 	return v
 }
 
-// text is a string that must be there.
+// text returns a required string.
 func (r *record) text(key string) string {
 	v := r.need(key)
 	if v == nil {
@@ -170,7 +169,7 @@ func (r *record) text(key string) string {
 	return s
 }
 
-// textOr is a string, or empty when it is missing or null.
+// textOr returns a string; empty when it is missing or null.
 func (r *record) textOr(key string) string {
 	if _, ok := r.given(key); !ok {
 		return ""
@@ -178,8 +177,7 @@ func (r *record) textOr(key string) string {
 	return r.text(key)
 }
 
-// integer is a number that must be there; nothing but a whole number of 64
-// bits will do.
+// integer returns a required whole number of 64 bits.
 func (r *record) integer(key string) int64 {
 	v := r.need(key)
 	if v == nil {
@@ -192,7 +190,7 @@ func (r *record) integer(key string) int64 {
 	return n
 }
 
-// integerOr is a number, or another when it is missing or null.
+// integerOr returns a number, or other when it is missing or null.
 func (r *record) integerOr(key string, other int64) int64 {
 	if _, ok := r.given(key); !ok {
 		return other
@@ -200,7 +198,7 @@ func (r *record) integerOr(key string, other int64) int64 {
 	return r.integer(key)
 }
 
-// integers is an array of numbers that must be there.
+// integers returns a required array of numbers.
 func (r *record) integers(key string) []int64 {
 	var all []int64
 	if v := r.need(key); v != nil && json.Unmarshal(v, &all) != nil {
@@ -209,7 +207,7 @@ func (r *record) integers(key string) []int64 {
 	return all
 }
 
-// count is a number that is not negative.
+// count returns a number that is not negative.
 func (r *record) count(key string) int64 {
 	n := r.integer(key)
 	if n < 0 {
@@ -218,7 +216,7 @@ func (r *record) count(key string) int64 {
 	return n
 }
 
-// flag is true or false and must be there.
+// flag returns a required boolean.
 func (r *record) flag(key string) bool {
 	v := r.need(key)
 	if v != nil && string(v) != "true" && string(v) != "false" {
@@ -227,13 +225,13 @@ func (r *record) flag(key string) bool {
 	return string(v) == "true"
 }
 
-// flagOr is a flag, or false when it is missing or null.
+// flagOr returns a boolean; false when it is missing or null.
 func (r *record) flagOr(key string) bool {
 	_, ok := r.given(key)
 	return ok && r.flag(key)
 }
 
-// id is a UUID that must be there.
+// id returns a required UUID.
 func (r *record) id(key string) id {
 	u, ok := parseID(r.text(key))
 	if !ok {
@@ -242,7 +240,7 @@ func (r *record) id(key string) id {
 	return u
 }
 
-// idOr is a UUID, or zero when it is missing, null or empty.
+// idOr returns a UUID; zero when it is missing, null or empty.
 func (r *record) idOr(key string) id {
 	if r.textOr(key) == "" {
 		return id{}
@@ -250,7 +248,7 @@ func (r *record) idOr(key string) id {
 	return r.id(key)
 }
 
-// time is a moment that must be there, in microseconds since 1970.
+// time returns a required time, in microseconds since 1970.
 func (r *record) time(key string) int64 {
 	t, err := time.Parse(time.RFC3339Nano, r.text(key))
 	if err != nil {
@@ -260,7 +258,7 @@ func (r *record) time(key string) int64 {
 	return t.UnixMicro()
 }
 
-// timeOr is a moment, or 0 when it is missing, null or empty.
+// timeOr returns a time; 0 when it is missing, null or empty.
 func (r *record) timeOr(key string) int64 {
 	if r.textOr(key) == "" {
 		return 0
@@ -268,7 +266,7 @@ func (r *record) timeOr(key string) int64 {
 	return r.time(key)
 }
 
-// day is a date that must be there, in days since 1970.
+// day returns a required date, in days since 1970.
 func (r *record) day(key string) int64 {
 	t, err := time.Parse(time.DateOnly, r.text(key))
 	if err != nil {
@@ -278,7 +276,7 @@ func (r *record) day(key string) int64 {
 	return dayOf(t.UnixMilli())
 }
 
-// object is an object within, that must be there.
+// object returns a required object within.
 func (r *record) object(l *lines, key string) record {
 	in, err := l.parse(r.need(key), l.inner)
 	if err != nil {
@@ -305,7 +303,7 @@ func (u id) String() string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", u[0:4], u[4:6], u[6:8], u[8:10], u[10:])
 }
 
-// zero reports whether there is none.
+// zero reports whether the id is zero.
 func (u id) zero() bool { return u == id{} }
 
 // day is the UTC day inside a UUID of version 7, in days since 1970.

@@ -4,11 +4,11 @@ package auditor
 const (
 	entryRefund   = "request_refund"
 	entryGoodwill = "goodwill_refund"
-	// entryBroken gives back what did not come of an answer that broke off.
+	// entryBroken gives back the part of an answer that broke off and did not come.
 	entryBroken = "broken_answer"
 )
 
-// refunds reports whether an entry gives a charge back, or undoes one that does.
+// refunds reports whether an entry gives a charge back, or reverses one that does.
 func (a *audit) refunds(e *entry) bool {
 	if undone := a.entries[e.reverses]; undone != nil {
 		e = undone
@@ -16,8 +16,8 @@ func (a *audit) refunds(e *entry) bool {
 	return e.kind == entryRefund || e.kind == entryGoodwill || e.kind == entryBroken
 }
 
-// givenBack reports whether a part of a request's charge was given back because
-// its answer broke off.
+// givenBack reports whether a part of a request's charge was given back because its
+// answer broke off.
 func (a *audit) givenBack(request id) bool {
 	if a.broken == nil {
 		a.broken = map[string]bool{}
@@ -30,8 +30,8 @@ func (a *audit) givenBack(request id) bool {
 	return a.broken[request.String()]
 }
 
-// checkRefunds asks that what is given back of a request is exactly what was
-// charged for it, to who paid it, and once.
+// checkRefunds checks that a refund of a request is exactly its charge, goes to the
+// account that paid, and is made once.
 func (a *audit) checkRefunds() {
 	refunded := map[id]id{}
 	undone := map[id]bool{}

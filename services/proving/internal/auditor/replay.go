@@ -9,22 +9,22 @@ import (
 // move is one change of an account over time.
 type move struct {
 	at int64
-	// free is by how much what the account may still hold changes, posted by how
-	// much what it has does.
+	// free is the change of what the account may still hold, and posted the change of its
+	// balance.
 	free, posted int64
-	// what it belongs to, for a sentence
+	// the subject of a finding
 	subject id
 	entry   bool
 }
 
-// replay moves all money again, in time, and asks that no account ever had less
-// than nothing.
+// replay moves all money again, in the order of time, and checks that no account ever had
+// less than nothing.
 //
-// A row tells when its transaction began; it took effect between then and
-// Options.Skew later. So a credit counts from its row's time, and a debit from
-// the end of its span, but an admission from before its own hold was closed.
-// Of those at the same time credits count first. What is below nothing even so
-// was below nothing in every order that the rows allow.
+// A row has the time at which its transaction began; the transaction took effect between
+// then and Options.Skew later. So a credit counts from its row's time, and a debit from
+// the end of its span, but an admission from before its own hold was closed. At the same
+// time credits count first. An account that is below nothing even so was below nothing in
+// every order that the rows allow.
 func (a *audit) replay() {
 	accounts := map[id][]move{}
 	add := func(account id, m move) {
@@ -64,7 +64,7 @@ func (a *audit) replay() {
 	}
 }
 
-// moved puts a debit to the end of its span.
+// moved moves a debit to the end of its span.
 func (a *audit) moved(m move) move {
 	if m.free < 0 || m.posted < 0 {
 		m.at += a.skew

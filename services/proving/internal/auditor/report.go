@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// maxFindings bounds the findings of a verdict that are kept; all are counted.
+// maxFindings bounds the findings that are kept of a verdict. All are counted.
 const maxFindings = 20
 
 // Verdict is a kind of wrong.
@@ -21,13 +21,13 @@ const (
 	Drift     Verdict = "drift"
 )
 
-// Verdicts lists them all.
+// Verdicts returns all of them.
 func Verdicts() []Verdict { return []Verdict{Lost, Doubled, Unpaid, Overdrawn, Drift} }
 
 // Finding is one wrong.
 type Finding struct {
-	// Subject is what it is about: a request, account, key, entry or provider by
-	// its id, with its kind before it.
+	// Subject is a request, account, key, entry or provider by its id, with its kind
+	// before it.
 	Subject string `json:"subject"`
 	Text    string `json:"text"`
 }
@@ -39,8 +39,8 @@ type Judgement struct {
 	Findings []Finding `json:"findings"`
 }
 
-// Balance is what all accounts of a kind have, by the rows; credits are above
-// zero. It is text, for the sums have 128 bits.
+// Balance is the sum of all accounts of a kind, by the rows; credits are above zero. It
+// is text, because the sums have 128 bits.
 type Balance struct {
 	Asset  string `json:"asset"`
 	Kind   string `json:"kind"`
@@ -48,7 +48,7 @@ type Balance struct {
 	Amount string `json:"amount"`
 }
 
-// Count is how many there are of something with a name.
+// Count is a number with a name.
 type Count struct {
 	Name string `json:"name"`
 	N    int64  `json:"n"`
@@ -56,20 +56,20 @@ type Count struct {
 
 // Report is the result of an audit.
 type Report struct {
-	// Requests are those that were admitted, Calls those that clients made.
+	// Requests counts the admitted requests, and Calls the calls of clients.
 	Requests int `json:"requests"`
 	Calls    int `json:"calls"`
 	// Answers counts the calls by what their clients saw.
 	Answers []Count `json:"answers"`
 	Settled int     `json:"settled"`
 	Open    int     `json:"open"`
-	// Judged are calls held against the table of endings; Untied are those that
-	// left no trace in the ledger or with engines.
+	// Judged are calls compared with the table of endings. Untied are calls without a
+	// trace in the ledger or with engines.
 	Judged int `json:"judged"`
 	Untied int `json:"untied"`
 
 	Judgements []Judgement `json:"judgements"`
-	// Undecided says what nothing could be told of, and how often that was.
+	// Undecided are the subjects that could not be judged, and how often that was.
 	Undecided []Finding `json:"undecided"`
 	Doubts    int       `json:"doubts"`
 
@@ -107,7 +107,7 @@ func (r *Report) found(v Verdict, subject, format string, args ...any) {
 	}
 }
 
-// doubt notes what cannot be told.
+// doubt notes a subject that cannot be judged.
 func (r *Report) doubt(subject, format string, args ...any) {
 	r.Doubts++
 	if len(r.Undecided) < maxFindings {
@@ -115,7 +115,7 @@ func (r *Report) doubt(subject, format string, args ...any) {
 	}
 }
 
-// note counts what is allowed.
+// note counts something that is allowed.
 func (r *Report) note(name string) { r.notes[name]++ }
 
 // about names the subject of a finding.
@@ -131,7 +131,7 @@ func sortedCounts(counts map[string]int64) []Count {
 	return out
 }
 
-// summarize fills in what is no finding.
+// summarize fills in the figures that are no findings.
 func (a *audit) summarize() {
 	seen := map[sight]int64{}
 	for _, c := range a.calls {

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// world is everything that the inputs tell, by what it is about.
+// world is everything that the inputs say, by subject.
 type world struct {
 	max   int
 	names map[string]string // one copy of each repeated text
@@ -15,7 +15,7 @@ type world struct {
 	accounts   map[id]string // names
 	wallets    map[id]wallet
 	entries    map[id]*entry
-	// strays are postings whose entry is nowhere.
+	// strays are postings without an entry.
 	strays   map[id]int
 	chart    map[string]bool
 	rules    map[postingRule]bool
@@ -34,10 +34,10 @@ type world struct {
 	unnamed     map[string][]engineCall
 }
 
-// request is all that is known of one request.
+// request is everything that is known of one request.
 type request struct {
 	hold *hold
-	// lines is one settled row at most, or the ledger is wrong.
+	// lines are the settled rows: at most one, or the ledger is wrong.
 	lines       []settlement
 	report      *report
 	reviewed    bool
@@ -53,8 +53,8 @@ type request struct {
 // wallet is a row of the table of that name.
 type wallet struct{ posted, held int64 }
 
-// hold is a row of the table of that name; times are in microseconds since
-// 1970, 0 is none.
+// hold is a row of the table of that name. Times are in microseconds since 1970; 0 is
+// none.
 type hold struct {
 	account, key, price           id
 	model, billing, state         string
@@ -76,8 +76,7 @@ type settlement struct {
 	settledAt                                  int64
 }
 
-// report is a gateway's word: when it was told, and whether it was that the
-// client had gone.
+// report is a gateway's report: its time, and whether it says that the client had left.
 type report struct {
 	recordedAt int64
 	gone       bool
@@ -100,25 +99,25 @@ type posting struct {
 // postingRule is a row of posting_rule.
 type postingRule struct{ entry, account, side, unit string }
 
-// rated is a row of key_rate: when all that a key may begin at once is back.
+// rated is a row of key_rate: when everything that a key may begin at once is back.
 type rated struct {
 	key   id
 	class int64
 	full  int64
 }
 
-// earning is a line of settlement's, or what takes its place.
+// earning is a line of settlement's, or a row that takes its place.
 type earning struct {
 	day      int64
 	provider id
 	payout   int64
 	tokens   tokens
-	// ruling is the number of a ruling; void says that nothing was settled.
+	// ruling is the number of a ruling. void reports that nothing was settled.
 	ruling int64
 	void   bool
 }
 
-// accrual is what the two services sum by.
+// accrual is the key by which the two services sum.
 type accrual struct {
 	day      int64
 	provider id
@@ -140,7 +139,7 @@ func newWorld(maxRows int) *world {
 	}
 }
 
-// request is the one of that id, made when it is new.
+// request is the request with that id, made when it is new.
 func (w *world) request(r *record, u id) *request {
 	q := w.requests[u]
 	if q == nil {
@@ -150,7 +149,7 @@ func (w *world) request(r *record, u id) *request {
 	return q
 }
 
-// once is one copy of a text that many rows have.
+// once returns one shared copy of a repeated text.
 func (w *world) once(text string) string {
 	if known, ok := w.names[text]; ok {
 		return known

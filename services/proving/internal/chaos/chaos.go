@@ -1,28 +1,26 @@
-// Package chaos hurts a marketplace and proves that its money stays right: real
-// processes on the loopback under load, an fsyncing PostgreSQL, a nats-server,
-// provider agents with engines, and faults of every cell of the failure matrix
-// (package plan) while clients go on calling (package caller).
+// Package chaos injects faults into a marketplace and proves that its money stays right:
+// real processes on the loopback under load, an fsyncing PostgreSQL, a nats-server,
+// provider agents with engines, and faults of every cell of the failure matrix (package
+// plan) while clients keep calling (package caller).
 //
-// Afterwards the faults are repaired, the load ends, and the fleet becomes idle:
-// no hold is open, no hub has usage that waits for anybody, billing-ledger and
-// settlement say the same. Then an independent auditor judges from what clients
-// received, what engines sent, and the export of the ledger. A run also fails
-// when a client was not told the truth in bounded time, when the fleet did not
-// serve again after a fault or did not become idle, when a cell was never
-// reached, and when a process panicked.
+// Afterwards the faults are repaired, the load ends, and the fleet becomes idle: no hold
+// is open, no hub has usage that waits, and billing-ledger and settlement agree. Then an
+// independent auditor judges, from what clients received, what engines sent, and the
+// export of the ledger. A run also fails when a client did not hear the truth in bounded
+// time, when the fleet did not serve again after a fault or did not become idle, when no
+// request reached a cell, and when a process panicked.
 //
 // # What a seed decides
 //
-// A run is driven by one number. It decides the order of the faults, whom they
-// hurt, at which of the requests and for how long, and everything that clients
-// ask. It does not decide how processes, the kernel and the network interleave:
-// the schedule of a run is replayed exactly, its history is not. A fault that
-// needs a rare interleaving may need several replays; the files of a failed run
-// stay for that reason.
+// One number drives a run. It decides the order of the faults, their victims, their
+// requests and their times, and everything that clients ask. It does not decide how
+// processes, the kernel and the network interleave: a replay repeats the schedule of a
+// run exactly, but not its history. A fault that needs a rare interleaving may need
+// several replays, so the files of a failed run stay.
 //
-// Faults run on a few lanes at once; two that hurt the same program never do.
-// The time until the fleet served again after a fault is therefore an upper
-// bound: another fault may have been under way.
+// Faults run on a few lanes at once, never two that hurt the same program. The time until
+// the fleet served again after a fault is therefore an upper bound, because another fault
+// may have been under way.
 package chaos
 
 import (
@@ -45,30 +43,30 @@ type Config struct {
 	// Dir gets the files of the run; it must be empty or missing.
 	Dir  string
 	Seed uint64
-	// Faults is how many are done; 0 means each cell twice.
+	// Faults is the number of faults; 0 means each cell twice.
 	Faults int
 	// Match selects cells by name; nil takes all.
 	Match *regexp.Regexp
-	// Plant names a planted fault of package crash; empty plants none. Unless
-	// Match says otherwise, the cells are then those that show it.
+	// Plant names a planted fault of package crash; empty plants none. Unless Match says
+	// otherwise, only the cells that show the fault are run.
 	Plant string
 	// BinDir has programs built with the tag crashpoints, as fleet.Build makes
 	// them; empty builds them.
 	BinDir string
-	// Callers is how many clients call at once, 20; Lanes how many faults are
-	// under way at once, 3.
+	// Callers is how many clients call at once, 20. Lanes is how many faults are under
+	// way at once, 3.
 	Callers, Lanes int
-	// Progress hears what happens; nil is allowed.
+	// Progress is called when something happens; it may be nil.
 	Progress func(Progress)
 }
 
 // Progress is how far a run has come.
 type Progress struct {
-	// Stage is what goes on, in words.
+	// Stage is the current stage, in words.
 	Stage        string
 	Done, Faults int
 	Requests     int64
-	// Last is the fault that was done last, Note what was strange about it.
+	// Last is the last fault, and Note what was strange about it.
 	Last, Note string
 }
 
@@ -77,14 +75,14 @@ const (
 	defaultLanes   = 3
 	// think is the mean pause of a client between two calls.
 	think = 250 * time.Millisecond
-	// callBound is the longest that a call may take: what gateways allow a
-	// request, and the time for which any process stands still.
+	// callBound is the longest that a call may take: the time that gateways allow a
+	// request, and the longest pause of a process.
 	callBound = 60 * time.Second
 	// warmUp is how many calls are made before the first fault.
 	warmUp = 50
 )
 
-// Fill gives what is zero its default.
+// fill sets the fields that are zero to their defaults.
 func (c *Config) fill() {
 	if c.Callers == 0 {
 		c.Callers = defaultCallers
@@ -97,9 +95,9 @@ func (c *Config) fill() {
 	}
 }
 
-// Run makes a run and returns what came of it. The error tells why it could not
-// be made or judged; a run that went wrong is no error, see Report.Wrong. The
-// files stay in Dir; Clean removes them.
+// Run makes a run and returns its report. An error says why the run could not be made or
+// judged. A run that went wrong is no error; see Report.Wrong. The files stay in Dir, and
+// Clean removes them.
 func Run(ctx context.Context, cfg Config) (r *Report, err error) {
 	cfg.fill()
 	cells := plan.Select(plan.Cells(), cfg.Match)
@@ -158,7 +156,7 @@ func newRun(cfg Config, m *market, faults []plan.Fault) *run {
 	return &run{cfg: cfg, market: m, faults: faults, watch: newWatch(m), report: newReport(cfg, faults), began: time.Now()}
 }
 
-// all is the run from its first call to its verdict.
+// all runs from the first call to the verdict.
 func (r *run) all(ctx context.Context) (*Report, error) {
 	r.load = caller.Start(caller.Config{
 		Seed: r.cfg.Seed, Callers: r.cfg.Callers, Accounts: r.market.accounts, Models: modelIDs(),
@@ -189,7 +187,7 @@ func (r *run) tell(stage, last, note string) {
 	})
 }
 
-// warmUp returns when calls go through.
+// warmUp returns when calls succeed.
 func (r *run) warmUp(ctx context.Context) error {
 	r.tell("warming up", "", "")
 	ctx, cancel := context.WithTimeout(ctx, restoreBound)
@@ -206,7 +204,7 @@ func (r *run) warmUp(ctx context.Context) error {
 	return nil
 }
 
-// Replay is the command that does the same again.
+// Replay is the command that repeats the run.
 func (c Config) Replay() string {
 	command := "make chaos CHAOS_SEED=" + strconv.FormatUint(c.Seed, 10)
 	if c.Faults != 0 {

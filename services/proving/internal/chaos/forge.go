@@ -17,13 +17,13 @@ import (
 )
 
 const (
-	// handledBound is how long the readers of usage may take to come to an event,
-	// other faults included that are under way.
+	// handledBound is how long the readers of usage may take to handle an event, with the
+	// other faults under way.
 	handledBound    = restoreBound
 	handledInterval = 100 * time.Millisecond
 )
 
-// Forged counts what intruders tried.
+// Forged counts the attempts of intruders.
 type Forged struct {
 	// Connections and Messages were refused by the server.
 	Connections int `json:"connections_refused"`
@@ -35,11 +35,11 @@ type Forged struct {
 	Repeated int `json:"repeated"`
 }
 
-// intrusions are all of a run.
+// intrusions are all attempts of a run.
 type intrusions struct {
 	mu       sync.Mutex
 	counts   Forged
-	requests map[string]struct{} // of which usage was forged
+	requests map[string]struct{} // whose usage was forged
 	wrong    []string
 }
 
@@ -64,9 +64,9 @@ func (i *intrusions) about(request string) {
 	i.requests[request] = struct{}{}
 }
 
-// forge publishes what an intruder would, while a request stands at the fault's
-// moment, and looks what came of it. What should have been refused, and was not,
-// is for the report; an error says that it could not be tried.
+// forge publishes as an intruder would, while a request stands at the fault's moment, and
+// checks the effect. A message that should have been refused, and was not, is in the
+// report. An error says that the attempt could not be made.
 func (m *market) forge(ctx context.Context, f plan.Fault, release func()) error {
 	ctx, cancel := context.WithTimeout(ctx, handledBound)
 	defer cancel()
@@ -120,7 +120,7 @@ func (m *market) overhear(ctx context.Context, reader *intruder.Client, hub stri
 	return e, nil
 }
 
-// every looks again and again.
+// every calls done again and again.
 func every(ctx context.Context, pause time.Duration, done func() (bool, error)) error {
 	ticker := time.NewTicker(pause)
 	defer ticker.Stop()
@@ -136,8 +136,8 @@ func every(ctx context.Context, pause time.Duration, done func() (bool, error)) 
 	}
 }
 
-// connectAsStrangers tries to connect without a certificate that the server
-// knows. The server answers others meanwhile.
+// connectAsStrangers tries to connect without a certificate that the server knows. The
+// server answers others meanwhile.
 func (m *market) connectAsStrangers(reader *intruder.Client) error {
 	strangers, err := intruder.Strangers(m.fleet, m.path("strangers"))
 	if err != nil {
@@ -158,8 +158,8 @@ func (m *market) connectAsStrangers(reader *intruder.Client) error {
 	return nil
 }
 
-// publishAsOthers publishes with the genuine certificate of every service, on
-// every subject that is not its own, what would do harm there.
+// publishAsOthers publishes harmful messages with the genuine certificate of every
+// service, on every subject that is not the service's own.
 func (m *market) publishAsOthers(e intruder.Event) error {
 	altered, err := e.Inflated()
 	if err != nil {
@@ -198,11 +198,11 @@ func (m *market) publishAsOthers(e intruder.Event) error {
 	return nil
 }
 
-// forgery is an event that the server must take and the readers must not.
+// forgery is an event that the server must accept and the readers must refuse.
 type forgery struct {
 	what, by string // by is the hub whose certificate is stolen
 	data     []byte
-	// ledgerOnly is set where settlement cannot know that it is forged, and has
+	// ledgerOnly reports that settlement cannot know that the event is forged, and has
 	// the true line already.
 	ledgerOnly bool
 }
@@ -231,8 +231,8 @@ func (m *market) forgeries(ctx context.Context, hub string, e intruder.Event) ([
 	}, nil
 }
 
-// publishForged brings altered events into the stream with stolen certificates,
-// and makes sure that both readers set them aside.
+// publishForged brings altered events into the stream with stolen certificates, and
+// checks that both readers set them aside.
 func (m *market) publishForged(
 	ctx context.Context, reader *intruder.Client, hub string, e intruder.Event, release func(),
 ) error {
@@ -294,7 +294,7 @@ func (m *market) lines(ctx context.Context, e intruder.Event) error {
 	return nil
 }
 
-// storeAs publishes into the stream as a hub, on its own subject.
+// storeAs publishes into the stream as a hub, on the hub's own subject.
 func (m *market) storeAs(ctx context.Context, hub string, data []byte) (uint64, error) {
 	nc, err := intruder.As(m.fleet, hub)
 	if err != nil {
@@ -304,7 +304,7 @@ func (m *market) storeAs(ctx context.Context, hub string, data []byte) (uint64, 
 	return nc.Store(ctx, bus.SubjectUsage(fleet.HubID(hub)), rand.Text(), data)
 }
 
-// handled waits until both readers of usage are done with a message.
+// handled waits until both readers of usage have handled a message.
 func (m *market) handled(ctx context.Context, reader *intruder.Client, sequence uint64) error {
 	ledger, err := intruder.As(m.fleet, fleet.Billing)
 	if err != nil {
@@ -323,8 +323,8 @@ func (m *market) handled(ctx context.Context, reader *intruder.Client, sequence 
 	return nil
 }
 
-// publishAgain brings a genuine event into the stream twice more: at the moment,
-// when it may not be settled yet, and once its lines stand.
+// publishAgain brings a genuine event into the stream twice more: at once, when it may
+// not be settled yet, and when its lines exist.
 func (m *market) publishAgain(
 	ctx context.Context, reader *intruder.Client, hub string, e intruder.Event, release func(),
 ) error {
@@ -358,7 +358,7 @@ func (m *market) publishAgain(
 	return nil
 }
 
-// unmoved looks for lines that rest on a forged event, when all is over.
+// unmoved looks for lines that rest on a forged event, at the end of the run.
 func (m *market) unmoved(ctx context.Context) error {
 	i := &m.intrusions
 	i.mu.Lock()

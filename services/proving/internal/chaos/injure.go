@@ -14,25 +14,24 @@ import (
 )
 
 const (
-	// reachBound is how long it may take until some request reaches a moment,
-	// and restoreBound until what was hurt can serve.
+	// reachBound bounds the time until a request reaches a moment, and restoreBound the
+	// time until a victim can serve.
 	reachBound   = 90 * time.Second
 	restoreBound = 2 * time.Minute
-	// refill is how often a disk is found full anew, for processes that were
-	// started meanwhile.
+	// refill is the pause between two fillings of a disk, for processes that were started
+	// meanwhile.
 	refill = 50 * time.Millisecond
-	// darkStands is how many answers are kept from being accounted for when all
-	// goes dark, and darkSettle how long hubs then have to hear what they are
-	// told.
+	// darkStands is how many answers are held before anybody reports them when all goes
+	// dark, and darkSettle how long hubs then have to read what was published to them.
 	darkStands = 4
 	darkSettle = 2 * time.Second
 )
 
-// errMissed is returned when no request came to the moment.
+// errMissed is returned when no request reached the moment.
 var errMissed = errors.New("no request came to this moment")
 
-// injure does one fault and puts everything right again. hurt is called at the
-// moment at which the harm is done.
+// injure does one fault and repairs everything. It calls hurt at the moment at which the
+// harm is done.
 func (m *market) injure(ctx context.Context, f plan.Fault, hurt func()) error {
 	if f.Cell.Kind == plan.Dark {
 		return m.dark(ctx, f, hurt)
@@ -75,8 +74,8 @@ func (m *market) injure(ctx context.Context, f plan.Fault, hurt func()) error {
 	}
 }
 
-// victims are the processes that a fault hurts: all, or the one that stands at
-// the moment, or any.
+// victims are the processes that a fault hurts: all of them, the one that stands at the
+// moment, or any.
 func (m *market) victims(f plan.Fault, pid int) []string {
 	names := m.fleet.Replicas(f.Cell.Program)
 	if f.All {
@@ -91,8 +90,7 @@ func (m *market) victims(f plan.Fault, pid int) []string {
 	return names[i : i+1]
 }
 
-// kill kills processes, takes what they keep if they are to lose it, and starts
-// them again.
+// kill kills processes, wipes their disks if the fault says so, and starts them again.
 func (m *market) kill(ctx context.Context, f plan.Fault, names []string, release func()) error {
 	for _, name := range names {
 		if err := m.fleet.Kill(name); err != nil {
@@ -111,7 +109,7 @@ func (m *market) kill(ctx context.Context, f plan.Fault, names []string, release
 	return m.restore(ctx, names)
 }
 
-// wipe takes what processes keep on their disks.
+// wipe removes what processes keep on their disks.
 func (m *market) wipe(names []string) error {
 	for _, name := range names {
 		var err error
@@ -132,7 +130,7 @@ func (m *market) wipe(names []string) error {
 	return nil
 }
 
-// restore starts what does not run and returns when all of it can serve.
+// restore starts the processes that do not run and returns when all of them can serve.
 func (m *market) restore(ctx context.Context, names []string) error {
 	ctx, cancel := context.WithTimeout(ctx, restoreBound)
 	defer cancel()
@@ -147,8 +145,8 @@ func (m *market) restore(ctx context.Context, names []string) error {
 	return m.fleet.WaitReady(ctx, names...)
 }
 
-// signal sends a signal to processes and their children, parents first: a
-// PostgreSQL is many.
+// signal sends a signal to processes and their children, parents first, because a
+// PostgreSQL is many processes.
 func (m *market) signal(names []string, signal syscall.Signal) error {
 	for _, name := range names {
 		for _, pid := range family(m.fleet.Pid(name)) {
@@ -160,7 +158,7 @@ func (m *market) signal(names []string, signal syscall.Signal) error {
 	return nil
 }
 
-// stop lets processes stand still for a while.
+// stop makes processes stand still for a while.
 func (m *market) stop(ctx context.Context, f plan.Fault, names []string, release func()) error {
 	err := m.signal(names, syscall.SIGSTOP)
 	release()
@@ -173,9 +171,9 @@ func (m *market) stop(ctx context.Context, f plan.Fault, names []string, release
 	return m.restore(ctx, names)
 }
 
-// fill lets no process write to a file for a while, those that the supervisor
-// starts meanwhile included. Who cannot go on after that is started again, as
-// somebody would who has made room.
+// fill keeps processes from writing to files for a while, including those that the
+// supervisor starts meanwhile. A process that cannot continue after that is started
+// again, as an operator would do who has made room.
 func (m *market) fill(ctx context.Context, f plan.Fault, names []string, release func()) error {
 	err := m.limitFiles(names, true)
 	release()
@@ -213,9 +211,9 @@ func (m *market) limitFiles(names []string, full bool) error {
 	return nil
 }
 
-// dark ends everything but PostgreSQL while some answers are complete and
-// accounted for by nobody, and usage is about to be settled. Of these requests
-// the hubs' journals alone know.
+// dark ends everything but PostgreSQL while some answers are complete and nobody has
+// reported them, and usage is about to be settled. Only the hubs' journals know of these
+// requests then.
 func (m *market) dark(ctx context.Context, f plan.Fault, hurt func()) error {
 	for range darkStands {
 		defer m.points.Arm(f.Cell.Point, 1).Release()

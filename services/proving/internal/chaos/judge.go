@@ -22,10 +22,10 @@ import (
 )
 
 const (
-	// idleBound is how long the fleet may take to become idle, and idleSteady
-	// how often in a row it must be seen so.
+	// idleBound is how long the fleet may take to become idle, and idleSteady how often
+	// in a row it must be seen idle.
 	idleBound = 3 * time.Minute
-	// plantedBound is that of a fleet with a planted fault, which may never be
+	// plantedBound is the same bound for a fleet with a planted fault, which may never be
 	// idle: longer than a lease and a review.
 	plantedBound = 40 * time.Second
 	idleInterval = 300 * time.Millisecond
@@ -34,7 +34,7 @@ const (
 	maxMetrics = 4 << 20
 )
 
-// settle waits until the fleet, to which nothing happens any more, is idle.
+// settle waits until the fleet is idle. Nothing happens to it any more.
 func (r *run) settle(ctx context.Context) error {
 	r.tell("waiting until the fleet is idle", "", "")
 	began := time.Now()
@@ -53,7 +53,7 @@ func (r *run) settle(ctx context.Context) error {
 	for steady := 0; steady < idleSteady; {
 		left, err := r.market.left(ctx)
 		switch {
-		case ctx.Err() != nil: // what was seen last counts
+		case ctx.Err() != nil: // the last look counts
 		case err != nil:
 			steady, last = 0, err.Error()
 		case left != "":
@@ -75,7 +75,7 @@ func (r *run) settle(ctx context.Context) error {
 	return nil
 }
 
-// left says what has yet to happen; nothing when the fleet is idle.
+// left says what has yet to happen; empty for an idle fleet.
 func (m *market) left(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -106,7 +106,7 @@ func describe(l store.Left) string {
 	return fmt.Sprintf("%d holds open, %d reviews under way, %d requests not told alike", l.Holds, l.Reviews, l.Unbalanced)
 }
 
-// unsettled is a hub's gauge of usage that waits for somebody.
+// unsettled matches a hub's gauge of usage that waits.
 var unsettled = regexp.MustCompile(`(?m)^(svc_provider_hub_unsettled(?:\{[^}]*\})?) (\S+)$`)
 
 func (m *market) gauges(ctx context.Context, hub string) (map[string]float64, error) {
@@ -137,7 +137,7 @@ func (m *market) gauges(ctx context.Context, hub string) (map[string]float64, er
 	return values, nil
 }
 
-// judge writes the files out and has the auditor read them.
+// judge writes the files and has the auditor read them.
 func (r *run) judge(ctx context.Context) error {
 	r.tell("auditing", "", "")
 	m := r.market
@@ -150,7 +150,7 @@ func (r *run) judge(ctx context.Context) error {
 	if err := r.export(ctx); err != nil {
 		return err
 	}
-	// Engines may still be recording what nobody waits for any more.
+	// Engines may still be recording answers that nobody waits for.
 	var errs []error
 	for _, e := range m.engines {
 		errs = append(errs, e.Stop(ctx))
@@ -161,7 +161,7 @@ func (r *run) judge(ctx context.Context) error {
 	}
 	report, err := audit(m.path)
 	if err != nil {
-		// What cannot be read is no verdict in the marketplace's favour.
+		// A file that cannot be read is no verdict in the marketplace's favour.
 		r.report.Faulty = append(r.report.Faulty, "the auditor: "+err.Error())
 		return nil
 	}
@@ -169,8 +169,8 @@ func (r *run) judge(ctx context.Context) error {
 	return nil
 }
 
-// export writes the ledger as billing-ledger's own program does, and
-// settlement's lines. A ledger without its key cannot be put into order by it.
+// export writes the ledger with billing-ledger's own program, and settlement's lines. The
+// program cannot sort a ledger without its primary key.
 func (r *run) export(ctx context.Context) error {
 	m := r.market
 	if r.cfg.Plant != "" {
@@ -200,7 +200,7 @@ func (m *market) dump(ctx context.Context, schema, name string) error {
 	return nil
 }
 
-// audit has the files of a run judged.
+// audit judges the files of a run.
 func audit(path func(string) string) (*auditor.Report, error) {
 	names := []string{record.LedgerFile, record.SettlementFile, record.ClientsFile, record.EnginesFile, record.SetupFile}
 	files := make([]*os.File, len(names))
@@ -217,6 +217,6 @@ func audit(path func(string) string) (*auditor.Report, error) {
 	}, auditor.Options{Skew: auditSkew})
 }
 
-// auditSkew is the longest that a transaction may last here, where databases
-// stand still.
+// auditSkew is the longest time of a transaction here, where databases are made to stand
+// still.
 const auditSkew = 30 * time.Second

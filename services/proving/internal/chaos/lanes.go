@@ -10,7 +10,7 @@ import (
 	"svc.internal/services/proving/internal/fleet"
 )
 
-// tries is how often a fault is tried that no request comes to.
+// tries is how often a fault is tried when no request reaches it.
 const tries = 3
 
 // hurt does all faults in their order, as many at once as there are lanes.
@@ -36,7 +36,7 @@ func (r *run) hurt(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// fault does one fault and notes how long it took until the fleet served again.
+// fault does one fault and records how long the fleet took to serve again.
 func (r *run) fault(ctx context.Context, f plan.Fault) error {
 	if f.Cell.Class() == plan.Loss && r.cfg.Plant == "" {
 		if err := r.market.calm(ctx); err != nil {
@@ -49,8 +49,8 @@ func (r *run) fault(ctx context.Context, f plan.Fault) error {
 		var harmed time.Time
 		err = r.market.injure(ctx, f, func() { after, harmed = r.watch.begin(f), time.Now() })
 		if err == nil && f.Cell.Kind == plan.Lose && f.Cell.Program == fleet.Hub {
-			// Of what this hub served the gateways alone know now, which must
-			// live until they have told.
+			// Only the gateways know now what this hub served, so they must live until
+			// they have reported it.
 			err = r.market.wait(ctx, func(ctx context.Context) (int64, error) {
 				return r.market.books.Unreported(ctx, harmed.Add(harmSlack))
 			})
@@ -78,8 +78,8 @@ func (r *run) fault(ctx context.Context, f plan.Fault) error {
 	return nil
 }
 
-// lanes lets some faults be under way at once: none that hurt the same, and none
-// of classes that must not meet.
+// lanes lets several faults be under way at once, but none that hurt the same program,
+// and none of classes that must not meet.
 type lanes struct {
 	mu    sync.Mutex
 	moved *sync.Cond
@@ -125,8 +125,8 @@ func (l *lanes) leave(c plan.Cell) {
 // servedBound is how long the fleet may take to serve again after a fault.
 const servedBound = 90 * time.Second
 
-// calmBound is how long it may take until everything that was served some time
-// ago is settled, and calmInterval how often that is looked at.
+// calmBound is how long it may take until everything that was served some time ago is
+// settled, and calmInterval the pause between two looks.
 const (
 	calmBound    = time.Minute
 	calmInterval = 200 * time.Millisecond
@@ -135,13 +135,13 @@ const (
 // harmSlack is how long after its moment a harm may be done.
 const harmSlack = time.Second
 
-// calm returns when what was served before is settled, or is still under way:
-// only then may something be lost for good.
+// calm returns when everything that was served before is settled, or is still under way.
+// Only then may something be lost for good.
 func (m *market) calm(ctx context.Context) error {
 	var begun time.Time
 	return m.wait(ctx, func(ctx context.Context) (_ int64, err error) {
 		if begun.IsZero() {
-			// What an earlier loss has left to be told again counts however young it is.
+			// Reports that an earlier loss has delayed count however young they are.
 			if begun, err = m.books.Now(ctx); err != nil {
 				return 0, err
 			}
@@ -150,8 +150,8 @@ func (m *market) calm(ctx context.Context) error {
 	})
 }
 
-// wait returns when nothing is left, or when that takes too long, which the
-// audit finds out.
+// wait returns when nothing is left, or when that takes too long. In that case the audit
+// finds out.
 func (m *market) wait(ctx context.Context, left func(context.Context) (int64, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, calmBound)
 	defer cancel()
@@ -172,6 +172,6 @@ func (m *market) wait(ctx context.Context, left func(context.Context) (int64, er
 	}
 }
 
-// calmAge is the age from which an open hold is not that of a request that is
-// still served: no answer of package caller takes longer.
+// calmAge is the age from which an open hold does not belong to a request that is still
+// served, because no answer of package caller takes longer.
 const calmAge = 9 * time.Second

@@ -11,11 +11,11 @@ import (
 	"syscall"
 )
 
-// limitFiles lets processes write to no file any more, or to all again: the
-// kernel refuses their writes with EFBIG, which is to them what a full disk is.
-// Only the soft limit is changed, which what they fork inherits. It is done by
-// util-linux's prlimit in the name of whose processes they are: even root may
-// lack the right to do so to others, and PostgreSQL is another.
+// limitFiles keeps processes from writing to files, or lets them write again. The kernel
+// refuses their writes with EFBIG, which looks to them like a full disk. Only the soft
+// limit is changed, and forked processes inherit it. The change is made by util-linux's
+// prlimit as the user of the processes, because even root may lack the right to change
+// the limits of others, and PostgreSQL runs as another user.
 func limitFiles(pid int, full bool) error {
 	info, err := os.Stat("/proc/" + strconv.Itoa(pid))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -41,7 +41,7 @@ func limitFiles(pid int, full bool) error {
 	return nil
 }
 
-// family is a process and its children; nobody where it does not run.
+// family is a process and its children; empty where it does not run.
 func family(pid int) []int {
 	if pid == 0 {
 		return nil

@@ -4,7 +4,7 @@ package chaos
 
 import "errors"
 
-// limitFiles is known for Linux alone.
+// limitFiles is implemented for Linux only.
 func limitFiles(int, bool) error { return errors.ErrUnsupported }
 
 // family is a process, without its children.

@@ -22,12 +22,12 @@ import (
 // fleetFolder begins the name of the fleet's folder in that of the run.
 const fleetFolder = "fleet-"
 
-// agents is how many there are; the third shares the hub of the first.
+// agents is the number of agents. The third shares the hub of the first.
 const agents = 3
 
-// settings make what takes minutes in production take seconds: leases, reviews,
-// heartbeats, and the pauses after which things are looked at again. What stands
-// still does so for longer than any of them; see plan.StillFor.
+// settings shorten to seconds what takes minutes in production: leases, reviews,
+// heartbeats, and the pauses between retries. A process that stands still does so for
+// longer than any of them; see plan.StillFor.
 var settings = map[string]map[string]any{
 	fleet.Billing: {"billing": map[string]any{
 		"hold_lease": "6s", "orphan_after": "15s", "expire_interval": "500ms", "expire_grace": "3s", "admit_timeout": "3s",
@@ -43,11 +43,11 @@ var settings = map[string]map[string]any{
 	}},
 }
 
-// price of a model in US dollars for a million tokens, and what of it a provider
-// gets.
+// price is the price of a model in US dollars for a million tokens, and the part of it
+// that a provider gets.
 type price struct{ input, output, payoutInput, payoutOutput string }
 
-// models are what is asked for, the first most often.
+// models are the models that are asked for, the first most often.
 var models = []struct {
 	id    string
 	price price
@@ -132,7 +132,7 @@ func (m *market) fleetConfig(cfg Config) fleet.Config {
 		environ = append(environ, crash.EnvPlant+"="+cfg.Plant)
 	}
 	return fleet.Config{
-		// A new one each time: where a database lives may outlast its folder.
+		// The folder is new each time, because the place of a database may outlive it.
 		Dir: m.path(fleetFolder + time.Now().UTC().Format("150405.000000")), BinDir: m.bin,
 		Replicas:   map[string]int{fleet.Agent: agents, fleet.Engine: 0},
 		DrainDelay: 500 * time.Millisecond, LogLevel: "info", Restart: true,
@@ -142,7 +142,7 @@ func (m *market) fleetConfig(cfg Config) fleet.Config {
 
 func (m *market) path(name string) string { return filepath.Join(m.dir, name) }
 
-// stock fills the market.
+// stock makes the models, providers and consumers.
 func (m *market) stock(ctx context.Context) error {
 	m.setup.Setup = true
 	for _, model := range models {
@@ -197,7 +197,7 @@ func (m *market) putModel(ctx context.Context, id string, p price) error {
 	return m.fleet.Admin(ctx, http.MethodPut, "models/"+id, body, nil)
 }
 
-// micro are the millionths of a decimal number of at most six places.
+// micro converts a decimal number of at most six places to millionths.
 func micro(text string) int64 {
 	whole, part, _ := strings.Cut(text, ".")
 	var n int64
@@ -301,7 +301,7 @@ func (m *market) close(ctx context.Context) error {
 		m.books.Close()
 	}
 	if m.fleet != nil {
-		// What services hold is judged already, and need not be drained.
+		// What services hold is judged already and need not be drained.
 		for _, name := range append(m.services(), m.fleet.Replicas(fleet.Agent)...) {
 			errs = append(errs, m.fleet.Kill(name))
 		}

@@ -12,18 +12,18 @@ import (
 	"svc.internal/services/proving/internal/fleet"
 )
 
-// maxUntrue bounds the calls that are kept of those that were not told the truth.
+// maxUntrue bounds the kept calls that were not answered with the truth.
 const maxUntrue = 50
 
-// watch hears of every call while faults come and go.
+// watch is called for every call while faults come and go.
 type watch struct {
 	market   *market
 	gateways int
 
 	mu     sync.Mutex
 	afters map[*after]struct{}
-	// breaks are the times in which a gateway may break its connections; an end
-	// of zero is still open.
+	// breaks are the times in which a gateway may lose its connections. An end of zero
+	// means that the time has not ended.
 	breaks []span
 	// hurting counts the faults under way; spans are the times with any.
 	hurting int
@@ -36,7 +36,7 @@ type watch struct {
 	misled                      int
 }
 
-// span is a time; an end of zero is still to come.
+// span is a time; an end of zero means that it has not ended.
 type span struct{ begin, end time.Time }
 
 func (s span) meets(from, to time.Time) bool {
@@ -77,8 +77,8 @@ func (w *watch) begin(f plan.Fault) *after {
 	return a
 }
 
-// wait returns when every gateway has given a whole answer to a call that was
-// sent after the fault, and how long after it that was.
+// wait returns when every gateway has given a whole answer to a call that was sent after
+// the fault, and how long that took.
 func (a *after) wait(ctx context.Context) (time.Duration, bool) {
 	timer := time.NewTimer(servedBound - time.Since(a.began))
 	defer timer.Stop()
@@ -108,7 +108,7 @@ func (a *after) end() {
 	}
 }
 
-// ended hears of a call.
+// ended notes a call.
 func (w *watch) ended(c caller.Call) {
 	w.market.clients.Add(c.Client)
 	w.mu.Lock()
@@ -151,7 +151,7 @@ func (w *watch) countLocked(c caller.Call) {
 	}
 }
 
-// untruthLocked says what is wrong about what a client was told.
+// untruthLocked says what is wrong about a client's answer; empty for nothing.
 func (w *watch) untruthLocked(c caller.Call) string {
 	switch {
 	case c.Took() >= callBound:
@@ -178,8 +178,8 @@ func (w *watch) untruthLocked(c caller.Call) string {
 	}
 }
 
-// brokenLocked reports whether a gateway may have broken connections at a time. The end
-// of a gateway is seen a moment after it.
+// brokenLocked reports whether a gateway may have lost connections at a time. The end of
+// a gateway is seen a moment later.
 func (w *watch) brokenLocked(from, to time.Time) bool {
 	for _, s := range w.breaks {
 		if s.meets(from.Add(-time.Second), to.Add(time.Second)) {

@@ -1,11 +1,10 @@
-// Package endings is the table of how a request may end and what it then costs,
-// as the README publishes it: one line for each ending, in the order in which
-// people look for them. The end-to-end tests bring about every line of it on a
-// running marketplace, by its name, and hold the ledger against it; the README's
-// table is made from it.
+// Package endings is the table of how a request may end and what it then costs, as the
+// README publishes it: one line for each ending, in the order in which people look for
+// them. The end-to-end tests bring about every line on a running marketplace, by its
+// name, and compare the ledger with it. The README's table is made from it.
 //
-// The rules are those of the marketplace's specification, part 1 (metering) and
-// 3, as far as it decides them; how they are worked out is provider-hub's meter.
+// The rules are those of the marketplace's specification, part 1 (metering) and part 3,
+// as far as the specification decides them. Provider-hub's meter computes them.
 package endings
 
 import (
@@ -13,21 +12,21 @@ import (
 	"strings"
 )
 
-// Basis is what a count of tokens rests on.
+// Basis says what a count of tokens rests on.
 type Basis uint8
 
 // The bases.
 const (
 	// Nothing is charged.
 	Nothing Basis = iota
-	// Usage is what the engine reported.
+	// Usage is the engine's report.
 	Usage
 	// Count is the marketplace's own: an estimate of the prompt, a recount of
 	// the output.
 	Count
-	// Delivered is what had been relayed when it ended.
+	// Delivered is what had been relayed at the end.
 	Delivered
-	// Bound is how long the answer might be at the most.
+	// Bound is the longest that the answer could be.
 	Bound
 	// One is a single token.
 	One
@@ -55,13 +54,13 @@ type Told uint8
 
 // What clients see.
 const (
-	// Whole is an answer with status 200 to its end.
+	// Whole is a whole answer with status 200.
 	Whole Told = iota
 	// Broken is a stream that ends in an error event, without [DONE].
 	Broken
 	// Refused is an error status.
 	Refused
-	// Left sees nothing: the client has gone.
+	// Left is nothing, because the client has left.
 	Left
 )
 
@@ -78,11 +77,11 @@ func (w Told) String() string {
 	return "(has left)"
 }
 
-// Line is one way to end. The provider that served is paid for the same tokens
-// as are charged, at the payout price, and nobody else is; what the platform
-// itself broke is at its own expense.
+// Line is one way to end. The provider that served is paid for the same tokens as are
+// charged, at the payout price, and nobody else is paid. The platform bears the cost of
+// what it broke itself.
 type Line struct {
-	// Name is that of the line's test.
+	// Name is the name of the line's test.
 	Name string
 	// Ending says what happened.
 	Ending         string
@@ -94,7 +93,7 @@ type Line struct {
 // released.
 func (l Line) Free() bool { return l.Prompt == Nothing && l.Output == Nothing }
 
-// Table has every line.
+// Table returns every line.
 func Table() []Line {
 	return []Line{
 		{"normal", "normal, plausible usage", Usage, Usage, Whole},

@@ -6,8 +6,8 @@ import (
 	"strconv"
 )
 
-// agentEnvironment is what svc-agent reads. Its key and models are written by
-// Equip before it is started.
+// agentEnvironment is the environment of svc-agent. Equip writes its key and models
+// before it is started.
 func (f *Fleet) agentEnvironment(name string) ([]string, error) {
 	n := number(name)
 	hub := instance(Hub, (n-1)%f.cfg.Replicas[Hub]+1)
@@ -28,7 +28,7 @@ func (f *Fleet) agentEnvironment(name string) ([]string, error) {
 	}, nil
 }
 
-// AgentDir is what an agent keeps between its starts.
+// AgentDir is the folder that an agent keeps between its starts.
 func (f *Fleet) AgentDir(name string) string { return f.dir.Path("agent", strconv.Itoa(number(name))) }
 
 func agentKeyFile(number int) string { return "provider-key-" + strconv.Itoa(number) }
@@ -44,8 +44,8 @@ type Offer struct {
 	Capacity      int    `json:"capacity"`
 }
 
-// Equip gives an agent that does not run its provider's key and its models,
-// after which it can be started. Seed does so for the demo.
+// Equip gives an agent that does not run its provider's key and its models. Then it can
+// be started. Seed does so for the demo.
 func (f *Fleet) Equip(name, key string, offers []Offer) error {
 	text, err := json.MarshalIndent(map[string]any{"models": offers}, "", "  ")
 	if err != nil {

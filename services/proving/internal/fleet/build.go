@@ -11,8 +11,7 @@ import (
 	"syscall"
 )
 
-// programs are the packages of a fleet's programs, in the order of the
-// workspace.
+// programs are the packages of a fleet's programs, in the order of the workspace.
 func programs() []string {
 	all := []string{"github.com/nats-io/nats-server/v2", "svc.internal/services/provider-agent/cmd/svc-agent",
 		"svc.internal/services/proving/cmd/tinylm"}
@@ -22,12 +21,11 @@ func programs() []string {
 	return all
 }
 
-// Build makes the programs of a fleet from the tree that the working directory
-// is in, with build tags, and returns the folder they are in: .bin/fleet at the
-// root of the tree, or .bin/fleet-<tags>. What is up to date is not made again,
-// and one build at a time goes on in a folder, so that test binaries side by side
-// build once. The programs have no DWARF, because that is almost a third of a link
-// and stacks need none.
+// Build builds the programs of a fleet from the tree of the working directory, with build
+// tags, and returns their folder: .bin/fleet at the root of the tree, or
+// .bin/fleet-<tags>. It skips programs that are up to date. Only one build at a time runs
+// in a folder, so that test binaries side by side build once. The programs have no DWARF,
+// because that is almost a third of a link, and stacks need none.
 func Build(ctx context.Context, tags string) (string, error) {
 	root, err := treeRoot()
 	if err != nil {
@@ -58,7 +56,7 @@ func Build(ctx context.Context, tags string) (string, error) {
 	return dir, nil
 }
 
-// treeRoot is the folder above with the go.work.
+// treeRoot is the nearest folder above with a go.work.
 func treeRoot() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {

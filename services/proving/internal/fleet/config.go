@@ -12,55 +12,53 @@ import (
 
 // Config says what runs and where. Dir and BinDir are required.
 type Config struct {
-	// Dir holds all that the fleet writes: database, streams, journals,
-	// certificates, secrets, configuration files, logs. One fleet at a time.
+	// Dir holds everything that the fleet writes: database, streams, journals,
+	// certificates, secrets, configuration files, logs. One fleet uses it at a time.
 	Dir string
 	// BinDir has the programs, as Build makes them.
 	BinDir string
-	// DatabaseURL is a PostgreSQL server to use, under a login that may make
-	// logins; empty starts a durable one in Dir.
+	// DatabaseURL is a PostgreSQL server to use, under a login that may create logins.
+	// Empty starts a durable one in Dir.
 	DatabaseURL string
-	// Replicas are how many processes of a program run, by its name; those
-	// not named have 2 (services) or 1 (the rest), and 0 leaves one out.
-	// Agents connect to the hubs in turn, the first to the first.
+	// Replicas is how many processes of a program run, by its name. Missing programs have
+	// 2 (services) or 1 (the rest), and 0 leaves one out. Agents connect to the hubs in
+	// turn, the first to the first.
 	Replicas map[string]int
 	// EngineURL is the engine of the agents, ending in /v1; empty means
 	// tinylm-1.
 	EngineURL string
-	// FixedPorts puts the public API at 127.0.0.1:8080 and 8082, hubs at 8081
-	// and 8083 and all else from 9400; otherwise ports that are free are used.
+	// FixedPorts puts the public API at 127.0.0.1:8080 and 8082, hubs at 8081 and 8083,
+	// and everything else from 9400. Otherwise free ports are used.
 	FixedPorts bool
-	// Restart starts a process again that ended unasked, once the fleet has
-	// started.
+	// Restart starts a process again that ended by itself, once the fleet has started.
 	Restart bool
-	// DrainDelay is how long a process says that it is not ready before it
-	// closes its listeners; 0 means 3 s.
+	// DrainDelay is how long a process reports that it is not ready before it closes its
+	// listeners; 0 means 3 s.
 	DrainDelay time.Duration
 	// LogLevel of the services; empty means info.
 	LogLevel string
-	// OTLPEndpoint gets the traces of all; empty records none.
+	// OTLPEndpoint receives all traces; empty records none.
 	OTLPEndpoint string
-	// Settings are put over what the fleet writes into a service's file, by
-	// program: {"billing-ledger": {"billing": {"hold_lease": "5s"}}}. Maps are
-	// merged, all else is replaced.
+	// Settings override what the fleet writes into a service's file, by program:
+	// {"billing-ledger": {"billing": {"hold_lease": "5s"}}}. Maps are merged, everything
+	// else is replaced.
 	Settings map[string]map[string]any
-	// Via, unless nil, says where a process is told to find another, such as a
-	// proxy on the way: from and to are names of processes, and address is where
-	// to listens. What hubs tell everybody of themselves is asked for with
-	// from empty.
+	// Via, unless nil, returns the address at which a process finds another, such as a
+	// proxy between the two. from and to are names of processes, and address is where to
+	// listens. from is empty for the address that a hub publishes to everybody.
 	Via func(from, to, address string) (string, error)
-	// Environ, as NAME=value, is added to the environment of every process,
-	// which else has nothing that would change a setting.
+	// Environ, as NAME=value, is added to the environment of every process, which
+	// otherwise has nothing that would change a setting.
 	Environ []string
-	// Log hears of what an operator must know; nil means no log.
+	// Log is for what an operator must know; nil means no log.
 	Log *slog.Logger
-	// Step is told when work begins and returns what is told its end; nil is
-	// allowed.
+	// Step is called when work begins, and the function that it returns when the work
+	// ends; nil is allowed.
 	Step func(name string) (done func(detail string))
-	// Taken is called once the folder belongs to this fleet, before anything
-	// is started; nil is allowed.
+	// Taken is called once the folder belongs to this fleet, before anything is started;
+	// nil is allowed.
 	Taken func() error
-	// Report hears of each process that ended unasked; nil is allowed.
+	// Report is called for each process that ended by itself; nil is allowed.
 	Report func(Exit)
 }
 
@@ -118,8 +116,8 @@ func (c *Config) step(name string) func(string) {
 	return c.Step(name)
 }
 
-// environment is what all processes get: that of this process without what
-// would override their files.
+// environment is the environment of all processes: that of this process without the
+// variables that would override their files.
 func (c *Config) environment() []string {
 	var kept []string
 	for _, variable := range os.Environ() {

@@ -1,21 +1,20 @@
-// Package fleet runs the marketplace as it runs on many machines, on one: each
-// service in processes of its own with mutual TLS between them, two of each,
-// beside PostgreSQL and nats-server, with provider agents and an engine. It is
-// what make up starts, what the end-to-end tests kill, and what is measured.
+// Package fleet runs the marketplace on one machine as it runs on many: each service in
+// processes of its own with mutual TLS between them, two of each, beside PostgreSQL and
+// nats-server, with provider agents and an engine. make up starts it, the end-to-end
+// tests kill parts of it, and the benchmarks measure it.
 //
-// A Fleet is a supervisor: it writes certificates, secrets and configuration
-// files into its folder, starts the processes in the order of their needs,
-// keeps the end of their logs, and ends them in the opposite order. A process
-// that ends unasked is reported, and started again with growing pauses if the
-// configuration says so. Should the supervisor itself be killed, a guard ends
-// what it has left behind.
+// A Fleet is a supervisor. It writes certificates, secrets and configuration files into
+// its folder, starts the processes in the order of their needs, keeps the end of their
+// logs, and ends them in the opposite order. A process that ends by itself is reported,
+// and started again with growing pauses if the configuration says so. If the supervisor
+// itself is killed, a guard ends the processes that it has left behind.
 //
-// Processes are named after their service with a number: catalog-1,
-// billing-ledger-2, provider-hub-1, edge-gateway-2, svc-agent-1, tinylm-1,
-// postgres-1, nats-1. The hub of provider-hub-2 is hub-2.
+// Processes are named after their service with a number: catalog-1, billing-ledger-2,
+// provider-hub-1, edge-gateway-2, svc-agent-1, tinylm-1, postgres-1, nats-1. The hub of
+// provider-hub-2 is hub-2.
 //
-// Limits: all listens on loopback; at most MaxReplicas of a service; of each
-// log the last 8 to 16 MiB are kept.
+// Limits: everything listens on loopback. A service has at most MaxReplicas. The last 8
+// to 16 MiB of each log are kept.
 package fleet
 
 import (
@@ -44,7 +43,7 @@ const (
 	Agent      = "svc-agent"
 )
 
-// startOrder is the order of the needs; all of one name start and stop
+// startOrder is the order of the needs. All processes of one program start and stop
 // together.
 var startOrder = []string{Postgres, NATS, Catalog, Billing, Settlement, Router, Hub, Gateway, Engine, Agent}
 
@@ -57,17 +56,17 @@ func Services() []string {
 // MaxReplicas bounds the processes of one service.
 const MaxReplicas = 4
 
-// Exit is the end of a process that nobody asked for.
+// Exit is the end of a process that ended by itself.
 type Exit struct {
 	Name   string
 	Pid    int
 	Reason string
-	// Log is the end of what it wrote.
+	// Log is the end of its log.
 	Log string
 }
 
-// Fleet is a running fleet. Its methods may be called by several goroutines at
-// once, but starting and ending one process, only by one at a time.
+// Fleet is a running fleet. Its methods may be called by several goroutines at once,
+// except that only one at a time may start or end the same process.
 type Fleet struct {
 	cfg    Config
 	dir    *localdata.Dir
@@ -75,26 +74,26 @@ type Fleet struct {
 	lease  *portLease // nil for fixed ports
 	guard  *guard
 
-	// databaseURL is the administrator's; databases are those of the services.
+	// databaseURL is the administrator's, and databases are those of the services.
 	databaseURL string
 	databases   map[string]node.Database
 
 	mu      sync.Mutex
 	members map[string]*member
 	exits   []Exit
-	// stopping ends all attempts to start something again.
+	// stopping ends all attempts to start a process again.
 	stopping bool
-	// started is set once all has been ready: what ends before that is not
-	// started again.
+	// started is set once everything has been ready. A process that ends before that is
+	// not started again.
 	started bool
 	stop    context.CancelFunc
 	life    context.Context
 	wg      sync.WaitGroup
 }
 
-// Start makes a fleet and returns when all its processes are ready, but for
-// the agents, which need a seed (see Seed). On an error everything is ended
-// again. ctx bounds the start alone.
+// Start makes a fleet and returns when all its processes are ready, except for the
+// agents, which need a seed (see Seed). On an error it ends everything again. ctx bounds
+// the start alone.
 func Start(ctx context.Context, cfg Config) (*Fleet, error) {
 	f, err := prepare(cfg)
 	if err != nil {
@@ -168,7 +167,7 @@ func (f *Fleet) named(program string) []string {
 
 func instance(program string, number int) string { return fmt.Sprintf("%s-%d", program, number) }
 
-// Exits are the ends that nobody asked for, so far; the first hundred.
+// Exits are the first hundred processes that ended by themselves.
 func (f *Fleet) Exits() []Exit {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -177,14 +176,13 @@ func (f *Fleet) Exits() []Exit {
 
 const (
 	maxExits = 100
-	// stopTimeout is how long a process may take to end its work: a hub lets
-	// streams end for two minutes.
+	// stopTimeout is how long a process may take to end. A hub lets streams end for two
+	// minutes.
 	stopTimeout = 150 * time.Second
 )
 
-// Stop ends all processes in the reverse order of their start, each as it
-// would be ended by an operator, and kills what is not gone in time or when
-// ctx ends. Further calls do nothing.
+// Stop ends all processes in the reverse order of their start, each as an operator would.
+// It kills those that have not ended in time or when ctx ends. Further calls do nothing.
 func (f *Fleet) Stop(ctx context.Context) error {
 	f.mu.Lock()
 	already := f.stopping

@@ -10,11 +10,10 @@ import (
 	"syscall"
 )
 
-// guard ends the processes of a fleet whose supervisor has died without Stop.
-// It is a shell that reads from a pipe which pids are alive; the end of the
-// pipe without a word means that the supervisor is gone. It exists on every
-// Unix and, unlike a signal at the parent's death, is not tied to the thread
-// that happened to fork.
+// guard ends the processes of a fleet whose supervisor has died without Stop. It is a
+// shell that reads from a pipe which pids are alive. The end of the pipe without a word
+// means that the supervisor has died. The guard works on every Unix and, unlike a signal
+// at the parent's death, is not tied to the thread that happened to fork.
 type guard struct {
 	cmd *exec.Cmd
 

@@ -6,17 +6,17 @@ import (
 	"strings"
 )
 
-// Where things listen when ports are fixed.
+// Where processes listen when ports are fixed.
 const (
 	fixedPublic   = 8080
 	fixedInternal = 9400
 )
 
-// layout gives every process its ports: public ones alternate between gateways
-// and hubs, and each process has ten internal ones apart from the next.
+// layout gives every process its ports. Public ports alternate between gateways and hubs,
+// and each process has ten internal ones.
 type layout struct{ public, internal int }
 
-// blockPorts is how many ports a layout spans when it is made of one block.
+// blockPorts is how many ports a layout spans when it is one block.
 const blockPorts = 10 + 100 + 10
 
 func blockLayout(first int) layout { return layout{public: first, internal: first + 10} }
@@ -35,7 +35,7 @@ func number(name string) int {
 // Program is the program of a process: the catalog of catalog-1.
 func Program(name string) string { return name[:strings.LastIndexByte(name, '-')] }
 
-// slot is where a program's internal ports begin.
+// slot is where the internal ports of a program begin.
 func slot(program string) int {
 	for i, p := range startOrder {
 		if p == program {
@@ -45,16 +45,16 @@ func slot(program string) int {
 	return len(startOrder) * 10
 }
 
-// grpc is where a service answers others, or where the database, NATS and the
-// engine listen.
+// grpc is the address at which a service answers others, or at which the database, NATS
+// or the engine listens.
 func (l layout) grpc(name string) string { return address(l.port(name)) }
 
-// admin is where a service has its metrics and its health.
+// admin is the address of a service's metrics and health.
 func (l layout) admin(name string) string { return address(l.port(name) + 1) }
 
 func (l layout) port(name string) int { return l.internal + slot(Program(name)) + 2*(number(name)-1) }
 
-// face is where a gateway or hub listens for the world.
+// face is the address at which a gateway or hub listens for the world.
 func (l layout) face(name string) string {
 	port := l.public + 2*(number(name)-1)
 	if Program(name) == Hub {
@@ -63,13 +63,12 @@ func (l layout) face(name string) string {
 	return address(port)
 }
 
-// operators is where a gateway listens for operators.
+// operators is the address at which a gateway listens for operators.
 func (l layout) operators(name string) string {
 	return address(l.internal + len(startOrder)*10 + number(name) - 1)
 }
 
-// AdminURL is where a service's /metrics, /healthz, /readyz and /debug/pprof
-// are.
+// AdminURL is the root of a service's /metrics, /healthz, /readyz and /debug/pprof.
 func (f *Fleet) AdminURL(name string) string { return "http://" + f.layout.admin(name) }
 
 // Gateways are the roots of the public API, without /v1, one for each gateway.
@@ -90,7 +89,7 @@ func (f *Fleet) Operators() []string {
 	return urls
 }
 
-// Hubs are where provider agents connect, without /ws, one for each hub.
+// Hubs are the addresses for provider agents, without /ws, one for each hub.
 func (f *Fleet) Hubs() []string {
 	var urls []string
 	for _, name := range f.Replicas(Hub) {
@@ -110,18 +109,18 @@ func (f *Fleet) EngineURL() string {
 // DatabaseURL is the superuser's URL of the database. It may hold a password.
 func (f *Fleet) DatabaseURL() string { return f.databaseURL }
 
-// NATSURL is where nats-server takes clients.
+// NATSURL is the address of nats-server for clients.
 func (f *Fleet) NATSURL() string { return "tls://" + f.layout.grpc(instance(NATS, 1)) }
 
-// AdminToken is what operators show on admin calls.
+// AdminToken is the token for admin calls.
 func (f *Fleet) AdminToken() (string, error) { return f.dir.AdminToken() }
 
 // Path joins elements to the fleet's folder.
 func (f *Fleet) Path(elements ...string) string { return f.dir.Path(elements...) }
 
-// GRPCAddr is where a service answers the others, with mutual TLS.
+// GRPCAddr is the address at which a service answers the others, with mutual TLS.
 func (f *Fleet) GRPCAddr(name string) string { return f.layout.grpc(name) }
 
 // CertDir has ca.pem and, for each service and for NATS, <service>.pem and
-// <service>-key.pem; each hub has its own, under the name of its process.
+// <service>-key.pem. Each hub has its own, under the name of its process.
 func (f *Fleet) CertDir() string { return f.dir.Path("certs") }

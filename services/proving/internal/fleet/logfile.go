@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// maxLog bounds, in bytes, a log file; the one before it is kept as <name>.1.
+// maxLog bounds a log file, in bytes. The file before it is kept as <name>.1.
 const maxLog = 8 << 20
 
 // logFile is the log of one process over all its starts.
@@ -41,9 +41,9 @@ func (l *logFile) open() error {
 	return nil
 }
 
-// Write appends p and begins a new file when this one is full. It never fails:
-// a process whose log cannot be written, because the disk is full, say, would
-// be ended by the pipe that it writes to. What did not fit is lost.
+// Write appends p and begins a new file when this one is full. It never fails, because a
+// process whose log cannot be written, when the disk is full, would be ended by the pipe
+// that it writes to. Bytes that did not fit are lost.
 func (l *logFile) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -53,12 +53,12 @@ func (l *logFile) Write(p []byte) (int, error) {
 	n, err := l.file.Write(p)
 	l.size += int64(n)
 	if err != nil {
-		l.size += int64(len(p) - n) // so that rotation, which may make room, comes in time
+		l.size += int64(len(p) - n) // rotation may make room, so it must come in time
 	}
 	return len(p), nil
 }
 
-// rotateLocked begins a new file, or goes on with the old one.
+// rotateLocked begins a new file, or keeps the old one.
 func (l *logFile) rotateLocked() {
 	old := l.file
 	if os.Rename(l.path, l.path+".1") != nil || l.open() != nil {
@@ -66,11 +66,11 @@ func (l *logFile) rotateLocked() {
 		return
 	}
 	if err := old.Close(); err != nil {
-		return // it is replaced either way
+		return // the file is replaced either way
 	}
 }
 
-// tail is the last n bytes of a file, and nothing where it cannot be read.
+// tail is the last n bytes of a file; empty where it cannot be read.
 func tail(path string, n int64) string {
 	file, err := os.Open(path)
 	if err != nil {

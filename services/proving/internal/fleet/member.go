@@ -14,7 +14,7 @@ import (
 // member is one process of the fleet over all its starts.
 type member struct {
 	name string
-	// launch starts it anew.
+	// launch starts the process.
 	launch func(ctx context.Context) (*life, error)
 	// probe returns nil once it is ready.
 	probe func(ctx context.Context) error
@@ -29,12 +29,12 @@ type member struct {
 type life struct {
 	pid   int
 	start time.Time
-	// done is closed when it has ended, and reason then says how.
+	// done is closed when the process has ended; reason then says how.
 	done   chan struct{}
 	reason string
-	// ask asks it to end in order.
+	// ask asks the process to end in order.
 	ask func() error
-	// expected is set once somebody wants it to end.
+	// expected is set once its end is wanted.
 	expected bool
 }
 
@@ -113,7 +113,7 @@ func (f *Fleet) Start(ctx context.Context, name string) error {
 	return f.WaitReady(ctx, name)
 }
 
-// Kill kills a process (SIGKILL) and returns when it is gone. One that is not
+// Kill kills a process (SIGKILL) and returns when it has ended. A process that is not
 // running is left alone.
 func (f *Fleet) Kill(name string) error {
 	l, err := f.expectEnd(name)
@@ -127,8 +127,8 @@ func (f *Fleet) Kill(name string) error {
 	return nil
 }
 
-// Terminate asks a process to end (SIGTERM) and returns when it is gone. If ctx
-// ends first, it goes on ending.
+// Terminate asks a process to end (SIGTERM) and returns when it has ended. If ctx ends
+// first, the process keeps ending.
 func (f *Fleet) Terminate(ctx context.Context, name string) error {
 	l, err := f.expectEnd(name)
 	if err != nil || l == nil {
@@ -153,8 +153,8 @@ func (f *Fleet) Restart(ctx context.Context, name string) error {
 	return f.Start(ctx, name)
 }
 
-// ExpectEnd tells that a process will be ended by somebody else, so that its
-// end is no fault. It is to be started again with Launch or Start.
+// ExpectEnd says that somebody else will end a process, so that its end is no fault. It
+// is started again with Launch or Start.
 func (f *Fleet) ExpectEnd(name string) error {
 	_, err := f.expectEnd(name)
 	return err
@@ -209,7 +209,7 @@ func (f *Fleet) WaitEnd(ctx context.Context, name string) error {
 	}
 }
 
-// LogPath is the file with what a process writes, over all its starts.
+// LogPath is the file of a process's output, over all its starts.
 func (f *Fleet) LogPath(name string) string {
 	if Program(name) == Postgres {
 		return f.dir.Path("postgres", "postgres.log")
@@ -217,5 +217,5 @@ func (f *Fleet) LogPath(name string) string {
 	return f.dir.Path("log", name+".log")
 }
 
-// LogTail is the end of what a process wrote, at most n bytes.
+// LogTail is the end of a process's output, at most n bytes.
 func (f *Fleet) LogTail(name string, n int64) string { return tail(f.LogPath(name), n) }

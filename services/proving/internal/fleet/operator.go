@@ -18,8 +18,8 @@ const credit = "100"
 // maxAnswer bounds what is read of an answer, in bytes.
 const maxAnswer = 1 << 20
 
-// Admin makes an operator's call at /api/v1/admin/<path> and decodes what it
-// answers into answer; body and answer may be nil.
+// Admin makes an operator's call at /api/v1/admin/<path> and decodes the response into
+// answer; body and answer may be nil.
 func (f *Fleet) Admin(ctx context.Context, method, path string, body, answer any) error {
 	api, err := f.newOperator()
 	if err != nil {
@@ -28,7 +28,7 @@ func (f *Fleet) Admin(ctx context.Context, method, path string, body, answer any
 	return api.call(ctx, method, path, body, answer)
 }
 
-// call makes an operator's call and decodes what it answers.
+// call makes an operator's call and decodes the response.
 func (o *operator) call(ctx context.Context, method, path string, body, answer any) error {
 	status, text, err := o.send(ctx, o.admin, method, "/api/v1/admin/"+path, o.token, body)
 	if err != nil {

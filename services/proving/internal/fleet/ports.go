@@ -11,15 +11,15 @@ import (
 	"syscall"
 )
 
-// Blocks of ports lie below those that systems give to outgoing connections
-// (from 32768 on Linux), so that a port stays free while its owner is away.
+// Blocks of ports lie below the ports that systems give to outgoing connections (from
+// 32768 on Linux), so that a port stays free while its owner is restarted.
 const (
 	firstBlock = 20_000
 	blocks     = 100
 )
 
-// portLease is a block of ports that no other fleet of this machine takes,
-// held by a lock on a file until it is released or the process dies.
+// portLease is a block of ports that no other fleet of this machine takes. A lock on a
+// file holds it until it is released or the process dies.
 type portLease struct {
 	first int
 	lock  *os.File

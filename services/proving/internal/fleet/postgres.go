@@ -18,8 +18,8 @@ import (
 	"svc.internal/services/standalone/logins"
 )
 
-// startDatabase starts the fleet's own PostgreSQL, if it has one, makes a login
-// for each service that keeps tables, writes what services read, which names it,
+// startDatabase starts the fleet's own PostgreSQL, if it has one, creates a login for
+// each service that keeps tables, writes the services' settings, which name their logins,
 // and has each service's own program migrate its tables.
 func (f *Fleet) startDatabase(ctx context.Context) error {
 	for _, name := range f.named(Postgres) {
@@ -57,9 +57,9 @@ func (f *Fleet) makeLogins(ctx context.Context) (err error) {
 // migrateTimeout bounds the migrations of all services.
 const migrateTimeout = 2 * time.Minute
 
-// migrate runs the services' programs under the owners' logins, all at once: each
-// has a schema of its own. A program that fails stops no other, and all that failed
-// are reported, in the services' order.
+// migrate runs the services' programs under the owners' logins, all at once, because each
+// has a schema of its own. A program that fails stops no other. All failures are
+// reported, in the services' order.
 func (f *Fleet) migrate(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, migrateTimeout)
 	defer cancel()
@@ -140,7 +140,7 @@ func postmaster(home string) (int, error) {
 	return pid, nil
 }
 
-// WipeNATS removes all that nats-server keeps. It must not be running.
+// WipeNATS removes everything that nats-server keeps. The server must not be running.
 func (f *Fleet) WipeNATS() error {
 	if f.Pid(instance(NATS, 1)) != 0 {
 		return errors.New("wipe NATS: it is running")

@@ -13,7 +13,7 @@ import (
 	"svc.internal/services/standalone/localdata"
 )
 
-// prepare takes the folder and the ports, and writes what the processes read.
+// prepare takes the folder and the ports, and writes the files that the processes read.
 func prepare(cfg Config) (*Fleet, error) {
 	if err := cfg.fill(); err != nil {
 		return nil, err
@@ -35,7 +35,7 @@ func prepare(cfg Config) (*Fleet, error) {
 	return f, nil
 }
 
-// discard gives back what prepareIn took.
+// discard releases what prepareIn took.
 func (f *Fleet) discard() error {
 	f.stop()
 	var errs []error
@@ -105,7 +105,7 @@ func (f *Fleet) addMember(program, name string) error {
 	m := &member{name: name}
 	f.members[name] = m
 	if program == Postgres {
-		m.launch = f.launchPostgres // it writes its own log
+		m.launch = f.launchPostgres // PostgreSQL writes its own log
 		m.probe = probeTCP(f.layout.grpc(name))
 		return nil
 	}

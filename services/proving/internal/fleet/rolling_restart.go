@@ -13,9 +13,9 @@ import (
 // returnTimeout is how long agents may take to come back to a hub.
 const returnTimeout = 45 * time.Second
 
-// Roll restarts a process as part of a rolling restart: it returns when the
-// next may follow. Of a hub that means that as many agents are connected as
-// before, or that they stay away.
+// Roll restarts a process as part of a rolling restart. It returns when the next process
+// may follow. For a hub that means that as many agents are connected as before, or that
+// they stay away.
 func (f *Fleet) Roll(ctx context.Context, name string) error {
 	before := 0
 	if Program(name) == Hub {
@@ -48,7 +48,7 @@ func (f *Fleet) Roll(ctx context.Context, name string) error {
 
 var sessionsMetric = regexp.MustCompile(`(?m)^svc_provider_hub_sessions(?:\{[^}]*\})? (\d+)$`)
 
-// sessions is how many agents a hub has.
+// sessions is the number of agents of a hub.
 func (f *Fleet) sessions(ctx context.Context, name string) (int, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, f.AdminURL(name)+"/metrics", nil)
 	if err != nil {

@@ -18,17 +18,17 @@ import (
 // stateFile remembers keys that are shown only once.
 const stateFile = "demo.json"
 
-// credentials are what the demo has made.
+// credentials are the keys that the demo has made.
 type credentials struct {
 	AccountID    string   `json:"account_id"`
 	ConsumerKey  string   `json:"consumer_key"`
 	ProviderKeys []string `json:"provider_keys"`
 }
 
-// Seed makes the demo as an operator would, over the admin API: models, a
-// consumer with credit and a key, and a provider for each agent. Then it starts
-// the agents and waits until their models can be called through every gateway.
-// Doing it again finds what is there.
+// Seed makes the demo as an operator would, over the admin API: models, a consumer with
+// credit and a key, and a provider for each agent. Then it starts the agents and waits
+// until their models can be called through every gateway. A second call finds what
+// exists.
 func (f *Fleet) Seed(ctx context.Context) (demo.Environment, error) {
 	engine, catalog, err := f.chooseCatalog(ctx)
 	if err != nil {
@@ -64,8 +64,7 @@ func (f *Fleet) Seed(ctx context.Context) (demo.Environment, error) {
 	return env, f.dir.Write(env.File(), "fleet.env")
 }
 
-// chooseCatalog asks the engine for its models and picks the catalog that goes
-// with them.
+// chooseCatalog asks the engine for its models and chooses the matching catalog.
 func (f *Fleet) chooseCatalog(ctx context.Context) (demo.Engine, demo.Catalog, error) {
 	catalog, err := demo.Builtin()
 	if err != nil || len(f.named(Agent)) == 0 {
@@ -85,7 +84,7 @@ func (f *Fleet) chooseCatalog(ctx context.Context) (demo.Engine, demo.Catalog, e
 	return engine, catalog, nil
 }
 
-// ensureCredentials makes what an earlier start has not made, or what this
+// ensureCredentials makes the keys that an earlier start has not made, or that this
 // database does not know.
 func (f *Fleet) ensureCredentials(ctx context.Context, api *operator) (credentials, error) {
 	var known credentials
@@ -147,15 +146,15 @@ func (f *Fleet) startAgents(ctx context.Context, made credentials, catalog demo.
 	return f.WaitOnline(ctx, slices.Sorted(maps.Keys(offered)))
 }
 
-// onlineTimeout bounds the wait for the agents' models, and steadyAnswers is
-// how often in a row a gateway must list them: it asks one replica at a time.
+// onlineTimeout bounds the wait for the agents' models. steadyAnswers is how often in a
+// row a gateway must list them, because it asks one replica at a time.
 const (
 	onlineTimeout = 90 * time.Second
 	steadyAnswers = 4
 )
 
-// WaitOnline returns when every gateway lists each model as callable, at most
-// after 90 s.
+// WaitOnline returns when every gateway lists each model as callable. It waits at most 90
+// s.
 func (f *Fleet) WaitOnline(ctx context.Context, models []string) error {
 	ctx, cancel := context.WithTimeout(ctx, onlineTimeout)
 	defer cancel()
@@ -179,7 +178,7 @@ func (f *Fleet) WaitOnline(ctx context.Context, models []string) error {
 	return nil
 }
 
-// operator makes calls of the admin API, at admin, and as a consumer at base.
+// operator makes calls of the admin API, at admin, and of a consumer, at base.
 type operator struct{ base, admin, token string }
 
 func (f *Fleet) newOperator() (*operator, error) {

@@ -47,8 +47,8 @@ func (f *Fleet) writeSettings() error {
 	return nil
 }
 
-// natsSettings bound nats-server as pkg/bus bounds the one inside a process, and
-// let each service in with its certificate, for its own subjects.
+// natsSettings gives nats-server the bounds of the server that pkg/bus runs inside a
+// process, and lets each service in with its certificate, for its own subjects.
 func (f *Fleet) natsSettings(name string) []byte {
 	identities := []bus.Identity{
 		{Services: []string{Billing}}, {Services: []string{Settlement}}, {Services: []string{Router}},
@@ -78,7 +78,7 @@ jetstream {
 
 type settings = map[string]any
 
-// settings of one process, with the configuration's own on top.
+// settings are the settings of one process, overridden by the configuration's.
 func (f *Fleet) settings(service, name string) (settings, error) {
 	certs := f.CertDir()
 	peers, err := f.peers(service, name)
@@ -126,14 +126,14 @@ func (f *Fleet) settings(service, name string) (settings, error) {
 	case Billing:
 		s["billing"] = settings{"pepper": f.secret("pepper")}
 	case Settlement:
-		// A fleet is judged soon after what was done to it.
+		// A fleet is judged soon after the faults.
 		s["settlement"] = settings{"reconcile_interval": "10s", "fill_after": "15s"}
 	}
 	return merge(s, f.cfg.Settings[service]), nil
 }
 
-// databaseSecret writes the file with the database's URL that a process reads,
-// under its service's login.
+// databaseSecret writes the file with the database's URL for a process, under its
+// service's login.
 func (f *Fleet) databaseSecret(name string) (string, error) {
 	at, err := url.Parse(f.databases[Program(name)].URL)
 	if err != nil {
@@ -148,8 +148,8 @@ func (f *Fleet) databaseSecret(name string) (string, error) {
 	return f.secret(file), f.dir.Write([]byte(at.String()+"\n"), "secrets", file)
 }
 
-// certName is the name of a process's certificate: each hub has its own, because
-// others must know which hub they hear.
+// certName is the name of a process's certificate. Each hub has its own, because others
+// must know which hub they hear.
 func certName(name string) string {
 	if Program(name) == Hub {
 		return name
@@ -183,7 +183,7 @@ func (f *Fleet) peers(service, from string) (map[string][]string, error) {
 	return peers, nil
 }
 
-// merge puts over onto base: maps are merged, all else is replaced.
+// merge puts over onto base. Maps are merged, everything else is replaced.
 func merge(base, over settings) settings {
 	merged := maps.Clone(base)
 	for key, value := range over {

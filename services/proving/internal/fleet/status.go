@@ -15,13 +15,13 @@ const (
 	StateReady State = "ready"
 	// StateNotReady lives and cannot serve.
 	StateNotReady State = "not ready"
-	// StateUp lives, and cannot be asked for more: an agent.
+	// StateUp lives, and cannot be asked whether it is ready: an agent.
 	StateUp State = "running"
 	// StateStopped does not run.
 	StateStopped State = "stopped"
 )
 
-// Status is one process as an operator sees it.
+// Status is the status of one process for an operator.
 type Status struct {
 	Name    string `json:"name"`
 	Program string `json:"program"`
@@ -29,8 +29,7 @@ type Status struct {
 	State   State  `json:"state"`
 	// Reason says why it is not ready.
 	Reason string `json:"reason,omitempty"`
-	// Address is where it serves: the public, agents, other services, or
-	// clients.
+	// Address is where it serves: the public, agents, other services, or clients.
 	Address string `json:"address,omitempty"`
 	// Admin is where its metrics and health are.
 	Admin string `json:"admin,omitempty"`
@@ -39,7 +38,7 @@ type Status struct {
 	Log     string    `json:"log"`
 }
 
-// Status asks all processes at once how they are, for at most three seconds.
+// Status asks all processes at once for their state, for at most three seconds.
 func (f *Fleet) Status(ctx context.Context) []Status {
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()

@@ -13,16 +13,15 @@ import (
 const (
 	firstPause = 500 * time.Millisecond
 	maxPause   = 30 * time.Second
-	// soundLife is how long a process must live for its next end to count as
-	// a first one.
+	// soundLife is how long a process must live for its next end to count as a first one.
 	soundLife = time.Minute
 	logTail   = 8 << 10
 )
 
-// watch waits for the end of one life and deals with it.
+// watch waits for the end of one life and handles it.
 func (f *Fleet) watch(m *member, l *life) {
 	<-l.done
-	// A guard that has gone can only be told so once, by dismiss.
+	// A guard that has ended is reported only once, by dismiss.
 	_ = f.guard.drop(l.pid)
 	m.mu.Lock()
 	expected := l.expected
@@ -44,7 +43,7 @@ func (f *Fleet) watch(m *member, l *life) {
 	}
 }
 
-// restarts reports whether a process that ends unasked is started again.
+// restarts reports whether a process that ends by itself is started again.
 func (f *Fleet) restarts() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -84,7 +83,7 @@ func (f *Fleet) again(m *member, attempt int) {
 	}
 }
 
-// Ready returns nil when a process says that it can serve.
+// Ready returns nil when a process reports that it can serve.
 func (f *Fleet) Ready(ctx context.Context, name string) error {
 	m, err := f.member(name)
 	if err != nil {
@@ -105,8 +104,8 @@ func (f *Fleet) Ready(ctx context.Context, name string) error {
 // readyTimeout bounds the wait for one set of processes.
 const readyTimeout = 90 * time.Second
 
-// WaitReady waits until all the processes named are ready, at most 90 s. It
-// gives up as soon as one of them has ended.
+// WaitReady waits until all named processes are ready, at most 90 s. It gives up as soon
+// as one of them has ended.
 func (f *Fleet) WaitReady(ctx context.Context, names ...string) error {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()

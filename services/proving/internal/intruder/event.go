@@ -13,8 +13,8 @@ import (
 	eventsv1 "svc.internal/proto/svc/events/v1"
 )
 
-// Inflation is what a forged event adds to the tokens: more than any answer has,
-// so that a line which has them rests on a forgery.
+// Inflation is what a forged event adds to the tokens: more than any answer has, so that
+// a line with it rests on a forgery.
 const Inflation = 1_000_003
 
 // Event is usage that a hub has published.
@@ -28,8 +28,8 @@ type Event struct {
 // Request is the id of the request.
 func (e Event) Request() string { return e.said.GetRequestId() }
 
-// Overhear is the last priced usage of a hub in the stream that is not forged.
-// Only a reader of usage can overhear it.
+// Overhear returns the last genuine priced usage of a hub in the stream. Only a reader of
+// usage can overhear it.
 func (c *Client) Overhear(ctx context.Context, hub string) (Event, error) {
 	js, err := jetstream.New(c.nc)
 	if err != nil {
@@ -56,7 +56,7 @@ func (c *Client) Overhear(ctx context.Context, hub string) (Event, error) {
 	return Event{}, fmt.Errorf("overhear usage: %w", err)
 }
 
-// genuine reports whether no intruder has made the event.
+// genuine reports whether the event was not made by an intruder.
 func (e Event) genuine() bool {
 	tokens := e.said.GetBillableCompletionTokens()
 	return e.said.GetHubId() == e.Hub && len(e.said.GetSeal()) > 0 && tokens > 0 && tokens < Inflation
@@ -67,8 +67,8 @@ func (e Event) Inflated() ([]byte, error) {
 	return e.altered(func(u *eventsv1.UsageEvent) { u.BillableCompletionTokens += Inflation })
 }
 
-// Claimed is Inflated as another hub says it, which was not given the request
-// and so has no ticket of the ledger's.
+// Claimed is Inflated in the name of another hub, which was not given the request and so
+// has no ticket of the ledger's.
 func (e Event) Claimed(hub string) ([]byte, error) {
 	return e.altered(func(u *eventsv1.UsageEvent) {
 		u.BillableCompletionTokens += Inflation
@@ -87,7 +87,7 @@ func (e Event) altered(change func(*eventsv1.UsageEvent)) ([]byte, error) {
 	return data, nil
 }
 
-// Notice says to a hub that the event's request is settled.
+// Notice is a notice to a hub that the event's request is settled.
 func (e Event) Notice() ([]byte, error) {
 	data, err := proto.Marshal(&eventsv1.SettledNotice{RequestIds: []string{e.Request()}})
 	if err != nil {
@@ -115,8 +115,8 @@ func (c *Client) Store(ctx context.Context, subject, id string, data []byte) (ui
 	return ack.Sequence, nil
 }
 
-// Handled reports whether a durable consumer is done with everything up to a
-// sequence of the stream of usage. The client must be the service that has it.
+// Handled reports whether a durable consumer has handled everything up to a sequence of
+// the stream of usage. The client must be the service that owns the consumer.
 func (c *Client) Handled(ctx context.Context, durable string, sequence uint64) (bool, error) {
 	js, err := jetstream.New(c.nc)
 	if err != nil {

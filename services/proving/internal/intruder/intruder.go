@@ -1,8 +1,8 @@
-// Package intruder is somebody on the bus of a fleet who is not what he says:
-// a client of its NATS with no certificate, with that of another CA, or with the
-// genuine one of a service that has no business on the subject.
+// Package intruder is an impostor on the bus of a fleet: a client of its NATS without a
+// certificate, with a certificate of another CA, or with the genuine certificate of a
+// service that has no business on the subject.
 //
-// What the server lets in, the readers of usage must refuse; see Event.
+// The readers of usage must refuse what the server lets in; see Event.
 package intruder
 
 import (
@@ -27,8 +27,8 @@ import (
 // Client is a connection to a fleet's NATS.
 type Client struct{ nc *nats.Conn }
 
-// connect connects with the certificate of that file in certs, and without a
-// certificate if file is empty.
+// connect connects with the certificate in that file of certs, and without a certificate
+// if file is empty.
 func connect(f *fleet.Fleet, certs, file string, more ...nats.Option) (*Client, error) {
 	text, err := os.ReadFile(filepath.Join(f.CertDir(), devcerts.CAFile))
 	if err != nil {
@@ -55,8 +55,7 @@ func dial(url string, options ...nats.Option) (*Client, error) {
 	return &Client{nc}, nil
 }
 
-// As connects as a service of the fleet, and hears answers where that service
-// hears them.
+// As connects as a service of the fleet, and gets answers where that service does.
 func As(f *fleet.Fleet, file string) (*Client, error) {
 	inbox := "_INBOX_" + file
 	if service(file) == fleet.Hub {
@@ -82,8 +81,8 @@ type Stranger struct {
 	Connect func() (*Client, error)
 }
 
-// Strangers are all of them. Certificates that are made for it go to dir, which
-// is not the fleet's, and to the fleet's own folder.
+// Strangers returns all of them. Certificates that are made for it are written to dir,
+// which is not the fleet's, and to the fleet's own folder.
 func Strangers(f *fleet.Fleet, dir string) ([]Stranger, error) {
 	const anyHub = "any-hub"
 	if err := devcerts.Write(dir, devcerts.Leaf{File: fleet.Billing, Services: []string{fleet.Billing}}); err != nil {
@@ -108,8 +107,7 @@ func Strangers(f *fleet.Fleet, dir string) ([]Stranger, error) {
 	}, nil
 }
 
-// Clients are the files of the certificates with which the server lets somebody
-// in.
+// Clients are the files of the certificates that the server accepts.
 func Clients(f *fleet.Fleet) []string {
 	return append([]string{fleet.Billing, fleet.Settlement, fleet.Router, fleet.Gateway}, f.Replicas(fleet.Hub)...)
 }
@@ -121,8 +119,8 @@ func service(file string) string {
 	return file
 }
 
-// Foreign are the subjects of the marketplace on which a client has no business
-// to publish.
+// Foreign are the subjects of the marketplace on which a client has no business to
+// publish.
 func Foreign(f *fleet.Fleet, file string) []string {
 	var subjects []string
 	for _, row := range bus.Table() {
@@ -138,8 +136,8 @@ func Foreign(f *fleet.Fleet, file string) []string {
 	return slices.Compact(subjects)
 }
 
-// Refused publishes on a subject and reports whether the server refuses it. An
-// error says that it could not be told.
+// Refused publishes on a subject and reports whether the server refuses it. An error
+// means that this is not known.
 func (c *Client) Refused(subject string, data []byte) (bool, error) {
 	before := c.nc.LastError()
 	if err := errors.Join(c.nc.Publish(subject, data), c.nc.Flush()); err != nil {

@@ -12,26 +12,25 @@ import (
 // capacity is how many requests an agent takes at once.
 const capacity = 4
 
-// agent is a provider's node with an engine. Its receipts, the third evidence source,
-// are not played.
+// agent is a provider's node with an engine. Its work receipts, the third evidence
+// source, are not played.
 type agent struct {
 	*node
 	net      *network
 	provider ids.ProviderID
-	// letter begins each word of its engine, so that words tell who served.
+	// letter begins each word of its engine, so that words show who served.
 	letter  byte
 	session *session
 	runs    []*run
 }
 
-// session is an agent's connection to a hub, of which both ends keep their own
-// opinion.
+// session is an agent's connection to a hub. Each end keeps its own view of it.
 type session struct {
 	agent *agent
 	hub   *hub
 	life  int // of the hub
 	epoch int64
-	// open is the hub's opinion; the agent's is agent.session == s.
+	// open is the hub's view; the agent's is agent.session == s.
 	open         bool
 	busy         int
 	calls        []*dispatchCall
@@ -49,14 +48,14 @@ type run struct {
 	began   time.Duration
 	sent    int // words
 	ended   bool
-	// claimed is the completion claim that was sent, and whether it was.
+	// claimed is the completion claim that was sent, and whether one was.
 	claimed   int64
 	claims    bool
 	finished  bool // the answer was sent to its proper end
 	cancelled bool
 }
 
-// dial connects to a hub, if there is one to be reached.
+// dial connects to a hub, if one can be reached.
 func (a *agent) dial() {
 	if !a.up || a.session != nil {
 		return
@@ -78,7 +77,7 @@ func (a *agent) dial() {
 	h.settle()
 }
 
-// lose is the agent's end of a connection that broke.
+// lose ends a lost connection at the agent.
 func (a *agent) lose(s *session) {
 	if a.session != s || !a.up {
 		return
@@ -93,7 +92,7 @@ func (a *agent) lose(s *session) {
 	a.after(a.world.between(200*time.Millisecond, 2*time.Second), a.dial)
 }
 
-// drop is the hub's end of it.
+// drop ends a lost connection at the hub.
 func (h *hub) drop(s *session) {
 	if !s.open || h.life != s.life {
 		return
@@ -108,7 +107,7 @@ func (h *hub) drop(s *session) {
 	h.settle()
 }
 
-// cut breaks a connection; each end hears of it in its own time.
+// cut breaks a connection. Each end notices in its own time.
 func (s *session) cut() {
 	w := s.agent.world
 	w.after(w.travel(), func() { s.agent.lose(s) })
@@ -116,7 +115,7 @@ func (s *session) cut() {
 	w.after(w.travel(), func() { s.hub.do(life, func() { s.hub.drop(s) }) })
 }
 
-// toAgent carries a frame, behind those before.
+// toAgent carries a frame to the agent, behind earlier ones.
 func (s *session) toAgent(do func()) {
 	w := s.agent.world
 	s.down = max(s.down, w.now+w.travel())
@@ -132,7 +131,7 @@ func (s *session) toAgent(do func()) {
 	})
 }
 
-// toHub is the other way.
+// toHub carries a frame to the hub.
 func (s *session) toHub(do func()) {
 	w := s.agent.world
 	s.upward = max(s.upward, w.now+w.travel())
@@ -214,7 +213,7 @@ func (a *agent) words(n int) []byte {
 	return text
 }
 
-// close ends a stream as the plan will have it.
+// close ends a stream by the engine's plan.
 func (a *agent) close(r *run) {
 	switch r.plan.ending {
 	case endsWell:
@@ -233,11 +232,11 @@ func (a *agent) close(r *run) {
 		a.answer(r, []byte(`data: {"error":{"message":"out of memory","code":500}}`+"\n\n"))
 		a.finish(r, hubsim.End{Status: 200, Complete: true})
 	case endsNever:
-		// The hub gives it up.
+		// The hub gives the request up.
 	}
 }
 
-// usage sends what the engine claims.
+// usage sends the engine's claim.
 func (a *agent) usage(r *run) {
 	if claim, ok := r.claim(); ok {
 		a.answer(r, fmt.Appendf(nil, `data: {"id":"x","object":"chat.completion.chunk","model":"m","choices":[],"usage":%s}`+
@@ -308,7 +307,7 @@ func (a *agent) finish(r *run, end hubsim.End) {
 	})
 }
 
-// cancel asks the engine to stop, which it may not care about.
+// cancel asks the engine to stop, which the engine may ignore.
 func (a *agent) cancel(r *run) {
 	if r.ended || r.plan.deaf {
 		return

@@ -17,9 +17,9 @@ import (
 	"svc.internal/services/provider-hub/hubsim"
 )
 
-// dispatchCall is one call of a gateway to a hub. It is the gateway's stream
-// and the hub's peer, with a network between them that keeps the order of what
-// goes one way, until it breaks.
+// dispatchCall is one call of a gateway to a hub. It is the gateway's stream and the
+// hub's peer. The network between them keeps the order of messages one way, until it
+// breaks.
 type dispatchCall struct {
 	grpc.ClientStream
 
@@ -34,7 +34,7 @@ type dispatchCall struct {
 	up, down time.Duration // when the last message each way arrives
 	broken   bool          // nothing arrives any more
 
-	// Of the gateway's end.
+	// The gateway's end.
 	inbox   []*hubv1.DispatchResponse
 	ended   error // behind the inbox
 	outcome bool  // the outcome was received
@@ -45,10 +45,10 @@ type dispatchCall struct {
 	hungUp  bool // the hub was told
 	cutOff  bool // likewise
 
-	// Of the hub's end.
+	// The hub's end.
 	attempt *hubsim.Attempt
 	over    bool
-	// committed tells that the hub has heard the commit.
+	// committed reports that the hub has received the commit.
 	committed bool
 	said      bool // it has concluded the attempt
 	session   *session
@@ -100,7 +100,7 @@ func (c *dispatchCall) Send(m *hubv1.DispatchRequest) error {
 	return nil
 }
 
-// Recv implements it.
+// Recv implements the gateway's stream.
 func (c *dispatchCall) Recv() (*hubv1.DispatchResponse, error) {
 	for {
 		c.observe()
@@ -125,13 +125,13 @@ func (c *dispatchCall) Recv() (*hubv1.DispatchResponse, error) {
 	}
 }
 
-// CloseSend implements it; it may be called from anywhere.
+// CloseSend implements the gateway's stream. It may be called from anywhere.
 func (c *dispatchCall) CloseSend() error {
 	c.hangUp.Do(func() { close(c.hung) })
 	return nil
 }
 
-// observe tells the hub what the gateway did to the stream meanwhile.
+// observe passes on to the hub what the gateway did to the stream meanwhile.
 func (c *dispatchCall) observe() {
 	if c.task.dead {
 		return
@@ -156,14 +156,14 @@ func (c *dispatchCall) observe() {
 	}
 }
 
-// waits reports whether the end of the client's context is to be told to this
-// stream from another goroutine.
+// waits reports whether the end of the client's context must be passed to this stream
+// from another goroutine.
 func (c *dispatchCall) waits() bool {
 	return !c.hungUp && c.ctx.Err() == nil && !c.outcome && !c.left
 }
 
-// sever ends the call at the hub's end as soon as it hears of it, which may be
-// before what was sent last; with loud, at the gateway's end too.
+// sever ends the call at the hub's end as soon as the hub notices, which may be before
+// the last messages; with loud, at the gateway's end too.
 func (c *dispatchCall) sever(loud bool) {
 	w := c.hub.world
 	w.after(w.travel(), func() {
@@ -189,7 +189,7 @@ func (c *dispatchCall) breakOff() {
 	})
 }
 
-// end is the end as the gateway hears of it.
+// end is the end of the call for the gateway.
 func (c *dispatchCall) end(err error) {
 	c.gateway.do(c.gwLife, func() {
 		if c.ended == nil {
@@ -233,7 +233,7 @@ func (c *dispatchCall) toHub(do func()) {
 	})
 }
 
-// dead reports whether nobody hears the hub's process any more.
+// dead reports whether the hub's process has died.
 func (c *dispatchCall) dead() bool { return !c.hub.up || c.hub.life != c.hubLife }
 
 func (c *dispatchCall) toGateway(do func()) {
@@ -266,7 +266,7 @@ func (c *dispatchCall) tell(m *hubv1.DispatchResponse) error {
 	return nil
 }
 
-// Event implements hubsim.Peer, as do all below.
+// Event implements hubsim.Peer, as the following methods do.
 func (c *dispatchCall) Event(e hubsim.Event) error {
 	return c.tell(&hubv1.DispatchResponse{Message: &hubv1.DispatchResponse_Event{Event: &hubv1.DispatchEvent{
 		Json: slices.Clone(e.JSON), FirstContent: e.FirstContent, CompletionTokens: e.Tokens, More: e.More,
@@ -338,7 +338,7 @@ func (c *dispatchCall) Closed(cancel bool) {
 	c.hub.after(5*time.Second, c.leave)
 }
 
-// leave gives the slot of the session back.
+// leave frees the slot of the session.
 func (c *dispatchCall) leave() {
 	if s := c.session; s != nil && !c.slot {
 		c.slot = true

@@ -12,28 +12,27 @@ import (
 
 // Campaign is many histories.
 type Campaign struct {
-	// Seed is that of the first; the others count up from it.
+	// Seed is the seed of the first history; the others count up from it.
 	Seed uint64
-	// Histories bounds how many there are, For how long they take; with
-	// neither there are 10,000.
+	// Histories bounds their number, and For their time. With neither, 10,000 are played.
 	Histories int
 	For       time.Duration
 	Workers   int
-	// Config is that of each history, but for its seed.
+	// Config is the configuration of each history, except for its seed.
 	Config Config
-	// Progress hears how far it is, now and then; it may be nil.
+	// Progress is called with the progress now and then; it may be nil.
 	Progress func(Report)
 }
 
 // The bounds of a campaign.
 const (
 	defaultHistories = 10_000
-	// maxFailures are kept and shrunk; the campaign ends with the last.
+	// maxFailures failures are kept and shrunk. The campaign ends with the last of them.
 	maxFailures      = 5
 	progressInterval = 250 * time.Millisecond
 )
 
-// Report is what came of a campaign.
+// Report is the result of a campaign.
 type Report struct {
 	Totals
 	Took      time.Duration `json:"took"`
@@ -47,7 +46,7 @@ type Failure struct {
 	Trace string `json:"trace"`
 }
 
-// Play plays it.
+// Play plays the campaign.
 func (c Campaign) Play() (Report, error) {
 	if c.Histories == 0 && c.For == 0 {
 		c.Histories = defaultHistories

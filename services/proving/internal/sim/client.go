@@ -12,7 +12,7 @@ import (
 	routerv1 "svc.internal/proto/svc/router/v1"
 )
 
-// client is one HTTP call of a consumer, and what came of it for the consumer.
+// client is one HTTP call of a consumer, and its outcome for the consumer.
 type client struct {
 	net     *network
 	account *account
@@ -21,7 +21,7 @@ type client struct {
 	limit   int // tokens
 	patient time.Duration
 
-	// What it knows itself.
+	// What the client itself knows.
 	id       string
 	status   int
 	words    map[byte]int // by the letter of who served
@@ -30,7 +30,7 @@ type client struct {
 	left     bool
 	broken   bool // the connection broke
 
-	// Of the gateway's end.
+	// The gateway's end.
 	header    http.Header
 	cancel    context.CancelFunc
 	task      *task
@@ -81,7 +81,7 @@ func (c *client) begin() {
 	})
 }
 
-// serve has the gateway answer, as net/http does: a handler that aborts ends the
+// serve makes the gateway answer, as net/http does. A handler that aborts ends the
 // connection, which a client that has left does not see.
 func (c *client) serve(r *http.Request) {
 	defer func() {
@@ -92,7 +92,7 @@ func (c *client) serve(r *http.Request) {
 	c.gateway.gateway.ServeHTTP(c, r)
 }
 
-// leave hangs up; the gateway hears of it a little later.
+// leave hangs up. The gateway notices a little later.
 func (c *client) leave() {
 	if c.over || c.broken {
 		return
@@ -103,7 +103,7 @@ func (c *client) leave() {
 	c.net.world.after(c.net.world.travel(), func() { c.gateway.do(life, c.hangUp) })
 }
 
-// hangUp is what net/http does when a client has left.
+// hangUp does what net/http does when a client has left.
 func (c *client) hangUp() {
 	if c.over {
 		return
@@ -115,7 +115,7 @@ func (c *client) hangUp() {
 	if !told {
 		return
 	}
-	// The relay hears of it on a goroutine of its own, and tells the stream.
+	// The relay notices on a goroutine of its own, and passes it to the stream.
 	select {
 	case <-call.hung:
 	case <-call.ctx.Done():

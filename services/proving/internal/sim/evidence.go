@@ -10,12 +10,11 @@ import (
 	"svc.internal/pkg/money"
 )
 
-// files are the inputs of the auditor, written of a history that has come to
-// rest.
+// files are the inputs of the auditor, written of a history that has come to rest.
 type files struct{ export, earnings, clients, engines, setup bytes.Buffer }
 
-// files writes them. The ledgers write their own tables; what clients got and
-// engines sent is what the simulator knows of both.
+// files writes them. The ledgers write their own tables. The simulator knows what clients
+// got and engines sent.
 func (n *network) files() (*files, error) {
 	f := &files{}
 	if err := n.db.billing.Export(&f.export); err != nil {
@@ -52,8 +51,8 @@ type clientRecord struct {
 	Left     bool      `json:"left"`
 }
 
-// writeClients names the request of each call that got as far as a request's id,
-// also of one whose client was gone before it was told.
+// writeClients names the request of each call that got as far as a request's id, even
+// where the client left before it got the id.
 func (n *network) writeClients(to io.Writer) error {
 	lines := json.NewEncoder(to)
 	for i, c := range n.clients {
@@ -73,7 +72,7 @@ func (n *network) writeClients(to io.Writer) error {
 	return nil
 }
 
-// engineRecord is what an engine sent of one attempt.
+// engineRecord is what an engine sent for one attempt.
 type engineRecord struct {
 	Request    string    `json:"request_id"`
 	Provider   string    `json:"provider_id"`
@@ -103,8 +102,8 @@ func (n *network) writeEngines(to io.Writer) error {
 	return nil
 }
 
-// reported is how many tokens an engine says that it sent, and whether its claim
-// can be billed on: none, a zero, and more than was allowed cannot.
+// reported is how many tokens an engine claims to have sent, and whether its claim can be
+// billed. A missing claim, a zero, and a claim above the bound cannot.
 func (r *run) reported() (completion int64, billable bool) {
 	if !r.claims || r.claimed == 0 || r.claimed > int64(r.call.opened.GetMaxOutputTokens()) {
 		return int64(r.sent), false

@@ -12,7 +12,7 @@ import (
 	"svc.internal/services/proving/internal/auditor"
 )
 
-// story is all that is known of one request from outside of the ledger.
+// story is everything that is known of one request outside of the ledger.
 type story struct {
 	client *client
 	hold   *ledgersim.Hold
@@ -26,12 +26,12 @@ type rest struct {
 	*network
 	stories map[ids.RequestID]*story
 	order   []ids.RequestID
-	// counted are the limits that were counted of a subject: one loss may show as
-	// several findings.
+	// counted are the limits that were counted for a subject, because one loss may show
+	// as several findings.
 	counted map[[2]string]bool
 }
 
-// atRest tells the story of every request, in one order.
+// atRest gathers the story of every request, in a fixed order.
 func (n *network) atRest() *rest {
 	x := &rest{network: n, stories: map[ids.RequestID]*story{}, counted: map[[2]string]bool{}}
 	for _, h := range n.db.billing.Holds() {
@@ -57,7 +57,7 @@ func (n *network) atRest() *rest {
 	return x
 }
 
-// story is that of a request, made when it is new.
+// story is the story of a request, made when it is new.
 func (x *rest) story(r ids.RequestID) *story {
 	s := x.stories[r]
 	if s == nil {
@@ -68,10 +68,10 @@ func (x *rest) story(r ids.RequestID) *story {
 	return s
 }
 
-// undecided is the verdict on what the auditor cannot tell.
+// undecided is the verdict on what the auditor cannot judge.
 const undecided auditor.Verdict = "undecided"
 
-// found notes a finding: as a failure, or as what a known limit costs.
+// found notes a finding: as a failure, or as the cost of a known limit.
 func (x *rest) found(v auditor.Verdict, f auditor.Finding) {
 	if limit, ok := x.excuse(v, f.Subject); ok {
 		x.tolerate(limit, f.Subject, "%s: %s: %s", v, f.Subject, f.Text)
@@ -110,8 +110,8 @@ func (x *rest) hubForgot() bool {
 	return x.nats.wipes > 0 && slices.ContainsFunc(x.hubs, func(h *hub) bool { return h.lost })
 }
 
-// accruals reports whether the two ledgers have accrued the same to a provider
-// but for requests that the ledger has not settled.
+// accruals reports whether the two ledgers have accrued the same to a provider, except
+// for requests that the ledger has not settled.
 func (x *rest) accruals(provider ids.ProviderID) bool {
 	var difference money.NanoUSD
 	for request, s := range x.stories {
@@ -130,8 +130,8 @@ func (x *rest) accruals(provider ids.ProviderID) bool {
 	return difference == 0
 }
 
-// settled excuses for how much a request is settled: not that it is settled
-// twice, nor that the two ledgers differ.
+// settled excuses the amount for which a request is settled. It does not excuse a request
+// that is settled twice, nor a difference between the two ledgers.
 func (x *rest) settled(v auditor.Verdict, s *story) (limit string, ok bool) {
 	c, l := s.client, s.lines[0]
 	earned, stands := x.db.settlement.Line(l.Event.Request)
@@ -145,13 +145,13 @@ func (x *rest) settled(v auditor.Verdict, s *story) (limit string, ok bool) {
 	if c.complete || c.left || c.broken || v != auditor.Doubled {
 		return "", false
 	}
-	// It was told that its request failed, and pays as if it had not.
+	// The client got an error for its request, and pays as if it had not.
 	hubDied := call != nil && call.hubLife != call.hub.life && c.gateway.mute > keepAlive
 	return endLost, call != nil && !call.outcome && (call.said || hubDied)
 }
 
-// shortOf excuses that less is settled of a whole answer than its client got, or
-// that the platform pays for it.
+// shortOf excuses that less is settled of a whole answer than its client got, or that the
+// platform pays for it.
 func (c *client) shortOf(l ledgersim.Line, call *dispatchCall) (limit string, ok bool) {
 	byGateway := l.Event.EvidenceSource == ledgersim.Gateway
 	switch {
@@ -165,8 +165,8 @@ func (c *client) shortOf(l ledgersim.Line, call *dispatchCall) (limit string, ok
 	return relayedOnly, byGateway && l.Source != ledgersim.Orphan && l.Event.Billable.Completion >= int64(c.count())
 }
 
-// unsettled excuses that a client got content and nothing of it is settled: each
-// call that has served it must have an excuse.
+// unsettled excuses that a client got content and nothing of it is settled. Each call
+// that has served it must have an excuse.
 func (x *rest) unsettled(s *story) (limit string, ok bool) {
 	c := s.client
 	if c == nil {
@@ -184,8 +184,8 @@ func (x *rest) unsettled(s *story) (limit string, ok bool) {
 	return limit, ok
 }
 
-// died names the limit by which the deaths of a call's gateway and hub explain
-// that nobody can tell what came of it.
+// died names the limit by which the deaths of a call's gateway and hub explain that
+// nobody can know its outcome.
 func (call *dispatchCall) died(c *client) (limit string, ok bool) {
 	gatewayDied, hubDied := call.gwLife != c.gateway.life, call.hubLife != call.hub.life
 	switch {

@@ -12,8 +12,8 @@ import (
 type Fault struct {
 	At   time.Duration `json:"at"`
 	Kind string        `json:"kind"`
-	// Which of the nodes of its kind, and for how long; N is what else the
-	// kind needs to know.
+	// Which is the node among those of its kind, For the time, and N a further parameter
+	// of the kind.
 	Which int           `json:"which"`
 	For   time.Duration `json:"for"`
 	N     int           `json:"n"`
@@ -120,7 +120,7 @@ var kinds = []struct {
 	}},
 }
 
-// kindOf gives a fault its meaning.
+// kindOf returns what a fault does.
 func kindOf(name string) func(*network, Fault) {
 	for _, k := range kinds {
 		if k.name == name {
@@ -165,7 +165,7 @@ func (n *network) down(x *node, fall, rise func(), f Fault) {
 	n.world.after(f.For, rise)
 }
 
-// any is some node that may be frozen or have a clock of its own.
+// any is a node that may be frozen or have a clock of its own.
 func (n *network) any(which int) *node {
 	all := []*node{n.ledger.node, n.settlement.node, n.nats.node}
 	for _, g := range n.gateways {
@@ -201,10 +201,11 @@ func (n *network) part(f Fault) {
 	n.breakCalls(a, b)
 }
 
-// keepAlive is when the ends of a call notice that nothing passes any more.
+// keepAlive is the time after which the ends of a call notice that nothing passes any
+// more.
 const keepAlive = 20 * time.Second
 
-// breakCalls ends what runs between two nodes that are cut off.
+// breakCalls ends the calls between two nodes that are cut off.
 func (n *network) breakCalls(a, b *node) {
 	for _, g := range n.gateways {
 		for _, c := range g.calls {

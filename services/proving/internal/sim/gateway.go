@@ -25,8 +25,8 @@ type gateway struct {
 	clients []*client
 	renews  bool
 	lingers bool
-	// unasked are the times at which it could not renew, setBack those at which
-	// its clock was set back.
+	// unasked are the times at which the gateway could not renew, and setBack those at
+	// which its clock was set back.
 	unasked, setBack []time.Duration
 }
 
@@ -49,7 +49,7 @@ func (g *gateway) start() {
 	g.logf("starts")
 }
 
-// await looks often whether done is closed.
+// await looks again and again whether done is closed.
 func (g *gateway) await(_ context.Context, done <-chan struct{}) {
 	for t := g.world.current; !t.dead; {
 		select {
@@ -86,7 +86,7 @@ func (g *gateway) rise() {
 	}
 }
 
-// run begins a task of the process and keeps leases while it lives.
+// run begins a task of the process and renews its leases while it lives.
 func (g *gateway) run(do func(*task)) *task {
 	t := g.spawn(func(t *task) {
 		do(t)
@@ -102,7 +102,7 @@ func (g *gateway) run(do func(*task)) *task {
 	return t
 }
 
-// renew keeps the holds of what runs.
+// renew renews the holds of the running requests.
 func (g *gateway) renew(wait time.Duration) {
 	if g.renews {
 		return
@@ -123,7 +123,7 @@ func (g *gateway) renew(wait time.Duration) {
 	})
 }
 
-// spawnTask begins a task without an end that matters.
+// spawnTask begins a task whose end does not matter.
 func (g *gateway) spawnTask(do func()) {
 	t := g.spawn(func(*task) { do() })
 	if !t.over {
@@ -131,7 +131,7 @@ func (g *gateway) spawnTask(do func()) {
 	}
 }
 
-// linger sends what is to be told of requests, until it is taken.
+// linger sends the reports of requests until they are accepted.
 func (g *gateway) linger() {
 	if g.lingers || !g.up {
 		return
@@ -163,7 +163,7 @@ func (g *gateway) conclude(t *task, batch []*billingv1.RequestReport) {
 	}
 }
 
-// admission is billing-ledger as a gateway sees it. Rates are not read of it.
+// admission is billing-ledger as a gateway sees it. Rates are not played.
 type admission struct {
 	billingv1.AdmissionServiceClient
 	gateway *gateway
@@ -206,7 +206,7 @@ func (a admission) Conclude(
 	})
 }
 
-// unary is a call to billing-ledger that may get lost either way.
+// unary is a call to billing-ledger that may get lost on either way.
 func unary[T any](g *gateway, what string, do func(*ledgersim.Ledger) (T, error)) (out T, err error) {
 	t := g.world.current
 	if t.dead {
@@ -228,7 +228,7 @@ func unary[T any](g *gateway, what string, do func(*ledgersim.Ledger) (T, error)
 		v, e := do(b.ledger)
 		b.logf("%s: %v", what, e)
 		if b.settle(); !b.up || b.life != life {
-			return // it died over it
+			return // the gateway died during the call
 		}
 		b.send(g.node, func() { answer(v, e) }, nil)
 	}, func() { answer(none, errAway) })
@@ -242,7 +242,7 @@ func unary[T any](g *gateway, what string, do func(*ledgersim.Ledger) (T, error)
 	return out, err
 }
 
-// keys knows all keys at once: what gateways cache is not played.
+// keys knows all keys at once, because the gateways' caches are not played.
 type keys struct{ net *network }
 
 // AuthenticateKey implements billingv1.KeyServiceClient.
@@ -257,7 +257,7 @@ func (k keys) AuthenticateKey(
 	return nil, fault.New(fault.Unauthenticated, fault.InvalidAPIKey, "unknown")
 }
 
-// router answers from what it was told when the request began.
+// router answers with what it knew when the request began.
 type router struct {
 	routerv1.RouterServiceClient
 }

@@ -13,18 +13,18 @@ type Config struct {
 	Seed uint64
 	// Faults replace those that the seed gives, when not nil.
 	Faults []Fault
-	// Strict takes the known limits of the design for failures too.
+	// Strict counts the known limits of the design as failures too.
 	Strict bool
 	// Trace is written if it is not nil.
 	Trace *Trace
 
-	// Faults planted in the parts, which the judges must find: the hub's
-	// journal does not sync, billing-ledger acknowledges before it commits, it
-	// looks at no primary key.
+	// Planted faults, which the judges must find: the hub's journal does not sync,
+	// billing-ledger acknowledges before it commits, and billing-ledger does not look at
+	// the primary key.
 	NoFsync, EarlyAck, NoPrimaryKey bool
 }
 
-// Result is what came of a history.
+// Result is the outcome of a history.
 type Result struct {
 	Seed   uint64  `json:"seed"`
 	Faults []Fault `json:"faults"`
@@ -47,11 +47,11 @@ type Totals struct {
 	Released  int `json:"released"`
 	Expired   int `json:"expired"`
 	Struck    int `json:"faults_struck"`
-	// Known counts what the limits of the design cost, by limit.
+	// Known counts the costs of the design's limits, by limit.
 	Known map[string]int `json:"known,omitempty"`
 }
 
-// Add adds those of another history.
+// Add adds the totals of another history.
 func (t *Totals) Add(o Totals) {
 	t.Histories += o.Histories
 	t.Events += o.Events
@@ -117,7 +117,7 @@ func (r *Runner) Run(cfg Config) (Result, error) {
 	return Result{Seed: cfg.Seed, Faults: cfg.Faults, Broken: n.broken, Totals: totals, Took: w.now}, nil
 }
 
-// clientsCome decides who asks when for what.
+// clientsCome decides which client asks when for what.
 func (n *network) clientsCome() {
 	w := n.world
 	for range 1 + w.dice.IntN(maxRequests) {

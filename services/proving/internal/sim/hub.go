@@ -22,18 +22,18 @@ type hub struct {
 	opening *dispatchCall
 	poked   bool
 	sweeps  bool
-	// dieAt is at which operation of the disk the machine loses power; 0 for
-	// never. What remains is found when the step under way is over.
+	// dieAt is the operation of the disk at which the machine loses power; 0 for never.
+	// The state of the disk is taken when the step under way has ended.
 	dieAt   int
 	remains struct {
 		disk hubsim.Disk
 		dead bool
 	}
-	// lost tells that its volume was lost once.
+	// lost reports that its volume was lost once.
 	lost bool
 }
 
-// start starts a process on what the disk holds.
+// start starts a process on the content of the disk.
 func (h *hub) start() {
 	h.life++
 	h.up, h.poked, h.sweeps = true, false, false
@@ -57,21 +57,20 @@ func (h *hub) start() {
 	h.settle()
 }
 
-// disked hears of each operation of the disk.
+// disked is called for each operation of the disk.
 func (h *hub) disked(life int, op string) {
 	if h.life != life || h.dieAt == 0 || h.remains.dead {
 		return
 	}
 	if h.dieAt--; h.dieAt == 0 {
-		// The rest of what the process does now reaches nobody.
+		// Everything that the process does from now on reaches nobody.
 		h.logf("loses power in front of %s", op)
 		h.remains.disk, h.remains.dead = h.disk.Crash(h.world.dice), true
 		h.up = false
 	}
 }
 
-// settle brings down a hub that lost power while it worked, and looks for what
-// is to be done.
+// settle ends a hub that lost power while it worked, and looks for due work.
 func (h *hub) settle() {
 	if h.remains.dead {
 		disk := h.remains.disk
@@ -90,7 +89,7 @@ func (h *hub) rise() {
 	}
 }
 
-// fall ends the process; disk is what the next one finds.
+// fall ends the process. The next one finds disk.
 func (h *hub) fall(disk hubsim.Disk) {
 	h.up = false
 	calls := h.calls
@@ -112,7 +111,7 @@ func (h *hub) fall(disk hubsim.Disk) {
 	for _, s := range h.sessions {
 		s.open = false
 	}
-	for _, a := range h.net.agents { // in one order
+	for _, a := range h.net.agents { // in a fixed order
 		if s := a.session; s != nil && s.hub == h {
 			h.world.after(h.world.travel(), func() { a.lose(s) })
 		}
@@ -120,7 +119,7 @@ func (h *hub) fall(disk hubsim.Disk) {
 	h.disk = disk
 }
 
-// poke lets the journal's writer and the publisher work soon, and sweeps come.
+// poke schedules the journal's writer, the publisher and the sweeps.
 func (h *hub) poke() {
 	if !h.poked && h.up {
 		h.poked = true
@@ -152,7 +151,7 @@ func (h *hub) sweep() {
 	})
 }
 
-// notice takes word of what was settled.
+// notice takes a notice of settled requests.
 func (h *hub) notice(m bus.Message) {
 	if err := h.hub.OnSettled(m.Data); err != nil {
 		h.logf("notice: %v", err)

@@ -9,7 +9,7 @@ import (
 	"svc.internal/services/proving/internal/auditor"
 )
 
-// check looks at the money at every step.
+// check checks the money at every step.
 func (n *network) check() {
 	db := n.db.billing
 	held, charged := map[ids.AccountID]money.NanoUSD{}, map[ids.AccountID]money.NanoUSD{}
@@ -35,9 +35,8 @@ func (n *network) check() {
 	}
 }
 
-// checkRest looks at what no file of the auditor's tells: journals and what was
-// put aside, which must be empty, who served each client, and which attempts
-// engines saw.
+// checkRest checks what none of the auditor's files has: journals and quarantines, which
+// must be empty, who served each client, and which attempts engines saw.
 func (x *rest) checkRest() {
 	for _, h := range x.hubs {
 		if waiting, open, final := h.hub.Unsettled(); waiting+open+final > 0 {
@@ -61,10 +60,9 @@ func (x *rest) checkRest() {
 	}
 }
 
-// checkServed wants a settled request to be that of an attempt that an engine of
-// the credited provider saw, and of which the client got its words. Each word is
-// one token, so the bounds are tighter than the auditor's where an engine
-// reports no usage.
+// checkServed checks that a settled request is an attempt that an engine of the credited
+// provider saw, and of which the client got the words. Each word is one token, so the
+// bounds are tighter than the auditor's where an engine reports no usage.
 func (x *rest) checkServed(r ids.RequestID, s *story) {
 	e := s.lines[0].Event
 	run := s.runs[e.Attempt]

@@ -10,8 +10,7 @@ import (
 	"svc.internal/services/settlement/settlesim"
 )
 
-// database is the machine that both ledgers' tables live on. Its clock is the
-// true one.
+// database is the machine of both ledgers' tables. Its clock is right.
 type database struct {
 	*node
 	billing    *ledgersim.Database
@@ -20,7 +19,7 @@ type database struct {
 	flaky int
 }
 
-// fate decides over one transaction of a process.
+// fate decides the outcome of one transaction of a process.
 func (d *database) fate(from *node) (happens, heard bool) {
 	w := d.world
 	if !from.up || !from.reaches(d.node) {
@@ -41,12 +40,11 @@ type ledger struct {
 	ledger *ledgersim.Ledger
 	conn   *conn
 	looks  bool
-	// dieIn is in how many transactions it dies: dieAfter says on which side
-	// of the commit. 0 is never.
+	// dieIn is after how many transactions the process dies, and dieAfter on which side
+	// of the commit; 0 is never.
 	dieIn    int
 	dieAfter bool
-	// dieTold is in how many announcements of what is settled it dies, right
-	// after the last.
+	// dieTold is after how many notices of settled requests it dies.
 	dieTold int
 }
 
@@ -64,7 +62,7 @@ func (l *ledger) start() {
 	l.look()
 }
 
-// fate may have the process die over its transaction.
+// fate may make the process die during its transaction.
 func (l *ledger) fate() (happens, heard bool) {
 	happens, heard = l.net.db.fate(l.node)
 	if l.dieIn > 0 && happens && heard {
@@ -77,7 +75,7 @@ func (l *ledger) fate() (happens, heard bool) {
 	return happens, heard
 }
 
-// die is a death of which it gets up by itself.
+// die kills the process, which starts again by itself.
 func (l *ledger) die() {
 	l.fall()
 	l.world.after(l.world.between(time.Second, 90*time.Second), l.rise)
@@ -99,7 +97,7 @@ func (l *ledger) rise() {
 	}
 }
 
-// settle looks after what the process has just done.
+// settle handles what the process has just done.
 func (l *ledger) settle() {
 	l.conn.flush()
 	l.net.check()
@@ -113,7 +111,7 @@ func (l *ledger) settle() {
 	l.look()
 }
 
-// look looks after holds that are over when the next is due.
+// look handles expired holds when the next one is due.
 func (l *ledger) look() {
 	due, ok := l.net.db.billing.NextDue()
 	if !ok || l.looks || !l.up {
@@ -149,8 +147,8 @@ type settlement struct {
 	net        *network
 	settlement *settlesim.Settlement
 	conn       *conn
-	// fills is set while a pass of the filler is due, which looks at the first
-	// upTo settled requests, of which filled were looked at.
+	// fills is set while a pass of the filler is due. The pass covers the first upTo
+	// settled requests, of which filled are done.
 	fills        bool
 	upTo, filled int
 }
@@ -163,7 +161,8 @@ func (s *settlement) start() {
 	s.settlement = settlesim.Start(s.net.db.settlement, s.conn, s)
 }
 
-// fillLater has what is settled by now looked through when it is old enough.
+// fillLater schedules a pass over the requests that are settled by now, for when they are
+// old enough.
 func (s *settlement) fillLater() {
 	settled := len(s.net.db.billing.Lines())
 	if s.fills || settled == s.filled {

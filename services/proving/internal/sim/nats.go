@@ -17,8 +17,8 @@ const (
 	pullAgain = time.Second
 )
 
-// nats is the server: one stream of usage with two durable consumers, and core
-// messages to hubs. What it acknowledged may be gone at any time.
+// nats is the server: one stream of usage with two durable consumers, and core messages
+// to hubs. It may lose what it has acknowledged at any time.
 type nats struct {
 	*node
 	net     *network
@@ -35,7 +35,7 @@ type reader struct {
 	node   *node
 	handle func(ctx context.Context, batch []bus.Msg) error
 	next   int
-	// again are messages to be delivered once more.
+	// again are messages that are delivered once more.
 	again []bus.Msg
 	busy  bool // a pull is due or under way
 }
@@ -44,7 +44,7 @@ func (s *nats) read(r *reader) { s.readers = append(s.readers, r) }
 
 var errNATS = errors.New("NATS does not answer")
 
-// publish stores a message, as far as fate will have it.
+// publish stores a message, as the dice decide.
 func (s *nats) publish(from *node, subject, id string, data []byte) (duplicate bool, err error) {
 	w := s.world
 	if !from.up || !from.reaches(s.node) || s.frozen > w.now {
@@ -58,7 +58,7 @@ func (s *nats) publish(from *node, subject, id string, data []byte) (duplicate b
 	}
 	s.seen[id] = w.now
 	if strings.HasPrefix(subject, bus.SubjectVoidPrefix) {
-		// In a stream of its own, which nobody reads: no provider here signs.
+		// It has a stream of its own, which nobody reads, because no provider here signs.
 		s.logf("stores %s from %s", id, from.name)
 		return false, nil
 	}
@@ -71,7 +71,7 @@ func (s *nats) publish(from *node, subject, id string, data []byte) (duplicate b
 		s.kick(r, r.linger)
 	}
 	if w.chance(10) {
-		return false, errNATS // it is stored, and the publisher does not hear of it
+		return false, errNATS // the message is stored, and the publisher does not hear of it
 	}
 	return false, nil
 }
@@ -86,7 +86,7 @@ func (s *nats) wipe() {
 	}
 }
 
-// kick makes a reader pull after a time, if it does not already.
+// kick makes a reader pull after a time, unless a pull is due already.
 func (s *nats) kick(r *reader, d time.Duration) {
 	if r.busy {
 		return
@@ -112,7 +112,7 @@ func (s *nats) pull(r *reader) {
 	s.deliver(r, batch)
 }
 
-// deliver hands a batch to its reader, and again what is not acknowledged.
+// deliver delivers a batch to its reader, and again what is not acknowledged.
 func (s *nats) deliver(r *reader, batch []bus.Msg) {
 	w, wipes := s.world, s.wipes
 	life := r.node.life
@@ -127,7 +127,7 @@ func (s *nats) deliver(r *reader, batch []bus.Msg) {
 		})
 	}
 	switch {
-	case !r.node.up || r.node.life != life: // it died over it
+	case !r.node.up || r.node.life != life: // the reader died during it
 		again(ackWait)
 	case err != nil:
 		r.node.logf("cannot take them: %v", err)
@@ -142,8 +142,8 @@ type conn struct {
 	nats *nats
 	from *node
 	life int
-	// said are core messages that go out when the process has done what it
-	// does, in an order that does not depend on that of a map.
+	// said are core messages that are sent when the process has ended its step, in an
+	// order that does not depend on a map.
 	said []bus.Message
 }
 
@@ -191,7 +191,7 @@ func (c *conn) Waiting(_ context.Context, _, durable string) (time.Duration, err
 	return oldest, nil
 }
 
-// Subscribe and Consume are the simulator's to do.
+// Subscribe and Consume are done by the simulator.
 func (c *conn) Subscribe(string, string, func(context.Context, bus.Message)) (*bus.Subscription, error) {
 	return nil, errNATS
 }
@@ -201,7 +201,7 @@ func (c *conn) Consume(context.Context, bus.ConsumerConfig, func(context.Context
 	return errNATS
 }
 
-// flush sends what was said to the hubs; each may be lost.
+// flush sends the core messages to the hubs. Each may be lost.
 func (c *conn) flush() {
 	said := c.said
 	c.said = nil

@@ -18,7 +18,7 @@ import (
 	"svc.internal/services/settlement/settlesim"
 )
 
-// How large the simulated fleet is.
+// The size of the simulated fleet.
 const (
 	gateways   = 2
 	hubs       = 2
@@ -29,7 +29,7 @@ const (
 	model      = "m"
 )
 
-// rates have no round number in them.
+// rates contain no round number.
 var rates = money.Rates{Input: 2_000_003, Output: 7_000_001, PayoutInput: 1_500_001, PayoutOutput: 5_000_003}
 
 // fixed are ids and secrets that all histories share.
@@ -41,7 +41,7 @@ type fixed struct {
 	shared    *gatewaysim.Shared
 }
 
-// account is a consumer's.
+// account is a consumer's account.
 type account struct {
 	id     ids.AccountID
 	key    ids.KeyID
@@ -101,7 +101,7 @@ func newFixed() (*fixed, error) {
 	return f, err
 }
 
-// network is the fleet of one history, and what is found wrong with it.
+// network is the fleet of one history, and the faults that were found in it.
 type network struct {
 	*fixed
 	world *world
@@ -116,9 +116,9 @@ type network struct {
 	hubs       []*hub
 	agents     []*agent
 	clients    []*client
-	// credits are what the accounts were given.
+	// credits are the credits of the accounts.
 	credits []money.NanoUSD
-	// processes are all that ever ran of billing-ledger.
+	// processes are all processes of billing-ledger that ever ran.
 	processes []*ledgersim.Ledger
 
 	broken []string // what must not be, and was
@@ -166,7 +166,7 @@ func newNetwork(f *fixed, w *world, cfg Config) *network {
 	return n
 }
 
-// stop ends what has goroutines.
+// stop ends the parts that have goroutines.
 func (n *network) stop() {
 	for _, l := range n.processes {
 		l.Stop()
@@ -182,7 +182,7 @@ func (n *network) hubNamed(name string) *hub {
 	return nil
 }
 
-// hubOf is the hub that a subject of notices is for.
+// hubOf is the hub of a subject of notices.
 func (n *network) hubOf(subject string) *hub {
 	return n.hubNamed(subject[strings.LastIndexByte(subject, '.')+1:])
 }
@@ -197,51 +197,50 @@ func (n *network) fail(format string, args ...any) {
 	}
 }
 
-// Limits of the design that are known: what they cost is counted, and is not a
-// failure of a history unless Config.Strict says so.
+// Known limits of the design. Their cost is counted, and is no failure of a history
+// unless Config.Strict says so.
 const (
-	// commitLost: a gateway relays as soon as it has sent its commit. Its
-	// machine dies, the commit never gets to the hub, and nobody is left who
-	// knows that anything was relayed.
+	// commitLost: a gateway relays as soon as it has sent its commit. Its machine dies,
+	// the commit never reaches the hub, and nobody who knows of the relayed content is
+	// left.
 	commitLost = "the commit died with its gateway"
-	// nobodyTold: the hub's machine is away, and the gateway, which stands still
-	// or is cut off from billing-ledger, tells of a broken answer only when its
-	// hold has long been given back.
+	// nobodyTold: the hub's machine is away, and the gateway, which stands still or is
+	// cut off from billing-ledger, reports a broken answer only when its hold has long
+	// been released.
 	nobodyTold = "the hub died, and the gateway could tell of it too late"
-	// endLost: the hub has witnessed its end and the ledger has settled it;
-	// what the hub said last never gets to the gateway, because the hub's
-	// machine dies or the network does, and the gateway's word that the answer
-	// broke off comes too late. So does that of a gateway that stands still when
-	// its hub dies, which then never reads what was on the way.
+	// endLost: the hub has journalled its end and the ledger has settled it. The hub's
+	// last message never reaches the gateway, because the hub's machine dies or the
+	// network breaks, and the gateway's report that the answer broke off comes too late.
+	// The same happens with a gateway that stands still when its hub dies: it never reads
+	// the messages that were on the way.
 	endLost = "a settled answer's end never got to its gateway"
-	// lastRenewal: the gateway dies before it has told how the request ended,
-	// and its hub is away for longer than it is waited for. What the gateway's
-	// last renewal told is billed; when it told nothing, the hold is given back,
-	// and the platform pays.
+	// lastRenewal: the gateway dies before it has reported the end of the request, and
+	// its hub is away for longer than the ledger waits. The gateway's last renewal is
+	// billed. Without one the hold is released, and the platform pays.
 	lastRenewal = "a hub came back too late, the gateway not at all"
-	// relayedOnly: the hub's word comes too late or never. What the gateway relayed
-	// is settled, which is less than what an engine claims that counts otherwise.
+	// relayedOnly: the hub's usage comes too late or never. What the gateway relayed is
+	// settled, which is less than the claim of an engine that counts differently.
 	relayedOnly = "a hub's word never came, and its engine claimed more than its gateway relayed"
-	// neverSettled: the hub's disk and the stream are gone after settlement had
-	// the usage and before the ledger did. Reconciliation tells of it.
+	// neverSettled: the hub's disk and the stream are lost after settlement had the usage
+	// and before the ledger did. Reconciliation reports it.
 	neverSettled = "the stream and the hub's disk were gone before the ledger had the usage that settlement has"
-	// notAsked: a gateway whose lease may be over cannot ask. It goes on, for an
-	// outage of billing-ledger, which gives nothing back then, looks the same.
+	// notAsked: a gateway whose lease may be over cannot ask. It keeps relaying, because
+	// an outage of billing-ledger, which releases nothing meanwhile, looks the same.
 	notAsked = "a gateway could not ask billing-ledger whether a lease was over"
-	// backInTime: leases count the time that passes, and a simulated clock that
-	// is set back takes that with it, which no machine's does (CLOCK_MONOTONIC).
+	// backInTime: leases count the time that passes. A simulated clock that is set back
+	// takes that back too, which no machine's clock does (CLOCK_MONOTONIC).
 	backInTime = "a gateway's only clock was set back under a lease"
-	// promptUnseen: the agent's connection has broken and its hub does not know
-	// yet; a client who leaves meanwhile pays for a prompt that was sent and never
-	// arrived. No hub can tell that from an engine that reads, for the few seconds
-	// until the provider counts as hung.
+	// promptUnseen: the agent's connection is lost and its hub does not know yet. A
+	// client who leaves meanwhile pays for a prompt that was sent and never arrived. No
+	// hub can tell that from an engine that reads, for the few seconds until the provider
+	// counts as hung.
 	promptUnseen = "a client left while the request was lost on its way to the agent"
-	// bothDied: what was relayed since the hub noted it last, or all of it when
-	// its disk is gone, died with the gateway.
+	// bothDied: what was relayed since the hub's last progress, or all of it when the
+	// hub's disk is lost, died with the gateway.
 	bothDied = "hub and gateway both died"
 )
 
-// tolerate notes what is known to happen.
+// tolerate counts the cost of a known limit.
 func (n *network) tolerate(limit, format string, args ...any) {
 	if n.cfg.Strict {
 		n.fail(format+" ("+limit+")", args...)

@@ -30,7 +30,7 @@ const (
 	claimsZero
 )
 
-// plan is how an engine is going to answer.
+// plan describes how an engine answers.
 type plan struct {
 	status        int
 	first, gap    time.Duration
@@ -48,7 +48,7 @@ func (p plan) String() string {
 		p.status, p.words, p.each, p.gap, p.first, p.breakAt, p.ending, p.claim, p.deaf)
 }
 
-// plan decides how an engine answers; at most what it was allowed to.
+// plan decides how an engine answers: at most what the order allows.
 func (n *network) plan(o *hubv1.DispatchOpen) plan {
 	w := n.world
 	p := plan{

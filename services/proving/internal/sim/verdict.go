@@ -7,8 +7,8 @@ import (
 	"svc.internal/services/proving/internal/auditor"
 )
 
-// skew is how long a transaction lasts for the auditor: in a history it takes no
-// time, but the batches that it is of linger.
+// skew is how long a transaction lasts for the auditor. In a history it takes no time,
+// but the batches of transactions wait.
 const skew = time.Second
 
 // judge judges a history that has come to rest.
@@ -22,9 +22,9 @@ func (n *network) judge() (Totals, error) {
 	return x.totals(), nil
 }
 
-// audit has the auditor judge the history by its files. What it finds fails the
-// history, unless a known limit of the design excuses it; so does what it cannot
-// decide, for nothing is under way any more.
+// audit has the auditor judge the history by its files. A finding fails the history,
+// unless a known limit of the design excuses it. So does a subject that the auditor
+// cannot decide, because nothing is under way any more.
 func (x *rest) audit() error {
 	f, err := x.files()
 	if err != nil {

@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// epoch is when every history begins.
+// epoch is the time at which every history begins.
 var epoch = time.Date(2026, time.March, 1, 11, 50, 0, 0, time.UTC)
 
-// world is the time, the dice and the network of one history. Everything in it
-// happens in one goroutine, one event after the other.
+// world is the time, the dice and the network of one history. Everything in it happens in
+// one goroutine, one event after the other.
 type world struct {
 	now    time.Duration
 	queue  events
@@ -34,7 +34,7 @@ type event struct {
 	do  func()
 }
 
-// events is a heap by time, and by order of making within one moment.
+// events is a heap by time and, within one moment, by order of creation.
 type events []*event
 
 func (q events) Len() int { return len(q) }
@@ -55,7 +55,7 @@ func (q *events) Pop() any {
 	return last
 }
 
-// after lets something happen later.
+// after schedules an event.
 func (w *world) after(d time.Duration, do func()) *event {
 	w.seq++
 	e := &event{at: w.now + max(d, 0), seq: w.seq, do: do}
@@ -63,7 +63,7 @@ func (w *world) after(d time.Duration, do func()) *event {
 	return e
 }
 
-// step lets the next event happen; false when there is none.
+// step runs the next event. It returns false when there is none.
 func (w *world) step() bool {
 	if len(w.queue) == 0 {
 		return false
@@ -80,14 +80,14 @@ func (w *world) step() bool {
 // time is the true time.
 func (w *world) time() time.Time { return epoch.Add(w.now) }
 
-// logf notes what happens.
+// logf adds a line to the trace.
 func (w *world) logf(who, format string, args ...any) {
 	if w.trace != nil {
 		w.trace.add(w.now, who, format, args...)
 	}
 }
 
-// chance is true in so many of a thousand cases.
+// chance is true in permille of a thousand cases.
 func (w *world) chance(permille int) bool { return w.dice.IntN(1000) < permille }
 
 // between is a duration from low up to high.
@@ -95,8 +95,8 @@ func (w *world) between(low, high time.Duration) time.Duration {
 	return low + time.Duration(w.dice.Int64N(int64(high-low)+1))
 }
 
-// travel is how long a message takes: nearly always a moment, sometimes so long
-// that others overtake it.
+// travel is how long a message takes: nearly always a moment, sometimes so long that
+// others overtake it.
 func (w *world) travel() time.Duration {
 	if w.chance(20) {
 		return w.between(20*time.Millisecond, 2*time.Second)
@@ -117,12 +117,11 @@ type node struct {
 	world *world
 	name  string
 	up    bool
-	// life counts its processes: what one of them began, another knows
-	// nothing of.
+	// life counts its processes. One process knows nothing of what another began.
 	life int
-	// frozen is until when it does nothing.
+	// frozen is the time until which it does nothing.
 	frozen time.Duration
-	// mute is the longest time for which it told the ledger nothing, because it
+	// mute is the longest time for which it reported nothing to the ledger, because it
 	// was frozen or cut off.
 	mute time.Duration
 	skew time.Duration
@@ -139,13 +138,13 @@ func (n *node) Now() time.Time { return n.world.time().Add(n.skew) }
 
 func (n *node) logf(format string, args ...any) { n.world.logf(n.name, format, args...) }
 
-// after lets the node's present process do something later.
+// after schedules an event of the node's present process.
 func (n *node) after(d time.Duration, do func()) {
 	life := n.life
 	n.world.after(d, func() { n.do(life, do) })
 }
 
-// do is what a process does once its node is not frozen.
+// do runs something in a process once its node is not frozen.
 func (n *node) do(life int, do func()) {
 	switch {
 	case !n.up || n.life != life:
@@ -162,8 +161,8 @@ func (n *node) parted(from *node) bool { return n.apart[from] || from.apart[n] }
 // reaches reports whether messages get from one node to another.
 func (n *node) reaches(to *node) bool { return to.up && !n.parted(to) }
 
-// send carries a message, or tells the sender at once, or never, that it did
-// not arrive: lost may be nil.
+// send carries a message. lost is called at once, or never, when it did not arrive; lost
+// may be nil.
 func (n *node) send(to *node, arrive, lost func()) {
 	if n.parted(to) {
 		return
@@ -179,8 +178,8 @@ func (n *node) send(to *node, arrive, lost func()) {
 	})
 }
 
-// task is something that a process does step by step: it runs until it waits,
-// and goes on when it is woken.
+// task is something that a process does step by step. It runs until it waits, and
+// continues when it is woken.
 type task struct {
 	node   *node
 	life   int
@@ -189,7 +188,7 @@ type task struct {
 	waits  int // changes with each wait
 	parked bool
 	over   bool
-	dead   bool // its process has died: it runs to its end, and nobody hears
+	dead   bool // its process has died: it runs to its end, and nobody hears it
 	call   *dispatchCall
 }
 
@@ -216,7 +215,7 @@ func (t *task) run() {
 	}
 }
 
-// wait gives way until what is returned by arm is called.
+// wait yields until the function that arm returned is called.
 func (t *task) wait() {
 	if t.dead {
 		return
@@ -226,7 +225,7 @@ func (t *task) wait() {
 	t.parked = false
 }
 
-// arm returns what wakes the task from its next wait, once.
+// arm returns the function that wakes the task from its next wait, once.
 func (t *task) arm() (wake func()) {
 	t.waits++
 	n := t.waits
@@ -260,5 +259,5 @@ func (t *Trace) add(at time.Duration, who, format string, args ...any) {
 	t.text = append(t.text, '\n')
 }
 
-// Text is the whole of it.
+// Text is the whole trace.
 func (t *Trace) Text() []byte { return t.text }

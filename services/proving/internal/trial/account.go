@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// PutModel puts a model of round prices into the catalog: an input token costs
-// 1,000 and an output token 3,000 nano-USD; providers get nine tenths.
+// PutModel puts a model with round prices into the catalog: an input token costs 1,000
+// and an output token 3,000 nano-USD. Providers get nine tenths.
 func (m *Market) PutModel(t testing.TB, id string) {
 	t.Helper()
 	m.Admin(t, http.MethodPut, "/api/v1/admin/models/"+id, `{"name":"Test model","input_price":"1","output_price":"3",
@@ -23,8 +23,8 @@ var pricesOf = map[string]string{
 }
 
 // PutModelOf puts a model of another category than PutModel's into the catalog:
-// embedding, image or audio. An embedded token costs 1,000 nano-USD, an image
-// 0.04 and a minute of audio 0.006 US dollars; providers get nine tenths.
+// embedding, image or audio. An embedded token costs 1,000 nano-USD, an image 0.04 and a
+// minute of audio 0.006 US dollars. Providers get nine tenths.
 func (m *Market) PutModelOf(t testing.TB, category, id string) {
 	t.Helper()
 	m.Admin(t, http.MethodPut, "/api/v1/admin/models/"+id, `{"name":"Test model","category":"`+category+
@@ -47,21 +47,21 @@ func (m *Market) Consumer(t testing.TB, credit string) (accountID, key string) {
 		"api_key")
 }
 
-// Unlimit takes the limits on rate and concurrency off an account.
+// Unlimit removes an account's limits on rate and concurrency.
 func (m *Market) Unlimit(t testing.TB, accountID string) {
 	t.Helper()
 	m.Admin(t, http.MethodPut, "/api/v1/admin/accounts/"+accountID+"/limits",
 		`{"requests_per_minute":-1,"concurrent_requests":-1}`)
 }
 
-// Balance is what an account has and what of it is held, exact, in US dollars.
+// Balance is an account's balance, and what of it is held, exact, in US dollars.
 func (m *Market) Balance(t testing.TB, accountID string) (balance, held string) {
 	t.Helper()
 	account := m.Admin(t, http.MethodGet, "/api/v1/admin/accounts/"+accountID, "")
 	return Text(t, account, "account", "balance_usd_str"), Text(t, account, "account", "held_usd_str")
 }
 
-// NothingHeld waits until no credit of an account is held any more.
+// NothingHeld waits until no credit of an account is held.
 func (m *Market) NothingHeld(t testing.TB, accountID string) {
 	t.Helper()
 	Until(t, "nothing is held any more", func() bool {
@@ -70,8 +70,8 @@ func (m *Market) NothingHeld(t testing.TB, accountID string) {
 	})
 }
 
-// Receipt reads the receipt of a request once its money and the gateway's
-// account of it are there.
+// Receipt reads the receipt of a request once the request is settled and its gateway has
+// reported it.
 func (m *Market) Receipt(t testing.TB, key, requestID string) map[string]any {
 	t.Helper()
 	var receipt map[string]any

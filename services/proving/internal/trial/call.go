@@ -71,8 +71,7 @@ func (m *Market) Open(ctx context.Context, t testing.TB, key, body string) *http
 	return resp
 }
 
-// Admin makes an operator's call, at the operators' listener, and decodes what it
-// answers.
+// Admin makes an operator's call, at the operators' listener, and decodes the response.
 func (m *Market) Admin(t testing.TB, method, path, body string) map[string]any {
 	t.Helper()
 	status, _, answer := CallAt(t, m.AdminURL(), method, path, m.Env["SVC_ADMIN_TOKEN"], body)
@@ -92,7 +91,7 @@ func Decode(t testing.TB, body []byte) map[string]any {
 	return v
 }
 
-// ErrorCode is the code of an API error, and empty where body is none.
+// ErrorCode is the code of an API error; empty for another body.
 func ErrorCode(body []byte) string {
 	var v struct {
 		Error struct {

@@ -19,21 +19,21 @@ const (
 	fleetPatience = 6 * time.Minute
 )
 
-// EnvBin names the variable with a folder of programs to use instead of
-// building them, beside which those with build tags are in <folder>-<tags>;
-// EnvForm, of standalone and fleet, chooses one form for Each;
-// EnvRunning names the demo.env or fleet.env of a marketplace to use instead.
+// EnvBin names the variable with a folder of programs to use instead of building them;
+// programs with build tags are beside it in <folder>-<tags>. EnvForm, standalone or
+// fleet, chooses one form for Each. EnvRunning names the demo.env or fleet.env of a
+// marketplace to use instead.
 const (
 	EnvBin     = "SVC_BIN_DIR"
 	EnvForm    = "SVC_E2E_FORM"
 	EnvRunning = "SVC_E2E_ENV"
 )
 
-// StartFleet runs a marketplace as a fleet of separate processes until the test
-// ends, two of each service, on a PostgreSQL of its own, with no demo, no agent
-// and no engine. Options change the configuration; where they ask for agents,
-// the demo is seeded. A process that ends unasked fails the test. The test is
-// skipped where EnvForm asks for the other form.
+// StartFleet runs a marketplace as a fleet of separate processes until the test ends: two
+// of each service, on a PostgreSQL of its own, with no demo, no agent and no engine.
+// Options change the configuration; where they ask for agents, the demo is seeded. A
+// process that ends by itself fails the test. The test is skipped where EnvForm asks for
+// the other form.
 func StartFleet(t testing.TB, options ...func(*fleet.Config)) *Market {
 	t.Helper()
 	needFleet(t)
@@ -58,7 +58,7 @@ func Programs(t testing.TB, tags string) string {
 	return dir
 }
 
-// needFleet skips a test on a fleet where only the one process is asked for.
+// needFleet skips a test on a fleet where only the single process is asked for.
 func needFleet(t testing.TB) {
 	t.Helper()
 	if os.Getenv(EnvForm) == "standalone" {
@@ -89,7 +89,7 @@ func startFleet(dir string, options []func(*fleet.Config)) (m *Market, err error
 	return m, nil
 }
 
-// ofFleet is the market that a fleet makes, with a demo if wanted.
+// ofFleet is the market of a fleet, with a demo if wanted.
 func ofFleet(ctx context.Context, f *fleet.Fleet, demo bool) (*Market, error) {
 	token, err := f.AdminToken()
 	if err != nil {
@@ -116,10 +116,10 @@ func ofFleet(ctx context.Context, f *fleet.Fleet, demo bool) (*Market, error) {
 	return m, nil
 }
 
-// Fleet is the fleet that the market runs as, nil for one process.
+// Fleet is the fleet of the market; nil for one process.
 func (m *Market) Fleet() *fleet.Fleet { return m.fleet }
 
-// end stops the fleet of a test and tells what went wrong in it.
+// end stops the fleet of a test and reports what went wrong in it.
 func (m *Market) end(t testing.TB) {
 	t.Helper()
 	m.tellExits(t, 0)
@@ -129,8 +129,8 @@ func (m *Market) end(t testing.TB) {
 	m.showLogs(t)
 }
 
-// tellExits fails the test for processes that have ended by themselves after
-// the first skip of them.
+// tellExits fails the test for processes that have ended by themselves, without the first
+// skip of them.
 func (m *Market) tellExits(t testing.TB, skip int) {
 	t.Helper()
 	for _, e := range m.fleet.Exits()[skip:] {
@@ -160,7 +160,7 @@ type builds struct {
 	dirs map[string]string
 }
 
-// given is the folder that EnvBin names for build tags, empty if it names none.
+// given is the folder that EnvBin names for build tags; empty for none.
 func given(tags string) string {
 	dir := os.Getenv(EnvBin)
 	if dir == "" || tags == "" {
@@ -169,8 +169,7 @@ func given(tags string) string {
 	return filepath.Clean(dir) + "-" + tags
 }
 
-// built is the folder of programs without build tags, empty as long as there is
-// none.
+// built is the folder of programs without build tags; empty while there is none.
 func (b *builds) built() string {
 	if dir := given(""); dir != "" {
 		return dir

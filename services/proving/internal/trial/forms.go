@@ -13,21 +13,19 @@ import (
 	"svc.internal/services/standalone/localdata"
 )
 
-// Each runs a case in both forms of a marketplace, as subtests: standalone, in
-// one process of its own, started with environ; and as a fleet of separate
-// processes, with a demo, which all cases of the test binary share: what a case
-// puts into the catalog, and which providers and accounts it makes, has names
-// of its own. The two forms run at once. SVC_E2E_FORM=standalone, or fleet, runs
-// one form; and SVC_E2E_ENV=path runs the case on a marketplace that is running
-// already, known by its demo.env or fleet.env.
+// Each runs a case in both forms of a marketplace, as subtests: standalone, in one
+// process of its own, started with environ; and as a fleet of separate processes, with a
+// demo, which all cases of the test binary share. So the models, providers and accounts
+// that a case makes have names of its own. The two forms run at once.
+// SVC_E2E_FORM=standalone, or fleet, runs one form. SVC_E2E_ENV=path runs the case on a
+// marketplace that is running already, known by its demo.env or fleet.env.
 func Each(t *testing.T, run func(t *testing.T, m *Market), environ ...string) {
 	t.Helper()
 	EachForm(t, func(t *testing.T) { run(t, Start(t, environ...)) }, run)
 }
 
-// OneFormWhenShort is Each for a case that takes long and differs little between
-// the forms: with -short it is run on one of them, standalone unless another is
-// chosen.
+// OneFormWhenShort is Each for a case that takes long and differs little between the
+// forms. With -short it runs on one of them, standalone unless another is chosen.
 func OneFormWhenShort(t *testing.T, run func(t *testing.T, m *Market), environ ...string) {
 	t.Helper()
 	if testing.Short() && os.Getenv(EnvRunning) == "" && os.Getenv(EnvForm) == "" {
@@ -37,8 +35,7 @@ func OneFormWhenShort(t *testing.T, run func(t *testing.T, m *Market), environ .
 	Each(t, run, environ...)
 }
 
-// EachForm is Each for a case that starts its own standalone, or is another
-// case there.
+// EachForm is Each for a case that starts its own standalone, or is another case there.
 func EachForm(t *testing.T, standalone func(t *testing.T), fleet func(t *testing.T, m *Market)) {
 	t.Helper()
 	if path := os.Getenv(EnvRunning); path != "" {
@@ -83,9 +80,8 @@ func Shared(t testing.TB) *Market {
 	return m
 }
 
-// AtOnce lets n parallel tests run at a time unless -parallel says otherwise:
-// tests wait for marketplaces more than they compute. TestMain calls it before
-// Main.
+// AtOnce lets n parallel tests run at a time unless -parallel says otherwise, because
+// tests wait for marketplaces more than they compute. TestMain calls it before Main.
 func AtOnce(n int) {
 	flag.Parse()
 	chosen := false
@@ -106,8 +102,8 @@ func Main(m *testing.M) {
 	}
 }
 
-// shared outlives single tests by design: starting a fleet takes longer than
-// most tests.
+// shared outlives single tests by design, because starting a fleet takes longer than most
+// tests.
 var shared sharedFleet
 
 type sharedFleet struct {

@@ -18,18 +18,18 @@ import (
 )
 
 const (
-	// probeInterval is how often the balancer asks the gateways whether they are
-	// ready.
+	// probeInterval is the pause between two rounds in which the balancer asks the
+	// gateways whether they are ready.
 	probeInterval = 50 * time.Millisecond
 	// maxFailures bounds the failures that a load remembers.
 	maxFailures = 50
-	// maxTurns bounds how many gateways one request is offered to.
+	// maxTurns bounds the gateways that one request is offered to.
 	maxTurns = 50
 )
 
-// Load is callers who keep asking a fleet, as through a load balancer: a
-// request goes to a gateway that says it is ready, and to another one if the
-// connection is refused. Whatever else goes wrong with a request is a failure.
+// Load is a set of callers who keep asking a fleet, as through a load balancer: a request
+// goes to a gateway that is ready, and to another one if the connection is refused.
+// Anything else that goes wrong with a request is a failure.
 type Load struct {
 	bases  []string
 	ready  []atomic.Bool
@@ -67,8 +67,8 @@ func (m *Market) StartLoad(t testing.TB, key, model string, callers int) *Load {
 	return l
 }
 
-// Stop lets what is under way end and returns how many requests were answered
-// and what went wrong with the others, of which the first fifty are told.
+// Stop lets the requests under way end. It returns how many requests were answered, how
+// many failed, and the first fifty failures.
 func (l *Load) Stop() (answered int64, failed int, failures []string) {
 	l.stop()
 	l.wg.Wait()
@@ -101,8 +101,7 @@ func (l *Load) probe(ctx context.Context, f *fleet.Fleet, i int, name string) {
 	}
 }
 
-// ask makes one request after the other; those under way at the end are let
-// end.
+// ask makes one request after the other. Requests under way at the end may end.
 func (l *Load) ask(ctx context.Context, caller int) {
 	for n := caller; ctx.Err() == nil; n++ {
 		began := time.Now()

@@ -5,11 +5,11 @@ import (
 	"sync"
 )
 
-// maxOutput bounds, in bytes, what is kept of a market's console and log.
+// maxOutput bounds the kept part of a market's console and log, in bytes.
 const maxOutput = 4 << 20
 
-// Output keeps the end of what a market writes, at most 4 MiB, and tells when
-// it says that it stands.
+// Output keeps the end of what a market writes, at most 4 MiB, and signals when the
+// market reports that it is running.
 type Output struct {
 	mu    sync.Mutex
 	buf   []byte
@@ -20,7 +20,7 @@ type Output struct {
 // NewOutput is an empty output.
 func NewOutput() *Output { return &Output{ready: make(chan struct{})} }
 
-// Ready is closed once the market has said that it is running.
+// Ready is closed once the market has reported that it is running.
 func (o *Output) Ready() <-chan struct{} { return o.ready }
 
 // Write keeps p.
@@ -37,7 +37,7 @@ func (o *Output) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Text is all that is kept.
+// Text is everything that is kept.
 func (o *Output) Text() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -13,11 +13,11 @@ import (
 
 // Provider is an active provider.
 type Provider struct {
-	// ID names the provider, Key lets its agents connect.
+	// ID names the provider. Its agents connect with Key.
 	ID  string
 	Key string
-	// Leave ends the agent that Join connected, and waits for it. The end of
-	// the test does so too.
+	// Leave ends the agent that Join connected, and waits for it. The end of the test
+	// does so too.
 	Leave func()
 }
 
@@ -32,16 +32,15 @@ func (m *Market) Provider(t testing.TB, name string) *Provider {
 	return p
 }
 
-// Join makes a provider and connects its agent to the hub; each model is served
-// under its own name from the engine at engineURL, which has no /v1. It returns
-// once the models are callable.
+// Join makes a provider and connects its agent to the hub. Each model is served under its
+// own name from the engine at engineURL, which has no /v1. Join returns once the models
+// are callable.
 func (m *Market) Join(t testing.TB, name, engineURL string, models ...string) *Provider {
 	t.Helper()
 	return m.JoinAt(t, m.WSURL(), name, engineURL, models...)
 }
 
-// roomy is how many requests at once Join's providers take: more than any test
-// makes.
+// roomy is the capacity of Join's providers: more than any test uses.
 const roomy = 256
 
 // JoinAt is Join at a certain hub.
@@ -65,15 +64,14 @@ func (m *Market) JoinWithWindow(t testing.TB, name, engineURL string, window int
 	return m.joinAt(t, m.WSURL(), name, engineURL, roomy, window, provideragent.Deps{}, models)
 }
 
-// JoinWarm is Join for a provider whose agent loads models when it is asked to, which
-// is how routers look at one that they suspect.
+// JoinWarm is Join for a provider whose agent loads models when it is asked to, which is
+// how routers probe a provider that they suspect.
 func (m *Market) JoinWarm(t testing.TB, name, engineURL string, models ...string) *Provider {
 	t.Helper()
 	return m.joinAt(t, m.WSURL(), name, engineURL, roomy, usualWindow, provideragent.Deps{}, models, "warmup")
 }
 
-// JoinWithSlots is Join for a provider that takes so many requests at once, for
-// each model.
+// JoinWithSlots is Join for a provider with so many slots for each model.
 func (m *Market) JoinWithSlots(t testing.TB, name, engineURL string, slots int, models ...string) *Provider {
 	t.Helper()
 	return m.joinAt(t, m.WSURL(), name, engineURL, slots, usualWindow, provideragent.Deps{}, models)
@@ -113,8 +111,8 @@ func (m *Market) joinAt(
 	return p
 }
 
-// steadyAnswers is how often in a row a fleet must say the same to be believed:
-// one replica after the other is asked.
+// steadyAnswers is how often in a row a fleet must give the same answer, because its
+// replicas answer in turn.
 const steadyAnswers = 6
 
 // WaitOffered waits until a provider's offer of a model is known and the model
@@ -128,7 +126,7 @@ func (m *Market) WaitOffered(t testing.TB, model, providerID string) {
 	})
 }
 
-// steadily waits until a state is what every replica sees.
+// steadily waits until every replica sees a state.
 func (m *Market) steadily(t testing.TB, what string, reached func() bool) {
 	t.Helper()
 	want := 1
@@ -146,7 +144,7 @@ func (m *Market) steadily(t testing.TB, what string, reached func() bool) {
 	})
 }
 
-// Offers reports whether the public list of a model's providers names one.
+// Offers reports whether the public list of a model's providers names a provider.
 func (m *Market) Offers(t testing.TB, model, providerID string) bool {
 	t.Helper()
 	_, _, body := m.Call(t, http.MethodGet, "/api/v1/models/"+model+"/providers", "", "")

@@ -18,9 +18,9 @@ import (
 	"svc.internal/services/standalone/localdata"
 )
 
-// Start runs a whole marketplace in this process, on free ports, a database of
-// its own and an empty data directory, until the test ends. The variables in
-// environ, as NAME=value, come on top.
+// Start runs a whole marketplace in this process, on free ports, a database of its own
+// and an empty data directory, until the test ends. The variables in environ, as
+// NAME=value, are added.
 func Start(t testing.TB, environ ...string) *Market {
 	t.Helper()
 	return StartIn(t, t.TempDir(), append([]string{"DATABASE_URL=" + pgtest.URL(t)}, environ...)...)
@@ -32,7 +32,7 @@ func StartIn(t testing.TB, dir string, environ ...string) *Market {
 	t.Helper()
 	run := runStandalone(t, "", append([]string{
 		"SVC_HTTP_ADDR=127.0.0.1:0", "SVC_OPERATOR_ADDR=127.0.0.1:0", "SVC_WS_ADDR=127.0.0.1:0", "SVC_DATA_DIR=" + dir,
-		// A test is not answered by an Ollama that happens to run here.
+		// An Ollama that happens to run here must not answer a test.
 		"OLLAMA_HOST=127.0.0.1:1",
 	}, environ...))
 	run.waitReady(t)
@@ -40,8 +40,8 @@ func StartIn(t testing.TB, dir string, environ ...string) *Market {
 		log: run.log}
 }
 
-// StartPart runs a subset of the services in this process, without waiting for
-// it, until the test ends. Output's Ready tells when it stands.
+// StartPart runs a subset of the services in this process, without waiting for it, until
+// the test ends. Output's Ready signals when it is running.
 func StartPart(t testing.TB, services string, environ ...string) *Output {
 	t.Helper()
 	return runStandalone(t, services, append([]string{"SVC_DATA_DIR=" + filepath.Join(t.TempDir(), "data")},
@@ -55,7 +55,7 @@ type process struct {
 	// done is closed once it has ended, with err.
 	done chan struct{}
 	err  error
-	// told is set when a test has taken the end for itself.
+	// told is set when a test has taken the result for itself.
 	told atomic.Bool
 }
 
@@ -90,7 +90,7 @@ func (p *process) stop() error {
 	return p.wait()
 }
 
-// wait returns when it has ended, with what.
+// wait returns when it has ended, with its result.
 func (p *process) wait() error {
 	<-p.done
 	p.told.Store(true)
@@ -125,8 +125,8 @@ func ReadEnv(t testing.TB, path string) map[string]string {
 	return env
 }
 
-// Dir is a data directory that is removed with the test, and with it the
-// private PostgreSQL in it: root's runs as a user who cannot enter there, and
+// Dir is a data directory that is removed with the test, together with the private
+// PostgreSQL in it. Under root, PostgreSQL runs as a user who cannot enter there, and
 // lives elsewhere.
 func Dir(t testing.TB) string {
 	t.Helper()
@@ -139,9 +139,9 @@ func Dir(t testing.TB) string {
 	return dir
 }
 
-// FreeAddress is one on loopback that nobody listens on now. Its port is below
-// those that systems give to connections of their own accord, because one of
-// these may be taken before it is listened on.
+// FreeAddress is an address on loopback that nobody listens on now. Its port is below the
+// ports that systems give to connections by themselves, because one of these may be taken
+// before it is listened on.
 func FreeAddress(t testing.TB) string {
 	t.Helper()
 	for range 100 {

@@ -13,8 +13,8 @@
 //		receipt := m.Receipt(t, key, header.Get(trial.RequestIDHeader))
 //	}
 //
-// Every wait is bounded by Patience and waits for a state, never for a time.
-// What goes wrong in the harness fails the test that called it.
+// Every wait is bounded by Patience and waits for a state, never for a time. A failure
+// of the harness fails the test that called it.
 package trial
 
 import (
@@ -26,18 +26,17 @@ import (
 	"svc.internal/services/proving/internal/fleet"
 )
 
-// Patience bounds every wait of the harness; nothing should come near it.
+// Patience bounds every wait of the harness. Nothing should come near it.
 const Patience = 2 * time.Minute
 
-// Market is a running marketplace. Its methods may be called by several
-// goroutines at once; those that take a testing.TB and fail it, only by the
-// goroutine of that test.
+// Market is a running marketplace. Its methods may be called by several goroutines at
+// once. A method that takes a testing.TB and fails it may be called only by the goroutine
+// of that test.
 type Market struct {
-	// Env has the variables of the file demo.env: SVC_BASE_URL, SVC_WS_URL,
-	// SVC_API_KEY, SVC_PROVIDER_KEY, SVC_ADMIN_URL, SVC_ADMIN_TOKEN,
-	// SVC_DATABASE_URL, SVC_METRICS_URL and SVC_MODEL. Those of the demo's own accounts are
-	// missing where no demo was made. Of a fleet, the URLs are those of the
-	// first gateway and hub.
+	// Env has the variables of the file demo.env: SVC_BASE_URL, SVC_WS_URL, SVC_API_KEY,
+	// SVC_PROVIDER_KEY, SVC_ADMIN_URL, SVC_ADMIN_TOKEN, SVC_DATABASE_URL, SVC_METRICS_URL
+	// and SVC_MODEL. The variables of the demo's own accounts are missing where no demo
+	// was made. The URLs of a fleet are those of the first gateway and hub.
 	Env map[string]string
 
 	stop   func() error
@@ -55,8 +54,8 @@ type Market struct {
 // demo.env has.
 func Attach(env map[string]string) *Market { return &Market{Env: env} }
 
-// Base is the root of the public API, without /v1; of a fleet, the next of its
-// gateways in turn.
+// Base is the root of the public API, without /v1; in a fleet, that of the next gateway
+// in turn.
 func (m *Market) Base() string { return m.next(m.bases, "SVC_BASE_URL") }
 
 // Through is the same market through one of its gateways.
@@ -68,14 +67,14 @@ func (m *Market) Through(base string) *Market {
 	return through
 }
 
-// AdminURL is the root of the operators' API; of a fleet, the next of its gateways
-// in turn.
+// AdminURL is the root of the operators' API; in a fleet, that of the next gateway in
+// turn.
 func (m *Market) AdminURL() string { return m.next(m.admins, "SVC_ADMIN_URL") }
 
 // Bases are the roots of the public API at all gateways.
 func (m *Market) Bases() []string { return all(m.bases, m.Env["SVC_BASE_URL"]) }
 
-// WSURLs are where provider agents connect, at all hubs.
+// WSURLs are the addresses for provider agents, at all hubs.
 func (m *Market) WSURLs() []string { return all(m.sockets, m.Env["SVC_WS_URL"]) }
 
 func all(urls []string, only string) []string {
@@ -85,8 +84,8 @@ func all(urls []string, only string) []string {
 	return slices.Clone(urls)
 }
 
-// WSURL is where provider agents connect, without /ws; of a fleet, the next of
-// its hubs in turn.
+// WSURL is the address for provider agents, without /ws; in a fleet, that of the next hub
+// in turn.
 func (m *Market) WSURL() string { return m.next(m.sockets, "SVC_WS_URL") }
 
 func (m *Market) next(urls []string, name string) string {
@@ -102,8 +101,8 @@ func (m *Market) Key() string { return m.Env["SVC_API_KEY"] }
 // Model is the demo's model.
 func (m *Market) Model() string { return m.Env["SVC_MODEL"] }
 
-// Stop ends the market and returns what it ended with. Further calls return
-// the same. The end of the test stops it too.
+// Stop ends the market and returns its result. Further calls return the same. The end of
+// the test stops it too.
 func (m *Market) Stop() error {
 	if m.stop == nil {
 		return nil
@@ -111,7 +110,7 @@ func (m *Market) Stop() error {
 	return m.stop()
 }
 
-// Wait returns when the market has ended by itself, with what it ended with.
+// Wait returns when the market has ended by itself, with its result.
 func (m *Market) Wait() error {
 	if m.wait == nil {
 		return nil
@@ -119,7 +118,7 @@ func (m *Market) Wait() error {
 	return m.wait()
 }
 
-// Output is what the market has shown on its console.
+// Output is the market's console.
 func (m *Market) Output() string {
 	if m.output == nil {
 		return ""
@@ -127,8 +126,8 @@ func (m *Market) Output() string {
 	return m.output.Text()
 }
 
-// Log is what a standalone that Start began has logged; of a fleet, the files
-// in its directory have it.
+// Log is the log of a standalone that Start began. A fleet's logs are files in its
+// directory.
 func (m *Market) Log() string {
 	if m.log == nil {
 		return ""
@@ -136,8 +135,7 @@ func (m *Market) Log() string {
 	return m.log.Text()
 }
 
-// Until waits for a state that other processes bring about; what names it in
-// the failure.
+// Until waits for a state that other processes bring about. what names it in the failure.
 func Until(t testing.TB, what string, reached func() bool) {
 	t.Helper()
 	UntilWithin(t, Patience, what, reached)
@@ -147,7 +145,7 @@ func Until(t testing.TB, what string, reached func() bool) {
 // wait costs few looks.
 const firstPause, longestPause = 25 * time.Millisecond, 250 * time.Millisecond
 
-// UntilWithin is Until for what may take longer by design.
+// UntilWithin is Until for a state that may take longer by design.
 func UntilWithin(t testing.TB, patience time.Duration, what string, reached func() bool) {
 	t.Helper()
 	deadline := time.NewTimer(patience)

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// Verifier is the path of billing-ledger's own program, which is built from the
-// tree unless a fleet's programs have been.
+// Verifier is the path of billing-ledger's own program. It is built from the tree unless
+// a fleet's programs have been.
 func Verifier(t testing.TB) string {
 	t.Helper()
 	if dir := programs.built(); dir != "" {
@@ -26,8 +26,8 @@ func Verifier(t testing.TB) string {
 	return path
 }
 
-// Balanced fails the test unless billing-ledger verify finds no drift and
-// settlement's lines, of which there are some, equal the ledger's accruals.
+// Balanced fails the test unless billing-ledger verify finds no drift, and settlement has
+// lines that equal the ledger's accruals.
 func (m *Market) Balanced(t testing.TB) {
 	t.Helper()
 	verify := exec.CommandContext(t.Context(), Verifier(t), "verify") //nolint:gosec // the program just built
@@ -42,7 +42,7 @@ func (m *Market) Balanced(t testing.TB) {
 		status, _, body := CallAt(t, m.AdminURL(), http.MethodGet, "/api/v1/admin/reconciliation", m.Env["SVC_ADMIN_TOKEN"],
 			"")
 		if status == http.StatusServiceUnavailable {
-			return false // gateways find a settlement again that was away within a second or so
+			return false // gateways find settlement again about a second after it was away
 		}
 		if status != http.StatusOK {
 			t.Fatalf("reconciliation: %d %s", status, body)

@@ -1,10 +1,10 @@
-// Package caller is the load of a chaos run: clients of several accounts who ask
-// without pause for all that the API offers, whole and streamed, quickly and
-// slowly, patiently and not, of engines that answer well and badly.
+// Package caller is the load of a chaos run: clients of several accounts who ask without
+// pause for everything that the API offers, whole and streamed, quickly and slowly,
+// patiently and not, of engines that answer well and badly.
 //
-// What each client does is decided by the run's seed alone; what becomes of it
-// is not. Each call is one HTTP request on a connection of its own. As behind a
-// load balancer, a gateway that refuses the connection is passed over.
+// The run's seed alone decides what each client does, but not the outcome. Each call is
+// one HTTP request on a connection of its own. As behind a load balancer, a gateway that
+// refuses the connection is skipped.
 package caller
 
 import (
@@ -25,7 +25,7 @@ import (
 // Account is a consumer with a key.
 type Account struct {
 	Name, ID, Key string
-	// Weight is how much of the load is its.
+	// Weight is the account's share of the load.
 	Weight int
 }
 
@@ -34,7 +34,7 @@ type Config struct {
 	Seed     uint64
 	Callers  int
 	Accounts []Account
-	// Models are asked for by turns, the first most often.
+	// Models are asked for in turn, the first most often.
 	Models []string
 	// Gateways are the roots of the public API.
 	Gateways []string
@@ -42,7 +42,7 @@ type Config struct {
 	Think time.Duration
 	// Bound is the longest that a call may take.
 	Bound time.Duration
-	// Ended hears of each call.
+	// Ended is called for each call that has ended.
 	Ended func(Call)
 }
 
@@ -56,14 +56,14 @@ type Call struct {
 	Gateway int
 	// End is how the engine was to end its answer.
 	End string
-	// Err is how the connection broke, if it did.
+	// Err is how the connection was lost, if it was.
 	Err error
 }
 
 // Took is how long the call took.
 func (c Call) Took() time.Duration { return c.EndedAt.Sub(c.SentAt) }
 
-// Load is callers at work.
+// Load is a set of running callers.
 type Load struct {
 	cfg   Config
 	http  *http.Client
@@ -74,7 +74,7 @@ type Load struct {
 	running atomic.Int64
 }
 
-// Start sets the callers to work until Stop.
+// Start starts the callers, which run until Stop.
 func Start(cfg Config) *Load {
 	ctx, stop := context.WithCancel(context.Background())
 	l := &Load{cfg: cfg, stop: stop, http: &http.Client{Transport: &http.Transport{DisableKeepAlives: true,
@@ -85,7 +85,7 @@ func Start(cfg Config) *Load {
 	return l
 }
 
-// Stop lets what is under way end and returns how many calls there were.
+// Stop lets the calls under way end and returns how many calls there were.
 func (l *Load) Stop() int64 {
 	l.stop()
 	l.wg.Wait()
@@ -99,7 +99,7 @@ func (l *Load) work(ctx context.Context, number int) {
 	random := rand.New(rand.NewPCG(l.cfg.Seed, uint64(number)+1)) //nolint:gosec // it must repeat, not surprise
 	for n := 0; ctx.Err() == nil; n++ {
 		s := l.cfg.wish(random, fmt.Sprintf("%x-%d-%d", l.cfg.Seed, number, n))
-		// A call that has begun is let end.
+		// A call that has begun may end.
 		call := l.call(context.WithoutCancel(ctx), s)
 		l.calls.Add(1)
 		l.cfg.Ended(call)
@@ -114,7 +114,7 @@ func (l *Load) work(ctx context.Context, number int) {
 	}
 }
 
-// wish is what one call is to be.
+// wish describes one call.
 type wish struct {
 	nonce, model, end string
 	account           Account
@@ -122,15 +122,15 @@ type wish struct {
 	stream            bool
 	tokens            int
 	pause             time.Duration
-	// leaveAfter is after how many tokens, or whole answers after how long, the
-	// client hangs up; 0 is never.
+	// leaveAfter is after how many tokens the client hangs up, or in a whole answer after
+	// how long; 0 is never.
 	leaveAfter int
 	leaveIn    time.Duration
 	// readPause is how long a slow client takes for each line.
 	readPause time.Duration
 }
 
-// percent reports whether something that happens in p of 100 calls happens.
+// percent is true in p of 100 calls.
 func percent(random *rand.Rand, p int) bool { return random.IntN(100) < p }
 
 // wish makes up a call.
@@ -142,7 +142,7 @@ func (c Config) wish(random *rand.Rand, nonce string) wish {
 	switch kind := random.IntN(100); {
 	case kind < 70: // quick
 		s.tokens, s.pause = 1+random.IntN(40), time.Duration(random.IntN(2000))*time.Microsecond
-	case kind < 78: // long, beyond the hub's mark of progress
+	case kind < 78: // long, beyond the step of the hub's progress
 		s.tokens, s.pause = 260+random.IntN(80), 300*time.Microsecond
 	case kind < 90: // slow
 		s.tokens, s.pause = 20+random.IntN(20), time.Duration(30+random.IntN(40))*time.Millisecond

@@ -76,7 +76,7 @@ func (l *Load) try(ctx context.Context, s wish, c *Call) {
 	}
 }
 
-// message is what is looked at in an answer, an event or an error.
+// message is what is read of an answer, an event or an error.
 type message struct {
 	Choices []struct {
 		Delta   struct{ Content string }
@@ -86,7 +86,7 @@ type message struct {
 	Error *struct{ Code, Type string }
 }
 
-// code is what an error is called.
+// code is the code of an error.
 func (m message) code() string {
 	if m.Error.Code != "" {
 		return m.Error.Code
@@ -166,8 +166,8 @@ func (c *Call) readWhole(body io.Reader) {
 	c.Complete = c.Status == http.StatusOK && m.Error == nil
 }
 
-// Answered reports whether the call was served as it should be, or refused for a
-// reason that is the client's or the engine's own.
+// Answered reports whether the call was served properly, or refused for a reason of the
+// client or the engine.
 func (c Call) Answered() bool {
 	switch c.Status {
 	case http.StatusPaymentRequired, http.StatusTooManyRequests:

@@ -1,10 +1,10 @@
-// Package engine is the engine of a chaos run: it speaks OpenAI's API, answers
-// as the request's own metadata tells it to, and records what it sent.
+// Package engine is the engine of a chaos run. It speaks OpenAI's API, answers as the
+// request's metadata asks, and records what it sent.
 //
-// The client decides how it is answered, so that one seed decides everything:
-// metadata holds, as strings, the nonce, the number of tokens, the pause before
-// each in microseconds, and how the answer ends. An answer that is not streamed
-// comes after all the pauses.
+// The client decides how it is answered, so that one seed decides everything: metadata
+// holds, as strings, the nonce, the number of tokens, the pause before each in
+// microseconds, and how the answer ends. An answer that is not streamed comes after all
+// the pauses.
 //
 // Limits: a body of 1 MiB, MaxTokens tokens.
 package engine
@@ -28,7 +28,7 @@ import (
 const (
 	// MaxTokens bounds an answer.
 	MaxTokens = 1024
-	// PromptTokens is what is reported for every prompt.
+	// PromptTokens is the reported prompt of every answer.
 	PromptTokens = 7
 	maxBody      = 1 << 20
 	// token is the text of every token but the first, which has no space.
@@ -39,13 +39,13 @@ const (
 const (
 	EndNormal  = ""        // as it should
 	EndSilent  = "silent"  // without usage
-	EndReset   = "reset"   // the connection breaks half-way
+	EndReset   = "reset"   // the connection is reset half-way
 	EndError   = "error"   // an error object in the stream half-way, or 200 with one
 	EndRefuse  = "refuse"  // 400: the content is refused
 	EndFailing = "failing" // 500 at once
 )
 
-// Metadata names of what a request tells the engine.
+// Metadata names of a request's instructions to the engine.
 const (
 	MetaNonce  = "nonce"
 	MetaTokens = "tokens"
@@ -55,7 +55,7 @@ const (
 
 // Engine is a running engine.
 type Engine struct {
-	// Name is the engine's in its records, URL its root without /v1.
+	// Name is the engine's name in its records, and URL its root without /v1.
 	Name, URL string
 
 	provider string
@@ -63,8 +63,8 @@ type Engine struct {
 	out      *record.File[record.Engine]
 	server   *http.Server
 	served   chan error
-	// wg are the answers under way; the server does not know those whose
-	// connections were broken on purpose.
+	// wg are the answers under way. The server does not know those whose connections were
+	// reset on purpose.
 	wg sync.WaitGroup
 }
 
@@ -84,7 +84,7 @@ func Start(name, provider string, models []string, out *record.File[record.Engin
 	return e, nil
 }
 
-// Stop ends what runs and returns when all is recorded.
+// Stop ends the answers under way and returns when all of them are recorded.
 func (e *Engine) Stop(ctx context.Context) error {
 	err := e.server.Shutdown(ctx)
 	if err != nil {
@@ -173,7 +173,7 @@ func (e *Engine) chat(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// sender sends one answer and notes how far it came.
+// sender sends one answer and counts what it has sent.
 type sender struct {
 	w     http.ResponseWriter
 	ctx   context.Context //nolint:containedctx // it is the request's, and lives as long
@@ -181,7 +181,7 @@ type sender struct {
 	line  *record.Engine
 }
 
-// rest waits and reports whether somebody still listens.
+// rest waits and reports whether somebody still reads.
 func (s *sender) rest(d time.Duration) bool {
 	if d > 0 {
 		timer := time.NewTimer(d)
@@ -195,7 +195,7 @@ func (s *sender) rest(d time.Duration) bool {
 	return !s.line.Cut
 }
 
-// send writes and reports whether that went well.
+// send writes and reports whether the write succeeded.
 func (s *sender) send(text string) bool {
 	_, err := io.WriteString(s.w, text)
 	if err == nil {
@@ -217,7 +217,7 @@ func (s *sender) chunk(delta, finish string) bool {
 	return s.event(head + string(model) + `,"choices":[{"index":0,"delta":` + delta + `,"finish_reason":` + finish + `}]}`)
 }
 
-// breaks is after how many tokens an answer that ends badly does so.
+// breaks is the number of tokens after which an answer ends badly.
 func (s *sender) breaks() int {
 	if end := s.order.Metadata[MetaEnd]; end == EndReset || end == EndError {
 		return s.order.tokens / 2
@@ -305,7 +305,7 @@ func (s *sender) whole() {
 func (s *sender) reset() {
 	conn, _, err := http.NewResponseController(s.w).Hijack()
 	if err != nil {
-		return // it is gone already
+		return // the connection is closed already
 	}
 	if tcp, ok := conn.(*net.TCPConn); ok {
 		_ = tcp.SetLinger(0)
@@ -318,7 +318,7 @@ func refuse(w http.ResponseWriter, status int, message string) {
 		"code": nil}})
 }
 
-// answer writes an object and reports whether all of it went out.
+// answer writes an object and reports whether all of it was written.
 func answer(w http.ResponseWriter, status int, object any) bool {
 	body, err := json.Marshal(object)
 	if err != nil {

@@ -1,13 +1,13 @@
-// Package link puts TCP proxies between the processes of a fleet, one for each
-// pair of processes that talk, so that a harness can cut or stall what lies
-// between two of them while both live.
+// Package link puts TCP proxies between the processes of a fleet, one for each pair of
+// processes that talk, so that a harness can cut or stall the network between two of them
+// while both live.
 //
-// A cut resets every connection of a link and refuses new ones by resetting them
-// at once. A stall keeps connections open, takes new ones and passes nothing on;
-// what was sent comes through, in order, when it ends.
+// A cut resets every connection of a link and refuses new ones by resetting them at once.
+// A stall keeps connections open, takes new ones and passes nothing on. When it ends,
+// everything that was sent arrives in order.
 //
-// Limits: loopback only; a link that is stalled buffers what the kernel does and
-// one read of at most 32 KiB for each direction.
+// Limits: loopback only. A link that is stalled buffers what the kernel does and one read
+// of at most 32 KiB for each direction.
 package link
 
 import (
@@ -28,15 +28,15 @@ type Net struct {
 	wg    sync.WaitGroup
 }
 
-// pair are the names of the processes at the ends of a link. from is empty where
-// everybody who dials to uses the same link.
+// pair names the processes at the ends of a link. from is empty where everybody who dials
+// to uses the same link.
 type pair struct{ from, to, address string }
 
 // New is a net without links.
 func New() *Net { return &Net{links: map[pair]*link{}} }
 
-// Via starts a proxy from one process to another at address, and returns the
-// address at which it listens. It is made for fleet.Config.Via.
+// Via starts a proxy from one process to another at address, and returns the address at
+// which the proxy listens. It is made for fleet.Config.Via.
 func (n *Net) Via(from, to, address string) (string, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -55,8 +55,8 @@ func (n *Net) Via(from, to, address string) (string, error) {
 	return lis.Addr().String(), nil
 }
 
-// choose picks all links that lead from the processes of one program to those of
-// another, or those of one pair of processes.
+// choose picks all links from the processes of one program to those of another, or the
+// links of one pair of processes.
 func (n *Net) choose(fromProgram, toProgram string, all bool, pick int) []*link {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -88,10 +88,10 @@ type Hurt struct {
 	undo  func(*link)
 }
 
-// Links is how many they are.
+// Links is the number of links.
 func (h *Hurt) Links() int { return len(h.links) }
 
-// Mend makes the links pass everything again. Mending twice is harmless.
+// Mend makes the links pass everything again. A second call is harmless.
 func (h *Hurt) Mend() {
 	for _, l := range h.links {
 		h.undo(l)
@@ -99,8 +99,8 @@ func (h *Hurt) Mend() {
 	h.links = nil
 }
 
-// Cut cuts links between the processes of two programs, all of them or the one
-// that pick chooses. from is empty for links that everybody uses.
+// Cut cuts the links between the processes of two programs: all of them, or the one that
+// pick chooses. from is empty for links that everybody uses.
 func (n *Net) Cut(from, to string, all bool, pick int) *Hurt {
 	h := &Hurt{links: n.choose(from, to, all, pick), undo: func(l *link) { l.set(&l.cut, -1) }}
 	for _, l := range h.links {
@@ -110,7 +110,7 @@ func (n *Net) Cut(from, to string, all bool, pick int) *Hurt {
 	return h
 }
 
-// Stall makes links pass nothing on, chosen as by Cut.
+// Stall makes links pass nothing on. They are chosen as in Cut.
 func (n *Net) Stall(from, to string, all bool, pick int) *Hurt {
 	h := &Hurt{links: n.choose(from, to, all, pick), undo: func(l *link) { l.set(&l.stalled, -1) }}
 	for _, l := range h.links {
@@ -150,8 +150,8 @@ type link struct {
 	target string
 
 	mu           sync.Mutex
-	moved        *sync.Cond // a stall or the link has ended
-	cut, stalled int        // how many faults want it so
+	moved        *sync.Cond // signals that a stall or the link has ended
+	cut, stalled int        // how many faults ask for it
 	closed       bool
 	conns        map[*net.TCPConn]struct{}
 }
@@ -190,7 +190,7 @@ func (l *link) leave(conn *net.TCPConn) {
 	delete(l.conns, conn)
 }
 
-// reset ends all connections such that both sides see them reset.
+// reset ends all connections so that both sides see them reset.
 func (l *link) reset() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -200,11 +200,11 @@ func (l *link) reset() {
 }
 
 func abort(conn *net.TCPConn) {
-	_ = conn.SetLinger(0) // a connection that is gone already needs none
+	_ = conn.SetLinger(0) // a closed connection needs none
 	_ = conn.Close()
 }
 
-// serve passes bytes between a connection and one of its own to the target.
+// serve passes bytes between a connection and a connection of its own to the target.
 func (l *link) serve(near *net.TCPConn) {
 	defer abort(near)
 	if !l.enter(near) {
@@ -213,7 +213,7 @@ func (l *link) serve(near *net.TCPConn) {
 	defer l.leave(near)
 	dialled, err := net.Dial("tcp", l.target)
 	if err != nil {
-		return // whoever dialled sees a reset, as good as a refusal
+		return // the dialling side sees a reset, which is as good as a refusal
 	}
 	far := dialled.(*net.TCPConn)
 	defer abort(far)
@@ -227,8 +227,8 @@ func (l *link) serve(near *net.TCPConn) {
 	wg.Wait()
 }
 
-// pass copies until one side ends. An end in order is passed on as such, any
-// other resets both.
+// pass copies until one side ends. An end in order is passed on as such; any other end
+// resets both connections.
 func (l *link) pass(to, from *net.TCPConn) {
 	buf := make([]byte, 32<<10)
 	for {
@@ -242,7 +242,7 @@ func (l *link) pass(to, from *net.TCPConn) {
 		}
 		switch {
 		case errors.Is(err, io.EOF):
-			_ = to.CloseWrite() // it may be gone
+			_ = to.CloseWrite() // it may be closed
 			return
 		case err != nil:
 			abort(to)
@@ -251,7 +251,7 @@ func (l *link) pass(to, from *net.TCPConn) {
 	}
 }
 
-// awaitFlow returns while nothing stalls the link.
+// awaitFlow returns when nothing stalls the link.
 func (l *link) awaitFlow() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -13,9 +13,9 @@ const (
 	held       = "held"        // the hold is committed, nothing is dispatched
 	streaming  = "streaming"   // a part of the answer is with the client
 	final      = "final"       // the usage is on the hub's disk, and nowhere else
-	answered   = "answered"    // the client has everything, the gateway has told nobody
+	answered   = "answered"    // the client has everything, and the gateway has reported nothing
 	published  = "published"   // the usage is in NATS, and not settled
-	settled    = "settled"     // it is settled, and whoever waits has not heard of it
+	settled    = "settled"     // it is settled, and nobody who waits for that has heard of it
 )
 
 // where are the crash points of the moments.
@@ -25,7 +25,7 @@ var where = map[string]string{
 	settled: "billing.settle.committed",
 }
 
-// special are the crash points of moments that are elsewhere for somebody.
+// special are the crash points of moments that are at another place for some programs.
 var special = map[string]string{
 	fleet.Hub + published: "hub.usage.published", fleet.Hub + settled: "hub.settled.marked",
 	fleet.Settlement + published: "settlement.line.before_commit", fleet.Settlement + settled: "settlement.line.committed",
@@ -38,7 +38,7 @@ func point(program, when string) string {
 	return where[when]
 }
 
-// Cells are all that there are.
+// Cells returns all cells.
 func Cells() []Cell {
 	var cells []Cell
 	add := func(kind Kind, what, program, to string, moments ...string) {
@@ -93,8 +93,8 @@ func Cells() []Cell {
 	return cells
 }
 
-// Showing are the cells that bring a planted fault of package crash to light:
-// with all other copies of the usage gone, or with usage that is told again.
+// Showing returns the cells that bring a planted fault of package crash to light: with
+// all other copies of the usage lost, or with usage that is published again.
 func Showing(plant string) []Cell {
 	match := regexp.MustCompile(`^dark/`)
 	if plant == crash.SkipPrimaryKey {

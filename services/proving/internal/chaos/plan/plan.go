@@ -1,12 +1,11 @@
-// Package plan decides what a chaos run does to a fleet: which faults, in which
-// order, at which moment of a request, and on whom. One seed is one plan.
+// Package plan decides what a chaos run does to a fleet: which faults, in which order, at
+// which moment of a request, and to which process. One seed is one plan.
 //
-// The cells are those of the failure matrix: what is hurt, and how far a request
-// has come when it is. Beside deaths there are processes that stand still for
-// longer than leases and heartbeats, connections that are reset or swallow what
-// is sent, disks that are full, and the loss of everything but the disks of the
-// hubs and of PostgreSQL. A verifier and the signing of payouts have cells in the
-// matrix and no service yet; see Missing.
+// The cells are those of the failure matrix: what is hurt, and how far a request has come
+// then. Besides deaths there are processes that stand still for longer than leases and
+// heartbeats, connections that are reset or pass nothing on, disks that are full, and the
+// loss of everything but the disks of the hubs and of PostgreSQL. A verifier and the
+// signing of payouts have cells in the matrix and no service yet; see Missing.
 package plan
 
 import (
@@ -26,28 +25,28 @@ type Kind string
 const (
 	// Kill ends processes by SIGKILL and starts them again.
 	Kill Kind = "kill"
-	// Lose is Kill, and what they keep on disk is gone.
+	// Lose is Kill, and everything that they keep on disk is lost.
 	Lose Kind = "lose"
-	// Stop makes processes stand still by SIGSTOP, and go on by SIGCONT.
+	// Stop makes processes stand still by SIGSTOP, and continue by SIGCONT.
 	Stop Kind = "stop"
 	// Cut resets connections and refuses new ones for a while.
 	Cut Kind = "cut"
-	// Stall lets connections stand for a while without passing anything on.
+	// Stall keeps connections open for a while without passing anything on.
 	Stall Kind = "stall"
-	// Full lets no process write to a file for a while.
+	// Full keeps processes from writing to files for a while.
 	Full Kind = "full"
-	// Dark is the death of all processes but PostgreSQL, with NATS's store and
-	// the agents' disks; what remains are the hubs' journals and the database.
+	// Dark is the death of all processes but PostgreSQL, with NATS's store and the
+	// agents' disks. Only the hubs' journals and the database remain.
 	Dark Kind = "dark"
-	// Forge hurts nobody: an intruder is on NATS, see package intruder.
+	// Forge hurts nobody: an intruder is on NATS; see package intruder.
 	Forge Kind = "forge"
 )
 
-// What intruders do; each is the What of its cells.
+// The attempts of intruders. Each is the What of its cells.
 const (
 	// Strangers connect without a certificate that NATS knows.
 	Strangers = "forge-stranger"
-	// Impostors publish with the certificate of a service what another one says.
+	// Impostors publish another service's messages with the certificate of a service.
 	Impostors = "forge-identity"
 	// Forgers publish altered usage with the certificates of hubs.
 	Forgers = "forge-usage"
@@ -57,11 +56,11 @@ const (
 
 // Cell is one cell of the matrix.
 type Cell struct {
-	// What is hurt and When make the name, what/when.
+	// What is hurt and When make up the name, what/when.
 	What, When string
 	Kind       Kind
-	// Program is whose processes are hurt; of Cut and Stall, who dials To; of
-	// Forge, who must not be hurt meanwhile.
+	// Program is the program whose processes are hurt; of Cut and Stall, the one that
+	// dials To; of Forge, the one that must not be hurt meanwhile.
 	Program, To string
 	// Point is the crash point at which When is.
 	Point string
@@ -70,7 +69,7 @@ type Cell struct {
 // Name is unique.
 func (c Cell) Name() string { return c.What + "/" + c.When }
 
-// Key is equal for cells that hurt the same, and so must not be under way at the
+// Key is equal for cells that hurt the same program, and so must not be under way at the
 // same time. Dark hurts all.
 func (c Cell) Key() string {
 	if c.Kind == Cut || c.Kind == Stall {
@@ -79,32 +78,32 @@ func (c Cell) Key() string {
 	return c.Program
 }
 
-// Class says which faults may be under way together. The marketplace promises to
-// lose nothing when one of its evidence sources is lost (the hub's journal, the gateway's
-// word, the agent's receipt, and NATS's copy on the way), or is late; it
-// cannot promise that for all of them at once. What shuts others out is done
-// together with what does not meet it.
+// Class says which faults may be under way together. The marketplace promises to lose
+// nothing when one of its evidence sources is lost or late: the hub's journal, the
+// gateway's report, the agent's work receipt, or NATS's copy on the way. It cannot
+// promise that for all of them at once. So faults that exclude each other are done at
+// different times.
 type Class int
 
 // The classes.
 const (
-	// Apart meets nothing else: who chooses, who knows prices, and intruders, who
-	// hurt nobody.
+	// Apart is a fault of a program that is no evidence source: of routing, of prices, or
+	// of intruders, who hurt nobody.
 	Apart Class = iota
 	// Short is an outage of seconds, shorter than a lease.
 	Short
 	// Long is an outage beyond leases and heartbeats.
 	Long
-	// Mute is a gateway that dies, or stands still for longer than its holds
-	// are kept: it tells nothing. It must not meet Long.
+	// Mute is a gateway that dies, or stands still for longer than its holds are kept,
+	// and so reports nothing. It must not meet Long.
 	Mute
-	// Loss is the end of something that was on a disk. It meets Apart alone,
-	// and what was served before must be settled. After the loss of a hub's disk
-	// gateways must tell of what it served before another fault begins.
+	// Loss is the loss of something on a disk. It meets Apart alone, and everything that
+	// was served before must be settled. After the loss of a hub's disk, gateways must
+	// report what the hub served before another fault begins.
 	Loss
 )
 
-// Class is that of a cell's faults.
+// Class is the class of a cell's faults.
 func (c Cell) Class() Class {
 	switch {
 	case c.Kind == Lose || c.Kind == Dark:
@@ -128,8 +127,8 @@ func (c Class) Meets(other Class) bool {
 	return c != Loss && other != Loss && (c != Mute || other != Long) && (c != Long || other != Mute)
 }
 
-// Missing are the parts of the matrix whose services do not exist, for the
-// reader of a report.
+// Missing are the parts of the matrix whose services do not exist, for the reader of a
+// report.
 func Missing() []string { return []string{"verifier", "settlement signing payouts"} }
 
 // Fault is one fault of a run.
@@ -137,13 +136,13 @@ type Fault struct {
 	// Number counts from 1.
 	Number int
 	Cell   Cell
-	// All tells that every replica is hurt, not one.
+	// All reports that every replica is hurt, not one.
 	All bool
 	// Pick chooses one of several, modulo their number.
 	Pick int
-	// Away is how long what is hurt stays so.
+	// Away is how long the fault lasts.
 	Away time.Duration
-	// Nth is which request to reach the moment is meant, from 1.
+	// Nth is which request that reaches the moment is meant, from 1.
 	Nth int
 }
 
@@ -159,9 +158,9 @@ func (f Fault) String() string {
 // Rounds is how often each cell is run when no number of faults is given.
 const Rounds = 2
 
-// Make plans n faults on the cells, or Rounds of each when n is 0: every cell
-// once in an order of its own, then every cell once more, and so on. In every
-// other round of a cell all replicas are hurt.
+// Make plans n faults on the cells, or Rounds of each when n is 0: every cell once in a
+// random order, then every cell once more, and so on. In every other round of a cell all
+// replicas are hurt.
 func Make(seed uint64, n int, cells []Cell) []Fault {
 	if n == 0 {
 		n = Rounds * len(cells)
@@ -183,12 +182,12 @@ func Make(seed uint64, n int, cells []Cell) []Fault {
 	return faults
 }
 
-// StillFor is the least time for which processes stand still and connections
-// pass nothing on: longer than every lease and heartbeat of a chaos fleet.
+// StillFor is the least time for which processes stand still and connections pass nothing
+// on: longer than every lease and heartbeat of a chaos fleet.
 const StillFor = 7 * time.Second
 
-// away is longer than every lease and heartbeat of a chaos fleet for what stands
-// still, and short for what dies.
+// away is the length of a fault: longer than every lease and heartbeat of a chaos fleet
+// for a process that stands still, and short for one that dies.
 func away(kind Kind, random *rand.Rand) time.Duration {
 	switch kind {
 	case Stop, Stall:
@@ -208,7 +207,7 @@ func hash(text string) uint32 {
 	return sum >> 8
 }
 
-// Select are the cells whose names match; nil matches all.
+// Select returns the cells whose names match; nil matches all.
 func Select(cells []Cell, match *regexp.Regexp) []Cell {
 	if match == nil {
 		return cells

@@ -1,9 +1,9 @@
-// Package record holds what the two ends of a chaos run remember: what each call
-// brought its client, and what engines sent. Together with the ledger's export
-// that is all that an auditor knows. The files are JSON lines.
+// Package record holds what the two ends of a chaos run remember: what each call brought
+// its client, and what engines sent. Together with the ledger's export that is everything
+// that an auditor knows. The files are JSON lines.
 //
-// A client's nonce stands in the metadata of its request's body, which reaches
-// the engine unchanged; one nonce is one HTTP call.
+// A client's nonce is in the metadata of its request's body, which reaches the engine
+// unchanged. One nonce is one HTTP call.
 package record
 
 import (
@@ -25,7 +25,7 @@ const (
 	SettlementFile = "settlement.jsonl"
 )
 
-// Usage is what an answer says that it used.
+// Usage is the usage in an answer.
 type Usage struct {
 	PromptTokens     int64 `json:"prompt_tokens"`
 	CompletionTokens int64 `json:"completion_tokens"`
@@ -44,15 +44,14 @@ type Client struct {
 	Status    int    `json:"status"`
 	RequestID string `json:"request_id"`
 	ErrorCode string `json:"error_code"`
-	// ContentTokens are the pieces of content that came, ContentBytes their
+	// ContentTokens counts the pieces of content that came, and ContentBytes their
 	// length.
 	ContentTokens int64 `json:"content_tokens"`
 	ContentBytes  int64 `json:"content_bytes"`
-	// Complete tells that the answer came to its end: a whole JSON object, or
-	// [DONE].
+	// Complete reports that the answer came to its end: a whole JSON object, or [DONE].
 	Complete   bool `json:"complete"`
 	ErrorEvent bool `json:"error_event"`
-	// Left tells that the client hung up.
+	// Left reports that the client hung up.
 	Left    bool      `json:"left"`
 	Usage   *Usage    `json:"usage"`
 	EndedAt time.Time `json:"ended_at"`
@@ -61,26 +60,25 @@ type Client struct {
 // Engine is one request as an engine served it.
 type Engine struct {
 	Nonce string `json:"nonce"`
-	// RequestID is what the agent says that the request is.
+	// RequestID is the request's id as the agent passes it on.
 	RequestID  string `json:"request_id"`
 	Engine     string `json:"engine"`
 	ProviderID string `json:"provider_id"`
 	Model      string `json:"model"`
-	// PromptTokens is what the engine reports, CompletionTokens what it sent
+	// PromptTokens is the engine's reported prompt, and CompletionTokens what it sent
 	// before it ended.
 	PromptTokens     int64 `json:"prompt_tokens"`
 	CompletionTokens int64 `json:"completion_tokens"`
 	Status           int   `json:"status"`
-	// Complete tells that it sent all as it should, Cut that somebody hung up
-	// before.
+	// Complete reports that it sent everything, and Cut that somebody hung up before.
 	Complete bool `json:"complete"`
 	Cut      bool `json:"cut"`
-	// NoUsage tells that it reported no usage.
+	// NoUsage reports that it sent no usage.
 	NoUsage bool      `json:"no_usage"`
 	At      time.Time `json:"at"`
 }
 
-// Setup is what was agreed before the first call.
+// Setup is what was made before the first call.
 type Setup struct {
 	Setup     bool       `json:"setup"`
 	Accounts  []Account  `json:"accounts"`
@@ -88,13 +86,13 @@ type Setup struct {
 	Providers []Provider `json:"providers"`
 }
 
-// Account is a consumer's.
+// Account is a consumer's account.
 type Account struct {
 	AccountID   string `json:"account_id"`
 	Name        string `json:"name"`
 	GrantedNano int64  `json:"granted_nano"`
-	// RequestsPerMinute and ConcurrentRequests are its limits: -1 for none, 0
-	// for the service's defaults.
+	// RequestsPerMinute and ConcurrentRequests are its limits: -1 for none, 0 for the
+	// service's defaults.
 	RequestsPerMinute  int32 `json:"requests_per_minute"`
 	ConcurrentRequests int32 `json:"concurrent_requests"`
 }
@@ -109,7 +107,7 @@ type Model struct {
 	PayoutOutputRate int64  `json:"payout_output_rate"`
 }
 
-// Provider is who serves, through which engine.
+// Provider is a provider with its engine.
 type Provider struct {
 	ProviderID string `json:"provider_id"`
 	Engine     string `json:"engine"`
@@ -147,14 +145,14 @@ func (f *File[T]) Add(line T) {
 	f.lines++
 }
 
-// Lines is how many were added.
+// Lines is how many lines were added.
 func (f *File[T]) Lines() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.lines
 }
 
-// Close writes everything out.
+// Close writes everything that is buffered.
 func (f *File[T]) Close() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
