@@ -18,9 +18,9 @@ import (
 	"svc.internal/services/standalone/logins"
 )
 
-// Config of the process: what every process of the marketplace has, a section
-// for each service, and what a process that stands alone has beside. It is
-// read from the environment, and from a file where there is one.
+// Config of the process: what every process of the marketplace has, a section for each
+// service, and the settings of a process that stands alone. It is read from the
+// environment, and from a file where there is one.
 type Config struct {
 	node.Config `yaml:",inline"`
 
@@ -31,26 +31,27 @@ type Config struct {
 	Settlement settlement.Config    `yaml:"settlement"`
 	Catalog    catalog.Config       `yaml:"catalog"`
 
-	// DataDir holds all that outlives the process.
+	// DataDir holds everything that outlives the process.
 	DataDir string `yaml:"data_dir" env:"SVC_DATA_DIR"`
-	// NATSAddr lets other processes use the NATS server inside, which is
-	// there unless NATSURL names another. They prove who they are: by their
-	// certificates where TLS is set, and else by NATSSecret, which follows from
-	// the pepper unless it is given. Without NATSAddr there is no listener.
+	// NATSAddr lets other processes use the NATS server inside, which runs unless NATSURL
+	// names another. They prove who they are: by their certificates where TLS is set, and
+	// else by NATSSecret, which is derived from the pepper unless it is given. Without
+	// NATSAddr the server has no listener.
 	NATSAddr string `yaml:"nats_addr" env:"SVC_NATS_ADDR"`
 	// Demo seeds models, a consumer and a provider.
 	Demo Switch `yaml:"demo" env:"SVC_DEMO"`
 	// DemoAgent runs the demo's provider in this process.
 	DemoAgent Switch `yaml:"demo_agent" env:"SVC_DEMO_AGENT"`
-	// CatalogFile is put into the catalog at start instead of the demo's own.
+	// CatalogFile is put into the catalog at start in place of the demo's own.
 	CatalogFile string `yaml:"catalog_file" env:"SVC_CATALOG"`
 	// EngineURL is the engine of the demo's provider, ending in /v1.
 	EngineURL string `yaml:"engine_url" env:"ENGINE_URL"`
-	// OllamaHost is where an Ollama on this machine is looked for, in the form
-	// of its own variable.
+	// OllamaHost is the address at which an Ollama on this machine is looked for, in the
+	// form of Ollama's own variable.
 	OllamaHost string `yaml:"ollama_host" env:"OLLAMA_HOST"`
 
-	// Services run in this process; the others are dialled. Set by flag.
+	// Services are those that run in this process; the others are dialled. A flag sets
+	// them.
 	Services []string `yaml:"-"`
 }
 
@@ -102,7 +103,7 @@ func (c *Config) Select(list string) error {
 	return errors.Join(faults...)
 }
 
-// Validate checks everything and reports all faults.
+// Validate checks everything and returns all faults.
 func (c *Config) Validate() error {
 	var faults []error
 	if !c.NATSURL.IsSet() && c.NATSAddr == "" && !c.all() {
@@ -131,7 +132,7 @@ func (c *Config) Validate() error {
 func (c *Config) checkServices() []error {
 	var faults []error
 	hub := c.Hub
-	// These have their place in the data directory unless they are given.
+	// These are in the data directory unless they are given.
 	if hub.JournalDir == "" {
 		hub.JournalDir = "journal"
 	}
@@ -153,7 +154,7 @@ func (c *Config) checkServices() []error {
 	return faults
 }
 
-// Specs are the services of the process. It brings its own database and bus
+// Specs are the services of the process. The process brings its own database and bus
 // where none is named.
 func (c *Config) Specs() []node.Spec {
 	specs := map[string]node.Spec{}

@@ -22,11 +22,11 @@ import (
 	"svc.internal/services/standalone/demo"
 )
 
-// demoEnv is the file with what scripts need to call the demo.
+// demoEnv is the file with the variables that scripts need to call the demo.
 const demoEnv = "demo.env"
 
-// runDemo waits for the services, fills a first start, runs the demo's agent
-// and tells the person that all stands.
+// runDemo waits for the services, seeds a first start, runs the demo's agent and tells
+// the person that everything runs.
 func (p *process) runDemo(ctx context.Context) error {
 	for {
 		err := p.waitReady(ctx)
@@ -39,7 +39,7 @@ func (p *process) runDemo(ctx context.Context) error {
 		if p.cfg.all() {
 			return fmt.Errorf("services are not ready: %w", err)
 		}
-		// What is missing may be another process, which is not up yet.
+		// The missing service may be another process, which is not up yet.
 		p.con.Say("Still waiting: %v", err)
 	}
 	p.built(strings.Join(p.cfg.Services, ", "))
@@ -82,7 +82,7 @@ func (p *process) seedAndServe(ctx context.Context) error {
 			p.con.Say("No provider is online yet: %v", err)
 		}
 	}
-	// Whoever finds the file can call what it names.
+	// A reader who finds the file can call everything that it names.
 	env := p.environment(credentials, catalog)
 	if err := p.dir.Write(env.File(), demoEnv); err != nil {
 		return err
@@ -112,7 +112,7 @@ func (p *process) seed(ctx context.Context, catalog demo.Catalog) (demo.Credenti
 	}, p.dir, catalog)
 }
 
-// chooseCatalog picks the engine and the models that go with it.
+// chooseCatalog chooses the engine and the matching models.
 func (p *process) chooseCatalog(ctx context.Context) (demo.Engine, demo.Catalog, error) {
 	done := p.con.Step("Engine")
 	var engine demo.Engine
@@ -198,7 +198,7 @@ func (p *process) adminToken() string {
 	return token
 }
 
-// reachable turns a listener's address into one to connect to.
+// reachable turns a listener's address into an address to connect to.
 func reachable(address string) string {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -243,7 +243,7 @@ func (p *process) announce(env demo.Environment, engine demo.Engine) {
 	}, curl(env))
 }
 
-// curl is a command to paste: a streamed answer.
+// curl is a command to paste, which asks for a streamed answer.
 func curl(env demo.Environment) string {
 	return fmt.Sprintf(`curl -N %s/v1/chat/completions \
   -H 'Authorization: Bearer %s' \

@@ -22,15 +22,15 @@ import (
 	"svc.internal/services/standalone/logins"
 )
 
-// infra is what the services stand on. Close ends it in reverse order.
+// infra is the database and the bus of the services. Close ends them in reverse order.
 type infra struct {
-	// databaseURL is the administrator's.
+	// databaseURL is the administrator's URL.
 	databaseURL string
-	// databases are those of the services, each under its own login; nil when
-	// the one service that keeps tables here has its login from the outside.
+	// databases are the services' databases, each under its own login. It is nil when the
+	// one service that keeps tables here has its login from the outside.
 	databases map[string]node.Database
-	// databaseEnded is closed when a private PostgreSQL has ended; nil when
-	// the database is somebody else's.
+	// databaseEnded is closed when a private PostgreSQL has ended; nil when the database
+	// is not private.
 	databaseEnded <-chan struct{}
 	bus           *bus.Conn
 	closers       []func() error
@@ -38,7 +38,7 @@ type infra struct {
 
 func (i *infra) onClose(f func() error) { i.closers = append(i.closers, f) }
 
-// Close ends all that was started, last first.
+// Close ends everything that was started, last first.
 func (i *infra) Close() error {
 	var errs []error
 	for n := len(i.closers) - 1; n >= 0; n-- {
@@ -95,8 +95,8 @@ func (i *infra) startPostgres(
 	return nil
 }
 
-// useGivenPostgres makes a login for each service, if the given account may
-// do that. Else that account is the login of the one service that keeps tables here, whose
+// useGivenPostgres makes a login for each service, if the given account may do that.
+// Otherwise that account is the login of the one service that keeps tables here, whose
 // schema somebody else migrates.
 func (i *infra) useGivenPostgres(ctx context.Context, cfg Config, dir *localdata.Dir) error {
 	may, err := pg.MayProvision(ctx, i.databaseURL)
@@ -132,7 +132,7 @@ func (i *infra) startBus(
 			return err
 		}
 		i.onClose(func() error { server.Stop(); return nil })
-		connect.InProcess = server // its socket is for whoever else has business there
+		connect.InProcess = server // its socket is for other processes
 		connect.TLS, connect.Identity = nil, nil
 		detail = "inside, streams in " + dir.Path("nats")
 	}
@@ -150,8 +150,8 @@ func (i *infra) startBus(
 	return nil
 }
 
-// startNATS starts a server that only this process reaches, or, at an address,
-// whoever proves to be a service.
+// startNATS starts a server that only this process reaches, or, at an address, every
+// process that proves to be a service.
 func startNATS(settings Config, dir *localdata.Dir, n *node.Node, log *slog.Logger) (*natsserver.Server, error) {
 	cfg := natsserver.Config{StoreDir: dir.Path("nats"), Log: log, Private: settings.NATSAddr == ""}
 	if !cfg.Private {
@@ -176,12 +176,12 @@ func startNATS(settings Config, dir *localdata.Dir, n *node.Node, log *slog.Logg
 	return server, nil
 }
 
-// parts are what must not end before the services do.
+// parts are the parts that must not end before the services.
 func (i *infra) parts() []serve.Part {
 	if i.databaseEnded == nil {
 		return nil
 	}
-	// Nothing is right without it, and only a new start mends it.
+	// Nothing works without it, and only a new start repairs that.
 	return []serve.Part{{Name: "PostgreSQL", Run: func(ctx context.Context) error {
 		select {
 		case <-i.databaseEnded:

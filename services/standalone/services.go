@@ -18,8 +18,8 @@ import (
 	"svc.internal/services/standalone/localdata"
 )
 
-// withData completes a configuration with what lives in the data directory:
-// the journal, and the secrets that were not given.
+// withData completes a configuration from the data directory: with the journal, and with
+// the secrets that were not given.
 func withData(cfg Config, dir *localdata.Dir) (Config, error) {
 	if cfg.Hub.JournalDir == "" {
 		cfg.Hub.JournalDir = dir.Path("journal")
@@ -45,8 +45,8 @@ func withData(cfg Config, dir *localdata.Dir) (Config, error) {
 	return cfg, nil
 }
 
-// choosePepper is the one that was given for either service, or the data
-// directory's own.
+// choosePepper is the pepper that was given for either service, or the data directory's
+// own.
 func choosePepper(cfg Config, dir *localdata.Dir) (apikey.Pepper, error) {
 	switch {
 	case !cfg.Billing.Pepper.IsZero():

@@ -1,12 +1,11 @@
-// Package standalone runs the marketplace in one process, for a laptop, a demo
-// or a small deployment: the services as they are, connected by direct calls
-// through the interceptors they always have, on a PostgreSQL that is found or
-// started and a NATS server inside. Any subset of the services can run in one
-// process and dial the rest.
+// Package standalone runs the marketplace in one process, for a laptop, a demo or a small
+// deployment: the services as they are, connected by direct calls through their usual
+// interceptors, on a PostgreSQL that is found or started and a NATS server inside. Any
+// subset of the services can run in one process and dial the rest.
 //
-// A start on an empty directory makes everything; the next finds it. When the
-// context ends, requests under way finish, usage is settled as far as it goes,
-// and what is left stays in the hub's journal for the next start.
+// A start on an empty directory makes everything; the next start finds it. When the
+// context ends, requests under way finish and their usage is settled as far as possible.
+// Usage that is not settled then stays in the hub's journal for the next start.
 package standalone
 
 import (
@@ -26,13 +25,13 @@ import (
 	"svc.internal/services/standalone/localdata"
 )
 
-// Streams are where the process writes: Out for a person, Log for its log.
+// Streams are the outputs of the process: Out for a person, Log for its log.
 type Streams struct {
 	Out io.Writer
 	Log io.Writer
 }
 
-// Run starts what cfg names and blocks until ctx ends and all has stopped.
+// Run starts what cfg names and blocks until ctx ends and everything has stopped.
 func Run(ctx context.Context, cfg Config, streams Streams) (err error) {
 	con := console.New(streams.Out, clock.System.Now)
 	tel, err := telemetry.Start(cfg.Telemetry("standalone"), streams.Log)
@@ -58,7 +57,7 @@ func Run(ctx context.Context, cfg Config, streams Streams) (err error) {
 		return errors.Join(err, n.Close())
 	}
 	defer func() { err = errors.Join(err, infra.Close()) }()
-	// The services' own connections end before what they lead to.
+	// The services' connections end before the servers that they lead to.
 	defer func() { err = errors.Join(err, n.Close()) }()
 	p.built = con.Step("Services")
 	if err := build(ctx, p.cfg, n); err != nil {
@@ -69,7 +68,7 @@ func Run(ctx context.Context, cfg Config, streams Streams) (err error) {
 	return err
 }
 
-// telemetryStop bounds what telemetry may take to send what is left.
+// telemetryStop bounds the time in which telemetry sends its rest.
 const telemetryStop = 5 * time.Second
 
 func stopTelemetry(ctx context.Context, tel *telemetry.Telemetry) error {
@@ -87,13 +86,13 @@ type process struct {
 	con   *console.Console
 	tel   *telemetry.Telemetry
 	built func(string)
-	// httpAddr, operatorAddr and wsAddr are what was listened on; empty when
+	// httpAddr, operatorAddr and wsAddr are the addresses of the listeners; empty when
 	// gateway or hub run elsewhere.
 	httpAddr, operatorAddr, wsAddr string
 }
 
-// prepare takes the addresses before anything slow begins, so that one in use
-// is said at once, and then finds or starts PostgreSQL and NATS.
+// prepare takes the addresses before anything slow begins, so that an address in use is
+// reported at once. Then it finds or starts PostgreSQL and NATS.
 func (p *process) prepare(ctx context.Context) (*infra, error) {
 	for _, want := range []struct {
 		to                        *string
@@ -128,8 +127,8 @@ func (p *process) prepare(ctx context.Context) (*infra, error) {
 	return infra, nil
 }
 
-// listenForOperators takes the operators' address. Where none is set it is the
-// gateway's own default or, beside another instance that has that, a free port.
+// listenForOperators takes the operators' address. Where none is set, it is the gateway's
+// own default or, beside another instance with that address, a free port.
 func (p *process) listenForOperators() error {
 	if !p.cfg.runs(node.EdgeGateway) {
 		return nil
@@ -151,8 +150,8 @@ func (p *process) listenForOperators() error {
 	return nil
 }
 
-// waitReady returns when every service is ready, and after a minute with what
-// is missing.
+// waitReady returns when every service is ready. After a minute it fails with what is
+// missing.
 func (p *process) waitReady(ctx context.Context) error {
 	return poll(ctx, time.Minute, p.node.Ready)
 }

@@ -1,6 +1,5 @@
-// Package console is what a person sees while the service starts and once it
-// stands. Colours appear only on a terminal, and progress overwrites itself
-// only there.
+// Package console is what a person sees while the service starts and when it runs.
+// Colours appear only on a terminal, and progress overwrites itself only there.
 package console
 
 import (
@@ -21,7 +20,7 @@ type Console struct {
 	start    time.Time
 }
 
-// New writes to out; now tells the time for durations.
+// New returns a console on out. now gives the time for durations.
 func New(out io.Writer, now func() time.Time) *Console {
 	return &Console{out: out, terminal: isTerminal(out), now: now, start: now()}
 }
@@ -35,7 +34,7 @@ func isTerminal(out io.Writer) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-// Step begins a piece of work and returns what to call when it has ended. The
+// Step begins a piece of work and returns the function to call when it has ended. The
 // detail given then follows the name.
 func (c *Console) Step(name string) (done func(detail string)) {
 	began := c.now()
@@ -63,13 +62,12 @@ func (c *Console) Note(text string) {
 // Row is one line of a summary.
 type Row struct{ Name, Value string }
 
-// Ready shows the summary of a service that stands in the foreground, and
-// commands to try.
+// Ready shows the summary of a service that runs in the foreground, and commands to try.
 func (c *Console) Ready(rows []Row, commands ...string) {
 	c.Summary("The marketplace is running.", "Ctrl-C lets requests finish and stops.", rows, commands...)
 }
 
-// Summary shows what stands: a title, rows, commands to try and a last word.
+// Summary shows what runs: a title, rows, commands to try and a last word.
 func (c *Console) Summary(title, last string, rows []Row, commands ...string) {
 	width := 0
 	for _, r := range rows {

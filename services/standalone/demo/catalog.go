@@ -18,8 +18,8 @@ const maxModels = 1000
 //go:embed catalog.yaml
 var builtin []byte
 
-// Catalog is what SVC_CATALOG names: the models to put into the catalog at
-// start, with what the demo's agent asks its engine for.
+// Catalog is the content of SVC_CATALOG: the models to put into the catalog at start,
+// with the names by which the demo's agent asks its engine for them.
 type Catalog struct {
 	Models []Model `yaml:"models"`
 }
@@ -39,8 +39,8 @@ type Model struct {
 	ContextLength     int32    `yaml:"context_length"`
 	MaxOutputTokens   int32    `yaml:"max_output_tokens"`
 	Capabilities      []string `yaml:"capabilities"`
-	// LocalModel is the engine's name for it; empty means the id. The model
-	// is offered by the demo's agent when its engine knows that name.
+	// LocalModel is the engine's name for the model; empty means the id. The demo's agent
+	// offers the model when its engine knows that name.
 	LocalModel string `yaml:"local_model"`
 }
 
@@ -64,10 +64,10 @@ func ParseCatalog(text []byte) (Catalog, error) {
 	return c, errors.Join(faults...)
 }
 
-// Builtin is the catalog of the tiny model that comes with the service.
+// Builtin is the catalog of the built-in tiny model.
 func Builtin() (Catalog, error) { return ParseCatalog(builtin) }
 
-// FromEngine makes a catalog of what an engine serves, at the demo's prices.
+// FromEngine makes a catalog of an engine's models, at the demo's prices.
 func FromEngine(models []string) Catalog {
 	var c Catalog
 	for _, name := range models[:min(len(models), 20)] {
@@ -80,7 +80,7 @@ func FromEngine(models []string) Catalog {
 	return c
 }
 
-// safeID replaces what a model id may not hold.
+// safeID replaces characters that a model id may not have.
 func safeID(name string) string {
 	id := []byte(name)
 	for i, b := range id {

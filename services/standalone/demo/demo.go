@@ -1,7 +1,7 @@
-// Package demo fills a first start with what a person needs to try the
-// service: models, a consumer with credit and a key, a provider with a key,
-// and an engine for its agent. All of it goes through the calls that an
-// operator would make, and a second start finds what the first one made.
+// Package demo seeds a first start with what a person needs to try the service: models, a
+// consumer with credit and a key, a provider with a key, and an engine for its agent. It
+// makes the calls that an operator would make, and a second start finds what the first
+// one made.
 package demo
 
 import (
@@ -24,10 +24,10 @@ import (
 // stateFile remembers keys that are shown only once.
 const stateFile = "demo.json"
 
-// credit is what the demo's consumer gets, once.
+// credit is what the demo's consumer gets, once, in US dollars.
 const credit = "100"
 
-// Peers are the calls an operator has.
+// Peers are the services that an operator calls.
 type Peers struct {
 	Accounts  billingv1.AccountAdminServiceClient
 	Keys      billingv1.KeyServiceClient
@@ -35,7 +35,7 @@ type Peers struct {
 	Providers hubv1.ProviderAdminServiceClient
 }
 
-// Credentials are what the demo made.
+// Credentials are the accounts and keys that the demo made.
 type Credentials struct {
 	ConsumerKey string `json:"consumer_key"`
 	ProviderKey string `json:"provider_key"`
@@ -43,8 +43,8 @@ type Credentials struct {
 	ProviderID  string `json:"provider_id"`
 }
 
-// Seed puts the catalog's models and makes consumer and provider unless an
-// earlier start on this directory has made them; then it renews the provider.
+// Seed puts the catalog's models, makes consumer and provider unless an earlier start on
+// this directory has made them, and renews the provider.
 func Seed(ctx context.Context, peers Peers, dir *localdata.Dir, catalog Catalog) (Credentials, error) {
 	for _, m := range catalog.Models {
 		if _, err := peers.Catalog.PutModel(ctx, m.request()); err != nil {
@@ -69,8 +69,8 @@ func Seed(ctx context.Context, peers Peers, dir *localdata.Dir, catalog Catalog)
 	return made, dir.Write(text, stateFile)
 }
 
-// remembered reads what an earlier start made. Keys that the database does
-// not know (another database was given) are forgotten.
+// remembered reads the credentials of an earlier start. It forgets keys that the database
+// does not know, because another database was given.
 func remembered(ctx context.Context, peers Peers, dir *localdata.Dir) (Credentials, error) {
 	text, err := os.ReadFile(dir.Path(stateFile))
 	if errors.Is(err, fs.ErrNotExist) {

@@ -16,21 +16,21 @@ import (
 	"svc.internal/pkg/tinylm"
 )
 
-// Where an Ollama on this machine answers by default.
+// The default address of an Ollama on this machine.
 const (
 	ollamaHost = "127.0.0.1"
 	ollamaPort = "11434"
 )
 
-// Requests that a demo's provider takes at once for each model: the tiny model
-// shares this machine's cores with everything else; another engine is taken to
-// queue by itself.
+// Requests that a demo's provider takes at once for each model. The tiny model shares
+// this machine's cores with everything else. Another engine is assumed to queue by
+// itself.
 const (
 	builtinCapacity = 256
 	engineCapacity  = 1024
 )
 
-// Engine is what answers the demo's requests.
+// Engine is the engine that answers the demo's requests.
 type Engine struct {
 	// URL is its OpenAI-compatible root, ending in /v1.
 	URL string
@@ -46,9 +46,9 @@ type Engine struct {
 	Run func(ctx context.Context) error
 }
 
-// ChooseEngine takes the first of: the engine at url, if one is given; an
-// Ollama that is running, where its own variable OLLAMA_HOST says or else at
-// its usual place, and has a model; the tiny model built in.
+// ChooseEngine takes the first of: the engine at url, if one is given; a running Ollama
+// with a model, at the address of its own variable OLLAMA_HOST or else at its default;
+// the built-in tiny model.
 func ChooseEngine(ctx context.Context, url, ollama string, log *slog.Logger) (Engine, error) {
 	if url != "" {
 		url = strings.TrimRight(url, "/")
@@ -66,8 +66,8 @@ func ChooseEngine(ctx context.Context, url, ollama string, log *slog.Logger) (En
 	return tiny(log)
 }
 
-// ollamaURL reads OLLAMA_HOST as Ollama itself does: a host, a port, both, or a
-// URL. A server that listens everywhere is asked on this machine.
+// ollamaURL reads OLLAMA_HOST as Ollama itself does: a host, a port, both, or a URL. A
+// server that listens on all addresses is asked on this machine.
 func ollamaURL(text string) string {
 	scheme, rest, ok := strings.Cut(strings.Trim(strings.TrimSpace(text), `"'`), "://")
 	if !ok {

@@ -9,12 +9,12 @@ import (
 	hubv1 "svc.internal/proto/svc/hub/v1"
 )
 
-// renewInterval is how often the demo's benchmark is confirmed anew: it counts for
-// 30 days.
+// renewInterval is the pause between two confirmations of the demo's benchmark, which
+// counts for 30 days.
 const renewInterval = 24 * time.Hour
 
-// Keep renews the demo's provider every day until ctx ends, so that a demo that
-// is left running goes on serving. What fails is said and tried again a day later.
+// Keep renews the demo's provider every day until ctx ends, so that a demo that runs for
+// long stays active. A failure is logged, and tried again a day later.
 func Keep(ctx context.Context, providers hubv1.ProviderAdminServiceClient, id string, log *slog.Logger) {
 	every := time.NewTicker(renewInterval)
 	defer every.Stop()
@@ -36,8 +36,8 @@ func keep(
 	}
 }
 
-// Renew lets the benchmark of the demo's provider count from now on, and brings
-// the provider to active again where it fell back. One that somebody shut out
+// Renew makes the benchmark of the demo's provider count from now on, and makes the
+// provider active again where it fell back. A provider that was suspended or rejected
 // stays so.
 func Renew(ctx context.Context, providers hubv1.ProviderAdminServiceClient, id string) error {
 	got, err := providers.GetProviderDetail(ctx, &hubv1.GetProviderDetailRequest{ProviderId: id})

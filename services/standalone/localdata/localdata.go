@@ -1,8 +1,8 @@
-// Package localdata is the directory in which a single-process deployment
-// keeps everything between starts: database, streams, journal, secrets.
+// Package localdata is the directory in which a single-process deployment keeps
+// everything between starts: database, streams, journal, secrets.
 //
-// One process at a time may use a directory; a lock says so. Secrets are made
-// once, as files that only the owner can read.
+// One process at a time may use a directory, which a lock ensures. Secrets are made once,
+// as files that only the owner can read.
 package localdata
 
 import (
@@ -36,8 +36,8 @@ func Open(path string) (*Dir, error) {
 	if err != nil {
 		return nil, fmt.Errorf("data directory: %w", err)
 	}
-	// Others may pass through: the database server may run as another user,
-	// whose own directory inside is closed to everybody else.
+	// Others may pass through, because the database server may run as another user. Its
+	// own directory inside is closed to everybody else.
 	if err := pgserver.MakeReachable(abs); err != nil {
 		return nil, fmt.Errorf("make data directory: %w", err)
 	}
@@ -52,8 +52,8 @@ func Open(path string) (*Dir, error) {
 	return &Dir{abs, lock}, nil
 }
 
-// Close gives the directory back, at once: a child that somebody is just starting
-// has a copy of the file, which would keep the lock a little longer.
+// Close releases the directory itself, because a child process that is just starting has
+// a copy of the file and would keep the lock a little longer.
 func (d *Dir) Close() error {
 	if err := errors.Join(syscall.Flock(int(d.lock.Fd()), syscall.LOCK_UN), d.lock.Close()); err != nil {
 		return fmt.Errorf("give data directory back: %w", err)
@@ -66,7 +66,7 @@ func (d *Dir) Path(elements ...string) string {
 	return filepath.Join(append([]string{d.path}, elements...)...)
 }
 
-// Pepper is the secret under which keys are kept, made at first use.
+// Pepper is the secret that keys are hashed with, made at first use.
 func (d *Dir) Pepper() (apikey.Pepper, error) {
 	text, err := d.secret("pepper")
 	if err != nil {
@@ -84,14 +84,14 @@ func ParsePepper(text string) (apikey.Pepper, error) {
 	return apikey.Pepper(raw), nil
 }
 
-// AdminToken is what operators show on admin calls, made at first use.
+// AdminToken is the operators' token for admin calls, made at first use.
 func (d *Dir) AdminToken() (string, error) { return d.secret("admin-token") }
 
-// operatorName is the name behind the token that the directory has.
+// operatorName is the name of the directory's token.
 const operatorName = "local"
 
-// AdminTokens is the list of operators' tokens that has AdminToken alone, in the
-// form of the gateway's setting. Its file is written anew each time.
+// AdminTokens is a list of operators' tokens with AdminToken alone, in the form of the
+// gateway's setting. Its file is written anew each time.
 func (d *Dir) AdminTokens() (string, error) {
 	token, err := d.AdminToken()
 	if err != nil {
@@ -101,13 +101,13 @@ func (d *Dir) AdminTokens() (string, error) {
 	return list, d.Write([]byte(list+"\n"), "secrets", "admin-tokens")
 }
 
-// DatabasePassword is that of a login in the database, made at first use.
+// DatabasePassword is the password of a login in the database, made at first use.
 func (d *Dir) DatabasePassword(login string) (string, error) {
 	return d.secret("database-password-" + login)
 }
 
-// DatabaseSuffix tells the logins of this directory from those of others on a
-// server that they share. It is made at first use.
+// DatabaseSuffix distinguishes the logins of this directory from those of other
+// directories on the same server. It is made at first use.
 func (d *Dir) DatabaseSuffix() (string, error) {
 	const letters = 12
 	text, err := d.secret("database-suffix")
@@ -120,7 +120,7 @@ func (d *Dir) DatabaseSuffix() (string, error) {
 	return "_" + text[:letters], nil
 }
 
-// secret reads the secret of that name and makes it first if there is none.
+// secret reads the secret of that name. It makes the secret first if there is none.
 func (d *Dir) secret(name string) (string, error) {
 	path := d.Path("secrets", name)
 	content, err := os.ReadFile(path)
@@ -138,7 +138,7 @@ func (d *Dir) secret(name string) (string, error) {
 	return text, d.Write([]byte(text+"\n"), "secrets", name)
 }
 
-// Remove takes a file away, if it is there.
+// Remove removes a file, if it exists.
 func (d *Dir) Remove(elements ...string) error {
 	if err := os.Remove(d.Path(elements...)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("data directory: %w", err)

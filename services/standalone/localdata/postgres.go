@@ -13,13 +13,12 @@ import (
 	"svc.internal/pkg/pg/pgserver"
 )
 
-// apart is where root's databases live whose data directory PostgreSQL cannot reach.
+// apart is the folder of root's databases whose data directory PostgreSQL cannot reach.
 const apart = "/var/lib/svc-marketplace"
 
-// PostgresHome is where a private PostgreSQL lives: in the data directory, or,
-// where root's PostgreSQL, which runs as another user, cannot get there (a home
-// of mode 0700), in a folder below /var/lib that belongs to this data
-// directory, with a link in its stead.
+// PostgresHome is the folder of a private PostgreSQL: in the data directory or, where
+// root's PostgreSQL, which runs as another user, cannot enter it (a home of mode 0700),
+// below /var/lib, in a folder of this data directory with a link in its place.
 func (d *Dir) PostgresHome() (string, error) {
 	inside := d.Path("postgres")
 	if err := pgserver.CheckReach(d.path); err == nil {
@@ -42,8 +41,8 @@ func (d *Dir) PostgresHome() (string, error) {
 	return outside, nil
 }
 
-// RemovePostgres removes the private PostgreSQL of a data directory that is not
-// in use, wherever it lives.
+// RemovePostgres removes the private PostgreSQL of a data directory that is not in use,
+// wherever it is.
 func RemovePostgres(path string) error {
 	inside := filepath.Join(path, "postgres")
 	target, err := os.Readlink(inside)

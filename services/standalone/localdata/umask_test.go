@@ -10,10 +10,10 @@ import (
 	"svc.internal/pkg/pg/pgserver"
 )
 
-// envOpen has the directory that the process of TestUnderUmask077 opens.
+// envOpen names the directory that the process of TestUnderUmask077 opens.
 const envOpen = "LOCALDATA_TEST_OPEN"
 
-// TestMain is also that process: a umask is of the whole process.
+// TestMain is also that process, because a umask belongs to the whole process.
 func TestMain(m *testing.M) {
 	if path := os.Getenv(envOpen); path != "" {
 		syscall.Umask(0o077)

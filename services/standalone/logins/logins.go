@@ -1,6 +1,6 @@
-// Package logins gives each service that keeps tables its own way into
-// PostgreSQL: a login that uses its tables, and one that owns them, for
-// migrations. No login reaches the tables of another service.
+// Package logins gives each service that keeps tables two logins of its own in
+// PostgreSQL: one that uses its tables, and one that owns them, for migrations. No login
+// reaches the tables of another service.
 //
 // Where this process is no administrator, a platform team runs SQL, which is
 // deploy/postgres/logins.sql.
@@ -21,7 +21,7 @@ import (
 	"svc.internal/services/standalone/localdata"
 )
 
-// Services are those that keep tables, in the order in which they start.
+// Services are the services that keep tables, in the order in which they start.
 func Services() []string {
 	return []string{node.Catalog, node.BillingLedger, node.Settlement, node.ProviderHub}
 }
@@ -44,9 +44,9 @@ func tables(service string) pg.Tables {
 	}
 }
 
-// Make makes what is missing in the database at the administrator's URL for the
-// services, with passwords that are kept in dir, and returns their ways in. What
-// an earlier release made under the administrator's login goes to the owners.
+// Make makes the missing logins in the database at the administrator's URL, with
+// passwords that are kept in dir, and returns the services' databases. Tables that an
+// earlier release made under the administrator's login are given to the owners.
 func Make(
 	ctx context.Context, dir *localdata.Dir, admin, suffix string, services []string,
 ) (map[string]node.Database, error) {

@@ -25,7 +25,7 @@ var update = flag.Bool("update", false, "write deploy/postgres/logins.sql anew")
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-// rooms are a table of each service.
+// rooms are one table of each service.
 var rooms = map[string]string{
 	node.Catalog: "catalog.model", node.BillingLedger: "billing.wallet", node.Settlement: "settlement.earning_line",
 	node.ProviderHub: "hub.provider_key",
@@ -83,8 +83,8 @@ func refused(t *testing.T, conn *pgx.Conn, sql string) bool {
 	return errors.As(err, &said) && said.Code == "42501"
 }
 
-// confined holds that a service's login reads its own table, and reaches neither
-// another service's nor any schema.
+// confined checks that a service's login reads its own table, and reaches neither another
+// service's nor any schema.
 func confined(t *testing.T, databases map[string]node.Database) {
 	t.Helper()
 	for service, database := range databases {
@@ -125,7 +125,7 @@ func TestEachLoginReachesItsOwnTablesAndNoSchema(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 2 { // the second finds it done
+	for range 2 { // the second call finds the logins made
 		made, err := Make(t.Context(), d, admin, suffix, Services())
 		if err != nil {
 			t.Fatal(err)
@@ -151,7 +151,7 @@ func TestEachLoginReachesItsOwnTablesAndNoSchema(t *testing.T) {
 func TestTablesOfThePreviousReleaseGoToTheirOwners(t *testing.T) {
 	d, admin := dir(t), pgtest.URL(t)
 	for _, service := range Services() {
-		// One login migrated and served.
+		// One login migrated and served before.
 		if err := tables(service).Migrate(t.Context(), admin); err != nil {
 			t.Fatal(err)
 		}
@@ -177,7 +177,7 @@ func TestTablesOfThePreviousReleaseGoToTheirOwners(t *testing.T) {
 		}
 	}
 	confined(t, made)
-	// The owner may do what the migrations to come do.
+	// The owner may do what later migrations do.
 	owner := connect(t, made[node.BillingLedger].OwnerURL)
 	if _, err := owner.Exec(t.Context(),
 		"SET ROLE svc_billing_owner; ALTER TABLE billing.wallet ADD x int; "+
@@ -207,11 +207,11 @@ func refusedAt(t *testing.T, admin, url string) bool {
 	return errors.As(err, &said) && said.Code == "42501"
 }
 
-// Roles belong to the whole server, so that the logins of each deployment there are
-// members of the roles that own and use the tables of all.
+// Roles belong to the whole server, so the logins of each deployment on it are members of
+// the roles that own and use the tables of all.
 func TestNoLoginConnectsToTheDatabaseOfAnotherDeployment(t *testing.T) {
 	here, there := pgtest.URL(t), pgtest.URL(t)
-	// In one database each of two has logins of its own.
+	// In one database each of the two deployments has logins of its own.
 	for i, admin := range []string{here, there, here} {
 		d := dir(t)
 		suffix, err := d.DatabaseSuffix()
@@ -226,7 +226,7 @@ func TestNoLoginConnectsToTheDatabaseOfAnotherDeployment(t *testing.T) {
 			for _, url := range []string{database.URL, database.OwnerURL} {
 				for _, at := range []string{here, there} {
 					if at == there && i == 0 {
-						continue // where nobody has deployed yet
+						continue // nobody has deployed there yet
 					}
 					if got := refusedAt(t, at, url); got != (at != admin) {
 						t.Errorf("deployment %d: a login of %s: got refused=%v, want %v", i, service, got, at != admin)
@@ -255,8 +255,8 @@ func renamed(t *testing.T, migrations fs.FS, from, to string) fs.FS {
 	return files
 }
 
-// TestTheTextMakesWhatTheServicesNeed runs the text as a platform team does: by a
-// user who is no superuser.
+// TestTheTextMakesWhatTheServicesNeed runs the text as a platform team does: as a user
+// who is no superuser.
 func TestTheTextMakesWhatTheServicesNeed(t *testing.T) {
 	admin := pgtest.URL(t)
 	at, err := pgx.ParseConfig(admin)
