@@ -14,7 +14,8 @@ const (
 	beneficiaryAddress = "0x8617E340B3D01FA5F11F306F4090FD50E238070D"
 )
 
-// wantStatus makes a call that must be answered with a status, and decodes it.
+// wantStatus makes a call that must be answered with the status, and decodes the
+// response.
 func wantStatus(t *testing.T, m *trial.Market, want int, method, path, key, body string) map[string]any {
 	t.Helper()
 	status, header, answer := m.Call(t, method, path, key, body)
@@ -24,9 +25,8 @@ func wantStatus(t *testing.T, m *trial.Market, want int, method, path, key, body
 	return trial.Decode(t, answer)
 }
 
-// The calls of an agent's wizard in the order in which it makes them: a user signs
-// up, becomes a provider, and sees its account through review, activation, a new key
-// and suspension.
+// The calls of an agent's wizard in their order: a user signs up, becomes a provider, and
+// sees its account through review, activation, a new key and suspension.
 func TestAUserBecomesAProviderByTheCallsOfItsAgent(t *testing.T) {
 	t.Parallel() // it has a marketplace of its own
 	m := trial.Start(t, "SVC_DEMO_AGENT=off", "SVC_LOG_LEVEL=error")
@@ -75,7 +75,7 @@ func TestAUserBecomesAProviderByTheCallsOfItsAgent(t *testing.T) {
 		got["step_label"] == "" || len(got["next_steps"].([]any)) == 0 {
 		t.Errorf("a new provider: %v", got)
 	}
-	// The agent reads the status alone; its user lets the address count.
+	// The agent only reads the status; its user confirms the address.
 	const me = "/api/v1/provider/me"
 	said := wantStatus(t, m, http.StatusOK, http.MethodPut, me, key, `{"beneficiary_address":"`+beneficiaryAddress+`"}`)
 	waiting, _ := said["proposals"].([]any)
@@ -142,8 +142,8 @@ func answerTo(t *testing.T, m *trial.Market, method, path, key, body string) []b
 	return answer
 }
 
-// A provider that serves sees from its status that it is chosen, and one whose account
-// is not active why it is not; the wizard's lists name what it may serve.
+// A provider that serves sees from its status that it is chosen. A provider whose account
+// is not active sees why it is not. The wizard's lists name what it may serve.
 func TestAProviderSeesWhyItGetsRequestsOrNot(t *testing.T) {
 	t.Parallel() // it has a marketplace of its own
 	m := trial.Start(t, "SVC_DEMO_AGENT=off", "SVC_LOG_LEVEL=error")
@@ -163,7 +163,7 @@ func TestAProviderSeesWhyItGetsRequestsOrNot(t *testing.T) {
 	}
 	var status map[string]any
 	var models []any
-	// A router that does not answer at once is left out of a status.
+	// A status leaves out a router that does not answer at once.
 	trial.Until(t, "the machine is written down, and the router is asked in time", func() bool {
 		status = wantStatus(t, m, http.StatusOK, http.MethodGet, "/api/v1/provider/status", p.Key, "")
 		models, _ = trial.At(status, "traffic", "models").([]any)
@@ -190,8 +190,8 @@ func TestAProviderSeesWhyItGetsRequestsOrNot(t *testing.T) {
 		"data", "total") != 1.0 {
 		t.Errorf("the catalog: %v", catalog)
 	}
-	// The ledger takes little time for it, and is left alone for a while where
-	// that is not enough.
+	// The ledger takes little time for it, and is left alone for a while where that is
+	// not enough.
 	var demand []byte
 	trial.Until(t, "the demand is summed up", func() bool {
 		var status int

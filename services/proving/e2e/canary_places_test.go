@@ -19,12 +19,12 @@ import (
 	"svc.internal/services/proving/internal/trial"
 )
 
-// leastTables is how many tables have rows once all was asked: fewer would mean
-// that the search is not where the marketplace keeps things.
+// leastTables is how many tables have rows after all calls. Fewer would mean that the
+// search is not where the marketplace stores things.
 const leastTables = 25
 
-// keptOnPurpose are the tables that have a word because keeping it is what they
-// are for: whom a user signs in as, and what an engine calls a model.
+// keptOnPurpose are the tables that may have a word because they are for keeping it: the
+// name by which a user signs in, and an engine's name for a model.
 var keptOnPurpose = map[string]string{"billing.app_user": "email", "hub.answered_as": "engine's name of a model"}
 
 // search looks for all canaries in each place where a marketplace writes:
@@ -60,8 +60,8 @@ func (c *canaries) search(texts map[string]func() string, dir string) {
 	c.heard()
 }
 
-// look reports every word that is in a text, as it is or in the forms in which
-// databases, logs and streams write bytes. A text that is hardly there fails too.
+// look reports every word that is in a text, as it is or in the forms in which databases,
+// logs and streams write bytes. A text that is almost empty fails too.
 func (c *canaries) look(where string, text []byte, words ...map[string]string) {
 	c.t.Helper()
 	if len(text) < 100 {
@@ -83,15 +83,15 @@ func (c *canaries) look(where string, text []byte, words ...map[string]string) {
 func written(word string) map[string]string {
 	out := map[string]string{"as it is": word, "in hexadecimal": hex.EncodeToString([]byte(word))}
 	for skip := range 3 {
-		// What stands before a word shifts it; the ends depend on the neighbours.
+		// The bytes before a word shift its encoding, and its ends depend on the
+		// neighbours.
 		inner := base64.StdEncoding.EncodeToString(append(make([]byte, skip), word...))
 		out[fmt.Sprintf("in base64 after %d", skip)] = inner[4 : len(inner)-4]
 	}
 	return out
 }
 
-// measured are metrics that there must be, so that it is the metrics that are
-// looked through.
+// measured are metrics that must exist, to prove that the searched text is the metrics.
 var measured = []string{
 	"gen_ai_server_request_duration_seconds_count", "gen_ai_server_time_to_first_token_seconds_count",
 	"gen_ai_server_time_per_output_token_seconds_count",
@@ -103,7 +103,7 @@ var measured = []string{
 	"svc_router_sessions", "svc_router_models", "svc_router_candidates", "svc_router_breakers_open", "svc_router_bookings",
 }
 
-// metrics are those of all services.
+// metrics are the metrics of all services.
 func (c *canaries) metrics() map[string][]byte {
 	c.t.Helper()
 	urls := map[string]string{"a metric": c.m.Env["SVC_METRICS_URL"]}
@@ -133,7 +133,7 @@ func (c *canaries) metrics() map[string][]byte {
 	return out
 }
 
-// database looks through every table, as PostgreSQL copies it out.
+// database searches every table, as PostgreSQL copies it out.
 func (c *canaries) database() {
 	c.t.Helper()
 	ctx := c.t.Context()
@@ -184,9 +184,9 @@ func (c *canaries) database() {
 	}
 }
 
-// files looks through a directory, but for the secrets that are kept in files of
-// their own, the files that tell an operator the demo's keys, and PostgreSQL's own
-// tables, which database reads.
+// files searches a directory, except for the secrets that are kept in files of their own,
+// the files with the demo's keys for an operator, and PostgreSQL's own tables, which
+// database searches.
 func (c *canaries) files(dir string) {
 	c.t.Helper()
 	n := 0
@@ -213,8 +213,8 @@ func (c *canaries) files(dir string) {
 	}
 }
 
-// heard looks at what the engine was sent: words are for it, keys of others are
-// not, nor is what tells who asks.
+// heard searches what the engine was sent. Words are for it; keys of others are not, nor
+// is what identifies the consumer.
 func (c *canaries) heard() {
 	c.t.Helper()
 	var all strings.Builder

@@ -24,9 +24,9 @@ import (
 	"svc.internal/services/proving/internal/trial"
 )
 
-// Hostile test 58: what a consumer says, what an engine answers and what opens
-// anybody's doors is in none of the places where a marketplace writes, whether
-// what they ask for goes well or not. The places are those of canaries.search.
+// Hostile test 58: a consumer's words, an engine's answers and everybody's credentials
+// are in none of the places where a marketplace writes, whether the requests succeed or
+// not. The places are those of canaries.search.
 func TestWhatIsSaidAndWhatOpensDoorsIsWrittenNowhere(t *testing.T) {
 	t.Parallel() // it has a marketplace of its own
 	dir, collector := t.TempDir(), otlptest.Start(t)
@@ -38,20 +38,19 @@ func TestWhatIsSaidAndWhatOpensDoorsIsWrittenNowhere(t *testing.T) {
 	c.search(map[string]func() string{"the log": m.Log, "the console": m.Output}, dir)
 }
 
-// canaries are words that are found by whoever looks for them, given to a
-// marketplace wherever it takes any.
+// canaries are words that a search finds, given to a marketplace wherever it takes any.
 type canaries struct {
 	t         *testing.T
 	m         *trial.Market
 	collector *otlptest.Collector
-	// said are the words of prompts and answers, and whatever else a client or an
-	// engine may put somewhere; opening are those that open doors. By what they are.
+	// said are the words of prompts and answers, and other texts of clients and engines.
+	// opening are credentials. Both are by what they are.
 	said, opening map[string]string
 	engine        *fakeengine.Engine
-	// agents is what agents log, and stateDir where they keep things.
+	// agents is the log of agents, and stateDir their folder.
 	agents   *trial.Output
 	stateDir string
-	// answers are all but those that issue a secret.
+	// answers are all answers except those that issue a secret.
 	answers strings.Builder
 	// account and key are the consumer's.
 	account, key string
@@ -69,7 +68,7 @@ func newCanaries(t *testing.T, m *trial.Market, collector *otlptest.Collector) *
 	return c
 }
 
-// text is a new word that is said.
+// text is a new word for a text.
 func (c *canaries) text(what string) string {
 	if c.said[what] == "" {
 		c.said[what] = "canary-" + strings.ReplaceAll(what, " ", "-") + "-" + strings.ToLower(rand.Text())
@@ -77,7 +76,7 @@ func (c *canaries) text(what string) string {
 	return c.said[what]
 }
 
-// door is a new word that opens something, or would.
+// door is a new word that is a credential, or looks like one.
 func (c *canaries) door(what, prefix string) string {
 	if c.opening[what] == "" {
 		c.secret(what, prefix+"canary-"+strings.ReplaceAll(what, " ", "-")+"-"+strings.ToLower(rand.Text()))
@@ -108,14 +107,15 @@ func (c *canaries) secretsIn(dir string) {
 		}
 		switch {
 		case strings.HasPrefix(name, "database-url-"), name == "database-suffix", name == "admin-tokens":
-			// Addresses and names are told; their passwords and tokens have files of their own.
+			// Addresses and names may be shown; their passwords and tokens are in files
+			// of their own.
 		default:
 			c.secret("the file secrets/"+name, strings.TrimSpace(string(text)))
 		}
 	}
 }
 
-// call makes a call and keeps what is answered.
+// call makes a call and keeps its answer.
 func (c *canaries) call(method, path, key, body string, headers ...string) (status int, answer string) {
 	c.t.Helper()
 	status, header, raw := c.m.Call(c.t, method, path, key, body, headers...)
@@ -123,13 +123,13 @@ func (c *canaries) call(method, path, key, body string, headers ...string) (stat
 	return status, string(raw)
 }
 
-// answered keeps an answer, and the path without what was asked for in its query.
+// answered keeps an answer, and the path without the values of its query.
 func (c *canaries) answered(path string, status int, header http.Header, body []byte) {
 	route, _, _ := strings.Cut(path, "?")
 	fmt.Fprintf(&c.answers, "%s: %d %v %s\n", route, status, header, body)
 }
 
-// issue makes a call whose answer is the place for a secret.
+// issue makes a call whose answer may have a secret.
 func (c *canaries) issue(what, method, path, key, body string, member ...any) string {
 	c.t.Helper()
 	status, _, raw := c.m.Call(c.t, method, path, key, body)
@@ -141,7 +141,7 @@ func (c *canaries) issue(what, method, path, key, body string, member ...any) st
 	return issued
 }
 
-// live is everything that a marketplace is asked, with words to be found in it.
+// live makes all calls to a marketplace, with canaries in them.
 func (c *canaries) live() {
 	models := c.join()
 	c.refusedAgent()
@@ -153,7 +153,7 @@ func (c *canaries) live() {
 	c.provider.Leave()
 }
 
-// join connects an agent whose engine needs a key, and says what an engine may.
+// join connects an agent whose engine needs a key, and returns the words of an engine.
 func (c *canaries) join() (models []string) {
 	said, refusal := c.text("answer"), c.text("refusal")
 	key := c.door("an engine's key", "")
@@ -193,7 +193,7 @@ func (c *canaries) join() (models []string) {
 	return chats
 }
 
-// connect runs an agent that logs all it does and sends its spans too. Without a
+// connect runs an agent that logs everything and sends its spans too. Without a
 // provider's key it makes a provider.
 func (c *canaries) connect(key, engineKey string, models []string) *trial.Provider {
 	c.t.Helper()
@@ -236,13 +236,13 @@ func (c *canaries) connect(key, engineKey string, models []string) *trial.Provid
 	})
 	c.t.Cleanup(p.Leave)
 	if key == "" {
-		// All are offered at once, and whoever knows the last knows those before it.
+		// All are offered at once, so a replica that knows the last knows the others.
 		c.m.WaitOffered(c.t, models[len(models)-1], p.ID)
 	}
 	return p
 }
 
-// refusedAgent is one whose key is wrong.
+// refusedAgent is an agent with a wrong key.
 func (c *canaries) refusedAgent() {
 	key, err := apikey.Generate(apikey.Provider, rand.Reader)
 	if err != nil {
@@ -256,7 +256,7 @@ func (c *canaries) refusedAgent() {
 	p.Leave()
 }
 
-// users sign up, sign in and fail to, and make and give back keys.
+// users sign up, sign in and fail to, and make and revoke keys.
 func (c *canaries) users() (session string) {
 	email, password := c.text("email")+"@example.org", c.door("a password", "")
 	signUp := fmt.Sprintf(`{"email":%q,"password":%q,"display_name":"Ann"}`, email, password)
@@ -288,7 +288,7 @@ func (c *canaries) users() (session string) {
 	return session
 }
 
-// consumers ask for everything that is paid for, of engines good and bad.
+// consumers ask for everything that is paid for, of good and bad engines.
 func (c *canaries) consumers(chats []string) {
 	prompt := c.text("prompt")
 	client := []string{"User-Agent", c.text("user agent"), "Referer", "https://example.org/" + c.text("referer"), "Cookie",
@@ -325,7 +325,8 @@ func (c *canaries) consumers(chats []string) {
 		c.call(http.MethodPost, "/v1/audio/transcriptions", c.key, spoken,
 			append([]string{"Content-Type", kind}, client...)...)
 	}
-	// What was kept is given again to whoever has the keys, and another request is not.
+	// A stored answer is given again to the holder of the keys, and another request is
+	// refused.
 	kept, token := fmt.Sprintf(`{"model":"canary/text","messages":[{"role":"user","content":%q}]}`, prompt),
 		c.door("a repeated Idempotency-Key", "")
 	for _, body := range []string{kept, kept, strings.Replace(kept, prompt, prompt+"!", 1)} {
@@ -359,7 +360,7 @@ func (c *canaries) consumers(chats []string) {
 	c.call(c.said["method"], trial.ChatPath, c.key, kept)
 }
 
-// wrongDoors shows every credential where it opens nothing.
+// wrongDoors shows every credential where it is not accepted.
 func (c *canaries) wrongDoors(session string) {
 	wrong := c.door("a consumer's wrong key", "sk-svc-")
 	for _, key := range []string{c.key, c.provider.Key, session, c.m.Env["SVC_ADMIN_TOKEN"], wrong} {

@@ -14,8 +14,8 @@ import (
 	"svc.internal/services/proving/internal/trial"
 )
 
-// A limit of n requests at a time is one for those who have more open, and not
-// for n workers that send one after the other without any pause.
+// A limit of n requests at a time stops a client that has more open, and not n workers
+// that send one request after the other without any pause.
 func TestWhoNeverHasMoreOpenThanTheLimitIsNeverRefused(t *testing.T) {
 	trial.Each(t, whoNeverHasMoreOpenThanTheLimitIsNeverRefused, "SVC_DEMO_AGENT=off")
 }
@@ -53,7 +53,7 @@ func whoNeverHasMoreOpenThanTheLimitIsNeverRefused(t *testing.T, m *trial.Market
 		}
 		workers.Wait()
 	}
-	// The official client, which never tries again here.
+	// The official client, which never retries here.
 	account, key := m.Consumer(t, "10")
 	m.Admin(t, http.MethodPut, "/api/v1/admin/accounts/"+account+"/limits",
 		`{"requests_per_minute":-1,"concurrent_requests":1}`)

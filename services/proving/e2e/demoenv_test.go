@@ -12,7 +12,8 @@ import (
 	"svc.internal/services/proving/internal/trial"
 )
 
-// Whoever finds demo.env can call what it names, at once: the file is written last.
+// A reader of demo.env can call everything in it at once, because the file is written
+// last.
 func TestTheDemosFileIsThereOnlyWhenItsModelIsCallable(t *testing.T) {
 	t.Parallel() // it has a marketplace of its own
 	dir := trial.Dir(t)
@@ -28,7 +29,7 @@ func TestTheDemosFileIsThereOnlyWhenItsModelIsCallable(t *testing.T) {
 	ticker := time.NewTicker(time.Millisecond)
 	defer ticker.Stop()
 	for deadline := time.After(trial.Patience); m == nil; {
-		// The earlier file goes at some time, so it is not looked at twice.
+		// The earlier file is removed at some time, so it is not read twice.
 		if text, err := os.ReadFile(path); err == nil && !bytes.Contains(text, []byte("http://127.0.0.1:1\n")) {
 			m = trial.Attach(trial.ReadEnv(t, path))
 			continue

@@ -28,7 +28,7 @@ import (
 	"svc.internal/services/proving/internal/trial"
 )
 
-// endpointModel is what the provider serves, by another name of its engine's.
+// endpointModel is the model that the provider serves, by another name of its engine's.
 const endpointModel = "acme/everything"
 
 // endpointHub is a hub with one provider, whose agent declares every endpoint.
@@ -117,7 +117,7 @@ func startEndpointHub(t *testing.T, engine *fakeengine.Engine) *endpointHub {
 	return h
 }
 
-// order asks for something of endpointModel with a body that names it.
+// order is an order for endpointModel with a body that names it.
 func (h *endpointHub) order(t *testing.T, endpoint hubv1.Endpoint, media, body string) *hubv1.DispatchOpen {
 	t.Helper()
 	id, err := ids.NewRequest(time.Now(), rand.Reader)
@@ -178,8 +178,8 @@ func (h *endpointHub) dispatch(
 	return events, finished, failed
 }
 
-// TestEveryEndpointGoesFromHubToEngineAndBack has real hub, agent and engine
-// speak to each other about all that is not chat.
+// TestEveryEndpointGoesFromHubToEngineAndBack has a real hub, agent and engine speak to
+// each other about every kind of request but chat.
 func TestEveryEndpointGoesFromHubToEngineAndBack(t *testing.T) {
 	engine := fakeengine.New(t)
 	engine.Script("local", fakeengine.Behaviour{Tokens: []string{"good", " day"}, Partials: 1})

@@ -78,8 +78,8 @@ func TestARollingRestartFailsNoRequest(t *testing.T) {
 	m.Balanced(t)
 }
 
-// pulse gives leave for one token after the other, at a pace that all streams
-// of an engine share.
+// pulse releases one token after the other, at a pace that all streams of an engine
+// share.
 func pulse(t *testing.T, every time.Duration) <-chan struct{} {
 	t.Helper()
 	leave := make(chan struct{})

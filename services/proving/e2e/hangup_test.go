@@ -14,13 +14,12 @@ import (
 	"svc.internal/services/proving/internal/trial"
 )
 
-// hangUpBound is how soon an engine hears of a hang-up: far sooner than the ten
-// seconds in which a gateway writes to a silent client again and would notice by
-// that.
+// hangUpBound is how soon an engine must notice a hang-up: far sooner than the ten
+// seconds after which a gateway writes to a silent client again and would notice by that.
 const hangUpBound = 8 * time.Second
 
-// crowd is how many streams there are at once, as many as the provider has
-// slots and the key places; half of them hang up.
+// crowd is how many streams there are at once: as many as the provider's slots and the
+// key's places. Half of them hang up.
 const crowd = 32
 
 func TestThirtyTwoStreamsWithHalfHangingUpLeaveNothingBehind(t *testing.T) {
@@ -74,7 +73,7 @@ func halfHangsUp(t *testing.T, m *trial.Market) {
 	}
 	m.NothingHeld(t, account)
 
-	// As many at once again: every slot and every place is free.
+	// As many streams again: every slot and every place is free.
 	gates = gated(engine, model)
 	second := openCrowd(t, m, key, model)
 	for _, gate := range gates {
@@ -89,8 +88,8 @@ func halfHangsUp(t *testing.T, m *trial.Market) {
 	}
 }
 
-// gated scripts a model such that each stream of a crowd gives one token, and
-// the others once its gate is closed.
+// gated scripts a model so that each stream of a crowd gives one token, and the others
+// once its gate is closed.
 func gated(engine *fakeengine.Engine, model string) []chan struct{} {
 	gates := make([]chan struct{}, crowd)
 	behaviours := make([]fakeengine.Behaviour, crowd)

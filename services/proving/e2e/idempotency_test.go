@@ -15,7 +15,7 @@ import (
 
 const idempotencyKey = "Idempotency-Key"
 
-// keyed is what one request with an Idempotency-Key was answered.
+// keyed is the answer to one request with an Idempotency-Key.
 type keyed struct {
 	status int
 	header http.Header
@@ -29,7 +29,7 @@ func askKeyed(t *testing.T, m *trial.Market, key, token, body string) keyed {
 	return keyed{status, header, string(answer)}
 }
 
-// wantFinal wants a refusal that no client sends again.
+// wantFinal checks that a response is a refusal that no client sends again.
 func (k keyed) wantFinal(t *testing.T, code string) {
 	t.Helper()
 	if k.status != http.StatusUnprocessableEntity || trial.ErrorCode([]byte(k.body)) != code ||
@@ -53,7 +53,7 @@ func servedAndBilledOnce(t *testing.T, m *trial.Market) {
 	account, key := m.Consumer(t, "1")
 	m.Unlimit(t, account)
 
-	// Racing: all are told the same, and one of them has run.
+	// Racing: all get the same answer, and one of them has run.
 	const racers = 8
 	body := trial.Chat(model, "")
 	answers := make(chan keyed, racers)
@@ -82,7 +82,7 @@ func servedAndBilledOnce(t *testing.T, m *trial.Market) {
 		t.Errorf("%d of %d are repeats", replayed, racers)
 	}
 
-	// One after the other, through whichever gateway.
+	// One after the other, through any gateway.
 	engine.Script(model, fakeengine.Behaviour{})
 	second := askKeyed(t, m, key, "again", body)
 	for range len(m.Bases()) {
@@ -92,7 +92,7 @@ func servedAndBilledOnce(t *testing.T, m *trial.Market) {
 	}
 	askKeyed(t, m, key, "again", trial.Chat(model, `,"max_tokens":5`)).wantFinal(t, "idempotency_key_reused")
 
-	// A stream is not kept.
+	// A stream is not stored.
 	streamed := trial.Chat(model, `,"stream":true`)
 	third := askKeyed(t, m, key, "stream", streamed)
 	if third.status != http.StatusOK || !strings.Contains(third.body, "[DONE]") {
@@ -104,7 +104,7 @@ func servedAndBilledOnce(t *testing.T, m *trial.Market) {
 		t.Errorf("the receipt is not named: %s", gone.body)
 	}
 
-	// What cost nothing runs again.
+	// A request that cost nothing runs again.
 	engine.Script(model, fakeengine.Behaviour{Status: http.StatusBadRequest})
 	if refused := askKeyed(t, m, key, "refused", body); refused.status != http.StatusBadRequest {
 		t.Errorf("the refusal is %d %s", refused.status, refused.body)
@@ -149,7 +149,7 @@ func TestARequestWithAnIdempotencyKeyOutlivesItsGateway(t *testing.T) {
 	m.Join(t, "steady", engine.URL, silent, talking)
 	account, key := m.Consumer(t, "1")
 
-	// One has been answered in part when the gateway dies, one not at all.
+	// One request has been answered in part when the gateway dies, one not at all.
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	streamed, whole := trial.Chat(talking, `,"stream":true`), trial.Chat(silent, "")
@@ -185,7 +185,7 @@ func TestARequestWithAnIdempotencyKeyOutlivesItsGateway(t *testing.T) {
 	m.Balanced(t)
 }
 
-// three gives leave for three tokens and no more.
+// three releases three tokens and no more.
 func three(t *testing.T) <-chan struct{} {
 	t.Helper()
 	leave := make(chan struct{}, 3)

@@ -22,8 +22,8 @@ import (
 	"svc.internal/services/proving/internal/trial"
 )
 
-// dialAs connects to a process of a fleet with the certificate of a service in
-// certs; with none if that is empty.
+// dialAs connects to a process of a fleet with the certificate of a service in certs;
+// without one if certs is empty.
 func dialAs(t *testing.T, f *fleet.Fleet, process, server, certs, service string) *grpc.ClientConn {
 	t.Helper()
 	roots := x509.NewCertPool()

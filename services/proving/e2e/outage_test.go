@@ -10,9 +10,9 @@ import (
 	"svc.internal/services/proving/internal/trial"
 )
 
-// TestNewRequestsAreServedWhileNATSIsAway holds a fleet without NATS for longer
-// than the health of a replica is looked at and a session may stay unconfirmed,
-// unless -short: then only the former.
+// TestNewRequestsAreServedWhileNATSIsAway keeps a fleet without NATS for longer than the
+// interval of readiness probes and than a session may stay unconfirmed; with -short, for
+// longer than the former only.
 func TestNewRequestsAreServedWhileNATSIsAway(t *testing.T) {
 	t.Parallel() // it has a marketplace of its own
 	m := trial.StartFleet(t)
@@ -21,8 +21,8 @@ func TestNewRequestsAreServedWhileNATSIsAway(t *testing.T) {
 	engine.Script("test/outage", fakeengine.Behaviour{})
 	m.Join(t, "steady", engine.URL, "test/outage")
 	account, key := m.Consumer(t, "10")
-	// More than a minute's requests, and more holds than a key may have requests
-	// under way: their places end with the answers, not with settling.
+	// More than a minute's requests, and more holds than a key may have requests under
+	// way, because their places end with the answers and not with settling.
 	m.Admin(t, http.MethodPut, "/api/v1/admin/accounts/"+account+"/limits",
 		`{"requests_per_minute":-1,"concurrent_requests":0}`)
 	f := m.Fleet()
@@ -52,9 +52,9 @@ func TestNewRequestsAreServedWhileNATSIsAway(t *testing.T) {
 	if err := f.Start(t.Context(), nats); err != nil {
 		t.Fatal(err)
 	}
-	// What was served meanwhile is settled now. It may take a while: hubs
-	// publish again what is 30 s old, and what NATS hands to a consumer whose
-	// request it had from before comes again after another 30 s.
+	// The requests served meanwhile are settled now. That may take a while: hubs publish
+	// again what is 30 s old, and a message that NATS had handed to a consumer before
+	// comes again after another 30 s.
 	trial.UntilWithin(t, 3*trial.Patience, "what was served meanwhile is settled", func() bool {
 		_, held := m.Balance(t, account)
 		return held == "0.00"

@@ -10,8 +10,8 @@ import (
 	"svc.internal/services/proving/internal/trial"
 )
 
-// Hostile test 57, from end to end: five chats an hour, which the platform's
-// account pays for, whatever the headers say of who comes.
+// Hostile test 57, from end to end: five chats an hour, which the platform's account pays
+// for, whatever the headers say of the client.
 func TestAVisitorHasFiveChatsOfThePlatformsAnHour(t *testing.T) {
 	t.Parallel() // it has a marketplace of its own
 	dir, quiet := t.TempDir(), []string{"DATABASE_URL=" + pgtest.URL(t), "SVC_DEMO_AGENT=off", "SVC_LOG_LEVEL=error"}

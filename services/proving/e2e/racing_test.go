@@ -12,8 +12,8 @@ import (
 	"svc.internal/services/proving/internal/trial"
 )
 
-// race makes one whole request for each of n callers at once, over all gateways
-// in turn, and gives the statuses as they come.
+// race makes one whole request for each of n callers at once, over all gateways in turn,
+// and returns the statuses as they come.
 func race(t *testing.T, m *trial.Market, n int, key, body string) <-chan int {
 	t.Helper()
 	statuses := make(chan int, n)
@@ -43,14 +43,14 @@ func count(t *testing.T, statuses <-chan int, n int) map[int]int {
 	return seen
 }
 
-// racers is how many callers race at once, and on what.
+// racers is how many callers race at once, and for what.
 type racers struct {
 	*trial.Market
 	callers int
 }
 
-// ground is a fleet of three gateways and three ledgers, and a thousand callers
-// for it; under -short the fleet that all tests share, and forty.
+// ground is a fleet of three gateways and three ledgers, with a thousand callers; under
+// -short the fleet that all tests share, with forty.
 func ground(t *testing.T) racers {
 	t.Helper()
 	if testing.Short() {
@@ -102,7 +102,7 @@ func racingForCredit(t *testing.T, m *trial.Market, callers int) {
 	gate := make(chan struct{})
 	engine.Script(model, fakeengine.Behaviour{BeforeFirstByte: gate})
 	m.Join(t, "dear", engine.URL, model)
-	// What one request holds is seen on an account that has enough.
+	// The hold of one request is seen on an account that has enough.
 	rich, richKey := m.Consumer(t, "10")
 	first := race(t, m, 1, richKey, body)
 	var hold float64
@@ -130,8 +130,8 @@ func racingForCredit(t *testing.T, m *trial.Market, callers int) {
 	m.NothingHeld(t, account)
 }
 
-// racingForAPlan has callers whose plan lets eight run at once, and who have no
-// credit beside it.
+// racingForAPlan has callers whose plan lets eight run at once, and who have no credit
+// besides.
 func racingForAPlan(t *testing.T, m *trial.Market, callers int) {
 	const model, limit = "test/plan", 8
 	m.PutModel(t, model)
@@ -153,7 +153,7 @@ func racingForAPlan(t *testing.T, m *trial.Market, callers int) {
 	if n := len(engine.Requests()); n != limit {
 		t.Errorf("%d requests reached the engine, the plan covers %d at once", n, limit)
 	}
-	// What they used is what they turned out to be, not what was estimated.
+	// They used what the requests came to, not what was estimated.
 	tokens := float64(limit * (fakeengine.PromptTokens + 5))
 	var used map[string]any
 	trial.Until(t, "the plan has counted them", func() bool {

@@ -10,8 +10,8 @@ import (
 	"svc.internal/services/proving/internal/trial"
 )
 
-// A request that falls back to another model is served by that, billed once, and
-// leaves nothing held behind.
+// A request that falls back to another model is served by that model, billed once, and
+// leaves nothing held.
 func TestARequestGoesOnWithAnotherModel(t *testing.T) {
 	t.Parallel() // it has a marketplace of its own
 	m := trial.Start(t, "SVC_DEMO_AGENT=off", "SVC_LOG_LEVEL=error")
@@ -50,7 +50,7 @@ func TestARequestGoesOnWithAnotherModel(t *testing.T) {
 	m.Balanced(t)
 }
 
-// What a body says of providers is heard by the router.
+// The router follows a body's preferences of providers.
 func TestTheBodyChoosesWhoServes(t *testing.T) {
 	t.Parallel() // it has a marketplace of its own
 	m := trial.Start(t, "SVC_DEMO_AGENT=off", "SVC_LOG_LEVEL=error")

@@ -19,8 +19,8 @@ type order struct {
 	MaxTokens int    `json:"max_tokens"`
 	// Usage asks for usage in a stream.
 	Usage bool `json:"usage"`
-	// Tool is the function that is offered: name, description, parameters. Its
-	// call is answered with Reply, and the answer to that is the outcome.
+	// Tool is the offered function: name, description, parameters. Its call is answered
+	// with Reply, and the answer to that is the outcome.
 	Tool  json.RawMessage `json:"tool,omitempty"`
 	Reply string          `json:"reply,omitempty"`
 	// Format is the response_format.
@@ -35,8 +35,8 @@ type order struct {
 	// HangUp leaves at the first text.
 	HangUp bool `json:"hang_up"`
 
-	// content is called at the first text, left once the SDK was told to hang
-	// up; both from any goroutine, and either may be nil.
+	// content is called at the first text, and left once the SDK was asked to hang up.
+	// Both may be called from any goroutine, and either may be nil.
 	content, left func()
 }
 
@@ -56,7 +56,7 @@ func (o *order) gone() {
 type result struct {
 	Text   string `json:"text"`
 	Finish string `json:"finish"`
-	// Chunks are the pieces of a stream, Usages how many of them told usage.
+	// Chunks counts the pieces of a stream, and Usages those of them with usage.
 	Chunks int     `json:"chunks"`
 	Usages int     `json:"usages"`
 	Usage  tokens  `json:"usage"`
@@ -81,7 +81,7 @@ type call struct {
 	Arguments string `json:"arguments"`
 }
 
-// raised is an error as the SDK raises it; what the SDK does not tell is empty.
+// raised is an error as the SDK raises it. What the SDK does not show is empty.
 type raised struct {
 	Class   string `json:"class"`
 	Status  int    `json:"status"`
@@ -91,23 +91,23 @@ type raised struct {
 	ID      string `json:"request_id"`
 }
 
-// sdk is one of the SDKs and what can be expected of it.
+// sdk is one of the SDKs with its known behaviour.
 type sdk struct {
 	name string
 	// start gets it ready to carry out orders, one at a time.
 	start func(t *testing.T) func(t *testing.T, o order) result
 	// class is the name of its error for a status.
 	class func(status int) string
-	// retries says that it retries by itself; hints, that it then obeys
-	// retry-after-ms and x-should-retry; ids, that it tells request ids.
+	// retries says that it retries by itself; hints, that it then obeys retry-after-ms
+	// and x-should-retry; ids, that it shows request ids.
 	retries, hints, ids bool
-	// calls are those that it has beside chat and stream, and image_url that
-	// it asks for URLs of images too.
+	// calls are its calls beside chat and stream; image_url means that it asks for URLs
+	// of images too.
 	calls []string
 }
 
-// sdks are the SDKs that the marketplace is proved with; the versions are those
-// of go.mod and of node/package-lock.json.
+// sdks are the SDKs that the marketplace is tested with. The versions are those of go.mod
+// and of node/package-lock.json.
 func sdks() []sdk {
 	node := func(status int) string {
 		classes := map[int]string{

@@ -16,8 +16,8 @@ import (
 	"svc.internal/services/proving/internal/trial"
 )
 
-// front stands before a market's gateways, which take turns, and sees what an
-// SDK sends: each attempt, and how many connections it keeps.
+// front stands before a market's gateways, which take turns. It sees what an SDK sends:
+// each attempt, and how many connections the SDK keeps.
 type front struct {
 	url       string
 	transport *http.Transport
@@ -41,8 +41,8 @@ type attempt struct {
 // maxRefusal bounds what is read of a refusal, in bytes.
 const maxRefusal = 64 << 10
 
-// heldBack is an answer of a certain status that is kept from the SDK until
-// the test has seen it.
+// heldBack is an answer of a certain status that is kept from the SDK until the test has
+// seen it.
 type heldBack struct {
 	status  int
 	arrived chan struct{}
@@ -78,7 +78,7 @@ func newFront(t *testing.T, m *trial.Market) *front {
 	return f
 }
 
-// place is where a request's context keeps its place among the attempts.
+// place is the key of a request's place among the attempts in its context.
 type place struct{}
 
 func (f *front) asked(r *http.Request) *http.Request {
@@ -159,7 +159,7 @@ func (f *front) connected(conn net.Conn, state http.ConnState) {
 	f.open[conn] = state
 }
 
-// connections are those that the SDK keeps, and those of them in use.
+// connections are the connections that the SDK keeps, and those of them in use.
 func (f *front) connections() (kept, used int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

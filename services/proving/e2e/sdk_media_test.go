@@ -26,8 +26,7 @@ func legacy(t *testing.T, th *theatre, op string) {
 	}
 }
 
-// embeddings: whatever encoding the SDK asks for, its vectors are those that
-// the engine gives.
+// embeddings: whatever encoding the SDK asks for, its vectors are the engine's.
 func embeddings(t *testing.T, th *theatre) {
 	o := th.order("embed")
 	o.Model, o.Reply = th.of("embedding"), "Say something else."
@@ -60,7 +59,7 @@ func embeddings(t *testing.T, th *theatre) {
 	}
 }
 
-// images: two are asked for, and what is delivered is billed.
+// images: two are asked for, and the delivered images are billed.
 func images(t *testing.T, th *theatre, form string) {
 	const drawing = "drawn by an engine"
 	th.engine.Script(th.of("image"), fakeengine.Behaviour{Image: []byte(drawing)})
@@ -91,8 +90,8 @@ func imageStream(t *testing.T, th *theatre) {
 	th.billed(t, sent, "images", 1, "0.04")
 }
 
-// billed fails the test unless the last request is settled with so many units
-// and so many US dollars.
+// billed fails the test unless the last request is settled with so many units and so many
+// US dollars.
 func (th *theatre) billed(t *testing.T, sent []attempt, what string, units float64, dollars string) {
 	t.Helper()
 	receipt := th.Receipt(t, th.key, sent[len(sent)-1].id)
@@ -101,7 +100,7 @@ func (th *theatre) billed(t *testing.T, sent []attempt, what string, units float
 	}
 }
 
-// spokenMs is how long speech lasts, in milliseconds, and what that costs at
+// spokenMs is the length of the speech in milliseconds, with its cost at
 // trial.PutModelOf's price.
 const (
 	spokenMs   = 1500
@@ -116,7 +115,7 @@ func speech() []byte {
 	b.WriteString("RIFF")
 	le := func(values ...any) {
 		for _, v := range values {
-			// Into memory nothing fails.
+			// Writing into memory does not fail.
 			_ = binary.Write(&b, binary.LittleEndian, v)
 		}
 	}
@@ -129,7 +128,8 @@ func speech() []byte {
 	return b.Bytes()
 }
 
-// transcription: the engine claims an hour, and what we measured is billed.
+// transcription: the engine claims an hour, and the length that the gateway measured is
+// billed.
 func transcription(t *testing.T, th *theatre, form string) {
 	th.engine.Script(th.of("audio"), fakeengine.Behaviour{Tokens: fakeengine.Words(words), Seconds: 3600})
 	o := th.order("transcribe")

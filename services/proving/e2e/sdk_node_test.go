@@ -16,14 +16,14 @@ import (
 	"svc.internal/services/proving/internal/trial"
 )
 
-// maxLine bounds a line that a driver for node writes, in bytes.
+// maxLine bounds a line of a driver for node, in bytes.
 const maxLine = 16 << 20
 
-// installed holds what came of installing the SDKs for node.
+// installed holds the result of installing the SDKs for node.
 var installed = sync.OnceValues(installNode)
 
-// installNode installs what the lock file names, once, into an ignored folder
-// beside the scripts; a copy of the lock file in it says for which lock.
+// installNode installs the lock file's packages, once, into an ignored folder beside the
+// scripts. A copy of the lock file in it says for which lock.
 func installNode() (string, error) {
 	lock, err := os.ReadFile(filepath.Join("node", "package-lock.json"))
 	if err != nil {
@@ -82,7 +82,7 @@ func nodeSDK(name string) func(t *testing.T) func(t *testing.T, o order) result 
 			orders.Close()
 			kill := time.AfterFunc(trial.Patience, cancel)
 			defer kill.Stop()
-			// What it wrote last was read with the last order.
+			// Its last lines were read with the last order.
 			if err := driver.Wait(); err != nil || t.Failed() {
 				t.Logf("the driver of %s ended with %v\n%s", name, err, stderr.Text())
 			}

@@ -16,8 +16,8 @@ import (
 	"svc.internal/services/proving/internal/trial"
 )
 
-// theatre is where one SDK keeps its claims: models, keys and a scripted engine
-// of its own, behind a front that counts.
+// theatre is where one SDK is tested: models, keys and a scripted engine of its own,
+// behind a front that counts.
 type theatre struct {
 	*trial.Market
 	sdk    sdk
@@ -26,8 +26,8 @@ type theatre struct {
 	engine *fakeengine.Engine
 	// model is served by the engine, and other too.
 	model, other string
-	// account has credit and the key; limited has credit, and one place for a
-	// request under way; poor has no credit; bound may use other alone.
+	// account has credit and the key. limited has credit, and one place for a request
+	// under way. poor has no credit. bound may use only other.
 	account, key                string
 	limitedAccount, limited     string
 	poor, bound, wrongKindOfKey string
@@ -63,7 +63,7 @@ func newTheatre(t *testing.T, m *trial.Market, s sdk) *theatre {
 // of is the theatre's model of another category.
 func (th *theatre) of(category string) string { return th.model + "-" + category }
 
-// order is a plain one for the theatre's model, without retries.
+// order is a plain order for the theatre's model, without retries.
 func (th *theatre) order(op string) order {
 	return order{Op: op, Base: th.front.url, Key: th.key, Model: th.model, Prompt: "Say something.", MaxTokens: 64}
 }
@@ -73,8 +73,8 @@ func (th *theatre) script(behaviours ...fakeengine.Behaviour) {
 	th.engine.Script(th.model, behaviours...)
 }
 
-// carryOut carries out an order whose outcome is no error, and gives what the
-// SDK sent for it.
+// carryOut carries out an order whose outcome is no error, and returns what the SDK sent
+// for it.
 func (th *theatre) carryOut(t *testing.T, o order) (result, []attempt) {
 	t.Helper()
 	before := th.front.seen()
@@ -103,7 +103,7 @@ func (th *theatre) meanwhile(t *testing.T, o order) <-chan result {
 	return done
 }
 
-// occupant opens a stream with a key that stays open until it is left.
+// occupant opens a stream with a key. The stream stays open until the client leaves it.
 func (th *theatre) occupant(t *testing.T, key, model string) (leave func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -147,7 +147,7 @@ func await[T any](t *testing.T, what string, signal <-chan T) T {
 	}
 }
 
-// text is what the engine says with n tokens.
+// text is the engine's answer with n tokens.
 func text(n int) string { return strings.Join(fakeengine.Words(n), "") }
 
 // asked are the bodies that the engine got after the first n.
@@ -159,8 +159,8 @@ func (th *theatre) asked(n int) [][]byte {
 	return bodies
 }
 
-// sameMembers fails the test unless what reached the engine is what the SDK
-// sent, member by member and byte by byte, but for the two that are ours.
+// sameMembers fails the test unless the body that reached the engine is the one that the
+// SDK sent, member by member and byte by byte, except for the two that are ours.
 func sameMembers(t *testing.T, sent, reached []byte) {
 	t.Helper()
 	var a, b map[string]json.RawMessage
@@ -185,7 +185,7 @@ func sameMembers(t *testing.T, sent, reached []byte) {
 	}
 }
 
-// answers are what attempts got: a status, or the code of a refusal.
+// answers are the results of attempts: a status, or the code of a refusal.
 func answers(attempts []attempt) string {
 	var all []string
 	for _, a := range attempts {

@@ -13,10 +13,10 @@ import (
 	"svc.internal/services/proving/internal/trial"
 )
 
-// claims are what holds with every SDK, in the order in which they are shown.
+// claims hold with every SDK. They are tested in this order.
 var claims = []struct {
 	name string
-	// call is the one that the SDK must have beside chat and stream.
+	// call is the call that the SDK must have beside chat and stream.
 	call string
 	show func(t *testing.T, th *theatre)
 }{
@@ -87,8 +87,8 @@ func wholeAnswer(t *testing.T, th *theatre) {
 	}
 }
 
-// hasID fails the test if the SDK tells request ids, and another than the
-// header of the last answer has.
+// hasID fails the test if the SDK shows request ids, and its id differs from the header
+// of the last answer.
 func (th *theatre) hasID(t *testing.T, id string, sent []attempt) {
 	t.Helper()
 	if th.sdk.ids && (id == "" || id != sent[len(sent)-1].id) {
@@ -227,8 +227,8 @@ func refusals(t *testing.T, th *theatre) {
 	}
 }
 
-// finalFailure: the provider that is asked for is away, and nobody else may
-// serve. Its status alone would have SDKs try again.
+// finalFailure: the wanted provider is away, and nobody else may serve. Its status alone
+// would make SDKs try again.
 func finalFailure(t *testing.T, th *theatre) {
 	o := th.order("chat")
 	o.Headers = map[string]string{"X-Svc-Provider": th.Provider(t, th.sdk.name+"-away").ID,
@@ -246,8 +246,8 @@ func finalFailure(t *testing.T, th *theatre) {
 	}
 }
 
-// retriedFailure: the only provider fails once. The marketplace has nobody else
-// to ask, the SDK asks again.
+// retriedFailure: the only provider fails once. The marketplace has nobody else to ask,
+// so the SDK asks again.
 func retriedFailure(t *testing.T, th *theatre) {
 	if !th.sdk.retries {
 		t.Skip("it retries nothing")
@@ -261,7 +261,7 @@ func retriedFailure(t *testing.T, th *theatre) {
 	}
 }
 
-// fullKey: the key's only place is taken until the SDK has been told to wait.
+// fullKey: the key's only place is taken until the SDK was asked to wait.
 func fullKey(t *testing.T, th *theatre) {
 	th.script(fakeengine.Behaviour{End: fakeengine.EndHang, EndAfter: 1})
 	leave := th.occupant(t, th.limited, th.model)
@@ -294,7 +294,7 @@ func fullKey(t *testing.T, th *theatre) {
 	}
 }
 
-// busyProviders: the only slot is taken until the SDK has been told to wait.
+// busyProviders: the only slot is taken until the SDK was asked to wait.
 func busyProviders(t *testing.T, th *theatre) {
 	if !th.sdk.retries {
 		t.Skip("it retries nothing")
@@ -329,8 +329,7 @@ func busyProviders(t *testing.T, th *theatre) {
 	}
 }
 
-// brokenStream: what has come stays, an error is raised, and nothing is tried
-// again.
+// brokenStream: the content that came stays, an error is raised, and nothing is retried.
 func brokenStream(t *testing.T, th *theatre, b fakeengine.Behaviour) {
 	b.Tokens = fakeengine.Words(words)
 	th.script(b)
@@ -398,8 +397,8 @@ func hangUp(t *testing.T, th *theatre) {
 // may keep.
 const maxKept = 4
 
-// noLeak: a dozen answers later, whole, streamed and left, no connection is in
-// use and few are kept.
+// noLeak: after a dozen answers, whole, streamed and left, no connection is in use and
+// few are kept.
 func noLeak(t *testing.T, th *theatre) {
 	for i := range 12 {
 		o := th.order([]string{"chat", "stream", "stream"}[i%3])

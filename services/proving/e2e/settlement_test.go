@@ -11,10 +11,10 @@ import (
 	"svc.internal/services/proving/internal/trial"
 )
 
-// journalAttempts is a journal of a size that the test fills many times.
+// journalAttempts is the size of a journal that the test fills many times.
 const journalAttempts = 40
 
-// steady is a consumer who calls one request after the other.
+// steady is a consumer who sends one request after the other.
 type steady struct {
 	*trial.Market
 	model, account, key string
@@ -36,8 +36,8 @@ func newSteady(t *testing.T, m *trial.Market, model string) *steady {
 	return s
 }
 
-// serve sends so many times as many requests as fit into the journals, each once
-// the one before is settled by billing-ledger.
+// serve sends so many times as many requests as fit into the journals, each once the one
+// before is settled by billing-ledger.
 func (s *steady) serve(t *testing.T, times int) {
 	t.Helper()
 	const batch = journalAttempts / 4
@@ -56,8 +56,8 @@ func (s *steady) serve(t *testing.T, times int) {
 	}
 }
 
-// alike fails the test unless settlement has a line of every request that was
-// served, no other, and each says what the ledger says.
+// alike fails the test unless settlement has a line of every served request, no other
+// line, and each line agrees with the ledger.
 func (s *steady) alike(t *testing.T, books *store.Databases) {
 	t.Helper()
 	s.Balanced(t)
@@ -83,8 +83,8 @@ func openBooks(t *testing.T, m *trial.Market) *store.Databases {
 	return books
 }
 
-// A hub whose journal is full refuses requests. Usage stays there until
-// billing-ledger has settled it, and settlement has no say in that.
+// A hub whose journal is full refuses requests. Usage stays in the journal until
+// billing-ledger has settled it; settlement does not matter for that.
 func TestTheMarketGoesOnWhileSettlementCannotWrite(t *testing.T) {
 	t.Parallel() // it has a marketplace of its own
 	m := trial.Start(t, "SVC_DEMO_AGENT=off", fmt.Sprint("SVC_HUB_JOURNAL_MAX_ATTEMPTS=", journalAttempts))
@@ -101,7 +101,7 @@ func TestTheMarketGoesOnWhileSettlementCannotWrite(t *testing.T) {
 	s.alike(t, books)
 }
 
-// What the stream loses meanwhile comes from the ledger.
+// The ledger has the usage that the stream loses meanwhile.
 func TestAFleetGoesOnWithoutSettlementAndItsLinesAreMadeUpFor(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a fleet")
@@ -114,7 +114,7 @@ func TestAFleetGoesOnWithoutSettlementAndItsLinesAreMadeUpFor(t *testing.T) {
 	books := openBooks(t, m)
 	s := newSteady(t, m, "test/away")
 
-	// The process stands, and its database does not let it write.
+	// The process runs, and its database does not let it write.
 	release, err := books.LockEarnings(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -125,7 +125,7 @@ func TestAFleetGoesOnWithoutSettlementAndItsLinesAreMadeUpFor(t *testing.T) {
 	}
 	s.alike(t, books)
 
-	// The process is away, and what it would have read is kept.
+	// The process is away, and the messages that it would have read are kept.
 	for _, name := range f.Replicas(fleet.Settlement) {
 		if err := f.Kill(name); err != nil {
 			t.Fatal(err)
@@ -142,7 +142,7 @@ func TestAFleetGoesOnWithoutSettlementAndItsLinesAreMadeUpFor(t *testing.T) {
 	start(f.Replicas(fleet.Settlement)...)
 	s.alike(t, books)
 
-	// The process is away, and what it would have read is lost.
+	// The process is away, and the messages that it would have read are lost.
 	filled := m.Admin(t, http.MethodGet, "/api/v1/admin/reconciliation", "")["filled"]
 	for _, name := range f.Replicas(fleet.Settlement) {
 		if err := f.Kill(name); err != nil {

@@ -13,7 +13,7 @@ import (
 	"svc.internal/services/proving/internal/trial"
 )
 
-// certified are the settings with which a group of services proves itself.
+// certified are the settings with which a group of services proves its identity.
 func certified(certs, file string) []string {
 	return []string{
 		"SVC_TLS_CERT=" + devcerts.CertFile(certs, file), "SVC_TLS_KEY=" + devcerts.KeyFile(certs, file),

@@ -14,11 +14,11 @@ import (
 	"svc.internal/services/proving/internal/trial"
 )
 
-// poison is in the prompts that the engine of this test cannot bear.
+// poison is in the prompts that the engine of this test fails on.
 const poison = "poison"
 
 // touchyEngine is a good engine that answers 500 to prompts with poison, and to all
-// once it is broken.
+// prompts once it is broken.
 func touchyEngine(t *testing.T, model string) (engineURL string, broken *atomic.Bool) {
 	t.Helper()
 	good := fakeengine.New(t)
@@ -54,7 +54,7 @@ func poisoned(model string) string {
 	return `{"model":"` + model + `","messages":[{"role":"user","content":"` + poison + `"}]}`
 }
 
-// failing sends requests that the engine cannot bear and wants each to fail.
+// failing sends requests that the engine fails on, and checks that each fails.
 func failing(t *testing.T, m *trial.Market, key, model string, requests int) {
 	t.Helper()
 	for i := range requests {
@@ -65,8 +65,8 @@ func failing(t *testing.T, m *trial.Market, key, model string, requests int) {
 	}
 }
 
-// A consumer can make its own requests fail on any engine, and must not take the
-// engine from others by it.
+// A consumer can make its own requests fail on any engine, and must not thereby take the
+// engine from others.
 func TestFailingRequestsOfOneAccountTakeNothingFromAnother(t *testing.T) {
 	t.Parallel() // it has a marketplace of its own
 	m := trial.Start(t, "SVC_DEMO_AGENT=off", "SVC_LOG_LEVEL=error")
@@ -77,7 +77,7 @@ func TestFailingRequestsOfOneAccountTakeNothingFromAnother(t *testing.T) {
 	attacker, victim := customer(t, m), customer(t, m)
 	for _, requests := range []int{5, 50} {
 		failing(t, m, attacker, model, requests)
-		for range 20 { // longer than it takes a router to hear of the failures
+		for range 20 { // longer than a router takes to hear of the failures
 			status, header, answer := m.Call(t, http.MethodPost, trial.ChatPath, victim, trial.Chat(model, ""))
 			if status != http.StatusOK || header.Get("X-Svc-Attempts") != "1" {
 				t.Fatalf("after %d failing requests of another account: got %d in %s attempts: %s; want 200 in 1",
@@ -99,7 +99,7 @@ func TestFailingRequestsOfOneAccountTakeNothingFromAnother(t *testing.T) {
 	})
 }
 
-// A single account is enough for the platform to look for itself.
+// A single account is enough for the platform to probe by itself.
 func TestAnEngineThatFailsEverythingIsFoundByTheWarmUpThatOneAccountsFailuresAskFor(t *testing.T) {
 	t.Parallel() // it has a marketplace of its own
 	m := trial.Start(t, "SVC_DEMO_AGENT=off", "SVC_LOG_LEVEL=error")
@@ -147,7 +147,7 @@ func TestAnAccountWhoseRequestsAllFailGetsOneAttemptForEach(t *testing.T) {
 		}
 		break
 	}
-	// Events on their way to the router are a request's worth or two.
+	// One or two requests' events may be on their way to the router.
 	if attempts < perMinute || attempts > 2*perMinute {
 		t.Errorf("got %d failed attempts before retries ended, want about %d", attempts, perMinute)
 	}

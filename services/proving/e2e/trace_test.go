@@ -19,8 +19,8 @@ const (
 	dispatchSpan = "svc.hub.v1.DispatchService/Dispatch"
 )
 
-// hops are the way of one streamed request through the marketplace: each span
-// with those above it.
+// hops are the path of one streamed request through the marketplace: each span with its
+// parents.
 func hops(model, usage string) [][]string {
 	attempt := []string{"attempt", dispatchSpan, dispatchSpan, rootSpan}
 	published := slices.Concat([]string{"process " + usage, "publish " + usage}, attempt)
@@ -33,7 +33,7 @@ func hops(model, usage string) [][]string {
 	}
 }
 
-// traceOf is the spans of the trace to which a request belongs.
+// traceOf is the spans of a request's trace.
 func traceOf(spans []otlptest.Span, requestID string) []otlptest.Span {
 	root, ok := otlptest.Find(spans, func(s otlptest.Span) bool {
 		return s.Name == rootSpan && s.Attributes["svc.request_id"] == requestID
@@ -115,9 +115,9 @@ func TestOneTraceGoesFromTheRequestToTheLedger(t *testing.T) {
 	expectWhole(t, trial.Start(t, "SVC_OTLP_ENDPOINT="+collector.Endpoint, "SVC_TRACE_RATIO=1"), collector)
 }
 
-// The calls and the errors of separate processes cross sockets, and one of them is a
-// PostgreSQL, with a log of its own. What they write holds no more than one
-// process's does: see TestWhatIsSaidAndWhatOpensDoorsIsWrittenNowhere.
+// The calls and the errors of separate processes cross sockets, and one of the processes
+// is a PostgreSQL with a log of its own. Their outputs hold no more than a single
+// process's; see TestWhatIsSaidAndWhatOpensDoorsIsWrittenNowhere.
 func TestOneTraceGoesThroughSeparateProcessesAndTellsNothing(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a fleet of its own")

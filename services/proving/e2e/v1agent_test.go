@@ -19,13 +19,13 @@ import (
 	"svc.internal/services/proving/internal/trial"
 )
 
-// v1Young is the age at which the close of a socket no longer harms an agent of
-// dialect v1, which is a second, and less than the two of the hub's by what the
-// agent hears of its upgrade later than the hub.
+// v1Young is the age from which on the close of a socket does not harm an agent of
+// dialect v1. That is a second; it is less than the hub's two by the time that the agent
+// learns of its upgrade later than the hub.
 const v1Young = 1300 * time.Millisecond
 
-// joinV1 makes a provider and runs an agent of dialect v1, as it is, at a hub:
-// it asks the public API for its status, and gives up where a public one would.
+// joinV1 makes a provider and runs an agent of dialect v1, as it is, at a hub. The agent
+// asks the public API for its status, and gives up where a public one would.
 func joinV1(
 	t *testing.T, m *trial.Market, hub, name string, opts fakeagent.V1Options,
 ) (*trial.Provider, *fakeagent.V1) {
@@ -99,8 +99,8 @@ func TestAgentsOfDialectV1ServeThePublicAPI(t *testing.T) {
 	})
 }
 
-// checkV1Refusals has agents ask for their status before they dial: those that
-// may not connect never do, and a provider that earns nothing yet may.
+// checkV1Refusals has agents ask for their status before they dial. Agents that may not
+// connect never dial, and a provider that earns nothing yet may.
 func checkV1Refusals(t *testing.T, m *trial.Market, model string) {
 	t.Helper()
 	suspended, pending := m.Provider(t, "suspended"), m.Provider(t, "pending")
@@ -152,8 +152,8 @@ func checkV1Stream(t *testing.T, model string, status int, body string, usage bo
 	}
 }
 
-// An outage is a fleet with agents of dialect v1 at its first hub, and streams
-// through them.
+// An outage is a fleet with agents of dialect v1 at its first hub, and streams through
+// them.
 type outage struct {
 	*trial.Market
 	model, account, key string
@@ -161,7 +161,7 @@ type outage struct {
 	agents              []*fakeagent.V1
 	providers           []*trial.Provider
 	leave               atomic.Pointer[chan struct{}] // closed to let streams end
-	stubborn            atomic.Bool                   // every second stream goes on for ever
+	stubborn            atomic.Bool                   // every second stream never ends
 	asked               atomic.Int64
 	began               chan struct{}
 	streams             sync.WaitGroup
@@ -200,7 +200,7 @@ func TestAgentsOfDialectV1OutliveTheirHub(t *testing.T) {
 	}
 	m.WaitOffered(t, o.model, o.providers[v1Agents-1].ID)
 
-	// A restart: what can end within the drain does, the rest is cut off.
+	// A restart: streams that can end within the drain do, and the rest is cut off.
 	o.stubborn.Store(true)
 	leave := o.flood(t)
 	restarted := make(chan error, 1)
@@ -248,8 +248,8 @@ func TestAgentsOfDialectV1OutliveTheirHub(t *testing.T) {
 	}
 }
 
-// answer says a word of a stream and then waits for leave to end it, which may
-// never come.
+// answer sends a word of a stream and then waits for leave to end it, which may never
+// come.
 func (o *outage) answer(r *fakeagent.V1Request) {
 	if !r.Stream {
 		fakeagent.V1Answer("back")(r)
@@ -317,8 +317,8 @@ func (o *outage) stream(t *testing.T) {
 	o.broken.Add(1)
 }
 
-// back waits until every agent has come back by itself, was closed in no way
-// that harms it, and serves.
+// back waits until every agent has come back by itself, was closed in no way that harms
+// it, and serves.
 func (o *outage) back(t *testing.T, registrations int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), trial.Patience)
@@ -346,8 +346,8 @@ func (o *outage) back(t *testing.T, registrations int) {
 	}
 }
 
-// settledOnce holds what is billed against what was asked: each request has one
-// hold and at most one settlement.
+// settledOnce compares what is billed with what was asked: each request has one hold and
+// at most one settled line.
 func (o *outage) settledOnce(t *testing.T) {
 	t.Helper()
 	var holds, open, settlements, twice int

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// Files of a world in which nothing has happened but that a wallet is there.
+// Files of a world in which nothing has happened and one wallet exists.
 const (
 	sound = `{"export":1,"at":"2026-03-04T05:06:07Z","schema":"billing","seal":""}
 {"table":"account","row":{"id":"00000000-0000-7000-8000-000000000001","name":"a"}}

@@ -20,7 +20,7 @@ import (
 	"svc.internal/services/standalone/logins"
 )
 
-// TestMain lets up start this very binary as the supervisor.
+// TestMain lets up start this binary as the supervisor.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "run" {
 		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
@@ -34,8 +34,8 @@ func TestMain(m *testing.M) {
 	trial.Main(m)
 }
 
-// fleetOf is a folder and the flags for a fleet in it, which is stopped with
-// the test.
+// fleetOf is a folder, and the flags for a fleet in it. The fleet is stopped with the
+// test.
 type fleetOf struct {
 	t     *testing.T
 	dir   string
@@ -80,8 +80,8 @@ func (f *fleetOf) status() map[string]fleet.Status {
 	return byName
 }
 
-// steady waits until all processes run and those that tell so are ready: a status
-// takes for unready what has no time to answer.
+// steady waits until all processes run and those that report it are ready, because a
+// status counts a process that has no time to answer as not ready.
 func (f *fleetOf) steady() map[string]fleet.Status {
 	f.t.Helper()
 	var all map[string]fleet.Status
@@ -151,7 +151,7 @@ func TestAFleetComesUpAnswersIsRolledAndGoesDown(t *testing.T) {
 		t.Errorf("status without a fleet shows\n%s", out)
 	}
 
-	// What the first fleet made is there for the second.
+	// The second fleet finds what the first one made.
 	f.must("up")
 	again := trial.Attach(trial.ReadEnv(t, filepath.Join(f.dir, "fleet.env")))
 	if again.Key() != m.Key() || again.Env["SVC_PROVIDER_KEY"] != m.Env["SVC_PROVIDER_KEY"] {
@@ -178,7 +178,7 @@ func TestAKilledSupervisorLeavesNothingBehind(t *testing.T) {
 	if out := f.must("status"); !strings.Contains(out, "not running") {
 		t.Errorf("status shows\n%s", out)
 	}
-	f.must("up") // on what is left
+	f.must("up") // with what the first fleet left
 }
 
 func TestCommandLinesAreChecked(t *testing.T) {

@@ -91,8 +91,8 @@ func absurdCapacity(t testing.TB, s *stage) Outcome {
 	return Outcome{Got: trial.Tail(told, 60), Paid: "nothing", Harm: "none"}
 }
 
-// oldStreams is an agent of dialect v1 that goes on with the streams of a hub
-// that is gone: ten of them, twenty chunks a second.
+// oldStreams is an agent of dialect v1 that keeps sending the streams of a dead hub: ten
+// of them, twenty chunks a second.
 func oldStreams(t testing.TB, s *stage) Outcome {
 	const streams, chunks = 10, 60
 	id := s.put(t, model{})
@@ -185,7 +185,7 @@ func floodOfRegistrations(t testing.TB, s *stage) Outcome {
 	for i := range attackers {
 		wg.Go(func() {
 			for ctx.Err() == nil {
-				// Keys of the right form that nobody has.
+				// Keys of the right form that belong to nobody.
 				key, err := apikey.Generate(apikey.Provider, rand.Reader)
 				if err != nil {
 					return
@@ -205,7 +205,7 @@ func floodOfRegistrations(t testing.TB, s *stage) Outcome {
 	}
 	defer wg.Wait()
 	defer stop()
-	// By then the hub has taken all that it takes at once, and most of the flood wait.
+	// By then the hub has taken all that it takes at once, and most of the flood waits.
 	trial.Until(t, "the flood is under way", func() bool { return tries.Load() >= 2*attackers })
 	slowest := time.Duration(0)
 	for range 5 {

@@ -17,20 +17,20 @@ import (
 type Case struct {
 	// Hole is the hole's name in hardening.md, Name the attack's own.
 	Hole, Name string
-	// Before is what the attack got of the code before the hole was closed.
+	// Before is what the attack got before the hole was closed.
 	Before string
-	// Long attacks run without -short alone.
+	// Long attacks run only without -short.
 	Long bool
 	// Form limits the attack to one form; empty is both.
 	Form string
-	// Alone runs it beside no other, because it hurts the whole marketplace.
+	// Alone runs it beside no other attack, because it hurts the whole marketplace.
 	Alone bool
-	// Run makes the attack. What it reports as an error or as fatal is that the
-	// attack has succeeded.
+	// Run makes the attack. A reported error or fatal means that the attack has
+	// succeeded.
 	Run func(t testing.TB, s *stage) Outcome
 }
 
-// Outcome is what an attack came to.
+// Outcome is the result of an attack.
 type Outcome struct{ Got, Paid, Harm string }
 
 // The forms of a marketplace.
@@ -69,12 +69,12 @@ const (
 	bodyTimeout, writeTimeout = 5 * time.Second, 8 * time.Second
 	// A network has few connections so that a test opens more.
 	networkConnections = 500
-	// handshakes is how many registrations a hub takes in a second: few, so that a
-	// flood of them need not be large.
+	// handshakes is how many registrations a hub takes in a second: few, so that a small
+	// flood suffices.
 	handshakes = 20
 )
 
-// settings are those of the one process. The demo is left out.
+// settings are the settings of the single process. The demo is left out.
 func settings() []string {
 	return []string{"SVC_DEMO_AGENT=off", "SVC_LOG_LEVEL=error",
 		"SVC_GATEWAY_BODY_TIMEOUT=" + bodyTimeout.String(), "SVC_GATEWAY_WRITE_TIMEOUT=" + writeTimeout.String(),
@@ -92,7 +92,7 @@ func fleetSettings(c *fleet.Config) {
 	}
 }
 
-// assail makes all attacks on a marketplace: those that hurt it one by one, and
+// assail makes all attacks on a marketplace: first those that hurt it, one by one, and
 // then the others together.
 func assail(t *testing.T, m *trial.Market, form string) {
 	t.Cleanup(func() { t.Log(render(report.take(form))) })
@@ -144,8 +144,8 @@ func (c Case) play(t *testing.T, m *trial.Market, form string) {
 	report.add(line{form: form, hole: c.Hole, name: c.Name, outcome: outcome, verdict: verdict})
 }
 
-// attempt is the testing.TB of an attack: what would fail a test is kept instead
-// until the attack ends. What fails while it is cleaned up fails the test.
+// attempt is the testing.TB of an attack. It keeps what would fail a test until the
+// attack ends. A failure of its cleanup fails the test.
 type attempt struct {
 	testing.TB
 	mu    sync.Mutex
@@ -153,7 +153,7 @@ type attempt struct {
 	fault []string
 }
 
-// end returns what went the attacker's way.
+// end returns the attacker's successes.
 func (a *attempt) end() string {
 	a.mu.Lock()
 	defer a.mu.Unlock()

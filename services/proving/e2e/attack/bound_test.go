@@ -10,14 +10,14 @@ import (
 	"svc.internal/services/proving/internal/trial"
 )
 
-// endless is how many words the engines of F1 have to say.
+// endless is how many words the engines of F1 can say.
 const endless = 3000
 
-// mark is the most that comes of one choice whose bill has a bound: 16 tokens
-// more are certain, and what is certain is the recount over 1.3 for ASCII.
+// mark is the most that comes of one choice whose bill has a bound: 16 certain tokens
+// more. The certain count is the recount over 1.3 for ASCII.
 func mark(bound int) int { return (bound+16)*13/10 + 1 }
 
-// bounds are F1: the bill has a bound that the answer has not.
+// bounds are F1: the bill has a bound that the answer does not have.
 func bounds() []Case {
 	ask := func(rule lengthRule, maxOutput, bound int, members string) func(t testing.TB, s *stage) Outcome {
 		return func(t testing.TB, s *stage) Outcome {
@@ -66,8 +66,8 @@ func bounds() []Case {
 
 func short(p *trial.Provider) string { return "provider " + p.ID[max(0, len(p.ID)-4):] }
 
-// honestAnswersPass is what the cut costs others: answers as long as their bound
-// come whole, in scripts and texts that the recount misjudges.
+// honestAnswersPass shows that the cut costs honest providers nothing: answers as long as
+// their bound come whole, in scripts and texts that the recount misjudges.
 func honestAnswersPass(t testing.TB, s *stage) Outcome {
 	const tokens = 200
 	texts := map[string]string{
@@ -99,7 +99,7 @@ func honestAnswersPass(t testing.TB, s *stage) Outcome {
 		Harm: "none"}
 }
 
-// empties are F2: what is delivered beside the content.
+// empties are F2: deliveries beside the content.
 func empties() []Case {
 	ask := func(members, message, choice string, claimed int) func(t testing.TB, s *stage) Outcome {
 		return func(t testing.TB, s *stage) Outcome {

@@ -58,8 +58,8 @@ func claims() []Case {
 	}
 }
 
-// inflatedClaims is a provider that claims 10% to 1,000% more than it said, a
-// thousand times, on a model that three honest owners serve too.
+// inflatedClaims is a provider that claims 10% to 1,000% more than it said, a thousand
+// times, on a model that three honest owners serve too.
 func inflatedClaims(t testing.TB, s *stage) Outcome {
 	const truth, requests, others, each = 100, 1000, 3, 60
 	id := s.put(t, model{})
@@ -105,8 +105,8 @@ func inflatedClaims(t testing.TB, s *stage) Outcome {
 		Harm: fmt.Sprintf("%+.1f%%", 100*float64(billed-asked*truth)/float64(max(1, asked*truth)))}
 }
 
-// honestClaims are providers whose text has more tokens than a recount finds: as
-// long as those who serve the same text claim the same, nobody loses a token.
+// honestClaims are providers whose text has more tokens than a recount finds. As long as
+// all providers of the same text claim the same, nobody loses a token.
 func honestClaims(t testing.TB, s *stage) Outcome {
 	var lost int
 	for _, text := range []struct {
@@ -140,10 +140,10 @@ func honestClaims(t testing.TB, s *stage) Outcome {
 	return Outcome{Got: "honest claims", Paid: "in full", Harm: fmt.Sprintf("%d tokens lost in 480 answers", lost)}
 }
 
-// fleetHub names the processes whose metrics are read; of one process, its own.
+// fleetHub names the processes whose metrics are read; with a single process, its own.
 const fleetHub = "provider-hub"
 
-// metrics are all that a service's replicas expose.
+// metrics are all metrics of a service's replicas.
 func (s *stage) metrics(t testing.TB, service string) string {
 	t.Helper()
 	urls := []string{s.Env["SVC_METRICS_URL"]}
@@ -205,7 +205,7 @@ func prompts() []Case {
 	}
 }
 
-// png is the data URL of a picture of that size, as far as its header goes.
+// png is the data URL of a picture with that size in its header.
 func png(width, height uint32) string {
 	head := binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32([]byte("IHDR"), width), height)
 	head = append(head, 8, 2, 0, 0, 0)

@@ -18,8 +18,8 @@ type differential struct {
 	key    string
 }
 
-// maxCatalog is how long answers may be by the catalog, and engineOwn how long
-// they are of an engine that nobody stops.
+// maxCatalog is the longest answer by the catalog, and engineOwn the longest of an engine
+// that nobody stops.
 const maxCatalog, engineOwn = 96, 300
 
 func newDifferential(t testing.TB) *differential {
@@ -32,8 +32,8 @@ func newDifferential(t testing.TB) *differential {
 	return d
 }
 
-// randomBody is a chat with random members of length; every choice follows from
-// the seed.
+// randomBody is a chat with random members about length. Every choice follows from the
+// seed.
 func (d *differential) randomBody(r *rand.Rand) string {
 	pick := func(values ...string) string { return values[r.IntN(len(values))] }
 	bound := func() string {
@@ -56,7 +56,7 @@ func (d *differential) randomBody(r *rand.Rand) string {
 		{"min_new_tokens", "300", 6},
 		{"ignore_eos", pick("true", "false"), 3},
 		{"stop", `["\u0000"]`, 6},
-		// The usage that a client sees is the usage that is billed.
+		// The client sees the usage that is billed.
 		{"stream_options", `{"include_usage":true}`, 1},
 	} {
 		if r.IntN(m.odds) == 0 {
@@ -111,9 +111,8 @@ func (d *differential) check(t testing.TB, seed uint64) {
 	}
 }
 
-// TestEnginesNeverAnswerPastTheBill holds random bodies against the rules of
-// four engines: none answers more than the bound that the bill has, whatever
-// members it knows.
+// TestEnginesNeverAnswerPastTheBill compares random bodies with the rules of four
+// engines: none answers more than the bound of the bill, whatever members it knows.
 func TestEnginesNeverAnswerPastTheBill(t *testing.T) {
 	if reason, isOpen := open["differential"]; isOpen {
 		t.Skip("open: " + reason)
@@ -130,8 +129,8 @@ func TestEnginesNeverAnswerPastTheBill(t *testing.T) {
 	}
 }
 
-// FuzzEnginesNeverAnswerPastTheBill is the same for as long as one likes, with
-// -parallel 1 for one marketplace.
+// FuzzEnginesNeverAnswerPastTheBill is the same for as long as one likes. Use -parallel 1
+// for one marketplace.
 func FuzzEnginesNeverAnswerPastTheBill(f *testing.F) {
 	if _, isOpen := open["differential"]; isOpen {
 		f.Skip("open")

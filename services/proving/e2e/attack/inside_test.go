@@ -26,7 +26,7 @@ import (
 	"svc.internal/services/proving/internal/trial"
 )
 
-// inside are F6: the bus knows nobody.
+// inside are F6: the bus accepts anybody.
 func inside() []Case {
 	return []Case{
 		{Hole: "F6", Name: "forged_usage", Before: "400 tokens settled at 1", Run: forgedUsage},
@@ -34,8 +34,8 @@ func inside() []Case {
 	}
 }
 
-// bus connects to the bus without an identity. Of one process it is whatever
-// port of the process says that it is NATS.
+// bus connects to the bus without an identity: with a single process, to any of its ports
+// that greets as NATS.
 func (s *stage) bus(t testing.TB) (*nats.Conn, error) {
 	t.Helper()
 	var urls []string
@@ -116,7 +116,7 @@ func ownPorts(t testing.TB) []int {
 	return ports
 }
 
-// forgedUsage settles a stream that runs, at one token.
+// forgedUsage settles a stream that still runs, at one token.
 func forgedUsage(t testing.TB, s *stage) Outcome {
 	const said = 400
 	id := s.put(t, model{})
@@ -173,7 +173,7 @@ func forgedUsage(t testing.TB, s *stage) Outcome {
 	return Outcome{Got: got, Paid: b.String(), Harm: fmt.Sprintf("%s unpaid for %d", short(p), max(0, said-b.completion))}
 }
 
-// overheard listens to what everybody uses.
+// overheard listens to the subjects of all services.
 func overheard(t testing.TB, s *stage) Outcome {
 	conn, err := s.bus(t)
 	if err != nil {
@@ -206,7 +206,7 @@ func overheard(t testing.TB, s *stage) Outcome {
 	return Outcome{Got: fmt.Sprintf("%d messages", n), Paid: "nothing", Harm: "consumers' usage told"}
 }
 
-// logins are the database's URLs of a fleet's processes.
+// logins are the database URLs of a fleet's processes.
 func logins(t testing.TB, f *fleet.Fleet) map[string]string {
 	t.Helper()
 	found := map[string]string{}

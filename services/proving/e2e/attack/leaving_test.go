@@ -11,11 +11,11 @@ import (
 	"svc.internal/services/proving/internal/trial"
 )
 
-// begun is by when a client that leaves pays: a second after dispatch, and a
-// little more for what lies between.
+// begun is the time from which on a client that leaves pays: a second after dispatch, and
+// a little more for the way there.
 const begun = 1400 * time.Millisecond
 
-// leavings are F5 and F10: the prompt is had, and then the answer fails.
+// leavings are F5 and F10: the prompt is used, and then the answer fails.
 func leavings() []Case {
 	return []Case{
 		{Hole: "F5", Name: "left_before_a_whole_answer", Before: "a prompt of 4,000 words for nothing", Run: leftLate(``)},
@@ -26,7 +26,7 @@ func leavings() []Case {
 	}
 }
 
-// slow answers a model so that nothing comes before the test ends.
+// slow makes a model give no content before the test ends.
 func slow(tokens int) fakeengine.Behaviour {
 	return fakeengine.Behaviour{Tokens: fakeengine.Words(tokens), BeforeFirstToken: make(chan struct{})}
 }
@@ -51,9 +51,9 @@ func leftLate(stream string) func(t testing.TB, s *stage) Outcome {
 	}
 }
 
-// leftEarly leaves until it is refused. A client that a busy machine lets leave only
-// after a second pays and does not count, so it tries more often than the 30 times that
-// are let pass.
+// leftEarly leaves until it is refused. On a busy machine a client may leave only after a
+// second; it then pays and does not count. So leftEarly tries more often than the 30
+// times that are free.
 func leftEarly(t testing.TB, s *stage) Outcome {
 	const tries = 120
 	id, engine, _ := s.served(t, model{}, slow(5))
@@ -67,7 +67,7 @@ func leftEarly(t testing.TB, s *stage) Outcome {
 		}()
 		select {
 		case <-seen:
-		case <-time.After(time.Second): // refused before it came to the engine
+		case <-time.After(time.Second): // refused before it reached the engine
 		}
 		leave()
 		if len(engine.Requests()) <= i {
@@ -76,7 +76,7 @@ func leftEarly(t testing.TB, s *stage) Outcome {
 	}
 	taken := len(engine.Requests())
 	engine.Script(id, fakeengine.Behaviour{})
-	// The gateway's word of who left comes to the ledger a little later.
+	// The gateway's report of the client that left reaches the ledger a little later.
 	var r reply
 	trial.Until(t, "an account whose clients left too often is refused", func() bool {
 		r = s.chat(t, key, trial.Chat(id, ""))

@@ -15,10 +15,10 @@ import (
 // unbounded is the limit of a request that names none.
 const unbounded = 1 << 30
 
-// lengthRule is how an engine finds out how long an answer may be. Each rule is
-// the engine's own documentation in a few lines; limit is unbounded where the
-// request says nothing, and least is what the answer must have before it may end
-// by itself. An error is a request that the engine refuses.
+// lengthRule is an engine's rule for the length of an answer. Each rule is the engine's
+// own documentation in a few lines. limit is unbounded where the request says nothing,
+// and least is the length that the answer must have before it may end by itself. An error
+// is a request that the engine refuses.
 type lengthRule struct {
 	name string
 	read func(fields) (limit, least int, err error)
@@ -32,7 +32,7 @@ func (f fields) number(name string) (n int, ok bool) {
 	return int(v), err == nil
 }
 
-// first is the first of some members that is there.
+// first is the first of some members that is present.
 func (f fields) first(names ...string) int {
 	for _, name := range names {
 		if n, ok := f.number(name); ok {
@@ -44,10 +44,10 @@ func (f fields) first(names ...string) int {
 
 func (f fields) yes(name string) bool { return string(f[name]) == "true" }
 
-// fourEngines are those whose rules the gateway must never be read past.
+// fourEngines are the engines whose rules the gateway must never underestimate.
 var fourEngines = []lengthRule{
-	// vLLM: max_completion_tokens goes before max_tokens; min_tokens may not be
-	// above it; ignore_eos goes on to the limit.
+	// vLLM: max_completion_tokens goes before max_tokens; min_tokens may not be above it;
+	// with ignore_eos the answer runs to the limit.
 	{"vLLM", func(f fields) (int, int, error) {
 		limit := f.first("max_completion_tokens", "max_tokens")
 		least, _ := f.number("min_tokens")
@@ -96,7 +96,7 @@ func vendor(member string) lengthRule {
 	}}
 }
 
-// lengthEngine answers with as many words as its rule lets it, at most longest.
+// lengthEngine answers with as many words as its rule allows, at most longest.
 type lengthEngine struct {
 	url     string
 	rule    lengthRule
@@ -109,7 +109,7 @@ type lengthEngine struct {
 	body  fields
 }
 
-// last is what the last request allowed, its body, and how many there were.
+// last is the limit of the last request, its body, and the number of requests.
 func (e *lengthEngine) last() (limit int, body fields, asked int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -22,10 +22,10 @@ const largestPage = 500
 // readers is how many malformed calls are under way at a time.
 const readers = 8
 
-// reading is a route that is read, as the API describes itself.
+// reading is a route with GET, as the API describes itself.
 type reading struct {
 	path string
-	// params are those of the query that are described.
+	// params are the described parameters of the query.
 	params []string
 	// scheme is the credential that it needs; empty for none.
 	scheme string
@@ -71,9 +71,9 @@ func (s *stage) readings(t testing.TB) []reading {
 	return all
 }
 
-// misfits are values that no page, size, cursor, day or category is, as they
-// stand in a query: not escaped, not numbers, below and beyond every bound, of
-// other types, and words of SQL, of regular expressions and of patterns.
+// misfits are values that no page, size, cursor, day or category has, as they stand in a
+// query: not escaped, not numbers, below and beyond every bound, of other types, and
+// words of SQL, of regular expressions and of patterns.
 var misfits = []string{
 	"%zz", "%", "%%%%", "%25%25%25%25", "%25_%25_%25", "*", "%00", "1%00", "%ff%fe", "%ed%a0%80", "%e2%80%ae",
 	"%0d%0aSet-Cookie:x=1",
@@ -94,7 +94,7 @@ func forms() []string {
 		"data.list=1", "order=id;DROP", "sort=%00", strings.Join(many, "&")}
 }
 
-// queries are what a route is asked with. Others are ids and cursors of others.
+// queries are the queries for a route. The ids and cursors in them belong to others.
 func (r reading) queries(others []string) []string {
 	all := forms()
 	for _, name := range r.params {
@@ -115,20 +115,19 @@ func (r reading) queries(others []string) []string {
 	return append(all, "limit=%%%%", "limit=-1", "offset=99999999999999999999", "limit="+strings.Repeat("9", 4<<10))
 }
 
-// segments stand in the place of an id in a path.
+// segments replace an id in a path.
 var segments = []string{"%00", "%ff%fe", "%ed%a0%80", "%25%25%25%25", "%2e%2e%2f", "%27%20OR%201=1--",
 	strings.Repeat("9", 4<<10), "%0d%0aX:1"}
 
-// leaks are words of what is behind the API: of the database, of the language,
-// of the ways between services.
+// leaks are words from behind the API: of the database, of the language, of the
+// connections between services.
 var leaks = []string{"SQLSTATE", "pgx", "SELECT ", "ERROR:", "strconv", "goroutine", ".go:", "runtime error", "proto:",
 	"protobuf", "rpc error", "grpc"}
 
-// lists are hostile test 59: whatever stands in the query or in the path of a route
-// that is read, the answer is an error of the API's own form with a 4xx, or 200 with
-// a page. Nothing fails, nothing is told of what is behind, nothing of others is
-// shown. How far a page may lie is bounded in the services, which have tests of
-// their own for that.
+// lists are hostile test 59: whatever stands in the query or in the path of a route with
+// GET, the answer is an error of the API's own form with a 4xx, or 200 with a page.
+// Nothing fails, nothing from behind the API is shown, and nothing of others. The
+// services bound how far a page may lie, and have tests of their own for that.
 func lists() []Case {
 	return []Case{{Hole: "T59", Name: "malformed_queries_of_lists",
 		Before: "500 for what is no UTF-8, and strconv's words", Run: malformedQueries}}
@@ -152,7 +151,7 @@ func malformedQueries(t testing.TB, s *stage) Outcome {
 		group.Go(func() {
 			for c := range calls {
 				status := s.judge(t, c.reading, c.at, own, other)
-				// A key that is refused, or a route that is not there, would prove nothing.
+				// A refused key, or a route that does not exist, would prove nothing.
 				if c.plain == http.StatusOK && (status == http.StatusUnauthorized || status == http.StatusForbidden ||
 					status == http.StatusTooManyRequests) {
 					t.Errorf("GET %.200s: got %d, and 200 without the query", c.at, status)
@@ -190,7 +189,7 @@ func malformedQueries(t testing.TB, s *stage) Outcome {
 	return Outcome{Got: fmt.Sprintf("%v of %d routes", answers, len(routes)), Paid: "nothing", Harm: "none"}
 }
 
-// judge makes a call and holds its answer against what may be answered.
+// judge makes a call and checks its answer.
 func (s *stage) judge(t testing.TB, r reading, at string, own, other tenant) (status int) {
 	base := s.Base()
 	if r.operators() {
@@ -232,13 +231,13 @@ func (s *stage) judge(t testing.TB, r reading, at string, own, other tenant) (st
 	}
 	text := fmt.Sprint(resp.Header) + string(body)
 	for _, leak := range leaks {
-		// The description of the API speaks of many things, and of none by accident.
+		// The description of the API names many things, and none by accident.
 		if strings.Contains(text, leak) && r.path != "/openapi.json" {
 			t.Errorf("GET %.200s: %d tells %q: %.300s", at, resp.StatusCode, leak, text)
 		}
 	}
 	for what, id := range other.ids {
-		// Who provides is public.
+		// The names of providers are public.
 		if !r.operators() && what != "provider_id" && strings.Contains(text, id) {
 			t.Errorf("GET %.200s: %d shows another's %s: %.300s", at, resp.StatusCode, what, body)
 		}
@@ -246,8 +245,7 @@ func (s *stage) judge(t testing.TB, r reading, at string, own, other tenant) (st
 	return resp.StatusCode
 }
 
-// notAPage says what is wrong with an answer that should be one page of a list,
-// or one thing.
+// notAPage says why an answer is not one page of a list, or one thing; empty when it is.
 func notAPage(body []byte) string {
 	var v any
 	if err := json.Unmarshal(body, &v); err != nil {
@@ -263,8 +261,8 @@ func notAPage(body []byte) string {
 	return ""
 }
 
-// notAnError says what is wrong with an answer that should be an error, in one of
-// the two forms that the API has: its own, and the flat form that agents read.
+// notAnError says why an answer is not an error in one of the API's two forms: its own,
+// and the flat form that agents read; empty when it is.
 func notAnError(body []byte, header http.Header) string {
 	var v map[string]any
 	if err := json.Unmarshal(body, &v); err != nil || header.Get("Content-Type") != "application/json" {

@@ -19,7 +19,7 @@ func TestMain(m *testing.M) {
 	trial.Main(m)
 }
 
-// report is what all attacks of the test binary came to.
+// report is the result of all attacks of the test binary.
 var report table
 
 type line struct {
@@ -38,7 +38,7 @@ func (r *table) add(l line) {
 	r.lines = append(r.lines, l)
 }
 
-// take is what attacks on one form came to, which is then forgotten.
+// take returns the results of attacks on one form, and forgets them.
 func (r *table) take(form string) []line {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -53,7 +53,7 @@ func (r *table) take(form string) []line {
 	return taken
 }
 
-// print writes what is left of the table.
+// print writes the rest of the table.
 func (r *table) print(w io.Writer) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -81,7 +81,7 @@ func render(lines []line) string {
 	return text.String()
 }
 
-// order puts F2 before F10, and what was met in use last.
+// order sorts F2 before F10, and puts problems met in use last.
 func order(hole string) string {
 	if len(hole) == 2 {
 		return hole[:1] + "0" + hole[1:]

@@ -20,7 +20,7 @@ import (
 	"svc.internal/services/proving/internal/trial"
 )
 
-// market are the holes by which one stops the market for all.
+// market are the holes by which one party stops the market for all.
 func market() []Case {
 	return []Case{
 		{Hole: "F7", Name: "failures_of_one_open_the_breaker", Before: "five free failures, 503 for everybody",
@@ -62,7 +62,7 @@ func openTheBreaker(t testing.TB, s *stage) Outcome {
 		Harm: fmt.Sprintf("%d of 10 of others refused", refused)}
 }
 
-// poisoned fails what contains the word poison and leaves the rest to an engine.
+// poisoned fails requests with the word poison, and passes the rest to an engine.
 func poisoned(engine http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
@@ -105,7 +105,7 @@ func withoutSettlement(t testing.TB, s *stage) Outcome {
 	if failed > 0 {
 		t.Errorf("got %d of %d requests failed without settlement, want none", failed, requests)
 	}
-	// A hub keeps in its journal what it waits for, and what it keeps is bounded.
+	// A hub keeps in its journal the usage that it waits for, and the journal is bounded.
 	waits, deadline := s.unsettled(t), time.Now().Add(trial.Patience)
 	for waits != 0 && time.Now().Before(deadline) {
 		pass(t, 100*time.Millisecond)
@@ -136,10 +136,10 @@ func withoutSettlement(t testing.TB, s *stage) Outcome {
 		Harm: fmt.Sprintf("%d failed; lines equal accruals", failed)}
 }
 
-// unsettledGauge is how many requests' usage a hub keeps until somebody has it.
+// unsettledGauge is how many requests' usage a hub keeps until it is settled.
 var unsettledGauge = regexp.MustCompile(`(?m)^svc_provider_hub_unsettled(?:\{[^}]*\})? (\d+)$`)
 
-// unsettled is the sum of it over all hubs of a fleet.
+// unsettled is its sum over all hubs of a fleet.
 func (s *stage) unsettled(t testing.TB) int {
 	t.Helper()
 	found := unsettledGauge.FindAllStringSubmatch(s.metrics(t, fleetHub), -1)
@@ -173,7 +173,7 @@ func suspended(t testing.TB, s *stage) Outcome {
 	if err != nil || r.failed || r.words() != said || b.completion != said {
 		t.Errorf("in flight: got %d of %d tokens (%v), billed %v, want all of them, paid", r.words(), said, err, b)
 	}
-	// The hub that holds the session hears of it within 5 s, and the routers then.
+	// The hub with the session notices within 5 s, and then the routers do.
 	trial.UntilWithin(t, 10*time.Second, "every replica has taken the provider out of routing", func() bool {
 		for range 8 {
 			if s.Offers(t, id, p.ID) {
@@ -190,7 +190,7 @@ func suspended(t testing.TB, s *stage) Outcome {
 		Harm: short(p) + " paid for what was in flight"}
 }
 
-// deprecated is a model whose end has come.
+// deprecated is a model that has reached its end.
 func deprecated(t testing.TB, s *stage) Outcome {
 	id, _, _ := s.served(t, model{}, fakeengine.Behaviour{})
 	_, key := s.caller(t)

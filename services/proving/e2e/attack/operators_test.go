@@ -90,14 +90,14 @@ func oneLogin(t testing.TB, s *stage) Outcome {
 	return Outcome{Got: fmt.Sprintf("%d tables of others", read), Paid: "nothing", Harm: "none"}
 }
 
-// thief is where whoever has another's key wants earnings to go, and honest where their
-// provider does.
+// thief is the address to which the holder of another's key wants earnings to go, and
+// honest the provider's own.
 const (
 	thief  = "0x8617E340B3D01FA5F11F306F4090FD50E238070D"
 	honest = "0x52908400098527886E0F7030069857D2E4169EE7"
 )
 
-// leakedKey has nothing but a provider's key and wants its earnings.
+// leakedKey has only a provider's key, and wants its earnings.
 func leakedKey(t testing.TB, s *stage) Outcome {
 	p := s.Provider(t, s.title())
 	status, _, body := s.Call(t, http.MethodPut, "/api/v1/provider/me", p.Key, `{"beneficiary_address":"`+thief+`"}`)
@@ -134,7 +134,7 @@ func (s *stage) farm(t testing.TB) farm {
 
 const proposalsPath = "/api/v1/user/me/provider-proposals"
 
-// propose says with the key alone where earnings are to go.
+// propose proposes with the key alone where earnings go.
 func (s *stage) propose(t testing.TB, f farm, to string) (proposalID string) {
 	t.Helper()
 	status, answer := s.call(t, http.MethodPut, "/api/v1/provider/me", f.key, `{"beneficiary_address":"`+to+`"}`)
@@ -148,7 +148,7 @@ func (s *stage) propose(t testing.TB, f farm, to string) (proposalID string) {
 	return trial.Text(t, list[0], "proposal_id")
 }
 
-// paid is where a provider's earnings go, as operators are told.
+// paid is the address of a provider's earnings, as operators see it.
 func (s *stage) paid(t testing.TB, f farm) string {
 	t.Helper()
 	at, _ := trial.At(s.Admin(t, http.MethodGet, "/api/v1/admin/providers/"+f.id, ""), "provider",
@@ -178,7 +178,8 @@ func confirmedByAnother(t testing.TB, s *stage) Outcome {
 	return Outcome{Got: "earnings at " + at, Paid: "nothing", Harm: "none"}
 }
 
-// replacedBefore puts its address in the place of what a user has read and confirms.
+// replacedBefore puts its own address in the place of the one that a user has read and
+// confirms.
 func replacedBefore(t testing.TB, s *stage) Outcome {
 	victim := s.farm(t)
 	read := s.propose(t, victim, honest)
@@ -198,7 +199,7 @@ func replacedBefore(t testing.TB, s *stage) Outcome {
 	return Outcome{Got: fmt.Sprintf("%d, earnings at %s", status, at), Paid: "nothing", Harm: "none"}
 }
 
-// profiles are asked for at an address of this machine that is not loopback.
+// profiles asks for profiles at an address of this machine that is not loopback.
 func profiles(t testing.TB, s *stage) Outcome {
 	at := outerAddress()
 	if at == "" {
@@ -250,7 +251,7 @@ func outerAddress() string {
 
 func plainSocket(t testing.TB, s *stage) Outcome {
 	cfg := provideragent.DefaultConfig()
-	// 203.0.113.1 is kept for documentation and is nobody's.
+	// 203.0.113.1 is reserved for documentation and belongs to nobody.
 	cfg.WSURL, cfg.Key, cfg.StateDir = "ws://203.0.113.1:8081", config.NewSecret(s.Provider(t, s.title()).Key), t.TempDir()
 	cfg.Models = []provideragent.Model{{ModelID: "m", EngineURL: "http://127.0.0.1:1/v1", LocalModel: "m"}}
 	_, err := provideragent.New(cfg, provideragent.Deps{Log: slog.New(slog.DiscardHandler)})

@@ -15,7 +15,7 @@ import (
 	"svc.internal/services/proving/internal/trial"
 )
 
-// reaches are F11: the consumer reaches what only the provider's machine can.
+// reaches are F11: the consumer reaches what only the provider's machine can reach.
 func reaches() []Case {
 	return []Case{
 		{Hole: "F11", Name: "private_addresses", Before: "all of them reach the engine", Run: privateAddresses},
@@ -57,8 +57,8 @@ func privateAddresses(t testing.TB, s *stage) Outcome {
 	return Outcome{Got: fmt.Sprintf("%d of %d through", through, all), Paid: "nothing", Harm: "the provider's network"}
 }
 
-// redirected asks for a public name that leads to loopback, on a port that the
-// gateway lets pass, so that nobody but who connects can see where it leads.
+// redirected asks for a public name that leads to loopback, on a port that the gateway
+// accepts, so that only the connecting side can see where the name leads.
 func redirected(t testing.TB, s *stage) Outcome {
 	const inside = "127.70.0.1"
 	lis, err := net.Listen("tcp", inside+":8080")
@@ -104,7 +104,7 @@ func redirected(t testing.TB, s *stage) Outcome {
 		Harm: "the provider's network"}
 }
 
-// namesTo resolves every name to one IPv4 address, and counts how often it is asked.
+// namesTo resolves every name to one IPv4 address, and counts the queries.
 func namesTo(t testing.TB, to netip.Addr) (names *net.Resolver, asked *atomic.Int32) {
 	t.Helper()
 	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
@@ -130,7 +130,7 @@ func namesTo(t testing.TB, to netip.Addr) (names *net.Resolver, asked *atomic.In
 	}}, asked
 }
 
-// resolved answers a query of DNS: with the address if it asks for one of IPv4, and
+// resolved answers a query of DNS: with the address if it asks for an IPv4 address, and
 // else with none.
 func resolved(query []byte, to netip.Addr) []byte {
 	const header, ipv4 = 12, 1

@@ -14,7 +14,7 @@ import (
 	"svc.internal/services/proving/internal/trial"
 )
 
-// signIns are F23: whoever tries to sign in keeps the owner out.
+// signIns are F23: an attacker who tries to sign in keeps the owner out.
 func signIns() []Case {
 	return []Case{
 		{Hole: "F23", Name: "parallel_sign_ins", Before: "70 at once, the owner gets 503", Long: true, Alone: true,
@@ -23,9 +23,9 @@ func signIns() []Case {
 	}
 }
 
-// signUp makes a user; the answer has its session's token and consumer key. Other
-// attacks may crowd the place where passwords are hashed, so it tries again when it is
-// told to.
+// signUp makes a user. The response has its session's token and consumer key. Other
+// attacks may crowd the place where passwords are hashed, so it tries again when the
+// response asks for that.
 func (s *stage) signUp(t testing.TB) (email string, answer map[string]any) {
 	t.Helper()
 	return s.signUpFrom(t, from(s.address()))
@@ -56,7 +56,7 @@ func (s *stage) signUpFrom(t testing.TB, client *http.Client) (email string, ans
 	return email, answer
 }
 
-// address is one of the loopback network that this attack has for itself.
+// address is an address of the loopback network that only this attack uses.
 func (s *stage) address() string {
 	sum := 0
 	for _, b := range []byte(s.title() + s.form) {
@@ -79,8 +79,8 @@ func (s *stage) logIn(client *http.Client, email, password string) (status int, 
 	return resp.StatusCode, time.Since(began)
 }
 
-// logInOnceThereIsRoom signs the owner in, again and again while 503 says that
-// passwords are hashed for others. Who is locked out gets 429.
+// logInOnceThereIsRoom signs the owner in, again and again while 503 says that passwords
+// are hashed for others. A user who is locked out gets 429.
 func (s *stage) logInOnceThereIsRoom(t testing.TB, client *http.Client, email string) (status int) {
 	t.Helper()
 	trial.Until(t, "there is room to sign in", func() bool {

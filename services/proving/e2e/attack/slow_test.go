@@ -46,9 +46,9 @@ func slows() []Case {
 		}}}
 }
 
-// BenchmarkSlowSockets is the memory that 9,000 slow sockets take of a gateway
-// that is a process of its own, and what others' requests take beside them over
-// what they take alone.
+// BenchmarkSlowSockets measures the memory that 9,000 slow sockets take of a gateway that
+// is a process of its own, and how much longer others' requests take beside them than
+// alone.
 func BenchmarkSlowSockets(b *testing.B) {
 	s := &stage{Market: trial.StartFleet(b, fleetSettings), form: fleetForm, name: "slow"}
 	for b.Loop() {
@@ -62,8 +62,8 @@ func BenchmarkSlowSockets(b *testing.B) {
 
 type slowMeasure struct {
 	opened, left, asked, failed int
-	// Of those that do not read, so many were looked at, and so many of them were
-	// sent all in the end.
+	// Of the sockets that do not read, so many were looked at, and so many of them were
+	// sent everything in the end.
 	looked, served         int
 	p99, p99Alone, longest time.Duration
 	memory                 int64
@@ -74,12 +74,12 @@ func (m slowMeasure) String() string {
 		m.p99Alone.Round(time.Millisecond), m.memory/1024/int64(max(1, m.opened)))
 }
 
-// headTimeout is how long a client may take to send its headers, by serve.
+// headTimeout is how long a client may take to send its headers, by package serve.
 const headTimeout = 10 * time.Second
 
-// slowSockets opens n sockets from a hundred addresses to the first gateway. A
-// third of them send their headers, a third their body at a byte a second; a
-// third ask and do not read. Others ask meanwhile.
+// slowSockets opens n sockets from a hundred addresses to the first gateway. A third of
+// them send their headers and a third their body at a byte a second; a third send a
+// request and do not read. Others send requests meanwhile.
 func slowSockets(t testing.TB, s *stage, n int) slowMeasure {
 	t.Helper()
 	id, _, _ := s.served(t, model{}, fakeengine.Behaviour{})
@@ -202,12 +202,12 @@ func crawl(ctx context.Context, conn net.Conn, host, key string, how int) (close
 	return false
 }
 
-// unread is how many answers a client asks for that does not read: more than the
+// unread is how many requests a client sends that does not read: more answers than the
 // kernel takes.
 const unread = 20
 
-// cutShort reads what was sent to such a client, and reports whether it ends before
-// the last answer does.
+// cutShort reads what such a client was sent, and reports whether it ends before the last
+// answer does.
 func cutShort(conn net.Conn, answers int) bool {
 	if conn.SetReadDeadline(time.Now().Add(20*time.Second)) != nil {
 		return true
@@ -253,8 +253,8 @@ func askFor(t testing.TB, s *stage, id, key string, d time.Duration) (p99 time.D
 	return took[len(took)*99/100], len(took), failed
 }
 
-// resident is the memory of the first gateway in bytes; of one process that of
-// the test, with both ends of each socket.
+// resident is the memory of the first gateway in bytes; with a single process that of the
+// test, with both ends of each socket.
 func (s *stage) resident() int64 {
 	pid := os.Getpid()
 	if f := s.Fleet(); f != nil {

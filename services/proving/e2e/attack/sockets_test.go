@@ -80,12 +80,12 @@ func asTimeout(err error, to *net.Error) bool {
 	return ok
 }
 
-// chunked stands for the body of a chat that an engine would answer, in chunks.
+// chunked is the body of a chat that an engine would answer, in chunks.
 const chunked = "CHUNKED"
 
-// smuggle sends a request with doubtful framing and a second one behind it,
-// which must not be answered. Where the chunks alone are read (net/http hides
-// the length), nothing that follows them is.
+// smuggle sends a request with doubtful framing and a second one behind it, which must
+// not be answered. Where only the chunks are read (net/http hides the length), nothing
+// behind them is read.
 func smuggle(framing, content string, want ...int) func(t testing.TB, s *stage) Outcome {
 	return func(t testing.TB, s *stage) Outcome {
 		body := content
@@ -117,8 +117,8 @@ func smuggle(framing, content string, want ...int) func(t testing.TB, s *stage) 
 	}
 }
 
-// chunkExtension hides a request in the extension of the last chunk: a reader that
-// ends the line of a chunk at a bare LF takes it for the next one.
+// chunkExtension hides a request in the extension of the last chunk. A reader that ends
+// the line of a chunk at a bare LF takes it for the next request.
 func chunkExtension(t testing.TB, s *stage) Outcome {
 	id, engine, _ := s.served(t, model{}, fakeengine.Behaviour{})
 	_, key := s.caller(t)
@@ -134,7 +134,7 @@ func chunkExtension(t testing.TB, s *stage) Outcome {
 	if len(codes) > 1 || !closed || len(engine.Requests()) > 1 {
 		t.Errorf("got answers %v, want one at most and the connection closed", codes)
 	}
-	// A long extension is refused, too, before a request that is good otherwise.
+	// A long extension is refused, too, before an otherwise good request.
 	long := s.raw(t)
 	fmt.Fprintf(long, "%s%x;%s\r\n%s\r\n0\r\n\r\n", head, len(body), strings.Repeat("e", 1<<20), body)
 	more, closed := statuses(long)
@@ -171,7 +171,7 @@ func h2cUpgrade(t testing.TB, s *stage) Outcome {
 	return Outcome{Got: fmt.Sprint(resp.StatusCode), Paid: "nothing", Harm: "none"}
 }
 
-// manyHeaders sends 100,000 of them.
+// manyHeaders sends 100,000 headers.
 func manyHeaders(t testing.TB, s *stage) Outcome {
 	conn := s.raw(t)
 	go func() {
@@ -226,7 +226,7 @@ func manyConnections(t testing.TB, s *stage) Outcome {
 		if conn.SetDeadline(time.Now().Add(10*time.Second)) != nil {
 			continue
 		}
-		// What the gateway refuses it closes.
+		// The gateway closes the connections that it refuses.
 		_, _ = fmt.Fprintf(conn, "GET /healthz HTTP/1.1\r\nHost: %s\r\n\r\n", s.host())
 		if n, _ := conn.Read(buffer); n > 0 {
 			answered = append(answered, conn)

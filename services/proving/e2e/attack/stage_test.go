@@ -15,8 +15,8 @@ import (
 	"svc.internal/services/proving/internal/trial"
 )
 
-// stage is where one attack happens: a marketplace that all attacks share, in
-// which an attack has models, accounts and providers of its own.
+// stage is the place of one attack: a marketplace that all attacks share, in which an
+// attack has models, accounts and providers of its own.
 type stage struct {
 	*trial.Market
 	form string
@@ -25,13 +25,13 @@ type stage struct {
 	made int
 }
 
-// title is a name that no other attack has, and no other call of this one.
+// title is a name that no other attack has, and no other call of title.
 func (s *stage) title() string {
 	s.made++
 	return fmt.Sprintf("%s-%d", s.name, s.made)
 }
 
-// model says what a model of the catalog is; zero values are the usual.
+// model describes a model of the catalog; zero values are the usual ones.
 type model struct {
 	window, maxOutput int
 	category          string
@@ -61,8 +61,7 @@ func (s *stage) put(t testing.TB, m model) string {
 	return id
 }
 
-// served makes a model and serves it from an engine of the attack's own, which
-// answers so.
+// served makes a model and serves it from an engine of the attack's own with that answer.
 func (s *stage) served(
 	t testing.TB, m model, behaviours ...fakeengine.Behaviour,
 ) (id string, engine *fakeengine.Engine, p *trial.Provider) {
@@ -149,7 +148,7 @@ func (r *reply) take(data []byte) {
 // words is how many tokens of fakeengine.Words the text has.
 func (r reply) words() int { return len(strings.Fields(r.text)) }
 
-// bill is what a request cost.
+// bill is the cost of a request.
 type bill struct {
 	status, cost       string
 	prompt, completion int
@@ -206,8 +205,8 @@ func (s *stage) begin(t testing.TB, key, body string) (leave func()) {
 	return leave
 }
 
-// spent waits until nothing of an account is held and returns what is gone of
-// its 50 dollars, in nano-USD.
+// spent waits until nothing of an account is held, and returns what was spent of its 50
+// dollars, in nano-USD.
 func (s *stage) spent(t testing.TB, account string) int64 {
 	t.Helper()
 	s.NothingHeld(t, account)
@@ -225,7 +224,7 @@ func nano(usd string) int64 {
 	return n
 }
 
-// pass lets d go by; it returns early with the test.
+// pass waits for d. It returns early with the test.
 func pass(t testing.TB, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

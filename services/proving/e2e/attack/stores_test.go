@@ -14,7 +14,7 @@ import (
 	"svc.internal/services/proving/internal/trial"
 )
 
-// stores are F8 and F17: what one account keeps and takes for nothing.
+// stores are F8 and F17: what one account stores and uses for nothing.
 func stores() []Case {
 	return []Case{
 		{Hole: "F8", Name: "kept_answers_fill_the_disk", Before: "80 MiB of 80 kept", Long: true, Run: fillTheStore},
@@ -79,7 +79,7 @@ func freeRate(t testing.TB, s *stage) Outcome {
 			}
 		}
 	}
-	// A minute may end among them.
+	// A minute may end between them.
 	if served == 0 || served > 2*perMinute {
 		t.Errorf("got %d requests for nothing by four keys, want %d a minute for the account", served, perMinute)
 	}

@@ -21,11 +21,12 @@ func tenants() []Case {
 	return []Case{{Hole: "T6", Name: "every_id_and_the_wrong_tenant", Before: "404 each", Run: wrongTenant}}
 }
 
-// tenant is an account of either side, with all that it may show.
+// tenant is an account of either side, with everything that it may show.
 type tenant struct {
-	// ids are those of its things, by kind.
+	// ids are the ids of its things, by kind.
 	ids map[string]string
-	// credentials are by the name of the scheme in the API's description.
+	// credentials are its credentials, by the name of the scheme in the API's
+	// description.
 	credentials map[string]string
 	provider    string
 }
@@ -69,8 +70,8 @@ func (s *stage) tenant(t testing.TB, model string) tenant {
 	return v
 }
 
-// call is Call from an address of its own, so that no guess of one call counts
-// against the next.
+// call is Call from an address of its own, so that no guess of one call counts against
+// the next.
 func (s *stage) call(t testing.TB, method, path, key, body string) (int, string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, s.Base()+path, strings.NewReader(body))
@@ -92,13 +93,13 @@ func (s *stage) call(t testing.TB, method, path, key, body string) (int, string)
 	return resp.StatusCode, string(answer)
 }
 
-// operation is one of the API's description that names something by an id.
+// operation is an operation of the API's description that names something by an id.
 type operation struct {
 	method, path string
 	schemes      map[string]bool
 }
 
-// operations are all that have an id in their path and are not for everybody.
+// operations are all operations that have an id in their path and are not public.
 func (s *stage) operations(t testing.TB) []operation {
 	t.Helper()
 	_, _, body := s.Call(t, http.MethodGet, "/openapi.json", "", "")
@@ -143,7 +144,7 @@ var (
 	anythingIDs = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
 )
 
-// bare is an answer without what names the request and the id in it.
+// bare is an answer without the request's id and the id in it.
 func bare(answer string) string {
 	return anythingIDs.ReplaceAllString(requestIDs.ReplaceAllString(answer, ""), "ID")
 }

@@ -13,7 +13,7 @@ import (
 	"svc.internal/services/proving/internal/trial"
 )
 
-// metInUse is what developers with ordinary clients ran into.
+// metInUse are problems that developers with ordinary clients met.
 func metInUse() []Case {
 	return []Case{
 		{Hole: "IN_USE", Name: "one_at_a_time_with_a_limit_of_1", Before: "most get 429", Run: oneAfterTheOther(1)},
@@ -31,8 +31,8 @@ func metInUse() []Case {
 	}
 }
 
-// oneAfterTheOther has as many workers as the limit, each with one request after
-// the other and no pause.
+// oneAfterTheOther has as many workers as the limit, each with one request after the
+// other and no pause.
 func oneAfterTheOther(limit int) func(t testing.TB, s *stage) Outcome {
 	return func(t testing.TB, s *stage) Outcome {
 		const each = 8
@@ -66,7 +66,7 @@ func oneAfterTheOther(limit int) func(t testing.TB, s *stage) Outcome {
 	}
 }
 
-// madeWhole is an engine that leaves out what it can.
+// madeWhole is an engine that leaves out everything that it may.
 func madeWhole(t testing.TB, s *stage) Outcome {
 	raw := `data: {"choices":[{"delta":{"content":"Hel"}}]}
 
@@ -143,7 +143,7 @@ func slowFirstToken(t testing.TB, s *stage) Outcome {
 	return Outcome{Got: fmt.Sprintf("%d, %d tokens", r.status, r.words()), Paid: "the answer", Harm: "none"}
 }
 
-// image asks for one of an engine that answers so.
+// image asks for an image of an engine with that answer.
 func (s *stage) image(
 	t testing.TB, extra string, b fakeengine.Behaviour,
 ) (status int, body string, engine *fakeengine.Engine) {

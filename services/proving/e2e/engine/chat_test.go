@@ -14,8 +14,8 @@ import (
 	"svc.internal/services/proving/internal/trial"
 )
 
-// Answers of temperature 0 are short: a longer greedy walk may go in circles,
-// and Ollama breaks off after thirty repetitions.
+// Answers of temperature 0 are short, because a longer greedy walk may repeat itself, and
+// Ollama breaks off after thirty repetitions.
 const greedy = `,"temperature":0,"seed":1,"max_tokens":20`
 
 func TestAWholeAnswerIsTheEnginesAndChargedByItsUsage(t *testing.T) {
@@ -222,9 +222,9 @@ func TestAnswersToManyAtOnceAreNotMixedUp(t *testing.T) {
 	m.Balanced(t)
 }
 
-// The models' tokenizer knows next to no words, so that a prompt has several
-// times as many tokens as any estimate: what was not held is not billed, and
-// the client is shown what is billed.
+// The models' tokenizer knows almost no words, so a prompt has several times as many
+// tokens as any estimate. Tokens beyond the hold are not billed, and the client sees what
+// is billed.
 func TestAPromptIsNotBilledBeyondWhatWasHeldForIt(t *testing.T) {
 	m := open(t, tiny)
 	body := strings.Replace(trial.Chat(tiny, greedy), "something", strings.Repeat("qzxjqzxjqzxj ", 40), 1)

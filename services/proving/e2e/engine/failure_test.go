@@ -21,8 +21,7 @@ import (
 // Nothing below waits for its end.
 const lengthy = `,"stream":true,"temperature":1,"seed":9,"max_tokens":6000`
 
-// promptly is how soon the engine must stop, from the moment that nobody
-// wants its answer any more.
+// promptly is how soon the engine must stop after its answer is not wanted any more.
 const promptly = 15 * time.Second
 
 // begin opens a stream and reads its first content.
@@ -45,9 +44,9 @@ func (m *market) begin(ctx context.Context, t *testing.T, body string) (rest *bu
 	}
 }
 
-// brokenOff reads what follows the first content of a stream that must end in
-// an error, and returns the number of tokens by which what was delivered is
-// charged: no engine has counted them, so it is the marketplace's estimate.
+// brokenOff reads what follows the first content of a stream that must end in an error.
+// It returns the number of tokens that are charged for the delivery: no engine has
+// counted them, so it is the marketplace's estimate.
 func brokenOff(t *testing.T, first string, rest io.Reader) (delivered float64) {
 	t.Helper()
 	s := read(t, io.MultiReader(strings.NewReader(first), rest))
@@ -70,13 +69,13 @@ func TestAHangUpStopsTheEngineAndIsChargedAsDelivered(t *testing.T) {
 	_, _, id := m.begin(ctx, t, trial.Chat(slow, lengthy))
 	hangUp()
 	began := time.Now()
-	// The engine answers one at a time: it has stopped when it takes another.
+	// The engine answers one request at a time, so it has stopped when it takes another.
 	m.chat(t, trial.Chat(slow, `,"max_tokens":1`))
 	if took := time.Since(began); took > promptly {
 		t.Errorf("the engine was busy for %v after the hang-up", took)
 	}
 	prompt, completion := m.settled(t, id, "client_gone")
-	// What it said in the moments before it heard of the hang-up may count.
+	// What it said before it noticed the hang-up may count.
 	if prompt < 1 || completion < 1 || completion > 1000 {
 		t.Errorf("%v and %v tokens are charged", prompt, completion)
 	}
@@ -148,8 +147,8 @@ func TestAnEngineKilledInAStreamIsPaidForWhatItDeliveredAndComesBack(t *testing.
 	m.Balanced(t)
 }
 
-// When the process that runs the model dies, Ollama itself goes on: it ends the
-// stream as if all were well, but for the finish_reason.
+// When the process that runs the model dies, Ollama itself lives. It ends the stream as
+// if all were well, except for the finish_reason.
 func TestAModelThatCrashesInAStreamIsNotTakenForAnAnswer(t *testing.T) {
 	m := open(t, slow)
 	rest, first, id := m.begin(t.Context(), t, trial.Chat(slow, lengthy))
@@ -163,8 +162,8 @@ func TestAModelThatCrashesInAStreamIsNotTakenForAnAnswer(t *testing.T) {
 	}
 }
 
-// Ollama breaks off when a token is repeated thirty times: without a
-// finish_reason, and, in a whole answer, with a usage of nothing but zeros.
+// Ollama breaks off when a token is repeated thirty times: without a finish_reason and,
+// in a whole answer, with a usage of zeros.
 func TestAnAnswerThatTheEngineBreaksOffIsNotTakenForAWholeOne(t *testing.T) {
 	m := open(t, tiny)
 	body := trial.Chat(tiny, `,"temperature":0,"max_tokens":300`+always(strings.Repeat("#", 200)))

@@ -50,7 +50,7 @@ func (m *market) list(t *testing.T, model string) {
 		"payout_input_price":"0.9","payout_output_price":"2.7","context_length":8192,"max_output_tokens":8000}`)
 }
 
-// chat asks for a whole answer and fails the test unless there is one.
+// chat asks for a whole answer and fails the test unless it comes.
 func (m *market) chat(t *testing.T, body string) (answer map[string]any, requestID string) {
 	t.Helper()
 	status, header, text := m.Call(t, http.MethodPost, trial.ChatPath, m.key, body)
@@ -60,7 +60,7 @@ func (m *market) chat(t *testing.T, body string) (answer map[string]any, request
 	return trial.Decode(t, text), header.Get(trial.RequestIDHeader)
 }
 
-// reply is an answer as it came, or why there is none.
+// reply is an answer as it came, or why none came.
 type reply struct {
 	status int
 	header http.Header
@@ -92,8 +92,8 @@ func (m *market) post(ctx context.Context, body string, headers ...string) reply
 // streamed is a stream that was read to its end.
 type streamed struct {
 	chunks []map[string]any
-	// text is all content, usage the chunks that have some, finish the last
-	// finish_reason, failed the error event.
+	// text is all content, usage the chunks with usage, finish the last finish_reason,
+	// failed the error event.
 	text   string
 	usage  []any
 	finish any
@@ -159,8 +159,8 @@ func tokens(usage any) (prompt, completion float64) {
 	return prompt, completion
 }
 
-// settled reads a request's receipt and fails the test unless it is settled
-// with an ending, and its cost is that of its tokens to the nano-dollar.
+// settled reads a request's receipt. It fails the test unless the request is settled with
+// that ending, and its cost is that of its tokens to the nano-dollar.
 func (m *market) settled(t *testing.T, requestID, ending string) (prompt, completion float64) {
 	t.Helper()
 	receipt := m.Receipt(t, m.key, requestID)

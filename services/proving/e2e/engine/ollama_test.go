@@ -29,8 +29,8 @@ const source = "../../../../deploy/engine"
 const (
 	// tiny answers at once.
 	tiny = "engine/tiny"
-	// slow takes milliseconds for a token, so that something can happen while
-	// it answers.
+	// slow takes milliseconds for a token, so that something can happen during its
+	// answer.
 	slow = "engine/slow"
 	// narrow is tiny with a window of narrowWindow tokens.
 	narrow       = "engine/narrow"
@@ -49,12 +49,12 @@ var shapes = map[string][]string{
 	vectors: {"-seed", "1", "-sharpness", "4"},
 }
 
-// ollama is a server of its own with a store of its own.
+// ollama is a server with a store of its own.
 type ollama struct {
 	program string
 	home    string
 	models  []string
-	// address is a free one at the first start and kept for the next.
+	// address is a free one at the first start, and the same at the next.
 	address string
 	group   int
 	ended   chan struct{}
@@ -88,17 +88,17 @@ func serve(t *testing.T, models ...string) *ollama {
 
 var (
 	listening = regexp.MustCompile(`Listening on (127\.0\.0\.1:\d+)`)
-	// telling lines of its log are kept: what goes wrong, the requests it has
-	// answered and those it begins to work on.
+	// The kept lines of its log are errors, answered requests, and requests that it
+	// begins.
 	telling = regexp.MustCompile(`level=(WARN|ERROR|FATAL)|^\[GIN\]|Listening on|` + begun)
 )
 
-// begun is what the log says when the model sets out to answer.
+// begun is the line of the log when the model begins to answer.
 const begun = `msg="completion request"`
 
-// start runs the server and returns once it listens. It runs in a process group
-// with a shell that ends all of it when this test's end of a pipe closes, so
-// that neither it nor its runners outlive even a test that was killed.
+// start runs the server and returns once it listens. It runs in a process group with a
+// shell that ends the group when this test's end of a pipe closes, so that neither the
+// server nor its runners outlive a test that was killed.
 func (o *ollama) start(t *testing.T) {
 	t.Helper()
 	cmd := exec.Command("/bin/sh", "-c", `"$0" serve & read -r _; kill -9 -$$`, o.program)
@@ -150,13 +150,13 @@ func (o *ollama) environment() []string {
 		"NO_COLOR=1")
 }
 
-// kill ends the server and its runners as kill -9 does, and returns when they
-// are gone. Once more does nothing.
+// kill ends the server and its runners as kill -9 does, and returns when they have ended.
+// A second call does nothing.
 func (o *ollama) kill() {
 	select {
 	case <-o.ended:
 	default:
-		_ = syscall.Kill(-o.group, syscall.SIGKILL) // gone already is as good
+		_ = syscall.Kill(-o.group, syscall.SIGKILL) // an ended group is as good
 		<-o.ended
 	}
 }
@@ -208,8 +208,7 @@ func (o *ollama) create(t *testing.T, model string) {
 	run(t, dir, o.environment(), o.program, "create", model, "-f", "Modelfile")
 }
 
-// answering waits until the server has set out to answer n requests since its
-// first start.
+// answering waits until the server has begun n requests since its first start.
 func (o *ollama) answering(t *testing.T, n int) {
 	t.Helper()
 	trial.Until(t, "the engine is at work on request "+strconv.Itoa(n),

@@ -12,7 +12,7 @@ import (
 	"svc.internal/services/proving/internal/trial"
 )
 
-// child is a process of a program, to be killed and started again.
+// child is a process of a program that is killed and started again.
 type child struct {
 	path string
 	args []string
@@ -45,7 +45,7 @@ func (c *child) kill(t *testing.T) {
 	if err := c.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		t.Errorf("kill %s: %v", c.path, err)
 	}
-	_ = c.cmd.Wait() // it says that it was killed
+	_ = c.cmd.Wait() // it reports that it was killed
 	c.cmd = nil
 }
 

@@ -22,15 +22,14 @@ const (
 	doneMark   = "[DONE]"
 )
 
-// client behaves as a load balancer does: a gateway that refuses connections is
-// passed over.
+// client behaves as a load balancer does: it skips a gateway that refuses connections.
 type client struct {
 	http *http.Client
 }
 
 func newClient() *client {
-	// Every call has a connection of its own: one that died with a gateway
-	// must not be taken for the next call.
+	// Every call has a connection of its own, because a connection that died with a
+	// gateway must not be used for the next call.
 	return &client{http: &http.Client{Timeout: 2 * tellBound, Transport: &http.Transport{DisableKeepAlives: true}}}
 }
 
@@ -71,7 +70,7 @@ func (c *client) try(ctx context.Context, base, key, body string, headers []stri
 	return t
 }
 
-// message is what the suite looks at in an answer, an event or an error.
+// message is what the suite reads of an answer, an event or an error.
 type message struct {
 	Choices []struct {
 		Delta   struct{ Content string }

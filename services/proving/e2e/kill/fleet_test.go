@@ -28,8 +28,8 @@ var programs = map[victim]string{
 	nats: fleet.NATS, natsWiped: fleet.NATS, postgres: fleet.Postgres,
 }
 
-// settings make what takes minutes in production take seconds: leases, reviews,
-// and the pauses after which things are looked at again.
+// settings shorten to seconds what takes minutes in production: leases, reviews, and the
+// pauses between retries.
 var settings = map[string]map[string]any{
 	fleet.Billing: {"billing": map[string]any{
 		"hold_lease": "3s", "orphan_after": "5s", "expire_interval": "500ms", "expire_grace": "1s",
@@ -40,13 +40,13 @@ var settings = map[string]map[string]any{
 	fleet.Settlement: {"settlement": map[string]any{"reconcile_interval": "3s", "fill_after": "2s"}},
 }
 
-// fleetRig is a fleet, with agents of our own: each has its own engine.
+// fleetRig is a fleet, with agents of its own: each has its own engine.
 type fleetRig struct {
 	fleet *fleet.Fleet
 	m     *trial.Market
 	seats []*seat
-	// dead are the processes to start again; stray are agents that have lost
-	// their hub, and would come back in their own time.
+	// dead are the processes to start again. stray are agents that have lost their hub,
+	// and would come back in their own time.
 	dead  []string
 	stray []*seat
 }
@@ -54,8 +54,8 @@ type fleetRig struct {
 // bases are the public APIs of the gateways.
 func (r *fleetRig) bases() []string { return r.fleet.Gateways() }
 
-// kill kills a victim and returns once it is dead. way is where the request runs,
-// pid who stands at the point, all that every replica is meant.
+// kill kills a victim and returns once it is dead. way is where the request runs, pid the
+// process at the point; with all, every replica is killed.
 func (r *fleetRig) kill(t *testing.T, v victim, way path, pid int, all bool) {
 	t.Helper()
 	if v == agent {
@@ -84,8 +84,8 @@ func (r *fleetRig) kill(t *testing.T, v victim, way path, pid int, all bool) {
 	}
 }
 
-// chosen are the processes to kill: the gateway and the hub that the request is
-// on; of the others all, or the one that stands at the point, or any.
+// chosen are the processes to kill: the gateway and the hub of the request; of the others
+// all, or the one at the point, or any.
 func (r *fleetRig) chosen(v victim, way path, pid int, all bool) []string {
 	names := r.fleet.Replicas(programs[v])
 	switch v {
@@ -106,9 +106,9 @@ func (r *fleetRig) chosen(v victim, way path, pid int, all bool) []string {
 	return names[way.gateway%len(names):][:1]
 }
 
-// restore starts what was killed and returns once all can serve. It also begins
-// agents anew that had lost their hub, for these wait ever longer before they
-// dial again.
+// restore starts what was killed and returns once everything can serve. It also starts
+// agents again that had lost their hub, because these wait ever longer before they dial
+// again.
 func (r *fleetRig) restore(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), trial.Patience)
@@ -128,7 +128,7 @@ func (r *fleetRig) restore(t *testing.T) {
 		s.agent.start(t)
 	}
 	if len(dead) > 0 {
-		// Who had lost the database, NATS or a peer says so for a while.
+		// A process that had lost the database, NATS or a peer reports it for a while.
 		if err := r.fleet.WaitReady(ctx, r.services()...); err != nil {
 			t.Fatal(err)
 		}
@@ -142,7 +142,7 @@ func (r *fleetRig) restore(t *testing.T) {
 // settlement.
 var unsettled = regexp.MustCompile(`(?m)^svc_provider_hub_unsettled(?:\{[^}]*\})? (\S+)$`)
 
-// idle reports whether no hub has usage that waits for anybody.
+// idle reports whether no hub has usage that waits.
 func (r *fleetRig) idle(t *testing.T) bool {
 	t.Helper()
 	for _, name := range r.fleet.Replicas(fleet.Hub) {
@@ -230,7 +230,7 @@ func sit(t *testing.T, m *trial.Market, program, hubURL, name string) *seat {
 	return s
 }
 
-// stop ends the fleet and shows what its processes wrote if the test failed.
+// stop ends the fleet, and shows its processes' output if the test failed.
 func (r *fleetRig) stop(t *testing.T) {
 	if t.Failed() {
 		for _, name := range r.fleet.Names() {
@@ -246,7 +246,7 @@ func (r *fleetRig) stop(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), trial.Patience)
 	defer cancel()
 	for _, name := range r.services() {
-		if err := r.fleet.Kill(name); err != nil { // what they hold is of no interest any more
+		if err := r.fleet.Kill(name); err != nil { // their state does not matter any more
 			t.Error(err)
 		}
 	}
@@ -278,8 +278,8 @@ func balanced(t *testing.T, m *matrix) {
 // logTail is how much of each log is shown after a failure, in bytes.
 const logTail = 4 << 10
 
-// rounds is how often each cell is run, each time with other choices. Each half of
-// a round's points has a fleet of its own.
+// rounds is how often each cell is run, each time with other choices. Each half of a
+// round's points has a fleet of its own.
 const (
 	rounds = 2
 	halves = 2

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// victim is what is killed in a cell.
+// victim is the process that is killed in a cell.
 type victim string
 
 // The victims.
@@ -23,8 +23,8 @@ const (
 	postgres         victim = "postgres"
 )
 
-// Prices and amounts, in nano-USD: PutModel's prices, what providers get of
-// them, and the credit of a cell's account.
+// Prices and amounts, in nano-USD: PutModel's prices, the providers' part of them, and
+// the credit of a cell's account.
 const (
 	promptPrice      = 1000
 	completionPrice  = 3000
@@ -33,9 +33,9 @@ const (
 	credit           = 1_000_000_000
 )
 
-// tellBound is the most that a client may wait for the end of its call, and
-// closeBound the most until its hold is closed: a hub's or billing-ledger's new
-// start, a lease, the review of an orphan and a sweep of the hub.
+// tellBound is how long a client may wait for the end of its call, and closeBound the
+// time until its hold is closed: a new start of a hub or billing-ledger, a lease, the
+// review of an orphan and a sweep of the hub.
 const (
 	tellBound  = 30 * time.Second
 	closeBound = 2 * time.Minute
@@ -45,11 +45,11 @@ const (
 type cell struct {
 	point  point
 	victim victim
-	// all tells that every replica is killed, not one.
+	// all reports that every replica is killed, not one.
 	all    bool
 	stream bool
-	// prompt and answer are the tokens of the whole answer; emitted is how many
-	// the engine had given out before the kill.
+	// prompt and answer are the tokens of the whole answer. emitted is how many the
+	// engine had given out before the kill.
 	prompt, answer, emitted int64
 }
 
@@ -58,12 +58,12 @@ type told struct {
 	// status is 0 when no headers came; code is that of the error body or event.
 	status int
 	code   string
-	// whole tells that the answer came to its end: [DONE], or a body that parses.
+	// whole reports that the answer came to its end: [DONE], or a body that parses.
 	whole bool
 	// tokens are the pieces of content that came.
 	tokens int64
 	took   time.Duration
-	// err is how the connection broke, if it did.
+	// err is how the connection was lost, if it was.
 	err error
 }
 
@@ -79,7 +79,7 @@ type books struct {
 	lines        []line
 	earnings     []int64 // payouts
 	posted, held int64
-	// quarantined counts the events put aside, of everybody.
+	// quarantined counts the events in quarantine, of everybody.
 	quarantined int64
 }
 
@@ -90,7 +90,7 @@ type line struct {
 	charged, payout     int64
 }
 
-// open reports whether something is still to come.
+// open reports whether something has yet to happen.
 func (b books) open() bool {
 	for _, state := range b.holds {
 		if state == "open" {
@@ -102,7 +102,7 @@ func (b books) open() bool {
 	}
 	for i, l := range b.lines {
 		if l.payout != b.earnings[i] {
-			return true // settlement has yet to hear what the ledger settled it by
+			return true // settlement has yet to hear how the ledger settled it
 		}
 	}
 	return false
@@ -114,8 +114,7 @@ func (b books) String() string {
 		b.earnings, b.posted, b.held, b.quarantined)
 }
 
-// judge names everything that is wrong about a cell; nothing is the verdict
-// that is wanted.
+// judge names everything that is wrong about a cell; empty is the verdict that is wanted.
 func judge(c cell, t told, b books) []string {
 	var wrong []string
 	complain := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
@@ -166,7 +165,7 @@ func judge(c cell, t told, b books) []string {
 	return wrong
 }
 
-// truth says what is wrong about what the client was told.
+// truth says what is wrong about the client's answer.
 func (c cell) truth(t told) string {
 	switch {
 	case t.took > tellBound:
@@ -178,7 +177,7 @@ func (c cell) truth(t told) string {
 	case c.served():
 		return "was not served although nothing stood in the way: " + t.String()
 	case c.cutOff():
-		return "" // its own gateway died; a connection that breaks is the truth
+		return "" // its own gateway died, so a lost connection is the truth
 	case t.err != nil:
 		return "the connection broke although its gateway lives: " + t.err.Error()
 	case t.status >= 400 && t.status < 500:
@@ -192,8 +191,8 @@ func (c cell) truth(t told) string {
 // cutOff reports whether the process that the client talks to is killed.
 func (c cell) cutOff() bool { return c.victim == gateway }
 
-// served reports whether the victim is of no use any more to the client, or has
-// another to take its place, so that the answer must be whole.
+// served reports whether the answer must be whole, because the client does not need the
+// victim any more, or another process takes its place.
 func (c cell) served() bool {
 	at := c.point.stage
 	switch c.victim {
@@ -206,8 +205,8 @@ func (c cell) served() bool {
 	case postgres:
 		return at > admission
 	case agent:
-		// Once the request is on its way, an agent may have begun a stream
-		// before its death is seen.
+		// Once the request is on its way, an agent may have begun a stream before its
+		// death is noticed.
 		begun := c.stream && c.point.name == "hub.open.sent"
 		return at < relaying && !begun || at >= finished
 	case hub, hubLost:
@@ -228,13 +227,13 @@ func (c cell) ceiling(t told) tokens {
 	case t.whole:
 		return tokens{c.prompt, c.answer}
 	case c.cutOff() && (c.point.stage >= finished || !c.stream && c.point.stage >= relaying):
-		// The usage was on disk before the kill and settles normally; or the
-		// gateway had the whole answer, and the usage may have been on disk
-		// before the hub could see its death.
+		// The usage was on disk before the kill and settles normally. Or the gateway had
+		// the whole answer, and the usage may have been on disk before the hub could
+		// notice the gateway's death.
 		return tokens{c.prompt, c.answer}
 	case c.losesHub() && (c.point.name == "hub.usage.published" || c.point.name == "hub.usage.acked"):
-		// The usage was out before the kill, and may be settled before the
-		// gateway can say that the end never came.
+		// The usage was published before the kill, and may be settled before the gateway
+		// can report that the end never came.
 		return tokens{c.prompt, c.answer}
 	case c.cutOff():
 		// What the hub handed to the gateway that died.

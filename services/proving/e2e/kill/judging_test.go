@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// sound is a cell with which nothing is wrong.
+// sound is a cell without a fault.
 func sound() (cell, told, books) {
 	c := cell{point: point{"gateway.relaying", relaying, streamed}, victim: settlementVictim,
 		stream: true, prompt: 7, answer: 5, emitted: 3}
@@ -25,7 +25,7 @@ func (b *books) charge(prompt, completion int64) {
 	b.earnings, b.posted = []int64{l.payout}, credit-l.charged
 }
 
-// release takes the settlement out of the books.
+// release removes the settlement from the books.
 func (b *books) release() {
 	b.holds, b.lines, b.earnings, b.posted = []string{"released"}, nil, nil, credit
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// readTimeout bounds one look at the books, closeLook is the pause between two.
+// readTimeout bounds one look at the books. closeLook is the pause between two looks.
 const (
 	readTimeout = 30 * time.Second
 	closeLook   = 100 * time.Millisecond
@@ -19,8 +19,8 @@ const (
 // ledger looks into the tables of billing-ledger and settlement.
 type ledger struct{ pool *pgxpool.Pool }
 
-// closed waits until nothing about an account is open, or closeBound is over,
-// and returns the books as they are then. A database that is away is waited for.
+// closed waits until nothing of an account is open, or closeBound is over, and returns
+// the books of that moment. It waits for a database that is away.
 func (l ledger) closed(ctx context.Context, account string) (books, error) {
 	ctx, cancel := context.WithTimeout(ctx, closeBound)
 	defer cancel()
@@ -47,7 +47,7 @@ func (l ledger) closed(ctx context.Context, account string) (books, error) {
 	}
 }
 
-// read takes all that concerns an account from one view of the database.
+// read reads everything of an account in one view of the database.
 func (l ledger) read(ctx context.Context, account string) (books, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()

@@ -18,21 +18,21 @@ const (
 	// reachBound is how long a request may take to its point.
 	reachBound = time.Minute
 
-	// hangUpBound is how long the engine may take to see that its answer is not
-	// wanted any more.
+	// hangUpBound is how long the engine may take to notice that its answer is not wanted
+	// any more.
 	hangUpBound = 5 * time.Second
-	// quietFor is longer than a gateway gathers accounts of requests; what else
-	// a request leaves to be done is seen in the hubs' gauges. It must be quiet
-	// for so long quietTimes in a row, as a process may be short of time.
+	// quietFor is longer than a gateway gathers reports of requests. Other work that a
+	// request leaves shows in the hubs' gauges. It must be quiet for so long quietTimes
+	// in a row, because a process may be short of time.
 	quietFor   = 60 * time.Millisecond
 	quietTimes = 3
-	// tokenPace is the pause between two tokens that the engine gives out while
-	// it is kept from the end.
+	// tokenPace is the pause between two tokens that the engine gives out while it is
+	// kept from the end.
 	tokenPace = 200 * time.Microsecond
 
 	answerTokens, answerPrefix = 5, 3
-	// A long answer passes the hub's mark of progress, 256 tokens, before the
-	// prefix ends.
+	// A long answer passes the hub's step of progress, 256 tokens, before the prefix
+	// ends.
 	longTokens, longPrefix = 300, 280
 
 	plainModel = "kill/plain"
@@ -58,17 +58,17 @@ type matrix struct {
 	seats  []*seat
 	// steady is the key of a consumer whose requests meet no kill.
 	steady string
-	// bin has the programs.
+	// bin is the folder of the programs.
 	bin string
-	// took is the time of all cells by victim.
+	// took is the time of all cells, by victim.
 	took     map[victim]time.Duration
 	outcomes outcomes
-	// broken is set while a cell has left something killed behind.
+	// broken is set while a cell has left a victim dead.
 	broken bool
 }
 
-// cells runs every cell of the points in a round as a test of its own: its name
-// says everything.
+// cells runs every cell of the points in a round as a test of its own, whose name says
+// everything.
 func (m *matrix) cells(t *testing.T, points []point, round int) {
 	for _, p := range points {
 		t.Run(p.name, func(t *testing.T) {
@@ -79,9 +79,9 @@ func (m *matrix) cells(t *testing.T, points []point, round int) {
 	}
 }
 
-// victimsAt are killed at a point. That a hub's journal is lost matters where
-// something was relayed and the ledger has not heard of it; each such cell waits
-// for a review.
+// victimsAt are the victims at a point. The loss of a hub's journal matters where
+// something was relayed and the ledger has not heard of it; each such cell waits for a
+// review.
 func victimsAt(p point) []victim {
 	all := []victim{gateway, routerVictim, hub, billing, settlementVictim, catalogVictim, agent, nats, natsWiped, postgres}
 	switch p.name {
@@ -153,13 +153,13 @@ func (c cell) returns() bool {
 	}
 }
 
-// breaks reports whether the victim carries the answer, so that the client's call
-// ends although the engine does not go on.
+// breaks reports whether the victim carries the answer, so that the client's call ends
+// although the engine stands still.
 func (c cell) breaks() bool { return c.cutOff() || c.losesHub() }
 
-// hungUp waits until the engine that was kept from the end of its answer sees
-// that nobody wants it: a hub whose gateway died must not find it whole by
-// chance. Not every death reaches an engine, and then there is none to wait for.
+// hungUp waits until the engine that was kept from the end of its answer notices that the
+// answer is not wanted, because a hub whose gateway died must not get the whole answer by
+// chance. Not every death reaches an engine, and then there is nothing to wait for.
 func (m *matrix) hungUp(t *testing.T, c cell, way path) {
 	t.Helper()
 	if c.emitted == c.answer || c.point.stage < dispatched || !c.breaks() {
@@ -172,7 +172,7 @@ func (m *matrix) hungUp(t *testing.T, c cell, way path) {
 	}
 }
 
-// seedOf makes the choices of a cell depend on what it is, and on nothing else.
+// seedOf makes the choices of a cell depend on the cell alone.
 func seedOf(p point, v victim) uint64 {
 	seed := uint64(14695981039346656037)
 	for _, b := range []byte(fmt.Sprint(p.name, "/", v)) {
@@ -185,8 +185,8 @@ func seedOf(p point, v victim) uint64 {
 type run struct {
 	account string
 	point   *crashtest.Stand
-	// gate lets the engine give out tokens; rest is closed when it may give out
-	// all of them.
+	// gate lets the engine give out tokens. rest is closed when it may give out all of
+	// them.
 	gate, rest chan struct{}
 	opened     bool
 	heard      chan told
@@ -227,7 +227,7 @@ func (m *matrix) begin(t *testing.T, c *cell, way path) *run {
 	return r
 }
 
-// stand waits until somebody stands at the point.
+// stand waits until a process stands at the point.
 func (r *run) stand(t *testing.T) (pid int, reached bool) {
 	t.Helper()
 	select {
@@ -240,8 +240,8 @@ func (r *run) stand(t *testing.T) (pid int, reached bool) {
 	}
 }
 
-// feed lets the engine give out the beginning of the answer, at a pace at which
-// the hub sees it come bit by bit, and the rest when it may.
+// feed lets the engine give out the beginning of the answer, at a pace at which the hub
+// sees it come bit by bit, and the rest when it may.
 func (r *run) feed(prefix int64) {
 	pace := time.NewTicker(tokenPace)
 	defer pace.Stop()
@@ -264,15 +264,15 @@ func (r *run) open() {
 	}
 }
 
-// end returns what the client was told.
+// end returns what the client learnt.
 func (r *run) end(t *testing.T) told {
 	t.Helper()
 	defer r.cancel()
 	return <-r.heard // the client's own time limit bounds it
 }
 
-// quiet waits until nothing passes any point any more: what an earlier request
-// still has to do must not be taken for a step of the next.
+// quiet waits until nothing passes any point any more, because the remaining work of an
+// earlier request must not be taken for a step of the next.
 func (m *matrix) quiet(t *testing.T) {
 	t.Helper()
 	deadline := time.Now().Add(closeBound)

@@ -6,7 +6,7 @@ import (
 	"text/tabwriter"
 )
 
-// outcomes are what became of a round's cells, for a reader.
+// outcomes are the outcomes of a round's cells, for a reader.
 type outcomes map[point]map[victim]string
 
 const legend = `S streamed, W whole; the client was told: all of it (whole), a part and an error (cut),` +

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// stage is how far a request has come when a point is reached.
+// stage is how far a request has come at a point.
 type stage int
 
 // The stages, in their order.
@@ -23,17 +23,17 @@ const (
 	relaying
 	// finished: the usage is on the hub's disk.
 	finished
-	// answered: the client has, or has been sent, everything.
+	// answered: the client has everything, or was sent it.
 	answered
 	// settling: the usage is with billing-ledger or settlement.
 	settling
 )
 
-// shape is which requests reach a point.
+// shape says which requests reach a point.
 type shape int
 
 const (
-	// anyShape requests are streamed and whole by turns.
+	// anyShape: streamed and whole requests in turn.
 	anyShape shape = iota
 	// streamed requests alone reach the point.
 	streamed
@@ -48,8 +48,8 @@ type point struct {
 	shape shape
 }
 
-// points are all that there are, in the order in which a request meets them,
-// as far as there is one.
+// points are all points, in the order in which a request meets them, as far as there is
+// one.
 var points = []point{
 	{"router.selected", admission, anyShape},
 	{"billing.admit.before_commit", admission, anyShape},
@@ -79,8 +79,8 @@ var points = []point{
 	{"hub.settled.marked", settling, anyShape},
 }
 
-// dealt are the points of a half. Neighbours go to different halves, because their
-// cells take about as long.
+// dealt are the points of a half. Neighbours go to different halves, because their cells
+// take about as long.
 func dealt(half int) []point {
 	var mine []point
 	for i := half; i < len(points); i += halves {
@@ -89,8 +89,8 @@ func dealt(half int) []point {
 	return mine
 }
 
-// elsewhere are points that a request only comes to after a hub was lost, which
-// the tests of their own service stand at.
+// elsewhere are points that a request reaches only after a hub was lost. The tests of
+// their own service cover them.
 var elsewhere = []string{"billing.receipt.before_commit", "billing.receipt.committed"}
 
 // owner is the service that stands at a point.

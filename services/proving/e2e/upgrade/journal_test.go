@@ -18,10 +18,10 @@ import (
 	"svc.internal/services/provider-hub/hubsim"
 )
 
-// journals are copies of hubs' journals under load, as the death of the hub would
-// have left them. Unsettled are the attempts with usage that is not settled, with
-// a void event that NATS has not taken, and those that were committed and have no
-// end. An attempt that was not committed is void once the journal is opened.
+// journals are copies of hubs' journals under load, as the death of the hub would have
+// left them. Unsettled are the attempts with usage that is not settled, with a void event
+// that NATS has not taken, and those that were committed and have no end. An attempt that
+// was not committed is void once the journal is opened.
 var journals = []struct {
 	folder, hub string
 	unsettled   int
@@ -61,7 +61,7 @@ func TestAHubPublishesAJournalAsTheEarlierVersionDid(t *testing.T) {
 	}
 }
 
-// compare names the fields in which a message is another one.
+// compare names the fields in which two messages differ.
 func compare(t *testing.T, got, want message) {
 	t.Helper()
 	if got.ID != want.ID || got.Subject != want.Subject {

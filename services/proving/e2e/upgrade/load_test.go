@@ -51,7 +51,7 @@ func read[T any](t testing.TB, name string) (value T) {
 	return value
 }
 
-// message is one on NATS.
+// message is a message on NATS.
 type message struct {
 	ID      string `json:"id,omitempty"`
 	Subject string `json:"subject"`
@@ -81,7 +81,7 @@ type copied struct {
 	rows        bytes.Buffer
 }
 
-// copyHead is how the rows of a table begin in a dump.
+// copyHead begins the rows of a table in a dump.
 var copyHead = regexp.MustCompile(`^COPY (\S+) \(.*\) FROM stdin;$`)
 
 // readDump reads the tables of a dump, under their present names.
@@ -134,8 +134,8 @@ func renamed(t testing.TB, heads []string) []string {
 	return now
 }
 
-// load fills an empty database with the tables of the present services and the
-// rows of the day.
+// load fills an empty database with the tables of the present services and the rows of
+// the day.
 func load(t testing.TB, url string) {
 	t.Helper()
 	for _, migrate := range []func(context.Context, string) error{
@@ -160,9 +160,9 @@ func load(t testing.TB, url string) {
 	}
 }
 
-// fill puts the rows in place of those that migrations have made. The services'
-// own triggers refuse rows of closed days, and are off meanwhile; constraints and
-// foreign keys stay.
+// fill replaces the rows that migrations have made by those of the day. The services' own
+// triggers refuse rows of closed days, and are off meanwhile; constraints and foreign
+// keys stay.
 func fill(ctx context.Context, tx pgx.Tx, tables []*copied) error {
 	if err := setTriggers(ctx, tx, "DISABLE"); err != nil {
 		return err
@@ -183,8 +183,8 @@ func fill(ctx context.Context, tx pgx.Tx, tables []*copied) error {
 	return setTriggers(ctx, tx, "ENABLE")
 }
 
-// setTriggers turns the triggers of all tables, but for those of foreign keys,
-// off or on.
+// setTriggers turns the triggers of all tables off or on, except for those of foreign
+// keys.
 func setTriggers(ctx context.Context, tx pgx.Tx, how string) error {
 	_, err := tx.Exec(ctx, `DO $$ DECLARE name regclass; BEGIN
 		FOR name IN SELECT DISTINCT t.tgrelid::regclass FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid

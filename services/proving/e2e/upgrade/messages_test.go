@@ -39,7 +39,7 @@ func kindOf(subject string) string { return subject[:strings.LastIndexByte(subje
 func TestMessagesAreEncodedAgainToTheSameBytes(t *testing.T) {
 	for i, m := range readMessages(t, "nats.jsonl.gz") {
 		event := eventOf(t, m.Subject)
-		// A field that the type does not have is lost, and shows in the bytes.
+		// A field that the type does not have is lost, which shows in the bytes.
 		if err := (proto.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(m.Data, event); err != nil {
 			t.Errorf("message %d on %s: %v", i+1, m.Subject, err)
 			continue
@@ -54,7 +54,7 @@ func TestMessagesAreEncodedAgainToTheSameBytes(t *testing.T) {
 	}
 }
 
-// told is what the messages of a kind say together.
+// told is the content of the messages of a kind together.
 type told struct {
 	Messages int    `json:"messages"`
 	Digest   string `json:"digest"`
@@ -83,8 +83,8 @@ func TestMessagesSayTheSame(t *testing.T) {
 	same(t, got, want)
 }
 
-// say writes every field of a message by its name in Go, so that a field with
-// another number or of another name shows.
+// say writes every field of a message by its name in Go, so that a field with another
+// number or another name shows.
 func say(out io.Writer, event proto.Message) {
 	switch e := event.(type) {
 	case *eventsv1.UsageEvent:

@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-// verified is what billing-ledger verify --json says.
+// verified is the output of billing-ledger verify --json.
 type verified struct {
 	TrialBalance []struct {
 		Account string `json:"account"`
@@ -45,8 +45,8 @@ type wallet struct {
 	Held    int64  `json:"held"`
 }
 
-// earned is what a provider has earned by settlement's lines, in nano-USD. Digest
-// is over the request and the payout of each.
+// earned is what a provider has earned by settlement's lines, in nano-USD. Digest covers
+// the request and the payout of each.
 type earned struct {
 	Provider string `json:"provider_id"`
 	Lines    int64  `json:"lines"`
@@ -54,7 +54,7 @@ type earned struct {
 	Digest   string `json:"digest"`
 }
 
-// audited is what the auditor says, but for names of tables.
+// audited is the auditor's report, without names of tables.
 type audited struct {
 	Requests   int               `json:"requests"`
 	Calls      int               `json:"calls"`
@@ -89,7 +89,7 @@ type day struct {
 	want books
 }
 
-// The tables are loaded once for all claims, none of which changes them.
+// The tables are loaded once for all claims, and none of the claims changes them.
 func TestTheBooksOfADayAreRead(t *testing.T) {
 	d := day{url: pgtest.URL(t), want: read[books](t, "want.json")}
 	load(t, d.url)
@@ -158,7 +158,7 @@ func (d day) testCompared(t *testing.T) {
 	}
 }
 
-// auditSkew is what chaos allows a transaction.
+// auditSkew is the skew that chaos allows a transaction.
 const auditSkew = 30 * time.Second
 
 func (d day) testAudit(t *testing.T) {

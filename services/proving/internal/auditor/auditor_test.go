@@ -19,7 +19,7 @@ func mustAudit(t *testing.T, f *fixture, opts Options) *Report {
 	return r
 }
 
-// wantClean asks that nothing was found, and that nothing was left open.
+// wantClean checks that nothing was found and nothing is undecided.
 func wantClean(t *testing.T, r *Report) {
 	t.Helper()
 	for _, j := range r.Judgements {
@@ -63,8 +63,7 @@ func TestSealedDaysAndRefundsAreClean(t *testing.T) {
 	wantClean(t, mustAudit(t, f, Options{}))
 }
 
-// The setup is optional, and settlement's file may begin as an export does or
-// not.
+// The setup is optional, and settlement's file may or may not begin as an export does.
 func TestWhatIsOptionalMayBeMissing(t *testing.T) {
 	x := newFixture().texts(t)
 	x.setup = ""
@@ -73,7 +72,7 @@ func TestWhatIsOptionalMayBeMissing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Without it, only the engine knows whose it is.
+	// Without it, only the engine knows whose request it is.
 	wantClean(t, r)
 }
 
@@ -92,8 +91,7 @@ func TestWhatIsAllowedAndYetStrangeIsNoted(t *testing.T) {
 	}
 }
 
-// A connection that was cut on the way looks to a gateway as if its client had
-// left.
+// A connection that was cut on the way looks to a gateway as if its client had left.
 func TestACutConnectionIsJudgedAsAClientThatLeft(t *testing.T) {
 	f := newFixture()
 	f.call(hungUp)["left"] = false
@@ -153,7 +151,7 @@ func TestWhatCannotBeToldIsSaidSo(t *testing.T) {
 	}
 }
 
-// The client was told what it used, which stands in for the engine's word.
+// The client has its usage, which replaces the engine's record.
 func TestTheToldUsageStandsInForAnEngine(t *testing.T) {
 	f := newFixture()
 	f.engines = slices.DeleteFunc(f.engines, func(e row) bool { return e["request_id"] == requestID(wholeAnswer) })

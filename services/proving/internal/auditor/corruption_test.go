@@ -8,12 +8,13 @@ import (
 	"testing"
 )
 
-// corruption is one wrong that is put into the fixture, and what must be found.
+// corruption is one wrong that is put into the fixture, with the finding that must
+// follow.
 type corruption struct {
 	name    string
 	change  func(f *fixture)
 	verdict Verdict
-	// subject is of whom the finding must be, text a part of its sentence.
+	// subject is the subject of the finding, and text a part of its sentence.
 	subject, text string
 }
 
@@ -35,8 +36,8 @@ func bump(r row, column string, by int64) {
 	}
 }
 
-// resettle writes other tokens into a settled request and everything that
-// follows from it, so that only the judgement by the table can find it.
+// resettle writes other tokens into a settled request and everything that follows from
+// it, so that only the judgement by the table can find it.
 func resettle(f *fixture, n int, prompt, completion int64) {
 	s := f.line(n)
 	r := rates{
@@ -61,8 +62,8 @@ func resettle(f *fixture, n int, prompt, completion int64) {
 	}
 }
 
-// unsettle takes a settlement out of everything but the client's and the
-// engine's records.
+// unsettle removes a settled request from everything but the client's and the engine's
+// records.
 func unsettle(f *fixture, n int) {
 	bump(f.wallet(payer), "posted", f.line(n)["charged"].(int64))
 	f.drop("usage_settlement", "request_id", requestID(n))
@@ -72,15 +73,15 @@ func unsettle(f *fixture, n int) {
 	f.hold(n)["state"] = "released"
 }
 
-// reopen makes a hold one that is open, of an amount that the wallet holds.
+// reopen opens a hold, of an amount that the wallet holds.
 func reopen(f *fixture, n int) {
 	h := f.hold(n)
 	maps.Copy(h, row{"state": "open", "closed_at": nil, "expires_at": at(3600)})
 	bump(f.wallet(payer), "held", h["amount"].(int64))
 }
 
-// againstClients are the wrongs that only clients and engines can show: the
-// books agree with each other.
+// againstClients are the wrongs that only clients and engines can show, because the books
+// agree with each other.
 func againstClients() []corruption {
 	return []corruption{
 		{"a whole answer is not settled", func(f *fixture) { unsettle(f, wholeAnswer) },
@@ -413,7 +414,7 @@ func refund(f *fixture, entry int, request string, amount int64) {
 	bump(f.wallet(payer), "posted", amount)
 }
 
-// ofTheDay are the wrongs of what is given back and of sealed days.
+// ofTheDay are the wrongs of refunds and of sealed days.
 func ofTheDay() []corruption {
 	margin := func(f *fixture) row { return f.row("balance_snapshot", "account_kind", kindMargin) }
 	return []corruption{
@@ -446,8 +447,8 @@ func ofTheDay() []corruption {
 	}
 }
 
-// overTime are the wrongs that only the order of things shows: at the end, every
-// sum is right.
+// overTime are the wrongs that only the order of events shows: at the end, every sum is
+// right.
 func overTime() []corruption {
 	// credits come this late.
 	tooLate := func(f *fixture, n int) { f.entry(n)["at"] = at(3000) }
@@ -518,8 +519,8 @@ func TestEveryCorruptionIsFound(t *testing.T) {
 	}
 }
 
-// What only the table can judge must not be found as something else as well: the
-// books are right.
+// A wrong that only the table can judge must have no other finding, because the books are
+// right.
 func TestWhatOnlyClientsShowLeavesTheBooksInOrder(t *testing.T) {
 	for _, c := range againstClients() {
 		if c.verdict == Drift {

@@ -14,7 +14,7 @@ import (
 	"svc.internal/pkg/workreceipt"
 )
 
-// row is one of a file, as it is written.
+// row is a row of a file, as it is written.
 type row map[string]any
 
 // start is when the fixture's first request was admitted.
@@ -61,13 +61,13 @@ const (
 	first, second        = 1, 2
 )
 
-// Rates of the fixture's models, chosen such that amounts have a rest.
+// Rates of the fixture's models, chosen so that amounts have a remainder.
 var (
 	priced = rates{input: 1234, output: 5678, payoutInput: 1111, payoutOutput: 5111}
 	free   = rates{}
 )
 
-// amounts by the rule's own words, without the auditor's arithmetic.
+// amounts computes by the rule's own words, without the auditor's arithmetic.
 func listed(r rates, prompt, completion int64) int64 {
 	pico := prompt*r.input + completion*r.output
 	nano, rest := pico/1000, pico%1000
@@ -85,7 +85,7 @@ func paid(r rates, prompt, completion int64) int64 {
 type story struct {
 	account, provider int
 	model             string
-	// billing and state are the hold's; source is empty when nothing is settled.
+	// billing and state are the hold's. source is empty when nothing is settled.
 	billing, state, source  string
 	ending, claim, evidence string
 	prompt, completion      int64 // settled
@@ -97,7 +97,7 @@ type story struct {
 	received                int64
 	complete, errored, left bool
 	noRequestID             bool
-	usage                   bool // the client is told of what is settled
+	usage                   bool // the client sees the settled usage
 	refunded                bool
 }
 
@@ -192,9 +192,9 @@ const (
 	receipted
 	finishedFirst
 	finishedSilent
-	// invented has no story but what settlement heard.
+	// invented has no story; settlement heard of it.
 	invented
-	// ruled is the one of which settlement heard otherwise later.
+	// ruled is the request for which settlement got a ruling later.
 	ruled = cutAnswer
 )
 
@@ -372,7 +372,7 @@ func (f *fixture) earn(table string, n, provider int, prompt, completion, payout
 		"prompt_tokens": prompt, "completion_tokens": completion, "payout_nano_usd": payout})
 }
 
-// rule adds a ruling: what the ledger settled, or that it settled nothing.
+// rule adds a ruling: the ledger's settled line, or that it settled nothing.
 func (f *fixture) rule(n, ruling int, settled row) {
 	r := row{"day": start.Format(time.DateOnly), "request_id": requestID(n), "provider_id": nil,
 		"prompt_tokens": nil, "completion_tokens": nil, "payout_nano_usd": nil}
@@ -383,12 +383,12 @@ func (f *fixture) rule(n, ruling int, settled row) {
 
 // tellSpecials adds what only some stories have.
 func (f *fixture) tellSpecials() {
-	// Settlement had heard the hub first, and was corrected.
+	// Settlement had the hub's usage first, and was corrected.
 	line := f.earning(counted)
 	f.earn("earning_correction", counted, first, 0, 3, line["payout_nano_usd"].(int64))
 	maps.Copy(line, row{"prompt_tokens": int64(7), "completion_tokens": int64(5), "payout_nano_usd": paid(priced, 7, 5)})
-	// Settlement had heard of a request that does not exist, and of one whose
-	// ledger lost what it had settled, and settled it once more.
+	// Settlement had heard of a request that does not exist, and of one whose ledger lost
+	// its settled line and settled it once more.
 	f.earn("earning_line", invented, second, 7, 5, 1_000)
 	f.rule(invented, 1, nil)
 	f.rule(ruled, 1, nil)
@@ -398,17 +398,17 @@ func (f *fixture) tellSpecials() {
 		"engine": "engine 1", "provider_id": "",
 		"model": "priced", "prompt_tokens": 7, "completion_tokens": 0, "status": 500, "complete": true, "cut": false,
 		"at": at(1)})
-	// The gateway's word came after the usage was settled.
+	// The gateway's report came after the usage was settled.
 	f.row("request_report", "request_id", requestID(finishedFirst))["recorded_at"] = at(3*finishedFirst + 3)
 	f.row("request_report", "request_id", requestID(finishedSilent))["recorded_at"] = at(3*finishedSilent + 3)
-	// One engine never heard the request's id.
+	// One engine never learnt the request's id.
 	f.engine(costless)["request_id"] = ""
 	f.addReceipt(receipted)
 	f.add("quarantine", row{"id": 1, "reason": "undecodable", "request_id": nil})
 	f.add("novelty", row{"a": 1})
 }
 
-// addReceipt adds what the provider signed of a request. It is signed as the
+// addReceipt adds the provider's signed receipt of a request. It is signed as the
 // provider's agent signs, so that the two readings of the form meet.
 func (f *fixture) addReceipt(n int) {
 	request, _ := parseID(requestID(n))
@@ -426,7 +426,7 @@ func (f *fixture) addReceipt(n int) {
 		"signature": fmt.Sprintf(`\x%x`, signed.Signature)})
 }
 
-// sum works out what is counted.
+// sum computes the counted fields.
 func (f *fixture) sum() {
 	posted := map[string]int64{}
 	for _, p := range f.tables["posting"] {
@@ -512,7 +512,7 @@ func (f *fixture) legs(n int) []row {
 	return out
 }
 
-// drop takes rows out of a table.
+// drop removes rows from a table.
 func (f *fixture) drop(table, column, value string) {
 	f.tables[table] = slices.DeleteFunc(f.tables[table], func(r row) bool { return r[column] == value })
 }

@@ -197,7 +197,7 @@ func TestAnInputThatCannotBeReadIsNoVerdict(t *testing.T) {
 	}
 }
 
-// The parser must take apart what encoding/json does, and refuse what it does.
+// The parser must split whatever encoding/json does, and refuse whatever it does.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
 		`{}`, `{"a":1}`, ` { "a" : [1,{"b":"}"}] , "c":"\"" } `, `{"a":1,"a":2}`, `{"a":{"a":{}},"b":[],` +
@@ -235,8 +235,8 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// Whatever a row holds, reading it ends with a verdict or an error. The seeds
-// have one row of each table.
+// Whatever a row holds, reading it ends with a verdict or an error. The seeds have one
+// row of each table.
 func FuzzExport(f *testing.F) {
 	world := newFixture()
 	for table, rows := range world.tables {

@@ -57,8 +57,8 @@ func onGivenDatabase(t *testing.T) func(*Config) {
 
 func alive(pid int) bool { return syscall.Kill(pid, 0) == nil }
 
-// steady waits until a status finds all ready: it takes for unready what has no
-// time to answer.
+// steady waits until a status finds all ready, because it counts a process that has no
+// time to answer as not ready.
 func steady(t *testing.T, f *Fleet) []Status {
 	t.Helper()
 	deadline := time.NewTimer(2 * time.Minute)
@@ -99,7 +99,7 @@ func TestAFleetStartsLosesProcessesAndStopsInOrder(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	// A kill and a restart of what all others stand on.
+	// A kill and a restart of the processes that all others depend on.
 	for _, name := range []string{"postgres-1", "nats-1", "billing-ledger-1"} {
 		if err := f.Kill(name); err != nil {
 			t.Fatal(err)

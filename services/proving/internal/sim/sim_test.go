@@ -38,7 +38,7 @@ func TestNoHistoryLosesOrDoublesMoney(t *testing.T) {
 }
 
 func TestOneSeedIsOneHistory(t *testing.T) {
-	// Two runners at once, which share the machine but nothing else.
+	// Two runners at once, which share only the machine.
 	traces := make(chan [][]byte, 2)
 	for range 2 {
 		go func() {

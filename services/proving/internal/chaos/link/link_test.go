@@ -73,7 +73,8 @@ func connect(t *testing.T, address string) (*caller, error) {
 	return &caller{conn, bufio.NewReader(conn)}, conn.SetDeadline(time.Now().Add(2 * time.Minute))
 }
 
-// refuses wants a new connection from a-1 to b-1 reset, while it is made or later.
+// refuses checks that a new connection from a-1 to b-1 is reset, while it is made or
+// later.
 func refuses(t *testing.T, n *Net, target string) {
 	t.Helper()
 	address, err := n.Via("a-1", "b-1", target)
