@@ -20,18 +20,18 @@ import (
 	"svc.internal/services/proving/internal/trial"
 )
 
-// What trial.PutModel's models cost and pay, in nano-USD a token.
+// The prices and payouts of trial.PutModel's models, in nano-USD a token.
 const (
 	promptPrice, outputPrice   = 1000, 3000
 	promptPayout, outputPayout = 900, 2700
 )
 
-// words is how many tokens engines answer with, broken how many of them come
-// before the answer breaks off.
+// words is how many tokens engines answer with, and broken how many of them come before
+// the answer breaks off.
 const words, broken = 8, 3
 
-// scene is where one line of the table is brought about: a model, a consumer,
-// and one engine, of which the answers are to be scripted.
+// scene is the place of one line of the table: a model, a consumer, and one engine whose
+// answers can be scripted.
 type scene struct {
 	*trial.Market
 	line     endings.Line
@@ -44,18 +44,18 @@ type scene struct {
 	form     string
 }
 
-// outcome is what a client has seen, and what the ledger is to be held against.
+// outcome is what a client has seen, for the comparison with the ledger.
 type outcome struct {
 	status int
 	text   string
-	// provider is who is to be paid.
+	// provider is the provider that must be paid.
 	provider string
-	// claimed is the engine's own count of its output, delivered what came of
-	// it at most.
+	// claimed is the engine's own count of its output, and delivered the most of it that
+	// came.
 	claimed, delivered int64
 }
 
-// serve connects the scene's engine, which answers so.
+// serve connects the scene's engine with that answer.
 func (s *scene) serve(t *testing.T, b fakeengine.Behaviour) {
 	t.Helper()
 	if b.Tokens == nil {
@@ -91,8 +91,7 @@ func (s *scene) dial(t *testing.T, capacity int32) *fakeagent.Agent {
 	return agent
 }
 
-// open makes a streamed request and reads it until so many pieces of content
-// have come.
+// open makes a streamed request and reads it until so many pieces of content have come.
 func (s *scene) open(ctx context.Context, t *testing.T, pieces int) (*bufio.Scanner, io.Closer) {
 	t.Helper()
 	resp := s.Open(ctx, t, s.key, trial.Chat(s.model, `,"stream":true,"max_tokens":64`))
@@ -109,7 +108,7 @@ func (s *scene) open(ctx context.Context, t *testing.T, pieces int) (*bufio.Scan
 	return lines, resp.Body
 }
 
-// rest is what comes after that.
+// rest is the stream after that.
 func rest(lines *bufio.Scanner) string {
 	var text strings.Builder
 	for lines.Scan() {
@@ -130,7 +129,7 @@ func received(t *testing.T, agent *fakeagent.Agent) *fakeagent.Request {
 	}
 }
 
-// scripted is a line for which the engine's behaviour is all that it takes.
+// scripted is a line that needs only the engine's behaviour.
 func scripted(b fakeengine.Behaviour) func(*testing.T, *scene) outcome {
 	return func(t *testing.T, s *scene) outcome {
 		s.serve(t, b)
@@ -247,7 +246,7 @@ func cancelIgnored(t *testing.T, s *scene) outcome {
 	case <-time.After(trial.Patience):
 		t.Fatal("the provider is not told to stop")
 	}
-	// What it still says, and what it claims for it, is on its own account.
+	// What the engine still sends, and claims for it, is at its own expense.
 	for _, word := range fakeengine.Words(40) {
 		_ = request.Text(word)
 	}
@@ -276,8 +275,8 @@ func (s *scene) abandon(ctx context.Context, more string) <-chan error {
 	return gone
 }
 
-// goneBeforeContent leaves a provider that says nothing, some time after the
-// request has reached it.
+// goneBeforeContent leaves a provider that says nothing, some time after the request has
+// reached it.
 func goneBeforeContent(more string, after time.Duration) func(*testing.T, *scene) outcome {
 	return func(t *testing.T, s *scene) outcome {
 		agent := s.dial(t, 0)
@@ -299,8 +298,8 @@ func goneBeforeContent(more string, after time.Duration) func(*testing.T, *scene
 	}
 }
 
-// clientGoneBeforeDispatch leaves a request in the queue for the only slot,
-// which two routers would each give away.
+// clientGoneBeforeDispatch leaves a request that waits for the only slot, which two
+// routers would each give away.
 func clientGoneBeforeDispatch(t *testing.T, s *scene) outcome {
 	if s.form == "fleet" {
 		t.Skip("shown on one process")
@@ -356,9 +355,9 @@ func platformLost(t *testing.T, s *scene) outcome {
 	if s.form != "fleet" || testing.Short() {
 		t.Skip("shown on a fleet")
 	}
-	// Whether the hub had heard that the client got content is a race. If it had,
-	// it bills from its journal once it is back; if not, the review does, from
-	// what the gateway told, and must not take its minutes here.
+	// Whether the hub knew that the client got content is a race. If it knew, it bills
+	// from its journal once it is back. If not, the review bills by the gateway's report,
+	// and must not take its minutes here.
 	s.move(t, trial.StartFleet(t, func(c *fleet.Config) {
 		c.Settings = map[string]map[string]any{fleet.Billing: {"billing": map[string]any{
 			"hold_lease": "3s", "orphan_after": "5s", "expire_interval": "250ms", "expire_grace": "1s",
@@ -401,7 +400,7 @@ func database(t *testing.T, m *trial.Market) *pgxpool.Pool {
 	return pool
 }
 
-// booked is what the ledger has of a consumer's one request.
+// booked is the ledger's record of a consumer's one request.
 type booked struct {
 	state, provider                      string
 	settled                              bool
@@ -439,9 +438,9 @@ func TestEndings(t *testing.T) {
 		func(t *testing.T, m *trial.Market) { playEndings(t, m, "fleet") })
 }
 
-// playEndings brings about every line on a marketplace of a form, but for those
-// that are shown on another form. They have a model, a consumer and a provider
-// each, and wait more than they do.
+// playEndings brings about every line on a marketplace of a form, except for the lines
+// that are shown on another form. Each has a model, a consumer and a provider, because
+// lines wait more than they work.
 func playEndings(t *testing.T, m *trial.Market, form string) {
 	t.Helper()
 	t.Run("endings", func(t *testing.T) {
@@ -492,7 +491,7 @@ func playEnding(t *testing.T, m *trial.Market, line endings.Line, form string) {
 	}
 }
 
-// checkTokens holds the tokens that are charged against what the line says.
+// checkTokens compares the charged tokens with the line.
 func checkTokens(t *testing.T, line endings.Line, o outcome, b booked) {
 	t.Helper()
 	switch line.Prompt {

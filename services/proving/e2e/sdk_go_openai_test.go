@@ -38,7 +38,7 @@ func goOpenAI(*testing.T) func(t *testing.T, o order) result {
 	}
 }
 
-// withHeaders sends headers beside those of its user, who has no way to.
+// withHeaders sends headers that the SDK gives its users no way to send.
 type withHeaders map[string]string
 
 func (h withHeaders) Do(r *http.Request) (*http.Response, error) {
@@ -140,8 +140,8 @@ func (d *gopherDriver) stream(ctx context.Context) error {
 	return err
 }
 
-// read reads one stream, to its end or until it is to hang up, and puts its
-// message together.
+// read reads one stream, to its end or until it must hang up, and puts its message
+// together.
 func (d *gopherDriver) read(
 	ctx context.Context, r gopenai.ChatCompletionRequest,
 ) (said gopenai.ChatCompletionMessage, err error) {

@@ -80,7 +80,7 @@ func (d *goDriver) params() (p openai.ChatCompletionNewParams, err error) {
 	return p, err
 }
 
-// answered is the conversation after the model's call was answered.
+// answered is the conversation with the answer to the model's call.
 func answered(
 	p openai.ChatCompletionNewParams, said openai.ChatCompletionMessage, reply string,
 ) openai.ChatCompletionNewParams {
@@ -139,7 +139,7 @@ func (d *goDriver) stream(ctx context.Context) error {
 	return err
 }
 
-// read reads one stream, to its end or until it is to hang up.
+// read reads one stream, to its end or until it must hang up.
 func (d *goDriver) read(ctx context.Context, p openai.ChatCompletionNewParams) (openai.ChatCompletionMessage, error) {
 	ctx, hangUp := context.WithCancel(ctx)
 	defer hangUp()

@@ -135,7 +135,7 @@ func form(file []byte, fields ...string) (body, kind string) {
 		err = w.Close()
 	}
 	if err != nil {
-		panic(err) // into memory nothing fails
+		panic(err) // writing into memory does not fail
 	}
 	return b.String(), w.FormDataContentType()
 }

@@ -32,7 +32,7 @@ func newShapes(t *testing.T) *shapes {
 	return &shapes{c}
 }
 
-// judge tells what keeps the text from being JSON of that shape.
+// judge says why the text is not JSON of that shape; empty when it is.
 func (s *shapes) judge(shape string, text []byte) error {
 	schema, err := s.compiler.Compile("testdata/shapes.json#/$defs/" + shape)
 	if err != nil {
@@ -81,25 +81,24 @@ func TestAShapeRefusesWhatClientsBreakOn(t *testing.T) {
 	}
 }
 
-// stage is where requests of a shape are made.
+// stage is the place of requests of a shape.
 type stage struct {
 	*trial.Market
 	*shapes
 	engine    *fakeengine.Engine
 	key, poor string
-	// model is one for chat; others are behind of.
+	// model is a model for chat; models of other categories come from of.
 	model string
 }
 
 // of is the stage's model of another category.
 func (s *stage) of(category string) string { return s.model + "-" + category }
 
-// shaped is one request and what its answer must look like.
+// shaped is one request with the shape that its answer must have.
 type shaped struct {
 	name   string
 	engine fakeengine.Behaviour
-	// category is that of the model of which the engine is scripted, chat when
-	// empty.
+	// category is the category of the model whose engine is scripted; chat when empty.
 	category string
 	method   string // POST when empty
 	path     string
@@ -107,13 +106,13 @@ type shaped struct {
 	body     string
 	kind     string // of the body, JSON when empty
 	status   int    // 200 when zero
-	// shape is that of the answer, or of each event of a stream; shapes are
-	// those of events that name their own type. Text has neither.
+	// shape is the shape of the answer, or of each event of a stream. shapes are those of
+	// events that name their own type. Text has neither.
 	shape  string
 	shapes []string
-	// stream tells how a stream's last event begins, and that the answer is one.
+	// stream is how a stream's last event begins; empty where the answer is no stream.
 	stream string
-	// has are texts that the answer has as they are.
+	// has are texts that the answer contains as they are.
 	has []string
 }
 
@@ -141,12 +140,11 @@ func everyAnswerHasThePublishedShape(t *testing.T, m *trial.Market) {
 	}
 }
 
-// vendor are members that only some engines have, and that no JSON library may
-// touch.
+// vendor are members that only some engines have, and that no JSON library may change.
 const vendor = `"provider":"fake","reasoning_details":[{"x":1e400,"y":0.10}]`
 
-// bare and bareStream are engines that say no more than what is asked for, and
-// nothing of themselves.
+// bare and bareStream are engines that send no more than what is asked for, and nothing
+// about themselves.
 var (
 	bare = fakeengine.Behaviour{ContentType: "application/json",
 		Raw: `{"choices":[{"message":{"content":"hi"},"finish_reason":"stop"}]}`}
@@ -274,7 +272,7 @@ func (s *stage) perform(t *testing.T, c shaped) {
 	s.check(t, c.shape, answer)
 }
 
-// checkStream checks each event of a stream, and what all of them share.
+// checkStream checks each event of a stream, and what all of them have in common.
 func (s *stage) checkStream(t *testing.T, c shaped, header http.Header, answer []byte) {
 	t.Helper()
 	for name, want := range map[string]string{
