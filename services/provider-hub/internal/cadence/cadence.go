@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Next waits for the next time to write: a tick of every, or delay after wake. It reports
-// whether ctx goes on.
+// Next waits for the next time to write: a tick of every, or delay after wake. It returns
+// false when ctx has ended.
 func Next(ctx context.Context, every <-chan time.Time, wake <-chan struct{}, delay time.Duration) bool {
 	select {
 	case <-every:

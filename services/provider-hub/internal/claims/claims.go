@@ -15,8 +15,8 @@
 // picture or a sound only the hold is certain, so the room that honest claims of media
 // leave would be room for false claims of text.
 //
-// Models whose catalog entry has the capability hidden_reasoning are exempt from the
-// bound of an answer, because their text does not bound their tokens.
+// Models whose catalog entry has the capability hidden_reasoning are exempt from both
+// bounds of answers, because their text does not bound their tokens.
 //
 // A Tracker is one hub's. A provider that comes to another hub, or back to a hub that
 // restarted, begins with an empty window, which has Opening to spare.

@@ -67,7 +67,7 @@ var (
 	free   = rates{}
 )
 
-// amounts computes by the rule's own words, without the auditor's arithmetic.
+// listed and paid compute by the rule's own words, without the auditor's arithmetic.
 func listed(r rates, prompt, completion int64) int64 {
 	pico := prompt*r.input + completion*r.output
 	nano, rest := pico/1000, pico%1000

@@ -16,48 +16,48 @@ import (
 	"svc.internal/services/proving/internal/fleet"
 )
 
-// Cell is what became of the faults of one cell.
+// Cell is the outcome of the faults of one cell.
 type Cell struct {
 	Faults int `json:"faults"`
 	// Longest is the longest time until the fleet served again.
 	Longest time.Duration `json:"longest_ns"`
-	// Unserved counts the faults after which it did not in the time it had,
-	// Missed those whose moment no request came to.
+	// Unserved counts the faults after which the fleet did not serve again in time, and
+	// Missed those whose moment no request reached.
 	Unserved int `json:"unserved,omitempty"`
 	Missed   int `json:"missed,omitempty"`
 }
 
-// Report is what came of a run.
+// Report is the outcome of a run.
 type Report struct {
 	Seed   uint64        `json:"seed"`
 	Plant  string        `json:"plant,omitempty"`
 	Replay string        `json:"replay"`
 	Dir    string        `json:"dir"`
 	Took   time.Duration `json:"took_ns"`
-	// Idle is how long it took after the last call until nothing was left.
+	// Idle is how long it took after the last call until the fleet was idle.
 	Idle     time.Duration `json:"idle_ns"`
 	Requests int64         `json:"requests"`
-	// Faults were done; Cells has them by cell.
+	// Faults counts the faults that were done; Cells has them by cell.
 	Faults int             `json:"faults"`
 	Cells  map[string]Cell `json:"cells"`
 
-	// Calls are those whose client waited for the end; of them so many were
-	// Answered. CallsHurting and AnsweredHurting are those during faults.
+	// Calls are the calls whose client waited for the end, and Answered are those of them
+	// that were answered. CallsHurting and AnsweredHurting are those during faults.
 	Calls           int64 `json:"calls"`
 	Answered        int64 `json:"answered"`
 	CallsHurting    int64 `json:"calls_during_faults"`
 	AnsweredHurting int64 `json:"answered_during_faults"`
-	// Late calls were not ended in time; Misled were not told the truth, Late
+	// Late calls did not end in time. Misled calls were not answered with the truth, Late
 	// ones included; the first of them are in Untrue.
 	Late   int      `json:"late"`
 	Misled int      `json:"untold"`
 	Untrue []string `json:"untrue,omitempty"`
 
-	// Forged is what intruders tried in vain.
+	// Forged are the attempts of intruders that failed.
 	Forged Forged `json:"forged"`
 
-	// Exits are processes that ended by themselves and were started again, by
-	// name; Panics are those that panicked.
+	// Exits are the processes that ended by themselves and were started again, by name.
+	// Panics are those that panicked.
 	Exits  map[string]int `json:"exits,omitempty"`
 	Panics []string       `json:"panics,omitempty"`
 	// Faulty are other reasons why the run went wrong.
@@ -103,7 +103,7 @@ func (r *Report) done() int {
 	return r.Faults
 }
 
-// take adds what was seen beside the money.
+// take adds what was seen besides the money.
 func (r *Report) take(w *watch, exits []fleet.Exit) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -117,7 +117,7 @@ func (r *Report) take(w *watch, exits []fleet.Exit) {
 	}
 }
 
-// Wrong names everything that went wrong; nothing is what is wanted.
+// Wrong names everything that went wrong; empty for a good run.
 func (r *Report) Wrong() []string {
 	var wrong []string
 	for _, name := range slices.Sorted(maps.Keys(r.Cells)) {
@@ -180,7 +180,8 @@ func (r *Report) Print(out io.Writer) error {
 		r.Idle.Round(100*time.Millisecond))
 	if f := r.Forged; f != (Forged{}) {
 		fmt.Fprintf(out,
-			"  forged: NATS refused %d connections and %d messages; %d events set aside by their readers; %d repeated without effect\n",
+			"  forged: NATS refused %d connections and %d messages; %d events set aside by their readers; %d repeated "+
+				"without effect\n",
 			f.Connections, f.Messages, f.Quarantined, f.Repeated)
 	}
 	if len(r.Exits) > 0 {

@@ -1,7 +1,7 @@
-// Package store looks into the databases of the marketplace's services as nobody
-// in production may: as a superuser, for a harness that wants to know whether
-// work is left and to hand all rows to an auditor. It changes nothing, with the
-// exceptions of DropSettlementKey and LockEarnings.
+// Package store reads the databases of the marketplace's services as nobody in production
+// may: as a superuser, for a harness that wants to know whether work is left and to give
+// all rows to an auditor. It changes nothing, except in DropSettlementKey and
+// LockEarnings.
 package store
 
 import (
@@ -38,19 +38,19 @@ func Open(ctx context.Context, url string) (*Databases, error) {
 // Close ends the connections.
 func (b *Databases) Close() { b.pool.Close() }
 
-// Left is what has yet to happen.
+// Left is the work that has yet to happen.
 type Left struct {
-	// Holds are open; Reviews are due or under way; Unbalanced are requests of
-	// which billing-ledger and settlement do not say the same.
+	// Holds counts open holds, and Reviews those that are due or under way. Unbalanced
+	// counts the requests on which billing-ledger and settlement disagree.
 	Holds, Reviews, Unbalanced int64
-	// Quarantined are events that a person must look at.
+	// Quarantined counts the events that a person must look at.
 	Quarantined int64
 }
 
-// None reports whether nothing is left. What is in quarantine stays there.
+// None reports whether nothing is left. Events in quarantine stay there.
 func (l Left) None() bool { return l.Holds == 0 && l.Reviews == 0 && l.Unbalanced == 0 }
 
-// Left counts what has yet to happen.
+// Left counts the work that has yet to happen.
 func (b *Databases) Left(ctx context.Context) (Left, error) {
 	var l Left
 	err := b.pool.QueryRow(ctx, `SELECT
@@ -68,7 +68,7 @@ func (b *Databases) Left(ctx context.Context) (Left, error) {
 	return l, nil
 }
 
-// Now is the database's clock.
+// Now reads the database's clock.
 func (b *Databases) Now(ctx context.Context) (now time.Time, err error) {
 	if err := b.pool.QueryRow(ctx, `SELECT clock_timestamp()`).Scan(&now); err != nil {
 		return time.Time{}, fmt.Errorf("read the database's clock: %w", err)
@@ -76,9 +76,8 @@ func (b *Databases) Now(ctx context.Context) (now time.Time, err error) {
 	return now, nil
 }
 
-// Waiting counts the requests that were admitted longer than an age ago and are
-// open, and those that before a time one of billing-ledger and settlement alone
-// has settled.
+// Waiting counts the requests that were admitted longer than an age ago and are open, and
+// those that only one of billing-ledger and settlement has settled before a time.
 func (b *Databases) Waiting(ctx context.Context, age time.Duration, before time.Time) (int64, error) {
 	var n int64
 	err := b.pool.QueryRow(ctx, `SELECT
@@ -93,8 +92,8 @@ func (b *Databases) Waiting(ctx context.Context, age time.Duration, before time.
 	return n, nil
 }
 
-// Unreported is how many requests are under way that were admitted before a time and
-// of whose end no gateway has told.
+// Unreported counts the requests under way that were admitted before a time and whose end
+// no gateway has reported.
 func (b *Databases) Unreported(ctx context.Context, before time.Time) (int64, error) {
 	var n int64
 	err := b.pool.QueryRow(ctx, `SELECT count(*) FROM billing.hold h WHERE state = 'open' AND admitted_at < $1
@@ -105,9 +104,9 @@ func (b *Databases) Unreported(ctx context.Context, before time.Time) (int64, er
 	return n, nil
 }
 
-// Dump writes all rows of a schema as billing-ledger's export writes its own: JSON
-// lines from one snapshot, the first with the schema's name, the last with the
-// number of rows. Hashes of keys are left out.
+// Dump writes all rows of a schema in the form of billing-ledger's export: JSON lines
+// from one snapshot, the first with the schema's name, the last with the number of rows.
+// Hashes of keys are left out.
 func (b *Databases) Dump(ctx context.Context, schema string, out io.Writer) error {
 	w := bufio.NewWriterSize(out, 64<<10)
 	rows := 0
@@ -147,7 +146,7 @@ func head(ctx context.Context, tx pgx.Tx, schema string, w io.Writer) error {
 	return err
 }
 
-// tables are those of a schema, partitions and the migrations' own left out.
+// tables are the tables of a schema, without partitions and the migrations' own.
 func tables(ctx context.Context, tx pgx.Tx, schema string) ([]string, error) {
 	rows, err := tx.Query(ctx, `SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 		WHERE n.nspname = $1 AND c.relkind IN ('r', 'p') AND NOT c.relispartition
@@ -180,8 +179,8 @@ func dump(ctx context.Context, tx pgx.Tx, w io.Writer, schema, table string) (in
 	return n, err
 }
 
-// DropSettlementKey takes the primary key off billing-ledger's settled requests,
-// for a fault that is planted.
+// DropSettlementKey drops the primary key of billing-ledger's settled requests, for a
+// planted fault.
 func (b *Databases) DropSettlementKey(ctx context.Context) error {
 	if _, err := b.pool.Exec(ctx,
 		`ALTER TABLE billing.usage_settlement DROP CONSTRAINT usage_settlement_pkey CASCADE`); err != nil {
@@ -190,7 +189,7 @@ func (b *Databases) DropSettlementKey(ctx context.Context) error {
 	return nil
 }
 
-// UsageKey is the key that a hub has handed over last.
+// UsageKey is the last key that a hub has handed over.
 func (b *Databases) UsageKey(ctx context.Context, hub string) (usageseal.Key, error) {
 	var id, secret []byte
 	err := b.pool.QueryRow(ctx,
@@ -202,8 +201,7 @@ func (b *Databases) UsageKey(ctx context.Context, hub string) (usageseal.Key, er
 	return usageseal.ParseKey(id, secret)
 }
 
-// Lines are what billing-ledger and settlement have settled of a request, a text
-// for each row.
+// Lines are the rows of billing-ledger and settlement for a request, a text for each row.
 func (b *Databases) Lines(ctx context.Context, request string) ([]string, error) {
 	rows, err := b.pool.Query(ctx, `SELECT to_jsonb(s)::text FROM billing.usage_settlement s WHERE request_id = $1::uuid
 		UNION ALL SELECT to_jsonb(e)::text FROM settlement.earning_line e WHERE request_id = $1::uuid ORDER BY 1`, request)
@@ -217,8 +215,8 @@ func (b *Databases) Lines(ctx context.Context, request string) ([]string, error)
 	return lines, nil
 }
 
-// MaxCompletion is the largest completion that any line of a request, or what
-// takes a line's place, has; 0 when it has none.
+// MaxCompletion is the largest completion of any line of a request, or of a row that
+// takes a line's place; 0 for none.
 func (b *Databases) MaxCompletion(ctx context.Context, request string) (tokens int64, err error) {
 	err = b.pool.QueryRow(ctx, `SELECT greatest(
 		(SELECT max(completion_tokens) FROM billing.usage_settlement WHERE request_id = $1::uuid),
@@ -244,20 +242,20 @@ func (b *Databases) Quarantined(ctx context.Context, event []byte) (ledger, sett
 	return ledger, settlement, nil
 }
 
-// Compared is what a comparison of billing-ledger's settled requests with
-// settlement's lines came to.
+// Compared is the result of a comparison of billing-ledger's settled requests with
+// settlement's lines.
 type Compared struct {
-	// Requests are known to one of them at least.
+	// Requests counts the requests that at least one of them knows.
 	Requests int64
-	// Differing are those that one of them does not know, or of which the two do
-	// not say the same: provider, attempt, model, price version, unit, tokens and
-	// payout. Each is a text with both rows.
+	// Differing are the requests that one of them does not know, or on which the two
+	// disagree in provider, attempt, model, price version, unit, tokens or payout. Each
+	// is a text with both rows.
 	Differing []string
 }
 
-// Compare compares every field that billing-ledger and settlement both keep of a
-// request, in both directions. What the ledger has overruled in settlement counts
-// as it did so; a line that is held out does not count.
+// Compare compares every field that billing-ledger and settlement both keep of a request,
+// in both directions. A ledger's correction of a line counts in the line's place. An
+// excluded line does not count.
 func (b *Databases) Compare(ctx context.Context) (Compared, error) {
 	rows, err := b.pool.Query(ctx, `
 		WITH ledger AS (
@@ -291,8 +289,8 @@ func (b *Databases) Compare(ctx context.Context) (Compared, error) {
 	return out, nil
 }
 
-// LockEarnings locks settlement's lines until the function that it returns is
-// called: nobody can write or read them meanwhile.
+// LockEarnings locks settlement's lines until the returned function is called. Nobody can
+// write or read them meanwhile.
 func (b *Databases) LockEarnings(ctx context.Context) (release func(context.Context) error, err error) {
 	tx, err := b.pool.Begin(ctx)
 	if err != nil {
