@@ -54,7 +54,7 @@ func status(ctx context.Context, args, environ []string, out, diagnostics io.Wri
 
 func askStatus(ctx context.Context, cfg environment) ([]byte, error) {
 	if !cfg.Key.IsSet() {
-		return nil, errors.New("the status is told to a provider key: set SVC_PROVIDER_KEY or give -key-file")
+		return nil, errors.New("the status needs a provider key: set SVC_PROVIDER_KEY or give -key-file")
 	}
 	base := cfg.ServiceURL
 	if base == "" {

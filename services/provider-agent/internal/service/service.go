@@ -96,7 +96,7 @@ func (c *Client) Challenge(ctx context.Context, address string) (Challenge, erro
 	}
 	var got Challenge
 	if err := json.Unmarshal(answer, &got); err != nil || got.Nonce == "" || got.Message == "" {
-		return Challenge{}, errors.New("ask for a challenge: the service's answer is none")
+		return Challenge{}, errors.New("ask for a challenge: the service's answer is no challenge")
 	}
 	return got, nil
 }

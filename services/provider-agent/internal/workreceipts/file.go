@@ -21,7 +21,7 @@ const (
 	maxFile = 24 << 20
 )
 
-var errGrown = errors.New("the file has grown too large, and cannot be written anew")
+var errGrown = errors.New("the file is too large and cannot be written anew")
 
 // file is the part of an *os.File that a store needs.
 type file interface {

@@ -560,6 +560,6 @@ func (a *attempt) journalFailed(err error) error {
 
 // journalLost ends a stream whose progress cannot be journalled.
 func (a *attempt) journalLost(err error) *verdict {
-	a.dispatcher.log.Error("an attempt cannot be witnessed", "request_id", a.order.Request.String(), "error", err)
+	a.dispatcher.log.Error("an attempt cannot be journalled", "request_id", a.order.Request.String(), "error", err)
 	return a.platformLost()
 }

@@ -168,7 +168,7 @@ func (r *Recorder) write(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, writeTime)
 	defer cancel()
 	if err := r.Write(ctx); err != nil && ctx.Err() != context.Canceled {
-		r.log.Warn("what engines call models was not recorded", "error", err)
+		r.log.Warn("the names that engines gave models were not recorded", "error", err)
 	}
 }
 

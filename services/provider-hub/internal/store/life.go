@@ -182,11 +182,11 @@ func (s *Store) Qualified(ctx context.Context, expired time.Time, limit int) ([]
 func (s *Store) due(ctx context.Context, sql string, at time.Time, limit int) ([]ids.ProviderID, error) {
 	rows, err := s.pool.Query(ctx, sql, at, limit)
 	if err != nil {
-		return nil, fmt.Errorf("read who is due: %w", err)
+		return nil, fmt.Errorf("read the providers that are due: %w", err)
 	}
 	list, err := pgx.CollectRows(rows, pgx.RowTo[ids.ProviderID])
 	if err != nil {
-		return nil, fmt.Errorf("read who is due: %w", err)
+		return nil, fmt.Errorf("read the providers that are due: %w", err)
 	}
 	return list, nil
 }

@@ -33,7 +33,7 @@ func (s *Store) RecordNames(ctx context.Context, lines []naming.AnsweredAs) erro
 			first_at = least(a.first_at, excluded.first_at), last_at = greatest(a.last_at, excluded.last_at),
 			answers = a.answers + excluded.answers`, idTexts(providers), models, names, first, last, answers)
 	if err != nil {
-		return fmt.Errorf("record what engines call models: %w", err)
+		return fmt.Errorf("record the names that engines gave models: %w", err)
 	}
 	return nil
 }
@@ -46,11 +46,11 @@ func (s *Store) AnsweredAs(
 		SELECT model_id, answered_as, first_at, last_at, answers FROM answered_as
 		WHERE provider_id = $1 AND last_at >= $2 ORDER BY last_at DESC, model_id LIMIT $3`, id, since, limit)
 	if err != nil {
-		return nil, fmt.Errorf("read what engines call models: %w", err)
+		return nil, fmt.Errorf("read the names that engines gave models: %w", err)
 	}
 	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[provider.AnsweredAs])
 	if err != nil {
-		return nil, fmt.Errorf("read what engines call models: %w", err)
+		return nil, fmt.Errorf("read the names that engines gave models: %w", err)
 	}
 	return list, nil
 }

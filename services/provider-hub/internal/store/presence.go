@@ -241,11 +241,11 @@ func (s *Store) ToMeasure(ctx context.Context, before, now time.Time, limit int)
 			ORDER BY uptime_at NULLS FIRST LIMIT $3 FOR UPDATE SKIP LOCKED)
 		RETURNING provider_id`, before, now, limit)
 	if err != nil {
-		return nil, fmt.Errorf("read whom to measure: %w", err)
+		return nil, fmt.Errorf("read the providers to measure: %w", err)
 	}
 	list, err := pgx.CollectRows(rows, pgx.RowTo[ids.ProviderID])
 	if err != nil {
-		return nil, fmt.Errorf("read whom to measure: %w", err)
+		return nil, fmt.Errorf("read the providers to measure: %w", err)
 	}
 	return list, nil
 }
@@ -297,7 +297,7 @@ func (s *Store) Forget(ctx context.Context, kept, nodes, nonces time.Time) error
 		for range forgetRounds {
 			tag, err := s.pool.Exec(ctx, q.sql, q.at, forgetBatch)
 			if err != nil {
-				return fmt.Errorf("forget what is over: %w", err)
+				return fmt.Errorf("delete old rows: %w", err)
 			}
 			if tag.RowsAffected() < forgetBatch {
 				break

@@ -131,11 +131,11 @@ func (s *Store) settling(ctx context.Context, limit int) ([]ids.ProviderID, erro
 func (s *Store) providers(ctx context.Context, sql string, args ...any) ([]ids.ProviderID, error) {
 	rows, err := s.pool.Query(ctx, sql, args...)
 	if err != nil {
-		return nil, fmt.Errorf("read whose proposals are over: %w", err)
+		return nil, fmt.Errorf("read the proposals that are over: %w", err)
 	}
 	list, err := pgx.CollectRows(rows, pgx.RowTo[ids.ProviderID])
 	if err != nil {
-		return nil, fmt.Errorf("read whose proposals are over: %w", err)
+		return nil, fmt.Errorf("read the proposals that are over: %w", err)
 	}
 	return list, nil
 }

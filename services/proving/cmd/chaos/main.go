@@ -72,10 +72,10 @@ func parse(args []string, errOut io.Writer) (options, error) {
 		return o, fmt.Errorf("chaos: %q is not understood", flags.Arg(0))
 	}
 	if o.cfg.Faults < 0 || o.cfg.Callers < 0 || o.cfg.Lanes < 0 {
-		return o, errors.New("chaos: there are no negative numbers of faults, clients and lanes")
+		return o, errors.New("chaos: the numbers of faults, clients and lanes must not be negative")
 	}
 	if o.cfg.Plant != "" && !slices.Contains(crash.Plants(), o.cfg.Plant) {
-		return o, fmt.Errorf("chaos: nobody knows how to plant %q", o.cfg.Plant)
+		return o, fmt.Errorf("chaos: %q is not a fault that can be planted", o.cfg.Plant)
 	}
 	o.cfg.Seed = rand.Uint64() //nolint:gosec // any will do
 	var err error

@@ -102,7 +102,7 @@ func follow(ctx context.Context, path string, offset int64, out io.Writer, done 
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
-			return errors.New("no longer waiting; the fleet goes on: fleet down stops it")
+			return errors.New("no longer waiting; the fleet keeps starting: fleet down stops it")
 		}
 	}
 }

@@ -121,7 +121,7 @@ func (m *market) wipe(names []string) error {
 		case fleet.NATS:
 			err = m.fleet.WipeNATS()
 		default:
-			err = fmt.Errorf("%s keeps nothing that could be lost", name)
+			err = fmt.Errorf("%s has no disk to lose", name)
 		}
 		if err != nil {
 			return err

@@ -112,27 +112,27 @@ var unsettled = regexp.MustCompile(`(?m)^(svc_provider_hub_unsettled(?:\{[^}]*\}
 func (m *market) gauges(ctx context.Context, hub string) (map[string]float64, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, m.fleet.AdminURL(hub)+"/metrics", nil)
 	if err != nil {
-		return nil, fmt.Errorf("ask %s what waits: %w", hub, err)
+		return nil, fmt.Errorf("ask %s for unsettled usage: %w", hub, err)
 	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return nil, fmt.Errorf("ask %s what waits: %w", hub, err)
+		return nil, fmt.Errorf("ask %s for unsettled usage: %w", hub, err)
 	}
 	defer resp.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(resp.Body, maxMetrics))
 	if err != nil {
-		return nil, fmt.Errorf("ask %s what waits: %w", hub, err)
+		return nil, fmt.Errorf("ask %s for unsettled usage: %w", hub, err)
 	}
 	values := map[string]float64{}
 	for _, match := range unsettled.FindAllSubmatch(text, -1) {
 		value, err := strconv.ParseFloat(string(match[2]), 64)
 		if err != nil {
-			return nil, fmt.Errorf("ask %s what waits: %w", hub, err)
+			return nil, fmt.Errorf("ask %s for unsettled usage: %w", hub, err)
 		}
 		values[string(match[1])] = value
 	}
 	if len(values) == 0 {
-		return nil, fmt.Errorf("%s does not tell what waits", hub)
+		return nil, fmt.Errorf("%s does not report unsettled usage", hub)
 	}
 	return values, nil
 }

@@ -62,7 +62,7 @@ func (g *guard) tell(word string, pid int) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if _, err := io.WriteString(g.pipe, word+" "+strconv.Itoa(pid)+"\n"); err != nil {
-		return fmt.Errorf("tell the guard of the fleet: %w", err)
+		return fmt.Errorf("write to the guard of the fleet: %w", err)
 	}
 	return nil
 }

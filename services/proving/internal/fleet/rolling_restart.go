@@ -65,7 +65,7 @@ func (f *Fleet) sessions(ctx context.Context, name string) (int, error) {
 	}
 	match := sessionsMetric.FindSubmatch(text)
 	if match == nil {
-		return 0, fmt.Errorf("count the agents of %s: it does not tell", name)
+		return 0, fmt.Errorf("count the agents of %s: it does not report them", name)
 	}
 	return strconv.Atoi(string(match[1]))
 }

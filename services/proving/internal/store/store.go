@@ -63,7 +63,7 @@ func (b *Databases) Left(ctx context.Context) (Left, error) {
 		(SELECT count(*) FROM billing.quarantine) + (SELECT count(*) FROM settlement.quarantine)`).
 		Scan(&l.Holds, &l.Reviews, &l.Unbalanced, &l.Quarantined)
 	if err != nil {
-		return l, fmt.Errorf("count what is left: %w", err)
+		return l, fmt.Errorf("count the work that is left: %w", err)
 	}
 	return l, nil
 }
@@ -87,7 +87,7 @@ func (b *Databases) Waiting(ctx context.Context, age time.Duration, before time.
 			WHERE s.request_id IS NULL AND e.recorded_at < $2 OR e.request_id IS NULL AND s.settled_at < $2)`,
 		age, before).Scan(&n)
 	if err != nil {
-		return 0, fmt.Errorf("count what waits: %w", err)
+		return 0, fmt.Errorf("count waiting requests: %w", err)
 	}
 	return n, nil
 }
@@ -99,7 +99,7 @@ func (b *Databases) Unreported(ctx context.Context, before time.Time) (int64, er
 	err := b.pool.QueryRow(ctx, `SELECT count(*) FROM billing.hold h WHERE state = 'open' AND admitted_at < $1
 		AND NOT EXISTS (SELECT FROM billing.request_report w WHERE w.request_id = h.request_id)`, before).Scan(&n)
 	if err != nil {
-		return 0, fmt.Errorf("count what is untold: %w", err)
+		return 0, fmt.Errorf("count unreported requests: %w", err)
 	}
 	return n, nil
 }
@@ -237,7 +237,7 @@ func (b *Databases) Quarantined(ctx context.Context, event []byte) (ledger, sett
 		EXISTS (SELECT FROM settlement.quarantine WHERE payload = $1 AND reason LIKE 'forged%')`, event).Scan(&ledger,
 		&settlement)
 	if err != nil {
-		return false, false, fmt.Errorf("look into the quarantines: %w", err)
+		return false, false, fmt.Errorf("read the quarantines: %w", err)
 	}
 	return ledger, settlement, nil
 }
