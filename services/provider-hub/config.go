@@ -39,23 +39,23 @@ type Config struct {
 	JournalMaxAttempts int `yaml:"journal_max_attempts" env:"SVC_HUB_JOURNAL_MAX_ATTEMPTS"`
 	// Pepper hides provider keys in the database.
 	Pepper apikey.Pepper `yaml:"pepper" env:"SVC_PEPPER"`
-	// WorkReceiptSecret is by what the hubs of a fleet know the receipts of
-	// providers for their own: 32 bytes or more, the same in all of them. Unset,
-	// it is derived from the pepper.
+	// WorkReceiptSecret is the secret by which the hubs of a fleet recognize the work
+	// receipts of their attempts: 32 bytes or more, the same in all of them. Unset, it is
+	// derived from the pepper. Package proof says how a fleet changes it.
 	WorkReceiptSecret config.Secret `yaml:"work_receipt_secret" env:"SVC_HUB_WORK_RECEIPT_SECRET"`
-	// WorkReceiptSecretPrevious is accepted beside it while the fleet goes from one
-	// secret to another, and as long as receipts of the old one may come, a
-	// week: 32 bytes or more, or the word pepper for what is derived from that.
+	// WorkReceiptSecretPrevious is accepted too while the fleet changes its secret, and
+	// as long as receipts of the old one may come, a week: 32 bytes or more, or the word
+	// pepper for the secret that is derived from the pepper.
 	WorkReceiptSecretPrevious config.Secret `yaml:"work_receipt_secret_previous" env:"SVC_HUB_WORK_RECEIPT_SECRET_PREVIOUS"`
 
 	// MaxSockets bounds the sockets of agents, 10,000; SessionsPerProvider
 	// those of one provider, 64.
 	MaxSockets          int `yaml:"max_sockets" env:"SVC_HUB_MAX_SOCKETS"`
 	SessionsPerProvider int `yaml:"sessions_per_provider" env:"SVC_HUB_SESSIONS_PER_PROVIDER"`
-	// DialsPerSecond is how many connections are accepted in a second, 2,000, and
-	// at least HandshakesPerSecond; 0 is no bound. More wait, whoever dials: what
-	// one network may do is to be bounded in front. HandshakesPerSecond is how fast new sockets are let in, 500: 10,000
-	// agents are back within 20 s.
+	// DialsPerSecond is how many connections are accepted in a second, 2,000, and at
+	// least HandshakesPerSecond; 0 is no bound. Further connections wait, whoever dials;
+	// what one network may do must be bounded in front of the hub. HandshakesPerSecond is
+	// how fast new sockets are let in, 500: 10,000 agents are back within 20 s.
 	DialsPerSecond      int     `yaml:"dials_per_second" env:"SVC_HUB_DIALS_PER_SECOND"`
 	HandshakesPerSecond float64 `yaml:"handshakes_per_second" env:"SVC_HUB_HANDSHAKES_PER_SECOND"`
 	// TrustedProxies are the addresses and networks, separated by commas, whose
@@ -63,15 +63,15 @@ type Config struct {
 	TrustedProxies string `yaml:"trusted_proxies" env:"SVC_HUB_TRUSTED_PROXIES"`
 	// RegisterTimeout is how long a socket may stay unregistered, 10 s.
 	RegisterTimeout time.Duration `yaml:"register_timeout" env:"SVC_HUB_REGISTER_TIMEOUT"`
-	// HeartbeatInterval is what agents are told, 10 s; a session without one
-	// for SessionTimeout, 30 s, ends.
+	// HeartbeatInterval is the interval that agents are given, 10 s. A session without a
+	// heartbeat for SessionTimeout, 30 s, ends.
 	HeartbeatInterval time.Duration `yaml:"heartbeat_interval" env:"SVC_HUB_HEARTBEAT_INTERVAL"`
 	SessionTimeout    time.Duration `yaml:"session_timeout" env:"SVC_HUB_SESSION_TIMEOUT"`
 	// PingInterval and PongTimeout find dead peers: 15 s and 5 s.
 	PingInterval time.Duration `yaml:"ping_interval" env:"SVC_HUB_PING_INTERVAL"`
 	PongTimeout  time.Duration `yaml:"pong_timeout" env:"SVC_HUB_PONG_TIMEOUT"`
-	// CancelGrace is how long a cancelled request keeps its slot when the
-	// agent does not end it, 10 s.
+	// CancelGrace is how long a cancelled request keeps its slot when the agent does not
+	// end it, 10 s.
 	CancelGrace time.Duration `yaml:"cancel_grace" env:"SVC_HUB_CANCEL_GRACE"`
 	// CommitWait is how long an answer waits for the gateway's commit, 5 s.
 	CommitWait time.Duration `yaml:"commit_wait" env:"SVC_HUB_COMMIT_WAIT"`
@@ -80,8 +80,8 @@ type Config struct {
 	// ResettleAfter is how long usage may stay unsettled before it is
 	// published again, 30 s.
 	ResettleAfter time.Duration `yaml:"resettle_after" env:"SVC_HUB_RESETTLE_AFTER"`
-	// DrainTimeout is how long streams may go on once Run's context has
-	// ended, 120 s.
+	// DrainTimeout is how long streams may take to end once Run's context has ended, 120
+	// s.
 	DrainTimeout time.Duration `yaml:"drain_timeout" env:"SVC_HUB_DRAIN_TIMEOUT"`
 
 	// WalletDomain is the host, with a port unless it is the usual one, that
@@ -158,7 +158,7 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// What wallets sign for unless it is said.
+// What wallets sign for by default.
 const (
 	defaultWalletDomain = "localhost"
 	defaultWalletChain  = 8453
@@ -182,9 +182,8 @@ const minWorkReceiptSecret = 32
 // pepperSecret stands for the secret that is derived from the pepper.
 const pepperSecret = "pepper"
 
-// proofs are the secrets of what providers show for their receipts. They are
-// never ones that others could know: without a pepper the configuration is
-// refused.
+// proofs are the secrets of the proofs in work receipts. They are never secrets that
+// others could know, because the configuration is refused without a pepper.
 func (c Config) proofs() proof.Secrets {
 	secrets := proof.Secrets{Current: proof.Derive(c.Pepper[:])}
 	if c.WorkReceiptSecret.IsSet() {
@@ -222,15 +221,15 @@ const (
 	maxMove   = 2 * time.Second
 )
 
-// movingTime is how long a hub that stops waits for its agents to register
-// elsewhere, when it has told so many of any dialect. Whether there is a hub that
-// takes them it cannot know.
+// movingTime is how long a hub that stops waits for its agents to register elsewhere,
+// when it has asked so many of any dialect. It cannot know whether another hub takes
+// them.
 func (c Config) movingTime(agents int) time.Duration {
 	each := time.Duration(agents) * moveEach
 	return toldLeast + min(each, c.gate().WithDefaults().ReconnectSpread) + min(moveTime+each, maxMove)
 }
 
-// maxAnswer bounds an answer that is not streamed: it travels to the gateway in
+// maxAnswer bounds an answer that is not streamed, because it is sent to the gateway in
 // one message, beside a little of our own.
 const (
 	maxAnswer = min(12<<20, serve.MaxMessageBytes) - 64<<10

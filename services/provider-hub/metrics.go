@@ -14,8 +14,8 @@ import (
 	"svc.internal/services/provider-hub/internal/provider"
 )
 
-// metrics are the figures of a hub. Attribute sets are made once; none names a
-// request, a provider or a model, but for the ratios of claims.
+// metrics are the figures of a hub. Attribute sets are made once. None names a request, a
+// provider or a model, except for the ratios of claims.
 type metrics struct {
 	attempts   metric.Int64Counter
 	excess     metric.Int64Counter
@@ -88,7 +88,7 @@ func (m *metrics) swept(status provider.Status) {
 
 func (m *metrics) lag(d time.Duration) { m.publishLag.Record(context.Background(), d.Seconds()) }
 
-// observe registers what is read when somebody asks.
+// observe registers the figures that are read on demand.
 func (m *metrics) observe(meters metric.MeterProvider, s *Service, counts *gate.Counts) error {
 	meter := meters.Meter(meterName)
 	type reading struct {

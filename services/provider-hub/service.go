@@ -1,11 +1,11 @@
-// Package providerhub is the service that holds the connections of providers:
-// their accounts and keys, the WebSocket sessions of their agents, the dispatch
-// of one request to one session, and the journal of what was served.
+// Package providerhub is the service that holds the connections of providers: their
+// accounts and keys, the WebSocket sessions of their agents, the dispatch of one request
+// to one session, and the journal of what was served.
 //
-// New only assembles; Run opens the journal, brings to an end what an earlier
-// process left behind, and takes sockets and requests until its context ends.
-// Then it drains: agents and routers are told, streams may end within
-// Config.DrainTimeout, usage is published, and the journal is closed last.
+// New only assembles. Run opens the journal, ends what an earlier process left behind,
+// and takes sockets and requests until its context ends. Then it drains: agents and
+// routers are informed, streams may end within Config.DrainTimeout, usage is published,
+// and the journal is closed last.
 package providerhub
 
 import (
@@ -38,19 +38,18 @@ import (
 	"svc.internal/services/provider-hub/internal/store"
 )
 
-// Schema and Role are where the tables live and who uses them.
+// Schema and Role name the schema of the tables and the role that uses them.
 const (
 	Schema = store.Schema
 	Role   = store.Role
 )
 
-// Migrate brings the schema at url, reached as its owner, to what this version
-// needs.
+// Migrate migrates the schema at url, reached as its owner, to this version.
 func Migrate(ctx context.Context, url string) error {
 	return Tables().Migrate(ctx, url)
 }
 
-// Tables are what the service keeps in PostgreSQL.
+// Tables are the service's tables in PostgreSQL.
 func Tables() pg.Tables {
 	return pg.Tables{Schema: Schema, Role: Role, Migrations: store.Migrations}
 }
@@ -64,16 +63,15 @@ type Deps struct {
 	Bus    *bus.Conn
 	// DB runs as Role in Schema.
 	DB *pgxpool.Pool
-	// UsageKeys are handed the keys under which usage is sealed, billing-ledger
-	// first.
+	// UsageKeys receive the keys under which usage is sealed, billing-ledger first.
 	UsageKeys []KeyReceiver
 }
 
 // KeyReceiver is a service that checks the seals of usage.
 type KeyReceiver = events.KeyReceiver
 
-// Service is a hub. Its RPCs and its handler may be called at any time; before
-// Run has begun and once it drains they answer that nothing is taken.
+// Service is a hub. Its RPCs and its handler may be called at any time. Before Run has
+// begun and once it drains they answer that nothing is taken.
 type Service struct {
 	cfg  Config
 	deps Deps
@@ -94,8 +92,8 @@ type Service struct {
 	metrics      *metrics
 }
 
-// New assembles a hub, each part behind those that it is made with: nothing is set
-// in a part afterwards. It starts nothing and reaches nobody.
+// New assembles a hub, each part after the parts that it is made with: nothing is set in
+// a part afterwards. It starts nothing and reaches nobody.
 func New(_ context.Context, cfg Config, deps Deps) (*Service, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -143,14 +141,14 @@ func New(_ context.Context, cfg Config, deps Deps) (*Service, error) {
 	return s, nil
 }
 
-// reports are where it is told how attempts ended.
+// reports are the receivers of the reports of ended attempts.
 type reports struct {
 	metrics  *metrics
 	naming   *naming.Recorder
 	attempts *events.Attempts
 }
 
-// ended hears of every attempt.
+// ended passes on the report of an attempt.
 func (to reports) ended(r dispatch.Report) {
 	to.metrics.attempt(r.Outcome)
 	if r.Excess {
@@ -173,8 +171,8 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 // Handler is the WebSocket endpoint of agents, at /, /ws and any prefix + /ws.
 func (s *Service) Handler() http.Handler { return s.gate }
 
-// Ready says what is missing for the hub to serve. A database that is away is
-// no reason: live sessions go on without it, and every hub would leave at once.
+// Ready says what the hub lacks to serve. A database that is away is no reason, because
+// live sessions are served without it, and every hub would leave at once.
 func (s *Service) Ready(context.Context) error {
 	if err := s.usage.Ready(); err != nil {
 		return err
@@ -192,11 +190,11 @@ func (s *Service) Ready(context.Context) error {
 	return nil
 }
 
-// diskInterval is how soon it is logged that the journal's disk is full, or is not any
-// more.
+// diskInterval is how soon it is logged that the journal's disk is full, or has room
+// again.
 const diskInterval = 5 * time.Second
 
-// watchDisk tells operators of a disk that others fill, until ctx ends.
+// watchDisk logs that others fill the journal's disk, until ctx ends.
 func (s *Service) watchDisk(ctx context.Context) error {
 	full := false
 	for range clock.Every(ctx, diskInterval) {
@@ -213,13 +211,12 @@ func (s *Service) watchDisk(ctx context.Context) error {
 	return nil
 }
 
-// journalHigh is the part of the journal's bounds from which on the hub is not
-// ready: it still serves, so that operators hear of it before requests are
-// refused.
+// journalHigh is the used part of the journal's bounds from which on the hub is not
+// ready. It still serves, so that operators hear of it before requests are refused.
 const journalHigh = 0.5
 
-// Run serves until ctx ends, drains, and returns nil. A failed journal ends it
-// with an error: what it says next could not be kept.
+// Run serves until ctx ends, drains, and returns nil. A failed journal ends it with an
+// error, because nothing later could be kept.
 func (s *Service) Run(ctx context.Context) error {
 	err := s.usage.Open(journal.Config{
 		Dir: s.cfg.JournalDir, Clock: s.deps.Clock, MaxBytes: s.cfg.JournalMaxBytes, SegmentBytes: s.cfg.JournalSegmentBytes,
@@ -228,7 +225,7 @@ func (s *Service) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// The loops outlive ctx: they are needed while the hub drains.
+	// The loops outlive ctx, because they are needed while the hub drains.
 	loops, stopLoops := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopLoops()
 	group, loops := errgroup.WithContext(loops)
@@ -258,13 +255,13 @@ func (s *Service) Run(ctx context.Context) error {
 	return errors.Join(cause, group.Wait(), s.usage.Close())
 }
 
-// drain lets streams end, and ends what does not.
+// drain lets streams end, and ends those that do not.
 func (s *Service) drain(ctx context.Context) {
 	ctx = context.WithoutCancel(ctx)
 	s.recorder.Stopping()
 	s.presence.Drain()
 	told := int(s.counts.Sockets.Load())
-	s.dispatcher.StopAccepting() // before the agents leave, or a request would hear that its session is gone
+	s.dispatcher.StopAccepting() // before the agents leave, or a request would get session_gone
 	s.gate.Drain()
 	moving := s.registry.Moving()
 	patience, cancel := context.WithTimeout(ctx, s.cfg.DrainTimeout)
@@ -289,24 +286,22 @@ func (s *Service) drain(ctx context.Context) {
 }
 
 const (
-	// abortTimeout is how long attempts that must end may take to be
-	// witnessed.
+	// abortTimeout is how long attempts that must end may take to be journalled.
 	abortTimeout = 15 * time.Second
-	// closeTimeout is how long agents may take to read why they are closed, beyond
-	// the time over which sessions closes them: a pause each, and closeSpread at
-	// most.
+	// closeTimeout is how long agents may take to read why they are closed, beyond the
+	// time in which sessions are closed: a pause each, and closeSpread at most.
 	closeTimeout = 3 * time.Second
 	closePause   = 2 * time.Millisecond
 	closeSpread  = 20 * time.Second
-	// recheckInterval is how soon a hub notices what an operator told another.
+	// recheckInterval is how soon a hub notices an operator's call to another hub.
 	recheckInterval = 5 * time.Second
-	// sweepInterval is how late a probation is judged, and sweepTime how long a
-	// sweep may take.
+	// sweepInterval is how late a probation is judged, and sweepTime how long a sweep may
+	// take.
 	sweepInterval = time.Minute
 	sweepTime     = 45 * time.Second
 )
 
-// sweep does what time alone brings to providers until ctx ends.
+// sweep applies what time alone brings to providers, until ctx ends.
 func (s *Service) sweep(ctx context.Context) error {
 	for range clock.Every(ctx, sweepInterval) {
 		s.sweepOnce(ctx)
@@ -320,12 +315,10 @@ func (s *Service) sweepOnce(ctx context.Context) {
 	s.swept(s.accounts.Sweep(limited))
 }
 
-// qualify activates the providers whose machines were the last thing that was
-// missing.
+// qualify activates the providers for which only a machine was missing.
 func (s *Service) qualify(ctx context.Context) { s.swept(s.accounts.Qualify(ctx)) }
 
-// swept lets the sessions here feel what became of providers without anybody's
-// word.
+// swept applies changes of providers that happened by themselves to the sessions here.
 func (s *Service) swept(changed []provider.Account, err error) {
 	if err != nil && !errors.Is(err, context.Canceled) {
 		s.deps.Log.Warn("providers were not looked after", "error", err)
@@ -337,7 +330,7 @@ func (s *Service) swept(changed []provider.Account, err error) {
 	}
 }
 
-// recheck looks after keys and statuses until ctx ends.
+// recheck reads the state of keys and providers again until ctx ends.
 func (s *Service) recheck(ctx context.Context) error {
 	for range clock.Every(ctx, recheckInterval) {
 		if err := s.registry.Recheck(ctx); err != nil && ctx.Err() == nil {

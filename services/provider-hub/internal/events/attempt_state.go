@@ -2,16 +2,16 @@ package events
 
 import "svc.internal/services/provider-hub/internal/journal"
 
-// maxRecent is how many closed attempts are remembered: those whose receipts
-// are on their way. Each takes about 60 bytes.
+// maxRecent is how many closed attempts are remembered, because their work receipts are
+// on their way. Each takes about 60 bytes.
 const maxRecent = 1 << 15
 
 // AttemptState is what a hub knows of an attempt.
 type AttemptState uint8
 
-// The standings. Unknown is an attempt of another hub or another life of this
-// one, Unsettled one that the journal holds, Closed one that is settled, or for
-// which nothing is due.
+// The states. Unknown is an attempt of another hub or of an earlier process of this one,
+// Unsettled one that the journal holds, and Closed one that is settled or for which
+// nothing is due.
 const (
 	Unknown AttemptState = iota
 	Unsettled
@@ -47,7 +47,7 @@ func (r *recent) has(key journal.Key) bool {
 	return ok
 }
 
-// State tells what is known of an attempt.
+// State returns what is known of an attempt.
 func (u *Usage) State(key journal.Key) AttemptState {
 	u.mu.Lock()
 	p, closed := u.pending[key], u.closed.has(key)
@@ -62,7 +62,7 @@ func (u *Usage) State(key journal.Key) AttemptState {
 	}
 }
 
-// close notes that attempts need no receipt.
+// close notes that attempts need no work receipt.
 func (u *Usage) close(keys ...journal.Key) {
 	if len(keys) == 0 {
 		return

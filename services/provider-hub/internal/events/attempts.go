@@ -18,7 +18,7 @@ const (
 	attemptDelay = 50 * time.Millisecond
 )
 
-// Attempts tells the routers how attempts ended.
+// Attempts reports to the routers how attempts ended.
 type Attempts struct {
 	hubID   string
 	bus     *bus.Conn
@@ -27,12 +27,12 @@ type Attempts struct {
 	dropped atomic.Int64
 }
 
-// NewAttempts returns a queue that Run empties.
+// NewAttempts returns a queue, which Run empties.
 func NewAttempts(hubID string, conn *bus.Conn, log *slog.Logger) *Attempts {
 	return &Attempts{hubID: hubID, bus: conn, log: log, queue: make(chan dispatch.Report, attemptQueue)}
 }
 
-// Add queues a report, or drops it when the queue is full.
+// Add queues a report. It drops the report when the queue is full.
 func (a *Attempts) Add(r dispatch.Report) {
 	select {
 	case a.queue <- r:
@@ -41,8 +41,8 @@ func (a *Attempts) Add(r dispatch.Report) {
 	}
 }
 
-// Probed queues what became of a warm-up: routers that suspect the node judge it by
-// that. One that the engine was not asked for says nothing.
+// Probed queues the outcome of a warm-up, by which routers that suspect the node judge
+// it. A warm-up that the engine was not asked for says nothing.
 func (a *Attempts) Probed(who session.Identity, w session.Warmed) {
 	r := dispatch.Report{
 		Probe: true, Provider: who.ProviderID, Node: who.NodeID, Epoch: who.Epoch, Model: w.Model,
@@ -57,10 +57,10 @@ func (a *Attempts) Probed(who session.Identity, w session.Warmed) {
 	a.Add(r)
 }
 
-// Dropped is how many reports found no room.
+// Dropped counts the reports that found no room.
 func (a *Attempts) Dropped() int64 { return a.dropped.Load() }
 
-// Run publishes in batches until ctx ends, and then what is left.
+// Run publishes in batches until ctx ends, and then the rest.
 func (a *Attempts) Run(ctx context.Context) error {
 	for {
 		select {
@@ -80,7 +80,7 @@ func (a *Attempts) Run(ctx context.Context) error {
 	}
 }
 
-// gather waits a moment for company.
+// gather waits a moment for further reports.
 func (a *Attempts) gather(ctx context.Context, first dispatch.Report) []*eventsv1.Attempt {
 	batch := []*eventsv1.Attempt{attemptOf(first)}
 	timer := time.NewTimer(attemptDelay)

@@ -15,9 +15,8 @@ import (
 	"svc.internal/services/provider-hub/internal/session"
 )
 
-// dispatched is what is known of an attempt before its first byte leaves. It
-// is the payload of DISPATCH, and a usage event of what was relayed can be made
-// from it alone.
+// dispatched is what is known of an attempt before its first byte leaves. It is the
+// payload of DISPATCH. A usage event of the relayed part can be made from it alone.
 func dispatched(hubID string, o *dispatch.Order, at time.Time) *eventsv1.UsageEvent {
 	return &eventsv1.UsageEvent{
 		RequestId: o.Request.String(), Attempt: o.Attempt, HubId: hubID, ProviderId: o.Provider.String(),
@@ -143,5 +142,5 @@ func sessionOf(v session.View, draining bool) *eventsv1.Session {
 	return s
 }
 
-// count clamps what an agent says of itself: it may say anything.
+// count clamps a number of an agent's, which may say anything.
 func count(n int) int32 { return int32(min(max(n, 0), math.MaxInt32)) }

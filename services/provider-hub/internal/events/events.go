@@ -1,23 +1,20 @@
-// Package events carries what happens on a hub to the rest of the fleet over
-// NATS: usage, ended attempts and presence; and takes back what billing has
-// settled.
+// Package events carries what happens on a hub to the rest of the fleet over NATS: usage,
+// ended attempts and presence. It also receives what billing-ledger has settled.
 //
-// Only usage must arrive. Its truth is the journal: a usage event is published
-// after its FINAL is on disk, and again, ever more rarely, until billing-ledger
-// says that it is settled. Whether settlement has it does not matter: a
-// settlement that stands still must not fill the journal of every hub, and it
-// takes up from billing-ledger what it never heard. Attempts and presence may be
-// lost.
+// Only usage must arrive. The journal is its source: a usage event is published after its
+// FINAL is on disk, and again, ever more rarely, until billing-ledger says that it is
+// settled. Settlement does not matter for that, because a settlement that stands still
+// must not fill the journal of every hub, and it takes from billing-ledger what it never
+// received. Attempts and presence may be lost.
 //
-// Word that an attempt is void, where nobody else may know it, is kept in the
-// journal too, until JetStream has taken it (see voids.go).
+// The fact that an attempt is void, where nobody else may know it, is kept in the journal
+// too, until JetStream has taken it (see voids.go).
 //
-// Bounds: 4,096 usage events and 4,096 attempts wait to be published; usage
-// that finds no room is left to the next sweep, attempts are dropped and
-// counted. A sweep begins with what is 30 s old (see DefaultResettle), a usage event is
-// repeated at most that often and at least every 10 minutes, in batches of 256. A batch of
-// attempts is at most 256 or 50 ms old, a part of a presence report at most 500
-// sessions or about 512 KiB.
+// Bounds: 4,096 usage events and 4,096 attempts wait to be published. Usage that finds no
+// room is left to the next sweep; attempts are dropped and counted. A sweep begins with
+// usage that is 30 s old (see DefaultResettle). A usage event is repeated at most that
+// often and at least every 10 minutes, in batches of 256. A batch of attempts is at most
+// 256 or 50 ms old, a part of a presence report at most 500 sessions or about 512 KiB.
 package events
 
 import (
@@ -44,12 +41,12 @@ import (
 const (
 	usageQueue = 4096
 	usageBatch = 256
-	// publishTime bounds a batch, flushTime all of them when the hub stops.
+	// publishTime bounds a batch, and flushTime all batches when the hub stops.
 	publishTime = 10 * time.Second
 	flushTime   = 5 * time.Second
 
-	// DefaultResettle is how long usage may stay unsettled before it is
-	// published again; a sweep looks for such usage sweeps times as often.
+	// DefaultResettle is how long usage may stay unsettled before it is published again.
+	// A sweep looks for such usage sweeps times as often.
 	DefaultResettle = 30 * time.Second
 	sweeps          = 6
 	maxResettle     = 10 * time.Minute
@@ -59,8 +56,8 @@ const (
 type publication struct {
 	times int
 	next  time.Time
-	// traceparent is the trace that the usage belongs to, as long as this
-	// process lives: the journal does not keep it.
+	// traceparent is the trace of the usage, as long as this process lives. The journal
+	// does not keep it.
 	traceparent string
 }
 
@@ -73,8 +70,8 @@ type waiting struct {
 	traceparent string
 }
 
-// Usage keeps attempts in the journal and sees their usage settled. It
-// implements dispatch.UsageJournal.
+// Usage keeps attempts in the journal until their usage is settled. It implements
+// dispatch.UsageJournal.
 type Usage struct {
 	hubID    string
 	bus      Bus
@@ -86,7 +83,7 @@ type Usage struct {
 	lag      func(time.Duration)
 
 	journal atomic.Pointer[journal.Journal]
-	opened  time.Time // what is older is of an earlier process
+	opened  time.Time // an older record is of an earlier process
 	queue   chan waiting
 	ensured bool // the stream was ensured; for the loop of usage only
 
@@ -100,22 +97,22 @@ type Usage struct {
 	closed  recent
 }
 
-// UsageDeps are what usage works with. Clock and Log are required.
+// UsageDeps are what Usage works with. Clock and Log are required.
 type UsageDeps struct {
 	Clock clock.Clock
 	Log   *slog.Logger
-	// Keys seal what is published; nil where nobody checks seals.
+	// Keys seal usage; nil where nobody checks seals.
 	Keys *Keys
-	// Closed hears of attempts that need no receipt any more. It must not block; nil
-	// where nobody waits for them.
+	// Closed is called for attempts that need no work receipt any more. It must not
+	// block; nil where nobody waits for them.
 	Closed func([]journal.Key)
-	// Lag hears how old usage is when it is published for the first time; nil where
-	// nobody measures it.
+	// Lag is called with the age of usage when it is published for the first time; nil
+	// where nobody measures it.
 	Lag func(time.Duration)
 }
 
-// NewUsage returns a Usage without a journal. What is unsettled for resettle
-// is published again; 0 means DefaultResettle.
+// NewUsage returns a Usage without a journal. Usage that is unsettled for resettle is
+// published again; 0 means DefaultResettle.
 func NewUsage(hubID string, conn Bus, resettle time.Duration, deps UsageDeps) *Usage {
 	if deps.Closed == nil {
 		deps.Closed = func([]journal.Key) {}
@@ -134,9 +131,9 @@ func NewUsage(hubID string, conn Bus, resettle time.Duration, deps UsageDeps) *U
 	}
 }
 
-// Open opens the journal and brings what an earlier process left behind to its
-// end: an attempt that was committed and has no usage is billed by what it had
-// relayed, one that was not committed is void.
+// Open opens the journal and ends what an earlier process left behind. An attempt that
+// was committed and has no usage is billed by its last progress, without the prompt. An
+// attempt that was not committed is void.
 func (u *Usage) Open(cfg journal.Config) error {
 	u.opened = u.clock.Now()
 	j, recovered, err := journal.Open(cfg)
@@ -170,10 +167,10 @@ func (u *Usage) Open(cfg journal.Config) error {
 	return nil
 }
 
-// finish ends an attempt of an earlier process. Of one that was not committed it
-// says nothing to anybody: the process that died may have given content to a
-// gateway that relayed it, and whose commit it did not live to read. A gateway
-// that lives tells, and otherwise the provider's receipt does.
+// finish ends an attempt of an earlier process. Of an attempt that was not committed it
+// publishes nothing: the dead process may have given content to a gateway that relayed
+// it, and whose commit it did not live to read. A gateway that lives reports that, and
+// otherwise the provider's work receipt does.
 func (u *Usage) finish(j *journal.Journal, a journal.Unfinished, unreadable error) error {
 	if unreadable != nil {
 		u.log.Error("an attempt in the journal cannot be read and is not billed", "attempt", a.Key.String(), "error",
@@ -190,7 +187,7 @@ func (u *Usage) finish(j *journal.Journal, a journal.Unfinished, unreadable erro
 	}
 	tokens := int64(a.Progress.Tokens)
 	served := meter.Served{
-		// What was noted as progress was held against the limits then.
+		// The progress was within the limits when it was noted.
 		Ending: meter.PlatformLost, MaxOutput: tokens, Choices: 1, Recount: tokens,
 		DeliveredBytes: int64(a.Progress.Bytes), EstimatedPrompt: e.GetEstimatedPromptTokens(),
 		Claim: meter.Claim{State: meter.Absent},
@@ -214,7 +211,7 @@ func (u *Usage) finish(j *journal.Journal, a journal.Unfinished, unreadable erro
 // Journal is the open journal, or nil.
 func (u *Usage) Journal() *journal.Journal { return u.journal.Load() }
 
-// Ready says why no new attempts can be witnessed.
+// Ready says why no new attempts can be journalled; nil when they can.
 func (u *Usage) Ready() error {
 	j := u.journal.Load()
 	if j == nil {
@@ -287,8 +284,8 @@ func (u *Usage) Final(ctx context.Context, usage *dispatch.Usage) (publish func(
 	return u.keep(ctx, u.journal.Load(), keyOf(o), o.Request.String(), payload, o.Traceparent)
 }
 
-// keep puts usage on disk; publish puts it in the queue. Usage that finds no
-// room there is published by the sweep.
+// keep puts usage on disk. publish puts it in the queue. Usage that finds no room there
+// is published by the sweep.
 func (u *Usage) keep(
 	ctx context.Context, j *journal.Journal, key journal.Key, id string, payload []byte, traceparent string,
 ) (publish func(), err error) {
@@ -296,8 +293,8 @@ func (u *Usage) keep(
 	u.pending[key] = &publication{traceparent: traceparent}
 	u.mu.Unlock()
 	if err := j.Final(ctx, key, payload); err != nil {
-		// A record that ctx was too short for is on its way to the disk all
-		// the same, and the sweep will find it there.
+		// A record for which ctx was too short may still reach the disk, and the sweep
+		// finds it there.
 		if ctx.Err() == nil {
 			u.mu.Lock()
 			delete(u.pending, key)
@@ -314,14 +311,14 @@ func (u *Usage) keep(
 	}, nil
 }
 
-// Settled strikes from the journal what billing-ledger has settled. Requests
-// that are not known are passed over.
+// Settled removes from the journal what billing-ledger has settled. Unknown requests are
+// ignored.
 func (u *Usage) Settled(requests []ids.RequestID) error {
 	var keys []journal.Key
 	u.mu.Lock()
 	for _, id := range requests {
-		// Nobody says which attempt it was, and needs not: at most one was
-		// committed.
+		// The notice has no number of the attempt, and needs none, because at most one
+		// attempt was committed.
 		for attempt := uint32(1); attempt <= dispatch.MaxAttempt; attempt++ {
 			key := journal.Key{Request: id, Attempt: attempt}
 			if u.pending[key] != nil {

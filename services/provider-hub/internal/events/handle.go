@@ -6,7 +6,7 @@ import (
 	"svc.internal/pkg/bus"
 )
 
-// Bus is what usage needs of a connection to NATS; a *bus.Conn, or a
+// Bus is the part of a connection to NATS that usage needs: a *bus.Conn, or a
 // simulator's.
 type Bus interface {
 	EnsureStream(ctx context.Context, cfg bus.StreamConfig) error
@@ -14,7 +14,7 @@ type Bus interface {
 	Subscribe(subject, queue string, handler func(context.Context, bus.Message)) (*bus.Subscription, error)
 }
 
-// PublishWaiting publishes what waits now, as Publish does when it comes.
+// PublishWaiting publishes the usage that waits now, as Publish does.
 func (u *Usage) PublishWaiting(ctx context.Context) {
 	for {
 		select {
@@ -28,20 +28,18 @@ func (u *Usage) PublishWaiting(ctx context.Context) {
 	}
 }
 
-// SweepEarlier publishes what an earlier process left behind, with which
-// Publish begins.
+// SweepEarlier publishes what an earlier process left behind, as Publish does at first.
 func (u *Usage) SweepEarlier(ctx context.Context) {
 	u.sweep(ctx, u.opened)
 	u.sweepVoids(ctx, u.opened)
 }
 
-// Sweep publishes again what is unsettled for too long, as Publish does now and
-// then.
+// Sweep publishes again what is unsettled for too long, as Publish does now and then.
 func (u *Usage) Sweep(ctx context.Context) {
 	before := u.clock.Now().Add(-u.resettle)
 	u.sweep(ctx, before)
 	u.sweepVoids(ctx, before)
 }
 
-// OnSettled takes a notice of what is settled.
+// OnSettled takes a notice of settled requests.
 func (u *Usage) OnSettled(notice []byte) error { return onNotice(notice, u.Settled) }

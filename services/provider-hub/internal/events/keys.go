@@ -18,15 +18,15 @@ import (
 const (
 	// keyLife is how long a key seals.
 	keyLife = 24 * time.Hour
-	// handAgain is how often a key is handed over again that was taken: a
+	// handAgain is the pause after which an accepted key is handed over again, because a
 	// database that failed over may have lost it.
 	handAgain = time.Minute
 	// handTime bounds one call; handMin and handMax the pause after a failure.
 	handTime = 5 * time.Second
 	handMin  = 200 * time.Millisecond
 	handMax  = 10 * time.Second
-	// handRefused is the pause after a refusal because there were too many keys of
-	// this hub of late: it has started again too often.
+	// handRefused is the pause after a refusal with too_many_keys: this hub has restarted
+	// too often.
 	handRefused = time.Minute
 )
 
@@ -36,8 +36,11 @@ type KeyReceiver struct {
 	Hand func(ctx context.Context, hub string, key usageseal.Key) error
 }
 
-// Keys seal the usage of a hub. The key is of this process alone: what an
-// earlier one has left in the journal is sealed when it is published.
+// Keys seal the usage of a hub. A key belongs to this process alone: usage that an
+// earlier process left in the journal is sealed when it is published. A key is made at
+// start and every 24 hours. billing-ledger accepts at most 300 keys of a hub within 24
+// hours; a hub that is refused asks again every minute. Usage waits in the journal until
+// billing-ledger has the key.
 type Keys struct {
 	hub       string
 	receivers []KeyReceiver
@@ -51,14 +54,14 @@ type Keys struct {
 	once    sync.Once
 }
 
-// NewKeys makes them. Usage is sealed with a key once the first of takers has
-// it, so that the one who settles never meets a key that it does not know; the
-// others leave usage in the stream until they have it.
+// NewKeys returns keys. Usage is sealed with a key once the first of the receivers has
+// it, so that billing-ledger never meets a key that it does not know. The others leave
+// usage in the stream until they have the key.
 func NewKeys(hub string, receivers []KeyReceiver, random io.Reader, c clock.Clock, log *slog.Logger) *Keys {
 	return &Keys{hub: hub, receivers: receivers, random: random, clock: c, log: log, ready: make(chan struct{})}
 }
 
-// wait returns true once there is a key, and false when ctx ends before.
+// wait returns true once there is a key, and false when ctx ends first.
 func (k *Keys) wait(ctx context.Context) bool {
 	if k == nil {
 		return true
@@ -121,8 +124,8 @@ func (k *Keys) Run(ctx context.Context) error {
 	}
 }
 
-// hand gives the key to all, and reports whether the first has it, whether one of
-// them has too many, and whether all have it.
+// hand gives the key to all receivers. It reports whether the first has it, whether one
+// of them has too many, and whether all have it.
 func (k *Keys) hand(ctx context.Context, key usageseal.Key) (first, refused, all bool) {
 	all = true
 	for i, receiver := range k.receivers {

@@ -23,7 +23,7 @@ const (
 	presenceBytes    = 512 << 10
 )
 
-// Presence tells the routers which sessions stand on this hub.
+// Presence reports to the routers which sessions stand on this hub.
 type Presence struct {
 	hubID, address string
 	incarnation    int64
@@ -36,8 +36,8 @@ type Presence struct {
 	revision uint64 // for Run only
 }
 
-// NewPresence reports the sessions of reg, dispatched to at address.
-// incarnation is when this process began, in Unix milliseconds.
+// NewPresence reports the sessions of reg, which are dispatched to at address.
+// incarnation is the start of this process, in Unix milliseconds.
 func NewPresence(
 	hubID, address string, incarnation int64, conn *bus.Conn, reg *registry.Registry, log *slog.Logger,
 ) *Presence {
@@ -53,7 +53,7 @@ func (p *Presence) Drain() {
 	p.ask()
 }
 
-// ask wants a full report soon.
+// ask asks for a full report soon.
 func (p *Presence) ask() {
 	select {
 	case p.asked <- struct{}{}:
@@ -61,8 +61,8 @@ func (p *Presence) ask() {
 	}
 }
 
-// Run reports everything every 10 s and when asked, and changes within 100 ms,
-// until ctx ends; then it says that no session is left.
+// Run reports everything every 10 s and when asked, and changes within 100 ms, until ctx
+// ends. Then it reports that no session is left.
 func (p *Presence) Run(ctx context.Context) error {
 	sync, err := p.bus.Subscribe(bus.SubjectPresenceSync, "", func(context.Context, bus.Message) { p.ask() })
 	if err != nil {
@@ -96,7 +96,7 @@ func (p *Presence) loop(ctx context.Context) {
 			full = true
 		case <-p.registry.Changed():
 		}
-		// Also a guard against routers that ask all at once.
+		// The pause also guards against routers that ask all at once.
 		if clock.Sleep(ctx, presenceDelay) != nil {
 			return
 		}
@@ -121,8 +121,8 @@ func (p *Presence) tell(ctx context.Context, full bool) {
 	}
 }
 
-// report publishes everything in parts; at least one, so that sessions that
-// are gone are known to be.
+// report publishes everything in parts. There is at least one part, so that routers learn
+// that sessions have ended.
 func (p *Presence) report(ctx context.Context, views []session.View) {
 	parts := p.parts(views)
 	if len(parts) == 0 {
@@ -133,7 +133,7 @@ func (p *Presence) report(ctx context.Context, views []session.View) {
 	}
 }
 
-// parts splits sessions into messages that the server takes.
+// parts splits sessions into messages that the server accepts.
 func (p *Presence) parts(views []session.View) [][]*eventsv1.Session {
 	var parts [][]*eventsv1.Session
 	var part []*eventsv1.Session
@@ -165,8 +165,7 @@ func (p *Presence) publish(ctx context.Context, m *eventsv1.Presence) {
 	}
 }
 
-// onOther ends sessions here of nodes that have since connected to another
-// hub.
+// onOther ends sessions here whose nodes have since connected to another hub.
 func (p *Presence) onOther(data []byte) {
 	m := &eventsv1.Presence{}
 	if proto.Unmarshal(data, m) != nil || m.GetHubId() == p.hubID {

@@ -17,7 +17,7 @@ import (
 	"svc.internal/services/provider-hub/internal/journal"
 )
 
-// Listen takes notice of what is settled until ctx ends.
+// Listen receives notices of settled requests until ctx ends.
 func (u *Usage) Listen(ctx context.Context) error {
 	settled, err := u.listenTo(bus.SubjectSettled(u.hubID), u.Settled)
 	if err != nil {
@@ -51,9 +51,9 @@ func onNotice(data []byte, take func([]ids.RequestID) error) error {
 	return take(requests)
 }
 
-// Publish publishes usage as it comes, and again what stays unsettled, until
-// ctx ends; then it sees off what waits, for a short time. Void attempts go their
-// own way beside: a stream that does not take them holds no usage up.
+// Publish publishes usage as it comes, and again what stays unsettled, until ctx ends.
+// Then it publishes what waits, for a short time. Void attempts have a loop of their own,
+// so a stream that does not take them delays no usage.
 func (u *Usage) Publish(ctx context.Context) error {
 	var voids sync.WaitGroup
 	voids.Go(func() {
@@ -67,7 +67,7 @@ func (u *Usage) Publish(ctx context.Context) error {
 	return nil
 }
 
-// loop publishes what comes by a queue, and sweeps now and then, until ctx ends.
+// loop publishes what comes through a queue, and sweeps now and then, until ctx ends.
 func (u *Usage) loop(
 	ctx context.Context, queue chan waiting, publish func(context.Context, waiting),
 	sweep func(context.Context, time.Time) bool,
@@ -85,8 +85,8 @@ func (u *Usage) loop(
 			began := u.clock.Now()
 			wait := every
 			if sweep(ctx, began.Add(-u.resettle)) {
-				// A sweep reads all that is unsettled from disk: the longer
-				// it takes, the rarer it is.
+				// A sweep reads all unsettled usage from disk. The longer it takes, the
+				// rarer it is.
 				wait = max(every, 10*u.clock.Now().Sub(began))
 			}
 			due.Reset(wait)
@@ -97,7 +97,7 @@ func (u *Usage) loop(
 	}
 }
 
-// batch takes what waits beside first.
+// batch takes first, and what waits besides.
 func batch(queue <-chan waiting, first waiting) []waiting {
 	batch := []waiting{first}
 	for len(batch) < usageBatch {
@@ -124,10 +124,11 @@ func (u *Usage) flush(ctx context.Context, queue <-chan waiting, publish func(co
 	}
 }
 
-// publish sends a batch, waits for the server's word on each, and reports whether
-// all were taken. What fails stays unsettled and comes again with a sweep.
+// publish sends a batch, waits for the server's answer on each message, and reports
+// whether all were taken. A message that fails stays unsettled and comes again with a
+// sweep.
 func (u *Usage) publish(ctx context.Context, batch []waiting) bool {
-	// A batch that was begun is seen through even while the hub stops.
+	// A batch that was begun is completed even while the hub stops.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), publishTime)
 	defer cancel()
 	if !u.ensured {
@@ -163,10 +164,9 @@ func (u *Usage) publish(ctx context.Context, batch []waiting) bool {
 	return len(futures) == len(batch)
 }
 
-// sweep publishes again what was final before a time and is not settled yet. It
-// gives up at the first batch that is not taken, and returns false: while NATS
-// is away nothing is counted as published, so that all of it comes as soon as
-// NATS is back.
+// sweep publishes again what was final before a time and is not settled yet. It gives up
+// at the first batch that is not taken, and returns false: while NATS is away nothing
+// counts as published, so that all of it comes as soon as NATS is back.
 func (u *Usage) sweep(ctx context.Context, before time.Time) bool {
 	now := u.clock.Now()
 	var batch []waiting
@@ -182,8 +182,8 @@ func (u *Usage) sweep(ctx context.Context, before time.Time) bool {
 		if !due {
 			continue
 		}
-		// Another id than before: within the server's window the same one
-		// would be swallowed, whatever became of the first.
+		// The id differs from the one before, because the server would swallow a repeated
+		// id within its window, whatever became of the first message.
 		id := ids.RequestID(f.Key.Request).String() + "/" + strconv.FormatInt(now.UnixMilli(), 10)
 		batch = append(batch, waiting{key: f.Key, id: id, payload: f.Payload, traceparent: traceparent})
 		if len(batch) == usageBatch {
@@ -199,8 +199,8 @@ func (u *Usage) sweep(ctx context.Context, before time.Time) bool {
 	return len(batch) == 0 || u.again(ctx, batch, now)
 }
 
-// again publishes a batch of a sweep and notes, if it was taken, when its usage
-// is next due.
+// again publishes a batch of a sweep. If the batch was taken, it notes when its usage is
+// next due.
 func (u *Usage) again(ctx context.Context, batch []waiting, now time.Time) bool {
 	if !u.publish(ctx, batch) {
 		return false
@@ -216,13 +216,13 @@ func (u *Usage) again(ctx context.Context, batch []waiting, now time.Time) bool 
 	return true
 }
 
-// due reports whether an attempt's usage is to be published again, and which
-// trace it belongs to, if that is known.
+// due reports whether an attempt's usage is to be published again, and its trace, if that
+// is known.
 func (u *Usage) due(key journal.Key, now time.Time) (traceparent string, due bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	p := u.pending[key]
-	if p == nil || now.Before(p.next) { // nil is settled meanwhile
+	if p == nil || now.Before(p.next) { // nil was settled meanwhile
 		return "", false
 	}
 	return p.traceparent, true

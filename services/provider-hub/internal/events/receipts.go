@@ -21,13 +21,13 @@ import (
 	"svc.internal/services/provider-hub/internal/session"
 )
 
-// Bounds of receipts. What exceeds them is dropped: the agent sends it again.
+// Bounds of work receipts. What exceeds them is dropped, and the agent sends it again.
 const (
 	receiptQueue = 256
 	waitSweep    = time.Minute
 )
 
-// Why receipts are refused here.
+// Why work receipts are refused here.
 const (
 	refusedMalformed = "malformed"
 	refusedProvider  = "other_provider"
@@ -35,12 +35,13 @@ const (
 	refusedProof     = "invalid_proof"
 )
 
-// WorkReceipts answers the receipts of providers. One for an attempt that is in the
-// journal waits until that is settled; one for an attempt that was closed lately
-// is acknowledged at once; neither costs a message. Of all others billing-ledger
-// is asked: the attempt was dispatched by a hub whose journal may be lost, or by
-// an earlier life of this one. What became of a receipt is remembered, and said
-// again when it is sent again. Refusals are counted, and logged once a minute.
+// WorkReceipts answers the work receipts of providers. A receipt for an attempt that is
+// in the journal waits until the attempt is settled. A receipt for an attempt that was
+// closed lately is acknowledged at once. Neither costs a message. About all others
+// billing-ledger is asked, because another hub dispatched the attempt, whose journal may
+// be lost, or an earlier process of this one did. The outcome of a receipt is remembered,
+// and repeated when the receipt is sent again. Refusals are counted, and logged once a
+// minute.
 type WorkReceipts struct {
 	hubID   string
 	bus     Bus
@@ -82,8 +83,8 @@ func NewWorkReceipts(hubID string, deps WorkReceiptDeps) *WorkReceipts {
 	}
 }
 
-// Forwarded counts questions to billing-ledger, Refused the receipts that count
-// for nothing.
+// Forwarded counts questions to billing-ledger, and Refused the receipts that count for
+// nothing.
 func (r *WorkReceipts) Forwarded() int64 { return r.forwarded.Load() }
 
 // Refused is described beside Forwarded.
@@ -92,7 +93,7 @@ func (r *WorkReceipts) Refused() int64 { return r.refused.Load() }
 // Dropped counts receipts that found no room here.
 func (r *WorkReceipts) Dropped() int64 { return r.dropped.Load() }
 
-// Prove makes what the provider of an order shows later.
+// Prove makes the proof of an order, which its provider shows later.
 func (r *WorkReceipts) Prove(o *dispatch.Order) []byte {
 	return r.secrets.Issue(
 		proofs.Attempt{Request: o.Request, Attempt: o.Attempt, Provider: o.Provider, Epoch: o.Epoch, Model: o.Model},
@@ -102,7 +103,7 @@ func (r *WorkReceipts) Prove(o *dispatch.Order) []byte {
 // Receive implements session.Receipts.
 func (r *WorkReceipts) Receive(s *session.Session, all []session.Receipt) { r.receive(live{s}, all) }
 
-// live is a session as an Agent.
+// live makes a session an Agent.
 type live struct{ *session.Session }
 
 // ReceiptKey implements Agent.
@@ -192,8 +193,8 @@ func (r *WorkReceipts) recall(
 	return closed, question, why
 }
 
-// consider reports whether a receipt is closed, or why it is refused, or what
-// billing-ledger is to be asked; nothing of these when it waits.
+// consider reports whether a receipt is closed, why it is refused, or what billing-ledger
+// is to be asked; none of these when it waits.
 func (r *WorkReceipts) consider(
 	from Agent, signed workreceipt.Signed, asked digest,
 ) (closed bool, question *eventsv1.WorkReceiptEvent, why string) {
@@ -201,7 +202,7 @@ func (r *WorkReceipts) consider(
 	state := r.usage.State(key)
 	var d proofs.Dispatch
 	if state == Unknown {
-		// It rests on the receipt alone.
+		// The refusal rests on the receipt alone.
 		if err := signed.Verify(from.ReceiptKey()); err != nil {
 			from.Forged()
 			return false, nil, refusedSignature
@@ -215,7 +216,7 @@ func (r *WorkReceipts) consider(
 		}
 	}
 	ask := state != Closed && r.waiting.wait(key, from, asked)
-	// What was closed before anybody waited is not heard of any more.
+	// An attempt that was closed before anybody waited for it closes no receipt later.
 	if r.usage.State(key) == Closed {
 		r.waiting.take(key)
 		return true, nil, ""
@@ -226,7 +227,7 @@ func (r *WorkReceipts) consider(
 	return false, question, ""
 }
 
-// sweep tells what was refused since it was last called, and forgets who has waited
+// sweep logs what was refused since the last call, and forgets agents that have waited
 // for too long.
 func (r *WorkReceipts) sweep() {
 	if refused := r.known.drain(); len(refused) > 0 {
@@ -245,7 +246,7 @@ func questionOf(hubID string, s workreceipt.Signed, d proofs.Dispatch, key []byt
 	}
 }
 
-// ask publishes questions. What is lost is asked again when the agent sends the
+// ask publishes questions. A lost question is asked again when the agent sends the
 // receipt again.
 func (r *WorkReceipts) ask(ctx context.Context, questions []*eventsv1.WorkReceiptEvent) {
 	if len(questions) == 0 {
@@ -265,7 +266,8 @@ func (r *WorkReceipts) publish(ctx context.Context, questions []*eventsv1.WorkRe
 		}
 		r.ensured = true
 	}
-	// Another id than before, or the server would swallow the repetition.
+	// The id differs from the one before, because the server would swallow the
+	// repetition.
 	suffix := "/" + strconv.FormatInt(r.clock.Now().UnixMilli(), 10)
 	futures := make([]*bus.Future, 0, len(questions))
 	for _, q := range questions {
@@ -290,7 +292,7 @@ func (r *WorkReceipts) publish(ctx context.Context, questions []*eventsv1.WorkRe
 	return nil
 }
 
-// onVerdicts passes billing-ledger's word on to the agents.
+// onVerdicts passes billing-ledger's verdicts on to the agents.
 func (r *WorkReceipts) onVerdicts(data []byte) {
 	done, err := r.verdicts(data)
 	if err != nil {
@@ -310,7 +312,7 @@ func (r *WorkReceipts) verdicts(data []byte) (map[Agent][]session.Acknowledged, 
 	var unread error
 	for _, v := range notice.GetVerdicts() {
 		request, err := ids.ParseRequest(v.GetRequestId())
-		if err != nil { // the others stand
+		if err != nil { // the others are valid
 			unread = fmt.Errorf("read a request's id: %w", err)
 			continue
 		}

@@ -11,11 +11,11 @@ import (
 // maxVerdicts is how many verdicts are remembered, about 100 bytes each.
 const maxVerdicts = 1 << 15
 
-// digest names a receipt, to the last bit of it.
+// digest identifies a receipt, to the last bit of it.
 type digest [16]byte
 
-// digestOf digests a receipt with its signature. One that cannot be encoded has
-// none.
+// digestOf digests a receipt with its signature. A receipt that cannot be encoded has no
+// digest.
 func digestOf(s workreceipt.Signed) (d digest, ok bool) {
 	encoded, err := frame.EncodeReceipt(s)
 	if err != nil {
@@ -25,9 +25,9 @@ func digestOf(s workreceipt.Signed) (d digest, ok bool) {
 	return digest(sum[:]), true
 }
 
-// verdicts remember what became of the last receipts, so that one that is sent
-// again costs neither a signature's verification nor a message. It holds for
-// who sent that very receipt: a forged one says nothing of the genuine.
+// verdicts remember the outcome of the last receipts, so that a repeated receipt costs
+// neither a signature's verification nor a message. A verdict holds for that very
+// receipt: a forged one says nothing of the genuine.
 type verdicts struct {
 	mu     sync.Mutex
 	all    map[digest]string // why it was refused; empty when it was not
@@ -48,7 +48,7 @@ func (v *verdicts) of(d digest) (refused string, known bool) {
 	return refused, known
 }
 
-// keep remembers a verdict, in place of the oldest when there are too many.
+// keep remembers a verdict. It replaces the oldest when there are too many.
 func (v *verdicts) keep(d digest, refused string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -79,7 +79,7 @@ func (v *verdicts) count(reason string) {
 	v.counts[reason]++
 }
 
-// drain returns the refusals since it was last called, by reason.
+// drain returns the refusals since the last call, by reason.
 func (v *verdicts) drain() map[string]int {
 	v.mu.Lock()
 	defer v.mu.Unlock()

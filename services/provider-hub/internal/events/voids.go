@@ -12,19 +12,21 @@ import (
 	"svc.internal/services/provider-hub/internal/journal"
 )
 
-// Of an attempt whose caller vanished this hub may be the only one to know that
-// nothing is owed, and its provider can hand a receipt with a genuine proof to
-// another hub. So the attempt ends in the journal with a FINAL that is no usage
-// but a VoidEvent, which stays until JetStream has taken it.
+// Of an attempt whose caller vanished this hub may be the only one to know that nothing
+// is owed, and its provider can show a work receipt with a genuine proof to another hub.
+// So the attempt ends in the journal with a FINAL that is no usage but a VoidEvent, which
+// stays until JetStream has taken it. Nothing is published of an attempt whose caller
+// heard how it ended. A hub of an older version must not be started on a journal with
+// such records (svc.provider_hub.voids above 0).
 const (
 	// voidMark begins the payload of such a FINAL. No encoded usage begins with
 	// it: a field's number is never 0.
 	voidMark = 0
-	// maxVoids bounds those that wait for NATS; what exceeds it is void in this
-	// hub's eyes alone, and counted.
+	// maxVoids bounds the void attempts that wait for NATS. Beyond it an attempt is void
+	// for this hub alone, and counted.
 	maxVoids = 1 << 16
-	// maxVoid is for how long one waits. A ledger takes receipts for a day
-	// after the end of a hold.
+	// maxVoid is how long one waits. A ledger takes receipts for a day after the end of a
+	// hold.
 	maxVoid = 48 * time.Hour
 )
 
@@ -55,19 +57,19 @@ func (u *Usage) Vanished(ctx context.Context, o *dispatch.Order) error {
 	if err := u.journal.Load().Final(ctx, key, payload); err != nil {
 		if ctx.Err() == nil {
 			u.endVoids(key)
-		} // else the record is on its way to the disk all the same
+		} // the record may still reach the disk
 		return err
 	}
 	u.close(key)
 	select {
 	case u.voidQueue <- voided(key, payload):
-	default: // the sweep will find it
+	default: // the sweep finds it
 	}
 	return nil
 }
 
-// voided is a void on its way. Its id is always the same: within the server's
-// window one that was stored and not acknowledged needs no second copy.
+// voided is a void attempt on its way. Its id is always the same, so that one that was
+// stored and not acknowledged is not stored twice within the server's window.
 func voided(key journal.Key, payload []byte) waiting {
 	id := ids.RequestID(key.Request).String() + "/" + strconv.FormatUint(uint64(key.Attempt), 10) + "/void"
 	return waiting{key: key, id: id, payload: payload[1:]}
@@ -96,8 +98,8 @@ func (u *Usage) endVoids(keys ...journal.Key) (known []journal.Key) {
 	return known
 }
 
-// Voids is how many void attempts wait for JetStream; VoidsLost counts those
-// that found no room, or waited for too long.
+// Voids is how many void attempts wait for JetStream. VoidsLost counts those that found
+// no room, or waited for too long.
 func (u *Usage) Voids() int {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -107,9 +109,8 @@ func (u *Usage) Voids() int {
 // VoidsLost is described beside Voids.
 func (u *Usage) VoidsLost() int64 { return u.voidsLost.Load() }
 
-// publishVoids sends void attempts and strikes from the journal those that
-// JetStream has taken; it reports whether that is all of them. The others come
-// again with the sweep.
+// publishVoids sends void attempts and removes from the journal those that JetStream has
+// taken. It reports whether that is all of them. The others come again with the sweep.
 func (u *Usage) publishVoids(ctx context.Context, batch []waiting) bool {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), publishTime)
 	defer cancel()
@@ -118,8 +119,8 @@ func (u *Usage) publishVoids(ctx context.Context, batch []waiting) bool {
 		u.voidsEnsured = false // the store may have been wiped
 		u.log.Warn("void attempts were not published", "attempts", len(batch)-len(taken), "error", err)
 	}
-	// One that came by the queue and by a sweep is struck once: its key might
-	// be another attempt's by now.
+	// An attempt that came through the queue and through a sweep is removed once, because
+	// its key might be another attempt's by now.
 	taken = u.endVoids(taken...)
 	if struck := u.journal.Load().Settled(taken...); struck != nil {
 		u.log.Error("void attempts that were published stay in the journal", "error", struck)
@@ -155,15 +156,15 @@ func (u *Usage) sendVoids(ctx context.Context, batch []waiting) (taken []journal
 	return taken, err
 }
 
-// sweepVoids publishes again the void attempts that were final before a time. It
-// gives up at the first batch that is not taken, and returns false.
+// sweepVoids publishes again the void attempts that were final before a time. It gives up
+// at the first batch that is not taken, and returns false.
 func (u *Usage) sweepVoids(ctx context.Context, before time.Time) bool {
 	if u.Voids() == 0 {
 		return true
 	}
 	voids := voidSweep{usage: u, now: u.clock.Now()}
 	for f, err := range u.journal.Load().Unsettled(before) {
-		if err == nil && isVoid(f.Payload) { // what cannot be read, the sweep of usage tells of
+		if err == nil && isVoid(f.Payload) { // the sweep of usage reports what cannot be read
 			voids.add(ctx, f)
 		}
 		if ctx.Err() != nil {
@@ -174,7 +175,7 @@ func (u *Usage) sweepVoids(ctx context.Context, before time.Time) bool {
 	return !voids.away
 }
 
-// voidSweep publishes again the void attempts that a sweep comes by.
+// voidSweep publishes again the void attempts that a sweep finds.
 type voidSweep struct {
 	usage *Usage
 	now   time.Time
@@ -182,8 +183,8 @@ type voidSweep struct {
 	away  bool // NATS did not take one of this sweep
 }
 
-// add takes one that was final at a time. One that has waited for too long is
-// struck: no ledger takes a receipt for it any more.
+// add takes a void attempt that was final at a time. One that has waited for too long is
+// removed, because no ledger takes a receipt for it any more.
 func (s *voidSweep) add(ctx context.Context, f journal.Final) {
 	if s.now.Sub(f.At) > maxVoid {
 		s.usage.voidsLost.Add(1)
@@ -205,7 +206,7 @@ func (s *voidSweep) flush(ctx context.Context) {
 	s.batch = s.batch[:0]
 }
 
-// voidFound brings a void attempt of an earlier process back to mind.
+// voidFound remembers a void attempt of an earlier process.
 func (u *Usage) voidFound(key journal.Key) {
 	u.mu.Lock()
 	u.voids[key] = struct{}{}

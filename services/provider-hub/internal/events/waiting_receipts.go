@@ -19,7 +19,7 @@ const (
 	maxWait = 10 * time.Minute
 )
 
-// Agent is the session that receipts come from; a *session.Session.
+// Agent is the session that receipts come from: a *session.Session.
 type Agent interface {
 	Identity() session.Identity
 	ReceiptKey() []byte
@@ -28,8 +28,8 @@ type Agent interface {
 }
 
 // WaitingReceipts are the receipts that are not answered yet, by attempt. Usage
-// acknowledges them when it closes an attempt, and WorkReceipts when
-// billing-ledger has judged them. It is safe for concurrent use.
+// acknowledges them when it closes an attempt, and WorkReceipts when billing-ledger has
+// judged them. They are safe for concurrent use.
 type WaitingReceipts struct {
 	clock clock.Clock
 
@@ -41,7 +41,7 @@ type WaitingReceipts struct {
 type waiter struct {
 	from         Agent
 	since, asked time.Time
-	// question is what billing-ledger was asked about last.
+	// question is the last question to billing-ledger.
 	question digest
 }
 
@@ -64,7 +64,7 @@ func (r *WaitingReceipts) Closed(keys []journal.Key) {
 	}
 }
 
-// wait notes who waits for an attempt, and reports whether billing-ledger may be
+// wait notes which agent waits for an attempt, and reports whether billing-ledger may be
 // asked now.
 func (r *WaitingReceipts) wait(key journal.Key, from Agent, question digest) (ask bool) {
 	now := r.clock.Now()
@@ -79,7 +79,7 @@ func (r *WaitingReceipts) wait(key journal.Key, from Agent, question digest) (as
 		r.all[key] = w
 	}
 	if w.from.Identity().ProviderID != from.Identity().ProviderID {
-		return false // one of the two was never given the attempt
+		return false // one of the two agents was never given the attempt
 	}
 	w.from, w.since = from, now
 	if !w.asked.IsZero() && now.Sub(w.asked) < forwardAgain {
@@ -89,7 +89,7 @@ func (r *WaitingReceipts) wait(key journal.Key, from Agent, question digest) (as
 	return true
 }
 
-// take removes who waits for an attempt; nil for nobody.
+// take removes and returns the agent that waits for an attempt; nil for none.
 func (r *WaitingReceipts) take(key journal.Key) *waiter {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -98,7 +98,7 @@ func (r *WaitingReceipts) take(key journal.Key) *waiter {
 	return w
 }
 
-// sweep forgets who has waited for too long: an agent that is still there asks
+// sweep forgets agents that have waited for too long. An agent that is still there asks
 // again.
 func (r *WaitingReceipts) sweep() {
 	now := r.clock.Now()

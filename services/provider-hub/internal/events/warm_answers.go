@@ -6,15 +6,15 @@ import (
 	"svc.internal/services/provider-hub/internal/session"
 )
 
-// WarmAnswers take what agents say of the warm-ups that Warmups asked them for.
+// WarmAnswers take agents' answers to the warm-ups that Warmups asked for.
 type WarmAnswers struct {
 	attempts *Attempts
 	count    func(WarmOutcome)
 	log      *slog.Logger
 }
 
-// NewWarmAnswers returns answers that attempts reports to the routers. count hears
-// of every outcome; it must not block.
+// NewWarmAnswers returns answers that attempts reports to the routers. count is called
+// for every outcome; it must not block.
 func NewWarmAnswers(attempts *Attempts, count func(WarmOutcome), log *slog.Logger) *WarmAnswers {
 	return &WarmAnswers{attempts: attempts, count: count, log: log}
 }

@@ -14,11 +14,11 @@ import (
 	"svc.internal/services/provider-hub/internal/session"
 )
 
-// WarmOutcome is what became of a warm-up.
+// WarmOutcome is the outcome of a warm-up.
 type WarmOutcome string
 
-// The outcomes. Busy is a node that was asked lately, and Gone one that does not
-// take warm-ups or is on its way out.
+// The outcomes. Busy is a node that was asked lately, and Gone one that takes no warm-ups
+// or is leaving.
 const (
 	WarmAsked  WarmOutcome = "asked"
 	WarmBusy   WarmOutcome = "busy"
@@ -32,22 +32,22 @@ func WarmOutcomes() []WarmOutcome {
 	return []WarmOutcome{WarmAsked, WarmBusy, WarmGone, WarmLoaded, WarmFailed}
 }
 
-// Warmups passes on to agents what somebody asks all hubs for: to have a model
-// loaded. Each node is asked at most once in five minutes for a model, or, where
-// routers suspect it, in 80 seconds; its session sees to that.
+// Warmups passes requests to all hubs on to agents: to load a model. Each node is asked
+// at most once in five minutes for a model or, where routers suspect it, in 80 seconds.
+// Its session ensures that.
 type Warmups struct {
 	bus      *bus.Conn
 	registry *registry.Registry
 	count    func(WarmOutcome)
 }
 
-// NewWarmups asks the sessions of reg. count hears of every outcome of asking; it
+// NewWarmups asks the sessions of reg. count is called for every outcome of asking; it
 // must not block.
 func NewWarmups(conn *bus.Conn, reg *registry.Registry, count func(WarmOutcome)) *Warmups {
 	return &Warmups{bus: conn, registry: reg, count: count}
 }
 
-// Ask tells all hubs. A zero provider is all that serve the model.
+// Ask asks all hubs. A zero provider means all providers that serve the model.
 func (w *Warmups) Ask(ctx context.Context, model string, providerID ids.ProviderID) error {
 	m := &eventsv1.WarmUp{ModelId: model}
 	if !providerID.IsZero() {
@@ -63,7 +63,7 @@ func (w *Warmups) Ask(ctx context.Context, model string, providerID ids.Provider
 	return nil
 }
 
-// Run passes on until ctx ends.
+// Run passes requests on until ctx ends.
 func (w *Warmups) Run(ctx context.Context) error {
 	asked, err := w.bus.Subscribe(bus.SubjectWarmUp, "", func(_ context.Context, m bus.Message) { w.onAsked(m.Data) })
 	if err != nil {

@@ -1,18 +1,17 @@
-// Package presence keeps a record of which nodes were connected to this hub and
-// when, of what was seen of them, and of the hub itself having run. It is what
-// uptime is measured from.
+// Package presence keeps a record of which nodes were connected to this hub and when, of
+// what was seen of them, and of the hub's own runs. Uptime is measured from it.
 //
-// A Recorder hears of every connection that begins and ends. What it has heard
-// is written in one transaction every 10 s, and half a second after a connection
-// has begun or ended; each time the hub also says that it is there. A connection
-// that is open in the record lasts for as long as its hub says so: there is no
-// write for each connection but at its begin and its end. Where a hub is killed,
-// any other ends what it left open, as of when it was heard last and as the
-// platform's doing; a hub that was taken for dead and is not opens it again.
+// A Recorder is called for every connection that begins and ends. It writes in one
+// transaction every 10 s, and half a second after a connection has begun or ended. Each
+// time it also writes that the hub is there. A connection that is open in the record
+// lasts for as long as its hub says so, so a connection costs a write only at its begin
+// and its end. Where a hub is killed, any other ends what it left open, as of when it was
+// heard last and as the platform's doing. A hub that was taken for dead and is not opens
+// it again.
 //
-// What could not be written is kept and written later. At most 65,536 changes
-// are kept; beyond, connections that are over are forgotten, and the next page
-// that is written ends all in the record that do not stand. A connection that its
+// What could not be written is kept and written later. At most 65,536 changes are kept.
+// Beyond that, connections that have ended are forgotten, and the next page that is
+// written ends all connections in the record that do not stand. A connection that its
 // node gave up within 5 s leaves the record, so that one node cannot fill it.
 package presence
 
@@ -41,10 +40,10 @@ const (
 	brief          = 5 * time.Second
 )
 
-// EndedBy says whose doing the end of a connection is.
+// EndedBy says who ended a connection.
 type EndedBy string
 
-// Who ends connections.
+// The parties that end connections.
 const (
 	ByPlatform EndedBy = "platform"
 	ByProvider EndedBy = "provider"
@@ -66,8 +65,8 @@ type Connection struct {
 	EndedBy        EndedBy
 }
 
-// Brief tells of a connection that its node gave up at once. Those are not kept:
-// a node that does nothing but reconnect would fill the record.
+// Brief reports whether the node gave the connection up at once. Such connections are not
+// kept, because a node that does nothing but reconnect would fill the record.
 func (c Connection) Brief() bool {
 	return c.EndedBy == ByProvider && c.Ended.Sub(c.Started) < brief
 }
@@ -83,29 +82,28 @@ type Seen struct {
 	Machine
 	Name, AgentVersion, Dialect string
 	Hardware                    *gpu.Report
-	// Cut says which claims of models are taken as less; empty for none.
+	// Cut says which claims of models were cut; empty for none.
 	Cut      string
 	LastSeen time.Time
 }
 
-// Replaced tells how often one live connection of a machine took another's place.
+// Replaced counts how often one live connection of a machine took another's place.
 type Replaced struct {
 	Machine
 	Times int
 }
 
-// Warmed tells what the last warm-up of a machine failed with; empty is success.
+// Warmed is the error of a machine's last warm-up; empty is success.
 type Warmed struct {
 	Machine
 	Error string
 }
 
-// Page is what is written at once. Every list is sorted and names each thing
-// once.
+// Page is what is written at once. Every list is sorted and names each thing once.
 type Page struct {
 	At time.Time
-	// First is the first page of a run, Last the last one, which ends the run and
-	// whatever stands; Lost says that ends of connections were forgotten.
+	// First is the first page of a run. Last is the last one, which ends the run and
+	// everything that stands. Lost reports that ends of connections were forgotten.
 	First, Last, Lost bool
 	Connections       []Connection
 	Nodes             []Seen
@@ -129,7 +127,7 @@ type live struct {
 	written bool
 }
 
-// Recorder hears and writes. It is safe for concurrent use.
+// Recorder gathers and writes. It is safe for concurrent use.
 type Recorder struct {
 	run   Run
 	store Store
@@ -164,7 +162,7 @@ func NewRecorder(hubID string, store Store, c clock.Clock, log *slog.Logger) *Re
 	}
 }
 
-// Began hears that a session stands.
+// Began notes that a session stands.
 func (r *Recorder) Began(s *session.Session) {
 	who := s.Identity()
 	c := Connection{Epoch: who.Epoch, Provider: who.ProviderID, Node: who.NodeID, Started: r.clock.Now()}
@@ -176,8 +174,8 @@ func (r *Recorder) Began(s *session.Session) {
 	r.signal()
 }
 
-// Ended hears that a session that had begun is over. While the hub stops, that is
-// its own doing, whoever hung up. It takes the session's lock.
+// Ended notes that a session that had begun has ended. While the hub stops, the hub ended
+// it, whoever hung up. Ended takes the session's lock.
 func (r *Recorder) Ended(s *session.Session) {
 	now, by := r.clock.Now(), ByProvider
 	last := seen(s, now)
@@ -207,8 +205,7 @@ func (r *Recorder) keepLocked(c Connection) {
 	r.pending[c.Epoch] = c
 }
 
-// Touched hears that something of a session has changed. It takes no lock of a
-// session.
+// Touched notes that a session has changed. It takes no lock of a session.
 func (r *Recorder) Touched(s *session.Session) {
 	r.mu.Lock()
 	if r.live[s] != nil {
@@ -217,7 +214,7 @@ func (r *Recorder) Touched(s *session.Session) {
 	r.mu.Unlock()
 }
 
-// Replaced hears that a live session was shut because its node connected anew.
+// Replaced notes that a live session was closed because its node connected again.
 func (r *Recorder) Replaced(s *session.Session) {
 	who := s.Identity()
 	at := Machine{who.ProviderID, who.NodeID}
@@ -228,7 +225,7 @@ func (r *Recorder) Replaced(s *session.Session) {
 	r.mu.Unlock()
 }
 
-// Warmed hears what became of a warm-up; an empty text is success.
+// Warmed notes the outcome of a warm-up; an empty text is success.
 func (r *Recorder) Warmed(s *session.Session, fault string) {
 	who := s.Identity()
 	at := Machine{who.ProviderID, who.NodeID}
@@ -240,7 +237,7 @@ func (r *Recorder) Warmed(s *session.Session, fault string) {
 	r.signal()
 }
 
-// Stopping says that from now on connections end because the hub does.
+// Stopping notes that from now on connections end because the hub does.
 func (r *Recorder) Stopping() { r.stopping.Store(true) }
 
 // Forgotten counts connections whose begin or end found no room.
@@ -260,8 +257,8 @@ func (r *Recorder) signal() {
 	}
 }
 
-// Run writes until ctx ends, and then that the hub has ended. Behind each page that
-// has something new of machines it calls seen, with the context of that page.
+// Run writes until ctx ends, and then that the hub has ended. After each page with
+// something new of machines it calls seen, with the context of that page.
 func (r *Recorder) Run(ctx context.Context, seen func(context.Context)) error {
 	every := time.NewTicker(recordInterval)
 	defer every.Stop()
@@ -284,8 +281,8 @@ func (r *Recorder) record(ctx context.Context, last bool, seen func(context.Cont
 	}
 }
 
-// Write writes what there is to write, and that the hub is there; or, last, that
-// it has ended and with it all that stands.
+// Write writes what there is to write, and that the hub is there; with last, that the hub
+// and everything that stands have ended.
 func (r *Recorder) Write(ctx context.Context, last bool) error {
 	_, err := r.write(ctx, last)
 	return err
@@ -338,8 +335,8 @@ func (r *Recorder) page(last bool) (Page, sources) {
 	return page, of
 }
 
-// nodes looks at sessions, which takes their locks, and leaves out those of which
-// nothing new is seen.
+// nodes reads sessions, which takes their locks, and leaves out those of which nothing
+// new is seen.
 func (r *Recorder) nodes(of sources, at time.Time) []Seen {
 	all := maps.Clone(of.left)
 	for s := range of.look {
@@ -362,7 +359,7 @@ func seen(s *session.Session, at time.Time) Seen {
 	}
 }
 
-// restore takes back what could not be written; what was heard since is newer.
+// restore takes back what could not be written. What came since is newer.
 func (r *Recorder) restore(page Page, of sources) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

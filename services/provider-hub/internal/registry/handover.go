@@ -6,8 +6,8 @@ import (
 	"svc.internal/services/provider-hub/internal/session"
 )
 
-// Moving lists the sessions whose agents move when they are told to drain, those
-// that have moved and end what is open among them.
+// Moving lists the sessions whose agents move when they are asked to drain, including
+// those that have moved and end their open requests.
 func (r *Registry) Moving() []*session.Session {
 	var all []*session.Session
 	for _, s := range r.everyone() {
@@ -40,7 +40,7 @@ func (r *Registry) AwaitLeft(ctx context.Context, all []*session.Session) {
 	}
 }
 
-// leftLocked tells whoever waits for a session.
+// leftLocked signals the end of a session to its waiter.
 func (r *Registry) leftLocked(s *session.Session) {
 	if gone, ok := r.awaited[s]; ok {
 		delete(r.awaited, s)

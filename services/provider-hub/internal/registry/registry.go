@@ -1,9 +1,9 @@
-// Package registry knows the sessions that stand on this hub: one for each
-// node of a provider, the newest by epoch, at most 64 a provider.
+// Package registry holds the sessions that stand on this hub: one for each node of a
+// provider, the newest by epoch, at most 64 a provider.
 //
-// It is what presence is reported from. What changed since the last report is
-// kept as a set of sessions and a list of epochs that ended, at most 4,096 of
-// them; beyond that a full report says the same.
+// Presence is reported from it. It keeps the changes since the last report as a set of
+// sessions and a list of epochs that ended, at most 4,096 of them; beyond that a full
+// report says the same.
 package registry
 
 import (
@@ -30,7 +30,7 @@ type node struct {
 	name     string
 }
 
-// Registry is the sessions of a hub. It is safe for concurrent use.
+// Registry holds the sessions of a hub. It is safe for concurrent use.
 type Registry struct {
 	accounts    *provider.Directory
 	recorder    *presence.Recorder
@@ -40,22 +40,21 @@ type Registry struct {
 
 	mu       sync.Mutex
 	sessions map[node]*session.Session
-	// retired sessions drain, and a newer one of their node has taken over: they
-	// serve what is open, and nothing else knows of them.
+	// retired sessions drain, and a newer one of their node has replaced them. They serve
+	// their open requests, and nothing else knows of them.
 	retired map[node]*session.Session
-	spare   map[ids.ProviderID]int // how many of a provider are retired
+	spare   map[ids.ProviderID]int // how many retired sessions a provider has
 	count   map[ids.ProviderID]int
 	dirty   map[*session.Session]struct{}
 	ended   []int64
 	full    bool // more ended than the list holds
-	// awaited are the sessions that somebody waits for to end.
+	// awaited are the sessions whose end somebody waits for.
 	awaited map[*session.Session]chan<- struct{}
 }
 
-// New returns an empty registry that admits the providers of accounts, and tells
-// recorder of their sessions. warmed hears what became of warm-ups, under the
-// session's lock; nil where nobody does. perProvider bounds the sessions of one
-// provider; 0 means 64.
+// New returns an empty registry that admits the providers of accounts, and reports their
+// sessions to recorder. warmed is called for the outcome of warm-ups, under the session's
+// lock; it may be nil. perProvider bounds the sessions of one provider; 0 means 64.
 func New(accounts *provider.Directory, recorder *presence.Recorder,
 	warmed func(*session.Session, session.Warmed), perProvider int) *Registry {
 	if warmed == nil {
@@ -76,17 +75,17 @@ func New(accounts *provider.Directory, recorder *presence.Recorder,
 // Check implements gate.Registrar.
 func (r *Registry) Check(shown session.Credential) error {
 	if byWallet(shown) {
-		return nil // its nonce is known by an HMAC, without a look-up
+		return nil // its nonce is recognized by an HMAC, without a look-up
 	}
 	return provider.CheckKey(shown.Key)
 }
 
-// byWallet reports whether a wallet is shown. A key comes before it.
+// byWallet reports whether a wallet is shown. A key goes before it.
 func byWallet(shown session.Credential) bool {
 	return shown.Key == "" && shown.Owner != "" && shown.Nonce != ""
 }
 
-// Admit implements gate.Registrar. A key comes before a wallet.
+// Admit implements session.Registrar. A key goes before a wallet.
 func (r *Registry) Admit(ctx context.Context, shown session.Credential) (session.Grant, error) {
 	c, err := r.authenticate(ctx, shown)
 	if err != nil {
@@ -110,8 +109,8 @@ func (r *Registry) authenticate(ctx context.Context, shown session.Credential) (
 	return r.accounts.Authenticate(ctx, shown.Key)
 }
 
-// Join implements session.Registrar. Two look-ups may finish in another order
-// than they drew their epochs: then the later epoch stays.
+// Join implements session.Registrar. Two look-ups may finish in another order than they
+// drew their epochs. Then the later epoch stays.
 func (r *Registry) Join(s *session.Session) (warning string, why *session.CloseReason) {
 	who := s.Identity()
 	at := node{who.ProviderID, who.NodeID}
@@ -130,7 +129,8 @@ func (r *Registry) Join(s *session.Session) (warning string, why *session.CloseR
 	}
 	r.sessions[at] = s
 	r.count[who.ProviderID]++
-	// Under the mutex, or whoever shuts it out at once would be heard first.
+	// It is called under the mutex, because a caller that ends the session at once would
+	// otherwise be recorded first.
 	r.recorder.Began(s)
 	r.mu.Unlock()
 	if older != nil {
@@ -220,7 +220,7 @@ func (r *Registry) Find(providerID ids.ProviderID, nodeID string, epoch int64) (
 	return s, true
 }
 
-// Len is how many sessions there are.
+// Len is the number of sessions.
 func (r *Registry) Len() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -240,9 +240,8 @@ func (r *Registry) all() []*session.Session {
 // Changed is signalled when Changes has something.
 func (r *Registry) Changed() <-chan struct{} { return r.changed }
 
-// Changes returns what is new since the last call: sessions that are live and
-// epochs that ended. full tells that it is not all, and that a full report is
-// due.
+// Changes returns what is new since the last call: sessions that are live and epochs that
+// ended. full reports that this is not all, and that a full report is due.
 func (r *Registry) Changes() (live []session.View, ended []int64, full bool) {
 	r.mu.Lock()
 	touched := r.dirty
@@ -290,8 +289,8 @@ func (r *Registry) Online(id ids.ProviderID) bool {
 	return r.count[id] > 0
 }
 
-// Serving lists the sessions that serve a model: of one provider and one node
-// where they are given.
+// Serving lists the sessions that serve a model, of one provider and one node where they
+// are given.
 func (r *Registry) Serving(model string, providerID ids.ProviderID, nodeID string) []*session.Session {
 	var all []*session.Session
 	for _, s := range r.all() {

@@ -4,14 +4,14 @@ import (
 	"svc.internal/services/provider-hub/internal/session"
 )
 
-// replacedWarning is what a node's newer connection is told when the older one did
-// not make room for it.
+// replacedWarning is the warning to a node's newer connection when the older one did not
+// make room for it.
 const replacedWarning = "this connection took the place of another live one of the same node"
 
-// replace ends a session that was taken off because its node connected anew, and
-// returns what the newer one is told. One that drains serves what is open: its
-// agent, or its hub, has said that it leaves, and the newer one is where it went.
-// It takes nothing new, so Find need not know it.
+// replace ends a session that was removed because its node connected again, and returns
+// the newer one's warning. A session that drains serves its open requests: its agent or
+// its hub has said that it leaves, and the newer session is where the agent went. It
+// takes nothing new, so Find need not know it.
 func (r *Registry) replace(older *session.Session) (warning string) {
 	r.recorder.Ended(older)
 	if r.retire(older) {
@@ -22,10 +22,10 @@ func (r *Registry) replace(older *session.Session) (warning string) {
 	return replacedWarning
 }
 
-// retire keeps a session that drains beside the one that took its place; false when
-// it does not drain, or its provider has as many such as it may have sessions. A
-// node has one, or agents could pile up sockets. It takes the session's lock, and so
-// must be called without the registry's.
+// retire keeps a session that drains beside its successor. It returns false when the
+// session does not drain, or when its provider has as many such sessions as it may have
+// sessions. A node has one, because agents could otherwise pile up sockets. It takes the
+// session's lock, and so must be called without the registry's.
 func (r *Registry) retire(s *session.Session) bool {
 	v, live := s.View()
 	if !live || !v.Draining {
@@ -48,7 +48,7 @@ func (r *Registry) retire(s *session.Session) bool {
 	}
 	if _, live := s.View(); !live {
 		r.mu.Lock()
-		r.forgetLocked(s) // it left before it was noted
+		r.forgetLocked(s) // the session left before it was noted
 		r.mu.Unlock()
 	}
 	return true

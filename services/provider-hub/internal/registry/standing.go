@@ -10,11 +10,11 @@ import (
 	"svc.internal/services/provider-hub/internal/session"
 )
 
-// refusalHold is how long a session that may not stay is held before it is
-// closed, so that its agent does not spin.
+// refusalHold is how long a session that may not stay is held before it is closed, so
+// that its agent does not spin.
 const refusalHold = 2 * time.Second
 
-// Apply lets the sessions of a provider feel what became of it.
+// Apply applies a provider's standing to its sessions.
 func (r *Registry) Apply(standing provider.Standing) {
 	for _, s := range r.everyone() {
 		if s.Identity().ProviderID == standing.ProviderID {
@@ -41,15 +41,15 @@ func (r *Registry) WalletUnbound(id ids.ProviderID) {
 	}
 }
 
-// holder is what sessions were made with: a key, or, without one, the wallet of a
+// holder is what sessions were made with: a key or, without one, the wallet of a
 // provider.
 type holder struct {
 	key    ids.KeyID
 	wallet ids.ProviderID
 }
 
-// Recheck reads what became of every key and wallet in use, since an operator may
-// have spoken to another hub. It asks for at most as many as there are sessions.
+// Recheck reads the state of every key and wallet in use, because an operator may have
+// spoken to another hub. It reads at most as many as there are sessions.
 func (r *Registry) Recheck(ctx context.Context) error {
 	by := map[holder][]*session.Session{}
 	var keys []ids.KeyID
@@ -86,7 +86,7 @@ func (r *Registry) Recheck(ctx context.Context) error {
 	return nil
 }
 
-// apply lets a session feel its provider's standing.
+// apply applies a provider's standing to a session.
 func (r *Registry) apply(s *session.Session, standing provider.Standing) {
 	switch {
 	case standing.Revoked:
@@ -102,8 +102,8 @@ func (r *Registry) apply(s *session.Session, standing provider.Standing) {
 	}
 }
 
-// expel takes a session out of routing at once and closes it when the requests
-// under way have ended: they are served and paid as if nothing had happened.
+// expel takes a session out of routing at once and closes it when the requests under way
+// have ended. Those are served and paid as if nothing had happened.
 func (r *Registry) expel(s *session.Session, code, message string) {
 	r.Leave(s)
 	s.Finish(&session.CloseReason{Code: code, Message: message, Hold: refusalHold, ReconnectAfter: refusalHold})

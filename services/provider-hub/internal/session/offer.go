@@ -83,8 +83,9 @@ func (o Offer) cut() string {
 	return "of " + Clean(o.Model, MaxModelID) + " " + strings.Join(all, " and ")
 }
 
-// Cuts says in words which claims of models are taken as less than was claimed;
-// empty for none.
+// Cuts says in words which claims of models were cut to bounds: 16,777,216 tokens of
+// context and 1,024 requests at once. It is empty for none. The agent hears of it when it
+// registers, and the owner in the warning of GetOwnStatus.
 func Cuts(offers []Offer) string {
 	var all []string
 	for _, o := range offers {
