@@ -1,9 +1,9 @@
-// Package dialect is what must be known to speak with an agent: how its messages are
-// read and written, and the numbers that differ from dialect to dialect.
+// Package dialect is what a gate must know to speak with an agent: how the agent's
+// messages are read and written, and the numbers that differ between dialects.
 //
-// A dialect is form only. It has no lock and no state, and it knows no session: it
-// makes an Inbound of a message and a message of an Outbound. What a message leads
-// to is for package session to decide, how long an agent waits for package gate.
+// A dialect is form only. It has no lock and no state, and it knows no session: it makes
+// an Inbound of a message, and a message of an Outbound. Package session decides what a
+// message leads to, and package gate how long an agent waits.
 package dialect
 
 import (
@@ -13,16 +13,16 @@ import (
 	"svc.internal/services/provider-hub/internal/wsconn"
 )
 
-// Codec is how messages are read and written. It is safe for concurrent use.
+// Codec reads and writes messages. It is safe for concurrent use.
 type Codec interface {
-	// Decode reads a message, and sets all of in. It returns a *session.Malformed
-	// for a message that cannot be read. What in has of the message aliases it.
+	// Decode reads a message, and sets all of in. It returns a *session.Malformed for a
+	// message that cannot be read. The bytes in in alias the message.
 	Decode(msg []byte, in *session.Inbound) error
-	// Name finds the request that a message belongs to of which only the beginning
-	// is here; nil where that is not known.
+	// Name is the name of the request that a message belongs to of which only the
+	// beginning is here; nil where that is not known.
 	Name(head []byte) []byte
-	// Append appends the head of a message to dst. The body follows the head as it
-	// is, and the tail follows the body.
+	// Append appends the head of a message to dst. The body follows the head unchanged,
+	// and the tail follows the body.
 	Append(dst []byte, out *session.Outbound) (head, body []byte, tail string, err error)
 	// Ending says how the connection is closed for a reason.
 	Ending(why *session.CloseReason) Ending
@@ -30,12 +30,12 @@ type Codec interface {
 
 // Ending is how a connection is closed.
 type Ending struct {
-	// Status is that of the close frame.
+	// Status is the status of the close frame.
 	Status uint16
-	// Hold is how long the socket is held behind the last message.
+	// Hold is how long the socket is held after the last message.
 	Hold time.Duration
-	// Silent reports that the agent is not told why: the session's OutFarewell is
-	// not sent.
+	// Silent reports that the agent does not hear why: the session's OutFarewell is not
+	// sent.
 	Silent bool
 }
 

@@ -14,14 +14,15 @@ import (
 	"svc.internal/services/provider-hub/internal/wsconn"
 )
 
-// Agents that find no room are told to come back after so many seconds, at random,
-// so that those that were refused together do not come together again.
+// Agents that find no room are asked to come back after a random number of seconds, so
+// that agents that were refused together do not come together again.
 const (
 	minRetry = 2
 	maxRetry = 15
 )
 
-// ServeHTTP upgrades a request and has the socket served until it ends.
+// ServeHTTP upgrades a request and starts serving the socket. Anything else than an
+// upgrade to a known dialect is refused in plain text.
 func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path != "/" && !strings.HasSuffix(r.URL.Path, "/ws") {
 		refuse(w, http.StatusNotFound, "there is nothing here; the provider connection is at /ws")
@@ -50,12 +51,12 @@ func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	c.conn = conn
-	// What the HTTP server keeps of a request is kept until its handler returns.
+	// The HTTP server keeps its part of a request until the handler returns.
 	go g.run(c)
 }
 
-// run serves a socket. A panic in reading it is the socket's own affair, as it would
-// be in a handler: the others stay.
+// run serves a socket. A panic in reading it ends this socket only, as in a handler; the
+// others stay.
 func (g *Gate) run(c *socket) {
 	defer g.leave(c)
 	defer func() {
@@ -66,7 +67,7 @@ func (g *Gate) run(c *socket) {
 	c.run()
 }
 
-// dialectOf is what an upgrade asks for.
+// dialectOf is the dialect that an upgrade asks for.
 func (g *Gate) dialectOf(r *http.Request) (speaks *dialect.Dialect, ok bool) {
 	offered, upgrade := wsconn.Offers(r)
 	switch {
@@ -98,7 +99,7 @@ func (g *Gate) enter(r *http.Request, speaks *dialect.Dialect) (*socket, bool) {
 	return c, true
 }
 
-// leave takes a socket off that is closed.
+// leave removes a closed socket.
 func (g *Gate) leave(c *socket) {
 	g.mu.Lock()
 	delete(g.sockets, c)

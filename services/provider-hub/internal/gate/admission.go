@@ -8,21 +8,21 @@ import (
 	"svc.internal/pkg/clock"
 )
 
-// The addresses of sessions that ended are remembered for lately, and at most
-// maxLately of them.
+// The addresses of sessions that ended are remembered for lately, at most maxLately of
+// them.
 const (
 	lately    = time.Minute
 	maxLately = 16_384
 )
 
-// minEach is what one network may hold of the room however small the room is.
+// minEach is what one network may hold of the room, however small the room is.
 const minEach = 64
 
-// admission bounds the sockets that are not registered. An agent whose very first
-// dial is refused may never dial again, whereas an agent that has lost its connection
-// does. So when half of the room is taken, the agents are sent away that were here
-// just now and those of a network that holds a quarter of the room, and only when all
-// of it is taken everybody is. It is safe for concurrent use.
+// admission bounds the sockets that are not registered. An agent whose very first dial is
+// refused may never dial again, but an agent that has lost its connection does. So when
+// half of the room is taken, it refuses agents that had a session lately and agents of a
+// network that holds a quarter of the room. Only when all of it is taken does it refuse
+// everybody. It is safe for concurrent use.
 type admission struct {
 	clock clock.Clock
 	max   int
@@ -57,7 +57,7 @@ func (a *admission) enter(from netip.Addr) bool {
 	return true
 }
 
-// freeLocked gives a place up.
+// freeLocked frees a place.
 func (a *admission) freeLocked(from netip.Addr) {
 	a.waiting--
 	if !from.IsValid() {
@@ -70,7 +70,7 @@ func (a *admission) freeLocked(from netip.Addr) {
 	}
 }
 
-// network is what one party has: an address, or a /64 of IPv6.
+// network is the part of an address that one party has: an address, or a /64 of IPv6.
 func network(a netip.Addr) netip.Addr {
 	if !a.Is6() {
 		return a
@@ -104,7 +104,7 @@ func (a *admission) admitted(from netip.Addr) {
 	}
 }
 
-// leave notes that a socket is closed, which was registered or was not.
+// leave notes that a socket is closed, and whether it was registered.
 func (a *admission) leave(from netip.Addr, registered bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -135,7 +135,7 @@ func (a *admission) rememberLocked(from netip.Addr) {
 	}
 }
 
-// count is how many sockets are not registered.
+// count is the number of sockets that are not registered.
 func (a *admission) count() int {
 	a.mu.Lock()
 	defer a.mu.Unlock()

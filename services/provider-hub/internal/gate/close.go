@@ -8,10 +8,10 @@ import (
 	"svc.internal/services/provider-hub/internal/session"
 )
 
-// Drain takes no further sockets and asks every agent to send nobody more. The
-// agents are told to dial again at times spread out, so that the hub that takes
-// them over is not run down. Those that cannot be told stay until Close, and
-// registrations that wait are not answered any more.
+// Drain takes no further sockets and asks every agent to leave. Agents are given times to
+// dial again that are spread out, so that the hub that takes them over is not overrun.
+// Agents that cannot be asked stay until Close, and registrations that wait are not
+// answered any more.
 func (g *Gate) Drain() {
 	all := g.stop()
 	for _, c := range all {
@@ -19,10 +19,10 @@ func (g *Gate) Drain() {
 	}
 }
 
-// Close ends every session and returns when their sockets are closed or ctx
-// has ended. Agents that cannot be told when to come back do so at once: they
-// are closed in random order, one by one, at Config.CloseRate and within
-// Config.ReconnectSpread; when ctx ends, all that are left at once.
+// Close ends every session and returns when their sockets are closed or ctx has ended.
+// Agents that cannot be given a time to come back dial again at once. So they are closed
+// in random order, one by one, at Config.CloseRate and within Config.ReconnectSpread.
+// When ctx ends, all remaining ones are closed at once.
 func (g *Gate) Close(ctx context.Context) error {
 	var paced []*socket
 	all := g.stop()
@@ -68,7 +68,7 @@ func (g *Gate) closePaced(ctx context.Context, all []*socket) {
 	}
 }
 
-// stop refuses new sockets and lists those there are.
+// stop refuses new sockets and returns the existing ones.
 func (g *Gate) stop() []*socket {
 	g.queue.close()
 	g.mu.Lock()
@@ -81,14 +81,14 @@ func (g *Gate) stop() []*socket {
 	return all
 }
 
-// Agents are told to come back after minReconnect at least, and each makes the time
-// longer over which all of them do.
+// Agents come back after minReconnect at least, and each agent makes the time longer over
+// which all of them do.
 const (
 	minReconnect  = 100 * time.Millisecond
 	spreadForEach = 5 * time.Millisecond
 )
 
-// spread is when an agent is told to come back that is one of so many.
+// spread is the time after which one of so many agents comes back.
 func (c Config) spread(agents int) time.Duration {
 	over := min(c.ReconnectSpread, time.Duration(agents)*spreadForEach)
 	return minReconnect + rand.N(over) //nolint:gosec // spreads load, guards nothing

@@ -1,21 +1,20 @@
-// Package gate is where agents connect: the HTTP upgrade, who may hold a socket, who
-// may register and when, and how connections are closed. It has the two goroutines of
-// each socket; what messages say is for package dialect, and what they lead to for
-// package session.
+// Package gate is where agents connect. It decides about the HTTP upgrade, who may hold a
+// socket, who may register and when, and how connections are closed. It has the two
+// goroutines of each socket. What messages say is for package dialect, and what they lead
+// to for package session.
 //
-// The reader of a socket hands each message to the session and never waits for
-// anyone. The writer takes what is due and writes it as one batch, so that an agent
-// that does not read is cut off after the write deadline. A registration is looked up
-// by a goroutine of its own.
+// The reader of a socket hands each message to the session and never waits for anyone.
+// The writer takes what is due and writes it as one batch, so an agent that does not read
+// is cut off after the write deadline. A goroutine of its own looks up a registration.
 //
-// Agents of v1 are fragile when they are refused, so they are rather kept waiting:
-// registrations stand in a queue that lets a steady number through, and are tried
-// again while the store is away; an agent that is refused is held for 30 s, and no
-// socket is closed that is younger than 2 s. So sockets that are not registered are
-// bounded by their number and by network, and only agents that were here just now,
-// which come back, are sent away while there is room.
+// Agents of v1 are fragile when they are refused, so the gate rather keeps them waiting.
+// Registrations wait in a queue that lets a steady number through, and are tried again
+// while the store is away. A refused agent is held for 30 s, and no socket is closed that
+// is younger than 2 s. So sockets that are not registered are bounded by their number and
+// by network. While there is room, only agents that had a session lately are refused,
+// because those come back.
 //
-// When sockets end in large numbers, the work of it is paced, because the requests of
+// When sockets end in large numbers, their teardown is paced, because the requests of
 // others would wait behind it.
 package gate
 
@@ -36,10 +35,10 @@ import (
 	"svc.internal/services/provider-hub/internal/wsconn"
 )
 
-// Deps are what a gate needs of others.
+// Deps are what a gate works with.
 type Deps struct {
 	Registrar Registrar
-	// Receipts takes work receipts; nil passes them over.
+	// Receipts takes work receipts; nil ignores them.
 	Receipts session.Receipts
 	Clock    clock.Clock
 	Log      *slog.Logger
@@ -48,7 +47,7 @@ type Deps struct {
 
 // Counts are the figures of all connections of a hub, for its metrics.
 type Counts struct {
-	// Sockets are open now, registered or not.
+	// Sockets counts the open sockets, registered or not.
 	Sockets  atomic.Int64
 	Conns    wsconn.Counts
 	Sessions session.Counts
@@ -100,11 +99,11 @@ func New(cfg Config, deps Deps) *Gate {
 // Accept begins to register agents, those that wait first.
 func (g *Gate) Accept() { g.queue.open() }
 
-// Waiting is how many sockets are held that are not registered.
+// Waiting is the number of sockets that are not registered.
 func (g *Gate) Waiting() int { return g.admission.count() }
 
-// socket is an agent's connection with its session. Its methods that are exported are
-// those of a wsconn.Handler, for the reader.
+// socket is an agent's connection with its session. Its exported methods are those of a
+// wsconn.Handler, for the reader.
 type socket struct {
 	gate    *Gate
 	dialect *dialect.Dialect
@@ -113,12 +112,12 @@ type socket struct {
 	conn    *wsconn.Conn // nil before the handshake
 	born    time.Time    // when the handshake was through
 
-	// registered reports that the agent was registered at some time: the socket has
-	// given up its place among those that wait.
+	// registered reports that the agent was registered at some time, so that the socket
+	// has freed its place among those that wait.
 	registered atomic.Bool
-	// lookUps are the goroutines that look its credential up.
+	// lookUps are the goroutines that look up its credential.
 	lookUps sync.WaitGroup
-	// in is the message that is read. It is kept here so that none is allocated.
+	// in is the message that is being read. It is kept here so that none is allocated.
 	in session.Inbound
 }
 

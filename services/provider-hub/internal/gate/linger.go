@@ -8,15 +8,15 @@ import (
 )
 
 const (
-	// holdStep is how often a socket that is held looks whether others need its
-	// place, and shortHold how long it may keep it then.
+	// holdStep is the pause between two looks of a held socket whether others need its
+	// place, and shortHold how long it may keep the place then.
 	holdStep  = time.Second
 	shortHold = 2100 * time.Millisecond
 )
 
-// linger keeps the socket open behind the last message, for the agent to read why it
-// ends, and then closes it. An agent that may dial at once is not told of the close
-// before the hold is over; its pings are answered as long.
+// linger keeps the socket open after the last message, so that the agent can read why it
+// ends, and then closes it. An agent that may dial at once hears of the close only after
+// the hold; its pings are answered until then.
 func (c *socket) linger(o *session.Outbox, end dialect.Ending) {
 	defer c.conn.Close()
 	began := time.Now()
@@ -46,7 +46,8 @@ func (c *socket) linger(o *session.Outbox, end dialect.Ending) {
 	if c.conn.Flush() != nil {
 		return
 	}
-	// The peer closes first, or what it has not read yet might be lost.
+	// The peer closes first, because messages that it has not read yet might otherwise be
+	// lost.
 	last := time.NewTimer(session.LingerHold)
 	defer last.Stop()
 	select {
@@ -55,9 +56,8 @@ func (c *socket) linger(o *session.Outbox, end dialect.Ending) {
 	}
 }
 
-// hold is how long the socket is held behind the last message, which was sent when
-// the hold began. A socket that was never registered stands in the way of those that
-// wait.
+// hold is how long the socket is held after the last message, which was sent when the
+// hold began. A socket that was never registered takes a place from those that wait.
 func (c *socket) hold(end dialect.Ending, began time.Time) time.Duration {
 	hold := end.Hold
 	if hold > shortHold && c.gate.admission.crowded() && !c.registered.Load() {

@@ -10,8 +10,8 @@ import (
 	"svc.internal/services/provider-hub/internal/session"
 )
 
-// enrol looks the credential of a registration up and finishes the registration. It
-// runs in a goroutine of its own, so that the reader goes on.
+// enrol looks up the credential of a registration and finishes the registration. It runs
+// in a goroutine of its own, so that the reader is not delayed.
 func (c *socket) enrol(shown session.Credential) {
 	ctx, cancel := c.life()
 	defer cancel()
@@ -39,16 +39,16 @@ func (c *socket) life() (context.Context, context.CancelFunc) {
 	return ctx, cancel
 }
 
-// Pauses between look-ups that failed for a reason that passes.
+// Pauses between look-ups that failed for a temporary reason.
 const (
 	firstPause = 500 * time.Millisecond
 	maxPause   = 15 * time.Second
 )
 
-// lookUp waits for its turn and checks a credential, as often as the dialect's
-// patience lasts while keys cannot be looked up.
+// lookUp waits for its turn and checks a credential. It repeats that within the dialect's
+// patience while keys cannot be looked up.
 func (c *socket) lookUp(ctx context.Context, shown session.Credential) (session.Grant, error) {
-	// What cannot be a key takes nobody's turn and asks no database.
+	// A text that cannot be a key takes nobody's turn and costs no look-up.
 	if err := c.gate.registrar.Check(shown); err != nil {
 		return session.Grant{}, err
 	}
@@ -71,7 +71,7 @@ func (c *socket) lookUp(ctx context.Context, shown session.Credential) (session.
 	}
 }
 
-// passes reports whether an error may be gone when the look-up is made again.
+// passes reports whether an error may be temporary.
 func passes(err error) bool {
 	f, ok := fault.As(err)
 	if !ok {
@@ -85,7 +85,7 @@ func passes(err error) bool {
 	}
 }
 
-// refusal is what a failed look-up looks like to the agent.
+// refusal is the refusal that an agent gets for a failed look-up.
 func (c *socket) refusal(err error) *session.CloseReason {
 	refused := func(code, message string) *session.CloseReason {
 		return session.Refused(c.gate.cfg.Session, code, message)

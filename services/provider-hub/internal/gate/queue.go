@@ -16,10 +16,9 @@ import (
 // errClosed means that the hub takes no registrations any more.
 var errClosed = errors.New("the hub takes no registrations")
 
-// queue lets registrations through: none before the hub accepts, then at a steady
-// rate, fairly among networks, and few at a time. Agents wait for their answer
-// meanwhile, because agents of v1 would take a refusal for the end. It is safe for
-// concurrent use.
+// queue lets registrations through: none before the hub accepts, then at a steady rate,
+// fairly among networks, and few at a time. Agents wait for their answer meanwhile,
+// because agents of v1 would take a refusal for the end. It is safe for concurrent use.
 type queue struct {
 	registrar Registrar
 	clock     clock.Clock
@@ -29,8 +28,8 @@ type queue struct {
 
 	mu   sync.Mutex
 	pace quota.Bucket
-	// lines are the registrations that wait, by network, without empty lines; order
-	// is the networks in turn. armed reports that a call is due.
+	// lines are the registrations that wait, by network, without empty lines. order is
+	// the networks in turn. armed reports that a call is due.
 	lines map[netip.Addr][]*waiter
 	order []netip.Addr
 	armed bool
@@ -58,7 +57,7 @@ func (q *queue) over() bool {
 	}
 }
 
-// turn waits until one more registration from a network may go on. It fails with
+// turn waits until one more registration from a network may be looked up. It fails with
 // errClosed, or as ctx does.
 func (q *queue) turn(ctx context.Context, from netip.Addr) error {
 	select {
@@ -106,8 +105,8 @@ func (q *queue) stand(from netip.Addr) *waiter {
 	return w
 }
 
-// leave gives a place up, or a turn that came meanwhile: whoever does not wait must
-// not make others wait longer.
+// leave gives up a place, or a turn that came meanwhile, because a registration that does
+// not wait must not make others wait longer.
 func (q *queue) leave(w *waiter) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -123,7 +122,7 @@ func (q *queue) leave(w *waiter) {
 	}
 }
 
-// lineLocked keeps who waits of a network.
+// lineLocked keeps the registrations of a network that wait.
 func (q *queue) lineLocked(from netip.Addr, waiters []*waiter) {
 	if len(waiters) == 0 {
 		delete(q.lines, from)
@@ -132,7 +131,7 @@ func (q *queue) lineLocked(from netip.Addr, waiters []*waiter) {
 	q.lines[from] = waiters
 }
 
-// call calls as many as may go on, one of each network in turn, so that a network
+// call calls as many as may be looked up, one of each network in turn, so that a network
 // with many that wait is no faster than one with a few.
 func (q *queue) call() {
 	q.mu.Lock()
@@ -153,7 +152,7 @@ func (q *queue) call() {
 // minCall is the least pause between calls.
 const minCall = time.Millisecond
 
-// armLocked has the next called when there is a token.
+// armLocked schedules the next call for when there is a token.
 func (q *queue) armLocked() {
 	if q.armed || len(q.order) == 0 {
 		return
@@ -179,7 +178,7 @@ func (q *queue) pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// admit looks a credential up, in turn with others, within timeout.
+// admit looks up a credential, in turn with others, within timeout.
 func (q *queue) admit(ctx context.Context, timeout time.Duration, c session.Credential) (session.Grant, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()

@@ -36,8 +36,8 @@ func broken(v *wsconn.Violation) *session.CloseReason {
 	return &session.CloseReason{Code: agentwire.CodeProtocolError, Message: v.Text, Status: v.Status, Bare: true}
 }
 
-// leave ends the session of a socket that is closed, and takes it off the registrar.
-// Its requests fail at once, and nobody opens another.
+// leave ends the session of a closed socket, and removes it from the registrar. Its
+// requests fail at once, and nobody opens another.
 func (c *socket) leave() {
 	if busy := c.session.SocketClosed(); busy {
 		c.session.End()
@@ -95,8 +95,8 @@ func (c *socket) Discarded(head []byte, size int64) {
 	c.shut(c.session.Discarded(c.dialect.Name(head), size))
 }
 
-// TooLarge implements wsconn.Handler. An agent whose registration it may be would dial
-// again at once and send the same, so it is refused as any other.
+// TooLarge implements wsconn.Handler. The message may be a registration, whose agent
+// would dial again at once and send the same, so it is refused like any other.
 func (c *socket) TooLarge(before, length int64) {
 	if length > c.dialect.MaxUnasked-before || c.registered.Load() {
 		return
@@ -165,8 +165,8 @@ func (c *socket) send(o *session.Outbox, silent bool, live *wsconn.Liveness) err
 	return c.conn.Flush()
 }
 
-// sendMessages keeps messages for the next flush, and forgets them: an idle socket
-// keeps no request alive.
+// sendMessages keeps messages for the next flush, and then forgets them, so that an idle
+// socket keeps no request alive.
 func (c *socket) sendMessages(all []session.Outbound) error {
 	buf := c.gate.pool.Get()
 	defer c.gate.pool.Put(buf)

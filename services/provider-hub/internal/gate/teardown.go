@@ -2,14 +2,14 @@ package gate
 
 import "runtime"
 
-// teardown lets few sessions leave at a time. When thousands of sockets are cut at
-// once, all their goroutines become runnable at once, and whoever has a request
-// would wait for its turn behind all of them.
+// teardown lets few sessions leave at a time. When thousands of sockets are cut at once,
+// all their goroutines become runnable at once, and a request would wait for its turn
+// behind all of them.
 type teardown chan struct{}
 
 func newTeardown() teardown { return make(teardown, max(1, runtime.GOMAXPROCS(0))) }
 
-// pass does a part of a leave, which must not wait for anything.
+// pass does a part of a leave. The part must not wait for anything.
 func (t teardown) pass(part func()) {
 	t <- struct{}{}
 	defer func() { <-t }()

@@ -15,7 +15,7 @@ func NewBucket(rate float64, burst int, now time.Time) Bucket {
 	return Bucket{rate: rate, burst: float64(burst), tokens: float64(burst), at: now}
 }
 
-// Take spends a token, and reports whether there was one. A clock that goes back
+// Take spends a token, and reports whether there was one. A clock that is set back
 // refills nothing.
 func (b *Bucket) Take(now time.Time) bool {
 	b.refill(now)

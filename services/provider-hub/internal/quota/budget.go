@@ -1,6 +1,6 @@
 // Package quota bounds what a hub holds for providers and does for agents. A Budget
-// bounds bytes that are held, of all providers together and of each. A Bucket
-// bounds events a second.
+// bounds held bytes, of all providers together and of each. A Bucket bounds events a
+// second.
 package quota
 
 import (
@@ -9,12 +9,12 @@ import (
 	"svc.internal/pkg/ids"
 )
 
-// Shares is how many parts a budget has. One provider has at most one part, so that
-// no provider can take all that there is.
+// Shares is the number of parts of a budget. One provider has at most one part, so that
+// no provider can take everything.
 const Shares = 8
 
-// Budget bounds what is held, in bytes: together, and of one provider. The holders
-// that no provider is known of count as one provider. It is safe for concurrent use.
+// Budget bounds held bytes: of all together, and of one provider. Holders without a known
+// provider count as one provider. It is safe for concurrent use.
 type Budget struct {
 	mu   sync.Mutex
 	left int64

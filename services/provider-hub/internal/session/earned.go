@@ -1,18 +1,17 @@
 package session
 
-// What an agent may send that is no DATA, in frames: each OPEN earns as many as an
-// answer has that asks for nothing more, and each so many bytes of a body one, as
-// agents grant credit again in larger steps. Every other frame counts with
-// heartbeats and pings. Of what was earned so much is kept, which is more than the
-// answers need that a session may have open.
+// The frames other than DATA that an agent may send: each OPEN earns as many as an answer
+// has that asks for nothing more, and each so many bytes of a body one, because agents
+// grant credit again in larger steps. Every other frame counts with heartbeats and pings.
+// So much of what was earned is kept, which is more than the answers need that a session
+// may have open.
 const (
 	earnedByOpen  = 4
 	earnedByBytes = 8 << 10
 	maxEarned     = 32_768
 )
 
-// earned counts the frames that are no DATA which an agent may send for what it was
-// sent.
+// earned counts the frames other than DATA that an agent may send for what it was sent.
 type earned struct {
 	frames int
 	unpaid int // bytes of bodies that have not earned a frame yet
@@ -30,7 +29,7 @@ func (e *earned) sent(n int) {
 
 func (e *earned) add(frames int) { e.frames = min(e.frames+frames, maxEarned) }
 
-// spend takes a frame off what was earned. It reports whether there was one.
+// spend takes a frame off what was earned, and reports whether there was one.
 func (e *earned) spend() bool {
 	if e.frames == 0 {
 		return false

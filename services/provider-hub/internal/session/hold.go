@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Bounds of a stream that has no credit: what waits on it to be taken, in bytes; the
-// chunks; and the chunks that nobody took for chunkPatience.
+// Bounds of a stream without credit: the bytes and the chunks that wait to be taken, and
+// the chunks that nobody took for chunkPatience.
 const (
 	maxUntaken    = 1 << 20
 	maxBurst      = 1024
@@ -14,8 +14,8 @@ const (
 	chunkPatience = time.Second
 )
 
-// deliveredLocked notes that n bytes are added to what waits to be taken, and reports
-// whether this hub has room for them; else nothing is noted.
+// deliveredLocked notes that n more bytes wait to be taken, and reports whether this hub
+// has room for them. Without room nothing is noted.
 func (st *Stream) deliveredLocked(n int) bool {
 	s := st.session
 	if !s.env.Held.Take(s.identity.ProviderID, int64(n)) {
@@ -41,9 +41,9 @@ func (s *Session) letGoLocked(st *Stream) {
 	delete(s.holders, st)
 }
 
-// relieveLocked gives up the streams that hold most until there is room for n bytes
-// more. One that has ended is given up too: its end is worth nothing without
-// what came before.
+// relieveLocked gives up the streams that hold most until there is room for n bytes more.
+// A stream that has ended is given up too, because its end is worth nothing without what
+// came before.
 func (s *Session) relieveLocked(n int64) {
 	for s.held+n > s.env.Config.ConnWindow && len(s.holders) > 0 {
 		var most *Stream
@@ -74,7 +74,7 @@ func (st *Stream) behindLocked(n int) bool {
 	}
 }
 
-// passedLocked hears that n bytes of an answer were passed on or dropped, and grants
+// passedLocked notes that n bytes of an answer were passed on or dropped, and grants
 // their credit again, in steps of a quarter window.
 func (s *Session) passedLocked(st *Stream, n int64) {
 	if !s.limits.Strict || !s.State().registered() {

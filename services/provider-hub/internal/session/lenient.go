@@ -41,8 +41,8 @@ func (s *Session) lenientLocked(in *Inbound) *CloseReason {
 	}
 }
 
-// requestLocked is what a message answers; nil when it is nobody's, or of one who does
-// not know of it yet.
+// requestLocked is the request that a message answers; nil when no open request has that
+// name, or its agent does not know of it yet.
 func (s *Session) requestLocked(name []byte) *Stream {
 	st := s.names[string(name)]
 	if st == nil || !st.opened {
@@ -51,7 +51,7 @@ func (s *Session) requestLocked(name []byte) *Stream {
 	return st
 }
 
-// strayLocked takes an answer of so many bytes that nothing open asks for.
+// strayLocked takes an answer of so many bytes that no open request asks for.
 func (s *Session) strayLocked(name []byte, last bool, size int64) *CloseReason {
 	if s.strays.take(string(name), last) {
 		return nil
@@ -64,7 +64,7 @@ func (s *Session) strayLocked(name []byte, last bool, size int64) *CloseReason {
 	return s.chatLocked()
 }
 
-// concludesLocked is the agent's last word on a request, behind which nothing comes.
+// concludesLocked takes the agent's last word on a request.
 func (s *Session) concludesLocked(st *Stream, end *End) {
 	s.concludeLocked(st, end)
 	s.strays.ended(st.name)
@@ -141,7 +141,7 @@ func (s *Session) onWholeLocked(in *Inbound) *CloseReason {
 	return nil
 }
 
-// onWarmUpLocked takes what became of a warm-up, which is told once.
+// onWarmUpLocked takes the outcome of a warm-up, which is reported once.
 func (s *Session) onWarmUpLocked(in *Inbound) *CloseReason {
 	id, asked := s.warmups[string(in.Name)]
 	if !asked {
@@ -197,7 +197,7 @@ func (s *Session) lenientHeartbeatLocked(h *Heartbeat) *CloseReason {
 	return nil
 }
 
-// touchLocked tells of a change, once somebody knows of the session.
+// touchLocked reports a change to the registrar, once the session is registered.
 func (s *Session) touchLocked(changed bool) {
 	if changed && s.State().registered() {
 		s.env.Registrar.Touch(s)
@@ -218,8 +218,7 @@ func (s *Session) unreadableLocked(err error) *CloseReason {
 	return protocolError(err.Error())
 }
 
-// discardedLocked takes a message that there was no room for: only the request that
-// it was for fails.
+// discardedLocked takes a message for which there was no room. Only its request fails.
 func (s *Session) discardedLocked(name []byte, size int64) *CloseReason {
 	if !s.State().registered() {
 		return Refused(s.env.Config, agentwire.CodeTryLater, "the hub has no room for a large registration now")
@@ -231,7 +230,7 @@ func (s *Session) discardedLocked(name []byte, size int64) *CloseReason {
 	st.failLocked(ErrNoRoom)
 	if !st.request.Stream {
 		s.forgetLocked(st)
-		s.strays.ended(st.name) // that was all of it
+		s.strays.ended(st.name) // nothing more of it follows
 	}
 	return nil
 }

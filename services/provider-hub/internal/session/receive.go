@@ -11,7 +11,7 @@ func (s *Session) Receive(in *Inbound) *CloseReason {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.State() >= Closing {
-		return nil // of an older epoch, or behind a refusal
+		return nil // the message is of an older epoch, or behind a refusal
 	}
 	if s.limits.Strict {
 		return s.strictLocked(in)

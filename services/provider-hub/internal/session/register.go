@@ -53,7 +53,7 @@ func (s *Session) enrolLocked(r *Register) {
 }
 
 // Enrolment is the credential of a registration that waits to be looked up. It is
-// given out once.
+// returned once.
 func (s *Session) Enrolment() (Credential, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -85,7 +85,7 @@ func (s *Session) Admit(g Grant) *CloseReason {
 	return nil
 }
 
-// identify notes whose session it is, and reports whether it still is to join.
+// identify notes whose session it is, and reports whether the session may still join.
 func (s *Session) identify(g Grant) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

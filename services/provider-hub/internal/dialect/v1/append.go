@@ -44,7 +44,7 @@ func appendAck(dst []byte, id, message string) []byte {
 	return append(jsonscan.AppendString(dst, message), "}}"...)
 }
 
-// welcome acknowledges a registration, with what the owner should look at.
+// welcome acknowledges a registration, with the owner's warning.
 func welcome(warning string) string {
 	const message = "registered successfully"
 	if warning == "" {
@@ -53,7 +53,7 @@ func welcome(warning string) string {
 	return message + ": " + warning
 }
 
-// appendError says what is wrong.
+// appendError reports an error.
 func appendError(dst []byte, id string, code int, message string) []byte {
 	dst = appendHead(dst, "error", id)
 	if id != "" {
@@ -66,7 +66,7 @@ func appendError(dst []byte, id string, code int, message string) []byte {
 	return append(jsonscan.AppendString(dst, message), "}}"...)
 }
 
-// appendInference asks for an answer. The body goes into it as it is. endpoint_id is
+// appendInference asks for an answer. The body is part of it, unchanged. endpoint_id is
 // the provider, because agents only log it.
 func appendInference(dst []byte, out *session.Outbound) []byte {
 	dst = append(appendHead(dst, "inference", out.Name), `"endpoint_id":`...)

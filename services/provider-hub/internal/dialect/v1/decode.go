@@ -43,7 +43,7 @@ func (codec) Decode(msg []byte, in *session.Inbound) error {
 	return news(&m, in)
 }
 
-// given is a raw value, nil where it is not there or null.
+// given is a raw value; nil where it is missing or null.
 func given(raw []byte) []byte {
 	if !present(raw) {
 		return nil
@@ -54,7 +54,7 @@ func given(raw []byte) []byte {
 // maxReply bounds a request_id that is repeated to the agent, in bytes.
 const maxReply = 256
 
-// news reads what is no answer.
+// news reads messages that are no answers.
 func news(m *envelope, in *session.Inbound) error {
 	reply := ""
 	if len(m.id) <= maxReply {
@@ -91,7 +91,7 @@ func decode(payload []byte, into any) error {
 	return json.Unmarshal(payload, into)
 }
 
-// malformed refuses a registration that is none, and names the member.
+// malformed refuses a malformed registration, and names the member.
 func malformed(reply string, err error) error {
 	m := &session.Malformed{Text: "the registration cannot be read", Registration: true, Reply: reply}
 	var wrong *json.UnmarshalTypeError
@@ -102,8 +102,8 @@ func malformed(reply string, err error) error {
 	return m
 }
 
-// warmedOf reads what became of a warm-up. What cannot be read there is no success,
-// because nothing in it is worth the connection.
+// warmedOf reads the outcome of a warm-up. A member that cannot be read counts as no
+// success, because nothing in the message is worth the connection.
 func warmedOf(m *envelope) *session.Warmed {
 	ms := min(max(float64(numberOf(m.loadTime)), 0), float64(time.Hour.Milliseconds()))
 	return &session.Warmed{
@@ -115,7 +115,7 @@ func warmedOf(m *envelope) *session.Warmed {
 const failure = "the agent reports an error"
 
 // refusalOf reads an agent's refusal of a request. Its code is the agent's own and no
-// engine's status: another provider may well serve the request.
+// engine's status, because another provider may well serve the request.
 func refusalOf(m *envelope) *session.End {
 	what := text(m.message)
 	if what == "" {
@@ -127,10 +127,10 @@ func refusalOf(m *envelope) *session.End {
 // errorPrefix begins an engine's error, before its status.
 const errorPrefix = "model server returned HTTP "
 
-// busyTexts are what agents say that have no slot of their own free.
+// busyTexts are the texts of agents without a free slot of their own.
 var busyTexts = [...]string{"provider rate limit exceeded", "provider concurrency limit"}
 
-// endOf reads how an answer ended, but for whether it is complete.
+// endOf reads how an answer ended, except for whether it is complete.
 func endOf(m *envelope) *session.End {
 	message, status := text(m.failure), 0
 	failed := present(m.failure) && string(m.failure) != `""`

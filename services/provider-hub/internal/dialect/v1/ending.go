@@ -7,9 +7,9 @@ import (
 	"svc.internal/services/provider-hub/internal/wsconn"
 )
 
-// Ending implements dialect.Codec. An agent that is told why is held for longer where
-// it would be refused again, and where it should come back later: it cannot be told
-// when.
+// Ending implements dialect.Codec. An agent that hears why is held for longer where it
+// would be refused again, and where it should come back later, because it cannot be given
+// a time.
 func (c codec) Ending(why *session.CloseReason) dialect.Ending {
 	code, status := codes(why.Code)
 	e := dialect.Ending{Status: why.Status, Hold: why.Hold, Silent: code == 0 || why.Bare}
@@ -44,8 +44,7 @@ func codes(code string) (number int, status uint16) {
 	}
 }
 
-// refusesAgent reports whether an agent that dials again at once would be refused
-// again.
+// refusesAgent reports whether an agent that dials again at once would be refused again.
 func refusesAgent(code int) bool {
 	switch code {
 	case 401, 403, 409, 429:

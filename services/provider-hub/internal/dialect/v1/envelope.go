@@ -6,15 +6,15 @@ import (
 	"svc.internal/pkg/jsonscan"
 )
 
-// envelope is a message with what is known of its payload. All of it are raw JSON
-// values that alias the message; one that was not there is empty.
+// envelope is a message with the known members of its payload. All of them are raw JSON
+// values that alias the message; a missing one is empty.
 type envelope struct {
 	kind, id []byte
-	// payload is all of it, for what few messages have.
+	// payload is the whole payload, for the few messages that need it.
 	payload []byte
-	// What answers have.
+	// Members of answers.
 	chunk, response, failure, status, done []byte
-	// What answers to warm-ups and refusals have.
+	// Members of answers to warm-ups and of refusals.
 	success, loadTime, message []byte
 }
 

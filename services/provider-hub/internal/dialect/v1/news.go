@@ -12,8 +12,8 @@ import (
 	"svc.internal/services/provider-hub/internal/session"
 )
 
-// capabilities are what agents of v1 can do, whatever they say: they take every
-// request to the chat endpoint of their engine.
+// capabilities are the capabilities of every agent of v1, whatever it declares: it takes
+// every request to the chat endpoint of its engine.
 func capabilities() []string { return []string{"chat", "stream", "logprobs"} }
 
 // register is the payload of register.
@@ -36,7 +36,7 @@ type heartbeat struct {
 	Hardware *hardware `json:"hardware"`
 }
 
-// models is what messages say of models. An absent list says nothing.
+// models is what a message says of models. A missing list says nothing.
 type models struct {
 	Models []string          `json:"models"`
 	Hashes []hash            `json:"model_hashes"`
@@ -85,8 +85,8 @@ func (r *register) read(reply string) *session.Register {
 	return out
 }
 
-// node is the name of the machine. Agents give a public key, which is longer than a
-// name may be; what stands for it tells as much.
+// node is the name of the machine. Agents give a public key, which is longer than a name
+// may be; its digest identifies the machine as well.
 func (r *register) node() (node string, named bool) {
 	node = r.NodeID
 	if node == "" {
@@ -140,7 +140,7 @@ func (m *models) read(replaces bool) session.Models {
 	return out
 }
 
-// mentioned are the models that something is said of, each once.
+// mentioned are the models that the message names, each once.
 func (m *models) mentioned() []string {
 	list := make([]string, 0, len(m.Hashes)+len(m.Health))
 	seen := make(map[string]struct{}, len(m.Hashes)+len(m.Health))
@@ -159,8 +159,8 @@ func (m *models) mentioned() []string {
 	return list
 }
 
-// valid is what of a list of models can be served: those that are ids, each once.
-// There is no way to tell the agent of the others.
+// valid are the models of a list that can be served: those with a valid id, each once.
+// The agent cannot be informed of the others.
 func valid(models []string) []string {
 	list := make([]string, 0, len(models))
 	seen := make(map[string]struct{}, len(models))
@@ -174,7 +174,8 @@ func valid(models []string) []string {
 	return list
 }
 
-// quantization is that of the weights, or their format where they are not quantized.
+// quantization is the quantization of the weights, or their format where they are not
+// quantized.
 func (h hash) quantization() string {
 	if h.Quantization == "" || h.Quantization == "none" {
 		return h.Format
@@ -182,7 +183,7 @@ func (h hash) quantization() string {
 	return h.Quantization
 }
 
-// report is what is said of the machine; nil for nothing.
+// report is the report of the machine; nil for none.
 func (h *hardware) report() *gpu.Report {
 	if h == nil {
 		return nil
@@ -207,8 +208,8 @@ func leastMemory(metrics map[string]number) int64 {
 	return int64(least)
 }
 
-// number is a number of an agent. What is none counts as 0: nothing that an agent
-// measures is worth its connection.
+// number is a number of an agent. A malformed one counts as 0, because nothing that an
+// agent measures is worth its connection.
 type number float64
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -226,5 +227,5 @@ func numberOf(raw []byte) number {
 	return number(f)
 }
 
-// whole is a number as one that can be counted with.
+// whole is a number as an integer.
 func whole(n number) int { return int(min(max(n, 0), math.MaxInt32)) }

@@ -1,12 +1,11 @@
-// Package v1 is the form of dialect v1: JSON text messages, one object to a message,
-// that name the request they belong to. It is what the public agents of this
-// ecosystem speak.
+// Package v1 is the form of dialect v1: JSON text messages, one object to a message, that
+// name the request they belong to. The public agents of this ecosystem speak it.
 //
-// A message is an envelope with type, request_id and payload. What is answered there
-// is read in one pass and without allocating, because nearly all messages are pieces
-// of answers; what an agent says of itself is decoded by encoding/json. An agent's
-// "ack" is a whole answer or what became of a warm-up: only the name tells them apart,
-// and no request has that of a warm-up.
+// A message is an envelope with type, request_id and payload. Answers are read in one
+// pass and without allocating, because nearly all messages are pieces of answers. What an
+// agent says of itself is decoded by encoding/json. An agent's "ack" is a whole answer or
+// the outcome of a warm-up. Only the name distinguishes the two, and no request has the
+// name of a warm-up.
 package v1
 
 import (
@@ -20,22 +19,22 @@ import (
 
 // Sizes, in bytes.
 const (
-	// maxFrame is what agents take: they drop the connection, with all that is
-	// under way on it, over a message that is larger.
+	// maxFrame is the largest message that agents take. They drop the connection, with
+	// everything under way on it, over a larger one.
 	maxFrame = 1 << 20
-	// envelopeSize is more than an inference has around its body: names of at most
-	// 200 characters, ids of less than 64, and some 120 of JSON.
+	// envelopeSize is more than an inference has around its body: names of at most 200
+	// characters, ids of less than 64, and some 120 characters of JSON.
 	envelopeSize = 1 << 10
-	// maxAnswer bounds a message once the agent is registered: a whole answer is
-	// one. maxNews bounds those that are no answer.
+	// maxAnswer bounds a message of a registered agent, because a whole answer is one
+	// message. maxNews bounds messages that are no answers.
 	maxAnswer = 16 << 20
 	maxNews   = 1 << 20
-	// maxUnregistered bounds a message of a socket that is not registered: it
-	// carries every model with its hashes.
+	// maxUnregistered bounds a message of a socket that is not registered: the
+	// registration has every model with its hashes.
 	maxUnregistered = 128 << 10
 )
 
-// maxStreams bounds the requests at once: agents take no more.
+// maxStreams bounds the requests at once, because agents take no more.
 const maxStreams = 50
 
 // options read agents' JSON. Answers of engines lie two levels deep in it.
@@ -45,8 +44,8 @@ var options = jsonscan.Options{MaxDepth: jsonscan.DefaultMaxDepth + 2}
 type Config struct {
 	// SessionTimeout is how long an agent may be without a heartbeat.
 	SessionTimeout time.Duration
-	// RefuseHold is how long a socket is held whose agent would be refused again:
-	// one that is closed at once dials again at once, and dies of it.
+	// RefuseHold is how long a socket is held whose agent would be refused again, because
+	// an agent that is closed at once dials again at once, and dies of it.
 	RefuseHold time.Duration
 	// MinAge is the age below which no socket is closed.
 	MinAge time.Duration
@@ -75,8 +74,8 @@ func New(c Config) *dialect.Dialect {
 }
 
 // fits refuses a request that no message can carry. The body becomes a part of the
-// message, so it must be JSON, because it could be taken for more than a body
-// otherwise; and it must be text, because the agent might drop the connection.
+// message. So it must be JSON, because other bytes could be taken for more than a body,
+// and it must be text, because the agent might otherwise drop the connection.
 func fits(r *session.Request) error {
 	if len(r.Body) > maxFrame-envelopeSize {
 		return session.ErrTooLarge

@@ -9,8 +9,8 @@ import (
 	"svc.internal/services/provider-hub/internal/session"
 )
 
-// Append implements dialect.Codec. DATA is copied into the head: pieces are small, and
-// a batch of them leaves with one system call.
+// Append implements dialect.Codec. DATA is copied into the head, because pieces are
+// small, and one system call sends a batch of them.
 func (codec) Append(dst []byte, out *session.Outbound) (head, body []byte, tail string, err error) {
 	if out.Kind == session.OutData {
 		d := frame.Data{Stream: out.Stream, Seq: out.Seq, Bytes: out.Data, Fin: out.Fin}

@@ -28,8 +28,8 @@ func (codec) Decode(msg []byte, in *session.Inbound) error {
 	return nil
 }
 
-// decodeBody reads what a frame is about. The frames of hubs are alien, and a frame
-// without a body that is known is of a later version.
+// decodeBody reads the body of a frame. The frames of hubs are alien, and a frame without
+// a known body is of a later version.
 func decodeBody(f *agentv2.Frame, in *session.Inbound) {
 	switch body := f.GetBody().(type) {
 	case *agentv2.Frame_Register:
@@ -67,7 +67,8 @@ func decodeWarmUp(r *agentv2.WarmupResult) *session.Warmed {
 	}
 }
 
-// decodeReceipts reads as many receipts as tell that there are too many.
+// decodeReceipts reads at most one receipt more than a frame may have, which shows that
+// there are too many.
 func decodeReceipts(all []*agentv2.Receipt) []session.Receipt {
 	all = all[:min(len(all), agentwire.MaxReceipts+1)]
 	read := make([]session.Receipt, 0, len(all))

@@ -9,7 +9,7 @@ import (
 	"svc.internal/services/provider-hub/internal/session"
 )
 
-// maxCapabilities bounds what an agent declares.
+// maxCapabilities bounds the capabilities that an agent declares.
 const maxCapabilities = 32
 
 func decodeRegister(r *agentv2.Register) *session.Register {
@@ -25,7 +25,7 @@ func decodeRegister(r *agentv2.Register) *session.Register {
 	}
 }
 
-// faultOf is why a registration is refused; nil for nothing.
+// faultOf says why a registration is refused; nil where it is not.
 func faultOf(r *agentv2.Register) *session.Fault {
 	what := ""
 	switch {
@@ -60,7 +60,7 @@ func decodeHardware(h *agentv2.Hardware) *gpu.Report {
 	}
 }
 
-// decodeModels reads a list of models, and says which of them are refused.
+// decodeModels reads a list of models, and returns which of them are refused.
 func decodeModels(list []*agentv2.ModelOffer) (models session.Models, refused map[string]string) {
 	if len(list) > session.MaxModels {
 		return session.Models{TooMany: true}, nil

@@ -1,8 +1,8 @@
 // Package v2 is the form of dialect v2: binary messages, each one Frame of
-// proto/svc/agent/v2. It is what the agent of this repository speaks.
+// proto/svc/agent/v2. The agent of this repository speaks it.
 //
-// DATA makes up nearly all traffic, so it is read and written without allocating;
-// everything else goes through protobuf.
+// DATA makes up nearly all traffic, so it is read and written without allocating.
+// Everything else goes through protobuf.
 package v2
 
 import (
@@ -31,8 +31,8 @@ func New(sessionTimeout time.Duration) *dialect.Dialect {
 	}
 }
 
-// Name implements dialect.Codec. Messages are never so large that only the beginning
-// of one is kept.
+// Name implements dialect.Codec. Messages are never so large that only the beginning of
+// one is kept.
 func (codec) Name([]byte) []byte { return nil }
 
 // Ending implements dialect.Codec.
