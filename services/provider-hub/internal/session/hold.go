@@ -104,7 +104,7 @@ func appendEvent(dst, chunk []byte) []byte {
 	dst = append(dst, "data: "...)
 	at := len(dst)
 	dst = append(dst, chunk...)
-	if bytes.ContainsAny(chunk, "\r\n") {
+	if bytes.IndexByte(chunk, '\n') >= 0 || bytes.IndexByte(chunk, '\r') >= 0 {
 		for i := range dst[at:] {
 			if b := dst[at+i]; b == '\r' || b == '\n' {
 				dst[at+i] = ' '

@@ -120,3 +120,15 @@ func TestOldStreamsAreBoundedEachForItself(t *testing.T) {
 		}
 	})
 }
+
+func TestLineEndsOfAChunkAreBlanksOfItsEvent(t *testing.T) {
+	for _, end := range []string{"\n", "\r", "\r\n"} {
+		s := liveOld(t, Config{})
+		st, id := ask(t, s, true)
+		tell(t, s, chunk(id, `{"a":`+end+`1}`, false))
+		want := `data: {"a":` + strings.Repeat(" ", len(end)) + "1}\n\n"
+		if got, _, err := st.Take(); string(got) != want || err != nil {
+			t.Errorf("a chunk with %q: got %q, %v, want %q", end, got, err, want)
+		}
+	}
+}
