@@ -204,20 +204,24 @@ func (a *attempt) bill(s meter.Served) meter.Bill {
 		}
 		bill.Prompt = tracker.BillPrompt(a.order.Provider, a.order.Model, s.EstimatedPrompt, s.PlausiblePrompt(), bill.Prompt)
 	}
-	if s.Kind != meter.Chat || s.Ending != meter.Completed || bill.Claim != meter.Valid || bill.Completion == 0 || s.HiddenReasoning {
+	if s.Kind != meter.Chat || s.Ending != meter.Completed || bill.Claim != meter.Valid || bill.Completion == 0 ||
+		s.HiddenReasoning {
 		return bill
 	}
 	// Every delivery is at least one token.
-	bill.Completion = a.dispatcher.claims.Bill(a.order.Provider, a.order.Model, max(a.answer.reader.plausible(), 1), bill.Completion)
+	bill.Completion = a.dispatcher.claims.Bill(a.order.Provider, a.order.Model, max(a.answer.reader.plausible(), 1),
+		bill.Completion)
 	return bill
 }
 
 func (a *attempt) served(ending meter.Ending, claim meter.Claim) meter.Served {
 	o := a.order
 	return meter.Served{
-		Kind: o.Kind, Ending: ending, EstimatedPrompt: o.EstimatedPrompt, HeldPrompt: o.HeldPrompt, MaxOutput: o.MaxOutput, Choices: o.Choices,
+		Kind: o.Kind, Ending: ending, EstimatedPrompt: o.EstimatedPrompt, HeldPrompt: o.HeldPrompt, MaxOutput: o.MaxOutput,
+		Choices: o.Choices,
 		Recount: a.relayedTokens, DeliveredBytes: a.relayedBytes, Claim: claim,
-		HiddenReasoning: o.HiddenReasoning, StopAsked: o.StopAsked && a.answer.reader.stopped(), ContentBlamed: a.contentBlamed,
+		HiddenReasoning: o.HiddenReasoning, StopAsked: o.StopAsked && a.answer.reader.stopped(),
+		ContentBlamed: a.contentBlamed,
 	}
 }
 

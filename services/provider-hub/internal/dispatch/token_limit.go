@@ -24,7 +24,8 @@ func (a *attempt) cut() *verdict {
 	a.excess = true
 	if !a.answer.begun {
 		// The first event alone is too long, so nothing of it was relayed.
-		return a.fails(Failure{Code: CodeUpstream, EngineStatus: 200, Message: "the engine's answer is longer than was asked for"}, meter.EngineError)
+		return a.fails(Failure{Code: CodeUpstream, EngineStatus: 200,
+			Message: "the engine's answer is longer than was asked for"}, meter.EngineError)
 	}
 	if v := a.send(true); v != nil {
 		return v

@@ -176,7 +176,9 @@ func (j *Journal) segmentNumbers() ([]uint64, error) {
 // newest one: it cuts it behind its last sound record, or removes it when it has no whole
 // header (kept is false then), and syncs it, because a process that was killed may have
 // left writes that only the kernel holds.
-func (j *Journal) replaySegment(rec *Recovery, number uint64, newest bool, buf []byte) (grown []byte, kept bool, err error) {
+func (j *Journal) replaySegment(
+	rec *Recovery, number uint64, newest bool, buf []byte,
+) (grown []byte, kept bool, err error) {
 	file, err := j.disk.Open(segmentName(number))
 	if err != nil {
 		return buf, false, fmt.Errorf("open segment %d: %w", number, err)

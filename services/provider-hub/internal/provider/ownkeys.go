@@ -34,7 +34,8 @@ type keyStore interface {
 	// allow is given the number of the provider's other keys that are good and do not
 	// expire. Meanwhile no key can be made or ended. RevokeOwnKey fails with
 	// key_not_found and provider_not_found.
-	RevokeOwnKey(ctx context.Context, id ids.ProviderID, key ids.KeyID, now time.Time, allow func(a Account, lasting int) error) error
+	RevokeOwnKey(ctx context.Context, id ids.ProviderID, key ids.KeyID, now time.Time,
+		allow func(a Account, lasting int) error) error
 }
 
 // OwnKeys lists a provider's keys. It fails with provider_not_found.

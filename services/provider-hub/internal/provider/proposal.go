@@ -206,7 +206,8 @@ func (c *change) proposeOwner(want Proposal) error {
 }
 
 func ownedByAnother() error {
-	return fault.New(fault.Conflict, fault.AlreadyExists, "this provider belongs to another wallet already").On("owner_address")
+	return fault.New(fault.Conflict, fault.AlreadyExists, "this provider belongs to another wallet already").On(
+		"owner_address")
 }
 
 // pay proposes that earnings go to an address. If the wallet that owns the account has
@@ -255,7 +256,10 @@ func (d *Directory) OfUser(ctx context.Context, user string) (Account, error) {
 // changes nothing. A proposal that took its place needs a confirmation of its own. It
 // fails with proposal_not_found and account_frozen.
 func (d *Directory) ConfirmProposal(ctx context.Context, user string, id ids.ProposalID) (Account, error) {
-	return d.decide(ctx, user, id, func(became string) bool { return became == OwnerProven || became == BeneficiaryChanged },
+	return d.decide(ctx, user, id, func(became string) bool {
+		return became == OwnerProven ||
+			became == BeneficiaryChanged
+	},
 		func(c *change, q *Proposal) {
 			c.effect(q, c.by, c.now)
 			c.settle() // proposals that the wallet which now owns the account has not signed lapse
@@ -265,13 +269,18 @@ func (d *Directory) ConfirmProposal(ctx context.Context, user string, id ids.Pro
 // RefuseProposal drops a proposal in the name of the account's user. A second call
 // changes nothing. It fails with proposal_not_found and account_frozen.
 func (d *Directory) RefuseProposal(ctx context.Context, user string, id ids.ProposalID) (Account, error) {
-	return d.decide(ctx, user, id, func(became string) bool { return became == ProposalDropped || became == ProposalLapsed },
+	return d.decide(ctx, user, id, func(became string) bool {
+		return became == ProposalDropped ||
+			became == ProposalLapsed
+	},
 		func(c *change, q *Proposal) { c.drop(q, ProposalDropped, c.by, "") })
 }
 
 // decide applies a user's decision on a proposal, unless done reports that the proposal
 // already ended as the user wants.
-func (d *Directory) decide(ctx context.Context, user string, id ids.ProposalID, done func(became string) bool, what func(*change, *Proposal)) (Account, error) {
+func (d *Directory) decide(
+	ctx context.Context, user string, id ids.ProposalID, done func(became string) bool, what func(*change, *Proposal),
+) (Account, error) {
 	a, ok, err := d.store.OfUser(ctx, user)
 	if err != nil {
 		return Account{}, err
@@ -332,7 +341,8 @@ type Unbinding struct{ Wallet, Beneficiary, Proposals bool }
 // What is not there is ignored. It fails with provider_not_found and invalid_value.
 func (d *Directory) Unbind(ctx context.Context, id ids.ProviderID, what Unbinding, reason string) (Account, error) {
 	if what == (Unbinding{}) {
-		return Account{}, fault.New(fault.Invalid, fault.InvalidValue, "wallet, beneficiary or proposals must be true").On("wallet")
+		return Account{}, fault.New(fault.Invalid, fault.InvalidValue, "wallet, beneficiary or proposals must be true").On(
+			"wallet")
 	}
 	return d.change(ctx, id, ByOperator, reason, func(c *change) error {
 		a := c.account

@@ -159,7 +159,8 @@ type Directory struct {
 // NewDirectory returns the accounts that store keeps. site is the site that wallets sign
 // for.
 func NewDirectory(store Store, pepper apikey.Pepper, site Site, c clock.Clock, random io.Reader) *Directory {
-	return &Directory{store: store, pepper: pepper, site: site, challenges: challengeSecret(pepper), clock: c, random: random}
+	return &Directory{store: store, pepper: pepper, site: site, challenges: challengeSecret(pepper),
+		clock: c, random: random}
 }
 
 // Create opens an account in status pending. The same idempotency key returns the first
@@ -240,7 +241,10 @@ func page[T any](number, length int, read func(offset, limit int) ([]T, int, err
 
 // List is a page of accounts, oldest first.
 func (d *Directory) List(ctx context.Context, number, length int) (Page[Account], error) {
-	return page(number, length, func(offset, limit int) ([]Account, int, error) { return d.store.List(ctx, offset, limit) })
+	return page(number, length, func(offset, limit int) ([]Account, int, error) {
+		return d.store.List(ctx, offset,
+			limit)
+	})
 }
 
 // History is a page of what happened to a provider, newest first. It fails with
@@ -249,7 +253,10 @@ func (d *Directory) History(ctx context.Context, id ids.ProviderID, number, leng
 	if _, err := d.store.Get(ctx, id); err != nil {
 		return Page[Entry]{}, err
 	}
-	return page(number, length, func(offset, limit int) ([]Entry, int, error) { return d.store.History(ctx, id, offset, limit) })
+	return page(number, length, func(offset, limit int) ([]Entry, int, error) {
+		return d.store.History(ctx, id, offset,
+			limit)
+	})
 }
 
 // Now is the time by which probations and benchmarks are judged.
@@ -257,7 +264,9 @@ func (d *Directory) Now() time.Time { return d.clock.Now() }
 
 // change settles an account's proposals, applies what to the account, and then what
 // follows by itself, in one transaction.
-func (d *Directory) change(ctx context.Context, id ids.ProviderID, by Actor, reason string, what func(*change) error) (Account, error) {
+func (d *Directory) change(
+	ctx context.Context, id ids.ProviderID, by Actor, reason string, what func(*change) error,
+) (Account, error) {
 	a, _, err := d.stroke(ctx, id, by, reason, what)
 	return a, err
 }
@@ -297,7 +306,9 @@ type Confirmation struct{ Collateral, Benchmark, GPUWaived *bool }
 
 // Confirm records a confirmation, and the status follows by itself. It fails with
 // provider_not_found.
-func (d *Directory) Confirm(ctx context.Context, id ids.ProviderID, given Confirmation, reason string) (Account, error) {
+func (d *Directory) Confirm(
+	ctx context.Context, id ids.ProviderID, given Confirmation, reason string,
+) (Account, error) {
 	return d.change(ctx, id, ByOperator, reason, func(c *change) error {
 		for _, f := range []struct {
 			given *bool
@@ -411,8 +422,10 @@ func revokedKey() error {
 
 func checkText(field, text string, low, high int) error {
 	n := utf8.RuneCountInString(text)
-	if !utf8.ValidString(text) || n < low || n > high || strings.TrimSpace(text) != text || strings.ContainsFunc(text, unprintable) {
-		return fault.New(fault.Invalid, fault.InvalidValue, "%s must be %d to %d printable characters", field, low, high).On(field)
+	if !utf8.ValidString(text) || n < low || n > high || strings.TrimSpace(text) != text ||
+		strings.ContainsFunc(text, unprintable) {
+		return fault.New(fault.Invalid, fault.InvalidValue, "%s must be %d to %d printable characters", field, low,
+			high).On(field)
 	}
 	return nil
 }

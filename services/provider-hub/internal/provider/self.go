@@ -85,7 +85,8 @@ type OwnChange struct {
 // with account_frozen for a provider that may not connect.
 func (d *Directory) UpdateOwn(ctx context.Context, digest apikey.Digest, said OwnChange) (Account, error) {
 	if said.Beneficiary == "" && said.Owner == "" {
-		return Account{}, fault.New(fault.Invalid, fault.InvalidValue, "beneficiary_address or owner_address must be given").On("beneficiary_address")
+		return Account{}, fault.New(fault.Invalid, fault.InvalidValue,
+			"beneficiary_address or owner_address must be given").On("beneficiary_address")
 	}
 	beneficiary, err := optionalAddress("beneficiary_address", said.Beneficiary)
 	if err != nil {
@@ -150,9 +151,11 @@ func (d *Directory) asked(key ids.KeyID, beneficiary string, proof *Proof) (pay,
 // says reports whether the wallet that signed owns the account or is proposed to, and
 // whether earnings go to the beneficiary or are proposed to.
 func (a *Account) says(signer, beneficiary string) bool {
-	owns := !a.OwnerProvenAt.IsZero() && a.Owner == signer || a.OwnerProvenAt.IsZero() && a.Proposed.Owner.Address == signer
+	owns := !a.OwnerProvenAt.IsZero() && a.Owner == signer || a.OwnerProvenAt.IsZero() &&
+		a.Proposed.Owner.Address == signer
 	waits := a.Proposed.Beneficiary
-	return owns && (beneficiary == "" || beneficiary == waits.Address && waits.Signer == signer || beneficiary == a.Beneficiary && waits.ID.IsZero())
+	return owns && (beneficiary == "" || beneficiary == waits.Address && waits.Signer == signer ||
+		beneficiary == a.Beneficiary && waits.ID.IsZero())
 }
 
 // spent returns a proof that nobody can show again. It fails as prove, without a proof.
@@ -183,7 +186,8 @@ func (d *Directory) RequestReview(ctx context.Context, digest apikey.Digest, sai
 		}
 	}
 	if said.Email != "" && !strings.Contains(said.Email, "@") {
-		return Account{}, fault.New(fault.Invalid, fault.InvalidValue, "contact_email must be an e-mail address").On("contact_email")
+		return Account{}, fault.New(fault.Invalid, fault.InvalidValue, "contact_email must be an e-mail address").On(
+			"contact_email")
 	}
 	c, err := d.Holder(ctx, digest)
 	if err != nil {
@@ -206,10 +210,13 @@ func (d *Directory) RequestReview(ctx context.Context, digest apikey.Digest, sai
 // the time that it returns. It fails as Holder, with invalid_value, account_frozen,
 // too_many_keys and rate_limit_exceeded. A rotation without overlap never fails with
 // too_many_keys.
-func (d *Directory) RotateKey(ctx context.Context, digest apikey.Digest, name string, overlap time.Duration) (Key, string, time.Time, error) {
+func (d *Directory) RotateKey(
+	ctx context.Context, digest apikey.Digest, name string, overlap time.Duration,
+) (Key, string, time.Time, error) {
 	fail := func(err error) (Key, string, time.Time, error) { return Key{}, "", time.Time{}, err }
 	if overlap < 0 || overlap > maxOverlap {
-		return fail(fault.New(fault.Invalid, fault.InvalidValue, "overlap_seconds must be 0 to %d", int64(maxOverlap/time.Second)).On("overlap_seconds"))
+		return fail(fault.New(fault.Invalid, fault.InvalidValue, "overlap_seconds must be 0 to %d",
+			int64(maxOverlap/time.Second)).On("overlap_seconds"))
 	}
 	c, err := d.Holder(ctx, digest)
 	if err != nil {

@@ -73,7 +73,8 @@ func (d *Directory) applied(who Applicant) (want Account, err error) {
 		return Account{}, err
 	}
 	if who.signed() && who.Owner == "" {
-		return Account{}, fault.New(fault.Invalid, fault.InvalidValue, "owner_address must say whose signature it is").On("owner_address")
+		return Account{}, fault.New(fault.Invalid, fault.InvalidValue, "owner_address must say whose signature it is").On(
+			"owner_address")
 	}
 	return want, nil
 }
@@ -82,7 +83,9 @@ func (a *Applicant) signed() bool { return a.Nonce != "" || len(a.Signature) > 0
 
 // open adds an account, or finds the existing one. A user's account is looked up first,
 // because the challenge that was signed for it is spent by now, or has expired.
-func (d *Directory) open(ctx context.Context, want *Account, k Key, who Applicant) (got Account, fresh bool, err error) {
+func (d *Directory) open(
+	ctx context.Context, want *Account, k Key, who Applicant,
+) (got Account, fresh bool, err error) {
 	by := SignUpProof{User: who.User}
 	if by.User != "" {
 		got, ok, err := d.store.OfUser(ctx, by.User)
@@ -135,7 +138,8 @@ func optionalAddress(field, text string) (string, error) {
 func parseAddress(field, text string) (wallet.Address, error) {
 	address, err := wallet.ParseAddress(text)
 	if err != nil {
-		return wallet.Address{}, fault.New(fault.Invalid, fault.InvalidValue, "%s is no wallet address: %s", field, err.Error()).On(field)
+		return wallet.Address{}, fault.New(fault.Invalid, fault.InvalidValue, "%s is no wallet address: %s", field,
+			err.Error()).On(field)
 	}
 	return address, nil
 }

@@ -88,7 +88,9 @@ func (d *Directory) Qualify(ctx context.Context) ([]Account, error) {
 
 // each applies do to every provider, whatever fails for the others, and returns the
 // accounts that changed. Another hub may have been faster.
-func each(ctx context.Context, all []ids.ProviderID, do func(context.Context, ids.ProviderID) (Account, bool, error)) ([]Account, error) {
+func each(
+	ctx context.Context, all []ids.ProviderID, do func(context.Context, ids.ProviderID) (Account, bool, error),
+) ([]Account, error) {
 	var done []Account
 	var faults []error
 	for _, id := range all {

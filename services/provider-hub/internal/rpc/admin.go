@@ -42,7 +42,9 @@ func NewAdmin(accounts *provider.Directory, reg *registry.Registry, warmups Warm
 }
 
 // CreateProvider opens a provider account in status pending.
-func (a *Admin) CreateProvider(ctx context.Context, m *hubv1.CreateProviderRequest) (*hubv1.CreateProviderResponse, error) {
+func (a *Admin) CreateProvider(
+	ctx context.Context, m *hubv1.CreateProviderRequest,
+) (*hubv1.CreateProviderResponse, error) {
 	key := m.GetIdempotencyKey()
 	if values := metadata.ValueFromIncomingContext(ctx, idempotencyHeader); key == "" && len(values) > 0 {
 		key = values[0]
@@ -59,7 +61,9 @@ func (a *Admin) CreateProvider(ctx context.Context, m *hubv1.CreateProviderReque
 }
 
 // ListProviders is one page, oldest first.
-func (a *Admin) ListProviders(ctx context.Context, m *hubv1.ListProvidersRequest) (*hubv1.ListProvidersResponse, error) {
+func (a *Admin) ListProviders(
+	ctx context.Context, m *hubv1.ListProvidersRequest,
+) (*hubv1.ListProvidersResponse, error) {
 	page, err := a.accounts.List(ctx, int(m.GetPage()), int(m.GetPageSize()))
 	if err != nil {
 		return nil, err
@@ -79,7 +83,9 @@ func byOperator(ctx context.Context) context.Context {
 }
 
 // SetProviderStatus moves a provider to a status in an operator's name.
-func (a *Admin) SetProviderStatus(ctx context.Context, m *hubv1.SetProviderStatusRequest) (*hubv1.SetProviderStatusResponse, error) {
+func (a *Admin) SetProviderStatus(
+	ctx context.Context, m *hubv1.SetProviderStatusRequest,
+) (*hubv1.SetProviderStatusResponse, error) {
 	id, err := providerID(m.GetProviderId())
 	if err != nil {
 		return nil, err
@@ -102,7 +108,9 @@ func (a *Admin) felt(ctx context.Context, account provider.Account) (*hubv1.Prov
 }
 
 // GetProviderDetail reads one provider with its nodes and its uptime.
-func (a *Admin) GetProviderDetail(ctx context.Context, m *hubv1.GetProviderDetailRequest) (*hubv1.GetProviderDetailResponse, error) {
+func (a *Admin) GetProviderDetail(
+	ctx context.Context, m *hubv1.GetProviderDetailRequest,
+) (*hubv1.GetProviderDetailResponse, error) {
 	id, err := providerID(m.GetProviderId())
 	if err != nil {
 		return nil, err
@@ -118,7 +126,9 @@ func (a *Admin) GetProviderDetail(ctx context.Context, m *hubv1.GetProviderDetai
 }
 
 // ConfirmQualification records an operator's confirmation.
-func (a *Admin) ConfirmQualification(ctx context.Context, m *hubv1.ConfirmQualificationRequest) (*hubv1.ConfirmQualificationResponse, error) {
+func (a *Admin) ConfirmQualification(
+	ctx context.Context, m *hubv1.ConfirmQualificationRequest,
+) (*hubv1.ConfirmQualificationResponse, error) {
 	id, err := providerID(m.GetProviderId())
 	if err != nil {
 		return nil, err
@@ -137,7 +147,9 @@ func (a *Admin) ConfirmQualification(ctx context.Context, m *hubv1.ConfirmQualif
 
 // UnbindProvider takes from a provider its wallet, the address of its earnings, or its
 // proposals.
-func (a *Admin) UnbindProvider(ctx context.Context, m *hubv1.UnbindProviderRequest) (*hubv1.UnbindProviderResponse, error) {
+func (a *Admin) UnbindProvider(
+	ctx context.Context, m *hubv1.UnbindProviderRequest,
+) (*hubv1.UnbindProviderResponse, error) {
 	id, err := providerID(m.GetProviderId())
 	if err != nil {
 		return nil, err
@@ -158,7 +170,9 @@ func (a *Admin) UnbindProvider(ctx context.Context, m *hubv1.UnbindProviderReque
 }
 
 // ListStatusChanges is one page of a provider's history, newest first.
-func (a *Admin) ListStatusChanges(ctx context.Context, m *hubv1.ListStatusChangesRequest) (*hubv1.ListStatusChangesResponse, error) {
+func (a *Admin) ListStatusChanges(
+	ctx context.Context, m *hubv1.ListStatusChangesRequest,
+) (*hubv1.ListStatusChangesResponse, error) {
 	id, err := providerID(m.GetProviderId())
 	if err != nil {
 		return nil, err
@@ -182,8 +196,10 @@ func (a *Admin) ListStatusChanges(ctx context.Context, m *hubv1.ListStatusChange
 // WarmUp asks all hubs to have a model loaded.
 func (a *Admin) WarmUp(ctx context.Context, m *hubv1.WarmUpRequest) (*hubv1.WarmUpResponse, error) {
 	model := m.GetModelId()
-	if model == "" || len(model) > maxModel || strings.ContainsFunc(model, func(r rune) bool { return !unicode.IsGraphic(r) }) {
-		return nil, fault.New(fault.Invalid, fault.InvalidValue, "model_id must be 1 to %d printable characters", maxModel).On("model_id")
+	if model == "" || len(model) > maxModel ||
+		strings.ContainsFunc(model, func(r rune) bool { return !unicode.IsGraphic(r) }) {
+		return nil, fault.New(fault.Invalid, fault.InvalidValue, "model_id must be 1 to %d printable characters",
+			maxModel).On("model_id")
 	}
 	var id ids.ProviderID
 	if text := m.GetProviderId(); text != "" {
@@ -199,7 +215,9 @@ func (a *Admin) WarmUp(ctx context.Context, m *hubv1.WarmUpRequest) (*hubv1.Warm
 }
 
 // IssueProviderKey makes a key and shows it once.
-func (a *Admin) IssueProviderKey(ctx context.Context, m *hubv1.IssueProviderKeyRequest) (*hubv1.IssueProviderKeyResponse, error) {
+func (a *Admin) IssueProviderKey(
+	ctx context.Context, m *hubv1.IssueProviderKeyRequest,
+) (*hubv1.IssueProviderKeyResponse, error) {
 	id, err := providerID(m.GetProviderId())
 	if err != nil {
 		return nil, err
@@ -212,7 +230,9 @@ func (a *Admin) IssueProviderKey(ctx context.Context, m *hubv1.IssueProviderKeyR
 }
 
 // RevokeProviderKey ends a key for ever and closes its connections.
-func (a *Admin) RevokeProviderKey(ctx context.Context, m *hubv1.RevokeProviderKeyRequest) (*hubv1.RevokeProviderKeyResponse, error) {
+func (a *Admin) RevokeProviderKey(
+	ctx context.Context, m *hubv1.RevokeProviderKeyRequest,
+) (*hubv1.RevokeProviderKeyResponse, error) {
 	id, err := ids.ParseKey(m.GetKeyId())
 	if err != nil {
 		return nil, fault.New(fault.NotFound, fault.KeyNotFound, "no such provider key").On("key_id")

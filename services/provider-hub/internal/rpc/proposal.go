@@ -31,7 +31,9 @@ func (s *Self) ListProposals(ctx context.Context, m *hubv1.ListProposalsRequest)
 }
 
 // ConfirmProposal applies a proposal in its user's name.
-func (s *Self) ConfirmProposal(ctx context.Context, m *hubv1.ConfirmProposalRequest) (*hubv1.ConfirmProposalResponse, error) {
+func (s *Self) ConfirmProposal(
+	ctx context.Context, m *hubv1.ConfirmProposalRequest,
+) (*hubv1.ConfirmProposalResponse, error) {
 	id, err := proposalID(m.GetProposalId())
 	if err != nil {
 		return nil, err
@@ -48,7 +50,9 @@ func (s *Self) ConfirmProposal(ctx context.Context, m *hubv1.ConfirmProposalRequ
 }
 
 // RefuseProposal drops a proposal in its user's name.
-func (s *Self) RefuseProposal(ctx context.Context, m *hubv1.RefuseProposalRequest) (*hubv1.RefuseProposalResponse, error) {
+func (s *Self) RefuseProposal(
+	ctx context.Context, m *hubv1.RefuseProposalRequest,
+) (*hubv1.RefuseProposalResponse, error) {
 	id, err := proposalID(m.GetProposalId())
 	if err != nil {
 		return nil, err

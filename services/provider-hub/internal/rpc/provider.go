@@ -49,7 +49,9 @@ func (d *Directory) GetProvider(ctx context.Context, m *hubv1.GetProviderRequest
 }
 
 // described describes an account, with whether its provider is online.
-func described(ctx context.Context, accounts *provider.Directory, here Presence, a provider.Account) (*hubv1.Provider, error) {
+func described(
+	ctx context.Context, accounts *provider.Directory, here Presence, a provider.Account,
+) (*hubv1.Provider, error) {
 	list, err := describedAll(ctx, accounts, here, []provider.Account{a})
 	if err != nil {
 		return nil, err
@@ -58,7 +60,9 @@ func described(ctx context.Context, accounts *provider.Directory, here Presence,
 }
 
 // describedAll describes all accounts with one query to the store.
-func describedAll(ctx context.Context, accounts *provider.Directory, here Presence, all []provider.Account) ([]*hubv1.Provider, error) {
+func describedAll(
+	ctx context.Context, accounts *provider.Directory, here Presence, all []provider.Account,
+) ([]*hubv1.Provider, error) {
 	asked := make([]ids.ProviderID, len(all))
 	for i, a := range all {
 		asked[i] = a.ID

@@ -71,7 +71,8 @@ func (s *Self) UpdateOwn(ctx context.Context, m *hubv1.UpdateOwnRequest) (*hubv1
 		return nil, err
 	}
 	account, err := s.accounts.UpdateOwn(ctx, digest, provider.OwnChange{
-		Beneficiary: m.GetBeneficiaryAddress(), Owner: m.GetOwnerAddress(), Nonce: m.GetAuthNonce(), Signature: m.GetSignature(),
+		Beneficiary: m.GetBeneficiaryAddress(), Owner: m.GetOwnerAddress(), Nonce: m.GetAuthNonce(),
+		Signature: m.GetSignature(),
 	})
 	if err != nil {
 		return nil, err
@@ -150,7 +151,9 @@ func (s *Self) RotateOwnKey(ctx context.Context, m *hubv1.RotateOwnKeyRequest) (
 }
 
 // CreateChallenge makes the challenge that a wallet signs to connect.
-func (s *Self) CreateChallenge(ctx context.Context, m *hubv1.CreateChallengeRequest) (*hubv1.CreateChallengeResponse, error) {
+func (s *Self) CreateChallenge(
+	ctx context.Context, m *hubv1.CreateChallengeRequest,
+) (*hubv1.CreateChallengeResponse, error) {
 	asked, err := s.accounts.Ask(ctx, m.GetAddress())
 	if err != nil {
 		return nil, err

@@ -53,7 +53,9 @@ func (s *Store) Holder(ctx context.Context, hash apikey.Hash, now time.Time) (pr
 	return s.holder(ctx, hash, now, `0::bigint`)
 }
 
-func (s *Store) holder(ctx context.Context, hash apikey.Hash, now time.Time, epoch string) (c provider.Credential, ok bool, err error) {
+func (s *Store) holder(
+	ctx context.Context, hash apikey.Hash, now time.Time, epoch string,
+) (c provider.Credential, ok bool, err error) {
 	var expires *time.Time
 	c.Account, err = scanAccount(s.pool.QueryRow(ctx, `
 		SELECT `+accountColumns+`,
@@ -71,7 +73,9 @@ func (s *Store) holder(ctx context.Context, hash apikey.Hash, now time.Time, epo
 }
 
 // Standings implements provider.Store.
-func (s *Store) Standings(ctx context.Context, keys []ids.KeyID, providers []ids.ProviderID, now time.Time) ([]provider.Standing, error) {
+func (s *Store) Standings(
+	ctx context.Context, keys []ids.KeyID, providers []ids.ProviderID, now time.Time,
+) ([]provider.Standing, error) {
 	rows, err := s.pool.Query(ctx, `
 		SELECT p.provider_id, k.key_id, k.revoked_at IS NOT NULL OR coalesce(k.expires_at <= $3, false), p.status,
 			p.status = 'active' AND p.probation_ends_at IS NOT NULL, p.uptime_30d
@@ -97,10 +101,13 @@ func (s *Store) Standings(ctx context.Context, keys []ids.KeyID, providers []ids
 
 // AddOwnKey implements provider.Store. The provider's row is locked, so that keys made at
 // the same time are counted too.
-func (s *Store) AddOwnKey(ctx context.Context, k provider.Key, limit int, replaces ids.KeyID, ends time.Time) (time.Time, error) {
+func (s *Store) AddOwnKey(
+	ctx context.Context, k provider.Key, limit int, replaces ids.KeyID, ends time.Time,
+) (time.Time, error) {
 	err := pg.InTx(ctx, s.pool, pgx.TxOptions{}, func(tx pgx.Tx) error {
 		var status provider.Status
-		if err := tx.QueryRow(ctx, `SELECT status FROM provider WHERE provider_id = $1 FOR UPDATE`, k.Provider).Scan(&status); err != nil {
+		if err := tx.QueryRow(ctx, `SELECT status FROM provider WHERE provider_id = $1 FOR UPDATE`,
+			k.Provider).Scan(&status); err != nil {
 			return err
 		}
 		if err := status.Admits(); err != nil {

@@ -151,7 +151,9 @@ func recordConnections(ctx context.Context, tx pgx.Tx, run presence.Run, all []p
 // Presences implements provider.Store. An open connection lasts until now while its hub
 // is heard, and else until the hub was heard last. The database joins connections that
 // overlap or touch, so a node that does nothing but reconnect is one line.
-func (s *Store) Presences(ctx context.Context, providers []ids.ProviderID, since, now time.Time) (map[ids.ProviderID]provider.Presence, error) {
+func (s *Store) Presences(
+	ctx context.Context, providers []ids.ProviderID, since, now time.Time,
+) (map[ids.ProviderID]provider.Presence, error) {
 	rows, err := s.pool.Query(ctx, `
 		SELECT p.id, f.first, u.node_id, u.began, u.ended, u.excused
 		FROM unnest($1::uuid[]) AS p (id)
@@ -172,7 +174,8 @@ func (s *Store) Presences(ctx context.Context, providers []ids.ProviderID, since
 			)
 			SELECT t.node_id, lower(t.up) AS began, upper(t.up) AS ended, e.until IS NOT NULL AS excused
 			FROM together t
-			LEFT JOIN (SELECT DISTINCT node_id, until FROM connected WHERE excused) e ON e.node_id = t.node_id AND e.until = upper(t.up)
+			LEFT JOIN (SELECT DISTINCT node_id, until FROM connected WHERE excused) e
+				ON e.node_id = t.node_id AND e.until = upper(t.up)
 			ORDER BY upper(t.up) - lower(t.up) DESC, lower(t.up) DESC, t.node_id LIMIT $6
 		) u`,
 		idTexts(providers), since, provider.HubSilence, now, maxConnections, maxSpans)
@@ -286,9 +289,11 @@ func (s *Store) Forget(ctx context.Context, kept, nodes, nonces time.Time) error
 				SELECT FROM presence_interval i WHERE i.hub_id = r.hub_id AND i.incarnation = r.incarnation) LIMIT $2)`, kept},
 		{`DELETE FROM provider_node WHERE (provider_id, node_id) IN (
 			SELECT provider_id, node_id FROM provider_node n WHERE n.last_seen_at < $1 AND NOT EXISTS (
-				SELECT FROM presence_interval i WHERE i.provider_id = n.provider_id AND i.node_id = n.node_id AND i.ended IS NULL) LIMIT $2)`, nodes},
+				SELECT FROM presence_interval i WHERE i.provider_id = n.provider_id AND i.node_id = n.node_id AND i.ended IS NULL)
+				LIMIT $2)`, nodes},
 		{`DELETE FROM answered_as WHERE last_at < $1 AND (provider_id, model_id) IN (
-			SELECT provider_id, model_id FROM answered_as WHERE last_at < $1 ORDER BY last_at LIMIT $2 FOR UPDATE SKIP LOCKED)`, kept},
+			SELECT provider_id, model_id FROM answered_as WHERE last_at < $1 ORDER BY last_at LIMIT $2 FOR UPDATE SKIP LOCKED)`,
+			kept},
 		{`DELETE FROM wallet_nonce WHERE nonce IN (SELECT nonce FROM wallet_nonce WHERE expires_at <= $1 LIMIT $2)`, nonces},
 		{`DELETE FROM provider_key WHERE key_id IN (
 			SELECT key_id FROM provider_key k WHERE least(k.expires_at, k.revoked_at) < $1 AND NOT EXISTS (
