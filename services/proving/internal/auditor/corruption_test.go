@@ -82,7 +82,10 @@ func reopen(f *fixture, n int) {
 
 // againstClients are the wrongs that only clients and engines can show, because the books
 // agree with each other.
-func againstClients() []corruption {
+func againstClients() []corruption { return slices.Concat(againstAnswers(), againstEndings()) }
+
+// againstAnswers are the wrongs of whole answers and of answers that broke off.
+func againstAnswers() []corruption {
 	return []corruption{
 		{"a whole answer is not settled", func(f *fixture) { unsettle(f, wholeAnswer) },
 			Lost, onRequest(wholeAnswer), "nothing is settled: its hold is released"},
@@ -117,6 +120,12 @@ func againstClients() []corruption {
 			Unpaid, onRequest(cutAnswer), "at least 0 + 3"},
 		{"a broken answer is not settled", func(f *fixture) { unsettle(f, cutAnswer) },
 			Unpaid, onRequest(cutAnswer), "its client got 3 tokens (cut)"},
+	}
+}
+
+// againstEndings are the wrongs of the other endings, and of calls and requests that do not match.
+func againstEndings() []corruption {
+	return []corruption{
 		{"a crashed answer charges the prompt", func(f *fixture) { resettle(f, gatewayDied, 7, 4) },
 			Doubled, onRequest(gatewayDied), "at most 0 + 5"},
 		{"tokens beyond what the engine sent", func(f *fixture) { resettle(f, gatewayDied, 0, 6) },
@@ -181,6 +190,11 @@ func againstClients() []corruption {
 // withinTheBooks are the wrongs that the ledger's and settlement's rows show by
 // themselves.
 func withinTheBooks() []corruption {
+	return slices.Concat(inLines(), inHolds(), inWallets(), inEntries(), inEarnings(), inPlans())
+}
+
+// inLines are the wrongs of settled requests.
+func inLines() []corruption {
 	return []corruption{
 		{"a settlement is deleted", func(f *fixture) { f.drop("usage_settlement", "request_id", requestID(wholeAnswer)) },
 			Drift, onRequest(wholeAnswer), "there is no settled request"},
@@ -224,6 +238,12 @@ func withinTheBooks() []corruption {
 			Drift, onRequest(costless), "source free charges 0"},
 		{"the gateway's count was not reviewed", func(f *fixture) { f.tables["orphan_review"] = nil },
 			Drift, onRequest(counted), "was never reviewed"},
+	}
+}
+
+// inHolds are the wrongs of holds.
+func inHolds() []corruption {
+	return []corruption{
 		{"a settlement has no hold", func(f *fixture) { f.drop("hold", "request_id", requestID(wholeAnswer)) },
 			Drift, onRequest(wholeAnswer), "there is no hold"},
 		{"a settlement is of a released hold", func(f *fixture) { f.hold(wholeAnswer)["state"] = "released" },
@@ -263,7 +283,12 @@ func withinTheBooks() []corruption {
 			Drift, onRequest(wholeAnswer), "its hold is for 4"},
 		{"a settlement is from another source", func(f *fixture) { f.line(planned)["source"] = "free" },
 			Drift, onRequest(planned), "settled from free"},
+	}
+}
 
+// inWallets are the wrongs of wallets and of the counters of keys.
+func inWallets() []corruption {
+	return []corruption{
 		{"a wallet is off by one", func(f *fixture) { bump(f.wallet(payer), "posted", 1) },
 			Drift, onAccount(payer), "its postings less its charges"},
 		{"a wallet holds what no hold does", func(f *fixture) { bump(f.wallet(payer), "held", 1) },
@@ -282,7 +307,12 @@ func withinTheBooks() []corruption {
 			Drift, onKey(payer), "1 requests are in flight, and 0"},
 		{"a rate is ahead of all requests", func(f *fixture) { f.tables["key_rate"][0]["full_at"] = at(100_000) },
 			Drift, onKey(payer), "its rate of class 1"},
+	}
+}
 
+// inEntries are the wrongs of entries and postings.
+func inEntries() []corruption {
+	return []corruption{
 		{"a posting is missing", func(f *fixture) { f.tables["posting"] = f.tables["posting"][1:] },
 			Drift, onEntry(1), "sum to 1000000"},
 		{"and the entry has one leg", func(f *fixture) { f.tables["posting"] = f.tables["posting"][1:] },
@@ -336,7 +366,12 @@ func withinTheBooks() []corruption {
 			bump(l[0], "amount", 1)
 			bump(l[1], "amount", -1)
 		}, Drift, onRequest(orphaned), "orphan work credits"},
+	}
+}
 
+// inEarnings are the wrongs of work receipts and of settlement's lines.
+func inEarnings() []corruption {
+	return []corruption{
 		{"a receipt is missing", func(f *fixture) { f.tables["work_receipt"] = nil }, Drift, onRequest(receipted),
 			"settled by a receipt of provider"},
 		{"a receipt is of less", func(f *fixture) { f.tables["work_receipt"][0]["sent_tokens"] = 4 }, Drift,
@@ -349,7 +384,6 @@ func withinTheBooks() []corruption {
 		}, Drift, onRequest(receipted), "settled by a receipt of provider"},
 		{"a receipt has another key", func(f *fixture) { f.tables["work_receipt"][0]["public_key"] = `\x00` }, Drift,
 			onRequest(receipted), "is not signed by its key"},
-
 		{"an earning is missing", func(f *fixture) { f.earnings["earning_line"] = f.earnings["earning_line"][1:] },
 			Unpaid, onRequest(wholeAnswer), "settlement has no line"},
 		{"and the day is short", func(f *fixture) { f.earnings["earning_line"] = f.earnings["earning_line"][1:] },
@@ -377,7 +411,12 @@ func withinTheBooks() []corruption {
 			f.earnings["earning_line"] = slices.DeleteFunc(f.earnings["earning_line"],
 				func(r row) bool { return r["request_id"] == requestID(counted) })
 		}, Drift, onRequest(counted), "a line that it does not have"},
+	}
+}
 
+// inPlans are the wrongs of plans.
+func inPlans() []corruption {
+	return []corruption{
 		{"a plan's counter is off by one", func(f *fixture) { bump(f.tables["plan_counter"][1], "used", 1) },
 			Drift, onAccount(planner), "tokens of the week from 2026-03-02 are 13"},
 		{"a plan's request was given back and counts", func(f *fixture) { f.hold(givenBack)["plan_refunded"] = false },

@@ -12,30 +12,49 @@ import (
 	"testing/iotest"
 )
 
-func TestAMalformedInputIsRefusedWithItsLine(t *testing.T) {
-	full := newFixture().texts(t)
-	exportLines := strings.SplitAfter(strings.TrimSuffix(full.export, "\n"), "\n")
-	end := exportLines[len(exportLines)-1]
-	for name, tc := range map[string]struct {
-		change func(x *texts)
-		want   string
-	}{
+// malformed is a change of the inputs that makes them malformed, and the error that follows.
+type malformed struct {
+	change func(x *texts)
+	want   string
+}
+
+// malformedFiles are faults of whole files, the setup included. export are the lines of the export.
+func malformedFiles(export []string) map[string]malformed {
+	end := export[len(export)-1]
+	return map[string]malformed{
 		"an export without its last line": {func(x *texts) { x.export = strings.TrimSuffix(x.export, end+"\n") },
 			"export: the last line is missing"},
 		"an export cut in a line": {func(x *texts) { x.export = x.export[:len(x.export)-5] },
 			"the file is truncated"},
-		"an export that lacks a row": {func(x *texts) { x.export = strings.Replace(x.export, exportLines[3], "", 1) },
+		"an export that lacks a row": {func(x *texts) { x.export = strings.Replace(x.export, export[3], "", 1) },
 			"tells another number of rows"},
-		"an export that goes on": {func(x *texts) { x.export += exportLines[1] }, "stands after the last line"},
+		"an export that goes on": {func(x *texts) { x.export += export[1] }, "stands after the last line"},
 		"an export of another version": {func(x *texts) {
 			x.export = strings.Replace(x.export, `"export":1`, `"export":2`, 1)
 		}, "line 1: is not the first line"},
 		"an empty export":      {func(x *texts) { x.export = "" }, "export: the first line"},
-		"an export of nothing": {func(x *texts) { x.export = exportLines[0] }, "the last line is missing"},
-		"a line that is no object": {func(x *texts) { x.export = strings.Replace(x.export, exportLines[2], "[]\n", 1) },
+		"an export of nothing": {func(x *texts) { x.export = export[0] }, "the last line is missing"},
+		"a line that is no object": {func(x *texts) { x.export = strings.Replace(x.export, export[2], "[]\n", 1) },
 			"line 3: is not one JSON object"},
-		"an empty line": {func(x *texts) { x.export = strings.Replace(x.export, exportLines[2], "\n", 1) },
+		"an empty line": {func(x *texts) { x.export = strings.Replace(x.export, export[2], "\n", 1) },
 			"line 3: is not one JSON object"},
+		"earnings without their last line": {func(x *texts) { x.earnings = export[0] },
+			"earnings: the last line is missing"},
+		"earnings with two first lines": {func(x *texts) { x.earnings = export[0] + export[0] },
+			"earnings: line 2"},
+		"a setup that is another file": {func(x *texts) { x.setup = "{}" }, "setup: is not one JSON object"},
+		"a setup that is no JSON":      {func(x *texts) { x.setup = "{" }, "setup: decode"},
+		"a setup of an account that is none": {func(x *texts) { x.setup = `{"setup":true,"accounts":[{"account_id":"x"}]}` },
+			`account "x" is no UUID`},
+		"a setup of a provider that is none": {func(x *texts) {
+			x.setup = `{"setup":true,"providers":[{"provider_id":"x"}]}`
+		}, `provider "x" is no UUID`},
+	}
+}
+
+// malformedRows are faults of single rows.
+func malformedRows() map[string]malformed {
+	return map[string]malformed{
 		"a member twice": {func(x *texts) { x.clients = strings.Replace(x.clients, `"left":`, `"left":true,"left":`, 1) },
 			`clients: line 1: has a member twice: "left"`},
 		"a member twice, written differently": {func(x *texts) {
@@ -91,26 +110,23 @@ func TestAMalformedInputIsRefusedWithItsLine(t *testing.T) {
 		}, `"nonce" is empty, and so is the request id`},
 		"a call twice": {func(x *texts) { x.clients = strings.Repeat(x.clients[:strings.Index(x.clients, "\n")+1], 2) },
 			"line 2: has the key of an earlier row"},
-		"a hold twice":   {doubleRow("hold"), "has the key of an earlier row"},
-		"a report twice": {doubleRow("request_report"), "has the key of an earlier row"},
-		"an entry twice": {doubleRow("entry"), "has the key of an earlier row"},
-		"a wallet twice": {doubleRow("wallet"), "has the key of an earlier row"},
-		"earnings without their last line": {func(x *texts) { x.earnings = exportLines[0] },
-			"earnings: the last line is missing"},
-		"earnings with two first lines": {func(x *texts) { x.earnings = exportLines[0] + exportLines[0] },
-			"earnings: line 2"},
+		"a hold twice":           {doubleRow("hold"), "has the key of an earlier row"},
+		"a report twice":         {doubleRow("request_report"), "has the key of an earlier row"},
+		"an entry twice":         {doubleRow("entry"), "has the key of an earlier row"},
+		"a wallet twice":         {doubleRow("wallet"), "has the key of an earlier row"},
 		"clients that break off": {func(x *texts) { x.clients = x.clients[:len(x.clients)-1] }, "clients: line"},
 		"a client's usage that is none": {func(x *texts) {
 			x.clients = strings.Replace(x.clients, `"usage":{"completion_tokens":5`, `"usage":{"completion_tokens":-5`, 1)
 		}, `"completion_tokens" is negative`},
-		"a setup that is another file": {func(x *texts) { x.setup = "{}" }, "setup: is not one JSON object"},
-		"a setup that is no JSON":      {func(x *texts) { x.setup = "{" }, "setup: decode"},
-		"a setup of an account that is none": {func(x *texts) { x.setup = `{"setup":true,"accounts":[{"account_id":"x"}]}` },
-			`account "x" is no UUID`},
-		"a setup of a provider that is none": {func(x *texts) {
-			x.setup = `{"setup":true,"providers":[{"provider_id":"x"}]}`
-		}, `provider "x" is no UUID`},
-	} {
+	}
+}
+
+func TestAMalformedInputIsRefusedWithItsLine(t *testing.T) {
+	full := newFixture().texts(t)
+	exportLines := strings.SplitAfter(strings.TrimSuffix(full.export, "\n"), "\n")
+	inputs := malformedFiles(exportLines)
+	maps.Copy(inputs, malformedRows())
+	for name, tc := range inputs {
 		t.Run(strings.ReplaceAll(name, " ", "_"), func(t *testing.T) {
 			x := full
 			tc.change(&x)
