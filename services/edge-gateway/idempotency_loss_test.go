@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"svc.internal/pkg/fault"
@@ -52,6 +53,30 @@ func TestAGatewayThatStoodStillAdmitsOnlyWhatItStillClaims(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The log of a request whose claim is lost says how many prompts it has, although none has begun.
+func TestPromptsWhoseClaimIsLostAreCounted(t *testing.T) {
+	made := func(t testing.TB) *fleet { return newFleet(t, func(c *Config) { c.AdmitTimeout = 2 * time.Minute }) }
+	inBubbleOf(t, made, func(f *fleet, _ func() net.Conn) {
+		f.claims.slow = func(asked int) {
+			if asked == 1 {
+				pass(31 * time.Second)
+				f.claims.pass("another")
+			}
+		}
+		resp := f.send(completionsPath, asking(3, ""), keyed, "k")
+		if body := read(t, resp); resp.StatusCode != http.StatusServiceUnavailable {
+			t.Errorf("got %d %s, want 503", resp.StatusCode, body)
+		}
+		if n := len(f.billing.admits); n != 0 {
+			t.Errorf("got %d prompts admitted, want 0", n)
+		}
+		synctest.Wait()
+		if text := f.log.String(); !strings.Contains(text, " prompts=3 ") {
+			t.Errorf("got the log\n%swant prompts=3 in it", text)
+		}
+	})
 }
 
 func TestALegUnderAClaimGoesOnOnlyOnceItsAccountIsTaken(t *testing.T) {

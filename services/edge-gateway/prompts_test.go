@@ -258,6 +258,37 @@ func TestAPromptThatFailsEndsTheAnswerAndLosesNoWork(t *testing.T) {
 	}
 }
 
+// What became of a prompt whose handling panics is for the hub to report: the gateway says nothing of it.
+func TestAPromptThatPanicsIsNotReported(t *testing.T) {
+	f := start(t)
+	var panics atomic.Bool
+	panics.Store(true)
+	f.router.set(func(*routerv1.SelectRequest) (*routerv1.SelectResponse, error) {
+		resp := candidates(providerA)
+		if panics.Swap(false) { // p0, because candidates are found for it first
+			resp.Candidates[0].DispatchAddress = "panic"
+		}
+		return resp, nil
+	})
+	f.hub.set(echoing)
+	resp := f.send(completionsPath, asking(2, ""))
+	m := decodeMerged(t, read(t, resp))
+	if got, want := m.texts(), "1:p1"; resp.StatusCode != http.StatusInternalServerError || got != want {
+		t.Errorf("got %d with %s, want 500 with %s", resp.StatusCode, got, want)
+	}
+	if m.Usage == nil || m.Usage.Total != 12 {
+		t.Errorf("got the usage %+v, want that of the prompt that was served", m.Usage)
+	}
+	if got, want := f.report().GetRequestId(), idsOf(resp)[1]; got != want {
+		t.Errorf("got a report of %s, want that of %s, which was served", got, want)
+	}
+	f.hub.set(wholeAnswer)
+	later := f.post(hello)
+	if got, want := f.report().GetRequestId(), later.Header.Get("X-Request-Id"); got != want {
+		t.Errorf("got a report of %s, want that of %s, which came later", got, want)
+	}
+}
+
 func TestAStreamOfSeveralPromptsEndsWithTheErrorOfOne(t *testing.T) {
 	f := start(t)
 	f.hub.byPrompt("p1", failing(upstreamFailed()))
