@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -81,6 +82,32 @@ func TestNobodyWaitsForAModelThatNobodyHasServedForAMinute(t *testing.T) {
 		ask("")
 		f.clock.standStill(time.Minute)
 		ask(map[bool]string{false: "false"}[served])
+	}
+}
+
+// So it is with several prompts, whether it is the first to be admitted that finds nobody, or another one.
+func TestNobodyWaitsForAModelWithSeveralPromptsEither(t *testing.T) {
+	for found := range int32(2) {
+		f := newFleet(t)
+		f.catalog.models[0].Supply.OnlineProviders = 0
+		f.start()
+		f.clock.standStill(time.Minute)
+		f.hub.set(func(p *played) error {
+			for len(f.billing.reports) == 0 { // the other prompt has not ended yet
+				yield()
+			}
+			return p.fail(upstreamFailed())
+		})
+		var selected atomic.Int32
+		f.router.set(func(*routerv1.SelectRequest) (*routerv1.SelectResponse, error) {
+			if selected.Add(1) <= found {
+				return candidates(providerA), nil
+			}
+			return nil, fault.New(fault.Unavailable, fault.NoProviderOnline, "nobody")
+		})
+		resp := f.send(completionsPath, asking(2, ""))
+		wantError(t, resp, http.StatusServiceUnavailable, "no_provider_online")
+		wantHeaders(t, resp.Header, map[string]string{"X-Should-Retry": "false"})
 	}
 }
 

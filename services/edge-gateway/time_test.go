@@ -294,6 +294,10 @@ func TestABodyThatDoesNotArriveIsRefused(t *testing.T) {
 			f.t.Fatal(err)
 		}
 		begun := time.Now()
+		// No test may wait for what never comes.
+		if err := conn.SetReadDeadline(begun.Add(time.Hour)); err != nil {
+			f.t.Fatal(err)
+		}
 		resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
 		if err != nil {
 			f.t.Fatal(err)
