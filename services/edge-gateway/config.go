@@ -26,55 +26,58 @@ import (
 // maxReportBatch is billing-ledger's own bound on one call.
 const maxReportBatch = 200
 
-// maxUpload is what a hub takes of a file, its form left out.
+// maxUpload is the largest file that a hub takes, without its form, in bytes.
 const maxUpload = 25 << 20
 
-// Config bounds the gateway. DefaultConfig has the values that the public API
-// documents.
+// Config bounds the gateway. DefaultConfig has the values that the public API documents.
+// Each gateway counts for itself; rates, concurrency and credit are billing-ledger's to
+// count.
 type Config struct {
 	// HTTPAddr is where the public API listens.
 	HTTPAddr string `yaml:"http_addr" env:"SVC_HTTP_ADDR"`
-	// OperatorAddr is where operators' routes, /api/v1/admin, listen. They are not
-	// on the public listener. The public must not reach this one.
+	// OperatorAddr is where operators' routes, /api/v1/admin, are served. They are not on
+	// the public listener. The public must not reach this one.
 	OperatorAddr string `yaml:"operator_addr" env:"SVC_OPERATOR_ADDR"`
-	// OperatorHosts are the names, separated by commas, under which that listener
-	// may be asked, beside localhost and IP addresses.
+	// OperatorHosts are the host names, separated by commas, that the operators' listener
+	// answers to beside localhost and IP addresses.
 	OperatorHosts string `yaml:"operator_hosts" env:"SVC_OPERATOR_HOSTS"`
-	// AdminTokens are the bearer tokens of operators, as name:token separated by
-	// commas or lines; a token has 32 bytes or more, and two of one name are a
-	// rotation. Without any the routes under /api/v1/admin do not exist.
+	// AdminTokens are the bearer tokens of operators, as name:token separated by commas
+	// or lines. A token has 32 bytes or more; two tokens of one name are a rotation.
+	// Without any, the routes under /api/v1/admin do not exist.
 	AdminTokens config.Secret `yaml:"admin_tokens" env:"SVC_ADMIN_TOKENS"`
-	// WrongTokens is how many wrong tokens an address (of IPv6, a /64) may try in
-	// a minute.
+	// WrongTokens is how many wrong tokens an address (of IPv6, a /64) may try in a
+	// minute.
 	WrongTokens int `yaml:"wrong_tokens" env:"SVC_GATEWAY_WRONG_TOKENS"`
-	// NearHubID is the hub preferred among equals, for a gateway that lives
-	// in one process with it; empty for none.
+	// NearHubID is the hub that is preferred among equals, for a gateway in one process
+	// with that hub; empty for none.
 	NearHubID string `yaml:"near_hub_id" env:"SVC_GATEWAY_NEAR_HUB_ID"`
 
-	// MaxConnections bounds the open connections of the public listener, of which
-	// each costs a descriptor and about 20 KB. MaxConnectionsOfNetwork bounds those
-	// of one IPv4 address or IPv6 /64; trusted proxies have only the bound in all.
+	// MaxConnections bounds the open connections of the public listener; each costs a
+	// descriptor and about 20 KB. MaxConnectionsOfNetwork bounds those of one IPv4
+	// address or IPv6 /64. Trusted proxies have only the first bound.
 	MaxConnections          int `yaml:"max_connections" env:"SVC_GATEWAY_MAX_CONNECTIONS"`
 	MaxConnectionsOfNetwork int `yaml:"max_connections_of_network" env:"SVC_GATEWAY_MAX_CONNECTIONS_OF_NETWORK"`
 
-	// MaxBodyBytes bounds a completion's body, MaxAdminBodyBytes any other.
+	// MaxBodyBytes bounds the body of a request, MaxAdminBodyBytes that of an operator's
+	// call.
 	MaxBodyBytes      int64 `yaml:"max_body_bytes" env:"SVC_GATEWAY_MAX_BODY_BYTES"`
 	MaxAdminBodyBytes int64 `yaml:"max_admin_body_bytes" env:"SVC_GATEWAY_MAX_ADMIN_BODY_BYTES"`
-	// MaxUploadBytes bounds a file to be transcribed (at most 25 MiB),
-	// UploadMemoryBytes all uploads that are being served. One that is being
-	// rebuilt for its provider stands in memory twice for that moment.
+	// MaxUploadBytes bounds a file to be transcribed (at most 25 MiB). UploadMemoryBytes
+	// bounds all uploads that are being served. An upload that is being rebuilt for its
+	// provider stands in memory twice for that moment.
 	MaxUploadBytes    int64 `yaml:"max_upload_bytes" env:"SVC_GATEWAY_MAX_UPLOAD_BYTES"`
 	UploadMemoryBytes int64 `yaml:"upload_memory_bytes" env:"SVC_GATEWAY_UPLOAD_MEMORY_BYTES"`
-	// UploadKeyMemoryBytes bounds those of one consumer key.
+	// UploadKeyMemoryBytes bounds the uploads of one consumer key that are being served.
 	UploadKeyMemoryBytes int64 `yaml:"upload_key_memory_bytes" env:"SVC_GATEWAY_UPLOAD_KEY_MEMORY_BYTES"`
-	// WaitingMemoryBytes bounds the bodies of requests that wait for another
-	// with the same Idempotency-Key; one consumer key may have a quarter of it.
+	// WaitingMemoryBytes bounds the bodies of the requests that wait for another with the
+	// same Idempotency-Key. One consumer key may have a quarter of it.
 	WaitingMemoryBytes int64 `yaml:"waiting_memory_bytes" env:"SVC_GATEWAY_WAITING_MEMORY_BYTES"`
-	// IdempotencyRate is how many requests with an Idempotency-Key a consumer
-	// key may send a second to this gateway, IdempotencyBurst how many at once.
+	// IdempotencyRate is how many requests with an Idempotency-Key a consumer key may
+	// send in a second to this gateway, IdempotencyBurst how many at once. Beyond them
+	// the answer is 429.
 	IdempotencyRate  int `yaml:"idempotency_rate" env:"SVC_GATEWAY_IDEMPOTENCY_RATE"`
 	IdempotencyBurst int `yaml:"idempotency_burst" env:"SVC_GATEWAY_IDEMPOTENCY_BURST"`
-	// MaxMessages bounds the messages of a chat, 2,048 at the most.
+	// MaxMessages bounds the messages of a chat; it is at most 2,048.
 	MaxMessages int64 `yaml:"max_messages" env:"SVC_GATEWAY_MAX_MESSAGES"`
 	// BodyTimeout is how long a client may take to send a body.
 	BodyTimeout time.Duration `yaml:"body_timeout" env:"SVC_GATEWAY_BODY_TIMEOUT"`
@@ -83,73 +86,75 @@ type Config struct {
 
 	// MaxAttempts is how many providers are tried for one request.
 	MaxAttempts int `yaml:"max_attempts" env:"SVC_GATEWAY_MAX_ATTEMPTS"`
-	// FirstContentTimeout bounds one attempt of a stream to its first content,
-	// FirstContentTotalTimeout all of them together.
+	// FirstContentTimeout bounds one attempt of a stream to its first content; the time
+	// to read a long prompt is added to it. FirstContentTotalTimeout bounds all attempts
+	// together.
 	FirstContentTimeout      time.Duration `yaml:"first_content_timeout" env:"SVC_GATEWAY_FIRST_CONTENT_TIMEOUT"`
 	FirstContentTotalTimeout time.Duration `yaml:"first_content_total_timeout" env:"SVC_GATEWAY_FIRST_CONTENT_TOTAL_TIMEOUT"`
-	// TotalTimeout bounds a request.
+	// TotalTimeout bounds a whole request.
 	TotalTimeout time.Duration `yaml:"total_timeout" env:"SVC_GATEWAY_TOTAL_TIMEOUT"`
-	// HoldHeaders is how long a stream's headers wait for the first content;
-	// after that it is kept alive by a comment each KeepAlive.
+	// HoldHeaders is how long a stream's headers wait for the first content. After that a
+	// comment each KeepAlive keeps the stream alive.
 	HoldHeaders time.Duration `yaml:"hold_headers" env:"SVC_GATEWAY_HOLD_HEADERS"`
 	KeepAlive   time.Duration `yaml:"keep_alive" env:"SVC_GATEWAY_KEEP_ALIVE"`
-	// HubGrace is how much longer than allowed a hub may be silent before the
-	// gateway gives it up.
+	// HubGrace is how much longer than allowed a hub may be silent before the gateway
+	// gives it up.
 	HubGrace time.Duration `yaml:"hub_grace" env:"SVC_GATEWAY_HUB_GRACE"`
 
 	// AdmitTimeout and SelectTimeout bound the calls of admission.
 	AdmitTimeout  time.Duration `yaml:"admit_timeout" env:"SVC_GATEWAY_ADMIT_TIMEOUT"`
 	SelectTimeout time.Duration `yaml:"select_timeout" env:"SVC_GATEWAY_SELECT_TIMEOUT"`
 
-	// KnownKeys and RefusedKeys are how many keys are remembered, KnownKeyTTL
-	// and RefusedKeyTTL for how long.
+	// KnownKeys and RefusedKeys are how many keys are remembered as good and as refused,
+	// KnownKeyTTL and RefusedKeyTTL for how long.
 	KnownKeys     int           `yaml:"known_keys" env:"SVC_GATEWAY_KNOWN_KEYS"`
 	KnownKeyTTL   time.Duration `yaml:"known_key_ttl" env:"SVC_GATEWAY_KNOWN_KEY_TTL"`
 	RefusedKeys   int           `yaml:"refused_keys" env:"SVC_GATEWAY_REFUSED_KEYS"`
 	RefusedKeyTTL time.Duration `yaml:"refused_key_ttl" env:"SVC_GATEWAY_REFUSED_KEY_TTL"`
-	// WrongKeys is how many unknown keys an address (of IPv6, a /64) may try in
-	// a minute, WrongKeyNetworks how many addresses are remembered for it.
+	// WrongKeys is how many unknown keys and sessions an address (of IPv6, a /64) may try
+	// in a minute, WrongKeyNetworks how many addresses are remembered for it.
 	WrongKeys        int `yaml:"wrong_keys" env:"SVC_GATEWAY_WRONG_KEYS"`
 	WrongKeyNetworks int `yaml:"wrong_key_networks" env:"SVC_GATEWAY_WRONG_KEY_NETWORKS"`
 	// TrustedProxies are the addresses and networks, separated by commas, whose
 	// X-Forwarded-For is believed; empty for none.
 	TrustedProxies string `yaml:"trusted_proxies" env:"SVC_GATEWAY_TRUSTED_PROXIES"`
 
-	// PlaygroundModels are the ids, separated by commas, of the models that
-	// visitors of the site may ask without a key, and PlaygroundKey is the
-	// consumer key of the account that pays; without either there is no
-	// playground. PlaygroundPerHour is how many chats an address (of IPv6, a
-	// /64) has within any hour, at most 1,000.
+	// PlaygroundModels are the ids, separated by commas, of the models that visitors of
+	// the site may ask without a key. PlaygroundKey is the consumer key of the account
+	// that pays. Without either there is no playground. PlaygroundPerHour is how many
+	// chats an address (of IPv6, a /64) has within any hour: 5 by the specification, part
+	// 8, and at most 1,000.
 	PlaygroundModels  string        `yaml:"playground_models" env:"SVC_GATEWAY_PLAYGROUND_MODELS"`
 	PlaygroundKey     config.Secret `yaml:"playground_key" env:"SVC_GATEWAY_PLAYGROUND_KEY"`
 	PlaygroundPerHour int           `yaml:"playground_per_hour" env:"SVC_GATEWAY_PLAYGROUND_PER_HOUR"`
-	// VisitorSecret is what visitors' addresses are hashed under, at least 16
-	// bytes and the same at all gateways. A playground needs it.
+	// VisitorSecret is the secret under which visitors' addresses are hashed: at least 16
+	// bytes, and the same at all gateways. A playground needs it.
 	VisitorSecret config.Secret `yaml:"visitor_secret" env:"SVC_GATEWAY_VISITOR_SECRET"`
 
-	// CollateralChains are the chains that take collateral. One without the address of
-	// its contract is not shown to providers. CardCollateral tells that cards are taken.
+	// CollateralChains are the chains that take collateral; in the environment they are a
+	// JSON array. A chain without the address of its contract is not shown to providers.
+	// CardCollateral says whether cards are taken too.
 	CollateralChains providerapi.Chains `yaml:"collateral_chains" env:"SVC_GATEWAY_COLLATERAL_CHAINS"`
 	CardCollateral   bool               `yaml:"card_collateral" env:"SVC_GATEWAY_CARD_COLLATERAL"`
 
-	// HoldLease is how long billing-ledger keeps a hold that nobody renews, as
-	// far as it has not told; those of running requests are renewed four times
-	// as often.
+	// HoldLease is how long billing-ledger keeps a hold that nobody renews, until
+	// billing-ledger says how long. A running request is renewed after each quarter of
+	// it.
 	HoldLease time.Duration `yaml:"hold_lease" env:"SVC_GATEWAY_HOLD_LEASE"`
-	// ReportQueue is how many accounts of requests may wait for
-	// billing-ledger, ReportBatch how many go in one call (at most 200),
-	// ReportDrain how long a stop waits for them.
+	// ReportQueue is how many request reports may wait for billing-ledger, ReportBatch
+	// how many are sent in one call (at most 200), ReportDrain how long a stop waits for
+	// them.
 	ReportQueue int           `yaml:"report_queue" env:"SVC_GATEWAY_REPORT_QUEUE"`
 	ReportBatch int           `yaml:"report_batch" env:"SVC_GATEWAY_REPORT_BATCH"`
 	ReportDrain time.Duration `yaml:"report_drain" env:"SVC_GATEWAY_REPORT_DRAIN"`
 
-	// TrustTraceContext continues the traces that clients name, which lets
-	// them decide what is recorded: for a gateway that only our own reach.
+	// TrustTraceContext continues the traces that clients name. Those clients then decide
+	// what is recorded, so it is for a gateway that only our own programs reach.
 	// Otherwise a request begins a trace, linked to the client's.
 	TrustTraceContext bool `yaml:"trust_trace_context" env:"SVC_GATEWAY_TRUST_TRACE_CONTEXT"`
 }
 
-// DefaultConfig has the documented values.
+// DefaultConfig returns the documented values.
 func DefaultConfig() Config {
 	return Config{
 		HTTPAddr:                 "127.0.0.1:8080",
@@ -192,7 +197,7 @@ func DefaultConfig() Config {
 	}
 }
 
-// Validate reports every value that cannot be worked with.
+// Validate reports every value that the gateway cannot work with.
 func (c Config) Validate() error {
 	var errs []error
 	if _, _, err := net.SplitHostPort(c.HTTPAddr); err != nil {
@@ -334,15 +339,15 @@ func (c Config) http() httpapi.Config {
 // maxPerHour is billing-ledger's own bound on the visits of an address.
 const maxPerHour = 1000
 
-// What nobody needs to set.
+// Times and bounds that nobody needs to set.
 const (
 	// selectGrace suffices for a refusal from the router's memory.
 	selectGrace = 250 * time.Millisecond
-	// reportLinger makes one transaction out of what a busy gateway reports.
+	// reportLinger makes one transaction of the reports of a busy gateway.
 	reportLinger = 50 * time.Millisecond
 	// renewRetry leaves time for several tries within a lease.
 	renewRetry = 2 * time.Second
-	// maxRunning is more requests than one gateway has memory for.
+	// maxRunning is more requests than the memory of one gateway can serve.
 	maxRunning = 1 << 17
 	// claimRenewInterval is a quarter of billing-ledger's lease on a claim.
 	claimRenewInterval = 15 * time.Second
@@ -350,9 +355,10 @@ const (
 	// with the same Idempotency-Key, each with its body.
 	maxWaiting       = 256
 	maxWaitingPerKey = 16
-	// A rate that was read for a refused request is told to others for
-	// rateKeptFor; while billing-ledger does not tell it, or whose a key is, it is
-	// asked once in rateFailedFor. ratesUnderWay bounds either kind of call.
+	// A rate that was read for a refused request is given to others for rateKeptFor.
+	// While billing-ledger does not answer, neither a rate nor the owner of a key is
+	// asked for more than once in rateFailedFor. ratesUnderWay bounds the calls of either
+	// kind.
 	rateKeptFor      = 100 * time.Millisecond
 	rateFailedFor    = time.Second
 	ratesKept        = 4096

@@ -16,7 +16,7 @@ import (
 	settlementv1 "svc.internal/proto/svc/settlement/v1"
 )
 
-// Spec is what a process must know of a gateway. Nobody calls it.
+// Spec is what a process must know of a gateway. No service calls a gateway.
 func Spec() node.Spec {
 	return node.Spec{
 		Name: node.EdgeGateway, Bus: true,
@@ -27,7 +27,7 @@ func Spec() node.Spec {
 // ListenSetting is the setting that says where the service listens.
 const ListenSetting = "gateway.http_addr (SVC_HTTP_ADDR)"
 
-// OperatorSetting is the setting that says where its operators' listener is.
+// OperatorSetting is the setting that says where the operators' listener is.
 const OperatorSetting = "gateway.operator_addr (SVC_OPERATOR_ADDR)"
 
 // Build adds a gateway to a process, with its public listener and that of its

@@ -7,12 +7,13 @@ import (
 	"svc.internal/services/edge-gateway/internal/providerapi"
 )
 
-// What agents of providers are given, which nobody needs to set.
+// Times and bounds of the calls of providers' agents. Nobody needs to set them.
 const (
-	// explainTimeout suffices for a router's memory; a status is told without it.
+	// explainTimeout suffices for an answer from a router's memory. A status is given
+	// without it.
 	explainTimeout = 500 * time.Millisecond
-	// keptProviders is more providers than ask one gateway, keptBytes what 4 KiB for
-	// each come to; an answer that is kept has a quarter of that.
+	// keptProviders is more providers than ask one gateway. keptBytes comes to 4 KiB for
+	// each of them; an answer that is kept has about a quarter of that.
 	keptProviders = 16_384
 	keptBytes     = 64 << 20
 	keptFor       = 10 * time.Minute
@@ -22,7 +23,7 @@ const (
 	callers = 16_384
 )
 
-// logInSpan is for how long whoever fails on purpose may keep others behind the same
+// logInSpan is how long a caller who fails on purpose may keep others behind the same
 // address from signing in.
 const logInSpan = time.Minute
 
@@ -43,8 +44,8 @@ func (c Config) provider() providerapi.Config {
 	}
 }
 
-// defaultChains are the chains of the market; their contracts are the operator's to
-// name.
+// defaultChains are the chains of the specification, part 8, with their minimums. The
+// operator names their contracts.
 func defaultChains() providerapi.Chains {
 	return providerapi.Chains{
 		{ChainID: 1, ChainName: "Ethereum", TokenSymbol: "USDC", TokenDecimals: 6, MinCollateral: 20},

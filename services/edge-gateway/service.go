@@ -1,11 +1,14 @@
-// Package edgegateway is the public face of the service: the OpenAI-compatible
-// API under /v1, the catalog and receipts under /api/v1, and, on a listener of
-// their own, the operators' routes under /api/v1/admin.
+// Package edgegateway is the public face of the service: the OpenAI-compatible API under
+// /v1, the catalog, receipts and the calls of providers' agents under /api/v1, and the
+// operators' routes under /api/v1/admin on a listener of their own.
 //
-// It owns no data. What it needs to answer is pushed to it (models) or
-// remembered for a minute (keys); money is held by billing-ledger, providers
-// are chosen by the router, and answers come from provider-hub. Everything it
-// keeps is bounded: see Config.
+// The gateway owns no data. The catalog pushes the models to it, and it remembers keys
+// for a minute. billing-ledger holds the money, the router chooses the providers, and
+// provider-hub gives the answers. Everything that the gateway keeps is bounded: see
+// Config.
+//
+// Logs hold no prompt, answer, key, query string or engine message. Metrics and profiles
+// are not on these listeners.
 package edgegateway
 
 import (
@@ -48,7 +51,7 @@ import (
 	"svc.internal/services/edge-gateway/internal/sockets"
 )
 
-// Deps are what the gateway works with. All are needed.
+// Deps are the peers and tools of a gateway. All are needed.
 type Deps struct {
 	Log    *slog.Logger
 	Meters metric.MeterProvider
@@ -56,7 +59,7 @@ type Deps struct {
 	Clock  clock.Clock
 	// Random makes request ids; it is safe for concurrent use.
 	Random io.Reader
-	// Bus brings the news of changed keys.
+	// Bus delivers keys.v1.changed and takes attempts.v1.gateway.
 	Bus *bus.Conn
 
 	Keys      billingv1.KeyServiceClient
@@ -64,15 +67,15 @@ type Deps struct {
 	Receipts  billingv1.ReceiptServiceClient
 	// Idempotency keeps the claims of Idempotency-Keys, for all gateways.
 	Idempotency billingv1.IdempotencyServiceClient
-	// Visits counts those without a key.
+	// Visits counts the visits of clients without a key.
 	Visits  billingv1.VisitorServiceClient
 	Router  routerv1.RouterServiceClient
 	Catalog catalogv1.CatalogServiceClient
-	// Hubs finds the client of the hub at a dispatch address; it neither
-	// blocks nor dials anew for each call.
+	// Hubs finds the client of the hub at a dispatch address. It neither blocks nor dials
+	// anew for each call.
 	Hubs func(dispatchAddress string) (hubv1.DispatchServiceClient, error)
 
-	// Reached is nil once the services that every request needs have been reached.
+	// Reached returns nil once the services that every request needs have been reached.
 	Reached func() error
 
 	PublicCatalog catalogv1.PublicCatalogServiceClient
@@ -86,7 +89,7 @@ type Deps struct {
 	Reconciliation settlementv1.ReconciliationServiceClient
 }
 
-// attemptsFrom names gateways where hubs name themselves.
+// attemptsFrom stands in the subject for gateways, where a hub's id stands for the hub.
 const attemptsFrom = "gateway"
 
 // Service is one gateway.
@@ -103,7 +106,7 @@ type Service struct {
 	sockets   sockets.Config
 }
 
-// New makes a gateway that answers once Run has been started.
+// New makes a gateway. The gateway answers once Run has been started.
 func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("configure the gateway: %w", err)
@@ -186,7 +189,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 	return s, nil
 }
 
-// newPlayground is nil where no models are given away, or nobody pays.
+// newPlayground returns nil where no models are given away or nobody pays.
 func newPlayground(visits billingv1.VisitorServiceClient, cfg Config) *playground.Playground {
 	if !cfg.hasPlayground() {
 		return nil
@@ -194,12 +197,16 @@ func newPlayground(visits billingv1.VisitorServiceClient, cfg Config) *playgroun
 	return playground.New(visits, cfg.playground())
 }
 
-// Handler answers all public requests. Its server must bound headers and must
-// not bound the time of a whole request; serve.HTTP does so.
+// Handler answers all public requests. Its server must bound headers and must not bound
+// the time of a whole request; serve.HTTP does so.
+//
+// Bytes that are no HTTP (two lengths, folded or far too many headers, an unknown
+// encoding) never reach the handler: net/http answers them in plain text and closes the
+// connection. Every request that reaches it and finds no route gets a JSON 404 or 405.
 func (s *Service) Handler() http.Handler { return s.handler }
 
-// OperatorHandler answers the operators' listener, which the public must not reach.
-// Its server must be as that of Handler.
+// OperatorHandler answers the operators' listener: /api/v1/admin, /healthz and /readyz.
+// The public must not reach that listener. Its server must be like that of Handler.
 func (s *Service) OperatorHandler() http.Handler { return s.operators }
 
 // Bound bounds the connections of the listener that the handler is served on.
@@ -210,13 +217,13 @@ func (s *Service) Bound(lis net.Listener) net.Listener {
 	})
 }
 
-// Register adds nothing: the gateway calls others and is called over HTTP. It
-// stands here so that every service is put together alike.
+// Register adds nothing, because a gateway is called over HTTP alone. It stands here so
+// that every service is put together alike.
 func (s *Service) Register(grpc.ServiceRegistrar) {}
 
-// Run keeps models and keys up to date, renews the holds of what runs and reports what was relayed, until ctx
-// ends; then it reports what is left, for at most Config.ReportDrain. Its
-// caller stops the HTTP server first.
+// Run keeps models and keys up to date, renews the holds of running requests, and sends
+// reports, until ctx ends. Then it sends the reports that still wait, for at most
+// Config.ReportDrain. The caller stops the HTTP server first.
 func (s *Service) Run(ctx context.Context) error {
 	stop, err := s.auth.Listen(s.deps.Bus, s.deps.Log)
 	if err != nil {
@@ -233,20 +240,20 @@ func (s *Service) Run(ctx context.Context) error {
 	return nil
 }
 
-// releaseSlot tells routers of an attempt that never began. It may be lost: a
-// booking ages out by itself.
+// releaseSlot reports to routers an attempt that never began. The message may be lost,
+// because a booking ages out by itself.
 func (s *Service) releaseSlot(ctx context.Context, attempt *eventsv1.Attempt) {
 	data, err := proto.Marshal(&eventsv1.AttemptBatch{Attempts: []*eventsv1.Attempt{attempt}})
 	if err == nil {
 		err = s.deps.Bus.Publish(ctx, bus.SubjectAttempts(attemptsFrom), data, nil)
 	}
 	if err != nil {
-		s.deps.Log.DebugContext(ctx, "a booking could not be given back", "error", err)
+		s.deps.Log.DebugContext(ctx, "could not release a booked slot", "error", err)
 	}
 }
 
-// Ready is nil once the models are known and what admits and routes requests has
-// been reached.
+// Ready returns nil once the models are known and the services that admit and route
+// requests have been reached.
 func (s *Service) Ready(context.Context) error {
 	return errors.Join(s.models.Ready(), s.deps.Reached())
 }

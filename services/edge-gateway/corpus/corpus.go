@@ -1,11 +1,25 @@
-// Package corpus generates prompts in many scripts and forms, the same for the
-// same seed. The tests beside it hold the gateway's hold on a prompt against
-// the tokenizers of real engines. It is a module of its own, so that neither
-// the tokenizers nor their vocabularies become dependencies of a service.
+// Package corpus generates prompts in many scripts and forms, the same for the same
+// seed. The tests beside it hold the gateway's hold on a prompt against the tokenizers
+// of real engines. It is a module of its own, so that neither the tokenizers nor their
+// vocabularies become dependencies of a service.
 //
-// A prompt is made of real sentences of its language and of words that
-// tokenizers have seen less often, in any order, and, for what is no language, of
-// symbols drawn at random.
+// A prompt is made of real sentences of its language and of words that tokenizers have
+// seen less often, in any order. A form that is no language is made of symbols drawn at
+// random.
+//
+// Of 100,018 generated prompts in 43 scripts and forms (make corpus), the hold covered
+// the share "held". The estimate and the hold were these multiples of the tokens that
+// the tokenizers counted, over all prompts and at the ends:
+//
+//	vocabulary             cl100k                          o200k
+//	held                   100.00 %                        100.00 %
+//	estimate / count       0.86                            1.31
+//	  lowest, highest      Amharic 0.34, code 1.25         random letters 0.45, Arabic 2.91
+//	  English              1.20                            1.22
+//	hold / count           1.86                            2.82
+//	  highest              English 2.75                    Georgian 7.6
+//	  least                Armenian 1.03,                  unusual Unicode 1.13,
+//	                       random letters 1.11             random letters 1.15
 package corpus
 
 import (
@@ -22,24 +36,25 @@ import (
 type Kind struct {
 	Name string
 	text func(r *rand.Rand, bytes int) string
-	// tools makes the tools of the request; nil for a kind without.
+	// tools makes the tools of the request; nil for a kind without tools.
 	tools func(r *rand.Rand) string
 }
 
 // Prompt is one generated chat request.
 type Prompt struct {
-	// Body is the request, Text what its prompt says, before any template.
+	// Body is the request. Text is the text of its prompt, before any template.
 	Body []byte
 	Text string
 }
 
-// longest bounds the text of a prompt; most are far shorter.
+// longest bounds the text of a prompt in bytes; most are far shorter.
 const longest = 4096
 
 // Prompt makes the n-th prompt of the kind.
 func (k Kind) Prompt(n uint64) Prompt {
 	r := rand.New(rand.NewPCG(n, 26)) //nolint:gosec // the same prompts every time
-	// From a few words to four kilobytes, as many of each order of magnitude.
+	// The length is from a few words to four kilobytes, each order of magnitude as often
+	// as another.
 	bytes := 16 << r.IntN(8)
 	bytes += r.IntN(bytes)
 	text := k.text(r, min(bytes, longest))
@@ -90,7 +105,7 @@ func noise(r *rand.Rand, n int) []byte {
 
 func pick[T any](r *rand.Rand, of []T) T { return of[r.IntN(len(of))] }
 
-// text is sentences of the language and words of it in another order.
+// text is sentences of the language, and words of it in another order.
 func (l *language) text(r *rand.Rand, n int) string {
 	var b strings.Builder
 	for b.Len() < n {
@@ -183,7 +198,7 @@ var unusualTables = []*unicode.RangeTable{
 	unicode.Nko,
 }
 
-// runeOf draws a rune of a table, its ranges by their size.
+// runeOf draws a rune of a table; a larger range is drawn more often.
 func runeOf(r *rand.Rand, t *unicode.RangeTable) rune {
 	size := 0
 	for _, s := range t.R16 {
@@ -210,7 +225,7 @@ func runeOf(r *rand.Rand, t *unicode.RangeTable) rune {
 	return 'x'
 }
 
-// repeated is one character, or few, over and over.
+// repeated is one character, or a few, over and over.
 func repeated(r *rand.Rand, n int) string {
 	unit := pick(r, []string{"a", "x", " ", "\n", "\t", "-", "=", "#", "!?", "0", "1", "7", "ü", "ж", "ω", "א", "ب", "あ",
 		"語", "가", "ก", "क", "😀", "\u200b", "\u00a0", "\ufeff", "Ａ", "ﷺ", "\u0301", "𓀀", "ab", "aB", "_x", "A"})

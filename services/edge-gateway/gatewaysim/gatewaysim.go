@@ -1,15 +1,15 @@
-// Package gatewaysim makes gateways for a simulator: the real HTTP surface,
-// admission, relay, report queue and leases, with peers, clock and randomness
-// that the simulator provides, and with no loop of their own.
+// Package gatewaysim makes gateways for a simulator: the real HTTP surface, admission,
+// relay, report queue and leases, with peers, clock and randomness from the simulator,
+// and without loops of their own.
 //
-// A gateway's requests run in the goroutine that calls ServeHTTP, which blocks
-// in the peers it is given and nowhere else. Two things do not: Select is called
-// from a goroutine of the request and must answer at once from what stands in
-// its context; and the end of a request's context is told to the hub's stream
-// (CloseSend, or the end of the stream's context) from another. No timer of a
-// gateway ever fires within the real time that a simulation takes; those that
-// matter are the simulator's to play by failing a call. Nothing is said of the rate
-// of a request that is refused, since reading it is bounded by such a timer.
+// A gateway's requests run in the goroutine that calls ServeHTTP. That goroutine blocks
+// only in the peers that it is given, with two exceptions. Select is called from a
+// goroutine of the request and must answer at once from what stands in its context. The
+// end of a request's context reaches the hub's stream (CloseSend, or the end of the
+// stream's context) from another goroutine. No timer of a gateway fires within the real
+// time that a simulation takes; the simulator plays those that matter by failing a call.
+// An answer to a refused request says nothing of its rate, because such a timer bounds
+// the reading of it.
 package gatewaysim
 
 import (
@@ -61,11 +61,11 @@ type Peers struct {
 	Admission billingv1.AdmissionServiceClient
 	Router    routerv1.RouterServiceClient
 	Hubs      func(dispatchAddress string) (hubv1.DispatchServiceClient, error)
-	// Await returns when done is closed, or when the gateway is no more.
+	// Await returns when done is closed or when the gateway has been stopped.
 	Await func(ctx context.Context, done <-chan struct{})
 }
 
-// Shared is what all gateways of a process have in common.
+// Shared is what all gateways of a process share.
 type Shared struct {
 	models   *catalog.View
 	metrics  *httpapi.Metrics
@@ -73,7 +73,7 @@ type Shared struct {
 	log      *slog.Logger
 }
 
-// NewShared makes it for a catalog of models.
+// NewShared makes the shared parts for a catalog of models.
 func NewShared(models []*catalogv1.Model) (*Shared, error) {
 	metrics, err := httpapi.NewMetrics(metricnoop.NewMeterProvider())
 	if err != nil {
@@ -99,7 +99,7 @@ func NewShared(models []*catalogv1.Model) (*Shared, error) {
 	return s, nil
 }
 
-// snapshotOnce is a catalog that says what it has and then nothing.
+// snapshotOnce is a catalog that sends one snapshot and then nothing.
 type snapshotOnce struct {
 	catalogv1.CatalogServiceClient
 	grpc.ServerStreamingClient[catalogv1.WatchModelsResponse]
@@ -171,13 +171,13 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) { g.handler.
 // Renew renews the leases that are due.
 func (g *Gateway) Renew(ctx context.Context) error { return g.leases.Renew(ctx) }
 
-// Reports takes a batch of accounts of requests that wait.
+// Reports takes a batch of the request reports that wait.
 func (g *Gateway) Reports() []*billingv1.RequestReport { return g.reports.Waiting() }
 
-// Conclude sends a batch once; an error means that it is to be sent again.
+// Conclude sends a batch once. After an error the batch is to be sent again.
 func (g *Gateway) Conclude(ctx context.Context, batch []*billingv1.RequestReport) error {
 	return g.reports.Send(ctx, batch)
 }
 
-// releaseSlot has no router to tell.
+// releaseSlot reports to no router.
 func releaseSlot(context.Context, *eventsv1.Attempt) {}

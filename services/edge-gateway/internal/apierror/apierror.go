@@ -1,11 +1,9 @@
-// Package apierror gives every error the form in which the public sees it: an
-// HTTP status, the OpenAI error body, and the headers that tell a client
-// whether and when to try again.
+// Package apierror gives every error its public form: an HTTP status, the OpenAI error
+// body, and the headers that say whether and when a client should try again.
 //
-// Table is the one place where a reason gets its status. A fault whose reason
-// is not public keeps its message only if its kind says whose fault it is;
-// what is the service's own fault is answered with a constant text, and the
-// cause stays in the log.
+// Table is the one place where a reason gets its status. A fault whose reason is not
+// public keeps its message only if its kind says who is at fault. A fault of the
+// service's own is answered with a constant text, and its cause stays in the log.
 package apierror
 
 import (
@@ -18,23 +16,23 @@ import (
 	"svc.internal/pkg/openai"
 )
 
-// Answer is one error as the public sees it.
+// Answer is the public form of one error.
 type Answer struct {
 	openai.Error
-	// Final tells the client that no retry can mend it.
+	// Final says that no retry can mend the error.
 	Final bool
-	// RetryAfter is how long to wait before a retry; 0 says nothing.
+	// RetryAfter is how long a client should wait before a retry; 0 for no such time.
 	RetryAfter time.Duration
-	// Internal tells that the fault is the service's own, for the log.
+	// Internal says that the fault is the service's own, for the log.
 	Internal bool
-	// Refused tells that the words are the engine's.
+	// Refused says that the words are the engine's.
 	Refused bool
 }
 
-// CodeRefused stands for an engine's own codes where they are not shown.
+// CodeRefused takes the place of an engine's own codes where those are not shown.
 const CodeRefused = "engine_refused"
 
-// KnownCode is the code for logs and records: one of ours, never an engine's.
+// KnownCode returns the code for logs and records: one of ours, never an engine's.
 func (a Answer) KnownCode() string {
 	if a.Refused {
 		return CodeRefused
@@ -42,8 +40,8 @@ func (a Answer) KnownCode() string {
 	return a.Code
 }
 
-// final marks a fault that no retry can mend although its reason may be mended
-// by one.
+// final marks a fault that no retry can mend, although a retry may mend other faults of
+// its reason.
 const final = "final"
 
 // later marks a fault that no retry within seconds can mend.
@@ -52,12 +50,13 @@ const later = "later"
 // fallback has the reason why another provider than the requested one was tried.
 const fallback = "fallback_reason"
 
-// NotSoon marks f so that its answer tells clients not to try again by themselves,
-// and still says when it may be worth it.
+// NotSoon marks f: its answer has X-Should-Retry: false, and still says after how long a
+// retry may succeed.
 func NotSoon(f *fault.Fault) *fault.Fault { return f.With(later, "true") }
 
-// AfterFallback lets an error say why the request had fallen back on another
-// provider than the requested one; an empty reason says nothing.
+// AfterFallback adds to an error why the request had fallen back on another provider than
+// the requested one: in the header X-Svc-Fallback-Reason and in error.metadata.reason. An
+// empty reason adds nothing.
 func AfterFallback(err error, reason string) error {
 	var refusal *Refusal
 	if reason == "" || err == nil {
@@ -74,11 +73,11 @@ func AfterFallback(err error, reason string) error {
 	return err
 }
 
-// Finally marks f so that its answer tells clients not to try again.
+// Finally marks f: its answer tells clients not to try again.
 func Finally(f *fault.Fault) *fault.Fault { return f.With(final, "true") }
 
-// OfPeer gives the error of a call to another service the form in which it
-// concerns the client: a service that takes too long does not answer.
+// OfPeer turns the error of a call to another service into the error for the client: a
+// service that takes too long counts as one that does not answer.
 func OfPeer(err error) error {
 	if f, ok := fault.As(err); ok && f.Kind == fault.Timeout {
 		return fault.Wrap(err, fault.Unavailable, fault.ServiceUnavailable, "A part of the service does not answer.")
@@ -86,19 +85,19 @@ func OfPeer(err error) error {
 	return err
 }
 
-// Refusal is an engine's own refusal of the content, shown to the client with
-// the engine's status and words.
+// Refusal is an engine's own refusal of the content. The client gets it with the engine's
+// status and words.
 type Refusal struct{ Said openai.Error }
 
-// Error is the refusal in short, without the engine's message, which may quote
-// the prompt.
+// Error returns the refusal in short, without the engine's message, which may quote the
+// prompt.
 func (r *Refusal) Error() string {
 	return "the engine refused the request with status " + strconv.Itoa(r.Said.Status)
 }
 
-// NewRefusal makes a refusal out of what an engine answered. Statuses that
-// speak of the engine's own access, and not of the content, become an upstream
-// error; 409 becomes 400, because clients would retry it.
+// NewRefusal makes a refusal of an engine's answer. A status about the engine's own
+// access, and not about the content, becomes an upstream error. 409 becomes 400, because
+// clients would retry it.
 func NewRefusal(status int, e openai.Error) error {
 	switch {
 	case status < 400 || status > 499, status == http.StatusUnauthorized, status == http.StatusPaymentRequired,
@@ -117,7 +116,7 @@ func NewRefusal(status int, e openai.Error) error {
 	return &Refusal{e}
 }
 
-// Of gives an error its public form.
+// Of returns the public form of an error.
 func Of(err error) Answer {
 	var refusal *Refusal
 	if errors.As(err, &refusal) {
@@ -148,8 +147,8 @@ func Of(err error) Answer {
 	return a
 }
 
-// rowOf finds the row of a fault's reason, or of its kind when the reason is
-// not public.
+// rowOf returns the row of a fault's reason, or of its kind when the reason is not
+// public.
 func rowOf(f *fault.Fault) (Row, fault.Reason) {
 	if row, ok := Table[f.Reason]; ok {
 		return row, f.Reason
@@ -163,7 +162,7 @@ func rowOf(f *fault.Fault) (Row, fault.Reason) {
 	return kindRows[f.Kind], f.Reason
 }
 
-// SetHeaders writes the headers that belong to the answer.
+// SetHeaders writes the headers of the answer.
 func (a Answer) SetHeaders(h http.Header) {
 	if a.Final {
 		h.Set("X-Should-Retry", "false")
@@ -181,7 +180,7 @@ func (a Answer) SetHeaders(h http.Header) {
 	}
 }
 
-// Write answers with the error. Nothing may have been written before.
+// Write answers with the error. The caller has written nothing before.
 func (a Answer) Write(w http.ResponseWriter, requestID string) error {
 	return a.send(w, "application/json", openai.AppendError(nil, a.Error, requestID))
 }

@@ -9,12 +9,12 @@ import (
 	"svc.internal/pkg/openai"
 )
 
-// Form writes an error on the routes whose clients read another form than OpenAI's.
-// Nothing may have been written before.
+// Form writes an error on routes whose clients read another form than OpenAI's. The
+// caller has written nothing before.
 type Form func(a Answer, w http.ResponseWriter, requestID string) error
 
-// WriteFlat answers with the text itself as the error, which is what clients of the
-// routes of users read.
+// WriteFlat answers with the text itself as the member error, which is the form that
+// clients of the routes of users read.
 func (a Answer) WriteFlat(w http.ResponseWriter, requestID string) error {
 	return a.write(w, struct {
 		Error     string `json:"error"`
@@ -26,8 +26,8 @@ func (a Answer) WriteFlat(w http.ResponseWriter, requestID string) error {
 }
 
 // WriteStatus answers a provider's status call. An agent takes any JSON without
-// api_key_valid:true for a verdict on its key and never connects again; so a bad key
-// is told so, and what passes is plain text.
+// api_key_valid:true for a verdict on its key and never connects again. So a bad key is
+// answered in JSON, and an error that passes (429 and 5xx) in plain text.
 func (a Answer) WriteStatus(w http.ResponseWriter, requestID string) error {
 	switch {
 	case a.Status == http.StatusUnauthorized:
@@ -45,8 +45,8 @@ func (a Answer) WriteStatus(w http.ResponseWriter, requestID string) error {
 	return a.Write(w, requestID)
 }
 
-// WriteWrapped answers in the envelope of Anthropic's API around the body that all
-// other routes of /v1 have.
+// WriteWrapped answers in the envelope of Anthropic's API, around the error object of all
+// other routes of /v1.
 func (a Answer) WriteWrapped(w http.ResponseWriter, requestID string) error {
 	body := append([]byte(`{"type":"error",`), openai.AppendError(nil, a.Error, requestID)[1:]...)
 	return a.send(w, "application/json", body)

@@ -24,7 +24,7 @@ const (
 	MissingRequired             fault.Reason = "missing_required_parameter"
 )
 
-// Reasons of the public table whose services are part of the contract.
+// Reasons of the public table that the contract has, and that no service gives yet.
 const (
 	payoutPending     fault.Reason = "payout_pending"
 	payoutTooFrequent fault.Reason = "payout_too_frequent"
@@ -32,16 +32,16 @@ const (
 	belowMinimum      fault.Reason = "below_minimum"
 )
 
-// StatusClientClosed is logged, and sent to nobody, when the client has left.
+// StatusClientClosed is logged when the client has left. It is never sent.
 const StatusClientClosed = 499
 
-// Row is how one reason is answered.
+// Row is the answer to one reason.
 type Row struct {
 	Status int
 	Type   string
 	// Final tells SDKs not to send the same request again by themselves.
 	Final bool
-	// RetryAfter is what is said when the fault itself does not.
+	// RetryAfter is sent when the fault itself has no time.
 	RetryAfter time.Duration
 }
 
@@ -96,7 +96,8 @@ var Table = map[fault.Reason]Row{
 	fault.ClientClosed:                 {StatusClientClosed, openai.TypeInvalidRequest, true, 0},
 	fault.InternalError:                {http.StatusInternalServerError, openai.TypeServer, false, 0},
 
-	// Only routes under /api/v1 give these; 409 is never an answer of /v1.
+	// Only routes under /api/v1 give these. 409 is never an answer of /v1, because SDKs
+	// retry it.
 	payoutPending:              {http.StatusConflict, openai.TypeInvalidRequest, true, 0},
 	payoutTooFrequent:          {http.StatusConflict, openai.TypeInvalidRequest, true, 0},
 	refundBlocked:              {http.StatusConflict, openai.TypeInvalidRequest, true, 0},
@@ -108,16 +109,16 @@ var Table = map[fault.Reason]Row{
 	fault.TooManyKeys:          {http.StatusUnprocessableEntity, openai.TypeInvalidRequest, true, 0},
 }
 
-// reasonOfKind names the public reason that stands for the reasons which are
-// the fleet's own business (a draining hub, a full journal).
+// reasonOfKind names the public reason for faults whose own reason is internal to the
+// fleet (a draining hub, a full journal).
 var reasonOfKind = map[fault.Kind]fault.Reason{
 	fault.Unavailable: fault.ServiceUnavailable,
 	fault.Timeout:     fault.DeadlineExceeded,
 	fault.Canceled:    fault.ClientClosed,
 }
 
-// kindRows answers reasons that the table does not list, which a newer service
-// may send: they keep their code.
+// kindRows answers reasons that the table does not list. A newer service may send them,
+// and they keep their code.
 var kindRows = map[fault.Kind]Row{
 	fault.Invalid:         {http.StatusBadRequest, openai.TypeInvalidRequest, true, 0},
 	fault.Unauthenticated: {http.StatusUnauthorized, openai.TypeAuthentication, true, 0},

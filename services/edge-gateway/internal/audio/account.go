@@ -2,14 +2,14 @@ package audio
 
 import "bytes"
 
-// Every byte of a file must belong to its container, or what one player takes for
-// junk another takes for sound: 393 s of AMR fit beside an MP3 of 312 ms. So a
-// file is refused that has more before, between or behind the parts of its
-// container than tags and zeros. What a part holds is the container's own: no
-// player that has told the container by its first bytes looks for another there.
+// Every byte of a file must belong to its container, because bytes that one player takes
+// for junk another takes for sound: 393 s of AMR fit beside an MP3 of 312 ms. So a file
+// is refused that has more than tags and zeros before, between or behind the parts of its
+// container. The content of a part is the container's own: no player that has recognised
+// the container by its first bytes looks for another container there.
 
-// accounted reports whether every byte belongs to the container. WebM's elements
-// are accounted for while they are walked.
+// accounted reports whether every byte belongs to the container. The elements of WebM are
+// accounted for while they are walked.
 func (w *walk) accounted(format Format) bool {
 	switch format {
 	case WAV:
@@ -27,8 +27,8 @@ func (w *walk) accounted(format Format) bool {
 	}
 }
 
-// mp3Accounted steps from frame to frame. The last may be cut. A frame of another
-// form begins another stream, or it is none.
+// mp3Accounted steps from frame to frame. The last frame may be cut off. A frame of
+// another form begins another stream or is no frame, so it is not accounted for.
 func (w *walk) mp3Accounted() bool {
 	var form uint32
 	pos := 0
@@ -47,7 +47,7 @@ func (w *walk) mp3Accounted() bool {
 	return pos >= len(w.data) || w.onlyTags(w.data[pos:])
 }
 
-// onlyTags reports whether b has nothing but the tags that stand behind sound.
+// onlyTags reports whether b holds nothing but the tags that stand behind sound.
 func (w *walk) onlyTags(b []byte) bool {
 	const (
 		id3Bytes      = 128
@@ -74,7 +74,7 @@ func (w *walk) onlyTags(b []byte) bool {
 				}
 			}
 		default:
-			// The first form of an APE tag has its mark at its end only.
+			// The first version of an APE tag has its mark at its end only.
 			at := bytes.Index(b, []byte("APETAGEX"))
 			if at >= 0 && len(b)-at >= apeBytes && int(le32(b[at+12:])) == at+apeBytes {
 				size = at + apeBytes
@@ -100,7 +100,7 @@ var wavChunks = map[string]bool{
 	"ovwf": true,
 }
 
-// wavAccounted steps from chunk to chunk. Data of no told size ends the file.
+// wavAccounted steps from chunk to chunk. A data chunk of unknown size ends the file.
 func (w *walk) wavAccounted() bool {
 	long := uint64(0)
 	for pos := 12; pos < len(w.data); {
@@ -128,13 +128,13 @@ func (w *walk) wavAccounted() bool {
 	return true
 }
 
-// flacAccounted steps from frame to frame: one ends where its checksum holds and
-// another head begins, or the file ends. Zeros do not change a checksum that
-// holds.
+// flacAccounted steps from frame to frame. A frame ends where its checksum holds and
+// another header begins, or where the file ends. Zeros behind it do not change a checksum
+// that holds.
 func (w *walk) flacAccounted() bool {
 	info, pos, ok := w.flacMetadata()
 	if !ok || pos == len(w.data) {
-		return true // measuring says what is wrong
+		return true // Measure returns the fault
 	}
 	end := len(w.data)
 	if end-pos > 128 && string(w.data[end-128:end-125]) == "TAG" {
@@ -184,8 +184,8 @@ var outerBoxes = map[string]bool{
 	"PICT": true,
 }
 
-// mp4Accounted steps from box to box. The last may be cut. Of two movies players
-// play one, and differ over which.
+// mp4Accounted steps from box to box. The last box may be cut off. A second movie is not
+// accounted for, because players play one of two movies and differ over which.
 func (w *walk) mp4Accounted() bool {
 	movies := 0
 	for b := w.data; len(b) > 0; {
@@ -204,7 +204,7 @@ func (w *walk) mp4Accounted() bool {
 	return true
 }
 
-// segmentElements are the elements that stand in a segment of WebM beside those
+// segmentElements are the elements that stand in a segment of WebM beside the elements
 // that are entered.
 var segmentElements = map[uint64]bool{
 	0x114d9b74: true, // SeekHead
@@ -216,7 +216,7 @@ var segmentElements = map[uint64]bool{
 	0xbf:       true, // CRC-32
 }
 
-// place notes an element that does not belong where it stands.
+// place notes an element that stands where it does not belong.
 func (f *mkvFile) place(id uint64) {
 	switch {
 	case f.depth < 0 && id != idEBML && id != 0xec, f.depth == 0 && !segmentElements[id] && id != idEBML:

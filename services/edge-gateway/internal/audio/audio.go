@@ -1,26 +1,22 @@
-// Package audio measures how long a sound file plays, in whole milliseconds,
-// rounded up.
+// Package audio measures how long a sound file plays, in whole milliseconds, rounded up.
 //
-// What is charged by the minute must not depend on what a file says of itself.
-// So the container is told by its first bytes, never by a name or a declared
-// type, and the duration is found by walking the frames that are really there.
-// A length in a header is never believed: not when it says more than is there,
-// and not when it says less. Where a container gives times of its own, the
-// longer of its times and its frames counts, for that is the longest that any
-// player may take. A file with bytes that belong to no part of its container is
-// refused, because players differ over what they are: tags and zeros are the only
-// exceptions.
+// Audio is charged by the minute, so its length must not depend on what a file says of
+// itself. The first bytes alone decide the container, never a name or a declared type,
+// and the duration is found by walking the frames that are really there. A length in a
+// header is never believed, whether it is more than is there or less. Where a container
+// has times of its own, the longer of its times and its frames counts, because that is
+// the longest that any player may take. A file with bytes that belong to no part of its
+// container is refused, because players differ over what they are. The only exceptions
+// are tags and zeros.
 //
-// Taken are WAV (PCM, float, A-law, mu-law, IMA and MS ADPCM), MP3 (MPEG 1, 2
-// and 2.5, layers I to III), FLAC, Ogg (Vorbis, Opus, FLAC, Speex), M4A and MP4
-// (AAC, ALAC, MP3, Opus, FLAC) and WebM or Matroska (Opus, Vorbis, AAC, MP3,
-// FLAC).
+// The containers are WAV (PCM, float, A-law, mu-law, IMA and MS ADPCM), MP3 (MPEG 1, 2
+// and 2.5, layers I to III), FLAC, Ogg (Vorbis, Opus, FLAC, Speex), M4A and MP4 (AAC,
+// ALAC, MP3, Opus, FLAC) and WebM or Matroska (Opus, Vorbis, AAC, MP3, FLAC).
 //
-// Limits: 24 hours; a few kilobytes of memory, whatever the size, and 64 more
-// while the header of a Vorbis stream is read; time linear in the size; no
-// recursion. Samples that a decoder drops at the beginning and the end of a
-// compressed stream count: some hundredths of a second, of AAC at a low rate
-// some tenths.
+// Limits: 24 hours; a few kilobytes of memory, whatever the size, and 64 more while the
+// header of a Vorbis stream is read; time linear in the size; no recursion. Samples that
+// a decoder drops at the beginning and the end of a compressed stream count: some
+// hundredths of a second, and for AAC at a low rate some tenths.
 package audio
 
 import (
@@ -33,7 +29,7 @@ import (
 // Format is a container.
 type Format string
 
-// The containers that are taken.
+// The containers that are measured.
 const (
 	WAV  Format = "wav"
 	MP3  Format = "mp3"
@@ -46,10 +42,10 @@ const (
 // MaxDuration is the longest audio that is measured.
 const MaxDuration = 24 * time.Hour
 
-// Errors that Measure gives.
+// Errors of Measure.
 var (
-	// ErrFormat is a file that is none of the containers, or holds a codec or a
-	// form of them that is not taken, or is too broken to be measured.
+	// ErrFormat is a file that is none of the containers, that holds a codec or a form of
+	// one that is not measured, or that is too broken to be measured.
 	ErrFormat = errors.New("the file is not audio in one of these formats: flac, m4a (mp4), mp3, ogg, wav, webm")
 	// ErrJunk is a file with bytes that belong to no part of its container.
 	ErrJunk error = junkError{}
@@ -59,7 +55,7 @@ var (
 	ErrTooLong = errors.New("the audio is longer than 24 hours")
 )
 
-// junkError is one of the errors of format.
+// junkError is an error that counts as ErrFormat too.
 type junkError struct{}
 
 func (junkError) Error() string {
@@ -68,8 +64,7 @@ func (junkError) Error() string {
 
 func (junkError) Unwrap() error { return ErrFormat }
 
-// Measure gives the duration of a file in milliseconds, at least 1, and its
-// container.
+// Measure returns the duration of a file in milliseconds, at least 1, and its container.
 func Measure(data []byte) (millis int64, format Format, err error) {
 	w := walk{data: data}
 	return w.measure()
@@ -78,10 +73,10 @@ func Measure(data []byte) (millis int64, format Format, err error) {
 // walk is one pass over a file.
 type walk struct {
 	data []byte
-	// steps counts what was looked at, so that tests can tell that it stays
-	// linear in the size.
+	// steps counts the parts that were looked at, so that tests can check that their
+	// number stays linear in the size.
 	steps int
-	// junk notes, of WebM, bytes that are no element in its place.
+	// junk reports, for WebM, bytes that are no element in its place.
 	junk bool
 }
 
@@ -122,8 +117,8 @@ func (w *walk) measure() (int64, Format, error) {
 	return int64((nanos + uint64(time.Millisecond) - 1) / uint64(time.Millisecond)), format, nil
 }
 
-// skipTags leaves out ID3v2 tags before the file proper. Players do so before
-// they look for a container, whichever it is.
+// skipTags skips ID3v2 tags before the file proper. Players skip them before they look
+// for a container, whichever it is.
 func (w *walk) skipTags() {
 	for len(w.data) >= 10 && string(w.data[:3]) == "ID3" {
 		w.steps++
@@ -134,8 +129,7 @@ func (w *walk) skipTags() {
 	}
 }
 
-// id3Size is the size of the ID3v2 tag that b begins with; 0 when it is too
-// short to tell.
+// id3Size returns the size of the ID3v2 tag that b begins with; 0 when b is too short.
 func id3Size(b []byte) int {
 	if len(b) < 10 {
 		return 0
@@ -153,8 +147,8 @@ func id3Size(b []byte) int {
 // firstBoxes are boxes that an MP4 or QuickTime file may begin with.
 var firstBoxes = []string{"ftyp", "styp", "moov", "moof", "mdat", "free", "skip", "wide", "pnot", "udta", "uuid"}
 
-// recognise tells the container; "" is none. What has a name of its own comes
-// before MP3, which is but a pattern of bits.
+// recognise returns the container; empty for none. The containers with a name of their
+// own come before MP3, which is only a pattern of bits.
 func recognise(b []byte) Format {
 	if len(b) < 12 {
 		return ""

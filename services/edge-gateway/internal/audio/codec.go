@@ -2,7 +2,7 @@ package audio
 
 import "math/bits"
 
-// codecKind tells how the duration of a codec's frame is found.
+// codecKind says how the duration of a codec's frame is found.
 type codecKind int
 
 const (
@@ -14,11 +14,11 @@ const (
 	codecMPEG
 )
 
-// codec tells the duration of one stream's frames.
+// codec computes the duration of one stream's frames.
 type codec struct {
 	kind codecKind
-	// rate and units are the samples a second and in a frame of codecFixed;
-	// rate also that of Vorbis and FLAC.
+	// rate and units are the samples in a second and in a frame of codecFixed; rate is
+	// also that of Vorbis and FLAC.
 	rate, units uint64
 	flac        flacInfo
 	vorbis      vorbis
@@ -61,8 +61,8 @@ const (
 	maxOpusSamples = 5760
 )
 
-// opusSamples reads the first bytes of a packet, which tell the length of a
-// frame and how many there are.
+// opusSamples reads the first bytes of a packet, which have the length of a frame and the
+// number of frames.
 func opusSamples(p []byte) uint64 {
 	if len(p) == 0 {
 		return 0
@@ -87,14 +87,14 @@ func opusSamples(p []byte) uint64 {
 	return min(uint64(p[1]&63)*frame, maxOpusSamples)
 }
 
-// vorbis has what the headers of a Vorbis stream tell of its packets. A packet
-// plays for a quarter of its block and a quarter of the one before; its first
-// bits tell a mode, and the mode which of two sizes the block has.
+// vorbis has the sizes of a Vorbis stream's blocks by its headers. A packet plays for a
+// quarter of its block and a quarter of the block before. Its first bits name a mode, and
+// the mode names one of two sizes.
 type vorbis struct {
 	channels    uint64
 	short, long uint64
-	// big has a bit for each of modes modes: whether its blocks are long.
-	// Without modes every block counts as long.
+	// big has a bit for each of the modes, set for long blocks. Without modes every block
+	// counts as long.
 	big    uint64
 	modes  int
 	before uint64
@@ -120,7 +120,7 @@ func (v *vorbis) setup(p []byte) {
 	}
 }
 
-// samples tells how long a packet plays.
+// samples returns how long a packet plays, in samples.
 func (v *vorbis) samples(p []byte) uint64 {
 	if len(p) == 0 || p[0]&1 != 0 {
 		return 0 // no audio
@@ -140,8 +140,8 @@ func (v *vorbis) samples(p []byte) uint64 {
 	return played
 }
 
-// parseAAC reads an AudioSpecificConfig. Its first rate is that of the core,
-// whose frames have 1024 samples; what HE-AAC adds doubles both.
+// parseAAC reads an AudioSpecificConfig. Its first rate is that of the core, whose frames
+// have 1024 samples; HE-AAC doubles both.
 func parseAAC(b []byte) (rate, units uint64, ok bool) {
 	r := bitReader{b: b}
 	kind := r.objectType()

@@ -2,7 +2,7 @@ package audio
 
 import "bytes"
 
-// flacInfo is what a FLAC stream says of itself before its frames.
+// flacInfo is the rate and the block size that a FLAC stream declares before its frames.
 type flacInfo struct{ rate, block uint64 }
 
 // streamInfoBytes is the size of the first block of a FLAC stream.
@@ -15,7 +15,7 @@ func parseStreamInfo(b []byte) (flacInfo, bool) {
 	return flacInfo{rate: be32(b[10:]) >> 12, block: be16(b[2:])}, true
 }
 
-// flacFrame is what a frame header says.
+// flacFrame is a frame header.
 type flacFrame struct {
 	rate, block uint64
 	// number counts samples, or frames if fixed.
@@ -63,13 +63,13 @@ func parseFLAC(b []byte, info flacInfo) (f flacFrame, ok bool) {
 		f.rate = [12]uint64{0, 88200, 176400, 192000, 8000, 16000, 22050, 24000, 32000, 44100, 48000, 96000}[rate]
 	}
 	if f.rate == 0 || info.rate != 0 && info.rate < f.rate {
-		f.rate = info.rate // of two rates the one that plays longer
+		f.rate = info.rate // of two rates the slower, which plays longer
 	}
 	return f, at < len(b) && crc8Of(b[:at]) == b[at]
 }
 
-// codedNumber reads a number in the long form of UTF-8. It wants five more
-// bytes behind it, which every frame has.
+// codedNumber reads a number in the long form of UTF-8. It needs five more bytes behind
+// the number, which every frame has.
 func codedNumber(b []byte, at int) (number uint64, next int, ok bool) {
 	lead := b[at]
 	more := 0
@@ -92,9 +92,9 @@ func codedNumber(b []byte, at int) (number uint64, next int, ok bool) {
 	return number, at + more, true
 }
 
-// flac finds all frames by their checksummed headers and adds up their blocks.
-// Frames whose whole checksum holds are believed where in the stream they are,
-// so that a gap counts as players fill it.
+// flac finds all frames by their checksummed headers and adds up their blocks. A frame
+// whose whole checksum holds is believed about its place in the stream, so that a gap
+// counts as long as players make it.
 func (w *walk) flac() (uint64, error) {
 	info, pos, ok := w.flacMetadata()
 	if !ok {
@@ -130,7 +130,7 @@ func (w *walk) flac() (uint64, error) {
 	return max(t.total(), nanosOf(places.length(), info.rate)), nil
 }
 
-// place is where in the stream a frame begins and ends, in samples.
+// place returns where in the stream a frame begins and ends, in samples.
 func (f flacFrame) place(info flacInfo) (start, end uint64) {
 	start = f.number
 	if f.fixed {
@@ -162,7 +162,7 @@ func (w *walk) flacMetadata() (info flacInfo, pos int, ok bool) {
 	return info, 0, false
 }
 
-// span is the stretch from the first to the last of what was added.
+// span is the stretch from the first sample to the last that were added.
 type span struct {
 	low, high uint64
 	any       bool

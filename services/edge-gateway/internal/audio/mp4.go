@@ -13,12 +13,13 @@ type mp4Track struct {
 	codec         codec
 	tables        mp4Tables
 	edits         []byte
-	// ticks is the sum of the times that the samples claim, played that of
-	// their frames, places where fragments stand by their own account.
+	// ticks is the sum of the times that the samples claim. played is the sum of the
+	// times of their frames. places is the stretch over which the fragments say that they
+	// stand.
 	ticks  tally
 	played tally
 	places span
-	// next is where the next fragment begins that does not say.
+	// next is where the next fragment without a time of its own begins.
 	next uint64
 	// The defaults of fragments.
 	delta, size uint64
@@ -29,22 +30,22 @@ type mp4File struct {
 	w      *walk
 	tracks [maxTracks]mp4Track
 	count  int
-	// movieScale is the unit of the edits; spent how many bytes of samples were
-	// looked at, which are no more than there are unless they overlap.
+	// movieScale is the unit of the edits. spent is how many bytes of samples were looked
+	// at: no more than the file has, unless samples overlap.
 	movieScale, spent uint64
 	longest           uint64
 }
 
-// mp4Box is one box: its kind and what it holds, and where in the file that
-// begins and the box itself.
+// mp4Box is one box: its kind and its content, and where in the file the content and the
+// box begin.
 type mp4Box struct {
 	kind     string
 	body     []byte
 	at, head uint64
 }
 
-// box takes the first box of b, which begins at a place in the file. One that
-// is said to go on past the end of what holds it ends there.
+// box returns the first box of b, which begins at a place in the file. A box whose size
+// goes past the end of its container ends there.
 func (w *walk) box(b []byte, at uint64) (box mp4Box, rest []byte, next uint64, ok bool) {
 	w.steps++
 	if len(b) < 8 {
@@ -78,8 +79,8 @@ func (w *walk) each(b []byte, at uint64, visit func(mp4Box) error) error {
 	}
 }
 
-// mp4 walks the boxes of the file. Tracks are counted when the file has been
-// seen, since fragments follow them.
+// mp4 walks the boxes of the file. Tracks are counted at the end of the file, because
+// fragments follow them.
 func (w *walk) mp4() (uint64, error) {
 	f := mp4File{w: w}
 	err := w.each(w.data, 0, func(b mp4Box) error {
@@ -123,7 +124,7 @@ func (f *mp4File) movie(b mp4Box) error {
 	})
 }
 
-// find gives the track whose number stands at an offset of b.
+// find returns the track whose number stands at an offset of b.
 func (f *mp4File) find(b []byte, offset int) *mp4Track {
 	if len(b) < offset+4 {
 		return nil
@@ -136,7 +137,7 @@ func (f *mp4File) find(b []byte, offset int) *mp4Track {
 	return nil
 }
 
-// timescale reads the ticks a second of a mvhd or mdhd box.
+// timescale reads the ticks in a second from a mvhd or mdhd box.
 func timescale(b []byte) uint64 {
 	if at := versioned(b, 12, 20); len(b) >= at+4 {
 		return be32(b[at:])
@@ -144,8 +145,8 @@ func timescale(b []byte) uint64 {
 	return 0
 }
 
-// versioned gives the place of a field after two times, whose size depends on
-// the version of the box.
+// versioned returns the place of a field behind two times, whose size depends on the
+// version of the box.
 func versioned(b []byte, short, long int) int {
 	if len(b) > 0 && b[0] == 1 {
 		return long
@@ -153,7 +154,7 @@ func versioned(b []byte, short, long int) int {
 	return short
 }
 
-// track reads a trak box; one without sound is left out.
+// track reads a trak box. A track without sound is left out.
 func (f *mp4File) track(b mp4Box) error {
 	var t mp4Track
 	sound := false
@@ -191,7 +192,7 @@ func (f *mp4File) track(b mp4Box) error {
 
 // media reads a mdia box.
 func (f *mp4File) media(t *mp4Track, sound *bool, b mp4Box) error {
-	// What the track is stands before what it has.
+	// The kind of the track stands before its content.
 	return f.w.each(b.body, b.at, func(b mp4Box) error {
 		switch b.kind {
 		case "mdhd":
@@ -210,8 +211,8 @@ func (f *mp4File) media(t *mp4Track, sound *bool, b mp4Box) error {
 	})
 }
 
-// setOnce takes a box that there must be but one of: players differ over which
-// of two holds.
+// setOnce takes a box that may stand once only, because players differ over which of two
+// counts.
 func setOnce(to *[]byte, b []byte) error {
 	if *to != nil {
 		return ErrFormat
@@ -220,14 +221,14 @@ func setOnce(to *[]byte, b []byte) error {
 	return nil
 }
 
-// length is how long the track plays.
+// length returns how long the track plays.
 func (t *mp4Track) length(movieScale uint64) uint64 {
 	length := max(t.played.total(), t.ticks.total(), nanosOf(t.places.length(), t.timescale))
 	return max(length, t.edited(length, movieScale))
 }
 
-// edited is how long the edits play, each as long as the track at most. An edit
-// list may play a part several times.
+// edited returns how long the edits play, each for the length of the track at most. An
+// edit list may play a part several times.
 func (t *mp4Track) edited(length, movieScale uint64) (total uint64) {
 	if len(t.edits) < 8 {
 		return 0

@@ -24,9 +24,8 @@ func (w *walk) sampleTable(t *mp4Track, b mp4Box) error {
 	return nil
 }
 
-// descriptions reads a stsd box. A track may describe its samples more than
-// once if each description is of the same codec; the one whose frames last
-// longest counts.
+// descriptions reads a stsd box. A track may have several sample descriptions if all are
+// of the same codec; the description whose frames last longest counts.
 func (w *walk) descriptions(t *mp4Track, b mp4Box) error {
 	count := 0
 	return w.each(b.body[8:], b.at+8, func(b mp4Box) error {
@@ -88,7 +87,7 @@ func (w *walk) describe(b mp4Box) (c codec, ok bool) {
 	return c, false
 }
 
-// child gives what the first box of a kind holds.
+// child returns the content of the first box of a kind.
 func (w *walk) child(b []byte, kind string) ([]byte, bool) {
 	for {
 		box, rest, _, ok := w.box(b, 0)
@@ -115,9 +114,9 @@ const (
 	streamAACTop = 0x68
 )
 
-// mpeg4Audio reads the boxes of a mp4a description. QuickTime puts them one
-// deeper. Without a word of what AAC it is, the rate of the description may be
-// twice that of the core.
+// mpeg4Audio reads the boxes of a mp4a description. QuickTime puts them one level deeper.
+// Where they do not name the kind of AAC, the rate of the description may be twice that
+// of the core.
 func (w *walk) mpeg4Audio(boxes []byte, rate uint64) (codec, bool) {
 	esds, found := w.child(boxes, "esds")
 	if !found {
@@ -164,7 +163,7 @@ func (w *walk) mpeg4Audio(boxes []byte, rate uint64) (codec, bool) {
 	return codec{kind: codecFixed, rate: core, units: units}, ok
 }
 
-// descriptor gives what the first descriptor of a kind holds.
+// descriptor returns the content of the first descriptor of a kind.
 func (w *walk) descriptor(b []byte, kind byte) ([]byte, bool) {
 	for len(b) >= 2 {
 		w.steps++

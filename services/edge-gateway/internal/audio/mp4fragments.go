@@ -1,6 +1,6 @@
 package audio
 
-// Flags that tell which fields the boxes of a fragment have.
+// Flags that say which fields the boxes of a fragment have.
 const (
 	tfhdBase        = 0x1
 	tfhdDescription = 0x2
@@ -19,10 +19,10 @@ const (
 // mp4Fragment is the state of a traf box.
 type mp4Fragment struct {
 	track *mp4Track
-	// base is what offsets count from, at where the next run begins.
+	// base is the place that offsets count from; at is where the next run begins.
 	base, at    uint64
 	delta, size uint64
-	// start and ticks are when the fragment begins and how long it plays.
+	// start is when the fragment begins, ticks how long it plays.
 	start, ticks uint64
 }
 

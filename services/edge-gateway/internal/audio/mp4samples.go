@@ -1,13 +1,13 @@
 package audio
 
-// mp4Tables are the tables that say where the samples of a track are and how
-// long they play: boxes stts, stsz, stsc, and stco or, long, co64.
+// mp4Tables are the tables with the places of a track's samples and their durations: the
+// boxes stts, stsz, stsc, and stco or its long form co64.
 type mp4Tables struct {
 	times, sizes, runs, chunks []byte
 	long                       bool
 }
 
-// samples walks the tables of a track. Only what lies within the file counts.
+// samples walks the tables of a track. Only samples that lie within the file count.
 func (f *mp4File) samples(t *mp4Track) error {
 	s := &t.tables
 	if len(s.sizes) < 12 || len(s.chunks) < 8 || len(s.runs) < 8 {
@@ -44,7 +44,7 @@ func (f *mp4File) samples(t *mp4Track) error {
 				return err
 			}
 			if !there {
-				// What follows in the chunk lies still further behind the end.
+				// The samples that follow in the chunk lie still further behind the end.
 				count--
 				if each == 0 {
 					sizes = sizes[min(4*count, uint64(len(sizes))):]
@@ -58,8 +58,8 @@ func (f *mp4File) samples(t *mp4Track) error {
 	return nil
 }
 
-// sample counts one sample and reports whether it is there. Samples that overlap
-// would make this more than linear; no recorder writes them.
+// sample counts one sample and reports whether it is there. Overlapping samples would
+// make the walk more than linear; no recorder writes them.
 func (f *mp4File) sample(t *mp4Track, at, size, ticks uint64) (there bool, err error) {
 	f.w.steps++
 	all := uint64(len(f.w.data))
@@ -90,7 +90,7 @@ func timesOf(b []byte) mp4Times {
 	return mp4Times{b: b[8:]}
 }
 
-// next is the duration of the next sample; 0 when no more are told.
+// next returns the duration of the next sample; 0 when there are no more durations.
 func (t *mp4Times) next() uint64 {
 	for t.left == 0 {
 		if len(t.b) < 8 {
@@ -102,7 +102,7 @@ func (t *mp4Times) next() uint64 {
 	return t.delta
 }
 
-// skip leaves out the durations of n samples.
+// skip skips the durations of n samples.
 func (t *mp4Times) skip(n uint64) {
 	for n > t.left && len(t.b) >= 8 {
 		n -= t.left
@@ -119,7 +119,7 @@ type mp4Runs struct {
 
 func runsOf(b []byte) mp4Runs { return mp4Runs{b: b[8:]} }
 
-// of is how many samples a chunk has; chunks are asked for in their order.
+// of returns how many samples a chunk has. Chunks are asked for in their order.
 func (r *mp4Runs) of(chunk uint64) uint64 {
 	for len(r.b) >= 12 && be32(r.b) <= chunk {
 		r.each, r.b = be32(r.b[4:]), r.b[12:]

@@ -3,25 +3,24 @@ package audio
 import "bytes"
 
 const (
-	// maxLeadingJunk is how far into a file its first frame may be.
+	// maxLeadingJunk is how far into a file its first frame may stand, in bytes.
 	maxLeadingJunk = 64 << 10
-	// maxJunk bounds what is no frame in the whole of a file: tags and damage.
+	// maxJunk bounds the bytes of the whole file that are in no frame: tags and damage.
 	maxJunk = 256 << 10
-	// chainLength is how many frames in a row make a stream out of what could
-	// be chance.
+	// chainLength is how many frames in a row are a stream and not chance.
 	chainLength = 10
-	// mpegHeaderBytes is the head of a frame.
+	// mpegHeaderBytes is the length of a frame's header.
 	mpegHeaderBytes = 4
 )
 
-// mpegFrame is what a frame header says.
+// mpegFrame is a frame header.
 type mpegFrame struct {
-	// form is what all frames of a stream share: version, layer and rate.
+	// form is common to all frames of a stream: version, layer and rate.
 	form                uint32
 	samples, rate, size uint64
-	// free is a frame that does not say its size.
+	// free reports whether the frame does not give its size.
 	free bool
-	// info is where an index of the stream would stand in it.
+	// info is where an index of the stream would stand in the frame.
 	info int
 }
 
@@ -73,8 +72,8 @@ func parseMPEG(b []byte) (f mpegFrame, ok bool) {
 	return f, true
 }
 
-// infoOffset is where in a layer III frame its samples begin, and encoders put
-// an index instead.
+// infoOffset returns where in a layer III frame the samples begin. Encoders put an index
+// there in place of samples.
 func infoOffset(generation int, mono bool) int {
 	switch {
 	case generation == 1 && !mono:
@@ -85,11 +84,11 @@ func infoOffset(generation int, mono bool) int {
 	return 21
 }
 
-// mp3 walks frame by frame. A frame that fits the stream is stepped over. One
-// of another form is the beginning of another stream if enough of its like
-// follow, and else may be chance or a trap: some players step over it and some
-// look for frames within it, so it counts, and what is in it counts too. Frames
-// that do not say their size are counted so as well, but make no stream.
+// mp3 walks frame by frame. It steps over a frame that fits the stream. A frame of
+// another form begins another stream if enough frames of its form follow. Otherwise it
+// may be chance or a trap: some players step over it and some look for frames within it.
+// So it counts, and the frames in it count too. Frames without a size are counted in the
+// same way, but make no stream.
 func (w *walk) mp3() (uint64, error) {
 	var t tally
 	var junk int
@@ -129,8 +128,8 @@ func (w *walk) mp3() (uint64, error) {
 	return t.total(), nil
 }
 
-// chained reports whether a frame is followed by others of its form, or ends with
-// the file.
+// chained reports whether a frame is followed by others of its form, or ends with the
+// file.
 func (w *walk) chained(pos int, f mpegFrame) bool {
 	if f.size > uint64(len(w.data)-pos) {
 		return false
@@ -150,7 +149,7 @@ func (w *walk) chained(pos int, f mpegFrame) bool {
 	return true
 }
 
-// isTag reports whether one of the tags begins that stand at the end of a file.
+// isTag reports whether b begins with one of the tags that stand at the end of a file.
 func isTag(b []byte) bool {
 	for _, tag := range []string{"TAG", "APETAGEX", "LYRICSBEGIN", "ID3"} {
 		if bytes.HasPrefix(b, []byte(tag)) {

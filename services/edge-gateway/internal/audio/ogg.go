@@ -6,7 +6,7 @@ const (
 	oggPageHeader = 27
 	// maxStreams is how many streams of a file may be open at a time.
 	maxStreams = 16
-	// headBytes is as much of a packet's beginning as any codec needs.
+	// headBytes is the length of a packet's beginning that any codec needs.
 	headBytes = 80
 	// maxSetup bounds the third header of Vorbis.
 	maxSetup = 64 << 10
@@ -24,8 +24,8 @@ type oggStream struct {
 	open, over bool
 	codec      codec
 	headers    int // packets of headers still to come
-	// base is how long the file was when the stream began: what follows upon
-	// other streams adds to them.
+	// base is how long the file was when the stream began, because a stream behind others
+	// adds to them.
 	base    uint64
 	played  tally
 	packets int
@@ -46,9 +46,9 @@ type oggFile struct {
 	longest uint64
 }
 
-// ogg walks the pages whose checksum holds; others are searched for pages
-// within, as players do. So that this stays linear, no more may be checked in
-// vain than the file has.
+// ogg walks the pages whose checksum holds. Pages whose checksum fails are searched for
+// pages within, as players do. To keep this linear, no more bytes may be checked in vain
+// than the file has.
 func (w *walk) ogg() (uint64, error) {
 	f := oggFile{w: w}
 	vain := 0
@@ -75,8 +75,8 @@ func (w *walk) ogg() (uint64, error) {
 	return f.longest, nil
 }
 
-// pageAt gives the page that b begins with, if it is one, and how much of b its
-// checksum was taken of.
+// pageAt returns the page that b begins with, if any, and over how many bytes its
+// checksum was computed.
 func pageAt(b []byte) (page []byte, checked int) {
 	if !bytes.HasPrefix(b, oggMagic) || b[4] != 0 {
 		return nil, 0
@@ -133,9 +133,8 @@ func (f *oggFile) page(b []byte) error {
 	return nil
 }
 
-// stream finds the stream of a page, or begins it. One that begins after
-// something was played was put behind it; those that play together begin
-// together.
+// stream returns the stream of a page, or begins it. A stream that begins after something
+// was played stands behind it; streams that play together begin together.
 func (f *oggFile) stream(serial uint32, flags byte) (*oggStream, error) {
 	first := flags&oggFirst != 0
 	var free *oggStream
@@ -149,10 +148,11 @@ func (f *oggFile) stream(serial uint32, flags byte) (*oggStream, error) {
 			break
 		}
 		if free == nil && s.over || !s.open && (free == nil || free.open) {
-			free = s // rather one that never was than one that ended
+			free = s // a place that was never used before a place of a stream that has ended
 		}
 	}
-	// Without its first page a stream cannot be played; nor are there so many.
+	// A stream cannot be played without its first page, nor does a file have so many
+	// streams.
 	if !first || free == nil {
 		return nil, ErrFormat
 	}
@@ -160,13 +160,13 @@ func (f *oggFile) stream(serial uint32, flags byte) (*oggStream, error) {
 	return free, nil
 }
 
-// end is how long the file plays up to the end of the stream.
+// end returns how long the file plays up to the end of the stream.
 func (s *oggStream) end() uint64 {
 	return min(s.base+max(s.played.total(), nanosOf(s.granule-s.first, s.codec.granuleRate())), tooLong)
 }
 
-// mark notes the position that a page claims for the end of its last packet.
-// The claim of the first page is measured against what it holds.
+// mark notes the position that a page claims for the end of its last packet. The claim of
+// the first page is compared with the packets on it.
 func (s *oggStream) mark(granule uint64) {
 	if granule > maxUnits || s.played.units == 0 {
 		return // none, or less than 0, or of headers
@@ -195,7 +195,7 @@ func (s *oggStream) gather(p []byte) {
 	s.setup = append(s.setup, p...)
 }
 
-// packet takes the packet that was gathered.
+// packet counts the packet that was gathered.
 func (s *oggStream) packet() {
 	head := s.head[:s.headLen]
 	switch {
@@ -214,8 +214,8 @@ func (s *oggStream) packet() {
 	s.drop()
 }
 
-// oggCodec tells the codec by a stream's first packet, and how many packets of
-// headers follow.
+// oggCodec returns the codec by a stream's first packet, and how many packets of headers
+// follow.
 func oggCodec(p []byte) (codec, int) {
 	switch {
 	case bytes.HasPrefix(p, []byte("OpusHead")):
@@ -234,8 +234,8 @@ func oggCodec(p []byte) (codec, int) {
 	return codec{}, 0
 }
 
-// speex reads a Speex header. The size of a frame follows from the mode, so a
-// smaller one is not believed.
+// speex reads a Speex header. The mode decides the size of a frame, so a smaller size is
+// not believed.
 func speex(p []byte) codec {
 	rate, mode, frame, frames := le32(p[36:]), le32(p[40:]), le32(p[56:]), le32(p[64:])
 	if rate == 0 || rate > maxSampleRate || mode > 2 || frame > 1<<16 || frames > 1<<10 {
@@ -244,7 +244,7 @@ func speex(p []byte) codec {
 	return codec{kind: codecFixed, rate: rate, units: max(frame, 160<<mode) * max(frames, 1)}
 }
 
-// granuleRate is how many granules a second has.
+// granuleRate returns how many granules a second has.
 func (c *codec) granuleRate() uint64 {
 	if c.kind == codecNone {
 		return 0

@@ -5,15 +5,15 @@ import "time"
 const (
 	// tooLong stands for every time beyond the longest.
 	tooLong = uint64(MaxDuration) + 1
-	// maxRate bounds samples or ticks in a second.
+	// maxRate bounds the samples or ticks in a second.
 	maxRate = 1<<32 - 1
-	// maxUnits is more than MaxDuration has at any rate, and little enough
-	// that two of it can be added.
+	// maxUnits is more than MaxDuration has at any rate, and so little that two of it can
+	// be added.
 	maxUnits = 1 << 50
 )
 
-// tally adds up samples. They are kept as samples as long as the rate stays the
-// same, so that nothing is lost to rounding.
+// tally adds up samples. It keeps them as samples while the rate stays the same, so that
+// nothing is lost to rounding.
 type tally struct{ nanos, units, rate uint64 }
 
 // add counts units at a rate a second.
@@ -27,10 +27,10 @@ func (t *tally) add(units, rate uint64) {
 	t.units = min(t.units+min(units, maxUnits), maxUnits)
 }
 
-// total is all that was added, in nanoseconds, tooLong at most.
+// total returns the sum in nanoseconds, tooLong at most.
 func (t *tally) total() uint64 { return min(t.nanos+nanosOf(t.units, t.rate), tooLong) }
 
-// nanosOf gives the time of so many units, rounded up, tooLong at most.
+// nanosOf returns the time of so many units in nanoseconds, rounded up, tooLong at most.
 func nanosOf(units, rate uint64) uint64 {
 	if rate == 0 || units == 0 {
 		return 0

@@ -5,17 +5,18 @@ import "math/bits"
 // vorbisCodebook is the pattern that every codebook begins with.
 const vorbisCodebook = 0x564342
 
-// setupReader reads the third header of a Vorbis stream, for its modes alone:
-// they come last, so all before them is walked as a decoder walks it.
+// setupReader reads the third header of a Vorbis stream for its modes alone. The modes
+// come last, so everything before them is walked as a decoder walks it.
 type setupReader struct {
 	b  []byte
 	at int
-	// bad is a header that no decoder takes. Nothing is read any more.
+	// bad reports whether the header is one that no decoder takes. Nothing more is read
+	// then.
 	bad bool
 }
 
-// readModes gives the modes as vorbis keeps them; ok is false for a header that
-// no decoder takes.
+// readModes returns the modes as vorbis keeps them. ok is false for a header that no
+// decoder takes.
 func readModes(p []byte, channels uint64) (big uint64, modes int, ok bool) {
 	r := setupReader{b: p}
 	r.skip(7 * 8)
@@ -44,7 +45,7 @@ func readModes(p []byte, channels uint64) (big uint64, modes int, ok bool) {
 	return big, modes, !r.bad
 }
 
-// bits reads at most 32 bits, least significant first; 0 once it is bad.
+// bits reads at most 32 bits, least significant first; 0 once the header is bad.
 func (r *setupReader) bits(n int) (value uint64) {
 	if r.bad || n > len(r.b)*8-r.at {
 		r.bad = true
@@ -59,7 +60,7 @@ func (r *setupReader) bits(n int) (value uint64) {
 	return value
 }
 
-// skip leaves out n bits, however many.
+// skip skips n bits, however many.
 func (r *setupReader) skip(n uint64) {
 	if r.bad || n > uint64(len(r.b)*8-r.at) {
 		r.bad = true
@@ -83,7 +84,8 @@ func (r *setupReader) codebook() {
 		r.skip(5)
 		for done := uint64(0); done < entries && !r.bad; {
 			n := r.bits(bits.Len64(entries - done))
-			// Without end else: each length may have no codeword at all.
+			// Otherwise the walk would not end, because each length may have no codeword
+			// at all.
 			r.bad = r.bad || n > entries-done
 			done += n
 		}
@@ -105,7 +107,7 @@ func (r *setupReader) codebook() {
 	r.skip(mul(values, width))
 }
 
-// lengths leaves out the lengths of codewords that are told one by one.
+// lengths skips the lengths of codewords that are given one by one.
 func (r *setupReader) lengths(entries uint64) {
 	if r.bits(1) == 0 {
 		r.skip(5 * entries)
@@ -118,8 +120,8 @@ func (r *setupReader) lengths(entries uint64) {
 	}
 }
 
-// lattice is the largest number whose power of so many dimensions is no more
-// than entries.
+// lattice returns the largest number whose power of so many dimensions is no more than
+// entries.
 func lattice(entries, dimensions uint64) uint64 {
 	if dimensions == 0 {
 		return 0

@@ -12,18 +12,18 @@ const (
 	// maxSampleRate and maxChannels are more than any recorder has.
 	maxSampleRate = 768_000
 	maxChannels   = 64
-	// unknownSize stands in a chunk whose writer could not go back.
+	// unknownSize stands in a chunk whose writer could not go back to write the size.
 	unknownSize = 1<<32 - 1
 )
 
-// wavForm is how the samples of a WAV file are laid out: in blocks of so many
-// bytes, each with a head that holds the first samples of all channels, or, for
-// what is not compressed, with no head and one sample.
+// wavForm is the layout of a WAV file's samples: blocks of so many bytes, each with a
+// head that holds the first samples of all channels. A form without compression has no
+// head and one sample in a block.
 type wavForm struct {
 	rate, block, head, first, nibblesPerSample uint64
 }
 
-// samples tells how many samples n bytes hold; a part of one counts as one.
+// samples returns how many samples n bytes hold. A part of a sample counts as one.
 func (f *wavForm) samples(n uint64) uint64 {
 	if f.head == 0 {
 		return (n + f.block - 1) / f.block
@@ -35,14 +35,14 @@ func (f *wavForm) samples(n uint64) uint64 {
 	return whole
 }
 
-// of is what one compressed block of n bytes holds.
+// of returns how many samples one compressed block of n bytes holds.
 func (f *wavForm) of(n uint64) uint64 { return (n-f.head)*2/f.nibblesPerSample + f.first }
 
-// wav adds up the data chunks. A data chunk that is said to go on past the end
-// ends there; what follows a data chunk and is no chunk is more of its data.
+// wav adds up the data chunks. A data chunk whose size goes past the end of the file ends
+// there. Bytes behind a data chunk that are no chunk are more of its data.
 func (w *walk) wav() (uint64, error) {
 	var form *wavForm
-	var long uint64 // the size of the data that an RF64 header tells
+	var long uint64 // the size of the data by an RF64 header
 	var samples uint64
 	var began bool
 	for pos := 12; len(w.data)-pos >= 8; {
@@ -100,7 +100,7 @@ func isChunk(id string) bool {
 	return true
 }
 
-// parseWAVForm reads a fmt chunk; nil is a form that is not taken.
+// parseWAVForm reads a fmt chunk; nil for a form that is not measured.
 func parseWAVForm(b []byte) *wavForm {
 	if len(b) < 16 {
 		return nil
@@ -129,7 +129,7 @@ func parseWAVForm(b []byte) *wavForm {
 	if bits == 0 || bits > 64 {
 		return nil
 	}
-	// Some players go by the bits and some by the alignment.
+	// Some players use the bits and some the alignment.
 	block := (bits + 7) / 8 * channels
 	if align != 0 {
 		block = min(block, align)
@@ -137,8 +137,8 @@ func parseWAVForm(b []byte) *wavForm {
 	return &wavForm{rate: rate, block: block}
 }
 
-// adpcm is a form of 4 bits a sample, in blocks with a head of so many bytes
-// and samples a channel.
+// adpcm is a form of 4 bits a sample, in blocks whose head has so many bytes and samples
+// a channel.
 func adpcm(rate, channels, align, bits, head, first uint64) *wavForm {
 	if align <= head*channels || bits != 4 {
 		return nil

@@ -30,14 +30,14 @@ const (
 	soundTrack = 2
 	// unknownLength stands for an element that ends where another begins.
 	unknownLength = math.MaxUint64
-	// defaultScale is the nanoseconds of a tick where none are told.
+	// defaultScale is the length of a tick in nanoseconds where the file gives none.
 	defaultScale = 1_000_000
 )
 
 var clusterMagic = []byte{0x1f, 0x43, 0xb6, 0x75}
 
-// levels are the elements that are entered, by how deep they lie. All others
-// are stepped over.
+// levels are the elements that are entered, with their depth. All others are stepped
+// over.
 var levels = map[uint64]int{
 	idSegment: 0, idInfo: 1, idTracks: 1, idCluster: 1, idTrack: 2, idGroup: 2, idSound: 3,
 }
@@ -51,7 +51,7 @@ type mkvTrack struct {
 	rate         uint64
 	encoded      bool
 	played       tally
-	// times is from the first to the last that the blocks claim.
+	// times is the stretch from the first to the last time that the blocks claim.
 	times span
 }
 
@@ -67,15 +67,14 @@ type mkvFile struct {
 		track *mkvTrack
 		time  uint64
 	}
-	// ends is where the elements that were entered end.
+	// ends is where the entered elements end.
 	ends  [4]int
 	depth int
 }
 
-// webm walks the elements one after the other, entering those that hold others:
-// their own sizes matter only to tell an element that is too long for its
-// place. Behind such a one players search for the next cluster, and so does
-// this.
+// webm walks the elements one after the other and enters those that hold others. An
+// element's own size matters only to find an element that is too long for its place.
+// Behind such an element players search for the next cluster, and so does webm.
 func (w *walk) webm() (uint64, error) {
 	f := mkvFile{w: w, scale: defaultScale, depth: -1}
 	for pos := 0; pos < len(w.data); {
@@ -107,7 +106,7 @@ func (w *walk) webm() (uint64, error) {
 	return f.longest()
 }
 
-// element reads an id, with its marker, or a size, without; n is 0 for none.
+// element reads an id with its marker, or a size without it; n is 0 for none.
 func element(b []byte, size bool) (v uint64, n int) {
 	if len(b) == 0 || b[0] == 0 {
 		return 0, 0
@@ -144,8 +143,8 @@ func (f *mkvFile) fits(pos, body int, size uint64) bool {
 	return body <= end && size <= uint64(end-body)
 }
 
-// enter begins an element that holds others. It is no longer than what it lies
-// in, and one that does not say its length ends with that or with the next of
+// enter begins an element that holds others. It is no longer than the element around it.
+// An element without a length ends with the element around it or with the next element of
 // its level.
 func (f *mkvFile) enter(id uint64, level, body int, size uint64) {
 	for f.depth >= level || f.depth >= 0 && body > f.ends[f.depth] {
@@ -172,7 +171,7 @@ func (f *mkvFile) enter(id uint64, level, body int, size uint64) {
 	}
 }
 
-// begin begins a track. One that is not sound gives its place to the next.
+// begin begins a track. A track without sound gives its place to the next.
 func (f *mkvFile) begin() {
 	if f.open && f.tracks[f.count-1].kind != soundTrack {
 		f.count--
@@ -183,7 +182,7 @@ func (f *mkvFile) begin() {
 	}
 }
 
-// leaf takes an element that holds no others.
+// leaf reads an element that holds no others.
 func (f *mkvFile) leaf(id uint64, b []byte) error {
 	switch id {
 	case idScale:
@@ -229,7 +228,7 @@ func number(b []byte) (v uint64) {
 	return v
 }
 
-// float reads a rate, which is a float of 4 or 8 bytes; 0 if it is none.
+// float reads a rate, a float of 4 or 8 bytes; 0 for anything else.
 func float(b []byte) uint64 {
 	var v float64
 	switch len(b) {
@@ -244,7 +243,7 @@ func float(b []byte) uint64 {
 	return uint64(v)
 }
 
-// longest is how long the longest track plays.
+// longest returns how long the longest track plays.
 func (f *mkvFile) longest() (uint64, error) {
 	var longest uint64
 	found := false

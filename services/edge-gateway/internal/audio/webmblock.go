@@ -23,8 +23,8 @@ func (f *mkvFile) blockOf(b []byte) error {
 	return nil
 }
 
-// trackOf finds the track of a block; nil is one without sound. With the first
-// block it is settled what the track holds.
+// trackOf returns the track of a block; nil for a track without sound. The first block of
+// a track fixes the track's codec.
 func (f *mkvFile) trackOf(number uint64) (*mkvTrack, error) {
 	for i := range f.tracks[:f.count] {
 		t := &f.tracks[i]
@@ -43,7 +43,7 @@ func (f *mkvFile) trackOf(number uint64) (*mkvTrack, error) {
 	return nil, nil
 }
 
-// describe tells the codec of a track.
+// describe returns the codec of a track.
 func (t *mkvTrack) describe() (c codec, ok bool) {
 	switch t.name {
 	case "A_OPUS":
@@ -105,7 +105,7 @@ const (
 	laceFixed = 2
 )
 
-// frames counts the frames of a block; false is a block that cannot be read.
+// frames counts the frames of a block; it reports false for a block that cannot be read.
 func (f *mkvFile) frames(t *mkvTrack, b []byte, lace byte) bool {
 	if lace == laceNone {
 		f.w.steps++
@@ -129,8 +129,8 @@ func (f *mkvFile) frames(t *mkvTrack, b []byte, lace byte) bool {
 	return true
 }
 
-// laceSizes reads the sizes of the frames of a block and gives the frames. The
-// last takes what the others leave.
+// laceSizes reads the sizes of a block's frames and returns the frames. The last frame
+// takes the bytes that the others leave.
 func laceSizes(sizes []int, b []byte, lace byte) (frames []byte, ok bool) {
 	last := len(sizes) - 1
 	if lace == laceFixed {

@@ -1,11 +1,11 @@
-// Package auth finds out whose consumer key a request carries.
+// Package auth finds the account whose consumer key a request carries.
 //
-// A key's checksum is checked first, so that made-up keys cost nothing; then
-// its SHA-256 is looked up in a bounded cache and, on a miss, at
-// billing-ledger. What is remembered ages out after a minute (a refusal after
-// 5 s) and is dropped at once when billing-ledger says on NATS that the key
-// has changed. Admission checks the key again, so a cache that is behind lets
-// nobody spend. How many unknown keys one address may have looked up is bounded.
+// A key's checksum is checked first, so that made-up keys cost nothing. Then its SHA-256
+// is looked up in a bounded cache and, on a miss, at billing-ledger. A good key is
+// remembered for a minute, a refusal for 5 s. A key is dropped at once when
+// billing-ledger says on NATS that it has changed. Admission checks the key again, so a
+// cache that is behind lets nobody spend. The number of unknown keys that one network may
+// have looked up is bounded.
 package auth
 
 import (
@@ -25,19 +25,19 @@ import (
 	"svc.internal/services/edge-gateway/internal/apierror"
 )
 
-// Principal is who a key stands for.
+// Principal is the key and the account that a request acts for.
 type Principal struct {
 	KeyID     string
 	AccountID string
-	// AccountTag is how routers and hubs know the account; empty when
-	// billing-ledger does not say.
+	// AccountTag is the name under which routers and hubs know the account; empty when
+	// billing-ledger does not give it.
 	AccountTag []byte
-	// allowed is empty when every model is.
+	// allowed is empty when the key may use every model.
 	allowed   []string
 	expiresAt time.Time // zero for never
 }
 
-// MayUse reports whether the key is allowed a model.
+// MayUse reports whether the key may use a model.
 func (p *Principal) MayUse(modelID string) bool {
 	return len(p.allowed) == 0 || slices.Contains(p.allowed, modelID)
 }
@@ -46,20 +46,21 @@ func (p *Principal) MayUse(modelID string) bool {
 type Config struct {
 	// Known and Refused are how many keys are remembered.
 	Known, Refused int
-	// KnownFor and RefusedFor are for how long.
+	// KnownFor and RefusedFor are how long they are remembered.
 	KnownFor, RefusedFor time.Duration
 	// Timeout bounds one look-up at billing-ledger.
 	Timeout time.Duration
-	// WrongKeys is how many keys that are none one network may have looked up
-	// in a minute, and WrongKeyNetworks how many networks are remembered.
+	// WrongKeys is how many wrong keys one network may have looked up in a minute, and
+	// WrongKeyNetworks how many networks are remembered.
 	WrongKeys, WrongKeyNetworks int
-	// MaxOptionalLookups is how many keys are looked up at a time for OptionalPrincipal, and OptionalLookupPause how
-	// long none is after billing-ledger did not answer.
+	// MaxOptionalLookups is how many keys are looked up at a time for OptionalPrincipal.
+	// OptionalLookupPause is how long none is looked up after billing-ledger did not
+	// answer.
 	MaxOptionalLookups  int
 	OptionalLookupPause time.Duration
 }
 
-// Authenticator answers for all requests of a gateway.
+// Authenticator authenticates all requests of a gateway.
 type Authenticator struct {
 	keys  billingv1.KeyServiceClient
 	clock clock.Clock
@@ -83,11 +84,11 @@ func New(keys billingv1.KeyServiceClient, c clock.Clock, cfg Config) *Authentica
 	}
 }
 
-// maxKeyBytes is far above any key; what is longer is not even parsed.
+// maxKeyBytes is far above the length of any key; a longer text is not parsed.
 const maxKeyBytes = 256
 
-// Credential is the key that the headers carry: Authorization: Bearer, else
-// X-Api-Key. Its faults are missing_api_key and invalid_api_key.
+// Credential returns the key that the headers carry: that of Authorization: Bearer, or
+// else of X-Api-Key. Its faults are missing_api_key and invalid_api_key.
 func Credential(h http.Header) (string, error) {
 	if values := h.Values("Authorization"); len(values) > 0 {
 		scheme, key, _ := strings.Cut(strings.TrimSpace(values[0]), " ")
@@ -105,7 +106,7 @@ func Credential(h http.Header) (string, error) {
 	return bounded("")
 }
 
-// Bearer is the credential of Authorization: Bearer alone.
+// Bearer returns the credential of Authorization: Bearer alone.
 func Bearer(h http.Header) (string, error) {
 	return Credential(http.Header{"Authorization": h["Authorization"]})
 }
@@ -121,25 +122,24 @@ func bounded(key string) (string, error) {
 	return key, nil
 }
 
-// WrongKey is the refusal of a key that nobody has.
+// WrongKey returns the refusal of a key that nobody has.
 func WrongKey() error {
 	return fault.New(fault.Unauthenticated, fault.InvalidAPIKey, "Incorrect API key provided.")
 }
 
-// Authenticate tells whose key the headers carry that came from an address. Its
-// faults are those of the public table with status 401, rate_limit_exceeded
+// Authenticate returns the owner of the key that the headers of a request from an address
+// carry. Its faults are those of the public table with status 401, rate_limit_exceeded
 // when too many keys from there were wrong, or Unavailable.
 func (a *Authenticator) Authenticate(ctx context.Context, h http.Header, from netip.Addr) (*Principal, error) {
 	return a.authenticate(ctx, h, from, 0)
 }
 
-// freshFor is how long what is remembered of a key counts where no admission
-// follows: there, nobody else finds out that the key was revoked, should the
-// notice of it be lost.
+// freshFor is how long a remembered key counts as good where no admission follows. Nobody
+// else finds out there that the key was revoked, if the notice of it is lost.
 const freshFor = time.Second
 
-// AuthenticateAfresh is Authenticate for a request that billing-ledger does not
-// admit, such as one for a receipt or for a kept answer.
+// AuthenticateAfresh is Authenticate for a request that billing-ledger does not admit,
+// such as a request for a receipt or for a kept answer.
 func (a *Authenticator) AuthenticateAfresh(ctx context.Context, h http.Header, from netip.Addr) (*Principal, error) {
 	return a.authenticate(ctx, h, from, freshFor)
 }
@@ -163,7 +163,7 @@ func (a *Authenticator) authenticate(
 	return current(who, err, now)
 }
 
-// consumerKey is the digest of the consumer key that the headers carry.
+// consumerKey returns the digest of the consumer key that the headers carry.
 func consumerKey(h http.Header) (apikey.Digest, error) {
 	key, err := Credential(h)
 	if err != nil {
@@ -184,10 +184,10 @@ func tooManyWrong(wait time.Duration) error {
 		wait)
 }
 
-// LookUp has a credential from an address looked up by ask, unless too many from there
-// were wrong: then it fails with rate_limit_exceeded. All kinds of credentials are
-// counted together. One that was good when it was last looked up is known, not held up,
-// and no guess.
+// LookUp has ask look up a credential that came from an address, unless too many
+// credentials from there were wrong: then LookUp fails with rate_limit_exceeded.
+// Credentials of all kinds are counted together. A credential that was good when it was
+// last looked up is known: it is never held up and is no guess.
 func (a *Authenticator) LookUp(from netip.Addr, known bool, ask func() error) error {
 	network, now := address.Network(from), a.clock.Now()
 	if !known {
@@ -204,7 +204,7 @@ func (a *Authenticator) LookUp(from netip.Addr, known bool, ask func() error) er
 	return err
 }
 
-// lookUp asks billing-ledger and remembers the answer, unless a change was
+// lookUp asks billing-ledger and remembers the answer, unless a change of the key was
 // announced meanwhile that the answer may have missed.
 func (a *Authenticator) lookUp(ctx context.Context, digest apikey.Digest) (*Principal, error) {
 	ctx, cancel := context.WithTimeout(ctx, a.cfg.Timeout)
@@ -229,7 +229,7 @@ func (a *Authenticator) lookUp(ctx context.Context, digest apikey.Digest) (*Prin
 	return who, nil
 }
 
-// Refused gives the refusal of a key this package's words.
+// Refused gives the refusal of a key the words of this package.
 func Refused(err error) error {
 	f, _ := fault.As(err)
 	switch {
@@ -249,7 +249,7 @@ func expired() error {
 	return fault.New(fault.Unauthenticated, fault.KeyExpired, "This API key has expired.")
 }
 
-// current refuses a key whose time is over, however fresh the look-up is.
+// current refuses a key that has expired, however fresh its look-up is.
 func current(who *Principal, err error, now time.Time) (*Principal, error) {
 	switch {
 	case err != nil:
@@ -260,5 +260,5 @@ func current(who *Principal, err error, now time.Time) (*Principal, error) {
 	return who, nil
 }
 
-// Forget drops what is remembered of a key.
+// Forget drops a remembered key.
 func (a *Authenticator) Forget(keyID string) { a.cache.forget(keyID) }

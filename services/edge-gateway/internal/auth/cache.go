@@ -8,9 +8,9 @@ import (
 	"svc.internal/pkg/lru"
 )
 
-// cache remembers principals and refusals, each up to a bound, dropping what
-// was used least recently. Refusals have a list of their own, so that a flood
-// of wrong keys cannot push out the right ones.
+// cache remembers principals and refusals, each up to a bound; the least recently used
+// goes first. Refusals have a list of their own, so that a flood of wrong keys cannot
+// push out the good ones.
 type cache struct {
 	mu      sync.Mutex
 	known   *lru.Map[apikey.Digest, *entry]
@@ -19,12 +19,12 @@ type cache struct {
 	changes uint64
 }
 
-// entry is what billing-ledger said of one key: who, or why not.
+// entry is billing-ledger's answer for one key: who has it, or why it is refused.
 type entry struct {
 	who   *Principal
 	err   error
 	until time.Time
-	// asked is when billing-ledger was asked for a key that was right.
+	// asked is when billing-ledger was asked for a key that was good.
 	asked time.Time
 }
 
@@ -34,8 +34,8 @@ func newCache(known, refused int) *cache {
 	return c
 }
 
-// get finds what is remembered and not too old. A key that was right must have
-// been asked for within the age, unless that is zero.
+// get returns the entry of a key unless it is too old. A good key must have been asked
+// for within the age, unless the age is zero.
 func (c *cache) get(d apikey.Digest, now time.Time, age time.Duration) (entry, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -49,8 +49,7 @@ func (c *cache) get(d apikey.Digest, now time.Time, age time.Duration) (entry, b
 	return *e, true
 }
 
-// knew reports whether a key was right when it was last looked up, however long
-// ago.
+// knew reports whether a key was good when it was last looked up, however long ago.
 func (c *cache) knew(d apikey.Digest) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -85,8 +84,8 @@ func (c *cache) putRefused(d apikey.Digest, err error, until time.Time, generati
 	c.refused.Add(d, &entry{err: err, until: until})
 }
 
-// forget has a key looked up before it is used again. That it was right is still
-// known: most changes are no end of it.
+// forget has a key looked up before it is used again. The cache still knows that the key
+// was good, because most changes do not end a key.
 func (c *cache) forget(keyID string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

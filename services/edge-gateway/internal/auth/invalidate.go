@@ -11,8 +11,8 @@ import (
 	eventsv1 "svc.internal/proto/svc/events/v1"
 )
 
-// Listen forgets keys as they change, until stop is called. A message that is
-// missed costs nothing but the time that the cache remembers.
+// Listen forgets keys as they change, until stop is called. After a missed message a key
+// counts as it was for no longer than Config.KnownFor.
 func (a *Authenticator) Listen(b *bus.Conn, log *slog.Logger) (stop func() error, err error) {
 	sub, err := b.Subscribe(bus.SubjectKeyChanged, "", func(ctx context.Context, m bus.Message) {
 		var changed eventsv1.KeyChanged

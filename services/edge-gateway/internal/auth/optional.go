@@ -13,15 +13,15 @@ import (
 	"svc.internal/pkg/address"
 )
 
-// OptionalPrincipal tells whose key the headers carry where nothing depends on it but what an
-// answer says besides. It is nil without a good key, and when it is not remembered and
-// cannot be had at a small price: one caller looks a key up and the others wait,
-// Config.Asides keys are looked up at a time, and none for Config.AsidePause after
-// billing-ledger did not answer.
+// OptionalPrincipal returns the owner of the key that the headers carry, for additions to
+// an answer that nothing else depends on. It returns nil without a good key, and when the
+// owner is not remembered and the look-up would cost too much: callers share one look-up
+// of a key, Config.MaxOptionalLookups keys are looked up at a time, and none for
+// Config.OptionalLookupPause after billing-ledger did not answer.
 //
-// A wrong key is no guess here, since it opens nothing; a network's are counted apart
-// and bounded alike. ctx should end with time and not with the client, since others may
-// wait for it.
+// A wrong key is no guess here, because it opens nothing. The wrong keys of a network are
+// counted apart from guesses and bounded alike. ctx should end with time and not with the
+// client, because others may wait for the look-up.
 func (a *Authenticator) OptionalPrincipal(ctx context.Context, h http.Header, from netip.Addr) *Principal {
 	digest, err := consumerKey(h)
 	if err != nil {
@@ -48,7 +48,7 @@ func (a *Authenticator) OptionalPrincipal(ctx context.Context, h http.Header, fr
 	}
 }
 
-// good leaves out why there is nobody.
+// good returns the principal, or nil without the reason.
 func good(who *Principal, err error) *Principal {
 	if err != nil {
 		return nil
@@ -56,7 +56,8 @@ func good(who *Principal, err error) *Principal {
 	return who
 }
 
-// refused tells an answer from none.
+// refused reports whether an error is billing-ledger's refusal and not the lack of an
+// answer.
 func refused(err error) bool {
 	f, ok := fault.As(err)
 	return ok && (f.Kind == fault.Unauthenticated || f.Kind == fault.Exhausted)
@@ -79,7 +80,7 @@ func (a *Authenticator) lookUpAside(
 	return who, err
 }
 
-// optionalLookups are the look-ups under way that nobody depends on.
+// optionalLookups are the look-ups under way that no request depends on.
 type optionalLookups struct {
 	limit   int
 	pause   time.Duration
@@ -87,7 +88,7 @@ type optionalLookups struct {
 
 	mu    sync.Mutex
 	under map[apikey.Digest]*optionalLookup
-	after time.Time // nothing is looked up before
+	after time.Time // nothing is looked up before it
 }
 
 // optionalLookup is one look-up.
@@ -96,8 +97,8 @@ type optionalLookup struct {
 	who  *Principal
 }
 
-// begin gives the look-up of a key that is under way, or else a new one for the caller
-// to make; nil when there may be none.
+// begin returns the look-up of a key that is under way. Otherwise it returns a new one
+// for the caller to make, or nil when none may be made now.
 func (s *optionalLookups) begin(d apikey.Digest, now time.Time) (one *optionalLookup, mine bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -8,22 +8,20 @@ import (
 	"svc.internal/pkg/lru"
 )
 
-// Guesses bounds how many keys each network may have looked up in vain: rate a
-// minute, and as many at once. It remembers as many networks as it is told and
-// forgets the one that was heard of least recently; whoever has so many networks
-// is not bound by this.
+// Guesses bounds how many wrong keys each network may have looked up: rate in a minute,
+// and as many at once. It remembers a bounded number of networks and forgets the one that
+// was heard of least recently; a caller with more networks than that is not bound by it.
 //
-// Only what had to be looked up and was wrong counts, once it is known to be. A
-// key that is remembered, or was once known, and a text that is no key cost
-// nothing and teach nothing: those who share an address with a guesser go on
-// working, and a good key that is new may come a hundred times at once. Guesses
-// made at once may exceed the rate; they are paid for by waiting, for at most
-// maxDebt.
+// A key counts as a guess once its look-up has shown that it is wrong. A remembered key,
+// a key that was once known, and a text that is no key are no guesses, because they cost
+// nothing and reveal nothing. So callers who share an address with a guesser are served
+// as before, and a good key that is new may come a hundred times at once. Guesses made at
+// once may exceed the rate. The network then waits for them, for at most maxDebt.
 //
-// A network that has to wait is not shut: good keys that this gateway has not met
-// yet come from there too, and who guesses could keep them out for ever. Two
-// thirds of the rate are looked up all the same, maxBusy at a time; a guess among
-// them counts as any other.
+// A network that has to wait is not shut out, because good keys that this gateway does
+// not know yet come from there too, and a guesser could keep them out for ever. Two
+// thirds of the rate are looked up all the same, maxBusy at a time. A guess among them
+// counts as any other.
 type Guesses struct {
 	interval time.Duration // one more guess is free again after this
 	spare    time.Duration // one more look-up of a network that has to wait after this
@@ -33,29 +31,29 @@ type Guesses struct {
 }
 
 const (
-	// guessSpan is what a rate is counted over.
+	// guessSpan is the span over which the rate is counted.
 	guessSpan = time.Minute
 	maxDebt   = 10 * guessSpan
-	// maxBusy is how many look-ups a network in debt has at a time, and
-	// busyWait how long the next should wait.
+	// maxBusy is how many look-ups a network in debt may have at a time, and busyWait how
+	// long its next should wait.
 	maxBusy  = 2
 	busyWait = time.Second
 )
 
-// guesser is a network; its guesses are paid off at a time, and so are its
-// look-ups while it is in debt, of which some are under way.
+// guesser is a network. Its guesses and its look-ups in debt are paid off with time; some
+// of the look-ups are under way.
 type guesser struct {
 	paid   time.Time
 	spared time.Time
 	busy   int
 }
 
-// debt is how long a network has to wait before its next guess.
+// debt returns how long a network has to wait before its next guess.
 func (g *guesser) debt(every time.Duration, now time.Time) time.Duration {
 	return max(0, g.paid.Add(every).Sub(now)-guessSpan)
 }
 
-// NewGuesses allows rate guesses a minute to each network and remembers most networks.
+// NewGuesses allows each network rate guesses in a minute and remembers so many networks.
 func NewGuesses(rate, most int) *Guesses {
 	return &Guesses{
 		interval: guessSpan / time.Duration(rate), spare: guessSpan / time.Duration(max(1, rate*2/3)),
@@ -63,8 +61,8 @@ func NewGuesses(rate, most int) *Guesses {
 	}
 }
 
-// Enter lets a network have a key looked up, after which leave is called, or says
-// how long it has to wait.
+// Enter lets a network have a key looked up; the caller then calls leave. Otherwise Enter
+// returns how long the network has to wait.
 func (g *Guesses) Enter(from netip.Prefix, now time.Time) (leave func(), wait time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -1,10 +1,10 @@
-// Package catalog holds the models in memory, as the catalog service pushes
-// them: every request finds its model here without a call.
+// Package catalog holds the models in memory, as the catalog service pushes them, so that
+// every request finds its model without a call.
 //
-// A View keeps the last snapshot while the catalog is away, for as long as it
-// takes; prices are not taken from it (admission pins them). Models are found
-// by id or by slug, ids first. The two lists of GET /v1/models are written once
-// a snapshot and not once a request.
+// While the catalog is away a View keeps the last snapshot. No price is taken from a
+// snapshot, because admission pins prices. A model is found by id or by slug, ids first.
+// The two lists of GET /v1/models are written once for a snapshot and not once for a
+// request.
 package catalog
 
 import (
@@ -21,43 +21,43 @@ import (
 	hubv1 "svc.internal/proto/svc/hub/v1"
 )
 
-// Model is what serving a request needs of a catalog entry.
+// Model is what a request needs to know of a catalog entry.
 type Model struct {
 	ID   string
 	Slug string
-	// Category is what rates are counted by: llm, multimodal, embedding, image or
-	// audio; empty for one that is not known here.
+	// Category is the category that rates are counted by: llm, multimodal, embedding,
+	// image or audio; empty for a category that is not known here.
 	Category string
-	// Endpoint is what a provider is asked for with this model, which decides
-	// the routes that it answers: legacy completions are asked for as chat.
-	// Unspecified for a category that is not known here: such a model answers
-	// none.
+	// Endpoint is the kind of request that providers get for this model. It decides which
+	// routes the model answers; a legacy completion is sent to providers as a chat. It is
+	// unspecified for a category that is not known here, and such a model answers no
+	// route.
 	Endpoint hubv1.Endpoint
-	// DeprecatedAt is when the model leaves; zero for no such time. From then on
-	// Find does not give it any more.
+	// DeprecatedAt is when the model leaves; zero for no such time. From then on Find
+	// does not return it.
 	DeprecatedAt time.Time
 	// Successor is the id of the model that takes its place; empty for none.
 	Successor string
-	// Online tells that a provider serves the model now.
+	// Online reports whether a provider serves the model now.
 	Online bool
-	// OfflineSince is since when none has, as far as this gateway knows: not before
-	// its own start, unless the model came later, which nobody has ever served. Zero
-	// while one does.
+	// OfflineSince is the time since which no provider has served the model, as far as
+	// this gateway knows: not before the gateway's own start, unless the model came later
+	// and was never served. It is zero while a provider serves the model.
 	OfflineSince time.Time
-	// TakesResponseFormat reports that an engine of the model may be told
+	// TakesResponseFormat reports whether engines of the model take the parameter
 	// response_format.
 	TakesResponseFormat bool
-	// ContextLength is the largest window there may be in tokens: the
+	// ContextLength is the largest window in tokens that a provider may have: the
 	// catalog's, or a larger one that a provider reports.
 	ContextLength int64
 	// MaxOutputTokens bounds one answer.
 	MaxOutputTokens int64
-	// HiddenReasoning reports that the model bills for thoughts that it does not
-	// show: the catalog lists hidden_reasoning among its capabilities.
+	// HiddenReasoning reports whether the model bills for thoughts that it does not show:
+	// the catalog lists hidden_reasoning among its capabilities.
 	HiddenReasoning bool
 }
 
-// View is the catalog as last heard of. It is safe for concurrent use.
+// View is the catalog by its last snapshot. It is safe for concurrent use.
 type View struct {
 	source catalogv1.CatalogServiceClient
 	clock  clock.Clock
@@ -76,13 +76,13 @@ type snapshot struct {
 	all      []byte            // GET /v1/models?all=true
 }
 
-// NewView makes a view that is empty until Run hears from source.
+// NewView makes a view. It is empty until Run has received a snapshot from source.
 func NewView(source catalogv1.CatalogServiceClient, c clock.Clock, log *slog.Logger) *View {
 	return &View{source: source, clock: c, log: log}
 }
 
-// current is the snapshot as it is to be read now; nil before the first. When the
-// time of a model has come, it is read anew.
+// current returns the snapshot that is in force now, or nil before the first. It is made
+// anew when a model's time to leave has come.
 func (v *View) current() *snapshot {
 	s := v.now.Load()
 	if s == nil || s.until.IsZero() {
@@ -93,7 +93,7 @@ func (v *View) current() *snapshot {
 		return s
 	}
 	renewed := newSnapshot(s.models, s, now)
-	v.now.CompareAndSwap(s, renewed) // one that has just come from the catalog stays
+	v.now.CompareAndSwap(s, renewed) // a newer snapshot of the catalog is not replaced
 	return renewed
 }
 
@@ -104,7 +104,7 @@ func (v *View) Run(ctx context.Context) {
 	})
 }
 
-// Ready is nil once a snapshot has been seen.
+// Ready returns nil once a snapshot has been received.
 func (v *View) Ready() error {
 	if v.now.Load() == nil {
 		return unseen()
@@ -116,8 +116,8 @@ func unseen() error {
 	return fault.New(fault.Unavailable, fault.ServiceUnavailable, "the model catalog has not been received yet")
 }
 
-// Find looks a model up by id or slug. It fails with model_not_found, also for a
-// model that has left, or Unavailable before the first snapshot.
+// Find looks a model up by id or slug. It fails with model_not_found, also for a model
+// that has left, or with Unavailable before the first snapshot.
 func (v *View) Find(name string) (*Model, error) {
 	s := v.current()
 	if s == nil {
@@ -129,10 +129,11 @@ func (v *View) Find(name string) (*Model, error) {
 	return nil, s.notFound(name)
 }
 
-// maxShown bounds what an error repeats of a name that may be anything.
+// maxShown bounds how much of an arbitrary name an error repeats.
 const maxShown = 128
 
-// notFound names the model, and for one that has left the one to use instead.
+// notFound returns an error that names the model and, for a model that has left, its
+// successor.
 func (s *snapshot) notFound(name string) error {
 	said := strconv.QuoteToASCII(name[:min(len(name), maxShown)])
 	text := "The model " + said + " does not exist. GET /v1/models lists those that do."
@@ -145,7 +146,7 @@ func (s *snapshot) notFound(name string) error {
 	return fault.New(fault.NotFound, fault.ModelNotFound, "%s", text).On("model")
 }
 
-// Object is the JSON of one model, as GET /v1/models/{id} answers it.
+// Object returns the JSON of one model, as GET /v1/models/{id} answers it.
 func (v *View) Object(name string) ([]byte, error) {
 	s := v.current()
 	if s == nil {
@@ -157,8 +158,8 @@ func (v *View) Object(name string) ([]byte, error) {
 	return nil, s.notFound(name)
 }
 
-// List is the JSON of GET /v1/models: the models that somebody serves now, or
-// all that the catalog offers.
+// List returns the JSON of GET /v1/models: the models that a provider serves now, or all
+// that the catalog offers.
 func (v *View) List(all bool) ([]byte, error) {
 	s := v.current()
 	switch {

@@ -14,8 +14,9 @@ import (
 // ownedByUs is owned_by of models whose id names no vendor.
 const ownedByUs = "svc"
 
-// newSnapshot reads what the catalog sent, after what it sent before, nil for
-// nothing. Models out of service are unknown, and those whose time is over have left.
+// newSnapshot reads what the catalog has sent. before is the snapshot before it; nil for
+// none. Models out of service are left out, and so are those whose time to leave has
+// come.
 func newSnapshot(models []*catalogv1.Model, before *snapshot, now time.Time) *snapshot {
 	s := &snapshot{
 		models: models, byName: make(map[string]*Model, 2*len(models)), objects: make(map[string][]byte, 2*len(models)),
@@ -54,8 +55,7 @@ func newSnapshot(models []*catalogv1.Model, before *snapshot, now time.Time) *sn
 	return s
 }
 
-// offlineSince is since when a model that nobody serves now has been without a
-// provider.
+// offlineSince returns the time since which a model without a provider has had none.
 func (s *snapshot) offlineSince(id string, now time.Time) time.Time {
 	switch {
 	case s == nil:
@@ -68,7 +68,7 @@ func (s *snapshot) offlineSince(id string, now time.Time) time.Time {
 	return s.byName[id].OfflineSince
 }
 
-// alias makes a model known by its slug too, unless that is another's id.
+// alias makes a model known by its slug too, unless the slug is another model's id.
 func (s *snapshot) alias(m *catalogv1.Model) {
 	slug := m.GetSlug()
 	if _, taken := s.byName[slug]; taken || slug == "" || !m.GetActive() {

@@ -1,4 +1,4 @@
-// Package genai records what generative models do, under the names of
+// Package genai records requests to generative models under the names of
 // OpenTelemetry's conventions for generative AI (semantic conventions 1.41, the
 // last release that has them among its own):
 //
@@ -7,10 +7,11 @@
 //	gen_ai.server.time_per_output_token   of served streams of two tokens and more
 //	gen_ai.client.token.usage             input and output tokens that are billed
 //
-// Attributes are the operation, the model as the catalog names it, the
-// kind of token, and for a request that failed our own reason. All are bounded:
-// there is one set for each model of the catalog and each reason. Nothing names
-// a key, an account, a provider or a text.
+// The attributes are the operation, the model as the catalog names it, the kind of
+// token, and our own reason for a request that failed. All are bounded: there is one
+// set for each model of the catalog and each reason. No attribute names a key, an
+// account, a provider or a text. A request that is refused before its model is known
+// is in svc.edge_gateway.request.duration alone.
 package genai
 
 import (
@@ -25,11 +26,11 @@ import (
 	"go.opentelemetry.io/otel/semconv/v1.41.0/genaiconv"
 )
 
-// system is the provider of all models, as the conventions call it: who
-// provides them behind the marketplace is for the receipts to tell.
+// system is the provider of all models, as the conventions call it. The receipts name the
+// provider behind the marketplace.
 const system = "svc"
 
-// Operation is what a model was asked to do.
+// Operation is the kind of work that a model was asked for.
 type Operation string
 
 // The operations. The conventions have no name for the last two.
@@ -41,7 +42,7 @@ const (
 	Transcription  Operation = "transcription"
 )
 
-// inTokens reports whether the counts of an operation are tokens.
+// inTokens reports whether an operation is counted in tokens.
 func (o Operation) inTokens() bool { return o != Images && o != Transcription }
 
 // Request is a request to a model that has ended.
@@ -49,15 +50,15 @@ type Request struct {
 	Operation Operation
 	// Model is the catalog's id.
 	Model string
-	// Reason is why it failed, one of ours; empty when it was served.
+	// Reason is why the request failed, by one of our codes; empty when it was served.
 	Reason string
-	// Took is the whole time, FirstToken the time to the first content of a
-	// stream; 0 for an answer in one piece, whose first token nobody saw.
+	// Took is the whole time. FirstToken is the time to the first content of a stream; 0
+	// for a whole answer, whose first token nobody saw.
 	Took, FirstToken time.Duration
-	// OutputTokens are those that were relayed. They and what is billed are left
-	// out of an operation that is not counted in tokens.
+	// OutputTokens are the tokens that were relayed. For an operation that is not counted
+	// in tokens, neither they nor the billed counts are recorded.
 	OutputTokens int64
-	// Billed tells that BilledInput and BilledOutput are known.
+	// Billed reports whether BilledInput and BilledOutput are known.
 	Billed                    bool
 	BilledInput, BilledOutput int64
 }
@@ -72,7 +73,7 @@ type Metrics struct {
 	sets sync.Map // of key to attribute.Set
 }
 
-// key is what tells attribute sets apart.
+// key distinguishes attribute sets.
 type key struct {
 	operation Operation
 	model     string
@@ -99,7 +100,7 @@ func New(meters metric.MeterProvider) (*Metrics, error) {
 	return &m, nil
 }
 
-// Record notes a request that has ended.
+// Record records a request that has ended.
 func (m *Metrics) Record(ctx context.Context, r Request) {
 	m.duration.RecordSet(ctx, r.Took.Seconds(), m.set(key{operation: r.Operation, model: r.Model, reason: r.Reason}))
 	if !r.Operation.inTokens() {

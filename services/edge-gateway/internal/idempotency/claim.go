@@ -10,24 +10,25 @@ import (
 	billingv1 "svc.internal/proto/svc/billing/v1"
 )
 
-// KeyClaim is the right to run a request.
+// KeyClaim is the right to run the request of an Idempotency-Key.
 type KeyClaim struct {
 	keeper *Keeper
 	ask    Ask
 
 	mu sync.Mutex
-	// granted is when the last question was put that was answered with the
-	// claim; zero once it is known to be lost.
+	// granted is when billing-ledger was last asked a question that it answered with the
+	// claim; zero once the claim is known to be lost.
 	granted time.Time
 }
 
-// reliedOnFor is how long a claim is relied on after it was granted: half of
-// billing-ledger's lease.
+// reliedOnFor is how long after its grant a claim is relied on: half of billing-ledger's
+// lease.
 const reliedOnFor = 30 * time.Second
 
-// EnsureHeld is nil while the claim is certain to be this request's. One that was not
-// granted for a while is asked for again: a gateway that stood still may find
-// that another runs the request by now. Its fault is one to try again after.
+// EnsureHeld returns nil while the claim is certain to be this request's. A claim that
+// was granted longer ago than reliedOnFor is asked for again, because a gateway that
+// stood still may find that another gateway runs the request by now. Its fault is one to
+// try again after.
 func (c *KeyClaim) EnsureHeld(ctx context.Context) error {
 	c.mu.Lock()
 	age, known := c.keeper.deps.Clock.Now().Sub(c.granted), !c.granted.IsZero()
@@ -49,7 +50,7 @@ func (c *KeyClaim) EnsureHeld(ctx context.Context) error {
 	return nil
 }
 
-// askAgain asks for the claim that was granted before.
+// askAgain asks for a claim that was granted before.
 func (c *KeyClaim) askAgain(ctx context.Context) (granted bool, err error) {
 	asked := c.keeper.deps.Clock.Now()
 	resp, err := c.keeper.claim(ctx, c.ask)
@@ -68,13 +69,13 @@ func (c *KeyClaim) askAgain(ctx context.Context) (granted bool, err error) {
 	return granted, nil
 }
 
-// errLost ends a request whose claim has passed to another.
+// errLost ends a request whose claim has passed to another request.
 var errLost = errors.New("the claim of the idempotency key was lost")
 
-// Hold renews the claim until release is called, which waits for a renewal under
-// way. The context that it returns ends, with a cause, when the claim has passed
-// to another request: a gateway that stood still for a minute may lose it, and
-// must not run what another runs.
+// Hold renews the claim until release is called. release waits for a renewal under way.
+// The context that Hold returns ends, with a cause, when the claim has passed to another
+// request: a gateway that stood still for a minute may lose the claim, and must not run
+// the request that another gateway runs.
 func (c *KeyClaim) Hold(ctx context.Context) (held context.Context, release func()) {
 	held, lose := context.WithCancelCause(ctx)
 	stop := make(chan struct{})
@@ -87,7 +88,8 @@ func (c *KeyClaim) Hold(ctx context.Context) (held context.Context, release func
 			case <-stop:
 				return
 			case <-ticker.C:
-				// A renewal outlives a client that leaves, lest it come after the end.
+				// A renewal outlives a client that leaves, because it must not arrive
+				// after the end of the claim.
 				if !c.renew(context.WithoutCancel(ctx)) {
 					lose(errLost)
 					return
@@ -101,8 +103,9 @@ func (c *KeyClaim) Hold(ctx context.Context) (held context.Context, release func
 	})
 }
 
-// renew is false when the claim is lost. One that could not be renewed is not:
-// what runs has a hold, and nobody is given the claim while that is open.
+// renew reports whether the claim may still be held; false when it is lost. A claim that
+// could not be renewed is not lost, because the running request has a hold and nobody is
+// given the claim while that hold is open.
 func (c *KeyClaim) renew(ctx context.Context) bool {
 	granted, err := c.askAgain(ctx)
 	if err != nil {
@@ -116,22 +119,21 @@ func (c *KeyClaim) renew(ctx context.Context) bool {
 // End is how a claim ends.
 type End int
 
-// A request may have been answered with what is kept; answered, and not kept; or
-// have cost nothing as far as the gateway knows, which billing-ledger compares
-// with what it knows.
+// The ends of a claim: the request was answered and the answer is kept; it was answered
+// and nothing is kept; or it cost nothing as far as the gateway knows, which
+// billing-ledger compares with what it knows.
 const (
 	NotKept End = iota
 	Kept
 	Forgotten
 )
 
-// finishTries is how often the end of a claim is told. One that is not heard of
-// lapses; then billing-ledger decides by what became of the request, and no
-// answer is kept.
+// finishTries is how often the end of a claim is sent. A claim whose end does not arrive
+// lapses. billing-ledger then decides by the hold of the request, and no answer is kept.
 const finishTries = 3
 
-// Finish ends the claim; answer is what is kept, for Kept. An answer that cannot
-// be kept is not.
+// Finish ends the claim. answer is the answer to keep, for Kept; an answer that cannot be
+// kept is dropped.
 func (c *KeyClaim) Finish(ctx context.Context, end End, answer *Answer) {
 	ctx = context.WithoutCancel(ctx)
 	var sealed []byte

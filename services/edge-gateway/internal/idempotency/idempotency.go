@@ -1,19 +1,24 @@
-// Package idempotency answers a request that is sent again with the same
-// Idempotency-Key once, and lets it be billed once, whichever gateway it
-// reaches.
+// Package idempotency runs a request once for its Idempotency-Key, and has it billed
+// once, whichever gateways its repeats reach.
 //
-// billing-ledger keeps the claims. Before a request runs it claims its key; if
-// another request has the claim, the gateway asks again, with a pause that grows
-// to longestPause, until that one has ended, the client leaves or the request's
-// time is over. A request that runs renews its claim each RenewInterval. In the end
-// its answer is kept for those who ask later, sealed under the caller's own API
-// key, so that what is stored can be read by nobody without it.
+// billing-ledger keeps the claims. A request claims its key before it runs. While another
+// request has the claim, the gateway asks again, with a pause that grows to longestPause,
+// until that request has ended, the client has left or the request's time is over. A
+// request that runs renews its claim each RenewInterval.
 //
-// Limits: a key of 255 characters; an answer of MaxAnswer bytes; Config.Rate keys
-// a second of one consumer key; Config.MostWaiting requests that wait, of which a
-// consumer key may have Config.MostWaitingOfKey, and maxUploads with a file,
-// since each keeps its body; the bodies that are kept so have Config.WaitingBytes
-// together, of which a consumer key may have a quarter.
+// A billed whole answer of at most MaxAnswer bytes is kept for 24 hours for later
+// repeats, which get it with Idempotency-Replayed. It is sealed under the caller's own
+// API key, so that nobody can read the store without that key. The repeat of a stream, of
+// a larger answer, or of an answer beyond billing-ledger's quotas (64 MiB of kept answers
+// an account, 16 GiB in all) fails with idempotency_answer_gone. The same key with
+// another route or body fails with idempotency_key_reused. A request that cost nothing
+// runs again.
+//
+// Limits: a key of 255 characters; an answer of MaxAnswer bytes; Config.Rate keys a
+// second of one consumer key; Config.MaxWaiting requests that wait, of which a consumer
+// key may have Config.MaxWaitingPerKey, and maxUploads with a file, because each keeps
+// its body. The bodies that are kept so have Config.WaitingBytes together, of which a
+// consumer key may have a quarter.
 package idempotency
 
 import (
@@ -29,7 +34,7 @@ import (
 	"svc.internal/services/edge-gateway/internal/apierror"
 )
 
-// Between two questions whether another request still runs.
+// The pause before the gateway asks again whether another request still runs.
 const (
 	firstPause   = 50 * time.Millisecond
 	longestPause = 2 * time.Second
@@ -39,20 +44,20 @@ const (
 type Config struct {
 	// CallTimeout bounds one call to billing-ledger.
 	CallTimeout time.Duration
-	// RenewInterval is the pause between two renewals of a running request's
-	// claim; billing-ledger gives it up after a minute without.
+	// RenewInterval is the pause between two renewals of a running request's claim.
+	// Without a renewal billing-ledger gives the claim up after a minute.
 	RenewInterval time.Duration
 	// Total is how long a request may wait and run together.
 	Total time.Duration
-	// MaxWaiting is how many requests of this gateway wait for others,
+	// MaxWaiting is how many requests of this gateway may wait for others,
 	// MaxWaitingPerKey how many of one consumer key.
 	MaxWaiting, MaxWaitingPerKey int
-	// WaitingBytes bounds the memory of the bodies of all that wait; one
+	// WaitingBytes bounds the memory of the bodies of all requests that wait. One
 	// consumer key may have a quarter of it.
 	WaitingBytes int64
-	// Rate is how many requests with an Idempotency-Key a consumer key may
-	// send a second, Burst how many at once; Rated is of how many consumer
-	// keys that is remembered.
+	// Rate is how many requests with an Idempotency-Key a consumer key may send in a
+	// second, Burst how many at once. Rated is how many consumer keys are remembered for
+	// that.
 	Rate, Burst, Rated int
 }
 
@@ -87,25 +92,25 @@ func New(cfg Config, deps Deps) *Keeper {
 
 // Ask is a request that carries an Idempotency-Key.
 type Ask struct {
-	// KeyID names the consumer key, APIKey is its text, under which answers are
-	// sealed.
+	// KeyID names the consumer key. APIKey is the text of that key, under which answers
+	// are sealed.
 	KeyID, APIKey string
 	Token         Token
 	Content       Digest
 	RequestID     string
-	// ReceivedAt is when its time began.
+	// ReceivedAt is when the request's time began.
 	ReceivedAt time.Time
-	// Holds is the memory in bytes that its body has while it waits, Upload
-	// tells that this is of the memory of uploads.
+	// Holds is the memory in bytes that the request's body has while it waits. Upload
+	// says that this memory is that of uploads.
 	Holds  int64
 	Upload bool
 }
 
-// Take claims the key of a request. It returns the claim, or the answer that the
-// request was given before, which is nil otherwise. Its faults are those of the
-// public table: idempotency_key_reused, idempotency_answer_gone, timeout,
-// concurrency_limit_exceeded when too many wait, rate_limit_exceeded when the
-// consumer key has used too many or sends them too fast, and service_unavailable.
+// Take claims the key of a request. It returns the claim, or else the answer that the
+// request was given before. Its faults are those of the public table:
+// idempotency_key_reused, idempotency_answer_gone, timeout, concurrency_limit_exceeded
+// when too many requests wait, rate_limit_exceeded when the consumer key has used too
+// many keys or sends them too fast, and service_unavailable.
 func (k *Keeper) Take(ctx context.Context, ask Ask) (*KeyClaim, *Answer, error) {
 	if wait := k.rates.take(ask.KeyID, k.deps.Clock.Now()); wait > 0 {
 		return nil, nil, fault.New(fault.Exhausted, fault.RateLimitExceeded,
@@ -155,7 +160,7 @@ func gone(requestID string) error {
 			"Its receipt is GET /api/v1/requests/%s.", requestID).On(Header)
 }
 
-// open gives the kept answer. One that does not open is as good as not kept.
+// open returns the kept answer. An answer that cannot be opened counts as not kept.
 func (k *Keeper) open(ctx context.Context, ask Ask, resp *billingv1.ClaimKeyResponse) (*Answer, error) {
 	answer, err := open(ask, resp.GetRequestId(), resp.GetAnswer().GetSealed())
 	if err != nil {
@@ -166,7 +171,7 @@ func (k *Keeper) open(ctx context.Context, ask Ask, resp *billingv1.ClaimKeyResp
 	return answer, nil
 }
 
-// pause waits for d, as long as the client does and the request's time lasts.
+// pause waits for d, unless the client leaves or the request's time ends before.
 func (k *Keeper) pause(ctx context.Context, ask Ask, d time.Duration) error {
 	left := k.cfg.Total - k.deps.Clock.Now().Sub(ask.ReceivedAt)
 	if left <= 0 {
@@ -193,11 +198,12 @@ func (k *Keeper) claim(ctx context.Context, ask Ask) (*billingv1.ClaimKeyRespons
 	return resp, apierror.OfPeer(err)
 }
 
-// abandonTimeout bounds the giving back of a claim that may not exist.
+// abandonTimeout bounds the call that gives up a claim of unknown outcome.
 const abandonTimeout = time.Second
 
-// abandon gives up a claim whose answer was lost, so that the next request need
-// not wait until it lapses. Nobody is told when it fails: then it lapses.
+// abandon gives up a claim whose grant may have been lost on the way, so that the next
+// request need not wait until the claim lapses. Its failure is not reported, because the
+// claim lapses then.
 func (k *Keeper) abandon(ctx context.Context, ask Ask) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), min(abandonTimeout, k.cfg.CallTimeout))
 	defer cancel()

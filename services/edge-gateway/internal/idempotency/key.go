@@ -27,11 +27,11 @@ func (t Token) digest() []byte {
 	return sum[:]
 }
 
-// Given reports whether the headers have a key at all, sound or not.
+// Given reports whether the headers have a key at all, well-formed or not.
 func Given(h http.Header) bool { return len(h.Values(Header)) > 0 }
 
-// ParseToken reads the key of a request: once, 1 to 255 printable characters of
-// ASCII.
+// ParseToken reads the key of a request. The key must stand once and have 1 to 255
+// printable characters of ASCII.
 func ParseToken(h http.Header) (Token, error) {
 	values := h.Values(Header)
 	if len(values) != 1 {
@@ -53,9 +53,8 @@ func malformed(format string, args ...any) error {
 	return fault.New(fault.Invalid, fault.InvalidValue, Header+" "+format+".", args...).On(Header)
 }
 
-// Content is the digest of what a request is: its route and its body. A form
-// counts by its parts and not by the boundary between them, which clients choose
-// anew for each try.
+// Content is the digest of a request's route and body. A form counts by its parts and not
+// by the boundary between them, because clients choose another boundary for each try.
 func Content(route, contentType string, body []byte) Digest {
 	parts := [][]byte{[]byte(route)}
 	kind, params, err := mime.ParseMediaType(contentType)

@@ -8,9 +8,9 @@ import (
 )
 
 // rates bounds how fast each consumer key may send Idempotency-Keys, before
-// billing-ledger is asked anything: so many a second, and so many at once. It
-// remembers as many consumer keys as it is told and forgets the one that was
-// heard of least recently, which then begins anew.
+// billing-ledger is asked anything: so many in a second, and so many at once. It
+// remembers a bounded number of consumer keys and forgets the one that was used least
+// recently, which then begins anew.
 type rates struct {
 	interval, burst time.Duration // one more is free after every; burst is all at once
 
@@ -26,8 +26,8 @@ func newRates(rate, burst, most int) *rates {
 	}
 }
 
-// take counts a request, or says how long it has to wait. One that has to wait
-// costs nothing.
+// take counts a request and returns 0, or returns how long the request has to wait. A
+// request that has to wait is not counted.
 func (r *rates) take(keyID string, now time.Time) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -16,25 +16,24 @@ import (
 const (
 	// MaxAnswer bounds the body of an answer that is kept, in bytes.
 	MaxAnswer = 1 << 20
-	// maxSealed is billing-ledger's bound on what it keeps.
+	// maxSealed is billing-ledger's bound on a kept answer, in bytes.
 	maxSealed = MaxAnswer + 4<<10
-	// purpose keeps the key that seals answers apart from any other that is
-	// ever derived from an API key.
+	// purpose keeps the key that seals answers apart from every other key that is derived
+	// from an API key.
 	purpose = "svc edge-gateway kept answer v1"
 )
 
-// Answer is what a request was answered.
+// Answer is the answer to a request.
 type Answer struct {
 	// RequestID names the request that was answered first.
 	RequestID string
 	Status    int
-	// Header has what is said again.
+	// Header has the headers that are sent again.
 	Header http.Header
 	Body   []byte
 }
 
-// head is what stands before the body of a kept answer, behind its length in 4
-// bytes.
+// head stands before the body of a kept answer, behind its own length in 4 bytes.
 type head struct {
 	Status int         `json:"status"`
 	Header http.Header `json:"header"`
@@ -42,8 +41,8 @@ type head struct {
 
 var errTooLarge = errors.New("the answer is too large to be kept")
 
-// seal encrypts an answer with AES-256-GCM under a key that only those can make
-// who have the API key and the Idempotency-Key.
+// seal encrypts an answer with AES-256-GCM. Only a caller who has the API key and the
+// Idempotency-Key can make the key of that cipher.
 func seal(ask Ask, a *Answer, random io.Reader) ([]byte, error) {
 	box, err := boxOf(ask)
 	if err != nil {
@@ -65,7 +64,7 @@ func seal(ask Ask, a *Answer, random io.Reader) ([]byte, error) {
 	return box.Seal(nonce, nonce, plain, bound(ask, ask.RequestID)), nil //nolint:gosec // the nonce is random
 }
 
-// open is the answer to the request that was sealed by seal.
+// open returns the answer to the request that seal has sealed.
 func open(ask Ask, requestID string, sealed []byte) (*Answer, error) {
 	box, err := boxOf(ask)
 	if err != nil {
@@ -113,8 +112,8 @@ func boxOf(ask Ask) (cipher.AEAD, error) {
 	return box, nil
 }
 
-// bound ties what is sealed to its place: no row of the store opens in the place
-// of another.
+// bound is the additional data that ties a sealed answer to its place, so that no row of
+// the store opens in the place of another.
 func bound(ask Ask, requestID string) []byte {
 	return append(append([]byte(ask.KeyID+"\x00"+requestID+"\x00"), ask.Content[:]...), ask.Token.digest()...)
 }

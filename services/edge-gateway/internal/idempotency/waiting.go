@@ -2,8 +2,8 @@ package idempotency
 
 import "sync"
 
-// maxUploads is how many requests with a file of one consumer key wait for
-// others: each keeps a part of the memory that all uploads share.
+// maxUploads is how many requests with a file of one consumer key may wait for others,
+// because each keeps a part of the memory that all uploads share.
 const maxUploads = 2
 
 // waiting bounds the requests that wait for others, by their number and by the
@@ -16,7 +16,7 @@ type waiting struct {
 	ofKey map[string]share
 }
 
-// share is what waits, or may.
+// share is a number of waiting requests with the memory of their bodies.
 type share struct {
 	requests, uploads int
 	bytes             int64
@@ -42,7 +42,7 @@ func (s share) within(most share) bool {
 	return s.requests <= most.requests && s.uploads <= most.uploads && s.bytes <= most.bytes
 }
 
-// enter is false when there is no room for one more.
+// enter counts a request that waits; it reports false when there is no room for it.
 func (w *waiting) enter(ask *Ask) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -1,13 +1,11 @@
-// Package marketapi answers the routes under /api/v1 that are described in the
-// services' own .proto files: the public catalog, and the operators' routes
-// under /api/v1/admin.
+// Package marketapi answers the routes under /api/v1 that the services' own .proto files
+// describe: the public catalog, and the operators' routes under /api/v1/admin.
 //
-// It translates between JSON and gRPC and adds nothing: fields have their
-// proto names, zero values are written, unknown members are refused, and an
-// error has the same body as everywhere else. Operators' routes are served by
-// ServeOperator alone, whose caller has found out who the operator is: the name
-// goes on to the services, for their audit. Of the headers only Idempotency-Key
-// is handed on.
+// It translates between JSON and gRPC and adds nothing. Fields have their proto names,
+// zero values are written, unknown members are refused, and an error has the same body as
+// everywhere else. Only ServeOperator serves operators' routes. Its caller has found out
+// who the operator is, and the operator's name goes on to the services, for their audit.
+// Of the headers only Idempotency-Key is handed on.
 package marketapi
 
 import (
@@ -39,10 +37,10 @@ import (
 	"svc.internal/services/edge-gateway/internal/apierror"
 )
 
-// maxShown bounds what is repeated of a translation error.
+// maxShown bounds how much of a translation error is repeated.
 const maxShown = 256
 
-// Peers answer the routes.
+// Peers are the services that answer the routes.
 type Peers struct {
 	PublicCatalog  catalogv1.PublicCatalogServiceClient
 	CatalogAdmin   catalogv1.CatalogAdminServiceClient
@@ -51,13 +49,13 @@ type Peers struct {
 	Reconciliation settlementv1.ReconciliationServiceClient
 }
 
-// Config says how much is read.
+// Config bounds what is read.
 type Config struct {
 	// MaxBody bounds a body in bytes.
 	MaxBody int64
 }
 
-// API answers requests. Its errors are the caller's to answer.
+// API answers requests. The caller answers their errors.
 type API struct {
 	mux *runtime.ServeMux
 	cfg Config
@@ -89,10 +87,10 @@ func New(ctx context.Context, peers Peers, cfg Config) (*API, error) {
 	return &API{mux: mux, cfg: cfg}, nil
 }
 
-// operatorKey is where the name of a request's operator is kept.
+// operatorKey is the context key of the operator's name.
 type operatorKey struct{}
 
-// operatorOf tells services for whom a call is made.
+// operatorOf returns the metadata that names the operator to the services.
 func operatorOf(ctx context.Context, _ *http.Request) metadata.MD {
 	if name, ok := ctx.Value(operatorKey{}).(string); ok {
 		return serve.OperatorMetadata(name)
@@ -107,7 +105,8 @@ type slotKey struct{}
 // adminRoutes is where operators' routes begin.
 const adminRoutes = "/api/v1/admin/"
 
-// ServeOperator is Serve for the operator of that name, and for operators' routes.
+// ServeOperator answers a route for the operator of that name. It alone serves operators'
+// routes.
 func (a *API) ServeOperator(w http.ResponseWriter, r *http.Request, name string) error {
 	return a.serve(w, r.WithContext(context.WithValue(r.Context(), operatorKey{}, name)))
 }
@@ -120,7 +119,7 @@ func (a *API) Serve(w http.ResponseWriter, r *http.Request) error {
 	return a.serve(w, r)
 }
 
-// serve answers a route. HEAD is answered as GET: net/http leaves the body out.
+// serve answers a route. HEAD is answered as GET, because net/http leaves the body out.
 func (a *API) serve(w http.ResponseWriter, r *http.Request) error {
 	body, err := io.ReadAll(io.LimitReader(r.Body, a.cfg.MaxBody+1))
 	if err != nil {
@@ -183,15 +182,15 @@ func probed(next runtime.HandlerFunc) runtime.HandlerFunc {
 	}
 }
 
-// nowhere is where the answer to a probe goes.
+// nowhere discards the answer to a probe.
 type nowhere struct{}
 
 func (nowhere) Header() http.Header         { return http.Header{} }
 func (nowhere) Write(p []byte) (int, error) { return len(p), nil }
 func (nowhere) WriteHeader(int)             {}
 
-// readable refuses a path or a query that cannot be read, or that is no UTF-8: gRPC
-// would not take it, which would look like a fault of the service's own.
+// readable refuses a path or a query that cannot be read, or that is not UTF-8, because
+// gRPC would refuse it with an error that looks like a fault of the service's own.
 func readable(u *url.URL) error {
 	query, err := url.QueryUnescape(u.RawQuery)
 	if err != nil || !utf8.ValidString(query) {
@@ -203,8 +202,8 @@ func readable(u *url.URL) error {
 	return nil
 }
 
-// oneKey refuses a request whose header and body name different idempotency
-// keys. A body that cannot be read so far is the decoder's to refuse.
+// oneKey refuses a request whose header and body name different idempotency keys. The
+// decoder refuses a body that cannot be read so far.
 func oneKey(h http.Header, body []byte) error {
 	sent := h.Values("Idempotency-Key")
 	if len(sent) == 0 {
@@ -227,7 +226,7 @@ func oneKey(h http.Header, body []byte) error {
 	return nil
 }
 
-// handedOn names the headers that services may see.
+// handedOn names the headers that services get.
 func handedOn(name string) (string, bool) {
 	if strings.EqualFold(name, "Idempotency-Key") {
 		return "idempotency-key", true
@@ -235,7 +234,7 @@ func handedOn(name string) (string, bool) {
 	return "", false
 }
 
-// keepError hands the error of a call to serve, whose caller answers it.
+// keepError hands the error of a call to serve. The caller of serve answers it.
 func keepError(
 	ctx context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, _ http.ResponseWriter, _ *http.Request, err error,
 ) {
@@ -261,12 +260,12 @@ func keep(ctx context.Context, err error) {
 	}
 }
 
-// ofField finds the parameter of a query that could not be translated. What the
-// library says of it besides is about Go.
+// ofField finds the parameter of a query that could not be translated. The rest of the
+// library's text is about Go.
 var ofField = regexp.MustCompile(`^(?:parsing field|too many values for field) "(\w+)"`)
 
-// translated tells an error of the translation itself, which is the client's
-// fault, from one that a service sent.
+// translated turns an error of the translation, which is the client's fault, into a
+// fault. An error that a service sent stays as it is.
 func translated(err error) error {
 	if _, ok := fault.As(err); ok {
 		return apierror.OfPeer(err)

@@ -7,9 +7,8 @@ import (
 	"svc.internal/pkg/fault"
 )
 
-// Find gives the part of a name; nil when there is none. The name must stand
-// once, and no name beside it that only differs in case: an engine may take
-// either.
+// Find returns the part of a name; nil when there is none. The name must stand once, and
+// no other name may equal it by case folding, because an engine may take either.
 func (f Form) Find(name string) (*Part, error) {
 	var found *Part
 	for i := range f {
@@ -26,7 +25,7 @@ func (f Form) Find(name string) (*Part, error) {
 	return found, nil
 }
 
-// Text gives the value of a field; ok is false when there is none.
+// Text returns the value of a field. ok reports whether the form has the field.
 func (f Form) Text(name string) (value string, ok bool, err error) {
 	p, err := f.Find(name)
 	if p == nil || err != nil {
@@ -43,10 +42,9 @@ type Span struct{ Start, Length int }
 
 const modelHead = "Content-Disposition: form-data; name=\"model\"\r\n\r\n"
 
-// Build makes the body of a form in which model comes first; all other parts
-// follow as they came. It tells where the model's name stands. The boundary must
-// be one that nobody could have foreseen; that it does not stand in a part is
-// made sure of all the same.
+// Build makes the body of a form in which model comes first; all other parts follow as
+// they came. It returns where the model's name stands. The boundary must be one that
+// nobody could have foreseen. Build checks all the same that it stands in no part.
 func (f Form) Build(boundary, model string) (body []byte, at Span, err error) {
 	open := "--" + boundary + "\r\n"
 	size := len(open) + len(modelHead) + len(model) + len(open) + 4
@@ -69,5 +67,5 @@ func (f Form) Build(boundary, model string) (body []byte, at Span, err error) {
 	return append(append(append(body, "--"...), boundary...), "--\r\n"...), at, nil
 }
 
-// ContentType is the media type of a form with a boundary.
+// ContentType returns the media type of a form with a boundary.
 func ContentType(boundary string) string { return "multipart/form-data; boundary=" + boundary }

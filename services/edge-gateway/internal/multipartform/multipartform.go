@@ -1,16 +1,15 @@
-// Package multipartform takes a multipart/form-data body apart and builds the
-// one that is sent on.
+// Package multipartform takes a multipart/form-data body apart and builds the body that
+// is sent on.
 //
-// The provider's engine reads the form with a parser of its own, and what it
-// finds must be what was admitted here. So this parser is strict where parsers
-// differ: lines end in CRLF, headers stand once and are not folded, a name is
-// plain text without escapes, and there is nothing before the first boundary or
-// behind the last. A form that it takes means the same to every parser;
-// mime/multipart is the one that it is tested against. Parts are ranges of the
-// body, so they go on byte for byte.
+// The provider's engine reads the form with a parser of its own and must find what was
+// admitted here. So this parser is strict where parsers differ: lines end in CRLF,
+// headers stand once and are not folded, a name is plain text without escapes, and there
+// is nothing before the first boundary or behind the last. A form that it accepts means
+// the same to every parser; it is tested against mime/multipart. Parts are ranges of the
+// body, so they are sent on byte for byte.
 //
-// Limits: 64 parts, 8 KiB of headers each, names of 256 bytes. The body itself
-// is the caller's to bound; nothing of it is copied but by Build.
+// Limits: 64 parts, 8 KiB of headers each, names of 256 bytes. The caller bounds the body
+// itself. Only Build copies any of it.
 package multipartform
 
 import (
@@ -32,9 +31,9 @@ const (
 const (
 	// MaxParts is how many parts a form may have.
 	MaxParts = 64
-	// MaxHead bounds the headers of a part.
+	// MaxHead bounds the headers of a part, in bytes.
 	MaxHead = 8 << 10
-	// maxName bounds the name of a field, maxBoundary follows RFC 2046.
+	// maxName bounds the name of a field, in bytes. maxBoundary follows RFC 2046.
 	maxName     = 256
 	maxBoundary = 70
 )
@@ -42,21 +41,21 @@ const (
 // Part is one part of a form.
 type Part struct {
 	Name string
-	// File tells that the part has a file name.
+	// File reports whether the part has a file name.
 	File bool
 	// FileName and ContentType are as the client wrote them.
 	FileName, ContentType string
-	// Body is the value: a range of the form.
+	// Body is the value, a range of the form.
 	Body []byte
 	// raw is the part with its headers.
 	raw []byte
 }
 
-// Form is the parts in their order.
+// Form is the parts of a form in their order.
 type Form []Part
 
-// Boundary reads the boundary from the value of a Content-Type header. It fails
-// for anything but a form.
+// Boundary reads the boundary from the value of a Content-Type header. It fails for any
+// other media type.
 func Boundary(contentType string) (string, error) {
 	kind, params, err := mime.ParseMediaType(contentType)
 	if err != nil || kind != "multipart/form-data" {
@@ -114,7 +113,7 @@ func Parse(body []byte, boundary string) (Form, error) {
 			return nil, malformed("its last boundary is missing")
 		}
 		if bytes.Contains(raw, delimiter[2:]) {
-			// Some parsers do not ask whether it begins a line.
+			// Some parsers accept a boundary that does not begin a line.
 			return nil, malformed("a part holds its boundary")
 		}
 		part, err := parsePart(raw)
@@ -125,8 +124,8 @@ func Parse(body []byte, boundary string) (Form, error) {
 	}
 }
 
-// endOfDelimiter reads what follows a boundary: the end of the line, or that of
-// the form, behind which some clients write more than one line end.
+// endOfDelimiter reads what follows a boundary: the end of the line, or the end of the
+// form. Some clients write more than one line end behind that.
 func endOfDelimiter(b []byte) (after []byte, last, ok bool) {
 	if end, found := bytes.CutPrefix(b, []byte("--")); found {
 		return nil, true, len(bytes.Trim(end, "\r\n")) == 0
@@ -227,7 +226,7 @@ func parameter(s string) (key, value, rest string, ok bool) {
 	}
 	if quoted, found := strings.CutPrefix(value, `"`); found {
 		value, rest, ok = strings.Cut(quoted, `"`)
-		// What a backslash means is where parsers differ most.
+		// Parsers differ most over what a backslash means.
 		if !ok || strings.Contains(value, `\`) {
 			return "", "", "", false
 		}

@@ -1,12 +1,11 @@
-// Package openapi is the description of the whole public surface, OpenAPI 3.1.
+// Package openapi is the description of the whole public surface, in OpenAPI 3.1.
 //
-// What stands under /v1 is written by hand, in v1.json, for it is OpenAI's and
-// not ours, and so are the calls of providers' agents, which are the agents'.
-// What else stands under /api/v1 is generated from the services' .proto files,
-// with their comments, and the codes of errors from their table; the
-// result, openapi.json, is what is served. A test fails when it is behind, and
-// writes it when asked: go test ./internal/openapi -update. Others prove that
-// the routes that are served and those that are described are the same.
+// The routes under /v1 are OpenAI's and the calls of providers' agents are the agents',
+// so both are written by hand, in v1.json. The other routes under /api/v1 are generated
+// from the services' .proto files with their comments, and the codes of errors from the
+// public table. The result, openapi.json, is served. A test fails when it is behind, and
+// writes it when asked: go test ./internal/openapi -update. Other tests prove that the
+// routes that are served and those that are described are the same.
 package openapi
 
 import _ "embed"
@@ -14,5 +13,5 @@ import _ "embed"
 //go:embed openapi.json
 var document []byte
 
-// Document is the description. It must not be changed.
+// Document returns the description. It must not be changed.
 func Document() []byte { return document }

@@ -10,18 +10,18 @@ import (
 	"svc.internal/services/edge-gateway/internal/apierror"
 )
 
-// NotHere is the answer to a route that does not exist for the caller.
+// NotHere returns the answer to a route that does not exist for the caller.
 func NotHere() error {
 	return fault.New(fault.NotFound, apierror.UnknownRoute, "There is no such route.")
 }
 
-// Hosts are the names under which the operators' listener may be asked. A page in
-// an operator's browser can have a name of its own lead to a loopback address;
-// what such a page asks names the page's host, and is refused.
+// Hosts are the host names that the operators' listener answers to. A page in an
+// operator's browser can have its own name resolve to a loopback address. Its requests
+// name the page's host and are refused.
 type Hosts struct{ names map[string]bool }
 
-// NewHosts allows the names in a list separated by commas, beside localhost and
-// literal IP addresses, which no foreign name server can hand out.
+// NewHosts allows the names of a list separated by commas, beside localhost and literal
+// IP addresses, because no foreign name server can hand those out.
 func NewHosts(list string) Hosts {
 	h := Hosts{names: map[string]bool{"localhost": true}}
 	for name := range strings.SplitSeq(list, ",") {

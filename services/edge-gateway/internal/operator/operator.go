@@ -1,11 +1,11 @@
 // Package operator decides who may call the operators' routes.
 //
-// An operator shows a bearer token from the list that the gateway is given. Each
-// token stands behind a name, and the name is what audit entries keep. Two tokens
-// of one name are a rotation: both are good until one is taken out of the list.
-// Tokens are compared by their digests, all of them and in constant time, so that
-// an answer's time says nothing of a token. A network that tried too many wrong
-// tokens has to wait.
+// An operator shows a bearer token from the list in the gateway's configuration. Each
+// token stands behind a name. The name stands in the log line of the call and goes to the
+// services, which keep it in their audit entries as operator:name. Two tokens of one name
+// are a rotation: both are good until one is taken out of the list. Every token of the
+// list is compared by its digest and in constant time, so that the time of an answer
+// reveals nothing of a token. A network that tried too many wrong tokens has to wait.
 package operator
 
 import (
@@ -26,14 +26,15 @@ import (
 
 // Bounds of the list.
 const (
-	// MinToken is the least length of a token in bytes: what 32 random bytes are
-	// in any text form, or more.
+	// MinToken is the least length of a token in bytes. 32 random bytes have at least
+	// that length in any text form.
 	MinToken = 32
-	// MaxToken is below what auth.Bearer reads.
+	// MaxToken is the greatest length of a token in bytes, below the bound of
+	// auth.Bearer.
 	MaxToken = 256
-	// MaxTokens bounds the list, because every request is compared with all.
+	// MaxTokens bounds the list, because every request is compared with all of it.
 	MaxTokens = 64
-	// MaxName is the length of a name in bytes.
+	// MaxName is the greatest length of a name in bytes.
 	MaxName = 64
 )
 
@@ -46,9 +47,8 @@ type token struct {
 // Tokens is the list of operators' tokens.
 type Tokens struct{ list []token }
 
-// Parse reads entries of the form name:token, separated by commas or by the
-// ends of lines. It reports every fault, by the place of its entry and never
-// with a token.
+// Parse reads entries of the form name:token, separated by commas or line ends. It
+// reports every fault by the place of its entry, and never names a token.
 func Parse(text string) (Tokens, error) {
 	var out Tokens
 	var faults []error
@@ -98,7 +98,7 @@ func validName(name string) bool {
 // Len is how many tokens there are.
 func (t Tokens) Len() int { return len(t.list) }
 
-// nameOf is the name behind a token; it compares with every entry.
+// nameOf returns the name behind a token. It compares with every entry.
 func (t Tokens) nameOf(secret string) (name string, ok bool) {
 	given := sha256.Sum256([]byte(secret))
 	for i := range t.list {
@@ -116,15 +116,15 @@ type Gate struct {
 	clock   clock.Clock
 }
 
-// NewGate makes a gate that lets each network try wrong tokens rate times a
-// minute and remembers so many networks.
+// NewGate makes a gate. It lets each network try rate wrong tokens in a minute and
+// remembers so many networks.
 func NewGate(tokens Tokens, c clock.Clock, rate, networks int) *Gate {
 	return &Gate{tokens: tokens, guesses: auth.NewGuesses(rate, networks), clock: c}
 }
 
-// Admit is the name of the operator whose token the headers carry. It fails with
-// unknown_route when there is no operator at all, missing_api_key,
-// invalid_api_key, or rate_limit_exceeded for a network that guesses.
+// Admit returns the name of the operator whose token the headers carry. It fails with
+// unknown_route when there is no operator at all, missing_api_key, invalid_api_key, or
+// rate_limit_exceeded for a network that guesses.
 func (g *Gate) Admit(h http.Header, from netip.Addr) (name string, err error) {
 	if g.tokens.Len() == 0 {
 		return "", NotHere()

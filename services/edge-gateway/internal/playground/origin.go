@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// SameOrigin reports whether a request was made by a page of the site that it is
-// made to. Browsers say so in headers that no page can set: Sec-Fetch-Site, or
-// Origin, whose host is that of the request. The scheme is not compared, since a
-// proxy in front may have ended TLS.
+// SameOrigin reports whether a request was made by a page of the site that the request is
+// made to. Browsers say so in headers that no page can set: Sec-Fetch-Site, or Origin,
+// whose host is that of the request. The scheme is not compared, because a proxy in front
+// may have ended TLS.
 func SameOrigin(r *http.Request) bool {
 	if sites := r.Header.Values("Sec-Fetch-Site"); len(sites) == 1 && sites[0] == "same-origin" {
 		return true
@@ -29,7 +29,7 @@ func SameOrigin(r *http.Request) bool {
 	return false
 }
 
-// plainHost leaves out the ports that stand for themselves.
+// plainHost leaves out the default ports, 80 and 443.
 func plainHost(host string) string {
 	for _, port := range []string{":443", ":80"} {
 		if rest, ok := strings.CutSuffix(host, port); ok && !strings.HasSuffix(rest, ":") {

@@ -1,13 +1,14 @@
-// Package playground is what the pages of this very site may ask without a key:
-// a few short chats an hour with a few models, which an account of the platform
-// pays for.
+// Package playground gives the pages of this site a few short chats an hour with a few
+// models, without a key. An account of the platform pays for them. (Specification part 8:
+// 5 requests an hour and IP address, not streamed.)
 //
-// Visits are counted by billing-ledger for all gateways, by the network that
-// they come from (an IPv4 address, an IPv6 /64). It is told a hash of the network
-// under a secret of the gateways', so that its tables name nobody.
+// billing-ledger counts the visits for all gateways, by the network that they come from
+// (an IPv4 address, an IPv6 /64). It gets a hash of the network under a secret of the
+// gateways, so that its tables name nobody. A request that is refused before admission
+// costs no visit.
 //
-// Limits: Config.PerHour visits within any hour, MaxBody bytes of a body,
-// MaxOutputTokens tokens of an answer.
+// Limits: Config.PerHour visits within any hour, MaxBody bytes of a body, MaxOutputTokens
+// tokens of an answer.
 package playground
 
 import (
@@ -30,7 +31,7 @@ import (
 const (
 	// MaxOutputTokens bounds an answer.
 	MaxOutputTokens = 100
-	// MaxBody bounds a body in bytes: a page's chat, and no images.
+	// MaxBody bounds a body in bytes: a page's chat without images.
 	MaxBody = 64 << 10
 	// MinSecret is the least length of a secret in bytes.
 	MinSecret = 16
@@ -38,13 +39,13 @@ const (
 	window = time.Hour
 )
 
-// Config says what is given away.
+// Config says which models are given away, how often, and who pays.
 type Config struct {
 	// Models are the ids of the models that may be asked.
 	Models []string
 	// APIKey is the consumer key of the account that pays.
 	APIKey string
-	// Secret is what networks are hashed under; all gateways have the same.
+	// Secret is the secret under which networks are hashed; all gateways have the same.
 	Secret string
 	// PerHour is how many chats a network has within any hour.
 	PerHour int
@@ -52,7 +53,7 @@ type Config struct {
 	CallTimeout time.Duration
 }
 
-// Playground answers for all visitors of a gateway.
+// Playground serves all visitors of a gateway.
 type Playground struct {
 	visits billingv1.VisitorServiceClient
 	cfg    Config
@@ -66,10 +67,10 @@ func New(visits billingv1.VisitorServiceClient, cfg Config) *Playground {
 // Models are the ids of the models that may be asked.
 func (p *Playground) Models() []string { return p.cfg.Models }
 
-// Offers reports whether a model may be asked.
+// Offers reports whether visitors may ask a model.
 func (p *Playground) Offers(modelID string) bool { return slices.Contains(p.cfg.Models, modelID) }
 
-// Credentials are headers with the key that pays.
+// Credentials returns headers with the key of the account that pays.
 func (p *Playground) Credentials() http.Header {
 	return http.Header{"Authorization": {"Bearer " + p.cfg.APIKey}}
 }
@@ -77,13 +78,12 @@ func (p *Playground) Credentials() http.Header {
 // Left is what a visitor has left of its visits.
 type Left struct {
 	Limit, Remaining int
-	// Reset is when the oldest visit counts no more.
+	// Reset is the time until the oldest visit no longer counts.
 	Reset time.Duration
 }
 
-// Visit takes one of the visits of a client. Its faults are rate_limit_exceeded,
-// with the time to wait, and those of a service that does not answer: then
-// nothing is given.
+// Visit takes one of a client's visits. It fails with rate_limit_exceeded and the time to
+// wait, or with the fault of a service that does not answer; then no visit is given.
 func (p *Playground) Visit(ctx context.Context, client netip.Addr) (Left, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.cfg.CallTimeout)
 	defer cancel()
@@ -103,7 +103,7 @@ func (p *Playground) Visit(ctx context.Context, client netip.Addr) (Left, error)
 	}, nil
 }
 
-// hash names the network of a client. Connections without an address share one.
+// hash returns the hash of a client's network. Connections without an address share one.
 func (p *Playground) hash(client netip.Addr) []byte {
 	mac := hmac.New(sha256.New, []byte(p.cfg.Secret))
 	mac.Write([]byte(address.Network(client).String()))

@@ -11,7 +11,7 @@ import (
 	hubv1 "svc.internal/proto/svc/hub/v1"
 )
 
-// Bounds of what is read, in characters; the hub has its own, which are tighter.
+// Bounds of the members, in characters. The hub has its own bounds, which are tighter.
 const (
 	maxName    = 256
 	maxText    = 2000
@@ -19,22 +19,26 @@ const (
 	maxNonce   = 256
 )
 
-// maxSignature is in bytes, far above those of a wallet.
+// maxSignature is in bytes, far above the length of a wallet's signature.
 const maxSignature = 128
 
 const (
-	// defaultOverlap is how long a key that is replaced stays good when its provider
-	// does not say, maxOverlap the most it may say.
+	// defaultOverlap is how long a replaced key stays good when its provider names no
+	// time, maxOverlap the longest time that the provider may name.
 	defaultOverlap = 24 * time.Hour
 	maxOverlap     = 7 * 24 * time.Hour
 )
 
-// signUpDeprecated is since when providers sign up as users.
+// signUpDeprecated is the date since which providers sign up as users.
 var signUpDeprecated = "@" + strconv.FormatInt(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).Unix(), 10)
 
-// UpdateMe answers PUT /api/v1/provider/me: where earnings are to go, and by a signed
-// challenge whose wallet is to own the account. A key may have leaked, so it proposes
-// both; agents in the field need 200 and read no more.
+// UpdateMe answers PUT /api/v1/provider/me. It proposes an address for the earnings and,
+// with signature (0x and hexadecimal) and auth_nonce of a challenge, a wallet that is to
+// own the account. A key may have leaked, so a key can only propose; agents in the field
+// need the status 200 and read no more. The answer has the address that counts in
+// beneficiary_address and the open proposals in proposals. A proposal waits until the
+// account's user confirms it, or, for an account without a user, for 48 hours. A bad
+// signature is invalid_credentials, which is no verdict on the key.
 func (a *API) UpdateMe(ctx context.Context, c Call) (Answer, error) {
 	var p *hubv1.Provider
 	req := &hubv1.UpdateOwnRequest{}
@@ -46,7 +50,7 @@ func (a *API) UpdateMe(ctx context.Context, c Call) (Answer, error) {
 		resp, err := a.peers.Self.UpdateOwn(ctx, req)
 		p = resp.GetProvider()
 		if req.GetOwnerAddress() != "" && fault.Is(err, fault.InvalidAPIKey) {
-			// A hub says the same of a bad signature, which is no verdict on the key.
+			// A hub gives a bad signature the same error, which is no verdict on the key.
 			return a.refuse(ctx, d, unsigned(err))
 		}
 		return ownerTaken(err, "owner_address")
@@ -69,8 +73,8 @@ func (a *API) UpdateMe(ctx context.Context, c Call) (Answer, error) {
 	}{p.GetName(), statusWord(p.GetStatus()), bindingsOf(p, message)})
 }
 
-// RequestApproval answers POST /api/v1/provider/request-approval: an operator is asked
-// to look.
+// RequestApproval answers POST /api/v1/provider/request-approval: it asks for an
+// operator's review.
 func (a *API) RequestApproval(ctx context.Context, c Call) (Answer, error) {
 	var resp *hubv1.RequestReviewResponse
 	req := &hubv1.RequestReviewRequest{}
@@ -94,10 +98,10 @@ func (a *API) RequestApproval(ctx context.Context, c Call) (Answer, error) {
 	}{p.GetProviderId(), statusWord(p.GetStatus()), meaningOf(statusWord(p.GetStatus())), moment(resp.GetRequestedAt())})
 }
 
-// SignUp answers POST /api/v1/provider/signup, with which agents opened accounts
-// before users had any. It is not idempotent: nobody may be given a key to an account
-// for knowing a name of its making. An address binds nothing unless its wallet has
-// signed a challenge.
+// SignUp answers POST /api/v1/provider/signup, with which agents opened accounts before
+// there were users. It is not idempotent, because nobody may get a key to an account for
+// knowing its name. A claimed address binds nothing. An address whose wallet has signed a
+// challenge is bound to the account for good.
 func (a *API) SignUp(ctx context.Context, c Call) (Answer, error) {
 	req := &hubv1.SignUpRequest{}
 	err := c.read(
@@ -127,7 +131,8 @@ func (a *API) SignUp(ctx context.Context, c Call) (Answer, error) {
 	return out, err
 }
 
-// open has a hub open an account. owner is what the caller calls the wallet's address.
+// open has a hub open an account. owner is the name of the member with the wallet's
+// address.
 func (a *API) open(
 	ctx context.Context, q *quota, c Call, req *hubv1.SignUpRequest, owner string,
 ) (resp *hubv1.SignUpResponse, err error) {
@@ -141,7 +146,7 @@ func (a *API) open(
 	return resp, ownerTaken(err, owner)
 }
 
-// unsigned is the refusal of a signature.
+// unsigned returns the refusal of a signature.
 func unsigned(cause error) error {
 	return fault.Wrap(cause, fault.Unauthenticated, fault.InvalidCredentials,
 		"The signature is not the wallet's, or its challenge is not known, was used, or has expired.").On("signature")
@@ -149,14 +154,15 @@ func unsigned(cause error) error {
 
 const keyShownOnce = "The account is open. Keep the key: it is not shown again."
 
-// firstSteps are what a new account is told; its status call knows better later.
+// firstSteps are the steps that a new account is given. Its status call knows better
+// later.
 var firstSteps = []string{
 	"Keep the key where the agent finds it.",
 	"Start the agent, so that it connects and its machine is seen.",
 	"Deposit collateral: GET /api/v1/provider/collateral/contract says where.",
 }
 
-// ownerTaken says what it is that exists already.
+// ownerTaken says that the wallet address has an account already.
 func ownerTaken(err error, param string) error {
 	if !fault.Is(err, fault.AlreadyExists) {
 		return err
@@ -164,9 +170,9 @@ func ownerTaken(err error, param string) error {
 	return fault.Wrap(err, fault.Conflict, fault.AlreadyExists, "This wallet address has a provider account.").On(param)
 }
 
-// RotateKey answers POST /api/v1/provider/keys: a further key, while the one that was
-// sent ends after overlap_seconds (a day, unless said; at most seven). It is not
-// idempotent.
+// RotateKey answers POST /api/v1/provider/keys. It makes a further key, which is shown
+// once; the key that was sent ends after overlap_seconds: a day unless the caller names a
+// time, and at most seven days. It is not idempotent.
 func (a *API) RotateKey(ctx context.Context, c Call) (Answer, error) {
 	var resp *hubv1.RotateOwnKeyResponse
 	req := &hubv1.RotateOwnKeyRequest{OverlapSeconds: int64(defaultOverlap / time.Second)}
@@ -190,8 +196,8 @@ func (a *API) RotateKey(ctx context.Context, c Call) (Answer, error) {
 		"Keep the key: it is not shown again."})
 }
 
-// Challenge answers POST /api/v1/provider/ws-challenge: what a wallet signs to connect
-// without a key.
+// Challenge answers POST /api/v1/provider/ws-challenge: the text that a wallet signs to
+// connect without a key.
 func (a *API) Challenge(ctx context.Context, c Call) (Answer, error) {
 	req := &hubv1.CreateChallengeRequest{}
 	if err := c.read(member{name: "address", text: &req.Address, limit: maxAddress, required: true}); err != nil {

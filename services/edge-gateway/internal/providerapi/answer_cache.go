@@ -9,18 +9,18 @@ import (
 	"svc.internal/pkg/lru"
 )
 
-// answerCache remembers the credentials that were good when they were last looked up, up to
-// a bound; the one that was used least recently goes first. With provider keys it
-// keeps the last answers to their status calls, up to a bound of their bytes together
-// and of their age; the one that was said first goes first. It holds digests and
-// answers, and no credential.
+// answerCache remembers the credentials that were good when they were last looked up, up
+// to a bound; the least recently used goes first. For provider keys it keeps the last
+// answers to their status calls, up to a bound of their bytes together and of their age;
+// the oldest goes first. It holds digests and answers, and no credential.
 type answerCache struct {
 	maxBytes int
 	keptFor  time.Duration
 
 	mu    sync.Mutex
 	known *lru.Map[apikey.Digest, struct{}]
-	// answers are of known credentials; each is used when it is said, and only then.
+	// answers are the answers of known credentials. Each is marked as used when it is
+	// kept, and only then.
 	answers *lru.Map[apikey.Digest, keptAnswer]
 	bytes   int // of the answers
 }
@@ -45,15 +45,15 @@ func (k *answerCache) knows(d apikey.Digest) bool {
 	return k.known.Contains(d)
 }
 
-// know notes a good credential.
+// know remembers a good credential.
 func (k *answerCache) know(d apikey.Digest) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.known.Add(d, struct{}{})
 }
 
-// keep notes the answer to a status call. One that is larger than all may be together
-// is not kept.
+// keep keeps the answer to a status call, unless it is larger than all answers may be
+// together.
 func (k *answerCache) keep(d apikey.Digest, answer []byte, now time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -70,8 +70,8 @@ func (k *answerCache) keep(d apikey.Digest, answer []byte, now time.Time) {
 	k.bytes += len(answer)
 }
 
-// answer gives the last answer to a status call and how old it is; false when there
-// is none, or it is too old.
+// answer returns the last answer to a status call and its age; false when there is none
+// or it is too old.
 func (k *answerCache) answer(d apikey.Digest, now time.Time) ([]byte, time.Duration, bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -94,7 +94,7 @@ func (k *answerCache) expireLocked(now time.Time) {
 	}
 }
 
-// forget drops a credential that is good no more.
+// forget drops a credential that is no longer good.
 func (k *answerCache) forget(d apikey.Digest) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -16,21 +16,23 @@ import (
 )
 
 const (
-	// maxMembers bounds a body's members: agents may send some that are not known.
+	// maxMembers bounds the members of a body. Agents may send members that are not
+	// known.
 	maxMembers = 32
 	maxDepth   = 8
 )
 
-// member is one member of a body that is read: into text, number or, from
+// member is one member of a body. Its value is read into text, number or, from
 // hexadecimal digits after 0x, bytes.
 type member struct {
 	name   string
 	text   *string
 	number *int64
 	bytes  *[]byte
-	// limit bounds a text in characters, bytes, or a number, which is at least 0.
+	// limit bounds a text in characters, bytes in bytes, or a number, which is at least
+	// 0.
 	limit int64
-	// required refuses a body without it, or with an empty text.
+	// required refuses a body without the member, or with an empty text in it.
 	required bool
 }
 
@@ -42,9 +44,9 @@ func (c Call) read(members ...member) error {
 	return readBody(c.Body, members...)
 }
 
-// readBody reads the members of a body. Members that are not known are passed over,
-// for agents send more than is asked; null is as good as none; a name that stands
-// twice is refused, whoever's it is. Faults name the member and never its value.
+// readBody reads the members of a body. It passes over members that are not known,
+// because agents send more than is asked for. A null counts as absent. A name that stands
+// twice is refused, known or not. Faults name the member and never its value.
 func readBody(raw []byte, members ...member) error {
 	if len(bytes.TrimSpace(raw)) == 0 {
 		raw = []byte("{}")
@@ -57,7 +59,7 @@ func readBody(raw []byte, members ...member) error {
 		}
 		name := string(found.Key.Name(raw))
 		if met[name] {
-			// Only names that are known come back.
+			// Only known names are repeated.
 			return fault.New(fault.Invalid, apierror.DuplicateField, "A member of the body is given twice.").On(
 				known(members, name))
 		}
@@ -124,7 +126,7 @@ func (m member) read(value []byte) error {
 	return nil
 }
 
-// answer makes an answer out of a value.
+// answer makes an answer of a value.
 func answer(status int, value any) (Answer, error) {
 	body, err := json.Marshal(value)
 	if err != nil {
@@ -133,7 +135,8 @@ func answer(status int, value any) (Answer, error) {
 	return Answer{Status: status, JSON: body}, nil
 }
 
-// enveloped is the form of catalog, stats and the collateral contract.
+// enveloped returns the envelope of the catalog, the statistics and the collateral
+// contract.
 func enveloped(data any) ([]byte, error) {
 	body, err := json.Marshal(struct {
 		Code int    `json:"code"`
@@ -146,7 +149,7 @@ func enveloped(data any) ([]byte, error) {
 	return body, nil
 }
 
-// publicCache is said of what is the same for all.
+// publicCache is the Cache-Control of answers that are the same for everybody.
 const publicCache = "public, max-age=60"
 
 func ok(body []byte) Answer { return Answer{Status: http.StatusOK, JSON: body} }

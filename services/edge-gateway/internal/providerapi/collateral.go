@@ -15,8 +15,8 @@ import (
 type Chain struct {
 	ChainID   int64  `yaml:"chain_id" json:"chain_id"`
 	ChainName string `yaml:"chain_name" json:"chain_name"`
-	// ContractAddress takes the collateral. A chain without one is not shown: an agent
-	// would send money into nothing.
+	// ContractAddress is the contract that takes the collateral. A chain without one is
+	// not shown, because an agent would send money into nothing.
 	ContractAddress string `yaml:"contract_address" json:"contract_address"`
 	// TokenAddress is empty for a chain's native token.
 	TokenAddress  string `yaml:"token_address" json:"token_address"`
@@ -29,11 +29,11 @@ type Chain struct {
 	FaucetURL     string `yaml:"faucet_url" json:"faucet_url"`
 }
 
-// Chains are the chains of a configuration: a list in its file, and in the environment
-// the same as JSON.
+// Chains are the chains of a configuration: a list in its file, and the same list as JSON
+// in the environment.
 type Chains []Chain
 
-// UnmarshalText reads a JSON array of chains; no text is none.
+// UnmarshalText reads a JSON array of chains. An empty text is no chains.
 func (c *Chains) UnmarshalText(text []byte) error {
 	var chains []Chain
 	if len(text) > 0 {
@@ -53,12 +53,13 @@ func (c *Chains) UnmarshalText(text []byte) error {
 // MaxChains bounds the chains of a configuration.
 const MaxChains = 16
 
-// cardChain is where a provider is paid whose collateral came from a card alone.
+// cardChain is the chain on which a provider is paid whose collateral came from a card
+// alone.
 const cardChain = 8453
 
 var addressForm = regexp.MustCompile(`^0x[0-9a-fA-F]{40}$`)
 
-// Validate says what of a chain cannot be shown to providers.
+// Validate reports what of a chain cannot be shown to providers.
 func (c Chain) Validate() error {
 	var faults []error
 	check := func(ok bool, what string) {
@@ -83,7 +84,7 @@ func (c Chain) Validate() error {
 	return errors.Join(faults...)
 }
 
-// contractJSON is the answer that Contract gives, made once.
+// contractJSON makes the answer that Contract gives.
 func contractJSON(chains []Chain, card bool) ([]byte, error) {
 	shown := []Chain{}
 	for _, c := range chains {
@@ -104,7 +105,7 @@ func contractJSON(chains []Chain, card bool) ([]byte, error) {
 }
 
 // Contract answers GET /api/v1/provider/collateral/contract: the chains on which
-// collateral may be deposited, and cards apart.
+// collateral may be deposited, and cards apart. It needs no key.
 func (a *API) Contract(context.Context, Call) (Answer, error) {
 	out := ok(a.contract)
 	out.Header = http.Header{"Cache-Control": {publicCache}}

@@ -13,9 +13,9 @@ import (
 	"svc.internal/services/edge-gateway/internal/auth"
 )
 
-// verdicts are the reasons that speak of the key itself. Any other failure says
-// nothing of it, whatever its kind: a fleet that is set up wrong must not tell
-// agents that their keys are.
+// verdicts are the reasons that are about the key itself. No other failure says anything
+// about the key, whatever its kind, because a fleet that is set up wrong must not make
+// agents give up their keys.
 var verdicts = []fault.Reason{
 	fault.InvalidAPIKey, fault.KeyRevoked, fault.KeyExpired, apierror.MissingAPIKey, apierror.WrongKeyType,
 }
@@ -25,7 +25,7 @@ func isVerdict(err error) bool {
 	return ok && slices.Contains(verdicts, f.Reason)
 }
 
-// providerKey is the digest of the provider key that a call carries.
+// providerKey returns the digest of the provider key that a call carries.
 func providerKey(c Call) (apikey.Digest, error) {
 	key, err := auth.Credential(c.Header)
 	if err != nil {
@@ -43,7 +43,7 @@ func providerKey(c Call) (apikey.Digest, error) {
 
 // withKey reads the members of a call's body and has a hub asked in the name of the
 // provider whose key the call carries. What the hub finds of the key is remembered, and
-// told before what is wrong with the body.
+// an error of the key comes before an error of the body.
 func (a *API) withKey(
 	ctx context.Context, c Call, ask func(context.Context, apikey.Digest) error, members ...member,
 ) error {
@@ -69,7 +69,7 @@ func (a *API) withKey(
 	return malformed
 }
 
-// refuse is why a call is refused whose key is good, or else what is wrong with the key.
+// refuse returns why, if the key is good, and otherwise the error of the key.
 func (a *API) refuse(ctx context.Context, digest apikey.Digest, why error) error {
 	if err := a.checkKey(ctx, digest); err != nil {
 		return err
@@ -77,13 +77,15 @@ func (a *API) refuse(ctx context.Context, digest apikey.Digest, why error) error
 	return why
 }
 
-// checkKey is nil for a key that somebody has.
+// checkKey returns nil for a key that a provider has.
 func (a *API) checkKey(ctx context.Context, digest apikey.Digest) error {
 	_, err := a.peers.Self.GetOwnStatus(ctx, &hubv1.GetOwnStatusRequest{KeyDigest: digest[:]})
 	return err
 }
 
-// user is the user whose session token a call carries.
+// user returns the user whose session token a call carries. The token of a session that
+// is over is session_expired and no guess. A token that nobody ever had, or whose session
+// ended more than a day ago, is invalid_session.
 func (a *API) user(ctx context.Context, c Call) (*billingv1.User, error) {
 	token, err := auth.Bearer(c.Header)
 	if fault.Is(err, apierror.MissingAPIKey) {

@@ -18,20 +18,22 @@ import (
 )
 
 const (
-	// demandRows bounds the models of an answer: those most asked for.
+	// demandRows bounds the models of an answer. It has the models with the most
+	// requests.
 	demandRows = 1000
-	// catalogPage and catalogPages bound what is read of the catalog: all it may hold.
+	// catalogPage and catalogPages bound how much of the catalog is read: all that it may
+	// hold.
 	catalogPage  = 200
 	catalogPages = 50
-	// trendPct is the change in percent from which demand goes up or down, and
-	// trendRequests how many requests of both days together tell anything.
+	// trendPct is the change in percent from which demand counts as up or down. With
+	// fewer than trendRequests requests in both days together it is stable.
 	trendPct      = 10
 	trendRequests = 20
-	// demandRetry is how long a peer that failed is left alone.
+	// demandRetry is how long a peer that failed is not asked again.
 	demandRetry = 5 * time.Second
 )
 
-// demandRow is what the market wants of one model.
+// demandRow is the demand for one model in the last 24 hours.
 type demandRow struct {
 	ModelID          string  `json:"model_id"`
 	ModelName        string  `json:"model_name"`
@@ -51,16 +53,16 @@ type demandRow struct {
 }
 
 // demand keeps the answers to the demand call, one for each category: open models in
-// service, those most asked for first. They are made again in the background when
-// somebody asks and the last are older than Config.DemandFor. Only who finds none that
-// may still be given waits.
+// service, those with the most requests first. When a caller asks and the last answers
+// are older than Config.DemandFor, they are made again in the background. Only a caller
+// for whom there are no answers that may still be given waits.
 type demand struct {
 	models catalogv1.PublicCatalogServiceClient
 	ledger billingv1.DemandServiceClient
 	clock  clock.Clock
 	cfg    Config
 
-	// mu is held by nobody who waits for a peer.
+	// mu is never held while a peer is asked.
 	mu      sync.Mutex
 	last    *demandAnswers // nil for none
 	refresh chan struct{}  // closed when the refresh under way is over; nil for none
@@ -68,7 +70,7 @@ type demand struct {
 	why     error // nil unless the last refresh failed
 }
 
-// demandAnswers are what one refresh has made. They are not changed.
+// demandAnswers are the answers of one refresh. They are not changed.
 type demandAnswers struct {
 	bodies map[string][]byte // by category; "" has them all
 	none   []byte            // for a category without models
@@ -86,8 +88,9 @@ func newDemand(peers Peers, cfg Config) *demand {
 	return &demand{models: peers.Models, ledger: peers.Demand, clock: peers.Clock, cfg: cfg}
 }
 
-// ModelDemand answers GET /api/v1/stats/model-demand?category=. A category that no
-// model has is empty: agents know others than the catalog does.
+// ModelDemand answers GET /api/v1/stats/model-demand?category=. It needs no key. For a
+// category without models the answer is empty, because agents know other categories than
+// the catalog does.
 func (a *API) ModelDemand(ctx context.Context, c Call) (Answer, error) {
 	body, age, err := a.demand.get(ctx, c.Query.Get("category"))
 	if err != nil {
@@ -114,8 +117,8 @@ func (d *demand) get(ctx context.Context, category string) ([]byte, time.Duratio
 	return last.of(category), d.clock.Now().Sub(last.made), nil
 }
 
-// current gives the last answers, nil when there are none that may be given, and the
-// end of the refresh under way, which it begins when it is time.
+// current returns the last answers, or nil when there are none that may be given, and the
+// end of the refresh under way. It begins a refresh when one is due.
 func (d *demand) current(ctx context.Context) (last *demandAnswers, under <-chan struct{}) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -124,7 +127,8 @@ func (d *demand) current(ctx context.Context) (last *demandAnswers, under <-chan
 	paused := d.why != nil && now.Sub(d.failed) < demandRetry
 	if stale && !paused && d.refresh == nil {
 		d.refresh = make(chan struct{})
-		// It is made for all, so that it does not end with the one who asked first.
+		// The refresh serves all callers, so it does not end with the caller who asked
+		// first.
 		go d.renew(context.WithoutCancel(ctx), d.refresh)
 	}
 	return d.giveableLocked(now), d.refresh
@@ -142,7 +146,7 @@ func (d *demand) reason() error {
 	return cmp.Or(d.why, error(fault.New(fault.Unavailable, fault.ServiceUnavailable, "The demand cannot be told now.")))
 }
 
-// giveableLocked are the last answers unless they are too old.
+// giveableLocked returns the last answers unless they are too old.
 func (d *demand) giveableLocked(now time.Time) *demandAnswers {
 	if d.last == nil || now.Sub(d.last.made) >= d.cfg.DemandKept {
 		return nil
@@ -150,7 +154,7 @@ func (d *demand) giveableLocked(now time.Time) *demandAnswers {
 	return d.last
 }
 
-// renew makes the answers anew, or notes why it cannot and when it found out.
+// renew makes the answers anew, or notes the failure and its time.
 func (d *demand) renew(ctx context.Context, done chan struct{}) {
 	ctx, cancel := context.WithTimeout(ctx, d.cfg.CallTimeout)
 	defer cancel()
@@ -203,7 +207,7 @@ func (d *demand) read(ctx context.Context) ([]demandRow, error) {
 	return rows, nil
 }
 
-// answersOf writes the answers.
+// answersOf makes the answers of the rows.
 func answersOf(rows []demandRow) (*demandAnswers, error) {
 	byCategory := map[string][]demandRow{"": {}}
 	for _, r := range rows {
@@ -241,14 +245,15 @@ func row(m *catalogv1.PublicModel, asked *billingv1.ModelDemand) demandRow {
 		Requests24h: asked.GetRequests_24H(), Tokens24h: asked.GetTokens_24H(),
 		Revenue24h: dollars(asked.GetRevenue_24HNanoUsd()), AvgLatencyMs: math.Round(finite(asked.GetAvgLatencyMs())),
 		DemandTrend: trend, DemandChangePct: change,
-		// What one more of those who serve it now would have been paid, roughly.
+		// The payout of the 24 hours over the providers that are online now: roughly what
+		// one of them earns.
 		EstDailyEarnings: dollars(asked.GetPayout_24HNanoUsd() / int64(max(m.GetOnlineProviders(), 1))),
 		MinVRAMGB:        m.GetMinVramGb(),
 	}
 }
 
 // trendOf compares a day's requests with those of the day before. The change is in
-// percent with one decimal; of nothing to something it is 100.
+// percent with one decimal; from no requests to some it is 100.
 func trendOf(day, before int64) (trend string, pct float64) {
 	switch {
 	case before > 0:
@@ -267,5 +272,5 @@ func trendOf(day, before int64) (trend string, pct float64) {
 	return "stable", pct
 }
 
-// dollars is an amount as a number for people; no money moves by it.
+// dollars is an amount as a number for people; no money is moved by it.
 func dollars(nano int64) float64 { return float64(nano) / float64(money.USD) }

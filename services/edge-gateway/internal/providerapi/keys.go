@@ -12,7 +12,7 @@ import (
 	hubv1 "svc.internal/proto/svc/hub/v1"
 )
 
-// ownKey is a key of a user's provider account, of which nobody keeps the text.
+// ownKey is a key of a user's provider account. Nobody keeps the text of a key.
 type ownKey struct {
 	KeyID     string     `json:"key_id"`
 	KeyPrefix string     `json:"key_prefix"`
@@ -23,7 +23,8 @@ type ownKey struct {
 	RevokedAt *time.Time `json:"revoked_at"`
 }
 
-// provider is the user whose session a call carries, who has a provider account.
+// provider returns the user whose session a call carries. The user must have a provider
+// account.
 func (a *API) provider(ctx context.Context, c Call) (*billingv1.User, error) {
 	u, err := a.user(ctx, c)
 	if err != nil {
@@ -49,7 +50,7 @@ func (a *API) ProviderKeys(ctx context.Context, c Call) (Answer, error) {
 }
 
 // ListProviderKeys answers GET /api/v1/user/me/provider-keys: the keys of the user's
-// provider account, those that are good first.
+// provider account, good keys first.
 func (a *API) ListProviderKeys(ctx context.Context, c Call) (Answer, error) {
 	u, err := a.provider(ctx, c)
 	if err != nil {
@@ -74,8 +75,8 @@ func (a *API) ListProviderKeys(ctx context.Context, c Call) (Answer, error) {
 	}{u.GetProviderId(), list})
 }
 
-// RevokeProviderKey answers DELETE /api/v1/user/me/provider-keys/{key_id}: the key ends
-// for ever, with the connections made with it. It is idempotent.
+// RevokeProviderKey answers DELETE /api/v1/user/me/provider-keys/{key_id}. The key ends
+// for good, with the connections that were made with it. The call is idempotent.
 func (a *API) RevokeProviderKey(ctx context.Context, c Call) (Answer, error) {
 	u, err := a.provider(ctx, c)
 	if err != nil {
@@ -97,5 +98,5 @@ func (a *API) RevokeProviderKey(ctx context.Context, c Call) (Answer, error) {
 	}{id, "The key is revoked, and connections made with it are closed."})
 }
 
-// maxKeyID is in bytes, far above those of keys.
+// maxKeyID is in bytes, far above the length of a key's id.
 const maxKeyID = 64

@@ -10,7 +10,8 @@ import (
 	hubv1 "svc.internal/proto/svc/hub/v1"
 )
 
-// proposal is what a provider key alone asked for, and what does not count yet.
+// proposal is an address that a provider key alone has asked for, and that does not count
+// yet.
 type proposal struct {
 	ProposalID    string     `json:"proposal_id"`
 	Kind          string     `json:"kind"`
@@ -31,7 +32,7 @@ func proposalsOf(p *hubv1.Provider) []proposal {
 	return list
 }
 
-// bindings are an account's addresses: what counts, and what is proposed.
+// bindings are an account's addresses: those that count, and those that are proposed.
 type bindings struct {
 	ProviderID         string     `json:"provider_id"`
 	OwnerAddress       string     `json:"owner_address"`
@@ -46,8 +47,8 @@ func bindingsOf(p *hubv1.Provider, message string) bindings {
 		message}
 }
 
-// Proposals answers GET /api/v1/user/me/provider-proposals: what keys proposed for the
-// user's provider account, beside what counts.
+// Proposals answers GET /api/v1/user/me/provider-proposals: the addresses that keys
+// proposed for the user's provider account, beside those that count.
 func (a *API) Proposals(ctx context.Context, c Call) (Answer, error) {
 	u, err := a.provider(ctx, c)
 	if err != nil {
@@ -62,9 +63,10 @@ func (a *API) Proposals(ctx context.Context, c Call) (Answer, error) {
 	return answer(http.StatusOK, bindingsOf(resp.GetProvider(), ""))
 }
 
-// Proposal answers /api/v1/user/me/provider-proposals/{proposal_id}: POST lets the
-// proposal take effect, DELETE drops it. Both are idempotent. The account is that of the
-// session's user, and the id names one address: what took its place has another id.
+// Proposal answers /api/v1/user/me/provider-proposals/{proposal_id}: POST makes the
+// proposal count, DELETE drops it. Both are idempotent. The account is that of the
+// session's user. An id names one address; a proposal that takes its place has another
+// id.
 func (a *API) Proposal(ctx context.Context, c Call) (Answer, error) {
 	u, err := a.provider(ctx, c)
 	if err != nil {
@@ -90,5 +92,5 @@ func (a *API) Proposal(ctx context.Context, c Call) (Answer, error) {
 	return answer(http.StatusOK, bindingsOf(resp.GetProvider(), "The proposal has taken effect."))
 }
 
-// maxProposalID is in bytes, far above those of proposals.
+// maxProposalID is in bytes, far above the length of a proposal's id.
 const maxProposalID = 64

@@ -1,21 +1,23 @@
-// Package providerapi answers what provider agents ask over HTTP: where their
-// account stands, what they change in it, what the market wants, and the plain
-// sign-up of users who become providers.
+// Package providerapi answers the HTTP calls of provider agents: the state of their
+// account, changes to it, what the market wants, and the sign-up of users who become
+// providers.
 //
-// The paths, members and statuses are those that agents in the field know, which
-// cannot be changed any more. The most fragile of them is the status call: an agent
-// asks it once, before it connects, and takes any JSON without api_key_valid:true
-// for a verdict that lasts until a human restarts it. So only a key that is really
-// wrong is told in JSON; whatever else fails is plain text, and for ten minutes the
-// last good answer stands in for a hub that does not answer.
+// Agents in the field cannot be changed, so the paths, members and statuses are those
+// that they know. The most fragile call is the status call. An agent makes it once,
+// before it connects, and takes any JSON without api_key_valid:true for a verdict that
+// lasts until a human restarts the agent. So only a key that is really wrong is answered
+// in JSON. Every other failure is plain text, and for ten minutes the last good answer
+// stands in for a hub that does not answer. Under /api/v1/user/ and /api/v1/consumer/ an
+// error has its text in the member error, also on routes that do not exist.
 //
-// Provider keys and sessions travel on as SHA-256 digests. Wrong ones are bounded
-// for each address together with wrong consumer keys (package auth); what anyone may
-// call is bounded for each address here, by each gateway for itself.
+// Provider keys and session tokens are sent to the services as SHA-256 digests. Wrong
+// ones are counted for each network together with wrong consumer keys (package auth).
+// Calls that anyone may make are counted for each network here, by each gateway for
+// itself.
 //
 // Limits: MaxBody bytes of a body, 32 members in it; Config.Kept keys and sessions
-// remembered, with answers of Config.KeptBytes; Config.Networks addresses counted for
-// each kind of call; 1,000 models of the demand, at most Config.DemandKept old.
+// remembered, with answers of Config.KeptBytes; Config.Networks networks counted for each
+// kind of call; 1,000 models of the demand, at most Config.DemandKept old.
 package providerapi
 
 import (
@@ -39,38 +41,39 @@ import (
 // MaxBody bounds a body in bytes.
 const MaxBody = 64 << 10
 
-// Peers are what the calls are answered from.
+// Peers are the services that answer the calls.
 type Peers struct {
 	Self   hubv1.ProviderSelfServiceClient
 	Users  billingv1.UserServiceClient
 	Demand billingv1.DemandServiceClient
 	Models catalogv1.PublicCatalogServiceClient
 	Router routerv1.RouterServiceClient
-	// Auth bounds how many wrong keys and sessions an address may try.
+	// Auth bounds how many wrong keys and sessions a network may try.
 	Auth  *auth.Authenticator
 	Clock clock.Clock
 }
 
 // Config bounds the calls.
 type Config struct {
-	// CallTimeout bounds one call to a peer, ExplainTimeout that to a router, which
-	// a provider's status goes without.
+	// CallTimeout bounds one call to a peer. ExplainTimeout bounds the call to a router,
+	// without which a status is given too.
 	CallTimeout, ExplainTimeout time.Duration
-	// Kept is how many provider keys, and as many sessions, are known for good. The
+	// Kept is how many provider keys, and as many sessions, are remembered as good. The
 	// last answers to the keys' status calls are kept for KeptFor, in at most KeptBytes
 	// together.
 	Kept, KeptBytes int
 	KeptFor         time.Duration
-	// DemandFor is how long the demand is taken for fresh, DemandKept for how long it
-	// is given when it cannot be had anew.
+	// DemandFor is how long the demand counts as fresh. DemandKept is how long it is
+	// given while it cannot be read anew.
 	DemandFor, DemandKept time.Duration
-	// Networks is how many addresses are counted for each kind of call.
+	// Networks is how many networks are counted for each kind of call.
 	Networks int
-	// SignUps bounds accounts opened (of users, of providers, and by users who become
-	// providers), Keys keys that users have made, LogIns passwords tried and Challenges
-	// wallets' challenges, each for one address.
+	// SignUps bounds the accounts that are opened (of users, of providers, and by users
+	// who become providers, each kind by itself), Keys the keys that users make, LogIns
+	// the passwords that are tried, and Challenges the wallets' challenges. Each bound is
+	// that of one network.
 	SignUps, Keys, LogIns, Challenges Rate
-	// Chains are the chains that take collateral; CardCollateral tells that cards are
+	// Chains are the chains that take collateral. CardCollateral says whether cards are
 	// taken too.
 	Chains         []Chain
 	CardCollateral bool
@@ -84,21 +87,21 @@ type Call struct {
 	// Rest is the variable part of the path, still escaped.
 	Rest string
 	Body []byte
-	// Unread is why the body is not there, which is told once the caller is known.
+	// Unread is why the body was not read. It is reported once the caller is known.
 	Unread error
 	From   netip.Addr
 }
 
-// Answer is what the caller gets.
+// Answer is the answer to a call.
 type Answer struct {
 	Status int
-	// Header is set besides the content's type and length; nil for nothing.
+	// Header is set beside the content's type and length; nil for none.
 	Header http.Header
 	// JSON is the body.
 	JSON []byte
 }
 
-// API answers calls. Their errors are the caller's to answer.
+// API answers calls. The caller answers their errors.
 type API struct {
 	peers Peers
 	cfg   Config
@@ -135,8 +138,8 @@ func New(peers Peers, cfg Config) (*API, error) {
 	}, nil
 }
 
-// ofPeer gives the error of a call to a peer the form in which it concerns whoever
-// called: a peer that takes too long, or went away, does not answer.
+// ofPeer turns the error of a call to a peer into the error for the client: a peer that
+// takes too long, or has closed the connection, counts as one that does not answer.
 func ofPeer(ctx context.Context, err error) error {
 	f, ok := fault.As(err)
 	if !ok || f.Kind == fault.Timeout || f.Kind == fault.Canceled && ctx.Err() == nil {

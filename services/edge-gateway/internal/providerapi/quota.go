@@ -13,15 +13,15 @@ import (
 	"svc.internal/pkg/lru"
 )
 
-// Rate is how many calls of a kind an address has within any span of a length.
+// Rate is how many calls of a kind a network may make within any span of that length.
 type Rate struct {
 	Calls int
 	Span  time.Duration
 }
 
 // quota counts one kind of call by network: exactly, over a span that slides. It
-// remembers as many networks as it is told and forgets the one that was heard of
-// least recently; whoever has so many networks is not bound by this.
+// remembers a bounded number of networks and forgets the one that was heard of least
+// recently; a caller with more networks than that is not bound by it.
 type quota struct {
 	what string
 	rate Rate
@@ -34,8 +34,8 @@ func newQuota(what string, rate Rate, networks int) *quota {
 	return &quota{what: what, rate: rate, calls: lru.New[netip.Prefix, []time.Time](networks, nil)}
 }
 
-// take counts a call from an address. It fails with rate_limit_exceeded and the time
-// to wait; such a call is not counted.
+// take counts a call from an address. It fails with rate_limit_exceeded and the time to
+// wait, and does not count the call then.
 func (q *quota) take(from netip.Addr, now time.Time) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -52,7 +52,7 @@ func (q *quota) take(from netip.Addr, now time.Time) error {
 	return nil
 }
 
-// giveBack takes back a call that was counted at a time.
+// giveBack uncounts a call that was counted at a time.
 func (q *quota) giveBack(from netip.Addr, at time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -63,8 +63,8 @@ func (q *quota) giveBack(from netip.Addr, at time.Time) {
 	}
 }
 
-// counted has a peer asked at the cost of one of the calls of an address. A call that
-// was malformed, or that the peer could not answer, costs none.
+// counted has a peer asked and counts the call for its network. A call that was
+// malformed, or that the peer could not answer, is not counted.
 func (a *API) counted(ctx context.Context, q *quota, c Call, ask func(context.Context) error) error {
 	now := a.peers.Clock.Now()
 	if err := q.take(c.From, now); err != nil {

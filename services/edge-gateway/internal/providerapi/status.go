@@ -19,11 +19,12 @@ import (
 	"svc.internal/services/edge-gateway/internal/publicjson"
 )
 
-// totalSteps is how many steps lead to an active provider: account, connect,
-// benchmark, collateral, active.
+// totalSteps is how many steps lead to an active provider: account, connect, benchmark,
+// collateral, active.
 const totalSteps = 5
 
-// status is the answer to a status call. Agents know the members to earnings_enabled.
+// status is the answer to a status call. Agents in the field know the members up to
+// earnings_enabled.
 type status struct {
 	ProviderID      string   `json:"provider_id"`
 	Name            string   `json:"name"`
@@ -50,8 +51,8 @@ type status struct {
 }
 
 // Status answers GET /api/v1/provider/status. Its faults are the verdicts on the key,
-// rate_limit_exceeded, and service_unavailable for all else: no other may be told in
-// JSON.
+// rate_limit_exceeded, and service_unavailable for everything else, because no other
+// error may be given in JSON.
 func (a *API) Status(ctx context.Context, c Call) (Answer, error) {
 	var digest apikey.Digest
 	var resp *hubv1.GetOwnStatusResponse
@@ -71,7 +72,8 @@ func (a *API) Status(ctx context.Context, c Call) (Answer, error) {
 	if err != nil {
 		return Answer{}, fmt.Errorf("encode a provider's status: %w", err)
 	}
-	// What agents act on is small; the rest is out of date when it is wanted again.
+	// The members that agents act on are small. The others will be out of date when the
+	// kept answer is given.
 	said.Nodes, said.AnsweredAs, said.Traffic = []json.RawMessage{}, []json.RawMessage{}, nil
 	last, err := json.Marshal(said)
 	if err != nil {
@@ -81,8 +83,9 @@ func (a *API) Status(ctx context.Context, c Call) (Answer, error) {
 	return ok(body), nil
 }
 
-// lastStatus is the last good answer in place of one that cannot be had, without its
-// nodes, names of models and traffic and with its age, unless it is too old.
+// lastStatus returns the last good answer in place of one that cannot be made, unless it
+// is too old. It has no nodes, names of models and traffic, and its age in the header
+// Age.
 func (a *API) lastStatus(digest apikey.Digest, err error) (Answer, error) {
 	if body, age, found := a.kept.answer(digest, a.peers.Clock.Now()); found {
 		last := ok(body)
@@ -126,18 +129,18 @@ func statusOf(resp *hubv1.GetOwnStatusResponse, t *traffic) status {
 	return out
 }
 
-// canConnect is decided here, and not taken from the hub's word, whose absence would
-// stop agents for good.
+// canConnect is false only for suspended and rejected providers. It is decided here and
+// not taken from the hub's answer, whose absence would stop agents for good.
 func canConnect(s hubv1.ProviderStatus) bool {
 	return s != hubv1.ProviderStatus_PROVIDER_STATUS_SUSPENDED && s != hubv1.ProviderStatus_PROVIDER_STATUS_REJECTED
 }
 
-// statusWord is a status as the public writes it.
+// statusWord returns a status as the public API writes it.
 func statusWord(s hubv1.ProviderStatus) string {
 	return strings.ToLower(strings.TrimPrefix(s.String(), "PROVIDER_STATUS_"))
 }
 
-// meanings say what a status means for whoever has it.
+// meanings say what a status means for its provider.
 var meanings = map[string]string{
 	"pending":      "You may connect. Requests come once collateral, GPU and benchmark are confirmed.",
 	"under_review": "You may connect. Your account is being reviewed.",
@@ -156,7 +159,7 @@ func meaningOf(status string) string {
 	return "Your account is " + status + "."
 }
 
-// finite is a number as JSON can have it.
+// finite returns a number that JSON can hold.
 func finite(f float64) float64 {
 	if math.IsNaN(f) || math.IsInf(f, 0) {
 		return 0
@@ -164,7 +167,7 @@ func finite(f float64) float64 {
 	return f
 }
 
-// moment is a time as JSON shows it; nil for none.
+// moment returns a time as JSON shows it; nil for none.
 func moment(t *timestamppb.Timestamp) *time.Time {
 	if t == nil {
 		return nil

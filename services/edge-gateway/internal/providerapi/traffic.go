@@ -7,14 +7,15 @@ import (
 	routerv1 "svc.internal/proto/svc/router/v1"
 )
 
-// traffic tells a provider why requests come or do not, as one router has seen it.
+// traffic says why a provider gets requests or does not, as one router has seen it since
+// it started.
 type traffic struct {
 	Since   *time.Time    `json:"since"`
 	Rejects []reject      `json:"rejects"`
 	Models  []modelHealth `json:"models"`
 }
 
-// reject is how often the provider was passed over for one reason.
+// reject counts how often the provider was passed over for one reason.
 type reject struct {
 	Reason  string `json:"reason"`
 	Count   int64  `json:"count"`
@@ -32,8 +33,8 @@ type modelHealth struct {
 	Chosen         int64  `json:"chosen"`
 }
 
-// explain asks a router; nil when it does not answer in its short time, without
-// which the status is told all the same.
+// explain asks a router. It returns nil when the router does not answer within
+// ExplainTimeout; the status is then given without traffic.
 func (a *API) explain(ctx context.Context, providerID string) *traffic {
 	ctx, cancel := context.WithTimeout(ctx, a.cfg.ExplainTimeout)
 	defer cancel()

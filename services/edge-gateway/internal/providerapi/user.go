@@ -45,8 +45,8 @@ type session struct {
 	Message   string     `json:"message,omitempty"`
 }
 
-// UserSignUp answers POST /api/v1/user/signup: a user with a consumer account and its
-// first key, signed in.
+// UserSignUp answers POST /api/v1/user/signup: it makes a user, a consumer account and
+// its first key, and signs the user in.
 func (a *API) UserSignUp(ctx context.Context, c Call) (Answer, error) {
 	req := &billingv1.SignUpUserRequest{Network: networkOf(c.From)}
 	err := c.read(
@@ -72,7 +72,7 @@ func (a *API) UserSignUp(ctx context.Context, c Call) (Answer, error) {
 		resp.GetApiKey(), keyShownOnce})
 }
 
-// LogIn answers POST /api/v1/user/login.
+// LogIn answers POST /api/v1/user/login: it signs a user in.
 func (a *API) LogIn(ctx context.Context, c Call) (Answer, error) {
 	req := &billingv1.LogInUserRequest{Network: networkOf(c.From)}
 	err := c.read(
@@ -87,7 +87,7 @@ func (a *API) LogIn(ctx context.Context, c Call) (Answer, error) {
 		return err
 	})
 	if fault.Is(err, fault.InvalidCredentials) {
-		// One text for an e-mail that nobody has and a password that is wrong.
+		// An unknown e-mail address and a wrong password get the same text.
 		return Answer{}, fault.New(fault.Unauthenticated, fault.InvalidCredentials,
 			"The e-mail address or the password is wrong.")
 	}
@@ -98,8 +98,9 @@ func (a *API) LogIn(ctx context.Context, c Call) (Answer, error) {
 		User: userOf(resp.GetUser())})
 }
 
-// networkOf is how billing-ledger tells one network from another, without knowing an
-// address.
+// networkOf returns a digest of a caller's network (of IPv6, a /64). billing-ledger
+// counts failed sign-ins of an e-mail address by it and knows the networks that a user
+// has signed in from, without knowing an address.
 func networkOf(from netip.Addr) string {
 	digest := sha256.Sum256([]byte(address.Network(from).String()))
 	return hex.EncodeToString(digest[:])
@@ -111,15 +112,16 @@ func alreadyProvider(cause error) error {
 	return fault.Wrap(cause, fault.Conflict, fault.AlreadyExists, "This user is already a provider.")
 }
 
-// Upgrade answers POST /api/v1/consumer/upgrade-to-provider: it opens a provider
-// account for a user. What was begun and broke off is taken up again by the same call:
-// a user has one account, whose further key is shown then.
+// Upgrade answers POST /api/v1/consumer/upgrade-to-provider: it opens a provider account
+// for a user. A user has one account, however often the call is made. A call that broke
+// off is completed by the next call, whatever that says, and the further key of the
+// account is shown then.
 func (a *API) Upgrade(ctx context.Context, c Call) (Answer, error) {
 	u, err := a.user(ctx, c)
 	if err != nil {
 		return Answer{}, err
 	}
-	// By its user a hub knows an account that was begun, whatever differs now.
+	// A hub knows an account that was begun by its user, whatever else differs now.
 	req := &hubv1.SignUpRequest{UserId: u.GetUserId()}
 	var worker, description string // known, and kept by nobody
 	err = c.read(
@@ -156,8 +158,8 @@ func (a *API) Upgrade(ctx context.Context, c Call) (Answer, error) {
 		keyShownOnce, firstSteps})
 }
 
-// link notes whose account it is. What it fails at has cost one of the address's calls:
-// each makes a key.
+// link binds the account to the user. Its failure does not uncount the call, because each
+// call makes a key.
 func (a *API) link(ctx context.Context, u *billingv1.User, p *hubv1.Provider) error {
 	ctx, cancel := context.WithTimeout(ctx, a.cfg.CallTimeout)
 	defer cancel()
@@ -172,8 +174,8 @@ func (a *API) link(ctx context.Context, u *billingv1.User, p *hubv1.Provider) er
 	return nil
 }
 
-// CreateProviderKey answers POST /api/v1/user/me/provider-keys: a further key to the
-// user's provider account. It is not idempotent.
+// CreateProviderKey answers POST /api/v1/user/me/provider-keys: it makes a further key
+// for the user's provider account. It is not idempotent.
 func (a *API) CreateProviderKey(ctx context.Context, c Call) (Answer, error) {
 	u, err := a.user(ctx, c)
 	if err != nil {

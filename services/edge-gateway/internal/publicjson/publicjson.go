@@ -1,12 +1,10 @@
-// Package publicjson writes protocol buffer messages as the public JSON API
-// shows them: field names as in the .proto files, zero values written, absent
-// messages and absent optional fields as null, enums by name, 64-bit integers
-// as strings, times in RFC 3339.
+// Package publicjson writes protocol buffer messages as the public JSON API shows them:
+// field names as in the .proto files, zero values written, absent messages and absent
+// optional fields as null, enums by name, 64-bit integers as strings, times in RFC 3339.
 //
-// It differs from protojson in two things: optional fields that are absent are
-// written as null instead of being left out, and the bytes are the same every
-// time. Maps, bytes and oneofs are not supported; no public message has them,
-// and a test says so.
+// It differs from protojson in two things: an absent optional field is written as null
+// instead of being left out, and the bytes are the same every time. Maps, bytes and
+// oneofs are not supported; a test proves that no public message has them.
 package publicjson
 
 import (
@@ -60,7 +58,7 @@ func appendList(dst []byte, field protoreflect.FieldDescriptor, list protoreflec
 	return append(dst, ']')
 }
 
-// appendValue appends one value; a kind that is not supported is null.
+// appendValue appends one value; null for a kind that is not supported.
 func appendValue(dst []byte, field protoreflect.FieldDescriptor, v protoreflect.Value) []byte {
 	switch field.Kind() {
 	case protoreflect.BoolKind:
@@ -97,8 +95,8 @@ func appendFloat(dst []byte, f float64) []byte {
 	return strconv.AppendFloat(dst, f, format, -1, 64)
 }
 
-// appendEnum appends the name, or the number of a value that a newer service
-// may send.
+// appendEnum appends the name of an enum's value, or the number of a value that only a
+// newer service knows.
 func appendEnum(dst []byte, enum protoreflect.EnumDescriptor, n protoreflect.EnumNumber) []byte {
 	if value := enum.Values().ByNumber(n); value != nil {
 		return jsonscan.AppendString(dst, string(value.Name()))

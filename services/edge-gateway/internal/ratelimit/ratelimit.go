@@ -1,11 +1,14 @@
-// Package ratelimit tells what is left of keys' rates, for answers that
-// admission has not told it of: those to requests that are refused before it,
-// and those that need none.
+// Package ratelimit reads how much of a key's rate is left, for answers to requests that
+// are refused before admission or that need none. Admission gives the rate of every other
+// request with its own answer.
 //
-// It asks billing-ledger, which knows it exactly, and keeps what it hears for a
-// moment, so that whoever sends requests that are refused makes few calls of
-// them: one each Config.KeptFor for a key and a category. What it cannot find
-// out in time, or has no room to ask for, goes unsaid.
+// billing-ledger knows the rate exactly. A Reader asks it and keeps the answer for a
+// moment, so that refused requests cause few calls: one each Config.KeptFor for a key and
+// a category. An answer says nothing of a rate that cannot be read in time or that there
+// is no room to ask for.
+//
+// The rate that is read is the key's own. The rates of a plan and of zero-priced models
+// may be stricter, and only admission knows whether they count.
 package ratelimit
 
 import (
@@ -17,17 +20,16 @@ import (
 	billingv1 "svc.internal/proto/svc/billing/v1"
 )
 
-// Config bounds what is asked and kept.
+// Config bounds what is asked for and kept.
 type Config struct {
-	// KeptFor is how long a rate is taken for the current one, FailedFor how
-	// long a failure to read one keeps the next from being tried.
+	// KeptFor is how long a rate is taken for the current one. FailedFor is how long
+	// after a failure no other reading is tried.
 	KeptFor, FailedFor time.Duration
-	// Kept bounds how many are kept, and UnderWay how many are asked for at a
-	// time.
+	// Kept bounds how many rates are kept, and UnderWay how many are asked for at a time.
 	Kept, UnderWay int
 }
 
-// Reader tells what is left of keys' rates. It is safe for concurrent use.
+// Reader reads how much of keys' rates is left. It is safe for concurrent use.
 type Reader struct {
 	admission billingv1.AdmissionServiceClient
 	clock     clock.Clock
@@ -38,10 +40,10 @@ type Reader struct {
 	underWay int
 }
 
-// subject is whose rate in which category.
+// subject is the key and the category of a rate.
 type subject struct{ keyID, category string }
 
-// reading is one call and what came of it.
+// reading is one call and its result.
 type reading struct {
 	done  chan struct{} // closed when left and until are set
 	left  *billingv1.RateLimit
@@ -53,9 +55,9 @@ func New(admission billingv1.AdmissionServiceClient, c clock.Clock, cfg Config) 
 	return &Reader{admission: admission, clock: c, cfg: cfg, kept: map[subject]*reading{}}
 }
 
-// Read tells what is left of a key's rate in a category; nil when that cannot be
-// found out. Others may wait for what ctx asks for, so it should end with time
-// and not with the client.
+// Read returns what is left of a key's rate in a category, or nil when that cannot be
+// found out. Other callers may wait for the call that ctx bounds, so ctx should end with
+// time and not with the client.
 func (r *Reader) Read(ctx context.Context, keyID, category string) *billingv1.RateLimit {
 	found, mine := r.find(subject{keyID, category})
 	switch {
@@ -73,8 +75,8 @@ func (r *Reader) Read(ctx context.Context, keyID, category string) *billingv1.Ra
 	}
 }
 
-// find gives the reading of a subject that is current or under way, or else a new
-// one for the caller to make; nil when there is no room for it.
+// find returns the reading of a subject that is current or under way. Otherwise it
+// returns a new one for the caller to make, or nil when there is no room for it.
 func (r *Reader) find(s subject) (found *reading, mine bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -98,8 +100,7 @@ func (r *Reader) find(s subject) (found *reading, mine bool) {
 	return found, true
 }
 
-// over reports whether a reading has been made and is too old. The caller holds
-// the lock.
+// over reports whether a reading has been made and is too old. The caller holds the lock.
 func (g *reading) over(now time.Time) bool {
 	select {
 	case <-g.done:
@@ -121,7 +122,7 @@ func (r *Reader) ask(ctx context.Context, g *reading, keyID, category string) {
 	}()
 	resp, err := r.admission.ReadRate(ctx, &billingv1.ReadRateRequest{KeyId: keyID, Category: category})
 	if err != nil {
-		return // it goes unsaid, and the refusal itself is told
+		return // the answer says nothing of the rate
 	}
 	g.left, keep = resp.GetRequests(), r.cfg.KeptFor
 }

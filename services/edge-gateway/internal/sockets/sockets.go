@@ -1,11 +1,12 @@
 // Package sockets bounds the connections of the public listener, in all and of one
-// network, so that nobody can hold all of the gateway's descriptors and memory by
-// opening sockets and saying little.
+// network, so that nobody can hold all of the gateway's descriptors and memory by opening
+// sockets and sending little.
 //
-// A connection beyond a bound is closed before a byte of it is read: an answer
-// would cost what the bound protects. A network is an IPv4 address or an IPv6 /64.
-// Trusted proxies carry the requests of many clients, so only the bound in all
-// holds for their connections.
+// A connection beyond a bound is closed before a byte of it is read, because an answer
+// would cost what the bound protects, and it is counted in
+// svc.edge_gateway.connections.refused. A network is an IPv4 address or an IPv6 /64.
+// Trusted proxies carry the requests of many clients, so their connections have only the
+// bound in all.
 package sockets
 
 import (
@@ -44,13 +45,13 @@ type Listener struct {
 	ofNetwork map[netip.Prefix]int
 }
 
-// Bound bounds a listener. network is what an address is counted as; refused hears
-// of each connection that was closed at once.
+// Bound bounds a listener. network returns the network that an address counts for.
+// refused is called for each connection that was closed at once.
 func Bound(lis net.Listener, cfg Config, network func(netip.Addr) netip.Prefix, refused func(Reason)) *Listener {
 	return &Listener{Listener: lis, cfg: cfg, network: network, refused: refused, ofNetwork: map[netip.Prefix]int{}}
 }
 
-// Accept gives the next connection within the bounds.
+// Accept returns the next connection within the bounds.
 func (l *Listener) Accept() (net.Conn, error) {
 	for {
 		conn, err := l.Listener.Accept()
@@ -63,19 +64,19 @@ func (l *Listener) Accept() (net.Conn, error) {
 			return l.counted(conn, network), nil
 		}
 		l.refused(reason)
-		_ = conn.Close() // whoever opened it has been told nothing
+		_ = conn.Close() // nothing was sent to the client
 	}
 }
 
-// Open is how many connections are open.
+// Open returns how many connections are open.
 func (l *Listener) Open() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.open
 }
 
-// networkOf is what a connection is counted as besides all; the zero value for one
-// that no network is counted for.
+// networkOf returns the network that a connection counts for; the zero value for a
+// connection that counts for no network.
 func (l *Listener) networkOf(conn net.Conn) netip.Prefix {
 	from, ok := conn.RemoteAddr().(*net.TCPAddr)
 	if !ok {
@@ -88,7 +89,7 @@ func (l *Listener) networkOf(conn net.Conn) netip.Prefix {
 	return l.network(addr)
 }
 
-// take counts a connection, or says why it cannot be.
+// take counts a connection, or returns the bound that it would exceed.
 func (l *Listener) take(network netip.Prefix) Reason {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -117,8 +118,9 @@ func (l *Listener) release(network netip.Prefix) {
 	}
 }
 
-// counted is a connection that gives its place back when it is closed. One of TCP
-// keeps what net/http uses of it: half-closing, and copying within the kernel.
+// counted returns a connection that gives its place back when it is closed. A TCP
+// connection keeps the methods that net/http uses of it: half-closing, and copying within
+// the kernel.
 func (l *Listener) counted(conn net.Conn, network netip.Prefix) net.Conn {
 	release := sync.OnceFunc(func() { l.release(network) })
 	if tcp, ok := conn.(*net.TCPConn); ok {
