@@ -62,7 +62,7 @@ func TestAWholeAnswerCarriesItsAttribution(t *testing.T) {
 		w.GetCommittedAttempt() != 1 || w.GetRelayedTokens() != 3 || w.GetRelayedBytes() != int64(len(body)) ||
 		w.GetHttpStatus() != 200 || w.GetErrorCode() != "" || len(w.GetAttempts()) != 1 ||
 		w.GetAttempts()[0].GetResult() != "served" {
-		t.Errorf("the witness says %v", w)
+		t.Errorf("the request report says %v", w)
 	}
 }
 
@@ -139,7 +139,7 @@ func TestAStreamIsRelayedEventByEvent(t *testing.T) {
 	w := f.report()
 	if w.GetRelayedTokens() != 3 || w.GetRelayedBytes() != int64(len(roleChunk)+len(helloChunk)+len(moreChunk)) ||
 		!w.GetStream() {
-		t.Errorf("the witness says %v", w)
+		t.Errorf("the request report says %v", w)
 	}
 	if sel := <-f.router.selects; strings.Join(sel.GetRequiredCapabilities(), " ") != "chat stream" {
 		t.Errorf("select asks for %v", sel.GetRequiredCapabilities())

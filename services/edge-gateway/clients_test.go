@@ -19,7 +19,7 @@ import (
 	routerv1 "svc.internal/proto/svc/router/v1"
 )
 
-// What ordinary clients ran into, and what they are told now.
+// Errors that ordinary clients ran into, with their present texts.
 func TestRefusalsSayWhatToChange(t *testing.T) {
 	f := start(t)
 	for name, c := range map[string]struct {
@@ -164,12 +164,12 @@ func TestAnImageThatNobodyCanFetchIsTriedElsewhere(t *testing.T) {
 	}
 	if w := f.report(); len(w.GetAttempts()) != 2 || w.GetAttempts()[0].GetResult() != "failed" ||
 		w.GetCommittedAttempt() != 2 {
-		t.Errorf("the witness says %v", w)
+		t.Errorf("the request report says %v", w)
 	}
 	f.hub.set(answering(inside, 0, 1))
 	wantError(t, f.send(imagesPath, paintHello), http.StatusBadGateway, "upstream_error")
 	if w := f.report(); w.GetCommittedAttempt() != 0 {
-		t.Errorf("the witness says %v", w)
+		t.Errorf("the request report says %v", w)
 	}
 }
 

@@ -138,7 +138,7 @@ func TestEachRefusalOfAdmissionHasItsAnswer(t *testing.T) {
 			if c.admit == nil {
 				// The hold is given back.
 				if w := f.report(); w.GetCommittedAttempt() != 0 || w.GetHttpStatus() != int32(c.status) || w.GetErrorCode() != c.code {
-					t.Errorf("the witness says %v", w)
+					t.Errorf("the request report says %v", w)
 				}
 				wantHeaders(t, resp.Header, map[string]string{"X-Ratelimit-Remaining-Requests": "199"})
 			} else if c.status >= 500 {
@@ -150,8 +150,8 @@ func TestEachRefusalOfAdmissionHasItsAnswer(t *testing.T) {
 	}
 }
 
-// 413, 401, 400, 404, 403, 402/429, 503: each request has all faults from one
-// on, and the first is told.
+// 413, 401, 400, 404, 403, 402/429, 503: each request has all faults from one of them on,
+// and gets the first.
 func TestErrorsHaveTheirPrecedence(t *testing.T) {
 	f := start(t, func(c *Config) { c.MaxBodyBytes = 1 << 10 })
 	f.keys.set(nil, "another/model")
@@ -198,7 +198,7 @@ func TestErrorsHaveTheirPrecedence(t *testing.T) {
 	noReport(t, f)
 }
 
-func TestPrecedenceGoesOnBehindTheKey(t *testing.T) {
+func TestPrecedenceHoldsBehindTheKey(t *testing.T) {
 	f := start(t)
 	f.billing.refuse(fault.New(fault.Exhausted, fault.RateLimitExceeded, "slow"))
 	f.router.refuse(fault.New(fault.Unavailable, fault.NoProviderOnline, "nobody"))
@@ -491,11 +491,11 @@ func TestAnUnknownHubIsAnAttemptThatFailed(t *testing.T) {
 		t.Errorf("status %d", resp.StatusCode)
 	}
 	if w := f.report(); w.GetAttempts()[0].GetResult() != "unavailable" {
-		t.Errorf("the witness says %v", w)
+		t.Errorf("the request report says %v", w)
 	}
 }
 
-func TestTheClientsTraceGoesOnOnlyWhereClientsAreTrusted(t *testing.T) {
+func TestTheClientsTraceIsContinuedOnlyWhereClientsAreTrusted(t *testing.T) {
 	const trace = "4bf92f3577b34da6a3ce929d0e0e4736"
 	for _, trusted := range []bool{true, false} {
 		f := start(t, func(c *Config) { c.TrustTraceContext = trusted })

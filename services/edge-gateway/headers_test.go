@@ -79,8 +79,8 @@ func TestErrorsCarryWhatIsKnown(t *testing.T) {
 		"X-Should-Retry": "false"})
 }
 
-// A receipt is made of what the hub has metered and of this: each of its fields
-// that only the gateway knows must be told.
+// A receipt is made of the hub's usage and of this report, so the report must have each
+// field that only the gateway knows.
 func TestTheAccountOfAFailoverIsWhole(t *testing.T) {
 	f := start(t)
 	f.hub.byAttempt(failing(upstreamFailed()), streamAnswer)

@@ -79,7 +79,7 @@ func TestPromptsWhoseClaimIsLostAreCounted(t *testing.T) {
 	})
 }
 
-func TestALegUnderAClaimGoesOnOnlyOnceItsAccountIsTaken(t *testing.T) {
+func TestARequestUnderAClaimAdvancesOnlyOnceItsReportIsTaken(t *testing.T) {
 	offered := func(req *routerv1.SelectRequest) (*routerv1.SelectResponse, error) {
 		if req.GetModelId() == "m2" {
 			return nil, fault.New(fault.Unavailable, fault.ProvidersBusy, "busy")
@@ -99,7 +99,7 @@ func TestALegUnderAClaimGoesOnOnlyOnceItsAccountIsTaken(t *testing.T) {
 			w := f.report()
 			if !lost {
 				if resp.StatusCode != http.StatusOK || w.GetContinuedAs() == "" {
-					t.Errorf("%s: %d %s, the first leg is %v", first, resp.StatusCode, body, w)
+					t.Errorf("%s: %d %s, the first model attempt is %v", first, resp.StatusCode, body, w)
 				}
 				f.wantEnd(billingv1.KeyEnd_KEY_END_ANSWERED)
 				continue
@@ -109,17 +109,17 @@ func TestALegUnderAClaimGoesOnOnlyOnceItsAccountIsTaken(t *testing.T) {
 				t.Errorf("%s: %d %v %s", first, resp.StatusCode, resp.Header, body)
 			}
 			if w.GetContinuedAs() != "" || w.GetErrorCode() == "" || int(w.GetHttpStatus()) != resp.StatusCode {
-				t.Errorf("%s: the first leg is %v", first, w)
+				t.Errorf("%s: the first model attempt is %v", first, w)
 			}
 			if n := len(f.billing.admits); n != 1 {
-				t.Errorf("%s: %d legs were admitted", first, n)
+				t.Errorf("%s: %d model attempts were admitted", first, n)
 			}
 			f.wantEnd(billingv1.KeyEnd_KEY_END_FORGOTTEN)
 		}
 	}
 }
 
-func TestALegWithoutAKeyGoesOnThoughItsAccountComesLater(t *testing.T) {
+func TestARequestWithoutAClaimAdvancesThoughItsReportComesLater(t *testing.T) {
 	f := several(t).start()
 	f.hub.byModel(map[string]func(*played) error{modelID: failing(upstreamFailed()), "m1": wholeAnswer})
 	f.billing.loseAccounts(1)
@@ -133,12 +133,12 @@ func TestALegWithoutAKeyGoesOnThoughItsAccountComesLater(t *testing.T) {
 		}
 	}
 	if continued != 1 {
-		t.Errorf("%d legs went on", continued)
+		t.Errorf("%d model attempts went on", continued)
 	}
 }
 
 // A stream whose headers are sent hears the error in its place.
-func TestAStreamWhoseLegDoesNotGoOnIsToldSo(t *testing.T) {
+func TestAStreamThatDoesNotAdvanceGetsTheError(t *testing.T) {
 	inBubbleOf(t, func(t testing.TB) *fleet { return several(t) }, func(f *fleet, _ func() net.Conn) {
 		f.hub.byModel(map[string]func(*played) error{modelID: func(p *played) error {
 			pass(12 * time.Second)
@@ -282,14 +282,14 @@ func (f *fleet) waiter(post func() *http.Response) (answered chan *http.Response
 	return answered
 }
 
-// crowd sends a request that runs until goOn is called, and behind it as many as
+// crowd sends a request that runs until proceed is called, and behind it as many as
 // wait for it; one more is refused.
 func (f *fleet) crowd(waiters int, answer func(*played) error, post func() *http.Response) {
 	f.t.Helper()
-	runs, goOn := make(chan struct{}), make(chan struct{})
+	runs, proceed := make(chan struct{}), make(chan struct{})
 	f.hub.set(func(p *played) error {
 		close(runs)
-		<-goOn
+		<-proceed
 		return answer(p)
 	})
 	all := []chan *http.Response{make(chan *http.Response, 1)}
@@ -304,7 +304,7 @@ func (f *fleet) crowd(waiters int, answer func(*played) error, post func() *http
 		resp.Header.Get("Retry-After") == "" || resp.Header.Get("X-Should-Retry") == "false" {
 		f.t.Errorf("one more: %d %v %s", resp.StatusCode, resp.Header, body)
 	}
-	close(goOn)
+	close(proceed)
 	for _, answered := range all {
 		if resp := <-answered; resp.StatusCode != http.StatusOK {
 			f.t.Errorf("%d %s", resp.StatusCode, read(f.t, resp))
@@ -331,10 +331,10 @@ func TestAnUploadThatMayWaitGivesItsExcessBack(t *testing.T) {
 	f := withSpeech(t, func(c *Config) { c.UploadKeyMemoryBytes = 300_000 })
 	// above 128 KiB, so 256 KiB are reserved
 	body, kind := formBody(t, "b", field{"@file", silence(16_900)}, field{"model", audioID})
-	running, goOn := make(chan struct{}), make(chan struct{})
+	running, proceed := make(chan struct{}), make(chan struct{})
 	f.hub.set(func(p *played) error {
 		running <- struct{}{}
-		<-goOn
+		<-proceed
 		return transcript(p)
 	})
 	answers := make(chan *http.Response, 2)
@@ -363,7 +363,7 @@ func TestAnUploadThatMayWaitGivesItsExcessBack(t *testing.T) {
 		t.Errorf("there was no room beside it: %d %s", resp.StatusCode, read(t, resp))
 		answers <- resp
 	}
-	close(goOn)
+	close(proceed)
 	for range 2 {
 		resp := <-answers
 		resp.Body.Close()
@@ -372,10 +372,10 @@ func TestAnUploadThatMayWaitGivesItsExcessBack(t *testing.T) {
 
 func TestAKeyHasAShareOfTheMemoryOfUploads(t *testing.T) {
 	f := withSpeech(t, func(c *Config) { c.UploadKeyMemoryBytes = 300_000 })
-	running, goOn := make(chan struct{}), make(chan struct{})
+	running, proceed := make(chan struct{}), make(chan struct{})
 	f.hub.set(func(p *played) error {
 		close(running)
-		<-goOn
+		<-proceed
 		return transcript(p)
 	})
 	big := field{"@file", silence(25_000)}
@@ -385,7 +385,7 @@ func TestAKeyHasAShareOfTheMemoryOfUploads(t *testing.T) {
 	resp := f.transcribe(big, field{"model", audioID})
 	wantError(t, resp, http.StatusTooManyRequests, "concurrency_limit_exceeded")
 	wantHeaders(t, resp.Header, map[string]string{"Retry-After": "2", "X-Should-Retry": ""})
-	close(goOn)
+	close(proceed)
 	if resp := <-first; resp.StatusCode != http.StatusOK {
 		t.Errorf("the first got %d", resp.StatusCode)
 	}

@@ -186,9 +186,9 @@ func TestAStreamAndALargeAnswerAreNotKept(t *testing.T) {
 		first := f.post(body, keyed, token)
 		read(t, first)
 		f.wantEnd(billingv1.KeyEnd_KEY_END_NOT_KEPT)
-		told := refused(t, f.post(body, keyed, token), http.StatusUnprocessableEntity, "idempotency_answer_gone")
-		if !strings.Contains(told, "/api/v1/requests/"+first.Header.Get("X-Request-Id")) {
-			t.Errorf("%s: %s does not name the receipt of %s", token, told, first.Header.Get("X-Request-Id"))
+		answer := refused(t, f.post(body, keyed, token), http.StatusUnprocessableEntity, "idempotency_answer_gone")
+		if !strings.Contains(answer, "/api/v1/requests/"+first.Header.Get("X-Request-Id")) {
+			t.Errorf("%s: %s does not name the receipt of %s", token, answer, first.Header.Get("X-Request-Id"))
 		}
 	}
 }
@@ -232,10 +232,10 @@ func TestARequestThatBreaksOffAfterContentIsNotRunAgain(t *testing.T) {
 
 func TestTheSecondOfTwoWaitsForTheFirst(t *testing.T) {
 	f := start(t)
-	runs, goOn := make(chan struct{}), make(chan struct{})
+	runs, proceed := make(chan struct{}), make(chan struct{})
 	f.hub.set(func(p *played) error {
 		close(runs)
-		<-goOn
+		<-proceed
 		return wholeAnswer(p)
 	})
 	const body = `{"model":"tiny","messages":[{"role":"user","content":"hi"}]}`
@@ -248,7 +248,7 @@ func TestTheSecondOfTwoWaitsForTheFirst(t *testing.T) {
 	for f.claims.times() < 3 { // the second has asked twice: it waits
 		yield()
 	}
-	close(goOn)
+	close(proceed)
 	both.Wait()
 	if a, b := <-answers, <-answers; a != b || !strings.Contains(a, "Hello") {
 		t.Errorf("the answers differ: %s and %s", a, b)
@@ -280,9 +280,9 @@ func TestAKeyThatIsRevokedWhileItsRequestWaitsIsRefused(t *testing.T) {
 	f.clock.standStill(2 * time.Second) // what is remembered of the key is no longer fresh
 	close(fails)
 	both.Wait()
-	told := refused(t, <-waited, http.StatusUnauthorized, "key_revoked")
-	if want := "This API key has been revoked."; !strings.Contains(told, want) {
-		t.Errorf("the waiting request is told %s, want %q", told, want)
+	answer := refused(t, <-waited, http.StatusUnauthorized, "key_revoked")
+	if want := "This API key has been revoked."; !strings.Contains(answer, want) {
+		t.Errorf("got %s for the waiting request, want %q", answer, want)
 	}
 	if n := len(f.billing.admits); n != 1 {
 		t.Errorf("%d requests were admitted, want the first only", n)
@@ -336,9 +336,9 @@ func TestAMalformedIdempotencyKeyIsRefusedInItsPlace(t *testing.T) {
 	const body = `{"model":"tiny","messages":[{"role":"user","content":"hi"}]}`
 	for _, headers := range [][]string{{keyed, ""}, {keyed, strings.Repeat("x", 256)}, {keyed, "a", keyed, "a"},
 		{keyed, "é"}} {
-		told := refused(t, f.post(body, headers...), http.StatusBadRequest, "invalid_value")
-		if !strings.Contains(told, `"param":"Idempotency-Key"`) {
-			t.Errorf("%q: %s", headers, told)
+		answer := refused(t, f.post(body, headers...), http.StatusBadRequest, "invalid_value")
+		if !strings.Contains(answer, `"param":"Idempotency-Key"`) {
+			t.Errorf("%q: %s", headers, answer)
 		}
 	}
 	long := body + strings.Repeat(" ", 1000)

@@ -127,11 +127,11 @@ func TestALegacyCompletionIsAnsweredOverChat(t *testing.T) {
 		t.Errorf("select says %v", sel)
 	}
 	if w := f.report(); w.GetRelayedBytes() != int64(len(want)) {
-		t.Errorf("the witness says %v", w)
+		t.Errorf("the request report says %v", w)
 	}
 }
 
-func TestALegacyCompletionTellsItsCostWhenAsked(t *testing.T) {
+func TestALegacyCompletionShowsItsCostWhenAsked(t *testing.T) {
 	f := start(t)
 	body := read(t, f.send(completionsPath, strings.Replace(legacyHello, "{", `{"usage":{"include":true},`, 1)))
 	if !strings.HasSuffix(body, `"usage":{"cost":0.00000315,"prompt_tokens":9,"completion_tokens":3,"total_tokens":12}}`) {
@@ -156,15 +156,15 @@ func TestALegacyStreamIsTheChatsInText(t *testing.T) {
 	said := chunk("", "null") + chunk("Hel", "null") + chunk("lo", `"stop"`)
 	asked := strings.ReplaceAll(said, "data: {", `data: {"usage":null,`)
 	const usage = `{"prompt_tokens":9,"completion_tokens":3,"total_tokens":12}`
-	told := func(u string) string {
+	shown := func(u string) string {
 		return `data: {"id":"cmpl-x","object":"text_completion","created":1,"model":"acme/tiny-1b","choices":[],"usage":` +
 			u + `}` + "\n\n"
 	}
 	for members, want := range map[string]string{
 		``: said,
 		`"stream_options":{"include_usage":false},`: said,
-		`"stream_options":{"include_usage":true},`:  asked + told(usage),
-		`"usage":{"include":true},`:                 asked + told(`{"cost":0.00000315,`+usage[1:]),
+		`"stream_options":{"include_usage":true},`:  asked + shown(usage),
+		`"usage":{"include":true},`:                 asked + shown(`{"cost":0.00000315,`+usage[1:]),
 	} {
 		resp := f.send(completionsPath, strings.Replace(legacyHello, "{", `{"stream":true,`+members, 1))
 		if body := read(t, resp); body != want+"data: [DONE]\n\n" {
@@ -265,7 +265,7 @@ func TestVectorsThatNobodyCanReadAreAnothersToMake(t *testing.T) {
 		t.Errorf("%d %s", resp.StatusCode, got)
 	}
 	if w := f.report(); w.GetCommittedAttempt() != 2 || w.GetAttempts()[0].GetResult() != "failed" {
-		t.Errorf("the witness says %v", w)
+		t.Errorf("the request report says %v", w)
 	}
 }
 
@@ -324,7 +324,7 @@ func TestImagesAreStreamedByNameAndEndWithoutDone(t *testing.T) {
 		t.Errorf("select asks for %v", sel.GetRequiredCapabilities())
 	}
 	if w := f.report(); w.GetRelayedTokens() != 1 || !w.GetStream() {
-		t.Errorf("the witness says %v", w)
+		t.Errorf("the request report says %v", w)
 	}
 }
 
@@ -353,13 +353,13 @@ func TestNoLineOfAStreamIsLongerThanClientsRead(t *testing.T) {
 		t.Errorf("a line of %d bytes, then %.100s", len(line), rest)
 	}
 	if w := f.report(); w.GetCommittedAttempt() != 2 {
-		t.Errorf("the witness says %v", w)
+		t.Errorf("the request report says %v", w)
 	}
 }
 
-// Hostile tests 13, 14, 15 and 21 on every endpoint with a JSON body: what is
-// told apart by nothing but case, is too deep, too much or no number that counts
-// is 400 and costs nothing.
+// Hostile tests 13, 14, 15 and 21 on every endpoint with a JSON body: names that differ
+// in case only, a body that is too deep or too large, and a number that does not count
+// are 400 and cost nothing.
 func TestHostileBodiesAreRefusedOnEveryEndpoint(t *testing.T) {
 	f := withKinds(t, func(c *Config) { c.MaxBodyBytes = 1 << 20 })
 	number := map[string]string{completionsPath: "max_tokens", embeddingsPath: "dimensions", imagesPath: "n"}

@@ -75,7 +75,7 @@ func TestAClientThatLeavesBeforeContentCommitsInLeaving(t *testing.T) {
 		w := f.report()
 		if w.GetOutcome() != billingv1.Outcome_OUTCOME_CLIENT_GONE || w.GetCommittedAttempt() != want ||
 			w.GetRelayedTokens() != 0 || w.GetRelayedBytes() != 0 {
-			t.Errorf("%s: got the witness %v, want attempt %d committed", name, w, want)
+			t.Errorf("%s: got the request report %v, want attempt %d committed", name, w, want)
 		}
 	}
 }

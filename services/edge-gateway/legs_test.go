@@ -49,7 +49,7 @@ func withModels(models ...string) string {
 	return routed(`"models":["` + strings.Join(models, `","`) + `"]`)
 }
 
-func TestARequestGoesOnWithTheNextModel(t *testing.T) {
+func TestARequestAdvancesToTheNextModel(t *testing.T) {
 	failed := failing(upstreamFailed())
 	timeout := failing(&hubv1.DispatchFailed{Retryable: true, Code: "timeout"})
 	busy := refusing(fault.New(fault.Unavailable, fault.ProviderBusy, "busy"))
@@ -78,16 +78,16 @@ func TestARequestGoesOnWithTheNextModel(t *testing.T) {
 				first, second, last := f.report(), f.report(), f.report()
 				if first.GetContinuedAs() != second.GetRequestId() || second.GetContinuedAs() != last.GetRequestId() ||
 					last.GetContinuedAs() != "" {
-					t.Errorf("the legs are %v, %v, %v", first, second, last)
+					t.Errorf("the model attempts are %v, %v, %v", first, second, last)
 				}
 				for _, w := range []*billingv1.RequestReport{first, second} {
 					if w.GetCommittedAttempt() != 0 || w.GetErrorCode() != failure.code || w.GetRelayedBytes() != 0 ||
 						len(w.GetAttempts()) == 0 {
-						t.Errorf("a leg that did not serve: %v", w)
+						t.Errorf("a model attempt that did not serve: %v", w)
 					}
 				}
 				if last.GetCommittedAttempt() != 1 || last.GetOutcome() != billingv1.Outcome_OUTCOME_COMPLETED {
-					t.Errorf("the leg that served: %v", last)
+					t.Errorf("the model attempt that served: %v", last)
 				}
 				wantHeaders(t, resp.Header, map[string]string{
 					"X-Svc-Request-Id": last.GetRequestId(), "X-Request-Id": last.GetRequestId(), "X-Svc-Attempts": "1",
@@ -97,7 +97,7 @@ func TestARequestGoesOnWithTheNextModel(t *testing.T) {
 				} {
 					admit := <-f.billing.admits
 					if admit.GetModelId() != want.model || admit.GetRequestId() != want.request {
-						t.Errorf("leg %d was admitted as %v", i, admit)
+						t.Errorf("model attempt %d was admitted as %v", i, admit)
 					}
 				}
 				var open *hubv1.DispatchOpen
@@ -115,8 +115,8 @@ func TestARequestGoesOnWithTheNextModel(t *testing.T) {
 	}
 }
 
-// Each leg's hold is over before the next is made.
-func TestALegIsConcludedBeforeTheNextIsAdmitted(t *testing.T) {
+// The hold of a model attempt is released before the next is made.
+func TestAModelAttemptIsConcludedBeforeTheNextIsAdmitted(t *testing.T) {
 	f := several(t).start()
 	f.hub.byModel(map[string]func(*played) error{modelID: failing(upstreamFailed()), "m1": wholeAnswer})
 	concluded := 0
@@ -133,11 +133,11 @@ func TestALegIsConcludedBeforeTheNextIsAdmitted(t *testing.T) {
 		t.Fatal(read(t, resp))
 	}
 	if concluded != 1 {
-		t.Errorf("%d legs were concluded when the second began", concluded)
+		t.Errorf("%d model attempts were concluded when the second began", concluded)
 	}
 }
 
-func TestARefusalOfTheRouterGoesOnToo(t *testing.T) {
+func TestARequestAdvancesAfterARefusalOfTheRouterToo(t *testing.T) {
 	for _, reason := range []fault.Reason{fault.NoProviderOnline, fault.ProvidersBusy,
 		fault.RequestedProviderUnavailable} {
 		f := several(t).start()
@@ -154,12 +154,12 @@ func TestARefusalOfTheRouterGoesOnToo(t *testing.T) {
 		first, second, last := f.report(), f.report(), f.report()
 		if first.GetErrorCode() != string(reason) || first.GetContinuedAs() != second.GetRequestId() ||
 			second.GetContinuedAs() != last.GetRequestId() {
-			t.Errorf("the legs are %v, %v, %v", first, second, last)
+			t.Errorf("the model attempts are %v, %v, %v", first, second, last)
 		}
 	}
 }
 
-func TestOnlyWhatAnotherModelCanMendGoesOn(t *testing.T) {
+func TestARequestAdvancesOnlyAfterAnErrorThatAnotherModelCanMend(t *testing.T) {
 	cases := map[string]struct {
 		arrange func(*fleet)
 		status  int
@@ -185,7 +185,7 @@ func TestOnlyWhatAnotherModelCanMendGoesOn(t *testing.T) {
 			c.arrange(f)
 			wantError(t, f.post(withModels("m1", "m2")), c.status, c.code)
 			if n := len(f.billing.admits); n != 1 {
-				t.Errorf("%d legs were admitted", n)
+				t.Errorf("%d model attempts were admitted", n)
 			}
 		})
 	}
@@ -217,7 +217,7 @@ func TestAModelThatMayNotServeIsNamed(t *testing.T) {
 	}
 }
 
-// Those that nobody serves are passed over, without a leg, but for the last.
+// Models that nobody serves are passed over without a model attempt, but for the last.
 func TestModelsWithNobodyOnlineArePassedOver(t *testing.T) {
 	f := several(t).start()
 	f.router.set(func(req *routerv1.SelectRequest) (*routerv1.SelectResponse, error) {
@@ -245,14 +245,14 @@ func TestModelsWithNobodyOnlineArePassedOver(t *testing.T) {
 			last = f.report()
 		}
 		if last.GetRequestId() != e.RequestID || last.GetContinuedAs() != "" {
-			t.Errorf("the answer speaks of %s, the last leg is %v", e.RequestID, last)
+			t.Errorf("the answer speaks of %s, the last model attempt is %v", e.RequestID, last)
 		}
 	}
 }
 
-// A stream whose headers are sent keeps the id of its first leg in them, and
-// still goes on.
-func TestAStreamThatHasBegunGoesOn(t *testing.T) {
+// A stream whose headers are sent keeps the id of its first model attempt in them and
+// still advances.
+func TestAStreamThatHasBegunAdvances(t *testing.T) {
 	for _, fails := range []string{"", "admission", "provider"} {
 		made := func(t testing.TB) *fleet { return several(t) }
 		inBubbleOf(t, made, func(f *fleet, _ func() net.Conn) {
@@ -278,7 +278,7 @@ func TestAStreamThatHasBegunGoesOn(t *testing.T) {
 			first, last := f.report(), f.report()
 			if err != nil || resp.StatusCode != http.StatusOK || resp.Header.Get("X-Request-Id") != first.GetRequestId() ||
 				first.GetContinuedAs() != last.GetRequestId() || last.GetHttpStatus() != http.StatusOK {
-				t.Errorf("%v %d, legs %v and %v", err, resp.StatusCode, first, last)
+				t.Errorf("%v %d, model attempts %v and %v", err, resp.StatusCode, first, last)
 			}
 			errors := 1
 			if fails == "" {
@@ -322,8 +322,8 @@ func TestANextModelKeepsItsClientAliveAtOnce(t *testing.T) {
 	})
 }
 
-// However many legs, the request ends within its whole time.
-func TestLegsShareTheWholeTime(t *testing.T) {
+// However many model attempts a request has, it ends within its whole time.
+func TestModelAttemptsShareTheWholeTime(t *testing.T) {
 	made := func(t testing.TB) *fleet {
 		return several(t, func(c *Config) {
 			c.TotalTimeout, c.FirstContentTimeout, c.FirstContentTotalTimeout = 100*time.Second, 40*time.Second, 40*time.Second
@@ -342,7 +342,7 @@ func TestLegsShareTheWholeTime(t *testing.T) {
 			t.Errorf("after %v: %v\n%s", took, err, body)
 		}
 		if n := len(f.billing.admits); n != 3 {
-			t.Errorf("%d legs", n)
+			t.Errorf("%d model attempts", n)
 		}
 	})
 }

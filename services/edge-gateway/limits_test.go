@@ -18,8 +18,8 @@ import (
 	billingv1 "svc.internal/proto/svc/billing/v1"
 )
 
-// limitOf is what a read of a category's rate tells; what is admitted is told of
-// another, see billing.Admit.
+// limitOf is the rate that a reading of a category gives. Admission gives another; see
+// billing.Admit.
 var limitOf = map[string]int32{"llm": 91, "multimodal": 92, "embedding": 93, "image": 94, "audio": 95}
 
 // ReadRate tells a rate by the category.
@@ -59,19 +59,19 @@ func readAs(category string) map[string]string {
 var (
 	admitted = map[string]string{"X-Ratelimit-Limit-Requests": "200", "X-Ratelimit-Remaining-Requests": "199",
 		"X-Ratelimit-Reset-Requests": "30.5s"}
-	untold = map[string]string{"X-Ratelimit-Limit-Requests": "", "X-Ratelimit-Remaining-Requests": "",
+	noRate = map[string]string{"X-Ratelimit-Limit-Requests": "", "X-Ratelimit-Remaining-Requests": "",
 		"X-Ratelimit-Reset-Requests": ""}
 )
 
-// told is a refusal by admission that tells of the rate.
-func told(kind fault.Kind, reason fault.Reason) error {
+// withRate is a refusal by admission that has the rate.
+func withRate(kind fault.Kind, reason fault.Reason) error {
 	return fault.New(kind, reason, "no").With("limit", "60").With("remaining", "12").With("reset_ms", "48000")
 }
 
 var byAdmission = map[string]string{"X-Ratelimit-Limit-Requests": "60", "X-Ratelimit-Remaining-Requests": "12",
 	"X-Ratelimit-Reset-Requests": "48s"}
 
-// rated is a request and what its answer tells of the rate.
+// rated is a request and the rate that its answer shows.
 type rated struct {
 	name, method, path, body string
 	headers                  []string
@@ -125,24 +125,24 @@ func ratedRequests(t *testing.T) []rated {
 		{name: "the models", method: get, path: "/v1/models", status: 200, want: readAs("llm")},
 		{name: "a model", method: get, path: "/v1/models/" + seeingID, status: 200, want: readAs("multimodal")},
 		{name: "no such model", method: get, path: "/v1/models/none", status: 404, want: readAs("llm")},
-		{name: "credit", method: post, path: chat, body: hello, admit: told(fault.Precondition, fault.InsufficientCredits),
+		{name: "credit", method: post, path: chat, body: hello, admit: withRate(fault.Precondition, fault.InsufficientCredits),
 			status: 402, want: byAdmission},
-		{name: "plan", method: post, path: chat, body: hello, admit: told(fault.Precondition, fault.PlanAllowanceExceeded),
+		{name: "plan", method: post, path: chat, body: hello, admit: withRate(fault.Precondition, fault.PlanAllowanceExceeded),
 			status: 402, want: byAdmission},
-		{name: "credit, untold", method: post, path: embeddingsPath, body: embedHello, admit: short, status: 402,
+		{name: "credit, noRate", method: post, path: embeddingsPath, body: embedHello, admit: short, status: 402,
 			want: readAs("embedding")},
-		{name: "audio, untold", method: post, path: transcriptionsPath, body: speech, headers: []string{"Content-Type", kind},
+		{name: "audio, noRate", method: post, path: transcriptionsPath, body: speech, headers: []string{"Content-Type", kind},
 			admit: short, status: 402, want: readAs("audio")},
-		{name: "frozen", method: post, path: chat, body: hello, admit: told(fault.Denied, fault.AccountFrozen), status: 403,
+		{name: "frozen", method: post, path: chat, body: hello, admit: withRate(fault.Denied, fault.AccountFrozen), status: 403,
 			want: byAdmission},
 		{name: "concurrency", method: post, path: chat, body: hello,
-			admit: told(fault.Exhausted, fault.ConcurrencyLimitExceeded), status: 429, want: byAdmission},
-		{name: "rate", method: post, path: chat, body: hello, admit: told(fault.Exhausted, fault.RateLimitExceeded),
+			admit: withRate(fault.Exhausted, fault.ConcurrencyLimitExceeded), status: 429, want: byAdmission},
+		{name: "rate", method: post, path: chat, body: hello, admit: withRate(fault.Exhausted, fault.RateLimitExceeded),
 			status: 429, want: byAdmission},
 		{name: "admission down", method: post, path: chat, body: hello, admit: fault.New(fault.Unavailable,
 			fault.AdmissionUnavailable, "down"), status: 503, want: readAs("llm")},
-		{name: "revoked meanwhile", method: post, path: chat, body: hello, admit: told(fault.Unauthenticated,
-			fault.KeyRevoked), status: 401, want: untold},
+		{name: "revoked meanwhile", method: post, path: chat, body: hello, admit: withRate(fault.Unauthenticated,
+			fault.KeyRevoked), status: 401, want: noRate},
 		{name: "the router before admission", method: post, path: chat, body: toModel(seeingID), admit: short,
 			sel: fault.New(fault.Invalid, fault.InvalidProvider, "no"), status: 400, want: readAs("multimodal")},
 		{name: "nobody online", method: post, path: chat, body: hello, sel: fault.New(fault.Unavailable,
@@ -152,7 +152,7 @@ func ratedRequests(t *testing.T) []rated {
 	}
 }
 
-func TestEveryAnswerToAGoodKeyTellsItsRate(t *testing.T) {
+func TestEveryAnswerToAGoodKeyHasItsRate(t *testing.T) {
 	news := bustest.New(t) // what a fleet in a bubble gives back goes out by it, and nothing comes in
 	small := func(t testing.TB) *fleet {
 		f := kindsFleet(t, func(c *Config) { c.MaxBodyBytes = 32 << 10 })
@@ -184,13 +184,13 @@ func (c rated) ask(f *fleet) {
 	}
 	wantHeaders(t, resp.Header, c.want)
 	if reads := f.billing.readRates(nil); reads > 0 && c.want["X-Ratelimit-Remaining-Requests"] != "45" {
-		t.Errorf("what admission told was read %d times", reads)
+		t.Errorf("a rate that admission gave was read %d times", reads)
 	}
 }
 
 // Nor do answers that have no key's rate: those of the playground, of the public
 // catalog, and to browsers that ask in advance.
-func TestNoAnswerWithoutAGoodKeyTellsARate(t *testing.T) {
+func TestNoAnswerWithoutAGoodKeyHasARate(t *testing.T) {
 	f := withKinds(t, func(c *Config) { c.MaxBodyBytes = 32 << 10 })
 	for name, credential := range map[string][]string{
 		"none": nil, "wrong": {"Authorization", "Bearer sk-svc-nonsense"}, "twice": {"X-Api-Key", f.key, "X-Api-Key", f.key},
@@ -198,26 +198,26 @@ func TestNoAnswerWithoutAGoodKeyTellsARate(t *testing.T) {
 		for _, c := range ratedRequests(t) {
 			resp := f.do(c.method, c.path, c.body, append(credential, c.headers...)...)
 			read(t, resp)
-			t.Run(name+" "+c.name, func(t *testing.T) { wantHeaders(t, resp.Header, untold) })
+			t.Run(name+" "+c.name, func(t *testing.T) { wantHeaders(t, resp.Header, noRate) })
 		}
 	}
 	good := []string{"Authorization", "Bearer " + f.key}
 	for _, path := range []string{"/api/v1/models", "/v1/playground/models", "/healthz", "/openapi.json"} {
-		wantHeaders(t, f.do(http.MethodGet, path, "", good...).Header, untold)
+		wantHeaders(t, f.do(http.MethodGet, path, "", good...).Header, noRate)
 	}
-	wantHeaders(t, f.do(http.MethodOptions, "/v1/models", "", good...).Header, untold)
+	wantHeaders(t, f.do(http.MethodOptions, "/v1/models", "", good...).Header, noRate)
 	f.keys.set(fault.New(fault.Unauthenticated, fault.KeyRevoked, "no"))
-	wantHeaders(t, f.do(http.MethodGet, "/v1/models", "", good...).Header, untold)
+	wantHeaders(t, f.do(http.MethodGet, "/v1/models", "", good...).Header, noRate)
 	f.keys.set(fault.New(fault.Unavailable, fault.ServiceUnavailable, "down"))
 	f.svc.auth.Forget("key-1")
-	wantHeaders(t, f.do(http.MethodGet, "/v1/models", "", good...).Header, untold)
+	wantHeaders(t, f.do(http.MethodGet, "/v1/models", "", good...).Header, noRate)
 	if n := f.billing.readRates(nil); n != 0 {
 		t.Errorf("%d rates were read", n)
 	}
 }
 
 // A body of a length that is not said is refused as any other.
-func TestAnOversizedBodyInChunksIsToldItsRate(t *testing.T) {
+func TestTheAnswerToAnOversizedBodyInChunksHasTheRate(t *testing.T) {
 	small := func(t testing.TB) *fleet { return newFleet(t, func(c *Config) { c.MaxBodyBytes = 1 << 10 }) }
 	inBubbleOf(t, small, func(f *fleet, _ func() net.Conn) {
 		t := f.t.(*testing.T)
@@ -237,7 +237,7 @@ func TestAnOversizedBodyInChunksIsToldItsRate(t *testing.T) {
 	})
 }
 
-func TestAnAnswerThatIsGivenAgainTellsTheRateOfNow(t *testing.T) {
+func TestAnAnswerThatIsGivenAgainHasTheRateOfNow(t *testing.T) {
 	inBubble(t, func(f *fleet, _ func() net.Conn) {
 		t := f.t.(*testing.T)
 		first := f.post(hello, keyed, "once")
@@ -269,7 +269,7 @@ func TestARefusalDoesNotWaitLongForItsRate(t *testing.T) {
 		if took := time.Since(began); took != 250*time.Millisecond {
 			t.Errorf("refused after %v", took)
 		}
-		wantHeaders(t, resp.Header, untold)
+		wantHeaders(t, resp.Header, noRate)
 		for range 10 {
 			read(t, f.post(bad))
 		}
@@ -297,7 +297,7 @@ func TestKeylessRoutesDoNotFloodALedgerThatHangs(t *testing.T) {
 		f.keys.take(time.Hour)
 		began := time.Now()
 		for range 10 {
-			wantHeaders(f.t.(*testing.T), models().Header, untold)
+			wantHeaders(f.t.(*testing.T), models().Header, noRate)
 		}
 		if took, asked := time.Since(began), f.keys.take(200*time.Millisecond); took != 250*time.Millisecond || asked != 1 {
 			t.Errorf("it took %v and %d look-ups", took, asked)
@@ -325,7 +325,7 @@ func TestWrongKeysOnKeylessRoutesAreNoGuesses(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		wantHeaders(t, f.do(http.MethodGet, "/v1/models", "", "Authorization", "Bearer "+key).Header, untold)
+		wantHeaders(t, f.do(http.MethodGet, "/v1/models", "", "Authorization", "Bearer "+key).Header, noRate)
 	}
 	if asked := f.keys.take(0); asked > 4 {
 		t.Errorf("%d keys were looked up", asked)

@@ -120,7 +120,7 @@ func TestNoOperatorsRouteIsPublic(t *testing.T) {
 			resp := f.doAt(f.base, o.method, o.path, o.body, headers...)
 			wantError(t, resp, http.StatusNotFound, "unknown_route")
 			if allow := resp.Header.Get("Allow"); allow != "" {
-				t.Errorf("%s: got Allow: %s, want nothing told", o, allow)
+				t.Errorf("%s: got Allow: %s, want no methods named", o, allow)
 			}
 		}
 	}
@@ -188,10 +188,8 @@ func (n *named) since(known int) (calls []string, all int) {
 	return calls, len(n.calls)
 }
 
-// F14: whatever an operator calls, the service that does it is told the operator's
-// name, which its audit entry keeps, and the log line has it; a name that the
-// client sends is nobody's.
-func TestEachOperatorsRouteTellsTheServiceTheOperatorsName(t *testing.T) {
+// F14: whatever an operator calls, the service that does it gets the operator's name.
+func TestTheServiceOfEachOperatorsRouteGetsTheOperatorsName(t *testing.T) {
 	f := surfaceFleet(t)
 	found := 0
 	for _, o := range operations(t) {

@@ -127,7 +127,7 @@ func TestHeadIsAnsweredAsGet(t *testing.T) {
 	}
 }
 
-func TestAWrongMethodIsToldTheRightOnes(t *testing.T) {
+func TestAWrongMethodGetsTheRightOnes(t *testing.T) {
 	f := start(t)
 	admin := []string{"Authorization", "Bearer " + adminToken}
 	for path, allowed := range map[string]string{

@@ -124,7 +124,7 @@ func TestABadKeyIsAVerdict(t *testing.T) {
 	f.selves.set(nil, hubv1.ProviderStatus_PROVIDER_STATUS_SUSPENDED)
 	if body := wantJSON(t, f.do(http.MethodGet, agentStatus, "", f.asProvider()...), 200, nil); verdict(body) ||
 		!strings.Contains(body, `"api_key_valid":true`) {
-		t.Errorf("a suspended provider is told %s", body)
+		t.Errorf("a suspended provider gets %s", body)
 	}
 }
 
@@ -132,7 +132,7 @@ func TestABadKeyIsAVerdict(t *testing.T) {
 // have a good one.
 func TestAFloodOfWrongKeysIsNoVerdict(t *testing.T) {
 	f := start(t, func(c *Config) { c.WrongKeys = 2 })
-	told := map[int]int{}
+	answers := map[int]int{}
 	for range 12 {
 		key, err := apikey.Generate(apikey.Provider, rand.Reader)
 		if err != nil {
@@ -140,13 +140,13 @@ func TestAFloodOfWrongKeysIsNoVerdict(t *testing.T) {
 		}
 		resp := f.do(http.MethodGet, agentStatus, "", "Authorization", "Bearer "+key)
 		body := read(t, resp)
-		told[resp.StatusCode]++
+		answers[resp.StatusCode]++
 		if verdict(body) != (resp.StatusCode == http.StatusTooManyRequests) {
 			t.Errorf("%d %s", resp.StatusCode, body)
 		}
 	}
-	if told[401] < 2 || told[429] < 5 || len(told) != 2 {
-		t.Errorf("answers by status: %v", told)
+	if answers[401] < 2 || answers[429] < 5 || len(answers) != 2 {
+		t.Errorf("answers by status: %v", answers)
 	}
 }
 
@@ -275,20 +275,20 @@ func TestProviderSignUpIsDeprecatedAndOneForAnOwner(t *testing.T) {
 	}
 }
 
-func TestErrorsOfUsersAreFlatAndTellNothing(t *testing.T) {
+func TestErrorsOfUsersAreFlatAndRevealNothing(t *testing.T) {
 	f := start(t)
-	told := map[string]bool{}
+	errorsSeen := map[string]bool{}
 	for _, body := range []string{`{"email":"ann@example.org","password":"wrong horse"}`,
 		`{"email":"nobody@example.org","password":"wrong horse"}`} {
 		var flat struct{ Error, Message, Code string }
 		wantJSON(t, f.do(http.MethodPost, "/api/v1/user/login", body), 401, &flat)
-		told[flat.Error+flat.Message+flat.Code] = true
+		errorsSeen[flat.Error+flat.Message+flat.Code] = true
 		if flat.Code != "invalid_credentials" || strings.Contains(flat.Error, "@") {
 			t.Errorf("got %+v", flat)
 		}
 	}
-	if len(told) != 1 {
-		t.Errorf("who has an account can be told: %v", told)
+	if len(errorsSeen) != 1 {
+		t.Errorf("an error reveals who has an account: %v", errorsSeen)
 	}
 	for path, status := range map[string]int{"/api/v1/user/nothing": 404, "/api/v1/consumer/nothing": 404,
 		"/api/v1/user/signup": 400} {

@@ -55,7 +55,7 @@ func TestTheReportNamesTheHubAndWhatItMetered(t *testing.T) {
 	w := f.report()
 	if len(w.GetAttempts()) != 2 || w.GetAttempts()[1].GetHubId() != "hub-1" ||
 		!proto.Equal(w.GetMetered(), &billingv1.Metered{PromptTokens: 9, CompletionTokens: 3}) {
-		t.Errorf("the witness says %v", w)
+		t.Errorf("the request report says %v", w)
 	}
 	f.hub.set(func(p *played) error {
 		return p.steps(func() error { return p.event(helloChunk, true, 1) }, p.committed,
@@ -63,7 +63,7 @@ func TestTheReportNamesTheHubAndWhatItMetered(t *testing.T) {
 	})
 	read(t, f.post(helloStream))
 	if w := f.report(); w.GetMetered() != nil || w.GetRelayedTokens() != 1 {
-		t.Errorf("of an answer that was not finished the witness says %v", w)
+		t.Errorf("of an answer that was not finished the request report says %v", w)
 	}
 }
 
@@ -104,7 +104,7 @@ func TestAStopIsThePlatformsFaultAndNotTheClients(t *testing.T) {
 	}
 	if w := f.report(); w.GetOutcome() != billingv1.Outcome_OUTCOME_FAILED || w.GetCommittedAttempt() != 1 ||
 		w.GetAttempts()[0].GetResult() != "unavailable" || w.GetRelayedTokens() != 1 {
-		t.Errorf("the witness says %v", w)
+		t.Errorf("the request report says %v", w)
 	}
 }
 
@@ -121,7 +121,7 @@ func TestAStopBeforeContentIsAnswered(t *testing.T) {
 		t.Errorf("answered %d %s", resp.StatusCode, body)
 	}
 	if w := f.report(); w.GetCommittedAttempt() != 0 || w.GetOutcome() != billingv1.Outcome_OUTCOME_FAILED {
-		t.Errorf("the witness says %v", w)
+		t.Errorf("the request report says %v", w)
 	}
 }
 
@@ -240,7 +240,7 @@ func (c stood) check(t *testing.T, secret string) {
 		t.Errorf("answered %d %s", resp.StatusCode, body)
 	}
 	if !c.dies && !strings.Contains(body, `"code":"service_unavailable"`) {
-		t.Errorf("the client is told %s", body)
+		t.Errorf("the client gets %s", body)
 	}
 	if c.brokenOff {
 		if err := <-how; err == nil || errors.Is(err, io.EOF) {
@@ -250,7 +250,7 @@ func (c stood) check(t *testing.T, secret string) {
 	w := f.report()
 	if w.GetOutcome() != billingv1.Outcome_OUTCOME_FAILED || w.GetCommittedAttempt() != c.committed ||
 		w.GetMetered() != nil || w.GetRelayedTokens() != c.tokens {
-		t.Errorf("the witness says %v", w)
+		t.Errorf("the request report says %v", w)
 	}
 	if !c.dies {
 		f.wantEnd(billingv1.KeyEnd_KEY_END_FORGOTTEN)

@@ -55,7 +55,7 @@ func TestAFailureBeforeContentMovesOn(t *testing.T) {
 			w := f.report()
 			if w.GetCommittedAttempt() != 2 || len(w.GetAttempts()) != 2 || w.GetAttempts()[0].GetResult() == "served" ||
 				w.GetAttempts()[1].GetProviderId() != providerB {
-				t.Errorf("the witness says %v", w)
+				t.Errorf("the request report says %v", w)
 			}
 		})
 	}
@@ -68,7 +68,7 @@ func TestAFailureBeforeContentMovesOn(t *testing.T) {
 				t.Errorf("%v %s", resp.Header, body)
 			}
 			if w := f.report(); w.GetCommittedAttempt() != 2 {
-				t.Errorf("the witness says %v", w)
+				t.Errorf("the request report says %v", w)
 			}
 		})
 	}
@@ -97,7 +97,7 @@ func TestNothingIsTriedAgainAfterContent(t *testing.T) {
 			w := f.report()
 			if w.GetCommittedAttempt() != 1 || len(w.GetAttempts()) != 1 || w.GetOutcome() != billingv1.Outcome_OUTCOME_FAILED ||
 				w.GetErrorCode() != "upstream_error" || w.GetHttpStatus() != 200 {
-				t.Errorf("the witness says %v", w)
+				t.Errorf("the request report says %v", w)
 			}
 		})
 	}
@@ -114,7 +114,7 @@ func TestAWholeAnswerNeverBeginsBeforeItIsComplete(t *testing.T) {
 	resp := f.post(hello)
 	wantError(t, resp, http.StatusBadGateway, "upstream_error")
 	if w := f.report(); w.GetCommittedAttempt() != 1 || w.GetHttpStatus() != http.StatusBadGateway {
-		t.Errorf("the witness says %v", w)
+		t.Errorf("the request report says %v", w)
 	}
 }
 
@@ -168,7 +168,7 @@ func TestWhenAllAttemptsFailTheLastWordFitsThem(t *testing.T) {
 				t.Errorf("attempts: %s", resp.Header.Get("X-Svc-Attempts"))
 			}
 			if w := f.report(); w.GetCommittedAttempt() != 0 || len(w.GetAttempts()) != 3 {
-				t.Errorf("the witness says %v", w)
+				t.Errorf("the request report says %v", w)
 			}
 		})
 	}
@@ -186,7 +186,7 @@ func TestTheRouterIsAskedAgainForOthers(t *testing.T) {
 	if resp := f.post(hello); resp.Header.Get("X-Svc-Provider-ID") != providerC {
 		t.Errorf("served by %v", resp.Header)
 	}
-	// When it knows no others, what failed is told.
+	// When it knows no other providers, the client gets the failure.
 	f.router.set(func(req *routerv1.SelectRequest) (*routerv1.SelectResponse, error) {
 		if len(req.GetExcludeProviderIds()) > 0 {
 			return nil, fault.New(fault.Unavailable, fault.NoProviderOnline, "nobody")
@@ -215,7 +215,7 @@ func TestAnEngineRefusalIsFinalAndInItsOwnWords(t *testing.T) {
 	if w.GetOutcome() != billingv1.Outcome_OUTCOME_REFUSED || w.GetCommittedAttempt() != 0 ||
 		w.GetAttempts()[0].GetResult() != "refused" ||
 		w.GetErrorCode() != "engine_refused" {
-		t.Errorf("the witness says %v", w)
+		t.Errorf("the request report says %v", w)
 	}
 	for engine, want := range map[int32]int{409: 400, 401: 502, 403: 502, 402: 502, 400: 400, 413: 413} {
 		f.hub.set(failing(&hubv1.DispatchFailed{Code: "engine_refused", EngineStatus: engine, Message: "no"}))
@@ -295,7 +295,7 @@ func TestPinsAreHonouredOrExplained(t *testing.T) {
 			w := f.report()
 			if w.GetRoute().GetMode() != eventsv1.RouteMode_ROUTE_MODE_EXPLICIT ||
 				w.GetRoute().GetRequestedProviderId() != providerA {
-				t.Errorf("the witness says %v", w.GetRoute())
+				t.Errorf("the request report says %v", w.GetRoute())
 			}
 			for {
 				select {
@@ -347,7 +347,7 @@ func TestAClientThatHangsUpEndsTheDispatch(t *testing.T) {
 			if w.GetOutcome() != billingv1.Outcome_OUTCOME_CLIENT_GONE || w.GetHttpStatus() != 499 ||
 				w.GetErrorCode() != "client_closed" ||
 				(w.GetCommittedAttempt() == 1) != (kind == "after content") || w.GetAttempts()[0].GetResult() != "client_gone" {
-				t.Errorf("the witness says %v", w)
+				t.Errorf("the request report says %v", w)
 			}
 		})
 	}

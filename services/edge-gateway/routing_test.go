@@ -168,7 +168,7 @@ func TestNobodyPaysMoreThanMaxPrice(t *testing.T) {
 			wantHeaders(t, resp.Header, map[string]string{"X-Should-Retry": "false", "Retry-After": ""})
 		}
 		if w := f.report(); (w.GetCommittedAttempt() == 1) != served {
-			t.Errorf("%s: the witness says %v", body, w)
+			t.Errorf("%s: the request report says %v", body, w)
 		}
 	}
 	if len(f.hub.opens) != 0 {
@@ -183,7 +183,7 @@ func TestAPinOfTheBodySpeaksLikeOneOfTheHeader(t *testing.T) {
 	wantError(t, resp, http.StatusServiceUnavailable, "requested_provider_unavailable")
 	wantHeaders(t, resp.Header, map[string]string{"X-Svc-Route-Mode": "explicit", "X-Svc-Requested-Provider": providerA, "X-Should-Retry": "false"})
 	if w := f.report(); w.GetRoute().GetRequestedProviderId() != providerA {
-		t.Errorf("the witness says %v", w)
+		t.Errorf("the request report says %v", w)
 	}
 }
 

@@ -329,7 +329,7 @@ func (k *keys) AuthenticateKey(
 		AllowedModelIds: k.allowed}, nil
 }
 
-// billing admits everything unless told otherwise, and collects reports.
+// billing admits everything unless the test says otherwise, and collects request reports.
 type billing struct {
 	billingv1.UnimplementedAdmissionServiceServer
 	admits   chan *billingv1.AdmitRequest
@@ -456,7 +456,7 @@ func (receipts) GetReceipt(_ context.Context, req *billingv1.GetReceiptRequest) 
 		nil
 }
 
-// router offers A then B unless told otherwise.
+// router offers A then B unless the test says otherwise.
 type router struct {
 	routerv1.UnimplementedRouterServiceServer
 	selects chan *routerv1.SelectRequest

@@ -26,7 +26,7 @@ func TestTheFleetMayBeApart(t *testing.T) {
 			t.Error("the dispatch went on")
 		}
 		if w := f.report(); w.GetOutcome() != billingv1.Outcome_OUTCOME_CLIENT_GONE || w.GetCommittedAttempt() != 1 {
-			t.Errorf("the witness says %v", w)
+			t.Errorf("the request report says %v", w)
 		}
 	})
 	t.Run("whole", func(t *testing.T) {
@@ -52,7 +52,7 @@ func TestTheFleetMayBeApart(t *testing.T) {
 			t.Errorf("%d %v", resp.StatusCode, resp.Header)
 		}
 		if w := f.report(); w.GetAttempts()[0].GetResult() != "busy" {
-			t.Errorf("the witness says %v", w)
+			t.Errorf("the request report says %v", w)
 		}
 	})
 	t.Run("refused admission", func(t *testing.T) {

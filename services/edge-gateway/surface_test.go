@@ -296,8 +296,8 @@ func TestNoRouteIsOpenedByAWrongKey(t *testing.T) {
 				code = "invalid_session"
 			}
 			message := o.wantError(t, resp, http.StatusUnauthorized, code)
-			for _, told := range []string{"pq:", "SQL", "DROP", "UNION", "kkkk", "sk-"} {
-				if strings.Contains(message, told) {
+			for _, secret := range []string{"pq:", "SQL", "DROP", "UNION", "kkkk", "sk-"} {
+				if strings.Contains(message, secret) {
 					t.Errorf("%s, %s: the message is %q", o, name, message)
 				}
 			}

@@ -182,7 +182,7 @@ func TestALateFailureIsAnErrorEvent(t *testing.T) {
 			f.t.Errorf("%d keep-alives: %q", n, body)
 		}
 		if w := f.report(); w.GetCommittedAttempt() != 0 || len(w.GetAttempts()) != 3 {
-			f.t.Errorf("the witness says %v", w)
+			f.t.Errorf("the request report says %v", w)
 		}
 	})
 }
@@ -207,7 +207,7 @@ func TestAttemptsShareTheTimeToFirstContent(t *testing.T) {
 			}
 		}
 		if w := f.report(); w.GetOutcome() != billingv1.Outcome_OUTCOME_TIMEOUT || w.GetTotalMs() != 60_000 {
-			f.t.Errorf("the witness says %v", w)
+			f.t.Errorf("the request report says %v", w)
 		}
 	})
 }
@@ -279,7 +279,7 @@ func TestAReaderThatStopsIsCutOff(t *testing.T) {
 			f.t.Errorf("ended with %v after %v", err, took)
 		}
 		if w := f.report(); w.GetOutcome() != billingv1.Outcome_OUTCOME_CLIENT_GONE || w.GetHttpStatus() != 499 {
-			f.t.Errorf("the witness says %v", w)
+			f.t.Errorf("the request report says %v", w)
 		}
 	})
 }

@@ -22,7 +22,7 @@ func withCost(body string) string {
 	return strings.Replace(body, "{", `{"usage":{"include":true},`, 1)
 }
 
-// What a client is told of its cost is what it is charged.
+// A client sees the cost that it is charged.
 func TestWhatAPlanCoversCostsNothing(t *testing.T) {
 	const vector = `{"data":[{"embedding":[1]}],"usage":{"prompt_tokens":9,"total_tokens":9}}`
 	for billing, cost := range map[billingv1.BillingType]string{
@@ -53,9 +53,9 @@ func TestWhatAPlanCoversCostsNothing(t *testing.T) {
 	}
 }
 
-// The usage of images is the engine's own, and the cost comes to it for whoever
-// asks. Where there is none it is not made up.
-func TestImagesTellTheirCostWhenAsked(t *testing.T) {
+// The usage of images is the engine's own. The cost is added to it for a client that
+// asks. Where there is no usage none is made up.
+func TestImagesShowTheirCostWhenAsked(t *testing.T) {
 	f := withKinds(t)
 	const one = `"data":[{"url":"https://x.org"}]`
 	for usage, want := range map[string]string{
@@ -75,7 +75,7 @@ func TestImagesTellTheirCostWhenAsked(t *testing.T) {
 	}
 }
 
-func TestTheLastEventOfImagesTellsTheCostWhenAsked(t *testing.T) {
+func TestTheLastEventOfImagesShowsTheCostWhenAsked(t *testing.T) {
 	f := withKinds(t)
 	const partialName, name = "image_generation.partial_image", "image_generation.completed"
 	const partial = `{"type":"` + partialName + `","created_at":1,"b64_json":"AA","partial_image_index":0}`
@@ -91,7 +91,7 @@ func TestTheLastEventOfImagesTellsTheCostWhenAsked(t *testing.T) {
 		}
 		return name + "data: " + json + "\n\n"
 	}
-	told := strings.Replace(completed, `"usage":{`, `"usage":{"cost":0.0000012,`, 1)
+	shown := strings.Replace(completed, `"usage":{`, `"usage":{"cost":0.0000012,`, 1)
 	for _, named := range []string{name, ""} {
 		f.hub.set(func(p *played) error {
 			return p.steps(send(p, partialName, partial, true), p.committed, send(p, named, completed, false),
@@ -100,7 +100,7 @@ func TestTheLastEventOfImagesTellsTheCostWhenAsked(t *testing.T) {
 		})
 		body := strings.Replace(paintHello, "{", `{"stream":true,`, 1)
 		start := line(partialName, partial) + line(named, completed)
-		if got, want := read(t, f.send(imagesPath, withCost(body))), start+line(named, told); got != want {
+		if got, want := read(t, f.send(imagesPath, withCost(body))), start+line(named, shown); got != want {
 			t.Errorf("named %q: got\n%s\nwant\n%s", named, got, want)
 		}
 		if got, want := read(t, f.send(imagesPath, body)), start+line(named, completed); got != want {
@@ -117,8 +117,8 @@ func TestTheLastEventOfImagesTellsTheCostWhenAsked(t *testing.T) {
 	}
 }
 
-// A transcript begins when the audio is there, and its upload is not the
-// engine's.
+// A transcript begins when the engine has the audio, and the time of the upload is not
+// the engine's.
 func TestAStreamedTranscriptHasTheWholeTimeForItsFirstContent(t *testing.T) {
 	f := withSpeech(t)
 	read(t, f.transcribe(speech(field{"stream", "true"})...))
@@ -128,8 +128,8 @@ func TestAStreamedTranscriptHasTheWholeTimeForItsFirstContent(t *testing.T) {
 	}
 }
 
-// The receipt of the last leg names none before it.
-func TestAnAnswerOfALaterLegNamesTheFirst(t *testing.T) {
+// The receipt of the last model attempt names none before it.
+func TestAnAnswerOfALaterModelAttemptNamesTheFirst(t *testing.T) {
 	f := several(t).start()
 	failed := failing(upstreamFailed())
 	f.hub.byModel(map[string]func(*played) error{modelID: failed, "m1": failed, "m2": wholeAnswer, "m4": failed})
@@ -139,7 +139,7 @@ func TestAnAnswerOfALaterLegNamesTheFirst(t *testing.T) {
 		first := f.report()
 		f.report()
 		if w := f.report(); w.GetRequestId() == first.GetRequestId() {
-			t.Fatalf("the legs are %v and %v", first, w)
+			t.Fatalf("the model attempts are %v and %v", first, w)
 		}
 		wantHeaders(t, resp.Header, map[string]string{"X-Svc-First-Request-Id": first.GetRequestId()})
 	}
@@ -148,7 +148,7 @@ func TestAnAnswerOfALaterLegNamesTheFirst(t *testing.T) {
 	wantHeaders(t, resp.Header, map[string]string{"X-Svc-First-Request-Id": ""})
 }
 
-// A model that gives shorter answers than are asked for is none to go on with.
+// A model whose answers are shorter than the client asks for is passed over.
 func TestModelsWithTooShortAnswersArePassedOver(t *testing.T) {
 	f := several(t).start() // m5 gives 10 tokens
 	f.hub.byModel(map[string]func(*played) error{modelID: failing(upstreamFailed()), "m1": wholeAnswer})
@@ -171,8 +171,8 @@ func TestModelsWithTooShortAnswersArePassedOver(t *testing.T) {
 	}
 }
 
-// A model whose name makes the body too long for a hub is passed over alone, and
-// its departure is not told.
+// A model whose name makes the body too long for a hub is passed over alone, and its
+// departure is not shown.
 func TestAModelWhoseNameDoesNotFitIsPassedOver(t *testing.T) {
 	f := newFleet(t, func(c *Config) { c.MaxBodyBytes = 1 << 10 })
 	long := strings.Repeat("n", 200)
@@ -198,11 +198,11 @@ func TestAModelWhoseNameDoesNotFitIsPassedOver(t *testing.T) {
 	}
 	first, last := f.report(), f.report()
 	if first.GetContinuedAs() != last.GetRequestId() {
-		t.Errorf("the legs are %v and %v", first, last)
+		t.Errorf("the model attempts are %v and %v", first, last)
 	}
 }
 
-// A null says nothing, and no name stands twice in what is sent.
+// A null counts as absent, and no name stands twice in the body that is sent.
 func TestAVisitorMayLeaveTheLengthNull(t *testing.T) {
 	f := openPlayground(t)
 	for i, body := range []string{`"max_tokens":null`, `"max_t\u006fkens" : null`, `"max_completion_tokens":null`} {
@@ -221,8 +221,8 @@ func TestAVisitorMayLeaveTheLengthNull(t *testing.T) {
 	}
 }
 
-// A plan's money cannot be steered: whoever says who may not serve, or in which
-// quantization, pays as they go. What says nothing of who serves does not.
+// A plan's money cannot be steered: a client that names who may not serve, or a
+// quantization, pays as it goes. A preference that names no provider does not.
 func TestWhoNarrowsTheProvidersPaysAsTheyGo(t *testing.T) {
 	f := start(t)
 	for provider, pinned := range map[string]bool{

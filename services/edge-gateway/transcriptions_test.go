@@ -127,7 +127,7 @@ func TestATranscriptionIsMeasuredAndSentOn(t *testing.T) {
 		t.Errorf("select says %v", sel)
 	}
 	if w := f.report(); w.GetMetered().GetPromptTokens() != 90_001 || w.GetMetered().GetCompletionTokens() != 0 {
-		t.Errorf("the witness says %v", w)
+		t.Errorf("the request report says %v", w)
 	}
 	if span := string(open.GetBody()[open.GetModelOffset() : open.GetModelOffset()+
 		open.GetModelLength()]); span != audioID {

@@ -110,7 +110,7 @@ func opusHead() []byte { return cat("OpusHead", 1, 1, le(2, 0), le(4, 48000), le
 // opusPacket is one frame of 20 ms.
 func opusPacket() []byte { return cat(0xf8, 0xff, 0xfe) }
 
-// oggOpus has n packets of 20 ms, 50 in a page, with granules as told.
+// oggOpus has n packets of 20 ms, 50 in a page, with the granules of the caller.
 func oggOpus(serial uint64, n int, granule func(packets int) uint64) []byte {
 	o := oggWriter{serial: serial}
 	o.page(oggFirst, 0, opusHead())
@@ -159,7 +159,7 @@ func setupHead() (w bitWriter) {
 		w.put(24, entries)
 	}
 	w.put(8, 3)
-	book(2, 9) // each length told; 3 by 3 values
+	book(2, 9) // each length is given; 3 by 3 values
 	w.put(2, 0)
 	w.put(45, 0)
 	w.put(4, 1)
@@ -397,7 +397,7 @@ func webmFile(track []byte, clusters ...[]byte) []byte {
 		ebml(idInfo, ebml(idScale, be(3, defaultScale))), track, bytes.Join(clusters, nil))
 }
 
-// webmOpus has n blocks of 20 ms, 50 in a cluster, at times as told.
+// webmOpus has n blocks of 20 ms, 50 in a cluster, at the times of the caller.
 func webmOpus(n int, at func(block int) (cluster uint64, relative int)) []byte {
 	var clusters [][]byte
 	for done := 0; done < n; {

@@ -21,7 +21,7 @@ func TestWAVCountsTheDataThatIsThere(t *testing.T) {
 		{"size 0", wavFile(form, wavData(0, 32000)), WAV, 1000},
 		{"size unknown", wavFile(form, wavData(unknownSize, 32000)), WAV, 1000},
 		{"cut", wavFile(form, wavData(320000, 32000)), WAV, 1000},
-		{"more than told", wavFile(form, wavData(32, 32000)), WAV, 1000},
+		{"more than its header says", wavFile(form, wavData(32, 32000)), WAV, 1000},
 		{"more behind a chunk that is too long", wavFile(form, wavData(32000, 32000),
 			cat("LIST", le(4, 1<<30), make([]byte, 32000-8))), WAV, refused},
 		{"a zip behind", wavFile(form, second, cat("PK\x03\x04", make([]byte, 32000-4))), WAV, refused},

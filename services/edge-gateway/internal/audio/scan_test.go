@@ -281,7 +281,7 @@ func strangers(b []byte, taken []bool) (found scanned) {
 	return found
 }
 
-// opinions are what scanners find in a file of a container that Measure has told.
+// opinions are what scanners find in a file of a container that Measure has recognised.
 func opinions(format Format, b []byte) map[string]scanned {
 	for len(b) >= 10 && string(b[:3]) == "ID3" {
 		b = b[min(len(b), 10+int(b[6]&127)<<21+int(b[7]&127)<<14+int(b[8]&127)<<7+int(b[9]&127)+int(b[5]>>4&1)*10):]
@@ -311,7 +311,7 @@ func opinions(format Format, b []byte) map[string]scanned {
 			return map[string]scanned{"packets of Opus": scanOpus(b)}
 		}
 	default:
-		// WAV, MP4 and WebM have no frames that can be told outside their container.
+		// WAV, MP4 and WebM have no frames that can be recognised outside their container.
 	}
 	return nil
 }

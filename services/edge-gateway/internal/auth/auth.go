@@ -67,8 +67,8 @@ type Authenticator struct {
 	cfg   Config
 	cache *cache
 
-	guesses *Guesses
-	asides  optionalLookups
+	guesses  *Guesses
+	optional optionalLookups
 }
 
 // New makes an authenticator with an empty cache.
@@ -76,7 +76,7 @@ func New(keys billingv1.KeyServiceClient, c clock.Clock, cfg Config) *Authentica
 	return &Authenticator{
 		keys: keys, clock: c, cfg: cfg, cache: newCache(cfg.Known, cfg.Refused),
 		guesses: NewGuesses(cfg.WrongKeys, cfg.WrongKeyNetworks),
-		asides: optionalLookups{
+		optional: optionalLookups{
 			limit: cfg.MaxOptionalLookups, pause: cfg.OptionalLookupPause, guesses: NewGuesses(cfg.WrongKeys,
 				cfg.WrongKeyNetworks),
 			under: map[apikey.Digest]*optionalLookup{},

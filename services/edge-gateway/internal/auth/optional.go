@@ -31,14 +31,14 @@ func (a *Authenticator) OptionalPrincipal(ctx context.Context, h http.Header, fr
 	if e, found := a.cache.get(digest, now, 0); found {
 		return good(current(e.who, e.err, now))
 	}
-	one, mine := a.asides.begin(digest, now)
+	one, mine := a.optional.begin(digest, now)
 	switch {
 	case one == nil:
 		return nil
 	case mine:
-		who, err := a.lookUpAside(ctx, digest, address.Network(from), now)
+		who, err := a.lookUpOptional(ctx, digest, address.Network(from), now)
 		failed := err != nil && !refused(err)
-		a.asides.end(digest, one, good(current(who, err, now)), failed, a.clock.Now())
+		a.optional.end(digest, one, good(current(who, err, now)), failed, a.clock.Now())
 	}
 	select {
 	case <-one.done:
@@ -63,11 +63,11 @@ func refused(err error) bool {
 	return ok && (f.Kind == fault.Unauthenticated || f.Kind == fault.Exhausted)
 }
 
-func (a *Authenticator) lookUpAside(
+func (a *Authenticator) lookUpOptional(
 	ctx context.Context, digest apikey.Digest, network netip.Prefix, now time.Time,
 ) (*Principal, error) {
 	if !a.cache.knew(digest) {
-		leave, wait := a.asides.guesses.Enter(network, now)
+		leave, wait := a.optional.guesses.Enter(network, now)
 		if wait > 0 {
 			return nil, tooManyWrong(wait)
 		}
@@ -75,7 +75,7 @@ func (a *Authenticator) lookUpAside(
 	}
 	who, err := a.lookUp(ctx, digest)
 	if fault.Is(err, fault.InvalidAPIKey) {
-		a.asides.guesses.Wrong(network, now)
+		a.optional.guesses.Wrong(network, now)
 	}
 	return who, err
 }

@@ -108,8 +108,8 @@ func TestAsideDoesNotFloodALedgerThatHangs(t *testing.T) {
 		if ask(100, false); h.asked != 1+most {
 			t.Errorf("%d were looked up at a time", h.asked-1)
 		}
-		if len(a.asides.under) != 0 {
-			t.Errorf("%d are under way for ever", len(a.asides.under))
+		if len(a.optional.under) != 0 {
+			t.Errorf("%d are under way for ever", len(a.optional.under))
 		}
 	})
 }

@@ -54,10 +54,10 @@ func (g *guesser) debt(every time.Duration, now time.Time) time.Duration {
 }
 
 // NewGuesses allows each network rate guesses in a minute and remembers so many networks.
-func NewGuesses(rate, most int) *Guesses {
+func NewGuesses(rate, networks int) *Guesses {
 	return &Guesses{
 		interval: guessSpan / time.Duration(rate), spare: guessSpan / time.Duration(max(1, rate*2/3)),
-		guessers: lru.New[netip.Prefix, *guesser](most, nil),
+		guessers: lru.New[netip.Prefix, *guesser](networks, nil),
 	}
 }
 

@@ -70,7 +70,7 @@ type snapshot struct {
 	models   []*catalogv1.Model
 	until    time.Time // when the next of them leaves; zero for never
 	byName   map[string]*Model
-	gone     map[string]*Model // those that have left
+	left     map[string]*Model // the models that have left
 	objects  map[string][]byte // id or slug → the model's JSON object
 	callable []byte            // GET /v1/models
 	all      []byte            // GET /v1/models?all=true
@@ -137,7 +137,7 @@ const maxShown = 128
 func (s *snapshot) notFound(name string) error {
 	said := strconv.QuoteToASCII(name[:min(len(name), maxShown)])
 	text := "The model " + said + " does not exist. GET /v1/models lists those that do."
-	if m, ok := s.gone[name]; ok {
+	if m, ok := s.left[name]; ok {
 		text = "The model " + said + " left on " + m.DeprecatedAt.UTC().Format(time.DateOnly) + "."
 		if m.Successor != "" {
 			text += " Use " + strconv.QuoteToASCII(m.Successor) + "."

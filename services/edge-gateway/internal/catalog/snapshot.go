@@ -20,7 +20,7 @@ const ownedByUs = "svc"
 func newSnapshot(models []*catalogv1.Model, before *snapshot, now time.Time) *snapshot {
 	s := &snapshot{
 		models: models, byName: make(map[string]*Model, 2*len(models)), objects: make(map[string][]byte, 2*len(models)),
-		gone: map[string]*Model{},
+		left: map[string]*Model{},
 	}
 	var callable, all [][]byte
 	for _, m := range models {
@@ -30,7 +30,7 @@ func newSnapshot(models []*catalogv1.Model, before *snapshot, now time.Time) *sn
 		model := newModel(m)
 		if leaves := model.DeprecatedAt; !leaves.IsZero() {
 			if !now.Before(leaves) {
-				s.gone[model.ID] = model
+				s.left[model.ID] = model
 				continue
 			}
 			if s.until.IsZero() || leaves.Before(s.until) {
@@ -74,9 +74,9 @@ func (s *snapshot) alias(m *catalogv1.Model) {
 	if _, taken := s.byName[slug]; taken || slug == "" || !m.GetActive() {
 		return
 	}
-	if gone := s.gone[m.GetModelId()]; gone != nil {
-		if s.gone[slug] == nil {
-			s.gone[slug] = gone
+	if model := s.left[m.GetModelId()]; model != nil {
+		if s.left[slug] == nil {
+			s.left[slug] = model
 		}
 		return
 	}

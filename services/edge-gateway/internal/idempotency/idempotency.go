@@ -131,7 +131,7 @@ func (k *Keeper) Take(ctx context.Context, ask Ask) (*KeyClaim, *Answer, error) 
 			answer, err := k.open(ctx, ask, resp)
 			return nil, answer, err
 		case billingv1.KeyClaim_KEY_CLAIM_GONE:
-			return nil, nil, gone(resp.GetRequestId())
+			return nil, nil, answerGone(resp.GetRequestId())
 		case billingv1.KeyClaim_KEY_CLAIM_REUSED:
 			return nil, nil, fault.New(fault.Precondition, fault.IdempotencyKeyReused,
 				"This Idempotency-Key was used for another request, %s.", resp.GetRequestId()).On(Header)
@@ -154,7 +154,7 @@ func (k *Keeper) Take(ctx context.Context, ask Ask) (*KeyClaim, *Answer, error) 
 	}
 }
 
-func gone(requestID string) error {
+func answerGone(requestID string) error {
 	return fault.New(fault.Precondition, apierror.IdempotencyAnswerGone,
 		"This request was answered before, and its answer is not kept: streams, answers above 1 MiB and those beyond the 64 MiB of an account are not. "+
 			"Its receipt is GET /api/v1/requests/%s.", requestID).On(Header)
@@ -165,7 +165,7 @@ func (k *Keeper) open(ctx context.Context, ask Ask, resp *billingv1.ClaimKeyResp
 	answer, err := open(ask, resp.GetRequestId(), resp.GetAnswer().GetSealed())
 	if err != nil {
 		k.deps.Log.ErrorContext(ctx, "a kept answer does not open", "request_id", resp.GetRequestId(), "error", err)
-		return nil, gone(resp.GetRequestId())
+		return nil, answerGone(resp.GetRequestId())
 	}
 	answer.RequestID = resp.GetRequestId()
 	return answer, nil

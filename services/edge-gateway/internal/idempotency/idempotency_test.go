@@ -329,7 +329,7 @@ func TestAClaimThatIsLostEndsItsRequestWithACause(t *testing.T) {
 	})
 }
 
-func TestTheEndOfAClaimIsToldAgainAFewTimes(t *testing.T) {
+func TestTheEndOfAClaimIsSentAgainAFewTimes(t *testing.T) {
 	for fails, want := range map[int]int{0: 1, 1: 2, 2: 3, 9: 3} {
 		l := &ledger{say: states(granted), finish: func(n int) error {
 			if n <= fails {
@@ -345,7 +345,7 @@ func TestTheEndOfAClaimIsToldAgainAFewTimes(t *testing.T) {
 		leave() // its client has left
 		claim.Finish(ctx, Forgotten, nil)
 		if len(l.finished) != want {
-			t.Errorf("after %d failures it was told %d times", fails, len(l.finished))
+			t.Errorf("after %d failures the end was sent %d times", fails, len(l.finished))
 		}
 	}
 }

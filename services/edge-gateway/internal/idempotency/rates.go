@@ -18,11 +18,11 @@ type rates struct {
 	paid *lru.Map[string, time.Time] // when what a consumer key has sent is paid off
 }
 
-func newRates(rate, burst, most int) *rates {
+func newRates(rate, burst, keys int) *rates {
 	every := time.Second / time.Duration(rate)
 	return &rates{
 		interval: every, burst: time.Duration(burst) * every,
-		paid: lru.New[string, time.Time](most, nil),
+		paid: lru.New[string, time.Time](keys, nil),
 	}
 }
 

@@ -38,8 +38,8 @@ func (s share) minus(o share) share {
 	return share{s.requests - o.requests, s.uploads - o.uploads, s.bytes - o.bytes}
 }
 
-func (s share) within(most share) bool {
-	return s.requests <= most.requests && s.uploads <= most.uploads && s.bytes <= most.bytes
+func (s share) within(bound share) bool {
+	return s.requests <= bound.requests && s.uploads <= bound.uploads && s.bytes <= bound.bytes
 }
 
 // enter counts a request that waits; it reports false when there is no room for it.

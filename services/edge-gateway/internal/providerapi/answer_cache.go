@@ -30,9 +30,9 @@ type keptAnswer struct {
 	at   time.Time
 }
 
-func newKept(most, mostBytes int, keptFor time.Duration) *answerCache {
-	k := &answerCache{maxBytes: mostBytes, keptFor: keptFor}
-	k.known = lru.New(most, func(d apikey.Digest, _ struct{}) { k.answers.Remove(d) })
+func newAnswerCache(credentials, maxBytes int, keptFor time.Duration) *answerCache {
+	k := &answerCache{maxBytes: maxBytes, keptFor: keptFor}
+	k.known = lru.New(credentials, func(d apikey.Digest, _ struct{}) { k.answers.Remove(d) })
 	// There are no more answers than known credentials.
 	k.answers = lru.New(math.MaxInt, func(_ apikey.Digest, a keptAnswer) { k.bytes -= len(a.body) })
 	return k

@@ -11,8 +11,8 @@ import (
 	hubv1 "svc.internal/proto/svc/hub/v1"
 )
 
-// A provider is told what its engines call themselves, and by the last good answer,
-// which is kept while a hub is away, nothing of it.
+// A provider's status has the names that its engines call their models. The last good
+// answer, which is kept while a hub is away, has none of them.
 func TestHostile35_TheStatusTellsWhatEnginesCallModels(t *testing.T) {
 	b := setup(t)
 	if a, err := b.Status(t.Context(), with(b.key, "")); err != nil ||

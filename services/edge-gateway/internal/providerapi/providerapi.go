@@ -126,8 +126,8 @@ func New(peers Peers, cfg Config) (*API, error) {
 	}
 	return &API{
 		peers: peers, cfg: cfg, contract: contract,
-		kept:       newKept(cfg.Kept, cfg.KeptBytes, cfg.KeptFor),
-		sessions:   newKept(cfg.Kept, 0, 0),
+		kept:       newAnswerCache(cfg.Kept, cfg.KeptBytes, cfg.KeptFor),
+		sessions:   newAnswerCache(cfg.Kept, 0, 0),
 		signUps:    newQuota("accounts opened", cfg.SignUps, cfg.Networks),
 		userSigns:  newQuota("accounts opened", cfg.SignUps, cfg.Networks),
 		upgrades:   newQuota("accounts opened", cfg.SignUps, cfg.Networks),

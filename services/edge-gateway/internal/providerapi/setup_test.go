@@ -71,7 +71,7 @@ func newKey(t testing.TB, kind apikey.Prefix) string {
 	return key
 }
 
-// with is a call with a credential, from an address of its own unless told.
+// with is a call with a credential, from an address of its own unless the caller names one.
 func with(credential, body string) Call {
 	c := Call{Header: http.Header{}, Query: url.Values{}, Body: []byte(body), From: netip.MustParseAddr("203.0.113.1")}
 	if credential != "" {

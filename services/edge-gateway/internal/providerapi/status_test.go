@@ -76,7 +76,7 @@ func TestStatusIsFlatAndHasWhatAgentsParse(t *testing.T) {
 	}
 }
 
-// The hub's word is not needed for it: an agent that is told no never comes back.
+// The hub's word is not needed for it, because an agent that gets a no never comes back.
 func TestOnlySuspendedAndRejectedCannotConnect(t *testing.T) {
 	b := setup(t)
 	for number := range hubv1.ProviderStatus_name {
@@ -102,14 +102,14 @@ func TestOnlySuspendedAndRejectedCannotConnect(t *testing.T) {
 	}
 }
 
-// Whatever the hub fails with, only what it finds of the key is told as such.
+// Whatever the hub fails with, only its finding about the key is a verdict.
 func TestOnlyAVerdictOnTheKeyIsAVerdict(t *testing.T) {
 	for _, kind := range fault.Kinds() {
 		b := setup(t)
 		b.hub.status = failing(fault.New(kind, "something_of_the_fleet", "x"))
 		_, err := b.Status(t.Context(), with(b.key, ""))
 		if a := apierror.Of(err); a.Status < 500 && a.Status != 429 && a.Status != apierror.StatusClientClosed {
-			t.Errorf("kind %d is told as %d %s", kind, a.Status, a.Code)
+			t.Errorf("kind %d: got %d %s", kind, a.Status, a.Code)
 		}
 	}
 	for _, reason := range []fault.Reason{fault.InvalidAPIKey, fault.KeyRevoked, fault.KeyExpired} {
@@ -118,7 +118,7 @@ func TestOnlyAVerdictOnTheKeyIsAVerdict(t *testing.T) {
 		_, err := b.Status(t.Context(), with(b.key, ""))
 		if a := apierror.Of(err); a.Status != 401 || a.Code != string(reason) ||
 			bytes.Contains([]byte(a.Message), []byte("sk-")) {
-			t.Errorf("%s is told as %+v", reason, a)
+			t.Errorf("%s: got %+v", reason, a)
 		}
 	}
 	b := setup(t)
@@ -160,12 +160,12 @@ func TestARevokedKeyHasNoLastAnswer(t *testing.T) {
 	}
 	b.hub.status = failing(fault.New(fault.Unavailable, fault.ServiceUnavailable, "away"))
 	if a, err := b.Status(t.Context(), with(b.key, "")); err == nil {
-		t.Errorf("the hub is away, and a revoked key is told %s", a.JSON)
+		t.Errorf("the hub is away, and a revoked key gets %s", a.JSON)
 	}
 }
 
 func TestKeptAnswersAreBounded(t *testing.T) {
-	k := newKept(3, 1<<20, time.Hour)
+	k := newAnswerCache(3, 1<<20, time.Hour)
 	now := time.Now()
 	for n := range byte(100) {
 		k.keep(apikey.Digest{n}, []byte("x"), now)
@@ -180,7 +180,7 @@ func TestKeptAnswersAreBounded(t *testing.T) {
 }
 
 func TestKeptAnswersAreBoundedInBytesAndTime(t *testing.T) {
-	k := newKept(1000, 100, time.Minute)
+	k := newAnswerCache(1000, 100, time.Minute)
 	now := time.Now()
 	kept := func(at time.Time) (n int, sum int) {
 		for d := range byte(50) {

@@ -61,20 +61,20 @@ func TestAKeyIsAskedForOnceInAMoment(t *testing.T) {
 		for range 100 {
 			callers.Go(func() {
 				if got := within(t, r, "key", "llm"); got.GetRemaining() != 1 {
-					t.Errorf("told %v", got)
+					t.Errorf("got %v", got)
 				}
 			})
 		}
 		callers.Wait()
 		if got := within(t, r, "key", "llm"); got.GetRemaining() != 1 {
-			t.Errorf("in the same moment told %v", got)
+			t.Errorf("in the same moment got %v", got)
 		}
 		if got := within(t, r, "key", "audio"); got.GetRemaining() != 2 {
-			t.Errorf("of another category told %v", got)
+			t.Errorf("of another category got %v", got)
 		}
 		pass(bounds.KeptFor)
 		if got := within(t, r, "key", "llm"); got.GetRemaining() != 3 {
-			t.Errorf("a moment later told %v", got)
+			t.Errorf("a moment later got %v", got)
 		}
 	})
 }
@@ -88,7 +88,7 @@ func TestAReadTakesNoLongerThanItMayAndIsNotTriedAgainAtOnce(t *testing.T) {
 		for range 10 {
 			callers.Go(func() {
 				if got := within(t, r, "key", "llm"); got != nil {
-					t.Errorf("told %v", got)
+					t.Errorf("got %v", got)
 				}
 			})
 		}
@@ -102,12 +102,12 @@ func TestAReadTakesNoLongerThanItMayAndIsNotTriedAgainAtOnce(t *testing.T) {
 		peer.takes, peer.err = 0, errors.New("refused")
 		pass(bounds.FailedFor)
 		if got := within(t, r, "key", "llm"); got != nil || peer.asked.Load() != 2 {
-			t.Errorf("told %v after %d reads", got, peer.asked.Load())
+			t.Errorf("got %v after %d reads", got, peer.asked.Load())
 		}
 		peer.err = nil
 		pass(bounds.FailedFor)
 		if got := within(t, r, "key", "llm"); got.GetRemaining() != 3 {
-			t.Errorf("once it answers again told %v", got)
+			t.Errorf("once it answers again got %v", got)
 		}
 	})
 }
@@ -116,18 +116,18 @@ func TestWhatIsKeptAndUnderWayIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		peer := &ledger{takes: 50 * time.Millisecond}
 		r := New(peer, clock.System, bounds)
-		var told atomic.Int32
+		var informed atomic.Int32
 		var callers sync.WaitGroup
 		for i := range 10 {
 			callers.Go(func() {
 				if within(t, r, fmt.Sprint("key-", i), "llm") != nil {
-					told.Add(1)
+					informed.Add(1)
 				}
 			})
 		}
 		callers.Wait()
-		if told.Load() != 2 || peer.asked.Load() != 2 {
-			t.Errorf("%d of 10 were told by %d reads, want 2", told.Load(), peer.asked.Load())
+		if informed.Load() != 2 || peer.asked.Load() != 2 {
+			t.Errorf("%d of 10 got a rate by %d reads, want 2", informed.Load(), peer.asked.Load())
 		}
 		peer.takes = 0
 		for i := range 10 {
