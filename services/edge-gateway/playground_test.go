@@ -3,6 +3,7 @@ package edgegateway
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -250,6 +251,25 @@ func TestAConnectionWithoutAnAddressHasVisitsToo(t *testing.T) {
 		f.svc.Handler().ServeHTTP(w, r)
 		if w.Code != want {
 			t.Errorf("%d, want %d: %s", w.Code, want, w.Body)
+		}
+	}
+}
+
+// A null counts as absent, and no name stands twice in the body that is sent.
+func TestAVisitorMayLeaveTheLengthNull(t *testing.T) {
+	f := openPlayground(t)
+	for i, body := range []string{`"max_tokens":null`, `"max_t\u006fkens" : null`, `"max_completion_tokens":null`} {
+		resp := f.visit(strings.Replace(playgroundBody, "{", "{"+body+",", 1))
+		if got := read(t, resp); resp.StatusCode != http.StatusOK {
+			t.Fatalf("%s: %d %s", body, resp.StatusCode, got)
+		}
+		open := <-f.hub.opens
+		var sent struct {
+			MaxTokens int `json:"max_tokens"`
+		}
+		if err := json.Unmarshal(open.GetBody(), &sent); err != nil || sent.MaxTokens != 100 ||
+			open.GetMaxOutputTokens() != 100 {
+			t.Errorf("%d: sent %s, %v", i, open.GetBody(), err)
 		}
 	}
 }

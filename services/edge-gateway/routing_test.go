@@ -205,3 +205,21 @@ func TestPreferencesHoldForFurtherCandidates(t *testing.T) {
 		t.Errorf("%d %v", resp.StatusCode, resp.Header)
 	}
 }
+
+// A plan's money cannot be steered: a client that names who may not serve, or a
+// quantization, pays as it goes. A preference that names no provider does not.
+func TestWhoNarrowsTheProvidersPaysAsTheyGo(t *testing.T) {
+	f := start(t)
+	for provider, pinned := range map[string]bool{
+		fmt.Sprintf(`{"ignore":%s}`, list(providerA, providerC)): true,
+		`{"quantizations":["fp8-of-acme"]}`:                      true,
+		`{"ignore":[]}`:                                          false,
+		`{"sort":"latency"}`:                                     false,
+		`{"allow_fallbacks":false,"max_price":{"prompt":99}}`:    false,
+	} {
+		read(t, f.post(routed(`"provider":`+provider)))
+		if admit := <-f.billing.admits; admit.GetPinned() != pinned {
+			t.Errorf("%s: admitted as pinned: %t", provider, admit.GetPinned())
+		}
+	}
+}

@@ -431,3 +431,14 @@ func elapse(d time.Duration) func() error {
 		return nil
 	}
 }
+
+// A transcript begins when the engine has the audio, and the time of the upload is not
+// the engine's.
+func TestAStreamedTranscriptHasTheWholeTimeForItsFirstContent(t *testing.T) {
+	f := withSpeech(t)
+	read(t, f.transcribe(speech(field{"stream", "true"})...))
+	if open := <-f.hub.opens; open.GetFirstContentTimeoutMs() != open.GetTotalTimeoutMs() ||
+		open.GetFirstContentTimeoutMs() <= f.cfg.FirstContentTimeout.Milliseconds() {
+		t.Errorf("open says %d ms of %d", open.GetFirstContentTimeoutMs(), open.GetTotalTimeoutMs())
+	}
+}

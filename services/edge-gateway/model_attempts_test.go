@@ -7,11 +7,13 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"svc.internal/pkg/fault"
 	billingv1 "svc.internal/proto/svc/billing/v1"
@@ -345,4 +347,78 @@ func TestModelAttemptsShareTheWholeTime(t *testing.T) {
 			t.Errorf("%d model attempts", n)
 		}
 	})
+}
+
+// The receipt of the last model attempt names none before it.
+func TestAnAnswerOfALaterModelAttemptNamesTheFirst(t *testing.T) {
+	f := several(t).start()
+	failed := failing(upstreamFailed())
+	f.hub.byModel(map[string]func(*played) error{modelID: failed, "m1": failed, "m2": wholeAnswer, "m4": failed})
+	for _, last := range []string{"m2", "m4"} {
+		resp := f.post(withModels("m1", last))
+		read(t, resp)
+		first := f.report()
+		f.report()
+		if w := f.report(); w.GetRequestId() == first.GetRequestId() {
+			t.Fatalf("the model attempts are %v and %v", first, w)
+		}
+		wantHeaders(t, resp.Header, map[string]string{"X-Svc-First-Request-Id": first.GetRequestId()})
+	}
+	resp := f.post(strings.Replace(withModels("m1"), modelID, "m2", 1))
+	read(t, resp)
+	wantHeaders(t, resp.Header, map[string]string{"X-Svc-First-Request-Id": ""})
+}
+
+// A model whose answers are shorter than the client asks for is passed over.
+func TestModelsWithTooShortAnswersArePassedOver(t *testing.T) {
+	f := several(t).start() // m5 gives 10 tokens
+	f.hub.byModel(map[string]func(*played) error{modelID: failing(upstreamFailed()), "m1": wholeAnswer})
+	long := func(body string) string { return strings.Replace(body, "{", `{"max_tokens":11,`, 1) }
+	resp := f.post(long(withModels("m5", "m1")))
+	if body := read(t, resp); resp.StatusCode != http.StatusOK {
+		t.Fatalf("%d %s", resp.StatusCode, body)
+	}
+	for _, want := range []string{modelID, "m1"} {
+		if got := (<-f.billing.admits).GetModelId(); got != want {
+			t.Errorf("admitted %s, want %s", got, want)
+		}
+	}
+	f.report()
+	f.report()
+	e := wantError(t, f.post(long(strings.Replace(withModels("m1"), `"model":"`+modelID, `"model":"m5`, 1))), 400,
+		"invalid_value")
+	if e.Error.Param == nil || *e.Error.Param != "max_tokens" {
+		t.Errorf("the param is %v", e.Error.Param)
+	}
+}
+
+// A model whose name makes the body too long for a hub is passed over alone, and its
+// departure is not shown.
+func TestAModelWhoseNameDoesNotFitIsPassedOver(t *testing.T) {
+	f := newFleet(t, func(c *Config) { c.MaxBodyBytes = 1 << 10 })
+	long := strings.Repeat("n", 200)
+	for _, id := range []string{long, "m1"} {
+		m := proto.Clone(testModel()).(*catalogv1.Model)
+		m.ModelId, m.Slug = id, "slug-"+strconv.Itoa(len(id))
+		if id == long {
+			m.DeprecatedAt = timestamppb.New(time.Now().Add(time.Hour))
+		}
+		f.catalog.models = append(f.catalog.models, m)
+	}
+	f.start()
+	f.hub.byModel(map[string]func(*played) error{modelID: failing(upstreamFailed()), "m1": wholeAnswer})
+	body := withModels("slug-200", "m1")
+	body = strings.Replace(body, "Say hello", strings.Repeat("x", 1000-len(body)), 1)
+	resp := f.post(strings.Replace(body, `","m1"`, `"`, 1))
+	wantError(t, resp, http.StatusBadGateway, "upstream_error")
+	wantHeaders(t, resp.Header, map[string]string{"Deprecation": "", "X-Svc-First-Request-Id": ""})
+	f.report()
+	resp = f.post(body)
+	if got := read(t, resp); resp.StatusCode != http.StatusOK {
+		t.Fatalf("%d %s", resp.StatusCode, got)
+	}
+	first, last := f.report(), f.report()
+	if first.GetContinuedAs() != last.GetRequestId() {
+		t.Errorf("the model attempts are %v and %v", first, last)
+	}
 }
