@@ -68,10 +68,12 @@ func TestAWholeAnswerCarriesItsAttribution(t *testing.T) {
 
 func TestDispatchSaysAllThatTheHubNeeds(t *testing.T) {
 	f := start(t)
-	body := `{ "model" : "tiny", "n": 2, "max_tokens": 10, "seed": 1e2, "vendor": {"a": [1.0, 2]}, "messages":[{"role":"user","content":"hi"}], "usage": {"include": false} }`
+	body := `{ "model" : "tiny", "n": 2, "max_tokens": 10, "seed": 1e2, "vendor": {"a": [1.0, 2]}, ` +
+		`"messages":[{"role":"user","content":"hi"}], "usage": {"include": false} }`
 	read(t, f.post(body))
 	open := <-f.hub.opens
-	want := `{ "model" : "acme/tiny-1b", "n": 2, "max_tokens": 10, "seed": 1e2, "vendor": {"a": [1.0, 2]}, "messages":[{"role":"user","content":"hi"}] }`
+	want := `{ "model" : "acme/tiny-1b", "n": 2, "max_tokens": 10, "seed": 1e2, "vendor": {"a": [1.0, 2]}, ` +
+		`"messages":[{"role":"user","content":"hi"}] }`
 	if string(open.GetBody()) != want {
 		t.Errorf("body is\n%s\nwant\n%s", open.GetBody(), want)
 	}
@@ -246,7 +248,8 @@ func TestTheClientSeesWhatIsBilled(t *testing.T) {
 func quiet(chunk string) string { return strings.Replace(chunk, "{", `{"usage":null,`, 1) }
 
 // usageMade is usageChunk as the gateway makes it.
-const usageMade = `{"id":"x","created":1,"model":"acme/tiny-1b","object":"chat.completion.chunk","choices":[],"usage":{"prompt_tokens":9,"completion_tokens":3,"total_tokens":12}}`
+const usageMade = `{"id":"x","created":1,"model":"acme/tiny-1b","object":"chat.completion.chunk","choices":[],` +
+	`"usage":{"prompt_tokens":9,"completion_tokens":3,"total_tokens":12}}`
 
 func TestContentThatWaitsForItsUsageIsNotLostWithTheProvider(t *testing.T) {
 	f := start(t)

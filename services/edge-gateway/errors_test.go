@@ -36,11 +36,14 @@ func wantError(t *testing.T, resp *http.Response, status int, code string) error
 	if resp.StatusCode != status || got != code {
 		t.Errorf("got %d %s (%s), want %d %s", resp.StatusCode, got, e.Error.Message, status, code)
 	}
-	wrapped := strings.TrimPrefix(raw, `{"type":"error",`) != raw && strings.HasPrefix(resp.Request.URL.Path, "/v1/messages")
-	if !wrapped && !strings.HasPrefix(raw, `{"error":{`) || e.Error.Message == "" || e.Error.Type == "" || !strings.Contains(raw, `"param":`) {
+	wrapped := strings.TrimPrefix(raw, `{"type":"error",`) != raw &&
+		strings.HasPrefix(resp.Request.URL.Path, "/v1/messages")
+	if !wrapped && !strings.HasPrefix(raw, `{"error":{`) || e.Error.Message == "" || e.Error.Type == "" ||
+		!strings.Contains(raw, `"param":`) {
 		t.Errorf("the body lacks something: %s", raw)
 	}
-	if e.RequestID == "" || e.RequestID != resp.Header.Get("X-Svc-Request-ID") || e.RequestID != resp.Header.Get("X-Request-ID") {
+	if e.RequestID == "" || e.RequestID != resp.Header.Get("X-Svc-Request-ID") ||
+		e.RequestID != resp.Header.Get("X-Request-ID") {
 		t.Errorf("request id %q in the body, %q and %q in the headers", e.RequestID,
 			resp.Header.Get("X-Svc-Request-ID"), resp.Header.Get("X-Request-ID"))
 	}
@@ -87,39 +90,61 @@ func (f *fleet) postAndLeave(stream, awaitContent bool) (leave func()) {
 	}
 }
 
+// refusal is an error of admission, of the router, or of both, with the answer to it.
+type refusal struct {
+	name   string
+	admit  error
+	sel    error
+	status int
+	code   string
+	header map[string]string
+}
+
+var refusals = []refusal{
+	{name: "credit", admit: fault.New(fault.Precondition, fault.InsufficientCredits, "short"), status: 402,
+		code: "insufficient_credits", header: map[string]string{"X-Should-Retry": "false"}},
+	{name: "plan", admit: fault.New(fault.Precondition, "plan_allowance_exceeded", "gone"), status: 402,
+		code: "plan_allowance_exceeded", header: map[string]string{"X-Should-Retry": "false"}},
+	{name: "model", admit: fault.New(fault.Denied, fault.ModelNotAllowed, "no"), status: 403, code: "model_not_allowed"},
+	{name: "frozen", admit: fault.New(fault.Denied, fault.AccountFrozen, "no"), status: 403, code: "account_frozen"},
+	{name: "revoked", admit: fault.New(fault.Unauthenticated, fault.KeyRevoked, "no"), status: 401, code: "key_revoked"},
+	{name: "unknown", admit: fault.New(fault.NotFound, fault.ModelNotFound, "no"), status: 404, code: "model_not_found"},
+	{name: "rate", admit: fault.New(fault.Exhausted, fault.RateLimitExceeded, "slow").After(1500*time.Millisecond).With(
+		"limit", "200").With("remaining", "0").With("reset_ms", "1500"), status: 429, code: "rate_limit_exceeded",
+		header: map[string]string{"Retry-After": "2", "Retry-After-Ms": "1500", "X-Should-Retry": "",
+			"X-Ratelimit-Limit-Requests": "200", "X-Ratelimit-Remaining-Requests": "0", "X-Ratelimit-Reset-Requests": "1.5s"}},
+	{name: "concurrency", admit: fault.New(fault.Exhausted, fault.ConcurrencyLimitExceeded, "slow"), status: 429,
+		code: "concurrency_limit_exceeded", header: map[string]string{"Retry-After": "1"}},
+	{name: "admission down", admit: fault.New(fault.Unavailable, fault.AdmissionUnavailable, "down"), status: 503,
+		code: "admission_unavailable", header: map[string]string{"Retry-After": "1"}},
+	{name: "admission broken", admit: fmt.Errorf("pq: secret driver text"), status: 500, code: "internal_error"},
+	{name: "nobody online", sel: fault.New(fault.Unavailable, fault.NoProviderOnline, "nobody"), status: 503,
+		code: "no_provider_online", header: map[string]string{"Retry-After": "5", "X-Should-Retry": ""}},
+	{name: "busy", sel: fault.New(fault.Unavailable, fault.ProvidersBusy, "busy"), status: 503, code: "providers_busy",
+		header: map[string]string{"Retry-After": "2"}},
+	{name: "pin unavailable", sel: fault.New(fault.Unavailable, fault.RequestedProviderUnavailable, "no"), status: 503,
+		code: "requested_provider_unavailable", header: map[string]string{"X-Should-Retry": "false"}},
+	{name: "pin unknown", sel: fault.New(fault.Invalid, fault.InvalidProvider, "no"), status: 400,
+		code: "invalid_provider"},
+	{name: "context", sel: fault.New(fault.Invalid, fault.ContextLengthExceeded, "no").With("max_context_length", "4096"),
+		status: 400, code: "context_length_exceeded"},
+	{name: "frame", sel: fault.New(fault.Exhausted, fault.RequestTooLarge, "no"), status: 413, code: "request_too_large",
+		header: map[string]string{"X-Should-Retry": "false"}},
+	{name: "router too slow", sel: fault.New(fault.Timeout, fault.DeadlineExceeded, "slow"), status: 503,
+		code: "service_unavailable", header: map[string]string{"Retry-After": "1"}},
+	{name: "both, 400 first", admit: fault.New(fault.Precondition, fault.InsufficientCredits, "short"),
+		sel: fault.New(fault.Invalid, fault.InvalidProvider, "no"), status: 400, code: "invalid_provider"},
+	{name: "both, 402 first", admit: fault.New(fault.Precondition, fault.InsufficientCredits, "short"),
+		sel: fault.New(fault.Unavailable, fault.NoProviderOnline, "nobody"), status: 402, code: "insufficient_credits"},
+	{name: "both, 401 first", admit: fault.New(fault.Unauthenticated, fault.KeyRevoked, "no"),
+		sel: fault.New(fault.Invalid, fault.InvalidProvider, "no"), status: 401, code: "key_revoked"},
+	{name: "both, 413 first", admit: fault.New(fault.Unauthenticated, fault.KeyRevoked, "no"),
+		sel: fault.New(fault.Exhausted, fault.RequestTooLarge, "no"), status: 413, code: "request_too_large"},
+}
+
 func TestEachRefusalOfAdmissionHasItsAnswer(t *testing.T) {
-	cases := []struct {
-		name   string
-		admit  error
-		sel    error
-		status int
-		code   string
-		header map[string]string
-	}{
-		{name: "credit", admit: fault.New(fault.Precondition, fault.InsufficientCredits, "short"), status: 402, code: "insufficient_credits", header: map[string]string{"X-Should-Retry": "false"}},
-		{name: "plan", admit: fault.New(fault.Precondition, "plan_allowance_exceeded", "gone"), status: 402, code: "plan_allowance_exceeded", header: map[string]string{"X-Should-Retry": "false"}},
-		{name: "model", admit: fault.New(fault.Denied, fault.ModelNotAllowed, "no"), status: 403, code: "model_not_allowed"},
-		{name: "frozen", admit: fault.New(fault.Denied, fault.AccountFrozen, "no"), status: 403, code: "account_frozen"},
-		{name: "revoked", admit: fault.New(fault.Unauthenticated, fault.KeyRevoked, "no"), status: 401, code: "key_revoked"},
-		{name: "unknown", admit: fault.New(fault.NotFound, fault.ModelNotFound, "no"), status: 404, code: "model_not_found"},
-		{name: "rate", admit: fault.New(fault.Exhausted, fault.RateLimitExceeded, "slow").After(1500*time.Millisecond).With("limit", "200").With("remaining", "0").With("reset_ms", "1500"), status: 429, code: "rate_limit_exceeded", header: map[string]string{"Retry-After": "2", "Retry-After-Ms": "1500", "X-Should-Retry": "", "X-Ratelimit-Limit-Requests": "200", "X-Ratelimit-Remaining-Requests": "0", "X-Ratelimit-Reset-Requests": "1.5s"}},
-		{name: "concurrency", admit: fault.New(fault.Exhausted, fault.ConcurrencyLimitExceeded, "slow"), status: 429, code: "concurrency_limit_exceeded", header: map[string]string{"Retry-After": "1"}},
-		{name: "admission down", admit: fault.New(fault.Unavailable, fault.AdmissionUnavailable, "down"), status: 503, code: "admission_unavailable", header: map[string]string{"Retry-After": "1"}},
-		{name: "admission broken", admit: fmt.Errorf("pq: secret driver text"), status: 500, code: "internal_error"},
-		{name: "nobody online", sel: fault.New(fault.Unavailable, fault.NoProviderOnline, "nobody"), status: 503, code: "no_provider_online", header: map[string]string{"Retry-After": "5", "X-Should-Retry": ""}},
-		{name: "busy", sel: fault.New(fault.Unavailable, fault.ProvidersBusy, "busy"), status: 503, code: "providers_busy", header: map[string]string{"Retry-After": "2"}},
-		{name: "pin unavailable", sel: fault.New(fault.Unavailable, fault.RequestedProviderUnavailable, "no"), status: 503, code: "requested_provider_unavailable", header: map[string]string{"X-Should-Retry": "false"}},
-		{name: "pin unknown", sel: fault.New(fault.Invalid, fault.InvalidProvider, "no"), status: 400, code: "invalid_provider"},
-		{name: "context", sel: fault.New(fault.Invalid, fault.ContextLengthExceeded, "no").With("max_context_length", "4096"), status: 400, code: "context_length_exceeded"},
-		{name: "frame", sel: fault.New(fault.Exhausted, fault.RequestTooLarge, "no"), status: 413, code: "request_too_large", header: map[string]string{"X-Should-Retry": "false"}},
-		{name: "router too slow", sel: fault.New(fault.Timeout, fault.DeadlineExceeded, "slow"), status: 503, code: "service_unavailable", header: map[string]string{"Retry-After": "1"}},
-		{name: "both, 400 first", admit: fault.New(fault.Precondition, fault.InsufficientCredits, "short"), sel: fault.New(fault.Invalid, fault.InvalidProvider, "no"), status: 400, code: "invalid_provider"},
-		{name: "both, 402 first", admit: fault.New(fault.Precondition, fault.InsufficientCredits, "short"), sel: fault.New(fault.Unavailable, fault.NoProviderOnline, "nobody"), status: 402, code: "insufficient_credits"},
-		{name: "both, 401 first", admit: fault.New(fault.Unauthenticated, fault.KeyRevoked, "no"), sel: fault.New(fault.Invalid, fault.InvalidProvider, "no"), status: 401, code: "key_revoked"},
-		{name: "both, 413 first", admit: fault.New(fault.Unauthenticated, fault.KeyRevoked, "no"), sel: fault.New(fault.Exhausted, fault.RequestTooLarge, "no"), status: 413, code: "request_too_large"},
-	}
 	f := start(t)
-	for _, c := range cases {
+	for _, c := range refusals {
 		t.Run(c.name, func(t *testing.T) {
 			f.billing.refuse(c.admit)
 			f.router.set(nil)
@@ -132,12 +157,14 @@ func TestEachRefusalOfAdmissionHasItsAnswer(t *testing.T) {
 			if strings.Contains(e.Error.Message, "secret") {
 				t.Errorf("the message tells too much: %s", e.Error.Message)
 			}
-			if c.name == "context" && (!strings.Contains(e.Error.Message, "4096") || !strings.Contains(e.Error.Message, "about 5")) {
+			if c.name == "context" && (!strings.Contains(e.Error.Message, "4096") ||
+				!strings.Contains(e.Error.Message, "about 5")) {
 				t.Errorf("the message lacks the numbers: %s", e.Error.Message)
 			}
 			if c.admit == nil {
 				// The hold is given back.
-				if w := f.report(); w.GetCommittedAttempt() != 0 || w.GetHttpStatus() != int32(c.status) || w.GetErrorCode() != c.code {
+				if w := f.report(); w.GetCommittedAttempt() != 0 || w.GetHttpStatus() != int32(c.status) ||
+					w.GetErrorCode() != c.code {
 					t.Errorf("the request report says %v", w)
 				}
 				wantHeaders(t, resp.Header, map[string]string{"X-Ratelimit-Remaining-Requests": "199"})
@@ -190,7 +217,8 @@ func TestErrorsHaveTheirPrecedence(t *testing.T) {
 		wantError(t, send(good, large, chunked), 413, "request_too_large")
 		wantError(t, send(badKey, `{"model":"none"`, chunked, "X-Svc-Provider", "bad"), 401, "invalid_api_key")
 		wantError(t, send(good, `{"model":"none"}`, chunked), 400, "missing_required_parameter")
-		wantError(t, send(good, strings.Replace(hello, modelID, "none", 1), chunked, "X-Svc-Provider", "bad"), 400, "invalid_provider")
+		wantError(t, send(good, strings.Replace(hello, modelID, "none", 1), chunked, "X-Svc-Provider", "bad"),
+			400, "invalid_provider")
 		wantError(t, send(good, strings.Replace(hello, modelID, "none", 1), chunked), 404, "model_not_found")
 		wantError(t, send(good, strings.Replace(hello, "{", `{"max_tokens":5000,`, 1), chunked), 400, "invalid_value")
 		wantError(t, send(good, hello, chunked), 403, "model_not_allowed")
@@ -299,7 +327,8 @@ func TestKeysAreAskedForWhereTheyAreNeeded(t *testing.T) {
 	if resp := f.do(http.MethodPost, "/v1/chat/completions", hello, "X-Api-Key", f.key); resp.StatusCode != 200 {
 		t.Errorf("x-api-key: %d", resp.StatusCode)
 	}
-	if resp := f.do(http.MethodPost, "/v1/chat/completions", hello, "Authorization", "bearer  "+f.key); resp.StatusCode != 200 {
+	if resp := f.do(http.MethodPost, "/v1/chat/completions", hello, "Authorization",
+		"bearer  "+f.key); resp.StatusCode != 200 {
 		t.Errorf("bearer in lower case: %d", resp.StatusCode)
 	}
 }
@@ -397,7 +426,8 @@ func TestAModelOfAnotherKindIsRefused(t *testing.T) {
 
 func TestPinHeadersAreCheckedAndNeverReflected(t *testing.T) {
 	f := start(t)
-	for _, pin := range []string{"x", "'; DROP TABLE", "../..", providerA + "0", "00000000-0000-0000-0000-000000000000", "\u00e9"} {
+	for _, pin := range []string{"x", "'; DROP TABLE", "../..", providerA + "0", "00000000-0000-0000-0000-000000000000",
+		"\u00e9"} {
 		resp := f.post(hello, "X-Svc-Provider", pin)
 		if e := wantError(t, resp, 400, "invalid_provider"); strings.Contains(e.Error.Message, pin) && pin != "x" {
 			t.Errorf("the pin is repeated: %s", e.Error.Message)
@@ -406,14 +436,16 @@ func TestPinHeadersAreCheckedAndNeverReflected(t *testing.T) {
 	}
 	wantError(t, f.post(hello, "X-Svc-Provider", providerA, "X-Svc-Provider", providerB), 400, "invalid_provider")
 	f.router.refuse(fault.New(fault.Invalid, fault.InvalidProvider, "no").On("X-Svc-Provider"))
-	if e := wantError(t, f.post(hello, "X-Svc-Provider", providerA), 400, "invalid_provider"); e.Error.Param == nil || *e.Error.Param != "X-Svc-Provider" {
+	if e := wantError(t, f.post(hello, "X-Svc-Provider", providerA), 400, "invalid_provider"); e.Error.Param == nil ||
+		*e.Error.Param != "X-Svc-Provider" {
 		t.Errorf("the param of an unknown provider is %v", e.Error.Param)
 	}
 	f.router.set(nil)
 	for _, allow := range []string{"yes", "", "0", "truefalse"} {
 		wantError(t, f.post(hello, "X-Svc-Allow-Fallbacks", allow), 400, "invalid_value")
 	}
-	if resp := f.post(hello, "X-Svc-Allow-Fallbacks", "FALSE"); resp.StatusCode != 200 || resp.Header.Get("X-Svc-Route-Mode") != "auto" {
+	if resp := f.post(hello, "X-Svc-Allow-Fallbacks", "FALSE"); resp.StatusCode != 200 ||
+		resp.Header.Get("X-Svc-Route-Mode") != "auto" {
 		t.Errorf("without a pin fallbacks mean nothing: %d", resp.StatusCode)
 	}
 }
@@ -433,14 +465,16 @@ func TestTheLogHoldsNoSecrets(t *testing.T) {
 	read(t, f.do(http.MethodGet, "/v1/models?key="+canary, "", "Authorization", "Bearer "+canary))
 	read(t, f.do(http.MethodGet, "/api/v1/admin/accounts/x", "", "Authorization", "Bearer "+canary))
 	read(t, f.do(http.MethodGet, "/"+canary, ""))
-	read(t, f.do(http.MethodPost, "/v1/playground/chat?q="+canary, body, "Sec-Fetch-Site", "same-origin", "User-Agent", canary))
+	read(t, f.do(http.MethodPost, "/v1/playground/chat?q="+canary, body, "Sec-Fetch-Site", "same-origin", "User-Agent",
+		canary))
 	text := f.log.String()
 	for _, secret := range []string{canary, f.key, adminToken} {
 		if strings.Contains(text, secret) {
 			t.Errorf("the log holds %q:\n%s", secret, text)
 		}
 	}
-	for _, want := range []string{"route=/v1/chat/completions", "model=" + modelID, "provider=" + providerA, "status=500", "route=unknown", "route=/v1/playground/chat"} {
+	for _, want := range []string{"route=/v1/chat/completions", "model=" + modelID, "provider=" + providerA, "status=500",
+		"route=unknown", "route=/v1/playground/chat"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the log lacks %q:\n%s", want, text)
 		}

@@ -116,7 +116,8 @@ func (p *played) steps(steps ...func() error) error {
 }
 
 const wholeJSON = `{"id":"x","object":"chat.completion","created":1,"model":"acme/tiny-1b","choices":[{"index":0,` +
-	`"message":{"role":"assistant","content":"Hello"},"finish_reason":"stop"}],"usage":{"prompt_tokens":9,"completion_tokens":3,"total_tokens":12}}`
+	`"message":{"role":"assistant","content":"Hello"},"finish_reason":"stop"}],"usage":{"prompt_tokens":9,` +
+	`"completion_tokens":3,"total_tokens":12}}`
 
 // wholeAnswer serves an answer that is not streamed.
 func wholeAnswer(p *played) error {
@@ -128,10 +129,14 @@ func wholeAnswer(p *played) error {
 }
 
 const (
-	roleChunk  = `{"id":"x","object":"chat.completion.chunk","created":1,"model":"acme/tiny-1b","choices":[{"index":0,"delta":{"role":"assistant"},"finish_reason":null}]}`
-	helloChunk = `{"id":"x","object":"chat.completion.chunk","created":1,"model":"acme/tiny-1b","choices":[{"index":0,"delta":{"role":"assistant","content":"Hel"},"finish_reason":null}]}`
-	moreChunk  = `{"id":"x","object":"chat.completion.chunk","created":1,"model":"acme/tiny-1b","choices":[{"index":0,"delta":{"content":"lo"},"finish_reason":"stop"}]}`
-	usageChunk = `{"id":"x","object":"chat.completion.chunk","created":1,"model":"acme/tiny-1b","choices":[],"usage":{"prompt_tokens":9,"completion_tokens":3,"total_tokens":12}}`
+	roleChunk = `{"id":"x","object":"chat.completion.chunk","created":1,"model":"acme/tiny-1b","choices":[{"index":0,` +
+		`"delta":{"role":"assistant"},"finish_reason":null}]}`
+	helloChunk = `{"id":"x","object":"chat.completion.chunk","created":1,"model":"acme/tiny-1b","choices":[{"index":0,` +
+		`"delta":{"role":"assistant","content":"Hel"},"finish_reason":null}]}`
+	moreChunk = `{"id":"x","object":"chat.completion.chunk","created":1,"model":"acme/tiny-1b","choices":[{"index":0,` +
+		`"delta":{"content":"lo"},"finish_reason":"stop"}]}`
+	usageChunk = `{"id":"x","object":"chat.completion.chunk","created":1,"model":"acme/tiny-1b","choices":[],` +
+		`"usage":{"prompt_tokens":9,"completion_tokens":3,"total_tokens":12}}`
 )
 
 // streamAnswer serves a stream.

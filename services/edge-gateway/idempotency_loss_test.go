@@ -163,7 +163,8 @@ func TestAnAnswerIsKeptThoughItsClientLeavesWhileItIsWritten(t *testing.T) {
 	})
 	client := narrow(t, f)()
 	fmt.Fprintf(client,
-		"POST /v1/chat/completions HTTP/1.1\r\nHost: gateway\r\nAuthorization: Bearer %s\r\n%s: k\r\nContent-Length: %d\r\n\r\n%s",
+		"POST /v1/chat/completions HTTP/1.1\r\nHost: gateway\r\nAuthorization: Bearer %s\r\n%s: k\r\nContent-Length: %d\r\n"+
+			"\r\n%s",
 		f.key, keyed, len(keyedHello), keyedHello)
 	resp, err := http.ReadResponse(bufio.NewReader(client), nil)
 	if err != nil {

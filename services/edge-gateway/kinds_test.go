@@ -103,7 +103,8 @@ func TestEachCategoryHasItsEndpoints(t *testing.T) {
 func TestALegacyCompletionIsAnsweredOverChat(t *testing.T) {
 	f := start(t)
 	resp := f.send(completionsPath, `{"prompt":["Say \u0068ello"],"model":"tiny","n":2,"seed":1.0,"echo":false}`)
-	const want = `{"id":"cmpl-x","object":"text_completion","created":1,"model":"acme/tiny-1b","choices":[{"logprobs":null,"index":0,` +
+	const want = `{"id":"cmpl-x","object":"text_completion","created":1,"model":"acme/tiny-1b",` +
+		`"choices":[{"logprobs":null,"index":0,` +
 		`"text":"Hello","finish_reason":"stop"}],"usage":{"prompt_tokens":9,"completion_tokens":3,"total_tokens":12}}`
 	if body := read(t, resp); resp.StatusCode != 200 || body != want {
 		t.Errorf("%d\n%s\nwant\n%s", resp.StatusCode, body, want)
@@ -111,7 +112,8 @@ func TestALegacyCompletionIsAnsweredOverChat(t *testing.T) {
 	wantHeaders(t, resp.Header, map[string]string{"X-Svc-Cost-Usd": "0.00000315", "X-Svc-Attempts": "1",
 		"Content-Type": "application/json"})
 	open := <-f.hub.opens
-	const sent = `{"max_tokens":16,"messages":[{"role":"user","content":"Say \u0068ello"}],"model":"acme/tiny-1b","n":2,"seed":1.0}`
+	const sent = `{"max_tokens":16,"messages":[{"role":"user","content":"Say \u0068ello"}],"model":"acme/tiny-1b","n":2,` +
+		`"seed":1.0}`
 	if string(open.GetBody()) != sent || open.GetEndpoint() != hubv1.Endpoint_ENDPOINT_CHAT ||
 		open.GetMaxOutputTokens() != 16 || open.GetChoices() != 2 {
 		t.Errorf("open says %v", open)
@@ -138,7 +140,8 @@ func TestALegacyCompletionShowsItsCostWhenAsked(t *testing.T) {
 		t.Errorf("got %s", body)
 	}
 	f.hub.set(answering(
-		`{"id":"chatcmpl-1","choices":[{"index":0,"message":{"content":"x"}}],"usage":{"prompt_tokens":900,"completion_tokens":3,"total_tokens":903}}`, 9, 3))
+		`{"id":"chatcmpl-1","choices":[{"index":0,"message":{"content":"x"}}],"usage":{"prompt_tokens":900,`+
+			`"completion_tokens":3,"total_tokens":903}}`, 9, 3))
 	body = read(t, f.send(completionsPath, legacyHello))
 	if !strings.HasSuffix(body, `"usage":{"prompt_tokens":9,"completion_tokens":3,"total_tokens":12}}`) {
 		t.Errorf("the engine's claim is shown: %s", body)
@@ -150,7 +153,8 @@ func TestALegacyStreamIsTheChatsInText(t *testing.T) {
 	f := start(t)
 	f.hub.set(streamAnswer)
 	chunk := func(text, finish string) string {
-		return `data: {"id":"cmpl-x","object":"text_completion","created":1,"model":"acme/tiny-1b","choices":[{"logprobs":null,"index":0,"text":"` +
+		return `data: {"id":"cmpl-x","object":"text_completion","created":1,"model":"acme/tiny-1b",` +
+			`"choices":[{"logprobs":null,"index":0,"text":"` +
 			text + `","finish_reason":` + finish + `}]}` + "\n\n"
 	}
 	said := chunk("", "null") + chunk("Hel", "null") + chunk("lo", `"stop"`)
@@ -478,10 +482,12 @@ func TestWholeAnswersHaveTheirRequiredMembers(t *testing.T) {
 	f := withKinds(t)
 	for _, c := range []struct{ path, body, engine, top, entries, entry string }{
 		{"/v1/chat/completions", hello,
-			`{"id":"x","object":"chat.completion","created":1,"model":"acme/tiny-1b","choices":[{"index":0,"message":{"role":"assistant"},"finish_reason":"stop"}]}`,
+			`{"id":"x","object":"chat.completion","created":1,"model":"acme/tiny-1b","choices":[{"index":0,` +
+				`"message":{"role":"assistant"},"finish_reason":"stop"}]}`,
 			"id object created model choices usage", "choices", "index message logprobs finish_reason"},
 		{completionsPath, legacyHello,
-			`{"id":"x","object":"chat.completion","created":1,"model":"acme/tiny-1b","choices":[{"index":0,"message":{"role":"assistant"},"finish_reason":"stop"}]}`,
+			`{"id":"x","object":"chat.completion","created":1,"model":"acme/tiny-1b","choices":[{"index":0,` +
+				`"message":{"role":"assistant"},"finish_reason":"stop"}]}`,
 			"id object created model choices usage", "choices", "index text logprobs finish_reason"},
 		{embeddingsPath, embedHello, `{"data":[{"embedding":[1]}]}`, "object data model usage", "data",
 			"object index embedding"},

@@ -83,12 +83,16 @@ type rated struct {
 
 // ratedRequests walks every way to be answered under /v1 with a good key.
 func ratedRequests(t *testing.T) []rated {
+	return append(answeredBeforeAdmission(t), answeredAfterAdmission(t)...)
+}
+
+func toModel(id string) string { return strings.Replace(hello, modelID, id, 1) }
+
+// answeredBeforeAdmission are requests that are refused before admission or need none.
+func answeredBeforeAdmission(t *testing.T) []rated {
 	const chat = "/v1/chat/completions"
 	post, get := http.MethodPost, http.MethodGet
-	toModel := func(id string) string { return strings.Replace(hello, modelID, id, 1) }
 	form, kind := formBody(t, "b", field{"model", audioID})
-	speech, _ := formBody(t, "b", speech()...)
-	short := fault.New(fault.Precondition, fault.InsufficientCredits, "short")
 	return []rated{
 		{name: "no JSON", method: post, path: chat, body: `{"`, status: 400, want: readAs("llm")},
 		{name: "a parameter is missing", method: post, path: chat, body: `{"model":"` + seeingID + `"}`, status: 400,
@@ -125,16 +129,30 @@ func ratedRequests(t *testing.T) []rated {
 		{name: "the models", method: get, path: "/v1/models", status: 200, want: readAs("llm")},
 		{name: "a model", method: get, path: "/v1/models/" + seeingID, status: 200, want: readAs("multimodal")},
 		{name: "no such model", method: get, path: "/v1/models/none", status: 404, want: readAs("llm")},
-		{name: "credit", method: post, path: chat, body: hello, admit: withRate(fault.Precondition, fault.InsufficientCredits),
+	}
+}
+
+// answeredAfterAdmission are requests that admission or the router refuses, or that are
+// served.
+func answeredAfterAdmission(t *testing.T) []rated {
+	const chat, post = "/v1/chat/completions", http.MethodPost
+	speech, kind := formBody(t, "b", speech()...)
+	short := fault.New(fault.Precondition, fault.InsufficientCredits, "short")
+	return []rated{
+		{name: "credit", method: post, path: chat, body: hello, admit: withRate(fault.Precondition,
+			fault.InsufficientCredits),
 			status: 402, want: byAdmission},
-		{name: "plan", method: post, path: chat, body: hello, admit: withRate(fault.Precondition, fault.PlanAllowanceExceeded),
+		{name: "plan", method: post, path: chat, body: hello, admit: withRate(fault.Precondition,
+			fault.PlanAllowanceExceeded),
 			status: 402, want: byAdmission},
-		{name: "credit, noRate", method: post, path: embeddingsPath, body: embedHello, admit: short, status: 402,
+		{name: "credit, without a rate", method: post, path: embeddingsPath, body: embedHello, admit: short, status: 402,
 			want: readAs("embedding")},
-		{name: "audio, noRate", method: post, path: transcriptionsPath, body: speech, headers: []string{"Content-Type", kind},
-			admit: short, status: 402, want: readAs("audio")},
-		{name: "frozen", method: post, path: chat, body: hello, admit: withRate(fault.Denied, fault.AccountFrozen), status: 403,
-			want: byAdmission},
+		{name: "audio, without a rate", method: post, path: transcriptionsPath, body: speech,
+			headers: []string{"Content-Type", kind},
+			admit:   short, status: 402, want: readAs("audio")},
+		{name: "frozen", method: post, path: chat, body: hello, admit: withRate(fault.Denied, fault.AccountFrozen),
+			status: 403,
+			want:   byAdmission},
 		{name: "concurrency", method: post, path: chat, body: hello,
 			admit: withRate(fault.Exhausted, fault.ConcurrencyLimitExceeded), status: 429, want: byAdmission},
 		{name: "rate", method: post, path: chat, body: hello, admit: withRate(fault.Exhausted, fault.RateLimitExceeded),

@@ -10,7 +10,8 @@ import (
 	"svc.internal/pkg/config"
 )
 
-const oneChain = `{"chain_id":254,"chain_name":"Service chain","contract_address":"0x52908400098527886E0F7030069857D2E4169EE7",` +
+const oneChain = `{"chain_id":254,"chain_name":"Service chain",` +
+	`"contract_address":"0x52908400098527886E0F7030069857D2E4169EE7",` +
 	`"token_symbol":"N","token_decimals":18,"min_collateral":35000,"rpc_url":"https://rpc.example"}`
 
 // A list in the file and the same as JSON in the environment replace the default.

@@ -122,62 +122,116 @@ func (w *wire) agree(t testing.TB, raw []byte) {
 // hidden is a request that stands where a front and the gateway may differ.
 const hidden = "GET /hidden HTTP/1.1\r\nHost: x\r\n\r\n"
 
+// rawPost is a POST with more headers and a body.
+func rawPost(head, body string) string {
+	return "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\n" + head + "\r\n" + body
+}
+
 // rawSeeds are the forms in which requests have been smuggled.
 func rawSeeds() []string {
-	post := func(head, body string) string {
-		return "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\n" + head + "\r\n" + body
-	}
-	return []string{
+	plain := []string{
 		"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n", "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n" + hidden,
-		post("Content-Length: 4\r\n", "body"+hidden), post("Transfer-Encoding: chunked\r\n", "4\r\nbody\r\n0\r\n\r\n"+hidden),
-		// Two framings.
-		post("Content-Length: 5\r\nTransfer-Encoding: chunked\r\n", "0\r\n\r\n"+hidden), post("Transfer-Encoding: chunked\r\nContent-Length: 5\r\n", "0\r\n\r\n"+hidden),
-		post("Content-Length: 0\r\nTransfer-Encoding: chunked\r\n", "21\r\n"+hidden+"\r\n0\r\n\r\n"), post("Content-Length: 4\r\nTransfer-Encoding: identity\r\n", "body"+hidden),
-		post("Content-Length: 4\r\nTransfer-Encoding : chunked\r\n", "0\r\n\r\n"+hidden), post("Content-Length: 4\r\nTransfer-Encoding:\x0bchunked\r\n", "0\r\n\r\n"+hidden),
-		post("Content-Length: 4\r\nTransfer-Encoding: xchunked\r\n", "0\r\n\r\n"+hidden), post("Content-Length: 4\r\n Transfer-Encoding: chunked\r\n", "0\r\n\r\n"+hidden),
-		post("Transfer-Encoding: chunked, gzip\r\n", "0\r\n\r\n"+hidden), post("Transfer-Encoding: gzip, chunked\r\n", "0\r\n\r\n"+hidden),
-		post("Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n", "0\r\n\r\n"+hidden), post("Transfer-Encoding:\r\n chunked\r\n", "0\r\n\r\n"+hidden),
-		post("Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n", "0\r\n\r\n"+hidden), post("Transfer-Encoding: CHUNKED\r\n", "0\r\n\r\n"+hidden),
-		// Two lengths, and odd ones.
-		post("Content-Length: 4\r\nContent-Length: 4\r\n", "body"+hidden), post("Content-Length: 0\r\nContent-Length: 33\r\n", hidden),
-		post("Content-Length: 4, 4\r\n", "body"+hidden), post("Content-Length: 0, 33\r\n", hidden), post("Content-Length: +4\r\n", "body"+hidden),
-		post("Content-Length: 0x4\r\n", "body"+hidden), post("Content-Length: -1\r\n", hidden), post("Content-Length:\r\n", hidden), post("Content-Length: 04\r\n", "body"+hidden),
-		post("Content-Length: 18446744073709551616\r\n", hidden), post("Content-Length: 4 4\r\n", "body"+hidden), post("Content_Length: 34\r\n", hidden),
-		"GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 33\r\n\r\n" + hidden,
-		// Lines.
-		"GET /healthz HTTP/1.1\nHost: x\n\n" + hidden, "GET /healthz HTTP/1.1\rHost: x\r\r" + hidden, post("X: a\rContent-Length: 33\r\n", hidden),
-		post("X: a\nContent-Length: 33\r\n", hidden), post("X: a\x00b\r\n", hidden), post("X: a\r\n\tb\r\n", hidden), post(" X: a\r\n", hidden), post("X : a\r\n", hidden),
-		post(": a\r\n", hidden), post("X\r\n", hidden), post("Content-Length: 3\r\n 4\r\n", hidden), "\r\n\r\nGET / HTTP/1.1\r\nHost: x\r\n\r\n" + hidden,
-		"POST / HTTP/1.1\r\nHost: x\r\n\r\n\r\n\r\n" + hidden,
-		// Chunks.
-		post("Transfer-Encoding: chunked\r\n", "4;ext=\"\r\n\"\r\nbody\r\n0\r\n\r\n"+hidden), post("Transfer-Encoding: chunked\r\n", "4;a=b\r\nbody\r\n0;c\r\n\r\n"+hidden),
-		post("Transfer-Encoding: chunked\r\n", "4\nbody\n0\n\n"+hidden), post("Transfer-Encoding: chunked\r\n", "4;\nx\r\nbody\r\n0\r\n\r\n"+hidden),
-		post("Transfer-Encoding: chunked\r\n", "0x4\r\nbody\r\n0\r\n\r\n"+hidden), post("Transfer-Encoding: chunked\r\n", "4\r\nbodyXX0\r\n\r\n"+hidden),
-		post("Transfer-Encoding: chunked\r\n", "-1\r\nb\r\n0\r\n\r\n"+hidden), post("Transfer-Encoding: chunked\r\n", "ffffffffffffffff\r\nb\r\n0\r\n\r\n"+hidden),
-		post("Transfer-Encoding: chunked\r\n", "10000000000000004\r\nbody\r\n0\r\n\r\n"+hidden), post("Transfer-Encoding: chunked\r\n", "00000004 \r\nbody\r\n00\r\n\r\n"+hidden),
-		post("Transfer-Encoding: chunked\r\nTrailer: X\r\n", "0\r\nX: a\r\nContent-Length: 33\r\n\r\n"+hidden), post("Transfer-Encoding: chunked\r\n", "0\r\nX : a\r\n\r\n"+hidden),
-		post("Transfer-Encoding: chunked\r\n", "\r\n0\r\n\r\n"+hidden), post("Transfer-Encoding: chunked\r\n", "0\r\n"+hidden),
-		// Targets and versions.
-		"GET http://x/healthz HTTP/1.1\r\nHost: y\r\n\r\n" + hidden, "CONNECT x:443 HTTP/1.1\r\nHost: x\r\n\r\n" + hidden, "OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n" + hidden,
-		"GET  /healthz HTTP/1.1\r\nHost: x\r\n\r\n" + hidden, "GET /a b HTTP/1.1\r\nHost: x\r\n\r\n" + hidden, "GET /healthz HTTP/1.1 \r\nHost: x\r\n\r\n" + hidden,
-		"GET /healthz\r\n\r\n" + hidden, "GET /healthz HTTP/0.9\r\n\r\n" + hidden, "GET /healthz HTTP/2.0\r\nHost: x\r\n\r\n" + hidden, "GET /healthz HTTP/1.9\r\nHost: x\r\n\r\n" + hidden,
-		"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + hidden, "GET /healthz http/1.1\r\nHost: x\r\n\r\n" + hidden, "G@T / HTTP/1.1\r\nHost: x\r\n\r\n" + hidden,
-		"GET /healthz HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n" + hidden, "GET /healthz HTTP/1.1\r\n\r\n" + hidden,
-		// HTTP/1.0 and the end of a connection.
-		"GET /healthz HTTP/1.0\r\n\r\n" + hidden, "GET /healthz HTTP/1.0\r\nConnection: keep-alive\r\n\r\n" + hidden,
-		"POST / HTTP/1.0\r\nConnection: keep-alive\r\nTransfer-Encoding: chunked\r\n\r\n" + hidden,
-		"POST / HTTP/1.0\r\nConnection: keep-alive\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + hidden,
-		"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n" + hidden, "GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: x, CLOSE\r\n\r\n" + hidden,
-		"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AA\r\n\r\n" + hidden,
-		post("Expect: 100-continue\r\nContent-Length: 33\r\n", hidden), post("Expect: x\r\nContent-Length: 4\r\n", "body"+hidden),
+		rawPost("Content-Length: 4\r\n", "body"+hidden),
+		rawPost("Transfer-Encoding: chunked\r\n", "4\r\nbody\r\n0\r\n\r\n"+hidden),
 	}
+	return slices.Concat(plain, rawFramings, rawLengths, rawLines, rawChunks, rawTargets, rawEnds)
+}
+
+// rawFramings are seeds with two framings.
+var rawFramings = []string{
+	rawPost("Content-Length: 5\r\nTransfer-Encoding: chunked\r\n", "0\r\n\r\n"+hidden),
+	rawPost("Transfer-Encoding: chunked\r\nContent-Length: 5\r\n", "0\r\n\r\n"+hidden),
+	rawPost("Content-Length: 0\r\nTransfer-Encoding: chunked\r\n", "21\r\n"+hidden+"\r\n0\r\n\r\n"),
+	rawPost("Content-Length: 4\r\nTransfer-Encoding: identity\r\n", "body"+hidden),
+	rawPost("Content-Length: 4\r\nTransfer-Encoding : chunked\r\n", "0\r\n\r\n"+hidden),
+	rawPost("Content-Length: 4\r\nTransfer-Encoding:\x0bchunked\r\n", "0\r\n\r\n"+hidden),
+	rawPost("Content-Length: 4\r\nTransfer-Encoding: xchunked\r\n", "0\r\n\r\n"+hidden),
+	rawPost("Content-Length: 4\r\n Transfer-Encoding: chunked\r\n", "0\r\n\r\n"+hidden),
+	rawPost("Transfer-Encoding: chunked, gzip\r\n", "0\r\n\r\n"+hidden),
+	rawPost("Transfer-Encoding: gzip, chunked\r\n", "0\r\n\r\n"+hidden),
+	rawPost("Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n", "0\r\n\r\n"+hidden),
+	rawPost("Transfer-Encoding:\r\n chunked\r\n", "0\r\n\r\n"+hidden),
+	rawPost("Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n", "0\r\n\r\n"+hidden),
+	rawPost("Transfer-Encoding: CHUNKED\r\n", "0\r\n\r\n"+hidden),
+}
+
+// rawLengths are seeds with two lengths and odd lengths.
+var rawLengths = []string{
+	rawPost("Content-Length: 4\r\nContent-Length: 4\r\n", "body"+hidden),
+	rawPost("Content-Length: 0\r\nContent-Length: 33\r\n", hidden),
+	rawPost("Content-Length: 4, 4\r\n", "body"+hidden), rawPost("Content-Length: 0, 33\r\n", hidden),
+	rawPost("Content-Length: +4\r\n", "body"+hidden),
+	rawPost("Content-Length: 0x4\r\n", "body"+hidden), rawPost("Content-Length: -1\r\n", hidden),
+	rawPost("Content-Length:\r\n", hidden), rawPost("Content-Length: 04\r\n", "body"+hidden),
+	rawPost("Content-Length: 18446744073709551616\r\n", hidden), rawPost("Content-Length: 4 4\r\n", "body"+hidden),
+	rawPost("Content_Length: 34\r\n", hidden),
+	"GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 33\r\n\r\n" + hidden,
+}
+
+// rawLines are seeds whose lines end or begin in odd ways.
+var rawLines = []string{
+	"GET /healthz HTTP/1.1\nHost: x\n\n" + hidden, "GET /healthz HTTP/1.1\rHost: x\r\r" + hidden,
+	rawPost("X: a\rContent-Length: 33\r\n", hidden),
+	rawPost("X: a\nContent-Length: 33\r\n", hidden), rawPost("X: a\x00b\r\n", hidden), rawPost("X: a\r\n\tb\r\n", hidden),
+	rawPost(" X: a\r\n", hidden), rawPost("X : a\r\n", hidden),
+	rawPost(": a\r\n", hidden), rawPost("X\r\n", hidden), rawPost("Content-Length: 3\r\n 4\r\n", hidden),
+	"\r\n\r\nGET / HTTP/1.1\r\nHost: x\r\n\r\n" + hidden,
+	"POST / HTTP/1.1\r\nHost: x\r\n\r\n\r\n\r\n" + hidden,
+}
+
+// rawChunks are seeds with odd chunks.
+var rawChunks = []string{
+	rawPost("Transfer-Encoding: chunked\r\n", "4;ext=\"\r\n\"\r\nbody\r\n0\r\n\r\n"+hidden),
+	rawPost("Transfer-Encoding: chunked\r\n", "4;a=b\r\nbody\r\n0;c\r\n\r\n"+hidden),
+	rawPost("Transfer-Encoding: chunked\r\n", "4\nbody\n0\n\n"+hidden),
+	rawPost("Transfer-Encoding: chunked\r\n", "4;\nx\r\nbody\r\n0\r\n\r\n"+hidden),
+	rawPost("Transfer-Encoding: chunked\r\n", "0x4\r\nbody\r\n0\r\n\r\n"+hidden),
+	rawPost("Transfer-Encoding: chunked\r\n", "4\r\nbodyXX0\r\n\r\n"+hidden),
+	rawPost("Transfer-Encoding: chunked\r\n", "-1\r\nb\r\n0\r\n\r\n"+hidden),
+	rawPost("Transfer-Encoding: chunked\r\n", "ffffffffffffffff\r\nb\r\n0\r\n\r\n"+hidden),
+	rawPost("Transfer-Encoding: chunked\r\n", "10000000000000004\r\nbody\r\n0\r\n\r\n"+hidden),
+	rawPost("Transfer-Encoding: chunked\r\n", "00000004 \r\nbody\r\n00\r\n\r\n"+hidden),
+	rawPost("Transfer-Encoding: chunked\r\nTrailer: X\r\n", "0\r\nX: a\r\nContent-Length: 33\r\n\r\n"+hidden),
+	rawPost("Transfer-Encoding: chunked\r\n", "0\r\nX : a\r\n\r\n"+hidden),
+	rawPost("Transfer-Encoding: chunked\r\n", "\r\n0\r\n\r\n"+hidden),
+	rawPost("Transfer-Encoding: chunked\r\n", "0\r\n"+hidden),
+}
+
+// rawTargets are seeds with odd targets and versions.
+var rawTargets = []string{
+	"GET http://x/healthz HTTP/1.1\r\nHost: y\r\n\r\n" + hidden, "CONNECT x:443 HTTP/1.1\r\nHost: x\r\n\r\n" + hidden,
+	"OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n" + hidden,
+	"GET  /healthz HTTP/1.1\r\nHost: x\r\n\r\n" + hidden, "GET /a b HTTP/1.1\r\nHost: x\r\n\r\n" + hidden,
+	"GET /healthz HTTP/1.1 \r\nHost: x\r\n\r\n" + hidden,
+	"GET /healthz\r\n\r\n" + hidden, "GET /healthz HTTP/0.9\r\n\r\n" + hidden,
+	"GET /healthz HTTP/2.0\r\nHost: x\r\n\r\n" + hidden, "GET /healthz HTTP/1.9\r\nHost: x\r\n\r\n" + hidden,
+	"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + hidden, "GET /healthz http/1.1\r\nHost: x\r\n\r\n" + hidden,
+	"G@T / HTTP/1.1\r\nHost: x\r\n\r\n" + hidden,
+	"GET /healthz HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n" + hidden, "GET /healthz HTTP/1.1\r\n\r\n" + hidden,
+}
+
+// rawEnds are seeds with HTTP/1.0 and the end of a connection.
+var rawEnds = []string{
+	"GET /healthz HTTP/1.0\r\n\r\n" + hidden, "GET /healthz HTTP/1.0\r\nConnection: keep-alive\r\n\r\n" + hidden,
+	"POST / HTTP/1.0\r\nConnection: keep-alive\r\nTransfer-Encoding: chunked\r\n\r\n" + hidden,
+	"POST / HTTP/1.0\r\nConnection: keep-alive\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" +
+		hidden,
+	"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n" + hidden,
+	"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: x, CLOSE\r\n\r\n" + hidden,
+	"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AA\r\n" +
+		"\r\n" + hidden,
+	rawPost("Expect: 100-continue\r\nContent-Length: 33\r\n", hidden),
+	rawPost("Expect: x\r\nContent-Length: 4\r\n", "body"+hidden),
 }
 
 // pieces are what a mutation puts into a request.
 var pieces = []string{
-	"\r\n", "\n", "\r", " ", "\t", ":", ",", ";", "0", "4", "\x00", "\x0b", "\xff", "_", "+", "-", "\r\n ", "\r\n\r\n", "0\r\n\r\n", hidden,
-	"Content-Length: 0\r\n", "Content-Length: 4\r\n", "Content-Length: 33\r\n", "Transfer-Encoding: chunked\r\n", "Transfer-Encoding: identity\r\n",
-	"Connection: close\r\n", "Connection: keep-alive\r\n", "Transfer-Encoding", "Content-Length", "chunked", "HTTP/1.0", "HTTP/1.1", "Host: y\r\n", "21\r\n" + hidden + "\r\n",
+	"\r\n", "\n", "\r", " ", "\t", ":", ",", ";", "0", "4", "\x00", "\x0b", "\xff", "_", "+", "-", "\r\n ", "\r\n\r\n",
+	"0\r\n\r\n", hidden,
+	"Content-Length: 0\r\n", "Content-Length: 4\r\n", "Content-Length: 33\r\n", "Transfer-Encoding: chunked\r\n",
+	"Transfer-Encoding: identity\r\n",
+	"Connection: close\r\n", "Connection: keep-alive\r\n", "Transfer-Encoding", "Content-Length", "chunked", "HTTP/1.0",
+	"HTTP/1.1", "Host: y\r\n", "21\r\n" + hidden + "\r\n",
 	"Expect: 100-continue\r\n", "Upgrade: h2c\r\n", "GET ", "POST ", " HTTP/1.1\r\n",
 }
 

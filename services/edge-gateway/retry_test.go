@@ -13,7 +13,8 @@ import (
 	routerv1 "svc.internal/proto/svc/router/v1"
 )
 
-const helloStream = `{"stream":true,"model":"acme/tiny-1b","messages":[{"role":"user","content":"Say hello to the world"}]}`
+const helloStream = `{"stream":true,"model":"acme/tiny-1b","messages":[{"role":"user","content":"Say hello to the ` +
+	`world"}]}`
 
 type errorBody struct {
 	Error struct {

@@ -194,7 +194,8 @@ func TestAttemptsShareTheTimeToFirstContent(t *testing.T) {
 			return candidates(providerA, providerB, providerC), nil
 		})
 		f.hub.set(func(p *played) error {
-			time.Sleep(time.Duration(p.open.GetFirstContentTimeoutMs()) * time.Millisecond) //nolint:forbidigo // the bubble's time
+			limit := time.Duration(p.open.GetFirstContentTimeoutMs()) * time.Millisecond
+			time.Sleep(limit) //nolint:forbidigo // the bubble's time
 			return p.fail(&hubv1.DispatchFailed{Retryable: true, Code: "timeout"})
 		})
 		body := read(f.t, f.post(helloStream))

@@ -164,7 +164,8 @@ func TestTranscriptsComeInTheFormThatWasAskedFor(t *testing.T) {
 	}
 	for _, format := range []string{"json", "text"} {
 		resp := f.transcribe(speech(field{"stream", "true"}, field{"response_format", format})...)
-		want := "data: {\"type\":\"transcript.text.delta\",\"delta\":\"Hel\"}\n\ndata: {\"type\":\"transcript.text.delta\",\"delta\":\"lo\"}\n\n" +
+		want := "data: {\"type\":\"transcript.text.delta\",\"delta\":\"Hel\"}\n\ndata: {\"type\":\"transcript.text.delta\"," +
+			"\"delta\":\"lo\"}\n\n" +
 			"data: {\"usage\":{\"type\":\"duration\",\"seconds\":2},\"type\":\"transcript.text.done\",\"text\":\"Hello\"}\n\n"
 		if body := read(t, resp); !strings.HasPrefix(body, want) ||
 			resp.Header.Get("Content-Type") != "text/event-stream; charset=utf-8" {

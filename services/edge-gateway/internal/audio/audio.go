@@ -59,7 +59,8 @@ var (
 type junkError struct{}
 
 func (junkError) Error() string {
-	return "the file has bytes that are no part of its container, or is damaged: cut off what stands before, between and behind the sound, or encode it again"
+	return "the file has bytes that are no part of its container, or is damaged: cut off what stands before, between " +
+		"and behind the sound, or encode it again"
 }
 
 func (junkError) Unwrap() error { return ErrFormat }

@@ -169,7 +169,7 @@ const (
 type bitReader struct {
 	b     []byte
 	at    int
-	short bool // more was read than there is
+	short bool // bits or fields beyond the end were read
 }
 
 func (r *bitReader) bits(n int) (value uint64) {

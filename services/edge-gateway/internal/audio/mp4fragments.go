@@ -28,7 +28,7 @@ type mp4Fragment struct {
 
 // fragment reads a moof box.
 func (f *mp4File) fragment(moof mp4Box) error {
-	follows := moof.head // where the data of a track begins that does not say
+	follows := moof.head // where the data of a track without an offset begins
 	return f.w.each(moof.body, moof.at, func(b mp4Box) error {
 		if b.kind != "traf" {
 			return nil
@@ -66,7 +66,7 @@ func (f *mp4File) fragment(moof mp4Box) error {
 func (f *mp4File) fragmentHeader(b []byte, moof, follows uint64) (frag mp4Fragment) {
 	t := f.find(b, 4)
 	if t == nil {
-		return frag // of another kind than sound
+		return frag // a track without sound
 	}
 	frag = mp4Fragment{track: t, base: follows, delta: t.delta, size: t.size, start: t.next}
 	r := fieldReader{b: b[8:]}
@@ -136,7 +136,7 @@ func (f *mp4File) run(frag *mp4Fragment, b []byte) error {
 // fieldReader reads fields of four bytes.
 type fieldReader struct {
 	b     []byte
-	short bool // more was read than there is
+	short bool // bits or fields beyond the end were read
 }
 
 func (r *fieldReader) next() uint64 {

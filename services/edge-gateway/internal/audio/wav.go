@@ -76,7 +76,7 @@ func (w *walk) wav() (uint64, error) {
 			}
 		case "fmt ":
 			if form != nil {
-				return 0, ErrFormat // players differ over which one holds
+				return 0, ErrFormat // players differ over which of two counts
 			}
 			if form = parseWAVForm(body[:size]); form == nil {
 				return 0, ErrFormat

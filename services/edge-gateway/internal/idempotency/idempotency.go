@@ -156,7 +156,8 @@ func (k *Keeper) Take(ctx context.Context, ask Ask) (*KeyClaim, *Answer, error) 
 
 func answerGone(requestID string) error {
 	return fault.New(fault.Precondition, apierror.IdempotencyAnswerGone,
-		"This request was answered before, and its answer is not kept: streams, answers above 1 MiB and those beyond the 64 MiB of an account are not. "+
+		"This request was answered before, and its answer is not kept: streams, answers above 1 MiB and those beyond the "+
+			"64 MiB of an account are not. "+
 			"Its receipt is GET /api/v1/requests/%s.", requestID).On(Header)
 }
 

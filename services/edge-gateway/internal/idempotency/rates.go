@@ -12,10 +12,10 @@ import (
 // remembers a bounded number of consumer keys and forgets the one that was used least
 // recently, which then begins anew.
 type rates struct {
-	interval, burst time.Duration // one more is free after every; burst is all at once
+	interval, burst time.Duration // one more is allowed after each interval; burst is the span of all that come at once
 
 	mu   sync.Mutex
-	paid *lru.Map[string, time.Time] // when what a consumer key has sent is paid off
+	paid *lru.Map[string, time.Time] // when the requests of a consumer key are paid off
 }
 
 func newRates(rate, burst, keys int) *rates {

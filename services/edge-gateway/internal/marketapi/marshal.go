@@ -39,7 +39,7 @@ func (m *marshaler) NewDecoder(r io.Reader) runtime.Decoder {
 			return fmt.Errorf("read the body: %w", err)
 		}
 		if len(bytes.TrimSpace(body)) == 0 {
-			return io.EOF // which says that there is no message
+			return io.EOF // io.EOF says that there is no message
 		}
 		if !json.Valid(body) {
 			return errNotOneValue

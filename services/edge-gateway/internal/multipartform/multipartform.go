@@ -203,7 +203,7 @@ func (p *Part) disposition(value string) error {
 		case "filename":
 			twice, filed, p.FileName = filed, true, text
 		case "filename*":
-			twice, filedToo = filedToo, true // the same in another form
+			twice, filedToo = filedToo, true // the same parameter in another notation
 		default:
 			ok = false
 		}

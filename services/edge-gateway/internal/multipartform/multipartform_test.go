@@ -19,7 +19,8 @@ func part(name, value string) string {
 
 const (
 	last = "--b--\r\n"
-	file = "--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a.wav\"\r\nContent-Type: audio/wav\r\n\r\n\x00\r\n--not\xff\r\n"
+	file = "--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a.wav\"\r\nContent-Type: audio/wav\r\n\r\n" +
+		"\x00\r\n--not\xff\r\n"
 )
 
 // withHead is a form of one part with these headers.

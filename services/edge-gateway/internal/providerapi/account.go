@@ -64,7 +64,8 @@ func (a *API) UpdateMe(ctx context.Context, c Call) (Answer, error) {
 	}
 	message := "The account is as you say."
 	if len(p.GetProposals()) > 0 {
-		message = "A key alone proposes: it counts once the account's user confirms it (POST /api/v1/user/me/provider-proposals/{proposal_id}), or, of an account without a user, at takes_effect_at."
+		message = "A key alone proposes: it counts once the account's user confirms it (POST " +
+			"/api/v1/user/me/provider-proposals/{proposal_id}), or, of an account without a user, at takes_effect_at."
 	}
 	return answer(http.StatusOK, struct {
 		Name   string `json:"name"`

@@ -28,7 +28,8 @@ func TestHostile35_TheStatusTellsWhatEnginesCallModels(t *testing.T) {
 		}}
 		return resp, err
 	}
-	const want = `"answered_as":[{"model_id":"acme/m","answered_as":"che\"ap/other","first_at":"1970-01-01T00:00:01Z","last_at":"1970-01-01T00:00:02Z","answers":3,"meaning":"Look."}]`
+	const want = `"answered_as":[{"model_id":"acme/m","answered_as":"che\"ap/other","first_at":"1970-01-01T00:00:01Z",` +
+		`"last_at":"1970-01-01T00:00:02Z","answers":3,"meaning":"Look."}]`
 	a, err := b.Status(t.Context(), with(b.key, ""))
 	if err != nil || !strings.Contains(string(a.JSON), want) {
 		t.Errorf("%s, %v, want %s", a.JSON, err, want)

@@ -193,7 +193,7 @@ func (d *demand) read(ctx context.Context) ([]demandRow, error) {
 		}
 		list := resp.GetData().GetList()
 		for _, m := range list {
-			if m.GetActive() && m.GetKind() == "open" { // no provider serves a vendor's
+			if m.GetActive() && m.GetKind() == "open" { // providers serve no gateway models
 				rows = append(rows, row(m, byModel[m.GetId()]))
 			}
 		}

@@ -43,7 +43,8 @@ func TestKeysAreThoseOfTheSessionsUser(t *testing.T) {
 	c := with("token", `{"provider_id":"p2"}`)
 	c.Query.Set("provider_id", "p2")
 	c.Method = http.MethodGet
-	const want = `{"provider_id":"p1","keys":[{"key_id":"k1","key_prefix":"sk-prov-on","name":"of p1","active":true,"created_at":"1970-01-01T00:00:01Z","expires_at":null,"revoked_at":null}]}`
+	const want = `{"provider_id":"p1","keys":[{"key_id":"k1","key_prefix":"sk-prov-on","name":"of p1","active":true,` +
+		`"created_at":"1970-01-01T00:00:01Z","expires_at":null,"revoked_at":null}]}`
 	if a, err := b.ProviderKeys(t.Context(), c); err != nil || string(a.JSON) != want {
 		t.Errorf("%s, %v", a.JSON, err)
 	}

@@ -31,7 +31,8 @@ func TestOnlyChainsWithAContractAreShown(t *testing.T) {
 	}
 	want := `{"code":0,"msg":"success","data":{"chains":[{"chain_id":254,"chain_name":"Two","contract_address":"` +
 		someContract +
-		`","token_address":"","token_symbol":"N","token_decimals":18,"min_collateral":35000,"rpc_url":"https://rpc.example","explorer_url":"","faucet_url":""}],` +
+		`","token_address":"","token_symbol":"N","token_decimals":18,"min_collateral":35000,` +
+		`"rpc_url":"https://rpc.example","explorer_url":"","faucet_url":""}],` +
 		`"card":{"available":true,"currency":"USD","min_collateral":null,"settlement_chain_id":8453}}}`
 	if string(body) != want {
 		t.Errorf("got  %s\nwant %s", body, want)
@@ -125,8 +126,10 @@ func TestDemandJoinsCatalogAndLedger(t *testing.T) {
 		t.Fatalf("got %+v", all)
 	}
 	want := []string{
-		`{"model_id":"c","model_name":"Name","category":"llm","pricing_unit":"per_1m_tokens","input_price":0.15,"output_price":0,"online_providers":0,` +
-			`"requests_24h":40,"tokens_24h":9,"revenue_24h":2.5,"avg_latency_ms":13,"demand_trend":"up","demand_change_pct":300,"est_daily_earnings":2,"min_vram_gb":24}`,
+		`{"model_id":"c","model_name":"Name","category":"llm","pricing_unit":"per_1m_tokens","input_price":0.15,` +
+			`"output_price":0,"online_providers":0,` +
+			`"requests_24h":40,"tokens_24h":9,"revenue_24h":2.5,"avg_latency_ms":13,"demand_trend":"up",` +
+			`"demand_change_pct":300,"est_daily_earnings":2,"min_vram_gb":24}`,
 		`"est_daily_earnings":1.5,`, `"model_id":"b"`,
 	}
 	for i, part := range want {

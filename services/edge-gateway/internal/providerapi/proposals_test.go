@@ -59,7 +59,9 @@ func TestProposalsAreThoseOfTheSessionsUser(t *testing.T) {
 	b.ledger.user = &billingv1.User{UserId: "u1", ProviderId: "p1"}
 	c := with("token", `{"user_id":"u2","proposal_id":"q2"}`)
 	c.Query.Set("user_id", "u2")
-	const want = `{"provider_id":"p1","owner_address":"","owner_proven":false,"beneficiary_address":"","proposals":[{"proposal_id":"q1","kind":"beneficiary","address":"0x1","key_id":"k1","proposed_at":"1970-01-01T00:00:01Z","takes_effect_at":null}]}`
+	const want = `{"provider_id":"p1","owner_address":"","owner_proven":false,"beneficiary_address":"",` +
+		`"proposals":[{"proposal_id":"q1","kind":"beneficiary","address":"0x1","key_id":"k1",` +
+		`"proposed_at":"1970-01-01T00:00:01Z","takes_effect_at":null}]}`
 	if a, err := b.Proposals(t.Context(), c); err != nil || string(a.JSON) != want {
 		t.Errorf("got %s, %v, want %s", a.JSON, err, want)
 	}

@@ -123,7 +123,7 @@ func (a *API) Upgrade(ctx context.Context, c Call) (Answer, error) {
 	}
 	// A hub knows an account that was begun by its user, whatever else differs now.
 	req := &hubv1.SignUpRequest{UserId: u.GetUserId()}
-	var worker, description string // known, and kept by nobody
+	var worker, description string // known members that nobody keeps
 	err = c.read(
 		member{name: "name", text: &req.Name, limit: maxName, required: true},
 		member{name: "wallet_address", text: &req.OwnerAddress, limit: maxAddress},

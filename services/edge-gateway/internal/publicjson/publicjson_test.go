@@ -111,8 +111,10 @@ func dropNulls(v any) {
 
 func TestAbsentOptionalsAreNull(t *testing.T) {
 	got := string(Append(nil, &catalogv1.PublicOffering{Online: true}))
-	const want = `{"provider_id":"","provider_name":"","connection_mode":"","input_price":0,"output_price":0,"input_price_str":"",` +
-		`"output_price_str":"","context_length":0,"context_basis":"","quantization":"","ttft_ms_p50":null,"ttft_ms_p95":null,` +
+	const want = `{"provider_id":"","provider_name":"","connection_mode":"","input_price":0,"output_price":0,` +
+		`"input_price_str":"",` +
+		`"output_price_str":"","context_length":0,"context_basis":"","quantization":"","ttft_ms_p50":null,` +
+		`"ttft_ms_p95":null,` +
 		`"tokens_per_second_p50":null,"success_rate_24h":null,"online":true,"region":"","uptime_30d":null,"trust":""}`
 	if got != want {
 		t.Errorf("got %s", got)
