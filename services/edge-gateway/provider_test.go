@@ -150,8 +150,8 @@ func TestAFloodOfWrongKeysIsNoVerdict(t *testing.T) {
 	}
 }
 
-// The calls of an agent's life, with the members that it reads.
-func TestAnAgentsCallsAreAnsweredAsItReadsThem(t *testing.T) {
+// The calls by which a user becomes a provider, with the members that an agent reads.
+func TestAUsersCallsAreAnsweredAsAgentsReadThem(t *testing.T) {
 	f := start(t)
 	var session struct {
 		Token  string
@@ -206,6 +206,11 @@ func TestAnAgentsCallsAreAnsweredAsItReadsThem(t *testing.T) {
 		session.User.Email != "ann@example.org" {
 		t.Errorf("signed in: %+v", session)
 	}
+}
+
+// The calls with a provider key, with the members that an agent reads.
+func TestAProvidersCallsAreAnsweredAsAgentsReadThem(t *testing.T) {
+	f := start(t)
 	wantJSON(t, f.do(http.MethodPut, "/api/v1/provider/me",
 		`{"beneficiary_address":"0x52908400098527886E0F7030069857D2E4169EE7"}`, f.asProvider()...), 200, nil)
 	e := wantError(t, f.do(http.MethodPut, "/api/v1/provider/me", `{"beneficiary_address":"nowhere"}`, f.asProvider()...),

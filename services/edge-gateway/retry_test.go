@@ -226,6 +226,17 @@ func TestAnEngineRefusalIsFinalAndInItsOwnWords(t *testing.T) {
 	}
 }
 
+// pinnedCase is a pinned request: what the router and the providers do, and the answer.
+type pinnedCase struct {
+	allow   string
+	answer  func(*routerv1.SelectRequest) (*routerv1.SelectResponse, error)
+	scripts []func(*played) error
+	status  int
+	code    string
+	served  string
+	reason  string
+}
+
 func TestPinsAreHonouredOrExplained(t *testing.T) {
 	failed := failing(upstreamFailed())
 	gone := refusing(fault.New(fault.Unavailable, fault.SessionGone, "gone"))
@@ -238,15 +249,7 @@ func TestPinsAreHonouredOrExplained(t *testing.T) {
 		return candidates(providerA, providerB), nil
 	}
 	alone := func(*routerv1.SelectRequest) (*routerv1.SelectResponse, error) { return candidates(providerA), nil }
-	cases := map[string]struct {
-		allow   string
-		answer  func(*routerv1.SelectRequest) (*routerv1.SelectResponse, error)
-		scripts []func(*played) error
-		status  int
-		code    string
-		served  string
-		reason  string
-	}{
+	cases := map[string]pinnedCase{
 		"served":                   {"", pinned, []func(*played) error{wholeAnswer}, 200, "", providerA, ""},
 		"served without fallbacks": {"FALSE", alone, []func(*played) error{wholeAnswer}, 200, "", providerA, ""},
 		"unavailable": {"true", fallback, []func(*played) error{wholeAnswer}, 200, "", providerB,
@@ -264,52 +267,56 @@ func TestPinsAreHonouredOrExplained(t *testing.T) {
 	}
 	f := start(t)
 	for name, c := range cases {
-		t.Run(name, func(t *testing.T) {
-			f.router.set(func(req *routerv1.SelectRequest) (*routerv1.SelectResponse, error) {
-				if len(req.GetExcludeProviderIds()) > 0 {
-					if !req.GetAllowFallbacks() {
-						t.Error("a pin without fallbacks asked for others")
-					}
-					return nil, fault.New(fault.Unavailable, fault.NoProviderOnline, "nobody")
-				}
-				if req.GetPinnedProviderId() != providerA || req.GetAllowFallbacks() == strings.EqualFold(c.allow, "false") {
-					t.Errorf("select says %v", req)
-				}
-				return c.answer(req)
-			})
-			f.hub.byAttempt(c.scripts...)
-			headers := []string{"X-Svc-Provider", strings.ToUpper(providerA)}
-			if c.allow != "" {
-				headers = append(headers, "X-Svc-Allow-Fallbacks", c.allow)
+		t.Run(name, func(t *testing.T) { f.wantPinned(t, c) })
+	}
+}
+
+// wantPinned sends a pinned request and looks at its answer and its report.
+func (f *fleet) wantPinned(t *testing.T, c pinnedCase) {
+	t.Helper()
+	f.router.set(func(req *routerv1.SelectRequest) (*routerv1.SelectResponse, error) {
+		if len(req.GetExcludeProviderIds()) > 0 {
+			if !req.GetAllowFallbacks() {
+				t.Error("a pin without fallbacks asked for others")
 			}
-			resp := f.post(hello, headers...)
-			if c.code != "" {
-				wantError(t, resp, c.status, c.code)
-				if final := resp.Header.Get("X-Should-Retry") == "false"; final != (c.allow == "false") {
-					t.Errorf("X-Should-Retry is %q", resp.Header.Get("X-Should-Retry"))
-				}
+			return nil, fault.New(fault.Unavailable, fault.NoProviderOnline, "nobody")
+		}
+		if req.GetPinnedProviderId() != providerA || req.GetAllowFallbacks() == strings.EqualFold(c.allow, "false") {
+			t.Errorf("select says %v", req)
+		}
+		return c.answer(req)
+	})
+	f.hub.byAttempt(c.scripts...)
+	headers := []string{"X-Svc-Provider", strings.ToUpper(providerA)}
+	if c.allow != "" {
+		headers = append(headers, "X-Svc-Allow-Fallbacks", c.allow)
+	}
+	resp := f.post(hello, headers...)
+	if c.code != "" {
+		wantError(t, resp, c.status, c.code)
+		if final := resp.Header.Get("X-Should-Retry") == "false"; final != (c.allow == "false") {
+			t.Errorf("X-Should-Retry is %q", resp.Header.Get("X-Should-Retry"))
+		}
+	}
+	wantHeaders(t, resp.Header, map[string]string{
+		"X-Svc-Route-Mode": "explicit", "X-Svc-Requested-Provider": providerA,
+		"X-Svc-Provider-ID": c.served, "X-Svc-Fallback-Reason": c.reason,
+	})
+	w := f.report()
+	if w.GetRoute().GetMode() != eventsv1.RouteMode_ROUTE_MODE_EXPLICIT ||
+		w.GetRoute().GetRequestedProviderId() != providerA {
+		t.Errorf("the request report says %v", w.GetRoute())
+	}
+	for {
+		select {
+		case a := <-f.billing.admits:
+			if !a.GetPinned() {
+				t.Error("admitted as if it were not pinned")
 			}
-			wantHeaders(t, resp.Header, map[string]string{
-				"X-Svc-Route-Mode": "explicit", "X-Svc-Requested-Provider": providerA,
-				"X-Svc-Provider-ID": c.served, "X-Svc-Fallback-Reason": c.reason,
-			})
-			w := f.report()
-			if w.GetRoute().GetMode() != eventsv1.RouteMode_ROUTE_MODE_EXPLICIT ||
-				w.GetRoute().GetRequestedProviderId() != providerA {
-				t.Errorf("the request report says %v", w.GetRoute())
-			}
-			for {
-				select {
-				case a := <-f.billing.admits:
-					if !a.GetPinned() {
-						t.Error("admitted as if it were not pinned")
-					}
-					continue
-				default:
-				}
-				break
-			}
-		})
+			continue
+		default:
+		}
+		break
 	}
 }
 

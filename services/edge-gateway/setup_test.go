@@ -156,34 +156,45 @@ func connectFleet(t testing.TB, connect connector, change ...func(*Config)) *fle
 	for _, c := range change {
 		c(&f.cfg)
 	}
-	log := slog.New(slog.NewTextHandler(f.log, nil))
 	in, err := serve.NewInterceptors(slog.New(slog.DiscardHandler), metricnoop.MeterProvider{},
 		tracenoop.NewTracerProvider())
 	if err != nil {
 		t.Fatal(err)
 	}
 	f.named = &named{}
-	f.named.ClientConnInterface = connect(t, in, func(r grpc.ServiceRegistrar) {
-		billingv1.RegisterKeyServiceServer(r, f.keys)
-		billingv1.RegisterAdmissionServiceServer(r, f.billing)
-		billingv1.RegisterReceiptServiceServer(r, receipts{})
-		billingv1.RegisterAccountAdminServiceServer(r, f.market)
-		billingv1.RegisterIdempotencyServiceServer(r, f.claims)
-		billingv1.RegisterVisitorServiceServer(r, f.visits)
-		routerv1.RegisterRouterServiceServer(r, f.router)
-		catalogv1.RegisterCatalogServiceServer(r, f.catalog)
-		catalogv1.RegisterPublicCatalogServiceServer(r, publicCatalog{})
-		catalogv1.RegisterCatalogAdminServiceServer(r, catalogAdmin{})
-		hubv1.RegisterDispatchServiceServer(r, f.hub)
-		hubv1.RegisterProviderAdminServiceServer(r, f.selves)
-		hubv1.RegisterProviderSelfServiceServer(r, f.selves)
-		billingv1.RegisterUserServiceServer(r, f.people)
-		billingv1.RegisterDemandServiceServer(r, asked{})
-		settlementv1.RegisterReconciliationServiceServer(r, settlementv1.UnimplementedReconciliationServiceServer{})
-	})
+	f.named.ClientConnInterface = connect(t, in, f.register)
+	f.svc, err = New(t.Context(), f.cfg, f.deps())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// register makes the fleet the peers of a gateway.
+func (f *fleet) register(r grpc.ServiceRegistrar) {
+	billingv1.RegisterKeyServiceServer(r, f.keys)
+	billingv1.RegisterAdmissionServiceServer(r, f.billing)
+	billingv1.RegisterReceiptServiceServer(r, receipts{})
+	billingv1.RegisterAccountAdminServiceServer(r, f.market)
+	billingv1.RegisterIdempotencyServiceServer(r, f.claims)
+	billingv1.RegisterVisitorServiceServer(r, f.visits)
+	routerv1.RegisterRouterServiceServer(r, f.router)
+	catalogv1.RegisterCatalogServiceServer(r, f.catalog)
+	catalogv1.RegisterPublicCatalogServiceServer(r, publicCatalog{})
+	catalogv1.RegisterCatalogAdminServiceServer(r, catalogAdmin{})
+	hubv1.RegisterDispatchServiceServer(r, f.hub)
+	hubv1.RegisterProviderAdminServiceServer(r, f.selves)
+	hubv1.RegisterProviderSelfServiceServer(r, f.selves)
+	billingv1.RegisterUserServiceServer(r, f.people)
+	billingv1.RegisterDemandServiceServer(r, asked{})
+	settlementv1.RegisterReconciliationServiceServer(r, settlementv1.UnimplementedReconciliationServiceServer{})
+}
+
+// deps reach the peers by the connection.
+func (f *fleet) deps() Deps {
 	conn := f.named
-	f.svc, err = New(t.Context(), f.cfg, Deps{
-		Log: log, Meters: metricnoop.MeterProvider{}, Traces: tracenoop.NewTracerProvider(),
+	return Deps{
+		Log: slog.New(slog.NewTextHandler(f.log, nil)), Meters: metricnoop.MeterProvider{}, Traces: tracenoop.NewTracerProvider(),
 		Clock: f.clock, Random: rand.Reader,
 		Reached:     func() error { return nil },
 		Keys:        billingv1.NewKeyServiceClient(conn),
@@ -210,11 +221,7 @@ func connectFleet(t testing.TB, connect connector, change ...func(*Config)) *fle
 		Users:          billingv1.NewUserServiceClient(conn),
 		Demand:         billingv1.NewDemandServiceClient(conn),
 		Reconciliation: settlementv1.NewReconciliationServiceClient(conn),
-	})
-	if err != nil {
-		t.Fatal(err)
 	}
-	return f
 }
 
 // loops runs what Run does but for the NATS subscription, which cannot live in
