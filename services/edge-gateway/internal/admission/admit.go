@@ -20,8 +20,8 @@ type selection struct {
 	err  error
 }
 
-// Admit asks for the hold of a request and selects its candidates, both at once.
-// Even with an error the grant holds what is known.
+// Admit asks for the hold of a request and selects its candidates, both at once. The
+// grant has what is known even beside an error.
 func (a *Admitter) Admit(ctx context.Context, r *Request) (Grant, error) {
 	selectCtx, cancel := context.WithTimeout(ctx, a.cfg.SelectTimeout)
 	defer cancel()
@@ -47,8 +47,8 @@ func (a *Admitter) Admit(ctx context.Context, r *Request) (Grant, error) {
 	return granted(grant, s.resp, nil)
 }
 
-// Hold asks for the hold of a request whose candidates Select finds later. Even with
-// an error the grant holds what is known.
+// Hold asks for the hold of a request whose candidates Select finds later. The grant has
+// what is known even beside an error.
 func (a *Admitter) Hold(ctx context.Context, r *Request) (Grant, error) {
 	terms, err := a.admitWithPlace(ctx, r)
 	grant := Grant{Terms: terms, Held: err == nil || uncertain(err)}
@@ -66,8 +66,8 @@ func (a *Admitter) Select(ctx context.Context, r *Request, terms *billingv1.Admi
 	return granted(Grant{Terms: terms, Held: true}, resp, inOurWords(err, r))
 }
 
-// Reselect asks for further candidates, none of the providers that have failed. A
-// pin has had its turn by then.
+// Reselect asks for further candidates, without the providers that have failed. It asks
+// for no pin, because the pinned provider has been tried by then.
 func (a *Admitter) Reselect(ctx context.Context, r *Request, failed []string) ([]*routerv1.Candidate, error) {
 	ctx, cancel := context.WithTimeout(ctx, a.cfg.SelectTimeout)
 	defer cancel()
@@ -90,14 +90,14 @@ func (a *Admitter) ReleaseSlot(ctx context.Context, r *Request, candidates []*ro
 	})
 }
 
-// Contended reports whether a request of a key was lately refused for want of a
-// place, so that the end of the next is to be reported at once.
+// Contended reports whether a request of a key was lately refused because it found no
+// place. The end of the key's next request is then to be reported at once.
 func (a *Admitter) Contended(keyID string) bool {
 	return a.places.isContended(keyID)
 }
 
-// admitWithPlace asks for the hold of a request. While it is refused for want of a
-// place, it is tried again after each of placeWaits.
+// admitWithPlace asks for the hold of a request. When the request finds no place, it is
+// tried again after each of placeWaits.
 func (a *Admitter) admitWithPlace(ctx context.Context, r *Request) (*billingv1.AdmitResponse, error) {
 	terms, err := a.hold(ctx, r)
 	if a.cfg.FlushReports == nil || !fault.Is(err, fault.ConcurrencyLimitExceeded) || !a.places.enter(r.KeyID) {
@@ -152,7 +152,7 @@ func (a *Admitter) selectRequest(r *Request, pin string, failed []string) *route
 	}
 }
 
-// granted adds to a grant what the router selected.
+// granted adds the router's answer to a grant.
 func granted(grant Grant, resp *routerv1.SelectResponse, err error) (Grant, error) {
 	switch {
 	case err != nil:
@@ -180,7 +180,7 @@ func uncertain(err error) bool {
 	}
 }
 
-// inOurWords gives a refusal by the router the numbers that the client needs.
+// inOurWords adds the numbers that the client needs to a refusal by the router.
 func inOurWords(err error, r *Request) error {
 	f, ok := fault.As(err)
 	if !ok || f.Reason != fault.ContextLengthExceeded {

@@ -18,14 +18,14 @@ const (
 type Pin struct {
 	// ProviderID is empty without a pin.
 	ProviderID string
-	// AllowFallbacks means nothing without a pin.
+	// AllowFallbacks has no meaning without a pin.
 	AllowFallbacks bool
-	// saidFallbacks reports that AllowFallbacks is the client's own word.
+	// saidFallbacks reports whether AllowFallbacks is the client's own word.
 	saidFallbacks bool
 }
 
-// ParsePin reads the routing headers. It fails with invalid_provider and
-// invalid_value, and never repeats what it read.
+// ParsePin reads the routing headers. It fails with invalid_provider or invalid_value,
+// and its faults never repeat a header.
 func ParsePin(h http.Header) (Pin, error) {
 	pin := Pin{AllowFallbacks: true}
 	if values := h.Values(FallbacksHeader); len(values) > 0 {

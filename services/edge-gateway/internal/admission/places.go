@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// A place in the concurrency of a key, account or plan is given back by the
-// gateway's report of the request, which lingers to share a transaction with
-// others. So a client that sends its next request as soon as it has an answer
-// may find its own place taken. A request that is refused for want of a place
-// therefore waits for the reports: those of this gateway are sent at once, and
-// those of other gateways have gone out after the third of these waits. The last
-// is for a ledger that is slow to take them, because its disk or its processor
-// is busy. Whoever never has more requests open than the limit is never refused;
-// whoever has is refused half a second later.
+// A place in the concurrency of a key, account or plan is given back by the gateway's
+// report of the request. That report lingers for up to 50 ms to share a transaction with
+// others. So a client that sends its next request as soon as it has an answer may find
+// its own place taken. A request that finds no place therefore waits for the reports:
+// those of this gateway are sent at once, and those of other gateways have been sent
+// after the third of these waits. The last wait is for a ledger that is slow to take
+// them, because its disk or its processor is busy. A client that never has more requests
+// open than the limit is never refused. A client that has more is refused half a second
+// later.
 var placeWaits = [...]time.Duration{0, 10 * time.Millisecond, 75 * time.Millisecond, 415 * time.Millisecond}
 
 const (
@@ -21,15 +21,15 @@ const (
 	// maxWaitingAll those of all keys: each costs an admission for each wait.
 	maxWaiting    = 32
 	maxWaitingAll = 256
-	// contendedFor is how long after a refusal for want of a place the reports of
-	// a key go out without lingering, and maxContended bounds the keys.
+	// contendedFor is how long after such a refusal the reports of a key are sent without
+	// lingering. maxContended bounds the keys.
 	contendedFor = time.Minute
 	maxContended = 4096
 	// flushTime bounds the wait for this gateway's own reports.
 	flushTime = 250 * time.Millisecond
 )
 
-// places are the keys that want for places.
+// places are the keys whose requests wait for a place.
 type places struct {
 	mu        sync.Mutex
 	waiting   map[string]int
@@ -37,14 +37,14 @@ type places struct {
 	contended map[string]*time.Timer
 }
 
-// isContended reports whether the reports of a key go out without lingering.
+// isContended reports whether the reports of a key are sent without lingering.
 func (p *places) isContended(keyID string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.contended[keyID] != nil
 }
 
-// enter notes that a request of a key waits; it reports false when too many do.
+// enter counts a request of a key that waits; it reports false when too many do.
 func (p *places) enter(keyID string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

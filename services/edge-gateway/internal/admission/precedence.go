@@ -6,8 +6,8 @@ import (
 	"svc.internal/services/edge-gateway/internal/apierror"
 )
 
-// Foremost gives the error of several that stands first in the public order of
-// errors, and which it is; nil and -1 when there is none.
+// Foremost returns the error of several that comes first in the public order of errors,
+// and its index; nil and -1 when there is none.
 func Foremost(errs []error) (at int, err error) {
 	at = -1
 	for i, e := range errs {
@@ -18,7 +18,7 @@ func Foremost(errs []error) (at int, err error) {
 	return at, err
 }
 
-// earlier gives the error of two that stands first in the public order; each may be nil.
+// earlier returns the error of two that comes first in the public order; each may be nil.
 func earlier(a, b error) error {
 	switch {
 	case a == nil:
@@ -39,7 +39,7 @@ func rank(err error) int {
 	return len(precedence)
 }
 
-// precedence is the public order of errors by their status: the client is told the first.
+// precedence is the public order of errors by their status. The client gets the first.
 var precedence = []int{
 	http.StatusRequestEntityTooLarge, http.StatusUnauthorized, http.StatusBadRequest, http.StatusNotFound,
 	http.StatusForbidden, http.StatusPaymentRequired, http.StatusTooManyRequests,

@@ -12,7 +12,7 @@ import (
 	"svc.internal/services/edge-gateway/internal/openaiapi"
 )
 
-// Preferences are whom the client wants to serve, besides a pin.
+// Preferences are the client's wishes about providers, beside a pin.
 type Preferences struct {
 	Order, Only, Ignore []string
 	Quantizations       []string
@@ -20,14 +20,14 @@ type Preferences struct {
 	Sort                openaiapi.Sort
 }
 
-// Choose joins what the routing headers say with what the body does.
+// Choose joins the routing headers with the body's routing.
 //
-// A header wins: a pin of the headers takes the place of the body's order, and
-// the body's lists hold for its fallbacks only. In the body the one provider of
-// only is a pin without fallbacks, and the one provider of order a pin with or
-// without, as allow_fallbacks says. Of an order of several without fallbacks
-// nobody else serves; like the headers' word on fallbacks, allow_fallbacks means
-// nothing where nobody is named.
+// A header wins: a pin of the headers takes the place of the body's order, and the body's
+// lists hold for its fallbacks only. In the body the one provider of only is a pin
+// without fallbacks, and the one provider of order is a pin whose fallbacks
+// allow_fallbacks decides. With an order of several providers and without fallbacks no
+// other provider serves. Like the header, allow_fallbacks has no meaning where no
+// provider is named.
 func Choose(pin Pin, r openaiapi.Routing) (Pin, Preferences) {
 	p := Preferences{
 		Order: r.Order, Only: r.Only, Ignore: r.Ignore,
@@ -51,10 +51,10 @@ func Choose(pin Pin, r openaiapi.Routing) (Pin, Preferences) {
 	return pin, p
 }
 
-// onlyWith is what a body's only means beside a pin of the headers, which is
-// always in it: the providers that may serve in the pin's place. Without
-// fallbacks there are none, and of a full list the last gives way to the pin,
-// since the router takes no more than a list may have.
+// onlyWith is the meaning of the body's only beside a pin of the headers: the pin and the
+// providers that may serve in its place. Without fallbacks there are none. In a full list
+// the last provider gives way to the pin, because the router takes no more than a list
+// may have.
 func onlyWith(pin Pin, only []string) []string {
 	switch {
 	case len(only) == 0, !pin.AllowFallbacks:
@@ -65,17 +65,17 @@ func onlyWith(pin Pin, only []string) []string {
 	return append(slices.Clone(only[:min(len(only), openaiapi.MaxProviders-1)]), pin.ProviderID)
 }
 
-// names reports whether the client names who may serve, or who may not. Such a
-// request is paid for like a pinned one, or a plan's money could be steered to
-// a provider: by the names of all its rivals, or by a quantization, which is a
-// provider's own word and may be one that nobody else says.
+// names reports whether the client names who may serve, or who may not. Such a request is
+// paid for like a pinned one, because otherwise a plan's money could be steered to a
+// provider: by the names of all its rivals, or by a quantization, which is a provider's
+// own word and may be one that no other provider uses.
 func (p *Preferences) names() bool {
 	return len(p.Order)+len(p.Only)+len(p.Ignore)+len(p.Quantizations) > 0
 }
 
-// afford refuses terms that cost more than the client pays. It looks at the
-// prices that were pinned, which are those that would be billed. They do not
-// change while a client tries again.
+// afford refuses terms that cost more than the client pays, with no_provider_online. It
+// compares the prices that were pinned, which are the prices that would be billed. They
+// do not change while a client tries again.
 func (p *Preferences) afford(terms *billingv1.AdmitResponse) error {
 	if p.MaxPrice.Allows(moneypb.ToRates(terms.GetRates())) {
 		return nil
@@ -95,7 +95,7 @@ func (p *Preferences) toProto() *routerv1.Preferences {
 	}
 }
 
-// sorts has no sort by price: all providers of a model ask the same.
+// sorts has no sort by price, because all providers of a model ask the same.
 var sorts = map[openaiapi.Sort]routerv1.Sort{
 	openaiapi.ByThroughput: routerv1.Sort_SORT_THROUGHPUT,
 	openaiapi.ByLatency:    routerv1.Sort_SORT_LATENCY,

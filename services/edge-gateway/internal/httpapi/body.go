@@ -15,10 +15,11 @@ import (
 )
 
 const (
-	// firstBuffer is how much is reserved for a body on its word alone.
+	// firstBuffer is how many bytes are reserved for a body because of its declared
+	// length alone.
 	firstBuffer = 64 << 10
-	// keptBuffer is the largest buffer that is used again: a stream that stays
-	// open keeps its body, and must not keep a giant's buffer.
+	// keptBuffer is the largest buffer that is used again. A stream that stays open keeps
+	// its body and must not keep a giant buffer.
 	keptBuffer = 128 << 10
 )
 
@@ -52,9 +53,9 @@ func checkDeclared(r *http.Request, limit int64) error {
 	return nil
 }
 
-// overrules gives the error of a request with a good key that is refused before its
-// body was read: a body of unknown length is read to the limit, and thrown away,
-// since 413 comes before 400. Without a good key nothing is read.
+// overrules returns the error of a request with a good key that is refused before its
+// body was read. A body of unknown length is read to the limit and thrown away, because
+// 413 comes before 400. Without a good key nothing is read.
 func overrules(r *http.Request, refusal error, limit int64) error {
 	if r.ContentLength >= 0 {
 		return refusal
@@ -66,7 +67,7 @@ func overrules(r *http.Request, refusal error, limit int64) error {
 	return refusal
 }
 
-// arrival is a body that tells when it was read to its end.
+// arrival is a body that notes when it was read to its end.
 type arrival struct {
 	io.ReadCloser
 	whole func()
@@ -81,7 +82,7 @@ func (a *arrival) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// checkEncoding refuses encodings that are not undone here.
+// checkEncoding refuses content encodings, which are not undone here.
 func checkEncoding(h http.Header) error {
 	for _, encoding := range h.Values("Content-Encoding") {
 		if encoding = strings.TrimSpace(encoding); encoding != "" && !strings.EqualFold(encoding, "identity") {
@@ -92,7 +93,7 @@ func checkEncoding(h http.Header) error {
 	return nil
 }
 
-// checkForm refuses encodings that are not undone here, and forms.
+// checkForm refuses content encodings, which are not undone here, and forms.
 func checkForm(h http.Header) error {
 	if err := checkEncoding(h); err != nil {
 		return err
@@ -104,8 +105,8 @@ func checkForm(h http.Header) error {
 	return nil
 }
 
-// readBody reads the whole body into buf. It is read before anything is sent
-// anywhere, so that no answer can cross it.
+// readBody reads the whole body into buf. The body is read before anything is sent to a
+// peer, so that no answer can cross it.
 func readBody(r *http.Request, buf *bytes.Buffer, limit int64) error {
 	if n := r.ContentLength; n > 0 {
 		buf.Grow(int(min(n, firstBuffer)) + bytes.MinRead)

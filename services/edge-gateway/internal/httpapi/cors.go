@@ -2,7 +2,7 @@ package httpapi
 
 import "net/http"
 
-// What browsers may read of our answers, and send when they do not say.
+// The headers that browsers may read of our answers, and may send when they do not ask.
 const (
 	exposedHeaders = "X-Request-Id, X-Svc-Request-Id, X-Svc-First-Request-Id, X-Svc-Request-Ids, X-Svc-Provider-Id, " +
 		"X-Svc-Provider-Name, X-Svc-Connection-Mode, X-Svc-Latency-Ms, X-Svc-Route-Mode, " +
@@ -11,12 +11,12 @@ const (
 		"X-Ratelimit-Remaining-Requests, X-Ratelimit-Reset-Requests, Retry-After, Retry-After-Ms, " +
 		"X-Should-Retry, Idempotency-Replayed, Deprecation, Sunset"
 	defaultHeaders = "Authorization, Content-Type, X-Api-Key, X-Svc-Provider, X-Svc-Allow-Fallbacks, Idempotency-Key"
-	// maxAskedHeaders bounds what is echoed.
+	// maxAskedHeaders bounds the list that is echoed, in bytes.
 	maxAskedHeaders = 2048
 )
 
-// allowOrigin lets any page read the answer: keys are sent by the page itself
-// and never by the browser on its own, so no origin has more than another.
+// allowOrigin lets any page read the answer. The page itself sends the key, and the
+// browser never sends it on its own, so no origin has more rights than another.
 func allowOrigin(h http.Header, origin string) {
 	if origin == "" {
 		return

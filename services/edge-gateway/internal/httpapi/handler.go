@@ -22,27 +22,27 @@ import (
 	"svc.internal/services/edge-gateway/internal/ratelimit"
 )
 
-// Config bounds what is read.
+// Config bounds the bodies and times of requests.
 type Config struct {
 	// MaxBody bounds the body of a /v1 request in bytes.
 	MaxBody int64
-	// MaxUpload bounds a file that is uploaded, Uploads the memory of all
-	// uploads together, UploadsOfKey that of one consumer key's, in bytes.
+	// MaxUpload bounds a file that is uploaded, Uploads the memory of all uploads
+	// together, UploadsOfKey that of the uploads of one consumer key, in bytes.
 	MaxUpload, Uploads, UploadsOfKey int64
 	// MaxMessages bounds the messages of a chat.
 	MaxMessages int64
-	// BodyTimeout is how long a client may take to send it.
+	// BodyTimeout is how long a client may take to send a body.
 	BodyTimeout time.Duration
 	// AnswerTimeout bounds one write to the client of a completion, and the time in
 	// which a client must read any other answer.
 	AnswerTimeout time.Duration
-	// TrustTraceContext continues the traces that clients name, and records
-	// those that they record. Without it a request begins a trace of its own,
-	// linked to the client's.
+	// TrustTraceContext continues the traces that clients name, and records those that
+	// clients record. Without it a request begins a trace of its own, linked to the
+	// client's.
 	TrustTraceContext bool
 }
 
-// Parts are what the surface is made of.
+// Parts are the parts of the surface.
 type Parts struct {
 	Log     *slog.Logger
 	Tracer  trace.Tracer
@@ -55,12 +55,12 @@ type Parts struct {
 	Catalog   *catalog.View
 	Runner    *inference.Runner
 	Receipts  billingv1.ReceiptServiceClient
-	// Playground answers visitors without a key; nil where there is none.
+	// Playground serves visitors without a key; nil where there is none.
 	Playground *playground.Playground
 	// Idempotency claims the keys of requests that carry one.
 	Idempotency *idempotency.Keeper
-	// Rates tells what is left of keys' rates where admission has not; nil leaves
-	// it unsaid there.
+	// Rates reads what is left of keys' rates where admission has not given it; with nil
+	// those answers say nothing of a rate.
 	Rates  *ratelimit.Reader
 	Market *marketapi.API
 	// Provider answers the agents of providers.

@@ -26,9 +26,8 @@ func setRoute(h http.Header, pin admission.Pin) {
 	h.Set("X-Svc-Requested-Provider", pin.ProviderID)
 }
 
-// setDeprecation says when a model leaves, if ever: it is deprecated (RFC 9745)
-// and gone (RFC 8594) at the same time, of which its users are told 30 days
-// ahead and more.
+// setDeprecation writes when a model leaves, if ever. It is deprecated (RFC 9745) and
+// removed (RFC 8594) at the same time, which its users learn at least 30 days before.
 func setDeprecation(h http.Header, leaves time.Time) {
 	if leaves.IsZero() {
 		h.Del("Deprecation")
@@ -49,8 +48,8 @@ func setRate(h http.Header, requests *billingv1.RateLimit) {
 	h.Set("X-Ratelimit-Reset-Requests", (time.Duration(max(requests.GetResetMs(), 0)) * time.Millisecond).String())
 }
 
-// setVisit says who pays for a visitor, and what the visitor has left, in place of
-// the paying account's own terms.
+// setVisit writes who pays for a visitor, and how many visits are left, in place of the
+// paying account's own terms.
 func setVisit(h http.Header, left playground.Left) {
 	h.Set("X-Svc-Billing-Type", "playground")
 	for name := range h {
@@ -65,8 +64,8 @@ func setVisit(h http.Header, left playground.Left) {
 	}
 }
 
-// leftBy is what a refusal by admission tells of the rate; nil when it tells
-// nothing, or of a key that is no good any more.
+// leftBy returns what a refusal by admission says of the rate; nil when it says nothing,
+// or when the key is no longer good.
 func leftBy(refusal error) *billingv1.RateLimit {
 	f, ok := fault.As(refusal)
 	if !ok || f.Kind == fault.Unauthenticated {
@@ -88,7 +87,7 @@ func setBillingType(h http.Header, t billingv1.BillingType) {
 	}
 }
 
-// setServed says who serves.
+// setServed writes who serves.
 func setServed(h http.Header, by inference.Served) {
 	c := by.Candidate
 	h.Set("X-Svc-Provider-Id", headerText(c.GetProviderId()))
@@ -125,7 +124,7 @@ func setLatency(h http.Header, d time.Duration) {
 	h.Set("X-Svc-Latency-Ms", strconv.FormatInt(d.Milliseconds(), 10))
 }
 
-// setBilled says what an answer has taken and costs.
+// setBilled writes the latency and the cost of an answer.
 func setBilled(h http.Header, w inference.Whole) {
 	setLatency(h, w.Latency)
 	setCost(h, w.Cost)
@@ -133,10 +132,10 @@ func setBilled(h http.Header, w inference.Whole) {
 
 func setCost(h http.Header, cost string) { h.Set("X-Svc-Cost-Usd", cost) }
 
-// maxHeaderText bounds what others say of themselves in our headers.
+// maxHeaderText bounds the texts of others in our headers, in bytes.
 const maxHeaderText = 128
 
-// headerText makes text of others fit for a header: printable ASCII, bounded.
+// headerText makes a text of others fit for a header: printable ASCII, bounded.
 func headerText(s string) string {
 	clean := strings.Map(func(r rune) rune {
 		if r < ' ' || r > '~' {

@@ -4,7 +4,7 @@ import "svc.internal/pkg/fault"
 
 func (h *Handler) healthz(x *exchange) error { return h.json(x, []byte(`{"status":"ok"}`)) }
 
-// readyz says in one text what is missing.
+// readyz names everything that is missing in one text.
 func (h *Handler) readyz(x *exchange) error {
 	if err := h.Ready(x.request.Context()); err != nil {
 		return fault.Wrap(err, fault.Unavailable, fault.ServiceUnavailable, "The service is not ready.")

@@ -1,14 +1,13 @@
-// Package httpapi is the public HTTP surface: it finds the route, does what
-// every request needs (an id, a trace, CORS, one log line, an answer to every
-// error in one form), and puts the parts together that serve what models are
-// asked for.
+// Package httpapi is the public HTTP surface. It finds the route, does for every request
+// what all need (an id, a trace, CORS, one log line, an answer to every error in one
+// form), checks requests, and writes answers, which no other package does.
 //
-// Routes are matched by hand and not by http.ServeMux, whose redirects and
-// plain-text errors no SDK understands, and because model ids hold slashes, raw
-// or as %2F. Nothing is answered in HTML.
+// Routes are matched by hand and not by http.ServeMux, because no SDK understands its
+// redirects and plain-text errors, and because model ids hold slashes, raw or as %2F.
+// Nothing is answered in HTML.
 //
-// Limits: a body of Config.MaxBody bytes, read within Config.BodyTimeout;
-// headers are the server's to bound.
+// Limits: a body of Config.MaxBody bytes, read within Config.BodyTimeout. The server
+// bounds headers.
 package httpapi
 
 import (
@@ -75,7 +74,7 @@ var unknown = route{"unknown", nil, func(_ *Handler, x *exchange) error {
 		"There is no route %s %s. The API is under /v1.", method(x.request.Method), shownPath(x.request.URL.Path))
 }}
 
-// maxShownPath bounds what an answer repeats of a path.
+// maxShownPath bounds how much of a path an answer repeats, in bytes.
 const maxShownPath = 128
 
 // shownPath is a path as it may stand in a message: bounded, in printable ASCII.
@@ -88,8 +87,7 @@ func shownPath(path string) string {
 	}, path[:min(len(path), maxShownPath)])
 }
 
-// find gives the route of an escaped path and the path's variable part, still
-// escaped.
+// find returns the route of an escaped path and the path's variable part, still escaped.
 func find(path string) (route, string) {
 	if r, ok := fixed[path]; ok {
 		return r, ""
@@ -130,14 +128,14 @@ func (h *Handler) describeAPI(x *exchange) error { return h.json(x, openapi.Docu
 // ServeHTTP answers one request of the public listener and writes its log line.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.serve(w, r, public) }
 
-// lastOfConnection reports whether nothing behind a request may be read as another,
-// because its framing is in doubt.
+// lastOfConnection reports whether a request is the last of its connection, because its
+// framing is in doubt and nothing behind it may be read as another request.
 //
-// A body in chunks is the last of its connection. net/http drops a Content-Length
-// that stands beside the chunks, so it cannot be refused here; but whatever a
-// front that goes by that length takes for the next request is not read. So is a
-// request of HTTP/1.0: net/http drops its Transfer-Encoding and takes the chunks
-// for the next request.
+// A body in chunks is the last of its connection. net/http drops a Content-Length that
+// stands beside the chunks, so the request cannot be refused here. A front that goes by
+// that length takes bytes behind the chunks for the next request, and those are never
+// read. A request of HTTP/1.0 is the last of its connection too, because net/http drops
+// its Transfer-Encoding and takes the chunks for the next request.
 func lastOfConnection(r *http.Request) bool {
 	return len(r.TransferEncoding) > 0 || !r.ProtoAtLeast(1, 1)
 }
@@ -192,8 +190,8 @@ func (h *Handler) end(ctx context.Context, x *exchange) {
 		begun := x.status != 0
 		h.tell(x, fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
 		if begun {
-			// What was written cannot be taken back; the client must see that
-			// it is cut off.
+			// An answer that has begun cannot be taken back. The client must see that it
+			// is cut off.
 			defer panic(http.ErrAbortHandler)
 		}
 	}
@@ -211,13 +209,13 @@ func (h *Handler) end(ctx context.Context, x *exchange) {
 	describe(trace.SpanFromContext(ctx), x, status)
 	h.log(ctx, x, status, took)
 	if status == apierror.StatusClientClosed && p == nil {
-		// net/http would end the answer properly, and a client that has only closed
-		// its side for writing would read 200 and nothing, or half an answer.
+		// net/http would end the answer properly. A client that has closed only its side
+		// for writing would then read 200 and nothing, or half an answer.
 		panic(http.ErrAbortHandler)
 	}
 }
 
-// operations names what a route asks a model to do.
+// operations names the operation that a route asks a model for.
 var operations = map[string]genai.Operation{
 	"/v1/chat/completions":     genai.Chat,
 	"/v1/completions":          genai.TextCompletion,
@@ -227,7 +225,7 @@ var operations = map[string]genai.Operation{
 	"/v1/playground/chat":      genai.Chat,
 }
 
-// measured is what is measured of a request whose model is known.
+// measured returns the measurements of a request whose model is known.
 func measured(x *exchange, took time.Duration) genai.Request {
 	r := genai.Request{
 		Operation: operations[x.route.pattern], Model: x.model, Took: took, OutputTokens: x.result.Tokens,
@@ -269,12 +267,12 @@ func (h *Handler) log(ctx context.Context, x *exchange, status int, took time.Du
 
 var public = surface{find: find, pages: true}
 
-// absent reports whether a route is not there as the gateway is configured.
+// absent reports whether a route does not exist as the gateway is configured.
 func (h *Handler) absent(r route) bool {
 	return h.Playground == nil && strings.HasPrefix(r.pattern, playgroundRoutes)
 }
 
-// preflight answers without a key, whatever the route and whatever comes of it.
+// preflight answers without a key, whatever the route.
 func (h *Handler) preflight(x *exchange) error {
 	header := x.Header()
 	header.Set("Access-Control-Allow-Origin", "*")

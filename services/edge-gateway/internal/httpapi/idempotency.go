@@ -13,9 +13,9 @@ import (
 // replayedHeader marks an answer that was given before.
 const replayedHeader = "Idempotency-Replayed"
 
-// once runs serve if nobody else has or had the claim, and otherwise says what
-// became of it. The ask has the token and what the body holds. A request with an
-// Idempotency-Key is never run without the claim.
+// once runs serve if no other request has or had the claim. Otherwise it gives the answer
+// or the error of that request. The ask has the token and the size of the body. A request
+// with an Idempotency-Key is never run without the claim.
 func (h *Handler) once(
 	x *exchange, who *auth.Principal, ask idempotency.Ask, body []byte, serve func() error,
 ) error {
@@ -46,8 +46,8 @@ func (h *Handler) once(
 	return err
 }
 
-// sendOff lets the client have its answer, an error too, before the claim is
-// ended: that may take long, and whoever asks again meanwhile waits.
+// sendOff sends the client its answer, also an error, before the claim is ended, because
+// ending it may take long. A repeat waits meanwhile.
 func (h *Handler) sendOff(x *exchange, err error) {
 	if err != nil {
 		h.tell(x, err)
@@ -57,7 +57,7 @@ func (h *Handler) sendOff(x *exchange, err error) {
 	}
 }
 
-// endClaim ends the claim by what became of the request.
+// endClaim ends the claim by how the request ended.
 func (h *Handler) endClaim(ctx context.Context, x *exchange, claim *idempotency.KeyClaim, heard *tape) {
 	answer := heard.answer()
 	switch r := x.result; {
@@ -70,8 +70,7 @@ func (h *Handler) endClaim(ctx context.Context, x *exchange, claim *idempotency.
 	}
 }
 
-// replay gives the answer that was given before, as a part of the request that
-// was answered then.
+// replay gives the kept answer again, under the id of the request that was answered then.
 func (h *Handler) replay(x *exchange, kept *idempotency.Answer) error {
 	header := x.Header()
 	for name := range header {

@@ -20,8 +20,8 @@ type Metrics struct {
 	// ConnectionsRefused counts connections that were closed at once.
 	ConnectionsRefused metric.Int64Counter
 
-	// sets holds one option for each route and status, which are bounded by this
-	// package's own constants.
+	// sets holds one option for each route and status. This package's own constants bound
+	// both.
 	sets sync.Map
 }
 
@@ -53,7 +53,7 @@ func (m *Metrics) request(ctx context.Context, route string, status int, took ti
 		attribute.String("http.route", route), attribute.Int("http.response.status_code", status)))
 }
 
-// model measures a request whose model is known, whatever became of it.
+// model records a request whose model is known, however it ended.
 func (m *Metrics) model(ctx context.Context, r genai.Request) { m.models.Record(ctx, r) }
 
 func (m *Metrics) set(key any, attrs ...attribute.KeyValue) metric.MeasurementOption {

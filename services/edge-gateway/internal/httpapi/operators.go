@@ -12,11 +12,10 @@ import (
 // adminRoutes is where operators' routes begin.
 const adminRoutes = "/api/v1/admin/"
 
-// Operators answers the operators' listener: the routes under /api/v1/admin,
-// whether the process lives and is ready, and nothing else. Requests whose Host is
-// not one of hosts find no route.
+// Operators answers the operators' listener: the routes under /api/v1/admin, /healthz and
+// /readyz, and nothing else. Requests whose Host is not one of hosts find no route.
 func (h *Handler) Operators(gate *operator.Gate, hosts operator.Hosts) http.Handler {
-	// Methods are checked behind the token, so that nothing is told without.
+	// Methods are checked behind the token, so that nothing is revealed without one.
 	admin := route{"/api/v1/admin", nil, func(h *Handler, x *exchange) error { return h.admin(gate, x) }}
 	own := surface{
 		find: func(path string) (route, string) {
@@ -33,9 +32,9 @@ func (h *Handler) Operators(gate *operator.Gate, hosts operator.Hosts) http.Hand
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { h.serve(w, r, own) })
 }
 
-// admin serves an operator's call. It goes through calls of bounded time, so one
-// write deadline suffices. The log line of the request names the operator and the
-// path, which holds ids and no secret.
+// admin serves an operator's call. Its calls to services have bounded times, so one write
+// deadline suffices. The log line of the request names the operator and the path, which
+// holds ids and no secret.
 func (h *Handler) admin(gate *operator.Gate, x *exchange) error {
 	name, err := gate.Admit(x.request.Header, h.Addresses.Of(x.request))
 	if err != nil {
@@ -49,7 +48,7 @@ func (h *Handler) admin(gate *operator.Gate, x *exchange) error {
 	return h.Market.ServeOperator(x, x.request, name)
 }
 
-// operatorFacts are what the log line of an operator's call says besides.
+// operatorFacts are the further facts in the log line of an operator's call.
 func operatorFacts(name, path string) []slog.Attr {
 	return []slog.Attr{slog.String("operator", name), slog.String("path", path[:min(len(path), maxLoggedPath)])}
 }

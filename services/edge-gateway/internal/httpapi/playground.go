@@ -18,9 +18,9 @@ import (
 	"svc.internal/services/edge-gateway/internal/playground"
 )
 
-// playgroundChat serves POST /v1/playground/chat: a short chat for a visitor of
-// the site, without a key, paid for by the platform. The order of its steps is
-// that of a chat, with the visit before admission: what is refused before it
+// playgroundChat serves POST /v1/playground/chat: a short chat for a visitor of the site,
+// without a key, paid for by the platform. Its steps have the order of a chat's, and the
+// visit is counted right before admission, so that a request that is refused before it
 // costs the visitor nothing.
 func (h *Handler) playgroundChat(x *exchange) error {
 	if err := sameOrigin(x); err != nil {
@@ -60,7 +60,7 @@ func (h *Handler) playgroundChat(x *exchange) error {
 	return ofPlatform(h.run(x, req))
 }
 
-// sameOrigin refuses pages of other sites, and whoever is no page.
+// sameOrigin refuses pages of other sites and callers that are no page.
 func sameOrigin(x *exchange) error {
 	if playground.SameOrigin(x.request) {
 		return nil
@@ -69,8 +69,8 @@ func sameOrigin(x *exchange) error {
 		"The playground answers the pages of this site only. Use POST /v1/chat/completions with a key.").On("Origin")
 }
 
-// checkVisit refuses what is not given to visitors, and returns the body with the
-// bound on its answer.
+// checkVisit refuses what is not given to visitors, and returns the body with the bound
+// on its answer.
 func (h *Handler) checkVisit(x *exchange, raw []byte) ([]byte, error) {
 	req, err := openaiapi.Parse(openaiapi.Chat, raw)
 	if err != nil {
@@ -83,7 +83,8 @@ func (h *Handler) checkVisit(x *exchange, raw []byte) ([]byte, error) {
 	case len(x.request.Header.Values(admission.ProviderHeader)) > 0:
 		return nil, refuse(admission.ProviderHeader, "The playground chooses the provider.")
 	case !reflect.ValueOf(req.Routing).IsZero():
-		// Whoever could choose would earn from the platform by asking itself.
+		// A visitor who could choose a provider would earn from the platform by asking
+		// itself.
 		return nil, refuse("provider", "The playground chooses the provider.")
 	case req.Stream:
 		return nil, refuse("stream", "The playground does not stream.")
@@ -110,8 +111,8 @@ func (h *Handler) checkVisit(x *exchange, raw []byte) ([]byte, error) {
 	return withMaxTokens(raw)
 }
 
-// withMaxTokens bounds the answer to a body that says nothing of it. A null, which
-// says nothing either, gives way to the bound, since a name stands once.
+// withMaxTokens bounds the answer to a body without a bound. A null counts as absent and
+// is replaced by the bound, because a name stands once.
 func withMaxTokens(raw []byte) ([]byte, error) {
 	const name = "max_tokens"
 	bound := strconv.Itoa(playground.MaxOutputTokens)
@@ -127,8 +128,8 @@ func withMaxTokens(raw []byte) ([]byte, error) {
 	return slices.Concat([]byte(`{"`+name+`":`+bound+`,`), inside), nil
 }
 
-// ofPlatform gives an error that speaks of the paying account's own means the
-// form in which it concerns a visitor.
+// ofPlatform turns an error about the paying account's own means into the error for a
+// visitor.
 func ofPlatform(err error) error {
 	if f, ok := fault.As(err); ok && slices.Contains(platformsOwn, f.Reason) {
 		return fault.Wrap(err, fault.Unavailable, fault.ServiceUnavailable, "The playground is closed for a while.")
@@ -136,7 +137,7 @@ func ofPlatform(err error) error {
 	return err
 }
 
-// platformsOwn are the reasons that speak of who pays.
+// platformsOwn are the reasons that are about who pays.
 var platformsOwn = []fault.Reason{
 	fault.InsufficientCredits, fault.PlanAllowanceExceeded, fault.AccountFrozen, fault.ModelNotAllowed,
 	fault.RateLimitExceeded, fault.ConcurrencyLimitExceeded, fault.InvalidAPIKey, fault.KeyRevoked, fault.KeyExpired,

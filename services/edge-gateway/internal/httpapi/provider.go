@@ -10,7 +10,7 @@ import (
 	"svc.internal/services/edge-gateway/internal/rewrite"
 )
 
-// The routes that agents of providers and their users ask.
+// The routes of providers' agents and of their users.
 var ofProviders = byPattern(
 	route{statusPath, get, agents((*providerapi.API).Status)},
 	route{"/api/v1/provider/me", put, agents((*providerapi.API).UpdateMe)},
@@ -29,7 +29,7 @@ var ofProviders = byPattern(
 	route{"/api/v1/consumer/upgrade-to-provider", post, agents((*providerapi.API).Upgrade)},
 )
 
-// byPattern finds routes without a variable part by their paths.
+// byPattern returns routes without a variable part by their paths.
 func byPattern(routes ...route) map[string]route {
 	found := make(map[string]route, len(routes))
 	for _, r := range routes {
@@ -43,7 +43,7 @@ const (
 	filesOf     = "/api/v1/models/{id}/files"
 )
 
-// of names the route of a path's variable part where two share a prefix.
+// of returns the route of a path's variable part where two routes share a prefix.
 func (r route) of(rest string) route {
 	if r.pattern == providersOf && strings.HasSuffix(rest, "/files") {
 		r.pattern = filesOf
@@ -54,7 +54,7 @@ func (r route) of(rest string) route {
 // ask is one call of package providerapi.
 type ask func(*providerapi.API, context.Context, providerapi.Call) (providerapi.Answer, error)
 
-// agents serves a call of providers' agents: what is sent is read first, up to
+// agents serves a call of providers' agents. Its body is read first, up to
 // providerapi.MaxBody.
 func agents(ask ask) func(*Handler, *exchange) error {
 	return func(h *Handler, x *exchange) error {

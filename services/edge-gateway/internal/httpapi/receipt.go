@@ -15,8 +15,8 @@ import (
 // receiptTimeout bounds the look-up of one receipt.
 const receiptTimeout = 10 * time.Second
 
-// receipt serves GET /api/v1/requests/{id}: what became of a request of the
-// key's own account. Another account's request does not exist.
+// receipt serves GET /api/v1/requests/{id}: how a request of the key's own account ended.
+// A request of another account is not found.
 func (h *Handler) receipt(x *exchange) error {
 	who, err := h.authenticateAfresh(x)
 	if err != nil {

@@ -10,11 +10,11 @@ import (
 	"svc.internal/services/edge-gateway/internal/idempotency"
 )
 
-// tape keeps a whole answer on its way to the client, up to what can be kept. Of
-// a stream it keeps nothing.
+// tape keeps a whole answer on its way to the client, up to the size that can be kept. It
+// keeps nothing of a stream.
 //
-// An answer that is paid for is kept although its client left while it was
-// written: the error of the write is told with the answer's last byte.
+// An answer that is paid for is kept although its client left while it was written: the
+// error of the write is returned with the answer's last byte.
 type tape struct {
 	status   int
 	header   http.Header
@@ -35,7 +35,7 @@ func (t *tape) begin(status int, header http.Header) {
 	}
 }
 
-// write notes what is sent to w, whether or not it arrives.
+// write keeps the bytes that are sent to w, whether or not they arrive.
 func (t *tape) write(w io.Writer, p []byte) (int, error) {
 	switch {
 	case t.stream || t.over:
@@ -54,10 +54,10 @@ func (t *tape) write(w io.Writer, p []byte) (int, error) {
 	return n, t.failed
 }
 
-// whole reports whether all that was declared has been noted.
+// whole reports whether all declared bytes have been kept.
 func (t *tape) whole() bool { return t.declared == strconv.Itoa(len(t.body)) }
 
-// answer is what was said, nil when that is not a whole answer, or too large.
+// answer returns the answer; nil when it is not whole, or too large.
 func (t *tape) answer() *idempotency.Answer {
 	if t.status != http.StatusOK || t.stream || t.over || !t.whole() {
 		return nil
@@ -71,8 +71,8 @@ func (t *tape) answer() *idempotency.Answer {
 	return &idempotency.Answer{Status: t.status, Header: header, Body: t.body}
 }
 
-// said reports whether a header belongs to the answer, and is said again with it.
-// What speaks of the connection or of the moment (rates, keep-alive) does not.
+// said reports whether a header belongs to the answer and is sent again with it. A header
+// about the connection or the moment (rates, keep-alive) does not.
 func said(name string) bool {
 	switch name {
 	case "Content-Type", "X-Request-Id", "Deprecation", "Sunset":

@@ -14,8 +14,8 @@ import (
 	"svc.internal/services/edge-gateway/internal/apierror"
 )
 
-// Attributes by the conventions for HTTP servers. The path is left out: the
-// route says as much, and a path may hold whatever a client puts there.
+// Attributes by the conventions for HTTP servers. The path is left out, because the route
+// identifies it and a path may hold whatever a client puts there.
 const (
 	methodAttr  = attribute.Key("http.request.method")
 	routeAttr   = attribute.Key("http.route")
@@ -25,9 +25,9 @@ const (
 	requestAttr = attribute.Key("svc.request_id")
 )
 
-// startSpan starts the span of a request. A client's trace is continued only
-// where clients are trusted; elsewhere it becomes a link, since it would
-// otherwise be the client's to say how much is recorded.
+// startSpan starts the span of a request. A client's trace is continued only where
+// clients are trusted. Elsewhere it becomes a link, because otherwise the client would
+// decide how much is recorded.
 func (h *Handler) startSpan(r *http.Request, pattern string) (context.Context, trace.Span) {
 	name := method(r.Method) + " " + pattern
 	theirs := r.Header.Get("Traceparent")
@@ -49,7 +49,7 @@ func (h *Handler) startSpan(r *http.Request, pattern string) (context.Context, t
 	return ctx, span
 }
 
-// describe says of a request's span what became of the request.
+// describe adds to a request's span how the request ended.
 func describe(span trace.Span, x *exchange, status int) {
 	if !span.IsRecording() {
 		return

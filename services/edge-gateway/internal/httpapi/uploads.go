@@ -11,7 +11,7 @@ import (
 	"svc.internal/pkg/fault"
 )
 
-// uploadRetry is when a client may try again that found no room: by then some
+// uploadRetry is after how long a client that found no room may try again. By then some
 // of the others have been answered.
 const uploadRetry = 2 * time.Second
 
@@ -25,7 +25,9 @@ type uploads struct {
 	ofKey map[string]int64
 }
 
-// take reserves n bytes, or says why there is no room.
+// take reserves n bytes. Without room for all uploads it fails with service_unavailable
+// (503), and without room for the key's with concurrency_limit_exceeded (429), both with
+// the time to try again.
 func (u *uploads) take(keyID string, n int64) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -51,7 +53,7 @@ func (u *uploads) give(keyID string, n int64) {
 	}
 }
 
-// upload is the body of one request, in memory that is reserved as it grows: a
+// upload is the body of one request, in memory that is reserved as it grows, so that a
 // client that declares much and sends little holds little.
 type upload struct {
 	from     *uploads
@@ -60,14 +62,14 @@ type upload struct {
 	reserved int64
 }
 
-// release gives back what was reserved, once nothing of the body is kept.
+// release gives back the reserved memory, once nothing of the body is kept.
 func (u *upload) release() {
 	u.body = nil
 	u.from.give(u.keyID, u.reserved)
 	u.reserved = 0
 }
 
-// fit gives back what was reserved beyond the body, which came without a length.
+// fit gives back the memory that was reserved beyond a body that came without a length.
 func (u *upload) fit() {
 	size := int64(len(u.body))
 	if u.reserved <= size+1 {
@@ -101,8 +103,8 @@ func (u *upload) read(r *http.Request, limit int64) error {
 	}
 }
 
-// grow makes room for as much again, or for no more than is to come. The byte
-// beyond shows where the body ends.
+// grow makes room for as much again, or for no more than is to come. One byte more shows
+// where the body ends.
 func (u *upload) grow(declared, limit int64) error {
 	size := max(firstBuffer, 2*int64(cap(u.body)))
 	size = min(size, limit+1)

@@ -1,23 +1,25 @@
 // Package inference runs a request: it admits the request on a model, tries the model's candidates one after
-// the other, hands the answer to a Sink, and reports what became of it.
+// the other, hands the answer to a Sink, and reports how the request ended.
 //
-// Until the first content a Sink gets nothing but keep-alives, so that a failure can move on to the next
-// candidate; with the first content the attempt is committed, which makes it the one that is billed, and no
-// other is tried. The hub decides that an attempt has failed or run out of time; this package only guards
-// against a hub that says nothing.
+// Until the first content a Sink gets nothing but keep-alives, so that after a failure the next candidate can
+// be tried. The first content commits the attempt: the attempt is the one that is billed, and no other is
+// tried. The hub decides that an attempt has failed or run out of time; this package only guards against a
+// hub that sends nothing.
 //
-// One goroutine, that of Run's caller, receives from the hub, writes, and flushes once for what the hub
-// sends together; what must happen meanwhile (keep-alives, the end of the time) is done by timers. A reader
-// that is too slow stalls the hub's stream and in the end the provider's. Before the first content at most
-// maxPending bytes are kept.
+// One goroutine, that of Run's caller, receives from the hub, writes, and flushes once for all events that
+// the hub sends together. Timers do the work that must not wait for it: keep-alives and the end of the time.
+// A reader that is too slow stalls the hub's stream and in the end the provider's. Before the first content
+// at most maxPending bytes are kept.
 //
-// A client that leaves before the first content, and later than freeTime after the dispatch, is committed to
-// in leaving, so that its prompt is not had for nothing. Within that time its attempt is cut off, and costs
-// nothing.
+// A client that leaves before the first content and later than freeTime after the dispatch pays for its
+// prompt: the attempt is committed as the client leaves, and the hub bills the prompt by our count unless the
+// provider hung. Within freeTime the attempt is cut off and costs nothing. An account whose clients leave so
+// more than 30 times a minute is refused by billing-ledger with rate_limit_exceeded.
 //
-// A client that leaves and a server that is stopped both end the request's context; the latter names a cause
-// of its own. Then the hub's stream is broken off instead of closed, so that no prompt is billed for what the
-// platform did not see to its end, and the client is told as far as it can be.
+// A client that leaves and a server that is stopped both end the request's context; the server gives a cause.
+// A stopped server breaks off the hub's stream instead of closing it, so that no prompt is billed of an
+// answer that the platform did not complete, and the client gets an error event or a 503 as far as it can be
+// reached.
 package inference
 
 import (
@@ -32,18 +34,18 @@ import (
 	"svc.internal/services/edge-gateway/internal/catalog"
 )
 
-// Config has the times of a request.
+// Config has the times and bounds of a request.
 type Config struct {
 	// MaxAttempts is how many candidates are tried.
 	MaxAttempts int
 	// MaxBody bounds what is sent to a provider, in bytes.
 	MaxBody int64
-	// FirstContent is how long one attempt of a stream may take to its first content, the time to read the
-	// prompt apart, FirstContentAll all attempts together.
+	// FirstContent is how long one attempt of a stream may take to its first content, without the time to
+	// read the prompt. FirstContentAll is how long all attempts together may take.
 	FirstContent, FirstContentAll time.Duration
 	// Total bounds the whole request.
 	Total time.Duration
-	// HubGrace is how much longer than it was allowed a hub may be silent.
+	// HubGrace is how much longer than allowed a hub may be silent.
 	HubGrace time.Duration
 	// HoldHeaders is how long a stream's headers wait for the first content.
 	HoldHeaders time.Duration
@@ -51,7 +53,7 @@ type Config struct {
 	KeepAlive time.Duration
 }
 
-// Deps are what requests are run with.
+// Deps are the parts that a Runner runs requests with.
 type Deps struct {
 	Admission *admission.Admitter
 	// Hubs finds the client of a hub by its address.

@@ -2,9 +2,9 @@ package inference
 
 import "time"
 
-// keepAlive keeps the client of a stream alive while its request waits for a hub. It fires on a goroutine
-// of its own, which may write only while the request has handed over the stream that it waits for: all
-// else of a request belongs to the request's goroutine.
+// keepAlive keeps the client of a stream alive while its request waits for a hub. It fires on a goroutine of
+// its own. That goroutine may write only while the request has handed over the stream that it waits for,
+// because everything else of a request belongs to the request's goroutine.
 type keepAlive struct {
 	sink     Sink
 	lease    *Lease // what was gathered is paid for while it is valid
@@ -15,7 +15,7 @@ type keepAlive struct {
 	ended    chan struct{}
 }
 
-// startKeepAlive begins after a time. The request stops it.
+// startKeepAlive starts the keep-alives after a time. The request stops them.
 func startKeepAlive(sink Sink, lease *Lease, f *flow, first, interval time.Duration) *keepAlive {
 	k := &keepAlive{
 		sink: sink, lease: lease, flow: f, interval: interval,
@@ -30,13 +30,14 @@ func (k *keepAlive) handOver(s *hubStream) { k.waiting <- s }
 // takeBack waits for a comment that is just being written.
 func (k *keepAlive) takeBack() { <-k.waiting }
 
-// stop ends the keep-alives of a request that hands over nothing any more.
+// stop ends the keep-alives of a request that will hand over no stream again.
 func (k *keepAlive) stop() {
 	close(k.ended)
 	k.timer.Stop()
 }
 
-// fire writes a comment, unless something was written of late. A client that cannot be written to has left.
+// fire writes a comment, unless something was written shortly before. A client that cannot be written to has
+// left.
 func (k *keepAlive) fire() {
 	var s *hubStream
 	select {

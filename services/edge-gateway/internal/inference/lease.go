@@ -15,17 +15,17 @@ import (
 // maxRenewals is billing-ledger's own bound on one call.
 const maxRenewals = 1000
 
-// LeaseConfig bounds what is kept of running requests.
+// LeaseConfig has the times and bounds of leases.
 type LeaseConfig struct {
-	// Interval is the pause between two renewals until billing-ledger tells how
-	// long a lease lasts; then it is a quarter of that. A request that ends
-	// before costs no call.
+	// Interval is the pause between two renewals until billing-ledger says how long a
+	// lease lasts; then the pause is a quarter of that. A request that ends before costs
+	// no call.
 	Interval time.Duration
-	// Retry is the pause after one that failed, when that is shorter.
+	// Retry is the pause after a renewal that failed, if that is shorter.
 	Retry time.Duration
 	// CallTimeout bounds one call.
 	CallTimeout time.Duration
-	// MaxRequests is how many requests are kept; the leases of more are not
+	// MaxRequests is how many requests are kept. The leases of further requests are not
 	// renewed while they run.
 	MaxRequests int
 	// Await returns when done is closed or ctx ends; nil for the obvious way. A
@@ -33,19 +33,20 @@ type LeaseConfig struct {
 	Await func(ctx context.Context, done <-chan struct{})
 }
 
-// Leases knows the admitted requests under way and renews the holds of those
-// that run for long. With each renewal goes the count of what was relayed, so
-// that a gateway that dies leaves a witness. It is safe for concurrent use.
+// Leases knows the admitted requests under way and renews the holds of the requests that
+// run for long. Each renewal carries the count of what was relayed, so that the last
+// renewals of a gateway that dies stand in for its reports. It is safe for concurrent
+// use.
 //
-// A gateway that stood still may wake when holds of its requests were given back
-// long ago. What it relayed of them nobody would pay for; see Lease.EnsureHeld.
+// A gateway that stood still may wake long after holds of its requests were released.
+// Nobody would pay for what it relayed of them; see Lease.EnsureHeld.
 type Leases struct {
 	admission billingv1.AdmissionServiceClient
 	clock     clock.Clock
 	log       *slog.Logger
 	cfg       LeaseConfig
 
-	// interval is the pause in force; changed tells Run of another.
+	// interval is the pause in force. changed wakes Run for another pause.
 	interval atomic.Int64
 	changed  chan struct{}
 
@@ -54,8 +55,9 @@ type Leases struct {
 	renewal *renewal // under way; nil for none
 }
 
-// renewal is a renewal of all that is due, for which everybody waits who finds a
-// lease over meanwhile: when a process wakes that stood still, all of them are.
+// renewal is a renewal of all leases that are due. Every request that finds its lease
+// over meanwhile waits for it, because all leases are over when a process wakes that
+// stood still.
 type renewal struct {
 	done chan struct{}
 	err  error
@@ -82,13 +84,13 @@ func await(ctx context.Context, done <-chan struct{}) {
 }
 
 const (
-	// shortestPause keeps a lease that is told too short from making a busy loop.
+	// shortestPause keeps a very short lease from making a busy loop.
 	shortestPause = 10 * time.Millisecond
 	// perLease is how often a lease is renewed before it is over.
 	perLease = 4
 )
 
-// SetLeaseDuration takes what billing-ledger tells of how long leases last; 0 tells
+// SetLeaseDuration sets how long leases last, by billing-ledger's answer; 0 changes
 // nothing.
 func (l *Leases) SetLeaseDuration(duration time.Duration) {
 	if duration <= 0 {
@@ -108,18 +110,18 @@ func (l *Leases) pause() time.Duration {
 	return time.Duration(l.interval.Load())
 }
 
-// duration is how long a hold is surely open after a renewal.
+// duration returns how long after a renewal a hold is surely open.
 func (l *Leases) duration() time.Duration { return perLease * l.pause() }
 
-// Lease is the hold of one admitted request under way. The request's own goroutine writes what was
-// committed and relayed, and Leases reads it, without a lock. A nil one takes
-// everything and keeps nothing.
+// Lease is the hold of one admitted request under way. The request's own goroutine writes
+// what was committed and relayed, and Leases reads it, without a lock. A nil Lease
+// accepts every call and keeps nothing.
 type Lease struct {
 	leases  *Leases
 	id      string
 	started time.Time
-	// until is the time before which the hold is surely open; lapsed tells that
-	// it was given back.
+	// until is the time before which the hold is surely open. lapsed reports that the
+	// hold was released.
 	until  atomic.Pointer[time.Time]
 	lapsed atomic.Bool
 	kept   bool // it is renewed while it runs
@@ -129,8 +131,8 @@ type Lease struct {
 	tokens, bytes atomic.Int64
 }
 
-// Begin takes up a request whose admission was asked for at a time and granted
-// for a lease; one of 0 is as long as others were. The caller calls End.
+// Begin keeps a request whose admission was asked for at a time and granted for a lease.
+// A lease of 0 is as long as the last one. The caller calls End.
 func (l *Leases) Begin(requestID string, at time.Time, duration time.Duration) *Lease {
 	if duration <= 0 {
 		duration = l.duration()
@@ -161,7 +163,7 @@ func (l *Lease) Committed(attempt uint32, hubID, providerID string) {
 	l.attempt.Store(attempt)
 }
 
-// Relayed notes how much has been written to the client by now.
+// Relayed notes how much has been written to the client so far.
 func (l *Lease) Relayed(tokens, bytes int64) {
 	if l == nil {
 		return
@@ -171,15 +173,14 @@ func (l *Lease) Relayed(tokens, bytes int64) {
 }
 
 // EnsureHeld reports whether the hold of the request still stands for what is relayed
-// next; false also when ctx ends first. It asks billing-ledger only when the
-// lease may be over, which takes a process that stood still, or renewals that
-// failed for as long. When billing-ledger cannot be asked it is true for one
-// lease more, so that an outage, in which nothing is given back, ends no answer.
-// A gateway that alone is cut off relays for free meanwhile what it has under
-// way.
+// next; false also when ctx ends first. It asks billing-ledger only when the lease may be
+// over: after a standstill of the process, or after renewals that failed for as long.
+// When billing-ledger cannot be asked it returns true for one lease more, so that an
+// outage, in which no hold is released, ends no answer. A gateway that alone is cut off
+// from billing-ledger relays its requests under way for free meanwhile.
 //
-// It is the same for requests that cost nothing: with its hold a request has
-// lost its place among those that run at once.
+// A request that costs nothing is treated alike, because with its hold it has lost its
+// place among the requests that run at once.
 func (l *Lease) EnsureHeld(ctx context.Context) bool {
 	for tries := 0; !l.Valid(); tries++ {
 		if l.lapsed.Load() {
@@ -196,9 +197,9 @@ func (l *Lease) EnsureHeld(ctx context.Context) bool {
 	return true
 }
 
-// Valid reports whether the hold stands for all that is known without asking. Time
-// counts by both of the machine's clocks: the one goes on while the machine is
-// suspended, the other is not set.
+// Valid reports whether the hold stands as far as is known without asking. Time is
+// measured by both of the machine's clocks, because one runs on while the machine is
+// suspended and the other cannot be set.
 func (l *Lease) Valid() bool {
 	if l == nil {
 		return true
@@ -212,7 +213,7 @@ func (l *Lease) Valid() bool {
 
 func (l *Lease) extend(until time.Time) { l.until.Store(&until) }
 
-// progress is what is told of the request with a renewal.
+// progress is the part of a renewal that reports the request.
 func (l *Lease) progress() *billingv1.RunningRequest {
 	m := &billingv1.RunningRequest{RequestId: l.id, CommittedAttempt: l.attempt.Load()}
 	if m.GetCommittedAttempt() > 0 {
@@ -233,8 +234,8 @@ func (l *Leases) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-l.changed:
-			// From the last renewal on, so that replicas that tell different
-			// leases in turn do not put it off for ever.
+			// The pause counts from the last renewal, so that replicas that give
+			// different leases in turn do not put the next one off for ever.
 			timer.Reset(last.Add(l.pause()).Sub(l.clock.Now()))
 			continue
 		case <-timer.C:
@@ -249,8 +250,7 @@ func (l *Leases) Run(ctx context.Context) {
 	}
 }
 
-// ask finds out about a request whose lease may be over, together with all
-// others that are due.
+// ask renews the lease of a request together with all others that are due.
 func (l *Leases) ask(ctx context.Context, lease *Lease) error {
 	ctx, cancel := context.WithTimeout(ctx, l.cfg.CallTimeout)
 	defer cancel()
@@ -276,7 +276,7 @@ func (l *Leases) ask(ctx context.Context, lease *Lease) error {
 		l.renewal = nil
 		close(r.done)
 	}()
-	// It is for the others, too, whoever leaves meanwhile.
+	// The renewal is for the other requests too, so it does not end with this client.
 	all, cancelAll := context.WithTimeout(context.WithoutCancel(ctx), l.cfg.CallTimeout)
 	defer cancelAll()
 	if r.err = l.Renew(all); r.err != nil {
@@ -285,8 +285,8 @@ func (l *Leases) ask(ctx context.Context, lease *Lease) error {
 	return r.err
 }
 
-// Renew tells of every request that runs for longer than the pause, and returns
-// the first error.
+// Renew renews every request that has run for longer than the pause, and returns the
+// first error.
 func (l *Leases) Renew(ctx context.Context) error {
 	var first error
 	for batch := range slices.Chunk(l.due(), maxRenewals) {
@@ -304,7 +304,8 @@ func (l *Leases) call(ctx context.Context, batch []*Lease) error {
 	for i, lease := range batch {
 		req.Requests[i] = lease.progress()
 	}
-	// From before the call on: it is not known when the store extends a lease.
+	// The lease counts from before the call, because it is not known when the store
+	// extends it.
 	until := l.clock.Now().Add(l.duration())
 	resp, err := l.admission.Renew(ctx, req)
 	if err != nil {
@@ -323,8 +324,8 @@ func (l *Leases) call(ctx context.Context, batch []*Lease) error {
 	return nil
 }
 
-// due are the requests that are old enough, or of which it is not sure any more
-// that their holds are open.
+// due returns the requests that are old enough, and the requests whose holds are no
+// longer surely open.
 func (l *Leases) due() []*Lease {
 	latest := l.clock.Now().Add(-l.pause())
 	l.mu.Lock()

@@ -26,25 +26,25 @@ type ReportConfig struct {
 	CallTimeout time.Duration
 	// RetryFirst and RetryMax bound the wait before a batch is sent again.
 	RetryFirst, RetryMax time.Duration
-	// Drain is how long Run goes on sending after its context has ended.
+	// Drain is how long Run still sends reports after its context has ended.
 	Drain time.Duration
 }
 
-// Reports carries the gateway's own report of each admitted request to
-// billing-ledger, off the request's path. It is safe for concurrent use.
+// Reports carries the gateway's own report of each admitted request to billing-ledger,
+// off the request's path. It is safe for concurrent use.
 //
-// Reports wait in a queue of bounded length, and there for others to share a
-// transaction with, unless a request waits for the place that one of them gives
-// back; what comes when it is full is dropped and counted, for no charge rests
-// on it: a hold that nobody concludes expires. Batches of at most BatchSize are
-// sent again with growing waits until billing-ledger has taken them.
+// Reports wait in a bounded queue. There they wait for other reports to share a
+// transaction with, unless a request waits for the place that one of them gives back. A
+// report that finds the queue full is dropped and counted, because no charge rests on it:
+// a hold without a report expires. Batches of at most BatchSize are sent again with
+// growing pauses until billing-ledger has taken them.
 type Reports struct {
 	admission billingv1.AdmissionServiceClient
 	log       *slog.Logger
 	cfg       ReportConfig
 	waiting   chan *billingv1.RequestReport
 	dropped   metric.Int64Counter
-	// hurry ends the wait of the first of a batch for others.
+	// hurry ends the wait of the first report of a batch for others.
 	hurry chan struct{}
 
 	mu sync.Mutex
@@ -53,7 +53,7 @@ type Reports struct {
 	flushes          []flush
 }
 
-// flush waits until so many accounts are delivered.
+// flush waits until so many reports are delivered.
 type flush struct {
 	upTo int64
 	done chan struct{}
@@ -80,7 +80,7 @@ func (r *Reports) Add(report *billingv1.RequestReport) {
 	}
 }
 
-// Hurry has what waits be sent without waiting for others.
+// Hurry has the waiting reports sent without waiting for others.
 func (r *Reports) Hurry() {
 	select {
 	case r.hurry <- struct{}{}:
@@ -120,10 +120,10 @@ func (r *Reports) sent(n int) {
 	})
 }
 
-// Run sends batches until ctx ends, then what still waits, within the time to
-// drain.
+// Run sends batches until ctx ends, and then the reports that still wait, within the time
+// to drain.
 func (r *Reports) Run(ctx context.Context) {
-	// What was taken from the queue is sent even as ctx ends.
+	// A batch that was taken from the queue is sent even if ctx ends.
 	live, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	unlink := context.AfterFunc(ctx, func() {
@@ -145,8 +145,7 @@ func (r *Reports) Run(ctx context.Context) {
 	}
 }
 
-// collect waits for the next batch. It is empty when ctx has ended and nothing
-// waits.
+// collect waits for the next batch. It is empty when ctx has ended and no report waits.
 func (r *Reports) collect(ctx context.Context) []*billingv1.RequestReport {
 	var batch []*billingv1.RequestReport
 	select {
@@ -172,7 +171,7 @@ func (r *Reports) collect(ctx context.Context) []*billingv1.RequestReport {
 	return batch
 }
 
-// fill takes what waits now.
+// fill adds the reports that wait now.
 func (r *Reports) fill(batch []*billingv1.RequestReport) []*billingv1.RequestReport {
 	for len(batch) < r.cfg.BatchSize {
 		select {
@@ -185,9 +184,9 @@ func (r *Reports) fill(batch []*billingv1.RequestReport) []*billingv1.RequestRep
 	return batch
 }
 
-// deliver sends a batch until it is taken; it reports false when ctx ended first. A batch
-// that billing-ledger calls malformed is given up: sending it again changes
-// nothing, and the holds expire.
+// deliver sends a batch until billing-ledger has taken it; it reports false when ctx
+// ended first. A batch that billing-ledger calls malformed is given up, because sending
+// it again would change nothing. Its holds expire.
 func (r *Reports) deliver(ctx context.Context, batch []*billingv1.RequestReport) bool {
 	for wait := r.cfg.RetryFirst; ; wait = min(2*wait, r.cfg.RetryMax) {
 		err := r.Send(ctx, batch)
@@ -205,11 +204,11 @@ func (r *Reports) deliver(ctx context.Context, batch []*billingv1.RequestReport)
 	}
 }
 
-// Waiting takes up to a batch of what waits now, for those who run the queue by
-// hand; they Send each batch until it is taken.
+// Waiting takes a batch of the reports that wait now, for callers who run the queue by
+// hand. They send each batch until it is taken.
 func (r *Reports) Waiting() []*billingv1.RequestReport { return r.fill(nil) }
 
-// Send sends a batch once. An error tells that it is to be sent again.
+// Send sends a batch once. After an error it is to be sent again.
 func (r *Reports) Send(ctx context.Context, batch []*billingv1.RequestReport) error {
 	err := r.conclude(ctx, batch)
 	if err == nil {

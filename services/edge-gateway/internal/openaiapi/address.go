@@ -8,10 +8,11 @@ import (
 	"svc.internal/pkg/jsonscan"
 )
 
-// An engine fetches what a content part points at, from within its owner's
-// network. So each address in a part must lead to the public internet, whether
-// or not the gateway knows the part: dialguard judges its host as it is written,
-// and whoever fetches it judges what the name resolves to.
+// An engine fetches the addresses in a content part, from within its owner's network. So
+// each address in a part must be a data address or lead to a public host by http or
+// https, at port 80, 443, 8080 or 8443, whether or not the gateway knows the part.
+// dialguard judges the host as it is written, and the program that fetches it judges the
+// address that the name resolves to.
 
 // vendor consumes a member of a content part whose meaning is the engine's own.
 // It is counted like any other, and the addresses in it are checked.
@@ -32,8 +33,8 @@ func (p *parser) addresses(name []byte) {
 	p.leave()
 }
 
-// addressesWithin consumes a value. isAddress tells that its strings, and those
-// of the arrays in it, are addresses.
+// addressesWithin consumes a value. isAddress says that its strings, and those of the
+// arrays in it, are addresses.
 func (p *parser) addressesWithin(isAddress bool) {
 	switch p.cur.Kind() {
 	case jsonscan.Object:
@@ -53,8 +54,8 @@ func (p *parser) addressesWithin(isAddress bool) {
 	}
 }
 
-// namesAddress reports whether the string under a name is an address: image_url,
-// video_url, url, uri, URLs and the like, whatever the case. The long s is an s to
+// namesAddress reports whether the string under a name is an address: a name that ends in
+// url or uri, or in the plural of either, whatever the case. The long s is an s to
 // engines written in Go.
 func namesAddress(name []byte) bool {
 	ending := strings.ToLower(string(name[max(0, len(name)-len("url\u017f")):]))
@@ -62,8 +63,8 @@ func namesAddress(name []byte) bool {
 	return strings.HasSuffix(ending, "url") || strings.HasSuffix(ending, "uri")
 }
 
-// shownName is a member's name for the path of a fault. A name that may be
-// anything is not repeated.
+// shownName returns a member's name for the path of a fault. A name that may be anything
+// is not repeated.
 func shownName(name []byte) string {
 	if text := string(name); plainName(text) {
 		return text
@@ -71,7 +72,7 @@ func shownName(name []byte) string {
 	return "*"
 }
 
-// address checks a raw JSON string that an engine may fetch. An empty one leads
+// address checks a raw JSON string that an engine may fetch. An empty string leads
 // nowhere.
 func (p *parser) address(raw []byte) {
 	text, ok := p.decoded(raw)
@@ -89,8 +90,8 @@ func (p *parser) address(raw []byte) {
 	p.reachable(text)
 }
 
-// reachable refuses an address that does not lead to the public internet, and notes
-// that there is one that does.
+// reachable refuses an address that does not lead to the public internet, and notes an
+// address that does.
 func (p *parser) reachable(text []byte) {
 	if hasScheme(text, "data:") {
 		return
@@ -101,8 +102,8 @@ func (p *parser) reachable(text []byte) {
 	p.req.NamesMedia = true
 }
 
-// blobOrAddress checks a raw JSON string that should be base64: engines that
-// take an address in its place fetch that. Base64 has no colon.
+// blobOrAddress checks a raw JSON string that should be base64, because an engine that
+// takes an address in its place fetches it. Base64 has no colon.
 func (p *parser) blobOrAddress(raw []byte) {
 	const scheme = 16 // bytes within which the scheme of an address ends, escapes included
 	if text := raw[1 : len(raw)-1]; bytes.ContainsAny(text[:min(len(text), scheme)], `:\`) {
@@ -110,7 +111,7 @@ func (p *parser) blobOrAddress(raw []byte) {
 	}
 }
 
-// decoded gives the text of a raw JSON string of at most MaxImageDataBytes.
+// decoded returns the text of a raw JSON string of at most MaxImageDataBytes.
 func (p *parser) decoded(raw []byte) ([]byte, bool) {
 	text := raw[1 : len(raw)-1]
 	if len(text) > 2*MaxImageDataBytes {

@@ -16,9 +16,18 @@ func benchBody(size int) []byte {
 		message, message}, ",") + `]}`)
 }
 
-// BenchmarkParseAndPatch is the whole of what is done with a body, beside what
-// others need: encoding/json to read and write it, gjson to check it and find
-// the members that are decided by, without an estimate of its tokens.
+// BenchmarkParseAndPatch takes a body from its bytes to the bytes that are sent on: the
+// strict check, all rules, the estimate of its tokens, and the patch. Beside it stands
+// less work by others: gjson checks the body and finds seven members, without an estimate
+// or a patch; encoding/json reads it and writes it again, without either.
+//
+// These times are of one core of two of an AMD EPYC, the best of many short runs:
+//
+//	body         ours                                gjson                     encoding/json
+//	chat, 32 KB  0.12 ms, 14 allocations of 1.4 KB   0.12 ms, 14 of 127 KB     0.24 ms, 85 of 77 KB
+//	chat, 1 MB   3.1 ms, 14 allocations of 1.4 KB    3.8 ms, 15 of 5.1 MB      7.4 ms, 87 of 2.1 MB
+//
+//	go test -run '^$' -bench 'ParseAndPatch|EveryKind|HostileBodies' -benchtime 20ms -count 60 .
 func BenchmarkParseAndPatch(b *testing.B) {
 	for name, size := range map[string]int{"32KB": 32 << 10, "1MB": 1 << 20} {
 		body := benchBody(size)
@@ -53,7 +62,9 @@ func BenchmarkParseAndPatch(b *testing.B) {
 	}
 }
 
-// BenchmarkEveryKind is the whole of what is done with a body of each kind.
+// BenchmarkEveryKind takes a body of 1 MB of each kind from its bytes to those that are
+// sent on: text completions, images and texts to embed in 3.1 ms, with 5 to 11 allocations
+// of 1.1 to 1.7 KB, and tokens to embed in 7.0 ms, with 6 allocations of 1.1 KB.
 func BenchmarkEveryKind(b *testing.B) {
 	const size = 1 << 20
 	text := strings.Repeat("The quick brown fox jumps over the lazy dog, 1234 times. ", size/57)
@@ -83,8 +94,9 @@ func parseAndPatch(b *testing.B, kind Kind, body []byte) {
 	}
 }
 
-// BenchmarkHostileBodies are bodies of 10 MiB that are refused, each by the
-// bound that is met last (hostile test 14): each must be under 50 ms.
+// BenchmarkHostileBodies refuses bodies of 10 MiB, each by the bound that is met last
+// (hostile test 14): each must be under 50 ms. They take 0.006 to 29 ms, with at most 17
+// allocations of 1.8 KB.
 func BenchmarkHostileBodies(b *testing.B) {
 	const size = 10 << 20
 	long := strings.Repeat("x", size)

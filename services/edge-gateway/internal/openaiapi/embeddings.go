@@ -47,8 +47,8 @@ func (p *parser) input() {
 	}
 }
 
-// firstKind is the kind of the first element of the array that begins here;
-// Invalid when there is none.
+// firstKind returns the kind of the first element of the array that begins here; Invalid
+// when there is none.
 func (p *parser) firstKind() jsonscan.Kind {
 	ahead := p.cur
 	ahead.Enter()
@@ -58,8 +58,8 @@ func (p *parser) firstKind() jsonscan.Kind {
 	return ahead.Kind()
 }
 
-// wrongInput refuses an array that is empty, or begins with what is no input.
-// One that is no JSON is left to the cursor.
+// wrongInput refuses an array that is empty or begins with a value that is no input. The
+// cursor refuses an array that is no JSON.
 func (p *parser) wrongInput() {
 	if p.cur.Skip(); p.cur.Failed() {
 		return

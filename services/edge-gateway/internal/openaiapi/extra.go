@@ -5,8 +5,8 @@ import (
 	"svc.internal/pkg/openai"
 )
 
-// Members whose meaning is the engine's own. A chat template may put any of them
-// into the prompt, so all that is written in them counts.
+// Members whose meaning is the engine's own. A chat template may put any of them into the
+// prompt, so all text in them counts.
 
 // beside consumes the value of a member that stands beside the messages or
 // inputs, whose name has so many bytes.
@@ -24,10 +24,9 @@ func (p *parser) other(name int) {
 	p.req.PromptBound += bound
 }
 
-// foreignText consumes a value and gives its tokens and their bound. Texts,
-// objects and arrays count whole. Numbers and the like, and the member's own
-// name, are in the bound only, a token for each byte: samplers take them, and
-// hardly any template does.
+// foreignText consumes a value and returns its tokens and their bound. Texts, objects and
+// arrays count in full. Numbers, booleans and the member's own name are in the bound
+// only, a token for each byte, because samplers take them and hardly any template does.
 func (p *parser) foreignText(name int) (tokens, bound int64) {
 	kind := p.cur.Kind()
 	raw := p.cur.Skip().Of(p.data)

@@ -109,12 +109,12 @@ var fieldNames = [fieldCount]string{
 	fieldUsage:               "usage",
 }
 
-// maxFolded is longer than any known name; what does not fit matches none.
+// maxFolded is longer than any known name; a longer name matches none.
 const maxFolded = 32
 
-// fold appends the lower-case ASCII text that name equals under Unicode simple
-// folding; false when there is none. Only two characters outside ASCII fold
-// into it: the Kelvin sign and the long s.
+// fold appends the lower-case ASCII text that name equals under Unicode simple folding;
+// it reports false when there is none. Only two characters outside ASCII fold into it:
+// the Kelvin sign and the long s.
 func fold(dst, name []byte) ([]byte, bool) {
 	for i := 0; i < len(name); {
 		if len(dst) == maxFolded {
@@ -143,8 +143,8 @@ func fold(dst, name []byte) ([]byte, bool) {
 	return dst, true
 }
 
-// foldsTo reports whether name equals want, a lower-case ASCII name, by case
-// folding without being it.
+// foldsTo reports whether name equals want, a lower-case ASCII name, by case folding
+// without being the same.
 func foldsTo(name []byte, want string) bool {
 	if string(name) == want {
 		return false

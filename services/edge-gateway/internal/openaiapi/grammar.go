@@ -1,16 +1,15 @@
 package openaiapi
 
-// grammar is what the body of one kind may say.
+// grammar is the set of members that the body of one kind may have.
 type grammar struct {
-	// byName has the members that are known; others pass through.
+	// byName has the members that are known. Others pass through.
 	byName   map[string]field
 	required []field
 	// read consumes the value of a known member, which is not null.
 	read func(*parser, field)
 	// dropped are not sent on.
 	dropped map[field]bool
-	// finish checks and patches what only the whole request can tell; nil for
-	// nothing.
+	// finish checks and patches what depends on the whole request; nil for nothing.
 	finish func(*parser) error
 }
 
@@ -77,8 +76,8 @@ func set(fields ...field) map[field]bool {
 	return in
 }
 
-// match finds the field that a decoded name means. It is exact when the name
-// is the field's own, and not when it is so by case folding alone.
+// match finds the field that a decoded name means. exact reports whether the name is the
+// field's own, and not equal to it by case folding alone.
 func (g *grammar) match(name []byte) (f field, known, exact bool) {
 	if f, known = g.byName[string(name)]; known {
 		return f, true, true

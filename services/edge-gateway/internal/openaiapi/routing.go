@@ -10,7 +10,7 @@ import (
 	"svc.internal/pkg/money"
 )
 
-// What the routing of a body may hold at most.
+// The bounds of a body's routing.
 const (
 	// MaxFallbackModels bounds models.
 	MaxFallbackModels = 8
@@ -22,11 +22,11 @@ const (
 	maxPrice         = 32 // bytes of one price
 )
 
-// Sort is what the providers of a model are ordered by.
+// Sort is the order of a model's providers.
 type Sort string
 
-// The sorts. All providers of a model ask the same price, so by price they are
-// as they would be without a sort.
+// The sorts. All providers of a model ask the same price, so a sort by price changes
+// nothing.
 const (
 	ByWeight     Sort = ""
 	ByPrice      Sort = "price"
@@ -34,11 +34,11 @@ const (
 	ByLatency    Sort = "latency"
 )
 
-// Routing is what the body's provider says of who may serve.
+// Routing is the body's provider: who may serve.
 type Routing struct {
-	// Order lists providers to be tried first, Only those that may serve, Ignore
-	// those that may not. None stands twice in a list, those in Order are in Only
-	// when that is given, and none of either is in Ignore.
+	// Order lists the providers that are tried first, Only the providers that may serve,
+	// Ignore the providers that may not. No provider stands twice in a list, those in
+	// Order are in Only when that is given, and none of either is in Ignore.
 	Order, Only, Ignore []string
 	// NoFallbacks is allow_fallbacks: false.
 	NoFallbacks   bool
@@ -49,12 +49,11 @@ type Routing struct {
 
 // MaxPrice is the most that the consumer pays; nil is no bound.
 type MaxPrice struct {
-	// Prompt and Completion are for a token, Image for an image and Audio for
-	// a minute.
+	// Prompt and Completion are for a token, Image for an image and Audio for a minute.
 	Prompt, Completion, Image, Audio *money.PicoUSD
 }
 
-// Allows reports whether rates are within the bounds that speak of their unit.
+// Allows reports whether rates are within the bounds of their unit.
 func (m MaxPrice) Allows(r money.Rates) bool {
 	within := func(rate money.PicoUSD, bound *money.PicoUSD) bool { return bound == nil || rate <= *bound }
 	switch r.Unit {
@@ -67,8 +66,8 @@ func (m MaxPrice) Allows(r money.Rates) bool {
 	}
 }
 
-// routing reads provider. What it does not know is refused: a preference that
-// is not honoured must not look as if it were.
+// routing reads provider. A member that it does not know is refused, because a preference
+// that is not honoured must not look as if it were.
 func (p *parser) routing() {
 	r := &p.req.Routing
 	met := map[string]bool{}
@@ -105,7 +104,7 @@ func (p *parser) routing() {
 	}
 }
 
-// unknown refuses a member. A name that is none is not repeated.
+// unknown refuses a member. A name that is no plain name is not repeated.
 func (p *parser) unknown(name, known string) {
 	if plainName(name) {
 		p.push(name)

@@ -39,10 +39,10 @@ type segment struct {
 	index int
 }
 
-// stopped reports whether to leave all loops.
+// stopped reports whether the pass has ended, so that all loops are left.
 func (p *parser) stopped() bool { return p.fault != nil || p.cur.Failed() }
 
-// refuse stops the pass. The format speaks of the value where the path stands.
+// refuse stops the pass. The format is about the value at the path.
 func (p *parser) refuse(format string, args ...any) {
 	if p.fault == nil {
 		param := p.param()
@@ -144,13 +144,15 @@ func (p *parser) member(f field) {
 	}
 }
 
-// null is where the null stands that a member has for a value.
+// null returns the place of the null that a member has for a value.
 func (p *parser) null(f field) jsonscan.Span {
 	return jsonscan.Span{Start: p.at[f], End: p.at[f] + len("null")}
 }
 
-// read consumes the value of a member of a chat completion, or of one that
-// means the same wherever it stands.
+// read consumes the value of a member of a chat completion, or of a member that means the
+// same wherever it stands. echo: true is refused, because text of the prompt would count
+// as the answer's. include_reasoning: false is refused, because an engine bills thoughts
+// that nobody would see, and its count is held against the visible text.
 func (p *parser) read(f field) {
 	switch f {
 	case fieldModel:

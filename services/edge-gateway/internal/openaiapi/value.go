@@ -24,8 +24,8 @@ func (p *parser) either(a, b jsonscan.Kind) {
 	p.cur.Skip()
 }
 
-// wrongKind refuses a value by its kind, unless it is no JSON at all, which
-// the cursor says better.
+// wrongKind refuses a value by its kind, unless it is no JSON at all, which the cursor
+// reports better.
 func (p *parser) wrongKind(want string) {
 	if p.cur.Kind() == jsonscan.Invalid {
 		p.cur.Skip()

@@ -6,8 +6,8 @@ import (
 	"svc.internal/pkg/openai"
 )
 
-// chat is the form of chat completions, and of legacy completions, which are
-// made of them.
+// chat is the form of chat completions, and of text completions, which are made of chat
+// completions.
 type chat struct {
 	fitsAlways
 	withUsage bool     // the client of a stream asked for usage
@@ -32,7 +32,7 @@ func newChat(s *Spec, now time.Time) *chat {
 
 func (*chat) Accept(body []byte) ([]byte, bool) { return body, true }
 
-// Whole is fit for strict clients.
+// Whole returns an answer that strict clients can read.
 func (c *chat) Whole(body []byte, billed Usage) (contentType string, out []byte) {
 	if c.legacyID != "" {
 		return TypeJSON, legacy(body, c.legacyID, &billed, c.own[ownModel], c.own[ownCreated])
@@ -40,10 +40,9 @@ func (c *chat) Whole(body []byte, billed Usage) (contentType string, out []byte)
 	return TypeJSON, strict(body, billed, c.own...)
 }
 
-// Event passes an event on, but for one with usage when the client wants that: the
-// last of them waits until it is known what is billed. One that has content
-// waits no longer than until another event follows. All others say then that
-// they have no usage.
+// Event passes an event on. When the client wants the usage, the last event with usage
+// waits until it is known what is billed; if it has content, it waits no longer than
+// until another event follows. All other events then have a null usage.
 func (c *chat) Event(dst []Event, e Event) []Event {
 	json := e.JSON
 	if !c.withUsage {
@@ -84,8 +83,8 @@ func (c *chat) shown(json []byte) Event {
 	return Event{JSON: json}
 }
 
-// Cut gives up an event that waits for what is billed. One that tells only an
-// engine's usage is not shown.
+// Cut returns the event that waits for what is billed. An event that has only an engine's
+// usage is dropped.
 func (c *chat) Cut(dst []Event) []Event {
 	if c.held != nil && !c.usageOnly {
 		dst = append(dst, c.shown(c.held))
@@ -94,8 +93,8 @@ func (c *chat) Cut(dst []Event) []Event {
 	return dst
 }
 
-// End ends a stream. The usage that the client asked for is what is billed,
-// whatever the engine said, and even if it said nothing.
+// End ends a stream. The usage that the client asked for is what is billed, whatever the
+// engine reported, and even if it reported nothing.
 func (c *chat) End(dst []Event, billed Usage) []Event {
 	if !c.withUsage {
 		return dst

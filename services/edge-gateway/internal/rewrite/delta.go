@@ -8,11 +8,11 @@ import (
 	"svc.internal/pkg/jsonscan"
 )
 
-// deltas makes the choices of a stream whole, as strict does with those of a
-// whole answer: the index of a choice, the role in its first delta, and the index
-// of a tool call. Clients put the pieces of an answer together by these, and some
-// engines leave them out. An event that has them is not touched, and is looked at
-// no further than it takes to see that.
+// deltas completes the choices of a stream, as strict completes those of a whole answer:
+// the index of a choice, the role in its first delta, and the index of a tool call.
+// Clients put the pieces of an answer together by these, and some engines leave them out.
+// An event that has them is not changed and is scanned no further than it takes to see
+// that.
 type deltas struct {
 	choices int    // how many were asked for
 	noRole  bool   // a text completion has none
@@ -20,7 +20,7 @@ type deltas struct {
 	calls   map[int]*toolCalls
 }
 
-// toolCalls numbers the tool calls of one choice whose engine does not.
+// toolCalls numbers the tool calls of a choice whose engine does not number them.
 type toolCalls struct {
 	ids        map[string]int
 	next, last int
@@ -35,7 +35,7 @@ const (
 
 var indexName, toolCallsName = []byte(`"index"`), []byte(`"tool_calls"`)
 
-// of gives an event what it lacks.
+// of adds to an event what it lacks.
 func (d *deltas) of(event []byte) []byte {
 	if d.haveBegun() && bytes.Contains(event, indexName) && !bytes.Contains(event, toolCallsName) {
 		return event
@@ -54,7 +54,7 @@ func (d *deltas) of(event []byte) []byte {
 
 func (d *deltas) haveBegun() bool { return d.noRole || bits.OnesCount32(d.begun) >= d.choices }
 
-// choice makes the i-th choice of an event whole.
+// choice completes the i-th choice of an event.
 func (d *deltas) choice(f *filler, i int) {
 	if f.cur.Kind() != jsonscan.Object {
 		f.cur.Skip()
@@ -105,9 +105,9 @@ func (d *deltas) toolCall(f *filler, choice int) {
 	f.object(wanted, func(name string) { f.skip(wanted, name) })
 }
 
-// place finds the index of the tool call that begins at the cursor: its own, that
-// of an earlier piece with the same id, or the next for a piece with a new id or
-// with a name. What has neither goes on with the last.
+// place finds the index of the tool call that begins at the cursor: its own, that of an
+// earlier piece with the same id, or the next one for a piece with a new id or with a
+// name. A piece with neither belongs to the last tool call.
 func (c *toolCalls) place(f *filler) int {
 	ahead, id, named := f.cur, "", false
 	for ahead.Enter(); ; {
@@ -162,8 +162,8 @@ func hasName(function []byte) bool {
 	return false
 }
 
-// indexAhead is the index of the choice that begins at the cursor, or what stands
-// for it. The cursor stays.
+// indexAhead returns the index of the choice that begins at the cursor, or otherwise if
+// it has none. The cursor stays where it is.
 func (f *filler) indexAhead(otherwise int) int {
 	ahead := f.cur
 	for ahead.Enter(); ; {

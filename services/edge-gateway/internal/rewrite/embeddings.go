@@ -9,10 +9,9 @@ import (
 	"svc.internal/pkg/jsonscan"
 )
 
-// embeddings is the form of embeddings, which are never streamed. A vector comes
-// in the form that the client asked for, whichever the engine knows: as numbers,
-// or as base64 of 32-bit floats, little end first. One that needs no conversion
-// is not touched.
+// embeddings is the form of embeddings, which are never streamed. A vector has the form
+// that the client asked for, whichever form the engine knows: numbers, or base64 of
+// 32-bit floats, little end first. A vector that needs no conversion is not changed.
 type embeddings struct {
 	fitsAlways
 	base64 bool
@@ -46,7 +45,7 @@ func (*embeddings) Event(dst []Event, e Event) []Event { return append(dst, e) }
 func (*embeddings) Cut(dst []Event) []Event            { return dst }
 func (*embeddings) End(dst []Event, _ Usage) []Event   { return dst }
 
-// embedding reads one entry of data; false when its vector is none.
+// embedding reads one entry of data; it reports false when its vector is none.
 func (f *filler) embedding(i int, want64 bool) (ok bool) {
 	if f.cur.Kind() != jsonscan.Object {
 		f.cur.Skip()

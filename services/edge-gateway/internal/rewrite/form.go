@@ -6,7 +6,7 @@ import (
 	"svc.internal/pkg/jsonscan"
 )
 
-// Kind is what a client asked for, and so the form of its answer.
+// Kind is the kind of answer that a client asked for. It decides the form.
 type Kind uint8
 
 // The kinds of answers. A completion is a text completion, made of a chat completion.
@@ -18,22 +18,22 @@ const (
 	Transcript
 )
 
-// Spec is what the client asked for, as far as its answer shows it.
+// Spec is the client's request as far as its answer shows it.
 type Spec struct {
 	Kind Kind
 	// RequestID names a completion whose engine names none, and Model a model.
 	RequestID, Model string
 	Stream           bool
-	// ShowUsage and ShowCost are what the client wants to see.
+	// ShowUsage and ShowCost say what the client wants to see.
 	ShowUsage, ShowCost bool
 	// Choices is how many answers are asked for.
 	Choices int
-	// Base64 reports that vectors are wanted as base64 and not as numbers.
+	// Base64 reports whether vectors are wanted as base64 and not as numbers.
 	Base64 bool
-	// Text reports that a transcript is wanted as text, which has ContentType.
+	// Text reports whether a transcript is wanted as text, whose type is ContentType.
 	Text        bool
 	ContentType string
-	// Verbose reports that a transcript tells its task and its duration.
+	// Verbose reports whether a transcript has its task and its duration.
 	Verbose bool
 }
 
@@ -43,21 +43,21 @@ type Event struct {
 	JSON []byte
 }
 
-// Form is what the answer of one attempt is for the client: what is added, what waits until it is known
-// what is billed, and how a stream ends. Nothing of an engine's own is taken away.
+// Form makes the client's answer of one attempt's answer: what is added, what waits until it is known what is
+// billed, and how a stream ends. It takes nothing of an engine's own away.
 type Form interface {
 	// Fits reports whether an answer, or an event of one, may be shown to the client.
 	Fits(event []byte) bool
-	// Accept looks at a whole answer before anybody is committed to it, and may convert it; false when no
-	// client could read it.
+	// Accept looks at a whole answer before its attempt is committed, and may convert it. It reports false
+	// when no client could read the answer.
 	Accept(body []byte) (out []byte, ok bool)
-	// Whole is the body of an accepted answer, and its content type.
+	// Whole returns the body of an accepted answer, and its content type.
 	Whole(body []byte, billed Usage) (contentType string, out []byte)
-	// Event appends what becomes of an event of a stream now.
+	// Event appends the events that a stream's event becomes now.
 	Event(dst []Event, e Event) []Event
-	// Cut appends what waited: the stream ends with an error.
+	// Cut appends the events that waited: the stream ends with an error.
 	Cut(dst []Event) []Event
-	// End appends what waited: the stream was served to its end.
+	// End appends the events that waited: the stream was served to its end.
 	End(dst []Event, billed Usage) []Event
 }
 
@@ -65,8 +65,8 @@ type Form interface {
 const TypeJSON = "application/json"
 
 const (
-	// MaxEvent bounds the JSON of one event, so that no line of a stream has more than 24 MiB: some clients
-	// read no longer ones.
+	// MaxEvent bounds the JSON of one event, so that no line of a stream has more than 24 MiB, because some
+	// clients read no longer lines.
 	MaxEvent = 24<<20 - len("data: ")
 	// eventRoom is more than is added to an event.
 	eventRoom = 1 << 10
@@ -75,7 +75,7 @@ const (
 )
 
 // IsEventName reports whether a name of an event can be written: it is short and printable ASCII. An event
-// with another is written without a name.
+// with any other name is written without it.
 func IsEventName(name string) bool {
 	if name == "" || len(name) > maxEventName {
 		return false
@@ -88,12 +88,12 @@ func IsEventName(name string) bool {
 	return true
 }
 
-// fitsAlways is a form whose events may all be shown.
+// fitsAlways is embedded in forms whose events may all be shown.
 type fitsAlways struct{}
 
 func (fitsAlways) Fits([]byte) bool { return true }
 
-// hasType reports whether an event says that it is of a type.
+// hasType reports whether an event names a type as its own.
 func hasType(json []byte, wanted string) bool {
 	if !bytes.Contains(json, []byte(wanted)) {
 		return false // which is cheaper than a scan

@@ -10,13 +10,13 @@ import (
 	"svc.internal/pkg/openai"
 )
 
-// What a chat completion's id begins with, and a text completion's.
+// The beginnings of the ids of chat completions and of text completions.
 const (
 	chatIDPrefix   = "chatcmpl-"
 	legacyIDPrefix = "cmpl-"
 )
 
-// ownMembers are what a completion says of itself where its engine does not.
+// ownMembers are the id, object, date and model of a completion whose engine gives none.
 func ownMembers(s *Spec, now time.Time) []member {
 	object := openai.ObjectCompletion
 	if s.Stream {
@@ -30,7 +30,7 @@ func ownMembers(s *Spec, now time.Time) []member {
 	}
 }
 
-// Where the members stand in ownMembers; the last comes first in an answer.
+// The places of the members in ownMembers. The last comes first in an answer.
 const (
 	ownModel = iota
 	ownCreated
@@ -38,17 +38,16 @@ const (
 	ownID
 )
 
-// identity makes one answer of the events of a stream: all have the id and the
-// time of creation of the first that has them. Some engines date each event for
-// itself.
+// identity makes one answer of the events of a stream: all have the id and the date of
+// the first event that has them, because some engines date each event anew.
 type identity struct {
 	id, created []byte
 	// own are the members of ownMembers, for events that lack them.
 	own []member
 }
 
-// of gives an event the stream's identity. It looks no further than to the
-// members that it is about, which nearly always stand first.
+// of gives an event the stream's identity. It scans no further than to the members that
+// it needs, which nearly always stand first.
 func (i *identity) of(event []byte) []byte {
 	cur := jsonscan.New(event, jsonscan.Options{}).Cursor()
 	if cur.Kind() != jsonscan.Object {
@@ -79,12 +78,12 @@ func (i *identity) of(event []byte) []byte {
 	return splice(event, edits)
 }
 
-// identifying names the members that an event says itself with, as in
+// identifying names the members by which an event identifies its answer, in the order of
 // ownMembers.
 var identifying = [...]string{ownModel: "model", ownCreated: "created", ownObject: "object", ownID: "id"}
 
-// known is what all events of the stream have as the n-th of those members; nil
-// where each has its own.
+// known is the value that all events of the stream have for the n-th of those members;
+// nil where each event has its own.
 func (i *identity) known(n int) *[]byte {
 	switch n {
 	case ownID:
@@ -95,8 +94,8 @@ func (i *identity) known(n int) *[]byte {
 	return nil
 }
 
-// settle makes a value the known one, or the known one a value that is the
-// first. A null gives way to our own.
+// settle makes a value the known one if it is the first, and otherwise replaces it by the
+// known one. A null is replaced by our own value.
 func (i *identity) settle(edits []insertion, n int, event []byte, span jsonscan.Span) []insertion {
 	value, known := span.Of(event), i.known(n)
 	switch {
@@ -111,7 +110,7 @@ func (i *identity) settle(edits []insertion, n int, event []byte, span jsonscan.
 	return edits
 }
 
-// ownValue is our own n-th member, which all events have from here on.
+// ownValue is our own value of the n-th member. All events have it from here on.
 func (i *identity) ownValue(n int) string {
 	value := i.own[n].value
 	if known := i.known(n); known != nil {
@@ -123,7 +122,7 @@ func (i *identity) ownValue(n int) string {
 	return value
 }
 
-// complete adds the members that an event of so many lacks, at its start.
+// complete adds the members that an event of so many members lacks, at its start.
 func (i *identity) complete(edits []insertion, open, members, met int) []insertion {
 	text := ""
 	for n, m := range i.own {
@@ -141,7 +140,7 @@ func (i *identity) complete(edits []insertion, open, members, met int) []inserti
 	return slices.Insert(edits, 0, insertion{at: open, text: text})
 }
 
-// says tells a value from one that stands for none.
+// says reports whether a value is no null.
 func says(value []byte) bool {
 	return string(value) != `""` && string(value) != "0" && string(value) != "null"
 }

@@ -9,31 +9,31 @@ import (
 	"svc.internal/pkg/jsonscan"
 )
 
-// images is the form of generated images. What they cost is told by a header and
-// by the receipt, and in their usage to whoever asks: for the rest their usage is
-// the engine's own, whose tokens are not what is billed. A stream of them has
-// named events and ends without [DONE].
+// images is the form of generated images. Their cost is in a header and in the receipt,
+// and in their usage for a client that asks. The rest of their usage is the engine's own,
+// because images and not its tokens are billed. A stream of images has named events and
+// ends without [DONE].
 type images struct {
 	now      func() time.Time
 	withCost bool   // the client asked for it
 	held     *Event // the last image, until it is known what it costs
 }
 
-// typeCompleted is the type of an event with an image that is ready.
+// typeCompleted is the type of an event with a finished image.
 const typeCompleted = "image_generation.completed"
 
 func (i *images) Accept(body []byte) ([]byte, bool) { return body, i.Fits(body) }
 
-// Fits refuses an answer, or an event of one, that hands out an address which only
-// its engine's network can reach, as that of the engine itself: it is of no use to
-// the client, and tells of the provider's network.
+// Fits refuses an answer, or an event of one, with an address that only its engine's
+// network can reach, such as that of the engine itself, because the address is of no use
+// to the client and reveals the provider's network.
 func (*images) Fits(body []byte) bool {
 	cur := jsonscan.New(body, jsonscan.Options{}).Cursor()
 	return reachable(body, &cur, false)
 }
 
-// reachable consumes a value and reports whether every string in it under the name
-// url is an address that anybody can reach, at whatever port.
+// reachable consumes a value and reports whether every string in it under the name url is
+// an address that anybody can reach, at whatever port.
 func reachable(body []byte, cur *jsonscan.Cursor, isAddress bool) bool {
 	fine := true
 	switch cur.Kind() {
@@ -69,8 +69,7 @@ func (i *images) Whole(body []byte, billed Usage) (contentType string, out []byt
 	return TypeJSON, withMembers(body, billed.Cost, member{"created", strconv.FormatInt(i.now().Unix(), 10)})
 }
 
-// Event passes an event on, but for the last image when the client asked for its
-// cost.
+// Event passes an event on, except the last image when the client asked for its cost.
 func (i *images) Event(dst []Event, e Event) []Event {
 	dst = i.Cut(dst)
 	if i.withCost && (e.Name == typeCompleted || e.Name == "" && hasType(e.JSON, typeCompleted)) {
@@ -81,8 +80,8 @@ func (i *images) Event(dst []Event, e Event) []Event {
 	return append(dst, i.dated(e, ""))
 }
 
-// dated dates an event, and lets one that has a name say it itself, unless its
-// line would become too long.
+// dated dates an event, and adds its name as its type, unless its line would become too
+// long.
 func (i *images) dated(e Event, cost string) Event {
 	if len(e.JSON) > MaxEvent-eventRoom || cost == "" && !IsEventName(e.Name) {
 		return e
@@ -97,7 +96,8 @@ func (i *images) dated(e Event, cost string) Event {
 	return Event{Name: e.Name, JSON: withMembers(e.JSON, cost, wanted...)}
 }
 
-// Cut passes on what waits: the image has come, whatever becomes of the stream.
+// Cut passes the image on that waits, because it is complete whatever becomes of the
+// stream.
 func (i *images) Cut(dst []Event) []Event { return i.End(dst, Usage{}) }
 
 func (i *images) End(dst []Event, billed Usage) []Event {
@@ -108,9 +108,9 @@ func (i *images) End(dst []Event, billed Usage) []Event {
 	return dst
 }
 
-// withMembers gives an object the members that it lacks and, unless it is empty,
-// the cost in its usage. Where the engine tells no usage the cost is all there is:
-// zeros would be counts that nobody has counted.
+// withMembers gives an object the members that it lacks and, unless cost is empty, the
+// cost in its usage. Where the engine reports no usage, the cost stands alone, because
+// zeros would be counts that nobody has made.
 func withMembers(json []byte, cost string, wanted ...member) []byte {
 	f := filler{data: json, cur: jsonscan.New(json, jsonscan.Options{}).Cursor()}
 	alone := `{"cost":` + cost + `}`

@@ -7,11 +7,11 @@ import (
 	"svc.internal/pkg/jsonscan"
 )
 
-// legacy makes a text completion of a chat completion, or of one chunk of a
-// stream. Every value stays as its engine wrote it; the members of a message
-// that a text completion has no place for stand beside its text. The usage of a
-// whole answer is what is billed; that of a chunk is not touched. ownID and own
-// are what an answer has whose engine gives none.
+// legacy makes a text completion of a chat completion, or of one chunk of a stream. Every
+// value stays as its engine wrote it. The members of a message that have no place in a
+// text completion stand beside its text. The usage of a whole answer is what is billed;
+// that of a chunk is not changed. ownID and own are the members of an answer whose engine
+// gives none.
 func legacy(body []byte, ownID string, billed *Usage, own ...member) []byte {
 	f := filler{data: body, cur: jsonscan.New(body, jsonscan.Options{}).Cursor()}
 	wanted := append([]member{
@@ -55,8 +55,8 @@ func (f *filler) legacyID() {
 	}
 }
 
-// legacyChoice makes text of the message, or of the delta, of a choice. Of a whole
-// answer the place of a choice is its index; in a chunk it says nothing.
+// legacyChoice makes text of the message, or of the delta, of a choice. In a whole answer
+// the place of a choice is its index; in a chunk it means nothing.
 func (f *filler) legacyChoice(i int, whole bool) {
 	if f.cur.Kind() != jsonscan.Object {
 		f.cur.Skip()
@@ -79,7 +79,7 @@ func (f *filler) legacyChoice(i int, whole bool) {
 			said = true
 			f.cur.Skip()
 		case name == "logprobs":
-			// Those of chat have another shape, and none were asked for.
+			// The logprobs of chat have another shape, and none were asked for.
 			f.replace(f.cur.Skip(), "null")
 		default:
 			f.skip(wanted, name)
@@ -90,7 +90,7 @@ func (f *filler) legacyChoice(i int, whole bool) {
 	}
 }
 
-// legacyText consumes a message and gives the members that stand for it.
+// legacyText consumes a message and returns the members that stand for it.
 func (f *filler) legacyText() string {
 	text, rest := `""`, ""
 	for f.cur.Enter(); ; {
@@ -111,6 +111,6 @@ func (f *filler) legacyText() string {
 	return `"text":` + text + rest
 }
 
-// inLegacyChoice names what a choice says itself, so that nothing out of its
-// message may say it again.
+// inLegacyChoice names the members that a choice has itself, so that no member of its
+// message repeats them.
 var inLegacyChoice = map[string]bool{"text": true, "index": true, "logprobs": true, "finish_reason": true}

@@ -6,14 +6,15 @@ import (
 	"svc.internal/pkg/jsonscan"
 )
 
-// messageHas is what a message must have, bothNull what token probabilities must.
+// messageHas are the members that a message must have, bothNull those that token
+// probabilities must have.
 var (
 	messageHas = []member{{"refusal", "null"}, {"content", "null"}, {"role", `"assistant"`}}
 	bothNull   = []member{{"content", "null"}, {"refusal", "null"}}
 )
 
-// logprobs gives the token probabilities of a choice what they must have: lists
-// of tokens, each with its bytes and its alternatives.
+// logprobs completes the token probabilities of a choice: lists of tokens, each with its
+// bytes and its alternatives.
 func (f *filler) logprobs() {
 	f.object(bothNull, func(name string) {
 		if (name != "content" && name != "refusal") || f.cur.Kind() != jsonscan.Array {
@@ -38,7 +39,7 @@ func (f *filler) tokenLogprob(wanted []member) {
 	})
 }
 
-// withLogprobs gives the token probabilities of a chunk what they must have.
+// withLogprobs completes the token probabilities of a chunk.
 func withLogprobs(chunk []byte) []byte {
 	if !hasLogprobs(chunk) {
 		return chunk
@@ -71,8 +72,8 @@ func (f *filler) choicesWithLogprobs() {
 	})
 }
 
-// hasLogprobs tells an event with token probabilities from nearly all others,
-// which is far cheaper than a scan. It is true of some that have none.
+// hasLogprobs reports whether an event may have token probabilities, far more cheaply
+// than a scan does. It is true of some events that have none, and false of nearly all.
 func hasLogprobs(json []byte) bool {
 	const name = `"logprobs"`
 	for rest := json; ; {

@@ -8,17 +8,17 @@ import (
 	"svc.internal/pkg/jsonscan"
 )
 
-// maxMerged bounds the whole answers to all prompts of one request together, in
-// bytes: as much as a hub takes of one.
+// maxMerged bounds the whole answers to all prompts of one request together, in bytes. A
+// hub takes as much of one answer.
 const maxMerged = 12 << 20
 
 // Merge makes one text completion of the answers to several prompts. It is safe for
 // concurrent use.
 //
-// Each prompt is a request of its own, and may run beside the others; its attempts
-// have forms of the merge. Of a stream every event goes to the client as it comes,
-// of whole answers each waits for the others. The choices of prompt i have the
-// indexes from i × n on.
+// Each prompt is a request of its own and may run beside the others; its attempts have
+// forms of the merge. Every event of a stream goes to the client as it comes, and each
+// whole answer waits for the others. The choices of prompt i have the indexes from i × n
+// on.
 type Merge struct {
 	id        string // of the completion, as JSON
 	choices   int    // how many answers each prompt has
@@ -30,8 +30,8 @@ type Merge struct {
 	bodies [][]byte // of the whole answers that have come, by their prompts
 }
 
-// NewMerge makes one answer of those to so many prompts, each with so many choices.
-// It is named by a request, the first.
+// NewMerge makes one answer of the answers to so many prompts, each with so many choices.
+// The answer has the name of one request, the first.
 func NewMerge(requestID string, prompts, choices int, showUsage bool) *Merge {
 	return &Merge{
 		id:      string(jsonscan.AppendString(nil, legacyIDPrefix+requestID)),
@@ -40,8 +40,8 @@ func NewMerge(requestID string, prompts, choices int, showUsage bool) *Merge {
 	}
 }
 
-// Form makes the form of prompt i's next attempt of one that shows no usage, because
-// the usage is told once, of all prompts.
+// Form makes the form of prompt i's next attempt. It shows no usage, because the usage of
+// all prompts is shown once.
 func (m *Merge) Form(i int, inner Form) Form {
 	return &part{Form: inner, merge: m, prompt: i, first: i * m.choices}
 }
@@ -75,20 +75,20 @@ func (p *part) Whole(body []byte, billed Usage) (contentType string, out []byte)
 	return contentType, out
 }
 
-// Event gives an event of the part its place in the stream.
+// Event returns an event of the part with its place in the stream.
 func (p *part) Event(dst []Event, e Event) []Event {
 	return p.place(p.Form.Event(dst, e), len(dst))
 }
 
-// Cut gives what waited its place.
+// Cut returns the events that waited, with their places.
 func (p *part) Cut(dst []Event) []Event { return p.place(p.Form.Cut(dst), len(dst)) }
 
-// End gives what waited its place.
+// End returns the events that waited, with their places.
 func (p *part) End(dst []Event, billed Usage) []Event {
 	return p.place(p.Form.End(dst, billed), len(dst))
 }
 
-// place gives the events from so many on their place in the stream.
+// place gives the events from an index on their place in the stream.
 func (p *part) place(events []Event, from int) []Event {
 	for i := range events[from:] {
 		e := &events[from+i]
@@ -101,7 +101,7 @@ func (p *part) place(events []Event, from int) []Event {
 	return events
 }
 
-// Choices are those of the answers that have come, without brackets.
+// Choices are the choices of the answers that have come, without brackets.
 func (m *Merge) Choices() []byte {
 	var all []byte
 	for i := range m.bodies {
@@ -117,7 +117,7 @@ func (m *Merge) Choices() []byte {
 	return all
 }
 
-// Whole is the first answer with the choices of all, and with what is billed of them
+// Whole is the first answer with the choices of all answers and what is billed of them
 // together.
 func (m *Merge) Whole(billed Usage) []byte {
 	first := m.body(0)
@@ -134,14 +134,14 @@ func (m *Merge) Whole(billed Usage) []byte {
 	})
 }
 
-// UsageEvent is the event of a stream that tells what is billed of all prompts.
+// UsageEvent is the event of a stream with what is billed of all prompts.
 func (m *Merge) UsageEvent(billed Usage) []byte {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return usageEvent(m.like, billed)
 }
 
-// reserve takes the room of an answer and reports whether there was so much.
+// reserve takes room for an answer and reports whether there was enough.
 func (m *Merge) reserve(size int) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -152,7 +152,7 @@ func (m *Merge) reserve(size int) bool {
 	return true
 }
 
-// resemble notes the first event of the stream, which the last is made like.
+// resemble keeps the first event of the stream, after which the last is modelled.
 func (m *Merge) resemble(json []byte) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -169,9 +169,9 @@ func (m *Merge) body(i int) []byte {
 	return m.placed(body, i*m.choices)
 }
 
-// placed gives a completion, or a chunk of one, the name that all parts have, and
-// its choices their indexes from the first on. An index beyond those of its prompt
-// counts as the last, so that no engine answers another prompt than its own.
+// placed gives a completion, or a chunk of one, the name that all parts have, and gives
+// its choices their indexes from first on. An index beyond those of its prompt counts as
+// the last, so that no engine answers another prompt than its own.
 func (m *Merge) placed(json []byte, first int) []byte {
 	f := filler{data: json, cur: jsonscan.New(json, jsonscan.Options{}).Cursor()}
 	return f.run(func() {
@@ -188,7 +188,7 @@ func (m *Merge) placed(json []byte, first int) []byte {
 	})
 }
 
-// placedChoice gives the i-th choice of an answer with so many its index.
+// placedChoice gives its index to the i-th choice of an answer with so many choices.
 func (f *filler) placedChoice(i, first, choices int) {
 	if f.cur.Kind() != jsonscan.Object {
 		f.cur.Skip()
@@ -202,7 +202,7 @@ func (f *filler) placedChoice(i, first, choices int) {
 	})
 }
 
-// choicesOf finds what stands between the brackets of an answer's choices.
+// choicesOf finds the text between the brackets of an answer's choices.
 func choicesOf(body []byte) (inside jsonscan.Span, ok bool) {
 	for member, err := range jsonscan.New(body, jsonscan.Options{}).Members() {
 		if err != nil {

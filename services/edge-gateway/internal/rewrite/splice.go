@@ -6,7 +6,7 @@ import (
 	"svc.internal/pkg/jsonscan"
 )
 
-// insertion is text that goes in at an offset, in place of so many bytes.
+// insertion is text that is inserted at an offset, in place of so many bytes.
 type insertion struct {
 	at   int
 	drop int
@@ -23,10 +23,10 @@ type filler struct {
 	abandoned bool          // leave all as it is
 }
 
-// member is one that an object must have.
+// member is a member that an object must have.
 type member struct{ name, value string }
 
-// run makes the pass over an object; what is none stays as it is.
+// run makes the pass over an object. A value that is no object stays as it is.
 func (f *filler) run(pass func()) []byte {
 	if f.cur.Kind() != jsonscan.Object {
 		return f.data
@@ -54,7 +54,7 @@ func (f *filler) replace(span jsonscan.Span, text string) {
 	}
 }
 
-// elements walks the array that begins here; each consumes an element.
+// elements walks the array that begins here. each consumes an element.
 func (f *filler) elements(each func(i int)) {
 	f.cur.Enter()
 	for i := 0; !f.abandoned && f.cur.NextElement(); i++ {
@@ -62,8 +62,8 @@ func (f *filler) elements(each func(i int)) {
 	}
 }
 
-// object walks the object that begins here. Then it inserts, at its start, each
-// wanted member that is missing. each consumes a member's value.
+// object walks the object that begins here; each consumes a member's value. At the start
+// of the object it then inserts each wanted member that is missing.
 func (f *filler) object(wanted []member, each func(name string)) {
 	f.cur.Enter()
 	at, slot, members := f.cur.Pos(), len(f.out), 0
@@ -88,8 +88,8 @@ func (f *filler) object(wanted []member, each func(name string)) {
 	}
 }
 
-// skip consumes the value of a member. A null gives way to the value that is
-// wanted there.
+// skip consumes the value of a member. A null is replaced by the value that is wanted
+// there.
 func (f *filler) skip(wanted []member, name string) {
 	null := f.cur.Kind() == jsonscan.Null
 	span := f.cur.Skip()

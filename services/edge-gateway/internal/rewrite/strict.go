@@ -6,12 +6,11 @@ import (
 	"svc.internal/pkg/jsonscan"
 )
 
-// strict gives a whole answer the members that strict clients require and
-// engines often leave out: its own, where they are missing or null, the index of
-// a choice and the role of its message, and as nulls choices[].logprobs and what
-// is in them, and content and refusal of the message. Its usage is what is
-// billed. Every other byte stays. An answer that cannot be scanned is left as it
-// is.
+// strict adds the members to a whole answer that strict clients require and engines often
+// leave out: its own, where they are missing or null, the index of a choice and the role
+// of its message, and as nulls choices[].logprobs and the members in it, and content and
+// refusal of the message. Its usage is what is billed. Every other byte stays. An answer
+// that cannot be scanned is left as it is.
 func strict(body []byte, usage Usage, own ...member) []byte {
 	f := filler{data: body, cur: jsonscan.New(body, jsonscan.Options{}).Cursor()}
 	return f.run(func() { f.top(usage, own...) })

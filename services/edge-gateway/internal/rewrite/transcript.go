@@ -6,9 +6,9 @@ import (
 	"svc.internal/pkg/jsonscan"
 )
 
-// transcript is the form of transcriptions: text as it is, JSON, or a stream of
-// events whose last says that it is the last. That one waits until the
-// transcript is billed, and is not sent when it is not.
+// transcript is the form of transcriptions: text as it is, JSON, or a stream of events
+// whose last event is marked as the last. The last event waits until the transcript is
+// billed, and is dropped when it is not.
 type transcript struct {
 	fitsAlways
 	text        bool
@@ -17,7 +17,7 @@ type transcript struct {
 	done        *Event
 }
 
-// msPerSecond: what is billed of audio is counted in milliseconds.
+// msPerSecond converts to the unit in which audio is billed, milliseconds.
 const msPerSecond = 1000
 
 func (*transcript) Accept(body []byte) ([]byte, bool) { return body, true }
@@ -65,9 +65,9 @@ func (t *transcript) End(dst []Event, billed Usage) []Event {
 // typeDone is the type of a transcript's last event.
 const typeDone = "transcript.text.done"
 
-// withDuration makes the usage what is billed: the length of the audio in whole
-// seconds, rounded up. An engine that says the same keeps its own words. own are
-// what a transcription has whose engine gives none.
+// withDuration makes the usage what is billed: the length of the audio in whole seconds,
+// rounded up. The usage of an engine that reports the same stays as it is. own are the
+// members of a transcription whose engine gives none.
 func withDuration(body []byte, billed Usage, own ...member) []byte {
 	seconds := strconv.FormatInt((billed.Prompt+msPerSecond-1)/msPerSecond, 10)
 	usage := member{"usage", `{"type":"duration","seconds":` + seconds + `}`}

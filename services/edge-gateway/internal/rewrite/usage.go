@@ -7,7 +7,7 @@ import (
 	"svc.internal/pkg/jsonscan"
 )
 
-// Usage is what an answer says of its usage: what is billed.
+// Usage is the usage that an answer shows: what is billed.
 type Usage struct {
 	Prompt, Completion int64
 	Cost               string // empty to leave it out
@@ -27,8 +27,8 @@ func (u Usage) Object() string {
 	return text + "}"
 }
 
-// agrees reports whether an engine's usage says the same, with every count, so
-// that no reader of it can take it for anything else.
+// agrees reports whether an engine's usage has the same counts, all of them, so that no
+// reader can take it for anything else.
 func (u Usage) agrees(json []byte, usage jsonscan.Span) bool {
 	counts := []struct {
 		name string
@@ -58,11 +58,11 @@ func (u Usage) agrees(json []byte, usage jsonscan.Span) bool {
 	return met == 1<<len(counts)-1
 }
 
-// completionCount is where the completion stands among the counts.
+// completionCount is the place of the completion among the counts.
 const completionCount = 1
 
-// mayTellUsage is false for an event that cannot have a member named usage, in
-// whichever letters, which is nearly every one: it is far cheaper than a scan.
+// mayTellUsage reports whether an event may have a member named usage, in whichever
+// letters. It is false for nearly every event, and far cheaper than a scan.
 func mayTellUsage(json []byte) bool {
 	if bytes.IndexByte(json, '\\') >= 0 {
 		return true // a name may be written with escapes
@@ -97,7 +97,7 @@ func hasValue(json []byte, usage jsonscan.Span) bool {
 	return usage.Found() && json[usage.Start] != 'n'
 }
 
-// withNullUsage gives an event that names no usage one that is null.
+// withNullUsage gives an event without a usage one that is null.
 func withNullUsage(event []byte) []byte {
 	const usage = `"usage":null`
 	open := bytes.IndexByte(event, '{') + 1
@@ -112,8 +112,8 @@ func withNullUsage(event []byte) []byte {
 	return append(out, event[open:]...)
 }
 
-// usageEvent is the event that ends a stream whose engine told no usage. It
-// names itself as the stream's other events do.
+// usageEvent is the event that ends a stream whose engine reported no usage. It has the
+// name of the stream's other events.
 func usageEvent(like []byte, usage Usage) []byte {
 	event := []byte(`{`)
 	object := []byte(`"chat.completion.chunk"`)
@@ -134,8 +134,8 @@ func usageEvent(like []byte, usage Usage) []byte {
 	return append(event, `,"choices":[],"usage":`+usage.Object()+`}`...)
 }
 
-// usage leaves a usage that agrees with what is billed, its details with it, and
-// puts the billed one in place of any other.
+// usage keeps a usage that agrees with what is billed, with its details, and replaces any
+// other by the billed one.
 func (f *filler) usage(usage Usage) {
 	ahead := f.cur
 	kind, span := f.cur.Kind(), f.cur.Skip()
@@ -149,8 +149,8 @@ func (f *filler) usage(usage Usage) {
 	}
 }
 
-// withCost puts the cost into the usage that begins here, in the place of one
-// that an engine tells.
+// withCost puts the cost into the usage that begins here, in place of a cost that an
+// engine reports.
 func (f *filler) withCost(cost string) {
 	f.object([]member{{"cost", cost}}, func(name string) {
 		if span := f.cur.Skip(); name == "cost" {
