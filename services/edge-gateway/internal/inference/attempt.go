@@ -16,9 +16,9 @@ import (
 )
 
 const (
-	// flushBytes is how much is gathered before it is written in any case.
+	// flushBytes is how many gathered bytes are written at once, whether or not more follow.
 	flushBytes = 64 << 10
-	// prefillRate is how many tokens of a prompt an engine reads in a second at the least.
+	// prefillRate is the least number of prompt tokens that an engine reads in a second.
 	prefillRate = 500
 	// fetching is how long an agent may fetch the media that a request names.
 	fetching = 10 * time.Second
@@ -46,7 +46,8 @@ func (m *modelAttempt) route(candidate *routerv1.Candidate) {
 	m.result.Route = route
 }
 
-// fallbackReason is why the pinned provider does not serve: the router said so, or it was tried.
+// fallbackReason is why the pinned provider does not serve: the router found it unavailable, or it was tried
+// and failed.
 func (m *modelAttempt) fallbackReason() eventsv1.FallbackReason {
 	switch {
 	case m.grant.Fallback != eventsv1.FallbackReason_FALLBACK_REASON_UNSPECIFIED:
@@ -69,7 +70,7 @@ func (m *modelAttempt) record(candidate *routerv1.Candidate, v verdict, took tim
 	})
 }
 
-// attemptNumber is the number of the attempt under way, from 1.
+// attemptNumber returns the number of the attempt under way, from 1.
 func (m *modelAttempt) attemptNumber() uint32 { return uint32(len(m.failures)) + 1 }
 
 // relay carries one candidate's answer to the client.
@@ -124,7 +125,7 @@ func (m *modelAttempt) lastWhy() departure {
 	}
 }
 
-// begin makes ready for what the candidate sends.
+// begin prepares for the candidate's answer.
 func (m *modelAttempt) begin() {
 	form := rewrite.New(&m.answer, m.runner.Clock.Now)
 	if m.merge != nil {
@@ -188,9 +189,9 @@ func (m *modelAttempt) last() bool {
 	return len(m.candidates) == 0 || int(m.attemptNumber()) >= m.runner.cfg.MaxAttempts
 }
 
-// bodyFor is the body for a candidate and the bound of one choice, in tokens. A client that named no bound
-// gets what the candidate's own window leaves beside the prompt: engines refuse a bound that does not fit
-// their window.
+// bodyFor returns the body for a candidate and the bound of one choice, in tokens. A client that named no
+// bound gets as much as the candidate's own window leaves beside the prompt, because engines refuse a bound
+// that does not fit their window.
 func (m *modelAttempt) bodyFor(candidate *routerv1.Candidate) (openaiapi.Sent, int64) {
 	bound := m.asks.Bounds.MaxOutputTokens
 	window := candidate.GetContextLength()
@@ -204,12 +205,11 @@ func (m *modelAttempt) bodyFor(candidate *routerv1.Candidate) (openaiapi.Sent, i
 	return m.sent.For(m.sent.Name(), left), left
 }
 
-// firstContentTimeout is how long this attempt may take to its first
-// content: what is configured and the time to fetch media and to read the prompt, within what is left for all
-// attempts. The last has all that is left, because nobody else can use it.
-// An engine shows nothing of a whole answer before its end, and of an image's
-// stream not before it is drawn; of a transcript it must have the audio first,
-// which takes as long as its upload does. So those have the whole time.
+// firstContentTimeout returns how long this attempt may take to its first content: the configured time and
+// the time to fetch media and to read the prompt, within the time that all attempts share. The last attempt
+// has all the rest of that time, because no other can use it. A whole answer, a stream of images and a
+// transcript have the request's whole time: an engine shows nothing of a whole answer before its end and
+// nothing of an image before it is drawn, and it must have the audio before it transcribes.
 func (m *modelAttempt) firstContentTimeout(total time.Duration) time.Duration {
 	if !m.req.Answer.Stream || m.req.Endpoint == hubv1.Endpoint_ENDPOINT_IMAGES ||
 		m.req.Endpoint == hubv1.Endpoint_ENDPOINT_TRANSCRIPTIONS {
@@ -255,7 +255,7 @@ func (m *modelAttempt) take(candidate *routerv1.Candidate, s *hubStream, message
 	return verdict{} // a kind of message that a newer hub may send
 }
 
-// event takes a piece of the answer. The first with content commits.
+// event handles one event of the answer. The first event with content commits.
 func (m *modelAttempt) event(candidate *routerv1.Candidate, s *hubStream, e *hubv1.DispatchEvent) verdict {
 	stream := m.req.Answer.Stream
 	unfit := stream && !m.out.fits(e)
@@ -300,7 +300,7 @@ func (m *modelAttempt) uncommitted(s *hubStream, err error) verdict {
 	return broken(s.drain(), false)
 }
 
-// committed notes that this attempt is the one, and tells the client whose.
+// committed notes that the attempt is committed, and begins the client's answer.
 func (m *modelAttempt) committed(candidate *routerv1.Candidate) {
 	m.result.Committed = m.attemptNumber()
 	m.result.Served = candidate
@@ -309,7 +309,7 @@ func (m *modelAttempt) committed(candidate *routerv1.Candidate) {
 	m.out.sink.Commit(m.servedBy(candidate))
 }
 
-// servedBy is what the client hears of a candidate.
+// servedBy describes a candidate to the client.
 func (m *modelAttempt) servedBy(candidate *routerv1.Candidate) Served {
 	return Served{
 		Candidate: candidate, Fallback: m.result.Route.GetFallbackReason(), Attempts: m.attempts(),
@@ -317,11 +317,11 @@ func (m *modelAttempt) servedBy(candidate *routerv1.Candidate) Served {
 	}
 }
 
-// attempts is how many attempts the client is told of.
+// attempts returns the number of attempts that the client sees.
 func (m *modelAttempt) attempts() int { return max(len(m.result.Attempts), int(m.result.Committed)) }
 
-// ensureHeld is a verdict when nobody would pay for what is relayed now: the request's hold was released
-// while this process stood still.
+// ensureHeld returns a verdict when nobody would pay for what is relayed now, because the request's hold was
+// released while this process stood still.
 func (m *modelAttempt) ensureHeld() verdict {
 	switch held := m.lease.EnsureHeld(m.ctx); {
 	case held:
@@ -334,13 +334,13 @@ func (m *modelAttempt) ensureHeld() verdict {
 	return verdict{err: lapsed(), result: resultUnavailable, reached: true}
 }
 
-// forgetGathered forgets what was gathered and not written. The sink drops it when the request fails.
+// forgetGathered drops the gathered events that are not written. The sink drops them when the request fails.
 func (m *modelAttempt) forgetGathered() {
 	m.out.drop()
 	m.result.Tokens = m.tokensFlushed
 }
 
-// flush writes what was gathered, if somebody pays for it.
+// flush writes the gathered events, if they are paid for.
 func (m *modelAttempt) flush() verdict {
 	if m.out.gathered == 0 {
 		return verdict{}
@@ -355,14 +355,14 @@ func (m *modelAttempt) flush() verdict {
 	return verdict{}
 }
 
-// unwritten is the verdict when the client cannot be written to.
+// unwritten returns the verdict when the client cannot be written to.
 func (m *modelAttempt) unwritten() verdict {
 	m.out.failed = true
 	m.out.written()
 	return m.cut()
 }
 
-// relayed notes that all that was gathered has been written.
+// relayed notes that all gathered events have been written.
 func (m *modelAttempt) relayed() {
 	crash.At("gateway.relaying")
 	m.out.written()
@@ -402,7 +402,8 @@ func (m *modelAttempt) finish(billed *hubv1.DispatchFinished) verdict {
 	return served()
 }
 
-// cut is an attempt that this side ends: the client cannot be written to, or the time is over.
+// cut returns the verdict of an attempt that this side ends: the client cannot be written to, or the time is
+// over.
 func (m *modelAttempt) cut() verdict {
 	v := verdict{err: ended(m.client), result: resultTimeout, reached: true}
 	switch why := whyOver(m.client); {

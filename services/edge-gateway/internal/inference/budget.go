@@ -14,7 +14,7 @@ type budget struct {
 	beganAt    time.Time // what the time to first content counts from
 }
 
-// since is how long the request has been under way.
+// since returns how long the request has been under way.
 func (b *budget) since() time.Duration { return b.clock.Now().Sub(b.receivedAt) }
 
 // left returns the rest of the request's whole time.

@@ -6,16 +6,16 @@ import (
 	"svc.internal/services/edge-gateway/internal/rewrite"
 )
 
-// maxPending bounds what is kept of a stream before its first content.
+// maxPending bounds the bytes of a stream that are kept before its first content.
 const maxPending = 64 << 10
 
-// output makes the client's answer of a candidate's, and hands it to the sink. It knows nothing of the
-// attempt: when something is written, and whether it is paid for, is the attempt's to say.
+// output makes the client's answer of a candidate's answer and hands it to the sink. It does not know the
+// attempt, which decides when events are written and whether they are paid for.
 type output struct {
 	sink   Sink
 	stream bool
 
-	// Of the candidate under way.
+	// State of the candidate under way.
 	form    rewrite.Form
 	pending []*hubv1.DispatchEvent // of a stream, before its first content
 	size    int                    // of pending
@@ -25,7 +25,7 @@ type output struct {
 	flow
 }
 
-// begin forgets what the candidate before has sent.
+// begin drops the answer of the candidate before.
 func (o *output) begin(form rewrite.Form) {
 	o.form, o.pending, o.size, o.body = form, nil, 0, nil
 }
@@ -35,14 +35,15 @@ func (o *output) fits(e *hubv1.DispatchEvent) bool {
 	return len(e.GetJson()) <= rewrite.MaxEvent && o.form.Fits(e.GetJson())
 }
 
-// keep keeps an event that has no content; false when there are too many.
+// keep keeps an event without content; it reports false when there are too many.
 func (o *output) keep(e *hubv1.DispatchEvent) bool {
 	o.pending = append(o.pending, e)
 	o.size += len(e.GetJson())
 	return o.size <= maxPending && len(o.pending) <= maxPending/1024
 }
 
-// accept takes a whole answer; false when no client could read it, or when it is a second one.
+// accept takes a whole answer. It reports false when no client could read the answer, or when it is a second
+// one.
 func (o *output) accept(body []byte) (ok bool) {
 	if o.stream {
 		return true
@@ -56,7 +57,7 @@ func (o *output) accept(body []byte) (ok bool) {
 	return ok
 }
 
-// pass gathers an event of a stream with what was kept before it.
+// pass gathers an event of a stream behind the events that were kept before it.
 func (o *output) pass(e *hubv1.DispatchEvent) {
 	for _, kept := range o.pending {
 		o.send(o.form.Event(o.events[:0], rewrite.Event{Name: kept.GetName(), JSON: kept.GetJson()}))
@@ -75,7 +76,7 @@ func (o *output) cut() {
 	}
 }
 
-// whole is the end of an answer that is no stream, but for what it costs.
+// whole returns the end of an answer that is no stream, without its cost.
 func (o *output) whole(usage rewrite.Usage) (w Whole) {
 	w.ContentType, w.Body = o.form.Whole(o.body, usage)
 	o.bytes += int64(len(w.Body))
@@ -98,7 +99,7 @@ type flow struct {
 	failed   bool  // a write has failed: the client is gone or too slow
 }
 
-// frame is about what a dialect adds to the JSON of one event.
+// frame is about how many bytes a dialect adds to the JSON of one event.
 const frame = len("data: \n\n")
 
 func (f *flow) gather(e rewrite.Event) {
@@ -106,8 +107,8 @@ func (f *flow) gather(e rewrite.Event) {
 	f.bytes += int64(len(e.JSON))
 }
 
-// written notes that all that was gathered has been written.
+// written notes that all gathered bytes have been written.
 func (f *flow) written() { f.gathered, f.flushed = 0, f.bytes }
 
-// drop notes that what was gathered will not be written.
+// drop notes that the gathered bytes will not be written.
 func (f *flow) drop() { f.gathered, f.bytes = 0, f.flushed }

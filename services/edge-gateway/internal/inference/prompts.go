@@ -18,15 +18,16 @@ import (
 	"svc.internal/services/edge-gateway/internal/rewrite"
 )
 
-// A text completion with several prompts is as many requests, one for each prompt: each has an id, a hold, a
+// A text completion with several prompts is as many requests, one for each prompt. Each has an id, a hold, a
 // place, a unit of the rate and a receipt, which names that of the next. All are admitted before the first is
-// sent anywhere, so an account that cannot pay for all of them is refused before anything is served. Where
-// only the places are too few, those without one are admitted when another has ended, so a client with a
-// single place is served too.
+// sent anywhere, the longest first, so an account that cannot pay for all of them is refused before anything
+// is served. Where only the places are too few, the prompts without one are admitted when another has ended,
+// so a client with a single place is served too.
 //
-// The answer is that of all prompts, or an error. After a prompt has failed no further one is begun. Those
-// under way go on to their end, because their work is lost otherwise: whoever makes one prompt fail would
-// have that of the others for nothing. What was answered is billed, and the client gets it beside the error.
+// The answer is that of all prompts, or an error. After a prompt has failed no further one is begun. The
+// prompts under way run to their end, because otherwise a client could have their work for nothing by making
+// one prompt fail. The prompts that were answered are billed, and the client gets their answers beside the
+// error.
 
 // maxPromptsAtOnce is how many prompts of one request run at a time.
 const maxPromptsAtOnce = 4
@@ -53,16 +54,16 @@ type prompt struct {
 // admitted reports whether the prompt has a hold on known terms.
 func (p *prompt) admitted() bool { return p.grant.Terms != nil }
 
-// waits reports whether the prompt could not begin for want of a place or of a provider with room, which the
-// end of another prompt may mend.
+// waits reports whether the prompt could not begin because it has no place or no provider with room. The end
+// of another prompt may mend that.
 func (p *prompt) waits() bool {
 	return !p.served && (fault.Is(p.err, fault.ConcurrencyLimitExceeded) && !p.admitted() ||
 		fault.Is(p.err, fault.ProvidersBusy))
 }
 
-// RunPrompts serves a request with several prompts, on the first of its models, since which model serves is
-// decided for all prompts at once. It returns what became of the prompts together, and what is billed of
-// them, also beside an error. An answer that is not begun by then is the caller's to answer.
+// RunPrompts serves a request with several prompts on the first of its models, because one model must serve
+// all prompts. It returns the outcome of the prompts together and what is billed of them, also beside an
+// error. The caller answers when no answer has begun.
 func (r *Runner) RunPrompts(ctx context.Context, req *Request, to Merged) (Result, rewrite.Usage) {
 	if req.Claim != nil {
 		if err := req.Claim.EnsureHeld(ctx); err != nil {
@@ -99,7 +100,7 @@ func (r *Runner) RunPrompts(ctx context.Context, req *Request, to Merged) (Resul
 	return sum, billed
 }
 
-// newPromptRun makes each prompt a request of its own, of whose answer usage and cost are told once, of all.
+// newPromptRun makes each prompt a request of its own. Usage and cost of the answer are shown once, for all.
 func (r *Runner) newPromptRun(ctx context.Context, req *Request, to Merged) *promptRun {
 	run := &promptRun{runner: r, req: req, to: to, all: make([]*prompt, 1+len(req.More))}
 	run.merge = rewrite.NewMerge(req.ID, len(run.all), req.Answer.Choices,
@@ -117,8 +118,8 @@ func (r *Runner) newPromptRun(ctx context.Context, req *Request, to Merged) *pro
 	return run
 }
 
-// admit asks for leave for all prompts: first for the longest, of which the router says whether any provider
-// takes it, so that a refused client costs no more than with one prompt. A prompt that lacks a place only is
+// admit asks for leave for all prompts. The longest comes first, because the router says whether any provider
+// takes it, so that a refused client costs no more than with one prompt. A prompt that lacks only a place is
 // admitted later.
 func (run *promptRun) admit(ctx context.Context) error {
 	longest := run.longest()
@@ -158,7 +159,7 @@ func (run *promptRun) admit(ctx context.Context) error {
 	return err
 }
 
-// longest is the prompt that needs the largest window.
+// longest returns the prompt that needs the largest window.
 func (run *promptRun) longest() *prompt {
 	return slices.MaxFunc(run.all, func(a, b *prompt) int { return cmp.Compare(a.asks.WindowTokens, b.asks.WindowTokens) })
 }
@@ -174,8 +175,8 @@ func (p *prompt) rank() int {
 	return 2
 }
 
-// serve runs the prompts, a few at a time: fewer while there is no room for more. It returns the first that
-// failed, when none is under way any more.
+// serve runs the prompts, a few at a time, and fewer while there is no room for more. When none is under way
+// any more it returns the first that failed.
 func (run *promptRun) serve() (failed *prompt) {
 	queue := slices.SortedStableFunc(slices.Values(run.all),
 		func(a, b *prompt) int { return cmp.Compare(a.rank(), b.rank()) })
@@ -195,7 +196,7 @@ func (run *promptRun) serve() (failed *prompt) {
 		}
 		p := <-ended
 		under--
-		// The end of another that it did not see may have made room meanwhile.
+		// The end of another prompt that the waiting one did not see may have made room meanwhile.
 		if failed == nil && (under > 0 || ends > p.after) && p.waits() {
 			width, queue = max(under, 1), append([]*prompt{p}, queue...)
 			continue
@@ -230,7 +231,7 @@ func (p *prompt) run() {
 	p.count()
 }
 
-// find sees to it that a prompt has a hold and candidates.
+// find makes sure that a prompt has a hold and candidates.
 func (p *prompt) find() (err error) {
 	switch {
 	case !p.admitted():
@@ -245,7 +246,7 @@ func (p *prompt) find() (err error) {
 	return err
 }
 
-// report gives billing-ledger the report of a prompt that may have a hold, which names the next prompt.
+// report reports a prompt that may have a hold. The report names the next prompt.
 func (run *promptRun) report(p *prompt) {
 	if p.lease != nil {
 		run.runner.Leases.End(p.lease)
@@ -264,7 +265,7 @@ func (run *promptRun) report(p *prompt) {
 	p.reportLater(next)
 }
 
-// total is what is billed of all answers that were served.
+// total returns what is billed of all answers that were served.
 func (run *promptRun) total() (usage rewrite.Usage, cost money.NanoUSD) {
 	for _, p := range run.all {
 		if billed := p.result.Usage; billed != nil {
@@ -279,7 +280,7 @@ func (run *promptRun) total() (usage rewrite.Usage, cost money.NanoUSD) {
 	return usage, cost
 }
 
-// sum is what became of all prompts together, for the log and for whoever asks again with the same
+// sum returns the outcome of all prompts together, for the log and for a repeat with the same
 // Idempotency-Key: an answer that failed is billed when one of its prompts is.
 func (run *promptRun) sum(err error, billed rewrite.Usage) Result {
 	sum := Result{Err: err}
@@ -307,8 +308,8 @@ func (run *promptRun) sum(err error, billed rewrite.Usage) Result {
 	return sum
 }
 
-// finish ends the answer of prompts that were all served, with what is billed of them together. The error is
-// one of writing to the client.
+// finish ends the answer of prompts that were all served, with what is billed of them together. Its error is
+// that of writing to the client.
 func (run *promptRun) finish(billed rewrite.Usage, cost money.NanoUSD) error {
 	if run.req.Answer.Stream {
 		var usage *rewrite.Event
@@ -322,7 +323,7 @@ func (run *promptRun) finish(billed rewrite.Usage, cost money.NanoUSD) error {
 	}, nil)
 }
 
-// fail ends the answer with the error of a prompt, and with what was answered.
+// fail ends the answer with the error of a prompt, and with the answers of the others.
 func (run *promptRun) fail(p *prompt, sum Result, billed rewrite.Usage, cost money.NanoUSD) {
 	a := apierror.Of(p.err)
 	a.Message = fmt.Sprintf("prompt[%d]: %s", p.part, a.Message)

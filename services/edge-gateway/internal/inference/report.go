@@ -12,9 +12,9 @@ import (
 	"svc.internal/services/edge-gateway/internal/apierror"
 )
 
-// This file says what is reported of a model attempt; reports.go has the queue in which reports wait.
+// This file makes the report of a model attempt; reports.go has the queue in which reports wait.
 
-// report is the gateway's own account of a model attempt.
+// report returns the gateway's own report of a model attempt.
 func (m *modelAttempt) report() *billingv1.RequestReport {
 	result := &m.result
 	report := &billingv1.RequestReport{
@@ -59,10 +59,10 @@ func outcome(a apierror.Answer) billingv1.Outcome {
 	return billingv1.Outcome_OUTCOME_FAILED
 }
 
-// reportNow gives billing-ledger the report of a model attempt at once and reports whether the next goes on:
-// it must find the hold released. A report that is not taken is sent later; then a request under a claim
-// does not go on, since billing-ledger decides by what it knows of the model attempts whether a request that
-// is sent again has been billed.
+// reportNow sends the report of a model attempt at once and reports whether the request may advance to the
+// next. The next must find the hold released. A report that was not taken is sent later. Then a request under
+// a claim does not advance, because billing-ledger decides by the reports that it has whether a repeat of the
+// request has been billed.
 func (m *modelAttempt) reportNow(continuedAs string) bool {
 	ctx := context.WithoutCancel(m.client)
 	report := m.report()
@@ -80,8 +80,8 @@ func (m *modelAttempt) reportNow(continuedAs string) bool {
 	return true
 }
 
-// reportLater has the report of a request's last model attempt sent with others. A prompt's report names the
-// request of the next prompt.
+// reportLater has the report of a request's last model attempt sent with others. The report of a prompt names
+// the request of the next prompt.
 func (m *modelAttempt) reportLater(continuedAs string) {
 	report := m.report()
 	report.ContinuedAs = continuedAs
@@ -91,7 +91,7 @@ func (m *modelAttempt) reportLater(continuedAs string) {
 	}
 }
 
-// FallbackName is a fallback reason as the API writes it; empty for none.
+// FallbackName returns a fallback reason as the API writes it; empty for none.
 func FallbackName(r eventsv1.FallbackReason) string {
 	switch r {
 	case eventsv1.FallbackReason_FALLBACK_REASON_REQUESTED_PROVIDER_UNAVAILABLE:

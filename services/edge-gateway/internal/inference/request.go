@@ -23,46 +23,47 @@ type Request struct {
 	More       []Prompt
 	ReceivedAt time.Time
 	KeyID      string
-	// AccountTag is how routers and hubs know whose request it is.
+	// AccountTag is the name under which routers and hubs know the account.
 	AccountTag []byte
 	// Claim is the right to run the request; nil without an Idempotency-Key.
 	Claim *idempotency.KeyClaim
 	// Models are tried in this order. There is at least one.
 	Models []Model
-	// Endpoint is what the provider is asked for.
+	// Endpoint is the kind of request that the provider gets.
 	Endpoint hubv1.Endpoint
-	// StopAsked reports that the client names what ends the answer.
+	// StopAsked reports whether the client names texts that end the answer.
 	StopAsked bool
-	// NamesMedia reports that messages name media by address, EngineMembers that the body has members that
-	// are an engine's own.
+	// NamesMedia reports whether messages name media by address, EngineMembers whether the body has members
+	// that are an engine's own.
 	NamesMedia, EngineMembers bool
 	// Inputs is how many embeddings are asked for.
 	Inputs     int32
 	AnswerForm hubv1.AnswerForm
 	// ContentType is that of the bodies, with its parameters; empty for JSON.
 	ContentType string
-	// Answer is what the answer looks like. Its RequestID and Model are set for each model attempt.
+	// Answer is the form of the answer. Its RequestID and Model are set for each model attempt.
 	Answer rewrite.Spec
-	// Capabilities are what the provider must have declared.
+	// Capabilities are the capabilities that the provider must have declared.
 	Capabilities []string
 	Pin          admission.Pin
-	// Prefer is whom the client wants besides.
+	// Prefer is the client's wishes about providers, beside the pin.
 	Prefer admission.Preferences
-	// PromptParam and MaxTokensParam name the parameters with the prompt and with the answer's bound, should
-	// they be too large.
+	// PromptParam and MaxTokensParam name the parameters of the prompt and of the answer's bound, for the
+	// error when one is too large.
 	PromptParam, MaxTokensParam string
-	// MaxTokens is 0 when the client did not say.
+	// MaxTokens is 0 when the client gave no bound.
 	MaxTokens int64
 }
 
 // Prompt is one prompt of a request, which has an id of its own.
 type Prompt struct {
 	ID string
-	// Sent is what is sent, with where the model's name and the bound of the answer stand in it.
+	// Sent is the body that is sent, with the places of the model's name and of the answer's bound.
 	Sent openaiapi.Sent
 	// Bounds are those of the first model.
 	Bounds admission.Bounds
-	// WindowTokens is what the model's context window has to hold at once; 0 when that is no question.
+	// WindowTokens is how many tokens the model's context window must hold at once; 0 for a model without
+	// such a window.
 	WindowTokens int64
 }
 
@@ -72,11 +73,11 @@ type Model struct {
 	Bounds admission.Bounds
 }
 
-// Result is what became of a request's last model attempt, or of all its prompts together.
+// Result is the outcome of a request's last model attempt, or of all its prompts together.
 type Result struct {
 	// Err is nil when the answer was served to its end.
 	Err error
-	// Held reports that a hold was made, or may have been.
+	// Held reports whether a hold was made, or may have been.
 	Held bool
 	// Committed is the number of the attempt whose answer was relayed, or whose prompt is billed although
 	// the client left; 0 for none.
@@ -87,7 +88,7 @@ type Result struct {
 	Route    *eventsv1.Route
 	// Tokens and Bytes count what was relayed.
 	Tokens, Bytes int64
-	// Lapsed reports that the hold was released before the answer was relayed.
+	// Lapsed reports whether the hold was released before the answer was relayed.
 	Lapsed bool
 	// Usage is what is billed of a served answer.
 	Usage *hubv1.DispatchFinished
@@ -95,8 +96,8 @@ type Result struct {
 	FirstContent time.Duration
 }
 
-// modelAttempt is a request on one of its models, or one of its prompts. To all that stands behind the
-// gateway it is a request of its own.
+// modelAttempt is a request on one of its models, or one of its prompts. For every service behind the gateway
+// it is a request of its own.
 type modelAttempt struct {
 	runner *Runner
 	req    *Request
@@ -128,7 +129,7 @@ type modelAttempt struct {
 	result        Result
 }
 
-// routeOf is the route of a request that has met no provider yet.
+// routeOf returns the route of a request before its first attempt.
 func routeOf(pin admission.Pin) *eventsv1.Route {
 	if pin.ProviderID == "" {
 		return &eventsv1.Route{Mode: eventsv1.RouteMode_ROUTE_MODE_AUTO}

@@ -18,13 +18,13 @@ import (
 )
 
 // A request with models: [] runs in model attempts, one for each model that is tried. A model attempt is a
-// request of its own to all that stands behind the gateway: it has an id, a hold of what its own model costs,
-// and a receipt, which names the model attempt that went on. At most one of them is committed, so at most one
-// is billed. A model attempt is reported before the next is admitted, so that their holds and places never
-// stand beside each other.
+// request of its own for every service behind the gateway: it has an id, a hold of what its own model costs,
+// a unit of the key's rate, and a receipt, which names the next model attempt. All share the request's whole
+// time. At most one of them is committed, so at most one is billed. A model attempt is reported before the
+// next is admitted, so that no two of their holds and places stand at once.
 
-// Run serves a request and returns what became of its last model attempt. An error of a stream that has begun
-// has been told; any other is the caller's to answer.
+// Run serves a request and returns the outcome of its last model attempt. The error of a stream that has
+// begun has been sent. The caller answers with any other error.
 func (r *Runner) Run(ctx context.Context, req *Request, to Client) Result {
 	for m := r.newModelAttempt(ctx, req, &req.Prompt, to); ; {
 		next := m.try(to)
@@ -36,7 +36,8 @@ func (r *Runner) Run(ctx context.Context, req *Request, to Client) Result {
 	}
 }
 
-// try runs the request on one model. It returns the attempt on the next, nil when the request ends here.
+// try runs the request on one model. It returns the attempt on the next model, or nil when the request ends
+// here.
 func (m *modelAttempt) try(to Client) (next *modelAttempt) {
 	defer m.close()
 	err := m.admit(to)
@@ -46,7 +47,7 @@ func (m *modelAttempt) try(to Client) (next *modelAttempt) {
 	return m.conclude(err)
 }
 
-// serve tries candidates until one has served, or nothing is left to try.
+// serve tries candidates until one has served, or none may be tried any more.
 func (m *modelAttempt) serve() error {
 	m.start()
 	defer m.stop()
@@ -112,8 +113,8 @@ func (r *Runner) newModelAttempt(ctx context.Context, req *Request, p *Prompt, t
 	return m
 }
 
-// admit asks for leave to run on the model. The claim of an Idempotency-Key is confirmed right before, since
-// what is admitted is billed.
+// admit asks for leave to run on the model. It confirms the claim of an Idempotency-Key right before, because
+// an admitted request is billed.
 func (m *modelAttempt) admit(to Client) error {
 	m.admittedAt = m.runner.Clock.Now()
 	if m.req.Claim != nil {
@@ -163,7 +164,7 @@ func (m *modelAttempt) start() {
 	}
 }
 
-// stop ends them.
+// stop ends the time and the keep-alives.
 func (m *modelAttempt) stop() {
 	m.over = m.ctx.Err() != nil || m.out.failed
 	if m.alive != nil {
@@ -172,7 +173,7 @@ func (m *modelAttempt) stop() {
 	m.cancel()
 }
 
-// candidate is the candidate to try now. Its error is the outcome of the model attempt.
+// candidate returns the candidate to try now. Its error is the outcome of the model attempt.
 func (m *modelAttempt) candidate() (*routerv1.Candidate, error) {
 	if m.ctx.Err() != nil {
 		return nil, ended(m.client)
@@ -199,7 +200,7 @@ func (m *modelAttempt) candidate() (*routerv1.Candidate, error) {
 	return candidate, nil
 }
 
-// maxAttempts is how many candidates are tried.
+// maxAttempts returns how many candidates are tried.
 func (m *modelAttempt) maxAttempts() int {
 	if m.grant.SingleAttempt {
 		return 1
@@ -212,16 +213,17 @@ func (m *modelAttempt) pinned() bool {
 	return m.req.Pin.ProviderID != "" && !m.req.Pin.AllowFallbacks
 }
 
-// exhausted is the outcome when every attempt has failed.
+// exhausted returns the outcome when every attempt has failed.
 func (m *modelAttempt) exhausted() error {
 	return exhausted(m.failures, m.pinned(), m.req.Answer.Stream && m.firstContentLeft() <= 0)
 }
 
-// unservedFor is how long nobody must have served a model before SDKs are told not to ask again by
+// unservedFor is how long a model must have been without a provider before SDKs are asked not to try again by
 // themselves.
 const unservedFor = time.Minute
 
-// unserved tells clients not to wait for a provider where none has been for a while.
+// unserved marks no_provider_online as not worth a retry soon, once the model has been without a provider for
+// unservedFor.
 func (m *modelAttempt) unserved(err error) error {
 	f, ok := fault.As(err)
 	if !ok || f.Reason != fault.NoProviderOnline {
@@ -240,7 +242,7 @@ func (m *modelAttempt) note(err error) {
 	m.result.Err = apierror.AfterFallback(err, FallbackName(m.result.Route.GetFallbackReason()))
 }
 
-// count measures what became of a request that was admitted.
+// count records the outcome of a request that was admitted.
 func (m *modelAttempt) count() {
 	metrics, result := m.runner.Metrics, &m.result
 	if result.FirstContent > 0 {
@@ -254,8 +256,8 @@ func (m *modelAttempt) count() {
 	}
 }
 
-// fail tells the client the error of a model attempt that ends here. A stream that has begun gets what waited
-// before it, if that is paid for: there is no time left to ask.
+// fail gives the client the error of a model attempt that ends here. A stream that has begun first gets the
+// events that waited, if they are surely paid for, because there is no time to ask.
 func (m *modelAttempt) fail() {
 	err := m.result.Err
 	if err == nil {
@@ -280,8 +282,8 @@ var mendable = []fault.Reason{
 	apierror.RequestedProviderFailed, apierror.UpstreamError, fault.DeadlineExceeded,
 }
 
-// successor is the attempt on the next model after one that failed before any content, or nil when the
-// request ends here.
+// successor returns the attempt on the next model after a failure before any content, or nil when the request
+// ends here.
 func (m *modelAttempt) successor() *modelAttempt {
 	f, ok := fault.As(m.result.Err)
 	if !ok || !slices.Contains(mendable, f.Reason) || m.result.Committed != 0 || m.over || m.grant.SingleAttempt ||
@@ -301,8 +303,8 @@ func (m *modelAttempt) successor() *modelAttempt {
 	return nil
 }
 
-// onModel is the attempt on another model; nil when it can have no id, since then the error of the model
-// attempt before says more.
+// onModel returns the attempt on another model. It returns nil when no id can be made, because the error of
+// the last model attempt then says more.
 func (m *modelAttempt) onModel(at int, p Prompt) *modelAttempt {
 	now := m.runner.Clock.Now()
 	id, err := ids.NewRequest(now, m.runner.Random)

@@ -21,51 +21,50 @@ type Sink interface {
 	Commit(s Served)
 	// Event gathers one event of a stream.
 	Event(e rewrite.Event)
-	// Flush sends what was gathered. An error says that the client cannot be written to.
+	// Flush sends the gathered events. After an error the client cannot be written to.
 	Flush() error
-	// KeepAlive shows the client that the stream goes on. Within an interval after the last write it does
-	// nothing and returns what is left of the interval; otherwise it returns 0. What was gathered is sent
-	// too; while that is not paid for, nothing is sent.
+	// KeepAlive shows the client that the stream is still under way. Within an interval after the last write
+	// it does nothing and returns the rest of the interval; otherwise it returns 0. It sends the gathered
+	// events too. While they are not paid for, it sends nothing.
 	KeepAlive(interval time.Duration, paid bool) (left time.Duration, err error)
-	// Whole ends an answer that was served and is billed: with its body, or as its stream ends.
+	// Whole ends an answer that was served and is billed: with its body, or with the end of its stream.
 	Whole(w Whole) error
-	// Fail ends an answer that was not served. An answer that has not begun is left to the caller of Run.
+	// Fail ends an answer that was not served. The caller of Run answers when no answer has begun.
 	Fail(f Failure)
 	// Begun reports whether headers have been sent.
 	Begun() bool
 }
 
-// Client is who asked. Besides the answer it hears how its request goes on.
+// Client is the caller of a request. Beside the answer it gets the request's progress.
 type Client interface {
 	Sink
 	// Admitted says on which terms the request was admitted.
 	Admitted(rate *billingv1.RateLimit, paid billingv1.BillingType)
-	// Refused says that the request was not admitted, or has no candidate; the error may tell of the rate.
+	// Refused says that the request was not admitted, or has no candidate. The error may have the key's rate.
 	Refused(err error)
-	// Advance says that the request goes on under another id, with another model.
+	// Advance says that the request advances to another model, under another id.
 	Advance(id string, to *catalog.Model)
 }
 
-// Merged is the client of a request with several prompts: one answer, of which each prompt's is a part.
-// Parts may be written beside each other; all other methods are called while no prompt runs.
+// Merged is the client of a request with several prompts: one answer, of which each prompt's answer is a
+// part. Parts may be written beside each other. All other methods are called while no prompt runs.
 type Merged interface {
 	// Admitted says on which terms the prompts were admitted.
 	Admitted(rate *billingv1.RateLimit, paid billingv1.BillingType)
-	// Refused says that a prompt was not admitted; the error may tell of the rate.
+	// Refused says that a prompt was not admitted. The error may have the key's rate.
 	Refused(err error)
 	// Begun reports whether headers have been sent.
 	Begun() bool
 	// Part takes the answer to the i-th prompt.
 	Part(i int) Sink
-	// Whole ends an answer whose prompts were all served. The event tells the usage of a stream; nil for
-	// none.
+	// Whole ends an answer whose prompts were all served. The event has the usage of a stream; nil for none.
 	Whole(w Whole, usage *rewrite.Event) error
 	// FailPart ends an answer of which one prompt has failed. Where no stream has begun and there are no
-	// choices, the answer is left to the caller of RunPrompts.
+	// choices, the caller of RunPrompts answers.
 	FailPart(f PartFailure)
 }
 
-// Served is who serves, and how the request came to it.
+// Served is the provider that serves, and the route to it.
 type Served struct {
 	Candidate *routerv1.Candidate
 	Fallback  eventsv1.FallbackReason
@@ -74,7 +73,7 @@ type Served struct {
 	FirstContent time.Duration
 }
 
-// Whole is the end of an answer that was served. A stream has none of these but ends with it.
+// Whole is the end of an answer that was served. For a stream all its fields are empty.
 type Whole struct {
 	ContentType string
 	Body        []byte
@@ -89,7 +88,7 @@ type Failure struct {
 	Err error
 	// RequestID names the request that failed.
 	RequestID string
-	// Attempts is how many were made; 0 says nothing.
+	// Attempts is how many attempts were made; 0 for an unknown number.
 	Attempts int
 	// Refused is the provider whose engine refused the request; nil for none.
 	Refused *Served

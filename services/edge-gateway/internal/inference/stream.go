@@ -13,13 +13,13 @@ import (
 )
 
 const (
-	// endWait is how long a hub may take to end a stream whose outcome it told.
+	// endWait is how long a hub may take to end a stream whose outcome it has sent.
 	endWait = time.Second
-	// hangUpWait is how long it may take to end one that was committed to and
-	// is given up: it waits up to 2 s itself for the engine's usage.
+	// hangUpWait is how long a hub may take to end a committed stream that is given up:
+	// the hub itself waits up to 2 s for the engine's usage.
 	hangUpWait = 3 * time.Second
-	// freeTime is how long after its dispatch a client that has seen no content
-	// may leave for nothing. The hub holds to the same by its own clock.
+	// freeTime is how long after its dispatch a client that has seen no content may leave
+	// for nothing. The hub applies the same time by its own clock.
 	freeTime = time.Second
 )
 
@@ -31,12 +31,13 @@ const (
 	gaveUp departure = iota
 	// clientLeft is a client that hung up or cannot be written to.
 	clientLeft
-	// stopped is this process, which did not see the answer to its end.
+	// stopped is this process, which did not complete the answer.
 	stopped
 )
 
-// whyOver is why a request is over, as far as its client's context tells. A server that ends its requests
-// does so with a cause; for a client that left net/http has none.
+// whyOver returns why a request is over, as far as its client's context shows it. A
+// server that ends its requests gives a cause; for a client that left net/http gives
+// none.
 func whyOver(client context.Context) departure {
 	switch {
 	case client.Err() == nil:
@@ -47,8 +48,8 @@ func whyOver(client context.Context) departure {
 	return stopped
 }
 
-// hubStream is one attempt's stream to a hub. The request's goroutine receives from it and commits; what
-// ends it from outside may come at any time.
+// hubStream is one attempt's stream to a hub. The request's goroutine receives from it
+// and commits. Calls that end it may come from other goroutines at any time.
 type hubStream struct {
 	stream   hubv1.DispatchService_DispatchClient
 	cancel   context.CancelFunc
@@ -67,7 +68,7 @@ type hubStream struct {
 }
 
 var (
-	// errNoOutcome is a stream that ended properly and told nothing.
+	// errNoOutcome is a stream that ended properly without an outcome.
 	errNoOutcome = errors.New("the hub ended the dispatch without an outcome")
 	// errOver is a commit that comes too late.
 	errOver = errors.New("the dispatch was given up")
@@ -97,7 +98,7 @@ func openStream(
 	return &hubStream{stream: stream, cancel: cancel, clock: clk, began: began}, nil
 }
 
-// receive waits for the next message. An error tells that none follows.
+// receive waits for the next message. After an error none follows.
 func (s *hubStream) receive() (*hubv1.DispatchResponse, error) {
 	if s.ended != nil {
 		return nil, s.ended
@@ -118,7 +119,7 @@ func (s *hubStream) drain() error {
 	return s.ended
 }
 
-// commit tells the hub that this attempt is the one.
+// commit sends the hub the commit of this attempt.
 func (s *hubStream) commit() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -133,7 +134,7 @@ func commitMessage() *hubv1.DispatchRequest {
 	return &hubv1.DispatchRequest{Message: &hubv1.DispatchRequest_Commit{Commit: &hubv1.DispatchCommit{}}}
 }
 
-// expire gives up a hub that says nothing, unless it was committed to.
+// expire gives up a hub that sends nothing, unless its attempt is committed.
 func (s *hubStream) expire() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -154,13 +155,13 @@ func (s *hubStream) expired() bool {
 // late reports whether a client that leaves now, before any content, pays its prompt.
 func (s *hubStream) late() bool { return s.clock.Now().Sub(s.began) >= freeTime }
 
-// giveUp begins to end the stream, once. A hub that has heard a commit is given
-// time to end the stream itself, after it has read all that was sent to it; any
-// other attempt is cut off at once, and so is one that this process gives up,
-// which is how the hub tells that from a client who left.
+// giveUp begins to end the stream, once. A hub that has received a commit gets time to
+// end the stream itself, after it has read all messages. Any other attempt is cut off at
+// once, and so is an attempt that this process gives up, because by that the hub
+// distinguishes it from a client that left.
 //
-// An attempt whose client leaves after the free time is committed to in leaving:
-// its provider has worked on the prompt, and the hub bills what is owed for that.
+// An attempt whose client leaves after freeTime is committed as the client leaves: its
+// provider has worked on the prompt, and the hub bills what is owed for that.
 func (s *hubStream) giveUp(why departure) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -181,16 +182,16 @@ func (s *hubStream) giveUp(why departure) {
 	_ = s.stream.CloseSend()
 }
 
-// owed reports whether the hub was asked to bill the prompt of a client that left
-// before content, and did not say that nothing is owed.
+// owed reports whether the hub was asked to bill the prompt of a client that left before
+// content, and has not answered that nothing is owed.
 func (s *hubStream) owed() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.left && !s.failed
 }
 
-// close ends the stream and returns when it has ended. A hub that has told the
-// outcome ends it by itself.
+// close ends the stream and returns when it has ended. A hub that has sent the outcome
+// ends it by itself.
 func (s *hubStream) close(why departure) {
 	defer s.cancel()
 	if s.finished {

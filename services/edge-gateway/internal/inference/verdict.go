@@ -31,9 +31,9 @@ const (
 	codeEngineRefused = "engine_refused"
 )
 
-// verdict is how an attempt ended. Its zero value says that the attempt goes on.
+// verdict is how an attempt ended. With the zero value the attempt is still under way.
 type verdict struct {
-	// err is what the client is told when nothing more is tried; nil when the attempt has served.
+	// err is the client's error when no other candidate is tried; nil when the attempt has served.
 	err error
 	// retry reports whether another candidate may be tried.
 	retry  bool
@@ -54,17 +54,17 @@ func (v verdict) refusedByEngine() bool {
 // served is an attempt that has served.
 func served() verdict { return verdict{result: resultServed} }
 
-// failed is an attempt whose provider sent what no client may read.
+// failed is an attempt whose provider sent an answer that no client may read.
 func failed(committed bool) verdict {
 	return verdict{err: upstream(), retry: !committed, result: resultFailed, reached: true}
 }
 
-// silent is an attempt whose hub said nothing for longer than it may.
+// silent is an attempt whose hub sent nothing for longer than it may.
 func silent() verdict {
 	return verdict{err: tooLate(), retry: true, result: resultTimeout, reached: true}
 }
 
-// declined reads what the hub said of a failed attempt.
+// declined reads the hub's report of a failed attempt.
 func declined(m *hubv1.DispatchFailed, committed bool) verdict {
 	v := verdict{
 		err:          upstream(),
@@ -87,7 +87,7 @@ func declined(m *hubv1.DispatchFailed, committed bool) verdict {
 	return v
 }
 
-// broken reads the error with which the stream to the hub ended, before the hub had told of an outcome.
+// broken reads the error with which the stream to the hub ended before the hub had sent an outcome.
 func broken(err error, committed bool) verdict {
 	v := failed(committed)
 	if committed {
@@ -104,7 +104,7 @@ func broken(err error, committed bool) verdict {
 		v.result, v.reached = resultUnavailable, false
 	default:
 		if known.Kind == fault.Invalid {
-			// The hub calls our own message malformed; so will the next.
+			// The hub calls our own message malformed, and so will the next hub.
 			v.retry, v.err = false, fault.Wrap(err, fault.Internal, fault.InternalError, "a hub refused the dispatch")
 		}
 	}
@@ -122,15 +122,15 @@ func unreachable(err error) verdict {
 }
 
 // failedElsewhere reports whether a provider that worked on the request has failed it. Where owners decide
-// whether their providers do such requests, a provider whose owner does not allow it has not.
+// whether their providers serve such requests, a provider whose owner does not allow it has not failed.
 func failedElsewhere(failures []verdict, ownersDecide bool) bool {
 	return slices.ContainsFunc(failures, func(v verdict) bool {
 		return v.reached && (!ownersDecide || v.engineStatus != http.StatusNotImplemented)
 	})
 }
 
-// exhausted is the outcome when every attempt has failed. pinned reports whether only the pinned provider
-// could serve, late whether no time is left for another attempt.
+// exhausted returns the outcome when every attempt has failed. pinned reports whether only the pinned
+// provider could serve, late whether no time is left for another attempt.
 func exhausted(failures []verdict, pinned, late bool) error {
 	attempts := len(failures)
 	reached, timeouts := 0, 0
@@ -168,7 +168,7 @@ func counted(attempts int) string {
 	return strconv.Itoa(attempts) + " attempts"
 }
 
-// ended says why a request is over: this process is being stopped, the client left, or the time is over.
+// ended returns why a request is over: this process is being stopped, the client left, or the time is over.
 func ended(client context.Context) error {
 	switch whyOver(client) {
 	case stopped:
