@@ -1,10 +1,9 @@
 // Package admission decides whether a checked request may run: billing-ledger holds its
 // money while the router looks for providers, both at once.
 //
-// A request may be refused by both; the public order of errors decides which
-// refusal the client sees. Whenever a hold may have been made and the request
-// does not run, Grant.Held says so and the caller concludes the request, which
-// releases the hold.
+// Both may refuse a request. The public order of errors decides which refusal the client
+// gets. When a hold may have been made and the request does not run, Grant.Held says so.
+// The caller then reports the request, which releases the hold.
 package admission
 
 import (
@@ -18,34 +17,34 @@ import (
 
 // Config bounds the two calls.
 type Config struct {
-	// AdmitTimeout bounds Admit, which goes on when the client leaves, so
-	// that it is known whether there is a hold.
+	// AdmitTimeout bounds Admit, which continues when the client leaves, so that it is
+	// known whether there is a hold.
 	AdmitTimeout time.Duration
-	// SelectTimeout bounds Select, its own wait of 2 s for a slot included.
+	// SelectTimeout bounds Select, with the router's own wait of 2 s for a slot.
 	SelectTimeout time.Duration
-	// SelectGrace is how long a Select may still run once Admit has refused:
-	// its refusal may take precedence.
+	// SelectGrace is how long a Select may still run once Admit has refused, because the
+	// router's refusal may take precedence.
 	SelectGrace time.Duration
 	// NearHubID is preferred among equals; empty for none.
 	NearHubID string
-	// FlushReports tells billing-ledger of the requests that have ended here, and
-	// returns when billing-ledger knows; nil leaves that to others.
+	// FlushReports sends billing-ledger the reports of the requests that have ended here,
+	// and returns when billing-ledger has them; nil leaves that to others.
 	FlushReports func(context.Context)
 }
 
-// Request is what a request needs to run.
+// Request is what admission needs to know of a request.
 type Request struct {
 	ID      string
 	KeyID   string
 	ModelID string
-	// AccountTag is how routers and hubs know whose request it is.
+	// AccountTag is the name under which routers and hubs know the account.
 	AccountTag []byte
-	// WindowTokens is what the model's context window has to hold at once; 0
-	// when that is no question.
+	// WindowTokens is how many tokens the model's context window must hold at once; 0 for
+	// a model without such a window.
 	WindowTokens int64
-	// PromptParam names the parameter with the prompt, should it be too long.
+	// PromptParam names the parameter of the prompt, for the error when it is too long.
 	PromptParam string
-	// ExplicitMaxTokens is 0 when the client did not say.
+	// ExplicitMaxTokens is 0 when the client gave no bound.
 	ExplicitMaxTokens int64
 	// MaxTokensParam names the parameter that ExplicitMaxTokens comes from.
 	MaxTokensParam string
@@ -53,7 +52,7 @@ type Request struct {
 	BodyBytes      int64
 	Capabilities   []string
 	Pin            Pin
-	// Prefer is whom the client wants besides.
+	// Prefer is the client's wishes about providers, beside the pin.
 	Prefer Preferences
 }
 
@@ -65,10 +64,10 @@ type Grant struct {
 	// Fallback is set when the pin could not be honoured.
 	Fallback eventsv1.FallbackReason
 	// UsualFirstContentMs is the model's usual time to first content at the prompt's
-	// length; 0 when it is not known.
+	// length; 0 when it is unknown.
 	UsualFirstContentMs int64
-	// SingleAttempt says that the request gets one attempt, because too many of its
-	// account have failed.
+	// SingleAttempt reports whether the request gets one attempt only, because too many
+	// requests of its account have failed.
 	SingleAttempt bool
 	// Held reports whether there may be a hold.
 	Held bool
@@ -83,8 +82,8 @@ type Admitter struct {
 	places      places
 }
 
-// New makes an admitter. releaseSlot tells routers of an attempt that they booked
-// a slot for and that never began; it does not wait.
+// New makes an admitter. releaseSlot reports to routers an attempt for which they booked
+// a slot and that never began; it does not wait.
 func New(ledger billingv1.AdmissionServiceClient, router routerv1.RouterServiceClient,
 	releaseSlot func(context.Context, *eventsv1.Attempt), cfg Config) *Admitter {
 	return &Admitter{ledger: ledger, router: router, releaseSlot: releaseSlot, cfg: cfg}

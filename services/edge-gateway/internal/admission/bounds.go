@@ -8,10 +8,10 @@ import (
 	"svc.internal/services/edge-gateway/internal/openaiapi"
 )
 
-// The margin of the hold over the estimate: chat templates add tokens to each
-// message, and an estimate errs. Where the parser's bound of the prompt is
-// larger, it is held, as far as the model's window goes: no engine takes a longer
-// prompt than that.
+// The margin of the hold over the estimate, because chat templates add tokens to each
+// message and an estimate errs. Where the parser's bound of the prompt is larger, the
+// bound is held, but never more than the model's window, because no engine takes a longer
+// prompt.
 const (
 	holdPercent    = 115
 	holdPerRequest = 16
@@ -27,19 +27,19 @@ type Bounds struct {
 	PromptTokens int64
 	// MaxOutputTokens bounds one choice; it is never 0.
 	MaxOutputTokens int64
-	// PromptRoom is what an answer without a bound of the client's leaves of a
-	// window for the prompt: the estimate with a small margin. The hold may be far
-	// above it, because it covers what pictures hardly ever cost.
+	// PromptRoom is the part of a window that is left to the prompt when the client names
+	// no bound of the answer: the estimate with a small margin. The hold may be far above
+	// it, because it covers what pictures hardly ever cost.
 	PromptRoom int64
-	// HoldPromptTokens covers what nearly every engine makes of the prompt. A
-	// claim within it is honest; the corpus test holds it against tokenizers.
+	// HoldPromptTokens covers the tokens that nearly every engine makes of the prompt. A
+	// claim within it counts as honest. The corpus test compares it with tokenizers.
 	HoldPromptTokens int64
 	// HoldCompletionTokens bounds all choices together.
 	HoldCompletionTokens int64
 }
 
-// AudioBounds are the bounds of a transcription of so many milliseconds, which
-// are measured and need no margin.
+// AudioBounds returns the bounds of a transcription of so many milliseconds, which are
+// measured and need no margin.
 func AudioBounds(ms int64) Bounds {
 	return Bounds{PromptTokens: ms, MaxOutputTokens: 1, HoldPromptTokens: ms}
 }
@@ -62,7 +62,7 @@ func BoundsOf(size openaiapi.Size, m *catalog.Model) (Bounds, error) {
 	}
 }
 
-// holdOf is what is held for a prompt whose engine reads so many tokens at most.
+// holdOf returns the hold for a prompt of which an engine reads so many tokens at most.
 func holdOf(size openaiapi.Size, window int64) int64 {
 	return max(withMargin(size.PromptTokens), min(size.PromptBound, window)+holdPerRequest)
 }
@@ -79,11 +79,10 @@ func boundsOfText(size openaiapi.Size, m *catalog.Model) (Bounds, error) {
 	if size.MaxTokens > 0 {
 		out = size.MaxTokens
 	}
-	// What remains of the window bounds the answer; whether the prompt fits at
-	// all is the router's to say, who knows the windows online. The bound is sent
-	// to the engine, which refuses one that does not fit beside the prompt as it
-	// counts it. So a client that names no bound gets one that leaves room for
-	// the estimate's margin.
+	// The rest of the window bounds the answer. The router, which knows the windows
+	// online, decides whether the prompt fits at all. The bound is sent to the engine,
+	// which refuses a bound that does not fit beside the prompt as it counts it. So a
+	// client that names no bound gets one that leaves room for the estimate's margin.
 	room := withMargin(size.PromptTokens) + holdPerMessage*size.Messages
 	if size.MaxTokens > 0 {
 		out = max(1, min(out, m.ContextLength-size.PromptTokens))

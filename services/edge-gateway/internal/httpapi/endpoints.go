@@ -17,18 +17,18 @@ import (
 	"svc.internal/services/edge-gateway/internal/rewrite"
 )
 
-// patchRoom is what patching may add to a body: a longer model name, the
-// option that asks for usage, the bound of the answer, and the message around a
-// legacy prompt.
+// patchRoom is how many bytes patching may add to a body: a longer model name, the option
+// that asks for usage, the bound of the answer, and the message around a legacy prompt.
 const patchRoom = 512
 
 // jsonEndpoint is an endpoint whose bodies are JSON.
 type jsonEndpoint struct {
 	kind openaiapi.Kind
-	// endpoint is what the provider is asked for, answer what the client gets.
+	// endpoint is the kind of request that the provider gets, answer the kind of answer
+	// that the client gets.
 	endpoint hubv1.Endpoint
 	answer   rewrite.Kind
-	// capability is what the provider must have declared for it.
+	// capability is the capability that the provider must have declared.
 	capability string
 	// promptParam is the parameter that may be too long.
 	promptParam string
@@ -49,11 +49,11 @@ var (
 // serve answers a POST.
 func (e jsonEndpoint) serve(h *Handler, x *exchange) error { return h.answerJSON(x, e) }
 
-// answerJSON serves one request whose body is JSON. The order of its steps is
-// the public order of errors: 413, 401, 400, 404, 403, then what admission says.
+// answerJSON serves one request whose body is JSON. The order of its steps is the public
+// order of errors: 413, 401, 400, 404, 403, then the errors of admission.
 //
-// The body is read before a claim is made, because it is part of what an
-// Idempotency-Key stands for.
+// The body is read before a claim is made, because an Idempotency-Key stands for that
+// body.
 func (h *Handler) answerJSON(x *exchange, e jsonEndpoint) error {
 	in, err := h.enter(x, h.cfg.MaxBody, checkForm)
 	if err != nil {
@@ -76,8 +76,8 @@ func (h *Handler) answerJSON(x *exchange, e jsonEndpoint) error {
 	})
 }
 
-// runJSON runs what a body asks for. The body itself is not kept for the length of
-// the answer.
+// runJSON runs the request of a body. The body itself is not kept while the answer is
+// written.
 func (h *Handler) runJSON(x *exchange, e jsonEndpoint, in entered) error {
 	sent := h.buffers.get()
 	defer h.buffers.put(sent)
@@ -89,7 +89,7 @@ func (h *Handler) runJSON(x *exchange, e jsonEndpoint, in entered) error {
 	return h.run(x, req)
 }
 
-// prepare checks a body, and leaves in sent what goes to the provider.
+// prepare checks a body and builds the provider's body in sent.
 func (h *Handler) prepare(
 	x *exchange, e jsonEndpoint, in entered, raw []byte, sent *bytes.Buffer,
 ) (*inference.Request, error) {
@@ -157,7 +157,7 @@ func requestOf(x *exchange, e jsonEndpoint, who *auth.Principal, req *openaiapi.
 	}
 }
 
-// capabilities is what the provider must have declared.
+// capabilities returns the capabilities that the provider must have declared.
 func capabilities(e jsonEndpoint, req *openaiapi.Request) []string {
 	need := []string{e.capability}
 	if req.Stream {
@@ -185,7 +185,8 @@ func (h *Handler) promptOf(
 	return p, nil
 }
 
-// furtherPrompts gives each of the requests that one was split into, behind the first, an id.
+// furtherPrompts gives an id to each request behind the first that the body was split
+// into.
 func (h *Handler) furtherPrompts(split []*openaiapi.Request, model inference.Model) ([]inference.Prompt, error) {
 	var further []inference.Prompt
 	for _, req := range split {

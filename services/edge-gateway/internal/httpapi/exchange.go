@@ -35,19 +35,20 @@ var (
 	put  = []string{http.MethodPut}
 )
 
-// surface is what one listener answers.
+// surface is the set of routes that one listener answers.
 type surface struct {
-	// find gives the route of an escaped path and the path's variable part, still escaped.
+	// find returns the route of an escaped path and the path's variable part, still
+	// escaped.
 	find func(path string) (route, string)
-	// pages reports whether pages of other origins may call, and consumers hear of
-	// their rates: on the public listener, and on no other.
+	// pages reports whether pages of other origins may call, and whether answers show
+	// rates: on the public listener, and on no other.
 	pages bool
 	// admit refuses a request before it has a route; nil refuses none.
 	admit func(*http.Request) error
 }
 
-// exchange is one request and its answer. It is the http.ResponseWriter of the
-// answer, and remembers the status that was sent.
+// exchange is one request and its answer. It is the http.ResponseWriter of the answer and
+// keeps the status that was sent.
 type exchange struct {
 	id      string
 	started time.Time
@@ -86,8 +87,8 @@ func (x *exchange) Header() http.Header { return x.w.Header() }
 // Begun reports whether headers have been sent.
 func (x *exchange) Begun() bool { return x.status != 0 }
 
-// begin notes the status. A connection with a body still to come is not used
-// again, so that net/http does not wait for the body before it answers.
+// begin notes the status. A connection whose body has not been read is not used again, so
+// that net/http does not wait for the body before it answers.
 func (x *exchange) begin(status int) {
 	if x.status != 0 {
 		return
@@ -122,22 +123,22 @@ func (x *exchange) Write(p []byte) (int, error) {
 // Unwrap lets http.ResponseController find the connection.
 func (x *exchange) Unwrap() http.ResponseWriter { return x.w }
 
-// authenticate tells whose key the request carries.
+// authenticate returns the owner of the key that the request carries.
 func (h *Handler) authenticate(x *exchange) (who *auth.Principal, err error) {
 	who, err = h.Auth.Authenticate(x.request.Context(), x.request.Header, h.Addresses.Of(x.request))
 	x.who, x.authenticated = who, true
 	return who, err
 }
 
-// authenticateAfresh is authenticate for what billing-ledger does not admit.
+// authenticateAfresh is authenticate for requests that billing-ledger does not admit.
 func (h *Handler) authenticateAfresh(x *exchange) (who *auth.Principal, err error) {
 	who, err = h.Auth.AuthenticateAfresh(x.request.Context(), x.request.Header, h.Addresses.Of(x.request))
 	x.who, x.authenticated = who, true
 	return who, err
 }
 
-// setWriteDeadline bounds the time in which the client must read an answer. A
-// connection that knows no deadlines has none.
+// setWriteDeadline bounds the time in which the client must read an answer. A connection
+// without deadlines has no such bound.
 func (h *Handler) setWriteDeadline(x *exchange) {
 	_ = x.control.SetWriteDeadline(time.Now().Add(h.cfg.AnswerTimeout))
 }
@@ -157,11 +158,11 @@ func (h *Handler) answer(x *exchange, status int, body []byte) {
 	_, _ = x.Write(body) // a client that left is nobody's fault
 }
 
-// tell answers with an error, unless nobody is there to read it or an answer
-// was begun.
+// tell answers with an error, unless the client has left or an answer has begun.
 func (h *Handler) tell(x *exchange, err error) {
 	if f, ok := fault.As(err); ok && f.Kind == fault.Canceled && !clientLeft(x.request.Context()) {
-		// It was a peer that went away or this server that stops, not the client.
+		// A peer has closed its connection or this server stops; the client is still
+		// there.
 		err = fault.Wrap(err, fault.Unavailable, fault.ServiceUnavailable, "A part of the service does not answer.")
 	}
 	x.err = err
@@ -178,30 +179,29 @@ func (h *Handler) tell(x *exchange, err error) {
 	x.leaveUnread()
 }
 
-// linger is how long the connection of a refused request without a good key stays
-// open for what its client has sent already: a connection that is closed on unread
+// linger is how long the connection of a refused request without a good key stays open
+// for the bytes that its client has sent already. A connection that is closed on unread
 // bytes is reset, and the client might not read the answer.
 const linger = 500 * time.Millisecond
 
-// leaveUnread waits no longer for a body that belongs to nobody. Otherwise net/http
-// would wait for up to 256 KiB of it after the answer, for as long as a body may
-// take.
+// leaveUnread bounds the wait for a body that nobody will read. Otherwise net/http would
+// wait for up to 256 KiB of it after the answer, for as long as a body may take.
 func (x *exchange) leaveUnread() {
 	if x.unread && x.who == nil && x.status >= http.StatusBadRequest {
 		_ = x.control.SetReadDeadline(time.Now().Add(linger))
 	}
 }
 
-// entered is what a request that is paid for begins with.
+// entered is the result of the first steps of a request that is paid for.
 type entered struct {
 	who   *auth.Principal
 	pin   admission.Pin
 	token idempotency.Token // empty without an Idempotency-Key
 }
 
-// enter does what every request that is paid for begins with, before its body
-// of at most limit bytes is read: who asks, and of whom. The order of its steps
-// is the public order of errors: 413, 401, 400. checkHead looks at the headers
+// enter does the first steps of every request that is paid for, before its body of at
+// most limit bytes is read: it finds who asks, and which provider is wanted. The order of
+// its steps is the public order of errors: 413, 401, 400. checkHead looks at the headers
 // that describe the body.
 func (h *Handler) enter(x *exchange, limit int64, checkHead func(http.Header) error) (in entered, err error) {
 	header := x.request.Header
@@ -247,16 +247,16 @@ func (h *Handler) freeBody(x *exchange) {
 	}
 }
 
-// expectBody bounds the time in which the body must arrive, whether or not
-// anybody reads it: net/http itself reads what a handler left. A connection that
-// knows no deadlines has none.
+// expectBody bounds the time in which the body must arrive, whether or not a handler
+// reads it, because net/http itself reads what a handler left. A connection without
+// deadlines has no such bound.
 func (h *Handler) expectBody(x *exchange) {
 	_ = x.control.SetReadDeadline(time.Now().Add(h.cfg.BodyTimeout))
 	x.unread = true
 	x.request.Body = &arrival{ReadCloser: x.request.Body, whole: func() {
 		x.unread = false
-		// The connection goes on being watched for a client that leaves, and a
-		// deadline must not pass for one.
+		// The connection is still watched for a client that leaves, and a deadline must
+		// not look like one.
 		_ = x.control.SetReadDeadline(time.Time{})
 	}}
 }
@@ -273,15 +273,15 @@ func (x *exchange) Admitted(rate *billingv1.RateLimit, paid billingv1.BillingTyp
 	setBillingType(x.Header(), paid)
 }
 
-// Refused says what a refusal by admission tells of the rate.
+// Refused notes the rate that a refusal by admission has.
 func (x *exchange) Refused(err error) {
 	if left := leftBy(err); left != nil {
 		x.setRate(left)
 	}
 }
 
-// Advance makes the exchange that of its next model attempt. The client is told
-// where the receipts of all of them begin.
+// Advance makes the exchange that of its next model attempt. The answer then names the
+// first model attempt, where the chain of receipts begins.
 func (x *exchange) Advance(id string, to *catalog.Model) {
 	setDeprecation(x.Header(), to.DeprecatedAt)
 	if x.Header().Get(firstRequest) == "" {
@@ -293,12 +293,12 @@ func (x *exchange) Advance(id string, to *catalog.Model) {
 	x.nameRequest()
 }
 
-// firstRequest names the first model attempt of an answer that a later one gives;
-// each receipt names the model attempt that went on.
+// firstRequest names the first model attempt in an answer of a later one. The receipt of
+// each model attempt names the next.
 const firstRequest = "X-Svc-First-Request-Id"
 
-// nameRequest tells the client which request this is; once headers are sent, it
-// is the receipt of the first model attempt that leads to the last.
+// nameRequest names the request in the answer. Once headers are sent, that is the first
+// model attempt, whose receipt leads to the last.
 func (x *exchange) nameRequest() {
 	x.Header().Set("X-Svc-Request-Id", x.id)
 	x.Header().Set("X-Request-Id", x.id)

@@ -17,8 +17,8 @@ import (
 // requestIDs names the requests of all prompts, in their order.
 const requestIDs = "X-Svc-Request-Ids"
 
-// mergedSink answers a request with several prompts. Of a stream every event goes to the client as it comes,
-// of whole answers each waits for the others.
+// mergedSink answers a request with several prompts. Every event of a stream goes to the client as it comes,
+// and each whole answer waits for the others.
 type mergedSink struct {
 	*exchange
 	ids    []string // of the prompts' requests
@@ -54,7 +54,7 @@ func (h *Handler) newMergedSink(x *exchange, req *inference.Request) *mergedSink
 	return s
 }
 
-// Part takes the answer to the i-th prompt. Parts are asked for when the prompts begin, also those that are
+// Part takes the answer to the i-th prompt. It is called when the prompts begin, also for prompts that are
 // then refused, so the answer names the prompts' requests from here on.
 func (s *mergedSink) Part(i int) inference.Sink {
 	s.Header().Set(requestIDs, strings.Join(s.ids, ","))
@@ -76,11 +76,11 @@ func (s *mergedSink) Whole(w inference.Whole, usage *rewrite.Event) error {
 	return s.out.answer(http.StatusOK, w.ContentType, w.Body)
 }
 
-// copyHead gives the answer what a part says of its provider.
+// copyHead copies a part's headers about its provider into the answer.
 func (s *mergedSink) copyHead(part int) { maps.Copy(s.Header(), s.parts[part].head) }
 
-// FailPart ends a stream that has begun with an event; otherwise the answers that are billed stand beside
-// the error.
+// FailPart ends a stream that has begun with an error event. Otherwise the answers that are billed stand
+// beside the error.
 func (s *mergedSink) FailPart(f inference.PartFailure) {
 	defer s.out.extend()
 	begun := s.Begun()
@@ -104,7 +104,7 @@ func (s *mergedSink) FailPart(f inference.PartFailure) {
 // Begun reports whether the part has been begun.
 func (p *partSink) Begun() bool { return p.begun }
 
-// Commit notes who serves the prompt. A stream is begun by the part that comes first.
+// Commit notes who serves the prompt. The part that commits first begins the stream.
 func (p *partSink) Commit(by inference.Served) {
 	if !p.begun {
 		setServed(p.head, by)
@@ -132,7 +132,7 @@ func (p *partSink) begin() {
 // Event gathers one event.
 func (p *partSink) Event(e rewrite.Event) { p.buf = appendEvent(p.buf, e) }
 
-// Flush sends what was gathered.
+// Flush sends the gathered events.
 func (p *partSink) Flush() error {
 	p.of.mu.Lock()
 	defer p.of.mu.Unlock()
@@ -141,7 +141,7 @@ func (p *partSink) Flush() error {
 	return err
 }
 
-// KeepAlive writes a comment, and with it what waits for more to come.
+// KeepAlive writes a comment and the gathered events.
 func (p *partSink) KeepAlive(interval time.Duration, paid bool) (left time.Duration, err error) {
 	if quiet := time.Since(p.out.wrote); quiet < interval {
 		return interval - quiet, nil
@@ -166,7 +166,7 @@ func (p *partSink) Whole(w inference.Whole) error {
 	return p.Flush()
 }
 
-// Fail ends the part. Its error is told when the other parts have ended.
+// Fail ends the part. Its error is sent when the other parts have ended.
 func (p *partSink) Fail(f inference.Failure) {
 	if !p.begun {
 		setFailed(p.head, f)

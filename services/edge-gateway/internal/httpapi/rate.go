@@ -8,17 +8,17 @@ import (
 	"svc.internal/services/edge-gateway/internal/auth"
 )
 
-// Every answer under /v1 to the owner of a good key tells what is left of the
-// key's rate. Admission tells it with its own answer, so that what is admitted
-// asks for nothing more; for all others it is read when the answer begins, after
-// whose key it is where that has not been found out.
+// Every answer under /v1 to the owner of a good key shows what is left of the key's rate,
+// and no other answer does. Admission gives the rate with its own answer, so an admitted
+// request causes no further call. For other requests the rate is read when the answer
+// begins, after the owner of the key has been found.
 
-// ratePatience is how long an answer waits for whose key it is, and as long again for
-// what is left of its rate; without either it says nothing.
+// ratePatience is how long an answer waits for the owner of its key, and as long again
+// for what is left of the rate. When either is late the answer says nothing of the rate.
 const ratePatience = 250 * time.Millisecond
 
-// categoryOf is the category of a route's models as long as no model is known;
-// llm of all others.
+// categoryOf is the category of a route's models while no model is known; llm for all
+// other routes.
 var categoryOf = map[string]string{
 	"/v1/embeddings":           "embedding",
 	"/v1/images/generations":   "image",
@@ -34,8 +34,8 @@ func (h *Handler) category(model string) string {
 	return ""
 }
 
-// tellRate says what is left of the key's rate in an answer that begins, unless
-// admission has told it.
+// tellRate writes what is left of the key's rate into an answer that begins, unless
+// admission has given it.
 func (h *Handler) tellRate(x *exchange, status int) {
 	if x.rateKnown || status == http.StatusUnauthorized {
 		return
@@ -56,8 +56,9 @@ func (h *Handler) tellRate(x *exchange, status int) {
 	x.setRate(h.Rates.Read(ctx, who.KeyID, category))
 }
 
-// caller is whose key the request carries, nil without a good one. A route that
-// needs no key has not asked yet, nor has one that refused before it came to it.
+// caller returns the owner of the key that the request carries; nil without a good key. A
+// route that needs no key has not asked yet, and neither has a route that refused before
+// it came to that.
 func (h *Handler) caller(x *exchange) *auth.Principal {
 	if x.authenticated {
 		return x.who
@@ -67,7 +68,8 @@ func (h *Handler) caller(x *exchange) *auth.Principal {
 	return h.Auth.OptionalPrincipal(ctx, x.request.Header, h.Addresses.Of(x.request))
 }
 
-// patience ends with time and not with the client, since others may wait for it.
+// patience returns a context that ends with time and not with the client, because other
+// requests may wait for the same call.
 func patience(x *exchange) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(x.request.Context()), ratePatience)
 }

@@ -14,7 +14,7 @@ import (
 	"svc.internal/services/edge-gateway/internal/openaiapi"
 )
 
-// findModel looks for the model of a request that asks for an endpoint.
+// findModel finds the model of a request for an endpoint.
 func (h *Handler) findModel(name string, asked hubv1.Endpoint) (*catalog.Model, error) {
 	model, err := h.Catalog.Find(name)
 	if err != nil {
@@ -26,7 +26,7 @@ func (h *Handler) findModel(name string, asked hubv1.Endpoint) (*catalog.Model, 
 	return model, nil
 }
 
-// routeOf is the route that serves the models of an endpoint.
+// routeOf names the route that serves the models of an endpoint.
 var routeOf = map[hubv1.Endpoint]string{
 	hubv1.Endpoint_ENDPOINT_CHAT:           "POST /v1/chat/completions",
 	hubv1.Endpoint_ENDPOINT_EMBEDDINGS:     "POST /v1/embeddings",
@@ -52,11 +52,10 @@ func mayUse(who *auth.Principal, model *catalog.Model) error {
 // maxNextModels is how many models are tried after the first.
 const maxNextModels = 3
 
-// resolve finds the models that may serve a request of a size, in the order in which
-// they are tried: the named one and the next ones. Each must exist, serve this
-// endpoint and be allowed. A model that nobody serves now is left out, unless there
-// is no other behind; so is a next model that does not give as long an answer as is
-// asked for.
+// resolve finds the models that may serve a request of a size, in the order in which they
+// are tried: the named one and the next ones. Each must exist, serve this endpoint and be
+// allowed. A model that no provider serves now is left out, unless no other follows. A
+// next model that gives shorter answers than the client asks for is left out too.
 func (h *Handler) resolve(
 	asked hubv1.Endpoint, who *auth.Principal, name string, next []string, size openaiapi.Size,
 ) ([]inference.Model, error) {
@@ -104,7 +103,7 @@ func (h *Handler) resolveOne(
 	return inference.Model{Model: model, Bounds: bounds}, mayUse(who, model)
 }
 
-// onModel lets an error that blames the model name the entry where it stands.
+// onModel makes an error about the model name the entry of models in which it stands.
 func onModel(err error, param string) error {
 	if f, ok := fault.As(err); ok && f.Param == "model" {
 		return f.On(param)

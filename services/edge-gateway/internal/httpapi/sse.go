@@ -13,13 +13,13 @@ import (
 	"svc.internal/services/edge-gateway/internal/rewrite"
 )
 
-// What ends a stream of completions, and what keeps one alive.
+// The end of a stream of completions, and the comment that keeps one alive.
 const (
 	doneEvent      = "data: [DONE]\n\n"
 	keepAliveEvent = ": keep-alive\n\n"
 )
 
-// maxKeptEvents bounds the room for events that is kept between flushes.
+// maxKeptEvents bounds the buffer that is kept between flushes, in bytes.
 const maxKeptEvents = 128 << 10
 
 // sseSink streams an answer as server-sent events.
@@ -67,7 +67,7 @@ func beginStream(w http.ResponseWriter) {
 // Event gathers one event.
 func (s *sseSink) Event(e rewrite.Event) { s.buf = appendEvent(s.buf, e) }
 
-// appendEvent frames an event. JSON may hold line ends between its tokens only; a space there means the same
+// appendEvent frames an event. JSON may have line ends between its tokens only. A space there means the same
 // and keeps the event on one line.
 func appendEvent(buf []byte, e rewrite.Event) []byte {
 	if rewrite.IsEventName(e.Name) {
@@ -87,14 +87,14 @@ func appendEvent(buf []byte, e rewrite.Event) []byte {
 	return append(buf, "\n\n"...)
 }
 
-// Flush sends what was gathered.
+// Flush sends the gathered events.
 func (s *sseSink) Flush() error {
 	err := s.out.flush(s.buf)
 	s.buf = emptied(s.buf)
 	return err
 }
 
-// emptied is the room of a buffer, unless that is too large to be kept.
+// emptied returns a buffer without its content, or none if it is too large to be kept.
 func emptied(buf []byte) []byte {
 	if cap(buf) > maxKeptEvents {
 		return nil
@@ -102,7 +102,7 @@ func emptied(buf []byte) []byte {
 	return buf[:0]
 }
 
-// KeepAlive writes a comment, and with it what waits for more to come.
+// KeepAlive writes a comment and the gathered events.
 func (s *sseSink) KeepAlive(interval time.Duration, paid bool) (left time.Duration, err error) {
 	if quiet := time.Since(s.out.wrote); quiet < interval {
 		return interval - quiet, nil
@@ -133,7 +133,7 @@ func (s *sseSink) Whole(inference.Whole) error {
 	return s.Flush()
 }
 
-// Fail ends a stream that has begun with an error event; whether it arrives is not known.
+// Fail ends a stream that has begun with an error event, which may not arrive.
 func (s *sseSink) Fail(f inference.Failure) {
 	defer s.out.extend()
 	a := apierror.Of(f.Err)

@@ -19,7 +19,7 @@ import (
 	"svc.internal/services/edge-gateway/internal/rewrite"
 )
 
-// formRoom is what a form may hold besides its file.
+// formRoom is how many bytes a form may have besides its file.
 const formRoom = 1 << 20
 
 // uploaded is a transcription as the client asked for it.
@@ -28,17 +28,16 @@ type uploaded struct {
 	model  string
 	stream bool
 	answer hubv1.AnswerForm
-	// verbose tells that the answer tells its duration.
+	// verbose reports whether the answer has its duration.
 	verbose bool
-	// millis is how long the file plays.
+	// millis is how long the file plays, in milliseconds.
 	millis int64
 	format audio.Format
 }
 
-// transcriptions serves POST /v1/audio/transcriptions. The order of its steps is
-// the public order of errors: 413, 401, 400, 404, 403, then what admission says.
-// The body is kept for the length of the answer, since it may be sent to several
-// providers.
+// transcriptions serves POST /v1/audio/transcriptions. The order of its steps is the
+// public order of errors: 413, 401, 400, 404, 403, then the errors of admission. The body
+// is kept while the answer is written, because it may be sent to several providers.
 func (h *Handler) transcriptions(x *exchange) error {
 	limit := h.cfg.MaxUpload + formRoom
 	var boundary string
@@ -84,7 +83,7 @@ func formBoundary(header http.Header) (string, error) {
 	return multipartform.Boundary(kinds[0])
 }
 
-// transcribe serves a form. What is sent on takes its place.
+// transcribe serves a form. The body that is sent takes its place.
 func (h *Handler) transcribe(x *exchange, in entered, form multipartform.Form, sent *upload) error {
 	asked, err := h.readForm(form)
 	x.category = h.category(asked.model)
@@ -102,7 +101,7 @@ func (h *Handler) transcribe(x *exchange, in entered, form multipartform.Form, s
 	x.model, x.stream = model.ID, asked.stream
 	x.facts = append(x.facts, slog.String("model", model.ID), slog.Bool("stream", asked.stream),
 		slog.String("audio_format", string(asked.format)), slog.Int64("audio_ms", asked.millis))
-	// The request's id is known to nobody before it is answered.
+	// Nobody knows the request's id before it is answered.
 	own := "svc-" + x.id
 	body, at, err := form.Build(own, model.ID)
 	if err != nil {
@@ -145,8 +144,8 @@ func (h *Handler) transcribe(x *exchange, in entered, form multipartform.Form, s
 	})
 }
 
-// readForm checks what is acted on and measures the file. All other fields are
-// the engine's.
+// readForm checks the fields that the gateway acts on and measures the file. All other
+// fields are the engine's.
 func (h *Handler) readForm(form multipartform.Form) (a uploaded, err error) {
 	a.form = form
 	model, ok, err := a.form.Text("model")
@@ -188,7 +187,7 @@ func missing(param string) error {
 	return fault.New(fault.Invalid, multipartform.MissingRequiredParameter, "%s is required.", param).On(param)
 }
 
-// unplayable tells why a file cannot be measured; the client may mend it.
+// unplayable returns why a file cannot be measured. The client may mend it.
 func unplayable(err error) error {
 	for _, known := range []error{audio.ErrJunk, audio.ErrFormat, audio.ErrNothing, audio.ErrTooLong} {
 		if errors.Is(err, known) {
@@ -199,9 +198,8 @@ func unplayable(err error) error {
 	return err
 }
 
-// answerForms are the values of response_format. A stream is of events whatever
-// the form of its text, but subtitles have their own end of line and cannot be
-// streamed.
+// answerForms are the values of response_format. A stream has events whatever the form of
+// its text. Subtitles cannot be streamed, because they have an end of line of their own.
 var answerForms = map[string]hubv1.AnswerForm{
 	"json":          hubv1.AnswerForm_ANSWER_FORM_JSON,
 	"verbose_json":  hubv1.AnswerForm_ANSWER_FORM_JSON,
@@ -243,8 +241,8 @@ func (a *uploaded) readAnswer() error {
 	return nil
 }
 
-// notInForms refuses what routes a request elsewhere: it would be ignored here,
-// and a wish for a provider must not be.
+// notInForms refuses fields that route a request, because they would be ignored here, and
+// a wish for a provider must not be ignored.
 func notInForms(form multipartform.Form) error {
 	for _, p := range form {
 		name, _, _ := strings.Cut(strings.ToLower(p.Name), "[")

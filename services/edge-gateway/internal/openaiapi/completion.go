@@ -5,9 +5,9 @@ import (
 	"svc.internal/pkg/jsonscan"
 )
 
-// readCompletion consumes the value of a member of a legacy completion. What
-// chat cannot express is refused, and what says no more than chat does anyway
-// is accepted and left out. All else means what it means in chat.
+// readCompletion consumes the value of a member of a legacy completion. A member that
+// chat cannot express is refused. A member that says no more than chat does anyway is
+// accepted and left out. All other members mean the same as in chat.
 func (p *parser) readCompletion(f field) {
 	switch f {
 	case fieldPrompt:

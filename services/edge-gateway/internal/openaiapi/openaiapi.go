@@ -1,28 +1,27 @@
-// Package openaiapi reads the JSON bodies of /v1 once, strictly, and patches
-// them without marshalling them again: chat completions, legacy completions,
-// embeddings and images.
+// Package openaiapi reads the JSON bodies of /v1 once, strictly, and patches them without
+// marshalling them again: chat completions, legacy completions, embeddings and images.
 //
-// Parse walks the raw JSON in one pass: it refuses what is not the OpenAI
-// shape, finds the few facts that the gateway decides by (model, stream, the
-// bounds of the answer), estimates the prompt's tokens and notes where bytes
-// have to change. No forwarded byte is free: what the gateway does not know, at
-// any depth, counts as text of the prompt (see extra.go), and pictures and sound
-// by their size and length (see picture.go and media.go). Only members that no
-// engine puts into a prompt do not count: those that are modelled and ours. Request.Body then
-// writes what is sent to the provider: every byte as the client sent it, but for the model's
-// name when an alias was used, stream_options.include_usage on streams, the bound of the
-// answer (max_tokens), and the members that are ours (provider, models, usage). A legacy
-// completion becomes a chat completion in the same way: its prompt, as it is written, becomes
-// the one message. One with several prompts becomes as many chat completions (see
-// Request.Split).
+// Parse walks the raw JSON in one pass. It refuses a body that does not have OpenAI's
+// shape, finds the few facts that the gateway decides by (model, stream, the bounds of
+// the answer), estimates the prompt's tokens and notes where bytes have to change. No
+// forwarded byte is free. A member that the gateway does not know, at any depth, counts
+// as text of the prompt (see extra.go); pictures and sound count by their size and length
+// (see picture.go and media.go). Only the modelled members that no engine puts into a
+// prompt (temperature, seed, stop, logit_bias and the like) and our own do not count.
+// Request.Body then writes the provider's body. Every byte stays as the client sent it,
+// except the model's name when an alias was used, stream_options.include_usage on
+// streams, the bound of the answer (max_tokens), and our own members (provider, models,
+// usage), which are removed. A legacy completion becomes a chat completion in the same
+// way: its prompt, as it is written, becomes the one message. A completion with several
+// prompts becomes as many chat completions (see Request.Split).
 //
-// A name that the gateway acts upon may stand once only, and no other name may
-// equal it by case folding: engines written in Go would read that one instead.
-// Names it does not know pass through untouched. A null counts as absent.
+// A name that the gateway acts on may stand once only, and no other name may equal it by
+// case folding, because engines written in Go would read that one instead. Unknown names
+// pass through unchanged. A null counts as absent.
 //
 // Limits: MaxMessages, MaxChoices and the other constants below; nesting as
-// jsonscan.DefaultMaxDepth; the length of the body is the caller's to bound.
-// Errors are faults of kind Invalid that name the field and never quote it.
+// jsonscan.DefaultMaxDepth. The caller bounds the length of the body. Errors are faults
+// of kind Invalid that name the field and never quote it.
 package openaiapi
 
 import (
@@ -30,7 +29,7 @@ import (
 	"svc.internal/pkg/jsonscan"
 )
 
-// What a request may hold at most.
+// The bounds of a request.
 const (
 	// MaxMessages bounds messages.
 	MaxMessages = 2048
@@ -94,9 +93,8 @@ const (
 	MissingRequiredParameter fault.Reason = "missing_required_parameter"
 )
 
-// Parse reads body, which must not change while the request is in use. Strings
-// that are not UTF-8 are refused: agents and engines differ in what they make of
-// them.
+// Parse reads body, which must not change while the request is in use. It refuses strings
+// that are not UTF-8, because agents and engines differ in how they read them.
 func Parse(kind Kind, body []byte) (*Request, error) {
 	p := parser{
 		grammar: &grammars[kind],
@@ -127,7 +125,7 @@ func (p *parser) notAnObject() error {
 	return fault.New(fault.Invalid, fault.InvalidRequest, "the body must be a JSON object")
 }
 
-// finish checks what only the whole request can tell.
+// finish checks what depends on the whole request.
 func (p *parser) finish() error {
 	for _, required := range p.grammar.required {
 		if !p.present[required] {

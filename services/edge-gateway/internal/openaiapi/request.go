@@ -18,17 +18,18 @@ type Request struct {
 	// IncludeCost is usage.include: the client wants usage and its cost.
 	IncludeCost bool
 	Size
-	// Routing says who may serve, Models which models come next, by id or alias.
+	// Routing says which providers may serve, Models which models are tried next, by id
+	// or alias.
 	Routing Routing
 	Models  []string
-	// Stop reports that the request names what ends its answer.
+	// Stop reports whether the request names texts that end its answer.
 	Stop bool
-	// NamesMedia reports that messages name media by address, EngineMembers that the
-	// body has members that are an engine's own.
+	// NamesMedia reports whether messages name media by address, EngineMembers whether
+	// the body has members that are an engine's own.
 	NamesMedia, EngineMembers bool
-	// Logprobs reports that token probabilities are asked for.
+	// Logprobs reports whether token probabilities are asked for.
 	Logprobs bool
-	// Base64 reports that embeddings are wanted as base64.
+	// Base64 reports whether embeddings are wanted as base64.
 	Base64 bool
 
 	data  []byte
@@ -45,27 +46,27 @@ type Request struct {
 // Size is how much a request asks for. The bounds of a request on a model are made
 // of it.
 type Size struct {
-	// MaxTokens is the larger of max_tokens and max_completion_tokens, since
-	// engines differ in which they obey; 0 when neither is there.
+	// MaxTokens is the larger of max_tokens and max_completion_tokens, because engines
+	// differ in which they obey; 0 when neither is there.
 	MaxTokens int64
 	// MaxTokensParam names the member that MaxTokens comes from.
 	MaxTokensParam string
-	// Choices is how many answers the engine makes: the larger of n and
-	// best_of; of images, how many.
+	// Choices is how many answers the engine makes: the larger of n and best_of, or the
+	// number of images.
 	Choices int64
 	// Messages counts messages; a legacy completion has one.
 	Messages int64
 	// Inputs is how many embeddings are asked for.
 	Inputs int64
-	// PromptTokens estimates the prompt, without any margin. What was sent as
+	// PromptTokens estimates the prompt, without any margin. An input that was sent as
 	// tokens is counted.
 	PromptTokens int64
-	// PromptBound is how many tokens hardly any engine makes more of the prompt:
-	// what its hold must cover. It includes what the estimate leaves out, since
-	// it reaches the prompt of few engines or of none: names of members, numbers
-	// that stand alone, and pictures and sound beyond what they usually cost.
+	// PromptBound is a number of tokens of which hardly any engine makes more of the
+	// prompt; the hold must cover it. It has the parts that the estimate leaves out
+	// because they reach the prompt of few engines or of none: names of members, numbers
+	// that stand alone, and pictures and sound beyond their usual cost.
 	PromptBound int64
-	// LargestTokens is PromptTokens, or of several inputs that of the largest:
+	// LargestTokens is PromptTokens, or that of the largest of several inputs, because
 	// each has the window for itself.
 	LargestTokens int64
 }
@@ -77,8 +78,8 @@ type edit struct {
 	role role
 }
 
-// role is what an edit writes that can be written anew for another model, or that
-// differs between the requests that one is split into.
+// role is the part of a body that an edit writes anew for another model, or that differs
+// between the requests that one is split into.
 type role uint8
 
 const (
@@ -95,10 +96,10 @@ type promptAt struct {
 	tokens, bound int64
 }
 
-// Split gives a request for each of the prompts of a legacy completion, in their
-// order: each is the same request with that prompt alone. Any other request is
-// its own only one. size bounds what all of them send, in bytes: what stands
-// beside several prompts goes with each of them.
+// Split returns a request for each of the prompts of a legacy completion, in their order.
+// Each is the same request with that prompt alone. Any other request is returned alone.
+// size bounds the bytes that all of them send together, because the members beside
+// several prompts go with each of them.
 func (r *Request) Split() (split []*Request, size int64) {
 	if len(r.prompts) == 0 {
 		return []*Request{r}, int64(len(r.data))
@@ -122,10 +123,10 @@ func (r *Request) Split() (split []*Request, size int64) {
 	return split, int64(len(split))*int64(len(r.data)-texts) + int64(texts)
 }
 
-// AskForBase64 asks the engine for images within its answer, unless the client
-// said what it wants: an address that an engine hands out when it is not asked
-// often leads to the engine itself. Engines that refuse response_format, as those
-// whose answers are always base64 do, must not be asked.
+// AskForBase64 asks the engine for images within its answer, unless the client named a
+// form, because an address that an engine hands out often leads to the engine itself. An
+// engine that refuses response_format must not be asked, such as one whose answers are
+// always base64.
 func (r *Request) AskForBase64() {
 	if r.formatAt != nil {
 		r.edits = append(r.edits, *r.formatAt)
@@ -133,16 +134,16 @@ func (r *Request) AskForBase64() {
 	}
 }
 
-// What stands around a prompt that becomes a message.
+// The text around a prompt that becomes a message.
 const (
 	messageOpen  = `[{"role":"user","content":`
 	messageClose = `}]`
 )
 
-// Body appends to dst what is sent to the provider, with the model named by its
-// catalog id and the bound of one choice, in tokens. The bound is always written
-// where the kind has one, because engines have bounds of their own below or above
-// it, and what is billed and what is delivered must have the same.
+// Body appends to dst the provider's body, with the model named by its catalog id and the
+// bound of one choice, in tokens. The bound is always written where the kind has one.
+// Engines have bounds of their own below or above it, and the billed and the delivered
+// answer must have the same bound.
 func (r *Request) Body(dst []byte, modelID string, maxTokens int64) Sent {
 	name := r.data[r.model.Start:r.model.End]
 	if r.Model != modelID {
