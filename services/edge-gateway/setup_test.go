@@ -194,8 +194,9 @@ func (f *fleet) register(r grpc.ServiceRegistrar) {
 func (f *fleet) deps() Deps {
 	conn := f.named
 	return Deps{
-		Log: slog.New(slog.NewTextHandler(f.log, nil)), Meters: metricnoop.MeterProvider{}, Traces: tracenoop.NewTracerProvider(),
-		Clock: f.clock, Random: rand.Reader,
+		Log: slog.New(slog.NewTextHandler(f.log, nil)), Meters: metricnoop.MeterProvider{},
+		Traces: tracenoop.NewTracerProvider(),
+		Clock:  f.clock, Random: rand.Reader,
 		Reached:     func() error { return nil },
 		Keys:        billingv1.NewKeyServiceClient(conn),
 		Admission:   billingv1.NewAdmissionServiceClient(conn),

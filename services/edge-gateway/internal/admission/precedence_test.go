@@ -7,7 +7,7 @@ import (
 	"svc.internal/pkg/fault"
 )
 
-func TestTheEarlierErrorIsTold(t *testing.T) {
+func TestTheEarlierErrorIsReported(t *testing.T) {
 	ranked := []error{
 		fault.New(fault.Exhausted, fault.RequestTooLarge, ""),
 		fault.New(fault.Unauthenticated, fault.KeyRevoked, ""),

@@ -38,7 +38,7 @@ func TestThePartThatComesFirstBeginsTheStream(t *testing.T) {
 	wantBody(t, w, "data: {\"b\":2}\n\ndata: {\"a\":1}\n\ndata: {\"usage\":{}}\n\ndata: [DONE]\n\n")
 }
 
-func TestTheErrorOfAPartIsToldWhenTheOthersHaveEnded(t *testing.T) {
+func TestTheErrorOfAPartIsSentWhenTheOthersHaveEnded(t *testing.T) {
 	h, x, w := sinkTo()
 	s := h.newMergedSink(x, twoPrompts(true))
 	part := s.Part(0)

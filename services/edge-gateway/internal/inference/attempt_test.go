@@ -14,11 +14,11 @@ func TestABoundFitsTheWindowOfItsCandidate(t *testing.T) {
 	for name, c := range map[string]struct {
 		window, explicit, want int64
 	}{
-		"a wide window":             {window: 8192, want: 1000},
-		"a window that nobody told": {window: 0, want: 1000},
-		"a narrow window":           {window: 600, want: 500},
-		"a window below the prompt": {window: 50, want: 1},
-		"a bound of the client's":   {window: 600, explicit: 1000, want: 1000},
+		"a wide window":                 {window: 8192, want: 1000},
+		"a window that nobody reported": {window: 0, want: 1000},
+		"a narrow window":               {window: 600, want: 500},
+		"a window below the prompt":     {window: 50, want: 1},
+		"a bound of the client's":       {window: 600, explicit: 1000, want: 1000},
 	} {
 		req, err := openaiapi.Parse(openaiapi.Chat, []byte(body))
 		if err != nil {

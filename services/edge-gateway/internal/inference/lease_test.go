@@ -17,7 +17,7 @@ import (
 	billingv1 "svc.internal/proto/svc/billing/v1"
 )
 
-// lessor takes renewals, or fails as told.
+// lessor takes renewals, or fails as the test says.
 type lessor struct {
 	billingv1.AdmissionServiceClient
 	mu    sync.Mutex
@@ -59,7 +59,7 @@ func during(l *Leases, d time.Duration) {
 	l.Run(ctx)
 }
 
-func TestTheLeaseThatIsToldReplacesTheSetting(t *testing.T) {
+func TestTheReportedLeaseReplacesTheSetting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		peer := &lessor{}
 		l := leases(peer, 100)
@@ -70,7 +70,7 @@ func TestTheLeaseThatIsToldReplacesTheSetting(t *testing.T) {
 		})
 		during(l, 5*time.Second)
 		if len(peer.calls) != 2 {
-			t.Errorf("%d renewals in five seconds, of a lease of eight told after the first", len(peer.calls))
+			t.Errorf("%d renewals in five seconds, of a lease of eight that is reported after the first", len(peer.calls))
 		}
 	})
 }

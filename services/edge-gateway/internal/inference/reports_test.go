@@ -18,7 +18,7 @@ import (
 	billingv1 "svc.internal/proto/svc/billing/v1"
 )
 
-// reportLedger takes reports, or fails as told.
+// reportLedger takes reports, or fails as the test says.
 type reportLedger struct {
 	billingv1.AdmissionServiceClient
 	mu      sync.Mutex

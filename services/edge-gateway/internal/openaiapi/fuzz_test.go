@@ -13,10 +13,12 @@ import (
 var seeds = []string{
 	`{"model":"m","messages":[{"role":"user","content":"hi"}]}`,
 	`{"model":"m","stream":true,"messages":[{"role":"user","content":[{"type":"text","text":"hi"}]}]}`,
-	`{"stream_options":{"include_usage":false,"a":[]},"stream":true,"usage":{"include":true},"model":"m","messages":[{"role":"user","content":"hi"}],"provider":{}}`,
+	`{"stream_options":{"include_usage":false,"a":[]},"stream":true,"usage":{"include":true},"model":"m",` +
+		`"messages":[{"role":"user","content":"hi"}],"provider":{}}`,
 	`{"mod\u0065l":"m","max_tokens":1e2,"n":2.0,"messages":[{"role":"assistant","content":null}]}`,
 	`{"models":[],"model":"m","messages":[{"role":"user","content":"` + "\xff" + `\ud800"}],"Model":"x"}`,
-	`{"model":"m","messages":[{"role":"user","content":"hi"}],"tools":[{"type":"function","function":{"name":"f"}}],"stop":["a"],"logit_bias":{"1":1}}`,
+	`{"model":"m","messages":[{"role":"user","content":"hi"}],"tools":[{"type":"function","function":{"name":"f"}}],` +
+		`"stop":["a"],"logit_bias":{"1":1}}`,
 }
 
 // view is what encoding/json makes of a body.

@@ -169,7 +169,8 @@ func TestALegacyCompletionBecomesAChatOfTheSameBytes(t *testing.T) {
 		{`{"model":"m","max_tokens":null,"prompt":"h\u0069"}`, `{"model":"big/model","max_tokens":7,` + hi + `}`},
 		{`{"model":"m","max_completion_tokens":5,"prompt":"h\u0069"}`,
 			`{"max_tokens":7,"model":"big/model","max_completion_tokens":7,` + hi + `}`},
-		{`{"echo":false,"suffix":"","logprobs":null,"best_of":1,"messages":null,"prompt":"h\u0069","model":"m","max_tokens":1}`,
+		{`{"echo":false,"suffix":"","logprobs":null,"best_of":1,"messages":null,"prompt":"h\u0069","model":"m",` +
+			`"max_tokens":1}`,
 			`{` + hi + `,"model":"big/model","max_tokens":7}`},
 		{`{"prompt":"h\u0069","model":"m","n":3,"best_of":3,"max_tokens":1,"x":[1.0,1e400],"usage":{}}`,
 			`{` + hi + `,"model":"big/model","n":3,"max_tokens":7,"x":[1.0,1e400]}`},
@@ -266,8 +267,10 @@ func TestNullCountsAsAbsentInEveryKind(t *testing.T) {
 }
 
 func TestImagesPassThroughWhatIsTheEnginesToKnow(t *testing.T) {
-	body := `{"model":"m","prompt":"a cat","n":1e1,"size":"1792x1024","quality":"hd","style":"vivid","background":"transparent","moderation":"low",` +
-		`"output_format":"webp","output_compression":50,"response_format":"b64_json","partial_images":3,"stream":true,"seed":1.50,"user":"u"}`
+	body := `{"model":"m","prompt":"a cat","n":1e1,"size":"1792x1024","quality":"hd","style":"vivid",` +
+		`"background":"transparent","moderation":"low",` +
+		`"output_format":"webp","output_compression":50,"response_format":"b64_json","partial_images":3,"stream":true,` +
+		`"seed":1.50,"user":"u"}`
 	r, err := Parse(Images, []byte(body))
 	if err != nil || r.Choices != 10 || !r.Stream || r.PromptTokens < 1 {
 		t.Fatalf("%+v, %v", r, err)

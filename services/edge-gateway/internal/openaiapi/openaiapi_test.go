@@ -194,8 +194,10 @@ func manyMembers(n int) string {
 
 func TestWhatIsFineIsUnderstood(t *testing.T) {
 	body := `{"model":"m\u0065","stream":true,"stream_options":{"include_usage":true},"n":3,"best_of":2,"max_tokens":10,` +
-		`"max_completion_tokens":2e1,"top_logprobs":5,"temperature":0.5,"seed":-5,"stop":["a"],"logit_bias":{"5":-100},"usage":{"include":true},` +
-		`"response_format":{"type":"json_schema","json_schema":{"name":"x","schema":{}}},"tools":[{"type":"custom","custom":{}}],"tool_choice":"auto",` +
+		`"max_completion_tokens":2e1,"top_logprobs":5,"temperature":0.5,"seed":-5,"stop":["a"],"logit_bias":{"5":-100},` +
+		`"usage":{"include":true},` +
+		`"response_format":{"type":"json_schema","json_schema":{"name":"x","schema":{}}},"tools":[{"type":"custom",` +
+		`"custom":{}}],"tool_choice":"auto",` +
 		`"messages":[{"role":"developer","content":"a"},{"role":"user","content":[{"text":"b","type":"text"},` +
 		image("HTTPS://x.org/y") + `,` +
 		image(`data:image\/png;base64,AA`) + `]},{"role":"assistant","content":null,"tool_calls":[]},{"role":"assistant"},` +

@@ -18,7 +18,8 @@ const (
 func TestRoutingIsRead(t *testing.T) {
 	r, err := Parse(Chat, []byte(with(`"models":["a","b/c","a"],"provider":{"order":["`+anID+`"],"only":["`+otherID+`","`+
 		anID+`"],"ignore":[],`+
-		`"allow_fallbacks":false,"quantizations":["fp8"],"sort":"latency","max_price":{"prompt":1.5,"completion":"2","image":0.000000001,"audio":3}}`)))
+		`"allow_fallbacks":false,"quantizations":["fp8"],"sort":"latency","max_price":{"prompt":1.5,"completion":"2",`+
+		`"image":0.000000001,"audio":3}}`)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -44,15 +44,19 @@ func TestAStreamHasWhatClientsPutItTogetherBy(t *testing.T) {
 		},
 		"tool calls without an index": {
 			in: []string{
-				`{"choices":[{"index":0,"delta":{"role":"assistant","tool_calls":[{"id":"a","function":{"name":"f","arguments":""}}]}}]}`,
+				`{"choices":[{"index":0,"delta":{"role":"assistant","tool_calls":[{"id":"a","function":{"name":"f",` +
+					`"arguments":""}}]}}]}`,
 				`{"choices":[{"index":0,"delta":{"tool_calls":[{"function":{"arguments":"{"}}]}}]}`,
-				`{"choices":[{"index":0,"delta":{"tool_calls":[{"id":"b","function":{"name":"g","arguments":"{}"}},{"function":{"name":"g"}}]}}]}`,
+				`{"choices":[{"index":0,"delta":{"tool_calls":[{"id":"b","function":{"name":"g","arguments":"{}"}},` +
+					`{"function":{"name":"g"}}]}}]}`,
 				`{"choices":[{"index":0,"delta":{"tool_calls":[{"index":null,"id":"a","function":{"arguments":"}"}}]}}]}`,
 			},
 			want: []string{
-				`{"choices":[{"index":0,"delta":{"role":"assistant","tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":""}}]}}]}`,
+				`{"choices":[{"index":0,"delta":{"role":"assistant","tool_calls":[{"index":0,"id":"a","function":{"name":"f",` +
+					`"arguments":""}}]}}]}`,
 				`{"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"arguments":"{"}}]}}]}`,
-				`{"choices":[{"index":0,"delta":{"tool_calls":[{"index":1,"id":"b","function":{"name":"g","arguments":"{}"}},{"index":2,"function":{"name":"g"}}]}}]}`,
+				`{"choices":[{"index":0,"delta":{"tool_calls":[{"index":1,"id":"b","function":{"name":"g","arguments":"{}"}},` +
+					`{"index":2,"function":{"name":"g"}}]}}]}`,
 				`{"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"a","function":{"arguments":"}"}}]}}]}`,
 			},
 		},

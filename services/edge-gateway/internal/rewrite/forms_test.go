@@ -14,7 +14,10 @@ import (
 func TestAChatBecomesATextCompletionOfTheSameBytes(t *testing.T) {
 	const nulls = `"finish_reason":null,"logprobs":null`
 	for in, want := range map[string]string{
-		`{"id":"chatcmpl-7","object":"chat.completion","created":1e0,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"h\u0069","refusal":null},"logprobs":null,"finish_reason":"stop"}],"x":1.50}`: `{"id":"cmpl-7","object":"text_completion","created":1e0,"model":"m","choices":[{"index":0,"text":"h\u0069","logprobs":null,"finish_reason":"stop"}],"x":1.50}`,
+		`{"id":"chatcmpl-7","object":"chat.completion","created":1e0,"model":"m","choices":[{"index":0,` +
+			`"message":{"role":"assistant","content":"h\u0069","refusal":null},"logprobs":null,"finish_reason":"stop"}],` +
+			`"x":1.50}`: `{"id":"cmpl-7","object":"text_completion","created":1e0,"model":"m","choices":[{"index":0,` +
+			`"text":"h\u0069","logprobs":null,"finish_reason":"stop"}],"x":1.50}`,
 		`{"id":"7","choices":[]}`:      `{"object":"text_completion","id":"cmpl-7","choices":[]}`,
 		`{"id":"cmpl-7","object":"x"}`: `{"id":"cmpl-7","object":"text_completion"}`,
 		`{}`:                           `{"object":"text_completion","id":"cmpl-own"}`,
@@ -23,8 +26,11 @@ func TestAChatBecomesATextCompletionOfTheSameBytes(t *testing.T) {
 		`{"id":"7","object":"o","choices":[5]}`: `{"id":"cmpl-7","object":"text_completion","choices":[5]}`,
 		`{"id":"7","object":"o","choices":[{"delta":{}}]}`: `{"id":"cmpl-7","object":"text_completion","choices":[{` +
 			nulls + `,"text":""}]}`,
-		`{"id":"7","object":"o","choices":[{"delta":{"role":"assistant","content":"a","re\u0061soning":[1.0]},"logprobs":{"content":[]},"finish_reason":null}],"usage":null}`: `{"id":"cmpl-7","object":"text_completion","choices":[{"text":"a","re\u0061soning":[1.0],"logprobs":null,"finish_reason":null}],"usage":null}`,
-		`{"id":"7","object":"o","choices":[{"index":0,"message":{"index":5,"text":"x","content":["y"]}}]}`:                                                                    `{"id":"cmpl-7","object":"text_completion","choices":[{` + nulls + `,"index":0,"text":"","content":["y"]}]}`,
+		`{"id":"7","object":"o","choices":[{"delta":{"role":"assistant","content":"a","re\u0061soning":[1.0]},` +
+			`"logprobs":{"content":[]},"finish_reason":null}],"usage":null}`: `{"id":"cmpl-7","object":"text_completion",` +
+			`"choices":[{"text":"a","re\u0061soning":[1.0],"logprobs":null,"finish_reason":null}],"usage":null}`,
+		`{"id":"7","object":"o","choices":[{"index":0,"message":{"index":5,"text":"x","content":["y"]}}]}`: `{` +
+			`"id":"cmpl-7","object":"text_completion","choices":[{` + nulls + `,"index":0,"text":"","content":["y"]}]}`,
 		`{"id":"7","choices":[{}`: `{"id":"7","choices":[{}`,
 		`[]`:                      `[]`, ``: ``,
 	} {
@@ -125,7 +131,8 @@ func TestVectorsComeInTheFormThatWasAskedFor(t *testing.T) {
 	}
 	got, ok := (&embeddings{model: "m"}).Accept([]byte(`{"data":[{"embedding":[1]},{"embedding":[2]}]}`))
 	if !ok || string(
-		got) != `{"model":"m","object":"list","data":[{"index":0,"object":"embedding","embedding":[1]},{"index":1,"object":"embedding","embedding":[2]}]}` {
+		got) != `{"model":"m","object":"list","data":[{"index":0,"object":"embedding","embedding":[1]},{"index":1,`+
+		`"object":"embedding","embedding":[2]}]}` {
 		t.Errorf("%v, %s", ok, got)
 	}
 }
@@ -187,8 +194,10 @@ func TestEmbeddingsTellTheirPromptAlone(t *testing.T) {
 	const shown = `"usage":{"prompt_tokens":2,"total_tokens":2}`
 	for in, want := range map[string]string{
 		`{"data":[]}`: `{` + shown + `,"data":[]}`,
-		`{"data":[],"usage":{"prompt_tokens":2,"total_tokens":2,"x":1.0}}`:                `{"data":[],"usage":{"prompt_tokens":2,"total_tokens":2,"x":1.0}}`,
-		`{"usage":{"prompt_tokens":2,"total_tokens":2,"completion_tokens":0},"data":[]}`:  `{"usage":{"prompt_tokens":2,"total_tokens":2,"completion_tokens":0},"data":[]}`,
+		`{"data":[],"usage":{"prompt_tokens":2,"total_tokens":2,"x":1.0}}`: `{"data":[],` +
+			`"usage":{"prompt_tokens":2,"total_tokens":2,"x":1.0}}`,
+		`{"usage":{"prompt_tokens":2,"total_tokens":2,"completion_tokens":0},"data":[]}`: `{"usage":{"prompt_tokens":2,` +
+			`"total_tokens":2,"completion_tokens":0},"data":[]}`,
 		`{"usage":{"prompt_tokens":2,"total_tokens":2,"completion_tokens":50},"data":[]}`: `{` + shown + `,"data":[]}`,
 		`{"usage":{"prompt_tokens":99,"total_tokens":99},"data":[]}`:                      `{` + shown + `,"data":[]}`,
 		`{"usage":null}`: `{` + shown + `}`,
@@ -219,8 +228,10 @@ func TestEventsOfImagesAreDatedAndSayWhatTheyAre(t *testing.T) {
 	form := &images{now: func() time.Time { return time.Unix(17, 0) }}
 	got := streamed(form, true, event("image_generation.completed", `{"b64_json":"AA","x":1.0}`),
 		event("image_generation.completed", `{"type":"image_generation.completed","created_at":5}`), event("", `{"y":1}`))
-	if want := "event: image_generation.completed\ndata: {\"type\":\"image_generation.completed\",\"created_at\":17,\"b64_json\":\"AA\",\"x\":1.0}\n\n" +
-		"event: image_generation.completed\ndata: {\"type\":\"image_generation.completed\",\"created_at\":5}\n\ndata: {\"y\":1}\n\n"; got != want {
+	if want := "event: image_generation.completed\ndata: {\"type\":\"image_generation.completed\",\"created_at\":17," +
+		"\"b64_json\":\"AA\",\"x\":1.0}\n\n" +
+		"event: image_generation.completed\ndata: {\"type\":\"image_generation.completed\",\"created_at\":5}\n\n" +
+		"data: {\"y\":1}\n\n"; got != want {
 		t.Errorf("got %s", got)
 	}
 }
@@ -233,7 +244,8 @@ func TestATranscriptTellsItsDuration(t *testing.T) {
 	form := transcript{}
 	for in, want := range map[string]string{
 		`{"text":"a"}`: `{` + shown + `,"text":"a"}`,
-		`{"text":"a","usage":{"seconds": 2,"type":"duration","x":1}}`:      `{"text":"a","usage":{"seconds": 2,"type":"duration","x":1}}`,
+		`{"text":"a","usage":{"seconds": 2,"type":"duration","x":1}}`: `{"text":"a","usage":{"seconds": 2,` +
+			`"type":"duration","x":1}}`,
 		`{"text":"a","usage":{"type":"duration","seconds":900}}`:           `{"text":"a",` + shown + `}`,
 		`{"text":"a","usage":{"type":"tokens","total_tokens":5}}`:          `{"text":"a",` + shown + `}`,
 		`{"text":"a","usage":{"seconds":2,"seconds":2,"type":"duration"}}`: `{"text":"a",` + shown + `}`,
@@ -302,7 +314,8 @@ func TestAStreamHasOneIDAndOneDate(t *testing.T) {
 		event("", `{"id":"","object":"o","created":5}`),
 		event("", `{"choices":[]}`))
 	want := `{"id":"","object":"o","created":0,"choices":[]}|{"id":"a","created":5,"choices":[1.0]}|` +
-		`{"created" : 5 ,"id": "a","choices":[{"delta":{"role":"assistant"},"index":0,"id":"c","created":7}]}|{"id":"a","object":"o","created":5}|{"choices":[]}|[DONE]|`
+		`{"created" : 5 ,"id": "a","choices":[{"delta":{"role":"assistant"},"index":0,"id":"c","created":7}]}|{"id":"a",` +
+		`"object":"o","created":5}|{"choices":[]}|[DONE]|`
 	if got != "data: "+strings.TrimSuffix(strings.ReplaceAll(want, "|", "\n\ndata: "), "data: ") {
 		t.Errorf("got\n%s", got)
 	}

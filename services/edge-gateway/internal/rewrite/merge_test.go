@@ -31,9 +31,11 @@ func answered(t *testing.T, choices int, bodies ...string) *Merge {
 
 func TestTheChoicesOfPromptsStandInTheirPlaces(t *testing.T) {
 	m := answered(t, 2,
-		`{"id":"chatcmpl-a","created":5,"model":"m","choices":[{"index":1,"message":{"content":"a1"},"finish_reason":"stop"},`+
+		`{"id":"chatcmpl-a","created":5,"model":"m","choices":[{"index":1,"message":{"content":"a1"},`+
+			`"finish_reason":"stop"},`+
 			`{"index":0,"message":{"content":"a0"},"finish_reason":"stop"}],"usage":{"prompt_tokens":99},"x":1.50}`,
-		`{"choices":[{"message":{"content":"b0"},"finish_reason":"stop"},{"index":7,"message":{"content":"b9"},"finish_reason":"stop"}]}`)
+		`{"choices":[{"message":{"content":"b0"},"finish_reason":"stop"},{"index":7,"message":{"content":"b9"},`+
+			`"finish_reason":"stop"}]}`)
 	const choices = `{"logprobs":null,"index":1,"text":"a1","finish_reason":"stop"},` +
 		`{"logprobs":null,"index":0,"text":"a0","finish_reason":"stop"},` +
 		`{"index":2,"logprobs":null,"text":"b0","finish_reason":"stop"},` +

@@ -36,8 +36,10 @@ func TestAWholeCompletionSaysWhatItIs(t *testing.T) {
 		{legacy: true, in: `{` + u + `}`,
 			out: `{"created":17,"model":"acme/\"m\"","object":"text_completion","id":"cmpl-r-1",` + u + `}`},
 		{legacy: true,
-			in: `{"id":null,"object":null,"created":null,"model":"x","choices":[{"message":{"content":"a"},"finish_reason":"stop"},{"index":5}],` + u + `}`,
-			out: `{"id":"cmpl-r-1","object":"text_completion","created":17,"model":"x","choices":[{"index":0,"logprobs":null,"text":"a","finish_reason":"stop"},` +
+			in: `{"id":null,"object":null,"created":null,"model":"x","choices":[{"message":{"content":"a"},` +
+				`"finish_reason":"stop"},{"index":5}],` + u + `}`,
+			out: `{"id":"cmpl-r-1","object":"text_completion","created":17,"model":"x","choices":[{"index":0,"logprobs":null,` +
+				`"text":"a","finish_reason":"stop"},` +
 				`{"text":"","finish_reason":null,"logprobs":null,"index":5}],` + u + `}`},
 	} {
 		form := newChat(specOf(c.legacy, false), noon())

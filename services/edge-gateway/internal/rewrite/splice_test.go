@@ -21,11 +21,15 @@ func TestStrictAnswersHaveTheirNulls(t *testing.T) {
 		{`{` + u + `,"choices":[{"message":{}}]}`,
 			`{` + u + `,"choices":[{"index":0,"logprobs":null,"message":{"role":"assistant","content":null,"refusal":null}}]}`},
 		{`{` + u + `,"choices":[{"index":7,"message":{"role":null,"refusal":null}},{"index":null}]}`,
-			`{` + u + `,"choices":[{"logprobs":null,"index":7,"message":{"content":null,"role":"assistant","refusal":null}},{"logprobs":null,"index":1}]}`},
+			`{` + u + `,"choices":[{"logprobs":null,"index":7,"message":{"content":null,"role":"assistant","refusal":null}},` +
+				`{"logprobs":null,"index":1}]}`},
 		{`{` + u + `,"choices":[{"logprobs":{},"message":{"refusal":"x","content":"y","reasoning":1.0}}], "k":1e400}`,
-			`{` + u + `,"choices":[{"index":0,"logprobs":{"refusal":null,"content":null},"message":{"role":"assistant","refusal":"x","content":"y","reasoning":1.0}}], "k":1e400}`},
-		{`{` + u + `,"choices":[{"logprobs":{"content":[{"token":"a","logprob":-0.50},{"bytes":[1],"top_logprobs":[{"token":"b"},5]},5]},"message":null}]}`,
-			`{` + u + `,"choices":[{"index":0,"logprobs":{"refusal":null,"content":[{"top_logprobs":[],"bytes":null,"token":"a","logprob":-0.50},` +
+			`{` + u + `,"choices":[{"index":0,"logprobs":{"refusal":null,"content":null},"message":{"role":"assistant",` +
+				`"refusal":"x","content":"y","reasoning":1.0}}], "k":1e400}`},
+		{`{` + u + `,"choices":[{"logprobs":{"content":[{"token":"a","logprob":-0.50},{"bytes":[1],` +
+			`"top_logprobs":[{"token":"b"},5]},5]},"message":null}]}`,
+			`{` + u + `,"choices":[{"index":0,"logprobs":{"refusal":null,"content":[{"top_logprobs":[],"bytes":null,` +
+				`"token":"a","logprob":-0.50},` +
 				`{"bytes":[1],"top_logprobs":[{"bytes":null,"token":"b"},5]},5]},"message":null}]}`},
 		{`{` + u + `,"choices":[{"message":null}]}`, `{` + u + `,"choices":[{"index":0,"logprobs":null,"message":null}]}`},
 		{`[]`, `[]`},
@@ -154,7 +158,8 @@ func TestTheUsageShownIsTheUsageBilled(t *testing.T) {
 	for in, want := range map[string]string{
 		`{` + right + `,"prompt_tokens_details":{"cached_tokens":1}}`: `{` +
 			right + `,"prompt_tokens_details":{"cached_tokens":1}}`,
-		`{"total_tokens": 5, "prompt_tokens" :2,"completion_tokens":3}`:                                              `{"total_tokens": 5, "prompt_tokens" :2,"completion_tokens":3}`,
+		`{"total_tokens": 5, "prompt_tokens" :2,"completion_tokens":3}`: `{"total_tokens": 5, "prompt_tokens" :2,` +
+			`"completion_tokens":3}`,
 		`{"prompt_tokens":2,"completion_tokens":900,"total_tokens":902,"prompt_tokens_details":{"cached_tokens":1}}`: shown,
 		`{"prompt_tokens":-2,"completion_tokens":3,"total_tokens":1}`:                                                shown,
 		`{"prompt_tokens":"2","completion_tokens":"3","total_tokens":"5"}`:                                           shown,
@@ -190,11 +195,12 @@ func TestTheUsageShownIsTheUsageBilled(t *testing.T) {
 
 func TestTokenProbabilitiesOfAChunkAreWhole(t *testing.T) {
 	for in, want := range map[string]string{
-		`{"choices":[{"logprobs" : {"content":[{"token":"a"}]},"delta":{}}]}`: `{"choices":[{"logprobs" : {"refusal":null,"content":[{"top_logprobs":[],"bytes":null,"token":"a"}]},"delta":{}}]}`,
-		`{"choices":[{"logprobs":null,"delta":{}}]}`:                          `{"choices":[{"logprobs":null,"delta":{}}]}`,
-		`{"choices":[{"delta":{"content":"\"logprobs\":{"}}]}`:                `{"choices":[{"delta":{"content":"\"logprobs\":{"}}]}`,
-		`{"x":{"logprobs":{}},"choices":[5]}`:                                 `{"x":{"logprobs":{}},"choices":[5]}`,
-		`{"choices":[{"logprobs":{`:                                           `{"choices":[{"logprobs":{`,
+		`{"choices":[{"logprobs" : {"content":[{"token":"a"}]},"delta":{}}]}`: `{"choices":[{"logprobs" : {"refusal":null,` +
+			`"content":[{"top_logprobs":[],"bytes":null,"token":"a"}]},"delta":{}}]}`,
+		`{"choices":[{"logprobs":null,"delta":{}}]}`:           `{"choices":[{"logprobs":null,"delta":{}}]}`,
+		`{"choices":[{"delta":{"content":"\"logprobs\":{"}}]}`: `{"choices":[{"delta":{"content":"\"logprobs\":{"}}]}`,
+		`{"x":{"logprobs":{}},"choices":[5]}`:                  `{"x":{"logprobs":{}},"choices":[5]}`,
+		`{"choices":[{"logprobs":{`:                            `{"choices":[{"logprobs":{`,
 	} {
 		if got := string(withLogprobs([]byte(in))); got != want {
 			t.Errorf("%s\n  became %s\n  want   %s", in, got, want)
@@ -217,7 +223,8 @@ func TestAUsageEventNamesItselfAsItsStreamDoes(t *testing.T) {
 	usage := Usage{Prompt: 2, Completion: 3}
 	const tail = `"choices":[],"usage":{"prompt_tokens":2,"completion_tokens":3,"total_tokens":5}}`
 	for in, want := range map[string]string{
-		`{"id":"a\"b","choices":[{"delta":{}}],"object":"o","created":17,"model":"m","x":1}`: `{"id":"a\"b","created":17,"model":"m","object":"o",` + tail,
+		`{"id":"a\"b","choices":[{"delta":{}}],"object":"o","created":17,"model":"m","x":1}`: `{"id":"a\"b","created":17,` +
+			`"model":"m","object":"o",` + tail,
 		`{"choices":[]}`: `{"object":"chat.completion.chunk",` + tail,
 		``:               `{"object":"chat.completion.chunk",` + tail,
 	} {
