@@ -22,7 +22,7 @@ func explained(t *testing.T, b *bundle, provider string) (map[string]int64, []*r
 		t.Fatal(err)
 	}
 	if age := time.Since(resp.GetSince().AsTime()); age < 0 || age > limit {
-		t.Errorf("counts since %v", resp.GetSince().AsTime())
+		t.Errorf("counts since: got %v, want 0 to %v", age, limit)
 	}
 	rejects := map[string]int64{}
 	for _, r := range resp.GetRejects() {
@@ -43,20 +43,32 @@ func TestAProviderIsToldWhyItGetsNoTraffic(t *testing.T) {
 	}
 	_, err := b.client.Select(t.Context(), &routerv1.SelectRequest{RequestId: "r2", ModelId: "m", PromptTokens: 1001})
 	if !fault.Is(err, fault.ContextLengthExceeded) {
-		t.Fatal(err)
+		t.Fatalf("got the error %v, want the reason %v", err, fault.ContextLengthExceeded)
 	}
 	rejects, models := explained(t, b, id(1))
-	if len(rejects) != 1 || rejects["window_too_small"] != 1 || len(models) != 1 {
-		t.Fatalf("rejects %v, models %v", rejects, models)
+	switch {
+	case len(rejects) != 1:
+		t.Fatalf("len(rejects): got %d, want 1, in %v", len(rejects), rejects)
+	case rejects["window_too_small"] != 1:
+		t.Fatalf(`rejects["window_too_small"]: got %d, want 1`, rejects["window_too_small"])
+	case len(models) != 1:
+		t.Fatalf("len(models): got %d, want 1, in %v", len(models), models)
 	}
 	want := &routerv1.ModelHealth{ModelId: "m", Nodes: 1, AvailableNodes: 1, InFlight: 1, Capacity: 2, Breaker: "closed",
 		Chosen: 1}
 	if !proto.Equal(models[0], want) {
-		t.Errorf("model %v, want %v", models[0], want)
+		t.Errorf("model: got %v, want %v", models[0], want)
 	}
 	rejects, models = explained(t, b, id(2))
-	if rejects["not_active"] != 2 || len(models) != 1 || models[0].GetNodes() != 1 || models[0].GetAvailableNodes() != 0 {
-		t.Errorf("rejects %v, models %v", rejects, models)
+	switch {
+	case rejects["not_active"] != 2:
+		t.Errorf(`rejects["not_active"]: got %d, want 2`, rejects["not_active"])
+	case len(models) != 1:
+		t.Errorf("len(models): got %d, want 1, in %v", len(models), models)
+	case models[0].GetNodes() != 1:
+		t.Errorf("models[0].GetNodes(): got %d, want 1", models[0].GetNodes())
+	case models[0].GetAvailableNodes() != 0:
+		t.Errorf("models[0].GetAvailableNodes(): got %d, want 0", models[0].GetAvailableNodes())
 	}
 	failed := &eventsv1.AttemptBatch{HubId: "a"}
 	for account := range byte(3) {
@@ -72,13 +84,20 @@ func TestAProviderIsToldWhyItGetsNoTraffic(t *testing.T) {
 		_, models := explained(t, b, id(1))
 		return models[0].GetBreaker() == "open" && models[0].GetAvailableNodes() == 0 && models[0].GetCapacity() == 1
 	})
-	if rejects, models := explained(t, b, id(98)); len(rejects) != 0 || len(models) != 0 {
-		t.Errorf("of who is not connected: %v, %v", rejects, models)
+	if rejects, models := explained(t, b, id(98)); len(rejects) != 0 {
+		t.Errorf("of who is not connected: len(rejects): got %d, want 0, in %v", len(rejects), rejects)
+	} else if len(models) != 0 {
+		t.Errorf("of who is not connected: len(models): got %d, want 0, in %v", len(models), models)
 	}
 	for _, malformed := range []string{"", "x"} {
 		_, err := b.client.ExplainProvider(t.Context(), &routerv1.ExplainProviderRequest{ProviderId: malformed})
-		if f, ok := fault.As(err); !ok || f.Reason != fault.InvalidValue || f.Param != "provider_id" {
-			t.Errorf("%q: %v", malformed, err)
+		switch f, ok := fault.As(err); {
+		case !ok:
+			t.Errorf("%q: got the error %v, want a fault", malformed, err)
+		case f.Reason != fault.InvalidValue:
+			t.Errorf("%q: f.Reason: got %q, want %q", malformed, f.Reason, fault.InvalidValue)
+		case f.Param != "provider_id":
+			t.Errorf(`%q: f.Param: got %q, want "provider_id"`, malformed, f.Param)
 		}
 	}
 }
@@ -92,14 +111,24 @@ func TestOfferingsTellUptimeAndProbation(t *testing.T) {
 	b := start(t, conn)
 	eventually(t, "the sessions are known", func() bool { return b.sessions() == 2 })
 	resp, err := b.client.ListOfferings(t.Context(), &routerv1.ListOfferingsRequest{ModelId: "m"})
-	if err != nil || len(resp.GetOfferings()) != 2 {
-		t.Fatal(resp, err)
+	if err != nil {
+		t.Fatalf("got the error %v, want none", err)
 	}
-	if o := resp.GetOfferings()[0]; o.Uptime_30D == nil || o.GetUptime_30D() != 0 || o.GetProbation() {
-		t.Errorf("an uptime of nothing is known too: %v", o)
+	if len(resp.GetOfferings()) != 2 {
+		t.Fatalf("len(resp.GetOfferings()): got %d, want 2, in %v", len(resp.GetOfferings()), resp)
 	}
-	if o := resp.GetOfferings()[1]; o.Uptime_30D != nil || !o.GetProbation() {
-		t.Errorf("got %v", o)
+	switch o := resp.GetOfferings()[0]; {
+	case o.Uptime_30D == nil:
+		t.Error("an uptime of nothing is known too: o.Uptime_30D: got nil, want a value")
+	case o.GetUptime_30D() != 0:
+		t.Errorf("an uptime of nothing is known too: o.GetUptime_30D(): got %v, want 0", o.GetUptime_30D())
+	case o.GetProbation():
+		t.Errorf("an uptime of nothing is known too: o.GetProbation(): got true, want false, with %v", o)
+	}
+	if o := resp.GetOfferings()[1]; o.Uptime_30D != nil {
+		t.Errorf("o.Uptime_30D: got %v, want nil", o.Uptime_30D)
+	} else if !o.GetProbation() {
+		t.Errorf("o.GetProbation(): got false, want true, with %v", o)
 	}
 }
 
@@ -112,8 +141,13 @@ func TestABodyThatNoAgentOnlineTakesIsTooLarge(t *testing.T) {
 	eventually(t, "the session is known", func() bool { return b.sessions() == 1 })
 	_, err := b.client.Select(t.Context(), &routerv1.SelectRequest{RequestId: "r", ModelId: "m", BodyBytes: 2 << 20,
 		PromptTokens: 1 << 20})
-	if f, ok := fault.As(err); !ok || f.Reason != fault.RequestTooLarge || f.Kind != fault.Exhausted {
-		t.Errorf("got %v", err)
+	switch f, ok := fault.As(err); {
+	case !ok:
+		t.Errorf("got the error %v, want a fault", err)
+	case f.Reason != fault.RequestTooLarge:
+		t.Errorf("f.Reason: got %q, want %q", f.Reason, fault.RequestTooLarge)
+	case f.Kind != fault.Exhausted:
+		t.Errorf("f.Kind: got %d, want %d", f.Kind, fault.Exhausted)
 	}
 }
 
@@ -139,12 +173,12 @@ func TestAnIdleNodeIsAskedToWarmUpWhenAnotherIsFull(t *testing.T) {
 	eventually(t, "the sessions are known", func() bool { return b.sessions() == 2 && other.sessions() == 2 })
 	if _, err := b.client.Select(t.Context(), &routerv1.SelectRequest{RequestId: "r", ModelId: "m"}); !fault.Is(err,
 		fault.ProvidersBusy) {
-		t.Fatal(err)
+		t.Fatalf("got the error %v, want the reason %v", err, fault.ProvidersBusy)
 	}
 	select {
 	case w := <-asked:
 		if want := (&eventsv1.WarmUp{ModelId: "m", ProviderId: id(2), NodeId: "n"}); !proto.Equal(w, want) {
-			t.Errorf("asked for %v, want %v", w, want)
+			t.Errorf("asked: got %v, want %v", w, want)
 		}
 	case <-time.After(limit):
 		t.Fatal("nobody was asked")
@@ -154,6 +188,6 @@ func TestAnIdleNodeIsAskedToWarmUpWhenAnotherIsFull(t *testing.T) {
 	}
 	eventually(t, "what is malformed is refused", func() bool { return other.service.warmer.Refused() == 1 })
 	if n := other.service.warmer.Asked() + b.service.warmer.Asked(); n != 1 {
-		t.Errorf("%d warm-ups were asked for", n)
+		t.Errorf("warm-ups asked for: got %d, want 1", n)
 	}
 }

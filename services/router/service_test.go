@@ -203,8 +203,14 @@ func TestAStartedRouterKnowsAllSessionsOnceItHasAsked(t *testing.T) {
 	eventually(t, "all sessions are known", func() bool { return b.sessions() == 2*each })
 	eventually(t, "ready", b.ready)
 	resp, err := b.client.ListSupply(t.Context(), &routerv1.ListSupplyRequest{})
-	if err != nil || len(resp.GetModels()) != 1 || resp.GetModels()[0].GetOnlineProviders() != 2*each {
-		t.Errorf("%v, %v", resp.GetModels(), err)
+	switch {
+	case err != nil:
+		t.Errorf("got the error %v, want none", err)
+	case len(resp.GetModels()) != 1:
+		t.Errorf("len(resp.GetModels()): got %d, want 1, in %v", len(resp.GetModels()), resp.GetModels())
+	case resp.GetModels()[0].GetOnlineProviders() != 2*each:
+		t.Errorf("resp.GetModels()[0].GetOnlineProviders(): got %d, want %d", resp.GetModels()[0].GetOnlineProviders(),
+			2*each)
 	}
 }
 
@@ -243,7 +249,7 @@ func TestReadyWithoutAnyHubAfterTheSettlingTime(t *testing.T) {
 	eventually(t, "ready", b.ready)
 	_, err := b.client.Select(t.Context(), &routerv1.SelectRequest{RequestId: "r", ModelId: "m"})
 	if !fault.Is(err, fault.NoProviderOnline) {
-		t.Errorf("got %v", err)
+		t.Errorf("got the error %v, want the reason %v", err, fault.NoProviderOnline)
 	}
 }
 
@@ -287,17 +293,32 @@ func TestSelectNamesWhereToDispatchAndAttemptsFreeTheSlot(t *testing.T) {
 		t.Errorf("the second request: %v", err)
 	}
 	offers, err := b.client.ListOfferings(t.Context(), &routerv1.ListOfferingsRequest{ModelId: "m"})
-	if err != nil || len(offers.GetOfferings()) != 1 {
-		t.Fatalf("%v, %v", offers, err)
+	if err != nil {
+		t.Fatalf("got the error %v, want none", err)
 	}
-	if o := offers.GetOfferings()[0]; o.GetSamples() != 1 || o.GetTtftMsP50() != 250 || o.GetTokensPerSecondP50() != 100 ||
-		o.GetSuccessRate() != 1 {
-		t.Errorf("offering %v", o)
+	if len(offers.GetOfferings()) != 1 {
+		t.Fatalf("len(offers.GetOfferings()): got %d, want 1, in %v", len(offers.GetOfferings()), offers)
+	}
+	switch o := offers.GetOfferings()[0]; {
+	case o.GetSamples() != 1:
+		t.Errorf("offering: o.GetSamples(): got %d, want 1", o.GetSamples())
+	case o.GetTtftMsP50() != 250:
+		t.Errorf("offering: o.GetTtftMsP50(): got %v, want 250", o.GetTtftMsP50())
+	case o.GetTokensPerSecondP50() != 100:
+		t.Errorf("offering: o.GetTokensPerSecondP50(): got %v, want 100", o.GetTokensPerSecondP50())
+	case o.GetSuccessRate() != 1:
+		t.Errorf("offering: o.GetSuccessRate(): got %v, want 1", o.GetSuccessRate())
 	}
 	silent, err := b.client.Select(t.Context(), &routerv1.SelectRequest{RequestId: "r3", ModelId: "silent"})
-	if err != nil || silent.GetCandidates()[0].GetContextLength() != 2048 ||
-		silent.GetCandidates()[0].GetContextSource() != routerv1.ContextSource_CONTEXT_SOURCE_CATALOG {
-		t.Errorf("silent: %v, %v", silent, err)
+	switch {
+	case err != nil:
+		t.Errorf("silent: got the error %v, want none", err)
+	case silent.GetCandidates()[0].GetContextLength() != 2048:
+		t.Errorf("silent.GetCandidates()[0].GetContextLength(): got %d, want 2048",
+			silent.GetCandidates()[0].GetContextLength())
+	case silent.GetCandidates()[0].GetContextSource() != routerv1.ContextSource_CONTEXT_SOURCE_CATALOG:
+		t.Errorf("silent.GetCandidates()[0].GetContextSource(): got %v, want %v",
+			silent.GetCandidates()[0].GetContextSource(), routerv1.ContextSource_CONTEXT_SOURCE_CATALOG)
 	}
 }
 
@@ -311,14 +332,17 @@ func TestPinsAskTheDirectory(t *testing.T) {
 			AllowFallbacks: fallbacks})
 	}
 	if _, err := ask(id(98), true); !fault.Is(err, fault.InvalidProvider) {
-		t.Errorf("unknown: %v", err)
+		t.Errorf("unknown: got the error %v, want the reason %v", err, fault.InvalidProvider)
 	}
 	if _, err := ask(id(99), false); !fault.Is(err, fault.RequestedProviderUnavailable) {
-		t.Errorf("known and offline: %v", err)
+		t.Errorf("known and offline: got the error %v, want the reason %v", err, fault.RequestedProviderUnavailable)
 	}
 	resp, err := ask(id(99), true)
-	if err != nil || resp.GetFallbackReason() != eventsv1.FallbackReason_FALLBACK_REASON_REQUESTED_PROVIDER_UNAVAILABLE {
-		t.Errorf("fallback: %v, %v", resp, err)
+	if err != nil {
+		t.Errorf("fallback: got the error %v, want none", err)
+	} else if resp.GetFallbackReason() != eventsv1.FallbackReason_FALLBACK_REASON_REQUESTED_PROVIDER_UNAVAILABLE {
+		t.Errorf("resp.GetFallbackReason(): got %v, want %v", resp.GetFallbackReason(),
+			eventsv1.FallbackReason_FALLBACK_REASON_REQUESTED_PROVIDER_UNAVAILABLE)
 	}
 }
 
@@ -334,8 +358,13 @@ func TestBadRequestsNameTheField(t *testing.T) {
 		"exclude_provider_ids":  {RequestId: "r", ModelId: "m", ExcludeProviderIds: make([]string, 9)},
 	} {
 		_, err := b.client.Select(t.Context(), req)
-		if f, ok := fault.As(err); !ok || f.Reason != fault.InvalidValue || f.Param != field {
-			t.Errorf("%s: %v", field, err)
+		switch f, ok := fault.As(err); {
+		case !ok:
+			t.Errorf("%s: got the error %v, want a fault", field, err)
+		case f.Reason != fault.InvalidValue:
+			t.Errorf("%s: f.Reason: got %q, want %q", field, f.Reason, fault.InvalidValue)
+		case f.Param != field:
+			t.Errorf("%s: f.Param: got %q, want %q", field, f.Param, field)
 		}
 	}
 }

@@ -31,8 +31,13 @@ func TestAnswersAreRememberedForTheirTime(t *testing.T) {
 	d := New(a.ask, c)
 	expect := func(provider string, exists bool, questions int) {
 		t.Helper()
-		if got, err := d.Exists(t.Context(), provider); err != nil || got != exists || a.count != questions {
-			t.Errorf("%v, %v after %d questions, want %v after %d", got, err, a.count, exists, questions)
+		switch got, err := d.Exists(t.Context(), provider); {
+		case err != nil:
+			t.Errorf("got the error %v, want none", err)
+		case got != exists:
+			t.Errorf("d.Exists(t.Context(), provider): got %t, want %t", got, exists)
+		case a.count != questions:
+			t.Errorf("a.count: got %d, want %d", a.count, questions)
 		}
 	}
 	expect("p", true, 1)
@@ -54,8 +59,10 @@ func TestAFailureIsNotRemembered(t *testing.T) {
 		t.Fatal("no error")
 	}
 	a.err, a.exists = nil, map[string]bool{"p": true}
-	if got, err := d.Exists(t.Context(), "p"); !got || err != nil {
-		t.Errorf("%v, %v", got, err)
+	if got, err := d.Exists(t.Context(), "p"); !got {
+		t.Error(`d.Exists(t.Context(), "p"): got false, want true`)
+	} else if err != nil {
+		t.Errorf("got the error %v, want none", err)
 	}
 }
 
@@ -67,7 +74,7 @@ func TestTheMemoryIsBounded(t *testing.T) {
 		}
 	}
 	if n := len(d.answers); n > MaxEntries {
-		t.Errorf("%d answers are kept", n)
+		t.Errorf("answers kept: got %d, want at most %d", n, MaxEntries)
 	}
 }
 
@@ -89,20 +96,22 @@ func TestCallersTogetherAskOnceAndOneMayLeave(t *testing.T) {
 		var wg sync.WaitGroup
 		for range 5 {
 			wg.Go(func() {
-				if got, err := d.Exists(t.Context(), "p"); !got || err != nil {
-					t.Errorf("%v, %v", got, err)
+				if got, err := d.Exists(t.Context(), "p"); !got {
+					t.Error(`d.Exists(t.Context(), "p"): got false, want true`)
+				} else if err != nil {
+					t.Errorf("got the error %v, want none", err)
 				}
 			})
 		}
 		synctest.Wait()
 		cancel()
 		if err := <-left; !errors.Is(err, context.Canceled) {
-			t.Errorf("the caller who left got %v", err)
+			t.Errorf("the caller who left: got the error %v, want %v", err, context.Canceled)
 		}
 		close(release)
 		wg.Wait()
 		if count != 1 {
-			t.Errorf("asked %d times", count)
+			t.Errorf("asked: got %d, want 1", count)
 		}
 	})
 }

@@ -50,8 +50,13 @@ func TestOneSessionOutOfBoundsIsLeftOutAlone(t *testing.T) {
 			spoil(bad)
 			m.Sessions = append(m.Sessions, bad)
 			r, refused, err := reportFromProto(m)
-			if err != nil || refused != 1 || len(r.Sessions) != 1 {
-				t.Errorf("%d sessions, %d refused, %v", len(r.Sessions), refused, err)
+			switch {
+			case err != nil:
+				t.Errorf("got the error %v, want none", err)
+			case refused != 1:
+				t.Errorf("refused: got %d, want 1", refused)
+			case len(r.Sessions) != 1:
+				t.Errorf("len(r.Sessions): got %d, want 1", len(r.Sessions))
 			}
 		})
 	}
@@ -87,8 +92,15 @@ func TestOutcomesThatSayNothingOfHealthAreNeutral(t *testing.T) {
 		}
 		a, ok := attemptFromProto(&eventsv1.Attempt{RequestId: "r", ProviderId: providerID, ModelId: "m",
 			Outcome: eventsv1.AttemptOutcome(outcome), DurationMs: -5, FirstContentMs: 1 << 60})
-		if !ok || a.Outcome != want || a.Duration != 0 || a.FirstContent != 0 {
-			t.Errorf("outcome %d became %+v", outcome, a)
+		switch {
+		case !ok:
+			t.Errorf("outcome %d: ok of attemptFromProto(…): got false, want true", outcome)
+		case a.Outcome != want:
+			t.Errorf("outcome %d: a.Outcome: got %d, want %d", outcome, a.Outcome, want)
+		case a.Duration != 0:
+			t.Errorf("outcome %d: a.Duration: got %v, want 0", outcome, a.Duration)
+		case a.FirstContent != 0:
+			t.Errorf("outcome %d: a.FirstContent: got %v, want 0", outcome, a.FirstContent)
 		}
 	}
 }
@@ -101,9 +113,19 @@ func TestWhatASessionSaysOfItselfIsTakenOver(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := r.Sessions[0]; got.Capacity != 50 || got.Said != 7 || !got.Probation || !got.TakesWarmups ||
-		!got.UptimeKnown || got.Uptime != up {
-		t.Errorf("%+v", got)
+	switch got := r.Sessions[0]; {
+	case got.Capacity != 50:
+		t.Errorf("Capacity: got %d, want 50", got.Capacity)
+	case got.Said != 7:
+		t.Errorf("Said: got %d, want 7", got.Said)
+	case !got.Probation:
+		t.Error("Probation: got false, want true")
+	case !got.TakesWarmups:
+		t.Error("TakesWarmups: got false, want true")
+	case !got.UptimeKnown:
+		t.Error("UptimeKnown: got false, want true")
+	case got.Uptime != up:
+		t.Errorf("Uptime: got %v, want %v", got.Uptime, up)
 	}
 }
 
@@ -121,11 +143,21 @@ func TestAbsurdNumbersAreBroughtToWhatCanBe(t *testing.T) {
 		s := m.GetSessions()[0]
 		s.Capacity, s.ReportedActive, s.ReportedQueued, s.Uptime_30D = -1, tc.active, tc.queued, &tc.uptime
 		r, refused, err := reportFromProto(m)
-		if err != nil || refused != 0 {
-			t.Fatal(refused, err)
+		if err != nil {
+			t.Fatalf("got the error %v, want none", err)
 		}
-		if got := r.Sessions[0]; got.Said != tc.said || got.Capacity != 0 || got.UptimeKnown || got.Uptime != 0 {
-			t.Errorf("%+v became %+v", tc, got)
+		if refused != 0 {
+			t.Fatalf("refused: got %d, want 0", refused)
+		}
+		switch got := r.Sessions[0]; {
+		case got.Said != tc.said:
+			t.Errorf("%+v: Said: got %d, want %d", tc, got.Said, tc.said)
+		case got.Capacity != 0:
+			t.Errorf("%+v: Capacity: got %d, want 0", tc, got.Capacity)
+		case got.UptimeKnown:
+			t.Errorf("%+v: UptimeKnown: got true, want false", tc)
+		case got.Uptime != 0:
+			t.Errorf("%+v: Uptime: got %v, want 0", tc, got.Uptime)
 		}
 	}
 }
@@ -143,8 +175,13 @@ func TestAWarmUpNamesANodeAProviderOrAll(t *testing.T) {
 		"malformed": {&eventsv1.WarmUp{ModelId: "m", ProviderId: "x", NodeId: "n"}, false},
 		"too long":  {&eventsv1.WarmUp{ModelId: strings.Repeat("m", maxModelID+1)}, false},
 	} {
-		if got, ok := targetFromProto(tc.m); ok != tc.ok || ok && (got.Model != "m" || got.Provider != tc.m.GetProviderId()) {
-			t.Errorf("%s: %+v, %v", name, got, ok)
+		switch got, ok := targetFromProto(tc.m); {
+		case ok != tc.ok:
+			t.Errorf("%s: ok: got %t, want %t", name, ok, tc.ok)
+		case ok && got.Model != "m":
+			t.Errorf(`%s: Model: got %q, want "m"`, name, got.Model)
+		case ok && got.Provider != tc.m.GetProviderId():
+			t.Errorf("%s: Provider: got %q, want %q", name, got.Provider, tc.m.GetProviderId())
 		}
 	}
 }
@@ -161,8 +198,13 @@ func FuzzWarmUp(f *testing.F) {
 		if proto.Unmarshal(data, &m) != nil {
 			return
 		}
-		if got, ok := targetFromProto(&m); ok && (got.Model == "" || len(got.Model) > maxModelID || len(got.Node) > maxText) {
-			t.Fatalf("out of bounds: %+v", got)
+		switch got, ok := targetFromProto(&m); {
+		case ok && got.Model == "":
+			t.Fatal(`out of bounds: Model: got "", want some text`)
+		case ok && len(got.Model) > maxModelID:
+			t.Fatalf("out of bounds: len(got.Model): got %d, want at most %d, in %+v", len(got.Model), maxModelID, got)
+		case ok && len(got.Node) > maxText:
+			t.Fatalf("out of bounds: len(got.Node): got %d, want at most %d, in %+v", len(got.Node), maxText, got)
 		}
 	})
 }
@@ -189,20 +231,31 @@ func FuzzPresence(f *testing.F) {
 		v.Apply(r, now)
 		v.Apply(r, now)
 		for _, s := range r.Sessions {
-			if s.Said < 0 || s.Said > 2*maxSaid || s.Capacity < 0 || !(s.Uptime >= 0 && s.Uptime <= 1) {
-				t.Fatalf("numbers out of bounds: %+v", s)
+			switch {
+			case s.Said < 0 || s.Said > 2*maxSaid:
+				t.Fatalf("numbers out of bounds: s.Said: got %d, want 0 to %d", s.Said, 2*maxSaid)
+			case s.Capacity < 0:
+				t.Fatalf("numbers out of bounds: s.Capacity: got %d, want at least 0", s.Capacity)
+			case !(s.Uptime >= 0 && s.Uptime <= 1):
+				t.Fatal("numbers out of bounds: s.Uptime >= 0 && s.Uptime <= 1: got false, want true")
 			}
 		}
 		for _, model := range v.Models() {
 			for _, s := range v.Seats(model) {
-				if s.Session.Provider == "" || s.Session.Epoch <= 0 || len(s.Session.Offers) > presence.MaxModels {
-					t.Fatalf("a seat out of bounds: %+v", *s.Session)
+				switch {
+				case s.Session.Provider == "":
+					t.Fatal(`a seat out of bounds: s.Session.Provider: got "", want some text`)
+				case s.Session.Epoch <= 0:
+					t.Fatalf("a seat out of bounds: s.Session.Epoch: got %d, want more than 0", s.Session.Epoch)
+				case len(s.Session.Offers) > presence.MaxModels:
+					t.Fatalf("a seat out of bounds: len(s.Session.Offers): got %d, want at most %d", len(s.Session.Offers),
+						presence.MaxModels)
 				}
 			}
 		}
 		v.Expire(now.Add(presence.Expiry))
 		if n, _, _ := v.Size(); n != 0 {
-			t.Fatalf("%d sessions never expire", n)
+			t.Fatalf("sessions never expire: got %d, want 0", n)
 		}
 	})
 }
@@ -218,10 +271,25 @@ func FuzzAttempt(f *testing.F) {
 		if proto.Unmarshal(data, &m) != nil {
 			return
 		}
-		if a, ok := attemptFromProto(&m); ok && (a.Duration < 0 || a.Duration > time.Hour || len(a.Model) > maxModelID ||
-			len(a.Request) > maxShortText ||
-			a.Prompt < 0 || a.Prompt > maxWindow || a.Blocked < 0 || a.Blocked > time.Hour || !a.Probe && a.Request == "") {
-			t.Fatalf("out of bounds: %+v", a)
+		switch a, ok := attemptFromProto(&m); {
+		case ok && a.Duration < 0:
+			t.Fatalf("out of bounds: a.Duration: got %v, want at least 0", a.Duration)
+		case ok && a.Duration > time.Hour:
+			t.Fatalf("out of bounds: a.Duration: got %v, want at most %v", a.Duration, time.Hour)
+		case ok && len(a.Model) > maxModelID:
+			t.Fatalf("out of bounds: len(a.Model): got %d, want at most %d, in %+v", len(a.Model), maxModelID, a)
+		case ok && len(a.Request) > maxShortText:
+			t.Fatalf("out of bounds: len(a.Request): got %d, want at most %d, in %+v", len(a.Request), maxShortText, a)
+		case ok && a.Prompt < 0:
+			t.Fatalf("out of bounds: a.Prompt: got %d, want at least 0", a.Prompt)
+		case ok && a.Prompt > maxWindow:
+			t.Fatalf("out of bounds: a.Prompt: got %d, want at most %d", a.Prompt, maxWindow)
+		case ok && a.Blocked < 0:
+			t.Fatalf("out of bounds: a.Blocked: got %v, want at least 0", a.Blocked)
+		case ok && a.Blocked > time.Hour:
+			t.Fatalf("out of bounds: a.Blocked: got %v, want at most %v", a.Blocked, time.Hour)
+		case ok && !a.Probe && a.Request == "":
+			t.Fatal(`out of bounds: a.Request: got "", want some text, where !a.Probe`)
 		}
 	})
 }

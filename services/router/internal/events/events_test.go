@@ -17,7 +17,7 @@ func TestHubsAreAskedUntilOneIsHeardAndThenOnlyAfterSilence(t *testing.T) {
 		}
 	}
 	if asks != eagerTries {
-		t.Errorf("asked %d times while nobody answered, want %d", asks, eagerTries)
+		t.Errorf("asked: got %d times while nobody answered, want %d", asks, eagerTries)
 	}
 	i.begin(now)
 	if !i.due(now, never) {

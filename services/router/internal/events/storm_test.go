@@ -114,8 +114,11 @@ func take(t testing.TB, v *presence.View, messages [][]byte, now time.Time) {
 			t.Fatal(err)
 		}
 		r, refused, err := reportFromProto(&m)
-		if err != nil || refused > 0 {
-			t.Fatal(refused, err)
+		if err != nil {
+			t.Fatalf("got the error %v, want none", err)
+		}
+		if refused > 0 {
+			t.Fatalf("refused: got %d, want 0", refused)
 		}
 		v.Apply(r, now)
 	}
@@ -142,18 +145,24 @@ func TestAStormOfSessionsStaysWithinItsMemory(t *testing.T) {
 	}
 	after := int64(heap()-before) / stormSessions
 	t.Logf("%d bytes a session at first, %d after two storms", fresh, after)
-	if n, _, dropped := v.Size(); n != stormSessions || dropped != 0 {
-		t.Errorf("%d sessions, %d dropped", n, dropped)
+	if n, _, dropped := v.Size(); n != stormSessions {
+		t.Errorf("v.Size(): got %d, want %d", n, stormSessions)
+	} else if dropped != 0 {
+		t.Errorf("dropped: got %d, want 0", dropped)
 	}
-	if fresh > maxPerSession || after > maxPerSession {
-		t.Errorf("%d bytes a session at first, %d after two storms; at most %d", fresh, after, maxPerSession)
+	if fresh > maxPerSession {
+		t.Errorf("%d bytes a session at first, %d after two storms; at most %d: fresh: got %d, want at most %d", fresh, after,
+			maxPerSession, fresh, maxPerSession)
+	} else if after > maxPerSession {
+		t.Errorf("%d bytes a session at first, %d after two storms; at most %d: after: got %d, want at most %d", fresh, after,
+			maxPerSession, after, maxPerSession)
 	}
 	seats := 0
 	for _, m := range v.Models() {
 		seats += len(v.Seats(m))
 	}
 	if seats != stormSessions*stormOffers {
-		t.Errorf("%d seats of %d", seats, stormSessions*stormOffers)
+		t.Errorf("seats: got %d, want %d", seats, stormSessions*stormOffers)
 	}
 }
 

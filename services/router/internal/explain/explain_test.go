@@ -68,8 +68,10 @@ func TestAModelIsTheSumOfItsNodes(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("got %+v\nwant %+v", got, want)
 	}
-	if a := b.explain("nobody"); a.Models != nil || a.Rejects != nil {
-		t.Errorf("of nobody: %+v", a)
+	if a := b.explain("nobody"); a.Models != nil {
+		t.Errorf("of nobody: a.Models: got %+v, want nil", a.Models)
+	} else if a.Rejects != nil {
+		t.Errorf("of nobody: a.Rejects: got %+v, want nil", a.Rejects)
 	}
 }
 
@@ -93,14 +95,21 @@ func TestWhatRequestsDidIsToldTheMostFrequentFirst(t *testing.T) {
 	a := b.explain("p")
 	if want := []Reject{{pick.BreakerOpen, 5}, {pick.WindowTooSmall, 3}, {pick.Excluded, 1}}; !slices.Equal(a.Rejects,
 		want) {
-		t.Errorf("rejects %v, want %v", a.Rejects, want)
+		t.Errorf("rejects: got %v, want %v", a.Rejects, want)
 	}
-	if m := a.Models[0]; m.Chosen != 2 || m.Breaker != breaker.Open || m.Available != 0 {
-		t.Errorf("model %+v", m)
+	switch m := a.Models[0]; {
+	case m.Chosen != 2:
+		t.Errorf("model: m.Chosen: got %d, want 2", m.Chosen)
+	case m.Breaker != breaker.Open:
+		t.Errorf("model: m.Breaker: got %d, want %d", m.Breaker, breaker.Open)
+	case m.Available != 0:
+		t.Errorf("model: m.Available: got %d, want 0", m.Available)
 	}
 	b.clock.Advance(breaker.FirstRest)
-	if m := b.explain("p").Models[0]; m.Breaker != breaker.HalfOpen || m.Available != 1 {
-		t.Errorf("model %+v after its rest", m)
+	if m := b.explain("p").Models[0]; m.Breaker != breaker.HalfOpen {
+		t.Errorf("model %+v after its rest: m.Breaker: got %d, want %d", m, m.Breaker, breaker.HalfOpen)
+	} else if m.Available != 1 {
+		t.Errorf("model %+v after its rest: m.Available: got %d, want 1", m, m.Available)
 	}
 }
 
@@ -114,7 +123,12 @@ func TestAnAccountIsBounded(t *testing.T) {
 		sessions = append(sessions, on(fmt.Sprint(n), int64(n+1), nil, models...))
 	}
 	got := setup(sessions...).explain("p").Models
-	if len(got) != MaxModels || got[0].ID != "m0-000" || got[MaxModels-1].ID != "m2-055" {
-		t.Errorf("%d models, from %s to %s", len(got), got[0].ID, got[len(got)-1].ID)
+	switch {
+	case len(got) != MaxModels:
+		t.Errorf("len(got): got %d, want %d", len(got), MaxModels)
+	case got[0].ID != "m0-000":
+		t.Errorf(`got[0].ID: got %q, want "m0-000"`, got[0].ID)
+	case got[MaxModels-1].ID != "m2-055":
+		t.Errorf(`got[MaxModels-1].ID: got %q, want "m2-055"`, got[MaxModels-1].ID)
 	}
 }

@@ -14,14 +14,21 @@ func TestAFullRegistryRefusesNewPairsAndKeepsTheOld(t *testing.T) {
 	r := New()
 	r.limit = 2
 	a, b := r.Get(Pair{"p", "a"}), r.Get(Pair{"p", "b"})
-	if a == nil || b == nil || a == b {
-		t.Fatal("two pairs fit")
+	switch {
+	case a == nil:
+		t.Fatal(`two pairs fit: r.Get(Pair{"p", "a"}): got nil, want a value`)
+	case b == nil:
+		t.Fatal(`two pairs fit: r.Get(Pair{"p", "b"}): got nil, want a value`)
+	case a == b:
+		t.Fatalf(`two pairs fit: r.Get(Pair{"p", "a"}): got %p, want any but %p`, a, b)
 	}
 	if r.Get(Pair{"p", "c"}) != nil {
 		t.Error("a third pair was kept")
 	}
-	if r.Get(Pair{"p", "a"}) != a || r.Len() != 2 {
-		t.Error("the first pair was lost")
+	if got := r.Get(Pair{"p", "a"}); got != a {
+		t.Errorf(`the first pair was lost: r.Get(Pair{"p", "a"}): got %p, want %p`, got, a)
+	} else if r.Len() != 2 {
+		t.Errorf("the first pair was lost: r.Len(): got %d, want 2", r.Len())
 	}
 }
 
@@ -34,8 +41,10 @@ func TestAnIdlePairIsForgottenAndMakesRoom(t *testing.T) {
 		t.Fatal("forgotten within the day")
 	}
 	r.Refresh(start.Add(25 * time.Hour))
-	if r.Len() != 0 || r.Get(Pair{"p", "b"}) == nil {
-		t.Error("an idle pair takes room")
+	if r.Len() != 0 {
+		t.Errorf("an idle pair takes room: r.Len(): got %d, want 0", r.Len())
+	} else if r.Get(Pair{"p", "b"}) == nil {
+		t.Error(`an idle pair takes room: r.Get(Pair{"p", "b"}): got nil, want a value`)
 	}
 }
 
@@ -49,10 +58,10 @@ func TestConcurrentCallersShareOneRecord(t *testing.T) {
 	wg.Wait()
 	for _, rec := range seen {
 		if rec != seen[0] {
-			t.Fatal("two records for one pair")
+			t.Fatalf("two records for one pair: got %p, want %p", rec, seen[0])
 		}
 	}
 	if r.Len() != 1 {
-		t.Errorf("%d pairs counted", r.Len())
+		t.Errorf("pairs counted: got %d, want 1", r.Len())
 	}
 }

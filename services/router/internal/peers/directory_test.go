@@ -37,8 +37,10 @@ func TestOnlyAHubThatSaysSoMakesAProviderUnknown(t *testing.T) {
 		"something unusual": {errors.New("x"), false, false},
 	} {
 		exists, err := AskHub(directoryOf{tc.err})(t.Context(), "p")
-		if exists != tc.exists || (err == nil) != tc.tells {
-			t.Errorf("%s: %v, %v", name, exists, err)
+		if exists != tc.exists {
+			t.Errorf("%s: exists: got %t, want %t", name, exists, tc.exists)
+		} else if (err == nil) != tc.tells {
+			t.Errorf("%s: err == nil: got %t, want %t", name, err == nil, tc.tells)
 		}
 	}
 }

@@ -34,7 +34,7 @@ func TestASessionIsNotSentMoreThanItTakesOverAllModels(t *testing.T) {
 	}
 	for _, model := range []string{"m", "k"} {
 		if _, err := b.look(b.request(func(r *Request) { r.Model = model }), true); !errors.Is(err, errBusy) {
-			t.Errorf("model %s: %v", model, err)
+			t.Errorf("model %s: got the error %v, want %v", model, err, errBusy)
 		}
 	}
 }
@@ -56,8 +56,10 @@ func TestTheEndOnAFullSessionWakesWhoWaitsForAnotherModel(t *testing.T) {
 		synctest.Wait()
 		b.Ended(Attempt{Request: first.ID, Provider: id(1), Node: "n", Epoch: 1, Model: "m", Outcome: Served})
 		began := time.Now()
-		if err := <-done; err != nil || time.Since(began) != 0 {
-			t.Errorf("woken after %v: %v", time.Since(began), err)
+		if err := <-done; err != nil {
+			t.Errorf("got the error %v, want none", err)
+		} else if time.Since(began) != 0 {
+			t.Errorf("woken: got %v, want 0", time.Since(began))
 		}
 	})
 }
@@ -76,11 +78,15 @@ func TestAProviderThatOthersKeepBusyGetsLess(t *testing.T) {
 		count[chosen(c)[0]]++
 		c.Candidates[0].Seat.Slots.Cancel(r.ID)
 	}
-	if count[id(1)] != 100 || count[id(3)] != 0 {
-		t.Errorf("picks %v", count)
+	if count[id(1)] != 100 {
+		t.Errorf("picks: count[id(1)]: got %d, want 100", count[id(1)])
+	} else if count[id(3)] != 0 {
+		t.Errorf("picks: count[id(3)]: got %d, want 0", count[id(3)])
 	}
-	if got := b.deps.Stats.Of(id(3)); got[Busy] != 100 || len(got) != 1 {
-		t.Errorf("rejects %v", got)
+	if got := b.deps.Stats.Of(id(3)); got[Busy] != 100 {
+		t.Errorf("rejects: got[Busy]: got %d, want 100", got[Busy])
+	} else if len(got) != 1 {
+		t.Errorf("rejects: len(got): got %d, want 1, in %v", len(got), got)
 	}
 }
 
@@ -98,8 +104,13 @@ func TestWhoLiesAboutItsLoadHurtsOnlyItself(t *testing.T) {
 			}
 			began := time.Now()
 			c, err := b.Select(t.Context(), b.request())
-			if err != nil || chosen(c)[0] != id(2) || time.Since(began) != 0 {
-				t.Errorf("%d of ours: %v after %v, %v: nobody must wait for a liar", inFlight, chosen(c), time.Since(began), err)
+			switch {
+			case err != nil:
+				t.Errorf("%d of ours: got the error %v, want none", inFlight, err)
+			case chosen(c)[0] != id(2):
+				t.Errorf("%d of ours: chosen(c)[0]: got %q, want %q", inFlight, chosen(c)[0], id(2))
+			case time.Since(began) != 0:
+				t.Errorf("%d of ours: time.Since(began): got %v, want 0", inFlight, time.Since(began))
 			}
 			b.report("hub", session(2, func(s *presence.Session) { s.Draining = true }))
 			_, err = b.Select(t.Context(), b.request())
@@ -127,16 +138,20 @@ func TestAProviderInProbationAndOneThatIsOftenAwayGetLess(t *testing.T) {
 				led++
 			}
 			if len(c.Candidates) != 2 {
-				t.Fatalf("%s: is not even an alternate", name)
+				t.Fatalf("%s: is not even an alternate: got %d, want 2", name, len(c.Candidates))
 			}
 		}
-		if led == 0 || led >= 50 {
-			t.Errorf("%s: led %d of 100 while the other fills up", name, led)
+		if led == 0 {
+			t.Errorf("%s: led %d of 100 while the other fills up: led: got 0, want any but 0", name, led)
+		} else if led >= 50 {
+			t.Errorf("%s: led %d of 100 while the other fills up: led: got %d, want less than 50", name, led, led)
 		}
 		b.report("hub", session(1, full), session(2, roomy, change))
 		c, err := b.Select(t.Context(), b.request(func(r *Request) { r.Pin = id(2) }))
-		if err != nil || chosen(c)[0] != id(2) {
-			t.Errorf("%s: a pin is not honoured: %v, %v", name, chosen(c), err)
+		if err != nil {
+			t.Errorf("%s: a pin is not honoured: got the error %v, want none", name, err)
+		} else if chosen(c)[0] != id(2) {
+			t.Errorf("%s: a pin is not honoured: chosen(c)[0]: got %q, want %q", name, chosen(c)[0], id(2))
 		}
 	}
 }
@@ -212,7 +227,7 @@ func TestEveryReasonHasItsWordAndIsCounted(t *testing.T) {
 		NotOffered: "not_offered", Degraded: "degraded",
 	}
 	if len(words) != int(reasons) {
-		t.Fatalf("%d words for %d reasons", len(words), reasons)
+		t.Fatalf("words for %d reasons: got %d, want %d", reasons, len(words), int(reasons))
 	}
 	b := setup()
 	b.report("hub", session(1, func(s *presence.Session) { s.Active = false }),
@@ -250,24 +265,28 @@ func TestEveryReasonHasItsWordAndIsCounted(t *testing.T) {
 	for n, why := range passed {
 		got := b.deps.Stats.Of(id(n))
 		if got[why] == 0 {
-			t.Errorf("%s: rejects %v", words[why], got)
+			t.Errorf("%s: rejects: got 0, want any but 0", words[why])
 		}
 		if why.String() != words[why] {
-			t.Errorf("%s is called %s", words[why], why)
+			t.Errorf("why: got %q, want %q", why.String(), words[why])
 		}
 	}
-	if got := b.deps.Stats.Of(id(11)); got[NotOffered] != 2 || NotOffered.String() != "not_offered" {
-		t.Errorf("rejects %v", got)
+	if got := b.deps.Stats.Of(id(11)); got[NotOffered] != 2 {
+		t.Errorf("rejects: got[NotOffered]: got %d, want 2", got[NotOffered])
+	} else if NotOffered.String() != "not_offered" {
+		t.Errorf(`NotOffered: got %q, want "not_offered"`, NotOffered.String())
 	}
 	if got := b.deps.Stats.Of(id(99)); got != nil {
-		t.Errorf("a provider that is not connected has rejects %v", got)
+		t.Errorf("a provider that is not connected has rejects: got %v, want nil", got)
 	}
 	first, probed := b.deps.Stats.Chosen(id(13))["m"], b.deps.Stats.Chosen(id(12))["m"]
-	if first+probed != 64 || first < 32 {
-		t.Errorf("%d and %d chosen of 64", first, probed)
+	if first+probed != 64 {
+		t.Errorf("and %d chosen of 64: first+probed: got %d, want 64", probed, first+probed)
+	} else if first < 32 {
+		t.Errorf("and %d chosen of 64: first: got %d, want at least 32", probed, first)
 	}
 	if got := b.deps.Stats.Of(id(12))[Degraded]; got != first {
-		t.Errorf("the degraded one was passed over %d times of %d", got, first)
+		t.Errorf("the degraded one was passed over: got %d, want %d", got, first)
 	}
 }
 
@@ -278,24 +297,26 @@ func TestStatsAreBoundedAndMakeRoom(t *testing.T) {
 		stats.choose(fmt.Sprint("p", n), "m")
 	}
 	if n := stats.size.Load(); n != maxTallied {
-		t.Errorf("%d providers are told apart", n)
+		t.Errorf("providers told apart: got %d, want %d", n, maxTallied)
 	}
 	if got := stats.Totals()[Busy]; got != maxTallied+100 {
-		t.Errorf("%d rejects in all", got)
+		t.Errorf("rejects in all: got %d, want %d", got, maxTallied+100)
 	}
 	for n := range maxChosen {
 		stats.choose("p1", fmt.Sprint("m", n))
 	}
 	if n := stats.pairs.Load(); n != maxChosen {
-		t.Errorf("%d pairs are counted", n)
+		t.Errorf("pairs counted: got %d, want %d", n, maxChosen)
 	}
 	stats.choose("p2", "m")
 	if got := stats.Chosen("p2")["m"]; got != 2 {
-		t.Errorf("chosen %d times, want 2: what is known goes on", got)
+		t.Errorf("chosen: got %d times, want 2: what is known goes on", got)
 	}
 	stats.Trim(func(provider string) bool { return provider == "p2" })
-	if n, pairs := stats.size.Load(), stats.pairs.Load(); n != 1 || pairs != 1 {
-		t.Errorf("%d providers and %d pairs are left of one that is online", n, pairs)
+	if n, pairs := stats.size.Load(), stats.pairs.Load(); n != 1 {
+		t.Errorf("%d providers and %d pairs are left of one that is online: stats.size.Load(): got %d, want 1", n, pairs, n)
+	} else if pairs != 1 {
+		t.Errorf("%d providers and %d pairs are left of one that is online: pairs: got %d, want 1", n, pairs, pairs)
 	}
 	stats.Trim(func(string) bool { return false })
 	if stats.Chosen("p2") == nil {
@@ -327,7 +348,7 @@ func TestOnlyModelsThatSomebodyKnowsAreDemand(t *testing.T) {
 			asked += len(b.deps.Warm.Plan(start.Add(at)))
 		}
 		if (asked > 0) != tc.want {
-			t.Errorf("%s: %d warm-ups", name, asked)
+			t.Errorf("%s: warm-ups: asked > 0: got %t, want %t", name, asked > 0, tc.want)
 		}
 	}
 }

@@ -59,8 +59,11 @@ func TestTheOnlyOneThatIsWantedIsFoundAmongMany(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			req := b.request(preferring(p))
 			c, err := b.Select(t.Context(), req)
-			if err != nil || !slices.Equal(chosen(c), []string{id(lone)}) {
-				t.Fatalf("%v, %v", chosen(c), err)
+			if err != nil {
+				t.Fatalf("got the error %v, want none", err)
+			}
+			if !slices.Equal(chosen(c), []string{id(lone)}) {
+				t.Fatalf("chosen(c): got %q, want %q", chosen(c), []string{id(lone)})
 			}
 			c.Candidates[0].Seat.Slots.Cancel(req.ID)
 		})
@@ -85,8 +88,10 @@ func TestTheLastThatAreNotIgnoredOrFullAreFoundAmongMany(t *testing.T) {
 	c, err := b.Select(t.Context(), b.request(preferring(Preferences{Ignore: []string{id(1)}})))
 	got := chosen(c)
 	slices.Sort(got)
-	if err != nil || !slices.Equal(got, []string{id(2), id(3)}) {
-		t.Errorf("%v, %v", got, err)
+	if err != nil {
+		t.Errorf("got the error %v, want none", err)
+	} else if !slices.Equal(got, []string{id(2), id(3)}) {
+		t.Errorf("chosen(c): got %q, want %q", got, []string{id(2), id(3)})
 	}
 }
 
@@ -101,12 +106,15 @@ func TestNobodyWhoIsIgnoredIsDrawn(t *testing.T) {
 	}
 	for range 500 {
 		c, err := b.Select(t.Context(), b.request(preferring(Preferences{Ignore: ignore})))
-		if err != nil || len(c.Candidates) != 3 {
-			t.Fatalf("%v, %v", chosen(c), err)
+		if err != nil {
+			t.Fatalf("got the error %v, want none", err)
+		}
+		if len(c.Candidates) != 3 {
+			t.Fatalf("len(c.Candidates): got %d, want 3", len(c.Candidates))
 		}
 		for _, got := range chosen(c) {
 			if slices.Contains(ignore, got) {
-				t.Fatalf("%s is ignored and was chosen", got)
+				t.Fatalf("%s is ignored and was chosen: got %q, want it without %q", got, ignore, got)
 			}
 		}
 	}
@@ -148,11 +156,14 @@ func TestManySessionsOfAProviderTakeOnePlace(t *testing.T) {
 			}
 			c, err := b.Select(t.Context(), b.request(preferring(tc.prefer)))
 			got := chosen(c)
-			if err != nil || tc.want != nil && !slices.Equal(got, tc.want) {
-				t.Fatalf("%v, %v; want %v", got, err, tc.want)
+			if err != nil {
+				t.Fatalf("got the error %v, want none", err)
+			}
+			if tc.want != nil && !slices.Equal(got, tc.want) {
+				t.Fatalf("chosen(c): got %q, want %q", got, tc.want)
 			}
 			if slices.Sort(got); len(slices.Compact(got)) != MaxCandidates {
-				t.Errorf("candidates %v", got)
+				t.Errorf("candidates: got %d, want %d", len(slices.Compact(got)), MaxCandidates)
 			}
 		})
 	}
@@ -164,9 +175,17 @@ func TestAnOrderIsFilledUpFromAllOthers(t *testing.T) {
 	order := []string{id(5), id(3), id(5), id(8)}
 	for range 5 {
 		c, err := b.Select(t.Context(), b.request(preferring(Preferences{Order: order})))
-		if got := chosen(c); err != nil || len(got) != 3 || got[0] != id(5) || got[1] != id(8) ||
-			slices.Contains(order, got[2]) {
-			t.Fatalf("%v, %v", got, err)
+		switch got := chosen(c); {
+		case err != nil:
+			t.Fatalf("got the error %v, want none", err)
+		case len(got) != 3:
+			t.Fatalf("len(got): got %d, want 3, in %v", len(got), got)
+		case got[0] != id(5):
+			t.Fatalf("got[0]: got %q, want %q", got[0], id(5))
+		case got[1] != id(8):
+			t.Fatalf("got[1]: got %q, want %q", got[1], id(8))
+		case slices.Contains(order, got[2]):
+			t.Fatalf("order: got %q, want it without %q", order, got[2])
 		}
 	}
 }
@@ -183,8 +202,10 @@ func TestASortOfNoMoreThanItsBoundFindsTheBest(t *testing.T) {
 	}
 	for _, sort := range []Sort{ByLatency, ByThroughput} {
 		c, err := b.Select(t.Context(), b.request(preferring(Preferences{Sort: sort})))
-		if want := []string{id(500), id(999), id(100)}; err != nil || !slices.Equal(chosen(c), want) {
-			t.Errorf("sort %d: %v, %v; want %v", sort, chosen(c), err, want)
+		if want := []string{id(500), id(999), id(100)}; err != nil {
+			t.Errorf("sort %d: got the error %v, want none", sort, err)
+		} else if !slices.Equal(chosen(c), want) {
+			t.Errorf("sort %d: chosen(c): got %q, want %q", sort, chosen(c), want)
 		}
 	}
 }
@@ -214,7 +235,8 @@ func TestALookAtManySeatsIsBounded(t *testing.T) {
 				s.walk()
 			}
 			if s.online > tc.limit {
-				t.Errorf("%d seats were looked at, at most %d are needed", s.online, tc.limit)
+				t.Errorf("%d seats were looked at, at most %d are needed: got %d, want at most %d", s.online, tc.limit, s.online,
+					tc.limit)
 			}
 		})
 	}
@@ -227,7 +249,7 @@ func TestAWalkPastFewFullSeatsEndsWithEnough(t *testing.T) {
 	s.amongWanted()
 	s.walk()
 	if s.online != sampleAbove {
-		t.Errorf("%d seats were looked at, %d are enough", s.online, sampleAbove)
+		t.Errorf("%d seats were looked at, %d are enough: got %d, want %d", s.online, sampleAbove, s.online, sampleAbove)
 	}
 }
 

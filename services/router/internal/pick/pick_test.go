@@ -128,8 +128,10 @@ func TestCandidatesAreDifferentProvidersAndAtMostThree(t *testing.T) {
 		}
 		got := chosen(c)
 		slices.Sort(got)
-		if len(slices.Compact(got)) != min(providers, MaxCandidates) || len(c.Candidates) != min(providers, MaxCandidates) {
-			t.Errorf("%d providers: candidates %v", providers, got)
+		if len(slices.Compact(got)) != min(providers, MaxCandidates) {
+			t.Errorf("len(slices.Compact(got)): got %d, want %d", len(slices.Compact(got)), min(providers, MaxCandidates))
+		} else if len(c.Candidates) != min(providers, MaxCandidates) {
+			t.Errorf("len(c.Candidates): got %d, want %d", len(c.Candidates), min(providers, MaxCandidates))
 		}
 	}
 }
@@ -204,7 +206,8 @@ func TestEqualProvidersShareTheLoad(t *testing.T) {
 		fair := picks / providers
 		for n := range providers {
 			if got := count[id(n+1)]; got < fair-max(fair/10, 6) || got > fair+max(fair/10, 6) {
-				t.Errorf("of %d providers number %d got %d picks, fair are %d", providers, n+1, got, fair)
+				t.Errorf("of %d providers number %d: got %d, want %d to %d", providers, n+1, got, fair-max(fair/10, 6),
+					fair+max(fair/10, 6))
 			}
 		}
 	}
@@ -235,7 +238,7 @@ func TestAMoreSuccessfulProviderGetsMore(t *testing.T) {
 		b.Ended(Attempt{Request: r.ID, Provider: s.Provider, Node: s.Node, Epoch: s.Epoch, Model: "m"})
 	}
 	if count[id(1)] <= count[id(2)] {
-		t.Errorf("picks %v", count)
+		t.Errorf("picks: got %d, want more than %d", count[id(1)], count[id(2)])
 	}
 }
 
@@ -258,15 +261,17 @@ func TestDegradedProvidersLeadOnlyProbes(t *testing.T) {
 			led++
 			first.Slots.End(r.ID, start, start)
 		} else if len(c.Candidates) != 2 {
-			t.Fatal("the degraded provider is not the last resort")
+			t.Fatalf("the degraded provider is not the last resort: got %d, want 2", len(c.Candidates))
 		}
 	}
 	if fair := picks / ProbeOneIn; led < fair/2 || led > fair*2 {
-		t.Errorf("the degraded provider led %d of %d", led, picks)
+		t.Errorf("the degraded provider led %d of %d: got %d, want %d to %d", led, picks, led, fair/2, fair*2)
 	}
 	b.report("hub", session(1, func(s *presence.Session) { s.Active = false }))
-	if c, err := b.Select(t.Context(), b.request()); err != nil || chosen(c)[0] != id(2) {
-		t.Errorf("nobody else is online: %v, %v", chosen(c), err)
+	if c, err := b.Select(t.Context(), b.request()); err != nil {
+		t.Errorf("nobody else is online: got the error %v, want none", err)
+	} else if chosen(c)[0] != id(2) {
+		t.Errorf("nobody else is online: chosen(c)[0]: got %q, want %q", chosen(c)[0], id(2))
 	}
 }
 
@@ -287,7 +292,7 @@ func TestAHalfOpenBreakerGetsOneProbe(t *testing.T) {
 		t.Errorf("after a served probe: %v", err)
 	}
 	if b.deps.Stats.Of(id(1))[BreakerOpen] != 2 {
-		t.Errorf("rejects %v", b.deps.Stats.Of(id(1)))
+		t.Errorf("rejects: got %d, want 2", b.deps.Stats.Of(id(1))[BreakerOpen])
 	}
 }
 
@@ -299,10 +304,10 @@ func TestNeutralAndTurnedAwayAttemptsLeaveHealthAlone(t *testing.T) {
 		b.Ended(Attempt{Request: "x", Provider: id(1), Node: "n", Epoch: 1, Model: "m", Outcome: TurnedAway})
 	}
 	if b.known.Len() != 0 {
-		t.Error("health was recorded")
+		t.Errorf("health was recorded: got %d, want 0", b.known.Len())
 	}
 	if _, limit := b.view.Seats("m")[0].Slots.Usage(start); limit != 5 {
-		t.Errorf("learnt capacity %d, want 5 of 10", limit)
+		t.Errorf("learnt capacity: got %d, want 5 of 10", limit)
 	}
 }
 
@@ -312,8 +317,11 @@ func TestTheCallersOwnHubWinsAmongEquals(t *testing.T) {
 	b.report("near", session(2, func(s *presence.Session) { s.Offers[0].Capacity = 4000 }))
 	for range 50 {
 		c, err := b.Select(t.Context(), b.request(func(r *Request) { r.NearHub = "near" }))
-		if err != nil || c.Candidates[0].Seat.Hub != "near" {
-			t.Fatalf("%v, %v", chosen(c), err)
+		if err != nil {
+			t.Fatalf("got the error %v, want none", err)
+		}
+		if c.Candidates[0].Seat.Hub != "near" {
+			t.Fatalf(`c.Candidates[0].Seat.Hub: got %q, want "near"`, c.Candidates[0].Seat.Hub)
 		}
 	}
 }
@@ -372,13 +380,19 @@ func TestASilentProviderHasTheCatalogsWindow(t *testing.T) {
 	silent := session(1, func(s *presence.Session) { s.Offers[0].Window = 0 })
 	b.report("hub", silent)
 	huge := func(r *Request) { r.PromptTokens = 1 << 30 }
-	if c, err := b.Select(t.Context(), b.request(huge)); err != nil || c.Candidates[0].Window != 0 {
-		t.Errorf("without a catalog: %v", err)
+	if c, err := b.Select(t.Context(), b.request(huge)); err != nil {
+		t.Errorf("without a catalog: got the error %v, want none", err)
+	} else if c.Candidates[0].Window != 0 {
+		t.Errorf("without a catalog: c.Candidates[0].Window: got %d, want 0", c.Candidates[0].Window)
 	}
 	b.catalog["m"] = 2000
-	if c, err := b.Select(t.Context(), b.request()); err != nil || c.Candidates[0].Window != 2000 ||
-		c.Candidates[0].Source != FromCatalog {
-		t.Errorf("with a catalog: %+v, %v", c, err)
+	switch c, err := b.Select(t.Context(), b.request()); {
+	case err != nil:
+		t.Errorf("with a catalog: got the error %v, want none", err)
+	case c.Candidates[0].Window != 2000:
+		t.Errorf("with a catalog: c.Candidates[0].Window: got %d, want 2000", c.Candidates[0].Window)
+	case c.Candidates[0].Source != FromCatalog:
+		t.Errorf("with a catalog: c.Candidates[0].Source: got %d, want %d", c.Candidates[0].Source, FromCatalog)
 	}
 	_, err := b.Select(t.Context(), b.request(huge))
 	wantReason(t, err, fault.ContextLengthExceeded)
@@ -411,7 +425,7 @@ func TestTheAttemptsEndFreesTheBookedSlot(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := b.look(b.request(), true); !errors.Is(err, errBusy) {
-		t.Fatalf("the slot is not booked: %v", err)
+		t.Fatalf("the slot is not booked: got the error %v, want %v", err, errBusy)
 	}
 	b.Ended(Attempt{Request: first.ID, Provider: id(1), Node: "n", Epoch: 1, Model: "m", Outcome: Served})
 	if _, err := b.look(b.request(), true); err != nil {

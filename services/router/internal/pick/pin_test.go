@@ -28,11 +28,16 @@ func TestAPinIsHonouredEvenWhenDegraded(t *testing.T) {
 	}
 	for _, fallbacks := range []bool{true, false} {
 		c, err := b.Select(t.Context(), b.request(pinned(id(2), fallbacks)))
-		if err != nil || c.Fallback != NoFallback || chosen(c)[0] != id(2) {
-			t.Fatalf("%v, %v", chosen(c), err)
+		switch {
+		case err != nil:
+			t.Fatalf("got the error %v, want none", err)
+		case c.Fallback != NoFallback:
+			t.Fatalf("c.Fallback: got %d, want %d", c.Fallback, NoFallback)
+		case chosen(c)[0] != id(2):
+			t.Fatalf("chosen(c)[0]: got %q, want %q", chosen(c)[0], id(2))
 		}
 		if want := map[bool]int{true: 3, false: 1}[fallbacks]; len(c.Candidates) != want {
-			t.Errorf("%d candidates with fallbacks=%v, want %d", len(c.Candidates), fallbacks, want)
+			t.Errorf("got %d candidates with fallbacks=%v, want %d", len(c.Candidates), fallbacks, want)
 		}
 	}
 }
@@ -57,8 +62,13 @@ func TestAKnownProviderThatCannotServeIsUnavailable(t *testing.T) {
 			b.report("hub", session(1))
 			arrange(b)
 			c, err := b.Select(t.Context(), b.request(pinned(id(9), true)))
-			if err != nil || c.Fallback != PinUnavailable || chosen(c)[0] != id(1) {
-				t.Errorf("with fallbacks: %v %v, %v", chosen(c), c.Fallback, err)
+			switch {
+			case err != nil:
+				t.Errorf("with fallbacks: got the error %v, want none", err)
+			case c.Fallback != PinUnavailable:
+				t.Errorf("with fallbacks: c.Fallback: got %d, want %d", c.Fallback, PinUnavailable)
+			case chosen(c)[0] != id(1):
+				t.Errorf("with fallbacks: chosen(c)[0]: got %q, want %q", chosen(c)[0], id(1))
 			}
 			_, err = b.Select(t.Context(), b.request(pinned(id(9), false)))
 			wantReason(t, err, fault.RequestedProviderUnavailable)
@@ -73,8 +83,10 @@ func TestAPinThatNeverExistedIsRefused(t *testing.T) {
 		for _, fallbacks := range []bool{true, false} {
 			_, err := b.Select(t.Context(), b.request(pinned(pin, fallbacks)))
 			wantReason(t, err, fault.InvalidProvider)
-			if f, ok := fault.As(err); !ok || f.Param != "X-Svc-Provider" {
-				t.Errorf("%v speaks of %q", err, f.Param)
+			if f, ok := fault.As(err); !ok {
+				t.Errorf("got the error %v, want a fault", err)
+			} else if f.Param != "X-Svc-Provider" {
+				t.Errorf(`f.Param: got %q, want "X-Svc-Provider"`, f.Param)
 			}
 		}
 	}
@@ -86,8 +98,13 @@ func TestAPinThatHasFailedFallsBackForThatReason(t *testing.T) {
 	b := setup()
 	b.report("hub", session(1), session(2))
 	c, err := b.Select(t.Context(), b.request(pinned(id(2), true), func(r *Request) { r.Exclude = []string{id(2)} }))
-	if err != nil || c.Fallback != PinFailed || !slices.Equal(chosen(c), []string{id(1)}) {
-		t.Errorf("%v %v, %v", chosen(c), c.Fallback, err)
+	switch {
+	case err != nil:
+		t.Errorf("got the error %v, want none", err)
+	case c.Fallback != PinFailed:
+		t.Errorf("c.Fallback: got %d, want %d", c.Fallback, PinFailed)
+	case !slices.Equal(chosen(c), []string{id(1)}):
+		t.Errorf("chosen(c): got %q, want %q", chosen(c), []string{id(1)})
 	}
 }
 
@@ -97,13 +114,19 @@ func TestABusyPinIsPassedOverWithFallbacksAndWaitedForWithout(t *testing.T) {
 		b.report("hub", session(1), session(2, full))
 		began := time.Now()
 		c, err := b.Select(t.Context(), b.request(pinned(id(2), true)))
-		if err != nil || c.Fallback != PinUnavailable || chosen(c)[0] != id(1) || time.Since(began) != 0 {
-			t.Errorf("with fallbacks: %v, %v", chosen(c), err)
+		if err != nil {
+			t.Errorf("with fallbacks: got the error %v, want none", err)
+		} else if c.Fallback != PinUnavailable {
+			t.Errorf("with fallbacks: c.Fallback: got %d, want %d", c.Fallback, PinUnavailable)
+		} else if chosen(c)[0] != id(1) {
+			t.Errorf("with fallbacks: chosen(c)[0]: got %q, want %q", chosen(c)[0], id(1))
+		} else if got := time.Since(began); got != 0 {
+			t.Errorf("with fallbacks: time.Since(began): got %v, want 0", got)
 		}
 		_, err = b.Select(t.Context(), b.request(pinned(id(2), false)))
 		wantReason(t, err, fault.RequestedProviderUnavailable)
 		if waited := time.Since(began); waited != MaxWait {
-			t.Errorf("waited %v", waited)
+			t.Errorf("waited: got %v, want %v", waited, MaxWait)
 		}
 	})
 }

@@ -32,8 +32,17 @@ func TestAnOrderIsKeptWhateverTheScores(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := chosen(c); len(got) != 3 || got[0] != id(9) || got[1] != id(7) || got[2] == id(9) || got[2] == id(7) {
-			t.Fatalf("candidates %v", got)
+		switch got := chosen(c); {
+		case len(got) != 3:
+			t.Fatalf("candidates: len(got): got %d, want 3, in %v", len(got), got)
+		case got[0] != id(9):
+			t.Fatalf("candidates: got[0]: got %q, want %q", got[0], id(9))
+		case got[1] != id(7):
+			t.Fatalf("candidates: got[1]: got %q, want %q", got[1], id(7))
+		case got[2] == id(9):
+			t.Fatalf("candidates: got[2]: got %q, want any but %q", got[2], id(9))
+		case got[2] == id(7):
+			t.Fatalf("candidates: got[2]: got %q, want any but %q", got[2], id(7))
 		}
 		b.Ended(Attempt{Request: fmt.Sprint("r", b.requests), Provider: id(9), Node: "n", Epoch: 9, Model: "m",
 			Outcome: Neutral})
@@ -49,16 +58,21 @@ func TestADegradedProviderKeepsItsPlaceInAnOrder(t *testing.T) {
 	}
 	for range 40 {
 		c, err := b.Select(t.Context(), b.request(preferring(Preferences{Order: []string{id(2)}})))
-		if err != nil || chosen(c)[0] != id(2) {
-			t.Fatalf("%v, %v", chosen(c), err)
+		if err != nil {
+			t.Fatalf("got the error %v, want none", err)
+		}
+		if chosen(c)[0] != id(2) {
+			t.Fatalf("chosen(c)[0]: got %q, want %q", chosen(c)[0], id(2))
 		}
 		b.Ended(Attempt{Request: fmt.Sprint("r", b.requests), Provider: id(2), Node: "n", Epoch: 2, Model: "m",
 			Outcome: Neutral})
 	}
 	b.fail(id(2), breaker.Threshold)
 	c, err := b.Select(t.Context(), b.request(preferring(Preferences{Order: []string{id(2)}})))
-	if err != nil || slices.Contains(chosen(c), id(2)) {
-		t.Errorf("behind an open breaker: %v, %v", chosen(c), err)
+	if err != nil {
+		t.Errorf("behind an open breaker: got the error %v, want none", err)
+	} else if slices.Contains(chosen(c), id(2)) {
+		t.Errorf("behind an open breaker: chosen(c): got %q, want it without %q", chosen(c), id(2))
 	}
 }
 
@@ -76,8 +90,13 @@ func TestAHalfOpenBreakerIsNoAlternateOfAnOrder(t *testing.T) {
 	}
 	b.report("hub", session(1), session(2), session(3))
 	c, err := b.Select(t.Context(), b.request(preferring(Preferences{Order: []string{id(1), id(2)}})))
-	if err != nil || chosen(c)[0] != id(1) || slices.Contains(chosen(c), id(2)) {
-		t.Errorf("%v, %v", chosen(c), err)
+	switch {
+	case err != nil:
+		t.Errorf("got the error %v, want none", err)
+	case chosen(c)[0] != id(1):
+		t.Errorf("chosen(c)[0]: got %q, want %q", chosen(c)[0], id(1))
+	case slices.Contains(chosen(c), id(2)):
+		t.Errorf("chosen(c): got %q, want it without %q", chosen(c), id(2))
 	}
 }
 
@@ -109,8 +128,11 @@ func TestNobodyServesWhoIsNotWanted(t *testing.T) {
 				}
 				ids := chosen(got)
 				slices.Sort(ids)
-				if err != nil || !slices.Equal(ids, c.want) {
-					t.Fatalf("%v, %v; want %v", ids, err, c.want)
+				if err != nil {
+					t.Fatalf("got the error %v, want none", err)
+				}
+				if !slices.Equal(ids, c.want) {
+					t.Fatalf("ids: got %q, want %q", ids, c.want)
 				}
 				for _, p := range c.want {
 					for n := range 3 {
@@ -133,8 +155,13 @@ func TestPreferencesHoldForAPinToo(t *testing.T) {
 	_, err := b.Select(t.Context(), b.request(pinned(id(1), false), prefer))
 	wantReason(t, err, fault.RequestedProviderUnavailable)
 	c, err := b.Select(t.Context(), b.request(pinned(id(1), true), prefer))
-	if err != nil || c.Fallback != PinUnavailable || !slices.Equal(chosen(c), []string{id(2)}) {
-		t.Errorf("%v %v, %v", chosen(c), c.Fallback, err)
+	switch {
+	case err != nil:
+		t.Errorf("got the error %v, want none", err)
+	case c.Fallback != PinUnavailable:
+		t.Errorf("c.Fallback: got %d, want %d", c.Fallback, PinUnavailable)
+	case !slices.Equal(chosen(c), []string{id(2)}):
+		t.Errorf("chosen(c): got %q, want %q", chosen(c), []string{id(2)})
 	}
 }
 
@@ -149,8 +176,10 @@ func TestASortPutsTheBestFirstAndTheUnmeasuredLast(t *testing.T) {
 			b.known.Get(health.Pair{Provider: id(n), Model: "m"}).Window.Record(sample)
 		}
 		c, err := b.Select(t.Context(), b.request(preferring(Preferences{Sort: sort})))
-		if err != nil || !slices.Equal(chosen(c), want) {
-			t.Errorf("sort %d: %v, %v; want %v", sort, chosen(c), err, want)
+		if err != nil {
+			t.Errorf("sort %d: got the error %v, want none", sort, err)
+		} else if !slices.Equal(chosen(c), want) {
+			t.Errorf("sort %d: chosen(c): got %q, want %q", sort, chosen(c), want)
 		}
 	}
 }

@@ -118,8 +118,10 @@ func TestChoicesGoOnWhileSessionsJoinChangeAndLeave(t *testing.T) {
 	})
 	running(func(i int) {
 		for _, seat := range b.view.By(id(2 + i%nodes)) {
-			if load, capacity := seat.Slots.Room(b.clock.Now()); load < 0 || capacity < 0 {
-				t.Errorf("%d of %d", load, capacity)
+			if load, capacity := seat.Slots.Room(b.clock.Now()); load < 0 {
+				t.Errorf("load: got %d, want at least 0", load)
+			} else if capacity < 0 {
+				t.Errorf("capacity: got %d, want at least 0", capacity)
 			}
 		}
 		b.deps.Stats.Chosen(id(2 + i%nodes))

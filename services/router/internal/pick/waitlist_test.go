@@ -41,11 +41,15 @@ func TestAWaiterIsWokenByAFreedSlot(t *testing.T) {
 		}
 		b.Ended(Attempt{Request: first.ID, Provider: id(1), Node: "n", Epoch: 1, Model: "m", Outcome: Served})
 		began := time.Now()
-		if err := <-done; err != nil || time.Since(began) != 0 {
-			t.Errorf("woken after %v: %v", time.Since(began), err)
+		if err := <-done; err != nil {
+			t.Errorf("got the error %v, want none", err)
+		} else if time.Since(began) != 0 {
+			t.Errorf("woken: got %v, want 0", time.Since(began))
 		}
-		if b.deps.Waitlist.Waiting() != 0 || len(b.deps.Waitlist.byModel) != 0 {
-			t.Error("a waiter was left behind")
+		if got := b.deps.Waitlist.Waiting(); got != 0 {
+			t.Errorf("a waiter was left behind: b.deps.Waitlist.Waiting(): got %d, want 0", got)
+		} else if len(b.deps.Waitlist.byModel) != 0 {
+			t.Errorf("a waiter was left behind: len(b.deps.Waitlist.byModel): got %d, want 0", len(b.deps.Waitlist.byModel))
 		}
 	})
 }
@@ -61,8 +65,10 @@ func TestAWaiterIsWokenByANewProvider(t *testing.T) {
 		}()
 		synctest.Wait()
 		b.report("hub", session(2))
-		if got := chosen(<-done); len(got) != 1 || got[0] != id(2) {
-			t.Errorf("got %v", got)
+		if got := chosen(<-done); len(got) != 1 {
+			t.Errorf("len(got): got %d, want 1, in %v", len(got), got)
+		} else if got[0] != id(2) {
+			t.Errorf("got[0]: got %q, want %q", got[0], id(2))
 		}
 	})
 }
@@ -74,10 +80,10 @@ func TestTheWaitEndsWithBusyAndLeavesTimeToAnswer(t *testing.T) {
 		_, err := b.Select(t.Context(), b.request())
 		wantReason(t, err, fault.ProvidersBusy)
 		if f, _ := fault.As(err); f.RetryAfter != busyRetry {
-			t.Errorf("retry after %v", f.RetryAfter)
+			t.Errorf("retry: got %v, want %v", f.RetryAfter, busyRetry)
 		}
 		if waited := time.Since(began); waited != MaxWait {
-			t.Errorf("waited %v", waited)
+			t.Errorf("waited: got %v, want %v", waited, MaxWait)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -134,8 +140,13 @@ func TestADegradedProviderServesWhenTheWaitForOthersWasInVain(t *testing.T) {
 		}
 		began := time.Now()
 		c, err := b.Select(t.Context(), b.request())
-		if err != nil || chosen(c)[0] != id(2) || time.Since(began) != MaxWait {
-			t.Errorf("%v after %v, %v", chosen(c), time.Since(began), err)
+		switch {
+		case err != nil:
+			t.Errorf("got the error %v, want none", err)
+		case chosen(c)[0] != id(2):
+			t.Errorf("chosen(c)[0]: got %q, want %q", chosen(c)[0], id(2))
+		case time.Since(began) != MaxWait:
+			t.Errorf("time.Since(began): got %v, want %v", time.Since(began), MaxWait)
 		}
 	})
 }
@@ -160,7 +171,7 @@ func TestWaitersShareSlotsOneByOne(t *testing.T) {
 			holder = <-served
 			synctest.Wait()
 			if len(served) != 0 {
-				t.Fatal("one slot served two")
+				t.Fatalf("one slot served two: got %d, want 0", len(served))
 			}
 		}
 	})

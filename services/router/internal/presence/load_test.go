@@ -11,16 +11,20 @@ func TestASessionsCapacityAndItsAgentsLoadReachEverySeat(t *testing.T) {
 	s.Offers[0].InFlight, s.Capacity, s.Said = 2, 6, 5
 	v.Apply(delta("h", 1, s), start)
 	seat := v.Seats("b")[0]
-	if load, limit := seat.Slots.Usage(start); load != 5 || limit != 6 {
-		t.Errorf("load %d of %d, want 5 of 6", load, limit)
+	if load, limit := seat.Slots.Usage(start); load != 5 {
+		t.Errorf("load: got %d, want 5", load)
+	} else if limit != 6 {
+		t.Errorf("limit: got %d, want 6", limit)
 	}
 	s.Said = 2
 	v.Apply(delta("h", 2, s), start)
 	if v.Seats("b")[0] != seat {
 		t.Error("a seat was replaced although only its load changed")
 	}
-	if load, limit := seat.Slots.Usage(start); load != 2 || limit != 6 {
-		t.Errorf("load %d of %d, want 2 of 6", load, limit)
+	if load, limit := seat.Slots.Usage(start); load != 2 {
+		t.Errorf("load: got %d, want 2", load)
+	} else if limit != 6 {
+		t.Errorf("limit: got %d, want 6", limit)
 	}
 }
 
@@ -51,7 +55,7 @@ func TestABookingThatExpiresIsToldToAllModelsOfItsSession(t *testing.T) {
 	v.Confirm(start.Add(1 << 40))
 	v.Expire(start.Add(1 << 40))
 	if slices.Sort(told); !slices.Equal(told, []string{"a", "b"}) {
-		t.Errorf("told %v", told)
+		t.Errorf("told: got %q, want %q", told, []string{"a", "b"})
 	}
 }
 
@@ -71,14 +75,19 @@ func TestOnlyADifferenceInUptimeToSpeakOfReplacesASeat(t *testing.T) {
 	s.Uptime += uptimeStep / 4
 	v.Apply(delta("h", 10, s), start)
 	if got := v.Seats("m")[0].Session.Uptime; got != s.Uptime {
-		t.Errorf("uptime %v, want %v", got, s.Uptime)
+		t.Errorf("uptime: got %v, want %v", got, s.Uptime)
 	}
 	s.UptimeKnown = false
 	v.Apply(delta("h", 11, s), start)
 	s.Probation, s.TakesWarmups = true, true
 	v.Apply(delta("h", 12, s), start)
-	if got := v.Seats("m")[0].Session; got.UptimeKnown || !got.Probation || !got.TakesWarmups {
-		t.Errorf("%+v", got)
+	switch got := v.Seats("m")[0].Session; {
+	case got.UptimeKnown:
+		t.Error("UptimeKnown: got true, want false")
+	case !got.Probation:
+		t.Error("Probation: got false, want true")
+	case !got.TakesWarmups:
+		t.Error("TakesWarmups: got false, want true")
 	}
 }
 
@@ -91,7 +100,7 @@ func TestAProvidersSeatsAreThoseOfItsServingSessions(t *testing.T) {
 		got = append(got, s.Session.Node+s.Offer.Model+s.Hub)
 	}
 	if slices.Sort(got); !slices.Equal(got, []string{"1ah2", "2bh"}) {
-		t.Errorf("got %v", got)
+		t.Errorf("got %q, want %q", got, []string{"1ah2", "2bh"})
 	}
 	if v.By("nobody") != nil {
 		t.Error("a provider without sessions has seats")

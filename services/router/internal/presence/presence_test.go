@@ -54,7 +54,7 @@ func expect(t *testing.T, v *View, model string, epochs ...int64) {
 	}
 	slices.Sort(got)
 	if !slices.Equal(got, epochs) {
-		t.Errorf("model %s is served by %v, want %v", model, got, epochs)
+		t.Errorf("model %s is served: got %v, want %v", model, got, epochs)
 	}
 }
 
@@ -145,8 +145,12 @@ func TestUnconfirmedSessionsExpire(t *testing.T) {
 	v.Expire(start.Add(Expiry))
 	expect(t, v, "m", 2)
 	v.Expire(start.Add(2 * Expiry))
-	if n, hubs, _ := v.Size(); n != 0 || hubs != 0 || len(v.Models()) != 0 {
-		t.Errorf("%d sessions of %d hubs are left", n, hubs)
+	if n, hubs, _ := v.Size(); n != 0 {
+		t.Errorf("%d sessions of %d hubs are left: v.Size(): got %d, want 0", n, hubs, n)
+	} else if hubs != 0 {
+		t.Errorf("%d sessions of %d hubs are left: hubs: got %d, want 0", n, hubs, hubs)
+	} else if got := len(v.Models()); got != 0 {
+		t.Errorf("%d sessions of %d hubs are left: len(v.Models()): got %d, want 0", n, hubs, got)
 	}
 }
 
@@ -171,7 +175,7 @@ func TestAReportOfLoadAloneReplacesNoSeat(t *testing.T) {
 		t.Error("a seat was replaced although only its load changed")
 	}
 	if load, _ := before.Slots.Usage(start); load != 3 {
-		t.Errorf("load %d, want 3", load)
+		t.Errorf("load: got %d, want 3", load)
 	}
 }
 
@@ -183,11 +187,14 @@ func TestModelsComeAndGoWithinASession(t *testing.T) {
 	expect(t, v, "gone")
 	expect(t, v, "new", 1)
 	if load, _ := v.Seats("m")[0].Slots.Usage(start); load != 1 {
-		t.Error("the booking was lost when another model changed")
+		t.Errorf("the booking was lost when another model changed: got %d, want 1", load)
 	}
-	if v.Find("p", "1", 1, "m") != v.Seats("m")[0] || v.Find("p", "1", 1, "gone") != nil ||
-		v.Find("p", "1", 2, "m") != nil {
-		t.Error("Find does not tell seats apart")
+	if got, want := v.Find("p", "1", 1, "m"), v.Seats("m")[0]; got != want {
+		t.Errorf(`Find does not tell seats apart: v.Find("p", "1", 1, "m"): got %p, want %p`, got, want)
+	} else if got := v.Find("p", "1", 1, "gone"); got != nil {
+		t.Errorf(`Find does not tell seats apart: v.Find("p", "1", 1, "gone"): got %+v, want nil`, got)
+	} else if got := v.Find("p", "1", 2, "m"); got != nil {
+		t.Errorf(`Find does not tell seats apart: v.Find("p", "1", 2, "m"): got %+v, want nil`, got)
 	}
 }
 
@@ -197,20 +204,22 @@ func TestTheViewIsBounded(t *testing.T) {
 	for i := range 5 {
 		v.Apply(delta("a", uint64(i+1), on("p", fmt.Sprint(i), int64(i+1), "m")), start)
 	}
-	if n, _, dropped := v.Size(); n != 3 || dropped != 2 {
-		t.Errorf("%d sessions and %d dropped, want 3 and 2", n, dropped)
+	if n, _, dropped := v.Size(); n != 3 {
+		t.Errorf("v.Size(): got %d, want 3", n)
+	} else if dropped != 2 {
+		t.Errorf("dropped: got %d, want 2", dropped)
 	}
 	for i := range MaxHubs + 5 {
 		v.Apply(full(fmt.Sprint("hub", i), 1), start)
 	}
 	if _, hubs, _ := v.Size(); hubs != MaxHubs {
-		t.Errorf("%d hubs", hubs)
+		t.Errorf("hubs: got %d, want %d", hubs, MaxHubs)
 	}
 	for i := range uint64(100) {
 		v.Apply(Report{Hub: "a", Incarnation: 1, Revision: 100 + 2*i, Full: true, Parts: 5}, start)
 	}
 	if n := len(v.hubs["a"].assemblies); n > maxAssemblies {
-		t.Errorf("%d unfinished reports are kept", n)
+		t.Errorf("unfinished reports kept: got %d, want at most %d", n, maxAssemblies)
 	}
 }
 
@@ -220,7 +229,7 @@ func TestTouchedModelsAreToldAfterTheyCanBeRead(t *testing.T) {
 	v = New(func(m string) { told[m] = len(v.Seats(m)) })
 	v.Apply(delta("a", 1, on("p", "1", 1, "x", "y")), start)
 	if !maps.Equal(told, map[string]int{"x": 1, "y": 1}) {
-		t.Errorf("told %v", told)
+		t.Errorf("told: got %v, want %v", told, map[string]int{"x": 1, "y": 1})
 	}
 }
 
@@ -315,7 +324,7 @@ func TestAnyOrderOfMessagesEndsInTheViewOfTheRightOrder(t *testing.T) {
 			t.Fatalf("seed %d:\n in order: %v\n shuffled: %v", seed, want, got)
 		}
 		if a, _, _ := ordered.Size(); a != w.count() {
-			t.Fatalf("seed %d: %d sessions, the hubs have %d", seed, a, w.count())
+			t.Fatalf("seed %d: got %d, want %d", seed, a, w.count())
 		}
 	}
 }

@@ -15,7 +15,7 @@ func TestTotalsCountModelsSeatsThatServeAndBookings(t *testing.T) {
 	v.Apply(Report{Hub: "h", Incarnation: 1, Address: "x", Revision: 1, Full: true, Parts: 1,
 		Sessions: []Session{serving, away}}, now)
 	if got := v.Totals(); got != (Totals{Models: 2, Candidates: 1}) {
-		t.Errorf("%+v", got)
+		t.Errorf("v.Totals(): got %+v, want %+v", got, Totals{Models: 2, Candidates: 1})
 	}
 	for _, seat := range v.Seats("a") {
 		if seat.Online() && !seat.Slots.Book("r", now) {
@@ -23,6 +23,6 @@ func TestTotalsCountModelsSeatsThatServeAndBookings(t *testing.T) {
 		}
 	}
 	if got := v.Totals(); got.Bookings != 1 {
-		t.Errorf("%+v after a booking", got)
+		t.Errorf("after a booking: got %d, want 1", got.Bookings)
 	}
 }

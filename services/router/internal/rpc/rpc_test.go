@@ -18,7 +18,7 @@ func TestEveryWordOfTheDomainHasItsMessage(t *testing.T) {
 		pick.PinFailed:      eventsv1.FallbackReason_FALLBACK_REASON_REQUESTED_PROVIDER_FAILED,
 	} {
 		if got := fallbackToProto(f); got != want {
-			t.Errorf("fallback %d became %v", f, got)
+			t.Errorf("fallback %d: got %v, want %v", f, got, want)
 		}
 	}
 	for s, want := range map[pick.Source]routerv1.ContextSource{
@@ -26,7 +26,7 @@ func TestEveryWordOfTheDomainHasItsMessage(t *testing.T) {
 		pick.FromCatalog:  routerv1.ContextSource_CONTEXT_SOURCE_CATALOG,
 	} {
 		if got := sourceToProto(s); got != want {
-			t.Errorf("source %d became %v", s, got)
+			t.Errorf("source %d: got %v, want %v", s, got, want)
 		}
 	}
 }
@@ -43,19 +43,27 @@ func TestPreferencesOutOfBoundsAreRefused(t *testing.T) {
 		"sort":          {Sort: 9},
 	} {
 		if _, err := selectFromProto(base(p)); !fault.Is(err, fault.InvalidValue) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: got the error %v, want the reason %v", name, err, fault.InvalidValue)
 		}
 	}
 	got, err := selectFromProto(base(&routerv1.Preferences{
 		OrderProviderIds: []string{"a"}, OnlyProviderIds: []string{"b"}, IgnoreProviderIds: []string{"c"},
 		Quantizations: []string{"d"}, Sort: routerv1.Sort_SORT_LATENCY,
 	}))
-	if err != nil || !slices.Equal(slices.Concat(got.Prefer.Order, got.Prefer.Only, got.Prefer.Ignore,
-		got.Prefer.Quantizations),
-		[]string{"a", "b", "c", "d"}) || got.Prefer.Sort != pick.ByLatency {
-		t.Errorf("%+v, %v", got, err)
+	switch {
+	case err != nil:
+		t.Errorf("got the error %v, want none", err)
+	case !slices.Equal(slices.Concat(got.Prefer.Order, got.Prefer.Only, got.Prefer.Ignore, got.Prefer.Quantizations),
+		[]string{"a", "b", "c", "d"}):
+		t.Errorf("slices.Concat(…): got %q, want %q",
+			slices.Concat(got.Prefer.Order, got.Prefer.Only, got.Prefer.Ignore, got.Prefer.Quantizations),
+			[]string{"a", "b", "c", "d"})
+	case got.Prefer.Sort != pick.ByLatency:
+		t.Errorf("Prefer.Sort: got %d, want %d", got.Prefer.Sort, pick.ByLatency)
 	}
-	if plain, err := selectFromProto(base(nil)); err != nil || plain.Prefer.Sort != pick.ByWeight {
-		t.Errorf("%+v, %v", plain, err)
+	if plain, err := selectFromProto(base(nil)); err != nil {
+		t.Errorf("got the error %v, want none", err)
+	} else if plain.Prefer.Sort != pick.ByWeight {
+		t.Errorf("plain.Prefer.Sort: got %d, want %d", plain.Prefer.Sort, pick.ByWeight)
 	}
 }

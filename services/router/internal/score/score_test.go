@@ -41,7 +41,7 @@ func TestWhatIsNotKnownOfUptimeOrIsStillJudgedIsNotHeldAgainstAnybody(t *testing
 	never := base
 	never.UptimeKnown = true
 	if Of(never) != Of(base)/2 {
-		t.Errorf("who was never there has %v of the score", Of(never)/Of(base))
+		t.Errorf("who was never there: got %v, want %v", Of(never), Of(base)/2)
 	}
 }
 

@@ -18,7 +18,7 @@ func TestRefusalsLowerCapacityAndTimeRestoresIt(t *testing.T) {
 		c.Busy(start.Add(time.Hour + time.Duration(i)*busyPause))
 	}
 	if _, limit := c.Usage(start.Add(time.Hour + 100*busyPause)); limit < 1 || limit > 2 {
-		t.Errorf("limit %d after a hundred refusals", limit)
+		t.Errorf("limit %d after a hundred refusals: got %d, want 1 to 2", limit, limit)
 	}
 }
 
@@ -28,7 +28,7 @@ func TestOneRefusalLowersCapacityToWhatIsUnderWayWithinBounds(t *testing.T) {
 		c.Report(100, underWay, start)
 		c.Busy(start)
 		if _, limit := c.Usage(start); limit != want {
-			t.Errorf("%d under way: %d is left of 100, want %d", underWay, limit, want)
+			t.Errorf("%d under way: got %d left of 100, want %d", underWay, limit, want)
 		}
 	}
 }
@@ -44,19 +44,19 @@ func TestAnyCapacityIsWholeAgainAfterFiveMinutes(t *testing.T) {
 		}
 		_, low := c.Usage(now)
 		if ceiling := max(2, declared/10); low > ceiling {
-			t.Errorf("%d declared: %d after a minute of refusals", declared, low)
+			t.Errorf("%d declared: after a minute of refusals: got %d, want at most %d", declared, low, ceiling)
 		}
 		last := low
 		for range regainSteps {
 			now = now.Add(RegainInterval)
 			_, limit := c.Usage(now)
 			if limit < last {
-				t.Fatalf("%d declared: fell from %d to %d while it recovers", declared, last, limit)
+				t.Fatalf("%d declared: fell: got %d, want at least %d", declared, limit, last)
 			}
 			last = limit
 		}
 		if last != declared {
-			t.Errorf("%d declared: %d after five minutes", declared, last)
+			t.Errorf("%d declared: after five minutes: got %d, want %d", declared, last, declared)
 		}
 	}
 }
@@ -74,7 +74,8 @@ func TestCapacityIsWholeAgainHoweverMuchWasProven(t *testing.T) {
 			}
 			_, last := c.Usage(now)
 			if ceiling := max(2, underWay); last > ceiling {
-				t.Errorf("%d declared, %d under way: %d after a minute of refusals", declared, underWay, last)
+				t.Errorf("%d declared, %d under way: after a minute of refusals: got %d, want at most %d", declared, underWay, last,
+					ceiling)
 			}
 			for step := range regainSteps {
 				now = now.Add(RegainInterval)
@@ -83,12 +84,12 @@ func TestCapacityIsWholeAgainHoweverMuchWasProven(t *testing.T) {
 					t.Errorf("%d declared, %d under way: from %d to %d at once", declared, underWay, last, limit)
 				}
 				if limit < last {
-					t.Fatalf("%d declared, %d under way: fell from %d to %d while it recovers", declared, underWay, last, limit)
+					t.Fatalf("%d declared, %d under way: fell: got %d, want at least %d", declared, underWay, limit, last)
 				}
 				last = limit
 			}
 			if last != declared {
-				t.Errorf("%d declared, %d under way: %d after five minutes", declared, underWay, last)
+				t.Errorf("%d declared, %d under way: after five minutes: got %d, want %d", declared, underWay, last, declared)
 			}
 		}
 	}
@@ -156,22 +157,28 @@ func learnThePractice(t *testing.T, declared int) {
 	run(5 * time.Second)
 	run(2 * time.Minute)
 	if e.refused > 120 {
-		t.Errorf("%d refusals in two minutes: more than one a second", e.refused)
+		t.Errorf("refusals in two minutes: more than one a second: got %d, want at most 120", e.refused)
 	}
 	if e.served < 2*120 {
-		t.Errorf("%d served in two minutes by an engine that could 360", e.served)
+		t.Errorf("served in two minutes by an engine that could 360: got %d, want at least 2*120", e.served)
 	}
 	e.takes = whole
 	run(5 * time.Minute)
 	load(t, c, now, c.load(), whole)
 	run(10 * time.Second)
-	if e.refused > 0 || e.served < 90 {
-		t.Errorf("%d refused and %d served in ten seconds by an engine that does ten a second at least", e.refused, e.served)
+	if e.refused > 0 {
+		t.Errorf("%d refused and %d served in ten seconds by an engine that does ten a second at least: e.refused: got %d, "+
+			"want 0", e.refused, e.served, e.refused)
+	} else if e.served < 90 {
+		t.Errorf("%d refused and %d served in ten seconds by an engine that does ten a second at least: e.served: got %d, "+
+			"want at least 90", e.refused, e.served, e.served)
 	}
 	e.takes = 3 // and back again
 	run(10 * time.Second)
 	run(2 * time.Minute)
-	if e.refused > 120 || e.served < 2*120 {
-		t.Errorf("once it has shrunk, %d refused and %d served in two minutes", e.refused, e.served)
+	if e.refused > 120 {
+		t.Errorf("once it has shrunk: got %d, want at most 120", e.refused)
+	} else if e.served < 2*120 {
+		t.Errorf("e.served: got %d, want at least 2*120", e.served)
 	}
 }

@@ -28,12 +28,16 @@ func TestTheSessionsBoundHoldsBesideThatOfEachModel(t *testing.T) {
 	if a.Book("a", start) {
 		t.Error("a model was booked above its own bound")
 	}
-	if !b.Book("b", start) || b.Book("c", start) {
-		t.Error("the session of five slots must have one left for the other model")
+	if !b.Book("b", start) {
+		t.Error(`the session of five slots must have one left for the other model: b.Book("b", start): got false, want true`)
+	} else if b.Book("c", start) {
+		t.Error(`the session of five slots must have one left for the other model: b.Book("c", start): got true, want false`)
 	}
 	load(t, b, start, 5, 5)
-	if used, capacity := b.Room(start); used != 1 || capacity != 1 {
-		t.Errorf("room for %d of %d, want 1 of 1", used, capacity)
+	if used, capacity := b.Room(start); used != 1 {
+		t.Errorf("room: got %d, want 1", used)
+	} else if capacity != 1 {
+		t.Errorf("capacity: got %d, want 1", capacity)
 	}
 	if !a.End("0", start, start) {
 		t.Error("the end of an attempt on a full session was not told as such")
@@ -41,20 +45,27 @@ func TestTheSessionsBoundHoldsBesideThatOfEachModel(t *testing.T) {
 	if !b.Book("c", start) {
 		t.Error("the slot that one model gave back is not free for the other")
 	}
-	if !b.Cancel("c") || b.Cancel("c") {
-		t.Error("a booking given back on a full session was not told as such once")
+	if !b.Cancel("c") {
+		t.Error(`a booking given back on a full session was not told as such once: b.Cancel("c"): got false, want true`)
+	} else if b.Cancel("c") {
+		t.Error(`a booking given back on a full session was not told as such once: b.Cancel("c"): got true, want false`)
 	}
 }
 
 func TestASessionWithoutABoundTakesWhatItsModelsTake(t *testing.T) {
 	_, a, b := pair(0)
 	for i := range 4 {
-		if !a.Book(fmt.Sprint(i), start) || !b.Book(fmt.Sprint(i), start) {
-			t.Fatal("no slot")
+		if !a.Book(fmt.Sprint(i), start) {
+			t.Fatal("no slot: a.Book(fmt.Sprint(i), start): got false, want true")
+		}
+		if !b.Book(fmt.Sprint(i), start) {
+			t.Fatal("no slot: b.Book(fmt.Sprint(i), start): got false, want true")
 		}
 	}
-	if a.Book("x", start) || b.Book("x", start) {
-		t.Error("booked above the models' bounds")
+	if a.Book("x", start) {
+		t.Error(`booked above the models' bounds: a.Book("x", start): got true, want false`)
+	} else if b.Book("x", start) {
+		t.Error(`booked above the models' bounds: b.Book("x", start): got true, want false`)
 	}
 }
 
@@ -63,11 +74,17 @@ func TestRequestsOfOthersCountBesideOurs(t *testing.T) {
 	a.Report(4, 2, start)
 	s.Report(6, 5, start) // two are ours
 	load(t, b, start, 5, 6)
-	if !a.Book("x", start) || b.Book("y", start) {
-		t.Error("a session with three requests of others and three of ours takes six")
+	if !a.Book("x", start) {
+		t.Error(`a session with three requests of others and three of ours takes six: a.Book("x", start): got false, want ` +
+			`true`)
+	} else if b.Book("y", start) {
+		t.Error(`a session with three requests of others and three of ours takes six: b.Book("y", start): got true, want ` +
+			`false`)
 	}
-	if a.Idle() || !a.OthersAlone(start) {
-		t.Error("ours alone would leave three of six slots")
+	if a.Idle() {
+		t.Error("ours alone would leave three of six slots: a.Idle(): got true, want false")
+	} else if !a.OthersAlone(start) {
+		t.Error("ours alone would leave three of six slots: a.OthersAlone(start): got false, want true")
 	}
 }
 
@@ -143,15 +160,21 @@ func TestAnAbsurdLoadFillsTheSessionAndIsForgotten(t *testing.T) {
 	if a.Book("x", start) {
 		t.Error("a session that says it is full was booked")
 	}
-	if !a.OthersAlone(start) || a.Idle() {
-		t.Error("nothing of ours is under way and the session is not idle")
+	if !a.OthersAlone(start) {
+		t.Error("nothing of ours is under way and the session is not idle: a.OthersAlone(start): got false, want true")
+	} else if a.Idle() {
+		t.Error("nothing of ours is under way and the session is not idle: a.Idle(): got true, want false")
 	}
-	if used, capacity := a.Room(start); used != 0 || capacity != 0 {
-		t.Errorf("room for %d of %d", used, capacity)
+	if used, capacity := a.Room(start); used != 0 {
+		t.Errorf("room: got %d, want 0", used)
+	} else if capacity != 0 {
+		t.Errorf("capacity: got %d, want 0", capacity)
 	}
 	s.Report(1<<40, 0, start.Add(time.Second))
-	if !a.Book("x", start.Add(time.Second)) || !a.Book("y", start.Add(time.Second)) {
-		t.Error("a session that says it is free again has no slot")
+	if !a.Book("x", start.Add(time.Second)) {
+		t.Error(`a session that says it is free again has no slot: a.Book("x", start.Add(time.Second)): got false, want true`)
+	} else if !a.Book("y", start.Add(time.Second)) {
+		t.Error(`a session that says it is free again has no slot: a.Book("y", start.Add(time.Second)): got false, want true`)
 	}
 }
 
@@ -166,8 +189,12 @@ func TestAModelThatIsDroppedTakesItsLoadAlong(t *testing.T) {
 	}
 	a.End("0", start, start) // heard late
 	load(t, b, start, 1, 4)
-	if s.declared != 4 || s.own != 1 {
-		t.Errorf("%d declared and %d under way are left of one model and one request", s.declared, s.own)
+	if s.declared != 4 {
+		t.Errorf("%d declared and %d under way are left of one model and one request: s.declared: got %d, want 4", s.declared,
+			s.own, s.declared)
+	} else if s.own != 1 {
+		t.Errorf("%d declared and %d under way are left of one model and one request: s.own: got %d, want 1", s.declared,
+			s.own, s.own)
 	}
 }
 
@@ -205,12 +232,20 @@ func TestASessionsLoadIsThatOfItsModelsWhateverHappens(t *testing.T) {
 			for _, c := range counters {
 				own += c.load()
 				declared += c.declared
-				if l, limit := c.Usage(now); l < 0 || limit < 1 {
-					t.Fatalf("round %d, step %d: load %d of %d", round, step, l, limit)
+				if l, limit := c.Usage(now); l < 0 {
+					t.Fatalf("round %d, step %d: load: got %d, want at least 0", round, step, l)
+				} else if limit < 1 {
+					t.Fatalf("round %d, step %d: load: limit: got %d, want at least 1", round, step, limit)
 				}
 			}
-			if s.own != own || s.declared != declared || s.others < 0 || s.others > max(0, s.said) || s.load() < own {
-				t.Fatalf("round %d, step %d: %+v, models have %d of %d", round, step, s, own, declared)
+			if s.own != own {
+				t.Fatalf("round %d, step %d: s.own: got %d, want %d", round, step, s.own, own)
+			} else if s.declared != declared {
+				t.Fatalf("round %d, step %d: s.declared: got %d, want %d", round, step, s.declared, declared)
+			} else if s.others < 0 || s.others > max(0, s.said) {
+				t.Fatalf("round %d, step %d: s.others: got %d, want 0 to %d", round, step, s.others, max(0, s.said))
+			} else if got := s.load(); got < own {
+				t.Fatalf("round %d, step %d: s.load(): got %d, want at least %d", round, step, got, own)
 			}
 		}
 	}
@@ -241,6 +276,6 @@ func TestConcurrentBookingsOfAllModelsNeverOverbookTheSession(t *testing.T) {
 	}
 	wg.Wait()
 	if got != 70 {
-		t.Errorf("%d bookings on a session of 70 slots", got)
+		t.Errorf("bookings on a session of 70 slots: got %d, want 70", got)
 	}
 }

@@ -14,8 +14,10 @@ var start = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
 func load(t *testing.T, c *Counter, now time.Time, wantLoad, wantLimit int) {
 	t.Helper()
-	if l, limit := c.Usage(now); l != wantLoad || limit != wantLimit {
-		t.Errorf("load %d of %d, want %d of %d", l, limit, wantLoad, wantLimit)
+	if l, limit := c.Usage(now); l != wantLoad {
+		t.Errorf("load: got %d, want %d", l, wantLoad)
+	} else if limit != wantLimit {
+		t.Errorf("load: limit: got %d, want %d", limit, wantLimit)
 	}
 }
 
@@ -111,8 +113,8 @@ func TestShortAttemptsNeverLowerTheLoadOfOthers(t *testing.T) {
 			now := start.Add(d)
 			events[d](now)
 			if l, _ := c.Usage(now); l < going+booked || l > going+booked+caught {
-				t.Fatalf("round %d, %v: load %d with %d that go on, %d booked, %d caught by the report", round, d, l, going, booked,
-					caught)
+				t.Fatalf("round %d, %v: load %d with %d that go on, %d booked, %d caught by the report: got %d, want %d to %d",
+					round, d, l, going, booked, caught, l, going+booked, going+booked+caught)
 			}
 		}
 		end := start.Add(time.Minute)
@@ -124,8 +126,11 @@ func TestShortAttemptsNeverLowerTheLoadOfOthers(t *testing.T) {
 func TestAnAbandonedBookingWeighsUntilTheNextReport(t *testing.T) {
 	c := NewPool().Counter()
 	c.Report(1, 0, start)
-	if !c.Book("a", start) || c.Book("b", start) {
-		t.Fatal("one slot must serve one request")
+	if !c.Book("a", start) {
+		t.Fatal(`one slot must serve one request: c.Book("a", start): got false, want true`)
+	}
+	if c.Book("b", start) {
+		t.Fatal(`one slot must serve one request: c.Book("b", start): got true, want false`)
 	}
 	c.Report(1, 0, start.Add(time.Second))
 	if !c.Book("b", start.Add(time.Second)) {
@@ -158,10 +163,10 @@ func TestBookingsExpireAndAreBounded(t *testing.T) {
 	}
 	load(t, c, start, MaxBookings, MaxCapacity)
 	if n := c.Expire(start.Add(MaxAge - 1)); n != 0 {
-		t.Errorf("%d bookings expired early", n)
+		t.Errorf("bookings expired early: got %d, want 0", n)
 	}
 	if n := c.Expire(start.Add(MaxAge)); n != MaxBookings {
-		t.Errorf("%d bookings expired, want all", n)
+		t.Errorf("got %d bookings expired, want all", n)
 	}
 	load(t, c, start.Add(MaxAge), 0, MaxCapacity)
 }
@@ -179,7 +184,7 @@ func TestLoadNeverGoesBelowZeroNorBookingsAboveTheLimit(t *testing.T) {
 			before, limit := c.Usage(now)
 			if c.Book(id, now); before > limit {
 				if after, _ := c.Usage(now); after > before {
-					t.Fatalf("step %d: booked above the limit", step)
+					t.Fatalf("step %d: booked above the limit: got %d, want at most %d", step, after, before)
 				}
 			}
 		case 3:
@@ -187,8 +192,10 @@ func TestLoadNeverGoesBelowZeroNorBookingsAboveTheLimit(t *testing.T) {
 		case 4:
 			c.Busy(now)
 		}
-		if l, limit := c.Usage(now); l < 0 || limit < 1 {
-			t.Fatalf("step %d: load %d, limit %d", step, l, limit)
+		if l, limit := c.Usage(now); l < 0 {
+			t.Fatalf("step %d: load: got %d, want at least 0", step, l)
+		} else if limit < 1 {
+			t.Fatalf("step %d: load: limit: got %d, want at least 1", step, limit)
 		}
 	}
 }
@@ -212,6 +219,6 @@ func TestConcurrentBookingsNeverOverbook(t *testing.T) {
 	}
 	wg.Wait()
 	if got != 50 {
-		t.Errorf("%d bookings on 50 slots", got)
+		t.Errorf("bookings on 50 slots: got %d, want 50", got)
 	}
 }

@@ -54,14 +54,21 @@ func TestSupplyCountsProvidersAndTheWindowsTheyReport(t *testing.T) {
 	want := []Model{{ID: "m", Online: 3, Reporting: 2, MinWindow: 3000, MaxWindow: 8000,
 		Quantizations: []string{"qa", "qb", "qc"}}}
 	if !reflect.DeepEqual(got, want) {
-		t.Errorf("got %+v", got)
+		t.Errorf("got %+v, want %+v", got, want)
 	}
 }
 
 func TestASilentModelReportsNoWindow(t *testing.T) {
 	got := modelsOf(view(serving("a", 1, 0)))
-	if len(got) != 1 || got[0].Reporting != 0 || got[0].MinWindow != 0 || got[0].MaxWindow != 0 {
-		t.Errorf("got %+v", got)
+	switch {
+	case len(got) != 1:
+		t.Errorf("len(got): got %d, want 1, in %+v", len(got), got)
+	case got[0].Reporting != 0:
+		t.Errorf("got[0].Reporting: got %d, want 0", got[0].Reporting)
+	case got[0].MinWindow != 0:
+		t.Errorf("got[0].MinWindow: got %d, want 0", got[0].MinWindow)
+	case got[0].MaxWindow != 0:
+		t.Errorf("got[0].MaxWindow: got %d, want 0", got[0].MaxWindow)
 	}
 }
 
@@ -70,11 +77,20 @@ func TestOfferingsAreOnePerProviderWithItsFigures(t *testing.T) {
 	known.Get(health.Pair{Provider: "b", Model: "m"}).Window.Record(window.Sample{At: start, Served: true,
 		FirstContent: time.Second})
 	got := Offerings(view(serving("b", 1, 100), serving("b", 2, 50), serving("a", 3, 0)), known, "m", start)
-	if len(got) != 2 || got[0].Provider != "a" || got[1].Window != 50 || got[1].Region != "eu" {
-		t.Fatalf("got %+v", got)
+	switch {
+	case len(got) != 2:
+		t.Fatalf("len(got): got %d, want 2, in %+v", len(got), got)
+	case got[0].Provider != "a":
+		t.Fatalf(`got[0].Provider: got %q, want "a"`, got[0].Provider)
+	case got[1].Window != 50:
+		t.Fatalf("got[1].Window: got %d, want 50", got[1].Window)
+	case got[1].Region != "eu":
+		t.Fatalf(`got[1].Region: got %q, want "eu"`, got[1].Region)
 	}
-	if got[0].Figures.Samples != 0 || got[1].Figures.FirstContentP50 != time.Second {
-		t.Errorf("figures %+v", got)
+	if got[0].Figures.Samples != 0 {
+		t.Errorf("got[0].Figures.Samples: got %d, want 0", got[0].Figures.Samples)
+	} else if got[1].Figures.FirstContentP50 != time.Second {
+		t.Errorf("got[1].Figures.FirstContentP50: got %v, want %v", got[1].Figures.FirstContentP50, time.Second)
 	}
 }
 
@@ -89,16 +105,35 @@ func TestAProviderOfSeveralNodesIsOneOfferingWithWhatTheNewestSays(t *testing.T)
 		serving("b", 5, 1, func(s *presence.Session) { s.Draining = true }))
 	got := Offerings(v, health.New(), "m", start)
 	if len(got) != 2 {
-		t.Fatalf("got %+v", got)
+		t.Fatalf("len(got): got %d, want 2, in %+v", len(got), got)
 	}
-	if a := got[0]; a.Window != 4000 || a.Probation || !a.UptimeKnown || a.Uptime != 0.75 {
-		t.Errorf("a is %+v", a)
+	switch a := got[0]; {
+	case a.Window != 4000:
+		t.Errorf("a.Window: got %d, want 4000", a.Window)
+	case a.Probation:
+		t.Error("a.Probation: got true, want false")
+	case !a.UptimeKnown:
+		t.Error("a.UptimeKnown: got false, want true")
+	case a.Uptime != 0.75:
+		t.Errorf("a.Uptime: got %v, want 0.75", a.Uptime)
 	}
-	if b := got[1]; b.Window != 0 || !b.Probation || b.UptimeKnown {
-		t.Errorf("b is %+v", b)
+	switch b := got[1]; {
+	case b.Window != 0:
+		t.Errorf("b.Window: got %d, want 0", b.Window)
+	case !b.Probation:
+		t.Error("b.Probation: got false, want true")
+	case b.UptimeKnown:
+		t.Error("b.UptimeKnown: got true, want false")
 	}
-	if m := modelsOf(v)[0]; m.Online != 2 || m.Reporting != 1 || m.MinWindow != 4000 || m.MaxWindow != 4000 {
-		t.Errorf("model %+v", m)
+	switch m := modelsOf(v)[0]; {
+	case m.Online != 2:
+		t.Errorf("model: m.Online: got %d, want 2", m.Online)
+	case m.Reporting != 1:
+		t.Errorf("model: m.Reporting: got %d, want 1", m.Reporting)
+	case m.MinWindow != 4000:
+		t.Errorf("model: m.MinWindow: got %d, want 4000", m.MinWindow)
+	case m.MaxWindow != 4000:
+		t.Errorf("model: m.MaxWindow: got %d, want 4000", m.MaxWindow)
 	}
 }
 
@@ -109,10 +144,12 @@ func TestOfferingsAndQuantizationsAreBounded(t *testing.T) {
 	}
 	v := view(sessions...)
 	if n := len(Offerings(v, health.New(), "m", start)); n != MaxOfferings {
-		t.Errorf("%d offerings", n)
+		t.Errorf("offerings: got %d, want %d", n, MaxOfferings)
 	}
-	if m := modelsOf(v)[0]; len(m.Quantizations) != MaxQuantizations || m.Online != MaxOfferings+5 {
-		t.Errorf("%d quantizations, %d online", len(m.Quantizations), m.Online)
+	if m := modelsOf(v)[0]; len(m.Quantizations) != MaxQuantizations {
+		t.Errorf("len(m.Quantizations): got %d, want %d", len(m.Quantizations), MaxQuantizations)
+	} else if m.Online != MaxOfferings+5 {
+		t.Errorf("m.Online: got %d, want %d", m.Online, MaxOfferings+5)
 	}
 }
 

@@ -63,21 +63,22 @@ func TestAScarceModelThatIsAskedForIsKeptLoaded(t *testing.T) {
 	for n := 1; n <= 2; n++ {
 		times := asked[target(n)]
 		if len(times) == 0 {
-			t.Fatalf("node %d was never asked", n)
+			t.Fatalf("node %d was never asked: got 0, want at least 1", n)
 		}
 		if first := times[0].Sub(start); first < RestedFor || first > RestedFor+scanInterval+scarceSpread {
-			t.Errorf("node %d was asked first after %v", n, first)
+			t.Errorf("node %d was asked first: got %v, want %v to %v", n, first, RestedFor, RestedFor+scanInterval+scarceSpread)
 		}
 		for i := 1; i < len(times); i++ {
 			if pause := times[i].Sub(times[i-1]); pause < AskInterval {
-				t.Errorf("node %d was asked again after %v", n, pause)
+				t.Errorf("node %d was asked again: got %v, want at least %v", n, pause, AskInterval)
 			}
 		}
 		if last := times[len(times)-1].Sub(start); last > DemandFor+scanInterval+scarceSpread {
-			t.Errorf("node %d was asked %v after the last request", n, last)
+			t.Errorf("node %d was asked %v after the last request: got %v, want at most %v", n, last, last,
+				DemandFor+scanInterval+scarceSpread)
 		}
 		if len(times) < 8 {
-			t.Errorf("node %d was asked %d times in an hour", n, len(times))
+			t.Errorf("node %d was asked: got %d, want at least 8", n, len(times))
 		}
 	}
 }
@@ -129,7 +130,7 @@ func TestNobodyIsAskedForAModelThatNobodyWants(t *testing.T) {
 	b.Asked("other", start.Add(RestedFor))
 	b.Asked("m", start.Add(RestedFor-DemandFor))
 	if got := b.between(start.Add(RestedFor), start.Add(2*RestedFor)); len(got) != 0 {
-		t.Errorf("asked %v", got)
+		t.Errorf("asked: got %d, want 0, in %v", len(got), got)
 	}
 }
 
@@ -144,12 +145,14 @@ func TestIdleNodesThatMayNotBeReadyAreAskedWhenOthersAreFull(t *testing.T) {
 	now := start.Add(time.Minute)
 	b.Short("m")
 	got := b.between(now, now.Add(shortSpread+2*tick))
-	if len(got) != 1 || len(got[target(4)]) != 1 {
-		t.Errorf("asked %v, want node 4 alone", got)
+	if len(got) != 1 {
+		t.Errorf("asked: len(got): got %d, want 1, in %v", len(got), got)
+	} else if len(got[target(4)]) != 1 {
+		t.Errorf("asked: len(got[target(4)]): got %d, want 1, in %v", len(got[target(4)]), got)
 	}
 	b.Short("m")
 	if got := b.between(now.Add(AskInterval/2), now.Add(AskInterval/2+2*shortSpread)); len(got) != 0 {
-		t.Errorf("asked again %v", got)
+		t.Errorf("asked again: got %d, want 0, in %v", len(got), got)
 	}
 	later := start.Add(KeptFor)
 	b.Short("m")
@@ -165,7 +168,7 @@ func TestAShortageAsksFewNodesOfMany(t *testing.T) {
 	}
 	b.Short("m")
 	if got := b.between(start, start.Add(2*shortSpread)); len(got) != perShort {
-		t.Errorf("%d nodes were asked", len(got))
+		t.Errorf("nodes asked: got %d, want %d", len(got), perShort)
 	}
 }
 
@@ -183,12 +186,16 @@ func TestAnAskThatIsNotWorthItAnyMoreIsDropped(t *testing.T) {
 		b.report(start, node(1))
 		now := start.Add(RestedFor)
 		b.Asked("m", now)
-		if got := b.Plan(now); len(got) != 0 || len(b.waiting) != 1 {
-			t.Fatalf("%s: asked %v at once, %d waiting", name, got, len(b.waiting))
+		if got := b.Plan(now); len(got) != 0 {
+			t.Fatalf("%s: asked: len(got): got %d, want 0, in %v", name, len(got), got)
+		} else if len(b.waiting) != 1 {
+			t.Fatalf("%s: len(b.waiting): got %d, want 1", name, len(b.waiting))
 		}
 		change(b, now)
-		if got := b.between(now.Add(tick), now.Add(scanInterval+scarceSpread)); len(got) != 0 || len(b.waiting) != 0 {
-			t.Errorf("%s: asked %v, %d waiting", name, got, len(b.waiting))
+		if got := b.between(now.Add(tick), now.Add(scanInterval+scarceSpread)); len(got) != 0 {
+			t.Errorf("%s: asked: len(got): got %d, want 0, in %v", name, len(got), got)
+		} else if len(b.waiting) != 0 {
+			t.Errorf("%s: len(b.waiting): got %d, want 0", name, len(b.waiting))
 		}
 	}
 }
@@ -227,7 +234,8 @@ func TestReplicasDoNotAskTwice(t *testing.T) {
 		}
 	}
 	if asked < models || asked > models*11/10 {
-		t.Errorf("%d asks of %d replicas for %d nodes", asked, replicas, models)
+		t.Errorf("%d asks of %d replicas for %d nodes: got %d, want %d to %d", asked, replicas, models, asked, models,
+			models*11/10)
 	}
 }
 
@@ -237,17 +245,17 @@ func TestWhatIsRememberedIsBounded(t *testing.T) {
 		b.Asked(fmt.Sprint("m", n), start)
 	}
 	if n := b.models.Load(); n != MaxModels {
-		t.Errorf("%d models are remembered", n)
+		t.Errorf("models remembered: got %d, want %d", n, MaxModels)
 	}
 	b.Plan(start.Add(DemandFor))
 	if n := b.models.Load(); n != 0 {
-		t.Errorf("%d models are remembered after their time", n)
+		t.Errorf("models remembered after their time: got %d, want 0", n)
 	}
 	for n := range MaxShort + 100 {
 		b.Short(fmt.Sprint("m", n))
 	}
 	if n := len(b.short); n != MaxShort {
-		t.Errorf("%d short models", n)
+		t.Errorf("short models: got %d, want %d", n, MaxShort)
 	}
 	for n := range MaxPending + 100 {
 		b.report(start, node(n, func(s *presence.Session) { s.Offers[0].Model = fmt.Sprint("m", n) }))
@@ -259,19 +267,19 @@ func TestWhatIsRememberedIsBounded(t *testing.T) {
 	}
 	b.Plan(now)
 	if n := len(b.waiting); n < MaxPending*9/10 || n > MaxPending {
-		t.Errorf("%d nodes wait", n)
+		t.Errorf("nodes wait: got %d, want %d to %d", n, MaxPending*9/10, MaxPending)
 	}
 	if n := len(b.Plan(now.Add(scarceSpread))); n != MaxAtOnce {
-		t.Errorf("%d asked at once", n)
+		t.Errorf("asked at once: got %d, want %d", n, MaxAtOnce)
 	}
 	for n := range MaxAsked + 100 {
 		b.Heard(Target{Model: "x", Provider: fmt.Sprint(n), Node: "n"}, now)
 	}
 	if n := len(b.asked); n != MaxAsked {
-		t.Errorf("%d are remembered as asked", n)
+		t.Errorf("remembered as asked: got %d, want %d", n, MaxAsked)
 	}
 	if got := b.Plan(now.Add(scarceSpread + tick)); len(got) != 0 {
-		t.Errorf("%d asked that cannot be remembered", len(got))
+		t.Errorf("asked that cannot be remembered: got %d, want 0", len(got))
 	}
 }
 

@@ -16,11 +16,16 @@ func served(at time.Time, first time.Duration) Sample {
 
 func TestAnUnknownProviderIsHealthy(t *testing.T) {
 	var w Window
-	if h := w.Health(); h.Success != 1 || h.Degraded || h.Samples != 0 {
-		t.Errorf("%+v", h)
+	switch h := w.Health(); {
+	case h.Success != 1:
+		t.Errorf("h.Success: got %v, want 1", h.Success)
+	case h.Degraded:
+		t.Error("h.Degraded: got true, want false")
+	case h.Samples != 0:
+		t.Errorf("h.Samples: got %d, want 0", h.Samples)
 	}
 	if f := w.Figures(start); f != (Figures{}) {
-		t.Errorf("%+v", f)
+		t.Errorf("w.Figures(start): got %+v, want %+v", f, Figures{})
 	}
 }
 
@@ -45,8 +50,10 @@ func TestOldFailuresAreForgiven(t *testing.T) {
 	if empty := w.Refresh(start.Add(Span)); empty {
 		t.Error("the day was forgotten with the window")
 	}
-	if h := w.Health(); h.Degraded || h.Success != 1 {
-		t.Errorf("%+v", h)
+	if h := w.Health(); h.Degraded {
+		t.Error("h.Degraded: got true, want false")
+	} else if h.Success != 1 {
+		t.Errorf("h.Success: got %v, want 1", h.Success)
 	}
 	if empty := w.Refresh(start.Add(25 * time.Hour)); !empty {
 		t.Error("a day-old window is not empty")
@@ -61,14 +68,18 @@ func TestSuccessesPushFailuresOut(t *testing.T) {
 	for range MaxSamples {
 		w.Record(served(start, time.Second))
 	}
-	if h := w.Health(); h.Success != 1 || h.Samples != MaxSamples {
-		t.Errorf("%+v", h)
+	if h := w.Health(); h.Success != 1 {
+		t.Errorf("h.Success: got %v, want 1", h.Success)
+	} else if h.Samples != MaxSamples {
+		t.Errorf("h.Samples: got %d, want %d", h.Samples, MaxSamples)
 	}
 	if n := len(w.samples); n != MaxSamples {
-		t.Errorf("%d samples kept", n)
+		t.Errorf("samples kept: got %d, want %d", n, MaxSamples)
 	}
-	if f := w.Figures(start); f.Success24h != 0.5 || f.Samples != 2*MaxSamples {
-		t.Errorf("%+v", f)
+	if f := w.Figures(start); f.Success24h != 0.5 {
+		t.Errorf("f.Success24h: got %v, want 0.5", f.Success24h)
+	} else if f.Samples != 2*MaxSamples {
+		t.Errorf("f.Samples: got %d, want %d", f.Samples, 2*MaxSamples)
 	}
 }
 
@@ -79,8 +90,13 @@ func TestQuantilesAreThoseOfTheServedAttempts(t *testing.T) {
 	}
 	w.Record(Sample{At: start, FirstContent: time.Hour})
 	f := w.Figures(start)
-	if f.FirstContentP50 != time.Second || f.FirstContentP95 != 1900*time.Millisecond || f.TokensPerSecondP50 != 50 {
-		t.Errorf("%+v", f)
+	switch {
+	case f.FirstContentP50 != time.Second:
+		t.Errorf("f.FirstContentP50: got %v, want %v", f.FirstContentP50, time.Second)
+	case f.FirstContentP95 != 1900*time.Millisecond:
+		t.Errorf("f.FirstContentP95: got %v, want %v", f.FirstContentP95, 1900*time.Millisecond)
+	case f.TokensPerSecondP50 != 50:
+		t.Errorf("f.TokensPerSecondP50: got %v, want 50", f.TokensPerSecondP50)
 	}
 }
 
@@ -91,7 +107,7 @@ func TestTheAverageFollowsTheNewest(t *testing.T) {
 		w.Record(served(start, 2*time.Second))
 	}
 	if got := w.Health().FirstContent; math.Abs(got.Seconds()-2) > 0.01 {
-		t.Errorf("average %v", got)
+		t.Errorf("average: got %v, want at most 0.01", math.Abs(got.Seconds()-2))
 	}
 }
 
@@ -101,7 +117,7 @@ func TestTheDayIsCountedByTheHour(t *testing.T) {
 		w.Record(served(start.Add(time.Duration(i)*time.Hour), time.Second))
 	}
 	if f := w.Figures(start.Add(47 * time.Hour)); f.Samples != hours {
-		t.Errorf("%d attempts in a day of 24", f.Samples)
+		t.Errorf("attempts in a day of 24: got %d, want %d", f.Samples, hours)
 	}
 }
 
