@@ -59,8 +59,13 @@ func get(t *testing.T, h http.Handler, path string) (int, map[string]any) {
 	if err := json.Unmarshal(w.Body.Bytes(), &body); err != nil {
 		t.Fatalf("%s: %v", path, err)
 	}
-	if w.Code == http.StatusOK && (body.Code == nil || *body.Code != 0 || body.Msg != "success") {
-		t.Errorf("%s is not in an envelope: %s", path, w.Body)
+	switch {
+	case w.Code == http.StatusOK && body.Code == nil:
+		t.Errorf("%s is not in an envelope: body.Code: got nil, want a value, where w.Code == http.StatusOK", path)
+	case w.Code == http.StatusOK && *body.Code != 0:
+		t.Errorf("%s is not in an envelope: *body.Code: got %d, want 0, where w.Code == http.StatusOK", path, *body.Code)
+	case w.Code == http.StatusOK && body.Msg != "success":
+		t.Errorf(`%s is not in an envelope: body.Msg: got %q, want "success", where w.Code == http.StatusOK`, path, body.Msg)
 	}
 	return w.Code, body.Data
 }
@@ -88,12 +93,14 @@ func TestTheCatalogNamesWhatCanBeFetchedAndServed(t *testing.T) {
 		`"composite_hash":"653240bec5ed8a63f0686aee25a2c66c8f5bc9f3b9be645f94980d3e99b8af20",` +
 		`"file_count":2,"model_id":"test/plain","name":"A model","total_size_bytes":2199023255552,` +
 		`"weight_source_url":"https://weights.example/"}],"total":1}`
-	if code != http.StatusOK || string(got) != want {
-		t.Errorf("the catalog is %d %s, want %s", code, got, want)
+	if code != http.StatusOK {
+		t.Errorf("the catalog: got %d, want 200", code)
+	} else if string(got) != want {
+		t.Errorf("got %q, want %q", string(got), want)
 	}
 	b.putFiles(t, weightsOf("test/plain"))
 	if _, data = get(t, b.rest(t), "/api/v1/models/catalog"); data["total"] != 0.0 {
-		t.Errorf("after the files were taken away: %v", data)
+		t.Errorf("after the files were taken away: got %v, want 0.0", data["total"])
 	}
 }
 
@@ -107,9 +114,17 @@ func TestFilesAreFoundByIdsWithSlashes(t *testing.T) {
 		for _, path := range []string{id, strings.ReplaceAll(id, "/", "%2F"), strings.ReplaceAll(id, "/", "%2f")} {
 			code, data := get(t, rest, "/api/v1/models/"+path+"/files")
 			files, _ := data["files"].([]any)
-			if code != http.StatusOK || data["model_id"] != id || data["file_count"] != 1.0 ||
-				data["total_size_bytes"] != float64(1<<40) || len(files) != 1 {
-				t.Fatalf("files of %s: %d %v", path, code, data)
+			switch {
+			case code != http.StatusOK:
+				t.Fatalf("files of %s: code: got %d, want 200", path, code)
+			case data["model_id"] != id:
+				t.Fatalf(`files of %s: data["model_id"]: got %v, want %v`, path, data["model_id"], id)
+			case data["file_count"] != 1.0:
+				t.Fatalf(`files of %s: data["file_count"]: got %v, want 1.0`, path, data["file_count"])
+			case data["total_size_bytes"] != float64(1<<40):
+				t.Fatalf(`files of %s: data["total_size_bytes"]: got %v, want %v`, path, data["total_size_bytes"], float64(1<<40))
+			case len(files) != 1:
+				t.Fatalf("files of %s: len(files): got %d, want 1", path, len(files))
 			}
 			file, _ := json.Marshal(files[0])
 			if want := `{"algorithm":"sha256","filename":"a","hash":"` + strings.Repeat("0a", 32) +
@@ -118,18 +133,22 @@ func TestFilesAreFoundByIdsWithSlashes(t *testing.T) {
 			}
 		}
 		if code, _ := get(t, rest, "/api/v1/models/"+id+"/providers"); code != http.StatusOK {
-			t.Errorf("providers of %s: %d", id, code)
+			t.Errorf("providers of %s: got %d, want 200", id, code)
 		}
 	}
 	b.put(t, wish("test/bare"))
-	if code, data := get(t, rest, "/api/v1/models/test/bare/files"); code != http.StatusOK || data["file_count"] != 0.0 ||
-		data["files"] == nil {
-		t.Errorf("a model without known weights: %d %v", code, data)
+	switch code, data := get(t, rest, "/api/v1/models/test/bare/files"); {
+	case code != http.StatusOK:
+		t.Errorf("a model without known weights: code: got %d, want 200", code)
+	case data["file_count"] != 0.0:
+		t.Errorf(`a model without known weights: data["file_count"]: got %v, want 0.0`, data["file_count"])
+	case data["files"] == nil:
+		t.Error(`a model without known weights: data["files"]: got nil, want a value`)
 	}
 	for _, id := range []string{"no/such", "catalog", ""} {
 		if _, err := b.public.ListModelFiles(t.Context(), &catalogv1.ListModelFilesRequest{ModelId: id}); !fault.Is(err,
 			fault.ModelNotFound) {
-			t.Errorf("files of %q: %v", id, err)
+			t.Errorf("files of %q: got the error %v, want the reason %v", id, err, fault.ModelNotFound)
 		}
 	}
 }
@@ -144,10 +163,10 @@ func TestTheSameFilesTwiceChangeNothingAndEveryReplicaHearsOfNewOnes(t *testing.
 	first := b.putFiles(t, weightsOf("test/plain", "b", "a"))
 	before := b.count(t, "SELECT weights_revision FROM revision")
 	if second := b.putFiles(t, weightsOf("test/plain", "a", "b")); !proto.Equal(first, second) {
-		t.Errorf("the second answer %v differs from the first %v", second, first)
+		t.Errorf("the second answer: got %v, want %v", second, first)
 	}
 	if after := b.count(t, "SELECT weights_revision FROM revision"); after != before {
-		t.Errorf("the revision moved from %d to %d", before, after)
+		t.Errorf("the revision moved: got %d, want %d", after, before)
 	}
 	there.until(t, "test/plain", "the files arrive", func(*catalogv1.Model) bool {
 		resp, err := other.public.ListModelFiles(t.Context(), &catalogv1.ListModelFilesRequest{ModelId: "test/plain"})
@@ -158,14 +177,19 @@ func TestTheSameFilesTwiceChangeNothingAndEveryReplicaHearsOfNewOnes(t *testing.
 func TestFilesThatCannotStandAreRefused(t *testing.T) {
 	b := setup(t)
 	if _, err := b.admin.PutModelFiles(t.Context(), weightsOf("no/such", "a")); !fault.Is(err, fault.ModelNotFound) {
-		t.Errorf("an unknown model: %v", err)
+		t.Errorf("an unknown model: got the error %v, want the reason %v", err, fault.ModelNotFound)
 	}
 	b.put(t, wish("test/plain"))
 	_, err := b.admin.PutModelFiles(t.Context(), weightsOf("test/plain", "a", "../b"))
-	if f, ok := fault.As(err); !ok || f.Reason != fault.InvalidValue || f.Param != "files[1].filename" {
-		t.Errorf("a name that climbs out: %v", err)
+	switch f, ok := fault.As(err); {
+	case !ok:
+		t.Errorf("a name that climbs out: got the error %v, want a fault", err)
+	case f.Reason != fault.InvalidValue:
+		t.Errorf("a name that climbs out: f.Reason: got %q, want %q", f.Reason, fault.InvalidValue)
+	case f.Param != "files[1].filename":
+		t.Errorf(`a name that climbs out: f.Param: got %q, want "files[1].filename"`, f.Param)
 	}
 	if n := b.count(t, "SELECT count(*) FROM weight_file"); n != 0 {
-		t.Errorf("%d files are stored", n)
+		t.Errorf("files stored: got %d, want 0", n)
 	}
 }

@@ -192,7 +192,7 @@ func (w *watcher) until(t *testing.T, id, what string, wanted func(*catalogv1.Mo
 			t.Fatalf("still not: %s: %v", what, err)
 		}
 		if message.GetRevision() <= w.seen {
-			t.Fatalf("revision %d after %d", message.GetRevision(), w.seen)
+			t.Fatalf("revision: got %d, want more than %d", message.GetRevision(), w.seen)
 		}
 		w.seen = message.GetRevision()
 		for _, m := range message.GetModels() {
@@ -211,11 +211,21 @@ func TestEveryReplicaHearsOfAChangeAtOnce(t *testing.T) {
 	for _, w := range []*watcher{here, there} {
 		m := w.until(t, "test/plain", "the model arrives", func(*catalogv1.Model) bool { return true })
 		rates := m.GetPrice().GetRates()
-		if m.GetPrice().GetPriceVersionId() != put.GetPriceVersionId() || rates.GetInputPicoUsdPerToken() != 1_000_000 ||
-			rates.GetPayoutOutputPicoUsdPerToken() != 2_700_000 || m.GetTier() != catalogv1.Tier_TIER_STANDARD ||
-			!m.GetActive() ||
-			m.GetSupply().GetGuaranteedContextBasis() != catalogv1.GuaranteeBasis_GUARANTEE_BASIS_NO_ONLINE_PROVIDERS {
-			t.Errorf("a replica says %v", m)
+		switch {
+		case m.GetPrice().GetPriceVersionId() != put.GetPriceVersionId():
+			t.Errorf("a replica: m.GetPrice().GetPriceVersionId(): got %q, want %q", m.GetPrice().GetPriceVersionId(),
+				put.GetPriceVersionId())
+		case rates.GetInputPicoUsdPerToken() != 1_000_000:
+			t.Errorf("rates.GetInputPicoUsdPerToken(): got %d, want 1_000_000", rates.GetInputPicoUsdPerToken())
+		case rates.GetPayoutOutputPicoUsdPerToken() != 2_700_000:
+			t.Errorf("rates.GetPayoutOutputPicoUsdPerToken(): got %d, want 2_700_000", rates.GetPayoutOutputPicoUsdPerToken())
+		case m.GetTier() != catalogv1.Tier_TIER_STANDARD:
+			t.Errorf("a replica: m.GetTier(): got %v, want %v", m.GetTier(), catalogv1.Tier_TIER_STANDARD)
+		case !m.GetActive():
+			t.Errorf("a replica: m.GetActive(): got false, want true, with %v", m)
+		case m.GetSupply().GetGuaranteedContextBasis() != catalogv1.GuaranteeBasis_GUARANTEE_BASIS_NO_ONLINE_PROVIDERS:
+			t.Errorf("a replica: m.GetSupply().GetGuaranteedContextBasis(): got %v, want %v",
+				m.GetSupply().GetGuaranteedContextBasis(), catalogv1.GuaranteeBasis_GUARANTEE_BASIS_NO_ONLINE_PROVIDERS)
 		}
 	}
 	retired := wish("test/plain")
@@ -238,7 +248,7 @@ func TestSupplyIsPushedWhenItChangesAndForgottenWhenTheRouterStaysAway(t *testin
 	want := &catalogv1.Supply{OnlineProviders: 3, GuaranteedContextLength: 4096, MaxReportedContextLength: 16384,
 		GuaranteedContextBasis: catalogv1.GuaranteeBasis_GUARANTEE_BASIS_PARTIAL, Quantizations: []string{"fp16", "q8"}}
 	if !proto.Equal(m.GetSupply(), want) {
-		t.Errorf("supply %v, want %v", m.GetSupply(), want)
+		t.Errorf("supply: got %v, want %v", m.GetSupply(), want)
 	}
 	b.router.set(func(r *router) { r.away = true })
 	select { // an answer that was under way has been taken by then
@@ -263,10 +273,10 @@ func TestTheSameWishTwiceChangesNothing(t *testing.T) {
 	again.Capabilities = []string{"chat", "stream", "chat"}
 	second := b.put(t, again)
 	if !proto.Equal(first, second) {
-		t.Errorf("the second answer %v differs from the first %v", second, first)
+		t.Errorf("the second answer: got %v, want %v", second, first)
 	}
 	if after := b.count(t, "SELECT revision FROM revision"); after != before {
-		t.Errorf("the revision moved from %d to %d", before, after)
+		t.Errorf("the revision moved: got %d, want %d", after, before)
 	}
 }
 
@@ -277,22 +287,28 @@ func TestAChangeOfPriceIsANewVersionAndKeepsTheOld(t *testing.T) {
 	dearer := wish("test/plain")
 	dearer.InputPrice = "1.000001"
 	second := b.put(t, dearer)
-	if second.GetPriceVersionId() == first.GetPriceVersionId() || second.GetModel().GetInputPriceStr() != "1.000001" {
-		t.Fatalf("after the change: %v", second)
+	if second.GetPriceVersionId() == first.GetPriceVersionId() {
+		t.Fatalf("after the change: second.GetPriceVersionId(): got %q, want any but %q", second.GetPriceVersionId(),
+			first.GetPriceVersionId())
+	}
+	if second.GetModel().GetInputPriceStr() != "1.000001" {
+		t.Fatalf(`after the change: second.GetModel().GetInputPriceStr(): got %q, want "1.000001"`,
+			second.GetModel().GetInputPriceStr())
 	}
 	if n := b.count(t,
 		"SELECT count(*) FROM price_version WHERE input_pico_usd = 1000000 AND valid_to IS NOT NULL"); n != 1 {
-		t.Errorf("%d old versions are kept", n)
+		t.Errorf("old versions kept: got %d, want 1", n)
 	}
 	if n := b.count(t,
 		`SELECT count(*) FROM price_version o JOIN price_version n ON n.valid_from = o.valid_to `+
 			`AND n.valid_to IS NULL`); n != 1 {
-		t.Errorf("the new version does not begin where the old one ends")
+		t.Errorf("the new version does not begin where the old one ends: got %d, want 1", n)
 	}
 	renamed := proto.CloneOf(dearer)
 	renamed.Name = "Another name"
 	if third := b.put(t, renamed); third.GetPriceVersionId() != second.GetPriceVersionId() {
-		t.Error("a change of name made a new price version")
+		t.Errorf("a change of name made a new price version: got %q, want %q", third.GetPriceVersionId(),
+			second.GetPriceVersionId())
 	}
 }
 
@@ -303,21 +319,31 @@ func TestAChangeOfWhatThePriceIsForIsANewVersion(t *testing.T) {
 	first := b.put(t, free)
 	free.Category = "image"
 	second := b.put(t, free)
-	if second.GetPriceVersionId() == first.GetPriceVersionId() || second.GetModel().GetPricingUnit() != "per_image" {
-		t.Errorf("a free model that makes images now: %v", second)
+	if second.GetPriceVersionId() == first.GetPriceVersionId() {
+		t.Errorf("a free model that makes images now: second.GetPriceVersionId(): got %q, want any but %q",
+			second.GetPriceVersionId(), first.GetPriceVersionId())
+	} else if second.GetModel().GetPricingUnit() != "per_image" {
+		t.Errorf(`a free model that makes images now: second.GetModel().GetPricingUnit(): got %q, want "per_image"`,
+			second.GetModel().GetPricingUnit())
 	}
 	free.OutputPrice, free.PayoutOutputPrice = "0.04", "0.036"
 	third := b.put(t, free)
-	if got := third.GetModel(); got.GetOutputPrice() != 0.04 || got.GetOutputPriceStr() != "0.04" ||
-		got.GetPayoutOutputPriceStr() != "0.036" {
-		t.Errorf("four cents an image: %v", got)
+	switch got := third.GetModel(); {
+	case got.GetOutputPrice() != 0.04:
+		t.Errorf("four cents an image: got.GetOutputPrice(): got %v, want 0.04", got.GetOutputPrice())
+	case got.GetOutputPriceStr() != "0.04":
+		t.Errorf(`four cents an image: got.GetOutputPriceStr(): got %q, want "0.04"`, got.GetOutputPriceStr())
+	case got.GetPayoutOutputPriceStr() != "0.036":
+		t.Errorf(`four cents an image: got.GetPayoutOutputPriceStr(): got %q, want "0.036"`, got.GetPayoutOutputPriceStr())
 	}
 	m := b.watch(t).until(t, "test/plain", "the price per image", func(m *catalogv1.Model) bool {
 		return m.GetPrice().GetRates().GetOutputPicoUsdPerToken() == 40_000_000_000
 	})
-	if m.GetCategory() != catalogv1.Category_CATEGORY_IMAGE ||
-		m.GetPrice().GetRates().GetUnit() != moneyv1.Unit_UNIT_IMAGE {
-		t.Errorf("services hear of %v", m)
+	if m.GetCategory() != catalogv1.Category_CATEGORY_IMAGE {
+		t.Errorf("services hear: m.GetCategory(): got %v, want %v", m.GetCategory(), catalogv1.Category_CATEGORY_IMAGE)
+	} else if m.GetPrice().GetRates().GetUnit() != moneyv1.Unit_UNIT_IMAGE {
+		t.Errorf("services hear: m.GetPrice().GetRates().GetUnit(): got %v, want %v", m.GetPrice().GetRates().GetUnit(),
+			moneyv1.Unit_UNIT_IMAGE)
 	}
 }
 
@@ -332,25 +358,33 @@ func TestAnAnnouncementStandsAndCanOnlyBePutOff(t *testing.T) {
 	for name, at := range map[string]time.Time{"too late": inTime.Add(-time.Second), "no moment": time.Date(10000, 1, 1,
 		0, 0, 0, 0, time.UTC)} {
 		if _, err := announce(at); !fault.Is(err, fault.InvalidValue) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: got the error %v, want the reason %v", name, err, fault.InvalidValue)
 		}
 	}
-	if resp, err := announce(inTime); err != nil || !resp.GetModel().GetDeprecatedAt().AsTime().Equal(inTime) {
-		t.Fatalf("%v, %v", resp, err)
+	if resp, err := announce(inTime); err != nil {
+		t.Fatalf("got the error %v, want none", err)
+	} else if !resp.GetModel().GetDeprecatedAt().AsTime().Equal(inTime) {
+		t.Fatalf("resp.GetModel().GetDeprecatedAt().AsTime(): got %v, want %v", resp.GetModel().GetDeprecatedAt().AsTime(),
+			inTime)
 	}
 	b.clock.Advance(time.Hour)
-	if resp, err := announce(inTime); err != nil || !resp.GetModel().GetDeprecatedAt().AsTime().Equal(inTime) {
-		t.Errorf("said again: %v, %v", resp, err)
+	if resp, err := announce(inTime); err != nil {
+		t.Errorf("said again: got the error %v, want none", err)
+	} else if !resp.GetModel().GetDeprecatedAt().AsTime().Equal(inTime) {
+		t.Errorf("said again: resp.GetModel().GetDeprecatedAt().AsTime(): got %v, want %v",
+			resp.GetModel().GetDeprecatedAt().AsTime(), inTime)
 	}
 	if resp := b.put(t, wish("test/plain")); !resp.GetModel().GetDeprecatedAt().AsTime().Equal(inTime) {
-		t.Errorf("left out: %v", resp)
+		t.Errorf("left out: got %v, want %v", resp.GetModel().GetDeprecatedAt().AsTime(), inTime)
 	}
-	if resp, err := announce(inTime.Add(time.Hour)); err != nil ||
-		!resp.GetModel().GetDeprecatedAt().AsTime().Equal(inTime.Add(time.Hour)) {
-		t.Errorf("put off: %v, %v", resp, err)
+	if resp, err := announce(inTime.Add(time.Hour)); err != nil {
+		t.Errorf("put off: got the error %v, want none", err)
+	} else if !resp.GetModel().GetDeprecatedAt().AsTime().Equal(inTime.Add(time.Hour)) {
+		t.Errorf("put off: resp.GetModel().GetDeprecatedAt().AsTime(): got %v, want %v",
+			resp.GetModel().GetDeprecatedAt().AsTime(), inTime.Add(time.Hour))
 	}
 	if _, err := announce(inTime); !fault.Is(err, fault.InvalidValue) {
-		t.Errorf("brought forward: %v", err)
+		t.Errorf("brought forward: got the error %v, want the reason %v", err, fault.InvalidValue)
 	}
 }
 
@@ -369,7 +403,7 @@ func TestConcurrentWishesLeaveOneCurrentPrice(t *testing.T) {
 	}
 	all.Wait()
 	if n := b.count(t, "SELECT count(*) FROM price_version WHERE valid_to IS NULL"); n != 1 {
-		t.Errorf("%d current prices", n)
+		t.Errorf("current prices: got %d, want 1", n)
 	}
 }
 
@@ -392,12 +426,19 @@ func TestAWishThatCannotStandIsRefusedByField(t *testing.T) {
 		spoil(req)
 		_, err := b.admin.PutModel(t.Context(), req)
 		f, ok := fault.As(err)
-		if !ok || f.Kind != fault.Invalid || f.Reason != fault.InvalidValue || f.Param != field {
-			t.Errorf("a bad %s: %v", field, err)
+		switch {
+		case !ok:
+			t.Errorf("a bad %s: got the error %v, want a fault", field, err)
+		case f.Kind != fault.Invalid:
+			t.Errorf("a bad %s: f.Kind: got %d, want %d", field, f.Kind, fault.Invalid)
+		case f.Reason != fault.InvalidValue:
+			t.Errorf("a bad %s: f.Reason: got %q, want %q", field, f.Reason, fault.InvalidValue)
+		case f.Param != field:
+			t.Errorf("a bad %s: f.Param: got %q, want %q", field, f.Param, field)
 		}
 	}
 	if n := b.count(t, "SELECT count(*) FROM model"); n != 1 {
-		t.Errorf("%d models are stored, want only the first", n)
+		t.Errorf("got %d models are stored, want only the first", n)
 	}
 }
 
@@ -419,16 +460,26 @@ func TestAnybodyCanReadTheCatalogPageByPage(t *testing.T) {
 			got = append(got, m.GetId())
 		}
 	}
-	if len(got) != 3 || got[0] != "B" || got[1] != "a/b" || got[2] != "c" {
-		t.Errorf("the pages hold %v", got)
+	switch {
+	case len(got) != 3:
+		t.Errorf("the pages hold: len(got): got %d, want 3, in %v", len(got), got)
+	case got[0] != "B":
+		t.Errorf(`the pages hold: got[0]: got %q, want "B"`, got[0])
+	case got[1] != "a/b":
+		t.Errorf(`the pages hold: got[1]: got %q, want "a/b"`, got[1])
+	case got[2] != "c":
+		t.Errorf(`the pages hold: got[2]: got %q, want "c"`, got[2])
 	}
 	resp, err := b.public.ListModels(t.Context(), &catalogv1.ListModelsRequest{Page: math.MaxInt32, PageSize: 200})
-	if err != nil || len(resp.GetData().GetList()) != 0 {
-		t.Errorf("a page far beyond the end: %v, %v", resp, err)
+	if err != nil {
+		t.Errorf("a page far beyond the end: got the error %v, want none", err)
+	} else if len(resp.GetData().GetList()) != 0 {
+		t.Errorf("a page far beyond the end: len(resp.GetData().GetList()): got %d, want 0, in %v",
+			len(resp.GetData().GetList()), resp)
 	}
 	for _, bad := range []*catalogv1.ListModelsRequest{{Page: -1}, {PageSize: 201}, {PageSize: -1}} {
 		if _, err := b.public.ListModels(t.Context(), bad); !fault.Is(err, fault.InvalidValue) {
-			t.Errorf("%v: %v", bad, err)
+			t.Errorf("%v: got the error %v, want the reason %v", bad, err, fault.InvalidValue)
 		}
 	}
 }
@@ -459,17 +510,17 @@ func TestProvidersOfAModelCarryItsPriceAndTheirWindow(t *testing.T) {
 	}
 	for i, o := range resp.GetData().GetList() {
 		if !proto.Equal(o, want[i]) {
-			t.Errorf("offering %v, want %v", o, want[i])
+			t.Errorf("offering: got %v, want %v", o, want[i])
 		}
 	}
 	if _, err := b.public.ListModelProviders(t.Context(),
 		&catalogv1.ListModelProvidersRequest{ModelId: "no/such"}); !fault.Is(err, fault.ModelNotFound) {
-		t.Errorf("an unknown model: %v", err)
+		t.Errorf("an unknown model: got the error %v, want the reason %v", err, fault.ModelNotFound)
 	}
 	b.router.set(func(r *router) { r.away = true })
 	if _, err := b.public.ListModelProviders(t.Context(),
 		&catalogv1.ListModelProvidersRequest{ModelId: "test/plain"}); !fault.Is(err, fault.ServiceUnavailable) {
-		t.Errorf("without a router: %v", err)
+		t.Errorf("without a router: got the error %v, want the reason %v", err, fault.ServiceUnavailable)
 	}
 }
 
@@ -483,7 +534,7 @@ func TestAWatchEndsWithTheServiceAndIsRefusedBeforeIt(t *testing.T) {
 			continue
 		}
 		if !fault.Is(err, fault.ServiceUnavailable) {
-			t.Errorf("the watch ended with %v", err)
+			t.Errorf("the watch ended: got the error %v, want the reason %v", err, fault.ServiceUnavailable)
 		}
 		break
 	}
@@ -493,7 +544,7 @@ func TestAWatchEndsWithTheServiceAndIsRefusedBeforeIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := idle.Ready(t.Context()); !fault.Is(err, fault.ServiceUnavailable) {
-		t.Errorf("ready before it ran: %v", err)
+		t.Errorf("ready before it ran: got the error %v, want the reason %v", err, fault.ServiceUnavailable)
 	}
 }
 
@@ -529,7 +580,7 @@ func TestAChangeByHandIsPushedToo(t *testing.T) {
 	}
 	m := w.until(t, "test/plain", "it is deprecated", func(m *catalogv1.Model) bool { return m.GetDeprecatedAt() != nil })
 	if got := m.GetDeprecatedAt().AsTime().Format(time.DateOnly); got != "2026-12-31" {
-		t.Errorf("deprecated on %s", got)
+		t.Errorf(`deprecated: got %q, want "2026-12-31"`, got)
 	}
 	b.put(t, wish("test/plain"))
 	resp, err := b.public.ListModels(t.Context(), &catalogv1.ListModelsRequest{})

@@ -22,19 +22,25 @@ func TestWhatIsLeftOutIsFilledIn(t *testing.T) {
 	want := Draft{ID: d.ID, Slug: "vendor-Model-1:latest", Name: d.ID, Category: LLM, Kind: Open, Tier: Standard,
 		Active:        true,
 		ContextTokens: 8192, MaxOutputTokens: 8192, Capabilities: []string{"chat", "tools"}}
-	if err != nil || !got.Equal(want) {
-		t.Errorf("%+v, %v, want %+v", got, err, want)
+	if err != nil {
+		t.Errorf("got the error %v, want none", err)
+	} else if !got.Equal(want) {
+		t.Errorf("d.Normalize(): got %+v, want %+v", got, want)
 	}
-	if again, err := got.Normalize(); err != nil || !again.Equal(got) {
-		t.Errorf("a second time: %+v, %v", again, err)
+	if again, err := got.Normalize(); err != nil {
+		t.Errorf("a second time: got the error %v, want none", err)
+	} else if !again.Equal(got) {
+		t.Errorf("a second time: again: got %+v, want %+v", again, got)
 	}
 	for _, d.Category = range []Category{Embedding, Image, Audio} {
-		if got, err := d.Normalize(); err != nil || got.MaxOutputTokens != 0 {
-			t.Errorf("a model of category %s: %+v, %v", d.Category, got, err)
+		if got, err := d.Normalize(); err != nil {
+			t.Errorf("a model of category %s: got the error %v, want none", d.Category, err)
+		} else if got.MaxOutputTokens != 0 {
+			t.Errorf("a model of category %s: MaxOutputTokens: got %d, want 0", d.Category, got.MaxOutputTokens)
 		}
 	}
 	if !slices.Equal(d.Capabilities, []string{"tools", "chat", "tools"}) {
-		t.Error("the caller's list was changed")
+		t.Errorf("the caller's list was changed: got %q, want %q", d.Capabilities, []string{"tools", "chat", "tools"})
 	}
 }
 
@@ -73,8 +79,15 @@ func TestABadFieldIsRefusedByName(t *testing.T) {
 		d := draft("m")
 		c.spoil(&d)
 		_, err := d.Normalize()
-		if f, ok := fault.As(err); !ok || f.Kind != fault.Invalid || f.Reason != fault.InvalidValue || f.Param != c.field {
-			t.Errorf("a bad %s: %v", c.field, err)
+		switch f, ok := fault.As(err); {
+		case !ok:
+			t.Errorf("a bad %s: got the error %v, want a fault", c.field, err)
+		case f.Kind != fault.Invalid:
+			t.Errorf("a bad %s: f.Kind: got %d, want %d", c.field, f.Kind, fault.Invalid)
+		case f.Reason != fault.InvalidValue:
+			t.Errorf("a bad %s: f.Reason: got %q, want %q", c.field, f.Reason, fault.InvalidValue)
+		case f.Param != c.field:
+			t.Errorf("a bad %s: f.Param: got %q, want %q", c.field, f.Param, c.field)
 		}
 	}
 }
@@ -98,20 +111,31 @@ func TestReplaceKeepsAgeAndPrice(t *testing.T) {
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	rates := money.Rates{Input: 2, PayoutInput: 1}
 	first := replace(t, draft("m"), nil, rates, now, ids.PriceVersionID{1})
-	if first.CreatedAt != now || first.Price.ID != (ids.PriceVersionID{1}) || first.Price.Rates != rates {
-		t.Fatalf("a new model: %+v", first)
+	switch {
+	case first.CreatedAt != now:
+		t.Fatalf("a new model: now: got %v, want %v", now, first.CreatedAt)
+	case first.Price.ID != (ids.PriceVersionID{1}):
+		t.Fatalf("a new model: first.Price.ID: got %v, want %v", first.Price.ID, ids.PriceVersionID{1})
+	case first.Price.Rates != rates:
+		t.Fatalf("a new model: rates: got %+v, want %+v", rates, first.Price.Rates)
 	}
 	first.DeprecatedAt = now.Add(30 * 24 * time.Hour)
 	renamed := draft("m")
 	renamed.Name = "another"
 	second := replace(t, renamed, &first, rates, now.Add(time.Hour), ids.PriceVersionID{2})
-	if second.Name != "another" || second.CreatedAt != now || second.DeprecatedAt != first.DeprecatedAt ||
-		second.Price != first.Price {
-		t.Errorf("a renamed model: %+v", second)
+	switch {
+	case second.Name != "another":
+		t.Errorf(`a renamed model: second.Name: got %q, want "another"`, second.Name)
+	case second.CreatedAt != now:
+		t.Errorf("a renamed model: second.CreatedAt: got %v, want %v", second.CreatedAt, now)
+	case second.DeprecatedAt != first.DeprecatedAt:
+		t.Errorf("a renamed model: second.DeprecatedAt: got %v, want %v", second.DeprecatedAt, first.DeprecatedAt)
+	case second.Price != first.Price:
+		t.Errorf("a renamed model: second.Price: got %+v, want %+v", second.Price, first.Price)
 	}
 	third := replace(t, renamed, &first, money.Rates{}, now.Add(time.Hour), ids.PriceVersionID{2})
 	if third.Price.ID != (ids.PriceVersionID{2}) {
-		t.Errorf("a model that became free: %+v", third)
+		t.Errorf("a model that became free: got %v, want %v", third.Price.ID, ids.PriceVersionID{2})
 	}
 }
 
@@ -133,8 +157,10 @@ func TestTheCategoryDecidesWhatThePriceIsFor(t *testing.T) {
 		d.Category = category
 		replace(t, d, nil, money.Rates{Unit: unit}, now, ids.PriceVersionID{1})
 		_, err := d.Replace(nil, money.Rates{Unit: (unit + 1) % 3}, now, ids.PriceVersionID{1})
-		if f, ok := fault.As(err); !ok || f.Param != "category" {
-			t.Errorf("%s priced otherwise: %v", category, err)
+		if f, ok := fault.As(err); !ok {
+			t.Errorf("%s priced otherwise: got the error %v, want a fault", category, err)
+		} else if f.Param != "category" {
+			t.Errorf(`%s priced otherwise: f.Param: got %q, want "category"`, category, f.Param)
 		}
 	}
 }
@@ -166,8 +192,13 @@ func TestAModelIsAnnouncedToGoThirtyDaysBeforeItDoes(t *testing.T) {
 		d.DeprecatedAt = c.wanted
 		got, err := d.Replace(&current, money.Rates{}, now, ids.PriceVersionID{2})
 		f, ok := fault.As(err)
-		if ok != c.refused || ok && f.Param != "deprecated_at" || !got.DeprecatedAt.Equal(c.want) {
-			t.Errorf("%s: %v, %v", name, got.DeprecatedAt, err)
+		switch {
+		case ok != c.refused:
+			t.Errorf("%s: ok: got %t, want %t", name, ok, c.refused)
+		case ok && f.Param != "deprecated_at":
+			t.Errorf(`%s: f.Param: got %q, want "deprecated_at"`, name, f.Param)
+		case !got.DeprecatedAt.Equal(c.want):
+			t.Errorf("%s: DeprecatedAt: got %v, want %v", name, got.DeprecatedAt, c.want)
 		}
 	}
 	d := draft("m")
@@ -194,7 +225,7 @@ func FuzzIDs(f *testing.F) {
 			(len(segments) == 1 || segments[len(segments)-1] != "providers")
 		_, err := draft(id).Normalize()
 		if (err == nil) != want {
-			t.Errorf("%q: %v, and the rule says %v", id, err, want)
+			t.Errorf("%q: err == nil: got %t, want %t", id, err == nil, want)
 		}
 	})
 }

@@ -36,7 +36,7 @@ func TestTheGuaranteeFollowsTheRuleForEveryKindOfSupply(t *testing.T) {
 			Guarantee{Online: 1, Tokens: 7, Basis: Reported, MaxReported: 7}},
 	} {
 		if got := Of(c.supply, catalogTokens); !got.Equal(c.want) {
-			t.Errorf("%s: %+v, want %+v", name, got, c.want)
+			t.Errorf("%s: got %+v, want %+v", name, got, c.want)
 		}
 	}
 }
@@ -58,10 +58,14 @@ func TestTheBasisIsTruthful(t *testing.T) {
 				want = Unknown
 			}
 			if g.Basis != want {
-				t.Errorf("%d of %d report: %v, want %v", reporting, online, g.Basis, want)
+				t.Errorf("%d of %d report: got %v, want %v", reporting, online, g.Basis, want)
 			}
-			if (g.Tokens == 0) != (g.Basis == NoOnlineProviders) || (g.MaxReported == 0) != (reporting == 0) {
-				t.Errorf("%d of %d report: %+v", reporting, online, g)
+			if (g.Tokens == 0) != (g.Basis == NoOnlineProviders) {
+				t.Errorf("%d of %d report: %+v: g.Tokens == 0: got %t, want %t", reporting, online, g, g.Tokens == 0,
+					g.Basis == NoOnlineProviders)
+			} else if (g.MaxReported == 0) != (reporting == 0) {
+				t.Errorf("%d of %d report: %+v: g.MaxReported == 0: got %t, want %t", reporting, online, g, g.MaxReported == 0,
+					reporting == 0)
 			}
 		}
 	}
@@ -71,7 +75,7 @@ func TestBasesHaveTheirPublicNames(t *testing.T) {
 	want := []string{"no_online_providers", "reported", "partial", "unknown"}
 	for i, name := range want {
 		if got := Basis(i).String(); got != name {
-			t.Errorf("basis %d is %q, want %q", i, got, name)
+			t.Errorf("basis %d: got %q, want %q", i, got, name)
 		}
 	}
 }
@@ -79,13 +83,13 @@ func TestBasesHaveTheirPublicNames(t *testing.T) {
 func TestQuantizationsAreBoundedWhateverProvidersSay(t *testing.T) {
 	s := Supply{Online: 1, Quantizations: []string{"q8", "", "fp16", "q8", "a name that is much too long", "\xff"}}
 	if got := Of(s, 1).Quantizations; !slices.Equal(got, []string{"fp16", "q8"}) {
-		t.Errorf("quantizations %q", got)
+		t.Errorf("quantizations: got %q, want %q", got, []string{"fp16", "q8"})
 	}
 	for i := range 100 {
 		s.Quantizations = append(s.Quantizations, fmt.Sprint("q", i))
 	}
 	if n := len(Of(s, 1).Quantizations); n != maxQuantizations {
-		t.Errorf("%d quantizations", n)
+		t.Errorf("quantizations: got %d, want %d", n, maxQuantizations)
 	}
 }
 

@@ -18,18 +18,22 @@ var (
 func TestAVersionStaysWhileItsRatesDo(t *testing.T) {
 	v := First(old, noon, ids.PriceVersionID{1})
 	if got := v.Succeed(old, noon.Add(time.Hour), ids.PriceVersionID{2}); got != v {
-		t.Errorf("the same rates made %+v of %+v", got, v)
+		t.Errorf("the same rates made: got %+v, want %+v", got, v)
 	}
 	perImage := money.Rates{Unit: money.Image}
 	got := First(money.Rates{}, noon, ids.PriceVersionID{1}).Succeed(perImage, noon, ids.PriceVersionID{2})
-	if got.ID != (ids.PriceVersionID{2}) || got.Rates != perImage {
-		t.Errorf("what the price is for changed and the version did not: %+v", got)
+	if got.ID != (ids.PriceVersionID{2}) {
+		t.Errorf("what the price is for changed and the version did not: ID: got %v, want %v", got.ID, ids.PriceVersionID{2})
+	} else if got.Rates != perImage {
+		t.Errorf("what the price is for changed and the version did not: Rates: got %+v, want %+v", got.Rates, perImage)
 	}
 	for i := range 4 {
 		dearer := old
 		*[]*money.PicoUSD{&dearer.Input, &dearer.Output, &dearer.PayoutInput, &dearer.PayoutOutput}[i]++
-		if got := v.Succeed(dearer, noon.Add(time.Hour), ids.PriceVersionID{2}); got.ID == v.ID || got.Rates != dearer {
-			t.Errorf("rate %d changed and the version did not: %+v", i, got)
+		if got := v.Succeed(dearer, noon.Add(time.Hour), ids.PriceVersionID{2}); got.ID == v.ID {
+			t.Errorf("rate %d changed and the version did not: ID: got %v, want any but %v", i, got.ID, v.ID)
+		} else if got.Rates != dearer {
+			t.Errorf("rate %d changed and the version did not: Rates: got %+v, want %+v", i, got.Rates, dearer)
 		}
 	}
 }
@@ -38,20 +42,28 @@ func TestAVersionBeginsAfterTheOneBefore(t *testing.T) {
 	v := First(old, noon, ids.PriceVersionID{1})
 	for _, now := range []time.Time{noon.Add(-time.Hour), noon, noon.Add(time.Nanosecond), noon.Add(time.Hour)} {
 		next := v.Succeed(money.Rates{}, now, ids.PriceVersionID{2})
-		if !next.ValidFrom.After(v.ValidFrom) || next.ValidFrom != next.ValidFrom.Truncate(time.Microsecond) {
-			t.Errorf("at %v the next begins %v, the one before %v", now, next.ValidFrom, v.ValidFrom)
+		if !next.ValidFrom.After(v.ValidFrom) {
+			t.Errorf("at %v the next begins: next.ValidFrom.After(v.ValidFrom): got false, want true, with %v", now,
+				next.ValidFrom)
+		} else if next.ValidFrom != next.ValidFrom.Truncate(time.Microsecond) {
+			t.Errorf("at %v the next begins: next.ValidFrom: got %v, want %v", now, next.ValidFrom,
+				next.ValidFrom.Truncate(time.Microsecond))
 		}
 	}
 }
 
 func TestABadPriceIsRefusedByField(t *testing.T) {
 	good := Texts{Input: "0.15", Output: "0.6", PayoutInput: "0.135", PayoutOutput: "0.54"}
-	if rates, err := Parse(money.Token, good); err != nil ||
-		rates != (money.Rates{Input: 150_000, Output: 600_000, PayoutInput: 135_000, PayoutOutput: 540_000}) {
-		t.Fatalf("%+v, %v", rates, err)
+	if rates, err := Parse(money.Token, good); err != nil {
+		t.Fatalf("got the error %v, want none", err)
+	} else if rates != (money.Rates{Input: 150_000, Output: 600_000, PayoutInput: 135_000, PayoutOutput: 540_000}) {
+		t.Fatalf("rates: got %+v, want %+v", rates,
+			money.Rates{Input: 150_000, Output: 600_000, PayoutInput: 135_000, PayoutOutput: 540_000})
 	}
-	if rates, err := Parse(money.Token, Texts{}); err != nil || !rates.Free() {
-		t.Fatalf("no prices: %+v, %v", rates, err)
+	if rates, err := Parse(money.Token, Texts{}); err != nil {
+		t.Fatalf("no prices: got the error %v, want none", err)
+	} else if !rates.Free() {
+		t.Fatalf("no prices: rates.Free(): got false, want true, with %+v", rates)
 	}
 	for field, spoil := range map[string]func(*Texts){
 		"input_price":         func(p *Texts) { p.Input = "-0.15" },
@@ -62,8 +74,13 @@ func TestABadPriceIsRefusedByField(t *testing.T) {
 		texts := good
 		spoil(&texts)
 		_, err := Parse(money.Token, texts)
-		if f, ok := fault.As(err); !ok || f.Reason != fault.InvalidValue || f.Param != field {
-			t.Errorf("a bad %s: %v", field, err)
+		switch f, ok := fault.As(err); {
+		case !ok:
+			t.Errorf("a bad %s: got the error %v, want a fault", field, err)
+		case f.Reason != fault.InvalidValue:
+			t.Errorf("a bad %s: f.Reason: got %q, want %q", field, f.Reason, fault.InvalidValue)
+		case f.Param != field:
+			t.Errorf("a bad %s: f.Param: got %q, want %q", field, f.Param, field)
 		}
 	}
 }
@@ -85,8 +102,10 @@ func TestEachUnitHasItsPricesAndItsDecimals(t *testing.T) {
 		{money.Token, Texts{Input: "0.0000001", PayoutInput: "0.0000001"}, "input_price"},
 	} {
 		_, err := Parse(c.unit, c.texts)
-		if f, ok := fault.As(err); ok != (c.field != "") || ok && f.Param != c.field {
-			t.Errorf("%v %+v: %v, want a fault of %q", c.unit, c.texts, err, c.field)
+		if f, ok := fault.As(err); ok != (c.field != "") {
+			t.Errorf("%v %+v: ok: got %t, want %t", c.unit, c.texts, ok, c.field != "")
+		} else if ok && f.Param != c.field {
+			t.Errorf("%v %+v: f.Param: got %q, want %q", c.unit, c.texts, f.Param, c.field)
 		}
 	}
 }
@@ -104,8 +123,10 @@ func FuzzParsedPricesAreExactAndKeepTheInvariants(f *testing.F) {
 		texts := Texts{input, output, payoutInput, payoutOutput}
 		rates, err := Parse(unit, texts)
 		if err != nil {
-			if f, ok := fault.As(err); !ok || f.Param == "" {
-				t.Fatalf("a refusal without a field: %v", err)
+			if f, ok := fault.As(err); !ok {
+				t.Fatalf("a refusal without a field: got the error %v, want a fault", err)
+			} else if f.Param == "" {
+				t.Fatal(`a refusal without a field: f.Param: got "", want some text`)
 			}
 			return
 		}
@@ -114,8 +135,11 @@ func FuzzParsedPricesAreExactAndKeepTheInvariants(f *testing.F) {
 		}
 		again, err := Parse(unit, Texts{unit.Price(rates.Input), unit.Price(rates.Output), unit.Price(rates.PayoutInput),
 			unit.Price(rates.PayoutOutput)})
-		if err != nil || again != rates {
-			t.Fatalf("%+v written and read again is %+v, %v", rates, again, err)
+		if err != nil {
+			t.Fatalf("%+v written and read again is %+v, %v: got the error %v, want none", rates, again, err, err)
+		}
+		if again != rates {
+			t.Fatalf("%+v written and read again is %+v, %v: again: got %+v, want %+v", rates, again, err, again, rates)
 		}
 		if v, err := strconv.ParseFloat(input, 64); err == nil && v != unit.Number(rates.Input) {
 			t.Fatalf("%q was read as %v", input, rates.Input)

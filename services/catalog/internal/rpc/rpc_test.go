@@ -69,13 +69,15 @@ func TestAPublicModelHasThePublishedFields(t *testing.T) {
 		"created_at":    "2026-11-21T12:00:00Z", "deprecated_at": nil,
 	}
 	if len(got) != len(want) {
-		t.Errorf("%d fields, want %d", len(got), len(want))
+		t.Errorf("got %d fields, want %d", len(got), len(want))
 	}
 	for name, value := range want {
 		a, _ := json.Marshal(got[name])
 		b, _ := json.Marshal(value)
-		if _, there := got[name]; !there || string(a) != string(b) {
-			t.Errorf("%s is %s, want %s", name, a, b)
+		if _, there := got[name]; !there {
+			t.Errorf("%s: got[name]: got none, want one", name)
+		} else if string(a) != string(b) {
+			t.Errorf("%s: a: got %q, want %q", name, string(a), string(b))
 		}
 	}
 }
@@ -93,13 +95,24 @@ func TestPricesAreToldInTheModelsUnit(t *testing.T) {
 		m := snapshot.Model{Model: model("m")}
 		m.Price.Rates = c.rates
 		got := publicModel(m)
-		if got.GetPricingUnit() != c.unit || got.GetInputPriceStr() != c.in || got.GetOutputPriceStr() != c.out ||
-			got.GetOutputPrice() != c.number {
-			t.Errorf("%+v is told as %v", c.rates, got)
+		switch {
+		case got.GetPricingUnit() != c.unit:
+			t.Errorf("%+v is told: got.GetPricingUnit(): got %q, want %q", c.rates, got.GetPricingUnit(), c.unit)
+		case got.GetInputPriceStr() != c.in:
+			t.Errorf("%+v is told: got.GetInputPriceStr(): got %q, want %q", c.rates, got.GetInputPriceStr(), c.in)
+		case got.GetOutputPriceStr() != c.out:
+			t.Errorf("%+v is told: got.GetOutputPriceStr(): got %q, want %q", c.rates, got.GetOutputPriceStr(), c.out)
+		case got.GetOutputPrice() != c.number:
+			t.Errorf("%+v is told: got.GetOutputPrice(): got %v, want %v", c.rates, got.GetOutputPrice(), c.number)
 		}
 		offer := publicOffering(&routerv1.Offering{}, m)
-		if offer.GetInputPriceStr() != c.in || offer.GetOutputPriceStr() != c.out || offer.GetOutputPrice() != c.number {
-			t.Errorf("%+v is offered as %v", c.rates, offer)
+		switch {
+		case offer.GetInputPriceStr() != c.in:
+			t.Errorf("%+v is offered: offer.GetInputPriceStr(): got %q, want %q", c.rates, offer.GetInputPriceStr(), c.in)
+		case offer.GetOutputPriceStr() != c.out:
+			t.Errorf("%+v is offered: offer.GetOutputPriceStr(): got %q, want %q", c.rates, offer.GetOutputPriceStr(), c.out)
+		case offer.GetOutputPrice() != c.number:
+			t.Errorf("%+v is offered: offer.GetOutputPrice(): got %v, want %v", c.rates, offer.GetOutputPrice(), c.number)
 		}
 	}
 }
@@ -120,9 +133,15 @@ func TestWhatIsNotKnownHasNoNumber(t *testing.T) {
 			float64(math.MaxInt32), float64(math.MaxInt32), "reported"},
 	} {
 		got := publicJSON(t, snapshot.Model{Model: model("m"), Supply: guarantee.Of(c.supply, 8192)})
-		if got["guaranteed_context_length"] != c.guaranteed || got["max_reported_context_length"] != c.reported ||
-			got["guaranteed_context_basis"] != c.basis {
-			t.Errorf("%s: %v", name, got)
+		switch {
+		case got["guaranteed_context_length"] != c.guaranteed:
+			t.Errorf(`%s: got["guaranteed_context_length"]: got %v, want %v`, name, got["guaranteed_context_length"],
+				c.guaranteed)
+		case got["max_reported_context_length"] != c.reported:
+			t.Errorf(`%s: got["max_reported_context_length"]: got %v, want %v`, name, got["max_reported_context_length"],
+				c.reported)
+		case got["guaranteed_context_basis"] != c.basis:
+			t.Errorf(`%s: got["guaranteed_context_basis"]: got %v, want %v`, name, got["guaranteed_context_basis"], c.basis)
 		}
 	}
 }
@@ -130,23 +149,23 @@ func TestWhatIsNotKnownHasNoNumber(t *testing.T) {
 func TestEveryNameHasItsNumber(t *testing.T) {
 	for _, c := range []entry.Category{entry.LLM, entry.Multimodal, entry.Embedding, entry.Image, entry.Audio} {
 		if got := categoryToProto(c); got.String() != "CATEGORY_"+strings.ToUpper(string(c)) {
-			t.Errorf("%s is %v", c, got)
+			t.Errorf("%s: got %q, want %q", c, got.String(), "CATEGORY_"+strings.ToUpper(string(c)))
 		}
 	}
 	for _, k := range []entry.Kind{entry.Open, entry.Gateway} {
 		if got := kindToProto(k); got.String() != "KIND_"+strings.ToUpper(string(k)) {
-			t.Errorf("%s is %v", k, got)
+			t.Errorf("%s: got %q, want %q", k, got.String(), "KIND_"+strings.ToUpper(string(k)))
 		}
 	}
 	for _, tier := range []entry.Tier{entry.Free, entry.Standard, entry.Premium} {
 		if got := tierToProto(tier); got.String() != "TIER_"+strings.ToUpper(string(tier)) {
-			t.Errorf("%s is %v", tier, got)
+			t.Errorf("%s: got %q, want %q", tier, got.String(), "TIER_"+strings.ToUpper(string(tier)))
 		}
 	}
 	for _, b := range []guarantee.Basis{guarantee.NoOnlineProviders, guarantee.Reported, guarantee.Partial,
 		guarantee.Unknown} {
 		if got := basisToProto(b); got.String() != "GUARANTEE_BASIS_"+strings.ToUpper(b.String()) {
-			t.Errorf("%v is %v", b, got)
+			t.Errorf("%v: got %q, want %q", b, got.String(), "GUARANTEE_BASIS_"+strings.ToUpper(b.String()))
 		}
 	}
 }
@@ -170,7 +189,7 @@ func TestTheFullestCatalogFitsOneMessage(t *testing.T) {
 		s.Models = append(s.Models, snapshot.Model{Model: m, Supply: guarantee.Of(supply, 1)})
 	}
 	if n := proto.Size(snapshotToProto(s)); n > serve.MaxMessageBytes {
-		t.Errorf("a full catalog is a message of %d bytes, the most is %d", n, serve.MaxMessageBytes)
+		t.Errorf("a full catalog is a message: got %d, want at most %d", n, serve.MaxMessageBytes)
 	}
 }
 
@@ -222,7 +241,7 @@ func TestASlowWatcherSkipsWhatCameAndWent(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- c.WatchModels(nil, w) }()
 	if first := <-w.sent; first.GetRevision() != 1 {
-		t.Fatalf("the first message has revision %d", first.GetRevision())
+		t.Fatalf("the first message has revision: got %d, want 1", first.GetRevision())
 	}
 	for range 100 {
 		refresh()
@@ -232,14 +251,16 @@ func TestASlowWatcherSkipsWhatCameAndWent(t *testing.T) {
 	if next.GetRevision() != 101 {
 		next = <-w.sent
 	}
-	if next.GetRevision() != 101 || next.GetModels()[0].GetModelId() != "101" {
-		t.Errorf("after 100 changes the watcher is at revision %d", next.GetRevision())
+	if next.GetRevision() != 101 {
+		t.Errorf("after 100 changes the watcher is at revision: got %d, want 101", next.GetRevision())
+	} else if next.GetModels()[0].GetModelId() != "101" {
+		t.Errorf(`next.GetModels()[0].GetModelId(): got %q, want "101"`, next.GetModels()[0].GetModelId())
 	}
 	cancel()
 	if err := <-ended; err == nil {
 		t.Error("the watch ended without a reason")
 	}
 	if watchers != 0 {
-		t.Errorf("%d watchers are counted after the last has gone", watchers)
+		t.Errorf("watchers counted after the last has gone: got %d, want 0", watchers)
 	}
 }

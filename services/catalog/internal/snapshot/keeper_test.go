@@ -105,16 +105,16 @@ func TestChangesAreSeenOnAHintAndWithoutOneAtTheRepair(t *testing.T) {
 		k.Hint()
 		synctest.Wait()
 		if n := len(now(t, k).Models); n != 2 {
-			t.Fatalf("%d models after the hint", n)
+			t.Fatalf("models after the hint: got %d, want 2", n)
 		}
 		o.set(func(o *outside) { o.ids, o.revision = []string{"a"}, 3 })
 		pass(pace.RepairInterval - time.Millisecond)
 		if n := len(now(t, k).Models); n != 2 {
-			t.Fatalf("%d models although nobody looked", n)
+			t.Fatalf("models although nobody looked: got %d, want 2", n)
 		}
 		pass(time.Millisecond)
 		if n := len(now(t, k).Models); n != 1 {
-			t.Fatalf("%d models after the repair", n)
+			t.Fatalf("models after the repair: got %d, want 1", n)
 		}
 	})
 }
@@ -124,7 +124,7 @@ func TestAStoreThatIsAwayIsAskedAgainEachSecondAndMeanwhileServedFromMemory(t *t
 		o := &outside{ids: []string{"a"}, revision: 1, err: errors.New("away")}
 		k := run(t, o)
 		if _, _, err := k.Current(); !fault.Is(err, fault.ServiceUnavailable) {
-			t.Fatalf("before the first snapshot: %v", err)
+			t.Fatalf("before the first snapshot: got the error %v, want the reason %v", err, fault.ServiceUnavailable)
 		}
 		o.set(func(o *outside) { o.err = nil })
 		pass(time.Second)
@@ -157,10 +157,12 @@ func TestHintsDoNotQueueUp(t *testing.T) {
 		synctest.Wait()
 		// One hint may be taken while the rest come; they make one more.
 		if n := o.loads - before; n < 1 || n > 2 {
-			t.Errorf("%d readings for 1000 hints", n)
+			t.Errorf("readings for 1000 hints: got %d, want 1 to 2", n)
 		}
-		if n := len(k.hints); n != 0 || cap(k.hints) != 1 {
-			t.Errorf("%d of %d hints wait", n, cap(k.hints))
+		if n := len(k.hints); n != 0 {
+			t.Errorf("len(k.hints): got %d, want 0", n)
+		} else if cap(k.hints) != 1 {
+			t.Errorf("cap(k.hints): got %d, want 1", cap(k.hints))
 		}
 	})
 }
@@ -176,13 +178,18 @@ func TestASnapshotIsMadeOnlyWhenSomethingChanged(t *testing.T) {
 		})
 		pass(2 * pace.RepairInterval)
 		if after := now(t, k); after != before {
-			t.Errorf("snapshot %d became %d", before.Revision, after.Revision)
+			t.Errorf("snapshot: got %p, want %p", after, before)
 		}
 		o.set(func(o *outside) { o.supply = map[string]guarantee.Supply{"a": {Online: 2}} })
 		pass(pace.SupplyInterval)
-		if after := now(t, k); after.Revision != before.Revision+1 || after.Models[0].Supply.Online != 2 ||
-			before.Models[0].Supply.Online != 1 {
-			t.Errorf("after another provider came: %+v, before: %+v", after, before)
+		switch after := now(t, k); {
+		case after.Revision != before.Revision+1:
+			t.Errorf("after another provider came: after.Revision: got %d, want %d", after.Revision, before.Revision+1)
+		case after.Models[0].Supply.Online != 2:
+			t.Errorf("after another provider came: after.Models[0].Supply.Online: got %d, want 2", after.Models[0].Supply.Online)
+		case before.Models[0].Supply.Online != 1:
+			t.Errorf("after another provider came: before.Models[0].Supply.Online: got %d, want 1",
+				before.Models[0].Supply.Online)
 		}
 	})
 }
@@ -195,14 +202,18 @@ func TestSupplyIsKeptForItsTimeWhileTheRouterIsAway(t *testing.T) {
 		o.set(func(o *outside) { o.err = errors.New("away") })
 		pass(pace.SupplyExpiry - time.Second)
 		if n := now(t, k).Models[0].Supply.Online; n != 3 {
-			t.Fatalf("%d online before the expiry", n)
+			t.Fatalf("online before the expiry: got %d, want 3", n)
 		}
-		if age, known := k.SupplyAge(); !known || age != pace.SupplyExpiry-time.Second {
-			t.Errorf("the answer is %v old", age)
+		if age, known := k.SupplyAge(); !known {
+			t.Error("known of k.SupplyAge(): got false, want true")
+		} else if age != pace.SupplyExpiry-time.Second {
+			t.Errorf("the answer: got %v, want %v", age, pace.SupplyExpiry-time.Second)
 		}
 		pass(2 * time.Second)
-		if s := now(t, k).Models[0].Supply; s.Online != 0 || s.Basis != guarantee.NoOnlineProviders {
-			t.Fatalf("%+v after the expiry", s)
+		if s := now(t, k).Models[0].Supply; s.Online != 0 {
+			t.Fatalf("after the expiry: s.Online: got %d, want 0", s.Online)
+		} else if s.Basis != guarantee.NoOnlineProviders {
+			t.Fatalf("after the expiry: s.Basis: got %v, want %v", s.Basis, guarantee.NoOnlineProviders)
 		}
 	})
 }
@@ -223,8 +234,13 @@ func TestASlowWatcherFindsOnlyTheNewest(t *testing.T) {
 		}
 		<-replaced
 		newest, replaced, err := k.Current()
-		if err != nil || newest.Revision != first.Revision+100 || newest.Models[0].ID != "99" {
-			t.Errorf("after 100 changes: %+v, %v", newest, err)
+		switch {
+		case err != nil:
+			t.Errorf("after 100 changes: got the error %v, want none", err)
+		case newest.Revision != first.Revision+100:
+			t.Errorf("after 100 changes: newest.Revision: got %d, want %d", newest.Revision, first.Revision+100)
+		case newest.Models[0].ID != "99":
+			t.Errorf(`after 100 changes: newest.Models[0].ID: got %q, want "99"`, newest.Models[0].ID)
 		}
 		select {
 		case <-replaced:
@@ -246,8 +262,10 @@ func TestManyReadersAtOnceNeverSeeTheCatalogGoBack(t *testing.T) {
 				if err := k.Refresh(t.Context()); err != nil {
 					t.Error(err)
 				}
-				if s, _, err := k.Current(); err != nil || s.Revision < seen {
-					t.Errorf("revision %d after %d, %v", s.Revision, seen, err)
+				if s, _, err := k.Current(); err != nil {
+					t.Errorf("got the error %v, want none", err)
+				} else if s.Revision < seen {
+					t.Errorf("revision: got %d, want at least %d", s.Revision, seen)
 				} else {
 					seen = s.Revision
 				}
@@ -256,7 +274,7 @@ func TestManyReadersAtOnceNeverSeeTheCatalogGoBack(t *testing.T) {
 	}
 	all.Wait()
 	if k.revision != o.revision {
-		t.Errorf("the last reading is of revision %d, the store is at %d", k.revision, o.revision)
+		t.Errorf("the last reading is of revision: got %d, want %d", k.revision, o.revision)
 	}
 }
 
@@ -267,7 +285,7 @@ func TestARefreshGivesUpWithItsCaller(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := k.Refresh(ctx); !errors.Is(err, context.Canceled) {
-		t.Errorf("refresh behind a stuck one: %v", err)
+		t.Errorf("refresh behind a stuck one: got the error %v, want %v", err, context.Canceled)
 	}
 }
 
@@ -277,20 +295,29 @@ func TestPagesCoverEachItemOnce(t *testing.T) {
 			var got []int
 			for page := 1; page <= 13; page++ {
 				start, end := Window(total, page, size)
-				if start > end || end > total || end-start > size {
-					t.Fatalf("page %d of %d items by %d: %d to %d", page, total, size, start, end)
+				switch {
+				case start > end:
+					t.Fatalf("page %d of %d items: start: got %d, want at most %d", page, total, start, end)
+				case end > total:
+					t.Fatalf("page %d of %d items: end: got %d, want at most %d", page, total, end, total)
+				case end-start > size:
+					t.Fatalf("page %d of %d items: end-start: got %d, want at most %d", page, total, end-start, size)
 				}
 				for i := start; i < end; i++ {
 					got = append(got, i)
 				}
 			}
-			if len(got) != total || !slices.IsSorted(got) {
-				t.Errorf("%d items by %d: %v", total, size, got)
+			if len(got) != total {
+				t.Errorf("%d items by %d: len(got): got %d, want %d, in %v", total, size, len(got), total, got)
+			} else if !slices.IsSorted(got) {
+				t.Errorf("%d items by %d: slices.IsSorted(got): got false, want true, with %v", total, size, got)
 			}
 		}
 	}
-	if start, end := Window(10, math.MaxInt32, 200); start != 10 || end != 10 {
-		t.Errorf("the last page there can be: %d to %d", start, end)
+	if start, end := Window(10, math.MaxInt32, 200); start != 10 {
+		t.Errorf("the last page there can be: start: got %d, want 10", start)
+	} else if end != 10 {
+		t.Errorf("the last page there can be: end: got %d, want 10", end)
 	}
 }
 
@@ -320,25 +347,41 @@ func TestWeightsAreReadWhenTheyChangeAndKeptWhenTheyCannotBe(t *testing.T) {
 	named := func() string {
 		t.Helper()
 		current, _, err := k.Current()
-		if err != nil || len(current.Models) != 1 || current.Weights["a"].Empty() {
-			t.Fatalf("%+v, %v", current, err)
+		switch {
+		case err != nil:
+			t.Fatalf("got the error %v, want none", err)
+		case len(current.Models) != 1:
+			t.Fatalf("len(current.Models): got %d, want 1, in %+v", len(current.Models), current)
+		case current.Weights["a"].Empty():
+			t.Fatal(`current.Weights["a"].Empty(): got true, want false`)
 		}
 		return current.Weights["a"].Files[0].Name
 	}
-	if err := k.Refresh(t.Context()); err != nil || named() != "first" {
-		t.Errorf("at first: %s, %v", named(), err)
+	if err := k.Refresh(t.Context()); err != nil {
+		t.Errorf("at first: got the error %v, want none", err)
+	} else if named() != "first" {
+		t.Errorf(`at first: named(): got %q, want "first"`, named())
 	}
 	_, replaced, _ := k.Current()
-	if err := k.Refresh(t.Context()); err != nil || closed(replaced) {
-		t.Errorf("nothing has changed, and yet it is replaced: %v", err)
+	if err := k.Refresh(t.Context()); err != nil {
+		t.Errorf("nothing has changed, and yet it is replaced: got the error %v, want none", err)
+	} else if closed(replaced) {
+		t.Error("nothing has changed, and yet it is replaced: closed(replaced): got true, want false")
 	}
 	o.set(func(o *outside) { o.weighed, o.weights, o.err = 1, of("second"), errors.New("away") })
-	if err := k.Refresh(t.Context()); err == nil || named() != "first" {
-		t.Errorf("without the store: %s, %v", named(), err)
+	if err := k.Refresh(t.Context()); err == nil {
+		t.Error("without the store: got no error, want one")
+	} else if named() != "first" {
+		t.Errorf(`without the store: named(): got %q, want "first"`, named())
 	}
 	o.set(func(o *outside) { o.err = nil })
-	if err := k.Refresh(t.Context()); err != nil || named() != "second" || !closed(replaced) {
-		t.Errorf("afterwards: %s, %v", named(), err)
+	switch err := k.Refresh(t.Context()); {
+	case err != nil:
+		t.Errorf("afterwards: got the error %v, want none", err)
+	case named() != "second":
+		t.Errorf(`afterwards: named(): got %q, want "second"`, named())
+	case !closed(replaced):
+		t.Error("afterwards: closed(replaced): got false, want true")
 	}
 }
 

@@ -77,20 +77,41 @@ func TestWhatIsPutIsLoaded(t *testing.T) {
 		t.Fatal(err)
 	}
 	revision, models, changed, err := r.store.Load(t.Context(), -1)
-	if err != nil || !changed || len(models) != 2 || models[0].ID != "a/b" || models[1].ID != "old" {
-		t.Fatalf("%d models, %v, %v", len(models), changed, err)
+	switch {
+	case err != nil:
+		t.Fatalf("got the error %v, want none", err)
+	case !changed:
+		t.Fatal("changed: got false, want true")
+	case len(models) != 2:
+		t.Fatalf("len(models): got %d, want 2", len(models))
+	case models[0].ID != "a/b":
+		t.Fatalf(`models[0].ID: got %q, want "a/b"`, models[0].ID)
+	case models[1].ID != "old":
+		t.Fatalf(`models[1].ID: got %q, want "old"`, models[1].ID)
 	}
 	got := models[0]
-	if !got.Equal(put.Draft) || got.Price != put.Price || !got.CreatedAt.Equal(put.CreatedAt) ||
-		!got.DeprecatedAt.IsZero() {
-		t.Errorf("loaded %+v, put %+v", got, put)
+	switch {
+	case !got.Equal(put.Draft):
+		t.Errorf("loaded: got %+v, want %+v", got, put.Draft)
+	case got.Price != put.Price:
+		t.Errorf("loaded: Price: got %+v, want %+v", got.Price, put.Price)
+	case !got.CreatedAt.Equal(put.CreatedAt):
+		t.Errorf("loaded: CreatedAt: got %v, want %v", got.CreatedAt, put.CreatedAt)
+	case !got.DeprecatedAt.IsZero():
+		t.Error("loaded: got.DeprecatedAt.IsZero(): got false, want true")
 	}
 	if models[1].Price.Rates.Input != 20 {
-		t.Errorf("the price in force is %v", models[1].Price.Rates.Input)
+		t.Errorf("the price in force: got %d, want 20", models[1].Price.Rates.Input)
 	}
-	if again, models, changed, err := r.store.Load(t.Context(), revision); err != nil || changed || models != nil ||
-		again != revision {
-		t.Errorf("the same revision again: %v, %v, %v", again, changed, err)
+	switch again, models, changed, err := r.store.Load(t.Context(), revision); {
+	case err != nil:
+		t.Errorf("the same revision again: got the error %v, want none", err)
+	case changed:
+		t.Error("the same revision again: changed: got true, want false")
+	case models != nil:
+		t.Errorf("the same revision again: models: got %+v, want nil", models)
+	case again != revision:
+		t.Errorf("the same revision again: again: got %d, want %d", again, revision)
 	}
 }
 
@@ -100,9 +121,17 @@ func TestAModelThatTurnsToAudioIsPricedPerMinuteAndAnnounced(t *testing.T) {
 		DeprecatedAt: noon.Add(entry.Notice)},
 		money.Rates{Unit: money.AudioMinute, Input: money.AudioMinute.MaxRate(), PayoutInput: 5}, ids.PriceVersionID{8})
 	_, models, _, err := r.store.Load(t.Context(), -1)
-	if err != nil || len(models) != 1 || !models[0].Equal(put.Draft) || models[0].Price != put.Price ||
-		put.Price.ID != (ids.PriceVersionID{8}) {
-		t.Errorf("loaded %+v, put %+v, %v", models, put, err)
+	switch {
+	case err != nil:
+		t.Errorf("got the error %v, want none", err)
+	case len(models) != 1:
+		t.Errorf("loaded: len(models): got %d, want 1, in %+v", len(models), models)
+	case !models[0].Equal(put.Draft):
+		t.Errorf("loaded: models[0]: got %+v, want %+v", models[0], put.Draft)
+	case models[0].Price != put.Price:
+		t.Errorf("loaded: models[0].Price: got %+v, want %+v", models[0].Price, put.Price)
+	case put.Price.ID != (ids.PriceVersionID{8}):
+		t.Errorf("put.Price.ID: got %v, want %v", put.Price.ID, ids.PriceVersionID{8})
 	}
 }
 
@@ -262,8 +291,13 @@ func TestAFullCatalogRefusesOneMore(t *testing.T) {
 		_, err = r.store.Put(t.Context(), d.ID, func(*entry.Model) (entry.Model, error) {
 			return d.Replace(nil, money.Rates{}, noon, ids.PriceVersionID{9})
 		})
-		if f, ok := fault.As(err); !ok || f.Kind != fault.Exhausted || f.Reason != CatalogFull {
-			t.Errorf("a catalog full of %s: %v", name, err)
+		switch f, ok := fault.As(err); {
+		case !ok:
+			t.Errorf("a catalog full of %s: got the error %v, want a fault", name, err)
+		case f.Kind != fault.Exhausted:
+			t.Errorf("a catalog full of %s: f.Kind: got %d, want %d", name, f.Kind, fault.Exhausted)
+		case f.Reason != CatalogFull:
+			t.Errorf("a catalog full of %s: f.Reason: got %q, want %q", name, f.Reason, CatalogFull)
 		}
 		r.put(t, "old", money.Rates{}, ids.PriceVersionID{8}) // those that stand can still be changed
 	}
@@ -300,10 +334,10 @@ func TestListenersHearEveryChangeWhoeverMakesIt(t *testing.T) {
 	wait("weights")
 	cancel()
 	if err := <-ended; !errors.Is(err, context.Canceled) {
-		t.Errorf("the listener ended with %v", err)
+		t.Errorf("the listener ended: got the error %v, want %v", err, context.Canceled)
 	}
 	if len(heard) != 0 {
-		t.Errorf("%d changes heard where there were none", len(heard))
+		t.Errorf("changes heard where there were none: got %d, want 0", len(heard))
 	}
 }
 
@@ -316,15 +350,15 @@ func TestAStoreWithoutItsDatabaseSaysSo(t *testing.T) {
 	}
 	defer pool.Close()
 	if _, _, _, err := New(pool).Load(t.Context(), -1); !fault.Is(err, fault.ServiceUnavailable) {
-		t.Errorf("load: %v", err)
+		t.Errorf("load: got the error %v, want the reason %v", err, fault.ServiceUnavailable)
 	}
 	if _, _, _, err := New(pool).LoadWeights(t.Context(), -1); !fault.Is(err, fault.ServiceUnavailable) {
-		t.Errorf("load weights: %v", err)
+		t.Errorf("load weights: got the error %v, want the reason %v", err, fault.ServiceUnavailable)
 	}
 	if err := New(pool).PutWeights(t.Context(), "m", weights.Set{}); !fault.Is(err, fault.ServiceUnavailable) {
-		t.Errorf("put weights: %v", err)
+		t.Errorf("put weights: got the error %v, want the reason %v", err, fault.ServiceUnavailable)
 	}
 	if _, err := New(pool).Put(t.Context(), "m", nil); !fault.Is(err, fault.ServiceUnavailable) {
-		t.Errorf("put: %v", err)
+		t.Errorf("put: got the error %v, want the reason %v", err, fault.ServiceUnavailable)
 	}
 }

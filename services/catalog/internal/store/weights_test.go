@@ -21,8 +21,11 @@ func files(names ...string) weights.Set {
 func (r *rig) loadWeights(t *testing.T) (int64, map[string]weights.Set) {
 	t.Helper()
 	revision, sets, changed, err := r.store.LoadWeights(t.Context(), -1)
-	if err != nil || !changed {
-		t.Fatalf("%v, %v", changed, err)
+	if err != nil {
+		t.Fatalf("got the error %v, want none", err)
+	}
+	if !changed {
+		t.Fatal("changed: got false, want true")
 	}
 	return revision, sets
 }
@@ -30,7 +33,7 @@ func (r *rig) loadWeights(t *testing.T) (int64, map[string]weights.Set) {
 func TestWeightsThatArePutAreLoadedAndReplacedAsAWhole(t *testing.T) {
 	r := setup(t)
 	if _, sets := r.loadWeights(t); len(sets) != 0 {
-		t.Fatalf("at first: %v", sets)
+		t.Fatalf("at first: got %d, want 0, in %v", len(sets), sets)
 	}
 	put := func(set weights.Set) {
 		t.Helper()
@@ -41,25 +44,36 @@ func TestWeightsThatArePutAreLoadedAndReplacedAsAWhole(t *testing.T) {
 	first := files("b", "a/b", "a-b")
 	put(first)
 	before, sets := r.loadWeights(t)
-	if got := sets["old"]; len(sets) != 1 || !got.Equal(first) || got.Composite != first.Composite ||
-		got.Bytes != first.Bytes {
-		t.Errorf("loaded %+v, put %+v", sets, first)
+	switch got := sets["old"]; {
+	case len(sets) != 1:
+		t.Errorf("loaded: len(sets): got %d, want 1, in %+v", len(sets), sets)
+	case !got.Equal(first):
+		t.Errorf("got %+v, want %+v", got, first)
+	case got.Composite != first.Composite:
+		t.Errorf("Composite: got %v, want %v", got.Composite, first.Composite)
+	case got.Bytes != first.Bytes:
+		t.Errorf("Bytes: got %d, want %d", got.Bytes, first.Bytes)
 	}
 	put(first)
-	if _, sets, changed, err := r.store.LoadWeights(t.Context(), before); err != nil || changed || sets != nil {
-		t.Errorf("the same again moved the revision: %v, %v", changed, err)
+	switch _, sets, changed, err := r.store.LoadWeights(t.Context(), before); {
+	case err != nil:
+		t.Errorf("the same again moved the revision: got the error %v, want none", err)
+	case changed:
+		t.Error("the same again moved the revision: changed: got true, want false")
+	case sets != nil:
+		t.Errorf("the same again moved the revision: sets: got %v, want nil", sets)
 	}
 	second := files("c")
 	put(second)
 	if _, sets := r.loadWeights(t); !sets["old"].Equal(second) {
-		t.Errorf("loaded %+v, put %+v", sets, second)
+		t.Errorf("loaded: got %+v, want %+v", sets["old"], second)
 	}
 	put(weights.Set{})
 	if _, sets := r.loadWeights(t); len(sets) != 0 {
-		t.Errorf("taken away, and yet: %v", sets)
+		t.Errorf("taken away, and yet: got %d, want 0, in %v", len(sets), sets)
 	}
 	if err := r.store.PutWeights(t.Context(), "no/such", first); !fault.Is(err, fault.ModelNotFound) {
-		t.Errorf("an unknown model: %v", err)
+		t.Errorf("an unknown model: got the error %v, want the reason %v", err, fault.ModelNotFound)
 	}
 }
 
@@ -76,7 +90,7 @@ func TestACatalogFullOfFilesRefusesOneMore(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := r.store.PutWeights(t.Context(), "old", files("one")); !fault.Is(err, CatalogFull) {
-		t.Errorf("one file more: %v", err)
+		t.Errorf("one file more: got the error %v, want the reason %v", err, CatalogFull)
 	}
 	if err := r.store.PutWeights(t.Context(), "m1", files("one")); err != nil {
 		t.Errorf("fewer than before: %v", err)

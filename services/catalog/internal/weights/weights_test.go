@@ -41,16 +41,31 @@ func TestTheCompositeHashIsOfTheSortedLines(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := sha256.Sum256([]byte("Zebra:" + a + "\nconfig.json:" + a + "\nmodel/shard-1:" + b + "\n"))
-	if set.Composite != Hash(want) || set.Bytes != 10 || len(set.Files) != 3 {
-		t.Errorf("%+v, want the hash %x", set, want)
+	switch {
+	case set.Composite != Hash(want):
+		t.Errorf("set.Composite: got %v, want %v", set.Composite, Hash(want))
+	case set.Bytes != 10:
+		t.Errorf("set.Bytes: got %d, want 10", set.Bytes)
+	case len(set.Files) != 3:
+		t.Errorf("len(set.Files): got %d, want 3, in %+v", len(set.Files), set)
 	}
 	slices.Reverse(given)
 	again, err := Parse(source, given)
-	if err != nil || !again.Equal(set) || again.Composite != set.Composite {
-		t.Errorf("in another order: %+v, %v", again, err)
+	switch {
+	case err != nil:
+		t.Errorf("in another order: got the error %v, want none", err)
+	case !again.Equal(set):
+		t.Errorf("in another order: again: got %+v, want %+v", again, set)
+	case again.Composite != set.Composite:
+		t.Errorf("in another order: again.Composite: got %v, want %v", again.Composite, set.Composite)
 	}
-	if none, err := Parse(source, nil); err != nil || !none.Empty() || !none.Equal(Set{}) {
-		t.Errorf("no files: %+v, %v", none, err)
+	switch none, err := Parse(source, nil); {
+	case err != nil:
+		t.Errorf("no files: got the error %v, want none", err)
+	case !none.Empty():
+		t.Errorf("no files: none.Empty(): got false, want true, with %+v", none)
+	case !none.Equal(Set{}):
+		t.Errorf("no files: none: got %+v, want %+v", none, Set{})
 	}
 }
 
@@ -89,8 +104,15 @@ func TestABadFileIsRefusedByField(t *testing.T) {
 			change(&given[1])
 			_, err := Parse(source, given)
 			f, ok := fault.As(err)
-			if !ok || f.Kind != fault.Invalid || f.Reason != fault.InvalidValue || f.Param != "files[1]."+field {
-				t.Errorf("%s %d: %v", field, i, err)
+			switch {
+			case !ok:
+				t.Errorf("%s %d: got the error %v, want a fault", field, i, err)
+			case f.Kind != fault.Invalid:
+				t.Errorf("%s %d: f.Kind: got %d, want %d", field, i, f.Kind, fault.Invalid)
+			case f.Reason != fault.InvalidValue:
+				t.Errorf("%s %d: f.Reason: got %q, want %q", field, i, f.Reason, fault.InvalidValue)
+			case f.Param != "files[1]."+field:
+				t.Errorf("%s %d: f.Param: got %q, want %q", field, i, f.Param, "files[1]."+field)
 			}
 		}
 	}
@@ -121,8 +143,10 @@ func TestASetKeepsItsBounds(t *testing.T) {
 	}
 	two := listings("a", "b")
 	two[0].Bytes, two[1].Bytes = MaxTotalBytes, 0
-	if set, err := Parse(source, two); err != nil || set.Bytes != MaxTotalBytes {
-		t.Errorf("2^53-1 bytes: %+v, %v", set, err)
+	if set, err := Parse(source, two); err != nil {
+		t.Errorf("2^53-1 bytes: got the error %v, want none", err)
+	} else if set.Bytes != MaxTotalBytes {
+		t.Errorf("set.Bytes: got %d, want %d", set.Bytes, MaxTotalBytes)
 	}
 	two[1].Bytes = 1
 	if _, err := Parse(source, two); !onField(err, "files") {
@@ -152,8 +176,13 @@ func FuzzANameNeverLeavesItsFolder(f *testing.F) {
 			return
 		}
 		joined := path.Join("/weights", name)
-		if joined != "/weights/"+name || strings.ContainsAny(name, "\n\\:") || len(name) > MaxFilenameBytes {
-			t.Errorf("%q is %q", name, joined)
+		switch {
+		case joined != "/weights/"+name:
+			t.Errorf("joined: got %q, want %q, with %q", joined, "/weights/"+name, name)
+		case strings.ContainsAny(name, "\n\\:"):
+			t.Errorf("strings.ContainsAny(…): got true, want false, with %q", name)
+		case len(name) > MaxFilenameBytes:
+			t.Errorf("len(name): got %d, want at most %d, in %q", len(name), MaxFilenameBytes, name)
 		}
 	})
 }
