@@ -51,11 +51,11 @@ func TestOfTwoEvidenceSourcesTheFirstInTheStreamStandsAndNoneIsSetAside(t *testi
 		want  int
 	}{"hub first": {hub1, 10}, "gateway first": {hub2, 3}, "one batch": {hub3, 10}} {
 		if got := b.paid(t, c.event); got != c.want {
-			t.Errorf("%s: %d nano-USD, want %d", name, got, c.want)
+			t.Errorf("%s: got %d nano-USD, want %d", name, got, c.want)
 		}
 	}
 	if n := b.count(t, "SELECT (SELECT count(*) FROM quarantine) + (SELECT count(*) FROM earning_correction)"); n != 0 {
-		t.Errorf("%d set aside or corrected", n)
+		t.Errorf("set aside or corrected: got %d, want 0", n)
 	}
 }
 
@@ -69,13 +69,13 @@ func TestWorkThatOnlyItsProviderReportsIsALineLikeAnyOther(t *testing.T) {
 		b.settled(t)
 	}
 	if got := b.paid(t, receipt); got != 3 {
-		t.Errorf("%d nano-USD, want 3", got)
+		t.Errorf("got %d nano-USD, want 3", got)
 	}
 	if n := b.count(t, "SELECT count(*) FROM earning_line WHERE evidence_source = 'receipt'"); n != 1 {
-		t.Errorf("%d lines of receipts", n)
+		t.Errorf("lines of receipts: got %d, want 1", n)
 	}
 	if n := b.count(t, "SELECT (SELECT count(*) FROM quarantine) + (SELECT count(*) FROM earning_correction)"); n != 0 {
-		t.Errorf("%d set aside or corrected", n)
+		t.Errorf("set aside or corrected: got %d, want 0", n)
 	}
 }
 
@@ -104,20 +104,25 @@ func TestTheLedgersWordCountsWhateverWasHeardFirst(t *testing.T) {
 		want  int
 	}{"gateway": {hub1, 3}, "hub": {hub2, 10}, "only word": {gateway3, 3}, "the same hub": {hub4, 12}} {
 		if got := b.paid(t, c.event); got != c.want {
-			t.Errorf("%s: %d nano-USD, want %d", name, got, c.want)
+			t.Errorf("%s: got %d nano-USD, want %d", name, got, c.want)
 		}
 	}
 	totals, err := b.service.store.Totals(t.Context(), b.now.AddDate(0, 0, -1))
-	if err != nil || len(totals) != 2 {
-		t.Fatalf("totals %v: %v", totals, err)
+	if err != nil {
+		t.Fatalf("got the error %v, want none", err)
+	}
+	if len(totals) != 2 {
+		t.Fatalf("len(totals): got %d, want 2, in %v", len(totals), totals)
 	}
 	for _, total := range totals {
 		lines, payout := int64(9+3), int64(9*10+10+3+12)
 		if total.ProviderID.String() == elsewhere.GetProviderId() {
 			lines, payout = 1, 3
 		}
-		if total.Lines != lines || int64(total.Payout) != payout {
-			t.Errorf("%d lines of %d nano-USD for %s, want %d of %d", total.Lines, total.Payout, total.ProviderID, lines, payout)
+		if total.Lines != lines {
+			t.Errorf("total.Lines: got %d, want %d", total.Lines, lines)
+		} else if int64(total.Payout) != payout {
+			t.Errorf("total.Payout: got %d, want %d", int64(total.Payout), payout)
 		}
 	}
 }

@@ -105,7 +105,7 @@ func TestTheLedgerOverrulesTheFirstStoryOfAHub(t *testing.T) {
 				`SELECT count(*) FROM earning WHERE settled AND model_id = 'm' AND attempt = 1 AND prompt_tokens = 7
 				AND completion_tokens = 3 AND payout_nano_usd = 10 AND provider_id = '`+e.GetProviderId()+`'
 				AND price_version_id = '`+e.GetPriceVersionId()+`' AND request_id = '`+e.GetRequestId()+`'`); n != 1 {
-				t.Errorf("%s: the line is not as the ledger settled it", name)
+				t.Errorf("%s: the line is not as the ledger settled it: got %d, want 1", name, n)
 			}
 		}
 	}
@@ -158,8 +158,10 @@ func TestTheLedgersBooksOverruleWhatTheySaidBefore(t *testing.T) {
 	// The stream may bring an older word again, which the books outrank.
 	b.publish(t, "again", encode(t, settledAs(hub)))
 	b.settled(t)
-	if got, rows := b.paid(t, hub), b.rows(t); got != 3 || rows != [2]int{1, 2} {
-		t.Errorf("after the stream's word: got %d nano-USD, and %v corrections and rulings", got, rows)
+	if got, rows := b.paid(t, hub), b.rows(t); got != 3 {
+		t.Errorf("after the stream's word: got %d, want 3", got)
+	} else if rows != [2]int{1, 2} {
+		t.Errorf("rows: got %v, want %v", rows, [2]int{1, 2})
 	}
 }
 

@@ -209,13 +209,13 @@ func TestARequestEarnsOnceHoweverOftenItIsReported(t *testing.T) {
 	}
 	b.settled(t)
 	if n := b.count(t, "SELECT count(*) FROM earning_line"); n != 2 {
-		t.Errorf("%d lines for two requests", n)
+		t.Errorf("lines for two requests: got %d, want 2", n)
 	}
 	if n := b.count(t, "SELECT sum(payout_nano_usd)::int FROM earning_line"); n != 20 {
-		t.Errorf("%d nano-USD earned, want 20", n)
+		t.Errorf("got %d nano-USD earned, want 20", n)
 	}
 	if n := b.count(t, "SELECT count(*) FROM quarantine"); n != 0 {
-		t.Errorf("%d honest repeats were set aside", n)
+		t.Errorf("honest repeats set aside: got %d, want 0", n)
 	}
 }
 
@@ -228,10 +228,10 @@ func TestWhatCannotBecomeALineIsSetAsideAndHoldsNothingUp(t *testing.T) {
 	b.publish(t, "overpaid", encode(t, overpaid))
 	b.settled(t)
 	if n := b.count(t, "SELECT count(*) FROM quarantine"); n != 2 {
-		t.Errorf("%d events set aside, want 2", n)
+		t.Errorf("got %d events set aside, want 2", n)
 	}
 	if n := b.count(t, "SELECT count(*) FROM earning_line"); n != 1 {
-		t.Errorf("%d lines, want only the good one", n)
+		t.Errorf("got %d lines, want only the good one", n)
 	}
 }
 
@@ -254,13 +254,13 @@ func TestWhatIsNotOfItsUnitIsSetAsideAndTheRestEarnsInIt(t *testing.T) {
 	b.settled(t)
 	if n := b.count(t,
 		"SELECT payout_nano_usd FROM earning_line WHERE unit = 2 AND prompt_tokens = 1500"); n != 1_350_000 {
-		t.Errorf("1.5 s of audio earn %d nano-USD", n)
+		t.Errorf("1.5 s of audio earn: got %d, want 1_350_000", n)
 	}
 	if n := b.count(t, "SELECT payout_nano_usd FROM earning_line WHERE unit = 1 AND completion_tokens = 3"); n != 3 {
-		t.Errorf("three images earn %d nano-USD", n)
+		t.Errorf("three images earn: got %d, want 3", n)
 	}
 	if n := b.count(t, "SELECT count(*) FROM quarantine WHERE request_id = '"+mixed.GetRequestId()+"'"); n != 1 {
-		t.Errorf("images with a prompt: %d set aside", n)
+		t.Errorf("images with a prompt: set aside: got %d, want 1", n)
 	}
 }
 
@@ -289,22 +289,36 @@ func TestReconciliationFindsWhatDiffersFromTheLedger(t *testing.T) {
 		Requests: 1}
 	b.ledger.accruals = []*billingv1.Accrual{accrual}
 	report, err := b.client.Reconcile(t.Context(), &settlementv1.ReconcileRequest{})
-	if err != nil || !report.GetEqual() || report.GetCompared() != 1 || report.GetLinesUsdStr() != "0.00000001" {
-		t.Fatalf("equal sides: %v, %v", report, err)
+	switch {
+	case err != nil:
+		t.Fatalf("equal sides: got the error %v, want none", err)
+	case !report.GetEqual():
+		t.Fatalf("equal sides: report.GetEqual(): got false, want true, with %v", report)
+	case report.GetCompared() != 1:
+		t.Fatalf("equal sides: report.GetCompared(): got %d, want 1", report.GetCompared())
+	case report.GetLinesUsdStr() != "0.00000001":
+		t.Fatalf(`equal sides: report.GetLinesUsdStr(): got %q, want "0.00000001"`, report.GetLinesUsdStr())
 	}
 	b.ledger.accruals = append(b.ledger.accruals,
 		&billingv1.Accrual{Day: "2026-11-20", ProviderId: accrual.GetProviderId(), PayoutNanoUsd: 1, Requests: 1})
 	report, err = b.client.Reconcile(t.Context(), &settlementv1.ReconcileRequest{})
-	if err != nil || report.GetEqual() || report.GetDifferencesTotal() != 1 ||
-		report.GetDifferences()[0].GetDay() != "2026-11-20" {
-		t.Errorf("a credit without a line: %v, %v", report, err)
+	switch {
+	case err != nil:
+		t.Errorf("a credit without a line: got the error %v, want none", err)
+	case report.GetEqual():
+		t.Errorf("a credit without a line: report.GetEqual(): got true, want false, with %v", report)
+	case report.GetDifferencesTotal() != 1:
+		t.Errorf("a credit without a line: report.GetDifferencesTotal(): got %d, want 1", report.GetDifferencesTotal())
+	case report.GetDifferences()[0].GetDay() != "2026-11-20":
+		t.Errorf(`a credit without a line: report.GetDifferences()[0].GetDay(): got %q, want "2026-11-20"`,
+			report.GetDifferences()[0].GetDay())
 	}
 	if _, err := b.client.Reconcile(t.Context(), &settlementv1.ReconcileRequest{FirstDay: "yesterday"}); !fault.Is(err,
 		fault.InvalidValue) {
-		t.Errorf("a day that is none: %v", err)
+		t.Errorf("a day that is none: got the error %v, want the reason %v", err, fault.InvalidValue)
 	}
 	if _, err := b.client.Reconcile(t.Context(), &settlementv1.ReconcileRequest{FirstDay: "0001-01-01"}); !fault.Is(err,
 		fault.InvalidValue) {
-		t.Errorf("all days that ever were: %v", err)
+		t.Errorf("all days that ever: got the error %v, want the reason %v", err, fault.InvalidValue)
 	}
 }

@@ -131,7 +131,7 @@ func TestItsExportIsThatOfPostgreSQL(t *testing.T) {
 			}
 		}
 		if len(got) == 0 {
-			t.Errorf("%s: got no row to compare", table)
+			t.Errorf("%s: got no row to compare: got 0, want at least 1", table)
 		}
 		want := rows(t, pgtest.Owner(t, pool), table)
 		if g, w := printed(t, got, columns), printed(t, want, columns); g != w {

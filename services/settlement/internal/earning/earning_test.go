@@ -39,10 +39,10 @@ func TestALinePaysThePinnedPayoutRoundedDown(t *testing.T) {
 	}
 	// 7×900 + 3×1500 = 10,800 pico-USD.
 	if line.Payout != 10 {
-		t.Errorf("payout %d nano-USD, want 10", line.Payout)
+		t.Errorf("payout: got %d nano-USD, want 10", line.Payout)
 	}
 	if want := time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC); !line.Day().Equal(want) {
-		t.Errorf("day %v, want %v", line.Day(), want)
+		t.Errorf("day: got %v, want %v", line.Day(), want)
 	}
 }
 
@@ -60,12 +60,17 @@ func TestALinePaysForImagesAndMinutesByTheirUnit(t *testing.T) {
 		l := usage(t)
 		l.Tokens = c.tokens
 		line, err := NewLine(l, c.rates)
-		if err != nil || line.Payout != c.want || line.Unit != c.rates.Unit {
-			t.Errorf("%+v at %+v is %+v, %v; want %d", c.tokens, c.rates, line, err, c.want)
+		switch {
+		case err != nil:
+			t.Errorf("%+v at %+v: got the error %v, want none", c.tokens, c.rates, err)
+		case line.Payout != c.want:
+			t.Errorf("%+v at %+v: line.Payout: got %v, want %v", c.tokens, c.rates, line.Payout, c.want)
+		case line.Unit != c.rates.Unit:
+			t.Errorf("%+v at %+v: line.Unit: got %v, want %v", c.tokens, c.rates, line.Unit, c.rates.Unit)
 		}
 		l.Tokens = money.Tokens{Prompt: c.tokens.Completion, Completion: c.tokens.Prompt}
 		if _, err := NewLine(l, c.rates); !errors.Is(err, ErrCounts) {
-			t.Errorf("counts of another unit: %v", err)
+			t.Errorf("counts of another unit: got the error %v, want %v", err, ErrCounts)
 		}
 	}
 }
@@ -94,6 +99,6 @@ func TestUsageThatCannotBecomeALineIsRefused(t *testing.T) {
 	line := usage(t)
 	line.Tokens.Prompt = math.MaxInt64
 	if _, err := NewLine(line, money.Rates{Input: 1e9, PayoutInput: 1e9}); !errors.Is(err, money.ErrOverflow) {
-		t.Errorf("an amount out of range: %v", err)
+		t.Errorf("an amount out of range: got the error %v, want %v", err, money.ErrOverflow)
 	}
 }

@@ -36,8 +36,15 @@ func FuzzEveryPayloadBecomesALineOrIsSetAside(f *testing.F) {
 		lines, rejected := b.Lines, b.Rejected
 		switch {
 		case len(lines) == 1 && len(rejected) == 0:
-			if l := lines[0]; l.Payout < 0 || l.Tokens.Prompt < 0 || l.Tokens.Completion < 0 || l.RequestID.IsZero() {
-				t.Errorf("line %+v", l)
+			switch l := lines[0]; {
+			case l.Payout < 0:
+				t.Errorf("line: l.Payout: got %v, want at least 0", l.Payout)
+			case l.Tokens.Prompt < 0:
+				t.Errorf("line: l.Tokens.Prompt: got %d, want at least 0", l.Tokens.Prompt)
+			case l.Tokens.Completion < 0:
+				t.Errorf("line: l.Tokens.Completion: got %d, want at least 0", l.Tokens.Completion)
+			case l.RequestID.IsZero():
+				t.Error("line: l.RequestID.IsZero(): got true, want false")
 			}
 		case len(lines) == 0 && len(rejected) == 2:
 		default:

@@ -108,7 +108,7 @@ func TestAPassFillsEachGapOnceAndGoesOnWhereItEnded(t *testing.T) {
 		t.Fatalf("got %d filled and %v, want 4", out.Filled, err)
 	}
 	if got, want := l.asked[0], (Cursor{Since: now.Add(-lookBack - time.Minute)}); got != want {
-		t.Errorf("the first pass began at %+v, want %+v", got, want)
+		t.Errorf("the first pass began: got %+v, want %+v", got, want)
 	}
 	l.lines = requests(6)
 	if out, err := f.Pass(t.Context(), now); err != nil || out.Filled != 1 || len(l.asked) != 4 {

@@ -73,8 +73,10 @@ func TestTheSameDifferenceIsWalkedForOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := l.began()
-		if c.want.IsZero() != (len(got) == 0) || len(got) > 0 && !got[0].Equal(c.want) {
-			t.Errorf("step %d: walked from %v, want %v", i, got, c.want)
+		if c.want.IsZero() != (len(got) == 0) {
+			t.Errorf("step %d: walked: len(got) == 0: got %t, want %t", i, len(got) == 0, c.want.IsZero())
+		} else if len(got) > 0 && !got[0].Equal(c.want) {
+			t.Errorf("step %d: walked: got[0]: got %v, want %v, where len(got) > 0", i, got[0], c.want)
 		}
 	}
 }
@@ -89,12 +91,15 @@ func TestTheWalkForwardReachesThePresentBesideAnyWalkBack(t *testing.T) {
 		if _, err := f.Pass(t.Context(), now); err != nil {
 			t.Fatal(err)
 		}
-		if len(l.asked) > MaxPages || n > 10 {
-			t.Fatalf("pass %d read %d pages, want at most %d, ten times", n, len(l.asked), MaxPages)
+		if len(l.asked) > MaxPages {
+			t.Fatalf("pass: len(l.asked): got %d, want at most %d", len(l.asked), MaxPages)
+		}
+		if n > 10 {
+			t.Fatalf("pass: got %d, want at most 10", n)
 		}
 		// From the third pass on, all that is new is seen at once.
 		if present := f.cursor.Watermark == strconv.Itoa(len(l.lines)); present != (n >= 3) {
-			t.Errorf("pass %d came to %s of %d", n, f.cursor.Watermark, len(l.lines))
+			t.Errorf("pass %d came to %s of %d: got %t, want %t", n, f.cursor.Watermark, len(l.lines), present, n >= 3)
 		}
 		if n >= 3 {
 			l.lines = many(len(l.lines) + 2)
@@ -121,11 +126,11 @@ func TestALineWithoutARequestInTheLedgerIsHeldOutUntilItHasOne(t *testing.T) {
 	midnight := today.Add(day)
 	for _, at := range []time.Time{now, now.Add(time.Hour), midnight.Add(119 * time.Second)} {
 		if got := step(today, at); len(got) > 0 {
-			t.Fatalf("held out %v at %v, before the day was over", got, at)
+			t.Fatalf("held out %v at %v, before the day was over: got %d, want 0", got, at, len(got))
 		}
 	}
 	if got := step(today, midnight.Add(2*time.Minute)); !slices.Equal(got, []ids.RequestID{invented, late}) {
-		t.Fatalf("held out %v, want the two that the ledger does not have", got)
+		t.Fatalf("held out: got %v, want the two that the ledger does not have", got)
 	}
 	// The ledger settles one of them after all.
 	l.lines = append(l.lines, requests(1)[0])
@@ -154,8 +159,10 @@ func TestALineOfADayThatIsFarAheadIsHeldOut(t *testing.T) {
 	b := newBook(ids.RequestID{15: 1})
 	f := &Filler{Ledger: &ledger{}, Store: b}
 	f.Differ(differs(slot(today.Add(day), 1), 1, 0), now)
-	if out, err := f.Pass(t.Context(), now); err != nil || len(out.Excluded) != 0 {
-		t.Errorf("tomorrow: got %v held out, %v", out.Excluded, err)
+	if out, err := f.Pass(t.Context(), now); err != nil {
+		t.Errorf("got the error %v, want none", err)
+	} else if len(out.Excluded) != 0 {
+		t.Errorf("tomorrow: len(out.Excluded): got %d, want 0, in %v", len(out.Excluded), out.Excluded)
 	}
 	f.Differ(differs(slot(today.Add(30*day), 1), 1, 0), now)
 	if out, err := f.Pass(t.Context(), now); err != nil || len(out.Excluded) != 1 {

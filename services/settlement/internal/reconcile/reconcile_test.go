@@ -17,8 +17,15 @@ var (
 func TestEqualSidesHaveNoDifference(t *testing.T) {
 	side := map[Slot]Sum{alice: {10, 1}, bob: {20, 2}}
 	report := Compare(side, nil, side, day)
-	if !report.Equal() || report.Compared != 2 || report.Lines != 30 || report.Accruals != 30 {
-		t.Errorf("%+v", report)
+	switch {
+	case !report.Equal():
+		t.Errorf("report.Equal(): got false, want true, with %+v", report)
+	case report.Compared != 2:
+		t.Errorf("report.Compared: got %d, want 2", report.Compared)
+	case report.Lines != 30:
+		t.Errorf("report.Lines: got %v, want 30", report.Lines)
+	case report.Accruals != 30:
+		t.Errorf("report.Accruals: got %v, want 30", report.Accruals)
 	}
 	if !Compare(nil, nil, nil, day).Equal() {
 		t.Error("two empty sides differ")
@@ -30,12 +37,15 @@ func TestEveryDifferenceIsNamedOnceAndInOrder(t *testing.T) {
 	accruals := map[Slot]Sum{alice: {10, 2}, bob: {20, 2}, {day, ids.ProviderID{3}}: {1, 1}}
 	report := Compare(lines, nil, accruals, day)
 	want := []Slot{alice, {day, ids.ProviderID{3}}, later}
-	if report.Compared != 4 || len(report.Differences) != len(want) {
-		t.Fatalf("%+v", report)
+	if report.Compared != 4 {
+		t.Fatalf("report.Compared: got %d, want 4", report.Compared)
+	}
+	if len(report.Differences) != len(want) {
+		t.Fatalf("len(report.Differences): got %d, want %d, in %+v", len(report.Differences), len(want), report)
 	}
 	for i, slot := range want {
 		if report.Differences[i].Slot != slot {
-			t.Errorf("difference %d is %+v, want %+v", i, report.Differences[i].Slot, slot)
+			t.Errorf("difference %d: got %+v, want %+v", i, report.Differences[i].Slot, slot)
 		}
 	}
 }
@@ -46,19 +56,19 @@ func TestOnlyADifferenceThatStaysIsStanding(t *testing.T) {
 		return Compare(map[Slot]Sum{alice: lines}, nil, map[Slot]Sum{alice: accruals}, day)
 	}
 	if got := watch.Persistent(moving(Sum{10, 1}, Sum{})); len(got) != 0 {
-		t.Errorf("a first sight is standing: %+v", got)
+		t.Errorf("a first sight is standing: got %d, want 0, in %+v", len(got), got)
 	}
 	if got := watch.Persistent(moving(Sum{20, 2}, Sum{10, 1})); len(got) != 0 {
-		t.Errorf("usage under way is standing: %+v", got)
+		t.Errorf("usage under way is standing: got %d, want 0, in %+v", len(got), got)
 	}
 	if got := watch.Persistent(moving(Sum{20, 2}, Sum{10, 1})); len(got) != 1 {
-		t.Errorf("a difference that stayed is not standing: %+v", got)
+		t.Errorf("a difference that stayed is not standing: got %d, want 1, in %+v", len(got), got)
 	}
 	if got := watch.Persistent(moving(Sum{20, 2}, Sum{15, 2})); len(got) != 1 {
-		t.Errorf("lines that stand still behind moving accruals are not standing: %+v", got)
+		t.Errorf("lines that stand still behind moving accruals are not standing: got %d, want 1, in %+v", len(got), got)
 	}
 	if got := watch.Persistent(moving(Sum{20, 2}, Sum{20, 2})); len(got) != 0 {
-		t.Errorf("equal sides have standing differences: %+v", got)
+		t.Errorf("equal sides have standing differences: got %d, want 0, in %+v", len(got), got)
 	}
 }
 
