@@ -161,11 +161,16 @@ func (f *fleet) held(t *testing.T, provider string) []string {
 			t.Fatal(err)
 		}
 		if len(page.GetList()) > 1 {
-			t.Fatalf("a page of one has %d", len(page.GetList()))
+			t.Fatalf("a page of one: got %d, want at most 1", len(page.GetList()))
 		}
 		for _, h := range page.GetList() {
-			if h.GetState() != "held" || h.GetRule() != "same_user" || h.GetPayoutUsdStr() != earned.String() {
-				t.Errorf("held: %v", h)
+			switch {
+			case h.GetState() != "held":
+				t.Errorf(`held: h.GetState(): got %q, want "held"`, h.GetState())
+			case h.GetRule() != "same_user":
+				t.Errorf(`held: h.GetRule(): got %q, want "same_user"`, h.GetRule())
+			case h.GetPayoutUsdStr() != earned.String():
+				t.Errorf("held: h.GetPayoutUsdStr(): got %q, want %q", h.GetPayoutUsdStr(), earned.String())
 			}
 			all = append(all, h.GetRequestId())
 		}
@@ -218,7 +223,7 @@ func TestHostile40_OwnersEarnNothingAtThePlatformsExpense(t *testing.T) {
 			want = []string{request}
 		}
 		if got := f.held(t, provider); !slices.Equal(got, want) {
-			t.Errorf("%s: held %v, want %v", name, got, want)
+			t.Errorf("%s: held: got %v, want %v", name, got, want)
 		}
 	}
 	f.sound(t)
@@ -233,14 +238,14 @@ func TestHostile40_WhatIsHeldIsNotPaidUntilItIsReleased(t *testing.T) {
 	credits["grant"](t, f, o)
 	kept := []string{f.serve(t, o.consumer, o.provider), f.serve(t, o.consumer, o.provider)}
 	if got := f.held(t, o.provider); !slices.Equal(got, kept) {
-		t.Fatalf("held %v, want %v", got, kept)
+		t.Fatalf("held: got %v, want %v", got, kept)
 	}
 	batch := func(amount money.NanoUSD) error {
 		e, err := ledger.EarningsBatch(newFact(t), provider, amount)
 		return f.post(t, e, err)
 	}
 	if err := batch(earned + 1); !errors.Is(err, ledger.ErrHeld) {
-		t.Errorf("a batch beyond what is free: %v", err)
+		t.Errorf("a batch beyond what is free: got the error %v, want %v", err, ledger.ErrHeld)
 	}
 	if err := batch(earned); err != nil {
 		t.Errorf("a batch of what is free: %v", err)
@@ -249,22 +254,31 @@ func TestHostile40_WhatIsHeldIsNotPaidUntilItIsReleased(t *testing.T) {
 	for range 2 {
 		released, err := f.accounts.ReleaseHeldEarnings(t.Context(),
 			&billingv1.ReleaseHeldEarningsRequest{RequestIds: kept[:1], Reason: "looked at"})
-		if err != nil || len(released.GetList()) != 1 {
-			t.Fatalf("release: %v, %v", released, err)
+		if err != nil {
+			t.Fatalf("release: got the error %v, want none", err)
 		}
-		if h := released.GetList()[0]; h.GetState() != "released" || h.GetReason() != "looked at" || h.GetEndedAt() == nil ||
-			h.GetRequestId() != kept[0] {
-			t.Errorf("released %v", h)
+		if len(released.GetList()) != 1 {
+			t.Fatalf("len(released.GetList()): got %d, want 1, in %v", len(released.GetList()), released)
+		}
+		switch h := released.GetList()[0]; {
+		case h.GetState() != "released":
+			t.Errorf(`released: h.GetState(): got %q, want "released"`, h.GetState())
+		case h.GetReason() != "looked at":
+			t.Errorf(`released: h.GetReason(): got %q, want "looked at"`, h.GetReason())
+		case h.GetEndedAt() == nil:
+			t.Error("released: h.GetEndedAt(): got nil, want a value")
+		case h.GetRequestId() != kept[0]:
+			t.Errorf("released: h.GetRequestId(): got %q, want %q", h.GetRequestId(), kept[0])
 		}
 	}
 	if err := batch(2 * earned); !errors.Is(err, ledger.ErrHeld) {
-		t.Errorf("a batch of the other too: %v", err)
+		t.Errorf("a batch of the other too: got the error %v, want %v", err, ledger.ErrHeld)
 	}
 	if err := batch(earned); err != nil {
 		t.Errorf("a batch of what was released: %v", err)
 	}
 	if got := f.held(t, o.provider); !slices.Equal(got, kept[1:]) {
-		t.Errorf("held %v, want %v", got, kept[1:])
+		t.Errorf("held: got %v, want %v", got, kept[1:])
 	}
 	f.sound(t)
 }
@@ -292,7 +306,7 @@ func TestHostile40_ConcurrentBatchesLeaveWhatIsHeld(t *testing.T) {
 	}
 	callers.Wait()
 	if posted.Load() != 1 {
-		t.Errorf("%d batches are posted, want 1", posted.Load())
+		t.Errorf("got %d batches are posted, want 1", posted.Load())
 	}
 	f.sound(t)
 }
@@ -324,18 +338,18 @@ func TestHostile40_AMonthIsNotClosedOverWhatIsHeldAndAForfeitEndsIt(t *testing.T
 		return f.post(t, e, err)
 	}
 	if err := closeMonth(provider, 2*earned); !errors.Is(err, ledger.ErrHeld) {
-		t.Errorf("a share of what is held: %v", err)
+		t.Errorf("a share of what is held: got the error %v, want %v", err, ledger.ErrHeld)
 	}
 	// A part of what is held belongs to no request in particular.
 	if err := forfeit(earned + 1); !errors.Is(err, ledger.ErrHeld) {
-		t.Errorf("a forfeit of a part of what is held: %v", err)
+		t.Errorf("a forfeit of a part of what is held: got the error %v, want %v", err, ledger.ErrHeld)
 	}
 	if err := forfeit(earned); err != nil {
 		t.Errorf("a forfeit of what is not held: %v", err)
 	}
 	f.refusedInSQL(t, "plan_share", "l:provider:plan_held", string(month), o.provider)
 	if got := f.held(t, o.provider); !slices.Equal(got, []string{request}) {
-		t.Errorf("after it is held %v", got)
+		t.Errorf("after it is held: got %q, want %q", got, []string{request})
 	}
 	if err := forfeit(earned); err != nil {
 		t.Errorf("a forfeit of all: %v", err)
@@ -359,11 +373,11 @@ func TestHostile40_AMonthIsNotClosedOverWhatIsHeldAndAForfeitEndsIt(t *testing.T
 			t.Fatal(err)
 		}
 		if err := closeMonth(provider, 2*earned-try.forfeited, e); !errors.Is(err, try.want) {
-			t.Errorf("%s forfeited and the rest shared: %v", try.forfeited, err)
+			t.Errorf("%s forfeited and the rest shared: got the error %v, want %v", try.forfeited, err, try.want)
 		}
 	}
 	if got := f.held(t, other.provider); len(got) > 0 {
-		t.Errorf("held %v, although %s is forfeited", got, request)
+		t.Errorf("held %v, although %s is forfeited: got %d, want 0", got, request, len(got))
 	}
 	f.sound(t)
 }
@@ -397,7 +411,7 @@ func TestHostile40_ARefundEndsWhatIsHeldOfItsRequestAlone(t *testing.T) {
 			t.Errorf("refund: %v", err)
 		}
 		if got := f.held(t, o.provider); !slices.Equal(got, step.held) {
-			t.Errorf("held %v, want %v", got, step.held)
+			t.Errorf("held: got %v, want %v", got, step.held)
 		}
 	}
 	if e, err = ledger.EarningsBatch(newFact(t), provider, 1); !errors.Is(f.post(t, e, err), ledger.ErrHeld) {
@@ -436,8 +450,13 @@ func TestHostile40_OperatorsAreToldWhatTheyDoWrong(t *testing.T) {
 		"a page below zero": {list(&billingv1.ListHeldEarningsRequest{PageSize: -1}), fault.InvalidValue, "page_size"},
 		"another's cursor":  {list(&billingv1.ListHeldEarningsRequest{Cursor: "x"}), fault.InvalidValue, "cursor"},
 	} {
-		if got, ok := fault.As(c.err); !ok || got.Reason != c.reason || got.Param != c.param {
-			t.Errorf("%s: %v", name, c.err)
+		switch got, ok := fault.As(c.err); {
+		case !ok:
+			t.Errorf("%s: %v: got the error %v, want a fault", name, c.err, c.err)
+		case got.Reason != c.reason:
+			t.Errorf("%s: %v: Reason: got %q, want %q", name, c.err, got.Reason, c.reason)
+		case got.Param != c.param:
+			t.Errorf("%s: %v: Param: got %q, want %q", name, c.err, got.Param, c.param)
 		}
 	}
 }

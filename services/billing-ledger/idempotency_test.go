@@ -39,11 +39,15 @@ func TestAnAnswerOfTheLargestSizeIsKeptAndGivenBack(t *testing.T) {
 		return resp
 	}
 	first, second := newRequestID(t), newRequestID(t)
-	if got := claim(first); got.GetState() != billingv1.KeyClaim_KEY_CLAIM_GRANTED || got.GetRequestId() != first {
-		t.Fatalf("the first is answered %v", got)
+	if got := claim(first); got.GetState() != billingv1.KeyClaim_KEY_CLAIM_GRANTED {
+		t.Fatalf("the first: got.GetState(): got %v, want %v", got.GetState(), billingv1.KeyClaim_KEY_CLAIM_GRANTED)
+	} else if got.GetRequestId() != first {
+		t.Fatalf("the first: got.GetRequestId(): got %q, want %q", got.GetRequestId(), first)
 	}
-	if got := claim(second); got.GetState() != billingv1.KeyClaim_KEY_CLAIM_RUNNING || got.GetRequestId() != first {
-		t.Fatalf("the second is answered %v", got)
+	if got := claim(second); got.GetState() != billingv1.KeyClaim_KEY_CLAIM_RUNNING {
+		t.Fatalf("the second: got.GetState(): got %v, want %v", got.GetState(), billingv1.KeyClaim_KEY_CLAIM_RUNNING)
+	} else if got.GetRequestId() != first {
+		t.Fatalf("the second: got.GetRequestId(): got %q, want %q", got.GetRequestId(), first)
 	}
 	sealed := make([]byte, idempotency.MaxSealed)
 	if _, err := rand.Read(sealed); err != nil {
@@ -53,7 +57,7 @@ func TestAnAnswerOfTheLargestSizeIsKeptAndGivenBack(t *testing.T) {
 		End:    billingv1.KeyEnd_KEY_END_ANSWERED,
 		Answer: &billingv1.KeptAnswer{Sealed: append(sealed, 0)}}
 	if _, err := f.claims.FinishKey(t.Context(), end); !fault.Is(err, fault.InvalidValue) {
-		t.Errorf("one byte too many is answered %v", err)
+		t.Errorf("one byte too many: got the error %v, want the reason %v", err, fault.InvalidValue)
 	}
 	end.Answer.Sealed = sealed
 	for range 2 {
@@ -61,9 +65,10 @@ func TestAnAnswerOfTheLargestSizeIsKeptAndGivenBack(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got := claim(second); got.GetState() != billingv1.KeyClaim_KEY_CLAIM_ANSWERED ||
-		!bytes.Equal(got.GetAnswer().GetSealed(), sealed) {
-		t.Errorf("the second is answered %s with %d bytes", got.GetState(), len(got.GetAnswer().GetSealed()))
+	if got := claim(second); got.GetState() != billingv1.KeyClaim_KEY_CLAIM_ANSWERED {
+		t.Errorf("the second: got %v, want %v", got.GetState(), billingv1.KeyClaim_KEY_CLAIM_ANSWERED)
+	} else if !bytes.Equal(got.GetAnswer().GetSealed(), sealed) {
+		t.Errorf("got.GetAnswer().GetSealed(): got %q, want %q", got.GetAnswer().GetSealed(), sealed)
 	}
 }
 
@@ -84,8 +89,13 @@ func TestMalformedClaimsAreRefusedByName(t *testing.T) {
 		req := sound()
 		spoil(req)
 		_, err := f.claims.ClaimKey(t.Context(), req)
-		if got, ok := fault.As(err); !ok || got.Kind != fault.Invalid || got.Param != param {
-			t.Errorf("%s: claiming is answered %v", param, err)
+		switch got, ok := fault.As(err); {
+		case !ok:
+			t.Errorf("%s: got the error %v, want a fault", param, err)
+		case got.Kind != fault.Invalid:
+			t.Errorf("%s: Kind: got %d, want %d", param, got.Kind, fault.Invalid)
+		case got.Param != param:
+			t.Errorf("%s: Param: got %q, want %q", param, got.Param, param)
 		}
 		if param == "request_sha256" {
 			continue
@@ -94,15 +104,20 @@ func TestMalformedClaimsAreRefusedByName(t *testing.T) {
 			KeyId: req.GetKeyId(), TokenSha256: req.GetTokenSha256(), RequestId: req.GetRequestId(),
 			End: billingv1.KeyEnd_KEY_END_NOT_KEPT,
 		})
-		if got, ok := fault.As(err); !ok || got.Kind != fault.Invalid || got.Param != param {
-			t.Errorf("%s: ending is answered %v", param, err)
+		switch got, ok := fault.As(err); {
+		case !ok:
+			t.Errorf("%s: got the error %v, want a fault", param, err)
+		case got.Kind != fault.Invalid:
+			t.Errorf("%s: Kind: got %d, want %d", param, got.Kind, fault.Invalid)
+		case got.Param != param:
+			t.Errorf("%s: Param: got %q, want %q", param, got.Param, param)
 		}
 	}
 	r := sound()
 	if _, err := f.claims.FinishKey(t.Context(), &billingv1.FinishKeyRequest{
 		KeyId: r.GetKeyId(), TokenSha256: r.GetTokenSha256(), RequestId: r.GetRequestId(),
 	}); !fault.Is(err, fault.InvalidValue) {
-		t.Errorf("an end that is not known is answered %v", err)
+		t.Errorf("an end that is not known: got the error %v, want the reason %v", err, fault.InvalidValue)
 	}
 }
 
@@ -149,8 +164,11 @@ func TestAFloodOfOneKeyStandsInNobodysWay(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	first, err := ask(ctx, another, 1)
-	if err != nil || first.GetState() != billingv1.KeyClaim_KEY_CLAIM_GRANTED {
-		t.Fatalf("another key is answered %v, %v", first, err)
+	if err != nil {
+		t.Fatalf("got the error %v, want none", err)
+	}
+	if first.GetState() != billingv1.KeyClaim_KEY_CLAIM_GRANTED {
+		t.Fatalf("another key: first.GetState(): got %v, want %v", first.GetState(), billingv1.KeyClaim_KEY_CLAIM_GRANTED)
 	}
 	token := sha256.Sum256([]byte{1})
 	if _, err := f.claims.FinishKey(ctx, &billingv1.FinishKeyRequest{
@@ -159,7 +177,7 @@ func TestAFloodOfOneKeyStandsInNobodysWay(t *testing.T) {
 		t.Errorf("another key's claim cannot be ended: %v", err)
 	}
 	if n := locked(); n != 2 {
-		t.Errorf("%d calls of one key are in flight, want 2", n)
+		t.Errorf("got %d calls of one key are in flight, want 2", n)
 	}
 	if err := tx.Rollback(t.Context()); err != nil {
 		t.Fatal(err)

@@ -23,7 +23,7 @@ func TestAPlanIsSetShownAndPaysForWhatItCovers(t *testing.T) {
 	f := start(t)
 	c := f.consumer(t, "")
 	if _, err := f.admission.Admit(t.Context(), order(t, c)); !fault.Is(err, fault.InsufficientCredits) {
-		t.Fatalf("without credit and plan: %v", err)
+		t.Fatalf("without credit and plan: got the error %v, want the reason %v", err, fault.InsufficientCredits)
 	}
 	until := timestamppb.New(time.Now().Add(24 * time.Hour).Truncate(time.Microsecond))
 	for range 2 {
@@ -44,7 +44,7 @@ func TestAPlanIsSetShownAndPaysForWhatItCovers(t *testing.T) {
 	f.publish(t, served(req.GetRequestId()))
 	wait(t, notices)
 	if got := f.balance(t, c); got != "0.00 held 0.00" {
-		t.Errorf("balance %s", got)
+		t.Errorf(`balance: got %q, want "0.00 held 0.00"`, got)
 	}
 	shown, err := f.accounts.GetAccount(t.Context(), &billingv1.GetAccountRequest{AccountId: c.account})
 	if err != nil {
@@ -54,18 +54,26 @@ func TestAPlanIsSetShownAndPaysForWhatItCovers(t *testing.T) {
 	for name, want := range map[string]float64{"requests day": 1, "tokens week": 1100, "list_price month": 0.0014,
 		"images day": 0, "concurrent none": 0} {
 		if used[name] != want {
-			t.Errorf("%v of %s are used, want %v", used[name], name, want)
+			t.Errorf("got %v of %s are used, want %v", used[name], name, want)
 		}
 	}
 	got, err := f.receipts.GetReceipt(t.Context(), &billingv1.GetReceiptRequest{RequestId: req.GetRequestId(),
 		AccountId: c.account})
-	if r := got.GetReceipt(); err != nil || r.GetBillingType() != "plan" || r.GetCostUsdStr() != "0.00" ||
-		r.GetCompletionTokens() != 300 {
-		t.Errorf("receipt %v: %v", r, err)
+	switch r := got.GetReceipt(); {
+	case err != nil:
+		t.Errorf("receipt: got the error %v, want none", err)
+	case r.GetBillingType() != "plan":
+		t.Errorf(`receipt: r.GetBillingType(): got %q, want "plan"`, r.GetBillingType())
+	case r.GetCostUsdStr() != "0.00":
+		t.Errorf(`receipt: r.GetCostUsdStr(): got %q, want "0.00"`, r.GetCostUsdStr())
+	case r.GetCompletionTokens() != 300:
+		t.Errorf("receipt: r.GetCompletionTokens(): got %d, want 300", r.GetCompletionTokens())
 	}
 	off, err := f.accounts.SetAccountPlan(t.Context(), &billingv1.SetAccountPlanRequest{AccountId: c.account})
-	if err != nil || off.GetAccount().GetPlan() != nil {
-		t.Errorf("taken off: %v %v", off, err)
+	if err != nil {
+		t.Errorf("taken off: got the error %v, want none", err)
+	} else if off.GetAccount().GetPlan() != nil {
+		t.Errorf("taken off: off.GetAccount().GetPlan(): got %v, want nil", off.GetAccount().GetPlan())
 	}
 	for field, req := range map[string]*billingv1.SetAccountPlanRequest{
 		"plan": {AccountId: c.account, Plan: "none"}, "until": {AccountId: c.account, Plan: "pro",
@@ -73,8 +81,10 @@ func TestAPlanIsSetShownAndPaysForWhatItCovers(t *testing.T) {
 		"account_id": {AccountId: newRequest(t), Plan: "pro"},
 	} {
 		_, err := f.accounts.SetAccountPlan(t.Context(), req)
-		if got, ok := fault.As(err); !ok || got.Param != field {
-			t.Errorf("%s: %v", field, err)
+		if got, ok := fault.As(err); !ok {
+			t.Errorf("%s: got the error %v, want a fault", field, err)
+		} else if got.Param != field {
+			t.Errorf("%s: Param: got %q, want %q", field, got.Param, field)
 		}
 	}
 	f.sound(t)
@@ -88,12 +98,15 @@ func TestAFrozenAccountIsRefusedUntilItIsOpened(t *testing.T) {
 	for _, state := range []string{"frozen", "frozen", "open", "frozen"} {
 		set, err := f.accounts.SetAccountState(t.Context(), &billingv1.SetAccountStateRequest{AccountId: c.account,
 			State: state, Memo: "test"})
-		if err != nil || set.GetAccount().GetState() != state {
-			t.Fatalf("set %v: %v", set, err)
+		if err != nil {
+			t.Fatalf("got the error %v, want none", err)
+		}
+		if set.GetAccount().GetState() != state {
+			t.Fatalf("set.GetAccount().GetState(): got %q, want %q", set.GetAccount().GetState(), state)
 		}
 	}
 	if _, err := f.admission.Admit(t.Context(), order(t, c)); !fault.Is(err, fault.AccountFrozen) {
-		t.Errorf("a frozen account: %v", err)
+		t.Errorf("a frozen account: got the error %v, want the reason %v", err, fault.AccountFrozen)
 	}
 	notices := f.notices(t)
 	f.publish(t, served(running.GetRequestId()))
@@ -108,7 +121,7 @@ func TestAFrozenAccountIsRefusedUntilItIsOpened(t *testing.T) {
 			State: "open"},
 	} {
 		if _, err := f.accounts.SetAccountState(t.Context(), req); !fault.Is(err, reason) {
-			t.Errorf("%v: %v", req, err)
+			t.Errorf("%v: got the error %v, want the reason %v", req, err, reason)
 		}
 	}
 	f.sound(t)

@@ -29,8 +29,10 @@ func TestPruningTakesFullBatchesUpToItsBound(t *testing.T) {
 		{45, 15, 3}} {
 		left, calls = tc.had, 0
 		p.tick(t.Context())
-		if left != tc.left || calls != tc.calls {
-			t.Errorf("of %d rows %d are left after %d batches, want %d after %d", tc.had, left, calls, tc.left, tc.calls)
+		if left != tc.left {
+			t.Errorf("of %d rows: left: got %d, want %d", tc.had, left, tc.left)
+		} else if calls != tc.calls {
+			t.Errorf("of %d rows: calls: got %d, want %d", tc.had, calls, tc.calls)
 		}
 	}
 }
@@ -47,8 +49,10 @@ func TestAStepThatFailsIsToldAndStopsNoOther(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute+time.Second)
 		defer cancel()
 		p.run(ctx)
-		if left != 0 || calls != 2 {
-			t.Errorf("%d rows are left after %d looks in two intervals", left, calls)
+		if left != 0 {
+			t.Errorf("%d rows are left after %d looks in two intervals: left: got %d, want 0", left, calls, left)
+		} else if calls != 2 {
+			t.Errorf("%d rows are left after %d looks in two intervals: calls: got %d, want 2", left, calls, calls)
 		}
 		if n := strings.Count(log.String(), "step=broken"); n != 2 {
 			t.Errorf("the log tells of it %d times:\n%s", n, log.String())

@@ -101,19 +101,23 @@ func TestAReceiptAloneSettlesARequest(t *testing.T) {
 	f.admit(t, req)
 	a, q := f.asks(t), question(t, req, 100)
 	for range 2 { // delivered twice
-		if v := a.send(t, q); v.GetOutcome() != eventsv1.WorkReceiptOutcome_WORK_RECEIPT_OUTCOME_STORED ||
-			v.GetRequestId() != req.GetRequestId() || v.GetAttempt() != 2 {
-			t.Fatalf("answered %v", v)
+		switch v := a.send(t, q); {
+		case v.GetOutcome() != eventsv1.WorkReceiptOutcome_WORK_RECEIPT_OUTCOME_STORED:
+			t.Fatalf("v.GetOutcome(): got %v, want %v", v.GetOutcome(), eventsv1.WorkReceiptOutcome_WORK_RECEIPT_OUTCOME_STORED)
+		case v.GetRequestId() != req.GetRequestId():
+			t.Fatalf("v.GetRequestId(): got %q, want %q", v.GetRequestId(), req.GetRequestId())
+		case v.GetAttempt() != 2:
+			t.Fatalf("v.GetAttempt(): got %d, want 2", v.GetAttempt())
 		}
 	}
 	f.pass(t, orphaned)
 	until(t, func() bool { return f.status(t, c, req.GetRequestId()) == "settled" })
 	if v := a.send(t, q); v.GetOutcome() != eventsv1.WorkReceiptOutcome_WORK_RECEIPT_OUTCOME_SETTLED {
-		t.Errorf("answered %v", v)
+		t.Errorf("v.GetOutcome(): got %v, want %v", v.GetOutcome(), eventsv1.WorkReceiptOutcome_WORK_RECEIPT_OUTCOME_SETTLED)
 	}
 	// 100 tokens at 2,000 nano-USD each.
 	if got := f.balance(t, c); got != "0.9998 held 0.00" {
-		t.Errorf("the consumer has %s", got)
+		t.Errorf(`the consumer: got %q, want "0.9998 held 0.00"`, got)
 	}
 	f.sound(t)
 }
@@ -137,9 +141,11 @@ func TestAQuestionThatWasAlteredIsRefused(t *testing.T) {
 	} {
 		q := question(t, req, 10)
 		change(q)
-		if v := a.send(t, q); v.GetOutcome() != eventsv1.WorkReceiptOutcome_WORK_RECEIPT_OUTCOME_REFUSED ||
-			v.GetReason() != "invalid" {
-			t.Errorf("%s: %v", name, v)
+		if v := a.send(t, q); v.GetOutcome() != eventsv1.WorkReceiptOutcome_WORK_RECEIPT_OUTCOME_REFUSED {
+			t.Errorf("%s: v.GetOutcome(): got %v, want %v", name, v.GetOutcome(),
+				eventsv1.WorkReceiptOutcome_WORK_RECEIPT_OUTCOME_REFUSED)
+		} else if v.GetReason() != "invalid" {
+			t.Errorf(`%s: v.GetReason(): got %q, want "invalid"`, name, v.GetReason())
 		}
 	}
 	f.sound(t)
@@ -163,9 +169,10 @@ func TestAVoidAttemptIsNotPaidOnItsReceipt(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if v := a.send(t, question(t, req, 100)); v.GetOutcome() != eventsv1.WorkReceiptOutcome_WORK_RECEIPT_OUTCOME_REFUSED ||
-		v.GetReason() != "nothing_served" {
-		t.Fatalf("answered %v", v)
+	if v := a.send(t, question(t, req, 100)); v.GetOutcome() != eventsv1.WorkReceiptOutcome_WORK_RECEIPT_OUTCOME_REFUSED {
+		t.Fatalf("v.GetOutcome(): got %v, want %v", v.GetOutcome(), eventsv1.WorkReceiptOutcome_WORK_RECEIPT_OUTCOME_REFUSED)
+	} else if v.GetReason() != "nothing_served" {
+		t.Fatalf(`v.GetReason(): got %q, want "nothing_served"`, v.GetReason())
 	}
 	f.pass(t, lease)
 	until(t, func() bool { return f.balance(t, c) == "1.00 held 0.00" })

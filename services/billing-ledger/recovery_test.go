@@ -52,7 +52,7 @@ func TestTheHoldOfAKilledGatewayEndsWithItsLease(t *testing.T) {
 	until(t, func() bool { return f.status(t, c, req.GetRequestId()) == "expired" })
 	// The look that ended the one found the other within its lease.
 	if got := f.status(t, c, later.GetRequestId()); got != "open" {
-		t.Errorf("after half a lease the hold is %s", got)
+		t.Errorf(`after half a lease the hold: got %q, want "open"`, got)
 	}
 	f.pass(t, lease/2)
 	until(t, func() bool { return f.balance(t, c) == "1.00 held 0.00" })
@@ -78,7 +78,7 @@ func TestARequestThatIsRenewedOutlastsItsLease(t *testing.T) {
 		renew()
 	}
 	if got := f.status(t, c, long.GetRequestId()); got != "open" {
-		t.Errorf("the renewed hold is %s", got)
+		t.Errorf(`the renewed hold: got %q, want "open"`, got)
 	}
 	if _, err := f.admission.Renew(t.Context(),
 		&billingv1.RenewRequest{Requests: make([]*billingv1.RunningRequest, 1001)}); err != nil {
@@ -90,7 +90,7 @@ func TestARequestThatIsRenewedOutlastsItsLease(t *testing.T) {
 	}
 	if _, err := f.admission.Renew(t.Context(), &billingv1.RenewRequest{Requests: many}); !fault.Is(err,
 		fault.InvalidValue) {
-		t.Errorf("1,001 requests: %v", err)
+		t.Errorf("1,001 requests: got the error %v, want the reason %v", err, fault.InvalidValue)
 	}
 }
 
@@ -111,10 +111,10 @@ func TestARestartLeavesGatewaysTheTimeToRenew(t *testing.T) {
 		return f.status(t, c, abandoned.GetRequestId()) == "expired"
 	})
 	if took := time.Since(begun); took < grace {
-		t.Errorf("a hold expired %v after the restart", took)
+		t.Errorf("a hold expired: got %v, want at least %v", took, grace)
 	}
 	if got := f.status(t, c, runs.GetRequestId()); got != "open" {
-		t.Errorf("the hold of what runs is %s", got)
+		t.Errorf(`the hold of what runs: got %q, want "open"`, got)
 	}
 }
 
@@ -127,21 +127,29 @@ func TestAServedRequestWhoseHubSaysNothingIsSettledOnceFromTheGateway(t *testing
 	f.renew(t, relayed(req.GetRequestId(), 100))
 	f.pass(t, orphaned)
 	if got := wait(t, notices); got != req.GetRequestId() {
-		t.Errorf("the hub is told of %s", got)
+		t.Errorf("the hub is told: got %q, want %q", got, req.GetRequestId())
 	}
 	if got := f.balance(t, c); got != "0.9998 held 0.00" { // 100 tokens at $2 a million, no prompt
-		t.Errorf("balance %s", got)
+		t.Errorf(`balance: got %q, want "0.9998 held 0.00"`, got)
 	}
 	f.publish(t, served(req.GetRequestId())) // the hub is back, with another count
 	wait(t, notices)
 	if got := f.balance(t, c); got != "0.9998 held 0.00" {
-		t.Errorf("balance %s", got)
+		t.Errorf(`balance: got %q, want "0.9998 held 0.00"`, got)
 	}
 	accruals, err := f.accruals.ListAccruals(t.Context(),
 		&billingv1.ListAccrualsRequest{FirstDay: time.Now().UTC().AddDate(0, 0, -1).Format(time.DateOnly)})
-	if err != nil || len(accruals.GetAccruals()) != 1 || accruals.GetAccruals()[0].GetPayoutNanoUsd() != 140_000 ||
-		accruals.GetAccruals()[0].GetProviderId() != provider {
-		t.Errorf("accruals %v %v", accruals, err)
+	switch {
+	case err != nil:
+		t.Errorf("got the error %v, want none", err)
+	case len(accruals.GetAccruals()) != 1:
+		t.Errorf("len(accruals.GetAccruals()): got %d, want 1, in %v", len(accruals.GetAccruals()), accruals)
+	case accruals.GetAccruals()[0].GetPayoutNanoUsd() != 140_000:
+		t.Errorf("accruals.GetAccruals()[0].GetPayoutNanoUsd(): got %d, want 140_000",
+			accruals.GetAccruals()[0].GetPayoutNanoUsd())
+	case accruals.GetAccruals()[0].GetProviderId() != provider:
+		t.Errorf("accruals.GetAccruals()[0].GetProviderId(): got %q, want %q", accruals.GetAccruals()[0].GetProviderId(),
+			provider)
 	}
 	f.noQuarantine(t)
 	f.sound(t)
@@ -165,10 +173,19 @@ func TestWhatTheHubHadFinishedIsSettledWithItsPrompt(t *testing.T) {
 	wait(t, notices)
 	got, err := f.receipts.GetReceipt(t.Context(), &billingv1.GetReceiptRequest{RequestId: req.GetRequestId(),
 		AccountId: c.account})
-	if r := got.GetReceipt(); err != nil || r.GetPromptTokens() != 800 || r.GetCompletionTokens() != 280 ||
-		r.GetEnding() != "completed" ||
-		r.GetProviderName() != "first" || r.GetCostUsdStr() != "0.00136" {
-		t.Errorf("receipt %v %v", r, err)
+	switch r := got.GetReceipt(); {
+	case err != nil:
+		t.Errorf("receipt: got the error %v, want none", err)
+	case r.GetPromptTokens() != 800:
+		t.Errorf("receipt: r.GetPromptTokens(): got %d, want 800", r.GetPromptTokens())
+	case r.GetCompletionTokens() != 280:
+		t.Errorf("receipt: r.GetCompletionTokens(): got %d, want 280", r.GetCompletionTokens())
+	case r.GetEnding() != "completed":
+		t.Errorf(`receipt: r.GetEnding(): got %q, want "completed"`, r.GetEnding())
+	case r.GetProviderName() != "first":
+		t.Errorf(`receipt: r.GetProviderName(): got %q, want "first"`, r.GetProviderName())
+	case r.GetCostUsdStr() != "0.00136":
+		t.Errorf(`receipt: r.GetCostUsdStr(): got %q, want "0.00136"`, r.GetCostUsdStr())
 	}
 	f.sound(t)
 }
@@ -188,7 +205,7 @@ func TestTheHubsUsageThatCameFirstStandsAgainstTheGateways(t *testing.T) {
 	f.publish(t, late)
 	wait(t, notices)
 	if got := f.balance(t, c); got != "0.9986 held 0.00" {
-		t.Errorf("balance %s", got)
+		t.Errorf(`balance: got %q, want "0.9986 held 0.00"`, got)
 	}
 	f.noQuarantine(t)
 	f.sound(t)
@@ -242,14 +259,24 @@ func TestAfterAWipedStoreTheSettledCountIsPublishedAgain(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
-	if e.GetRequestId() != req.GetRequestId() || !e.GetSettled() ||
-		e.GetEvidenceSource() != eventsv1.EvidenceSource_EVIDENCE_SOURCE_GATEWAY ||
-		e.GetBillableCompletionTokens() != 100 || e.GetProviderId() != provider || !proto.Equal(e.GetRates(), rates) {
-		t.Errorf("published again: %v", e)
+	switch {
+	case e.GetRequestId() != req.GetRequestId():
+		t.Errorf("published again: e.GetRequestId(): got %q, want %q", e.GetRequestId(), req.GetRequestId())
+	case !e.GetSettled():
+		t.Errorf("published again: e.GetSettled(): got false, want true, with %v", e)
+	case e.GetEvidenceSource() != eventsv1.EvidenceSource_EVIDENCE_SOURCE_GATEWAY:
+		t.Errorf("published again: e.GetEvidenceSource(): got %v, want %v", e.GetEvidenceSource(),
+			eventsv1.EvidenceSource_EVIDENCE_SOURCE_GATEWAY)
+	case e.GetBillableCompletionTokens() != 100:
+		t.Errorf("published again: e.GetBillableCompletionTokens(): got %d, want 100", e.GetBillableCompletionTokens())
+	case e.GetProviderId() != provider:
+		t.Errorf("published again: e.GetProviderId(): got %q, want %q", e.GetProviderId(), provider)
+	case !proto.Equal(e.GetRates(), rates):
+		t.Errorf("published again: e.GetRates(): got %v, want %v", e.GetRates(), rates)
 	}
 	wait(t, notices) // and it is a duplicate here
 	if got := f.balance(t, c); got != "0.9998 held 0.00" {
-		t.Errorf("balance %s", got)
+		t.Errorf(`balance: got %q, want "0.9998 held 0.00"`, got)
 	}
 	f.noQuarantine(t)
 	f.sound(t)
@@ -258,7 +285,9 @@ func TestAfterAWipedStoreTheSettledCountIsPublishedAgain(t *testing.T) {
 func (f *fleet) noQuarantine(t *testing.T) {
 	t.Helper()
 	var n int
-	if err := f.db.QueryRow(t.Context(), `SELECT count(*) FROM quarantine`).Scan(&n); err != nil || n != 0 {
-		t.Errorf("%d events in quarantine: %v", n, err)
+	if err := f.db.QueryRow(t.Context(), `SELECT count(*) FROM quarantine`).Scan(&n); err != nil {
+		t.Errorf("got the error %v, want none", err)
+	} else if n != 0 {
+		t.Errorf("n: got %d, want 0", n)
 	}
 }

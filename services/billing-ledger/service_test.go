@@ -33,14 +33,14 @@ func TestARequestIsAdmittedSettledAndReceipted(t *testing.T) {
 		t.Fatalf("admitted as %v", a)
 	}
 	if got := f.balance(t, c); got != "1.00 held 0.002" {
-		t.Errorf("balance %s", got)
+		t.Errorf(`balance: got %q, want "1.00 held 0.002"`, got)
 	}
 	f.publish(t, served(req.GetRequestId()))
 	if got := wait(t, notices); got != req.GetRequestId() {
-		t.Errorf("told of %s", got)
+		t.Errorf("told: got %q, want %q", got, req.GetRequestId())
 	}
 	if got := f.balance(t, c); got != "0.9986 held 0.00" {
-		t.Errorf("balance %s", got)
+		t.Errorf(`balance: got %q, want "0.9986 held 0.00"`, got)
 	}
 	if _, err := f.admission.Conclude(t.Context(), &billingv1.ConcludeRequest{Reports: []*billingv1.RequestReport{{
 		RequestId: req.GetRequestId(), Outcome: billingv1.Outcome_OUTCOME_COMPLETED, CommittedAttempt: 2, HttpStatus: 200,
@@ -164,13 +164,18 @@ func TestReceiptsOfOthersAreNotFound(t *testing.T) {
 		{RequestId: "x", AccountId: c.account}, {RequestId: req.GetRequestId()},
 	} {
 		if _, err := f.receipts.GetReceipt(t.Context(), q); !fault.Is(err, fault.RequestNotFound) {
-			t.Errorf("%v: %v", q, err)
+			t.Errorf("%v: got the error %v, want the reason %v", q, err, fault.RequestNotFound)
 		}
 	}
 	got, err := f.receipts.GetReceipt(t.Context(), &billingv1.GetReceiptRequest{RequestId: req.GetRequestId(),
 		AccountId: c.account})
-	if err != nil || got.GetReceipt().GetStatus() != "open" || got.GetReceipt().GetCostUsdStr() != "0.00" {
-		t.Errorf("own receipt %v: %v", got, err)
+	switch {
+	case err != nil:
+		t.Errorf("got the error %v, want none", err)
+	case got.GetReceipt().GetStatus() != "open":
+		t.Errorf(`own receipt: got.GetReceipt().GetStatus(): got %q, want "open"`, got.GetReceipt().GetStatus())
+	case got.GetReceipt().GetCostUsdStr() != "0.00":
+		t.Errorf(`own receipt: got.GetReceipt().GetCostUsdStr(): got %q, want "0.00"`, got.GetReceipt().GetCostUsdStr())
 	}
 }
 
@@ -198,11 +203,16 @@ func TestRedeliveredAndPoisonEventsAreToldAndKeptOnce(t *testing.T) {
 	for range 13 {
 		told[wait(t, notices)]++
 	}
-	if told[req.GetRequestId()] != 11 || told[invalid.GetRequestId()] != 1 || told[unknown.GetRequestId()] != 1 {
-		t.Errorf("told of %v", told)
+	switch {
+	case told[req.GetRequestId()] != 11:
+		t.Errorf("told[req.GetRequestId()]: got %d, want 11", told[req.GetRequestId()])
+	case told[invalid.GetRequestId()] != 1:
+		t.Errorf("told[invalid.GetRequestId()]: got %d, want 1", told[invalid.GetRequestId()])
+	case told[unknown.GetRequestId()] != 1:
+		t.Errorf("told[unknown.GetRequestId()]: got %d, want 1", told[unknown.GetRequestId()])
 	}
 	if got := f.balance(t, c); got != "0.9986 held 0.00" {
-		t.Errorf("balance %s", got)
+		t.Errorf(`balance: got %q, want "0.9986 held 0.00"`, got)
 	}
 	rows, err := f.db.Query(t.Context(), `SELECT reason FROM quarantine ORDER BY reason`)
 	if err != nil {
@@ -217,9 +227,17 @@ func TestRedeliveredAndPoisonEventsAreToldAndKeptOnce(t *testing.T) {
 		}
 		reasons = append(reasons, reason)
 	}
-	if len(reasons) != 4 || reasons[0] != "altered" || reasons[1] != "invalid" || reasons[2] != "undecodable" ||
-		reasons[3] != "unknown_request" {
-		t.Errorf("in quarantine: %v", reasons)
+	switch {
+	case len(reasons) != 4:
+		t.Errorf("in quarantine: len(reasons): got %d, want 4, in %v", len(reasons), reasons)
+	case reasons[0] != "altered":
+		t.Errorf(`in quarantine: reasons[0]: got %q, want "altered"`, reasons[0])
+	case reasons[1] != "invalid":
+		t.Errorf(`in quarantine: reasons[1]: got %q, want "invalid"`, reasons[1])
+	case reasons[2] != "undecodable":
+		t.Errorf(`in quarantine: reasons[2]: got %q, want "undecodable"`, reasons[2])
+	case reasons[3] != "unknown_request":
+		t.Errorf(`in quarantine: reasons[3]: got %q, want "unknown_request"`, reasons[3])
 	}
 	f.sound(t)
 }
@@ -235,7 +253,7 @@ func TestUsagePublishedBeforeTheServiceRunsIsSettled(t *testing.T) {
 	f.run(t)
 	wait(t, notices)
 	if got := f.balance(t, c); got != "0.9986 held 0.00" {
-		t.Errorf("balance %s", got)
+		t.Errorf(`balance: got %q, want "0.9986 held 0.00"`, got)
 	}
 }
 
@@ -243,21 +261,21 @@ func TestBeforeTheCatalogIsReadAdmissionIsUnavailable(t *testing.T) {
 	f := assemble(t)
 	c := f.consumer(t, "1")
 	if _, err := f.admission.Admit(t.Context(), order(t, c)); !fault.Is(err, fault.AdmissionUnavailable) {
-		t.Errorf("before Run: %v", err)
+		t.Errorf("before Run: got the error %v, want the reason %v", err, fault.AdmissionUnavailable)
 	}
 	if err := f.service.Ready(t.Context()); err == nil {
 		t.Error("ready before Run")
 	}
 	f.run(t)
 	if _, err := f.admission.Admit(t.Context(), order(t, c)); !fault.Is(err, fault.AdmissionUnavailable) {
-		t.Errorf("before the catalog: %v", err)
+		t.Errorf("before the catalog: got the error %v, want the reason %v", err, fault.AdmissionUnavailable)
 	}
 	f.catalog.snapshots <- models()
 	until(t, func() bool { return f.service.Ready(t.Context()) == nil })
 	f.admit(t, order(t, c))
 	f.stop()
 	if _, err := f.admission.Admit(t.Context(), order(t, c)); !fault.Is(err, fault.AdmissionUnavailable) {
-		t.Errorf("after Run: %v", err)
+		t.Errorf("after Run: got the error %v, want the reason %v", err, fault.AdmissionUnavailable)
 	}
 }
 
@@ -270,33 +288,51 @@ func TestTheRateOfAKeyIsReadWithoutBeingSpent(t *testing.T) {
 		return resp.GetRequests(), err
 	}
 	for range 2 {
-		if got, err := read(c.key, "llm"); err != nil || !proto.Equal(got, &billingv1.RateLimit{Limit: 2, Remaining: 2}) {
-			t.Fatalf("before the first request: %v, %v", got, err)
+		if got, err := read(c.key, "llm"); err != nil {
+			t.Fatalf("before the first request: got the error %v, want none", err)
+		} else if !proto.Equal(got, &billingv1.RateLimit{Limit: 2, Remaining: 2}) {
+			t.Fatalf(`before the first request: read(c.key, "llm"): got %v, want %v`, got,
+				&billingv1.RateLimit{Limit: 2, Remaining: 2})
 		}
 	}
 	f.admit(t, order(t, c))
-	if got, err := read(c.key, "llm"); err != nil || got.GetRemaining() != 1 || got.GetResetMs() <= 0 ||
-		got.GetResetMs() > 30_000 {
-		t.Errorf("after one: %v, %v", got, err)
+	switch got, err := read(c.key, "llm"); {
+	case err != nil:
+		t.Errorf("after one: got the error %v, want none", err)
+	case got.GetRemaining() != 1:
+		t.Errorf("after one: got.GetRemaining(): got %d, want 1", got.GetRemaining())
+	case got.GetResetMs() <= 0 || got.GetResetMs() > 30_000:
+		t.Errorf("after one: got.GetResetMs(): got %d, want more than 0 and at most 30_000", got.GetResetMs())
 	}
-	if got, err := read(c.key, "audio"); err != nil || !proto.Equal(got, &billingv1.RateLimit{Limit: 60, Remaining: 60}) {
-		t.Errorf("of another category: %v, %v", got, err)
+	if got, err := read(c.key, "audio"); err != nil {
+		t.Errorf("of another category: got the error %v, want none", err)
+	} else if !proto.Equal(got, &billingv1.RateLimit{Limit: 60, Remaining: 60}) {
+		t.Errorf(`of another category: read(c.key, "audio"): got %v, want %v`, got,
+			&billingv1.RateLimit{Limit: 60, Remaining: 60})
 	}
 	if _, err := read(c.key, "none"); !fault.Is(err, fault.InvalidValue) {
-		t.Errorf("an unknown category: %v", err)
+		t.Errorf("an unknown category: got the error %v, want the reason %v", err, fault.InvalidValue)
 	}
 	for _, key := range []string{"", "nonsense", newRequest(t)} {
 		if _, err := read(key, "llm"); !fault.Is(err, fault.InvalidAPIKey) {
-			t.Errorf("the key %q: %v", key, err)
+			t.Errorf("the key %q: got the error %v, want the reason %v", key, err, fault.InvalidAPIKey)
 		}
 	}
 
 	// A refusal tells the same, over the wire.
 	_, err := f.admission.Admit(t.Context(), order(t, f.consumer(t, "")))
 	refused, _ := fault.As(err)
-	if refused == nil || refused.Reason != fault.InsufficientCredits || refused.Meta["limit"] != "2" ||
-		refused.Meta["remaining"] != "2" || refused.Meta["reset_ms"] != "0" {
-		t.Errorf("refused with %v", err)
+	switch {
+	case refused == nil:
+		t.Error("refused: got no error, want one")
+	case refused.Reason != fault.InsufficientCredits:
+		t.Errorf("refused.Reason: got %q, want %q", refused.Reason, fault.InsufficientCredits)
+	case refused.Meta["limit"] != "2":
+		t.Errorf(`refused.Meta["limit"]: got %q, want "2"`, refused.Meta["limit"])
+	case refused.Meta["remaining"] != "2":
+		t.Errorf(`refused.Meta["remaining"]: got %q, want "2"`, refused.Meta["remaining"])
+	case refused.Meta["reset_ms"] != "0":
+		t.Errorf(`refused.Meta["reset_ms"]: got %q, want "0"`, refused.Meta["reset_ms"])
 	}
 }
 
@@ -310,14 +346,19 @@ func TestModelsAreAdmittedAsTheCatalogHasThem(t *testing.T) {
 		req := order(t, c)
 		req.ModelId = model
 		if _, err := f.admission.Admit(t.Context(), req); !fault.Is(err, want) {
-			t.Errorf("%s: %v, want %s", model, err, want)
+			t.Errorf("%s: got %v, want %s", model, err, want)
 		}
 	}
 	req := order(t, c)
 	req.ModelId = "acme/free"
-	if a := f.admit(t, req); a.GetBillingType() != billingv1.BillingType_BILLING_TYPE_FREE || a.GetHeldNanoUsd() != 0 ||
-		a.GetRequests().GetLimit() != 10 {
-		t.Errorf("free model admitted as %v", a)
+	switch a := f.admit(t, req); {
+	case a.GetBillingType() != billingv1.BillingType_BILLING_TYPE_FREE:
+		t.Errorf("free model admitted: a.GetBillingType(): got %v, want %v", a.GetBillingType(),
+			billingv1.BillingType_BILLING_TYPE_FREE)
+	case a.GetHeldNanoUsd() != 0:
+		t.Errorf("free model admitted: a.GetHeldNanoUsd(): got %d, want 0", a.GetHeldNanoUsd())
+	case a.GetRequests().GetLimit() != 10:
+		t.Errorf("free model admitted: a.GetRequests().GetLimit(): got %d, want 10", a.GetRequests().GetLimit())
 	}
 
 	// A price that changes after admission reaches the next request only.
@@ -333,18 +374,22 @@ func TestModelsAreAdmittedAsTheCatalogHasThem(t *testing.T) {
 		return fault.Is(err, fault.ModelNotFound)
 	})
 	if after := f.admit(t, order(t, rich)); after.GetPriceVersionId() != freePrice {
-		t.Errorf("the next request is %v", after)
+		t.Errorf("the next request: got %q, want %q", after.GetPriceVersionId(), freePrice)
 	}
-	if again := f.admit(t, before); again.GetPriceVersionId() != price || again.GetHeldNanoUsd() != 2_000_000 {
-		t.Errorf("the first request is now %v", again)
+	if again := f.admit(t, before); again.GetPriceVersionId() != price {
+		t.Errorf("the first request is now: again.GetPriceVersionId(): got %q, want %q", again.GetPriceVersionId(), price)
+	} else if again.GetHeldNanoUsd() != 2_000_000 {
+		t.Errorf("the first request is now: again.GetHeldNanoUsd(): got %d, want 2_000_000", again.GetHeldNanoUsd())
 	}
 	notices := f.notices(t)
 	f.publish(t, served(before.GetRequestId()))
 	wait(t, notices)
 	got, err := f.receipts.GetReceipt(t.Context(), &billingv1.GetReceiptRequest{RequestId: before.GetRequestId(),
 		AccountId: rich.account})
-	if err != nil || got.GetReceipt().GetCostUsdStr() != "0.0014" {
-		t.Errorf("receipt %v: %v", got, err)
+	if err != nil {
+		t.Errorf("got the error %v, want none", err)
+	} else if got.GetReceipt().GetCostUsdStr() != "0.0014" {
+		t.Errorf(`got.GetReceipt().GetCostUsdStr(): got %q, want "0.0014"`, got.GetReceipt().GetCostUsdStr())
 	}
 }
 
@@ -377,25 +422,32 @@ func TestRevokedKeysAreAnnouncedAndRefused(t *testing.T) {
 	defer func() { _ = sub.Stop() }()
 	sum := sha256.Sum256([]byte(c.text))
 	k, err := f.keys.AuthenticateKey(t.Context(), &billingv1.AuthenticateKeyRequest{KeySha256: sum[:]})
-	if err != nil || k.GetKeyId() != c.key || k.GetAccountId() != c.account || k.GetExpiresAt() != nil {
-		t.Fatalf("authenticated as %v: %v", k, err)
+	switch {
+	case err != nil:
+		t.Fatalf("got the error %v, want none", err)
+	case k.GetKeyId() != c.key:
+		t.Fatalf("authenticated: k.GetKeyId(): got %q, want %q", k.GetKeyId(), c.key)
+	case k.GetAccountId() != c.account:
+		t.Fatalf("authenticated: k.GetAccountId(): got %q, want %q", k.GetAccountId(), c.account)
+	case k.GetExpiresAt() != nil:
+		t.Fatalf("authenticated: k.GetExpiresAt(): got %v, want nil", k.GetExpiresAt())
 	}
 	if _, err := f.keys.AuthenticateKey(t.Context(), &billingv1.AuthenticateKeyRequest{KeySha256: sum[1:]}); !fault.Is(err,
 		fault.InvalidValue) {
-		t.Errorf("short digest: %v", err)
+		t.Errorf("short digest: got the error %v, want the reason %v", err, fault.InvalidValue)
 	}
 	if _, err := f.accounts.RevokeKey(t.Context(), &billingv1.RevokeKeyRequest{KeyId: c.key}); err != nil {
 		t.Fatal(err)
 	}
 	if got := wait(t, changed); got != c.key {
-		t.Errorf("announced %s", got)
+		t.Errorf("announced: got %q, want %q", got, c.key)
 	}
 	if _, err := f.keys.AuthenticateKey(t.Context(), &billingv1.AuthenticateKeyRequest{KeySha256: sum[:]}); !fault.Is(err,
 		fault.KeyRevoked) {
-		t.Errorf("revoked: %v", err)
+		t.Errorf("revoked: got the error %v, want the reason %v", err, fault.KeyRevoked)
 	}
 	if _, err := f.admission.Admit(t.Context(), order(t, c)); !fault.Is(err, fault.KeyRevoked) {
-		t.Errorf("admitted with a revoked key: %v", err)
+		t.Errorf("admitted with a revoked key: got the error %v, want the reason %v", err, fault.KeyRevoked)
 	}
 }
 
@@ -408,8 +460,10 @@ func TestAnExpiryThatWouldReadAsNoneIsRefused(t *testing.T) {
 	for _, expires := range []time.Time{{}, time.Unix(0, 0)} {
 		_, err := f.accounts.IssueKey(t.Context(), &billingv1.IssueKeyRequest{
 			AccountId: account.GetAccount().GetAccountId(), Name: "k", ExpiresAt: timestamppb.New(expires)})
-		if got, ok := fault.As(err); !ok || got.Param != "expires_at" {
-			t.Errorf("a key that expires at %v: %v", expires, err)
+		if got, ok := fault.As(err); !ok {
+			t.Errorf("a key that expires at %v: got the error %v, want a fault", expires, err)
+		} else if got.Param != "expires_at" {
+			t.Errorf(`a key that expires at %v: Param: got %q, want "expires_at"`, expires, got.Param)
 		}
 	}
 }
@@ -421,8 +475,13 @@ func TestGrantTakesItsKeyFromBodyOrHeader(t *testing.T) {
 	var entry string
 	for range 2 {
 		g, err := f.accounts.GrantCredit(ctx, &billingv1.GrantCreditRequest{AccountId: c.account, AmountUsd: "2.5"})
-		if err != nil || g.GetAccount().GetBalanceUsdStr() != "2.50" || entry != "" && g.GetEntryId() != entry {
-			t.Errorf("granted %v: %v", g, err)
+		switch {
+		case err != nil:
+			t.Errorf("got the error %v, want none", err)
+		case g.GetAccount().GetBalanceUsdStr() != "2.50":
+			t.Errorf(`granted: g.GetAccount().GetBalanceUsdStr(): got %q, want "2.50"`, g.GetAccount().GetBalanceUsdStr())
+		case entry != "" && g.GetEntryId() != entry:
+			t.Errorf(`granted: g.GetEntryId(): got %q, want %q, where entry != ""`, g.GetEntryId(), entry)
 		}
 		entry = g.GetEntryId()
 	}
@@ -432,7 +491,7 @@ func TestGrantTakesItsKeyFromBodyOrHeader(t *testing.T) {
 			IdempotencyKey: "a"},
 	} {
 		if _, err := f.accounts.GrantCredit(t.Context(), req); !fault.Is(err, fault.InvalidValue) {
-			t.Errorf("%v: %v", req, err)
+			t.Errorf("%v: got the error %v, want the reason %v", req, err, fault.InvalidValue)
 		}
 	}
 }
@@ -444,22 +503,26 @@ func TestLimitsAreSetAndShown(t *testing.T) {
 		return f.accounts.SetAccountLimits(t.Context(), &billingv1.SetAccountLimitsRequest{AccountId: c.account, Limits: l})
 	}
 	want := &billingv1.Limits{RequestsPerMinute: 7, ConcurrentRequests: -1}
-	if got, err := set(want); err != nil || !proto.Equal(got.GetAccount().GetLimits(), want) {
-		t.Errorf("set %v: %v", got, err)
+	if got, err := set(want); err != nil {
+		t.Errorf("got the error %v, want none", err)
+	} else if !proto.Equal(got.GetAccount().GetLimits(), want) {
+		t.Errorf("set: got.GetAccount().GetLimits(): got %v, want %v", got.GetAccount().GetLimits(), want)
 	}
 	if _, err := set(&billingv1.Limits{RequestsPerMinute: -2}); !fault.Is(err, fault.InvalidValue) {
-		t.Errorf("-2: %v", err)
+		t.Errorf("-2: got the error %v, want the reason %v", err, fault.InvalidValue)
 	}
 	if _, err := f.accounts.SetAccountLimits(t.Context(),
 		&billingv1.SetAccountLimitsRequest{AccountId: newRequest(t)}); !fault.Is(err, fault.AccountNotFound) {
-		t.Errorf("unknown account: %v", err)
+		t.Errorf("unknown account: got the error %v, want the reason %v", err, fault.AccountNotFound)
 	}
 }
 
 func TestConfigNamesEveryFault(t *testing.T) {
 	_, err := billingledger.New(t.Context(), billingledger.Config{}, billingledger.Deps{})
 	joined, ok := err.(interface{ Unwrap() []error })
-	if !ok || len(joined.Unwrap()) != 13 {
-		t.Errorf("faults of an empty configuration: %v", err)
+	if !ok {
+		t.Error("faults of an empty configuration: ok: got false, want true")
+	} else if got := len(joined.Unwrap()); got != 13 {
+		t.Errorf("faults of an empty configuration: len(joined.Unwrap()): got %d, want 13", got)
 	}
 }

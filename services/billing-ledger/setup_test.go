@@ -444,6 +444,6 @@ func (f *fleet) sound(t *testing.T) {
 		t.Fatal(err)
 	}
 	if report.Drift != 0 {
-		t.Errorf("drift: %+v", report.Invariants)
+		t.Errorf("drift: got %d, want 0", report.Drift)
 	}
 }

@@ -40,35 +40,59 @@ func TestAUserSignsUpSignsInAndBecomesAProvider(t *testing.T) {
 		t.Fatal(err)
 	}
 	u := up.GetUser()
-	if u.GetEmail() != "ada@example.com" || u.GetDisplayName() != "Ada" || u.GetProviderId() != "" ||
-		u.GetCreatedAt() == nil ||
-		up.GetToken() == "" || up.GetExpiresAt().AsTime().Before(time.Now().Add(14*time.Minute)) {
-		t.Errorf("signed up: %v", u)
+	switch {
+	case u.GetEmail() != "ada@example.com":
+		t.Errorf(`signed up: u.GetEmail(): got %q, want "ada@example.com"`, u.GetEmail())
+	case u.GetDisplayName() != "Ada":
+		t.Errorf(`signed up: u.GetDisplayName(): got %q, want "Ada"`, u.GetDisplayName())
+	case u.GetProviderId() != "":
+		t.Errorf(`signed up: u.GetProviderId(): got %q, want ""`, u.GetProviderId())
+	case u.GetCreatedAt() == nil:
+		t.Error("signed up: u.GetCreatedAt(): got nil, want a value")
+	case up.GetToken() == "":
+		t.Error(`signed up: up.GetToken(): got "", want some text`)
+	case up.GetExpiresAt().AsTime().Before(time.Now().Add(14 * time.Minute)):
+		t.Error("signed up: up.GetExpiresAt().AsTime().Before(…): got true, want false")
 	}
 	// The key is good for what any other is.
 	key, err := f.keys.AuthenticateKey(t.Context(), &billingv1.AuthenticateKeyRequest{KeySha256: digestOf(up.GetApiKey())})
-	if err != nil || key.GetAccountId() != u.GetAccountId() {
-		t.Fatalf("the key: %v, %v", key, err)
+	if err != nil {
+		t.Fatalf("the key: got the error %v, want none", err)
+	}
+	if key.GetAccountId() != u.GetAccountId() {
+		t.Fatalf("key.GetAccountId(): got %q, want %q", key.GetAccountId(), u.GetAccountId())
 	}
 	if resp := f.admit(t, &billingv1.AdmitRequest{RequestId: newRequest(t), KeyId: key.GetKeyId(), ModelId: "acme/free",
 		PromptTokens: 10, MaxCompletionTokens: 10}); resp.GetBillingType() != billingv1.BillingType_BILLING_TYPE_FREE {
-		t.Errorf("a request: %v", resp)
+		t.Errorf("a request: got %v, want %v", resp.GetBillingType(), billingv1.BillingType_BILLING_TYPE_FREE)
 	}
 	in, err := f.users.LogInUser(t.Context(), &billingv1.LogInUserRequest{Email: " ADA@example.COM ", Password: password})
-	if err != nil || !proto.Equal(in.GetUser(), u) || in.GetToken() == up.GetToken() {
-		t.Fatalf("signed in: %v, %v", in.GetUser(), err)
+	switch {
+	case err != nil:
+		t.Fatalf("signed: got the error %v, want none", err)
+	case !proto.Equal(in.GetUser(), u):
+		t.Fatalf("signed: in.GetUser(): got %v, want %v", in.GetUser(), u)
+	case in.GetToken() == up.GetToken():
+		t.Fatalf("signed: in.GetToken(): got %q, want any but %q", in.GetToken(), up.GetToken())
 	}
 	for range 2 {
 		linked, err := f.users.LinkProvider(t.Context(), &billingv1.LinkProviderRequest{UserId: u.GetUserId(),
 			ProviderId: provider})
-		if err != nil || linked.GetUser().GetProviderId() != provider {
-			t.Errorf("linked: %v, %v", linked, err)
+		if err != nil {
+			t.Errorf("linked: got the error %v, want none", err)
+		} else if linked.GetUser().GetProviderId() != provider {
+			t.Errorf("linked.GetUser().GetProviderId(): got %q, want %q", linked.GetUser().GetProviderId(), provider)
 		}
 	}
 	for _, token := range []string{up.GetToken(), in.GetToken()} {
 		got, err := f.users.GetUser(t.Context(), &billingv1.GetUserRequest{TokenDigest: digestOf(token)})
-		if err != nil || got.GetUser().GetUserId() != u.GetUserId() || got.GetUser().GetProviderId() != provider {
-			t.Errorf("whose token: %v, %v", got, err)
+		switch {
+		case err != nil:
+			t.Errorf("whose token: got the error %v, want none", err)
+		case got.GetUser().GetUserId() != u.GetUserId():
+			t.Errorf("whose token: got.GetUser().GetUserId(): got %q, want %q", got.GetUser().GetUserId(), u.GetUserId())
+		case got.GetUser().GetProviderId() != provider:
+			t.Errorf("whose token: got.GetUser().GetProviderId(): got %q, want %q", got.GetUser().GetProviderId(), provider)
 		}
 	}
 	f.sound(t)
@@ -109,12 +133,17 @@ func TestRefusalsOfUsersAreAsTheirDescriptionSays(t *testing.T) {
 			fault.UserNotFound},
 		"no id of a provider": {noProvider, fault.Invalid, fault.InvalidValue},
 	} {
-		if got, ok := fault.As(c.err); !ok || got.Kind != c.kind || got.Reason != c.reason {
-			t.Errorf("%s: %v", what, c.err)
+		switch got, ok := fault.As(c.err); {
+		case !ok:
+			t.Errorf("%s: %v: got the error %v, want a fault", what, c.err, c.err)
+		case got.Kind != c.kind:
+			t.Errorf("%s: %v: Kind: got %d, want %d", what, c.err, got.Kind, c.kind)
+		case got.Reason != c.reason:
+			t.Errorf("%s: %v: Reason: got %q, want %q", what, c.err, got.Reason, c.reason)
 		}
 	}
 	if a, b := logIn("ada@example.com", "wrong horse"), logIn("eve@example.com", "wrong horse"); a.Error() != b.Error() {
-		t.Errorf("%v and %v", a, b)
+		t.Errorf("got the error %q, want %q", a, b.Error())
 	}
 }
 
@@ -197,8 +226,11 @@ func TestPasswordsAndTokensAreInNoLogAndNoError(t *testing.T) {
 	calls(canceled)
 	f.db.Close()
 	calls(t.Context())
-	if !strings.Contains(out.String(), "invalid_credentials") || !strings.Contains(out.String(), "call failed") {
-		t.Fatalf("what was looked at is not all there is: %s", out)
+	if !strings.Contains(out.String(), "invalid_credentials") {
+		t.Fatalf(`what was looked at is not all there: out: got %q, want "invalid_credentials" in it`, out.String())
+	}
+	if !strings.Contains(out.String(), "call failed") {
+		t.Fatalf(`what was looked at is not all there: out: got %q, want "call failed" in it`, out.String())
 	}
 	sum := digestOf(token)
 	for what, secret := range map[string]string{
@@ -207,7 +239,7 @@ func TestPasswordsAndTokensAreInNoLogAndNoError(t *testing.T) {
 		"a hash":             "argon2id", "a key": "sk-svc-",
 	} {
 		if strings.Contains(out.String(), secret) {
-			t.Errorf("%s is in the log or in an error", what)
+			t.Errorf("%s is in the log or in an error: got %q, want it without %q", what, out.String(), secret)
 		}
 	}
 }
@@ -231,8 +263,11 @@ func TestDemandIsWhatWasServed(t *testing.T) {
 	f := start(t)
 	c := f.consumer(t, "1")
 	none, err := f.demand.ListModelDemand(t.Context(), &billingv1.ListModelDemandRequest{})
-	if err != nil || len(none.GetModels()) != 0 {
-		t.Fatalf("at first: %v, %v", none, err)
+	if err != nil {
+		t.Fatalf("at first: got the error %v, want none", err)
+	}
+	if len(none.GetModels()) != 0 {
+		t.Fatalf("at first: len(none.GetModels()): got %d, want 0, in %v", len(none.GetModels()), none)
 	}
 	notices := f.notices(t)
 	req := order(t, c)
@@ -243,9 +278,10 @@ func TestDemandIsWhatWasServed(t *testing.T) {
 	e.DispatchedAt.Seconds = e.EndedAt.Seconds - 2
 	f.publish(t, e)
 	wait(t, notices)
-	if still, err := f.demand.ListModelDemand(t.Context(), &billingv1.ListModelDemandRequest{}); err != nil ||
-		len(still.GetModels()) != 0 {
-		t.Errorf("within five minutes: %v, %v", still, err)
+	if still, err := f.demand.ListModelDemand(t.Context(), &billingv1.ListModelDemandRequest{}); err != nil {
+		t.Errorf("within five minutes: got the error %v, want none", err)
+	} else if len(still.GetModels()) != 0 {
+		t.Errorf("within five minutes: len(still.GetModels()): got %d, want 0, in %v", len(still.GetModels()), still)
 	}
 	service := f.again(t, slog.New(slog.DiscardHandler), canary{})
 	in, err := serve.NewInterceptors(slog.New(slog.DiscardHandler), noop.NewMeterProvider(), tracenoop.NewTracerProvider())
@@ -260,7 +296,9 @@ func TestDemandIsWhatWasServed(t *testing.T) {
 		ModelId: "acme/large", Requests_24H: 1, Tokens_24H: 1100, Revenue_24HNanoUsd: 1_400_000, Payout_24HNanoUsd: 980_000,
 		AvgLatencyMs: 2000,
 	}}}
-	if err != nil || !proto.Equal(fresh, want) {
-		t.Errorf("another replica says %v, %v, want %v", fresh, err, want)
+	if err != nil {
+		t.Errorf("got the error %v, want none", err)
+	} else if !proto.Equal(fresh, want) {
+		t.Errorf("another replica: got %v, want %v", fresh, want)
 	}
 }

@@ -18,15 +18,22 @@ func TestTheSixthVisitIsRefusedWithTheTimeToWait(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if reset := time.Duration(resp.GetResetMs()) * time.Millisecond; resp.GetRemaining() != 4-i ||
-			reset <= 59*time.Minute || reset > time.Hour {
-			t.Errorf("visit %d: %v", i+1, resp)
+		if reset := time.Duration(resp.GetResetMs()) * time.Millisecond; resp.GetRemaining() != 4-i {
+			t.Errorf("visit %d: resp.GetRemaining(): got %d, want %d", i+1, resp.GetRemaining(), 4-i)
+		} else if reset <= 59*time.Minute || reset > time.Hour {
+			t.Errorf("visit %d: reset: got %v, want more than %v and at most %v", i+1, reset, 59*time.Minute, time.Hour)
 		}
 	}
 	_, err := f.visits.TakeVisit(t.Context(), req)
-	if got, ok := fault.As(err); !ok || got.Reason != fault.RateLimitExceeded || got.RetryAfter <= 59*time.Minute ||
-		got.Meta["limit"] != "5" {
-		t.Errorf("the sixth is answered %v", err)
+	switch got, ok := fault.As(err); {
+	case !ok:
+		t.Errorf("got the error %v, want a fault", err)
+	case got.Reason != fault.RateLimitExceeded:
+		t.Errorf("Reason: got %q, want %q", got.Reason, fault.RateLimitExceeded)
+	case got.RetryAfter <= 59*time.Minute:
+		t.Errorf("RetryAfter: got %v, want more than %v", got.RetryAfter, 59*time.Minute)
+	case got.Meta["limit"] != "5":
+		t.Errorf(`Meta["limit"]: got %q, want "5"`, got.Meta["limit"])
 	}
 }
 
@@ -40,8 +47,13 @@ func TestMalformedVisitsAreRefusedByName(t *testing.T) {
 		req := &billingv1.TakeVisitRequest{Address: make([]byte, 32), Limit: 5, WindowMs: 1000}
 		spoil(req)
 		_, err := f.visits.TakeVisit(t.Context(), req)
-		if got, ok := fault.As(err); !ok || got.Kind != fault.Invalid || got.Param != param {
-			t.Errorf("%s: %v", param, err)
+		switch got, ok := fault.As(err); {
+		case !ok:
+			t.Errorf("%s: got the error %v, want a fault", param, err)
+		case got.Kind != fault.Invalid:
+			t.Errorf("%s: Kind: got %d, want %d", param, got.Kind, fault.Invalid)
+		case got.Param != param:
+			t.Errorf("%s: Param: got %q, want %q", param, got.Param, param)
 		}
 	}
 }

@@ -23,14 +23,18 @@ func TestExitCodeTellsSoundFromDriftFromUnknown(t *testing.T) {
 		code := runVerify(t.Context(), streams{&out, &errs, false}, url, args)
 		return code, out.String(), errs.String()
 	}
-	if code, _, errs := try(url); code != exitUnknown || errs == "" {
-		t.Errorf("without a schema: exit %d, %q", code, errs)
+	if code, _, errs := try(url); code != exitUnknown {
+		t.Errorf("without a schema: exit: got %d, want %d", code, exitUnknown)
+	} else if errs == "" {
+		t.Error(`without a schema: errs: got "", want some text`)
 	}
 	if err := billingledger.Migrate(t.Context(), url); err != nil {
 		t.Fatal(err)
 	}
-	if code, out, errs := try(url); code != exitSound || !strings.HasSuffix(out, "drift: 0\n") {
-		t.Errorf("sound: exit %d, %q %q", code, out, errs)
+	if code, out, errs := try(url); code != exitSound {
+		t.Errorf("sound: exit %d, %q %q: code: got %d, want %d", code, out, errs, code, exitSound)
+	} else if !strings.HasSuffix(out, "drift: 0\n") {
+		t.Errorf("sound: exit %d, %q %q: out: got %q, want the suffix %q", code, out, errs, out, "drift: 0\n")
 	}
 
 	conn, err := pgx.Connect(t.Context(), url)
@@ -46,23 +50,36 @@ func TestExitCodeTellsSoundFromDriftFromUnknown(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if code, out, _ := try(url); code != exitDrift || !strings.Contains(out, "DRIFT wallet.posted") ||
-		!strings.Contains(out, "drift: 1") {
-		t.Errorf("drift: exit %d, %q", code, out)
+	switch code, out, _ := try(url); {
+	case code != exitDrift:
+		t.Errorf("drift: exit: got %d, want %d", code, exitDrift)
+	case !strings.Contains(out, "DRIFT wallet.posted"):
+		t.Errorf(`drift: out: got %q, want "DRIFT wallet.posted" in it`, out)
+	case !strings.Contains(out, "drift: 1"):
+		t.Errorf(`drift: out: got %q, want "drift: 1" in it`, out)
 	}
 	code, out, _ := try(url, "--json")
 	var report struct{ Drift int64 }
-	if err := json.Unmarshal([]byte(out), &report); err != nil || code != exitDrift || report.Drift != 1 {
-		t.Errorf("drift as JSON: exit %d, %v, %q", code, err, out)
+	switch err := json.Unmarshal([]byte(out), &report); {
+	case err != nil:
+		t.Errorf("drift as JSON: got the error %v, want none", err)
+	case code != exitDrift:
+		t.Errorf("drift as JSON: exit: got %d, want %d, with %q", code, exitDrift, out)
+	case report.Drift != 1:
+		t.Errorf("drift as JSON: report.Drift: got %d, want 1, with %q", report.Drift, out)
 	}
 
 	for _, args := range [][]string{{"now"}, {"--xml"}} {
-		if code, _, errs := try(url, args...); code != exitUnknown || !strings.Contains(errs, "usage") {
-			t.Errorf("%v: exit %d, %q", args, code, errs)
+		if code, _, errs := try(url, args...); code != exitUnknown {
+			t.Errorf("%v: exit: got %d, want %d", args, code, exitUnknown)
+		} else if !strings.Contains(errs, "usage") {
+			t.Errorf(`%v: errs: got %q, want "usage" in it`, args, errs)
 		}
 	}
-	if code, _, errs := try(""); code != exitUnknown || !strings.Contains(errs, "DATABASE_URL") {
-		t.Errorf("without a URL: exit %d, %q", code, errs)
+	if code, _, errs := try(""); code != exitUnknown {
+		t.Errorf("without a URL: exit: got %d, want %d", code, exitUnknown)
+	} else if !strings.Contains(errs, "DATABASE_URL") {
+		t.Errorf(`without a URL: errs: got %q, want "DATABASE_URL" in it`, errs)
 	}
 }
 
@@ -85,31 +102,48 @@ func TestSealAndExportExitCodes(t *testing.T) {
 		code := run(t.Context(), streams{&out, &errs, true}, url, args)
 		return code, out.String(), errs.String()
 	}
-	if code, out, errs := try(runSeal, "-after", "0s"); code != exitSound ||
-		strings.Count(out, "0 requests, 0 entries, 0 postings") != 2 {
-		t.Errorf("seal: exit %d, %q %q", code, out, errs)
+	if code, out, errs := try(runSeal, "-after", "0s"); code != exitSound {
+		t.Errorf("seal: exit %d, %q %q: code: got %d, want %d", code, out, errs, code, exitSound)
+	} else if strings.Count(out, "0 requests, 0 entries, 0 postings") != 2 {
+		t.Errorf("seal: exit %d, %q %q: strings.Count(…): got %d, want 2", code, out, errs,
+			strings.Count(out, "0 requests, 0 entries, 0 postings"))
 	}
-	if code, out, _ := try(runSeal, "-after", "0s"); code != exitSound || out != "" {
-		t.Errorf("seal again: exit %d, %q", code, out)
+	if code, out, _ := try(runSeal, "-after", "0s"); code != exitSound {
+		t.Errorf("seal again: exit: got %d, want %d", code, exitSound)
+	} else if out != "" {
+		t.Errorf(`seal again: out: got %q, want ""`, out)
 	}
 	file := filepath.Join(t.TempDir(), "export.jsonl")
-	if code, _, errs := try(runExport, "-out", file); code != exitSound || !strings.Contains(errs, "export: ") {
-		t.Errorf("export: exit %d, %q", code, errs)
+	if code, _, errs := try(runExport, "-out", file); code != exitSound {
+		t.Errorf("export: exit: got %d, want %d", code, exitSound)
+	} else if !strings.Contains(errs, "export: ") {
+		t.Errorf(`export: errs: got %q, want "export: " in it`, errs)
 	}
 	written, err := os.ReadFile(file)
-	if err != nil || !strings.HasSuffix(string(written), "}\n") || !strings.Contains(string(written), `{"end":true,`) {
-		t.Errorf("export wrote %q, %v", written, err)
+	switch {
+	case err != nil:
+		t.Errorf("got the error %v, want none", err)
+	case !strings.HasSuffix(string(written), "}\n"):
+		t.Errorf("export wrote: written: got %q, want the suffix %q", string(written), "}\n")
+	case !strings.Contains(string(written), `{"end":true,`):
+		t.Errorf("export wrote: written: got %q, want %q in it", string(written), `{"end":true,`)
 	}
-	if code, out, _ := try(runExport); code != exitSound || strings.Count(out, "\n") != strings.Count(string(written),
-		"\n") {
-		t.Errorf("export to the standard output: exit %d, %d lines", code, strings.Count(out, "\n"))
+	if code, out, _ := try(runExport); code != exitSound {
+		t.Errorf("export to the standard output: exit: got %d, want %d", code, exitSound)
+	} else if strings.Count(out, "\n") != strings.Count(string(written), "\n") {
+		t.Errorf("export to the standard output: strings.Count(…): got %d, want %d", strings.Count(out, "\n"),
+			strings.Count(string(written), "\n"))
 	}
 	for name, args := range map[string][]string{"seal": {"-after", "x"}, "export": {"more"}} {
-		if code, _, errs := try(tools()[name], args...); code != exitUnknown || !strings.Contains(errs, "usage") {
-			t.Errorf("%s %v: exit %d, %q", name, args, code, errs)
+		if code, _, errs := try(tools()[name], args...); code != exitUnknown {
+			t.Errorf("%s %v: exit: got %d, want %d", name, args, code, exitUnknown)
+		} else if !strings.Contains(errs, "usage") {
+			t.Errorf(`%s %v: errs: got %q, want "usage" in it`, name, args, errs)
 		}
 	}
-	if code, _, errs := try(runExport, "-out", filepath.Join(file, "no", "folder")); code != exitUnknown || errs == "" {
-		t.Errorf("export to nowhere: exit %d, %q", code, errs)
+	if code, _, errs := try(runExport, "-out", filepath.Join(file, "no", "folder")); code != exitUnknown {
+		t.Errorf("export to nowhere: exit: got %d, want %d", code, exitUnknown)
+	} else if errs == "" {
+		t.Error(`export to nowhere: errs: got "", want some text`)
 	}
 }

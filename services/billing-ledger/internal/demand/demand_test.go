@@ -109,7 +109,7 @@ func TestADaysSumIsThatOfItsRequests(t *testing.T) {
 			}
 		}
 		if want := rank(last, before); !slices.Equal(got, want) {
-			t.Fatalf("round %d: %+v, want %+v", round, got, want)
+			t.Fatalf("round %d: got %+v, want %+v", round, got, want)
 		}
 		h.clock.Advance(goodFor + time.Duration(rnd.Int64N(int64([]time.Duration{time.Minute, 2 * time.Hour}[round%2]))))
 	}
@@ -117,18 +117,27 @@ func TestADaysSumIsThatOfItsRequests(t *testing.T) {
 
 func TestASecondSumReadsAFewMinutes(t *testing.T) {
 	h, b := begin(noon)
-	if _, err := b.Models(t.Context()); err != nil || h.read != 2*window {
-		t.Fatalf("the first sum reads %s, %v", h.read, err)
+	if _, err := b.Models(t.Context()); err != nil {
+		t.Fatalf("got the error %v, want none", err)
+	} else if h.read != 2*window {
+		t.Fatalf("the first sum reads: got %v, want %v", h.read, 2*window)
 	}
 	h.read = 0
 	for range 100 {
-		if _, err := b.Models(t.Context()); err != nil || h.read != 0 {
-			t.Fatalf("within five minutes it reads %s, %v", h.read, err)
+		if _, err := b.Models(t.Context()); err != nil {
+			t.Fatalf("got the error %v, want none", err)
+		} else if h.read != 0 {
+			t.Fatalf("within five minutes it reads: got %v, want 0", h.read)
 		}
 	}
 	h.clock.Advance(goodFor)
-	if _, err := b.Models(t.Context()); err != nil || h.read > 40*time.Minute || h.read == 0 {
-		t.Errorf("the second sum reads %s, %v", h.read, err)
+	switch _, err := b.Models(t.Context()); {
+	case err != nil:
+		t.Errorf("got the error %v, want none", err)
+	case h.read > 40*time.Minute:
+		t.Errorf("the second sum reads: got %v, want at most %v", h.read, 40*time.Minute)
+	case h.read == 0:
+		t.Error("the second sum reads: got 0, want any but 0")
 	}
 	h.read = 0
 	const days = 3
@@ -137,18 +146,22 @@ func TestASecondSumReadsAFewMinutes(t *testing.T) {
 		if _, err := b.Models(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if hours, pieces := len(b.hours), len(b.pieces); hours > 49 || pieces > 50 {
-			t.Fatalf("%d hours and %d pieces are remembered", hours, pieces)
+		if hours, pieces := len(b.hours), len(b.pieces); hours > 49 {
+			t.Fatalf("%d hours and %d pieces are remembered: hours: got %d, want at most 49", hours, pieces, hours)
+		} else if pieces > 50 {
+			t.Fatalf("%d hours and %d pieces are remembered: pieces: got %d, want at most 50", hours, pieces, pieces)
 		}
 	}
 	// The last minutes are read some times over, two hours once more each.
 	if h.read > 8*days*window {
-		t.Errorf("in three days %s are read", h.read)
+		t.Errorf("in three days %s are read: got %v, want at most %v", h.read, h.read, 8*days*window)
 	}
 	h.clock.Advance(-50 * time.Hour)
 	h.read = 0
-	if _, err := b.Models(t.Context()); err != nil || h.read == 0 {
-		t.Errorf("when the clock was set back it reads %s, %v", h.read, err)
+	if _, err := b.Models(t.Context()); err != nil {
+		t.Errorf("got the error %v, want none", err)
+	} else if h.read == 0 {
+		t.Error("when the clock was set back it reads: got 0, want any but 0")
 	}
 }
 
@@ -168,12 +181,12 @@ func TestOneSumsAndTheOthersWaitForIt(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if _, err := b.Models(ctx); !fault.Is(err, fault.ServiceUnavailable) {
-			t.Errorf("who waits too long: %v", err)
+			t.Errorf("who waits too long: got the error %v, want the reason %v", err, fault.ServiceUnavailable)
 		}
 		close(h.block)
 		all.Wait()
 		if h.read != 2*window {
-			t.Errorf("twenty callers read %s", h.read)
+			t.Errorf("twenty callers read: got %v, want %v", h.read, 2*window)
 		}
 	})
 }
@@ -187,17 +200,24 @@ func TestAFailureIsNotTriedAgainAtOnceAndWhatWasReadIsKept(t *testing.T) {
 	h.err, h.reads = errors.New("too slow"), 0
 	for range 3 {
 		_, err := b.Models(t.Context())
-		if f, ok := fault.As(err); !ok || f.Kind != fault.Unavailable || f.RetryAfter <= 0 {
-			t.Errorf("a sum that cannot be made: %v", err)
+		switch f, ok := fault.As(err); {
+		case !ok:
+			t.Errorf("a sum that cannot be made: got the error %v, want a fault", err)
+		case f.Kind != fault.Unavailable:
+			t.Errorf("a sum that cannot be made: f.Kind: got %d, want %d", f.Kind, fault.Unavailable)
+		case f.RetryAfter <= 0:
+			t.Errorf("a sum that cannot be made: f.RetryAfter: got %v, want more than 0", f.RetryAfter)
 		}
 	}
 	if h.reads != 1 {
-		t.Errorf("%d reads", h.reads)
+		t.Errorf("reads: got %d, want 1", h.reads)
 	}
 	h.clock.Advance(pauseAfter)
 	h.err, h.read = nil, 0
-	if _, err := b.Models(t.Context()); err != nil || h.read > 4*time.Hour {
-		t.Errorf("after a pause it reads %s, %v", h.read, err)
+	if _, err := b.Models(t.Context()); err != nil {
+		t.Errorf("got the error %v, want none", err)
+	} else if h.read > 4*time.Hour {
+		t.Errorf("after a pause it reads: got %v, want at most %v", h.read, 4*time.Hour)
 	}
 }
 
@@ -205,20 +225,25 @@ func TestTheLastSumStandsInForAnHour(t *testing.T) {
 	h, b := begin(noon)
 	h.records = []record{{noon.Add(-time.Hour), "m", Sum{Requests: 1}}}
 	made, err := b.Models(t.Context())
-	if err != nil || len(made) != 1 {
-		t.Fatalf("%+v, %v", made, err)
+	if err != nil {
+		t.Fatalf("got the error %v, want none", err)
+	}
+	if len(made) != 1 {
+		t.Fatalf("len(made): got %d, want 1, in %+v", len(made), made)
 	}
 	h.err = errors.New("too slow")
 	// The second of them finds that it has just failed.
 	for _, age := range []time.Duration{goodFor, 0, 49 * time.Minute, 6*time.Minute - 1} {
 		h.clock.Advance(age)
-		if last, err := b.Models(t.Context()); err != nil || !slices.Equal(last, made) {
-			t.Errorf("%s later: %+v, %v", age, last, err)
+		if last, err := b.Models(t.Context()); err != nil {
+			t.Errorf("%s later: got the error %v, want none", age, err)
+		} else if !slices.Equal(last, made) {
+			t.Errorf("%s later: last: got %+v, want %+v", age, last, made)
 		}
 	}
 	h.clock.Advance(time.Nanosecond)
 	if _, err := b.Models(t.Context()); !fault.Is(err, fault.ServiceUnavailable) {
-		t.Errorf("an hour later: %v", err)
+		t.Errorf("an hour later: got the error %v, want the reason %v", err, fault.ServiceUnavailable)
 	}
 }
 
@@ -234,8 +259,10 @@ func TestTheFirstSumIsMadeBeforeAnybodyAsks(t *testing.T) {
 		h.err, h.read = nil, 0
 		h.mu.Unlock()
 		<-done
-		if h.read == 0 || !b.made {
-			t.Errorf("%s was read; made: %t", h.read, b.made)
+		if h.read == 0 {
+			t.Error("h.read: got 0, want any but 0")
+		} else if !b.made {
+			t.Error("b.made: got false, want true")
 		}
 	})
 }
@@ -259,11 +286,11 @@ func TestWhoGivesUpLeavesWhatWasReadToTheNext(t *testing.T) {
 			break
 		}
 		if calls > 1000 {
-			t.Fatal("nothing comes of it")
+			t.Fatalf("nothing comes of it: got %d, want at most 1000", calls)
 		}
 	}
 	if maxCalls := int(2*window/pieceOf)/3 + 10; calls > maxCalls {
-		t.Errorf("it took %d callers, want %d at most", calls, maxCalls)
+		t.Errorf("it took: got %d callers, want %d at most", calls, maxCalls)
 	}
 }
 
@@ -274,15 +301,22 @@ func TestTheMostAskedForAreListed(t *testing.T) {
 	}
 	before["gone"] = Sum{Requests: 5}
 	models := rank(last, before)
-	if len(models) != MaxModels || models[0].ID != strconv.Itoa(MaxModels+9) {
-		t.Errorf("%d models, the first is %+v", len(models), models[0])
+	if len(models) != MaxModels {
+		t.Errorf("len(models): got %d, want %d", len(models), MaxModels)
+	} else if models[0].ID != strconv.Itoa(MaxModels+9) {
+		t.Errorf("models[0].ID: got %q, want %q", models[0].ID, strconv.Itoa(MaxModels+9))
 	}
-	if small := rank(map[string]Sum{"b": {Requests: 1}, "a": {Requests: 1}}, maps.Clone(before)); len(small) != 3 ||
-		small[0].ID != "a" || small[2] != (Model{ID: "gone", Before: 5}) {
-		t.Errorf("%+v", small)
+	switch small := rank(map[string]Sum{"b": {Requests: 1}, "a": {Requests: 1}}, maps.Clone(before)); {
+	case len(small) != 3:
+		t.Errorf("len(small): got %d, want 3, in %+v", len(small), small)
+	case small[0].ID != "a":
+		t.Errorf(`small[0].ID: got %q, want "a"`, small[0].ID)
+	case small[2] != (Model{ID: "gone", Before: 5}):
+		t.Errorf("small[2]: got %+v, want %+v", small[2], Model{ID: "gone", Before: 5})
 	}
-	if m := (Model{Sum: Sum{Latency: 3 * time.Second, Timed: 2}}); m.MeanLatency() != 1500*time.Millisecond ||
-		(Model{}).MeanLatency() != 0 {
-		t.Errorf("the mean is %s", m.MeanLatency())
+	if m := (Model{Sum: Sum{Latency: 3 * time.Second, Timed: 2}}); m.MeanLatency() != 1500*time.Millisecond {
+		t.Errorf("the mean: got %v, want %v", m.MeanLatency(), 1500*time.Millisecond)
+	} else if got := (Model{}).MeanLatency(); got != 0 {
+		t.Errorf("(Model{}).MeanLatency(): got %v, want 0", got)
 	}
 }

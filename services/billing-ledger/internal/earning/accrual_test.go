@@ -28,8 +28,11 @@ func TestPagesAreBoundedAndHaveNoGaps(t *testing.T) {
 		seen, token := 0, ""
 		for page := 0; ; page++ {
 			list, next, err := ListAccruals(t.Context(), n, "2026-01-02", token)
-			if err != nil || len(list) > AccrualPage {
-				t.Fatalf("page of %d rows: %v", len(list), err)
+			if err != nil {
+				t.Fatalf("got the error %v, want none", err)
+			}
+			if len(list) > AccrualPage {
+				t.Fatalf("page: got %d, want at most %d", len(list), AccrualPage)
 			}
 			seen += len(list)
 			if token = next; token == "" {
@@ -37,7 +40,7 @@ func TestPagesAreBoundedAndHaveNoGaps(t *testing.T) {
 			}
 		}
 		if seen != int(n) {
-			t.Errorf("%d of %d rows seen", seen, n)
+			t.Errorf("of %d rows seen: got %d, want %d", n, seen, int(n))
 		}
 	}
 }
@@ -48,7 +51,7 @@ func TestForeignTokensAreRefused(t *testing.T) {
 		{"2026-01-02", AccrualCursor{Day: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), Provider: ids.ProviderID{1}}.token()},
 	} {
 		if _, _, err := ListAccruals(t.Context(), rows(1), tc.first, tc.token); !fault.Is(err, fault.InvalidValue) {
-			t.Errorf("%+v: %v", tc, err)
+			t.Errorf("%+v: got the error %v, want the reason %v", tc, err, fault.InvalidValue)
 		}
 	}
 }
@@ -121,8 +124,11 @@ func FuzzWatermark(f *testing.F) {
 			return
 		}
 		again, err := parseMark(m.token())
-		if err != nil || again != m {
-			t.Fatalf("%q reads as %v, and its token as %v (%v)", token, m, again, err)
+		if err != nil {
+			t.Fatalf("%q reads: got the error %v, want none", token, err)
+		}
+		if again != m {
+			t.Fatalf("%q reads: again: got %+v, want %+v", token, again, m)
 		}
 	})
 }
@@ -136,8 +142,11 @@ func FuzzPageToken(f *testing.F) {
 			return
 		}
 		again, err := parseToken(p.token())
-		if err != nil || again != p {
-			t.Fatalf("%q reads as %v, and its token as %v (%v)", token, p, again, err)
+		if err != nil {
+			t.Fatalf("%q reads: got the error %v, want none", token, err)
+		}
+		if again != p {
+			t.Fatalf("%q reads: again: got %+v, want %+v", token, again, p)
 		}
 	})
 }

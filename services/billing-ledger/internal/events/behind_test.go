@@ -27,7 +27,7 @@ func TestABacklogOrAFailureKeepsTheConsumerBehind(t *testing.T) {
 	} {
 		c.note([]bus.Msg{{Pending: 50_000}, {Pending: step.pending}}, step.err)
 		if c.Behind() != step.behind {
-			t.Errorf("after %s, behind is %v", step.name, c.Behind())
+			t.Errorf("after %s, behind: got %t, want %t", step.name, c.Behind(), step.behind)
 		}
 	}
 }
@@ -47,8 +47,10 @@ func TestABacklogIsAsOldAsWhatWasSettledLast(t *testing.T) {
 		{"the last batch", 0, nil, 0, time.Time{}},
 	} {
 		c.note([]bus.Msg{{Pending: 8, Published: early}, {Pending: step.pending, Published: late}}, step.err)
-		if waiting, since := c.Backlog(); waiting != step.waiting || !since.Equal(step.since) {
-			t.Errorf("after %s %d wait since %v", step.name, waiting, since)
+		if waiting, since := c.Backlog(); waiting != step.waiting {
+			t.Errorf("after %s: waiting: got %d, want %d", step.name, waiting, step.waiting)
+		} else if !since.Equal(step.since) {
+			t.Errorf("after %s: since: got %v, want %v", step.name, since, step.since)
 		}
 	}
 }

@@ -35,7 +35,7 @@ func encode(t testing.TB, m *eventsv1.UsageEvent) []byte {
 
 func TestEachFaultOfAnEventIsItsReject(t *testing.T) {
 	if _, reject := decodeUsage(encode(t, validEvent())); reject != nil {
-		t.Fatalf("a valid event is rejected: %+v", reject)
+		t.Fatalf("a valid event is rejected: got %+v, want nil", reject)
 	}
 	for name, spoil := range map[string]func(*eventsv1.UsageEvent){
 		"request id":    func(m *eventsv1.UsageEvent) { m.RequestId = "x" },
@@ -61,8 +61,13 @@ func TestEachFaultOfAnEventIsItsReject(t *testing.T) {
 		m := validEvent()
 		spoil(m)
 		_, reject := decodeUsage(encode(t, m))
-		if reject == nil || reject.Reason != usage.Invalid || reject.Detail == "" {
-			t.Errorf("%s: %+v", name, reject)
+		switch {
+		case reject == nil:
+			t.Errorf("%s: reject: got nil, want a value", name)
+		case reject.Reason != usage.Invalid:
+			t.Errorf("%s: reject.Reason: got %q, want %q", name, reject.Reason, usage.Invalid)
+		case reject.Detail == "":
+			t.Errorf(`%s: reject.Detail: got "", want some text`, name)
 		}
 		if name == "hub" && reject.Hub != "" {
 			t.Error("a malformed hub id would become a subject")
@@ -73,22 +78,22 @@ func TestEachFaultOfAnEventIsItsReject(t *testing.T) {
 func TestEveryNameOfTheContractIsStored(t *testing.T) {
 	for number, name := range eventsv1.Ending_name {
 		if stored := endings[eventsv1.Ending(number)]; (stored == "") != (number == 0) {
-			t.Errorf("%s is stored as %q", name, stored)
+			t.Errorf(`%s is stored: stored == "": got %t, want %t`, name, stored == "", number == 0)
 		}
 	}
 	for number, name := range eventsv1.ClaimState_name {
 		if stored := claimStates[eventsv1.ClaimState(number)]; (stored == "") != (number == 0) {
-			t.Errorf("%s is stored as %q", name, stored)
+			t.Errorf(`%s is stored: stored == "": got %t, want %t`, name, stored == "", number == 0)
 		}
 	}
 	for number, name := range eventsv1.RouteMode_name {
 		if stored := RouteMode(eventsv1.RouteMode(number)); (stored == "") != (number == 0) {
-			t.Errorf("%s is stored as %q", name, stored)
+			t.Errorf(`%s is stored: stored == "": got %t, want %t`, name, stored == "", number == 0)
 		}
 	}
 	for number, name := range eventsv1.FallbackReason_name {
 		if stored := FallbackReason(eventsv1.FallbackReason(number)); (stored == "") != (number == 0) {
-			t.Errorf("%s is stored as %q", name, stored)
+			t.Errorf(`%s is stored: stored == "": got %t, want %t`, name, stored == "", number == 0)
 		}
 	}
 }
@@ -107,9 +112,13 @@ func FuzzDecodeUsage(f *testing.F) {
 	f.Fuzz(func(t *testing.T, payload []byte) {
 		d, reject := decodeUsage(payload)
 		if reject != nil {
-			if !slices.Contains(reasons, reject.Reason) || len(reject.Detail) > usage.MaxDetail || reject.Hub != "" &&
-				!usage.ValidHub(reject.Hub) {
-				t.Fatalf("reject %+v", reject)
+			switch {
+			case !slices.Contains(reasons, reject.Reason):
+				t.Fatalf("reasons: got %q, want %q in it", reasons, reject.Reason)
+			case len(reject.Detail) > usage.MaxDetail:
+				t.Fatalf("len(reject.Detail): got %d, want at most %d, in %+v", len(reject.Detail), usage.MaxDetail, reject)
+			case reject.Hub != "" && !usage.ValidHub(reject.Hub):
+				t.Fatal(`usage.ValidHub(reject.Hub): got false, want true, where reject.Hub != ""`)
 			}
 			return
 		}
@@ -117,8 +126,11 @@ func FuzzDecodeUsage(f *testing.F) {
 			t.Fatalf("accepted an invalid event: %v", err)
 		}
 		again, reject := decodeUsage(payload)
-		if reject != nil || again.Event.Hash() != d.Event.Hash() {
-			t.Fatal("the same payload has two hashes")
+		if reject != nil {
+			t.Fatalf("the same payload has two hashes: reject: got %+v, want nil", reject)
+		}
+		if got, want := again.Event.Hash(), d.Event.Hash(); got != want {
+			t.Fatalf("the same payload has two hashes: again.Event.Hash(): got %v, want %v", got, want)
 		}
 	})
 }
@@ -142,7 +154,7 @@ func TestUsagePublishedByAReviewIsReadAsItWas(t *testing.T) {
 			}
 			again := usageToProto(first)
 			if !proto.Equal(again, m) {
-				t.Errorf("%v became %v", m, again)
+				t.Errorf("again: got %v, want %v", again, m)
 			}
 		}
 	}
@@ -151,11 +163,15 @@ func TestUsagePublishedByAReviewIsReadAsItWas(t *testing.T) {
 func TestAnUnknownEvidenceSourceIsRejected(t *testing.T) {
 	m := validEvent()
 	m.EvidenceSource = 9
-	if _, reject := decodeUsage(encode(t, m)); reject == nil || reject.Reason != usage.Invalid {
-		t.Errorf("%+v", reject)
+	if _, reject := decodeUsage(encode(t, m)); reject == nil {
+		t.Error("reject: got nil, want a value")
+	} else if reject.Reason != usage.Invalid {
+		t.Errorf("reject.Reason: got %q, want %q", reject.Reason, usage.Invalid)
 	}
 	m.EvidenceSource = eventsv1.EvidenceSource_EVIDENCE_SOURCE_UNSPECIFIED // a hub older than the field
-	if d, reject := decodeUsage(encode(t, m)); reject != nil || d.Event.EvidenceSource != usage.Hub {
-		t.Errorf("%+v", reject)
+	if d, reject := decodeUsage(encode(t, m)); reject != nil {
+		t.Errorf("reject: got %+v, want nil", reject)
+	} else if d.Event.EvidenceSource != usage.Hub {
+		t.Errorf("d.Event.EvidenceSource: got %q, want %q", d.Event.EvidenceSource, usage.Hub)
 	}
 }

@@ -21,13 +21,15 @@ func TestOperatorsAreToldOfHeldEarningsByIdsAlone(t *testing.T) {
 	kept := line
 	kept.Held = usage.SameUser
 	c.tellHeld(t.Context(), []usage.Line{line, kept, line})
-	if !slices.Equal(rules, []usage.Rule{usage.SameUser}) || strings.Count(text.String(), "\n") != 1 {
-		t.Errorf("counted %v, told\n%s", rules, text.String())
+	if !slices.Equal(rules, []usage.Rule{usage.SameUser}) {
+		t.Errorf("counted: got %q, want %q, with %s", rules, []usage.Rule{usage.SameUser}, text.String())
+	} else if strings.Count(text.String(), "\n") != 1 {
+		t.Errorf("strings.Count(…): got %d, want 1", strings.Count(text.String(), "\n"))
 	}
 	for _, want := range []string{kept.Event.Request.String(), kept.Account.String(), kept.Event.Provider.String(),
 		"rule=same_user"} {
 		if !strings.Contains(text.String(), want) {
-			t.Errorf("%q is not told of in %s", want, text.String())
+			t.Errorf("%q is not told: got %q, want %q in it", want, text.String(), want)
 		}
 	}
 }

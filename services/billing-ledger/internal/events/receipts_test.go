@@ -59,12 +59,19 @@ func TestWordOfVoidAttemptsIsPartedFromQuestions(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(s.voids) != 2 {
-		t.Errorf("kept %v", s.voids)
+		t.Errorf("kept: got %d, want 2, in %v", len(s.voids), s.voids)
 	}
 	questions, voids := workReceipts(s).sort(t.Context(), []bus.Msg{{Subject: bus.SubjectWorkReceipt("hub-1")}, void,
 		{Subject: bus.SubjectWorkReceipt("hub-2")}})
-	if len(questions) != 2 || len(voids) != 1 || voids[0].Attempt != 2 || voids[0].Hub != "hub-1" {
-		t.Errorf("%d questions, %+v", len(questions), voids)
+	switch {
+	case len(questions) != 2:
+		t.Errorf("len(questions): got %d, want 2", len(questions))
+	case len(voids) != 1:
+		t.Errorf("len(voids): got %d, want 1, in %+v", len(voids), voids)
+	case voids[0].Attempt != 2:
+		t.Errorf("voids[0].Attempt: got %d, want 2", voids[0].Attempt)
+	case voids[0].Hub != "hub-1":
+		t.Errorf(`voids[0].Hub: got %q, want "hub-1"`, voids[0].Hub)
 	}
 }
 
@@ -80,8 +87,10 @@ func TestAHubSpeaksOfReceiptsAndVoidAttemptsForItselfAlone(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if len(s.voids) != 0 || len(said.subjects) != 0 {
-		t.Errorf("hub-2 speaks for hub-1: kept %v, answered on %v", s.voids, said.subjects)
+	if len(s.voids) != 0 {
+		t.Errorf("hub-2 speaks for hub-1: kept: len(s.voids): got %d, want 0, in %v", len(s.voids), s.voids)
+	} else if len(said.subjects) != 0 {
+		t.Errorf("hub-2 speaks for hub-1: len(said.subjects): got %d, want 0, in %v", len(said.subjects), said.subjects)
 	}
 	if err := d.Handle(t.Context(), []bus.Msg{{Subject: bus.SubjectWorkReceipt("hub-1"), Data: question}}); err != nil {
 		t.Fatal(err)
@@ -106,7 +115,7 @@ func TestABatchWhoseVoidsCannotBeKeptComesAgain(t *testing.T) {
 	s := &shelf{fail: errors.New("the database is away")}
 	void := bus.Msg{Subject: bus.SubjectVoid("hub-1"), Data: encoded(t, sound)}
 	if err := workReceipts(s).Handle(t.Context(), []bus.Msg{void}); !errors.Is(err, s.fail) {
-		t.Errorf("%v", err)
+		t.Errorf("got the error %v, want %v", err, s.fail)
 	}
 }
 
@@ -127,8 +136,15 @@ func FuzzWordOfAVoidAttemptIsSoundOrRefused(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		v, err := voidFrom(data)
-		if err == nil && (v.Attempt < 1 || v.Attempt > maxAttempt || v.Hub == "" || len(v.Hub) > 64) {
-			t.Errorf("%x is taken as %+v", data, v)
+		switch {
+		case err == nil && v.Attempt < 1:
+			t.Errorf("v.Attempt: got %d, want at least 1, with %x", v.Attempt, data)
+		case err == nil && v.Attempt > maxAttempt:
+			t.Errorf("v.Attempt: got %d, want at most %d, with %x", v.Attempt, maxAttempt, data)
+		case err == nil && v.Hub == "":
+			t.Errorf(`v.Hub: got "", want some text, with %x`, data)
+		case err == nil && len(v.Hub) > 64:
+			t.Errorf("len(v.Hub): got %d, want at most 64, with %x", len(v.Hub), data)
 		}
 	})
 }

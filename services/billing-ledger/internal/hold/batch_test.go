@@ -68,8 +68,10 @@ func TestWhatArrivesDuringACommitSharesTheNext(t *testing.T) {
 		ask := func(n int64) {
 			all.Go(func() {
 				got, err := a.Admit(t.Context(), AdmitRequest{Model: "m", MaxCompletionTokens: n})
-				if err != nil || got.Held != money.NanoUSD(n) {
-					t.Errorf("request %d is answered %v %v", n, got.Held, err)
+				if err != nil {
+					t.Errorf("got the error %v, want none", err)
+				} else if got.Held != money.NanoUSD(n) {
+					t.Errorf("Held: got %v, want %v", got.Held, money.NanoUSD(n))
 				}
 			})
 		}
@@ -83,8 +85,13 @@ func TestWhatArrivesDuringACommitSharesTheNext(t *testing.T) {
 			g.open <- nil
 			synctest.Wait()
 		}
-		if want := []int{1, 8, 8, 4}; len(g.batches) != 4 || g.batches[1] != want[1] || g.batches[3] != want[3] {
-			t.Errorf("batches %v, want %v", g.batches, want)
+		switch want := []int{1, 8, 8, 4}; {
+		case len(g.batches) != 4:
+			t.Errorf("len(g.batches): got %d, want 4, in %v", len(g.batches), g.batches)
+		case g.batches[1] != want[1]:
+			t.Errorf("g.batches[1]: got %d, want %d", g.batches[1], want[1])
+		case g.batches[3] != want[3]:
+			t.Errorf("g.batches[3]: got %d, want %d", g.batches[3], want[3])
 		}
 		stop()
 		all.Wait()
@@ -112,9 +119,12 @@ func TestTheClaimsOfAKeyAreNeverInTwoBatchesAtOnce(t *testing.T) {
 		for _, key := range []byte{2, 2, 2, 4, 7, 7} {
 			ask(key)
 		}
-		if len(g.batches) != 2 || a.Waiting() != 4 {
-			t.Errorf("%d batches are under way and %d reservations wait, want one batch a writer and 4",
-				len(g.batches), a.Waiting())
+		if len(g.batches) != 2 {
+			t.Errorf("%d batches are under way and %d reservations wait: len(g.batches): got %d, want 2", len(g.batches),
+				a.Waiting(), len(g.batches))
+		} else if a.Waiting() != 4 {
+			t.Errorf("%d batches are under way and %d reservations wait: a.Waiting(): got %d, want 4", len(g.batches),
+				a.Waiting(), a.Waiting())
 		}
 		for range 4 {
 			g.open <- nil
@@ -138,7 +148,7 @@ func TestFullQueueIsUnavailable(t *testing.T) {
 			synctest.Wait()
 		}
 		if _, err := a.Admit(t.Context(), AdmitRequest{Model: "m"}); !fault.Is(err, fault.AdmissionUnavailable) {
-			t.Errorf("with a full queue: %v", err)
+			t.Errorf("with a full queue: got the error %v, want the reason %v", err, fault.AdmissionUnavailable)
 		}
 		stop()
 		g.open <- nil
@@ -151,7 +161,7 @@ func TestStoppingEndsTheBatchAndRefusesWhoWaits(t *testing.T) {
 		g := &gate{open: make(chan error)}
 		a := testAdmitter(g, 1, 10)
 		if _, err := a.Admit(t.Context(), AdmitRequest{Model: "m"}); !fault.Is(err, fault.AdmissionUnavailable) {
-			t.Errorf("before Run: %v", err)
+			t.Errorf("before Run: got the error %v, want the reason %v", err, fault.AdmissionUnavailable)
 		}
 		ctx, stop := context.WithCancel(t.Context())
 		var all sync.WaitGroup
@@ -165,7 +175,7 @@ func TestStoppingEndsTheBatchAndRefusesWhoWaits(t *testing.T) {
 		synctest.Wait()
 		all.Go(func() {
 			if _, err := a.Admit(t.Context(), AdmitRequest{Model: "m"}); !fault.Is(err, fault.AdmissionUnavailable) {
-				t.Errorf("who waits: %v", err)
+				t.Errorf("who waits: got the error %v, want the reason %v", err, fault.AdmissionUnavailable)
 			}
 		})
 		synctest.Wait()
@@ -174,7 +184,7 @@ func TestStoppingEndsTheBatchAndRefusesWhoWaits(t *testing.T) {
 		g.open <- nil
 		all.Wait()
 		if _, err := a.Admit(t.Context(), AdmitRequest{Model: "m"}); !fault.Is(err, fault.AdmissionUnavailable) {
-			t.Errorf("after Run: %v", err)
+			t.Errorf("after Run: got the error %v, want the reason %v", err, fault.AdmissionUnavailable)
 		}
 	})
 }
@@ -192,7 +202,7 @@ func TestCallersWhoLeftAreNotAdmitted(t *testing.T) {
 		impatient, leave := context.WithCancel(t.Context())
 		all.Go(func() {
 			if _, err := a.Admit(impatient, AdmitRequest{Model: "m"}); !errors.Is(err, context.Canceled) {
-				t.Errorf("who left: %v", err)
+				t.Errorf("who left: got the error %v, want %v", err, context.Canceled)
 			}
 		})
 		all.Go(func() { _, _ = a.Admit(t.Context(), AdmitRequest{Model: "m"}) })
@@ -202,8 +212,10 @@ func TestCallersWhoLeftAreNotAdmitted(t *testing.T) {
 		g.open <- nil
 		g.open <- nil
 		synctest.Wait()
-		if len(g.batches) != 2 || g.batches[1] != 1 {
-			t.Errorf("batches %v, want 1 and 1", g.batches)
+		if len(g.batches) != 2 {
+			t.Errorf("len(g.batches): got %d, want 2, in %v", len(g.batches), g.batches)
+		} else if g.batches[1] != 1 {
+			t.Errorf("g.batches[1]: got %d, want 1", g.batches[1])
 		}
 		stop()
 		all.Wait()
@@ -218,7 +230,7 @@ func TestAStoreThatHangsIsUnavailable(t *testing.T) {
 		all.Go(func() { a.Run(ctx) })
 		synctest.Wait()
 		if _, err := a.Admit(t.Context(), AdmitRequest{Model: "m"}); !fault.Is(err, fault.AdmissionUnavailable) {
-			t.Errorf("after the timeout: %v", err)
+			t.Errorf("after the timeout: got the error %v, want the reason %v", err, fault.AdmissionUnavailable)
 		}
 		stop()
 		all.Wait()
@@ -239,7 +251,7 @@ func TestClaimsNeverWrap(t *testing.T) {
 		{AdmitRequest{Model: "none"}, fault.ModelNotFound},
 	} {
 		if _, err := a.reserve(tc.request); !fault.Is(err, tc.want) {
-			t.Errorf("%+v: %v, want %s", tc.request, err, tc.want)
+			t.Errorf("%+v: got %v, want %s", tc.request, err, tc.want)
 		}
 	}
 }
@@ -260,14 +272,23 @@ func TestAnOrderIsHeldInTheUnitOfItsModel(t *testing.T) {
 			MaxCompletionTokens: 5, Images: 2}, 5},
 	} {
 		got, err := a.reserve(c.request)
-		if err != nil || got.PromptTokens != c.want.PromptTokens || got.MaxCompletionTokens != c.want.MaxCompletionTokens ||
-			got.Images != c.want.Images || got.Amount != c.held {
-			t.Errorf("%+v is reserved as %+v, %v", c.request, got, err)
+		switch {
+		case err != nil:
+			t.Errorf("%+v is reserved: got the error %v, want none", c.request, err)
+		case got.PromptTokens != c.want.PromptTokens:
+			t.Errorf("%+v is reserved: PromptTokens: got %d, want %d", c.request, got.PromptTokens, c.want.PromptTokens)
+		case got.MaxCompletionTokens != c.want.MaxCompletionTokens:
+			t.Errorf("%+v is reserved: MaxCompletionTokens: got %d, want %d", c.request, got.MaxCompletionTokens,
+				c.want.MaxCompletionTokens)
+		case got.Images != c.want.Images:
+			t.Errorf("%+v is reserved: Images: got %d, want %d", c.request, got.Images, c.want.Images)
+		case got.Amount != c.held:
+			t.Errorf("%+v is reserved: Amount: got %v, want %v", c.request, got.Amount, c.held)
 		}
 	}
 	_, err := a.reserve(AdmitRequest{Model: "image", MaxCompletionTokens: MaxImages + 1})
 	if !fault.Is(err, fault.InvalidValue) {
-		t.Errorf("too many images: %v", err)
+		t.Errorf("too many images: got the error %v, want the reason %v", err, fault.InvalidValue)
 	}
 }
 
@@ -275,8 +296,15 @@ func TestZeroPricedModelsAreFreeUnlessPinned(t *testing.T) {
 	a := testAdmitter(nil, 1, 1)
 	for pinned, want := range map[bool]BillingType{false: Free, true: PayAsYouGo} {
 		c, err := a.reserve(AdmitRequest{Model: "free", MaxCompletionTokens: MaxTokens, Pinned: pinned})
-		if err != nil || c.Billing != want || c.Amount != 0 || !c.ZeroPriced {
-			t.Errorf("pinned %v: %+v %v", pinned, c, err)
+		switch {
+		case err != nil:
+			t.Errorf("pinned %v: got the error %v, want none", pinned, err)
+		case c.Billing != want:
+			t.Errorf("pinned %v: c.Billing: got %q, want %q", pinned, c.Billing, want)
+		case c.Amount != 0:
+			t.Errorf("pinned %v: c.Amount: got %v, want 0", pinned, c.Amount)
+		case !c.ZeroPriced:
+			t.Errorf("pinned %v: c.ZeroPriced: got false, want true", pinned)
 		}
 	}
 }
@@ -300,7 +328,7 @@ func TestEveryRefusalHasItsFault(t *testing.T) {
 			continue
 		}
 		if !fault.Is(err, want[o]) {
-			t.Errorf("%s: %v, want %s", o, err, want[o])
+			t.Errorf("%s: got %v, want %s", o, err, want[o])
 		}
 		if f, _ := fault.As(err); f.Kind == fault.Exhausted && f.RetryAfter <= 0 {
 			t.Errorf("%s does not say how long to wait", o)
@@ -322,11 +350,13 @@ func TestEveryRefusalOfAGoodKeyTellsItsRate(t *testing.T) {
 		if o == InvalidKey || o == KeyRevoked || o == KeyExpired {
 			want = nil
 		}
-		if !ok || !maps.Equal(f.Meta, want) {
-			t.Errorf("%s tells %v", o, f.Meta)
+		if !ok {
+			t.Errorf("%s tells: got no fault, want one", o)
+		} else if !maps.Equal(f.Meta, want) {
+			t.Errorf("%s tells: f.Meta: got %v, want %v", o, f.Meta, want)
 		}
 		if f, _ := fault.As(Decision{Outcome: o}.fault()); len(f.Meta) != 0 {
-			t.Errorf("%s without a limit tells %v", o, f.Meta)
+			t.Errorf("%s without a limit tells: got %d, want 0, in %v", o, len(f.Meta), f.Meta)
 		}
 	}
 }
@@ -338,11 +368,23 @@ func TestReportsAreCutToSize(t *testing.T) {
 	}
 	w.Attempts[0].ProviderName = string([]byte{0xff}) + "name"
 	b := w.bounded()
-	if b.CommittedAttempt != 0 || b.RelayedTokens != 0 || b.HTTPStatus != 0 || b.TotalMS != 0 || b.ErrorCode != "é" ||
-		len(b.Attempts) != maxAttempts || b.Attempts[0].ProviderName != "name" {
-		t.Errorf("%+v", b)
+	switch {
+	case b.CommittedAttempt != 0:
+		t.Errorf("b.CommittedAttempt: got %d, want 0", b.CommittedAttempt)
+	case b.RelayedTokens != 0:
+		t.Errorf("b.RelayedTokens: got %d, want 0", b.RelayedTokens)
+	case b.HTTPStatus != 0:
+		t.Errorf("b.HTTPStatus: got %d, want 0", b.HTTPStatus)
+	case b.TotalMS != 0:
+		t.Errorf("b.TotalMS: got %d, want 0", b.TotalMS)
+	case b.ErrorCode != "é":
+		t.Errorf(`b.ErrorCode: got %q, want "é"`, b.ErrorCode)
+	case len(b.Attempts) != maxAttempts:
+		t.Errorf("len(b.Attempts): got %d, want %d, in %+v", len(b.Attempts), maxAttempts, b)
+	case b.Attempts[0].ProviderName != "name":
+		t.Errorf(`b.Attempts[0].ProviderName: got %q, want "name"`, b.Attempts[0].ProviderName)
 	}
 	if s := cut("aé", 2); s != "a" {
-		t.Errorf("cut in the middle of a character leaves %q", s)
+		t.Errorf(`cut in the middle of a character leaves: got %q, want "a"`, s)
 	}
 }

@@ -74,33 +74,39 @@ func TestHoldsExpireOnlyAfterUsageCouldArriveForTheGrace(t *testing.T) {
 			return p.seen()
 		}
 		if looks, _ := pass(59500 * time.Millisecond); looks != 0 {
-			t.Errorf("%d looks within the grace after the start", looks)
+			t.Errorf("looks within the grace after the start: got %d, want 0", looks)
 		}
-		if looks, expired := pass(time.Second); expired != 25 || looks != 3 {
-			t.Errorf("%d expired in %d batches, want 25 in 3", expired, looks)
+		if looks, expired := pass(time.Second); expired != 25 {
+			t.Errorf("expired: got %d, want 25", expired)
+		} else if looks != 3 {
+			t.Errorf("looks: got %d, want 3", looks)
 		}
 		away.Store(true)
 		p.put(5, false)
 		pass(10 * time.Minute)
 		away.Store(false)
 		if looks, _ := pass(58 * time.Second); looks != 0 {
-			t.Errorf("%d looks while usage could not arrive, or within the grace after", looks)
+			t.Errorf("looks while usage could not arrive, or within the grace after: got %d, want 0", looks)
 		}
 		p.put(5, true)
-		if looks, expired := pass(58 * time.Second); looks != 1 || expired != 25 {
-			t.Errorf("%d looks and %d expired within the grace after a failed look", looks, expired)
+		if looks, expired := pass(58 * time.Second); looks != 1 {
+			t.Errorf("%d looks and %d expired within the grace after a failed look: looks: got %d, want 1", looks, expired,
+				looks)
+		} else if expired != 25 {
+			t.Errorf("%d looks and %d expired within the grace after a failed look: expired: got %d, want 25", looks, expired,
+				expired)
 		}
 		if _, expired := pass(8 * time.Second); expired != 30 {
-			t.Errorf("%d expired after a failed look, want 30", expired)
+			t.Errorf("got %d expired after a failed look, want 30", expired)
 		}
 		// A store that stood still knows nothing of it, and fails nobody.
 		p.put(5, false)
 		stalled.Store(int64(8 * time.Second))
 		if _, expired := pass(66 * time.Second); expired != 30 {
-			t.Errorf("%d expired while the store stood still, or within the grace after", expired)
+			t.Errorf("expired while the store stood still, or within the grace after: got %d, want 30", expired)
 		}
 		if _, expired := pass(4 * time.Second); expired != 35 {
-			t.Errorf("%d expired after that, want 35", expired)
+			t.Errorf("got %d expired after that, want 35", expired)
 		}
 		stop()
 		run.Wait()
@@ -141,6 +147,6 @@ func TestAServiceThatStoodStillWaitsForTheGrace(t *testing.T) {
 		}
 	}
 	if n := tick(time.Second); n != 5 {
-		t.Errorf("%d expired after the grace, want 5", n)
+		t.Errorf("got %d expired after the grace, want 5", n)
 	}
 }

@@ -20,7 +20,7 @@ func TestRenewalsAreBoundedAndStandOnce(t *testing.T) {
 	l := &leases{}
 	r := &Renewer{Store: l}
 	if _, err := r.Renew(t.Context(), make([]Renewal, MaxRenewals+1)); !fault.Is(err, fault.InvalidValue) {
-		t.Errorf("%d renewals: %v", MaxRenewals+1, err)
+		t.Errorf("%d renewals: got the error %v, want the reason %v", MaxRenewals+1, err, fault.InvalidValue)
 	}
 	a, b, c := ids.RequestID{1}, ids.RequestID{2}, ids.RequestID{3}
 	lapsed, err := r.Renew(t.Context(), []Renewal{
@@ -33,15 +33,20 @@ func TestRenewalsAreBoundedAndStandOnce(t *testing.T) {
 		{Request: a}, {Request: b, CommittedAttempt: 1, Provider: ids.ProviderID{1}, Hub: "h", RelayedTokens: 4,
 			RelayedBytes: 9}, {Request: c},
 	}
-	if err != nil || len(l.renewed) != len(want) {
-		t.Fatalf("renewed %+v: %v", l.renewed, err)
+	if err != nil {
+		t.Fatalf("got the error %v, want none", err)
 	}
-	if len(lapsed) != 1 || lapsed[0] != a {
-		t.Errorf("%v came too late, want the first", lapsed)
+	if len(l.renewed) != len(want) {
+		t.Fatalf("len(l.renewed): got %d, want %d, in %+v", len(l.renewed), len(want), l.renewed)
+	}
+	if len(lapsed) != 1 {
+		t.Errorf("%v came too late: len(lapsed): got %d, want 1", lapsed, len(lapsed))
+	} else if lapsed[0] != a {
+		t.Errorf("%v came too late: lapsed[0]: got %v, want %v", lapsed, lapsed[0], a)
 	}
 	for i, w := range want {
 		if l.renewed[i] != w {
-			t.Errorf("renewed %+v, want %+v", l.renewed[i], w)
+			t.Errorf("renewed: got %+v, want %+v", l.renewed[i], w)
 		}
 	}
 }

@@ -10,8 +10,10 @@ func TestOnlyAnOpenHoldMovesAndItMovesOnce(t *testing.T) {
 	for _, s := range States() {
 		for _, trigger := range Triggers() {
 			to, ok := s.After(trigger)
-			if ok != (s == Open) || ok && to != want[trigger] {
-				t.Errorf("%s after %s is %q, %v", s, trigger, to, ok)
+			if ok != (s == Open) {
+				t.Errorf("%s after %s: ok: got %t, want %t", s, trigger, ok, s == Open)
+			} else if ok && to != want[trigger] {
+				t.Errorf("%s after %s: to: got %q, want %q", s, trigger, to, want[trigger])
 			}
 		}
 	}

@@ -54,8 +54,10 @@ func TestAClaimIsRenewedAndEndedWhileNewOnesOfItsKeyWait(t *testing.T) {
 			}()
 		}
 		synctest.Wait()
-		if a, err := claims.Claim(t.Context(), idempotency.Ask{Key: key, Request: mine}); err != nil || a.Request != mine {
-			t.Errorf("the holder renews and is answered %+v, %v", a, err)
+		if a, err := claims.Claim(t.Context(), idempotency.Ask{Key: key, Request: mine}); err != nil {
+			t.Errorf("got the error %v, want none", err)
+		} else if a.Request != mine {
+			t.Errorf("the holder renews: a.Request: got %v, want %v", a.Request, mine)
 		}
 		if err := claims.Finish(t.Context(), idempotency.End{Key: key, Request: mine,
 			State: idempotency.NotKept}); err != nil {

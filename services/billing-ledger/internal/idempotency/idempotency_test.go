@@ -42,7 +42,7 @@ func TestAClaimStandsByItsStateItsHolderAndWhatItIsFor(t *testing.T) {
 		{"not kept, another body", &idempotency.Record{State: idempotency.NotKept, Request: theirs, Content: other}, reused},
 	} {
 		if got := tc.claim.Stands(ask); got != tc.want {
-			t.Errorf("%s: %d, want %d", tc.name, got, tc.want)
+			t.Errorf("%s: got %d, want %d", tc.name, got, tc.want)
 		}
 	}
 	for _, tc := range []struct {
@@ -56,7 +56,7 @@ func TestAClaimStandsByItsStateItsHolderAndWhatItIsFor(t *testing.T) {
 	} {
 		c := &idempotency.Record{State: idempotency.Running, Request: theirs, Content: tc.content, Lapsed: true}
 		if got := c.After(tc.fate, ask); got != tc.want {
-			t.Errorf("lapsed, %s, content %v: %d, want %d", tc.fate, tc.content[0], got, tc.want)
+			t.Errorf("lapsed, %s, content %v: got %d, want %d", tc.fate, tc.content[0], got, tc.want)
 		}
 	}
 }
@@ -77,8 +77,15 @@ func TestAnAnswerIsKeptWithinItsBound(t *testing.T) {
 	} {
 		err := tc.end.Validate()
 		f, _ := fault.As(err)
-		if tc.param == "" && err != nil || tc.param != "" && (f == nil || f.Param != tc.param) {
-			t.Errorf("%s with %d bytes: %v, want a fault on %q", tc.end.State, len(tc.end.Sealed), err, tc.param)
+		switch {
+		case tc.param == "" && err != nil:
+			t.Errorf(`%s with %d bytes: got the error %v, want none, where tc.param == ""`, tc.end.State, len(tc.end.Sealed),
+				err)
+		case tc.param != "" && f == nil:
+			t.Errorf(`%s with %d bytes: f: got no error, want one, where tc.param != ""`, tc.end.State, len(tc.end.Sealed))
+		case tc.param != "" && f.Param != tc.param:
+			t.Errorf(`%s with %d bytes: f.Param: got %q, want %q, where tc.param != ""`, tc.end.State, len(tc.end.Sealed),
+				f.Param, tc.param)
 		}
 	}
 }

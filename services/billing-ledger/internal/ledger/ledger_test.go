@@ -33,7 +33,8 @@ func TestEntriesOfTheBusinessBalanceUpToTheBound(t *testing.T) {
 
 func TestNoSumOfLegsCanWrap(t *testing.T) {
 	if int64(MaxAmount) > math.MaxInt64/MaxLegs {
-		t.Error("as many legs as there may be, of the largest amount, do not fit an int64")
+		t.Errorf("as many legs as there may be, of the largest amount, do not fit an int64: got %d, want at most %d",
+			int64(MaxAmount), math.MaxInt64/MaxLegs)
 	}
 }
 
@@ -87,14 +88,22 @@ func TestAReversalIsTheExactNegationAndIsNotReversed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(undone.Postings) != len(first.Postings) || undone.Reverses != first.ID ||
-		undone.BusinessID != first.ID.String() {
-		t.Fatalf("reversal %+v", undone)
+	switch {
+	case len(undone.Postings) != len(first.Postings):
+		t.Fatalf("reversal: len(undone.Postings): got %d, want %d, in %+v", len(undone.Postings), len(first.Postings), undone)
+	case undone.Reverses != first.ID:
+		t.Fatalf("reversal: undone.Reverses: got %v, want %v", undone.Reverses, first.ID)
+	case undone.BusinessID != first.ID.String():
+		t.Fatalf("reversal: undone.BusinessID: got %q, want %q", undone.BusinessID, first.ID.String())
 	}
 	for i, p := range undone.Postings {
-		if p.Account != first.Postings[i].Account || p.Asset != first.Postings[i].Asset ||
-			p.Amount != -first.Postings[i].Amount {
-			t.Errorf("leg %d is %+v, undoing %+v", i, p, first.Postings[i])
+		switch {
+		case p.Account != first.Postings[i].Account:
+			t.Errorf("leg %d: p.Account: got %+v, want %+v", i, p.Account, first.Postings[i].Account)
+		case p.Asset != first.Postings[i].Asset:
+			t.Errorf("leg %d: p.Asset: got %q, want %q", i, p.Asset, first.Postings[i].Asset)
+		case p.Amount != -first.Postings[i].Amount:
+			t.Errorf("leg %d: p.Amount: got %v, want %v", i, p.Amount, -first.Postings[i].Amount)
 		}
 	}
 	if _, err := Reverse(ids.EntryID{8}, undone, ""); err == nil {
@@ -117,7 +126,7 @@ func TestEveryLineOfTheChartIsThereOnce(t *testing.T) {
 		seen[l.Kind] = true
 		if normal := map[byte]Side{'a': Debit, 'e': Debit, 'x': Debit, 'l': Credit, 'r': Credit, 's': Credit,
 			'm': l.Normal}[l.Kind[0]]; l.Normal != normal {
-			t.Errorf("%s stands normally in %s", l.Kind, l.Normal)
+			t.Errorf("l.Normal: got %q, want %q", l.Normal, normal)
 		}
 	}
 }
@@ -134,7 +143,7 @@ func FuzzBooksMatchOneFormAtMost(f *testing.F) {
 			}
 		}
 		if n > 1 {
-			t.Errorf("%q matches %d forms", book, n)
+			t.Errorf("%q matches: got %d, want at most 1", book, n)
 		}
 	})
 }

@@ -99,19 +99,26 @@ func TestClosingAMonthIsExactForAnyShares(t *testing.T) {
 		}
 		shuffled := slices.Clone(all)
 		r.Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
-		if again, err := DividePool(pool, shuffled); err != nil || !slices.Equal(again, divided) {
-			t.Fatalf("pool %d, shares %v: %v in another order, %v", pool, held, again, divided)
+		if again, err := DividePool(pool, shuffled); err != nil {
+			t.Fatalf("pool %d, shares: got the error %v, want none", pool, err)
+		} else if !slices.Equal(again, divided) {
+			t.Fatalf("pool %d, shares: again: got %+v, want %+v", pool, again, divided)
 		}
 		var paid money.NanoUSD
 		for _, s := range divided {
 			paid += s.Paid
 			exact := float64(s.Held) * min(1, float64(pool)/float64(total))
-			if s.Paid > s.Held || s.Paid < 0 || total < 1e9 && (float64(s.Paid) <= exact-1 || float64(s.Paid) >= exact+1) {
-				t.Fatalf("pool %d, shares %v: %d paid of %d", pool, held, s.Paid, s.Held)
+			switch {
+			case s.Paid > s.Held || s.Paid < 0:
+				t.Fatalf("pool %d, shares: s.Paid: got %d, want at most %d and at least 0", pool, s.Paid, s.Held)
+			case total < 1e9 && float64(s.Paid) <= exact-1:
+				t.Fatalf("pool %d, shares: s.Paid: got %v, want more than %v, where total < 1e9", pool, float64(s.Paid), exact-1)
+			case total < 1e9 && float64(s.Paid) >= exact+1:
+				t.Fatalf("pool %d, shares: s.Paid: got %v, want less than %v, where total < 1e9", pool, float64(s.Paid), exact+1)
 			}
 		}
 		if paid != min(pool, total) {
-			t.Fatalf("pool %d, shares %v: %d paid", pool, held, paid)
+			t.Fatalf("pool: got %d, want %d", paid, min(pool, total))
 		}
 		// As the month's requests and sales left the books.
 		balance := map[AccountKind]money.NanoUSD{PlanPool: pool, PlanAccrual: -total, PlanHeld: total}
@@ -120,8 +127,13 @@ func TestClosingAMonthIsExactForAnyShares(t *testing.T) {
 				balance[p.Account.Kind] += p.Amount
 			}
 		}
-		if balance[PlanPool] != 0 || balance[PlanAccrual] != 0 || balance[PlanHeld] != 0 {
-			t.Fatalf("pool %d, shares %v: left %v", pool, held, balance)
+		switch {
+		case balance[PlanPool] != 0:
+			t.Fatalf("pool %d, shares: balance[PlanPool]: got %v, want 0", pool, balance[PlanPool])
+		case balance[PlanAccrual] != 0:
+			t.Fatalf("pool %d, shares: balance[PlanAccrual]: got %v, want 0", pool, balance[PlanAccrual])
+		case balance[PlanHeld] != 0:
+			t.Fatalf("pool %d, shares: balance[PlanHeld]: got %v, want 0", pool, balance[PlanHeld])
 		}
 	}
 }

@@ -208,22 +208,26 @@ func TestPostingsRefuseArgumentsOutOfRange(t *testing.T) {
 			t.Errorf("%s: accepted as %s", name, legs(e))
 		}
 	}
-	if e, err := SlashForfeit(f, provider, 500, many[1:]); err != nil || len(e.Postings) != MaxLegs {
-		t.Errorf("as many consumers as fit: %d legs, %v", len(e.Postings), err)
+	if e, err := SlashForfeit(f, provider, 500, many[1:]); err != nil {
+		t.Errorf("as many consumers as fit: got the error %v, want none", err)
+	} else if len(e.Postings) != MaxLegs {
+		t.Errorf("as many consumers as fit: len(e.Postings): got %d, want %d", len(e.Postings), MaxLegs)
 	}
 }
 
 func TestPayoutsLeaveTheDust(t *testing.T) {
 	for balance, want := range map[money.NanoUSD]money.NanoUSD{12_345_678_901: 12_345_678_000, 999: 0, 0: 0, -5: 0} {
 		if got := PayableInFull(balance); got != want {
-			t.Errorf("of %d, %d can be paid out, want %d", balance, got, want)
+			t.Errorf("of %d: got %d can be paid out, want %d", balance, got, want)
 		}
 	}
 }
 
 func TestASlashIsRoundedDown(t *testing.T) {
-	if got, err := SlashedPercent(999, 10); err != nil || got != 99 {
-		t.Errorf("10 %% of 999 are %d, %v", got, err)
+	if got, err := SlashedPercent(999, 10); err != nil {
+		t.Errorf("got the error %v, want none", err)
+	} else if got != 99 {
+		t.Errorf("10 %% of 999: got %d, want 99", got)
 	}
 	for _, share := range []int{0, -1, 101} {
 		if _, err := SlashedPercent(999, share); err == nil {

@@ -35,28 +35,30 @@ func TestAKeyTakesAFewOfThePlacesAndItsWaitingCallsAreBounded(t *testing.T) {
 			go call("flood")
 		}
 		synctest.Wait()
-		if w, r := working.Load(), refused.Load(); w != 2 || r != 4 {
-			t.Errorf("of ten calls of one key %d work and %d are refused, want 2 and 4", w, r)
+		if w, r := working.Load(), refused.Load(); w != 2 {
+			t.Errorf("of ten calls of one key: got %d, want 2", w)
+		} else if r != 4 {
+			t.Errorf("refused.Load(): got %d, want 4", r)
 		}
 		go call("other")
 		synctest.Wait()
 		if w := working.Load(); w != 3 {
-			t.Errorf("%d work, want that of the other key too", w)
+			t.Errorf("got %d work, want that of the other key too", w)
 		}
 		go call("third")
 		synctest.Wait()
 		if w := working.Load(); w != 3 {
-			t.Errorf("%d work where there are three places", w)
+			t.Errorf("work where there three places: got %d, want 3", w)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if err := semaphore.Do(ctx, "fourth", func() error { return nil }); !fault.Is(err, fault.ServiceUnavailable) {
-			t.Errorf("without a place: %v", err)
+			t.Errorf("without a place: got the error %v, want the reason %v", err, fault.ServiceUnavailable)
 		}
 		close(proceed)
 		synctest.Wait()
 		if d := done.Load(); d != 8 {
-			t.Errorf("%d calls are done, want 8", d)
+			t.Errorf("got %d calls are done, want 8", d)
 		}
 		// Nothing is kept of keys whose calls have ended.
 		for range 7 {
@@ -64,7 +66,7 @@ func TestAKeyTakesAFewOfThePlacesAndItsWaitingCallsAreBounded(t *testing.T) {
 		}
 		synctest.Wait()
 		if d := done.Load(); d != 15 {
-			t.Errorf("%d calls are done, want 15", d)
+			t.Errorf("got %d calls are done, want 15", d)
 		}
 	})
 }

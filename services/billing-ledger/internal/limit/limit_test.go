@@ -14,7 +14,7 @@ func TestLimitsBelowUnlimitedAreRefused(t *testing.T) {
 	}
 	for _, l := range []Limits{{RequestsPerMinute: -2}, {ConcurrentRequests: -2}} {
 		if err := l.Validate(); !fault.Is(err, fault.InvalidValue) {
-			t.Errorf("%+v: %v", l, err)
+			t.Errorf("%+v: got the error %v, want the reason %v", l, err, fault.InvalidValue)
 		}
 	}
 }

@@ -30,7 +30,7 @@ func TestWhatIsLeftOfARate(t *testing.T) {
 		{1 << 30, time.Minute, Rate{Limit: 1 << 30, Remaining: 1<<30 - 60_000_000, Reset: time.Minute}},
 	} {
 		if got := Left(tc.limit, tc.ahead); got != tc.want {
-			t.Errorf("%d a minute, %v ahead: %+v, want %+v", tc.limit, tc.ahead, got, tc.want)
+			t.Errorf("%d a minute, %v ahead: got %+v, want %+v", tc.limit, tc.ahead, got, tc.want)
 		}
 	}
 }
@@ -71,23 +71,27 @@ func TestEachCategoryIsReadInItsClass(t *testing.T) {
 	for category, class := range map[string]Class{
 		"llm": LLM, "multimodal": Multimodal, "embedding": Embedding, "image": Image, "audio": Audio,
 	} {
-		if got, err := rates.Read(t.Context(), ids.KeyID{}, category); err != nil || got != store.left ||
-			store.class != class {
-			t.Errorf("%s: %+v, %v, of class %d", category, got, err, store.class)
+		switch got, err := rates.Read(t.Context(), ids.KeyID{}, category); {
+		case err != nil:
+			t.Errorf("%s: got the error %v, want none", category, err)
+		case got != store.left:
+			t.Errorf("%s: rates.Read(…): got %+v, want %+v", category, got, store.left)
+		case store.class != class:
+			t.Errorf("%s: store.class: got %d, want %d", category, store.class, class)
 		}
 	}
 	for _, category := range []string{"", "LLM", "zero_priced"} {
 		if _, err := rates.Read(t.Context(), ids.KeyID{}, category); !fault.Is(err, fault.InvalidValue) {
-			t.Errorf("%q: %v", category, err)
+			t.Errorf("%q: got the error %v, want the reason %v", category, err, fault.InvalidValue)
 		}
 	}
 	store.err = ErrNoKey
 	if _, err := rates.Read(t.Context(), ids.KeyID{}, "llm"); !fault.Is(err, fault.InvalidAPIKey) {
-		t.Errorf("an unknown key: %v", err)
+		t.Errorf("an unknown key: got the error %v, want the reason %v", err, fault.InvalidAPIKey)
 	}
 	store.err = errors.New("broken")
 	if _, err := rates.Read(t.Context(), ids.KeyID{}, "llm"); !errors.Is(err, store.err) {
-		t.Errorf("a broken store: %v", err)
+		t.Errorf("a broken store: got the error %v, want %v", err, store.err)
 	}
 }
 
@@ -102,6 +106,6 @@ func TestAReadWithoutAPlaceIsRefused(t *testing.T) {
 		return err
 	})
 	if !fault.Is(err, fault.ServiceUnavailable) {
-		t.Errorf("refused with %v", err)
+		t.Errorf("refused: got the error %v, want the reason %v", err, fault.ServiceUnavailable)
 	}
 }

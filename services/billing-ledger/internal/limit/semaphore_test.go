@@ -32,7 +32,7 @@ func TestNoMoreWorkAtATimeThanThereArePlaces(t *testing.T) {
 		}
 		synctest.Wait()
 		if n := working.Load(); n != 2 {
-			t.Errorf("%d work at a time", n)
+			t.Errorf("work at a time: got %d, want 2", n)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -40,13 +40,18 @@ func TestNoMoreWorkAtATimeThanThereArePlaces(t *testing.T) {
 			t.Error("it ran without a place")
 			return nil
 		})
-		if f, ok := fault.As(err); !ok || f.Kind != fault.Unavailable || f.RetryAfter <= 0 {
-			t.Errorf("without a place: %v", err)
+		switch f, ok := fault.As(err); {
+		case !ok:
+			t.Errorf("without a place: got the error %v, want a fault", err)
+		case f.Kind != fault.Unavailable:
+			t.Errorf("without a place: f.Kind: got %d, want %d", f.Kind, fault.Unavailable)
+		case f.RetryAfter <= 0:
+			t.Errorf("without a place: f.RetryAfter: got %v, want more than 0", f.RetryAfter)
 		}
 		close(proceed)
 		synctest.Wait()
 		if n := done.Load(); n != 5 {
-			t.Errorf("%d of 5 were done", n)
+			t.Errorf("of 5 done: got %d, want 5", n)
 		}
 	})
 }
@@ -56,7 +61,7 @@ func TestAPlaceIsGivenBackWhateverComesOfTheWork(t *testing.T) {
 	broken := errors.New("broken")
 	for range 3 {
 		if err := semaphore.Do(t.Context(), func() error { return broken }); !errors.Is(err, broken) {
-			t.Fatal(err)
+			t.Fatalf("got the error %v, want %v", err, broken)
 		}
 	}
 }

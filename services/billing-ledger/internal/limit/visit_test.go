@@ -20,8 +20,13 @@ func TestNoWindowEverHasMoreVisitsThanItsLimit(t *testing.T) {
 			counting, left, err := v.Take(kept, now)
 			if err != nil {
 				f, ok := fault.As(err)
-				if !ok || f.Reason != fault.RateLimitExceeded || f.RetryAfter <= 0 || f.RetryAfter > v.Window {
-					t.Fatalf("refused by %v", err)
+				switch {
+				case !ok:
+					t.Fatalf("got the error %v, want a fault", err)
+				case f.Reason != fault.RateLimitExceeded:
+					t.Fatalf("f.Reason: got %q, want %q", f.Reason, fault.RateLimitExceeded)
+				case f.RetryAfter <= 0 || f.RetryAfter > v.Window:
+					t.Fatalf("f.RetryAfter: got %v, want more than 0 and at most %v", f.RetryAfter, v.Window)
 				}
 				// A moment before the time that it says there is no room, then there is.
 				if _, _, err := v.Take(kept, now.Add(f.RetryAfter-1)); err == nil {
@@ -33,15 +38,19 @@ func TestNoWindowEverHasMoreVisitsThanItsLimit(t *testing.T) {
 				continue
 			}
 			kept, all = counting, append(all, now)
-			if left.Remaining != v.Limit-len(kept) || left.Reset <= 0 || left.Reset > v.Window {
-				t.Errorf("%+v are left with %d of %d made", left, len(kept), v.Limit)
+			if left.Remaining != v.Limit-len(kept) {
+				t.Errorf("%+v are left with %d of %d made: left.Remaining: got %d, want %d", left, len(kept), v.Limit,
+					left.Remaining, v.Limit-len(kept))
+			} else if left.Reset <= 0 || left.Reset > v.Window {
+				t.Errorf("%+v are left with %d of %d made: left.Reset: got %v, want more than 0 and at most %v", left, len(kept),
+					v.Limit, left.Reset, v.Window)
 			}
 			if len(all) > v.Limit && all[len(all)-1].Sub(all[len(all)-1-v.Limit]) < v.Window {
 				t.Fatalf("%d visits within %s", v.Limit+1, all[len(all)-1].Sub(all[len(all)-1-v.Limit]))
 			}
 		}
 		if len(all) < 40 {
-			t.Errorf("only %d visits were let in", len(all))
+			t.Errorf("only: got %d, want at least 40", len(all))
 		}
 	}
 }
@@ -58,8 +67,13 @@ func TestVisitsAreAskedForWithinBounds(t *testing.T) {
 	} {
 		err := limit.Visit{Limit: tc.limit, Window: tc.window}.Validate()
 		f, _ := fault.As(err)
-		if tc.param == "" && err != nil || tc.param != "" && (f == nil || f.Param != tc.param) {
-			t.Errorf("%d within %s: %v", tc.limit, tc.window, err)
+		switch {
+		case tc.param == "" && err != nil:
+			t.Errorf(`%d within %s: got the error %v, want none, where tc.param == ""`, tc.limit, tc.window, err)
+		case tc.param != "" && f == nil:
+			t.Errorf(`%d within %s: f: got no error, want one, where tc.param != ""`, tc.limit, tc.window)
+		case tc.param != "" && f.Param != tc.param:
+			t.Errorf(`%d within %s: f.Param: got %q, want %q, where tc.param != ""`, tc.limit, tc.window, f.Param, tc.param)
 		}
 	}
 }

@@ -371,8 +371,11 @@ func TestItDoesWhatPostgreSQLDoes(t *testing.T) {
 			}
 			s.published = s.published[:before]
 			got, err := do(t.Context(), p.memory)
-			if err != nil || fmt.Sprint(got) != fmt.Sprint(want) {
-				t.Fatalf("%s: it says\n%v (%v), PostgreSQL\n%v", where, got, err, want)
+			if err != nil {
+				t.Fatalf("%s: got the error %v, want none", where, err)
+			}
+			if fmt.Sprint(got) != fmt.Sprint(want) {
+				t.Fatalf("%s: fmt.Sprint(got): got %q, want %q", where, fmt.Sprint(got), fmt.Sprint(want))
 			}
 			p.compare(t, where)
 		}
@@ -393,9 +396,13 @@ func (p *pair) compare(t *testing.T, where string) {
 			t.Fatal(err)
 		}
 		w := p.memory.Wallet(c.account)
-		if int64(w.Posted) != posted || int64(w.Held) != held || p.memory.OpenOf(c.key) != open {
-			t.Fatalf("%s: %d, held %d, open %d; in PostgreSQL %d, %d, %d", where, w.Posted, w.Held, p.memory.OpenOf(c.key),
-				posted, held, open)
+		switch {
+		case int64(w.Posted) != posted:
+			t.Fatalf("%s: w.Posted: got %d, want %d", where, int64(w.Posted), posted)
+		case int64(w.Held) != held:
+			t.Fatalf("%s: w.Held: got %d, want %d", where, int64(w.Held), held)
+		case p.memory.OpenOf(c.key) != open:
+			t.Fatalf("%s: p.memory.OpenOf(c.key): got %d, want %d", where, p.memory.OpenOf(c.key), open)
 		}
 	}
 	var states, lines string

@@ -58,7 +58,7 @@ func (p *pair) compareExports(t *testing.T) {
 	}
 	for _, table := range []string{"entry", "hold", "usage_settlement", "request_report", "orphan_review", "quarantine"} {
 		if len(memory[table].rows) == 0 {
-			t.Errorf("no row of %s was compared", table)
+			t.Errorf("no row of %s was compared: got 0, want at least 1", table)
 		}
 	}
 }
@@ -118,7 +118,7 @@ func parseExport(t *testing.T, export func(io.Writer) error, like map[string]*ex
 		slices.SortFunc(table.rows, func(a, b exportedRow) int { return strings.Compare(a.text, b.text) })
 	}
 	if want := fmt.Sprintf(`"rows":%d`, len(lines)-2); !strings.Contains(lines[len(lines)-1], want) {
-		t.Errorf("the last line is %s, want %s", lines[len(lines)-1], want)
+		t.Errorf("the last line: got %s, want %s", lines[len(lines)-1], want)
 	}
 	return tables
 }

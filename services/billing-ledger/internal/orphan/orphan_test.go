@@ -35,8 +35,13 @@ func TestTheSmallestEvidenceIsBilled(t *testing.T) {
 		c := base
 		tc.change(&c)
 		e := c.Event()
-		if e.Billable != tc.bill || e.Ending != tc.ending || e.EvidenceSource != usage.Gateway {
-			t.Errorf("%s: %+v, %s", name, e.Billable, e.Ending)
+		switch {
+		case e.Billable != tc.bill:
+			t.Errorf("%s: e.Billable: got %+v, want %+v", name, e.Billable, tc.bill)
+		case e.Ending != tc.ending:
+			t.Errorf("%s: e.Ending: got %q, want %q", name, e.Ending, tc.ending)
+		case e.EvidenceSource != usage.Gateway:
+			t.Errorf("%s: e.EvidenceSource: got %q, want %q", name, e.EvidenceSource, usage.Gateway)
 		}
 		if err := e.Validate(); err != nil {
 			t.Errorf("%s: %v", name, err)

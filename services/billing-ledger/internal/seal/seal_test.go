@@ -115,18 +115,20 @@ func TestADayIsSealedOnlyWhenThoseThatWereUnderWayHaveEnded(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{"close", "await", "await", "await", "seal", "close", "await", "seal"}
-	if !slices.Equal(s.done, want) || shown != 2 {
-		t.Errorf("%q, %d days shown", s.done, shown)
+	if !slices.Equal(s.done, want) {
+		t.Errorf("s.done: got %q, want %q", s.done, want)
+	} else if shown != 2 {
+		t.Errorf("shown: got %d, want 2", shown)
 	}
 }
 
 func TestADayThatCannotBeClosedIsNotSealed(t *testing.T) {
 	s := &steps{due: 1, failing: errors.New("away")}
 	if err := (&Sealer{Store: s, Poll: time.Nanosecond}).Due(t.Context(), nil); !errors.Is(err, s.failing) {
-		t.Errorf("error %v", err)
+		t.Errorf("error: got the error %v, want %v", err, s.failing)
 	}
 	if !slices.Equal(s.done, []string{"close"}) {
-		t.Errorf("%q", s.done)
+		t.Errorf("s.done: got %q, want %q", s.done, []string{"close"})
 	}
 }
 
@@ -135,6 +137,6 @@ func TestSealingEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := (&Sealer{Store: s, Poll: time.Hour}).Due(ctx, nil); !errors.Is(err, context.Canceled) {
-		t.Errorf("error %v", err)
+		t.Errorf("error: got the error %v, want %v", err, context.Canceled)
 	}
 }

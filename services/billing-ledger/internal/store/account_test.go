@@ -24,16 +24,21 @@ func TestGrantIsMadeOnceUnderParallelRepeats(t *testing.T) {
 	for i := range entries {
 		callers.Go(func() {
 			id, a, err := e.accounts.Grant(t.Context(), c.account, 5*money.USD, "order-1", "welcome")
-			if err != nil || a.Balance != 5*money.USD {
-				t.Errorf("balance %s: %v", a.Balance, err)
+			if err != nil {
+				t.Errorf("got the error %v, want none", err)
+			} else if a.Balance != 5*money.USD {
+				t.Errorf("balance: got %v, want %v", a.Balance, 5*money.USD)
 			}
 			entries[i] = id
 		})
 	}
 	callers.Wait()
 	for _, id := range entries {
-		if id != entries[0] || id.IsZero() {
-			t.Fatalf("entries %v, want one", entries)
+		if id != entries[0] {
+			t.Fatalf("id: got %v, want %v", id, entries[0])
+		}
+		if id.IsZero() {
+			t.Fatal("id.IsZero(): got true, want false")
 		}
 	}
 	e.wantWallet(t, c, 5*money.USD, 0)
@@ -52,13 +57,13 @@ func TestGrantKeyStandsForOneAmountAndAccount(t *testing.T) {
 	}{{c.account, 2 * money.USD}, {other.account, money.USD}} {
 		_, _, err := e.accounts.Grant(t.Context(), again.account, again.amount, "order-1", "")
 		if !fault.Is(err, fault.IdempotencyKeyReused) {
-			t.Errorf("reused for %+v: %v", again, err)
+			t.Errorf("reused for %+v: got the error %v, want the reason %v", again, err, fault.IdempotencyKeyReused)
 		}
 	}
 	e.wantWallet(t, other, 0, 0)
 	if _, _, err := e.accounts.Grant(t.Context(), ids.AccountID(request(t)), money.USD, "order-2", ""); !fault.Is(err,
 		fault.AccountNotFound) {
-		t.Errorf("unknown account: %v", err)
+		t.Errorf("unknown account: got the error %v, want the reason %v", err, fault.AccountNotFound)
 	}
 	e.sound(t)
 }
@@ -68,12 +73,12 @@ func TestGrantsAreBounded(t *testing.T) {
 	c := e.consumer(t, 0)
 	for _, amount := range []money.NanoUSD{0, -1, account.MaxGrant + 1} {
 		if _, _, err := e.accounts.Grant(t.Context(), c.account, amount, "order-1", ""); !fault.Is(err, fault.InvalidValue) {
-			t.Errorf("grant of %s: %v", amount, err)
+			t.Errorf("grant of %s: got the error %v, want the reason %v", amount, err, fault.InvalidValue)
 		}
 	}
 	e.exec(t, `UPDATE wallet SET posted = 1000000000000000000`)
 	if _, _, err := e.accounts.Grant(t.Context(), c.account, 1, "order-1", ""); !fault.Is(err, fault.InvalidValue) {
-		t.Errorf("grant above the ceiling: %v", err)
+		t.Errorf("grant above the ceiling: got the error %v, want the reason %v", err, fault.InvalidValue)
 	}
 }
 
@@ -84,20 +89,24 @@ func TestCreateAccountIsIdempotentByItsKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	again, err := e.accounts.Create(t.Context(), "acme", "signup-1")
-	if err != nil || again.ID != first.ID {
-		t.Errorf("repeat made %s after %s: %v", again.ID, first.ID, err)
+	if err != nil {
+		t.Errorf("got the error %v, want none", err)
+	} else if again.ID != first.ID {
+		t.Errorf("repeat made: got %v, want %v", again.ID, first.ID)
 	}
 	if _, err := e.accounts.Create(t.Context(), "other", "signup-1"); !fault.Is(err, fault.IdempotencyKeyReused) {
-		t.Errorf("the key of another name: %v", err)
+		t.Errorf("the key of another name: got the error %v, want the reason %v", err, fault.IdempotencyKeyReused)
 	}
 	for range 2 {
-		if a, err := e.accounts.Create(t.Context(), "acme", ""); err != nil || a.ID == first.ID {
-			t.Errorf("without a key: %v %v", a, err)
+		if a, err := e.accounts.Create(t.Context(), "acme", ""); err != nil {
+			t.Errorf("without a key: got the error %v, want none", err)
+		} else if a.ID == first.ID {
+			t.Errorf("without a key: a.ID: got %v, want any but %v", a.ID, first.ID)
 		}
 	}
 	for _, name := range []string{"", "a\nb", "ab\x00", string(make([]rune, 65))} {
 		if _, err := e.accounts.Create(t.Context(), name, ""); !fault.Is(err, fault.InvalidValue) {
-			t.Errorf("name %q: %v", name, err)
+			t.Errorf("name %q: got the error %v, want the reason %v", name, err, fault.InvalidValue)
 		}
 	}
 }
@@ -106,17 +115,22 @@ func TestKeysAreRecognisedUntilTheyEnd(t *testing.T) {
 	e := setup(t, unlimited)
 	c := e.consumer(t, 0)
 	k, err := e.keys.Authenticate(t.Context(), c.digest)
-	if err != nil || k.ID != c.key || k.Account != c.account {
-		t.Fatalf("authenticated %+v: %v", k, err)
+	switch {
+	case err != nil:
+		t.Fatalf("got the error %v, want none", err)
+	case k.ID != c.key:
+		t.Fatalf("authenticated: k.ID: got %v, want %v", k.ID, c.key)
+	case k.Account != c.account:
+		t.Fatalf("authenticated: k.Account: got %v, want %v", k.Account, c.account)
 	}
 	other := c.digest
 	other[0]++
 	if _, err := e.keys.Authenticate(t.Context(), other); !fault.Is(err, fault.InvalidAPIKey) {
-		t.Errorf("unknown key: %v", err)
+		t.Errorf("unknown key: got the error %v, want the reason %v", err, fault.InvalidAPIKey)
 	}
 	e.exec(t, `UPDATE consumer_key SET expires_at = now()`)
 	if _, err := e.keys.Authenticate(t.Context(), c.digest); !fault.Is(err, fault.KeyExpired) {
-		t.Errorf("expired key: %v", err)
+		t.Errorf("expired key: got the error %v, want the reason %v", err, fault.KeyExpired)
 	}
 	for range 2 {
 		if err := e.keys.Revoke(t.Context(), c.key); err != nil {
@@ -124,10 +138,10 @@ func TestKeysAreRecognisedUntilTheyEnd(t *testing.T) {
 		}
 	}
 	if _, err := e.keys.Authenticate(t.Context(), c.digest); !fault.Is(err, fault.KeyRevoked) {
-		t.Errorf("revoked key: %v", err)
+		t.Errorf("revoked key: got the error %v, want the reason %v", err, fault.KeyRevoked)
 	}
 	if err := e.keys.Revoke(t.Context(), ids.KeyID(request(t))); !fault.Is(err, fault.KeyNotFound) {
-		t.Errorf("revoke of an unknown key: %v", err)
+		t.Errorf("revoke of an unknown key: got the error %v, want the reason %v", err, fault.KeyNotFound)
 	}
 }
 
@@ -146,7 +160,7 @@ func TestKeysOfAnAccountAreBoundedUnderParallelCallers(t *testing.T) {
 	}
 	callers.Wait()
 	if n := scan[int64](t, e, `SELECT count(*) FROM consumer_key`); n != 5 {
-		t.Errorf("%d keys, want 5", n)
+		t.Errorf("got %d keys, want 5", n)
 	}
 	if err := e.keys.Revoke(t.Context(), c.key); err != nil {
 		t.Fatal(err)
@@ -154,11 +168,11 @@ func TestKeysOfAnAccountAreBoundedUnderParallelCallers(t *testing.T) {
 	e.issue(t, c.account, key.IssueRequest{}) // a revoked key leaves its place
 	_, _, err := e.keys.Issue(t.Context(), key.IssueRequest{Account: ids.AccountID(request(t))})
 	if !fault.Is(err, fault.AccountNotFound) {
-		t.Errorf("key for an unknown account: %v", err)
+		t.Errorf("key for an unknown account: got the error %v, want the reason %v", err, fault.AccountNotFound)
 	}
 	_, _, err = e.keys.Issue(t.Context(), key.IssueRequest{Account: c.account, ExpiresAt: time.Now().Add(-time.Second)})
 	if !fault.Is(err, fault.InvalidValue) {
-		t.Errorf("key that has expired: %v", err)
+		t.Errorf("key that has expired: got the error %v, want the reason %v", err, fault.InvalidValue)
 	}
 }
 
@@ -198,8 +212,13 @@ func TestAccrualsAreSummedInPagesWithoutGaps(t *testing.T) {
 		payout += a.Payout
 		requests += a.Requests
 	}
-	if len(all) != 9 || requests != 12 || payout != 12*2*cent*7/10 {
-		t.Errorf("%d rows, %d requests, %s, want 9, 12 and 0.168", len(all), requests, payout)
+	switch {
+	case len(all) != 9:
+		t.Errorf("len(all): got %d, want 9", len(all))
+	case requests != 12:
+		t.Errorf("requests: got %d, want 12", requests)
+	case payout != 12*2*cent*7/10:
+		t.Errorf("payout: got %v, want %v", payout, 12*2*cent*7/10)
 	}
 }
 
@@ -227,8 +246,13 @@ func TestSettledRequestsAreListedInTheOrderOfSettling(t *testing.T) {
 		}
 		for _, r := range page {
 			got = append(got, r.Request)
-			if r.Payout != 2*cent*7/10 || r.EvidenceSource != usage.Hub || r.Billable.Completion != 2 {
-				t.Errorf("got %+v", r)
+			switch {
+			case r.Payout != 2*cent*7/10:
+				t.Errorf("r.Payout: got %v, want %v", r.Payout, 2*cent*7/10)
+			case r.EvidenceSource != usage.Hub:
+				t.Errorf("r.EvidenceSource: got %q, want %q", r.EvidenceSource, usage.Hub)
+			case r.Billable.Completion != 2:
+				t.Errorf("r.Billable.Completion: got %d, want 2", r.Billable.Completion)
 			}
 		}
 		after = page[len(page)-1].SettledCursor

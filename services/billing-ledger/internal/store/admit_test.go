@@ -22,12 +22,20 @@ func TestAdmitHoldsTheAmountAndPinsThePrice(t *testing.T) {
 	c := e.consumer(t, money.USD)
 	reservation := e.reservation(t, c, 30)
 	a := e.admitOne(t, reservation, hold.Admitted)
-	if a.Account != c.account || a.Held != 30*cent || a.Rates != centRates || a.Price != e.price ||
-		a.Billing != hold.PayAsYouGo {
-		t.Fatalf("admission %+v", a)
+	switch {
+	case a.Account != c.account:
+		t.Fatalf("admission: a.Account: got %v, want %v", a.Account, c.account)
+	case a.Held != 30*cent:
+		t.Fatalf("admission: a.Held: got %v, want %v", a.Held, 30*cent)
+	case a.Rates != centRates:
+		t.Fatalf("admission: a.Rates: got %+v, want %+v", a.Rates, centRates)
+	case a.Price != e.price:
+		t.Fatalf("admission: a.Price: got %v, want %v", a.Price, e.price)
+	case a.Billing != hold.PayAsYouGo:
+		t.Fatalf("admission: a.Billing: got %q, want %q", a.Billing, hold.PayAsYouGo)
 	}
 	if left := time.Until(a.ExpiresAt); left < terms.Lease-time.Minute || left > terms.Lease+time.Minute {
-		t.Errorf("expires in %v, want about %v", left, terms.Lease)
+		t.Errorf("expires: got %v, want about %v", left, terms.Lease)
 	}
 	e.wantWallet(t, c, money.USD, 30*cent)
 	e.sound(t)
@@ -46,11 +54,11 @@ func TestAdmitRepeatedReturnsTheFirstAnswerAndHoldsOnce(t *testing.T) {
 	second := e.admitOne(t, again, hold.Repeated)
 	first.Rate.Reset, second.Rate.Reset = 0, 0 // time went by
 	if !first.ExpiresAt.Equal(second.ExpiresAt) {
-		t.Errorf("expiry moved from %v to %v", first.ExpiresAt, second.ExpiresAt)
+		t.Errorf("expiry moved: got %v, want %v", second.ExpiresAt, first.ExpiresAt)
 	}
 	first.ExpiresAt, second.ExpiresAt = time.Time{}, time.Time{}
 	if first != second {
-		t.Errorf("repeat answers %+v, first %+v", second, first)
+		t.Errorf("repeat: got %+v, want %+v", second, first)
 	}
 	e.wantWallet(t, c, money.USD, 30*cent)
 
@@ -60,7 +68,7 @@ func TestAdmitRepeatedReturnsTheFirstAnswerAndHoldsOnce(t *testing.T) {
 	outcomes := []hold.Outcome{got[0].Outcome, got[1].Outcome}
 	slices.Sort(outcomes)
 	if !slices.Equal(outcomes, []hold.Outcome{hold.Admitted, hold.Repeated}) {
-		t.Errorf("the same request twice in a batch is %v", outcomes)
+		t.Errorf("the same request twice in a batch: got %q, want %q", outcomes, []hold.Outcome{hold.Admitted, hold.Repeated})
 	}
 	e.wantWallet(t, c, money.USD, 31*cent)
 
@@ -91,12 +99,15 @@ func TestARequestTwiceInABatchIsAdmittedOnce(t *testing.T) {
 	want := map[hold.Outcome]int{hold.Admitted: 2, hold.Repeated: 1, hold.Reused: 2}
 	if verdicts[3].Outcome == hold.Admitted { // its account's id is the lower one
 		want = map[hold.Outcome]int{hold.Admitted: 2, hold.Reused: 3}
-	} else if got := verdicts[2].Admission; got.Held != 3*cent || got.Rate != verdicts[0].Admission.Rate ||
-		got.Rates != centRates {
-		t.Errorf("first %+v, repeat %+v", verdicts[0], verdicts[2])
+	} else if got := verdicts[2].Admission; got.Held != 3*cent {
+		t.Errorf("Held: got %v, want %v", got.Held, 3*cent)
+	} else if got.Rate != verdicts[0].Admission.Rate {
+		t.Errorf("Rate: got %+v, want %+v", got.Rate, verdicts[0].Admission.Rate)
+	} else if got.Rates != centRates {
+		t.Errorf("Rates: got %+v, want %+v", got.Rates, centRates)
 	}
 	if !maps.Equal(count, want) {
-		t.Errorf("outcomes %v, want %v", count, want)
+		t.Errorf("outcomes: got %v, want %v", count, want)
 	}
 	e.sound(t)
 }
@@ -115,7 +126,7 @@ func TestWhatIsAcknowledgedIsFlushedWhateverTheServersDefault(t *testing.T) {
 			DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION note_flush(`+table+`)`)
 	}
 	if how := scan[string](t, e, `SHOW synchronous_commit`); how != "off" {
-		t.Fatalf("the server's default is %s, so this shows nothing", how)
+		t.Fatalf(`the server's default is %s, so this shows nothing: got %q, want "off"`, how, how)
 	}
 	reservation := e.reservation(t, c, 1)
 	e.admitOne(t, reservation, hold.Admitted)
@@ -128,7 +139,7 @@ func TestWhatIsAcknowledgedIsFlushedWhateverTheServersDefault(t *testing.T) {
 	got := scan[string](t, e,
 		`SELECT string_agg(DISTINCT what || ' ' || how, ', ' ORDER BY what || ' ' || how) FROM flushed`)
 	if got != want {
-		t.Errorf("at the commits: %s, want %s", got, want)
+		t.Errorf("at the commits: got %s, want %s", got, want)
 	}
 }
 
@@ -151,7 +162,7 @@ func TestAdmitNeverExceedsTheCreditUnderParallelCallers(t *testing.T) {
 	}
 	callers.Wait()
 	if got := money.NanoUSD(admitted.Load()); got != cent {
-		t.Errorf("admitted %s on %s", got, cent)
+		t.Errorf("admitted: got %v, want %v", got, cent)
 	}
 	e.wantWallet(t, c, cent, cent)
 	e.sound(t)
@@ -174,7 +185,7 @@ func TestAdmitFortyAgainstCreditForThreeAdmitsThree(t *testing.T) {
 	}
 	callers.Wait()
 	if admitted.Load() != 3 {
-		t.Errorf("%d admitted, want 3", admitted.Load())
+		t.Errorf("got %d admitted, want 3", admitted.Load())
 	}
 	e.wantWallet(t, c, 3*cent, 3*cent)
 	e.sound(t)
@@ -210,7 +221,7 @@ func TestAdmitRefusesWithoutAnyEffect(t *testing.T) {
 	}
 	if n := scan[int64](t, e,
 		`SELECT (SELECT count(*) FROM hold) + (SELECT count(*) FROM key_rate) + (SELECT sum(n) FROM key_inflight)`); n != 0 {
-		t.Errorf("refusals left %d traces", n)
+		t.Errorf("refusals left: got %d, want 0", n)
 	}
 	e.sound(t)
 }
@@ -233,12 +244,12 @@ func TestAdmitDecidesEachOfAMixedBatchInItsPlace(t *testing.T) {
 			credit[owners[i]]--
 		}
 		if v.Admission.Account != owners[i].account {
-			t.Errorf("claim %d was answered for another account", i)
+			t.Errorf("claim %d was answered for another account: got %v, want %v", i, v.Admission.Account, owners[i].account)
 		}
 	}
 	for c, left := range credit {
 		if left != 0 {
-			t.Errorf("account %s: %d cents of credit are left", c.account, left)
+			t.Errorf("account %s: cents of credit left: got %d, want 0", c.account, left)
 		}
 	}
 	e.sound(t)
@@ -278,7 +289,7 @@ func TestRateLimitIsExactUnderParallelCallers(t *testing.T) {
 		limit    int64
 	}{"llm": {llm.Load(), 20}, "embedding": {embedding.Load(), 5}} {
 		if back := int64(took / (time.Minute / time.Duration(c.limit))); c.admitted < c.limit || c.admitted > c.limit+back {
-			t.Errorf("admitted %d %s requests in %v, want %d and at most %d more", c.admitted, class, took, c.limit, back)
+			t.Errorf("admitted: got %d %s requests in %v, want %d and at most %d more", c.admitted, class, took, c.limit, back)
 		}
 	}
 }
@@ -300,23 +311,35 @@ func TestRateLimitTellsWhatRemainsAndGivesItBackEvenly(t *testing.T) {
 	within := func(d, long time.Duration) bool { return d <= long && d > long-20*time.Second }
 	for i, left := range []int32{1, 0} {
 		r := e.admitOne(t, e.reservation(t, c, 0), hold.Admitted).Rate
-		if r.Limit != 2 || r.Remaining != left || !within(r.Reset, time.Duration(i+1)*30*time.Second) {
-			t.Errorf("rate %+v, want limit 2 and remaining %d", r, left)
+		switch {
+		case r.Limit != 2:
+			t.Errorf("rate: r.Limit: got %d, want 2", r.Limit)
+		case r.Remaining != left:
+			t.Errorf("rate: r.Remaining: got %d, want %d", r.Remaining, left)
+		case !within(r.Reset, time.Duration(i+1)*30*time.Second):
+			t.Error("rate: within(…): got false, want true")
 		}
 	}
-	if r := e.admitOne(t, e.reservation(t, c, 0), hold.RateLimited).Rate; r.Remaining != 0 ||
-		!within(r.Retry, 30*time.Second) || !within(r.Reset, time.Minute) {
-		t.Errorf("refused with %+v", r)
+	switch r := e.admitOne(t, e.reservation(t, c, 0), hold.RateLimited).Rate; {
+	case r.Remaining != 0:
+		t.Errorf("refused: r.Remaining: got %d, want 0", r.Remaining)
+	case !within(r.Retry, 30*time.Second):
+		t.Error("refused: within(r.Retry, 30*time.Second): got false, want true")
+	case !within(r.Reset, time.Minute):
+		t.Error("refused: within(r.Reset, time.Minute): got false, want true")
 	}
 	e.rest(t, 30*time.Second)
-	if r := e.admitOne(t, e.reservation(t, c, 0), hold.Admitted).Rate; r.Remaining != 0 || !within(r.Reset, time.Minute) {
-		t.Errorf("half a minute later: %+v", r)
+	if r := e.admitOne(t, e.reservation(t, c, 0), hold.Admitted).Rate; r.Remaining != 0 {
+		t.Errorf("half a minute later: r.Remaining: got %d, want 0", r.Remaining)
+	} else if !within(r.Reset, time.Minute) {
+		t.Error("half a minute later: within(r.Reset, time.Minute): got false, want true")
 	}
 	e.admitOne(t, e.reservation(t, c, 0), hold.RateLimited)
 	e.rest(t, time.Hour)
-	if r := e.admitOne(t, e.reservation(t, c, 0), hold.Admitted).Rate; r.Remaining != 1 ||
-		!within(r.Reset, 30*time.Second) {
-		t.Errorf("an hour later: %+v", r)
+	if r := e.admitOne(t, e.reservation(t, c, 0), hold.Admitted).Rate; r.Remaining != 1 {
+		t.Errorf("an hour later: r.Remaining: got %d, want 1", r.Remaining)
+	} else if !within(r.Reset, 30*time.Second) {
+		t.Error("an hour later: within(r.Reset, 30*time.Second): got false, want true")
 	}
 	// A clock that was set back a little finds what has begun by the later one;
 	// nobody waits for months when it was set back by them.
@@ -374,14 +397,14 @@ func TestNoSpanOfTimeSeesMoreThanItsRateAllows(t *testing.T) {
 			full = max(full, now) + every
 		}
 		if begun.Load() != want {
-			t.Fatalf("step %d: %d were admitted, want %d", step, begun.Load(), want)
+			t.Fatalf("step %d: got %d admitted, want %d", step, begun.Load(), want)
 		}
 		now += []time.Duration{every - time.Microsecond, time.Microsecond, 2 * every, time.Minute, 3 * time.Second}[step%5]
 	}
 	for i, first := range admitted {
 		for j, last := range admitted[i:] {
 			if n := j + 1; n > perMinute+int((last-first)/every) {
-				t.Fatalf("%d were admitted within %v", n, last-first)
+				t.Fatalf("admitted within %v: got %d, want at most %d", last-first, n, perMinute+int((last-first)/every))
 			}
 		}
 	}
@@ -397,10 +420,12 @@ func TestZeroPricedModelsShareARateAndCountInTheirCategory(t *testing.T) {
 	vision.Class = limit.Multimodal
 	e.admitOne(t, vision, hold.Admitted)
 	if r := e.admitOne(t, e.free(t, c), hold.RateLimited).Rate; r.Limit != 2 {
-		t.Errorf("refused by a limit of %d, want 2", r.Limit)
+		t.Errorf("refused by a limit: got %d, want 2", r.Limit)
 	}
-	if r := e.admitOne(t, e.reservation(t, c, 1), hold.Admitted).Rate; r.Limit != 4 || r.Remaining != 2 {
-		t.Errorf("rate %+v, want 4 and 2: one free request counted in the category", r)
+	if r := e.admitOne(t, e.reservation(t, c, 1), hold.Admitted).Rate; r.Limit != 4 {
+		t.Errorf("rate: r.Limit: got %d, want 4", r.Limit)
+	} else if r.Remaining != 2 {
+		t.Errorf("rate: r.Remaining: got %d, want 2", r.Remaining)
 	}
 }
 
@@ -425,7 +450,7 @@ func TestAccountLimitsReplaceTheDefaults(t *testing.T) {
 	set(limit.Limits{RequestsPerMinute: limit.Unlimited, ConcurrentRequests: limit.Unlimited})
 	for range 5 {
 		if r := e.admitOne(t, e.free(t, c), hold.Admitted).Rate; r.Limit != 0 {
-			t.Errorf("unlimited says a limit of %d", r.Limit)
+			t.Errorf("unlimited says a limit: got %d, want 0", r.Limit)
 		}
 	}
 	set(limit.Limits{RequestsPerMinute: 0, ConcurrentRequests: limit.Unlimited})
@@ -457,7 +482,7 @@ func TestConcurrencyIsExactAndFreedByEveryEnd(t *testing.T) {
 	}
 	callers.Wait()
 	if len(open) != 8 {
-		t.Fatalf("%d open at once, want 8", len(open))
+		t.Fatalf("got %d open at once, want 8", len(open))
 	}
 	e.admitOne(t, e.reservation(t, c, 1), hold.TooManyOpen)
 
@@ -468,8 +493,10 @@ func TestConcurrencyIsExactAndFreedByEveryEnd(t *testing.T) {
 	e.admitOne(t, e.reservation(t, c, 1), hold.Admitted)
 	e.admitOne(t, e.reservation(t, c, 1), hold.TooManyOpen)
 	e.overdue(t)
-	if n, err := e.store.ExpireHolds(t.Context(), ever, 100); err != nil || n != 8 {
-		t.Fatalf("expired %d: %v", n, err)
+	if n, err := e.store.ExpireHolds(t.Context(), ever, 100); err != nil {
+		t.Fatalf("got the error %v, want none", err)
+	} else if n != 8 {
+		t.Fatalf("expired: got %d, want 8", n)
 	}
 	e.admitOne(t, e.reservation(t, c, 1), hold.Admitted)
 	e.sound(t)
@@ -499,8 +526,10 @@ func TestALostConnectionIsUnavailableAndTheRepeatSucceeds(t *testing.T) {
 				}
 				break
 			}
-			if lost++; !fault.Is(err, fault.AdmissionUnavailable) || lost > 200 {
-				t.Fatalf("after %d failures: %v", lost, err)
+			if lost++; !fault.Is(err, fault.AdmissionUnavailable) {
+				t.Fatalf("got the error %v, want the reason %v", err, fault.AdmissionUnavailable)
+			} else if lost > 200 {
+				t.Fatalf("lost: got %d, want at most 200", lost)
 			}
 		}
 	}

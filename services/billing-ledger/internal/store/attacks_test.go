@@ -403,8 +403,11 @@ func (e *env) again(t testing.TB, as *pgxpool.Pool, table, changes string) strin
 	}
 	for _, change := range splitChanges(changes) {
 		name, value, ok := strings.Cut(change, " = ")
-		if !ok || !slices.Contains(names, name) {
-			t.Fatalf("%s: %q is no change of a column", table, change)
+		if !ok {
+			t.Fatalf(`%s: %q is no change of a column: ok of strings.Cut(change, " = "): got false, want true`, table, change)
+		}
+		if !slices.Contains(names, name) {
+			t.Fatalf("%s: %q is no change of a column: names: got %q, want %q in it", table, change, names, name)
 		}
 		set[name] = value
 	}
@@ -482,8 +485,10 @@ func TestEveryConstraintAndTriggerWithstandsItsAttack(t *testing.T) {
 		}
 		if refusal != nil && refusal.Code == "42501" {
 			// Not the application's to write; the rule binds the owner too.
-			if role := e.attack(t, e.pool, sql(e.owner)); role == nil || role.Code != "42501" {
-				t.Errorf("%s: the application's role is refused by %v, want for lack of permission", object, role)
+			if role := e.attack(t, e.pool, sql(e.owner)); role == nil {
+				t.Errorf("%s: the application's role is refused: got no error, want one", object)
+			} else if role.Code != "42501" {
+				t.Errorf(`%s: the application's role is refused: role.Code: got %q, want "42501"`, object, role.Code)
 			}
 			refusal = e.attack(t, e.owner, sql(e.owner))
 		}
@@ -530,7 +535,7 @@ func (e *env) attack(t testing.TB, as *pgxpool.Pool, sql string) *pgconn.PgError
 		return refusal
 	}
 	if !errors.Is(err, errAccepted) {
-		t.Fatalf("%s: %v", sql, err)
+		t.Fatalf("%s: got the error %v, want %v", sql, err, errAccepted)
 	}
 	return nil
 }
@@ -580,13 +585,13 @@ func TestTheApplicationsRoleHasTheseRightsAndNoOthers(t *testing.T) {
 	var table, rights string
 	if _, err := pgx.ForEachRow(rows, []any{&table, &rights}, func() error {
 		if rights != may[table] {
-			t.Errorf("%s: the role has %q, want %q", table, rights, may[table])
+			t.Errorf("%s: the role: got %q, want %q", table, rights, may[table])
 		}
 		return nil
 	}); err != nil {
 		t.Fatal(err)
 	}
 	if owned := scan[int64](t, e, `SELECT count(*) FROM pg_class WHERE relowner = 'svc_billing'::regrole`); owned != 0 {
-		t.Errorf("the role owns %d relations", owned)
+		t.Errorf("the role owns: got %d, want 0", owned)
 	}
 }

@@ -105,6 +105,6 @@ func TestVerifyPrintsTheTrialBalance(t *testing.T) {
 		}
 	}
 	if !strings.Contains(json.String(), `"drift": 0`) {
-		t.Errorf("JSON report: %s", &json)
+		t.Errorf("JSON report: got %q, want %q in it", json.String(), `"drift": 0`)
 	}
 }

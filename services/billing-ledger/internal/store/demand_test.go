@@ -32,8 +32,11 @@ func TestDemandIsOfWhatWasSettledInItsTime(t *testing.T) {
 		[16]byte(long.Request))
 
 	models, err := demand.NewCache(e.store, clock.System).Models(t.Context())
-	if err != nil || len(models) != 2 {
-		t.Fatalf("%+v, %v", models, err)
+	if err != nil {
+		t.Fatalf("got the error %v, want none", err)
+	}
+	if len(models) != 2 {
+		t.Fatalf("len(models): got %d, want 2, in %+v", len(models), models)
 	}
 	want := map[string]demand.Model{
 		"acme/large": {ID: "acme/large", Before: 1, Sum: demand.Sum{
@@ -42,7 +45,7 @@ func TestDemandIsOfWhatWasSettledInItsTime(t *testing.T) {
 	}
 	for _, m := range models {
 		if m != want[m.ID] {
-			t.Errorf("%+v, want %+v", m, want[m.ID])
+			t.Errorf("got %+v, want %+v", m, want[m.ID])
 		}
 	}
 	// Images and milliseconds are no tokens.
@@ -52,12 +55,17 @@ func TestDemandIsOfWhatWasSettledInItsTime(t *testing.T) {
 		t.Fatal(err)
 	}
 	sums, err := e.store.Settled(t.Context(), now.Add(-time.Hour), now, 1)
-	if err != nil || len(sums) != 1 {
-		t.Fatalf("one model of two: %+v, %v", sums, err)
+	if err != nil {
+		t.Fatalf("one model of two: got the error %v, want none", err)
+	}
+	if len(sums) != 1 {
+		t.Fatalf("one model of two: len(sums): got %d, want 1, in %+v", len(sums), sums)
 	}
 	for id, s := range sums {
-		if s.Tokens != 0 || s.Requests != 1 {
-			t.Errorf("%s has %+v", id, s)
+		if s.Tokens != 0 {
+			t.Errorf("%s: s.Tokens: got %d, want 0", id, s.Tokens)
+		} else if s.Requests != 1 {
+			t.Errorf("%s: s.Requests: got %d, want 1", id, s.Requests)
 		}
 	}
 }
@@ -87,8 +95,13 @@ func TestDemandReadsAnHourByItsIndex(t *testing.T) {
 		plan = strings.Join(lines, "\n")
 		return err
 	})
-	if err != nil || !strings.Contains(plan, "settled_at_idx") || strings.Contains(plan, "Seq Scan") {
-		t.Errorf("%v, the plan is\n%s", err, plan)
+	switch {
+	case err != nil:
+		t.Errorf("got the error %v, want none", err)
+	case !strings.Contains(plan, "settled_at_idx"):
+		t.Errorf(`plan: got %q, want "settled_at_idx" in it`, plan)
+	case strings.Contains(plan, "Seq Scan"):
+		t.Errorf(`plan: got %q, want it without "Seq Scan"`, plan)
 	}
 }
 
@@ -119,9 +132,10 @@ func BenchmarkAnHourOfDemand(b *testing.B) {
 		b.Fatal(err)
 	}
 	for b.Loop() {
-		if sums, err := e.store.Settled(b.Context(), now.Add(-time.Hour), now, demand.MaxModels); err != nil ||
-			len(sums) < 100 {
-			b.Fatal(len(sums), err)
+		if sums, err := e.store.Settled(b.Context(), now.Add(-time.Hour), now, demand.MaxModels); err != nil {
+			b.Fatalf("got the error %v, want none", err)
+		} else if len(sums) < 100 {
+			b.Fatalf("len(sums): got %d, want at least 100", len(sums))
 		}
 	}
 }

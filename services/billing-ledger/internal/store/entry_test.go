@@ -138,7 +138,7 @@ func TestTheDatabaseHasTheChartOfTheCode(t *testing.T) {
 	assets := column[string](t, e, `SELECT format('%s %s', id, decimals) FROM asset`)
 	slices.Sort(assets)
 	if !slices.Equal(assets, tokens) {
-		t.Errorf("assets of the database %q, of the code %q", assets, tokens)
+		t.Errorf("assets of the database: got %q, want %q", assets, tokens)
 	}
 }
 
@@ -168,9 +168,12 @@ func TestTheDatabaseTakesTheEntriesOfTheCodeAndOnlyTheirLegs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if fmt.Sprint(stored.Postings, stored.Quote == nil) != fmt.Sprint(entry.Postings, entry.Quote == nil) ||
-			entry.Quote != nil && *stored.Quote != *entry.Quote {
-			t.Errorf("%s is stored as %+v, posted as %+v", entry.Kind, stored, entry)
+		if fmt.Sprint(stored.Postings, stored.Quote == nil) != fmt.Sprint(entry.Postings, entry.Quote == nil) {
+			t.Errorf("%s is stored as %+v, posted as %+v: fmt.Sprint(…): got %q, want %q", entry.Kind, stored, entry,
+				fmt.Sprint(stored.Postings, stored.Quote == nil), fmt.Sprint(entry.Postings, entry.Quote == nil))
+		} else if entry.Quote != nil && *stored.Quote != *entry.Quote {
+			t.Errorf("%s is stored as %+v, posted as %+v: *stored.Quote: got %+v, want %+v", entry.Kind, stored, entry,
+				*stored.Quote, *entry.Quote)
 		}
 		undone, err := ledger.Reverse(entryID(t), entry, "test")
 		if err != nil {
@@ -191,7 +194,8 @@ func TestTheDatabaseTakesTheEntriesOfTheCodeAndOnlyTheirLegs(t *testing.T) {
 	if made := slices.Sorted(maps.Keys(used)); !slices.Equal(rules, made) {
 		for _, r := range append(rules, made...) {
 			if slices.Contains(rules, r) != slices.Contains(made, r) {
-				t.Errorf("in the rules %t, made by the code %t: %s", slices.Contains(rules, r), slices.Contains(made, r), r)
+				t.Errorf("in the rules %t, made by the code %t: %s: got %t, want %t", slices.Contains(rules, r),
+					slices.Contains(made, r), r, slices.Contains(rules, r), slices.Contains(made, r))
 			}
 		}
 	}
@@ -303,13 +307,14 @@ func TestAProviderIsCreditedByNothingElse(t *testing.T) {
 			}
 		}
 		if (gain > 0) != (entry.Kind == ledger.OrphanPayout || entry.Kind == ledger.CardCollateralPaid) {
-			t.Errorf("%s changes what a provider has by %d", entry.Kind, gain)
+			t.Errorf("%s changes what a provider: gain > 0: got %t, want %t", entry.Kind, gain > 0,
+				entry.Kind == ledger.OrphanPayout || entry.Kind == ledger.CardCollateralPaid)
 		}
 	}
 	view := scan[string](t, e, `SELECT pg_get_viewdef('usage_leg'::regclass)`)
 	for _, kind := range []string{"payable", "payout_in_flight", "collateral", "slash_escrow", "provider_receivable"} {
 		if strings.Contains(view, kind) {
-			t.Errorf("a settled request touches %s", kind)
+			t.Errorf("a settled request touches %s: got %q, want it without %q", kind, view, kind)
 		}
 	}
 }
@@ -338,7 +343,7 @@ func TestAnEntryIsPostedOnceHoweverOftenItIsAsked(t *testing.T) {
 	all.Wait()
 	for _, id := range posted {
 		if id != posted[0] {
-			t.Errorf("posted as %s and as %s", posted[0], id)
+			t.Errorf("posted: got %v, want %v", id, posted[0])
 		}
 	}
 	e.wantWallet(t, c, 20, 0)
@@ -347,7 +352,7 @@ func TestAnEntryIsPostedOnceHoweverOftenItIsAsked(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := e.store.Post(t.Context(), other); !errors.Is(err, ledger.ErrReused) {
-		t.Errorf("the same business id for other legs: %v", err)
+		t.Errorf("the same business id for other legs: got the error %v, want %v", err, ledger.ErrReused)
 	}
 	e.sound(t)
 }
@@ -358,17 +363,17 @@ func TestEntriesOfOneTransactionArePostedTogetherOrNotAtAll(t *testing.T) {
 	sound := ledger.Grant(entryID(t), c.account, 5, "sound", "")
 	stranger := ledger.Grant(entryID(t), ids.AccountID{1}, 5, "stranger", "")
 	if _, err := e.store.Post(t.Context(), sound, stranger); !errors.Is(err, ledger.ErrNoWallet) {
-		t.Errorf("a consumer that does not exist: %v", err)
+		t.Errorf("a consumer that does not exist: got the error %v, want %v", err, ledger.ErrNoWallet)
 	}
 	taken, err := ledger.CardReversal(newFact(t), c.account, 6, 6)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := e.store.Post(t.Context(), sound, taken); !errors.Is(err, ledger.ErrShort) {
-		t.Errorf("more than the consumer has: %v", err)
+		t.Errorf("more than the consumer: got the error %v, want %v", err, ledger.ErrShort)
 	}
 	if n := scan[int64](t, e, `SELECT count(*) FROM entry`); n != 0 {
-		t.Errorf("%d entries were posted", n)
+		t.Errorf("entries posted: got %d, want 0", n)
 	}
 	post(t, e, sound)
 	e.wantWallet(t, c, 5, 0)
@@ -384,14 +389,16 @@ func TestAnEntryIsUndoneOnceAndByItsExactNegation(t *testing.T) {
 		t.Fatal(err)
 	}
 	e.wantWallet(t, c, 0, 0)
-	if again, err := e.store.Reverse(t.Context(), entryID(t), original.ID, "mistake"); err != nil || again != undone {
-		t.Errorf("a second reversal is %s, %v, the first %s", again, err, undone)
+	if again, err := e.store.Reverse(t.Context(), entryID(t), original.ID, "mistake"); err != nil {
+		t.Errorf("got the error %v, want none", err)
+	} else if again != undone {
+		t.Errorf("a second reversal: got %v, want %v", again, undone)
 	}
 	if _, err := e.store.Reverse(t.Context(), entryID(t), undone, ""); err == nil {
 		t.Error("a reversal was reversed")
 	}
 	if _, err := e.store.Reverse(t.Context(), entryID(t), entryID(t), ""); !errors.Is(err, ledger.ErrNoEntry) {
-		t.Errorf("an entry that does not exist: %v", err)
+		t.Errorf("an entry that does not exist: got the error %v, want %v", err, ledger.ErrNoEntry)
 	}
 	// Spent money is not taken back.
 	spent := ledger.Grant(entryID(t), c.account, 5, "spent", "")
@@ -401,7 +408,7 @@ func TestAnEntryIsUndoneOnceAndByItsExactNegation(t *testing.T) {
 	}
 	post(t, e, spent, taken)
 	if _, err := e.store.Reverse(t.Context(), entryID(t), spent.ID, ""); !errors.Is(err, ledger.ErrShort) {
-		t.Errorf("what was spent is taken back: %v", err)
+		t.Errorf("what was spent is taken back: got the error %v, want %v", err, ledger.ErrShort)
 	}
 	e.wantWallet(t, c, 2, 0)
 	e.sound(t)
@@ -432,8 +439,10 @@ func TestAReversalThatIsNotTheNegationIsRefused(t *testing.T) {
 	crossed.Reverses, crossed.BusinessID = original.ID, original.ID.String()
 	for name, r := range map[string]ledger.Entry{"less": less, "swapped": swapped, "longer": longer,
 		"another's": crossed} {
-		if err := e.insertRaw(t, r); err == nil || !strings.Contains(err.Error(), "does not undo") {
-			t.Errorf("%s: %v", name, err)
+		if err := e.insertRaw(t, r); err == nil {
+			t.Errorf("%s: got no error, want one", name)
+		} else if !strings.Contains(err.Error(), "does not undo") {
+			t.Errorf(`%s: got the error %q, want "does not undo" in it`, name, err)
 		}
 	}
 	if err := e.insertRaw(t, reverse(original)); err != nil {
@@ -490,8 +499,11 @@ func TestRandomPostingsLeaveWalletsAsTheModel(t *testing.T) {
 				t.Fatal(err)
 			}
 			_, err = e.store.Post(t.Context(), entry)
-			if short := amount > has[c]; short != errors.Is(err, ledger.ErrShort) || !short && err != nil {
-				t.Fatalf("step %d: %d of %d taken: %v", step, amount, has[c], err)
+			if short := amount > has[c]; short != errors.Is(err, ledger.ErrShort) {
+				t.Fatalf("step %d: %d of %d taken: short: got %t, want %t", step, amount, has[c], short,
+					errors.Is(err, ledger.ErrShort))
+			} else if !short && err != nil {
+				t.Fatalf("step %d: %d of %d taken: got the error %v, want none, where !short", step, amount, has[c], err)
 			} else if !short {
 				has[c] -= amount
 				open = append(open, entry)
@@ -509,8 +521,11 @@ func TestRandomPostingsLeaveWalletsAsTheModel(t *testing.T) {
 				}
 			}
 			_, err := e.store.Reverse(t.Context(), entryID(t), open[i].ID, "")
-			if short := has[of]+change < 0; short != errors.Is(err, ledger.ErrShort) || !short && err != nil {
-				t.Fatalf("step %d: undoing %d of %d: %v", step, change, has[of], err)
+			if short := has[of]+change < 0; short != errors.Is(err, ledger.ErrShort) {
+				t.Fatalf("step %d: undoing %d of %d: short: got %t, want %t", step, change, has[of], short,
+					errors.Is(err, ledger.ErrShort))
+			} else if !short && err != nil {
+				t.Fatalf("step %d: undoing %d of %d: got the error %v, want none, where !short", step, change, has[of], err)
 			} else if !short {
 				has[of] += change
 				open = slices.Delete(open, i, i+1)
@@ -542,13 +557,17 @@ func TestVerifyTellsTokensAndFalseReversals(t *testing.T) {
 	want := []audit.TokenLine{
 		{Account: "a:crypto", Token: "8453:usdc", Debit: 7}, {Account: "m:treasury", Token: "8453:usdc", Credit: 7},
 	}
-	if report.Drift != 0 || !slices.Equal(report.Tokens, want) {
-		t.Errorf("drift %d, tokens %+v", report.Drift, report.Tokens)
+	if report.Drift != 0 {
+		t.Errorf("drift: got %d, want 0", report.Drift)
+	} else if !slices.Equal(report.Tokens, want) {
+		t.Errorf("report.Tokens: got %+v, want %+v", report.Tokens, want)
 	}
 	var text strings.Builder
-	if err := report.Print(&text); err != nil || !strings.Contains(strings.Join(strings.Fields(text.String()), " "),
-		"m:treasury 8453:usdc 0 7") {
-		t.Errorf("printed %s, %v", &text, err)
+	if err := report.Print(&text); err != nil {
+		t.Errorf("got the error %v, want none", err)
+	} else if !strings.Contains(strings.Join(strings.Fields(text.String()), " "), "m:treasury 8453:usdc 0 7") {
+		t.Errorf(`strings.Join(…): got %q, want "m:treasury 8453:usdc 0 7" in it`,
+			strings.Join(strings.Fields(text.String()), " "))
 	}
 	// Both balance by themselves.
 	e.exec(t, `UPDATE posting SET amount = amount * 2 WHERE entry_kind = 'reversal'`)
@@ -557,8 +576,9 @@ func TestVerifyTellsTokensAndFalseReversals(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !named(report, "every reversal is the negation of its entry", "of what it undoes") ||
-		!named(report, audit.TrialBalanceZero, "8453:usdc") {
-		t.Errorf("it is not named: %+v", report.Invariants)
+	if !named(report, "every reversal is the negation of its entry", "of what it undoes") {
+		t.Error("named(…): got false, want true")
+	} else if !named(report, audit.TrialBalanceZero, "8453:usdc") {
+		t.Error("named(…): got false, want true")
 	}
 }

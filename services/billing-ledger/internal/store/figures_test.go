@@ -18,12 +18,25 @@ func TestFiguresCountWhatIsOpenAndNothingElse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.OpenHolds != 1 || got.Held != second.Amount || got.OldestHold < 0 || got.Reviews != 0 {
-		t.Errorf("%+v, want one hold of %v", got, second.Amount)
+	switch {
+	case got.OpenHolds != 1:
+		t.Errorf("OpenHolds: got %d, want 1", got.OpenHolds)
+	case got.Held != second.Amount:
+		t.Errorf("Held: got %v, want %v", got.Held, second.Amount)
+	case got.OldestHold < 0:
+		t.Errorf("OldestHold: got %v, want at least 0", got.OldestHold)
+	case got.Reviews != 0:
+		t.Errorf("Reviews: got %d, want 0", got.Reviews)
 	}
 	e.release(t, second.Request)
-	if got, err := e.store.Figures(t.Context(), retention); err != nil || got.OpenHolds != 0 || got.Held != 0 ||
-		got.OldestHold != 0 {
-		t.Errorf("of a ledger at rest: %+v, %v", got, err)
+	switch got, err := e.store.Figures(t.Context(), retention); {
+	case err != nil:
+		t.Errorf("of a ledger at rest: got the error %v, want none", err)
+	case got.OpenHolds != 0:
+		t.Errorf("of a ledger at rest: OpenHolds: got %d, want 0", got.OpenHolds)
+	case got.Held != 0:
+		t.Errorf("of a ledger at rest: Held: got %v, want 0", got.Held)
+	case got.OldestHold != 0:
+		t.Errorf("of a ledger at rest: OldestHold: got %v, want 0", got.OldestHold)
 	}
 }

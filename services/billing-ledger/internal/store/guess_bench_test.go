@@ -58,7 +58,7 @@ func BenchmarkKeyGuesses(b *testing.B) {
 			_, err := e.keys.Authenticate(b.Context(), d)
 			took[kind] = append(took[kind], time.Since(began))
 			if (err == nil) != (kinds[kind] == "active") {
-				b.Fatalf("%s: got %v", kinds[kind], err)
+				b.Fatalf("err == nil: got %t, want %t, with %s", err == nil, kinds[kind] == "active", kinds[kind])
 			}
 		}
 	}

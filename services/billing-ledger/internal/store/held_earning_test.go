@@ -55,9 +55,11 @@ func TestReplicasHoldAnOwnersEarningsOnce(t *testing.T) {
 		})
 	}
 	callers.Wait()
-	if n, sum := scan[int](t, e, `SELECT count(*) FROM held_earning`),
-		scan[int64](t, e, `SELECT sum(payout)::bigint FROM held_earning`); n != 3 || money.NanoUSD(sum) != 21*cent {
-		t.Errorf("%d are held, of %d", n, sum)
+	if n, sum := scan[int](t, e, `SELECT count(*) FROM held_earning`), scan[int64](t, e,
+		`SELECT sum(payout)::bigint FROM held_earning`); n != 3 {
+		t.Errorf("scan[int](…): got %d, want 3", n)
+	} else if money.NanoUSD(sum) != 21*cent {
+		t.Errorf("sum: got %v, want %v", money.NanoUSD(sum), 21*cent)
 	}
 	e.sound(t)
 }
@@ -79,21 +81,26 @@ func TestUndoingOrphanWorkEndsWhatIsHeldOfIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := e.store.Post(t.Context(), batch); !errors.Is(err, ledger.ErrHeld) {
-		t.Errorf("a batch of it: %v", err)
+		t.Errorf("a batch: got the error %v, want %v", err, ledger.ErrHeld)
 	}
 	if _, err := e.store.Reverse(t.Context(), entryID(t), ids.EntryID(claims[0].Request), "self-dealing"); err != nil {
 		t.Fatal(err)
 	}
 	left, err := e.store.HeldEarnings(t.Context(), provider, ids.RequestID{}, 10)
-	if err != nil || len(left) != 1 || left[0].Request != claims[1].Request {
-		t.Errorf("held %v, %v", left, err)
+	switch {
+	case err != nil:
+		t.Errorf("got the error %v, want none", err)
+	case len(left) != 1:
+		t.Errorf("held: len(left): got %d, want 1, in %v", len(left), left)
+	case left[0].Request != claims[1].Request:
+		t.Errorf("held: left[0].Request: got %v, want %v", left[0].Request, claims[1].Request)
 	}
 	if got := scan[string](t, e, `SELECT ended_as FROM held_earning WHERE ended_as IS NOT NULL`); got != string(
 		earning.Reversed) {
-		t.Errorf("it ended as %s", got)
+		t.Errorf("it ended: got %q, want %q", got, string(earning.Reversed))
 	}
 	if got := e.balance(t, ledger.Accrued, provider); got != 7*cent {
-		t.Errorf("%s are accrued", got)
+		t.Errorf("accrued: got %v, want %v", got, 7*cent)
 	}
 	e.sound(t)
 }
@@ -119,7 +126,7 @@ func TestVerifyFindsHeldEarningsThatWereTaken(t *testing.T) {
 	for _, name := range []string{"what is held of earnings has not been taken",
 		"what is held was earned by its request"} {
 		if report[name] != 1 {
-			t.Errorf("%s: drift %d", name, report[name])
+			t.Errorf("%s: drift: got %d, want 1", name, report[name])
 		}
 	}
 }
@@ -145,7 +152,7 @@ func TestHeldEarningsOfSealedDaysStayHeld(t *testing.T) {
 		return err
 	}
 	if err := batch(1); !errors.Is(err, ledger.ErrHeld) {
-		t.Errorf("a batch of what is held: %v", err)
+		t.Errorf("a batch of what is held: got the error %v, want %v", err, ledger.ErrHeld)
 	}
 	for i, reservation := range claims {
 		if _, err := e.store.ReleaseHeld(t.Context(), []ids.RequestID{reservation.Request}, "looked at"); err != nil {
@@ -173,7 +180,7 @@ func TestNothingIsKeptOfWhomNothingIsHeld(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := e.store.Post(t.Context(), entry); errors.Is(err, ledger.ErrHeld) != (of == provider) {
-			t.Errorf("provider %s: %v", of, err)
+			t.Errorf("provider %s: got %t, want %t", of, errors.Is(err, ledger.ErrHeld), of == provider)
 		}
 	}
 }

@@ -41,11 +41,17 @@ func wantStanding(t testing.TB, st *store.Store, a idempotency.Ask, want idempot
 	if err != nil {
 		t.Fatal(err)
 	}
-	if final := read.Standing != idempotency.Granted && read.Standing != idempotency.Lapsed; final && (read.Standing != got.Standing || read.Request != got.Request) {
-		t.Fatalf("it is read to stand %d for %s, and stands %d for %s", read.Standing, read.Request, got.Standing, got.Request)
+	if final := read.Standing != idempotency.Granted && read.Standing != idempotency.Lapsed; final &&
+		read.Standing != got.Standing {
+		t.Fatalf("it is read to stand: got %d, want %d, where final", read.Standing, got.Standing)
+	} else if final && read.Request != got.Request {
+		t.Fatalf("read.Request: got %v, want %v, where final", read.Request, got.Request)
 	}
-	if got.Standing != want || got.Request != holder {
-		t.Fatalf("the claim stands %d for %s, want %d for %s", got.Standing, got.Request, want, holder)
+	if got.Standing != want {
+		t.Fatalf("the claim stands: got %d, want %d", got.Standing, want)
+	}
+	if got.Request != holder {
+		t.Fatalf("Request: got %v, want %v", got.Request, holder)
 	}
 	return got
 }
@@ -107,8 +113,13 @@ func TestOfAHundredRacingClaimersOneIsGranted(t *testing.T) {
 			})
 		}
 		racers.Wait()
-		if seen[idempotency.Granted] != 1 || seen[idempotency.Busy] != 99 || len(holders) != 1 {
-			t.Errorf("after %s: %v by %d holders, want one granted and 99 busy with it", before, seen, len(holders))
+		switch {
+		case seen[idempotency.Granted] != 1:
+			t.Errorf("after %s: seen[idempotency.Granted]: got %d, want 1", before, seen[idempotency.Granted])
+		case seen[idempotency.Busy] != 99:
+			t.Errorf("after %s: seen[idempotency.Busy]: got %d, want 99", before, seen[idempotency.Busy])
+		case len(holders) != 1:
+			t.Errorf("after %s: len(holders): got %d, want 1", before, len(holders))
 		}
 	}
 	e.wantLive(t, c, 3)
@@ -119,8 +130,10 @@ func (e *env) wantLive(t testing.TB, c consumer, want int) {
 	t.Helper()
 	live := scan[int](t, e, `SELECT live FROM idempotency_quota WHERE key_id = $1`, [16]byte(c.key))
 	rows := scan[int](t, e, `SELECT count(*) FROM idempotency_claim WHERE key_id = $1`, [16]byte(c.key))
-	if live != want || rows != want {
-		t.Errorf("%d claims are counted and %d are there, want %d", live, rows, want)
+	if live != want {
+		t.Errorf("%d claims are counted and %d are there: live: got %d, want %d", live, rows, live, want)
+	} else if rows != want {
+		t.Errorf("%d claims are counted and %d are there: rows: got %d, want %d", live, rows, rows, want)
 	}
 }
 
@@ -145,7 +158,7 @@ func TestARepeatIsToldHowTheFirstEnded(t *testing.T) {
 	finish(t, e.store, a, idempotency.NotKept)
 	finish(t, e.store, a, idempotency.Forget)
 	if got := wantStanding(t, e.store, again(t, a), idempotency.Replay, a.Request); string(got.Sealed) != "\x01\x02\x03" {
-		t.Errorf("the answer is %v", got.Sealed)
+		t.Errorf("the answer: got %q, want %q", string(got.Sealed), "\x01\x02\x03")
 	}
 	wantStanding(t, e.store, other, idempotency.Reused, a.Request)
 
@@ -335,8 +348,10 @@ func TestAKeyHasAtMostTenThousandClaims(t *testing.T) {
 		})
 	}
 	racers.Wait()
-	if granted != 1 || refused != 9 {
-		t.Errorf("%d are granted and %d refused where one has room", granted, refused)
+	if granted != 1 {
+		t.Errorf("%d are granted and %d refused where one has room: granted: got %d, want 1", granted, refused, granted)
+	} else if refused != 9 {
+		t.Errorf("%d are granted and %d refused where one has room: refused: got %d, want 9", granted, refused, refused)
 	}
 	// Those that there are go on, and what is over makes room by itself.
 	wantStanding(t, e.store, first, idempotency.Granted, first.Request)
@@ -357,7 +372,7 @@ func TestClaimsAreForgottenAfterADayInBatches(t *testing.T) {
 	held := ask(t, busy)
 	wantStanding(t, e.store, held, idempotency.Granted, held.Request)
 	if early := scan[int](t, e, `SELECT count(*) FROM idempotency_claim WHERE expires_at NOT BETWEEN now() + interval '23 hours' AND now() + interval '24 hours'`); early != 0 {
-		t.Errorf("%d claims do not live for a day", early)
+		t.Errorf("claims do not live for a day: got %d, want 0", early)
 	}
 	e.exec(t, `UPDATE idempotency_claim SET expires_at = now() - interval '1 second'`)
 	// A key that is being worked on is passed over and not waited for.
@@ -377,8 +392,10 @@ func TestClaimsAreForgottenAfterADayInBatches(t *testing.T) {
 		}
 		pruned = append(pruned, n)
 	}
-	if pruned[0] > 3 || pruned[0]+pruned[1]+pruned[2] != 5 {
-		t.Errorf("batches of 3 took %v of 5", pruned)
+	if pruned[0] > 3 {
+		t.Errorf("batches of 3 took: pruned[0]: got %d, want at most 3", pruned[0])
+	} else if pruned[0]+pruned[1]+pruned[2] != 5 {
+		t.Errorf("batches of 3 took: pruned[0]+pruned[1]+pruned[2]: got %d, want 5", pruned[0]+pruned[1]+pruned[2])
 	}
 	e.wantLive(t, c, 0)
 	e.wantLive(t, busy, 1)
@@ -388,6 +405,6 @@ func TestAnUnknownKeyClaimsNothing(t *testing.T) {
 	e := setup(t, unlimited)
 	a := ask(t, consumer{key: ids.KeyID{1}})
 	if _, err := e.store.ClaimKey(t.Context(), a); !fault.Is(err, fault.InvalidValue) {
-		t.Errorf("an unknown key is answered %v", err)
+		t.Errorf("an unknown key: got the error %v, want the reason %v", err, fault.InvalidValue)
 	}
 }

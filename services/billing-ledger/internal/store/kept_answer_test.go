@@ -168,19 +168,24 @@ func (e *env) wantKept(t testing.TB, m *keptModel, owners []consumer, hour int64
 			WHERE account_id = $1 AND hour >= $2`, [16]byte(c.account), hour-24)
 		counted := scan[int64](t, e, `SELECT coalesce(sum(t.bytes), 0)::bigint FROM kept.tally t JOIN kept.hour USING (slot)
 			WHERE account_id = $1 AND hour >= $2`, [16]byte(c.account), hour-24)
-		if rows != own || counted != own {
-			t.Fatalf("of %d: %d bytes are there and %d counted, want %d", by, rows, counted, own)
+		if rows != own {
+			t.Fatalf("of %d: rows: got %d, want %d", by, rows, own)
+		}
+		if counted != own {
+			t.Fatalf("of %d: counted: got %d, want %d", by, counted, own)
 		}
 	}
 	_, unpaid, all := m.sums(0)
 	for column, want := range map[string]int64{"bytes": all, "unpaid": unpaid} {
 		if got := scan[int64](t, e, `SELECT coalesce(sum(`+column+`), 0)::bigint FROM kept.hour WHERE hour >= $1`,
 			hour-24); got != want {
-			t.Fatalf("%s of all: %d are counted, want %d", column, got, want)
+			t.Fatalf("%s of all: got %d counted, want %d", column, got, want)
 		}
 	}
-	if figures, err := e.store.Figures(t.Context(), retention); err != nil || figures.KeptBytes > m.quota.InAll {
-		t.Fatalf("%d bytes are on the disk, %v, want at most %d", figures.KeptBytes, err, m.quota.InAll)
+	if figures, err := e.store.Figures(t.Context(), retention); err != nil {
+		t.Fatalf("got the error %v, want none", err)
+	} else if figures.KeptBytes > m.quota.InAll {
+		t.Fatalf("figures.KeptBytes: got %d, want at most %d", figures.KeptBytes, m.quota.InAll)
 	}
 	if len(m.answers) > 0 {
 		a := m.answers[len(m.answers)-1]
@@ -203,18 +208,18 @@ func TestAKeptAnswerIsThereForADay(t *testing.T) {
 	for _, later := range []int64{1, 24} {
 		set(hour + later)
 		if swept := e.sweep(t); swept != 0 {
-			t.Errorf("%d hours are swept %d hours later, want none", swept, later)
+			t.Errorf("got %d hours are swept %d hours later, want none", swept, later)
 		}
 		wantStanding(t, e.store, again(t, a), idempotency.Replay, a.Request)
 	}
 	set(hour + 25)
 	if swept := e.sweep(t); swept != 1 {
-		t.Errorf("%d hours are swept, want 1", swept)
+		t.Errorf("got %d hours are swept, want 1", swept)
 	}
 	wantStanding(t, e.store, again(t, a), idempotency.Gone, a.Request)
 	if size := scan[int64](t, e,
 		`SELECT sum(pg_total_relation_size(inhrelid) - pg_indexes_size(inhrelid))::bigint FROM pg_inherits WHERE inhparent = 'kept.answer'::regclass`); size > 26*8192 {
-		t.Errorf("the emptied store has %d bytes on disk", size)
+		t.Errorf("the emptied store: got %d, want at most 26*8192", size)
 	}
 }
 
@@ -271,12 +276,12 @@ func (e *env) race(t *testing.T, owners []consumer, room int, refusals ...idempo
 		t.Errorf("got %v, want %d kept of 48 and the others %v", seen, room, refusals)
 	}
 	if counted := scan[int64](t, e, `SELECT sum(bytes)::bigint FROM kept.hour`); counted != int64(room)*cost {
-		t.Errorf("%d bytes are counted, want %d", counted, int64(room)*cost)
+		t.Errorf("got %d bytes are counted, want %d", counted, int64(room)*cost)
 	}
 	if over := scan[int](t, e,
 		`SELECT count(*) FROM (SELECT FROM kept.tally GROUP BY account_id HAVING sum(bytes) > $1) a`,
 		quota.OfAccount); over != 0 {
-		t.Errorf("%d accounts are above their quota", over)
+		t.Errorf("accounts above their quota: got %d, want 0", over)
 	}
 }
 
@@ -384,7 +389,7 @@ func TestAReaderThatTakesLongStopsNobody(t *testing.T) {
 	}
 	set(hour + 26)
 	if swept := e.sweep(t); swept != 0 {
-		t.Errorf("%d hours are swept under a reader, want none", swept)
+		t.Errorf("got %d hours are swept under a reader, want none", swept)
 	}
 	a, _, got := keep(t, e.store, c, 5, roomyQuota)
 	if got != idempotency.SlotTaken {
@@ -456,7 +461,7 @@ func TestAnAccountHasAtMostAHundredThousandClaims(t *testing.T) {
 	wantStanding(t, e.store, last, idempotency.Granted, last.Request)
 	if _, err := e.store.ClaimKey(t.Context(), ask(t, e.issue(t, c.account, key.IssueRequest{}))); !fault.Is(err,
 		fault.RateLimitExceeded) {
-		t.Errorf("one more is answered %v, want rate_limit_exceeded", err)
+		t.Errorf("one more: got %v, want rate_limit_exceeded", err)
 	}
 	// Nobody else is in the way, those that there are go on, and what is forgotten
 	// makes room.
@@ -472,6 +477,6 @@ func TestAnAccountHasAtMostAHundredThousandClaims(t *testing.T) {
 		t.Fatal(err)
 	}
 	if left := scan[int64](t, e, `SELECT sum(live)::bigint FROM idempotency_account`); left != 0 {
-		t.Errorf("%d claims are counted when none is left", left)
+		t.Errorf("claims counted when none is left: got %d, want 0", left)
 	}
 }

@@ -38,17 +38,19 @@ func TestAWordThatComesLateGivesBackWhatDidNotCome(t *testing.T) {
 	e.settle(t, usage.Settled, e.served(t, inTime, 10))
 	for round, want := range []int{1, 0} {
 		n, err := usage.CorrectLateReports(t.Context(), e.store, slog.New(slog.DiscardHandler), 10)
-		if err != nil || n != want {
-			t.Errorf("round %d: %d corrected, want %d: %v", round, n, want, err)
+		if err != nil {
+			t.Errorf("round %d: corrected: got the error %v, want none", round, err)
+		} else if n != want {
+			t.Errorf("round %d: corrected: usage.CorrectLateReports(…): got %d, want %d", round, n, want)
 		}
 	}
 	// Ten cents of the whole one, and four each of the others.
 	e.wantWallet(t, c, money.USD-18*cent, 0)
 	if got := e.balance(t, ledger.Accrued, provider); got != 7*cent {
-		t.Errorf("the provider has %s, and served ten tokens", got)
+		t.Errorf("the provider has %s, and served ten tokens: got %v, want %v", got, got, 7*cent)
 	}
 	if _, err := e.store.Refund(t.Context(), entryID(t), late, usage.Goodwill, ""); !errors.Is(err, usage.ErrRefunded) {
-		t.Errorf("a refund beside it: %v", err)
+		t.Errorf("a refund beside: got the error %v, want %v", err, usage.ErrRefunded)
 	}
 	e.sound(t)
 }
@@ -64,11 +66,15 @@ func TestWhatIsOverOnlySinceTheLookBeganDoesNotExpire(t *testing.T) {
 	}
 	e.overdue(t)
 	e.exec(t, `UPDATE hold SET expires_at = $1::timestamptz + interval '1 microsecond', admitted_at = $1::timestamptz - interval '1 minute'`, before)
-	if n, err := e.store.ExpireHolds(t.Context(), before, 10); err != nil || n != 0 {
-		t.Errorf("%d expired that were not over when the look began: %v", n, err)
+	if n, err := e.store.ExpireHolds(t.Context(), before, 10); err != nil {
+		t.Errorf("%d expired that were not over when the look began: %v: got the error %v, want none", n, err, err)
+	} else if n != 0 {
+		t.Errorf("%d expired that were not over when the look began: %v: e.store.ExpireHolds(…): got %d, want 0", n, err, n)
 	}
-	if n, err := e.store.ExpireHolds(t.Context(), ever, 10); err != nil || n != 1 {
-		t.Errorf("%d expired, want 1: %v", n, err)
+	if n, err := e.store.ExpireHolds(t.Context(), ever, 10); err != nil {
+		t.Errorf("expired: got the error %v, want none", err)
+	} else if n != 1 {
+		t.Errorf("expired: e.store.ExpireHolds(…): got %d, want 1", n)
 	}
 }
 

@@ -183,19 +183,26 @@ func (m *model) published(t *testing.T, all []orphan.Publication, wanted map[ids
 	for _, p := range all {
 		r := p.Event.Request
 		if first, ok := m.settled[r]; ok {
-			if p.Event.Hash() != first.Event.Hash() || !p.Event.Settled {
-				t.Fatalf("%+v is published of what was settled by %+v", p.Event, first.Event)
+			if got, want := p.Event.Hash(), first.Event.Hash(); got != want {
+				t.Fatalf("%+v is published of what was settled by %+v: p.Event.Hash(): got %v, want %v", p.Event, first.Event, got,
+					want)
+			}
+			if !p.Event.Settled {
+				t.Fatalf("%+v is published of what was settled by %+v: p.Event.Settled: got false, want true", p.Event, first.Event)
 			}
 			continue
 		}
-		if tokens, ok := wanted[r]; !ok || p.Event.Billable != (money.Tokens{Completion: tokens}) {
-			t.Fatalf("%+v is published, in the model %d tokens (%v)", p.Event, tokens, ok)
+		if tokens, ok := wanted[r]; !ok {
+			t.Fatalf("%+v is published, in the model %d tokens (%v): wanted[r]: got none, want one", p.Event, tokens, ok)
+		} else if p.Event.Billable != (money.Tokens{Completion: tokens}) {
+			t.Fatalf("%+v is published, in the model %d tokens (%v): p.Event.Billable: got %+v, want %+v", p.Event, tokens, ok,
+				p.Event.Billable, money.Tokens{Completion: tokens})
 		}
 		delete(wanted, r)
 		m.reviewed[r] = delivery(p)
 	}
 	if len(wanted) > 0 {
-		t.Fatalf("nothing is published of %v", wanted)
+		t.Fatalf("nothing is published: got %d, want 0, in %v", len(wanted), wanted)
 	}
 }
 
@@ -244,7 +251,7 @@ func runHistory(t *testing.T, e *env, rnd *rand.Rand, limit int) {
 			}
 			want := m.admit(c, reservation)
 			if got := e.admit(t, reservation)[0].Outcome; got != want {
-				t.Fatalf("step %d: admission is %s, in the model %s", step, got, want)
+				t.Fatalf("step %d: admission: got %q, want %q", step, got, want)
 			}
 			if want == hold.Admitted {
 				claims = append(claims, reservation)
@@ -270,7 +277,7 @@ func runHistory(t *testing.T, e *env, rnd *rand.Rand, limit int) {
 				m.final[reservation.Request], m.evidence[reservation.Request] = true, 0
 			}
 			if got, want := e.release(t, reservation.Request) == 1, m.release(reservation.Request); got != want {
-				t.Fatalf("step %d: released %v, in the model %v", step, got, want)
+				t.Fatalf("step %d: released: got %t, want %t", step, got, want)
 			}
 		case 7:
 			if rnd.IntN(6) != 0 {
@@ -279,7 +286,7 @@ func runHistory(t *testing.T, e *env, rnd *rand.Rand, limit int) {
 			e.overdue(t)
 			want, wanted := m.over()
 			if n := e.expire(t); n != want {
-				t.Fatalf("step %d: expired %d, in the model %d", step, n, want)
+				t.Fatalf("step %d: expired: got %d, want %d", step, n, want)
 			}
 			e.exec(t, `UPDATE orphan_review SET next_at = now() WHERE next_at IS NOT NULL`)
 			m.published(t, e.review(t), wanted)
@@ -312,14 +319,16 @@ func runHistory(t *testing.T, e *env, rnd *rand.Rand, limit int) {
 			requests, images, tokens, open := m.used(c)
 			e.wantUsed(t, c, requests, images, tokens)
 			if n := e.used(t, c, plan.Concurrent, "none"); n != open {
-				t.Errorf("%d places are taken, in the model %d", n, open)
+				t.Errorf("%d places are taken, in the model %d: got %d, want %d", n, open, n, open)
 			}
 		}
 	}
 	accrued := scan[int64](t, e, `SELECT coalesce(sum(payout), 0)::bigint FROM usage_settlement`)
 	short := scan[int64](t, e, `SELECT coalesce(sum(shortfall), 0)::bigint FROM usage_settlement`)
-	if money.NanoUSD(accrued) != m.accrued || money.NanoUSD(short) != m.shortfall {
-		t.Errorf("accrued %d and short %d, in the model %d and %d", accrued, short, m.accrued, m.shortfall)
+	if money.NanoUSD(accrued) != m.accrued {
+		t.Errorf("accrued: got %v, want %v", money.NanoUSD(accrued), m.accrued)
+	} else if money.NanoUSD(short) != m.shortfall {
+		t.Errorf("short: got %v, want %v", money.NanoUSD(short), m.shortfall)
 	}
 	e.sound(t)
 }

@@ -71,8 +71,10 @@ func (e *env) renew(t testing.TB, all ...hold.Renewal) {
 
 func (e *env) conclude(t testing.TB, all ...hold.RequestReport) {
 	t.Helper()
-	if n, err := e.store.Conclude(t.Context(), all); err != nil || n != 0 {
-		t.Fatalf("released %d: %v", n, err)
+	if n, err := e.store.Conclude(t.Context(), all); err != nil {
+		t.Fatalf("got the error %v, want none", err)
+	} else if n != 0 {
+		t.Fatalf("released: got %d, want 0", n)
 	}
 }
 
@@ -95,8 +97,10 @@ func TestARenewalTellsOfHoldsThatWereGivenBack(t *testing.T) {
 	e.settle(t, usage.Settled, e.served(t, settled, 1))
 	e.release(t, released.Request)
 	e.overdue(t)
-	if n, err := e.store.ExpireHolds(t.Context(), ever, 10); err != nil || n != 1 {
-		t.Fatalf("expired %d: %v", n, err)
+	if n, err := e.store.ExpireHolds(t.Context(), ever, 10); err != nil {
+		t.Fatalf("got the error %v, want none", err)
+	} else if n != 1 {
+		t.Fatalf("expired: got %d, want 1", n)
 	}
 	e.admit(t, open)
 	var all []hold.Renewal
@@ -104,10 +108,15 @@ func TestARenewalTellsOfHoldsThatWereGivenBack(t *testing.T) {
 		all = append(all, running(r, 1))
 	}
 	lapsed, err := e.store.Renew(t.Context(), all)
-	if err != nil || len(lapsed) != 2 || !slices.Contains(lapsed, released.Request) ||
-		!slices.Contains(lapsed, expired.Request) {
-		t.Errorf("%v came too late (%v), want the released %v and the expired %v", lapsed, err, released.Request,
-			expired.Request)
+	switch {
+	case err != nil:
+		t.Errorf("%v came too late (%v): got the error %v, want none", lapsed, err, err)
+	case len(lapsed) != 2:
+		t.Errorf("%v came too late (%v): len(lapsed): got %d, want 2", lapsed, err, len(lapsed))
+	case !slices.Contains(lapsed, released.Request):
+		t.Errorf("%v came too late (%v): lapsed: got %v, want %v in it", lapsed, err, lapsed, released.Request)
+	case !slices.Contains(lapsed, expired.Request):
+		t.Errorf("%v came too late (%v): lapsed: got %v, want %v in it", lapsed, err, lapsed, expired.Request)
 	}
 }
 
@@ -121,7 +130,7 @@ func TestARenewalKeepsAHoldAndItsLargestCount(t *testing.T) {
 	e.renew(t, hold.Renewal{Request: young.Request}, running(old.Request, 7), running(closed.Request, 1),
 		running(request(t), 1))
 	if got := e.left(t, young.Request); got > 0 { // admitted an hour ago in effect, which is the most
-		t.Errorf("a hold of an hour has %v left", got)
+		t.Errorf("a hold of an hour: got %v, want 0", got)
 	}
 	e.exec(t, `UPDATE hold SET admitted_at = now() - interval '50 seconds', expires_at = now() WHERE state = 'open'`)
 	e.renew(t, hold.Renewal{Request: young.Request}, running(old.Request, 5), hold.Renewal{Request: closed.Request})
@@ -138,13 +147,13 @@ func TestARenewalKeepsAHoldAndItsLargestCount(t *testing.T) {
 	if got := scan[int64](t, e,
 		`SELECT relayed_tokens FROM renewal WHERE request_id = $1 AND committed_attempt = 2 AND relayed_bytes = 700`,
 		[16]byte(old.Request)); got != 7 {
-		t.Errorf("%d tokens are kept, want 7", got)
+		t.Errorf("got %d tokens are kept, want 7", got)
 	}
 	if n := scan[int](t, e, `SELECT count(*) FROM renewal`); n != 2 {
-		t.Errorf("%d renewals are kept, want those of the two open holds", n)
+		t.Errorf("got %d renewals are kept, want those of the two open holds", n)
 	}
 	if n := e.expire(t); n != 0 {
-		t.Errorf("%d renewed holds expired", n)
+		t.Errorf("renewed holds expired: got %d, want 0", n)
 	}
 	refusedSQL(t, e, "may not change any more", `UPDATE renewal SET relayed_tokens = 6 WHERE request_id = $1`,
 		[16]byte(old.Request))
@@ -163,10 +172,10 @@ func TestTheLastWordOfSomethingServedGivesTheHubItsTime(t *testing.T) {
 	e.renew(t, running(renewed.Request, 4))
 	e.exec(t, `UPDATE hold SET expires_at = now() WHERE state = 'open'`)
 	if n := e.expire(t); n != 0 {
-		t.Errorf("%d expired in spite of the evidence", n)
+		t.Errorf("expired in spite of the evidence: got %d, want 0", n)
 	}
 	if all := e.review(t); len(all) != 0 {
-		t.Errorf("reviewed before its time: %v", all)
+		t.Errorf("reviewed before its time: got %d, want 0, in %v", len(all), all)
 	}
 	for _, r := range []ids.RequestID{told.Request, renewed.Request} {
 		if got := e.left(t, r); !about(got, terms.Orphan) {
@@ -188,10 +197,10 @@ func TestWithoutEvidenceAHoldIsGivenBack(t *testing.T) {
 	e.conclude(t, lost)
 	e.overdue(t)
 	if n := e.expire(t); n != 4 {
-		t.Errorf("%d expired, want 4", n)
+		t.Errorf("got %d expired, want 4", n)
 	}
 	if all := e.review(t); len(all) != 0 {
-		t.Errorf("reviewed: %v", all)
+		t.Errorf("reviewed: got %d, want 0, in %v", len(all), all)
 	}
 	e.wantWallet(t, c, 100*cent, 0)
 	e.sound(t)
@@ -214,20 +223,34 @@ func TestReviewSettlesOnceFromTheGatewaysCount(t *testing.T) {
 			tell(e, reservation.Request)
 			e.overdue(t)
 			if n := e.expire(t); n != 0 {
-				t.Fatalf("%d expired in spite of the evidence", n)
+				t.Fatalf("expired in spite of the evidence: got %d, want 0", n)
 			}
 			all := e.review(t)
-			if len(all) != 1 || all[0].Number != 1 {
-				t.Fatalf("published %+v", all)
+			if len(all) != 1 {
+				t.Fatalf("published: len(all): got %d, want 1, in %+v", len(all), all)
+			}
+			if all[0].Number != 1 {
+				t.Fatalf("published: all[0].Number: got %d, want 1", all[0].Number)
 			}
 			ev := all[0].Event
-			if ev.Provider != providerID || ev.Attempt != 2 || ev.Hub != "hub-1" || ev.EvidenceSource != usage.Gateway ||
-				ev.Ending != "platform_lost" ||
-				ev.Billable != (money.Tokens{Completion: 4}) || ev.Settled {
-				t.Errorf("published %+v", ev)
+			switch {
+			case ev.Provider != providerID:
+				t.Errorf("published: ev.Provider: got %v, want %v", ev.Provider, providerID)
+			case ev.Attempt != 2:
+				t.Errorf("published: ev.Attempt: got %d, want 2", ev.Attempt)
+			case ev.Hub != "hub-1":
+				t.Errorf(`published: ev.Hub: got %q, want "hub-1"`, ev.Hub)
+			case ev.EvidenceSource != usage.Gateway:
+				t.Errorf("published: ev.EvidenceSource: got %q, want %q", ev.EvidenceSource, usage.Gateway)
+			case ev.Ending != "platform_lost":
+				t.Errorf(`published: ev.Ending: got %q, want "platform_lost"`, ev.Ending)
+			case ev.Billable != (money.Tokens{Completion: 4}):
+				t.Errorf("published: ev.Billable: got %+v, want %+v", ev.Billable, money.Tokens{Completion: 4})
+			case ev.Settled:
+				t.Error("published: ev.Settled: got true, want false")
 			}
 			if again := e.review(t); len(again) != 0 {
-				t.Errorf("published again at once: %+v", again)
+				t.Errorf("published again at once: got %d, want 0, in %+v", len(again), again)
 			}
 			if got := e.left(t, reservation.Request); !about(got, time.Minute) {
 				t.Errorf("the hold has %v left", got)
@@ -262,15 +285,20 @@ func TestASettledReviewIsPublishedAsItWasSettledABoundedNumberOfTimes(t *testing
 			e.exec(t, `UPDATE orphan_review SET next_at = now() WHERE next_at IS NOT NULL`)
 			for _, p := range e.review(t) {
 				published++
-				if p.Number != published || !p.Event.Settled || p.Event.EvidenceSource != source ||
-					p.Event.Hash() != first.Event.Hash() {
-					t.Errorf("publication %d: %+v", published, p)
+				if p.Number != published {
+					t.Errorf("p.Number: got %d, want %d", p.Number, published)
+				} else if !p.Event.Settled {
+					t.Error("p.Event.Settled: got false, want true")
+				} else if p.Event.EvidenceSource != source {
+					t.Errorf("p.Event.EvidenceSource: got %q, want %q", p.Event.EvidenceSource, source)
+				} else if got, want := p.Event.Hash(), first.Event.Hash(); got != want {
+					t.Errorf("p.Event.Hash(): got %v, want %v", got, want)
 				}
 				e.settle(t, usage.Duplicate, delivery(p))
 			}
 		}
 		if published != orphan.MaxPublications {
-			t.Errorf("%d publications, want %d", published, orphan.MaxPublications)
+			t.Errorf("got %d publications, want %d", published, orphan.MaxPublications)
 		}
 		e.sound(t)
 	}
@@ -286,17 +314,19 @@ func TestAReviewThatSettlesNothingComesToAnEnd(t *testing.T) {
 	for n := 1; n <= orphan.MaxPublications; n++ {
 		e.overdue(t)
 		e.exec(t, `UPDATE hold SET expires_at = now() WHERE state = 'open'`)
-		if all := e.review(t); len(all) != 1 || all[0].Number != n {
-			t.Fatalf("publication %d: %+v", n, all)
+		if all := e.review(t); len(all) != 1 {
+			t.Fatalf("publication: len(all): got %d, want 1, in %+v", len(all), all)
+		} else if all[0].Number != n {
+			t.Fatalf("all[0].Number: got %d, want %d", all[0].Number, n)
 		}
 		over += orphan.Gap(n)
 	}
 	if over < 24*time.Hour || over > 26*time.Hour {
-		t.Errorf("published over %v, want about a day", over)
+		t.Errorf("published over: got %v, want about a day", over)
 	}
 	e.exec(t, `UPDATE hold SET expires_at = now() WHERE state = 'open'`)
 	if all := e.review(t); len(all) != 0 {
-		t.Errorf("published once more: %+v", all)
+		t.Errorf("published once more: got %d, want 0, in %+v", len(all), all)
 	}
 	e.wantWallet(t, c, 100*cent, 0)
 	// The hub's usage comes after all: the platform pays.
@@ -320,12 +350,19 @@ func TestAHubThatComesBackIsHeldToWhatTheGatewayRelayed(t *testing.T) {
 	e.settle(t, usage.Duplicate, hubs)
 	if got := scan[int64](t, e, `SELECT completion_tokens FROM usage_settlement
 		WHERE prompt_tokens = 0 AND evidence_source = 'gateway'`); got != 4 {
-		t.Errorf("%d tokens are settled, want the 4 that came", got)
+		t.Errorf("got %d tokens are settled, want the 4 that came", got)
 	}
 	all := e.review(t)
-	if len(all) != 1 || !all[0].Event.Settled || all[0].Event.EvidenceSource != usage.Gateway ||
-		all[0].Event.Billable != (money.Tokens{Completion: 4}) {
-		t.Fatalf("settlement hears %+v", all)
+	switch {
+	case len(all) != 1:
+		t.Fatalf("settlement hears: len(all): got %d, want 1, in %+v", len(all), all)
+	case !all[0].Event.Settled:
+		t.Fatal("settlement hears: all[0].Event.Settled: got false, want true")
+	case all[0].Event.EvidenceSource != usage.Gateway:
+		t.Fatalf("settlement hears: all[0].Event.EvidenceSource: got %q, want %q", all[0].Event.EvidenceSource, usage.Gateway)
+	case all[0].Event.Billable != (money.Tokens{Completion: 4}):
+		t.Fatalf("settlement hears: all[0].Event.Billable: got %+v, want %+v", all[0].Event.Billable,
+			money.Tokens{Completion: 4})
 	}
 	e.settle(t, usage.Duplicate, delivery(all[0]))
 	e.sound(t)

@@ -27,8 +27,13 @@ func TestThePinnedPriceSettlesWhateverTheCatalogSaysMeanwhile(t *testing.T) {
 	}
 	before := admitRequest()
 	first, err := a.Admit(t.Context(), before)
-	if err != nil || first.Price != e.price || first.Held != 10*cent {
-		t.Fatalf("%+v: %v", first, err)
+	switch {
+	case err != nil:
+		t.Fatalf("got the error %v, want none", err)
+	case first.Price != e.price:
+		t.Fatalf("e.price: got %v, want %v", e.price, first.Price)
+	case first.Held != 10*cent:
+		t.Fatalf("first.Held: got %v, want %v", first.Held, 10*cent)
 	}
 
 	dearer, err := ids.NewPriceVersion(time.Now(), rand.Reader)
@@ -38,19 +43,30 @@ func TestThePinnedPriceSettlesWhateverTheCatalogSaysMeanwhile(t *testing.T) {
 	rates := money.Rates{Output: 2 * centRates.Output, PayoutOutput: centRates.PayoutOutput}
 	prices.Replace(map[string]price.Model{"acme/large": {ID: "acme/large", Class: limit.LLM, Version: dearer,
 		Rates: rates}})
-	if again, err := a.Admit(t.Context(), before); err != nil || again.Price != e.price || again.Rates != centRates ||
-		again.Held != 10*cent {
-		t.Errorf("repeated %+v: %v", again, err)
+	switch again, err := a.Admit(t.Context(), before); {
+	case err != nil:
+		t.Errorf("got the error %v, want none", err)
+	case again.Price != e.price:
+		t.Errorf("repeated: again.Price: got %v, want %v", again.Price, e.price)
+	case again.Rates != centRates:
+		t.Errorf("repeated: again.Rates: got %+v, want %+v", again.Rates, centRates)
+	case again.Held != 10*cent:
+		t.Errorf("repeated: again.Held: got %v, want %v", again.Held, 10*cent)
 	}
 	after := admitRequest()
 	second, err := a.Admit(t.Context(), after)
-	if err != nil || second.Price != dearer || second.Held != 20*cent {
-		t.Errorf("%+v: %v", second, err)
+	switch {
+	case err != nil:
+		t.Errorf("got the error %v, want none", err)
+	case second.Price != dearer:
+		t.Errorf("second.Price: got %v, want %v", second.Price, dearer)
+	case second.Held != 20*cent:
+		t.Errorf("second.Held: got %v, want %v", second.Held, 20*cent)
 	}
 
 	prices.Replace(map[string]price.Model{})
 	if _, err := a.Admit(t.Context(), admitRequest()); !fault.Is(err, fault.ModelNotFound) {
-		t.Errorf("a model that is gone: %v", err)
+		t.Errorf("a model that is gone: got the error %v, want the reason %v", err, fault.ModelNotFound)
 	}
 	reservation := hold.Reservation{AdmitRequest: before, Price: e.price, Rates: centRates}
 	atTheNewPrice := e.served(t, reservation, 4)

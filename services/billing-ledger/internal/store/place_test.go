@@ -51,7 +51,7 @@ func TestEachClassOfModelsHasItsOwnRate(t *testing.T) {
 				want = hold.RateLimited
 			}
 			if got := e.admitOne(t, reservation, want); got.Rate.Limit != int32(maxRequests) {
-				t.Errorf("class %d is told %+v", class, got.Rate)
+				t.Errorf("class %d is told: got %d, want %d", class, got.Rate.Limit, int32(maxRequests))
 			}
 		}
 	}

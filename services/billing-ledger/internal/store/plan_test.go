@@ -79,8 +79,11 @@ func (e *env) standard(t testing.TB, c consumer, tokens int64) hold.Reservation 
 func (e *env) used(t testing.TB, c consumer, kind plan.Kind, period string) int64 {
 	t.Helper()
 	s, err := e.store.Subscription(t.Context(), c.account)
-	if err != nil || s == nil {
-		t.Fatalf("plan %v: %v", s, err)
+	if err != nil {
+		t.Fatalf("got the error %v, want none", err)
+	}
+	if s == nil {
+		t.Fatal("plan: got nil, want a value")
 	}
 	for _, counter := range s.Counters {
 		if counter.Kind == kind && counter.Period == period {
@@ -94,8 +97,16 @@ func (e *env) used(t testing.TB, c consumer, kind plan.Kind, period string) int6
 func (e *env) wantUsed(t testing.TB, c consumer, requests, images, tokens int64) {
 	t.Helper()
 	r, i, k := e.used(t, c, plan.Requests, "day"), e.used(t, c, plan.Images, "day"), e.used(t, c, plan.Tokens, "week")
-	if r != requests || i != images || k != tokens {
-		t.Fatalf("%d requests, %d images and %d tokens are used, want %d, %d and %d", r, i, k, requests, images, tokens)
+	switch {
+	case r != requests:
+		t.Fatalf(`%d requests, %d images and %d tokens are used: e.used(t, c, plan.Requests, "day"): got %d, want %d`, r, i,
+			k, r, requests)
+	case i != images:
+		t.Fatalf(`%d requests, %d images and %d tokens are used: e.used(t, c, plan.Images, "day"): got %d, want %d`, r, i, k,
+			i, images)
+	case k != tokens:
+		t.Fatalf(`%d requests, %d images and %d tokens are used: e.used(t, c, plan.Tokens, "week"): got %d, want %d`, r, i, k,
+			k, tokens)
 	}
 }
 
@@ -117,7 +128,8 @@ func TestThePlanThatIsSoldIsData(t *testing.T) {
 	for _, counter := range s.Counters {
 		got[limit{counter.Kind, counter.Period, counter.Cap, counter.Enabled}] = true
 		if ends := counter.WindowEnd.IsZero(); ends != (counter.Period == "none") {
-			t.Errorf("the window of %s a %s ends at %v", counter.Kind, counter.Period, counter.WindowEnd)
+			t.Errorf("the window of %s a %s ends at %v: got %t, want %t", counter.Kind, counter.Period, counter.WindowEnd, ends,
+				counter.Period == "none")
 		}
 	}
 	for _, want := range []limit{
@@ -182,14 +194,14 @@ func TestAPlanCoversAllOfARequestOrNothing(t *testing.T) {
 			}
 			got := e.admitOne(t, reservation, tc.want)
 			if tc.want == hold.Admitted && got.Billing != tc.paid {
-				t.Errorf("paid by %s, want %s", got.Billing, tc.paid)
+				t.Errorf("paid: got %s, want %s", got.Billing, tc.paid)
 			}
 			if tc.paid == hold.Plan {
 				requests++
 				e.wantWallet(t, c, tc.credit, 0)
 			}
 			if n := e.used(t, c, plan.Requests, "day"); n != requests {
-				t.Errorf("%d requests are counted, want %d", n, requests)
+				t.Errorf("got %d requests are counted, want %d", n, requests)
 			}
 			e.sound(t)
 		})
@@ -204,28 +216,36 @@ func TestWhatThePlanHasNoRoomForIsPaidFromCreditAndNeverFlips(t *testing.T) {
 	e := setup(t, unlimited)
 	c := e.subscriber(t, 100*cent, limits{requests: 100, images: 10, tokens: 10, rate: 100, concurrent: 100})
 	first, second := e.standard(t, c, 6), e.standard(t, c, 6)
-	if got := e.admitOne(t, first, hold.Admitted); got.Billing != hold.Plan || got.Held != 0 {
-		t.Fatalf("first %+v", got)
+	if got := e.admitOne(t, first, hold.Admitted); got.Billing != hold.Plan {
+		t.Fatalf("first: Billing: got %q, want %q", got.Billing, hold.Plan)
+	} else if got.Held != 0 {
+		t.Fatalf("first: Held: got %v, want 0", got.Held)
 	}
-	if got := e.admitOne(t, second, hold.Admitted); got.Billing != hold.PayAsYouGo || got.Held != 6*cent {
-		t.Fatalf("second %+v", got)
+	if got := e.admitOne(t, second, hold.Admitted); got.Billing != hold.PayAsYouGo {
+		t.Fatalf("second: Billing: got %q, want %q", got.Billing, hold.PayAsYouGo)
+	} else if got.Held != 6*cent {
+		t.Fatalf("second: Held: got %v, want %v", got.Held, 6*cent)
 	}
 	e.wantUsed(t, c, 1, 0, 6)
 	// The first ends small and makes room; the second stays what it was.
 	e.settle(t, usage.Settled, e.served(t, first, 1))
 	e.wantUsed(t, c, 1, 0, 1)
-	if again := e.admitOne(t, second, hold.Repeated); again.Billing != hold.PayAsYouGo || again.Held != 6*cent {
-		t.Fatalf("repeated %+v", again)
+	if again := e.admitOne(t, second, hold.Repeated); again.Billing != hold.PayAsYouGo {
+		t.Fatalf("repeated: again.Billing: got %q, want %q", again.Billing, hold.PayAsYouGo)
+	} else if again.Held != 6*cent {
+		t.Fatalf("repeated: again.Held: got %v, want %v", again.Held, 6*cent)
 	}
-	if again := e.admitOne(t, first, hold.Repeated); again.Billing != hold.Plan || again.Held != 0 {
-		t.Fatalf("repeated %+v", again)
+	if again := e.admitOne(t, first, hold.Repeated); again.Billing != hold.Plan {
+		t.Fatalf("repeated: again.Billing: got %q, want %q", again.Billing, hold.Plan)
+	} else if again.Held != 0 {
+		t.Fatalf("repeated: again.Held: got %v, want 0", again.Held)
 	}
 	e.settle(t, usage.Settled, e.served(t, second, 4))
 	e.wantUsed(t, c, 1, 0, 1)
 	e.wantWallet(t, c, 96*cent, 0)
 	if source := scan[string](t, e,
 		`SELECT string_agg(source || ' ' || charged || ' ' || payout || ' ' || list_price, ', ' ORDER BY source) FROM usage_settlement`); source != "payg 40000000 28000000 40000000, plan 0 7000000 10000000" {
-		t.Errorf("settled as %s", source)
+		t.Errorf(`settled: got %q, want "payg 40000000 28000000 40000000, plan 0 7000000 10000000"`, source)
 	}
 	e.sound(t)
 }
@@ -237,8 +257,13 @@ func TestARequestTwiceInABatchIsCoveredOnce(t *testing.T) {
 	other := e.standard(t, c, 6)
 	got := e.admit(t, reservation, other, reservation)
 	for i, want := range []hold.Outcome{hold.Admitted, hold.Admitted, hold.Repeated} {
-		if got[i].Outcome != want || got[i].Admission.Billing != hold.Plan || got[i].Admission.Held != 0 {
-			t.Errorf("claim %d: %+v", i, got[i])
+		switch {
+		case got[i].Outcome != want:
+			t.Errorf("claim %d: got[i].Outcome: got %q, want %q", i, got[i].Outcome, want)
+		case got[i].Admission.Billing != hold.Plan:
+			t.Errorf("claim %d: got[i].Admission.Billing: got %q, want %q", i, got[i].Admission.Billing, hold.Plan)
+		case got[i].Admission.Held != 0:
+			t.Errorf("claim %d: got[i].Admission.Held: got %v, want 0", i, got[i].Admission.Held)
 		}
 	}
 	e.wantUsed(t, c, 2, 0, 10)
@@ -249,13 +274,15 @@ func TestRateAndConcurrencyOfAPlanRefuseAndNeverBill(t *testing.T) {
 	e := setup(t, unlimited)
 	c := e.subscriber(t, money.USD, limits{requests: 100, tokens: 1000, rate: 3, concurrent: 2})
 	first := e.standard(t, c, 1)
-	if got := e.admitOne(t, first, hold.Admitted); got.Rate.Limit != 3 || got.Rate.Remaining != 2 {
-		t.Errorf("told %+v", got.Rate)
+	if got := e.admitOne(t, first, hold.Admitted); got.Rate.Limit != 3 {
+		t.Errorf("told: Rate.Limit: got %d, want 3", got.Rate.Limit)
+	} else if got.Rate.Remaining != 2 {
+		t.Errorf("told: Rate.Remaining: got %d, want 2", got.Rate.Remaining)
 	}
 	e.admitOne(t, e.standard(t, c, 1), hold.Admitted)
 	e.admitOne(t, e.standard(t, c, 1), hold.PlanTooManyOpen)
 	if used := e.used(t, c, plan.Requests, "minute"); used != 2 {
-		t.Errorf("%d requests are told as used of the rate, want 2", used)
+		t.Errorf("got %d requests are told as used of the rate, want 2", used)
 	}
 	// What the plan does not cover has nothing to do with it.
 	pinned := e.standard(t, c, 1)
@@ -265,9 +292,13 @@ func TestRateAndConcurrencyOfAPlanRefuseAndNeverBill(t *testing.T) {
 	e.conclude(t, servedWord(first.Request, 1))
 	e.admitOne(t, e.standard(t, c, 1), hold.Admitted)
 	e.settle(t, usage.Settled, e.served(t, first, 1))
-	if got := e.admitOne(t, e.standard(t, c, 1), hold.PlanRateLimited); got.Rate.Limit != 3 || got.Rate.Remaining != 0 ||
-		got.Rate.Reset <= 0 {
-		t.Errorf("told %+v", got.Rate)
+	switch got := e.admitOne(t, e.standard(t, c, 1), hold.PlanRateLimited); {
+	case got.Rate.Limit != 3:
+		t.Errorf("told: Rate.Limit: got %d, want 3", got.Rate.Limit)
+	case got.Rate.Remaining != 0:
+		t.Errorf("told: Rate.Remaining: got %d, want 0", got.Rate.Remaining)
+	case got.Rate.Reset <= 0:
+		t.Errorf("told: Rate.Reset: got %v, want more than 0", got.Rate.Reset)
 	}
 	e.wantWallet(t, c, money.USD, cent)
 	e.rest(t, time.Minute)
@@ -287,10 +318,10 @@ func TestKeysOfAnAccountShareItsPlan(t *testing.T) {
 		}
 	}
 	if admitted != 3 {
-		t.Errorf("%d of 4 are admitted: %+v", admitted, verdicts)
+		t.Errorf("admitted: got %d, want 3", admitted)
 	}
 	if n := scan[int64](t, e, `SELECT open FROM plan_gate`); n != 3 {
-		t.Errorf("%d places are taken", n)
+		t.Errorf("places taken: got %d, want 3", n)
 	}
 	e.sound(t)
 }
@@ -306,10 +337,10 @@ func TestSettlingMayPassTheCapAndIsNotCharged(t *testing.T) {
 	e.wantUsed(t, c, 1, 0, 17)
 	e.wantWallet(t, c, money.USD, 0)
 	if excess := scan[int64](t, e, `SELECT excess FROM plan_counter WHERE kind = 'tokens'`); excess != 7 {
-		t.Errorf("%d beyond the cap", excess)
+		t.Errorf("beyond the cap: got %d, want 7", excess)
 	}
 	if got := e.admitOne(t, e.standard(t, c, 1), hold.Admitted); got.Billing != hold.PayAsYouGo {
-		t.Errorf("beyond the cap it is still covered: %+v", got)
+		t.Errorf("beyond the cap it is still covered: got %q, want %q", got.Billing, hold.PayAsYouGo)
 	}
 	e.sound(t)
 }
@@ -322,8 +353,10 @@ func TestOnlyThePlatformsFailureGivesARequestBack(t *testing.T) {
 		"the platform served nothing": {func(t *testing.T, e *env, c hold.Reservation) { e.release(t, c.Request) }, 0, 0},
 		"the caller left before": {func(t *testing.T, e *env, c hold.Reservation) {
 			left := hold.RequestReport{Request: c.Request, Outcome: hold.ClientGone, HTTPStatus: 499, Attempts: []hold.Attempt{}}
-			if n, err := e.store.Conclude(t.Context(), []hold.RequestReport{left}); n != 1 || err != nil {
-				t.Fatalf("released %d: %v", n, err)
+			if n, err := e.store.Conclude(t.Context(), []hold.RequestReport{left}); n != 1 {
+				t.Fatalf("released: got %d, want 1", n)
+			} else if err != nil {
+				t.Fatalf("got the error %v, want none", err)
 			}
 		}, 1, 0},
 		"nobody told anything": {func(t *testing.T, e *env, _ hold.Reservation) {
@@ -359,7 +392,7 @@ func TestOnlyThePlatformsFailureGivesARequestBack(t *testing.T) {
 			tc.end(t, e, reservation)
 			e.wantUsed(t, c, tc.requests, 3*tc.requests, tc.tokens)
 			if n := e.used(t, c, plan.Concurrent, "none"); n != 0 {
-				t.Errorf("%d places are taken", n)
+				t.Errorf("places taken: got %d, want 0", n)
 			}
 			e.sound(t)
 		})
@@ -374,7 +407,7 @@ func TestACapInMoneyCountsListPrices(t *testing.T) {
 	e.admitOne(t, e.standard(t, c, 3), hold.PlanShort)
 	e.settle(t, usage.Settled, e.served(t, first, 7))
 	if used := e.used(t, c, plan.ListPrice, "month"); used != int64(7*cent) {
-		t.Errorf("%d nano-USD are used", used)
+		t.Errorf("nano-USD used: got %d, want %d", used, int64(7*cent))
 	}
 	e.admitOne(t, e.standard(t, c, 3), hold.Admitted)
 	e.sound(t)
@@ -405,7 +438,7 @@ func TestARequestIsCorrectedInTheWindowsOfItsAdmission(t *testing.T) {
 	e.wantUsed(t, c, 1, 0, 5)
 	if n := scan[int64](t, e,
 		`SELECT used FROM plan_counter WHERE kind = 'tokens' ORDER BY window_start LIMIT 1`); n != 4 {
-		t.Errorf("the week before has %d tokens, want 4", n)
+		t.Errorf("the week before: got %d tokens, want 4", n)
 	}
 	e.sound(t)
 }
@@ -428,13 +461,15 @@ func TestPlansOfAnAccountNeverOverlap(t *testing.T) {
 	e.subscribe(t, c, "a", time.Now().Add(time.Hour))
 	e.subscribe(t, c, "a", time.Now().Add(2*time.Hour))
 	if n := scan[int64](t, e, `SELECT count(*) FROM account_plan WHERE until_at IS NULL OR until_at > now()`); n != 1 {
-		t.Errorf("%d plans are in force", n)
+		t.Errorf("plans in force: got %d, want 1", n)
 	}
 	refusedSQL(t, e, "one_plan_at_a_time", `INSERT INTO account_plan VALUES ($1, 'b', now() + interval '1 minute', NULL)`,
 		[16]byte(c.account))
 	e.subscribe(t, c, "", time.Time{})
-	if s, err := e.store.Subscription(t.Context(), c.account); err != nil || s != nil {
-		t.Errorf("plan %+v is in force: %v", s, err)
+	if s, err := e.store.Subscription(t.Context(), c.account); err != nil {
+		t.Errorf("got the error %v, want none", err)
+	} else if s != nil {
+		t.Errorf("plan: got %+v, want nil", s)
 	}
 	e.admitOne(t, e.standard(t, c, 1), hold.CreditShort)
 	for name, tc := range map[string]struct {
@@ -448,7 +483,7 @@ func TestPlansOfAnAccountNeverOverlap(t *testing.T) {
 		"past end":   {c.account, "a", time.Now().Add(-time.Hour), plan.ErrPast},
 	} {
 		if err := e.store.Subscribe(t.Context(), tc.account, tc.plan, tc.until); !errors.Is(err, tc.want) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: got the error %v, want %v", name, err, tc.want)
 		}
 	}
 }
@@ -462,7 +497,7 @@ func TestAPlanEndsAtItsEnd(t *testing.T) {
 	e.admitOne(t, e.standard(t, c, 1), hold.CreditShort)
 	e.settle(t, usage.Settled, e.served(t, running, 4))
 	if source := scan[string](t, e, `SELECT source FROM usage_settlement`); source != "plan" {
-		t.Errorf("what ran was settled from %s", source)
+		t.Errorf(`what ran was settled: got %q, want "plan"`, source)
 	}
 	e.sound(t)
 }

@@ -92,8 +92,13 @@ func TestTwoHundredParallelRequestsOnACentNeverOverspend(t *testing.T) {
 	posted, held := e.wallet(t, c)
 	t.Logf("%d of 200 are admitted, %s charged, %s short, %s still held", admitted.Load(), money.NanoUSD(settled.Load()),
 		money.NanoUSD(short.Load()), held)
-	if posted < 0 || held > posted || posted+money.NanoUSD(settled.Load()) != cent {
-		t.Errorf("of %s, %s are left and %s charged", cent, posted, money.NanoUSD(settled.Load()))
+	switch {
+	case posted < 0:
+		t.Errorf("posted: got %v, want at least 0", posted)
+	case held > posted:
+		t.Errorf("held: got %v, want at most %v", held, posted)
+	case posted+money.NanoUSD(settled.Load()) != cent:
+		t.Errorf("posted+money.NanoUSD(settled.Load()): got %v, want %v", posted+money.NanoUSD(settled.Load()), cent)
 	}
 	e.sound(t)
 }
@@ -187,7 +192,7 @@ func TestAThousandCallersOnThreeReplicasMeetEveryBoundExactly(t *testing.T) {
 	callers.Wait()
 	for who, want := range []int64{8, 11, 7} {
 		if n := admitted[who].Load(); n != want {
-			t.Errorf("caller %d: %d admitted, want %d", who, n, want)
+			t.Errorf("caller %d: got %d admitted, want %d", who, n, want)
 		}
 	}
 	e.sound(t)
@@ -224,8 +229,10 @@ func TestEachRequestIsInExactlyOneDayWeekAndMonth(t *testing.T) {
 				all = append(all, reservation)
 				callers.Go(func() {
 					v, err := replicas[i%2].Admit(t.Context(), []hold.Reservation{reservation})
-					if err != nil || v[0].Admission.Billing != hold.Plan {
-						t.Errorf("%+v %v", v, err)
+					if err != nil {
+						t.Errorf("got the error %v, want none", err)
+					} else if v[0].Admission.Billing != hold.Plan {
+						t.Errorf("v[0].Admission.Billing: got %q, want %q", v[0].Admission.Billing, hold.Plan)
 					}
 				})
 				if i == 9 {
@@ -242,13 +249,13 @@ func TestEachRequestIsInExactlyOneDayWeekAndMonth(t *testing.T) {
 		per := map[string]int64{"day": 1, "week": 1, "month": int64(cent)}[period]
 		sum := scan[int64](t, e, `SELECT sum(used)::bigint FROM plan_counter WHERE kind = $1 AND period = $2`, kind, period)
 		if sum != int64(len(all))*per {
-			t.Errorf("%d are counted by %s, want %d", sum, period, int64(len(all))*per)
+			t.Errorf("got %d counted by %s, want %d", sum, period, int64(len(all))*per)
 		}
 	}
 	if n := scan[int64](t, e,
 		`SELECT count(*) FROM hold WHERE plan_day NOT IN ('2026-12-31', '2027-01-01', '2027-01-03', '2027-01-04',
 		'2027-03-13', '2027-03-14', '2027-10-31', '2027-11-01')`); n != 0 {
-		t.Errorf("%d requests are on a day that it never was", n)
+		t.Errorf("requests on a day that it never was: got %d, want 0", n)
 	}
 	e.sound(t)
 	// They are settled when the days are long over.
@@ -256,7 +263,7 @@ func TestEachRequestIsInExactlyOneDayWeekAndMonth(t *testing.T) {
 		e.settle(t, usage.Settled, e.served(t, reservation, 0))
 	}
 	if left := scan[int64](t, e, `SELECT sum(used)::bigint FROM plan_counter WHERE kind <> 'requests'`); left != 0 {
-		t.Errorf("%d units are left", left)
+		t.Errorf("units left: got %d, want 0", left)
 	}
 	e.sound(t)
 }
@@ -352,10 +359,10 @@ func TestSettleExpireReleaseAndRefundRaceToOneEndAThousandTimes(t *testing.T) {
 	t.Logf("ended as %s; %d refunded", scan[string](t, e, `SELECT string_agg(state || ' ' || n, ', ' ORDER BY state)
 		FROM (SELECT state, count(*) AS n FROM hold GROUP BY state) s`), refunded.Load())
 	if lines := scan[int64](t, e, `SELECT count(*) FROM usage_settlement`); lines != rounds*each {
-		t.Errorf("%d of %d served requests have a line", lines, rounds*each)
+		t.Errorf("%d of %d served requests have a line: got %d, want %d", lines, rounds*each, lines, rounds*each)
 	}
 	if open := scan[int64](t, e, `SELECT count(*) FROM hold WHERE state = 'open'`); open != 0 {
-		t.Errorf("%d holds are open", open)
+		t.Errorf("holds open: got %d, want 0", open)
 	}
 	if posted, held := e.wallet(t, c); held != 0 || posted > 100*money.USD {
 		t.Errorf("%s posted and %s held", posted, held)

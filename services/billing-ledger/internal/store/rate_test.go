@@ -52,7 +52,7 @@ func TestAReadOfARateIsWhatAdmissionSaysNext(t *testing.T) {
 		if verdicts[0].Outcome == hold.RateLimited {
 			refused++
 			if read != told {
-				t.Fatalf("seed %d, step %d: read %+v, refused with %+v", seed, step, read, told)
+				t.Fatalf("seed %d, step %d: read: got %+v, want %+v", seed, step, read, told)
 			}
 			continue
 		}
@@ -60,13 +60,19 @@ func TestAReadOfARateIsWhatAdmissionSaysNext(t *testing.T) {
 		if step >= 60 {
 			step1 = 20 * time.Second
 		}
-		if verdicts[0].Outcome != hold.Admitted || told.Limit != read.Limit || told.Remaining != read.Remaining-1 ||
-			told.Reset != read.Reset+step1 {
-			t.Fatalf("seed %d, step %d: read %+v, %s with %+v", seed, step, read, verdicts[0].Outcome, told)
+		switch {
+		case verdicts[0].Outcome != hold.Admitted:
+			t.Fatalf("seed %d, step %d: verdicts[0].Outcome: got %q, want %q", seed, step, verdicts[0].Outcome, hold.Admitted)
+		case told.Limit != read.Limit:
+			t.Fatalf("seed %d, step %d: told.Limit: got %d, want %d", seed, step, told.Limit, read.Limit)
+		case told.Remaining != read.Remaining-1:
+			t.Fatalf("seed %d, step %d: told.Remaining: got %d, want %d", seed, step, told.Remaining, read.Remaining-1)
+		case told.Reset != read.Reset+step1:
+			t.Fatalf("seed %d, step %d: told.Reset: got %v, want %v", seed, step, told.Reset, read.Reset+step1)
 		}
 	}
 	if refused == 0 {
-		t.Errorf("seed %d: nothing was refused, so this shows little", seed)
+		t.Errorf("seed %d: nothing was refused, so this shows little: got 0, want any but 0", seed)
 	}
 }
 
@@ -76,31 +82,38 @@ func TestAReadOfARateTakesNothing(t *testing.T) {
 	e := setup(t, limits)
 	c := e.consumer(t, money.USD)
 	for range 5 {
-		if got, err := e.store.ReadRate(t.Context(), c.key, limit.LLM); err != nil ||
-			got != (limit.Rate{Limit: 2, Remaining: 2}) {
-			t.Fatalf("%+v, %v", got, err)
+		if got, err := e.store.ReadRate(t.Context(), c.key, limit.LLM); err != nil {
+			t.Fatalf("got the error %v, want none", err)
+		} else if got != (limit.Rate{Limit: 2, Remaining: 2}) {
+			t.Fatalf("e.store.ReadRate(…): got %+v, want %+v", got, limit.Rate{Limit: 2, Remaining: 2})
 		}
 	}
 	if n := scan[int](t, e, `SELECT count(*) FROM key_rate`); n != 0 {
-		t.Errorf("%d rows were written", n)
+		t.Errorf("rows written: got %d, want 0", n)
 	}
 	e.admitOne(t, e.reservation(t, c, 0), hold.Admitted)
-	if got, err := e.store.ReadRate(t.Context(), c.key, limit.Image); err != nil || got != (limit.Rate{}) {
-		t.Errorf("of a class without limit: %+v, %v", got, err)
+	if got, err := e.store.ReadRate(t.Context(), c.key, limit.Image); err != nil {
+		t.Errorf("of a class without limit: got the error %v, want none", err)
+	} else if got != (limit.Rate{}) {
+		t.Errorf("of a class without limit: e.store.ReadRate(…): got %+v, want %+v", got, limit.Rate{})
 	}
 	e.rest(t, -90*24*time.Hour) // of another time, and nobody waits for it
-	if got, err := e.store.ReadRate(t.Context(), c.key, limit.LLM); err != nil || got.Remaining != 2 {
-		t.Errorf("with a clock set back by months: %+v, %v", got, err)
+	if got, err := e.store.ReadRate(t.Context(), c.key, limit.LLM); err != nil {
+		t.Errorf("with a clock set back by months: got the error %v, want none", err)
+	} else if got.Remaining != 2 {
+		t.Errorf("with a clock set back by months: Remaining: got %d, want 2", got.Remaining)
 	}
 	if _, err := e.accounts.SetLimits(t.Context(), c.account,
 		limit.Limits{RequestsPerMinute: limit.Unlimited}); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := e.store.ReadRate(t.Context(), c.key, limit.LLM); err != nil || got != (limit.Rate{}) {
-		t.Errorf("of an account without limit: %+v, %v", got, err)
+	if got, err := e.store.ReadRate(t.Context(), c.key, limit.LLM); err != nil {
+		t.Errorf("of an account without limit: got the error %v, want none", err)
+	} else if got != (limit.Rate{}) {
+		t.Errorf("of an account without limit: e.store.ReadRate(…): got %+v, want %+v", got, limit.Rate{})
 	}
 	if _, err := e.store.ReadRate(t.Context(), ids.KeyID(e.price), limit.LLM); !errors.Is(err, limit.ErrNoKey) {
-		t.Errorf("of an unknown key: %v", err)
+		t.Errorf("of an unknown key: got the error %v, want %v", err, limit.ErrNoKey)
 	}
 }
 

@@ -88,8 +88,10 @@ func TestBothReadersEndEqualWhateverAWipedStoreShowedThem(t *testing.T) {
 		got := money.NanoUSD(scan[int64](t, e, `SELECT payout FROM usage_settlement WHERE request_id = $1`,
 			[16]byte(request)))
 		to := scan[[16]byte](t, e, `SELECT provider_id FROM usage_settlement WHERE request_id = $1`, [16]byte(request))
-		if got != payout || ids.ProviderID(to) != provider {
-			t.Errorf("the ledger accrues %s, the other reader %s", got, payout)
+		if got != payout {
+			t.Errorf("the ledger accrues: got %v, want %v", got, payout)
+		} else if ids.ProviderID(to) != provider {
+			t.Errorf("to: got %v, want %v", ids.ProviderID(to), provider)
 		}
 	}
 	e.sound(t)

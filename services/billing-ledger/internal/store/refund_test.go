@@ -53,12 +53,16 @@ func TestARequestIsRefundedOnceAndNeverAboveWhatWasPaid(t *testing.T) {
 		})
 	}
 	callers.Wait()
-	if refunded.Load() != 30 || refused.Load() != 30 {
-		t.Errorf("%d are told that it is refunded and %d that it was for another cause", refunded.Load(), refused.Load())
+	if refunded.Load() != 30 {
+		t.Errorf("%d are told that it is refunded and %d that it was for another cause: refunded.Load(): got %d, want 30",
+			refunded.Load(), refused.Load(), refunded.Load())
+	} else if refused.Load() != 30 {
+		t.Errorf("%d are told that it is refunded and %d that it was for another cause: refused.Load(): got %d, want 30",
+			refunded.Load(), refused.Load(), refused.Load())
 	}
 	e.wantWallet(t, c, money.USD, 0)
 	if n := scan[int64](t, e, `SELECT count(*) FROM entry WHERE kind IN ('request_refund', 'goodwill_refund')`); n != 1 {
-		t.Errorf("%d refunds are posted", n)
+		t.Errorf("refunds posted: got %d, want 1", n)
 	}
 	want := map[ledger.AccountKind]money.NanoUSD{ledger.Accrued: 7 * cent, ledger.UsageMargin: 3 * cent,
 		ledger.Goodwill: -money.USD - 10*cent}
@@ -67,7 +71,7 @@ func TestARequestIsRefundedOnceAndNeverAboveWhatWasPaid(t *testing.T) {
 	}
 	for kind, amount := range want {
 		if got := e.balance(t, kind, [16]byte{}); got != amount {
-			t.Errorf("%s is %s, want %s", kind, got, amount)
+			t.Errorf("%s: got %s, want %s", kind, got, amount)
 		}
 	}
 	refusedSQL(t, e, "entry_refunds_once", `INSERT INTO entry (id, kind, business_id)
@@ -107,7 +111,7 @@ func TestARefundAfterThePayoutIsTheProvidersDebt(t *testing.T) {
 				ledger.Accrued: tc.accrued, ledger.Payable: tc.payable, ledger.ProviderReceivable: -tc.receivable,
 			} {
 				if got := e.balance(t, kind, provider); got != money.NanoUSD(want)*cent {
-					t.Errorf("%s is %s, want %d cents", kind, got, want)
+					t.Errorf("%s: got %s, want %d cents", kind, got, want)
 				}
 			}
 			e.wantWallet(t, c, money.USD+money.NanoUSD(tc.paid)*cent, 0)
@@ -149,7 +153,7 @@ func TestWhatWasNotChargedIsNotRefunded(t *testing.T) {
 		"payout is above": {short.Request, usage.ProviderFault, usage.ErrPaidInPart},
 	} {
 		if _, err := e.store.Refund(t.Context(), entryID(t), tc.request, tc.cause, ""); !errors.Is(err, tc.want) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: got the error %v, want %v", name, err, tc.want)
 		}
 	}
 	if _, err := e.store.Refund(t.Context(), entryID(t), short.Request, usage.Goodwill, ""); err != nil {

@@ -83,35 +83,53 @@ func longAgo(t *testing.T, days int) (e *env, c consumer, old []hold.Reservation
 func TestWhatRequestsLeftGoesAfterTheRetentionAndTheirLinesStay(t *testing.T) {
 	e, c, old, served, today := longAgo(t, retention+1)
 	if n := e.dropCleared(t, 1); n != 1 {
-		t.Fatalf("dropped %d, want the first", n)
+		t.Fatalf("dropped: got %d, want the first", n)
 	}
 	if rows := e.rowsOf(t, old[0].Request); len(rows) != 0 {
-		t.Errorf("the first left %v", rows)
+		t.Errorf("the first left: got %d, want 0, in %v", len(rows), rows)
 	}
 	if rows := e.rowsOf(t, old[1].Request); len(rows) != len(left) {
 		t.Errorf("the second has %v, want a row in each of %v", rows, left)
 	}
 	e.sound(t) // a day of which half is left
 	if n := e.dropCleared(t, 500) + e.dropCleared(t, 500); n != 1 {
-		t.Errorf("dropped %d more, want one", n)
+		t.Errorf("dropped: got %d more, want one", n)
 	}
 	e.sound(t)
 	if rows := e.rowsOf(t, today.Request); len(rows) != len(left) {
 		t.Errorf("the request of today has %v, want a row in each of %v", rows, left)
 	}
 	if n := scan[int64](t, e, `SELECT count(*) FROM usage_settlement`); n != 3 {
-		t.Errorf("%d lines are left of 3", n)
+		t.Errorf("lines left of 3: got %d, want 3", n)
 	}
 	// Its usage is known for ever, and its consumer can look it up.
 	e.settle(t, usage.Duplicate, served)
 	r, err := e.store.Receipt(t.Context(), old[1].Request, c.account)
-	if err != nil || r == nil || r.State != hold.Settled || r.Billing != hold.PayAsYouGo || r.Usage == nil ||
-		r.Usage.Charged != cent ||
-		r.Rates != centRates || r.Price != e.price || r.Model != "acme/large" || !r.AdmittedAt.Equal(old[1].Request.Time()) {
-		t.Errorf("the receipt is %+v, %v", r, err)
+	if err != nil {
+		t.Errorf("the receipt: got the error %v, want none", err)
+	} else if r == nil {
+		t.Error("the receipt: got nil, want a value")
+	} else if r.State != hold.Settled {
+		t.Errorf("the receipt: r.State: got %q, want %q", r.State, hold.Settled)
+	} else if r.Billing != hold.PayAsYouGo {
+		t.Errorf("the receipt: r.Billing: got %q, want %q", r.Billing, hold.PayAsYouGo)
+	} else if r.Usage == nil {
+		t.Error("the receipt: r.Usage: got nil, want a value")
+	} else if r.Usage.Charged != cent {
+		t.Errorf("the receipt: r.Usage.Charged: got %v, want %v", r.Usage.Charged, cent)
+	} else if r.Rates != centRates {
+		t.Errorf("the receipt: r.Rates: got %+v, want %+v", r.Rates, centRates)
+	} else if r.Price != e.price {
+		t.Errorf("the receipt: r.Price: got %v, want %v", r.Price, e.price)
+	} else if r.Model != "acme/large" {
+		t.Errorf(`the receipt: r.Model: got %q, want "acme/large"`, r.Model)
+	} else if want := old[1].Request.Time(); !r.AdmittedAt.Equal(want) {
+		t.Errorf("the receipt: r.AdmittedAt: got %v, want %v", r.AdmittedAt, want)
 	}
-	if r, err := e.store.Receipt(t.Context(), old[1].Request, e.consumer(t, 0).account); r != nil || err != nil {
-		t.Errorf("another account reads %+v, %v", r, err)
+	if r, err := e.store.Receipt(t.Context(), old[1].Request, e.consumer(t, 0).account); r != nil {
+		t.Errorf("another account reads: got %+v, want nil", r)
+	} else if err != nil {
+		t.Errorf("another account reads: got the error %v, want none", err)
 	}
 }
 
@@ -150,10 +168,10 @@ func TestADayIsNotClearedBeforeItsTime(t *testing.T) {
 			tc.keep(t, e, old[0])
 			before := scan[int64](t, e, `SELECT count(*) FROM cleared_day`)
 			if n := e.dropCleared(t, 500); n != 0 {
-				t.Errorf("dropped %d requests, want none", n)
+				t.Errorf("dropped: got %d requests, want none", n)
 			}
 			if n := scan[int64](t, e, `SELECT count(*) FROM cleared_day`) - before; n != 0 {
-				t.Errorf("cleared %d days, want none", n)
+				t.Errorf("cleared: got %d days, want none", n)
 			}
 			if figures, err := e.store.Figures(t.Context(), retention); err != nil || figures.Overdue != tc.overdue {
 				t.Errorf("got %d days overdue, %v, want %d", figures.Overdue, err, tc.overdue)
@@ -168,7 +186,7 @@ func TestEachDayIsClearedInItsTurnUpToTheRetention(t *testing.T) {
 		e.dropCleared(t, 500)
 	}
 	if n := scan[int64](t, e, `SELECT count(*) FROM cleared_day`); n != 4 {
-		t.Errorf("%d days are cleared, want the four that are older than the retention", n)
+		t.Errorf("got %d days are cleared, want the four that are older than the retention", n)
 	}
 	if figures, err := e.store.Figures(t.Context(), retention); err != nil || figures.Overdue != 0 {
 		t.Errorf("got %d days overdue, %v, want 0", figures.Overdue, err)
@@ -198,12 +216,12 @@ func TestRequestsOfAClearedDayThatComeLateAreDroppedWhenTheyAreClosed(t *testing
 	late.Request = requestAt(t, time.Now().AddDate(0, 0, -retention-1))
 	e.admitOne(t, late, hold.Admitted)
 	if n := e.dropCleared(t, 500); n != 0 {
-		t.Fatal("an open hold was dropped")
+		t.Fatalf("an open hold was dropped: got %d, want 0", n)
 	}
 	e.sound(t)
 	e.settle(t, usage.Settled, e.served(t, late, 1))
 	if n := e.dropCleared(t, 500); n != 1 {
-		t.Errorf("dropped %d, want the late one", n)
+		t.Errorf("dropped: got %d, want the late one", n)
 	}
 	e.sound(t)
 }
@@ -215,7 +233,9 @@ func TestRequestsAreKeptForAWeekAtLeastAndDroppedInBoundedBatches(t *testing.T) 
 			t.Errorf("%d days in batches of %d are accepted", bad[0], bad[1])
 		}
 	}
-	if n, err := e.store.DropCleared(t.Context(), 8, 10000); n != 0 || err != nil {
-		t.Errorf("of an empty ledger %d are dropped: %v", n, err)
+	if n, err := e.store.DropCleared(t.Context(), 8, 10000); n != 0 {
+		t.Errorf("of an empty ledger: got %d, want 0", n)
+	} else if err != nil {
+		t.Errorf("got the error %v, want none", err)
 	}
 }

@@ -62,23 +62,34 @@ func (e *env) serveOne(t testing.TB, c consumer) {
 
 func TestDaysThatAreOverAreSealedInAChain(t *testing.T) {
 	e, c, days := history(t)
-	if len(days) != 2 || days[0].Counts != (seal.Counts{Lines: 2, Entries: 2, Postings: 4}) ||
-		days[1].Counts != (seal.Counts{}) {
-		t.Fatalf("sealed %+v", days)
+	switch {
+	case len(days) != 2:
+		t.Fatalf("sealed: len(days): got %d, want 2, in %+v", len(days), days)
+	case days[0].Counts != (seal.Counts{Lines: 2, Entries: 2, Postings: 4}):
+		t.Fatalf("sealed: days[0].Counts: got %+v, want %+v", days[0].Counts, seal.Counts{Lines: 2, Entries: 2, Postings: 4})
+	case days[1].Counts != (seal.Counts{}):
+		t.Fatalf("sealed: days[1].Counts: got %+v, want %+v", days[1].Counts, seal.Counts{})
 	}
-	if days[0].Previous != (seal.Root{}) || days[1].Previous != days[0].Root ||
-		!days[1].Day.Equal(days[0].Day.AddDate(0, 0, 1)) {
-		t.Errorf("the chain is %+v", days)
+	if days[0].Previous != (seal.Root{}) {
+		t.Errorf("the chain: days[0].Previous: got %v, want %v", days[0].Previous, seal.Root{})
+	} else if days[1].Previous != days[0].Root {
+		t.Errorf("the chain: days[1].Previous: got %v, want %v", days[1].Previous, days[0].Root)
+	} else if want := days[0].Day.AddDate(0, 0, 1); !days[1].Day.Equal(want) {
+		t.Errorf("the chain: days[1].Day: got %v, want %v", days[1].Day, want)
 	}
 	e.sound(t)
 	if again := e.sealDue(t); len(again) != 0 {
-		t.Errorf("sealed again: %+v", again)
+		t.Errorf("sealed again: got %d, want 0, in %+v", len(again), again)
 	}
-	if again, err := e.store.SealDay(t.Context(), days[0].Day); err != nil || again != days[0] {
-		t.Errorf("the first day again: %+v, %v", again, err)
+	if again, err := e.store.SealDay(t.Context(), days[0].Day); err != nil {
+		t.Errorf("the first day again: got the error %v, want none", err)
+	} else if again != days[0] {
+		t.Errorf("the first day again: again: got %+v, want %+v", again, days[0])
 	}
-	if _, due, err := e.store.DueDay(t.Context(), 24*time.Hour); due || err != nil {
-		t.Errorf("today is due: %v", err)
+	if _, due, err := e.store.DueDay(t.Context(), 24*time.Hour); due {
+		t.Error("today is due: due: got true, want false")
+	} else if err != nil {
+		t.Errorf("today is due: got the error %v, want none", err)
 	}
 	e.serveOne(t, c)
 	// As if a day had passed. Seals carry their dates, so they are made anew.
@@ -86,8 +97,13 @@ func TestDaysThatAreOverAreSealedInAChain(t *testing.T) {
 	e.exec(t, `DELETE FROM seal`)
 	e.exec(t, `DELETE FROM closed_day`)
 	e.pushBack(t, 1)
-	if days = e.sealDue(t); len(days) != 3 || days[2].Lines != 2 || days[2].Previous != days[1].Root {
-		t.Errorf("the days are %+v", days)
+	switch days = e.sealDue(t); {
+	case len(days) != 3:
+		t.Errorf("len(days): got %d, want 3, in %+v", len(days), days)
+	case days[2].Lines != 2:
+		t.Errorf("days[2].Lines: got %d, want 2", days[2].Lines)
+	case days[2].Previous != days[1].Root:
+		t.Errorf("days[2].Previous: got %v, want %v", days[2].Previous, days[1].Root)
 	}
 	e.sound(t)
 }
@@ -105,17 +121,17 @@ func TestASnapshotIsWhatWasRecordedUpToItsDay(t *testing.T) {
 	}
 	// A dollar granted, three cents charged, two times 2.1 cents paid.
 	if got := read(days[0].Day, "l:consumer:available", c.account); got != (balance{970_000_000, 970_000_000}) {
-		t.Errorf("the consumer has %+v", got)
+		t.Errorf("the consumer: got %+v, want %+v", got, balance{970_000_000, 970_000_000})
 	}
 	if got := read(days[0].Day, "e:orphan_work", [16]byte{}); got != (balance{-21_000_000, -21_000_000}) {
-		t.Errorf("orphan work is %+v", got)
+		t.Errorf("orphan work: got %+v, want %+v", got, balance{-21_000_000, -21_000_000})
 	}
 	if n := scan[int64](t, e, `SELECT count(*) FROM balance_snapshot WHERE day = $1`, days[1].Day); n != 0 {
-		t.Errorf("%d accounts moved on a day without anything", n)
+		t.Errorf("accounts moved on a day without anything: got %d, want 0", n)
 	}
 	posted, _ := e.wallet(t, c)
 	if want := money.NanoUSD(970_000_000) - cent; posted != want {
-		t.Errorf("posted %s, want %s", posted, want)
+		t.Errorf("posted: got %s, want %s", posted, want)
 	}
 }
 
@@ -166,8 +182,10 @@ func TestWhoSealsAnewHasAnotherRoot(t *testing.T) {
 	e.exec(t, `UPDATE entry SET memo = 'another'`)
 	again := e.sealDue(t)
 	e.sound(t)
-	if len(again) != 2 || again[1].Root == days[1].Root {
-		t.Errorf("the last root is the same")
+	if len(again) != 2 {
+		t.Errorf("the last root is the same: len(again): got %d, want 2", len(again))
+	} else if again[1].Root == days[1].Root {
+		t.Errorf("the last root is the same: again[1].Root: got %v, want any but %v", again[1].Root, days[1].Root)
 	}
 }
 
@@ -198,25 +216,33 @@ func TestAClosedDayTakesNoMoreAndAwaitsWhatWasUnderWay(t *testing.T) {
 	}
 	// Today cannot be closed by the application, nor by the clock of a test.
 	today := time.Now().UTC().Truncate(24 * time.Hour)
-	if _, err := e.store.CloseDay(t.Context(), today); err == nil || !strings.Contains(err.Error(), "is not over") {
-		t.Fatalf("today was closed: %v", err)
+	if _, err := e.store.CloseDay(t.Context(), today); err == nil {
+		t.Fatal("today was closed: got no error, want one")
+	} else if !strings.Contains(err.Error(), "is not over") {
+		t.Fatalf(`today was closed: got the error %q, want "is not over" in it`, err)
 	}
 	e.exec(t, `INSERT INTO closed_day (day) VALUES ((now() AT TIME ZONE 'UTC')::date)`)
 	barrier, err := e.store.CloseDay(t.Context(), today.AddDate(0, 0, -1))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if passed, err := e.store.Passed(t.Context(), barrier); err != nil || passed {
-		t.Errorf("passed while a writer is under way: %v", err)
+	if passed, err := e.store.Passed(t.Context(), barrier); err != nil {
+		t.Errorf("passed while a writer is under way: got the error %v, want none", err)
+	} else if passed {
+		t.Error("passed while a writer is under way: passed: got true, want false")
 	}
 	var refused *pgconn.PgError
-	if err := write(late); !errors.As(err, &refused) || refused.Code != "40001" {
-		t.Errorf("written to a closed day: %v", err)
+	if err := write(late); !errors.As(err, &refused) {
+		t.Errorf("written to a closed day: got the error %v, want a %T", err, refused)
+	} else if refused.Code != "40001" {
+		t.Errorf(`written to a closed day: refused.Code: got %q, want "40001"`, refused.Code)
 	}
 	_ = early.Rollback(t.Context())
 	_ = late.Rollback(t.Context())
-	if passed, err := e.store.Passed(t.Context(), barrier); err != nil || !passed {
-		t.Errorf("not passed when all have ended: %v", err)
+	if passed, err := e.store.Passed(t.Context(), barrier); err != nil {
+		t.Errorf("not passed when all have ended: got the error %v, want none", err)
+	} else if !passed {
+		t.Error("not passed when all have ended: passed: got false, want true")
 	}
 	entry := ledger.Grant(entryID(t), c.account, 5, "late", "")
 	if _, err := e.store.Post(t.Context(), entry); err == nil {
@@ -265,7 +291,7 @@ func TestTheViewsAndTheTrialBalanceAgree(t *testing.T) {
 	}
 	lines := column[int32](t, e, `SELECT DISTINCT line FROM usage_leg ORDER BY 1`)
 	if !slices.Equal(lines, []int32{5}) {
-		t.Errorf("lines of settled requests are %v", lines)
+		t.Errorf("lines of settled requests: got %v, want %v", lines, []int32{5})
 	}
 }
 
@@ -294,8 +320,10 @@ func TestTheExportHasEveryRowButTheHashesOfKeys(t *testing.T) {
 			Table string
 			Row   map[string]any
 		}
-		if err := json.Unmarshal([]byte(line), &row); err != nil || len(row.Row) == 0 {
-			t.Fatalf("%s: %v", line, err)
+		if err := json.Unmarshal([]byte(line), &row); err != nil {
+			t.Fatalf("%s: got the error %v, want none", line, err)
+		} else if len(row.Row) == 0 {
+			t.Fatalf("%s: len(row.Row): got 0, want at least 1", line)
 		}
 		if rows[row.Table]++; rows[row.Table] == 1 {
 			order = append(order, row.Table)
@@ -306,13 +334,13 @@ func TestTheExportHasEveryRowButTheHashesOfKeys(t *testing.T) {
 	}
 	for table := range heard {
 		if want := scan[int64](t, e, `SELECT count(*) FROM `+table); rows[table] != want {
-			t.Errorf("%s has %d rows, exported %d", table, want, rows[table])
+			t.Errorf("%s: got %d, want %d", table, rows[table], want)
 		}
 	}
 	for _, table := range []string{"account", "entry", "posting", "hold", "usage_settlement", "consumer_key", "seal",
 		"balance_snapshot", "plan"} {
 		if rows[table] == 0 {
-			t.Errorf("nothing of %s is exported", table)
+			t.Errorf("nothing of %s is exported: got 0, want any but 0", table)
 		}
 	}
 	if slices.Index(order, "account") != 0 || slices.Index(order, "posting") > slices.Index(order, "hold") ||
@@ -323,8 +351,13 @@ func TestTheExportHasEveryRowButTheHashesOfKeys(t *testing.T) {
 		End  bool
 		Rows int
 	}
-	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &end); err != nil || !end.End || end.Rows != len(lines)-2 {
-		t.Errorf("the end is %s, of %d lines", lines[len(lines)-1], len(lines))
+	switch err := json.Unmarshal([]byte(lines[len(lines)-1]), &end); {
+	case err != nil:
+		t.Errorf("got the error %v, want none", err)
+	case !end.End:
+		t.Errorf("end.End: got false, want true, with %s", lines[len(lines)-1])
+	case end.Rows != len(lines)-2:
+		t.Errorf("end.Rows: got %d, want %d, with %s", end.Rows, len(lines)-2, lines[len(lines)-1])
 	}
 }
 
@@ -403,13 +436,23 @@ func TestReconcileNamesDriftOfWhatIsOpenOrRecent(t *testing.T) {
 	} {
 		e, _, _ := populated(t)
 		next, drifts, err := e.store.Reconcile(t.Context(), store.Place{}, time.Hour)
-		if err != nil || len(drifts) != 0 || next != (store.Place{}) {
-			t.Fatalf("a sound ledger: %v, %v, next %v", drifts, err, next)
+		switch {
+		case err != nil:
+			t.Fatalf("a sound ledger: got the error %v, want none", err)
+		case len(drifts) != 0:
+			t.Fatalf("a sound ledger: len(drifts): got %d, want 0, in %v", len(drifts), drifts)
+		case next != (store.Place{}):
+			t.Fatalf("a sound ledger: next: got %v, want %v", next, store.Place{})
 		}
 		e.exec(t, plant)
 		_, drifts, err = e.store.Reconcile(t.Context(), store.Place{}, time.Hour)
-		if err != nil || len(drifts) == 0 || drifts[0].Invariant != name {
-			t.Errorf("%s: %v, %v", name, drifts, err)
+		switch {
+		case err != nil:
+			t.Errorf("%s: got the error %v, want none", name, err)
+		case len(drifts) == 0:
+			t.Errorf("%s: len(drifts): got 0, want at least 1, in %v", name, drifts)
+		case drifts[0].Invariant != name:
+			t.Errorf("%s: drifts[0].Invariant: got %q, want %q", name, drifts[0].Invariant, name)
 		}
 	}
 }
@@ -421,8 +464,13 @@ func TestReconcileReachesEveryWallet(t *testing.T) {
 	var place store.Place
 	for round, found := range []int{0, 0, 1} {
 		next, drifts, err := e.store.Reconcile(t.Context(), place, time.Hour)
-		if err != nil || len(drifts) != found || (next == store.Place{}) != (round == 2) {
-			t.Errorf("round %d: %v, %v, next %v", round, drifts, err, next)
+		switch {
+		case err != nil:
+			t.Errorf("round %d: got the error %v, want none", round, err)
+		case len(drifts) != found:
+			t.Errorf("round %d: len(drifts): got %d, want %d, in %v", round, len(drifts), found, drifts)
+		case (next == store.Place{}) != (round == 2):
+			t.Errorf("round %d: next == store.Place{}: got %t, want %t", round, next == store.Place{}, round == 2)
 		}
 		place = next
 	}

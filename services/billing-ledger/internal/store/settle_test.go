@@ -34,11 +34,11 @@ func TestSettleChargesOnceHoweverOftenItIsDelivered(t *testing.T) {
 		}
 	}
 	if settled != 10 {
-		t.Errorf("%d settled of 10 new ones: %v", settled, results)
+		t.Errorf("%d settled of 10 new ones: %v: got %d, want 10", settled, results, settled)
 	}
 	e.wantWallet(t, c, money.USD-40*cent, 0)
 	if n := scan[int64](t, e, `SELECT count(*) FROM quarantine`); n != 0 {
-		t.Errorf("%d in quarantine", n)
+		t.Errorf("in quarantine: got %d, want 0", n)
 	}
 	e.sound(t)
 }
@@ -57,7 +57,7 @@ func TestAlteredEventIsQuarantinedWithoutEffect(t *testing.T) {
 	e.wantWallet(t, c, money.USD-2*cent, 0)
 	if n := scan[int64](t, e, `SELECT count(*) FROM quarantine WHERE reason = 'altered' AND request_id = $1`,
 		[16]byte(reservation.Request)); n != 1 {
-		t.Errorf("%d in quarantine, want 1", n)
+		t.Errorf("got %d in quarantine, want 1", n)
 	}
 	e.sound(t)
 }
@@ -75,11 +75,11 @@ func TestRedeliveryAfterThreeDaysMeetsTheSameRow(t *testing.T) {
 	e.settle(t, usage.Duplicate, d)
 	want := reservation.Request.Day().Format(time.DateOnly)
 	if got := scan[string](t, e, `SELECT day::text FROM usage_settlement`); got != want {
-		t.Errorf("settled under %s, want %s", got, want)
+		t.Errorf("settled under: got %s, want %s", got, want)
 	}
 	if table := scan[string](t, e,
 		`SELECT tableoid::regclass::text FROM usage_settlement`); table == "usage_settlement_default" {
-		t.Errorf("settled in %s", table)
+		t.Error(`settled: got "usage_settlement_default", want any but "usage_settlement_default"`)
 	}
 	e.wantWallet(t, c, money.USD-5*cent, 0)
 	e.sound(t)
@@ -95,7 +95,7 @@ func TestDaysWithoutPartitionGoToTheDefaultOne(t *testing.T) {
 	e.settle(t, usage.Settled, d)
 	e.settle(t, usage.Duplicate, d)
 	if n := scan[int64](t, e, `SELECT count(*) FROM usage_settlement_default`); n != 1 {
-		t.Errorf("%d rows in the default partition, want 1", n)
+		t.Errorf("got %d rows in the default partition, want 1", n)
 	}
 	e.sound(t)
 }
@@ -103,8 +103,10 @@ func TestDaysWithoutPartitionGoToTheDefaultOne(t *testing.T) {
 func TestPartitionsAreMadeOnce(t *testing.T) {
 	e := setup(t, unlimited) // made 3 days back and 1 ahead
 	made, err := e.store.EnsurePartitions(t.Context(), 3, 3)
-	if err != nil || made != 2 {
-		t.Errorf("made %d partitions (%v), want 2", made, err)
+	if err != nil {
+		t.Errorf("got the error %v, want none", err)
+	} else if made != 2 {
+		t.Errorf("made: got %d, want 2", made)
 	}
 	if _, err := e.store.EnsurePartitions(t.Context(), 7, 32); err == nil {
 		t.Error("a span of 32 days is accepted")
@@ -152,8 +154,10 @@ func TestOrphanWorkIsPaidByThePlatform(t *testing.T) {
 	}
 	e.release(t, released.Request, free.Request)
 	e.overdue(t)
-	if n, err := e.store.ExpireHolds(t.Context(), ever, 10); err != nil || n != 1 {
-		t.Fatalf("expired %d: %v", n, err)
+	if n, err := e.store.ExpireHolds(t.Context(), ever, 10); err != nil {
+		t.Fatalf("got the error %v, want none", err)
+	} else if n != 1 {
+		t.Fatalf("expired: got %d, want 1", n)
 	}
 	batch := []usage.Delivery{e.served(t, released, 4), e.served(t, expired, 5), e.served(t, free, 9)}
 	e.settle(t, usage.Orphaned, batch...)
@@ -161,7 +165,7 @@ func TestOrphanWorkIsPaidByThePlatform(t *testing.T) {
 	e.wantWallet(t, c, money.USD, 0)
 	if paid := scan[int64](t, e,
 		`SELECT sum(amount)::bigint FROM posting WHERE account_kind = 'l:provider:accrued'`); paid != int64(9*7*cent/10) {
-		t.Errorf("providers were credited %d", paid)
+		t.Errorf("providers were credited: got %d, want %d", paid, int64(9*7*cent/10))
 	}
 	e.sound(t)
 }
@@ -174,7 +178,7 @@ func TestFreeRequestsAreRecordedWithoutMoney(t *testing.T) {
 	e.settle(t, usage.Settled, e.served(t, reservation, 7))
 	e.wantWallet(t, c, 0, 0)
 	if s := scan[string](t, e, `SELECT source FROM usage_settlement`); s != "free" {
-		t.Errorf("source %s", s)
+		t.Errorf(`source: got %q, want "free"`, s)
 	}
 	e.sound(t)
 }
@@ -195,11 +199,11 @@ func TestEventsThatContradictAdmissionAreQuarantined(t *testing.T) {
 		e.settle(t, want, d)
 		if s := scan[string](t, e, `SELECT state FROM hold WHERE request_id = $1`,
 			[16]byte(reservation.Request)); s != "open" {
-			t.Errorf("%s: the hold is %s", want, s)
+			t.Errorf(`%s: the hold: got %q, want "open"`, want, s)
 		}
 	}
 	if n := scan[int64](t, e, `SELECT count(*) FROM quarantine`); n != 3 {
-		t.Errorf("%d in quarantine, want 3", n)
+		t.Errorf("got %d in quarantine, want 3", n)
 	}
 	e.sound(t)
 }
@@ -220,7 +224,7 @@ func TestARefusedEventDoesNotStopTheOthers(t *testing.T) {
 	}
 	for i, r := range results {
 		if want := map[bool]usage.Result{true: usage.Refused, false: usage.Settled}[i == 4]; r != want {
-			t.Errorf("delivery %d is %s, want %s", i, r, want)
+			t.Errorf("delivery %d: got %s, want %s", i, r, want)
 		}
 	}
 	e.wantWallet(t, c, money.USD-8*cent, cent)
@@ -237,7 +241,7 @@ func TestSettleExpireAndReleaseRaceToOneEnd(t *testing.T) {
 		}
 		for _, v := range e.admit(t, claims...) {
 			if v.Outcome != hold.Admitted {
-				t.Fatalf("not admitted: %s", v.Outcome)
+				t.Fatalf("not admitted: got %q, want %q", v.Outcome, hold.Admitted)
 			}
 		}
 		e.overdue(t)
@@ -274,13 +278,13 @@ func TestSettleExpireAndReleaseRaceToOneEnd(t *testing.T) {
 		`SELECT string_agg(state || ' ' || n, ', ' ORDER BY state) FROM (SELECT state, count(*) AS n FROM hold GROUP BY state) s`)
 	t.Logf("200 holds ended as %s", ends)
 	if open := scan[int64](t, e, `SELECT count(*) FROM hold WHERE state = 'open'`); open != 0 {
-		t.Errorf("%d holds are open", open)
+		t.Errorf("holds open: got %d, want 0", open)
 	}
 	if lines := scan[int64](t, e, `SELECT count(*) FROM usage_settlement`); lines != 200 {
-		t.Errorf("%d of 200 served requests have a line", lines)
+		t.Errorf("of 200 served requests have a line: got %d, want 200", lines)
 	}
 	if _, held := e.wallet(t, c); held != 0 {
-		t.Errorf("%s still held", held)
+		t.Errorf("still held: got %v, want 0", held)
 	}
 	e.sound(t)
 }
@@ -292,24 +296,26 @@ func TestConcludeKeepsTheFirstWordAndIgnoresUnknownRequests(t *testing.T) {
 	e.admitOne(t, reservation, hold.Admitted)
 	served := hold.RequestReport{Request: reservation.Request, Outcome: "completed", CommittedAttempt: 1, HTTPStatus: 200,
 		Attempts: []hold.Attempt{{Attempt: 1, ProviderName: "a"}}}
-	if n, err := e.store.Conclude(t.Context(), []hold.RequestReport{served}); err != nil || n != 0 {
-		t.Fatalf("released %d: %v", n, err)
+	if n, err := e.store.Conclude(t.Context(), []hold.RequestReport{served}); err != nil {
+		t.Fatalf("got the error %v, want none", err)
+	} else if n != 0 {
+		t.Fatalf("released: got %d, want 0", n)
 	}
 	if n := e.release(t, reservation.Request, request(t)); n != 0 {
-		t.Errorf("a second word released %d holds", n)
+		t.Errorf("a second word released: got %d, want 0", n)
 	}
 	if n := scan[int64](t, e, `SELECT count(*) FROM request_report`); n != 1 {
-		t.Errorf("%d reports, want 1", n)
+		t.Errorf("got %d reports, want 1", n)
 	}
 	e.wantWallet(t, c, money.USD, 4*cent)
 
 	other := e.reservation(t, c, 4)
 	e.admitOne(t, other, hold.Admitted)
 	if n := e.release(t, other.Request, other.Request); n != 1 {
-		t.Errorf("released %d holds, want 1", n)
+		t.Errorf("released: got %d holds, want 1", n)
 	}
 	if n := e.release(t, other.Request); n != 0 {
-		t.Errorf("a repeat released %d holds", n)
+		t.Errorf("a repeat released: got %d, want 0", n)
 	}
 	e.wantWallet(t, c, money.USD, 4*cent)
 	e.sound(t)

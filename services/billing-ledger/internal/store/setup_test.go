@@ -174,7 +174,7 @@ func (e *env) admitOne(t testing.TB, c hold.Reservation, want hold.Outcome) hold
 	t.Helper()
 	v := e.admit(t, c)[0]
 	if v.Outcome != want {
-		t.Fatalf("admission is %s, want %s", v.Outcome, want)
+		t.Fatalf("admission: got %s, want %s", v.Outcome, want)
 	}
 	return v.Admission
 }
@@ -205,7 +205,7 @@ func (e *env) settle(t testing.TB, want usage.Result, batch ...usage.Delivery) {
 	}
 	for i, r := range results {
 		if r != want {
-			t.Fatalf("delivery %d is %s, want %s", i, r, want)
+			t.Fatalf("delivery %d: got %s, want %s", i, r, want)
 		}
 	}
 }
@@ -262,8 +262,10 @@ func (e *env) wallet(t testing.TB, c consumer) (posted, held money.NanoUSD) {
 
 func (e *env) wantWallet(t testing.TB, c consumer, posted, held money.NanoUSD) {
 	t.Helper()
-	if p, h := e.wallet(t, c); p != posted || h != held {
-		t.Fatalf("wallet has %s posted and %s held, want %s and %s", p, h, posted, held)
+	if p, h := e.wallet(t, c); p != posted {
+		t.Fatalf("wallet: got %v, want %v", p, posted)
+	} else if h != held {
+		t.Fatalf("h of e.wallet(t, c): got %v, want %v", h, held)
 	}
 }
 
@@ -290,6 +292,6 @@ func (e *env) sound(t testing.TB) {
 		}
 	}
 	if report.Drift != 0 {
-		t.Fatalf("drift: %d", report.Drift)
+		t.Fatalf("drift: got %d, want 0", report.Drift)
 	}
 }

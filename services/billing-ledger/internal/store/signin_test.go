@@ -25,9 +25,10 @@ func (e *env) take(t *testing.T, st *store.Store, email user.Email, network user
 	if err == nil {
 		return a, true
 	}
-	if f := refusal(t, err); f.Reason != fault.RateLimitExceeded || f.RetryAfter <= 0 ||
-		f.RetryAfter > user.NetworkPace.Interval {
-		t.Errorf("refused with %v after %v", err, f.RetryAfter)
+	if f := refusal(t, err); f.Reason != fault.RateLimitExceeded {
+		t.Errorf("f.Reason: got %q, want %q", f.Reason, fault.RateLimitExceeded)
+	} else if f.RetryAfter <= 0 || f.RetryAfter > user.NetworkPace.Interval {
+		t.Errorf("f.RetryAfter: got %v, want more than 0 and at most %v", f.RetryAfter, user.NetworkPace.Interval)
 	}
 	return a, false
 }
@@ -78,15 +79,17 @@ func TestStrangersWhoGuessDoNotShutTheOwnerOut(t *testing.T) {
 	users := e.users(t)
 	for n := range user.StrangersPace.AtOnce + 20 {
 		if _, ok := e.take(t, e.store, ada, from(n)); ok != (n < user.StrangersPace.AtOnce) {
-			t.Fatalf("attempt %d: got room %v", n+1, ok)
+			t.Fatalf("attempt %d: got room: got %t, want %t", n+1, ok, n < user.StrangersPace.AtOnce)
 		}
 	}
 	if _, err := users.LogIn(t.Context(), string(ada), password, "home"); err != nil {
 		t.Errorf("from the network of the sign-up: %v", err)
 	}
 	_, err := users.LogIn(t.Context(), string(ada), password, "abroad")
-	if f := refusal(t, err); f.Reason != fault.RateLimitExceeded || f.RetryAfter > user.StrangersPace.Interval {
-		t.Errorf("from elsewhere: %v", err)
+	if f := refusal(t, err); f.Reason != fault.RateLimitExceeded {
+		t.Errorf("from elsewhere: f.Reason: got %q, want %q", f.Reason, fault.RateLimitExceeded)
+	} else if f.RetryAfter > user.StrangersPace.Interval {
+		t.Errorf("from elsewhere: f.RetryAfter: got %v, want at most %v", f.RetryAfter, user.StrangersPace.Interval)
 	}
 	e.exec(t, `UPDATE sign_in_count SET full_at = full_at - interval '36 seconds'`)
 	if _, err := users.LogIn(t.Context(), string(ada), password, "abroad"); err != nil {
@@ -109,7 +112,7 @@ func TestFailuresOfOneNetworkDoNotShutOutAnother(t *testing.T) {
 	for n := range user.NetworkPace.AtOnce + 1 {
 		_, err := users.LogIn(t.Context(), string(ada), "wrong horse", "home")
 		if fault.Is(err, fault.RateLimitExceeded) != (n == user.NetworkPace.AtOnce) {
-			t.Errorf("attempt %d: %v", n+1, err)
+			t.Errorf("attempt %d: got %t, want %t", n+1, fault.Is(err, fault.RateLimitExceeded), n == user.NetworkPace.AtOnce)
 		}
 	}
 	if n := scan[int](t, e, `SELECT count(*) FROM sign_in_count`); n != 1 {
@@ -119,11 +122,12 @@ func TestFailuresOfOneNetworkDoNotShutOutAnother(t *testing.T) {
 		t.Errorf("from elsewhere: %v", err)
 	}
 	if _, err := users.LogIn(t.Context(), string(ada), password, "home"); !fault.Is(err, fault.RateLimitExceeded) {
-		t.Errorf("signing in elsewhere took the failures back: %v", err)
+		t.Errorf("signing in elsewhere took the failures back: got the error %v, want the reason %v", err,
+			fault.RateLimitExceeded)
 	}
 	if _, err := users.LogIn(t.Context(), string(ada), password, strings.Repeat("n", 65)); !fault.Is(err,
 		fault.InvalidValue) {
-		t.Errorf("a long network: %v", err)
+		t.Errorf("a long network: got the error %v, want the reason %v", err, fault.InvalidValue)
 	}
 }
 
@@ -140,7 +144,7 @@ func TestWhoSignsInRightIsNotCounted(t *testing.T) {
 		t.Errorf("got %d rows that count, want none", n)
 	}
 	if _, err := users.LogIn(t.Context(), string(ada), "wrong horse", "net"); !fault.Is(err, fault.InvalidCredentials) {
-		t.Error(err)
+		t.Errorf("got the error %v, want the reason %v", err, fault.InvalidCredentials)
 	}
 	if n := scan[int](t, e, `SELECT count(*) FROM sign_in_count WHERE full_at > now()`); n != 1 {
 		t.Errorf("got %d rows that count, want that of the failure", n)
@@ -200,8 +204,16 @@ func TestKnownNetworksAreBoundedInNumberAndAge(t *testing.T) {
 	}
 	open(0) // used last
 	open(user.MaxNetworks)
-	if !known(0) || known(1) || !known(2) || !known(user.MaxNetworks) {
-		t.Error("the ninth network did not take the place of the least recently used")
+	switch {
+	case !known(0):
+		t.Error("the ninth network did not take the place of the least recently used: known(0): got false, want true")
+	case known(1):
+		t.Error("the ninth network did not take the place of the least recently used: known(1): got true, want false")
+	case !known(2):
+		t.Error("the ninth network did not take the place of the least recently used: known(2): got false, want true")
+	case !known(user.MaxNetworks):
+		t.Error("the ninth network did not take the place of the least recently used: known(user.MaxNetworks): got false, " +
+			"want true")
 	}
 	var racers sync.WaitGroup
 	for n := range 20 {

@@ -69,18 +69,23 @@ func TestImagesAndAudioAreHeldAndChargedInTheirUnit(t *testing.T) {
 		}
 	}
 	if again := e.admitOne(t, speech, hold.Repeated); again.Rates != audioRates {
-		t.Errorf("asked again, told of the rates %+v", again.Rates)
+		t.Errorf("asked again, told of the rates: got %+v, want %+v", again.Rates, audioRates)
 	}
 	e.wantWallet(t, c, money.USD, 12*cent+9_050_000)
 	e.settle(t, usage.Settled, e.delivered(t, pictures, money.Tokens{Completion: 2}),
 		e.delivered(t, speech, money.Tokens{Prompt: 90_500}))
 	e.wantWallet(t, c, money.USD-8*cent-9_050_000, 0)
 	if paid := scan[int64](t, e, `SELECT sum(payout)::bigint FROM usage_settlement`); paid != 72_000_000+8_145_000 {
-		t.Errorf("providers earn %d nano-USD", paid)
+		t.Errorf("providers earn: got %d, want 72_000_000+8_145_000", paid)
 	}
 	r, err := e.store.Receipt(t.Context(), speech.Request, c.account)
-	if err != nil || r.Rates != audioRates || r.Usage.Billable != (money.Tokens{Prompt: 90_500}) {
-		t.Errorf("receipt %+v, %v", r, err)
+	switch {
+	case err != nil:
+		t.Errorf("receipt: got the error %v, want none", err)
+	case r.Rates != audioRates:
+		t.Errorf("receipt: r.Rates: got %+v, want %+v", r.Rates, audioRates)
+	case r.Usage.Billable != (money.Tokens{Prompt: 90_500}):
+		t.Errorf("receipt: r.Usage.Billable: got %+v, want %+v", r.Usage.Billable, money.Tokens{Prompt: 90_500})
 	}
 	e.sound(t)
 }
@@ -108,8 +113,12 @@ func TestAReviewPublishesInTheUnitOfTheHold(t *testing.T) {
 	e.overdue(t)
 	for _, p := range e.review(t) {
 		want := map[money.Rates]money.Tokens{imageRates: {Completion: 2}, audioRates: {}}
-		if counts, ok := want[p.Event.Rates]; !ok || p.Event.Billable != counts || p.Event.Validate() != nil {
-			t.Errorf("published %+v", p.Event)
+		if counts, ok := want[p.Event.Rates]; !ok {
+			t.Error("want[p.Event.Rates]: got none, want one")
+		} else if p.Event.Billable != counts {
+			t.Errorf("published: p.Event.Billable: got %+v, want %+v", p.Event.Billable, counts)
+		} else if found := p.Event.Validate(); found != nil {
+			t.Errorf("published: p.Event.Validate(): got the error %v, want none", found)
 		}
 		e.settle(t, usage.Settled, delivery(p))
 	}
@@ -144,9 +153,16 @@ func TestAServedTranscriptionIsHeldUntilItIsSettled(t *testing.T) {
 		"by a review": func(t *testing.T, e *env, _ hold.Reservation) {
 			e.overdue(t)
 			all := e.review(t)
-			if len(all) != 1 || all[0].Event.Billable != (money.Tokens{Prompt: heard}) || all[0].Event.Ending != "completed" ||
-				all[0].Event.Rates != audioRates || all[0].Event.Validate() != nil {
-				t.Fatalf("published %+v", all)
+			if len(all) != 1 {
+				t.Fatalf("published: len(all): got %d, want 1, in %+v", len(all), all)
+			} else if all[0].Event.Billable != (money.Tokens{Prompt: heard}) {
+				t.Fatalf("published: all[0].Event.Billable: got %+v, want %+v", all[0].Event.Billable, money.Tokens{Prompt: heard})
+			} else if all[0].Event.Ending != "completed" {
+				t.Fatalf(`published: all[0].Event.Ending: got %q, want "completed"`, all[0].Event.Ending)
+			} else if all[0].Event.Rates != audioRates {
+				t.Fatalf("published: all[0].Event.Rates: got %+v, want %+v", all[0].Event.Rates, audioRates)
+			} else if got := all[0].Event.Validate(); got != nil {
+				t.Fatalf("published: all[0].Event.Validate(): got the error %v, want none", got)
 			}
 			e.settle(t, usage.Settled, delivery(all[0]))
 		},
@@ -159,10 +175,10 @@ func TestAServedTranscriptionIsHeldUntilItIsSettled(t *testing.T) {
 			e.conclude(t, transcribed(speech.Request, &money.Tokens{Prompt: heard}))
 			e.exec(t, `UPDATE hold SET expires_at = now() WHERE state = 'open'`)
 			if n := e.expire(t); n != 0 {
-				t.Errorf("%d expired though it was served", n)
+				t.Errorf("expired though it served: got %d, want 0", n)
 			}
 			if all := e.review(t); len(all) != 0 {
-				t.Errorf("reviewed before its hub has had its time: %+v", all)
+				t.Errorf("reviewed before its hub has had its time: got %d, want 0, in %+v", len(all), all)
 			}
 			if got := e.left(t, speech.Request); !about(got, terms.Orphan) {
 				t.Errorf("it has %v left", got)
@@ -179,7 +195,7 @@ func TestATranscriptionThatBrokeOffIsFree(t *testing.T) {
 		"its hub is gone": func(t *testing.T, e *env, _ hold.Reservation) {
 			e.overdue(t)
 			if n := e.expire(t); n != 1 {
-				t.Errorf("%d expired", n)
+				t.Errorf("expired: got %d, want 1", n)
 			}
 		},
 		"its hub comes back": func(t *testing.T, e *env, c hold.Reservation) {
@@ -208,8 +224,10 @@ func TestAReceiptOfWhatIsNotPricedByTokensIsRefused(t *testing.T) {
 	e.hand(t, refusedAs(orphan.NothingServed), signed(pictures, 3), signed(speech, 3))
 	e.hand(t, stored, signed(text, 3))
 	e.wait(t)
-	if all := e.review(t); len(all) != 1 || all[0].Event.Request != text.Request {
-		t.Errorf("published %+v", all)
+	if all := e.review(t); len(all) != 1 {
+		t.Errorf("published: len(all): got %d, want 1, in %+v", len(all), all)
+	} else if all[0].Event.Request != text.Request {
+		t.Errorf("published: all[0].Event.Request: got %v, want %v", all[0].Event.Request, text.Request)
 	}
 }
 
@@ -220,14 +238,16 @@ func TestPlansCountTokensOfTokenModelsAndImagesOfImageModels(t *testing.T) {
 	c := e.subscriber(t, money.USD, l)
 	text, pictures, more := e.standard(t, c, 10), e.images(t, c, 3), e.images(t, c, 2)
 	if a := e.admitOne(t, text, hold.Admitted); a.Billing != hold.Plan {
-		t.Errorf("tokens are billed as %s", a.Billing)
+		t.Errorf("tokens are billed: got %q, want %q", a.Billing, hold.Plan)
 	}
 	if a := e.admitOne(t, pictures, hold.Admitted); a.Billing != hold.Plan {
-		t.Errorf("images are billed as %s", a.Billing)
+		t.Errorf("images are billed: got %q, want %q", a.Billing, hold.Plan)
 	}
 	e.wantUsed(t, c, 2, 3, 10)
-	if a := e.admitOne(t, more, hold.Admitted); a.Billing != hold.PayAsYouGo || a.Held != 8*cent {
-		t.Errorf("more images than a day has are billed as %+v", a)
+	if a := e.admitOne(t, more, hold.Admitted); a.Billing != hold.PayAsYouGo {
+		t.Errorf("more images than a day has are billed: a.Billing: got %q, want %q", a.Billing, hold.PayAsYouGo)
+	} else if a.Held != 8*cent {
+		t.Errorf("more images than a day has are billed: a.Held: got %v, want %v", a.Held, 8*cent)
 	}
 	e.settle(t, usage.Settled, e.served(t, text, 4), e.delivered(t, pictures, money.Tokens{Completion: 2}),
 		e.delivered(t, more, money.Tokens{Completion: 2}))
@@ -243,25 +263,25 @@ func TestAPlanCoversOnlyWhatItCounts(t *testing.T) {
 	inMoney.cents = 50
 	priced := e.subscriber(t, money.USD, inMoney)
 	if a := e.admitOne(t, e.audio(t, tokens, time.Minute), hold.Admitted); a.Billing != hold.PayAsYouGo {
-		t.Errorf("audio under an allowance of tokens is billed as %s", a.Billing)
+		t.Errorf("audio under an allowance of tokens is billed: got %q, want %q", a.Billing, hold.PayAsYouGo)
 	}
 	if a := e.admitOne(t, e.audio(t, priced, time.Minute), hold.Admitted); a.Billing != hold.Plan {
-		t.Errorf("audio under an allowance in money is billed as %s", a.Billing)
+		t.Errorf("audio under an allowance in money is billed: got %q, want %q", a.Billing, hold.Plan)
 	}
 	if used := e.used(t, priced, plan.ListPrice, "month"); used != 6_000_000 {
-		t.Errorf("a minute of audio uses %d nano-USD of the allowance", used)
+		t.Errorf("a minute of audio uses: got %d, want 6_000_000", used)
 	}
 	premium := e.images(t, tokens, 1)
 	premium.Tier = plan.Premium
 	if a := e.admitOne(t, premium, hold.Admitted); a.Billing != hold.PayAsYouGo {
-		t.Errorf("images of a premium model are billed as %s", a.Billing)
+		t.Errorf("images of a premium model are billed: got %q, want %q", a.Billing, hold.PayAsYouGo)
 	}
 	e.exec(t, `UPDATE plan_limit SET enabled = false WHERE kind = 'images'`)
 	if a := e.admitOne(t, e.images(t, tokens, 1), hold.Admitted); a.Billing != hold.PayAsYouGo {
-		t.Errorf("images that nothing limits are billed as %s", a.Billing)
+		t.Errorf("images that nothing limits are billed: got %q, want %q", a.Billing, hold.PayAsYouGo)
 	}
 	if a := e.admitOne(t, e.images(t, priced, 1), hold.Admitted); a.Billing != hold.Plan {
-		t.Errorf("images under an allowance in money are billed as %s", a.Billing)
+		t.Errorf("images under an allowance in money are billed: got %q, want %q", a.Billing, hold.Plan)
 	}
 	e.sound(t)
 }
@@ -314,15 +334,18 @@ func TestDaysKeepTheVersionTheyWereSealedWith(t *testing.T) {
 	e, _, days := history(t)
 	for _, d := range days {
 		if d.Version != seal.Version {
-			t.Errorf("%s is sealed with version %d", d.Day, d.Version)
+			t.Errorf("d.Version: got %d, want %d", d.Version, seal.Version)
 		}
 	}
 	first, err := e.store.DigestOf(t.Context(), days[0].Day, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if first.Digest == days[0].Digest || first.Counts != days[0].Counts {
-		t.Fatalf("version 1 is %+v, version 2 %+v", first, days[0])
+	if first.Digest == days[0].Digest {
+		t.Fatalf("version 1: first.Digest: got %v, want any but %v", first.Digest, days[0].Digest)
+	}
+	if first.Counts != days[0].Counts {
+		t.Fatalf("days[0].Counts: got %+v, want %+v", days[0].Counts, first.Counts)
 	}
 	old := seal.Chain(first, seal.Root{})
 	second := seal.Chain(days[1], old.Root)

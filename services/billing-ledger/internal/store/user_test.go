@@ -40,24 +40,39 @@ func (e *env) signUp(t testing.TB, email string) (user.SignedIn, string) {
 func TestSigningUpOpensAnAccountWithAKeyThatWorks(t *testing.T) {
 	e := setup(t, unlimited)
 	in, keyText := e.signUp(t, " Ada@Example.com ")
-	if in.User.Email != "ada@example.com" || in.User.DisplayName != "Ada" || !in.User.Provider.IsZero() ||
-		in.User.CreatedAt.IsZero() {
-		t.Errorf("the user is %+v", in.User)
+	switch {
+	case in.User.Email != "ada@example.com":
+		t.Errorf(`in.User.Email: got %q, want "ada@example.com"`, in.User.Email)
+	case in.User.DisplayName != "Ada":
+		t.Errorf(`in.User.DisplayName: got %q, want "Ada"`, in.User.DisplayName)
+	case !in.User.Provider.IsZero():
+		t.Error("in.User.Provider.IsZero(): got false, want true")
+	case in.User.CreatedAt.IsZero():
+		t.Error("in.User.CreatedAt.IsZero(): got true, want false")
 	}
 	if life := time.Until(in.ExpiresAt); life <= 14*time.Minute || life > user.SessionLife {
-		t.Errorf("the token is good for %s", life)
+		t.Errorf("the token is good: got %v, want more than %v and at most %v", life, 14*time.Minute, user.SessionLife)
 	}
 	a, err := e.accounts.Get(t.Context(), in.User.Account)
-	if err != nil || a.Name != "Ada" || a.Balance != 0 {
-		t.Errorf("the account is %+v, %v", a, err)
+	switch {
+	case err != nil:
+		t.Errorf("got the error %v, want none", err)
+	case a.Name != "Ada":
+		t.Errorf(`the account: a.Name: got %q, want "Ada"`, a.Name)
+	case a.Balance != 0:
+		t.Errorf("the account: a.Balance: got %v, want 0", a.Balance)
 	}
 	k, err := e.keys.Authenticate(t.Context(), apikey.Sum(keyText))
-	if err != nil || k.Account != in.User.Account {
-		t.Errorf("the key is %+v, %v", k, err)
+	if err != nil {
+		t.Errorf("got the error %v, want none", err)
+	} else if k.Account != in.User.Account {
+		t.Errorf("the key: k.Account: got %v, want %v", k.Account, in.User.Account)
 	}
 	whose, err := e.users(t).Whose(t.Context(), in.Token.Digest())
-	if err != nil || whose != in.User {
-		t.Errorf("the token is of %+v, %v", whose, err)
+	if err != nil {
+		t.Errorf("got the error %v, want none", err)
+	} else if whose != in.User {
+		t.Errorf("the token: got %+v, want %+v", whose, in.User)
 	}
 	e.sound(t)
 }
@@ -75,22 +90,28 @@ func TestOfRacingSignUpsWithOneEmailOneStandsAndTheOthersLeaveNothing(t *testing
 			defer mu.Unlock()
 			if f, ok := fault.As(err); err == nil {
 				opened++
-			} else if !ok || f.Kind != fault.Conflict || f.Reason != fault.AlreadyExists || f.Param != "email" {
-				t.Error(err)
+			} else if !ok {
+				t.Errorf("got the error %v, want a fault", err)
+			} else if f.Kind != fault.Conflict {
+				t.Errorf("f.Kind: got %d, want %d", f.Kind, fault.Conflict)
+			} else if f.Reason != fault.AlreadyExists {
+				t.Errorf("f.Reason: got %q, want %q", f.Reason, fault.AlreadyExists)
+			} else if f.Param != "email" {
+				t.Errorf(`f.Param: got %q, want "email"`, f.Param)
 			}
 		})
 	}
 	racers.Wait()
 	if opened != 1 {
-		t.Errorf("%d signed up", opened)
+		t.Errorf("signed up: got %d, want 1", opened)
 	}
 	for _, table := range []string{"app_user", "account", "wallet", "consumer_key", "user_session", "known_network"} {
 		if n := scan[int](t, e, `SELECT count(*) FROM `+table); n != 1 {
-			t.Errorf("%s has %d rows", table, n)
+			t.Errorf("%s: got %d, want 1", table, n)
 		}
 	}
 	if name := scan[string](t, e, `SELECT name FROM account`); name != "ada" {
-		t.Errorf("without a name to show the account is called %q", name)
+		t.Errorf(`without a name to show the account is called: got %q, want "ada"`, name)
 	}
 }
 
@@ -102,12 +123,19 @@ func TestWhatCannotSignUpIsRefusedByField(t *testing.T) {
 		{"display_name", "a@b", password, fmt.Sprintf("%065d", 1)},
 	} {
 		_, _, err := e.users(t).SignUp(t.Context(), c.email, c.password, c.name, "net")
-		if f, ok := fault.As(err); !ok || f.Kind != fault.Invalid || f.Reason != fault.InvalidValue || f.Param != c.field {
-			t.Errorf("%+v: %v", c, err)
+		switch f, ok := fault.As(err); {
+		case !ok:
+			t.Errorf("%+v: got the error %v, want a fault", c, err)
+		case f.Kind != fault.Invalid:
+			t.Errorf("%+v: f.Kind: got %d, want %d", c, f.Kind, fault.Invalid)
+		case f.Reason != fault.InvalidValue:
+			t.Errorf("%+v: f.Reason: got %q, want %q", c, f.Reason, fault.InvalidValue)
+		case f.Param != c.field:
+			t.Errorf("%+v: f.Param: got %q, want %q", c, f.Param, c.field)
 		}
 	}
 	if n := scan[int](t, e, `SELECT count(*) FROM account`); n != 0 {
-		t.Errorf("%d accounts were opened", n)
+		t.Errorf("accounts opened: got %d, want 0", n)
 	}
 	if _, _, err := e.users(t).SignUp(t.Context(), "a@b", fmt.Sprintf("%0256d", 1), fmt.Sprintf("%064d", 1),
 		"net"); err != nil {
@@ -136,19 +164,22 @@ func TestAnUnknownEmailIsRefusedLikeAWrongPassword(t *testing.T) {
 			want := fault.InvalidCredentials
 			if i == user.NetworkPace.AtOnce {
 				want = fault.RateLimitExceeded
-				if f.Kind != fault.Exhausted || f.RetryAfter <= 0 || f.RetryAfter > user.NetworkPace.Interval {
-					t.Errorf("%s may come again after %s", email, f.RetryAfter)
+				if f.Kind != fault.Exhausted {
+					t.Errorf("%s may come again: f.Kind: got %d, want %d", email, f.Kind, fault.Exhausted)
+				} else if f.RetryAfter <= 0 || f.RetryAfter > user.NetworkPace.Interval {
+					t.Errorf("%s may come again: f.RetryAfter: got %v, want more than 0 and at most %v", email, f.RetryAfter,
+						user.NetworkPace.Interval)
 				}
 			} else if f.Kind != fault.Unauthenticated {
-				t.Errorf("%s: %v", email, err)
+				t.Errorf("%s: f.Kind: got %d, want %d", email, f.Kind, fault.Unauthenticated)
 			}
 			if f.Reason != want {
-				t.Errorf("attempt %d of %s: %v", i+1, email, err)
+				t.Errorf("attempt %d of %s: got %q, want %q", i+1, email, f.Reason, want)
 			}
 			texts = append(texts, err.Error())
 		}
 		if texts[0] != texts[1] {
-			t.Errorf("one is told %q, the other %q", texts[0], texts[1])
+			t.Errorf("one is told: got %q, want %q", texts[0], texts[1])
 		}
 	}
 	if _, err := users.LogIn(t.Context(), "ada@example.com", password, "net"); refusal(t,
@@ -166,12 +197,14 @@ func TestWhatCannotBeRightCostsNoComparisonAndSaysTheSame(t *testing.T) {
 	_, wrong := e.users(t).LogIn(t.Context(), "eve@example.com", "wrong horse", "net")
 	for _, c := range [][2]string{{"no address", password}, {"ada@example.com", "short"}, {"", ""},
 		{"ada@example.com", "\xff1234567"}} {
-		if _, err := e.users(t).LogIn(t.Context(), c[0], c[1], "net"); err == nil || err.Error() != wrong.Error() {
-			t.Errorf("%q: %v, want %v", c, err, wrong)
+		if _, err := e.users(t).LogIn(t.Context(), c[0], c[1], "net"); err == nil {
+			t.Errorf("%q: got no error, want one", c)
+		} else if err.Error() != wrong.Error() {
+			t.Errorf("%q: got the error %q, want %q", c, err, wrong.Error())
 		}
 	}
 	if n := scan[int](t, e, `SELECT count(DISTINCT email_sha256) FROM sign_in_count`); n != 1 {
-		t.Errorf("%d e-mails have attempts", n)
+		t.Errorf("e-mails have attempts: got %d, want 1", n)
 	}
 }
 
@@ -206,8 +239,10 @@ func TestTheThirtyThirdSessionEndsTheOldest(t *testing.T) {
 		t.Error("the first of 32 is over")
 	}
 	open()
-	if live(first.Token) || !live(second) {
-		t.Error("the 33rd did not end the first alone")
+	if live(first.Token) {
+		t.Error("the 33rd did not end the first alone: live(first.Token): got true, want false")
+	} else if !live(second) {
+		t.Error("the 33rd did not end the first alone: live(second): got false, want true")
 	}
 	var racers sync.WaitGroup
 	for range 20 {
@@ -215,7 +250,7 @@ func TestTheThirtyThirdSessionEndsTheOldest(t *testing.T) {
 	}
 	racers.Wait()
 	if n := scan[int](t, e, `SELECT count(*) FROM user_session`); n != user.MaxSessions {
-		t.Errorf("%d sessions are kept", n)
+		t.Errorf("sessions kept: got %d, want %d", n, user.MaxSessions)
 	}
 }
 
@@ -224,24 +259,30 @@ func TestASessionIsOverAfterItsTimeAndForgotten(t *testing.T) {
 	in, _ := e.signUp(t, "ada@example.com")
 	e.exec(t, `UPDATE user_session SET created_at = now() - interval '15 minutes', expires_at = now()`)
 	_, err := e.users(t).Whose(t.Context(), in.Token.Digest())
-	if f := refusal(t, err); f.Kind != fault.Unauthenticated || f.Reason != fault.SessionExpired {
-		t.Errorf("after 15 minutes: %v", err)
+	if f := refusal(t, err); f.Kind != fault.Unauthenticated {
+		t.Errorf("after 15 minutes: f.Kind: got %d, want %d", f.Kind, fault.Unauthenticated)
+	} else if f.Reason != fault.SessionExpired {
+		t.Errorf("after 15 minutes: f.Reason: got %q, want %q", f.Reason, fault.SessionExpired)
 	}
 	if _, err = e.users(t).Whose(t.Context(), user.Digest{1}); !fault.Is(err, fault.InvalidSession) {
-		t.Errorf("nobody's session: %v", err)
+		t.Errorf("nobody's session: got the error %v, want the reason %v", err, fault.InvalidSession)
 	}
-	if n, err := e.store.PruneSessions(t.Context(), 10); n != 0 || err != nil {
-		t.Errorf("%d sessions are forgotten at once, %v", n, err)
+	if n, err := e.store.PruneSessions(t.Context(), 10); n != 0 {
+		t.Errorf("%d sessions are forgotten at once, %v: e.store.PruneSessions(…): got %d, want 0", n, err, n)
+	} else if err != nil {
+		t.Errorf("%d sessions are forgotten at once, %v: got the error %v, want none", n, err, err)
 	}
 	e.exec(t, `UPDATE user_session SET created_at = now() - interval '24 hours 15 minutes', expires_at = now() - interval '24 hours'`)
 	for _, want := range []int{1, 0} {
 		sessions, err := e.store.PruneSessions(t.Context(), 10)
-		if err != nil || sessions != want {
-			t.Errorf("%d sessions are forgotten, %v", sessions, err)
+		if err != nil {
+			t.Errorf("got the error %v, want none", err)
+		} else if sessions != want {
+			t.Errorf("sessions: got %d, want %d", sessions, want)
 		}
 	}
 	if _, err = e.users(t).Whose(t.Context(), in.Token.Digest()); !fault.Is(err, fault.InvalidSession) {
-		t.Errorf("a session that is forgotten: %v", err)
+		t.Errorf("a session that is forgotten: got the error %v, want the reason %v", err, fault.InvalidSession)
 	}
 }
 
@@ -259,8 +300,13 @@ func TestAUserOwnsOneProviderAndAProviderHasOneUser(t *testing.T) {
 	}
 	for range 2 {
 		linked, err := users.LinkProvider(t.Context(), ada.User.ID, providers[0])
-		if err != nil || linked.Provider != providers[0] || linked.Email != ada.User.Email {
-			t.Errorf("%+v, %v", linked, err)
+		switch {
+		case err != nil:
+			t.Errorf("got the error %v, want none", err)
+		case linked.Provider != providers[0]:
+			t.Errorf("linked.Provider: got %v, want %v", linked.Provider, providers[0])
+		case linked.Email != ada.User.Email:
+			t.Errorf("linked.Email: got %q, want %q", linked.Email, ada.User.Email)
 		}
 	}
 	for what, link := range map[string]struct {
@@ -268,16 +314,20 @@ func TestAUserOwnsOneProviderAndAProviderHasOneUser(t *testing.T) {
 		provider ids.ProviderID
 	}{"another provider": {ada.User.ID, providers[1]}, "another's provider": {bob.User.ID, providers[0]}} {
 		_, err := users.LinkProvider(t.Context(), link.id, link.provider)
-		if f := refusal(t, err); f.Kind != fault.Precondition || f.Reason != fault.TransitionNotAllowed {
-			t.Errorf("%s: %v", what, err)
+		if f := refusal(t, err); f.Kind != fault.Precondition {
+			t.Errorf("%s: f.Kind: got %d, want %d", what, f.Kind, fault.Precondition)
+		} else if f.Reason != fault.TransitionNotAllowed {
+			t.Errorf("%s: f.Reason: got %q, want %q", what, f.Reason, fault.TransitionNotAllowed)
 		}
 	}
 	if _, err := users.LinkProvider(t.Context(), user.ID{1}, providers[1]); !fault.Is(err, fault.UserNotFound) {
-		t.Errorf("nobody's: %v", err)
+		t.Errorf("nobody's: got the error %v, want the reason %v", err, fault.UserNotFound)
 	}
 	in, err := users.LogIn(t.Context(), "ada@example.com", password, "net")
-	if err != nil || in.User.Provider != providers[0] {
-		t.Errorf("signed in: %+v, %v", in.User, err)
+	if err != nil {
+		t.Errorf("signed: got the error %v, want none", err)
+	} else if in.User.Provider != providers[0] {
+		t.Errorf("signed: in.User.Provider: got %v, want %v", in.User.Provider, providers[0])
 	}
 	e.sound(t)
 }
@@ -291,9 +341,15 @@ func TestUsersWithoutTheirStoreAreUnavailable(t *testing.T) {
 	_, whose := users.Whose(t.Context(), user.Digest{})
 	_, link := users.LinkProvider(t.Context(), user.ID{}, ids.ProviderID{1})
 	for name, err := range map[string]error{"sign up": signUp, "log in": logIn, "whose": whose, "link": link} {
-		if err == nil || errors.Is(err, user.ErrNotFound) || fault.Is(err, fault.InvalidCredentials) ||
-			fault.Is(err, fault.InvalidSession) {
-			t.Errorf("%s: %v", name, err)
+		switch {
+		case err == nil:
+			t.Errorf("%s: got no error, want one", name)
+		case errors.Is(err, user.ErrNotFound):
+			t.Errorf("%s: got the error %v, want any but %v", name, err, user.ErrNotFound)
+		case fault.Is(err, fault.InvalidCredentials):
+			t.Errorf("%s: got the error %v, want any but the reason %v", name, err, fault.InvalidCredentials)
+		case fault.Is(err, fault.InvalidSession):
+			t.Errorf("%s: got the error %v, want any but the reason %v", name, err, fault.InvalidSession)
 		}
 	}
 }
@@ -306,9 +362,15 @@ func TestTheExportHasNoHashOfAPasswordOrToken(t *testing.T) {
 		t.Fatal(err)
 	}
 	digest := in.Token.Digest()
-	if text := out.String(); !strings.Contains(text, "ada@example.com") || !strings.Contains(text, `"user_session"`) ||
-		strings.Contains(text, "argon2id") || strings.Contains(text, hex.EncodeToString(digest[:])) {
-		t.Errorf("exported: %s", text)
+	switch text := out.String(); {
+	case !strings.Contains(text, "ada@example.com"):
+		t.Errorf(`exported: text: got %q, want "ada@example.com" in it`, text)
+	case !strings.Contains(text, `"user_session"`):
+		t.Errorf("exported: text: got %q, want %q in it", text, `"user_session"`)
+	case strings.Contains(text, "argon2id"):
+		t.Errorf(`exported: text: got %q, want it without "argon2id"`, text)
+	case strings.Contains(text, hex.EncodeToString(digest[:])):
+		t.Errorf("exported: text: got %q, want it without %q", text, hex.EncodeToString(digest[:]))
 	}
 }
 
@@ -327,7 +389,7 @@ func BenchmarkARefusedSignIn(b *testing.B) {
 					b.StartTimer()
 				}
 				if _, err := users.LogIn(b.Context(), email, "wrong horse", "net"); !fault.Is(err, fault.InvalidCredentials) {
-					b.Fatal(err)
+					b.Fatalf("got the error %v, want the reason %v", err, fault.InvalidCredentials)
 				}
 			}
 		})

@@ -37,11 +37,11 @@ func TestOfAHundredRacingVisitsFiveAreTaken(t *testing.T) {
 	racers.Wait()
 	for remaining := range 5 {
 		if taken[remaining] != 1 {
-			t.Errorf("%d visits have %d left", taken[remaining], remaining)
+			t.Errorf("visits have %d left: got %d, want 1", remaining, taken[remaining])
 		}
 	}
 	if refused != 95 {
-		t.Errorf("%d are refused", refused)
+		t.Errorf("refused: got %d, want 95", refused)
 	}
 	v.Address = limit.Address{2}
 	if _, err := e.store.TakeVisit(t.Context(), v); err != nil {
@@ -67,8 +67,13 @@ func TestAVisitWithoutRoomIsRefusedWithoutALock(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	_, err = e.store.TakeVisit(ctx, v)
-	if f, ok := fault.As(err); !ok || f.Reason != fault.RateLimitExceeded || f.RetryAfter <= 59*time.Minute {
-		t.Errorf("while its row is locked it is answered %v", err)
+	switch f, ok := fault.As(err); {
+	case !ok:
+		t.Errorf("got the error %v, want a fault", err)
+	case f.Reason != fault.RateLimitExceeded:
+		t.Errorf("f.Reason: got %q, want %q", f.Reason, fault.RateLimitExceeded)
+	case f.RetryAfter <= 59*time.Minute:
+		t.Errorf("f.RetryAfter: got %v, want more than %v", f.RetryAfter, 59*time.Minute)
 	}
 }
 
@@ -91,10 +96,10 @@ func TestVisitorsAreForgottenWhenTheirVisitsCountNoMore(t *testing.T) {
 			t.Fatal(err)
 		}
 		if n != want {
-			t.Errorf("%d are forgotten, want %d", n, want)
+			t.Errorf("got %d forgotten, want %d", n, want)
 		}
 	}
 	if left := scan[int](t, e, `SELECT count(*) FROM visitor`); left != 2 {
-		t.Errorf("%d are left, want the one that came again and the one whose visit counts", left)
+		t.Errorf("got %d left, want the one that came again and the one whose visit counts", left)
 	}
 }

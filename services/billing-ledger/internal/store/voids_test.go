@@ -99,15 +99,15 @@ func TestAReceiptOfAVoidAttemptIsNotPaidWhicheverCameFirst(t *testing.T) {
 			}
 			tc.tell(e, reservation)
 			if n := e.voids(t); n != 1 {
-				t.Errorf("%d void attempts are kept", n)
+				t.Errorf("void attempts kept: got %d, want 1", n)
 			}
 			e.wait(t)
 			e.exec(t, `UPDATE orphan_review SET next_at = now() WHERE next_at IS NOT NULL`)
 			if all := e.review(t); len(all) != 0 {
-				t.Errorf("published %+v", all)
+				t.Errorf("published: got %d, want 0, in %+v", len(all), all)
 			}
 			if n := scan[int](t, e, `SELECT count(*) FROM orphan_review WHERE next_at IS NOT NULL`); n != 0 {
-				t.Errorf("%d reviews are due for ever", n)
+				t.Errorf("reviews due for ever: got %d, want 0", n)
 			}
 			e.expire(t)
 			e.wantWallet(t, c, 100*cent, 0)
@@ -144,12 +144,17 @@ func TestAGatewaysWordThatContentWasRelayedIsWorthMoreThanAVoid(t *testing.T) {
 			e.admit(t, reservation)
 			tc.tell(e, reservation)
 			if n := e.voids(t); n != 1 {
-				t.Errorf("%d void attempts are kept", n)
+				t.Errorf("void attempts kept: got %d, want 1", n)
 			}
 			e.wait(t)
 			all := e.review(t)
-			if len(all) != 1 || all[0].Event.Billable.Completion != tc.want || all[0].Event.EvidenceSource != tc.source {
-				t.Fatalf("published %+v", all)
+			switch {
+			case len(all) != 1:
+				t.Fatalf("published: len(all): got %d, want 1, in %+v", len(all), all)
+			case all[0].Event.Billable.Completion != tc.want:
+				t.Fatalf("published: all[0].Event.Billable.Completion: got %d, want %d", all[0].Event.Billable.Completion, tc.want)
+			case all[0].Event.EvidenceSource != tc.source:
+				t.Fatalf("published: all[0].Event.EvidenceSource: got %q, want %q", all[0].Event.EvidenceSource, tc.source)
 			}
 			e.settle(t, usage.Settled, delivery(all[0]))
 			e.wantPaid(t, money.NanoUSD(tc.want)*payout, 0)
@@ -200,7 +205,7 @@ func TestAVoidThatComesWhenTheRequestIsSettledMovesNothing(t *testing.T) {
 			e.admit(t, reservation)
 			tc.settle(e, reservation)
 			if log := e.void(t, tc.void, reservation.Request); strings.Contains(log, "may be owed a refund") != tc.loud {
-				t.Errorf("the log says %q", log)
+				t.Errorf("the log: got %t, want %t", strings.Contains(log, "may be owed a refund"), tc.loud)
 			}
 			e.hand(t, settled, signed(reservation, 4))
 			e.exec(t, `UPDATE orphan_review SET next_at = now() WHERE next_at IS NOT NULL`)
@@ -241,15 +246,18 @@ func TestAVoidBetweenReviewAndSettlingCostsNobody(t *testing.T) {
 			e.wait(t)
 			e.exec(t, `UPDATE orphan_review SET next_at = now()`)
 			all := e.review(t)
-			if len(all) != 1 || all[0].Event.Billable != (money.Tokens{Completion: 4}) {
-				t.Fatalf("published %+v", all)
+			if len(all) != 1 {
+				t.Fatalf("published: len(all): got %d, want 1, in %+v", len(all), all)
+			}
+			if all[0].Event.Billable != (money.Tokens{Completion: 4}) {
+				t.Fatalf("published: all[0].Event.Billable: got %+v, want %+v", all[0].Event.Billable, money.Tokens{Completion: 4})
 			}
 			e.void(t, tc.void, reservation.Request)
 			if tc.gone {
 				e.wait(t)
 				e.exec(t, `UPDATE orphan_review SET next_at = now()`)
 				if again := e.review(t); len(again) != 0 {
-					t.Errorf("published again: %+v", again)
+					t.Errorf("published again: got %d, want 0, in %+v", len(again), again)
 				}
 				e.expire(t)
 			}
@@ -258,13 +266,23 @@ func TestAVoidBetweenReviewAndSettlingCostsNobody(t *testing.T) {
 			e.wantWallet(t, c, 100*cent, 0)
 			e.wantPaid(t, 0, 0)
 			rulings := e.review(t)
-			if len(rulings) != 1 || !rulings[0].Event.Settled || rulings[0].Event.EvidenceSource == usage.WorkReceipt || rulings[0].Event.Provider != providerID ||
-				rulings[0].Event.Billable != (money.Tokens{}) {
-				t.Fatalf("settlement hears %+v", rulings)
+			switch {
+			case len(rulings) != 1:
+				t.Fatalf("settlement hears: len(rulings): got %d, want 1, in %+v", len(rulings), rulings)
+			case !rulings[0].Event.Settled:
+				t.Fatal("settlement hears: rulings[0].Event.Settled: got false, want true")
+			case rulings[0].Event.EvidenceSource == usage.WorkReceipt:
+				t.Fatalf("settlement hears: rulings[0].Event.EvidenceSource: got %q, want any but %q",
+					rulings[0].Event.EvidenceSource, usage.WorkReceipt)
+			case rulings[0].Event.Provider != providerID:
+				t.Fatalf("settlement hears: rulings[0].Event.Provider: got %v, want %v", rulings[0].Event.Provider, providerID)
+			case rulings[0].Event.Billable != (money.Tokens{}):
+				t.Fatalf("settlement hears: rulings[0].Event.Billable: got %+v, want %+v", rulings[0].Event.Billable,
+					money.Tokens{})
 			}
 			e.settle(t, usage.Duplicate, delivery(rulings[0]))
 			if log := e.void(t, tc.void, reservation.Request); log != "" {
-				t.Errorf("the log says %q", log)
+				t.Errorf(`the log: got %q, want ""`, log)
 			}
 			e.sound(t)
 		})
@@ -298,8 +316,11 @@ func TestAGatewaysWordSavesPublishedUsageFromAVoid(t *testing.T) {
 			e.hand(t, stored, signed(reservation, 4))
 			e.wait(t)
 			all := e.review(t)
-			if len(all) != 1 || all[0].Event.EvidenceSource != usage.WorkReceipt {
-				t.Fatalf("published %+v", all)
+			if len(all) != 1 {
+				t.Fatalf("published: len(all): got %d, want 1, in %+v", len(all), all)
+			}
+			if all[0].Event.EvidenceSource != usage.WorkReceipt {
+				t.Fatalf("published: all[0].Event.EvidenceSource: got %q, want %q", all[0].Event.EvidenceSource, usage.WorkReceipt)
 			}
 			tc.tell(e, reservation.Request)
 			e.void(t, 2, reservation.Request)
@@ -320,8 +341,11 @@ func TestAnEarlierVoidDoesNotHarmALaterAttempt(t *testing.T) {
 	e.hand(t, stored, signed(reservation, 4))
 	e.wait(t)
 	all := e.review(t)
-	if len(all) != 1 || all[0].Event.Attempt != 2 {
-		t.Fatalf("published %+v", all)
+	if len(all) != 1 {
+		t.Fatalf("published: len(all): got %d, want 1, in %+v", len(all), all)
+	}
+	if all[0].Event.Attempt != 2 {
+		t.Fatalf("published: all[0].Event.Attempt: got %d, want 2", all[0].Event.Attempt)
 	}
 	e.settle(t, usage.Settled, delivery(all[0]))
 	e.wantPaid(t, 4*payout, 0)
@@ -340,30 +364,30 @@ func TestVoidsAreKeptOnceForAWeekAndOnlyOfKnownRequests(t *testing.T) {
 	e.admit(t, claims...)
 	e.void(t, 1, request(t))
 	if n := e.voids(t); n != 0 {
-		t.Errorf("%d of unknown requests are kept", n)
+		t.Errorf("of unknown requests kept: got %d, want 0", n)
 	}
 	e.void(t, 1, requests[:3]...)
 	e.void(t, 1, requests[:3]...)
 	if n := e.voids(t); n != 3 {
-		t.Errorf("%d are kept, want 3", n)
+		t.Errorf("got %d kept, want 3", n)
 	}
 	e.exec(t, `UPDATE void_attempt SET received_at = now() - interval '6 days 23 hours'`)
 	e.void(t, 1, requests[3])
 	if n := e.voids(t); n != 4 {
-		t.Errorf("%d are kept within a week, want 4", n)
+		t.Errorf("got %d kept within a week, want 4", n)
 	}
 	e.exec(t, `UPDATE void_attempt SET received_at = now() - interval '7 days' WHERE request_id <> $1`, [16]byte(requests[3]))
 	e.void(t, 2, requests[3])
 	if n := e.voids(t); n != 5 {
-		t.Errorf("%d are kept while their holds are open, want 5", n)
+		t.Errorf("got %d kept while their holds are open, want 5", n)
 	}
 	e.release(t, requests[:3]...)
 	e.void(t, 3, requests[3]) // one comes, two go
 	if n := e.voids(t); n != 4 {
-		t.Errorf("%d are kept, want 4", n)
+		t.Errorf("got %d kept, want 4", n)
 	}
 	e.void(t, 4, requests[3])
 	if n := e.voids(t); n != 4 {
-		t.Errorf("%d are kept, want 4", n)
+		t.Errorf("got %d kept, want 4", n)
 	}
 }

@@ -43,7 +43,7 @@ func (e *env) hand(t testing.TB, want orphan.Verdict, all ...orphan.WorkReceipt)
 	}
 	for i, v := range verdicts {
 		if v != want {
-			t.Fatalf("receipt %d is answered %+v, want %+v", i, v, want)
+			t.Fatalf("receipt %d: got %+v, want %+v", i, v, want)
 		}
 	}
 }
@@ -73,8 +73,10 @@ func (e *env) paid(t testing.TB) (all, orphaned int64) {
 
 func (e *env) wantPaid(t testing.TB, all, orphaned money.NanoUSD) {
 	t.Helper()
-	if a, o := e.paid(t); a != int64(all) || o != int64(orphaned) {
-		t.Errorf("the provider has %d, %d of it for orphan work; want %d and %d", a, o, all, orphaned)
+	if a, o := e.paid(t); a != int64(all) {
+		t.Errorf("the provider: got %d, want %d", a, int64(all))
+	} else if o != int64(orphaned) {
+		t.Errorf("o of e.paid(t): got %d, want %d", o, int64(orphaned))
 	}
 }
 
@@ -91,20 +93,32 @@ func TestAReceiptSettlesWhatNobodyElseReported(t *testing.T) {
 	e.hand(t, stored, signed(reservation, 4))
 	e.overdue(t)
 	if n := e.expire(t); n != 1 {
-		t.Errorf("%d expired, want the one without a report", n)
+		t.Errorf("got %d expired, want the one without a report", n)
 	}
 	if all := e.review(t); len(all) != 0 {
-		t.Errorf("reviewed before the hub has had its time: %+v", all)
+		t.Errorf("reviewed before the hub has had its time: got %d, want 0, in %+v", len(all), all)
 	}
 	e.wait(t)
 	e.exec(t, `UPDATE hold SET expires_at = now() WHERE state = 'open'`)
 	all := e.review(t)
 	if len(all) != 1 {
-		t.Fatalf("published %+v", all)
+		t.Fatalf("published: got %d, want 1, in %+v", len(all), all)
 	}
-	if ev := all[0].Event; ev.EvidenceSource != usage.WorkReceipt || ev.Billable != (money.Tokens{Completion: 4}) || ev.Provider != providerID ||
-		ev.Attempt != 2 || ev.Epoch != 9 || ev.Hub != "hub-1" || ev.Ending != "platform_lost" {
-		t.Errorf("published %+v", ev)
+	switch ev := all[0].Event; {
+	case ev.EvidenceSource != usage.WorkReceipt:
+		t.Errorf("published: ev.EvidenceSource: got %q, want %q", ev.EvidenceSource, usage.WorkReceipt)
+	case ev.Billable != (money.Tokens{Completion: 4}):
+		t.Errorf("published: ev.Billable: got %+v, want %+v", ev.Billable, money.Tokens{Completion: 4})
+	case ev.Provider != providerID:
+		t.Errorf("published: ev.Provider: got %v, want %v", ev.Provider, providerID)
+	case ev.Attempt != 2:
+		t.Errorf("published: ev.Attempt: got %d, want 2", ev.Attempt)
+	case ev.Epoch != 9:
+		t.Errorf("published: ev.Epoch: got %d, want 9", ev.Epoch)
+	case ev.Hub != "hub-1":
+		t.Errorf(`published: ev.Hub: got %q, want "hub-1"`, ev.Hub)
+	case ev.Ending != "platform_lost":
+		t.Errorf(`published: ev.Ending: got %q, want "platform_lost"`, ev.Ending)
 	}
 	e.settle(t, usage.Settled, delivery(all[0]))
 	e.settle(t, usage.Duplicate, delivery(all[0]), e.served(t, reservation, 9))
@@ -112,7 +126,7 @@ func TestAReceiptSettlesWhatNobodyElseReported(t *testing.T) {
 	e.wantWallet(t, c, 96*cent, 0)
 	e.wantPaid(t, 4*payout, 0)
 	if n := scan[int](t, e, `SELECT count(*) FROM work_receipt`); n != 1 {
-		t.Errorf("%d receipts are kept", n)
+		t.Errorf("receipts kept: got %d, want 1", n)
 	}
 	e.sound(t)
 }
@@ -139,8 +153,12 @@ func TestOfReceiptAndGatewayTheSmallerIsCharged(t *testing.T) {
 			tc.tell(e, reservation.Request)
 			e.wait(t)
 			all := e.review(t)
-			if len(all) != 1 || all[0].Event.Billable != (money.Tokens{Completion: tc.want}) {
-				t.Fatalf("published %+v", all)
+			if len(all) != 1 {
+				t.Fatalf("published: len(all): got %d, want 1, in %+v", len(all), all)
+			}
+			if all[0].Event.Billable != (money.Tokens{Completion: tc.want}) {
+				t.Fatalf("published: all[0].Event.Billable: got %+v, want %+v", all[0].Event.Billable,
+					money.Tokens{Completion: tc.want})
 			}
 			e.settle(t, usage.Settled, delivery(all[0]))
 			e.wantWallet(t, c, 100*cent-money.NanoUSD(tc.want)*cent, 0)
@@ -165,8 +183,15 @@ func TestOfTwoAttemptsTheLastOnesReceiptCounts(t *testing.T) {
 	e.hand(t, stored, signed(reservation, 3), signed(reservation, 9, func(r *orphan.WorkReceipt) { r.Attempt, r.Provider = 1, ids.ProviderID{9} }))
 	e.wait(t)
 	all := e.review(t)
-	if len(all) != 1 || all[0].Event.Attempt != 2 || all[0].Event.Provider != providerID || all[0].Event.Billable.Completion != 3 {
-		t.Fatalf("published %+v", all)
+	switch {
+	case len(all) != 1:
+		t.Fatalf("published: len(all): got %d, want 1, in %+v", len(all), all)
+	case all[0].Event.Attempt != 2:
+		t.Fatalf("published: all[0].Event.Attempt: got %d, want 2", all[0].Event.Attempt)
+	case all[0].Event.Provider != providerID:
+		t.Fatalf("published: all[0].Event.Provider: got %v, want %v", all[0].Event.Provider, providerID)
+	case all[0].Event.Billable.Completion != 3:
+		t.Fatalf("published: all[0].Event.Billable.Completion: got %d, want 3", all[0].Event.Billable.Completion)
 	}
 	e.settle(t, usage.Settled, delivery(all[0]))
 	e.hand(t, refusedAs(orphan.OtherAttempt), signed(reservation, 9, func(r *orphan.WorkReceipt) { r.Attempt, r.Provider = 1, ids.ProviderID{9} }))
@@ -181,7 +206,7 @@ func TestALateReceiptIsPaidByThePlatformOnce(t *testing.T) {
 	e.admit(t, reservation, stale, told)
 	e.overdue(t)
 	if n := e.expire(t); n != 3 {
-		t.Fatalf("%d expired", n)
+		t.Fatalf("expired: got %d, want 3", n)
 	}
 	e.exec(t, `UPDATE hold SET closed_at = now() - interval '23 hours'`)
 	e.exec(t, `UPDATE hold SET closed_at = now() - interval '25 hours' WHERE request_id = $1`, [16]byte(stale.Request))
@@ -189,12 +214,12 @@ func TestALateReceiptIsPaidByThePlatformOnce(t *testing.T) {
 	e.hand(t, stored, signed(reservation, 4), signed(told, 4))
 	e.hand(t, refusedAs(orphan.TooLate), signed(stale, 4))
 	if early := e.review(t); len(early) != 0 {
-		t.Errorf("published before their hub had its time: %+v", early)
+		t.Errorf("published before their hub had its time: got %d, want 0, in %+v", len(early), early)
 	}
 	e.exec(t, `UPDATE orphan_review SET next_at = now()`)
 	all := e.review(t)
 	if len(all) != 2 {
-		t.Fatalf("published %+v", all)
+		t.Fatalf("published: got %d, want 2, in %+v", len(all), all)
 	}
 	for _, p := range all {
 		e.settle(t, usage.Orphaned, delivery(p))
@@ -213,7 +238,7 @@ func TestALateReceiptIsPaidByThePlatformOnce(t *testing.T) {
 	e.wantWallet(t, c, 100*cent, 0)
 	e.wantPaid(t, 6*payout, 6*payout)
 	if n := scan[int](t, e, `SELECT count(*) FROM entry WHERE kind = 'orphan_work'`); n != 2 {
-		t.Errorf("%d entries of orphan work", n)
+		t.Errorf("entries of orphan work: got %d, want 2", n)
 	}
 	e.sound(t)
 }
@@ -269,7 +294,7 @@ func TestAReceiptThatCannotBeTrueMovesNoMoney(t *testing.T) {
 			}
 			e.hand(t, tc.want, signed(reservation, 9, change), signed(reservation, 9, change))
 			if n := scan[int](t, e, `SELECT count(*) FROM work_receipt`); n != before {
-				t.Errorf("it is kept")
+				t.Errorf("it is kept: got %d, want %d", n, before)
 			}
 			posted, held := e.wallet(t, c)
 			e.exec(t, `UPDATE orphan_review SET next_at = now() WHERE next_at IS NOT NULL`)
@@ -278,8 +303,10 @@ func TestAReceiptThatCannotBeTrueMovesNoMoney(t *testing.T) {
 					t.Errorf("published %+v", p)
 				}
 			}
-			if p, h := e.wallet(t, c); p != posted || h != held {
-				t.Errorf("the wallet went from %v and %v to %v and %v", posted, held, p, h)
+			if p, h := e.wallet(t, c); p != posted {
+				t.Errorf("e.wallet(t, c): got %v, want %v", p, posted)
+			} else if h != held {
+				t.Errorf("h of e.wallet(t, c): got %v, want %v", h, held)
 			}
 			e.wantPaid(t, 0, 0)
 			e.sound(t)
@@ -296,12 +323,12 @@ func TestAReceiptThatIsContradictedLaterIsNotPaid(t *testing.T) {
 	e.admit(t, reservation)
 	e.hand(t, stored, signed(reservation, 4))
 	if n := e.release(t, reservation.Request); n != 1 {
-		t.Fatalf("released %d", n)
+		t.Fatalf("released: got %d, want 1", n)
 	}
 	e.hand(t, refusedAs(orphan.NothingServed), signed(reservation, 4))
 	e.wait(t)
 	if all := e.review(t); len(all) != 0 {
-		t.Errorf("published %+v", all)
+		t.Errorf("published: got %d, want 0, in %+v", len(all), all)
 	}
 	e.wantWallet(t, c, 100*cent, 0)
 	e.wantPaid(t, 0, 0)
@@ -324,8 +351,10 @@ func TestReceiptsAreOnlyEverAdded(t *testing.T) {
 		`UPDATE work_receipt SET sent_tokens = 5`: "may not change any more",
 		`DELETE FROM work_receipt`:                "before its day is cleared",
 	} {
-		if _, err := e.owner.Exec(t.Context(), sql); err == nil || !strings.Contains(err.Error(), why) {
-			t.Errorf("%s by the owner: %v", sql, err)
+		if _, err := e.owner.Exec(t.Context(), sql); err == nil {
+			t.Errorf("%s by the owner: got no error, want one", sql)
+		} else if !strings.Contains(err.Error(), why) {
+			t.Errorf("%s by the owner: got the error %q, want %q in it", sql, err, why)
 		}
 	}
 	const insert = `INSERT INTO work_receipt SELECT request_id, attempt + 1, provider_id, epoch, hub_id, model_id,

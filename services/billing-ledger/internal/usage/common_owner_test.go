@@ -46,8 +46,10 @@ func TestAnOwnersEarningsAreHeldWhenThePlatformBearsAPart(t *testing.T) {
 		b.GrantedCredit = map[ids.AccountID]bool{testAccount: tc.unpaid}
 		fx := Decide(b, []Event{{Request: testRequest, Model: "m", Rates: tc.rates, Provider: tc.provider,
 			Billable: money.Tokens{Completion: 10}}})
-		if len(fx.Lines) != 1 || fx.Lines[0].Held != tc.want {
-			t.Errorf("%s: %s, held by %q, want %q", name, fx.Results[0], fx.Lines[0].Held, tc.want)
+		if len(fx.Lines) != 1 {
+			t.Errorf("%s: len(fx.Lines): got %d, want 1, with %q", name, len(fx.Lines), tc.want)
+		} else if fx.Lines[0].Held != tc.want {
+			t.Errorf("%s: fx.Lines[0].Held: got %q, want %q", name, fx.Lines[0].Held, tc.want)
 		}
 	}
 }
@@ -58,6 +60,6 @@ func TestEarningsByPlansAreOfTheMonthOfTheirRequest(t *testing.T) {
 		t.Errorf("got the month %q, want %q", got, want)
 	}
 	if line.Source = Orphan; line.PlanMonth() != "" {
-		t.Errorf("orphan work is in the month %q", line.PlanMonth())
+		t.Errorf(`orphan work is in the month: got %q, want ""`, line.PlanMonth())
 	}
 }

@@ -68,15 +68,25 @@ func TestSettledMoneyAddsUp(t *testing.T) {
 			Billable: money.Tokens{Prompt: r.Int64N(ceiling.Prompt + 1), Completion: r.Int64N(ceiling.Completion + 1)}}
 		blind := Decide(Snapshot{Holds: snapshot(h, w).Holds}, []Event{e, e})
 		fx := Decide(snapshot(h, w), []Event{e, e})
-		if blind.NeedsWallets != (fx.Lines[0].ListPrice > amount) || fx.NeedsWallets {
-			t.Fatalf("seed %d: a list price of %d on a hold of %d needs wallets: %v, with them %v",
-				seed, fx.Lines[0].ListPrice, amount, blind.NeedsWallets, fx.NeedsWallets)
+		if blind.NeedsWallets != (fx.Lines[0].ListPrice > amount) {
+			t.Fatalf("seed %d: a list price of %d on a hold of %d needs wallets: %v, with them %v: blind.NeedsWallets: got %t, "+
+				"want %t", seed, fx.Lines[0].ListPrice, amount, blind.NeedsWallets, fx.NeedsWallets, blind.NeedsWallets,
+				fx.Lines[0].ListPrice > amount)
+		}
+		if fx.NeedsWallets {
+			t.Fatalf("seed %d: a list price of %d on a hold of %d needs wallets: %v, with them %v: fx.NeedsWallets: got true, "+
+				"want false", seed, fx.Lines[0].ListPrice, amount, blind.NeedsWallets, fx.NeedsWallets)
 		}
 		if !blind.NeedsWallets && !reflect.DeepEqual(blind, fx) {
 			t.Fatalf("seed %d: without wallets %+v, with them %+v", seed, blind, fx)
 		}
-		if fx.Results[0] != Settled || fx.Results[1] != Duplicate || len(fx.Lines) != 1 {
-			t.Fatalf("seed %d: results %v", seed, fx.Results)
+		switch {
+		case fx.Results[0] != Settled:
+			t.Fatalf("seed %d: results: fx.Results[0]: got %q, want %q", seed, fx.Results[0], Settled)
+		case fx.Results[1] != Duplicate:
+			t.Fatalf("seed %d: results: fx.Results[1]: got %q, want %q", seed, fx.Results[1], Duplicate)
+		case len(fx.Lines) != 1:
+			t.Fatalf("seed %d: len(fx.Lines): got %d, want 1", seed, len(fx.Lines))
 		}
 		l, change := fx.Lines[0], fx.Wallets[testAccount]
 		posted, held := w.Posted-change.Charged, w.Held-change.Released
@@ -100,8 +110,10 @@ func TestDecidingLeavesTheSnapshotAsItIs(t *testing.T) {
 	b := snapshot(h, Wallet{Posted: 8, Held: 5})
 	e := Event{Request: testRequest, Model: "m", Rates: h.Rates, Billable: money.Tokens{Completion: 10}}
 	first, second := Decide(b, []Event{e}), Decide(b, []Event{e})
-	if !reflect.DeepEqual(first, second) || first.Lines[0].Charged != 8 {
-		t.Errorf("first %+v, then %+v", first, second)
+	if !reflect.DeepEqual(first, second) {
+		t.Errorf("second: got %+v, want %+v", second, first)
+	} else if first.Lines[0].Charged != 8 {
+		t.Errorf("first.Lines[0].Charged: got %v, want 8", first.Lines[0].Charged)
 	}
 	if !reflect.DeepEqual(b, snapshot(h, Wallet{Posted: 8, Held: 5})) {
 		t.Errorf("the book became %+v", b)
@@ -140,13 +152,13 @@ func TestEachContradictionHasItsResult(t *testing.T) {
 			}
 			fx := Decide(snapshot(h, Wallet{Posted: 50, Held: 50}), []Event{e})
 			if fx.Results[0] != tc.want {
-				t.Fatalf("result %s, want %s", fx.Results[0], tc.want)
+				t.Fatalf("result: got %s, want %s", fx.Results[0], tc.want)
 			}
 			if moved := len(fx.Wallets) + len(fx.Closed) + len(fx.Ended); (moved > 0) != (tc.want == Settled) {
-				t.Errorf("result %s moves %+v", tc.want, fx)
+				t.Errorf("result %s moves: moved > 0: got %t, want %t", tc.want, moved > 0, tc.want == Settled)
 			}
 			if lines := len(fx.Lines); (lines > 0) != (tc.want == Settled || tc.want == Orphaned) {
-				t.Errorf("result %s has %d lines", tc.want, lines)
+				t.Errorf("result %s: lines > 0: got %t, want %t", tc.want, lines > 0, tc.want == Settled || tc.want == Orphaned)
 			}
 		})
 	}
@@ -181,13 +193,18 @@ func TestImagesAndAudioAreBoundByTheirHold(t *testing.T) {
 	} {
 		e := Event{Request: testRequest, Model: "m", Rates: tc.rates, Billable: tc.counts}
 		fx := Decide(snapshot(tc.hold, Wallet{Posted: tc.hold.Amount, Held: tc.hold.Amount}), []Event{e})
-		if fx.Results[0] != tc.want || (len(fx.Lines) == 1) != (tc.want == Settled) {
-			t.Errorf("%s: %v with %d lines, want %s", name, fx.Results, len(fx.Lines), tc.want)
+		if fx.Results[0] != tc.want {
+			t.Errorf("%s: fx.Results[0]: got %q, want %q", name, fx.Results[0], tc.want)
 			continue
 		}
-		if tc.want == Settled && (fx.Lines[0].Charged != tc.charged || fx.Lines[0].Payout != tc.payout) {
-			t.Errorf("%s: charged %d and paid %d, want %d and %d", name, fx.Lines[0].Charged, fx.Lines[0].Payout, tc.charged,
-				tc.payout)
+		if (len(fx.Lines) == 1) != (tc.want == Settled) {
+			t.Errorf("%s: len(fx.Lines) == 1: got %t, want %t", name, len(fx.Lines) == 1, tc.want == Settled)
+			continue
+		}
+		if tc.want == Settled && fx.Lines[0].Charged != tc.charged {
+			t.Errorf("%s: charged: got %d, want %d, where tc.want == Settled", name, fx.Lines[0].Charged, tc.charged)
+		} else if tc.want == Settled && fx.Lines[0].Payout != tc.payout {
+			t.Errorf("%s: fx.Lines[0].Payout: got %d, want %d, where tc.want == Settled", name, fx.Lines[0].Payout, tc.payout)
 		}
 	}
 }
@@ -209,8 +226,10 @@ func TestABrokenAnswerIsChargedByItsImagesAndNotAtAllForAudio(t *testing.T) {
 		b.Truncated = map[ids.RequestID]Relayed{testRequest: {Tokens: 2, Bytes: 9_000}}
 		e := Event{Request: testRequest, Model: "m", Rates: tc.hold.Rates, EvidenceSource: Hub, Ending: "completed",
 			Billable: tc.counts}
-		if fx := Decide(b, []Event{e}); fx.Results[0] != Settled || fx.Lines[0].Event.Billable != tc.want {
-			t.Errorf("%s: %v, settled by %+v, want %+v", name, fx.Results, fx.Lines, tc.want)
+		if fx := Decide(b, []Event{e}); fx.Results[0] != Settled {
+			t.Errorf("%s: fx.Results[0]: got %q, want %q", name, fx.Results[0], Settled)
+		} else if fx.Lines[0].Event.Billable != tc.want {
+			t.Errorf("%s: fx.Lines[0].Event.Billable: got %+v, want %+v", name, fx.Lines[0].Event.Billable, tc.want)
 		}
 	}
 }
@@ -219,8 +238,10 @@ func TestOverflowOfABillIsQuarantined(t *testing.T) {
 	rates := money.Rates{Input: money.MaxRate, PayoutInput: 1}
 	h := Hold{Account: testAccount, Model: "m", Rates: rates, State: hold.Open, Billing: hold.PayAsYouGo}
 	e := Event{Request: testRequest, Model: "m", Rates: rates, Billable: money.Tokens{Prompt: math.MaxInt64}}
-	if fx := Decide(snapshot(h, Wallet{}), []Event{e}); fx.Results[0] != AboveHold || len(fx.Lines) != 0 {
-		t.Errorf("result %v", fx.Results)
+	if fx := Decide(snapshot(h, Wallet{}), []Event{e}); fx.Results[0] != AboveHold {
+		t.Errorf("fx.Results[0]: got %q, want %q", fx.Results[0], AboveHold)
+	} else if len(fx.Lines) != 0 {
+		t.Errorf("len(fx.Lines): got %d, want 0", len(fx.Lines))
 	}
 }
 
@@ -291,15 +312,26 @@ func TestABrokenAnswerIsSettledByWhatCame(t *testing.T) {
 				b.Truncated = map[ids.RequestID]Relayed{testRequest: *tc.relayed}
 			}
 			fx := Decide(b, []Event{e, e})
-			if fx.Results[0] != Settled || fx.Results[1] != Duplicate || len(fx.Lines) != 1 {
-				t.Fatalf("results %v", fx.Results)
+			switch {
+			case fx.Results[0] != Settled:
+				t.Fatalf("fx.Results[0]: got %q, want %q", fx.Results[0], Settled)
+			case fx.Results[1] != Duplicate:
+				t.Fatalf("fx.Results[1]: got %q, want %q", fx.Results[1], Duplicate)
+			case len(fx.Lines) != 1:
+				t.Fatalf("len(fx.Lines): got %d, want 1", len(fx.Lines))
 			}
 			l := fx.Lines[0]
-			if l.Event.Billable != tc.want || (len(fx.Overruled) == 1) != tc.less || l.Hash != l.Event.Hash() {
-				t.Errorf("settled by %+v, overruled %v", l.Event, fx.Overruled)
+			if l.Event.Billable != tc.want {
+				t.Errorf("settled: l.Event.Billable: got %+v, want %+v", l.Event.Billable, tc.want)
+			} else if (len(fx.Overruled) == 1) != tc.less {
+				t.Errorf("len(fx.Overruled) == 1: got %t, want %t", len(fx.Overruled) == 1, tc.less)
+			} else if wanted := l.Event.Hash(); l.Hash != wanted {
+				t.Errorf("l.Hash: got %v, want %v", l.Hash, wanted)
 			}
-			if tc.less && (l.Event.EvidenceSource != Gateway || l.Event.Ending != "platform_lost") {
-				t.Errorf("overruled as %+v", l.Event)
+			if tc.less && l.Event.EvidenceSource != Gateway {
+				t.Errorf("overruled: l.Event.EvidenceSource: got %q, want %q, where tc.less", l.Event.EvidenceSource, Gateway)
+			} else if tc.less && l.Event.Ending != "platform_lost" {
+				t.Errorf(`overruled: l.Event.Ending: got %q, want "platform_lost", where tc.less`, l.Event.Ending)
 			}
 		})
 	}

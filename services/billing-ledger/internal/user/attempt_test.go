@@ -34,9 +34,15 @@ func guess(t *testing.T, known bool, span time.Duration) (taken int) {
 			continue
 		}
 		f, ok := fault.As(err)
-		if !ok || f.Kind != fault.Exhausted || f.Reason != fault.RateLimitExceeded || f.RetryAfter <= 0 ||
-			f.RetryAfter >= time.Minute {
-			t.Fatalf("refused with %v", err)
+		switch {
+		case !ok:
+			t.Fatalf("got the error %v, want a fault", err)
+		case f.Kind != fault.Exhausted:
+			t.Fatalf("f.Kind: got %d, want %d", f.Kind, fault.Exhausted)
+		case f.Reason != fault.RateLimitExceeded:
+			t.Fatalf("f.Reason: got %q, want %q", f.Reason, fault.RateLimitExceeded)
+		case f.RetryAfter <= 0 || f.RetryAfter >= time.Minute:
+			t.Fatalf("f.RetryAfter: got %v, want more than 0 and less than %v", f.RetryAfter, time.Minute)
 		}
 		if early := c.Room(known, now.Add(f.RetryAfter-1)); early == nil {
 			t.Fatalf("told to wait %v, got room before", f.RetryAfter)
@@ -65,7 +71,7 @@ func TestWhoGuessesWithoutAPauseTriesAsManyPasswordsAsIsWritten(t *testing.T) {
 		int(year/NetworkPace.Interval)+NetworkPace.AtOnce
 	for want, tried := range map[float64]int{8e-7: strangers, 7e-6: strangers + MaxNetworks*network} {
 		if got := float64(tried) / math.Pow(2, 40); got > want || got < want*0.9 {
-			t.Errorf("of 2^40 passwords %g are tried within a year, want %g", got, want)
+			t.Errorf("of 2^40 passwords: got %g tried within a year, want %g", got, want)
 		}
 	}
 }
@@ -93,7 +99,7 @@ func TestAMarkTellsNothingOfANetworkWithoutThePepper(t *testing.T) {
 		"another pepper": other.mark("ada@example.com", "net"), "what is kept in memory": origin("net"),
 	} {
 		if got == mark {
-			t.Errorf("%s: got the same mark", what)
+			t.Errorf("%s: got the same mark: got %v, want any but %v", what, got, mark)
 		}
 	}
 	if again := users.mark("ada@example.com", "net"); again != mark {

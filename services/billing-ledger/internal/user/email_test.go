@@ -17,8 +17,10 @@ func TestOneAddressIsOneUserHoweverItIsWritten(t *testing.T) {
 		if len(text) == 254 && strings.HasSuffix(text, ".") {
 			text = text[:253] + "d"
 		}
-		if got, err := ParseEmail(text); err != nil || got != want {
-			t.Errorf("%q is %q, %v", text, got, err)
+		if got, err := ParseEmail(text); err != nil {
+			t.Errorf("%q: got the error %v, want none", text, err)
+		} else if got != want {
+			t.Errorf("%q: ParseEmail(text): got %q, want %q", text, got, want)
 		}
 	}
 }
@@ -32,7 +34,7 @@ func TestWhatIsNoAddressIsRefused(t *testing.T) {
 		strings.Repeat(" ", 1<<20) + "a@b",
 	} {
 		if got, err := ParseEmail(text); !errors.Is(err, errEmail) {
-			t.Errorf("%.40q is %q, %v", text, got, err)
+			t.Errorf("%.40q is %q: got the error %v, want %v", text, got, err, errEmail)
 		}
 	}
 }
@@ -48,13 +50,24 @@ func FuzzAnAddressIsKeptInOneForm(f *testing.F) {
 			return
 		}
 		again, err := ParseEmail(string(e))
-		if err != nil || again != e || len(e) > maxEmail || strings.Count(string(e), "@") != 1 ||
-			strings.ToUpper(string(e)) == string(e) && strings.ToLower(string(e)) != string(e) {
-			t.Errorf("%q is %q, then %q, %v", text, e, again, err)
+		switch {
+		case err != nil:
+			t.Errorf("got the error %v, want none", err)
+		case again != e:
+			t.Errorf("again: got %q, want %q, with %q", again, e, text)
+		case len(e) > maxEmail:
+			t.Errorf("len(e): got %d, want at most %d, with %q", len(e), maxEmail, text)
+		case strings.Count(string(e), "@") != 1:
+			t.Errorf(`strings.Count(string(e), "@"): got %d, want 1, with %q`, strings.Count(string(e), "@"), text)
+		case strings.ToUpper(string(e)) == string(e) && strings.ToLower(string(e)) != string(e):
+			t.Errorf("strings.ToLower(string(e)): got %q, want %q, where strings.ToUpper(string(e)) == string(e), with %q",
+				strings.ToLower(string(e)), string(e), text)
 		}
 		for _, b := range []byte(e) {
-			if b <= ' ' || b > '~' || 'A' <= b && b <= 'Z' {
-				t.Errorf("%q has %q", e, b)
+			if b <= ' ' || b > '~' {
+				t.Errorf("%q: b: got %q, want more than ' ' and at most '~'", e, b)
+			} else if 'A' <= b && b <= 'Z' {
+				t.Errorf("%q: b: got %q, want more than 'Z', where 'A' <= b", e, b)
 			}
 		}
 	})

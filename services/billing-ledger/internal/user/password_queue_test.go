@@ -107,7 +107,7 @@ func TestCallsInsideAreBoundedInAllAndOfANetwork(t *testing.T) {
 	for n := range inside + 1 {
 		stay, err := p.enter(Digest{byte(n / ofANetwork), byte(n / ofANetwork >> 8), 1})
 		if (err != nil) != (n == inside) {
-			t.Fatalf("call %d: %v", n+1, err)
+			t.Fatalf("call %d: err != nil: got %t, want %t", n+1, err != nil, n == inside)
 		}
 		if err == nil {
 			stays = append(stays, stay)
@@ -187,8 +187,10 @@ func TestAFloodOfKnownNetworksLeavesAPlaceToStrangers(t *testing.T) {
 		}
 		synctest.Wait()
 		began := time.Now()
-		if h.call(t.Context(), 1000, strangers) || time.Since(began) > 2*aHash {
-			t.Errorf("a stranger: served after %v, want %v at most", time.Since(began), 2*aHash)
+		if h.call(t.Context(), 1000, strangers) {
+			t.Error("h.call(t.Context(), 1000, strangers): got true, want false")
+		} else if time.Since(began) > 2*aHash {
+			t.Errorf("a stranger: served: got %v, want at most %v", time.Since(began), 2*aHash)
 		}
 		pass(time.Hour)
 	})

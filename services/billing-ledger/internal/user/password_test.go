@@ -20,22 +20,26 @@ func TestAHashMatchesItsPasswordAloneAndIsKeptAsText(t *testing.T) {
 	const password = "correct horse"
 	h := made(t, password)
 	if !strings.HasPrefix(h.Text(), "$argon2id$v=19$m=19456,t=2,p=1$") {
-		t.Errorf("it is kept as %s", h.Text())
+		t.Errorf(`it is kept: got %q, want the prefix "$argon2id$v=19$m=19456,t=2,p=1$"`, h.Text())
 	}
 	kept, err := ParseHash(h.Text())
 	if err != nil {
 		t.Fatal(err)
 	}
 	for text, want := range map[string]bool{password: true, "correct horsf": false, "": false, password + "\x00": false} {
-		if got, err := kept.matches(text); err != nil || got != want {
-			t.Errorf("%q matches: %v, %v", text, got, err)
+		if got, err := kept.matches(text); err != nil {
+			t.Errorf("%q matches: got the error %v, want none", text, err)
+		} else if got != want {
+			t.Errorf("%q matches: kept.matches(text): got %t, want %t", text, got, want)
 		}
 	}
 	if other := made(t, password); other.Text() == h.Text() {
 		t.Error("two hashes of a password are alike")
 	}
-	if ok, err := nobody().matches(password); ok || err != nil {
-		t.Errorf("the hash of nobody matches: %v, %v", ok, err)
+	if ok, err := nobody().matches(password); ok {
+		t.Error("the hash of nobody matches: ok: got true, want false")
+	} else if err != nil {
+		t.Errorf("the hash of nobody matches: got the error %v, want none", err)
 	}
 	if _, err := (Hash{}).matches(""); err == nil {
 		t.Error("no hash matches")
@@ -49,8 +53,10 @@ func TestAKnownHashIsRecognised(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if ok, err := h.matches("password"); err != nil || !ok {
-		t.Errorf("%v, %v", ok, err)
+	if ok, err := h.matches("password"); err != nil {
+		t.Errorf("got the error %v, want none", err)
+	} else if !ok {
+		t.Error("ok: got false, want true")
 	}
 }
 
@@ -79,8 +85,15 @@ func FuzzAHashIsReadAsItIsKept(f *testing.F) {
 	f.Add("$argon2id$v=19$m=8,t=1,p=1$$")
 	f.Fuzz(func(t *testing.T, text string) {
 		h, err := ParseHash(text)
-		if err == nil && (h.Text() != text || h.memoryKiB > maxMemoryKiB || h.passes > maxPasses || len(h.sum) == 0) {
-			t.Errorf("%q is %+v, kept as %q", text, h, h.Text())
+		switch {
+		case err == nil && h.Text() != text:
+			t.Errorf("h.Text(): got %q, want %q", h.Text(), text)
+		case err == nil && h.memoryKiB > maxMemoryKiB:
+			t.Errorf("h.memoryKiB: got %d, want at most %d", h.memoryKiB, maxMemoryKiB)
+		case err == nil && h.passes > maxPasses:
+			t.Errorf("h.passes: got %d, want at most %d", h.passes, maxPasses)
+		case err == nil && len(h.sum) == 0:
+			t.Errorf("len(h.sum): got 0, want at least 1, with %q", text)
 		}
 	})
 }
@@ -94,9 +107,12 @@ func TestSecretsDoNotPrint(t *testing.T) {
 	in, o := SignedIn{Token: token}, Opening{Password: h}
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x"} {
 		text := fmt.Sprintf(verb+verb+verb+verb, token, h, in, o)
-		if strings.Contains(text, token.Reveal()) || strings.Contains(text, h.Text()) ||
-			strings.Contains(text, fmt.Sprintf("%x", token.Reveal())) {
-			t.Errorf("%s prints a secret: %s", verb, text)
+		if want := token.Reveal(); strings.Contains(text, want) {
+			t.Errorf("%s prints a secret: text: got %q, want it without %q", verb, text, want)
+		} else if want := h.Text(); strings.Contains(text, want) {
+			t.Errorf("%s prints a secret: text: got %q, want it without %q", verb, text, want)
+		} else if want := fmt.Sprintf("%x", token.Reveal()); strings.Contains(text, want) {
+			t.Errorf("%s prints a secret: text: got %q, want it without %q", verb, text, want)
 		}
 	}
 }
@@ -104,8 +120,16 @@ func TestSecretsDoNotPrint(t *testing.T) {
 func TestATokenHas256RandomBits(t *testing.T) {
 	a, errA := NewToken(rand.Reader)
 	b, errB := NewToken(rand.Reader)
-	if errA != nil || errB != nil || a.Reveal() == b.Reveal() || a.Digest() == b.Digest() || len(a.Reveal()) != 43 {
-		t.Errorf("%d and %d characters, %v, %v", len(a.Reveal()), len(b.Reveal()), errA, errB)
+	if errA != nil {
+		t.Errorf("errA: got the error %v, want none", errA)
+	} else if errB != nil {
+		t.Errorf("errB: got the error %v, want none", errB)
+	} else if a.Reveal() == b.Reveal() {
+		t.Errorf("a.Reveal(): got %q, want any but %q", a.Reveal(), b.Reveal())
+	} else if got, want := a.Digest(), b.Digest(); got == want {
+		t.Errorf("a.Digest(): got %v, want any but %v", got, want)
+	} else if len(a.Reveal()) != 43 {
+		t.Errorf("len(a.Reveal()): got %d, want 43", len(a.Reveal()))
 	}
 	if _, err := NewToken(strings.NewReader("short")); err == nil {
 		t.Error("a token of less")
