@@ -54,8 +54,11 @@ func BenchmarkRelayPerEvent(b *testing.B) {
 			b.ResetTimer()
 			resp := f.post(helloStream)
 			n, err := io.Copy(io.Discard, resp.Body)
-			if err != nil || n < int64(b.N*len(moreChunk)) {
-				b.Fatalf("%d bytes, %v", n, err)
+			if err != nil {
+				b.Fatalf("got the error %v, want none", err)
+			}
+			if n < int64(b.N*len(moreChunk)) {
+				b.Fatalf("io.Copy(io.Discard, resp.Body): got %d, want at least %d", n, int64(b.N*len(moreChunk)))
 			}
 		})
 	}

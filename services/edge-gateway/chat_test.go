@@ -17,7 +17,7 @@ func wantHeaders(t *testing.T, h http.Header, want map[string]string) {
 	t.Helper()
 	for name, value := range want {
 		if got := h.Get(name); got != value {
-			t.Errorf("%s is %q, want %q", name, got, value)
+			t.Errorf("%s: got %q, want %q", name, got, value)
 		}
 	}
 }
@@ -27,7 +27,7 @@ func TestAWholeAnswerCarriesItsAttribution(t *testing.T) {
 	resp := f.post(hello)
 	body := read(t, resp)
 	if resp.StatusCode != http.StatusOK {
-		t.Fatalf("status %d: %s", resp.StatusCode, body)
+		t.Fatalf("status: got %d, want 200, with %s", resp.StatusCode, body)
 	}
 	wantHeaders(t, resp.Header, map[string]string{
 		"Content-Type":                   "application/json",
@@ -47,8 +47,10 @@ func TestAWholeAnswerCarriesItsAttribution(t *testing.T) {
 		"X-Ratelimit-Reset-Requests":     "30.5s",
 		"X-Request-ID":                   resp.Header.Get("X-Svc-Request-ID"),
 	})
-	if resp.Header.Get("X-Svc-Latency-Ms") == "" || resp.Header.Get("X-Svc-Request-ID") == "" {
-		t.Error("latency or request id is missing")
+	if resp.Header.Get("X-Svc-Latency-Ms") == "" {
+		t.Error(`latency or request id is missing: resp.Header.Get("X-Svc-Latency-Ms"): got "", want some text`)
+	} else if resp.Header.Get("X-Svc-Request-ID") == "" {
+		t.Error(`latency or request id is missing: resp.Header.Get("X-Svc-Request-ID"): got "", want some text`)
 	}
 	want := strings.NewReplacer(
 		`{"index":0,`, `{"logprobs":null,"index":0,`,
@@ -58,11 +60,26 @@ func TestAWholeAnswerCarriesItsAttribution(t *testing.T) {
 		t.Errorf("body is\n%s\nwant\n%s", body, want)
 	}
 	w := f.report()
-	if w.GetRequestId() != resp.Header.Get("X-Svc-Request-ID") || w.GetOutcome() != billingv1.Outcome_OUTCOME_COMPLETED ||
-		w.GetCommittedAttempt() != 1 || w.GetRelayedTokens() != 3 || w.GetRelayedBytes() != int64(len(body)) ||
-		w.GetHttpStatus() != 200 || w.GetErrorCode() != "" || len(w.GetAttempts()) != 1 ||
-		w.GetAttempts()[0].GetResult() != "served" {
-		t.Errorf("the request report says %v", w)
+	switch {
+	case w.GetRequestId() != resp.Header.Get("X-Svc-Request-ID"):
+		t.Errorf("the request report: w.GetRequestId(): got %q, want %q", w.GetRequestId(),
+			resp.Header.Get("X-Svc-Request-ID"))
+	case w.GetOutcome() != billingv1.Outcome_OUTCOME_COMPLETED:
+		t.Errorf("the request report: w.GetOutcome(): got %v, want %v", w.GetOutcome(), billingv1.Outcome_OUTCOME_COMPLETED)
+	case w.GetCommittedAttempt() != 1:
+		t.Errorf("the request report: w.GetCommittedAttempt(): got %d, want 1", w.GetCommittedAttempt())
+	case w.GetRelayedTokens() != 3:
+		t.Errorf("the request report: w.GetRelayedTokens(): got %d, want 3", w.GetRelayedTokens())
+	case w.GetRelayedBytes() != int64(len(body)):
+		t.Errorf("the request report: w.GetRelayedBytes(): got %d, want %d", w.GetRelayedBytes(), int64(len(body)))
+	case w.GetHttpStatus() != 200:
+		t.Errorf("the request report: w.GetHttpStatus(): got %d, want 200", w.GetHttpStatus())
+	case w.GetErrorCode() != "":
+		t.Errorf(`the request report: w.GetErrorCode(): got %q, want ""`, w.GetErrorCode())
+	case len(w.GetAttempts()) != 1:
+		t.Errorf("the request report: len(w.GetAttempts()): got %d, want 1, in %v", len(w.GetAttempts()), w)
+	case w.GetAttempts()[0].GetResult() != "served":
+		t.Errorf(`the request report: w.GetAttempts()[0].GetResult(): got %q, want "served"`, w.GetAttempts()[0].GetResult())
 	}
 }
 
@@ -79,7 +96,7 @@ func TestDispatchSaysAllThatTheHubNeeds(t *testing.T) {
 	}
 	span := string(open.GetBody()[open.GetModelOffset() : open.GetModelOffset()+open.GetModelLength()])
 	if span != `"acme/tiny-1b"` {
-		t.Errorf("the model's span is %q", span)
+		t.Errorf("the model's span: got %q, want %q", span, `"acme/tiny-1b"`)
 	}
 	if open.GetModelId() != modelID || open.GetChoices() != 2 || open.GetMaxOutputTokens() != 10 || open.GetStream() ||
 		open.GetAttempt() != 1 || open.GetProviderId() != providerA || open.GetNodeId() != "node-1" || open.GetEpoch() != 7 ||
@@ -89,15 +106,30 @@ func TestDispatchSaysAllThatTheHubNeeds(t *testing.T) {
 		t.Errorf("open says %v", open)
 	}
 	admit, sel := <-f.billing.admits, <-f.router.selects
-	if admit.GetMaxCompletionTokens() != 20 || admit.GetPromptTokens() <= open.GetEstimatedPromptTokens() ||
-		admit.GetPinned() ||
-		admit.GetKeyId() != "key-1" || admit.GetModelId() != modelID {
-		t.Errorf("admit says %v", admit)
+	switch {
+	case admit.GetMaxCompletionTokens() != 20:
+		t.Errorf("admit.GetMaxCompletionTokens(): got %d, want 20", admit.GetMaxCompletionTokens())
+	case admit.GetPromptTokens() <= open.GetEstimatedPromptTokens():
+		t.Errorf("admit.GetPromptTokens(): got %d, want more than %d", admit.GetPromptTokens(),
+			open.GetEstimatedPromptTokens())
+	case admit.GetPinned():
+		t.Errorf("admit.GetPinned(): got true, want false, with %v", admit)
+	case admit.GetKeyId() != "key-1":
+		t.Errorf(`admit.GetKeyId(): got %q, want "key-1"`, admit.GetKeyId())
+	case admit.GetModelId() != modelID:
+		t.Errorf("admit.GetModelId(): got %q, want %q", admit.GetModelId(), modelID)
 	}
-	if sel.GetPromptTokens() != open.GetEstimatedPromptTokens() || sel.GetExplicitMaxTokens() != 10 ||
-		sel.GetBodyBytes() != int64(len(want)) || strings.Join(sel.GetRequiredCapabilities(), " ") != "chat" ||
-		!sel.GetAllowFallbacks() {
-		t.Errorf("select says %v", sel)
+	switch {
+	case sel.GetPromptTokens() != open.GetEstimatedPromptTokens():
+		t.Errorf("select: sel.GetPromptTokens(): got %d, want %d", sel.GetPromptTokens(), open.GetEstimatedPromptTokens())
+	case sel.GetExplicitMaxTokens() != 10:
+		t.Errorf("select: sel.GetExplicitMaxTokens(): got %d, want 10", sel.GetExplicitMaxTokens())
+	case sel.GetBodyBytes() != int64(len(want)):
+		t.Errorf("select: sel.GetBodyBytes(): got %d, want %d", sel.GetBodyBytes(), int64(len(want)))
+	case strings.Join(sel.GetRequiredCapabilities(), " ") != "chat":
+		t.Errorf(`select: strings.Join(…): got %q, want "chat"`, strings.Join(sel.GetRequiredCapabilities(), " "))
+	case !sel.GetAllowFallbacks():
+		t.Errorf("select: sel.GetAllowFallbacks(): got false, want true, with %v", sel)
 	}
 }
 
@@ -120,8 +152,15 @@ func TestUsageIsAddedToAWholeAnswerThatHasNone(t *testing.T) {
 	if err := json.Unmarshal([]byte(body), &got); err != nil {
 		t.Fatal(err)
 	}
-	if got.Usage.Prompt != 9 || got.Usage.Completion != 3 || got.Usage.Total != 12 || got.Usage.Cost != 0.00000315 {
-		t.Errorf("usage is %+v", got.Usage)
+	switch {
+	case got.Usage.Prompt != 9:
+		t.Errorf("Usage.Prompt: got %d, want 9", got.Usage.Prompt)
+	case got.Usage.Completion != 3:
+		t.Errorf("Usage.Completion: got %d, want 3", got.Usage.Completion)
+	case got.Usage.Total != 12:
+		t.Errorf("Usage.Total: got %d, want 12", got.Usage.Total)
+	case got.Usage.Cost != 0.00000315:
+		t.Errorf("Usage.Cost: got %v, want 0.00000315", got.Usage.Cost)
 	}
 }
 
@@ -139,12 +178,17 @@ func TestAStreamIsRelayedEventByEvent(t *testing.T) {
 		"X-Svc-Provider-ID": providerA, "X-Svc-Attempts": "1", "X-Svc-Cost-Usd": "", "Content-Encoding": "",
 	})
 	w := f.report()
-	if w.GetRelayedTokens() != 3 || w.GetRelayedBytes() != int64(len(roleChunk)+len(helloChunk)+len(moreChunk)) ||
-		!w.GetStream() {
-		t.Errorf("the request report says %v", w)
+	switch {
+	case w.GetRelayedTokens() != 3:
+		t.Errorf("the request report: w.GetRelayedTokens(): got %d, want 3", w.GetRelayedTokens())
+	case w.GetRelayedBytes() != int64(len(roleChunk)+len(helloChunk)+len(moreChunk)):
+		t.Errorf("the request report: w.GetRelayedBytes(): got %d, want %d", w.GetRelayedBytes(),
+			int64(len(roleChunk)+len(helloChunk)+len(moreChunk)))
+	case !w.GetStream():
+		t.Errorf("the request report: w.GetStream(): got false, want true, with %v", w)
 	}
 	if sel := <-f.router.selects; strings.Join(sel.GetRequiredCapabilities(), " ") != "chat stream" {
-		t.Errorf("select asks for %v", sel.GetRequiredCapabilities())
+		t.Errorf(`select asks: got %q, want "chat stream"`, strings.Join(sel.GetRequiredCapabilities(), " "))
 	}
 }
 
@@ -179,8 +223,12 @@ func TestUsageInAStreamIsAskedForAlwaysAndShownOnRequest(t *testing.T) {
 			if want := strings.Replace(hello, "{", c.sent, 1); unbound(open.GetBody()) != want {
 				t.Errorf("sent\n%s\nwant\n%s", open.GetBody(), want)
 			}
-			if open.GetIncludeUsage() != c.shown || strings.Contains(body, usageChunk) != c.shown {
-				t.Errorf("asked the hub for usage: %v; got\n%s", open.GetIncludeUsage(), body)
+			if open.GetIncludeUsage() != c.shown {
+				t.Errorf("asked the hub for usage: open.GetIncludeUsage(): got %t, want %t, with %s", open.GetIncludeUsage(),
+					c.shown, body)
+			} else if strings.Contains(body, usageChunk) != c.shown {
+				t.Errorf("asked the hub for usage: strings.Contains(body, usageChunk): got %t, want %t",
+					strings.Contains(body, usageChunk), c.shown)
 			}
 		})
 	}
@@ -214,7 +262,7 @@ func TestTheClientSeesWhatIsBilled(t *testing.T) {
 				finish(p))
 		})
 		if body := read(t, f.post(hello)); body != `{`+itself+`,"choices":[],`+billed+`}` {
-			t.Errorf("whole, %s: %s", usage, body)
+			t.Errorf("whole, %s: got %q, want %q", usage, body, `{`+itself+`,"choices":[],`+billed+`}`)
 		}
 		withContent := strings.Replace(moreChunk, `{`, `{`+said+`,`, 1)
 		alone := strings.Replace(usageChunk, billed, said, 1)
@@ -261,9 +309,10 @@ func TestContentThatWaitsForItsUsageIsNotLostWithTheProvider(t *testing.T) {
 			func() error { return p.fail(upstreamFailed()) })
 	})
 	body := read(t, f.post(strings.Replace(hello, "{", `{"stream":true,"stream_options":{"include_usage":true},`, 1)))
-	if !strings.HasPrefix(body, "data: "+quiet(helloChunk)+"\n\ndata: "+last+"\n\n") ||
-		!strings.Contains(body, `data: {"error":`) {
-		t.Errorf("got %s", body)
+	if !strings.HasPrefix(body, "data: "+quiet(helloChunk)+"\n\ndata: "+last+"\n\n") {
+		t.Errorf("body: got %q, want the prefix %q", body, "data: "+quiet(helloChunk)+"\n\ndata: "+last+"\n\n")
+	} else if !strings.Contains(body, `data: {"error":`) {
+		t.Errorf("body: got %q, want %q in it", body, `data: {"error":`)
 	}
 }
 
@@ -287,11 +336,11 @@ func TestDoneFollowsOnlyOnFinished(t *testing.T) {
 		n += m
 	}
 	if string(got) != want {
-		t.Errorf("got %q", got)
+		t.Errorf("got %q, want %q", string(got), want)
 	}
 	close(release)
 	if rest := read(t, resp); rest != "data: [DONE]\n\n" {
-		t.Errorf("the rest is %q", rest)
+		t.Errorf("the rest: got %q, want %q", rest, "data: [DONE]\n\n")
 	}
 }
 
@@ -304,6 +353,6 @@ func TestLineEndsWithinAnEventDoNotBreakIt(t *testing.T) {
 	})
 	body := read(t, f.post(strings.Replace(hello, "{", `{"stream":true,`, 1)))
 	if body != "data: {  "+itself+",\"choices\": []}\n\ndata: [DONE]\n\n" {
-		t.Errorf("got %q", body)
+		t.Errorf("body: got %q, want %q", body, "data: {  "+itself+",\"choices\": []}\n\ndata: [DONE]\n\n")
 	}
 }

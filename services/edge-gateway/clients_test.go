@@ -46,9 +46,13 @@ func TestRefusalsSayWhatToChange(t *testing.T) {
 	}
 	for _, path := range []string{"/v1/messages", "/v1/messages/count_tokens"} {
 		body := read(t, f.send(path, "{}"))
-		if !strings.HasPrefix(body, `{"type":"error","error":{"message":"`) ||
-			!strings.Contains(body, `"type":"not_found_error"`) || !strings.Contains(body, `,"request_id":"`) {
-			t.Errorf("%s: got %s", path, body)
+		switch {
+		case !strings.HasPrefix(body, `{"type":"error","error":{"message":"`):
+			t.Errorf("%s: body: got %q, want the prefix %q", path, body, `{"type":"error","error":{"message":"`)
+		case !strings.Contains(body, `"type":"not_found_error"`):
+			t.Errorf("%s: body: got %q, want %q in it", path, body, `"type":"not_found_error"`)
+		case !strings.Contains(body, `,"request_id":"`):
+			t.Errorf("%s: body: got %q, want %q in it", path, body, `,"request_id":"`)
 		}
 	}
 }
@@ -117,13 +121,15 @@ func TestAModelWhoseTimeIsOverNamesItsSuccessor(t *testing.T) {
 	f.catalog.models[0].DeprecatedAt = timestamppb.New(time.Now().Add(time.Hour))
 	f.catalog.models[0].Successor = "acme/tiny-2b"
 	f.start()
-	if resp := f.post(hello); resp.StatusCode != http.StatusOK || resp.Header.Get("Sunset") == "" {
-		t.Errorf("before its time: %d %v", resp.StatusCode, resp.Header)
+	if resp := f.post(hello); resp.StatusCode != http.StatusOK {
+		t.Errorf("before its time: resp.StatusCode: got %d, want 200", resp.StatusCode)
+	} else if resp.Header.Get("Sunset") == "" {
+		t.Error(`before its time: resp.Header.Get("Sunset"): got "", want some text`)
 	}
 	f.clock.standStill(time.Hour)
 	if e := wantError(t, f.post(hello), http.StatusNotFound, "model_not_found"); !strings.HasSuffix(e.Error.Message,
 		`Use "acme/tiny-2b".`) {
-		t.Errorf("got %q", e.Error.Message)
+		t.Errorf("e.Error.Message: got %q, want the suffix %q", e.Error.Message, `Use "acme/tiny-2b".`)
 	}
 }
 
@@ -143,12 +149,12 @@ func TestAnErrorAfterAFallbackSaysWhy(t *testing.T) {
 		resp := f.post(hello, "X-Svc-Provider", providerA)
 		wantHeaders(t, resp.Header, map[string]string{"X-Svc-Fallback-Reason": "requested_provider_unavailable"})
 		if body := read(t, resp); !strings.Contains(body, `"metadata":{"reason":"requested_provider_unavailable"}}`) {
-			t.Errorf("%s: got %s", name, body)
+			t.Errorf("%s: got %q, want %q in it", name, body, `"metadata":{"reason":"requested_provider_unavailable"}}`)
 		}
 		resp = f.post(hello)
 		wantHeaders(t, resp.Header, map[string]string{"X-Svc-Fallback-Reason": ""})
 		if body := read(t, resp); strings.Contains(body, "metadata") {
-			t.Errorf("%s, without a pin: got %s", name, body)
+			t.Errorf(`%s, without a pin: got %q, want it without "metadata"`, name, body)
 		}
 	}
 }
@@ -160,16 +166,20 @@ func TestAnImageThatNobodyCanFetchIsTriedElsewhere(t *testing.T) {
 	f := withKinds(t)
 	f.hub.byAttempt(answering(inside, 0, 1), answering(outside, 0, 1))
 	if body := read(t, f.send(imagesPath, paintHello)); body != outside {
-		t.Errorf("got %s", body)
+		t.Errorf("body: got %q, want %q", body, outside)
 	}
-	if w := f.report(); len(w.GetAttempts()) != 2 || w.GetAttempts()[0].GetResult() != "failed" ||
-		w.GetCommittedAttempt() != 2 {
-		t.Errorf("the request report says %v", w)
+	switch w := f.report(); {
+	case len(w.GetAttempts()) != 2:
+		t.Errorf("the request report: len(w.GetAttempts()): got %d, want 2, in %v", len(w.GetAttempts()), w)
+	case w.GetAttempts()[0].GetResult() != "failed":
+		t.Errorf(`the request report: w.GetAttempts()[0].GetResult(): got %q, want "failed"`, w.GetAttempts()[0].GetResult())
+	case w.GetCommittedAttempt() != 2:
+		t.Errorf("the request report: w.GetCommittedAttempt(): got %d, want 2", w.GetCommittedAttempt())
 	}
 	f.hub.set(answering(inside, 0, 1))
 	wantError(t, f.send(imagesPath, paintHello), http.StatusBadGateway, "upstream_error")
 	if w := f.report(); w.GetCommittedAttempt() != 0 {
-		t.Errorf("the request report says %v", w)
+		t.Errorf("the request report: got %d, want 0", w.GetCommittedAttempt())
 	}
 }
 
@@ -197,7 +207,7 @@ func TestImagesAreAskedForWithinTheAnswer(t *testing.T) {
 		SupportedParameters: []string{"n", "size"}, Supply: &catalogv1.Supply{OnlineProviders: 1}}}
 	knowing.start()
 	if got := asked(knowing, paintHello); got != paintHello {
-		t.Errorf("got %s", got)
+		t.Errorf("asked(knowing, paintHello): got %q, want %q", got, paintHello)
 	}
 }
 
@@ -230,13 +240,15 @@ func TestTheTimeToFirstContentIsUsed(t *testing.T) {
 				return p.fail(&hubv1.DispatchFailed{Retryable: true, Code: "timeout"})
 			})
 			if body := read(f.t, f.post(c.body)); !strings.Contains(body, `"code":"timeout"`) {
-				f.t.Errorf("%s: got %q", name, body)
+				f.t.Errorf("%s: got %q, want %q in it", name, body, `"code":"timeout"`)
 			}
 			close(f.hub.opens)
 			i := 0
 			for open := range f.hub.opens {
-				if got := open.GetFirstContentTimeoutMs(); i >= len(c.want) || got < c.want[i]-2000 || got > c.want[i]+2000 {
-					f.t.Errorf("%s: attempt %d has %d ms, want about %v", name, i+1, got, c.want)
+				if got := open.GetFirstContentTimeoutMs(); i >= len(c.want) {
+					f.t.Errorf("%s: i: got %d, want less than %d", name, i, len(c.want))
+				} else if got < c.want[i]-2000 || got > c.want[i]+2000 {
+					f.t.Errorf("%s: open.GetFirstContentTimeoutMs(): got %d, want %d to %d", name, got, c.want[i]-2000, c.want[i]+2000)
 				}
 				i++
 			}
@@ -297,11 +309,15 @@ func TestABodyWithoutAKeyIsNotRead(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		if _, err := io.ReadAll(resp.Body); err != nil || resp.StatusCode != 401 && resp.StatusCode != 413 {
-			t.Errorf("%s: got %d, %v", name, resp.StatusCode, err)
+		if _, err := io.ReadAll(resp.Body); err != nil {
+			t.Errorf("%s: got the error %v, want none", name, err)
+		} else if resp.StatusCode != 401 && resp.StatusCode != 413 {
+			t.Errorf("%s: resp.StatusCode: got %d, want 401 or 413", name, resp.StatusCode)
 		}
-		if _, err := in.ReadByte(); err == nil || strings.Contains(err.Error(), "timeout") {
-			t.Errorf("%s: the connection is still open: %v", name, err)
+		if _, err := in.ReadByte(); err == nil {
+			t.Errorf("%s: the connection is still open: got no error, want one", name)
+		} else if strings.Contains(err.Error(), "timeout") {
+			t.Errorf(`%s: the connection is still open: got the error %q, want it without "timeout"`, name, err)
 		}
 	}
 }

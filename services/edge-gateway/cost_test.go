@@ -23,13 +23,13 @@ func TestWhatAPlanCoversCostsNothing(t *testing.T) {
 		f.billing.payBy(billing)
 		resp := f.post(withCost(hello))
 		if body := read(t, resp); !strings.Contains(body, `"cost":`+cost+`,`) {
-			t.Errorf("%v, whole: %s", billing, body)
+			t.Errorf("%v, whole: got %q, want %q in it", billing, body, `"cost":`+cost+`,`)
 		}
 		wantHeaders(t, resp.Header, map[string]string{"X-Svc-Cost-Usd": cost})
 
 		f.hub.set(streamAnswer)
 		if body := read(t, f.post(withCost(helloStream))); !strings.Contains(body, `"cost":`+cost+`,`) {
-			t.Errorf("%v, streamed: %s", billing, body)
+			t.Errorf("%v, streamed: got %q, want %q in it", billing, body, `"cost":`+cost+`,`)
 		}
 
 		if billing != billingv1.BillingType_BILLING_TYPE_PLAN {
@@ -38,7 +38,7 @@ func TestWhatAPlanCoversCostsNothing(t *testing.T) {
 		f.hub.set(answering(vector, 9, 0))
 		resp = f.send(embeddingsPath, withCost(embedHello))
 		if body := read(t, resp); !strings.Contains(body, `"cost":`+cost+`,`) {
-			t.Errorf("%v, embeddings: %s", billing, body)
+			t.Errorf("%v, embeddings: got %q, want %q in it", billing, body, `"cost":`+cost+`,`)
 		}
 		wantHeaders(t, resp.Header, map[string]string{"X-Svc-Cost-Usd": cost})
 	}
@@ -61,7 +61,7 @@ func TestImagesShowTheirCostWhenAsked(t *testing.T) {
 			t.Errorf("%s: got\n%s\nwant\n%s", usage, got, want)
 		}
 		if got := read(t, f.send(imagesPath, paintHello)); got != engine {
-			t.Errorf("%s: not asked for, got %s", usage, got)
+			t.Errorf("%s: not asked: got %q, want %q", usage, got, engine)
 		}
 	}
 }

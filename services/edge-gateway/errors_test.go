@@ -38,17 +38,26 @@ func wantError(t *testing.T, resp *http.Response, status int, code string) error
 	}
 	wrapped := strings.TrimPrefix(raw, `{"type":"error",`) != raw &&
 		strings.HasPrefix(resp.Request.URL.Path, "/v1/messages")
-	if !wrapped && !strings.HasPrefix(raw, `{"error":{`) || e.Error.Message == "" || e.Error.Type == "" ||
-		!strings.Contains(raw, `"param":`) {
-		t.Errorf("the body lacks something: %s", raw)
+	switch {
+	case !wrapped && !strings.HasPrefix(raw, `{"error":{`):
+		t.Errorf("the body lacks something: raw: got %q, want the prefix %q, where !wrapped", raw, `{"error":{`)
+	case e.Error.Message == "":
+		t.Error(`the body lacks something: e.Error.Message: got "", want some text`)
+	case e.Error.Type == "":
+		t.Error(`the body lacks something: e.Error.Type: got "", want some text`)
+	case !strings.Contains(raw, `"param":`):
+		t.Errorf("the body lacks something: raw: got %q, want %q in it", raw, `"param":`)
 	}
-	if e.RequestID == "" || e.RequestID != resp.Header.Get("X-Svc-Request-ID") ||
-		e.RequestID != resp.Header.Get("X-Request-ID") {
-		t.Errorf("request id %q in the body, %q and %q in the headers", e.RequestID,
-			resp.Header.Get("X-Svc-Request-ID"), resp.Header.Get("X-Request-ID"))
+	switch {
+	case e.RequestID == "":
+		t.Error(`request id: got "", want some text`)
+	case e.RequestID != resp.Header.Get("X-Svc-Request-ID"):
+		t.Errorf("request id: got %q, want %q", e.RequestID, resp.Header.Get("X-Svc-Request-ID"))
+	case e.RequestID != resp.Header.Get("X-Request-ID"):
+		t.Errorf("request id: got %q, want %q", e.RequestID, resp.Header.Get("X-Request-ID"))
 	}
 	if resp.Header.Get("Content-Type") != "application/json" {
-		t.Errorf("content type %q", resp.Header.Get("Content-Type"))
+		t.Errorf(`content type: got %q, want "application/json"`, resp.Header.Get("Content-Type"))
 	}
 	if strings.HasPrefix(resp.Request.URL.Path, "/v1/") && resp.StatusCode == http.StatusConflict {
 		t.Error("409 on /v1 is retried by SDKs")
@@ -155,17 +164,24 @@ func TestEachRefusalOfAdmissionHasItsAnswer(t *testing.T) {
 			e := wantError(t, resp, c.status, c.code)
 			wantHeaders(t, resp.Header, c.header)
 			if strings.Contains(e.Error.Message, "secret") {
-				t.Errorf("the message tells too much: %s", e.Error.Message)
+				t.Errorf(`the message tells too much: got %q, want it without "secret"`, e.Error.Message)
 			}
-			if c.name == "context" && (!strings.Contains(e.Error.Message, "4096") ||
-				!strings.Contains(e.Error.Message, "about 5")) {
-				t.Errorf("the message lacks the numbers: %s", e.Error.Message)
+			if c.name == "context" && !strings.Contains(e.Error.Message, "4096") {
+				t.Errorf(`the message lacks the numbers: e.Error.Message: got %q, want "4096" in it, where c.name == "context"`,
+					e.Error.Message)
+			} else if c.name == "context" && !strings.Contains(e.Error.Message, "about 5") {
+				t.Errorf(`the message lacks the numbers: e.Error.Message: got %q, want "about 5" in it, where c.name == "context"`,
+					e.Error.Message)
 			}
 			if c.admit == nil {
 				// The hold is given back.
-				if w := f.report(); w.GetCommittedAttempt() != 0 || w.GetHttpStatus() != int32(c.status) ||
-					w.GetErrorCode() != c.code {
-					t.Errorf("the request report says %v", w)
+				switch w := f.report(); {
+				case w.GetCommittedAttempt() != 0:
+					t.Errorf("the request report: w.GetCommittedAttempt(): got %d, want 0", w.GetCommittedAttempt())
+				case w.GetHttpStatus() != int32(c.status):
+					t.Errorf("the request report: w.GetHttpStatus(): got %d, want %d", w.GetHttpStatus(), int32(c.status))
+				case w.GetErrorCode() != c.code:
+					t.Errorf("the request report: w.GetErrorCode(): got %q, want %q", w.GetErrorCode(), c.code)
 				}
 				wantHeaders(t, resp.Header, map[string]string{"X-Ratelimit-Remaining-Requests": "199"})
 			} else if c.status >= 500 {
@@ -268,8 +284,13 @@ func TestASlotBookedForARefusedRequestIsGivenBack(t *testing.T) {
 	wantError(t, f.post(hello), 402, "insufficient_credits")
 	select {
 	case a := <-heard:
-		if a.GetProviderId() != providerA || a.GetAttempt() != 0 || a.GetRequestId() == "" {
-			t.Errorf("given back: %v", a)
+		switch {
+		case a.GetProviderId() != providerA:
+			t.Errorf("given back: a.GetProviderId(): got %q, want %q", a.GetProviderId(), providerA)
+		case a.GetAttempt() != 0:
+			t.Errorf("given back: a.GetAttempt(): got %d, want 0", a.GetAttempt())
+		case a.GetRequestId() == "":
+			t.Error(`given back: a.GetRequestId(): got "", want some text`)
 		}
 	case <-time.After(time.Minute):
 		t.Error("nothing was given back")
@@ -320,16 +341,16 @@ func TestKeysAreAskedForWhereTheyAreNeeded(t *testing.T) {
 		}
 		for _, path := range []string{"/v1/models", "/v1/models/" + modelID, "/api/v1/models", "/healthz", "/readyz"} {
 			if resp := f.do(http.MethodGet, path, "", c.headers...); resp.StatusCode != 200 {
-				t.Errorf("%s with credential %q: %d", path, name, resp.StatusCode)
+				t.Errorf("%s with credential %q: got %d, want 200", path, name, resp.StatusCode)
 			}
 		}
 	}
 	if resp := f.do(http.MethodPost, "/v1/chat/completions", hello, "X-Api-Key", f.key); resp.StatusCode != 200 {
-		t.Errorf("x-api-key: %d", resp.StatusCode)
+		t.Errorf("x-api-key: got %d, want 200", resp.StatusCode)
 	}
 	if resp := f.do(http.MethodPost, "/v1/chat/completions", hello, "Authorization",
 		"bearer  "+f.key); resp.StatusCode != 200 {
-		t.Errorf("bearer in lower case: %d", resp.StatusCode)
+		t.Errorf("bearer in lower case: got %d, want 200", resp.StatusCode)
 	}
 }
 
@@ -405,7 +426,7 @@ func TestBodiesOfOtherFormsAreRefused(t *testing.T) {
 	wantError(t, f.post(hello, "Content-Type", "multipart/form-data; boundary=x"), 400, "invalid_request")
 	for _, kind := range []string{"", "application/json", "text/plain", "application/x-www-form-urlencoded"} {
 		if resp := f.post(hello, "Content-Type", kind, "Content-Encoding", "identity"); resp.StatusCode != 200 {
-			t.Errorf("content type %q: %d", kind, resp.StatusCode)
+			t.Errorf("content type %q: got %d, want 200", kind, resp.StatusCode)
 		}
 	}
 }
@@ -418,8 +439,10 @@ func TestAModelOfAnotherKindIsRefused(t *testing.T) {
 	f.loops()
 	f.listen()
 	e := wantError(t, f.post(strings.Replace(hello, modelID, "embed", 1)), 400, "unsupported_endpoint_for_model")
-	if e.Error.Param == nil || *e.Error.Param != "model" {
-		t.Errorf("param %v", e.Error.Param)
+	if e.Error.Param == nil {
+		t.Error("param: got nil, want a value")
+	} else if *e.Error.Param != "model" {
+		t.Errorf(`*e.Error.Param: got %q, want "model"`, *e.Error.Param)
 	}
 	wantError(t, f.post(strings.Replace(hello, modelID, "retired", 1)), 404, "model_not_found")
 }
@@ -436,17 +459,20 @@ func TestPinHeadersAreCheckedAndNeverReflected(t *testing.T) {
 	}
 	wantError(t, f.post(hello, "X-Svc-Provider", providerA, "X-Svc-Provider", providerB), 400, "invalid_provider")
 	f.router.refuse(fault.New(fault.Invalid, fault.InvalidProvider, "no").On("X-Svc-Provider"))
-	if e := wantError(t, f.post(hello, "X-Svc-Provider", providerA), 400, "invalid_provider"); e.Error.Param == nil ||
-		*e.Error.Param != "X-Svc-Provider" {
-		t.Errorf("the param of an unknown provider is %v", e.Error.Param)
+	if e := wantError(t, f.post(hello, "X-Svc-Provider", providerA), 400, "invalid_provider"); e.Error.Param == nil {
+		t.Error("the param of an unknown provider: got nil, want a value")
+	} else if *e.Error.Param != "X-Svc-Provider" {
+		t.Errorf(`the param of an unknown provider: *e.Error.Param: got %q, want "X-Svc-Provider"`, *e.Error.Param)
 	}
 	f.router.set(nil)
 	for _, allow := range []string{"yes", "", "0", "truefalse"} {
 		wantError(t, f.post(hello, "X-Svc-Allow-Fallbacks", allow), 400, "invalid_value")
 	}
-	if resp := f.post(hello, "X-Svc-Allow-Fallbacks", "FALSE"); resp.StatusCode != 200 ||
-		resp.Header.Get("X-Svc-Route-Mode") != "auto" {
-		t.Errorf("without a pin fallbacks mean nothing: %d", resp.StatusCode)
+	if resp := f.post(hello, "X-Svc-Allow-Fallbacks", "FALSE"); resp.StatusCode != 200 {
+		t.Errorf("without a pin fallbacks mean nothing: resp.StatusCode: got %d, want 200", resp.StatusCode)
+	} else if resp.Header.Get("X-Svc-Route-Mode") != "auto" {
+		t.Errorf(`without a pin fallbacks mean nothing: resp.Header.Get("X-Svc-Route-Mode"): got %q, want "auto"`,
+			resp.Header.Get("X-Svc-Route-Mode"))
 	}
 }
 
@@ -486,10 +512,10 @@ func TestTheLimitHoldsForWhatIsSentOn(t *testing.T) {
 	bounded := strings.Replace(helloStream, "{", `{"max_tokens":9,`, 1)
 	f := start(t, func(c *Config) { c.MaxBodyBytes = int64(len(bounded)) })
 	if resp := f.post(strings.Replace(bounded, "true", " null", 1)); resp.StatusCode != 413 {
-		t.Errorf("one byte too many: %d", resp.StatusCode)
+		t.Errorf("one byte too many: got %d, want 413", resp.StatusCode)
 	}
 	if resp := f.post(strings.Replace(bounded, "true", "null", 1)); resp.StatusCode != 200 {
-		t.Errorf("at the limit: %d", resp.StatusCode)
+		t.Errorf("at the limit: got %d, want 200", resp.StatusCode)
 	}
 	wantError(t, f.post(bounded), 413, "request_too_large") // usage is asked for
 	unbounded := strings.Replace(bounded, `"max_tokens":9,`, `"x":1234567890,`, 1)
@@ -504,12 +530,14 @@ func TestAPanicIsAnInternalErrorAndNothingMore(t *testing.T) {
 		return resp, nil
 	})
 	wantError(t, f.post(hello), 500, "internal_error")
-	if text := f.log.String(); !strings.Contains(text, "level=ERROR") || !strings.Contains(text, "setup_test.go") {
-		t.Errorf("the log lacks the stack:\n%s", text)
+	if text := f.log.String(); !strings.Contains(text, "level=ERROR") {
+		t.Errorf(`the log lacks the stack: text: got %q, want "level=ERROR" in it`, text)
+	} else if !strings.Contains(text, "setup_test.go") {
+		t.Errorf(`the log lacks the stack: text: got %q, want "setup_test.go" in it`, text)
 	}
 	f.router.set(nil)
 	if resp := f.post(hello); resp.StatusCode != 200 {
-		t.Errorf("the gateway did not recover: %d", resp.StatusCode)
+		t.Errorf("the gateway did not recover: got %d, want 200", resp.StatusCode)
 	}
 }
 
@@ -521,11 +549,13 @@ func TestAnUnknownHubIsAnAttemptThatFailed(t *testing.T) {
 		return resp, nil
 	})
 	f.hub.set(wholeAnswer)
-	if resp := f.post(hello); resp.StatusCode != 200 || resp.Header.Get("X-Svc-Attempts") != "2" {
-		t.Errorf("status %d", resp.StatusCode)
+	if resp := f.post(hello); resp.StatusCode != 200 {
+		t.Errorf("status: got %d, want 200", resp.StatusCode)
+	} else if resp.Header.Get("X-Svc-Attempts") != "2" {
+		t.Errorf(`resp.Header.Get("X-Svc-Attempts"): got %q, want "2"`, resp.Header.Get("X-Svc-Attempts"))
 	}
 	if w := f.report(); w.GetAttempts()[0].GetResult() != "unavailable" {
-		t.Errorf("the request report says %v", w)
+		t.Errorf(`the request report: got %q, want "unavailable"`, w.GetAttempts()[0].GetResult())
 	}
 }
 
@@ -540,7 +570,7 @@ func TestTheClientsTraceIsContinuedOnlyWhereClientsAreTrusted(t *testing.T) {
 		})
 		read(t, f.post(hello, "Traceparent", "00-"+trace+"-00f067aa0ba902b7-01"))
 		if got := <-seen; strings.Contains(got, trace) != trusted {
-			t.Errorf("a client trusted=%t: the hub saw %q", trusted, got)
+			t.Errorf("a client trusted=%t: the hub saw: got %t, want %t", trusted, strings.Contains(got, trace), trusted)
 		}
 	}
 }

@@ -43,7 +43,7 @@ func TestAModelOnItsWayOutSaysWhenItLeaves(t *testing.T) {
 	f.hub.byModel(map[string]func(*played) error{"old": failing(upstreamFailed()), modelID: wholeAnswer})
 	resp := f.post(strings.Replace(withModels(modelID), `"model":"`+modelID, `"model":"old`, 1))
 	if body := read(t, resp); resp.StatusCode != http.StatusOK {
-		t.Fatal(body)
+		t.Fatalf("resp.StatusCode: got %d, want 200, with %v (body is %v)", resp.StatusCode, body, body)
 	}
 	wantHeaders(t, resp.Header, silent)
 }
@@ -72,7 +72,7 @@ func TestErrorsCarryWhatIsKnown(t *testing.T) {
 	f.hub.set(failing(&hubFailed))
 	resp = f.post(hello)
 	if read(t, resp); resp.StatusCode != http.StatusBadRequest {
-		t.Errorf("status %d", resp.StatusCode)
+		t.Errorf("status: got %d, want 400", resp.StatusCode)
 	}
 	wantHeaders(t, resp.Header, known)
 	wantHeaders(t, resp.Header, map[string]string{"X-Svc-Attempts": "1", "X-Svc-Provider-Id": providerA,
@@ -87,33 +87,50 @@ func TestTheAccountOfAFailoverIsWhole(t *testing.T) {
 	resp := f.post(helloStream, "X-Svc-Provider", providerA)
 	read(t, resp)
 	w := f.report()
-	if w.GetRequestId() != resp.Header.Get("X-Svc-Request-Id") || !w.GetStream() || w.GetHttpStatus() != http.StatusOK ||
-		w.GetOutcome() != billingv1.Outcome_OUTCOME_COMPLETED || w.GetCommittedAttempt() != 2 || w.GetErrorCode() != "" {
-		t.Errorf("the account says %v", w)
+	switch {
+	case w.GetRequestId() != resp.Header.Get("X-Svc-Request-Id"):
+		t.Errorf("the account: w.GetRequestId(): got %q, want %q", w.GetRequestId(), resp.Header.Get("X-Svc-Request-Id"))
+	case !w.GetStream():
+		t.Errorf("the account: w.GetStream(): got false, want true, with %v", w)
+	case w.GetHttpStatus() != http.StatusOK:
+		t.Errorf("the account: w.GetHttpStatus(): got %d, want 200", w.GetHttpStatus())
+	case w.GetOutcome() != billingv1.Outcome_OUTCOME_COMPLETED:
+		t.Errorf("the account: w.GetOutcome(): got %v, want %v", w.GetOutcome(), billingv1.Outcome_OUTCOME_COMPLETED)
+	case w.GetCommittedAttempt() != 2:
+		t.Errorf("the account: w.GetCommittedAttempt(): got %d, want 2", w.GetCommittedAttempt())
+	case w.GetErrorCode() != "":
+		t.Errorf(`the account: w.GetErrorCode(): got %q, want ""`, w.GetErrorCode())
 	}
-	if r := w.GetRoute(); r.GetMode() != eventsv1.RouteMode_ROUTE_MODE_EXPLICIT ||
-		r.GetRequestedProviderId() != providerA ||
-		r.GetFallbackReason() != eventsv1.FallbackReason_FALLBACK_REASON_REQUESTED_PROVIDER_FAILED {
-		t.Errorf("the route is %v", r)
+	switch r := w.GetRoute(); {
+	case r.GetMode() != eventsv1.RouteMode_ROUTE_MODE_EXPLICIT:
+		t.Errorf("the route: r.GetMode(): got %v, want %v", r.GetMode(), eventsv1.RouteMode_ROUTE_MODE_EXPLICIT)
+	case r.GetRequestedProviderId() != providerA:
+		t.Errorf("the route: r.GetRequestedProviderId(): got %q, want %q", r.GetRequestedProviderId(), providerA)
+	case r.GetFallbackReason() != eventsv1.FallbackReason_FALLBACK_REASON_REQUESTED_PROVIDER_FAILED:
+		t.Errorf("the route: r.GetFallbackReason(): got %v, want %v", r.GetFallbackReason(),
+			eventsv1.FallbackReason_FALLBACK_REASON_REQUESTED_PROVIDER_FAILED)
 	}
-	if m := w.GetMetered(); m.GetPromptTokens() != 9 || m.GetCompletionTokens() != 3 {
-		t.Errorf("metered %v", m)
+	if m := w.GetMetered(); m.GetPromptTokens() != 9 {
+		t.Errorf("metered: m.GetPromptTokens(): got %d, want 9", m.GetPromptTokens())
+	} else if m.GetCompletionTokens() != 3 {
+		t.Errorf("metered: m.GetCompletionTokens(): got %d, want 3", m.GetCompletionTokens())
 	}
-	if since := time.Since(w.GetReceivedAt().AsTime()); since < 0 || since > time.Minute ||
-		w.GetTotalMs() < w.GetFirstContentMs() {
-		t.Errorf("received %v ago, first content after %d ms, ended after %d", since, w.GetFirstContentMs(), w.GetTotalMs())
+	if since := time.Since(w.GetReceivedAt().AsTime()); since < 0 || since > time.Minute {
+		t.Errorf("received: got %v, want 0 to %v", since, time.Minute)
+	} else if w.GetTotalMs() < w.GetFirstContentMs() {
+		t.Errorf("w.GetTotalMs(): got %d, want at least %d", w.GetTotalMs(), w.GetFirstContentMs())
 	}
 	want := []*billingv1.AttemptRecord{
 		{Attempt: 1, ProviderId: providerA, ProviderName: "Provider a", Result: "failed", EngineStatus: 500, HubId: "hub-1"},
 		{Attempt: 2, ProviderId: providerB, ProviderName: "Provider b", Result: "served", HubId: "hub-1"},
 	}
 	if len(w.GetAttempts()) != len(want) {
-		t.Fatalf("attempts: %v", w.GetAttempts())
+		t.Fatalf("attempts: got %d, want %d, in %v", len(w.GetAttempts()), len(want), w.GetAttempts())
 	}
 	for i, a := range w.GetAttempts() {
 		a.LatencyMs = 0
 		if !proto.Equal(a, want[i]) {
-			t.Errorf("attempt %v, want %v", a, want[i])
+			t.Errorf("attempt: got %v, want %v", a, want[i])
 		}
 	}
 }
@@ -136,8 +153,10 @@ func TestWrongKeysOfAnAddressAreBounded(t *testing.T) {
 	resp := f.do(http.MethodPost, "/v1/chat/completions", hello, "Authorization", stranger(), "X-Forwarded-For",
 		"203.0.113.1")
 	wantError(t, resp, 429, "rate_limit_exceeded")
-	if resp.Header.Get("Retry-After") == "" || resp.Header.Get("Retry-After-Ms") == "" {
-		t.Errorf("how long to wait is not said: %v", resp.Header)
+	if resp.Header.Get("Retry-After") == "" {
+		t.Error(`how long to wait is not: resp.Header.Get("Retry-After"): got "", want some text`)
+	} else if resp.Header.Get("Retry-After-Ms") == "" {
+		t.Error(`how long to wait is not: resp.Header.Get("Retry-After-Ms"): got "", want some text`)
 	}
 	wantError(t, f.do(http.MethodPost, "/v1/chat/completions", hello, "Authorization", "Bearer nonsense"),
 		401, "invalid_api_key")
@@ -179,11 +198,12 @@ func TestTheNumberOfMessagesIsBounded(t *testing.T) {
 		return `{"model":"` + modelID + `","messages":[` + strings.TrimSuffix(strings.Repeat(message+",", n), ",") + `]}`
 	}
 	if resp := f.post(chat(2)); resp.StatusCode != http.StatusOK {
-		t.Errorf("two: %s", read(t, resp))
+		t.Errorf("two: got %d, want 200, with %s", resp.StatusCode, read(t, resp))
 	}
-	if e := wantError(t, f.post(chat(3)), http.StatusBadRequest, "invalid_value"); e.Error.Param == nil ||
-		*e.Error.Param != "messages" {
-		t.Errorf("the param is %v", e.Error.Param)
+	if e := wantError(t, f.post(chat(3)), http.StatusBadRequest, "invalid_value"); e.Error.Param == nil {
+		t.Error("the param: got nil, want a value")
+	} else if *e.Error.Param != "messages" {
+		t.Errorf(`*e.Error.Param: got %q, want "messages"`, *e.Error.Param)
 	}
 }
 
@@ -228,7 +248,7 @@ func TestWhatCouldBeReadInTwoWaysIsRefused(t *testing.T) {
 				continue
 			}
 			if resp.StatusCode != c.status {
-				t.Errorf("%s: status %d, want %d", name, resp.StatusCode, c.status)
+				t.Errorf("%s: status: got %d, want %d", name, resp.StatusCode, c.status)
 			}
 			if _, err := http.ReadResponse(bufio.NewReader(resp.Body), nil); err == nil {
 				t.Errorf("%s: an answer within the answer", name)

@@ -40,16 +40,22 @@ func TestAGatewayThatStoodStillAdmitsOnlyWhatItStillClaims(t *testing.T) {
 			}
 			resp := f.post(keyedHello, keyed, "k")
 			body := read(f.t, resp)
-			if taken && (resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") == "" ||
-				resp.Header.Get("X-Should-Retry") == "false") ||
-				!taken && resp.StatusCode != http.StatusOK {
-				t.Errorf("%d %v %s", resp.StatusCode, resp.Header, body)
+			switch {
+			case taken && resp.StatusCode != http.StatusServiceUnavailable:
+				t.Errorf("resp.StatusCode: got %d, want 503, where taken, with %s (body is %s)", resp.StatusCode, body, body)
+			case taken && resp.Header.Get("Retry-After") == "":
+				t.Errorf(`resp.Header.Get("Retry-After"): got "", want some text, where taken, with %s (body is %s)`, body, body)
+			case taken && resp.Header.Get("X-Should-Retry") == "false":
+				t.Errorf(`resp.Header.Get("X-Should-Retry"): got "false", want any but "false", where taken, with %s (body is %s)`,
+					body, body)
+			case !taken && resp.StatusCode != http.StatusOK:
+				t.Errorf("resp.StatusCode: got %d, want 200, where !taken, with %s (body is %s)", resp.StatusCode, body, body)
 			}
 			if n := len(f.billing.admits); (n == 0) != taken {
-				t.Errorf("%d requests were admitted", n)
+				t.Errorf("requests admitted: n == 0: got %t, want %t", n == 0, taken)
 			}
 			if n := f.claims.times(); n != 2 {
-				t.Errorf("the claim was asked for %d times", n)
+				t.Errorf("the claim was asked: got %d, want 2", n)
 			}
 		})
 	}
@@ -98,21 +104,36 @@ func TestARequestUnderAClaimAdvancesOnlyOnceItsReportIsTaken(t *testing.T) {
 			body := read(t, resp)
 			w := f.report()
 			if !lost {
-				if resp.StatusCode != http.StatusOK || w.GetContinuedAs() == "" {
-					t.Errorf("%s: %d %s, the first model attempt is %v", first, resp.StatusCode, body, w)
+				if resp.StatusCode != http.StatusOK {
+					t.Errorf("%s: resp.StatusCode: got %d, want 200, with %s", first, resp.StatusCode, body)
+				} else if w.GetContinuedAs() == "" {
+					t.Errorf(`%s: w.GetContinuedAs(): got "", want some text, with %s`, first, body)
 				}
 				f.wantEnd(billingv1.KeyEnd_KEY_END_ANSWERED)
 				continue
 			}
-			if resp.StatusCode < 500 || !strings.Contains(body, `"request_id":"`+w.GetRequestId()+`"`) ||
-				resp.Header.Get("X-Request-Id") != w.GetRequestId() || resp.Header.Get("X-Should-Retry") == "false" {
-				t.Errorf("%s: %d %v %s", first, resp.StatusCode, resp.Header, body)
+			switch {
+			case resp.StatusCode < 500:
+				t.Errorf("%s: resp.StatusCode: got %d, want at least 500", first, resp.StatusCode)
+			case !strings.Contains(body, `"request_id":"`+w.GetRequestId()+`"`):
+				t.Errorf("%s: body: got %q, want %q in it", first, body, `"request_id":"`+w.GetRequestId()+`"`)
+			case resp.Header.Get("X-Request-Id") != w.GetRequestId():
+				t.Errorf(`%s: resp.Header.Get("X-Request-Id"): got %q, want %q`, first, resp.Header.Get("X-Request-Id"),
+					w.GetRequestId())
+			case resp.Header.Get("X-Should-Retry") == "false":
+				t.Errorf(`%s: resp.Header.Get("X-Should-Retry"): got "false", want any but "false"`, first)
 			}
-			if w.GetContinuedAs() != "" || w.GetErrorCode() == "" || int(w.GetHttpStatus()) != resp.StatusCode {
-				t.Errorf("%s: the first model attempt is %v", first, w)
+			switch {
+			case w.GetContinuedAs() != "":
+				t.Errorf(`%s: the first model attempt: w.GetContinuedAs(): got %q, want ""`, first, w.GetContinuedAs())
+			case w.GetErrorCode() == "":
+				t.Errorf(`%s: the first model attempt: w.GetErrorCode(): got "", want some text`, first)
+			case int(w.GetHttpStatus()) != resp.StatusCode:
+				t.Errorf("%s: the first model attempt: w.GetHttpStatus(): got %d, want %d", first, int(w.GetHttpStatus()),
+					resp.StatusCode)
 			}
 			if n := len(f.billing.admits); n != 1 {
-				t.Errorf("%s: %d model attempts were admitted", first, n)
+				t.Errorf("%s: model attempts admitted: got %d, want 1", first, n)
 			}
 			f.wantEnd(billingv1.KeyEnd_KEY_END_FORGOTTEN)
 		}
@@ -124,7 +145,7 @@ func TestARequestWithoutAClaimAdvancesThoughItsReportComesLater(t *testing.T) {
 	f.hub.byModel(map[string]func(*played) error{modelID: failing(upstreamFailed()), "m1": wholeAnswer})
 	f.billing.loseAccounts(1)
 	if resp := f.post(withModels("m1")); resp.StatusCode != http.StatusOK {
-		t.Fatal(read(t, resp))
+		t.Fatalf("resp.StatusCode: got %d, want 200, with %v", resp.StatusCode, read(t, resp))
 	}
 	continued := 0
 	for range 2 {
@@ -133,7 +154,7 @@ func TestARequestWithoutAClaimAdvancesThoughItsReportComesLater(t *testing.T) {
 		}
 	}
 	if continued != 1 {
-		t.Errorf("%d model attempts went on", continued)
+		t.Errorf("model attempts went on: got %d, want 1", continued)
 	}
 }
 
@@ -147,9 +168,13 @@ func TestAStreamThatDoesNotAdvanceGetsTheError(t *testing.T) {
 		f.billing.loseAccounts(1)
 		resp := f.post(strings.Replace(withModels("m1"), "{", `{"stream":true,`, 1), keyed, "k")
 		body := read(f.t, resp)
-		if strings.Count(body, `data: {"error":`) != 1 || strings.Contains(body, "[DONE]") ||
-			!strings.Contains(body, `"request_id":"`+resp.Header.Get("X-Request-Id")+`"`) {
-			t.Error(body)
+		switch {
+		case strings.Count(body, `data: {"error":`) != 1:
+			t.Errorf("strings.Count(…): got %d, want 1", strings.Count(body, `data: {"error":`))
+		case strings.Contains(body, "[DONE]"):
+			t.Errorf(`body: got %q, want it without "[DONE]"`, body)
+		case !strings.Contains(body, `"request_id":"`+resp.Header.Get("X-Request-Id")+`"`):
+			t.Errorf("body: got %q, want %q in it", body, `"request_id":"`+resp.Header.Get("X-Request-Id")+`"`)
 		}
 	})
 }
@@ -176,14 +201,16 @@ func TestAnAnswerIsKeptThoughItsClientLeavesWhileItIsWritten(t *testing.T) {
 	client.Close()
 	f.wantEnd(billingv1.KeyEnd_KEY_END_ANSWERED)
 	again := f.post(keyedHello, keyed, "k")
-	if body := read(t, again); again.Header.Get("Idempotency-Replayed") != "true" || strings.Count(body, "x") < size {
-		t.Errorf("%d %v, %d bytes", again.StatusCode, again.Header, len(body))
+	if body := read(t, again); again.Header.Get("Idempotency-Replayed") != "true" {
+		t.Errorf(`again.Header.Get(…): got %q, want "true"`, again.Header.Get("Idempotency-Replayed"))
+	} else if strings.Count(body, "x") < size {
+		t.Errorf(`strings.Count(body, "x"): got %d, want at least %d`, strings.Count(body, "x"), size)
 	}
 	if w := f.report(); w.GetOutcome() != billingv1.Outcome_OUTCOME_CLIENT_GONE {
-		t.Errorf("the request is concluded %s", w.GetOutcome())
+		t.Errorf("the request is concluded: got %v, want %v", w.GetOutcome(), billingv1.Outcome_OUTCOME_CLIENT_GONE)
 	}
 	if n := len(f.billing.admits); n != 1 {
-		t.Errorf("%d requests were admitted", n)
+		t.Errorf("requests admitted: got %d, want 1", n)
 	}
 }
 
@@ -199,7 +226,7 @@ func narrow(t *testing.T, f *fleet) (dial func() net.Conn) {
 			t.Error(err)
 		}
 		if err := <-done; !errors.Is(err, http.ErrServerClosed) {
-			t.Error(err)
+			t.Errorf("got the error %v, want %v", err, http.ErrServerClosed)
 		}
 	})
 	return lis.dial
@@ -215,10 +242,10 @@ func TestAnAnswerDoesNotWaitForTheEndOfItsClaim(t *testing.T) {
 			f.claims.stuck = make(chan struct{})
 			resp := f.post(c.body, keyed, "k")
 			if body := read(t, resp); resp.StatusCode != c.status {
-				t.Errorf("%d %s", resp.StatusCode, body)
+				t.Errorf("resp.StatusCode: got %d, want %d, with %s (body is %s)", resp.StatusCode, c.status, body, body)
 			}
 			if n := f.claims.ending.Load(); n > 1 {
-				t.Errorf("the answer came after %d tries to end the claim", n)
+				t.Errorf("the answer came after %d tries to end the claim: got %d, want at most 1", n, n)
 			}
 			// Whoever asks again meanwhile, on another connection, waits.
 			other := &http.Transport{DisableKeepAlives: true}
@@ -264,10 +291,10 @@ func TestKeysThatComeTooFastAreRefused(t *testing.T) {
 			t.Error("it is not said when to try again")
 		}
 		if n := f.claims.times(); n != 2 {
-			t.Errorf("the store was asked %d times", n)
+			t.Errorf("the store was asked: got %d, want 2", n)
 		}
 		if resp := f.post(keyedHello); resp.StatusCode != http.StatusOK {
-			t.Errorf("without a key: %d %s", resp.StatusCode, read(t, resp))
+			t.Errorf("without a key: got %d, want 200, with %s", resp.StatusCode, read(t, resp))
 		}
 	})
 }
@@ -300,15 +327,20 @@ func (f *fleet) crowd(waiters int, answer func(*played) error, post func() *http
 		all = append(all, f.waiter(post))
 	}
 	resp := post()
-	if body := read(f.t, resp); resp.StatusCode != http.StatusTooManyRequests ||
-		!strings.Contains(body, `"code":"concurrency_limit_exceeded"`) ||
-		resp.Header.Get("Retry-After") == "" || resp.Header.Get("X-Should-Retry") == "false" {
-		f.t.Errorf("one more: %d %v %s", resp.StatusCode, resp.Header, body)
+	switch body := read(f.t, resp); {
+	case resp.StatusCode != http.StatusTooManyRequests:
+		f.t.Errorf("one more: resp.StatusCode: got %d, want 429", resp.StatusCode)
+	case !strings.Contains(body, `"code":"concurrency_limit_exceeded"`):
+		f.t.Errorf("one more: body: got %q, want %q in it", body, `"code":"concurrency_limit_exceeded"`)
+	case resp.Header.Get("Retry-After") == "":
+		f.t.Error(`one more: resp.Header.Get("Retry-After"): got "", want some text`)
+	case resp.Header.Get("X-Should-Retry") == "false":
+		f.t.Error(`one more: resp.Header.Get("X-Should-Retry"): got "false", want any but "false"`)
 	}
 	close(proceed)
 	for _, answered := range all {
 		if resp := <-answered; resp.StatusCode != http.StatusOK {
-			f.t.Errorf("%d %s", resp.StatusCode, read(f.t, resp))
+			f.t.Errorf("resp.StatusCode: got %d, want 200, with %s", resp.StatusCode, read(f.t, resp))
 		}
 	}
 }
@@ -388,6 +420,6 @@ func TestAKeyHasAShareOfTheMemoryOfUploads(t *testing.T) {
 	wantHeaders(t, resp.Header, map[string]string{"Retry-After": "2", "X-Should-Retry": ""})
 	close(proceed)
 	if resp := <-first; resp.StatusCode != http.StatusOK {
-		t.Errorf("the first got %d", resp.StatusCode)
+		t.Errorf("the first: got %d, want 200", resp.StatusCode)
 	}
 }

@@ -118,7 +118,7 @@ func (f *fleet) wantEnd(want billingv1.KeyEnd) {
 	select {
 	case got := <-f.claims.ended:
 		if got.GetEnd() != want {
-			f.t.Errorf("the claim is ended %s, want %s", got.GetEnd(), want)
+			f.t.Errorf("the claim is ended: got %s, want %s", got.GetEnd(), want)
 		}
 	case <-f.t.Context().Done():
 		f.t.Fatal("the claim is not ended")
@@ -129,9 +129,13 @@ func (f *fleet) wantEnd(want billingv1.KeyEnd) {
 func refused(t testing.TB, resp *http.Response, status int, code string) string {
 	t.Helper()
 	body := read(t, resp)
-	if resp.StatusCode != status || !strings.Contains(body, `"code":"`+code+`"`) ||
-		resp.Header.Get("X-Should-Retry") != "false" {
-		t.Errorf("%d %v %s, want %d %s, final", resp.StatusCode, resp.Header["X-Should-Retry"], body, status, code)
+	switch {
+	case resp.StatusCode != status:
+		t.Errorf("resp.StatusCode: got %d, want %d, with %s", resp.StatusCode, status, code)
+	case !strings.Contains(body, `"code":"`+code+`"`):
+		t.Errorf("body: got %q, want %q in it, with %s", body, `"code":"`+code+`"`, code)
+	case resp.Header.Get("X-Should-Retry") != "false":
+		t.Errorf(`resp.Header.Get("X-Should-Retry"): got %q, want "false", with %s`, resp.Header.Get("X-Should-Retry"), code)
 	}
 	return body
 }
@@ -143,29 +147,34 @@ func TestARepeatedRequestIsAnsweredFromWhatIsKept(t *testing.T) {
 	said := read(t, first)
 	f.wantEnd(billingv1.KeyEnd_KEY_END_ANSWERED)
 	again := f.post(body, keyed, "one")
-	if got := read(t, again); got != said || again.StatusCode != http.StatusOK {
-		t.Errorf("the repeat is answered %d %s, want %s", again.StatusCode, got, said)
+	if got := read(t, again); got != said {
+		t.Errorf("read(t, again): got %q, want %q", got, said)
+	} else if again.StatusCode != http.StatusOK {
+		t.Errorf("the repeat: got %d, want 200", again.StatusCode)
 	}
 	for _, name := range []string{"X-Request-Id", "X-Svc-Request-Id", "X-Svc-Provider-Id", "X-Svc-Cost-Usd",
 		"X-Svc-Attempts", "X-Svc-Billing-Type", "Content-Type"} {
-		if first.Header.Get(name) == "" || first.Header.Get(name) != again.Header.Get(name) {
-			t.Errorf("%s is %q, and %q in the repeat", name, first.Header.Get(name), again.Header.Get(name))
+		if first.Header.Get(name) == "" {
+			t.Errorf(`%s: first.Header.Get(name): got "", want some text`, name)
+		} else if first.Header.Get(name) != again.Header.Get(name) {
+			t.Errorf("%s: again.Header.Get(name): got %q, want %q", name, again.Header.Get(name), first.Header.Get(name))
 		}
 	}
-	if first.Header.Get("Idempotency-Replayed") != "" || again.Header.Get("Idempotency-Replayed") != "true" {
-		t.Errorf("Idempotency-Replayed is %q, then %q", first.Header.Get("Idempotency-Replayed"),
-			again.Header.Get("Idempotency-Replayed"))
+	if first.Header.Get("Idempotency-Replayed") != "" {
+		t.Errorf(`Idempotency-Replayed: got %q, want ""`, first.Header.Get("Idempotency-Replayed"))
+	} else if again.Header.Get("Idempotency-Replayed") != "true" {
+		t.Errorf(`again.Header.Get(…): got %q, want "true"`, again.Header.Get("Idempotency-Replayed"))
 	}
 	other := f.post(strings.Replace(body, "hi", "ho", 1), keyed, "one")
 	refused(t, other, http.StatusUnprocessableEntity, "idempotency_key_reused")
 	if n := len(f.billing.admits); n != 1 {
-		t.Errorf("%d requests were admitted", n)
+		t.Errorf("requests admitted: got %d, want 1", n)
 	}
 	// Without the key, and with another, it is a request of its own.
 	read(t, f.post(body))
 	read(t, f.post(body, keyed, "two"))
 	if n := len(f.billing.admits); n != 3 {
-		t.Errorf("%d requests were admitted", n)
+		t.Errorf("requests admitted: got %d, want 3", n)
 	}
 }
 
@@ -188,7 +197,8 @@ func TestAStreamAndALargeAnswerAreNotKept(t *testing.T) {
 		f.wantEnd(billingv1.KeyEnd_KEY_END_NOT_KEPT)
 		answer := refused(t, f.post(body, keyed, token), http.StatusUnprocessableEntity, "idempotency_answer_gone")
 		if !strings.Contains(answer, "/api/v1/requests/"+first.Header.Get("X-Request-Id")) {
-			t.Errorf("%s: %s does not name the receipt of %s", token, answer, first.Header.Get("X-Request-Id"))
+			t.Errorf("%s: got %q, want %q in it, with %s", token, answer, "/api/v1/requests/"+first.Header.Get("X-Request-Id"),
+				first.Header.Get("X-Request-Id"))
 		}
 	}
 }
@@ -208,9 +218,11 @@ func TestARequestThatCostNothingRunsAgain(t *testing.T) {
 	} {
 		tc.before()
 		for range 2 {
-			if resp := f.post(tc.body, keyed, tc.name); resp.StatusCode != tc.status ||
-				resp.Header.Get("Idempotency-Replayed") != "" {
-				t.Errorf("%s: %d %s", tc.name, resp.StatusCode, read(t, resp))
+			if resp := f.post(tc.body, keyed, tc.name); resp.StatusCode != tc.status {
+				t.Errorf("%s: resp.StatusCode: got %d, want %d, with %s", tc.name, resp.StatusCode, tc.status, read(t, resp))
+			} else if resp.Header.Get("Idempotency-Replayed") != "" {
+				t.Errorf(`%s: resp.Header.Get(…): got %q, want "", with %s`, tc.name, resp.Header.Get("Idempotency-Replayed"),
+					read(t, resp))
 			}
 			f.wantEnd(billingv1.KeyEnd_KEY_END_FORGOTTEN)
 		}
@@ -250,11 +262,13 @@ func TestTheSecondOfTwoWaitsForTheFirst(t *testing.T) {
 	}
 	close(proceed)
 	both.Wait()
-	if a, b := <-answers, <-answers; a != b || !strings.Contains(a, "Hello") {
-		t.Errorf("the answers differ: %s and %s", a, b)
+	if a, b := <-answers, <-answers; a != b {
+		t.Errorf("the answers differ: a: got %q, want %q", a, b)
+	} else if !strings.Contains(a, "Hello") {
+		t.Errorf(`the answers differ: a: got %q, want "Hello" in it`, a)
 	}
 	if n := len(f.billing.admits); n != 1 {
-		t.Errorf("%d requests were admitted", n)
+		t.Errorf("requests admitted: got %d, want 1", n)
 	}
 }
 
@@ -285,7 +299,7 @@ func TestAKeyThatIsRevokedWhileItsRequestWaitsIsRefused(t *testing.T) {
 		t.Errorf("got %s for the waiting request, want %q", answer, want)
 	}
 	if n := len(f.billing.admits); n != 1 {
-		t.Errorf("%d requests were admitted, want the first only", n)
+		t.Errorf("got %d requests were admitted, want the first only", n)
 	}
 }
 
@@ -315,7 +329,7 @@ func TestAClientThatLeavesEndsItsClaim(t *testing.T) {
 	// Whether something is billed is for billing-ledger to see.
 	f.wantEnd(billingv1.KeyEnd_KEY_END_FORGOTTEN)
 	if w := f.report(); w.GetOutcome() != billingv1.Outcome_OUTCOME_CLIENT_GONE {
-		t.Errorf("the request is concluded %s", w.GetOutcome())
+		t.Errorf("the request is concluded: got %v, want %v", w.GetOutcome(), billingv1.Outcome_OUTCOME_CLIENT_GONE)
 	}
 }
 
@@ -323,11 +337,13 @@ func TestWithoutTheStoreNothingRuns(t *testing.T) {
 	f := start(t)
 	f.claims.refuse(fault.New(fault.Unavailable, fault.ServiceUnavailable, "the store cannot be reached"))
 	resp := f.post(`{"model":"tiny","messages":[{"role":"user","content":"hi"}]}`, keyed, "k")
-	if body := read(t, resp); resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") == "" {
-		t.Errorf("%d %s", resp.StatusCode, body)
+	if body := read(t, resp); resp.StatusCode != http.StatusServiceUnavailable {
+		t.Errorf("resp.StatusCode: got %d, want 503, with %s (body is %s)", resp.StatusCode, body, body)
+	} else if resp.Header.Get("Retry-After") == "" {
+		t.Errorf(`resp.Header.Get("Retry-After"): got "", want some text, with %s (body is %s)`, body, body)
 	}
 	if n := len(f.billing.admits); n != 0 {
-		t.Errorf("%d requests were admitted", n)
+		t.Errorf("requests admitted: got %d, want 0", n)
 	}
 }
 
@@ -338,7 +354,7 @@ func TestAMalformedIdempotencyKeyIsRefusedInItsPlace(t *testing.T) {
 		{keyed, "é"}} {
 		answer := refused(t, f.post(body, headers...), http.StatusBadRequest, "invalid_value")
 		if !strings.Contains(answer, `"param":"Idempotency-Key"`) {
-			t.Errorf("%q: %s", headers, answer)
+			t.Errorf("%q: got %q, want %q in it", headers, answer, `"param":"Idempotency-Key"`)
 		}
 	}
 	long := body + strings.Repeat(" ", 1000)
@@ -346,7 +362,7 @@ func TestAMalformedIdempotencyKeyIsRefusedInItsPlace(t *testing.T) {
 	refused(t, f.do(http.MethodPost, "/v1/chat/completions", body, "Authorization", "Bearer nonsense", keyed, ""),
 		http.StatusUnauthorized, "invalid_api_key")
 	if n := f.claims.times(); n != 0 {
-		t.Errorf("the store was asked %d times", n)
+		t.Errorf("the store was asked: got %d, want 0", n)
 	}
 }
 
@@ -357,7 +373,11 @@ func TestAKeyedBodyReachesTheProviderUnchanged(t *testing.T) {
 	read(t, f.post(body))
 	read(t, f.post(body, keyed, "k"))
 	plain, withKey := <-f.hub.opens, <-f.hub.opens
-	if !bytes.Equal(plain.GetBody(), withKey.GetBody()) || len(plain.GetBody()) < 10_000 {
-		t.Errorf("%d bytes are sent without the key, %d others with it", len(plain.GetBody()), len(withKey.GetBody()))
+	if !bytes.Equal(plain.GetBody(), withKey.GetBody()) {
+		t.Errorf("%d bytes are sent without the key, %d others with it: plain.GetBody(): got %q, want %q",
+			len(plain.GetBody()), len(withKey.GetBody()), plain.GetBody(), withKey.GetBody())
+	} else if len(plain.GetBody()) < 10_000 {
+		t.Errorf("%d bytes are sent without the key, %d others with it: len(plain.GetBody()): got %d, want at least 10_000",
+			len(plain.GetBody()), len(withKey.GetBody()), len(plain.GetBody()))
 	}
 }

@@ -86,14 +86,19 @@ func TestEachCategoryHasItsEndpoints(t *testing.T) {
 			resp := f.send(path, strings.NewReplacer(modelID, id, embeddingID, id, imageID, id).Replace(body))
 			if serves[path][id] {
 				if resp.StatusCode != http.StatusOK {
-					t.Errorf("%s for %s: %d %s", path, id, resp.StatusCode, read(t, resp))
+					t.Errorf("%s for %s: got %d, want 200, with %s", path, id, resp.StatusCode, read(t, resp))
 				}
 				f.report()
 				continue
 			}
 			e := wantError(t, resp, 400, "unsupported_endpoint_for_model")
-			if e.Error.Param == nil || *e.Error.Param != "model" || !strings.Contains(e.Error.Message, right[id]+".") {
-				t.Errorf("%s for %s: %s", path, id, e.Error.Message)
+			switch {
+			case e.Error.Param == nil:
+				t.Errorf("%s for %s: e.Error.Param: got nil, want a value", path, id)
+			case *e.Error.Param != "model":
+				t.Errorf(`%s for %s: *e.Error.Param: got %q, want "model"`, path, id, *e.Error.Param)
+			case !strings.Contains(e.Error.Message, right[id]+"."):
+				t.Errorf("%s for %s: e.Error.Message: got %q, want %q in it", path, id, e.Error.Message, right[id]+".")
 			}
 			noReport(t, f)
 		}
@@ -106,30 +111,39 @@ func TestALegacyCompletionIsAnsweredOverChat(t *testing.T) {
 	const want = `{"id":"cmpl-x","object":"text_completion","created":1,"model":"acme/tiny-1b",` +
 		`"choices":[{"logprobs":null,"index":0,` +
 		`"text":"Hello","finish_reason":"stop"}],"usage":{"prompt_tokens":9,"completion_tokens":3,"total_tokens":12}}`
-	if body := read(t, resp); resp.StatusCode != 200 || body != want {
-		t.Errorf("%d\n%s\nwant\n%s", resp.StatusCode, body, want)
+	if body := read(t, resp); resp.StatusCode != 200 {
+		t.Errorf("resp.StatusCode: got %d, want 200", resp.StatusCode)
+	} else if body != want {
+		t.Errorf("body: got %q, want %q", body, want)
 	}
 	wantHeaders(t, resp.Header, map[string]string{"X-Svc-Cost-Usd": "0.00000315", "X-Svc-Attempts": "1",
 		"Content-Type": "application/json"})
 	open := <-f.hub.opens
 	const sent = `{"max_tokens":16,"messages":[{"role":"user","content":"Say \u0068ello"}],"model":"acme/tiny-1b","n":2,` +
 		`"seed":1.0}`
-	if string(open.GetBody()) != sent || open.GetEndpoint() != hubv1.Endpoint_ENDPOINT_CHAT ||
-		open.GetMaxOutputTokens() != 16 || open.GetChoices() != 2 {
-		t.Errorf("open says %v", open)
+	switch {
+	case string(open.GetBody()) != sent:
+		t.Errorf("open.GetBody(): got %q, want %q", string(open.GetBody()), sent)
+	case open.GetEndpoint() != hubv1.Endpoint_ENDPOINT_CHAT:
+		t.Errorf("open.GetEndpoint(): got %v, want %v", open.GetEndpoint(), hubv1.Endpoint_ENDPOINT_CHAT)
+	case open.GetMaxOutputTokens() != 16:
+		t.Errorf("open.GetMaxOutputTokens(): got %d, want 16", open.GetMaxOutputTokens())
+	case open.GetChoices() != 2:
+		t.Errorf("open.GetChoices(): got %d, want 2", open.GetChoices())
 	}
 	if got := string(open.GetBody()[open.GetModelOffset():][:open.GetModelLength()]); got != `"acme/tiny-1b"` {
-		t.Errorf("the model's span is %q", got)
+		t.Errorf("the model's span: got %q, want %q", got, `"acme/tiny-1b"`)
 	}
 	if a := <-f.billing.admits; a.GetMaxCompletionTokens() != 32 {
-		t.Errorf("admit says %v", a)
+		t.Errorf("admit: got %d, want 32", a.GetMaxCompletionTokens())
 	}
-	if sel := <-f.router.selects; strings.Join(sel.GetRequiredCapabilities(), " ") != "chat" ||
-		sel.GetExplicitMaxTokens() != 16 {
-		t.Errorf("select says %v", sel)
+	if sel := <-f.router.selects; strings.Join(sel.GetRequiredCapabilities(), " ") != "chat" {
+		t.Errorf(`select: strings.Join(…): got %q, want "chat"`, strings.Join(sel.GetRequiredCapabilities(), " "))
+	} else if sel.GetExplicitMaxTokens() != 16 {
+		t.Errorf("select: sel.GetExplicitMaxTokens(): got %d, want 16", sel.GetExplicitMaxTokens())
 	}
 	if w := f.report(); w.GetRelayedBytes() != int64(len(want)) {
-		t.Errorf("the request report says %v", w)
+		t.Errorf("the request report: got %d, want %d", w.GetRelayedBytes(), int64(len(want)))
 	}
 }
 
@@ -137,14 +151,16 @@ func TestALegacyCompletionShowsItsCostWhenAsked(t *testing.T) {
 	f := start(t)
 	body := read(t, f.send(completionsPath, strings.Replace(legacyHello, "{", `{"usage":{"include":true},`, 1)))
 	if !strings.HasSuffix(body, `"usage":{"cost":0.00000315,"prompt_tokens":9,"completion_tokens":3,"total_tokens":12}}`) {
-		t.Errorf("got %s", body)
+		t.Errorf("body: got %q, want the suffix %q", body,
+			`"usage":{"cost":0.00000315,"prompt_tokens":9,"completion_tokens":3,"total_tokens":12}}`)
 	}
 	f.hub.set(answering(
 		`{"id":"chatcmpl-1","choices":[{"index":0,"message":{"content":"x"}}],"usage":{"prompt_tokens":900,`+
 			`"completion_tokens":3,"total_tokens":903}}`, 9, 3))
 	body = read(t, f.send(completionsPath, legacyHello))
 	if !strings.HasSuffix(body, `"usage":{"prompt_tokens":9,"completion_tokens":3,"total_tokens":12}}`) {
-		t.Errorf("the engine's claim is shown: %s", body)
+		t.Errorf("the engine's claim is shown: got %q, want the suffix %q", body,
+			`"usage":{"prompt_tokens":9,"completion_tokens":3,"total_tokens":12}}`)
 	}
 }
 
@@ -175,11 +191,13 @@ func TestALegacyStreamIsTheChatsInText(t *testing.T) {
 			t.Errorf("%s\n%s\nwant\n%s", members, body, want)
 		}
 		open := <-f.hub.opens
-		if !open.GetStream() || !strings.Contains(string(open.GetBody()), `"include_usage":true`) {
-			t.Errorf("%s: open says %v", members, open)
+		if !open.GetStream() {
+			t.Errorf("%s: open: open.GetStream(): got false, want true, with %v", members, open)
+		} else if !strings.Contains(string(open.GetBody()), `"include_usage":true`) {
+			t.Errorf("%s: open: open.GetBody(): got %q, want %q in it", members, string(open.GetBody()), `"include_usage":true`)
 		}
 		if sel := <-f.router.selects; strings.Join(sel.GetRequiredCapabilities(), " ") != "chat stream" {
-			t.Errorf("select asks for %v", sel.GetRequiredCapabilities())
+			t.Errorf(`select asks: got %q, want "chat stream"`, strings.Join(sel.GetRequiredCapabilities(), " "))
 		}
 	}
 }
@@ -191,9 +209,13 @@ func TestALegacyStreamThatBreaksSaysSo(t *testing.T) {
 			func() error { return p.fail(upstreamFailed()) })
 	})
 	body := read(t, f.send(completionsPath, strings.Replace(legacyHello, "{", `{"stream":true,`, 1)))
-	if !strings.Contains(body, `"text":"Hel"`) || !strings.Contains(body, `data: {"error":`) ||
-		strings.Contains(body, "[DONE]") {
-		t.Errorf("got %s", body)
+	switch {
+	case !strings.Contains(body, `"text":"Hel"`):
+		t.Errorf("body: got %q, want %q in it", body, `"text":"Hel"`)
+	case !strings.Contains(body, `data: {"error":`):
+		t.Errorf("body: got %q, want %q in it", body, `data: {"error":`)
+	case strings.Contains(body, "[DONE]"):
+		t.Errorf(`body: got %q, want it without "[DONE]"`, body)
 	}
 }
 
@@ -219,14 +241,23 @@ func TestEmbeddingsComeAsTheyWereAskedFor(t *testing.T) {
 		f.hub.set(answering(vectorJSON(c.engine), 5, 0))
 		body := strings.Replace(embedHello, "{", "{"+c.format, 1)
 		resp := f.send(embeddingsPath, body)
-		if got := read(t, resp); resp.StatusCode != 200 || got != vectorJSON(c.want) {
-			t.Errorf("%s of %s: %d %s", c.format, c.engine, resp.StatusCode, got)
+		if got := read(t, resp); resp.StatusCode != 200 {
+			t.Errorf("%s of %s: resp.StatusCode: got %d, want 200", c.format, c.engine, resp.StatusCode)
+		} else if wanted := vectorJSON(c.want); got != wanted {
+			t.Errorf("%s of %s: read(t, resp): got %q, want %q", c.format, c.engine, got, wanted)
 		}
 		wantHeaders(t, resp.Header, map[string]string{"X-Svc-Cost-Usd": "0.00000075", "Content-Type": "application/json"})
-		if open := <-f.hub.opens; string(open.GetBody()) != body ||
-			open.GetEndpoint() != hubv1.Endpoint_ENDPOINT_EMBEDDINGS ||
-			open.GetInputs() != 1 || open.GetMaxOutputTokens() != 1 || open.GetStream() {
-			t.Errorf("open says %v", open)
+		switch open := <-f.hub.opens; {
+		case string(open.GetBody()) != body:
+			t.Errorf("open.GetBody(): got %q, want %q", string(open.GetBody()), body)
+		case open.GetEndpoint() != hubv1.Endpoint_ENDPOINT_EMBEDDINGS:
+			t.Errorf("open.GetEndpoint(): got %v, want %v", open.GetEndpoint(), hubv1.Endpoint_ENDPOINT_EMBEDDINGS)
+		case open.GetInputs() != 1:
+			t.Errorf("open.GetInputs(): got %d, want 1", open.GetInputs())
+		case open.GetMaxOutputTokens() != 1:
+			t.Errorf("open.GetMaxOutputTokens(): got %d, want 1", open.GetMaxOutputTokens())
+		case open.GetStream():
+			t.Errorf("open.GetStream(): got true, want false, with %v", open)
 		}
 	}
 	f.hub.set(answering(`{"data":[{"embedding":[1]}],"usage":{"prompt_tokens":99,"total_tokens":99}}`, 5, 0))
@@ -243,16 +274,26 @@ func TestEmbeddingsAreHeldWholeAndFitOneByOne(t *testing.T) {
 	f.hub.set(answering(vectorJSON(`[1]`), 5, 0))
 	read(t, f.send(embeddingsPath, `{"model":"acme/embed","input":[[1,2,3],[4,5,6,7]]}`))
 	open, admit, sel := <-f.hub.opens, <-f.billing.admits, <-f.router.selects
-	if open.GetEstimatedPromptTokens() != 7 || open.GetInputs() != 2 ||
-		open.GetHeldPromptTokens() != admit.GetPromptTokens() {
-		t.Errorf("open says %v", open)
+	switch {
+	case open.GetEstimatedPromptTokens() != 7:
+		t.Errorf("open.GetEstimatedPromptTokens(): got %d, want 7", open.GetEstimatedPromptTokens())
+	case open.GetInputs() != 2:
+		t.Errorf("open.GetInputs(): got %d, want 2", open.GetInputs())
+	case open.GetHeldPromptTokens() != admit.GetPromptTokens():
+		t.Errorf("open.GetHeldPromptTokens(): got %d, want %d", open.GetHeldPromptTokens(), admit.GetPromptTokens())
 	}
-	if admit.GetPromptTokens() != 9+16+16 || admit.GetMaxCompletionTokens() != 0 {
-		t.Errorf("admit says %v", admit)
+	if admit.GetPromptTokens() != 9+16+16 {
+		t.Errorf("admit.GetPromptTokens(): got %d, want 9+16+16", admit.GetPromptTokens())
+	} else if admit.GetMaxCompletionTokens() != 0 {
+		t.Errorf("admit.GetMaxCompletionTokens(): got %d, want 0", admit.GetMaxCompletionTokens())
 	}
-	if sel.GetPromptTokens() != 4 || sel.GetExplicitMaxTokens() != 0 ||
-		strings.Join(sel.GetRequiredCapabilities(), " ") != "embeddings" {
-		t.Errorf("select says %v", sel)
+	switch {
+	case sel.GetPromptTokens() != 4:
+		t.Errorf("select: sel.GetPromptTokens(): got %d, want 4", sel.GetPromptTokens())
+	case sel.GetExplicitMaxTokens() != 0:
+		t.Errorf("select: sel.GetExplicitMaxTokens(): got %d, want 0", sel.GetExplicitMaxTokens())
+	case strings.Join(sel.GetRequiredCapabilities(), " ") != "embeddings":
+		t.Errorf(`select: strings.Join(…): got %q, want "embeddings"`, strings.Join(sel.GetRequiredCapabilities(), " "))
 	}
 }
 
@@ -264,12 +305,18 @@ func TestVectorsThatNobodyCanReadAreAnothersToMake(t *testing.T) {
 		},
 		answering(vectorJSON(`[1]`), 5, 0))
 	resp := f.send(embeddingsPath, embedHello)
-	if got := read(t, resp); resp.StatusCode != 200 || got != vectorJSON(`[1]`) ||
-		resp.Header.Get("X-Svc-Attempts") != "2" {
-		t.Errorf("%d %s", resp.StatusCode, got)
+	switch got := read(t, resp); {
+	case resp.StatusCode != 200:
+		t.Errorf("resp.StatusCode: got %d, want 200", resp.StatusCode)
+	case got != vectorJSON(`[1]`):
+		t.Errorf("read(t, resp): got %q, want %q", got, vectorJSON(`[1]`))
+	case resp.Header.Get("X-Svc-Attempts") != "2":
+		t.Errorf(`resp.Header.Get("X-Svc-Attempts"): got %q, want "2"`, resp.Header.Get("X-Svc-Attempts"))
 	}
-	if w := f.report(); w.GetCommittedAttempt() != 2 || w.GetAttempts()[0].GetResult() != "failed" {
-		t.Errorf("the request report says %v", w)
+	if w := f.report(); w.GetCommittedAttempt() != 2 {
+		t.Errorf("the request report: w.GetCommittedAttempt(): got %d, want 2", w.GetCommittedAttempt())
+	} else if w.GetAttempts()[0].GetResult() != "failed" {
+		t.Errorf(`the request report: w.GetAttempts()[0].GetResult(): got %q, want "failed"`, w.GetAttempts()[0].GetResult())
 	}
 }
 
@@ -281,21 +328,34 @@ func TestImagesAreHeldByNumber(t *testing.T) {
 	f.hub.set(answering(`{"created":7,"data":[`+one+`],"usage":{"total_tokens":1.0}}`, 0, 1))
 	resp := f.send(imagesPath, strings.Replace(paintHello, "{",
 		`{"n":3,"size":"99999x99999","quality":"hd","response_format":"b64_json",`, 1))
-	if got := read(t, resp); resp.StatusCode != 200 || got != `{"created":7,"data":[`+one+
-		`],"usage":{"total_tokens":1.0}}` {
-		t.Errorf("%d %s", resp.StatusCode, got)
+	if got := read(t, resp); resp.StatusCode != 200 {
+		t.Errorf("resp.StatusCode: got %d, want 200", resp.StatusCode)
+	} else if got != `{"created":7,"data":[`+one+`],"usage":{"total_tokens":1.0}}` {
+		t.Errorf("read(t, resp): got %q, want %q", got, `{"created":7,"data":[`+one+`],"usage":{"total_tokens":1.0}}`)
 	}
 	wantHeaders(t, resp.Header, map[string]string{"X-Svc-Cost-Usd": "0.0000006"})
 	open, admit, sel := <-f.hub.opens, <-f.billing.admits, <-f.router.selects
-	if open.GetEndpoint() != hubv1.Endpoint_ENDPOINT_IMAGES || open.GetChoices() != 3 || open.GetMaxOutputTokens() != 1 ||
-		open.GetEstimatedPromptTokens() != 0 || open.GetHeldPromptTokens() != 0 {
-		t.Errorf("open says %v", open)
+	switch {
+	case open.GetEndpoint() != hubv1.Endpoint_ENDPOINT_IMAGES:
+		t.Errorf("open.GetEndpoint(): got %v, want %v", open.GetEndpoint(), hubv1.Endpoint_ENDPOINT_IMAGES)
+	case open.GetChoices() != 3:
+		t.Errorf("open.GetChoices(): got %d, want 3", open.GetChoices())
+	case open.GetMaxOutputTokens() != 1:
+		t.Errorf("open.GetMaxOutputTokens(): got %d, want 1", open.GetMaxOutputTokens())
+	case open.GetEstimatedPromptTokens() != 0:
+		t.Errorf("open.GetEstimatedPromptTokens(): got %d, want 0", open.GetEstimatedPromptTokens())
+	case open.GetHeldPromptTokens() != 0:
+		t.Errorf("open.GetHeldPromptTokens(): got %d, want 0", open.GetHeldPromptTokens())
 	}
-	if admit.GetPromptTokens() != 0 || admit.GetMaxCompletionTokens() != 3 {
-		t.Errorf("admit says %v", admit)
+	if admit.GetPromptTokens() != 0 {
+		t.Errorf("admit.GetPromptTokens(): got %d, want 0", admit.GetPromptTokens())
+	} else if admit.GetMaxCompletionTokens() != 3 {
+		t.Errorf("admit.GetMaxCompletionTokens(): got %d, want 3", admit.GetMaxCompletionTokens())
 	}
-	if sel.GetPromptTokens() < 1 || strings.Join(sel.GetRequiredCapabilities(), " ") != "images" {
-		t.Errorf("select says %v", sel)
+	if sel.GetPromptTokens() < 1 {
+		t.Errorf("select: sel.GetPromptTokens(): got %d, want at least 1", sel.GetPromptTokens())
+	} else if strings.Join(sel.GetRequiredCapabilities(), " ") != "images" {
+		t.Errorf(`select: strings.Join(…): got %q, want "images"`, strings.Join(sel.GetRequiredCapabilities(), " "))
 	}
 }
 
@@ -325,10 +385,12 @@ func TestImagesAreStreamedByNameAndEndWithoutDone(t *testing.T) {
 	wantHeaders(t, resp.Header, map[string]string{"Content-Type": "text/event-stream; charset=utf-8",
 		"X-Accel-Buffering": "no"})
 	if sel := <-f.router.selects; strings.Join(sel.GetRequiredCapabilities(), " ") != "images stream" {
-		t.Errorf("select asks for %v", sel.GetRequiredCapabilities())
+		t.Errorf(`select asks: got %q, want "images stream"`, strings.Join(sel.GetRequiredCapabilities(), " "))
 	}
-	if w := f.report(); w.GetRelayedTokens() != 1 || !w.GetStream() {
-		t.Errorf("the request report says %v", w)
+	if w := f.report(); w.GetRelayedTokens() != 1 {
+		t.Errorf("the request report: w.GetRelayedTokens(): got %d, want 1", w.GetRelayedTokens())
+	} else if !w.GetStream() {
+		t.Errorf("the request report: w.GetStream(): got false, want true, with %v", w)
 	}
 }
 
@@ -353,11 +415,13 @@ func TestNoLineOfAStreamIsLongerThanClientsRead(t *testing.T) {
 		})
 	body := read(t, f.send(imagesPath, strings.Replace(paintHello, "{", `{"stream":true,`, 1)))
 	line, rest, _ := strings.Cut(strings.TrimPrefix(body, "event: "+name+"\n"), "\n")
-	if len(line) != most || !strings.HasPrefix(rest, "\ndata: {\"error\":") {
-		t.Errorf("a line of %d bytes, then %.100s", len(line), rest)
+	if len(line) != most {
+		t.Errorf("a line: got %d, want %d, with %.100s", len(line), most, rest)
+	} else if !strings.HasPrefix(rest, "\ndata: {\"error\":") {
+		t.Errorf("rest: got %q, want the prefix %q", rest, "\ndata: {\"error\":")
 	}
 	if w := f.report(); w.GetCommittedAttempt() != 2 {
-		t.Errorf("the request report says %v", w)
+		t.Errorf("the request report: got %d, want 2", w.GetCommittedAttempt())
 	}
 }
 
@@ -386,12 +450,14 @@ func TestHostileBodiesAreRefusedOnEveryEndpoint(t *testing.T) {
 		wantError(t, f.send(path, body, "Content-Encoding", "gzip"), 415, "unsupported_encoding")
 		for _, n := range []string{"-1", "0", "2147483648", "9223372036854775808", "1e30", "1e999999", `"5"`, "1.5"} {
 			e := wantError(t, f.send(path, with(`"`+number[path]+`":`+n)), 400, "invalid_value")
-			if e.Error.Param == nil || *e.Error.Param != number[path] {
-				t.Errorf("%s %s: the param is %v", path, n, e.Error.Param)
+			if e.Error.Param == nil {
+				t.Errorf("%s %s: the param: got nil, want a value", path, n)
+			} else if *e.Error.Param != number[path] {
+				t.Errorf("%s %s: the param: *e.Error.Param: got %q, want %q", path, n, *e.Error.Param, number[path])
 			}
 		}
 		if resp := f.send(path, with(`"`+number[path]+`":null`)); resp.StatusCode != 200 {
-			t.Errorf("%s: null is not absent: %s", path, read(t, resp))
+			t.Errorf("%s: null is not absent: got %d, want 200, with %s", path, resp.StatusCode, read(t, resp))
 		}
 		f.report()
 		wantError(t, f.send(path, strings.Replace(body, "world", "\xff", 1)), 400, "invalid_request")
@@ -400,7 +466,7 @@ func TestHostileBodiesAreRefusedOnEveryEndpoint(t *testing.T) {
 		f.report()
 		<-f.hub.opens
 		if open := <-f.hub.opens; !strings.Contains(string(open.GetBody()), `\ud800`) {
-			t.Errorf("%s: bytes were altered: %q", path, open.GetBody())
+			t.Errorf("%s: bytes were altered: got %q, want %q in it", path, string(open.GetBody()), `\ud800`)
 		}
 	}
 	noReport(t, f)
@@ -413,8 +479,15 @@ func TestTheOfficialSDKReadsEveryKind(t *testing.T) {
 		Model:  openai.CompletionNewParamsModel(modelID),
 		Prompt: openai.CompletionNewParamsPromptUnion{OfString: openai.String("Say hello")},
 	})
-	if err != nil || text.Choices[0].Text != "Hello" || text.Usage.TotalTokens != 12 || text.ID != "cmpl-x" {
-		t.Errorf("completions: %v, %+v", err, text)
+	switch {
+	case err != nil:
+		t.Errorf("completions: got the error %v, want none", err)
+	case text.Choices[0].Text != "Hello":
+		t.Errorf(`completions: text.Choices[0].Text: got %q, want "Hello"`, text.Choices[0].Text)
+	case text.Usage.TotalTokens != 12:
+		t.Errorf("completions: text.Usage.TotalTokens: got %d, want 12", text.Usage.TotalTokens)
+	case text.ID != "cmpl-x":
+		t.Errorf(`completions: text.ID: got %q, want "cmpl-x"`, text.ID)
 	}
 	f.hub.set(answering(vectorJSON(`"`+packed+`"`), 5, 0))
 	vectors, err := client.Embeddings.New(t.Context(), openai.EmbeddingNewParams{
@@ -426,8 +499,13 @@ func TestTheOfficialSDKReadsEveryKind(t *testing.T) {
 	}
 	f.hub.set(answering(`{"data":[{"b64_json":"AAAA"}]}`, 0, 1))
 	pictures, err := client.Images.Generate(t.Context(), openai.ImageGenerateParams{Model: imageID, Prompt: "a cat"})
-	if err != nil || pictures.Data[0].B64JSON != "AAAA" || pictures.Created == 0 {
-		t.Errorf("images: %v, %+v", err, pictures)
+	switch {
+	case err != nil:
+		t.Errorf("images: got the error %v, want none", err)
+	case pictures.Data[0].B64JSON != "AAAA":
+		t.Errorf(`images: pictures.Data[0].B64JSON: got %q, want "AAAA"`, pictures.Data[0].B64JSON)
+	case pictures.Created == 0:
+		t.Error("images: pictures.Created: got 0, want any but 0")
 	}
 	f.hub.set(streamAnswer)
 	stream := client.Completions.NewStreaming(t.Context(), openai.CompletionNewParams{
@@ -438,8 +516,10 @@ func TestTheOfficialSDKReadsEveryKind(t *testing.T) {
 	for stream.Next() {
 		said += stream.Current().Choices[0].Text
 	}
-	if stream.Err() != nil || said != "Hello" {
-		t.Errorf("a stream of completions: %q, %v", said, stream.Err())
+	if stream.Err() != nil {
+		t.Errorf("a stream of completions: stream.Err(): got the error %v, want none", stream.Err())
+	} else if said != "Hello" {
+		t.Errorf(`a stream of completions: said: got %q, want "Hello"`, said)
 	}
 }
 
@@ -471,9 +551,14 @@ func TestTheOfficialSDKReadsAStreamOfImages(t *testing.T) {
 		e := stream.Current()
 		types, last = append(types, e.Type), len(e.B64JSON)
 	}
-	if stream.Err() != nil || strings.Join(types, " ") != "image_generation.partial_image image_generation.completed" ||
-		last != size {
-		t.Errorf("%v, %d bytes last, %v", types, last, stream.Err())
+	switch {
+	case stream.Err() != nil:
+		t.Errorf("stream.Err(): got the error %v, want none", stream.Err())
+	case strings.Join(types, " ") != "image_generation.partial_image image_generation.completed":
+		t.Errorf(`strings.Join(types, " "): got %q, want "image_generation.partial_image image_generation.completed"`,
+			strings.Join(types, " "))
+	case last != size:
+		t.Errorf("last: got %d, want %d", last, size)
 	}
 }
 

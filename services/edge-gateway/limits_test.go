@@ -198,7 +198,7 @@ func (c rated) ask(f *fleet) {
 	}
 	resp := f.do(c.method, c.path, c.body, append([]string{"Authorization", "Bearer " + f.key}, c.headers...)...)
 	if body := read(t, resp); resp.StatusCode != c.status {
-		t.Fatalf("status %d: %s", resp.StatusCode, body)
+		t.Fatalf("status: got %d, want %d, with %s (body is %s)", resp.StatusCode, c.status, body, body)
 	}
 	wantHeaders(t, resp.Header, c.want)
 	if reads := f.billing.readRates(nil); reads > 0 && c.want["X-Ratelimit-Remaining-Requests"] != "45" {
@@ -230,7 +230,7 @@ func TestNoAnswerWithoutAGoodKeyHasARate(t *testing.T) {
 	f.svc.auth.Forget("key-1")
 	wantHeaders(t, f.do(http.MethodGet, "/v1/models", "", good...).Header, noRate)
 	if n := f.billing.readRates(nil); n != 0 {
-		t.Errorf("%d rates were read", n)
+		t.Errorf("rates read: got %d, want 0", n)
 	}
 }
 
@@ -285,14 +285,16 @@ func TestARefusalDoesNotWaitLongForItsRate(t *testing.T) {
 		resp := f.post(bad)
 		wantError(f.t.(*testing.T), resp, http.StatusNotFound, "model_not_found")
 		if took := time.Since(began); took != 250*time.Millisecond {
-			t.Errorf("refused after %v", took)
+			t.Errorf("refused: got %v, want %v", took, 250*time.Millisecond)
 		}
 		wantHeaders(t, resp.Header, noRate)
 		for range 10 {
 			read(t, f.post(bad))
 		}
-		if took, reads := time.Since(began), f.billing.readRates(nil); took != 250*time.Millisecond || reads != 1 {
-			t.Errorf("a flood of refusals took %v and %d reads", took, reads)
+		if took, reads := time.Since(began), f.billing.readRates(nil); took != 250*time.Millisecond {
+			t.Errorf("a flood of refusals took: got %v, want %v", took, 250*time.Millisecond)
+		} else if reads != 1 {
+			t.Errorf("reads: got %d, want 1", reads)
 		}
 		pass(time.Second)
 		resp = f.post(bad)
@@ -308,7 +310,7 @@ func TestKeylessRoutesDoNotFloodALedgerThatHangs(t *testing.T) {
 		models := func() *http.Response {
 			resp := f.do(http.MethodGet, "/v1/models", "", "Authorization", "Bearer "+f.key)
 			if body := read(f.t.(*testing.T), resp); resp.StatusCode != http.StatusOK {
-				t.Errorf("%d %s", resp.StatusCode, body)
+				t.Errorf("resp.StatusCode: got %d, want 200, with %s (body is %s)", resp.StatusCode, body, body)
 			}
 			return resp
 		}
@@ -317,20 +319,24 @@ func TestKeylessRoutesDoNotFloodALedgerThatHangs(t *testing.T) {
 		for range 10 {
 			wantHeaders(f.t.(*testing.T), models().Header, noRate)
 		}
-		if took, asked := time.Since(began), f.keys.take(200*time.Millisecond); took != 250*time.Millisecond || asked != 1 {
-			t.Errorf("it took %v and %d look-ups", took, asked)
+		if took, asked := time.Since(began), f.keys.take(200*time.Millisecond); took != 250*time.Millisecond {
+			t.Errorf("it took: got %v, want %v", took, 250*time.Millisecond)
+		} else if asked != 1 {
+			t.Errorf("asked: got %d, want 1", asked)
 		}
 		pass(time.Second)
 		f.billing.readRates(func(ctx context.Context) error {
 			deadline, _ := ctx.Deadline()
 			if left := time.Until(deadline); left < 240*time.Millisecond {
-				t.Errorf("the rate is read within %v", left)
+				t.Errorf("the rate is read within: got %v, want at least %v", left, 240*time.Millisecond)
 			}
 			return fault.New(fault.Unavailable, fault.ServiceUnavailable, "away")
 		})
 		models()
-		if asked, reads := f.keys.take(0), f.billing.readRates(nil); asked != 1 || reads != 1 {
-			t.Errorf("%d look-ups and %d reads", asked, reads)
+		if asked, reads := f.keys.take(0), f.billing.readRates(nil); asked != 1 {
+			t.Errorf("asked: got %d, want 1", asked)
+		} else if reads != 1 {
+			t.Errorf("reads: got %d, want 1", reads)
 		}
 	})
 }
@@ -346,10 +352,10 @@ func TestWrongKeysOnKeylessRoutesAreNoGuesses(t *testing.T) {
 		wantHeaders(t, f.do(http.MethodGet, "/v1/models", "", "Authorization", "Bearer "+key).Header, noRate)
 	}
 	if asked := f.keys.take(0); asked > 4 {
-		t.Errorf("%d keys were looked up", asked)
+		t.Errorf("keys looked up: got %d, want at most 4", asked)
 	}
 	resp := f.post(hello)
 	if body := read(t, resp); resp.StatusCode != http.StatusOK {
-		t.Errorf("a good key: %d %s", resp.StatusCode, body)
+		t.Errorf("a good key: got %d, want 200, with %s (body is %s)", resp.StatusCode, body, body)
 	}
 }

@@ -141,7 +141,7 @@ func TestAnOperatorsCallIsLoggedWithTheOperatorsName(t *testing.T) {
 		}
 	}
 	if strings.Contains(text, adminToken) {
-		t.Error("got the token in the log")
+		t.Errorf("got the token in the log: got %q, want it without %q", text, adminToken)
 	}
 }
 
@@ -208,7 +208,8 @@ func TestTheServiceOfEachOperatorsRouteGetsTheOperatorsName(t *testing.T) {
 		}
 		path, _, _ := strings.Cut(o.path, "?")
 		if text := f.log.String(); !strings.Contains(text, "operator="+operatorName+" path="+path) {
-			t.Errorf("%s: got no line of the log with its operator and path", o)
+			t.Errorf("%s: got no line of the log with its operator and path: got %q, want %q in it", o, text,
+				"operator="+operatorName+" path="+path)
 		}
 	}
 	if found < 20 {

@@ -23,15 +23,15 @@ func TestModelsAreListedWhenSomebodyServesThem(t *testing.T) {
 	const tiny = `{"id":"acme/tiny-1b","object":"model","created":0,"owned_by":"acme","context_length":8192}`
 	const idle = `{"id":"idle","object":"model","created":0,"owned_by":"svc","context_length":512}`
 	if body := read(t, f.do(http.MethodGet, "/v1/models", "")); body != `{"object":"list","data":[`+tiny+`]}` {
-		t.Errorf("callable: %s", body)
+		t.Errorf("callable: got %q, want %q", body, `{"object":"list","data":[`+tiny+`]}`)
 	}
 	if body := read(t, f.do(http.MethodGet, "/v1/models?all=true", "")); body != `{"object":"list","data":[`+tiny+`,`+idle+
 		`]}` {
-		t.Errorf("all: %s", body)
+		t.Errorf("all: got %q, want %q", body, `{"object":"list","data":[`+tiny+`,`+idle+`]}`)
 	}
 	// An id is stronger than another model's slug, and what is retired has none.
 	if body := read(t, f.do(http.MethodGet, "/v1/models/"+modelID, "")); body != tiny {
-		t.Errorf("one: %s", body)
+		t.Errorf("one: got %q, want %q", body, tiny)
 	}
 	wantError(t, f.do(http.MethodGet, "/v1/models/old", ""), 404, "model_not_found")
 }
@@ -45,14 +45,16 @@ func TestThePublicCatalogWritesZerosAndNulls(t *testing.T) {
 		`"max_reported_context_length":null`, `"capabilities":[]`, `"created_at":null`, `"active":false`, `"page":3`,
 	} {
 		if !strings.Contains(body, want) {
-			t.Errorf("%s is not in %s", want, body)
+			t.Errorf("%s is not: got %q, want %q in it", want, body, want)
 		}
 	}
 	for _, path := range []string{"/api/v1/models/acme/tiny-1b/providers",
 		"/api/v1/models/acme%2Ftiny-1b/providers?page=1"} {
 		resp := f.do(http.MethodGet, path, "")
-		if body := read(t, resp); resp.StatusCode != 200 || !strings.Contains(body, `"list":[]`) {
-			t.Errorf("%s: %d %s", path, resp.StatusCode, body)
+		if body := read(t, resp); resp.StatusCode != 200 {
+			t.Errorf("%s: resp.StatusCode: got %d, want 200", path, resp.StatusCode)
+		} else if !strings.Contains(body, `"list":[]`) {
+			t.Errorf("%s: body: got %q, want %q in it", path, body, `"list":[]`)
 		}
 	}
 	wantError(t, f.do(http.MethodGet, "/api/v1/models?page=x", ""), 400, "invalid_request")
@@ -85,15 +87,19 @@ func TestOperatorsReachTheServices(t *testing.T) {
 		t.Errorf("%d %s", resp.StatusCode, body)
 	}
 	md, _ := metadata.FromIncomingContext(f.market.last())
-	if got := md.Get("idempotency-key"); len(got) != 1 || got[0] != "grant-1" {
-		t.Errorf("the key came as %v", got)
+	if got := md.Get("idempotency-key"); len(got) != 1 {
+		t.Errorf("the key came: len(got): got %d, want 1, in %v", len(got), got)
+	} else if got[0] != "grant-1" {
+		t.Errorf(`the key came: got[0]: got %q, want "grant-1"`, got[0])
 	}
 	if got := serve.Operator(f.market.last()); got != operatorName {
 		t.Errorf("got the operator %q, want %q", got, operatorName)
 	}
 	for name, values := range md {
-		if strings.Contains(strings.Join(values, " "), adminToken) || strings.Contains(name, "other") {
-			t.Errorf("%s was handed on", name)
+		if strings.Contains(strings.Join(values, " "), adminToken) {
+			t.Errorf(`handed on: strings.Join(values, " "): got %q, want it without %q`, strings.Join(values, " "), adminToken)
+		} else if strings.Contains(name, "other") {
+			t.Errorf(`handed on: name: got %q, want it without "other"`, name)
 		}
 	}
 	wantError(t, f.do(http.MethodPost, path, `{"amount_usd":"reused"}`, admin...), 422, "idempotency_key_reused")
@@ -105,13 +111,15 @@ func TestOperatorsReachTheServices(t *testing.T) {
 	wantError(t, f.do(http.MethodGet, "/api/v1/admin/none", "", admin...), 404, "unknown_route")
 	e := wantError(t, f.do(http.MethodPost, path, `{"amount_usd":"boom"}`, admin...), 500, "internal_error")
 	if strings.Contains(e.Error.Message, "pq") {
-		t.Errorf("driver text: %s", e.Error.Message)
+		t.Errorf(`driver text: got %q, want it without "pq"`, e.Error.Message)
 	}
 	for _, id := range []string{"acme/tiny-1b", "acme%2Ftiny-1b", "llama3:8b"} {
 		resp := f.do(http.MethodPut, "/api/v1/admin/models/"+id, `{"name":"x"}`, admin...)
 		want := strings.ReplaceAll(id, "%2F", "/")
-		if body := read(t, resp); resp.StatusCode != 200 || !strings.Contains(body, `{"model":{"id":"`+want+`"`) {
-			t.Errorf("%s: %d %s", id, resp.StatusCode, body)
+		if body := read(t, resp); resp.StatusCode != 200 {
+			t.Errorf("%s: resp.StatusCode: got %d, want 200", id, resp.StatusCode)
+		} else if !strings.Contains(body, `{"model":{"id":"`+want+`"`) {
+			t.Errorf("%s: body: got %q, want %q in it", id, body, `{"model":{"id":"`+want+`"`)
 		}
 	}
 }
@@ -120,9 +128,14 @@ func TestHeadIsAnsweredAsGet(t *testing.T) {
 	f := start(t)
 	for _, path := range []string{"/api/v1/models", "/api/v1/models/acme/tiny-1b/providers"} {
 		resp := f.do(http.MethodHead, path, "")
-		if body := read(t, resp); resp.StatusCode != 200 || body != "" ||
-			resp.Header.Get("Content-Type") != "application/json" {
-			t.Errorf("%s: %d %v %q", path, resp.StatusCode, resp.Header, body)
+		switch body := read(t, resp); {
+		case resp.StatusCode != 200:
+			t.Errorf("%s: resp.StatusCode: got %d, want 200", path, resp.StatusCode)
+		case body != "":
+			t.Errorf(`%s: body: got %q, want ""`, path, body)
+		case resp.Header.Get("Content-Type") != "application/json":
+			t.Errorf(`%s: resp.Header.Get("Content-Type"): got %q, want "application/json"`, path,
+				resp.Header.Get("Content-Type"))
 		}
 	}
 }
@@ -137,7 +150,7 @@ func TestAWrongMethodGetsTheRightOnes(t *testing.T) {
 		resp := f.do(http.MethodDelete, path, "", admin...)
 		wantError(t, resp, 405, "method_not_allowed")
 		if got := resp.Header.Get("Allow"); got != allowed {
-			t.Errorf("%s allows %s", path, got)
+			t.Errorf("%s allows: got %q, want %q", path, got, allowed)
 		}
 	}
 }
@@ -156,8 +169,10 @@ func TestAnOperatorsBodyIsOnePlainMessage(t *testing.T) {
 	for _, name := range []string{"idempotency_key", "idempotencyKey", `idempotency\u005fkey`} {
 		e := wantError(t, f.do(http.MethodPost, path, `{"amount_usd":"5.00","`+name+`":"k"}`, append(admin, "Idempotency-Key",
 			"other")...), 400, "invalid_value")
-		if e.Error.Param == nil || *e.Error.Param != "idempotency_key" {
-			t.Errorf("the param is %v", e.Error.Param)
+		if e.Error.Param == nil {
+			t.Error("the param: got nil, want a value")
+		} else if *e.Error.Param != "idempotency_key" {
+			t.Errorf(`*e.Error.Param: got %q, want "idempotency_key"`, *e.Error.Param)
 		}
 	}
 	if f.market.last() != nil {
@@ -167,7 +182,7 @@ func TestAnOperatorsBodyIsOnePlainMessage(t *testing.T) {
 		`{"amount_usd":"5.00","idempotency_key":""}`, ``} {
 		resp := f.do(http.MethodPost, path, body, append(admin, "Idempotency-Key", "k", "Content-Encoding", "identity")...)
 		if resp.StatusCode != 200 {
-			t.Errorf("%q: %d %s", body, resp.StatusCode, read(t, resp))
+			t.Errorf("%q: got %d, want 200, with %s", body, resp.StatusCode, read(t, resp))
 		}
 	}
 }
@@ -192,27 +207,28 @@ func TestBrowsersMayCall(t *testing.T) {
 		"Access-Control-Request-Method", "POST",
 		"Access-Control-Request-Headers", "authorization, x-stainless-lang, x-svc-provider")
 	if resp.StatusCode != http.StatusNoContent {
-		t.Errorf("status %d", resp.StatusCode)
+		t.Errorf("status: got %d, want 204", resp.StatusCode)
 	}
 	wantHeaders(t, resp.Header, map[string]string{
 		"Access-Control-Allow-Origin": "*", "Access-Control-Max-Age": "86400", "Access-Control-Allow-Credentials": "",
 		"Access-Control-Allow-Headers": "authorization, x-stainless-lang, x-svc-provider",
 	})
 	resp = f.do(http.MethodOptions, "/v1/chat/completions", "", "Origin", "x", "Access-Control-Request-Headers", "a;b")
-	if got := resp.Header.Get("Access-Control-Allow-Headers"); strings.Contains(got, ";") ||
-		!strings.Contains(got, "Authorization") {
-		t.Errorf("odd names were echoed: %s", got)
+	if got := resp.Header.Get("Access-Control-Allow-Headers"); strings.Contains(got, ";") {
+		t.Errorf(`odd names were echoed: resp.Header.Get(…): got %q, want it without ";"`, got)
+	} else if !strings.Contains(got, "Authorization") {
+		t.Errorf(`odd names were echoed: resp.Header.Get(…): got %q, want "Authorization" in it`, got)
 	}
 	resp = f.do(http.MethodPost, "/v1/chat/completions", hello, "Origin", "https://app.example")
 	wantError(t, resp, 401, "missing_api_key")
 	wantHeaders(t, resp.Header, map[string]string{"Access-Control-Allow-Origin": "*"})
 	for _, name := range []string{"X-Svc-Provider-Id", "X-Request-Id", "Retry-After", "X-Ratelimit-Remaining-Requests"} {
 		if !strings.Contains(resp.Header.Get("Access-Control-Expose-Headers"), name) {
-			t.Errorf("%s is not exposed", name)
+			t.Errorf("%s is not exposed: got %q, want %q in it", name, resp.Header.Get("Access-Control-Expose-Headers"), name)
 		}
 	}
 	if resp := f.do(http.MethodGet, "/api/v1/models", "", "Origin",
 		"x"); resp.Header.Get("Access-Control-Allow-Origin") != "" {
-		t.Error("/api/v1 is open to every page")
+		t.Errorf(`/api/v1 is open to every page: got %q, want ""`, resp.Header.Get("Access-Control-Allow-Origin"))
 	}
 }

@@ -74,8 +74,10 @@ func TestARequestAdvancesToTheNextModel(t *testing.T) {
 					body = strings.Replace(body, "{", `{"stream":true,`, 1)
 				}
 				resp := f.post(body)
-				if got := read(t, resp); resp.StatusCode != http.StatusOK || stream != strings.HasSuffix(got, "[DONE]\n\n") {
-					t.Fatalf("%d %s", resp.StatusCode, got)
+				if got := read(t, resp); resp.StatusCode != http.StatusOK {
+					t.Fatalf("resp.StatusCode: got %d, want 200, with %s", resp.StatusCode, got)
+				} else if stream != strings.HasSuffix(got, "[DONE]\n\n") {
+					t.Fatalf("stream: got %t, want %t, with %s", stream, strings.HasSuffix(got, "[DONE]\n\n"), got)
 				}
 				first, second, last := f.report(), f.report(), f.report()
 				if first.GetContinuedAs() != second.GetRequestId() || second.GetContinuedAs() != last.GetRequestId() ||
@@ -88,8 +90,11 @@ func TestARequestAdvancesToTheNextModel(t *testing.T) {
 						t.Errorf("a model attempt that did not serve: %v", w)
 					}
 				}
-				if last.GetCommittedAttempt() != 1 || last.GetOutcome() != billingv1.Outcome_OUTCOME_COMPLETED {
-					t.Errorf("the model attempt that served: %v", last)
+				if last.GetCommittedAttempt() != 1 {
+					t.Errorf("the model attempt that served: last.GetCommittedAttempt(): got %d, want 1", last.GetCommittedAttempt())
+				} else if last.GetOutcome() != billingv1.Outcome_OUTCOME_COMPLETED {
+					t.Errorf("the model attempt that served: last.GetOutcome(): got %v, want %v", last.GetOutcome(),
+						billingv1.Outcome_OUTCOME_COMPLETED)
 				}
 				wantHeaders(t, resp.Header, map[string]string{
 					"X-Svc-Request-Id": last.GetRequestId(), "X-Request-Id": last.GetRequestId(), "X-Svc-Attempts": "1",
@@ -132,10 +137,10 @@ func TestAModelAttemptIsConcludedBeforeTheNextIsAdmitted(t *testing.T) {
 		return candidates(providerA), nil
 	})
 	if resp := f.post(withModels("m1")); resp.StatusCode != http.StatusOK {
-		t.Fatal(read(t, resp))
+		t.Fatalf("resp.StatusCode: got %d, want 200, with %v", resp.StatusCode, read(t, resp))
 	}
 	if concluded != 1 {
-		t.Errorf("%d model attempts were concluded when the second began", concluded)
+		t.Errorf("model attempts concluded when the second began: got %d, want 1", concluded)
 	}
 }
 
@@ -151,12 +156,16 @@ func TestARequestAdvancesAfterARefusalOfTheRouterToo(t *testing.T) {
 		})
 		resp := f.post(withModels("m1", "m2"))
 		if got := read(t, resp); resp.StatusCode != http.StatusOK {
-			t.Fatalf("%s: %d %s", reason, resp.StatusCode, got)
+			t.Fatalf("%s: %s: got %d, want 200, with %s", reason, got, resp.StatusCode, got)
 		}
 		first, second, last := f.report(), f.report(), f.report()
-		if first.GetErrorCode() != string(reason) || first.GetContinuedAs() != second.GetRequestId() ||
-			second.GetContinuedAs() != last.GetRequestId() {
-			t.Errorf("the model attempts are %v, %v, %v", first, second, last)
+		switch {
+		case first.GetErrorCode() != string(reason):
+			t.Errorf("reason: got %q, want %q", string(reason), first.GetErrorCode())
+		case first.GetContinuedAs() != second.GetRequestId():
+			t.Errorf("second.GetRequestId(): got %q, want %q", second.GetRequestId(), first.GetContinuedAs())
+		case second.GetContinuedAs() != last.GetRequestId():
+			t.Errorf("second.GetContinuedAs(): got %q, want %q", second.GetContinuedAs(), last.GetRequestId())
 		}
 	}
 }
@@ -187,7 +196,7 @@ func TestARequestAdvancesOnlyAfterAnErrorThatAnotherModelCanMend(t *testing.T) {
 			c.arrange(f)
 			wantError(t, f.post(withModels("m1", "m2")), c.status, c.code)
 			if n := len(f.billing.admits); n != 1 {
-				t.Errorf("%d model attempts were admitted", n)
+				t.Errorf("model attempts admitted: got %d, want 1", n)
 			}
 		})
 	}
@@ -209,13 +218,15 @@ func TestAModelThatMayNotServeIsNamed(t *testing.T) {
 	f.keys.set(nil, modelID, "m1", "m2", "m5")
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			if e := wantError(t, f.post(c.body), c.status, c.code); e.Error.Param == nil || *e.Error.Param != c.param {
-				t.Errorf("the param is %v", e.Error.Param)
+			if e := wantError(t, f.post(c.body), c.status, c.code); e.Error.Param == nil {
+				t.Error("the param: got nil, want a value")
+			} else if *e.Error.Param != c.param {
+				t.Errorf("*e.Error.Param: got %q, want %q", *e.Error.Param, c.param)
 			}
 		})
 	}
 	if len(f.billing.admits) != 0 {
-		t.Error("a refused request was admitted")
+		t.Errorf("a refused request was admitted: got %d, want 0", len(f.billing.admits))
 	}
 }
 
@@ -246,8 +257,10 @@ func TestModelsWithNobodyOnlineArePassedOver(t *testing.T) {
 		for range tried {
 			last = f.report()
 		}
-		if last.GetRequestId() != e.RequestID || last.GetContinuedAs() != "" {
-			t.Errorf("the answer speaks of %s, the last model attempt is %v", e.RequestID, last)
+		if last.GetRequestId() != e.RequestID {
+			t.Errorf("last.GetRequestId(): got %q, want %q", last.GetRequestId(), e.RequestID)
+		} else if last.GetContinuedAs() != "" {
+			t.Errorf(`last.GetContinuedAs(): got %q, want ""`, last.GetContinuedAs())
 		}
 	}
 }
@@ -278,19 +291,32 @@ func TestAStreamThatHasBegunAdvances(t *testing.T) {
 			resp := f.post(strings.Replace(withModels("m1"), "{", `{"stream":true,`, 1))
 			body, err := io.ReadAll(resp.Body)
 			first, last := f.report(), f.report()
-			if err != nil || resp.StatusCode != http.StatusOK || resp.Header.Get("X-Request-Id") != first.GetRequestId() ||
-				first.GetContinuedAs() != last.GetRequestId() || last.GetHttpStatus() != http.StatusOK {
-				t.Errorf("%v %d, model attempts %v and %v", err, resp.StatusCode, first, last)
+			switch {
+			case err != nil:
+				t.Errorf("got the error %v, want none", err)
+			case resp.StatusCode != http.StatusOK:
+				t.Errorf("resp.StatusCode: got %d, want 200", resp.StatusCode)
+			case resp.Header.Get("X-Request-Id") != first.GetRequestId():
+				t.Errorf(`resp.Header.Get("X-Request-Id"): got %q, want %q`, resp.Header.Get("X-Request-Id"), first.GetRequestId())
+			case first.GetContinuedAs() != last.GetRequestId():
+				t.Errorf("last.GetRequestId(): got %q, want %q", last.GetRequestId(), first.GetContinuedAs())
+			case last.GetHttpStatus() != http.StatusOK:
+				t.Errorf("last.GetHttpStatus(): got %d, want 200", last.GetHttpStatus())
 			}
 			errors := 1
 			if fails == "" {
 				errors = 0
 			}
-			if !strings.HasPrefix(string(body), ": keep-alive\n\n") ||
-				strings.Contains(string(body), "[DONE]") != (fails == "") ||
-				strings.Count(string(body), `data: {"error":`) != errors ||
-				fails != "" && !strings.Contains(string(body), `"request_id":"`+last.GetRequestId()+`"`) {
-				t.Errorf("%s: got\n%s", fails, body)
+			switch {
+			case !strings.HasPrefix(string(body), ": keep-alive\n\n"):
+				t.Errorf("%s: body: got %q, want the prefix %q", fails, string(body), ": keep-alive\n\n")
+			case strings.Contains(string(body), "[DONE]") != (fails == ""):
+				t.Errorf("%s: strings.Contains(…): got %t, want %t", fails, strings.Contains(string(body), "[DONE]"), fails == "")
+			case strings.Count(string(body), `data: {"error":`) != errors:
+				t.Errorf("%s: strings.Count(…): got %d, want %d", fails, strings.Count(string(body), `data: {"error":`), errors)
+			case fails != "" && !strings.Contains(string(body), `"request_id":"`+last.GetRequestId()+`"`):
+				t.Errorf(`%s: body: got %q, want %q in it, where fails != ""`, fails, string(body),
+					`"request_id":"`+last.GetRequestId()+`"`)
 			}
 		})
 	}
@@ -339,12 +365,16 @@ func TestModelAttemptsShareTheWholeTime(t *testing.T) {
 		begun := time.Now()
 		resp := f.post(strings.Replace(withModels("m1", "m2", "m4"), "{", `{"stream":true,`, 1))
 		body, err := io.ReadAll(resp.Body)
-		if took := time.Since(begun); err != nil || took > 101*time.Second ||
-			!strings.Contains(string(body), `"code":"timeout"`) {
-			t.Errorf("after %v: %v\n%s", took, err, body)
+		switch took := time.Since(begun); {
+		case err != nil:
+			t.Errorf("got the error %v, want none", err)
+		case took > 101*time.Second:
+			t.Errorf("took: got %v, want at most %v", took, 101*time.Second)
+		case !strings.Contains(string(body), `"code":"timeout"`):
+			t.Errorf("body: got %q, want %q in it", string(body), `"code":"timeout"`)
 		}
 		if n := len(f.billing.admits); n != 3 {
-			t.Errorf("%d model attempts", n)
+			t.Errorf("model attempts: got %d, want 3", n)
 		}
 	})
 }
@@ -360,7 +390,7 @@ func TestAnAnswerOfALaterModelAttemptNamesTheFirst(t *testing.T) {
 		first := f.report()
 		f.report()
 		if w := f.report(); w.GetRequestId() == first.GetRequestId() {
-			t.Fatalf("the model attempts are %v and %v", first, w)
+			t.Fatalf("the model attempts: got %q, want any but %q", w.GetRequestId(), first.GetRequestId())
 		}
 		wantHeaders(t, resp.Header, map[string]string{"X-Svc-First-Request-Id": first.GetRequestId()})
 	}
@@ -376,19 +406,21 @@ func TestModelsWithTooShortAnswersArePassedOver(t *testing.T) {
 	long := func(body string) string { return strings.Replace(body, "{", `{"max_tokens":11,`, 1) }
 	resp := f.post(long(withModels("m5", "m1")))
 	if body := read(t, resp); resp.StatusCode != http.StatusOK {
-		t.Fatalf("%d %s", resp.StatusCode, body)
+		t.Fatalf("resp.StatusCode: got %d, want 200, with %s (body is %s)", resp.StatusCode, body, body)
 	}
 	for _, want := range []string{modelID, "m1"} {
 		if got := (<-f.billing.admits).GetModelId(); got != want {
-			t.Errorf("admitted %s, want %s", got, want)
+			t.Errorf("admitted: got %s, want %s", got, want)
 		}
 	}
 	f.report()
 	f.report()
 	e := wantError(t, f.post(long(strings.Replace(withModels("m1"), `"model":"`+modelID, `"model":"m5`, 1))), 400,
 		"invalid_value")
-	if e.Error.Param == nil || *e.Error.Param != "max_tokens" {
-		t.Errorf("the param is %v", e.Error.Param)
+	if e.Error.Param == nil {
+		t.Error("the param: got nil, want a value")
+	} else if *e.Error.Param != "max_tokens" {
+		t.Errorf(`*e.Error.Param: got %q, want "max_tokens"`, *e.Error.Param)
 	}
 }
 
@@ -415,10 +447,10 @@ func TestAModelWhoseNameDoesNotFitIsPassedOver(t *testing.T) {
 	f.report()
 	resp = f.post(body)
 	if got := read(t, resp); resp.StatusCode != http.StatusOK {
-		t.Fatalf("%d %s", resp.StatusCode, got)
+		t.Fatalf("%s: got %d, want 200, with %s", got, resp.StatusCode, got)
 	}
 	first, last := f.report(), f.report()
 	if first.GetContinuedAs() != last.GetRequestId() {
-		t.Errorf("the model attempts are %v and %v", first, last)
+		t.Errorf("the model attempts: got %q, want %q", last.GetRequestId(), first.GetContinuedAs())
 	}
 }

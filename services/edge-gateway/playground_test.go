@@ -80,22 +80,26 @@ func (f *fleet) visit(body string, headers ...string) *http.Response {
 func TestAVisitorIsAnsweredAtThePlatformsExpense(t *testing.T) {
 	f := openPlayground(t)
 	resp := f.visit(playgroundBody)
-	if body := read(t, resp); resp.StatusCode != http.StatusOK || !strings.Contains(body, "Hello") {
-		t.Fatalf("%d %s", resp.StatusCode, body)
+	if body := read(t, resp); resp.StatusCode != http.StatusOK {
+		t.Fatalf("resp.StatusCode: got %d, want 200", resp.StatusCode)
+	} else if !strings.Contains(body, "Hello") {
+		t.Fatalf(`body: got %q, want "Hello" in it`, body)
 	}
 	for name, want := range map[string]string{
 		"X-Svc-Billing-Type": "playground", "X-Ratelimit-Limit-Requests": "5", "X-Ratelimit-Remaining-Requests": "4",
 		"Access-Control-Allow-Origin": "", "Content-Type": "application/json",
 	} {
 		if got := resp.Header.Get(name); got != want {
-			t.Errorf("%s is %q, want %q", name, got, want)
+			t.Errorf("%s: got %q, want %q", name, got, want)
 		}
 	}
-	if order := <-f.billing.admits; order.GetKeyId() != "key-1" || order.GetMaxCompletionTokens() > 100 {
-		t.Errorf("admitted %v", order)
+	if order := <-f.billing.admits; order.GetKeyId() != "key-1" {
+		t.Errorf(`admitted: order.GetKeyId(): got %q, want "key-1"`, order.GetKeyId())
+	} else if order.GetMaxCompletionTokens() > 100 {
+		t.Errorf("admitted: order.GetMaxCompletionTokens(): got %d, want at most 100", order.GetMaxCompletionTokens())
 	}
 	if open := <-f.hub.opens; !bytes.Contains(open.GetBody(), []byte(`"max_tokens":100`)) {
-		t.Errorf("the provider is sent %s", open.GetBody())
+		t.Errorf("the provider: got %q, want %q in it", open.GetBody(), []byte(`"max_tokens":100`))
 	}
 }
 
@@ -105,20 +109,24 @@ func TestTheSixthVisitOfAnHourIsRefused(t *testing.T) {
 	for i := range 5 {
 		if resp := f.visit(playgroundBody, "X-Forwarded-For", "203.0.113."+itoa(i), "Forwarded", "for=203.0.113."+itoa(i),
 			"X-Real-Ip", "203.0.113."+itoa(i)); resp.StatusCode != http.StatusOK {
-			t.Fatalf("visit %d: %d %s", i+1, resp.StatusCode, read(t, resp))
+			t.Fatalf("visit %d: got %d, want 200, with %s", i+1, resp.StatusCode, read(t, resp))
 		}
 	}
 	resp := f.visit(playgroundBody, "X-Forwarded-For", "203.0.113.99")
 	body := read(t, resp)
-	if resp.StatusCode != http.StatusTooManyRequests || !strings.Contains(body, "rate_limit_exceeded") ||
-		resp.Header.Get("Retry-After") != "2400" {
-		t.Errorf("the sixth: %d, retry after %q: %s", resp.StatusCode, resp.Header.Get("Retry-After"), body)
+	switch {
+	case resp.StatusCode != http.StatusTooManyRequests:
+		t.Errorf("the sixth: resp.StatusCode: got %d, want 429", resp.StatusCode)
+	case !strings.Contains(body, "rate_limit_exceeded"):
+		t.Errorf(`the sixth: body: got %q, want "rate_limit_exceeded" in it`, body)
+	case resp.Header.Get("Retry-After") != "2400":
+		t.Errorf(`the sixth: resp.Header.Get("Retry-After"): got %q, want "2400"`, resp.Header.Get("Retry-After"))
 	}
 	if got := resp.Header.Get("X-Ratelimit-Remaining-Requests"); got != "0" {
-		t.Errorf("%q are left", got)
+		t.Errorf(`left: got %q, want "0"`, got)
 	}
 	if n := len(f.billing.admits); n != 5 {
-		t.Errorf("%d requests were admitted", n)
+		t.Errorf("requests admitted: got %d, want 5", n)
 	}
 }
 
@@ -147,7 +155,7 @@ func TestVisitsAreCountedByTheTrustedHopAndItsNetwork(t *testing.T) {
 			headers = append(headers, "X-Forwarded-For", line)
 		}
 		if resp := f.visit(playgroundBody, headers...); resp.StatusCode != tc.want {
-			t.Errorf("%q: %d, want %d: %s", tc.forwarded, resp.StatusCode, tc.want, read(t, resp))
+			t.Errorf("%q: got %d, want %d: %s", tc.forwarded, resp.StatusCode, tc.want, read(t, resp))
 		}
 	}
 }
@@ -176,20 +184,28 @@ func TestThePlaygroundRefusesBeforeItCountsAVisit(t *testing.T) {
 	} {
 		resp := f.visit(tc.body, tc.headers...)
 		body := read(t, resp)
-		if resp.StatusCode != tc.status || tc.param != "" && !strings.Contains(body, `"param":"`+tc.param+`"`) {
-			t.Errorf("%.60s %v: %d %s, want %d on %q", tc.body, tc.headers, resp.StatusCode, body, tc.status, tc.param)
+		if resp.StatusCode != tc.status {
+			t.Errorf("%.60s %v: resp.StatusCode: got %d, want %d, with %q", tc.body, tc.headers, resp.StatusCode, tc.status,
+				tc.param)
+		} else if tc.param != "" && !strings.Contains(body, `"param":"`+tc.param+`"`) {
+			t.Errorf(`%.60s %v: body: got %q, want %q in it, where tc.param != "", with %q`, tc.body, tc.headers, body,
+				`"param":"`+tc.param+`"`, tc.param)
 		}
 	}
 	for _, headers := range [][]string{nil, {"Origin", "https://evil.example"}, {"Origin", "null"},
 		{"Sec-Fetch-Site", "cross-site"}} {
 		resp := f.do(http.MethodPost, "/v1/playground/chat", playgroundBody, headers...)
-		if body := read(t, resp); resp.StatusCode != http.StatusForbidden || !strings.Contains(body, "origin_not_allowed") ||
-			resp.Header.Get("Access-Control-Allow-Origin") != "" {
-			t.Errorf("%q: %d %v %s", headers, resp.StatusCode, resp.Header, body)
+		switch body := read(t, resp); {
+		case resp.StatusCode != http.StatusForbidden:
+			t.Errorf("%q: resp.StatusCode: got %d, want 403", headers, resp.StatusCode)
+		case !strings.Contains(body, "origin_not_allowed"):
+			t.Errorf(`%q: body: got %q, want "origin_not_allowed" in it`, headers, body)
+		case resp.Header.Get("Access-Control-Allow-Origin") != "":
+			t.Errorf(`%q: resp.Header.Get(…): got %q, want ""`, headers, resp.Header.Get("Access-Control-Allow-Origin"))
 		}
 	}
 	if n := f.visits.total(); n != 0 {
-		t.Errorf("%d visits were counted", n)
+		t.Errorf("visits counted: got %d, want 0", n)
 	}
 }
 
@@ -197,26 +213,32 @@ func TestWithoutTheCounterThePlaygroundIsClosed(t *testing.T) {
 	f := openPlayground(t)
 	f.visits.refuse(fault.New(fault.Unavailable, fault.ServiceUnavailable, "the store cannot be reached"))
 	if resp := f.visit(playgroundBody); resp.StatusCode != http.StatusServiceUnavailable {
-		t.Errorf("%d %s", resp.StatusCode, read(t, resp))
+		t.Errorf("resp.StatusCode: got %d, want 503, with %s", resp.StatusCode, read(t, resp))
 	}
 	f.visits.refuse(nil)
 	// What the paying account lacks is nothing that a visitor can mend.
 	f.billing.refuse(fault.New(fault.Precondition, fault.InsufficientCredits, "the account has no credit"))
 	resp := f.visit(playgroundBody)
-	if body := read(t, resp); resp.StatusCode != http.StatusServiceUnavailable || strings.Contains(body, "credit") {
-		t.Errorf("%d %s", resp.StatusCode, body)
+	if body := read(t, resp); resp.StatusCode != http.StatusServiceUnavailable {
+		t.Errorf("resp.StatusCode: got %d, want 503", resp.StatusCode)
+	} else if strings.Contains(body, "credit") {
+		t.Errorf(`body: got %q, want it without "credit"`, body)
 	}
 }
 
 func TestThePlaygroundListsItsModels(t *testing.T) {
 	f := openPlayground(t)
 	resp := f.do(http.MethodGet, "/v1/playground/models", "", "Sec-Fetch-Site", "same-origin")
-	if body := read(t, resp); resp.StatusCode != http.StatusOK || !strings.Contains(body, `"id":"`+modelID+`"`) ||
-		!strings.HasPrefix(body, `{"object":"list","data":[{`) {
-		t.Errorf("%d %s", resp.StatusCode, body)
+	switch body := read(t, resp); {
+	case resp.StatusCode != http.StatusOK:
+		t.Errorf("resp.StatusCode: got %d, want 200", resp.StatusCode)
+	case !strings.Contains(body, `"id":"`+modelID+`"`):
+		t.Errorf("body: got %q, want %q in it", body, `"id":"`+modelID+`"`)
+	case !strings.HasPrefix(body, `{"object":"list","data":[{`):
+		t.Errorf("body: got %q, want the prefix %q", body, `{"object":"list","data":[{`)
 	}
 	if resp := f.do(http.MethodGet, "/v1/playground/models", ""); resp.StatusCode != http.StatusForbidden {
-		t.Errorf("no page is answered %d", resp.StatusCode)
+		t.Errorf("no page: got %d, want 403", resp.StatusCode)
 	}
 }
 
@@ -225,17 +247,23 @@ func TestWithoutConfigurationThereIsNoPlayground(t *testing.T) {
 	for _, path := range []string{"/v1/playground/chat", "/v1/playground/models"} {
 		for _, method := range []string{http.MethodGet, http.MethodPost} {
 			resp := f.do(method, path, "", "Sec-Fetch-Site", "same-origin")
-			if body := read(t, resp); resp.StatusCode != http.StatusNotFound || !strings.Contains(body, "unknown_route") {
-				t.Errorf("%s %s: %d %s", method, path, resp.StatusCode, body)
+			if body := read(t, resp); resp.StatusCode != http.StatusNotFound {
+				t.Errorf("%s %s: resp.StatusCode: got %d, want 404", method, path, resp.StatusCode)
+			} else if !strings.Contains(body, "unknown_route") {
+				t.Errorf(`%s %s: body: got %q, want "unknown_route" in it`, method, path, body)
 			}
 		}
 	}
 	cfg := DefaultConfig()
 	cfg.PlaygroundModels, cfg.PlaygroundKey, cfg.PlaygroundPerHour = "a/b", config.NewSecret("x"), 0
 	cfg.VisitorSecret = config.NewSecret("short")
-	if err := cfg.Validate(); err == nil || !strings.Contains(err.Error(), "VisitorSecret") ||
-		!strings.Contains(err.Error(), "PlaygroundPerHour") {
-		t.Errorf("%v", err)
+	switch err := cfg.Validate(); {
+	case err == nil:
+		t.Error("got no error, want one")
+	case !strings.Contains(err.Error(), "VisitorSecret"):
+		t.Errorf(`got the error %q, want "VisitorSecret" in it`, err)
+	case !strings.Contains(err.Error(), "PlaygroundPerHour"):
+		t.Errorf(`got the error %q, want "PlaygroundPerHour" in it`, err)
 	}
 }
 
@@ -250,7 +278,7 @@ func TestAConnectionWithoutAnAddressHasVisitsToo(t *testing.T) {
 		w := httptest.NewRecorder()
 		f.svc.Handler().ServeHTTP(w, r)
 		if w.Code != want {
-			t.Errorf("%d, want %d: %s", w.Code, want, w.Body)
+			t.Errorf("got %d, want %d: %s", w.Code, want, w.Body)
 		}
 	}
 }
@@ -261,15 +289,19 @@ func TestAVisitorMayLeaveTheLengthNull(t *testing.T) {
 	for i, body := range []string{`"max_tokens":null`, `"max_t\u006fkens" : null`, `"max_completion_tokens":null`} {
 		resp := f.visit(strings.Replace(playgroundBody, "{", "{"+body+",", 1))
 		if got := read(t, resp); resp.StatusCode != http.StatusOK {
-			t.Fatalf("%s: %d %s", body, resp.StatusCode, got)
+			t.Fatalf("%s: %s: got %d, want 200, with %s", body, got, resp.StatusCode, got)
 		}
 		open := <-f.hub.opens
 		var sent struct {
 			MaxTokens int `json:"max_tokens"`
 		}
-		if err := json.Unmarshal(open.GetBody(), &sent); err != nil || sent.MaxTokens != 100 ||
-			open.GetMaxOutputTokens() != 100 {
-			t.Errorf("%d: sent %s, %v", i, open.GetBody(), err)
+		switch err := json.Unmarshal(open.GetBody(), &sent); {
+		case err != nil:
+			t.Errorf("%d: got the error %v, want none", i, err)
+		case sent.MaxTokens != 100:
+			t.Errorf("%d: sent.MaxTokens: got %d, want 100, with %s", i, sent.MaxTokens, open.GetBody())
+		case open.GetMaxOutputTokens() != 100:
+			t.Errorf("%d: open.GetMaxOutputTokens(): got %d, want 100", i, open.GetMaxOutputTokens())
 		}
 	}
 }

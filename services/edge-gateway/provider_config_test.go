@@ -30,14 +30,24 @@ func TestChainsOfCollateralAreSettings(t *testing.T) {
 		if err := config.Read(&cfg, source.path, source.environ); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		if len(cfg.CollateralChains) != 1 || cfg.CollateralChains[0].MinCollateral != 35_000 ||
-			cfg.CollateralChains[0].TokenDecimals != 18 {
-			t.Errorf("%s: %+v", name, cfg.CollateralChains)
+		switch {
+		case len(cfg.CollateralChains) != 1:
+			t.Errorf("%s: len(cfg.CollateralChains): got %d, want 1, in %+v", name, len(cfg.CollateralChains),
+				cfg.CollateralChains)
+		case cfg.CollateralChains[0].MinCollateral != 35_000:
+			t.Errorf("%s: cfg.CollateralChains[0].MinCollateral: got %d, want 35_000", name,
+				cfg.CollateralChains[0].MinCollateral)
+		case cfg.CollateralChains[0].TokenDecimals != 18:
+			t.Errorf("%s: cfg.CollateralChains[0].TokenDecimals: got %d, want 18", name, cfg.CollateralChains[0].TokenDecimals)
 		}
 		var printed bytes.Buffer
-		if err := config.Print(&printed, &cfg); err != nil || !strings.Contains(printed.String(), "contract_address: ") ||
-			!strings.Contains(printed.String(), "SVC_GATEWAY_COLLATERAL_CHAINS") {
-			t.Errorf("%s: %v, printed\n%s", name, err, printed.String())
+		switch err := config.Print(&printed, &cfg); {
+		case err != nil:
+			t.Errorf("%s: got the error %v, want none", name, err)
+		case !strings.Contains(printed.String(), "contract_address: "):
+			t.Errorf(`%s: printed: got %q, want "contract_address: " in it`, name, printed.String())
+		case !strings.Contains(printed.String(), "SVC_GATEWAY_COLLATERAL_CHAINS"):
+			t.Errorf(`%s: printed: got %q, want "SVC_GATEWAY_COLLATERAL_CHAINS" in it`, name, printed.String())
 		}
 	}
 }
@@ -57,8 +67,10 @@ func TestChainsThatMakeNoSenseAreRefused(t *testing.T) {
 	} {
 		cfg := DefaultConfig()
 		err := config.Read(&cfg, "", []string{"SVC_GATEWAY_COLLATERAL_CHAINS=" + text})
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%.60s: %v, want %q", text, err, want)
+		if err == nil {
+			t.Errorf("%.60s: got no error, want one", text)
+		} else if !strings.Contains(err.Error(), want) {
+			t.Errorf("%.60s: got the error %q, want %q in it", text, err, want)
 		}
 	}
 }

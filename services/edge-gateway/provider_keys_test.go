@@ -46,9 +46,17 @@ func TestAUserListsAndRevokesTheKeysOfTheProvider(t *testing.T) {
 		}
 	}
 	wantJSON(t, f.do(http.MethodGet, keys, "", auth...), 200, &list)
-	if list.ProviderID != providerA || len(list.Keys) != 1 || list.Keys[0].ID != oneKey ||
-		list.Keys[0].Name != providerA || !list.Keys[0].Active {
-		t.Errorf("listed: %+v", list)
+	switch {
+	case list.ProviderID != providerA:
+		t.Errorf("listed: list.ProviderID: got %q, want %q", list.ProviderID, providerA)
+	case len(list.Keys) != 1:
+		t.Errorf("listed: len(list.Keys): got %d, want 1, in %+v", len(list.Keys), list)
+	case list.Keys[0].ID != oneKey:
+		t.Errorf("listed: list.Keys[0].ID: got %q, want %q", list.Keys[0].ID, oneKey)
+	case list.Keys[0].Name != providerA:
+		t.Errorf("listed: list.Keys[0].Name: got %q, want %q", list.Keys[0].Name, providerA)
+	case !list.Keys[0].Active:
+		t.Error("listed: list.Keys[0].Active: got false, want true")
 	}
 	for key, status := range map[string]int{oneKey: 200, lastKey: 409, "x": 404, oneKey + "/more": 404} {
 		wantJSON(t, f.do(http.MethodDelete, keys+"/"+key, "", auth...), status, nil)

@@ -62,10 +62,16 @@ func TestAnOutageNeverKeepsAnAgentAway(t *testing.T) {
 		f.selves.set(err, hubv1.ProviderStatus_PROVIDER_STATUS_ACTIVE)
 		resp := f.do(http.MethodGet, agentStatus, "", f.asProvider()...)
 		body := read(t, resp)
-		if !verdict(body) || !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/plain") ||
-			resp.Header.Get("Retry-After") == "" ||
-			resp.StatusCode != http.StatusServiceUnavailable && resp.StatusCode != http.StatusTooManyRequests {
-			t.Errorf("%v: %d %v %q", err, resp.StatusCode, resp.Header, body)
+		switch {
+		case !verdict(body):
+			t.Errorf("%v: verdict(body): got false, want true, with %q", err, body)
+		case !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/plain"):
+			t.Errorf(`%v: resp.Header.Get("Content-Type"): got %q, want the prefix "text/plain", with %q`, err,
+				resp.Header.Get("Content-Type"), body)
+		case resp.Header.Get("Retry-After") == "":
+			t.Errorf(`%v: resp.Header.Get("Retry-After"): got "", want some text, with %q`, err, body)
+		case resp.StatusCode != http.StatusServiceUnavailable && resp.StatusCode != http.StatusTooManyRequests:
+			t.Errorf("%v: resp.StatusCode: got %d, want 503 or 429, with %q", err, resp.StatusCode, body)
 		}
 	}
 }
@@ -75,8 +81,10 @@ func TestAMisspeltStatusPathIsNoVerdict(t *testing.T) {
 	f := start(t)
 	for _, path := range []string{"/" + agentStatus, "/prefix" + agentStatus} {
 		resp := f.do(http.MethodGet, path, "", f.asProvider()...)
-		if body := read(t, resp); resp.StatusCode != 404 || !verdict(body) {
-			t.Errorf("%s: %d %s", path, resp.StatusCode, body)
+		if body := read(t, resp); resp.StatusCode != 404 {
+			t.Errorf("%s: resp.StatusCode: got %d, want 404, with %s", path, resp.StatusCode, body)
+		} else if !verdict(body) {
+			t.Errorf("%s: verdict(body): got false, want true, with %s", path, body)
 		}
 	}
 }
@@ -117,14 +125,22 @@ func TestABadKeyIsAVerdict(t *testing.T) {
 			Code  string
 		}
 		body := wantJSON(t, resp, http.StatusUnauthorized, &got)
-		if got.Valid == nil || *got.Valid || got.Code != code || verdict(body) {
-			t.Errorf("%.12q: %s", credential, body)
+		switch {
+		case got.Valid == nil:
+			t.Errorf("%.12q: Valid: got nil, want a value, with %s", credential, body)
+		case *got.Valid:
+			t.Errorf("%.12q: *got.Valid: got true, want false, with %s", credential, body)
+		case got.Code != code:
+			t.Errorf("%.12q: Code: got %q, want %q, with %s", credential, got.Code, code, body)
+		case verdict(body):
+			t.Errorf("%.12q: verdict(body): got true, want false, with %s", credential, body)
 		}
 	}
 	f.selves.set(nil, hubv1.ProviderStatus_PROVIDER_STATUS_SUSPENDED)
-	if body := wantJSON(t, f.do(http.MethodGet, agentStatus, "", f.asProvider()...), 200, nil); verdict(body) ||
-		!strings.Contains(body, `"api_key_valid":true`) {
-		t.Errorf("a suspended provider gets %s", body)
+	if body := wantJSON(t, f.do(http.MethodGet, agentStatus, "", f.asProvider()...), 200, nil); verdict(body) {
+		t.Errorf("a suspended provider gets: verdict(body): got true, want false, with %s", body)
+	} else if !strings.Contains(body, `"api_key_valid":true`) {
+		t.Errorf("a suspended provider gets: got %q, want %q in it", body, `"api_key_valid":true`)
 	}
 }
 
@@ -145,8 +161,13 @@ func TestAFloodOfWrongKeysIsNoVerdict(t *testing.T) {
 			t.Errorf("%d %s", resp.StatusCode, body)
 		}
 	}
-	if answers[401] < 2 || answers[429] < 5 || len(answers) != 2 {
-		t.Errorf("answers by status: %v", answers)
+	switch {
+	case answers[401] < 2:
+		t.Errorf("answers by status: answers[401]: got %d, want at least 2", answers[401])
+	case answers[429] < 5:
+		t.Errorf("answers by status: answers[429]: got %d, want at least 5", answers[429])
+	case len(answers) != 2:
+		t.Errorf("answers by status: len(answers): got %d, want 2, in %v", len(answers), answers)
 	}
 }
 
@@ -188,8 +209,10 @@ func TestAUsersCallsAreAnsweredAsAgentsReadThem(t *testing.T) {
 	}
 	var flat struct{ Error, Message string }
 	wantJSON(t, f.do(http.MethodPost, "/api/v1/user/upgrade-to-provider", `{"name":"Ann's"}`, auth...), 409, &flat)
-	if !strings.Contains(flat.Error, "already a provider") || flat.Message != flat.Error {
-		t.Errorf("upgraded twice: %+v", flat)
+	if !strings.Contains(flat.Error, "already a provider") {
+		t.Errorf(`upgraded twice: flat.Error: got %q, want "already a provider" in it`, flat.Error)
+	} else if flat.Message != flat.Error {
+		t.Errorf("upgraded twice: flat.Message: got %q, want %q", flat.Message, flat.Error)
 	}
 	var created struct {
 		APIKey     string `json:"api_key"`
@@ -197,14 +220,23 @@ func TestAUsersCallsAreAnsweredAsAgentsReadThem(t *testing.T) {
 		Message    string
 	}
 	wantJSON(t, f.do(http.MethodPost, "/api/v1/user/me/provider-keys", `{"name":"CLI Key"}`, auth...), 201, &created)
-	if created.APIKey != "sk-prov-of-"+providerA || created.ProviderID != providerA || created.Message == "" {
-		t.Errorf("a key: %+v", created)
+	switch {
+	case created.APIKey != "sk-prov-of-"+providerA:
+		t.Errorf("created.APIKey: got %q, want %q", created.APIKey, "sk-prov-of-"+providerA)
+	case created.ProviderID != providerA:
+		t.Errorf("a key: created.ProviderID: got %q, want %q", created.ProviderID, providerA)
+	case created.Message == "":
+		t.Error(`a key: created.Message: got "", want some text`)
 	}
 	wantJSON(t, f.do(http.MethodPost, "/api/v1/user/login", `{"email":"ann@example.org","password":"correct horse"}`), 200,
 		&session)
-	if session.User.AccountType != "provider" || session.User.ProviderID != providerA ||
-		session.User.Email != "ann@example.org" {
-		t.Errorf("signed in: %+v", session)
+	switch {
+	case session.User.AccountType != "provider":
+		t.Errorf(`signed: session.User.AccountType: got %q, want "provider"`, session.User.AccountType)
+	case session.User.ProviderID != providerA:
+		t.Errorf("signed: session.User.ProviderID: got %q, want %q", session.User.ProviderID, providerA)
+	case session.User.Email != "ann@example.org":
+		t.Errorf(`signed: session.User.Email: got %q, want "ann@example.org"`, session.User.Email)
 	}
 }
 
@@ -215,8 +247,10 @@ func TestAProvidersCallsAreAnsweredAsAgentsReadThem(t *testing.T) {
 		`{"beneficiary_address":"0x52908400098527886E0F7030069857D2E4169EE7"}`, f.asProvider()...), 200, nil)
 	e := wantError(t, f.do(http.MethodPut, "/api/v1/provider/me", `{"beneficiary_address":"nowhere"}`, f.asProvider()...),
 		400, "invalid_value")
-	if e.Error.Param == nil || *e.Error.Param != "beneficiary_address" {
-		t.Errorf("the param is %v", e.Error.Param)
+	if e.Error.Param == nil {
+		t.Error("the param: got nil, want a value")
+	} else if *e.Error.Param != "beneficiary_address" {
+		t.Errorf(`*e.Error.Param: got %q, want "beneficiary_address"`, *e.Error.Param)
 	}
 	var review struct {
 		ProviderID  string `json:"provider_id"`
@@ -226,9 +260,15 @@ func TestAProvidersCallsAreAnsweredAsAgentsReadThem(t *testing.T) {
 	}
 	const ask = `{"provider_name":"A","hardware_summary":"2 x RTX 4090","contact_email":"a@example.org"}`
 	wantJSON(t, f.do(http.MethodPost, "/api/v1/provider/request-approval", ask, f.asProvider()...), 200, &review)
-	if review.ProviderID != providerA || review.Status != "under_review" || review.Message == "" ||
-		review.RequestedAt == "" {
-		t.Errorf("a review: %+v", review)
+	switch {
+	case review.ProviderID != providerA:
+		t.Errorf("review.ProviderID: got %q, want %q", review.ProviderID, providerA)
+	case review.Status != "under_review":
+		t.Errorf(`review.Status: got %q, want "under_review"`, review.Status)
+	case review.Message == "":
+		t.Error(`review.Message: got "", want some text`)
+	case review.RequestedAt == "":
+		t.Error(`review.RequestedAt: got "", want some text`)
 	}
 	f.selves.set(nil, hubv1.ProviderStatus_PROVIDER_STATUS_SUSPENDED)
 	wantError(t, f.do(http.MethodPost, "/api/v1/provider/request-approval", ask, f.asProvider()...), 409,
@@ -246,8 +286,13 @@ func TestAProvidersCallsAreAnsweredAsAgentsReadThem(t *testing.T) {
 		ExpiresAt      string `json:"expires_at"`
 	}
 	wantJSON(t, f.do(http.MethodPost, "/api/v1/provider/ws-challenge", `{"address":"0x1"}`), 200, &challenge)
-	if challenge.Nonce == "" || challenge.Message != "sign in with 0x1" || challenge.ExpiresAt == "" {
-		t.Errorf("a challenge: %+v", challenge)
+	switch {
+	case challenge.Nonce == "":
+		t.Error(`challenge.Nonce: got "", want some text`)
+	case challenge.Message != "sign in with 0x1":
+		t.Errorf(`challenge.Message: got %q, want "sign in with 0x1"`, challenge.Message)
+	case challenge.ExpiresAt == "":
+		t.Error(`challenge.ExpiresAt: got "", want some text`)
 	}
 }
 
@@ -264,9 +309,19 @@ func TestProviderSignUpIsDeprecatedAndOneForAnOwner(t *testing.T) {
 	}
 	resp := f.do(http.MethodPost, "/api/v1/provider/signup", body, "Idempotency-Key", "k")
 	wantJSON(t, resp, 201, &opened)
-	if opened.ProviderID == "" || opened.APIKey == "" || opened.KeyPrefix == "" || opened.Status != "pending" ||
-		!opened.CanConnect || len(opened.NextSteps) == 0 {
-		t.Errorf("got %+v", opened)
+	switch {
+	case opened.ProviderID == "":
+		t.Error(`opened.ProviderID: got "", want some text`)
+	case opened.APIKey == "":
+		t.Error(`opened.APIKey: got "", want some text`)
+	case opened.KeyPrefix == "":
+		t.Error(`opened.KeyPrefix: got "", want some text`)
+	case opened.Status != "pending":
+		t.Errorf(`opened.Status: got %q, want "pending"`, opened.Status)
+	case !opened.CanConnect:
+		t.Error("opened.CanConnect: got false, want true")
+	case len(opened.NextSteps) == 0:
+		t.Errorf("len(opened.NextSteps): got 0, want at least 1, in %+v", opened)
 	}
 	wantHeaders(t, resp.Header, map[string]string{"Deprecation": "@1767225600", "Cache-Control": "no-store"})
 	wantError(t, f.do(http.MethodPost, "/api/v1/provider/signup", body, "Idempotency-Key", "k"), 409, "already_exists")
@@ -275,8 +330,10 @@ func TestProviderSignUpIsDeprecatedAndOneForAnOwner(t *testing.T) {
 	}
 	resp = f.do(http.MethodPost, "/api/v1/provider/signup", body)
 	wantError(t, resp, 429, "rate_limit_exceeded")
-	if resp.Header.Get("Retry-After") == "" || len(f.selves.signedUp()) != 1 {
-		t.Errorf("%v; %d accounts", resp.Header, len(f.selves.signedUp()))
+	if resp.Header.Get("Retry-After") == "" {
+		t.Error(`resp.Header.Get("Retry-After"): got "", want some text`)
+	} else if len(f.selves.signedUp()) != 1 {
+		t.Errorf("len(f.selves.signedUp()): got %d, want 1", len(f.selves.signedUp()))
 	}
 }
 
@@ -288,19 +345,23 @@ func TestErrorsOfUsersAreFlatAndRevealNothing(t *testing.T) {
 		var flat struct{ Error, Message, Code string }
 		wantJSON(t, f.do(http.MethodPost, "/api/v1/user/login", body), 401, &flat)
 		errorsSeen[flat.Error+flat.Message+flat.Code] = true
-		if flat.Code != "invalid_credentials" || strings.Contains(flat.Error, "@") {
-			t.Errorf("got %+v", flat)
+		if flat.Code != "invalid_credentials" {
+			t.Errorf(`flat.Code: got %q, want "invalid_credentials"`, flat.Code)
+		} else if strings.Contains(flat.Error, "@") {
+			t.Errorf(`flat.Error: got %q, want it without "@"`, flat.Error)
 		}
 	}
 	if len(errorsSeen) != 1 {
-		t.Errorf("an error reveals who has an account: %v", errorsSeen)
+		t.Errorf("an error reveals who has an account: got %d, want 1, in %v", len(errorsSeen), errorsSeen)
 	}
 	for path, status := range map[string]int{"/api/v1/user/nothing": 404, "/api/v1/consumer/nothing": 404,
 		"/api/v1/user/signup": 400} {
 		var flat struct{ Error, Message string }
 		wantJSON(t, f.do(http.MethodPost, path, `[]`), status, &flat)
-		if flat.Error == "" || flat.Error != flat.Message {
-			t.Errorf("%s: %+v", path, flat)
+		if flat.Error == "" {
+			t.Errorf(`%s: flat.Error: got "", want some text`, path)
+		} else if flat.Error != flat.Message {
+			t.Errorf("%s: flat.Error: got %q, want %q", path, flat.Error, flat.Message)
 		}
 	}
 	wantError(t, f.do(http.MethodPost, "/api/v1/provider/nothing", `{}`), 404, "unknown_route")
@@ -334,8 +395,15 @@ func TestTheModelsHaveTheFormThatAgentsRead(t *testing.T) {
 		}
 	}
 	body := wantJSON(t, f.do(http.MethodGet, "/api/v1/models?page_size=200", ""), 200, &envelope)
-	if envelope.Code == nil || *envelope.Code != 0 || envelope.Msg != "success" || len(envelope.Data.List) == 0 {
-		t.Fatalf("models: %s", body)
+	switch {
+	case envelope.Code == nil:
+		t.Fatalf("models: envelope.Code: got nil, want a value, with %s", body)
+	case *envelope.Code != 0:
+		t.Fatalf("models: *envelope.Code: got %d, want 0, with %s", *envelope.Code, body)
+	case envelope.Msg != "success":
+		t.Fatalf(`models: envelope.Msg: got %q, want "success", with %s`, envelope.Msg, body)
+	case len(envelope.Data.List) == 0:
+		t.Fatalf("models: len(envelope.Data.List): got 0, want at least 1, with %s", body)
 	}
 	if m := envelope.Data.List[1]; m.ID == nil || *m.ID != openModel || *m.Slug != "open" || *m.Name != "Open" ||
 		*m.Category != "llm" || !*m.Active {
@@ -358,8 +426,14 @@ func TestTheModelsHaveTheFormThatAgentsRead(t *testing.T) {
 		Data struct{ Chains []any }
 	}
 	wantJSON(t, f.do(http.MethodGet, "/api/v1/provider/collateral/contract", ""), 200, &contract)
-	if contract.Code == nil || contract.Data.Chains == nil || len(contract.Data.Chains) != 0 {
-		t.Errorf("no contract is configured, and yet: %+v", contract)
+	switch {
+	case contract.Code == nil:
+		t.Error("no contract is configured, and yet: contract.Code: got nil, want a value")
+	case contract.Data.Chains == nil:
+		t.Error("no contract is configured, and yet: contract.Data.Chains: got nil, want a value")
+	case len(contract.Data.Chains) != 0:
+		t.Errorf("no contract is configured, and yet: len(contract.Data.Chains): got %d, want 0, in %+v",
+			len(contract.Data.Chains), contract)
 	}
 }
 
@@ -428,8 +502,11 @@ func TestNoSecretOfAnAgentIsLogged(t *testing.T) {
 	f.people.set("", fault.New(fault.Unavailable, fault.ServiceUnavailable, "away"))
 	round()
 	log := f.log.String()
-	if !strings.Contains(log, "route=/api/v1/user/login status=401") || !strings.Contains(log, "status=503") {
-		t.Fatalf("the log is %s", log)
+	if !strings.Contains(log, "route=/api/v1/user/login status=401") {
+		t.Fatalf(`the log: got %q, want "route=/api/v1/user/login status=401" in it`, log)
+	}
+	if !strings.Contains(log, "status=503") {
+		t.Fatalf(`the log: got %q, want "status=503" in it`, log)
 	}
 	for _, canary := range canaries {
 		if strings.Contains(log, canary) {
@@ -438,7 +515,7 @@ func TestNoSecretOfAnAgentIsLogged(t *testing.T) {
 	}
 	digest := apikey.Sum(f.providerKey)
 	if strings.Contains(log, string(digest[:])) {
-		t.Error("a digest is in the log")
+		t.Errorf("a digest is in the log: got %q, want it without %q", log, string(digest[:]))
 	}
 }
 
@@ -454,8 +531,10 @@ func TestNamesOfProvidersStayText(t *testing.T) {
 	resp := f.do(http.MethodGet, agentStatus, "", f.asProvider()...)
 	wantJSON(t, resp, 200, &got)
 	wantHeaders(t, resp.Header, map[string]string{"X-Content-Type-Options": "nosniff"})
-	if got.Name != "Provider <a>" || got.Nodes[0].NodeName != `"><script>` {
-		t.Errorf("got %+v", got)
+	if got.Name != "Provider <a>" {
+		t.Errorf(`Name: got %q, want "Provider <a>"`, got.Name)
+	} else if got.Nodes[0].NodeName != `"><script>` {
+		t.Errorf("Nodes[0].NodeName: got %q, want %q", got.Nodes[0].NodeName, `"><script>`)
 	}
 }
 
@@ -470,7 +549,12 @@ func TestDemandIsPublic(t *testing.T) {
 		}
 	}
 	wantJSON(t, f.do(http.MethodGet, "/api/v1/stats/model-demand?category=llm", ""), 200, &got)
-	if m := got.Data.Models; len(m) != 1 || m[0].ModelID != openModel || m[0].Trend != "up" {
-		t.Errorf("got %+v", got)
+	switch m := got.Data.Models; {
+	case len(m) != 1:
+		t.Errorf("len(m): got %d, want 1", len(m))
+	case m[0].ModelID != openModel:
+		t.Errorf("m[0].ModelID: got %q, want %q", m[0].ModelID, openModel)
+	case m[0].Trend != "up":
+		t.Errorf(`m[0].Trend: got %q, want "up"`, m[0].Trend)
 	}
 }

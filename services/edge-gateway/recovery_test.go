@@ -32,7 +32,7 @@ func TestALongRequestIsRenewedWithWhatWasRelayed(t *testing.T) {
 		f.report()
 		var last *billingv1.RunningRequest
 		if len(f.billing.renewals) != 2 {
-			f.t.Fatalf("%d renewals, want 2", len(f.billing.renewals))
+			f.t.Fatalf("got %d renewals, want 2", len(f.billing.renewals))
 		}
 		for range 2 {
 			req := <-f.billing.renewals
@@ -43,7 +43,7 @@ func TestALongRequestIsRenewedWithWhatWasRelayed(t *testing.T) {
 			RelayedTokens: 3, RelayedBytes: int64(len(helloChunk) + len(moreChunk)),
 		}
 		if !proto.Equal(last, want) {
-			f.t.Errorf("renewed with %v, want %v", last, want)
+			f.t.Errorf("renewed: got %v, want %v", last, want)
 		}
 	})
 }
@@ -53,17 +53,25 @@ func TestTheReportNamesTheHubAndWhatItMetered(t *testing.T) {
 	f.hub.byAttempt(failing(upstreamFailed()), wholeAnswer)
 	read(t, f.post(hello))
 	w := f.report()
-	if len(w.GetAttempts()) != 2 || w.GetAttempts()[1].GetHubId() != "hub-1" ||
-		!proto.Equal(w.GetMetered(), &billingv1.Metered{PromptTokens: 9, CompletionTokens: 3}) {
-		t.Errorf("the request report says %v", w)
+	switch {
+	case len(w.GetAttempts()) != 2:
+		t.Errorf("the request report: len(w.GetAttempts()): got %d, want 2, in %v", len(w.GetAttempts()), w)
+	case w.GetAttempts()[1].GetHubId() != "hub-1":
+		t.Errorf(`the request report: w.GetAttempts()[1].GetHubId(): got %q, want "hub-1"`, w.GetAttempts()[1].GetHubId())
+	case !proto.Equal(w.GetMetered(), &billingv1.Metered{PromptTokens: 9, CompletionTokens: 3}):
+		t.Errorf("the request report: w.GetMetered(): got %v, want %v", w.GetMetered(),
+			&billingv1.Metered{PromptTokens: 9, CompletionTokens: 3})
 	}
 	f.hub.set(func(p *played) error {
 		return p.steps(func() error { return p.event(helloChunk, true, 1) }, p.committed,
 			func() error { return p.fail(upstreamFailed()) })
 	})
 	read(t, f.post(helloStream))
-	if w := f.report(); w.GetMetered() != nil || w.GetRelayedTokens() != 1 {
-		t.Errorf("of an answer that was not finished the request report says %v", w)
+	if w := f.report(); w.GetMetered() != nil {
+		t.Errorf("of an answer that was not finished the request report: w.GetMetered(): got %v, want nil", w.GetMetered())
+	} else if w.GetRelayedTokens() != 1 {
+		t.Errorf("of an answer that was not finished the request report: w.GetRelayedTokens(): got %d, want 1",
+			w.GetRelayedTokens())
 	}
 }
 
@@ -95,16 +103,30 @@ func TestAStopIsThePlatformsFaultAndNotTheClients(t *testing.T) {
 			})
 	})
 	body := read(t, f.post(helloStream))
-	if !strings.Contains(body, helloChunk) || !strings.Contains(body, `"code":"service_unavailable"`) ||
-		strings.Contains(body, "[DONE]") {
-		t.Errorf("the client heard %q", body)
+	switch {
+	case !strings.Contains(body, helloChunk):
+		t.Errorf("the client heard: got %q, want %q in it", body, helloChunk)
+	case !strings.Contains(body, `"code":"service_unavailable"`):
+		t.Errorf("the client heard: got %q, want %q in it", body, `"code":"service_unavailable"`)
+	case strings.Contains(body, "[DONE]"):
+		t.Errorf(`the client heard: got %q, want it without "[DONE]"`, body)
 	}
-	if err := <-how; err == nil || errors.Is(err, io.EOF) {
-		t.Errorf("the hub's stream is closed (%v), as when a client leaves, and not broken off", err)
+	if err := <-how; err == nil {
+		t.Errorf("the hub's stream is closed (%v), as when a client leaves, and not broken off: got no error, want one", err)
+	} else if errors.Is(err, io.EOF) {
+		t.Errorf("the hub's stream is closed (%v), as when a client leaves, and not broken off: got the error %v, want any "+
+			"but %v", err, err, io.EOF)
 	}
-	if w := f.report(); w.GetOutcome() != billingv1.Outcome_OUTCOME_FAILED || w.GetCommittedAttempt() != 1 ||
-		w.GetAttempts()[0].GetResult() != "unavailable" || w.GetRelayedTokens() != 1 {
-		t.Errorf("the request report says %v", w)
+	switch w := f.report(); {
+	case w.GetOutcome() != billingv1.Outcome_OUTCOME_FAILED:
+		t.Errorf("the request report: w.GetOutcome(): got %v, want %v", w.GetOutcome(), billingv1.Outcome_OUTCOME_FAILED)
+	case w.GetCommittedAttempt() != 1:
+		t.Errorf("the request report: w.GetCommittedAttempt(): got %d, want 1", w.GetCommittedAttempt())
+	case w.GetAttempts()[0].GetResult() != "unavailable":
+		t.Errorf(`the request report: w.GetAttempts()[0].GetResult(): got %q, want "unavailable"`,
+			w.GetAttempts()[0].GetResult())
+	case w.GetRelayedTokens() != 1:
+		t.Errorf("the request report: w.GetRelayedTokens(): got %d, want 1", w.GetRelayedTokens())
 	}
 }
 
@@ -116,12 +138,18 @@ func TestAStopBeforeContentIsAnswered(t *testing.T) {
 		return untilCanceled(p)
 	})
 	resp := f.post(hello)
-	if body := read(t, resp); resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") == "" ||
-		!strings.Contains(body, `"code":"service_unavailable"`) {
-		t.Errorf("answered %d %s", resp.StatusCode, body)
+	switch body := read(t, resp); {
+	case resp.StatusCode != http.StatusServiceUnavailable:
+		t.Errorf("resp.StatusCode: got %d, want 503", resp.StatusCode)
+	case resp.Header.Get("Retry-After") == "":
+		t.Error(`resp.Header.Get("Retry-After"): got "", want some text`)
+	case !strings.Contains(body, `"code":"service_unavailable"`):
+		t.Errorf("body: got %q, want %q in it", body, `"code":"service_unavailable"`)
 	}
-	if w := f.report(); w.GetCommittedAttempt() != 0 || w.GetOutcome() != billingv1.Outcome_OUTCOME_FAILED {
-		t.Errorf("the request report says %v", w)
+	if w := f.report(); w.GetCommittedAttempt() != 0 {
+		t.Errorf("the request report: w.GetCommittedAttempt(): got %d, want 0", w.GetCommittedAttempt())
+	} else if w.GetOutcome() != billingv1.Outcome_OUTCOME_FAILED {
+		t.Errorf("the request report: w.GetOutcome(): got %v, want %v", w.GetOutcome(), billingv1.Outcome_OUTCOME_FAILED)
 	}
 }
 
@@ -235,16 +263,25 @@ func (c stood) check(t *testing.T, secret string) {
 		resp = <-answer
 	}
 	body := read(t, resp)
-	if resp.StatusCode != c.status || !strings.Contains(body, `"error":`) || strings.Contains(body, "[DONE]") ||
-		strings.Contains(body, secret) {
-		t.Errorf("answered %d %s", resp.StatusCode, body)
+	switch {
+	case resp.StatusCode != c.status:
+		t.Errorf("resp.StatusCode: got %d, want %d", resp.StatusCode, c.status)
+	case !strings.Contains(body, `"error":`):
+		t.Errorf("body: got %q, want %q in it", body, `"error":`)
+	case strings.Contains(body, "[DONE]"):
+		t.Errorf(`body: got %q, want it without "[DONE]"`, body)
+	case strings.Contains(body, secret):
+		t.Errorf("body: got %q, want it without %q", body, secret)
 	}
 	if !c.dies && !strings.Contains(body, `"code":"service_unavailable"`) {
 		t.Errorf("the client gets %s", body)
 	}
 	if c.brokenOff {
-		if err := <-how; err == nil || errors.Is(err, io.EOF) {
-			t.Errorf("the hub's stream is closed (%v), as when a client leaves, and not broken off", err)
+		if err := <-how; err == nil {
+			t.Errorf("the hub's stream is closed (%v), as when a client leaves, and not broken off: got no error, want one", err)
+		} else if errors.Is(err, io.EOF) {
+			t.Errorf("the hub's stream is closed (%v), as when a client leaves, and not broken off: got the error %v, want any "+
+				"but %v", err, err, io.EOF)
 		}
 	}
 	w := f.report()

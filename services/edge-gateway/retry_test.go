@@ -49,14 +49,27 @@ func TestAFailureBeforeContentMovesOn(t *testing.T) {
 		t.Run("whole/"+name, func(t *testing.T) {
 			f.hub.byAttempt(failure, wholeAnswer)
 			resp := f.post(hello)
-			if body := read(t, resp); resp.StatusCode != 200 || resp.Header.Get("X-Svc-Attempts") != "2" ||
-				resp.Header.Get("X-Svc-Provider-ID") != providerB {
-				t.Errorf("%d %v %s", resp.StatusCode, resp.Header, body)
+			switch body := read(t, resp); {
+			case resp.StatusCode != 200:
+				t.Errorf("resp.StatusCode: got %d, want 200, with %s (body is %s)", resp.StatusCode, body, body)
+			case resp.Header.Get("X-Svc-Attempts") != "2":
+				t.Errorf(`resp.Header.Get("X-Svc-Attempts"): got %q, want "2", with %s (body is %s)`,
+					resp.Header.Get("X-Svc-Attempts"), body, body)
+			case resp.Header.Get("X-Svc-Provider-ID") != providerB:
+				t.Errorf(`resp.Header.Get("X-Svc-Provider-ID"): got %q, want %q, with %s (body is %s)`,
+					resp.Header.Get("X-Svc-Provider-ID"), providerB, body, body)
 			}
 			w := f.report()
-			if w.GetCommittedAttempt() != 2 || len(w.GetAttempts()) != 2 || w.GetAttempts()[0].GetResult() == "served" ||
-				w.GetAttempts()[1].GetProviderId() != providerB {
-				t.Errorf("the request report says %v", w)
+			switch {
+			case w.GetCommittedAttempt() != 2:
+				t.Errorf("the request report: w.GetCommittedAttempt(): got %d, want 2", w.GetCommittedAttempt())
+			case len(w.GetAttempts()) != 2:
+				t.Errorf("the request report: len(w.GetAttempts()): got %d, want 2, in %v", len(w.GetAttempts()), w)
+			case w.GetAttempts()[0].GetResult() == "served":
+				t.Error(`the request report: w.GetAttempts()[0].GetResult(): got "served", want any but "served"`)
+			case w.GetAttempts()[1].GetProviderId() != providerB:
+				t.Errorf("the request report: w.GetAttempts()[1].GetProviderId(): got %q, want %q",
+					w.GetAttempts()[1].GetProviderId(), providerB)
 			}
 		})
 	}
@@ -64,12 +77,16 @@ func TestAFailureBeforeContentMovesOn(t *testing.T) {
 		t.Run("stream/"+name, func(t *testing.T) {
 			f.hub.byAttempt(failure, streamAnswer)
 			resp := f.post(helloStream)
-			if body := read(t, resp); resp.Header.Get("X-Svc-Attempts") != "2" || strings.Count(body, roleChunk) != 1 ||
-				!strings.HasSuffix(body, "[DONE]\n\n") {
-				t.Errorf("%v %s", resp.Header, body)
+			switch body := read(t, resp); {
+			case resp.Header.Get("X-Svc-Attempts") != "2":
+				t.Errorf(`resp.Header.Get("X-Svc-Attempts"): got %q, want "2"`, resp.Header.Get("X-Svc-Attempts"))
+			case strings.Count(body, roleChunk) != 1:
+				t.Errorf("strings.Count(body, roleChunk): got %d, want 1", strings.Count(body, roleChunk))
+			case !strings.HasSuffix(body, "[DONE]\n\n"):
+				t.Errorf("body: got %q, want the suffix %q", body, "[DONE]\n\n")
 			}
 			if w := f.report(); w.GetCommittedAttempt() != 2 {
-				t.Errorf("the request report says %v", w)
+				t.Errorf("the request report: got %d, want 2", w.GetCommittedAttempt())
 			}
 		})
 	}
@@ -90,15 +107,30 @@ func TestNothingIsTriedAgainAfterContent(t *testing.T) {
 			})
 			body := read(t, f.post(helloStream))
 			first, rest, _ := strings.Cut(body, "\n\n")
-			if first != "data: "+helloChunk || !strings.HasPrefix(rest, `data: {"error":{"message":`) ||
-				strings.Contains(body, "[DONE]") || !strings.Contains(rest, `"code":"upstream_error"`) ||
-				!strings.Contains(rest, `"request_id":"`) {
-				t.Errorf("got\n%s", body)
+			switch {
+			case first != "data: "+helloChunk:
+				t.Errorf("first: got %q, want %q", first, "data: "+helloChunk)
+			case !strings.HasPrefix(rest, `data: {"error":{"message":`):
+				t.Errorf("rest: got %q, want the prefix %q", rest, `data: {"error":{"message":`)
+			case strings.Contains(body, "[DONE]"):
+				t.Errorf(`body: got %q, want it without "[DONE]"`, body)
+			case !strings.Contains(rest, `"code":"upstream_error"`):
+				t.Errorf("rest: got %q, want %q in it", rest, `"code":"upstream_error"`)
+			case !strings.Contains(rest, `"request_id":"`):
+				t.Errorf("rest: got %q, want %q in it", rest, `"request_id":"`)
 			}
 			w := f.report()
-			if w.GetCommittedAttempt() != 1 || len(w.GetAttempts()) != 1 || w.GetOutcome() != billingv1.Outcome_OUTCOME_FAILED ||
-				w.GetErrorCode() != "upstream_error" || w.GetHttpStatus() != 200 {
-				t.Errorf("the request report says %v", w)
+			switch {
+			case w.GetCommittedAttempt() != 1:
+				t.Errorf("the request report: w.GetCommittedAttempt(): got %d, want 1", w.GetCommittedAttempt())
+			case len(w.GetAttempts()) != 1:
+				t.Errorf("the request report: len(w.GetAttempts()): got %d, want 1, in %v", len(w.GetAttempts()), w)
+			case w.GetOutcome() != billingv1.Outcome_OUTCOME_FAILED:
+				t.Errorf("the request report: w.GetOutcome(): got %v, want %v", w.GetOutcome(), billingv1.Outcome_OUTCOME_FAILED)
+			case w.GetErrorCode() != "upstream_error":
+				t.Errorf(`the request report: w.GetErrorCode(): got %q, want "upstream_error"`, w.GetErrorCode())
+			case w.GetHttpStatus() != 200:
+				t.Errorf("the request report: w.GetHttpStatus(): got %d, want 200", w.GetHttpStatus())
 			}
 		})
 	}
@@ -114,8 +146,10 @@ func TestAWholeAnswerNeverBeginsBeforeItIsComplete(t *testing.T) {
 	})
 	resp := f.post(hello)
 	wantError(t, resp, http.StatusBadGateway, "upstream_error")
-	if w := f.report(); w.GetCommittedAttempt() != 1 || w.GetHttpStatus() != http.StatusBadGateway {
-		t.Errorf("the request report says %v", w)
+	if w := f.report(); w.GetCommittedAttempt() != 1 {
+		t.Errorf("the request report: w.GetCommittedAttempt(): got %d, want 1", w.GetCommittedAttempt())
+	} else if w.GetHttpStatus() != http.StatusBadGateway {
+		t.Errorf("the request report: w.GetHttpStatus(): got %d, want 502", w.GetHttpStatus())
 	}
 }
 
@@ -135,7 +169,7 @@ func TestOneAttemptIsSpokenOfInTheSingular(t *testing.T) {
 		f.hub.set(failing(&hubv1.DispatchFailed{Retryable: true, Code: code}))
 		resp := f.post(hello)
 		if e := wantError(t, resp, resp.StatusCode, code); e.Error.Message != want {
-			t.Errorf("the message is %q", e.Error.Message)
+			t.Errorf("the message: got %q, want %q", e.Error.Message, want)
 		}
 	}
 }
@@ -166,10 +200,12 @@ func TestWhenAllAttemptsFailTheLastWordFitsThem(t *testing.T) {
 				t.Errorf("the message does not count: %s", e.Error.Message)
 			}
 			if resp.Header.Get("X-Svc-Attempts") != "3" {
-				t.Errorf("attempts: %s", resp.Header.Get("X-Svc-Attempts"))
+				t.Errorf(`attempts: got %q, want "3"`, resp.Header.Get("X-Svc-Attempts"))
 			}
-			if w := f.report(); w.GetCommittedAttempt() != 0 || len(w.GetAttempts()) != 3 {
-				t.Errorf("the request report says %v", w)
+			if w := f.report(); w.GetCommittedAttempt() != 0 {
+				t.Errorf("the request report: w.GetCommittedAttempt(): got %d, want 0", w.GetCommittedAttempt())
+			} else if len(w.GetAttempts()) != 3 {
+				t.Errorf("the request report: len(w.GetAttempts()): got %d, want 3, in %v", len(w.GetAttempts()), w)
 			}
 		})
 	}
@@ -185,7 +221,7 @@ func TestTheRouterIsAskedAgainForOthers(t *testing.T) {
 	})
 	f.hub.byAttempt(failing(upstreamFailed()), wholeAnswer)
 	if resp := f.post(hello); resp.Header.Get("X-Svc-Provider-ID") != providerC {
-		t.Errorf("served by %v", resp.Header)
+		t.Errorf("served: got %q, want %q", resp.Header.Get("X-Svc-Provider-ID"), providerC)
 	}
 	// When it knows no other providers, the client gets the failure.
 	f.router.set(func(req *routerv1.SelectRequest) (*routerv1.SelectResponse, error) {
@@ -206,22 +242,33 @@ func TestAnEngineRefusalIsFinalAndInItsOwnWords(t *testing.T) {
 	}))
 	resp := f.post(hello)
 	e := wantError(t, resp, 422, "x")
-	if e.Error.Message != "tools are not supported" || e.Error.Type != "BadRequest" || e.Error.Param == nil ||
-		*e.Error.Param != "tools" {
-		t.Errorf("got %+v", e)
+	switch {
+	case e.Error.Message != "tools are not supported":
+		t.Errorf(`e.Error.Message: got %q, want "tools are not supported"`, e.Error.Message)
+	case e.Error.Type != "BadRequest":
+		t.Errorf(`e.Error.Type: got %q, want "BadRequest"`, e.Error.Type)
+	case e.Error.Param == nil:
+		t.Error("e.Error.Param: got nil, want a value")
+	case *e.Error.Param != "tools":
+		t.Errorf(`*e.Error.Param: got %q, want "tools"`, *e.Error.Param)
 	}
 	wantHeaders(t, resp.Header, map[string]string{"X-Should-Retry": "false", "X-Svc-Provider-ID": providerA,
 		"X-Svc-Attempts": "1"})
 	w := f.report()
-	if w.GetOutcome() != billingv1.Outcome_OUTCOME_REFUSED || w.GetCommittedAttempt() != 0 ||
-		w.GetAttempts()[0].GetResult() != "refused" ||
-		w.GetErrorCode() != "engine_refused" {
-		t.Errorf("the request report says %v", w)
+	switch {
+	case w.GetOutcome() != billingv1.Outcome_OUTCOME_REFUSED:
+		t.Errorf("the request report: w.GetOutcome(): got %v, want %v", w.GetOutcome(), billingv1.Outcome_OUTCOME_REFUSED)
+	case w.GetCommittedAttempt() != 0:
+		t.Errorf("the request report: w.GetCommittedAttempt(): got %d, want 0", w.GetCommittedAttempt())
+	case w.GetAttempts()[0].GetResult() != "refused":
+		t.Errorf(`the request report: w.GetAttempts()[0].GetResult(): got %q, want "refused"`, w.GetAttempts()[0].GetResult())
+	case w.GetErrorCode() != "engine_refused":
+		t.Errorf(`the request report: w.GetErrorCode(): got %q, want "engine_refused"`, w.GetErrorCode())
 	}
 	for engine, want := range map[int32]int{409: 400, 401: 502, 403: 502, 402: 502, 400: 400, 413: 413} {
 		f.hub.set(failing(&hubv1.DispatchFailed{Code: "engine_refused", EngineStatus: engine, Message: "no"}))
 		if resp := f.post(hello); resp.StatusCode != want {
-			t.Errorf("engine status %d became %d", engine, resp.StatusCode)
+			t.Errorf("engine status %d: got %d, want %d", engine, resp.StatusCode, want)
 		}
 	}
 }
@@ -281,8 +328,11 @@ func (f *fleet) wantPinned(t *testing.T, c pinnedCase) {
 			}
 			return nil, fault.New(fault.Unavailable, fault.NoProviderOnline, "nobody")
 		}
-		if req.GetPinnedProviderId() != providerA || req.GetAllowFallbacks() == strings.EqualFold(c.allow, "false") {
-			t.Errorf("select says %v", req)
+		if req.GetPinnedProviderId() != providerA {
+			t.Errorf("select: req.GetPinnedProviderId(): got %q, want %q", req.GetPinnedProviderId(), providerA)
+		} else if req.GetAllowFallbacks() == strings.EqualFold(c.allow, "false") {
+			t.Errorf("select: req.GetAllowFallbacks(): got %t, want any but %t", req.GetAllowFallbacks(),
+				strings.EqualFold(c.allow, "false"))
 		}
 		return c.answer(req)
 	})
@@ -295,7 +345,7 @@ func (f *fleet) wantPinned(t *testing.T, c pinnedCase) {
 	if c.code != "" {
 		wantError(t, resp, c.status, c.code)
 		if final := resp.Header.Get("X-Should-Retry") == "false"; final != (c.allow == "false") {
-			t.Errorf("X-Should-Retry is %q", resp.Header.Get("X-Should-Retry"))
+			t.Errorf("X-Should-Retry is %q: got %t, want %t", resp.Header.Get("X-Should-Retry"), final, c.allow == "false")
 		}
 	}
 	wantHeaders(t, resp.Header, map[string]string{
@@ -303,9 +353,12 @@ func (f *fleet) wantPinned(t *testing.T, c pinnedCase) {
 		"X-Svc-Provider-ID": c.served, "X-Svc-Fallback-Reason": c.reason,
 	})
 	w := f.report()
-	if w.GetRoute().GetMode() != eventsv1.RouteMode_ROUTE_MODE_EXPLICIT ||
-		w.GetRoute().GetRequestedProviderId() != providerA {
-		t.Errorf("the request report says %v", w.GetRoute())
+	if w.GetRoute().GetMode() != eventsv1.RouteMode_ROUTE_MODE_EXPLICIT {
+		t.Errorf("the request report: w.GetRoute().GetMode(): got %v, want %v", w.GetRoute().GetMode(),
+			eventsv1.RouteMode_ROUTE_MODE_EXPLICIT)
+	} else if w.GetRoute().GetRequestedProviderId() != providerA {
+		t.Errorf("the request report: w.GetRoute().GetRequestedProviderId(): got %q, want %q",
+			w.GetRoute().GetRequestedProviderId(), providerA)
 	}
 	for {
 		select {
@@ -326,10 +379,15 @@ func TestTheRouteOfAFallbackIsDispatched(t *testing.T) {
 	f.hub.byAttempt(failing(upstreamFailed()), wholeAnswer)
 	read(t, f.post(hello, "X-Svc-Provider", providerA))
 	first, second := <-f.hub.opens, <-f.hub.opens
-	if first.GetRoute().GetFallbackReason() != eventsv1.FallbackReason_FALLBACK_REASON_UNSPECIFIED ||
-		second.GetRoute().GetFallbackReason() != eventsv1.FallbackReason_FALLBACK_REASON_REQUESTED_PROVIDER_FAILED ||
-		second.GetAttempt() != 2 {
-		t.Errorf("dispatched as %v and %v", first.GetRoute(), second.GetRoute())
+	switch {
+	case first.GetRoute().GetFallbackReason() != eventsv1.FallbackReason_FALLBACK_REASON_UNSPECIFIED:
+		t.Errorf("dispatched: first.GetRoute().GetFallbackReason(): got %v, want %v", first.GetRoute().GetFallbackReason(),
+			eventsv1.FallbackReason_FALLBACK_REASON_UNSPECIFIED)
+	case second.GetRoute().GetFallbackReason() != eventsv1.FallbackReason_FALLBACK_REASON_REQUESTED_PROVIDER_FAILED:
+		t.Errorf("second.GetRoute().GetFallbackReason(): got %v, want %v", second.GetRoute().GetFallbackReason(),
+			eventsv1.FallbackReason_FALLBACK_REASON_REQUESTED_PROVIDER_FAILED)
+	case second.GetAttempt() != 2:
+		t.Errorf("second.GetAttempt(): got %d, want 2", second.GetAttempt())
 	}
 }
 
@@ -352,10 +410,20 @@ func TestAClientThatHangsUpEndsTheDispatch(t *testing.T) {
 				t.Error("the dispatch went on")
 			}
 			w := f.report()
-			if w.GetOutcome() != billingv1.Outcome_OUTCOME_CLIENT_GONE || w.GetHttpStatus() != 499 ||
-				w.GetErrorCode() != "client_closed" ||
-				(w.GetCommittedAttempt() == 1) != (kind == "after content") || w.GetAttempts()[0].GetResult() != "client_gone" {
-				t.Errorf("the request report says %v", w)
+			switch {
+			case w.GetOutcome() != billingv1.Outcome_OUTCOME_CLIENT_GONE:
+				t.Errorf("the request report: w.GetOutcome(): got %v, want %v", w.GetOutcome(),
+					billingv1.Outcome_OUTCOME_CLIENT_GONE)
+			case w.GetHttpStatus() != 499:
+				t.Errorf("the request report: w.GetHttpStatus(): got %d, want 499", w.GetHttpStatus())
+			case w.GetErrorCode() != "client_closed":
+				t.Errorf(`the request report: w.GetErrorCode(): got %q, want "client_closed"`, w.GetErrorCode())
+			case (w.GetCommittedAttempt() == 1) != (kind == "after content"):
+				t.Errorf("the request report: w.GetCommittedAttempt() == 1: got %t, want %t", w.GetCommittedAttempt() == 1,
+					kind == "after content")
+			case w.GetAttempts()[0].GetResult() != "client_gone":
+				t.Errorf(`the request report: w.GetAttempts()[0].GetResult(): got %q, want "client_gone"`,
+					w.GetAttempts()[0].GetResult())
 			}
 		})
 	}

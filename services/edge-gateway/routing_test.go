@@ -87,22 +87,22 @@ func wantRouted(t *testing.T, cases map[string]wantedRouting) {
 		t.Run(name, func(t *testing.T) {
 			resp := f.post(routed(c.body), c.headers...)
 			if body := read(t, resp); resp.StatusCode != http.StatusOK {
-				t.Fatalf("%d %s", resp.StatusCode, body)
+				t.Fatalf("resp.StatusCode: got %d, want 200, with %s (body is %s)", resp.StatusCode, body, body)
 			}
 			sel, admit, open := <-f.router.selects, <-f.billing.admits, <-f.hub.opens
 			got := &routerv1.SelectRequest{PinnedProviderId: sel.GetPinnedProviderId(), AllowFallbacks: sel.GetAllowFallbacks(),
 				Preferences: sel.GetPreferences()}
 			if !proto.Equal(got, c.want) {
-				t.Errorf("select says %v, want %v", got, c.want)
+				t.Errorf("select: got %v, want %v", got, c.want)
 			}
 			if admit.GetPinned() != c.pinned {
-				t.Errorf("admitted as pinned: %t", admit.GetPinned())
+				t.Errorf("admitted as pinned: got %t, want %t", admit.GetPinned(), c.pinned)
 			}
 			wantHeaders(t, resp.Header, map[string]string{"X-Svc-Route-Mode": c.mode,
 				"X-Svc-Requested-Provider": c.want.GetPinnedProviderId()})
 			explicit := open.GetRoute().GetMode() == eventsv1.RouteMode_ROUTE_MODE_EXPLICIT
 			if explicit != (c.mode == "explicit") {
-				t.Errorf("dispatched as %v", open.GetRoute())
+				t.Errorf("dispatched: got %t, want %t", explicit, c.mode == "explicit")
 			}
 			if unbound(open.GetBody()) != hello {
 				t.Errorf("sent on: %s", open.GetBody())
@@ -203,13 +203,15 @@ func wantRefused(t *testing.T, cases map[string]refusedRouting) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			e := wantError(t, f.post(routed(c.body)), http.StatusBadRequest, c.code)
-			if e.Error.Param == nil || *e.Error.Param != c.param {
-				t.Errorf("the param is %v, want %s", e.Error.Param, c.param)
+			if e.Error.Param == nil {
+				t.Error("the param: got nil, want a value")
+			} else if *e.Error.Param != c.param {
+				t.Errorf("*e.Error.Param: got %q, want %q", *e.Error.Param, c.param)
 			}
 		})
 	}
 	if n := len(f.billing.admits); n != 0 {
-		t.Errorf("%d refused requests were admitted", n)
+		t.Errorf("refused requests admitted: got %d, want 0", n)
 	}
 }
 
@@ -229,21 +231,22 @@ func TestNobodyPaysMoreThanMaxPrice(t *testing.T) {
 		resp := f.post(routed(`"provider":{"max_price":` + body + `}`))
 		if served {
 			if got := read(t, resp); resp.StatusCode != http.StatusOK {
-				t.Errorf("%s: %d %s", body, resp.StatusCode, got)
+				t.Errorf("%s: %s: got %d, want 200, with %s", body, got, resp.StatusCode, got)
 			}
 			<-f.hub.opens
 		} else if e := wantError(t, resp, http.StatusServiceUnavailable, "no_provider_online"); !strings.Contains(
 			e.Error.Message, "max_price") {
-			t.Errorf("%s: %s", body, e.Error.Message)
+			t.Errorf(`%s: got %q, want "max_price" in it`, body, e.Error.Message)
 		} else {
 			wantHeaders(t, resp.Header, map[string]string{"X-Should-Retry": "false", "Retry-After": ""})
 		}
 		if w := f.report(); (w.GetCommittedAttempt() == 1) != served {
-			t.Errorf("%s: the request report says %v", body, w)
+			t.Errorf("%s: the request report: w.GetCommittedAttempt() == 1: got %t, want %t", body, w.GetCommittedAttempt() == 1,
+				served)
 		}
 	}
 	if len(f.hub.opens) != 0 {
-		t.Error("a request that was too dear was dispatched")
+		t.Errorf("a request that was too dear was dispatched: got %d, want 0", len(f.hub.opens))
 	}
 }
 
@@ -255,7 +258,7 @@ func TestAPinOfTheBodySpeaksLikeOneOfTheHeader(t *testing.T) {
 	wantHeaders(t, resp.Header, map[string]string{"X-Svc-Route-Mode": "explicit", "X-Svc-Requested-Provider": providerA,
 		"X-Should-Retry": "false"})
 	if w := f.report(); w.GetRoute().GetRequestedProviderId() != providerA {
-		t.Errorf("the request report says %v", w)
+		t.Errorf("the request report: got %q, want %q", w.GetRoute().GetRequestedProviderId(), providerA)
 	}
 }
 
@@ -264,7 +267,7 @@ func TestPreferencesHoldForFurtherCandidates(t *testing.T) {
 	f := start(t)
 	f.router.set(func(req *routerv1.SelectRequest) (*routerv1.SelectResponse, error) {
 		if !slices.Equal(req.GetPreferences().GetIgnoreProviderIds(), []string{providerC}) {
-			t.Errorf("select says %v", req)
+			t.Errorf("select: got %q, want %q", req.GetPreferences().GetIgnoreProviderIds(), []string{providerC})
 		}
 		if len(req.GetExcludeProviderIds()) > 0 {
 			return candidates(providerB), nil
@@ -274,7 +277,7 @@ func TestPreferencesHoldForFurtherCandidates(t *testing.T) {
 	f.hub.byAttempt(failing(upstreamFailed()), wholeAnswer)
 	resp := f.post(routed(`"provider":{"ignore":` + list(providerC) + `}`))
 	if read(t, resp); resp.Header.Get("X-Svc-Provider-Id") != providerB {
-		t.Errorf("%d %v", resp.StatusCode, resp.Header)
+		t.Errorf(`resp.Header.Get("X-Svc-Provider-Id"): got %q, want %q`, resp.Header.Get("X-Svc-Provider-Id"), providerB)
 	}
 }
 
@@ -291,7 +294,7 @@ func TestWhoNarrowsTheProvidersPaysAsTheyGo(t *testing.T) {
 	} {
 		read(t, f.post(routed(`"provider":`+provider)))
 		if admit := <-f.billing.admits; admit.GetPinned() != pinned {
-			t.Errorf("%s: admitted as pinned: %t", provider, admit.GetPinned())
+			t.Errorf("%s: admitted as pinned: got %t, want %t", provider, admit.GetPinned(), pinned)
 		}
 	}
 }

@@ -57,8 +57,13 @@ func TestTheOfficialSDKReadsAStream(t *testing.T) {
 			t.Fatal("a chunk does not fit those before it")
 		}
 	}
-	if stream.Err() != nil || acc.Choices[0].Message.Content != "Hello" || acc.Usage.TotalTokens != 12 {
-		t.Errorf("err %v, got %s", stream.Err(), acc.RawJSON())
+	switch {
+	case stream.Err() != nil:
+		t.Errorf("stream.Err(): got the error %v, want none", stream.Err())
+	case acc.Choices[0].Message.Content != "Hello":
+		t.Errorf(`acc.Choices[0].Message.Content: got %q, want "Hello"`, acc.Choices[0].Message.Content)
+	case acc.Usage.TotalTokens != 12:
+		t.Errorf("acc.Usage.TotalTokens: got %d, want 12", acc.Usage.TotalTokens)
 	}
 }
 
@@ -87,13 +92,22 @@ func TestTheOfficialSDKPutsABareStreamTogether(t *testing.T) {
 			t.Fatal("a chunk does not fit those before it")
 		}
 	}
-	if stream.Err() != nil || len(acc.Choices) != 1 {
-		t.Fatalf("err %v, %d choices", stream.Err(), len(acc.Choices))
+	if stream.Err() != nil {
+		t.Fatalf("stream.Err(): got the error %v, want none", stream.Err())
+	}
+	if len(acc.Choices) != 1 {
+		t.Fatalf("len(acc.Choices): got %d, want 1", len(acc.Choices))
 	}
 	m := acc.Choices[0].Message
-	if m.Content != "Hello" || m.Role != "assistant" || acc.Choices[0].FinishReason != "tool_calls" ||
-		len(m.ToolCalls) != 2 {
-		t.Fatalf("got %+v", m)
+	switch {
+	case m.Content != "Hello":
+		t.Fatalf(`m.Content: got %q, want "Hello"`, m.Content)
+	case m.Role != "assistant":
+		t.Fatalf(`m.Role: got %q, want "assistant"`, m.Role)
+	case acc.Choices[0].FinishReason != "tool_calls":
+		t.Fatalf(`acc.Choices[0].FinishReason: got %q, want "tool_calls"`, acc.Choices[0].FinishReason)
+	case len(m.ToolCalls) != 2:
+		t.Fatalf("len(m.ToolCalls): got %d, want 2, in %+v", len(m.ToolCalls), m)
 	}
 	for i, want := range []string{"a f {}", "b g []"} {
 		if got := m.ToolCalls[i].ID + " " + m.ToolCalls[i].Function.Name + " " +
@@ -115,8 +129,13 @@ func TestTheOfficialSDKSeesAnErrorWithinAStream(t *testing.T) {
 	for stream.Next() {
 		n++
 	}
-	if n != 1 || stream.Err() == nil || !strings.Contains(stream.Err().Error(), "timeout") {
-		t.Errorf("%d chunks, then %v", n, stream.Err())
+	switch {
+	case n != 1:
+		t.Errorf("n: got %d, want 1", n)
+	case stream.Err() == nil:
+		t.Error("stream.Err(): got no error, want one")
+	case !strings.Contains(stream.Err().Error(), "timeout"):
+		t.Errorf(`stream.Err().Error(): got %q, want "timeout" in it`, stream.Err().Error())
 	}
 }
 
@@ -126,12 +145,18 @@ func TestTheOfficialSDKTypesOurErrors(t *testing.T) {
 	client := f.sdk(option.WithMaxRetries(2))
 	_, err := client.Chat.Completions.New(t.Context(), params())
 	var api *openai.Error
-	if !errors.As(err, &api) || api.StatusCode != 402 || api.Code != "insufficient_credits" ||
-		api.Type != "insufficient_quota" {
-		t.Errorf("got %v", err)
+	switch {
+	case !errors.As(err, &api):
+		t.Errorf("got the error %v, want a %T", err, api)
+	case api.StatusCode != 402:
+		t.Errorf("api.StatusCode: got %d, want 402", api.StatusCode)
+	case api.Code != "insufficient_credits":
+		t.Errorf(`api.Code: got %q, want "insufficient_credits"`, api.Code)
+	case api.Type != "insufficient_quota":
+		t.Errorf(`api.Type: got %q, want "insufficient_quota"`, api.Type)
 	}
 	if n := len(f.billing.admits); n != 1 {
-		t.Errorf("the SDK tried %d times", n)
+		t.Errorf("the SDK tried: got %d, want 1", n)
 	}
 }
 
@@ -143,7 +168,7 @@ func TestTheOfficialSDKRetriesWhatPasses(t *testing.T) {
 		t.Error("no error")
 	}
 	if n := len(f.billing.admits); n != 2 {
-		t.Errorf("the SDK tried %d times", n)
+		t.Errorf("the SDK tried: got %d, want 2", n)
 	}
 }
 
@@ -151,17 +176,28 @@ func TestTheOfficialSDKFindsModels(t *testing.T) {
 	f := start(t)
 	client := f.sdk()
 	page, err := client.Models.List(t.Context())
-	if err != nil || len(page.Data) != 1 || page.Data[0].ID != modelID || page.Data[0].OwnedBy != "acme" {
-		t.Errorf("%v, %+v", err, page)
+	switch {
+	case err != nil:
+		t.Errorf("got the error %v, want none", err)
+	case len(page.Data) != 1:
+		t.Errorf("len(page.Data): got %d, want 1, in %+v", len(page.Data), page)
+	case page.Data[0].ID != modelID:
+		t.Errorf("page.Data[0].ID: got %q, want %q", page.Data[0].ID, modelID)
+	case page.Data[0].OwnedBy != "acme":
+		t.Errorf(`page.Data[0].OwnedBy: got %q, want "acme"`, page.Data[0].OwnedBy)
 	}
 	m, err := client.Models.Get(t.Context(), modelID)
-	if err != nil || m.ID != modelID {
-		t.Errorf("%v, %+v", err, m)
+	if err != nil {
+		t.Errorf("got the error %v, want none", err)
+	} else if m.ID != modelID {
+		t.Errorf("m.ID: got %q, want %q", m.ID, modelID)
 	}
 	for _, path := range []string{"/v1/models/acme/tiny-1b", "/v1/models/acme%2Ftiny-1b", "/v1/models/tiny"} {
 		resp := f.do(http.MethodGet, path, "")
-		if body := read(t, resp); resp.StatusCode != 200 || !strings.Contains(body, `"id":"acme/tiny-1b"`) {
-			t.Errorf("%s: %d %s", path, resp.StatusCode, body)
+		if body := read(t, resp); resp.StatusCode != 200 {
+			t.Errorf("%s: resp.StatusCode: got %d, want 200", path, resp.StatusCode)
+		} else if !strings.Contains(body, `"id":"acme/tiny-1b"`) {
+			t.Errorf("%s: body: got %q, want %q in it", path, body, `"id":"acme/tiny-1b"`)
 		}
 	}
 }

@@ -25,15 +25,20 @@ func TestTheFleetMayBeApart(t *testing.T) {
 		if err := <-f.hub.ended; err == nil {
 			t.Error("the dispatch went on")
 		}
-		if w := f.report(); w.GetOutcome() != billingv1.Outcome_OUTCOME_CLIENT_GONE || w.GetCommittedAttempt() != 1 {
-			t.Errorf("the request report says %v", w)
+		if w := f.report(); w.GetOutcome() != billingv1.Outcome_OUTCOME_CLIENT_GONE {
+			t.Errorf("the request report: w.GetOutcome(): got %v, want %v", w.GetOutcome(),
+				billingv1.Outcome_OUTCOME_CLIENT_GONE)
+		} else if w.GetCommittedAttempt() != 1 {
+			t.Errorf("the request report: w.GetCommittedAttempt(): got %d, want 1", w.GetCommittedAttempt())
 		}
 	})
 	t.Run("whole", func(t *testing.T) {
 		f.hub.set(wholeAnswer)
 		resp := f.post(hello)
-		if body := read(t, resp); resp.StatusCode != 200 || !strings.Contains(body, `"content":"Hello"`) {
-			t.Errorf("%d %s", resp.StatusCode, body)
+		if body := read(t, resp); resp.StatusCode != 200 {
+			t.Errorf("resp.StatusCode: got %d, want 200", resp.StatusCode)
+		} else if !strings.Contains(body, `"content":"Hello"`) {
+			t.Errorf("body: got %q, want %q in it", body, `"content":"Hello"`)
 		}
 		f.report()
 	})
@@ -42,17 +47,19 @@ func TestTheFleetMayBeApart(t *testing.T) {
 		body := read(t, f.post(helloStream))
 		want := "data: " + roleChunk + "\n\ndata: " + helloChunk + "\n\ndata: " + moreChunk + "\n\ndata: [DONE]\n\n"
 		if body != want {
-			t.Errorf("got %s", body)
+			t.Errorf("body: got %q, want %q", body, want)
 		}
 		f.report()
 	})
 	t.Run("refused dispatch", func(t *testing.T) {
 		f.hub.byAttempt(refusing(fault.New(fault.Unavailable, fault.ProviderBusy, "busy")), wholeAnswer)
-		if resp := f.post(hello); resp.StatusCode != 200 || resp.Header.Get("X-Svc-Provider-ID") != providerB {
-			t.Errorf("%d %v", resp.StatusCode, resp.Header)
+		if resp := f.post(hello); resp.StatusCode != 200 {
+			t.Errorf("resp.StatusCode: got %d, want 200", resp.StatusCode)
+		} else if resp.Header.Get("X-Svc-Provider-ID") != providerB {
+			t.Errorf(`resp.Header.Get("X-Svc-Provider-ID"): got %q, want %q`, resp.Header.Get("X-Svc-Provider-ID"), providerB)
 		}
 		if w := f.report(); w.GetAttempts()[0].GetResult() != "busy" {
-			t.Errorf("the request report says %v", w)
+			t.Errorf(`the request report: got %q, want "busy"`, w.GetAttempts()[0].GetResult())
 		}
 	})
 	t.Run("refused admission", func(t *testing.T) {

@@ -164,7 +164,7 @@ func TestEveryAnswerHasItsDescribedShape(t *testing.T) {
 			if ref := s.answerOf(o, resp.StatusCode); ref != "" {
 				s.wantShape(t, o.String(), ref, body)
 			} else if o.path != "/openapi.json" {
-				t.Errorf("%s has no schema of its own", o)
+				t.Errorf(`%s has no schema of its own: got %q, want "/openapi.json"`, o, o.path)
 			}
 		}
 	}
@@ -177,7 +177,7 @@ func TestEveryAnswerHasItsDescribedShape(t *testing.T) {
 		}
 		events := read(t, f.do(http.MethodPost, path, body, "Authorization", "Bearer "+f.key))
 		if !strings.HasSuffix(events, "data: [DONE]\n\n") {
-			t.Errorf("%s: %s", path, events)
+			t.Errorf("%s: got %q, want the suffix %q", path, events, "data: [DONE]\n\n")
 		}
 		for event := range strings.SplitSeq(strings.TrimSpace(strings.TrimSuffix(events, "data: [DONE]\n\n")), "\n\n") {
 			s.wantShape(t, path, ref, strings.TrimPrefix(event, "data: "))
@@ -200,7 +200,7 @@ func TestAShapeThatIsWrongIsSeen(t *testing.T) {
 			t.Fatal(err)
 		}
 		if len(s.faults("it", map[string]any{"$ref": "#/components/schemas/" + ref}, value)) == 0 {
-			t.Errorf("%s passes for %s", text, ref)
+			t.Errorf("%s passes for %s: got 0, want at least 1", text, ref)
 		}
 	}
 }

@@ -198,11 +198,24 @@ func (o operation) wantError(t *testing.T, resp *http.Response, status int, code
 	if err := json.Unmarshal([]byte(raw), &e); err != nil {
 		t.Fatalf("%s: %d %q", o, resp.StatusCode, raw)
 	}
-	if resp.StatusCode != status || e.Code != code || e.Message == "" || e.RequestID != resp.Header.Get("X-Request-ID") {
-		t.Errorf("%s: %d %s, want %d %s", o, resp.StatusCode, raw, status, code)
+	switch {
+	case resp.StatusCode != status:
+		t.Errorf("%s: %d %s: resp.StatusCode: got %d, want %d", o, resp.StatusCode, raw, resp.StatusCode, status)
+	case e.Code != code:
+		t.Errorf("%s: %d %s: e.Code: got %q, want %q", o, resp.StatusCode, raw, e.Code, code)
+	case e.Message == "":
+		t.Errorf(`%s: %d %s: e.Message: got "", want some text`, o, resp.StatusCode, raw)
+	case e.RequestID != resp.Header.Get("X-Request-ID"):
+		t.Errorf("%s: %d %s: e.RequestID: got %q, want %q", o, resp.StatusCode, raw, e.RequestID,
+			resp.Header.Get("X-Request-ID"))
 	}
-	if flat && e.Error != e.Message || !flat && (e.Valid == nil || *e.Valid) {
-		t.Errorf("%s: the body is %s", o, raw)
+	switch {
+	case flat && e.Error != e.Message:
+		t.Errorf("the body is %s: e.Error: got %q, want %q, where flat, with %s", raw, e.Error, e.Message, raw)
+	case !flat && e.Valid == nil:
+		t.Errorf("the body is %s: e.Valid: got nil, want a value, where !flat, with %s", raw, raw)
+	case !flat && *e.Valid:
+		t.Errorf("the body is %s: *e.Valid: got true, want false, where !flat, with %s", raw, raw)
 	}
 	return e.Message
 }
@@ -213,8 +226,10 @@ func TestEveryDescribedOperationIsServed(t *testing.T) {
 		resp := f.ask(o, f.credential(o)...)
 		var e errorBody
 		_ = json.Unmarshal([]byte(read(t, resp)), &e) // an answer that is no error has no code
-		if e.Error.Code != nil && (*e.Error.Code == "unknown_route" || *e.Error.Code == "method_not_allowed") {
-			t.Errorf("%s: %d %s", o, resp.StatusCode, *e.Error.Code)
+		if e.Error.Code != nil && *e.Error.Code == "unknown_route" {
+			t.Errorf(`%s: %d: *e.Error.Code: got "unknown_route", want any but "unknown_route"`, o, resp.StatusCode)
+		} else if e.Error.Code != nil && *e.Error.Code == "method_not_allowed" {
+			t.Errorf(`%s: %d: *e.Error.Code: got "method_not_allowed", want any but "method_not_allowed"`, o, resp.StatusCode)
 		}
 		if resp.StatusCode == http.StatusUnauthorized {
 			t.Errorf("%s wants another credential", o)
@@ -236,8 +251,10 @@ func TestEveryPricedRouteIsAdmitted(t *testing.T) {
 				continue
 			}
 			// The platform pays for the playground, by the same way.
-			if o.path != "/v1/playground/chat" || len(f.billing.admits) != 1 {
-				t.Errorf("%s is neither described as priced nor admitted", o)
+			if o.path != "/v1/playground/chat" {
+				t.Errorf(`neither described as priced nor admitted: o.path: got %q, want "/v1/playground/chat"`, o.path)
+			} else if len(f.billing.admits) != 1 {
+				t.Errorf("neither described as priced nor admitted: len(f.billing.admits): got %d, want 1", len(f.billing.admits))
 			}
 			<-f.billing.admits
 			continue
@@ -247,17 +264,17 @@ func TestEveryPricedRouteIsAdmitted(t *testing.T) {
 		select {
 		case a := <-f.billing.admits:
 			if a.GetModelId() != o.model {
-				t.Errorf("%s was admitted for %s", o, a.GetModelId())
+				t.Errorf("%s was admitted: got %q, want %q", o, a.GetModelId(), o.model)
 			}
 		default:
 			t.Errorf("%s was not admitted", o)
 		}
 	}
 	if len(f.hub.opens) != 0 {
-		t.Error("something was dispatched that was not admitted")
+		t.Errorf("something was dispatched that was not admitted: got %d, want 0", len(f.hub.opens))
 	}
 	if priced < 4 {
-		t.Errorf("%d priced routes", priced)
+		t.Errorf("priced routes: got %d, want at least 4", priced)
 	}
 }
 
@@ -284,7 +301,7 @@ func TestNoRouteIsOpenedByAWrongKey(t *testing.T) {
 			resp := f.ask(o, "Authorization", c.value)
 			if o.keyless {
 				if read(t, resp); resp.StatusCode == http.StatusUnauthorized {
-					t.Errorf("%s looks at the credential %q", o, name)
+					t.Errorf("%s looks at the credential %q: got 401, want any but 401", o, name)
 				}
 				continue
 			}
@@ -298,7 +315,7 @@ func TestNoRouteIsOpenedByAWrongKey(t *testing.T) {
 			message := o.wantError(t, resp, http.StatusUnauthorized, code)
 			for _, secret := range []string{"pq:", "SQL", "DROP", "UNION", "kkkk", "sk-"} {
 				if strings.Contains(message, secret) {
-					t.Errorf("%s, %s: the message is %q", o, name, message)
+					t.Errorf("%s, %s: the message: got %q, want it without %q", o, name, message, secret)
 				}
 			}
 		}
@@ -307,7 +324,7 @@ func TestNoRouteIsOpenedByAWrongKey(t *testing.T) {
 		}
 	}
 	if len(f.billing.admits) != 0 {
-		t.Error("a wrong key was admitted")
+		t.Errorf("a wrong key was admitted: got %d, want 0", len(f.billing.admits))
 	}
 }
 
@@ -338,8 +355,10 @@ func TestHeadersReflectNothingRaw(t *testing.T) {
 		providerA + ", " + providerB} {
 		resp := f.post(hello, "X-Svc-Provider", value)
 		e := wantError(t, resp, http.StatusBadRequest, "invalid_provider")
-		if strings.Contains(e.Error.Message, value) || resp.Header.Get("X-Svc-Requested-Provider") != "" {
-			t.Errorf("%.40q came back: %s %v", value, e.Error.Message, resp.Header)
+		if strings.Contains(e.Error.Message, value) {
+			t.Errorf("%.40q came back: e.Error.Message: got %q, want it without %q", value, e.Error.Message, value)
+		} else if resp.Header.Get("X-Svc-Requested-Provider") != "" {
+			t.Errorf(`%.40q came back: resp.Header.Get(…): got %q, want ""`, value, resp.Header.Get("X-Svc-Requested-Provider"))
 		}
 	}
 }
@@ -362,20 +381,22 @@ func TestEveryRouteKnowsItsMethods(t *testing.T) {
 			other := operation{method: method, path: o.path}
 			resp := f.ask(other, f.credential(o)...)
 			if method == "HEAD" && slices.Contains(served[o.path], "GET") {
-				if body := read(t, resp); resp.StatusCode >= 500 || body != "" {
-					t.Errorf("%s: %d %q", other, resp.StatusCode, body)
+				if body := read(t, resp); resp.StatusCode >= 500 {
+					t.Errorf("resp.StatusCode: got %d, want less than 500", resp.StatusCode)
+				} else if body != "" {
+					t.Errorf(`body: got %q, want ""`, body)
 				}
 				continue
 			}
 			if method == "HEAD" { // which has no body to look at
 				if resp.StatusCode != http.StatusMethodNotAllowed {
-					t.Errorf("%s: %d", other, resp.StatusCode)
+					t.Errorf("resp.StatusCode: got %d, want 405", resp.StatusCode)
 				}
 				continue
 			}
 			other.wantError(t, resp, http.StatusMethodNotAllowed, "method_not_allowed")
 			if resp.Header.Get("Allow") == "" {
-				t.Errorf("%s does not say what is allowed", other)
+				t.Errorf(`%s does not say what is allowed: got "", want some text`, other)
 			}
 		}
 	}
@@ -391,7 +412,7 @@ func TestPagesOfOtherOriginsMayCallTheOpenAIRoutesOnly(t *testing.T) {
 		read(t, resp)
 		if allowed := resp.Header.Get("Access-Control-Allow-Origin") == "*" &&
 			resp.StatusCode == http.StatusNoContent; allowed != open {
-			t.Errorf("preflight of %s: %d %v", o, resp.StatusCode, resp.Header)
+			t.Errorf("preflight of %s: %d: got %t, want %t", o, resp.StatusCode, allowed, open)
 		}
 		if open {
 			wantHeaders(t, resp.Header, map[string]string{
@@ -403,7 +424,7 @@ func TestPagesOfOtherOriginsMayCallTheOpenAIRoutesOnly(t *testing.T) {
 			resp := f.ask(o, append([]string{"Origin", "https://app.example"}, credential...)...)
 			read(t, resp)
 			if allowed := resp.Header.Get("Access-Control-Allow-Origin") == "*"; allowed != open {
-				t.Errorf("%s: %d %v", o, resp.StatusCode, resp.Header)
+				t.Errorf("%s: %d: allowed: got %t, want %t", o, resp.StatusCode, allowed, open)
 			}
 			exposed := strings.Split(strings.ToLower(resp.Header.Get("Access-Control-Expose-Headers")), ", ")
 			for name := range resp.Header {

@@ -16,7 +16,7 @@ func TestAHubHearsWhoseRequestItIsAndWhetherAnotherProviderHasFailedIt(t *testin
 	f := start(t)
 	f.router.set(func(req *routerv1.SelectRequest) (*routerv1.SelectResponse, error) {
 		if got := string(req.GetAccountTag()); got != "8 bytes!" {
-			t.Errorf("the router is asked for account %q, want the ledger's tag", got)
+			t.Errorf("the router is asked for account: got %q, want the ledger's tag", got)
 		}
 		resp := candidates(providerA, providerB, providerC)
 		resp.UsualFirstContentMs = 1_234
@@ -57,10 +57,13 @@ func TestAProviderThatDoesNotSupportARequestHasNotFailedIt(t *testing.T) {
 			t.Fatalf("got %d, want 200", resp.StatusCode)
 		}
 		first, second := <-f.hub.opens, <-f.hub.opens
-		if first.GetNamesMedia() != c.media || first.GetEngineMembers() != c.members ||
-			second.GetFailedElsewhere() != c.failed {
-			t.Errorf("%s: media %v, members %v, failed elsewhere %v; want %+v",
-				body, first.GetNamesMedia(), first.GetEngineMembers(), second.GetFailedElsewhere(), c)
+		switch {
+		case first.GetNamesMedia() != c.media:
+			t.Errorf("%s: media: got %t, want %t", body, first.GetNamesMedia(), c.media)
+		case first.GetEngineMembers() != c.members:
+			t.Errorf("%s: first.GetEngineMembers(): got %t, want %t", body, first.GetEngineMembers(), c.members)
+		case second.GetFailedElsewhere() != c.failed:
+			t.Errorf("%s: second.GetFailedElsewhere(): got %t, want %t", body, second.GetFailedElsewhere(), c.failed)
 		}
 	}
 }

@@ -102,7 +102,7 @@ func TestASlowStreamIsKeptAlive(t *testing.T) {
 		begun := time.Now()
 		resp := f.post(helloStream)
 		if waited := time.Since(begun); waited != 10*time.Second {
-			f.t.Errorf("headers came after %v", waited)
+			f.t.Errorf("headers came: got %v, want %v", waited, 10*time.Second)
 		}
 		wantHeaders(f.t.(*testing.T), resp.Header, map[string]string{
 			"X-Svc-Provider-ID": "", "X-Svc-Attempts": "", "X-Svc-Route-Mode": "auto",
@@ -114,7 +114,7 @@ func TestASlowStreamIsKeptAlive(t *testing.T) {
 		const beat = ": keep-alive\n\n"
 		want := beat + "data: " + helloChunk + "\n\n" + beat + beat + "data: [DONE]\n\n"
 		if body := read(f.t, resp); body != want {
-			f.t.Errorf("got %q", body)
+			f.t.Errorf("body: got %q, want %q", body, want)
 		}
 	})
 }
@@ -155,12 +155,12 @@ func TestEventsThatComeTogetherAreWrittenTogether(t *testing.T) {
 			16 * time.Second: event + "data: [DONE]\n\n",
 		} {
 			if at[when] != want {
-				f.t.Errorf("after %v: %q", when, at[when])
+				f.t.Errorf("after %v: got %q, want %q", when, at[when], want)
 			}
 			delete(at, when)
 		}
 		if len(at) > 0 {
-			f.t.Errorf("more came: %q", at)
+			f.t.Errorf("more came: got %d, want 0, in %q", len(at), at)
 		}
 	})
 }
@@ -176,13 +176,18 @@ func TestALateFailureIsAnErrorEvent(t *testing.T) {
 			return candidates(providerA, providerB, providerC), nil
 		})
 		body := read(f.t, f.post(helloStream))
-		if n := strings.Count(body, ": keep-alive\n\n"); n != 3 ||
-			!strings.Contains(body, `data: {"error":{"message":"All 3 attempts`) ||
-			strings.Contains(body, "[DONE]") {
-			f.t.Errorf("%d keep-alives: %q", n, body)
+		switch n := strings.Count(body, ": keep-alive\n\n"); {
+		case n != 3:
+			f.t.Errorf("strings.Count(…): got %d, want 3", n)
+		case !strings.Contains(body, `data: {"error":{"message":"All 3 attempts`):
+			f.t.Errorf("body: got %q, want %q in it", body, `data: {"error":{"message":"All 3 attempts`)
+		case strings.Contains(body, "[DONE]"):
+			f.t.Errorf(`body: got %q, want it without "[DONE]"`, body)
 		}
-		if w := f.report(); w.GetCommittedAttempt() != 0 || len(w.GetAttempts()) != 3 {
-			f.t.Errorf("the request report says %v", w)
+		if w := f.report(); w.GetCommittedAttempt() != 0 {
+			f.t.Errorf("the request report: w.GetCommittedAttempt(): got %d, want 0", w.GetCommittedAttempt())
+		} else if len(w.GetAttempts()) != 3 {
+			f.t.Errorf("the request report: len(w.GetAttempts()): got %d, want 3, in %v", len(w.GetAttempts()), w)
 		}
 	})
 }
@@ -200,15 +205,17 @@ func TestAttemptsShareTheTimeToFirstContent(t *testing.T) {
 		})
 		body := read(f.t, f.post(helloStream))
 		if !strings.Contains(body, `"code":"timeout"`) {
-			f.t.Errorf("got %q", body)
+			f.t.Errorf("body: got %q, want %q in it", body, `"code":"timeout"`)
 		}
 		for _, want := range []int64{20_010, 20_010, 19_980} { // the prompt has about five tokens
 			if got := (<-f.hub.opens).GetFirstContentTimeoutMs(); got != want {
-				f.t.Errorf("an attempt has %d ms", got)
+				f.t.Errorf("an attempt: got %d, want %d", got, want)
 			}
 		}
-		if w := f.report(); w.GetOutcome() != billingv1.Outcome_OUTCOME_TIMEOUT || w.GetTotalMs() != 60_000 {
-			f.t.Errorf("the request report says %v", w)
+		if w := f.report(); w.GetOutcome() != billingv1.Outcome_OUTCOME_TIMEOUT {
+			f.t.Errorf("the request report: w.GetOutcome(): got %v, want %v", w.GetOutcome(), billingv1.Outcome_OUTCOME_TIMEOUT)
+		} else if w.GetTotalMs() != 60_000 {
+			f.t.Errorf("the request report: w.GetTotalMs(): got %d, want 60_000", w.GetTotalMs())
 		}
 	})
 }
@@ -220,8 +227,10 @@ func TestASilentHubIsGivenUp(t *testing.T) {
 		f.hub.byAttempt(untilCanceled, streamAnswer)
 		begun := time.Now()
 		body := read(f.t, f.post(helloStream))
-		if took := time.Since(begun); took != 30*time.Second+10*time.Millisecond || !strings.HasSuffix(body, "[DONE]\n\n") {
-			f.t.Errorf("after %v: %q", took, body)
+		if took := time.Since(begun); took != 30*time.Second+10*time.Millisecond {
+			f.t.Errorf("took: got %v, want %v", took, 30*time.Second+10*time.Millisecond)
+		} else if !strings.HasSuffix(body, "[DONE]\n\n") {
+			f.t.Errorf("body: got %q, want the suffix %q", body, "[DONE]\n\n")
 		}
 		// The silent one and the one that served, in any order.
 		if first, second := <-f.hub.ended, <-f.hub.ended; first == nil && second == nil {
@@ -237,8 +246,11 @@ func TestAWholeAnswerMayTakeTheWholeTime(t *testing.T) {
 			return wholeAnswer(p)
 		})
 		resp := f.post(hello)
-		if body := read(f.t, resp); resp.StatusCode != 200 || resp.Header.Get("X-Svc-Latency-Ms") != "300000" {
-			f.t.Errorf("%d %v %s", resp.StatusCode, resp.Header, body)
+		if body := read(f.t, resp); resp.StatusCode != 200 {
+			f.t.Errorf("resp.StatusCode: got %d, want 200, with %s (body is %s)", resp.StatusCode, body, body)
+		} else if resp.Header.Get("X-Svc-Latency-Ms") != "300000" {
+			f.t.Errorf(`resp.Header.Get("X-Svc-Latency-Ms"): got %q, want "300000", with %s (body is %s)`,
+				resp.Header.Get("X-Svc-Latency-Ms"), body, body)
 		}
 		f.hub.set(untilCanceled)
 		resp = f.post(hello)
@@ -272,15 +284,23 @@ func TestAReaderThatStopsIsCutOff(t *testing.T) {
 			f.t.Fatal(err)
 		}
 		line, err := bufio.NewReaderSize(conn, 16).ReadString('\n')
-		if err != nil || !strings.Contains(line, "200") {
-			f.t.Fatalf("%v %q", err, line)
+		if err != nil {
+			f.t.Fatalf("got the error %v, want none", err)
+		}
+		if !strings.Contains(line, "200") {
+			f.t.Fatalf(`line: got %q, want "200" in it`, line)
 		}
 		begun := time.Now()
-		if err, took := <-f.hub.ended, time.Since(begun); err == nil || took > 31*time.Second {
-			f.t.Errorf("ended with %v after %v", err, took)
+		if err, took := <-f.hub.ended, time.Since(begun); err == nil {
+			f.t.Error("got no error, want one")
+		} else if took > 31*time.Second {
+			f.t.Errorf("took: got %v, want at most %v", took, 31*time.Second)
 		}
-		if w := f.report(); w.GetOutcome() != billingv1.Outcome_OUTCOME_CLIENT_GONE || w.GetHttpStatus() != 499 {
-			f.t.Errorf("the request report says %v", w)
+		if w := f.report(); w.GetOutcome() != billingv1.Outcome_OUTCOME_CLIENT_GONE {
+			f.t.Errorf("the request report: w.GetOutcome(): got %v, want %v", w.GetOutcome(),
+				billingv1.Outcome_OUTCOME_CLIENT_GONE)
+		} else if w.GetHttpStatus() != 499 {
+			f.t.Errorf("the request report: w.GetHttpStatus(): got %d, want 499", w.GetHttpStatus())
 		}
 	})
 }
@@ -304,8 +324,13 @@ func TestABodyThatDoesNotArriveIsRefused(t *testing.T) {
 			f.t.Fatal(err)
 		}
 		defer resp.Body.Close()
-		if took := time.Since(begun); took != time.Minute || resp.StatusCode != 400 || !resp.Close {
-			f.t.Errorf("after %v: %d", took, resp.StatusCode)
+		switch took := time.Since(begun); {
+		case took != time.Minute:
+			f.t.Errorf("took: got %v, want %v", took, time.Minute)
+		case resp.StatusCode != 400:
+			f.t.Errorf("resp.StatusCode: got %d, want 400", resp.StatusCode)
+		case !resp.Close:
+			f.t.Error("resp.Close: got false, want true")
 		}
 	})
 }
@@ -369,10 +394,10 @@ func TestABodyThatNeverComesHoldsNoConnection(t *testing.T) {
 				}
 				read(f.t, resp)
 				if _, err := buffered.ReadByte(); !errors.Is(err, io.EOF) {
-					f.t.Errorf("the connection ended with %v", err)
+					f.t.Errorf("the connection ended: got the error %v, want %v", err, io.EOF)
 				}
 				if took := time.Since(begun); took > time.Minute+time.Second {
-					f.t.Errorf("the connection was held for %v", took)
+					f.t.Errorf("the connection was held: got %v, want at most %v", took, time.Minute+time.Second)
 				}
 			})
 		})
@@ -405,8 +430,10 @@ func TestAReadBodyHasNoDeadline(t *testing.T) {
 			defer resp.Body.Close()
 			// Chunks are the last of their connection.
 			inChunks := strings.HasPrefix(framing, "Transfer-Encoding")
-			if body := read(f.t, resp); !strings.HasSuffix(body, "data: [DONE]\n\n") || resp.Close != inChunks {
-				f.t.Errorf("the stream ends otherwise: %q", body)
+			if body := read(f.t, resp); !strings.HasSuffix(body, "data: [DONE]\n\n") {
+				f.t.Errorf("the stream ends otherwise: body: got %q, want the suffix %q", body, "data: [DONE]\n\n")
+			} else if resp.Close != inChunks {
+				f.t.Errorf("the stream ends otherwise: resp.Close: got %t, want %t", resp.Close, inChunks)
 			}
 		}
 	})
@@ -420,7 +447,7 @@ func TestAConnectionOutlivesItsDeadlines(t *testing.T) {
 		time.Sleep(100 * time.Second) //nolint:forbidigo // the bubble's time
 		f.hub.set(wholeAnswer)
 		if resp := f.post(hello); resp.StatusCode != 200 {
-			f.t.Errorf("status %d", resp.StatusCode)
+			f.t.Errorf("status: got %d, want 200", resp.StatusCode)
 		}
 	})
 }
@@ -438,8 +465,9 @@ func elapse(d time.Duration) func() error {
 func TestAStreamedTranscriptHasTheWholeTimeForItsFirstContent(t *testing.T) {
 	f := withSpeech(t)
 	read(t, f.transcribe(speech(field{"stream", "true"})...))
-	if open := <-f.hub.opens; open.GetFirstContentTimeoutMs() != open.GetTotalTimeoutMs() ||
-		open.GetFirstContentTimeoutMs() <= f.cfg.FirstContentTimeout.Milliseconds() {
-		t.Errorf("open says %d ms of %d", open.GetFirstContentTimeoutMs(), open.GetTotalTimeoutMs())
+	if open := <-f.hub.opens; open.GetFirstContentTimeoutMs() != open.GetTotalTimeoutMs() {
+		t.Errorf("open: got %d, want %d", open.GetFirstContentTimeoutMs(), open.GetTotalTimeoutMs())
+	} else if open.GetFirstContentTimeoutMs() <= f.cfg.FirstContentTimeout.Milliseconds() {
+		t.Errorf("open: got %d, want more than %d", open.GetFirstContentTimeoutMs(), f.cfg.FirstContentTimeout.Milliseconds())
 	}
 }

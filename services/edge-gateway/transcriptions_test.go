@@ -108,37 +108,63 @@ func TestATranscriptionIsMeasuredAndSentOn(t *testing.T) {
 		field{"timestamp_granularities[]", "word"},
 		field{"timestamp_granularities[]", "segment"}, field{"temperature", "0.50"}, field{"model", audioID},
 		field{"vendor", "\xff"})
-	if body := read(t, resp); resp.StatusCode != 200 ||
-		body != `{"usage":{"type":"duration","seconds":91},"text":"Hello"}` {
-		t.Errorf("%d %s", resp.StatusCode, body)
+	if body := read(t, resp); resp.StatusCode != 200 {
+		t.Errorf("resp.StatusCode: got %d, want 200", resp.StatusCode)
+	} else if body != `{"usage":{"type":"duration","seconds":91},"text":"Hello"}` {
+		t.Errorf("body: got %q, want %q", body, `{"usage":{"type":"duration","seconds":91},"text":"Hello"}`)
 	}
 	open := <-f.hub.opens
 	admit, sel := <-f.billing.admits, <-f.router.selects
-	if open.GetEndpoint() != hubv1.Endpoint_ENDPOINT_TRANSCRIPTIONS || open.GetEstimatedPromptTokens() != 90_001 ||
-		open.GetChoices() != 1 ||
-		open.GetStream() || open.GetAnswerForm() != hubv1.AnswerForm_ANSWER_FORM_JSON || open.GetModelId() != audioID {
-		t.Errorf("open says %v, %d ms, %v", open.GetEndpoint(), open.GetEstimatedPromptTokens(), open.GetAnswerForm())
+	switch {
+	case open.GetEndpoint() != hubv1.Endpoint_ENDPOINT_TRANSCRIPTIONS:
+		t.Errorf("open: got %v, want %v", open.GetEndpoint(), hubv1.Endpoint_ENDPOINT_TRANSCRIPTIONS)
+	case open.GetEstimatedPromptTokens() != 90_001:
+		t.Errorf("open.GetEstimatedPromptTokens(): got %d, want 90_001", open.GetEstimatedPromptTokens())
+	case open.GetChoices() != 1:
+		t.Errorf("open.GetChoices(): got %d, want 1", open.GetChoices())
+	case open.GetStream():
+		t.Error("open.GetStream(): got true, want false")
+	case open.GetAnswerForm() != hubv1.AnswerForm_ANSWER_FORM_JSON:
+		t.Errorf("open.GetAnswerForm(): got %v, want %v", open.GetAnswerForm(), hubv1.AnswerForm_ANSWER_FORM_JSON)
+	case open.GetModelId() != audioID:
+		t.Errorf("open.GetModelId(): got %q, want %q", open.GetModelId(), audioID)
 	}
-	if admit.GetPromptTokens() != 90_001 || admit.GetMaxCompletionTokens() != 0 || admit.GetModelId() != audioID {
-		t.Errorf("admit says %v", admit)
+	switch {
+	case admit.GetPromptTokens() != 90_001:
+		t.Errorf("admit.GetPromptTokens(): got %d, want 90_001", admit.GetPromptTokens())
+	case admit.GetMaxCompletionTokens() != 0:
+		t.Errorf("admit.GetMaxCompletionTokens(): got %d, want 0", admit.GetMaxCompletionTokens())
+	case admit.GetModelId() != audioID:
+		t.Errorf("admit.GetModelId(): got %q, want %q", admit.GetModelId(), audioID)
 	}
-	if strings.Join(sel.GetRequiredCapabilities(), " ") != "transcriptions" ||
-		sel.GetBodyBytes() != int64(len(open.GetBody())) || sel.GetPromptTokens() != 0 {
-		t.Errorf("select says %v", sel)
+	switch {
+	case strings.Join(sel.GetRequiredCapabilities(), " ") != "transcriptions":
+		t.Errorf(`select: strings.Join(…): got %q, want "transcriptions"`, strings.Join(sel.GetRequiredCapabilities(), " "))
+	case sel.GetBodyBytes() != int64(len(open.GetBody())):
+		t.Errorf("select: sel.GetBodyBytes(): got %d, want %d", sel.GetBodyBytes(), int64(len(open.GetBody())))
+	case sel.GetPromptTokens() != 0:
+		t.Errorf("select: sel.GetPromptTokens(): got %d, want 0", sel.GetPromptTokens())
 	}
-	if w := f.report(); w.GetMetered().GetPromptTokens() != 90_001 || w.GetMetered().GetCompletionTokens() != 0 {
-		t.Errorf("the request report says %v", w)
+	if w := f.report(); w.GetMetered().GetPromptTokens() != 90_001 {
+		t.Errorf("the request report: w.GetMetered().GetPromptTokens(): got %d, want 90_001",
+			w.GetMetered().GetPromptTokens())
+	} else if w.GetMetered().GetCompletionTokens() != 0 {
+		t.Errorf("the request report: w.GetMetered().GetCompletionTokens(): got %d, want 0",
+			w.GetMetered().GetCompletionTokens())
 	}
 	if span := string(open.GetBody()[open.GetModelOffset() : open.GetModelOffset()+
 		open.GetModelLength()]); span != audioID {
-		t.Errorf("the model's span is %q", span)
+		t.Errorf("the model's span: got %q, want %q", span, audioID)
 	}
 	want := []field{{"model", audioID}, {"language", "en"}, {"@file", silence(90_001)},
 		{"timestamp_granularities[]", "word"},
 		{"timestamp_granularities[]", "segment"}, {"temperature", "0.50"}, {"vendor", "\xff"}}
 	_, params, err := mime.ParseMediaType(open.GetContentType())
-	if err != nil || params["boundary"] == "clients-own" {
-		t.Fatalf("content type %q, %v", open.GetContentType(), err)
+	if err != nil {
+		t.Fatalf("content type %q: got the error %v, want none", open.GetContentType(), err)
+	}
+	if params["boundary"] == "clients-own" {
+		t.Fatalf(`content type %q: params["boundary"]: got "clients-own", want any but "clients-own"`, open.GetContentType())
 	}
 	if body, _ := formBody(t, params["boundary"], want...); string(open.GetBody()) != body {
 		t.Errorf("sent %d bytes, want %d", len(open.GetBody()), len(body))
@@ -156,9 +182,15 @@ func TestTranscriptsComeInTheFormThatWasAskedFor(t *testing.T) {
 		if format != "json" {
 			whole = `{"usage":{"type":"duration","seconds":2},"task":"transcribe","duration":1.5,"text":"Hello"}`
 		}
-		if text && (body != subtitles || kind != "text/plain; charset=utf-8") ||
-			!text && (body != whole || kind != "application/json") {
-			t.Errorf("%s: %d %s %q", format, resp.StatusCode, kind, body)
+		switch {
+		case text && body != subtitles:
+			t.Errorf("%s: %d: body: got %q, want %q, where text", format, resp.StatusCode, body, subtitles)
+		case text && kind != "text/plain; charset=utf-8":
+			t.Errorf(`%s: %d: kind: got %q, want "text/plain; charset=utf-8", where text`, format, resp.StatusCode, kind)
+		case !text && body != whole:
+			t.Errorf("%s: %d: body: got %q, want %q, where !text", format, resp.StatusCode, body, whole)
+		case !text && kind != "application/json":
+			t.Errorf(`%s: %d: kind: got %q, want "application/json", where !text`, format, resp.StatusCode, kind)
 		}
 		f.report()
 	}
@@ -167,15 +199,19 @@ func TestTranscriptsComeInTheFormThatWasAskedFor(t *testing.T) {
 		want := "data: {\"type\":\"transcript.text.delta\",\"delta\":\"Hel\"}\n\ndata: {\"type\":\"transcript.text.delta\"," +
 			"\"delta\":\"lo\"}\n\n" +
 			"data: {\"usage\":{\"type\":\"duration\",\"seconds\":2},\"type\":\"transcript.text.done\",\"text\":\"Hello\"}\n\n"
-		if body := read(t, resp); !strings.HasPrefix(body, want) ||
-			resp.Header.Get("Content-Type") != "text/event-stream; charset=utf-8" {
-			t.Errorf("the stream is %q", body)
+		if body := read(t, resp); !strings.HasPrefix(body, want) {
+			t.Errorf("the stream: got %q, want the prefix %q", body, want)
+		} else if resp.Header.Get("Content-Type") != "text/event-stream; charset=utf-8" {
+			t.Errorf(`resp.Header.Get("Content-Type"): got %q, want "text/event-stream; charset=utf-8"`,
+				resp.Header.Get("Content-Type"))
 		}
 		for len(f.hub.opens) > 1 {
 			<-f.hub.opens
 		}
-		if open := <-f.hub.opens; open.GetAnswerForm() != hubv1.AnswerForm_ANSWER_FORM_JSON || !open.GetStream() {
-			t.Errorf("a stream is asked for as %v", open.GetAnswerForm())
+		if open := <-f.hub.opens; open.GetAnswerForm() != hubv1.AnswerForm_ANSWER_FORM_JSON {
+			t.Errorf("a stream is asked: got %v, want %v", open.GetAnswerForm(), hubv1.AnswerForm_ANSWER_FORM_JSON)
+		} else if !open.GetStream() {
+			t.Error("open.GetStream(): got false, want true")
 		}
 		f.report()
 	}
@@ -183,7 +219,7 @@ func TestTranscriptsComeInTheFormThatWasAskedFor(t *testing.T) {
 		<-f.router.selects
 	}
 	if sel := <-f.router.selects; strings.Join(sel.GetRequiredCapabilities(), " ") != "transcriptions stream" {
-		t.Errorf("select asks for %v", sel.GetRequiredCapabilities())
+		t.Errorf(`select asks: got %q, want "transcriptions stream"`, strings.Join(sel.GetRequiredCapabilities(), " "))
 	}
 }
 
@@ -219,8 +255,10 @@ func TestATranscriptionIsRefusedByTheFieldThatIsWrong(t *testing.T) {
 	}
 	for name, c := range cases {
 		e := wantError(t, f.transcribe(c.fields...), 400, c.code)
-		if e.Error.Param == nil || *e.Error.Param != c.param {
-			t.Errorf("%s: on %v", name, e.Error.Param)
+		if e.Error.Param == nil {
+			t.Errorf("%s: e.Error.Param: got nil, want a value", name)
+		} else if *e.Error.Param != c.param {
+			t.Errorf("%s: *e.Error.Param: got %q, want %q", name, *e.Error.Param, c.param)
 		}
 	}
 	body, kind := formBody(t, "b", file, model)
@@ -258,8 +296,10 @@ func TestTheOrderOfATranscriptionsErrors(t *testing.T) {
 	wantError(t, f.transcribe(field{"@file", silence(10)}, field{"model", "nobody/has"}), 404, "model_not_found")
 	e := wantError(t, f.transcribe(field{"model", audioID}, field{"@file", silence(1 << 17)[:1<<20+1]}),
 		413, "request_too_large")
-	if e.Error.Param == nil || *e.Error.Param != "file" {
-		t.Errorf("on %v", e.Error.Param)
+	if e.Error.Param == nil {
+		t.Error("e.Error.Param: got nil, want a value")
+	} else if *e.Error.Param != "file" {
+		t.Errorf(`*e.Error.Param: got %q, want "file"`, *e.Error.Param)
 	}
 	f.keys.set(nil, modelID)
 	other := withSpeech(t)
@@ -285,12 +325,12 @@ func TestUploadsShareABoundedMemory(t *testing.T) {
 	wantHeaders(t, resp.Header, map[string]string{"Retry-After": "2", "X-Should-Retry": ""})
 	close(release)
 	if resp := <-first; resp.StatusCode != 200 {
-		t.Errorf("the first got %d", resp.StatusCode)
+		t.Errorf("the first: got %d, want 200", resp.StatusCode)
 	}
 	f.report()
 	go func() { <-running }()
 	if resp := f.transcribe(big, field{"model", audioID}); resp.StatusCode != 200 {
-		t.Errorf("with room again: %d %s", resp.StatusCode, read(t, resp))
+		t.Errorf("with room again: got %d, want 200, with %s", resp.StatusCode, read(t, resp))
 	}
 }
 
@@ -300,18 +340,20 @@ func TestATranscriptionThatIsSentAgainIsAnsweredOnce(t *testing.T) {
 	for i, boundary := range []string{"first-try", "second-try"} {
 		body, kind := formBody(t, boundary, speech()...)
 		resp := f.send(transcriptionsPath, body, "Content-Type", kind, "Idempotency-Key", "once")
-		if got := read(t, resp); resp.StatusCode != 200 || !strings.Contains(got, "Hello") {
-			t.Fatalf("try %d: %d %s", i, resp.StatusCode, got)
+		if got := read(t, resp); resp.StatusCode != 200 {
+			t.Fatalf("try %d: resp.StatusCode: got %d, want 200", i, resp.StatusCode)
+		} else if !strings.Contains(got, "Hello") {
+			t.Fatalf(`try %d: read(t, resp): got %q, want "Hello" in it`, i, got)
 		}
 		if again := resp.Header.Get("Idempotency-Replayed"); (again == "true") != (i == 1) {
-			t.Errorf("try %d: replayed is %q", i, again)
+			t.Errorf(`try %d: replayed: again == "true": got %t, want %t`, i, again == "true", i == 1)
 		}
 		if i == 0 {
 			<-f.claims.ended
 		}
 	}
 	if len(f.hub.opens) != 1 {
-		t.Errorf("it was dispatched %d times", len(f.hub.opens))
+		t.Errorf("it was dispatched: got %d, want 1", len(f.hub.opens))
 	}
 }
 
@@ -323,7 +365,12 @@ func TestTheSDKTranscribes(t *testing.T) {
 		Include: []openai.TranscriptionInclude{openai.TranscriptionIncludeLogprobs}, TimestampGranularities: []string{"word",
 			"segment"},
 	})
-	if err != nil || got.Text != "Hello" || got.Usage.Seconds != 3 {
-		t.Errorf("%+v, %v", got, err)
+	switch {
+	case err != nil:
+		t.Errorf("got the error %v, want none", err)
+	case got.Text != "Hello":
+		t.Errorf(`Text: got %q, want "Hello"`, got.Text)
+	case got.Usage.Seconds != 3:
+		t.Errorf("Usage.Seconds: got %v, want 3", got.Usage.Seconds)
 	}
 }

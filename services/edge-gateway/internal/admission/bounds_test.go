@@ -27,14 +27,21 @@ func TestBoundsNeverWrapAndAlwaysCover(t *testing.T) {
 		b, err := BoundsOf(size, m)
 		if size.MaxTokens > m.MaxOutputTokens {
 			if !fault.Is(err, fault.InvalidValue) {
-				t.Fatalf("%+v on %+v: %v", size, m, err)
+				t.Fatalf("got the error %v, want the reason %v", err, fault.InvalidValue)
 			}
 			continue
 		}
-		if err != nil || b.MaxOutputTokens < 1 || b.MaxOutputTokens > m.MaxOutputTokens ||
-			b.HoldPromptTokens <= size.PromptTokens || b.HoldCompletionTokens != b.MaxOutputTokens*size.Choices ||
-			size.MaxTokens > 0 && b.MaxOutputTokens > size.MaxTokens {
-			t.Fatalf("%+v on %+v: %+v, %v", size, m, b, err)
+		switch {
+		case err != nil:
+			t.Fatalf("got the error %v, want none", err)
+		case b.MaxOutputTokens < 1 || b.MaxOutputTokens > m.MaxOutputTokens:
+			t.Fatalf("b.MaxOutputTokens: got %d, want 1 to %d", b.MaxOutputTokens, m.MaxOutputTokens)
+		case b.HoldPromptTokens <= size.PromptTokens:
+			t.Fatalf("b.HoldPromptTokens: got %d, want more than %d", b.HoldPromptTokens, size.PromptTokens)
+		case b.HoldCompletionTokens != b.MaxOutputTokens*size.Choices:
+			t.Fatalf("b.HoldCompletionTokens: got %d, want %d", b.HoldCompletionTokens, b.MaxOutputTokens*size.Choices)
+		case size.MaxTokens > 0 && b.MaxOutputTokens > size.MaxTokens:
+			t.Fatalf("b.MaxOutputTokens: got %d, want at most %d, where size.MaxTokens > 0", b.MaxOutputTokens, size.MaxTokens)
 		}
 	}
 }
@@ -42,13 +49,23 @@ func TestBoundsNeverWrapAndAlwaysCover(t *testing.T) {
 func TestTheHoldHasItsMargin(t *testing.T) {
 	m := &catalog.Model{ContextLength: 500, MaxOutputTokens: 1000}
 	b, err := BoundsOf(openaiapi.Size{PromptTokens: 101, Choices: 1, Messages: 3}, m)
-	if err != nil || b.HoldPromptTokens != 117+16+24 || b.MaxOutputTokens != 500-157 {
-		t.Errorf("%+v, %v", b, err)
+	switch {
+	case err != nil:
+		t.Errorf("got the error %v, want none", err)
+	case b.HoldPromptTokens != 117+16+24:
+		t.Errorf("b.HoldPromptTokens: got %d, want 117+16+24", b.HoldPromptTokens)
+	case b.MaxOutputTokens != 500-157:
+		t.Errorf("b.MaxOutputTokens: got %d, want 500-157", b.MaxOutputTokens)
 	}
 	// Who names a bound is held to the estimate alone, as eligibility is.
 	b, err = BoundsOf(openaiapi.Size{PromptTokens: 101, Choices: 1, Messages: 3, MaxTokens: 400}, m)
-	if err != nil || b.HoldPromptTokens != 117+16+24 || b.MaxOutputTokens != 399 {
-		t.Errorf("with a bound of its own: got %+v, %v", b, err)
+	switch {
+	case err != nil:
+		t.Errorf("got the error %v, want none", err)
+	case b.HoldPromptTokens != 117+16+24:
+		t.Errorf("with a bound of its own: b.HoldPromptTokens: got %d, want 117+16+24", b.HoldPromptTokens)
+	case b.MaxOutputTokens != 399:
+		t.Errorf("with a bound of its own: b.MaxOutputTokens: got %d, want 399", b.MaxOutputTokens)
 	}
 }
 

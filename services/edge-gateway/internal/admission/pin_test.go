@@ -17,14 +17,25 @@ func FuzzParsePin(f *testing.F) {
 		pin, err := ParsePin(http.Header{ProviderHeader: {provider}, FallbacksHeader: {allow}})
 		if err != nil {
 			refused, ok := fault.As(err)
-			if !ok || refused.Kind != fault.Invalid || len(provider) > 8 && strings.Contains(refused.Message, provider) {
-				t.Errorf("%v", err)
+			switch {
+			case !ok:
+				t.Errorf("got the error %v, want a fault", err)
+			case refused.Kind != fault.Invalid:
+				t.Errorf("refused.Kind: got %d, want %d", refused.Kind, fault.Invalid)
+			case len(provider) > 8 && strings.Contains(refused.Message, provider):
+				t.Errorf("refused.Message: got %q, want it without %q, where len(provider) > 8", refused.Message, provider)
 			}
 			return
 		}
-		if len(pin.ProviderID) != 36 || strings.ToLower(pin.ProviderID) != pin.ProviderID ||
-			pin.AllowFallbacks != strings.EqualFold(strings.TrimSpace(allow), "true") {
-			t.Errorf("%q %q: %+v", provider, allow, pin)
+		switch {
+		case len(pin.ProviderID) != 36:
+			t.Errorf("%q: len(pin.ProviderID): got %d, want 36, with %q", provider, len(pin.ProviderID), allow)
+		case strings.ToLower(pin.ProviderID) != pin.ProviderID:
+			t.Errorf("%q: strings.ToLower(pin.ProviderID): got %q, want %q, with %q", provider, strings.ToLower(pin.ProviderID),
+				pin.ProviderID, allow)
+		case pin.AllowFallbacks != strings.EqualFold(strings.TrimSpace(allow), "true"):
+			t.Errorf("%q: pin.AllowFallbacks: got %t, want %t, with %q", provider, pin.AllowFallbacks,
+				strings.EqualFold(strings.TrimSpace(allow), "true"), allow)
 		}
 	})
 }

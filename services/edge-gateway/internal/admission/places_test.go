@@ -55,8 +55,11 @@ func TestAPlaceThatThisGatewayHasYetToGiveBackIsFoundAtOnce(t *testing.T) {
 		if took := time.Since(began); took != 0 || f.calls != 2 {
 			t.Errorf("got %d admissions in %v, want the second to be made at once", f.calls, took)
 		}
-		if !a.Contended("k") || a.Contended("other") {
-			t.Error("want the reports of this key to go out at once, and those of no other")
+		if !a.Contended("k") {
+			t.Error(`the reports of this key to go out at once, and those of no other: a.Contended("k"): got false, want true`)
+		} else if a.Contended("other") {
+			t.Error(`the reports of this key to go out at once, and those of no other: a.Contended("other"): got true, want ` +
+				`false`)
 		}
 		pass(contendedFor)
 		synctest.Wait()
@@ -94,13 +97,16 @@ func TestWhoHasTooManyOpenIsRefusedSoonAndCostsLittle(t *testing.T) {
 		}
 		callers.Wait()
 		if took := time.Since(began); took != 500*time.Millisecond {
-			t.Errorf("refused after %v, want 500ms", took)
+			t.Errorf("refused: got %v, want 500ms", took)
 		}
 		if want := 3*maxWaiting + maxWaiting*len(placeWaits); f.calls != want {
 			t.Errorf("got %d admissions, want %d: %d wait, and no more", f.calls, want, maxWaiting)
 		}
-		if len(a.places.waiting) != 0 || a.places.all != 0 {
-			t.Errorf("%v wait when nobody does", a.places.waiting)
+		if len(a.places.waiting) != 0 {
+			t.Errorf("wait when nobody does: len(a.places.waiting): got %d, want 0, in %v", len(a.places.waiting),
+				a.places.waiting)
+		} else if a.places.all != 0 {
+			t.Errorf("wait when nobody does: a.places.all: got %d, want 0", a.places.all)
 		}
 		pass(contendedFor)
 	})

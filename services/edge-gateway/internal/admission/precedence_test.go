@@ -21,11 +21,13 @@ func TestTheEarlierErrorIsReported(t *testing.T) {
 	for i, a := range ranked {
 		for j, b := range ranked {
 			if got := earlier(a, b); !errors.Is(got, ranked[min(i, j)]) {
-				t.Errorf("of %v and %v: %v", a, b, got)
+				t.Errorf("of %v and %v: got the error %v, want %v", a, b, got, ranked[min(i, j)])
 			}
 		}
-		if earlier(a, nil) == nil || earlier(nil, a) == nil {
-			t.Error("an error was lost")
+		if earlier(a, nil) == nil {
+			t.Error("an error was lost: earlier(a, nil): got no error, want one")
+		} else if earlier(nil, a) == nil {
+			t.Error("an error was lost: earlier(nil, a): got no error, want one")
 		}
 	}
 	if earlier(nil, nil) != nil {

@@ -65,7 +65,7 @@ func TestAHeaderWinsAndTheBodyIsKept(t *testing.T) {
 			}
 		}
 		if !slices.Equal(before, slices.Concat(body.Order, body.Only, body.Ignore)) {
-			t.Fatal("the request was changed")
+			t.Fatalf("the request was changed: got %q, want %q", slices.Concat(body.Order, body.Only, body.Ignore), before)
 		}
 	}
 }
@@ -78,16 +78,20 @@ func TestAPinDoesNotMakeAListTooLong(t *testing.T) {
 		full[i] = fmt.Sprintf("01890000-0000-7000-8001-%012x", i)
 	}
 	pin, p := Choose(Pin{ProviderID: pinned, AllowFallbacks: true}, openaiapi.Routing{Only: full})
-	if len(p.Only) != openaiapi.MaxProviders || !slices.Contains(p.Only, pin.ProviderID) ||
-		!slices.Equal(p.Only[:len(full)-1], full[:len(full)-1]) {
-		t.Errorf("%d ids: %v", len(p.Only), p.Only)
+	switch {
+	case len(p.Only) != openaiapi.MaxProviders:
+		t.Errorf("len(p.Only): got %d, want %d, in %v", len(p.Only), openaiapi.MaxProviders, p.Only)
+	case !slices.Contains(p.Only, pin.ProviderID):
+		t.Errorf("p.Only: got %q, want %q in it", p.Only, pin.ProviderID)
+	case !slices.Equal(p.Only[:len(full)-1], full[:len(full)-1]):
+		t.Errorf("p.Only[:len(full)-1]: got %q, want %q", p.Only[:len(full)-1], full[:len(full)-1])
 	}
 	full[3] = pinned
 	_, p = Choose(Pin{ProviderID: pinned, AllowFallbacks: true}, openaiapi.Routing{Only: full})
 	if !slices.Equal(p.Only, full) {
-		t.Errorf("with the pin among them: %v", p.Only)
+		t.Errorf("with the pin among them: got %q, want %q", p.Only, full)
 	}
 	if _, p := Choose(Pin{ProviderID: pinned}, openaiapi.Routing{Only: full, NoFallbacks: true}); len(p.Only) != 0 {
-		t.Errorf("without fallbacks: %v", p.Only)
+		t.Errorf("without fallbacks: got %d, want 0, in %v", len(p.Only), p.Only)
 	}
 }

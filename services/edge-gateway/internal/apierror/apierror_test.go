@@ -54,27 +54,32 @@ func TestEveryReasonHasItsRow(t *testing.T) {
 				want = openai.TypeInvalidRequest
 			}
 			row, ok := Table[reason]
-			if !ok || row.Status != status || row.Type != want {
-				t.Errorf("%s: %+v, want %d %s", reason, row, status, want)
+			switch {
+			case !ok:
+				t.Errorf("%s: Table[reason]: got none, want one", reason)
+			case row.Status != status:
+				t.Errorf("%s: row.Status: got %d, want %d", reason, row.Status, status)
+			case row.Type != want:
+				t.Errorf("%s: row.Type: got %q, want %q", reason, row.Type, want)
 			}
 			// SDKs retry these on their own; all else is final by its status,
 			// and says so.
 			retried := status == 429 || status >= 500
 			pinned := reason == "requested_provider_failed" || reason == "requested_provider_unavailable"
 			if row.Final != (!retried || pinned) {
-				t.Errorf("%s: final is %v", reason, row.Final)
+				t.Errorf("%s: final: got %t, want %t", reason, row.Final, !retried || pinned)
 			}
 		}
 	}
 	if left != 0 {
-		t.Errorf("%d rows are in one table only", left)
+		t.Errorf("rows in one table only: got %d, want 0", left)
 	}
 	for reason, want := range map[fault.Reason]time.Duration{
 		"no_provider_online": 5 * time.Second, "requested_provider_unavailable": 5 * time.Second,
 		"providers_busy": 2 * time.Second, "rate_limit_exceeded": time.Second,
 	} {
 		if got := Table[reason].RetryAfter; got != want {
-			t.Errorf("%s: retry after %v", reason, got)
+			t.Errorf("%s: retry: got %v, want %v", reason, got, want)
 		}
 	}
 }
@@ -87,14 +92,21 @@ func TestEveryKindHasAnAnswer(t *testing.T) {
 	}
 	for _, kind := range fault.Kinds() {
 		a := Of(fmt.Errorf("call a peer: %w", fault.New(kind, "newer_reason", "words")))
-		if a.Status != want[kind] || a.Type == "" || a.Code == "" {
-			t.Errorf("kind %d: %+v", kind, a)
+		switch {
+		case a.Status != want[kind]:
+			t.Errorf("kind %d: a.Status: got %d, want %d", kind, a.Status, want[kind])
+		case a.Type == "":
+			t.Errorf(`kind %d: a.Type: got "", want some text`, kind)
+		case a.Code == "":
+			t.Errorf(`kind %d: a.Code: got "", want some text`, kind)
 		}
 	}
 	// Reasons within the fleet are nobody else's business.
 	for _, reason := range []fault.Reason{fault.SessionGone, fault.HubDraining, fault.JournalFull, fault.ProviderBusy} {
-		if a := Of(fault.New(fault.Unavailable, reason, "hub-7")); a.Status != 503 || a.Code != "service_unavailable" {
-			t.Errorf("%s: %+v", reason, a)
+		if a := Of(fault.New(fault.Unavailable, reason, "hub-7")); a.Status != 503 {
+			t.Errorf("%s: a.Status: got %d, want 503", reason, a.Status)
+		} else if a.Code != "service_unavailable" {
+			t.Errorf(`%s: a.Code: got %q, want "service_unavailable"`, reason, a.Code)
 		}
 	}
 }
@@ -105,8 +117,15 @@ func TestOurOwnFaultsHaveAConstantText(t *testing.T) {
 		fault.Wrap(errors.New("hunter2"), fault.Internal, "anything", "hunter2"),
 	} {
 		a := Of(err)
-		if a.Status != 500 || a.Code != "internal_error" || strings.Contains(a.Message, "hunter2") || !a.Internal {
-			t.Errorf("%+v", a)
+		switch {
+		case a.Status != 500:
+			t.Errorf("a.Status: got %d, want 500", a.Status)
+		case a.Code != "internal_error":
+			t.Errorf(`a.Code: got %q, want "internal_error"`, a.Code)
+		case strings.Contains(a.Message, "hunter2"):
+			t.Errorf(`a.Message: got %q, want it without "hunter2"`, a.Message)
+		case !a.Internal:
+			t.Error("a.Internal: got false, want true")
 		}
 	}
 }
@@ -139,11 +158,11 @@ func TestAnAnswerSaysWhenToRetry(t *testing.T) {
 		}
 		for name, want := range c.header {
 			if got := w.Header().Get(name); got != want {
-				t.Errorf("%v: %s is %q, want %q", c.err, name, got, want)
+				t.Errorf("%v: %s: got %q, want %q", c.err, name, got, want)
 			}
 		}
 		if !strings.HasSuffix(w.Body.String(), `"request_id":"r1"}`) {
-			t.Errorf("body %s", w.Body)
+			t.Errorf("body: got %q, want the suffix %q", w.Body.String(), `"request_id":"r1"}`)
 		}
 	}
 }
@@ -154,11 +173,18 @@ func TestRefusalsKeepTheirStatusWithinReason(t *testing.T) {
 		200: 502, 500: 502, 0: 502,
 	} {
 		a := Of(NewRefusal(status, openai.Error{Message: "no"}))
-		if a.Status != want || a.Final != (want != http.StatusBadGateway) || a.Message == "" || a.Type == "" {
-			t.Errorf("%d: %+v", status, a)
+		switch {
+		case a.Status != want:
+			t.Errorf("%d: a.Status: got %d, want %d", status, a.Status, want)
+		case a.Final != (want != http.StatusBadGateway):
+			t.Errorf("%d: a.Final: got %t, want %t", status, a.Final, want != http.StatusBadGateway)
+		case a.Message == "":
+			t.Errorf(`%d: a.Message: got "", want some text`, status)
+		case a.Type == "":
+			t.Errorf(`%d: a.Type: got "", want some text`, status)
 		}
 	}
 	if text := NewRefusal(400, openai.Error{Message: "prompt"}).Error(); strings.Contains(text, "prompt") {
-		t.Errorf("the log would hold %q", text)
+		t.Errorf(`the log would hold: got %q, want it without "prompt"`, text)
 	}
 }

@@ -26,8 +26,13 @@ func check(t *testing.T, cases []measured) {
 			}
 			continue
 		}
-		if err != nil || millis != c.millis || format != c.format {
-			t.Errorf("%s: %d ms of %q, %v; want %d ms of %q", c.name, millis, format, err, c.millis, c.format)
+		switch {
+		case err != nil:
+			t.Errorf("%s: got the error %v, want none", c.name, err)
+		case millis != c.millis:
+			t.Errorf("%s: millis: got %d, want %d", c.name, millis, c.millis)
+		case format != c.format:
+			t.Errorf("%s: format: got %q, want %q", c.name, format, c.format)
 		}
 	}
 }
@@ -35,8 +40,10 @@ func check(t *testing.T, cases []measured) {
 func refuse(t *testing.T, want error, cases map[string][]byte) {
 	t.Helper()
 	for name, data := range cases {
-		if millis, format, err := Measure(data); !errors.Is(err, want) || millis != 0 {
-			t.Errorf("%s: %d ms of %q, %v; want %v", name, millis, format, err, want)
+		if millis, format, err := Measure(data); !errors.Is(err, want) {
+			t.Errorf("%s: %d ms of %q, %v: got the error %v, want %v", name, millis, format, err, err, want)
+		} else if millis != 0 {
+			t.Errorf("%s: %d ms of %q, %v: millis: got %d, want 0", name, millis, format, err, millis)
 		}
 	}
 }
@@ -108,7 +115,7 @@ func TestSumsOfManyRatesLoseNothing(t *testing.T) {
 	sum.add(0, 5)
 	sum.add(5, 0)
 	if sum.total() != 2_000_000_000 {
-		t.Errorf("two seconds are %d ns", sum.total())
+		t.Errorf("two seconds: got %d, want 2_000_000_000", sum.total())
 	}
 	for range 3 {
 		sum.add(1<<63, 1<<40)
@@ -116,10 +123,12 @@ func TestSumsOfManyRatesLoseNothing(t *testing.T) {
 		sum.add(1<<63, 1)
 	}
 	if sum.total() != tooLong {
-		t.Errorf("for ever is %d ns", sum.total())
+		t.Errorf("for ever: got %d, want %d", sum.total(), tooLong)
 	}
-	if third, wrapped := nanosOf(1, 3), nanosOf(18_446_744_074, 1); third != 333_333_334 || wrapped != tooLong {
-		t.Errorf("a third of a second is %d ns, five centuries are %d", third, wrapped)
+	if third, wrapped := nanosOf(1, 3), nanosOf(18_446_744_074, 1); third != 333_333_334 {
+		t.Errorf("a third of a second: got %d, want 333_333_334", third)
+	} else if wrapped != tooLong {
+		t.Errorf("wrapped: got %d, want %d", wrapped, tooLong)
 	}
 }
 
@@ -128,13 +137,13 @@ func TestChecksumsAreThoseOfTheFormats(t *testing.T) {
 	// last steps.
 	digits := []byte("123456789")
 	if got := crc8Of(digits); got != 0xf4 {
-		t.Errorf("CRC-8 is %#x", got)
+		t.Errorf("CRC-8: got %#x, want 0xf4", got)
 	}
 	if got := crc16Of(0, digits); got != 0xfee8 {
-		t.Errorf("CRC-16 is %#x", got)
+		t.Errorf("CRC-16: got %#x, want 0xfee8", got)
 	}
 	if got := crc32Of(0, digits); got != 0x89a1897f {
-		t.Errorf("CRC-32 is %#x", got)
+		t.Errorf("CRC-32: got %#x, want 0x89a1897f", got)
 	}
 }
 

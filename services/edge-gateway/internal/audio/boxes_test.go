@@ -116,7 +116,7 @@ func TestM4ATimesOfMissingSamplesAreLeftOut(t *testing.T) {
 	runs.skip(1 << 40)
 	for i, want := range []uint64{10, 20, 30, 30, 0} {
 		if got[i] != want {
-			t.Errorf("the times are %d", got)
+			t.Errorf("the times: got %d, want %d", got[i], want)
 		}
 	}
 }

@@ -224,7 +224,7 @@ func TestOpusPacketsTellTheirLength(t *testing.T) {
 		{[]byte{31<<3 | 3}, 0}, {[]byte{31<<3 | 3, 3}, 2880}, {[]byte{3<<3 | 3, 63}, maxOpusSamples},
 	} {
 		if got := opusSamples(c.packet); got != c.want {
-			t.Errorf("%x: %d", c.packet, got)
+			t.Errorf("%x: got %d, want %d", c.packet, got, c.want)
 		}
 	}
 }
@@ -264,8 +264,13 @@ func TestVorbisPacketsPlayAsTheirBlocksDo(t *testing.T) {
 
 func TestVorbisSetupIsReadUpToItsModes(t *testing.T) {
 	_, _, setup := vorbisHeaders()
-	if big, modes, ok := readModes(setup, 2); !ok || modes != 2 || big != 2 {
-		t.Errorf("%d modes, long ones %b, %v", modes, big, ok)
+	switch big, modes, ok := readModes(setup, 2); {
+	case !ok:
+		t.Errorf("%d modes, long ones %b, %v: ok of readModes(setup, 2): got false, want true", modes, big, ok)
+	case modes != 2:
+		t.Errorf("%d modes, long ones %b, %v: modes: got %d, want 2", modes, big, ok, modes)
+	case big != 2:
+		t.Errorf("%d modes, long ones %b, %v: big: got %b, want 2", modes, big, ok, big)
 	}
 	for n := range len(setup) {
 		if _, _, ok := readModes(setup[:n], 2); ok {
@@ -279,7 +284,7 @@ func TestVorbisSetupIsReadUpToItsModes(t *testing.T) {
 		{0, 1, 0}, {1, 9, 1}, {8, 3, 2}, {9, 2, 3}, {10, 2, 3}, {1<<24 - 1, 1, 1<<24 - 1}, {1<<24 - 1, 65535, 1}, {7, 0, 0},
 	} {
 		if got := lattice(c.entries, c.dimensions); got != c.want {
-			t.Errorf("%d entries of %d dimensions: %d", c.entries, c.dimensions, got)
+			t.Errorf("%d entries of %d dimensions: got %d, want %d", c.entries, c.dimensions, got, c.want)
 		}
 	}
 }
@@ -289,8 +294,10 @@ func FuzzVorbisSetup(f *testing.F) {
 	f.Add(setup, uint64(2))
 	f.Add(setup[:len(setup)/2], uint64(1))
 	f.Fuzz(func(t *testing.T, p []byte, channels uint64) {
-		if _, modes, ok := readModes(p, channels%255+1); ok && (modes < 1 || modes > 64) {
-			t.Errorf("%d modes", modes)
+		if _, modes, ok := readModes(p, channels%255+1); ok && modes < 1 {
+			t.Errorf("modes: got %d, want at least 1", modes)
+		} else if ok && modes > 64 {
+			t.Errorf("modes: got %d, want at most 64", modes)
 		}
 	})
 }

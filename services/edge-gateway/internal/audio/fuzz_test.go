@@ -13,8 +13,10 @@ const stepsPerByte = 4
 // more than linear time, and give a duration or an error.
 func fuzz(f *testing.F, want Format, seeds ...[]byte) {
 	for _, seed := range seeds {
-		if _, format, err := Measure(seed); format != want || err != nil {
-			f.Fatalf("a seed is %q, %v", format, err)
+		if _, format, err := Measure(seed); format != want {
+			f.Fatalf("a seed: got %q, want %q", format, want)
+		} else if err != nil {
+			f.Fatalf("got the error %v, want none", err)
 		}
 		f.Add(seed)
 		f.Add(seed[:len(seed)/2])
@@ -24,14 +26,17 @@ func fuzz(f *testing.F, want Format, seeds ...[]byte) {
 		before := bytes.Clone(data)
 		w := walk{data: data}
 		millis, _, err := w.measure()
-		if (err == nil) != (millis > 0) || millis > MaxDuration.Milliseconds() {
-			t.Fatalf("%d ms, %v", millis, err)
+		if (err == nil) != (millis > 0) {
+			t.Fatalf("err == nil: got %t, want %t", err == nil, millis > 0)
+		}
+		if millis > MaxDuration.Milliseconds() {
+			t.Fatalf("millis: got %d, want at most %d", millis, MaxDuration.Milliseconds())
 		}
 		if most := stepsPerByte*len(data) + 100; w.steps > most {
-			t.Fatalf("%d steps for %d bytes", w.steps, len(data))
+			t.Fatalf("steps for %d bytes: got %d, want at most %d", len(data), w.steps, most)
 		}
 		if !bytes.Equal(before, data) {
-			t.Fatal("the file was changed")
+			t.Fatalf("the file was changed: got %q, want %q", data, before)
 		}
 	})
 }
@@ -103,7 +108,7 @@ func TestMeasuringIsLinear(t *testing.T) {
 		w := walk{data: data}
 		_, _, err := w.measure()
 		if most := stepsPerByte * len(data); w.steps > most {
-			t.Errorf("%s: %d steps for %d bytes, %v", name, w.steps, len(data), err)
+			t.Errorf("%s: %d steps for %d bytes, %v: got %d, want at most %d", name, w.steps, len(data), err, w.steps, most)
 		}
 	}
 }

@@ -349,8 +349,11 @@ func TestScannersFindWhatIsCharged(t *testing.T) {
 		"flac":          {FLAC, files[FLAC]}, "ogg": {Ogg, files[Ogg]},
 	} {
 		millis, format, err := Measure(tc.data)
-		if err != nil || format != tc.format {
-			t.Fatalf("%s: got %s, %v", name, format, err)
+		if err != nil {
+			t.Fatalf("%s: got the error %v, want none", name, err)
+		}
+		if format != tc.format {
+			t.Fatalf("%s: format: got %q, want %q", name, format, tc.format)
 		}
 		list := opinions(format, tc.data)
 		if len(list) == 0 {

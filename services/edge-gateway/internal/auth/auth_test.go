@@ -73,12 +73,22 @@ func header(t *testing.T) http.Header {
 func (b bundle) want(t *testing.T, asked int, reason fault.Reason) {
 	t.Helper()
 	who, err := b.Authenticate(t.Context(), b.key, netip.Addr{})
-	if reason == "" && (err != nil || who.KeyID != "k" || who.AccountID != "a" || !who.MayUse("m") || who.MayUse("x")) ||
-		reason != "" && !fault.Is(err, reason) {
-		t.Errorf("got %+v, %v", who, err)
+	switch {
+	case reason == "" && err != nil:
+		t.Errorf(`got the error %v, want none, where reason == ""`, err)
+	case reason == "" && who.KeyID != "k":
+		t.Errorf(`who.KeyID: got %q, want "k", where reason == ""`, who.KeyID)
+	case reason == "" && who.AccountID != "a":
+		t.Errorf(`who.AccountID: got %q, want "a", where reason == ""`, who.AccountID)
+	case reason == "" && !who.MayUse("m"):
+		t.Errorf(`who.MayUse("m"): got false, want true, where reason == "", with %+v`, who)
+	case reason == "" && who.MayUse("x"):
+		t.Errorf(`who.MayUse("x"): got true, want false, where reason == "", with %+v`, who)
+	case reason != "" && !fault.Is(err, reason):
+		t.Errorf(`got the error %v, want the reason %v, where reason != ""`, err, reason)
 	}
 	if b.ledger.asked != asked {
-		t.Errorf("billing-ledger was asked %d times, want %d", b.ledger.asked, asked)
+		t.Errorf("billing-ledger was asked: got %d times, want %d", b.ledger.asked, asked)
 	}
 }
 
@@ -109,7 +119,7 @@ func TestAKeyIsAskedForAfreshWhereNoAdmissionFollows(t *testing.T) {
 			t.Errorf("got %v, want %q", err, reason)
 		}
 		if b.ledger.asked != asked {
-			t.Errorf("billing-ledger was asked %d times, want %d", b.ledger.asked, asked)
+			t.Errorf("billing-ledger was asked: got %d times, want %d", b.ledger.asked, asked)
 		}
 	}
 	b.clock.Advance(freshFor - time.Millisecond)
@@ -205,8 +215,10 @@ func TestAnAnswerFromBeforeAChangeIsNotRemembered(t *testing.T) {
 		}
 		_, first := b.Authenticate(t.Context(), b.key, netip.Addr{})
 		_, second := b.Authenticate(t.Context(), b.key, netip.Addr{})
-		if b.ledger.asked != 2 || (first == nil) != (second == nil) {
-			t.Errorf("%s: asked %d times; %v, %v", name, b.ledger.asked, first, second)
+		if b.ledger.asked != 2 {
+			t.Errorf("%s: asked: got %d, want 2", name, b.ledger.asked)
+		} else if (first == nil) != (second == nil) {
+			t.Errorf("%s: second == nil: got %t, want %t", name, second == nil, first == nil)
 		}
 	}
 }
@@ -243,7 +255,7 @@ func TestTheCacheIsBoundedOnBothSides(t *testing.T) {
 		}
 	}
 	if b.ledger.asked != asked {
-		t.Error("refusals pushed out what was known")
+		t.Errorf("refusals pushed out what was known: got %d, want %d", b.ledger.asked, asked)
 	}
 	for _, e := range c.known.Values() {
 		b.Forget(e.who.KeyID)
@@ -265,7 +277,7 @@ func TestAKeyThatTurnsBadIsForgottenAsKnown(t *testing.T) {
 	b.ledger.answer = refusal(fault.KeyRevoked)
 	b.want(t, 2, fault.KeyRevoked)
 	if b.cache.known.Len()+len(b.cache.byKey) != 0 {
-		t.Error("it is still known")
+		t.Errorf("it is still known: …: got %d, want 0", b.cache.known.Len()+len(b.cache.byKey))
 	}
 }
 
@@ -284,8 +296,13 @@ func FuzzCredential(f *testing.F) {
 		}
 		key, err := Credential(h)
 		var refused *fault.Fault
-		if err == nil && (key == "" || len(key) > maxKeyBytes) || err != nil && !errors.As(err, &refused) {
-			t.Errorf("%q, %v", key, err)
+		switch {
+		case err == nil && key == "":
+			t.Error(`key: got "", want some text`)
+		case err == nil && len(key) > maxKeyBytes:
+			t.Errorf("len(key): got %d, want at most %d, in %q", len(key), maxKeyBytes, key)
+		case err != nil && !errors.As(err, &refused):
+			t.Errorf("got the error %v, want a %T", err, refused)
 		}
 		if refused != nil && refused.Kind != fault.Unauthenticated {
 			t.Errorf("kind %v", refused.Kind)

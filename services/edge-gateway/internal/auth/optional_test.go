@@ -19,8 +19,10 @@ var somewhere = netip.MustParseAddr("203.0.113.5")
 func TestAsideFindsAKeysOwnerAndRemembersIt(t *testing.T) {
 	b := setup(t)
 	for range 3 {
-		if who := b.OptionalPrincipal(t.Context(), b.key, somewhere); who == nil || who.KeyID != "k" {
-			t.Errorf("got %+v", who)
+		if who := b.OptionalPrincipal(t.Context(), b.key, somewhere); who == nil {
+			t.Error("who: got nil, want a value")
+		} else if who.KeyID != "k" {
+			t.Errorf(`who.KeyID: got %q, want "k"`, who.KeyID)
 		}
 	}
 	b.want(t, 1, "")
@@ -33,7 +35,7 @@ func TestAsideFindsAKeysOwnerAndRemembersIt(t *testing.T) {
 	b.clock.Advance(time.Minute)
 	for range 3 {
 		if who := b.OptionalPrincipal(t.Context(), b.key, somewhere); who != nil {
-			t.Errorf("a key of nobody is of %+v", who)
+			t.Errorf("a key of nobody: got %+v, want nil", who)
 		}
 	}
 	b.want(t, 2, fault.InvalidAPIKey)
@@ -47,7 +49,7 @@ func TestAsideCountsNoGuessesAndIsBoundedByItsOwn(t *testing.T) {
 		b.OptionalPrincipal(t.Context(), header(t), somewhere)
 	}
 	if asked := b.ledger.asked - before; asked != 5 {
-		t.Errorf("%d keys were looked up in a minute", asked)
+		t.Errorf("keys looked up in a minute: got %d, want 5", asked)
 	}
 	b.guess(t, somewhere.String(), fault.InvalidAPIKey)
 	if who := b.OptionalPrincipal(t.Context(), b.key, somewhere); who == nil {
@@ -98,18 +100,20 @@ func TestAsideDoesNotFloodALedgerThatHangs(t *testing.T) {
 			synctest.Wait()
 			return time.Since(began)
 		}
-		if took := ask(100, true); h.asked != 1 || took != patience {
-			t.Errorf("one key was looked up %d times in %s", h.asked, took)
+		if took := ask(100, true); h.asked != 1 {
+			t.Errorf("one key was looked up: got %d, want 1", h.asked)
+		} else if took != patience {
+			t.Errorf("took: got %v, want %v", took, patience)
 		}
 		if ask(100, false); h.asked != 1 {
-			t.Errorf("right after a failure %d were looked up", h.asked-1)
+			t.Errorf("right after a failure %d were looked up: got %d, want 1", h.asked-1, h.asked)
 		}
 		time.Sleep(pause) //nolint:forbidigo // the bubble's time
 		if ask(100, false); h.asked != 1+most {
-			t.Errorf("%d were looked up at a time", h.asked-1)
+			t.Errorf("looked up at a time: got %d, want %d", h.asked, 1+most)
 		}
 		if len(a.optional.under) != 0 {
-			t.Errorf("%d are under way for ever", len(a.optional.under))
+			t.Errorf("under way for ever: got %d, want 0", len(a.optional.under))
 		}
 	})
 }

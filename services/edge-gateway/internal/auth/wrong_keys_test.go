@@ -30,7 +30,7 @@ func guessing(t *testing.T) bundle {
 func (b bundle) guess(t *testing.T, from string, want fault.Reason) {
 	t.Helper()
 	if _, err := b.Authenticate(t.Context(), header(t), netip.MustParseAddr(from)); !fault.Is(err, want) {
-		t.Errorf("a guess from %s: %v, want %s", from, err, want)
+		t.Errorf("a guess from %s: got %v, want %s", from, err, want)
 	}
 }
 
@@ -42,11 +42,13 @@ func TestGuessesOfANetworkAreBounded(t *testing.T) {
 	asked := b.ledger.asked
 	b.guess(t, "2001:db8::ffff:1", fault.RateLimitExceeded)
 	if b.ledger.asked != asked {
-		t.Error("a guess above the bound was looked up")
+		t.Errorf("a guess above the bound was looked up: got %d, want %d", b.ledger.asked, asked)
 	}
 	_, err := b.Authenticate(t.Context(), header(t), netip.MustParseAddr("2001:db8::1"))
-	if f, ok := fault.As(err); !ok || f.RetryAfter <= 0 || f.RetryAfter > 30*time.Second {
-		t.Errorf("wait: %v", err)
+	if f, ok := fault.As(err); !ok {
+		t.Errorf("wait: got the error %v, want a fault", err)
+	} else if f.RetryAfter <= 0 || f.RetryAfter > 30*time.Second {
+		t.Errorf("wait: f.RetryAfter: got %v, want more than 0 and at most %v", f.RetryAfter, 30*time.Second)
 	}
 	b.guess(t, "2001:db8:0:1::1", fault.InvalidAPIKey)
 	b.clock.Advance(30 * time.Second)
@@ -61,14 +63,14 @@ func TestAGuesserDoesNotShutOutItsNeighbours(t *testing.T) {
 	from := netip.MustParseAddr("203.0.113.9")
 	wrong := header(t)
 	if _, err := b.Authenticate(t.Context(), wrong, from); !fault.Is(err, fault.InvalidAPIKey) {
-		t.Fatal(err)
+		t.Fatalf("got the error %v, want the reason %v", err, fault.InvalidAPIKey)
 	}
 	for range 4 {
 		b.guess(t, from.String(), fault.InvalidAPIKey)
 	}
 	b.guess(t, from.String(), fault.RateLimitExceeded)
 	if _, err := b.Authenticate(t.Context(), wrong, from); !fault.Is(err, fault.InvalidAPIKey) {
-		t.Errorf("a key that is known to be wrong: %v", err)
+		t.Errorf("a key that is known to be wrong: got the error %v, want the reason %v", err, fault.InvalidAPIKey)
 	}
 	if _, err := b.Authenticate(t.Context(), b.key, from); err != nil {
 		t.Errorf("a known key: %v", err)
@@ -128,7 +130,7 @@ func TestNetworksOfGuessersAreBoundedAndSoIsTheirDebt(t *testing.T) {
 		return guesser.debt(g.interval, now)
 	}
 	if wait := debt(now); wait < maxDebt-2*guessSpan || wait > maxDebt {
-		t.Errorf("has to wait %v", wait)
+		t.Errorf("has to wait: got %v, want %v to %v", wait, maxDebt-2*guessSpan, maxDebt)
 	}
 	if debt(now.Add(maxDebt)) != 0 {
 		t.Error("a debt is never paid")
@@ -145,8 +147,10 @@ func TestAGoodKeyIsFoundBehindAnAddressInDebt(t *testing.T) {
 	b.ledger.answer = func([]byte) (*billingv1.AuthenticateKeyResponse, error) {
 		return &billingv1.AuthenticateKeyResponse{KeyId: "k2", AccountId: "a"}, nil
 	}
-	if who, err := b.Authenticate(t.Context(), header(t), from); err != nil || who.KeyID != "k2" {
-		t.Errorf("a new good key: %v", err)
+	if who, err := b.Authenticate(t.Context(), header(t), from); err != nil {
+		t.Errorf("a new good key: got the error %v, want none", err)
+	} else if who.KeyID != "k2" {
+		t.Errorf(`a new good key: who.KeyID: got %q, want "k2"`, who.KeyID)
 	}
 }
 
@@ -160,10 +164,10 @@ func TestLookUpsOfANetworkInDebtAreBounded(t *testing.T) {
 	first, wait := g.Enter(from, now)
 	second, waitToo := g.Enter(from, now)
 	if wait+waitToo != 0 {
-		t.Fatalf("has to wait %v and %v", wait, waitToo)
+		t.Fatalf("has to wait %v and %v: wait+waitToo: got %v, want 0", wait, waitToo, wait+waitToo)
 	}
 	if _, wait := g.Enter(from, now); wait != busyWait {
-		t.Errorf("a third at a time has to wait %v", wait)
+		t.Errorf("a third at a time has to wait: got %v, want %v", wait, busyWait)
 	}
 	first()
 	second()
@@ -175,13 +179,13 @@ func TestLookUpsOfANetworkInDebtAreBounded(t *testing.T) {
 		}
 	}
 	if spared != 20 {
-		t.Errorf("%d look-ups within a minute", spared)
+		t.Errorf("look-ups within a minute: got %d, want 20", spared)
 	}
 	if _, wait := g.Enter(from, now); wait != 3*time.Second {
-		t.Errorf("has to wait %v", wait)
+		t.Errorf("has to wait: got %v, want %v", wait, 3*time.Second)
 	}
 	if leave, wait := g.Enter(from, now.Add(3*time.Second)); wait != 0 {
-		t.Errorf("then has to wait %v", wait)
+		t.Errorf("then has to wait: got %v, want 0", wait)
 	} else {
 		leave()
 	}
@@ -211,16 +215,19 @@ func TestAChangedKeyIsStillKnown(t *testing.T) {
 	b.ledger.answer = func([]byte) (*billingv1.AuthenticateKeyResponse, error) {
 		return &billingv1.AuthenticateKeyResponse{KeyId: "k", AccountId: "changed"}, nil
 	}
-	if who, err := b.Authenticate(t.Context(), b.key, from); err != nil || who.AccountID != "changed" {
-		t.Errorf("a key that was changed: %+v, %v", who, err)
+	if who, err := b.Authenticate(t.Context(), b.key, from); err != nil {
+		t.Errorf("a key that was changed: got the error %v, want none", err)
+	} else if who.AccountID != "changed" {
+		t.Errorf(`a key that was changed: who.AccountID: got %q, want "changed"`, who.AccountID)
 	}
 	b.Forget("k")
 	b.ledger.answer = refusal(fault.InvalidAPIKey)
 	if _, err := b.Authenticate(t.Context(), b.key, from); !fault.Is(err, fault.InvalidAPIKey) {
-		t.Errorf("a key that is wrong now: %v", err)
+		t.Errorf("a key that is wrong now: got the error %v, want the reason %v", err, fault.InvalidAPIKey)
 	}
 	b.clock.Advance(b.cfg.RefusedFor)
 	if _, err := b.Authenticate(t.Context(), b.key, from); !fault.Is(err, fault.RateLimitExceeded) {
-		t.Errorf("a key that was looked up wrong is still known: %v", err)
+		t.Errorf("a key that was looked up wrong is still known: got the error %v, want the reason %v", err,
+			fault.RateLimitExceeded)
 	}
 }

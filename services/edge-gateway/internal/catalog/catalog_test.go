@@ -71,17 +71,25 @@ func TestAViewOutlivesItsSource(t *testing.T) {
 		go func() { defer close(done); v.Run(ctx) }()
 		has := func(name string) bool { _, err := v.Find(name); return err == nil }
 
-		if _, err := v.Find("a"); !fault.Is(err, fault.ServiceUnavailable) || v.Ready() == nil {
-			t.Errorf("before the first snapshot: %v", err)
+		if _, err := v.Find("a"); !fault.Is(err, fault.ServiceUnavailable) {
+			t.Errorf("before the first snapshot: got the error %v, want the reason %v", err, fault.ServiceUnavailable)
+		} else if v.Ready() == nil {
+			t.Error("before the first snapshot: v.Ready(): got no error, want one")
 		}
 		if _, err := v.List(true); !fault.Is(err, fault.ServiceUnavailable) {
-			t.Errorf("before the first snapshot: %v", err)
+			t.Errorf("before the first snapshot: got the error %v, want the reason %v", err, fault.ServiceUnavailable)
 		}
 		s.watches <- nil
 		s.watches <- []*catalogv1.WatchModelsResponse{models("a"), models("a", "b")}
 		synctest.Wait()
-		if !has("a") || !has("b-slug") || has("c") || v.Ready() != nil {
-			t.Error("the second snapshot does not stand")
+		if !has("a") {
+			t.Error(`the second snapshot does not stand: has("a"): got false, want true`)
+		} else if !has("b-slug") {
+			t.Error(`the second snapshot does not stand: has("b-slug"): got false, want true`)
+		} else if has("c") {
+			t.Error(`the second snapshot does not stand: has("c"): got true, want false`)
+		} else if got := v.Ready(); got != nil {
+			t.Errorf("the second snapshot does not stand: v.Ready(): got the error %v, want none", got)
 		}
 		for range 8 {
 			s.watches <- nil
@@ -92,11 +100,13 @@ func TestAViewOutlivesItsSource(t *testing.T) {
 		begun := time.Now()
 		s.watches <- []*catalogv1.WatchModelsResponse{models("c")}
 		if waited := time.Since(begun); waited > catalogwatch.MaxPause {
-			t.Errorf("began again after %v", waited)
+			t.Errorf("began again: got %v, want at most %v", waited, catalogwatch.MaxPause)
 		}
 		synctest.Wait()
-		if has("b") || !has("c") {
-			t.Error("the new snapshot does not stand")
+		if has("b") {
+			t.Error(`the new snapshot does not stand: has("b"): got true, want false`)
+		} else if !has("c") {
+			t.Error(`the new snapshot does not stand: has("c"): got false, want true`)
 		}
 		stop()
 		<-done
@@ -113,20 +123,30 @@ func TestAModelsFactsAreReadOnce(t *testing.T) {
 		{ModelId: "t", Active: true, Category: catalogv1.Category_CATEGORY_AUDIO},
 		{ModelId: "weird\"\u2028", Slug: "a", Active: true},
 	}, nil, time.Unix(0, 0))
-	if a := s.byName["a"]; a.ID != "a" || a.Endpoint != hubv1.Endpoint_ENDPOINT_CHAT || a.ContextLength != 100 ||
-		a.MaxOutputTokens != 50 {
-		t.Errorf("a: %+v", a)
+	switch a := s.byName["a"]; {
+	case a.ID != "a":
+		t.Errorf(`a.ID: got %q, want "a"`, a.ID)
+	case a.Endpoint != hubv1.Endpoint_ENDPOINT_CHAT:
+		t.Errorf("a.Endpoint: got %v, want %v", a.Endpoint, hubv1.Endpoint_ENDPOINT_CHAT)
+	case a.ContextLength != 100:
+		t.Errorf("a.ContextLength: got %d, want 100", a.ContextLength)
+	case a.MaxOutputTokens != 50:
+		t.Errorf("a.MaxOutputTokens: got %d, want 50", a.MaxOutputTokens)
 	}
-	if b := s.byName["b"]; b.Endpoint != hubv1.Endpoint_ENDPOINT_CHAT || b.ContextLength != 200 ||
-		b.MaxOutputTokens != 200 {
-		t.Errorf("b: %+v", b)
+	switch b := s.byName["b"]; {
+	case b.Endpoint != hubv1.Endpoint_ENDPOINT_CHAT:
+		t.Errorf("b.Endpoint: got %v, want %v", b.Endpoint, hubv1.Endpoint_ENDPOINT_CHAT)
+	case b.ContextLength != 200:
+		t.Errorf("b.ContextLength: got %d, want 200", b.ContextLength)
+	case b.MaxOutputTokens != 200:
+		t.Errorf("b.MaxOutputTokens: got %d, want 200", b.MaxOutputTokens)
 	}
 	for id, want := range map[string]hubv1.Endpoint{
 		"e": hubv1.Endpoint_ENDPOINT_EMBEDDINGS, "i": hubv1.Endpoint_ENDPOINT_IMAGES,
 		"t": hubv1.Endpoint_ENDPOINT_TRANSCRIPTIONS, "weird\"\u2028": hubv1.Endpoint_ENDPOINT_UNSPECIFIED,
 	} {
 		if got := s.byName[id].Endpoint; got != want {
-			t.Errorf("%s is asked for %v", id, got)
+			t.Errorf("%s is asked: got %v, want %v", id, got, want)
 		}
 	}
 	for _, raw := range [][]byte{s.all, s.callable, s.objects["weird\"\u2028"]} {
@@ -169,13 +189,18 @@ func TestAModelLeavesAtItsTimeAndNamesItsSuccessor(t *testing.T) {
 				t.Errorf("%s: got %v, want %s", name, err, want)
 			}
 			if _, err := v.Object(name); !fault.Is(err, fault.ModelNotFound) {
-				t.Errorf("%s is still described: %v", name, err)
+				t.Errorf("%s is still described: got the error %v, want the reason %v", name, err, fault.ModelNotFound)
 			}
 		}
 		for _, all := range []bool{false, true} {
 			list, err := v.List(all)
-			if err != nil || strings.Contains(string(list), "acme/old") || !strings.Contains(string(list), "acme/new") {
-				t.Errorf("all %v: %v %s", all, err, list)
+			switch {
+			case err != nil:
+				t.Errorf("all %v: got the error %v, want none", all, err)
+			case strings.Contains(string(list), "acme/old"):
+				t.Errorf(`all %v: list: got %q, want it without "acme/old"`, all, string(list))
+			case !strings.Contains(string(list), "acme/new"):
+				t.Errorf(`all %v: list: got %q, want "acme/new" in it`, all, string(list))
 			}
 		}
 	})
@@ -189,8 +214,10 @@ func TestAnUnknownModelIsNamed(t *testing.T) {
 		strings.Repeat("x", 300): `The model "` + strings.Repeat("x", 128) + `" does not exist.`,
 	} {
 		_, err := find(s, name)
-		if f, ok := fault.As(err); !ok || !strings.HasPrefix(f.Message, want) {
-			t.Errorf("%q: %v", name, err)
+		if f, ok := fault.As(err); !ok {
+			t.Errorf("%q: got the error %v, want a fault", name, err)
+		} else if !strings.HasPrefix(f.Message, want) {
+			t.Errorf("%q: f.Message: got %q, want the prefix %q", name, f.Message, want)
 		}
 	}
 }

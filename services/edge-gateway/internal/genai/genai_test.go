@@ -61,14 +61,17 @@ func TestAServedStreamIsMeasuredUnderTheConventionsNames(t *testing.T) {
 	for name, want := range map[string]float64{
 		"gen_ai.server.request.duration": 5, "gen_ai.server.time_to_first_token": 1, "gen_ai.server.time_per_output_token": 1,
 	} {
-		if n, sum := seconds(t, got[name]); n != 1 || sum != want {
-			t.Errorf("%s: %d of %v s, want %v", name, n, sum, want)
+		if n, sum := seconds(t, got[name]); n != 1 {
+			t.Errorf("%s: seconds(t, got[name]): got %d, want 1", name, n)
+		} else if sum != want {
+			t.Errorf("%s: sum: got %v, want %v", name, sum, want)
 		}
 	}
 	for kind, want := range map[string]float64{"input": 7, "output": 5} {
-		if n, sum := seconds(t, got["gen_ai.client.token.usage"], attribute.String("gen_ai.token.type", kind)); n != 1 ||
-			sum != want {
-			t.Errorf("%s tokens: %d times %v, want %v", kind, n, sum, want)
+		if n, sum := seconds(t, got["gen_ai.client.token.usage"], attribute.String("gen_ai.token.type", kind)); n != 1 {
+			t.Errorf("%s tokens: seconds(…): got %d, want 1", kind, n)
+		} else if sum != want {
+			t.Errorf("%s tokens: sum: got %v, want %v", kind, sum, want)
 		}
 	}
 }
@@ -80,19 +83,20 @@ func TestAFailedRequestHasItsReasonAndNoTokenTimes(t *testing.T) {
 	got := read()
 	if n, _ := seconds(t, got["gen_ai.server.request.duration"], attribute.String("error.type",
 		"upstream_error")); n != 1 {
-		t.Errorf("duration %+v", got["gen_ai.server.request.duration"])
+		t.Errorf("duration: got %d, want 1", n)
 	}
 	if len(got) != 1 {
-		t.Errorf("%d metrics have values", len(got))
+		t.Errorf("metrics have values: got %d, want 1", len(got))
 	}
 }
 
 func TestAnAnswerInOnePieceHasNoFirstToken(t *testing.T) {
 	m, read := start(t)
 	m.Record(t.Context(), Request{Operation: Chat, Model: "acme/m", Took: time.Second, OutputTokens: 9, Billed: true})
-	if got := read(); got["gen_ai.server.time_to_first_token"] != nil ||
-		got["gen_ai.server.time_per_output_token"] != nil {
-		t.Errorf("measured %v", got)
+	if got := read(); got["gen_ai.server.time_to_first_token"] != nil {
+		t.Errorf("measured: got[…]: got %v, want nil", got["gen_ai.server.time_to_first_token"])
+	} else if got["gen_ai.server.time_per_output_token"] != nil {
+		t.Errorf("measured: got[…]: got %v, want nil", got["gen_ai.server.time_per_output_token"])
 	}
 }
 
@@ -103,7 +107,9 @@ func TestOnlyTokensAreCountedAsTokens(t *testing.T) {
 		m.Record(t.Context(), Request{Operation: o, Model: "acme/m", Took: time.Second, FirstToken: time.Second,
 			OutputTokens: 3, Billed: true, BilledInput: 60_000})
 	}
-	if got := read(); got["gen_ai.server.request.duration"] == nil || len(got) != 1 {
-		t.Errorf("measured %v", got)
+	if got := read(); got["gen_ai.server.request.duration"] == nil {
+		t.Error("measured: got[…]: got nil, want a value")
+	} else if len(got) != 1 {
+		t.Errorf("measured: len(got): got %d, want 1, in %v", len(got), got)
 	}
 }

@@ -15,12 +15,12 @@ func TestHeaderTextIsPrintableAndBounded(t *testing.T) {
 		got := headerText(in)
 		if len(in) == 500 {
 			if len(got) != maxHeaderText {
-				t.Errorf("%d bytes", len(got))
+				t.Errorf("bytes: got %d, want %d", len(got), maxHeaderText)
 			}
 			continue
 		}
 		if got != want {
-			t.Errorf("%q became %q", in, got)
+			t.Errorf("%q: got %q, want %q", in, got, want)
 		}
 	}
 }

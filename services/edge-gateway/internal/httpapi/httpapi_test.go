@@ -23,15 +23,23 @@ func FuzzFind(f *testing.F) {
 		for _, path := range []string{escaped, strings.ReplaceAll(escaped, "%2F", "/")} {
 			r, rest := find(path)
 			got, err := url.PathUnescape(rest)
-			if r.pattern != "/v1/models/{id}" || err != nil || got != id {
-				t.Errorf("%q: %s %q %v", path, r.pattern, got, err)
+			switch {
+			case r.pattern != "/v1/models/{id}":
+				t.Errorf(`%q: r.pattern: got %q, want "/v1/models/{id}"`, path, r.pattern)
+			case err != nil:
+				t.Errorf("%q: got the error %v, want none", path, err)
+			case got != id:
+				t.Errorf("%q: url.PathUnescape(rest): got %q, want %q", path, got, id)
 			}
 		}
 	})
 }
 
 func TestMethodsAreLoggedFromAClosedList(t *testing.T) {
-	if method("GET") != "GET" || method("BREW\nlevel=ERROR") != "other" {
-		t.Error("a method of the client's own making would be logged")
+	if method("GET") != "GET" {
+		t.Errorf(`a method of the client's own making would be logged: method("GET"): got %q, want "GET"`, method("GET"))
+	} else if method("BREW\nlevel=ERROR") != "other" {
+		t.Errorf(`a method of the client's own making would be logged: method(…): got %q, want "other"`,
+			method("BREW\nlevel=ERROR"))
 	}
 }

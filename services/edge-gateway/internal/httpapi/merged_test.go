@@ -22,7 +22,7 @@ func TestThePartThatComesFirstBeginsTheStream(t *testing.T) {
 	second.Commit(provider("q"))
 	first.Commit(provider("p"))
 	if got := w.Result().Header.Get("X-Svc-Provider-Id"); got != "q" {
-		t.Errorf("X-Svc-Provider-Id is %q, want that of the part that came first", got)
+		t.Errorf("X-Svc-Provider-Id: got %q, want that of the part that came first", got)
 	}
 	first.Event(event(`{"a":1}`))
 	second.Event(event(`{"b":2}`))
@@ -71,7 +71,7 @@ func TestAFailureWithoutChoicesIsLeftToTheCaller(t *testing.T) {
 	}
 	wantBody(t, w, "")
 	if got := x.Header().Get("X-Svc-Attempts"); got != "2" {
-		t.Errorf("X-Svc-Attempts is %q, want that of the part that failed", got)
+		t.Errorf("X-Svc-Attempts: got %q, want that of the part that failed", got)
 	}
 }
 
@@ -85,9 +85,9 @@ func TestChoicesStandBesideAnError(t *testing.T) {
 		`"request_id":"req-1","choices":[{"index":0}],"usage":{"total_tokens":2}}`
 	wantBody(t, w, want)
 	if w.Code != 502 {
-		t.Errorf("the status is %d, want 502", w.Code)
+		t.Errorf("the status: got %d, want 502", w.Code)
 	}
 	if got := w.Result().Header.Get("X-Svc-Cost-Usd"); got != "0.5" {
-		t.Errorf("X-Svc-Cost-Usd is %q, want 0.5", got)
+		t.Errorf("X-Svc-Cost-Usd: got %q, want 0.5", got)
 	}
 }

@@ -43,7 +43,7 @@ func TestEveryRouteIsDescribed(t *testing.T) {
 	}
 	for path, r := range ofProviders {
 		if r.pattern != path {
-			t.Errorf("%s is called %s", path, r.pattern)
+			t.Errorf("%s is called: got %q, want %q", path, r.pattern, path)
 		}
 		all[r.pattern] = r
 	}
@@ -67,13 +67,15 @@ func TestEveryDescribedRouteIsServed(t *testing.T) {
 		r, _ := find(path)
 		if strings.HasPrefix(path, operators+"/") {
 			if r.pattern != unknown.pattern {
-				t.Errorf("%s is public as %s", path, r.pattern)
+				t.Errorf("%s is public: got %q, want %q", path, r.pattern, unknown.pattern)
 			}
 			continue
 		}
 		for _, method := range methods {
-			if r.pattern != path || !slices.Contains(r.methods, method) {
-				t.Errorf("%s %s is described and not served", method, path)
+			if r.pattern != path {
+				t.Errorf("%s %s is described and not served: r.pattern: got %q, want %q", method, path, r.pattern, path)
+			} else if !slices.Contains(r.methods, method) {
+				t.Errorf("%s %s is described and not served: r.methods: got %q, want %q in it", method, path, r.methods, method)
 			}
 		}
 	}

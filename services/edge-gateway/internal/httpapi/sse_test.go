@@ -44,7 +44,7 @@ const brokenOffEvent = `data: {"error":{"message":"It broke off.","type":"server
 func wantBody(t *testing.T, w *httptest.ResponseRecorder, want string) {
 	t.Helper()
 	if got := w.Body.String(); got != want {
-		t.Errorf("the client reads %q, want %q", got, want)
+		t.Errorf("the client reads: got %q, want %q", got, want)
 	}
 }
 
@@ -60,7 +60,7 @@ func TestEventNamesAreWrittenWhenTheyAreNames(t *testing.T) {
 		long + "x":                   "data: {}\n\n",
 	} {
 		if got := string(appendEvent(nil, rewrite.Event{Name: name, JSON: []byte("{}")})); got != want {
-			t.Errorf("an event called %q is framed %q, want %q", name, got, want)
+			t.Errorf("an event called %q is framed: got %q, want %q", name, got, want)
 		}
 	}
 }
@@ -68,7 +68,7 @@ func TestEventNamesAreWrittenWhenTheyAreNames(t *testing.T) {
 func TestAnEventIsOneLine(t *testing.T) {
 	const want = "data: {  \"a\": 1 }\n\n"
 	if got := string(appendEvent(nil, event("{\r\n\"a\": 1\n}"))); got != want {
-		t.Errorf("an event is framed %q, want %q", got, want)
+		t.Errorf("an event is framed: got %q, want %q", got, want)
 	}
 }
 
@@ -107,7 +107,7 @@ func TestAStreamBeginsWithWhoServes(t *testing.T) {
 		"X-Svc-Provider-Id": "p", "X-Svc-Attempts": "1", "X-Svc-Latency-Ms": "7",
 	} {
 		if got := w.Result().Header.Get(name); got != want {
-			t.Errorf("%s is %q, want %q", name, got, want)
+			t.Errorf("%s: got %q, want %q", name, got, want)
 		}
 	}
 }
@@ -120,7 +120,7 @@ func TestAnErrorIsTheLastEventOfAStream(t *testing.T) {
 	s.Fail(inference.Failure{Err: brokenOff(), RequestID: "req-2", Attempts: 2})
 	wantBody(t, w, "data: {}\n\n"+brokenOffEvent)
 	if got := x.Header().Get("X-Svc-Attempts"); got != "1" {
-		t.Errorf("X-Svc-Attempts is %q once headers are sent, want 1", got)
+		t.Errorf("X-Svc-Attempts: got %q once headers are sent, want 1", got)
 	}
 }
 
@@ -129,8 +129,10 @@ func TestWhatNobodyPaysForIsNotSent(t *testing.T) {
 	s := h.newSSESink(x, rewrite.Chat)
 	s.Commit(provider("p"))
 	s.Event(event("{}"))
-	if left, err := s.KeepAlive(time.Second, false); left != 0 || err != nil {
-		t.Errorf("a keep-alive that is not sent returns %s and %v, want 0 and no error", left, err)
+	if left, err := s.KeepAlive(time.Second, false); left != 0 {
+		t.Errorf("a keep-alive that is not: got %v, want 0", left)
+	} else if err != nil {
+		t.Errorf("got the error %v, want none", err)
 	}
 	wantBody(t, w, "")
 	s.Fail(inference.Failure{Err: brokenOff(), RequestID: "req-2", Unpaid: true})
@@ -153,10 +155,10 @@ func TestAnAnswerThatHasNotBegunIsLeftToTheCaller(t *testing.T) {
 		}
 		wantBody(t, w, "")
 		if got := x.Header().Get("X-Svc-Attempts"); got != "3" {
-			t.Errorf("%s: X-Svc-Attempts is %q, want 3", name, got)
+			t.Errorf("%s: X-Svc-Attempts: got %q, want 3", name, got)
 		}
 		if got := x.Header().Get("X-Svc-Provider-Id"); got != "p" {
-			t.Errorf("%s: X-Svc-Provider-Id is %q, want that of the provider that refused", name, got)
+			t.Errorf("%s: X-Svc-Provider-Id: got %q, want that of the provider that refused", name, got)
 		}
 	}
 }
@@ -173,13 +175,17 @@ func TestAClientThatHasLeftIsSentNothing(t *testing.T) {
 func TestAKeepAliveTakesWhatWaitsAlong(t *testing.T) {
 	h, x, w := sinkTo()
 	s := h.newSSESink(x, rewrite.Chat)
-	if left, err := s.KeepAlive(time.Hour, true); left != 0 || err != nil {
-		t.Errorf("the first keep-alive returns %s and %v, want 0 and no error", left, err)
+	if left, err := s.KeepAlive(time.Hour, true); left != 0 {
+		t.Errorf("the first keep-alive: got %v, want 0", left)
+	} else if err != nil {
+		t.Errorf("got the error %v, want none", err)
 	}
 	wantBody(t, w, ": keep-alive\n\n")
 	s.Event(event("{}"))
-	if left, err := s.KeepAlive(time.Hour, true); left <= 0 || err != nil {
-		t.Errorf("a keep-alive right behind a write returns %s and %v, want what is left of the hour", left, err)
+	if left, err := s.KeepAlive(time.Hour, true); left <= 0 {
+		t.Errorf("a keep-alive right behind a write: got %v, want more than 0", left)
+	} else if err != nil {
+		t.Errorf("got the error %v, want none", err)
 	}
 	wantBody(t, w, ": keep-alive\n\n")
 	if _, err := s.KeepAlive(0, true); err != nil {
@@ -196,8 +202,10 @@ func TestTheFirstKeepAliveOfTheNextModelWaitsForNoWrite(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Advance("req-2", &catalog.Model{ID: "m"})
-	if left, err := s.KeepAlive(time.Hour, true); left != 0 || err != nil {
-		t.Errorf("the first keep-alive of a model returns %s and %v, want 0 and no error", left, err)
+	if left, err := s.KeepAlive(time.Hour, true); left != 0 {
+		t.Errorf("the first keep-alive of a model: got %v, want 0", left)
+	} else if err != nil {
+		t.Errorf("got the error %v, want none", err)
 	}
 	wantBody(t, w, ": keep-alive\n\n: keep-alive\n\n")
 }
@@ -259,6 +267,6 @@ func TestAnEventOfAStreamAllocatesNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 	}); n != 0 {
-		t.Errorf("an event allocates %g times, want 0", n)
+		t.Errorf("an event allocates: got %g times, want 0", n)
 	}
 }

@@ -38,8 +38,10 @@ func TestTheBodiesOfThoseThatWaitAreBounded(t *testing.T) {
 	} {
 		w.leave(a)
 	}
-	if w.all != (share{}) || len(w.ofKey) != 0 {
-		t.Errorf("%v is left, %v", w.all, w.ofKey)
+	if w.all != (share{}) {
+		t.Errorf("w.all: got %+v, want %+v", w.all, share{})
+	} else if len(w.ofKey) != 0 {
+		t.Errorf("len(w.ofKey): got %d, want 0, in %v", len(w.ofKey), w.ofKey)
 	}
 }
 
@@ -47,14 +49,14 @@ func TestARateIsKeptOfEachKey(t *testing.T) {
 	r, now := newRates(50, 100, 3), time.Now()
 	for i := range 100 {
 		if wait := r.take("a", now); wait != 0 {
-			t.Fatalf("%d of the burst waits %s", i, wait)
+			t.Fatalf("%d of the burst waits: got %v, want 0", i, wait)
 		}
 	}
 	if wait := r.take("a", now); wait != 20*time.Millisecond {
-		t.Errorf("one more waits %s", wait)
+		t.Errorf("one more waits: got %v, want %v", wait, 20*time.Millisecond)
 	}
 	if wait := r.take("b", now); wait != 0 {
-		t.Errorf("another key waits %s", wait)
+		t.Errorf("another key waits: got %v, want 0", wait)
 	}
 	now = now.Add(time.Second)
 	free := 0
@@ -62,7 +64,7 @@ func TestARateIsKeptOfEachKey(t *testing.T) {
 		free++
 	}
 	if free != 50 {
-		t.Errorf("%d were free after a second", free)
+		t.Errorf("free after a second: got %d, want 50", free)
 	}
 }
 
@@ -74,8 +76,10 @@ func TestRatesAreKeptOfSoManyKeys(t *testing.T) {
 			t.Fatalf("got %d keys, want at most %d", got, most)
 		}
 	}
-	if r.take("99", now) == 0 || r.take("0", now) != 0 {
-		t.Error("it was not the one heard of least recently that was forgotten")
+	if r.take("99", now) == 0 {
+		t.Error(`it was not the one heard of least recently that was forgotten: r.take("99", now): got 0, want any but 0`)
+	} else if got := r.take("0", now); got != 0 {
+		t.Errorf(`it was not the one heard of least recently that was forgotten: r.take("0", now): got %v, want 0`, got)
 	}
 }
 
@@ -85,12 +89,18 @@ func TestTheStoreIsNotAskedForWhatComesTooFast(t *testing.T) {
 	k.rates = newRates(1, 1, 1)
 	for i := range 3 {
 		_, _, err := k.Take(t.Context(), someAsk())
-		if f, _ := fault.As(err); (err == nil) != (i == 0) || err != nil && (f.Kind != fault.Exhausted ||
-			f.Reason != fault.RateLimitExceeded || f.RetryAfter <= 0) {
-			t.Errorf("take %d: %v", i, err)
+		switch f, _ := fault.As(err); {
+		case (err == nil) != (i == 0):
+			t.Errorf("take %d: err == nil: got %t, want %t", i, err == nil, i == 0)
+		case err != nil && f.Kind != fault.Exhausted:
+			t.Errorf("take %d: f.Kind: got %d, want %d", i, f.Kind, fault.Exhausted)
+		case err != nil && f.Reason != fault.RateLimitExceeded:
+			t.Errorf("take %d: f.Reason: got %q, want %q", i, f.Reason, fault.RateLimitExceeded)
+		case err != nil && f.RetryAfter <= 0:
+			t.Errorf("take %d: f.RetryAfter: got %v, want more than 0", i, f.RetryAfter)
 		}
 	}
 	if len(l.asked) != 1 {
-		t.Errorf("asked %d times", len(l.asked))
+		t.Errorf("asked: got %d, want 1", len(l.asked))
 	}
 }

@@ -40,12 +40,18 @@ func TestAClaimIsAskedForAgainOnceItIsOld(t *testing.T) {
 				t.Fatal(err)
 			}
 			err = claim.EnsureHeld(t.Context())
-			if f, _ := fault.As(err); (err == nil) != tc.sure || err != nil && (f == nil || f.Kind != fault.Unavailable ||
-				f.RetryAfter == 0) {
-				t.Errorf("%s: %v", name, err)
+			switch f, _ := fault.As(err); {
+			case (err == nil) != tc.sure:
+				t.Errorf("%s: err == nil: got %t, want %t", name, err == nil, tc.sure)
+			case err != nil && f == nil:
+				t.Errorf("%s: f: got no error, want one", name)
+			case err != nil && f.Kind != fault.Unavailable:
+				t.Errorf("%s: f.Kind: got %d, want %d", name, f.Kind, fault.Unavailable)
+			case err != nil && f.RetryAfter == 0:
+				t.Errorf("%s: f.RetryAfter: got 0, want any but 0", name)
 			}
 			if len(l.asked) != tc.asked {
-				t.Errorf("%s: asked %d times", name, len(l.asked))
+				t.Errorf("%s: asked: got %d, want %d", name, len(l.asked), tc.asked)
 			}
 		})
 	}
@@ -65,12 +71,14 @@ func TestARenewedClaimIsSureAndALostOneIsNot(t *testing.T) {
 		l.mu.Lock()
 		asked := len(l.asked)
 		l.mu.Unlock()
-		if err != nil || asked != 4 {
-			t.Errorf("renewed three times: %v, asked %d times", err, asked)
+		if err != nil {
+			t.Errorf("renewed three times: got the error %v, want none", err)
+		} else if asked != 4 {
+			t.Errorf("renewed three times: asked: got %d, want 4", asked)
 		}
 		<-held.Done()
 		if err := claim.EnsureHeld(t.Context()); !errors.Is(err, errLost) {
-			t.Errorf("after it was lost: %v", err)
+			t.Errorf("after it was lost: got the error %v, want %v", err, errLost)
 		}
 	})
 }

@@ -99,14 +99,28 @@ func TestEachStandingHasItsAnswer(t *testing.T) {
 	} {
 		claim, answer, err := keeper(&ledger{say: states(tc.state)}).Take(t.Context(), someAsk())
 		f, ok := fault.As(err)
-		if !ok || claim != nil || answer != nil || f.Kind != tc.kind || f.Reason != tc.reason ||
-			!strings.Contains(f.Message, tc.text) {
-			t.Errorf("%s: %v, %v, %v", tc.state, claim, answer, err)
+		switch {
+		case !ok:
+			t.Errorf("%s: got the error %v, want a fault", tc.state, err)
+		case claim != nil:
+			t.Errorf("%s: claim: got %+v, want nil", tc.state, claim)
+		case answer != nil:
+			t.Errorf("%s: answer: got %+v, want nil", tc.state, answer)
+		case f.Kind != tc.kind:
+			t.Errorf("%s: f.Kind: got %d, want %d", tc.state, f.Kind, tc.kind)
+		case f.Reason != tc.reason:
+			t.Errorf("%s: f.Reason: got %q, want %q", tc.state, f.Reason, tc.reason)
+		case !strings.Contains(f.Message, tc.text):
+			t.Errorf("%s: f.Message: got %q, want %q in it", tc.state, f.Message, tc.text)
 		}
 	}
-	if claim, answer, err := keeper(&ledger{say: states(granted)}).Take(t.Context(), someAsk()); claim == nil ||
-		answer != nil || err != nil {
-		t.Errorf("granted: %v, %v, %v", claim, answer, err)
+	switch claim, answer, err := keeper(&ledger{say: states(granted)}).Take(t.Context(), someAsk()); {
+	case claim == nil:
+		t.Error("granted: claim: got nil, want a value")
+	case answer != nil:
+		t.Errorf("granted: answer: got %+v, want nil", answer)
+	case err != nil:
+		t.Errorf("granted: got the error %v, want none", err)
 	}
 }
 
@@ -122,9 +136,14 @@ func TestAKeptAnswerIsGivenToWhoeverHasTheKeyAndTheToken(t *testing.T) {
 		Body: []byte(`{"secret":"words"}`)}
 	claim.Finish(t.Context(), Kept, said)
 	sealed := l.finished[0].GetAnswer().GetSealed()
-	if l.finished[0].GetEnd() != billingv1.KeyEnd_KEY_END_ANSWERED || bytes.Contains(sealed, []byte("words")) ||
-		bytes.Contains(sealed, []byte("application")) {
-		t.Fatalf("what is kept can be read: %q", sealed)
+	switch {
+	case l.finished[0].GetEnd() != billingv1.KeyEnd_KEY_END_ANSWERED:
+		t.Fatalf("what is kept can be read: l.finished[0].GetEnd(): got %v, want %v", l.finished[0].GetEnd(),
+			billingv1.KeyEnd_KEY_END_ANSWERED)
+	case bytes.Contains(sealed, []byte("words")):
+		t.Fatalf("what is kept can be read: sealed: got %q, want it without %q", sealed, []byte("words"))
+	case bytes.Contains(sealed, []byte("application")):
+		t.Fatalf("what is kept can be read: sealed: got %q, want it without %q", sealed, []byte("application"))
 	}
 	l.say = func(int) (*billingv1.ClaimKeyResponse, error) {
 		return &billingv1.ClaimKeyResponse{State: answered, RequestId: "mine", Answer: &billingv1.KeptAnswer{Sealed: sealed}},
@@ -133,9 +152,17 @@ func TestAKeptAnswerIsGivenToWhoeverHasTheKeyAndTheToken(t *testing.T) {
 	again := ask
 	again.RequestID = "second"
 	_, answer, err := k.Take(t.Context(), again)
-	if err != nil || answer.Status != 200 || !bytes.Equal(answer.Body, said.Body) || answer.RequestID != "mine" ||
-		answer.Header.Get("X-Request-Id") != "mine" {
-		t.Fatalf("the answer is %+v, %v", answer, err)
+	switch {
+	case err != nil:
+		t.Fatalf("got the error %v, want none", err)
+	case answer.Status != 200:
+		t.Fatalf("answer.Status: got %d, want 200", answer.Status)
+	case !bytes.Equal(answer.Body, said.Body):
+		t.Fatalf("answer.Body: got %q, want %q", answer.Body, said.Body)
+	case answer.RequestID != "mine":
+		t.Fatalf(`answer.RequestID: got %q, want "mine"`, answer.RequestID)
+	case answer.Header.Get("X-Request-Id") != "mine":
+		t.Fatalf(`answer.Header.Get("X-Request-Id"): got %q, want "mine"`, answer.Header.Get("X-Request-Id"))
 	}
 	for name, change := range map[string]func(*Ask){
 		"another API key":  func(a *Ask) { a.APIKey = "sk-other" },
@@ -147,7 +174,8 @@ func TestAKeptAnswerIsGivenToWhoeverHasTheKeyAndTheToken(t *testing.T) {
 		foreign := again
 		change(&foreign)
 		if _, answer, err := k.Take(t.Context(), foreign); !fault.Is(err, apierror.IdempotencyAnswerGone) {
-			t.Errorf("%s opens it: %v, %v", name, answer, err)
+			t.Errorf("%s opens: got the error %v, want the reason %v (answer is %v)", name, err, apierror.IdempotencyAnswerGone,
+				answer)
 		}
 	}
 }
@@ -168,8 +196,11 @@ func TestAnAnswerAboveTheBoundIsNotKept(t *testing.T) {
 		}
 		claim.Finish(t.Context(), Kept, &Answer{Status: 200, Header: http.Header{"X": {strings.Repeat("x", tc.header)}},
 			Body: make([]byte, tc.body)})
-		if got := l.finished[0]; got.GetEnd() != tc.want || len(got.GetAnswer().GetSealed()) > maxSealed {
-			t.Errorf("%d bytes behind %d: %s with %d", tc.body, tc.header, got.GetEnd(), len(got.GetAnswer().GetSealed()))
+		if got := l.finished[0]; got.GetEnd() != tc.want {
+			t.Errorf("%d bytes behind %d: got.GetEnd(): got %v, want %v", tc.body, tc.header, got.GetEnd(), tc.want)
+		} else if len(got.GetAnswer().GetSealed()) > maxSealed {
+			t.Errorf("%d bytes behind %d: len(got.GetAnswer().GetSealed()): got %d, want at most %d", tc.body, tc.header,
+				len(got.GetAnswer().GetSealed()), maxSealed)
 		}
 	}
 }
@@ -181,18 +212,20 @@ func TestWhoWaitsAsksWithAGrowingPause(t *testing.T) {
 			t.Fatal(err)
 		}
 		if len(l.asked) != 21 {
-			t.Fatalf("asked %d times", len(l.asked))
+			t.Fatalf("asked: got %d, want 21", len(l.asked))
 		}
 		before := time.Duration(0)
 		for i := range l.asked[1:] {
 			pause := l.asked[i+1].Sub(l.asked[i])
-			if pause < before || pause > longestPause || i == 0 && pause != firstPause {
-				t.Errorf("pause %d is %s after %s", i, pause, before)
+			if pause < before || pause > longestPause {
+				t.Errorf("pause %d: pause: got %v, want %v to %v", i, pause, before, longestPause)
+			} else if i == 0 && pause != firstPause {
+				t.Errorf("pause %d: pause: got %v, want %v, where i == 0", i, pause, firstPause)
 			}
 			before = pause
 		}
 		if before != longestPause {
-			t.Errorf("the last pause is %s", before)
+			t.Errorf("the last pause: got %v, want %v", before, longestPause)
 		}
 	})
 }
@@ -211,15 +244,25 @@ func TestWaitingEndsWithTheRequestsTimeOrItsClient(t *testing.T) {
 		ask := someAsk()
 		ask.ReceivedAt = began.Add(-10 * time.Second)
 		_, _, err := keeper(&ledger{say: states(running)}).Take(t.Context(), ask)
-		if f, _ := fault.As(err); f == nil || f.Kind != fault.Timeout || time.Since(began) != 50*time.Second {
-			t.Errorf("after %s: %v", time.Since(began), err)
+		switch f, _ := fault.As(err); {
+		case f == nil:
+			t.Error("f: got no error, want one")
+		case f.Kind != fault.Timeout:
+			t.Errorf("f.Kind: got %d, want %d", f.Kind, fault.Timeout)
+		case time.Since(began) != 50*time.Second:
+			t.Errorf("time.Since(began): got %v, want %v", time.Since(began), 50*time.Second)
 		}
 		ctx, leave := context.WithTimeout(t.Context(), 3*time.Second)
 		defer leave()
 		began = time.Now()
 		_, _, err = keeper(&ledger{say: states(running)}).Take(ctx, someAsk())
-		if f, _ := fault.As(err); f == nil || f.Kind != fault.Canceled || time.Since(began) != 3*time.Second {
-			t.Errorf("after %s: %v", time.Since(began), err)
+		switch f, _ := fault.As(err); {
+		case f == nil:
+			t.Error("f: got no error, want one")
+		case f.Kind != fault.Canceled:
+			t.Errorf("f.Kind: got %d, want %d", f.Kind, fault.Canceled)
+		case time.Since(began) != 3*time.Second:
+			t.Errorf("time.Since(began): got %v, want %v", time.Since(began), 3*time.Second)
 		}
 	})
 }
@@ -234,7 +277,8 @@ func TestWaitingIsBoundedForAKeyAndForAll(t *testing.T) {
 			ask.KeyID = key
 			all.Go(func() {
 				if _, _, err := k.Take(ctx, ask); fault.Is(err, fault.ConcurrencyLimitExceeded) {
-					t.Errorf("%s finds no room", key)
+					t.Errorf("%s finds no room: got the error %v, want any but the reason %v", key, err,
+						fault.ConcurrencyLimitExceeded)
 				}
 			})
 			synctest.Wait()
@@ -244,7 +288,7 @@ func TestWaitingIsBoundedForAKeyAndForAll(t *testing.T) {
 			ask := someAsk()
 			ask.KeyID = key
 			if _, _, err := k.Take(ctx, ask); !fault.Is(err, fault.ConcurrencyLimitExceeded) {
-				t.Errorf("one more of %s: %v", key, err)
+				t.Errorf("one more of %s: got the error %v, want the reason %v", key, err, fault.ConcurrencyLimitExceeded)
 			}
 		}
 		wait("a")
@@ -254,8 +298,10 @@ func TestWaitingIsBoundedForAKeyAndForAll(t *testing.T) {
 		refused("b")
 		leave()
 		all.Wait()
-		if k.waiting.all != (share{}) || len(k.waiting.ofKey) != 0 {
-			t.Errorf("%v still wait, by %v", k.waiting.all, k.waiting.ofKey)
+		if k.waiting.all != (share{}) {
+			t.Errorf("k.waiting.all: got %+v, want %+v", k.waiting.all, share{})
+		} else if len(k.waiting.ofKey) != 0 {
+			t.Errorf("len(k.waiting.ofKey): got %d, want 0, in %v", len(k.waiting.ofKey), k.waiting.ofKey)
 		}
 	})
 }
@@ -272,12 +318,22 @@ func TestNothingRunsWithoutAnAnswerFromTheStore(t *testing.T) {
 	} {
 		l := &ledger{say: func(int) (*billingv1.ClaimKeyResponse, error) { return nil, tc.err }}
 		claim, answer, err := keeper(l).Take(t.Context(), someAsk())
-		if f, _ := fault.As(err); claim != nil || answer != nil || err == nil || f != nil && f.Kind != tc.kind {
-			t.Errorf("%s: %v, %v, %v", name, claim, answer, err)
+		switch f, _ := fault.As(err); {
+		case claim != nil:
+			t.Errorf("%s: claim: got %+v, want nil", name, claim)
+		case answer != nil:
+			t.Errorf("%s: answer: got %+v, want nil", name, answer)
+		case err == nil:
+			t.Errorf("%s: got no error, want one", name)
+		case f != nil && f.Kind != tc.kind:
+			t.Errorf("%s: f.Kind: got %d, want %d", name, f.Kind, tc.kind)
 		}
 		// It may be that the claim was made all the same.
-		if len(l.finished) != 1 || l.finished[0].GetEnd() != billingv1.KeyEnd_KEY_END_FORGOTTEN {
-			t.Errorf("%s: the claim is ended by %v", name, l.finished)
+		if len(l.finished) != 1 {
+			t.Errorf("%s: the claim is ended: len(l.finished): got %d, want 1, in %v", name, len(l.finished), l.finished)
+		} else if l.finished[0].GetEnd() != billingv1.KeyEnd_KEY_END_FORGOTTEN {
+			t.Errorf("%s: the claim is ended: l.finished[0].GetEnd(): got %v, want %v", name, l.finished[0].GetEnd(),
+				billingv1.KeyEnd_KEY_END_FORGOTTEN)
 		}
 	}
 }
@@ -299,17 +355,19 @@ func TestARunningRequestRenewsItsClaimUntilItEnds(t *testing.T) {
 		<-time.After(61 * time.Second)
 		release()
 		release()
-		if held.Err() != nil || len(l.claims) != 5 {
-			t.Errorf("after a minute: %v, asked %d times", context.Cause(held), len(l.claims))
+		if got := held.Err(); got != nil {
+			t.Errorf("after a minute: held.Err(): got the error %v, want none", got)
+		} else if len(l.claims) != 5 {
+			t.Errorf("after a minute: len(l.claims): got %d, want 5", len(l.claims))
 		}
 		for _, c := range l.claims {
 			if c.GetRequestId() != "mine" {
-				t.Errorf("%s renews", c.GetRequestId())
+				t.Errorf(`renews: got %q, want "mine"`, c.GetRequestId())
 			}
 		}
 		<-time.After(time.Minute)
 		if len(l.claims) != 5 {
-			t.Error("renewed after its end")
+			t.Errorf("renewed after its end: got %d, want 5", len(l.claims))
 		}
 	})
 }
@@ -324,7 +382,7 @@ func TestAClaimThatIsLostEndsItsRequestWithACause(t *testing.T) {
 		defer release()
 		<-held.Done()
 		if !errors.Is(context.Cause(held), errLost) {
-			t.Errorf("the cause is %v", context.Cause(held))
+			t.Errorf("the cause: got the error %v, want %v", context.Cause(held), errLost)
 		}
 	})
 }
@@ -345,7 +403,7 @@ func TestTheEndOfAClaimIsSentAgainAFewTimes(t *testing.T) {
 		leave() // its client has left
 		claim.Finish(ctx, Forgotten, nil)
 		if len(l.finished) != want {
-			t.Errorf("after %d failures the end was sent %d times", fails, len(l.finished))
+			t.Errorf("after %d failures the end: got %d, want %d", fails, len(l.finished), want)
 		}
 	}
 }

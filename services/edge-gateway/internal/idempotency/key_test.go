@@ -29,9 +29,17 @@ func TestAKeyIsGivenOnceAndIsShortPrintableASCII(t *testing.T) {
 		h := http.Header{Header: tc.values}
 		token, err := ParseToken(h)
 		f, _ := fault.As(err)
-		if tc.ok && (err != nil || string(token) != tc.values[0]) || !tc.ok && (f == nil || f.Kind != fault.Invalid ||
-			f.Param != "Idempotency-Key") {
-			t.Errorf("%q: %q, %v", tc.values, token, err)
+		switch {
+		case tc.ok && err != nil:
+			t.Errorf("%q: got the error %v, want none, where tc.ok", tc.values, err)
+		case tc.ok && string(token) != tc.values[0]:
+			t.Errorf("%q: token: got %q, want %q, where tc.ok", tc.values, string(token), tc.values[0])
+		case !tc.ok && f == nil:
+			t.Errorf("%q: f: got no error, want one, where !tc.ok", tc.values)
+		case !tc.ok && f.Kind != fault.Invalid:
+			t.Errorf("%q: f.Kind: got %d, want %d, where !tc.ok", tc.values, f.Kind, fault.Invalid)
+		case !tc.ok && f.Param != "Idempotency-Key":
+			t.Errorf(`%q: f.Param: got %q, want "Idempotency-Key", where !tc.ok`, tc.values, f.Param)
 		}
 		if !Given(h) {
 			t.Errorf("%q is not given", tc.values)
@@ -115,8 +123,13 @@ func FuzzDecode(f *testing.F) {
 	f.Add([]byte("\x00\x00\x00\x02{}"))
 	f.Fuzz(func(t *testing.T, plain []byte) {
 		a, err := decode(plain)
-		if err == nil && (a.Status < 200 || a.Status > 599 || len(a.Body) > len(plain)) {
-			t.Errorf("%+v", a)
+		switch {
+		case err == nil && a.Status < 200:
+			t.Errorf("a.Status: got %d, want at least 200", a.Status)
+		case err == nil && a.Status > 599:
+			t.Errorf("a.Status: got %d, want at most 599", a.Status)
+		case err == nil && len(a.Body) > len(plain):
+			t.Errorf("len(a.Body): got %d, want at most %d, in %+v", len(a.Body), len(plain), a)
 		}
 	})
 }

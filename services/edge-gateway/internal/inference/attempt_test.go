@@ -36,8 +36,13 @@ func TestABoundFitsTheWindowOfItsCandidate(t *testing.T) {
 			t.Errorf("%s: got a bound of %d, want %d", name, bound, c.want)
 		}
 		again, err := openaiapi.Parse(openaiapi.Chat, sent.Body)
-		if err != nil || again.MaxTokens != c.want || again.Model != "m" {
-			t.Errorf("%s: the provider reads %d of %q, %v, want %d", name, again.MaxTokens, again.Model, err, c.want)
+		switch {
+		case err != nil:
+			t.Errorf("%s: got the error %v, want none", name, err)
+		case again.MaxTokens != c.want:
+			t.Errorf("%s: the provider reads: got %d, want %d", name, again.MaxTokens, c.want)
+		case again.Model != "m":
+			t.Errorf(`%s: again.Model: got %q, want "m"`, name, again.Model)
 		}
 	}
 }

@@ -70,7 +70,8 @@ func TestTheReportedLeaseReplacesTheSetting(t *testing.T) {
 		})
 		during(l, 5*time.Second)
 		if len(peer.calls) != 2 {
-			t.Errorf("%d renewals in five seconds, of a lease of eight that is reported after the first", len(peer.calls))
+			t.Errorf("renewals in five seconds, of a lease of eight that is reported after the first: got %d, want 2",
+				len(peer.calls))
 		}
 	})
 }
@@ -88,21 +89,33 @@ func TestShortRequestsCostNoCallAndLongOnesAreRenewedWithTheirCount(t *testing.T
 		})
 		during(l, 31*time.Second)
 		if len(peer.calls) != 2 {
-			t.Fatalf("%d calls", len(peer.calls))
+			t.Fatalf("calls: got %d, want 2", len(peer.calls))
 		}
-		if got := peer.calls[0].GetRequests(); len(got) != 1 || got[0].GetRequestId() != "long" ||
-			got[0].GetCommittedAttempt() != 0 {
-			t.Errorf("first %v", got)
+		switch got := peer.calls[0].GetRequests(); {
+		case len(got) != 1:
+			t.Errorf("first: len(got): got %d, want 1, in %v", len(got), got)
+		case got[0].GetRequestId() != "long":
+			t.Errorf(`first: got[0].GetRequestId(): got %q, want "long"`, got[0].GetRequestId())
+		case got[0].GetCommittedAttempt() != 0:
+			t.Errorf("first: got[0].GetCommittedAttempt(): got %d, want 0", got[0].GetCommittedAttempt())
 		}
 		for _, got := range peer.calls[1].GetRequests() {
-			if got.GetRequestId() == "long" && (got.GetCommittedAttempt() != 2 ||
-				got.GetHubId() != "hub-1" || got.GetProviderId() != "p1" ||
-				got.GetRelayedTokens() != 7 || got.GetRelayedBytes() != 700) {
-				t.Errorf("then %v", got)
+			switch {
+			case got.GetRequestId() == "long" && got.GetCommittedAttempt() != 2:
+				t.Errorf(`then: got.GetCommittedAttempt(): got %d, want 2, where got.GetRequestId() == "long"`,
+					got.GetCommittedAttempt())
+			case got.GetRequestId() == "long" && got.GetHubId() != "hub-1":
+				t.Errorf(`then: got.GetHubId(): got %q, want "hub-1", where got.GetRequestId() == "long"`, got.GetHubId())
+			case got.GetRequestId() == "long" && got.GetProviderId() != "p1":
+				t.Errorf(`then: got.GetProviderId(): got %q, want "p1", where got.GetRequestId() == "long"`, got.GetProviderId())
+			case got.GetRequestId() == "long" && got.GetRelayedTokens() != 7:
+				t.Errorf(`then: got.GetRelayedTokens(): got %d, want 7, where got.GetRequestId() == "long"`, got.GetRelayedTokens())
+			case got.GetRequestId() == "long" && got.GetRelayedBytes() != 700:
+				t.Errorf(`then: got.GetRelayedBytes(): got %d, want 700, where got.GetRequestId() == "long"`, got.GetRelayedBytes())
 			}
 		}
 		if len(peer.calls[1].GetRequests()) != 2 {
-			t.Errorf("then %v", peer.calls[1])
+			t.Errorf("then: got %d, want 2, in %v", len(peer.calls[1].GetRequests()), peer.calls[1])
 		}
 	})
 }
@@ -115,8 +128,13 @@ func TestRenewalsGoInBatchesOfBoundedSizeAndNumber(t *testing.T) {
 			l.Begin(strconv.Itoa(i), time.Now(), 0)
 		}
 		during(l, 16*time.Second)
-		if len(peer.calls) != 3 || len(peer.calls[0].GetRequests()) != 1000 || len(peer.calls[2].GetRequests()) != 500 {
-			t.Errorf("%d calls", len(peer.calls))
+		switch {
+		case len(peer.calls) != 3:
+			t.Errorf("len(peer.calls): got %d, want 3", len(peer.calls))
+		case len(peer.calls[0].GetRequests()) != 1000:
+			t.Errorf("len(peer.calls[0].GetRequests()): got %d, want 1000", len(peer.calls[0].GetRequests()))
+		case len(peer.calls[2].GetRequests()) != 500:
+			t.Errorf("len(peer.calls[2].GetRequests()): got %d, want 500", len(peer.calls[2].GetRequests()))
 		}
 	})
 }
@@ -130,11 +148,11 @@ func TestAFailedRenewalIsTriedAgainSoon(t *testing.T) {
 		during(l, 40*time.Second)
 		want := []time.Duration{15 * time.Second, 17 * time.Second, 19 * time.Second, 34 * time.Second}
 		if len(peer.at) != len(want) {
-			t.Fatalf("%d calls, want %d", len(peer.at), len(want))
+			t.Fatalf("got %d calls, want %d", len(peer.at), len(want))
 		}
 		for i, at := range peer.at {
 			if at.Sub(begun) != want[i] {
-				t.Errorf("call %d after %v, want %v", i, at.Sub(begun), want[i])
+				t.Errorf("call %d: got %v, want %v", i, at.Sub(begun), want[i])
 			}
 		}
 	})
@@ -158,8 +176,11 @@ func TestCountsAreReadWhileTheyAreWritten(t *testing.T) {
 		default:
 		}
 		m := l.due()[0].progress()
-		if m.GetRelayedBytes() < m.GetRelayedTokens() || m.GetCommittedAttempt() > 0 && m.GetProviderId() == "" {
-			t.Fatalf("read %v", m)
+		if m.GetRelayedBytes() < m.GetRelayedTokens() {
+			t.Fatalf("read: m.GetRelayedBytes(): got %d, want at least %d", m.GetRelayedBytes(), m.GetRelayedTokens())
+		}
+		if m.GetCommittedAttempt() > 0 && m.GetProviderId() == "" {
+			t.Fatal(`read: m.GetProviderId(): got "", want some text, where m.GetCommittedAttempt() > 0`)
 		}
 	}
 }
@@ -170,8 +191,11 @@ func TestARequestWhoseLeaseMayBeOverIsAskedForBeforeAnythingIsRelayed(t *testing
 		l := leases(peer, 100) // leases of a minute
 		kept, lost := l.Begin("kept", time.Now(), 0), l.Begin("lost", time.Now(), 0)
 		passTime(59 * time.Second)
-		if !kept.EnsureHeld(t.Context()) || len(peer.calls) > 0 {
-			t.Fatalf("within the lease: held %v, %d calls", kept.EnsureHeld(t.Context()), len(peer.calls))
+		if !kept.EnsureHeld(t.Context()) {
+			t.Fatal("within the lease: held: kept.EnsureHeld(t.Context()): got false, want true")
+		}
+		if len(peer.calls) > 0 {
+			t.Fatalf("within the lease: len(peer.calls): got %d, want 0", len(peer.calls))
 		}
 		passTime(time.Second) // nobody has renewed: the process stood still
 		peer.gone = []string{"lost", "another"}
@@ -183,12 +207,17 @@ func TestARequestWhoseLeaseMayBeOverIsAskedForBeforeAnythingIsRelayed(t *testing
 				t.Fatal("a hold that was given back counts as open")
 			}
 		}
-		if len(peer.calls) != 1 || len(peer.calls[0].GetRequests()) != 2 {
-			t.Errorf("asked with %v, want one call for both", peer.calls)
+		if len(peer.calls) != 1 {
+			t.Errorf("asked: len(peer.calls): got %d, want 1, in %v", len(peer.calls), peer.calls)
+		} else if len(peer.calls[0].GetRequests()) != 2 {
+			t.Errorf("asked: len(peer.calls[0].GetRequests()): got %d, want 2, in %v", len(peer.calls[0].GetRequests()),
+				peer.calls)
 		}
 		passTime(59 * time.Second)
-		if !kept.EnsureHeld(t.Context()) || len(peer.calls) != 1 {
-			t.Errorf("within the lease that was renewed: %d calls", len(peer.calls))
+		if !kept.EnsureHeld(t.Context()) {
+			t.Error("within the lease that was renewed: calls: kept.EnsureHeld(t.Context()): got false, want true")
+		} else if len(peer.calls) != 1 {
+			t.Errorf("within the lease that was renewed: calls: len(peer.calls): got %d, want 1", len(peer.calls))
 		}
 	})
 }
@@ -213,8 +242,16 @@ func TestAllThatWakeTogetherAskTogether(t *testing.T) {
 		}
 		wg.Wait()
 		// Two batches, and one for the request that is not kept.
-		if held.Load() != 1500 || len(peer.calls) != 3 || all[7].EnsureHeld(t.Context()) {
-			t.Errorf("%d are held, asked with %d calls", held.Load(), len(peer.calls))
+		switch {
+		case held.Load() != 1500:
+			t.Errorf("%d are held, asked with %d calls: held.Load(): got %d, want 1500", held.Load(), len(peer.calls),
+				held.Load())
+		case len(peer.calls) != 3:
+			t.Errorf("%d are held, asked with %d calls: len(peer.calls): got %d, want 3", held.Load(), len(peer.calls),
+				len(peer.calls))
+		case all[7].EnsureHeld(t.Context()):
+			t.Errorf("%d are held, asked with %d calls: all[7].EnsureHeld(t.Context()): got true, want false", held.Load(),
+				len(peer.calls))
 		}
 	})
 }
@@ -237,8 +274,10 @@ func TestNobodyWaitsForLongerThanACallMayTake(t *testing.T) {
 				if i == 0 {
 					ctx = gone // its client leaves meanwhile
 				}
-				if held, took := r.EnsureHeld(ctx), time.Since(began); took > l.cfg.CallTimeout || held == (i == 0) {
-					t.Errorf("request %d: held %v after %v", i, held, took)
+				if held, took := r.EnsureHeld(ctx), time.Since(began); took > l.cfg.CallTimeout {
+					t.Errorf("request %d: took: got %v, want at most %v", i, took, l.cfg.CallTimeout)
+				} else if held == (i == 0) {
+					t.Errorf("request %d: held: got %t, want any but %t", i, held, i == 0)
 				}
 			})
 		}
@@ -274,9 +313,13 @@ func TestARenewalThatComesTooLateIsNoted(t *testing.T) {
 		l := leases(peer, 100)
 		lost, kept := l.Begin("lost", time.Now(), 0), l.Begin("kept", time.Now(), 0)
 		during(l, 16*time.Second)
-		if lost.EnsureHeld(t.Context()) || !kept.EnsureHeld(t.Context()) || len(peer.calls) != 1 {
-			t.Errorf("lost held %v, kept held %v, %d calls",
-				lost.EnsureHeld(t.Context()), kept.EnsureHeld(t.Context()), len(peer.calls))
+		switch {
+		case lost.EnsureHeld(t.Context()):
+			t.Error("lost.EnsureHeld(t.Context()): got true, want false")
+		case !kept.EnsureHeld(t.Context()):
+			t.Error("kept.EnsureHeld(t.Context()): got false, want true")
+		case len(peer.calls) != 1:
+			t.Errorf("len(peer.calls): got %d, want 1", len(peer.calls))
 		}
 	})
 }
@@ -288,13 +331,18 @@ func TestAnOutageOfBillingEndsNoAnswer(t *testing.T) {
 		r := l.Begin("long", time.Now(), 0)
 		passTime(time.Minute)
 		for range 3 { // asked once, and then for a lease no more
-			if !r.EnsureHeld(t.Context()) || len(peer.at) != 1 {
-				t.Fatalf("held %v after %d calls", r.EnsureHeld(t.Context()), len(peer.at))
+			if !r.EnsureHeld(t.Context()) {
+				t.Fatal("r.EnsureHeld(t.Context()): got false, want true")
+			}
+			if len(peer.at) != 1 {
+				t.Fatalf("len(peer.at): got %d, want 1", len(peer.at))
 			}
 		}
 		passTime(time.Minute)
-		if !r.EnsureHeld(t.Context()) || len(peer.at) != 2 {
-			t.Errorf("a lease later: held %v after %d calls", r.EnsureHeld(t.Context()), len(peer.at))
+		if !r.EnsureHeld(t.Context()) {
+			t.Error("a lease later: held: r.EnsureHeld(t.Context()): got false, want true")
+		} else if len(peer.at) != 2 {
+			t.Errorf("a lease later: len(peer.at): got %d, want 2", len(peer.at))
 		}
 		passTime(time.Minute)
 		peer.gone = []string{"long"}

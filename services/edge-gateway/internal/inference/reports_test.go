@@ -92,8 +92,15 @@ func TestAccountsGoInBatchesOfBoundedSize(t *testing.T) {
 		stop := runReports(r)
 		time.Sleep(time.Second) //nolint:forbidigo // the bubble's time
 		stop()
-		if len(l.batches) != 3 || len(l.batches[0]) != 200 || len(l.batches[2]) != 50 || l.batches[2][49] != "449" {
-			t.Errorf("%d batches", len(l.batches))
+		switch {
+		case len(l.batches) != 3:
+			t.Errorf("len(l.batches): got %d, want 3", len(l.batches))
+		case len(l.batches[0]) != 200:
+			t.Errorf("len(l.batches[0]): got %d, want 200", len(l.batches[0]))
+		case len(l.batches[2]) != 50:
+			t.Errorf("len(l.batches[2]): got %d, want 50", len(l.batches[2]))
+		case l.batches[2][49] != "449":
+			t.Errorf(`l.batches[2][49]: got %q, want "449"`, l.batches[2][49])
 		}
 	})
 }
@@ -106,8 +113,10 @@ func TestWhatDoesNotFitIsDroppedAndCounted(t *testing.T) {
 		t.Fatal(err)
 	}
 	sum := data.ScopeMetrics[0].Metrics[0].Data.(metricdata.Sum[int64])
-	if sum.DataPoints[0].Value != 7 || len(r.waiting) != 500 {
-		t.Errorf("%d dropped, %d waiting", sum.DataPoints[0].Value, len(r.waiting))
+	if sum.DataPoints[0].Value != 7 {
+		t.Errorf("sum.DataPoints[0].Value: got %d, want 7", sum.DataPoints[0].Value)
+	} else if len(r.waiting) != 500 {
+		t.Errorf("len(r.waiting): got %d, want 500", len(r.waiting))
 	}
 }
 
@@ -125,8 +134,10 @@ func TestABatchIsSentUntilItIsTaken(t *testing.T) {
 		time.Sleep(time.Minute) //nolint:forbidigo // the bubble's time
 		stop()
 		// 0.1 + 0.2 + … + 3.2 + 5 × 5: the waits grow and are bounded.
-		if l.calls != 12 || l.delivered() != 3 {
-			t.Errorf("%d calls in %v, %d delivered", l.calls, time.Since(begun), l.delivered())
+		if l.calls != 12 {
+			t.Errorf("l.calls: got %d, want 12 (time.Since(begun) is %v)", l.calls, time.Since(begun))
+		} else if l.delivered() != 3 {
+			t.Errorf("l.delivered(): got %d, want 3 (time.Since(begun) is %v)", l.delivered(), time.Since(begun))
 		}
 	})
 }
@@ -141,8 +152,10 @@ func TestAMalformedBatchIsGivenUp(t *testing.T) {
 		addReports(r, 2)
 		time.Sleep(time.Second) //nolint:forbidigo // the bubble's time
 		stop()
-		if l.calls != 2 || l.delivered() != 2 {
-			t.Errorf("%d calls, %d delivered", l.calls, l.delivered())
+		if l.calls != 2 {
+			t.Errorf("l.calls: got %d, want 2", l.calls)
+		} else if l.delivered() != 2 {
+			t.Errorf("l.delivered(): got %d, want 2", l.delivered())
 		}
 	})
 }
@@ -155,7 +168,7 @@ func TestAStopDeliversWhatWaits(t *testing.T) {
 		stop := runReports(r)
 		stop()
 		if l.delivered() != 500 {
-			t.Errorf("%d delivered", l.delivered())
+			t.Errorf("delivered: got %d, want 500", l.delivered())
 		}
 	})
 }
@@ -172,7 +185,7 @@ func TestAStopDoesNotWaitForever(t *testing.T) {
 		begun := time.Now()
 		stop()
 		if took := time.Since(begun); took != 10*time.Second {
-			t.Errorf("stopped after %v", took)
+			t.Errorf("stopped: got %v, want %v", took, 10*time.Second)
 		}
 	})
 }
@@ -190,11 +203,11 @@ func TestAFlushReturnsOnceAllThatWaitedIsDelivered(t *testing.T) {
 			t.Errorf("got %d delivered after a flush, want 3", l.delivered())
 		}
 		if took := time.Since(began); took != 100*time.Millisecond { // the wait after the first failure, and no linger
-			t.Errorf("the flush took %v, want 100ms", took)
+			t.Errorf("the flush took: got %v, want 100ms", took)
 		}
 		began = time.Now()
 		if r.Flush(t.Context()); time.Since(began) != 0 {
-			t.Errorf("a flush of nothing took %v, want no time", time.Since(began))
+			t.Errorf("a flush of nothing took: got %v, want no time", time.Since(began))
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 		defer cancel()
@@ -204,7 +217,7 @@ func TestAFlushReturnsOnceAllThatWaitedIsDelivered(t *testing.T) {
 		addReports(r, 1)
 		began = time.Now()
 		if r.Flush(ctx); time.Since(began) != 10*time.Millisecond {
-			t.Errorf("a flush without a ledger took %v, want the 10ms of its context", time.Since(began))
+			t.Errorf("a flush without a ledger took: got %v, want the 10ms of its context", time.Since(began))
 		}
 	})
 }

@@ -43,20 +43,30 @@ func TestTheNextModelIsTriedWhenItMayDoBetter(t *testing.T) {
 	if next == nil {
 		t.Fatal("no model is tried after one that failed")
 	}
-	if next.at != 1 || next.asks.ModelID != "b" || next.answer.Model != "b" {
-		t.Errorf("model %d is tried, as %s and shown as %s, want 1 and b", next.at, next.asks.ModelID, next.answer.Model)
+	switch {
+	case next.at != 1:
+		t.Errorf("model: got %d, want 1", next.at)
+	case next.asks.ModelID != "b":
+		t.Errorf(`next.asks.ModelID: got %q, want "b"`, next.asks.ModelID)
+	case next.answer.Model != "b":
+		t.Errorf(`next.answer.Model: got %q, want "b"`, next.answer.Model)
 	}
 	if got, want := string(next.sent.Body), `{"model":"b"}`; got != want {
-		t.Errorf("%s is sent, want %s", got, want)
+		t.Errorf("got %s sent, want %s", got, want)
 	}
-	if next.id == m.id || next.asks.ID != next.id || next.answer.RequestID != next.id {
-		t.Errorf("the ids are %s, %s and %s, want one that is new", next.id, next.asks.ID, next.answer.RequestID)
+	switch {
+	case next.id == m.id:
+		t.Errorf("the ids: got %q, want any but %q", next.id, m.id)
+	case next.asks.ID != next.id:
+		t.Errorf("next.asks.ID: got %q, want %q", next.asks.ID, next.id)
+	case next.answer.RequestID != next.id:
+		t.Errorf("next.answer.RequestID: got %q, want %q", next.answer.RequestID, next.id)
 	}
 	if next.asks.BodyBytes != int64(len(next.sent.Body)) {
-		t.Errorf("admission hears of %d bytes, want %d", next.asks.BodyBytes, len(next.sent.Body))
+		t.Errorf("admission hears: got %d bytes, want %d", next.asks.BodyBytes, len(next.sent.Body))
 	}
 	if !next.beganAt.Equal(now) {
-		t.Errorf("its time to the first content counts from %s, want %s", next.beganAt, now)
+		t.Errorf("its time to the first content counts: got %s, want %s", next.beganAt, now)
 	}
 	if next.successor() != nil {
 		t.Error("a model is tried after the last")
@@ -92,6 +102,6 @@ func TestAModelWhoseNameMakesTheBodyTooLargeIsPassedOver(t *testing.T) {
 		t.Fatal("no model is tried after one that failed")
 	}
 	if next.at != 2 {
-		t.Errorf("model %d is tried, want 2", next.at)
+		t.Errorf("model: got %d tried, want 2", next.at)
 	}
 }

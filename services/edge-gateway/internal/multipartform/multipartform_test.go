@@ -37,12 +37,20 @@ func TestAFormIsItsPartsInTheirOrder(t *testing.T) {
 		{Name: "include[]", Body: []byte("a")}, {Name: "include[]", Body: []byte{}},
 	}
 	if len(form) != len(want) {
-		t.Fatalf("%d parts", len(form))
+		t.Fatalf("parts: got %d, want %d", len(form), len(want))
 	}
 	for i, w := range want {
-		if p := form[i]; p.Name != w.Name || p.File != w.File || p.FileName != w.FileName || p.ContentType != w.ContentType ||
-			!bytes.Equal(p.Body, w.Body) {
-			t.Errorf("part %d is %+v", i, p)
+		switch p := form[i]; {
+		case p.Name != w.Name:
+			t.Errorf("part %d: p.Name: got %q, want %q", i, p.Name, w.Name)
+		case p.File != w.File:
+			t.Errorf("part %d: p.File: got %t, want %t", i, p.File, w.File)
+		case p.FileName != w.FileName:
+			t.Errorf("part %d: p.FileName: got %q, want %q", i, p.FileName, w.FileName)
+		case p.ContentType != w.ContentType:
+			t.Errorf("part %d: p.ContentType: got %q, want %q", i, p.ContentType, w.ContentType)
+		case !bytes.Equal(p.Body, w.Body):
+			t.Errorf("part %d: p.Body: got %q, want %q", i, p.Body, w.Body)
 		}
 	}
 }
@@ -57,9 +65,15 @@ func TestFormsThatClientsWriteAreRead(t *testing.T) {
 		"Content-Disposition: form-data; name=\"x\"; filename=\"grün.mp3\"",
 		`Content-Disposition: form-data; name="x"; filename=""`,
 	} {
-		if form, err := Parse([]byte(withHead(head)), "b"); err != nil || len(form) != 1 || form[0].Name != "x" ||
-			string(form[0].Body) != "x" {
-			t.Errorf("%s: %v, %v", head, form, err)
+		switch form, err := Parse([]byte(withHead(head)), "b"); {
+		case err != nil:
+			t.Errorf("%s: got the error %v, want none", head, err)
+		case len(form) != 1:
+			t.Errorf("%s: len(form): got %d, want 1, in %v", head, len(form), form)
+		case form[0].Name != "x":
+			t.Errorf(`%s: form[0].Name: got %q, want "x"`, head, form[0].Name)
+		case string(form[0].Body) != "x":
+			t.Errorf(`%s: form[0].Body: got %q, want "x"`, head, string(form[0].Body))
 		}
 	}
 	for _, body := range []string{last, last + "\r\n", "--b--", "\r\n--b--\r\n", "\r\n" + part("x", "y") + last} {
@@ -100,14 +114,16 @@ func TestWhatParsersReadDifferentlyIsRefused(t *testing.T) {
 func refused(t *testing.T, body string) {
 	t.Helper()
 	if form, err := Parse([]byte(body), "b"); !fault.Is(err, fault.InvalidRequest) {
-		t.Errorf("%q is %v, %v", body, form, err)
+		t.Errorf("got the error %v, want the reason %v, with %q (form is %v)", err, fault.InvalidRequest, body, form)
 	}
 }
 
 func TestAFormHasBounds(t *testing.T) {
 	parts := strings.Repeat(part("x", ""), MaxParts)
-	if form, err := Parse([]byte(parts+last), "b"); err != nil || len(form) != MaxParts {
-		t.Errorf("%d parts, %v", len(form), err)
+	if form, err := Parse([]byte(parts+last), "b"); err != nil {
+		t.Errorf("got the error %v, want none", err)
+	} else if len(form) != MaxParts {
+		t.Errorf("len(form): got %d, want %d", len(form), MaxParts)
 	}
 	refused(t, parts+part("x", "")+last)
 	head := "Content-Disposition: form-data; name=\"x\"\r\nX: "
@@ -124,8 +140,10 @@ func TestABoundaryIsCheckedBeforeItIsUsed(t *testing.T) {
 		`Multipart/Form-Data; charset=utf-8; boundary="a b'()+_,-./:=?c"`: "a b'()+_,-./:=?c",
 		"multipart/form-data; boundary=" + strings.Repeat("x", 70):        strings.Repeat("x", 70),
 	} {
-		if got, err := Boundary(value); err != nil || got != want {
-			t.Errorf("%s: %q, %v", value, got, err)
+		if got, err := Boundary(value); err != nil {
+			t.Errorf("%s: got the error %v, want none", value, err)
+		} else if got != want {
+			t.Errorf("%s: Boundary(value): got %q, want %q", value, got, want)
 		}
 	}
 	for _, value := range []string{
@@ -136,7 +154,7 @@ func TestABoundaryIsCheckedBeforeItIsUsed(t *testing.T) {
 		"multipart/form-data; boundary=" + strings.Repeat("x", 71),
 	} {
 		if got, err := Boundary(value); !fault.Is(err, fault.InvalidRequest) {
-			t.Errorf("%s: %q, %v", value, got, err)
+			t.Errorf("%s: %q: got the error %v, want the reason %v", value, got, err, fault.InvalidRequest)
 		}
 	}
 }
@@ -159,8 +177,15 @@ func TestNamesThatAreActedOnStandOnce(t *testing.T) {
 		}
 		value, _, err := form.Text("model")
 		f, _ := fault.As(err)
-		if want == "" && err != nil || want != "" && (!fault.Is(err, want) || f.Param != "model" || value != "") {
-			t.Errorf("%q: %q, %v", body, value, err)
+		switch {
+		case want == "" && err != nil:
+			t.Errorf(`%q: got the error %v, want none, where want == ""`, body, err)
+		case want != "" && !fault.Is(err, want):
+			t.Errorf(`%q: got the error %v, want the reason %v, where want != ""`, body, err, want)
+		case want != "" && f.Param != "model":
+			t.Errorf(`%q: f.Param: got %q, want "model", where want != ""`, body, f.Param)
+		case want != "" && value != "":
+			t.Errorf(`%q: value: got %q, want "", where want != ""`, body, value)
 		}
 	}
 }
@@ -183,8 +208,10 @@ func TestTheModelIsSentFirst(t *testing.T) {
 	if _, _, err := form.Build("not", "m"); err == nil {
 		t.Error("a boundary that stands in a part was used")
 	}
-	if got, err := Boundary(ContentType("own")); err != nil || got != "own" {
-		t.Errorf("%q, %v", got, err)
+	if got, err := Boundary(ContentType("own")); err != nil {
+		t.Errorf("got the error %v, want none", err)
+	} else if got != "own" {
+		t.Errorf(`Boundary(ContentType("own")): got %q, want "own"`, got)
 	}
 }
 
@@ -208,22 +235,31 @@ func FuzzParse(f *testing.F) {
 			t.Fatalf("what was built cannot be read: %v\n%q", err, built)
 		}
 		agrees(t, again, built, "another-boundary")
-		if string(built[at.Start:at.Start+at.Length]) != "a/model" || again[0].Name != "model" ||
-			string(again[0].Body) != "a/model" {
-			t.Fatalf("the model does not stand first: %q", built)
+		switch {
+		case string(built[at.Start:at.Start+at.Length]) != "a/model":
+			t.Fatalf(`the model does not stand first: built[at.Start:at.Start+at.Length]: got %q, want "a/model"`,
+				string(built[at.Start:at.Start+at.Length]))
+		case again[0].Name != "model":
+			t.Fatalf(`the model does not stand first: again[0].Name: got %q, want "model", with %q`, again[0].Name, built)
+		case string(again[0].Body) != "a/model":
+			t.Fatalf(`the model does not stand first: again[0].Body: got %q, want "a/model", with %q`, string(again[0].Body),
+				built)
 		}
 		rest := again[1:]
 		for _, p := range form {
 			if p.Name == "model" {
 				continue
 			}
-			if len(rest) == 0 || !bytes.Equal(p.raw, rest[0].raw) {
-				t.Fatalf("part %q did not go on as it came", p.Name)
+			if len(rest) == 0 {
+				t.Fatalf("part %q did not go on as it came: len(rest): got 0, want at least 1", p.Name)
+			}
+			if !bytes.Equal(p.raw, rest[0].raw) {
+				t.Fatalf("part %q did not go on as it came: p.raw: got %q, want %q", p.Name, p.raw, rest[0].raw)
 			}
 			rest = rest[1:]
 		}
 		if len(rest) > 0 {
-			t.Fatalf("%d parts were added", len(rest))
+			t.Fatalf("parts added: got %d, want 0", len(rest))
 		}
 	})
 }
@@ -238,19 +274,27 @@ func agrees(t *testing.T, form Form, body []byte, boundary string) {
 			t.Fatalf("part %d: %v in %q", i, err, body)
 		}
 		value, err := io.ReadAll(theirs)
-		if err != nil || !bytes.Equal(value, p.Body) {
-			t.Fatalf("part %d is %q, theirs %q, %v", i, p.Body, value, err)
+		if err != nil {
+			t.Fatalf("part %d is %q, theirs: got the error %v, want none", i, p.Body, err)
+		}
+		if !bytes.Equal(value, p.Body) {
+			t.Fatalf("part %d is %q, theirs: value: got %q, want %q", i, p.Body, value, p.Body)
 		}
 		_, params, err := mime.ParseMediaType(theirs.Header.Get("Content-Disposition"))
-		if theirs.FormName() != p.Name || err == nil && !strings.Contains(string(p.raw), "*") &&
-			params["filename"] != p.FileName {
-			t.Fatalf("part %d is %q of %q, theirs %q of %v, %v", i, p.Name, p.FileName, theirs.FormName(), params, err)
+		if theirs.FormName() != p.Name {
+			t.Fatalf("part %d is %q of %q, theirs: theirs.FormName(): got %q, want %q", i, p.Name, p.FileName, theirs.FormName(),
+				p.Name)
+		}
+		if err == nil && !strings.Contains(string(p.raw), "*") && params["filename"] != p.FileName {
+			t.Fatalf(`part %d is %q of %q, theirs: params["filename"]: got %q, want %q, where !strings.Contains(string(p.raw), `+
+				`"*")`, i, p.Name, p.FileName, params["filename"], p.FileName)
 		}
 		if theirs.Header.Get("Content-Type") != p.ContentType {
-			t.Fatalf("part %d has the type %q, theirs %q", i, p.ContentType, theirs.Header.Get("Content-Type"))
+			t.Fatalf("part %d has the type %q, theirs: got %q, want %q", i, p.ContentType, theirs.Header.Get("Content-Type"),
+				p.ContentType)
 		}
 	}
 	if _, err := r.NextRawPart(); !errors.Is(err, io.EOF) {
-		t.Fatalf("they find more: %v in %q", err, body)
+		t.Fatalf("they find more: got the error %v, want %v, with %q", err, io.EOF, body)
 	}
 }

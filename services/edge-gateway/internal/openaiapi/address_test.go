@@ -31,8 +31,15 @@ func TestNoAddressInAPartLeadsIntoAProvidersNetwork(t *testing.T) {
 		} {
 			_, err := Parse(Chat, []byte(withPart(part)))
 			f, ok := fault.As(err)
-			if !ok || f.Reason != fault.InvalidValue || f.Param != at+param || strings.Contains(f.Message, address) {
-				t.Errorf("%s\n  gives %v, want invalid_value on %s", part, err, at+param)
+			switch {
+			case !ok:
+				t.Errorf("%s: got the error %v, want a fault", part, err)
+			case f.Reason != fault.InvalidValue:
+				t.Errorf("%s: f.Reason: got %q, want %q", part, f.Reason, fault.InvalidValue)
+			case f.Param != at+param:
+				t.Errorf("%s: f.Param: got %q, want %q", part, f.Param, at+param)
+			case strings.Contains(f.Message, address):
+				t.Errorf("%s: f.Message: got %q, want it without %q", part, f.Message, address)
 			}
 		}
 	}
@@ -48,8 +55,13 @@ func TestNoAddressInAPartLeadsIntoAProvidersNetwork(t *testing.T) {
 			51): strings.Repeat("a.", 51) + "url",
 	} {
 		_, err := Parse(Chat, []byte(withPart(part)))
-		if f, ok := fault.As(err); !ok || f.Reason != fault.InvalidValue || f.Param != at+param {
-			t.Errorf("%.120s\n  gives %v, want invalid_value on %s", part, err, at+param)
+		switch f, ok := fault.As(err); {
+		case !ok:
+			t.Errorf("%.120s: got the error %v, want a fault", part, err)
+		case f.Reason != fault.InvalidValue:
+			t.Errorf("%.120s: f.Reason: got %q, want %q", part, f.Reason, fault.InvalidValue)
+		case f.Param != at+param:
+			t.Errorf("%.120s: f.Param: got %q, want %q", part, f.Param, at+param)
 		}
 	}
 }
@@ -74,7 +86,7 @@ func TestMediaByAddressAndMembersOfEnginesAreNoted(t *testing.T) {
 			continue
 		}
 		if got := [2]bool{req.NamesMedia, req.EngineMembers}; got != want {
-			t.Errorf("%s: media and members %v, want %v", body, got, want)
+			t.Errorf("%s: media and members: got %v, want %v", body, got, want)
 		}
 	}
 }
@@ -101,10 +113,10 @@ func TestAPartThatOnlyTheEngineKnowsPasses(t *testing.T) {
 			continue
 		}
 		if out := r.Body(nil, "m", 7).Body; string(out) != `{"max_tokens":7,`+body[1:] {
-			t.Errorf("%s became %s", part, out)
+			t.Errorf("%s: out: got %q, want %q", part, string(out), `{"max_tokens":7,`+body[1:])
 		}
 		if r.PromptTokens <= base.PromptTokens {
-			t.Errorf("%s is free", part)
+			t.Errorf("%s is free: got %d, want more than %d", part, r.PromptTokens, base.PromptTokens)
 		}
 	}
 }

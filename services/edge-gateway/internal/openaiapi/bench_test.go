@@ -41,8 +41,11 @@ func BenchmarkParseAndPatch(b *testing.B) {
 				}
 				found := gjson.GetManyBytes(body, "model", "stream", "stream_options.include_usage", "max_tokens", "n",
 					"temperature", "messages.#.content")
-				if found[0].Str != "m" || len(found[6].Array()) != 4 {
-					b.Fatal("not found")
+				if found[0].Str != "m" {
+					b.Fatalf(`found[0].Str: got %q, want "m"`, found[0].Str)
+				}
+				if got := len(found[6].Array()); got != 4 {
+					b.Fatalf("len(found[6].Array()): got %d, want 4", got)
 				}
 			}
 		})

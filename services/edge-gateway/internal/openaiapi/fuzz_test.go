@@ -58,9 +58,17 @@ func FuzzParseAgreesWithEncodingJSON(f *testing.F) {
 			t.Fatalf("accepted what encoding/json refuses: %v", err)
 		}
 		stream := want.Stream != nil && *want.Stream
-		if r.Model != want.Model || r.Stream != stream || float64(r.MaxTokens) != max(want.MaxTokens, want.MaxCompl) ||
-			float64(r.Choices) != max(1, want.N, want.BestOf) || r.Messages != int64(len(want.Messages)) {
-			t.Fatalf("understood %+v, encoding/json %+v", r, want)
+		switch {
+		case r.Model != want.Model:
+			t.Fatalf("understood: r.Model: got %q, want %q", r.Model, want.Model)
+		case r.Stream != stream:
+			t.Fatalf("understood: r.Stream: got %t, want %t", r.Stream, stream)
+		case float64(r.MaxTokens) != max(want.MaxTokens, want.MaxCompl):
+			t.Fatalf("understood: r.MaxTokens: got %v, want %v", float64(r.MaxTokens), max(want.MaxTokens, want.MaxCompl))
+		case float64(r.Choices) != max(1, want.N, want.BestOf):
+			t.Fatalf("understood: r.Choices: got %v, want %v", float64(r.Choices), max(1, want.N, want.BestOf))
+		case r.Messages != int64(len(want.Messages)):
+			t.Fatalf("understood: r.Messages: got %d, want %d", r.Messages, int64(len(want.Messages)))
 		}
 		sent := r.Body(nil, "the/id", 7)
 		patched, span := sent.Body, sent.Model
@@ -88,8 +96,13 @@ func checkPatched(t *testing.T, body, patched []byte, stream bool) {
 			}
 		case "model":
 		case "max_tokens", "max_completion_tokens":
-			if string(after["max_tokens"]) != "7" || string(value) != "null" && string(after[name]) != "7" {
-				t.Fatalf("%s is not the bound: %s", name, patched)
+			if string(after["max_tokens"]) != "7" {
+				t.Fatalf(`%s is not the bound: after["max_tokens"]: got %q, want "7", with %s`, name, string(after["max_tokens"]),
+					patched)
+			}
+			if string(value) != "null" && string(after[name]) != "7" {
+				t.Fatalf(`%s is not the bound: after[name]: got %q, want "7", where string(value) != "null", with %s`, name,
+					string(after[name]), patched)
 			}
 		case "stream_options":
 			if !stream && !bytes.Equal(value, after[name]) {
@@ -97,7 +110,7 @@ func checkPatched(t *testing.T, body, patched []byte, stream bool) {
 			}
 		default:
 			if !bytes.Equal(value, after[name]) {
-				t.Fatalf("%q changed from %s to %s", name, value, after[name])
+				t.Fatalf("%q changed: got %q, want %q", name, value, after[name])
 			}
 		}
 	}
@@ -106,8 +119,11 @@ func checkPatched(t *testing.T, body, patched []byte, stream bool) {
 	}
 	if stream {
 		var options map[string]any
-		if err := json.Unmarshal(after["stream_options"], &options); err != nil || options["include_usage"] != true {
-			t.Fatalf("usage is not asked for: %s", after["stream_options"])
+		if err := json.Unmarshal(after["stream_options"], &options); err != nil {
+			t.Fatalf("usage is not asked: got the error %v, want none", err)
+		} else if options["include_usage"] != true {
+			t.Fatalf(`usage is not asked: options["include_usage"]: got %v, want true, with %s`, options["include_usage"],
+				after["stream_options"])
 		}
 	}
 }
@@ -126,8 +142,10 @@ func FuzzFoldIsEncodingJSONs(f *testing.F) {
 			want = want || jsonscan.EqualFold([]byte(name), field)
 			wantExact = wantExact || name == field
 		}
-		if known != want || exact != wantExact {
-			t.Errorf("%q: known %v exact %v, want %v %v", name, known, exact, want, wantExact)
+		if known != want {
+			t.Errorf("%q: known: got %t, want %t", name, known, want)
+		} else if exact != wantExact {
+			t.Errorf("%q: exact: got %t, want %t", name, exact, wantExact)
 		}
 		if foldsTo([]byte(name), "role") != (name != "role" && strings.EqualFold(name, "role")) {
 			t.Errorf("%q folds otherwise", name)

@@ -31,7 +31,7 @@ func FuzzACompletionIsTheChatOfItsPrompt(f *testing.F) {
 		prompts := promptsOf(t, before["prompt"])
 		split, _ := r.Split()
 		if len(split) != len(prompts) {
-			t.Fatalf("%d requests of the prompts %s", len(split), before["prompt"])
+			t.Fatalf("len(split): got %d, want %d, with %s", len(split), len(prompts), before["prompt"])
 		}
 		for i, one := range split {
 			isTheChatOf(t, one, prompts[i], before)
@@ -52,9 +52,15 @@ func isTheChatOf(t *testing.T, r *Request, prompt string, before map[string]json
 		t.Fatalf("the model's span is %q", got)
 	}
 	var messages []struct{ Role, Content string }
-	if err := json.Unmarshal(after["messages"], &messages); err != nil || len(messages) != 1 ||
-		messages[0].Role != "user" || messages[0].Content != prompt {
-		t.Fatalf("%s became %s", before["prompt"], after["messages"])
+	switch err := json.Unmarshal(after["messages"], &messages); {
+	case err != nil:
+		t.Fatalf("got the error %v, want none", err)
+	case len(messages) != 1:
+		t.Fatalf("len(messages): got %d, want 1, with %s", len(messages), before["prompt"])
+	case messages[0].Role != "user":
+		t.Fatalf(`messages[0].Role: got %q, want "user", with %s`, messages[0].Role, before["prompt"])
+	case messages[0].Content != prompt:
+		t.Fatalf("messages[0].Content: got %q, want %q, with %s", messages[0].Content, prompt, before["prompt"])
 	}
 	for name, value := range before {
 		switch name {
@@ -62,7 +68,7 @@ func isTheChatOf(t *testing.T, r *Request, prompt string, before map[string]json
 		case "max_tokens", "max_completion_tokens", "stream_options":
 		default:
 			if !bytes.Equal(value, after[name]) {
-				t.Fatalf("%q changed from %s to %s", name, value, after[name])
+				t.Fatalf("%q changed: got %q, want %q", name, value, after[name])
 			}
 		}
 	}
@@ -75,9 +81,19 @@ func isTheChatOf(t *testing.T, r *Request, prompt string, before map[string]json
 	if err != nil {
 		t.Fatalf("the chat is refused: %v\n%s", err, chat)
 	}
-	if again.Stream != r.Stream || again.MaxTokens != r.MaxTokens || again.Choices != r.Choices ||
-		again.PromptTokens != r.PromptTokens || again.Logprobs != r.Logprobs || r.Stream && !again.IncludeUsage {
-		t.Fatalf("%+v became the chat %+v", r, again)
+	switch {
+	case again.Stream != r.Stream:
+		t.Fatalf("again.Stream: got %t, want %t", again.Stream, r.Stream)
+	case again.MaxTokens != r.MaxTokens:
+		t.Fatalf("again.MaxTokens: got %d, want %d", again.MaxTokens, r.MaxTokens)
+	case again.Choices != r.Choices:
+		t.Fatalf("again.Choices: got %d, want %d", again.Choices, r.Choices)
+	case again.PromptTokens != r.PromptTokens:
+		t.Fatalf("again.PromptTokens: got %d, want %d", again.PromptTokens, r.PromptTokens)
+	case again.Logprobs != r.Logprobs:
+		t.Fatalf("again.Logprobs: got %t, want %t", again.Logprobs, r.Logprobs)
+	case r.Stream && !again.IncludeUsage:
+		t.Fatal("again.IncludeUsage: got false, want true, where r.Stream")
 	}
 }
 
@@ -87,8 +103,10 @@ func promptsOf(t *testing.T, raw json.RawMessage) []string {
 		return []string{one}
 	}
 	var several []string
-	if err := json.Unmarshal(raw, &several); err != nil || len(several) == 0 || len(several) > MaxPrompts {
-		t.Fatalf("accepted the prompt %s", raw)
+	if err := json.Unmarshal(raw, &several); err != nil {
+		t.Fatalf("got the error %v, want none", err)
+	} else if len(several) == 0 || len(several) > MaxPrompts {
+		t.Fatalf("len(several): got %d, want 1 to %d, with %s", len(several), MaxPrompts, raw)
 	}
 	return several
 }
@@ -130,10 +148,17 @@ func FuzzEmbeddingsAgreeWithEncodingJSON(f *testing.F) {
 				}
 			}
 		}
-		if r.Model != want.Model || r.Inputs != inputs || r.Base64 != (want.Format == "base64") || tokens > 0 &&
-			r.PromptTokens != tokens ||
-			r.LargestTokens > r.PromptTokens {
-			t.Fatalf("understood %+v, encoding/json %+v", r, want)
+		switch {
+		case r.Model != want.Model:
+			t.Fatalf("understood: r.Model: got %q, want %q", r.Model, want.Model)
+		case r.Inputs != inputs:
+			t.Fatalf("understood: r.Inputs: got %d, want %d", r.Inputs, inputs)
+		case r.Base64 != (want.Format == "base64"):
+			t.Fatalf("understood: r.Base64: got %t, want %t", r.Base64, want.Format == "base64")
+		case tokens > 0 && r.PromptTokens != tokens:
+			t.Fatalf("understood: r.PromptTokens: got %d, want %d, where tokens > 0", r.PromptTokens, tokens)
+		case r.LargestTokens > r.PromptTokens:
+			t.Fatalf("understood: r.LargestTokens: got %d, want at most %d", r.LargestTokens, r.PromptTokens)
 		}
 		patched := r.Body(nil, "the/id", 7).Body
 		checkPatched(t, body, patched, false)
@@ -163,8 +188,15 @@ func FuzzImagesAgreeWithEncodingJSON(f *testing.F) {
 		if err := json.Unmarshal(body, &want); err != nil {
 			t.Fatalf("accepted what encoding/json refuses: %v", err)
 		}
-		if r.Model != want.Model || want.Prompt == "" || float64(r.Choices) != max(1, want.N) || r.Stream != want.Stream {
-			t.Fatalf("understood %+v, encoding/json %+v", r, want)
+		switch {
+		case r.Model != want.Model:
+			t.Fatalf("understood: r.Model: got %q, want %q", r.Model, want.Model)
+		case want.Prompt == "":
+			t.Fatal(`understood: want.Prompt: got "", want some text`)
+		case float64(r.Choices) != max(1, want.N):
+			t.Fatalf("understood: r.Choices: got %v, want %v", float64(r.Choices), max(1, want.N))
+		case r.Stream != want.Stream:
+			t.Fatalf("understood: r.Stream: got %t, want %t", r.Stream, want.Stream)
 		}
 		patched := r.Body(nil, "the/id", 7).Body
 		checkPatched(t, body, patched, false)

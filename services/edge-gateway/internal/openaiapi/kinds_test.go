@@ -23,8 +23,15 @@ func wantRefusals(t *testing.T, kind Kind, cases []refusal) {
 	for _, c := range cases {
 		_, err := Parse(kind, []byte(c.body))
 		f, ok := fault.As(err)
-		if !ok || f.Kind != fault.Invalid || f.Reason != c.reason || f.Param != c.param {
-			t.Errorf("%.80s\n  gives %v on %q, want %s on %q", c.body, err, param(f), c.reason, c.param)
+		switch {
+		case !ok:
+			t.Errorf("%.80s: got the error %v, want a fault", c.body, err)
+		case f.Kind != fault.Invalid:
+			t.Errorf("%.80s: f.Kind: got %d, want %d", c.body, f.Kind, fault.Invalid)
+		case f.Reason != c.reason:
+			t.Errorf("%.80s: f.Reason: got %q, want %q", c.body, f.Reason, c.reason)
+		case f.Param != c.param:
+			t.Errorf("%.80s: f.Param: got %q, want %q", c.body, f.Param, c.param)
 		}
 	}
 }
@@ -190,7 +197,7 @@ func TestALegacyCompletionBecomesAChatOfTheSameBytes(t *testing.T) {
 			t.Errorf("%s\n  became %s\n  want   %s", c.in, out, c.out)
 		}
 		if got := string(out[span.Start:span.End]); got != `"big/model"` {
-			t.Errorf("%s: the model's span is %q", c.in, got)
+			t.Errorf("%s: the model's span: got %q, want %q", c.in, got, `"big/model"`)
 		}
 		if _, err := Parse(Chat, out); err != nil {
 			t.Errorf("%s is no chat: %v", out, err)
@@ -204,8 +211,15 @@ func TestALegacyCompletionIsShortUnlessItSaysOtherwise(t *testing.T) {
 		`"max_completion_tokens":9`: 9,
 	} {
 		r, err := Parse(Completion, []byte(completion(members)))
-		if err != nil || r.MaxTokens != want || r.Messages != 1 || r.PromptTokens < 1 {
-			t.Errorf("%s: %+v, %v", members, r, err)
+		switch {
+		case err != nil:
+			t.Errorf("%s: got the error %v, want none", members, err)
+		case r.MaxTokens != want:
+			t.Errorf("%s: r.MaxTokens: got %d, want %d", members, r.MaxTokens, want)
+		case r.Messages != 1:
+			t.Errorf("%s: r.Messages: got %d, want 1", members, r.Messages)
+		case r.PromptTokens < 1:
+			t.Errorf("%s: r.PromptTokens: got %d, want at least 1", members, r.PromptTokens)
 		}
 	}
 }
@@ -219,15 +233,28 @@ func TestInputsAreCountedEachForItself(t *testing.T) {
 		`[ [ 1e1 , 2.0 ]]`: {1, 2, 2},
 	} {
 		r, err := Parse(Embeddings, []byte(input(in)))
-		if err != nil || r.Inputs != want.inputs || r.PromptTokens != want.tokens || r.LargestTokens != want.largest ||
-			r.Base64 {
-			t.Errorf("%s: %+v, %v", in, r, err)
+		switch {
+		case err != nil:
+			t.Errorf("%s: got the error %v, want none", in, err)
+		case r.Inputs != want.inputs:
+			t.Errorf("%s: r.Inputs: got %d, want %d", in, r.Inputs, want.inputs)
+		case r.PromptTokens != want.tokens:
+			t.Errorf("%s: r.PromptTokens: got %d, want %d", in, r.PromptTokens, want.tokens)
+		case r.LargestTokens != want.largest:
+			t.Errorf("%s: r.LargestTokens: got %d, want %d", in, r.LargestTokens, want.largest)
+		case r.Base64:
+			t.Errorf("%s: r.Base64: got true, want false", in)
 		}
 	}
 	full := `[` + strings.Repeat(`"a",`, MaxInputs-1) + `"a"]`
 	r, err := Parse(Embeddings, []byte(input(full+`,"encoding_format":"base64","dimensions":256`)))
-	if err != nil || r.Inputs != MaxInputs || !r.Base64 {
-		t.Errorf("%v, %v", r, err)
+	switch {
+	case err != nil:
+		t.Errorf("got the error %v, want none", err)
+	case r.Inputs != MaxInputs:
+		t.Errorf("r.Inputs: got %d, want %d", r.Inputs, MaxInputs)
+	case !r.Base64:
+		t.Error("r.Base64: got false, want true")
 	}
 }
 
@@ -241,8 +268,13 @@ func TestNothingInAnInputIsFree(t *testing.T) {
 	} {
 		for _, body := range bodies {
 			r, err := Parse(kind, []byte(body))
-			if err != nil || r.PromptTokens < 400 || r.LargestTokens < 400 {
-				t.Errorf("%.40s: %+v, %v", body, r, err)
+			switch {
+			case err != nil:
+				t.Errorf("%.40s: got the error %v, want none", body, err)
+			case r.PromptTokens < 400:
+				t.Errorf("%.40s: r.PromptTokens: got %d, want at least 400", body, r.PromptTokens)
+			case r.LargestTokens < 400:
+				t.Errorf("%.40s: r.LargestTokens: got %d, want at least 400", body, r.LargestTokens)
 			}
 		}
 	}
@@ -259,8 +291,15 @@ func TestNullCountsAsAbsentInEveryKind(t *testing.T) {
 				body = completion(`"` + name + `":null`)
 			}
 			r, err := Parse(Kind(kind), []byte(body))
-			if err != nil || r.Choices != 1 || r.Stream || r.Base64 {
-				t.Errorf("kind %d, %s: %v", kind, name, err)
+			switch {
+			case err != nil:
+				t.Errorf("kind %d, %s: got the error %v, want none", kind, name, err)
+			case r.Choices != 1:
+				t.Errorf("kind %d, %s: r.Choices: got %d, want 1", kind, name, r.Choices)
+			case r.Stream:
+				t.Errorf("kind %d, %s: r.Stream: got true, want false", kind, name)
+			case r.Base64:
+				t.Errorf("kind %d, %s: r.Base64: got true, want false", kind, name)
 			}
 		}
 	}
@@ -272,11 +311,18 @@ func TestImagesPassThroughWhatIsTheEnginesToKnow(t *testing.T) {
 		`"output_format":"webp","output_compression":50,"response_format":"b64_json","partial_images":3,"stream":true,` +
 		`"seed":1.50,"user":"u"}`
 	r, err := Parse(Images, []byte(body))
-	if err != nil || r.Choices != 10 || !r.Stream || r.PromptTokens < 1 {
-		t.Fatalf("%+v, %v", r, err)
+	switch {
+	case err != nil:
+		t.Fatalf("got the error %v, want none", err)
+	case r.Choices != 10:
+		t.Fatalf("r.Choices: got %d, want 10", r.Choices)
+	case !r.Stream:
+		t.Fatal("r.Stream: got false, want true")
+	case r.PromptTokens < 1:
+		t.Fatalf("r.PromptTokens: got %d, want at least 1", r.PromptTokens)
 	}
 	if out := r.Body(nil, "m", 7).Body; string(out) != body {
-		t.Errorf("became %s", out)
+		t.Errorf("out: got %q, want %q", string(out), body)
 	}
 }
 
@@ -295,7 +341,7 @@ func TestEveryKindPreservesTextAndRefusesOtherBytes(t *testing.T) {
 			t.Fatal(err)
 		}
 		if out := r.Body(nil, "m", 7).Body; string(out) != body {
-			t.Errorf("became %q", out)
+			t.Errorf("out: got %q, want %q", string(out), body)
 		}
 	}
 	r, err := Parse(Completion, []byte(fmt.Sprintf(`{"model":"m","prompt":%s}`, odd)))
@@ -303,7 +349,7 @@ func TestEveryKindPreservesTextAndRefusesOtherBytes(t *testing.T) {
 		t.Fatal(err)
 	}
 	if out := r.Body(nil, "m", 7).Body; !strings.Contains(string(out), odd) {
-		t.Errorf("became %q", out)
+		t.Errorf("out: got %q, want %q in it", string(out), odd)
 	}
 }
 

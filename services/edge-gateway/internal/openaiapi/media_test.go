@@ -188,7 +188,7 @@ func TestUnknownPartsPassAndHaveABound(t *testing.T) {
 				c.tokens, c.limit, c.bound)
 		}
 		if out := r.Body(nil, "m", 5).Body; !bytes.Contains(out, []byte(c.part)) {
-			t.Errorf("%.60s: not sent on", c.part)
+			t.Errorf("%.60s: not sent on: got %q, want %q in it", c.part, out, []byte(c.part))
 		}
 	}
 }
@@ -252,8 +252,11 @@ func FuzzPictureSize(f *testing.F) {
 			return
 		}
 		tokens, bound := tokensOfPicture(w, h)
-		if tokens < pictureLeast || tokens > maxPicture || bound < tokens || bound > pictureBound {
-			t.Fatalf("%d x %d: got %d tokens, bound %d", w, h, tokens, bound)
+		if tokens < pictureLeast || tokens > maxPicture {
+			t.Fatalf("%d x %d: tokens: got %d, want %d to %d", w, h, tokens, pictureLeast, maxPicture)
+		}
+		if bound < tokens || bound > pictureBound {
+			t.Fatalf("%d x %d: bound: got %d, want %d to %d", w, h, bound, tokens, pictureBound)
 		}
 		config, format, err := pictures.DecodeConfig(bytes.NewReader(data))
 		if err != nil {

@@ -166,8 +166,15 @@ func TestRefusalsNameTheFieldAndTheReason(t *testing.T) {
 	for _, c := range cases {
 		_, err := Parse(Chat, []byte(c.body))
 		f, ok := fault.As(err)
-		if !ok || f.Kind != fault.Invalid || f.Reason != c.reason || f.Param != c.param {
-			t.Errorf("%.80s\n  gives %v on %q, want %s on %q", c.body, err, param(f), c.reason, c.param)
+		switch {
+		case !ok:
+			t.Errorf("%.80s: got the error %v, want a fault", c.body, err)
+		case f.Kind != fault.Invalid:
+			t.Errorf("%.80s: f.Kind: got %d, want %d", c.body, f.Kind, fault.Invalid)
+		case f.Reason != c.reason:
+			t.Errorf("%.80s: f.Reason: got %q, want %q", c.body, f.Reason, c.reason)
+		case f.Param != c.param:
+			t.Errorf("%.80s: f.Param: got %q, want %q", c.body, f.Param, c.param)
 		}
 	}
 }
@@ -206,9 +213,27 @@ func TestWhatIsFineIsUnderstood(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.Model != "me" || !r.Stream || !r.IncludeUsage || !r.IncludeCost || r.Choices != 3 || r.MaxTokens != 20 ||
-		r.MaxTokensParam != "max_completion_tokens" || !r.Logprobs || r.Messages != 6 || r.PromptTokens < 2*pictureTokens {
-		t.Errorf("got %+v", r)
+	switch {
+	case r.Model != "me":
+		t.Errorf(`r.Model: got %q, want "me"`, r.Model)
+	case !r.Stream:
+		t.Error("r.Stream: got false, want true")
+	case !r.IncludeUsage:
+		t.Error("r.IncludeUsage: got false, want true")
+	case !r.IncludeCost:
+		t.Error("r.IncludeCost: got false, want true")
+	case r.Choices != 3:
+		t.Errorf("r.Choices: got %d, want 3", r.Choices)
+	case r.MaxTokens != 20:
+		t.Errorf("r.MaxTokens: got %d, want 20", r.MaxTokens)
+	case r.MaxTokensParam != "max_completion_tokens":
+		t.Errorf(`r.MaxTokensParam: got %q, want "max_completion_tokens"`, r.MaxTokensParam)
+	case !r.Logprobs:
+		t.Error("r.Logprobs: got false, want true")
+	case r.Messages != 6:
+		t.Errorf("r.Messages: got %d, want 6", r.Messages)
+	case r.PromptTokens < 2*pictureTokens:
+		t.Errorf("r.PromptTokens: got %d, want at least %d", r.PromptTokens, 2*pictureTokens)
 	}
 }
 
@@ -219,8 +244,15 @@ func TestNullCountsAsAbsent(t *testing.T) {
 		}
 		name := fieldNames[f]
 		r, err := Parse(Chat, []byte(with(`"`+name+`":null`)))
-		if err != nil || r.MaxTokens != 0 || r.Choices != 1 || r.Stream {
-			t.Errorf("%s: %v", name, err)
+		switch {
+		case err != nil:
+			t.Errorf("%s: got the error %v, want none", name, err)
+		case r.MaxTokens != 0:
+			t.Errorf("%s: r.MaxTokens: got %d, want 0", name, r.MaxTokens)
+		case r.Choices != 1:
+			t.Errorf("%s: r.Choices: got %d, want 1", name, r.Choices)
+		case r.Stream:
+			t.Errorf("%s: r.Stream: got true, want false", name)
 		}
 	}
 }
@@ -231,7 +263,7 @@ func TestBytesThatAreNotUTF8AreRefusedAndOddTextIsPreserved(t *testing.T) {
 	}
 	for _, text := range []string{"\xff", "a\xfe", "\xed\xa0\x80", "\xc0\xaf", "\xe2\x82"} {
 		if _, err := Parse(Chat, of(text)); !fault.Is(err, fault.InvalidRequest) {
-			t.Errorf("%q: %v", text, err)
+			t.Errorf("%q: got the error %v, want the reason %v", text, err, fault.InvalidRequest)
 		}
 	}
 	for _, body := range []string{`{"` + "\xff" + `":1,"model":"m",` + msgs + `}`, `["` + "\xff" + `"]`} {
@@ -289,13 +321,13 @@ func TestThePatchTouchesOnlyWhatItMust(t *testing.T) {
 			t.Errorf("%s\n  became %s\n  want   %s", c.in, out, c.out)
 		}
 		if got := string(out[span.Start:span.End]); got != `"big/model"` {
-			t.Errorf("%s: the model's span is %q", c.in, got)
+			t.Errorf("%s: the model's span: got %q, want %q", c.in, got, `"big/model"`)
 		}
 		// The model's own id stays as it was written, and its span is known.
 		sent = r.Body(nil, "m", 7)
 		same, span := sent.Body, sent.Model
 		if got := string(same[span.Start:span.End]); got != `"m"` {
-			t.Errorf("%s: the model's span is %q in %s", c.in, got, same)
+			t.Errorf("%s: the model's span: got %q, want %q, with %s", c.in, got, `"m"`, same)
 		}
 	}
 }
@@ -326,8 +358,10 @@ func TestTheBoundOfTheAnswerIsAlwaysWritten(t *testing.T) {
 		again := sent.For([]byte(`"another/model"`), 12345)
 		want := strings.NewReplacer(`"model":"m"`, `"model":"another/model"`, ":7", ":12345", ": 7 ",
 			": 12345 ").Replace(c.out)
-		if string(again.Body) != want || string(again.Name()) != `"another/model"` {
-			t.Errorf("%s\n  for another model became %s\n  want                     %s", c.in, again.Body, want)
+		if string(again.Body) != want {
+			t.Errorf("%s\n  for another model: again.Body: got %q, want %q", c.in, string(again.Body), want)
+		} else if string(again.Name()) != `"another/model"` {
+			t.Errorf("%s\n  for another model: again.Name(): got %q, want %q", c.in, string(again.Name()), `"another/model"`)
 		}
 		if back := again.For([]byte(`"m"`), 7); string(back.Body) != c.out {
 			t.Errorf("%s\n  did not come back from %s", c.out, again.Body)

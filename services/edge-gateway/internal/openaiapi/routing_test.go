@@ -24,15 +24,32 @@ func TestRoutingIsRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := r.Routing
-	if !slices.Equal(got.Order, []string{anID}) || !slices.Equal(got.Only, []string{otherID, anID}) ||
-		len(got.Ignore) != 0 || !got.NoFallbacks ||
-		!slices.Equal(got.Quantizations, []string{"fp8"}) || got.Sort != ByLatency ||
-		!slices.Equal(r.Models, []string{"a", "b/c", "a"}) {
-		t.Errorf("%+v, models %v", got, r.Models)
+	switch {
+	case !slices.Equal(got.Order, []string{anID}):
+		t.Errorf("Order: got %q, want %q", got.Order, []string{anID})
+	case !slices.Equal(got.Only, []string{otherID, anID}):
+		t.Errorf("Only: got %q, want %q", got.Only, []string{otherID, anID})
+	case len(got.Ignore) != 0:
+		t.Errorf("len(got.Ignore): got %d, want 0, in %+v", len(got.Ignore), got)
+	case !got.NoFallbacks:
+		t.Error("NoFallbacks: got false, want true")
+	case !slices.Equal(got.Quantizations, []string{"fp8"}):
+		t.Errorf("Quantizations: got %q, want %q", got.Quantizations, []string{"fp8"})
+	case got.Sort != ByLatency:
+		t.Errorf("Sort: got %q, want %q", got.Sort, ByLatency)
+	case !slices.Equal(r.Models, []string{"a", "b/c", "a"}):
+		t.Errorf("r.Models: got %q, want %q", r.Models, []string{"a", "b/c", "a"})
 	}
 	m := got.MaxPrice
-	if *m.Prompt != 1_500_000 || *m.Completion != 2_000_000 || *m.Image != 1000 || *m.Audio != 3_000_000_000_000 {
-		t.Errorf("%d %d %d %d", *m.Prompt, *m.Completion, *m.Image, *m.Audio)
+	switch {
+	case *m.Prompt != 1_500_000:
+		t.Errorf("*m.Prompt: got %d, want 1_500_000", *m.Prompt)
+	case *m.Completion != 2_000_000:
+		t.Errorf("*m.Completion: got %d, want 2_000_000", *m.Completion)
+	case *m.Image != 1000:
+		t.Errorf("*m.Image: got %d, want 1000", *m.Image)
+	case *m.Audio != 3_000_000_000_000:
+		t.Errorf("*m.Audio: got %d, want 3_000_000_000_000", *m.Audio)
 	}
 }
 
@@ -76,8 +93,10 @@ func FuzzRouting(f *testing.F) {
 		body := with(`"provider":` + provider + `,"models":` + models)
 		r, err := Parse(Chat, []byte(body))
 		if err != nil {
-			if refused, ok := fault.As(err); !ok || refused.Kind != fault.Invalid {
-				t.Fatalf("%s: %v", body, err)
+			if refused, ok := fault.As(err); !ok {
+				t.Fatalf("got the error %v, want a fault", err)
+			} else if refused.Kind != fault.Invalid {
+				t.Fatalf("refused.Kind: got %d, want %d, with %s", refused.Kind, fault.Invalid, body)
 			}
 			return
 		}
@@ -111,7 +130,7 @@ func FuzzRouting(f *testing.F) {
 			t.Fatalf("%s: %v", body, err)
 		}
 		if !slices.Equal(r.Models, want.Models) {
-			t.Fatalf("%s: models %v", body, r.Models)
+			t.Fatalf("r.Models: got %q, want %q, with %s", r.Models, want.Models, body)
 		}
 		if p := want.Provider; p != nil && (len(got.Order) != len(p.Order) || len(got.Only) != len(p.Only) ||
 			len(got.Ignore) != len(p.Ignore) ||
@@ -138,12 +157,20 @@ func TestEveryKindOfBodyIsRouted(t *testing.T) {
 		}
 		sent := r.Body(nil, "m", 7).Body
 		var object map[string]json.RawMessage
-		if err := json.Unmarshal(sent, &object); err != nil || object["provider"] != nil || object["models"] != nil ||
-			!slices.Equal(r.Models, []string{"b"}) || !slices.Equal(r.Routing.Only, []string{anID}) {
-			t.Errorf("kind %d: %+v, sent on as %s", kind, r.Routing, sent)
+		switch err := json.Unmarshal(sent, &object); {
+		case err != nil:
+			t.Errorf("kind %d: got the error %v, want none", kind, err)
+		case object["provider"] != nil:
+			t.Errorf(`kind %d: object["provider"]: got %q, want nil, with %s`, kind, object["provider"], sent)
+		case object["models"] != nil:
+			t.Errorf(`kind %d: object["models"]: got %q, want nil, with %s`, kind, object["models"], sent)
+		case !slices.Equal(r.Models, []string{"b"}):
+			t.Errorf("kind %d: r.Models: got %q, want %q, with %s", kind, r.Models, []string{"b"}, sent)
+		case !slices.Equal(r.Routing.Only, []string{anID}):
+			t.Errorf("kind %d: r.Routing.Only: got %q, want %q, with %s", kind, r.Routing.Only, []string{anID}, sent)
 		}
 		if _, err := Parse(kind, []byte(`{"model":"m",`+members+`,"provider":{"x":1}}`)); !fault.Is(err, fault.InvalidValue) {
-			t.Errorf("kind %d: %v", kind, err)
+			t.Errorf("kind %d: got the error %v, want the reason %v", kind, err, fault.InvalidValue)
 		}
 	}
 }

@@ -53,8 +53,11 @@ type generator struct {
 func newGenerator(t *testing.T) *generator {
 	g := &generator{t: t, schemas: object{}, comments: map[string]string{}}
 	files, err := filepath.Glob("../../../../proto/svc/*/*/*.proto")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("find the .proto files: %v", err)
+	if err != nil {
+		t.Fatalf("find the .proto files: got the error %v, want none", err)
+	}
+	if len(files) == 0 {
+		t.Fatal("find the .proto files: len(files): got 0, want at least 1")
 	}
 	for _, file := range files {
 		g.read(file)
@@ -212,7 +215,7 @@ func (g *generator) route(paths object, method protoreflect.MethodDescriptor, ru
 			paths[path] = item
 		}
 		if item[string(verb)] != nil {
-			g.t.Fatalf("%s %s is described twice", verb, path)
+			g.t.Fatalf("%s %s is described twice: got %v, want nil", verb, path, item[string(verb)])
 		}
 		item[string(verb)] = g.operation(method, template, text("body"))
 	}

@@ -47,16 +47,20 @@ func TestTheDescriptionHoldsTogether(t *testing.T) {
 		for verb, described := range item.(object) {
 			op := described.(object)
 			where := verb + " " + path
-			if other := operations[op["operationId"]]; other != "" || op["operationId"] == nil {
-				t.Errorf("%s is called %v, as is %s", where, op["operationId"], other)
+			if other := operations[op["operationId"]]; other != "" {
+				t.Errorf(`%s is called: other: got %q, want ""`, where, other)
+			} else if op["operationId"] == nil {
+				t.Errorf(`%s is called: op["operationId"]: got nil, want a value`, where)
 			}
 			operations[op["operationId"]] = where
 			if summary, _ := op["summary"].(string); len(summary) < 10 {
-				t.Errorf("%s says nothing of itself: %q", where, summary)
+				t.Errorf("%s says nothing of itself: got %d, want at least 10, in %q", where, len(summary), summary)
 			}
 			responses := op["responses"].(object)
-			if responses["200"] == nil && responses["201"] == nil || responses["default"] == nil {
-				t.Errorf("%s does not say what it answers", where)
+			if responses["200"] == nil && responses["201"] == nil {
+				t.Errorf(`%s does not say what it answers: responses["201"]: got nil, want a value`, where)
+			} else if responses["default"] == nil {
+				t.Errorf(`%s does not say what it answers: responses["default"]: got nil, want a value`, where)
 			}
 			inPath := map[any]bool{}
 			parameters, _ := op["parameters"].([]any)
@@ -107,7 +111,7 @@ func TestAnswersSayWhichKeysTheyHave(t *testing.T) {
 		"Model": "id object created owned_by context_length", "Error": "error request_id",
 	} {
 		if got := strings.Join(doc.Components.Schemas[name].Required, " "); got != keys {
-			t.Errorf("%s requires %s", name, got)
+			t.Errorf("%s requires: got %q, want %q", name, got, keys)
 		}
 	}
 }

@@ -25,7 +25,7 @@ func (g *generator) message(m protoreflect.MessageDescriptor, d direction) objec
 	source := string(m.FullName()) + string(d)
 	if known, ok := g.schemas[name].(object); ok {
 		if known["x-proto"] != source {
-			g.t.Fatalf("two schemas are called %s: %v and %s", name, known["x-proto"], source)
+			g.t.Fatalf("two schemas are called %s: got %v, want %v", name, known["x-proto"], source)
 		}
 		return ref
 	}

@@ -40,12 +40,20 @@ func TestAVisitIsCountedByNetworkUnderTheSecret(t *testing.T) {
 		cfg.Secret = secret
 		client, _ := netip.ParseAddr(addr)
 		left, err := New(v, cfg).Visit(t.Context(), client)
-		if err != nil || left != (Left{5, 3, 1500 * time.Millisecond}) {
-			t.Fatalf("%+v, %v", left, err)
+		if err != nil {
+			t.Fatalf("got the error %v, want none", err)
+		}
+		if left != (Left{5, 3, 1500 * time.Millisecond}) {
+			t.Fatalf("left: got %+v, want %+v", left, Left{5, 3, 1500 * time.Millisecond})
 		}
 		last := v.asked[len(v.asked)-1]
-		if len(last.GetAddress()) != 32 || last.GetLimit() != 5 || last.GetWindowMs() != 3_600_000 {
-			t.Fatalf("asked %v", last)
+		switch {
+		case len(last.GetAddress()) != 32:
+			t.Fatalf("asked: len(last.GetAddress()): got %d, want 32, in %v", len(last.GetAddress()), last)
+		case last.GetLimit() != 5:
+			t.Fatalf("asked: last.GetLimit(): got %d, want 5", last.GetLimit())
+		case last.GetWindowMs() != 3_600_000:
+			t.Fatalf("asked: last.GetWindowMs(): got %d, want 3_600_000", last.GetWindowMs())
 		}
 		return last.GetAddress()
 	}
@@ -62,7 +70,7 @@ func TestAVisitIsCountedByNetworkUnderTheSecret(t *testing.T) {
 		{"", "0.0.0.0", false},
 	} {
 		if got := bytes.Equal(hash(tc.a, secret), hash(tc.b, secret)); got != tc.same {
-			t.Errorf("%q and %q are counted together: %v", tc.a, tc.b, got)
+			t.Errorf("%q and %q are counted together: got %t, want %t", tc.a, tc.b, got, tc.same)
 		}
 	}
 	if bytes.Equal(hash("203.0.113.9", secret), hash("203.0.113.9", "another secret")) {
@@ -74,17 +82,25 @@ func TestAVisitThatIsNotGivenSaysWhy(t *testing.T) {
 	v := &visits{err: fault.New(fault.Exhausted, fault.RateLimitExceeded, "x").After(7 * time.Minute)}
 	left, err := New(v, config()).Visit(t.Context(), netip.Addr{})
 	f, _ := fault.As(err)
-	if f == nil || f.Reason != fault.RateLimitExceeded || f.RetryAfter != 7*time.Minute ||
-		left != (Left{5, 0, 7 * time.Minute}) {
-		t.Errorf("%+v, %v", left, err)
+	switch {
+	case f == nil:
+		t.Error("f: got no error, want one")
+	case f.Reason != fault.RateLimitExceeded:
+		t.Errorf("f.Reason: got %q, want %q", f.Reason, fault.RateLimitExceeded)
+	case f.RetryAfter != 7*time.Minute:
+		t.Errorf("f.RetryAfter: got %v, want %v", f.RetryAfter, 7*time.Minute)
+	case left != (Left{5, 0, 7 * time.Minute}):
+		t.Errorf("left: got %+v, want %+v", left, Left{5, 0, 7 * time.Minute})
 	}
 	for _, away := range []error{
 		fault.New(fault.Unavailable, fault.ServiceUnavailable, "x"), fault.New(fault.Timeout, fault.DeadlineExceeded, "x"),
 	} {
 		v.err = away
 		_, err := New(v, config()).Visit(t.Context(), netip.Addr{})
-		if f, _ := fault.As(err); f == nil || f.Kind != fault.Unavailable {
-			t.Errorf("%v: %v", away, err)
+		if f, _ := fault.As(err); f == nil {
+			t.Errorf("%v: f: got no error, want one", away)
+		} else if f.Kind != fault.Unavailable {
+			t.Errorf("%v: f.Kind: got %d, want %d", away, f.Kind, fault.Unavailable)
 		}
 	}
 }
@@ -121,7 +137,7 @@ func TestOnlyPagesOfTheSiteItselfAreLetIn(t *testing.T) {
 	} {
 		r := &http.Request{Host: tc.host, Header: http.Header{"Origin": tc.origins, "Sec-Fetch-Site": tc.sites}}
 		if got := SameOrigin(r); got != tc.want {
-			t.Errorf("host %q, origin %q, site %q: %v", tc.host, tc.origins, tc.sites, got)
+			t.Errorf("host %q, origin %q, site %q: got %t, want %t", tc.host, tc.origins, tc.sites, got, tc.want)
 		}
 	}
 }

@@ -32,11 +32,21 @@ func TestAStrangerNamesNoUser(t *testing.T) {
 	c := with("", `{"name":"x","owner_address":"0x1","user_id":"u1","userId":"u1"}`)
 	c.Header.Set("Idempotency-Key", "u1")
 	a, err := b.SignUp(t.Context(), c)
-	if err != nil || a.Status != 201 || a.Header.Get("Deprecation") == "" {
-		t.Fatalf("%+v, %v", a, err)
+	switch {
+	case err != nil:
+		t.Fatalf("got the error %v, want none", err)
+	case a.Status != 201:
+		t.Fatalf("a.Status: got %d, want 201", a.Status)
+	case a.Header.Get("Deprecation") == "":
+		t.Fatal(`a.Header.Get("Deprecation"): got "", want some text`)
 	}
-	if got := (*asked)[0]; got.GetUserId() != "" || got.GetName() != "x" || got.GetOwnerAddress() != "0x1" {
-		t.Errorf("the hub was asked %v", got)
+	switch got := (*asked)[0]; {
+	case got.GetUserId() != "":
+		t.Errorf(`the hub was asked: got.GetUserId(): got %q, want ""`, got.GetUserId())
+	case got.GetName() != "x":
+		t.Errorf(`the hub was asked: got.GetName(): got %q, want "x"`, got.GetName())
+	case got.GetOwnerAddress() != "0x1":
+		t.Errorf(`the hub was asked: got.GetOwnerAddress(): got %q, want "0x1"`, got.GetOwnerAddress())
 	}
 }
 
@@ -45,7 +55,7 @@ func TestSignUpsOfAnAddressAreBounded(t *testing.T) {
 	asked := opening(b)
 	for range 3 {
 		if _, err := b.SignUp(t.Context(), with("", `{"name":""}`)); !fault.Is(err, apierror.MissingRequired) {
-			t.Errorf("got %v", err)
+			t.Errorf("got the error %v, want the reason %v", err, apierror.MissingRequired)
 		}
 	}
 	for range 9 {
@@ -55,7 +65,7 @@ func TestSignUpsOfAnAddressAreBounded(t *testing.T) {
 		}
 	}
 	if len(*asked) != 5 {
-		t.Errorf("%d accounts within an hour", len(*asked))
+		t.Errorf("accounts within an hour: got %d, want 5", len(*asked))
 	}
 	b.clock.Advance(time.Hour)
 	if _, err := b.SignUp(t.Context(), with("", `{"name":"x"}`)); err != nil {
@@ -71,12 +81,15 @@ func TestLogInsAndChallengesOfAnAddressAreBounded(t *testing.T) {
 			want = fault.RateLimitExceeded
 		}
 		_, err := b.LogIn(t.Context(), with("", `{"email":"ann@example.org","password":"x"}`))
-		if f, _ := fault.As(err); !fault.Is(err, want) || strings.Contains(f.Message, "ann") {
-			t.Errorf("log-in %d: %v", n, err)
+		if f, _ := fault.As(err); !fault.Is(err, want) {
+			t.Errorf("log-in %d: got the error %v, want the reason %v", n, err, want)
+		} else if strings.Contains(f.Message, "ann") {
+			t.Errorf(`log-in %d: f.Message: got %q, want it without "ann"`, n, f.Message)
 		}
 		_, err = b.Challenge(t.Context(), with("", `{"address":"0x1"}`))
 		if fault.Is(err, fault.RateLimitExceeded) != (n >= testConfig.Challenges.Calls) {
-			t.Errorf("challenge %d: %v", n, err)
+			t.Errorf("challenge %d: got %t, want %t", n, fault.Is(err, fault.RateLimitExceeded),
+				n >= testConfig.Challenges.Calls)
 		}
 	}
 }
@@ -104,7 +117,7 @@ func TestWhatCouldNotBeAnsweredIsNotCounted(t *testing.T) {
 			}
 		}
 		if want := map[bool]int{true: 4}[c.counted]; held != want {
-			t.Errorf("%v: %d of 9 were held, want %d", c.err, held, want)
+			t.Errorf("%v: got %d of 9 were held, want %d", c.err, held, want)
 		}
 	}
 }
@@ -122,20 +135,24 @@ func TestAnUpgradeThatBrokeOffIsTakenUpAgain(t *testing.T) {
 	}
 	b.ledger.linkErr = nil
 	other := `{"name":"y","wallet_address":"0x1"}`
-	if a, err := b.Upgrade(t.Context(), with("token", other)); err != nil || a.Status != 201 {
-		t.Fatalf("%+v, %v", a, err)
+	if a, err := b.Upgrade(t.Context(), with("token", other)); err != nil {
+		t.Fatalf("got the error %v, want none", err)
+	} else if a.Status != 201 {
+		t.Fatalf("a.Status: got %d, want 201", a.Status)
 	}
 	for _, req := range *asked {
 		if req.GetUserId() != "u1" {
-			t.Errorf("the hub was asked %v", req)
+			t.Errorf(`the hub was asked: got %q, want "u1"`, req.GetUserId())
 		}
 	}
 	_, err := b.Upgrade(t.Context(), with("token", body))
-	if a := apierror.Of(err); a.Status != 409 || !strings.Contains(a.Message, "already a provider") {
-		t.Errorf("once more: %+v", a)
+	if a := apierror.Of(err); a.Status != 409 {
+		t.Errorf("once more: a.Status: got %d, want 409", a.Status)
+	} else if !strings.Contains(a.Message, "already a provider") {
+		t.Errorf(`once more: a.Message: got %q, want "already a provider" in it`, a.Message)
 	}
 	if len(*asked) != 2 {
-		t.Error("a provider was signed up once more")
+		t.Errorf("a provider was signed up once more: got %d, want 2", len(*asked))
 	}
 }
 
@@ -148,8 +165,10 @@ func TestAWalletOfAnotherIsNotAlreadyAProvider(t *testing.T) {
 		return nil, fault.New(fault.Conflict, fault.AlreadyExists, "this wallet is already a provider")
 	}
 	_, err := b.Upgrade(t.Context(), with("token", `{"name":"x","wallet_address":"0x1"}`))
-	if a := apierror.Of(err); a.Status != 409 || strings.Contains(a.Message, "already a provider") {
-		t.Errorf("got %+v", a)
+	if a := apierror.Of(err); a.Status != 409 {
+		t.Errorf("a.Status: got %d, want 409", a.Status)
+	} else if strings.Contains(a.Message, "already a provider") {
+		t.Errorf(`a.Message: got %q, want it without "already a provider"`, a.Message)
 	}
 }
 
@@ -164,8 +183,15 @@ func TestASignatureReachesTheHub(t *testing.T) {
 	_, one := b.SignUp(t.Context(), with("", `{"name":"x","owner_address":"0x1",`+signed))
 	_, two := b.Upgrade(t.Context(), with("token", `{"name":"x","wallet_address":"0x1",`+signed))
 	_, three := b.UpdateMe(t.Context(), with(b.key, `{"owner_address":"0x1",`+signed))
-	if one != nil || two != nil || three != nil || len(*asked) != 2 {
-		t.Fatalf("%v, %v, %v", one, two, three)
+	switch {
+	case one != nil:
+		t.Fatalf("one: got the error %v, want none", one)
+	case two != nil:
+		t.Fatalf("two: got the error %v, want none", two)
+	case three != nil:
+		t.Fatalf("three: got the error %v, want none", three)
+	case len(*asked) != 2:
+		t.Fatalf("len(*asked): got %d, want 2", len(*asked))
 	}
 	type said interface {
 		GetOwnerAddress() string
@@ -173,19 +199,25 @@ func TestASignatureReachesTheHub(t *testing.T) {
 		GetAuthNonce() string
 	}
 	for _, req := range []said{(*asked)[0], (*asked)[1], updated} {
-		if req.GetOwnerAddress() != "0x1" || string(req.GetSignature()) != "\x00\xff" || req.GetAuthNonce() != "n" {
-			t.Errorf("the hub was asked %v", req)
+		if got := req.GetOwnerAddress(); got != "0x1" {
+			t.Errorf(`the hub was asked: req.GetOwnerAddress(): got %q, want "0x1"`, got)
+		} else if got := string(req.GetSignature()); got != "\x00\xff" {
+			t.Errorf("the hub was asked: req.GetSignature(): got %q, want %q", got, "\x00\xff")
+		} else if got := req.GetAuthNonce(); got != "n" {
+			t.Errorf(`the hub was asked: req.GetAuthNonce(): got %q, want "n"`, got)
 		}
 	}
 	for _, bad := range []string{`"00ff"`, `"0x0"`, `"0xzz"`, `7`, `"0x` + strings.Repeat("00", maxSignature+1) + `"`} {
 		_, err := b.SignUp(t.Context(), with("", `{"name":"x","signature":`+bad+`}`))
-		if f, _ := fault.As(err); !fault.Is(err, fault.InvalidValue) || f.Param != "signature" {
-			t.Errorf("%.20s: %v", bad, err)
+		if f, _ := fault.As(err); !fault.Is(err, fault.InvalidValue) {
+			t.Errorf("%.20s: got the error %v, want the reason %v", bad, err, fault.InvalidValue)
+		} else if f.Param != "signature" {
+			t.Errorf(`%.20s: f.Param: got %q, want "signature"`, bad, f.Param)
 		}
 	}
 	if _, err := b.UpdateMe(t.Context(), with(b.key, `{"signature":"","auth_nonce":"n"}`)); !fault.Is(err,
 		apierror.MissingRequired) {
-		t.Errorf("neither address: %v", err)
+		t.Errorf("neither address: got the error %v, want the reason %v", err, apierror.MissingRequired)
 	}
 }
 
@@ -198,16 +230,18 @@ func TestABadSignatureIsNoVerdictOnTheKey(t *testing.T) {
 	const body = `{"name":"x","owner_address":"0x1","signature":"0x00","auth_nonce":"n"}`
 	for range 9 {
 		_, err := b.UpdateMe(t.Context(), with(b.key, body))
-		if f, _ := fault.As(err); !fault.Is(err, fault.InvalidCredentials) || f.Param != "signature" {
-			t.Fatalf("got %v", err)
+		if f, _ := fault.As(err); !fault.Is(err, fault.InvalidCredentials) {
+			t.Fatalf("got the error %v, want the reason %v", err, fault.InvalidCredentials)
+		} else if f.Param != "signature" {
+			t.Fatalf(`f.Param: got %q, want "signature"`, f.Param)
 		}
 	}
 	if _, err := b.SignUp(t.Context(), with("", body)); !fault.Is(err, fault.InvalidCredentials) {
-		t.Errorf("signing up: %v", err)
+		t.Errorf("signing up: got the error %v, want the reason %v", err, fault.InvalidCredentials)
 	}
 	b.hub.status = failing(bad)
 	if _, err := b.UpdateMe(t.Context(), with(b.key, body)); !fault.Is(err, fault.InvalidAPIKey) {
-		t.Errorf("a bad key: %v", err)
+		t.Errorf("a bad key: got the error %v, want the reason %v", err, fault.InvalidAPIKey)
 	}
 }
 
@@ -218,22 +252,28 @@ func TestUpgradesAndKeysOfAnAddressAreBounded(t *testing.T) {
 	b.ledger.linkErr = fault.New(fault.Unavailable, fault.ServiceUnavailable, "away") // and yet a key was made
 	for n := range 9 {
 		_, err := b.Upgrade(t.Context(), with("token", `{"name":"x"}`))
-		if want := n >= testConfig.SignUps.Calls; err == nil || fault.Is(err, fault.RateLimitExceeded) != want {
-			t.Errorf("upgrade %d: %v", n, err)
+		if want := n >= testConfig.SignUps.Calls; err == nil {
+			t.Errorf("upgrade %d: got no error, want one", n)
+		} else if fault.Is(err, fault.RateLimitExceeded) != want {
+			t.Errorf("upgrade %d: fault.Is(…): got %t, want %t", n, fault.Is(err, fault.RateLimitExceeded), want)
 		}
 	}
 	b.ledger.user.ProviderId = "p1"
 	for n := range 9 {
 		_, err := b.CreateProviderKey(t.Context(), with("token", `{"name":"k"}`))
 		if want := n >= testConfig.Keys.Calls; fault.Is(err, fault.RateLimitExceeded) != want {
-			t.Errorf("key %d: %v", n, err)
+			t.Errorf("key %d: got %t, want %t", n, fault.Is(err, fault.RateLimitExceeded), want)
 		}
 	}
-	if len(*asked) != testConfig.SignUps.Calls || len(b.hub.issued) != testConfig.Keys.Calls {
-		t.Errorf("%d accounts and %d keys", len(*asked), len(b.hub.issued))
+	if len(*asked) != testConfig.SignUps.Calls {
+		t.Errorf("len(*asked): got %d, want %d", len(*asked), testConfig.SignUps.Calls)
+	} else if len(b.hub.issued) != testConfig.Keys.Calls {
+		t.Errorf("len(b.hub.issued): got %d, want %d", len(b.hub.issued), testConfig.Keys.Calls)
 	}
-	if req := b.hub.issued[0]; req.GetProviderId() != "p1" || req.GetName() != "k" {
-		t.Errorf("the hub was asked %v", req)
+	if req := b.hub.issued[0]; req.GetProviderId() != "p1" {
+		t.Errorf(`the hub was asked: req.GetProviderId(): got %q, want "p1"`, req.GetProviderId())
+	} else if req.GetName() != "k" {
+		t.Errorf(`the hub was asked: req.GetName(): got %q, want "k"`, req.GetName())
 	}
 }
 
@@ -243,7 +283,7 @@ func TestTheLedgerHearsOfANetworkAndOfNoAddress(t *testing.T) {
 		c := with("", `{"email":"ann@example.org","password":"x"}`)
 		c.From = netip.MustParseAddr(from)
 		if _, err := b.LogIn(t.Context(), c); !fault.Is(err, fault.InvalidCredentials) {
-			t.Fatal(err)
+			t.Fatalf("got the error %v, want the reason %v", err, fault.InvalidCredentials)
 		}
 	}
 	c := with("", `{"email":"ann@example.org","password":"correct horse"}`)
@@ -252,8 +292,17 @@ func TestTheLedgerHearsOfANetworkAndOfNoAddress(t *testing.T) {
 		t.Fatal(err)
 	}
 	n := b.ledger.networks
-	if n[0] != n[1] || n[0] != n[3] || n[0] == n[2] || len(n[0]) != 64 || strings.Contains(n[0], ":") {
-		t.Errorf("the networks are %q", n)
+	switch {
+	case n[0] != n[1]:
+		t.Errorf("the networks: n[0]: got %q, want %q", n[0], n[1])
+	case n[0] != n[3]:
+		t.Errorf("the networks: n[0]: got %q, want %q", n[0], n[3])
+	case n[0] == n[2]:
+		t.Errorf("the networks: n[0]: got %q, want any but %q", n[0], n[2])
+	case len(n[0]) != 64:
+		t.Errorf("the networks: len(n[0]): got %d, want 64, in %q", len(n[0]), n)
+	case strings.Contains(n[0], ":"):
+		t.Errorf(`the networks: n[0]: got %q, want it without ":"`, n[0])
 	}
 }
 
@@ -264,8 +313,10 @@ func TestAnExpiredSessionIsNoGuess(t *testing.T) {
 	b.ledger.noUser = fault.New(fault.Unauthenticated, fault.SessionExpired, "over")
 	for range 20 {
 		_, err := b.CreateProviderKey(t.Context(), with("token", ""))
-		if a := apierror.Of(err); !fault.Is(err, fault.SessionExpired) || a.Status != 401 {
-			t.Fatalf("got %v", err)
+		if a := apierror.Of(err); !fault.Is(err, fault.SessionExpired) {
+			t.Fatalf("got the error %v, want the reason %v", err, fault.SessionExpired)
+		} else if a.Status != 401 {
+			t.Fatalf("a.Status: got %d, want 401", a.Status)
 		}
 	}
 }
@@ -274,7 +325,7 @@ func TestAGoodSessionIsNotHeldUpByItsNeighbours(t *testing.T) {
 	b := setup(t)
 	b.ledger.user = &billingv1.User{UserId: "u1"}
 	if _, err := b.CreateProviderKey(t.Context(), with("token", "")); !fault.Is(err, fault.ProviderNotFound) {
-		t.Fatal(err)
+		t.Fatalf("got the error %v, want the reason %v", err, fault.ProviderNotFound)
 	}
 	ann := b.ledger.user
 	b.ledger.user = nil
@@ -282,12 +333,12 @@ func TestAGoodSessionIsNotHeldUpByItsNeighbours(t *testing.T) {
 		_, _ = b.CreateProviderKey(t.Context(), with("unknown", ""))
 	}
 	if _, err := b.CreateProviderKey(t.Context(), with("unknown", "")); !fault.Is(err, fault.RateLimitExceeded) {
-		t.Fatalf("a guesser: %v", err)
+		t.Fatalf("a guesser: got the error %v, want the reason %v", err, fault.RateLimitExceeded)
 	}
 	b.ledger.user = ann
 	for range 20 {
 		if _, err := b.CreateProviderKey(t.Context(), with("token", "")); !fault.Is(err, fault.ProviderNotFound) {
-			t.Fatalf("its neighbour: %v", err)
+			t.Fatalf("its neighbour: got the error %v, want the reason %v", err, fault.ProviderNotFound)
 		}
 	}
 	if got, most := b.sessions.known.Len(), testConfig.Kept; got > most {
@@ -302,15 +353,15 @@ func TestKeysAreNoSessions(t *testing.T) {
 		strings.Repeat("x", 300): fault.InvalidSession,
 	} {
 		if _, err := b.CreateProviderKey(t.Context(), with(credential, "")); !fault.Is(err, reason) {
-			t.Errorf("%.8q: %v", credential, err)
+			t.Errorf("%.8q: got the error %v, want the reason %v", credential, err, reason)
 		}
 	}
 	if b.ledger.asked != 1 {
-		t.Errorf("%d sessions were looked up", b.ledger.asked)
+		t.Errorf("sessions looked up: got %d, want 1", b.ledger.asked)
 	}
 	b.ledger.user = &billingv1.User{UserId: "u1"}
 	if _, err := b.CreateProviderKey(t.Context(), with("token", "")); !fault.Is(err, fault.ProviderNotFound) {
-		t.Errorf("a consumer has a provider key: %v", err)
+		t.Errorf("a consumer has a provider key: got the error %v, want the reason %v", err, fault.ProviderNotFound)
 	}
 }
 
@@ -323,13 +374,15 @@ func TestGuessesOfSessionsAreBounded(t *testing.T) {
 			held++
 		}
 	}
-	if held < 10 || b.ledger.asked > 10 {
-		t.Errorf("%d were held, %d looked up", held, b.ledger.asked)
+	if held < 10 {
+		t.Errorf("%d were held, %d looked up: held: got %d, want at least 10", held, b.ledger.asked, held)
+	} else if b.ledger.asked > 10 {
+		t.Errorf("%d were held, %d looked up: b.ledger.asked: got %d, want at most 10", held, b.ledger.asked, b.ledger.asked)
 	}
 	elsewhere := with("unknown", "")
 	elsewhere.From = netip.MustParseAddr("203.0.113.9")
 	if _, err := b.CreateProviderKey(t.Context(), elsewhere); !fault.Is(err, fault.InvalidSession) {
-		t.Errorf("elsewhere: %v", err)
+		t.Errorf("elsewhere: got the error %v, want the reason %v", err, fault.InvalidSession)
 	}
 }
 
@@ -337,7 +390,7 @@ func TestAPeerThatDoesNotAnswerIs503(t *testing.T) {
 	for _, err := range []error{errors.New("plain"), fault.New(fault.Timeout, fault.DeadlineExceeded, "late"),
 		fault.New(fault.Canceled, fault.ClientClosed, "gone")} {
 		if a := apierror.Of(ofPeer(t.Context(), err)); a.Status != 503 {
-			t.Errorf("%v is %+v", err, a)
+			t.Errorf("%v: a.Status: got %d, want 503", err, a.Status)
 		}
 	}
 }

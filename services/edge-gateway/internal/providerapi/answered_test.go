@@ -15,9 +15,10 @@ import (
 // answer, which is kept while a hub is away, has none of them.
 func TestHostile35_TheStatusTellsWhatEnginesCallModels(t *testing.T) {
 	b := setup(t)
-	if a, err := b.Status(t.Context(), with(b.key, "")); err != nil ||
-		!bytes.Contains(a.JSON, []byte(`"answered_as":[]`)) {
-		t.Fatalf("%s, %v", a.JSON, err)
+	if a, err := b.Status(t.Context(), with(b.key, "")); err != nil {
+		t.Fatalf("got the error %v, want none", err)
+	} else if !bytes.Contains(a.JSON, []byte(`"answered_as":[]`)) {
+		t.Fatalf("a.JSON: got %q, want %q in it", a.JSON, []byte(`"answered_as":[]`))
 	}
 	good := b.hub.status
 	b.hub.status = func(req *hubv1.GetOwnStatusRequest) (*hubv1.GetOwnStatusResponse, error) {
@@ -31,12 +32,15 @@ func TestHostile35_TheStatusTellsWhatEnginesCallModels(t *testing.T) {
 	const want = `"answered_as":[{"model_id":"acme/m","answered_as":"che\"ap/other","first_at":"1970-01-01T00:00:01Z",` +
 		`"last_at":"1970-01-01T00:00:02Z","answers":3,"meaning":"Look."}]`
 	a, err := b.Status(t.Context(), with(b.key, ""))
-	if err != nil || !strings.Contains(string(a.JSON), want) {
-		t.Errorf("%s, %v, want %s", a.JSON, err, want)
+	if err != nil {
+		t.Errorf("got the error %v, want none", err)
+	} else if !strings.Contains(string(a.JSON), want) {
+		t.Errorf("a.JSON: got %q, want %q in it", string(a.JSON), want)
 	}
 	b.hub.status = failing(fault.New(fault.Unavailable, fault.ServiceUnavailable, "away"))
-	if last, err := b.Status(t.Context(), with(b.key, "")); err != nil ||
-		!bytes.Contains(last.JSON, []byte(`"answered_as":[]`)) {
-		t.Errorf("%s, %v", last.JSON, err)
+	if last, err := b.Status(t.Context(), with(b.key, "")); err != nil {
+		t.Errorf("got the error %v, want none", err)
+	} else if !bytes.Contains(last.JSON, []byte(`"answered_as":[]`)) {
+		t.Errorf("last.JSON: got %q, want %q in it", last.JSON, []byte(`"answered_as":[]`))
 	}
 }

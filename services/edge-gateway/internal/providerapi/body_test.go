@@ -46,7 +46,7 @@ func TestBodiesAreReadStrictly(t *testing.T) {
 		`{"name":"x","a":` + strings.Repeat("[", 999): fault.InvalidRequest,
 	} {
 		if _, _, err := read(raw); !fault.Is(err, reason) {
-			t.Errorf("%.60q: %v, want %s", raw, err, reason)
+			t.Errorf("%.60q: got %v, want %s", raw, err, reason)
 		}
 	}
 }
@@ -62,12 +62,19 @@ func members(n int) string {
 // Agents of another version send more; what they leave out stays as it was.
 func TestWhatIsNotKnownIsPassedOver(t *testing.T) {
 	for _, raw := range []string{`{"name":"\u00e9t\u00e9","new":{"a":[1]}}`, `{"name":"été","n":null}`} {
-		if name, n, err := read(raw); err != nil || name != "été" || n != 7 {
-			t.Errorf("%s: %q, %d, %v", raw, name, n, err)
+		switch name, n, err := read(raw); {
+		case err != nil:
+			t.Errorf("%s: got the error %v, want none", raw, err)
+		case name != "été":
+			t.Errorf(`%s: name: got %q, want "été"`, raw, name)
+		case n != 7:
+			t.Errorf("%s: n of read(raw): got %d, want 7", raw, n)
 		}
 	}
-	if _, n, err := read(`{"name":"x","n":0}`); err != nil || n != 0 {
-		t.Errorf("a zero is %d, %v", n, err)
+	if _, n, err := read(`{"name":"x","n":0}`); err != nil {
+		t.Errorf("got the error %v, want none", err)
+	} else if n != 0 {
+		t.Errorf("a zero: got %d, want 0", n)
 	}
 }
 
@@ -80,14 +87,21 @@ func FuzzReadBody(f *testing.F) {
 	f.Fuzz(func(t *testing.T, raw string) {
 		name, _, err := read(raw)
 		if err != nil {
-			if f, ok := fault.As(err); !ok || f.Kind != fault.Invalid || strings.Contains(f.Message, "canary") {
-				t.Errorf("%q: %v", raw, err)
+			switch f, ok := fault.As(err); {
+			case !ok:
+				t.Errorf("%q: got the error %v, want a fault", raw, err)
+			case f.Kind != fault.Invalid:
+				t.Errorf("%q: f.Kind: got %d, want %d", raw, f.Kind, fault.Invalid)
+			case strings.Contains(f.Message, "canary"):
+				t.Errorf(`%q: f.Message: got %q, want it without "canary"`, raw, f.Message)
 			}
 			return
 		}
 		var want map[string]any
-		if err := json.Unmarshal([]byte(raw), &want); err != nil || want["name"] != name {
-			t.Errorf("%q: %q, encoding/json has %v, %v", raw, name, want["name"], err)
+		if err := json.Unmarshal([]byte(raw), &want); err != nil {
+			t.Errorf("%q: got the error %v, want none", raw, err)
+		} else if want["name"] != name {
+			t.Errorf("%q: name: got %q, want %q", raw, name, want["name"])
 		}
 	})
 }

@@ -45,20 +45,27 @@ func TestKeysAreThoseOfTheSessionsUser(t *testing.T) {
 	c.Method = http.MethodGet
 	const want = `{"provider_id":"p1","keys":[{"key_id":"k1","key_prefix":"sk-prov-on","name":"of p1","active":true,` +
 		`"created_at":"1970-01-01T00:00:01Z","expires_at":null,"revoked_at":null}]}`
-	if a, err := b.ProviderKeys(t.Context(), c); err != nil || string(a.JSON) != want {
-		t.Errorf("%s, %v", a.JSON, err)
+	if a, err := b.ProviderKeys(t.Context(), c); err != nil {
+		t.Errorf("got the error %v, want none", err)
+	} else if string(a.JSON) != want {
+		t.Errorf("a.JSON: got %q, want %q", string(a.JSON), want)
 	}
 	c.Rest = "k1"
-	if a, err := b.RevokeProviderKey(t.Context(), c); err != nil || a.Status != 200 ||
-		!strings.Contains(string(a.JSON), `"key_id":"k1"`) {
-		t.Errorf("%s, %v", a.JSON, err)
+	switch a, err := b.RevokeProviderKey(t.Context(), c); {
+	case err != nil:
+		t.Errorf("got the error %v, want none", err)
+	case a.Status != 200:
+		t.Errorf("a.Status: got %d, want 200", a.Status)
+	case !strings.Contains(string(a.JSON), `"key_id":"k1"`):
+		t.Errorf("a.JSON: got %q, want %q in it", string(a.JSON), `"key_id":"k1"`)
 	}
 	b.ledger.user.ProviderId = "p2"
 	for _, rest := range []string{"k1", "%zz", "", strings.Repeat("x", 10_000), "..%2f"} {
 		c.Rest = rest
-		if _, err := b.RevokeProviderKey(t.Context(), c); !fault.Is(err, fault.KeyNotFound) ||
-			apierror.Of(err).Status != 404 {
-			t.Errorf("another's key as %.20q: %v", rest, err)
+		if _, err := b.RevokeProviderKey(t.Context(), c); !fault.Is(err, fault.KeyNotFound) {
+			t.Errorf("another's key as %.20q: got the error %v, want the reason %v", rest, err, fault.KeyNotFound)
+		} else if got := apierror.Of(err).Status; got != 404 {
+			t.Errorf("another's key as %.20q: apierror.Of(err).Status: got %d, want 404", rest, got)
 		}
 	}
 }
@@ -69,12 +76,14 @@ func TestKeysAreNotShownWithoutASessionOrAProvider(t *testing.T) {
 	for credential, reason := range map[string]fault.Reason{"token": fault.ProviderNotFound, b.key: apierror.WrongKeyType,
 		"": apierror.MissingAPIKey} {
 		for _, ask := range []func(context.Context, Call) (Answer, error){b.ListProviderKeys, b.RevokeProviderKey} {
-			if a, err := ask(t.Context(), with(credential, "")); !fault.Is(err, reason) || a.JSON != nil {
-				t.Errorf("%.8q: %s, %v", credential, a.JSON, err)
+			if a, err := ask(t.Context(), with(credential, "")); !fault.Is(err, reason) {
+				t.Errorf("%.8q: got the error %v, want the reason %v", credential, err, reason)
+			} else if a.JSON != nil {
+				t.Errorf("%.8q: a.JSON: got %q, want nil", credential, a.JSON)
 			}
 		}
 	}
 	if b.hub.asked != 0 {
-		t.Errorf("a hub was asked %d times", b.hub.asked)
+		t.Errorf("a hub was asked: got %d, want 0", b.hub.asked)
 	}
 }

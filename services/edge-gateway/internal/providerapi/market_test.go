@@ -37,8 +37,10 @@ func TestOnlyChainsWithAContractAreShown(t *testing.T) {
 	if string(body) != want {
 		t.Errorf("got  %s\nwant %s", body, want)
 	}
-	if body, err = contractJSON(chains[:1], false); err != nil || !strings.Contains(string(body), `"chains":[]`) {
-		t.Errorf("%s, %v", body, err)
+	if body, err = contractJSON(chains[:1], false); err != nil {
+		t.Errorf("got the error %v, want none", err)
+	} else if !strings.Contains(string(body), `"chains":[]`) {
+		t.Errorf("body: got %q, want %q in it", string(body), `"chains":[]`)
 	}
 }
 
@@ -76,8 +78,11 @@ func TestTrendsHaveThresholds(t *testing.T) {
 		{1000, 3, "up", 33233.3}, {math.MaxInt64 / 2, 1, "up", float64(math.MaxInt64/2-1) * 100},
 	} {
 		trend, pct := trendOf(c.day, c.before)
-		if trend != c.trend || math.Abs(pct-c.pct) > 1e-9*math.Abs(c.pct) {
-			t.Errorf("%d after %d is %s, %v", c.day, c.before, trend, pct)
+		if trend != c.trend {
+			t.Errorf("%d after %d: trend: got %q, want %q", c.day, c.before, trend, c.trend)
+		} else if math.Abs(pct-c.pct) > 1e-9*math.Abs(c.pct) {
+			t.Errorf("%d after %d: math.Abs(pct-c.pct): got %v, want at most %v", c.day, c.before, math.Abs(pct-c.pct),
+				1e-9*math.Abs(c.pct))
 		}
 	}
 }
@@ -122,8 +127,15 @@ func TestDemandJoinsCatalogAndLedger(t *testing.T) {
 		{ModelId: "vendor/x", Requests_24H: 7},
 	}
 	all, _ := b.wanted(t, "")
-	if all.Code != 0 || all.Msg != "success" || all.Data.Total != 3 || len(all.Data.Models) != 3 {
-		t.Fatalf("got %+v", all)
+	switch {
+	case all.Code != 0:
+		t.Fatalf("all.Code: got %d, want 0", all.Code)
+	case all.Msg != "success":
+		t.Fatalf(`all.Msg: got %q, want "success"`, all.Msg)
+	case all.Data.Total != 3:
+		t.Fatalf("all.Data.Total: got %d, want 3", all.Data.Total)
+	case len(all.Data.Models) != 3:
+		t.Fatalf("len(all.Data.Models): got %d, want 3, in %+v", len(all.Data.Models), all)
 	}
 	want := []string{
 		`{"model_id":"c","model_name":"Name","category":"llm","pricing_unit":"per_1m_tokens","input_price":0.15,` +
@@ -138,10 +150,10 @@ func TestDemandJoinsCatalogAndLedger(t *testing.T) {
 		}
 	}
 	if llm, _ := b.wanted(t, "llm"); llm.Data.Total != 2 {
-		t.Errorf("llm: %+v", llm)
+		t.Errorf("llm: got %d, want 2", llm.Data.Total)
 	}
 	if _, a := b.wanted(t, "text-generation"); !strings.Contains(string(a.JSON), `"models":[],"total":0`) {
-		t.Errorf("an unknown category: %s", a.JSON)
+		t.Errorf("an unknown category: got %q, want %q in it", string(a.JSON), `"models":[],"total":0`)
 	}
 }
 
@@ -156,18 +168,20 @@ func demandOutlivesItsPeers(t *testing.T) {
 	b.clock.Advance(59 * time.Second)
 	b.wanted(t, "llm")
 	if b.ledger.asked != 1 {
-		t.Errorf("the ledger was asked %d times within a minute", b.ledger.asked)
+		t.Errorf("the ledger was asked %d times within a minute: got %d, want 1", b.ledger.asked, b.ledger.asked)
 	}
 	b.ledger.err = errors.New("away")
 	b.clock.Advance(time.Minute)
 	for range 10 {
 		synctest.Wait()
-		if got, a := b.wanted(t, ""); got.Data.Total != 1 || a.Header.Get("Age") != "119" {
-			t.Errorf("while the ledger is away: %+v, %v", got, a.Header)
+		if got, a := b.wanted(t, ""); got.Data.Total != 1 {
+			t.Errorf("while the ledger is away: Data.Total: got %d, want 1", got.Data.Total)
+		} else if a.Header.Get("Age") != "119" {
+			t.Errorf(`while the ledger is away: a.Header.Get("Age"): got %q, want "119"`, a.Header.Get("Age"))
 		}
 	}
 	if b.ledger.asked != 2 {
-		t.Errorf("a ledger that is away was asked %d times", b.ledger.asked-1)
+		t.Errorf("a ledger that is away was asked: got %d, want 2", b.ledger.asked)
 	}
 	b.clock.Advance(time.Hour)
 	if _, err := b.ModelDemand(t.Context(), with("", "")); apierror.Of(err).Status != 503 {
@@ -176,7 +190,7 @@ func demandOutlivesItsPeers(t *testing.T) {
 	b.ledger.err = nil
 	b.clock.Advance(demandRetry)
 	if _, a := b.wanted(t, ""); a.Header.Get("Age") != "0" {
-		t.Errorf("the ledger is back: %v", a.Header)
+		t.Errorf(`the ledger is back: got %q, want "0"`, a.Header.Get("Age"))
 	}
 }
 
@@ -195,12 +209,14 @@ func TestTheOldDemandIsGivenWhileANewOneIsMade(t *testing.T) {
 		b := stuck(t)
 		began := time.Now()
 		for range 10 {
-			if got, a := b.wanted(t, ""); got.Data.Total != 1 || a.Header.Get("Age") != "60" {
-				t.Errorf("%+v, %v", got, a.Header)
+			if got, a := b.wanted(t, ""); got.Data.Total != 1 {
+				t.Errorf("Data.Total: got %d, want 1", got.Data.Total)
+			} else if a.Header.Get("Age") != "60" {
+				t.Errorf(`a.Header.Get("Age"): got %q, want "60"`, a.Header.Get("Age"))
 			}
 		}
 		if took := time.Since(began); took != 0 {
-			t.Errorf("callers waited %s", took)
+			t.Errorf("callers waited: got %v, want 0", took)
 		}
 		// The pause is counted from when the failure was known.
 		synctest.Wait()
@@ -210,7 +226,7 @@ func TestTheOldDemandIsGivenWhileANewOneIsMade(t *testing.T) {
 		b.wanted(t, "")
 		synctest.Wait()
 		if b.ledger.asked != 2 {
-			t.Errorf("the ledger was asked %d times", b.ledger.asked)
+			t.Errorf("the ledger was asked: got %d, want 2", b.ledger.asked)
 		}
 	})
 }
@@ -226,13 +242,15 @@ func TestOnlyWhoFindsNoDemandWaitsAndNoLongerThanItLikes(t *testing.T) {
 			t.Error("a demand of an hour ago is given")
 		}
 		if took := time.Since(began); took != testConfig.CallTimeout/4 {
-			t.Errorf("who gave up waited %s", took)
+			t.Errorf("who gave up waited: got %v, want %v", took, testConfig.CallTimeout/4)
 		}
 		if _, err := b.ModelDemand(t.Context(), with("", "")); apierror.Of(err).Status != 503 {
 			t.Errorf("got %v", err)
 		}
-		if took := time.Since(began); took != testConfig.CallTimeout || b.ledger.asked != 2 {
-			t.Errorf("it took %s; the ledger was asked %d times", took, b.ledger.asked)
+		if took := time.Since(began); took != testConfig.CallTimeout {
+			t.Errorf("it took: got %v, want %v", took, testConfig.CallTimeout)
+		} else if b.ledger.asked != 2 {
+			t.Errorf("b.ledger.asked: got %d, want 2", b.ledger.asked)
 		}
 	})
 }
@@ -244,7 +262,9 @@ func TestDemandIsBounded(t *testing.T) {
 	}
 	b.ledger.demand = []*billingv1.ModelDemand{{ModelId: "m2499", Requests_24H: 1}}
 	got, _ := b.wanted(t, "llm")
-	if got.Data.Total != demandRows || !strings.Contains(string(got.Data.Models[0]), "m2499") {
-		t.Errorf("%d rows, the first %s", got.Data.Total, got.Data.Models[0])
+	if got.Data.Total != demandRows {
+		t.Errorf("Data.Total: got %d, want %d", got.Data.Total, demandRows)
+	} else if !strings.Contains(string(got.Data.Models[0]), "m2499") {
+		t.Errorf(`got.Data.Models[0]: got %q, want "m2499" in it`, string(got.Data.Models[0]))
 	}
 }

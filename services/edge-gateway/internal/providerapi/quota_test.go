@@ -21,20 +21,25 @@ func TestQuotaIsExactWithinAnySpan(t *testing.T) {
 			continue
 		}
 		f, ok := fault.As(err)
-		if !ok || f.Reason != fault.RateLimitExceeded || f.RetryAfter <= 0 || f.RetryAfter > time.Hour {
-			t.Fatalf("minute %d: %v", minute, err)
+		switch {
+		case !ok:
+			t.Fatalf("minute %d: got the error %v, want a fault", minute, err)
+		case f.Reason != fault.RateLimitExceeded:
+			t.Fatalf("minute %d: f.Reason: got %q, want %q", minute, f.Reason, fault.RateLimitExceeded)
+		case f.RetryAfter <= 0 || f.RetryAfter > time.Hour:
+			t.Fatalf("minute %d: f.RetryAfter: got %v, want more than 0 and at most %v", minute, f.RetryAfter, time.Hour)
 		}
 		if free := at.Add(f.RetryAfter); free.Sub(taken[len(taken)-5]) != time.Hour {
-			t.Fatalf("minute %d: free after %v", minute, f.RetryAfter)
+			t.Fatalf("minute %d: free after %v: got %v, want %v", minute, f.RetryAfter, free.Sub(taken[len(taken)-5]), time.Hour)
 		}
 	}
 	for i := range taken[:len(taken)-5] {
 		if span := taken[i+5].Sub(taken[i]); span < time.Hour {
-			t.Errorf("six calls within %v", span)
+			t.Errorf("six calls within: got %v, want at least %v", span, time.Hour)
 		}
 	}
 	if len(taken) != 50 {
-		t.Errorf("%d calls in ten hours", len(taken))
+		t.Errorf("calls in ten hours: got %d, want 50", len(taken))
 	}
 }
 
@@ -43,7 +48,7 @@ func TestAQuotaIsANetworks(t *testing.T) {
 	now := time.Now()
 	for address, free := range map[string]bool{"192.0.2.1": true, "192.0.2.2": true} {
 		if err := q.take(netip.MustParseAddr(address), now); (err == nil) != free {
-			t.Errorf("%s: %v", address, err)
+			t.Errorf("%s: err == nil: got %t, want %t", address, err == nil, free)
 		}
 	}
 	q = newQuota("calls", Rate{1, time.Hour}, 2)

@@ -31,7 +31,7 @@ func TestStatusIsFlatAndHasWhatAgentsParse(t *testing.T) {
 	b.hub.status = func(req *hubv1.GetOwnStatusRequest) (*hubv1.GetOwnStatusResponse, error) {
 		digest := apikey.Sum(b.key)
 		if !bytes.Equal(req.GetKeyDigest(), digest[:]) {
-			t.Error("another key was asked for")
+			t.Errorf("another key was asked for: got %q, want %q", req.GetKeyDigest(), digest[:])
 		}
 		return &hubv1.GetOwnStatusResponse{
 			Provider: &hubv1.Provider{
@@ -72,7 +72,7 @@ func TestStatusIsFlatAndHasWhatAgentsParse(t *testing.T) {
 		t.Errorf("got %s", a.JSON)
 	}
 	if bytes.Contains(a.JSON, []byte(`"traffic"`)) {
-		t.Errorf("there is no router, and yet: %s", a.JSON)
+		t.Errorf("there is no router, and yet: got %q, want it without %q", a.JSON, []byte(`"traffic"`))
 	}
 }
 
@@ -96,8 +96,13 @@ func TestOnlySuspendedAndRejectedCannotConnect(t *testing.T) {
 		b.decode(t, a, &got)
 		refused := status == hubv1.ProviderStatus_PROVIDER_STATUS_SUSPENDED ||
 			status == hubv1.ProviderStatus_PROVIDER_STATUS_REJECTED
-		if got.CanConnect == refused || !got.Valid || got.Earns != (status == hubv1.ProviderStatus_PROVIDER_STATUS_ACTIVE) {
-			t.Errorf("%s: %s", status, a.JSON)
+		switch {
+		case got.CanConnect == refused:
+			t.Errorf("CanConnect: got %t, want any but %t, with %s", got.CanConnect, refused, a.JSON)
+		case !got.Valid:
+			t.Errorf("Valid: got false, want true, with %s", a.JSON)
+		case got.Earns != (status == hubv1.ProviderStatus_PROVIDER_STATUS_ACTIVE):
+			t.Errorf("Earns: got %t, want %t, with %s", got.Earns, status == hubv1.ProviderStatus_PROVIDER_STATUS_ACTIVE, a.JSON)
 		}
 	}
 }
@@ -116,9 +121,13 @@ func TestOnlyAVerdictOnTheKeyIsAVerdict(t *testing.T) {
 		b := setup(t)
 		b.hub.status = failing(fault.New(fault.Unauthenticated, reason, "key %s of the hub", "sk-prov-x"))
 		_, err := b.Status(t.Context(), with(b.key, ""))
-		if a := apierror.Of(err); a.Status != 401 || a.Code != string(reason) ||
-			bytes.Contains([]byte(a.Message), []byte("sk-")) {
-			t.Errorf("%s: got %+v", reason, a)
+		switch a := apierror.Of(err); {
+		case a.Status != 401:
+			t.Errorf("%s: a.Status: got %d, want 401", reason, a.Status)
+		case a.Code != string(reason):
+			t.Errorf("%s: a.Code: got %q, want %q", reason, a.Code, string(reason))
+		case bytes.Contains([]byte(a.Message), []byte("sk-")):
+			t.Errorf("%s: a.Message: got %q, want it without %q", reason, []byte(a.Message), []byte("sk-"))
 		}
 	}
 	b := setup(t)
@@ -137,8 +146,13 @@ func TestALastGoodAnswerStandsInForTheHub(t *testing.T) {
 	b.hub.status = failing(fault.New(fault.Unavailable, fault.ServiceUnavailable, "away"))
 	b.clock.Advance(9 * time.Minute)
 	last, err := b.Status(t.Context(), with(b.key, ""))
-	if err != nil || !bytes.Equal(last.JSON, good.JSON) || last.Header.Get("Age") != "540" {
-		t.Errorf("after 9 minutes: %+v, %v", last, err)
+	switch {
+	case err != nil:
+		t.Errorf("after 9 minutes: got the error %v, want none", err)
+	case !bytes.Equal(last.JSON, good.JSON):
+		t.Errorf("after 9 minutes: last.JSON: got %q, want %q", last.JSON, good.JSON)
+	case last.Header.Get("Age") != "540":
+		t.Errorf(`after 9 minutes: last.Header.Get("Age"): got %q, want "540"`, last.Header.Get("Age"))
 	}
 	if _, err := b.Status(t.Context(), with(newKey(t, apikey.Provider), "")); apierror.Of(err).Status != 503 {
 		t.Errorf("another key has %v", err)
@@ -156,7 +170,7 @@ func TestARevokedKeyHasNoLastAnswer(t *testing.T) {
 	}
 	b.hub.status = failing(fault.New(fault.Unauthenticated, fault.KeyRevoked, "revoked"))
 	if _, err := b.Status(t.Context(), with(b.key, "")); !fault.Is(err, fault.KeyRevoked) {
-		t.Errorf("got %v", err)
+		t.Errorf("got the error %v, want the reason %v", err, fault.KeyRevoked)
 	}
 	b.hub.status = failing(fault.New(fault.Unavailable, fault.ServiceUnavailable, "away"))
 	if a, err := b.Status(t.Context(), with(b.key, "")); err == nil {
@@ -194,24 +208,42 @@ func TestKeptAnswersAreBoundedInBytesAndTime(t *testing.T) {
 		k.keep(apikey.Digest{n}, make([]byte, 7), now.Add(time.Duration(n)*time.Second/2))
 	}
 	now = now.Add(25 * time.Second)
-	if n, sum := kept(now); n != 14 || sum != 98 || k.bytes != 98 || k.answers.Len() != 14 || !k.knows(apikey.Digest{0}) {
-		t.Errorf("%d answers of %d bytes are kept, counted as %d of %d", n, sum, k.answers.Len(), k.bytes)
+	switch n, sum := kept(now); {
+	case n != 14:
+		t.Errorf("%d answers of %d bytes are kept, counted as %d of %d: kept(now): got %d, want 14", n, sum, k.answers.Len(),
+			k.bytes, n)
+	case sum != 98:
+		t.Errorf("%d answers of %d bytes are kept, counted as %d of %d: sum: got %d, want 98", n, sum, k.answers.Len(),
+			k.bytes, sum)
+	case k.bytes != 98:
+		t.Errorf("%d answers of %d bytes are kept, counted as %d of %d: k.bytes: got %d, want 98", n, sum, k.answers.Len(),
+			k.bytes, k.bytes)
+	case k.answers.Len() != 14:
+		t.Errorf("%d answers of %d bytes are kept, counted as %d of %d: k.answers.Len(): got %d, want 14", n, sum,
+			k.answers.Len(), k.bytes, k.answers.Len())
+	case !k.knows(apikey.Digest{0}):
+		t.Errorf("%d answers of %d bytes are kept, counted as %d of %d: k.knows(apikey.Digest{0}): got false, want true", n,
+			sum, k.answers.Len(), k.bytes)
 	}
 	if _, _, found := k.answer(apikey.Digest{49}, now); !found {
 		t.Error("the last answer is gone")
 	}
 	k.keep(apikey.Digest{49}, make([]byte, 101), now)
-	if _, _, found := k.answer(apikey.Digest{49}, now); found || k.bytes != 91 {
-		t.Errorf("an answer above the bound is kept, or the one before it; %d bytes", k.bytes)
+	if _, _, found := k.answer(apikey.Digest{49}, now); found {
+		t.Error("found of k.answer(apikey.Digest{49}, now): got true, want false")
+	} else if k.bytes != 91 {
+		t.Errorf("an answer above the bound is kept, or the one before: got %d, want 91", k.bytes)
 	}
 	k.forget(apikey.Digest{48})
 	k.keep(apikey.Digest{47}, make([]byte, 7), now) // in place of its own
 	if k.bytes != 84 {
-		t.Errorf("%d bytes are counted", k.bytes)
+		t.Errorf("bytes counted: got %d, want 84", k.bytes)
 	}
 	k.keep(apikey.Digest{200}, []byte("x"), now.Add(time.Minute-1))
-	if k.answers.Len() != 2 || k.bytes != 8 {
-		t.Errorf("%d answers are kept past their time", k.answers.Len()-2)
+	if k.answers.Len() != 2 {
+		t.Errorf("answers kept past their time: k.answers.Len(): got %d, want 2", k.answers.Len())
+	} else if k.bytes != 8 {
+		t.Errorf("answers kept past their time: k.bytes: got %d, want 8", k.bytes)
 	}
 }
 
@@ -228,14 +260,25 @@ func TestTheLastAnswerHasNoNodesAndNoTraffic(t *testing.T) {
 		return &routerv1.ExplainProviderResponse{}, nil
 	}
 	first, err := b.Status(t.Context(), with(b.key, ""))
-	if err != nil || !bytes.Contains(first.JSON, []byte(`"n1"`)) || !bytes.Contains(first.JSON, []byte(`"traffic"`)) {
-		t.Fatalf("%s, %v", first.JSON, err)
+	switch {
+	case err != nil:
+		t.Fatalf("got the error %v, want none", err)
+	case !bytes.Contains(first.JSON, []byte(`"n1"`)):
+		t.Fatalf("first.JSON: got %q, want %q in it", first.JSON, []byte(`"n1"`))
+	case !bytes.Contains(first.JSON, []byte(`"traffic"`)):
+		t.Fatalf("first.JSON: got %q, want %q in it", first.JSON, []byte(`"traffic"`))
 	}
 	b.hub.status = failing(fault.New(fault.Unavailable, fault.ServiceUnavailable, "away"))
 	last, err := b.Status(t.Context(), with(b.key, ""))
-	if err != nil || !bytes.Contains(last.JSON, []byte(`"api_key_valid":true`)) ||
-		!bytes.Contains(last.JSON, []byte(`"nodes":[]`)) || bytes.Contains(last.JSON, []byte(`"traffic"`)) {
-		t.Errorf("%s, %v", last.JSON, err)
+	switch {
+	case err != nil:
+		t.Errorf("got the error %v, want none", err)
+	case !bytes.Contains(last.JSON, []byte(`"api_key_valid":true`)):
+		t.Errorf("last.JSON: got %q, want %q in it", last.JSON, []byte(`"api_key_valid":true`))
+	case !bytes.Contains(last.JSON, []byte(`"nodes":[]`)):
+		t.Errorf("last.JSON: got %q, want %q in it", last.JSON, []byte(`"nodes":[]`))
+	case bytes.Contains(last.JSON, []byte(`"traffic"`)):
+		t.Errorf("last.JSON: got %q, want it without %q", last.JSON, []byte(`"traffic"`))
 	}
 }
 
@@ -249,11 +292,13 @@ func TestTrafficIsAbsentWhenTheRouterIsSlow(t *testing.T) {
 		}
 		began := time.Now()
 		a, err := b.Status(t.Context(), with(b.key, ""))
-		if err != nil || bytes.Contains(a.JSON, []byte("traffic")) {
-			t.Errorf("%s, %v", a.JSON, err)
+		if err != nil {
+			t.Errorf("got the error %v, want none", err)
+		} else if bytes.Contains(a.JSON, []byte("traffic")) {
+			t.Errorf("a.JSON: got %q, want it without %q", a.JSON, []byte("traffic"))
 		}
 		if took := time.Since(began); took != testConfig.ExplainTimeout {
-			t.Errorf("it took %v", took)
+			t.Errorf("it took: got %v, want %v", took, testConfig.ExplainTimeout)
 		}
 	})
 }
@@ -298,8 +343,10 @@ func TestGuessesOfProviderKeysAreBounded(t *testing.T) {
 			held++
 		}
 	}
-	if asked := b.hub.asked; held < 10 || asked > 10 {
-		t.Errorf("%d guesses were held, %d look-ups made", held, asked)
+	if asked := b.hub.asked; held < 10 {
+		t.Errorf("%d guesses were held, %d look-ups made: held: got %d, want at least 10", held, asked, held)
+	} else if asked > 10 {
+		t.Errorf("%d guesses were held, %d look-ups made: asked: got %d, want at most 10", held, asked, asked)
 	}
 	b.hub.status = known
 	if _, err := b.Status(t.Context(), with(b.key, "")); err != nil {
@@ -320,10 +367,10 @@ func TestKeysOfAnotherKindAreNotLookedUp(t *testing.T) {
 		b.key[:len(b.key)-1] + "!": fault.InvalidAPIKey,
 	} {
 		if _, err := b.Status(t.Context(), with(credential, "")); !fault.Is(err, reason) {
-			t.Errorf("%.8q: %v", credential, err)
+			t.Errorf("%.8q: got the error %v, want the reason %v", credential, err, reason)
 		}
 	}
 	if b.hub.asked != 0 {
-		t.Error("the hub was asked")
+		t.Errorf("the hub was asked: got %d, want 0", b.hub.asked)
 	}
 }

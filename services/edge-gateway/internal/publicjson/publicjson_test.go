@@ -40,9 +40,15 @@ func TestEveryPublicMessageIsSupported(t *testing.T) {
 		for i := range m.Fields().Len() {
 			f := m.Fields().Get(i)
 			oneof := f.ContainingOneof()
-			if f.IsMap() || f.Kind() == protoreflect.BytesKind || f.Kind() == protoreflect.GroupKind || oneof != nil &&
-				!oneof.IsSynthetic() {
-				t.Errorf("%s is not supported", f.FullName())
+			switch {
+			case f.IsMap():
+				t.Error("not supported: f.IsMap(): got true, want false")
+			case f.Kind() == protoreflect.BytesKind:
+				t.Errorf("not supported: f.Kind(): got %v, want any but %v", f.Kind(), protoreflect.BytesKind)
+			case f.Kind() == protoreflect.GroupKind:
+				t.Errorf("not supported: f.Kind(): got %v, want any but %v", f.Kind(), protoreflect.GroupKind)
+			case oneof != nil && !oneof.IsSynthetic():
+				t.Errorf("not supported: oneof.IsSynthetic(): got false, want true, with %s", f.FullName())
 			}
 			switch f.Kind() {
 			case protoreflect.Int64Kind, protoreflect.Uint64Kind, protoreflect.Sint64Kind, protoreflect.Fixed64Kind,
@@ -117,7 +123,7 @@ func TestAbsentOptionalsAreNull(t *testing.T) {
 		`"ttft_ms_p95":null,` +
 		`"tokens_per_second_p50":null,"success_rate_24h":null,"online":true,"region":"","uptime_30d":null,"trust":""}`
 	if got != want {
-		t.Errorf("got %s", got)
+		t.Errorf("Append(…): got %q, want %q", got, want)
 	}
 	if got := string(Append(nil, &catalogv1.PublicOffering{InputPrice: math.NaN()})); !json.Valid([]byte(got)) {
 		t.Errorf("not a number broke the JSON: %s", got)

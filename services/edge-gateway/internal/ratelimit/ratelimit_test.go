@@ -61,20 +61,20 @@ func TestAKeyIsAskedForOnceInAMoment(t *testing.T) {
 		for range 100 {
 			callers.Go(func() {
 				if got := within(t, r, "key", "llm"); got.GetRemaining() != 1 {
-					t.Errorf("got %v", got)
+					t.Errorf("got.GetRemaining(): got %d, want 1", got.GetRemaining())
 				}
 			})
 		}
 		callers.Wait()
 		if got := within(t, r, "key", "llm"); got.GetRemaining() != 1 {
-			t.Errorf("in the same moment got %v", got)
+			t.Errorf("in the same moment: got %d, want 1", got.GetRemaining())
 		}
 		if got := within(t, r, "key", "audio"); got.GetRemaining() != 2 {
-			t.Errorf("of another category got %v", got)
+			t.Errorf("of another category: got %d, want 2", got.GetRemaining())
 		}
 		pass(bounds.KeptFor)
 		if got := within(t, r, "key", "llm"); got.GetRemaining() != 3 {
-			t.Errorf("a moment later got %v", got)
+			t.Errorf("a moment later: got %d, want 3", got.GetRemaining())
 		}
 	})
 }
@@ -88,26 +88,30 @@ func TestAReadTakesNoLongerThanItMayAndIsNotTriedAgainAtOnce(t *testing.T) {
 		for range 10 {
 			callers.Go(func() {
 				if got := within(t, r, "key", "llm"); got != nil {
-					t.Errorf("got %v", got)
+					t.Errorf(`within(t, r, "key", "llm"): got %v, want nil`, got)
 				}
 			})
 		}
 		callers.Wait()
 		if took := time.Since(began); took != 250*time.Millisecond {
-			t.Errorf("took %v", took)
+			t.Errorf("took: got %v, want %v", took, 250*time.Millisecond)
 		}
-		if within(t, r, "key", "llm"); time.Since(began) != 250*time.Millisecond || peer.asked.Load() != 1 {
-			t.Errorf("tried again at once, %d reads in %v", peer.asked.Load(), time.Since(began))
+		if within(t, r, "key", "llm"); time.Since(began) != 250*time.Millisecond {
+			t.Errorf("time.Since(began): got %v, want %v", time.Since(began), 250*time.Millisecond)
+		} else if peer.asked.Load() != 1 {
+			t.Errorf("tried again at once: got %d, want 1", peer.asked.Load())
 		}
 		peer.takes, peer.err = 0, errors.New("refused")
 		pass(bounds.FailedFor)
-		if got := within(t, r, "key", "llm"); got != nil || peer.asked.Load() != 2 {
-			t.Errorf("got %v after %d reads", got, peer.asked.Load())
+		if got := within(t, r, "key", "llm"); got != nil {
+			t.Errorf(`within(t, r, "key", "llm"): got %v, want nil`, got)
+		} else if peer.asked.Load() != 2 {
+			t.Errorf("peer.asked.Load(): got %d, want 2", peer.asked.Load())
 		}
 		peer.err = nil
 		pass(bounds.FailedFor)
 		if got := within(t, r, "key", "llm"); got.GetRemaining() != 3 {
-			t.Errorf("once it answers again got %v", got)
+			t.Errorf("once it answers again: got %d, want 3", got.GetRemaining())
 		}
 	})
 }
@@ -133,12 +137,18 @@ func TestWhatIsKeptAndUnderWayIsBounded(t *testing.T) {
 		for i := range 10 {
 			within(t, r, fmt.Sprint("other-", i), "llm")
 		}
-		if len(r.kept) != bounds.Kept || peer.asked.Load() != 4 {
-			t.Errorf("%d are kept after %d reads", len(r.kept), peer.asked.Load())
+		if len(r.kept) != bounds.Kept {
+			t.Errorf("%d are kept after %d reads: len(r.kept): got %d, want %d", len(r.kept), peer.asked.Load(), len(r.kept),
+				bounds.Kept)
+		} else if peer.asked.Load() != 4 {
+			t.Errorf("%d are kept after %d reads: peer.asked.Load(): got %d, want 4", len(r.kept), peer.asked.Load(),
+				peer.asked.Load())
 		}
 		pass(bounds.KeptFor)
-		if within(t, r, "late", "llm") == nil || len(r.kept) != 1 {
-			t.Errorf("%d are kept once they are over", len(r.kept))
+		if within(t, r, "late", "llm") == nil {
+			t.Error(`kept once they are over: within(t, r, "late", "llm"): got nil, want a value`)
+		} else if len(r.kept) != 1 {
+			t.Errorf("kept once they are over: len(r.kept): got %d, want 1", len(r.kept))
 		}
 	})
 }

@@ -83,7 +83,7 @@ func FuzzATextCompletionIsAlwaysJSON(f *testing.F) {
 			return // no chat at all
 		}
 		if string(text["object"]) != `"text_completion"` {
-			t.Fatalf("%s became %s", body, out)
+			t.Fatalf(`text["object"]: got %q, want %q, with %s`, string(text["object"]), `"text_completion"`, body)
 		}
 		for _, c := range choices {
 			if c == nil {
@@ -125,8 +125,10 @@ func TestVectorsComeInTheFormThatWasAskedFor(t *testing.T) {
 	for _, c := range cases {
 		form := embeddings{base64: c.base64, model: "m"}
 		got, ok := form.Accept([]byte(`{"object":"list","model":"m","data":[` + entry + c.in + `,"x":1.0}]}`))
-		if want := `{"object":"list","model":"m","data":[` + entry + c.want + `,"x":1.0}]}`; !ok || string(got) != want {
-			t.Errorf("%s, base64 %v: %v\n  became %s\n  want   %s", c.in, c.base64, ok, got, want)
+		if want := `{"object":"list","model":"m","data":[` + entry + c.want + `,"x":1.0}]}`; !ok {
+			t.Errorf("%s, base64 %v: ok of form.Accept(…): got false, want true", c.in, c.base64)
+		} else if string(got) != want {
+			t.Errorf("%s, base64 %v: got %q, want %q", c.in, c.base64, string(got), want)
 		}
 	}
 	got, ok := (&embeddings{model: "m"}).Accept([]byte(`{"data":[{"embedding":[1]},{"embedding":[2]}]}`))
@@ -179,12 +181,14 @@ func FuzzVectorsSurviveBothForms(f *testing.F) {
 		var got struct {
 			Data []struct{ Embedding []float32 }
 		}
-		if err := json.Unmarshal(plain, &got); err != nil || len(got.Data[0].Embedding) != len(want) {
-			t.Fatalf("%s became %s: %v", vector, plain, err)
+		if err := json.Unmarshal(plain, &got); err != nil {
+			t.Fatalf("got the error %v, want none", err)
+		} else if len(got.Data[0].Embedding) != len(want) {
+			t.Fatalf("len(got.Data[0].Embedding): got %d, want %d, with %s", len(got.Data[0].Embedding), len(want), vector)
 		}
 		for i, x := range got.Data[0].Embedding {
 			if math.Float32bits(x) != math.Float32bits(want[i]) {
-				t.Fatalf("%v became %v", want[i], x)
+				t.Fatalf("%v: math.Float32bits(x): got %d, want %d", want[i], math.Float32bits(x), math.Float32bits(want[i]))
 			}
 		}
 	})
@@ -208,7 +212,7 @@ func TestEmbeddingsTellTheirPromptAlone(t *testing.T) {
 	}
 	_, got := (&embeddings{}).Whole([]byte(`{}`), Usage{Prompt: 2, Cost: "0.5"})
 	if string(got) != `{"usage":{"prompt_tokens":2,"total_tokens":2,"cost":0.5}}` {
-		t.Errorf("with the cost: %s", got)
+		t.Errorf("with the cost: got %q, want %q", string(got), `{"usage":{"prompt_tokens":2,"total_tokens":2,"cost":0.5}}`)
 	}
 }
 
@@ -219,7 +223,7 @@ func TestImagesAreDatedAndOtherwiseTheEnginesOwn(t *testing.T) {
 		`{"created":5,"data":[]}`:                           `{"created":5,"data":[]}`,
 	} {
 		if _, got := form.Whole([]byte(in), Usage{Completion: 1}); string(got) != want {
-			t.Errorf("%s became %s", in, got)
+			t.Errorf("%s: got %q, want %q", in, string(got), want)
 		}
 	}
 }
@@ -232,7 +236,7 @@ func TestEventsOfImagesAreDatedAndSayWhatTheyAre(t *testing.T) {
 		"\"b64_json\":\"AA\",\"x\":1.0}\n\n" +
 		"event: image_generation.completed\ndata: {\"type\":\"image_generation.completed\",\"created_at\":5}\n\n" +
 		"data: {\"y\":1}\n\n"; got != want {
-		t.Errorf("got %s", got)
+		t.Errorf("streamed(…): got %q, want %q", got, want)
 	}
 }
 
@@ -252,14 +256,17 @@ func TestATranscriptTellsItsDuration(t *testing.T) {
 		`{"text":"a","usage":null,"segments":[{"start":0.0}],"duration":1.10}`: `{"text":"a",` + shown +
 			`,"segments":[{"start":0.0}],"duration":1.10}`,
 	} {
-		if kind, got := form.Whole([]byte(in), audible); string(got) != want || kind != TypeJSON {
-			t.Errorf("%s\n  became %s\n  want   %s", in, got, want)
+		if kind, got := form.Whole([]byte(in), audible); string(got) != want {
+			t.Errorf("%s: got %q, want %q", in, string(got), want)
+		} else if kind != TypeJSON {
+			t.Errorf("%s: kind: got %q, want %q", in, kind, TypeJSON)
 		}
 	}
 	text := transcript{text: true, contentType: "text/plain; charset=utf-8"}
-	if kind, got := text.Whole([]byte("1\n00:00 --> {"), audible); kind != "text/plain; charset=utf-8" ||
-		string(got) != "1\n00:00 --> {" {
-		t.Errorf("%s: %s", kind, got)
+	if kind, got := text.Whole([]byte("1\n00:00 --> {"), audible); kind != "text/plain; charset=utf-8" {
+		t.Errorf(`kind: got %q, want "text/plain; charset=utf-8"`, kind)
+	} else if string(got) != "1\n00:00 --> {" {
+		t.Errorf("got %q, want %q", string(got), "1\n00:00 --> {")
 	}
 }
 
@@ -294,14 +301,14 @@ func TestATranscriptsLastEventWaitsUntilItIsBilled(t *testing.T) {
 		`{"type":"transcript.text.done","text":"a"}`
 	const billed = `data: {"usage":{"type":"duration","seconds":2},"type":"transcript.text.done","text":"a"}` + "\n\n"
 	if got := streamed(&transcript{}, true, event("", delta), event("", done)); got != "data: "+delta+"\n\n"+billed {
-		t.Errorf("served: %s", got)
+		t.Errorf("served: got %q, want %q", got, "data: "+delta+"\n\n"+billed)
 	}
 	if got := streamed(&transcript{}, false, event("", delta), event("", done)); got != "data: "+delta+"\n\n" {
-		t.Errorf("failed: %s", got)
+		t.Errorf("failed: got %q, want %q", got, "data: "+delta+"\n\n")
 	}
 	if got := streamed(&transcript{}, true, event("", done), event("", delta), event("", done)); got != "data: "+done+
 		"\n\ndata: "+delta+"\n\n"+billed {
-		t.Errorf("not the last: %s", got)
+		t.Errorf("not the last: got %q, want %q", got, "data: "+done+"\n\ndata: "+delta+"\n\n"+billed)
 	}
 }
 

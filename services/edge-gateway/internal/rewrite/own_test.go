@@ -110,11 +110,13 @@ func TestWhatIsNullInVectorsAndImagesIsSaid(t *testing.T) {
 	form := &embeddings{model: "m"}
 	const in, want = `{"object":null,"model":null,"data":[{"object":null,"index":null,"embedding":[1.0]}]}`,
 		`{"object":"list","model":"m","data":[{"object":"embedding","index":0,"embedding":[1.0]}]}`
-	if got, ok := form.Accept([]byte(in)); !ok || string(got) != want {
-		t.Errorf("vectors became %s", got)
+	if got, ok := form.Accept([]byte(in)); !ok {
+		t.Error("ok of form.Accept([]byte(in)): got false, want true")
+	} else if string(got) != want {
+		t.Errorf("vectors: got %q, want %q", string(got), want)
 	}
 	if _, got := (&images{now: noon}).Whole([]byte(`{"created":null,"data":[]}`),
 		Usage{}); string(got) != `{"created":17,"data":[]}` {
-		t.Errorf("images became %s", got)
+		t.Errorf("images: got %q, want %q", string(got), `{"created":17,"data":[]}`)
 	}
 }

@@ -174,22 +174,22 @@ func TestTheUsageShownIsTheUsageBilled(t *testing.T) {
 	} {
 		got := string(strict([]byte(`{"a":1,"usage":`+in+`,"b":2}`), usage))
 		if got != `{"a":1,"usage":`+want+`,"b":2}` {
-			t.Errorf("%s became %s", in, got)
+			t.Errorf("%s: got %q, want %q", in, got, `{"a":1,"usage":`+want+`,"b":2}`)
 		}
 		if event := string(withBilled([]byte(`{"a":1,"usage":`+in+`,"b":2}`), usage)); event != got {
-			t.Errorf("the event with %s became %s", in, event)
+			t.Errorf("the event with %s: got %q, want %q", in, event, got)
 		}
 	}
 	if got := string(withBilled([]byte(`{"usage":{"x":1},"choices":[{}],"usage":{`+right+`}}`),
 		usage)); got != `{"usage":`+shown+`,"choices":[{}],"usage":`+shown+`}` {
-		t.Errorf("of two: %s", got)
+		t.Errorf("of two: got %q, want %q", got, `{"usage":`+shown+`,"choices":[{}],"usage":`+shown+`}`)
 	}
 	usage.Cost = "0.5"
 	if got := string(withBilled([]byte(`{"usage":{`+right+`}}`), usage)); got != `{"usage":{"cost":0.5,`+right+`}}` {
-		t.Errorf("with the cost: %s", got)
+		t.Errorf("with the cost: got %q, want %q", got, `{"usage":{"cost":0.5,`+right+`}}`)
 	}
 	if got := string(withBilled([]byte(`{"usage":7}`), usage)); got != `{"usage":{`+right+`,"cost":0.5}}` {
-		t.Errorf("replaced with the cost: %s", got)
+		t.Errorf("replaced with the cost: got %q, want %q", got, `{"usage":{`+right+`,"cost":0.5}}`)
 	}
 }
 
@@ -214,7 +214,7 @@ func TestAnEventWithoutUsageSaysSo(t *testing.T) {
 		`{ }`: `{"usage":null }`, `5`: `5`,
 	} {
 		if got := string(withNullUsage([]byte(in))); got != want {
-			t.Errorf("%s became %s", in, got)
+			t.Errorf("%s: got %q, want %q", in, got, want)
 		}
 	}
 }
@@ -229,7 +229,7 @@ func TestAUsageEventNamesItselfAsItsStreamDoes(t *testing.T) {
 		``:               `{"object":"chat.completion.chunk",` + tail,
 	} {
 		if got := string(usageEvent([]byte(in), usage)); got != want {
-			t.Errorf("like %s: %s", in, got)
+			t.Errorf("like %s: got %q, want %q", in, got, want)
 		}
 	}
 }
