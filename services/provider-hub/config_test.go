@@ -19,7 +19,7 @@ func TestConfigReportsEveryFaultAtOnce(t *testing.T) {
 	}
 	for _, part := range []string{"hub id", "journal folder", "pepper", "ping interval", "limit", "domain"} {
 		if !strings.Contains(err.Error(), part) {
-			t.Errorf("no word of the %s in %q", part, err)
+			t.Errorf("no word of the %s: got the error %q, want %q in it", part, err, part)
 		}
 	}
 	good := providerhub.DefaultConfig()
@@ -30,15 +30,18 @@ func TestConfigReportsEveryFaultAtOnce(t *testing.T) {
 	for dials, sound := range map[int]bool{0: true, 499: false, 500: true, -1: false} {
 		cfg := good
 		if cfg.DialsPerSecond = dials; (cfg.Validate() == nil) != sound {
-			t.Errorf("%d dials a second for 500 handshakes: %v", dials, cfg.Validate())
+			t.Errorf("%d dials a second for 500 handshakes: cfg.Validate() == nil: got %t, want %t", dials,
+				cfg.Validate() == nil, sound)
 		}
 	}
 	long := strings.Repeat("s", 32)
 	for previous, sound := range map[string]bool{"pepper": true, long: true, "too short": false} {
 		cfg := good
 		cfg.WorkReceiptSecret, cfg.WorkReceiptSecretPrevious = config.NewSecret(long), config.NewSecret(previous)
-		if err := cfg.Validate(); (err == nil) != sound || err != nil && strings.Contains(err.Error(), previous) {
-			t.Errorf("a previous receipt secret of %d bytes: %v", len(previous), err)
+		if err := cfg.Validate(); (err == nil) != sound {
+			t.Errorf("a previous receipt secret of %d bytes: err == nil: got %t, want %t", len(previous), err == nil, sound)
+		} else if err != nil && strings.Contains(err.Error(), previous) {
+			t.Errorf("a previous receipt secret of %d bytes: got the error %q, want it without %q", len(previous), err, previous)
 		}
 	}
 }
@@ -51,6 +54,6 @@ func TestAFullHubsAgentsAreBackWithinAMinute(t *testing.T) {
 	cfg := providerhub.DefaultConfig()
 	if took := reconnectSpread + time.Duration(float64(cfg.MaxSockets)/
 		cfg.HandshakesPerSecond*float64(time.Second)); took > time.Minute {
-		t.Errorf("%d agents are back after %v", cfg.MaxSockets, took)
+		t.Errorf("%d agents are back: got %v, want at most %v", cfg.MaxSockets, took, time.Minute)
 	}
 }

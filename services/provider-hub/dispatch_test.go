@@ -19,32 +19,54 @@ func TestStreamIsRelayedMeteredAndPublished(t *testing.T) {
 	a := w.dial(m, fakeagent.Options{Handler: fakeagent.Answer("Hello", " wide", " world")})
 	open := order(m, a, true)
 	r := w.call(open).rest()
-	if r.failed != nil || r.finished.GetBillablePromptTokens() != 10 || r.finished.GetBillableCompletionTokens() != 3 {
-		t.Fatalf("finished %v, failed %v", r.finished, r.failed)
+	switch {
+	case r.failed != nil:
+		t.Fatalf("r.failed: got %v, want nil", r.failed)
+	case r.finished.GetBillablePromptTokens() != 10:
+		t.Fatalf("r.finished.GetBillablePromptTokens(): got %d, want 10", r.finished.GetBillablePromptTokens())
+	case r.finished.GetBillableCompletionTokens() != 3:
+		t.Fatalf("r.finished.GetBillableCompletionTokens(): got %d, want 3", r.finished.GetBillableCompletionTokens())
 	}
 	if len(r.events) != 5 { // role, three pieces, finish; no usage
-		t.Fatalf("%d events: %q", len(r.events), r.texts())
+		t.Fatalf("len(r.events): got %d, want 5", len(r.events))
 	}
 	for i, e := range r.events {
 		text := string(e.GetJson())
-		if !strings.Contains(text, `"model":"`+testModel+`"`) || strings.Contains(text, "usage") ||
-			e.GetFirstContent() != (i == 1) {
-			t.Errorf("event %d: first=%v %s", i, e.GetFirstContent(), text)
+		switch {
+		case !strings.Contains(text, `"model":"`+testModel+`"`):
+			t.Errorf("event %d: text: got %q, want %q in it", i, text, `"model":"`+testModel+`"`)
+		case strings.Contains(text, "usage"):
+			t.Errorf(`event %d: text: got %q, want it without "usage"`, i, text)
+		case e.GetFirstContent() != (i == 1):
+			t.Errorf("event %d: first: got %t, want %t", i, e.GetFirstContent(), i == 1)
 		}
 	}
 	if last := r.events[4].GetCompletionTokens(); last < 3 {
-		t.Errorf("running count %d after three words", last)
+		t.Errorf("running count %d after three words: got %d, want at least 3", last, last)
 	}
 	e := usage.next(1)
-	if e.GetRequestId() != open.GetRequestId() || e.GetEnding() != eventsv1.Ending_ENDING_COMPLETED ||
-		e.GetBillableCompletionTokens() != 3 ||
-		e.GetBillablePromptTokens() != 10 || e.GetEpoch() != a.Epoch() ||
-		e.GetRates().GetPayoutOutputPicoUsdPerToken() != 3 ||
-		e.GetClaimState() != eventsv1.ClaimState_CLAIM_STATE_VALID || e.GetHubId() != testHub || e.GetDeliveredBytes() != 16 {
-		t.Errorf("usage event %v", e)
+	if e.GetRequestId() != open.GetRequestId() {
+		t.Errorf("usage event: e.GetRequestId(): got %q, want %q", e.GetRequestId(), open.GetRequestId())
+	} else if e.GetEnding() != eventsv1.Ending_ENDING_COMPLETED {
+		t.Errorf("usage event: e.GetEnding(): got %v, want %v", e.GetEnding(), eventsv1.Ending_ENDING_COMPLETED)
+	} else if e.GetBillableCompletionTokens() != 3 {
+		t.Errorf("usage event: e.GetBillableCompletionTokens(): got %d, want 3", e.GetBillableCompletionTokens())
+	} else if e.GetBillablePromptTokens() != 10 {
+		t.Errorf("usage event: e.GetBillablePromptTokens(): got %d, want 10", e.GetBillablePromptTokens())
+	} else if want := a.Epoch(); e.GetEpoch() != want {
+		t.Errorf("usage event: e.GetEpoch(): got %d, want %d", e.GetEpoch(), want)
+	} else if e.GetRates().GetPayoutOutputPicoUsdPerToken() != 3 {
+		t.Errorf("usage event: e.GetRates().GetPayoutOutputPicoUsdPerToken(): got %d, want 3",
+			e.GetRates().GetPayoutOutputPicoUsdPerToken())
+	} else if e.GetClaimState() != eventsv1.ClaimState_CLAIM_STATE_VALID {
+		t.Errorf("usage event: e.GetClaimState(): got %v, want %v", e.GetClaimState(), eventsv1.ClaimState_CLAIM_STATE_VALID)
+	} else if e.GetHubId() != testHub {
+		t.Errorf("usage event: e.GetHubId(): got %q, want %q", e.GetHubId(), testHub)
+	} else if e.GetDeliveredBytes() != 16 {
+		t.Errorf("usage event: e.GetDeliveredBytes(): got %d, want 16", e.GetDeliveredBytes())
 	}
 	if usage.ids[0] != open.GetRequestId() {
-		t.Errorf("message id %q", usage.ids[0])
+		t.Errorf("message id: got %q, want %q", usage.ids[0], open.GetRequestId())
 	}
 }
 
@@ -55,8 +77,15 @@ func TestWholeAnswerIsOneEventAndKeepsItsUsage(t *testing.T) {
 	m := w.active()
 	a := w.dial(m, fakeagent.Options{Handler: fakeagent.Answer("Hello", " world")})
 	r := w.call(order(m, a, false)).rest()
-	if len(r.events) != 1 || !r.events[0].GetFirstContent() || r.finished == nil {
-		t.Fatalf("%d events, finished %v, failed %v", len(r.events), r.finished, r.failed)
+	switch {
+	case len(r.events) != 1:
+		t.Fatalf("%d events, finished %v, failed %v: len(r.events): got %d, want 1", len(r.events), r.finished, r.failed,
+			len(r.events))
+	case !r.events[0].GetFirstContent():
+		t.Fatalf("%d events, finished %v, failed %v: r.events[0].GetFirstContent(): got false, want true", len(r.events),
+			r.finished, r.failed)
+	case r.finished == nil:
+		t.Fatalf("%d events, finished %v, failed %v: r.finished: got nil, want a value", len(r.events), r.finished, r.failed)
 	}
 	want := `{"id":"chatcmpl-1","object":"chat.completion","created":1,"model":"` + testModel + `","choices":[` +
 		`{"index":0,"message":{"role":"assistant","content":"Hello world"},"finish_reason":"stop"}],` +
@@ -65,7 +94,7 @@ func TestWholeAnswerIsOneEventAndKeepsItsUsage(t *testing.T) {
 		t.Errorf("answer\n%s\nwant\n%s", got, want)
 	}
 	if e := usage.next(1); e.GetBillableCompletionTokens() != 2 {
-		t.Errorf("usage event %v", e)
+		t.Errorf("usage event: got %d, want 2", e.GetBillableCompletionTokens())
 	}
 }
 
@@ -79,9 +108,18 @@ func TestAgentGetsTheBodyAsItIsWhateverItsSize(t *testing.T) {
 		open.Body = []byte(`{"model":"` + testModel + `","x":"` + strings.Repeat("x", size) + `"}`)
 		c := w.call(open)
 		r := <-a.Requests()
-		if string(r.Body) != string(open.GetBody()) || int(r.Open.GetBodyLength()) != len(open.GetBody()) ||
-			r.Open.GetModelOffset() != 9 || r.Open.GetRequestId() != open.GetRequestId() || r.Open.GetTimeoutMs() != 120_000 {
-			t.Errorf("size %d: open %v, body of %d", size, r.Open, len(r.Body))
+		switch {
+		case string(r.Body) != string(open.GetBody()):
+			t.Errorf("size %d: r.Body: got %q, want %q", size, string(r.Body), string(open.GetBody()))
+		case int(r.Open.GetBodyLength()) != len(open.GetBody()):
+			t.Errorf("size %d: open: r.Open.GetBodyLength(): got %d, want %d", size, int(r.Open.GetBodyLength()),
+				len(open.GetBody()))
+		case r.Open.GetModelOffset() != 9:
+			t.Errorf("size %d: open: r.Open.GetModelOffset(): got %d, want 9", size, r.Open.GetModelOffset())
+		case r.Open.GetRequestId() != open.GetRequestId():
+			t.Errorf("size %d: open: r.Open.GetRequestId(): got %q, want %q", size, r.Open.GetRequestId(), open.GetRequestId())
+		case r.Open.GetTimeoutMs() != 120_000:
+			t.Errorf("size %d: open: r.Open.GetTimeoutMs(): got %d, want 120_000", size, r.Open.GetTimeoutMs())
 		}
 		go fakeagent.Answer("ok")(r)
 		if end := c.rest(); end.finished == nil {
@@ -98,8 +136,10 @@ func TestUsageIsRelayedOnlyWhenAsked(t *testing.T) {
 	open := order(m, a, true)
 	open.IncludeUsage = true
 	r := w.call(open).rest()
-	if n := len(r.events); n != 4 || !strings.Contains(r.texts()[3], `"usage":{"prompt_tokens":10`) {
-		t.Errorf("events %q", r.texts())
+	if n := len(r.events); n != 4 {
+		t.Errorf("len(r.events): got %d, want 4", n)
+	} else if !strings.Contains(r.texts()[3], `"usage":{"prompt_tokens":10`) {
+		t.Errorf("events: r.texts()[3]: got %q, want %q in it", r.texts()[3], `"usage":{"prompt_tokens":10`)
 	}
 }
 
@@ -122,8 +162,11 @@ func TestUncommittedAnswerLeavesNothingToBill(t *testing.T) {
 	if end := c.rest(); end.finished == nil {
 		t.Fatal(end.failed)
 	}
-	if e := usage.next(1); usage.count() != 1 || e.GetEnding() != eventsv1.Ending_ENDING_COMPLETED {
-		t.Errorf("%d usage events, first %v", usage.count(), e)
+	if e := usage.next(1); usage.count() != 1 {
+		t.Errorf("%d usage events, first %v: usage.count(): got %d, want 1", usage.count(), e, usage.count())
+	} else if e.GetEnding() != eventsv1.Ending_ENDING_COMPLETED {
+		t.Errorf("%d usage events, first %v: e.GetEnding(): got %v, want %v", usage.count(), e, e.GetEnding(),
+			eventsv1.Ending_ENDING_COMPLETED)
 	}
 }
 
@@ -150,13 +193,13 @@ func TestRefusedOpens(t *testing.T) {
 		open := order(m, a, true)
 		c.change(open)
 		if err := w.call(open).err(); !fault.Is(err, c.want) {
-			t.Errorf("%s: %v, want %s", name, err, c.want)
+			t.Errorf("%s: got %v, want %s", name, err, c.want)
 		}
 	}
 	first := w.call(order(m, a, true))
 	r := <-a.Requests()
 	if err := w.call(order(m, a, true)).err(); !fault.Is(err, fault.ProviderBusy) {
-		t.Errorf("beyond the capacity: %v", err)
+		t.Errorf("beyond the capacity: got the error %v, want the reason %v", err, fault.ProviderBusy)
 	}
 	go fakeagent.Answer("x")(r)
 	first.rest()
@@ -180,7 +223,7 @@ func TestSameAttemptTwiceIsRefused(t *testing.T) {
 	c := w.call(open)
 	r := <-a.Requests()
 	if err := w.call(open).err(); !fault.Is(err, fault.InvalidRequest) {
-		t.Errorf("second dispatch: %v", err)
+		t.Errorf("second dispatch: got the error %v, want the reason %v", err, fault.InvalidRequest)
 	}
 	go fakeagent.Answer("x")(r)
 	c.rest()
@@ -212,7 +255,7 @@ func TestEventsOfOnePieceSayThatMoreFollow(t *testing.T) {
 			c.commit()
 		}
 		if !strings.Contains(string(e.GetJson()), `"`+want+`"`) {
-			t.Errorf("%s instead of %q", e.GetJson(), want)
+			t.Errorf("instead of %q: got %q, want %q in it, with %q", want, string(e.GetJson()), `"`+want+`"`, want)
 		}
 		if e.GetMore() {
 			got = append(got, want)
@@ -222,7 +265,9 @@ func TestEventsOfOnePieceSayThatMoreFollow(t *testing.T) {
 	if marked := strings.Join(got, " "); marked != "one two four" && marked != "one two three four" {
 		t.Errorf("more follows after %q", marked)
 	}
-	if rest := c.rest(); rest.failed == nil || len(rest.events) != 0 {
-		t.Errorf("the rest is %+v", rest)
+	if rest := c.rest(); rest.failed == nil {
+		t.Error("rest.failed: got nil, want a value")
+	} else if len(rest.events) != 0 {
+		t.Errorf("len(rest.events): got %d, want 0, in %+v", len(rest.events), rest)
 	}
 }

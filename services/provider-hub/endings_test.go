@@ -124,18 +124,29 @@ func TestEveryEndingAfterContent(t *testing.T) {
 			c.then(t, a, r)
 			end := call.rest()
 			e := usage.next(1)
-			if c.want.code == "" && end.failed != nil || c.want.code != "" && (end.failed.GetCode() != c.want.code ||
-				end.failed.GetRetryable()) {
-				t.Errorf("finished %v, failed %v, want %q", end.finished, end.failed, c.want.code)
+			switch {
+			case c.want.code == "" && end.failed != nil:
+				t.Errorf(`end.failed: got %v, want nil, where c.want.code == ""`, end.failed)
+			case c.want.code != "" && end.failed.GetCode() != c.want.code:
+				t.Errorf(`end.failed.GetCode(): got %q, want %q, where c.want.code != ""`, end.failed.GetCode(), c.want.code)
+			case c.want.code != "" && end.failed.GetRetryable():
+				t.Errorf(`end.failed.GetRetryable(): got true, want false, where c.want.code != "", with %v`, end.failed)
 			}
-			if e.GetEnding() != c.want.ending || e.GetClaimState() != c.want.claim ||
-				(e.GetBillablePromptTokens() > 0) != c.want.prompt {
-				t.Errorf("usage %v", e)
+			switch {
+			case e.GetEnding() != c.want.ending:
+				t.Errorf("usage: e.GetEnding(): got %v, want %v", e.GetEnding(), c.want.ending)
+			case e.GetClaimState() != c.want.claim:
+				t.Errorf("usage: e.GetClaimState(): got %v, want %v", e.GetClaimState(), c.want.claim)
+			case (e.GetBillablePromptTokens() > 0) != c.want.prompt:
+				t.Errorf("usage: e.GetBillablePromptTokens() > 0: got %t, want %t", e.GetBillablePromptTokens() > 0, c.want.prompt)
 			}
-			if e.GetDeliveredBytes() != 11 || e.GetBillableCompletionTokens() > e.GetRecountedCompletionTokens() ||
-				e.GetBillableCompletionTokens() == 0 {
-				t.Errorf("billed %d of %d tokens in %d bytes", e.GetBillableCompletionTokens(), e.GetRecountedCompletionTokens(),
-					e.GetDeliveredBytes())
+			switch {
+			case e.GetDeliveredBytes() != 11:
+				t.Errorf("e.GetDeliveredBytes(): got %d, want 11", e.GetDeliveredBytes())
+			case e.GetBillableCompletionTokens() > e.GetRecountedCompletionTokens():
+				t.Errorf("billed: got %d, want at most %d", e.GetBillableCompletionTokens(), e.GetRecountedCompletionTokens())
+			case e.GetBillableCompletionTokens() == 0:
+				t.Error("billed: got 0, want any but 0")
 			}
 			if c.want.cancelled {
 				wait(t, "the cancel", r.Cancelled())
@@ -184,9 +195,15 @@ func TestClientGoneIsCancelledDrainedAndBilledByWhatWasDelivered(t *testing.T) {
 			if completion == 0 {
 				completion = e.GetRecountedCompletionTokens()
 			}
-			if e.GetEnding() != eventsv1.Ending_ENDING_CLIENT_GONE || e.GetBillablePromptTokens() != c.prompt ||
-				e.GetBillableCompletionTokens() != completion || e.GetDeliveredBytes() != 12 {
-				t.Errorf("usage %v", e)
+			switch {
+			case e.GetEnding() != eventsv1.Ending_ENDING_CLIENT_GONE:
+				t.Errorf("usage: e.GetEnding(): got %v, want %v", e.GetEnding(), eventsv1.Ending_ENDING_CLIENT_GONE)
+			case e.GetBillablePromptTokens() != c.prompt:
+				t.Errorf("usage: e.GetBillablePromptTokens(): got %d, want %d", e.GetBillablePromptTokens(), c.prompt)
+			case e.GetBillableCompletionTokens() != completion:
+				t.Errorf("usage: e.GetBillableCompletionTokens(): got %d, want %d", e.GetBillableCompletionTokens(), completion)
+			case e.GetDeliveredBytes() != 12:
+				t.Errorf("usage: e.GetDeliveredBytes(): got %d, want 12", e.GetDeliveredBytes())
 			}
 		})
 	}
@@ -210,9 +227,16 @@ func TestAGatewayThatBreaksOffCostsTheConsumerNoPrompt(t *testing.T) {
 	wait(t, "the cancel", r.Cancelled())
 	must(t, r.End(0, false))
 	e := usage.next(1)
-	if e.GetEnding() != eventsv1.Ending_ENDING_PLATFORM_LOST || e.GetBillablePromptTokens() != 0 ||
-		e.GetBillableCompletionTokens() != e.GetRecountedCompletionTokens() || e.GetBillableCompletionTokens() == 0 {
-		t.Errorf("usage %v", e)
+	switch {
+	case e.GetEnding() != eventsv1.Ending_ENDING_PLATFORM_LOST:
+		t.Errorf("usage: e.GetEnding(): got %v, want %v", e.GetEnding(), eventsv1.Ending_ENDING_PLATFORM_LOST)
+	case e.GetBillablePromptTokens() != 0:
+		t.Errorf("usage: e.GetBillablePromptTokens(): got %d, want 0", e.GetBillablePromptTokens())
+	case e.GetBillableCompletionTokens() != e.GetRecountedCompletionTokens():
+		t.Errorf("usage: e.GetBillableCompletionTokens(): got %d, want %d", e.GetBillableCompletionTokens(),
+			e.GetRecountedCompletionTokens())
+	case e.GetBillableCompletionTokens() == 0:
+		t.Error("usage: e.GetBillableCompletionTokens(): got 0, want any but 0")
 	}
 }
 
@@ -234,12 +258,16 @@ func TestHangUpInGoodOrderNeverOvertakesTheCommit(t *testing.T) {
 		call := w.call(order(m, a, true))
 		call.content()
 		must(t, call.stream.CloseSend())
-		if end := call.rest(); end.finished != nil || end.failed != nil {
-			t.Errorf("a caller who hung up heard %v %v", end.finished, end.failed)
+		if end := call.rest(); end.finished != nil {
+			t.Errorf("a caller who hung up heard: got %v, want nil", end.finished)
+		} else if end.failed != nil {
+			t.Errorf("end.failed: got %v, want nil", end.failed)
 		}
 	}
-	if e := usage.next(calls); e.GetEnding() != eventsv1.Ending_ENDING_CLIENT_GONE || e.GetDeliveredBytes() != 11 {
-		t.Errorf("usage %v", e)
+	if e := usage.next(calls); e.GetEnding() != eventsv1.Ending_ENDING_CLIENT_GONE {
+		t.Errorf("usage: e.GetEnding(): got %v, want %v", e.GetEnding(), eventsv1.Ending_ENDING_CLIENT_GONE)
+	} else if e.GetDeliveredBytes() != 11 {
+		t.Errorf("usage: e.GetDeliveredBytes(): got %d, want 11", e.GetDeliveredBytes())
 	}
 }
 
@@ -354,7 +382,7 @@ func TestBeforeContentEveryFailureButARefusalIsRetryable(t *testing.T) {
 	go fakeagent.Answer("x")(<-a.Requests())
 	call.rest()
 	if usage.next(1); usage.count() != 1 {
-		t.Errorf("%d usage events for one served request", usage.count())
+		t.Errorf("usage events for one served request: got %d, want 1", usage.count())
 	}
 }
 
@@ -367,8 +395,10 @@ func TestProviderLostBeforeContentIsRetryable(t *testing.T) {
 	r := <-a.Requests()
 	must(t, r.Role())
 	a.Kill()
-	if end := call.rest(); !end.failed.GetRetryable() || len(end.events) != 0 {
-		t.Errorf("failed %v after %d events", end.failed, len(end.events))
+	if end := call.rest(); !end.failed.GetRetryable() {
+		t.Errorf("end.failed.GetRetryable(): got false, want true, with %v", end.failed)
+	} else if len(end.events) != 0 {
+		t.Errorf("len(end.events): got %d, want 0", len(end.events))
 	}
 }
 
@@ -379,11 +409,18 @@ func TestAnswerWithNothingToSayIsServedAndCostsNothing(t *testing.T) {
 	m := w.active()
 	a := w.dial(m, fakeagent.Options{Handler: fakeagent.Answer()})
 	r := w.call(order(m, a, true)).rest()
-	if r.finished == nil || len(r.events) != 2 || !r.events[1].GetFirstContent() {
-		t.Fatalf("events %q, failed %v", r.texts(), r.failed)
+	switch {
+	case r.finished == nil:
+		t.Fatal("r.finished: got nil, want a value")
+	case len(r.events) != 2:
+		t.Fatalf("len(r.events): got %d, want 2", len(r.events))
+	case !r.events[1].GetFirstContent():
+		t.Fatal("r.events[1].GetFirstContent(): got false, want true")
 	}
-	if e := usage.next(1); e.GetBillablePromptTokens() != 0 || e.GetBillableCompletionTokens() != 0 {
-		t.Errorf("usage %v", e)
+	if e := usage.next(1); e.GetBillablePromptTokens() != 0 {
+		t.Errorf("usage: e.GetBillablePromptTokens(): got %d, want 0", e.GetBillablePromptTokens())
+	} else if e.GetBillableCompletionTokens() != 0 {
+		t.Errorf("usage: e.GetBillableCompletionTokens(): got %d, want 0", e.GetBillableCompletionTokens())
 	}
 }
 
@@ -415,9 +452,17 @@ func TestHostile34_BrokenUsageIsCountedByTheHub(t *testing.T) {
 			t.Fatalf("%s: %v", broken, end.failed)
 		}
 		e := usage.next(i + 1)
-		if e.GetClaimState() != eventsv1.ClaimState_CLAIM_STATE_ABSURD || e.GetBillablePromptTokens() != 12 ||
-			e.GetBillableCompletionTokens() != e.GetRecountedCompletionTokens() || e.GetBillableCompletionTokens() == 0 {
-			t.Errorf("%s: usage %v", broken, e)
+		switch {
+		case e.GetClaimState() != eventsv1.ClaimState_CLAIM_STATE_ABSURD:
+			t.Errorf("%s: usage: e.GetClaimState(): got %v, want %v", broken, e.GetClaimState(),
+				eventsv1.ClaimState_CLAIM_STATE_ABSURD)
+		case e.GetBillablePromptTokens() != 12:
+			t.Errorf("%s: usage: e.GetBillablePromptTokens(): got %d, want 12", broken, e.GetBillablePromptTokens())
+		case e.GetBillableCompletionTokens() != e.GetRecountedCompletionTokens():
+			t.Errorf("%s: usage: e.GetBillableCompletionTokens(): got %d, want %d", broken, e.GetBillableCompletionTokens(),
+				e.GetRecountedCompletionTokens())
+		case e.GetBillableCompletionTokens() == 0:
+			t.Errorf("%s: usage: e.GetBillableCompletionTokens(): got 0, want any but 0", broken)
 		}
 	}
 	// Two final usages that differ are worth no more.
@@ -431,7 +476,7 @@ func TestHostile34_BrokenUsageIsCountedByTheHub(t *testing.T) {
 	must(t, r.End(200, true))
 	call.rest()
 	if e := usage.next(12); e.GetClaimState() != eventsv1.ClaimState_CLAIM_STATE_ABSURD {
-		t.Errorf("usage %v", e)
+		t.Errorf("usage: got %v, want %v", e.GetClaimState(), eventsv1.ClaimState_CLAIM_STATE_ABSURD)
 	}
 }
 
@@ -456,11 +501,15 @@ func TestHostile37_StreamThatNeverEndsRunsIntoALimit(t *testing.T) {
 				}
 			}
 		}()
-		if end := call.rest(); end.failed.GetCode() != "timeout" || end.failed.GetRetryable() {
-			t.Errorf("finished %v, failed %v", end.finished, end.failed)
+		if end := call.rest(); end.failed.GetCode() != "timeout" {
+			t.Errorf(`end.failed.GetCode(): got %q, want "timeout"`, end.failed.GetCode())
+		} else if end.failed.GetRetryable() {
+			t.Errorf("end.failed.GetRetryable(): got true, want false, with %v", end.failed)
 		}
-		if e := usage.next(1); e.GetEnding() != eventsv1.Ending_ENDING_WALL_LIMIT || e.GetBillableCompletionTokens() < 5 {
-			t.Errorf("usage %v", e)
+		if e := usage.next(1); e.GetEnding() != eventsv1.Ending_ENDING_WALL_LIMIT {
+			t.Errorf("usage: e.GetEnding(): got %v, want %v", e.GetEnding(), eventsv1.Ending_ENDING_WALL_LIMIT)
+		} else if e.GetBillableCompletionTokens() < 5 {
+			t.Errorf("usage: e.GetBillableCompletionTokens(): got %d, want at least 5", e.GetBillableCompletionTokens())
 		}
 	})
 	t.Run("content for ever: the bound", func(t *testing.T) {
@@ -509,11 +558,15 @@ func TestHostile37_StreamThatNeverEndsRunsIntoALimit(t *testing.T) {
 			}
 		}()
 		end := call.rest()
-		if end.failed.GetRetryable() || !strings.Contains(end.failed.GetMessage(), "stopped") {
-			t.Errorf("failed %v", end.failed)
+		if end.failed.GetRetryable() {
+			t.Errorf("end.failed.GetRetryable(): got true, want false, with %v", end.failed)
+		} else if !strings.Contains(end.failed.GetMessage(), "stopped") {
+			t.Errorf(`end.failed.GetMessage(): got %q, want "stopped" in it`, end.failed.GetMessage())
 		}
-		if e := usage.next(1); e.GetEnding() != eventsv1.Ending_ENDING_PROVIDER_LOST || e.GetDeliveredBytes() != 11 {
-			t.Errorf("usage %v", e)
+		if e := usage.next(1); e.GetEnding() != eventsv1.Ending_ENDING_PROVIDER_LOST {
+			t.Errorf("usage: e.GetEnding(): got %v, want %v", e.GetEnding(), eventsv1.Ending_ENDING_PROVIDER_LOST)
+		} else if e.GetDeliveredBytes() != 11 {
+			t.Errorf("usage: e.GetDeliveredBytes(): got %d, want 11", e.GetDeliveredBytes())
 		}
 	})
 }

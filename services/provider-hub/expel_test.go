@@ -60,7 +60,7 @@ func TestRequestsUnderWayOutliveAnExpulsionAndNothingNewIsSent(t *testing.T) {
 		streamed.content()
 		code, _ := expel(m)
 		if err := w.call(order(m, a, true)).err(); !fault.Is(err, fault.SessionGone) {
-			t.Errorf("%s: a further request: %v", name, err)
+			t.Errorf("%s: a further request: got the error %v, want the reason %v", name, err, fault.SessionGone)
 		}
 		must(t, first.Finish("stop"))
 		must(t, first.Usage(11, 2))
@@ -90,9 +90,13 @@ func TestRequestsUnderWayOutliveAnExpulsionAndNothingNewIsSent(t *testing.T) {
 		for range 2 {
 			paid++
 			e := usage.next(paid)
-			if e.GetEnding() != eventsv1.Ending_ENDING_COMPLETED || e.GetBillableCompletionTokens() == 0 ||
-				e.GetBillablePromptTokens() == 0 {
-				t.Errorf("%s: usage %v", name, e)
+			switch {
+			case e.GetEnding() != eventsv1.Ending_ENDING_COMPLETED:
+				t.Errorf("%s: usage: e.GetEnding(): got %v, want %v", name, e.GetEnding(), eventsv1.Ending_ENDING_COMPLETED)
+			case e.GetBillableCompletionTokens() == 0:
+				t.Errorf("%s: usage: e.GetBillableCompletionTokens(): got 0, want any but 0", name)
+			case e.GetBillablePromptTokens() == 0:
+				t.Errorf("%s: usage: e.GetBillablePromptTokens(): got 0, want any but 0", name)
 			}
 		}
 		for range 3 { // a refused attempt says nothing of the provider
@@ -119,14 +123,14 @@ func TestV1RequestsUnderWayOutliveAnExpulsion(t *testing.T) {
 		further := w.order(a, true)
 		_, number := expel(a.who)
 		if err := w.call(further).err(); !fault.Is(err, fault.SessionGone) {
-			t.Errorf("%s: a further request: %v", name, err)
+			t.Errorf("%s: a further request: got the error %v, want the reason %v", name, err, fault.SessionGone)
 		}
 		must(t, r.Text(" and more"))
 		must(t, r.Finish("stop"))
 		must(t, r.Usage(11, 4))
 		must(t, r.Done())
 		if heard := a.heard("error"); len(heard) > 0 {
-			t.Errorf("%s: told of it under a request: %s", name, heard[0].Payload)
+			t.Errorf("%s: told of it under a request: got %d, want 0", name, len(heard))
 		}
 		must(t, r.End())
 		if end := call.rest(); end.finished == nil {
@@ -134,11 +138,13 @@ func TestV1RequestsUnderWayOutliveAnExpulsion(t *testing.T) {
 		}
 		a.until(name+": it is told", func(fakeagent.V1State) bool { return len(a.heard("error")) > 0 })
 		if e := decode[struct{ Code int }](t, a.heard("error")[0]); e.Code != number {
-			t.Errorf("%s: code %d, want %d", name, e.Code, number)
+			t.Errorf("%s: code: got %d, want %d", name, e.Code, number)
 		}
 		paid++
-		if e := usage.next(paid); e.GetEnding() != eventsv1.Ending_ENDING_COMPLETED || e.GetBillableCompletionTokens() == 0 {
-			t.Errorf("%s: usage %v", name, e)
+		if e := usage.next(paid); e.GetEnding() != eventsv1.Ending_ENDING_COMPLETED {
+			t.Errorf("%s: usage: e.GetEnding(): got %v, want %v", name, e.GetEnding(), eventsv1.Ending_ENDING_COMPLETED)
+		} else if e.GetBillableCompletionTokens() == 0 {
+			t.Errorf("%s: usage: e.GetBillableCompletionTokens(): got 0, want any but 0", name)
 		}
 	}
 }

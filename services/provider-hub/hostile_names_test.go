@@ -47,8 +47,13 @@ func (e engine) names(w *world, open *hubv1.DispatchOpen, models ...string) resu
 	}
 	e.answer(open.GetStream(), events...)
 	end := c.rest()
-	if end.finished == nil || strings.Contains(strings.Join(end.texts(), ""), "other") {
-		w.t.Fatalf("%q: finished %v, failed %v, the consumer saw %q", models, end.finished, end.failed, end.texts())
+	if end.finished == nil {
+		w.t.Fatalf("%q: finished %v, failed %v, the consumer saw %q: end.finished: got nil, want a value", models,
+			end.finished, end.failed, end.texts())
+	}
+	if strings.Contains(strings.Join(end.texts(), ""), "other") {
+		w.t.Fatalf(`%q: finished %v, failed %v, the consumer saw %q: strings.Join(end.texts(), ""): got %q, want it without `+
+			`"other"`, models, end.finished, end.failed, end.texts(), strings.Join(end.texts(), ""))
 	}
 	return end
 }
@@ -132,23 +137,39 @@ func TestHostile35_AnEngineThatNamesAnotherModelIsFlagged(t *testing.T) {
 			e.names(w.world, e.order(true), "", `"`+testModel+`"`, `"last/other"`)
 			w.halt(w.hub)
 			got, own := w.answeredAs(m)
-			if len(got) != 1 || len(own) != 1 || !proto.Equal(got[0], own[0]) {
-				t.Fatalf("operators are told %v, the provider %v", got, own)
+			switch {
+			case len(got) != 1:
+				t.Fatalf("operators are told: len(got): got %d, want 1, in %v", len(got), got)
+			case len(own) != 1:
+				t.Fatalf("len(own): got %d, want 1, in %v", len(own), own)
+			case !proto.Equal(got[0], own[0]):
+				t.Fatalf("operators are told: got[0]: got %v, want %v", got[0], own[0])
 			}
 			n := got[0]
-			if n.GetModelId() != testModel || n.GetAnsweredAs() != "last/other" || n.GetAnswers() != 3 ||
-				n.GetFirstAt().AsTime().Before(began) || n.GetLastAt().AsTime().Before(n.GetFirstAt().AsTime()) {
-				t.Errorf("shown is %v", n)
+			switch {
+			case n.GetModelId() != testModel:
+				t.Errorf("shown: n.GetModelId(): got %q, want %q", n.GetModelId(), testModel)
+			case n.GetAnsweredAs() != "last/other":
+				t.Errorf(`shown: n.GetAnsweredAs(): got %q, want "last/other"`, n.GetAnsweredAs())
+			case n.GetAnswers() != 3:
+				t.Errorf("shown: n.GetAnswers(): got %d, want 3", n.GetAnswers())
+			case n.GetFirstAt().AsTime().Before(began):
+				t.Error("shown: n.GetFirstAt().AsTime().Before(…): got true, want false")
+			case n.GetLastAt().AsTime().Before(n.GetFirstAt().AsTime()):
+				t.Error("shown: n.GetLastAt().AsTime().Before(…): got true, want false")
 			}
 			for _, want := range []string{testModel, `"last/other"`, "name another model: 3 since 20",
 				"costs neither requests nor earnings", "correct which model"} {
 				if !strings.Contains(n.GetMeaning(), want) {
-					t.Errorf("%q is missing in %q", want, n.GetMeaning())
+					t.Errorf("%q is missing: got %q, want %q in it", want, n.GetMeaning(), want)
 				}
 			}
 			status, err := w.hub.directory.GetProvider(t.Context(), &hubv1.GetProviderRequest{ProviderId: m.id})
-			if err != nil || status.GetProvider().GetStatus() != hubv1.ProviderStatus_PROVIDER_STATUS_ACTIVE {
-				t.Errorf("the provider is %v, %v", status, err)
+			if err != nil {
+				t.Errorf("got the error %v, want none", err)
+			} else if status.GetProvider().GetStatus() != hubv1.ProviderStatus_PROVIDER_STATUS_ACTIVE {
+				t.Errorf("status.GetProvider().GetStatus(): got %v, want %v", status.GetProvider().GetStatus(),
+					hubv1.ProviderStatus_PROVIDER_STATUS_ACTIVE)
 			}
 		})
 	}
@@ -179,13 +200,15 @@ func TestHostile35_NamesThatAgreeAreNeverFlagged(t *testing.T) {
 				}
 			}
 			w.halt(w.hub)
-			if got, own := w.answeredAs(m); len(got) != 0 || len(own) != 0 {
-				t.Errorf("operators are told %v, the provider %v", got, own)
+			if got, own := w.answeredAs(m); len(got) != 0 {
+				t.Errorf("operators are told: len(got): got %d, want 0, in %v", len(got), got)
+			} else if len(own) != 0 {
+				t.Errorf("len(own): got %d, want 0, in %v", len(own), own)
 			}
 			var rows int
 			must(t, w.db.QueryRow(t.Context(), `SELECT count(*) FROM answered_as`).Scan(&rows))
 			if rows != 0 {
-				t.Errorf("%d rows", rows)
+				t.Errorf("rows: got %d, want 0", rows)
 			}
 		})
 	}
@@ -207,8 +230,13 @@ func TestHostile35_WhatEnginesCallModelsIsCleaned(t *testing.T) {
 	}
 	w.halt(w.hub)
 	got, _ := w.answeredAs(m)
-	if len(got) != 1 || got[0].GetAnswers() != 5 || len([]rune(got[0].GetAnsweredAs())) != 200 {
-		t.Fatalf("shown is %v", got)
+	switch {
+	case len(got) != 1:
+		t.Fatalf("shown: len(got): got %d, want 1, in %v", len(got), got)
+	case got[0].GetAnswers() != 5:
+		t.Fatalf("shown: got[0].GetAnswers(): got %d, want 5", got[0].GetAnswers())
+	case len([]rune(got[0].GetAnsweredAs())) != 200:
+		t.Fatalf("shown: len([]rune(got[0].GetAnsweredAs())): got %d, want 200", len([]rune(got[0].GetAnsweredAs())))
 	}
 	for _, text := range []string{got[0].GetAnsweredAs(), got[0].GetMeaning()} {
 		if strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {

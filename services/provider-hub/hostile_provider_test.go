@@ -32,21 +32,23 @@ func TestHostile10_V1NewestConnectionWinsAndBothAreTold(t *testing.T) {
 	stale := w.order(older, true)
 	newer := w.byHand()
 	ack := decode[v1Ack](t, newer.registerByHand(m, older.NodeID(), nil))
-	if end := call.rest(); end.failed == nil || end.failed.GetRetryable() {
-		t.Errorf("stream of the older: finished %v, failed %v", end.finished, end.failed)
+	if end := call.rest(); end.failed == nil {
+		t.Error("stream of the older: end.failed: got nil, want a value")
+	} else if end.failed.GetRetryable() {
+		t.Errorf("stream of the older: end.failed.GetRetryable(): got true, want false, with %v", end.failed)
 	}
 	older.until("the older is told", func(fakeagent.V1State) bool { return len(older.heard("error")) > 0 })
 	if e := decode[struct{ Code int }](t, older.heard("error")[0]); e.Code != 409 {
-		t.Errorf("the older is told %s", older.heard("error")[0].Payload)
+		t.Errorf("the older is told: got %d, want 409, with %s", e.Code, older.heard("error")[0].Payload)
 	}
 	if !strings.Contains(ack.Message, "another") {
-		t.Errorf("the newer is told %q", ack.Message)
+		t.Errorf(`the newer is told: got %q, want "another" in it`, ack.Message)
 	}
 	_ = r.Text("an older epoch's chunk")
 	_ = r.Done()
 	_ = r.End()
 	if err := w.call(stale).err(); !fault.Is(err, fault.SessionGone) {
-		t.Errorf("dispatch to the older epoch: %v", err)
+		t.Errorf("dispatch to the older epoch: got the error %v, want the reason %v", err, fault.SessionGone)
 	}
 	s := w.told("the newer", older.node, func(s *eventsv1.Session) bool { return s.GetEpoch() > stale.GetEpoch() })
 	second := w.call(v1Order(t, m, s.GetNodeId(), s.GetEpoch(), false))
@@ -58,7 +60,7 @@ func TestHostile10_V1NewestConnectionWinsAndBothAreTold(t *testing.T) {
 	}
 	usage.next(2)
 	if usage.count() != 2 {
-		t.Errorf("%d usage events for two requests", usage.count())
+		t.Errorf("usage events for two requests: got %d, want 2", usage.count())
 	}
 }
 
@@ -70,7 +72,7 @@ func TestHostile10_AnAgentOfEitherDialectSupersedesTheOther(t *testing.T) {
 	first := w.join(m, fakeagent.V1Options{NodeID: "rack-1.gpu_2", GuardAfter: 1, Timing: strict()})
 	wait(t, "the end of the older", second.Closed())
 	if why := second.Farewell(); why.GetCode() != "superseded" {
-		t.Errorf("farewell %v", why)
+		t.Errorf(`farewell: got %q, want "superseded"`, why.GetCode())
 	}
 	third := w.dial(m, fakeagent.Options{NodeID: "rack-1.gpu_2"})
 	first.until("the older is told", func(fakeagent.V1State) bool { return len(first.heard("error")) > 0 })
@@ -100,15 +102,18 @@ func TestHostile12_WhatAgentsCallThingsIsCleaned(t *testing.T) {
 	})
 	s := w.told("the session", fakeagent.V1HubNode(node), func(s *eventsv1.Session) bool { return len(s.GetModels()) > 0 })
 	for _, offer := range s.GetModels() {
-		if offer.GetModelId() != testModel && strings.ContainsAny(offer.GetModelId(), "<>=|'\" \x00\n") ||
-			len(offer.GetModelId()) > 256 {
-			t.Errorf("model %q is offered", offer.GetModelId())
+		if offer.GetModelId() != testModel && strings.ContainsAny(offer.GetModelId(), "<>=|'\" \x00\n") {
+			t.Errorf("model %q is offered: strings.ContainsAny(…): got true, want false, where offer.GetModelId() != testModel",
+				offer.GetModelId())
+		} else if len(offer.GetModelId()) > 256 {
+			t.Errorf("model %q is offered: len(offer.GetModelId()): got %d, want at most 256", offer.GetModelId(),
+				len(offer.GetModelId()))
 		}
 	}
 	b, err := json.Marshal(s)
 	must(t, err)
 	if len(b) > 8<<10 {
-		t.Errorf("the session takes %d bytes", len(b))
+		t.Errorf("the session takes: got %d, want at most 8<<10", len(b))
 	}
 	for _, text := range append([]string{s.GetNodeId(), s.GetRegion(), s.GetModels()[0].GetQuantization()},
 		s.GetCapabilities()...) {
@@ -119,8 +124,10 @@ func TestHostile12_WhatAgentsCallThingsIsCleaned(t *testing.T) {
 	detail, err := w.hub.admin.GetProviderDetail(t.Context(), &hubv1.GetProviderDetailRequest{ProviderId: m.id})
 	must(t, err)
 	for _, r := range detail.String() {
-		if r == 0x1b || r == 0x202e {
-			t.Errorf("operators are shown %q", detail.String())
+		if r == 0x1b {
+			t.Errorf("operators are shown %q: r: got 0x1b, want any but 0x1b", detail.String())
+		} else if r == 0x202e {
+			t.Errorf("operators are shown %q: r: got 0x202e, want any but 0x202e", detail.String())
 		}
 	}
 }
@@ -138,20 +145,25 @@ func TestHostile33_ClaimsBeyondWhatWasDeliveredAreNotBelieved(t *testing.T) {
 	must(t, r.Done())
 	must(t, r.End()) // with tokens_output as claimed
 	if end := call.rest(); end.finished.GetBillableCompletionTokens() > 20 {
-		t.Errorf("finished %v", end.finished)
+		t.Errorf("finished: got %d, want at most 20", end.finished.GetBillableCompletionTokens())
 	}
 	e := usage.next(1)
-	if e.GetClaimState() != eventsv1.ClaimState_CLAIM_STATE_ABSURD ||
-		e.GetBillableCompletionTokens() != e.GetRecountedCompletionTokens() ||
-		e.GetBillableCompletionTokens() == 0 || e.GetBillableCompletionTokens() > 20 {
-		t.Errorf("usage %v", e)
+	switch {
+	case e.GetClaimState() != eventsv1.ClaimState_CLAIM_STATE_ABSURD:
+		t.Errorf("usage: e.GetClaimState(): got %v, want %v", e.GetClaimState(), eventsv1.ClaimState_CLAIM_STATE_ABSURD)
+	case e.GetBillableCompletionTokens() != e.GetRecountedCompletionTokens():
+		t.Errorf("usage: e.GetBillableCompletionTokens(): got %d, want %d", e.GetBillableCompletionTokens(),
+			e.GetRecountedCompletionTokens())
+	case e.GetBillableCompletionTokens() == 0 || e.GetBillableCompletionTokens() > 20:
+		t.Errorf("usage: e.GetBillableCompletionTokens(): got %d, want 1 to 20", e.GetBillableCompletionTokens())
 	}
 	whole := w.call(w.order(a, false))
 	must(t, a.request().Whole(fakeagent.V1Completion("Hello world", 10, 1_000_000)))
 	whole.rest()
-	if e := usage.next(2); e.GetBillableCompletionTokens() > 20 ||
-		e.GetClaimState() != eventsv1.ClaimState_CLAIM_STATE_ABSURD {
-		t.Errorf("usage %v", e)
+	if e := usage.next(2); e.GetBillableCompletionTokens() > 20 {
+		t.Errorf("usage: e.GetBillableCompletionTokens(): got %d, want at most 20", e.GetBillableCompletionTokens())
+	} else if e.GetClaimState() != eventsv1.ClaimState_CLAIM_STATE_ABSURD {
+		t.Errorf("usage: e.GetClaimState(): got %v, want %v", e.GetClaimState(), eventsv1.ClaimState_CLAIM_STATE_ABSURD)
 	}
 }
 
@@ -193,10 +205,15 @@ func TestHostile34_V1BrokenUsageIsCountedByTheHub(t *testing.T) {
 			t.Fatalf("%s %s: %v", c.usage, c.end, end.failed)
 		}
 		billed++
-		if e := usage.next(billed); e.GetClaimState() != c.state || e.GetBillableCompletionTokens() == 0 ||
-			e.GetBillableCompletionTokens() > 20 ||
-			c.state == eventsv1.ClaimState_CLAIM_STATE_VALID && e.GetBillableCompletionTokens() != 2 {
-			t.Errorf("%s %s: usage %v", c.usage, c.end, e)
+		switch e := usage.next(billed); {
+		case e.GetClaimState() != c.state:
+			t.Errorf("%s %s: usage: e.GetClaimState(): got %v, want %v", c.usage, c.end, e.GetClaimState(), c.state)
+		case e.GetBillableCompletionTokens() == 0 || e.GetBillableCompletionTokens() > 20:
+			t.Errorf("%s %s: usage: e.GetBillableCompletionTokens(): got %d, want 1 to 20", c.usage, c.end,
+				e.GetBillableCompletionTokens())
+		case c.state == eventsv1.ClaimState_CLAIM_STATE_VALID && e.GetBillableCompletionTokens() != 2:
+			t.Errorf("%s %s: usage: e.GetBillableCompletionTokens(): got %d, want 2", c.usage, c.end,
+				e.GetBillableCompletionTokens())
 		}
 	}
 	a.alive()
@@ -221,8 +238,10 @@ func TestHostile35_TheConsumerSeesTheModelItAskedFor(t *testing.T) {
 		for _, e := range call.rest().texts() {
 			var got map[string]any
 			must(t, json.Unmarshal([]byte(e), &got))
-			if got["model"] != testModel && got["model"] != nil || strings.Contains(e, "other") {
-				t.Errorf("%s became %s", chunk, e)
+			if got["model"] != testModel && got["model"] != nil {
+				t.Errorf(`%s: got["model"]: got %v, want nil, where got["model"] != testModel`, chunk, got["model"])
+			} else if strings.Contains(e, "other") {
+				t.Errorf(`%s: e: got %q, want it without "other"`, chunk, e)
 			}
 		}
 	}
@@ -254,9 +273,13 @@ func TestHostile36_V1AnswersToAnothersRequestHaveNoEffect(t *testing.T) {
 	}
 	go fakeagent.V1Answer(" world")(r)
 	end := call.rest()
-	if text := strings.Join(end.texts(), ""); end.finished == nil || strings.Contains(text, "stolen") ||
-		!strings.Contains(text, " world") {
-		t.Errorf("the other's stream: %s, %v", text, end.failed)
+	switch text := strings.Join(end.texts(), ""); {
+	case end.finished == nil:
+		t.Error("the other's stream: end.finished: got nil, want a value")
+	case strings.Contains(text, "stolen"):
+		t.Errorf(`the other's stream: text: got %q, want it without "stolen"`, text)
+	case !strings.Contains(text, " world"):
+		t.Errorf(`the other's stream: text: got %q, want " world" in it`, text)
 	}
 	victim.alive()
 }
@@ -276,15 +299,17 @@ func TestHostile36_V1FramesBehindTheEndHaveNoEffect(t *testing.T) {
 		must(t, a.Send("stream_end", r.ID, map[string]any{"request_id": r.ID, "latency_ms": 1, "tokens_output": 900}))
 	}
 	end := call.rest()
-	if text := strings.Join(end.texts(), ""); end.finished == nil || strings.Contains(text, "late") {
-		t.Errorf("%s, %v", text, end.failed)
+	if text := strings.Join(end.texts(), ""); end.finished == nil {
+		t.Error("end.finished: got nil, want a value")
+	} else if strings.Contains(text, "late") {
+		t.Errorf(`text: got %q, want it without "late"`, text)
 	}
 	second := w.call(w.order(a, false))
 	go fakeagent.V1Answer("x")(a.request())
 	second.rest()
 	usage.next(2)
 	if usage.count() != 2 {
-		t.Errorf("%d usage events", usage.count())
+		t.Errorf("usage events: got %d, want 2", usage.count())
 	}
 	a.alive()
 }
@@ -321,11 +346,15 @@ func TestHostile37_V1StreamThatNeverEndsRunsIntoALimit(t *testing.T) {
 			a.registered()
 			open := w.order(a, true)
 			open.TotalTimeoutMs, open.MaxOutputTokens = 3000, 1<<20 // else the bound ends it
-			if end := w.call(open).rest(); end.failed.GetCode() != "timeout" || end.failed.GetRetryable() {
-				t.Errorf("finished %v, failed %v", end.finished, end.failed)
+			if end := w.call(open).rest(); end.failed.GetCode() != "timeout" {
+				t.Errorf(`end.failed.GetCode(): got %q, want "timeout"`, end.failed.GetCode())
+			} else if end.failed.GetRetryable() {
+				t.Errorf("end.failed.GetRetryable(): got true, want false, with %v", end.failed)
 			}
-			if e := usage.next(1); e.GetEnding() != c.ending || e.GetBillableCompletionTokens() < 1 {
-				t.Errorf("usage %v", e)
+			if e := usage.next(1); e.GetEnding() != c.ending {
+				t.Errorf("usage: e.GetEnding(): got %v, want %v", e.GetEnding(), c.ending)
+			} else if e.GetBillableCompletionTokens() < 1 {
+				t.Errorf("usage: e.GetBillableCompletionTokens(): got %d, want at least 1", e.GetBillableCompletionTokens())
 			}
 			a.alive()
 		})
@@ -336,8 +365,10 @@ func TestHostile37_V1StreamThatNeverEndsRunsIntoALimit(t *testing.T) {
 			for r.Role() == nil {
 			}
 		}})
-		if end := w.call(w.order(a, true)).rest(); !end.failed.GetRetryable() || len(end.events) != 0 {
-			t.Errorf("finished %v, failed %v", end.finished, end.failed)
+		if end := w.call(w.order(a, true)).rest(); !end.failed.GetRetryable() {
+			t.Errorf("end.failed.GetRetryable(): got false, want true, with %v", end.failed)
+		} else if len(end.events) != 0 {
+			t.Errorf("len(end.events): got %d, want 0", len(end.events))
 		}
 	})
 }
@@ -371,7 +402,7 @@ func TestHostile41_ClaimsOfModelsAndGPUsAreBounded(t *testing.T) {
 	}
 	for _, offer := range s.GetModels() {
 		if c := offer.GetReportedContextLength(); c < 0 || c > 1<<31 {
-			t.Errorf("%s has a context of %d", offer.GetModelId(), c)
+			t.Errorf("%s has a context: got %d, want 0 to 1<<31", offer.GetModelId(), c)
 		}
 	}
 	if err := w.call(v1Order(t, m, s.GetNodeId(), s.GetEpoch(), true)).err(); err == nil {
@@ -431,10 +462,10 @@ func TestHostile43_V1FloodsAreBounded(t *testing.T) {
 	for kind, h := range sockets {
 		wait(t, kind+": the end", h.closed)
 		if h.age < closedYoung {
-			t.Errorf("%s: closed after %v", kind, h.age)
+			t.Errorf("%s: closed: got %v, want at least %v", kind, h.age, closedYoung)
 		}
 		if answers := len(h.frames); answers > 1000 {
-			t.Errorf("%s: %d answers", kind, answers)
+			t.Errorf("%s: answers: got %d, want at most 1000", kind, answers)
 		}
 	}
 	goOnToTheirEnds(others)

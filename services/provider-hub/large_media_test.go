@@ -29,9 +29,11 @@ func TestLargeImagesPassAndTooLargeOnesDoNot(t *testing.T) {
 			answer = `data: {"type":"image_generation.completed","b64_json":"` + image + "\"}\n\n"
 		}
 		e := m.serve(mediaOrder(m.member, m.agent, images, c.stream), pieces(true, answer))
-		if passes := e.finished.GetBillableCompletionTokens() == 1; passes != c.passes || passes &&
-			len(e.events[0].GetJson()) < c.bytes {
-			t.Errorf("%s: finished %v, failed %v", name, e.finished, e.failed)
+		if passes := e.finished.GetBillableCompletionTokens() == 1; passes != c.passes {
+			t.Errorf("%s: passes: got %t, want %t", name, passes, c.passes)
+		} else if passes && len(e.events[0].GetJson()) < c.bytes {
+			t.Errorf("%s: len(e.events[0].GetJson()): got %d, want at least %d, where passes", name, len(e.events[0].GetJson()),
+				c.bytes)
 		}
 	}
 }
@@ -57,9 +59,11 @@ func TestWholeAnswersWithoutImagesAreBelow12MiB(t *testing.T) {
 			answer := c.begin + strings.Repeat("a", most+over-len(c.begin)-len(c.rest)) + c.rest
 			c.open.RequestId = order(m.member, m.agent, false).GetRequestId()
 			e := m.serve(c.open, pieces(true, answer))
-			if passes := e.finished != nil && len(e.events[0].GetJson()) == most; passes != (over == 0) || over == 1 &&
-				!strings.Contains(e.failed.GetMessage(), "too large") {
-				t.Errorf("%s of %d bytes: finished %v, failed %v", name, len(answer), e.finished, e.failed)
+			if passes := e.finished != nil && len(e.events[0].GetJson()) == most; passes != (over == 0) {
+				t.Errorf("%s of %d bytes: passes: got %t, want %t", name, len(answer), passes, over == 0)
+			} else if over == 1 && !strings.Contains(e.failed.GetMessage(), "too large") {
+				t.Errorf(`%s of %d bytes: e.failed.GetMessage(): got %q, want "too large" in it, where over == 1`, name,
+					len(answer), e.failed.GetMessage())
 			}
 		}
 	}
@@ -99,10 +103,17 @@ func TestCrashBillsTheImagesThatWereRelayedAndNoAudio(t *testing.T) {
 		wait(t, "the cancel", r.Cancelled())
 		must(t, r.End(0, false))
 		w := setup(t, func(cfg *hubConfig) { cfg.JournalDir = dir })
-		if u := w.listen().next(1); u.GetRequestId() != open.GetRequestId() || u.GetBillablePromptTokens() != 0 ||
-			u.GetBillableCompletionTokens() != c.images ||
-			u.GetEnding() != eventsv1.Ending_ENDING_PLATFORM_LOST || u.GetRates().GetUnit() != unitOf(open) {
-			t.Errorf("%s: usage %v", name, u)
+		if u := w.listen().next(1); u.GetRequestId() != open.GetRequestId() {
+			t.Errorf("%s: usage: u.GetRequestId(): got %q, want %q", name, u.GetRequestId(), open.GetRequestId())
+		} else if u.GetBillablePromptTokens() != 0 {
+			t.Errorf("%s: usage: u.GetBillablePromptTokens(): got %d, want 0", name, u.GetBillablePromptTokens())
+		} else if u.GetBillableCompletionTokens() != c.images {
+			t.Errorf("%s: usage: u.GetBillableCompletionTokens(): got %d, want %d", name, u.GetBillableCompletionTokens(),
+				c.images)
+		} else if u.GetEnding() != eventsv1.Ending_ENDING_PLATFORM_LOST {
+			t.Errorf("%s: usage: u.GetEnding(): got %v, want %v", name, u.GetEnding(), eventsv1.Ending_ENDING_PLATFORM_LOST)
+		} else if want := unitOf(open); u.GetRates().GetUnit() != want {
+			t.Errorf("%s: usage: u.GetRates().GetUnit(): got %v, want %v", name, u.GetRates().GetUnit(), want)
 		}
 	}
 }
@@ -155,7 +166,7 @@ func TestStalledImageStreamHoldsNoMoreThanItsCredit(t *testing.T) {
 	// One waits for the caller, one for its next event, and the channel of the
 	// call holds a few.
 	if taken > 5 {
-		t.Errorf("%d events of 1 MiB were taken from an agent whose consumer reads none", taken)
+		t.Errorf("events of 1 MiB were taken from an agent whose consumer reads none: got %d, want at most 5", taken)
 	}
 	call.content()
 	for range 10 {

@@ -44,8 +44,13 @@ func TestAProvidersWholeWay(t *testing.T) {
 		must(t, err)
 		return got
 	}
-	if got := own(); got.GetShownStatus() != "pending" || got.GetStep() != 2 || !got.GetCanConnect() {
-		t.Errorf("signed up: %v", got)
+	switch got := own(); {
+	case got.GetShownStatus() != "pending":
+		t.Errorf(`signed up: got.GetShownStatus(): got %q, want "pending"`, got.GetShownStatus())
+	case got.GetStep() != 2:
+		t.Errorf("signed up: got.GetStep(): got %d, want 2", got.GetStep())
+	case !got.GetCanConnect():
+		t.Errorf("signed up: got.GetCanConnect(): got false, want true, with %v", got)
 	}
 	_, err = w.hub.admin.ConfirmQualification(t.Context(), &hubv1.ConfirmQualificationRequest{ProviderId: m.id,
 		Collateral: yes(), Benchmark: yes()})
@@ -69,8 +74,13 @@ func TestAProvidersWholeWay(t *testing.T) {
 		nodes[0].GetComputeCapability() != "8.9" || !nodes[0].GetGpuEligible() || !nodes[0].GetOnline() {
 		t.Errorf("nodes %v", nodes)
 	}
-	if got.GetStep() != 5 || got.GetProvider().GetProbationEndsAt() == nil || !got.GetProvider().GetOnline() {
-		t.Errorf("active: %v", got)
+	switch {
+	case got.GetStep() != 5:
+		t.Errorf("active: got.GetStep(): got %d, want 5", got.GetStep())
+	case got.GetProvider().GetProbationEndsAt() == nil:
+		t.Error("active: got.GetProvider().GetProbationEndsAt(): got nil, want a value")
+	case !got.GetProvider().GetOnline():
+		t.Error("active: got.GetProvider().GetOnline(): got false, want true")
 	}
 	agent.Stop()
 	w.eventually("it is shown as offline", func() error {
@@ -128,6 +138,6 @@ func TestAWarmUpReachesTheAgentsOfAModelAndItsFailureTheirOwner(t *testing.T) {
 		<-every.C
 	}
 	if n := asked(); n != 1 {
-		t.Errorf("asked %d times within five minutes", n)
+		t.Errorf("asked %d times within five minutes: got %d, want 1", n, n)
 	}
 }

@@ -84,8 +84,10 @@ func TestFinishedIsSaidOnlyOnceTheUsageIsOnDisk(t *testing.T) {
 		message, err := call.stream.Recv()
 		must(t, err)
 		if message.GetEvent().GetFirstContent() {
-			if unsettled, unfinished := look(t, w.copyJournal()); unsettled != 0 || unfinished != 1 {
-				t.Errorf("before the commit: %d unsettled, %d unfinished", unsettled, unfinished)
+			if unsettled, unfinished := look(t, w.copyJournal()); unsettled != 0 {
+				t.Errorf("before the commit: unsettled: got %d, want 0", unsettled)
+			} else if unfinished != 1 {
+				t.Errorf("before the commit: unfinished: got %d, want 1", unfinished)
 			}
 			call.commit()
 		}
@@ -93,8 +95,10 @@ func TestFinishedIsSaidOnlyOnceTheUsageIsOnDisk(t *testing.T) {
 			break
 		}
 	}
-	if unsettled, unfinished := look(t, w.copyJournal()); unsettled != 1 || unfinished != 0 {
-		t.Errorf("after Finished: %d unsettled, %d unfinished", unsettled, unfinished)
+	if unsettled, unfinished := look(t, w.copyJournal()); unsettled != 1 {
+		t.Errorf("after Finished: unsettled: got %d, want 1", unsettled)
+	} else if unfinished != 0 {
+		t.Errorf("after Finished: unfinished: got %d, want 0", unfinished)
 	}
 }
 
@@ -121,8 +125,10 @@ func TestSettledUsageIsForgottenAndUnsettledIsPublishedAfterARestart(t *testing.
 	// What is younger than 30 s is not yet due in a running hub, but the
 	// process that published it is gone.
 	e := usage.next(3)
-	if e.GetRequestId() != second.GetRequestId() || !strings.HasPrefix(usage.ids[2], second.GetRequestId()+"/") {
-		t.Errorf("after the restart %v came as %q", e, usage.ids[2])
+	if e.GetRequestId() != second.GetRequestId() {
+		t.Errorf("after the restart: e.GetRequestId(): got %q, want %q", e.GetRequestId(), second.GetRequestId())
+	} else if !strings.HasPrefix(usage.ids[2], second.GetRequestId()+"/") {
+		t.Errorf("after the restart: usage.ids[2]: got %q, want the prefix %q", usage.ids[2], second.GetRequestId()+"/")
 	}
 	w.settle(second.GetRequestId())
 	w.eventually("all is settled", func() error {
@@ -165,10 +171,20 @@ func TestCrashMidStreamBillsWhatWasNotedAndNoPrompt(t *testing.T) {
 	})
 	w = setup(t, func(c *hubConfig) { c.JournalDir = dir })
 	e := w.listen().next(1)
-	if e.GetRequestId() != committed.GetRequestId() || e.GetBillablePromptTokens() != 0 ||
-		e.GetBillableCompletionTokens() < 256 || e.GetBillableCompletionTokens() != e.GetRecountedCompletionTokens() ||
-		e.GetRates().GetOutputPicoUsdPerToken() != 4 || e.GetModelId() != testModel {
-		t.Errorf("usage %v", e)
+	switch {
+	case e.GetRequestId() != committed.GetRequestId():
+		t.Errorf("usage: e.GetRequestId(): got %q, want %q", e.GetRequestId(), committed.GetRequestId())
+	case e.GetBillablePromptTokens() != 0:
+		t.Errorf("usage: e.GetBillablePromptTokens(): got %d, want 0", e.GetBillablePromptTokens())
+	case e.GetBillableCompletionTokens() < 256:
+		t.Errorf("usage: e.GetBillableCompletionTokens(): got %d, want at least 256", e.GetBillableCompletionTokens())
+	case e.GetBillableCompletionTokens() != e.GetRecountedCompletionTokens():
+		t.Errorf("usage: e.GetBillableCompletionTokens(): got %d, want %d", e.GetBillableCompletionTokens(),
+			e.GetRecountedCompletionTokens())
+	case e.GetRates().GetOutputPicoUsdPerToken() != 4:
+		t.Errorf("usage: e.GetRates().GetOutputPicoUsdPerToken(): got %d, want 4", e.GetRates().GetOutputPicoUsdPerToken())
+	case e.GetModelId() != testModel:
+		t.Errorf("usage: e.GetModelId(): got %q, want %q", e.GetModelId(), testModel)
 	}
 	w.settle(committed.GetRequestId())
 	w.eventually("nothing is left", func() error {
@@ -192,11 +208,12 @@ func TestDrainLetsAStreamEndAndTellsTheAgents(t *testing.T) {
 	w.hub.stop()
 	wait(t, "the drain frame", a.Drained())
 	if err := w.call(order(m, a, true)).err(); !fault.Is(err, fault.HubDraining) {
-		t.Errorf("a request while draining: %v", err)
+		t.Errorf("a request while draining: got the error %v, want the reason %v", err, fault.HubDraining)
 	}
-	if _, err := w.tryDial(m, fakeagent.Options{NodeID: "another-node"}); err == nil ||
-		!strings.Contains(err.Error(), "503") {
-		t.Errorf("a socket while draining: %v", err)
+	if _, err := w.tryDial(m, fakeagent.Options{NodeID: "another-node"}); err == nil {
+		t.Error("a socket while draining: got no error, want one")
+	} else if !strings.Contains(err.Error(), "503") {
+		t.Errorf(`a socket while draining: got the error %q, want "503" in it`, err)
 	}
 	must(t, r.Finish("stop"))
 	must(t, r.Done())
@@ -205,8 +222,10 @@ func TestDrainLetsAStreamEndAndTellsTheAgents(t *testing.T) {
 		t.Errorf("failed %v", end.failed)
 	}
 	wait(t, "the end of the socket", a.Closed())
-	if why := a.Farewell(); why.GetCode() != "shutting_down" || why.GetReconnectAfterMs() < 100 {
-		t.Errorf("farewell %v", why)
+	if why := a.Farewell(); why.GetCode() != "shutting_down" {
+		t.Errorf(`farewell: why.GetCode(): got %q, want "shutting_down"`, why.GetCode())
+	} else if why.GetReconnectAfterMs() < 100 {
+		t.Errorf("farewell: why.GetReconnectAfterMs(): got %d, want at least 100", why.GetReconnectAfterMs())
 	}
 	usage.next(1)
 }
@@ -222,12 +241,18 @@ func TestDrainThatTakesTooLongBillsWhatWasDelivered(t *testing.T) {
 	twoWords(t, r)
 	call.content()
 	w.hub.stop()
-	if end := call.rest(); end.failed == nil || end.failed.GetRetryable() {
-		t.Errorf("failed %v", end.failed)
+	if end := call.rest(); end.failed == nil {
+		t.Error("failed: got nil, want a value")
+	} else if end.failed.GetRetryable() {
+		t.Errorf("end.failed.GetRetryable(): got true, want false, with %v", end.failed)
 	}
-	if e := usage.next(1); e.GetEnding() != eventsv1.Ending_ENDING_PLATFORM_LOST || e.GetBillablePromptTokens() != 0 ||
-		e.GetDeliveredBytes() != 11 {
-		t.Errorf("usage %v", e)
+	switch e := usage.next(1); {
+	case e.GetEnding() != eventsv1.Ending_ENDING_PLATFORM_LOST:
+		t.Errorf("usage: e.GetEnding(): got %v, want %v", e.GetEnding(), eventsv1.Ending_ENDING_PLATFORM_LOST)
+	case e.GetBillablePromptTokens() != 0:
+		t.Errorf("usage: e.GetBillablePromptTokens(): got %d, want 0", e.GetBillablePromptTokens())
+	case e.GetDeliveredBytes() != 11:
+		t.Errorf("usage: e.GetDeliveredBytes(): got %d, want 11", e.GetDeliveredBytes())
 	}
 }
 
@@ -241,7 +266,7 @@ func TestFullJournalTakesNoNewRequests(t *testing.T) {
 		message, err := call.stream.Recv()
 		if err != nil {
 			if !fault.Is(err, fault.JournalFull) {
-				t.Fatal(err)
+				t.Fatalf("got the error %v, want the reason %v", err, fault.JournalFull)
 			}
 			if err := w.hub.service.Ready(t.Context()); err == nil {
 				t.Error("a hub with a full journal is ready")
@@ -271,14 +296,14 @@ func TestBeforeRunNothingIsTakenAndNothingPanics(t *testing.T) {
 	}
 	w.hub = h
 	if err := w.call(open).err(); !fault.Is(err, fault.HubDraining) {
-		t.Errorf("dispatch: %v", err)
+		t.Errorf("dispatch: got the error %v, want the reason %v", err, fault.HubDraining)
 	}
 	// A first dial that is refused would be an old agent's last.
 	held, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
 	if _, err := fakeagent.Dial(held, w.wsURL(), fakeagent.Options{Key: m.key, Models: []string{testModel}}); !errors.Is(
 		err, context.DeadlineExceeded) {
-		t.Errorf("dial: %v, want it held", err)
+		t.Errorf("dial: got %v, want it held", err)
 	}
 	h.http.Close()
 }
@@ -298,9 +323,15 @@ func TestPresenceTellsOfSessionsAtOnceAndOfTheirEnd(t *testing.T) {
 		for revision := uint64(0); ; {
 			select {
 			case p := <-reports:
-				if p.GetRevision() <= revision || p.GetHubId() != testHub || p.GetDispatchAddress() != "inprocess" ||
-					p.GetIncarnation() == 0 {
-					t.Fatalf("report %v after revision %d", p, revision)
+				switch {
+				case p.GetRevision() <= revision:
+					t.Fatalf("report: p.GetRevision(): got %d, want more than %d", p.GetRevision(), revision)
+				case p.GetHubId() != testHub:
+					t.Fatalf("report: p.GetHubId(): got %q, want %q", p.GetHubId(), testHub)
+				case p.GetDispatchAddress() != "inprocess":
+					t.Fatalf(`report: p.GetDispatchAddress(): got %q, want "inprocess"`, p.GetDispatchAddress())
+				case p.GetIncarnation() == 0:
+					t.Fatal("report: p.GetIncarnation(): got 0, want any but 0")
 				}
 				revision = p.GetRevision()
 				if ok(p) {
@@ -386,9 +417,15 @@ func TestAttemptsAreReportedByOutcome(t *testing.T) {
 		c.do(<-a.Requests())
 		call.rest()
 		got := <-outcomes
-		if got.GetOutcome() != c.want || got.GetRequestId() != open.GetRequestId() || got.GetAttempt() != 1 ||
-			got.GetNodeId() != "fake-node-1" {
-			t.Errorf("attempt %v, want %v", got, c.want)
+		switch {
+		case got.GetOutcome() != c.want:
+			t.Errorf("attempt: got.GetOutcome(): got %v, want %v", got.GetOutcome(), c.want)
+		case got.GetRequestId() != open.GetRequestId():
+			t.Errorf("attempt: got.GetRequestId(): got %q, want %q", got.GetRequestId(), open.GetRequestId())
+		case got.GetAttempt() != 1:
+			t.Errorf("got.GetAttempt(): got %d, want 1", got.GetAttempt())
+		case got.GetNodeId() != "fake-node-1":
+			t.Errorf(`attempt: got.GetNodeId(): got %q, want "fake-node-1"`, got.GetNodeId())
 		}
 	}
 	call := w.call(order(m, a, true))
@@ -396,16 +433,18 @@ func TestAttemptsAreReportedByOutcome(t *testing.T) {
 	call.cancel()
 	wait(t, "the cancel", r.Cancelled())
 	if got := <-outcomes; got.GetOutcome() != eventsv1.AttemptOutcome_ATTEMPT_OUTCOME_CANCELLED {
-		t.Errorf("attempt %v", got)
+		t.Errorf("attempt: got %v, want %v", got.GetOutcome(), eventsv1.AttemptOutcome_ATTEMPT_OUTCOME_CANCELLED)
 	}
 	gone := order(m, a, true)
 	gone.Epoch++
 	if err := w.call(gone).err(); !fault.Is(err, fault.SessionGone) {
-		t.Error(err)
+		t.Errorf("got the error %v, want the reason %v", err, fault.SessionGone)
 	}
-	if got := <-outcomes; got.GetOutcome() != eventsv1.AttemptOutcome_ATTEMPT_OUTCOME_CANCELLED ||
-		got.GetRequestId() != gone.GetRequestId() {
-		t.Errorf("an attempt that was refused: %v", got)
+	if got := <-outcomes; got.GetOutcome() != eventsv1.AttemptOutcome_ATTEMPT_OUTCOME_CANCELLED {
+		t.Errorf("an attempt that was refused: got.GetOutcome(): got %v, want %v", got.GetOutcome(),
+			eventsv1.AttemptOutcome_ATTEMPT_OUTCOME_CANCELLED)
+	} else if got.GetRequestId() != gone.GetRequestId() {
+		t.Errorf("an attempt that was refused: got.GetRequestId(): got %q, want %q", got.GetRequestId(), gone.GetRequestId())
 	}
 }
 
@@ -420,18 +459,20 @@ func TestNewestEpochWinsAndTheOlderLosesItsStreams(t *testing.T) {
 	call.content()
 	newer := w.dial(m, fakeagent.Options{})
 	if newer.Epoch() <= older.Epoch() {
-		t.Errorf("epoch %d after %d", newer.Epoch(), older.Epoch())
+		t.Errorf("epoch: got %d, want more than %d", newer.Epoch(), older.Epoch())
 	}
-	if end := call.rest(); end.failed == nil || end.failed.GetRetryable() {
-		t.Errorf("stream of the older: finished %v, failed %v", end.finished, end.failed)
+	if end := call.rest(); end.failed == nil {
+		t.Error("stream of the older: end.failed: got nil, want a value")
+	} else if end.failed.GetRetryable() {
+		t.Errorf("stream of the older: end.failed.GetRetryable(): got true, want false, with %v", end.failed)
 	}
 	_ = r.Text("an older epoch's frame has no effect")
 	wait(t, "the end of the older", older.Closed())
 	if why := older.Farewell(); why.GetCode() != "superseded" {
-		t.Errorf("farewell %v", why)
+		t.Errorf(`farewell: got %q, want "superseded"`, why.GetCode())
 	}
 	if err := w.call(order(m, older, true)).err(); !fault.Is(err, fault.SessionGone) {
-		t.Errorf("dispatch to the older epoch: %v", err)
+		t.Errorf("dispatch to the older epoch: got the error %v, want the reason %v", err, fault.SessionGone)
 	}
 	second := w.dial(m, fakeagent.Options{NodeID: "another-node"})
 	for _, a := range []*fakeagent.Agent{newer, second} {
@@ -451,7 +492,7 @@ func TestNewerSessionOnAnotherHubEndsTheOneHere(t *testing.T) {
 	must(t, w.bus.Publish(t.Context(), bus.SubjectPresence("hub-b"), data, nil))
 	wait(t, "the end", a.Closed())
 	if why := a.Farewell(); why.GetCode() != "superseded" {
-		t.Errorf("farewell %v", why)
+		t.Errorf(`farewell: got %q, want "superseded"`, why.GetCode())
 	}
 }
 
@@ -464,30 +505,36 @@ func TestKeysAndStatusesAreFeltByLiveSessions(t *testing.T) {
 	_, err := w.hub.admin.RevokeProviderKey(t.Context(), &hubv1.RevokeProviderKeyRequest{KeyId: m.keyID})
 	must(t, err)
 	if err := w.call(order(m, a, true)).err(); !fault.Is(err, fault.SessionGone) {
-		t.Errorf("dispatch to a revoked key's session: %v", err)
+		t.Errorf("dispatch to a revoked key's session: got the error %v, want the reason %v", err, fault.SessionGone)
 	}
 	wait(t, "the end", a.Closed())
 	if why := a.Farewell(); why.GetCode() != "key_revoked" {
-		t.Errorf("farewell %v", why)
+		t.Errorf(`farewell: got %q, want "key_revoked"`, why.GetCode())
 	}
 	var refused *fakeagent.Refused
-	if _, err := w.tryDial(m, fakeagent.Options{}); !errors.As(err, &refused) || refused.Frame.GetCode() != "key_revoked" {
-		t.Errorf("dial with a revoked key: %v", err)
+	if _, err := w.tryDial(m, fakeagent.Options{}); !errors.As(err, &refused) {
+		t.Errorf("dial with a revoked key: got the error %v, want a %T", err, refused)
+	} else if refused.Frame.GetCode() != "key_revoked" {
+		t.Errorf(`dial with a revoked key: refused.Frame.GetCode(): got %q, want "key_revoked"`, refused.Frame.GetCode())
 	}
 	// Another hub's operator suspends the other: this hub finds out by itself.
 	_, err = w.db.Exec(t.Context(), `UPDATE provider SET status = 'suspended' WHERE provider_id = $1`, other.id)
 	must(t, err)
 	wait(t, "the end", b.Closed())
 	if why := b.Farewell(); why.GetCode() != "suspended" {
-		t.Errorf("farewell %v", why)
+		t.Errorf(`farewell: got %q, want "suspended"`, why.GetCode())
 	}
-	if _, err := w.tryDial(other, fakeagent.Options{}); !errors.As(err, &refused) ||
-		refused.Frame.GetCode() != "suspended" {
-		t.Errorf("dial of a suspended provider: %v", err)
+	if _, err := w.tryDial(other, fakeagent.Options{}); !errors.As(err, &refused) {
+		t.Errorf("dial of a suspended provider: got the error %v, want a %T", err, refused)
+	} else if refused.Frame.GetCode() != "suspended" {
+		t.Errorf(`dial of a suspended provider: refused.Frame.GetCode(): got %q, want "suspended"`, refused.Frame.GetCode())
 	}
 	got, err := w.hub.directory.GetProvider(t.Context(), &hubv1.GetProviderRequest{ProviderId: other.id})
-	if err != nil || got.GetProvider().GetStatus() != hubv1.ProviderStatus_PROVIDER_STATUS_SUSPENDED {
-		t.Errorf("directory %v, %v", got, err)
+	if err != nil {
+		t.Errorf("got the error %v, want none", err)
+	} else if got.GetProvider().GetStatus() != hubv1.ProviderStatus_PROVIDER_STATUS_SUSPENDED {
+		t.Errorf("directory: got.GetProvider().GetStatus(): got %v, want %v", got.GetProvider().GetStatus(),
+			hubv1.ProviderStatus_PROVIDER_STATUS_SUSPENDED)
 	}
 }
 
@@ -496,11 +543,13 @@ func TestPendingProviderConnectsAndServesNobody(t *testing.T) {
 	w := setup(t)
 	m := w.provider(hubv1.ProviderStatus_PROVIDER_STATUS_PENDING)
 	a := w.dial(m, fakeagent.Options{})
-	if a.Ack().GetStatus() != "pending" || a.Ack().GetProviderName() != "Farm" {
-		t.Errorf("ack %v", a.Ack())
+	if a.Ack().GetStatus() != "pending" {
+		t.Errorf(`a.Ack().GetStatus(): got %q, want "pending"`, a.Ack().GetStatus())
+	} else if a.Ack().GetProviderName() != "Farm" {
+		t.Errorf(`a.Ack().GetProviderName(): got %q, want "Farm"`, a.Ack().GetProviderName())
 	}
 	if err := w.call(order(m, a, true)).err(); !fault.Is(err, fault.SessionGone) {
-		t.Errorf("dispatch: %v", err)
+		t.Errorf("dispatch: got the error %v, want the reason %v", err, fault.SessionGone)
 	}
 }
 
@@ -533,7 +582,7 @@ func TestSlowConsumerStallsOnlyItself(t *testing.T) {
 		}
 	}
 	if most := (256<<10)/5000 + 16; stalled > most {
-		t.Errorf("an answer that nobody reads took %d pieces, want at most %d", stalled, most)
+		t.Errorf("an answer that nobody reads took: got %d pieces, want at most %d", stalled, most)
 	}
 	call := w.call(order(m, a, true))
 	go fakeagent.Answer("not", " stalled")(<-a.Requests())

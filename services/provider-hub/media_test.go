@@ -180,24 +180,49 @@ func TestWholeAnswersOfEachKindAreJudgedRestoredAndBilled(t *testing.T) {
 		}
 		e := m.serve(open, m.whole(c.answer))
 		if c.failed != "" {
-			if !e.failed.GetRetryable() || !strings.Contains(e.failed.GetMessage(), c.failed) || len(e.events) != 0 {
-				t.Errorf("%s: failed %v after %d events", name, e.failed, len(e.events))
+			switch {
+			case !e.failed.GetRetryable():
+				t.Errorf("%s: failed: e.failed.GetRetryable(): got false, want true, with %v", name, e.failed)
+			case !strings.Contains(e.failed.GetMessage(), c.failed):
+				t.Errorf("%s: failed: e.failed.GetMessage(): got %q, want %q in it", name, e.failed.GetMessage(), c.failed)
+			case len(e.events) != 0:
+				t.Errorf("%s: len(e.events): got %d, want 0", name, len(e.events))
 			}
 			continue
 		}
 		if c.relayed == "" {
 			c.relayed = c.answer
 		}
-		if e.failed != nil || len(e.events) != 1 || string(e.events[0].GetJson()) != c.relayed ||
-			!e.events[0].GetFirstContent() {
-			t.Errorf("%s: failed %v, events %q", name, e.failed, e.texts())
+		switch {
+		case e.failed != nil:
+			t.Errorf("%s: failed: got %v, want nil", name, e.failed)
+			continue
+		case len(e.events) != 1:
+			t.Errorf("%s: len(e.events): got %d, want 1", name, len(e.events))
+			continue
+		case string(e.events[0].GetJson()) != c.relayed:
+			t.Errorf("%s: e.events[0].GetJson(): got %q, want %q", name, string(e.events[0].GetJson()), c.relayed)
+			continue
+		case !e.events[0].GetFirstContent():
+			t.Errorf("%s: e.events[0].GetFirstContent(): got false, want true", name)
 			continue
 		}
-		if e.finished.GetBillablePromptTokens() != c.bill.prompt ||
-			e.finished.GetBillableCompletionTokens() != c.bill.completion ||
-			e.usage.GetBillablePromptTokens() != c.bill.prompt || e.usage.GetBillableCompletionTokens() != c.bill.completion ||
-			e.usage.GetEnding() != eventsv1.Ending_ENDING_COMPLETED || e.usage.GetRates().GetUnit() != unitOf(open) {
-			t.Errorf("%s: finished %v, usage %v", name, e.finished, e.usage)
+		if e.finished.GetBillablePromptTokens() != c.bill.prompt {
+			t.Errorf("%s: finished: e.finished.GetBillablePromptTokens(): got %d, want %d", name,
+				e.finished.GetBillablePromptTokens(), c.bill.prompt)
+		} else if e.finished.GetBillableCompletionTokens() != c.bill.completion {
+			t.Errorf("%s: finished: e.finished.GetBillableCompletionTokens(): got %d, want %d", name,
+				e.finished.GetBillableCompletionTokens(), c.bill.completion)
+		} else if e.usage.GetBillablePromptTokens() != c.bill.prompt {
+			t.Errorf("%s: e.usage.GetBillablePromptTokens(): got %d, want %d", name, e.usage.GetBillablePromptTokens(),
+				c.bill.prompt)
+		} else if e.usage.GetBillableCompletionTokens() != c.bill.completion {
+			t.Errorf("%s: e.usage.GetBillableCompletionTokens(): got %d, want %d", name, e.usage.GetBillableCompletionTokens(),
+				c.bill.completion)
+		} else if e.usage.GetEnding() != eventsv1.Ending_ENDING_COMPLETED {
+			t.Errorf("%s: e.usage.GetEnding(): got %v, want %v", name, e.usage.GetEnding(), eventsv1.Ending_ENDING_COMPLETED)
+		} else if want := unitOf(open); e.usage.GetRates().GetUnit() != want {
+			t.Errorf("%s: e.usage.GetRates().GetUnit(): got %v, want %v", name, e.usage.GetRates().GetUnit(), want)
 		}
 	}
 }
@@ -295,17 +320,28 @@ func TestStreamsOfEachKindEndAndAreBilledAsTheTableSays(t *testing.T) {
 	m := newMedia(t)
 	for name, c := range streamsOfEachKind {
 		e := m.serve(mediaOrder(m.member, m.agent, c.endpoint, true), c.answer)
-		if len(e.events) != c.want.events || e.failed.GetRetryable() != (c.want.ending == 0) {
-			t.Errorf("%s: %q, failed %v", name, e.texts(), e.failed)
+		if len(e.events) != c.want.events {
+			t.Errorf("%s: len(e.events): got %d, want %d", name, len(e.events), c.want.events)
+			continue
+		}
+		if e.failed.GetRetryable() != (c.want.ending == 0) {
+			t.Errorf("%s: e.failed.GetRetryable(): got %t, want %t", name, e.failed.GetRetryable(), c.want.ending == 0)
 			continue
 		}
 		if c.want.ending == 0 {
 			continue
 		}
-		if u := e.usage; u.GetEnding() != c.want.ending || u.GetBillablePromptTokens() != c.want.prompt ||
-			u.GetBillableCompletionTokens() != c.want.completion ||
-			(e.finished == nil) != (c.want.ending != eventsv1.Ending_ENDING_COMPLETED) {
-			t.Errorf("%s: finished %v, usage %v", name, e.finished, u)
+		switch u := e.usage; {
+		case u.GetEnding() != c.want.ending:
+			t.Errorf("%s: u.GetEnding(): got %v, want %v", name, u.GetEnding(), c.want.ending)
+		case u.GetBillablePromptTokens() != c.want.prompt:
+			t.Errorf("%s: u.GetBillablePromptTokens(): got %d, want %d", name, u.GetBillablePromptTokens(), c.want.prompt)
+		case u.GetBillableCompletionTokens() != c.want.completion:
+			t.Errorf("%s: u.GetBillableCompletionTokens(): got %d, want %d", name, u.GetBillableCompletionTokens(),
+				c.want.completion)
+		case (e.finished == nil) != (c.want.ending != eventsv1.Ending_ENDING_COMPLETED):
+			t.Errorf("%s: finished: e.finished == nil: got %t, want %t", name, e.finished == nil,
+				c.want.ending != eventsv1.Ending_ENDING_COMPLETED)
 		}
 	}
 }
@@ -344,9 +380,14 @@ func TestHangingUpInTheMiddleCostsTheWholeAudioAndTheImagesDelivered(t *testing.
 		must(t, call.stream.CloseSend())
 		wait(t, "the cancel", r.Cancelled())
 		must(t, r.End(0, false))
-		if u := m.usages.next(1); u.GetEnding() != eventsv1.Ending_ENDING_CLIENT_GONE ||
-			u.GetBillablePromptTokens() != c.prompt || u.GetBillableCompletionTokens() != c.completion {
-			t.Errorf("%s: usage %v", name, u)
+		switch u := m.usages.next(1); {
+		case u.GetEnding() != eventsv1.Ending_ENDING_CLIENT_GONE:
+			t.Errorf("%s: usage: u.GetEnding(): got %v, want %v", name, u.GetEnding(), eventsv1.Ending_ENDING_CLIENT_GONE)
+		case u.GetBillablePromptTokens() != c.prompt:
+			t.Errorf("%s: usage: u.GetBillablePromptTokens(): got %d, want %d", name, u.GetBillablePromptTokens(), c.prompt)
+		case u.GetBillableCompletionTokens() != c.completion:
+			t.Errorf("%s: usage: u.GetBillableCompletionTokens(): got %d, want %d", name, u.GetBillableCompletionTokens(),
+				c.completion)
 		}
 	}
 }
@@ -358,14 +399,18 @@ func TestAnEngineWithoutTheEndpointIsTheProvidersFault(t *testing.T) {
 		for _, status := range []int32{404, 405, 501} {
 			e := m.serve(mediaOrder(m.member, m.agent, endpoint, false),
 				func(r *fakeagent.Request) { _ = r.Fail(status, `{"detail":"Not Found"}`) })
-			if !e.failed.GetRetryable() || e.failed.GetEngineStatus() != status {
-				t.Errorf("%v %d: %v", endpoint, status, e.failed)
+			if !e.failed.GetRetryable() {
+				t.Errorf("%v %d: e.failed.GetRetryable(): got false, want true, with %v", endpoint, status, e.failed)
+			} else if e.failed.GetEngineStatus() != status {
+				t.Errorf("%v %d: e.failed.GetEngineStatus(): got %d, want %d", endpoint, status, e.failed.GetEngineStatus(), status)
 			}
 		}
 		e := m.serve(mediaOrder(m.member, m.agent, endpoint, false),
 			func(r *fakeagent.Request) { _ = r.Fail(400, `{"error":{"message":"no"}}`) })
-		if e.failed.GetRetryable() || e.failed.GetCode() != "engine_refused" {
-			t.Errorf("%v: %v", endpoint, e.failed)
+		if e.failed.GetRetryable() {
+			t.Errorf("%v: e.failed.GetRetryable(): got true, want false, with %v", endpoint, e.failed)
+		} else if e.failed.GetCode() != "engine_refused" {
+			t.Errorf(`%v: e.failed.GetCode(): got %q, want "engine_refused"`, endpoint, e.failed.GetCode())
 		}
 	}
 }
@@ -406,7 +451,7 @@ func TestOrdersOfOtherKindsAreBounded(t *testing.T) {
 		open := mediaOrder(m.member, m.agent, c.endpoint, false)
 		c.change(open)
 		if err := m.call(open).err(); !fault.Is(err, fault.InvalidRequest) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: got the error %v, want the reason %v", name, err, fault.InvalidRequest)
 		}
 	}
 }
@@ -418,7 +463,7 @@ func TestOnlyAgentsThatDeclareAnEndpointAreAsked(t *testing.T) {
 	a := w.dial(m, fakeagent.Options{}) // chat alone
 	for _, endpoint := range []hubv1.Endpoint{embeddings, images, transcriptions} {
 		if err := w.call(mediaOrder(m, a, endpoint, false)).err(); !fault.Is(err, fault.SessionGone) {
-			t.Errorf("%v: %v", endpoint, err)
+			t.Errorf("%v: got the error %v, want the reason %v", endpoint, err, fault.SessionGone)
 		}
 	}
 	call := w.call(order(m, a, false))
@@ -434,10 +479,15 @@ func TestAgentIsToldOfTheEndpointAndGetsTheWholeForm(t *testing.T) {
 	open := mediaOrder(m.member, m.agent, transcriptions, false)
 	open.Body = append(open.Body, bytes.Repeat([]byte{0, 255}, 13<<20-len(open.GetBody()))...)
 	e := m.serve(open, func(r *fakeagent.Request) {
-		if !bytes.Equal(r.Body, open.GetBody()) || r.Open.GetEndpoint().String() != "ENDPOINT_TRANSCRIPTIONS" ||
-			r.Open.GetContentType() != open.GetContentType() ||
-			string(r.Body[r.Open.GetModelOffset():][:r.Open.GetModelLength()]) != testModel {
-			t.Errorf("open %v with a body of %d", r.Open, len(r.Body))
+		switch {
+		case !bytes.Equal(r.Body, open.GetBody()):
+			t.Errorf("r.Body: got %q, want %q", r.Body, open.GetBody())
+		case r.Open.GetEndpoint().String() != "ENDPOINT_TRANSCRIPTIONS":
+			t.Errorf(`r.Open.GetEndpoint(): got %q, want "ENDPOINT_TRANSCRIPTIONS"`, r.Open.GetEndpoint().String())
+		case r.Open.GetContentType() != open.GetContentType():
+			t.Errorf("r.Open.GetContentType(): got %q, want %q", r.Open.GetContentType(), open.GetContentType())
+		case string(r.Body[r.Open.GetModelOffset():][:r.Open.GetModelLength()]) != testModel:
+			t.Errorf("open: …: got %q, want %q", string(r.Body[r.Open.GetModelOffset():][:r.Open.GetModelLength()]), testModel)
 		}
 		_ = r.Fail(200, `{"text":"x"}`)
 	})

@@ -24,7 +24,7 @@ func TestNodeThatMovesKeepsItsOpenRequests(t *testing.T) {
 	must(t, old.Ping())
 	fresh := w.dial(m, fakeagent.Options{})
 	if warning := fresh.Ack().GetWarning(); warning != "" {
-		t.Errorf("the newer one is warned: %s", warning)
+		t.Errorf(`the newer one is warned: got %q, want ""`, warning)
 	}
 	next := w.call(order(m, fresh, true))
 	r2 := <-fresh.Requests()
@@ -36,8 +36,10 @@ func TestNodeThatMovesKeepsItsOpenRequests(t *testing.T) {
 		must(t, r.End(200, true))
 	}
 	for name, c := range map[string]*call{"older": c, "newer": next} {
-		if got := c.rest(); got.finished == nil || got.failed != nil {
-			t.Errorf("%s: %v %v", name, got.finished, got.failed)
+		if got := c.rest(); got.finished == nil {
+			t.Errorf("%s: finished: got nil, want a value", name)
+		} else if got.failed != nil {
+			t.Errorf("%s: failed: got %v, want nil", name, got.failed)
 		}
 	}
 	select {
@@ -72,7 +74,7 @@ func TestAHubThatStopsWaitsForItsAgentsToMoveAndNotForEver(t *testing.T) {
 		a.Close()
 		wait(t, "the end", halted)
 		if took := time.Since(began); took > patience/2 {
-			t.Errorf("it took %v", took)
+			t.Errorf("it took: got %v, want at most %v", took, patience/2)
 		}
 	})
 	t.Run("one that stays", func(t *testing.T) {
@@ -80,11 +82,11 @@ func TestAHubThatStopsWaitsForItsAgentsToMoveAndNotForEver(t *testing.T) {
 		a, halted := stopped(t)
 		wait(t, "the end of its connection", a.Closed())
 		if a.Farewell().GetCode() != agentwire.CodeShuttingDown {
-			t.Errorf("it hears %v", a.Farewell())
+			t.Errorf("it hears: got %q, want %q", a.Farewell().GetCode(), agentwire.CodeShuttingDown)
 		}
 		wait(t, "the end", halted)
 		if took := time.Since(began); took > patience/2 {
-			t.Errorf("it took %v", took)
+			t.Errorf("it took: got %v, want at most %v", took, patience/2)
 		}
 	})
 }

@@ -83,7 +83,7 @@ func TestAReceiptIsAcknowledgedWhenItsRequestIsSettled(t *testing.T) {
 	must(t, sendReceipts(a, claim(t, m, a.Epoch(), given)))
 	must(t, a.Heartbeat(t.Context())) // the receipt is read
 	if got := acks(a); len(got) != 0 {
-		t.Errorf("acknowledged before it is settled: %v", got)
+		t.Errorf("acknowledged before it is settled: got %d, want 0, in %v", len(got), got)
 	}
 	notice, err := proto.Marshal(&eventsv1.SettledNotice{RequestIds: []string{o.GetRequestId()}})
 	must(t, err)
@@ -118,10 +118,19 @@ func TestAHubWithoutItsJournalAsksBillingAboutAReceipt(t *testing.T) {
 			defer cancel()
 			q := &eventsv1.WorkReceiptEvent{}
 			must(t, proto.Unmarshal(list[0].Data, q))
-			if len(list) != 1 || q.GetRequestId() != o.GetRequestId() || q.GetEpoch() != epoch ||
-				q.GetDispatchedBy() != testHub ||
-				q.GetPriceVersionId() != o.GetPriceVersionId() || q.GetProviderId() != m.id {
-				t.Errorf("asked %d times, about %v", len(list), q)
+			switch {
+			case len(list) != 1:
+				t.Errorf("asked: got %d, want 1", len(list))
+			case q.GetRequestId() != o.GetRequestId():
+				t.Errorf("q.GetRequestId(): got %q, want %q", q.GetRequestId(), o.GetRequestId())
+			case q.GetEpoch() != epoch:
+				t.Errorf("q.GetEpoch(): got %d, want %d", q.GetEpoch(), epoch)
+			case q.GetDispatchedBy() != testHub:
+				t.Errorf("q.GetDispatchedBy(): got %q, want %q", q.GetDispatchedBy(), testHub)
+			case q.GetPriceVersionId() != o.GetPriceVersionId():
+				t.Errorf("q.GetPriceVersionId(): got %q, want %q", q.GetPriceVersionId(), o.GetPriceVersionId())
+			case q.GetProviderId() != m.id:
+				t.Errorf("q.GetProviderId(): got %q, want %q", q.GetProviderId(), m.id)
 			}
 			notice, err := proto.Marshal(&eventsv1.WorkReceiptNotice{Verdicts: []*eventsv1.WorkReceiptVerdict{{
 				RequestId: q.GetRequestId(), Attempt: q.GetAttempt(),
@@ -175,7 +184,7 @@ func TestReceiptsAreBounded(t *testing.T) {
 			must(t, misbehave(a))
 			<-a.Closed()
 			if why := a.Farewell(); why.GetCode() != "protocol_error" {
-				t.Errorf("closed with %v", why)
+				t.Errorf(`closed: got %q, want "protocol_error"`, why.GetCode())
 			}
 		})
 	}
@@ -276,7 +285,7 @@ func TestAnAttemptIsCalledVoidOnlyWhereItsCallerVanished(t *testing.T) {
 			return nil
 		}))
 	if len(voids) != len(vanished) {
-		t.Fatalf("told of %d void attempts: %v", len(voids), voids)
+		t.Fatalf("told: got %d, want %d, in %v", len(voids), len(vanished), voids)
 	}
 	for _, o := range vanished {
 		if !slices.ContainsFunc(voids, func(e *eventsv1.VoidEvent) bool {

@@ -88,7 +88,7 @@ func (w *v1World) wire(protocol string) *wire {
 	answer, err := http.ReadResponse(r, nil)
 	must(w.t, err)
 	if answer.StatusCode != http.StatusSwitchingProtocols {
-		w.t.Fatalf("upgrade: %s", answer.Status)
+		w.t.Fatalf("upgrade: got %d, want 101", answer.StatusCode)
 	}
 	x := &wire{t: w.t, conn: conn, opened: opened, acked: make(chan struct{}), ended: make(chan struct{})}
 	go x.read(r)
@@ -114,8 +114,15 @@ func (x *wire) read(r *bufio.Reader) {
 		if wide > 0 {
 			n = binary.BigEndian.Uint64(length[:])
 		}
-		if h[1]&masked != 0 || h[0]&0x70 != 0 || n > 16<<20 {
-			x.t.Errorf("the hub sent a frame that begins %x", h)
+		switch {
+		case h[1]&masked != 0:
+			x.t.Errorf("the hub sent a frame that begins: h[1]&masked: got %d, want 0", h[1]&masked)
+			return
+		case h[0]&0x70 != 0:
+			x.t.Errorf("the hub sent a frame that begins: h[0]&0x70: got %d, want 0", h[0]&0x70)
+			return
+		case n > 16<<20:
+			x.t.Errorf("n: got %d, want at most 16<<20", n)
 			return
 		}
 		payload := make([]byte, n)
@@ -175,7 +182,7 @@ func (o *witness) still(what string) {
 	word := fmt.Sprintf("word-%d ", o.n)
 	must(o.t, o.say(word))
 	if e := o.call.event(); !strings.Contains(string(e.GetJson()), word) {
-		o.t.Errorf("%s: the other provider's stream goes on with %s", what, e.GetJson())
+		o.t.Errorf("%s: the other provider's stream goes: got %q, want %q in it", what, string(e.GetJson()), word)
 	}
 }
 
@@ -288,7 +295,7 @@ func TestRFC6455_ViolationsGetTheirCloseCode(t *testing.T) {
 				wait(t, name+": the close", x.ended)
 				good := strings.HasPrefix(name, "a good close")
 				if x.code != v.code {
-					t.Errorf("%s: closed with %d %q after %v (%v), want %d", name, x.code, x.reason, x.age, x.err, v.code)
+					t.Errorf("%s: closed: got %d %q after %v (%v), want %d", name, x.code, x.reason, x.age, x.err, v.code)
 				}
 				if !good && x.age < closedYoung {
 					t.Errorf("%s: closed after %v", name, x.age)
@@ -318,7 +325,7 @@ func TestRFC6455_V2ViolationsGetTheirCloseCode(t *testing.T) {
 	for name, x := range wires {
 		wait(t, name+": the close", x.ended)
 		if want := violations(opBinary)[name].code; x.code != want {
-			t.Errorf("%s: closed with %d %q (%v), want %d", name, x.code, x.reason, x.err, want)
+			t.Errorf("%s: closed: got %d %q (%v), want %d", name, x.code, x.reason, x.err, want)
 		}
 	}
 	for _, o := range others {
@@ -378,11 +385,13 @@ func TestHostile38_FloodsEndWithBoundedMemory(t *testing.T) {
 	}
 	writers.Wait()
 	if grown := heap() - before; grown > 64*mib {
-		t.Errorf("the heap grew by %d MiB", grown/mib)
+		t.Errorf("the heap grew: got %d, want at most %d", grown, 64*mib)
 	}
 	for name, x := range wires {
-		if x.code != codePolicy && x.code != codeTooBig || x.pongs > 3000 {
-			t.Errorf("%s: closed with %d %q (%v) after %d pongs", name, x.code, x.reason, x.err, x.pongs)
+		if x.code != codePolicy && x.code != codeTooBig {
+			t.Errorf("%s: closed: got %d, want %d or %d", name, x.code, codePolicy, codeTooBig)
+		} else if x.pongs > 3000 {
+			t.Errorf("%s: x.pongs: got %d, want at most 3000", name, x.pongs)
 		}
 	}
 	goOnToTheirEnds(others)

@@ -44,8 +44,10 @@ func TestAStopOfTheHubIsRecordedAsThePlatforms(t *testing.T) {
 	w.recorded("open", "runs")
 	w.halt(w.hub)
 	wait(t, "the end of the socket", a.Closed())
-	if c, r := w.record(); c != "platform" || r != "ended" {
-		t.Errorf("after the stop: connections %q, runs %q", c, r)
+	if c, r := w.record(); c != "platform" {
+		t.Errorf(`after the stop: connections: got %q, want "platform"`, c)
+	} else if r != "ended" {
+		t.Errorf(`after the stop: r of w.record(): got %q, want "ended"`, r)
 	}
 	w.start()
 	began := time.Now()
@@ -63,12 +65,25 @@ func TestAStopOfTheHubIsRecordedAsThePlatforms(t *testing.T) {
 		})
 	}
 	got, err := w.hub.admin.GetProviderDetail(t.Context(), &hubv1.GetProviderDetailRequest{ProviderId: m.id})
-	if err != nil || got.GetProvider().GetUptime_30D() < 0.5 || len(got.GetNodes()) != 1 || got.GetNodes()[0].GetOnline() {
-		t.Errorf("detail %v, %v", got, err)
+	switch {
+	case err != nil:
+		t.Errorf("got the error %v, want none", err)
+	case got.GetProvider().GetUptime_30D() < 0.5:
+		t.Errorf("detail: got.GetProvider().GetUptime_30D(): got %v, want at least 0.5", got.GetProvider().GetUptime_30D())
+	case len(got.GetNodes()) != 1:
+		t.Errorf("detail: len(got.GetNodes()): got %d, want 1, in %v", len(got.GetNodes()), got)
+	case got.GetNodes()[0].GetOnline():
+		t.Error("detail: got.GetNodes()[0].GetOnline(): got true, want false")
 	}
 	list, err := w.hub.admin.ListProviders(t.Context(), &hubv1.ListProvidersRequest{})
-	if err != nil || len(list.GetList()) != 1 || list.GetList()[0].GetOnline() ||
-		!strings.HasPrefix(list.GetList()[0].GetName(), "Farm") {
-		t.Errorf("list %v, %v", list, err)
+	switch {
+	case err != nil:
+		t.Errorf("got the error %v, want none", err)
+	case len(list.GetList()) != 1:
+		t.Errorf("len(list.GetList()): got %d, want 1, in %v", len(list.GetList()), list)
+	case list.GetList()[0].GetOnline():
+		t.Error("list.GetList()[0].GetOnline(): got true, want false")
+	case !strings.HasPrefix(list.GetList()[0].GetName(), "Farm"):
+		t.Errorf(`list.GetList()[0].GetName(): got %q, want the prefix "Farm"`, list.GetList()[0].GetName())
 	}
 }

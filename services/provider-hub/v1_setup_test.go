@@ -178,8 +178,15 @@ func (a *v1Agent) until(what string, such func(fakeagent.V1State) bool) {
 // alive fails the test if the agent lost a connection or its way.
 func (a *v1Agent) alive() {
 	a.t.Helper()
-	if s := a.State(); s.Dead != nil || len(s.Lives) > 0 || !s.Registered || s.Stalls > 0 {
-		a.t.Errorf("the agent has been through %+v", s)
+	switch s := a.State(); {
+	case s.Dead != nil:
+		a.t.Errorf("the agent has been through: s.Dead: got the error %v, want none", s.Dead)
+	case len(s.Lives) > 0:
+		a.t.Errorf("the agent has been through: len(s.Lives): got %d, want 0, in %+v", len(s.Lives), s)
+	case !s.Registered:
+		a.t.Error("the agent has been through: s.Registered: got false, want true")
+	case s.Stalls > 0:
+		a.t.Errorf("the agent has been through: s.Stalls: got %d, want 0", s.Stalls)
 	}
 }
 

@@ -26,17 +26,28 @@ func TestV1AgentRegistersAndServesUnchanged(t *testing.T) {
 		Hardware: fakeagent.V1TwoRTX4090(), ContextLength: 32768})
 	open := w.order(a, true)
 	r := w.call(open).rest()
-	if r.failed != nil || r.finished.GetBillablePromptTokens() != 10 || r.finished.GetBillableCompletionTokens() != 3 {
-		t.Fatalf("finished %v, failed %v", r.finished, r.failed)
+	switch {
+	case r.failed != nil:
+		t.Fatalf("r.failed: got %v, want nil", r.failed)
+	case r.finished.GetBillablePromptTokens() != 10:
+		t.Fatalf("r.finished.GetBillablePromptTokens(): got %d, want 10", r.finished.GetBillablePromptTokens())
+	case r.finished.GetBillableCompletionTokens() != 3:
+		t.Fatalf("r.finished.GetBillableCompletionTokens(): got %d, want 3", r.finished.GetBillableCompletionTokens())
 	}
 	if len(r.events) != 5 { // role, three pieces, finish; no usage
-		t.Fatalf("%d events: %q", len(r.events), r.texts())
+		t.Fatalf("len(r.events): got %d, want 5", len(r.events))
 	}
 	for i, e := range r.events {
 		text := string(e.GetJson())
-		if !strings.Contains(text, `"model":"`+testModel+`"`) || strings.Contains(text, "engine-model") ||
-			strings.Contains(text, "usage") || e.GetFirstContent() != (i == 1) {
-			t.Errorf("event %d: first=%v %s", i, e.GetFirstContent(), text)
+		switch {
+		case !strings.Contains(text, `"model":"`+testModel+`"`):
+			t.Errorf("event %d: text: got %q, want %q in it", i, text, `"model":"`+testModel+`"`)
+		case strings.Contains(text, "engine-model"):
+			t.Errorf(`event %d: text: got %q, want it without "engine-model"`, i, text)
+		case strings.Contains(text, "usage"):
+			t.Errorf(`event %d: text: got %q, want it without "usage"`, i, text)
+		case e.GetFirstContent() != (i == 1):
+			t.Errorf("event %d: first: got %t, want %t", i, e.GetFirstContent(), i == 1)
 		}
 	}
 	e := usage.next(1)
@@ -47,16 +58,25 @@ func TestV1AgentRegistersAndServesUnchanged(t *testing.T) {
 		t.Errorf("usage event %v", e)
 	}
 	whole := w.call(w.order(a, false)).rest()
-	if len(whole.events) != 1 || whole.finished == nil {
-		t.Fatalf("%d events, failed %v", len(whole.events), whole.failed)
+	if len(whole.events) != 1 {
+		t.Fatalf("len(whole.events): got %d, want 1", len(whole.events))
+	}
+	if whole.finished == nil {
+		t.Fatal("whole.finished: got nil, want a value")
 	}
 	text := whole.texts()[0]
-	if !strings.Contains(text, `"model":"`+testModel+`"`) || !strings.Contains(text, `"content":"Hello wide world"`) ||
-		!strings.Contains(text, `"usage":{`) {
-		t.Errorf("answer %s", text)
+	switch {
+	case !strings.Contains(text, `"model":"`+testModel+`"`):
+		t.Errorf("answer: got %q, want %q in it", text, `"model":"`+testModel+`"`)
+	case !strings.Contains(text, `"content":"Hello wide world"`):
+		t.Errorf("answer: got %q, want %q in it", text, `"content":"Hello wide world"`)
+	case !strings.Contains(text, `"usage":{`):
+		t.Errorf("answer: got %q, want %q in it", text, `"usage":{`)
 	}
-	if e := usage.next(2); e.GetBillableCompletionTokens() != 3 || e.GetBillablePromptTokens() != 10 {
-		t.Errorf("usage event %v", e)
+	if e := usage.next(2); e.GetBillableCompletionTokens() != 3 {
+		t.Errorf("usage event: e.GetBillableCompletionTokens(): got %d, want 3", e.GetBillableCompletionTokens())
+	} else if e.GetBillablePromptTokens() != 10 {
+		t.Errorf("usage event: e.GetBillablePromptTokens(): got %d, want 10", e.GetBillablePromptTokens())
 	}
 	a.alive()
 }
@@ -105,7 +125,7 @@ func TestV1RepliesHaveTheCapturedForm(t *testing.T) {
 	}
 	for kind, f := range map[string]fakeagent.V1Frame{"ack": ack, "inference": asked} {
 		if got := names(t, f.Payload); got != forms[kind] {
-			t.Errorf("%s has %s, captured were %s", kind, got, forms[kind])
+			t.Errorf("%s: got %q, want %q", kind, got, forms[kind])
 		}
 	}
 	h.send("stream_chunk", asked.RequestID, map[string]any{"request_id": asked.RequestID, "done": true, "chunk": nil})
@@ -120,8 +140,12 @@ func TestV1RepliesHaveTheCapturedForm(t *testing.T) {
 		Code    int    `json:"code"`
 		Message string `json:"message"`
 	}](t, refusal)
-	if e.Code != http.StatusUnauthorized || e.Message == "" || names(t, refusal.Payload) != forms["error"] {
-		t.Errorf("refusal %s", refusal.Payload)
+	if e.Code != http.StatusUnauthorized {
+		t.Errorf("e.Code: got %d, want 401, with %s", e.Code, refusal.Payload)
+	} else if e.Message == "" {
+		t.Errorf(`e.Message: got "", want some text, with %s`, refusal.Payload)
+	} else if got := names(t, refusal.Payload); got != forms["error"] {
+		t.Errorf("names(t, refusal.Payload): got %q, want %q, with %s", got, forms["error"], refusal.Payload)
 	}
 }
 
@@ -199,8 +223,11 @@ func TestV1CapturedMessagesAreTaken(t *testing.T) {
 					if want.message == "" {
 						o.status, o.message = 0, ""
 					}
-					if o != want || (got.finished != nil) != (want.code == "") {
-						t.Errorf("%s: finished %v, %+v, want %+v", c.Frame.RequestID, got.finished, o, want)
+					if o != want {
+						t.Errorf("%s: o: got %+v, want %+v", c.Frame.RequestID, o, want)
+					} else if (got.finished != nil) != (want.code == "") {
+						t.Errorf("%s: finished: finished != nil: got %t, want %t", c.Frame.RequestID, got.finished != nil,
+							want.code == "")
 					}
 				}
 			}
@@ -240,7 +267,7 @@ func TestV1IsServedAtEveryPathAndWithoutExtensions(t *testing.T) {
 	}
 	answer.Body.Close()
 	if answer.StatusCode != http.StatusBadRequest {
-		t.Errorf("an unknown subprotocol: %s", answer.Status)
+		t.Errorf("an unknown subprotocol: got %d, want 400", answer.StatusCode)
 	}
 }
 
@@ -265,11 +292,13 @@ func TestV1SocketThatIsNotRegisteredIsAnsweredPings(t *testing.T) {
 	a := w.startAgent(member{key: "sk-prov-nobody"}, fakeagent.V1Options{Timing: timing})
 	a.until("it is refused", func(fakeagent.V1State) bool { return len(a.heard("error")) > 0 })
 	<-time.After(2 * timing.PongWait) // pongs keep it as long as it takes
-	if s := a.State(); len(s.Lives) > 0 || s.Acks > 0 {
-		t.Errorf("the agent has been through %+v", s)
+	if s := a.State(); len(s.Lives) > 0 {
+		t.Errorf("the agent has been through: len(s.Lives): got %d, want 0, in %+v", len(s.Lives), s)
+	} else if s.Acks > 0 {
+		t.Errorf("the agent has been through: s.Acks: got %d, want 0", s.Acks)
 	}
 	if n := len(a.heard("error")); n != 1 {
-		t.Errorf("%d refusals", n)
+		t.Errorf("refusals: got %d, want 1", n)
 	}
 }
 
@@ -292,8 +321,10 @@ func TestV1NodesAreNamedAndTwoOfOneProviderAreBothLive(t *testing.T) {
 	plain := w.join(m, fakeagent.V1Options{NodeID: "rack-1.gpu_2", NodeName: "third"})
 	for _, a := range []*v1Agent{keyed, other, plain} {
 		s := w.told("the node", a.node, func(*eventsv1.Session) bool { return true })
-		if s.GetProviderId() != m.id || len(s.GetModels()) != 1 {
-			t.Errorf("session %v", s)
+		if s.GetProviderId() != m.id {
+			t.Errorf("session: s.GetProviderId(): got %q, want %q", s.GetProviderId(), m.id)
+		} else if len(s.GetModels()) != 1 {
+			t.Errorf("session: len(s.GetModels()): got %d, want 1, in %v", len(s.GetModels()), s)
 		}
 		a.alive()
 	}
@@ -424,7 +455,8 @@ func TestV1ErrorOfAnAgentFailsItsRequestAlone(t *testing.T) {
 	go fakeagent.V1Answer("fine")(second)
 	ended := []result{call.rest(), other.rest()}
 	if (ended[0].finished == nil) == (ended[1].finished == nil) {
-		t.Errorf("ended %+v", ended)
+		t.Errorf("ended: ended[0].finished == nil: got %t, want any but %t", ended[0].finished == nil,
+			ended[1].finished == nil)
 	}
 	for _, e := range ended {
 		if e.finished == nil && !e.failed.GetRetryable() {
@@ -439,7 +471,7 @@ func TestV1PendingProviderIsAcknowledgedAndServesNobody(t *testing.T) {
 	w := setupV1(t)
 	a := w.join(w.provider(hubv1.ProviderStatus_PROVIDER_STATUS_PENDING), fakeagent.V1Options{})
 	if err := w.call(w.order(a, true)).err(); !fault.Is(err, fault.SessionGone) {
-		t.Errorf("dispatch: %v", err)
+		t.Errorf("dispatch: got the error %v, want the reason %v", err, fault.SessionGone)
 	}
 	a.alive()
 }
@@ -507,7 +539,7 @@ func TestV1FailuresBeforeContent(t *testing.T) {
 		}
 	}
 	if usage.count() != 0 {
-		t.Errorf("%d usage events", usage.count())
+		t.Errorf("usage events: got %d, want 0", usage.count())
 	}
 	a.alive()
 }
@@ -535,7 +567,7 @@ func TestV1RequestReachesTheEngineAsTheConsumerWroteIt(t *testing.T) {
 	call := w.call(open)
 	r := a.request()
 	if string(r.Raw) != string(open.GetBody()) {
-		t.Errorf("the agent got %s", r.Raw)
+		t.Errorf("the agent: got %q, want %q", string(r.Raw), string(open.GetBody()))
 	}
 	if r.EndpointID == "" {
 		t.Error("the agent has nothing to log")

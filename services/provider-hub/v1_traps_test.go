@@ -54,7 +54,7 @@ func TestV1Fact02_TheUpgradeIsAnonymousAndTheRegistrationHasADeadline(t *testing
 	h := w.byHand()
 	wait(t, "the end of a socket that says nothing", h.closed)
 	if h.age < closedYoung {
-		t.Errorf("closed after %v: %v", h.age, h.err)
+		t.Errorf("closed: got %v, want at least %v", h.age, closedYoung)
 	}
 }
 
@@ -149,8 +149,13 @@ func TestV1Fact05_NoSocketIsClosedYoung(t *testing.T) {
 				told = f.Type == "error"
 			case <-h.closed:
 				var closed *websocket.CloseError
-				if told = true; h.age < closedYoung || !errors.As(h.err, &closed) || closed.Code == websocket.CloseAbnormalClosure {
-					t.Errorf("%s: ended after %v with %v", name, h.age, h.err)
+				switch told = true; {
+				case h.age < closedYoung:
+					t.Errorf("%s: ended: got %v, want at least %v", name, h.age, closedYoung)
+				case !errors.As(h.err, &closed):
+					t.Errorf("%s: h.err: got the error %v, want a %T", name, h.err, closed)
+				case closed.Code == websocket.CloseAbnormalClosure:
+					t.Errorf("%s: closed.Code: got %d, want any but %d", name, closed.Code, websocket.CloseAbnormalClosure)
 				}
 			case <-time.After(patience):
 				t.Fatalf("%s: neither refused nor closed", name)
@@ -159,7 +164,7 @@ func TestV1Fact05_NoSocketIsClosedYoung(t *testing.T) {
 		select {
 		case <-h.closed:
 			if h.age < closedYoung {
-				t.Errorf("%s: ended after %v with %v", name, h.age, h.err)
+				t.Errorf("%s: ended: got %v, want at least %v", name, h.age, closedYoung)
 			}
 		default:
 		}
@@ -190,15 +195,17 @@ func TestV1Fact05_RevokedAndSuspendedAreToldAndHeld(t *testing.T) {
 		c.end(m)
 		a.until(name+": it is told", func(fakeagent.V1State) bool { return len(a.heard("error")) > 0 })
 		if e := decode[struct{ Code int }](t, a.heard("error")[0]); e.Code != c.code {
-			t.Errorf("%s: code %d", name, e.Code)
+			t.Errorf("%s: code: got %d, want %d", name, e.Code, c.code)
 		}
 		if err := w.call(open).err(); !fault.Is(err, fault.SessionGone) {
-			t.Errorf("%s: dispatch: %v", name, err)
+			t.Errorf("%s: dispatch: got the error %v, want the reason %v", name, err, fault.SessionGone)
 		}
 		again := w.startAgent(m, fakeagent.V1Options{NodeName: "again", GuardAfter: 1, Timing: strict()})
 		again.until(name+": it is refused", func(fakeagent.V1State) bool { return len(again.heard("error")) > 0 })
-		if e := decode[struct{ Code int }](t, again.heard("error")[0]); e.Code != c.code || again.State().Acks > 0 {
-			t.Errorf("%s: refused with code %d, %+v", name, e.Code, again.State())
+		if e := decode[struct{ Code int }](t, again.heard("error")[0]); e.Code != c.code {
+			t.Errorf("%s: refused with code: got %d, want %d", name, e.Code, c.code)
+		} else if again.State().Acks > 0 {
+			t.Errorf("%s: again.State().Acks: got %d, want 0", name, again.State().Acks)
 		}
 	}
 }
@@ -224,8 +231,13 @@ func TestV1Fact05_TheFirstDialIsHeldWhileTheHubStarts(t *testing.T) {
 	a := w.startAgent(m, fakeagent.V1Options{GuardAfter: 1, Timing: timing})
 	a.until("it is connected or dead", func(s fakeagent.V1State) bool { return s.Connected || s.Dead != nil })
 	<-time.After(2 * timing.PongWait) // pongs keep it as long as it takes
-	if s := a.State(); s.Dead != nil || s.Upgrades != 1 || s.Registered {
-		t.Fatalf("before the hub runs the agent has been through %+v", s)
+	switch s := a.State(); {
+	case s.Dead != nil:
+		t.Fatalf("before the hub runs the agent has been through: s.Dead: got the error %v, want none", s.Dead)
+	case s.Upgrades != 1:
+		t.Fatalf("before the hub runs the agent has been through: s.Upgrades: got %d, want 1", s.Upgrades)
+	case s.Registered:
+		t.Fatal("before the hub runs the agent has been through: s.Registered: got true, want false")
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	h.stop = stop
@@ -255,8 +267,10 @@ func TestV1Fact05_TheAckWaitsForTheDatabase(t *testing.T) {
 		}
 		return nil
 	})
-	if s := a.State(); s.Acks > 0 || len(a.Received()) > 0 {
-		t.Errorf("without a look-up the hub said %v", a.Received())
+	if s := a.State(); s.Acks > 0 {
+		t.Errorf("s.Acks: got %d, want 0", s.Acks)
+	} else if len(a.Received()) > 0 {
+		t.Errorf("without a look-up the hub: len(a.Received()): got %d, want 0, in %v", len(a.Received()), a.Received())
 	}
 	must(t, lock.Rollback(t.Context()))
 	a.registered()
@@ -283,8 +297,10 @@ func TestV1Fact05_EveryAgentSurvivesARestart(t *testing.T) {
 	}
 	w.halt(w.hub)
 	for _, c := range calls {
-		if end := c.rest(); end.finished != nil || end.failed.GetRetryable() {
-			t.Errorf("a stream amid a restart: finished %v, failed %v", end.finished, end.failed)
+		if end := c.rest(); end.finished != nil {
+			t.Errorf("a stream amid a restart: finished: got %v, want nil", end.finished)
+		} else if end.failed.GetRetryable() {
+			t.Errorf("a stream amid a restart: end.failed.GetRetryable(): got true, want false, with %v", end.failed)
 		}
 	}
 	w.start()
@@ -292,8 +308,13 @@ func TestV1Fact05_EveryAgentSurvivesARestart(t *testing.T) {
 	for _, a := range agents {
 		a.until("it is back", func(s fakeagent.V1State) bool { return s.Registrations == 2 || s.Dead != nil })
 		s := a.State()
-		if s.Dead != nil || s.Lives[0].Code != websocket.CloseServiceRestart || s.Lives[0].Age() < closedYoung {
-			t.Errorf("the agent has been through %+v", s)
+		if s.Dead != nil {
+			t.Errorf("the agent has been through: s.Dead: got the error %v, want none", s.Dead)
+		} else if s.Lives[0].Code != websocket.CloseServiceRestart {
+			t.Errorf("the agent has been through: s.Lives[0].Code: got %d, want %d", s.Lives[0].Code,
+				websocket.CloseServiceRestart)
+		} else if got := s.Lives[0].Age(); got < closedYoung {
+			t.Errorf("the agent has been through: s.Lives[0].Age(): got %v, want at least %v", got, closedYoung)
 		}
 		call := w.call(w.order(a, true))
 		go fakeagent.V1Answer("again")(a.request())
@@ -328,8 +349,13 @@ func TestV1Fact05_AStormIsHeldAndNotRefused(t *testing.T) {
 	}
 	for _, a := range agents {
 		a.until("it is back", func(s fakeagent.V1State) bool { return s.Registrations == 2 || s.Dead != nil })
-		if s := a.State(); s.Dead != nil || s.Refusals > 0 || s.Upgrades != 2 {
-			t.Fatalf("an agent has been through %+v", s)
+		switch s := a.State(); {
+		case s.Dead != nil:
+			t.Fatalf("an agent has been through: s.Dead: got the error %v, want none", s.Dead)
+		case s.Refusals > 0:
+			t.Fatalf("an agent has been through: s.Refusals: got %d, want 0", s.Refusals)
+		case s.Upgrades != 2:
+			t.Fatalf("an agent has been through: s.Upgrades: got %d, want 2", s.Upgrades)
 		}
 	}
 	t.Logf("%d agents are back after %v", len(agents), time.Since(began))
@@ -357,7 +383,8 @@ func TestV1Fact06_CancelIsDrainedSilentlyWithItsSlotTaken(t *testing.T) {
 	must(t, first.stream.CloseSend())
 	for _, open := range more {
 		if err := w.call(open).err(); !fault.Is(err, fault.ProviderBusy) {
-			t.Errorf("the slot of a request that the agent still works at was given away: %v", err)
+			t.Errorf("the slot of a request that the agent still works at was given away: got the error %v, want the reason %v",
+				err, fault.ProviderBusy)
 		}
 	}
 	for _, r := range requests {
@@ -383,13 +410,15 @@ func TestV1Fact06_CancelIsDrainedSilentlyWithItsSlotTaken(t *testing.T) {
 		}
 		if e.GetEnding() == eventsv1.Ending_ENDING_CLIENT_GONE {
 			gone++
-			if e.GetDeliveredBytes() > 11+40*5 || e.GetBillableCompletionTokens() > 41 {
-				t.Errorf("usage %v", e)
+			if e.GetDeliveredBytes() > 11+40*5 {
+				t.Errorf("usage: e.GetDeliveredBytes(): got %d, want at most 11+40*5", e.GetDeliveredBytes())
+			} else if e.GetBillableCompletionTokens() > 41 {
+				t.Errorf("usage: e.GetBillableCompletionTokens(): got %d, want at most 41", e.GetBillableCompletionTokens())
 			}
 		}
 	}
 	if gone != 1 {
-		t.Errorf("%d consumers hung up", gone)
+		t.Errorf("consumers hung up: got %d, want 1", gone)
 	}
 	call := w.call(w.order(a, true))
 	go fakeagent.V1Answer("x")(a.request())
@@ -455,7 +484,7 @@ func TestV1Fact08_OnlyChatIsDispatched(t *testing.T) {
 		}
 	}
 	if n := len(a.heard("inference")); n != 0 {
-		t.Errorf("%d requests reached the agent", n)
+		t.Errorf("requests reached the agent: got %d, want 0", n)
 	}
 	a.alive()
 }
@@ -513,7 +542,8 @@ func TestV1Fact10_ASlowConsumerLosesItsOwnRequestAlone(t *testing.T) {
 				bytes += len(e.GetJson())
 			}
 			if bytes > 4<<20 {
-				t.Errorf("%d events of %d bytes were kept for a consumer who does not read", len(end.events), bytes)
+				t.Errorf("%d events of %d bytes were kept for a consumer who does not read: got %d, want at most 4<<20",
+					len(end.events), bytes, bytes)
 			}
 			usage.next(2)
 			a.alive()

@@ -29,8 +29,10 @@ func TestNextIsATickOrSoonAfterAWakeAndNeverAfterTheEnd(t *testing.T) {
 				}
 				begin := time.Now()
 				next := Next(ctx, time.NewTimer(10*time.Second).C, wake, 500*time.Millisecond)
-				if after := time.Since(begin); next != c.next || after != c.want {
-					t.Errorf("%v after %v, want %v after %v", next, after, c.next, c.want)
+				if after := time.Since(begin); next != c.next {
+					t.Errorf("next: got %t, want %t", next, c.next)
+				} else if after != c.want {
+					t.Errorf("after: got %v, want %v", after, c.want)
 				}
 			})
 		})

@@ -36,9 +36,9 @@ func TestHostile33_NoPatternOfClaimsGainsMoreThanATenth(t *testing.T) {
 				// The first answer of a window may use what the last of the one
 				// before left.
 				if most := text + text/10 + Slack*Window; from == 0 && paid > most {
-					t.Errorf("from %d: billed %d for texts of %d, want at most %d", from, paid, text, most)
+					t.Errorf("from %d: billed: got %d for texts of %d, want at most %d", from, paid, text, most)
 				} else if paid > most+most/10 {
-					t.Errorf("from %d: billed %d for texts of %d, want about %d at most", from, paid, text, most)
+					t.Errorf("from %d: billed: got %d for texts of %d, want about %d at most", from, paid, text, most)
 				}
 			}
 		})
@@ -59,7 +59,7 @@ func TestAnHonestProviderLosesNothing(t *testing.T) {
 				text = 1
 			}
 			if got, want := b.Bill(provider, "m", text, claim(text)), claim(text); got != want {
-				t.Fatalf("%s: billed %d, want %d", name, got, want)
+				t.Fatalf("%s: billed: got %d, want %d", name, got, want)
 			}
 		}
 	}
@@ -68,10 +68,10 @@ func TestAnHonestProviderLosesNothing(t *testing.T) {
 func TestTheFirstAnswersHaveRoom(t *testing.T) {
 	b := NewTracker()
 	if got := b.Bill(provider, "m", 10, 25); got != 25 {
-		t.Errorf("a first answer: billed %d, want 25", got)
+		t.Errorf("a first answer: billed: got %d, want 25", got)
 	}
 	if got := b.Bill(provider, "m", 10, 10_000); got != 10+10+Opening-25 {
-		t.Errorf("a second, greedy one: billed %d, want what is left of the opening", got)
+		t.Errorf("a second, greedy one: billed: got %d, want what is left of the opening", got)
 	}
 }
 
@@ -81,14 +81,21 @@ func TestAWindowIsOfOneProviderAndModel(t *testing.T) {
 		b.Bill(provider, "m", 100, 1000)
 	}
 	if got := b.Bill(provider, "other", 100, 110); got != 110 {
-		t.Errorf("another model: billed %d, want 110", got)
+		t.Errorf("another model: billed: got %d, want 110", got)
 	}
 	if got := b.Bill(ids.ProviderID{2}, "m", 100, 110); got != 110 {
-		t.Errorf("another provider: billed %d, want 110", got)
+		t.Errorf("another provider: billed: got %d, want 110", got)
 	}
 	highest := b.Highest(5)
-	if len(highest) != 1 || highest[0].Provider != provider || highest[0].Ratio != 10 || highest[0].Answers != Window {
-		t.Errorf("the highest ratios are %+v, want 10 of one provider", highest)
+	switch {
+	case len(highest) != 1:
+		t.Errorf("the highest ratios: len(highest): got %d, want 1, in %+v", len(highest), highest)
+	case highest[0].Provider != provider:
+		t.Errorf("the highest ratios: highest[0].Provider: got %v, want %v", highest[0].Provider, provider)
+	case highest[0].Ratio != 10:
+		t.Errorf("the highest ratios: highest[0].Ratio: got %v, want 10", highest[0].Ratio)
+	case highest[0].Answers != Window:
+		t.Errorf("the highest ratios: highest[0].Answers: got %d, want %d", highest[0].Answers, Window)
 	}
 }
 

@@ -86,12 +86,18 @@ func TestWhoeverWasSlowBearsAnAnswerThatWasGivenUp(t *testing.T) {
 			if err := d.Serve(t.Context(), orderOf(meter.Chat, true, false), &slow{l, c.takes}); err != nil {
 				t.Fatal(err)
 			}
-			if journal.usage == nil || journal.usage.Served.Ending != c.ending || report.Outcome != c.outcome ||
-				l.failed == nil {
-				t.Fatalf("%s: usage %+v, reported %v, failed %+v", name, journal.usage, report.Outcome, l.failed)
+			switch {
+			case journal.usage == nil:
+				t.Fatalf("%s: usage: got nil, want a value", name)
+			case journal.usage.Served.Ending != c.ending:
+				t.Fatalf("%s: usage: journal.usage.Served.Ending: got %v, want %v", name, journal.usage.Served.Ending, c.ending)
+			case report.Outcome != c.outcome:
+				t.Fatalf("%s: report.Outcome: got %v, want %v", name, report.Outcome, c.outcome)
+			case l.failed == nil:
+				t.Fatalf("%s: l.failed: got nil, want a value", name)
 			}
 			if charged := journal.usage.Bill.Prompt > 0; charged != c.prompt {
-				t.Errorf("%s: the prompt is charged: %v", name, charged)
+				t.Errorf("%s: the prompt is charged: got %t, want %t", name, charged, c.prompt)
 			}
 		})
 	}

@@ -91,9 +91,15 @@ func TestAnOrderLastsNoLongerThanItsAgentsKeepTo(t *testing.T) {
 			s := &deafAgent{}
 			began := time.Now()
 			l, _, _ := s.put(t, longest, false, plainCaller)
-			if took := time.Since(began); took != want || s.asked.Timeout != want || l.failed == nil ||
-				l.failed.Code != CodeTimeout {
-				t.Errorf("at most %v: asked for %v, failed %+v after %v", longest, s.asked.Timeout, l.failed, took)
+			switch took := time.Since(began); {
+			case took != want:
+				t.Errorf("at most %v: took: got %v, want %v", longest, took, want)
+			case s.asked.Timeout != want:
+				t.Errorf("at most %v: asked: got %v, want %v", longest, s.asked.Timeout, want)
+			case l.failed == nil:
+				t.Errorf("at most %v: l.failed: got nil, want a value", longest)
+			case l.failed.Code != CodeTimeout:
+				t.Errorf("at most %v: l.failed.Code: got %q, want %q", longest, l.failed.Code, CodeTimeout)
 			}
 		})
 	}
@@ -114,11 +120,18 @@ func TestWhatTheHubCannotHoldIsNotItsProvidersFault(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := &deafAgent{piece: c.piece, lost: c.lost}
 			l, usage, report := s.put(t, 0, true, plainCaller)
-			if l.failed == nil || l.failed.Retryable != c.retryable || report.Outcome != c.outcome {
-				t.Errorf("%s: failed %+v, reported %v", name, l.failed, report.Outcome)
+			switch {
+			case l.failed == nil:
+				t.Errorf("%s: failed: got nil, want a value", name)
+			case l.failed.Retryable != c.retryable:
+				t.Errorf("%s: failed: l.failed.Retryable: got %t, want %t", name, l.failed.Retryable, c.retryable)
+			case report.Outcome != c.outcome:
+				t.Errorf("%s: report.Outcome: got %v, want %v", name, report.Outcome, c.outcome)
 			}
-			if (usage != nil) != (c.ending != 0) || usage != nil && usage.Served.Ending != c.ending {
-				t.Errorf("%s: usage %+v", name, usage)
+			if (usage != nil) != (c.ending != 0) {
+				t.Errorf("%s: usage: usage != nil: got %t, want %t", name, usage != nil, c.ending != 0)
+			} else if usage != nil && usage.Served.Ending != c.ending {
+				t.Errorf("%s: usage: usage.Served.Ending: got %v, want %v", name, usage.Served.Ending, c.ending)
 			}
 		})
 	}
@@ -142,9 +155,13 @@ func TestEngineErrorsOfAgentsThatSendNoBodyKeepTheirText(t *testing.T) {
 		for _, stream := range []bool{true, false} {
 			synctest.Test(t, func(t *testing.T) {
 				s := &deafAgent{end: &c.end}
-				if l, _, report := s.put(t, 0, stream, plainCaller); l.failed == nil || *l.failed != c.want ||
-					report.Outcome != c.outcome {
-					t.Errorf("%+v streamed %v: failed %+v, reported %v", c.end, stream, l.failed, report.Outcome)
+				switch l, _, report := s.put(t, 0, stream, plainCaller); {
+				case l.failed == nil:
+					t.Errorf("%+v streamed %v: failed: got nil, want a value", c.end, stream)
+				case *l.failed != c.want:
+					t.Errorf("%+v streamed %v: failed: *l.failed: got %+v, want %+v", c.end, stream, *l.failed, c.want)
+				case report.Outcome != c.outcome:
+					t.Errorf("%+v streamed %v: report.Outcome: got %v, want %v", c.end, stream, report.Outcome, c.outcome)
 				}
 			})
 		}
@@ -172,11 +189,21 @@ func TestAConsumerWhoLeavesWaitsForNoAgentThatCannotBeCancelled(t *testing.T) {
 		s := &deafAgent{piece: hello}
 		began := time.Now()
 		_, usage, _ := s.put(t, 300*time.Second, true, func(l *listener) Caller { return leaver{l, make(chan struct{})} })
-		if took := time.Since(began); took > 2*time.Second || !s.cancelled || !s.closed {
-			t.Errorf("ended after %v, closed %v", took, s.closed)
+		switch took := time.Since(began); {
+		case took > 2*time.Second:
+			t.Errorf("ended: got %v, want at most %v", took, 2*time.Second)
+		case !s.cancelled:
+			t.Error("s.cancelled: got false, want true")
+		case !s.closed:
+			t.Error("s.closed: got false, want true")
 		}
-		if usage == nil || usage.Served.Ending != meter.ClientGone || usage.Served.DeliveredBytes != int64(len("Hello")) {
-			t.Errorf("usage %+v", usage)
+		switch {
+		case usage == nil:
+			t.Error("usage: got nil, want a value")
+		case usage.Served.Ending != meter.ClientGone:
+			t.Errorf("usage.Served.Ending: got %v, want %v", usage.Served.Ending, meter.ClientGone)
+		case usage.Served.DeliveredBytes != int64(len("Hello")):
+			t.Errorf("usage.Served.DeliveredBytes: got %d, want %d", usage.Served.DeliveredBytes, int64(len("Hello")))
 		}
 	})
 }
@@ -203,15 +230,25 @@ func TestABodyThatNoAgentCanBeSentIsItsConsumersFault(t *testing.T) {
 		d.Open()
 		l := &listener{commits: make(chan struct{})}
 		err := d.Serve(t.Context(), orderOf(meter.Chat, true, false), l)
-		if c.reason != "" && (!fault.Is(err, c.reason) || l.failed != nil) {
-			t.Errorf("%v: %v, told %+v", c.why, err, l.failed)
+		if c.reason != "" && !fault.Is(err, c.reason) {
+			t.Errorf(`%v: got the error %v, want the reason %v, where c.reason != ""`, c.why, err, c.reason)
+		} else if c.reason != "" && l.failed != nil {
+			t.Errorf(`%v: l.failed: got %+v, want nil, where c.reason != ""`, c.why, l.failed)
 		}
-		if f := l.failed; c.reason == "" && (err != nil || f == nil || f.Code != CodeRefused || f.Retryable ||
-			f.EngineStatus != 400) {
-			t.Errorf("%v: %v, told %+v", c.why, err, f)
+		switch f := l.failed; {
+		case c.reason == "" && err != nil:
+			t.Errorf(`%v: got the error %v, want none, where c.reason == ""`, c.why, err)
+		case c.reason == "" && f == nil:
+			t.Errorf(`%v: l.failed: got nil, want a value, where c.reason == ""`, c.why)
+		case c.reason == "" && f.Code != CodeRefused:
+			t.Errorf(`%v: f.Code: got %q, want %q, where c.reason == ""`, c.why, f.Code, CodeRefused)
+		case c.reason == "" && f.Retryable:
+			t.Errorf(`%v: f.Retryable: got true, want false, where c.reason == ""`, c.why)
+		case c.reason == "" && f.EngineStatus != 400:
+			t.Errorf(`%v: f.EngineStatus: got %d, want 400, where c.reason == ""`, c.why, f.EngineStatus)
 		}
 		if report.Outcome != Cancelled {
-			t.Errorf("%v: reported %v", c.why, report.Outcome)
+			t.Errorf("%v: reported: got %v, want %v", c.why, report.Outcome, Cancelled)
 		}
 	}
 }
@@ -223,7 +260,7 @@ func TestStreamWithoutItsEndMarkIsTruncated(t *testing.T) {
 			finish + "data: [DONE]\n\n": true} {
 			s := &deafAgent{piece: piece, end: &session.End{Status: 200, Complete: strings.Contains(piece, "DONE")}}
 			if l, _, _ := s.put(t, 0, true, plainCaller); l.finished != served {
-				t.Errorf("%q: finished %v, failed %+v", piece, l.finished, l.failed)
+				t.Errorf("%q: finished: got %t, want %t", piece, l.finished, served)
 			}
 		}
 	})

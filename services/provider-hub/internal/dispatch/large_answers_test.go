@@ -40,12 +40,19 @@ func TestLargeAnswersShareOneBound(t *testing.T) {
 			s.sends(begins, rest)
 			s.ends()
 			l := f.serve(t.Context(), orderOf(meter.Images, stream, false))
-			if l.finished != c.served || !c.served &&
-				(!l.failed.Retryable || !strings.Contains(l.failed.Message, "this hub holds too many large")) {
-				t.Errorf("%s beside %d bytes: finished %v, failed %+v", name, c.others, l.finished, l.failed)
+			switch {
+			case l.finished != c.served:
+				t.Errorf("%s beside %d bytes: finished: got %t, want %t", name, c.others, l.finished, c.served)
+			case !c.served && !l.failed.Retryable:
+				t.Errorf("%s beside %d bytes: l.failed.Retryable: got false, want true, where !c.served", name, c.others)
+			case !c.served && !strings.Contains(l.failed.Message, "this hub holds too many large"):
+				t.Errorf(`%s beside %d bytes: l.failed.Message: got %q, want "this hub holds too many large" in it, where `+
+					`!c.served`, name, c.others, l.failed.Message)
 			}
-			if sum := f.dispatcher.large.sum; sum != c.others || len(f.dispatcher.large.arriving) != 0 {
-				t.Errorf("%s: %d bytes are held", name, sum)
+			if sum := f.dispatcher.large.sum; sum != c.others {
+				t.Errorf("%s: bytes held: sum: got %d, want %d", name, sum, c.others)
+			} else if len(f.dispatcher.large.arriving) != 0 {
+				t.Errorf("%s: bytes held: len(f.dispatcher.large.arriving): got %d, want 0", name, len(f.dispatcher.large.arriving))
 			}
 		}
 	}
@@ -72,26 +79,42 @@ func TestAProviderThatStallsHoldsNoMoreThanItsShare(t *testing.T) {
 		f.session = second
 		second.sends(begins)
 		l := f.serve(t.Context(), order(stalls))
-		if l.failed == nil || !l.failed.Retryable || f.last().Outcome != Failed ||
-			!strings.Contains(l.failed.Message, "this provider") {
-			t.Errorf("the second of a provider: failed %+v, reported %v", l.failed, f.last().Outcome)
+		switch {
+		case l.failed == nil:
+			t.Error("the second of a provider: failed: got nil, want a value")
+		case !l.failed.Retryable:
+			t.Error("the second of a provider: failed: l.failed.Retryable: got false, want true")
+		case f.last().Outcome != Failed:
+			t.Errorf("the second of a provider: f.last().Outcome: got %v, want %v", f.last().Outcome, Failed)
+		case !strings.Contains(l.failed.Message, "this provider"):
+			t.Errorf(`the second of a provider: failed: l.failed.Message: got %q, want "this provider" in it`, l.failed.Message)
 		}
 
 		f.session = third
 		third.sends(begins, rest)
 		third.ends()
-		if l := f.serve(t.Context(), order(sound)); !l.finished || f.last().Outcome != Served {
-			t.Errorf("another provider's: failed %+v, reported %v", l.failed, f.last().Outcome)
+		if l := f.serve(t.Context(), order(sound)); !l.finished {
+			t.Error("another provider's: l.finished: got false, want true")
+		} else if f.last().Outcome != Served {
+			t.Errorf("another provider's: f.last().Outcome: got %v, want %v", f.last().Outcome, Served)
 		}
 
 		began := time.Now()
 		l = <-heard
-		if wait := time.Since(began); wait > time.Minute+time.Second || l.failed == nil || !l.failed.Retryable ||
-			f.last().Outcome != Failed {
-			t.Errorf("the one that stalls: failed %+v after %v, reported %v", l.failed, wait, f.last().Outcome)
+		switch wait := time.Since(began); {
+		case wait > time.Minute+time.Second:
+			t.Errorf("the one that stalls: wait: got %v, want at most %v", wait, time.Minute+time.Second)
+		case l.failed == nil:
+			t.Error("the one that stalls: failed: got nil, want a value")
+		case !l.failed.Retryable:
+			t.Error("the one that stalls: failed: l.failed.Retryable: got false, want true")
+		case f.last().Outcome != Failed:
+			t.Errorf("the one that stalls: f.last().Outcome: got %v, want %v", f.last().Outcome, Failed)
 		}
-		if f.dispatcher.large.sum != 0 || len(f.dispatcher.large.arriving) != 0 {
-			t.Errorf("%d bytes are still held", f.dispatcher.large.sum)
+		if f.dispatcher.large.sum != 0 {
+			t.Errorf("bytes still held: f.dispatcher.large.sum: got %d, want 0", f.dispatcher.large.sum)
+		} else if len(f.dispatcher.large.arriving) != 0 {
+			t.Errorf("bytes still held: len(f.dispatcher.large.arriving): got %d, want 0", len(f.dispatcher.large.arriving))
 		}
 	})
 }
@@ -141,21 +164,30 @@ func TestAWholeAnswerIsThereOnce(t *testing.T) {
 		}, &ledger{}, func(Report) {}, clock.System, slog.New(slog.DiscardHandler))
 		d.Open()
 		l := &listener{commits: make(chan struct{})}
-		if err := d.Serve(t.Context(), orderOf(meter.Chat, false, false), l); err != nil || !l.finished ||
-			!strings.Contains(string(l.events[0].JSON), "Hello") {
-			t.Errorf("%s: %v, %+v", name, err, l)
+		switch err := d.Serve(t.Context(), orderOf(meter.Chat, false, false), l); {
+		case err != nil:
+			t.Errorf("%s: got the error %v, want none", name, err)
+		case !l.finished:
+			t.Errorf("%s: l.finished: got false, want true", name)
+		case !strings.Contains(string(l.events[0].JSON), "Hello"):
+			t.Errorf(`%s: l.events[0].JSON: got %q, want "Hello" in it`, name, string(l.events[0].JSON))
 		}
 		var back []int
 		for _, piece := range s.back {
 			back = append(back, len(piece))
 		}
 		if !slices.Equal(back, c.back) {
-			t.Errorf("%s: pieces of %v come back", name, back)
+			t.Errorf("%s: pieces: got %v, want %v", name, back, c.back)
 		}
 	}
 	n := newAnswer(orderOf(meter.Chat, false, false), "")
-	if free, ok := n.gather(body, len(body)); !ok || free != nil || &n.whole[0] != &body[0] {
-		t.Error("the only piece is copied")
+	switch free, ok := n.gather(body, len(body)); {
+	case !ok:
+		t.Error("the only piece is copied: ok of n.gather(body, len(body)): got false, want true")
+	case free != nil:
+		t.Errorf("the only piece is copied: free: got %q, want nil", free)
+	case &n.whole[0] != &body[0]:
+		t.Errorf("the only piece is copied: &n.whole[0]: got %v, want %v", &n.whole[0], &body[0])
 	}
 }
 
@@ -175,8 +207,13 @@ func TestWhatWaitsForItsCallerIsCounted(t *testing.T) {
 		if l := f.serve(t.Context(), orderOf(meter.Images, stream, false)); !l.finished {
 			t.Errorf("%s: failed %+v", name, l.failed)
 		}
-		if sum < 3<<20 || sum > 3<<20+1<<10 || arriving != 0 || after != 0 {
-			t.Errorf("%s: %d bytes count while it is sent, %d as the provider's, %d when it was", name, sum, arriving, after)
+		switch {
+		case sum < 3<<20 || sum > 3<<20+1<<10:
+			t.Errorf("%s: sum: got %d, want 3<<20 to 3<<20+1<<10", name, sum)
+		case arriving != 0:
+			t.Errorf("%s: arriving: got %d, want 0", name, arriving)
+		case after != 0:
+			t.Errorf("%s: after: got %d, want 0", name, after)
 		}
 	}
 }
@@ -209,8 +246,10 @@ func TestAnImageStreamLivesAsLongAsDataArrives(t *testing.T) {
 			s.sends(one)
 			s.ends()
 			l := <-heard
-			if l.finished != c.ends || !c.ends && !strings.Contains(l.failed.Message, "stopped") {
-				t.Errorf("%s: finished %v, failed %+v", name, l.finished, l.failed)
+			if l.finished != c.ends {
+				t.Errorf("%s: finished: got %t, want %t", name, l.finished, c.ends)
+			} else if !c.ends && !strings.Contains(l.failed.Message, "stopped") {
+				t.Errorf(`%s: l.failed.Message: got %q, want "stopped" in it, where !c.ends`, name, l.failed.Message)
 			}
 		})
 	}
@@ -222,8 +261,13 @@ func TestAnOrderKeepsNoBodyThatIsOnItsWay(t *testing.T) {
 	s.sends(`{"text":"x"}`)
 	s.ends()
 	o := orderOf(meter.Transcriptions, false, false)
-	if l := f.serve(t.Context(), o); !l.finished || o.Body != nil || string(s.asked.Body) != "{}" {
-		t.Errorf("finished %v, the order keeps %q, the session had %q", l.finished, o.Body, s.asked.Body)
+	switch l := f.serve(t.Context(), o); {
+	case !l.finished:
+		t.Error("l.finished: got false, want true")
+	case o.Body != nil:
+		t.Errorf("o.Body: got %q, want nil", o.Body)
+	case string(s.asked.Body) != "{}":
+		t.Errorf(`s.asked.Body: got %q, want "{}"`, string(s.asked.Body))
 	}
 }
 
@@ -236,8 +280,13 @@ func TestOnlyChatHasProofsAndVoidsThatAreTold(t *testing.T) {
 		cancel()
 		f.serve(ctx, orderOf(kind, false, false))
 		chat := kind == meter.Chat
-		if (s.asked.Proof != nil) != chat || (f.vanished == 1) != chat || f.vanished+f.voids != 1 {
-			t.Errorf("%v: proof %q, %d vanished, %d void", kind, s.asked.Proof, f.vanished, f.voids)
+		switch {
+		case (s.asked.Proof != nil) != chat:
+			t.Errorf("%v: proof: s.asked.Proof != nil: got %t, want %t", kind, s.asked.Proof != nil, chat)
+		case (f.vanished == 1) != chat:
+			t.Errorf("%v: f.vanished == 1: got %t, want %t, with %q", kind, f.vanished == 1, chat, s.asked.Proof)
+		case f.vanished+f.voids != 1:
+			t.Errorf("%v: f.vanished+f.voids: got %d, want 1, with %q", kind, f.vanished+f.voids, s.asked.Proof)
 		}
 	}
 }
@@ -250,8 +299,16 @@ func TestAnAnswerThatNobodyCommitsToIsNotCalledServed(t *testing.T) {
 		s.sends(`{"text":"x"}`)
 		s.ends()
 		l := f.serve(t.Context(), orderOf(meter.Transcriptions, false, false))
-		if len(l.events) != 1 || f.last().Outcome != Cancelled || f.voids != 1 {
-			t.Errorf("%d events, reported %v, %d void", len(l.events), f.last().Outcome, f.voids)
+		switch {
+		case len(l.events) != 1:
+			t.Errorf("%d events, reported %v, %d void: len(l.events): got %d, want 1", len(l.events), f.last().Outcome, f.voids,
+				len(l.events))
+		case f.last().Outcome != Cancelled:
+			t.Errorf("%d events, reported %v, %d void: f.last().Outcome: got %v, want %v", len(l.events), f.last().Outcome,
+				f.voids, f.last().Outcome, Cancelled)
+		case f.voids != 1:
+			t.Errorf("%d events, reported %v, %d void: f.voids: got %d, want 1", len(l.events), f.last().Outcome, f.voids,
+				f.voids)
 		}
 	})
 }

@@ -36,8 +36,10 @@ func reportedBy(t testing.TB, declared string, o *Order, answer []byte) Report {
 		After: func(d time.Duration, f func()) Timer { return time.AfterFunc(d, f) },
 	}, &ledger{}, func(r Report) { all = append(all, r) }, clock.System, slog.New(slog.NewTextHandler(io.Discard, nil)))
 	d.Open()
-	if err := d.Serve(t.Context(), o, &listener{commits: make(chan struct{})}); err != nil || len(all) != 1 {
-		t.Fatalf("%v, %d reports", err, len(all))
+	if err := d.Serve(t.Context(), o, &listener{commits: make(chan struct{})}); err != nil {
+		t.Fatalf("got the error %v, want none", err)
+	} else if len(all) != 1 {
+		t.Fatalf("len(all): got %d, want 1", len(all))
 	}
 	return all[0]
 }
@@ -65,8 +67,10 @@ func TestHostile35_EveryKindOfAnswerIsLookedAt(t *testing.T) {
 			`"tiny"`: "", `null`: "", `["x"]`: ""} {
 			o := orderOf(c.kind, c.stream, false)
 			o.Body, o.ModelOffset, o.ModelLength = []byte(`{"model":"tiny"}`), 9, 6
-			if got := reported(t, o, fmt.Appendf(nil, c.answer, raw)); got.AnsweredAs != want || got.Outcome != Served {
-				t.Errorf("%v %v %s: %q, %v, want %q", c.kind, c.stream, raw, got.AnsweredAs, got.Outcome, want)
+			if got := reported(t, o, fmt.Appendf(nil, c.answer, raw)); got.AnsweredAs != want {
+				t.Errorf("%v %v %s: AnsweredAs: got %q, want %q", c.kind, c.stream, raw, got.AnsweredAs, want)
+			} else if got.Outcome != Served {
+				t.Errorf("%v %v %s: Outcome: got %v, want %v", c.kind, c.stream, raw, got.Outcome, Served)
 			}
 		}
 	}
@@ -78,7 +82,7 @@ func TestHostile35_TheNameThatWasDeclaredMayStand(t *testing.T) {
 		`"other"`: "other"} {
 		answer := fmt.Appendf(nil, `{"model":%s,"choices":[{"message":{"content":"x"},"finish_reason":"stop"}]}`, raw)
 		if got := reportedBy(t, "llama3:8b", orderOf(meter.Chat, false, false), answer); got.AnsweredAs != want {
-			t.Errorf("%s: %q, want %q", raw, got.AnsweredAs, want)
+			t.Errorf("%s: got %q, want %q", raw, got.AnsweredAs, want)
 		}
 	}
 }
@@ -87,13 +91,15 @@ func TestHostile35_TheNameThatWasDeclaredMayStand(t *testing.T) {
 func TestHostile35_FormsAndTextAreNotMistaken(t *testing.T) {
 	o := orderOf(meter.Transcriptions, false, true)
 	o.Body, o.ModelOffset, o.ModelLength = []byte("tiny"), 0, 4
-	if got := reported(t, o, []byte(`"model":"other"`)); got.AnsweredAs != "" || got.Outcome != Served {
-		t.Errorf("%+v", got)
+	if got := reported(t, o, []byte(`"model":"other"`)); got.AnsweredAs != "" {
+		t.Errorf(`AnsweredAs: got %q, want ""`, got.AnsweredAs)
+	} else if got.Outcome != Served {
+		t.Errorf("Outcome: got %v, want %v", got.Outcome, Served)
 	}
 	o = orderOf(meter.Transcriptions, false, false)
 	o.Body, o.ModelOffset, o.ModelLength = []byte("tiny"), 0, 4
 	if got := reported(t, o, []byte(`{"text":"x","model":"tiny"}`)); got.AnsweredAs != "" {
-		t.Errorf("%+v", got)
+		t.Errorf(`AnsweredAs: got %q, want ""`, got.AnsweredAs)
 	}
 }
 
@@ -103,8 +109,10 @@ func TestHostile35_NamesThatAgreeCostNoAllocation(t *testing.T) {
 		event := []byte(`{"model":` + raw + `,"choices":[]}`)
 		at := jsonscan.Span{Start: 9, End: 9 + len(raw)}
 		n.look(event, at)
-		if allocs := testing.AllocsPerRun(100, func() { n.look(event, at) }); allocs != 0 || n.other != "" {
-			t.Errorf("%s: %v allocations, %q", raw, allocs, n.other)
+		if allocs := testing.AllocsPerRun(100, func() { n.look(event, at) }); allocs != 0 {
+			t.Errorf("%s: allocs: got %v, want 0", raw, allocs)
+		} else if n.other != "" {
+			t.Errorf(`%s: n.other: got %q, want ""`, raw, n.other)
 		}
 	}
 }
@@ -114,13 +122,19 @@ func TestHostile35_LongNamesAreCut(t *testing.T) {
 	for _, unit := range []string{"x", `\n`, `\u00e9`, "é", `\ud83d\ude00`, `\\`} {
 		for short := range 8 {
 			raw := []byte(`"` + strings.Repeat("a", short) + strings.Repeat(unit, 100_000) + `"`)
-			if !json.Valid(head(raw)) || len(head(raw)) > maxRawName+6 {
-				t.Fatalf("%s is cut to %q", unit, head(raw))
+			if !json.Valid(head(raw)) {
+				t.Fatalf("%s is cut: json.Valid(head(raw)): got false, want true", unit)
+			}
+			if len(head(raw)) > maxRawName+6 {
+				t.Fatalf("%s is cut: len(head(raw)): got %d, want at most %d, in %q", unit, len(head(raw)), maxRawName+6, head(raw))
 			}
 			n := modelNames{catalog: "acme/m"}
 			n.look(raw, jsonscan.Span{End: len(raw)})
-			if got := utf8.RuneCountInString(n.other); got > maxAnsweredAs || unit == "x" && got != maxAnsweredAs {
-				t.Errorf("%s: %d characters", unit, got)
+			if got := utf8.RuneCountInString(n.other); got > maxAnsweredAs {
+				t.Errorf("%s: characters: utf8.RuneCountInString(n.other): got %d, want at most %d", unit, got, maxAnsweredAs)
+			} else if unit == "x" && got != maxAnsweredAs {
+				t.Errorf(`%s: characters: utf8.RuneCountInString(n.other): got %d, want %d, where unit == "x"`, unit, got,
+					maxAnsweredAs)
 			}
 		}
 	}
@@ -144,7 +158,7 @@ func FuzzNames(f *testing.F) {
 		var text string
 		if json.Unmarshal(raw, &text) != nil || text == "acme/m" || text == "tiny" {
 			if n.other != "" {
-				t.Fatalf("%q is flagged as %q", raw, n.other)
+				t.Fatalf(`n.other: got %q, want "", with %q`, n.other, raw)
 			}
 			return
 		}
@@ -154,7 +168,7 @@ func FuzzNames(f *testing.F) {
 		}
 		if clean := session.Clean(text, maxAnsweredAs); len(raw) <= maxRawName && clean != "acme/m" && clean != "tiny" &&
 			n.other != clean {
-			t.Fatalf("%q is flagged as %q, want %q", raw, n.other, clean)
+			t.Fatalf("%q is flagged: got %q, want %q", raw, n.other, clean)
 		}
 	})
 }

@@ -103,11 +103,16 @@ func answered(t testing.TB, cfg Config, o *Order, answer []byte, cut int, comple
 	l := &listener{commits: make(chan struct{})}
 	ctx, stop := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer stop()
-	if err := d.Serve(ctx, o, l); err != nil || ctx.Err() != nil {
-		t.Fatalf("served %v, %v", err, ctx.Err())
+	if err := d.Serve(ctx, o, l); err != nil {
+		t.Fatalf("served: got the error %v, want none", err)
+	} else if ctx.Err() != nil {
+		t.Fatalf("ctx.Err(): got the error %v, want none", ctx.Err())
 	}
-	if l := &d.large; l.sum != 0 || len(l.arriving) != 0 {
-		t.Fatalf("%d bytes are still held, %v of providers", l.sum, l.arriving)
+	if l := &d.large; l.sum != 0 {
+		t.Fatalf("%d bytes are still held, %v of providers: l.sum: got %d, want 0", l.sum, l.arriving, l.sum)
+	} else if len(l.arriving) != 0 {
+		t.Fatalf("%d bytes are still held, %v of providers: len(l.arriving): got %d, want 0", l.sum, l.arriving,
+			len(l.arriving))
 	}
 	return l, journal.usage
 }
@@ -138,25 +143,48 @@ func FuzzAnswers(f *testing.F) {
 		l, usage := answered(t, Config{CommitWait: time.Hour}, orderOf(k, stream, text), answer, int(cut)%(len(answer)+1),
 			complete)
 		for _, e := range l.events {
-			if text && !utf8.Valid(e.JSON) || !text && !json.Valid(e.JSON) || strings.ContainsAny(e.Name, "\r\n") {
-				t.Fatalf("%q is relayed as %q", e.JSON, e.Name)
+			switch {
+			case text && !utf8.Valid(e.JSON):
+				t.Fatalf("utf8.Valid(e.JSON): got false, want true, where text, with %q", e.JSON)
+			case !text && !json.Valid(e.JSON):
+				t.Fatalf("json.Valid(e.JSON): got false, want true, where !text, with %q", e.JSON)
+			case strings.ContainsAny(e.Name, "\r\n"):
+				t.Fatalf("strings.ContainsAny(…): got true, want false, with %q", e.Name)
 			}
 		}
-		if l.finished == (l.failed != nil) || l.failed != nil && l.failed.Retryable && len(l.events) > 0 {
-			t.Fatalf("finished %v, failed %+v behind %d events", l.finished, l.failed, len(l.events))
+		if l.finished == (l.failed != nil) {
+			t.Fatalf("finished: got %t, want any but %t", l.finished, l.failed != nil)
+		}
+		if l.failed != nil && l.failed.Retryable && len(l.events) > 0 {
+			t.Fatalf("len(l.events): got %d, want 0, where l.failed.Retryable", len(l.events))
 		}
 		if usage == nil {
 			if len(l.events) > 0 {
-				t.Fatalf("%d events are not billed", len(l.events))
+				t.Fatalf("events not billed: got %d, want 0", len(l.events))
 			}
 			return
 		}
 		b := usage.Bill
-		if b.Prompt < 0 || b.Completion < 0 || b.Prompt > 4000 || b.Completion > 2 || k != meter.Chat && !l.finished &&
-			b.Prompt > 0 ||
-			k == meter.Images && (b.Prompt != 0 || b.Completion > usage.Served.Recount) || k == meter.Transcriptions &&
-			l.finished && b.Prompt != 1000 {
-			t.Fatalf("%v, finished %v: billed %+v of %+v", k, l.finished, b, usage.Served)
+		switch {
+		case b.Prompt < 0:
+			t.Fatalf("%v, finished %v: billed: b.Prompt: got %d, want at least 0", k, l.finished, b.Prompt)
+		case b.Completion < 0:
+			t.Fatalf("%v, finished %v: billed: b.Completion: got %d, want at least 0", k, l.finished, b.Completion)
+		case b.Prompt > 4000:
+			t.Fatalf("%v, finished %v: billed: b.Prompt: got %d, want at most 4000", k, l.finished, b.Prompt)
+		case b.Completion > 2:
+			t.Fatalf("%v, finished %v: billed: b.Completion: got %d, want at most 2", k, l.finished, b.Completion)
+		case k != meter.Chat && !l.finished && b.Prompt > 0:
+			t.Fatalf("%v, finished %v: billed: b.Prompt: got %d, want 0, where k != meter.Chat && !l.finished", k, l.finished,
+				b.Prompt)
+		case k == meter.Images && b.Prompt != 0:
+			t.Fatalf("%v, finished %v: billed: b.Prompt: got %d, want 0, where k == meter.Images", k, l.finished, b.Prompt)
+		case k == meter.Images && b.Completion > usage.Served.Recount:
+			t.Fatalf("%v, finished %v: billed: b.Completion: got %d, want at most %d, where k == meter.Images", k, l.finished,
+				b.Completion, usage.Served.Recount)
+		case k == meter.Transcriptions && l.finished && b.Prompt != 1000:
+			t.Fatalf("%v, finished %v: billed: b.Prompt: got %d, want 1000, where k == meter.Transcriptions && l.finished", k,
+				l.finished, b.Prompt)
 		}
 	})
 }

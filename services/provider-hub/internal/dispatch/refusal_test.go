@@ -23,7 +23,7 @@ func TestEveryStatusHasOneToBlame(t *testing.T) {
 			want = consumersFault
 		}
 		if got := blameFor(status); got != want {
-			t.Errorf("status %d: %d, want %d", status, got, want)
+			t.Errorf("status %d: got %d, want %d", status, got, want)
 		}
 	}
 }
@@ -42,7 +42,7 @@ func TestErrorObjectsWithoutAStatusAreTheProviders(t *testing.T) {
 		{`{"error":"text"}`, 500},
 	} {
 		if got := statusOf(openai.ParseError([]byte(c.body))); got != c.want {
-			t.Errorf("%s: %d, want %d", c.body, got, c.want)
+			t.Errorf("%s: got %d, want %d", c.body, got, c.want)
 		}
 	}
 }
@@ -60,9 +60,15 @@ func TestNotSupportedHereIsBelievedWhereAnOwnerHasSomethingToRefuse(t *testing.T
 		synctest.Test(t, func(t *testing.T) {
 			refuses := &deafAgent{end: &session.End{Status: 501, Error: "no"}}
 			l, _, report := refuses.putOrder(t, c.change)
-			if l.failed == nil || !l.failed.Retryable || report.Outcome != c.want || report.Excused {
-				t.Errorf("%s: failed %+v, reported %v (excused %v), want %v", name, l.failed, report.Outcome, report.Excused,
-					c.want)
+			switch {
+			case l.failed == nil:
+				t.Errorf("%s: failed: got nil, want a value", name)
+			case !l.failed.Retryable:
+				t.Errorf("%s: failed: l.failed.Retryable: got false, want true", name)
+			case report.Outcome != c.want:
+				t.Errorf("%s: report.Outcome: got %v, want %v", name, report.Outcome, c.want)
+			case report.Excused:
+				t.Errorf("%s: report.Excused: got true, want false", name)
 			}
 		})
 	}
@@ -75,9 +81,17 @@ func TestAnErrorBehindContentIsAFailureWhomeverItBlames(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			breaks := &deafAgent{piece: hello + `data: {"error":{"message":"no","code":` + code + `}}` + "\n\n"}
 			l, usage, report := breaks.put(t, 0, true, plainCaller)
-			if l.failed == nil || l.failed.Retryable || usage == nil || report.Outcome != Failed || report.Excused != excused {
-				t.Errorf("an error of %s: failed %+v, usage %v, reported %v (excused %v)", code, l.failed, usage != nil,
-					report.Outcome, report.Excused)
+			switch {
+			case l.failed == nil:
+				t.Errorf("an error of %s: failed: got nil, want a value", code)
+			case l.failed.Retryable:
+				t.Errorf("an error of %s: failed: l.failed.Retryable: got true, want false", code)
+			case usage == nil:
+				t.Errorf("an error of %s: usage: got nil, want a value", code)
+			case report.Outcome != Failed:
+				t.Errorf("an error of %s: report.Outcome: got %v, want %v", code, report.Outcome, Failed)
+			case report.Excused != excused:
+				t.Errorf("an error of %s: report.Excused: got %t, want %t", code, report.Excused, excused)
 			}
 		})
 	}
@@ -90,19 +104,25 @@ func TestWhatIsHeldBackIsBounded(t *testing.T) {
 		events++
 	}
 	if events != maxHeld/(1000+heldOverhead) {
-		t.Errorf("%d events of 1,000 bytes are held back", events)
+		t.Errorf("events of 1,000 bytes are held back: got %d, want %d", events, maxHeld/(1000+heldOverhead))
 	}
-	if got := n.unhold(); len(got) != events || len(got[events-1].json) != 1000 || len(n.unhold()) != 0 {
-		t.Errorf("%d came back", len(got))
+	if got := n.unhold(); len(got) != events {
+		t.Errorf("%d came back: len(got): got %d, want %d", len(got), len(got), events)
+	} else if len(got[events-1].json) != 1000 {
+		t.Errorf("%d came back: len(got[events-1].json): got %d, want 1000", len(got), len(got[events-1].json))
+	} else if found := len(n.unhold()); found != 0 {
+		t.Errorf("%d came back: len(n.unhold()): got %d, want 0", len(got), found)
 	}
 	_, fits := n.gather(make([]byte, 10), 10)
-	if _, more := n.gather([]byte{1}, 10); !fits || more {
-		t.Error("a whole answer is not held to its limit")
+	if _, more := n.gather([]byte{1}, 10); !fits {
+		t.Error("a whole answer is not held to its limit: fits of n.gather(make([]byte, 10), 10): got false, want true")
+	} else if more {
+		t.Error("a whole answer is not held to its limit: more of n.gather([]byte{1}, 10): got true, want false")
 	}
 	for range 100 {
 		n.feed(make([]byte, 1000))
 	}
 	if len(n.raw) != maxRaw {
-		t.Errorf("%d bytes of what may be an error are kept", len(n.raw))
+		t.Errorf("bytes of what may be an error are kept: got %d, want %d", len(n.raw), maxRaw)
 	}
 }

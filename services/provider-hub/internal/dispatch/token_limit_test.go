@@ -38,8 +38,11 @@ func TestAStreamIsCutWithinOneEventOfItsMark(t *testing.T) {
 	const bound = 100
 	answer := deltas(0, wordsOf(3000)...) + streamEnd
 	heard, usage := answered(t, Config{}, chatOrder(true, bound, 1), []byte(answer), len(answer)/2, true)
-	if !heard.finished || usage == nil {
-		t.Fatalf("finished %v, failed %+v, want a finished answer", heard.finished, heard.failed)
+	if !heard.finished {
+		t.Fatal("heard.finished: got false, want true")
+	}
+	if usage == nil {
+		t.Fatal("usage: got nil, want a value")
 	}
 	if got, want := len(heard.events), int(meter.Mark(1, bound))+1; got != want {
 		t.Errorf("%d events were relayed, want the %d of the mark and the end", got-1, want-1)
@@ -51,12 +54,19 @@ func TestAStreamIsCutWithinOneEventOfItsMark(t *testing.T) {
 			Finish string `json:"finish_reason"`
 		}
 	}
-	if err := json.Unmarshal(heard.events[len(heard.events)-1].JSON, &last); err != nil || len(last.Choices) != 1 ||
-		last.Choices[0].Finish != "length" || last.Model != "acme/m" {
-		t.Errorf("the last event is %s, want a finish_reason of length", heard.events[len(heard.events)-1].JSON)
+	switch err := json.Unmarshal(heard.events[len(heard.events)-1].JSON, &last); {
+	case err != nil:
+		t.Errorf("got the error %v, want none", err)
+	case len(last.Choices) != 1:
+		t.Errorf("len(last.Choices): got %d, want 1, with %s", len(last.Choices), heard.events[len(heard.events)-1].JSON)
+	case last.Choices[0].Finish != "length":
+		t.Errorf(`last.Choices[0].Finish: got %q, want "length", with %s`, last.Choices[0].Finish,
+			heard.events[len(heard.events)-1].JSON)
+	case last.Model != "acme/m":
+		t.Errorf(`last.Model: got %q, want "acme/m", with %s`, last.Model, heard.events[len(heard.events)-1].JSON)
 	}
 	if want := (meter.Bill{Prompt: 10, Completion: bound, Claim: meter.Absent}); usage.Bill != want {
-		t.Errorf("billed %+v, want %+v", usage.Bill, want)
+		t.Errorf("billed: got %+v, want %+v", usage.Bill, want)
 	}
 }
 
@@ -66,12 +76,16 @@ func TestACutFinishesTheChoicesThatAreOpen(t *testing.T) {
 		"data: [DONE]\n\n"
 	heard, usage := answered(t, Config{}, chatOrder(true, 10, 3), []byte(answer), 1, true)
 	last := string(heard.events[len(heard.events)-1].JSON)
-	if strings.Contains(last, `"index":0`) || !strings.Contains(last, `"index":1`) ||
-		!strings.Contains(last, `"index":2`) {
-		t.Errorf("the last event is %s, want the ends of choices 1 and 2", last)
+	switch {
+	case strings.Contains(last, `"index":0`):
+		t.Errorf("the last event: got %q, want it without %q", last, `"index":0`)
+	case !strings.Contains(last, `"index":1`):
+		t.Errorf("the last event: got %q, want %q in it", last, `"index":1`)
+	case !strings.Contains(last, `"index":2`):
+		t.Errorf("the last event: got %q, want %q in it", last, `"index":2`)
 	}
 	if usage.Bill.Completion != 30 {
-		t.Errorf("billed %d tokens, want the order of 30", usage.Bill.Completion)
+		t.Errorf("billed: got %d tokens, want the order of 30", usage.Bill.Completion)
 	}
 }
 
@@ -82,13 +96,21 @@ func TestAWholeAnswerBeyondItsMarkIsRefusedAndFree(t *testing.T) {
 	}
 	body := whole(3000)
 	heard, usage := answered(t, Config{}, chatOrder(false, 100, 1), body, 10, true)
-	if heard.failed == nil || !heard.failed.Retryable || usage != nil || len(heard.events) != 0 {
-		t.Errorf("failed %+v, usage %+v, want a retryable failure that costs nothing", heard.failed, usage)
+	switch {
+	case heard.failed == nil:
+		t.Error("failed: got nil, want a value")
+	case !heard.failed.Retryable:
+		t.Error("heard.failed.Retryable: got false, want true")
+	case usage != nil:
+		t.Errorf("usage: got %+v, want nil", usage)
+	case len(heard.events) != 0:
+		t.Errorf("len(heard.events): got %d, want 0", len(heard.events))
 	}
 	body = whole(110)
-	if heard, usage = answered(t, Config{}, chatOrder(false, 100, 1), body, 10, true); !heard.finished ||
-		usage.Bill.Completion != 1 {
-		t.Errorf("failed %+v, usage %+v, want an answer within the mark", heard.failed, usage)
+	if heard, usage = answered(t, Config{}, chatOrder(false, 100, 1), body, 10, true); !heard.finished {
+		t.Error("heard.finished: got false, want true")
+	} else if usage.Bill.Completion != 1 {
+		t.Errorf("usage.Bill.Completion: got %d, want 1", usage.Bill.Completion)
 	}
 }
 
@@ -108,8 +130,14 @@ func TestHonestAnswersOfEveryKindOfTextAreNotCut(t *testing.T) {
 	} {
 		answer := deltas(0, c.text) + streamEnd
 		heard, usage := answered(t, Config{}, chatOrder(true, c.bound, 1), []byte(answer), len(answer)/2, true)
-		if !heard.finished || usage == nil || !bytes.Contains(heard.events[len(heard.events)-1].JSON, []byte(`"stop"`)) {
-			t.Errorf("%s: finished %v, failed %+v, want it whole", name, heard.finished, heard.failed)
+		switch {
+		case !heard.finished:
+			t.Errorf("%s: finished: heard.finished: got false, want true", name)
+		case usage == nil:
+			t.Errorf("%s: usage: got nil, want a value", name)
+		case !bytes.Contains(heard.events[len(heard.events)-1].JSON, []byte(`"stop"`)):
+			t.Errorf("%s: heard.events[len(heard.events)-1].JSON: got %q, want %q in it", name,
+				heard.events[len(heard.events)-1].JSON, []byte(`"stop"`))
 		}
 	}
 }
@@ -152,8 +180,13 @@ func TestAPictureAloneIsAnAnswer(t *testing.T) {
 			meter.Bill{Prompt: 10, Completion: 1, Claim: meter.Absent}},
 	} {
 		heard, usage := answered(t, Config{}, chatOrder(c.stream, 100, 1), []byte(c.body), 10, true)
-		if !heard.finished || usage == nil || usage.Bill != c.want {
-			t.Errorf("%s: finished %v, usage %+v, want %+v", name, heard.finished, usage, c.want)
+		switch {
+		case !heard.finished:
+			t.Errorf("%s: finished: heard.finished: got false, want true", name)
+		case usage == nil:
+			t.Errorf("%s: usage: got nil, want a value", name)
+		case usage.Bill != c.want:
+			t.Errorf("%s: usage.Bill: got %+v, want %+v", name, usage.Bill, c.want)
 		}
 	}
 }
@@ -188,9 +221,13 @@ func TestIdsOfTokensDoNotMakeAnAnswerTooLong(t *testing.T) {
 		`"},"token_ids":[` + ids + `],` +
 		`"finish_reason":"length"}],"usage":{"prompt_tokens":9,"completion_tokens":100,"total_tokens":109}}`)
 	heard, usage := answered(t, Config{}, chatOrder(false, 100, 1), body, 10, true)
-	if want := (meter.Bill{Prompt: 9, Completion: 100, Claim: meter.Valid}); !heard.finished || usage == nil ||
-		usage.Bill != want {
-		t.Errorf("failed %+v, usage %+v, want %+v", heard.failed, usage, want)
+	switch want := (meter.Bill{Prompt: 9, Completion: 100, Claim: meter.Valid}); {
+	case !heard.finished:
+		t.Error("heard.finished: got false, want true")
+	case usage == nil:
+		t.Error("usage: got nil, want a value")
+	case usage.Bill != want:
+		t.Errorf("usage.Bill: got %+v, want %+v", usage.Bill, want)
 	}
 }
 
@@ -222,13 +259,13 @@ func TestInflatedPromptsGainNoMoreThanTheirEstimateAccountsFor(t *testing.T) {
 		billed += a.bill(s).Prompt
 	}
 	if most := int64(1000 * (1000 + 250 + 24) * 11 / 10); billed > most+8*1000 {
-		t.Errorf("billed %d tokens of prompts of 1,000,000, want at most %d", billed, most+8*1000)
+		t.Errorf("billed: got %d tokens of prompts of 1,000,000, want at most %d", billed, most+8*1000)
 	}
 	for range 1000 {
 		s := a.served(meter.ClientGone, meter.Claim{State: meter.Valid, Prompt: 1200, Completion: 1})
 		prompts := New(Config{}, Env{}, nil, nil, nil, nil).prompts
 		if got := prompts.Bill(o.Provider, o.Model, s.PlausiblePrompt(), 1200); got != 1200 {
-			t.Fatalf("an honest prompt was billed as %d, want 1200", got)
+			t.Fatalf("an honest prompt was billed: got %d, want 1200", got)
 		}
 	}
 }
@@ -247,12 +284,12 @@ func TestMediaHaveAnAccountOfTheirOwn(t *testing.T) {
 	billed := int64(0)
 	for range prompts {
 		if got := of(d, held, estimate); got != estimate {
-			t.Fatalf("an honest picture was billed as %d, want %d", got, estimate)
+			t.Fatalf("an honest picture was billed: got %d, want %d", got, estimate)
 		}
 		billed += of(d, 2750, 2750)
 	}
 	if most := int64(prompts*text*11/10 + 8*prompts); billed > most {
-		t.Errorf("billed %d tokens of prompts of text beside pictures, want at most %d", billed, most)
+		t.Errorf("billed: got %d tokens of prompts of text beside pictures, want at most %d", billed, most)
 	}
 	for range prompts {
 		of(d, held, held)
@@ -268,8 +305,15 @@ func TestALateErrorThatBlamesTheContentCostsThePrompt(t *testing.T) {
 	for code, prompt := range map[string]int64{"400": 10, "500": 0} {
 		answer := deltas(0, wordsOf(60)...) + "data: {\"error\":{\"message\":\"no\",\"code\":" + code + "}}\n\n"
 		heard, usage := answered(t, Config{}, chatOrder(true, 100, 1), []byte(answer), 10, true)
-		if heard.failed == nil || usage == nil || usage.Bill.Prompt != prompt || usage.Bill.Completion != 60 {
-			t.Errorf("an error of %s: failed %+v, usage %+v, want a prompt of %d", code, heard.failed, usage, prompt)
+		switch {
+		case heard.failed == nil:
+			t.Errorf("an error of %s: failed: got nil, want a value", code)
+		case usage == nil:
+			t.Errorf("an error of %s: usage: got nil, want a value", code)
+		case usage.Bill.Prompt != prompt:
+			t.Errorf("an error of %s: usage.Bill.Prompt: got %d, want %d", code, usage.Bill.Prompt, prompt)
+		case usage.Bill.Completion != 60:
+			t.Errorf("an error of %s: usage.Bill.Completion: got %d, want 60", code, usage.Bill.Completion)
 		}
 	}
 }

@@ -46,9 +46,13 @@ func paidForThreeInARow(t *testing.T) {
 	leave := func(o *Order, after time.Duration, prompt int64, outcome Outcome) {
 		t.Helper()
 		got := serve(o, &deafAgent{}, desert(after, true))
-		if got != prompt || report.Outcome != outcome || report.Excused != (outcome == Failed) {
-			t.Errorf("after %v: a prompt of %d, %v (excused %v); want %d, %v", after, got, report.Outcome, report.Excused,
-				prompt, outcome)
+		switch {
+		case got != prompt:
+			t.Errorf("after %v: a prompt: got %d, want %d", after, got, prompt)
+		case report.Outcome != outcome:
+			t.Errorf("after %v: report.Outcome: got %v, want %v", after, report.Outcome, outcome)
+		case report.Excused != (outcome == Failed):
+			t.Errorf("after %v: report.Excused: got %t, want %t", after, report.Excused, outcome == Failed)
 		}
 	}
 	give := func() {
@@ -58,7 +62,7 @@ func paidForThreeInARow(t *testing.T) {
 			end:   &session.End{Status: 200, Complete: true},
 		}
 		if serve(order(), answer, plainCaller); report.Outcome != Served {
-			t.Fatalf("an answer: %v", report.Outcome)
+			t.Fatalf("an answer: got %v, want %v", report.Outcome, Served)
 		}
 	}
 	const silent = leastPatience + 1
@@ -90,6 +94,6 @@ func TestSilencesAreBounded(t *testing.T) {
 		s.another(pair{provider: ids.ProviderID{byte(i), byte(i >> 8), byte(i >> 16)}, model: "m"})
 	}
 	if got := len(s.left); got != maxSilent {
-		t.Errorf("%d are remembered, want %d", got, maxSilent)
+		t.Errorf("got %d remembered, want %d", got, maxSilent)
 	}
 }

@@ -22,7 +22,7 @@ func TestWhatAnAgentSaysOfItsLoadIsClamped(t *testing.T) {
 			"a model's capacity": offer.GetCapacity(), "in flight": offer.GetInFlight(),
 		} {
 			if is != want {
-				t.Errorf("%s of %d is told as %d, want %d", name, said, is, want)
+				t.Errorf("%s of %d is told: got %d, want %d", name, said, is, want)
 			}
 		}
 	}

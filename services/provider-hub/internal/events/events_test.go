@@ -103,9 +103,11 @@ func TestUnsettledUsageIsPublishedAgainEverMoreRarely(t *testing.T) {
 	o := f.serve(t)
 	f.usage.publish(t.Context(), batch(f.usage.queue, <-f.usage.queue))
 	first := f.next(t)
-	if first.ID != o.Request.String() || !strings.Contains(first.Header.Get("traceparent"),
-		"0af7651916cd43dd8448eb211c80319c") {
-		t.Errorf("first publication %q, trace %q", first.ID, first.Header.Get("traceparent"))
+	if first.ID != o.Request.String() {
+		t.Errorf("o.Request: got %q, want %q", o.Request.String(), first.ID)
+	} else if !strings.Contains(first.Header.Get("traceparent"), "0af7651916cd43dd8448eb211c80319c") {
+		t.Errorf(`first.Header.Get("traceparent"): got %q, want "0af7651916cd43dd8448eb211c80319c" in it`,
+			first.Header.Get("traceparent"))
 	}
 	published := func(after time.Duration) bool {
 		f.clock.Advance(after)
@@ -125,31 +127,43 @@ func TestUnsettledUsageIsPublishedAgainEverMoreRarely(t *testing.T) {
 	if !published(2 * time.Second) {
 		t.Error("not published again after 30 s")
 	}
-	if again := f.next(t); !strings.HasPrefix(again.ID, o.Request.String()+"/") ||
-		string(again.Data) != string(first.Data) {
-		t.Errorf("second publication %q", again.ID)
+	if again := f.next(t); !strings.HasPrefix(again.ID, o.Request.String()+"/") {
+		t.Errorf("second publication: got %q, want the prefix %q", again.ID, o.Request.String()+"/")
+	} else if string(again.Data) != string(first.Data) {
+		t.Errorf("again.Data: got %q, want %q", string(again.Data), string(first.Data))
 	} else if again.Header.Get("traceparent") != first.Header.Get("traceparent") {
 		t.Errorf("the second publication belongs to trace %q", again.Header.Get("traceparent"))
 	}
 	if published(29 * time.Second) {
 		t.Error("published a third time within 30 s")
 	}
-	if !published(2*time.Second) || published(59*time.Second) || !published(2*time.Second) {
-		t.Error("the pause does not double")
+	switch {
+	case !published(2 * time.Second):
+		t.Error("the pause does not double: published(2*time.Second): got false, want true")
+	case published(59 * time.Second):
+		t.Error("the pause does not double: published(59*time.Second): got true, want false")
+	case !published(2 * time.Second):
+		t.Error("the pause does not double: published(2*time.Second): got false, want true")
 	}
 	for range 10 {
 		if !published(time.Hour) {
 			t.Error("not published again after an hour")
 		}
 	}
-	if published(9*time.Minute) || !published(2*time.Minute) {
-		t.Error("the pause does not end at 10 minutes")
+	if published(9 * time.Minute) {
+		t.Error("the pause does not end at 10 minutes: published(9*time.Minute): got true, want false")
+	} else if !published(2 * time.Minute) {
+		t.Error("the pause does not end at 10 minutes: published(2*time.Minute): got false, want true")
 	}
 	if err := f.usage.Settled([]ids.RequestID{o.Request, {1}}); err != nil {
 		t.Fatal(err)
 	}
-	if published(2*time.Hour) || f.usage.Unsettled() != 0 || f.usage.Journal().Usage().Unsettled != 0 {
-		t.Error("settled usage is not forgotten")
+	if published(2 * time.Hour) {
+		t.Error("settled usage is not forgotten: published(2*time.Hour): got true, want false")
+	} else if got := f.usage.Unsettled(); got != 0 {
+		t.Errorf("settled usage is not forgotten: f.usage.Unsettled(): got %d, want 0", got)
+	} else if got := f.usage.Journal().Usage().Unsettled; got != 0 {
+		t.Errorf("settled usage is not forgotten: f.usage.Journal().Usage().Unsettled: got %d, want 0", got)
 	}
 }
 
@@ -218,7 +232,7 @@ func TestUsageOutlivesAServerThatLostItsStore(t *testing.T) {
 		select {
 		case id := <-got:
 			if !strings.HasPrefix(id, o.Request.String()) {
-				t.Errorf("got %q", id)
+				t.Errorf("id: got %q, want the prefix %q", id, o.Request.String())
 			}
 			return
 		case <-retry.C:
@@ -262,7 +276,7 @@ func TestDiskThatFailsStopsNewWorkAndReadiness(t *testing.T) {
 	<-f.usage.Journal().Failed()
 	o.Attempt = 2
 	if err := f.usage.Dispatched(o, c.Now()); !fault.Is(err, fault.HubDraining) {
-		t.Errorf("dispatch on a failed disk: %v", err)
+		t.Errorf("dispatch on a failed disk: got the error %v, want the reason %v", err, fault.HubDraining)
 	}
 	if err := f.usage.Ready(); err == nil {
 		t.Error("ready on a failed disk")
@@ -292,8 +306,10 @@ func TestUsageBeyondTheQueueIsLeftToTheSweep(t *testing.T) {
 		f.usage.queue <- waiting{}
 	}
 	f.serve(t) // must not block
-	if f.usage.Unsettled() != 1 || len(f.usage.queue) != usageQueue {
-		t.Errorf("%d unsettled, %d wait", f.usage.Unsettled(), len(f.usage.queue))
+	if f.usage.Unsettled() != 1 {
+		t.Errorf("f.usage.Unsettled(): got %d, want 1", f.usage.Unsettled())
+	} else if len(f.usage.queue) != usageQueue {
+		t.Errorf("len(f.usage.queue): got %d, want %d", len(f.usage.queue), usageQueue)
 	}
 }
 
@@ -302,16 +318,23 @@ func TestAttemptsBeyondTheQueueAreDroppedAndCounted(t *testing.T) {
 	for range attemptQueue + 7 {
 		a.Add(dispatch.Report{})
 	}
-	if a.Dropped() != 7 || len(a.queue) != attemptQueue {
-		t.Errorf("%d dropped, %d wait", a.Dropped(), len(a.queue))
+	if a.Dropped() != 7 {
+		t.Errorf("a.Dropped(): got %d, want 7", a.Dropped())
+	} else if len(a.queue) != attemptQueue {
+		t.Errorf("len(a.queue): got %d, want %d", len(a.queue), attemptQueue)
 	}
 }
 
 func TestPresenceIsSplitByNumberAndBySize(t *testing.T) {
 	p := NewPresence("hub-a", "addr", 1, nil, nil, slog.New(slog.DiscardHandler))
 	small := make([]session.View, 1001)
-	if parts := p.parts(small); len(parts) != 3 || len(parts[0]) != 500 || len(parts[2]) != 1 {
-		t.Errorf("%d parts of small sessions", len(parts))
+	switch parts := p.parts(small); {
+	case len(parts) != 3:
+		t.Errorf("parts of small sessions: len(parts): got %d, want 3", len(parts))
+	case len(parts[0]) != 500:
+		t.Errorf("parts of small sessions: len(parts[0]): got %d, want 500", len(parts[0]))
+	case len(parts[2]) != 1:
+		t.Errorf("parts of small sessions: len(parts[2]): got %d, want 1", len(parts[2]))
 	}
 	large := make([]session.View, 100)
 	for i := range large {
@@ -324,14 +347,14 @@ func TestPresenceIsSplitByNumberAndBySize(t *testing.T) {
 	for _, part := range p.parts(large) {
 		total += len(part)
 		if size := proto.Size(&eventsv1.Presence{Sessions: part}); size > 700<<10 {
-			t.Errorf("a part of %d bytes", size)
+			t.Errorf("a part: got %d, want at most 700<<10", size)
 		}
 	}
 	if total != 100 {
-		t.Errorf("%d sessions in all parts", total)
+		t.Errorf("sessions in all parts: got %d, want 100", total)
 	}
 	if parts := p.parts(nil); len(parts) != 0 {
-		t.Errorf("%d parts of nothing", len(parts))
+		t.Errorf("parts of nothing: got %d, want 0", len(parts))
 	}
 }
 
@@ -339,22 +362,26 @@ func TestEveryEndingOutcomeAndClaimHasItsNumber(t *testing.T) {
 	seen := map[int32]bool{}
 	for _, e := range meter.Endings() {
 		n := int32(endingOf(e))
-		if n == 0 || seen[n] {
-			t.Errorf("%v is %d", e, n)
+		if n == 0 {
+			t.Errorf("%v: endingOf(e): got 0, want any but 0", e)
+		} else if seen[n] {
+			t.Errorf("%v: seen[n]: got true, want false", e)
 		}
 		seen[n] = true
 	}
 	outcomes := map[int32]bool{}
 	for _, o := range dispatch.Outcomes() {
 		n := int32(outcomeOf(o))
-		if n == 0 || outcomes[n] {
-			t.Errorf("%v is %d", o, n)
+		if n == 0 {
+			t.Errorf("%v: outcomeOf(o): got 0, want any but 0", o)
+		} else if outcomes[n] {
+			t.Errorf("%v: outcomes[n]: got true, want false", o)
 		}
 		outcomes[n] = true
 	}
 	for c := meter.Absent; c <= meter.Absurd; c++ {
 		if claimOf(c) == 0 {
-			t.Errorf("claim %d has no number", c)
+			t.Errorf("claim %d has no number: got 0, want any but 0", c)
 		}
 	}
 }
@@ -380,7 +407,7 @@ func TestWhatNATSDidNotTakeIsDueAtOnce(t *testing.T) {
 		t.Fatal("NATS is back and did not take it")
 	}
 	if m := f.next(t); !strings.HasPrefix(m.ID, o.Request.String()+"/") {
-		t.Errorf("published %q", m.ID)
+		t.Errorf("published: got %q, want the prefix %q", m.ID, o.Request.String()+"/")
 	}
 }
 
@@ -398,6 +425,6 @@ func TestUsageWhoseJournalWasSlowIsPublishedAllTheSame(t *testing.T) {
 		t.Skip("the disk was quicker than the caller")
 	}
 	if f.usage.Unsettled() != 2 {
-		t.Errorf("%d are unsettled, want the slow one too", f.usage.Unsettled())
+		t.Errorf("got %d unsettled, want the slow one too", f.usage.Unsettled())
 	}
 }

@@ -157,7 +157,7 @@ func (w *window) quiet(t *testing.T) {
 	_, last := w.attempt(a, 99)
 	w.hand(a, last)
 	if q := w.question(t); q.GetProviderId() != a.provider.String() {
-		t.Errorf("billing-ledger was asked about %v", q)
+		t.Errorf("billing-ledger was asked about: got %q, want %q", q.GetProviderId(), a.provider.String())
 	}
 }
 
@@ -186,21 +186,25 @@ func TestAReceiptWaitsForTheJournalAndCostsNoMessage(t *testing.T) {
 	w.hand(a, r)
 	w.quiet(t) // it is judged, and waits
 	if len(a.acks) != 0 {
-		t.Error("acknowledged before it is settled")
+		t.Errorf("acknowledged before it is settled: got %d, want 0", len(a.acks))
 	}
 	if err := w.usage.Settled([]ids.RequestID{o.Request}); err != nil {
 		t.Fatal(err)
 	}
-	if got := a.acked(t); got.Key != r.Key() || got.Refused != "" {
-		t.Errorf("acknowledged %+v", got)
+	if got := a.acked(t); got.Key != r.Key() {
+		t.Errorf("acknowledged: Key: got %+v, want %+v", got.Key, r.Key())
+	} else if got.Refused != "" {
+		t.Errorf(`acknowledged: Refused: got %q, want ""`, got.Refused)
 	}
 	// Sent again, because the acknowledgement was lost.
 	w.hand(a, r)
-	if got := a.acked(t); got.Key != r.Key() || got.Refused != "" {
-		t.Errorf("acknowledged %+v", got)
+	if got := a.acked(t); got.Key != r.Key() {
+		t.Errorf("acknowledged: Key: got %+v, want %+v", got.Key, r.Key())
+	} else if got.Refused != "" {
+		t.Errorf(`acknowledged: Refused: got %q, want ""`, got.Refused)
 	}
 	if n := w.workReceipts.Forwarded(); n != 1 {
-		t.Errorf("%d messages, of which one is the test's", n)
+		t.Errorf("messages, of which one is the test's: got %d, want 1", n)
 	}
 }
 
@@ -215,8 +219,10 @@ func TestAnAttemptThatIsVoidNeedsNoReceipt(t *testing.T) {
 	if err := w.usage.Void(o); err != nil {
 		t.Fatal(err)
 	}
-	if got := a.acked(t); got.Key != r.Key() || got.Refused != "" {
-		t.Errorf("acknowledged %+v", got)
+	if got := a.acked(t); got.Key != r.Key() {
+		t.Errorf("acknowledged: Key: got %+v, want %+v", got.Key, r.Key())
+	} else if got.Refused != "" {
+		t.Errorf(`acknowledged: Refused: got %q, want ""`, got.Refused)
 	}
 }
 
@@ -234,15 +240,25 @@ func TestOfAnAttemptThatTheHubDoesNotKnowBillingIsAsked(t *testing.T) {
 		_, r := w.attempt(a, byte(n))
 		w.hand(a, r)
 		q := w.question(t)
-		if q.GetRequestId() != r.Request.String() || q.GetHubId() != "hub-a" || q.GetDispatchedBy() != "hub-a" ||
-			q.GetEpoch() != 7 ||
-			q.GetSentTokens() != 5 || !bytes.Equal(q.GetPublicKey(), a.ReceiptKey()) {
-			t.Errorf("the question is %v", q)
+		if q.GetRequestId() != r.Request.String() {
+			t.Errorf("the question: q.GetRequestId(): got %q, want %q", q.GetRequestId(), r.Request.String())
+		} else if q.GetHubId() != "hub-a" {
+			t.Errorf(`the question: q.GetHubId(): got %q, want "hub-a"`, q.GetHubId())
+		} else if q.GetDispatchedBy() != "hub-a" {
+			t.Errorf(`the question: q.GetDispatchedBy(): got %q, want "hub-a"`, q.GetDispatchedBy())
+		} else if q.GetEpoch() != 7 {
+			t.Errorf("the question: q.GetEpoch(): got %d, want 7", q.GetEpoch())
+		} else if q.GetSentTokens() != 5 {
+			t.Errorf("the question: q.GetSentTokens(): got %d, want 5", q.GetSentTokens())
+		} else if want := a.ReceiptKey(); !bytes.Equal(q.GetPublicKey(), want) {
+			t.Errorf("the question: q.GetPublicKey(): got %q, want %q", q.GetPublicKey(), want)
 		}
 		w.hand(a, r) // impatient: it is not asked again at once
 		w.answer(t, tc.outcome, tc.refused, q)
-		if got := a.acked(t); got.Key != r.Key() || got.Refused != tc.refused {
-			t.Errorf("acknowledged %+v, want %q", got, tc.refused)
+		if got := a.acked(t); got.Key != r.Key() {
+			t.Errorf("acknowledged: Key: got %+v, want %+v", got.Key, r.Key())
+		} else if got.Refused != tc.refused {
+			t.Errorf("acknowledged: Refused: got %q, want %q", got.Refused, tc.refused)
 		}
 	}
 }
@@ -257,7 +273,7 @@ func TestALostAnswerIsAskedForAgain(t *testing.T) {
 	w.clock.Advance(forwardAgain)
 	w.hand(a, r)
 	if q := w.question(t); q.GetRequestId() != r.Request.String() {
-		t.Errorf("asked about %v", q)
+		t.Errorf("asked about: got %q, want %q", q.GetRequestId(), r.Request.String())
 	}
 }
 
@@ -336,11 +352,13 @@ func TestAForgedReceiptIsRefused(t *testing.T) {
 			w, a := newWindow(t), newAgent(1)
 			w.workReceipts.receive(a, []session.Receipt{arrived(tc.forge(w, a))})
 			if got := a.acked(t); got.Refused != tc.want {
-				t.Errorf("refused as %q, want %q", got.Refused, tc.want)
+				t.Errorf("refused: got %q, want %q", got.Refused, tc.want)
 			}
 			w.quiet(t)
-			if (a.forged > 0) != tc.strike || w.workReceipts.Refused() != 1 {
-				t.Errorf("%d strikes, %d refused", a.forged, w.workReceipts.Refused())
+			if (a.forged > 0) != tc.strike {
+				t.Errorf("a.forged > 0: got %t, want %t", a.forged > 0, tc.strike)
+			} else if w.workReceipts.Refused() != 1 {
+				t.Errorf("w.workReceipts.Refused(): got %d, want 1", w.workReceipts.Refused())
 			}
 		})
 	}
@@ -352,21 +370,27 @@ func TestWhatIsRememberedIsBounded(t *testing.T) {
 		r.add(journal.Key{Attempt: n})
 		r.add(journal.Key{Attempt: n})
 	}
-	if len(r.keys) != maxRecent || len(r.ring) != maxRecent || r.has(journal.Key{Attempt: 5}) ||
-		!r.has(journal.Key{Attempt: 3*maxRecent/2 - 1}) {
-		t.Errorf("%d keys, %d in the ring", len(r.keys), len(r.ring))
+	switch {
+	case len(r.keys) != maxRecent:
+		t.Errorf("len(r.keys): got %d, want %d", len(r.keys), maxRecent)
+	case len(r.ring) != maxRecent:
+		t.Errorf("len(r.ring): got %d, want %d", len(r.ring), maxRecent)
+	case r.has(journal.Key{Attempt: 5}):
+		t.Error("r.has(journal.Key{Attempt: 5}): got true, want false")
+	case !r.has(journal.Key{Attempt: 3*maxRecent/2 - 1}):
+		t.Error("r.has(…): got false, want true")
 	}
 	w, a := newWindow(t), newAgent(1)
 	for n := range uint32(maxWaiting + 5) {
 		w.waiting.wait(journal.Key{Attempt: n}, a, digest{})
 	}
 	if n := len(w.waiting.all); n != maxWaiting {
-		t.Errorf("%d wait", n)
+		t.Errorf("wait: got %d, want %d", n, maxWaiting)
 	}
 	w.clock.Advance(maxWait + time.Second)
 	w.workReceipts.sweep()
 	if n := len(w.waiting.all); n != 0 {
-		t.Errorf("%d wait for ever", n)
+		t.Errorf("wait for ever: got %d, want 0", n)
 	}
 }
 
@@ -385,13 +409,15 @@ func TestWhatBecameOfAReceiptIsSaidAgainWithoutAMessage(t *testing.T) {
 		a.acked(t)
 		w.clock.Advance(forwardAgain)
 		w.hand(a, r) // the acknowledgement was lost
-		if got := a.acked(t); got.Key != r.Key() || got.Refused != tc.refused {
-			t.Errorf("acknowledged %+v", got)
+		if got := a.acked(t); got.Key != r.Key() {
+			t.Errorf("acknowledged: Key: got %+v, want %+v", got.Key, r.Key())
+		} else if got.Refused != tc.refused {
+			t.Errorf("acknowledged: Refused: got %q, want %q", got.Refused, tc.refused)
 		}
 		if r.SentTokens++; tc.refused != "" { // another receipt is another question
 			w.hand(a, r)
 			if q := w.question(t); q.GetSentTokens() != r.SentTokens {
-				t.Errorf("asked about %v", q)
+				t.Errorf("asked about: got %d, want %d", q.GetSentTokens(), r.SentTokens)
 			}
 		}
 	}
@@ -411,20 +437,24 @@ func TestRefusalsAreCountedAndToldOnceAMinute(t *testing.T) {
 	}
 	r.sweep()
 	r.sweep()
-	if n := r.Refused(); n != 6 || len(a.acks) != 6 {
-		t.Errorf("%d are refused, %d answered", n, len(a.acks))
+	if n := r.Refused(); n != 6 {
+		t.Errorf("r.Refused(): got %d, want 6", n)
+	} else if len(a.acks) != 6 {
+		t.Errorf("len(a.acks): got %d, want 6", len(a.acks))
 	}
-	if n := strings.Count(log.String(), "\n"); n != 1 || !strings.Contains(log.String(), "invalid_proof:6") {
-		t.Errorf("%d lines: %s", n, log.String())
+	if n := strings.Count(log.String(), "\n"); n != 1 {
+		t.Errorf("strings.Count(…): got %d, want 1", n)
+	} else if !strings.Contains(log.String(), "invalid_proof:6") {
+		t.Errorf(`log: got %q, want "invalid_proof:6" in it`, log.String())
 	}
 	if len(r.known.all) != 1 {
-		t.Errorf("%d verdicts are remembered", len(r.known.all))
+		t.Errorf("verdicts remembered: got %d, want 1", len(r.known.all))
 	}
 	for n := range 3 * maxReasons {
 		r.known.count(strconv.Itoa(n))
 	}
 	if n := len(r.known.drain()); n > maxReasons+1 {
-		t.Errorf("%d reasons are counted apart", n)
+		t.Errorf("reasons counted apart: got %d, want at most %d", n, maxReasons+1)
 	}
 }
 
@@ -435,11 +465,18 @@ func TestVerdictsAreBounded(t *testing.T) {
 		v.keep(nth(n), "x")
 		v.keep(nth(n), "y")
 	}
-	if _, known := v.of(nth(4)); known || len(v.all) != maxVerdicts || len(v.ring) != maxVerdicts {
-		t.Errorf("%d verdicts, %d in the ring", len(v.all), len(v.ring))
+	switch _, known := v.of(nth(4)); {
+	case known:
+		t.Error("known of v.of(nth(4)): got true, want false")
+	case len(v.all) != maxVerdicts:
+		t.Errorf("len(v.all): got %d, want %d", len(v.all), maxVerdicts)
+	case len(v.ring) != maxVerdicts:
+		t.Errorf("len(v.ring): got %d, want %d", len(v.ring), maxVerdicts)
 	}
-	if why, known := v.of(nth(5)); !known || why != "x" {
-		t.Errorf("the oldest that fits is %q, %v", why, known)
+	if why, known := v.of(nth(5)); !known {
+		t.Error("known of v.of(nth(5)): got false, want true")
+	} else if why != "x" {
+		t.Errorf(`the oldest that fits: got %q, want "x"`, why)
 	}
 }
 
@@ -450,7 +487,7 @@ func TestReceiptsBeyondTheQueueAreDroppedAndCounted(t *testing.T) {
 		r.receive(a, make([]session.Receipt, 3))
 	}
 	if r.Dropped() != 6 {
-		t.Errorf("%d are counted", r.Dropped())
+		t.Errorf("counted: got %d, want 6", r.Dropped())
 	}
 }
 
@@ -466,7 +503,7 @@ func TestAReceiptUnderThePreviousSecretIsAskedAbout(t *testing.T) {
 	for _, r := range []workreceipt.Receipt{old, fresh} {
 		w.hand(a, r)
 		if q := w.question(t); q.GetRequestId() != r.Request.String() {
-			t.Errorf("asked about %v", q)
+			t.Errorf("asked about: got %q, want %q", q.GetRequestId(), r.Request.String())
 		}
 	}
 }

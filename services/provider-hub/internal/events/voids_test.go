@@ -84,15 +84,20 @@ func told(t *testing.T, conn *bus.Conn) []*eventsv1.VoidEvent {
 					continue
 				}
 				e := &eventsv1.VoidEvent{}
-				if err := proto.Unmarshal(m.Data, e); err != nil || m.Subject != bus.SubjectVoid("hub-a") {
-					t.Errorf("on %s: %x, %v", m.Subject, m.Data, err)
+				if err := proto.Unmarshal(m.Data, e); err != nil {
+					t.Errorf("got the error %v, want none", err)
+				} else if want := bus.SubjectVoid("hub-a"); m.Subject != want {
+					t.Errorf("m.Subject: got %q, want %q", m.Subject, want)
 				}
 				all = append(all, e)
 			}
 			return nil
 		})
-	if err != nil || !complete {
-		t.Fatalf("the stream was not read to its end: %v", err)
+	if err != nil {
+		t.Fatalf("the stream was not read to its end: got the error %v, want none", err)
+	}
+	if !complete {
+		t.Fatal("the stream was not read to its end: complete: got false, want true")
 	}
 	return all
 }
@@ -105,26 +110,44 @@ func TestAVoidOutlivesNATSBeingAwayAndTheHubBeingKilled(t *testing.T) {
 	c.Advance(DefaultResettle + time.Second)
 	first.Sweep(t.Context())
 	if first.Voids() != 1 {
-		t.Errorf("%d wait while NATS is away", first.Voids())
+		t.Errorf("wait while NATS away: got %d, want 1", first.Voids())
 	}
 	near := bustest.New(t)
 	second := life(t, disk.Kill(), near, c)
-	if second.Voids() != 1 || second.Unsettled() != 0 || second.State(keyOf(o)) != Closed {
-		t.Errorf("the next process has %d voids, %d unsettled, standing %d", second.Voids(), second.Unsettled(),
-			second.State(keyOf(o)))
+	switch {
+	case second.Voids() != 1:
+		t.Errorf("the next process: got %d, want 1", second.Voids())
+	case second.Unsettled() != 0:
+		t.Errorf("second.Unsettled(): got %d, want 0", second.Unsettled())
+	case second.State(keyOf(o)) != Closed:
+		t.Errorf("second.State(keyOf(o)): got %d, want %d", second.State(keyOf(o)), Closed)
 	}
 	second.SweepEarlier(t.Context())
 	c.Advance(time.Hour)
 	second.Sweep(t.Context())
-	if second.Voids() != 0 || second.Journal().Usage().Unsettled != 0 || second.VoidsLost() != 0 {
-		t.Errorf("%d still wait, %d in the journal, %d lost", second.Voids(), second.Journal().Usage().Unsettled,
-			second.VoidsLost())
+	switch {
+	case second.Voids() != 0:
+		t.Errorf("%d still wait, %d in the journal, %d lost: second.Voids(): got %d, want 0", second.Voids(),
+			second.Journal().Usage().Unsettled, second.VoidsLost(), second.Voids())
+	case second.Journal().Usage().Unsettled != 0:
+		t.Errorf("%d still wait, %d in the journal, %d lost: second.Journal().Usage().Unsettled: got %d, want 0",
+			second.Voids(), second.Journal().Usage().Unsettled, second.VoidsLost(), second.Journal().Usage().Unsettled)
+	case second.VoidsLost() != 0:
+		t.Errorf("%d still wait, %d in the journal, %d lost: second.VoidsLost(): got %d, want 0", second.Voids(),
+			second.Journal().Usage().Unsettled, second.VoidsLost(), second.VoidsLost())
 	}
 	all := told(t, near)
-	if len(all) != 1 || all[0].GetRequestId() != o.Request.String() || all[0].GetAttempt() != 2 ||
-		all[0].GetHubId() != "hub-a" ||
-		all[0].GetProviderId() != o.Provider.String() {
-		t.Errorf("told %v", all)
+	switch {
+	case len(all) != 1:
+		t.Errorf("told: len(all): got %d, want 1, in %v", len(all), all)
+	case all[0].GetRequestId() != o.Request.String():
+		t.Errorf("told: all[0].GetRequestId(): got %q, want %q", all[0].GetRequestId(), o.Request.String())
+	case all[0].GetAttempt() != 2:
+		t.Errorf("told: all[0].GetAttempt(): got %d, want 2", all[0].GetAttempt())
+	case all[0].GetHubId() != "hub-a":
+		t.Errorf(`told: all[0].GetHubId(): got %q, want "hub-a"`, all[0].GetHubId())
+	case all[0].GetProviderId() != o.Provider.String():
+		t.Errorf("told: all[0].GetProviderId(): got %q, want %q", all[0].GetProviderId(), o.Provider.String())
 	}
 }
 
@@ -133,8 +156,10 @@ func TestAVoidIsPublishedAtOnceAndStruck(t *testing.T) {
 	heard := make(chan []journal.Key, 4)
 	u := lifeWith(t, disk, conn, UsageDeps{Clock: c, Log: discard, Closed: func(keys []journal.Key) { heard <- keys }})
 	o := vanish(t, u, 1)
-	if keys := <-heard; len(keys) != 1 || keys[0] != keyOf(o) {
-		t.Errorf("closed %v", keys)
+	if keys := <-heard; len(keys) != 1 {
+		t.Errorf("closed: len(keys): got %d, want 1, in %v", len(keys), keys)
+	} else if want := keyOf(o); keys[0] != want {
+		t.Errorf("closed: keys[0]: got %v, want %v", keys[0], want)
 	}
 	u.PublishWaiting(t.Context())
 	if u.Voids() != 0 {
@@ -144,11 +169,13 @@ func TestAVoidIsPublishedAtOnceAndStruck(t *testing.T) {
 		t.Fatal(err)
 	}
 	third := life(t, disk.Kill(), conn, c)
-	if third.Voids() != 0 || third.Journal().Usage().Unsettled != 0 {
-		t.Error("it is in the journal, although NATS took it")
+	if got := third.Voids(); got != 0 {
+		t.Errorf("it is in the journal, although NATS took it: third.Voids(): got %d, want 0", got)
+	} else if got := third.Journal().Usage().Unsettled; got != 0 {
+		t.Errorf("it is in the journal, although NATS took it: third.Journal().Usage().Unsettled: got %d, want 0", got)
 	}
 	if all := told(t, conn); len(all) != 1 {
-		t.Errorf("told %v", all)
+		t.Errorf("told: got %d, want 1, in %v", len(all), all)
 	}
 }
 
@@ -167,7 +194,7 @@ func TestAnAttemptThatAHubLeftBehindIsNotCalledVoid(t *testing.T) {
 	next.SweepEarlier(t.Context())
 	next.PublishWaiting(t.Context())
 	if all := told(t, conn); len(all) != 0 {
-		t.Errorf("told %v", all)
+		t.Errorf("told: got %d, want 0, in %v", len(all), all)
 	}
 	if next.State(keyOf(o)) != Unknown {
 		t.Error("a receipt for it is not asked about")
@@ -190,14 +217,16 @@ func TestAStreamOfReceiptsThatHangsDoesNotHoldUpUsage(t *testing.T) {
 		select {
 		case m := <-f.got:
 			if m.ID != o.Request.String() {
-				t.Errorf("published %q", m.ID)
+				t.Errorf("published: got %q, want %q", m.ID, o.Request.String())
 			}
 		case <-time.After(time.Minute): // what hangs ends behind this
 			t.Fatal("usage waits for the stream of receipts")
 		}
 	}
-	if f.usage.Voids() != 1 || f.usage.State(keyOf(lost)) != Closed {
-		t.Error("the void is forgotten")
+	if got := f.usage.Voids(); got != 1 {
+		t.Errorf("the void is forgotten: f.usage.Voids(): got %d, want 1", got)
+	} else if got := f.usage.State(keyOf(lost)); got != Closed {
+		t.Errorf("the void is forgotten: f.usage.State(keyOf(lost)): got %d, want %d", got, Closed)
 	}
 	cancel()
 	close(hung.over)
@@ -230,8 +259,19 @@ func TestVoidsAreBoundedInNumberAndTime(t *testing.T) {
 		u.voids[journal.Key{Request: [16]byte{9}, Attempt: n}] = struct{}{}
 	}
 	vanish(t, u, 2)
-	if u.Voids() != maxVoids || u.VoidsLost() != 1 || u.Journal().Usage().Unsettled != 1 || u.Journal().Usage().Open != 0 {
-		t.Errorf("%d wait, %d lost, %d in the journal", u.Voids(), u.VoidsLost(), u.Journal().Usage().Unsettled)
+	switch {
+	case u.Voids() != maxVoids:
+		t.Errorf("%d wait, %d lost, %d in the journal: u.Voids(): got %d, want %d", u.Voids(), u.VoidsLost(),
+			u.Journal().Usage().Unsettled, u.Voids(), maxVoids)
+	case u.VoidsLost() != 1:
+		t.Errorf("%d wait, %d lost, %d in the journal: u.VoidsLost(): got %d, want 1", u.Voids(), u.VoidsLost(),
+			u.Journal().Usage().Unsettled, u.VoidsLost())
+	case u.Journal().Usage().Unsettled != 1:
+		t.Errorf("%d wait, %d lost, %d in the journal: u.Journal().Usage().Unsettled: got %d, want 1", u.Voids(),
+			u.VoidsLost(), u.Journal().Usage().Unsettled, u.Journal().Usage().Unsettled)
+	case u.Journal().Usage().Open != 0:
+		t.Errorf("%d wait, %d lost, %d in the journal: u.Journal().Usage().Open: got %d, want 0", u.Voids(), u.VoidsLost(),
+			u.Journal().Usage().Unsettled, u.Journal().Usage().Open)
 	}
 	c.Advance(maxVoid)
 	u.Sweep(t.Context())
@@ -240,8 +280,13 @@ func TestVoidsAreBoundedInNumberAndTime(t *testing.T) {
 	}
 	c.Advance(time.Second)
 	u.Sweep(t.Context())
-	if _, waits := u.voids[keyOf(old)]; waits || u.VoidsLost() != 2 || u.Journal().Usage().Unsettled != 0 {
-		t.Errorf("waits: %v, %d lost, %d in the journal", waits, u.VoidsLost(), u.Journal().Usage().Unsettled)
+	switch _, waits := u.voids[keyOf(old)]; {
+	case waits:
+		t.Error("u.voids[keyOf(old)]: got one, want none")
+	case u.VoidsLost() != 2:
+		t.Errorf("waits: u.VoidsLost(): got %d, want 2", u.VoidsLost())
+	case u.Journal().Usage().Unsettled != 0:
+		t.Errorf("waits: u.Journal().Usage().Unsettled: got %d, want 0", u.Journal().Usage().Unsettled)
 	}
 }
 
@@ -254,8 +299,10 @@ func TestAVoidBeyondTheQueueIsLeftToTheSweep(t *testing.T) {
 	o := vanish(t, u, 1) // must not block
 	c.Advance(DefaultResettle + time.Second)
 	u.Sweep(t.Context())
-	if all := told(t, conn); len(all) != 1 || all[0].GetRequestId() != o.Request.String() {
-		t.Errorf("told %v", all)
+	if all := told(t, conn); len(all) != 1 {
+		t.Errorf("told: len(all): got %d, want 1, in %v", len(all), all)
+	} else if all[0].GetRequestId() != o.Request.String() {
+		t.Errorf("told: all[0].GetRequestId(): got %q, want %q", all[0].GetRequestId(), o.Request.String())
 	}
 }
 
@@ -275,7 +322,7 @@ func TestAVoidThatIsPublishedTwiceStrikesNoOtherAttempt(t *testing.T) {
 		t.Error("an attempt under way was struck from the journal")
 	}
 	if all := told(t, conn); len(all) != 1 {
-		t.Errorf("told %v", all)
+		t.Errorf("told: got %d, want 1, in %v", len(all), all)
 	}
 }
 
@@ -286,8 +333,10 @@ func TestTheReceiptOfAVoidAttemptIsAcknowledgedByItsOwnHub(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.workReceipts.receive(a, []session.Receipt{arrived(workreceipt.Sign(a.key, r))})
-	if got := a.acked(t); got.Key != r.Key() || got.Refused != "" {
-		t.Errorf("acknowledged %+v", got)
+	if got := a.acked(t); got.Key != r.Key() {
+		t.Errorf("acknowledged: Key: got %+v, want %+v", got.Key, r.Key())
+	} else if got.Refused != "" {
+		t.Errorf(`acknowledged: Refused: got %q, want ""`, got.Refused)
 	}
 	w.quiet(t)
 }

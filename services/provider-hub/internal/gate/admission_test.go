@@ -30,11 +30,15 @@ func TestAdmissionSendsAwayWhoWasHereJustNowAndThenEverybody(t *testing.T) {
 		t.Error("let in at half of the room, just after its session")
 	}
 	c.Advance(time.Minute)
-	if !d.enter(known) || !d.enter(unknown) {
-		t.Error("sent away although it was not here lately")
+	if !d.enter(known) {
+		t.Error("sent away although it was not here lately: d.enter(known): got false, want true")
+	} else if !d.enter(unknown) {
+		t.Error("sent away although it was not here lately: d.enter(unknown): got false, want true")
 	}
-	if d.enter(unknown) || d.waiting != 4 {
-		t.Errorf("let in where %d of 4 wait", d.waiting)
+	if d.enter(unknown) {
+		t.Error("d.enter(unknown): got true, want false")
+	} else if d.waiting != 4 {
+		t.Errorf("let in where: got %d, want 4", d.waiting)
 	}
 	d.leave(unknown, false)
 	if !d.enter(unknown) {
@@ -54,13 +58,20 @@ func TestAdmissionRemembersABoundedNumberOfAddresses(t *testing.T) {
 	for n := range maxLately + 100 {
 		come(n)
 	}
-	if len(d.left) != maxLately || len(d.live) != 0 || d.waiting != 0 {
-		t.Errorf("%d addresses, %d live, %d wait", len(d.left), len(d.live), d.waiting)
+	switch {
+	case len(d.left) != maxLately:
+		t.Errorf("%d addresses, %d live, %d wait: len(d.left): got %d, want %d", len(d.left), len(d.live), d.waiting,
+			len(d.left), maxLately)
+	case len(d.live) != 0:
+		t.Errorf("%d addresses, %d live, %d wait: len(d.live): got %d, want 0", len(d.left), len(d.live), d.waiting,
+			len(d.live))
+	case d.waiting != 0:
+		t.Errorf("%d addresses, %d live, %d wait: d.waiting: got %d, want 0", len(d.left), len(d.live), d.waiting, d.waiting)
 	}
 	c.Advance(lately)
 	come(1 << 20)
 	if len(d.left) != 1 {
-		t.Errorf("%d addresses a minute later", len(d.left))
+		t.Errorf("addresses a minute later: got %d, want 1", len(d.left))
 	}
 }
 
@@ -85,20 +96,27 @@ func TestOneNetworkHoldsAQuarterOfARoomThatIsCrowded(t *testing.T) {
 			}
 		}
 		if let != c.want {
-			t.Errorf("%s holds %d places", c.name, let)
+			t.Errorf("%s holds: got %d, want %d", c.name, let, c.want)
 		}
 	}
-	if !d.enter(sixty4(2, 1)) || !d.enter(netip.AddrFrom4([4]byte{10, 0, 0, 2})) {
-		t.Error("others are sent away")
+	if !d.enter(sixty4(2, 1)) {
+		t.Error("others are sent away: d.enter(sixty4(2, 1)): got false, want true")
+	} else if !d.enter(netip.AddrFrom4([4]byte{10, 0, 0, 2})) {
+		t.Error("others are sent away: d.enter(…): got false, want true")
 	}
 	if n := len(d.held); n != 4 {
-		t.Errorf("%d networks are kept", n)
+		t.Errorf("networks kept: got %d, want 4", n)
 	}
 	// Places that are given up are there for others of the network.
 	d.leave(sixty4(1, 9), false)
 	d.admitted(sixty4(1, 8))
-	if !d.enter(sixty4(1, 7)) || !d.enter(sixty4(1, 6)) || d.enter(sixty4(1, 5)) {
-		t.Error("two places that are free again are not two")
+	switch {
+	case !d.enter(sixty4(1, 7)):
+		t.Error("two places that are free again are not two: d.enter(sixty4(1, 7)): got false, want true")
+	case !d.enter(sixty4(1, 6)):
+		t.Error("two places that are free again are not two: d.enter(sixty4(1, 6)): got false, want true")
+	case d.enter(sixty4(1, 5)):
+		t.Error("two places that are free again are not two: d.enter(sixty4(1, 5)): got true, want false")
 	}
 	for range 1024 {
 		d.leave(sixty4(1, 1), false)
@@ -161,7 +179,7 @@ func TestWaitingSocketsAreBounded(t *testing.T) {
 		time.Sleep(12 * time.Second) //nolint:forbidigo // of a synctest bubble
 		synctest.Wait()
 		if n := e.gate.Waiting(); n != 0 {
-			t.Errorf("%d still wait", n)
+			t.Errorf("still wait: got %d, want 0", n)
 		}
 		e.oldAgent(t)
 	})
@@ -174,7 +192,7 @@ func TestRefusedSocketsMakeRoomWhereOthersWait(t *testing.T) {
 		for i := range 8 {
 			a := e.oldAgent(t)
 			if m := a.register("bad", fmt.Sprintf("node-000%d", i)); m.Type != "error" {
-				t.Fatalf("heard %v", m)
+				t.Fatalf(`heard: got %q, want "error"`, m.Type)
 			}
 			refused = append(refused, a)
 		}
@@ -184,7 +202,7 @@ func TestRefusedSocketsMakeRoomWhereOthersWait(t *testing.T) {
 		time.Sleep(4 * time.Second) //nolint:forbidigo // of a synctest bubble
 		good := e.oldAgent(t)
 		if m := good.register("good", "node-0009"); m.Payload["success"] != true {
-			t.Errorf("heard %v", m)
+			t.Errorf("heard: got %v, want true", m.Payload["success"])
 		}
 		early := 0
 		for _, a := range refused {
@@ -195,7 +213,7 @@ func TestRefusedSocketsMakeRoomWhereOthersWait(t *testing.T) {
 			}
 		}
 		if early < 5 { // then it is not crowded any more
-			t.Errorf("%d of them are closed", early)
+			t.Errorf("of them closed: got %d, want at least 5", early)
 		}
 	})
 }

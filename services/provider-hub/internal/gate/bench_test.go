@@ -30,8 +30,10 @@ func BenchmarkIdleSession(b *testing.B) {
 		conns = append(conns, conn)
 		_, _ = io.WriteString(conn, handshake+"\r\n")
 		r := bufio.NewReader(conn)
-		if answer, err := http.ReadResponse(r, nil); err != nil || answer.StatusCode != http.StatusSwitchingProtocols {
-			b.Fatal(answer, err)
+		if answer, err := http.ReadResponse(r, nil); err != nil {
+			b.Fatalf("got the error %v, want none", err)
+		} else if answer.StatusCode != http.StatusSwitchingProtocols {
+			b.Fatalf("answer.StatusCode: got %d, want 101", answer.StatusCode)
 		}
 		_, _ = conn.Write(masked(finBit|opText, []byte(sessiontest.RegisterText("good", fmt.Sprintf("node-%04d", i)))))
 		if _, _, err := readServerFrame(r); err != nil {

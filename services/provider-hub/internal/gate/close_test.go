@@ -24,12 +24,12 @@ func TestAgentsAreToldToComeBackOverATimeThatGrowsWithThem(t *testing.T) {
 		for range 1000 {
 			after := c.spread(agents)
 			if after < minReconnect || after >= minReconnect+over {
-				t.Fatalf("one of %d after %v", agents, after)
+				t.Fatalf("one of %d: got %v, want at least %v and less than %v", agents, after, minReconnect, minReconnect+over)
 			}
 			latest = max(latest, after)
 		}
 		if latest < over*9/10 {
-			t.Errorf("%d agents are all back within %v", agents, latest)
+			t.Errorf("%d agents are all back within: got %v, want at least %v", agents, latest, over*9/10)
 		}
 	}
 }
@@ -73,13 +73,20 @@ func TestOldAgentsAreClosedOneByOneForTheRestart(t *testing.T) {
 		ordered, last := true, time.Duration(0)
 		for i := range n {
 			b := <-byes
-			if b.status != 1012 || b.at < last || i > 0 && b.at-last < 400*time.Millisecond {
-				t.Errorf("%+v behind %v", b, last)
+			switch {
+			case b.status != 1012:
+				t.Errorf("b.status: got %d, want 1012", b.status)
+			case b.at < last:
+				t.Errorf("b.at: got %v, want at least %v", b.at, last)
+			case i > 0 && b.at-last < 400*time.Millisecond:
+				t.Errorf("b.at-last: got %v, want at least %v, where i > 0", b.at-last, 400*time.Millisecond)
 			}
 			ordered, last = ordered && b.agent == i, b.at
 		}
-		if ordered || last < 9*time.Second || last > 11*time.Second {
-			t.Errorf("20 at two a second: the last after %v, in order %v", last, ordered)
+		if ordered {
+			t.Error("20 at two a second: ordered: got true, want false")
+		} else if last < 9*time.Second || last > 11*time.Second {
+			t.Errorf("20 at two a second: the last: got %v, want %v to %v", last, 9*time.Second, 11*time.Second)
 		}
 	})
 }
@@ -95,7 +102,7 @@ func TestManyOldAgentsAreClosedWithinTheSpread(t *testing.T) {
 			t.Fatal(err)
 		}
 		if took := time.Since(began); took > 5*time.Second {
-			t.Errorf("closing took %v", took)
+			t.Errorf("closing took: got %v, want at most %v", took, 5*time.Second)
 		}
 	})
 }
@@ -109,8 +116,10 @@ func TestCloseReturnsOnlyWhenSocketsAreGone(t *testing.T) {
 		}
 		<-a.Closed()
 		a.Close()
-		if e.counts.Sockets.Load() != 0 || e.desk.Heard().Left != 1 {
-			t.Errorf("%d sockets, %d left", e.counts.Sockets.Load(), e.desk.Heard().Left)
+		if e.counts.Sockets.Load() != 0 {
+			t.Errorf("e.counts.Sockets.Load(): got %d, want 0", e.counts.Sockets.Load())
+		} else if e.desk.Heard().Left != 1 {
+			t.Errorf("e.desk.Heard().Left: got %d, want 1", e.desk.Heard().Left)
 		}
 	})
 }
@@ -132,7 +141,7 @@ func TestNoOldSocketYoungerThanTwoSecondsIsClosed(t *testing.T) {
 			end(e, a)
 			a.ends()
 			if age := time.Since(began); age < 2*time.Second {
-				t.Errorf("%s closes a socket of %v", name, age)
+				t.Errorf("%s closes a socket: got %v, want at least %v", name, age, 2*time.Second)
 			}
 		})
 	}
@@ -175,12 +184,19 @@ func TestRefusalsOfV2EndWithAStatusOfTheirOwn(t *testing.T) {
 			t.Fatal(err)
 		}
 		opcode, payload, err := readServerFrame(r)
-		if err != nil || opcode != opBinary || !bytes.Contains(payload, []byte(agentwire.CodeProtocolError)) {
-			t.Errorf("opcode %d, %q, %v", opcode, payload, err)
+		switch {
+		case err != nil:
+			t.Errorf("got the error %v, want none", err)
+		case opcode != opBinary:
+			t.Errorf("opcode: got %d, want %d", opcode, opBinary)
+		case !bytes.Contains(payload, []byte(agentwire.CodeProtocolError)):
+			t.Errorf("payload: got %q, want %q in it", payload, []byte(agentwire.CodeProtocolError))
 		}
 		began := time.Now()
-		if status := closeFrame(r); status != wsconn.StatusNormal || time.Since(began) != session.LingerHold {
-			t.Errorf("closed with %d after %v", status, time.Since(began))
+		if status := closeFrame(r); status != wsconn.StatusNormal {
+			t.Errorf("closed: got %d, want %d", status, wsconn.StatusNormal)
+		} else if time.Since(began) != session.LingerHold {
+			t.Errorf("time.Since(began): got %v, want %v", time.Since(began), session.LingerHold)
 		}
 	})
 }

@@ -20,7 +20,7 @@ func TestIdlePeerThatSaysNothingIsDeadAfterTwoMisses(t *testing.T) {
 		began := time.Now()
 		a := e.mustDial(t, fakeagent.Options{NoPongs: true, NoHeartbeats: true})
 		if _, after := farewell(t, a, began); after != 25*time.Second {
-			t.Errorf("closed after %v, want 15 s + 5 s + 5 s", after)
+			t.Errorf("closed: got %v, want 15 s + 5 s + 5 s", after)
 		}
 	})
 }
@@ -39,7 +39,7 @@ func waits(t *testing.T, st *session.Stream) (after time.Duration) {
 			st.Probe()
 		case <-st.Ready():
 			if _, _, err := st.Take(); !errors.Is(err, session.ErrLost) {
-				t.Errorf("ended with %v", err)
+				t.Errorf("got the error %v, want %v", err, session.ErrLost)
 			}
 			return time.Since(began)
 		}
@@ -61,7 +61,7 @@ func TestDeadPeerIsFoundWithinFiveSecondsWhileARequestWaits(t *testing.T) {
 			}
 			<-a.Requests()
 			if after := waits(t, st); after > 5*time.Second {
-				t.Errorf("at %v: found after %v", at, after)
+				t.Errorf("at %v: found: got %v, want at most %v", at, after, 5*time.Second)
 			}
 			a.Close()
 		})
@@ -103,10 +103,12 @@ func TestProbeSoonAfterAPingIsPutOffAndNotForgotten(t *testing.T) {
 		st.Probe()
 		st.Probe()
 		if at := <-pings; at.Sub(began) != time.Second {
-			t.Errorf("the second ping after %v", at.Sub(began))
+			t.Errorf("the second ping: got %v, want %v", at.Sub(began), time.Second)
 		}
-		if _, more := <-pings; more || time.Since(began) != time.Second+2500*time.Millisecond {
-			t.Errorf("more pings %v, closed after %v", more, time.Since(began))
+		if _, more := <-pings; more {
+			t.Error("more pings: more: got true, want false")
+		} else if time.Since(began) != time.Second+2500*time.Millisecond {
+			t.Errorf("time.Since(began): got %v, want %v", time.Since(began), time.Second+2500*time.Millisecond)
 		}
 	})
 }
@@ -140,7 +142,8 @@ func TestBytesOfAnyKindAreASignOfLife(t *testing.T) {
 			}
 		}()
 		if after := waits(t, st); after < 60*time.Second || after > 66*time.Second {
-			t.Errorf("closed after %v, although something came for 60 s", after)
+			t.Errorf("closed after %v, although something came for 60 s: got %v, want %v to %v", after, after, 60*time.Second,
+				66*time.Second)
 		}
 		<-drained
 	})
@@ -165,7 +168,7 @@ func TestPongMayComeBehindWhatWasSentBefore(t *testing.T) {
 			t.Fatal(err)
 		}
 		if after := waits(t, st); after < 6500*time.Millisecond || after > 6600*time.Millisecond {
-			t.Errorf("closed after %v, want 2 s + 2.5 s + 2 s for half a MiB", after)
+			t.Errorf("closed: got %v, want 2 s + 2.5 s + 2 s for half a MiB", after)
 		}
 		<-drained
 	})
@@ -180,8 +183,10 @@ func TestSocketThatDoesNotRegisterIsClosedAfterTenSeconds(t *testing.T) {
 			t.Fatal(err)
 		}
 		code, after := farewell(t, a, began)
-		if code != agentwire.CodeRegisterTimeout || after < 10*time.Second || after > 12*time.Second {
-			t.Errorf("closed with %q after %v", code, after)
+		if code != agentwire.CodeRegisterTimeout {
+			t.Errorf("closed: got %q, want %q", code, agentwire.CodeRegisterTimeout)
+		} else if after < 10*time.Second || after > 12*time.Second {
+			t.Errorf("after: got %v, want %v to %v", after, 10*time.Second, 12*time.Second)
 		}
 	})
 }
@@ -192,8 +197,10 @@ func TestSessionWithoutHeartbeatsEndsAfterThirtySeconds(t *testing.T) {
 		began := time.Now()
 		a := e.mustDial(t, fakeagent.Options{NoHeartbeats: true})
 		code, after := farewell(t, a, began)
-		if code != agentwire.CodeProtocolError || after < 30*time.Second || after > 32*time.Second {
-			t.Errorf("closed with %q after %v", code, after)
+		if code != agentwire.CodeProtocolError {
+			t.Errorf("closed: got %q, want %q", code, agentwire.CodeProtocolError)
+		} else if after < 30*time.Second || after > 32*time.Second {
+			t.Errorf("after: got %v, want %v to %v", after, 30*time.Second, 32*time.Second)
 		}
 	})
 }
@@ -223,8 +230,10 @@ func TestOldAgentMayBeSilentForNinetyFiveSeconds(t *testing.T) {
 		a.send(`{"type":"heartbeat","request_id":"h","payload":{}}`)
 		a.hears()
 		began := time.Now()
-		if m := a.hears(); m.Type != "error" || time.Since(began) != 95*time.Second {
-			t.Errorf("%v after %v", m, time.Since(began))
+		if m := a.hears(); m.Type != "error" {
+			t.Errorf(`m.Type: got %q, want "error"`, m.Type)
+		} else if time.Since(began) != 95*time.Second {
+			t.Errorf("time.Since(began): got %v, want %v", time.Since(began), 95*time.Second)
 		}
 		a.ends()
 	})

@@ -24,11 +24,14 @@ func TestRegistrationWaitsForItsAnswerOffTheReader(t *testing.T) {
 		began := time.Now()
 		_, err := e.dial(t, fakeagent.Options{})
 		var refused *fakeagent.Refused
-		if !errors.As(err, &refused) || refused.Frame.GetCode() != agentwire.CodeTryLater {
-			t.Errorf("a look-up that hangs: %v", err)
+		if !errors.As(err, &refused) {
+			t.Errorf("a look-up that hangs: got the error %v, want a %T", err, refused)
+		} else if refused.Frame.GetCode() != agentwire.CodeTryLater {
+			t.Errorf("a look-up that hangs: refused.Frame.GetCode(): got %q, want %q", refused.Frame.GetCode(),
+				agentwire.CodeTryLater)
 		}
 		if took := time.Since(began); took < 5*time.Second {
-			t.Errorf("a look-up that hangs is given up after %v", took)
+			t.Errorf("a look-up that hangs is given up: got %v, want at least %v", took, 5*time.Second)
 		}
 	})
 }
@@ -39,17 +42,21 @@ func TestOldAgentIsNotForgottenWhileKeysCannotBeLookedUp(t *testing.T) {
 		e.desk.Failing = 12
 		began := time.Now()
 		m := e.oldAgent(t).register("good", "node-0001")
-		if took := time.Since(began); m.Payload["success"] != true || took < 30*time.Second {
-			t.Errorf("%v after %v", m, took)
+		if took := time.Since(began); m.Payload["success"] != true {
+			t.Errorf(`m.Payload["success"]: got %v, want true`, m.Payload["success"])
+		} else if took < 30*time.Second {
+			t.Errorf("took: got %v, want at least %v", took, 30*time.Second)
 		}
 		a := e.oldAgent(t)
 		began = time.Now()
 		m = a.register("down", "node-0002")
-		if m.Type != "error" || m.Payload["code"] != 503.0 {
-			t.Errorf("heard %v", m)
+		if m.Type != "error" {
+			t.Errorf(`heard: m.Type: got %q, want "error"`, m.Type)
+		} else if m.Payload["code"] != 503.0 {
+			t.Errorf(`heard: m.Payload["code"]: got %v, want 503.0`, m.Payload["code"])
 		}
 		if took := time.Since(began); took < 4*time.Minute || took > 6*time.Minute {
-			t.Errorf("refused after %v", took)
+			t.Errorf("refused: got %v, want %v to %v", took, 4*time.Minute, 6*time.Minute)
 		}
 		a.ends()
 	})
@@ -62,11 +69,17 @@ func TestRefusedRegistrationIsHeldTwoSeconds(t *testing.T) {
 			began := time.Now()
 			_, err := e.dial(t, fakeagent.Options{Key: key})
 			var refused *fakeagent.Refused
-			if !errors.As(err, &refused) || refused.Frame.GetCode() != want || refused.Frame.GetReconnectAfterMs() < 2000 {
-				t.Errorf("key %q: %v", key, err)
+			switch {
+			case !errors.As(err, &refused):
+				t.Errorf("key %q: got the error %v, want a %T", key, err, refused)
+			case refused.Frame.GetCode() != want:
+				t.Errorf("key %q: refused.Frame.GetCode(): got %q, want %q", key, refused.Frame.GetCode(), want)
+			case refused.Frame.GetReconnectAfterMs() < 2000:
+				t.Errorf("key %q: refused.Frame.GetReconnectAfterMs(): got %d, want at least 2000", key,
+					refused.Frame.GetReconnectAfterMs())
 			}
 			if held := time.Since(began); held < 2*time.Second || held > 4*time.Second {
-				t.Errorf("held for %v", held)
+				t.Errorf("held: got %v, want %v to %v", held, 2*time.Second, 4*time.Second)
 			}
 		})
 	}
@@ -78,11 +91,15 @@ func TestOldAgentThatIsRefusedIsHeldThirtySeconds(t *testing.T) {
 			e := serve(t, Config{})
 			began := time.Now()
 			a := e.oldAgent(t)
-			if m := a.register(key, "node-0001"); m.Type != "error" || m.Payload["code"] != want {
-				t.Errorf("key %q: %v", key, m)
+			if m := a.register(key, "node-0001"); m.Type != "error" {
+				t.Errorf(`key %q: m.Type: got %q, want "error"`, key, m.Type)
+			} else if m.Payload["code"] != want {
+				t.Errorf(`key %q: m.Payload["code"]: got %v, want %v`, key, m.Payload["code"], want)
 			}
-			if status := a.ends(); status != 1008 || time.Since(began) < 30*time.Second {
-				t.Errorf("closed with %d after %v", status, time.Since(began))
+			if status := a.ends(); status != 1008 {
+				t.Errorf("closed: got %d, want 1008", status)
+			} else if time.Since(began) < 30*time.Second {
+				t.Errorf("time.Since(began): got %v, want at least %v", time.Since(began), 30*time.Second)
 			}
 		})
 	}
@@ -102,14 +119,18 @@ func TestOldAgentThatIsNotRegisteredHearsNoSuccess(t *testing.T) {
 			t.Fatal("the hub says something before the key is looked up")
 		}
 		close(e.desk.Wait)
-		if m := a.hears(); m.RequestID != "r-2" || m.Payload["success"] != true {
-			t.Errorf("heard %v", m)
+		if m := a.hears(); m.RequestID != "r-2" {
+			t.Errorf(`heard: m.RequestID: got %q, want "r-2"`, m.RequestID)
+		} else if m.Payload["success"] != true {
+			t.Errorf(`heard: m.Payload["success"]: got %v, want true`, m.Payload["success"])
 		}
 		if !a.silent(3 * time.Second) {
 			t.Error("the hub says it twice")
 		}
-		if v, _ := e.desk.Session(t).View(); len(v.Offers) != 1 || v.Offers[0].Model != "other" {
-			t.Errorf("offers %+v", v.Offers)
+		if v, _ := e.desk.Session(t).View(); len(v.Offers) != 1 {
+			t.Errorf("len(v.Offers): got %d, want 1, in %+v", len(v.Offers), v.Offers)
+		} else if v.Offers[0].Model != "other" {
+			t.Errorf(`v.Offers[0].Model: got %q, want "other"`, v.Offers[0].Model)
 		}
 	})
 }
@@ -137,11 +158,18 @@ func TestRegistrationThatCannotBeReadIsRefusedAsAnyOther(t *testing.T) {
 			go func() { _, _ = a.ws.NetConn().Write(masked(finBit|opText, []byte(c.text))) }()
 			m := a.hears()
 			text, _ := m.Payload["message"].(string)
-			if m.Type != "error" || m.Payload["code"] != 400.0 || !strings.Contains(text, c.says) {
-				t.Errorf("%s: heard %v", name, m)
+			switch {
+			case m.Type != "error":
+				t.Errorf(`%s: heard: m.Type: got %q, want "error"`, name, m.Type)
+			case m.Payload["code"] != 400.0:
+				t.Errorf(`%s: heard: m.Payload["code"]: got %v, want 400.0`, name, m.Payload["code"])
+			case !strings.Contains(text, c.says):
+				t.Errorf("%s: text: got %q, want %q in it", name, text, c.says)
 			}
-			if status := a.ends(); status != c.status || time.Since(began) < 30*time.Second {
-				t.Errorf("%s: closed with %d after %v", name, status, time.Since(began))
+			if status := a.ends(); status != c.status {
+				t.Errorf("%s: closed: got %d, want %d", name, status, c.status)
+			} else if time.Since(began) < 30*time.Second {
+				t.Errorf("%s: time.Since(began): got %v, want at least %v", name, time.Since(began), 30*time.Second)
 			}
 		})
 	}
@@ -150,16 +178,18 @@ func TestRegistrationThatCannotBeReadIsRefusedAsAnyOther(t *testing.T) {
 		a := e.oldAgent(t)
 		a.send(padded(100 << 10))
 		if m := a.hears(); m.Payload["success"] != true {
-			t.Errorf("one of 100 KiB: %v", m)
+			t.Errorf("one of 100 KiB: got %v, want true", m.Payload["success"])
 		}
 		synctest.Wait()
 		if left := e.gate.large.Left(); left != e.gate.cfg.LargeBudget {
-			t.Errorf("%d bytes are left", left)
+			t.Errorf("bytes left: got %d, want %d", left, e.gate.cfg.LargeBudget)
 		}
 		// On the live connection too.
 		a.send(`{"type":"register","request_id":"r-2","payload":{"models":{}}}`)
-		if m := a.hears(); m.Type != "error" || m.RequestID != "r-2" {
-			t.Errorf("heard %v", m)
+		if m := a.hears(); m.Type != "error" {
+			t.Errorf(`heard: m.Type: got %q, want "error"`, m.Type)
+		} else if m.RequestID != "r-2" {
+			t.Errorf(`heard: m.RequestID: got %q, want "r-2"`, m.RequestID)
 		}
 	})
 	synctest.Test(t, func(t *testing.T) {
@@ -167,7 +197,7 @@ func TestRegistrationThatCannotBeReadIsRefusedAsAnyOther(t *testing.T) {
 		a := e.oldAgent(t)
 		a.send(padded(100 << 10))
 		if m := a.hears(); m.Payload["code"] != 503.0 {
-			t.Errorf("without room for it: %v", m)
+			t.Errorf("without room: got %v, want 503.0", m.Payload["code"])
 		}
 	})
 }
@@ -182,8 +212,10 @@ func TestStraysCountFromTheRegistrationOnAndNotBefore(t *testing.T) {
 			a.send(sessiontest.Chunk("r-99", `{"choices":[]}`, false))
 		}
 		close(e.desk.Wait)
-		if m := a.hears(); m.Type != "ack" || m.Payload["success"] != true {
-			t.Errorf("heard %v", m)
+		if m := a.hears(); m.Type != "ack" {
+			t.Errorf(`heard: m.Type: got %q, want "ack"`, m.Type)
+		} else if m.Payload["success"] != true {
+			t.Errorf(`heard: m.Payload["success"]: got %v, want true`, m.Payload["success"])
 		}
 	})
 }
@@ -197,16 +229,18 @@ func TestWarningsAndWalletsOfOldAgents(t *testing.T) {
 			`"signature":"0x0102ff","auth_nonce":"n-1","models":[],"hardware":{"gpu_model":"A\u001b[31m",` +
 			`"vram_gb":"many","gpu_count":-3,"compute_capability":"8.9\n\n10.0"}}}`)
 		if m := a.hears(); !strings.Contains(fmt.Sprint(m.Payload["message"]), e.desk.Warning) {
-			t.Errorf("heard %v", m)
+			t.Errorf("heard: got %q, want %q in it", fmt.Sprint(m.Payload["message"]), e.desk.Warning)
 		}
 		shown := e.desk.Heard().Shown[0]
 		want := session.Credential{Owner: "0xabc", Signature: []byte{1, 2, 255}, Nonce: "n-1"}
 		if !reflect.DeepEqual(shown, want) {
-			t.Errorf("showed %+v, want %+v", shown, want)
+			t.Errorf("showed: got %+v, want %+v", shown, want)
 		}
 		v, _ := e.desk.Session(t).View()
-		if h := v.Hardware; h == nil || *h != (gpu.Report{Model: "A[31m", ComputeCapability: "8.9\n10.0"}) {
-			t.Errorf("hardware %+v", h)
+		if h := v.Hardware; h == nil {
+			t.Error("hardware: got nil, want a value")
+		} else if *h != (gpu.Report{Model: "A[31m", ComputeCapability: "8.9\n10.0"}) {
+			t.Errorf("hardware: *h: got %+v, want %+v", *h, gpu.Report{Model: "A[31m", ComputeCapability: "8.9\n10.0"})
 		}
 	})
 }
@@ -223,8 +257,10 @@ func TestRegistrationThatWaitsWhenTheHubDrainsIsNotAnswered(t *testing.T) {
 		}()
 		time.Sleep(3 * time.Second) //nolint:forbidigo // of a synctest bubble
 		e.gate.Drain()
-		if err := <-v2; err == nil || !strings.Contains(err.Error(), agentwire.CodeShuttingDown) {
-			t.Errorf("an agent of v2 that waits hears %v", err)
+		if err := <-v2; err == nil {
+			t.Error("an agent of v2 that waits hears: got no error, want one")
+		} else if !strings.Contains(err.Error(), agentwire.CodeShuttingDown) {
+			t.Errorf("an agent of v2 that waits hears: got the error %q, want %q in it", err, agentwire.CodeShuttingDown)
 		}
 		e.gate.Accept()
 		if !a.silent(time.Minute) {
@@ -233,8 +269,10 @@ func TestRegistrationThatWaitsWhenTheHubDrainsIsNotAnswered(t *testing.T) {
 		if err := e.gate.Close(context.Background()); err != nil {
 			t.Fatal(err)
 		}
-		if status := a.ends(); status != 1012 || e.desk.Heard().Epoch != 0 {
-			t.Errorf("closed with %d, %d registered", status, e.desk.Heard().Epoch)
+		if status := a.ends(); status != 1012 {
+			t.Errorf("closed: got %d, want 1012", status)
+		} else if e.desk.Heard().Epoch != 0 {
+			t.Errorf("e.desk.Heard().Epoch: got %d, want 0", e.desk.Heard().Epoch)
 		}
 	})
 }
@@ -248,8 +286,10 @@ func TestRegistrationThatIsLookedUpWhileTheHubDrainsIsNotAnswered(t *testing.T) 
 		synctest.Wait()
 		e.gate.Drain()
 		close(e.desk.Wait)
-		if !a.silent(time.Minute) || len(e.desk.Heard().Joined) > 0 {
-			t.Error("a hub that drains registers")
+		if !a.silent(time.Minute) {
+			t.Error("a hub that drains registers: a.silent(time.Minute): got false, want true")
+		} else if got := len(e.desk.Heard().Joined); got > 0 {
+			t.Errorf("a hub that drains registers: len(e.desk.Heard().Joined): got %d, want 0", got)
 		}
 	})
 }

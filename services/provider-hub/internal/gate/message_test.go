@@ -23,8 +23,13 @@ func TestOldAgentRegistersServesAndIsAnswered(t *testing.T) {
 		e := serve(t, Config{})
 		a := e.oldAgent(t)
 		m := a.register("good", strings.Repeat("04", 65))
-		if m.Type != "ack" || m.RequestID != "r-1" || m.Payload["success"] != true {
-			t.Fatalf("registered with %v", m)
+		switch {
+		case m.Type != "ack":
+			t.Fatalf(`registered: m.Type: got %q, want "ack"`, m.Type)
+		case m.RequestID != "r-1":
+			t.Fatalf(`registered: m.RequestID: got %q, want "r-1"`, m.RequestID)
+		case m.Payload["success"] != true:
+			t.Fatalf(`registered: m.Payload["success"]: got %v, want true`, m.Payload["success"])
 		}
 		s := e.desk.Session(t)
 		v, ok := s.View()
@@ -34,8 +39,13 @@ func TestOldAgentRegistersServesAndIsAnswered(t *testing.T) {
 			t.Errorf("view %+v", v)
 		}
 		a.send(`{"type":"heartbeat","request_id":"h-1","payload":{"metrics":{"active_requests":3}}}`)
-		if m := a.hears(); m.Type != "ack" || m.RequestID != "h-1" || m.Payload["success"] != true {
-			t.Errorf("a heartbeat is answered with %v", m)
+		switch m := a.hears(); {
+		case m.Type != "ack":
+			t.Errorf(`a heartbeat: m.Type: got %q, want "ack"`, m.Type)
+		case m.RequestID != "h-1":
+			t.Errorf(`a heartbeat: m.RequestID: got %q, want "h-1"`, m.RequestID)
+		case m.Payload["success"] != true:
+			t.Errorf(`a heartbeat: m.Payload["success"]: got %v, want true`, m.Payload["success"])
 		}
 		body := `{ "model":"m","seed":9007199254740993,"x":"é\u00e9"}`
 		st, err := s.Open(session.Request{RequestID: "req", Model: "m", Stream: true, Body: []byte(body)})
@@ -43,8 +53,13 @@ func TestOldAgentRegistersServesAndIsAnswered(t *testing.T) {
 			t.Fatal(err)
 		}
 		m = a.hears()
-		if m.Type != "inference" || m.Payload["model_id"] != "m" || m.Payload["stream"] != true {
-			t.Fatalf("asked with %v", m)
+		switch {
+		case m.Type != "inference":
+			t.Fatalf(`asked: m.Type: got %q, want "inference"`, m.Type)
+		case m.Payload["model_id"] != "m":
+			t.Fatalf(`asked: m.Payload["model_id"]: got %v, want "m"`, m.Payload["model_id"])
+		case m.Payload["stream"] != true:
+			t.Fatalf(`asked: m.Payload["stream"]: got %v, want true`, m.Payload["stream"])
 		}
 		a.send(sessiontest.Chunk(m.RequestID, "{\"a\":\n1}", false))
 		a.send(sessiontest.Chunk(m.RequestID, "null", true))
@@ -59,13 +74,13 @@ func TestOldAgentRegistersServesAndIsAnswered(t *testing.T) {
 			}
 			if end != nil {
 				if *end != (session.End{Status: 200, Complete: true}) {
-					t.Errorf("end %+v", end)
+					t.Errorf("end: got %+v, want %+v", *end, session.End{Status: 200, Complete: true})
 				}
 				break
 			}
 		}
 		if string(got) != "data: {\"a\": 1}\n\ndata: [DONE]\n\n" {
-			t.Errorf("answered %q", got)
+			t.Errorf("got %q, want %q", string(got), "data: {\"a\": 1}\n\ndata: [DONE]\n\n")
 		}
 	})
 }
@@ -86,8 +101,15 @@ func TestLargeMessagesShareABudgetAndOnlyTheirRequestFails(t *testing.T) {
 		fits, fitsID := request(false)
 		a.send(large(fitsID, 1<<20))
 		<-fits.Ready()
-		if got, end, err := fits.Take(); len(got) < 1<<20 || end == nil || !end.Complete || err != nil {
-			t.Errorf("one that fits: %d bytes, %+v, %v", len(got), end, err)
+		switch got, end, err := fits.Take(); {
+		case len(got) < 1<<20:
+			t.Errorf("one that fits: len(got): got %d, want at least 1<<20", len(got))
+		case end == nil:
+			t.Error("one that fits: end: got nil, want a value")
+		case !end.Complete:
+			t.Error("one that fits: end.Complete: got false, want true")
+		case err != nil:
+			t.Errorf("one that fits: got the error %v, want none", err)
 		}
 		much, muchID := request(false)
 		beside, besideID := request(true)
@@ -96,22 +118,30 @@ func TestLargeMessagesShareABudgetAndOnlyTheirRequestFails(t *testing.T) {
 		a.send(sessiontest.StreamEnd(besideID, ""))
 		<-much.Ready()
 		if _, _, err := much.Take(); !errors.Is(err, session.ErrNoRoom) {
-			t.Errorf("one that does not: %v", err)
+			t.Errorf("one that does not: got the error %v, want %v", err, session.ErrNoRoom)
 		}
 		<-beside.Ready()
 		synctest.Wait()
-		if _, end, err := beside.Take(); end == nil || err != nil {
-			t.Errorf("the one beside it: %+v, %v", end, err)
+		if _, end, err := beside.Take(); end == nil {
+			t.Error("the one beside: end: got nil, want a value")
+		} else if err != nil {
+			t.Errorf("the one beside: got the error %v, want none", err)
 		}
 		again, againID := request(false)
 		a.send(large(againID, 1<<20))
 		<-again.Ready()
-		if _, end, err := again.Take(); end == nil || err != nil {
-			t.Errorf("one after it: %+v, %v", end, err)
+		if _, end, err := again.Take(); end == nil {
+			t.Error("one: end: got nil, want a value")
+		} else if err != nil {
+			t.Errorf("one: got the error %v, want none", err)
 		}
 		synctest.Wait()
-		if left := e.gate.large.Left(); left != 16<<20 || e.counts.Conns.Discarded.Load() != 1 {
-			t.Errorf("%d bytes of the budget are left, %d messages were thrown away", left, e.counts.Conns.Discarded.Load())
+		if left := e.gate.large.Left(); left != 16<<20 {
+			t.Errorf("%d bytes of the budget are left, %d messages were thrown away: left: got %d, want 16<<20", left,
+				e.counts.Conns.Discarded.Load(), left)
+		} else if e.counts.Conns.Discarded.Load() != 1 {
+			t.Errorf("%d bytes of the budget are left, %d messages were thrown away: e.counts.Conns.Discarded.Load(): got %d, "+
+				"want 1", left, e.counts.Conns.Discarded.Load(), e.counts.Conns.Discarded.Load())
 		}
 	})
 }
@@ -132,15 +162,15 @@ func TestLargeMessagesThatStallAreCutOff(t *testing.T) {
 		}
 		synctest.Wait()
 		if held := e.gate.cfg.LargeBudget - e.gate.large.Left(); held < 1<<20 || held > 3<<20 {
-			t.Errorf("%d bytes are held for 1 MiB of 8", held)
+			t.Errorf("bytes held for 1 MiB of 8: got %d, want 1<<20 to 3<<20", held)
 		}
 		a.ends()
 		synctest.Wait()
 		if age := time.Since(began); age < 20*time.Second || age > 22*time.Second {
-			t.Errorf("closed after %v", age)
+			t.Errorf("closed: got %v, want %v to %v", age, 20*time.Second, 22*time.Second)
 		}
 		if left := e.gate.large.Left(); left != e.gate.cfg.LargeBudget {
-			t.Errorf("%d bytes of the budget are left", left)
+			t.Errorf("bytes of the budget are left: got %d, want %d", left, e.gate.cfg.LargeBudget)
 		}
 	})
 }
@@ -167,7 +197,7 @@ func TestMessagesOfAnOldSessionAreBounded(t *testing.T) {
 			a.register("good", "node-0001")
 			go func() { _, _ = a.ws.NetConn().Write(masked(finBit|opText, []byte(c.text))) }()
 			if got := a.ends(); got != c.want {
-				t.Errorf("%s: closed with %d, want %d", name, got, c.want)
+				t.Errorf("%s: closed: got %d, want %d", name, got, c.want)
 			}
 		})
 	}
@@ -207,8 +237,10 @@ func TestRoomOfAMessageThatIsThrownAwayIsFreeAtOnce(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			e := arriving(t, c.cfg, c.asked, c.bytes)
-			if held := e.gate.cfg.LargeBudget - e.gate.large.Left(); (held == 0) != c.free || held > 8<<20 {
-				t.Errorf("%s: %d bytes are held", name, held)
+			if held := e.gate.cfg.LargeBudget - e.gate.large.Left(); (held == 0) != c.free {
+				t.Errorf("%s: bytes held: held == 0: got %t, want %t", name, held == 0, c.free)
+			} else if held > 8<<20 {
+				t.Errorf("%s: bytes held: held: got %d, want at most 8<<20", name, held)
 			}
 		})
 	}
@@ -231,7 +263,7 @@ func TestMessageThatIsNotAllHereHasItsTime(t *testing.T) {
 			}
 			a.ends()
 			if age := time.Since(began); age != 20*time.Second {
-				t.Errorf("%s: ended after %v", name, age)
+				t.Errorf("%s: ended: got %v, want %v", name, age, 20*time.Second)
 			}
 		})
 	}
@@ -262,7 +294,7 @@ func TestWhatAnAgentSaysBehindItsRefusalHoldsNoRoom(t *testing.T) {
 		}
 		synctest.Wait()
 		if held := e.gate.cfg.LargeBudget - e.gate.large.Left(); held != 0 {
-			t.Errorf("%d bytes are held for it", held)
+			t.Errorf("bytes held for it: got %d, want 0", held)
 		}
 	})
 }
@@ -275,11 +307,13 @@ func TestSocketKeepsNothingOfMessagesThatAreReadOrSent(t *testing.T) {
 		synctest.Wait()
 		for c := range e.gate.sockets {
 			if !reflect.DeepEqual(c.in, session.Inbound{}) {
-				t.Errorf("kept of the registration: %+v", c.in)
+				t.Errorf("kept of the registration: got %+v, want %+v", c.in, session.Inbound{})
 			}
 			all := []session.Outbound{{Kind: session.OutWarmUp, Name: "w", Model: "m"}}
-			if err := c.sendMessages(all); err != nil || !reflect.DeepEqual(all[0], session.Outbound{}) {
-				t.Errorf("kept of a message that was sent: %+v, %v", all[0], err)
+			if err := c.sendMessages(all); err != nil {
+				t.Errorf("kept of a message that: got the error %v, want none", err)
+			} else if !reflect.DeepEqual(all[0], session.Outbound{}) {
+				t.Errorf("kept of a message that: all[0]: got %+v, want %+v", all[0], session.Outbound{})
 			}
 		}
 	})

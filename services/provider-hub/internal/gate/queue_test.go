@@ -39,16 +39,18 @@ func TestRegistrationsOfOneNetworkNeverHoldUpAnother(t *testing.T) {
 			turn(other)
 		}
 		if took := time.Since(began); took > 1200*time.Millisecond {
-			t.Errorf("five registrations of another network took %v behind a thousand, want each second turn", took)
+			t.Errorf("five registrations of another network took: got %v behind a thousand, want each second turn", took)
 		}
 		all.Wait()
 		if took := time.Since(began); took < 99*time.Second || took > 102*time.Second {
-			t.Errorf("all were through after %v, want 10 a second", took)
+			t.Errorf("all were through: got %v, want 10 a second", took)
 		}
 		q.mu.Lock()
 		defer q.mu.Unlock()
-		if len(q.lines) != 0 || len(q.order) != 0 {
-			t.Errorf("%d lines are left, %d networks", len(q.lines), len(q.order))
+		if len(q.lines) != 0 {
+			t.Errorf("%d lines are left, %d networks: len(q.lines): got %d, want 0", len(q.lines), len(q.order), len(q.lines))
+		} else if len(q.order) != 0 {
+			t.Errorf("%d lines are left, %d networks: len(q.order): got %d, want 0", len(q.lines), len(q.order), len(q.order))
 		}
 	})
 }
@@ -68,8 +70,10 @@ func TestRegistrationsThatGoAwayCostTheOthersNoTime(t *testing.T) {
 			}
 		}
 		began := time.Now()
-		if err := q.turn(t.Context(), netip.Addr{}); err != nil || time.Since(began) > time.Second {
-			t.Errorf("waited %v for 1,000 that did not: %v", time.Since(began), err)
+		if err := q.turn(t.Context(), netip.Addr{}); err != nil {
+			t.Errorf("got the error %v, want none", err)
+		} else if time.Since(began) > time.Second {
+			t.Errorf("waited: got %v, want at most %v", time.Since(began), time.Second)
 		}
 	})
 }
@@ -80,15 +84,15 @@ func TestWhatIsNoKeyTakesNobodysTurn(t *testing.T) {
 		for range 20 {
 			a := e.oldAgent(t)
 			if m := a.register("malformed", "node-0001"); m.Type != "error" {
-				t.Fatalf("heard %v", m)
+				t.Fatalf(`heard: got %q, want "error"`, m.Type)
 			}
 		}
 		if got := len(e.desk.Heard().Shown); got != 0 {
-			t.Errorf("%d keys were looked up that are none", got)
+			t.Errorf("keys looked up that are none: got %d, want 0", got)
 		}
 		a := e.oldAgent(t)
 		if m := a.register("good", "node-0001"); m.Payload["success"] != true { // the only turn there is
-			t.Errorf("heard %v", m)
+			t.Errorf("heard: got %v, want true", m.Payload["success"])
 		}
 	})
 }
@@ -104,15 +108,15 @@ func TestRegistrationsBeyondTheRateAreDelayedAndNobodyIsClosed(t *testing.T) {
 			agents = append(agents, a)
 		}
 		if took := time.Since(began); took > time.Second {
-			t.Errorf("the handshakes took %v", took)
+			t.Errorf("the handshakes took: got %v, want at most %v", took, time.Second)
 		}
 		for _, a := range agents {
 			if m := a.hears(); m.Payload["success"] != true {
-				t.Errorf("heard %v", m)
+				t.Errorf("heard: got %v, want true", m.Payload["success"])
 			}
 		}
 		if took := time.Since(began); took < 3900*time.Millisecond || took > 5*time.Second {
-			t.Errorf("nine registrations took %v at two a second", took)
+			t.Errorf("nine registrations took: got %v, want %v to %v", took, 3900*time.Millisecond, 5*time.Second)
 		}
 	})
 }
@@ -126,13 +130,15 @@ func TestServerLetsSocketsInAtASteadyRateAndUpToItsBound(t *testing.T) {
 			agents = append(agents, e.mustDial(t, fakeagent.Options{NodeID: "node-000" + string(rune('a'+i))}))
 		}
 		if took := time.Since(began); took < 1900*time.Millisecond {
-			t.Errorf("three handshakes took %v at one a second", took)
+			t.Errorf("three handshakes took: got %v, want at least %v", took, 1900*time.Millisecond)
 		}
-		if _, err := e.dial(t, fakeagent.Options{}); err == nil || !strings.Contains(err.Error(), "503") {
-			t.Errorf("a fourth socket of three: %v", err)
+		if _, err := e.dial(t, fakeagent.Options{}); err == nil {
+			t.Error("a fourth socket of three: got no error, want one")
+		} else if !strings.Contains(err.Error(), "503") {
+			t.Errorf(`a fourth socket of three: got the error %q, want "503" in it`, err)
 		}
 		if n := e.counts.Sockets.Load(); n != 3 {
-			t.Errorf("%d sockets", n)
+			t.Errorf("sockets: got %d, want 3", n)
 		}
 		for _, a := range agents {
 			a.Close()
@@ -150,7 +156,7 @@ func TestSocketsAreHeldUntilTheHubAccepts(t *testing.T) {
 		}
 		e.gate.Accept()
 		if m := a.hears(); m.Payload["success"] != true {
-			t.Errorf("then it says %v", m)
+			t.Errorf("then: got %v, want true", m.Payload["success"])
 		}
 	})
 }

@@ -130,7 +130,7 @@ func TestMessagesOfTheOtherKindAndTextThatIsNoneAreRefused(t *testing.T) {
 				t.Errorf("%s: written after %v", name, age)
 			}
 			if got := closeFrame(r); got != c.want {
-				t.Errorf("%s: closed with %d, want %d", name, got, c.want)
+				t.Errorf("%s: closed: got %d, want %d", name, got, c.want)
 			}
 			if age := time.Since(began); c.subprotocol == "" && c.want != wsconn.StatusNormal && age < 2*time.Second {
 				t.Errorf("%s: a socket of %v was closed", name, age)
@@ -149,8 +149,13 @@ func TestPingsAreAnsweredAsTheyWereSaid(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := make([]byte, 2+len("are you there"))
-		if _, err := io.ReadFull(r, got); err != nil || got[0] != finBit|opPong || string(got[2:]) != "are you there" {
-			t.Errorf("answered %q, %v", got, err)
+		switch _, err := io.ReadFull(r, got); {
+		case err != nil:
+			t.Errorf("got the error %v, want none", err)
+		case got[0] != finBit|opPong:
+			t.Errorf("got[0]: got %d, want %d", got[0], finBit|opPong)
+		case string(got[2:]) != "are you there":
+			t.Errorf(`got[2:]: got %q, want "are you there"`, string(got[2:]))
 		}
 	})
 }
@@ -225,9 +230,15 @@ func TestOnlyTheTwoDialectsAreUpgraded(t *testing.T) {
 		{"/other", agentwire.Subprotocol, 404}, {"/wsx", agentwire.Subprotocol, 404},
 	} {
 		w := upgrade(c.path, c.protocol)
-		if w.Code != c.want || c.want == 400 && !strings.Contains(w.Body.String(), agentwire.Subprotocol) ||
-			!strings.HasPrefix(w.Header().Get("Content-Type"), "text/plain") {
-			t.Errorf("%s %q: %d %s", c.path, c.protocol, w.Code, w.Body)
+		switch {
+		case w.Code != c.want:
+			t.Errorf("%s %q: w.Code: got %d, want %d", c.path, c.protocol, w.Code, c.want)
+		case c.want == 400 && !strings.Contains(w.Body.String(), agentwire.Subprotocol):
+			t.Errorf("%s %q: w.Body: got %q, want %q in it, where c.want == 400", c.path, c.protocol, w.Body.String(),
+				agentwire.Subprotocol)
+		case !strings.HasPrefix(w.Header().Get("Content-Type"), "text/plain"):
+			t.Errorf(`%s %q: w.Header().Get("Content-Type"): got %q, want the prefix "text/plain"`, c.path, c.protocol,
+				w.Header().Get("Content-Type"))
 		}
 	}
 }

@@ -113,11 +113,14 @@ func (e *endpoint) plainConn(t *testing.T, subprotocol string) (net.Conn, *bufio
 	}
 	r := bufio.NewReader(conn)
 	answer, err := http.ReadResponse(r, nil)
-	if err != nil || answer.StatusCode != http.StatusSwitchingProtocols {
-		t.Fatalf("upgraded with %v, %v", answer, err)
+	if err != nil {
+		t.Fatalf("got the error %v, want none", err)
+	}
+	if answer.StatusCode != http.StatusSwitchingProtocols {
+		t.Fatalf("upgraded: answer.StatusCode: got %d, want 101", answer.StatusCode)
 	}
 	if got := answer.Header.Get("Sec-WebSocket-Protocol"); got != subprotocol {
-		t.Fatalf("upgraded to subprotocol %q, want %q", got, subprotocol)
+		t.Fatalf("upgraded to subprotocol: got %q, want %q", got, subprotocol)
 	}
 	return conn, r
 }

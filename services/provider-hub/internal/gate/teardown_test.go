@@ -33,8 +33,10 @@ func (e *endpoint) comeBack(t *testing.T, from netip.Addr, node string) *websock
 			t.Error(err)
 		}
 		var m said
-		if err := ws.ReadJSON(&m); err != nil || m.Payload["success"] != true {
-			t.Errorf("registered with %v, %v", m, err)
+		if err := ws.ReadJSON(&m); err != nil {
+			t.Errorf("got the error %v, want none", err)
+		} else if m.Payload["success"] != true {
+			t.Errorf(`registered: m.Payload["success"]: got %v, want true`, m.Payload["success"])
 		}
 		go func() { // pings are answered
 			for {
@@ -65,7 +67,7 @@ func TestAgentsAreBackWithinAMinuteWhenAllAreCutAtOnce(t *testing.T) {
 		}
 		back.Wait()
 		if took := time.Since(began); took > time.Minute || took < (agents-400)/200*time.Second {
-			t.Errorf("all are back after %v", took)
+			t.Errorf("all are back: got %v, want at most %v and at least %v", took, time.Minute, (agents-400)/200*time.Second)
 		}
 		for _, ws := range all {
 			_ = ws.Close()
@@ -98,17 +100,21 @@ func TestStreamsFailBeforeAnybodyWaitsToLeave(t *testing.T) {
 			}
 		}
 		if _, _, err := st.Take(); !errors.Is(err, session.ErrLost) {
-			t.Errorf("the stream ends with %v", err)
+			t.Errorf("the stream ends: got the error %v, want %v", err, session.ErrLost)
 		}
 		if e.desk.Heard().Left != 0 {
-			t.Errorf("%d have left while others were leaving", e.desk.Heard().Left)
+			t.Errorf("have left while others were leaving: got %d, want 0", e.desk.Heard().Left)
 		}
 		for range cap(exit) {
 			<-exit
 		}
 		synctest.Wait()
-		if e.desk.Heard().Left != 2 || e.counts.Sockets.Load() != 0 {
-			t.Errorf("%d have left, %d sockets are open", e.desk.Heard().Left, e.counts.Sockets.Load())
+		if e.desk.Heard().Left != 2 {
+			t.Errorf("%d have left, %d sockets are open: e.desk.Heard().Left: got %d, want 2", e.desk.Heard().Left,
+				e.counts.Sockets.Load(), e.desk.Heard().Left)
+		} else if e.counts.Sockets.Load() != 0 {
+			t.Errorf("%d have left, %d sockets are open: e.counts.Sockets.Load(): got %d, want 0", e.desk.Heard().Left,
+				e.counts.Sockets.Load(), e.counts.Sockets.Load())
 		}
 	})
 }
@@ -130,10 +136,12 @@ func TestReaderThatPanicsEndsItsSession(t *testing.T) {
 		a.ends()
 		synctest.Wait()
 		if _, _, err := st.Take(); !errors.Is(err, session.ErrLost) {
-			t.Errorf("the stream ends with %v", err)
+			t.Errorf("the stream ends: got the error %v, want %v", err, session.ErrLost)
 		}
-		if sockets, left := e.counts.Sockets.Load(), e.desk.Heard().Left; sockets != 0 || left != 1 {
-			t.Errorf("%d sockets, %d left", sockets, left)
+		if sockets, left := e.counts.Sockets.Load(), e.desk.Heard().Left; sockets != 0 {
+			t.Errorf("sockets: got %d, want 0", sockets)
+		} else if left != 1 {
+			t.Errorf("left: got %d, want 1", left)
 		}
 	})
 }

@@ -54,8 +54,10 @@ func TestTheRuleByCases(t *testing.T) {
 	}
 	for name, c := range cases {
 		got := c.report.Shortfall()
-		if c.short == "" && got != "" || c.short != "" && !strings.Contains(got, c.short) {
-			t.Errorf("%s: %q, want %q", name, got, c.short)
+		if c.short == "" && got != "" {
+			t.Errorf(`%s: c.report.Shortfall(): got %q, want "", where c.short == ""`, name, got)
+		} else if c.short != "" && !strings.Contains(got, c.short) {
+			t.Errorf(`%s: c.report.Shortfall(): got %q, want %q in it, where c.short != ""`, name, got, c.short)
 		}
 	}
 }
@@ -64,8 +66,10 @@ func TestTheLowestCapabilityIsShown(t *testing.T) {
 	for text, want := range map[string]string{"8.9\n10.0\n8.6": "8.6", "9": "9.0", "": "", "x": "", " \n ": "",
 		"12.0": "12.0"} {
 		lowest, ok := LowestCapability(text)
-		if ok != (want != "") || ok && lowest.String() != want {
-			t.Errorf("%q: %v, %v; want %q", text, lowest, ok, want)
+		if ok != (want != "") {
+			t.Errorf("%q: ok: got %t, want %t", text, ok, want != "")
+		} else if ok && lowest.String() != want {
+			t.Errorf("%q: lowest: got %q, want %q", text, lowest.String(), want)
 		}
 	}
 }
@@ -80,8 +84,10 @@ func FuzzLowestCapability(f *testing.F) {
 			return
 		}
 		again, ok := LowestCapability(lowest.String())
-		if !ok || again != lowest {
-			t.Errorf("%q: %v, and then %v", text, lowest, again)
+		if !ok {
+			t.Error("ok of LowestCapability(lowest.String()): got false, want true")
+		} else if again != lowest {
+			t.Errorf("again: got %v, want %v, with %q", again, lowest, text)
 		}
 		found := false
 		for line := range strings.SplitSeq(text, "\n") {
@@ -89,8 +95,10 @@ func FuzzLowestCapability(f *testing.F) {
 			if strings.TrimSpace(line) == "" {
 				continue
 			}
-			if !readable || c.below(lowest) {
-				t.Errorf("%q: %q is not above %v", text, line, lowest)
+			if !readable {
+				t.Errorf("%q: %q is not above %v: readable of parseCapability(…): got false, want true", text, line, lowest)
+			} else if c.below(lowest) {
+				t.Errorf("%q: %q is not above %v: c.below(lowest): got true, want false", text, line, lowest)
 			}
 			found = found || c == lowest
 		}

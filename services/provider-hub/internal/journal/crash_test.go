@@ -58,8 +58,11 @@ func (w *witness) check(t *testing.T, rec *journal.Recovery) {
 	}
 	open := dispatches(t, rec)
 	for k, u := range open {
-		if !w.opened[k] || u.Progress.Tokens > w.progress[k] {
-			t.Fatalf("%v is open with progress %v, told were %v and %d", k, u.Progress, w.opened[k], w.progress[k])
+		if !w.opened[k] {
+			t.Fatalf("%v is open with progress: w.opened[k]: got false, want true", k)
+		}
+		if u.Progress.Tokens > w.progress[k] {
+			t.Fatalf("%v is open with progress: u.Progress.Tokens: got %d, want at most %d", k, u.Progress.Tokens, w.progress[k])
 		}
 		if found[k] {
 			t.Fatalf("%v is both open and final", k)
@@ -275,11 +278,11 @@ func TestRecordOfAKilledProcessIsDurableOnceReopened(t *testing.T) {
 		must(t, <-written)
 		j, rec := open(t, config(after))
 		if rec.Unsettled != 1 {
-			t.Fatalf("seed %d: the killed process's final is lost: %+v", seed, rec)
+			t.Fatalf("seed %d: the killed process's final is lost: got %d, want 1", seed, rec.Unsettled)
 		}
 		_, rec = open(t, config(after.Crash(seeded(seed))))
 		if rec.Unsettled != 1 {
-			t.Fatalf("seed %d: a final that Recovery showed is lost in a crash: %+v", seed, rec)
+			t.Fatalf("seed %d: a final that Recovery showed is lost in a crash: got %d, want 1", seed, rec.Unsettled)
 		}
 		must(t, j.Close())
 	}

@@ -39,8 +39,11 @@ func checkRecords(t *testing.T, rec *journal.Recovery) {
 		}
 	}
 	for k, u := range dispatches(t, rec) {
-		if p := u.Progress; p != (journal.Progress{}) && (k != keyOf(9) || p != journal.Progress{Tokens: 3, Bytes: 4}) {
-			t.Fatalf("%v came back with progress %v", k, p)
+		if p := u.Progress; p != (journal.Progress{}) && k != keyOf(9) {
+			t.Fatalf("%v came back with progress %v: k: got %v, want %v, where p != (journal.Progress{})", k, p, k, keyOf(9))
+		} else if (p != (journal.Progress{}) && p != journal.Progress{Tokens: 3, Bytes: 4}) {
+			t.Fatalf("%v came back with progress %v: u.Progress: got %+v, want %+v or %+v", k, p, p, journal.Progress{},
+				journal.Progress{Tokens: 3, Bytes: 4})
 		}
 		if u.Committed && k != keyOf(9) {
 			t.Fatalf("%v was never committed", k)
@@ -57,16 +60,24 @@ func TestTornTailIsCutAndNamed(t *testing.T) {
 		j, rec := open(t, config(torn))
 		checkRecords(t, rec)
 		if rec.DamageTotal != 0 {
-			t.Fatalf("cut at %d: reported as damage %v", length, rec.Damage)
+			t.Fatalf("cut at %d: reported as damage: got %d, want 0", length, rec.DamageTotal)
 		}
-		if rec.Torn != nil && (rec.Torn.To != int64(length) || rec.Torn.Segment != 1) {
-			t.Fatalf("cut at %d: reported as %+v", length, rec.Torn)
+		if rec.Torn != nil && rec.Torn.To != int64(length) {
+			t.Fatalf("cut at %d: reported: rec.Torn.To: got %d, want %d", length, rec.Torn.To, int64(length))
+		}
+		if rec.Torn != nil && rec.Torn.Segment != 1 {
+			t.Fatalf("cut at %d: reported: rec.Torn.Segment: got %d, want 1", length, rec.Torn.Segment)
 		}
 		serve(t, j, keyOf(50))
 		must(t, j.Close())
 		_, again := open(t, config(torn))
-		if again.Torn != nil || again.DamageTotal != 0 || again.Unsettled != rec.Unsettled+1 {
-			t.Fatalf("cut at %d: second open found %+v after %+v", length, again, rec)
+		switch {
+		case again.Torn != nil:
+			t.Fatalf("cut at %d: second open found: again.Torn: got %+v, want nil", length, again.Torn)
+		case again.DamageTotal != 0:
+			t.Fatalf("cut at %d: second open found: again.DamageTotal: got %d, want 0", length, again.DamageTotal)
+		case again.Unsettled != rec.Unsettled+1:
+			t.Fatalf("cut at %d: second open found: again.Unsettled: got %d, want %d", length, again.Unsettled, rec.Unsettled+1)
 		}
 	}
 }
@@ -92,12 +103,21 @@ func TestBitFlipNeverYieldsAWrongRecordNorGoesUnseen(t *testing.T) {
 				if rec.DamageTotal == 0 && rec.Torn == nil {
 					t.Fatalf("flip %d.%d went unseen", at, bit)
 				}
-				if !newest && (rec.Torn != nil || rec.Damage[0].Segment != 1 || rec.Damage[0].From > int64(at) ||
-					rec.Damage[0].To <= int64(at)) {
-					t.Fatalf("flip %d.%d reported as %+v", at, bit, rec)
+				switch {
+				case !newest && rec.Torn != nil:
+					t.Fatalf("flip %d.%d reported: rec.Torn: got %+v, want nil, where !newest", at, bit, rec.Torn)
+				case !newest && rec.Damage[0].Segment != 1:
+					t.Fatalf("flip %d.%d reported: rec.Damage[0].Segment: got %d, want 1, where !newest", at, bit,
+						rec.Damage[0].Segment)
+				case !newest && rec.Damage[0].From > int64(at):
+					t.Fatalf("flip %d.%d reported: rec.Damage[0].From: got %d, want at most %d, where !newest", at, bit,
+						rec.Damage[0].From, int64(at))
+				case !newest && rec.Damage[0].To <= int64(at):
+					t.Fatalf("flip %d.%d reported: rec.Damage[0].To: got %d, want more than %d, where !newest", at, bit,
+						rec.Damage[0].To, int64(at))
 				}
 				if rec.Unsettled < 2 {
-					t.Fatalf("flip %d.%d lost finals it did not touch: %+v", at, bit, rec)
+					t.Fatalf("flip %d.%d lost finals it did not touch: got %d, want at least 2", at, bit, rec.Unsettled)
 				}
 				must(t, j.Close())
 			}
@@ -125,8 +145,13 @@ func TestMissingSegmentIsReported(t *testing.T) {
 	must(t, j.Close())
 	must(t, disk.Remove(segments(t, disk)[1]))
 	_, rec := open(t, config(disk))
-	if rec.DamageTotal != 1 || !rec.Damage[0].Missing || rec.Damage[0].Segment != 2 {
-		t.Fatalf("got %+v", rec)
+	switch {
+	case rec.DamageTotal != 1:
+		t.Fatalf("rec.DamageTotal: got %d, want 1", rec.DamageTotal)
+	case !rec.Damage[0].Missing:
+		t.Fatal("rec.Damage[0].Missing: got false, want true")
+	case rec.Damage[0].Segment != 2:
+		t.Fatalf("rec.Damage[0].Segment: got %d, want 2", rec.Damage[0].Segment)
 	}
 }
 
@@ -158,12 +183,18 @@ func TestUnreadablePayloadComesAsAnErrorBesideItsKey(t *testing.T) {
 			continue
 		}
 		bad++
-		if f.Key != keyOf(1) || f.Payload != nil {
-			t.Fatalf("got %+v with %v", f, err)
+		if f.Key != keyOf(1) {
+			t.Fatalf("with %v: f.Key: got %v, want %v", err, f.Key, keyOf(1))
+		}
+		if f.Payload != nil {
+			t.Fatalf("with %v: f.Payload: got %q, want nil", err, f.Payload)
 		}
 	}
-	if bad != 1 || j.Err() != nil {
-		t.Fatalf("%d errors, journal error %v", bad, j.Err())
+	if bad != 1 {
+		t.Fatalf("bad: got %d, want 1", bad)
+	}
+	if j.Err() != nil {
+		t.Fatalf("j.Err(): got the error %v, want none", j.Err())
 	}
 }
 

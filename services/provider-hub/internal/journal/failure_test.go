@@ -74,7 +74,7 @@ func TestConcurrentFinalsShareOneSync(t *testing.T) {
 		gate.open()
 		done.Wait()
 		if got := disk.Count(simdisk.OpSync) - before; got > 2 {
-			t.Fatalf("%d finals took %d syncs, want at most 2", writers, got)
+			t.Fatalf("%d finals took: got %d syncs, want at most 2", writers, got)
 		}
 		must(t, j.Close())
 	})
@@ -94,7 +94,7 @@ func TestDispatchDoesNotSync(t *testing.T) {
 		}
 		synctest.Wait()
 		if got := disk.Count(simdisk.OpSync) - before; got != 0 {
-			t.Fatalf("lazy records took %d syncs", got)
+			t.Fatalf("lazy records took: got %d, want 0", got)
 		}
 		_, rec := open(t, config(disk.Kill()))
 		if len(dispatches(t, rec)) != 100 {
@@ -125,7 +125,7 @@ func TestAnyDiskErrorPoisonsForGood(t *testing.T) {
 			settled := churnUntilFailure(t, j)
 			<-j.Failed()
 			if !errors.Is(j.Err(), syscall.EIO) {
-				t.Fatalf("Err is %v", j.Err())
+				t.Fatalf("j.Err(): got the error %v, want %v", j.Err(), syscall.EIO)
 			}
 			broken.Store(false) // the disk recovers, the journal must not
 			syncs := disk.Count(simdisk.OpSync)
@@ -140,11 +140,11 @@ func TestAnyDiskErrorPoisonsForGood(t *testing.T) {
 				"close":    j.Close(),
 			} {
 				if !errors.Is(err, syscall.EIO) {
-					t.Errorf("%s after the failure: got %v", name, err)
+					t.Errorf("%s after the failure: got the error %v, want %v", name, err, syscall.EIO)
 				}
 			}
 			if got := disk.Count(simdisk.OpSync); got != syncs {
-				t.Errorf("%d syncs after the failure", got-syncs)
+				t.Errorf("syncs after the failure: got %d, want %d", got, syncs)
 			}
 			_, rec := open(t, config(disk.Crash(seeded(2))))
 			left := map[journal.Key]bool{}
@@ -193,18 +193,20 @@ func TestFullDiskPoisonsAndOpenRecovers(t *testing.T) {
 	must(t, j.Sync(t.Context()))
 	full.Store(true)
 	if err := j.Final(t.Context(), keyOf(2), finalPayload(keyOf(2))); !errors.Is(err, syscall.ENOSPC) {
-		t.Fatalf("got %v", err)
+		t.Fatalf("got the error %v, want %v", err, syscall.ENOSPC)
 	}
 	if err := j.Close(); !errors.Is(err, syscall.ENOSPC) {
-		t.Fatalf("close: got %v", err)
+		t.Fatalf("got the error %v, want %v", err, syscall.ENOSPC)
 	}
 	if _, _, err := journal.Open(config(disk)); !errors.Is(err, syscall.ENOSPC) {
-		t.Fatalf("open on a full disk: got %v", err)
+		t.Fatalf("open on a full disk: got the error %v, want %v", err, syscall.ENOSPC)
 	}
 	full.Store(false)
 	j, rec := open(t, config(disk))
-	if got := finals(t, rec.Finals()); len(got) != 1 || got[0] != keyOf(1) {
-		t.Fatalf("got %v", got)
+	if got := finals(t, rec.Finals()); len(got) != 1 {
+		t.Fatalf("len(got): got %d, want 1, in %v", len(got), got)
+	} else if got[0] != keyOf(1) {
+		t.Fatalf("got[0]: got %v, want %v", got[0], keyOf(1))
 	}
 	if len(dispatches(t, rec)) != 1 {
 		t.Fatal("dispatch is lost")

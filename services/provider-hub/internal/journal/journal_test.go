@@ -33,22 +33,36 @@ func TestReopenFindsUnsettledAndUnfinishedInOrder(t *testing.T) {
 
 	for round := range 3 { // replay is idempotent
 		j, rec := open(t, config(disk))
-		if rec.Torn != nil || rec.DamageTotal != 0 {
-			t.Fatalf("round %d: sound journal reported as torn %v, damage %v", round, rec.Torn, rec.Damage)
+		if rec.Torn != nil {
+			t.Fatalf("round %d: sound journal reported as torn: got %+v, want nil", round, rec.Torn)
+		}
+		if rec.DamageTotal != 0 {
+			t.Fatalf("round %d: rec.DamageTotal: got %d, want 0", round, rec.DamageTotal)
 		}
 		if got := finals(t, rec.Finals()); !slices.Equal(got, want) {
-			t.Fatalf("round %d: got %d finals in another order or number than %d", round, len(got), len(want))
+			t.Fatalf("round %d: got %d finals in another order or number than %d: got %+v, want %+v", round, len(got), len(want),
+				got, want)
 		}
 		got := dispatches(t, rec)
-		if len(got) != 2 || rec.Unfinished != 2 || rec.Unsettled != len(want) {
-			t.Fatalf("round %d: got unfinished %v, %+v", round, got, rec)
+		switch {
+		case len(got) != 2:
+			t.Fatalf("round %d: got unfinished: len(got): got %d, want 2, in %v", round, len(got), got)
+		case rec.Unfinished != 2:
+			t.Fatalf("round %d: rec.Unfinished: got %d, want 2", round, rec.Unfinished)
+		case rec.Unsettled != len(want):
+			t.Fatalf("round %d: rec.Unsettled: got %d, want %d", round, rec.Unsettled, len(want))
 		}
 		u := got[keyOf(1000)]
-		if !u.Committed || u.Progress != (journal.Progress{Tokens: 512, Bytes: 1800}) {
-			t.Fatalf("round %d: got %+v", round, u)
+		if !u.Committed {
+			t.Fatalf("round %d: u.Committed: got false, want true", round)
 		}
-		if u := got[keyOf(1001)]; u.Committed || u.Progress != (journal.Progress{}) {
-			t.Fatalf("round %d: got %+v", round, u)
+		if u.Progress != (journal.Progress{Tokens: 512, Bytes: 1800}) {
+			t.Fatalf("round %d: u.Progress: got %+v, want %+v", round, u.Progress, journal.Progress{Tokens: 512, Bytes: 1800})
+		}
+		if u := got[keyOf(1001)]; u.Committed {
+			t.Fatalf("round %d: u.Committed: got true, want false", round)
+		} else if u.Progress != (journal.Progress{}) {
+			t.Fatalf("round %d: u.Progress: got %+v, want %+v", round, u.Progress, journal.Progress{})
 		}
 		must(t, j.Close())
 	}
@@ -72,8 +86,13 @@ func TestUnfinishedCanBeClosedWhileIterating(t *testing.T) {
 		}
 		n++
 	}
-	if u := j.Usage(); n != 300 || u.Open != 0 || u.Unsettled != 150 {
-		t.Fatalf("saw %d of 300, then %+v", n, u)
+	switch u := j.Usage(); {
+	case n != 300:
+		t.Fatalf("saw: got %d, want 300", n)
+	case u.Open != 0:
+		t.Fatalf("saw: u.Open: got %d, want 0", u.Open)
+	case u.Unsettled != 150:
+		t.Fatalf("saw: u.Unsettled: got %d, want 150", u.Unsettled)
 	}
 }
 
@@ -86,14 +105,14 @@ func TestUnsettledYieldsOnlyOlderFinals(t *testing.T) {
 	middle := clock.Now()
 	serve(t, j, keyOf(2))
 	if got := finals(t, j.Unsettled(middle)); !slices.Equal(got, []journal.Key{keyOf(1)}) {
-		t.Fatalf("got %v", got)
+		t.Fatalf("finals(t, j.Unsettled(middle)): got %+v, want %+v", got, []journal.Key{keyOf(1)})
 	}
 	if got := finals(t, j.Unsettled(farFuture)); len(got) != 2 {
-		t.Fatalf("got %v", got)
+		t.Fatalf("len(got): got %d, want 2, in %v", len(got), got)
 	}
 	must(t, j.Settled(keyOf(1)))
 	if got := finals(t, j.Unsettled(farFuture)); !slices.Equal(got, []journal.Key{keyOf(2)}) {
-		t.Fatalf("got %v", got)
+		t.Fatalf("finals(t, j.Unsettled(farFuture)): got %+v, want %+v", got, []journal.Key{keyOf(2)})
 	}
 }
 
@@ -102,23 +121,23 @@ func TestCallsOutOfTurnAreRefused(t *testing.T) {
 	k := keyOf(1)
 	for _, err := range []error{j.Commit(k), j.Progress(k, journal.Progress{Tokens: 1}), j.Final(t.Context(), k, nil)} {
 		if !errors.Is(err, journal.ErrUnknown) {
-			t.Errorf("before dispatch: got %v", err)
+			t.Errorf("before dispatch: got the error %v, want %v", err, journal.ErrUnknown)
 		}
 	}
 	serve(t, j, k)
 	if err := j.Dispatch(k, nil); !errors.Is(err, journal.ErrDuplicate) {
-		t.Errorf("second dispatch: got %v", err)
+		t.Errorf("second dispatch: got the error %v, want %v", err, journal.ErrDuplicate)
 	}
 	if err := j.Void(k); !errors.Is(err, journal.ErrBillable) {
-		t.Errorf("void of a final: got %v", err)
+		t.Errorf("void of a final: got the error %v, want %v", err, journal.ErrBillable)
 	}
 	if err := j.Final(t.Context(), k, []byte("other")); !errors.Is(err, journal.ErrConflict) {
-		t.Errorf("another final: got %v", err)
+		t.Errorf("another final: got the error %v, want %v", err, journal.ErrConflict)
 	}
 	must(t, j.Final(t.Context(), k, finalPayload(k)))
 	must(t, j.Settled(k))
 	if err := j.Final(t.Context(), k, finalPayload(k)); !errors.Is(err, journal.ErrUnknown) {
-		t.Errorf("final after settled: got %v", err)
+		t.Errorf("final after settled: got the error %v, want %v", err, journal.ErrUnknown)
 	}
 }
 
@@ -133,7 +152,7 @@ func TestRepeatedSettledIsHarmless(t *testing.T) {
 	must(t, j.Close())
 	_, rec := open(t, config(disk))
 	if got := finals(t, rec.Finals()); !slices.Equal(got, []journal.Key{keyOf(2)}) {
-		t.Fatalf("got %v", got)
+		t.Fatalf("finals(t, rec.Finals()): got %+v, want %+v", got, []journal.Key{keyOf(2)})
 	}
 }
 
@@ -142,16 +161,18 @@ func TestPayloadsAreBounded(t *testing.T) {
 	j, _ := open(t, config(disk))
 	largest := make([]byte, journal.MaxPayload)
 	if err := j.Dispatch(keyOf(1), append(largest, 0)); !errors.Is(err, journal.ErrPayload) {
-		t.Fatalf("dispatch: got %v", err)
+		t.Fatalf("dispatch: got the error %v, want %v", err, journal.ErrPayload)
 	}
 	must(t, j.Dispatch(keyOf(1), largest))
 	if err := j.Final(t.Context(), keyOf(1), append(largest, 0)); !errors.Is(err, journal.ErrPayload) {
-		t.Fatalf("final: got %v", err)
+		t.Fatalf("got the error %v, want %v", err, journal.ErrPayload)
 	}
 	must(t, j.Final(t.Context(), keyOf(1), largest))
 	must(t, j.Close())
-	if _, rec := open(t, config(disk)); rec.Unsettled != 1 || rec.DamageTotal != 0 {
-		t.Fatalf("got %+v", rec)
+	if _, rec := open(t, config(disk)); rec.Unsettled != 1 {
+		t.Fatalf("rec.Unsettled: got %d, want 1", rec.Unsettled)
+	} else if rec.DamageTotal != 0 {
+		t.Fatalf("rec.DamageTotal: got %d, want 0", rec.DamageTotal)
 	}
 }
 
@@ -163,7 +184,7 @@ func TestAttemptsInMemoryAreBounded(t *testing.T) {
 		must(t, j.Dispatch(keyOf(n), nil))
 	}
 	if err := j.Dispatch(keyOf(3), nil); !errors.Is(err, journal.ErrFull) {
-		t.Fatalf("got %v", err)
+		t.Fatalf("got the error %v, want %v", err, journal.ErrFull)
 	}
 	must(t, j.Void(keyOf(0)))
 	must(t, j.Dispatch(keyOf(3), nil))
@@ -187,17 +208,17 @@ func TestQueueIsBoundedWhileTheDiskHangs(t *testing.T) {
 			err = j.Dispatch(keyOf(n), nil)
 		}
 		if !errors.Is(err, journal.ErrBusy) {
-			t.Fatalf("after %d dispatches got %v", n, err)
+			t.Fatalf("after %d dispatches: got the error %v, want %v", n, err, journal.ErrBusy)
 		}
 		before := j.Usage().Bytes
 		must(t, j.Progress(keyOf(1), journal.Progress{Tokens: 1}))
 		if after := j.Usage().Bytes; after != before {
-			t.Fatalf("progress took %d bytes of a full queue", after-before)
+			t.Fatalf("progress took %d bytes of a full queue: got %d, want %d", after-before, after, before)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if err := j.Final(ctx, keyOf(1), nil); !errors.Is(err, context.DeadlineExceeded) {
-			t.Fatalf("final on a full queue: got %v", err)
+			t.Fatalf("final on a full queue: got the error %v, want %v", err, context.DeadlineExceeded)
 		}
 		late := make(chan error)
 		go func() { late <- j.Final(t.Context(), keyOf(2), nil) }()
@@ -219,13 +240,13 @@ func TestAbandonedFinalIsStillRecorded(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if err := j.Final(ctx, k, finalPayload(k)); !errors.Is(err, context.DeadlineExceeded) {
-			t.Fatalf("got %v", err)
+			t.Fatalf("got the error %v, want %v", err, context.DeadlineExceeded)
 		}
 		gate.open()
 		must(t, j.Final(t.Context(), k, finalPayload(k)))
 		must(t, j.Close())
 		if _, rec := open(t, config(disk)); rec.Unsettled != 1 {
-			t.Fatalf("got %+v", rec)
+			t.Fatalf("rec.Unsettled: got %d, want 1", rec.Unsettled)
 		}
 	})
 }
@@ -238,7 +259,7 @@ func TestCloseSyncsWhatIsQueuedAndEndsTheWriter(t *testing.T) {
 		must(t, j.Close())
 		must(t, j.Close())
 		if err := j.Dispatch(keyOf(2), nil); !errors.Is(err, journal.ErrClosed) {
-			t.Fatalf("got %v", err)
+			t.Fatalf("got the error %v, want %v", err, journal.ErrClosed)
 		}
 		_, rec := open(t, config(disk.Crash(seeded(1))))
 		if len(dispatches(t, rec)) != 1 {
@@ -253,7 +274,10 @@ func TestConfigNamesAllFaultsAtOnce(t *testing.T) {
 		t.Fatal("accepted")
 	}
 	joined, ok := errors.Unwrap(err).(interface{ Unwrap() []error })
-	if !ok || len(joined.Unwrap()) != 5 {
-		t.Fatalf("got %v", err)
+	if !ok {
+		t.Fatal("ok: got false, want true")
+	}
+	if found := len(joined.Unwrap()); found != 5 {
+		t.Fatalf("len(joined.Unwrap()): got %d, want 5", found)
 	}
 }

@@ -72,7 +72,7 @@ func TestAcknowledgedFinalSurvivesKill9(t *testing.T) {
 			}
 		}
 		if rec.DamageTotal != 0 {
-			t.Fatalf("round %d: damage %v", round, rec.Damage)
+			t.Fatalf("round %d: damage: got %d, want 0", round, rec.DamageTotal)
 		}
 		t.Logf("round %d: %d acknowledged, %d found, %d unfinished, torn %v", round, len(acked), rec.Unsettled,
 			rec.Unfinished, rec.Torn)
@@ -103,7 +103,7 @@ func killChildAfter(t *testing.T, dir string, n int, acked map[string]bool) {
 		}
 	}
 	if printed < n {
-		t.Fatalf("child ended after %d keys: %s", printed, complaints.String())
+		t.Fatalf("child ended after %d keys: %s: got %d, want at least %d", printed, complaints.String(), printed, n)
 	}
 }
 

@@ -58,7 +58,7 @@ func TestThePlantedJournalForgetsWhatItSaidWasSynced(t *testing.T) {
 	}
 	write(planted, "lost", planted.Open)
 	if got := contents(t, planted, "x"); got != "kept,lost" {
-		t.Errorf("the process itself reads %q", got)
+		t.Errorf(`the process itself reads: got %q, want "kept,lost"`, got)
 	}
 	if err := planted.Close(); err != nil {
 		t.Fatal(err)
@@ -68,7 +68,7 @@ func TestThePlantedJournalForgetsWhatItSaidWasSynced(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := contents(t, again, "x"); got != "kept," {
-		t.Errorf("the next process reads %q", got)
+		t.Errorf(`the next process reads: got %q, want "kept,"`, got)
 	}
 	if err := again.Close(); err != nil {
 		t.Error(err)

@@ -18,17 +18,22 @@ func TestSettledSegmentsAreDeleted(t *testing.T) {
 			serve(t, j, keyOf(n))
 		}
 		if got := len(segments(t, disk)); got < 20 {
-			t.Fatalf("only %d segments", got)
+			t.Fatalf("only: got %d, want at least 20", got)
 		}
 		for n := range 200 {
 			must(t, j.Settled(keyOf(n)))
 		}
 		synctest.Wait()
 		if got := segments(t, disk); len(got) != 1 {
-			t.Fatalf("%d segments are left", len(got))
+			t.Fatalf("segments left: got %d, want 1", len(got))
 		}
-		if u := j.Usage(); u.Segments != 1 || u.LiveBytes != 0 || u.Unsettled != 0 {
-			t.Fatalf("got %+v", u)
+		switch u := j.Usage(); {
+		case u.Segments != 1:
+			t.Fatalf("u.Segments: got %d, want 1", u.Segments)
+		case u.LiveBytes != 0:
+			t.Fatalf("u.LiveBytes: got %d, want 0", u.LiveBytes)
+		case u.Unsettled != 0:
+			t.Fatalf("u.Unsettled: got %d, want 0", u.Unsettled)
 		}
 		must(t, j.Close())
 	})
@@ -50,7 +55,7 @@ func TestStuckAttemptsAreCarriedForwardAndSurvive(t *testing.T) {
 			most = max(most, j.Usage().Segments)
 		}
 		if most > 8 {
-			t.Fatalf("two stuck attempts kept %d segments", most)
+			t.Fatalf("two stuck attempts kept: got %d, want at most 8", most)
 		}
 		synctest.Wait()
 		if slices.Contains(segments(t, disk), "0000000000000001.seg") {
@@ -58,11 +63,16 @@ func TestStuckAttemptsAreCarriedForwardAndSurvive(t *testing.T) {
 		}
 		_, rec := open(t, config(disk.Crash(seeded(3))))
 		if got := finals(t, rec.Finals()); !slices.Contains(got, stuckFinal) {
-			t.Fatalf("stuck final is lost, have %v", got)
+			t.Fatalf("stuck final is lost: got %+v, want %v in it", got, stuckFinal)
 		}
 		u, ok := dispatches(t, rec)[stuckOpen]
-		if !ok || !u.Committed || u.Progress != (journal.Progress{Tokens: 77, Bytes: 88}) {
-			t.Fatalf("stuck dispatch came back as %v %+v", ok, u)
+		switch {
+		case !ok:
+			t.Fatal("stuck dispatch came back: dispatches(t, rec)[stuckOpen]: got none, want one")
+		case !u.Committed:
+			t.Fatal("u.Committed: got false, want true")
+		case u.Progress != (journal.Progress{Tokens: 77, Bytes: 88}):
+			t.Fatalf("u.Progress: got %+v, want %+v", u.Progress, journal.Progress{Tokens: 77, Bytes: 88})
 		}
 		must(t, j.Close())
 	})
@@ -92,7 +102,7 @@ func TestCopyingEndsWhenNothingIsLeftToFree(t *testing.T) {
 		}
 		synctest.Wait() // returns only when the writer rests
 		if u := j.Usage(); u.Bytes < u.LiveBytes {
-			t.Fatalf("got %+v", u)
+			t.Fatalf("u.Bytes: got %d, want at least %d", u.Bytes, u.LiveBytes)
 		}
 		must(t, j.Close())
 	})
@@ -109,14 +119,14 @@ func TestQuotaStopsDispatchOnlyAndSettlingReopens(t *testing.T) {
 		for ; n < 10_000; n++ {
 			if err := j.Dispatch(keyOf(n), dispatchPayload(keyOf(n))); err != nil {
 				if !errors.Is(err, journal.ErrFull) {
-					t.Fatal(err)
+					t.Fatalf("got the error %v, want %v", err, journal.ErrFull)
 				}
 				break
 			}
 			must(t, j.Final(t.Context(), keyOf(n), finalPayload(keyOf(n))))
 		}
 		if f := j.Usage().Fraction(); f < 0.8 || f > 0.85 {
-			t.Fatalf("dispatch is refused at %.2f of the quota", f)
+			t.Fatalf("dispatch is refused: got %.2f, want 0.8 to 0.85", f)
 		}
 		must(t, j.Commit(late))
 		must(t, j.Final(t.Context(), late, finalPayload(late)))
@@ -125,11 +135,11 @@ func TestQuotaStopsDispatchOnlyAndSettlingReopens(t *testing.T) {
 		}
 		synctest.Wait()
 		if f := j.Usage().Fraction(); f >= 0.8 {
-			t.Fatalf("still at %.2f of the quota", f)
+			t.Fatalf("still: got %.2f, want less than 0.8", f)
 		}
 		must(t, j.Dispatch(keyOf(20_000), nil))
 		if got := finals(t, j.Unsettled(farFuture)); !slices.Equal(got, []journal.Key{late}) {
-			t.Fatalf("got %v", got)
+			t.Fatalf("finals(t, j.Unsettled(farFuture)): got %+v, want %+v", got, []journal.Key{late})
 		}
 		must(t, j.Close())
 	})
@@ -160,9 +170,9 @@ func TestIterationKeepsPaceWithCarryingAndSettling(t *testing.T) {
 		}
 	}
 	if seen != stuck {
-		t.Fatalf("saw %d of %d", seen, stuck)
+		t.Fatalf("saw: got %d, want %d", seen, stuck)
 	}
 	if got := len(finals(t, j.Unsettled(farFuture))); got != stuck/2 {
-		t.Fatalf("%d are left, want %d", got, stuck/2)
+		t.Fatalf("got %d left, want %d", got, stuck/2)
 	}
 }

@@ -59,12 +59,16 @@ func TestADiskThatOthersFillEndsNoJournal(t *testing.T) {
 	}
 	ballast := filepath.Join(dir, "ballast")
 	if err := os.WriteFile(ballast, make([]byte, 32<<20), 0o600); !errors.Is(err, syscall.ENOSPC) {
-		t.Fatalf("a file system of 16 MiB takes 32: %v", err)
+		t.Fatalf("a file system of 16 MiB takes 32: got the error %v, want %v", err, syscall.ENOSPC)
 	}
 	j.space.look()
-	if err := j.Dispatch(numbered(attempts), nil); !errors.Is(err, ErrSpace) || !errors.Is(err, ErrFull) ||
-		!j.Usage().NoSpace {
-		t.Errorf("a dispatch on a full disk: %v, %+v", err, j.Usage())
+	switch err := j.Dispatch(numbered(attempts), nil); {
+	case !errors.Is(err, ErrSpace):
+		t.Errorf("a dispatch on a full disk: got the error %v, want %v", err, ErrSpace)
+	case !errors.Is(err, ErrFull):
+		t.Errorf("a dispatch on a full disk: got the error %v, want %v", err, ErrFull)
+	case !j.Usage().NoSpace:
+		t.Error("a dispatch on a full disk: j.Usage().NoSpace: got false, want true")
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -73,8 +77,13 @@ func TestADiskThatOthersFillEndsNoJournal(t *testing.T) {
 			t.Fatalf("the usage of attempt %d is lost on a full disk: %v", n, err)
 		}
 	}
-	if got := j.Usage(); got.Unsettled != attempts || got.Segments < 2 || j.Err() != nil {
-		t.Errorf("%+v, %v", got, j.Err())
+	switch got := j.Usage(); {
+	case got.Unsettled != attempts:
+		t.Errorf("Unsettled: got %d, want %d", got.Unsettled, attempts)
+	case got.Segments < 2:
+		t.Errorf("Segments: got %d, want at least 2", got.Segments)
+	case j.Err() != nil:
+		t.Errorf("j.Err(): got the error %v, want none", j.Err())
 	}
 	if err := os.Remove(ballast); err != nil {
 		t.Fatal(err)
@@ -110,15 +119,17 @@ func TestAJournalOpensOnAFullDiskAndSaysSo(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "ballast"), make([]byte, 32<<20), 0o600); !errors.Is(err, syscall.ENOSPC) {
-		t.Fatalf("a file system of 16 MiB takes 32: %v", err)
+		t.Fatalf("a file system of 16 MiB takes 32: got the error %v, want %v", err, syscall.ENOSPC)
 	}
 	again, found, err := Open(cfg)
 	if err != nil {
 		t.Fatalf("it does not open on a full disk: %v", err)
 	}
 	defer func() { _ = again.Close() }() // what it says is not the test's
-	if err := again.Dispatch(numbered(2), nil); !errors.Is(err, ErrSpace) || found.Unsettled != 1 {
-		t.Errorf("a dispatch: %v, found %+v", err, found)
+	if err := again.Dispatch(numbered(2), nil); !errors.Is(err, ErrSpace) {
+		t.Errorf("a dispatch: got the error %v, want %v", err, ErrSpace)
+	} else if found.Unsettled != 1 {
+		t.Errorf("a dispatch: found.Unsettled: got %d, want 1", found.Unsettled)
 	}
 	if err := again.Settled(numbered(1)); err != nil {
 		t.Error(err)
@@ -156,6 +167,6 @@ func TestWhatIsReservedIsGivenBackWithItsSegment(t *testing.T) {
 		used += of.Blocks * 512
 	}
 	if most := int64(3 << 20); used > most {
-		t.Errorf("%d files take %d bytes of the disk, want at most %d", len(found), used, most)
+		t.Errorf("%d files take: got %d bytes of the disk, want at most %d", len(found), used, most)
 	}
 }

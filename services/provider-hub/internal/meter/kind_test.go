@@ -47,7 +47,7 @@ func TestEmbeddingsCostTheirPromptWhenTheyWereDelivered(t *testing.T) {
 				want.Prompt = 20 // by our count: nobody saw an answer to it
 			}
 			if got := Charge(s); got != want {
-				t.Errorf("%s, %v: %+v, want %+v", name, e, got, want)
+				t.Errorf("%s, %v: got %+v, want %+v", name, e, got, want)
 			}
 		}
 	}
@@ -67,17 +67,17 @@ func TestHostile25_ImagesCostTheSmallerOfAskedAndDelivered(t *testing.T) {
 					want.Completion = 0
 				}
 				if got := Charge(s); got != want {
-					t.Fatalf("%v, %d asked, %d delivered: %+v, want %+v", e, asked, delivered, got, want)
+					t.Fatalf("%v, %d asked, %d delivered: got %+v, want %+v", e, asked, delivered, got, want)
 				}
 			}
 		}
 	}
 	if got := Charge(Served{Kind: Images, Ending: Completed, Choices: 3, MaxOutput: 1, Recount: 3}); got.Completion != 0 {
-		t.Errorf("images without a byte cost %+v", got)
+		t.Errorf("images without a byte cost: got %d, want 0", got.Completion)
 	}
 	if got := Charge(Served{Kind: Images, Ending: Completed, Choices: math.MaxInt64, MaxOutput: math.MaxInt64, Recount: 3,
 		DeliveredBytes: 9}); got.Completion != 3 {
-		t.Errorf("a huge order wraps: %+v", got)
+		t.Errorf("a huge order wraps: got %d, want 3", got.Completion)
 	}
 }
 
@@ -95,7 +95,7 @@ func TestHostile24_AudioCostsWhatWasMeasuredToTheMillisecond(t *testing.T) {
 						want.Prompt = ms
 					}
 					if got := Charge(s); got != want {
-						t.Fatalf("%d ms, %v, %+v: %+v, want %+v", ms, e, claim, got, want)
+						t.Fatalf("%d ms, %v, %+v: got %+v, want %+v", ms, e, claim, got, want)
 					}
 				}
 			}

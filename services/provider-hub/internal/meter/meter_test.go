@@ -98,7 +98,7 @@ func TestEveryLineOfTheTableOfStreamEndings(t *testing.T) {
 	for name, c := range streamEndings {
 		t.Run(name, func(t *testing.T) {
 			if got := Charge(c.in); got != c.want {
-				t.Errorf("Charge(%+v) = %+v, want %+v", c.in, got, c.want)
+				t.Errorf("Charge(%+v): got %+v, want %+v", c.in, got, c.want)
 			}
 		})
 	}
@@ -107,10 +107,10 @@ func TestEveryLineOfTheTableOfStreamEndings(t *testing.T) {
 func TestEveryEndingHasANameAndARow(t *testing.T) {
 	for _, e := range Endings() {
 		if e.String() == "unknown" {
-			t.Errorf("ending %d has no name", e)
+			t.Errorf(`ending %d has no name: got "unknown", want any but "unknown"`, e)
 		}
 		if Charge(served(e, Claim{State: Absent})).Completion == 0 {
-			t.Errorf("%v charges nothing for what was delivered", e)
+			t.Error("charges nothing for what was delivered: got 0, want any but 0")
 		}
 	}
 }
@@ -143,8 +143,11 @@ func TestChargeIsNeverNegativeNorAboveTheBounds(t *testing.T) {
 	for range 200_000 {
 		s := arbitrary(r)
 		bill := Charge(s)
-		if bill.Prompt < 0 || bill.Completion < 0 || bill.Completion > s.ceiling() {
-			t.Fatalf("Charge(%+v) = %+v, ceiling %d", s, bill, s.ceiling())
+		if bill.Prompt < 0 {
+			t.Fatalf("bill.Prompt: got %d, want at least 0", bill.Prompt)
+		}
+		if bill.Completion < 0 || bill.Completion > s.ceiling() {
+			t.Fatalf("bill.Completion: got %d, want 0 to %d", bill.Completion, s.ceiling())
 		}
 		estimate := max(s.EstimatedPrompt, 0)
 		if bill.Prompt > max(mulSaturating(estimate, 4), addSaturating(estimate, 512), s.HeldPrompt) {
@@ -170,7 +173,7 @@ func TestABillIsWithinHoldAndOrderAndNothingDeliveredIsFree(t *testing.T) {
 			t.Fatalf("Charge(%+v) = %+v: prompt above the hold", s, bill)
 		}
 		if order := mulSaturating(max(s.Choices, 1), max(s.MaxOutput, 0)); bill.Completion > order {
-			t.Fatalf("Charge(%+v) = %+v: completion above the order of %d", s, bill, order)
+			t.Fatalf("Charge: got %d, want at most %d", bill.Completion, order)
 		}
 		delivered := s.Ending >= Completed && s.Ending < endings && s.DeliveredBytes > 0 &&
 			(s.Recount > 0 || s.Ending == Completed) && s.MaxOutput > 0
@@ -194,7 +197,7 @@ func TestOnlyACompletedAnswerCostsMoreThanWasDelivered(t *testing.T) {
 			continue
 		}
 		if bill := Charge(s); bill.Completion > max(s.Recount, 0) {
-			t.Fatalf("Charge(%+v) = %+v", s, bill)
+			t.Fatalf("Charge: got %d, want at most %d", bill.Completion, max(s.Recount, 0))
 		}
 	}
 }
@@ -207,8 +210,10 @@ func TestDeliveringMoreNeverCostsLess(t *testing.T) {
 		more := s
 		more.Recount = addSaturating(max(s.Recount, 0), r.Int64N(100))
 		more.DeliveredBytes = addSaturating(max(s.DeliveredBytes, 0), r.Int64N(400))
-		if a, b := Charge(s), Charge(more); b.Completion < a.Completion || b.Prompt < a.Prompt {
-			t.Fatalf("%+v costs %+v, but %+v costs %+v", s, a, more, b)
+		if a, b := Charge(s), Charge(more); b.Completion < a.Completion {
+			t.Fatalf("b.Completion: got %d, want at least %d", b.Completion, a.Completion)
+		} else if b.Prompt < a.Prompt {
+			t.Fatalf("b.Prompt: got %d, want at least %d", b.Prompt, a.Prompt)
 		}
 	}
 }

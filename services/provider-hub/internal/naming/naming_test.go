@@ -98,7 +98,7 @@ func TestHostile35_AHundredThousandNamesAreOneRow(t *testing.T) {
 		h.names.Heard(id, model, fmt.Sprintf("other/%d", n))
 	}
 	if n := h.names.Waiting(); n != 1 {
-		t.Errorf("%d lines wait", n)
+		t.Errorf("lines wait: got %d, want 1", n)
 	}
 	h.must(h.names.Write(t.Context()))
 	want := provider.AnsweredAs{
@@ -106,16 +106,34 @@ func TestHostile35_AHundredThousandNamesAreOneRow(t *testing.T) {
 		Answers: 100_000,
 	}
 	got := h.shown(id)
-	if len(got) != 1 || got[0].Model != want.Model || got[0].Name != want.Name || got[0].Answers != want.Answers ||
-		!got[0].First.Equal(want.First) || !got[0].Last.Equal(want.Last) || h.rows() != 1 {
-		t.Errorf("shown is %+v in %d rows, want %+v", got, h.rows(), want)
+	switch {
+	case len(got) != 1:
+		t.Errorf("shown: len(got): got %d, want 1, in %+v", len(got), got)
+	case got[0].Model != want.Model:
+		t.Errorf("shown: got[0].Model: got %q, want %q", got[0].Model, want.Model)
+	case got[0].Name != want.Name:
+		t.Errorf("shown: got[0].Name: got %q, want %q", got[0].Name, want.Name)
+	case got[0].Answers != want.Answers:
+		t.Errorf("shown: got[0].Answers: got %d, want %d", got[0].Answers, want.Answers)
+	case !got[0].First.Equal(want.First):
+		t.Errorf("shown: got[0].First: got %v, want %v", got[0].First, want.First)
+	case !got[0].Last.Equal(want.Last):
+		t.Errorf("shown: got[0].Last: got %v, want %v", got[0].Last, want.Last)
+	case h.rows() != 1:
+		t.Errorf("h.rows(): got %d, want 1", h.rows())
 	}
-	if lines := strings.Count(h.log.String(), "\n"); lines != 1 ||
-		!strings.Contains(h.log.String(), "provider_id="+id.String()) || strings.Contains(h.log.String(), "other/") {
-		t.Errorf("%d lines in the log: %.300s", lines, h.log)
+	switch lines := strings.Count(h.log.String(), "\n"); {
+	case lines != 1:
+		t.Errorf("lines: got %d, want 1", lines)
+	case !strings.Contains(h.log.String(), "provider_id="+id.String()):
+		t.Errorf("h.log: got %q, want %q in it", h.log.String(), "provider_id="+id.String())
+	case strings.Contains(h.log.String(), "other/"):
+		t.Errorf(`h.log: got %q, want it without "other/"`, h.log.String())
 	}
-	if h.names.Answers() != 100_000 || h.names.Forgotten() != 0 {
-		t.Errorf("%d answers, %d forgotten", h.names.Answers(), h.names.Forgotten())
+	if h.names.Answers() != 100_000 {
+		t.Errorf("h.names.Answers(): got %d, want 100_000", h.names.Answers())
+	} else if h.names.Forgotten() != 0 {
+		t.Errorf("h.names.Forgotten(): got %d, want 0", h.names.Forgotten())
 	}
 }
 
@@ -128,16 +146,25 @@ func TestHostile35_WhatWaitsIsBounded(t *testing.T) {
 		h.names.Heard(id, fmt.Sprintf("acme/%d", n), "other")
 	}
 	const most = 16_384
-	if h.names.Waiting() != most || h.names.Forgotten() != 100_000-most || strings.Count(h.log.String(), "\n") != most {
-		t.Errorf("%d wait, %d forgotten, %d lines in the log", h.names.Waiting(), h.names.Forgotten(),
-			strings.Count(h.log.String(), "\n"))
+	switch {
+	case h.names.Waiting() != most:
+		t.Errorf("%d wait, %d forgotten, %d lines in the log: h.names.Waiting(): got %d, want %d", h.names.Waiting(),
+			h.names.Forgotten(), strings.Count(h.log.String(), "\n"), h.names.Waiting(), most)
+	case h.names.Forgotten() != 100_000-most:
+		t.Errorf("%d wait, %d forgotten, %d lines in the log: h.names.Forgotten(): got %d, want %d", h.names.Waiting(),
+			h.names.Forgotten(), strings.Count(h.log.String(), "\n"), h.names.Forgotten(), 100_000-most)
+	case strings.Count(h.log.String(), "\n") != most:
+		t.Errorf("%d wait, %d forgotten, %d lines in the log: strings.Count(…): got %d, want %d", h.names.Waiting(),
+			h.names.Forgotten(), strings.Count(h.log.String(), "\n"), strings.Count(h.log.String(), "\n"), most)
 	}
 	h.must(h.names.Write(t.Context()))
-	if h.rows() != most || h.names.Waiting() != 0 {
-		t.Errorf("%d rows, %d wait", h.rows(), h.names.Waiting())
+	if h.rows() != most {
+		t.Errorf("h.rows(): got %d, want %d", h.rows(), most)
+	} else if h.names.Waiting() != 0 {
+		t.Errorf("h.names.Waiting(): got %d, want 0", h.names.Waiting())
 	}
 	if got := h.shown(id); len(got) != 64 {
-		t.Errorf("%d are shown", len(got))
+		t.Errorf("shown: got %d, want 64", len(got))
 	}
 }
 
@@ -154,9 +181,19 @@ func TestHubsAddUpInOneRow(t *testing.T) {
 	h.must(h.names.Write(t.Context()))
 	h.must(other.Write(t.Context()))
 	got := h.shown(id)
-	if len(got) != 1 || got[0].Name != "late" || got[0].Answers != 2 || !got[0].First.Equal(start) ||
-		!got[0].Last.Equal(start.Add(time.Hour)) || h.rows() != 1 {
-		t.Errorf("shown is %+v in %d rows", got, h.rows())
+	switch {
+	case len(got) != 1:
+		t.Errorf("shown: len(got): got %d, want 1, in %+v", len(got), got)
+	case got[0].Name != "late":
+		t.Errorf(`shown: got[0].Name: got %q, want "late"`, got[0].Name)
+	case got[0].Answers != 2:
+		t.Errorf("shown: got[0].Answers: got %d, want 2", got[0].Answers)
+	case !got[0].First.Equal(start):
+		t.Errorf("shown: got[0].First: got %v, want %v", got[0].First, start)
+	case !got[0].Last.Equal(start.Add(time.Hour)):
+		t.Errorf("shown: got[0].Last: got %v, want %v", got[0].Last, start.Add(time.Hour))
+	case h.rows() != 1:
+		t.Errorf("h.rows(): got %d, want 1", h.rows())
 	}
 	// A provider is told for a week after the last, operators for 35 days.
 	for _, c := range []struct {
@@ -170,10 +207,13 @@ func TestHubsAddUpInOneRow(t *testing.T) {
 		h.must(err)
 		d, err := h.accounts.Detail(t.Context(), id)
 		h.must(err)
-		if told := d.Show(h.clock.Now(), time.Time{}).AnsweredAs; len(d.AnsweredAs) != c.operators || len(told) != c.told ||
-			h.rows() != c.rows {
-			t.Errorf("after %v more: operators are told %d, the provider %d, %d rows", c.after, len(d.AnsweredAs), len(told),
-				h.rows())
+		switch told := d.Show(h.clock.Now(), time.Time{}).AnsweredAs; {
+		case len(d.AnsweredAs) != c.operators:
+			t.Errorf("after %v more: operators are told: got %d, want %d", c.after, len(d.AnsweredAs), c.operators)
+		case len(told) != c.told:
+			t.Errorf("after %v more: len(told): got %d, want %d", c.after, len(told), c.told)
+		case h.rows() != c.rows:
+			t.Errorf("after %v more: h.rows(): got %d, want %d", c.after, h.rows(), c.rows)
 		}
 	}
 }
@@ -204,9 +244,15 @@ func TestWhatCouldNotBeWrittenIsWrittenLater(t *testing.T) {
 	h.clock.Advance(-time.Minute) // the clock was set back
 	r.Heard(id, model, "second")
 	h.must(r.Write(t.Context()))
-	if got := h.shown(id); len(got) != 1 || got[0].Answers != 2 || !got[0].First.Equal(start.Add(-time.Minute)) ||
-		!got[0].Last.Equal(start) {
-		t.Errorf("shown is %+v", got)
+	switch got := h.shown(id); {
+	case len(got) != 1:
+		t.Errorf("shown: len(got): got %d, want 1, in %+v", len(got), got)
+	case got[0].Answers != 2:
+		t.Errorf("shown: got[0].Answers: got %d, want 2", got[0].Answers)
+	case !got[0].First.Equal(start.Add(-time.Minute)):
+		t.Errorf("shown: got[0].First: got %v, want %v", got[0].First, start.Add(-time.Minute))
+	case !got[0].Last.Equal(start):
+		t.Errorf("shown: got[0].Last: got %v, want %v", got[0].Last, start)
 	}
 }
 
@@ -244,17 +290,29 @@ func TestLinesAreWrittenTogetherAndAtTheEnd(t *testing.T) {
 		if err := <-done; err != nil {
 			t.Fatal(err)
 		}
-		if len(p.lines) != 3 || len(p.lines[0]) != 10 || len(p.lines[1]) != 1 || len(p.lines[2]) != 1 ||
-			p.lines[1][0].Answers != 100 {
-			t.Fatalf("written is %v", p.lines)
+		switch {
+		case len(p.lines) != 3:
+			t.Fatalf("written: len(p.lines): got %d, want 3, in %v", len(p.lines), p.lines)
+		case len(p.lines[0]) != 10:
+			t.Fatalf("written: len(p.lines[0]): got %d, want 10, in %v", len(p.lines[0]), p.lines)
+		case len(p.lines[1]) != 1:
+			t.Fatalf("written: len(p.lines[1]): got %d, want 1, in %v", len(p.lines[1]), p.lines)
+		case len(p.lines[2]) != 1:
+			t.Fatalf("written: len(p.lines[2]): got %d, want 1, in %v", len(p.lines[2]), p.lines)
+		case p.lines[1][0].Answers != 100:
+			t.Fatalf("written: p.lines[1][0].Answers: got %d, want 100", p.lines[1][0].Answers)
 		}
-		if p.at[0].Sub(began) != 500*time.Millisecond || p.at[1].Sub(began) != 10*time.Second ||
-			p.lines[2][0].Name != "the last" {
-			t.Errorf("written at %v", p.at)
+		switch {
+		case p.at[0].Sub(began) != 500*time.Millisecond:
+			t.Errorf("written: p.at[0].Sub(began): got %v, want %v", p.at[0].Sub(began), 500*time.Millisecond)
+		case p.at[1].Sub(began) != 10*time.Second:
+			t.Errorf("written: p.at[1].Sub(began): got %v, want %v", p.at[1].Sub(began), 10*time.Second)
+		case p.lines[2][0].Name != "the last":
+			t.Errorf(`p.lines[2][0].Name: got %q, want "the last"`, p.lines[2][0].Name)
 		}
 		for i, l := range p.lines[0] {
 			if l.Provider != (ids.ProviderID{byte(i)}) {
-				t.Errorf("line %d is of %v", i, l.Provider)
+				t.Errorf("line %d: got %v, want %v", i, l.Provider, ids.ProviderID{byte(i)})
 			}
 		}
 	})
@@ -268,16 +326,20 @@ func TestTheRoleCannotMakeItAnothers(t *testing.T) {
 	for _, sql := range []string{`UPDATE answered_as SET model_id = 'x'`,
 		`UPDATE answered_as SET provider_id = gen_random_uuid()`, `TRUNCATE answered_as`} {
 		var denied *pgconn.PgError
-		if _, err := h.pool.Exec(t.Context(), sql); !errors.As(err, &denied) || denied.Code != "42501" {
-			t.Errorf("%s: %v, want permission denied", sql, err)
+		if _, err := h.pool.Exec(t.Context(), sql); !errors.As(err, &denied) {
+			t.Errorf("%s: got the error %v, want a %T", sql, err, denied)
+		} else if denied.Code != "42501" {
+			t.Errorf(`%s: denied.Code: got %q, want "42501"`, sql, denied.Code)
 		}
 	}
 	for _, sql := range []string{`UPDATE answered_as SET answers = 0`,
 		`UPDATE answered_as SET answered_as = repeat('x', 201)`,
 		`UPDATE answered_as SET last_at = first_at - interval '1s'`} {
 		var refused *pgconn.PgError
-		if _, err := h.pool.Exec(t.Context(), sql); !errors.As(err, &refused) || refused.Code != "23514" {
-			t.Errorf("%s: %v, want a violated check", sql, err)
+		if _, err := h.pool.Exec(t.Context(), sql); !errors.As(err, &refused) {
+			t.Errorf("%s: got the error %v, want a %T", sql, err, refused)
+		} else if refused.Code != "23514" {
+			t.Errorf(`%s: refused.Code: got %q, want "23514"`, sql, refused.Code)
 		}
 	}
 }

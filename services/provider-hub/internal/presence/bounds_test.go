@@ -37,8 +37,10 @@ func TestWhatWaitsIsBoundedAndTheNextPageSaysThatSomeIsLost(t *testing.T) {
 	// Of one that waits already, the newer state takes its place.
 	r.keepLocked(Connection{Epoch: 3, Started: time.Unix(1000, 0), Ended: time.Unix(1001, 0), EndedBy: ByProvider})
 	r.mu.Unlock()
-	if r.Pending() != maxPending || r.Forgotten() != 10 {
-		t.Errorf("%d wait, %d are forgotten", r.Pending(), r.Forgotten())
+	if r.Pending() != maxPending {
+		t.Errorf("r.Pending(): got %d, want %d", r.Pending(), maxPending)
+	} else if r.Forgotten() != 10 {
+		t.Errorf("r.Forgotten(): got %d, want 10", r.Forgotten())
 	}
 	for range 2 {
 		if err := r.Write(t.Context(), false); err == nil {
@@ -46,19 +48,33 @@ func TestWhatWaitsIsBoundedAndTheNextPageSaysThatSomeIsLost(t *testing.T) {
 		}
 	}
 	if r.Pending() != maxPending {
-		t.Errorf("%d wait after a failure", r.Pending())
+		t.Errorf("wait after a failure: got %d, want %d", r.Pending(), maxPending)
 	}
 	book.away.Store(false)
 	if err := r.Write(t.Context(), false); err != nil {
 		t.Fatal(err)
 	}
-	if !book.page.Lost || !book.page.First || len(book.page.Connections) != maxPending ||
-		book.page.Connections[3].EndedBy != ByProvider || r.Pending() != 0 {
-		t.Errorf("lost %v, first %v, %d connections, %d wait", book.page.Lost, book.page.First, len(book.page.Connections),
-			r.Pending())
+	switch {
+	case !book.page.Lost:
+		t.Error("book.page.Lost: got false, want true")
+	case !book.page.First:
+		t.Error("book.page.First: got false, want true")
+	case len(book.page.Connections) != maxPending:
+		t.Errorf("len(book.page.Connections): got %d, want %d", len(book.page.Connections), maxPending)
+	case book.page.Connections[3].EndedBy != ByProvider:
+		t.Errorf("book.page.Connections[3].EndedBy: got %q, want %q", book.page.Connections[3].EndedBy, ByProvider)
+	case r.Pending() != 0:
+		t.Errorf("r.Pending(): got %d, want 0", r.Pending())
 	}
-	if err := r.Write(t.Context(), true); err != nil || book.page.Lost || book.page.First || !book.page.Last ||
-		len(book.page.Live()) != 0 {
-		t.Errorf("the next page: %+v, %v", book.page, err)
+	if err := r.Write(t.Context(), true); err != nil {
+		t.Errorf("the next page: got the error %v, want none", err)
+	} else if book.page.Lost {
+		t.Error("the next page: book.page.Lost: got true, want false")
+	} else if book.page.First {
+		t.Error("the next page: book.page.First: got true, want false")
+	} else if !book.page.Last {
+		t.Error("the next page: book.page.Last: got false, want true")
+	} else if got := len(book.page.Live()); got != 0 {
+		t.Errorf("the next page: len(book.page.Live()): got %d, want 0, in %+v", got, book.page)
 	}
 }

@@ -239,7 +239,7 @@ func TestAHubThatIsStoppedCostsNoUptime(t *testing.T) {
 	f.pass(3 * time.Hour)
 	f.wantUptime("after", 100)
 	if got := f.endings(); got != "node-0001 platform, node-0001 open" {
-		t.Error(got)
+		t.Errorf(`f.endings(): got %q, want "node-0001 platform, node-0001 open"`, got)
 	}
 }
 
@@ -268,10 +268,12 @@ func TestAHubThatIsKilledCostsNoUptime(t *testing.T) {
 	f.pass(40 * time.Second)
 	f.sweep()
 	if got := f.endings(); got != "node-0001 platform" {
-		t.Errorf("the other hub has not ended what was left open: %s", got)
+		t.Errorf(`the other hub has not ended what was left open: got %q, want "node-0001 platform"`, got)
 	}
-	if d, err := f.accounts.Detail(t.Context(), f.account.ID); err != nil || d.Online {
-		t.Errorf("online: %v, %v", d.Online, err)
+	if d, err := f.accounts.Detail(t.Context(), f.account.ID); err != nil {
+		t.Errorf("online: got the error %v, want none", err)
+	} else if d.Online {
+		t.Error("d.Online: got true, want false")
 	}
 	other.dial("node-0001")
 	f.pass(13 * time.Hour)
@@ -288,7 +290,7 @@ func TestAHubThatIsKilledAndComesBackAtOnceEndsItsEarlierLife(t *testing.T) {
 	f.pass(3 * time.Second)
 	h = f.hub("hub-a")
 	if got := f.endings(); got != "node-0001 platform" {
-		t.Errorf("after the restart: %s", got)
+		t.Errorf(`after the restart: got %q, want "node-0001 platform"`, got)
 	}
 	h.dial("node-0001")
 	f.pass(time.Hour)
@@ -312,7 +314,7 @@ func TestAnHourWithoutAnyHubIsNobodysDowntime(t *testing.T) {
 	f.pass(5 * time.Hour)
 	f.wantUptime("back in time", 100)
 	if got := f.endings(); got != "node-0001 platform, node-0002 platform, node-0001 open" {
-		t.Error(got)
+		t.Errorf(`f.endings(): got %q, want "node-0001 platform, node-0002 platform, node-0001 open"`, got)
 	}
 }
 
@@ -328,7 +330,7 @@ func TestItsOwnAbsenceIsAProvidersDowntime(t *testing.T) {
 	f.pass(6 * time.Hour)
 	f.wantUptime("away for 6 of 24 hours", 75)
 	if got := f.endings(); got != "node-0001 provider, node-0001 open" {
-		t.Error(got)
+		t.Errorf(`f.endings(): got %q, want "node-0001 provider, node-0001 open"`, got)
 	}
 	// A restart in the midst of its absence excuses no more than the grace.
 	f.pass(18 * time.Hour) // the window begins where it left; 12 h of it are forgotten
@@ -365,12 +367,12 @@ func TestAHubThatWasTakenForDeadOpensAgainWhatItHolds(t *testing.T) {
 	h.leave(gone)
 	f.sweep()
 	if got := f.endings(); got != "node-0001 platform, node-0002 platform" {
-		t.Errorf("taken for dead: %s", got)
+		t.Errorf(`taken for dead: got %q, want "node-0001 platform, node-0002 platform"`, got)
 	}
 	h.book.away.Store(false)
 	f.pass(time.Minute)
 	if got := f.endings(); got != "node-0001 open, node-0002 provider" {
-		t.Errorf("back again: %s", got)
+		t.Errorf(`back again: got %q, want "node-0001 open, node-0002 provider"`, got)
 	}
 	f.wantUptime("it was connected all the time", 100)
 	h.leave(a)
@@ -394,8 +396,10 @@ func TestWhatCouldNotBeWrittenIsWrittenLater(t *testing.T) {
 	h.dial("node-0001")
 	h.book.away.Store(false)
 	f.pass(time.Minute)
-	if got := f.endings(); got != "node-0001 provider, node-0001 open" || h.recorder.Pending() != 0 {
-		t.Errorf("%s, %d waiting", got, h.recorder.Pending())
+	if got := f.endings(); got != "node-0001 provider, node-0001 open" {
+		t.Errorf(`f.endings(): got %q, want "node-0001 provider, node-0001 open"`, got)
+	} else if h.recorder.Pending() != 0 {
+		t.Errorf("h.recorder.Pending(): got %d, want 0", h.recorder.Pending())
 	}
 	d, err := f.accounts.Detail(t.Context(), f.account.ID)
 	f.must(err)
@@ -417,7 +421,7 @@ func TestHostile10_TwoMachinesWithOneNodeIDAreNoticed(t *testing.T) {
 	one.dial("node-0001")
 	f.pass(time.Second)
 	if w := warning(); w != "" {
-		t.Errorf("after one reconnection: %s", w)
+		t.Errorf(`after one reconnection: got %q, want ""`, w)
 	}
 	// And across hubs, of which the other tells.
 	for range 2 {
@@ -427,12 +431,14 @@ func TestHostile10_TwoMachinesWithOneNodeIDAreNoticed(t *testing.T) {
 		two.registry.Supersede(f.account.ID, "node-0001", b.Epoch())
 		f.pass(time.Second)
 	}
-	if w := warning(); !strings.Contains(w, "node-0001") || !strings.Contains(w, "5 times") {
-		t.Errorf("warning %q", w)
+	if w := warning(); !strings.Contains(w, "node-0001") {
+		t.Errorf(`warning: got %q, want "node-0001" in it`, w)
+	} else if !strings.Contains(w, "5 times") {
+		t.Errorf(`warning: got %q, want "5 times" in it`, w)
 	}
 	f.pass(2 * time.Hour)
 	if w := warning(); w != "" {
-		t.Errorf("two hours later: %s", w)
+		t.Errorf(`two hours later: got %q, want ""`, w)
 	}
 }
 
@@ -461,8 +467,10 @@ func TestProbationIsJudgedByWhatWasMeasured(t *testing.T) {
 			}
 			f.pass(24*time.Hour - c.up - time.Second)
 			f.sweep()
-			if a, err := f.accounts.Get(t.Context(), f.account.ID); err != nil || !a.InProbation() {
-				t.Errorf("judged too early: %+v, %v", a, err)
+			if a, err := f.accounts.Get(t.Context(), f.account.ID); err != nil {
+				t.Errorf("judged too early: got the error %v, want none", err)
+			} else if !a.InProbation() {
+				t.Errorf("judged too early: a.InProbation(): got false, want true, with %+v", a)
 			}
 			f.pass(time.Second)
 			for range 2 {
@@ -506,12 +514,14 @@ func TestOldPresenceIsForgotten(t *testing.T) {
 	f.pass(36 * 24 * time.Hour)
 	f.sweep()
 	if got := f.endings(); got != "node-0002 open" {
-		t.Error(got)
+		t.Errorf(`f.endings(): got %q, want "node-0002 open"`, got)
 	}
 	d, err := f.accounts.Detail(t.Context(), f.account.ID)
 	f.must(err)
-	if len(d.Nodes) != 1 || d.Nodes[0].ID != "node-0002" {
-		t.Errorf("nodes %+v", d.Nodes)
+	if len(d.Nodes) != 1 {
+		t.Errorf("len(d.Nodes): got %d, want 1, in %+v", len(d.Nodes), d.Nodes)
+	} else if d.Nodes[0].ID != "node-0002" {
+		t.Errorf(`d.Nodes[0].ID: got %q, want "node-0002"`, d.Nodes[0].ID)
 	}
 	h.stop()
 	f.pass(36 * 24 * time.Hour)
@@ -537,7 +547,7 @@ func TestConnectionsWhoseEndWasForgottenAreEndedAllTheSame(t *testing.T) {
 	f.must(f.tables.Record(t.Context(), run, presence.Page{At: f.clock.Now(), Lost: true,
 		Live: func() []int64 { return []int64{stands} }}))
 	if got := f.endings(); got != "node-0001 platform, node-0002 open" {
-		t.Error(got)
+		t.Errorf(`f.endings(): got %q, want "node-0001 platform, node-0002 open"`, got)
 	}
 }
 
@@ -549,21 +559,21 @@ func TestANodeThatOnlyReconnectsDoesNotFillTheRecord(t *testing.T) {
 		a := h.dial("node-0001")
 		h.write()
 		if got := f.endings(); got != "node-0001 open" {
-			t.Errorf("while it stands: %s", got)
+			t.Errorf(`while it stands: got %q, want "node-0001 open"`, got)
 		}
 		f.pass(5*time.Second - time.Millisecond)
 		h.leave(a)
 		h.write()
 	}
 	if got := f.endings(); got != "" {
-		t.Errorf("after five times: %s", got)
+		t.Errorf(`after five times: got %q, want ""`, got)
 	}
 	a := h.dial("node-0001")
 	f.pass(5 * time.Second)
 	h.leave(a)
 	h.write()
 	if got := f.endings(); got != "node-0001 provider" {
-		t.Errorf("after five seconds: %s", got)
+		t.Errorf(`after five seconds: got %q, want "node-0001 provider"`, got)
 	}
 }
 

@@ -17,8 +17,10 @@ var (
 
 func TestAProofHoldsForItsAttemptAlone(t *testing.T) {
 	made := secret.Issue(attempt, dispatch)
-	if got, ok := secret.Check(made, attempt); !ok || got != dispatch {
-		t.Fatalf("%+v %v", got, ok)
+	if got, ok := secret.Check(made, attempt); !ok {
+		t.Fatal("ok of secret.Check(made, attempt): got false, want true")
+	} else if got != dispatch {
+		t.Fatalf("secret.Check(made, attempt): got %+v, want %+v", got, dispatch)
 	}
 	for name, change := range map[string]func(*Attempt){
 		"request": func(a *Attempt) { a.Request[9]++ }, "attempt": func(a *Attempt) { a.Attempt++ },
@@ -51,12 +53,14 @@ func TestASecretThatIsRotatedOutHoldsWhileItIsThePreviousOne(t *testing.T) {
 	old, fresh := secret.Issue(attempt, dispatch), next.Issue(attempt, dispatch)
 	both := Secrets{Current: next, Previous: &secret}
 	for name, proof := range map[string][]byte{"previous": old, "current": fresh} {
-		if got, ok := both.Check(proof, attempt); !ok || got != dispatch {
-			t.Errorf("the %s one: %+v %v", name, got, ok)
+		if got, ok := both.Check(proof, attempt); !ok {
+			t.Errorf("the %s one: ok of both.Check(proof, attempt): got false, want true", name)
+		} else if got != dispatch {
+			t.Errorf("the %s one: both.Check(proof, attempt): got %+v, want %+v", name, got, dispatch)
 		}
 	}
 	if got := both.Issue(attempt, dispatch); !bytes.Equal(got, fresh) {
-		t.Error("it issues with another than the current one")
+		t.Errorf("it issues with another than the current one: got %q, want %q", got, fresh)
 	}
 	alone := Secrets{Current: next}
 	if _, ok := alone.Check(old, attempt); ok {
@@ -70,7 +74,7 @@ func TestASecretThatIsRotatedOutHoldsWhileItIsThePreviousOne(t *testing.T) {
 func TestAProofFitsAReceipt(t *testing.T) {
 	long := string(bytes.Repeat([]byte("x"), maxText))
 	if n := len(secret.Issue(attempt, Dispatch{Hub: long, PriceVersion: long})); n == 0 || n > workreceipt.MaxProof {
-		t.Errorf("%d bytes", n)
+		t.Errorf("bytes: got %d, want 1 to %d", n, workreceipt.MaxProof)
 	}
 	if secret.Issue(attempt, Dispatch{Hub: long + "x"}) != nil {
 		t.Error("a name that is too long has a proof")
@@ -80,7 +84,7 @@ func TestAProofFitsAReceipt(t *testing.T) {
 func TestASecretIsNotPrinted(t *testing.T) {
 	if s := fmt.Sprintf("%v %+v %#v %s", secret, secret, secret,
 		secret); s != "[redacted] [redacted] [redacted] [redacted]" {
-		t.Error(s)
+		t.Errorf(`fmt.Sprintf(…): got %q, want "[redacted] [redacted] [redacted] [redacted]"`, s)
 	}
 }
 

@@ -159,7 +159,8 @@ func TestWhatCountsIsWhatTheRuleSays(t *testing.T) {
 				if m.owner == "" {
 					m.ask(l, q)
 				} else if (err != nil) != (m.owner != w) {
-					t.Fatalf("seed %d: %v, %s: got %v with the owner %q", seed, l.log, said, err, m.owner)
+					t.Fatalf("seed %d: %v, %s: got %v with the owner %q: err != nil: got %t, want %t", seed, l.log, said, err, m.owner,
+						err != nil, m.owner != w)
 				}
 			case 3: // the user confirms or refuses what waits, or waited
 				kind := []ProposalKind{ProposedOwner, ProposedBeneficiary}[r.IntN(2)]

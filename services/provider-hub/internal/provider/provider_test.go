@@ -15,7 +15,7 @@ func TestEveryStatusAndTriggerIsDecided(t *testing.T) {
 		RequestReview, Approve, Reject, ConfirmCollateral, Qualify, FailProbation, ExpireBenchmark, Withdraw, Suspend, Lift,
 	}
 	if !slices.Equal(triggers, Triggers()) {
-		t.Fatalf("triggers %v", Triggers())
+		t.Fatalf("triggers: got %q, want %q", triggers, Triggers())
 	}
 	// The columns are the triggers in that order; - is refused.
 	want := map[Status][]Status{
@@ -28,19 +28,23 @@ func TestEveryStatusAndTriggerIsDecided(t *testing.T) {
 		Rejected:    {UnderReview, "-", Rejected, Rejected, "-", "-", "-", "-", Suspended, "-"},
 	}
 	if len(want) != len(Statuses()) {
-		t.Fatalf("%d statuses", len(Statuses()))
+		t.Fatalf("statuses: got %d, want %d", len(Statuses()), len(want))
 	}
 	for _, from := range Statuses() {
 		for i, trigger := range triggers {
 			to := want[from][i]
 			got, err := from.After(trigger)
-			if refused := to == "-"; refused != fault.Is(err, fault.TransitionNotAllowed) || !refused &&
-				(got != to || err != nil) {
-				t.Errorf("%s on %s = %q, %v; want %q", from, trigger, got, err, to)
+			switch refused := to == "-"; {
+			case refused != fault.Is(err, fault.TransitionNotAllowed):
+				t.Errorf("%s on %s: refused: got %t, want %t", from, trigger, refused, fault.Is(err, fault.TransitionNotAllowed))
+			case !refused && got != to:
+				t.Errorf("%s on %s: from.After(trigger): got %q, want %q, where !refused", from, trigger, got, to)
+			case !refused && err != nil:
+				t.Errorf("%s on %s: got the error %v, want none, where !refused", from, trigger, err)
 			}
 		}
 		if connects := from != Suspended && from != Rejected; from.MayConnect() != connects {
-			t.Errorf("%s connects: %v", from, from.MayConnect())
+			t.Errorf("from.MayConnect(): got %t, want %t", from.MayConnect(), connects)
 		}
 	}
 	if _, err := Status("gone").After(Qualify); err == nil {
@@ -51,7 +55,7 @@ func TestEveryStatusAndTriggerIsDecided(t *testing.T) {
 func TestNamesArePrintableAndBounded(t *testing.T) {
 	for _, bad := range []string{"", " a", "a\n", "a\x00b", "\xff", "a\u202eb", strings.Repeat("é", 65)} {
 		if err := checkText("name", bad, 1, maxName); !fault.Is(err, fault.InvalidValue) {
-			t.Errorf("name %q is accepted", bad)
+			t.Errorf("name %q is accepted: got the error %v, want the reason %v", bad, err, fault.InvalidValue)
 		}
 	}
 	for _, good := range []string{"a", "GPU Farm é 1", strings.Repeat("é", 64)} {

@@ -20,12 +20,14 @@ func TestBucketGivesItsBurstAndThenItsRate(t *testing.T) {
 		t.Errorf("got the next token after %v, want %v", got, want)
 	}
 	now = now.Add(100 * time.Millisecond)
-	if !b.Take(now) || b.Take(now) {
-		t.Error("after a tenth of a second, want one token at 10 a second")
+	if !b.Take(now) {
+		t.Error("after a tenth of a second: b.Take(now): got false, want true")
+	} else if b.Take(now) {
+		t.Error("after a tenth of a second: b.Take(now): got true, want false")
 	}
 	now = now.Add(time.Hour)
 	if got := b.TakeUpTo(now, 2); got != 2 {
-		t.Errorf("got %d of the 2 tokens that are asked for", got)
+		t.Errorf("of the 2 tokens that are asked for: got %d, want 2", got)
 	}
 	if got := b.TakeUpTo(now, 5); got != 1 {
 		t.Errorf("got %d tokens behind an hour, want the one that is left of the burst", got)

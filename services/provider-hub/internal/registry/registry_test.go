@@ -100,15 +100,16 @@ func TestSessionsOfOneProviderAreBounded(t *testing.T) {
 		}
 	}
 	var refused *fakeagent.Refused
-	if _, err := f.dial(t, "node-0009"); !errors.As(err, &refused) ||
-		refused.Frame.GetCode() != agentwire.CodeTooManySessions {
-		t.Errorf("a third: %v", err)
+	if _, err := f.dial(t, "node-0009"); !errors.As(err, &refused) {
+		t.Errorf("a third: got the error %v, want a %T", err, refused)
+	} else if refused.Frame.GetCode() != agentwire.CodeTooManySessions {
+		t.Errorf("a third: refused.Frame.GetCode(): got %q, want %q", refused.Frame.GetCode(), agentwire.CodeTooManySessions)
 	}
 	if _, err := f.dial(t, "node-0001"); err != nil {
 		t.Errorf("a newer one of a node that is there: %v", err)
 	}
 	if n := f.registry.Len(); n != 2 {
-		t.Errorf("%d sessions", n)
+		t.Errorf("sessions: got %d, want 2", n)
 	}
 }
 
@@ -130,7 +131,7 @@ func TestEpochThatWasDrawnEarlierLosesEvenIfItJoinsLater(t *testing.T) {
 	}()
 	later := <-h.admitted
 	if later <= earlier {
-		t.Fatalf("epoch %d after %d", later, earlier)
+		t.Fatalf("epoch: got %d, want more than %d", later, earlier)
 	}
 	// Either may be let go first; the one with the later epoch must stay.
 	h.join <- struct{}{}
@@ -140,8 +141,11 @@ func TestEpochThatWasDrawnEarlierLosesEvenIfItJoinsLater(t *testing.T) {
 		t.Errorf("the later epoch: %v", err2)
 	}
 	var refused *fakeagent.Refused
-	if err1 != nil && (!errors.As(err1, &refused) || refused.Frame.GetCode() != agentwire.CodeSuperseded) {
-		t.Errorf("the earlier epoch: %v", err1)
+	if err1 != nil && !errors.As(err1, &refused) {
+		t.Errorf("the earlier epoch: err1: got the error %v, want a %T", err1, refused)
+	} else if err1 != nil && refused.Frame.GetCode() != agentwire.CodeSuperseded {
+		t.Errorf("the earlier epoch: refused.Frame.GetCode(): got %q, want %q", refused.Frame.GetCode(),
+			agentwire.CodeSuperseded)
 	}
 	if _, ok := f.registry.Find(f.account.ID, "node-0001", later); !ok {
 		t.Error("the later epoch does not stand")
@@ -159,11 +163,17 @@ func TestChangesAreToldOnceAndEndsAreNotForgotten(t *testing.T) {
 		t.Fatal(err)
 	}
 	live := waitFor(t, f.registry, func(live []session.View, _ []int64) bool { return len(live) == 1 })
-	if live[0].Active || live[0].Epoch != a.Epoch() || live[0].Offers[0].Model != "m" {
-		t.Errorf("view %+v", live[0])
+	if live[0].Active {
+		t.Error("view: live[0].Active: got true, want false")
+	} else if want := a.Epoch(); live[0].Epoch != want {
+		t.Errorf("view: live[0].Epoch: got %d, want %d", live[0].Epoch, want)
+	} else if live[0].Offers[0].Model != "m" {
+		t.Errorf(`view: live[0].Offers[0].Model: got %q, want "m"`, live[0].Offers[0].Model)
 	}
-	if again, ended, full := f.registry.Changes(); len(again)+len(ended) != 0 || full {
-		t.Errorf("told again: %v %v %v", again, ended, full)
+	if again, ended, full := f.registry.Changes(); len(again)+len(ended) != 0 {
+		t.Errorf("told again: len(again)+len(ended): got %d, want 0", len(again)+len(ended))
+	} else if full {
+		t.Error("told again: full of f.registry.Changes(): got true, want false")
 	}
 	f.registry.Apply(provider.Standing{ProviderID: f.account.ID, Status: provider.Active})
 	waitFor(t, f.registry, func(live []session.View, _ []int64) bool { return len(live) == 1 && live[0].Active })
@@ -200,7 +210,7 @@ func (f *fixture) expelled(t *testing.T, a *fakeagent.Agent, code string) {
 		t.Errorf("farewell %v, want %s", why, code)
 	}
 	if n := f.registry.Len(); n != 0 {
-		t.Errorf("%d sessions stand", n)
+		t.Errorf("sessions stand: got %d, want 0", n)
 	}
 }
 
@@ -232,8 +242,13 @@ func TestSessionsFeelWhatAnotherHubWasTold(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := f.registry.Recheck(t.Context()); err != nil || f.registry.Len() != 1 || !f.registry.Online(f.account.ID) {
-				t.Fatalf("before: %d sessions, %v", f.registry.Len(), err)
+			switch err := f.registry.Recheck(t.Context()); {
+			case err != nil:
+				t.Fatalf("before: got the error %v, want none", err)
+			case f.registry.Len() != 1:
+				t.Fatalf("before: f.registry.Len(): got %d, want 1", f.registry.Len())
+			case !f.registry.Online(f.account.ID):
+				t.Fatal("before: f.registry.Online(f.account.ID): got false, want true")
 			}
 			if err := c.tell(f, t); err != nil {
 				t.Fatal(err)
@@ -262,14 +277,28 @@ func TestProbationIsToldToRoutersAndEndsThere(t *testing.T) {
 	if err := f.registry.Recheck(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if v := f.registry.Views(); len(v) != 1 || !v[0].Active || !v[0].Probation || v[0].Uptime30d != nil {
-		t.Errorf("views %+v", v)
+	switch v := f.registry.Views(); {
+	case len(v) != 1:
+		t.Errorf("views: len(v): got %d, want 1, in %+v", len(v), v)
+	case !v[0].Active:
+		t.Error("views: v[0].Active: got false, want true")
+	case !v[0].Probation:
+		t.Error("views: v[0].Probation: got false, want true")
+	case v[0].Uptime30d != nil:
+		t.Errorf("views: v[0].Uptime30d: got %v, want nil", v[0].Uptime30d)
 	}
 	up, standing := 0.75, account.Standing()
 	standing.Probation, standing.Uptime30d = false, &up
 	f.registry.Apply(standing)
-	if v := f.registry.Views(); !v[0].Active || v[0].Probation || v[0].Uptime30d == nil || *v[0].Uptime30d != up {
-		t.Errorf("views %+v", v)
+	switch v := f.registry.Views(); {
+	case !v[0].Active:
+		t.Error("views: v[0].Active: got false, want true")
+	case v[0].Probation:
+		t.Error("views: v[0].Probation: got true, want false")
+	case v[0].Uptime30d == nil:
+		t.Error("views: v[0].Uptime30d: got nil, want a value")
+	case *v[0].Uptime30d != up:
+		t.Errorf("views: *v[0].Uptime30d: got %v, want %v", *v[0].Uptime30d, up)
 	}
 }
 
@@ -290,7 +319,7 @@ func TestTheNewerOfTwoConnectionsIsToldThatItTookAPlace(t *testing.T) {
 		t.Fatal("the older one stays")
 	}
 	if why := older.Farewell(); why.GetCode() != agentwire.CodeSuperseded {
-		t.Errorf("the older one hears %v", why)
+		t.Errorf("the older one hears: got %q, want %q", why.GetCode(), agentwire.CodeSuperseded)
 	}
 	if newer.Ack().GetWarning() == "" {
 		t.Error("the newer one hears nothing")
@@ -315,7 +344,7 @@ func TestServingListsTheSessionsOfAModel(t *testing.T) {
 		{"other", ids.ProviderID{}, "", 0}, {"m", ids.ProviderID{9}, "", 0}, {"m", f.account.ID, "node-0009", 0},
 	} {
 		if got := f.registry.Serving(c.model, c.provider, c.node); len(got) != c.want {
-			t.Errorf("%+v: %d sessions", c, len(got))
+			t.Errorf("%+v: sessions: got %d, want %d", c, len(got), c.want)
 		}
 	}
 }

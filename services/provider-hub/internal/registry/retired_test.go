@@ -65,20 +65,28 @@ func TestANodeThatLeavesStaysBesideItsNewerConnection(t *testing.T) {
 	})
 	stays(t, "the older one", older)
 	if w := newer.Ack().GetWarning(); w != "" {
-		t.Errorf("the newer one is warned: %s", w)
+		t.Errorf(`the newer one is warned: got %q, want ""`, w)
 	}
-	if v := f.registry.Views(); len(v) != 1 || v[0].Epoch != newer.Epoch() || f.registry.Len() != 1 {
-		t.Errorf("views %+v", v)
+	if v := f.registry.Views(); len(v) != 1 {
+		t.Errorf("views: len(v): got %d, want 1, in %+v", len(v), v)
+	} else if want := newer.Epoch(); v[0].Epoch != want {
+		t.Errorf("views: v[0].Epoch: got %d, want %d", v[0].Epoch, want)
+	} else if f.registry.Len() != 1 {
+		t.Errorf("f.registry.Len(): got %d, want 1", f.registry.Len())
 	}
 	if _, ok := f.registry.Find(f.account.ID, "node-0001", older.Epoch()); ok {
 		t.Error("the older one is given new requests")
 	}
-	if s, ok := f.registry.Find(f.account.ID, "node-0001", newer.Epoch()); !ok || s.Identity().Epoch != newer.Epoch() {
-		t.Error("the newer one is not found")
+	if s, ok := f.registry.Find(f.account.ID, "node-0001", newer.Epoch()); !ok {
+		t.Error("the newer one is not found: ok of f.registry.Find(…): got false, want true")
+	} else if got, want := s.Identity().Epoch, newer.Epoch(); got != want {
+		t.Errorf("the newer one is not found: s.Identity().Epoch: got %d, want %d", got, want)
 	}
 	nodes := f.detail(t).Nodes
-	if len(nodes) != 1 || nodes[0].Replaced != 0 {
-		t.Errorf("nodes %+v", nodes)
+	if len(nodes) != 1 {
+		t.Errorf("len(nodes): got %d, want 1, in %+v", len(nodes), nodes)
+	} else if nodes[0].Replaced != 0 {
+		t.Errorf("nodes[0].Replaced: got %d, want 0", nodes[0].Replaced)
 	}
 	older.Close()
 	f.forgotten(t)
@@ -162,7 +170,7 @@ func TestANodeThatWentToAnotherHubEndsWhatItHasHere(t *testing.T) {
 	waitFor(t, f.registry, func(_ []session.View, ended []int64) bool { return slices.Equal(ended, []int64{a.Epoch()}) })
 	stays(t, "the older one", a)
 	if n := f.registry.Len(); n != 0 {
-		t.Errorf("%d sessions stand", n)
+		t.Errorf("sessions stand: got %d, want 0", n)
 	}
 }
 

@@ -38,7 +38,7 @@ func TestAWalletOwnsOneProvider(t *testing.T) {
 		}
 	}
 	if made != 1 {
-		t.Errorf("%d accounts for one wallet", made)
+		t.Errorf("accounts for one wallet: got %d, want 1", made)
 	}
 }
 
@@ -49,30 +49,38 @@ func TestAClaimOfAWalletBindsNothingAndBlocksNobody(t *testing.T) {
 	claim := func() member {
 		got, err := d.self.SignUp(t.Context(), &hubv1.SignUpRequest{Name: "Thief", OwnerAddress: p.address})
 		d.must(err)
-		if got.GetProvider().GetOwnerProven() || got.GetProvider().GetOwnerAddress() == "" {
-			t.Errorf("a claim: %v", got.GetProvider())
+		if got.GetProvider().GetOwnerProven() {
+			t.Errorf("a claim: got.GetProvider().GetOwnerProven(): got true, want false, with %v", got.GetProvider())
+		} else if got.GetProvider().GetOwnerAddress() == "" {
+			t.Error(`a claim: got.GetProvider().GetOwnerAddress(): got "", want some text`)
 		}
 		return memberOf(got)
 	}
 	claim()
 	claim()
 	if _, err := d.enter(p); !fault.Is(err, fault.InvalidAPIKey) {
-		t.Errorf("the wallet enters what was claimed with it: %v", err)
+		t.Errorf("the wallet enters what was claimed: got the error %v, want the reason %v", err, fault.InvalidAPIKey)
 	}
 	signed, err := d.self.SignUp(t.Context(), d.proven(p))
-	if err != nil || !signed.GetProvider().GetOwnerProven() {
-		t.Fatalf("the owner: %v, %v", signed, err)
+	if err != nil {
+		t.Fatalf("the owner: got the error %v, want none", err)
+	}
+	if !signed.GetProvider().GetOwnerProven() {
+		t.Fatal("signed.GetProvider().GetOwnerProven(): got false, want true")
 	}
 	late := claim()
 	for range 2 {
 		grant, err := d.enter(p)
-		if err != nil || grant.ProviderID.String() != signed.GetProvider().GetProviderId() {
-			t.Errorf("the wallet enters %v, %v", grant.ProviderID, err)
+		if err != nil {
+			t.Errorf("got the error %v, want none", err)
+		} else if grant.ProviderID.String() != signed.GetProvider().GetProviderId() {
+			t.Errorf("the wallet enters: grant.ProviderID: got %q, want %q", grant.ProviderID.String(),
+				signed.GetProvider().GetProviderId())
 		}
 	}
 	// Even the wallet itself cannot make a claim of what it owns already.
 	if _, err := d.self.UpdateOwn(t.Context(), d.binding(late, p)); !fault.Is(err, fault.AlreadyExists) {
-		t.Errorf("another account of the wallet: %v", err)
+		t.Errorf("another account of the wallet: got the error %v, want the reason %v", err, fault.AlreadyExists)
 	}
 }
 
@@ -95,27 +103,36 @@ func TestAKeyAndASignatureBindAnAccountForGood(t *testing.T) {
 	unsigned.Signature, unsigned.AuthNonce = nil, ""
 	for name, bad := range map[string]*hubv1.UpdateOwnRequest{"forged": forged, "unsigned": unsigned} {
 		if _, err := d.self.UpdateOwn(t.Context(), bad); !fault.Is(err, fault.InvalidAPIKey) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: got the error %v, want the reason %v", name, err, fault.InvalidAPIKey)
 		}
 	}
 	ask := d.binding(m, p)
 	ask.BeneficiaryAddress = beneficiary
 	for range 2 { // once more changes nothing
 		got, err := d.self.UpdateOwn(t.Context(), ask)
-		if err != nil || got.GetProvider().GetOwnerProven() || got.GetProvider().GetBeneficiaryAddress() != "" ||
-			len(got.GetProvider().GetProposals()) != 2 {
-			t.Fatalf("proposed: %v, %v", got, err)
+		switch {
+		case err != nil:
+			t.Fatalf("proposed: got the error %v, want none", err)
+		case got.GetProvider().GetOwnerProven():
+			t.Fatal("proposed: got.GetProvider().GetOwnerProven(): got true, want false")
+		case got.GetProvider().GetBeneficiaryAddress() != "":
+			t.Fatalf(`proposed: got.GetProvider().GetBeneficiaryAddress(): got %q, want ""`,
+				got.GetProvider().GetBeneficiaryAddress())
+		case len(got.GetProvider().GetProposals()) != 2:
+			t.Fatalf("proposed: len(…): got %d, want 2, in %v", len(got.GetProvider().GetProposals()), got)
 		}
 	}
 	if _, err := d.enter(p); !fault.Is(err, fault.InvalidAPIKey) {
-		t.Errorf("a wallet that is only proposed enters: %v", err)
+		t.Errorf("a wallet that is only proposed enters: got the error %v, want the reason %v", err, fault.InvalidAPIKey)
 	}
 	d.due(m)
-	if grant, err := d.enter(p); err != nil || grant.ProviderID.String() != m.id {
-		t.Errorf("the wallet enters %v, %v", grant.ProviderID, err)
+	if grant, err := d.enter(p); err != nil {
+		t.Errorf("got the error %v, want none", err)
+	} else if grant.ProviderID.String() != m.id {
+		t.Errorf("the wallet enters: grant.ProviderID: got %q, want %q", grant.ProviderID.String(), m.id)
 	}
 	if _, err := d.self.UpdateOwn(t.Context(), d.binding(m, other)); !fault.Is(err, fault.AlreadyExists) {
-		t.Errorf("bound to another: %v", err)
+		t.Errorf("bound to another: got the error %v, want the reason %v", err, fault.AlreadyExists)
 	}
 	for _, sql := range []string{`UPDATE provider SET owner_proven_at = NULL`,
 		`UPDATE provider SET owner_address = NULL`} {
@@ -123,9 +140,13 @@ func TestAKeyAndASignatureBindAnAccountForGood(t *testing.T) {
 			t.Errorf("%s is taken", sql)
 		}
 	}
-	if got := d.own(m).GetProvider(); !strings.EqualFold(got.GetOwnerAddress(), p.address) || !got.GetOwnerProven() ||
-		got.GetBeneficiaryAddress() != beneficiary {
-		t.Errorf("owner %v", got)
+	switch got := d.own(m).GetProvider(); {
+	case !strings.EqualFold(got.GetOwnerAddress(), p.address):
+		t.Error("owner: strings.EqualFold(…): got false, want true")
+	case !got.GetOwnerProven():
+		t.Errorf("got.GetOwnerProven(): got false, want true, with %v", got)
+	case got.GetBeneficiaryAddress() != beneficiary:
+		t.Errorf("owner: got.GetBeneficiaryAddress(): got %q, want %q", got.GetBeneficiaryAddress(), beneficiary)
 	}
 	key := d.keyOf(m)
 	d.wantHistory(m, "beneficiary_proposed: pending by provider (to "+beneficiary+" by key "+key+")",
@@ -142,7 +163,7 @@ func TestAChallengeCountsOnceForWhateverItIsShown(t *testing.T) {
 	_, err := d.self.SignUp(t.Context(), ask)
 	d.must(err)
 	if _, err := d.admit(p, ask.GetAuthNonce(), ask.GetSignature()); !fault.Is(err, fault.InvalidAPIKey) {
-		t.Errorf("what signed up connects: %v", err)
+		t.Errorf("what signed up connects: got the error %v, want the reason %v", err, fault.InvalidAPIKey)
 	}
 	q := newPurse(2)
 	m := d.signUp()
@@ -151,7 +172,7 @@ func TestAChallengeCountsOnceForWhateverItIsShown(t *testing.T) {
 	d.must(err)
 	d.due(m)
 	if _, err := d.admit(q, bound.GetAuthNonce(), bound.GetSignature()); !fault.Is(err, fault.InvalidAPIKey) {
-		t.Errorf("what bound connects: %v", err)
+		t.Errorf("what bound connects: got the error %v, want the reason %v", err, fault.InvalidAPIKey)
 	}
 	c := d.challenge(q)
 	_, err = d.admit(q, c.GetNonce(), q.sign(c.GetMessage()))
@@ -160,17 +181,17 @@ func TestAChallengeCountsOnceForWhateverItIsShown(t *testing.T) {
 	if _, err := d.self.UpdateOwn(t.Context(), &hubv1.UpdateOwnRequest{
 		KeyDigest: late.digest, OwnerAddress: q.address, Signature: q.sign(c.GetMessage()), AuthNonce: c.GetNonce(),
 	}); !fault.Is(err, fault.InvalidAPIKey) {
-		t.Errorf("what connected binds: %v", err)
+		t.Errorf("what connected binds: got the error %v, want the reason %v", err, fault.InvalidAPIKey)
 	}
 	bad := d.proven(newPurse(3))
 	bad.OwnerAddress = ""
 	if _, err := d.self.SignUp(t.Context(), bad); !fault.Is(err, fault.InvalidValue) {
-		t.Errorf("a signature of nobody's: %v", err)
+		t.Errorf("a signature of nobody's: got the error %v, want the reason %v", err, fault.InvalidValue)
 	}
 	expired := d.proven(newPurse(3))
 	d.clock.Advance(5 * time.Minute)
 	if _, err := d.self.SignUp(t.Context(), expired); !fault.Is(err, fault.InvalidAPIKey) {
-		t.Errorf("too late: %v", err)
+		t.Errorf("too late: got the error %v, want the reason %v", err, fault.InvalidAPIKey)
 	}
 }
 
@@ -197,8 +218,10 @@ func TestAUserHasOneAccountWhateverIsSaidAndWhenever(t *testing.T) {
 			t.Errorf("%s: %v, %v", name, got, err)
 			continue
 		}
-		if c, err := d.accounts.Authenticate(t.Context(), got.GetApiKey()); err != nil || c.ID.String() != id {
-			t.Errorf("%s: its key: %v", name, err)
+		if c, err := d.accounts.Authenticate(t.Context(), got.GetApiKey()); err != nil {
+			t.Errorf("%s: its key: got the error %v, want none", name, err)
+		} else if c.ID.String() != id {
+			t.Errorf("%s: its key: c.ID: got %q, want %q", name, c.ID.String(), id)
 		}
 	}
 	// The same words of others are others'.
@@ -206,13 +229,19 @@ func TestAUserHasOneAccountWhateverIsSaidAndWhenever(t *testing.T) {
 		"another user": {Name: "Farm", UserId: "user-2"},
 		"nobody":       {Name: "Farm"},
 	} {
-		if got, err := d.self.SignUp(t.Context(), other); err != nil || got.GetProvider().GetProviderId() == id {
-			t.Errorf("%s: %v, %v", name, got, err)
+		if got, err := d.self.SignUp(t.Context(), other); err != nil {
+			t.Errorf("%s: got the error %v, want none", name, err)
+		} else if got.GetProvider().GetProviderId() == id {
+			t.Errorf("%s: got.GetProvider().GetProviderId(): got %q, want any but %q", name, got.GetProvider().GetProviderId(),
+				id)
 		}
 	}
 	made, err := d.admin.CreateProvider(t.Context(), &hubv1.CreateProviderRequest{Name: "Farm", IdempotencyKey: "user-1"})
-	if err != nil || made.GetProvider().GetProviderId() == id {
-		t.Errorf("an operator's: %v, %v", made, err)
+	if err != nil {
+		t.Errorf("an operator's: got the error %v, want none", err)
+	} else if made.GetProvider().GetProviderId() == id {
+		t.Errorf("an operator's: made.GetProvider().GetProviderId(): got %q, want any but %q",
+			made.GetProvider().GetProviderId(), id)
 	}
 	var last error
 	for range 40 {
@@ -221,16 +250,16 @@ func TestAUserHasOneAccountWhateverIsSaidAndWhenever(t *testing.T) {
 		}
 	}
 	if !fault.Is(last, fault.TooManyKeys) {
-		t.Errorf("40 keys: %v", last)
+		t.Errorf("40 keys: got the error %v, want the reason %v", last, fault.TooManyKeys)
 	}
 	_, err = d.set(memberOf(first), suspended)
 	d.must(err)
 	if _, err := d.self.SignUp(t.Context(), ask); !fault.Is(err, fault.AccountFrozen) {
-		t.Errorf("suspended: %v", err)
+		t.Errorf("suspended: got the error %v, want the reason %v", err, fault.AccountFrozen)
 	}
 	if _, err := d.self.SignUp(t.Context(), &hubv1.SignUpRequest{Name: "a", UserId: strings.Repeat("u", 129)}); !fault.Is(
 		err, fault.InvalidValue) {
-		t.Errorf("a long user: %v", err)
+		t.Errorf("a long user: got the error %v, want the reason %v", err, fault.InvalidValue)
 	}
 }
 
@@ -252,7 +281,7 @@ func TestAUserWhoSignsUpAtOnceHasOneAccount(t *testing.T) {
 	first := <-made
 	for range 15 {
 		if id := <-made; id != first {
-			t.Errorf("accounts %s and %s", first, id)
+			t.Errorf("accounts: got %q, want %q", id, first)
 		}
 	}
 }
@@ -267,9 +296,14 @@ func TestAUserProvesTheWalletOfAnAccountLater(t *testing.T) {
 	ask.UserId = "user-1"
 	for range 2 {
 		got, err := d.self.SignUp(t.Context(), ask)
-		if err != nil || got.GetProvider().GetProviderId() != first.GetProvider().GetProviderId() ||
-			!got.GetProvider().GetOwnerProven() {
-			t.Fatalf("%v, %v", got, err)
+		switch {
+		case err != nil:
+			t.Fatalf("got the error %v, want none", err)
+		case got.GetProvider().GetProviderId() != first.GetProvider().GetProviderId():
+			t.Fatalf("got.GetProvider().GetProviderId(): got %q, want %q", got.GetProvider().GetProviderId(),
+				first.GetProvider().GetProviderId())
+		case !got.GetProvider().GetOwnerProven():
+			t.Fatal("got.GetProvider().GetOwnerProven(): got false, want true")
 		}
 	}
 	if _, err := d.enter(p); err != nil {
@@ -286,15 +320,25 @@ func TestAUsersKeysAreBounded(t *testing.T) {
 	}
 	got, err := issue()
 	d.must(err)
-	if c, err := d.accounts.Authenticate(t.Context(), got.GetApiKey()); err != nil || c.ID.String() != m.id ||
-		c.KeyID.String() != got.GetKeyId() ||
-		!strings.HasPrefix(got.GetApiKey(), got.GetKeyPrefix()) {
-		t.Errorf("%v, %v", got, err)
+	switch c, err := d.accounts.Authenticate(t.Context(), got.GetApiKey()); {
+	case err != nil:
+		t.Errorf("got the error %v, want none", err)
+	case c.ID.String() != m.id:
+		t.Errorf("c.ID: got %q, want %q", c.ID.String(), m.id)
+	case c.KeyID.String() != got.GetKeyId():
+		t.Errorf("c.KeyID: got %q, want %q", c.KeyID.String(), got.GetKeyId())
+	case !strings.HasPrefix(got.GetApiKey(), got.GetKeyPrefix()):
+		t.Errorf("got.GetApiKey(): got %q, want the prefix %q", got.GetApiKey(), got.GetKeyPrefix())
 	}
 	for _, status := range []hubv1.ProviderStatus{suspended, rejected} {
 		_, err := d.self.IssueKey(t.Context(), &hubv1.IssueKeyRequest{ProviderId: d.in(status).id})
-		if f, _ := fault.As(err); f == nil || f.Kind != fault.Denied || f.Reason != fault.AccountFrozen {
-			t.Errorf("%v: %v", status, err)
+		switch f, _ := fault.As(err); {
+		case f == nil:
+			t.Errorf("%v: f: got no error, want one", status)
+		case f.Kind != fault.Denied:
+			t.Errorf("%v: f.Kind: got %d, want %d", status, f.Kind, fault.Denied)
+		case f.Reason != fault.AccountFrozen:
+			t.Errorf("%v: f.Reason: got %q, want %q", status, f.Reason, fault.AccountFrozen)
 		}
 	}
 	for range 30 {
@@ -302,18 +346,23 @@ func TestAUsersKeysAreBounded(t *testing.T) {
 		d.must(err)
 	}
 	_, err = issue()
-	if f, _ := fault.As(err); f == nil || f.Kind != fault.Exhausted || f.Reason != fault.TooManyKeys {
-		t.Errorf("a 33rd: %v", err)
+	switch f, _ := fault.As(err); {
+	case f == nil:
+		t.Error("a 33rd: f: got no error, want one")
+	case f.Kind != fault.Exhausted:
+		t.Errorf("a 33rd: f.Kind: got %d, want %d", f.Kind, fault.Exhausted)
+	case f.Reason != fault.TooManyKeys:
+		t.Errorf("a 33rd: f.Reason: got %q, want %q", f.Reason, fault.TooManyKeys)
 	}
 	for _, id := range []string{"", "x", "01890000-0000-7000-8000-000000000000"} {
 		if _, err := d.self.IssueKey(t.Context(), &hubv1.IssueKeyRequest{ProviderId: id}); !fault.Is(err,
 			fault.ProviderNotFound) {
-			t.Errorf("provider %q: %v", id, err)
+			t.Errorf("provider %q: got the error %v, want the reason %v", id, err, fault.ProviderNotFound)
 		}
 	}
 	if _, err := d.self.IssueKey(t.Context(), &hubv1.IssueKeyRequest{ProviderId: m.id,
 		Name: strings.Repeat("x", 65)}); !fault.Is(err, fault.InvalidValue) {
-		t.Errorf("a long name: %v", err)
+		t.Errorf("a long name: got the error %v, want the reason %v", err, fault.InvalidValue)
 	}
 }
 
@@ -339,7 +388,7 @@ func TestWhereEarningsGoIsAuditedAndShownForAWeek(t *testing.T) {
 		}
 	}
 	if w := d.own(m).GetWarning(); w != "" {
-		t.Errorf("warning %q", w)
+		t.Errorf(`warning: got %q, want ""`, w)
 	}
 	pay(beneficiary)
 	d.clock.Advance(time.Hour)
@@ -352,18 +401,18 @@ func TestWhereEarningsGoIsAuditedAndShownForAWeek(t *testing.T) {
 		"beneficiary: pending by user (from "+beneficiary+" to "+owner+" by key "+key+")")
 	d.clock.Advance(7*24*time.Hour - time.Second)
 	if w := d.own(m).GetWarning(); !strings.Contains(w, "beneficiary changed at 2026-03-01T01:00:00Z") {
-		t.Errorf("warning %q", w)
+		t.Errorf(`warning: got %q, want "beneficiary changed at 2026-03-01T01:00:00Z" in it`, w)
 	}
 	d.clock.Advance(time.Second)
 	if w := d.own(m).GetWarning(); w != "" {
-		t.Errorf("warning after a week: %q", w)
+		t.Errorf(`warning after a week: got %q, want ""`, w)
 	}
 	var line string
 	d.must(d.pool.QueryRow(t.Context(), `
 		SELECT old_address || ' ' || new_address || ' ' || key_id FROM provider_status_change
 		WHERE what = 'beneficiary' AND old_address IS NOT NULL`).Scan(&line))
 	if line != beneficiary+" "+owner+" "+key {
-		t.Errorf("audit %q", line)
+		t.Errorf("audit: got %q, want %q", line, beneficiary+" "+owner+" "+key)
 	}
 	// A change that is not kept leaves no line.
 	_, err := d.set(m, suspended)
@@ -371,10 +420,10 @@ func TestWhereEarningsGoIsAuditedAndShownForAWeek(t *testing.T) {
 	before := len(d.history(m))
 	if _, err := d.self.UpdateOwn(t.Context(), &hubv1.UpdateOwnRequest{KeyDigest: m.digest,
 		BeneficiaryAddress: beneficiary}); !fault.Is(err, fault.AccountFrozen) {
-		t.Errorf("suspended: %v", err)
+		t.Errorf("suspended: got the error %v, want the reason %v", err, fault.AccountFrozen)
 	}
 	if after := len(d.history(m)); after != before {
-		t.Errorf("%d lines of what was refused", after-before)
+		t.Errorf("lines of what refused: got %d, want %d", after, before)
 	}
 }
 
@@ -397,22 +446,33 @@ func TestOfAWalletsAccountAKeyAloneDoesNotSayWhereEarningsGo(t *testing.T) {
 		"forged":           forged,
 		"another wallet":   pay(thief),
 	} {
-		if _, err := d.self.UpdateOwn(t.Context(), bad); err == nil || !fault.Is(err, fault.InvalidAPIKey) {
-			t.Errorf("%s: %v", name, err)
+		if _, err := d.self.UpdateOwn(t.Context(), bad); err == nil {
+			t.Errorf("%s: got no error, want one", name)
+		} else if !fault.Is(err, fault.InvalidAPIKey) {
+			t.Errorf("%s: got the error %v, want the reason %v", name, err, fault.InvalidAPIKey)
 		}
 	}
 	_, err := d.self.UpdateOwn(t.Context(), &hubv1.UpdateOwnRequest{KeyDigest: m.digest, BeneficiaryAddress: beneficiary})
-	if f, _ := fault.As(err); f == nil || f.Kind != fault.Denied || !strings.Contains(f.Message, "wallet must sign") {
-		t.Errorf("a key alone: %v", err)
+	switch f, _ := fault.As(err); {
+	case f == nil:
+		t.Error("a key alone: f: got no error, want one")
+	case f.Kind != fault.Denied:
+		t.Errorf("a key alone: f.Kind: got %d, want %d", f.Kind, fault.Denied)
+	case !strings.Contains(f.Message, "wallet must sign"):
+		t.Errorf(`a key alone: f.Message: got %q, want "wallet must sign" in it`, f.Message)
 	}
 	if got := d.own(m).GetProvider().GetBeneficiaryAddress(); got != "" {
-		t.Fatalf("earnings go to %s", got)
+		t.Fatalf(`earnings go: got %q, want ""`, got)
 	}
 	ask := pay(p)
 	for range 2 { // once more changes nothing
 		got, err := d.self.UpdateOwn(t.Context(), ask)
-		if err != nil || got.GetProvider().GetBeneficiaryAddress() != beneficiary {
-			t.Fatalf("signed: %v, %v", got, err)
+		if err != nil {
+			t.Fatalf("signed: got the error %v, want none", err)
+		}
+		if got.GetProvider().GetBeneficiaryAddress() != beneficiary {
+			t.Fatalf("signed: got.GetProvider().GetBeneficiaryAddress(): got %q, want %q",
+				got.GetProvider().GetBeneficiaryAddress(), beneficiary)
 		}
 	}
 	// What was seen once says nothing else, even where it changed nothing.
@@ -422,11 +482,11 @@ func TestOfAWalletsAccountAKeyAloneDoesNotSayWhereEarningsGo(t *testing.T) {
 	for _, used := range []*hubv1.UpdateOwnRequest{ask, idle} {
 		used.BeneficiaryAddress = owner
 		if _, err := d.self.UpdateOwn(t.Context(), used); !fault.Is(err, fault.InvalidAPIKey) {
-			t.Errorf("a challenge that was used: %v", err)
+			t.Errorf("a challenge that was used: got the error %v, want the reason %v", err, fault.InvalidAPIKey)
 		}
 	}
 	if got := d.own(m).GetProvider().GetBeneficiaryAddress(); got != beneficiary {
-		t.Errorf("earnings go to %s", got)
+		t.Errorf("earnings go: got %q, want %q", got, beneficiary)
 	}
 	// The same address again needs nobody's word.
 	if _, err := d.self.UpdateOwn(t.Context(), &hubv1.UpdateOwnRequest{KeyDigest: m.digest,
@@ -449,13 +509,22 @@ func TestWhereEarningsGoIsProposedAtMostTenTimesADay(t *testing.T) {
 		d.clock.Advance(time.Hour)
 	}
 	err := pay(10)
-	if f, _ := fault.As(err); f == nil || f.Kind != fault.Exhausted || f.Reason != fault.RateLimitExceeded ||
-		f.RetryAfter != 14*time.Hour {
-		t.Errorf("an 11th: %+v", f)
+	switch f, _ := fault.As(err); {
+	case f == nil:
+		t.Error("an 11th: f: got no error, want one")
+	case f.Kind != fault.Exhausted:
+		t.Errorf("an 11th: f.Kind: got %d, want %d", f.Kind, fault.Exhausted)
+	case f.Reason != fault.RateLimitExceeded:
+		t.Errorf("an 11th: f.Reason: got %q, want %q", f.Reason, fault.RateLimitExceeded)
+	case f.RetryAfter != 14*time.Hour:
+		t.Errorf("an 11th: f.RetryAfter: got %v, want %v", f.RetryAfter, 14*time.Hour)
 	}
-	if got := d.own(m).GetProvider().GetProposals(); len(got) != 1 || got[0].GetAddress() != beneficiary ||
-		len(d.history(m)) != 10 {
-		t.Errorf("refused, and yet %v", got)
+	if got := d.own(m).GetProvider().GetProposals(); len(got) != 1 {
+		t.Errorf("refused, and yet: len(got): got %d, want 1, in %v", len(got), got)
+	} else if got[0].GetAddress() != beneficiary {
+		t.Errorf("refused, and yet: got[0].GetAddress(): got %q, want %q", got[0].GetAddress(), beneficiary)
+	} else if found := len(d.history(m)); found != 10 {
+		t.Errorf("len(d.history(m)): got %d, want 10", found)
 	}
 	d.must(pay(9)) // the same again is no change
 	d.clock.Advance(14 * time.Hour)

@@ -48,23 +48,29 @@ func TestAProviderSeesItsOwnKeysOnlyAndNeverTheirText(t *testing.T) {
 	for _, k := range d.keys(m) {
 		got = append(got, fmt.Sprintf("%s %v %v %v", k.GetName(), k.GetActive(), k.GetExpiresAt() != nil,
 			k.GetRevokedAt() != nil))
-		if !strings.HasPrefix(k.GetKeyPrefix(), "sk-prov-") || strings.Contains(k.String(), m.key) ||
-			k.GetCreatedAt() == nil {
-			t.Errorf("shown is %v", k)
+		switch {
+		case !strings.HasPrefix(k.GetKeyPrefix(), "sk-prov-"):
+			t.Errorf(`shown: k.GetKeyPrefix(): got %q, want the prefix "sk-prov-"`, k.GetKeyPrefix())
+		case strings.Contains(k.String(), m.key):
+			t.Errorf("shown: k: got %q, want it without %q", k.String(), m.key)
+		case k.GetCreatedAt() == nil:
+			t.Error("shown: k.GetCreatedAt(): got nil, want a value")
 		}
 	}
 	if want := []string{"fourth true false false", "third true false false", "first true true false",
 		"second false false true"}; !slices.Equal(got, want) {
-		t.Errorf("keys %q, want %q", got, want)
+		t.Errorf("keys: got %q, want %q", got, want)
 	}
 	for _, id := range []string{third.GetKeyId(), rotated.GetKeyId()} {
 		if err := d.revoke(other, id); !fault.Is(err, fault.KeyNotFound) {
-			t.Errorf("another's key: %v", err)
+			t.Errorf("another's key: got the error %v, want the reason %v", err, fault.KeyNotFound)
 		}
 	}
 	for _, k := range d.keys(other) {
-		if k.GetKeyId() == third.GetKeyId() || len(d.keys(other)) != 1 {
-			t.Errorf("the other sees %v", k)
+		if k.GetKeyId() == third.GetKeyId() {
+			t.Errorf("the other sees: k.GetKeyId(): got %q, want any but %q", k.GetKeyId(), third.GetKeyId())
+		} else if got := len(d.keys(other)); got != 1 {
+			t.Errorf("the other sees: len(d.keys(other)): got %d, want 1", got)
 		}
 	}
 	d.clock.Advance(time.Minute)
@@ -73,13 +79,13 @@ func TestAProviderSeesItsOwnKeysOnlyAndNeverTheirText(t *testing.T) {
 	}
 	for _, bad := range []string{"", "x", m.id} {
 		if err := d.revoke(m, bad); !fault.Is(err, fault.KeyNotFound) {
-			t.Errorf("key %q: %v", bad, err)
+			t.Errorf("key %q: got the error %v, want the reason %v", bad, err, fault.KeyNotFound)
 		}
 	}
 	for _, bad := range []string{"", "x", third.GetKeyId()} {
 		if _, err := d.self.ListKeys(t.Context(), &hubv1.ListKeysRequest{ProviderId: bad}); !fault.Is(err,
 			fault.ProviderNotFound) {
-			t.Errorf("provider %q: %v", bad, err)
+			t.Errorf("provider %q: got the error %v, want the reason %v", bad, err, fault.ProviderNotFound)
 		}
 	}
 }
@@ -90,21 +96,22 @@ func TestTheLastKeyThatLastsStays(t *testing.T) {
 	d := setup(t)
 	m := d.signUp()
 	first := d.keys(m)[0].GetKeyId()
-	if err := d.revoke(m, first); !fault.Is(err, fault.TransitionNotAllowed) ||
-		!strings.Contains(err.Error(), "make another one") {
-		t.Fatalf("the only key: %v", err)
+	if err := d.revoke(m, first); !fault.Is(err, fault.TransitionNotAllowed) {
+		t.Fatalf("the only key: got the error %v, want the reason %v", err, fault.TransitionNotAllowed)
+	} else if !strings.Contains(err.Error(), "make another one") {
+		t.Fatalf(`the only key: got the error %q, want "make another one" in it`, err)
 	}
 	// One that ends by itself does not stand in for it.
 	rotated, err := d.self.RotateOwnKey(t.Context(), &hubv1.RotateOwnKeyRequest{KeyDigest: m.digest, OverlapSeconds: 3600})
 	d.must(err)
 	if err := d.revoke(m, rotated.GetKeyId()); !fault.Is(err, fault.TransitionNotAllowed) {
-		t.Errorf("the last but for one that ends: %v", err)
+		t.Errorf("the last but for one that ends: got the error %v, want the reason %v", err, fault.TransitionNotAllowed)
 	}
 	for range 2 { // a second time changes nothing
 		d.must(d.revoke(m, first))
 	}
 	if _, err := d.accounts.Authenticate(t.Context(), m.key); !fault.Is(err, fault.KeyRevoked) {
-		t.Errorf("a revoked key: %v", err)
+		t.Errorf("a revoked key: got the error %v, want the reason %v", err, fault.KeyRevoked)
 	}
 	d.issue(m, "spare")
 	d.must(d.revoke(m, rotated.GetKeyId()))
@@ -116,7 +123,7 @@ func TestTheLastKeyThatLastsStays(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := d.revoke(m, spare); !fault.Is(err, fault.TransitionNotAllowed) {
-		t.Errorf("a wallet that is only claimed: %v", err)
+		t.Errorf("a wallet that is only claimed: got the error %v, want the reason %v", err, fault.TransitionNotAllowed)
 	}
 	if _, err := d.pool.Exec(t.Context(), `UPDATE provider SET owner_proven_at = now() WHERE provider_id = $1`,
 		m.id); err != nil {
@@ -157,7 +164,7 @@ func TestRevocationsAtOnceLeaveOneKey(t *testing.T) {
 	}
 	d.must(other.Commit(t.Context()))
 	if err := <-done; !fault.Is(err, fault.TransitionNotAllowed) {
-		t.Errorf("the last key: %v", err)
+		t.Errorf("the last key: got the error %v, want the reason %v", err, fault.TransitionNotAllowed)
 	}
 }
 
@@ -173,7 +180,13 @@ func TestAListOfKeysIsBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	list := d.keys(m)
-	if len(list) != 200 || !list[0].GetActive() || list[1].GetName() != "500" {
-		t.Errorf("%d keys, first %v, then %v", len(list), list[0], list[1])
+	switch {
+	case len(list) != 200:
+		t.Errorf("%d keys, first %v, then %v: len(list): got %d, want 200", len(list), list[0], list[1], len(list))
+	case !list[0].GetActive():
+		t.Errorf("%d keys, first %v, then %v: list[0].GetActive(): got false, want true", len(list), list[0], list[1])
+	case list[1].GetName() != "500":
+		t.Errorf(`%d keys, first %v, then %v: list[1].GetName(): got %q, want "500"`, len(list), list[0], list[1],
+			list[1].GetName())
 	}
 }

@@ -133,7 +133,7 @@ func TestAnotherAddressWaitsAnewAndTheSameDoesNot(t *testing.T) {
 	first := d.propose(m, thief).GetProposals()[0].GetProposalId()
 	d.waited(m, 47*time.Hour)
 	if again := d.propose(m, strings.ToLower(thief)).GetProposals()[0].GetProposalId(); again != first {
-		t.Errorf("got another proposal for the same address")
+		t.Errorf("got another proposal for the same address: got %q, want %q", again, first)
 	}
 	second := d.propose(m, beneficiary).GetProposals()
 	if len(second) != 1 || second[0].GetProposalId() == first {
@@ -331,7 +331,7 @@ func TestOperatorsUnbindUnderTheirName(t *testing.T) {
 		}
 	}
 	if _, err := d.enter(p); !fault.Is(err, fault.InvalidAPIKey) {
-		t.Errorf("the wallet that was unbound enters: %v", err)
+		t.Errorf("the wallet that was unbound enters: got the error %v, want the reason %v", err, fault.InvalidAPIKey)
 	}
 	d.propose(m, thief)
 	if got, err := unbind(&hubv1.UnbindProviderRequest{Proposals: true}); err != nil || len(got.GetProposals()) != 0 {
@@ -388,7 +388,7 @@ func TestProposalsAndConfirmationsAtOnce(t *testing.T) {
 	if confirmed != nil {
 		want = ""
 		if !fault.Is(confirmed, fault.ProposalNotFound) {
-			t.Errorf("confirm: %v", confirmed)
+			t.Errorf("confirm: got the error %v, want the reason %v", confirmed, fault.ProposalNotFound)
 		}
 	}
 	d.wantPaid(m, want, 1)

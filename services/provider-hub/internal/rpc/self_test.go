@@ -26,22 +26,33 @@ func TestSignUpShowsAKeyOnce(t *testing.T) {
 	})
 	d.must(err)
 	p := got.GetProvider()
-	if p.GetStatus() != pending || p.GetOwnerAddress() != owner || p.GetBeneficiaryAddress() != beneficiary ||
-		p.GetOnline() {
-		t.Errorf("provider %v", p)
+	switch {
+	case p.GetStatus() != pending:
+		t.Errorf("provider: p.GetStatus(): got %v, want %v", p.GetStatus(), pending)
+	case p.GetOwnerAddress() != owner:
+		t.Errorf("provider: p.GetOwnerAddress(): got %q, want %q", p.GetOwnerAddress(), owner)
+	case p.GetBeneficiaryAddress() != beneficiary:
+		t.Errorf("provider: p.GetBeneficiaryAddress(): got %q, want %q", p.GetBeneficiaryAddress(), beneficiary)
+	case p.GetOnline():
+		t.Errorf("provider: p.GetOnline(): got true, want false, with %v", p)
 	}
-	if prefix, ok := apikey.Parse(got.GetApiKey()); !ok || prefix != apikey.Provider ||
-		got.GetKeyPrefix() != apikey.Shown(got.GetApiKey()) {
-		t.Errorf("key %q, shown as %q", got.GetApiKey(), got.GetKeyPrefix())
+	if prefix, ok := apikey.Parse(got.GetApiKey()); !ok {
+		t.Error("ok of apikey.Parse(got.GetApiKey()): got false, want true")
+	} else if prefix != apikey.Provider {
+		t.Errorf("prefix: got %q, want %q, with %q", prefix, apikey.Provider, got.GetApiKey())
+	} else if wanted := apikey.Shown(got.GetApiKey()); got.GetKeyPrefix() != wanted {
+		t.Errorf("got.GetKeyPrefix(): got %q, want %q", got.GetKeyPrefix(), wanted)
 	}
-	if c, err := d.accounts.Authenticate(t.Context(), got.GetApiKey()); err != nil || c.ID.String() != p.GetProviderId() {
-		t.Errorf("authenticate: %v", err)
+	if c, err := d.accounts.Authenticate(t.Context(), got.GetApiKey()); err != nil {
+		t.Errorf("authenticate: got the error %v, want none", err)
+	} else if c.ID.String() != p.GetProviderId() {
+		t.Errorf("authenticate: c.ID: got %q, want %q", c.ID.String(), p.GetProviderId())
 	}
 	var kept string
 	d.must(d.pool.QueryRow(t.Context(), `SELECT string_agg(k::text || p::text, '') FROM provider_key k, provider p`).Scan(
 		&kept))
 	if strings.Contains(kept, got.GetApiKey()[12:]) {
-		t.Error("the key is kept")
+		t.Errorf("the key is kept: got %q, want it without %q", kept, got.GetApiKey()[12:])
 	}
 }
 
@@ -75,7 +86,7 @@ func TestWhatASignUpSaysIsChecked(t *testing.T) {
 		"a bad benefit":    {Name: "a", BeneficiaryAddress: "0x" + strings.Repeat("g", 40)},
 	} {
 		if _, err := d.self.SignUp(t.Context(), bad); !fault.Is(err, fault.InvalidValue) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: got the error %v, want the reason %v", name, err, fault.InvalidValue)
 		}
 	}
 	m := d.signUp()
@@ -88,23 +99,23 @@ func TestWhatASignUpSaysIsChecked(t *testing.T) {
 	} {
 		bad.KeyDigest = m.digest
 		if _, err := d.self.RequestReview(t.Context(), bad); !fault.Is(err, fault.InvalidValue) {
-			t.Errorf("review with %s: %v", name, err)
+			t.Errorf("review with %s: got the error %v, want the reason %v", name, err, fault.InvalidValue)
 		}
 	}
 	for _, bad := range []string{"", "0x", owner[2:], owner + "0"} {
 		if _, err := d.self.UpdateOwn(t.Context(), &hubv1.UpdateOwnRequest{KeyDigest: m.digest,
 			BeneficiaryAddress: bad}); !fault.Is(err, fault.InvalidValue) {
-			t.Errorf("beneficiary %q: %v", bad, err)
+			t.Errorf("beneficiary %q: got the error %v, want the reason %v", bad, err, fault.InvalidValue)
 		}
 		if _, err := d.self.CreateChallenge(t.Context(), &hubv1.CreateChallengeRequest{Address: bad}); !fault.Is(err,
 			fault.InvalidValue) {
-			t.Errorf("challenge for %q: %v", bad, err)
+			t.Errorf("challenge for %q: got the error %v, want the reason %v", bad, err, fault.InvalidValue)
 		}
 	}
 	for _, overlap := range []int64{-1, 7*24*3600 + 1, 1 << 62, -1 << 63} {
 		if _, err := d.self.RotateOwnKey(t.Context(), &hubv1.RotateOwnKeyRequest{KeyDigest: m.digest,
 			OverlapSeconds: overlap}); !fault.Is(err, fault.InvalidValue) {
-			t.Errorf("overlap of %d: %v", overlap, err)
+			t.Errorf("overlap of %d: got the error %v, want the reason %v", overlap, err, fault.InvalidValue)
 		}
 	}
 }
@@ -124,8 +135,14 @@ func TestOnlyAGoodKeyOpensAnAccount(t *testing.T) {
 	m := d.signUp()
 	for _, bad := range [][]byte{nil, {1}, make([]byte, 32), make([]byte, 33), []byte(m.key)} {
 		for call, err := range d.calls(bad) {
-			if f, _ := fault.As(err); f == nil || f.Kind != fault.Unauthenticated || f.Reason != fault.InvalidAPIKey {
-				t.Errorf("%s with a digest of %d: %v", call, len(bad), err)
+			switch f, _ := fault.As(err); {
+			case f == nil:
+				t.Errorf("%s with a digest of %d: %v: f: got no error, want one", call, len(bad), err)
+			case f.Kind != fault.Unauthenticated:
+				t.Errorf("%s with a digest of %d: %v: f.Kind: got %d, want %d", call, len(bad), err, f.Kind, fault.Unauthenticated)
+			case f.Reason != fault.InvalidAPIKey:
+				t.Errorf("%s with a digest of %d: %v: f.Reason: got %q, want %q", call, len(bad), err, f.Reason,
+					fault.InvalidAPIKey)
 			}
 		}
 	}
@@ -134,8 +151,13 @@ func TestOnlyAGoodKeyOpensAnAccount(t *testing.T) {
 	_, err = d.admin.RevokeProviderKey(t.Context(), &hubv1.RevokeProviderKeyRequest{KeyId: c.KeyID.String()})
 	d.must(err)
 	for call, err := range d.calls(m.digest) {
-		if f, _ := fault.As(err); f == nil || f.Kind != fault.Unauthenticated || f.Reason != fault.KeyRevoked {
-			t.Errorf("%s with a revoked key: %v", call, err)
+		switch f, _ := fault.As(err); {
+		case f == nil:
+			t.Errorf("%s with a revoked key: %v: f: got no error, want one", call, err)
+		case f.Kind != fault.Unauthenticated:
+			t.Errorf("%s with a revoked key: %v: f.Kind: got %d, want %d", call, err, f.Kind, fault.Unauthenticated)
+		case f.Reason != fault.KeyRevoked:
+			t.Errorf("%s with a revoked key: %v: f.Reason: got %q, want %q", call, err, f.Reason, fault.KeyRevoked)
 		}
 	}
 }
@@ -153,11 +175,11 @@ func TestASuspendedProviderMayReadAndNoMore(t *testing.T) {
 				}
 			case "review":
 				if !fault.Is(err, fault.TransitionNotAllowed) {
-					t.Errorf("%v: %s: %v", status, call, err)
+					t.Errorf("%v: %s: got the error %v, want the reason %v", status, call, err, fault.TransitionNotAllowed)
 				}
 			default:
 				if !fault.Is(err, fault.AccountFrozen) {
-					t.Errorf("%v: %s: %v", status, call, err)
+					t.Errorf("%v: %s: got the error %v, want the reason %v", status, call, err, fault.AccountFrozen)
 				}
 			}
 		}
@@ -165,7 +187,7 @@ func TestASuspendedProviderMayReadAndNoMore(t *testing.T) {
 			t.Errorf("%v may connect", status)
 		}
 		if _, err := d.accounts.Authenticate(t.Context(), m.key); !fault.Is(err, fault.AccountFrozen) {
-			t.Errorf("%v connects: %v", status, err)
+			t.Errorf("%v connects: got the error %v, want the reason %v", status, err, fault.AccountFrozen)
 		}
 	}
 }
@@ -178,15 +200,18 @@ func TestAKeyThatAnotherFollowsEndsAfterTheOverlap(t *testing.T) {
 		OverlapSeconds: 3600})
 	d.must(err)
 	if ends := got.GetOldKeyExpiresAt().AsTime(); !ends.Equal(start.Add(time.Hour)) {
-		t.Errorf("the old key ends %v", ends)
+		t.Errorf("the old key ends: got %v, want %v", ends, start.Add(time.Hour))
 	}
 	if w := d.own(m).GetWarning(); !strings.Contains(w, "2026-03-01T01:00:00Z") {
-		t.Errorf("warning %q", w)
+		t.Errorf(`warning: got %q, want "2026-03-01T01:00:00Z" in it`, w)
 	}
 	// A longer overlap does not let it live longer.
 	later, err := d.self.RotateOwnKey(t.Context(), &hubv1.RotateOwnKeyRequest{KeyDigest: m.digest, OverlapSeconds: 7200})
-	if err != nil || !later.GetOldKeyExpiresAt().AsTime().Equal(start.Add(time.Hour)) {
-		t.Errorf("again: %v, %v", later, err)
+	if err != nil {
+		t.Errorf("again: got the error %v, want none", err)
+	} else if !later.GetOldKeyExpiresAt().AsTime().Equal(start.Add(time.Hour)) {
+		t.Errorf("again: later.GetOldKeyExpiresAt().AsTime(): got %v, want %v", later.GetOldKeyExpiresAt().AsTime(),
+			start.Add(time.Hour))
 	}
 	d.clock.Advance(time.Hour - time.Second)
 	for _, key := range []string{m.key, got.GetApiKey(), later.GetApiKey()} {
@@ -196,11 +221,11 @@ func TestAKeyThatAnotherFollowsEndsAfterTheOverlap(t *testing.T) {
 	}
 	d.clock.Advance(time.Second)
 	if _, err := d.accounts.Authenticate(t.Context(), m.key); !fault.Is(err, fault.KeyRevoked) {
-		t.Errorf("after the overlap: %v", err)
+		t.Errorf("after the overlap: got the error %v, want the reason %v", err, fault.KeyRevoked)
 	}
 	for call, err := range d.calls(m.digest) {
 		if !fault.Is(err, fault.KeyRevoked) {
-			t.Errorf("%s after the overlap: %v", call, err)
+			t.Errorf("%s after the overlap: got the error %v, want the reason %v", call, err, fault.KeyRevoked)
 		}
 	}
 	if _, err := d.accounts.Authenticate(t.Context(), got.GetApiKey()); err != nil {
@@ -211,7 +236,7 @@ func TestAKeyThatAnotherFollowsEndsAfterTheOverlap(t *testing.T) {
 	_, err = d.self.RotateOwnKey(t.Context(), &hubv1.RotateOwnKeyRequest{KeyDigest: digest[:]})
 	d.must(err)
 	if _, err := d.accounts.Authenticate(t.Context(), got.GetApiKey()); !fault.Is(err, fault.KeyRevoked) {
-		t.Errorf("without an overlap: %v", err)
+		t.Errorf("without an overlap: got the error %v, want the reason %v", err, fault.KeyRevoked)
 	}
 }
 
@@ -236,9 +261,15 @@ func TestAKeyIsReplacedAtMostTenTimesADay(t *testing.T) {
 		d.clock.Advance(time.Hour)
 	}
 	_, err := d.rotate(m, 0)
-	if f, _ := fault.As(err); f == nil || f.Kind != fault.Exhausted || f.Reason != fault.RateLimitExceeded ||
-		f.RetryAfter != 14*time.Hour {
-		t.Errorf("an 11th: %+v", f)
+	switch f, _ := fault.As(err); {
+	case f == nil:
+		t.Error("an 11th: f: got no error, want one")
+	case f.Kind != fault.Exhausted:
+		t.Errorf("an 11th: f.Kind: got %d, want %d", f.Kind, fault.Exhausted)
+	case f.Reason != fault.RateLimitExceeded:
+		t.Errorf("an 11th: f.Reason: got %q, want %q", f.Reason, fault.RateLimitExceeded)
+	case f.RetryAfter != 14*time.Hour:
+		t.Errorf("an 11th: f.RetryAfter: got %v, want %v", f.RetryAfter, 14*time.Hour)
 	}
 	if _, err := d.accounts.Authenticate(t.Context(), m.key); err != nil {
 		t.Errorf("what was refused ends a key: %v", err)
@@ -269,14 +300,14 @@ func TestAKeyCanAlwaysBeReplacedAtOnce(t *testing.T) {
 		t.Fatalf("one more in the overlap: %v", err)
 	}
 	if _, err := d.rotate(last, 3600); !fault.Is(err, fault.TooManyKeys) {
-		t.Errorf("a 34th key: %v", err)
+		t.Errorf("a 34th key: got the error %v, want the reason %v", err, fault.TooManyKeys)
 	}
 	if _, err := d.rotate(last, 0); err != nil {
 		t.Errorf("with 33 keys: %v", err)
 	}
 	if _, err := d.self.IssueKey(t.Context(), &hubv1.IssueKeyRequest{ProviderId: m.id}); !fault.Is(err,
 		fault.TooManyKeys) {
-		t.Errorf("a key that follows none: %v", err)
+		t.Errorf("a key that follows none: got the error %v, want the reason %v", err, fault.TooManyKeys)
 	}
 }
 
@@ -298,14 +329,16 @@ func TestKeysThatEndedLongAgoAreForgotten(t *testing.T) {
 	d.clock.Advance(35 * 24 * time.Hour)
 	d.sweep()
 	if n := keys(); n != 3 {
-		t.Errorf("%d keys while they may be asked for", n)
+		t.Errorf("keys while they may be asked for: got %d, want 3", n)
 	}
 	d.clock.Advance(time.Second)
 	d.sweep()
 	var kept bool
 	d.must(d.pool.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM provider_key WHERE key_id = $1)`, named).Scan(&kept))
-	if n := keys(); n != 2 || !kept {
-		t.Errorf("%d keys, the one in the history kept: %v", n, kept)
+	if n := keys(); n != 2 {
+		t.Errorf("%d keys, the one in the history kept: %v: keys(): got %d, want 2", n, kept, n)
+	} else if !kept {
+		t.Errorf("%d keys, the one in the history kept: %v: kept: got false, want true", n, kept)
 	}
 	if _, err := d.accounts.Authenticate(t.Context(), third.key); err != nil {
 		t.Errorf("the good one: %v", err)
@@ -326,7 +359,7 @@ func TestTheStatusTellsTheNextStep(t *testing.T) {
 		text := strings.Join(own.GetNextSteps(), "\n")
 		for _, part := range next {
 			if !strings.Contains(text, part) {
-				t.Errorf("%s: no word of %q in %q", what, part, text)
+				t.Errorf("%s: no word of %q: got %q, want %q in it", what, part, text, part)
 			}
 		}
 		if len(next) == 0 && text != "" {
@@ -387,11 +420,11 @@ func TestClaimsThatAreCutAreAWarningWhileTheNodeIsConnected(t *testing.T) {
 	const text = "claims beyond what is believed are cut: of m a capacity of 5000 as 1024"
 	d.cut(m, "node-0001", text)
 	if w := d.own(m).GetWarning(); !strings.Contains(w, "Node node-0001: "+text) {
-		t.Errorf("warning %q", w)
+		t.Errorf("warning: got %q, want %q in it", w, "Node node-0001: "+text)
 	}
 	d.cut(m, "node-0001", "")
 	if w := d.own(m).GetWarning(); w != "" {
-		t.Errorf("warning %q behind its correction", w)
+		t.Errorf(`warning %q behind its correction: got %q, want ""`, w, w)
 	}
 }
 
@@ -404,12 +437,14 @@ func TestAFailedWarmUpIsAWarningUntilOneSucceeds(t *testing.T) {
 	d.must(err)
 	at := presence.Machine{Provider: c.ID, Node: "node-0001"}
 	d.write(presence.Page{Warmed: []presence.Warmed{{Machine: at, Error: "out of memory"}}})
-	if w := d.own(m).GetWarning(); !strings.Contains(w, "node-0001") || !strings.Contains(w, "out of memory") {
-		t.Errorf("warning %q", w)
+	if w := d.own(m).GetWarning(); !strings.Contains(w, "node-0001") {
+		t.Errorf(`warning: got %q, want "node-0001" in it`, w)
+	} else if !strings.Contains(w, "out of memory") {
+		t.Errorf(`warning: got %q, want "out of memory" in it`, w)
 	}
 	d.write(presence.Page{Warmed: []presence.Warmed{{Machine: at}}})
 	if w := d.own(m).GetWarning(); w != "" {
-		t.Errorf("warning %q", w)
+		t.Errorf(`warning: got %q, want ""`, w)
 	}
 }
 
@@ -424,22 +459,49 @@ func TestAPageOfProvidersSaysWhoIsOnline(t *testing.T) {
 	d.write(presencePage())
 	d.sweep() // measures
 	got, err := d.admin.ListProviders(t.Context(), &hubv1.ListProvidersRequest{})
-	if err != nil || got.GetTotal() != 2 || len(got.GetList()) != 2 {
-		t.Fatalf("%v, %v", got, err)
+	switch {
+	case err != nil:
+		t.Fatalf("got the error %v, want none", err)
+	case got.GetTotal() != 2:
+		t.Fatalf("got.GetTotal(): got %d, want 2", got.GetTotal())
+	case len(got.GetList()) != 2:
+		t.Fatalf("len(got.GetList()): got %d, want 2, in %v", len(got.GetList()), got)
 	}
-	if a, b := got.GetList()[0], got.GetList()[1]; a.GetProviderId() != one.id || a.GetOnline() ||
-		b.GetProviderId() != two.id || !b.GetOnline() ||
-		b.GetUptime_30D() != 1 || b.GetUptime_24H() != 1 || a.GetUptime_30D() != 0 || b.GetProbationEndsAt() == nil ||
-		!b.GetQualification().GetBenchmarkPassed() {
-		t.Errorf("list %v", got.GetList())
+	switch a, b := got.GetList()[0], got.GetList()[1]; {
+	case a.GetProviderId() != one.id:
+		t.Errorf("a.GetProviderId(): got %q, want %q", a.GetProviderId(), one.id)
+	case a.GetOnline():
+		t.Error("a.GetOnline(): got true, want false")
+	case b.GetProviderId() != two.id:
+		t.Errorf("b.GetProviderId(): got %q, want %q", b.GetProviderId(), two.id)
+	case !b.GetOnline():
+		t.Error("b.GetOnline(): got false, want true")
+	case b.GetUptime_30D() != 1:
+		t.Errorf("b.GetUptime_30D(): got %v, want 1", b.GetUptime_30D())
+	case b.GetUptime_24H() != 1:
+		t.Errorf("b.GetUptime_24H(): got %v, want 1", b.GetUptime_24H())
+	case a.GetUptime_30D() != 0:
+		t.Errorf("a.GetUptime_30D(): got %v, want 0", a.GetUptime_30D())
+	case b.GetProbationEndsAt() == nil:
+		t.Error("b.GetProbationEndsAt(): got nil, want a value")
+	case !b.GetQualification().GetBenchmarkPassed():
+		t.Error("b.GetQualification().GetBenchmarkPassed(): got false, want true")
 	}
 	seen, err := d.directory.GetProvider(t.Context(), &hubv1.GetProviderRequest{ProviderId: two.id})
-	if err != nil || !seen.GetProvider().GetOnline() {
-		t.Errorf("directory: %v, %v", seen, err)
+	if err != nil {
+		t.Errorf("directory: got the error %v, want none", err)
+	} else if !seen.GetProvider().GetOnline() {
+		t.Error("directory: seen.GetProvider().GetOnline(): got false, want true")
 	}
 	detail, err := d.admin.GetProviderDetail(t.Context(), &hubv1.GetProviderDetailRequest{ProviderId: two.id})
-	if err != nil || !detail.GetProvider().GetOnline() || len(detail.GetNodes()) != 1 ||
-		detail.GetNodes()[0].GetGpuEligible() {
-		t.Errorf("detail: %v, %v", detail, err)
+	switch {
+	case err != nil:
+		t.Errorf("detail: got the error %v, want none", err)
+	case !detail.GetProvider().GetOnline():
+		t.Error("detail.GetProvider().GetOnline(): got false, want true")
+	case len(detail.GetNodes()) != 1:
+		t.Errorf("len(detail.GetNodes()): got %d, want 1, in %v", len(detail.GetNodes()), detail)
+	case detail.GetNodes()[0].GetGpuEligible():
+		t.Error("detail.GetNodes()[0].GetGpuEligible(): got true, want false")
 	}
 }

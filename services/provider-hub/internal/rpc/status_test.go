@@ -41,7 +41,7 @@ func (d *desk) in(status hubv1.ProviderStatus) member {
 		d.must(err)
 	}
 	if got := d.status(m); got != status {
-		d.Fatalf("brought to %v instead of %v", got, status)
+		d.Fatalf("brought: got %v, want %v", got, status)
 	}
 	return m
 }
@@ -119,17 +119,19 @@ func TestEveryTransitionIsAllowedOrRefusedThroughTheRPCs(t *testing.T) {
 			if want == refused {
 				continue
 			}
-			if err := a.do(m); err != nil || d.status(m) != want {
-				t.Errorf("%s from %v, twice: %v, %v", a.name, from, d.status(m), err)
+			if err := a.do(m); err != nil {
+				t.Errorf("%s from %v, twice: got the error %v, want none", a.name, from, err)
+			} else if d.status(m) != want {
+				t.Errorf("%s from %v, twice: d.status(m): got %v, want %v", a.name, from, d.status(m), want)
 			}
 		}
 	}
 	if _, err := d.set(d.signUp(), refused); !fault.Is(err, fault.InvalidValue) {
-		t.Errorf("no status: %v", err)
+		t.Errorf("no status: got the error %v, want the reason %v", err, fault.InvalidValue)
 	}
 	for _, id := range []string{"", "x", "01890000-0000-7000-8000-000000000000"} {
 		if _, err := d.set(member{id: id}, active); !fault.Is(err, fault.ProviderNotFound) {
-			t.Errorf("provider %q: %v", id, err)
+			t.Errorf("provider %q: got the error %v, want the reason %v", id, err, fault.ProviderNotFound)
 		}
 	}
 }
@@ -159,16 +161,24 @@ func TestActivationFollowsByItselfWhateverComesLast(t *testing.T) {
 			d.clock.Advance(time.Minute)
 			facts[fact](d, m)
 			if want := []hubv1.ProviderStatus{pending, pending, active}[i]; d.status(m) != want {
-				t.Errorf("%v: after %d it is %v", order, i+1, d.status(m))
+				t.Errorf("%v: after %d: got %v, want %v", order, i+1, d.status(m), want)
 			}
 		}
 		p := d.own(m).GetProvider()
 		if ends := p.GetProbationEndsAt().AsTime(); !ends.Equal(d.clock.Now().Add(24 * time.Hour)) {
 			t.Errorf("%v: the probation ends %v", order, ends)
 		}
-		if q := p.GetQualification(); !q.GetCollateralConfirmed() || !q.GetBenchmarkPassed() || !q.GetGpuEligible() ||
-			q.GetGpuWaived() || q.GetGpuShortfall() != "" {
-			t.Errorf("%v: %v", order, q)
+		switch q := p.GetQualification(); {
+		case !q.GetCollateralConfirmed():
+			t.Errorf("%v: q.GetCollateralConfirmed(): got false, want true, with %v", order, q)
+		case !q.GetBenchmarkPassed():
+			t.Errorf("%v: q.GetBenchmarkPassed(): got false, want true, with %v", order, q)
+		case !q.GetGpuEligible():
+			t.Errorf("%v: q.GetGpuEligible(): got false, want true, with %v", order, q)
+		case q.GetGpuWaived():
+			t.Errorf("%v: q.GetGpuWaived(): got true, want false, with %v", order, q)
+		case q.GetGpuShortfall() != "":
+			t.Errorf(`%v: q.GetGpuShortfall(): got %q, want ""`, order, q.GetGpuShortfall())
 		}
 	}
 }
@@ -181,8 +191,14 @@ func TestHostile41_AClaimedMachineAloneActivatesNobody(t *testing.T) {
 	for _, c := range []*hubv1.ConfirmQualificationRequest{{}, {Collateral: yes()}, {Collateral: no(), Benchmark: yes()}} {
 		p, err := d.confirm(m, c)
 		d.sweep()
-		if err != nil || p.GetStatus() != pending || d.status(m) != pending || !p.GetQualification().GetGpuEligible() {
-			t.Errorf("%v: %v, %v", c, p, err)
+		if err != nil {
+			t.Errorf("%v: got the error %v, want none", c, err)
+		} else if p.GetStatus() != pending {
+			t.Errorf("%v: p.GetStatus(): got %v, want %v", c, p.GetStatus(), pending)
+		} else if got := d.status(m); got != pending {
+			t.Errorf("%v: d.status(m): got %v, want %v", c, got, pending)
+		} else if !p.GetQualification().GetGpuEligible() {
+			t.Errorf("%v: p.GetQualification().GetGpuEligible(): got false, want true", c)
 		}
 	}
 }
@@ -197,18 +213,25 @@ func TestAMachineThatFallsShortActivatesNobody(t *testing.T) {
 	weak.ComputeCapability = "8.9\n7.5"
 	d.seen(m, "node-0001", &weak)
 	d.sweep()
-	if q := d.own(m).GetProvider().GetQualification(); d.status(m) != pending || q.GetGpuEligible() ||
-		!strings.Contains(q.GetGpuShortfall(), "7.5") {
-		t.Errorf("%v, %v", d.status(m), q)
+	switch q := d.own(m).GetProvider().GetQualification(); {
+	case d.status(m) != pending:
+		t.Errorf("d.status(m): got %v, want %v", d.status(m), pending)
+	case q.GetGpuEligible():
+		t.Errorf("q.GetGpuEligible(): got true, want false, with %v", q)
+	case !strings.Contains(q.GetGpuShortfall(), "7.5"):
+		t.Errorf(`q.GetGpuShortfall(): got %q, want "7.5" in it`, q.GetGpuShortfall())
 	}
-	if p, err := d.confirm(m, &hubv1.ConfirmQualificationRequest{GpuWaived: yes()}); err != nil ||
-		p.GetStatus() != active {
-		t.Errorf("waived: %v, %v", p, err)
+	if p, err := d.confirm(m, &hubv1.ConfirmQualificationRequest{GpuWaived: yes()}); err != nil {
+		t.Errorf("waived: got the error %v, want none", err)
+	} else if p.GetStatus() != active {
+		t.Errorf("waived: p.GetStatus(): got %v, want %v", p.GetStatus(), active)
 	}
 	// Another machine fulfils the rule: the waiver may go.
 	d.seen(m, "node-0002", goodGPU)
-	if p, err := d.confirm(m, &hubv1.ConfirmQualificationRequest{GpuWaived: no()}); err != nil || p.GetStatus() != active {
-		t.Errorf("not waived any more: %v, %v", p, err)
+	if p, err := d.confirm(m, &hubv1.ConfirmQualificationRequest{GpuWaived: no()}); err != nil {
+		t.Errorf("not waived any more: got the error %v, want none", err)
+	} else if p.GetStatus() != active {
+		t.Errorf("not waived any more: p.GetStatus(): got %v, want %v", p.GetStatus(), active)
 	}
 }
 
@@ -247,8 +270,15 @@ func TestActiveAsShorthandIsAuditedStepByStep(t *testing.T) {
 	m := d.signUp()
 	for range 2 {
 		p, err := d.set(m, active)
-		if err != nil || p.GetStatus() != active || !p.GetQualification().GetGpuWaived() || p.GetProbationEndsAt() == nil {
-			t.Fatalf("%v, %v", p, err)
+		switch {
+		case err != nil:
+			t.Fatalf("got the error %v, want none", err)
+		case p.GetStatus() != active:
+			t.Fatalf("p.GetStatus(): got %v, want %v", p.GetStatus(), active)
+		case !p.GetQualification().GetGpuWaived():
+			t.Fatal("p.GetQualification().GetGpuWaived(): got false, want true")
+		case p.GetProbationEndsAt() == nil:
+			t.Fatal("p.GetProbationEndsAt(): got nil, want a value")
 		}
 	}
 	d.wantHistory(m,
@@ -266,9 +296,15 @@ func TestAReviewIsAParallelPath(t *testing.T) {
 		got, err := d.self.RequestReview(t.Context(), &hubv1.RequestReviewRequest{
 			KeyDigest: m.digest, ProviderName: "Better Farm", HardwareSummary: "2 × RTX 4090", ContactEmail: "a@b.test",
 		})
-		if err != nil || got.GetProvider().GetStatus() != underReview || got.GetProvider().GetName() != "Better Farm" ||
-			!got.GetRequestedAt().AsTime().Equal(start) {
-			t.Fatalf("%v, %v", got, err)
+		switch {
+		case err != nil:
+			t.Fatalf("got the error %v, want none", err)
+		case got.GetProvider().GetStatus() != underReview:
+			t.Fatalf("got.GetProvider().GetStatus(): got %v, want %v", got.GetProvider().GetStatus(), underReview)
+		case got.GetProvider().GetName() != "Better Farm":
+			t.Fatalf(`got.GetProvider().GetName(): got %q, want "Better Farm"`, got.GetProvider().GetName())
+		case !got.GetRequestedAt().AsTime().Equal(start):
+			t.Fatalf("got.GetRequestedAt().AsTime(): got %v, want %v", got.GetRequestedAt().AsTime(), start)
 		}
 	}
 	_, err := d.set(m, approved)
@@ -294,8 +330,10 @@ func TestAnApprovalWithCollateralThereGoesOnByItself(t *testing.T) {
 	d.must(err)
 	d.must(d.review(m))
 	for range 2 {
-		if p, err := d.set(m, approved); err != nil || p.GetStatus() != activating {
-			t.Errorf("%v, %v", p, err)
+		if p, err := d.set(m, approved); err != nil {
+			t.Errorf("got the error %v, want none", err)
+		} else if p.GetStatus() != activating {
+			t.Errorf("p.GetStatus(): got %v, want %v", p.GetStatus(), activating)
 		}
 	}
 }
@@ -305,19 +343,30 @@ func TestARejectedProviderMayAskAgainAfterSevenDays(t *testing.T) {
 	d := setup(t)
 	m := d.in(rejected)
 	own := d.own(m)
-	if own.GetCanConnect() || own.GetShownStatus() != "rejected" ||
-		!strings.Contains(strings.Join(own.GetNextSteps(), " "), "2026-03-08") {
-		t.Errorf("own status %v", own)
+	switch {
+	case own.GetCanConnect():
+		t.Errorf("own status: own.GetCanConnect(): got true, want false, with %v", own)
+	case own.GetShownStatus() != "rejected":
+		t.Errorf(`own.GetShownStatus(): got %q, want "rejected"`, own.GetShownStatus())
+	case !strings.Contains(strings.Join(own.GetNextSteps(), " "), "2026-03-08"):
+		t.Errorf(`own status: strings.Join(…): got %q, want "2026-03-08" in it`, strings.Join(own.GetNextSteps(), " "))
 	}
 	d.clock.Advance(7*24*time.Hour - time.Second)
 	err := d.review(m)
 	f, ok := fault.As(err)
-	if !ok || f.Reason != fault.TransitionNotAllowed || !strings.Contains(f.Message, "2026-03-08T00:00:00Z") {
-		t.Errorf("too early: %v", err)
+	switch {
+	case !ok:
+		t.Errorf("too early: got the error %v, want a fault", err)
+	case f.Reason != fault.TransitionNotAllowed:
+		t.Errorf("too early: f.Reason: got %q, want %q", f.Reason, fault.TransitionNotAllowed)
+	case !strings.Contains(f.Message, "2026-03-08T00:00:00Z"):
+		t.Errorf(`too early: f.Message: got %q, want "2026-03-08T00:00:00Z" in it`, f.Message)
 	}
 	d.clock.Advance(time.Second)
-	if err := d.review(m); err != nil || d.status(m) != underReview {
-		t.Errorf("after seven days: %v, %v", d.status(m), err)
+	if err := d.review(m); err != nil {
+		t.Errorf("after seven days: got the error %v, want none", err)
+	} else if d.status(m) != underReview {
+		t.Errorf("after seven days: d.status(m): got %v, want %v", d.status(m), underReview)
 	}
 }
 
@@ -336,29 +385,35 @@ func TestABenchmarkCountsForThirtyDays(t *testing.T) {
 	d.write(presencePage())
 	d.sweep()
 	if got := d.status(m); got != active {
-		t.Errorf("a second before: %v", got)
+		t.Errorf("a second before: got %v, want %v", got, active)
 	}
 	d.clock.Advance(time.Second)
-	if q := d.own(m).GetProvider().GetQualification(); q.GetBenchmarkPassed() ||
-		!q.GetBenchmarkExpiresAt().AsTime().Equal(d.clock.Now()) {
-		t.Errorf("qualification %v", q)
+	if q := d.own(m).GetProvider().GetQualification(); q.GetBenchmarkPassed() {
+		t.Errorf("qualification: q.GetBenchmarkPassed(): got true, want false, with %v", q)
+	} else if want := d.clock.Now(); !q.GetBenchmarkExpiresAt().AsTime().Equal(want) {
+		t.Errorf("qualification: q.GetBenchmarkExpiresAt().AsTime(): got %v, want %v", q.GetBenchmarkExpiresAt().AsTime(),
+			want)
 	}
 	for range 2 {
 		d.sweep()
 	}
 	if got := d.status(m); got != pending {
-		t.Errorf("after 30 days: %v", got)
+		t.Errorf("after 30 days: got %v, want %v", got, pending)
 	}
-	if p, err := d.confirm(m, &hubv1.ConfirmQualificationRequest{Benchmark: yes()}); err != nil ||
-		p.GetStatus() != active || p.GetProbationEndsAt() == nil {
-		t.Errorf("a fresh one: %v, %v", p, err)
+	switch p, err := d.confirm(m, &hubv1.ConfirmQualificationRequest{Benchmark: yes()}); {
+	case err != nil:
+		t.Errorf("a fresh one: got the error %v, want none", err)
+	case p.GetStatus() != active:
+		t.Errorf("a fresh one: p.GetStatus(): got %v, want %v", p.GetStatus(), active)
+	case p.GetProbationEndsAt() == nil:
+		t.Error("a fresh one: p.GetProbationEndsAt(): got nil, want a value")
 	}
 	history := d.history(m)
 	if want := []string{
 		"probation_passed: active by platform (connected for 100.00 % of the time)",
 		"expire_benchmark: active to pending by platform",
 	}; !slices.Equal(history[4:6], want) {
-		t.Errorf("history %v", history)
+		t.Errorf("history: got %q, want %q", history[4:6], want)
 	}
 }
 
@@ -373,10 +428,12 @@ func TestAFailedProbationAndALiftedSuspensionNeedAFreshBenchmark(t *testing.T) {
 		d.sweep()
 	}
 	if got := d.status(m); got != pending {
-		t.Fatalf("never there in its probation: %v", got)
+		t.Fatalf("never there in its probation: got %v, want %v", got, pending)
 	}
-	if q := d.own(m).GetProvider().GetQualification(); !q.GetCollateralConfirmed() || q.GetBenchmarkPassed() {
-		t.Errorf("qualification %v", q)
+	if q := d.own(m).GetProvider().GetQualification(); !q.GetCollateralConfirmed() {
+		t.Errorf("qualification: q.GetCollateralConfirmed(): got false, want true, with %v", q)
+	} else if q.GetBenchmarkPassed() {
+		t.Errorf("qualification: q.GetBenchmarkPassed(): got true, want false, with %v", q)
 	}
 	_, err := d.set(m, active)
 	d.must(err)
@@ -385,18 +442,27 @@ func TestAFailedProbationAndALiftedSuspensionNeedAFreshBenchmark(t *testing.T) {
 	for range 2 {
 		p, err := d.set(m, pending)
 		d.sweep()
-		if err != nil || p.GetStatus() != pending || d.status(m) != pending {
-			t.Errorf("lifted: %v, %v", p, err)
+		if err != nil {
+			t.Errorf("lifted: got the error %v, want none", err)
+		} else if p.GetStatus() != pending {
+			t.Errorf("lifted: p.GetStatus(): got %v, want %v", p.GetStatus(), pending)
+		} else if got := d.status(m); got != pending {
+			t.Errorf("lifted: d.status(m): got %v, want %v", got, pending)
 		}
 	}
 	// The waiver was that activation's.
-	if p, err := d.confirm(m, &hubv1.ConfirmQualificationRequest{Benchmark: yes()}); err != nil ||
-		p.GetStatus() != pending || p.GetQualification().GetGpuWaived() {
-		t.Errorf("benchmarked: %v, %v", p, err)
+	switch p, err := d.confirm(m, &hubv1.ConfirmQualificationRequest{Benchmark: yes()}); {
+	case err != nil:
+		t.Errorf("benchmarked: got the error %v, want none", err)
+	case p.GetStatus() != pending:
+		t.Errorf("benchmarked: p.GetStatus(): got %v, want %v", p.GetStatus(), pending)
+	case p.GetQualification().GetGpuWaived():
+		t.Error("benchmarked: p.GetQualification().GetGpuWaived(): got true, want false")
 	}
-	if p, err := d.confirm(m, &hubv1.ConfirmQualificationRequest{GpuWaived: yes()}); err != nil ||
-		p.GetStatus() != active {
-		t.Errorf("waived: %v, %v", p, err)
+	if p, err := d.confirm(m, &hubv1.ConfirmQualificationRequest{GpuWaived: yes()}); err != nil {
+		t.Errorf("waived: got the error %v, want none", err)
+	} else if p.GetStatus() != active {
+		t.Errorf("waived: p.GetStatus(): got %v, want %v", p.GetStatus(), active)
 	}
 }
 
@@ -429,8 +495,10 @@ func TestAWaiverThatCameWithAnActivationEndsWithIt(t *testing.T) {
 				d.must(err)
 			}
 			end(d, m)
-			if q := d.own(m).GetProvider().GetQualification(); d.status(m) != pending || q.GetGpuWaived() != lasting {
-				t.Errorf("%s, lasting %v: %v, %v", name, lasting, d.status(m), q)
+			if q := d.own(m).GetProvider().GetQualification(); d.status(m) != pending {
+				t.Errorf("%s, lasting %v: d.status(m): got %v, want %v", name, lasting, d.status(m), pending)
+			} else if q.GetGpuWaived() != lasting {
+				t.Errorf("%s, lasting %v: q.GetGpuWaived(): got %t, want %t", name, lasting, q.GetGpuWaived(), lasting)
 			}
 			if h := d.history(m); !lasting && !strings.HasPrefix(h[len(h)-1], "gpu_waiver_withdrawn: pending") {
 				t.Errorf("%s: history %v", name, h)
@@ -445,11 +513,11 @@ func TestABenchmarkIsRenewedWhileItCountsAndItsEndIsTold(t *testing.T) {
 	m := d.in(active)
 	d.clock.Advance(23*24*time.Hour - time.Second)
 	if w := d.own(m).GetWarning(); w != "" {
-		t.Errorf("more than 7 days before: %q", w)
+		t.Errorf(`more than 7 days before: got %q, want ""`, w)
 	}
 	d.clock.Advance(time.Second)
 	if w := d.own(m).GetWarning(); !strings.Contains(w, "benchmark expires at 2026-03-31T00:00:00Z") {
-		t.Errorf("7 days before: %q", w)
+		t.Errorf(`7 days before: got %q, want "benchmark expires at 2026-03-31T00:00:00Z" in it`, w)
 	}
 	// The shorthand changes nothing of who is active; a confirmation renews.
 	for _, renew := range []func() error{
@@ -458,8 +526,10 @@ func TestABenchmarkIsRenewedWhileItCountsAndItsEndIsTold(t *testing.T) {
 	} {
 		d.must(renew())
 	}
-	if w := d.own(m).GetWarning(); w != "" || d.status(m) != active {
-		t.Errorf("renewed: %v, %q", d.status(m), w)
+	if w := d.own(m).GetWarning(); w != "" {
+		t.Errorf(`renewed: d.own(m).GetWarning(): got %q, want ""`, w)
+	} else if d.status(m) != active {
+		t.Errorf("renewed: d.status(m): got %v, want %v", d.status(m), active)
 	}
 	if q := d.own(m).GetProvider().GetQualification(); !q.GetBenchmarkExpiresAt().AsTime().Equal(
 		d.clock.Now().Add(30 * 24 * time.Hour)) {
@@ -489,6 +559,6 @@ func TestASweepReturnsOnlyWhatItChanged(t *testing.T) {
 		sum += <-told
 	}
 	if sum != 1 {
-		t.Errorf("%d hubs were told of one change", sum)
+		t.Errorf("hubs told of one change: got %d, want 1", sum)
 	}
 }

@@ -114,21 +114,33 @@ func TestHostile09_AWalletConnectsByItsSignatureOnce(t *testing.T) {
 		}
 	}
 	if !c.GetExpiresAt().AsTime().Equal(start.Add(5 * time.Minute)) {
-		t.Errorf("expires %v", c.GetExpiresAt().AsTime())
+		t.Errorf("expires: got %v, want %v", c.GetExpiresAt().AsTime(), start.Add(5*time.Minute))
 	}
 	signature := p.sign(c.GetMessage())
 	grant, err := d.admit(p, c.GetNonce(), signature)
-	if err != nil || grant.ProviderID.String() != m.id || !grant.KeyID.IsZero() || grant.Epoch == 0 || grant.Active ||
-		grant.Status != "pending" {
-		t.Fatalf("grant %+v, %v", grant, err)
+	switch {
+	case err != nil:
+		t.Fatalf("got the error %v, want none", err)
+	case grant.ProviderID.String() != m.id:
+		t.Fatalf("grant.ProviderID: got %q, want %q", grant.ProviderID.String(), m.id)
+	case !grant.KeyID.IsZero():
+		t.Fatal("grant.KeyID.IsZero(): got false, want true")
+	case grant.Epoch == 0:
+		t.Fatal("grant.Epoch: got 0, want any but 0")
+	case grant.Active:
+		t.Fatal("grant.Active: got true, want false")
+	case grant.Status != "pending":
+		t.Fatalf(`grant.Status: got %q, want "pending"`, grant.Status)
 	}
 	if _, err := d.admit(p, c.GetNonce(), signature); !fault.Is(err, fault.InvalidAPIKey) {
-		t.Errorf("a second time: %v", err)
+		t.Errorf("a second time: got the error %v, want the reason %v", err, fault.InvalidAPIKey)
 	}
 	again := d.challenge(p)
 	later, err := d.admit(p, again.GetNonce(), p.sign(again.GetMessage()))
-	if err != nil || later.Epoch <= grant.Epoch {
-		t.Errorf("another challenge: %+v, %v", later, err)
+	if err != nil {
+		t.Errorf("another challenge: got the error %v, want none", err)
+	} else if later.Epoch <= grant.Epoch {
+		t.Errorf("another challenge: later.Epoch: got %d, want more than %d", later.Epoch, grant.Epoch)
 	}
 }
 
@@ -146,13 +158,13 @@ func TestOneSignatureShownAtOnceLetsOneIn(t *testing.T) {
 			if _, err := d.admit(p, c.GetNonce(), signature); err == nil {
 				in.Add(1)
 			} else if !fault.Is(err, fault.InvalidAPIKey) {
-				t.Errorf("refused: %v", err)
+				t.Errorf("refused: got the error %v, want the reason %v", err, fault.InvalidAPIKey)
 			}
 		})
 	}
 	group.Wait()
 	if in.Load() != 1 {
-		t.Errorf("%d came in", in.Load())
+		t.Errorf("%d came in: got %d, want 1", in.Load(), in.Load())
 	}
 }
 
@@ -165,7 +177,7 @@ func TestHostile09_ASignatureOfAnythingElseLetsNobodyIn(t *testing.T) {
 	changed := func(from, to string) func(c *hubv1.CreateChallengeResponse) []byte {
 		return func(c *hubv1.CreateChallengeResponse) []byte {
 			if !strings.Contains(c.GetMessage(), from) {
-				t.Fatalf("no %q to change", from)
+				t.Fatalf("no: got %q, want %q in it", c.GetMessage(), from)
 			}
 			return p.sign(strings.Replace(c.GetMessage(), from, to, 1))
 		}
@@ -190,7 +202,7 @@ func TestHostile09_ASignatureOfAnythingElseLetsNobodyIn(t *testing.T) {
 	} {
 		c := d.challenge(p)
 		if _, err := d.admit(p, c.GetNonce(), sign(c)); !fault.Is(err, fault.InvalidAPIKey) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: got the error %v, want the reason %v", name, err, fault.InvalidAPIKey)
 		}
 		// A bad one takes nothing from the owner.
 		if _, err := d.admit(p, c.GetNonce(), p.sign(c.GetMessage())); err != nil {
@@ -200,24 +212,24 @@ func TestHostile09_ASignatureOfAnythingElseLetsNobodyIn(t *testing.T) {
 	kept := d.nonces()
 	c := d.challenge(p)
 	if _, err := d.admit(thief, c.GetNonce(), thief.sign(c.GetMessage())); !fault.Is(err, fault.InvalidAPIKey) {
-		t.Errorf("a thief with the owner's challenge: %v", err)
+		t.Errorf("a thief with the owner's challenge: got the error %v, want the reason %v", err, fault.InvalidAPIKey)
 	}
 	for _, nonce := range []string{"", "0", strings.Repeat("a", 32), strings.Repeat("a", 1000), "'; --"} {
 		if _, err := d.admit(p, nonce, make([]byte, 65)); !fault.Is(err, fault.InvalidAPIKey) {
-			t.Errorf("nonce %q: %v", nonce, err)
+			t.Errorf("nonce %q: got the error %v, want the reason %v", nonce, err, fault.InvalidAPIKey)
 		}
 	}
 	stranger := newPurse(3)
 	c = d.challenge(stranger)
 	if _, err := d.admit(stranger, c.GetNonce(), stranger.sign(c.GetMessage())); !fault.Is(err, fault.InvalidAPIKey) {
-		t.Errorf("a wallet without a provider: %v", err)
+		t.Errorf("a wallet without a provider: got the error %v, want the reason %v", err, fault.InvalidAPIKey)
 	}
 	if _, err := d.registry.Admit(t.Context(), session.Credential{Owner: "nobody", Nonce: c.GetNonce()}); !fault.Is(err,
 		fault.InvalidAPIKey) {
-		t.Errorf("no wallet: %v", err)
+		t.Errorf("no wallet: got the error %v, want the reason %v", err, fault.InvalidAPIKey)
 	}
 	if got := d.nonces(); got != kept {
-		t.Errorf("%d nonces of those who own nothing are kept", got-kept)
+		t.Errorf("nonces of those who own nothing are kept: got %d, want %d", got, kept)
 	}
 }
 
@@ -233,16 +245,16 @@ func TestAChallengeIsGoodForFiveMinutes(t *testing.T) {
 	}
 	d.clock.Advance(time.Millisecond)
 	if _, err := d.admit(p, late.GetNonce(), p.sign(late.GetMessage())); !fault.Is(err, fault.InvalidAPIKey) {
-		t.Errorf("too late: %v", err)
+		t.Errorf("too late: got the error %v, want the reason %v", err, fault.InvalidAPIKey)
 	}
 	d.sweep()
 	if kept := d.nonces(); kept != 2 {
-		t.Errorf("%d nonces are kept while another hub's clock may take them", kept)
+		t.Errorf("nonces kept while another hub's clock may take them: got %d, want 2", kept)
 	}
 	d.clock.Advance(5 * time.Minute)
 	d.sweep()
 	if kept := d.nonces(); kept != 0 {
-		t.Errorf("%d nonces are kept when they expired", kept)
+		t.Errorf("nonces kept when they expired: got %d, want 0", kept)
 	}
 }
 
@@ -255,13 +267,18 @@ func TestWhoeverAsksInAWalletsNameTakesNothingFromIt(t *testing.T) {
 	seen := map[string]bool{}
 	for range 200 {
 		nonce := d.challenge(p).GetNonce()
-		if seen[nonce] || len(nonce) > 64 || strings.Trim(nonce, "0123456789abcdef") != "" {
-			t.Fatalf("nonce %q", nonce)
+		switch {
+		case seen[nonce]:
+			t.Fatalf("seen[nonce]: got true, want false, with %q", nonce)
+		case len(nonce) > 64:
+			t.Fatalf("len(nonce): got %d, want at most 64, in %q", len(nonce), nonce)
+		case strings.Trim(nonce, "0123456789abcdef") != "":
+			t.Fatalf(`nonce: strings.Trim(…): got %q, want ""`, strings.Trim(nonce, "0123456789abcdef"))
 		}
 		seen[nonce] = true
 	}
 	if got := d.nonces(); got != kept {
-		t.Errorf("%d challenges are kept that nobody answered", got-kept)
+		t.Errorf("challenges kept that nobody answered: got %d, want %d", got, kept)
 	}
 	if _, err := d.admit(p, first.GetNonce(), p.sign(first.GetMessage())); err != nil {
 		t.Errorf("the first: %v", err)
@@ -282,7 +299,7 @@ func TestANonceThatIsNotTheFleetsLetsNobodyIn(t *testing.T) {
 		d.must(err)
 		text := strings.ReplaceAll(c.Message, "evil.test", "svc.test")
 		if _, err := d.admit(p, c.Nonce, p.sign(text)); !fault.Is(err, fault.InvalidAPIKey) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: got the error %v, want the reason %v", name, err, fault.InvalidAPIKey)
 		}
 	}
 	// Every part of a nonce is sealed: the owner's own signature of a changed one
@@ -295,7 +312,7 @@ func TestANonceThatIsNotTheFleetsLetsNobodyIn(t *testing.T) {
 		nonce := hex.EncodeToString(raw)
 		if _, err := d.admit(p, nonce, p.sign(strings.Replace(c.GetMessage(), c.GetNonce(), nonce, 1))); !fault.Is(err,
 			fault.InvalidAPIKey) {
-			t.Errorf("byte %d changed: %v", i, err)
+			t.Errorf("byte %d changed: got the error %v, want the reason %v", i, err, fault.InvalidAPIKey)
 		}
 	}
 }
@@ -309,7 +326,7 @@ func TestASuspendedProvidersWalletDoesNotConnect(t *testing.T) {
 	d.must(err)
 	c := d.challenge(p)
 	if _, err := d.admit(p, c.GetNonce(), p.sign(c.GetMessage())); !fault.Is(err, fault.AccountFrozen) {
-		t.Errorf("suspended: %v", err)
+		t.Errorf("suspended: got the error %v, want the reason %v", err, fault.AccountFrozen)
 	}
 }
 
@@ -330,15 +347,17 @@ func TestAWarmUpIsToldToAllHubs(t *testing.T) {
 	for _, id := range []string{"", m.id} {
 		_, err := d.admin.WarmUp(t.Context(), &hubv1.WarmUpRequest{ModelId: "acme/tiny", ProviderId: id})
 		d.must(err)
-		if w := <-told; w.GetModelId() != "acme/tiny" || w.GetProviderId() != id {
-			t.Errorf("told %v", w)
+		if w := <-told; w.GetModelId() != "acme/tiny" {
+			t.Errorf(`told: w.GetModelId(): got %q, want "acme/tiny"`, w.GetModelId())
+		} else if w.GetProviderId() != id {
+			t.Errorf("told: w.GetProviderId(): got %q, want %q", w.GetProviderId(), id)
 		}
 	}
 	for _, bad := range []*hubv1.WarmUpRequest{
 		{}, {ModelId: strings.Repeat("x", 257)}, {ModelId: "a\nb"}, {ModelId: "m", ProviderId: "me"},
 	} {
 		if _, err := d.admin.WarmUp(t.Context(), bad); !fault.Is(err, fault.InvalidValue) {
-			t.Errorf("%v: %v", bad, err)
+			t.Errorf("%v: got the error %v, want the reason %v", bad, err, fault.InvalidValue)
 		}
 	}
 }

@@ -79,8 +79,11 @@ func BenchmarkLargestRequest(b *testing.B) {
 		s.Next(&o)
 		for i := range o.Messages {
 			head, written, tail, err := s.speak.Append(room[:0], &o.Messages[i])
-			if err != nil || len(head)+len(written)+len(tail) < len(body) {
-				b.Fatalf("a message of %d bytes, %v", len(head)+len(written)+len(tail), err)
+			if err != nil {
+				b.Fatalf("got the error %v, want none", err)
+			}
+			if len(head)+len(written)+len(tail) < len(body) {
+				b.Fatalf("a message: got %d, want at least %d", len(head)+len(written)+len(tail), len(body))
 			}
 		}
 		s.Forget(st)

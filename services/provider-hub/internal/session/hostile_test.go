@@ -61,8 +61,10 @@ func TestHostile36_FramesThatDoNotBelongEndTheConnection(t *testing.T) {
 			frames := script(s, st)
 			for i, f := range frames {
 				why := s.receive(encode(t, f))
-				if last := i == len(frames)-1; last != (why != nil) || last && why.Code != agentwire.CodeProtocolError {
-					t.Fatalf("frame %d: %v", i, why)
+				if last := i == len(frames)-1; last != (why != nil) {
+					t.Fatalf("frame %d: last: got %t, want %t", i, last, why != nil)
+				} else if last && why.Code != agentwire.CodeProtocolError {
+					t.Fatalf("frame %d: why.Code: got %q, want %q, where last", i, why.Code, agentwire.CodeProtocolError)
 				}
 			}
 		})
@@ -79,8 +81,10 @@ func TestUnknownFieldsAndFramesAreTolerated(t *testing.T) {
 			t.Fatalf("%v: %v", f, why)
 		}
 	}
-	if piece, e, _ := st.Take(); len(piece) != 3 || e == nil {
-		t.Errorf("took %d bytes, end %v", len(piece), e)
+	if piece, e, _ := st.Take(); len(piece) != 3 {
+		t.Errorf("took: got %d, want 3", len(piece))
+	} else if e == nil {
+		t.Error("e of st.Take(): got nil, want a value")
 	}
 }
 
@@ -100,17 +104,23 @@ func TestHostile39_WindowViolationResetsTheStreamAndThenTheConnection(t *testing
 		t.Fatal(why)
 	}
 	f := sent(t, s)
-	if len(f) != 1 || f[0].GetStream() != first.ID() || f[0].GetError().GetCode() != agentwire.CodeWindowExceeded {
-		t.Errorf("sent %v", f)
+	if len(f) != 1 {
+		t.Errorf("len(f): got %d, want 1, in %v", len(f), f)
+	} else if want := first.ID(); f[0].GetStream() != want {
+		t.Errorf("f[0].GetStream(): got %d, want %d", f[0].GetStream(), want)
+	} else if f[0].GetError().GetCode() != agentwire.CodeWindowExceeded {
+		t.Errorf("f[0].GetError().GetCode(): got %q, want %q", f[0].GetError().GetCode(), agentwire.CodeWindowExceeded)
 	}
 	if _, _, err := first.Take(); !errors.Is(err, ErrReset) {
-		t.Errorf("take: %v", err)
+		t.Errorf("take: got the error %v, want %v", err, ErrReset)
 	}
 	if why := s.receive(encode(t, data(first.ID(), 18, agentwire.MaxData))); why != nil {
 		t.Errorf("what was under way behind the reset: %v", why)
 	}
-	if why := flood(second); why == nil || why.Code != agentwire.CodeWindowExceeded {
-		t.Errorf("a second violation: %v", why)
+	if why := flood(second); why == nil {
+		t.Error("a second violation: why: got no error, want one")
+	} else if why.Code != agentwire.CodeWindowExceeded {
+		t.Errorf("a second violation: why.Code: got %q, want %q", why.Code, agentwire.CodeWindowExceeded)
 	}
 }
 
@@ -126,8 +136,13 @@ func TestConnectionWindowBoundsAllStreamsTogether(t *testing.T) {
 			total += agentwire.MaxData
 		}
 	}
-	if why == nil || why.Code != agentwire.CodeWindowExceeded || total != 512<<10+agentwire.MaxData {
-		t.Errorf("after %d bytes: %v", total, why)
+	switch {
+	case why == nil:
+		t.Error("why: got no error, want one")
+	case why.Code != agentwire.CodeWindowExceeded:
+		t.Errorf("why.Code: got %q, want %q", why.Code, agentwire.CodeWindowExceeded)
+	case total != 512<<10+agentwire.MaxData:
+		t.Errorf("total: got %d, want %d", total, 512<<10+agentwire.MaxData)
 	}
 }
 
@@ -152,10 +167,10 @@ func TestHostile43_FloodsOfHeartbeatsPingsAndEmptyFramesEndTheConnection(t *test
 				}
 			}
 			if n != ChatterBurst+1 {
-				t.Errorf("%s: ended at number %d", name, n)
+				t.Errorf("%s: ended at number: got %d, want %d", name, n, ChatterBurst+1)
 			}
 			if waiting := len(sent(t, s)); waiting > ChatterBurst+1 {
-				t.Errorf("%s: %d answers", name, waiting)
+				t.Errorf("%s: answers: got %d, want at most %d", name, waiting, ChatterBurst+1)
 			}
 		})
 	}
@@ -211,12 +226,23 @@ func FuzzFrames(f *testing.F) {
 		}
 		buffered, most := s.Buffered()
 		if most > s.env.Config.StreamWindow {
-			t.Errorf("%d bytes wait on one stream", most)
+			t.Errorf("bytes wait on one stream: got %d, want at most %d", most, s.env.Config.StreamWindow)
 		}
 		streams, slots := s.Streams(), s.env.Counts.Slots.Load()
 		models, _, _, _ := s.Sizes()
-		if buffered > s.env.Config.ConnWindow || streams > 3 || models > MaxModels || slots != int64(streams) {
-			t.Errorf("%d bytes, %d streams, %d slots, %d models", buffered, streams, slots, models)
+		switch {
+		case buffered > s.env.Config.ConnWindow:
+			t.Errorf("%d bytes, %d streams, %d slots, %d models: buffered: got %d, want at most %d", buffered, streams, slots,
+				models, buffered, s.env.Config.ConnWindow)
+		case streams > 3:
+			t.Errorf("%d bytes, %d streams, %d slots, %d models: streams: got %d, want at most 3", buffered, streams, slots,
+				models, streams)
+		case models > MaxModels:
+			t.Errorf("%d bytes, %d streams, %d slots, %d models: models: got %d, want at most %d", buffered, streams, slots,
+				models, models, MaxModels)
+		case slots != int64(streams):
+			t.Errorf("%d bytes, %d streams, %d slots, %d models: slots: got %d, want %d", buffered, streams, slots, models,
+				slots, int64(streams))
 		}
 	})
 }

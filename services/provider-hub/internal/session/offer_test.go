@@ -40,15 +40,22 @@ func TestHostile41_AbsurdClaimsAreCutAndTheAgentIsTold(t *testing.T) {
 		ack := sent(t, s)[0].GetRegisterAck()
 		v, _ := s.View()
 		got := v.Offers[0]
-		if got.ContextLength != c.want.ContextLength || got.Capacity != c.want.Capacity || len(v.Offers) != 2 {
-			t.Errorf("%s: offers %+v, want %+v", name, v.Offers, c.want)
+		switch {
+		case got.ContextLength != c.want.ContextLength:
+			t.Errorf("%s: ContextLength: got %d, want %d", name, got.ContextLength, c.want.ContextLength)
+		case got.Capacity != c.want.Capacity:
+			t.Errorf("%s: Capacity: got %d, want %d", name, got.Capacity, c.want.Capacity)
+		case len(v.Offers) != 2:
+			t.Errorf("%s: offers: len(v.Offers): got %d, want 2, in %+v", name, len(v.Offers), v.Offers)
 		}
 		if (ack.GetWarning() != "") != (c.told != nil) {
-			t.Errorf("%s: warned %q", name, ack.GetWarning())
+			t.Errorf(`%s: warned: ack.GetWarning() != "": got %t, want %t`, name, ack.GetWarning() != "", c.told != nil)
 		}
 		for _, text := range c.told {
-			if !strings.Contains(ack.GetWarning(), text) || !strings.Contains(Cuts(v.Offers), text) {
-				t.Errorf("%s: warned %q, want %q", name, ack.GetWarning(), text)
+			if !strings.Contains(ack.GetWarning(), text) {
+				t.Errorf("%s: warned: got %q, want %q in it", name, ack.GetWarning(), text)
+			} else if found := Cuts(v.Offers); !strings.Contains(found, text) {
+				t.Errorf("%s: Cuts(v.Offers): got %q, want %q in it", name, found, text)
 			}
 		}
 		s.end()
@@ -65,8 +72,10 @@ func TestHostile41_AnOldAgentIsToldOfClaimsThatAreCut(t *testing.T) {
 	tell(t, s, text) // again, on the live connection
 	for n, m := range sentOld(t, s) {
 		got, want := fmt.Sprint(m.Payload["message"]), "of m a context of 2000000000 tokens as 16777216"
-		if m.Payload["success"] != true || !strings.Contains(got, want) {
-			t.Errorf("registration %d is answered with %v", n, m)
+		if m.Payload["success"] != true {
+			t.Errorf(`registration %d: m.Payload["success"]: got %v, want true`, n, m.Payload["success"])
+		} else if !strings.Contains(got, want) {
+			t.Errorf(`registration %d: fmt.Sprint(m.Payload["message"]): got %q, want %q in it`, n, got, want)
 		}
 	}
 }
@@ -76,7 +85,9 @@ func TestCutsOfManyModelsAreToldInAFewWords(t *testing.T) {
 	for n := range 256 {
 		offers = append(offers, Normal(Offer{Model: fmt.Sprintf("%0200d", n), ContextLength: 1 << 40, Capacity: 1 << 20}))
 	}
-	if got := Cuts(offers); len(got) > 2000 || !strings.Contains(got, "and of 253 more models") {
-		t.Errorf("%d characters: %s", len(got), got)
+	if got := Cuts(offers); len(got) > 2000 {
+		t.Errorf("len(got): got %d, want at most 2000, in %s", len(got), got)
+	} else if !strings.Contains(got, "and of 253 more models") {
+		t.Errorf(`Cuts(offers): got %q, want "and of 253 more models" in it`, got)
 	}
 }

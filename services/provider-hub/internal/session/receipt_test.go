@@ -37,16 +37,17 @@ func TestReceiptsOfASessionAreTakenAtABoundedRate(t *testing.T) {
 		return taken.n - before
 	}
 	if n := flood(ReceiptBurst); n != ReceiptsBurst {
-		t.Errorf("%d receipts are taken at once, want %d", n, ReceiptsBurst)
+		t.Errorf("got %d receipts are taken at once, want %d", n, ReceiptsBurst)
 	}
 	for range 3 {
 		c.Advance(time.Second)
 		if n := flood(ReceiptRate); n != ReceiptsRate {
-			t.Errorf("%d receipts are taken in a second, want %d", n, ReceiptsRate)
+			t.Errorf("got %d receipts are taken in a second, want %d", n, ReceiptsRate)
 		}
 	}
 	sent := int64((ReceiptBurst + 3*ReceiptRate) * agentwire.MaxReceipts)
 	if dropped := counts.ReceiptsDropped.Load(); dropped != sent-int64(taken.n) {
-		t.Errorf("of %d receipts %d are taken and %d counted as dropped", sent, taken.n, dropped)
+		t.Errorf("of %d receipts %d are taken and %d counted as dropped: got %d, want %d", sent, taken.n, dropped, dropped,
+			sent-int64(taken.n))
 	}
 }

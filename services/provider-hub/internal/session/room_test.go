@@ -18,11 +18,16 @@ func TestWholeAnswerThatIsNotTakenYetCostsNoStreamItsPlace(t *testing.T) {
 	if _, _, err := stream.Take(); err != nil {
 		t.Errorf("a stream beside a whole answer: %v", err)
 	}
-	if got, end, err := whole.Take(); len(got) < 100<<10 || end == nil || err != nil {
-		t.Errorf("%d bytes, %+v, %v", len(got), end, err)
+	switch got, end, err := whole.Take(); {
+	case len(got) < 100<<10:
+		t.Errorf("len(got): got %d, want at least 100<<10", len(got))
+	case end == nil:
+		t.Error("end: got nil, want a value")
+	case err != nil:
+		t.Errorf("got the error %v, want none", err)
 	}
 	if held, _ := s.Held(); held != 0 {
-		t.Errorf("%d bytes are held", held)
+		t.Errorf("bytes held: got %d, want 0", held)
 	}
 }
 
@@ -31,8 +36,10 @@ func TestStatusThatIsNoneOfHTTPIsNotPassedOn(t *testing.T) {
 	for _, said := range []string{`"code":-5`, `"code":9999999999`, `"code":1000`} {
 		st, id := ask(t, s, true)
 		tell(t, s, `{"type":"error","request_id":"`+id+`","payload":{`+said+`,"message":"x"}}`)
-		if _, end, _ := st.Take(); end == nil || end.Status != 0 {
-			t.Errorf("%s: %+v", said, end)
+		if _, end, _ := st.Take(); end == nil {
+			t.Errorf("%s: end: got nil, want a value", said)
+		} else if end.Status != 0 {
+			t.Errorf("%s: end.Status: got %d, want 0", said, end.Status)
 		}
 	}
 }
@@ -43,12 +50,16 @@ func TestSlotThatOutlivesItsRequestIsTold(t *testing.T) {
 	st, id := ask(t, s, true)
 	before := d.Heard().Touched
 	st.Close(true)
-	if v, _ := s.View(); d.Heard().Touched != before+1 || v.Offers[0].InFlight != 1 {
-		t.Errorf("told %d times of a slot that stays taken, %d in flight", d.Heard().Touched-before, v.Offers[0].InFlight)
+	if v, _ := s.View(); d.Heard().Touched != before+1 {
+		t.Errorf("d.Heard().Touched: got %d, want %d", d.Heard().Touched, before+1)
+	} else if v.Offers[0].InFlight != 1 {
+		t.Errorf("v.Offers[0].InFlight: got %d, want 1", v.Offers[0].InFlight)
 	}
 	tell(t, s, streamEnd(id, ""))
-	if v, _ := s.View(); d.Heard().Touched != before+2 || v.Offers[0].InFlight != 0 {
-		t.Errorf("told %d times in all, %d in flight", d.Heard().Touched-before, v.Offers[0].InFlight)
+	if v, _ := s.View(); d.Heard().Touched != before+2 {
+		t.Errorf("d.Heard().Touched: got %d, want %d", d.Heard().Touched, before+2)
+	} else if v.Offers[0].InFlight != 0 {
+		t.Errorf("v.Offers[0].InFlight: got %d, want 0", v.Offers[0].InFlight)
 	}
 	// One that ends as its request does is none.
 	st, id = ask(t, s, true)
@@ -88,14 +99,14 @@ func TestAFullModelThatHasASlotAgainIsToldAtMostOnceASecond(t *testing.T) {
 		end()
 		end() // it was not full
 		if told() != before+1 {
-			t.Errorf("told %d times", told()-before)
+			t.Errorf("told: got %d, want %d", told(), before+1)
 		}
 		for range 5 {
 			fill()
 			end()
 		}
 		if told() != before+1 {
-			t.Errorf("told %d times within a second", told()-before)
+			t.Errorf("told %d times within a second: got %d, want %d", told()-before, told(), before+1)
 		}
 		wait := func() {
 			timer := time.NewTimer(FreedInterval + 1)
@@ -104,11 +115,11 @@ func TestAFullModelThatHasASlotAgainIsToldAtMostOnceASecond(t *testing.T) {
 		}
 		wait()
 		if told() != before+2 {
-			t.Errorf("told %d times when it was over", told()-before)
+			t.Errorf("told %d times when it was over: got %d, want %d", told()-before, told(), before+2)
 		}
 		wait()
 		if told() != before+2 {
-			t.Errorf("told %d times although nothing was freed", told()-before)
+			t.Errorf("told %d times although nothing was freed: got %d, want %d", told()-before, told(), before+2)
 		}
 	})
 }

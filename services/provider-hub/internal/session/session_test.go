@@ -32,8 +32,13 @@ func TestRegisterIsBoundedAndCleaned(t *testing.T) {
 	} {
 		s := fresh(Config{}, speakV2())
 		why := s.receive(encode(t, &agentv2.Frame{Seq: 1, Body: &agentv2.Frame_Register{Register: c.register}}))
-		if why == nil || why.Code != c.want || why.Hold < 2*time.Second {
-			t.Errorf("%s: %v", name, why)
+		switch {
+		case why == nil:
+			t.Errorf("%s: why: got no error, want one", name)
+		case why.Code != c.want:
+			t.Errorf("%s: why.Code: got %q, want %q", name, why.Code, c.want)
+		case why.Hold < 2*time.Second:
+			t.Errorf("%s: why.Hold: got %v, want at least %v", name, why.Hold, 2*time.Second)
 		}
 		s.end()
 	}
@@ -65,11 +70,13 @@ func TestRegisterIsBoundedAndCleaned(t *testing.T) {
 		t.Errorf("offer %+v", o)
 	}
 	if o := v.Offers[1]; o.Capacity != MaxCapacity {
-		t.Errorf("offer %+v", o)
+		t.Errorf("offer: got %d, want %d", o.Capacity, MaxCapacity)
 	}
 	ack := sent(t, s)[0].GetRegisterAck()
-	if n := len(ack.GetRefusedModels()); n != 4 || ack.GetRefusedModels()["acme/ok"] == "" {
-		t.Errorf("refused %v", ack.GetRefusedModels())
+	if n := len(ack.GetRefusedModels()); n != 4 {
+		t.Errorf("len(ack.GetRefusedModels()): got %d, want 4", n)
+	} else if ack.GetRefusedModels()["acme/ok"] == "" {
+		t.Error(`ack.GetRefusedModels()["acme/ok"]: got "", want some text`)
 	}
 }
 
@@ -80,10 +87,10 @@ func TestSlotsAreCountedAndFreedByTheEnd(t *testing.T) {
 		streams = append(streams, openStream(t, s, 1))
 	}
 	if _, err := s.Open(Request{Model: "m"}); !errors.Is(err, ErrBusy) {
-		t.Errorf("an eleventh: %v", err)
+		t.Errorf("an eleventh: got the error %v, want %v", err, ErrBusy)
 	}
 	if _, err := s.Open(Request{Model: "other"}); !errors.Is(err, ErrNotOffered) {
-		t.Errorf("another model: %v", err)
+		t.Errorf("another model: got the error %v, want %v", err, ErrNotOffered)
 	}
 	sent(t, s)
 	if why := s.receive(encode(t, end(streams[3].ID(), 1))); why != nil {
@@ -92,14 +99,14 @@ func TestSlotsAreCountedAndFreedByTheEnd(t *testing.T) {
 	openStream(t, s, 1)
 	streams[5].Close(true) // keeps its slot until the agent ends it
 	if _, err := s.Open(Request{Model: "m"}); !errors.Is(err, ErrBusy) {
-		t.Errorf("beside a cancelled one: %v", err)
+		t.Errorf("beside a cancelled one: got the error %v, want %v", err, ErrBusy)
 	}
 	if got := s.env.Counts.Slots.Load(); got != 10 {
-		t.Errorf("%d slots taken", got)
+		t.Errorf("slots taken: got %d, want 10", got)
 	}
 	s.SetStanding(false, false, nil)
 	if _, err := s.Open(Request{Model: "m"}); !errors.Is(err, ErrGone) {
-		t.Errorf("not active: %v", err)
+		t.Errorf("not active: got the error %v, want %v", err, ErrGone)
 	}
 }
 
@@ -107,8 +114,10 @@ func TestRequestThatNeverLeftIsTakenBackSilently(t *testing.T) {
 	s := live(t, Config{}, "m")
 	sent(t, s)
 	openStream(t, s, 1).Close(true)
-	if frames := sent(t, s); len(frames) != 0 || s.Streams() != 0 {
-		t.Errorf("sent %v, %d streams", frames, s.Streams())
+	if frames := sent(t, s); len(frames) != 0 {
+		t.Errorf("len(frames): got %d, want 0, in %v", len(frames), frames)
+	} else if s.Streams() != 0 {
+		t.Errorf("s.Streams(): got %d, want 0", s.Streams())
 	}
 }
 
@@ -124,16 +133,18 @@ func TestBodiesShareTheSocketFairlyAndWithinCredit(t *testing.T) {
 			bytesOf[f.GetStream()] += len(d.GetData())
 			turns = append(turns, f.GetStream())
 			if len(d.GetData()) > agentwire.MaxData {
-				t.Errorf("DATA of %d bytes", len(d.GetData()))
+				t.Errorf("DATA: got %d, want at most %d", len(d.GetData()), agentwire.MaxData)
 			}
 		}
 	}
-	if bytesOf[a.ID()] != 256<<10 || bytesOf[b.ID()] != 100<<10 {
-		t.Errorf("sent %v, want the window of the first and all of the second", bytesOf)
+	if found := bytesOf[a.ID()]; found != 256<<10 {
+		t.Errorf("bytesOf[a.ID()]: got %d, want 256<<10", found)
+	} else if found := bytesOf[b.ID()]; found != 100<<10 {
+		t.Errorf("bytesOf[b.ID()]: got %d, want 100<<10", found)
 	}
 	for i := 0; i < 12; i += 2 {
 		if turns[i] == turns[i+1] {
-			t.Errorf("turns %v: one stream twice in a row", turns)
+			t.Errorf("turns %v: one stream twice in a row: got %d, want any but %d", turns, turns[i], turns[i+1])
 			break
 		}
 	}
@@ -145,14 +156,19 @@ func TestBodiesShareTheSocketFairlyAndWithinCredit(t *testing.T) {
 		}
 	}
 	grant(1, 5)
-	if f := sent(t, s); len(f) != 1 || len(f[0].GetData().GetData()) != 5 {
-		t.Errorf("after 5 bytes of credit: %v", f)
+	if f := sent(t, s); len(f) != 1 {
+		t.Errorf("after 5 bytes of credit: len(f): got %d, want 1, in %v", len(f), f)
+	} else if len(f[0].GetData().GetData()) != 5 {
+		t.Errorf("after 5 bytes of credit: len(f[0].GetData().GetData()): got %d, want 5, in %v",
+			len(f[0].GetData().GetData()), f)
 	}
 	// A cancel overtakes what waits, and nothing more of the body follows.
 	a.Cancel()
 	grant(2, 1<<20)
-	if f := sent(t, s); len(f) != 1 || f[0].GetCancel() == nil {
-		t.Errorf("after a cancel: %d frames, first %v", len(f), f[0])
+	if f := sent(t, s); len(f) != 1 {
+		t.Errorf("after a cancel: len(f): got %d, want 1", len(f))
+	} else if f[0].GetCancel() == nil {
+		t.Error("after a cancel: f[0].GetCancel(): got nil, want a value")
 	}
 }
 
@@ -166,13 +182,20 @@ func TestCreditIsGrantedOnlyAsTheConsumerPassesOn(t *testing.T) {
 		}
 	}
 	piece, _, _ := st.Take()
-	if len(piece) != 256<<10 || len(sent(t, s)) != 0 {
-		t.Fatalf("took %d bytes", len(piece))
+	if len(piece) != 256<<10 {
+		t.Fatalf("took: got %d, want 256<<10", len(piece))
+	}
+	if got := len(sent(t, s)); got != 0 {
+		t.Fatalf("len(sent(t, s)): got %d, want 0", got)
 	}
 	st.Release(len(piece), piece)
 	f := sent(t, s)
-	if len(f) != 1 || f[0].GetWindow().GetBytes() != 256<<10 || f[0].GetStream() != st.ID() {
-		t.Errorf("granted %v", f)
+	if len(f) != 1 {
+		t.Errorf("granted: len(f): got %d, want 1, in %v", len(f), f)
+	} else if f[0].GetWindow().GetBytes() != 256<<10 {
+		t.Errorf("granted: f[0].GetWindow().GetBytes(): got %d, want 256<<10", f[0].GetWindow().GetBytes())
+	} else if want := st.ID(); f[0].GetStream() != want {
+		t.Errorf("granted: f[0].GetStream(): got %d, want %d", f[0].GetStream(), want)
 	}
 }
 
@@ -193,8 +216,15 @@ func TestDataIsDeliveredInOrderWithTheEndLast(t *testing.T) {
 	}
 	<-st.Ready()
 	got, e, err := st.Take()
-	if !bytes.Equal(got, want) || e == nil || !e.Complete || err != nil {
-		t.Errorf("took %d bytes, end %v, %v", len(got), e, err)
+	switch {
+	case !bytes.Equal(got, want):
+		t.Errorf("st.Take(): got %q, want %q", got, want)
+	case e == nil:
+		t.Error("e of st.Take(): got nil, want a value")
+	case !e.Complete:
+		t.Error("e.Complete: got false, want true")
+	case err != nil:
+		t.Errorf("got the error %v, want none", err)
 	}
 }
 
@@ -206,17 +236,21 @@ func TestCloseFailsEveryStreamAtOnce(t *testing.T) {
 	for _, st := range []*Stream{a, b} {
 		<-st.Ready()
 		if _, _, err := st.Take(); !errors.Is(err, ErrLost) {
-			t.Errorf("take: %v", err)
+			t.Errorf("take: got the error %v, want %v", err, ErrLost)
 		}
 	}
 	if why := s.receive(encode(t, data(a.ID(), 1, 10))); why != nil {
 		t.Errorf("a frame behind the closing: %v", why)
 	}
-	if f := sent(t, s); len(f) != 1 || f[0].GetError().GetCode() != agentwire.CodeSuperseded {
-		t.Errorf("sent %v", f)
+	if f := sent(t, s); len(f) != 1 {
+		t.Errorf("len(f): got %d, want 1, in %v", len(f), f)
+	} else if f[0].GetError().GetCode() != agentwire.CodeSuperseded {
+		t.Errorf("f[0].GetError().GetCode(): got %q, want %q", f[0].GetError().GetCode(), agentwire.CodeSuperseded)
 	}
-	if s.Streams() != 0 || s.env.Counts.Slots.Load() != 0 {
-		t.Errorf("%d streams, %d slots", s.Streams(), s.env.Counts.Slots.Load())
+	if s.Streams() != 0 {
+		t.Errorf("s.Streams(): got %d, want 0", s.Streams())
+	} else if s.env.Counts.Slots.Load() != 0 {
+		t.Errorf("s.env.Counts.Slots.Load(): got %d, want 0", s.env.Counts.Slots.Load())
 	}
 }
 
@@ -230,16 +264,18 @@ func TestReleasedStreamLosesItsSlotAfterTheGrace(t *testing.T) {
 		time.Sleep(11 * time.Second) //nolint:forbidigo // of a synctest bubble
 		synctest.Wait()
 		if s.Streams() != 1 {
-			t.Errorf("%d streams after one grace", s.Streams())
+			t.Errorf("streams after one grace: got %d, want 1", s.Streams())
 		}
 		time.Sleep(10 * time.Second) //nolint:forbidigo // of a synctest bubble
 		synctest.Wait()
 		if s.Streams() != 0 {
-			t.Errorf("%d streams after two", s.Streams())
+			t.Errorf("streams after two: got %d, want 0", s.Streams())
 		}
 		// What comes then is on a stream that is not open.
-		if why := s.receive(encode(t, end(cancelled.ID(), 1))); why == nil || why.Code != agentwire.CodeProtocolError {
-			t.Errorf("END behind the grace: %v", why)
+		if why := s.receive(encode(t, end(cancelled.ID(), 1))); why == nil {
+			t.Error("END behind the grace: why: got no error, want one")
+		} else if why.Code != agentwire.CodeProtocolError {
+			t.Errorf("END behind the grace: why.Code: got %q, want %q", why.Code, agentwire.CodeProtocolError)
 		}
 	})
 }

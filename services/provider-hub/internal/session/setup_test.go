@@ -240,8 +240,10 @@ func liveOldIn(t testing.TB, env *Env, models ...string) *wire {
 	tell(t, s, registerText("good", "node-0001", models...))
 	s.admission.Wait()
 	t.Cleanup(s.end)
-	if got := sentOld(t, s); len(got) != 1 || got[0].Payload["success"] != true {
-		t.Fatalf("registered with %v", got)
+	if got := sentOld(t, s); len(got) != 1 {
+		t.Fatalf("registered: len(got): got %d, want 1, in %v", len(got), got)
+	} else if got[0].Payload["success"] != true {
+		t.Fatalf(`registered: got[0].Payload["success"]: got %v, want true`, got[0].Payload["success"])
 	}
 	return s
 }
@@ -276,8 +278,11 @@ func ask(t testing.TB, s *wire, stream bool) (st *Stream, id string) {
 		t.Fatal(err)
 	}
 	out := sentOld(t, s)
-	if len(out) == 0 || out[len(out)-1].Type != "inference" {
-		t.Fatalf("sent %v", out)
+	if len(out) == 0 {
+		t.Fatalf("len(out): got 0, want at least 1, in %v", out)
+	}
+	if out[len(out)-1].Type != "inference" {
+		t.Fatalf(`out[len(out)-1].Type: got %q, want "inference"`, out[len(out)-1].Type)
 	}
 	return st, out[len(out)-1].RequestID
 }

@@ -233,7 +233,7 @@ func (d *driven) bring(to State) {
 		d.pull("ends")
 	}
 	if d.State() != to {
-		d.t.Fatalf("brought to %s: got %s", stateNames[to], stateNames[d.State()])
+		d.t.Fatalf("brought to %s: got %d, want %d, with %s", stateNames[to], d.State(), to, stateNames[d.State()])
 	}
 	d.sent()
 }
@@ -321,8 +321,10 @@ func meets(t *testing.T, limits Limits, from State, trigger, want string) {
 		}
 	}
 	wasLive := from >= Live || d.State() == Live
-	if (d.live == 1) != wasLive || d.live > 1 {
-		t.Errorf("told %d times to be registered", d.live)
+	if (d.live == 1) != wasLive {
+		t.Errorf("told %d times to be registered: d.live == 1: got %t, want %t", d.live, d.live == 1, wasLive)
+	} else if d.live > 1 {
+		t.Errorf("told %d times to be registered: d.live: got %d, want at most 1", d.live, d.live)
 	}
 	if d.State() != Ended {
 		d.pull("ends")

@@ -21,7 +21,7 @@ func TestEveryRequestThatIsTakenFitsIntoOneMebibyte(t *testing.T) {
 	s := liveOld(t, Config{}, longest)
 	v, _ := s.View()
 	if v.MaxRequestBytes != 1<<20-1<<10 {
-		t.Errorf("routers are told of %d bytes", v.MaxRequestBytes)
+		t.Errorf("routers are told: got %d, want 1<<20-1<<10", v.MaxRequestBytes)
 	}
 	body := append(append([]byte(`{"a":"`), bytes.Repeat([]byte("x"), int(v.MaxRequestBytes)-8)...), `"}`...)
 	s.SetLast(1<<32 - 2) // the longest number there is
@@ -31,14 +31,19 @@ func TestEveryRequestThatIsTakenFitsIntoOneMebibyte(t *testing.T) {
 	}
 	out := s.out(t)
 	if len(out) != 1 {
-		t.Fatalf("%d frames", len(out))
+		t.Fatalf("frames: got %d, want 1", len(out))
 	}
 	frame := out[0]
-	if len(frame) > 1<<20 || !bytes.Contains(frame, body) || !json.Valid(frame) {
-		t.Errorf("a frame of %d bytes", len(frame))
+	switch {
+	case len(frame) > 1<<20:
+		t.Errorf("a frame: got %d, want at most 1<<20", len(frame))
+	case !bytes.Contains(frame, body):
+		t.Errorf("frame: got %q, want %q in it", frame, body)
+	case !json.Valid(frame):
+		t.Error("json.Valid(frame): got false, want true")
 	}
 	if _, err := s.Open(Request{RequestID: id, Model: longest, Body: append(body, ' ')}); !errors.Is(err, ErrTooLarge) {
-		t.Errorf("a byte more: %v", err)
+		t.Errorf("a byte more: got the error %v, want %v", err, ErrTooLarge)
 	}
 }
 
@@ -49,7 +54,7 @@ func TestBodiesThatWouldBreakTheirFrameAreNotSent(t *testing.T) {
 		strings.Repeat("[", 5000) + strings.Repeat("]", 5000),
 	} {
 		if _, err := s.Open(Request{RequestID: "r", Model: "m", Body: []byte(body)}); !errors.Is(err, ErrNotSendable) {
-			t.Errorf("%.40q: %v", body, err)
+			t.Errorf("%.40q: got the error %v, want %v", body, err, ErrNotSendable)
 		}
 	}
 	if s.Streams() != 0 {
@@ -74,14 +79,16 @@ func TestOldSlotsAreTenAModelAndFiftyASession(t *testing.T) {
 			}
 		}
 		if err := open(m); !errors.Is(err, ErrBusy) {
-			t.Errorf("an eleventh of %s: %v", m, err)
+			t.Errorf("an eleventh of %s: got the error %v, want %v", m, err, ErrBusy)
 		}
 	}
-	if err := open("m5"); !errors.Is(err, ErrBusy) || s.Streams() != 50 {
-		t.Errorf("a fifty-first: %v", err)
+	if err := open("m5"); !errors.Is(err, ErrBusy) {
+		t.Errorf("a fifty-first: got the error %v, want %v", err, ErrBusy)
+	} else if got := s.Streams(); got != 50 {
+		t.Errorf("a fifty-first: s.Streams(): got %d, want 50", got)
 	}
 	if _, err := s.Open(Request{Model: "m5", Kind: meter.Embeddings, Body: []byte("{}")}); !errors.Is(err, ErrNotOffered) {
-		t.Errorf("embeddings: %v", err)
+		t.Errorf("embeddings: got the error %v, want %v", err, ErrNotOffered)
 	}
 }
 
@@ -96,12 +103,16 @@ func TestStreamsOfAnOldSessionShareWhatItMayHold(t *testing.T) {
 	for range 3 {
 		tell(t, s, chunk(bID, piece, false))
 	}
-	if got, _, err := a.Take(); !errors.Is(err, ErrBehind) || len(got) > 0 {
-		t.Errorf("the one that holds most: %d bytes, %v", len(got), err)
+	if got, _, err := a.Take(); !errors.Is(err, ErrBehind) {
+		t.Errorf("the one that holds most: got the error %v, want %v", err, ErrBehind)
+	} else if len(got) > 0 {
+		t.Errorf("the one that holds most: len(got): got %d, want 0", len(got))
 	}
 	got, _, err := b.Take()
-	if err != nil || len(got) < 3<<17 {
-		t.Errorf("the other: %d bytes, %v", len(got), err)
+	if err != nil {
+		t.Errorf("the other: got the error %v, want none", err)
+	} else if len(got) < 3<<17 {
+		t.Errorf("the other: len(got): got %d, want at least 3<<17", len(got))
 	}
 	b.Release(len(got), got)
 	// What an answer holds that has ended is in the way of others as well.
@@ -112,15 +123,21 @@ func TestStreamsOfAnOldSessionShareWhatItMayHold(t *testing.T) {
 	c, cID := ask(t, s, true)
 	tell(t, s, chunk(cID, piece, false))
 	tell(t, s, chunk(cID, piece, false))
-	if _, end, err := b.Take(); !errors.Is(err, ErrBehind) || end != nil {
-		t.Errorf("one that has ended: %+v, %v", end, err)
+	if _, end, err := b.Take(); !errors.Is(err, ErrBehind) {
+		t.Errorf("one that has ended: got the error %v, want %v", err, ErrBehind)
+	} else if end != nil {
+		t.Errorf("one that has ended: end: got %+v, want nil", end)
 	}
-	if got, _, err := c.Take(); err != nil || len(got) < 2<<17 {
-		t.Errorf("the one beside it: %d bytes, %v", len(got), err)
+	if got, _, err := c.Take(); err != nil {
+		t.Errorf("the one beside: got the error %v, want none", err)
+	} else if len(got) < 2<<17 {
+		t.Errorf("the one beside: len(got): got %d, want at least 2<<17", len(got))
 	}
 	a.Close(true)
-	if held, holders := s.Held(); held != 0 || holders != 0 {
-		t.Errorf("%d bytes count as held, by %d streams", held, holders)
+	if held, holders := s.Held(); held != 0 {
+		t.Errorf("%d bytes count as held, by %d streams: held: got %d, want 0", held, holders, held)
+	} else if holders != 0 {
+		t.Errorf("%d bytes count as held, by %d streams: holders: got %d, want 0", held, holders, holders)
 	}
 }
 
@@ -147,10 +164,10 @@ func TestHostile43_FloodsOfRegistrationsAndHeartbeatsEndAnOldConnection(t *testi
 				}
 			}
 			if n < ChatterBurst || n > ChatterBurst+1 {
-				t.Errorf("%s: ended at number %d", name, n)
+				t.Errorf("%s: ended at number: got %d, want %d to %d", name, n, ChatterBurst, ChatterBurst+1)
 			}
 			if waiting := len(sentOld(t, s)); waiting > ChatterBurst+1 {
-				t.Errorf("%s: %d answers", name, waiting)
+				t.Errorf("%s: answers: got %d, want at most %d", name, waiting, ChatterBurst+1)
 			}
 		})
 	}
@@ -162,7 +179,7 @@ func TestEmptyChunksAreCounted(t *testing.T) {
 	for n := range 200 {
 		if why := s.receive([]byte(chunk(id, "null", false))); why != nil {
 			if n < ChatterBurst-1 {
-				t.Errorf("ended at number %d", n)
+				t.Errorf("ended at number: got %d, want at least %d", n, ChatterBurst-1)
 			}
 			return
 		}
@@ -174,7 +191,7 @@ func TestHostile36_OldFramesThatDoNotBelongHaveNoEffect(t *testing.T) {
 	s, other := liveOld(t, Config{}), liveOld(t, Config{})
 	st, id := ask(t, s, true)
 	if _, otherID := ask(t, other, true); otherID != id {
-		t.Fatalf("the other session has %q", otherID)
+		t.Fatalf("the other session: got %q, want %q", otherID, id)
 	}
 	whole, wholeID := ask(t, s, false)
 	for _, text := range []string{
@@ -186,8 +203,13 @@ func TestHostile36_OldFramesThatDoNotBelongHaveNoEffect(t *testing.T) {
 		tell(t, s, text)
 	}
 	for _, st := range []*Stream{st, whole} {
-		if piece, end, err := st.Take(); len(piece) > 0 || end != nil || err != nil {
-			t.Errorf("%q, %+v, %v", piece, end, err)
+		switch piece, end, err := st.Take(); {
+		case len(piece) > 0:
+			t.Errorf("len(piece): got %d, want 0, in %q", len(piece), piece)
+		case end != nil:
+			t.Errorf("end: got %+v, want nil, with %q", end, piece)
+		case err != nil:
+			t.Errorf("got the error %v, want none", err)
 		}
 	}
 	tell(t, s, chunk(id, "{}", true))
@@ -195,8 +217,10 @@ func TestHostile36_OldFramesThatDoNotBelongHaveNoEffect(t *testing.T) {
 	tell(t, s, streamEnd(id, ""))
 	tell(t, s, streamEnd(id, `,"error":"x"`))
 	piece, end, _ := st.Take()
-	if string(piece) != "data: {}\n\n"+DoneEvent || !end.Complete {
-		t.Errorf("%q, %+v", piece, end)
+	if string(piece) != "data: {}\n\n"+DoneEvent {
+		t.Errorf("piece: got %q, want %q", string(piece), "data: {}\n\n"+DoneEvent)
+	} else if !end.Complete {
+		t.Error("end.Complete: got false, want true")
 	}
 	// Nobody answers for a request that was not sent yet.
 	early, err := s.Open(Request{RequestID: "r", Model: "m", Body: []byte("{}")})
@@ -205,7 +229,7 @@ func TestHostile36_OldFramesThatDoNotBelongHaveNoEffect(t *testing.T) {
 	}
 	tell(t, s, answer("r-3", `,"response":{}`))
 	if _, end, _ := early.Take(); end != nil {
-		t.Errorf("ended before it was sent: %+v", end)
+		t.Errorf("ended before: got %+v, want nil", end)
 	}
 }
 
@@ -215,7 +239,7 @@ func TestWarmUpsGoToAgentsThatTakeThemOnceInFiveMinutes(t *testing.T) {
 		newer := live(t, Config{}, "m")
 		sent(t, newer)
 		if err := newer.WarmUp("m"); !errors.Is(err, ErrNotOffered) {
-			t.Errorf("an agent that does not take them: %v", err)
+			t.Errorf("an agent that does not take them: got the error %v, want %v", err, ErrNotOffered)
 		}
 		newer.Declare(CapWarmup)
 		for name, c := range map[string]struct {
@@ -242,19 +266,23 @@ func TestWarmUpsGoToAgentsThatTakeThemOnceInFiveMinutes(t *testing.T) {
 				}
 			}},
 		} {
-			if err := c.s.WarmUp("m"); err != nil || !c.asked() {
-				t.Errorf("%s: not asked, %v", name, err)
+			if err := c.s.WarmUp("m"); err != nil {
+				t.Errorf("%s: not asked: got the error %v, want none", name, err)
+			} else if !c.asked() {
+				t.Errorf("%s: c.asked(): got false, want true", name)
 			}
 			c.answer()
 			want := Warmed{Model: "m", LoadTime: 1500 * time.Millisecond, Error: "noroom"}
-			if got := c.s.desk.Heard().Warmed; len(got) != 1 || got[0] != want {
-				t.Errorf("%s: told %+v", name, got)
+			if got := c.s.desk.Heard().Warmed; len(got) != 1 {
+				t.Errorf("%s: told: len(got): got %d, want 1, in %+v", name, len(got), got)
+			} else if got[0] != want {
+				t.Errorf("%s: told: got[0]: got %+v, want %+v", name, got[0], want)
 			}
 			if err := c.s.WarmUp("m"); !errors.Is(err, ErrBusy) {
-				t.Errorf("%s: again at once: %v", name, err)
+				t.Errorf("%s: again at once: got the error %v, want %v", name, err, ErrBusy)
 			}
 			if err := c.s.WarmUp("other"); !errors.Is(err, ErrNotOffered) {
-				t.Errorf("%s: another model: %v", name, err)
+				t.Errorf("%s: another model: got the error %v, want %v", name, err, ErrNotOffered)
 			}
 			if v, _ := c.s.View(); !v.TakesWarmups {
 				t.Errorf("%s: routers do not know", name)
@@ -267,7 +295,7 @@ func TestWarmUpsGoToAgentsThatTakeThemOnceInFiveMinutes(t *testing.T) {
 		}
 		fresh.Drain(0)
 		if err := fresh.WarmUp("m"); !errors.Is(err, ErrGone) {
-			t.Errorf("while it drains: %v", err)
+			t.Errorf("while it drains: got the error %v, want %v", err, ErrGone)
 		}
 	})
 }
@@ -300,11 +328,13 @@ func TestModelsOfAnOldSessionFollowItsMessages(t *testing.T) {
 	} {
 		tell(t, s, c.text)
 		if got := offers(); got != c.want {
-			t.Errorf("behind %s: %q, want %q", c.text, got, c.want)
+			t.Errorf("behind %s: got %q, want %q", c.text, got, c.want)
 		}
 		for _, m := range sentOld(t, s) {
-			if m.Type != "ack" || m.Payload["success"] != true {
-				t.Errorf("answered with %v", m)
+			if m.Type != "ack" {
+				t.Errorf(`m.Type: got %q, want "ack"`, m.Type)
+			} else if m.Payload["success"] != true {
+				t.Errorf(`m.Payload["success"]: got %v, want true`, m.Payload["success"])
 			}
 		}
 	}

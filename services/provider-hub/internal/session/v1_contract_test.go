@@ -62,7 +62,7 @@ func capturedFrames(t testing.TB, of string) []captured {
 		}
 	}
 	if len(all) < 20 {
-		t.Fatalf("only %d frames %s", len(all), of)
+		t.Fatalf("only %d frames %s: got %d, want at least 20", len(all), of, len(all))
 	}
 	return all
 }
@@ -117,15 +117,25 @@ func TestContractConversationsRunToTheirEnds(t *testing.T) {
 			continue
 		}
 		piece, end, err := streams[id].Take()
-		if end == nil || *end != want || err != nil {
-			t.Errorf("%s ended with %+v, %v", id, end, err)
+		switch {
+		case end == nil:
+			t.Errorf("%s ended: end: got nil, want a value", id)
+		case *end != want:
+			t.Errorf("%s ended: *end: got %+v, want %+v", id, *end, want)
+		case err != nil:
+			t.Errorf("%s ended: got the error %v, want none", id, err)
 		}
 		if want.Complete && asked[id] != strings.HasSuffix(string(piece), DoneEvent) {
 			t.Errorf("%s: %s", id, piece)
 		}
 	}
-	if v, _ := s.View(); len(v.Offers) != 1 || v.Offers[0].Quantization != "fp16" || !v.Offers[0].Healthy {
-		t.Errorf("offers %+v", v.Offers)
+	switch v, _ := s.View(); {
+	case len(v.Offers) != 1:
+		t.Errorf("len(v.Offers): got %d, want 1, in %+v", len(v.Offers), v.Offers)
+	case v.Offers[0].Quantization != "fp16":
+		t.Errorf(`v.Offers[0].Quantization: got %q, want "fp16"`, v.Offers[0].Quantization)
+	case !v.Offers[0].Healthy:
+		t.Error("v.Offers[0].Healthy: got false, want true")
 	}
 }
 
@@ -144,13 +154,30 @@ func TestContractHardwareOfRegisterAndHeartbeat(t *testing.T) {
 		s.admission.Wait()
 	}
 	v, ok := s.View()
-	if !ok || v.Hardware == nil || v.Offers[0].ContextLength != 32768 {
-		t.Fatalf("view %+v", v)
+	switch {
+	case !ok:
+		t.Fatal("ok of s.View(): got false, want true")
+	case v.Hardware == nil:
+		t.Fatal("view: v.Hardware: got nil, want a value")
+	case v.Offers[0].ContextLength != 32768:
+		t.Fatalf("view: v.Offers[0].ContextLength: got %d, want 32768", v.Offers[0].ContextLength)
 	}
 	h := *v.Hardware
-	if h.VRAMGB != 23 || h.MemoryMB != 24564 || h.Count != 2 || h.ComputeCapability != "8.9\n8.9" ||
-		h.Model != "NVIDIA GeForce RTX 4090" || h.Driver != "550.54.14" || h.Engine != "unknown" {
-		t.Errorf("hardware %+v", h)
+	switch {
+	case h.VRAMGB != 23:
+		t.Errorf("hardware: h.VRAMGB: got %d, want 23", h.VRAMGB)
+	case h.MemoryMB != 24564:
+		t.Errorf("hardware: h.MemoryMB: got %d, want 24564", h.MemoryMB)
+	case h.Count != 2:
+		t.Errorf("hardware: h.Count: got %d, want 2", h.Count)
+	case h.ComputeCapability != "8.9\n8.9":
+		t.Errorf("hardware: h.ComputeCapability: got %q, want %q", h.ComputeCapability, "8.9\n8.9")
+	case h.Model != "NVIDIA GeForce RTX 4090":
+		t.Errorf(`hardware: h.Model: got %q, want "NVIDIA GeForce RTX 4090"`, h.Model)
+	case h.Driver != "550.54.14":
+		t.Errorf(`hardware: h.Driver: got %q, want "550.54.14"`, h.Driver)
+	case h.Engine != "unknown":
+		t.Errorf(`hardware: h.Engine: got %q, want "unknown"`, h.Engine)
 	}
 }
 
@@ -184,8 +211,22 @@ func FuzzOldFrames(f *testing.F) {
 		held, _ := s.Held()
 		streams, slots := s.Streams(), s.env.Counts.Slots.Load()
 		models, _, names, _ := s.Sizes()
-		if buffered > held || streams > 3 || models > MaxModels || slots != int64(streams) || names != streams {
-			t.Errorf("%d of %d bytes, %d streams, %d models", buffered, held, streams, models)
+		switch {
+		case buffered > held:
+			t.Errorf("%d of %d bytes, %d streams, %d models: buffered: got %d, want at most %d", buffered, held, streams, models,
+				buffered, held)
+		case streams > 3:
+			t.Errorf("%d of %d bytes, %d streams, %d models: streams: got %d, want at most 3", buffered, held, streams, models,
+				streams)
+		case models > MaxModels:
+			t.Errorf("%d of %d bytes, %d streams, %d models: models: got %d, want at most %d", buffered, held, streams, models,
+				models, MaxModels)
+		case slots != int64(streams):
+			t.Errorf("%d of %d bytes, %d streams, %d models: slots: got %d, want %d", buffered, held, streams, models, slots,
+				int64(streams))
+		case names != streams:
+			t.Errorf("%d of %d bytes, %d streams, %d models: names: got %d, want %d", buffered, held, streams, models, names,
+				streams)
 		}
 	})
 }

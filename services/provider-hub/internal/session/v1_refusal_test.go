@@ -23,14 +23,21 @@ func TestErrorsOfAnAgentAreNoStatusOfItsEngine(t *testing.T) {
 	} {
 		st, id := ask(t, s, true)
 		tell(t, s, `{"type":"error","request_id":"`+id+`","payload":{`+said+`}}`)
-		if _, end, err := st.Take(); end == nil || *end != (End{Error: want}) || err != nil {
-			t.Errorf("%s: %+v, %v", said, end, err)
+		switch _, end, err := st.Take(); {
+		case end == nil:
+			t.Errorf("%s: end: got nil, want a value", said)
+		case *end != (End{Error: want}):
+			t.Errorf("%s: *end: got %+v, want %+v", said, *end, End{Error: want})
+		case err != nil:
+			t.Errorf("%s: got the error %v, want none", said, err)
 		}
 	}
 	st, id := ask(t, s, false)
 	tell(t, s, `{"type":"error","request_id":"`+id+`","payload":7}`)
-	if _, end, _ := st.Take(); end == nil || end.Status != 0 {
-		t.Errorf("without a payload: %+v", end)
+	if _, end, _ := st.Take(); end == nil {
+		t.Error("without a payload: end: got nil, want a value")
+	} else if end.Status != 0 {
+		t.Errorf("without a payload: end.Status: got %d, want 0", end.Status)
 	}
 }
 
@@ -39,20 +46,29 @@ func TestEmptyErrorBesideAGoodAnswerIsNone(t *testing.T) {
 	st, id := ask(t, s, false)
 	tell(t, s, answer(id, `,"response":{"id":"c"},"error":""`))
 	piece, end, _ := st.Take()
-	if string(piece) != `{"id":"c"}` || end == nil || *end != (End{Status: 200, Complete: true}) {
-		t.Errorf("%q, %+v", piece, end)
+	switch {
+	case string(piece) != `{"id":"c"}`:
+		t.Errorf("piece: got %q, want %q", string(piece), `{"id":"c"}`)
+	case end == nil:
+		t.Error("end: got nil, want a value")
+	case *end != (End{Status: 200, Complete: true}):
+		t.Errorf("*end: got %+v, want %+v", *end, End{Status: 200, Complete: true})
 	}
 	st, id = ask(t, s, true)
 	tell(t, s, chunk(id, "null", true))
 	tell(t, s, streamEnd(id, `,"error":""`))
-	if _, end, _ := st.Take(); end == nil || *end != (End{Status: 200, Complete: true}) {
-		t.Errorf("a stream: %+v", end)
+	if _, end, _ := st.Take(); end == nil {
+		t.Error("a stream: end: got nil, want a value")
+	} else if *end != (End{Status: 200, Complete: true}) {
+		t.Errorf("a stream: *end: got %+v, want %+v", *end, End{Status: 200, Complete: true})
 	}
 	for _, failure := range []string{`{}`, `"\u0000"`, `false`} {
 		st, id = ask(t, s, false)
 		tell(t, s, answer(id, `,"response":{},"error":`+failure))
-		if _, end, _ := st.Take(); end == nil || end.Complete {
-			t.Errorf("%s: %+v", failure, end)
+		if _, end, _ := st.Take(); end == nil {
+			t.Errorf("%s: end: got nil, want a value", failure)
+		} else if end.Complete {
+			t.Errorf("%s: end.Complete: got true, want false", failure)
 		}
 	}
 }
@@ -70,8 +86,10 @@ func TestNothingInTheAnswerToAWarmUpIsWorthAConnection(t *testing.T) {
 			t.Fatal(err)
 		}
 		tell(t, s, answer("warmup-1", said))
-		if got := s.desk.Heard().Warmed; len(got) != 1 || got[0] != want {
-			t.Errorf("%s: told %+v", said, got)
+		if got := s.desk.Heard().Warmed; len(got) != 1 {
+			t.Errorf("%s: told: len(got): got %d, want 1, in %+v", said, len(got), got)
+		} else if got[0] != want {
+			t.Errorf("%s: told: got[0]: got %+v, want %+v", said, got[0], want)
 		}
 	}
 }
@@ -86,8 +104,10 @@ func TestSessionThatEndsWhileItsKeyIsLookedUpTakesNobodysPlace(t *testing.T) {
 	s.Shut(ClosingFor(agentwire.CodeProtocolError, "x"))
 	close(d.Wait)
 	s.admission.Wait()
-	if len(d.Heard().Joined) != 0 || s.Identity().Epoch != 0 {
-		t.Errorf("%d have joined", len(d.Heard().Joined))
+	if len(d.Heard().Joined) != 0 {
+		t.Errorf("have joined: len(d.Heard().Joined): got %d, want 0", len(d.Heard().Joined))
+	} else if got := s.Identity().Epoch; got != 0 {
+		t.Errorf("have joined: s.Identity().Epoch: got %d, want 0", got)
 	}
 	s.end()
 }

@@ -19,14 +19,16 @@ func TestLargeMessagesThatAnswerNothingAreCounted(t *testing.T) {
 		if why := s.receive([]byte(news)); why == nil {
 			t.Error("a heartbeat of a mebibyte is taken")
 		}
-		if why := s.discarded([]byte(answer(id, `,"response":{}`)), 100); why != nil || s.Streams() != 0 {
-			t.Errorf("the answer of a request: %v, %d streams", why, s.Streams())
+		if why := s.discarded([]byte(answer(id, `,"response":{}`)), 100); why != nil {
+			t.Errorf("the answer of a request: why: got the error %v, want none", why)
+		} else if s.Streams() != 0 {
+			t.Errorf("the answer of a request: s.Streams(): got %d, want 0", s.Streams())
 		}
 		n := 1
 		for ; n <= 200 && s.discarded([]byte(answer("none", `,"response":{}`)), 100) == nil; n++ {
 		}
 		if n < ChatterBurst-1 || n > ChatterBurst+1 {
-			t.Errorf("ended at number %d", n)
+			t.Errorf("ended at number: got %d, want %d to %d", n, ChatterBurst-1, ChatterBurst+1)
 		}
 	})
 }
@@ -58,13 +60,13 @@ func TestAnswersBehindTheTimeOfTheirRequestAreNoFlood(t *testing.T) {
 		s.Lose("another")
 		tell(t, s, streamEnd(id, ""))
 		if _, _, _, late := s.Sizes(); late != 1 {
-			t.Errorf("%d are remembered", late)
+			t.Errorf("remembered: got %d, want 1", late)
 		}
 		for range MaxLate {
 			tell(t, s, chunk("another", "{}", false))
 		}
 		if _, _, _, late := s.Sizes(); late != 0 {
-			t.Errorf("%d are remembered", late)
+			t.Errorf("remembered: got %d, want 0", late)
 		}
 	})
 	s := liveOld(t, Config{})
@@ -73,7 +75,7 @@ func TestAnswersBehindTheTimeOfTheirRequestAreNoFlood(t *testing.T) {
 		s.Forget(st)
 	}
 	if _, _, _, late := s.Sizes(); late != oldStreams {
-		t.Errorf("%d are remembered", late)
+		t.Errorf("remembered: got %d, want %d", late, oldStreams)
 	}
 }
 
@@ -88,7 +90,7 @@ func TestFloodOfASocketThatIsNotRegisteredEndsIt(t *testing.T) {
 			for ; n <= 200 && s.receive([]byte(text)) == nil; n++ {
 			}
 			if n < ChatterBurst || n > ChatterBurst+1 {
-				t.Errorf("%s: ended at number %d", name, n)
+				t.Errorf("%s: ended at number: got %d, want %d to %d", name, n, ChatterBurst, ChatterBurst+1)
 			}
 			s.end()
 		}
@@ -104,7 +106,7 @@ func TestChunksThatDoNotBelongAreCounted(t *testing.T) {
 			for ; n <= 200 && s.receive([]byte(chunk(id, "{}", true))) == nil; n++ {
 			}
 			if n > ChatterBurst+2 {
-				t.Errorf("%s: ended at number %d", name, n)
+				t.Errorf("%s: ended at number: got %d, want at most %d", name, n, ChatterBurst+2)
 			}
 		}
 	})
@@ -124,24 +126,26 @@ func TestSlotsAndWarmUpsOfAModelThatReturnsAreKnown(t *testing.T) {
 			time.Sleep(100 * time.Millisecond) //nolint:forbidigo // of a synctest bubble
 		}
 		if _, former, _, _ := s.Sizes(); former != 2 {
-			t.Errorf("%d models are remembered", former)
+			t.Errorf("models remembered: got %d, want 2", former)
 		}
 		list(`"m","n"`)
-		if v, _ := s.View(); len(v.Offers) != 2 || v.Offers[0].InFlight != 1 {
-			t.Errorf("offers %+v", v.Offers)
+		if v, _ := s.View(); len(v.Offers) != 2 {
+			t.Errorf("len(v.Offers): got %d, want 2, in %+v", len(v.Offers), v.Offers)
+		} else if v.Offers[0].InFlight != 1 {
+			t.Errorf("v.Offers[0].InFlight: got %d, want 1", v.Offers[0].InFlight)
 		}
 		if err := s.WarmUp("n"); err != ErrBusy { //nolint:errorlint // as it is
-			t.Errorf("warmed again: %v", err)
+			t.Errorf("warmed again: got %v, want %v", err, ErrBusy)
 		}
 		tell(t, s, streamEnd(id, ""))
 		st.Close(false)
 		if v, _ := s.View(); v.Offers[0].InFlight != 0 {
-			t.Errorf("offers %+v", v.Offers)
+			t.Errorf("offers: got %d, want 0", v.Offers[0].InFlight)
 		}
 		time.Sleep(WarmupPause) //nolint:forbidigo // of a synctest bubble
 		list("")
 		if _, former, _, _ := s.Sizes(); former != 0 {
-			t.Errorf("%d models are remembered", former)
+			t.Errorf("models remembered: got %d, want 0", former)
 		}
 	})
 }

@@ -39,15 +39,21 @@ func TestStraysOfAnEarlierConnectionCountForNothingForFiveMinutes(t *testing.T) 
 			}
 			tell(t, s, chunk(id, "{}", true))
 			tell(t, s, streamEnd(id, ""))
-			if piece, end, err := st.Take(); end == nil || !end.Complete || err != nil {
-				t.Errorf("%s: the request beside them: %q, %+v, %v", name, piece, end, err)
+			switch piece, end, err := st.Take(); {
+			case end == nil:
+				t.Errorf("%s: the request beside them: end: got nil, want a value, with %q (piece is %q)", name, piece, piece)
+			case !end.Complete:
+				t.Errorf("%s: the request beside them: end.Complete: got false, want true, with %q (piece is %q)", name, piece,
+					piece)
+			case err != nil:
+				t.Errorf("%s: the request beside them: got the error %v, want none (piece is %q)", name, err, piece)
 			}
 			if got := s.env.Counts.Strays.Load(); got != (5*60-1)*200 {
-				t.Errorf("%s: %d are counted in metrics", name, got)
+				t.Errorf("%s: %d are counted in metrics: got %d, want (5*60-1)*200", name, got, got)
 			}
 			time.Sleep(2 * time.Second) //nolint:forbidigo // of a synctest bubble
 			if n := floods(s, text); n > ChatterBurst {
-				t.Errorf("%s: %d are taken five minutes later, want at most %d", name, n, ChatterBurst)
+				t.Errorf("%s: got %d taken five minutes later, want at most %d", name, n, ChatterBurst)
 			}
 		})
 	}
@@ -61,14 +67,14 @@ func TestStraysBeyondTheirBudgetEndTheConnection(t *testing.T) {
 		for ; n < 1000 && s.receive([]byte(text)) == nil; n++ {
 		}
 		if least, most := MaxStrayBytes/len(text), MaxStrayBytes/len(text)+ChatterBurst; n < least || n > most {
-			t.Errorf("%d chunks of 1 MiB are taken, want %d to %d", n, least, most)
+			t.Errorf("got %d chunks of 1 MiB are taken, want %d to %d", n, least, most)
 		}
 		// Those that there was no room for are as large.
 		s = liveOld(t, Config{})
 		for n = 0; n < 1000 && s.discarded([]byte(text[:100]), 1<<20) == nil; n++ {
 		}
 		if n > 64+ChatterBurst {
-			t.Errorf("%d answers of 1 MiB that there is no room for are taken", n)
+			t.Errorf("answers of 1 MiB that there is no room for are taken: got %d, want at most %d", n, 64+ChatterBurst)
 		}
 	})
 }

@@ -33,8 +33,15 @@ func TestWholeAnswersAndErrorsAreReadAsTheEngineSaidThem(t *testing.T) {
 		st, id := ask(t, s, false)
 		tell(t, s, answer(id, payload))
 		piece, end, err := st.Take()
-		if string(piece) != want.body || end == nil || *end != want.end || err != nil {
-			t.Errorf("%s: %q %+v %v", payload, piece, end, err)
+		switch {
+		case string(piece) != want.body:
+			t.Errorf("%s: piece: got %q, want %q", payload, string(piece), want.body)
+		case end == nil:
+			t.Errorf("%s: end: got nil, want a value", payload)
+		case *end != want.end:
+			t.Errorf("%s: *end: got %+v, want %+v", payload, *end, want.end)
+		case err != nil:
+			t.Errorf("%s: got the error %v, want none", payload, err)
 		}
 		if s.Streams() != 0 {
 			t.Error("the slot is still taken")
@@ -67,8 +74,13 @@ func TestStreamIsCompleteOnlyBehindItsDoneMark(t *testing.T) {
 		for _, m := range c.messages(id) {
 			tell(t, s, m)
 		}
-		if _, end, err := st.Take(); end == nil || *end != c.end || err != nil {
-			t.Errorf("%s: %+v, %v", name, end, err)
+		switch _, end, err := st.Take(); {
+		case end == nil:
+			t.Errorf("%s: end: got nil, want a value", name)
+		case *end != c.end:
+			t.Errorf("%s: *end: got %+v, want %+v", name, *end, c.end)
+		case err != nil:
+			t.Errorf("%s: got the error %v, want none", name, err)
 		}
 	}
 }
@@ -91,32 +103,36 @@ func TestOldStreamsAreBoundedEachForItself(t *testing.T) {
 		time.Sleep(ChunkPatience + time.Millisecond) //nolint:forbidigo // of a synctest bubble
 		tell(t, s, chunk(id, "{}", false))
 		if _, _, err := slow.Take(); !errors.Is(err, ErrBehind) {
-			t.Errorf("a consumer that took nothing: %v", err)
+			t.Errorf("a consumer that took nothing: got the error %v, want %v", err, ErrBehind)
 		}
 		piece := `"` + strings.Repeat("x", 1<<16) + `"`
 		for range 15 {
 			tell(t, s, chunk(otherID, piece, false))
 		}
 		tell(t, s, chunk(otherID, piece, false))
-		if got, _, err := other.Take(); !errors.Is(err, ErrBehind) || len(got) > MaxUntaken {
-			t.Errorf("%d bytes, %v", len(got), err)
+		if got, _, err := other.Take(); !errors.Is(err, ErrBehind) {
+			t.Errorf("got the error %v, want %v", err, ErrBehind)
+		} else if len(got) > MaxUntaken {
+			t.Errorf("len(got): got %d, want at most %d", len(got), MaxUntaken)
 		}
 		// The slots stay taken until the agent has ended, and the rest is
 		// passed over.
 		slow.Close(true)
 		tell(t, s, chunk(id, "{}", false))
-		if n := len(sentOld(t, s)); n != 0 || s.Streams() != 2 {
-			t.Errorf("%d messages, %d streams", n, s.Streams())
+		if n := len(sentOld(t, s)); n != 0 {
+			t.Errorf("len(sentOld(t, s)): got %d, want 0", n)
+		} else if s.Streams() != 2 {
+			t.Errorf("s.Streams(): got %d, want 2", s.Streams())
 		}
 		tell(t, s, streamEnd(id, ""))
 		if s.Streams() != 1 {
-			t.Errorf("%d streams", s.Streams())
+			t.Errorf("streams: got %d, want 1", s.Streams())
 		}
 		other.Close(false)
 		time.Sleep(311 * time.Second) //nolint:forbidigo // of a synctest bubble
 		synctest.Wait()
 		if s.Streams() != 0 {
-			t.Errorf("%d streams after the agent's own bound", s.Streams())
+			t.Errorf("streams after the agent's own bound: got %d, want 0", s.Streams())
 		}
 	})
 }

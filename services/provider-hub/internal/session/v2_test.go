@@ -28,19 +28,37 @@ func TestRegisterTellsOfTheMachineAndTheWallet(t *testing.T) {
 	}
 	s.admission.Wait()
 	shown := d.Heard().Shown[0]
-	if shown.Key != "" || shown.Owner != "0xabc" || !bytes.Equal(shown.Signature, []byte{1, 2}) || shown.Nonce != "n-1" {
-		t.Errorf("showed %+v", shown)
+	switch {
+	case shown.Key != "":
+		t.Errorf(`showed: shown.Key: got %q, want ""`, shown.Key)
+	case shown.Owner != "0xabc":
+		t.Errorf(`showed: shown.Owner: got %q, want "0xabc"`, shown.Owner)
+	case !bytes.Equal(shown.Signature, []byte{1, 2}):
+		t.Errorf("showed: shown.Signature: got %q, want %q", shown.Signature, []byte{1, 2})
+	case shown.Nonce != "n-1":
+		t.Errorf(`showed: shown.Nonce: got %q, want "n-1"`, shown.Nonce)
 	}
 	want := gpu.Report{
 		Type: "RTX4090", Model: strings.Repeat("m", 64), MemoryMB: 24564, ComputeCapability: "8.9\n10.0",
 		Driver: "550", CUDA: "12", Engine: "vllm",
 	}
 	v, _ := s.View()
-	if v.Hardware == nil || *v.Hardware != want || v.Dialect != "v2" || v.Capacity != 0 || v.TakesWarmups {
-		t.Errorf("view %+v with %+v", v, v.Hardware)
+	switch {
+	case v.Hardware == nil:
+		t.Error("view: v.Hardware: got nil, want a value")
+	case *v.Hardware != want:
+		t.Errorf("view: *v.Hardware: got %+v, want %+v", *v.Hardware, want)
+	case v.Dialect != "v2":
+		t.Errorf(`view: v.Dialect: got %q, want "v2"`, v.Dialect)
+	case v.Capacity != 0:
+		t.Errorf("view: v.Capacity: got %d, want 0", v.Capacity)
+	case v.TakesWarmups:
+		t.Error("view: v.TakesWarmups: got true, want false")
 	}
-	if f := sent(t, s); len(f) != 1 || f[0].GetRegisterAck().GetWarning() != "look at this" {
-		t.Errorf("answered with %v", f)
+	if f := sent(t, s); len(f) != 1 {
+		t.Errorf("len(f): got %d, want 1, in %v", len(f), f)
+	} else if f[0].GetRegisterAck().GetWarning() != "look at this" {
+		t.Errorf(`f[0].GetRegisterAck().GetWarning(): got %q, want "look at this"`, f[0].GetRegisterAck().GetWarning())
 	}
 }
 
@@ -56,12 +74,22 @@ func TestLoadOfAHeartbeatIsToldWhenItChanges(t *testing.T) {
 		if why := s.receive(encode(t, beat)); why != nil {
 			t.Fatal(why)
 		}
-		if v, _ := s.View(); i < 2 && (v.ReportedActive != 3 || v.ReportedQueued != 4) || len(v.Offers) != 1 {
-			t.Errorf("view %+v", v)
+		switch v, _ := s.View(); {
+		case i < 2 && v.ReportedActive != 3:
+			t.Errorf("view: v.ReportedActive: got %d, want 3, where i < 2", v.ReportedActive)
+		case i < 2 && v.ReportedQueued != 4:
+			t.Errorf("view: v.ReportedQueued: got %d, want 4, where i < 2", v.ReportedQueued)
+		case len(v.Offers) != 1:
+			t.Errorf("view: len(v.Offers): got %d, want 1, in %+v", len(v.Offers), v)
 		}
 	}
-	if v, _ := s.View(); v.ReportedActive != 0 || v.ReportedQueued != 1<<20 || d.Heard().Touched != before+2 {
-		t.Errorf("view %+v, told %d times", v, d.Heard().Touched-before)
+	switch v, _ := s.View(); {
+	case v.ReportedActive != 0:
+		t.Errorf("view: v.ReportedActive: got %d, want 0", v.ReportedActive)
+	case v.ReportedQueued != 1<<20:
+		t.Errorf("view: v.ReportedQueued: got %d, want 1<<20", v.ReportedQueued)
+	case d.Heard().Touched != before+2:
+		t.Errorf("d.Heard().Touched: got %d, want %d", d.Heard().Touched, before+2)
 	}
 }
 
@@ -75,8 +103,11 @@ func TestWarmUpResultsThatNobodyAskedForAreCountedAndPassedOver(t *testing.T) {
 				break
 			}
 		}
-		if n != ChatterBurst || len(s.desk.Heard().Warmed) != 0 {
-			t.Errorf("ended at number %d, told %v", n, s.desk.Heard().Warmed)
+		if n != ChatterBurst {
+			t.Errorf("ended at number: got %d, want %d", n, ChatterBurst)
+		} else if len(s.desk.Heard().Warmed) != 0 {
+			t.Errorf("ended at number: len(s.desk.Heard().Warmed): got %d, want 0, in %v", len(s.desk.Heard().Warmed),
+				s.desk.Heard().Warmed)
 		}
 	})
 }

@@ -55,7 +55,7 @@ func TestFloodOfAnyFrameButDataEndsTheConnection(t *testing.T) {
 				}
 			}
 			if most := ChatterBurst + 2*EarnedByOpen; n > most {
-				t.Errorf("%s: %d are taken, want at most %d", name, n, most)
+				t.Errorf("%s: got %d taken, want at most %d", name, n, most)
 			}
 		}
 	})
@@ -85,7 +85,7 @@ func TestGrantsOfCreditForBodiesNeverCount(t *testing.T) {
 		}
 	}
 	if taken != 4<<20 {
-		t.Errorf("%d bytes of the body were sent", taken)
+		t.Errorf("bytes of the body were sent: got %d, want 4<<20", taken)
 	}
 	st.Close(true)
 }
@@ -130,7 +130,7 @@ func TestWhatAllStreamsHoldIsBounded(t *testing.T) {
 				t.Fatal(name, why)
 			}
 			if held := s.env.Counts.Held.Load(); held > budget {
-				t.Fatalf("%s: %d bytes are held", name, held)
+				t.Fatalf("%s: bytes held: got %d, want at most %d", name, held, budget)
 			}
 			if n < 5 {
 				continue
@@ -140,11 +140,13 @@ func TestWhatAllStreamsHoldIsBounded(t *testing.T) {
 			}
 		}
 		if _, _, err := st.Take(); !errors.Is(err, ErrNoRoom) {
-			t.Errorf("%s: ended with %v, want %v", name, err, ErrNoRoom)
+			t.Errorf("%s: ended: got %v, want %v", name, err, ErrNoRoom)
 		}
 		st.Close(true)
-		if held := s.env.Counts.Held.Load(); held != 0 || s.env.Held.Left() != quota.Shares*budget {
-			t.Errorf("%s: %d bytes are held in the end, and %d are left", name, held, s.env.Held.Left())
+		if held := s.env.Counts.Held.Load(); held != 0 {
+			t.Errorf("%s: held: got %d, want 0", name, held)
+		} else if s.env.Held.Left() != quota.Shares*budget {
+			t.Errorf("%s: s.env.Held.Left(): got %d, want %d", name, s.env.Held.Left(), quota.Shares*budget)
 		}
 	}
 }
@@ -188,7 +190,7 @@ func TestWhatTheStreamsOfOneProviderHoldIsBounded(t *testing.T) {
 		st.Close(true)
 	}
 	if left := env.Held.Left(); left != all {
-		t.Errorf("%d bytes are left in the end, want %d", left, all)
+		t.Errorf("got %d bytes are left in the end, want %d", left, all)
 	}
 }
 

@@ -85,12 +85,16 @@ func TestReconnectingHidesNoAbsence(t *testing.T) {
 			t.Fatal(err)
 		}
 		got, err := d.Detail(t.Context(), a.ID)
-		if err != nil || got.Status != provider.Pending {
-			t.Errorf("%s: away for 23.5 of 24 hours, and %s, %v", name, got.Status, err)
+		if err != nil {
+			t.Errorf("%s: got the error %v, want none", name, err)
+		} else if got.Status != provider.Pending {
+			t.Errorf("%s: away for 23.5 of 24 hours: got %q, want %q", name, got.Status, provider.Pending)
 		}
 		history, err := d.History(t.Context(), a.ID, 1, 2)
-		if err != nil || history.List[1].What != string(provider.FailProbation) {
-			t.Errorf("%s: %+v, %v", name, history.List, err)
+		if err != nil {
+			t.Errorf("%s: got the error %v, want none", name, err)
+		} else if history.List[1].What != string(provider.FailProbation) {
+			t.Errorf("%s: history.List[1].What: got %q, want %q", name, history.List[1].What, string(provider.FailProbation))
 		}
 	}
 }
@@ -105,18 +109,33 @@ func TestReconnectingCostsNothing(t *testing.T) {
 	got, err := d.Detail(t.Context(), a.ID)
 	// Before the first that is read there was no hub, after which it has its grace.
 	want := (20 * time.Hour).Seconds() / (24*time.Hour - uptime.Grace).Seconds()
-	if err != nil || got.Uptime24h == nil || math.Abs(*got.Uptime24h-want) > 1e-6 {
-		t.Errorf("up %v, %v; what was not read is away", *got.Uptime24h, err)
+	switch {
+	case err != nil:
+		t.Errorf("got the error %v, want none", err)
+	case got.Uptime24h == nil:
+		t.Error("Uptime24h: got nil, want a value")
+	case math.Abs(*got.Uptime24h-want) > 1e-6:
+		t.Errorf("math.Abs(*got.Uptime24h-want): got %v, want at most 1e-6", math.Abs(*got.Uptime24h-want))
 	}
 	// With as many as are read, nothing is lost.
 	prepare(t, s, `DELETE FROM presence_interval`)
 	churn(t, s, a, "node-0001", 1, maxConnections, began, provider.Probation/maxConnections, 0)
-	if got, err = d.Detail(t.Context(), a.ID); err != nil || got.Uptime24h == nil || *got.Uptime24h != 1 {
-		t.Errorf("up %v, %v; it was there all the time", *got.Uptime24h, err)
+	switch got, err = d.Detail(t.Context(), a.ID); {
+	case err != nil:
+		t.Errorf("got the error %v, want none", err)
+	case got.Uptime24h == nil:
+		t.Error("Uptime24h: got nil, want a value")
+	case *got.Uptime24h != 1:
+		t.Errorf("up: got %v, want 1", *got.Uptime24h)
 	}
 	read, err := s.Presences(t.Context(), idsOf(a), began, at.Now())
-	if p := read[a.ID]; err != nil || len(p.Connections) != 1 || !p.First.Equal(began) {
-		t.Errorf("%d connections since %v, %v", len(p.Connections), p.First, err)
+	switch p := read[a.ID]; {
+	case err != nil:
+		t.Errorf("got the error %v, want none", err)
+	case len(p.Connections) != 1:
+		t.Errorf("len(p.Connections): got %d, want 1", len(p.Connections))
+	case !p.First.Equal(began):
+		t.Errorf("p.First: got %v, want %v", p.First, began)
 	}
 }
 
@@ -129,8 +148,15 @@ func TestWhatIsReadOfAProviderIsBoundedToTheLongest(t *testing.T) {
 	churn(t, s, a, "node-0002", 50_000, 1, began, time.Hour, 0)
 	read, err := s.Presences(t.Context(), idsOf(a), began, at.Now())
 	p := read[a.ID]
-	if err != nil || len(p.Connections) != maxSpans || p.Connections[0].Node != "node-0002" || !p.First.Equal(began) {
-		t.Errorf("%d times, the first of %+v, %v", len(p.Connections), p.Connections[0], err)
+	switch {
+	case err != nil:
+		t.Errorf("got the error %v, want none", err)
+	case len(p.Connections) != maxSpans:
+		t.Errorf("len(p.Connections): got %d, want %d", len(p.Connections), maxSpans)
+	case p.Connections[0].Node != "node-0002":
+		t.Errorf(`p.Connections[0].Node: got %q, want "node-0002"`, p.Connections[0].Node)
+	case !p.First.Equal(began):
+		t.Errorf("p.First: got %v, want %v", p.First, began)
 	}
 }
 
@@ -194,9 +220,19 @@ func TestHubsWhoseClocksDifferDeclareNobodyDead(t *testing.T) {
 		}
 		d, err := of(ahead).Detail(t.Context(), a.ID)
 		online, more := of(ahead).Online(t.Context(), idsOf(a))
-		if err != nil || more != nil || !d.Online || !d.Nodes[0].Online || !online[a.ID] || d.Uptime24h != nil &&
-			*d.Uptime24h != 1 {
-			t.Errorf("%+v, %v, %v, %v", d, err, online, more)
+		switch {
+		case err != nil:
+			t.Errorf("got the error %v, want none", err)
+		case more != nil:
+			t.Errorf("more: got the error %v, want none", more)
+		case !d.Online:
+			t.Error("d.Online: got false, want true")
+		case !d.Nodes[0].Online:
+			t.Error("d.Nodes[0].Online: got false, want true")
+		case !online[a.ID]:
+			t.Error("online[a.ID]: got false, want true")
+		case d.Uptime24h != nil && *d.Uptime24h != 1:
+			t.Errorf("*d.Uptime24h: got %v, want 1", *d.Uptime24h)
 		}
 		behind.Advance(10 * time.Second)
 		ahead.Advance(10 * time.Second)
@@ -211,9 +247,10 @@ func TestHubsWhoseClocksDifferDeclareNobodyDead(t *testing.T) {
 		t.Fatal(err)
 	}
 	var end time.Time
-	if err := pool.QueryRow(t.Context(), `SELECT ended FROM presence_interval`).Scan(&end); err != nil ||
-		!end.Equal(began.Add(20*time.Second)) {
-		t.Errorf("ended %v, %v, want when it was seen last", end, err)
+	if err := pool.QueryRow(t.Context(), `SELECT ended FROM presence_interval`).Scan(&end); err != nil {
+		t.Errorf("got the error %v, want none", err)
+	} else if !end.Equal(began.Add(20 * time.Second)) {
+		t.Errorf("ended: got %v, want %v", end, began.Add(20*time.Second))
 	}
 }
 
@@ -244,8 +281,15 @@ func TestMachinesThatAreConnectedStayBeforeThoseSeenLately(t *testing.T) {
 	var steady bool
 	err := s.pool.QueryRow(t.Context(), `SELECT count(*), bool_or(node_id = 'steady') FROM provider_node`).Scan(&kept,
 		&steady)
-	if err != nil || kept != maxNodes || !steady {
-		t.Errorf("%d machines kept, the connected one among them: %v, %v", kept, steady, err)
+	switch {
+	case err != nil:
+		t.Errorf("%d machines kept, the connected one among them: %v, %v: got the error %v, want none", kept, steady, err,
+			err)
+	case kept != maxNodes:
+		t.Errorf("%d machines kept, the connected one among them: %v, %v: kept: got %d, want %d", kept, steady, err, kept,
+			maxNodes)
+	case !steady:
+		t.Errorf("%d machines kept, the connected one among them: %v, %v: steady: got false, want true", kept, steady, err)
 	}
 }
 
@@ -258,16 +302,20 @@ func TestMuchToForgetIsForgottenInBatches(t *testing.T) {
 		t.Fatal(err)
 	}
 	var left int
-	if err := s.pool.QueryRow(t.Context(), `SELECT count(*) FROM presence_interval`).Scan(&left); err != nil || left != 0 {
-		t.Errorf("%d connections are left, %v", left, err)
+	if err := s.pool.QueryRow(t.Context(), `SELECT count(*) FROM presence_interval`).Scan(&left); err != nil {
+		t.Errorf("got the error %v, want none", err)
+	} else if left != 0 {
+		t.Errorf("left: got %d, want 0", left)
 	}
 	// One call has a bound.
 	churn(t, s, a, "node-0001", 1, forgetBatch*forgetRounds+1, began, time.Second, 0)
 	if err := s.Forget(t.Context(), began.Add(90*24*time.Hour), began, began); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.pool.QueryRow(t.Context(), `SELECT count(*) FROM presence_interval`).Scan(&left); err != nil || left != 1 {
-		t.Errorf("%d connections are left, %v", left, err)
+	if err := s.pool.QueryRow(t.Context(), `SELECT count(*) FROM presence_interval`).Scan(&left); err != nil {
+		t.Errorf("got the error %v, want none", err)
+	} else if left != 1 {
+		t.Errorf("left: got %d, want 1", left)
 	}
 }
 
@@ -277,13 +325,23 @@ func TestAStatusShowsWhatWasMeasuredAndMeasuresOnlyWhatIsNotKnown(t *testing.T) 
 	churn(t, s, a, "node-0001", 1, 1, began, time.Hour, 0)
 	at.Advance(time.Hour)
 	tell(t, s, at.Now(), 1)
-	if got, err := d.Detail(t.Context(), a.ID); err != nil || got.Uptime30d == nil || *got.Uptime30d != 1 {
-		t.Errorf("not measured yet: %+v, %v", got, err)
+	switch got, err := d.Detail(t.Context(), a.ID); {
+	case err != nil:
+		t.Errorf("not measured yet: got the error %v, want none", err)
+	case got.Uptime30d == nil:
+		t.Error("not measured yet: Uptime30d: got nil, want a value")
+	case *got.Uptime30d != 1:
+		t.Errorf("not measured yet: *got.Uptime30d: got %v, want 1", *got.Uptime30d)
 	}
 	if _, err := s.pool.Exec(t.Context(), `UPDATE provider SET uptime_24h = 0.25, uptime_30d = 0.5`); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := d.Detail(t.Context(), a.ID); err != nil || *got.Uptime24h != 0.25 || *got.Uptime30d != 0.5 {
-		t.Errorf("measured: %+v, %v", got, err)
+	switch got, err := d.Detail(t.Context(), a.ID); {
+	case err != nil:
+		t.Errorf("measured: got the error %v, want none", err)
+	case *got.Uptime24h != 0.25:
+		t.Errorf("measured: *got.Uptime24h: got %v, want 0.25", *got.Uptime24h)
+	case *got.Uptime30d != 0.5:
+		t.Errorf("measured: *got.Uptime30d: got %v, want 0.5", *got.Uptime30d)
 	}
 }

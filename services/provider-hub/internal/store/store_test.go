@@ -46,19 +46,33 @@ func TestCreateWithTheSameIdempotencyKeyIsOneAccount(t *testing.T) {
 		t.Fatal(err)
 	}
 	again, err := d.Create(t.Context(), "Farm", "eu", "k1")
-	if err != nil || again.ID != first.ID {
-		t.Errorf("created again: %v, %v; want %v", again.ID, err, first.ID)
+	if err != nil {
+		t.Errorf("created again: got the error %v, want none", err)
+	} else if again.ID != first.ID {
+		t.Errorf("created again: again.ID: got %v, want %v", again.ID, first.ID)
 	}
 	if _, err := d.Create(t.Context(), "Other", "eu", "k1"); !fault.Is(err, fault.IdempotencyKeyReused) {
-		t.Errorf("another account under the key: %v", err)
+		t.Errorf("another account under the key: got the error %v, want the reason %v", err, fault.IdempotencyKeyReused)
 	}
 	create(t, d, "Farm")
 	page, err := d.List(t.Context(), 1, 1)
-	if err != nil || page.Total != 2 || len(page.List) != 1 || page.List[0].ID != first.ID {
-		t.Errorf("page = %+v, %v", page, err)
+	switch {
+	case err != nil:
+		t.Errorf("got the error %v, want none", err)
+	case page.Total != 2:
+		t.Errorf("page.Total: got %d, want 2", page.Total)
+	case len(page.List) != 1:
+		t.Errorf("len(page.List): got %d, want 1, in %+v", len(page.List), page)
+	case page.List[0].ID != first.ID:
+		t.Errorf("page.List[0].ID: got %v, want %v", page.List[0].ID, first.ID)
 	}
-	if got, err := d.Get(t.Context(), first.ID); err != nil || got.Name != "Farm" || got.Status != provider.Pending {
-		t.Errorf("get = %+v, %v", got, err)
+	switch got, err := d.Get(t.Context(), first.ID); {
+	case err != nil:
+		t.Errorf("got the error %v, want none", err)
+	case got.Name != "Farm":
+		t.Errorf(`get: Name: got %q, want "Farm"`, got.Name)
+	case got.Status != provider.Pending:
+		t.Errorf("get: Status: got %q, want %q", got.Status, provider.Pending)
 	}
 }
 
@@ -67,26 +81,29 @@ func TestStatusMovesOnlyAlongTheTableAndIsAudited(t *testing.T) {
 	_, d := setup(t)
 	a := create(t, d, "Farm")
 	for _, to := range []provider.Status{provider.Active, provider.Active, provider.Suspended} {
-		if got, err := d.SetStatus(t.Context(), a.ID, to, ""); err != nil || got.Status != to {
-			t.Fatalf("to %s: %+v, %v", to, got, err)
+		if got, err := d.SetStatus(t.Context(), a.ID, to, ""); err != nil {
+			t.Fatalf("to %s: got the error %v, want none", to, err)
+		} else if got.Status != to {
+			t.Fatalf("to %s: Status: got %q, want %q", to, got.Status, to)
 		}
 	}
 	if _, err := d.SetStatus(t.Context(), a.ID, provider.Active, ""); !fault.Is(err, fault.TransitionNotAllowed) {
-		t.Errorf("from suspended to active: %v", err)
+		t.Errorf("from suspended to active: got the error %v, want the reason %v", err, fault.TransitionNotAllowed)
 	}
 	history, err := d.History(t.Context(), a.ID, 1, 10)
 	var what []string
 	for _, e := range history.List {
 		what = append(what, e.What)
 	}
-	if want := "suspend qualify gpu_waived benchmark_confirmed collateral_confirmed"; err != nil ||
-		strings.Join(what, " ") != want {
-		t.Errorf("history %q, %v; want %q", what, err, want)
+	if want := "suspend qualify gpu_waived benchmark_confirmed collateral_confirmed"; err != nil {
+		t.Errorf("got the error %v, want none", err)
+	} else if strings.Join(what, " ") != want {
+		t.Errorf(`history: strings.Join(what, " "): got %q, want %q`, strings.Join(what, " "), want)
 	}
 	var unknown ids.ProviderID
 	unknown[0] = 1
 	if _, err := d.SetStatus(t.Context(), unknown, provider.Active, ""); !fault.Is(err, fault.ProviderNotFound) {
-		t.Errorf("unknown provider: %v", err)
+		t.Errorf("unknown provider: got the error %v, want the reason %v", err, fault.ProviderNotFound)
 	}
 }
 
@@ -99,12 +116,19 @@ func TestKeyIsKnownUntilRevokedAndEachLookUpHasANewerEpoch(t *testing.T) {
 		t.Fatal(err)
 	}
 	one, err := d.Authenticate(t.Context(), text)
-	if err != nil || one.ID != a.ID || one.KeyID != k.ID {
-		t.Fatalf("authenticate = %+v, %v", one, err)
+	switch {
+	case err != nil:
+		t.Fatalf("got the error %v, want none", err)
+	case one.ID != a.ID:
+		t.Fatalf("authenticate: one.ID: got %v, want %v", one.ID, a.ID)
+	case one.KeyID != k.ID:
+		t.Fatalf("authenticate: one.KeyID: got %v, want %v", one.KeyID, k.ID)
 	}
 	two, err := d.Authenticate(t.Context(), text)
-	if err != nil || two.Epoch <= one.Epoch {
-		t.Errorf("epoch %d after %d, %v", two.Epoch, one.Epoch, err)
+	if err != nil {
+		t.Errorf("got the error %v, want none", err)
+	} else if two.Epoch <= one.Epoch {
+		t.Errorf("epoch: got %d, want more than %d", two.Epoch, one.Epoch)
 	}
 	other, err := apikey.Generate(apikey.Provider, rand.Reader)
 	if err != nil {
@@ -116,7 +140,7 @@ func TestKeyIsKnownUntilRevokedAndEachLookUpHasANewerEpoch(t *testing.T) {
 	}
 	for _, bad := range []string{other, consumer, "", "sk-prov-'; DROP TABLE provider; --"} {
 		if _, err := d.Authenticate(t.Context(), bad); !fault.Is(err, fault.InvalidAPIKey) {
-			t.Errorf("authenticate %q: %v", bad, err)
+			t.Errorf("authenticate %q: got the error %v, want the reason %v", bad, err, fault.InvalidAPIKey)
 		}
 	}
 	for range 2 {
@@ -125,16 +149,23 @@ func TestKeyIsKnownUntilRevokedAndEachLookUpHasANewerEpoch(t *testing.T) {
 		}
 	}
 	if _, err := d.Authenticate(t.Context(), text); !fault.Is(err, fault.KeyRevoked) {
-		t.Errorf("a revoked key: %v", err)
+		t.Errorf("a revoked key: got the error %v, want the reason %v", err, fault.KeyRevoked)
 	}
 	standing, err := d.Standings(t.Context(), []ids.KeyID{k.ID}, nil)
-	if err != nil || len(standing) != 1 || !standing[0].Revoked || standing[0].Status != provider.Pending {
-		t.Errorf("standings = %+v, %v", standing, err)
+	switch {
+	case err != nil:
+		t.Errorf("got the error %v, want none", err)
+	case len(standing) != 1:
+		t.Errorf("standings: len(standing): got %d, want 1, in %+v", len(standing), standing)
+	case !standing[0].Revoked:
+		t.Error("standings: standing[0].Revoked: got false, want true")
+	case standing[0].Status != provider.Pending:
+		t.Errorf("standings: standing[0].Status: got %q, want %q", standing[0].Status, provider.Pending)
 	}
 	var none ids.KeyID
 	none[3] = 9
 	if err := d.RevokeKey(t.Context(), none); !fault.Is(err, fault.KeyNotFound) {
-		t.Errorf("revoke an unknown key: %v", err)
+		t.Errorf("revoke an unknown key: got the error %v, want the reason %v", err, fault.KeyNotFound)
 	}
 }
 
@@ -150,7 +181,7 @@ func TestSuspendedProviderDoesNotAuthenticate(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := d.Authenticate(t.Context(), text); !fault.Is(err, fault.AccountFrozen) {
-		t.Errorf("a suspended provider: %v", err)
+		t.Errorf("a suspended provider: got the error %v, want the reason %v", err, fault.AccountFrozen)
 	}
 }
 
@@ -169,8 +200,10 @@ func TestConcurrentLookUpsNeverShareAnEpoch(t *testing.T) {
 			c, err := d.Authenticate(t.Context(), text)
 			mu.Lock()
 			defer mu.Unlock()
-			if err != nil || seen[c.Epoch] {
-				t.Errorf("epoch %d, %v", c.Epoch, err)
+			if err != nil {
+				t.Errorf("epoch %d: got the error %v, want none", c.Epoch, err)
+			} else if seen[c.Epoch] {
+				t.Errorf("epoch %d: seen[c.Epoch]: got true, want false", c.Epoch)
 			}
 			seen[c.Epoch] = true
 		})
@@ -191,8 +224,10 @@ func TestTheRoleCannotRewriteHistory(t *testing.T) {
 		`UPDATE provider_status_change SET key_id = NULL`,
 	} {
 		var denied *pgconn.PgError
-		if _, err := s.pool.Exec(t.Context(), sql); !errors.As(err, &denied) || denied.Code != "42501" {
-			t.Errorf("%s: %v, want permission denied", sql, err)
+		if _, err := s.pool.Exec(t.Context(), sql); !errors.As(err, &denied) {
+			t.Errorf("%s: got the error %v, want a %T", sql, err, denied)
+		} else if denied.Code != "42501" {
+			t.Errorf(`%s: denied.Code: got %q, want "42501"`, sql, denied.Code)
 		}
 	}
 }

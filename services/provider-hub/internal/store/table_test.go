@@ -50,11 +50,13 @@ func TestTheDatabaseRefusesWhatTheTableDoesNotHold(t *testing.T) {
 			// In the application's role.
 			_, err = s.pool.Exec(t.Context(), `UPDATE provider SET status = $2 WHERE provider_id = $1`, a.ID, to)
 			if want := from == to || reachable(from, to); want != (err == nil) {
-				t.Errorf("%s to %s: %v, by the table %v", from, to, err, want)
+				t.Errorf("%s to %s: err == nil: got %t, want %t", from, to, err == nil, want)
 			}
 			var refused *pgconn.PgError
-			if err != nil && (!errors.As(err, &refused) || refused.Code != "23514") {
-				t.Errorf("%s to %s: %v", from, to, err)
+			if err != nil && !errors.As(err, &refused) {
+				t.Errorf("%s to %s: got the error %v, want a %T", from, to, err, refused)
+			} else if err != nil && refused.Code != "23514" {
+				t.Errorf(`%s to %s: refused.Code: got %q, want "23514"`, from, to, refused.Code)
 			}
 		}
 	}
@@ -86,13 +88,18 @@ func TestTheVersionBeforeWritesStatusesThatLast(t *testing.T) {
 	stays := func(what string, want provider.Status) provider.Account {
 		t.Helper()
 		for range 2 {
-			if changed, err := d.Sweep(t.Context()); err != nil || len(changed) != 0 {
-				t.Fatalf("%s: a sweep changes %+v, %v", what, changed, err)
+			if changed, err := d.Sweep(t.Context()); err != nil {
+				t.Fatalf("%s: got the error %v, want none", what, err)
+			} else if len(changed) != 0 {
+				t.Fatalf("%s: a sweep changes: len(changed): got %d, want 0, in %+v", what, len(changed), changed)
 			}
 		}
 		got, err := d.Get(t.Context(), a.ID)
-		if err != nil || got.Status != want {
-			t.Fatalf("%s: %+v, %v", what, got, err)
+		if err != nil {
+			t.Fatalf("%s: got the error %v, want none", what, err)
+		}
+		if got.Status != want {
+			t.Fatalf("%s: Status: got %q, want %q", what, got.Status, want)
 		}
 		return got
 	}
@@ -112,17 +119,25 @@ func TestTheVersionBeforeWritesStatusesThatLast(t *testing.T) {
 		t.Fatal(err)
 	}
 	old(provider.Pending)
-	if got := stays("a new one taken back", provider.Pending); got.Facts.CollateralAt.IsZero() ||
-		!got.Facts.BenchmarkAt.IsZero() || !got.ActiveSince.IsZero() {
-		t.Errorf("a new one taken back: %+v", got)
+	switch got := stays("a new one taken back", provider.Pending); {
+	case got.Facts.CollateralAt.IsZero():
+		t.Error("a new one taken back: got.Facts.CollateralAt.IsZero(): got true, want false")
+	case !got.Facts.BenchmarkAt.IsZero():
+		t.Error("a new one taken back: got.Facts.BenchmarkAt.IsZero(): got false, want true")
+	case !got.ActiveSince.IsZero():
+		t.Error("a new one taken back: got.ActiveSince.IsZero(): got false, want true")
 	}
 	old(provider.Active)
 	stays("activated again", provider.Active)
 	// What the new version takes back keeps the facts that it writes.
 	no := false
-	if got, err := d.Confirm(t.Context(), a.ID, provider.Confirmation{Collateral: &no}, ""); err != nil ||
-		got.Status != provider.Pending || got.Facts.BenchmarkAt.IsZero() {
-		t.Errorf("collateral withdrawn: %+v, %v", got, err)
+	switch got, err := d.Confirm(t.Context(), a.ID, provider.Confirmation{Collateral: &no}, ""); {
+	case err != nil:
+		t.Errorf("collateral withdrawn: got the error %v, want none", err)
+	case got.Status != provider.Pending:
+		t.Errorf("collateral withdrawn: Status: got %q, want %q", got.Status, provider.Pending)
+	case got.Facts.BenchmarkAt.IsZero():
+		t.Error("collateral withdrawn: got.Facts.BenchmarkAt.IsZero(): got true, want false")
 	}
 	if got := stays("collateral withdrawn", provider.Pending); got.Facts.BenchmarkAt.IsZero() {
 		t.Errorf("collateral withdrawn: %+v", got)
@@ -145,7 +160,14 @@ func TestAChangeThatFailsLeavesNothing(t *testing.T) {
 	}
 	got, err := d.Get(context.WithoutCancel(t.Context()), a.ID)
 	history, _, _ := s.History(t.Context(), a.ID, 0, 10)
-	if err != nil || got.Status != provider.Pending || got.Name != "Farm" || len(history) != 0 {
-		t.Errorf("%+v, %v, %v", got, err, history)
+	switch {
+	case err != nil:
+		t.Errorf("got the error %v, want none", err)
+	case got.Status != provider.Pending:
+		t.Errorf("Status: got %q, want %q", got.Status, provider.Pending)
+	case got.Name != "Farm":
+		t.Errorf(`Name: got %q, want "Farm"`, got.Name)
+	case len(history) != 0:
+		t.Errorf("len(history): got %d, want 0, in %v", len(history), history)
 	}
 }

@@ -60,14 +60,15 @@ func TestWhatThePlatformCostsIsNotTheProvidersDowntime(t *testing.T) {
 
 func TestNothingMeasurableIsNotKnown(t *testing.T) {
 	if f := Measure(span(0, 10), nil, nil).Fraction(); f != nil {
-		t.Errorf("without a hub: %v", *f)
+		t.Errorf("without a hub: got %v, want nil", f)
 	}
 	if f := Measure(span(10, 0), nil, []Span{span(0, 10)}).Fraction(); f != nil {
-		t.Errorf("in no time: %v", *f)
+		t.Errorf("in no time: got %v, want nil", f)
 	}
-	if f := Measure(span(0, 10), []Connection{by("a", 0, 5, false)}, []Span{span(0, 10)}).Fraction(); f == nil ||
-		*f != 0.5 {
-		t.Errorf("half of the time: %v", f)
+	if f := Measure(span(0, 10), []Connection{by("a", 0, 5, false)}, []Span{span(0, 10)}).Fraction(); f == nil {
+		t.Error("half of the time: Measure(…).Fraction(): got nil, want a value")
+	} else if *f != 0.5 {
+		t.Errorf("half of the time: *f: got %v, want 0.5", *f)
 	}
 }
 
@@ -142,14 +143,17 @@ func TestMeasureIsWhatCountingMinutesGives(t *testing.T) {
 		if got != want {
 			t.Fatalf("round %d: %v, want %v\nwindow %v\nconnections %v\nhubs %v", round, got, want, window, connections, hubs)
 		}
-		if got.Up < 0 || got.Up > got.Total || got.Total > window.To.Sub(window.From) {
-			t.Fatalf("round %d: %v", round, got)
+		if got.Up < 0 || got.Up > got.Total {
+			t.Fatalf("round %d: Up: got %v, want 0 to %v", round, got.Up, got.Total)
+		}
+		if got.Total > window.To.Sub(window.From) {
+			t.Fatalf("round %d: Total: got %v, want at most %v", round, got.Total, window.To.Sub(window.From))
 		}
 		// To be connected for longer never harms.
 		a := r.IntN(80)
 		more := append(connections, by("a", float64(a), float64(a+10), false))
 		if after := Measure(window, more, hubs); after.Up < got.Up {
-			t.Fatalf("round %d: %v and then %v", round, got, after)
+			t.Fatalf("round %d: got %v, want at least %v", round, after.Up, got.Up)
 		}
 	}
 }

@@ -39,8 +39,13 @@ func load(t testing.TB) vectors {
 	if err := json.Unmarshal(text, &v); err != nil {
 		t.Fatal(err)
 	}
-	if len(v.Messages) < 20 || len(v.Challenges) < 4 || v.Wrapped == "" {
-		t.Fatal("the vectors are incomplete")
+	switch {
+	case len(v.Messages) < 20:
+		t.Fatalf("the vectors are incomplete: len(v.Messages): got %d, want at least 20", len(v.Messages))
+	case len(v.Challenges) < 4:
+		t.Fatalf("the vectors are incomplete: len(v.Challenges): got %d, want at least 4", len(v.Challenges))
+	case v.Wrapped == "":
+		t.Fatal(`the vectors are incomplete: v.Wrapped: got "", want some text`)
 	}
 	return v
 }
@@ -69,8 +74,10 @@ func TestAddressesHaveTheCapitalsOfTheStandard(t *testing.T) {
 	} {
 		digits := text[2:]
 		for _, form := range []string{text, "0x" + strings.ToLower(digits), "0x" + strings.ToUpper(digits)} {
-			if a, err := ParseAddress(form); err != nil || a.String() != text {
-				t.Errorf("%s becomes %s, %v", form, a, err)
+			if a, err := ParseAddress(form); err != nil {
+				t.Errorf("%s: got the error %v, want none", form, err)
+			} else if a.String() != text {
+				t.Errorf("%s: a: got %q, want %q", form, a.String(), text)
 			}
 		}
 		// Every letter in the other case is found, but where that makes all
@@ -85,7 +92,7 @@ func TestAddressesHaveTheCapitalsOfTheStandard(t *testing.T) {
 				continue
 			}
 			if _, err := ParseAddress("0x" + wrong); !errors.Is(err, ErrChecksum) {
-				t.Errorf("0x%s: %v", wrong, err)
+				t.Errorf("0x%s: got the error %v, want %v", wrong, err, ErrChecksum)
 			}
 		}
 	}
@@ -95,8 +102,10 @@ func TestWhatIsNoAddressIsRefused(t *testing.T) {
 	good := "0x52908400098527886e0f7030069857d2e4169ee7"
 	for _, text := range []string{"", "0x", good[2:], "0X" + good[2:], good + "0", good[:41], " " + good, good + "\n",
 		"0x" + strings.Repeat("g", 40), "0x" + strings.Repeat("é", 20), strings.Repeat("0x", 1<<20)} {
-		if a, err := ParseAddress(text); !errors.Is(err, ErrAddress) || a != (Address{}) {
-			t.Errorf("%.50q becomes %s, %v", text, a, err)
+		if a, err := ParseAddress(text); !errors.Is(err, ErrAddress) {
+			t.Errorf("%.50q: got the error %v, want %v", text, err, ErrAddress)
+		} else if a != (Address{}) {
+			t.Errorf("%.50q: ParseAddress(text): got %v, want %v", text, a, Address{})
 		}
 	}
 }
@@ -116,8 +125,10 @@ func TestMessageIsTheTextThatWalletsKnow(t *testing.T) {
 		if got := Message(c); got != v.Message {
 			t.Errorf("the message is\n%q, want\n%q", got, v.Message)
 		}
-		if got, err := Recover(Message(c), unhex(t, v.Signature)); err != nil || got != address {
-			t.Errorf("it is signed by %s, %v", got, err)
+		if got, err := Recover(Message(c), unhex(t, v.Signature)); err != nil {
+			t.Errorf("got the error %v, want none", err)
+		} else if got != address {
+			t.Errorf("it is signed: got %v, want %v", got, address)
 		}
 	}
 }
@@ -186,8 +197,10 @@ func TestSignerIsFound(t *testing.T) {
 		}
 		signature := unhex(t, v.Signature)
 		for range 2 { // with v from 27, and from 0
-			if a, err := Recover(v.Message, signature); err != nil || a.String() != v.Address {
-				t.Errorf("%.20q is signed by %s, %v; want %s", v.Message, a, err, v.Address)
+			if a, err := Recover(v.Message, signature); err != nil {
+				t.Errorf("%.20q is signed: got the error %v, want none", v.Message, err)
+			} else if a.String() != v.Address {
+				t.Errorf("%.20q is signed: a: got %q, want %q", v.Message, a.String(), v.Address)
 			}
 			signature[64] -= 27
 		}
@@ -209,7 +222,7 @@ func TestSecondFormOfASignatureIsRefused(t *testing.T) {
 		s.Sub(order(), s).FillBytes(signature[32:64])
 		signature[64] = 27 + 28 - signature[64] // the twin's v: mathematically as good
 		if a, err := Recover(v.Message, signature); !errors.Is(err, ErrMalleable) {
-			t.Errorf("the twin is signed by %s, %v", a, err)
+			t.Errorf("the twin is signed: got the error %v, want %v (a is %s)", err, ErrMalleable, a)
 		}
 	}
 }
@@ -223,7 +236,7 @@ func TestSignatureOnTheBoundOfS(t *testing.T) {
 	}
 	half.Add(half, big.NewInt(1)).FillBytes(signature[32:64])
 	if _, err := Recover("", signature); !errors.Is(err, ErrMalleable) {
-		t.Errorf("one above half the order: %v", err)
+		t.Errorf("one above half the order: got the error %v, want %v", err, ErrMalleable)
 	}
 }
 
@@ -238,7 +251,7 @@ func TestNumbersOutOfRangeAreRefused(t *testing.T) {
 			signature := unhex(t, load(t).Messages[0].Signature)
 			n.FillBytes(signature[at : at+32])
 			if a, err := Recover("", signature); !errors.Is(err, ErrSignature) {
-				t.Errorf("%s is %s: signed by %s, %v", part, name, a, err)
+				t.Errorf("%s is %s: signed: got the error %v, want %v (a is %s)", part, name, err, ErrSignature, a)
 			}
 		}
 	}
@@ -246,7 +259,7 @@ func TestNumbersOutOfRangeAreRefused(t *testing.T) {
 	signature := make([]byte, 65)
 	signature[31], signature[63], signature[64] = 5, 1, 27
 	if a, err := Recover("", signature); !errors.Is(err, ErrSignature) {
-		t.Errorf("r without a point: signed by %s, %v", a, err)
+		t.Errorf("r without a point: signed: got the error %v, want %v (a is %s)", err, ErrSignature, a)
 	}
 }
 
@@ -264,8 +277,10 @@ func TestSignaturesOfOtherKindsAreRefused(t *testing.T) {
 		"wrapped, EIP-6492":  {unhex(t, v.Wrapped), ErrContractWallet},
 		"only the wrapping":  {unhex(t, v.Wrapped)[len(unhex(t, v.Wrapped))-32:], ErrContractWallet},
 	} {
-		if a, err := Recover(v.Messages[1].Message, c.signature); !errors.Is(err, c.want) || a != (Address{}) {
-			t.Errorf("%s: signed by %s, %v", name, a, err)
+		if a, err := Recover(v.Messages[1].Message, c.signature); !errors.Is(err, c.want) {
+			t.Errorf("%s: got the error %v, want %v", name, err, c.want)
+		} else if a != (Address{}) {
+			t.Errorf("%s: signed: got %v, want %v", name, a, Address{})
 		}
 	}
 	for id := range 256 {
@@ -273,11 +288,11 @@ func TestSignaturesOfOtherKindsAreRefused(t *testing.T) {
 		signature[64] = byte(id)
 		_, err := Recover("x", signature)
 		if taken := id <= 1 || id == 27 || id == 28; errors.Is(err, ErrRecoveryID) == taken {
-			t.Errorf("v %d: %v", id, err)
+			t.Errorf("v %d: errors.Is(err, ErrRecoveryID): got %t, want any but %t", id, errors.Is(err, ErrRecoveryID), taken)
 		}
 	}
 	if _, err := Recover(strings.Repeat("a", maxMessage+1), plain); !errors.Is(err, ErrMessageLength) {
-		t.Errorf("a message above the bound: %v", err)
+		t.Errorf("a message above the bound: got the error %v, want %v", err, ErrMessageLength)
 	}
 }
 
@@ -290,13 +305,18 @@ func FuzzParseAddress(f *testing.F) {
 		a, err := ParseAddress(text)
 		if err != nil {
 			if a != (Address{}) {
-				t.Fatal("an address beside an error")
+				t.Fatalf("an address beside an error: got %v, want %v", a, Address{})
 			}
 			return
 		}
 		again, err := ParseAddress(a.String())
-		if err != nil || again != a || !strings.EqualFold(a.String(), text) {
-			t.Fatalf("%q becomes %s and %s, %v", text, a, again, err)
+		switch {
+		case err != nil:
+			t.Fatalf("got the error %v, want none", err)
+		case again != a:
+			t.Fatalf("again: got %v, want %v, with %q", again, a, text)
+		case !strings.EqualFold(a.String(), text):
+			t.Fatalf("strings.EqualFold(a.String(), text): got false, want true, with %q", text)
 		}
 	})
 }
@@ -310,16 +330,19 @@ func FuzzRecover(f *testing.F) {
 		a, err := Recover(message, signature)
 		if err != nil {
 			if a != (Address{}) {
-				t.Fatal("an address beside an error")
+				t.Fatalf("an address beside an error: got %v, want %v", a, Address{})
 			}
 			return
 		}
 		if len(signature) != SignatureLength {
-			t.Fatalf("%d bytes are taken", len(signature))
+			t.Fatalf("bytes taken: got %d, want %d", len(signature), SignatureLength)
 		}
 		s := new(big.Int).SetBytes(signature[32:64])
-		if s.Sign() == 0 || s.Cmp(new(big.Int).Rsh(order(), 1)) > 0 {
-			t.Fatalf("s %x is taken", s)
+		if s.Sign() == 0 {
+			t.Fatalf("s %x is taken: s.Sign(): got 0, want any but 0", s)
+		}
+		if got := s.Cmp(new(big.Int).Rsh(order(), 1)); got > 0 {
+			t.Fatalf("s %x is taken: s.Cmp(new(big.Int).Rsh(order(), 1)): got %d, want 0", s, got)
 		}
 		// The twin of what is taken never is.
 		twin := append([]byte(nil), signature...)

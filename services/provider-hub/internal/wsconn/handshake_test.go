@@ -45,8 +45,10 @@ func TestUpgradeAgreesToItsSubprotocolAndThenKeepsWhatIsWritten(t *testing.T) {
 	near, far := net.Pipe()
 	defer far.Close()
 	r := upgradeRequest("other, ours")
-	if offers, upgrade := Offers(r); !upgrade || !slices.Equal(offers, []string{"other", "ours"}) {
-		t.Errorf("offers %q, an upgrade: %v", offers, upgrade)
+	if offers, upgrade := Offers(r); !upgrade {
+		t.Error("upgrade of Offers(r): got false, want true")
+	} else if !slices.Equal(offers, []string{"other", "ours"}) {
+		t.Errorf("offers: got %q, want %q", offers, []string{"other", "ours"})
 	}
 	conns := make(chan *Conn)
 	go func() {
@@ -61,8 +63,10 @@ func TestUpgradeAgreesToItsSubprotocolAndThenKeepsWhatIsWritten(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := answer.Header.Get("Sec-WebSocket-Protocol"); answer.StatusCode != 101 || got != "ours" {
-		t.Errorf("answered with %d and subprotocol %q", answer.StatusCode, got)
+	if got := answer.Header.Get("Sec-WebSocket-Protocol"); answer.StatusCode != 101 {
+		t.Errorf("answer.StatusCode: got %d, want 101", answer.StatusCode)
+	} else if got != "ours" {
+		t.Errorf(`answer.Header.Get(…): got %q, want "ours"`, got)
 	}
 	c := <-conns
 	defer c.Close()
@@ -71,8 +75,10 @@ func TestUpgradeAgreesToItsSubprotocolAndThenKeepsWhatIsWritten(t *testing.T) {
 	}
 	go func() { _ = c.Flush() }()
 	got := make([]byte, 5)
-	if _, err := io.ReadFull(in, got); err != nil || string(got) != "\x82\x03abc" {
-		t.Errorf("written %q, %v", got, err)
+	if _, err := io.ReadFull(in, got); err != nil {
+		t.Errorf("got the error %v, want none", err)
+	} else if string(got) != "\x82\x03abc" {
+		t.Errorf("written: got %q, want %q", string(got), "\x82\x03abc")
 	}
 }
 
@@ -82,8 +88,10 @@ func TestPeerThatDoesNotReadTheHandshakeHasItsTime(t *testing.T) {
 		defer far.Close()
 		began := time.Now()
 		_, err := upgrader().Upgrade(lender{conn: near}, upgradeRequest("ours"), Config{Kind: Binary})
-		if !errors.Is(err, os.ErrDeadlineExceeded) || time.Since(began) != 10*time.Second {
-			t.Errorf("ended with %v after %v, want a timeout after 10 s", err, time.Since(began))
+		if !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("got the error %v, want %v", err, os.ErrDeadlineExceeded)
+		} else if time.Since(began) != 10*time.Second {
+			t.Errorf("time.Since(began): got %v, want %v", time.Since(began), 10*time.Second)
 		}
 	})
 }

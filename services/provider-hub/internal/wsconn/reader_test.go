@@ -70,7 +70,7 @@ func violates(t *testing.T, c *Conn, h Handler) uint16 {
 	t.Helper()
 	var v *Violation
 	if err := c.Read(h); !errors.As(err, &v) {
-		t.Errorf("read with %v, want a violation", err)
+		t.Errorf("read: got %v, want a violation", err)
 		return 0
 	}
 	return v.Status
@@ -89,13 +89,13 @@ func TestHandlerHearsMessagesAndWhatComesBetween(t *testing.T) {
 	}()
 	var h ear
 	if err := c.Read(&h); !errors.Is(err, errPeerClosed) {
-		t.Errorf("ended with %v", err)
+		t.Errorf("got the error %v, want %v", err, errPeerClosed)
 	}
 	if want := []string{"pong", "ping: there?", "message: one message", "message: "}; !slices.Equal(h.heard, want) {
-		t.Errorf("heard %q, want %q", h.heard, want)
+		t.Errorf("heard: got %q, want %q", h.heard, want)
 	}
 	if got := <-answer; !bytes.Equal(got, []byte{finBit | opClose, 2, 3, 0xe8}) {
-		t.Errorf("a close is answered with %x", got)
+		t.Errorf("a close: got %x, want %x", got, []byte{finBit | opClose, 2, 3, 0xe8})
 	}
 	if got := c.pool.counts.FramesIn.Load(); got != 2 {
 		t.Errorf("got %d messages counted, want 2", got)
@@ -107,10 +107,10 @@ func TestMessageThatHasNoEffectIsNotKept(t *testing.T) {
 		masked(finBit|opPing, nil), masked(finBit|opText, []byte("\xff")), masked(finBit|opPong, nil))
 	h := ear{closes: true}
 	if err := c.Read(&h); !errors.Is(err, io.EOF) {
-		t.Errorf("ended with %v", err)
+		t.Errorf("got the error %v, want %v", err, io.EOF)
 	}
 	if want := []string{"ping: ", "pong"}; !slices.Equal(h.heard, want) {
-		t.Errorf("heard %q, want %q", h.heard, want)
+		t.Errorf("heard: got %q, want %q", h.heard, want)
 	}
 }
 
@@ -128,17 +128,17 @@ func TestMessageInManyFragmentsIsNotCopiedForEach(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	if err := c.Read(&h); !errors.Is(err, io.EOF) {
-		t.Fatal(err)
+		t.Fatalf("got the error %v, want %v", err, io.EOF)
 	}
 	runtime.ReadMemStats(&after)
 	if took := after.TotalAlloc - before.TotalAlloc; took > 100<<20 {
-		t.Errorf("%d MiB were allocated for 8", took>>20)
+		t.Errorf("MiB allocated for 8: got %d, want at most 100<<20", took)
 	}
 	if !bytes.Equal(h.last, text) {
 		t.Errorf("got %d bytes, want the %d sent", len(h.last), total)
 	}
 	if left := c.pool.large.Left(); left != quota.Shares*share {
-		t.Errorf("%d bytes of the budget are left", left)
+		t.Errorf("bytes of the budget are left: got %d, want %d", left, quota.Shares*share)
 	}
 }
 
@@ -150,7 +150,7 @@ func TestLengthOfAFragmentCannotOverflowTheBoundOfAMessage(t *testing.T) {
 		t.Errorf("got status %d, want %d", got, StatusTooBig)
 	}
 	if want := []string{fmt.Sprintf("too large: %d behind 1", int64(1<<63-1))}; !slices.Equal(h.heard, want) {
-		t.Errorf("heard %q, want %q", h.heard, want)
+		t.Errorf("heard: got %q, want %q", h.heard, want)
 	}
 }
 
@@ -169,16 +169,16 @@ func TestMessageThatThereIsNoRoomForIsHeardOfByItsBeginning(t *testing.T) {
 		masked(finBit|opText, make([]byte, size)), masked(finBit|opText, []byte("next")))
 	var h ear
 	if err := c.Read(&h); !errors.Is(err, io.EOF) {
-		t.Errorf("ended with %v", err)
+		t.Errorf("got the error %v, want %v", err, io.EOF)
 	}
 	want := []string{fmt.Sprintf("discarded: %d of %d", bufferBytes, size), "message: next"}
 	if !slices.Equal(h.heard, want) {
-		t.Errorf("heard %q, want %q", h.heard, want)
+		t.Errorf("heard: got %q, want %q", h.heard, want)
 	}
 	if got := c.pool.counts.Discarded.Load(); got != 1 {
 		t.Errorf("got %d counted, want 1", got)
 	}
 	if left := c.pool.large.Left(); left != quota.Shares*(size-1) {
-		t.Errorf("%d bytes of the budget are left", left)
+		t.Errorf("bytes of the budget are left: got %d, want %d", left, quota.Shares*(size-1))
 	}
 }

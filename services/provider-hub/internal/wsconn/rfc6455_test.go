@@ -29,7 +29,7 @@ func TestUnmaskingIsIndifferentToWhereAPartBegins(t *testing.T) {
 		unmask(key, 0, got[:cut])
 		unmask(key, cut, got[cut:])
 		if !bytes.Equal(got, want) {
-			t.Fatalf("cut at %d: %x", cut, got)
+			t.Fatalf("cut at %d: got %x, want %x", cut, got, want)
 		}
 	}
 }
@@ -60,8 +60,11 @@ func FuzzReadHead(f *testing.F) {
 		if read <= len(data) && len(data) <= 4096 && !bytes.Equal(again, data[:len(data)-r.Buffered()]) {
 			t.Fatalf("read %+v of %x", h, data)
 		}
-		if h.length < 0 || h.opcode >= opClose && h.length > maxControlPayload {
-			t.Fatalf("read %+v", h)
+		if h.length < 0 {
+			t.Fatalf("read: h.length: got %d, want at least 0", h.length)
+		}
+		if h.opcode >= opClose && h.length > maxControlPayload {
+			t.Fatalf("read: h.length: got %d, want at most %d, where h.opcode >= opClose", h.length, maxControlPayload)
 		}
 	})
 }

@@ -36,16 +36,20 @@ func TestBatchesArriveWholeAndKeepNoLargeBuffer(t *testing.T) {
 		for _, size := range sizes {
 			p := bytes.Repeat([]byte{byte('a' + i)}, size)
 			want = append(want, p...)
-			if n, err := c.out.Write(p); n != size || err != nil {
-				t.Fatalf("wrote %d of %d: %v", n, size, err)
+			if n, err := c.out.Write(p); n != size {
+				t.Fatalf("wrote: got %d, want %d", n, size)
+			} else if err != nil {
+				t.Fatalf("got the error %v, want none", err)
 			}
 			clear(p) // the batch has its own copy
 		}
 		if err := c.Flush(); err != nil {
 			t.Fatal(err)
 		}
-		if cap(c.out.buf) > 2*keptBatch || c.out.lent != nil {
-			t.Errorf("%d bytes are kept behind batch %d", cap(c.out.buf), i)
+		if cap(c.out.buf) > 2*keptBatch {
+			t.Errorf("bytes kept behind batch %d: cap(c.out.buf): got %d, want at most %d", i, cap(c.out.buf), 2*keptBatch)
+		} else if c.out.lent != nil {
+			t.Errorf("bytes kept behind batch %d: c.out.lent: got %v, want nil", i, c.out.lent)
 		}
 		// Somebody else uses what was given back.
 		other := c.pool.Get()
@@ -54,7 +58,7 @@ func TestBatchesArriveWholeAndKeepNoLargeBuffer(t *testing.T) {
 	}
 	c.Close()
 	if all := <-got; !bytes.Equal(all, want) {
-		t.Errorf("%d bytes arrived that differ from the %d sent", len(all), len(want))
+		t.Errorf("bytes arrived that differ from the %d sent: got %q, want %q", len(want), all, want)
 	}
 }
 
@@ -71,7 +75,7 @@ func TestLargeBodiesAreWrittenInTheirPlaceWithoutACopy(t *testing.T) {
 		want = appendFrame(want, opPong, []byte("a"))
 		want = appendFrame(want, opText, append(append([]byte("head"), body...), "tail"...))
 		if len(c.out.buf) > 3*maxCopied {
-			t.Errorf("%d bytes are kept of a body of %d", len(c.out.buf), size)
+			t.Errorf("bytes kept of a body of %d: got %d, want at most %d", size, len(c.out.buf), 3*maxCopied)
 		}
 	}
 	c.CloseFrame(1000, "")
@@ -85,6 +89,6 @@ func TestLargeBodiesAreWrittenInTheirPlaceWithoutACopy(t *testing.T) {
 	}
 	c.Close()
 	if all := <-got; !bytes.Equal(all, want) {
-		t.Errorf("%d bytes arrived that differ from the %d sent", len(all), len(want))
+		t.Errorf("bytes arrived that differ from the %d sent: got %q, want %q", len(want), all, want)
 	}
 }

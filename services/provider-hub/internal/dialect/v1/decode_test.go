@@ -255,16 +255,17 @@ func FuzzDecode(f *testing.F) {
 		}
 		ends := []session.Kind{session.KindEnd, session.KindWhole, session.KindRefusal}
 		if (in.End != nil) != slices.Contains(ends, in.Kind) {
-			t.Fatalf("kind %d: got %+v for its end", in.Kind, in.End)
+			t.Fatalf("kind: in.End != nil: got %t, want %t", in.End != nil, slices.Contains(ends, in.Kind))
 		}
 		if (in.Register != nil) != (in.Kind == session.KindRegister) {
-			t.Fatalf("kind %d: got the registration %+v", in.Kind, in.Register)
+			t.Fatalf("kind: in.Register != nil: got %t, want %t", in.Register != nil, in.Kind == session.KindRegister)
 		}
 		if (in.Heartbeat != nil) != (in.Kind == session.KindHeartbeat || in.Kind == session.KindHealth) {
-			t.Fatalf("kind %d: got the heartbeat %+v", in.Kind, in.Heartbeat)
+			t.Fatalf("kind: in.Heartbeat != nil: got %t, want %t", in.Heartbeat != nil,
+				in.Kind == session.KindHeartbeat || in.Kind == session.KindHealth)
 		}
 		if (in.WarmUp != nil) != (in.Kind == session.KindWarmUp) {
-			t.Fatalf("kind %d: got the warm-up %+v", in.Kind, in.WarmUp)
+			t.Fatalf("kind: in.WarmUp != nil: got %t, want %t", in.WarmUp != nil, in.Kind == session.KindWarmUp)
 		}
 	})
 }
