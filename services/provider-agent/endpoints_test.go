@@ -27,10 +27,10 @@ func TestCapabilitiesAndBoundsAreWhatTheOwnerSays(t *testing.T) {
 		}
 		filled := cfg.withDefaults()
 		if filled.MaxRequestBytes != want.bytes {
-			t.Errorf("%q: bodies up to %d", text, filled.MaxRequestBytes)
+			t.Errorf("%q: bodies up: got %d, want %d", text, filled.MaxRequestBytes, want.bytes)
 		}
 		if _, err := New(cfg, Deps{}); (err != nil) != want.fault {
-			t.Errorf("%q: %v", text, err)
+			t.Errorf("%q: err != nil: got %t, want %t", text, err != nil, want.fault)
 		}
 	}
 }
@@ -43,9 +43,11 @@ func TestEveryEndpointGoesThroughTheAgent(t *testing.T) {
 		c.Capabilities = []string{"chat", "stream", "embeddings", "images", "transcriptions"}
 	}, model)
 	s := hub.AcceptLive()
-	if r := s.Register; r.GetMaxRequestBytes() != 26<<20 ||
-		strings.Join(r.GetCapabilities(), " ") != "chat stream embeddings images transcriptions" {
-		t.Errorf("REGISTER is %v", r)
+	if r := s.Register; r.GetMaxRequestBytes() != 26<<20 {
+		t.Errorf("REGISTER: r.GetMaxRequestBytes(): got %d, want 26<<20", r.GetMaxRequestBytes())
+	} else if strings.Join(r.GetCapabilities(), " ") != "chat stream embeddings images transcriptions" {
+		t.Errorf(`REGISTER: strings.Join(…): got %q, want "chat stream embeddings images transcriptions"`,
+			strings.Join(r.GetCapabilities(), " "))
 	}
 	form := "--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a.wav\"\r\n\r\nRIFF\r\n" +
 		"--b\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\nm\r\n--b--\r\n"
@@ -66,9 +68,13 @@ func TestEveryEndpointGoesThroughTheAgent(t *testing.T) {
 		}
 		st := s.OpenOnly(open)
 		st.SendBody([]byte(c.body))
-		if body, end := st.Answer(); !end.GetComplete() || end.GetEngineStatus() != 200 ||
-			!strings.Contains(string(body), c.want) {
-			t.Errorf("%v: END is %v behind %.300s", c.endpoint, end, body)
+		switch body, end := st.Answer(); {
+		case !end.GetComplete():
+			t.Errorf("%v: END: end.GetComplete(): got false, want true, with %v", c.endpoint, end)
+		case end.GetEngineStatus() != 200:
+			t.Errorf("%v: END: end.GetEngineStatus(): got %d, want 200", c.endpoint, end.GetEngineStatus())
+		case !strings.Contains(string(body), c.want):
+			t.Errorf("%v: body: got %q, want %q in it", c.endpoint, string(body), c.want)
 		}
 	}
 }
@@ -87,11 +93,16 @@ func TestAnEngineWithoutTheEndpointSaysSoToTheHub(t *testing.T) {
 		_, end := st.Answer()
 		return end
 	}
-	if end := ask(agentv2.Endpoint_ENDPOINT_EMBEDDINGS); end.GetEngineStatus() != 404 || !end.GetComplete() {
-		t.Errorf("END is %v", end)
+	if end := ask(agentv2.Endpoint_ENDPOINT_EMBEDDINGS); end.GetEngineStatus() != 404 {
+		t.Errorf("end.GetEngineStatus(): got %d, want 404", end.GetEngineStatus())
+	} else if !end.GetComplete() {
+		t.Errorf("end.GetComplete(): got false, want true, with %v", end)
 	}
-	if end := ask(agentv2.Endpoint_ENDPOINT_IMAGES); end.GetEngineStatus() != 0 || end.GetComplete() ||
-		len(engine.Requests()) != 1 {
-		t.Errorf("what is not declared: END is %v", end)
+	if end := ask(agentv2.Endpoint_ENDPOINT_IMAGES); end.GetEngineStatus() != 0 {
+		t.Errorf("what is not declared: END: end.GetEngineStatus(): got %d, want 0", end.GetEngineStatus())
+	} else if end.GetComplete() {
+		t.Errorf("what is not declared: END: end.GetComplete(): got true, want false, with %v", end)
+	} else if got := len(engine.Requests()); got != 1 {
+		t.Errorf("what is not declared: len(engine.Requests()): got %d, want 1", got)
 	}
 }

@@ -24,11 +24,16 @@ func TestWhatTheOwnerDoesNotAllowNeverReachesTheEngine(t *testing.T) {
 			`"image_url":{"url":"file:///etc/passwd"}}]}]}`: http.StatusBadRequest,
 	} {
 		answer, end := s.Open("m", body).Answer()
-		if end.GetEngineStatus() != want || !end.GetComplete() || !strings.Contains(string(answer), `"error"`) {
-			t.Errorf("%s: END is %v behind %s, want status %d", body, end, answer, want)
+		switch {
+		case end.GetEngineStatus() != want:
+			t.Errorf("%s: END: end.GetEngineStatus(): got %d, want %d", body, end.GetEngineStatus(), want)
+		case !end.GetComplete():
+			t.Errorf("%s: END: end.GetComplete(): got false, want true, with %v", body, end)
+		case !strings.Contains(string(answer), `"error"`):
+			t.Errorf("%s: answer: got %q, want %q in it", body, string(answer), `"error"`)
 		}
 	}
 	if got := len(engine.Requests()); got != 0 {
-		t.Errorf("%d requests reached the engine", got)
+		t.Errorf("requests reached the engine: got %d, want 0", got)
 	}
 }

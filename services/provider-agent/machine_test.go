@@ -39,14 +39,23 @@ func TestHubHearsOfTheMachineUnlessItsOwnerDeclines(t *testing.T) {
 	model := Model{ModelID: "ok", EngineURL: engine.URL + "/v1"}
 	_, hub, _ := start(t, model)
 	h := hub.AcceptLive().Register.GetHardware()
-	if h.GetGpuType() != "RTX 4090" || h.GetGpuCount() != 2 || h.GetMemoryTotalMb() != 12288 ||
-		h.GetComputeCapability() != "8.6" ||
-		h.GetDriverVersion() != "550.54.14" || h.GetServingEngine() != "unknown" {
-		t.Errorf("it hears of %v", h)
+	switch {
+	case h.GetGpuType() != "RTX 4090":
+		t.Errorf(`it hears: h.GetGpuType(): got %q, want "RTX 4090"`, h.GetGpuType())
+	case h.GetGpuCount() != 2:
+		t.Errorf("it hears: h.GetGpuCount(): got %d, want 2", h.GetGpuCount())
+	case h.GetMemoryTotalMb() != 12288:
+		t.Errorf("it hears: h.GetMemoryTotalMb(): got %d, want 12288", h.GetMemoryTotalMb())
+	case h.GetComputeCapability() != "8.6":
+		t.Errorf(`it hears: h.GetComputeCapability(): got %q, want "8.6"`, h.GetComputeCapability())
+	case h.GetDriverVersion() != "550.54.14":
+		t.Errorf(`it hears: h.GetDriverVersion(): got %q, want "550.54.14"`, h.GetDriverVersion())
+	case h.GetServingEngine() != "unknown":
+		t.Errorf(`it hears: h.GetServingEngine(): got %q, want "unknown"`, h.GetServingEngine())
 	}
 	_, hub, _ = startWith(t, func(c *Config) { c.ReportHardware = false }, model)
 	if h := hub.AcceptLive().Register.GetHardware(); h != nil {
-		t.Errorf("of an owner who declines it hears of %v", h)
+		t.Errorf("of an owner who declines it hears: got %v, want nil", h)
 	}
 }
 
@@ -83,13 +92,13 @@ func TestGPUsThatTheDriverTellsOfLaterAreRegisteredLater(t *testing.T) {
 		done := make(chan error, 1)
 		go func() { done <- agent.Run(ctx) }()
 		if h := hub.AcceptLive().Register.GetHardware(); h != nil {
-			t.Errorf("at first the hub hears of %v", h)
+			t.Errorf("at first the hub hears: got %v, want nil", h)
 		}
 		for n := 0; hub.Dials() < 2 && n < 300; n++ {
 			<-time.After(time.Second)
 		}
 		if h := hub.AcceptLive().Register.GetHardware(); h.GetGpuType() != "RTX 4090" {
-			t.Errorf("then the hub hears of %v", h)
+			t.Errorf(`then the hub hears: got %q, want "RTX 4090"`, h.GetGpuType())
 		}
 		stop()
 		if err := <-done; err != nil {
@@ -102,7 +111,7 @@ func TestMachineWithoutGPUsIsNotReported(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	_, hub, _ := start(t, Model{ModelID: "ok", EngineURL: fakeengine.New(t).URL + "/v1"})
 	if h := hub.AcceptLive().Register.GetHardware(); h != nil {
-		t.Errorf("the hub hears of %v", h)
+		t.Errorf("the hub hears: got %v, want nil", h)
 	}
 }
 
@@ -112,17 +121,24 @@ func TestWarmUpReachesTheEngine(t *testing.T) {
 	_, hub, _ := start(t, Model{ModelID: "m", EngineURL: engine.URL + "/v1", LocalModel: "local"})
 	s := hub.AcceptLive()
 	if !slices.Contains(s.Register.GetCapabilities(), "warmup") {
-		t.Errorf("the capabilities are %v", s.Register.GetCapabilities())
+		t.Errorf(`the capabilities: got %q, want "warmup" in it`, s.Register.GetCapabilities())
 	}
 	warm := func() *agentv2.WarmupResult {
 		s.Send(&agentv2.Frame{Body: &agentv2.Frame_Warmup{Warmup: &agentv2.Warmup{ModelId: "m"}}})
 		return s.ControlOf(func(f *agentv2.Frame) bool { return f.GetWarmupResult() != nil }).GetWarmupResult()
 	}
-	if r := warm(); !r.GetSuccess() || r.GetModelId() != "m" {
-		t.Errorf("the result is %v", r)
+	if r := warm(); !r.GetSuccess() {
+		t.Errorf("the result: r.GetSuccess(): got false, want true, with %v", r)
+	} else if r.GetModelId() != "m" {
+		t.Errorf(`the result: r.GetModelId(): got %q, want "m"`, r.GetModelId())
 	}
-	if all := engine.Requests(); len(all) != 1 || all[0].Model != "local" || all[0].Stream {
-		t.Errorf("the engine was asked %+v", all)
+	switch all := engine.Requests(); {
+	case len(all) != 1:
+		t.Errorf("the engine was asked: len(all): got %d, want 1, in %+v", len(all), all)
+	case all[0].Model != "local":
+		t.Errorf(`the engine was asked: all[0].Model: got %q, want "local"`, all[0].Model)
+	case all[0].Stream:
+		t.Error("the engine was asked: all[0].Stream: got true, want false")
 	}
 	_, hub, _ = startWith(t, func(c *Config) { c.Capabilities = []string{"chat"} },
 		Model{ModelID: "m", EngineURL: engine.URL + "/v1", LocalModel: "local"})

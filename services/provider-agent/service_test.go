@@ -90,9 +90,15 @@ func TestRequestGoesThroughTheAgentUnchanged(t *testing.T) {
 	if err := agent.Ready(t.Context()); err != nil {
 		t.Errorf("not ready: %v", err)
 	}
-	if m := s.Register.GetModels()[0]; !m.GetHealthy() || m.GetContextLength() != 8192 || m.GetCapacity() != 10 ||
-		m.GetEngineModel() != "local" {
-		t.Errorf("the offer is %v", m)
+	switch m := s.Register.GetModels()[0]; {
+	case !m.GetHealthy():
+		t.Errorf("the offer: m.GetHealthy(): got false, want true, with %v", m)
+	case m.GetContextLength() != 8192:
+		t.Errorf("the offer: m.GetContextLength(): got %d, want 8192", m.GetContextLength())
+	case m.GetCapacity() != 10:
+		t.Errorf("the offer: m.GetCapacity(): got %d, want 10", m.GetCapacity())
+	case m.GetEngineModel() != "local":
+		t.Errorf(`the offer: m.GetEngineModel(): got %q, want "local"`, m.GetEngineModel())
 	}
 	const text = `{"model":"m","stream":true,"messages":[{"role":"user","content":"hi"}],` +
 		`"stream_options":{"include_usage":true}}`
@@ -102,17 +108,28 @@ func TestRequestGoesThroughTheAgentUnchanged(t *testing.T) {
 		t.Fatal(err)
 	}
 	want, err := io.ReadAll(resp.Body)
-	if err != nil || resp.Body.Close() != nil {
-		t.Fatal(err)
+	if err != nil {
+		t.Fatalf("got the error %v, want none", err)
+	}
+	if got := resp.Body.Close(); got != nil {
+		t.Fatalf("resp.Body.Close(): got the error %v, want none", got)
 	}
 	got, end := s.Open("m", text).Answer()
-	if !bytes.Equal(got, want) || !end.GetComplete() || end.GetEngineStatus() != 200 {
-		t.Errorf("END is %v behind\n%.200q\nwant\n%.200q", end, got, want)
+	switch {
+	case !bytes.Equal(got, want):
+		t.Errorf(`s.Open("m", text).Answer(): got %q, want %q`, got, want)
+	case !end.GetComplete():
+		t.Errorf("end.GetComplete(): got false, want true, with %v", end)
+	case end.GetEngineStatus() != 200:
+		t.Errorf("end.GetEngineStatus(): got %d, want 200", end.GetEngineStatus())
 	}
 	seen := engine.Requests()[1]
-	if string(seen.Body) != local || seen.Header.Get("Authorization") != "Bearer engine-key" ||
-		seen.Header.Get("X-Request-ID") != hubtest.OpenOf("m", nil).GetRequestId() {
-		t.Errorf("the engine got %s with %v", seen.Body, seen.Header)
+	if string(seen.Body) != local {
+		t.Errorf("the engine: seen.Body: got %q, want %q", string(seen.Body), local)
+	} else if seen.Header.Get("Authorization") != "Bearer engine-key" {
+		t.Errorf(`seen.Header.Get("Authorization"): got %q, want "Bearer engine-key"`, seen.Header.Get("Authorization"))
+	} else if wanted := hubtest.OpenOf("m", nil).GetRequestId(); seen.Header.Get("X-Request-ID") != wanted {
+		t.Errorf(`seen.Header.Get("X-Request-ID"): got %q, want %q`, seen.Header.Get("X-Request-ID"), wanted)
 	}
 }
 
@@ -132,9 +149,17 @@ func TestEndingsOfTheEngineReachTheHub(t *testing.T) {
 		"no-done":    {EngineStatus: 200, Complete: true},
 	} {
 		body, end := request(model).Answer()
-		if end.GetEngineStatus() != want.GetEngineStatus() || end.GetComplete() != want.GetComplete() ||
-			(end.GetError() == "") != want.GetComplete() || len(body) == 0 {
-			t.Errorf("%s: END is %v behind %q", model, end, body)
+		switch {
+		case end.GetEngineStatus() != want.GetEngineStatus():
+			t.Errorf("%s: END: end.GetEngineStatus(): got %d, want %d, with %q", model, end.GetEngineStatus(),
+				want.GetEngineStatus(), body)
+		case end.GetComplete() != want.GetComplete():
+			t.Errorf("%s: END: end.GetComplete(): got %t, want %t, with %q", model, end.GetComplete(), want.GetComplete(), body)
+		case (end.GetError() == "") != want.GetComplete():
+			t.Errorf(`%s: END: end.GetError() == "": got %t, want %t, with %q`, model, end.GetError() == "", want.GetComplete(),
+				body)
+		case len(body) == 0:
+			t.Errorf("%s: len(body): got 0, want at least 1, in %q", model, body)
 		}
 	}
 	hanging := request("hang")
@@ -142,8 +167,10 @@ func TestEndingsOfTheEngineReachTheHub(t *testing.T) {
 	hanging.Cancel()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	if r, err := engine.WaitCancelled(ctx); err != nil || r.Model != "hang" {
-		t.Errorf("the engine heard of no cancel: %v %v", r.Model, err)
+	if r, err := engine.WaitCancelled(ctx); err != nil {
+		t.Errorf("the engine heard of no cancel: got the error %v, want none", err)
+	} else if r.Model != "hang" {
+		t.Errorf(`the engine heard of no cancel: r.Model: got %q, want "hang"`, r.Model)
 	}
 	if _, end := hanging.Answer(); end.GetComplete() {
 		t.Errorf("END of the cancelled request is %v", end)
@@ -159,12 +186,18 @@ func TestUnhealthyModelIsOfferedAsSuch(t *testing.T) {
 	if s.Register.GetModels()[0].GetHealthy() {
 		t.Error("the offer is healthy")
 	}
-	if err := agent.Ready(t.Context()); err == nil || !strings.Contains(err.Error(), "does not answer") {
-		t.Errorf("Ready says %v", err)
+	if err := agent.Ready(t.Context()); err == nil {
+		t.Error("got no error, want one")
+	} else if !strings.Contains(err.Error(), "does not answer") {
+		t.Errorf(`Ready: got the error %q, want "does not answer" in it`, err)
 	}
-	if _, end := s.Open("m", `{"model":"m"}`).Answer(); end.GetEngineStatus() != 0 || end.GetComplete() ||
-		end.GetError() == "" {
-		t.Errorf("END is %v", end)
+	switch _, end := s.Open("m", `{"model":"m"}`).Answer(); {
+	case end.GetEngineStatus() != 0:
+		t.Errorf("end.GetEngineStatus(): got %d, want 0", end.GetEngineStatus())
+	case end.GetComplete():
+		t.Errorf("end.GetComplete(): got true, want false, with %v", end)
+	case end.GetError() == "":
+		t.Error(`end.GetError(): got "", want some text`)
 	}
 	_ = log
 }
@@ -185,9 +218,15 @@ func TestTinyLanguageModelAnswersThroughTheAgent(t *testing.T) {
 	var answer struct {
 		Choices []struct{ Message struct{ Content string } }
 	}
-	if err := json.Unmarshal(body, &answer); err != nil || !end.GetComplete() || len(answer.Choices) != 1 ||
-		answer.Choices[0].Message.Content == "" {
-		t.Errorf("END is %v behind %s (%v)", end, body, err)
+	switch err := json.Unmarshal(body, &answer); {
+	case err != nil:
+		t.Errorf("got the error %v, want none", err)
+	case !end.GetComplete():
+		t.Errorf("end.GetComplete(): got false, want true, with %v", end)
+	case len(answer.Choices) != 1:
+		t.Errorf("len(answer.Choices): got %d, want 1, with %s", len(answer.Choices), body)
+	case answer.Choices[0].Message.Content == "":
+		t.Errorf(`answer.Choices[0].Message.Content: got "", want some text, with %s`, body)
 	}
 }
 
@@ -199,8 +238,10 @@ func TestNodeKeepsItsNameOverRestarts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := New(cfg, Deps{}); err == nil || !strings.Contains(err.Error(), "another agent is running") {
-		t.Errorf("a second agent beside it is told %v", err)
+	if _, err := New(cfg, Deps{}); err == nil {
+		t.Error("a second agent beside it is told: got no error, want one")
+	} else if !strings.Contains(err.Error(), "another agent is running") {
+		t.Errorf(`a second agent beside it is told: got the error %q, want "another agent is running" in it`, err)
 	}
 	ended, end := context.WithCancel(t.Context())
 	end()
@@ -208,12 +249,16 @@ func TestNodeKeepsItsNameOverRestarts(t *testing.T) {
 		t.Fatal(err)
 	}
 	again, err := New(cfg, Deps{})
-	if err != nil || again.NodeID() != first.NodeID() {
-		t.Errorf("the second is %q, %v", again.NodeID(), err)
+	if err != nil {
+		t.Errorf("got the error %v, want none", err)
+	} else if want := first.NodeID(); again.NodeID() != want {
+		t.Errorf("the second: got %q, want %q", again.NodeID(), want)
 	}
 	cfg.StateDir = ""
-	if passing, err := New(cfg, Deps{}); err != nil || passing.NodeID() == first.NodeID() {
-		t.Errorf("without a folder: %v", err)
+	if passing, err := New(cfg, Deps{}); err != nil {
+		t.Errorf("without a folder: got the error %v, want none", err)
+	} else if got, want := passing.NodeID(), first.NodeID(); got == want {
+		t.Errorf("without a folder: passing.NodeID(): got %q, want any but %q", got, want)
 	}
 }
 
@@ -234,9 +279,10 @@ func TestEngineKeyHasToBeOneLine(t *testing.T) {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := targetsOf([]Model{{ModelID: "m", APIKeyFile: file}}); err == nil ||
-			strings.Contains(err.Error(), "two") {
-			t.Errorf("%q: %v", text, err)
+		if _, err := targetsOf([]Model{{ModelID: "m", APIKeyFile: file}}); err == nil {
+			t.Errorf("%q: got no error, want one", text)
+		} else if strings.Contains(err.Error(), "two") {
+			t.Errorf(`%q: got the error %q, want it without "two"`, text, err)
 		}
 	}
 }
@@ -257,8 +303,10 @@ func TestAddressOfTheUpgrade(t *testing.T) {
 		"ws://h?key=value": "",
 		"ws://h:port":      "",
 	} {
-		if got, err := hubAddress(text, true); got != want || (err == nil) != (want != "") {
-			t.Errorf("%q becomes %q, %v; want %q", text, got, err, want)
+		if got, err := hubAddress(text, true); got != want {
+			t.Errorf("%q: hubAddress(text, true): got %q, want %q", text, got, want)
+		} else if (err == nil) != (want != "") {
+			t.Errorf("%q: err == nil: got %t, want %t", text, err == nil, want != "")
 		}
 	}
 }
@@ -281,8 +329,10 @@ func TestAHubOffThisMachineIsNotDialledInTheClear(t *testing.T) {
 	}
 	cfg := DefaultConfig()
 	cfg.WSURL, cfg.Key, cfg.Models = "ws://hub.example", providerKey(t), []Model{{ModelID: "m", EngineURL: "http://h"}}
-	if _, err := New(cfg, Deps{}); err == nil || !strings.Contains(err.Error(), "SVC_ALLOW_PLAINTEXT") {
-		t.Errorf("the owner is told %v", err)
+	if _, err := New(cfg, Deps{}); err == nil {
+		t.Error("the owner is told: got no error, want one")
+	} else if !strings.Contains(err.Error(), "SVC_ALLOW_PLAINTEXT") {
+		t.Errorf(`the owner is told: got the error %q, want "SVC_ALLOW_PLAINTEXT" in it`, err)
 	}
 }
 
@@ -292,9 +342,15 @@ func TestCheckFindsWhatDoesNotServe(t *testing.T) {
 	findings, err := Check(t.Context(), []Model{
 		{ModelID: "here", EngineURL: engine.URL + "/v1", ContextLength: 5}, {ModelID: "there", EngineURL: engine.URL + "/v1"},
 	}, Deps{})
-	if err != nil || findings[0].Fault != "" || findings[0].ContextLength != 5 ||
-		!strings.Contains(findings[1].Fault, "does not list") {
-		t.Errorf("%+v %v", findings, err)
+	switch {
+	case err != nil:
+		t.Errorf("got the error %v, want none", err)
+	case findings[0].Fault != "":
+		t.Errorf(`findings[0].Fault: got %q, want ""`, findings[0].Fault)
+	case findings[0].ContextLength != 5:
+		t.Errorf("findings[0].ContextLength: got %d, want 5", findings[0].ContextLength)
+	case !strings.Contains(findings[1].Fault, "does not list"):
+		t.Errorf(`findings[1].Fault: got %q, want "does not list" in it`, findings[1].Fault)
 	}
 	if _, err := Check(t.Context(), nil, Deps{}); err == nil {
 		t.Error("no models are accepted")

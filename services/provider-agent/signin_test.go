@@ -87,15 +87,21 @@ func TestWalletSignsInForEachConnection(t *testing.T) {
 		s.Kill()
 	}
 	for i, r := range seen {
-		if r.GetToken() != "" || r.GetOwnerAddress() != walletAddress || len(r.GetSignature()) != 65 ||
-			r.GetAuthNonce() != fmt.Sprintf("nonce%04d", i+1) {
-			t.Errorf("REGISTER is %v", r)
+		switch {
+		case r.GetToken() != "":
+			t.Errorf(`REGISTER: r.GetToken(): got %q, want ""`, r.GetToken())
+		case r.GetOwnerAddress() != walletAddress:
+			t.Errorf("REGISTER: r.GetOwnerAddress(): got %q, want %q", r.GetOwnerAddress(), walletAddress)
+		case len(r.GetSignature()) != 65:
+			t.Errorf("REGISTER: len(r.GetSignature()): got %d, want 65, in %v", len(r.GetSignature()), r)
+		case r.GetAuthNonce() != fmt.Sprintf("nonce%04d", i+1):
+			t.Errorf("REGISTER: r.GetAuthNonce(): got %q, want %q", r.GetAuthNonce(), fmt.Sprintf("nonce%04d", i+1))
 		}
 	}
 	service.mu.Lock()
 	defer service.mu.Unlock()
 	if want := `POST /api/v1/provider/ws-challenge {"address":"` + walletAddress + `"}`; service.asked[0] != want {
-		t.Errorf("the service was asked %s", service.asked[0])
+		t.Errorf("the service was asked: got %q, want %q", service.asked[0], want)
 	}
 }
 
@@ -111,19 +117,29 @@ func TestWalletSignsNothingOfAnotherSite(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := sign(t.Context()); err == nil || !strings.Contains(err.Error(), "is not a sign-in at") ||
-		got.Signature != nil {
-		t.Errorf("%+v %v", got, err)
+	switch got, err := sign(t.Context()); {
+	case err == nil:
+		t.Error("got no error, want one")
+	case !strings.Contains(err.Error(), "is not a sign-in at"):
+		t.Errorf(`got the error %q, want "is not a sign-in at" in it`, err)
+	case got.Signature != nil:
+		t.Errorf("Signature: got %q, want nil", got.Signature)
 	}
-	if text := log.String(); strings.Contains(text, walletKey) || !strings.Contains(text, walletAddress) {
-		t.Errorf("the log is\n%s", text)
+	if text := log.String(); strings.Contains(text, walletKey) {
+		t.Errorf("the log: got %q, want it without %q", text, walletKey)
+	} else if !strings.Contains(text, walletAddress) {
+		t.Errorf("the log: got %q, want %q in it", text, walletAddress)
 	}
 	cfg.WalletDomain = "bank.example" // its owner says that it is
 	if sign, err = signingIn(cfg, slog.New(slog.DiscardHandler)); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := sign(t.Context()); err != nil || len(got.Signature) != 65 || service.count() != 2 {
-		t.Errorf("%+v %v", got, err)
+	if got, err := sign(t.Context()); err != nil {
+		t.Errorf("got the error %v, want none", err)
+	} else if len(got.Signature) != 65 {
+		t.Errorf("len(got.Signature): got %d, want 65, in %+v", len(got.Signature), got)
+	} else if found := service.count(); found != 2 {
+		t.Errorf("service.count(): got %d, want 2", found)
 	}
 }
 
@@ -142,9 +158,13 @@ func TestFaultsOfTheWalletAreToldAtStart(t *testing.T) {
 		cfg.WSURL, cfg.WalletKeyFile, cfg.Models = "wss://hub.invalid", keyFile(t, walletKey, 0o600),
 			[]Model{{ModelID: "m", EngineURL: "http://h"}}
 		change(&cfg)
-		if _, err := New(cfg, Deps{}); err == nil || !strings.Contains(err.Error(), want) ||
-			strings.Contains(err.Error(), "secret-that") {
-			t.Errorf("%q is missing in %v", want, err)
+		switch _, err := New(cfg, Deps{}); {
+		case err == nil:
+			t.Errorf("%q is missing: got no error, want one", want)
+		case !strings.Contains(err.Error(), want):
+			t.Errorf("%q is missing: got the error %q, want %q in it", want, err, want)
+		case strings.Contains(err.Error(), "secret-that"):
+			t.Errorf(`%q is missing: got the error %q, want it without "secret-that"`, want, err)
 		}
 	}
 }

@@ -20,22 +20,31 @@ func TestHostile35_TheStatusTellsWhatTheEngineCallsItself(t *testing.T) {
 			`"last_at":"2026-11-21T20:01:00Z","answers":3,"meaning":`+
 			strings.ReplaceAll(`"`+strings.ReplaceAll(sentence, `"`, `\"`)+`\u001b[31m"`, "\n", "")+`}],"traffic"`, 1)
 	told, err := service.ParseStatus([]byte(body))
-	if err != nil || len(told.AnsweredAs) != 1 || told.AnsweredAs[0].AnsweredAs != "cheap" ||
-		told.AnsweredAs[0].Answers != 3 {
-		t.Fatalf("%+v, %v", told.AnsweredAs, err)
+	switch {
+	case err != nil:
+		t.Fatalf("got the error %v, want none", err)
+	case len(told.AnsweredAs) != 1:
+		t.Fatalf("len(told.AnsweredAs): got %d, want 1, in %+v", len(told.AnsweredAs), told.AnsweredAs)
+	case told.AnsweredAs[0].AnsweredAs != "cheap":
+		t.Fatalf(`told.AnsweredAs[0].AnsweredAs: got %q, want "cheap"`, told.AnsweredAs[0].AnsweredAs)
+	case told.AnsweredAs[0].Answers != 3:
+		t.Fatalf("told.AnsweredAs[0].Answers: got %d, want 3", told.AnsweredAs[0].Answers)
 	}
 	var out bytes.Buffer
 	if err := command(t.Context(), []string{"status", "-service", serving(t, 200, body)},
 		[]string{"SVC_PROVIDER_KEY=sk-prov-x"}, &out, io.Discard); err != nil {
 		t.Fatal(err)
 	}
-	if text := out.String(); !strings.Contains(text, "\nWhat engines call models otherwise\n"+sentence) ||
-		strings.Contains(text, "\x1b") {
-		t.Errorf("it is\n%q", text)
+	if text := out.String(); !strings.Contains(text, "\nWhat engines call models otherwise\n"+sentence) {
+		t.Errorf("text: got %q, want %q in it", text, "\nWhat engines call models otherwise\n"+sentence)
+	} else if strings.Contains(text, "\x1b") {
+		t.Errorf("text: got %q, want it without %q", text, "\x1b")
 	}
 	out.Reset()
 	if err := command(t.Context(), []string{"status", "-service", serving(t, 200, answer)},
-		[]string{"SVC_PROVIDER_KEY=sk-prov-x"}, &out, io.Discard); err != nil || strings.Contains(out.String(), "otherwise") {
-		t.Errorf("%v, with nothing to tell it is\n%s", err, &out)
+		[]string{"SVC_PROVIDER_KEY=sk-prov-x"}, &out, io.Discard); err != nil {
+		t.Errorf("got the error %v, want none", err)
+	} else if strings.Contains(out.String(), "otherwise") {
+		t.Errorf(`out: got %q, want it without "otherwise"`, out.String())
 	}
 }

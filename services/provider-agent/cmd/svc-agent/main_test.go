@@ -36,21 +36,31 @@ func TestCheckPrintsATableAndFailsWhenSomethingIsWrong(t *testing.T) {
 		t.Fatalf("%v\n%s", err, &diagnostics)
 	}
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
-	if len(lines) != 2 || strings.Index(lines[0], "STATE") != strings.Index(lines[1], "ok") ||
-		!strings.Contains(lines[1], "4096") {
-		t.Errorf("the table is\n%s", &out)
+	switch {
+	case len(lines) != 2:
+		t.Errorf("len(lines): got %d, want 2", len(lines))
+	case strings.Index(lines[0], "STATE") != strings.Index(lines[1], "ok"):
+		t.Errorf(`strings.Index(lines[0], "STATE"): got %d, want %d`, strings.Index(lines[0], "STATE"),
+			strings.Index(lines[1], "ok"))
+	case !strings.Contains(lines[1], "4096"):
+		t.Errorf(`lines[1]: got %q, want "4096" in it`, lines[1])
 	}
 	out.Reset()
 	bad := `,{"model_id":"bad","engine_url":"` + engine.URL + `/v1"}`
 	err = command(t.Context(), []string{"check", "--models", write(t, "models.json", `{"models":[`+entry+bad+`]}`)},
 		nil, &out, &diagnostics)
-	if !errors.Is(err, errUnfit) || !strings.Contains(out.String(), `does not list "bad"`) {
-		t.Errorf("%v\n%s", err, &out)
+	if !errors.Is(err, errUnfit) {
+		t.Errorf("got the error %v, want %v", err, errUnfit)
+	} else if !strings.Contains(out.String(), `does not list "bad"`) {
+		t.Errorf("out: got %q, want %q in it", out.String(), `does not list "bad"`)
 	}
 	err = command(t.Context(), []string{"check", "--models", write(t, "models.json", `{"models":[{}]}`)}, nil, &out,
 		&diagnostics)
-	if err == nil || strings.Count(err.Error(), "line 1") != 2 {
-		t.Errorf("faults of the file: %v", err)
+	if err == nil {
+		t.Error("faults of the file: got no error, want one")
+	} else if strings.Count(err.Error(), "line 1") != 2 {
+		t.Errorf(`faults of the file: strings.Count(err.Error(), "line 1"): got %d, want 2`,
+			strings.Count(err.Error(), "line 1"))
 	}
 }
 
@@ -80,18 +90,31 @@ func TestRunConnectsWithWhatItIsGiven(t *testing.T) {
 					&out, &diagnostics)
 			}()
 			s := hub.AcceptLive()
-			if r := s.Register; r.GetToken() != key || r.GetNodeName() != "rig" || r.GetRegion() != "eu" ||
-				r.GetModels()[0].GetModelId() != "ok" || r.GetAgentVersion() == "" ||
-				strings.Join(r.GetCapabilities(), " ") != "chat stream images" {
-				t.Errorf("REGISTER is %v", r)
+			switch r := s.Register; {
+			case r.GetToken() != key:
+				t.Errorf("REGISTER: r.GetToken(): got %q, want %q", r.GetToken(), key)
+			case r.GetNodeName() != "rig":
+				t.Errorf(`REGISTER: r.GetNodeName(): got %q, want "rig"`, r.GetNodeName())
+			case r.GetRegion() != "eu":
+				t.Errorf(`REGISTER: r.GetRegion(): got %q, want "eu"`, r.GetRegion())
+			case r.GetModels()[0].GetModelId() != "ok":
+				t.Errorf(`REGISTER: r.GetModels()[0].GetModelId(): got %q, want "ok"`, r.GetModels()[0].GetModelId())
+			case r.GetAgentVersion() == "":
+				t.Error(`REGISTER: r.GetAgentVersion(): got "", want some text`)
+			case strings.Join(r.GetCapabilities(), " ") != "chat stream images":
+				t.Errorf(`REGISTER: strings.Join(…): got %q, want "chat stream images"`, strings.Join(r.GetCapabilities(), " "))
 			}
 			cancel()
 			if err := <-done; err != nil {
 				t.Errorf("run: %v", err)
 			}
-			if log := diagnostics.String(); strings.Contains(log, key) || !strings.Contains(log, "agent starts") ||
-				!strings.Contains(log, "agent stops") {
-				t.Errorf("the log is\n%s", log)
+			switch log := diagnostics.String(); {
+			case strings.Contains(log, key):
+				t.Errorf("the log: got %q, want it without %q", log, key)
+			case !strings.Contains(log, "agent starts"):
+				t.Errorf(`the log: got %q, want "agent starts" in it`, log)
+			case !strings.Contains(log, "agent stops"):
+				t.Errorf(`the log: got %q, want "agent stops" in it`, log)
 			}
 		})
 	}
@@ -107,8 +130,10 @@ func TestWrongCommandsAreRefused(t *testing.T) {
 	}
 	for _, args := range [][]string{{"version"}, {"help"}} {
 		var out bytes.Buffer
-		if err := command(t.Context(), args, nil, &out, &out); err != nil || !strings.Contains(out.String(), "svc-agent") {
-			t.Errorf("%v: %v %s", args, err, &out)
+		if err := command(t.Context(), args, nil, &out, &out); err != nil {
+			t.Errorf("%v: got the error %v, want none", args, err)
+		} else if !strings.Contains(out.String(), "svc-agent") {
+			t.Errorf(`%v: out: got %q, want "svc-agent" in it`, args, out.String())
 		}
 	}
 }

@@ -33,8 +33,10 @@ const answer = `{"provider_id":"0190","name":"Rig","status":"active","can_connec
 func serving(t *testing.T, status int, body string) string {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != "/api/v1/provider/status" || r.Header.Get("Authorization") != "Bearer sk-prov-x" {
-			t.Errorf("asked is %s with %q", r.URL, r.Header.Get("Authorization"))
+		if r.URL.Path != "/api/v1/provider/status" {
+			t.Errorf(`asked: r.URL.Path: got %q, want "/api/v1/provider/status"`, r.URL.Path)
+		} else if r.Header.Get("Authorization") != "Bearer sk-prov-x" {
+			t.Errorf(`r.Header.Get("Authorization"): got %q, want "Bearer sk-prov-x"`, r.Header.Get("Authorization"))
 		}
 		w.WriteHeader(status)
 		_, _ = io.WriteString(w, body) // the command may have left
@@ -48,8 +50,11 @@ func TestStatusIsPrintedInColumns(t *testing.T) {
 	hub := strings.Replace(serving(t, 200, answer), "http", "ws", 1) + "/ws"
 	err := command(t.Context(), []string{"status"}, []string{"SVC_WS_URL=" + hub, "SVC_PROVIDER_KEY=sk-prov-x"}, &out,
 		&diagnostics)
-	if err != nil || diagnostics.Len() > 0 {
-		t.Fatalf("%v\n%s", err, &diagnostics)
+	if err != nil {
+		t.Fatalf("got the error %v, want none", err)
+	}
+	if diagnostics.Len() > 0 {
+		t.Fatalf("diagnostics.Len(): got %d, want 0", diagnostics.Len())
 	}
 	text := out.String()
 	for _, want := range []string{
@@ -64,8 +69,10 @@ func TestStatusIsPrintedInColumns(t *testing.T) {
 			t.Errorf("%q is missing in\n%s", want, text)
 		}
 	}
-	if strings.Contains(text, "\x1b") || strings.Contains(text, "sk-prov") {
-		t.Errorf("it holds colours or the key:\n%q", text)
+	if strings.Contains(text, "\x1b") {
+		t.Errorf("it holds colours or the key: text: got %q, want it without %q", text, "\x1b")
+	} else if strings.Contains(text, "sk-prov") {
+		t.Errorf(`it holds colours or the key: text: got %q, want it without "sk-prov"`, text)
 	}
 	columns := func(head, row, under string) {
 		t.Helper()
@@ -74,8 +81,15 @@ func TestStatusIsPrintedInColumns(t *testing.T) {
 			if strings.HasPrefix(line, head) {
 				at = strings.Index(line, under)
 			}
-			if strings.HasPrefix(line, row) && (at == 0 || line[at-1] != ' ' || line[at] == ' ') {
-				t.Errorf("%s is not aligned:\n%s", under, text)
+			switch {
+			case strings.HasPrefix(line, row) && at == 0:
+				t.Errorf("%s is not aligned: at: got 0, want any but 0, where strings.HasPrefix(line, row), with %s", under, text)
+			case strings.HasPrefix(line, row) && line[at-1] != ' ':
+				t.Errorf("%s is not aligned: line[at-1]: got %d, want ' ', where strings.HasPrefix(line, row), with %s", under,
+					line[at-1], text)
+			case strings.HasPrefix(line, row) && line[at] == ' ':
+				t.Errorf("%s is not aligned: line[at]: got ' ', want any but ' ', where strings.HasPrefix(line, row), with %s",
+					under, text)
 			}
 		}
 	}
@@ -92,9 +106,14 @@ func TestStatusIsPrintedAsItIs(t *testing.T) {
 		t.Fatal(err)
 	}
 	var want, got bytes.Buffer
-	if json.Compact(&want, []byte(answer)) != nil || json.Compact(&got, out.Bytes()) != nil ||
-		want.String() != got.String() || !strings.HasSuffix(out.String(), "}\n") {
-		t.Errorf("it is\n%s", &out)
+	if found := json.Compact(&want, []byte(answer)); found != nil {
+		t.Errorf("json.Compact(&want, []byte(answer)): got the error %v, want none", found)
+	} else if found := json.Compact(&got, out.Bytes()); found != nil {
+		t.Errorf("json.Compact(&got, out.Bytes()): got the error %v, want none", found)
+	} else if want.String() != got.String() {
+		t.Errorf("got %q, want %q", got.String(), want.String())
+	} else if !strings.HasSuffix(out.String(), "}\n") {
+		t.Errorf("out: got %q, want the suffix %q", out.String(), "}\n")
 	}
 }
 
@@ -111,13 +130,19 @@ func TestStatusThatCannotBeToldIsAFault(t *testing.T) {
 	} {
 		var out bytes.Buffer
 		err := command(t.Context(), args, []string{"SVC_PROVIDER_KEY=sk-prov-x"}, &out, io.Discard)
-		if err == nil || !strings.Contains(err.Error(), want) || out.Len() > 0 {
-			t.Errorf("%v: %v\n%s", args, err, &out)
+		switch {
+		case err == nil:
+			t.Errorf("%v: got no error, want one", args)
+		case !strings.Contains(err.Error(), want):
+			t.Errorf("%v: got the error %q, want %q in it", args, err, want)
+		case out.Len() > 0:
+			t.Errorf("%v: out.Len(): got %d, want 0", args, out.Len())
 		}
 	}
-	if err := command(t.Context(), []string{"status"}, nil, io.Discard, io.Discard); err == nil ||
-		!strings.Contains(err.Error(), "SVC_PROVIDER_KEY") {
-		t.Errorf("without a key: %v", err)
+	if err := command(t.Context(), []string{"status"}, nil, io.Discard, io.Discard); err == nil {
+		t.Error("without a key: got no error, want one")
+	} else if !strings.Contains(err.Error(), "SVC_PROVIDER_KEY") {
+		t.Errorf(`without a key: got the error %q, want "SVC_PROVIDER_KEY" in it`, err)
 	}
 }
 
@@ -144,8 +169,10 @@ func TestEveryStandingIsExplained(t *testing.T) {
 				t.Errorf("%s: %q is missing in\n%s", name, want, &out)
 			}
 		}
-		if strings.Contains(out.String(), "\x1b") || out.Len() > 4000 {
-			t.Errorf("%s: it holds %d bytes\n%.500q", name, out.Len(), &out)
+		if strings.Contains(out.String(), "\x1b") {
+			t.Errorf("%s: out: got %q, want it without %q", name, out.String(), "\x1b")
+		} else if out.Len() > 4000 {
+			t.Errorf("%s: it holds: got %d, want at most 4000", name, out.Len())
 		}
 	}
 }
@@ -174,7 +201,7 @@ func TestColoursAreForTerminalsOnly(t *testing.T) {
 		"a dumb one":    {out: device, environ: []string{"TERM=dumb"}},
 	} {
 		if got := paintFor(c.out, c.environ)("x", red) != "x"; got != c.want {
-			t.Errorf("%s: coloured is %v", name, got)
+			t.Errorf("%s: coloured: got %t, want %t", name, got, c.want)
 		}
 	}
 }

@@ -54,11 +54,14 @@ func TestDrainedAgentConnectsAnewBeforeItLeaves(t *testing.T) {
 		old.Send(drainIn(9 * time.Second))
 		fresh := b.hub.Accept()
 		if took := time.Since(began); took != 9*time.Second {
-			t.Errorf("it dials after %v", took)
+			t.Errorf("it dials: got %v, want %v", took, 9*time.Second)
 		}
 		pass(20 * time.Second) // the new hub takes its time; the old one still has the agent
-		if !isOpen(old) || b.link.Ready() != nil {
-			t.Fatalf("no hub has the agent: %v", b.link.Ready())
+		if !isOpen(old) {
+			t.Fatal("no hub has the agent: isOpen(old): got false, want true")
+		}
+		if b.link.Ready() != nil {
+			t.Fatalf("no hub has the agent: b.link.Ready(): got the error %v, want none", b.link.Ready())
 		}
 		fresh.Ack()
 		next := fresh.Open("m", body(3))
@@ -76,7 +79,7 @@ func TestDrainedAgentConnectsAnewBeforeItLeaves(t *testing.T) {
 			t.Errorf("not ready behind the end of the old one: %v", err)
 		}
 		if n := b.hub.Dials(); n != 2 {
-			t.Errorf("%d dials", n)
+			t.Errorf("dials: got %d, want 2", n)
 		}
 	})
 }
@@ -86,7 +89,7 @@ func TestDelayOfADrainIsSpread(t *testing.T) {
 	for random, want := range map[constant]time.Duration{0: told, 0xff: told + told/10} {
 		b := backoff{random: random}
 		if got := b.beside(ending{after: told}); got < want-time.Millisecond || got > want {
-			t.Errorf("it waits %v, want %v", got, want)
+			t.Errorf("it waits: got %v, want %v", got, want)
 		}
 	}
 	b := backoff{random: constant(0xff)}
@@ -95,10 +98,10 @@ func TestDelayOfADrainIsSpread(t *testing.T) {
 		last = b.beside(ending{after: time.Millisecond, lived: time.Second})
 	}
 	if last < maxBackoff-time.Second {
-		t.Errorf("the twelfth time it waits %v", last)
+		t.Errorf("the twelfth time it waits: got %v, want at least %v", last, maxBackoff-time.Second)
 	}
 	if got := b.beside(ending{after: time.Hour}); got > maxHubPause+maxHubPause/10 {
-		t.Errorf("told an hour it waits %v", got)
+		t.Errorf("told an hour it waits: got %v, want at most %v", got, maxHubPause+maxHubPause/10)
 	}
 }
 
@@ -126,8 +129,10 @@ func TestDrainedAgentStaysUntilAnotherHubTakesIt(t *testing.T) {
 		}
 		fresh.Refuse("try_later", 5*time.Second) // not this one either
 		fresh.WaitClosed()
-		if !isOpen(old) || b.link.Ready() != nil {
-			t.Errorf("a refusal elsewhere ended the old connection: %v", b.link.Ready())
+		if !isOpen(old) {
+			t.Error("a refusal elsewhere ended the old connection: isOpen(old): got false, want true")
+		} else if b.link.Ready() != nil {
+			t.Errorf("a refusal elsewhere ended the old connection: b.link.Ready(): got the error %v, want none", b.link.Ready())
 		}
 		b.hub.AcceptLive()
 		old.WaitClosed() // without requests at once
@@ -148,8 +153,10 @@ func TestDrainedConnectionTakesNoNewRequests(t *testing.T) {
 			old.ControlOf(isHeartbeat)
 			beats++
 		}
-		if beats != 3 || !isOpen(old) {
-			t.Errorf("%d heartbeats", beats)
+		if beats != 3 {
+			t.Errorf("heartbeats: beats: got %d, want 3", beats)
+		} else if !isOpen(old) {
+			t.Error("heartbeats: isOpen(old): got false, want true")
 		}
 	})
 }
@@ -168,7 +175,7 @@ func TestHubThatDrainsAndLeavesIsNotDialledEarly(t *testing.T) {
 		}
 		b.hub.AcceptLive()
 		if took := time.Since(began); took != 15*time.Second {
-			t.Errorf("it came back after %v", took)
+			t.Errorf("it came back: got %v, want %v", took, 15*time.Second)
 		}
 	})
 }
@@ -183,8 +190,10 @@ func TestSupersededByItselfIsNoFight(t *testing.T) {
 		old.WaitClosed()
 		fresh.Ack()
 		pass(5 * time.Minute)
-		if n := b.hub.Dials(); n != 2 || b.link.Ready() != nil {
-			t.Errorf("%d dials, %v", n, b.link.Ready())
+		if n := b.hub.Dials(); n != 2 {
+			t.Errorf("b.hub.Dials(): got %d, want 2", n)
+		} else if b.link.Ready() != nil {
+			t.Errorf("b.link.Ready(): got the error %v, want none", b.link.Ready())
 		}
 		if log := b.log.String(); strings.Contains(log, "another agent with the node id") {
 			t.Errorf("the owner is told of another agent:\n%s", log)
@@ -204,7 +213,7 @@ func TestStopEndsAllConnectionsWithinTheDrainTimeout(t *testing.T) {
 		b.stop()
 		<-b.done
 		if took := time.Since(began); took != 30*time.Second {
-			t.Errorf("it took %v", took)
+			t.Errorf("it took: got %v, want %v", took, 30*time.Second)
 		}
 	})
 }
@@ -262,7 +271,7 @@ func TestReceiptsGoOverTheNewConnection(t *testing.T) {
 			pass(37 * time.Millisecond * time.Duration(i))
 			release <- struct{}{}
 			if got := claims(fresh); len(got) != 1 {
-				t.Errorf("%d receipts at once", len(got))
+				t.Errorf("receipts at once: got %d, want 1", len(got))
 			}
 		}
 		if !isOpen(old) {
@@ -270,7 +279,7 @@ func TestReceiptsGoOverTheNewConnection(t *testing.T) {
 		}
 		for len(old.Frames()) > 0 {
 			if f := old.Control(); f.GetReceipts() != nil {
-				t.Error("a receipt went over the old connection")
+				t.Errorf("a receipt went over the old connection: got %v, want nil", f.GetReceipts())
 			}
 		}
 	})

@@ -67,7 +67,7 @@ func TestReconnectBacksOffWithFullJitter(t *testing.T) {
 					b := backoff{random: random}
 					for range ceilings {
 						if got := b.after(ending{}); got != 0 {
-							t.Errorf("waits %v, want nothing", got)
+							t.Errorf("waits: got %v, want nothing", got)
 						}
 					}
 					return
@@ -77,7 +77,7 @@ func TestReconnectBacksOffWithFullJitter(t *testing.T) {
 				for i, got := range f.pauses(len(ceilings)) {
 					want := time.Duration(share * float64(ceilings[i]))
 					if got < want*99/100 || got > ceilings[i] {
-						t.Errorf("pause %d is %v, want %v", i, got, want)
+						t.Errorf("pause %d: got %v, want %v", i, got, want)
 					}
 				}
 			})
@@ -91,10 +91,10 @@ func TestStableMinuteStartsTheBackOffAnew(t *testing.T) {
 		b.after(ending{})
 	}
 	if got := b.after(ending{lived: 59 * time.Second}); got < 15*time.Second {
-		t.Errorf("after a session of 59 s it waits %v", got)
+		t.Errorf("after a session of 59 s it waits: got %v, want at least %v", got, 15*time.Second)
 	}
 	if got := b.after(ending{lived: time.Minute}); got > backoffFirst {
-		t.Errorf("after a session of a minute it waits %v", got)
+		t.Errorf("after a session of a minute it waits: got %v, want at most %v", got, backoffFirst)
 	}
 }
 
@@ -103,16 +103,19 @@ func TestHubSaysWhenToComeBack(t *testing.T) {
 		early, late := backoff{random: constant(0)}, backoff{random: constant(0xff)}
 		first, last := early.after(ending{code: "shutting_down", after: told}),
 			late.after(ending{code: "shutting_down", after: told})
-		if first != least || last <= least+least/5 || last > least+least/4 {
-			t.Errorf("told %v it waits %v to %v", told, first, last)
+		if first != least {
+			t.Errorf("told %v it waits: least: got %v, want %v", told, least, first)
+		} else if last <= least+least/5 || last > least+least/4 {
+			t.Errorf("told %v it waits: last: got %v, want more than %v and at most %v", told, last, least+least/5,
+				least+least/4)
 		}
 	}
 	b := backoff{random: constant(0xff)}
 	if got := b.after(ending{code: agentwire.CodeInvalidKey, after: time.Second}); got < time.Minute {
-		t.Errorf("a refused key is tried again after %v", got)
+		t.Errorf("a refused key is tried again: got %v, want at least %v", got, time.Minute)
 	}
 	if got := b.after(ending{code: agentwire.CodeSuspended, after: 5 * time.Minute}); got < 5*time.Minute {
-		t.Errorf("told 5 min it waits %v", got)
+		t.Errorf("told 5 min it waits: got %v, want at least %v", got, 5*time.Minute)
 	}
 }
 
@@ -125,7 +128,7 @@ func TestReconnectHonoursTheHub(t *testing.T) {
 		s.WaitClosed()
 		b.hub.AcceptLive()
 		if took := time.Since(began); took < 9*time.Second || took > 9*time.Second*5/4 {
-			t.Errorf("it came back after %v", took)
+			t.Errorf("it came back: got %v, want %v to %v", took, 9*time.Second, 9*time.Second*5/4)
 		}
 	})
 }
@@ -142,7 +145,7 @@ func TestRefusedHandshakeHonoursRetryAfter(t *testing.T) {
 		began := time.Now()
 		b.hub.Accept()
 		if took := time.Since(began); took < 13*time.Second || took > 13*time.Second*5/4 {
-			t.Errorf("it came back after %v", took)
+			t.Errorf("it came back: got %v, want %v to %v", took, 13*time.Second, 13*time.Second*5/4)
 		}
 		if log := b.log.String(); !strings.Contains(log, "503 Service Unavailable: no room") {
 			t.Errorf("the log does not say why:\n%s", log)
@@ -162,17 +165,19 @@ func TestRefusedKeyIsTriedSlowlyAndToldOnce(t *testing.T) {
 					s.WaitClosed()
 					synctest.Wait()
 					if took := time.Since(began); took > time.Second {
-						t.Errorf("the agent left after %v", took)
+						t.Errorf("the agent left: got %v, want at most %v", took, time.Second)
 					}
 					dials := b.hub.Dials()
 					pass(refusedWait - time.Second)
-					if n := b.hub.Dials(); n != dials || b.link.Ready() == nil {
-						t.Errorf("it dials again before a minute, or says that it is ready")
+					if n := b.hub.Dials(); n != dials {
+						t.Errorf("it dials again before a minute, or says that it is ready: b.hub.Dials(): got %d, want %d", n, dials)
+					} else if b.link.Ready() == nil {
+						t.Error("it dials again before a minute, or says that it is ready: b.link.Ready(): got no error, want one")
 					}
 					pass(refusedWait/4 + time.Second)
 				}
 				if n := b.hub.Dials(); n != 5 {
-					t.Errorf("it dialled %d times in 5 min", n)
+					t.Errorf("it dialled: got %d, want 5", n)
 				}
 				if n := strings.Count(b.log.String(), "level=ERROR"); n != 1 {
 					t.Errorf("it is told %d times:\n%s", n, b.log)
@@ -225,8 +230,10 @@ func TestLostHubFailsItsRequestsAndIsDialledAgain(t *testing.T) {
 	}
 	s = b.hub.AcceptLive()
 	for range 4 { // every slot is free again
-		if got, end := s.Open("m", body(9)).Answer(); string(got) != body(9) || !end.GetComplete() {
-			t.Errorf("after the reconnect: %q %v", got, end)
+		if got, end := s.Open("m", body(9)).Answer(); string(got) != body(9) {
+			t.Errorf("after the reconnect: got %q, want %q", string(got), body(9))
+		} else if !end.GetComplete() {
+			t.Errorf("after the reconnect: end.GetComplete(): got false, want true, with %v", end)
 		}
 	}
 }
@@ -243,21 +250,28 @@ func TestHeartbeatsComeAsTheHubWantsAndAtOnceOnChange(t *testing.T) {
 		last := time.Now()
 		for range 4 {
 			beat := s.Control().GetHeartbeat()
-			if took := time.Since(last); beat == nil || took != 3*time.Second {
-				t.Fatalf("a heartbeat came after %v", took)
+			if took := time.Since(last); beat == nil {
+				t.Fatal("beat: got nil, want a value")
+			} else if took != 3*time.Second {
+				t.Fatalf("a heartbeat came: got %v, want %v", took, 3*time.Second)
 			}
-			if m := beat.GetModels(); len(m) != 1 || !m[0].GetHealthy() {
-				t.Errorf("it says %v", beat)
+			if m := beat.GetModels(); len(m) != 1 {
+				t.Errorf("len(m): got %d, want 1", len(m))
+			} else if !m[0].GetHealthy() {
+				t.Error("m[0].GetHealthy(): got false, want true")
 			}
 			last = time.Now()
 		}
 		b.setHealth(false)
 		beat := s.Control().GetHeartbeat()
-		if took := time.Since(last); took != 0 || beat.GetModels()[0].GetHealthy() {
-			t.Errorf("the change came after %v: %v", took, beat)
+		if took := time.Since(last); took != 0 {
+			t.Errorf("the change came: got %v, want 0", took)
+		} else if beat.GetModels()[0].GetHealthy() {
+			t.Error("beat.GetModels()[0].GetHealthy(): got true, want false")
 		}
 		if !strings.Contains(b.log.String(), "provider account is not active") {
-			t.Error("the log does not say that the account is pending")
+			t.Errorf(`the log does not say that the account is pending: got %q, want "provider account is not active" in it`,
+				b.log.String())
 		}
 	})
 }
@@ -278,7 +292,7 @@ func TestHeartbeatIntervalIsBounded(t *testing.T) {
 			}
 			s.ControlOf(isHeartbeat)
 			if took := time.Since(last); took > want+time.Second {
-				t.Errorf("told %d ms, the heartbeat came after %v", ms, took)
+				t.Errorf("told %d ms, the heartbeat came: got %v, want at most %v", ms, took, want+time.Second)
 			}
 		})
 	}
@@ -301,7 +315,7 @@ func TestHubThatNeverAnswersTheHandshakeIsLeft(t *testing.T) {
 		go func() { _, _ = io.Copy(io.Discard, far) }() // takes all, answers nothing
 		hub.AcceptLive()
 		if took := time.Since(began); took < handshakeTimeout || took > handshakeTimeout+time.Second {
-			t.Errorf("it left after %v", took)
+			t.Errorf("it left: got %v, want %v to %v", took, handshakeTimeout, handshakeTimeout+time.Second)
 		}
 	})
 }
@@ -321,10 +335,10 @@ func TestHubThatFallsSilentIsLeft(t *testing.T) {
 		<-b.link.Registered()
 		pass(2 * time.Minute)
 		if s.Pings() < 7 {
-			t.Errorf("%d pings in two minutes", s.Pings())
+			t.Errorf("pings in two minutes: got %d, want at least 7", s.Pings())
 		}
 		if hub.Dials() != 1 {
-			t.Fatalf("%d dials while the hub answers", hub.Dials())
+			t.Fatalf("dials while the hub answers: got %d, want 1", hub.Dials())
 		}
 		gate.shut() // as if a router between had forgotten the connection
 		began := time.Now()
@@ -332,7 +346,7 @@ func TestHubThatFallsSilentIsLeft(t *testing.T) {
 			pass(time.Second)
 		}
 		if took := time.Since(began); took < silence-pingInterval || took > silence+maxBackoff {
-			t.Errorf("it dialled again after %v", took)
+			t.Errorf("it dialled again: got %v, want %v to %v", took, silence-pingInterval, silence+maxBackoff)
 		}
 	})
 }
@@ -370,7 +384,7 @@ func TestPingsAreAnsweredWhileNothingIsSent(t *testing.T) {
 		s.Ping()
 		synctest.Wait()
 		if n := s.Pongs(); n != 1 {
-			t.Errorf("%d pongs", n)
+			t.Errorf("pongs: got %d, want 1", n)
 		}
 	})
 }
@@ -392,8 +406,10 @@ func TestDrainLetsRequestsEnd(t *testing.T) {
 			t.Errorf("a new request: %v", end)
 		}
 		close(release)
-		if got, end := st.Answer(); string(got) != body(10) || !end.GetComplete() {
-			t.Errorf("the open request: %q %v", got, end)
+		if got, end := st.Answer(); string(got) != body(10) {
+			t.Errorf("the open request: got %q, want %q", string(got), body(10))
+		} else if !end.GetComplete() {
+			t.Errorf("the open request: end.GetComplete(): got false, want true, with %v", end)
 		}
 		s.WaitClosed()
 		<-b.done
@@ -413,7 +429,7 @@ func TestDrainIsBounded(t *testing.T) {
 		b.stop()
 		<-b.done
 		if took := time.Since(began); took != 30*time.Second {
-			t.Errorf("it took %v", took)
+			t.Errorf("it took: got %v, want %v", took, 30*time.Second)
 		}
 	})
 }
@@ -427,7 +443,7 @@ func TestStopBeforeRegistrationIsAtOnce(t *testing.T) {
 		<-b.done
 		s.WaitClosed()
 		if took := time.Since(began); took > time.Second {
-			t.Errorf("it took %v", took)
+			t.Errorf("it took: got %v, want at most %v", took, time.Second)
 		}
 	})
 }
@@ -448,8 +464,10 @@ func TestReadyFollowsTheConnection(t *testing.T) {
 		s.Refuse("shutting_down", 5*time.Second)
 		s.WaitClosed()
 		synctest.Wait()
-		if err := b.link.Ready(); err == nil || !strings.Contains(err.Error(), "shutting_down") {
-			t.Errorf("after the hub left: %v", err)
+		if err := b.link.Ready(); err == nil {
+			t.Error("after the hub left: got no error, want one")
+		} else if !strings.Contains(err.Error(), "shutting_down") {
+			t.Errorf(`after the hub left: got the error %q, want "shutting_down" in it`, err)
 		}
 	})
 }
@@ -464,8 +482,13 @@ func TestTheLogHoldsNeitherKeyNorPrompt(t *testing.T) {
 	b.hub.AcceptLive()
 	b.stop()
 	<-b.done
-	if log := b.log.String(); strings.Contains(log, testKey) || strings.Contains(log, "private") || log == "" {
-		t.Errorf("the log holds what it must not:\n%s", log)
+	switch log := b.log.String(); {
+	case strings.Contains(log, testKey):
+		t.Errorf("the log holds what it must not: log: got %q, want it without %q", log, testKey)
+	case strings.Contains(log, "private"):
+		t.Errorf(`the log holds what it must not: log: got %q, want it without "private"`, log)
+	case log == "":
+		t.Error(`the log holds what it must not: log: got "", want some text`)
 	}
 }
 

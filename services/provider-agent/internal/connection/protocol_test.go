@@ -80,8 +80,10 @@ func TestHubThatBreaksTheProtocolIsToldAndLeft(t *testing.T) {
 			if c.raw != nil {
 				s.SendRaw(c.kind, c.raw)
 			}
-			if e := s.ControlOf(isError).GetError(); e.GetCode() != c.code || e.GetMessage() == "" {
-				t.Errorf("the hub is told %v", e)
+			if e := s.ControlOf(isError).GetError(); e.GetCode() != c.code {
+				t.Errorf("the hub is told: e.GetCode(): got %q, want %q", e.GetCode(), c.code)
+			} else if e.GetMessage() == "" {
+				t.Error(`the hub is told: e.GetMessage(): got "", want some text`)
 			}
 			s.WaitClosed()
 			st := b.hub.AcceptLive().OpenOnly(hubtest.OpenOf("m", []byte(body(1))))
@@ -105,7 +107,7 @@ func TestRequestBeforeTheAcknowledgementIsAFault(t *testing.T) {
 	s.Foresee(1)
 	s.SendAsIs(openFrame(1, 1, 10))
 	if e := s.ControlOf(isError).GetError(); e.GetCode() != agentwire.CodeProtocolError {
-		t.Errorf("the hub is told %v", e)
+		t.Errorf("the hub is told: got %q, want %q", e.GetCode(), agentwire.CodeProtocolError)
 	}
 }
 
@@ -113,7 +115,7 @@ func TestHubThatExceedsItsCreditIsToldAndLeft(t *testing.T) {
 	s, _ := newTestSession(t, Config{MaxRequestBytes: 10 << 20}, blocked)
 	handle := func(f *agentv2.Frame) *ending { return s.handle(mustMarshal(t, f)) }
 	if why := handle(openFrame(1, 1, 2<<20)); why != nil {
-		t.Fatal(why.reason())
+		t.Fatalf("why: got %+v, want nil", why)
 	}
 	// The agent grants at every quarter of the window; a grant that it holds
 	// back is what a hub may run into, so take the credit away here.
@@ -121,10 +123,12 @@ func TestHubThatExceedsItsCreditIsToldAndLeft(t *testing.T) {
 	s.streams[1].recv.Take(agentwire.StreamWindow - agentwire.MaxData)
 	s.mu.Unlock()
 	if why := handle(dataFrame(1, 2, agentwire.MaxData, false)); why != nil {
-		t.Fatal(why.reason())
+		t.Fatalf("why: got %+v, want nil", why)
 	}
-	if why := handle(dataFrame(1, 3, 1, false)); why == nil || why.code != agentwire.CodeWindowExceeded {
-		t.Errorf("beyond the stream's credit: %v", why)
+	if why := handle(dataFrame(1, 3, 1, false)); why == nil {
+		t.Error("beyond the stream's credit: why: got nil, want a value")
+	} else if why.code != agentwire.CodeWindowExceeded {
+		t.Errorf("beyond the stream's credit: why.code: got %q, want %q", why.code, agentwire.CodeWindowExceeded)
 	}
 	s, _ = newTestSession(t, Config{MaxRequestBytes: 10 << 20}, blocked)
 	handle = func(f *agentv2.Frame) *ending { return s.handle(mustMarshal(t, f)) }
@@ -132,8 +136,10 @@ func TestHubThatExceedsItsCreditIsToldAndLeft(t *testing.T) {
 	s.mu.Lock()
 	s.recv.Take(agentwire.ConnWindow - 10)
 	s.mu.Unlock()
-	if why := handle(dataFrame(1, 2, 11, false)); why == nil || why.code != agentwire.CodeWindowExceeded {
-		t.Errorf("beyond the connection's credit: %v", why)
+	if why := handle(dataFrame(1, 2, 11, false)); why == nil {
+		t.Error("beyond the connection's credit: why: got nil, want a value")
+	} else if why.code != agentwire.CodeWindowExceeded {
+		t.Errorf("beyond the connection's credit: why.code: got %q, want %q", why.code, agentwire.CodeWindowExceeded)
 	}
 }
 
@@ -144,8 +150,10 @@ func TestUnknownFramesAreTolerated(t *testing.T) {
 	st := s.OpenOnly(hubtest.OpenOf("m", []byte(body(3))))
 	st.Send(&agentv2.Frame{})
 	st.SendBody([]byte(body(3)))
-	if got, end := st.Answer(); string(got) != body(3) || !end.GetComplete() {
-		t.Errorf("%q %v", got, end)
+	if got, end := st.Answer(); string(got) != body(3) {
+		t.Errorf("got %q, want %q", string(got), body(3))
+	} else if !end.GetComplete() {
+		t.Errorf("end.GetComplete(): got false, want true, with %v", end)
 	}
 }
 
@@ -155,11 +163,18 @@ func TestFloodOfRequestsThatAreNotReadEndsTheConnection(t *testing.T) {
 		open := openFrame(i+1, 1, 10)
 		open.GetOpen().ModelId = "unknown"
 		if why := s.handle(mustMarshal(t, open)); why != nil {
-			t.Fatal(why.reason())
+			t.Fatalf("why: got %+v, want nil", why)
 		}
 	}
-	if s.why == nil || s.why.code != agentwire.CodeProtocolError || len(s.control) > agentwire.MaxWaiting {
-		t.Errorf("%d answers wait, the session's end is %v", len(s.control), s.why)
+	switch {
+	case s.why == nil:
+		t.Errorf("%d answers wait, the session's end is %v: s.why: got nil, want a value", len(s.control), s.why)
+	case s.why.code != agentwire.CodeProtocolError:
+		t.Errorf("%d answers wait, the session's end is %v: s.why.code: got %q, want %q", len(s.control), s.why, s.why.code,
+			agentwire.CodeProtocolError)
+	case len(s.control) > agentwire.MaxWaiting:
+		t.Errorf("%d answers wait, the session's end is %v: len(s.control): got %d, want at most %d", len(s.control), s.why,
+			len(s.control), agentwire.MaxWaiting)
 	}
 }
 
@@ -178,7 +193,7 @@ func newTestSession(t testing.TB, cfg Config, serve Serve) (*session, *slots) {
 	s := newTestSessionUnregistered(t, cfg, serve)
 	ack := &agentv2.Frame{Seq: 1, Body: &agentv2.Frame_RegisterAck{RegisterAck: &agentv2.RegisterAck{}}}
 	if why := s.handle(mustMarshal(t, ack)); why != nil {
-		t.Fatal(why.reason())
+		t.Fatalf("why: got %+v, want nil", why)
 	}
 	return s, s.slots
 }
@@ -232,14 +247,19 @@ func FuzzHandle(f *testing.F) {
 			}
 			start := 0
 			for _, end := range b.ends {
-				if err := proto.Unmarshal(b.bytes[start:end], &agentv2.Frame{}); err != nil || end-start > agentwire.MaxMessage {
-					t.Fatalf("a frame of %d bytes goes out: %v", end-start, err)
+				if err := proto.Unmarshal(b.bytes[start:end], &agentv2.Frame{}); err != nil {
+					t.Fatalf("got the error %v, want none", err)
+				} else if end-start > agentwire.MaxMessage {
+					t.Fatalf("a frame: got %d, want at most %d", end-start, agentwire.MaxMessage)
 				}
 				start = end
 			}
 			if why != nil {
-				if strings.ContainsAny(why.reason(), "\n\x00") || why.after < 0 || why.after > maxHubPause {
-					t.Fatalf("the ending is %+v", why)
+				if strings.ContainsAny(why.reason(), "\n\x00") {
+					t.Fatal("the ending: strings.ContainsAny(…): got true, want false")
+				}
+				if why.after < 0 || why.after > maxHubPause {
+					t.Fatalf("the ending: why.after: got %v, want 0 to %v", why.after, maxHubPause)
 				}
 				s.fail(why)
 			}
@@ -251,8 +271,11 @@ func FuzzHandle(f *testing.F) {
 		}
 		s.fail(&ending{text: "over"})
 		s.work.Wait()
-		if n := slots.active(); n != 0 || slots.bytes != 16<<20 {
-			t.Fatalf("%d slots are taken behind the end, %d bytes free", n, slots.bytes)
+		if n := slots.active(); n != 0 {
+			t.Fatalf("%d slots are taken behind the end, %d bytes free: slots.active(): got %d, want 0", n, slots.bytes, n)
+		} else if slots.bytes != 16<<20 {
+			t.Fatalf("%d slots are taken behind the end, %d bytes free: slots.bytes: got %d, want 16<<20", n, slots.bytes,
+				slots.bytes)
 		}
 	})
 }
@@ -268,12 +291,12 @@ func TestSlotsComeBackWhoeverEndsARequest(t *testing.T) {
 			s.OpenOnly(hubtest.OpenOf("m", []byte(body(1))))
 			synctest.Wait()
 			if n := b.link.slots.active(); n != 4 {
-				t.Errorf("%d slots are taken", n)
+				t.Errorf("slots taken: got %d, want 4", n)
 			}
 			s.Kill()
 			synctest.Wait()
 			if n := b.link.slots.active(); n != 0 {
-				t.Errorf("%d slots are taken behind the end", n)
+				t.Errorf("slots taken behind the end: got %d, want 0", n)
 			}
 		}
 	})
@@ -284,7 +307,9 @@ func TestMessageAboveTheBoundEndsTheConnection(t *testing.T) {
 	s := b.hub.AcceptLive()
 	s.SendRaw(websocket.BinaryMessage, make([]byte, agentwire.MaxMessage+1))
 	s.WaitClosed()
-	if got, end := b.hub.AcceptLive().Open("m", body(1)).Answer(); string(got) != body(1) || !end.GetComplete() {
-		t.Errorf("the next session: %q %v", got, end)
+	if got, end := b.hub.AcceptLive().Open("m", body(1)).Answer(); string(got) != body(1) {
+		t.Errorf("the next session: got %q, want %q", string(got), body(1))
+	} else if !end.GetComplete() {
+		t.Errorf("the next session: end.GetComplete(): got false, want true, with %v", end)
 	}
 }

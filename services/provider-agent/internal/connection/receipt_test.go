@@ -108,23 +108,48 @@ func TestAServedRequestIsClaimedUntilItIsAcknowledged(t *testing.T) {
 		}
 		first := claims(s)
 		signed, err := frame.ReadReceipt(first[0])
-		if err != nil || signed.Verify(store.PublicKey()) != nil {
-			t.Fatalf("%v: %v", first, err)
+		if err != nil {
+			t.Fatalf("got the error %v, want none", err)
 		}
-		if r := signed.Receipt; len(first) != 1 || r.Request != requestID(1) || r.Attempt != 1 || r.SentTokens != 3 ||
-			r.SentBytes != 15 || !r.Complete ||
-			!r.Claimed || r.ClaimedPrompt != 5 || r.ClaimedCompletion != 3 || string(r.Proof) != "proof" || r.Model != "m" {
-			t.Errorf("%+v", r)
+		if got := signed.Verify(store.PublicKey()); got != nil {
+			t.Fatalf("signed.Verify(store.PublicKey()): got the error %v, want none", got)
+		}
+		switch r := signed.Receipt; {
+		case len(first) != 1:
+			t.Errorf("len(first): got %d, want 1", len(first))
+		case r.Request != requestID(1):
+			t.Errorf("r.Request: got %v, want %v", r.Request, requestID(1))
+		case r.Attempt != 1:
+			t.Errorf("r.Attempt: got %d, want 1", r.Attempt)
+		case r.SentTokens != 3:
+			t.Errorf("r.SentTokens: got %d, want 3", r.SentTokens)
+		case r.SentBytes != 15:
+			t.Errorf("r.SentBytes: got %d, want 15", r.SentBytes)
+		case !r.Complete:
+			t.Error("r.Complete: got false, want true")
+		case !r.Claimed:
+			t.Error("r.Claimed: got false, want true")
+		case r.ClaimedPrompt != 5:
+			t.Errorf("r.ClaimedPrompt: got %d, want 5", r.ClaimedPrompt)
+		case r.ClaimedCompletion != 3:
+			t.Errorf("r.ClaimedCompletion: got %d, want 3", r.ClaimedCompletion)
+		case string(r.Proof) != "proof":
+			t.Errorf(`r.Proof: got %q, want "proof"`, string(r.Proof))
+		case r.Model != "m":
+			t.Errorf(`r.Model: got %q, want "m"`, r.Model)
 		}
 		s.Kill()
 		s = b.hub.AcceptLive()
-		if again := claims(s); len(again) != 1 || !bytes.Equal(again[0].GetSignature(), first[0].GetSignature()) {
-			t.Errorf("a new connection hears %v", again)
+		if again := claims(s); len(again) != 1 {
+			t.Errorf("a new connection hears: len(again): got %d, want 1, in %v", len(again), again)
+		} else if !bytes.Equal(again[0].GetSignature(), first[0].GetSignature()) {
+			t.Errorf("a new connection hears: again[0].GetSignature(): got %q, want %q", again[0].GetSignature(),
+				first[0].GetSignature())
 		}
 		acknowledge(s, first)
 		synctest.Wait()
 		if kept := store.Status().Kept; kept != 0 {
-			t.Errorf("%d are kept", kept)
+			t.Errorf("kept: got %d, want 0", kept)
 		}
 	})
 }
@@ -156,11 +181,13 @@ func TestAReceiptThatWasNeverSentIsSentAfterARestart(t *testing.T) {
 		}
 		synctest.Wait() // END is out; the receipt waits, and the agent dies
 		if n := store.Status().Kept; n != 1 {
-			t.Fatalf("%d receipts are kept", n)
+			t.Fatalf("receipts kept: got %d, want 1", n)
 		}
 		reborn := setup(t, streamed(3), options{piped: true, receipts: keep(t, left(t, dir))})
-		if got := claims(reborn.hub.AcceptLive()); len(got) != 1 || got[0].GetSentTokens() != 3 {
-			t.Errorf("after a restart %v", got)
+		if got := claims(reborn.hub.AcceptLive()); len(got) != 1 {
+			t.Errorf("after a restart: len(got): got %d, want 1, in %v", len(got), got)
+		} else if got[0].GetSentTokens() != 3 {
+			t.Errorf("after a restart: got[0].GetSentTokens(): got %d, want 3", got[0].GetSentTokens())
 		}
 	})
 }
@@ -204,13 +231,15 @@ func TestOnlyWhatWasSentIsClaimed(t *testing.T) {
 				// One that is sure to be claimed tells that the other is not.
 				if tc.limit == 0 {
 					if n := b.link.deps.Receipts.Status().Kept; n != 0 {
-						t.Errorf("%d receipts", n)
+						t.Errorf("receipts: got %d, want 0", n)
 					}
 					return
 				}
 				got := claims(s)[0]
-				if n := got.GetSentTokens(); n < tc.least || n > tc.limit || got.GetComplete() != tc.complete {
-					t.Errorf("claimed %v", got)
+				if n := got.GetSentTokens(); n < tc.least || n > tc.limit {
+					t.Errorf("got.GetSentTokens(): got %d, want %d to %d", n, tc.least, tc.limit)
+				} else if got.GetComplete() != tc.complete {
+					t.Errorf("claimed: got.GetComplete(): got %t, want %t", got.GetComplete(), tc.complete)
 				}
 			})
 		})
@@ -233,7 +262,7 @@ func TestWithoutAProofThereIsNoReceipt(t *testing.T) {
 		b.hub.AcceptLive().Open("m", streamText).Answer()
 		synctest.Wait()
 		if n := store.Status().Kept; n != 0 {
-			t.Errorf("%d receipts for a hub that takes none", n)
+			t.Errorf("receipts for a hub that takes none: got %d, want 0", n)
 		}
 	})
 }
@@ -252,13 +281,17 @@ func TestReceiptsArePacedAndOldestFirst(t *testing.T) {
 		seen, last := 0, time.Time{}
 		for seen < 300 {
 			list := claims(s)
-			if now := time.Now(); len(list) > receiptsPerFrame || now.Sub(last) < receiptsInterval {
-				t.Fatalf("%d receipts %v after the last", len(list), now.Sub(last))
+			if now := time.Now(); len(list) > receiptsPerFrame {
+				t.Fatalf("%d receipts %v after the last: len(list): got %d, want at most %d", len(list), now.Sub(last), len(list),
+					receiptsPerFrame)
+			} else if now.Sub(last) < receiptsInterval {
+				t.Fatalf("%d receipts %v after the last: now.Sub(last): got %v, want at least %v", len(list), now.Sub(last),
+					now.Sub(last), receiptsInterval)
 			}
 			last = time.Now()
 			for _, r := range list {
 				if id := fmt.Sprintf("%x", r.GetRequestId()[14:]); id != fmt.Sprintf("%04x", seen) {
-					t.Fatalf("receipt %s in place %d", id, seen)
+					t.Fatalf("receipt %s in place %d: got %q, want %q", id, seen, id, fmt.Sprintf("%04x", seen))
 				}
 				seen++
 			}

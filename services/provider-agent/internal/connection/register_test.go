@@ -23,7 +23,7 @@ func TestRegistrationTellsOfTheMachine(t *testing.T) {
 		}})
 		s := b.hub.AcceptLive()
 		if h := s.Register.GetHardware(); h != nil {
-			t.Errorf("of nothing it tells %v", h)
+			t.Errorf("of nothing it tells: got %v, want nil", h)
 		}
 		found.Store(&hardware.Report{
 			Type: "RTX 4090", Model: "NVIDIA GeForce RTX 4090", Count: 2, MemoryMB: 24564, ComputeCapability: "8.9",
@@ -31,10 +31,21 @@ func TestRegistrationTellsOfTheMachine(t *testing.T) {
 		})
 		s.Kill()
 		h := b.hub.AcceptLive().Register.GetHardware()
-		if h.GetGpuType() != "RTX 4090" || h.GetGpuModel() != "NVIDIA GeForce RTX 4090" || h.GetGpuCount() != 2 ||
-			h.GetMemoryTotalMb() != 24564 ||
-			h.GetComputeCapability() != "8.9" || h.GetDriverVersion() != "550" || h.GetServingEngine() != "vllm" {
-			t.Errorf("it tells %v", h)
+		switch {
+		case h.GetGpuType() != "RTX 4090":
+			t.Errorf(`it tells: h.GetGpuType(): got %q, want "RTX 4090"`, h.GetGpuType())
+		case h.GetGpuModel() != "NVIDIA GeForce RTX 4090":
+			t.Errorf(`it tells: h.GetGpuModel(): got %q, want "NVIDIA GeForce RTX 4090"`, h.GetGpuModel())
+		case h.GetGpuCount() != 2:
+			t.Errorf("it tells: h.GetGpuCount(): got %d, want 2", h.GetGpuCount())
+		case h.GetMemoryTotalMb() != 24564:
+			t.Errorf("it tells: h.GetMemoryTotalMb(): got %d, want 24564", h.GetMemoryTotalMb())
+		case h.GetComputeCapability() != "8.9":
+			t.Errorf(`it tells: h.GetComputeCapability(): got %q, want "8.9"`, h.GetComputeCapability())
+		case h.GetDriverVersion() != "550":
+			t.Errorf(`it tells: h.GetDriverVersion(): got %q, want "550"`, h.GetDriverVersion())
+		case h.GetServingEngine() != "vllm":
+			t.Errorf(`it tells: h.GetServingEngine(): got %q, want "vllm"`, h.GetServingEngine())
 		}
 	})
 }
@@ -52,14 +63,18 @@ func TestHeartbeatsTellTheLoadOfTheEngines(t *testing.T) {
 			s.Open("m", body(1))
 		}
 		pass(10 * time.Second)
-		if h := s.ControlOf(isHeartbeat).GetHeartbeat(); h.GetActiveRequests() != 3 || h.GetQueuedRequests() != 0 {
-			t.Errorf("with three of its own under way it tells %v", h)
+		if h := s.ControlOf(isHeartbeat).GetHeartbeat(); h.GetActiveRequests() != 3 {
+			t.Errorf("with three of its own under way it tells: h.GetActiveRequests(): got %d, want 3", h.GetActiveRequests())
+		} else if h.GetQueuedRequests() != 0 {
+			t.Errorf("with three of its own under way it tells: h.GetQueuedRequests(): got %d, want 0", h.GetQueuedRequests())
 		}
 		active.Store(17) // others ask the engines, too
 		queued.Store(5)
 		pass(10 * time.Second)
-		if h := s.ControlOf(isHeartbeat).GetHeartbeat(); h.GetActiveRequests() != 17 || h.GetQueuedRequests() != 5 {
-			t.Errorf("it tells %v", h)
+		if h := s.ControlOf(isHeartbeat).GetHeartbeat(); h.GetActiveRequests() != 17 {
+			t.Errorf("it tells: h.GetActiveRequests(): got %d, want 17", h.GetActiveRequests())
+		} else if h.GetQueuedRequests() != 5 {
+			t.Errorf("it tells: h.GetQueuedRequests(): got %d, want 5", h.GetQueuedRequests())
 		}
 	})
 }
@@ -76,16 +91,24 @@ func TestEveryRegistrationShowsACredentialOfItsOwn(t *testing.T) {
 			}
 		}})
 		s := b.hub.AcceptLive()
-		if r := s.Register; r.GetToken() != "" || r.GetOwnerAddress() != "0xabc" || r.GetSignature()[0] != 1 ||
-			r.GetAuthNonce() != "nonce" {
-			t.Errorf("REGISTER is %v", r)
+		switch r := s.Register; {
+		case r.GetToken() != "":
+			t.Errorf(`REGISTER: r.GetToken(): got %q, want ""`, r.GetToken())
+		case r.GetOwnerAddress() != "0xabc":
+			t.Errorf(`REGISTER: r.GetOwnerAddress(): got %q, want "0xabc"`, r.GetOwnerAddress())
+		case r.GetSignature()[0] != 1:
+			t.Errorf("REGISTER: r.GetSignature()[0]: got %d, want 1", r.GetSignature()[0])
+		case r.GetAuthNonce() != "nonce":
+			t.Errorf(`REGISTER: r.GetAuthNonce(): got %q, want "nonce"`, r.GetAuthNonce())
 		}
 		s.Kill()
 		if r := b.hub.AcceptLive().Register; r.GetSignature()[0] != 3 {
-			t.Errorf("REGISTER is %v", r)
+			t.Errorf("REGISTER: got %d, want 3", r.GetSignature()[0])
 		}
-		if log := b.log.String(); b.hub.Dials() != 2 || !strings.Contains(log, "the service does notanswer") {
-			t.Errorf("%d dials; the log is\n%s", b.hub.Dials(), log)
+		if log := b.log.String(); b.hub.Dials() != 2 {
+			t.Errorf("b.hub.Dials(): got %d, want 2", b.hub.Dials())
+		} else if !strings.Contains(log, "the service does notanswer") {
+			t.Errorf(`log: got %q, want "the service does notanswer" in it`, log)
 		}
 	})
 }
@@ -106,9 +129,10 @@ func TestOwnerIsToldOfTheStatusAndTheWarning(t *testing.T) {
 		if !strings.Contains(log, "the hub warns: this connection tookanother's place") {
 			t.Errorf("%s: the warning is missing:\n%s", status, log)
 		}
-		if told := strings.Contains(log, "provider account is not active"); told != (want != "") ||
-			!strings.Contains(log, want) {
-			t.Errorf("%s: the log is\n%s", status, log)
+		if told := strings.Contains(log, "provider account is not active"); told != (want != "") {
+			t.Errorf("%s: told: got %t, want %t", status, told, want != "")
+		} else if !strings.Contains(log, want) {
+			t.Errorf("%s: the log: got %q, want %q in it", status, log, want)
 		}
 	}
 }
@@ -136,7 +160,7 @@ func TestMachineThatBecomesKnownIsRegisteredAnew(t *testing.T) {
 			t.Error("the hub is not told before")
 		}
 		if h := fresh.Register.GetHardware(); h.GetServingEngine() != "ollama" {
-			t.Errorf("the hub hears of %v", h)
+			t.Errorf(`the hub hears: got %q, want "ollama"`, h.GetServingEngine())
 		}
 		if !isOpen(old) {
 			t.Error("the old connection ended under its request")
@@ -151,7 +175,7 @@ func TestMachineThatBecomesKnownIsRegisteredAnew(t *testing.T) {
 			fresh.Ping()
 		}
 		if b.hub.Dials() != 2 {
-			t.Errorf("%d dials", b.hub.Dials())
+			t.Errorf("dials: got %d, want 2", b.hub.Dials())
 		}
 	})
 }
@@ -180,12 +204,17 @@ func TestHandOverCostsNothingUntilItsSuccessorCanRegister(t *testing.T) {
 		found.Store(&hardware.Report{Type: "m3_max", Count: 1, Engine: "ollama"})
 		for b.hub.Dials() < 2 { // and the first one fails, too
 			pass(50 * time.Millisecond)
-			if got, end := old.Open("m", body(3)).Answer(); string(got) != body(3) || !end.GetComplete() {
-				t.Fatalf("after %d credentials: END is %v", asked.Load(), end)
+			if got, end := old.Open("m", body(3)).Answer(); string(got) != body(3) {
+				t.Fatalf("got %q, want %q", string(got), body(3))
+			} else if !end.GetComplete() {
+				t.Fatalf("end.GetComplete(): got false, want true, with %v", end)
 			}
 		}
-		if asked.Load() != 2+failures || old.Drains() {
-			t.Errorf("%d credentials were asked for; drains: %v", asked.Load(), old.Drains())
+		if asked.Load() != 2+failures {
+			t.Errorf("%d credentials were asked for; drains: %v: asked.Load(): got %d, want %d", asked.Load(), old.Drains(),
+				asked.Load(), 2+failures)
+		} else if old.Drains() {
+			t.Errorf("%d credentials were asked for; drains: %v: old.Drains(): got true, want false", asked.Load(), old.Drains())
 		}
 		b.setHealth(false) // the news is still the old one's to tell
 		for beat := old.ControlOf(isHeartbeat).GetHeartbeat(); beat.GetModels()[0].GetHealthy(); {
@@ -200,8 +229,10 @@ func TestHandOverCostsNothingUntilItsSuccessorCanRegister(t *testing.T) {
 		}
 		fresh.Ack()
 		old.WaitClosed()
-		if b.link.Ready() != nil || strings.Contains(b.log.String(), "another agent with the node id") {
-			t.Errorf("%v; the log is\n%s", b.link.Ready(), b.log)
+		if b.link.Ready() != nil {
+			t.Errorf("b.link.Ready(): got the error %v, want none", b.link.Ready())
+		} else if strings.Contains(b.log.String(), "another agent with the node id") {
+			t.Errorf(`b.log: got %q, want it without "another agent with the node id"`, b.log.String())
 		}
 	})
 }
@@ -222,8 +253,10 @@ func TestSuccessorDoesNotWaitForEverForAHubThatDoesNotAnswer(t *testing.T) {
 		}
 		began := time.Now()
 		b.hub.AcceptLive()
-		if took := time.Since(began); took < heardTimeout-time.Second || took > heardTimeout || !old.Drains() {
-			t.Errorf("it registers after %v", took)
+		if took := time.Since(began); took < heardTimeout-time.Second || took > heardTimeout {
+			t.Errorf("it registers: got %v, want %v to %v", took, heardTimeout-time.Second, heardTimeout)
+		} else if !old.Drains() {
+			t.Error("old.Drains(): got false, want true")
 		}
 		old.WaitClosed()
 	})

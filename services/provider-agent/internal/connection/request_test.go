@@ -20,16 +20,36 @@ import (
 func TestRegisterTellsWhoAndWhatIsOffered(t *testing.T) {
 	b := setup(t, echo, options{})
 	got := b.hub.Accept().Register
-	if got.GetToken() != testKey || got.GetNodeId() != "node-under-test" || got.GetNodeName() != "rig" ||
-		got.GetRegion() != "here" ||
-		got.GetAgentVersion() != "1" || got.GetMaxRequestBytes() != 10<<20 ||
-		strings.Join(got.GetCapabilities(), " ") != "chat stream cancel logprobs" {
-		t.Errorf("REGISTER is %v", got)
+	switch {
+	case got.GetToken() != testKey:
+		t.Errorf("REGISTER: got.GetToken(): got %q, want %q", got.GetToken(), testKey)
+	case got.GetNodeId() != "node-under-test":
+		t.Errorf(`REGISTER: got.GetNodeId(): got %q, want "node-under-test"`, got.GetNodeId())
+	case got.GetNodeName() != "rig":
+		t.Errorf(`REGISTER: got.GetNodeName(): got %q, want "rig"`, got.GetNodeName())
+	case got.GetRegion() != "here":
+		t.Errorf(`REGISTER: got.GetRegion(): got %q, want "here"`, got.GetRegion())
+	case got.GetAgentVersion() != "1":
+		t.Errorf(`REGISTER: got.GetAgentVersion(): got %q, want "1"`, got.GetAgentVersion())
+	case got.GetMaxRequestBytes() != 10<<20:
+		t.Errorf("REGISTER: got.GetMaxRequestBytes(): got %d, want 10<<20", got.GetMaxRequestBytes())
+	case strings.Join(got.GetCapabilities(), " ") != "chat stream cancel logprobs":
+		t.Errorf(`REGISTER: strings.Join(…): got %q, want "chat stream cancel logprobs"`,
+			strings.Join(got.GetCapabilities(), " "))
 	}
-	if m := got.GetModels(); len(m) != 1 || m[0].GetModelId() != "m" || m[0].GetContextLength() != 4096 ||
-		m[0].GetCapacity() != 4 ||
-		m[0].GetQuantization() != "fp8" || !m[0].GetHealthy() {
-		t.Errorf("models are %v", m)
+	switch m := got.GetModels(); {
+	case len(m) != 1:
+		t.Errorf("models: len(m): got %d, want 1, in %v", len(m), m)
+	case m[0].GetModelId() != "m":
+		t.Errorf(`models: m[0].GetModelId(): got %q, want "m"`, m[0].GetModelId())
+	case m[0].GetContextLength() != 4096:
+		t.Errorf("models: m[0].GetContextLength(): got %d, want 4096", m[0].GetContextLength())
+	case m[0].GetCapacity() != 4:
+		t.Errorf("models: m[0].GetCapacity(): got %d, want 4", m[0].GetCapacity())
+	case m[0].GetQuantization() != "fp8":
+		t.Errorf(`models: m[0].GetQuantization(): got %q, want "fp8"`, m[0].GetQuantization())
+	case !m[0].GetHealthy():
+		t.Error("models: m[0].GetHealthy(): got false, want true")
 	}
 }
 
@@ -51,10 +71,17 @@ func TestAnswerArrivesAsTheEngineWroteIt(t *testing.T) {
 	}, options{})
 	got, end := b.hub.AcceptLive().Open("m", body(1)).Answer()
 	if !bytes.Equal(got, want) {
-		t.Errorf("%d bytes arrived of %d, or not the same", len(got), len(want))
+		t.Errorf("bytes arrived of %d, or not the same: got %q, want %q", len(want), got, want)
 	}
-	if end.GetEngineStatus() != 200 || !end.GetComplete() || end.GetBusy() || end.GetError() != "" {
-		t.Errorf("END is %v", end)
+	switch {
+	case end.GetEngineStatus() != 200:
+		t.Errorf("end.GetEngineStatus(): got %d, want 200", end.GetEngineStatus())
+	case !end.GetComplete():
+		t.Errorf("end.GetComplete(): got false, want true, with %v", end)
+	case end.GetBusy():
+		t.Errorf("end.GetBusy(): got true, want false, with %v", end)
+	case end.GetError() != "":
+		t.Errorf(`end.GetError(): got %q, want ""`, end.GetError())
 	}
 }
 
@@ -63,8 +90,10 @@ func TestBodyLargerThanTheWindowArrivesWhole(t *testing.T) {
 	s := b.hub.AcceptLive()
 	for range 3 { // 27 MiB in all: the connection's credit comes back too
 		want := body(9 << 20)
-		if got, end := s.Open("m", want).Answer(); string(got) != want || !end.GetComplete() {
-			t.Fatalf("%d bytes arrived of %d: %v", len(got), len(want), end)
+		if got, end := s.Open("m", want).Answer(); string(got) != want {
+			t.Fatalf("%d bytes arrived of %d: %v: got %q, want %q", len(got), len(want), end, string(got), want)
+		} else if !end.GetComplete() {
+			t.Fatalf("%d bytes arrived of %d: %v: end.GetComplete(): got false, want true", len(got), len(want), end)
 		}
 	}
 }
@@ -73,8 +102,10 @@ func TestRequestKeepsWhatTheHubSaid(t *testing.T) {
 	seen := make(chan Request, 1)
 	b := setup(t, func(ctx context.Context, r Request, _ io.Writer) Answer {
 		seen <- r
-		if deadline, ok := ctx.Deadline(); !ok || time.Until(deadline) > time.Minute+hubFirst {
-			t.Errorf("the deadline is %v", deadline)
+		if deadline, ok := ctx.Deadline(); !ok {
+			t.Error("ok of ctx.Deadline(): got false, want true")
+		} else if got := time.Until(deadline); got > time.Minute+hubFirst {
+			t.Errorf("time.Until(deadline): got %v, want at most %v", got, time.Minute+hubFirst)
 		}
 		return Answer{Status: 200}
 	}, options{})
@@ -84,10 +115,19 @@ func TestRequestKeepsWhatTheHubSaid(t *testing.T) {
 	st := b.hub.AcceptLive().OpenOnly(open)
 	st.SendBody(text)
 	r := <-seen
-	if r.ID != open.GetRequestId() || r.ModelID != "m" || !r.Stream || string(r.Body) != string(text) ||
-		r.Traceparent != open.GetTraceparent() ||
-		string(r.Body[r.ModelOffset:r.ModelOffset+r.ModelLength]) != `"m"` {
-		t.Errorf("the request is %+v", r)
+	switch {
+	case r.ID != open.GetRequestId():
+		t.Errorf("the request: r.ID: got %q, want %q", r.ID, open.GetRequestId())
+	case r.ModelID != "m":
+		t.Errorf(`the request: r.ModelID: got %q, want "m"`, r.ModelID)
+	case !r.Stream:
+		t.Error("the request: r.Stream: got false, want true")
+	case string(r.Body) != string(text):
+		t.Errorf("the request: r.Body: got %q, want %q", string(r.Body), string(text))
+	case r.Traceparent != open.GetTraceparent():
+		t.Errorf("the request: r.Traceparent: got %q, want %q", r.Traceparent, open.GetTraceparent())
+	case string(r.Body[r.ModelOffset:r.ModelOffset+r.ModelLength]) != `"m"`:
+		t.Errorf("the request: …: got %q, want %q", string(r.Body[r.ModelOffset:r.ModelOffset+r.ModelLength]), `"m"`)
 	}
 }
 
@@ -110,10 +150,10 @@ func TestSlowHubHoldsNoMoreThanItsWindow(t *testing.T) {
 		synctest.Wait()
 		for granted := agentwire.StreamWindow; ; granted += 100_000 {
 			if got := st.Received(); got != min(granted, size) {
-				t.Fatalf("%d bytes are in flight with credit for %d", got, granted)
+				t.Fatalf("%d bytes are in flight with credit for %d: got %d, want %d", got, granted, got, min(granted, size))
 			}
 			if bound := min(granted+outBuffer, size); written > bound {
-				t.Fatalf("the engine was read to %d, want no more than %d", written, bound)
+				t.Fatalf("the engine was read: got %d, want no more than %d", written, bound)
 			}
 			if granted >= size {
 				break
@@ -136,15 +176,19 @@ func TestStalledRequestDoesNotStallAnother(t *testing.T) {
 	stalled := s.Open("m", body(1<<20)) // nobody takes its answer
 	for range 20 {
 		want := body(100_000)
-		if got, end := s.Open("m", want).Answer(); len(got) != len(want) || !end.GetComplete() {
-			t.Fatalf("%d bytes of %d: %v", len(got), len(want), end)
+		if got, end := s.Open("m", want).Answer(); len(got) != len(want) {
+			t.Fatalf("len(got): got %d, want %d", len(got), len(want))
+		} else if !end.GetComplete() {
+			t.Fatalf("end.GetComplete(): got false, want true, with %v", end)
 		}
 	}
 	if stalled.Ended() {
 		t.Error("the stalled request has ended: the test shows nothing")
 	}
-	if got, end := stalled.Answer(); len(got) < 1<<20 || !end.GetComplete() {
-		t.Errorf("the stalled request got %d bytes: %v", len(got), end)
+	if got, end := stalled.Answer(); len(got) < 1<<20 {
+		t.Errorf("the stalled request: got %d, want at least 1<<20", len(got))
+	} else if !end.GetComplete() {
+		t.Errorf("end.GetComplete(): got false, want true, with %v", end)
 	}
 }
 
@@ -171,18 +215,18 @@ func TestConnectionCreditBoundsAllRequests(t *testing.T) {
 			return n
 		}
 		if got := sum(); got != agentwire.ConnWindow {
-			t.Fatalf("%d bytes are in flight, want the window of %d", got, agentwire.ConnWindow)
+			t.Fatalf("got %d bytes are in flight, want the window of %d", got, agentwire.ConnWindow)
 		}
 		if _, end := s.Open("m", `{"model":"m","stream":true}`).Answer(); end.GetEngineStatus() != 204 {
-			t.Errorf("an answer without data waited for credit: %v", end)
+			t.Errorf("an answer without data waited for credit: got %d, want 204", end.GetEngineStatus())
 		}
 		s.Grant(nil, 1<<20)
 		if got := sum(); got != agentwire.ConnWindow+1<<20 {
-			t.Errorf("%d bytes are in flight after a grant", got)
+			t.Errorf("bytes in flight after a grant: got %d, want %d", got, agentwire.ConnWindow+1<<20)
 		}
 		s.Grant(nil, 100) // less than a frame
 		if got := sum(); got != agentwire.ConnWindow+1<<20+100 {
-			t.Errorf("%d bytes are in flight after a grant of 100", got)
+			t.Errorf("bytes in flight after a grant of 100: got %d, want %d", got, agentwire.ConnWindow+1<<20+100)
 		}
 		s.Grant(nil, agentwire.ConnWindow)
 		for _, st := range all {
@@ -214,17 +258,22 @@ func TestCancelStopsTheEngineAndEndFollows(t *testing.T) {
 		st.Cancel()
 		<-stopped
 		body, end := st.Answer()
-		if end.GetComplete() || end.GetError() != errCancelled.Error() || end.GetBusy() {
-			t.Errorf("END is %v", end)
+		switch {
+		case end.GetComplete():
+			t.Errorf("end.GetComplete(): got true, want false, with %v", end)
+		case end.GetError() != errCancelled.Error():
+			t.Errorf("end.GetError(): got %q, want %q", end.GetError(), errCancelled.Error())
+		case end.GetBusy():
+			t.Errorf("end.GetBusy(): got true, want false, with %v", end)
 		}
 		if len(body) > agentwire.StreamWindow {
-			t.Errorf("%d bytes arrived", len(body))
+			t.Errorf("bytes arrived: got %d, want at most %d", len(body), agentwire.StreamWindow)
 		}
 		if took := time.Since(began); took > time.Second {
-			t.Errorf("END took %v", took)
+			t.Errorf("END took: got %v, want at most %v", took, time.Second)
 		}
 		if n := b.link.slots.active(); n != 0 {
-			t.Errorf("%d slots are still taken", n)
+			t.Errorf("slots still taken: got %d, want 0", n)
 		}
 	})
 }
@@ -234,14 +283,18 @@ func TestCancelBeforeTheBodyIsWhole(t *testing.T) {
 	s := b.hub.AcceptLive()
 	st := s.OpenOnly(hubtest.OpenOf("m", []byte(body(1000))))
 	st.Cancel()
-	if _, end := st.Answer(); end.GetComplete() || end.GetError() != errCancelled.Error() {
-		t.Errorf("END is %v", end)
+	if _, end := st.Answer(); end.GetComplete() {
+		t.Errorf("end.GetComplete(): got true, want false, with %v", end)
+	} else if end.GetError() != errCancelled.Error() {
+		t.Errorf("end.GetError(): got %q, want %q", end.GetError(), errCancelled.Error())
 	}
 	// What crosses END has no effect, and its credit comes back.
 	st.SendBody([]byte(body(1000)))
 	st.Cancel()
-	if got, end := s.Open("m", body(5)).Answer(); string(got) != body(5) || !end.GetComplete() {
-		t.Errorf("the next request got %q, %v", got, end)
+	if got, end := s.Open("m", body(5)).Answer(); string(got) != body(5) {
+		t.Errorf("the next request: got %q, want %q", string(got), body(5))
+	} else if !end.GetComplete() {
+		t.Errorf("end.GetComplete(): got false, want true, with %v", end)
 	}
 }
 
@@ -252,10 +305,10 @@ func TestBodyThatNeverComesFreesItsSlot(t *testing.T) {
 		open.TimeoutMs = 2000
 		st := b.hub.AcceptLive().OpenOnly(open)
 		if _, end := st.Answer(); end.GetError() != errBodyLate.Error() {
-			t.Errorf("END is %v", end)
+			t.Errorf("END: got %q, want %q", end.GetError(), errBodyLate.Error())
 		}
 		if n := b.link.slots.active(); n != 0 {
-			t.Errorf("%d slots are still taken", n)
+			t.Errorf("slots still taken: got %d, want 0", n)
 		}
 	})
 }
@@ -272,11 +325,13 @@ func TestAHubThatForgetsARequestDoesNotKeepItsSlot(t *testing.T) {
 		began := time.Now()
 		st := b.hub.AcceptLive().OpenOnly(open)
 		st.SendBody(text)
-		if _, end := st.Answer(); end.GetComplete() || end.GetError() != errTimeout.Error() {
-			t.Errorf("END is %v", end)
+		if _, end := st.Answer(); end.GetComplete() {
+			t.Errorf("end.GetComplete(): got true, want false, with %v", end)
+		} else if end.GetError() != errTimeout.Error() {
+			t.Errorf("end.GetError(): got %q, want %q", end.GetError(), errTimeout.Error())
 		}
 		if took := time.Since(began); took != 3*time.Second+hubFirst {
-			t.Errorf("it took %v", took)
+			t.Errorf("it took: got %v, want %v", took, 3*time.Second+hubFirst)
 		}
 	})
 }
@@ -291,17 +346,26 @@ func TestFullModelIsBusyAtOnce(t *testing.T) {
 	}, options{offers: []Offer{{ModelID: "m", Capacity: 2}, {ModelID: "other", Capacity: 1}}})
 	s := b.hub.AcceptLive()
 	first, second := s.Open("m", `{"model":"m","stream":true}`), s.Open("m", `{"model":"m","stream":true}`)
-	if _, end := s.Open("m", body(1)).Answer(); !end.GetBusy() || end.GetComplete() || end.GetEngineStatus() != 0 {
-		t.Errorf("END of the third is %v", end)
+	switch _, end := s.Open("m", body(1)).Answer(); {
+	case !end.GetBusy():
+		t.Errorf("END of the third: end.GetBusy(): got false, want true, with %v", end)
+	case end.GetComplete():
+		t.Errorf("END of the third: end.GetComplete(): got true, want false, with %v", end)
+	case end.GetEngineStatus() != 0:
+		t.Errorf("END of the third: end.GetEngineStatus(): got %d, want 0", end.GetEngineStatus())
 	}
-	if _, end := s.Open("other", `{"model":"other"}`).Answer(); end.GetBusy() || !end.GetComplete() {
-		t.Errorf("the other model's END is %v", end)
+	if _, end := s.Open("other", `{"model":"other"}`).Answer(); end.GetBusy() {
+		t.Errorf("the other model's END: end.GetBusy(): got true, want false, with %v", end)
+	} else if !end.GetComplete() {
+		t.Errorf("the other model's END: end.GetComplete(): got false, want true, with %v", end)
 	}
 	close(release)
 	first.Answer()
 	second.Answer()
-	if _, end := s.Open("m", body(1)).Answer(); end.GetBusy() || !end.GetComplete() {
-		t.Errorf("END after the slots are free is %v", end)
+	if _, end := s.Open("m", body(1)).Answer(); end.GetBusy() {
+		t.Errorf("END after the slots are free: end.GetBusy(): got true, want false, with %v", end)
+	} else if !end.GetComplete() {
+		t.Errorf("END after the slots are free: end.GetComplete(): got false, want true, with %v", end)
 	}
 }
 
@@ -327,8 +391,13 @@ func TestRequestsThatCannotBeTakenAreAnswered(t *testing.T) {
 		change(open)
 		st := s.OpenOnly(open)
 		st.SendBody(text)
-		if _, end := st.Answer(); end.GetBusy() || end.GetComplete() || end.GetError() == "" {
-			t.Errorf("%s: END is %v", name, end)
+		switch _, end := st.Answer(); {
+		case end.GetBusy():
+			t.Errorf("%s: END: end.GetBusy(): got true, want false, with %v", name, end)
+		case end.GetComplete():
+			t.Errorf("%s: END: end.GetComplete(): got true, want false, with %v", name, end)
+		case end.GetError() == "":
+			t.Errorf(`%s: END: end.GetError(): got "", want some text`, name)
 		}
 	}
 	held := s.OpenOnly(hubtest.OpenOf("m", []byte(body(4000))))
@@ -354,8 +423,10 @@ func TestEndpointAndMediaTypeReachTheEngine(t *testing.T) {
 				"images", "transcriptions"}
 		}})
 		s := b.hub.AcceptLive()
-		if got := s.Register.GetCapabilities(); len(got) != 3 || got[1] != "images" {
-			t.Errorf("declared are %v", got)
+		if got := s.Register.GetCapabilities(); len(got) != 3 {
+			t.Errorf("declared: len(got): got %d, want 3, in %v", len(got), got)
+		} else if got[1] != "images" {
+			t.Errorf(`declared: got[1]: got %q, want "images"`, got[1])
 		}
 		for wire, want := range map[agentv2.Endpoint]endpoint.Endpoint{
 			agentv2.Endpoint_ENDPOINT_UNSPECIFIED: endpoint.Chat, agentv2.Endpoint_ENDPOINT_CHAT: endpoint.Chat,
@@ -374,13 +445,18 @@ func TestEndpointAndMediaTypeReachTheEngine(t *testing.T) {
 			if _, end := st.Answer(); !end.GetComplete() {
 				t.Errorf("%v: END is %v", wire, end)
 			}
-			if r := <-asked; r.Endpoint != want || r.ContentType != open.GetContentType() || !bytes.Equal(r.Body, text) {
-				t.Errorf("%v: asked was %v with %q", wire, r.Endpoint, r.ContentType)
+			switch r := <-asked; {
+			case r.Endpoint != want:
+				t.Errorf("%v: asked: got %v, want %v", wire, r.Endpoint, want)
+			case r.ContentType != open.GetContentType():
+				t.Errorf("%v: r.ContentType: got %q, want %q", wire, r.ContentType, open.GetContentType())
+			case !bytes.Equal(r.Body, text):
+				t.Errorf("%v: r.Body: got %q, want %q", wire, r.Body, text)
 			}
 		}
 		synctest.Wait() // what ended is written behind its END
 		if n := b.link.deps.Receipts.Status().Kept; n != 2 {
-			t.Errorf("%d receipts, of which chat should have two and all else none", n)
+			t.Errorf("receipts, of which chat should have two and all else none: got %d, want 2", n)
 		}
 	})
 }
@@ -410,7 +486,12 @@ func TestErrorsAreCutAndClean(t *testing.T) {
 		return Answer{Status: 502, Err: errors.New("bad\x00\n" + strings.Repeat("é", 2000))}
 	}, options{})
 	_, end := b.hub.AcceptLive().Open("m", body(1)).Answer()
-	if len(end.GetError()) > maxError || !strings.HasPrefix(end.GetError(), "badéé") || end.GetEngineStatus() != 502 {
-		t.Errorf("END is %v", end)
+	switch {
+	case len(end.GetError()) > maxError:
+		t.Errorf("len(end.GetError()): got %d, want at most %d, in %v", len(end.GetError()), maxError, end)
+	case !strings.HasPrefix(end.GetError(), "badéé"):
+		t.Errorf(`end.GetError(): got %q, want the prefix "badéé"`, end.GetError())
+	case end.GetEngineStatus() != 502:
+		t.Errorf("end.GetEngineStatus(): got %d, want 502", end.GetEngineStatus())
 	}
 }

@@ -110,7 +110,7 @@ func sessionIn(t *testing.T, at state) *session {
 		causes[tr](t, s)
 		if tr == acknowledged {
 			if why := s.handle(mustMarshal(t, openFrame(1, 1, 100))); why != nil {
-				t.Fatal(why.reason())
+				t.Fatalf("why: got %+v, want nil", why)
 			}
 		}
 	}
@@ -157,7 +157,7 @@ func TestOnlyStatesThatTakeRequestsTakeThem(t *testing.T) {
 		t.Run(stateNames[from], func(t *testing.T) {
 			s := sessionIn(t, from)
 			if why := s.handle(mustMarshal(t, openFrame(2, 1, 100))); why != nil {
-				t.Fatal(why.reason())
+				t.Fatalf("why: got %+v, want nil", why)
 			}
 			_, open := s.streams[2]
 			if got, want := open, from.takes(); got != want {

@@ -33,17 +33,26 @@ func TestWarmUpTellsHowLongTheModelTook(t *testing.T) {
 		b := setup(t, echo, options{piped: true, deps: takesWarmUps(func(_ context.Context, model string) error {
 			pass(7 * time.Second)
 			if model != "m" {
-				t.Errorf("%q is loaded", model)
+				t.Errorf(`loaded: got %q, want "m"`, model)
 			}
 			return nil
 		})})
 		s := b.hub.AcceptLive()
 		warmUp(s, "m")
-		if got, end := s.Open("m", body(3)).Answer(); string(got) != body(3) || !end.GetComplete() {
-			t.Errorf("a request beside it: %v", end)
+		if got, end := s.Open("m", body(3)).Answer(); string(got) != body(3) {
+			t.Errorf("a request beside: got %q, want %q", string(got), body(3))
+		} else if !end.GetComplete() {
+			t.Errorf("a request beside: end.GetComplete(): got false, want true, with %v", end)
 		}
-		if r := warmed(s); !r.GetSuccess() || r.GetModelId() != "m" || r.GetLoadTimeMs() != 7000 || r.GetError() != "" {
-			t.Errorf("the result is %v", r)
+		switch r := warmed(s); {
+		case !r.GetSuccess():
+			t.Errorf("the result: r.GetSuccess(): got false, want true, with %v", r)
+		case r.GetModelId() != "m":
+			t.Errorf(`the result: r.GetModelId(): got %q, want "m"`, r.GetModelId())
+		case r.GetLoadTimeMs() != 7000:
+			t.Errorf("the result: r.GetLoadTimeMs(): got %d, want 7000", r.GetLoadTimeMs())
+		case r.GetError() != "":
+			t.Errorf(`the result: r.GetError(): got %q, want ""`, r.GetError())
 		}
 	})
 }
@@ -58,18 +67,20 @@ func TestWarmUpOfAModelIsDoneOnceAMinute(t *testing.T) {
 		s := b.hub.AcceptLive()
 		for range 3 {
 			warmUp(s, "m")
-			if r := warmed(s); r.GetSuccess() || r.GetError() != "the engine answers 500" {
-				t.Errorf("the result is %v", r)
+			if r := warmed(s); r.GetSuccess() {
+				t.Errorf("the result: r.GetSuccess(): got true, want false, with %v", r)
+			} else if r.GetError() != "the engine answers 500" {
+				t.Errorf(`the result: r.GetError(): got %q, want "the engine answers 500"`, r.GetError())
 			}
 		}
 		if n := loads.Load(); n != 1 {
-			t.Errorf("it was loaded %d times", n)
+			t.Errorf("it was loaded: got %d, want 1", n)
 		}
 		pass(warmUpInterval)
 		warmUp(s, "m")
 		warmed(s)
 		if n := loads.Load(); n != 2 {
-			t.Errorf("after a minute it was loaded %d times", n)
+			t.Errorf("after a minute it was loaded: got %d, want 2", n)
 		}
 	})
 }
@@ -92,13 +103,15 @@ func TestModelsAreLoadedOneAtATimeAndFewWait(t *testing.T) {
 			warmUp(s, o.ModelID)
 		}
 		for range 2 { // those beyond the bound are told at once
-			if r := warmed(s); r.GetSuccess() || !strings.Contains(r.GetError(), "too many") {
-				t.Errorf("the result is %v", r)
+			if r := warmed(s); r.GetSuccess() {
+				t.Errorf("the result: r.GetSuccess(): got true, want false, with %v", r)
+			} else if !strings.Contains(r.GetError(), "too many") {
+				t.Errorf(`the result: r.GetError(): got %q, want "too many" in it`, r.GetError())
 			}
 		}
 		synctest.Wait()
 		if len(begun) != 1 {
-			t.Errorf("%d are loaded at once", len(begun))
+			t.Errorf("loaded at once: got %d, want 1", len(begun))
 		}
 		close(release)
 		for range maxWarmUps {
@@ -114,16 +127,25 @@ func TestWarmUpsThatCannotBeAreRefused(t *testing.T) {
 	s := b.hub.AcceptLive()
 	for _, model := range []string{"unknown", "", strings.Repeat("x", 3000), "a\nb"} {
 		warmUp(s, model)
-		if r := warmed(s); r.GetSuccess() || len(r.GetModelId()) > maxError || strings.Contains(r.GetModelId(), "\n") ||
-			r.GetError() == "" {
-			t.Errorf("%.20q: the result is %v", model, r)
+		switch r := warmed(s); {
+		case r.GetSuccess():
+			t.Errorf("%.20q: the result: r.GetSuccess(): got true, want false, with %v", model, r)
+		case len(r.GetModelId()) > maxError:
+			t.Errorf("%.20q: the result: len(r.GetModelId()): got %d, want at most %d, in %v", model, len(r.GetModelId()),
+				maxError, r)
+		case strings.Contains(r.GetModelId(), "\n"):
+			t.Errorf("%.20q: the result: r.GetModelId(): got %q, want it without %q", model, r.GetModelId(), "\n")
+		case r.GetError() == "":
+			t.Errorf(`%.20q: the result: r.GetError(): got "", want some text`, model)
 		}
 	}
 	b = setup(t, echo, options{})
 	s = b.hub.AcceptLive()
 	warmUp(s, "m")
-	if r := warmed(s); r.GetSuccess() || !strings.Contains(r.GetError(), "does not take") {
-		t.Errorf("the result is %v", r)
+	if r := warmed(s); r.GetSuccess() {
+		t.Errorf("the result: r.GetSuccess(): got true, want false, with %v", r)
+	} else if !strings.Contains(r.GetError(), "does not take") {
+		t.Errorf(`the result: r.GetError(): got %q, want "does not take" in it`, r.GetError())
 	}
 }
 
@@ -142,7 +164,7 @@ func TestLostConnectionEndsItsWarmUps(t *testing.T) {
 		s.Kill()
 		b.hub.AcceptLive()
 		if n := stopped.Load(); n != 1 {
-			t.Errorf("%d warm-ups were stopped", n)
+			t.Errorf("warm-ups stopped: got %d, want 1", n)
 		}
 	})
 }
@@ -199,8 +221,10 @@ func TestWarmUpThatIsCutOffIsNotTheModelsFailure(t *testing.T) {
 		old.WaitClosed()
 		synctest.Wait()
 		warmUp(fresh, "m")
-		if r := warmed(fresh); !r.GetSuccess() || loads.Load() != 2 {
-			t.Errorf("it was loaded %d times, the result is %v", loads.Load(), r)
+		if r := warmed(fresh); !r.GetSuccess() {
+			t.Errorf("r.GetSuccess(): got false, want true, with %v", r)
+		} else if loads.Load() != 2 {
+			t.Errorf("it was loaded: got %d, want 2", loads.Load())
 		}
 	})
 }
@@ -224,7 +248,7 @@ func TestStopDoesNotWaitForWarmUps(t *testing.T) {
 		b.stop()
 		<-b.done
 		if took := time.Since(began); took != 0 {
-			t.Errorf("it took %v", took)
+			t.Errorf("it took: got %v, want 0", took)
 		}
 	})
 }
@@ -236,11 +260,15 @@ func TestWarmUpIsBoundedInTime(t *testing.T) {
 			return ctx.Err()
 		}, clock.System)
 		w.enter()
-		if took, err := w.load(t.Context(), "m"); err == nil || took != warmUpTimeout {
-			t.Errorf("it took %v: %v", took, err)
+		if took, err := w.load(t.Context(), "m"); err == nil {
+			t.Error("got no error, want one")
+		} else if took != warmUpTimeout {
+			t.Errorf("it took: got %v, want %v", took, warmUpTimeout)
 		}
-		if w.waiting != 0 || len(w.turn) != 0 {
-			t.Errorf("%d wait, %d are loaded", w.waiting, len(w.turn))
+		if w.waiting != 0 {
+			t.Errorf("w.waiting: got %d, want 0", w.waiting)
+		} else if len(w.turn) != 0 {
+			t.Errorf("len(w.turn): got %d, want 0", len(w.turn))
 		}
 	})
 }

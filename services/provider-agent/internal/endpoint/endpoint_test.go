@@ -20,8 +20,10 @@ func TestCapabilitiesAreCheckedByName(t *testing.T) {
 		"chat embeddings images audio_in ": `"audio_in" is none of`,
 	} {
 		err := Check(strings.Fields(text))
-		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: %v, want %q", text, err, want)
+		if (err == nil) != (want == "") {
+			t.Errorf("%q: err == nil: got %t, want %t", text, err == nil, want == "")
+		} else if err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: got the error %q, want %q in it", text, err, want)
 		}
 	}
 }
@@ -29,7 +31,7 @@ func TestCapabilitiesAreCheckedByName(t *testing.T) {
 func TestOnlyWhatIsDeclaredIsServedButForChat(t *testing.T) {
 	for _, e := range all() {
 		if got := e.Declared([]string{"images"}); got != (e == Chat || e == Images) {
-			t.Errorf("%v: %v", e, got)
+			t.Errorf("%v: got %t, want %t", e, got, e == Chat || e == Images)
 		}
 	}
 }
@@ -39,7 +41,9 @@ func TestEndpointsHaveTheirOwnPathsAndNames(t *testing.T) {
 	for _, e := range all() {
 		paths[e.Path()], names[e.String()] = true, true
 	}
-	if len(paths) != len(all()) || len(names) != len(all()) {
-		t.Errorf("%v %v", paths, names)
+	if want := len(all()); len(paths) != want {
+		t.Errorf("len(paths): got %d, want %d, in %v", len(paths), want, paths)
+	} else if want := len(all()); len(names) != want {
+		t.Errorf("len(names): got %d, want %d, in %v", len(names), want, names)
 	}
 }

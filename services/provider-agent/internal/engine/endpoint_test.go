@@ -44,19 +44,30 @@ func TestEachEndpointIsAskedAtItsOwnPath(t *testing.T) {
 			want = strings.Replace(string(multipart), "catalog/m", "local", 1)
 		}
 		var got bytes.Buffer
-		if a := pool(engine.URL+"/v1", nil).Forward(within(t), r, &got); a.Err != nil || a.Status != 200 ||
-			!strings.Contains(got.String(), c.want) {
-			t.Errorf("%v: %+v %s", kind, a, got.Bytes())
+		switch a := pool(engine.URL+"/v1", nil).Forward(within(t), r, &got); {
+		case a.Err != nil:
+			t.Errorf("%v: a.Err: got the error %v, want none", kind, a.Err)
+		case a.Status != 200:
+			t.Errorf("%v: a.Status: got %d, want 200, with %s", kind, a.Status, got.Bytes())
+		case !strings.Contains(got.String(), c.want):
+			t.Errorf("%v: got %q, want %q in it", kind, got.String(), c.want)
 		}
 		seen := engine.Requests()[0]
 		media := c.media
 		if media == "" {
 			media = "application/json"
 		}
-		if seen.Path != c.path || string(seen.Body) != want || seen.Model != "local" ||
-			seen.Header.Get("Content-Type") != media ||
-			seen.Header.Get("Content-Length") != strconv.Itoa(len(want)) && seen.Size != len(want) {
-			t.Errorf("%v: the engine got %q of %s at %s", kind, seen.Body, seen.Header.Get("Content-Type"), seen.Path)
+		switch {
+		case seen.Path != c.path:
+			t.Errorf("%v: seen.Path: got %q, want %q", kind, seen.Path, c.path)
+		case string(seen.Body) != want:
+			t.Errorf("%v: the engine: seen.Body: got %q, want %q", kind, string(seen.Body), want)
+		case seen.Model != "local":
+			t.Errorf(`%v: seen.Model: got %q, want "local"`, kind, seen.Model)
+		case seen.Header.Get("Content-Type") != media:
+			t.Errorf(`%v: seen.Header.Get("Content-Type"): got %q, want %q`, kind, seen.Header.Get("Content-Type"), media)
+		case seen.Header.Get("Content-Length") != strconv.Itoa(len(want)) && seen.Size != len(want):
+			t.Errorf("%v: seen.Size: got %d, want %d", kind, seen.Size, len(want))
 		}
 	}
 }
@@ -74,9 +85,10 @@ func TestPlaceOfTheModelMustFitTheBodysForm(t *testing.T) {
 			ModelLength: 9},
 		"a type that is none": {ModelID: "m", Body: multipart, ContentType: ";;", ModelOffset: at, ModelLength: 9},
 	} {
-		if a := pool("http://127.0.0.1:1", nil).Forward(within(t), r, io.Discard); a.Err == nil ||
-			a.Err.Error() != errModelSpan.Error() {
-			t.Errorf("%s: %v", name, a.Err)
+		if a := pool("http://127.0.0.1:1", nil).Forward(within(t), r, io.Discard); a.Err == nil {
+			t.Errorf("%s: a.Err: got no error, want one", name)
+		} else if a.Err.Error() != errModelSpan.Error() {
+			t.Errorf("%s: a.Err.Error(): got %q, want %q", name, a.Err.Error(), errModelSpan.Error())
 		}
 	}
 }
@@ -97,7 +109,7 @@ func TestAnswersOfImagesMayBeLarger(t *testing.T) {
 		r := asking(`{"model":"catalog/m"}`)
 		r.Endpoint = c.kind
 		if a := pool(engine.URL+"/v1", nil).Forward(within(t), r, io.Discard); (a.Err == nil) != c.fits {
-			t.Errorf("%s: %v", name, a.Err)
+			t.Errorf("%s: a.Err == nil: got %t, want %t", name, a.Err == nil, c.fits)
 		}
 	}
 }

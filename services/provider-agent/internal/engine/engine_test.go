@@ -51,8 +51,10 @@ func TestOnlyTheModelIsReplaced(t *testing.T) {
 			engine.Script("local", fakeengine.Behaviour{})
 			r := asking(body)
 			r.ModelOffset = strings.LastIndex(body, `"catalog/m"`)
-			if a := pool(engine.URL+"/v1", nil).Forward(within(t), r, io.Discard); a.Err != nil || a.Status != 200 {
-				t.Fatalf("the answer is %+v", a)
+			if a := pool(engine.URL+"/v1", nil).Forward(within(t), r, io.Discard); a.Err != nil {
+				t.Fatalf("the answer: a.Err: got the error %v, want none", a.Err)
+			} else if a.Status != 200 {
+				t.Fatalf("the answer: a.Status: got %d, want 200", a.Status)
 			}
 			want := body[:r.ModelOffset] + `"local"` + body[r.ModelOffset+r.ModelLength:]
 			seen := engine.Requests()[0]
@@ -69,7 +71,7 @@ func TestLocalNamesAreQuoted(t *testing.T) {
 	engine.Script(local, fakeengine.Behaviour{})
 	p := pool(engine.URL+"/v1", func(t *Target) { t.LocalModel = local })
 	if a := p.Forward(within(t), asking(`{"model":"catalog/m"}`), io.Discard); a.Status != 200 {
-		t.Errorf("the answer is %+v", a)
+		t.Errorf("the answer: got %d, want 200", a.Status)
 	}
 }
 
@@ -98,13 +100,18 @@ func TestAnswersAreHandedOnAsTheyAre(t *testing.T) {
 				t.Fatal(err)
 			}
 			want, err := io.ReadAll(direct.Body)
-			if err != nil || direct.Body.Close() != nil {
-				t.Fatal(err)
+			if err != nil {
+				t.Fatalf("got the error %v, want none", err)
+			}
+			if got := direct.Body.Close(); got != nil {
+				t.Fatalf("direct.Body.Close(): got the error %v, want none", got)
 			}
 			var got bytes.Buffer
 			a := pool(engine.URL+"/v1", nil).Forward(within(t), asking(body), &got)
-			if a.Status != c.status || a.Err != nil {
-				t.Errorf("the answer is %+v", a)
+			if a.Status != c.status {
+				t.Errorf("the answer: a.Status: got %d, want %d", a.Status, c.status)
+			} else if a.Err != nil {
+				t.Errorf("the answer: a.Err: got the error %v, want none", a.Err)
 			}
 			if !bytes.Equal(got.Bytes(), want) {
 				t.Errorf("got\n%.300q\nwant\n%.300q", got.Bytes(), want)
@@ -169,9 +176,10 @@ func (failing) Write([]byte) (int, error) { return 0, errors.New("nobody wants i
 func TestWriterThatFailsStopsTheEngine(t *testing.T) {
 	engine := fakeengine.New(t)
 	p := pool(engine.URL+"/v1", func(t *Target) { t.LocalModel = "endless" })
-	if a := p.Forward(within(t), asking(`{"model":"catalog/m","stream":true}`), failing{}); a.Err == nil ||
-		a.Status != 200 {
-		t.Errorf("the answer is %+v", a)
+	if a := p.Forward(within(t), asking(`{"model":"catalog/m","stream":true}`), failing{}); a.Err == nil {
+		t.Error("the answer: a.Err: got no error, want one")
+	} else if a.Status != 200 {
+		t.Errorf("the answer: a.Status: got %d, want 200", a.Status)
 	}
 	if _, err := engine.WaitCancelled(within(t)); err != nil {
 		t.Errorf("the engine heard nothing: %v", err)
@@ -184,8 +192,13 @@ func TestEngineThatDiesIsNotComplete(t *testing.T) {
 		p := pool(engine.URL+"/v1", func(t *Target) { t.LocalModel = "reset" })
 		var got bytes.Buffer
 		a := p.Forward(within(t), asking(`{"model":"catalog/m","stream":`+stream+`}`), &got)
-		if a.Status != 200 || a.Err == nil || got.Len() == 0 {
-			t.Errorf("stream %s: the answer is %+v with %d bytes", stream, a, got.Len())
+		switch {
+		case a.Status != 200:
+			t.Errorf("stream %s: the answer: a.Status: got %d, want 200", stream, a.Status)
+		case a.Err == nil:
+			t.Errorf("stream %s: the answer: a.Err: got no error, want one", stream)
+		case got.Len() == 0:
+			t.Errorf("stream %s: got.Len(): got 0, want any but 0", stream)
 		}
 	}
 }
@@ -194,12 +207,17 @@ func TestEngineThatIsNotThereHasNoStatus(t *testing.T) {
 	closed := httptest.NewServer(nil)
 	closed.Close()
 	a := pool(closed.URL+"/secret/v1", nil).Forward(within(t), asking(`{"model":"catalog/m"}`), io.Discard)
-	if a.Status != 0 || a.Err == nil || strings.Contains(a.Err.Error(), "secret") {
-		t.Errorf("the answer is %+v", a)
+	switch {
+	case a.Status != 0:
+		t.Errorf("the answer: a.Status: got %d, want 0", a.Status)
+	case a.Err == nil:
+		t.Error("the answer: a.Err: got no error, want one")
+	case strings.Contains(a.Err.Error(), "secret"):
+		t.Errorf(`the answer: a.Err.Error(): got %q, want it without "secret"`, a.Err.Error())
 	}
 	if a := pool(closed.URL, nil).Forward(within(t), Request{ModelID: "other"}, io.Discard); !errors.Is(a.Err,
 		errNoModel) {
-		t.Errorf("another model: %+v", a)
+		t.Errorf("another model: got the error %v, want %v", a.Err, errNoModel)
 	}
 }
 
@@ -209,11 +227,11 @@ func TestModelPlaceIsChecked(t *testing.T) {
 	for _, place := range [][2]int{{-1, 5}, {0, 3}, {9, 4}, {9, 1}, {9, 100}, {1 << 40, 2}} {
 		r := Request{ModelID: "m", Body: []byte(`{"model":"catalog/m"}`), ModelOffset: place[0], ModelLength: place[1]}
 		if a := p.Forward(within(t), r, io.Discard); !errors.Is(a.Err, errModelSpan) {
-			t.Errorf("%v: the answer is %+v", place, a)
+			t.Errorf("%v: the answer: got the error %v, want %v", place, a.Err, errModelSpan)
 		}
 	}
 	if n := len(engine.Requests()); n != 0 {
-		t.Errorf("the engine was asked %d times", n)
+		t.Errorf("the engine was asked: got %d, want 0", n)
 	}
 }
 
@@ -222,14 +240,17 @@ func TestAnswersAreBounded(t *testing.T) {
 	engine.Script("local", fakeengine.Behaviour{Raw: strings.Repeat("x", maxWhole+1), ContentType: "application/json"})
 	var got bytes.Buffer
 	if a := pool(engine.URL+"/v1", nil).Forward(within(t), asking(`{"model":"catalog/m"}`), &got); !errors.Is(a.Err,
-		errTooLarge) || got.Len() > maxWhole {
-		t.Errorf("the answer is %+v with %d bytes", a, got.Len())
+		errTooLarge) {
+		t.Errorf("the answer: a.Err: got the error %v, want %v", a.Err, errTooLarge)
+	} else if got.Len() > maxWhole {
+		t.Errorf("got.Len(): got %d, want at most %d", got.Len(), maxWhole)
 	}
 	engine.Script("local", fakeengine.Behaviour{Raw: strings.Repeat("x", maxWhole), ContentType: "application/json"})
 	got.Reset()
-	if a := pool(engine.URL+"/v1", nil).Forward(within(t), asking(`{"model":"catalog/m"}`), &got); a.Err != nil ||
-		got.Len() != maxWhole {
-		t.Errorf("the largest answer is %+v with %d bytes", a, got.Len())
+	if a := pool(engine.URL+"/v1", nil).Forward(within(t), asking(`{"model":"catalog/m"}`), &got); a.Err != nil {
+		t.Errorf("the largest answer: a.Err: got the error %v, want none", a.Err)
+	} else if got.Len() != maxWhole {
+		t.Errorf("got.Len(): got %d, want %d", got.Len(), maxWhole)
 	}
 }
 
@@ -243,11 +264,11 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 			slog.New(slog.DiscardHandler)),
 	} {
 		if a := p.Forward(within(t), asking(`{"model":"catalog/m"}`), io.Discard); a.Status != http.StatusTemporaryRedirect {
-			t.Errorf("the answer is %+v", a)
+			t.Errorf("the answer: got %d, want 307", a.Status)
 		}
 	}
 	if n := len(elsewhere.Requests()); n != 0 {
-		t.Errorf("the other place was asked %d times", n)
+		t.Errorf("the other place was asked: got %d, want 0", n)
 	}
 }
 
@@ -272,15 +293,21 @@ func TestHeadersOfARequest(t *testing.T) {
 			r := asking(`{"model":"catalog/m"}`)
 			r.Traceparent = c.traceparent
 			if a := p.Forward(within(t), r, io.Discard); a.Status != 200 {
-				t.Fatalf("the answer is %+v", a)
+				t.Fatalf("the answer: got %d, want 200", a.Status)
 			}
 			h := engine.Requests()[0].Header
-			if h.Get("Traceparent") != c.wantTrace || h.Get("Authorization") != c.wantBearer ||
-				h.Get("Content-Type") != "application/json" {
-				t.Errorf("the headers are %v", h)
+			switch {
+			case h.Get("Traceparent") != c.wantTrace:
+				t.Errorf(`the headers: h.Get("Traceparent"): got %q, want %q`, h.Get("Traceparent"), c.wantTrace)
+			case h.Get("Authorization") != c.wantBearer:
+				t.Errorf(`the headers: h.Get("Authorization"): got %q, want %q`, h.Get("Authorization"), c.wantBearer)
+			case h.Get("Content-Type") != "application/json":
+				t.Errorf(`the headers: h.Get("Content-Type"): got %q, want "application/json"`, h.Get("Content-Type"))
 			}
-			if h.Get("Idempotency-Key") != "" || h.Get("Accept-Encoding") != "" {
-				t.Errorf("the headers hold what nobody asked for: %v", h)
+			if h.Get("Idempotency-Key") != "" {
+				t.Errorf(`the headers hold what nobody asked: h.Get("Idempotency-Key"): got %q, want ""`, h.Get("Idempotency-Key"))
+			} else if h.Get("Accept-Encoding") != "" {
+				t.Errorf(`the headers hold what nobody asked: h.Get("Accept-Encoding"): got %q, want ""`, h.Get("Accept-Encoding"))
 			}
 		})
 	}

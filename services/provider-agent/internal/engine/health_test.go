@@ -101,8 +101,13 @@ func TestModelsAreHealthyWhenTheirEngineListsThem(t *testing.T) {
 			p := watched(engine, &bytes.Buffer{}, Target{ModelID: "m", LocalModel: c.local})
 			p.Probe(t.Context())
 			got := p.States()[0]
-			if got.Healthy != c.healthy || got.ContextLength != c.context || (got.Reason == "") != c.healthy {
-				t.Errorf("the state is %+v", got)
+			switch {
+			case got.Healthy != c.healthy:
+				t.Errorf("the state: Healthy: got %t, want %t", got.Healthy, c.healthy)
+			case got.ContextLength != c.context:
+				t.Errorf("the state: ContextLength: got %d, want %d", got.ContextLength, c.context)
+			case (got.Reason == "") != c.healthy:
+				t.Errorf(`the state: Reason == "": got %t, want %t`, got.Reason == "", c.healthy)
 			}
 		})
 	}
@@ -114,10 +119,10 @@ func TestOwnersContextWins(t *testing.T) {
 		APIKey: config.NewSecret("k")})
 	p.Probe(t.Context())
 	if got := p.States()[0].ContextLength; got != 8192 {
-		t.Errorf("the context is %d", got)
+		t.Errorf("the context: got %d, want 8192", got)
 	}
 	if engine.key != "Bearer k" {
-		t.Errorf("the engine was asked with %q", engine.key)
+		t.Errorf(`the engine was asked: got %q, want "Bearer k"`, engine.key)
 	}
 }
 
@@ -135,25 +140,29 @@ func TestThirdFailureMakesAModelUnhealthyAndOneAnswerHealsIt(t *testing.T) {
 		engine.set(500, "")
 		<-p.Changed()
 		// The first failure comes with the interval, the others sooner.
-		if took := time.Since(began); took != 10*time.Second+2*2*time.Second || engine.count() != 4 {
-			t.Errorf("unhealthy after %v and %d probes", took, engine.count())
+		if took := time.Since(began); took != 10*time.Second+2*2*time.Second {
+			t.Errorf("unhealthy: got %v, want %v", took, 10*time.Second+2*2*time.Second)
+		} else if engine.count() != 4 {
+			t.Errorf("engine.count(): got %d, want 4", engine.count())
 		}
 		for _, s := range p.States() {
-			if s.Healthy || !strings.Contains(s.Reason, "500") {
-				t.Errorf("the state is %+v", s)
+			if s.Healthy {
+				t.Error("the state: s.Healthy: got true, want false")
+			} else if !strings.Contains(s.Reason, "500") {
+				t.Errorf(`the state: s.Reason: got %q, want "500" in it`, s.Reason)
 			}
 		}
 		began = time.Now()
 		engine.set(200, listed)
 		<-p.Changed()
 		if took := time.Since(began); took != 2*time.Second {
-			t.Errorf("healthy again after %v", took)
+			t.Errorf("healthy again: got %v, want %v", took, 2*time.Second)
 		}
 		before := engine.count()
 		<-time.After(time.Minute)
 		synctest.Wait()
 		if n := engine.count() - before; n != 6 {
-			t.Errorf("a healthy engine was probed %d times in a minute", n)
+			t.Errorf("a healthy engine was probed: got %d, want 6", n)
 		}
 		if n := strings.Count(log.String(), "level=WARN"); n != 2 {
 			t.Errorf("two models failed once, the log says it %d times:\n%s", n, log)
@@ -197,7 +206,7 @@ func probedAtOnce(t *testing.T, fails func(*http.Request) (*http.Response, error
 	}
 	<-p.Changed()
 	if took := time.Since(began); took > 5*time.Second {
-		t.Errorf("unhealthy after %v", took)
+		t.Errorf("unhealthy: got %v, want at most %v", took, 5*time.Second)
 	}
 	cancel()
 	watch.Wait()

@@ -111,8 +111,10 @@ func TestEnginesTellTheirLoad(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			_, pool := newPaths(t, map[string]string{"/metrics": c.text})
 			pool.Probe(t.Context())
-			if active, waiting := pool.Load(); active != c.active || waiting != c.waiting {
-				t.Errorf("%d are under way, %d wait", active, waiting)
+			if active, waiting := pool.Load(); active != c.active {
+				t.Errorf("%d are under way, %d wait: active: got %d, want %d", active, waiting, active, c.active)
+			} else if waiting != c.waiting {
+				t.Errorf("%d are under way, %d wait: waiting: got %d, want %d", active, waiting, waiting, c.waiting)
 			}
 		})
 	}
@@ -124,17 +126,19 @@ func TestEngineWithoutMetricsIsSeldomAsked(t *testing.T) {
 		pool.Probe(t.Context())
 	}
 	if n := engine.count("/metrics"); n != 1 {
-		t.Errorf("it was asked %d times", n)
+		t.Errorf("it was asked: got %d, want 1", n)
 	}
 	engine.set("/metrics", vllmMetrics)
 	pool.Probe(t.Context())
 	if active, _ := pool.Load(); active != 5 {
-		t.Errorf("once it tells, %d are under way", active)
+		t.Errorf("once it tells, %d are under way: got %d, want 5", active, active)
 	}
 	engine.set("/v1/models", "broken")
 	pool.Probe(t.Context())
-	if active, waiting := pool.Load(); active != 0 || waiting != 0 {
-		t.Errorf("of an engine that is gone, %d are under way and %d wait", active, waiting)
+	if active, waiting := pool.Load(); active != 0 {
+		t.Errorf("of an engine that is gone: got %d, want 0", active)
+	} else if waiting != 0 {
+		t.Errorf("waiting: got %d, want 0", waiting)
 	}
 }
 
@@ -149,11 +153,15 @@ func TestRequestsOfTheAgentCountWhereTheEngineDoesNotTell(t *testing.T) {
 			seen <- active
 			return len(p), nil
 		}))
-	if n := <-seen; n != 1 || answer.Err != nil {
-		t.Errorf("%d are under way (%v)", n, answer.Err)
+	if n := <-seen; n != 1 {
+		t.Errorf("n: got %d, want 1", n)
+	} else if answer.Err != nil {
+		t.Errorf("answer.Err: got the error %v, want none", answer.Err)
 	}
-	if active, _ := pool.Load(); active != 0 || engine.count("/v1/chat/completions") != 1 {
-		t.Errorf("behind it %d are under way", active)
+	if active, _ := pool.Load(); active != 0 {
+		t.Errorf("behind it %d are under way: active: got %d, want 0", active, active)
+	} else if got := engine.count("/v1/chat/completions"); got != 1 {
+		t.Errorf(`behind it %d are under way: engine.count("/v1/chat/completions"): got %d, want 1`, active, got)
 	}
 }
 
@@ -169,13 +177,13 @@ func TestOwnRequestsThatHaveEndedAreNotThoseOfOthers(t *testing.T) {
 	})
 	pool.Probe(t.Context())
 	if active, _ := pool.Load(); active != 2+1 {
-		t.Errorf("beside two of its own, %d are under way", active)
+		t.Errorf("beside two of its own, %d are under way: got %d, want 2+1", active, active)
 	}
 	for _, end := range ends {
 		end()
 	}
 	if active, _ := pool.Load(); active != 1 {
-		t.Errorf("behind the last of its own, %d are under way", active)
+		t.Errorf("behind the last of its own, %d are under way: got %d, want 1", active, active)
 	}
 }
 
@@ -208,10 +216,10 @@ func TestKindsOfEnginesAreTold(t *testing.T) {
 				pool.Probe(t.Context())
 			}
 			if got := pool.Kind(); got != c.want {
-				t.Errorf("it is %s, want %s", got, c.want)
+				t.Errorf("got %s, want %s", got, c.want)
 			}
 			if n := engine.count("/get_server_args"); n > 1 {
-				t.Errorf("it was asked %d times what it is", n)
+				t.Errorf("it was asked: got %d, want at most 1", n)
 			}
 		})
 	}
@@ -225,13 +233,15 @@ func TestEngineIsRecognisedOnlyByDefiniteAnswers(t *testing.T) {
 			for range 3 {
 				pool.Probe(t.Context())
 			}
-			if got := pool.Kind(); got != "unknown" || engine.count(path) != 3 {
-				t.Errorf("%s answers %d: it is %s, asked %d times", path, status, got, engine.count(path))
+			if got := pool.Kind(); got != "unknown" {
+				t.Errorf(`%s answers %d: pool.Kind(): got %q, want "unknown"`, path, status, got)
+			} else if engine.count(path) != 3 {
+				t.Errorf("%s answers %d: engine.count(path): got %d, want 3", path, status, engine.count(path))
 			}
 			engine.fails(path, 0)
 			pool.Probe(t.Context())
 			if got := pool.Kind(); got != "ollama" {
-				t.Errorf("%s has answered %d: it stays %s", path, status, got)
+				t.Errorf(`%s has answered %d: it stays: got %q, want "ollama"`, path, status, got)
 			}
 		}
 	}
@@ -239,7 +249,7 @@ func TestEngineIsRecognisedOnlyByDefiniteAnswers(t *testing.T) {
 	engine.fails("/get_server_args", http.StatusMethodNotAllowed)
 	pool.Probe(t.Context())
 	if got := pool.Kind(); got != "ollama" {
-		t.Errorf("405 is an answer: it is %s", got)
+		t.Errorf(`405 is an answer: got %q, want "ollama"`, got)
 	}
 }
 
@@ -249,13 +259,13 @@ func TestEngineThatCameBackIsRecognisedAnew(t *testing.T) {
 	engine.set("/v1/models", "broken")
 	pool.Probe(t.Context())
 	if got := pool.Kind(); got != "ollama" {
-		t.Errorf("while it is away it is %s", got)
+		t.Errorf(`while it is away: got %q, want "ollama"`, got)
 	}
 	engine.set("/v1/models", `{"object":"list","data":[{"id":"local"}]}`)
 	engine.set("/get_server_args", `{"model_path":"x"}`)
 	pool.Probe(t.Context())
 	if got := pool.Kind(); got != "sglang" {
-		t.Errorf("then it is %s", got)
+		t.Errorf(`then: got %q, want "sglang"`, got)
 	}
 }
 
@@ -270,12 +280,16 @@ func TestWarmUpAsksForOneToken(t *testing.T) {
 		`/v1/chat/completions {"model":"local","messages":[{"role":"user","content":"Hi"}],"max_tokens":1,"stream":false}`,
 		`/api/generate {"model":"local","keep_alive":"30m","stream":false}`, // its 404 does no harm
 	}
-	if got := strings.Join(engine.bodies, "\n"); got != strings.Join(want, "\n") || engine.key != "Bearer k" {
-		t.Errorf("the engine is asked\n%s\nwith %q", got, engine.key)
+	if got := strings.Join(engine.bodies, "\n"); got != strings.Join(want, "\n") {
+		t.Errorf("the engine is asked: got %q, want %q", got, strings.Join(want, "\n"))
+	} else if engine.key != "Bearer k" {
+		t.Errorf(`engine.key: got %q, want "Bearer k"`, engine.key)
 	}
 	_, pool = newPaths(t, map[string]string{})
-	if err := pool.Warm(t.Context(), "m"); err == nil || err.Error() != "the engine answers 404" {
-		t.Errorf("without the model: %v", err)
+	if err := pool.Warm(t.Context(), "m"); err == nil {
+		t.Error("without the model: got no error, want one")
+	} else if err.Error() != "the engine answers 404" {
+		t.Errorf(`without the model: got the error %q, want "the engine answers 404"`, err)
 	}
 	if err := pool.Warm(t.Context(), "other"); err == nil {
 		t.Error("a model that is not served is warm")
@@ -292,8 +306,17 @@ func FuzzMetrics(f *testing.F) {
 	f.Add("a{ 1\nb} 2\n{} 3\n 4\nvllm:num_requests_running 1e400")
 	f.Fuzz(func(t *testing.T, text string) {
 		running, waiting, told := parseMetrics(strings.NewReader(text))
-		if running < 0 || waiting < 0 || running > maxCount || waiting > maxCount || !told && running+waiting > 0 {
-			t.Fatalf("%d %d %v", running, waiting, told)
+		switch {
+		case running < 0:
+			t.Fatalf("%d %d %v: running: got %d, want at least 0", running, waiting, told, running)
+		case waiting < 0:
+			t.Fatalf("%d %d %v: waiting: got %d, want at least 0", running, waiting, told, waiting)
+		case running > maxCount:
+			t.Fatalf("%d %d %v: running: got %d, want at most %d", running, waiting, told, running, maxCount)
+		case waiting > maxCount:
+			t.Fatalf("%d %d %v: waiting: got %d, want at most %d", running, waiting, told, waiting, maxCount)
+		case !told && running+waiting > 0:
+			t.Fatalf("%d %d %v: running+waiting: got %d, want 0, where !told", running, waiting, told, running+waiting)
 		}
 	})
 }

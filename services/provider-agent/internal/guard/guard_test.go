@@ -82,21 +82,25 @@ func TestMediaReachTheEngineAsDataURLs(t *testing.T) {
 		for _, body := range []string{message(part), `{"model":"m","messages":[{"content":[` + part + `]}]}`} {
 			got, refusal := local().Look(t.Context(), []byte(body), strings.Index(body, `"m"`))
 			if refusal != nil {
-				t.Errorf("%s: refused with %+v", name, refusal)
+				t.Errorf("%s: refused: got %+v, want nil", name, refusal)
 				continue
 			}
-			if text := string(got.Bytes); !json.Valid(got.Bytes) || !strings.Contains(text, want) ||
-				strings.Contains(text, "127.0.0.1") {
-				t.Errorf("%s: %s", name, text)
+			switch text := string(got.Bytes); {
+			case !json.Valid(got.Bytes):
+				t.Errorf("%s: json.Valid(got.Bytes): got false, want true", name)
+			case !strings.Contains(text, want):
+				t.Errorf("%s: text: got %q, want %q in it", name, text, want)
+			case strings.Contains(text, "127.0.0.1"):
+				t.Errorf(`%s: text: got %q, want it without "127.0.0.1"`, name, text)
 			}
 			if at := string(got.Bytes[got.ModelOffset:][:3]); at != `"m"` {
-				t.Errorf("%s: the model stands at %q", name, at)
+				t.Errorf("%s: the model stands: got %q, want %q", name, at, `"m"`)
 			}
 			got.Done()
 		}
 	}
 	if asked.Load() != 14 {
-		t.Errorf("%d files were fetched, want 14", asked.Load())
+		t.Errorf("got %d files were fetched, want 14", asked.Load())
 	}
 }
 
@@ -108,8 +112,13 @@ func TestWhatNamesNoMediaIsLeftAlone(t *testing.T) {
 		message(`{"type":"text","text":"http://10.0.0.1"}`), `{"chat_template":null,"model":"m"}`,
 	} {
 		got, refusal := local().Look(t.Context(), []byte(body), 1)
-		if refusal != nil || string(got.Bytes) != body || got.ModelOffset != 1 {
-			t.Errorf("%s: %s, %+v", body, got.Bytes, refusal)
+		switch {
+		case refusal != nil:
+			t.Errorf("%s: refusal: got %+v, want nil", body, refusal)
+		case string(got.Bytes) != body:
+			t.Errorf("%s: got.Bytes: got %q, want %q", body, string(got.Bytes), body)
+		case got.ModelOffset != 1:
+			t.Errorf("%s: ModelOffset: got %d, want 1", body, got.ModelOffset)
 		}
 	}
 }
@@ -147,11 +156,13 @@ func TestWhatMustNotReachTheEngineIsRefused(t *testing.T) {
 			t.Errorf("%s: got %+v, want status %d", name, refusal, c.want)
 			continue
 		}
-		if strings.Contains(refusal.Message, "127.0.0.1") || strings.Contains(refusal.Message, "secret") {
-			t.Errorf("%s: says %s", name, refusal.Message)
+		if strings.Contains(refusal.Message, "127.0.0.1") {
+			t.Errorf(`%s: refusal.Message: got %q, want it without "127.0.0.1"`, name, refusal.Message)
+		} else if strings.Contains(refusal.Message, "secret") {
+			t.Errorf(`%s: refusal.Message: got %q, want it without "secret"`, name, refusal.Message)
 		}
 		if g.held.Load() != 0 {
-			t.Errorf("%s: %d bytes are held", name, g.held.Load())
+			t.Errorf("%s: bytes held: got %d, want 0", name, g.held.Load())
 		}
 	}
 }
@@ -193,7 +204,7 @@ func TestMediaOfAllRequestsAreBounded(t *testing.T) {
 		b.Done()
 	}
 	if left := g.held.Load(); left != 0 {
-		t.Errorf("%d bytes are held behind all", left)
+		t.Errorf("bytes held behind all: got %d, want 0", left)
 	}
 	look(large, http.StatusOK).Done()
 }
@@ -214,7 +225,7 @@ func TestFilesThatDoNotArriveKeepNobodyOut(t *testing.T) {
 	for range stalled {
 		waiting.Go(func() {
 			if got, refusal := g.Look(t.Context(), []byte(message(picture(slow.URL))), 0); refusal != nil {
-				t.Errorf("of a slow server: %+v", refusal)
+				t.Errorf("of a slow server: got %+v, want nil", refusal)
 				begun <- struct{}{} // it asks for nothing
 			} else {
 				got.Done()
@@ -226,7 +237,7 @@ func TestFilesThatDoNotArriveKeepNobodyOut(t *testing.T) {
 	}
 	got, refusal := g.Look(t.Context(), []byte(message(picture(s.URL+"/picture"))), 0)
 	if refusal != nil {
-		t.Errorf("beside %d that stall: %+v", stalled, refusal)
+		t.Errorf("beside %d that stall: got %+v, want nil", stalled, refusal)
 	} else {
 		got.Done()
 	}

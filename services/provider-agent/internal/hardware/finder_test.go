@@ -47,14 +47,18 @@ func TestProgramThatFailsOrHangsIsRunAgainUntilItTells(t *testing.T) {
 			f := s.finder(log)
 			f.Look(t.Context())
 			if f.Report() != nil {
-				t.Errorf("%s: found is %+v", reason, f.Report())
+				t.Errorf("%s: found: got %+v, want nil", reason, f.Report())
 			}
 			f.Run(t.Context())
-			if r := f.Report(); r == nil || r.Type != "RTX 4090" {
-				t.Errorf("%s: found is %+v", reason, r)
+			if r := f.Report(); r == nil {
+				t.Errorf("%s: found: got nil, want a value", reason)
+			} else if r.Type != "RTX 4090" {
+				t.Errorf(`%s: found: r.Type: got %q, want "RTX 4090"`, reason, r.Type)
 			}
-			if n := strings.Count(log.String(), reason); n != 1 || len(s.at) != 10 {
-				t.Errorf("it was run at %v; told %d times:\n%s", s.at, n, log)
+			if n := strings.Count(log.String(), reason); n != 1 {
+				t.Errorf("strings.Count(log.String(), reason): got %d, want 1", n)
+			} else if len(s.at) != 10 {
+				t.Errorf("it was run: len(s.at): got %d, want 10, in %v", len(s.at), s.at)
 			}
 			for i := range s.at[1:] {
 				pause := s.at[i+1] - s.at[i]
@@ -62,13 +66,13 @@ func TestProgramThatFailsOrHangsIsRunAgainUntilItTells(t *testing.T) {
 					pause -= patience
 				}
 				if want := min(againFirst<<i, maxRepeatPause); pause != want {
-					t.Errorf("%s: pause %d is %v, want %v", reason, i, pause, want)
+					t.Errorf("%s: pause %d: got %v, want %v", reason, i, pause, want)
 				}
 			}
 			f.Look(t.Context())
 			f.Run(t.Context())
 			if len(s.at) != 10 {
-				t.Errorf("%s: what is known is asked for again", reason)
+				t.Errorf("%s: what is known is asked for again: got %d, want 10", reason, len(s.at))
 			}
 		})
 	}
@@ -82,8 +86,10 @@ func TestFinderEndsWithTheAgent(t *testing.T) {
 		ctx, stop := context.WithTimeout(t.Context(), 12*time.Second) // in the middle of the first run
 		defer stop()
 		f.Run(ctx)
-		if took := time.Since(s.began); took != 12*time.Second || log.Len() > 0 {
-			t.Errorf("it took %v; the log is\n%s", took, log)
+		if took := time.Since(s.began); took != 12*time.Second {
+			t.Errorf("it took: got %v, want %v", took, 12*time.Second)
+		} else if log.Len() > 0 {
+			t.Errorf("log.Len(): got %d, want 0", log.Len())
 		}
 	})
 }
@@ -94,7 +100,9 @@ func TestMachineWithoutTheProgramIsAskedOnce(t *testing.T) {
 	f := NewFinder(slog.New(slog.NewTextHandler(log, nil)))
 	f.Look(t.Context())
 	f.Run(t.Context()) // returns
-	if f.Report() != nil || log.Len() > 0 {
-		t.Errorf("found is %+v; the log is\n%s", f.Report(), log)
+	if f.Report() != nil {
+		t.Errorf("found: got %+v, want nil", f.Report())
+	} else if log.Len() > 0 {
+		t.Errorf("log.Len(): got %d, want 0", log.Len())
 	}
 }

@@ -20,7 +20,7 @@ func printing(t *testing.T, programs map[string]string) run {
 			return nil, &exec.Error{Name: name, Err: exec.ErrNotFound}
 		}
 		if len(args) == 0 {
-			t.Errorf("%s is run without arguments", name)
+			t.Errorf("%s is run without arguments: got 0, want at least 1", name)
 		}
 		return []byte(text), nil
 	}
@@ -81,8 +81,10 @@ func TestMachinesAreReportedByTheirWeakestGPU(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if (got == nil) != (c.want == nil) || got != nil && *got != *c.want {
-				t.Errorf("the report is %+v, want %+v", got, c.want)
+			if (got == nil) != (c.want == nil) {
+				t.Errorf("the report: got == nil: got %t, want %t", got == nil, c.want == nil)
+			} else if got != nil && *got != *c.want {
+				t.Errorf("the report: *got: got %+v, want %+v", *got, *c.want)
 			}
 		})
 	}
@@ -100,8 +102,10 @@ func TestProgramsAreBoundedInTimeAndOutput(t *testing.T) {
 		}
 		return path
 	}
-	if out, err := runProgram(t.Context(), script("ok", "echo one GPU")); err != nil || string(out) != "one GPU\n" {
-		t.Errorf("%q %v", out, err)
+	if out, err := runProgram(t.Context(), script("ok", "echo one GPU")); err != nil {
+		t.Errorf("got the error %v, want none", err)
+	} else if string(out) != "one GPU\n" {
+		t.Errorf("out: got %q, want %q", string(out), "one GPU\n")
 	}
 	if out, err := runProgram(t.Context(), script("flood", "yes | head -c 100000")); err == nil {
 		t.Errorf("%d bytes are taken", len(out))
@@ -113,7 +117,7 @@ func TestProgramsAreBoundedInTimeAndOutput(t *testing.T) {
 		t.Error("a program that hangs has succeeded")
 	}
 	if took := time.Since(began); took > 50*time.Second { // and not the minute that its child takes
-		t.Errorf("it took %v", took)
+		t.Errorf("it took: got %v, want at most %v", took, 50*time.Second)
 	}
 	if _, err := runProgram(t.Context(), filepath.Join(dir, "nothing")); err == nil {
 		t.Error("a program that is not there has succeeded")
@@ -131,12 +135,20 @@ func FuzzReportsAreBounded(f *testing.F) {
 				continue
 			}
 			for _, s := range []string{r.Type, r.Model, r.Driver, r.ComputeCapability} {
-				if utf8.RuneCountInString(s) > maxText || strings.ContainsAny(s, "\n\r\x1b") || !utf8.ValidString(s) {
-					t.Fatalf("%+v", r)
+				switch {
+				case utf8.RuneCountInString(s) > maxText:
+					t.Fatalf("%+v: utf8.RuneCountInString(s): got %d, want at most %d", r, utf8.RuneCountInString(s), maxText)
+				case strings.ContainsAny(s, "\n\r\x1b"):
+					t.Fatalf("%+v: strings.ContainsAny(…): got true, want false", r)
+				case !utf8.ValidString(s):
+					t.Fatalf("%+v: utf8.ValidString(s): got false, want true", r)
 				}
 			}
-			if r.Count < 1 || r.Count > maxGPUs || r.MemoryMB < 0 {
-				t.Fatalf("%+v", r)
+			if r.Count < 1 || r.Count > maxGPUs {
+				t.Fatalf("r.Count: got %d, want 1 to %d", r.Count, maxGPUs)
+			}
+			if r.MemoryMB < 0 {
+				t.Fatalf("r.MemoryMB: got %d, want at least 0", r.MemoryMB)
 			}
 		}
 	})

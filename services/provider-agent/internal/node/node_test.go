@@ -12,20 +12,29 @@ import (
 func TestNameIsMadeOnceAndKept(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a", "b")
 	first, err := Load(dir, rand.Reader)
-	if err != nil || !Valid(first) {
-		t.Fatalf("%q %v", first, err)
+	if err != nil {
+		t.Fatalf("got the error %v, want none", err)
+	}
+	if !Valid(first) {
+		t.Fatalf("Valid(first): got false, want true, with %q", first)
 	}
 	again, err := Load(dir, bytes.NewReader(nil)) // needs no randomness
-	if err != nil || again != first {
-		t.Errorf("then it is %q, %v", again, err)
+	if err != nil {
+		t.Errorf("got the error %v, want none", err)
+	} else if again != first {
+		t.Errorf("then: got %q, want %q", again, first)
 	}
 	other, err := Load(t.TempDir(), rand.Reader)
-	if err != nil || other == first {
-		t.Errorf("another folder has %q, %v", other, err)
+	if err != nil {
+		t.Errorf("got the error %v, want none", err)
+	} else if other == first {
+		t.Errorf("another folder: got %q, want any but %q", other, first)
 	}
 	left, err := filepath.Glob(filepath.Join(dir, "*"))
-	if err != nil || len(left) != 1 {
-		t.Errorf("the folder holds %v", left)
+	if err != nil {
+		t.Errorf("got the error %v, want none", err)
+	} else if len(left) != 1 {
+		t.Errorf("the folder holds: len(left): got %d, want 1, in %v", len(left), left)
 	}
 }
 
@@ -45,7 +54,7 @@ func TestTwoStartsAtOnceAgree(t *testing.T) {
 	all.Wait()
 	for _, name := range names {
 		if name != names[0] {
-			t.Errorf("names are %v", names)
+			t.Errorf("names: got %q, want %q", name, names[0])
 		}
 	}
 }
@@ -60,8 +69,10 @@ func TestFileOfAnotherKindIsNotReplaced(t *testing.T) {
 		if id, err := Load(dir, rand.Reader); err == nil {
 			t.Errorf("%q is taken as %q", text, id)
 		}
-		if now, err := os.ReadFile(path); err != nil || string(now) != text {
-			t.Errorf("the file holds %q, %v", now, err)
+		if now, err := os.ReadFile(path); err != nil {
+			t.Errorf("got the error %v, want none", err)
+		} else if string(now) != text {
+			t.Errorf("the file holds: now: got %q, want %q", string(now), text)
 		}
 	}
 }

@@ -86,15 +86,20 @@ func TestAllFaultsAreToldAtOnce(t *testing.T) {
 		t.Fatal("it is accepted")
 	}
 	lines := strings.Split(err.Error(), "\n")
-	if len(lines) != 5 || !strings.HasPrefix(lines[0], "line 2, ") || !strings.HasPrefix(lines[4], "line 3, ") {
-		t.Errorf("the faults are\n%v", err)
+	switch {
+	case len(lines) != 5:
+		t.Errorf("len(lines): got %d, want 5", len(lines))
+	case !strings.HasPrefix(lines[0], "line 2, "):
+		t.Errorf(`lines[0]: got %q, want the prefix "line 2, "`, lines[0])
+	case !strings.HasPrefix(lines[4], "line 3, "):
+		t.Errorf(`lines[4]: got %q, want the prefix "line 3, "`, lines[4])
 	}
 }
 
 func TestFaultsAreBounded(t *testing.T) {
 	_, err := Parse([]byte(`{"models":[` + strings.Repeat(`{},`, 999) + `{}]}`))
 	if n := strings.Count(fmt.Sprint(err), "\n") + 1; n != maxFaults {
-		t.Errorf("%d faults are told", n)
+		t.Errorf("faults told: got %d, want %d", n, maxFaults)
 	}
 	if _, err := Parse(make([]byte, maxFile+1)); err == nil {
 		t.Error("a file above the bound is accepted")
@@ -122,7 +127,7 @@ func TestValidateHoldsCodeToTheSameRules(t *testing.T) {
 	err := Validate([]Model{ok, ok, {ModelID: "x", EngineURL: "h", Capacity: -1}})
 	for _, want := range []string{"models[1].model_id", "models[2].engine_url", "models[2].capacity"} {
 		if !strings.Contains(fmt.Sprint(err), want) {
-			t.Errorf("%s is missing in %v", want, err)
+			t.Errorf("%s is missing: got %q, want %q in it", want, fmt.Sprint(err), want)
 		}
 	}
 	if Validate(nil) == nil {
@@ -136,8 +141,13 @@ func TestLoadTakesKeyFilesFromTheFilesFolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	models, err := Load(path)
-	if err != nil || models[0].APIKeyFile != filepath.Join(filepath.Dir(path), "key") || models[1].APIKeyFile != "" {
-		t.Errorf("%v %v", models, err)
+	switch {
+	case err != nil:
+		t.Errorf("got the error %v, want none", err)
+	case models[0].APIKeyFile != filepath.Join(filepath.Dir(path), "key"):
+		t.Errorf("models[0].APIKeyFile: got %q, want %q", models[0].APIKeyFile, filepath.Join(filepath.Dir(path), "key"))
+	case models[1].APIKeyFile != "":
+		t.Errorf(`models[1].APIKeyFile: got %q, want ""`, models[1].APIKeyFile)
 	}
 	if _, err := Load(path + "x"); err == nil {
 		t.Error("a missing file is accepted")
@@ -152,7 +162,7 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		models, err := Parse(text)
 		if (err == nil) == (len(models) == 0) {
-			t.Fatalf("%d models with error %v", len(models), err)
+			t.Fatalf("err == nil: got %t, want any but %t", err == nil, len(models) == 0)
 		}
 		if err == nil {
 			if err := Validate(models); err != nil {

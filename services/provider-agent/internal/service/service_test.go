@@ -64,7 +64,7 @@ func TestServiceOfAHubIsWhereAgentsLookForIt(t *testing.T) {
 		"":                             "",
 	} {
 		if got := BaseOf(hub); got != want {
-			t.Errorf("of %q it is %q, want %q", hub, got, want)
+			t.Errorf("of %q: got %q, want %q", hub, got, want)
 		}
 	}
 	for _, base := range []string{"", "ws://h", "http://", "http://u:p@h", "http://h?x=y", "http://h#x", "http://h:port"} {
@@ -79,16 +79,28 @@ func TestChallengeIsAskedForAnAddress(t *testing.T) {
 		body: `{"nonce":"abcdefgh","message":"x wants","expires_at":"2026-11-21T20:00:00Z","more":1}`}
 	c := start(t, s)
 	got, err := c.Challenge(t.Context(), "0xabc")
-	if err != nil || got.Nonce != "abcdefgh" || got.Message != "x wants" {
-		t.Errorf("%+v %v", got, err)
+	switch {
+	case err != nil:
+		t.Errorf("got the error %v, want none", err)
+	case got.Nonce != "abcdefgh":
+		t.Errorf(`Nonce: got %q, want "abcdefgh"`, got.Nonce)
+	case got.Message != "x wants":
+		t.Errorf(`Message: got %q, want "x wants"`, got.Message)
 	}
-	if s.path != "POST /prefix/api/v1/provider/ws-challenge" || s.asked != `{"address":"0xabc"}` || s.key != "" {
-		t.Errorf("asked is %+v", s)
+	switch {
+	case s.path != "POST /prefix/api/v1/provider/ws-challenge":
+		t.Errorf(`asked: s.path: got %q, want "POST /prefix/api/v1/provider/ws-challenge"`, s.path)
+	case s.asked != `{"address":"0xabc"}`:
+		t.Errorf("s.asked: got %q, want %q", s.asked, `{"address":"0xabc"}`)
+	case s.key != "":
+		t.Errorf(`asked: s.key: got %q, want ""`, s.key)
 	}
 	for _, body := range []string{"", "{}", "null", `{"nonce":"a"}`, "<html>", `{"nonce":5,"message":"x"}`} {
 		s.body = body
-		if got, err := c.Challenge(t.Context(), "0xabc"); err == nil || got != (Challenge{}) {
-			t.Errorf("%q gives %+v", body, got)
+		if got, err := c.Challenge(t.Context(), "0xabc"); err == nil {
+			t.Errorf("%q: got no error, want one", body)
+		} else if got != (Challenge{}) {
+			t.Errorf(`%q: c.Challenge(t.Context(), "0xabc"): got %+v, want %+v`, body, got, Challenge{})
 		}
 	}
 }
@@ -97,9 +109,15 @@ func TestStatusIsAskedWithTheKey(t *testing.T) {
 	s := &scripted{status: 200, body: `{"status":"active","step":5}`}
 	c := start(t, s)
 	answer, err := c.Status(t.Context(), config.NewSecret("sk-prov-x"))
-	if err != nil || string(answer) != s.body || s.path != "GET /prefix/api/v1/provider/status" ||
-		s.key != "Bearer sk-prov-x" {
-		t.Errorf("%s %v, asked is %+v", answer, err, s)
+	switch {
+	case err != nil:
+		t.Errorf("got the error %v, want none", err)
+	case string(answer) != s.body:
+		t.Errorf("answer: got %q, want %q", string(answer), s.body)
+	case s.path != "GET /prefix/api/v1/provider/status":
+		t.Errorf(`s.path: got %q, want "GET /prefix/api/v1/provider/status"`, s.path)
+	case s.key != "Bearer sk-prov-x":
+		t.Errorf(`s.key: got %q, want "Bearer sk-prov-x"`, s.key)
 	}
 }
 
@@ -121,9 +139,18 @@ func TestRefusalsAreToldInOneCleanLine(t *testing.T) {
 	} {
 		s.status, s.body = step.status, step.body
 		_, err := c.Status(t.Context(), config.NewSecret("sk-prov-x"))
-		if err == nil || !strings.Contains(err.Error(), step.want) || errors.Is(err, ErrKey) != step.isKey ||
-			len(err.Error()) > 500 || strings.ContainsAny(err.Error(), "\x1b\n") {
-			t.Errorf("%d %.50q: %v", step.status, step.body, err)
+		switch {
+		case err == nil:
+			t.Errorf("%d %.50q: got no error, want one", step.status, step.body)
+		case !strings.Contains(err.Error(), step.want):
+			t.Errorf("%d %.50q: got the error %q, want %q in it", step.status, step.body, err, step.want)
+		case errors.Is(err, ErrKey) != step.isKey:
+			t.Errorf("%d %.50q: errors.Is(err, ErrKey): got %t, want %t", step.status, step.body, errors.Is(err, ErrKey),
+				step.isKey)
+		case len(err.Error()) > 500:
+			t.Errorf("%d %.50q: len(err.Error()): got %d, want at most 500", step.status, step.body, len(err.Error()))
+		case strings.ContainsAny(err.Error(), "\x1b\n"):
+			t.Errorf("%d %.50q: strings.ContainsAny(…): got true, want false", step.status, step.body)
 		}
 		if err != nil && strings.Contains(err.Error(), "sk-prov-x") {
 			t.Errorf("the key is told: %v", err)
@@ -131,8 +158,10 @@ func TestRefusalsAreToldInOneCleanLine(t *testing.T) {
 	}
 	ended, end := context.WithCancel(t.Context())
 	end()
-	if _, err := c.Status(ended, config.Secret{}); err == nil || !strings.Contains(err.Error(), "does not answer") {
-		t.Errorf("behind its time: %v", err)
+	if _, err := c.Status(ended, config.Secret{}); err == nil {
+		t.Error("behind its time: got no error, want one")
+	} else if !strings.Contains(err.Error(), "does not answer") {
+		t.Errorf(`behind its time: got the error %q, want "does not answer" in it`, err)
 	}
 }
 

@@ -38,24 +38,31 @@ func TestSignaturesAreThoseOfOtherWallets(t *testing.T) {
 		PrivateKey                  string `json:"private_key"`
 		Address, Message, Signature string
 	}
-	if err := json.Unmarshal(text, &vectors); err != nil || len(vectors) < 20 {
-		t.Fatalf("%d vectors, %v", len(vectors), err)
+	if err := json.Unmarshal(text, &vectors); err != nil {
+		t.Fatalf("got the error %v, want none", err)
+	} else if len(vectors) < 20 {
+		t.Fatalf("len(vectors): got %d, want at least 20", len(vectors))
 	}
 	for _, v := range vectors {
 		key, err := parse(v.PrivateKey)
-		if err != nil || key.Address() != v.Address {
-			t.Fatalf("the address is %v, %v; want %s", key, err, v.Address)
+		if err != nil {
+			t.Fatalf("got the error %v, want none", err)
+		}
+		if found := key.Address(); found != v.Address {
+			t.Fatalf("key.Address(): got %q, want %q", found, v.Address)
 		}
 		if got := "0x" + hex.EncodeToString(key.sign(v.Message)); got != v.Signature {
-			t.Errorf("%.20q is signed %s, want %s", v.Message, got, v.Signature)
+			t.Errorf("%.20q is signed: got %s, want %s", v.Message, got, v.Signature)
 		}
 	}
 }
 
 func TestKeyIsReadFromAFileOfItsOwners(t *testing.T) {
 	for _, text := range []string{first, first + "\n", "0x" + first + "\r\n"} {
-		if key, err := Load(write(t, text, 0o600)); err != nil || key.Address() != firstAddress {
-			t.Errorf("%q: %v %v", text, key, err)
+		if key, err := Load(write(t, text, 0o600)); err != nil {
+			t.Errorf("%q: got the error %v, want none", text, err)
+		} else if got := key.Address(); got != firstAddress {
+			t.Errorf("%q: key.Address(): got %q, want %q", text, got, firstAddress)
 		}
 	}
 	if runtime.GOOS != "windows" {
@@ -64,8 +71,10 @@ func TestKeyIsReadFromAFileOfItsOwners(t *testing.T) {
 			if err := os.Chmod(path, mode); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := Load(path); err == nil || !strings.Contains(err.Error(), "chmod 600") {
-				t.Errorf("mode %o: %v", mode, err)
+			if _, err := Load(path); err == nil {
+				t.Errorf("mode %o: got no error, want one", mode)
+			} else if !strings.Contains(err.Error(), "chmod 600") {
+				t.Errorf(`mode %o: got the error %q, want "chmod 600" in it`, mode, err)
 			}
 		}
 	}
@@ -81,8 +90,10 @@ func TestWhatIsNoKeyIsRefusedAndNotQuoted(t *testing.T) {
 	for _, text := range []string{"", "0x", first[1:], first + "0", strings.Repeat("0", 64), order,
 		strings.Repeat("f", 64), strings.Repeat("secret--", 8), first + "\n" + first} {
 		key, err := Load(write(t, text, 0o600))
-		if err == nil || key != nil {
-			t.Errorf("%q is taken", text)
+		if err == nil {
+			t.Errorf("%q is taken: got no error, want one", text)
+		} else if key != nil {
+			t.Errorf("%q is taken: key: got %v, want nil", text, key)
 		} else if len(text) > 40 && strings.Contains(err.Error(), text[:40]) {
 			t.Errorf("the fault quotes the file: %v", err)
 		}
@@ -102,8 +113,13 @@ func TestKeyIsShownNowhere(t *testing.T) {
 	}
 	for _, text := range []string{log.String(), string(marshalled), fmt.Sprint(key), fmt.Sprintf("%v %+v %#v %s %q",
 		key, key, key, key, key)} {
-		if strings.Contains(text, "5a5a5a") || strings.Contains(text, "90 90 90") || strings.Contains(text, "1515870810") {
-			t.Errorf("it is shown: %s", text)
+		switch {
+		case strings.Contains(text, "5a5a5a"):
+			t.Errorf(`it is shown: text: got %q, want it without "5a5a5a"`, text)
+		case strings.Contains(text, "90 90 90"):
+			t.Errorf(`it is shown: text: got %q, want it without "90 90 90"`, text)
+		case strings.Contains(text, "1515870810"):
+			t.Errorf(`it is shown: text: got %q, want it without "1515870810"`, text)
 		}
 	}
 }
@@ -119,9 +135,13 @@ func TestOnlySignInsOfTheServiceAreSigned(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if signature, err := key.SignIn(signIn, []string{"service.example:443", "service.example"}, "abcdefgh"); err != nil ||
-		len(signature) != 65 || signature[64] != 27 && signature[64] != 28 {
-		t.Errorf("%x %v", signature, err)
+	switch signature, err := key.SignIn(signIn, []string{"service.example:443", "service.example"}, "abcdefgh"); {
+	case err != nil:
+		t.Errorf("got the error %v, want none", err)
+	case len(signature) != 65:
+		t.Errorf("len(signature): got %d, want 65, in %x", len(signature), signature)
+	case signature[64] != 27 && signature[64] != 28:
+		t.Errorf("signature[64]: got %d, want 27 or 28", signature[64])
 	}
 	for name, c := range map[string]struct{ message, domain, nonce string }{
 		"another site": {strings.Replace(signIn, "service.example", "bank.example", 1), "service.example", "abcdefgh"},

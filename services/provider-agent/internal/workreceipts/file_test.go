@@ -100,11 +100,17 @@ func TestAFullDiskCostsNoMoreThanItsReceipts(t *testing.T) {
 	whole := s.bytes
 	add(s, began, 2)
 	add(s, began, 3)
-	if info, err := os.Stat(s.path()); err != nil || info.Size() != whole || s.Status().Bytes != whole {
-		t.Errorf("the file is %v, %v, of which %d count", info, err, s.Status().Bytes)
+	if info, err := os.Stat(s.path()); err != nil {
+		t.Errorf("got the error %v, want none", err)
+	} else if got := info.Size(); got != whole {
+		t.Errorf("the file: info.Size(): got %d, want %d", got, whole)
+	} else if s.Status().Bytes != whole {
+		t.Errorf("s.Status().Bytes: got %d, want %d", s.Status().Bytes, whole)
 	}
-	if got := s.Status(); got.Kept != 4 || strings.Count(log.String(), "cannot be kept") != 1 {
-		t.Errorf("%+v\n%s", got, log)
+	if got := s.Status(); got.Kept != 4 {
+		t.Errorf("Kept: got %d, want 4", got.Kept)
+	} else if strings.Count(log.String(), "cannot be kept") != 1 {
+		t.Errorf("strings.Count(…): got %d, want 1", strings.Count(log.String(), "cannot be kept"))
 	}
 	s.clock.(*clock.Manual).Advance(time.Minute)
 	if got := numbers(s.Due(10)); !same(got, 0, 1, 2, 3) {
@@ -113,8 +119,10 @@ func TestAFullDiskCostsNoMoreThanItsReceipts(t *testing.T) {
 	d.room += 1 << 20 // an owner made room
 	add(s, began, 4)
 	found, said := after(t, s)
-	if !same(found, 0, 1, 4) || strings.Contains(said, "not whole") {
-		t.Errorf("a process that starts then finds %v\n%s", found, said)
+	if !same(found, 0, 1, 4) {
+		t.Errorf("a process that starts then finds: same(found, 0, 1, 4): got false, want true, with %v", found)
+	} else if strings.Contains(said, "not whole") {
+		t.Errorf(`said: got %q, want it without "not whole"`, said)
 	}
 }
 
@@ -137,11 +145,15 @@ func TestReceiptsOfAFullDiskAreInTheFileOnceThereIsRoom(t *testing.T) {
 	s.catchUp()
 	s.catchUp()
 	add(s, began, 3)
-	if found, said := after(t, s); !same(found, 0, 1, 2, 3) || said != "" {
-		t.Errorf("found %v\n%s", found, said)
+	if found, said := after(t, s); !same(found, 0, 1, 2, 3) {
+		t.Errorf("same(found, 0, 1, 2, 3): got false, want true, with %v", found)
+	} else if said != "" {
+		t.Errorf(`said: got %q, want ""`, said)
 	}
-	if text := log.String(); strings.Count(text, "cannot be kept") != 1 || strings.Count(text, "on disk again") != 1 {
-		t.Error(text)
+	if text := log.String(); strings.Count(text, "cannot be kept") != 1 {
+		t.Errorf("strings.Count(…): got %d, want 1", strings.Count(text, "cannot be kept"))
+	} else if strings.Count(text, "on disk again") != 1 {
+		t.Errorf(`strings.Count(text, "on disk again"): got %d, want 1`, strings.Count(text, "on disk again"))
 	}
 }
 
@@ -157,8 +169,10 @@ func TestAFailedSyncHasTheFileWrittenAnew(t *testing.T) {
 	d.unsync = false
 	old := s.file
 	s.catchUp()
-	if s.file == old || s.behind {
-		t.Error("the file stands as it is")
+	if s.file == old {
+		t.Errorf("the file stands as it is: s.file: got %v, want any but %v", s.file, old)
+	} else if s.behind {
+		t.Error("the file stands as it is: s.behind: got true, want false")
 	}
 	if found, _ := after(t, s); !same(found, 0) {
 		t.Errorf("found %v", found)
@@ -176,11 +190,13 @@ func TestAFileThatCannotBeWrittenAnewIsBounded(t *testing.T) {
 	for range maxFile/spareBytes + 3 {
 		s.append(waste)
 	}
-	if got := s.Status().Bytes; got > maxFile || !s.behind {
-		t.Errorf("the file is of %d bytes", got)
+	if got := s.Status().Bytes; got > maxFile {
+		t.Errorf("the file: got %d, want at most %d", got, maxFile)
+	} else if !s.behind {
+		t.Error("s.behind: got false, want true")
 	}
 	if attempts != 1 {
-		t.Errorf("it was tried %d times to write it anew between two tidyings", attempts)
+		t.Errorf("it was tried %d times to write it anew between two tidyings: got %d, want 1", attempts, attempts)
 	}
 	s.create = createFile
 	s.catchUp()
@@ -193,8 +209,13 @@ func TestTwoAgentsWithOneFolderAreToldSo(t *testing.T) {
 	dir := t.TempDir()
 	first := open(t, dir, clock.System, &bytes.Buffer{})
 	_, err := Open(dir, rand.Reader, clock.System, slog.New(slog.DiscardHandler))
-	if err == nil || !strings.Contains(err.Error(), "another agent is running") || !strings.Contains(err.Error(), dir) {
-		t.Fatalf("the second is told %v", err)
+	switch {
+	case err == nil:
+		t.Fatal("the second is told: got no error, want one")
+	case !strings.Contains(err.Error(), "another agent is running"):
+		t.Fatalf(`the second is told: got the error %q, want "another agent is running" in it`, err)
+	case !strings.Contains(err.Error(), dir):
+		t.Fatalf("the second is told: got the error %q, want %q in it", err, dir)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -211,9 +232,10 @@ func TestAFolderThatCannotBeOpenedIsNotLocked(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if _, err := Open(dir, rand.Reader, clock.System, slog.New(slog.DiscardHandler)); err == nil ||
-			strings.Contains(err.Error(), "another agent") {
-			t.Errorf("told %v", err)
+		if _, err := Open(dir, rand.Reader, clock.System, slog.New(slog.DiscardHandler)); err == nil {
+			t.Error("got no error, want one")
+		} else if strings.Contains(err.Error(), "another agent") {
+			t.Errorf(`told: got the error %q, want it without "another agent"`, err)
 		}
 	}
 }

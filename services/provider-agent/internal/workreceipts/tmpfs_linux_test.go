@@ -34,7 +34,7 @@ func TestAFullFileSystemTearsNoRecord(t *testing.T) {
 	add(s, began, 0)
 	ballast := filepath.Join(dir, "ballast")
 	if err := os.WriteFile(ballast, make([]byte, 1<<20), 0o600); !errors.Is(err, syscall.ENOSPC) {
-		t.Fatalf("a file system of 64 KiB takes a megabyte: %v", err)
+		t.Fatalf("a file system of 64 KiB takes a megabyte: got the error %v, want %v", err, syscall.ENOSPC)
 	}
 	last := 0
 	for n := 1; !s.behind; n++ { // a page of the file is there to be filled
@@ -43,13 +43,15 @@ func TestAFullFileSystemTearsNoRecord(t *testing.T) {
 	}
 	kept := 3*(last-1) + 1
 	if got := s.Status().Kept; got != kept+3 {
-		t.Errorf("%d are in memory, want %d", got, kept+3)
+		t.Errorf("got %d in memory, want %d", got, kept+3)
 	}
 	kill(s)
 	var out bytes.Buffer
 	again := open(t, dir, clock.NewManual(began), &out)
-	if got := again.Due(maxKept); len(got) != kept || strings.Contains(out.String(), "not whole") {
-		t.Errorf("%d are found, want %d\n%s", len(got), kept, out.String())
+	if got := again.Due(maxKept); len(got) != kept {
+		t.Errorf("found: len(got): got %d, want %d, with %s", len(got), kept, out.String())
+	} else if strings.Contains(out.String(), "not whole") {
+		t.Errorf(`found: out: got %q, want it without "not whole"`, out.String())
 	}
 	if err := again.Close(); err != nil {
 		t.Error(err)
@@ -59,7 +61,7 @@ func TestAFullFileSystemTearsNoRecord(t *testing.T) {
 	}
 	s.catchUp()
 	if found, _ := after(t, s); len(found) != min(kept+3, 100) {
-		t.Errorf("%d are found when there is room again, want %d", len(found), kept+3)
+		t.Errorf("got %d found when there is room again, want %d", len(found), kept+3)
 	}
 	if err := s.Close(); err != nil && !errors.Is(err, os.ErrClosed) {
 		t.Error(err)

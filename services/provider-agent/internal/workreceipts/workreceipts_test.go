@@ -92,8 +92,10 @@ func TestWhatIsNotAcknowledgedOutlivesTheProcess(t *testing.T) {
 		}
 	}
 	for name, mode := range map[string]os.FileMode{"receipt-key": 0o600, "receipts": 0o600} {
-		if info, err := os.Stat(filepath.Join(dir, name)); err != nil || info.Mode().Perm() != mode {
-			t.Errorf("%s: %v %v", name, info, err)
+		if info, err := os.Stat(filepath.Join(dir, name)); err != nil {
+			t.Errorf("%s: got the error %v, want none", name, err)
+		} else if got := info.Mode().Perm(); got != mode {
+			t.Errorf("%s: info.Mode().Perm(): got %v, want %v", name, got, mode)
 		}
 	}
 }
@@ -103,7 +105,7 @@ func TestReceiptsAreSentAgainEverMoreRarelyAndAtOnceOnANewConnection(t *testing.
 	s := open(t, "", c, &bytes.Buffer{})
 	add(s, began, 0, 1)
 	if got := s.Due(10); len(got) != 0 {
-		t.Errorf("%v is sent before it can be settled", numbers(got))
+		t.Errorf("sent before it can be settled: got %d, want 0", len(got))
 	}
 	c.Advance(settleWait)
 	if got := numbers(s.Due(1)); !same(got, 0) {
@@ -115,11 +117,11 @@ func TestReceiptsAreSentAgainEverMoreRarelyAndAtOnceOnANewConnection(t *testing.
 	for _, wait := range []time.Duration{retryFirst, 2 * retryFirst, 4 * retryFirst} {
 		c.Advance(wait - 1)
 		if got := s.Due(10); len(got) != 0 {
-			t.Errorf("sent again before %v", wait)
+			t.Errorf("sent again before %v: got %d, want 0", wait, len(got))
 		}
 		c.Advance(1)
 		if got := s.Due(10); len(got) != 2 {
-			t.Errorf("not sent again after %v", wait)
+			t.Errorf("not sent again after %v: got %d, want 2", wait, len(got))
 		}
 	}
 	s.Connected()
@@ -154,7 +156,7 @@ func TestATornTailCostsItsRecordOnly(t *testing.T) {
 		kill(last)
 	}
 	if !strings.Contains(log.String(), "not whole") {
-		t.Error("nobody is told")
+		t.Errorf(`nobody is told: got %q, want "not whole" in it`, log.String())
 	}
 }
 
@@ -168,15 +170,16 @@ func TestReceiptsOfAnotherKeyAreNotSent(t *testing.T) {
 	}
 	second := open(t, dir, clock.NewManual(began), &bytes.Buffer{})
 	if got := second.Due(10); len(got) != 0 {
-		t.Errorf("%v", numbers(got))
+		t.Errorf("len(got): got %d, want 0", len(got))
 	}
 	kill(second)
 	if err := os.WriteFile(filepath.Join(dir, keyFile), []byte("not a key"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(dir, rand.Reader, clock.System, slog.New(slog.DiscardHandler)); err == nil ||
-		strings.Contains(err.Error(), "not a key") {
-		t.Errorf("a broken key: %v", err)
+	if _, err := Open(dir, rand.Reader, clock.System, slog.New(slog.DiscardHandler)); err == nil {
+		t.Error("a broken key: got no error, want one")
+	} else if strings.Contains(err.Error(), "not a key") {
+		t.Errorf(`a broken key: got the error %q, want it without "not a key"`, err)
 	}
 }
 
@@ -187,7 +190,7 @@ func TestAFullStoreDropsAndSaysSo(t *testing.T) {
 		s.Add(receipt(n, began))
 	}
 	if got := s.Status(); got.Dropped != 1 {
-		t.Errorf("%+v where one is more than may wait", got)
+		t.Errorf("where one more than may wait: got %d, want 1", got.Dropped)
 	}
 	s.write()
 	// A signature takes most of a millisecond under the race detector, so most receipts
@@ -204,13 +207,15 @@ func TestAFullStoreDropsAndSaysSo(t *testing.T) {
 			s.write()
 		}
 	}
-	if got := s.Status().Kept; got > maxKept || s.live > maxBytes {
-		t.Errorf("%d are kept, in %d bytes", got, s.live)
+	if got := s.Status().Kept; got > maxKept {
+		t.Errorf("s.Status().Kept: got %d, want at most %d", got, maxKept)
+	} else if s.live > maxBytes {
+		t.Errorf("s.live: got %d, want at most %d", s.live, maxBytes)
 	}
 	s.tidy()
 	s.tidy()
 	if n := strings.Count(log.String(), "were dropped"); n != 1 {
-		t.Errorf("told %d times", n)
+		t.Errorf("told: got %d, want 1", n)
 	}
 }
 
@@ -223,8 +228,10 @@ func TestAWeekOldReceiptIsDropped(t *testing.T) {
 	c.Advance(time.Second)
 	s.tidy()
 	s.write()
-	if s.Status().Kept != 1 || !strings.Contains(log.String(), "7 days") {
-		t.Errorf("%+v\n%s", s.Status(), log)
+	if s.Status().Kept != 1 {
+		t.Errorf("s.Status().Kept: got %d, want 1", s.Status().Kept)
+	} else if !strings.Contains(log.String(), "7 days") {
+		t.Errorf(`log: got %q, want "7 days" in it`, log.String())
 	}
 	kill(s)
 	if got := numbers(open(t, dir, c, log).Due(10)); !same(got, 1) {
@@ -247,8 +254,10 @@ func TestTheFileIsWrittenAnewWithoutWhatIsAcknowledged(t *testing.T) {
 		largest = max(largest, s.Status().Bytes)
 	}
 	s.write()
-	if largest > 2*spareBytes || s.Status().Kept != 1 {
-		t.Errorf("the file grew to %d, %+v", largest, s.Status())
+	if largest > 2*spareBytes {
+		t.Errorf("the file grew: got %d, want at most %d", largest, 2*spareBytes)
+	} else if s.Status().Kept != 1 {
+		t.Errorf("s.Status().Kept: got %d, want 1", s.Status().Kept)
 	}
 	kill(s)
 	if got := numbers(open(t, dir, c, &bytes.Buffer{}).Due(10)); !same(got, 0) {
@@ -289,11 +298,11 @@ func FuzzRecordsAreReadUpToTheDamage(f *testing.F) {
 		before := 0
 		end := parse(data, func(record) { before++ })
 		if end > len(data) {
-			t.Fatalf("read %d of %d bytes", end, len(data))
+			t.Fatalf("read: got %d, want at most %d", end, len(data))
 		}
 		again := 0
 		if parse(appendAcked(bytes.Clone(data[:end]), receipt(2, began).Key()), func(record) { again++ }); again != before+1 {
-			t.Fatalf("%d records, and %d with one behind them", before, again)
+			t.Fatalf("%d records, and %d with one behind them: got %d, want %d", before, again, again, before+1)
 		}
 	})
 }
