@@ -19,8 +19,12 @@ const (
 func wantStatus(t *testing.T, m *trial.Market, want int, method, path, key, body string) map[string]any {
 	t.Helper()
 	status, header, answer := m.Call(t, method, path, key, body)
-	if status != want || header.Get("Content-Type") != "application/json" {
-		t.Fatalf("%s %s: %d %s, want %d", method, path, status, answer, want)
+	if status != want {
+		t.Fatalf("%s %s: status: got %d, want %d, with %s", method, path, status, want, answer)
+	}
+	if header.Get("Content-Type") != "application/json" {
+		t.Fatalf(`%s %s: header.Get("Content-Type"): got %q, want "application/json", with %s`, method, path,
+			header.Get("Content-Type"), answer)
 	}
 	return trial.Decode(t, answer)
 }
@@ -34,11 +38,11 @@ func TestAUserBecomesAProviderByTheCallsOfItsAgent(t *testing.T) {
 	signed := wantStatus(t, m, http.StatusCreated, http.MethodPost, "/api/v1/user/signup", "", account)
 	if status, _, body := m.Call(t, http.MethodGet, "/api/v1/requests/x", trial.Text(t, signed, "api_key"),
 		""); status != http.StatusNotFound {
-		t.Errorf("the consumer key of the sign-up: %d %s", status, body)
+		t.Errorf("the consumer key of the sign-up: got %d, want 404, with %s (body is %s)", status, body, body)
 	}
 	if again := wantStatus(t, m, http.StatusConflict, http.MethodPost, "/api/v1/user/signup", "",
 		account); again["error"] != again["message"] {
-		t.Errorf("a second sign-up: %v", again)
+		t.Errorf("a second sign-up: got %v, want %v", again["error"], again["message"])
 	}
 	wantStatus(t, m, http.StatusUnauthorized, http.MethodPost, "/api/v1/user/login", "",
 		`{"email":"ann@example.org","password":"wrong horse"}`)
@@ -46,7 +50,7 @@ func TestAUserBecomesAProviderByTheCallsOfItsAgent(t *testing.T) {
 		`{"email":"ann@example.org","password":"correct horse"}`)
 	token := trial.Text(t, session, "token")
 	if kind := trial.Text(t, session, "user", "account_type"); kind != "consumer" {
-		t.Errorf("the user is a %s", kind)
+		t.Errorf(`the user: got %q, want "consumer"`, kind)
 	}
 
 	const upgrade = `{"name":"Ann's GPUs","wallet_address":"` + ownerAddress + `"}`
@@ -54,26 +58,42 @@ func TestAUserBecomesAProviderByTheCallsOfItsAgent(t *testing.T) {
 		upgrade)
 	if again := wantStatus(t, m, http.StatusConflict, http.MethodPost, "/api/v1/user/upgrade-to-provider", token,
 		upgrade); !strings.Contains(again["error"].(string), "already a provider") {
-		t.Errorf("a second upgrade: %v", again)
+		t.Errorf(`a second upgrade: got %q, want "already a provider" in it`, again["error"].(string))
 	}
 	providerID, key := trial.Text(t, upgraded, "provider_id"), trial.Text(t, upgraded, "provider_api_key")
 	if made := wantStatus(t, m, http.StatusCreated, http.MethodPost, "/api/v1/user/me/provider-keys", token,
-		`{"name":"CLI Key"}`); made["provider_id"] != providerID || made["api_key"] == key {
-		t.Errorf("a further key: %v", made["provider_id"])
+		`{"name":"CLI Key"}`); made["provider_id"] != providerID {
+		t.Errorf(`a further key: made["provider_id"]: got %v, want %v`, made["provider_id"], providerID)
+	} else if made["api_key"] == key {
+		t.Errorf(`a further key: made["api_key"]: got %v, want any but %v`, made["api_key"], key)
 	}
 	const status = "/api/v1/provider/status"
 	stands := func(key, want string, connects bool) map[string]any {
 		t.Helper()
 		got := wantStatus(t, m, http.StatusOK, http.MethodGet, status, key, "")
-		if got["status"] != want || got["can_connect"] != connects || got["api_key_valid"] != true ||
-			got["provider_id"] != providerID || got["total_steps"] != 5.0 {
-			t.Errorf("the status is %v, want %s", got, want)
+		switch {
+		case got["status"] != want:
+			t.Errorf(`got["status"]: got %v, want %v`, got["status"], want)
+		case got["can_connect"] != connects:
+			t.Errorf(`the status: got["can_connect"]: got %v, want %v`, got["can_connect"], connects)
+		case got["api_key_valid"] != true:
+			t.Errorf(`the status: got["api_key_valid"]: got %v, want true`, got["api_key_valid"])
+		case got["provider_id"] != providerID:
+			t.Errorf(`the status: got["provider_id"]: got %v, want %v`, got["provider_id"], providerID)
+		case got["total_steps"] != 5.0:
+			t.Errorf(`the status: got["total_steps"]: got %v, want 5.0`, got["total_steps"])
 		}
 		return got
 	}
-	if got := stands(key, "pending", true); got["earnings_enabled"] != false || got["step"] == 0.0 ||
-		got["step_label"] == "" || len(got["next_steps"].([]any)) == 0 {
-		t.Errorf("a new provider: %v", got)
+	switch got := stands(key, "pending", true); {
+	case got["earnings_enabled"] != false:
+		t.Errorf(`a new provider: got["earnings_enabled"]: got %v, want false`, got["earnings_enabled"])
+	case got["step"] == 0.0:
+		t.Error(`a new provider: got["step"]: got 0.0, want any but 0.0`)
+	case got["step_label"] == "":
+		t.Error(`a new provider: got["step_label"]: got "", want some text`)
+	case len(got["next_steps"].([]any)) == 0:
+		t.Errorf(`a new provider: len(got["next_steps"].([]any)): got 0, want at least 1, in %v`, got)
 	}
 	// The agent only reads the status; its user confirms the address.
 	const me = "/api/v1/provider/me"
@@ -116,23 +136,24 @@ func TestAUserBecomesAProviderByTheCallsOfItsAgent(t *testing.T) {
 		`{"name":"second","overlap_seconds":0}`)
 	if refused := wantStatus(t, m, http.StatusUnauthorized, http.MethodGet, status, key,
 		""); refused["api_key_valid"] != false {
-		t.Errorf("the key that was replaced: %v", refused)
+		t.Errorf("the key that was replaced: got %v, want false", refused["api_key_valid"])
 	}
 	key = trial.Text(t, rotated, "api_key")
 	operator("SUSPENDED")
 	if got := stands(key, "suspended", false); got["earnings_enabled"] != false {
-		t.Errorf("suspended: %v", got)
+		t.Errorf("suspended: got %v, want false", got["earnings_enabled"])
 	}
 	wantStatus(t, m, http.StatusConflict, http.MethodPost, "/api/v1/provider/request-approval", key, `{}`)
 	if code := trial.ErrorCode(answerTo(t, m, http.MethodPost, trial.ChatPath, key,
 		trial.Chat("x/y", ""))); code != "wrong_key_type" {
-		t.Errorf("a provider key on the consumer API: %s", code)
+		t.Errorf(`a provider key on the consumer API: got %q, want "wrong_key_type"`, code)
 	}
 	challenge := wantStatus(t, m, http.StatusOK, http.MethodPost, "/api/v1/provider/ws-challenge", "",
 		`{"address":"`+ownerAddress+`"}`)
-	if text := trial.Text(t, challenge, "message"); !strings.Contains(text, ownerAddress) ||
-		!strings.Contains(text, trial.Text(t, challenge, "nonce")) {
-		t.Errorf("the challenge is %q", text)
+	if text := trial.Text(t, challenge, "message"); !strings.Contains(text, ownerAddress) {
+		t.Errorf("the challenge: got %q, want %q in it", text, ownerAddress)
+	} else if want := trial.Text(t, challenge, "nonce"); !strings.Contains(text, want) {
+		t.Errorf("the challenge: got %q, want %q in it", text, want)
 	}
 }
 
@@ -159,7 +180,7 @@ func TestAProviderSeesWhyItGetsRequestsOrNot(t *testing.T) {
 	_, key := m.Consumer(t, "1")
 	if status, _, body := m.Call(t, http.MethodPost, trial.ChatPath, key,
 		trial.Chat(model, `,"max_tokens":8`)); status != http.StatusOK {
-		t.Fatalf("%d %s", status, body)
+		t.Fatalf("status: got %d, want 200, with %s (body is %s)", status, body, body)
 	}
 	var status map[string]any
 	var models []any
@@ -183,8 +204,10 @@ func TestAProviderSeesWhyItGetsRequestsOrNot(t *testing.T) {
 	})
 	files := wantStatus(t, m, http.StatusOK, http.MethodGet, "/api/v1/models/"+strings.ReplaceAll(model, "/", "%2F")+
 		"/files", "", "")
-	if trial.At(files, "data", "file_count") != 1.0 || trial.At(files, "data", "model_id") != model {
-		t.Errorf("its files: %v", files)
+	if got := trial.At(files, "data", "file_count"); got != 1.0 {
+		t.Errorf("its files: trial.At(…): got %v, want 1.0", got)
+	} else if got := trial.At(files, "data", "model_id"); got != model {
+		t.Errorf(`its files: trial.At(files, "data", "model_id"): got %v, want %v`, got, model)
 	}
 	if catalog := wantStatus(t, m, http.StatusOK, http.MethodGet, "/api/v1/models/catalog", "", ""); trial.At(catalog,
 		"data", "total") != 1.0 {
@@ -203,6 +226,6 @@ func TestAProviderSeesWhyItGetsRequestsOrNot(t *testing.T) {
 	})
 	wanted, _ := trial.At(trial.Decode(t, demand), "data", "models").([]any)
 	if len(wanted) == 0 {
-		t.Errorf("the demand: %s", demand)
+		t.Errorf("the demand: got 0, want at least 1, with %s", demand)
 	}
 }

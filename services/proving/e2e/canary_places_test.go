@@ -65,13 +65,14 @@ func (c *canaries) search(texts map[string]func() string, dir string) {
 func (c *canaries) look(where string, text []byte, words ...map[string]string) {
 	c.t.Helper()
 	if len(text) < 100 {
-		c.t.Errorf("there is hardly anything of %s: %q", where, text)
+		c.t.Errorf("there is hardly anything of %s: got %d, want at least 100, in %q", where, len(text), text)
 	}
 	for _, list := range words {
 		for what, word := range list {
 			for form, shape := range written(word) {
 				if i := bytes.Index(text, []byte(shape)); i >= 0 {
-					c.t.Errorf("%s holds %s (%s): …%s…", where, what, form, text[max(0, i-200):min(len(text), i+120)])
+					c.t.Errorf("%s holds %s (%s): …: got %d, want less than 0, with %s", where, what, form, i,
+						text[max(0, i-200):min(len(text), i+120)])
 					break
 				}
 			}
@@ -120,14 +121,14 @@ func (c *canaries) metrics() map[string][]byte {
 	for where, at := range urls {
 		status, _, body := trial.CallAt(c.t, at, http.MethodGet, "", "", "")
 		if status != http.StatusOK {
-			c.t.Errorf("%s: %d %.300s", where, status, body)
+			c.t.Errorf("%s: got %d, want 200, with %.300s", where, status, body)
 		}
 		out[where] = body
 	}
 	all := slices.Concat(slices.Collect(maps.Values(out))...)
 	for _, name := range measured {
 		if !bytes.Contains(all, []byte("\n"+name)) {
-			c.t.Errorf("no metric %s", name)
+			c.t.Errorf("no metric %s: got %q, want %q in it", name, all, []byte("\n"+name))
 		}
 	}
 	return out
@@ -168,7 +169,8 @@ func (c *canaries) database() {
 		said := maps.Clone(c.said)
 		if what, ok := keptOnPurpose[table]; ok {
 			if !strings.Contains(dump.String(), said[what]) {
-				c.t.Errorf("the table %s does not hold %s, for which it is there", table, what)
+				c.t.Errorf("the table %s does not hold %s, for which it is there: got %q, want %q in it", table, what,
+					dump.String(), said[what])
 			}
 			delete(said, what)
 		}
@@ -176,11 +178,13 @@ func (c *canaries) database() {
 		c.look("the table "+table, dump.Bytes(), said, c.opening)
 	}
 	if filled < leastTables {
-		c.t.Errorf("%d of %d tables have rows, want %d at least", filled, len(tables), leastTables)
+		c.t.Errorf("got %d of %d tables have rows, want %d at least", filled, len(tables), leastTables)
 	}
 	var sealed int
-	if err := conn.QueryRow(ctx, `SELECT count(*) FROM kept.answer`).Scan(&sealed); err != nil || sealed == 0 {
-		c.t.Errorf("%d answers are kept, %v: there is none that could be read", sealed, err)
+	if err := conn.QueryRow(ctx, `SELECT count(*) FROM kept.answer`).Scan(&sealed); err != nil {
+		c.t.Errorf("%d answers are kept, %v: there is none that could be read: got the error %v, want none", sealed, err, err)
+	} else if sealed == 0 {
+		c.t.Errorf("%d answers are kept, %v: there is none that could be read: sealed: got 0, want any but 0", sealed, err)
 	}
 }
 
@@ -208,8 +212,10 @@ func (c *canaries) files(dir string) {
 		c.look("the file "+name, append(content, make([]byte, 100)...), c.said, c.opening)
 		return nil
 	})
-	if err != nil || n == 0 {
-		c.t.Errorf("%d files of %s: %v", n, dir, err)
+	if err != nil {
+		c.t.Errorf("%d files of %s: %v: got the error %v, want none", n, dir, err, err)
+	} else if n == 0 {
+		c.t.Errorf("%d files of %s: %v: n: got 0, want any but 0", n, dir, err)
 	}
 }
 
@@ -226,8 +232,11 @@ func (c *canaries) heard() {
 		r.Header.Del("Authorization")
 		fmt.Fprintf(&all, "%v %s\n", r.Header, r.Body)
 	}
-	if n := len(c.engine.Requests()); n < 20 || keys != n {
-		c.t.Errorf("of %d requests %d came with the engine's key, want all", n, keys)
+	if n := len(c.engine.Requests()); n < 20 {
+		c.t.Errorf("of %d requests %d came with the engine's key: len(c.engine.Requests()): got %d, want at least 20", n,
+			keys, n)
+	} else if keys != n {
+		c.t.Errorf("of %d requests %d came with the engine's key: keys: got %d, want %d", n, keys, keys, n)
 	}
 	who := map[string]string{}
 	for _, what := range []string{"email", "user agent", "referer", "forwarded", "tracestate", "baggage", "request id",

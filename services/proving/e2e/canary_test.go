@@ -87,7 +87,7 @@ func (c *canaries) door(what, prefix string) string {
 func (c *canaries) secret(what, value string) {
 	c.t.Helper()
 	if len(value) < 12 {
-		c.t.Fatalf("%s is %d bytes long, which is found by accident", what, len(value))
+		c.t.Fatalf("%s is %d bytes long, which is found by accident: got %d, want at least 12", what, len(value), len(value))
 	}
 	c.opening[what] = value
 }
@@ -96,8 +96,11 @@ func (c *canaries) secret(what, value string) {
 func (c *canaries) secretsIn(dir string) {
 	c.t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "secrets", "*"))
-	if err != nil || len(files) < 3 {
-		c.t.Fatalf("the secrets of %s: %v, %v", dir, files, err)
+	if err != nil {
+		c.t.Fatalf("the secrets of %s: got the error %v, want none", dir, err)
+	}
+	if len(files) < 3 {
+		c.t.Fatalf("the secrets of %s: len(files): got %d, want at least 3, in %v", dir, len(files), files)
 	}
 	for _, file := range files {
 		name := filepath.Base(file)
@@ -134,7 +137,7 @@ func (c *canaries) issue(what, method, path, key, body string, member ...any) st
 	c.t.Helper()
 	status, _, raw := c.m.Call(c.t, method, path, key, body)
 	if status >= http.StatusBadRequest {
-		c.t.Fatalf("%s %s: %d %s", method, path, status, raw)
+		c.t.Fatalf("%s %s: got %d, want less than 400, with %s", method, path, status, raw)
 	}
 	issued := trial.Text(c.t, trial.Decode(c.t, raw), member...)
 	c.secret(what, issued)
@@ -230,8 +233,10 @@ func (c *canaries) connect(key, engineKey string, models []string) *trial.Provid
 	p.Leave = sync.OnceFunc(func() {
 		cancel()
 		err := <-ended
-		if stopped := stopTraces(context.WithoutCancel(ctx)); key == "" && (err != nil || stopped != nil) {
-			c.t.Errorf("the agent ended with %v, its traces with %v", err, stopped)
+		if stopped := stopTraces(context.WithoutCancel(ctx)); key == "" && err != nil {
+			c.t.Errorf(`the agent ended: got the error %v, want none, where key == ""`, err)
+		} else if key == "" && stopped != nil {
+			c.t.Errorf(`stopped: got the error %v, want none, where key == ""`, stopped)
 		}
 	})
 	c.t.Cleanup(p.Leave)

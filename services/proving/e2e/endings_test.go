@@ -103,7 +103,7 @@ func (s *scene) open(ctx context.Context, t *testing.T, pieces int) (*bufio.Scan
 		}
 	}
 	if pieces > 0 {
-		t.Fatalf("the stream ended %d pieces early: %v", pieces, lines.Err())
+		t.Fatalf("the stream ended: got %d, want 0", pieces)
 	}
 	return lines, resp.Body
 }
@@ -327,7 +327,7 @@ func clientGoneBeforeDispatch(t *testing.T, s *scene) outcome {
 		t.Error(err)
 	}
 	if status := <-occupant; status != http.StatusOK {
-		t.Errorf("the request that held the slot: %d", status)
+		t.Errorf("the request that held the slot: got %d, want 200", status)
 	}
 	s.NothingHeld(t, other)
 	select {
@@ -462,32 +462,60 @@ func playEnding(t *testing.T, m *trial.Market, line endings.Line, form string) {
 	sawEvent, sawDone := strings.Contains(o.text, `data: {"error":{`), strings.Contains(o.text, "[DONE]")
 	switch line.Told {
 	case endings.Whole:
-		if o.status != http.StatusOK || sawEvent || !sawDone {
-			t.Errorf("the client got %d %s", o.status, trial.Tail(o.text, 300))
+		switch {
+		case o.status != http.StatusOK:
+			t.Errorf("the client: got %d, want 200, with %s", o.status, trial.Tail(o.text, 300))
+		case sawEvent:
+			t.Errorf("sawEvent: got true, want false, with %s", trial.Tail(o.text, 300))
+		case !sawDone:
+			t.Errorf("sawDone: got false, want true, with %s", trial.Tail(o.text, 300))
 		}
 	case endings.Broken:
-		if o.status != http.StatusOK || !sawEvent || sawDone {
-			t.Errorf("the client got %d %s", o.status, trial.Tail(o.text, 300))
+		switch {
+		case o.status != http.StatusOK:
+			t.Errorf("the client: got %d, want 200, with %s", o.status, trial.Tail(o.text, 300))
+		case !sawEvent:
+			t.Errorf("sawEvent: got false, want true, with %s", trial.Tail(o.text, 300))
+		case sawDone:
+			t.Errorf("sawDone: got true, want false, with %s", trial.Tail(o.text, 300))
 		}
 	case endings.Refused:
-		if o.status < http.StatusBadRequest || !strings.HasPrefix(o.text, `{"error":{`) {
-			t.Errorf("the client got %d %s", o.status, trial.Tail(o.text, 300))
+		if o.status < http.StatusBadRequest {
+			t.Errorf("the client: got %d, want at least 400, with %s", o.status, trial.Tail(o.text, 300))
+		} else if !strings.HasPrefix(o.text, `{"error":{`) {
+			t.Errorf("o.text: got %q, want the prefix %q, with %s", o.text, `{"error":{`, trial.Tail(o.text, 300))
 		}
 	case endings.Left:
 	}
 	b := s.books(t)
 	if line.Free() {
-		if b.state != "released" || b.settled || b.credit != 1_000_000_000 {
-			t.Errorf("a request that costs nothing: %+v", b)
+		switch {
+		case b.state != "released":
+			t.Errorf(`a request that costs nothing: b.state: got %q, want "released"`, b.state)
+		case b.settled:
+			t.Error("a request that costs nothing: b.settled: got true, want false")
+		case b.credit != 1_000_000_000:
+			t.Errorf("a request that costs nothing: b.credit: got %d, want 1_000_000_000", b.credit)
 		}
 		return
 	}
 	checkTokens(t, line, o, b)
 	list, payout := b.prompt*promptPrice+b.output*outputPrice, b.prompt*promptPayout+b.output*outputPayout
-	if b.state != "settled" || b.lines != 1 || b.provider != o.provider || b.list != list || b.charged != list ||
-		b.payout != payout ||
-		b.credit != 1_000_000_000-list {
-		t.Errorf("wanted once a charge of %d and a payout of %d to %s: %+v", list, payout, o.provider, b)
+	switch {
+	case b.state != "settled":
+		t.Errorf(`b.state: got %q, want "settled"`, b.state)
+	case b.lines != 1:
+		t.Errorf("b.lines: got %d, want 1", b.lines)
+	case b.provider != o.provider:
+		t.Errorf("b.provider: got %q, want %q", b.provider, o.provider)
+	case b.list != list:
+		t.Errorf("wanted once a charge: b.list: got %d, want %d", b.list, list)
+	case b.charged != list:
+		t.Errorf("b.charged: got %d, want %d", b.charged, list)
+	case b.payout != payout:
+		t.Errorf("b.payout: got %d, want %d", b.payout, payout)
+	case b.credit != 1_000_000_000-list:
+		t.Errorf("b.credit: got %d, want %d", b.credit, 1_000_000_000-list)
 	}
 }
 
@@ -497,41 +525,46 @@ func checkTokens(t *testing.T, line endings.Line, o outcome, b booked) {
 	switch line.Prompt {
 	case endings.Usage:
 		if b.prompt != fakeengine.PromptTokens {
-			t.Errorf("%d prompt tokens are charged, the engine reported %d", b.prompt, fakeengine.PromptTokens)
+			t.Errorf("%d prompt tokens are charged, the engine reported %d: got %d, want %d", b.prompt, fakeengine.PromptTokens,
+				b.prompt, fakeengine.PromptTokens)
 		}
 	case endings.Count:
 		if b.prompt < 1 || b.prompt > 60 {
-			t.Errorf("%d prompt tokens are charged for two words", b.prompt)
+			t.Errorf("prompt tokens charged for two words: got %d, want 1 to 60", b.prompt)
 		}
 	case endings.Nothing, endings.Delivered, endings.Bound, endings.One:
 		if b.prompt != 0 {
-			t.Errorf("%d prompt tokens are charged, none may be", b.prompt)
+			t.Errorf("prompt tokens charged, none may be: got %d, want 0", b.prompt)
 		}
 	}
 	switch line.Output {
 	case endings.Usage:
 		if b.output != o.claimed {
-			t.Errorf("%d tokens are charged, the engine reported %d", b.output, o.claimed)
+			t.Errorf("%d tokens are charged, the engine reported %d: got %d, want %d", b.output, o.claimed, b.output, o.claimed)
 		}
 	case endings.Count:
-		if b.output != b.recount || b.output < 1 || b.output > 2*words {
-			t.Errorf("%d tokens are charged for %d words, our count is %d", b.output, words, b.recount)
+		if b.output != b.recount {
+			t.Errorf("%d tokens are charged for %d words, our count is %d: b.output: got %d, want %d", b.output, words,
+				b.recount, b.output, b.recount)
+		} else if b.output < 1 || b.output > 2*words {
+			t.Errorf("%d tokens are charged for %d words, our count is %d: b.output: got %d, want 1 to %d", b.output, words,
+				b.recount, b.output, 2*words)
 		}
 	case endings.Delivered:
 		if b.output < 1 || b.output > o.delivered {
-			t.Errorf("%d tokens are charged, %d were delivered", b.output, o.delivered)
+			t.Errorf("tokens charged, %d were delivered: got %d, want 1 to %d", o.delivered, b.output, o.delivered)
 		}
 	case endings.Bound:
 		if b.output != 64 {
-			t.Errorf("%d tokens are charged, want the bound of 64", b.output)
+			t.Errorf("got %d tokens are charged, want the bound of 64", b.output)
 		}
 	case endings.One:
 		if b.output != 1 {
-			t.Errorf("%d tokens are charged, want one", b.output)
+			t.Errorf("got %d tokens are charged, want one", b.output)
 		}
 	case endings.Nothing:
 		if b.output != 0 {
-			t.Errorf("%d tokens are charged, none may be", b.output)
+			t.Errorf("tokens charged, none may be: got %d, want 0", b.output)
 		}
 	}
 }

@@ -217,20 +217,30 @@ func TestEveryEndpointGoesFromHubToEngineAndBack(t *testing.T) {
 			c.change(o)
 		}
 		events, finished, failed := h.dispatch(t, o)
-		if failed != nil || len(events) != c.events {
-			t.Errorf("%s: %d events, failed %v", name, len(events), failed)
+		if failed != nil {
+			t.Errorf("%s: failed: got %v, want nil", name, failed)
+			continue
+		}
+		if len(events) != c.events {
+			t.Errorf("%s: len(events): got %d, want %d", name, len(events), c.events)
 			continue
 		}
 		if last := string(events[len(events)-1].GetJson()); !strings.Contains(last, c.last) {
-			t.Errorf("%s: the last event is %s", name, last)
+			t.Errorf("%s: the last event: got %q, want %q in it", name, last, c.last)
 		}
-		if finished.GetBillablePromptTokens() != c.prompt || finished.GetBillableCompletionTokens() != c.completion {
-			t.Errorf("%s: finished %v", name, finished)
+		if finished.GetBillablePromptTokens() != c.prompt {
+			t.Errorf("%s: finished: finished.GetBillablePromptTokens(): got %d, want %d", name,
+				finished.GetBillablePromptTokens(), c.prompt)
+		} else if finished.GetBillableCompletionTokens() != c.completion {
+			t.Errorf("%s: finished: finished.GetBillableCompletionTokens(): got %d, want %d", name,
+				finished.GetBillableCompletionTokens(), c.completion)
 		}
 	}
 	for _, seen := range engine.Requests() {
-		if seen.Model != "local" || strings.Count(string(seen.Body), endpointModel) > 1 {
-			t.Errorf("the engine was asked at %s for %q", seen.Path, seen.Body)
+		if seen.Model != "local" {
+			t.Errorf(`seen.Model: got %q, want "local"`, seen.Model)
+		} else if strings.Count(string(seen.Body), endpointModel) > 1 {
+			t.Errorf("strings.Count(…): got %d, want at most 1", strings.Count(string(seen.Body), endpointModel))
 		}
 	}
 }

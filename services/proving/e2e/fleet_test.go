@@ -23,9 +23,15 @@ func TestDispatchReachesTheHubThatHoldsTheSession(t *testing.T) {
 		p := m.JoinAt(t, hub, fmt.Sprintf("only-on-hub-%d", n+1), engine.URL, model)
 		for _, base := range m.Bases() {
 			status, header, body := m.Through(base).Call(t, http.MethodPost, trial.ChatPath, key, trial.Chat(model, ""))
-			if status != http.StatusOK || header.Get("X-Svc-Provider-Id") != p.ID || header.Get("X-Svc-Attempts") != "1" {
-				t.Errorf("%s through %s: %d, provider %s, attempts %s: %s", model, base, status,
-					header.Get("X-Svc-Provider-Id"), header.Get("X-Svc-Attempts"), body)
+			switch {
+			case status != http.StatusOK:
+				t.Errorf("%s through %s: status: got %d, want 200, with %s (body is %s)", model, base, status, body, body)
+			case header.Get("X-Svc-Provider-Id") != p.ID:
+				t.Errorf(`%s through %s: header.Get("X-Svc-Provider-Id"): got %q, want %q, with %s (body is %s)`, model, base,
+					header.Get("X-Svc-Provider-Id"), p.ID, body, body)
+			case header.Get("X-Svc-Attempts") != "1":
+				t.Errorf(`%s through %s: header.Get("X-Svc-Attempts"): got %q, want "1", with %s (body is %s)`, model, base,
+					header.Get("X-Svc-Attempts"), body, body)
 			}
 		}
 	}
@@ -69,7 +75,7 @@ func TestARollingRestartFailsNoRequest(t *testing.T) {
 	answered, failed, failures := load.Stop()
 	t.Logf("%d requests answered, %d failed", answered, failed)
 	if failed > 0 {
-		t.Errorf("%d requests failed:", failed)
+		t.Errorf("requests failed: got %d, want 0", failed)
 		for _, failure := range failures {
 			t.Error(failure)
 		}

@@ -56,7 +56,7 @@ func halfHangsUp(t *testing.T, m *trial.Market) {
 		}
 	}
 	if took := time.Since(left); took > hangUpBound {
-		t.Errorf("the last hang-up reached the engine after %v", took)
+		t.Errorf("the last hang-up reached the engine: got %v, want at most %v", took, hangUpBound)
 	}
 	for _, gate := range gates {
 		close(gate)
@@ -66,9 +66,13 @@ func halfHangsUp(t *testing.T, m *trial.Market) {
 			s.finish(t)
 		}
 		receipt := m.Receipt(t, key, s.id)
-		if tokens, _ := receipt["completion_tokens"].(float64); receipt["status"] != "settled" || i >= crowd/2 &&
-			tokens != words || i < crowd/2 && tokens >= words {
-			t.Errorf("stream %d: receipt %v", i, receipt)
+		switch tokens, _ := receipt["completion_tokens"].(float64); {
+		case receipt["status"] != "settled":
+			t.Errorf(`stream %d: receipt: receipt["status"]: got %v, want "settled"`, i, receipt["status"])
+		case i >= crowd/2 && tokens != words:
+			t.Errorf("stream %d: tokens: got %v, want %v, where i >= crowd/2", i, tokens, words)
+		case i < crowd/2 && tokens >= words:
+			t.Errorf("stream %d: tokens: got %v, want less than %v, where i < crowd/2", i, tokens, words)
 		}
 	}
 	m.NothingHeld(t, account)
@@ -163,7 +167,9 @@ func (s *opened) finish(t *testing.T) {
 			last = s.lines.Text()
 		}
 	}
-	if err := s.lines.Err(); err != nil || last != "data: [DONE]" {
-		t.Errorf("stream %s ends with %q, %v", s.id, last, err)
+	if err := s.lines.Err(); err != nil {
+		t.Errorf("stream %s ends: got the error %v, want none", s.id, err)
+	} else if last != "data: [DONE]" {
+		t.Errorf(`stream %s ends: last: got %q, want "data: [DONE]"`, s.id, last)
 	}
 }

@@ -32,10 +32,12 @@ func askKeyed(t *testing.T, m *trial.Market, key, token, body string) keyed {
 // wantFinal checks that a response is a refusal that no client sends again.
 func (k keyed) wantFinal(t *testing.T, code string) {
 	t.Helper()
-	if k.status != http.StatusUnprocessableEntity || trial.ErrorCode([]byte(k.body)) != code ||
-		k.header.Get("X-Should-Retry") != "false" {
-		t.Errorf("answered %d, x-should-retry %q: %s; want 422 %s, final", k.status, k.header.Get("X-Should-Retry"), k.body,
-			code)
+	if k.status != http.StatusUnprocessableEntity {
+		t.Errorf("k.status: got %d, want 422", k.status)
+	} else if found := trial.ErrorCode([]byte(k.body)); found != code {
+		t.Errorf("trial.ErrorCode([]byte(k.body)): got %q, want %q, with %s", found, code, k.body)
+	} else if k.header.Get("X-Should-Retry") != "false" {
+		t.Errorf(`k.header.Get("X-Should-Retry"): got %q, want "false"`, k.header.Get("X-Should-Retry"))
 	}
 }
 
@@ -69,25 +71,31 @@ func servedAndBilledOnce(t *testing.T, m *trial.Market) {
 		if i > 0 {
 			answer = <-answers
 		}
-		if answer.status != http.StatusOK || answer.body != first.body ||
-			answer.header.Get(trial.RequestIDHeader) != first.header.Get(trial.RequestIDHeader) {
-			t.Errorf("answered %d %s as %s, another %s", answer.status, answer.body, answer.header.Get(trial.RequestIDHeader),
-				first.body)
+		switch {
+		case answer.status != http.StatusOK:
+			t.Errorf("answer.status: got %d, want 200", answer.status)
+		case answer.body != first.body:
+			t.Errorf("answer.body: got %q, want %q", answer.body, first.body)
+		case answer.header.Get(trial.RequestIDHeader) != first.header.Get(trial.RequestIDHeader):
+			t.Errorf("answer.header.Get(…): got %q, want %q", answer.header.Get(trial.RequestIDHeader),
+				first.header.Get(trial.RequestIDHeader))
 		}
 		if answer.header.Get("Idempotency-Replayed") == "true" {
 			replayed++
 		}
 	}
 	if replayed != racers-1 {
-		t.Errorf("%d of %d are repeats", replayed, racers)
+		t.Errorf("of %d are repeats: got %d, want %d", racers, replayed, racers-1)
 	}
 
 	// One after the other, through any gateway.
 	engine.Script(model, fakeengine.Behaviour{})
 	second := askKeyed(t, m, key, "again", body)
 	for range len(m.Bases()) {
-		if again := askKeyed(t, m, key, "again", body); again.status != http.StatusOK || again.body != second.body {
-			t.Errorf("the repeat is answered %d %s, want %s", again.status, again.body, second.body)
+		if again := askKeyed(t, m, key, "again", body); again.status != http.StatusOK {
+			t.Errorf("the repeat: got %d, want 200", again.status)
+		} else if again.body != second.body {
+			t.Errorf("again.body: got %q, want %q", again.body, second.body)
 		}
 	}
 	askKeyed(t, m, key, "again", trial.Chat(model, `,"max_tokens":5`)).wantFinal(t, "idempotency_key_reused")
@@ -95,33 +103,38 @@ func servedAndBilledOnce(t *testing.T, m *trial.Market) {
 	// A stream is not stored.
 	streamed := trial.Chat(model, `,"stream":true`)
 	third := askKeyed(t, m, key, "stream", streamed)
-	if third.status != http.StatusOK || !strings.Contains(third.body, "[DONE]") {
-		t.Errorf("the stream is %d %s", third.status, third.body)
+	if third.status != http.StatusOK {
+		t.Errorf("the stream: got %d, want 200", third.status)
+	} else if !strings.Contains(third.body, "[DONE]") {
+		t.Errorf(`third.body: got %q, want "[DONE]" in it`, third.body)
 	}
 	gone := askKeyed(t, m, key, "stream", streamed)
 	gone.wantFinal(t, "idempotency_answer_gone")
 	if !strings.Contains(gone.body, "/api/v1/requests/"+third.header.Get(trial.RequestIDHeader)) {
-		t.Errorf("the receipt is not named: %s", gone.body)
+		t.Errorf("the receipt is not named: got %q, want %q in it", gone.body,
+			"/api/v1/requests/"+third.header.Get(trial.RequestIDHeader))
 	}
 
 	// A request that cost nothing runs again.
 	engine.Script(model, fakeengine.Behaviour{Status: http.StatusBadRequest})
 	if refused := askKeyed(t, m, key, "refused", body); refused.status != http.StatusBadRequest {
-		t.Errorf("the refusal is %d %s", refused.status, refused.body)
+		t.Errorf("the refusal: got %d, want 400", refused.status)
 	}
 	engine.Script(model, fakeengine.Behaviour{})
-	if mended := askKeyed(t, m, key, "refused", body); mended.status != http.StatusOK ||
-		mended.header.Get("Idempotency-Replayed") != "" {
-		t.Errorf("after the refusal: %d %s", mended.status, mended.body)
+	if mended := askKeyed(t, m, key, "refused", body); mended.status != http.StatusOK {
+		t.Errorf("after the refusal: mended.status: got %d, want 200", mended.status)
+	} else if mended.header.Get("Idempotency-Replayed") != "" {
+		t.Errorf(`after the refusal: mended.header.Get(…): got %q, want ""`, mended.header.Get("Idempotency-Replayed"))
 	}
 
 	if n := len(engine.Requests()); n != 5 {
-		t.Errorf("%d requests reached the engine, want 5: the race, the repeated one, the stream, the refused one twice", n)
+		t.Errorf("got %d requests reached the engine, want 5: the race, the repeated one, the stream, the refused one twice",
+			n)
 	}
 	m.NothingHeld(t, account)
 	const each = fakeengine.PromptTokens*promptPrice + 5*outputPrice
 	if balance, _ := m.Balance(t, account); balance != (money.USD - 4*each).String() {
-		t.Errorf("%s are left, want %s: four requests are billed", balance, money.USD-4*each)
+		t.Errorf("got %s left, want %s: four requests are billed", balance, money.USD-4*each)
 	}
 	m.Balanced(t)
 }
@@ -176,7 +189,7 @@ func TestARequestWithAnIdempotencyKeyOutlivesItsGateway(t *testing.T) {
 	}
 	askKeyed(t, m, key, "talking", streamed).wantFinal(t, "idempotency_answer_gone")
 	if again := askKeyed(t, m, key, "silent", whole); again.status != http.StatusOK {
-		t.Errorf("what cost nothing is answered %d %s", again.status, again.body)
+		t.Errorf("what cost nothing: got %d, want 200", again.status)
 	}
 	if err := f.Start(t.Context(), victim); err != nil {
 		t.Fatal(err)

@@ -28,8 +28,11 @@ func dialAs(t *testing.T, f *fleet.Fleet, process, server, certs, service string
 	t.Helper()
 	roots := x509.NewCertPool()
 	text, err := os.ReadFile(filepath.Join(f.CertDir(), devcerts.CAFile))
-	if err != nil || !roots.AppendCertsFromPEM(text) {
-		t.Fatalf("read the CA: %v", err)
+	if err != nil {
+		t.Fatalf("read the CA: got the error %v, want none", err)
+	}
+	if !roots.AppendCertsFromPEM(text) {
+		t.Fatal("read the CA: roots.AppendCertsFromPEM(text): got false, want true")
 	}
 	cfg := &tls.Config{RootCAs: roots, ServerName: server}
 	if certs != "" {

@@ -20,7 +20,7 @@ func TestASecondStartFindsWhatTheFirstLeft(t *testing.T) {
 	m := trial.StartIn(t, dir) // on a PostgreSQL of its own
 	status, header, body := m.Call(t, http.MethodPost, trial.ChatPath, m.Key(), trial.Chat(m.Model(), `,"max_tokens":8`))
 	if status != http.StatusOK {
-		t.Fatalf("%d %s", status, body)
+		t.Fatalf("status: got %d, want 200, with %s (body is %s)", status, body, body)
 	}
 	id := header.Get(trial.RequestIDHeader)
 	receipt := m.Receipt(t, m.Key(), id)
@@ -28,17 +28,24 @@ func TestASecondStartFindsWhatTheFirstLeft(t *testing.T) {
 		t.Fatal(err)
 	}
 	again := trial.StartIn(t, dir)
-	if again.Key() != m.Key() || again.Env["SVC_PROVIDER_KEY"] != m.Env["SVC_PROVIDER_KEY"] ||
-		again.Env["SVC_ADMIN_TOKEN"] != m.Env["SVC_ADMIN_TOKEN"] {
-		t.Error("the second start has other keys")
+	switch {
+	case again.Key() != m.Key():
+		t.Errorf("the second start has other keys: again.Key(): got %q, want %q", again.Key(), m.Key())
+	case again.Env["SVC_PROVIDER_KEY"] != m.Env["SVC_PROVIDER_KEY"]:
+		t.Errorf(`the second start has other keys: again.Env["SVC_PROVIDER_KEY"]: got %q, want %q`,
+			again.Env["SVC_PROVIDER_KEY"], m.Env["SVC_PROVIDER_KEY"])
+	case again.Env["SVC_ADMIN_TOKEN"] != m.Env["SVC_ADMIN_TOKEN"]:
+		t.Errorf(`the second start has other keys: again.Env["SVC_ADMIN_TOKEN"]: got %q, want %q`,
+			again.Env["SVC_ADMIN_TOKEN"], m.Env["SVC_ADMIN_TOKEN"])
 	}
-	if later := again.Receipt(t, again.Key(), id); later["cost_usd_str"] != receipt["cost_usd_str"] ||
-		later["status"] != "settled" {
-		t.Errorf("the receipt was %v and is %v", receipt, later)
+	if later := again.Receipt(t, again.Key(), id); later["cost_usd_str"] != receipt["cost_usd_str"] {
+		t.Errorf(`later["cost_usd_str"]: got %v, want %v`, later["cost_usd_str"], receipt["cost_usd_str"])
+	} else if later["status"] != "settled" {
+		t.Errorf(`later["status"]: got %v, want "settled"`, later["status"])
 	}
 	if status, _, body := again.Call(t, http.MethodPost, trial.ChatPath, again.Key(),
 		trial.Chat(again.Model(), `,"max_tokens":8`)); status != http.StatusOK {
-		t.Errorf("%d %s", status, body)
+		t.Errorf("status: got %d, want 200, with %s (body is %s)", status, body, body)
 	}
 	again.Balanced(t)
 }
@@ -59,8 +66,10 @@ func TestTheProcessEndsWithItsPrivateDatabase(t *testing.T) {
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	if err := m.Wait(); err == nil || !strings.Contains(err.Error(), "PostgreSQL") {
-		t.Errorf("it ended with %v", err)
+	if err := m.Wait(); err == nil {
+		t.Error("it ended: got no error, want one")
+	} else if !strings.Contains(err.Error(), "PostgreSQL") {
+		t.Errorf(`it ended: got the error %q, want "PostgreSQL" in it`, err)
 	}
 }
 
@@ -70,12 +79,12 @@ func TestTwoInstancesLiveSideBySide(t *testing.T) {
 	for _, m := range []*trial.Market{first, second} {
 		if status, _, body := m.Call(t, http.MethodPost, trial.ChatPath, m.Key(),
 			trial.Chat(m.Model(), `,"max_tokens":8`)); status != http.StatusOK {
-			t.Errorf("%d %s", status, body)
+			t.Errorf("status: got %d, want 200, with %s (body is %s)", status, body, body)
 		}
 	}
 	if status, _, _ := first.Call(t, http.MethodPost, trial.ChatPath, second.Key(),
 		trial.Chat(first.Model(), "")); status != http.StatusUnauthorized {
-		t.Errorf("one instance's key is worth %d at the other", status)
+		t.Errorf("one instance's key is worth: got %d, want 401", status)
 	}
 }
 
@@ -93,8 +102,13 @@ func TestThePrintedCurlStreamsAnAnswer(t *testing.T) {
 		t.Fatalf("no curl line in:\n%s", m.Output())
 	}
 	out, err := exec.CommandContext(t.Context(), "bash", "-c", command).Output()
-	if err != nil || !strings.Contains(string(out), "data: {") || !strings.HasSuffix(string(out), "data: [DONE]\n\n") {
-		t.Errorf("%v\n%s", err, out)
+	switch {
+	case err != nil:
+		t.Errorf("got the error %v, want none", err)
+	case !strings.Contains(string(out), "data: {"):
+		t.Errorf(`out: got %q, want "data: {" in it`, string(out))
+	case !strings.HasSuffix(string(out), "data: [DONE]\n\n"):
+		t.Errorf("out: got %q, want the suffix %q", string(out), "data: [DONE]\n\n")
 	}
 	for _, fact := range []string{m.Base() + "/v1", m.Key(), "Answered by"} {
 		if !strings.Contains(m.Output(), fact) {

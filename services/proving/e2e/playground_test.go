@@ -32,18 +32,22 @@ func TestAVisitorHasFiveChatsOfThePlatformsAnHour(t *testing.T) {
 			"X-Forwarded-For", from)
 	}
 	for _, from := range []string{"203.0.113.1", "203.0.113.2", "2001:db8::1", "2001:db8:1::1", "nonsense"} {
-		if status, header, body := visit(from); status != http.StatusOK || header.Get("X-Svc-Billing-Type") != "playground" {
-			t.Errorf("from %s: %d, billing type %q: %s", from, status, header.Get("X-Svc-Billing-Type"), body)
+		if status, header, body := visit(from); status != http.StatusOK {
+			t.Errorf("from %s: status: got %d, want 200, with %s (body is %s)", from, status, body, body)
+		} else if header.Get("X-Svc-Billing-Type") != "playground" {
+			t.Errorf(`from %s: header.Get("X-Svc-Billing-Type"): got %q, want "playground", with %s (body is %s)`, from,
+				header.Get("X-Svc-Billing-Type"), body, body)
 		}
 	}
-	if status, header, body := visit("203.0.113.6"); status != http.StatusTooManyRequests ||
-		header.Get("Retry-After") == "" {
-		t.Errorf("the sixth: %d, retry after %q: %s", status, header.Get("Retry-After"), body)
+	if status, header, body := visit("203.0.113.6"); status != http.StatusTooManyRequests {
+		t.Errorf("the sixth: status: got %d, want 429, with %s (body is %s)", status, body, body)
+	} else if header.Get("Retry-After") == "" {
+		t.Errorf(`the sixth: header.Get("Retry-After"): got "", want some text, with %s (body is %s)`, body, body)
 	}
 	m.NothingHeld(t, account)
 	const each = fakeengine.PromptTokens*promptPrice + 5*outputPrice
 	if balance, _ := m.Balance(t, account); balance != (money.USD - 5*each).String() {
-		t.Errorf("%s are left, want %s: five chats are paid", balance, money.USD-5*each)
+		t.Errorf("got %s left, want %s: five chats are paid", balance, money.USD-5*each)
 	}
 	m.Balanced(t)
 }

@@ -82,14 +82,14 @@ func racingForConcurrency(t *testing.T, m *trial.Market, callers int) {
 		fmt.Sprintf(`{"requests_per_minute":-1,"concurrent_requests":%d}`, limit))
 	statuses := race(t, m, callers, key, trial.Chat(model, ""))
 	if refused := count(t, statuses, callers-limit); refused[http.StatusTooManyRequests] != callers-limit {
-		t.Errorf("beside the %d that may run, %v", limit, refused)
+		t.Errorf("beside the %d that may run: got %d, want %d", limit, refused[http.StatusTooManyRequests], callers-limit)
 	}
 	close(gate)
 	if served := count(t, statuses, limit); served[http.StatusOK] != limit {
-		t.Errorf("of the %d that may run, %v", limit, served)
+		t.Errorf("of the %d that may run, %v: got %d, want %d", limit, served, served[http.StatusOK], limit)
 	}
 	if n := len(engine.Requests()); n != limit {
-		t.Errorf("%d requests reached the engine, %d were allowed", n, limit)
+		t.Errorf("%d requests reached the engine, %d were allowed: got %d, want %d", n, limit, n, limit)
 	}
 	m.NothingHeld(t, account)
 }
@@ -115,17 +115,18 @@ func racingForCredit(t *testing.T, m *trial.Market, callers int) {
 	m.Unlimit(t, account)
 	statuses := race(t, m, callers, key, body)
 	if refused := count(t, statuses, callers-affordable); refused[http.StatusPaymentRequired] != callers-affordable {
-		t.Errorf("beside the %d that are paid for, %v", affordable, refused)
+		t.Errorf("beside the %d that are paid: got %d, want %d", affordable, refused[http.StatusPaymentRequired],
+			callers-affordable)
 	}
 	close(gate)
 	if served := count(t, statuses, affordable); served[http.StatusOK] != affordable {
-		t.Errorf("of the %d that are paid for, %v", affordable, served)
+		t.Errorf("served[http.StatusOK]: got %d, want %d", served[http.StatusOK], affordable)
 	}
 	if served := count(t, first, 1); served[http.StatusOK] != 1 {
-		t.Errorf("the first: %v", served)
+		t.Errorf("the first: got %d, want 1", served[http.StatusOK])
 	}
 	if n := len(engine.Requests()); n != affordable+1 {
-		t.Errorf("%d requests reached the engine, %d were paid for", n, affordable+1)
+		t.Errorf("%d requests reached the engine, %d were paid for: got %d, want %d", n, affordable+1, n, affordable+1)
 	}
 	m.NothingHeld(t, account)
 }
@@ -144,14 +145,14 @@ func racingForAPlan(t *testing.T, m *trial.Market, callers int) {
 	m.Admin(t, http.MethodPut, "/api/v1/admin/accounts/"+account+"/plan", `{"plan":"pro"}`)
 	statuses := race(t, m, callers, key, trial.Chat(model, `,"max_tokens":10`))
 	if refused := count(t, statuses, callers-limit); refused[http.StatusTooManyRequests] != callers-limit {
-		t.Errorf("beside the %d that may run, %v", limit, refused)
+		t.Errorf("beside the %d that may run: got %d, want %d", limit, refused[http.StatusTooManyRequests], callers-limit)
 	}
 	close(gate)
 	if served := count(t, statuses, limit); served[http.StatusOK] != limit {
-		t.Errorf("of the %d that may run, %v", limit, served)
+		t.Errorf("of the %d that may run, %v: got %d, want %d", limit, served, served[http.StatusOK], limit)
 	}
 	if n := len(engine.Requests()); n != limit {
-		t.Errorf("%d requests reached the engine, the plan covers %d at once", n, limit)
+		t.Errorf("%d requests reached the engine, the plan covers %d at once: got %d, want %d", n, limit, n, limit)
 	}
 	// They used what the requests came to, not what was estimated.
 	tokens := float64(limit * (fakeengine.PromptTokens + 5))
@@ -166,9 +167,11 @@ func racingForAPlan(t *testing.T, m *trial.Market, callers int) {
 		return used["tokens a week"] == tokens
 	})
 	if used["requests a day"] != float64(limit) {
-		t.Errorf("the plan counts %v", used)
+		t.Errorf("the plan counts: got %v, want %v", used["requests a day"], float64(limit))
 	}
-	if balance, held := m.Balance(t, account); balance != "0.00" || held != "0.00" {
-		t.Errorf("balance %s, held %s", balance, held)
+	if balance, held := m.Balance(t, account); balance != "0.00" {
+		t.Errorf(`balance: got %q, want "0.00"`, balance)
+	} else if held != "0.00" {
+		t.Errorf(`held: got %q, want "0.00"`, held)
 	}
 }

@@ -34,18 +34,26 @@ func TestARequestGoesOnWithAnotherModel(t *testing.T) {
 			more += `,"stream":true`
 		}
 		status, header, answer := m.Call(t, http.MethodPost, trial.ChatPath, key, trial.Chat(broken, more))
-		if status != http.StatusOK || !strings.Contains(string(answer), `"model":"`+sound+`"`) {
-			t.Fatalf("answered %d %s", status, answer)
+		if status != http.StatusOK {
+			t.Fatalf("status: got %d, want 200", status)
+		}
+		if !strings.Contains(string(answer), `"model":"`+sound+`"`) {
+			t.Fatalf("answer: got %q, want %q in it", string(answer), `"model":"`+sound+`"`)
 		}
 		receipt := m.Receipt(t, key, header.Get(trial.RequestIDHeader))
-		if receipt["model"] != sound || receipt["continued_as"] != "" || receipt["cost_usd_str"] == "0.00" {
-			t.Errorf("the receipt says %v", receipt)
+		switch {
+		case receipt["model"] != sound:
+			t.Errorf(`receipt["model"]: got %v, want %v`, receipt["model"], sound)
+		case receipt["continued_as"] != "":
+			t.Errorf(`receipt["continued_as"]: got %v, want ""`, receipt["continued_as"])
+		case receipt["cost_usd_str"] == "0.00":
+			t.Error(`receipt["cost_usd_str"]: got "0.00", want any but "0.00"`)
 		}
 	}
 	m.NothingHeld(t, account)
 	const each = fakeengine.PromptTokens*promptPrice + 5*outputPrice
 	if balance, _ := m.Balance(t, account); balance != (money.USD/200 - requests*each).String() {
-		t.Errorf("%s are left, want %s", balance, money.USD/200-requests*each)
+		t.Errorf("got %s left, want %s", balance, money.USD/200-requests*each)
 	}
 	m.Balanced(t)
 }
@@ -72,8 +80,12 @@ func TestTheBodyChoosesWhoServes(t *testing.T) {
 		for range 3 {
 			status, header, answer := m.Call(t, http.MethodPost, trial.ChatPath, key,
 				trial.Chat(model, `,"provider":`+c.routing))
-			if got := header.Get("X-Svc-Provider-Id"); got != c.served || (status == http.StatusOK) != (c.served != "") {
-				t.Errorf("%s: %d by %q: %s", c.routing, status, got, answer)
+			if got := header.Get("X-Svc-Provider-Id"); got != c.served {
+				t.Errorf(`%s: header.Get("X-Svc-Provider-Id"): got %q, want %q, with %s (answer is %s)`, c.routing, got, c.served,
+					answer, answer)
+			} else if (status == http.StatusOK) != (c.served != "") {
+				t.Errorf("%s: status == http.StatusOK: got %t, want %t, with %s (answer is %s)", c.routing, status == http.StatusOK,
+					c.served != "", answer, answer)
 			}
 		}
 	}

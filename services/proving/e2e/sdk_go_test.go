@@ -38,21 +38,28 @@ func theGoSDKGetsWholeAndStreamedAnswersFromTheFirstRun(t *testing.T, m *trial.M
 	if err != nil {
 		t.Fatal(err)
 	}
-	if whole.Model != m.Model() || whole.Choices[0].Message.Content == "" || whole.Usage.CompletionTokens == 0 {
-		t.Errorf("answer %s", whole.RawJSON())
+	if want := m.Model(); whole.Model != want {
+		t.Errorf("whole.Model: got %q, want %q", whole.Model, want)
+	} else if whole.Choices[0].Message.Content == "" {
+		t.Error(`whole.Choices[0].Message.Content: got "", want some text`)
+	} else if whole.Usage.CompletionTokens == 0 {
+		t.Error("whole.Usage.CompletionTokens: got 0, want any but 0")
 	}
 	receipt := m.Receipt(t, m.Key(), raw.Header.Get(trial.RequestIDHeader))
-	if receipt["status"] != "settled" || receipt["completion_tokens"] != float64(whole.Usage.CompletionTokens) {
-		t.Errorf("receipt %v for usage %s", receipt, whole.Usage.RawJSON())
+	if receipt["status"] != "settled" {
+		t.Errorf(`receipt["status"]: got %v, want "settled", with %s`, receipt["status"], whole.Usage.RawJSON())
+	} else if receipt["completion_tokens"] != float64(whole.Usage.CompletionTokens) {
+		t.Errorf(`receipt["completion_tokens"]: got %v, want %v, with %s`, receipt["completion_tokens"],
+			float64(whole.Usage.CompletionTokens), whole.Usage.RawJSON())
 	}
 	if cost := raw.Header.Get("X-Svc-Cost-Usd"); cost != receipt["cost_usd_str"] {
-		t.Errorf("the answer says it cost %q, the receipt %v", cost, receipt["cost_usd_str"])
+		t.Errorf("the answer says it cost: got %q, want %q", cost, receipt["cost_usd_str"])
 	}
 	for _, name := range []string{"X-Svc-Provider-ID", "X-Svc-Provider-Name", "X-Svc-Connection-Mode", "X-Svc-Latency-Ms",
 		"X-Svc-Route-Mode",
 		"X-Svc-Billing-Type", "X-Svc-Context-Source", "X-Svc-Context-Length", "X-Request-ID", "X-Svc-Attempts"} {
 		if raw.Header.Get(name) == "" {
-			t.Errorf("no %s", name)
+			t.Errorf(`no %s: got "", want some text`, name)
 		}
 	}
 
@@ -61,8 +68,10 @@ func theGoSDKGetsWholeAndStreamedAnswersFromTheFirstRun(t *testing.T, m *trial.M
 	var chunks int
 	for stream.Next() {
 		chunks++
-		if chunk := stream.Current(); chunk.Usage.TotalTokens != 0 || len(chunk.Choices) == 0 {
-			t.Errorf("usage nobody asked for: %s", chunk.RawJSON())
+		if chunk := stream.Current(); chunk.Usage.TotalTokens != 0 {
+			t.Errorf("usage nobody asked: chunk.Usage.TotalTokens: got %d, want 0", chunk.Usage.TotalTokens)
+		} else if len(chunk.Choices) == 0 {
+			t.Error("usage nobody asked: len(chunk.Choices): got 0, want at least 1")
 		}
 		if !collected.AddChunk(stream.Current()) {
 			t.Fatalf("chunk %d does not belong: %s", chunks, stream.Current().RawJSON())
@@ -71,9 +80,15 @@ func theGoSDKGetsWholeAndStreamedAnswersFromTheFirstRun(t *testing.T, m *trial.M
 	if err := stream.Err(); err != nil {
 		t.Fatal(err)
 	}
-	if chunks < 3 || len(collected.Choices) != 1 || collected.Choices[0].Message.Content == "" ||
-		collected.Choices[0].FinishReason == "" {
-		t.Errorf("%d chunks made %+v", chunks, collected.Choices)
+	switch {
+	case chunks < 3:
+		t.Errorf("chunks: got %d, want at least 3", chunks)
+	case len(collected.Choices) != 1:
+		t.Errorf("len(collected.Choices): got %d, want 1, in %+v", len(collected.Choices), collected.Choices)
+	case collected.Choices[0].Message.Content == "":
+		t.Error(`collected.Choices[0].Message.Content: got "", want some text`)
+	case collected.Choices[0].FinishReason == "":
+		t.Error(`collected.Choices[0].FinishReason: got "", want some text`)
 	}
 }
 
@@ -91,25 +106,33 @@ func modelsAreListedAndFoundByTheirSlashedIDs(t *testing.T, m *trial.Market) {
 	for _, model := range page.Data {
 		listed = append(listed, model.ID)
 	}
-	if !slices.Contains(listed, m.Model()) || !slices.Contains(listed, m.Model()+"-free") {
-		t.Fatalf("the list is %v", listed)
+	if want := m.Model(); !slices.Contains(listed, want) {
+		t.Fatalf("the list: got %q, want %q in it", listed, want)
+	}
+	if want := m.Model() + "-free"; !slices.Contains(listed, want) {
+		t.Fatalf("the list: got %q, want %q in it", listed, want)
 	}
 	got, err := client.Models.Get(t.Context(), m.Model())
-	if err != nil || got.ID != m.Model() {
-		t.Errorf("the SDK's way (%%2F): %v, %v", got, err)
+	if err != nil {
+		t.Errorf("the SDK's way (%%2F): got the error %v, want none", err)
+	} else if wanted := m.Model(); got.ID != wanted {
+		t.Errorf("the SDK's way (%%2F): ID: got %q, want %q", got.ID, wanted)
 	}
 	if status, _, body := m.Call(t, http.MethodGet, "/v1/models/"+m.Model(), "", ""); status != http.StatusOK {
-		t.Errorf("a raw slash: %d %s", status, body)
+		t.Errorf("a raw slash: got %d, want 200, with %s (body is %s)", status, body, body)
 	}
 	_, _, body := m.Call(t, http.MethodGet, "/api/v1/models", "", "")
 	list, _ := trial.At(trial.Decode(t, body), "data", "list").([]any)
 	at := slices.IndexFunc(list, func(entry any) bool { return trial.At(entry, "id") == m.Model() })
 	if at < 0 {
-		t.Fatalf("the public catalog is %s", body)
+		t.Fatalf("the public catalog: got %d, want at least 0, with %s", at, body)
 	}
 	providers, _ := trial.At(list[at], "online_providers").(float64)
-	if providers < 1 || trial.At(list[at], "guaranteed_context_basis") != "reported" ||
-		trial.At(list[at], "input_price_str") != "0.10" {
-		t.Errorf("catalog entry %v", list[at])
+	if providers < 1 {
+		t.Errorf("providers: got %v, want at least 1", providers)
+	} else if got := trial.At(list[at], "guaranteed_context_basis"); got != "reported" {
+		t.Errorf(`catalog entry: trial.At(…): got %v, want "reported"`, got)
+	} else if got := trial.At(list[at], "input_price_str"); got != "0.10" {
+		t.Errorf(`catalog entry: trial.At(…): got %v, want "0.10"`, got)
 	}
 }

@@ -17,12 +17,20 @@ import (
 func legacy(t *testing.T, th *theatre, op string) {
 	th.script(fakeengine.Behaviour{Tokens: fakeengine.Words(words)})
 	got, sent := th.carryOut(t, th.order(op))
-	if got.Text != text(words) || got.Finish != "stop" || len(sent) != 1 || sent[0].path != "/v1/completions" {
-		t.Errorf("got %+v by %d requests", got, len(sent))
+	switch {
+	case got.Text != text(words):
+		t.Errorf("Text: got %q, want %q", got.Text, text(words))
+	case got.Finish != "stop":
+		t.Errorf(`Finish: got %q, want "stop"`, got.Finish)
+	case len(sent) != 1:
+		t.Errorf("len(sent): got %d, want 1", len(sent))
+	case sent[0].path != "/v1/completions":
+		t.Errorf(`sent[0].path: got %q, want "/v1/completions"`, sent[0].path)
 	}
-	if receipt := th.Receipt(t, th.key, sent[0].id); receipt["status"] != "settled" ||
-		receipt["completion_tokens"] != float64(words) {
-		t.Errorf("receipt %v", receipt)
+	if receipt := th.Receipt(t, th.key, sent[0].id); receipt["status"] != "settled" {
+		t.Errorf(`receipt["status"]: got %v, want "settled"`, receipt["status"])
+	} else if receipt["completion_tokens"] != float64(words) {
+		t.Errorf(`receipt["completion_tokens"]: got %v, want %v`, receipt["completion_tokens"], float64(words))
 	}
 }
 
@@ -42,20 +50,28 @@ func embeddings(t *testing.T, th *theatre) {
 			Embedding []float32 `json:"embedding"`
 		} `json:"data"`
 	}
-	if err := json.Unmarshal(answer, &own); err != nil || status != http.StatusOK {
-		t.Fatalf("%d %s, %v", status, answer, err)
+	if err := json.Unmarshal(answer, &own); err != nil {
+		t.Fatalf("got the error %v, want none", err)
+	} else if status != http.StatusOK {
+		t.Fatalf("status: got %d, want 200, with %s", status, answer)
 	}
 	var want [][]float32
 	for _, d := range own.Data {
 		want = append(want, d.Embedding)
 	}
-	if len(want) != 2 || !reflect.DeepEqual(got.Vectors, want) {
-		t.Errorf("got %v, the engine says %v", got.Vectors, want)
+	if len(want) != 2 {
+		t.Errorf("len(want): got %d, want 2, in %v", len(want), want)
+	} else if !reflect.DeepEqual(got.Vectors, want) {
+		t.Errorf("Vectors: got %v, want %v", got.Vectors, want)
 	}
 	receipt := th.Receipt(t, th.key, sent[0].id)
-	if prompt, _ := receipt["prompt_tokens"].(float64); receipt["status"] != "settled" || prompt == 0 ||
-		receipt["completion_tokens"] != 0.0 {
-		t.Errorf("receipt %v", receipt)
+	switch prompt, _ := receipt["prompt_tokens"].(float64); {
+	case receipt["status"] != "settled":
+		t.Errorf(`receipt["status"]: got %v, want "settled"`, receipt["status"])
+	case prompt == 0:
+		t.Error("prompt: got 0, want any but 0")
+	case receipt["completion_tokens"] != 0.0:
+		t.Errorf(`receipt["completion_tokens"]: got %v, want 0.0`, receipt["completion_tokens"])
 	}
 }
 
@@ -67,7 +83,7 @@ func images(t *testing.T, th *theatre, form string) {
 	o.Model, o.Form = th.of("image"), form
 	got, sent := th.carryOut(t, o)
 	if len(got.Images) != 2 {
-		t.Fatalf("%d images", len(got.Images))
+		t.Fatalf("images: got %d, want 2", len(got.Images))
 	}
 	for _, image := range got.Images {
 		if form == "url" && !strings.HasPrefix(image, "https://") || form == "b64_json" &&
@@ -84,8 +100,12 @@ func imageStream(t *testing.T, th *theatre) {
 	o := th.order("image_stream")
 	o.Model = th.of("image")
 	got, sent := th.carryOut(t, o)
-	if got.Chunks != 2 || len(got.Images) != 1 || got.Images[0] != base64.StdEncoding.EncodeToString([]byte(drawing)) {
-		t.Errorf("%d events, images %v", got.Chunks, got.Images)
+	if got.Chunks != 2 {
+		t.Errorf("Chunks: got %d, want 2", got.Chunks)
+	} else if len(got.Images) != 1 {
+		t.Errorf("len(got.Images): got %d, want 1, in %v", len(got.Images), got.Images)
+	} else if wanted := base64.StdEncoding.EncodeToString([]byte(drawing)); got.Images[0] != wanted {
+		t.Errorf("Images[0]: got %q, want %q", got.Images[0], wanted)
 	}
 	th.billed(t, sent, "images", 1, "0.04")
 }
@@ -95,8 +115,13 @@ func imageStream(t *testing.T, th *theatre) {
 func (th *theatre) billed(t *testing.T, sent []attempt, what string, units float64, dollars string) {
 	t.Helper()
 	receipt := th.Receipt(t, th.key, sent[len(sent)-1].id)
-	if receipt["status"] != "settled" || receipt[what] != units || receipt["cost_usd_str"] != dollars {
-		t.Errorf("receipt %v", receipt)
+	switch {
+	case receipt["status"] != "settled":
+		t.Errorf(`receipt["status"]: got %v, want "settled"`, receipt["status"])
+	case receipt[what] != units:
+		t.Errorf("receipt[what]: got %v, want %v", receipt[what], units)
+	case receipt["cost_usd_str"] != dollars:
+		t.Errorf(`receipt["cost_usd_str"]: got %v, want %v`, receipt["cost_usd_str"], dollars)
 	}
 }
 
@@ -136,7 +161,7 @@ func transcription(t *testing.T, th *theatre, form string) {
 	o.Model, o.Form, o.Audio = th.of("audio"), form, speech()
 	got, sent := th.carryOut(t, o)
 	if strings.TrimSpace(got.Text) != text(words) {
-		t.Errorf("got %+v", got)
+		t.Errorf("strings.TrimSpace(got.Text): got %q, want %q", strings.TrimSpace(got.Text), text(words))
 	}
 	if form == "verbose_json" && got.Seconds == 0 {
 		t.Error("a verbose answer tells no duration")
@@ -149,8 +174,13 @@ func transcriptionStream(t *testing.T, th *theatre) {
 	o := th.order("transcribe_stream")
 	o.Model, o.Audio = th.of("audio"), speech()
 	got, sent := th.carryOut(t, o)
-	if got.Text != text(words) || got.Finish != text(words) || got.Chunks != words+1 {
-		t.Errorf("got %+v", got)
+	switch {
+	case got.Text != text(words):
+		t.Errorf("Text: got %q, want %q", got.Text, text(words))
+	case got.Finish != text(words):
+		t.Errorf("Finish: got %q, want %q", got.Finish, text(words))
+	case got.Chunks != words+1:
+		t.Errorf("Chunks: got %d, want %d", got.Chunks, words+1)
 	}
 	th.billed(t, sent, "audio_seconds", spokenMs/1000.0, spokenCost)
 }

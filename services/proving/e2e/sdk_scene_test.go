@@ -80,7 +80,7 @@ func (th *theatre) carryOut(t *testing.T, o order) (result, []attempt) {
 	before := th.front.seen()
 	got := th.run(t, o)
 	if got.Error != nil {
-		t.Fatalf("raised %+v", *got.Error)
+		t.Fatalf("raised: got %+v, want nil", got.Error)
 	}
 	return got, th.front.since(before)
 }
@@ -110,7 +110,7 @@ func (th *theatre) occupant(t *testing.T, key, model string) (leave func()) {
 	t.Cleanup(cancel)
 	resp := th.Open(ctx, t, key, trial.Chat(model, `,"stream":true,"max_tokens":8`))
 	if resp.StatusCode != http.StatusOK {
-		t.Fatalf("the occupant got %d", resp.StatusCode)
+		t.Fatalf("the occupant: got %d, want 200", resp.StatusCode)
 	}
 	return func() {
 		cancel()
@@ -176,7 +176,7 @@ func sameMembers(t *testing.T, sent, reached []byte) {
 	}
 	for name, value := range a {
 		if !bytes.Equal(value, b[name]) {
-			t.Errorf("%s was sent as %s and reached the engine as %s", name, value, b[name])
+			t.Errorf("%s: got %q, want %q", name, value, b[name])
 		}
 		delete(b, name)
 	}

@@ -77,13 +77,22 @@ func wholeAnswer(t *testing.T, th *theatre) {
 	th.script(fakeengine.Behaviour{Tokens: fakeengine.Words(words)})
 	got, sent := th.carryOut(t, th.order("chat"))
 	want := tokens{fakeengine.PromptTokens, words, fakeengine.PromptTokens + words}
-	if got.Text != text(words) || got.Finish != "stop" || got.Usage != want || len(sent) != 1 {
-		t.Errorf("got %+v in %d attempts", got, len(sent))
+	switch {
+	case got.Text != text(words):
+		t.Errorf("Text: got %q, want %q", got.Text, text(words))
+	case got.Finish != "stop":
+		t.Errorf(`Finish: got %q, want "stop"`, got.Finish)
+	case got.Usage != want:
+		t.Errorf("Usage: got %+v, want %+v", got.Usage, want)
+	case len(sent) != 1:
+		t.Errorf("len(sent): got %d, want 1", len(sent))
 	}
 	th.hasID(t, got.ID, sent)
 	receipt := th.Receipt(t, th.key, sent[0].id)
-	if receipt["status"] != "settled" || receipt["completion_tokens"] != float64(words) {
-		t.Errorf("receipt %v", receipt)
+	if receipt["status"] != "settled" {
+		t.Errorf(`receipt["status"]: got %v, want "settled"`, receipt["status"])
+	} else if receipt["completion_tokens"] != float64(words) {
+		t.Errorf(`receipt["completion_tokens"]: got %v, want %v`, receipt["completion_tokens"], float64(words))
 	}
 }
 
@@ -91,8 +100,10 @@ func wholeAnswer(t *testing.T, th *theatre) {
 // of the last answer.
 func (th *theatre) hasID(t *testing.T, id string, sent []attempt) {
 	t.Helper()
-	if th.sdk.ids && (id == "" || id != sent[len(sent)-1].id) {
-		t.Errorf("the SDK tells request id %q; it was %q", id, sent[len(sent)-1].id)
+	if th.sdk.ids && id == "" {
+		t.Error(`the SDK tells request id: got "", want some text, where th.sdk.ids`)
+	} else if th.sdk.ids && id != sent[len(sent)-1].id {
+		t.Errorf("the SDK tells request id: got %q, want %q, where th.sdk.ids", id, sent[len(sent)-1].id)
 	}
 }
 
@@ -101,15 +112,24 @@ func streamed(t *testing.T, th *theatre, usage bool) {
 	o := th.order("stream")
 	o.Usage = usage
 	got, sent := th.carryOut(t, o)
-	if got.Text != text(words) || got.Finish != "stop" || got.Chunks < words || len(sent) != 1 {
-		t.Errorf("got %+v in %d attempts", got, len(sent))
+	switch {
+	case got.Text != text(words):
+		t.Errorf("Text: got %q, want %q", got.Text, text(words))
+	case got.Finish != "stop":
+		t.Errorf(`Finish: got %q, want "stop"`, got.Finish)
+	case got.Chunks < words:
+		t.Errorf("Chunks: got %d, want at least %d", got.Chunks, words)
+	case len(sent) != 1:
+		t.Errorf("len(sent): got %d, want 1", len(sent))
 	}
 	want := tokens{}
 	if usage {
 		want = tokens{fakeengine.PromptTokens, words, fakeengine.PromptTokens + words}
 	}
-	if got.Usage != want || (got.Usages > 0) != usage {
-		t.Errorf("usage %+v, told %d times", got.Usage, got.Usages)
+	if got.Usage != want {
+		t.Errorf("usage: got %+v, want %+v", got.Usage, want)
+	} else if (got.Usages > 0) != usage {
+		t.Errorf("Usages > 0: got %t, want %t", got.Usages > 0, usage)
 	}
 	th.hasID(t, got.ID, sent)
 }
@@ -120,25 +140,36 @@ func tool(t *testing.T, th *theatre, op string) {
 	o.Tool, o.Reply = json.RawMessage(weather), "sunny"
 	before := len(th.engine.Requests())
 	got, sent := th.carryOut(t, o)
-	if got.Call.Name != "get_weather" || sorted(t, got.Call.Arguments) != weatherArguments {
-		t.Errorf("the call is %+v", got.Call)
+	if got.Call.Name != "get_weather" {
+		t.Errorf(`Call.Name: got %q, want "get_weather"`, got.Call.Name)
+	} else if found := sorted(t, got.Call.Arguments); found != weatherArguments {
+		t.Errorf("sorted(t, got.Call.Arguments): got %q, want %q", found, weatherArguments)
 	}
-	if got.Text != text(5) || got.Finish != "stop" {
-		t.Errorf("after the call: %+v", got)
+	if got.Text != text(5) {
+		t.Errorf("after the call: Text: got %q, want %q", got.Text, text(5))
+	} else if got.Finish != "stop" {
+		t.Errorf(`after the call: Finish: got %q, want "stop"`, got.Finish)
 	}
 	reached := th.asked(before)
-	if len(sent) != 2 || len(reached) != 2 {
-		t.Fatalf("%d requests sent, %d reached the engine", len(sent), len(reached))
+	if len(sent) != 2 {
+		t.Fatalf("%d requests sent, %d reached the engine: len(sent): got %d, want 2", len(sent), len(reached), len(sent))
+	}
+	if len(reached) != 2 {
+		t.Fatalf("%d requests sent, %d reached the engine: len(reached): got %d, want 2", len(sent), len(reached),
+			len(reached))
 	}
 	for i := range sent {
 		sameMembers(t, sent[i].body, reached[i])
 	}
 	second := trial.Decode(t, reached[1])
-	if trial.At(second, "tools", 0, "function", "name") != "get_weather" ||
-		trial.At(second, "messages", 2, "role") != "tool" ||
-		trial.At(second, "messages", 1, "tool_calls", 0, "id") != "call_1" ||
-		trial.At(second, "messages", 2, "tool_call_id") != "call_1" {
-		t.Errorf("the engine was told %s", reached[1])
+	if got := trial.At(second, "tools", 0, "function", "name"); got != "get_weather" {
+		t.Errorf(`trial.At(…): got %v, want "get_weather", with %s`, got, reached[1])
+	} else if got := trial.At(second, "messages", 2, "role"); got != "tool" {
+		t.Errorf(`trial.At(…): got %v, want "tool", with %s`, got, reached[1])
+	} else if got := trial.At(second, "messages", 1, "tool_calls", 0, "id"); got != "call_1" {
+		t.Errorf(`trial.At(…): got %v, want "call_1", with %s`, got, reached[1])
+	} else if got := trial.At(second, "messages", 2, "tool_call_id"); got != "call_1" {
+		t.Errorf(`trial.At(…): got %v, want "call_1", with %s`, got, reached[1])
 	}
 }
 
@@ -153,11 +184,11 @@ func format(t *testing.T, th *theatre, format string) {
 	before := len(th.engine.Requests())
 	got, sent := th.carryOut(t, o)
 	if got.Text != `{"mood":"good"}` {
-		t.Errorf("got %+v", got)
+		t.Errorf("Text: got %q, want %q", got.Text, `{"mood":"good"}`)
 	}
 	reached := th.asked(before)
 	if len(reached) != 1 {
-		t.Fatalf("%d requests reached the engine", len(reached))
+		t.Fatalf("requests reached the engine: got %d, want 1", len(reached))
 	}
 	sameMembers(t, sent[0].body, reached[0])
 	told := trial.Decode(t, reached[0])
@@ -173,7 +204,7 @@ func format(t *testing.T, th *theatre, format string) {
 func models(t *testing.T, th *theatre) {
 	got, _ := th.carryOut(t, th.order("models"))
 	if got.Text != th.model {
-		t.Errorf("found %q", got.Text)
+		t.Errorf("found: got %q, want %q", got.Text, th.model)
 	}
 }
 
@@ -214,12 +245,19 @@ func refusals(t *testing.T, th *theatre) {
 				}
 				got, sent := th.fail(t, o)
 				e := got.Error
-				if e.Class != th.sdk.class(c.status) || e.Status != c.status || e.Code != c.code || e.Param != c.param ||
-					e.Message == "" {
-					t.Errorf("raised %+v", *e)
+				if want := th.sdk.class(c.status); e.Class != want {
+					t.Errorf("e.Class: got %q, want %q", e.Class, want)
+				} else if e.Status != c.status {
+					t.Errorf("e.Status: got %d, want %d", e.Status, c.status)
+				} else if e.Code != c.code {
+					t.Errorf("e.Code: got %q, want %q", e.Code, c.code)
+				} else if e.Param != c.param {
+					t.Errorf("e.Param: got %q, want %q", e.Param, c.param)
+				} else if e.Message == "" {
+					t.Error(`e.Message: got "", want some text`)
 				}
 				if len(sent) != 1 {
-					t.Errorf("%d attempts at something that a retry cannot mend", len(sent))
+					t.Errorf("attempts at something that a retry cannot mend: got %d, want 1", len(sent))
 				}
 				th.hasID(t, e.ID, sent)
 			})
@@ -242,7 +280,7 @@ func finalFailure(t *testing.T, th *theatre) {
 		t.Errorf("raised %+v", *e)
 	}
 	if s := answers(sent); s != "requested_provider_unavailable" {
-		t.Errorf("attempts: %s", s)
+		t.Errorf(`attempts: got %q, want "requested_provider_unavailable"`, s)
 	}
 }
 
@@ -256,8 +294,10 @@ func retriedFailure(t *testing.T, th *theatre) {
 	o := th.order("chat")
 	o.Retries = -1
 	got, sent := th.carryOut(t, o)
-	if got.Text != text(5) || answers(sent) != "upstream_error 200" {
-		t.Errorf("%s made %+v", answers(sent), got)
+	if got.Text != text(5) {
+		t.Errorf("Text: got %q, want %q", got.Text, text(5))
+	} else if answers(sent) != "upstream_error 200" {
+		t.Errorf(`answers(sent): got %q, want "upstream_error 200"`, answers(sent))
 	}
 }
 
@@ -288,9 +328,13 @@ func fullKey(t *testing.T, th *theatre) {
 	th.NothingHeld(t, th.limitedAccount)
 	close(told.release)
 	retried := await(t, "the SDK's answer", done)
-	if s := answers(th.front.since(before)); retried.Error != nil || retried.Text != text(5) ||
-		s != "concurrency_limit_exceeded 200" {
-		t.Errorf("%s made %+v", s, retried)
+	switch s := answers(th.front.since(before)); {
+	case retried.Error != nil:
+		t.Errorf("retried.Error: got %+v, want nil", retried.Error)
+	case retried.Text != text(5):
+		t.Errorf("retried.Text: got %q, want %q", retried.Text, text(5))
+	case s != "concurrency_limit_exceeded 200":
+		t.Errorf(`answers(th.front.since(before)): got %q, want "concurrency_limit_exceeded 200"`, s)
 	}
 }
 
@@ -317,15 +361,20 @@ func busyProviders(t *testing.T, th *theatre) {
 		t.Error(err)
 	}
 	if status := await(t, "the occupant's answer", occupied); status != http.StatusOK {
-		t.Errorf("the occupant: %d", status)
+		t.Errorf("the occupant: got %d, want 200", status)
 	}
 	close(told.release)
 	if err := received(t, agent).Whole("at last", fakeengine.PromptTokens, 2); err != nil {
 		t.Error(err)
 	}
 	got := await(t, "the SDK's answer", done)
-	if s := answers(th.front.since(before)); got.Error != nil || got.Text != "at last" || s != "providers_busy 200" {
-		t.Errorf("%s made %+v", s, got)
+	switch s := answers(th.front.since(before)); {
+	case got.Error != nil:
+		t.Errorf("Error: got %+v, want nil", got.Error)
+	case got.Text != "at last":
+		t.Errorf(`Text: got %q, want "at last"`, got.Text)
+	case s != "providers_busy 200":
+		t.Errorf(`answers(th.front.since(before)): got %q, want "providers_busy 200"`, s)
 	}
 }
 
@@ -336,11 +385,16 @@ func brokenStream(t *testing.T, th *theatre, b fakeengine.Behaviour) {
 	o := th.order("stream")
 	o.Retries = -1
 	got, sent := th.fail(t, o)
-	if got.Text != text(broken) || len(sent) != 1 || got.Error.Message == "" {
-		t.Errorf("%q, then %+v, in %d attempts", got.Text, *got.Error, len(sent))
+	switch {
+	case got.Text != text(broken):
+		t.Errorf("Text: got %q, want %q", got.Text, text(broken))
+	case len(sent) != 1:
+		t.Errorf("len(sent): got %d, want 1, with %q", len(sent), got.Text)
+	case got.Error.Message == "":
+		t.Error(`Error.Message: got "", want some text`)
 	}
 	if receipt := th.Receipt(t, th.key, sent[0].id); receipt["status"] != "settled" {
-		t.Errorf("receipt %v", receipt)
+		t.Errorf(`receipt: got %v, want "settled"`, receipt["status"])
 	}
 }
 
@@ -358,8 +412,13 @@ func deadAgent(t *testing.T, th *theatre) {
 	await(t, "the SDK gets content", begun)
 	agent.Kill()
 	got := await(t, "the SDK's outcome", done)
-	if n := len(th.front.since(before)); got.Error == nil || got.Text != "last words" || n != 1 {
-		t.Errorf("%+v in %d attempts", got, n)
+	switch n := len(th.front.since(before)); {
+	case got.Error == nil:
+		t.Error("Error: got nil, want a value")
+	case got.Text != "last words":
+		t.Errorf(`Text: got %q, want "last words"`, got.Text)
+	case n != 1:
+		t.Errorf("len(th.front.since(before)): got %d, want 1", n)
 	}
 }
 
@@ -380,15 +439,17 @@ func hangUp(t *testing.T, th *theatre) {
 	}()
 	before := th.front.seen()
 	if got := th.run(t, o); got.Error != nil {
-		t.Errorf("the hang-up itself raised %+v", *got.Error)
+		t.Errorf("the hang-up itself raised: got %+v, want nil", got.Error)
 	}
 	took := await(t, "the engine hears of the hang-up", heard).Sub(await(t, "the SDK hangs up", left))
 	if took > hangUpBound {
-		t.Errorf("the engine heard of the hang-up after %v", took)
+		t.Errorf("the engine heard of the hang-up: got %v, want at most %v", took, hangUpBound)
 	}
 	sent := th.front.since(before)
-	if receipt := th.Receipt(t, th.key, sent[0].id); receipt["status"] != "settled" || len(sent) != 1 {
-		t.Errorf("%d attempts; receipt %v", len(sent), receipt)
+	if receipt := th.Receipt(t, th.key, sent[0].id); receipt["status"] != "settled" {
+		t.Errorf(`receipt["status"]: got %v, want "settled"`, receipt["status"])
+	} else if len(sent) != 1 {
+		t.Errorf("len(sent): got %d, want 1", len(sent))
 	}
 	th.NothingHeld(t, th.account)
 }
@@ -415,7 +476,7 @@ func noLeak(t *testing.T, th *theatre) {
 		return used == 0
 	})
 	if kept, _ := th.front.connections(); kept > maxKept {
-		t.Errorf("%d connections are kept", kept)
+		t.Errorf("connections kept: got %d, want at most %d", kept, maxKept)
 	}
 	th.NothingHeld(t, th.account)
 }

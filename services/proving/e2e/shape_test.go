@@ -239,10 +239,12 @@ func (s *stage) perform(t *testing.T, c shaped) {
 	}
 	status, header, answer := s.Call(t, c.method, c.path, c.key, c.body, "Content-Type", c.kind)
 	if status != c.status {
-		t.Fatalf("%d %s", status, answer)
+		t.Fatalf("status: got %d, want %d, with %s", status, c.status, answer)
 	}
-	if id := header.Get("X-Request-ID"); id == "" || id != header.Get(trial.RequestIDHeader) {
-		t.Errorf("request id %q, and %q", id, header.Get(trial.RequestIDHeader))
+	if id := header.Get("X-Request-ID"); id == "" {
+		t.Error(`request id: got "", want some text`)
+	} else if id != header.Get(trial.RequestIDHeader) {
+		t.Errorf("request id: got %q, want %q", id, header.Get(trial.RequestIDHeader))
 	}
 	for _, text := range c.has {
 		if !bytes.Contains(answer, []byte(text)) {
@@ -252,7 +254,7 @@ func (s *stage) perform(t *testing.T, c shaped) {
 	for _, name := range []string{"X-Ratelimit-Limit-Requests", "X-Ratelimit-Remaining-Requests",
 		"X-Ratelimit-Reset-Requests"} {
 		if told := header.Get(name) != ""; told != (status != http.StatusUnauthorized) {
-			t.Errorf("%s is %q", name, header.Get(name))
+			t.Errorf("%s is %q: told: got %t, want %t", name, header.Get(name), told, status != http.StatusUnauthorized)
 		}
 	}
 	if c.stream != "" {
@@ -280,15 +282,17 @@ func (s *stage) checkStream(t *testing.T, c shaped, header http.Header, answer [
 		"Content-Encoding": "",
 	} {
 		if got := header.Get(name); got != want {
-			t.Errorf("%s is %q", name, got)
+			t.Errorf("%s: got %q, want %q", name, got, want)
 		}
 	}
-	if bytes.Contains(answer, []byte("\r")) || !bytes.HasSuffix(answer, []byte("\n\n")) {
-		t.Errorf("lines end otherwise than with LF: %q", answer)
+	if bytes.Contains(answer, []byte("\r")) {
+		t.Errorf("lines end otherwise than with LF: answer: got %q, want it without %q", answer, []byte("\r"))
+	} else if !bytes.HasSuffix(answer, []byte("\n\n")) {
+		t.Errorf("lines end otherwise than with LF: answer: got %q, want the suffix %q", answer, []byte("\n\n"))
 	}
 	events := strings.Split(strings.TrimSuffix(string(answer), "\n\n"), "\n\n")
 	if last := events[len(events)-1]; !strings.HasPrefix(last, c.stream) {
-		t.Errorf("the last event is %s", last)
+		t.Errorf("the last event: got %q, want the prefix %q", last, c.stream)
 	}
 	shared := map[string]bool{}
 	seen := map[string]bool{}
@@ -325,7 +329,7 @@ func (s *stage) checkStream(t *testing.T, c shaped, header http.Header, answer [
 		shared[fmt.Sprint(head)] = true
 	}
 	if len(shared) != 1 {
-		t.Errorf("events have ids, times and models %v", shared)
+		t.Errorf("events have ids, times and models: got %d, want 1, in %v", len(shared), shared)
 	}
 	for _, shape := range c.shapes {
 		if !seen[shape] {

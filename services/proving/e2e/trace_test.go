@@ -60,8 +60,11 @@ func missing(spans []otlptest.Span, hops [][]string) []string {
 func stream(t *testing.T, m *trial.Market, body string, headers ...string) (requestID string) {
 	t.Helper()
 	status, header, answer := m.Call(t, http.MethodPost, trial.ChatPath, m.Key(), body, headers...)
-	if status != http.StatusOK || !strings.HasSuffix(string(answer), "data: [DONE]\n\n") {
-		t.Fatalf("%d %s", status, answer)
+	if status != http.StatusOK {
+		t.Fatalf("status: got %d, want 200", status)
+	}
+	if !strings.HasSuffix(string(answer), "data: [DONE]\n\n") {
+		t.Fatalf("answer: got %q, want the suffix %q", string(answer), "data: [DONE]\n\n")
 	}
 	return header.Get(trial.RequestIDHeader)
 }
@@ -81,26 +84,47 @@ func expectWhole(t *testing.T, m *trial.Market, collector *otlptest.Collector) {
 	})
 	spans := traceOf(all, id)
 	root, _ := otlptest.Find(spans, func(s otlptest.Span) bool { return s.Name == rootSpan })
-	if root.ParentID != "" || root.Kind != "SERVER" || !slices.Equal(root.Links, []string{theirs}) {
-		t.Errorf("the root is %+v: a consumer's trace is to be linked, not continued", root)
+	switch {
+	case root.ParentID != "":
+		t.Errorf(`the root is %+v: a consumer's trace is to be linked, not continued: root.ParentID: got %q, want ""`, root,
+			root.ParentID)
+	case root.Kind != "SERVER":
+		t.Errorf(`the root is %+v: a consumer's trace is to be linked, not continued: root.Kind: got %q, want "SERVER"`, root,
+			root.Kind)
+	case !slices.Equal(root.Links, []string{theirs}):
+		t.Errorf("the root is %+v: a consumer's trace is to be linked, not continued: root.Links: got %q, want %q", root,
+			root.Links, []string{theirs})
 	}
-	if root.Attributes["http.route"] != trial.ChatPath || root.Attributes["http.response.status_code"] != "200" ||
-		root.Attributes["gen_ai.request.model"] != m.Model() {
-		t.Errorf("the root says %v", root.Attributes)
+	if root.Attributes["http.route"] != trial.ChatPath {
+		t.Errorf(`root.Attributes["http.route"]: got %q, want %q`, root.Attributes["http.route"], trial.ChatPath)
+	} else if root.Attributes["http.response.status_code"] != "200" {
+		t.Errorf(`root.Attributes[…]: got %q, want "200"`, root.Attributes["http.response.status_code"])
+	} else if want := m.Model(); root.Attributes["gen_ai.request.model"] != want {
+		t.Errorf("root.Attributes[…]: got %q, want %q", root.Attributes["gen_ai.request.model"], want)
 	}
 	attempt, _ := otlptest.Find(spans, func(s otlptest.Span) bool { return s.Name == "attempt" })
-	if want := []string{"open sent", "first content", "committed", "final synced"}; len(attempt.Events) != 4 ||
-		!slices.Equal(slices.Sorted(slices.Values(attempt.Events)), slices.Sorted(slices.Values(want))) {
-		t.Errorf("the attempt's events are %q", attempt.Events)
+	if want := []string{"open sent", "first content", "committed", "final synced"}; len(attempt.Events) != 4 {
+		t.Errorf("the attempt's events: len(attempt.Events): got %d, want 4, in %q", len(attempt.Events), attempt.Events)
+	} else if !slices.Equal(slices.Sorted(slices.Values(attempt.Events)), slices.Sorted(slices.Values(want))) {
+		t.Errorf("the attempt's events: slices.Sorted(…): got %q, want %q", slices.Sorted(slices.Values(attempt.Events)),
+			slices.Sorted(slices.Values(want)))
 	}
 	settle, _ := otlptest.Find(spans, func(s otlptest.Span) bool { return s.Name == "settle" })
-	if a := settle.Attributes; a["svc.request_id"] != id || a["svc.source"] != "payg" || a["svc.charged_nano_usd"] == "" ||
-		a["svc.charged_nano_usd"] == "0" {
-		t.Errorf("the settlement says %v", a)
+	switch a := settle.Attributes; {
+	case a["svc.request_id"] != id:
+		t.Errorf(`the settlement: a["svc.request_id"]: got %q, want %q`, a["svc.request_id"], id)
+	case a["svc.source"] != "payg":
+		t.Errorf(`the settlement: a["svc.source"]: got %q, want "payg"`, a["svc.source"])
+	case a["svc.charged_nano_usd"] == "":
+		t.Error(`the settlement: a["svc.charged_nano_usd"]: got "", want some text`)
+	case a["svc.charged_nano_usd"] == "0":
+		t.Error(`the settlement: a["svc.charged_nano_usd"]: got "0", want any but "0"`)
 	}
 	earning, _ := otlptest.Find(spans, func(s otlptest.Span) bool { return s.Name == "record earning" })
-	if a := earning.Attributes; a["svc.request_id"] != id || a["svc.payout_nano_usd"] == "" {
-		t.Errorf("the earning says %v", a)
+	if a := earning.Attributes; a["svc.request_id"] != id {
+		t.Errorf(`the earning: a["svc.request_id"]: got %q, want %q`, a["svc.request_id"], id)
+	} else if a["svc.payout_nano_usd"] == "" {
+		t.Error(`the earning: a["svc.payout_nano_usd"]: got "", want some text`)
 	}
 	for _, s := range spans {
 		if s.Failed {
@@ -173,25 +197,28 @@ func TestTheLinesOfARequestAreFoundByItsID(t *testing.T) {
 	for _, line := range lines {
 		message, _ := line["msg"].(string)
 		if service, ok := want[message]; ok {
-			if line["service"] != service || line["trace_id"] != traceID {
-				t.Errorf("%q is of service %v and trace %v, want %s and %s", message, line["service"], line["trace_id"], service,
-					traceID)
+			if line["service"] != service {
+				t.Errorf(`%q is of service: line["service"]: got %v, want %v`, message, line["service"], service)
+			} else if line["trace_id"] != traceID {
+				t.Errorf(`%q is of service: line["trace_id"]: got %v, want %v`, message, line["trace_id"], traceID)
 			}
 			if level := map[bool]string{true: "DEBUG", false: "INFO"}[message == "candidates selected"]; line["level"] != level {
-				t.Errorf("%q is said at level %v", message, line["level"])
+				t.Errorf("%q is said at level: got %v, want %v", message, line["level"], level)
 			}
 			delete(want, message)
 		}
 	}
 	if len(want) > 0 {
-		t.Errorf("missing are %v among %v", want, lines)
+		t.Errorf("missing: got %d, want 0, in %v", len(want), want)
 	}
 	for _, text := range strings.Split(m.Log(), "\n") {
 		if strings.Contains(text, id) && strings.Contains(text, other) {
 			t.Errorf("a line is about both requests: %s", text)
 		}
-		if strings.Contains(text, `"level":"WARN"`) || strings.Contains(text, `"level":"ERROR"`) {
-			t.Errorf("in normal operation the log says: %s", text)
+		if strings.Contains(text, `"level":"WARN"`) {
+			t.Errorf("in normal operation the log: text: got %q, want it without %q", text, `"level":"WARN"`)
+		} else if strings.Contains(text, `"level":"ERROR"`) {
+			t.Errorf("in normal operation the log: text: got %q, want it without %q", text, `"level":"ERROR"`)
 		}
 	}
 }

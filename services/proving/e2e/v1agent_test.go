@@ -70,29 +70,39 @@ func TestAgentsOfDialectV1ServeThePublicAPI(t *testing.T) {
 		}
 
 		script(fakeagent.V1Fails(http.StatusBadRequest, "context too long"))
-		if status, _, body := m.Call(t, http.MethodPost, trial.ChatPath, key,
-			trial.Chat(model, `,"stream":true`)); status != http.StatusBadRequest ||
-			!strings.Contains(string(body), "context too long") {
-			t.Errorf("an engine's refusal: %d %s", status, body)
+		if status, _, body := m.Call(t, http.MethodPost, trial.ChatPath, key, trial.Chat(model,
+			`,"stream":true`)); status != http.StatusBadRequest {
+			t.Errorf("an engine's refusal: status: got %d, want 400", status)
+		} else if !strings.Contains(string(body), "context too long") {
+			t.Errorf(`an engine's refusal: body: got %q, want "context too long" in it`, string(body))
 		}
 		script(fakeagent.V1CutShort("Hel"))
-		if status, _, body := m.Call(t, http.MethodPost, trial.ChatPath, key,
-			trial.Chat(model, `,"stream":true`)); status != http.StatusOK ||
-			!strings.Contains(string(body), `data: {"error":{`) || strings.Contains(string(body), "[DONE]") {
-			t.Errorf("an answer cut short: %d %s", status, body)
+		switch status, _, body := m.Call(t, http.MethodPost, trial.ChatPath, key, trial.Chat(model, `,"stream":true`)); {
+		case status != http.StatusOK:
+			t.Errorf("an answer cut short: status: got %d, want 200", status)
+		case !strings.Contains(string(body), `data: {"error":{`):
+			t.Errorf("an answer cut short: body: got %q, want %q in it", string(body), `data: {"error":{`)
+		case strings.Contains(string(body), "[DONE]"):
+			t.Errorf(`an answer cut short: body: got %q, want it without "[DONE]"`, string(body))
 		}
 		script(fakeagent.V1Answer("still there"))
 		padded := strings.Replace(trial.Chat(model, ""), "{", "{"+strings.Repeat(" ", 1_200_000), 1)
 		if status, _, body := m.Call(t, http.MethodPost, trial.ChatPath, key,
 			padded); status != http.StatusRequestEntityTooLarge {
-			t.Errorf("a body that no provider takes: %d %s", status, trial.Tail(string(body), 300))
+			t.Errorf("a body that no provider takes: got %d, want 413, with %s (trial.Tail(string(body), 300) is %s)", status,
+				trial.Tail(string(body), 300), trial.Tail(string(body), 300))
 		}
 		if status, _, body := m.Call(t, http.MethodPost, trial.ChatPath, key,
 			trial.Chat(model, "")); status != http.StatusOK {
-			t.Errorf("behind it: %d %s", status, body)
+			t.Errorf("behind: got %d, want 200, with %s (body is %s)", status, body, body)
 		}
-		if s := a.State(); len(s.Lives) > 0 || s.Dead != nil || s.Stalls+s.Unknown > 0 {
-			t.Errorf("the agent has been through %+v", s)
+		switch s := a.State(); {
+		case len(s.Lives) > 0:
+			t.Errorf("the agent has been through: len(s.Lives): got %d, want 0, in %+v", len(s.Lives), s)
+		case s.Dead != nil:
+			t.Errorf("the agent has been through: s.Dead: got the error %v, want none", s.Dead)
+		case s.Stalls+s.Unknown > 0:
+			t.Errorf("the agent has been through: s.Stalls+s.Unknown: got %d, want 0", s.Stalls+s.Unknown)
 		}
 		m.NothingHeld(t, account)
 		checkV1Refusals(t, m, model)
@@ -119,8 +129,10 @@ func checkV1Refusals(t *testing.T, m *trial.Market, model string) {
 		ctx, cancel := context.WithTimeout(t.Context(), trial.Patience)
 		err := a.AwaitRegistered(ctx)
 		cancel()
-		if s := a.State(); !errors.Is(err, c.dead) || c.dead != nil && s.Upgrades > 0 {
-			t.Errorf("%s: %v, %+v", name, err, s)
+		if s := a.State(); !errors.Is(err, c.dead) {
+			t.Errorf("%s: got the error %v, want %v", name, err, c.dead)
+		} else if c.dead != nil && s.Upgrades > 0 {
+			t.Errorf("%s: s.Upgrades: got %d, want 0", name, s.Upgrades)
 		}
 		a.Stop()
 	}
@@ -139,16 +151,22 @@ func checkV1Stream(t *testing.T, model string, status int, body string, usage bo
 			t.Fatalf("%s: %v", data, err)
 		}
 		if chunk["model"] != model {
-			t.Errorf("a chunk of %v: %s", chunk["model"], data)
+			t.Errorf("a chunk of %v: %s: got %v, want %v", chunk["model"], data, chunk["model"], model)
 		}
 		saw = saw || chunk["usage"] != nil
 		if s, ok := trial.At(chunk, "choices", 0, "delta", "content").(string); ok {
 			text += s
 		}
 	}
-	if status != http.StatusOK || text != "Hello wide world" || saw != usage ||
-		!strings.HasSuffix(body, "data: [DONE]\n\n") {
-		t.Errorf("streamed: %d %q, usage %v, want %v: %s", status, text, saw, usage, trial.Tail(body, 300))
+	switch {
+	case status != http.StatusOK:
+		t.Errorf("streamed: status: got %d, want 200, with %s", status, trial.Tail(body, 300))
+	case text != "Hello wide world":
+		t.Errorf(`streamed: text: got %q, want "Hello wide world", with %s`, text, trial.Tail(body, 300))
+	case saw != usage:
+		t.Errorf("streamed: saw: got %t, want %t, with %s", saw, usage, trial.Tail(body, 300))
+	case !strings.HasSuffix(body, "data: [DONE]\n\n"):
+		t.Errorf("streamed: body: got %q, want the suffix %q, with %s", body, "data: [DONE]\n\n", trial.Tail(body, 300))
 	}
 }
 
@@ -213,8 +231,10 @@ func TestAgentsOfDialectV1OutliveTheirHub(t *testing.T) {
 	}
 	o.streams.Wait()
 	t.Logf("restart: %d streams whole, %d broken", o.whole.Load(), o.broken.Load())
-	if o.whole.Load() != v1Streams/2 || o.broken.Load() != v1Streams/2 {
-		t.Errorf("of %d streams %d ended well and %d broke", v1Streams, o.whole.Load(), o.broken.Load())
+	if o.whole.Load() != v1Streams/2 {
+		t.Errorf("of %d streams: o.whole.Load(): got %d, want %d", v1Streams, o.whole.Load(), v1Streams/2)
+	} else if o.broken.Load() != v1Streams/2 {
+		t.Errorf("of %d streams: o.broken.Load(): got %d, want %d", v1Streams, o.broken.Load(), v1Streams/2)
 	}
 	o.back(t, 2)
 
@@ -231,8 +251,12 @@ func TestAgentsOfDialectV1OutliveTheirHub(t *testing.T) {
 	close(leave)
 	o.streams.Wait()
 	t.Logf("kill: %d streams whole, %d broken", o.whole.Load(), o.broken.Load())
-	if o.whole.Load() != 0 || o.broken.Load() != v1Streams {
-		t.Errorf("of %d streams %d ended well and %d broke", v1Streams, o.whole.Load(), o.broken.Load())
+	if o.whole.Load() != 0 {
+		t.Errorf("of %d streams %d ended well and %d broke: o.whole.Load(): got %d, want 0", v1Streams, o.whole.Load(),
+			o.broken.Load(), o.whole.Load())
+	} else if o.broken.Load() != v1Streams {
+		t.Errorf("of %d streams %d ended well and %d broke: o.broken.Load(): got %d, want %d", v1Streams, o.whole.Load(),
+			o.broken.Load(), o.broken.Load(), v1Streams)
 	}
 	o.back(t, 3)
 	m.NothingHeld(t, o.account)
@@ -241,8 +265,10 @@ func TestAgentsOfDialectV1OutliveTheirHub(t *testing.T) {
 	for _, p := range o.providers {
 		detail := m.Admin(t, http.MethodGet, "/api/v1/admin/providers/"+p.ID, "")
 		for _, window := range []string{"uptime_24h", "uptime_30d"} {
-			if up, ok := trial.At(detail, "provider", window).(float64); !ok || up < 0.999 {
-				t.Errorf("the platform's outages cost %s: %s is %v", p.ID, window, trial.At(detail, "provider", window))
+			if up, ok := trial.At(detail, "provider", window).(float64); !ok {
+				t.Errorf("the platform's outages cost %s: %s: ok: got false, want true", p.ID, window)
+			} else if up < 0.999 {
+				t.Errorf("the platform's outages cost %s: %s: up: got %v, want at least 0.999", p.ID, window, up)
 			}
 		}
 	}
@@ -328,12 +354,19 @@ func (o *outage) back(t *testing.T, registrations int) {
 			return s.Dead != nil || s.Registered && s.Registrations >= registrations
 		})
 		s := a.State()
-		if err != nil || s.Dead != nil || s.Registrations != registrations {
-			t.Fatalf("agent %d has been through %+v: %v", i, s, err)
+		switch {
+		case err != nil:
+			t.Fatalf("agent %d has been through: got the error %v, want none", i, err)
+		case s.Dead != nil:
+			t.Fatalf("agent %d has been through: s.Dead: got the error %v, want none", i, s.Dead)
+		case s.Registrations != registrations:
+			t.Fatalf("agent %d has been through: s.Registrations: got %d, want %d", i, s.Registrations, registrations)
 		}
 		for _, life := range s.Lives {
-			if cut := life.Code == 0 || life.Code == 1006; !cut && (life.Code != 1012 || life.Age() < v1Young) {
-				t.Errorf("agent %d was closed with %d %q after %v", i, life.Code, life.Text, life.Age())
+			if cut := life.Code == 0 || life.Code == 1006; !cut && life.Code != 1012 {
+				t.Errorf("agent %d was closed: life.Code: got %d, want 1012, where !cut", i, life.Code)
+			} else if !cut && life.Age() < v1Young {
+				t.Errorf("agent %d was closed: life.Age(): got %v, want at least %v, where !cut", i, life.Age(), v1Young)
 			}
 		}
 	}
@@ -341,7 +374,7 @@ func (o *outage) back(t *testing.T, registrations int) {
 	for range v1Agents {
 		if status, _, body := o.Call(t, http.MethodPost, trial.ChatPath, o.key,
 			trial.Chat(o.model, "")); status != http.StatusOK {
-			t.Errorf("after the outage: %d %s", status, body)
+			t.Errorf("after the outage: got %d, want 200, with %s (body is %s)", status, body, body)
 		}
 	}
 }
@@ -360,8 +393,18 @@ func (o *outage) settledOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := 2*v1Streams + 2*v1Agents
-	if holds != want || open != 0 || twice != 0 || settlements > holds || settlements < 2*v1Agents+v1Streams/2 {
-		t.Errorf("%d holds of %d requests, %d of them open; %d settlements, %d of them twice", holds, want, open, settlements,
-			twice)
+	switch {
+	case holds != want:
+		t.Errorf("%d holds of %d requests, %d of them open; %d settlements, %d of them twice: holds: got %d, want %d", holds,
+			want, open, settlements, twice, holds, want)
+	case open != 0:
+		t.Errorf("%d holds of %d requests, %d of them open; %d settlements, %d of them twice: open: got %d, want 0", holds,
+			want, open, settlements, twice, open)
+	case twice != 0:
+		t.Errorf("%d holds of %d requests, %d of them open; %d settlements, %d of them twice: twice: got %d, want 0", holds,
+			want, open, settlements, twice, twice)
+	case settlements > holds || settlements < 2*v1Agents+v1Streams/2:
+		t.Errorf("%d holds of %d requests, %d of them open; %d settlements, %d of them twice: settlements: got %d, want at "+
+			"most %d and at least %d", holds, want, open, settlements, twice, settlements, holds, 2*v1Agents+v1Streams/2)
 	}
 }

@@ -62,18 +62,23 @@ func TestTheExitCodeIsTheVerdict(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var out, errs bytes.Buffer
 			if code := run(tc.args, &out, &errs); code != tc.code {
-				t.Errorf("exit code %d, want %d: %s", code, tc.code, errs.String())
+				t.Errorf("exit code: got %d, want %d: %s", code, tc.code, errs.String())
 			}
-			if !strings.Contains(out.String(), tc.out) || !strings.Contains(errs.String(), tc.errs) {
-				t.Errorf("printed %q and %q, want %q and %q", out.String(), errs.String(), tc.out, tc.errs)
+			if !strings.Contains(out.String(), tc.out) {
+				t.Errorf("printed: got %q, want %q in it", out.String(), tc.out)
+			} else if !strings.Contains(errs.String(), tc.errs) {
+				t.Errorf("errs: got %q, want %q in it", errs.String(), tc.errs)
 			}
 			if strings.Contains(out.String(), "\033") {
-				t.Error("colours are not for a file")
+				t.Errorf("colours are not for a file: got %q, want it without %q", out.String(), "\033")
 			}
 		})
 	}
 	var out, errs bytes.Buffer
-	if code := run(with(sound, "-json"), &out, &errs); code != clean || !json.Valid(out.Bytes()) {
-		t.Errorf("exit code %d, JSON %s, %s", code, out.String(), errs.String())
+	if code := run(with(sound, "-json"), &out, &errs); code != clean {
+		t.Errorf("exit code %d, JSON %s, %s: code: got %d, want %d", code, out.String(), errs.String(), code, clean)
+	} else if !json.Valid(out.Bytes()) {
+		t.Errorf("exit code %d, JSON %s, %s: json.Valid(out.Bytes()): got false, want true", code, out.String(),
+			errs.String())
 	}
 }

@@ -112,13 +112,13 @@ func TestAFleetComesUpAnswersIsRolledAndGoesDown(t *testing.T) {
 		t.Helper()
 		if status, _, body := m.Call(t, http.MethodPost, trial.ChatPath, m.Key(),
 			trial.Chat(m.Model(), `,"max_tokens":8`)); status != http.StatusOK {
-			t.Errorf("%d %s", status, body)
+			t.Errorf("status: got %d, want 200, with %s (body is %s)", status, body, body)
 		}
 	}
 	ask()
 	before := f.steady()
 	if len(before) != 17 {
-		t.Errorf("%d processes", len(before))
+		t.Errorf("processes: got %d, want 17", len(before))
 	}
 	trial.Until(t, "status shows all of them", func() bool {
 		return len(regexp.MustCompile(`(?m) (ready|running) `).FindAllString(f.must("status"), -1)) == len(before)
@@ -131,7 +131,8 @@ func TestAFleetComesUpAnswersIsRolledAndGoesDown(t *testing.T) {
 	for name := range before {
 		rolled := name == "router-1" || name == "router-2" || name == "catalog-2"
 		if rolled == (before[name].Pid == after[name].Pid) {
-			t.Errorf("%s had pid %d and has %d", name, before[name].Pid, after[name].Pid)
+			t.Errorf("%s had pid %d and has %d: got %t, want any but %t", name, before[name].Pid, after[name].Pid, rolled,
+				before[name].Pid == after[name].Pid)
 		}
 	}
 	ask()
@@ -154,8 +155,11 @@ func TestAFleetComesUpAnswersIsRolledAndGoesDown(t *testing.T) {
 	// The second fleet finds what the first one made.
 	f.must("up")
 	again := trial.Attach(trial.ReadEnv(t, filepath.Join(f.dir, "fleet.env")))
-	if again.Key() != m.Key() || again.Env["SVC_PROVIDER_KEY"] != m.Env["SVC_PROVIDER_KEY"] {
-		t.Error("the second start has other keys")
+	if again.Key() != m.Key() {
+		t.Errorf("the second start has other keys: again.Key(): got %q, want %q", again.Key(), m.Key())
+	} else if again.Env["SVC_PROVIDER_KEY"] != m.Env["SVC_PROVIDER_KEY"] {
+		t.Errorf(`the second start has other keys: again.Env["SVC_PROVIDER_KEY"]: got %q, want %q`,
+			again.Env["SVC_PROVIDER_KEY"], m.Env["SVC_PROVIDER_KEY"])
 	}
 	m = again
 	ask()
@@ -189,9 +193,10 @@ func TestCommandLinesAreChecked(t *testing.T) {
 		}
 	}
 	var out bytes.Buffer
-	if err := command(t.Context(), []string{"help"}, nil, &out, &out); err != nil ||
-		!strings.Contains(out.String(), "usage") {
-		t.Errorf("help: %v %s", err, &out)
+	if err := command(t.Context(), []string{"help"}, nil, &out, &out); err != nil {
+		t.Errorf("help: got the error %v, want none", err)
+	} else if !strings.Contains(out.String(), "usage") {
+		t.Errorf(`help: out: got %q, want "usage" in it`, out.String())
 	}
 }
 

@@ -24,8 +24,10 @@ func TestItServesTheModelUntilItIsStopped(t *testing.T) {
 	for {
 		resp, err := http.Get("http://" + addr + "/v1/models") //nolint:noctx // bounded by the deadline
 		if err == nil {
-			if err := resp.Body.Close(); err != nil || resp.StatusCode != http.StatusOK {
-				t.Errorf("%s, %v", resp.Status, err)
+			if err := resp.Body.Close(); err != nil {
+				t.Errorf("got the error %v, want none", err)
+			} else if resp.StatusCode != http.StatusOK {
+				t.Errorf("resp.StatusCode: got %d, want 200", resp.StatusCode)
 			}
 			break
 		}

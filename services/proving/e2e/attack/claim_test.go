@@ -132,7 +132,8 @@ func honestClaims(t testing.TB, s *stage) Outcome {
 			if r.completion != tokens {
 				lost += tokens - r.completion
 				if i >= 150 {
-					t.Errorf("%s, answer %d: got %d tokens billed of an honest claim of %d", text.name, i, r.completion, tokens)
+					t.Errorf("%s, answer %d: got %d tokens billed of an honest claim of %d: got %d, want less than 150", text.name, i,
+						r.completion, tokens, i)
 				}
 			}
 		}

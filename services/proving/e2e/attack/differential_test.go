@@ -83,15 +83,21 @@ func (d *differential) check(t testing.TB, seed uint64) {
 		return
 	}
 	bound, ok := sent.number("max_tokens")
-	if !ok || bound < 1 || bound > maxCatalog {
-		t.Errorf("%s: the engine is sent max_tokens %s, want the bound that is billed", body, sent["max_tokens"])
+	if !ok {
+		t.Errorf(`%s: the engine is sent max_tokens %s: ok of sent.number("max_tokens"): got false, want true`, body,
+			sent["max_tokens"])
+		return
+	}
+	if bound < 1 || bound > maxCatalog {
+		t.Errorf("%s: the engine is sent max_tokens %s: bound: got %d, want 1 to %d", body, sent["max_tokens"], bound,
+			maxCatalog)
 		return
 	}
 	choices := max(1, sent.first("n")%unbounded)
 	_, vendors := sent.number("n_predict")
 	if rule.name != "llama.cpp" || !vendors {
 		if limit > bound {
-			t.Errorf("%s: %s goes on to %d, want at most the bound of %d", body, rule.name, limit, bound)
+			t.Errorf("%s: %s goes: got %d, want at most the bound of %d", body, rule.name, limit, bound)
 		}
 	}
 	if answer.status != http.StatusOK {
@@ -103,8 +109,8 @@ func (d *differential) check(t testing.TB, seed uint64) {
 	delivered := answer.words()
 	// Several choices run together where one ends and the next begins.
 	if bounded := choices * mark(bound); delivered > bounded {
-		t.Errorf("%s: %s delivers %d tokens for a bound of %d choices of %d, want at most %d", body, rule.name, delivered,
-			choices, bound, bounded)
+		t.Errorf("%s: %s delivers: got %d tokens for a bound of %d choices of %d, want at most %d", body, rule.name,
+			delivered, choices, bound, bounded)
 	}
 	if limit <= bound && delivered > 0 && answer.completion < delivered {
 		t.Errorf("%s: got %d tokens for a bill of %d, want no more than is billed", body, delivered, answer.completion)

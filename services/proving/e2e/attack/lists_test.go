@@ -152,9 +152,13 @@ func malformedQueries(t testing.TB, s *stage) Outcome {
 			for c := range calls {
 				status := s.judge(t, c.reading, c.at, own, other)
 				// A refused key, or a route that does not exist, would prove nothing.
-				if c.plain == http.StatusOK && (status == http.StatusUnauthorized || status == http.StatusForbidden ||
-					status == http.StatusTooManyRequests) {
-					t.Errorf("GET %.200s: got %d, and 200 without the query", c.at, status)
+				switch {
+				case c.plain == http.StatusOK && status == http.StatusUnauthorized:
+					t.Errorf("GET %.200s: status: got 401, want any but 401, where c.plain == http.StatusOK", c.at)
+				case c.plain == http.StatusOK && status == http.StatusForbidden:
+					t.Errorf("GET %.200s: status: got 403, want any but 403, where c.plain == http.StatusOK", c.at)
+				case c.plain == http.StatusOK && status == http.StatusTooManyRequests:
+					t.Errorf("GET %.200s: status: got 429, want any but 429, where c.plain == http.StatusOK", c.at)
 				}
 				mu.Lock()
 				answers[status]++
@@ -183,8 +187,13 @@ func malformedQueries(t testing.TB, s *stage) Outcome {
 	}
 	close(calls)
 	group.Wait()
-	if len(routes) < 15 || answers[http.StatusOK] < 200 || answers[http.StatusBadRequest] < 200 {
-		t.Errorf("of %d routes the answers are %v, want both pages and refusals", len(routes), answers)
+	switch {
+	case len(routes) < 15:
+		t.Errorf("len(routes): got %d, want at least 15", len(routes))
+	case answers[http.StatusOK] < 200:
+		t.Errorf("answers[http.StatusOK]: got %d, want at least 200", answers[http.StatusOK])
+	case answers[http.StatusBadRequest] < 200:
+		t.Errorf("answers[http.StatusBadRequest]: got %d, want at least 200", answers[http.StatusBadRequest])
 	}
 	return Outcome{Got: fmt.Sprintf("%v of %d routes", answers, len(routes)), Paid: "nothing", Harm: "none"}
 }
@@ -227,7 +236,7 @@ func (s *stage) judge(t testing.TB, r reading, at string, own, other tenant) (st
 		fault = "neither a page nor a refusal"
 	}
 	if fault != "" {
-		t.Errorf("GET %.200s: %s: %d %.300s", at, fault, resp.StatusCode, body)
+		t.Errorf(`GET %.200s: %s: %d %.300s: got %q, want ""`, at, fault, resp.StatusCode, body, fault)
 	}
 	text := fmt.Sprint(resp.Header) + string(body)
 	for _, leak := range leaks {

@@ -46,7 +46,7 @@ func openTheBreaker(t testing.TB, s *stage) Outcome {
 	poison := fmt.Sprintf(`{"model":%q,"messages":[{"role":"user","content":"poison"}],"max_tokens":8}`, id)
 	for range poisons {
 		if r := s.chat(t, key, poison); r.status == http.StatusOK {
-			t.Fatalf("the engine served the poison: %s", r.body)
+			t.Fatal("the engine served the poison: got 200, want any but 200")
 		}
 	}
 	refused := 0
@@ -144,7 +144,7 @@ func (s *stage) unsettled(t testing.TB) int {
 	t.Helper()
 	found := unsettledGauge.FindAllStringSubmatch(s.metrics(t, fleetHub), -1)
 	if hubs := len(s.Fleet().Replicas(fleet.Hub)); len(found) != hubs {
-		t.Errorf("got %d gauges of unsettled usage of %d hubs", len(found), hubs)
+		t.Errorf("got %d gauges of unsettled usage of %d hubs: got %d, want %d", len(found), hubs, len(found), hubs)
 	}
 	sum := 0
 	for _, gauge := range found {

@@ -34,7 +34,7 @@ func fillTheStore(t testing.TB, s *stage) Outcome {
 	for i := range answers {
 		r := s.chat(t, key, body, "Idempotency-Key", fmt.Sprintf("%s-%d", s.name, i))
 		if r.status != http.StatusOK {
-			t.Fatalf("answer %d: %d %s", i, r.status, trial.Tail(r.body, 300))
+			t.Fatalf("answer %d: got %d, want 200, with %s", i, r.status, trial.Tail(r.body, 300))
 		}
 		size = len(r.body)
 	}

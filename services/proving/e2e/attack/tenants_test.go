@@ -49,7 +49,7 @@ func (s *stage) tenant(t testing.TB, model string) tenant {
 		t.Helper()
 		status, answer := s.call(t, method, path, session, body)
 		if status >= http.StatusBadRequest {
-			t.Fatalf("%s %s: %d %s", method, path, status, answer)
+			t.Fatalf("%s %s: got %d, want less than 400, with %s", method, path, status, answer)
 		}
 		return trial.Decode(t, []byte(answer))
 	}

@@ -22,21 +22,32 @@ func TestAWholeAnswerIsTheEnginesAndChargedByItsUsage(t *testing.T) {
 	m := open(t, tiny)
 	direct := m.engine.ask(t, trial.Chat(tiny, greedy))
 	answer, id := m.chat(t, trial.Chat(tiny, greedy))
-	if got, want := content(t, answer), content(t, direct); got != want || got == "" {
-		t.Errorf("the answer is %q, the engine's own %q", got, want)
+	if got, want := content(t, answer), content(t, direct); got != want {
+		t.Errorf("the answer: got %q, want %q", got, want)
+	} else if got == "" {
+		t.Error(`the answer: got "", want some text`)
 	}
 	wantPrompt, wantCompletion := tokens(direct["usage"])
-	if prompt, completion := tokens(answer["usage"]); prompt != wantPrompt || completion != wantCompletion ||
-		completion != 20 {
-		t.Errorf("usage %v, the engine's %v", answer["usage"], direct["usage"])
+	switch prompt, completion := tokens(answer["usage"]); {
+	case prompt != wantPrompt:
+		t.Errorf("prompt: got %v, want %v", prompt, wantPrompt)
+	case completion != wantCompletion:
+		t.Errorf("completion: got %v, want %v", completion, wantCompletion)
+	case completion != 20:
+		t.Errorf("completion: got %v, want 20", completion)
 	}
-	if answer["model"] != tiny || trial.At(answer, "choices", 0, "finish_reason") != "length" {
-		t.Errorf("the answer is %v", answer)
+	if answer["model"] != tiny {
+		t.Errorf(`answer["model"]: got %v, want %v`, answer["model"], tiny)
+	} else if got := trial.At(answer, "choices", 0, "finish_reason"); got != "length" {
+		t.Errorf(`the answer: trial.At(…): got %v, want "length"`, got)
 	}
 	prompt, completion := m.settled(t, id, "completed")
-	if prompt != wantPrompt || completion != wantCompletion {
-		t.Errorf("%v and %v tokens are charged, the engine has counted %v and %v", prompt, completion, wantPrompt,
-			wantCompletion)
+	if prompt != wantPrompt {
+		t.Errorf("%v and %v tokens are charged, the engine has counted %v and %v: prompt: got %v, want %v", prompt,
+			completion, wantPrompt, wantCompletion, prompt, wantPrompt)
+	} else if completion != wantCompletion {
+		t.Errorf("%v and %v tokens are charged, the engine has counted %v and %v: completion: got %v, want %v", prompt,
+			completion, wantPrompt, wantCompletion, completion, wantCompletion)
 	}
 	m.spent(t, prompt, completion)
 	m.Balanced(t)
@@ -50,26 +61,41 @@ func TestAStreamedAnswerEqualsTheWholeOne(t *testing.T) {
 		"usage not asked for": `,"stream":true`,
 	} {
 		s, id := m.stream(t, trial.Chat(tiny, greedy+options))
-		if s.text != content(t, whole) || s.finish != "length" || !s.done || s.failed != nil {
-			t.Errorf("%s: the stream says %q, the whole answer %q; finish %v, done %v, error %v", name, s.text,
-				content(t, whole), s.finish, s.done, s.failed)
+		switch {
+		case s.text != content(t, whole):
+			t.Errorf("%s: the stream: got %q, want %q", name, s.text, content(t, whole))
+		case s.finish != "length":
+			t.Errorf(`%s: s.finish: got %v, want "length"`, name, s.finish)
+		case !s.done:
+			t.Errorf("%s: s.done: got false, want true", name)
+		case s.failed != nil:
+			t.Errorf("%s: s.failed: got %v, want nil", name, s.failed)
 		}
 		if strings.HasPrefix(name, "usage asked") {
 			last := s.chunks[len(s.chunks)-1]
-			if len(s.usage) != 1 || last["usage"] == nil || len(last["choices"].([]any)) != 0 {
-				t.Errorf("%s: usage %v, last chunk %v", name, s.usage, last)
+			switch {
+			case len(s.usage) != 1:
+				t.Errorf("%s: usage: len(s.usage): got %d, want 1, in %v", name, len(s.usage), s.usage)
+			case last["usage"] == nil:
+				t.Errorf(`%s: last["usage"]: got nil, want a value`, name)
+			case len(last["choices"].([]any)) != 0:
+				t.Errorf(`%s: len(last["choices"].([]any)): got %d, want 0, in %v`, name, len(last["choices"].([]any)), last)
 			}
 		} else if len(s.usage) != 0 ||
 			slices.ContainsFunc(s.chunks, func(c map[string]any) bool { return trial.At(c, "choices", 0) == nil }) {
 			t.Errorf("%s: chunks nobody asked for: %v", name, s.chunks)
 		}
 		wantPrompt, wantCompletion := tokens(whole["usage"])
-		if prompt, completion := m.settled(t, id, "completed"); prompt != wantPrompt || completion != wantCompletion {
-			t.Errorf("%s: %v and %v tokens are charged, the whole answer had %v", name, prompt, completion, whole["usage"])
+		if prompt, completion := m.settled(t, id, "completed"); prompt != wantPrompt {
+			t.Errorf("%s: prompt: got %v, want %v", name, prompt, wantPrompt)
+		} else if completion != wantCompletion {
+			t.Errorf("%s: completion: got %v, want %v", name, completion, wantCompletion)
 		}
 		for _, usage := range s.usage {
-			if prompt, completion := tokens(usage); prompt != wantPrompt || completion != wantCompletion {
-				t.Errorf("%s: usage %v", name, usage)
+			if prompt, completion := tokens(usage); prompt != wantPrompt {
+				t.Errorf("%s: usage %v: prompt: got %v, want %v", name, usage, prompt, wantPrompt)
+			} else if completion != wantCompletion {
+				t.Errorf("%s: usage %v: completion: got %v, want %v", name, usage, completion, wantCompletion)
 			}
 		}
 	}
@@ -83,10 +109,10 @@ func TestTheSeedReachesTheEngine(t *testing.T) {
 	}
 	first, again, other := say("5"), say("5"), say("6")
 	if first != again {
-		t.Errorf("one seed says %q and %q", first, again)
+		t.Errorf("one seed: got %q, want %q", again, first)
 	}
 	if first == other {
-		t.Errorf("two seeds say %q", first)
+		t.Errorf("two seeds say: got %q, want any but %q", first, other)
 	}
 }
 
@@ -109,12 +135,21 @@ func TestLogprobsArriveWithTheirBytes(t *testing.T) {
 				spelt = append(spelt, byte(b.(float64)))
 			}
 			top, _ := trial.At(entry, "top_logprobs").([]any)
-			if p, ok := trial.At(entry, "logprob").(float64); !ok || p > 0 || len(top) != 3 || trial.At(top, 0, "bytes") == nil {
-				t.Errorf("%s: %v", name, entry)
+			switch p, ok := trial.At(entry, "logprob").(float64); {
+			case !ok:
+				t.Errorf("%s: %v: ok: got false, want true", name, entry)
+			case p > 0:
+				t.Errorf("%s: %v: p: got %v, want 0", name, entry, p)
+			case len(top) != 3:
+				t.Errorf("%s: %v: len(top): got %d, want 3", name, entry, len(top))
+			case trial.At(top, 0, "bytes") == nil:
+				t.Errorf(`%s: %v: trial.At(top, 0, "bytes"): got nil, want a value`, name, entry)
 			}
 		}
-		if len(got) != 20 || string(spelt) != content(t, whole) {
-			t.Errorf("%s: %d entries spell %q, the answer is %q", name, len(got), spelt, content(t, whole))
+		if len(got) != 20 {
+			t.Errorf("%s: len(got): got %d, want 20, with %q", name, len(got), spelt)
+		} else if string(spelt) != content(t, whole) {
+			t.Errorf("%s: spelt: got %q, want %q", name, string(spelt), content(t, whole))
 		}
 	}
 }
@@ -131,12 +166,19 @@ func TestAnswersKeepToAJSONSchema(t *testing.T) {
 		}
 		decoder := json.NewDecoder(strings.NewReader(text))
 		decoder.DisallowUnknownFields()
-		if err := decoder.Decode(&verdict); err != nil || verdict.OK == nil || verdict.Kind != "a" && verdict.Kind != "b" {
-			t.Errorf("%s: %v: %q", name, err, text)
+		switch err := decoder.Decode(&verdict); {
+		case err != nil:
+			t.Errorf("%s: %q: got the error %v, want none", name, text, err)
+		case verdict.OK == nil:
+			t.Errorf("%s: %q: verdict.OK: got nil, want a value, with %q", name, text, text)
+		case verdict.Kind != "a" && verdict.Kind != "b":
+			t.Errorf(`%s: %q: verdict.Kind: got %q, want "a" or "b", with %q`, name, text, verdict.Kind, text)
 		}
 	}
-	if s.finish != "stop" || !s.done {
-		t.Errorf("the stream ends with %v", s.finish)
+	if s.finish != "stop" {
+		t.Errorf(`the stream ends: got %v, want "stop"`, s.finish)
+	} else if !s.done {
+		t.Error("s.done: got false, want true")
 	}
 }
 
@@ -148,12 +190,13 @@ func TestAPromptThatTheEngineCutsIsChargedAsCut(t *testing.T) {
 			`,"messages":[{"role":"user","content":"` + long + `"}]}`
 		status, header, text := m.Call(t, http.MethodPost, trial.ChatPath, m.key, body)
 		if status != http.StatusOK {
-			t.Fatalf("%d %s", status, text)
+			t.Fatalf("status: got %d, want 200, with %s (text is %s)", status, text, text)
 		}
 		prompt, completion := m.settled(t, header.Get(trial.RequestIDHeader), "completed")
-		if prompt != narrowWindow || completion != 5 {
-			t.Errorf("stream %s: %v and %v tokens are charged; the engine has read %d of a much longer prompt", stream, prompt,
-				completion, narrowWindow)
+		if prompt != narrowWindow {
+			t.Errorf("stream %s: prompt: got %v, want %v", stream, prompt, narrowWindow)
+		} else if completion != 5 {
+			t.Errorf("stream %s: completion: got %v, want 5", stream, completion)
 		}
 	}
 }
@@ -163,8 +206,10 @@ func TestWhatTheEngineRefusesIsToldInItsWordsAndFree(t *testing.T) {
 	tools := `,"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object","properties":{}}}}]`
 	status, header, body := m.Call(t, http.MethodPost, trial.ChatPath, m.key, trial.Chat(tiny, tools))
 	message, _ := trial.At(trial.Decode(t, body), "error", "message").(string)
-	if status != http.StatusBadRequest || !strings.Contains(message, "does not support tools") {
-		t.Errorf("%d %s", status, body)
+	if status != http.StatusBadRequest {
+		t.Errorf("status: got %d, want 400, with %s", status, body)
+	} else if !strings.Contains(message, "does not support tools") {
+		t.Errorf(`message: got %q, want "does not support tools" in it, with %s`, message, body)
 	}
 	m.free(t, header.Get(trial.RequestIDHeader))
 	m.spent(t, 0, 0)
@@ -176,8 +221,10 @@ func TestWhatTheEngineRefusesIsToldInItsWordsAndFree(t *testing.T) {
 func TestAnUnknownModelIsNotFound(t *testing.T) {
 	m := open(t, tiny)
 	status, _, body := m.Call(t, http.MethodPost, trial.ChatPath, m.key, trial.Chat("engine/none", ""))
-	if status != http.StatusNotFound || trial.At(trial.Decode(t, body), "error", "code") != "model_not_found" {
-		t.Errorf("%d %s", status, body)
+	if status != http.StatusNotFound {
+		t.Errorf("status: got %d, want 404, with %s", status, body)
+	} else if got := trial.At(trial.Decode(t, body), "error", "code"); got != "model_not_found" {
+		t.Errorf(`trial.At(…): got %v, want "model_not_found", with %s`, got, body)
 	}
 	m.spent(t, 0, 0)
 }
@@ -203,8 +250,11 @@ func TestAnswersToManyAtOnceAreNotMixedUp(t *testing.T) {
 	all.Wait()
 	var prompts, completions float64
 	for i, r := range replies {
-		if r.err != nil || r.status != http.StatusOK {
-			t.Fatalf("caller %d: %+v", i, r)
+		if r.err != nil {
+			t.Fatalf("caller %d: r.err: got the error %v, want none", i, r.err)
+		}
+		if r.status != http.StatusOK {
+			t.Fatalf("caller %d: r.status: got %d, want 200", i, r.status)
 		}
 		got := ""
 		if i%2 == 0 {
@@ -232,8 +282,12 @@ func TestAPromptIsNotBilledBeyondWhatWasHeldForIt(t *testing.T) {
 	answer, id := m.chat(t, body)
 	shown, _ := tokens(answer["usage"])
 	billed, completion := m.settled(t, id, "completed")
-	if billed != shown || billed < 1 || billed >= counted {
-		t.Errorf("%v prompt tokens are billed and %v shown; the engine has counted %v", billed, shown, counted)
+	if billed != shown {
+		t.Errorf("%v prompt tokens are billed and %v shown; the engine has counted %v: billed: got %v, want %v", billed,
+			shown, counted, billed, shown)
+	} else if billed < 1 || billed >= counted {
+		t.Errorf("%v prompt tokens are billed and %v shown; the engine has counted %v: billed: got %v, want at least 1 and "+
+			"less than %v", billed, shown, counted, billed, counted)
 	}
 	m.spent(t, billed, completion)
 }

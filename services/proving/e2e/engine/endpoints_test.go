@@ -20,17 +20,21 @@ func TestALegacyCompletionSaysWhatTheEngineSaysInAChat(t *testing.T) {
 	status, header, text := m.Call(t, http.MethodPost, "/v1/completions", m.key, fmt.Sprintf(`{"model":%q,"prompt":%q%s}`,
 		tiny, prompt, greedy))
 	if status != http.StatusOK {
-		t.Fatalf("%d %s", status, text)
+		t.Fatalf("status: got %d, want 200, with %s", status, text)
 	}
 	answer := trial.Decode(t, text)
-	if got := trial.Text(t, answer, "choices", 0, "text"); got != content(t, chat) ||
-		answer["object"] != "text_completion" {
-		t.Errorf("the completion is %s, in a chat the engine says %q", text, content(t, chat))
+	if got := trial.Text(t, answer, "choices", 0, "text"); got != content(t, chat) {
+		t.Errorf("trial.Text(…): got %q, want %q, with %s", got, content(t, chat), text)
+	} else if answer["object"] != "text_completion" {
+		t.Errorf(`answer["object"]: got %v, want "text_completion", with %s`, answer["object"], text)
 	}
 	wantPrompt, wantCompletion := tokens(chat["usage"])
-	if prompt, completion := m.settled(t, header.Get(trial.RequestIDHeader), "completed"); prompt != wantPrompt ||
-		completion != wantCompletion {
-		t.Errorf("%v and %v tokens are charged, in a chat %v", prompt, completion, chat["usage"])
+	if prompt, completion := m.settled(t, header.Get(trial.RequestIDHeader), "completed"); prompt != wantPrompt {
+		t.Errorf("%v and %v tokens are charged, in a chat %v: prompt: got %v, want %v", prompt, completion, chat["usage"],
+			prompt, wantPrompt)
+	} else if completion != wantCompletion {
+		t.Errorf("%v and %v tokens are charged, in a chat %v: completion: got %v, want %v", prompt, completion, chat["usage"],
+			completion, wantCompletion)
 	}
 }
 
@@ -39,7 +43,7 @@ func TestEmbeddingsAreTheEnginesInBothFormsAndChargedByTheInput(t *testing.T) {
 	body := fmt.Sprintf(`{"model":%q,"input":["one","two words"]%%s}`, vectors)
 	status, _, own := trial.CallAt(t, m.engine.url(), http.MethodPost, "/v1/embeddings", "", fmt.Sprintf(body, ""))
 	if status != http.StatusOK {
-		t.Fatalf("the engine answers %d %s", status, own)
+		t.Fatalf("the engine: got %d, want 200, with %s", status, own)
 	}
 	want := trial.Decode(t, own)
 	wantPrompt, _ := tokens(want["usage"])
@@ -47,21 +51,26 @@ func TestEmbeddingsAreTheEnginesInBothFormsAndChargedByTheInput(t *testing.T) {
 		`,"encoding_format":"base64"`: packed} {
 		status, header, text := m.Call(t, http.MethodPost, "/v1/embeddings", m.key, fmt.Sprintf(body, form))
 		if status != http.StatusOK {
-			t.Fatalf("%s: %d %s", form, status, text)
+			t.Fatalf("%s: got %d, want 200, with %s", form, status, text)
 		}
 		answer := trial.Decode(t, text)
 		if answer["model"] != vectors {
-			t.Errorf("%s: the answer is of %v", form, answer["model"])
+			t.Errorf("%s: the answer: got %v, want %v", form, answer["model"], vectors)
 		}
 		for i := range 2 {
 			got, engines := read(trial.At(answer, "data", i, "embedding")), numbers(trial.At(want, "data", i, "embedding"))
-			if len(got) == 0 || !near(got, engines) {
-				t.Errorf("%s: vector %d has %d numbers, the engine's %d, and they differ", form, i, len(got), len(engines))
+			if len(got) == 0 {
+				t.Errorf("%s: vector %d has %d numbers, the engine's %d, and they differ: len(got): got 0, want at least 1", form,
+					i, len(got), len(engines))
+			} else if !near(got, engines) {
+				t.Errorf("%s: vector %d has %d numbers, the engine's %d, and they differ: near(got, engines): got false, want true",
+					form, i, len(got), len(engines))
 			}
 		}
-		if prompt, completion := m.settled(t, header.Get(trial.RequestIDHeader), "completed"); prompt != wantPrompt ||
-			completion != 0 {
-			t.Errorf("%s: %v and %v tokens are charged, the engine has counted %v", form, prompt, completion, wantPrompt)
+		if prompt, completion := m.settled(t, header.Get(trial.RequestIDHeader), "completed"); prompt != wantPrompt {
+			t.Errorf("%s: prompt: got %v, want %v", form, prompt, wantPrompt)
+		} else if completion != 0 {
+			t.Errorf("%s: completion: got %v, want 0", form, completion)
 		}
 	}
 	m.Balanced(t)

@@ -30,7 +30,7 @@ func (m *market) begin(ctx context.Context, t *testing.T, body string) (rest *bu
 	resp := m.Open(ctx, t, m.key, body)
 	t.Cleanup(func() { resp.Body.Close() })
 	if resp.StatusCode != http.StatusOK {
-		t.Fatalf("status %d", resp.StatusCode)
+		t.Fatalf("status: got %d, want 200", resp.StatusCode)
 	}
 	rest = bufio.NewReader(resp.Body)
 	for {
@@ -50,8 +50,12 @@ func (m *market) begin(ctx context.Context, t *testing.T, body string) (rest *bu
 func brokenOff(t *testing.T, first string, rest io.Reader) (delivered float64) {
 	t.Helper()
 	s := read(t, io.MultiReader(strings.NewReader(first), rest))
-	if s.failed == nil || s.done || trial.At(s.failed, "code") != "upstream_error" {
-		t.Errorf("the client was told: error %v, done %v", s.failed, s.done)
+	if s.failed == nil {
+		t.Error("the client was told: error: got nil, want a value")
+	} else if s.done {
+		t.Error("the client was told: s.done: got true, want false")
+	} else if got := trial.At(s.failed, "code"); got != "upstream_error" {
+		t.Errorf(`the client was told: error: trial.At(s.failed, "code"): got %v, want "upstream_error"`, got)
 	}
 	if s.text == "" {
 		t.Error("nothing was delivered")
@@ -72,12 +76,14 @@ func TestAHangUpStopsTheEngineAndIsChargedAsDelivered(t *testing.T) {
 	// The engine answers one request at a time, so it has stopped when it takes another.
 	m.chat(t, trial.Chat(slow, `,"max_tokens":1`))
 	if took := time.Since(began); took > promptly {
-		t.Errorf("the engine was busy for %v after the hang-up", took)
+		t.Errorf("the engine was busy: got %v, want at most %v", took, promptly)
 	}
 	prompt, completion := m.settled(t, id, "client_gone")
 	// What it said before it noticed the hang-up may count.
-	if prompt < 1 || completion < 1 || completion > 1000 {
-		t.Errorf("%v and %v tokens are charged", prompt, completion)
+	if prompt < 1 {
+		t.Errorf("prompt: got %v, want at least 1", prompt)
+	} else if completion < 1 || completion > 1000 {
+		t.Errorf("completion: got %v, want 1 to 1000", completion)
 	}
 	m.NothingHeld(t, m.account)
 	m.Balanced(t)
@@ -91,12 +97,12 @@ func TestAHangUpBeforeAWholeAnswerStopsTheEngineAndIsFree(t *testing.T) {
 	m.engine.answering(t, 1)
 	hangUp()
 	if r := <-left; !errors.Is(r.err, context.Canceled) {
-		t.Fatalf("the answer came before the hang-up, or never: %+v", r)
+		t.Fatalf("the answer came before the hang-up, or never: got the error %v, want %v", r.err, context.Canceled)
 	}
 	began := time.Now()
 	_, id := m.chat(t, trial.Chat(slow, `,"max_tokens":1`))
 	if took := time.Since(began); took > promptly {
-		t.Errorf("the engine was busy for %v after the hang-up", took)
+		t.Errorf("the engine was busy: got %v, want at most %v", took, promptly)
 	}
 	prompt, completion := m.settled(t, id, "completed")
 	m.spent(t, prompt, completion)
@@ -114,9 +120,13 @@ func TestAnEngineKilledBeforeAWholeAnswerIsReplacedAndOnlyTheAnswerCharged(t *te
 	m.engine.answering(t, 1)
 	m.engine.kill()
 	got := <-answered
-	if got.status != http.StatusOK || got.header.Get("X-Svc-Provider-Id") != second.ID ||
-		got.header.Get("X-Svc-Attempts") != "2" {
-		t.Fatalf("%+v", got)
+	switch {
+	case got.status != http.StatusOK:
+		t.Fatalf("status: got %d, want 200", got.status)
+	case got.header.Get("X-Svc-Provider-Id") != second.ID:
+		t.Fatalf(`got.header.Get("X-Svc-Provider-Id"): got %q, want %q`, got.header.Get("X-Svc-Provider-Id"), second.ID)
+	case got.header.Get("X-Svc-Attempts") != "2":
+		t.Fatalf(`got.header.Get("X-Svc-Attempts"): got %q, want "2"`, got.header.Get("X-Svc-Attempts"))
 	}
 	prompt, completion := m.settled(t, got.header.Get(trial.RequestIDHeader), "completed")
 	m.spent(t, prompt, completion)
@@ -129,20 +139,26 @@ func TestAnEngineKilledInAStreamIsPaidForWhatItDeliveredAndComesBack(t *testing.
 	m.engine.kill()
 	delivered := brokenOff(t, first, rest)
 	prompt, completion := m.settled(t, id, "truncated")
-	if prompt != 0 || completion != delivered {
-		t.Errorf("%v and %v tokens are charged; the delivered text has %v", prompt, completion, delivered)
+	if prompt != 0 {
+		t.Errorf("%v and %v tokens are charged; the delivered text has %v: prompt: got %v, want 0", prompt, completion,
+			delivered, prompt)
+	} else if completion != delivered {
+		t.Errorf("%v and %v tokens are charged; the delivered text has %v: completion: got %v, want %v", prompt, completion,
+			delivered, completion, delivered)
 	}
 	m.spent(t, 0, completion)
 	trial.Until(t, "the dead engine's model is not offered any more",
 		func() bool { return !m.Offers(t, slow, m.provider.ID) })
 	status, header, body := m.Call(t, http.MethodPost, trial.ChatPath, m.key, trial.Chat(slow, ""))
-	if status != http.StatusServiceUnavailable || header.Get("Retry-After") == "" {
-		t.Errorf("with no engine: %d %s", status, body)
+	if status != http.StatusServiceUnavailable {
+		t.Errorf("with no engine: status: got %d, want 503, with %s (body is %s)", status, body, body)
+	} else if header.Get("Retry-After") == "" {
+		t.Errorf(`with no engine: header.Get("Retry-After"): got "", want some text, with %s (body is %s)`, body, body)
 	}
 	m.engine.start(t)
 	m.WaitOffered(t, slow, m.provider.ID)
 	if answer, _ := m.chat(t, trial.Chat(slow, `,"max_tokens":3`)); content(t, answer) == "" {
-		t.Errorf("after its return: %v", answer)
+		t.Error(`after its return: got "", want some text`)
 	}
 	m.Balanced(t)
 }
@@ -154,11 +170,15 @@ func TestAModelThatCrashesInAStreamIsNotTakenForAnAnswer(t *testing.T) {
 	rest, first, id := m.begin(t.Context(), t, trial.Chat(slow, lengthy))
 	m.engine.killRunner(t)
 	delivered := brokenOff(t, first, rest)
-	if prompt, completion := m.settled(t, id, "truncated"); prompt != 0 || completion != delivered {
-		t.Errorf("%v and %v tokens are charged; the delivered text has %v", prompt, completion, delivered)
+	if prompt, completion := m.settled(t, id, "truncated"); prompt != 0 {
+		t.Errorf("%v and %v tokens are charged; the delivered text has %v: prompt: got %v, want 0", prompt, completion,
+			delivered, prompt)
+	} else if completion != delivered {
+		t.Errorf("%v and %v tokens are charged; the delivered text has %v: completion: got %v, want %v", prompt, completion,
+			delivered, completion, delivered)
 	}
 	if answer, _ := m.chat(t, trial.Chat(slow, `,"max_tokens":3`)); content(t, answer) == "" {
-		t.Errorf("after the crash: %v", answer)
+		t.Error(`after the crash: got "", want some text`)
 	}
 }
 
@@ -168,19 +188,25 @@ func TestAnAnswerThatTheEngineBreaksOffIsNotTakenForAWholeOne(t *testing.T) {
 	m := open(t, tiny)
 	body := trial.Chat(tiny, `,"temperature":0,"max_tokens":300`+always(strings.Repeat("#", 200)))
 	status, header, text := m.Call(t, http.MethodPost, trial.ChatPath, m.key, body)
-	if status != http.StatusBadGateway || trial.At(trial.Decode(t, text), "error", "code") != "upstream_error" {
-		t.Errorf("whole: %d %s", status, text)
+	if status != http.StatusBadGateway {
+		t.Errorf("whole: status: got %d, want 502, with %s", status, text)
+	} else if got := trial.At(trial.Decode(t, text), "error", "code"); got != "upstream_error" {
+		t.Errorf(`whole: trial.At(…): got %v, want "upstream_error", with %s`, got, text)
 	}
 	m.free(t, header.Get(trial.RequestIDHeader))
 	status, header, text = m.Call(t, http.MethodPost, trial.ChatPath, m.key,
 		strings.TrimSuffix(body, "}")+`,"stream":true}`)
 	if status != http.StatusOK {
-		t.Fatalf("%d %s", status, text)
+		t.Fatalf("status: got %d, want 200, with %s", status, text)
 	}
 	delivered := brokenOff(t, "", strings.NewReader(string(text)))
 	prompt, completion := m.settled(t, header.Get(trial.RequestIDHeader), "truncated")
-	if prompt != 0 || completion != delivered {
-		t.Errorf("%v and %v tokens are charged; the delivered text has %v", prompt, completion, delivered)
+	if prompt != 0 {
+		t.Errorf("%v and %v tokens are charged; the delivered text has %v: prompt: got %v, want 0", prompt, completion,
+			delivered, prompt)
+	} else if completion != delivered {
+		t.Errorf("%v and %v tokens are charged; the delivered text has %v: completion: got %v, want %v", prompt, completion,
+			delivered, completion, delivered)
 	}
 }
 
@@ -191,15 +217,20 @@ func TestAModelThatTheEngineLostIsAFailureThatMovesOnAndCostsNothing(t *testing.
 	m.engine.remove(t, tiny)
 	pin := []string{"X-Svc-Provider", m.provider.ID}
 	status, header, body := m.Call(t, http.MethodPost, trial.ChatPath, m.key, trial.Chat(tiny, greedy), pin...)
-	if status != http.StatusOK || header.Get("X-Svc-Provider-Id") != second.ID ||
-		header.Get("X-Svc-Fallback-Reason") == "" {
-		t.Errorf("with a spare: %d %v %s", status, header, body)
+	switch {
+	case status != http.StatusOK:
+		t.Errorf("with a spare: status: got %d, want 200, with %s", status, body)
+	case header.Get("X-Svc-Provider-Id") != second.ID:
+		t.Errorf(`with a spare: header.Get("X-Svc-Provider-Id"): got %q, want %q, with %s`, header.Get("X-Svc-Provider-Id"),
+			second.ID, body)
+	case header.Get("X-Svc-Fallback-Reason") == "":
+		t.Errorf(`with a spare: header.Get("X-Svc-Fallback-Reason"): got "", want some text, with %s`, body)
 	}
 	prompt, completion := m.settled(t, header.Get(trial.RequestIDHeader), "completed")
 	status, header, body = m.Call(t, http.MethodPost, trial.ChatPath, m.key, trial.Chat(tiny, greedy),
 		append(pin, "X-Svc-Allow-Fallbacks", "false")...)
 	if status < 500 {
-		t.Errorf("with no other: %d %s", status, body)
+		t.Errorf("with no other: got %d, want at least 500, with %s", status, body)
 	}
 	if id := header.Get(trial.RequestIDHeader); id != "" {
 		m.free(t, id)

@@ -55,7 +55,7 @@ func (m *market) chat(t *testing.T, body string) (answer map[string]any, request
 	t.Helper()
 	status, header, text := m.Call(t, http.MethodPost, trial.ChatPath, m.key, body)
 	if status != http.StatusOK {
-		t.Fatalf("%d %s", status, text)
+		t.Fatalf("status: got %d, want 200, with %s", status, text)
 	}
 	return trial.Decode(t, text), header.Get(trial.RequestIDHeader)
 }
@@ -106,7 +106,7 @@ func (m *market) stream(t *testing.T, body string) (s streamed, requestID string
 	t.Helper()
 	status, header, text := m.Call(t, http.MethodPost, trial.ChatPath, m.key, body)
 	if status != http.StatusOK {
-		t.Fatalf("%d %s", status, text)
+		t.Fatalf("status: got %d, want 200, with %s", status, text)
 	}
 	return read(t, strings.NewReader(string(text))), header.Get(trial.RequestIDHeader)
 }
@@ -165,9 +165,13 @@ func (m *market) settled(t *testing.T, requestID, ending string) (prompt, comple
 	t.Helper()
 	receipt := m.Receipt(t, m.key, requestID)
 	prompt, completion = tokens(receipt)
-	if receipt["status"] != "settled" || receipt["ending"] != ending ||
-		receipt["cost_usd_str"] != cost(prompt, completion) {
-		t.Errorf("want %s at %s, the receipt is %v", ending, cost(prompt, completion), receipt)
+	switch {
+	case receipt["status"] != "settled":
+		t.Errorf(`receipt["status"]: got %v, want "settled"`, receipt["status"])
+	case receipt["ending"] != ending:
+		t.Errorf(`receipt["ending"]: got %v, want %v`, receipt["ending"], ending)
+	case receipt["cost_usd_str"] != cost(prompt, completion):
+		t.Errorf(`receipt["cost_usd_str"]: got %v, want %v`, receipt["cost_usd_str"], cost(prompt, completion))
 	}
 	return prompt, completion
 }
@@ -175,8 +179,10 @@ func (m *market) settled(t *testing.T, requestID, ending string) (prompt, comple
 // free fails the test unless a request was released and has cost nothing.
 func (m *market) free(t *testing.T, requestID string) {
 	t.Helper()
-	if receipt := m.Receipt(t, m.key, requestID); receipt["status"] != "released" || receipt["cost_usd_str"] != "0.00" {
-		t.Errorf("the receipt is %v", receipt)
+	if receipt := m.Receipt(t, m.key, requestID); receipt["status"] != "released" {
+		t.Errorf(`receipt["status"]: got %v, want "released"`, receipt["status"])
+	} else if receipt["cost_usd_str"] != "0.00" {
+		t.Errorf(`receipt["cost_usd_str"]: got %v, want "0.00"`, receipt["cost_usd_str"])
 	}
 }
 
@@ -186,7 +192,7 @@ func (m *market) spent(t *testing.T, prompt, completion float64) {
 	m.NothingHeld(t, m.account)
 	left := money.USD - nano(prompt, completion)
 	if balance, _ := m.Balance(t, m.account); balance != left.String() {
-		t.Errorf("the balance is %s, want %s", balance, left)
+		t.Errorf("the balance: got %s, want %s", balance, left)
 	}
 }
 

@@ -184,7 +184,7 @@ func (o *ollama) killRunner(t *testing.T) {
 		killed++
 	}
 	if killed != 1 {
-		t.Fatalf("%d runners were killed", killed)
+		t.Fatalf("runners killed: got %d, want 1", killed)
 	}
 }
 
@@ -226,7 +226,7 @@ func (o *ollama) ask(t *testing.T, body string) map[string]any {
 	t.Helper()
 	status, _, answer := trial.CallAt(t, o.url(), http.MethodPost, trial.ChatPath, "", body)
 	if status != http.StatusOK {
-		t.Fatalf("the engine answers %d %s", status, answer)
+		t.Fatalf("the engine: got %d, want 200, with %s", status, answer)
 	}
 	return trial.Decode(t, answer)
 }

@@ -31,9 +31,13 @@ func TestTheGoSDKReadsTheEnginesAnswers(t *testing.T) {
 		t.Fatal(err)
 	}
 	prompt, completion := m.settled(t, raw.Header.Get(trial.RequestIDHeader), "completed")
-	if whole.Choices[0].Message.Content == "" || float64(whole.Usage.PromptTokens) != prompt ||
-		float64(whole.Usage.CompletionTokens) != completion {
-		t.Errorf("the answer is %s, charged are %v and %v tokens", whole.RawJSON(), prompt, completion)
+	switch {
+	case whole.Choices[0].Message.Content == "":
+		t.Error(`whole.Choices[0].Message.Content: got "", want some text`)
+	case float64(whole.Usage.PromptTokens) != prompt:
+		t.Errorf("whole.Usage.PromptTokens: got %v, want %v", float64(whole.Usage.PromptTokens), prompt)
+	case float64(whole.Usage.CompletionTokens) != completion:
+		t.Errorf("whole.Usage.CompletionTokens: got %v, want %v", float64(whole.Usage.CompletionTokens), completion)
 	}
 	params.StreamOptions.IncludeUsage = openai.Bool(true)
 	stream := client.Chat.Completions.NewStreaming(t.Context(), params)
@@ -46,9 +50,11 @@ func TestTheGoSDKReadsTheEnginesAnswers(t *testing.T) {
 	if err := stream.Err(); err != nil {
 		t.Fatal(err)
 	}
-	if got := collected.Choices[0].Message.Content; got != whole.Choices[0].Message.Content ||
-		collected.Usage.TotalTokens != whole.Usage.TotalTokens {
-		t.Errorf("the stream says %q with usage %v, the whole answer is %s", got, collected.Usage, whole.RawJSON())
+	if got := collected.Choices[0].Message.Content; got != whole.Choices[0].Message.Content {
+		t.Errorf("the stream: got %q, want %q, with %s", got, whole.Choices[0].Message.Content, whole.RawJSON())
+	} else if collected.Usage.TotalTokens != whole.Usage.TotalTokens {
+		t.Errorf("collected.Usage.TotalTokens: got %d, want %d, with %s", collected.Usage.TotalTokens,
+			whole.Usage.TotalTokens, whole.RawJSON())
 	}
 }
 
@@ -56,7 +62,7 @@ func TestTheNodeSDKReadsTheEnginesAnswers(t *testing.T) {
 	for _, program := range []string{"node", "npm"} {
 		if _, err := exec.LookPath(program); err != nil {
 			if os.Getenv("CI") == "true" {
-				t.Fatalf("%s is not installed", program)
+				t.Fatalf(`%s is not installed: got "true", want any but "true"`, program)
 			}
 			t.Skipf("%s is not installed", program)
 		}

@@ -137,14 +137,19 @@ func TestTheClientPassesOverAGatewayThatRefuses(t *testing.T) {
 	go func() { served <- server.Serve(lis) }()
 	got := newClient().chat(t.Context(), []string{"http://" + trial.FreeAddress(t), "http://" + lis.Addr().String()}, "k",
 		"{}")
-	if !got.whole || got.tokens != 2 || got.err != nil {
-		t.Errorf("told %v", got)
+	switch {
+	case !got.whole:
+		t.Error("told: whole: got false, want true")
+	case got.tokens != 2:
+		t.Errorf("told: tokens: got %d, want 2", got.tokens)
+	case got.err != nil:
+		t.Errorf("err: got the error %v, want none", got.err)
 	}
 	if err := server.Close(); err != nil {
 		t.Error(err)
 	}
 	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
-		t.Error(err)
+		t.Errorf("got the error %v, want %v", err, http.ErrServerClosed)
 	}
 }
 
@@ -159,7 +164,7 @@ func TestAStreamIsWholeOnlyWithItsEndMark(t *testing.T) {
 		var got told
 		got.readStream(strings.NewReader(text))
 		if got != want {
-			t.Errorf("%q is read as %v", text, got)
+			t.Errorf("%q is read: got %v, want %v", text, got, want)
 		}
 	}
 }

@@ -262,16 +262,21 @@ func balanced(t *testing.T, m *matrix) {
 	verify := exec.CommandContext(t.Context(), filepath.Join(m.bin, fleet.Billing), "verify")
 	verify.Env = append(os.Environ(), "DATABASE_URL="+m.rig.m.Env["SVC_DATABASE_URL"])
 	out, err := verify.CombinedOutput()
-	if err != nil || !strings.Contains(string(out), "drift: 0") {
-		t.Errorf("verify: %v\n%s", err, out)
+	if err != nil {
+		t.Errorf("verify: got the error %v, want none", err)
+	} else if !strings.Contains(string(out), "drift: 0") {
+		t.Errorf(`verify: out: got %q, want "drift: 0" in it`, string(out))
 	}
 	var report map[string]any
 	trial.Until(t, "settlement has heard of all that billing-ledger settled", func() bool {
 		report = m.rig.m.Admin(t, http.MethodGet, "/api/v1/admin/reconciliation", "")
 		return report["equal"] == true
 	})
-	if report["lines_usd_str"] != report["accruals_usd_str"] || report["lines_usd_str"] == "0.00" {
-		t.Errorf("reconciliation %v", report)
+	if report["lines_usd_str"] != report["accruals_usd_str"] {
+		t.Errorf(`reconciliation: report["lines_usd_str"]: got %v, want %v`, report["lines_usd_str"],
+			report["accruals_usd_str"])
+	} else if report["lines_usd_str"] == "0.00" {
+		t.Error(`reconciliation: report["lines_usd_str"]: got "0.00", want any but "0.00"`)
 	}
 }
 

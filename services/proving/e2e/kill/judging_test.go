@@ -62,7 +62,7 @@ func TestTheJudgeAcceptsWhatTheTableOfEndingsAllows(t *testing.T) {
 		c, heard, b := sound()
 		change(&c, &heard, &b)
 		if wrong := judge(c, heard, b); len(wrong) > 0 {
-			t.Errorf("%s: %v", name, wrong)
+			t.Errorf("%s: len(wrong): got %d, want 0, in %v", name, len(wrong), wrong)
 		}
 	}
 }

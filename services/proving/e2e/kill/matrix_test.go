@@ -297,8 +297,10 @@ func (m *matrix) goesOn(t *testing.T) {
 	for _, s := range m.seats {
 		s.engine.Script(plainModel, fakeengine.Behaviour{Tokens: fakeengine.Words(answerTokens)})
 	}
-	if heard := m.client.chat(t.Context(), m.rig.bases(), m.steady,
-		trial.Chat(plainModel, "")); heard.status != http.StatusOK || !heard.whole {
-		t.Errorf("the next request: %v", heard)
+	if heard := m.client.chat(t.Context(), m.rig.bases(), m.steady, trial.Chat(plainModel,
+		"")); heard.status != http.StatusOK {
+		t.Errorf("the next request: heard.status: got %d, want 200", heard.status)
+	} else if !heard.whole {
+		t.Error("the next request: heard.whole: got false, want true")
 	}
 }

@@ -139,7 +139,7 @@ func TestTheTableHasEveryPointOfTheTreeOnce(t *testing.T) {
 	}
 	for name, places := range found {
 		if len(places) != 1 {
-			t.Errorf("%s stands in several places: %v", name, places)
+			t.Errorf("%s stands in several places: got %d, want 1, in %v", name, len(places), places)
 		}
 		if !slices.Contains(elsewhere, name) && !slices.ContainsFunc(points, func(p point) bool { return p.name == name }) {
 			t.Errorf("%s of %v is not in the table", name, places)
@@ -147,10 +147,10 @@ func TestTheTableHasEveryPointOfTheTreeOnce(t *testing.T) {
 	}
 	for i, p := range points {
 		if len(found[p.name]) == 0 {
-			t.Errorf("%s is in the table and nowhere in the tree", p.name)
+			t.Errorf("%s is in the table and nowhere in the tree: got 0, want at least 1", p.name)
 		}
 		if p.owner() == "" {
-			t.Errorf("nobody stands at %s", p.name)
+			t.Error(`nobody stands: got "", want some text`)
 		}
 		if slices.ContainsFunc(points[:i], func(q point) bool { return p.name == q.name }) {
 			t.Errorf("%s is in the table twice", p.name)

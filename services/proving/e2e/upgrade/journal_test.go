@@ -81,8 +81,11 @@ func compare(t *testing.T, got, want message) {
 func openJournal(t *testing.T, folder, hub string) (*hubsim.Hub, *recorder) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join("testdata", "journal", folder, "*.seg"))
-	if err != nil || len(files) == 0 {
-		t.Fatalf("list %s: got %d segments, %v", folder, len(files), err)
+	if err != nil {
+		t.Fatalf("list %s: got the error %v, want none", folder, err)
+	}
+	if len(files) == 0 {
+		t.Fatalf("list %s: len(files): got 0, want at least 1", folder)
 	}
 	disk := hubsim.NewDisk()
 	for _, file := range files {

@@ -129,7 +129,7 @@ func renamed(t testing.TB, heads []string) []string {
 	}
 	now := strings.Split(strings.TrimSuffix(string(out), "\n"), "\n")
 	if len(now) != len(heads) {
-		t.Fatalf("rename.sed makes %d heads of %d", len(now), len(heads))
+		t.Fatalf("rename.sed makes: got %d, want %d", len(now), len(heads))
 	}
 	return now
 }

@@ -30,24 +30,39 @@ func wantClean(t *testing.T, r *Report) {
 	for _, f := range r.Undecided {
 		t.Errorf("undecided: %s: %s", f.Subject, f.Text)
 	}
-	if !r.Clean() || !r.Decided() {
-		t.Errorf("clean %v, decided %v", r.Clean(), r.Decided())
+	if !r.Clean() {
+		t.Error("r.Clean(): got false, want true")
+	} else if !r.Decided() {
+		t.Error("r.Decided(): got false, want true")
 	}
 }
 
 func TestAConsistentWorldIsClean(t *testing.T) {
 	r := mustAudit(t, newFixture(), Options{})
 	wantClean(t, r)
-	if r.Requests != len(stories()) || r.Calls != r.Requests+1 || r.Judged != r.Requests || r.Untied != 1 || r.Open != 0 {
-		t.Errorf("%d requests, %d calls, %d judged, %d untied, %d open", r.Requests, r.Calls, r.Judged, r.Untied, r.Open)
+	if want := len(stories()); r.Requests != want {
+		t.Errorf("%d requests, %d calls, %d judged, %d untied, %d open: r.Requests: got %d, want %d", r.Requests, r.Calls,
+			r.Judged, r.Untied, r.Open, r.Requests, want)
+	} else if r.Calls != r.Requests+1 {
+		t.Errorf("%d requests, %d calls, %d judged, %d untied, %d open: r.Calls: got %d, want %d", r.Requests, r.Calls,
+			r.Judged, r.Untied, r.Open, r.Calls, r.Requests+1)
+	} else if r.Judged != r.Requests {
+		t.Errorf("%d requests, %d calls, %d judged, %d untied, %d open: r.Judged: got %d, want %d", r.Requests, r.Calls,
+			r.Judged, r.Untied, r.Open, r.Judged, r.Requests)
+	} else if r.Untied != 1 {
+		t.Errorf("%d requests, %d calls, %d judged, %d untied, %d open: r.Untied: got %d, want 1", r.Requests, r.Calls,
+			r.Judged, r.Untied, r.Open, r.Untied)
+	} else if r.Open != 0 {
+		t.Errorf("%d requests, %d calls, %d judged, %d untied, %d open: r.Open: got %d, want 0", r.Requests, r.Calls,
+			r.Judged, r.Untied, r.Open, r.Open)
 	}
 	unjudged := []Count{{"novelty", 1}}
 	if !slices.Equal(r.Unjudged, unjudged) {
-		t.Errorf("not judged: %v, want %v", r.Unjudged, unjudged)
+		t.Errorf("not judged: got %v, want %v", r.Unjudged, unjudged)
 	}
 	answers := []Count{{"whole", 6}, {"empty", 1}, {"cut", 3}, {"refused", 5}, {"left", 2}, {"broken", 3}}
 	if !slices.Equal(r.Answers, answers) {
-		t.Errorf("answers %v, want %v", r.Answers, answers)
+		t.Errorf("got %v, want %v", r.Answers, answers)
 	}
 	if !slices.ContainsFunc(r.Balances, func(b Balance) bool {
 		return b.Kind == kindPlanHeld && b.Book == "2026-03" && b.Amount == "33"
@@ -86,7 +101,7 @@ func TestWhatIsAllowedAndYetStrangeIsNoted(t *testing.T) {
 		{"requests whose usage settled before the word that they broke off", 3},
 	} {
 		if !slices.Contains(r.Notes, want) {
-			t.Errorf("notes %v, want %v", r.Notes, want)
+			t.Errorf("notes: got %v, want %v", r.Notes, want)
 		}
 	}
 }
@@ -159,7 +174,7 @@ func TestTheToldUsageStandsInForAnEngine(t *testing.T) {
 	resettle(f, wholeAnswer, 7, 6)
 	f.call(wholeAnswer)["usage"] = row{"prompt_tokens": 7, "completion_tokens": 5}
 	if r := mustAudit(t, f, Options{}); r.Judgements[1].Count != 1 {
-		t.Errorf("doubled %v", r.Judgements[1])
+		t.Errorf("doubled: got %d, want 1", r.Judgements[1].Count)
 	}
 }
 
@@ -191,8 +206,13 @@ func TestAReportIsBoundedAndCountsAll(t *testing.T) {
 	}
 	r := mustAudit(t, f, Options{})
 	j := r.Judgements[3]
-	if j.Verdict != Overdrawn || j.Count != 50 || len(j.Findings) != maxFindings {
-		t.Errorf("%s: %d findings of %d", j.Verdict, len(j.Findings), j.Count)
+	switch {
+	case j.Verdict != Overdrawn:
+		t.Errorf("j.Verdict: got %q, want %q", j.Verdict, Overdrawn)
+	case j.Count != 50:
+		t.Errorf("j.Count: got %d, want 50", j.Count)
+	case len(j.Findings) != maxFindings:
+		t.Errorf("len(j.Findings): got %d, want %d", len(j.Findings), maxFindings)
 	}
 	var plain, coloured bytes.Buffer
 	if err := r.Print(&plain, Style{}); err != nil {
@@ -210,16 +230,20 @@ func TestAReportIsBoundedAndCountsAll(t *testing.T) {
 			t.Errorf("%q is missing in\n%s", want, plain.String())
 		}
 	}
-	if strings.Contains(plain.String(), "\033") || !strings.Contains(coloured.String(), "\033[31moverdrawn") {
-		t.Errorf("colours:\n%q", coloured.String())
+	if strings.Contains(plain.String(), "\033") {
+		t.Errorf("colours: plain: got %q, want it without %q", plain.String(), "\033")
+	} else if !strings.Contains(coloured.String(), "\033[31moverdrawn") {
+		t.Errorf("colours: coloured: got %q, want %q in it", coloured.String(), "\033[31moverdrawn")
 	}
 	var text bytes.Buffer
 	if err := r.JSON(&text); err != nil {
 		t.Fatal(err)
 	}
 	var back Report
-	if err := json.Unmarshal(text.Bytes(), &back); err != nil || back.Judgements[3].Count != 50 {
-		t.Errorf("JSON %s: %v", text.Bytes(), err)
+	if err := json.Unmarshal(text.Bytes(), &back); err != nil {
+		t.Errorf("got the error %v, want none", err)
+	} else if back.Judgements[3].Count != 50 {
+		t.Errorf("back.Judgements[3].Count: got %d, want 50, with %s", back.Judgements[3].Count, text.Bytes())
 	}
 }
 

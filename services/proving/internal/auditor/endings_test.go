@@ -13,8 +13,12 @@ func TestEverySightHasOneLineForEachCircumstance(t *testing.T) {
 	seen := map[place]bool{}
 	for _, r := range endings {
 		at := place{r.saw, r.told}
-		if seen[at] || r.lines == "" || !slices.Contains(sights(), r.saw) {
-			t.Errorf("line %+v", r)
+		if seen[at] {
+			t.Error("seen[at]: got true, want false")
+		} else if r.lines == "" {
+			t.Error(`r.lines: got "", want some text`)
+		} else if got := sights(); !slices.Contains(got, r.saw) {
+			t.Errorf("sights(): got %q, want %q in it", got, r.saw)
 		}
 		seen[at] = true
 	}
@@ -22,8 +26,10 @@ func TestEverySightHasOneLineForEachCircumstance(t *testing.T) {
 		if !seen[place{s, ordinary}] {
 			t.Errorf("%s has no ordinary line", s)
 		}
-		if r := ruleFor(s, "something else"); r.saw != s || r.told != ordinary {
-			t.Errorf("%s in another circumstance is judged by %+v", s, r)
+		if r := ruleFor(s, "something else"); r.saw != s {
+			t.Errorf("%s in another circumstance is judged: r.saw: got %q, want %q", s, r.saw, s)
+		} else if r.told != ordinary {
+			t.Errorf("%s in another circumstance is judged: r.told: got %q, want %q", s, r.told, ordinary)
 		}
 	}
 }
@@ -43,13 +49,14 @@ func TestNoLineContradictsItself(t *testing.T) {
 			prompt bool
 		}{{r.prompt, true}, {r.completion, false}} {
 			if floor, ceiling := v.of(s.floor, s.prompt), v.of(s.ceiling, s.prompt); floor > ceiling || floor < 0 {
-				t.Errorf("%s %s: at least %d and at most %d", r.saw, r.told, floor, ceiling)
+				t.Errorf("%s %s: at least: got %d, want at most %d and at least 0", r.saw, r.told, floor, ceiling)
 			}
 		}
 		free := r.saw == sawEmpty || r.saw == sawCut || r.saw == sawRefused || r.saw == sawBreak || r.told == crashed
 		ended := r.told == finished || r.told == unreported || r.told == overtime || r.told == vanished
 		if got := v.of(r.prompt.ceiling, true); (got == 0) != (free && !ended) {
-			t.Errorf("%s %s: a prompt of %d may be charged", r.saw, r.told, got)
+			t.Errorf("%s %s: a prompt of %d may be charged: got == 0: got %t, want %t", r.saw, r.told, got, got == 0,
+				free && !ended)
 		}
 	}
 }
@@ -75,7 +82,7 @@ func TestWhatAClientSawIsToldByTheWorst(t *testing.T) {
 		"a refusal of a client too many": {call{status: 429, complete: true}, sawRefused},
 	} {
 		if got := tc.call.sight(); got != tc.want {
-			t.Errorf("a client that saw %s saw %s, want %s", name, got, tc.want)
+			t.Errorf("a client that saw %s saw: got %s, want %s", name, got, tc.want)
 		}
 	}
 }

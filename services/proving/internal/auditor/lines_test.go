@@ -130,8 +130,10 @@ func TestAMalformedInputIsRefusedWithItsLine(t *testing.T) {
 		t.Run(strings.ReplaceAll(name, " ", "_"), func(t *testing.T) {
 			x := full
 			tc.change(&x)
-			if _, err := x.audit(Options{}); err == nil || !strings.Contains(err.Error(), tc.want) {
-				t.Errorf("error %v, want %q", err, tc.want)
+			if _, err := x.audit(Options{}); err == nil {
+				t.Error("error: got no error, want one")
+			} else if !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("error: got the error %q, want %q in it", err, tc.want)
 			}
 		})
 	}
@@ -155,7 +157,7 @@ func doubleRow(table string) func(x *texts) {
 func TestEveryBoundIsKept(t *testing.T) {
 	full := newFixture().texts(t)
 	if _, err := full.audit(Options{MaxRequests: 5}); !errors.Is(err, errTooMany) {
-		t.Errorf("more requests than are kept: %v", err)
+		t.Errorf("more requests than are kept: got the error %v, want %v", err, errTooMany)
 	}
 	if _, err := full.audit(Options{MaxRequests: len(stories()) + 1}); err != nil {
 		t.Errorf("as many requests as are kept: %v", err)
@@ -163,7 +165,7 @@ func TestEveryBoundIsKept(t *testing.T) {
 	long := full
 	long.clients = `{"nonce":"` + strings.Repeat("x", maxLine) + "\"}\n"
 	if _, err := long.audit(Options{}); !errors.Is(err, errTooLong) {
-		t.Errorf("a line that is too long: %v", err)
+		t.Errorf("a line that is too long: got the error %v, want %v", err, errTooLong)
 	}
 	wide := full
 	wide.clients = `{"a":1`
@@ -172,12 +174,12 @@ func TestEveryBoundIsKept(t *testing.T) {
 	}
 	wide.clients += "}\n"
 	if _, err := wide.audit(Options{}); !errors.Is(err, errMembers) {
-		t.Errorf("an object with too many members: %v", err)
+		t.Errorf("an object with too many members: got the error %v, want %v", err, errMembers)
 	}
 	setup := full
 	setup.setup = strings.Repeat(" ", maxSetup+1)
 	if _, err := setup.audit(Options{}); !errors.Is(err, errTooLong) {
-		t.Errorf("a setup that is too long: %v", err)
+		t.Errorf("a setup that is too long: got the error %v, want %v", err, errTooLong)
 	}
 	for _, table := range []string{"usage_settlement", "earning_line"} {
 		f := newFixture()
@@ -207,8 +209,10 @@ func TestAnInputThatCannotBeReadIsNoVerdict(t *testing.T) {
 		"setup":    {Setup: iotest.ErrReader(broken), Export: none(), Earnings: none(), Clients: none(), Engines: none()},
 		"earnings": {Export: strings.NewReader(newFixture().texts(t).export), Clients: none(), Engines: none()},
 	} {
-		if _, err := Audit(in, Options{}); err == nil || !strings.Contains(err.Error(), name) {
-			t.Errorf("%s: %v", name, err)
+		if _, err := Audit(in, Options{}); err == nil {
+			t.Errorf("%s: got no error, want one", name)
+		} else if !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: got the error %q, want %q in it", name, err, name)
 		}
 	}
 }
@@ -244,8 +248,12 @@ func FuzzParse(f *testing.F) {
 		}
 		for key, value := range want {
 			var a, b any
-			if json.Unmarshal(value, &a) != nil || json.Unmarshal(got[key], &b) != nil || !reflect.DeepEqual(a, b) {
-				t.Fatalf("%q has %q as %q, want %q", text, key, got[key], value)
+			if found := json.Unmarshal(value, &a); found != nil {
+				t.Fatalf("%q has %q as %q: json.Unmarshal(value, &a): got the error %v, want none", text, key, got[key], found)
+			} else if found := json.Unmarshal(got[key], &b); found != nil {
+				t.Fatalf("%q has %q as %q: json.Unmarshal(got[key], &b): got the error %v, want none", text, key, got[key], found)
+			} else if !reflect.DeepEqual(a, b) {
+				t.Fatalf("%q has %q as %q: a: got %v, want %v", text, key, got[key], a, b)
 			}
 		}
 	})

@@ -15,8 +15,15 @@ func TestAPriceIsRoundedOnce(t *testing.T) {
 		r := rates{input: pico, payoutInput: pico}
 		list, listOK := r.listPrice(tokens{prompt: 1})
 		payout, payoutOK := r.payout(tokens{prompt: 1})
-		if list != want.list || payout != want.payout || !listOK || !payoutOK {
-			t.Errorf("%d pico-USD: list price %d, payout %d, want %v", pico, list, payout, want)
+		switch {
+		case list != want.list:
+			t.Errorf("%d pico-USD: list price: got %d, want %d", pico, list, want.list)
+		case payout != want.payout:
+			t.Errorf("%d pico-USD: payout: got %d, want %d", pico, payout, want.payout)
+		case !listOK:
+			t.Errorf("%d pico-USD: list price: listOK of r.listPrice(tokens{prompt: 1}): got false, want true", pico)
+		case !payoutOK:
+			t.Errorf("%d pico-USD: payoutOK of r.payout(tokens{prompt: 1}): got false, want true", pico)
 		}
 	}
 }
@@ -36,8 +43,15 @@ func TestAMinuteIsPaidByTheMillisecondAndAnImageAsAWhole(t *testing.T) {
 	} {
 		list, listOK := c.r.listPrice(c.counts)
 		payout, payoutOK := c.r.payout(c.counts)
-		if list != c.list || payout != c.payout || !listOK || !payoutOK {
-			t.Errorf("%+v at %+v: %d and %d, want %d and %d", c.counts, c.r, list, payout, c.list, c.payout)
+		switch {
+		case list != c.list:
+			t.Errorf("%+v at %+v: list: got %d, want %d", c.counts, c.r, list, c.list)
+		case payout != c.payout:
+			t.Errorf("%+v at %+v: payout: got %d, want %d", c.counts, c.r, payout, c.payout)
+		case !listOK:
+			t.Errorf("%+v at %+v: listOK of c.r.listPrice(c.counts): got false, want true", c.counts, c.r)
+		case !payoutOK:
+			t.Errorf("%+v at %+v: payoutOK of c.r.payout(c.counts): got false, want true", c.counts, c.r)
 		}
 	}
 }
@@ -71,8 +85,12 @@ func TestASumNeverWraps(t *testing.T) {
 				sum = sum.minus(n)
 				want.Sub(want, big.NewInt(n))
 			}
-			if sum.String() != want.String() || sum.negative() != (want.Sign() < 0) || sum.zero() != (want.Sign() == 0) {
-				t.Fatalf("the sum is %v, want %v", sum, want)
+			if sum.String() != want.String() {
+				t.Fatalf("sum: got %q, want %q", sum.String(), want.String())
+			} else if found, wanted := sum.negative(), want.Sign() < 0; found != wanted {
+				t.Fatalf("sum.negative(): got %t, want %t", found, wanted)
+			} else if found, wanted := sum.zero(), want.Sign() == 0; found != wanted {
+				t.Fatalf("sum.zero(): got %t, want %t", found, wanted)
 			}
 			if sum.negated().String() != new(big.Int).Neg(want).String() {
 				t.Fatalf("the opposite of %v is %v", sum, sum.negated())

@@ -26,8 +26,13 @@ func keepApart(t *testing.T, lanes int) {
 		l.enter(f.Cell)
 		mu.Lock()
 		for _, other := range under {
-			if other.Key() == f.Cell.Key() || !other.Class().Meets(f.Cell.Class()) || other.Kind == plan.Dark {
-				t.Errorf("%s is begun beside %s", f.Cell.Name(), other.Name())
+			switch {
+			case other.Key() == f.Cell.Key():
+				t.Errorf("%s is begun beside: other.Key(): got %q, want any but %q", f.Cell.Name(), other.Key(), f.Cell.Key())
+			case !other.Class().Meets(f.Cell.Class()):
+				t.Errorf("%s is begun beside: other.Class().Meets(f.Cell.Class()): got false, want true", f.Cell.Name())
+			case other.Kind == plan.Dark:
+				t.Errorf("%s is begun beside: other.Kind: got %q, want any but %q", f.Cell.Name(), other.Kind, plan.Dark)
 			}
 		}
 		under = append(under, f.Cell)

@@ -42,11 +42,11 @@ func TestWhatAClientMayNotBeTold(t *testing.T) {
 			engine.EndRefuse, nil), false},
 	} {
 		if got := w.untruthLocked(c.call); (got != "") != c.wrong {
-			t.Errorf("%s: %q", name, got)
+			t.Errorf(`%s: got != "": got %t, want %t`, name, got != "", c.wrong)
 		}
 	}
 	if w.late != 1 {
-		t.Errorf("%d are late", w.late)
+		t.Errorf("late: got %d, want 1", w.late)
 	}
 }
 
@@ -54,7 +54,7 @@ func TestAPriceIsItsMillionths(t *testing.T) {
 	for text, want := range map[string]int64{"1": 1_000_000, "0.9": 900_000, "12.5": 12_500_000, "30.04": 30_040_000,
 		"0.000001": 1} {
 		if got := micro(text); got != want {
-			t.Errorf("%s is %d", text, got)
+			t.Errorf("%s: got %d, want %d", text, got, want)
 		}
 	}
 }

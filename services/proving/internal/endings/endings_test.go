@@ -24,8 +24,13 @@ func TestTheREADMEHasTheTableOfEndings(t *testing.T) {
 	}
 	before, rest, ok := strings.Cut(string(text), begin)
 	table, after, closed := strings.Cut(rest, end)
-	if !ok || !closed {
-		t.Fatalf("the README has no place for the table, between %q and %q", begin, end)
+	if !ok {
+		t.Fatalf("the README has no place for the table, between %q and %q: ok of strings.Cut(string(text), begin): got "+
+			"false, want true", begin, end)
+	}
+	if !closed {
+		t.Fatalf("the README has no place for the table, between %q and %q: closed of strings.Cut(rest, end): got false, "+
+			"want true", begin, end)
 	}
 	if table == endings.Markdown() {
 		return
@@ -41,8 +46,13 @@ func TestTheREADMEHasTheTableOfEndings(t *testing.T) {
 func TestEveryLineHasANameOfItsOwn(t *testing.T) {
 	seen := map[string]bool{}
 	for _, l := range endings.Table() {
-		if l.Name == "" || l.Ending == "" || seen[l.Name] {
-			t.Errorf("line %+v", l)
+		switch {
+		case l.Name == "":
+			t.Error(`line: l.Name: got "", want some text`)
+		case l.Ending == "":
+			t.Error(`line: l.Ending: got "", want some text`)
+		case seen[l.Name]:
+			t.Error("line: seen[l.Name]: got true, want false")
 		}
 		seen[l.Name] = true
 		if l.Told == endings.Refused && !l.Free() {

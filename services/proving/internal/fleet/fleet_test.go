@@ -104,8 +104,12 @@ func TestAFleetStartsLosesProcessesAndStopsInOrder(t *testing.T) {
 		if err := f.Kill(name); err != nil {
 			t.Fatal(err)
 		}
-		if alive(pids[name]) || f.Pid(name) != 0 || f.Ready(t.Context(), name) == nil {
-			t.Errorf("%s lives after its kill", name)
+		if alive(pids[name]) {
+			t.Errorf("%s lives after its kill: alive(pids[name]): got true, want false", name)
+		} else if got := f.Pid(name); got != 0 {
+			t.Errorf("%s lives after its kill: f.Pid(name): got %d, want 0", name, got)
+		} else if f.Ready(t.Context(), name) == nil {
+			t.Errorf("%s lives after its kill: f.Ready(t.Context(), name): got no error, want one", name)
 		}
 		if err := f.Start(t.Context(), name); err != nil {
 			t.Fatal(err)
@@ -121,11 +125,13 @@ func TestAFleetStartsLosesProcessesAndStopsInOrder(t *testing.T) {
 		t.Error(err)
 	}
 	if exits := f.Exits(); len(exits) > 0 {
-		t.Errorf("ends that were asked for are told as %v", exits)
+		t.Errorf("ends that were asked for are told: got %d, want 0, in %v", len(exits), exits)
 	}
 	for _, s := range steady(t, f) {
-		if s.Pid == 0 || s.Started.IsZero() {
-			t.Errorf("status %+v", s)
+		if s.Pid == 0 {
+			t.Error("status: s.Pid: got 0, want any but 0")
+		} else if s.Started.IsZero() {
+			t.Error("status: s.Started.IsZero(): got true, want false")
 		}
 		pids[s.Name] = s.Pid
 	}
@@ -139,7 +145,7 @@ func TestAFleetStartsLosesProcessesAndStopsInOrder(t *testing.T) {
 	}
 	want := "edge-gateway-1 provider-hub-1 router-1 settlement-1 billing-ledger-1 catalog-1 nats-1 postgres-1"
 	if got := strings.Join(order, " "); got != want {
-		t.Errorf("they stopped as %s", got)
+		t.Errorf("they stopped: got %q, want %q", got, want)
 	}
 }
 
@@ -154,14 +160,21 @@ func TestAProcessThatEndsUnaskedIsToldAndStartedAgain(t *testing.T) {
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	if e := <-told; e.Name != "router-1" || e.Pid != pid || !strings.Contains(e.Reason, "killed") {
-		t.Errorf("it was told as %+v", e)
+	switch e := <-told; {
+	case e.Name != "router-1":
+		t.Errorf(`it was told: e.Name: got %q, want "router-1"`, e.Name)
+	case e.Pid != pid:
+		t.Errorf("it was told: e.Pid: got %d, want %d", e.Pid, pid)
+	case !strings.Contains(e.Reason, "killed"):
+		t.Errorf(`it was told: e.Reason: got %q, want "killed" in it`, e.Reason)
 	}
 	if err := f.WaitReady(t.Context(), "router-1"); err != nil {
 		t.Fatal(err)
 	}
-	if again := f.Pid("router-1"); again == 0 || again == pid {
-		t.Errorf("pid %d after %d", again, pid)
+	if again := f.Pid("router-1"); again == 0 {
+		t.Error("pid: got 0, want any but 0")
+	} else if again == pid {
+		t.Errorf("pid: got %d, want any but %d", again, pid)
 	}
 }
 
@@ -171,25 +184,31 @@ func TestServicesRefuseTheClearAndTheirFilesAreClosedToOthers(t *testing.T) {
 	if err == nil {
 		resp.Body.Close()
 		if resp.StatusCode != http.StatusBadRequest {
-			t.Errorf("plain HTTP is answered with %s", resp.Status)
+			t.Errorf("plain HTTP: got %d, want 400", resp.StatusCode)
 		}
 	}
 	for _, file := range []string{"secrets/pepper", "secrets/admin-token", "secrets/database-url-catalog-1",
 		"config/edge-gateway-1.yaml", "certs/router-key.pem", "log/router-1.log"} {
 		info, err := os.Stat(f.Path(filepath.FromSlash(file)))
-		if err != nil || info.Mode().Perm() != 0o600 {
-			t.Errorf("%s: %v, %v", file, info.Mode(), err)
+		if err != nil {
+			t.Errorf("%s: got the error %v, want none", file, err)
+		} else if got := info.Mode().Perm(); got != 0o600 {
+			t.Errorf("%s: info.Mode().Perm(): got %v, want 0o600", file, got)
 		}
 	}
 }
 
 func TestOneFleetHasAFolder(t *testing.T) {
 	f := begin(t, onGivenDatabase(t))
-	if f.Pid("postgres-1") != 0 || f.DatabaseURL() != f.cfg.DatabaseURL {
-		t.Error("a fleet with a database runs one of its own")
+	if got := f.Pid("postgres-1"); got != 0 {
+		t.Errorf(`a fleet with a database runs one of its own: f.Pid("postgres-1"): got %d, want 0`, got)
+	} else if got := f.DatabaseURL(); got != f.cfg.DatabaseURL {
+		t.Errorf("a fleet with a database runs one of its own: f.DatabaseURL(): got %q, want %q", got, f.cfg.DatabaseURL)
 	}
-	if _, err := Start(t.Context(), f.cfg); err == nil || !strings.Contains(err.Error(), "in use") {
-		t.Errorf("a second fleet in the folder: %v", err)
+	if _, err := Start(t.Context(), f.cfg); err == nil {
+		t.Error("a second fleet in the folder: got no error, want one")
+	} else if !strings.Contains(err.Error(), "in use") {
+		t.Errorf(`a second fleet in the folder: got the error %q, want "in use" in it`, err)
 	}
 }
 
@@ -199,16 +218,20 @@ func TestAStartThatFailsLeavesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	cfg := Config{Dir: t.TempDir(), BinDir: bin, DatabaseURL: "postgres://svc@127.0.0.1:1/none?sslmode=disable"}
-	if _, err := Start(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), "connect to make logins") {
-		t.Errorf("a fleet without a database: %v", err)
+	if _, err := Start(t.Context(), cfg); err == nil {
+		t.Error("a fleet without a database: got no error, want one")
+	} else if !strings.Contains(err.Error(), "connect to make logins") {
+		t.Errorf(`a fleet without a database: got the error %q, want "connect to make logins" in it`, err)
 	}
 	for _, wrong := range []Config{
 		{}, {Dir: "x", BinDir: "y", Replicas: map[string]int{"verifier": 1}},
 		{Dir: "x", BinDir: "y", Replicas: map[string]int{Hub: MaxReplicas + 1}},
 		{Dir: "x", BinDir: "y", Replicas: map[string]int{Hub: 0}}, {Dir: "x", BinDir: "y", Replicas: map[string]int{NATS: 2}},
 	} {
-		if _, err := Start(t.Context(), wrong); err == nil || errors.Is(err, os.ErrNotExist) {
-			t.Errorf("%+v is accepted: %v", wrong, err)
+		if _, err := Start(t.Context(), wrong); err == nil {
+			t.Errorf("%+v is accepted: got no error, want one", wrong)
+		} else if errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%+v is accepted: got the error %v, want any but %v", wrong, err, os.ErrNotExist)
 		}
 	}
 }

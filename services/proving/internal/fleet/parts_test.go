@@ -17,10 +17,10 @@ func TestSettingsAreMergedKeyByKey(t *testing.T) {
 	got := merge(base, settings{"b": 2, "hub": settings{"id": "hub-9"}})
 	want := settings{"a": 1, "b": 2, "hub": settings{"id": "hub-9", "pepper": "x"}}
 	if !reflect.DeepEqual(got, want) {
-		t.Errorf("%v", got)
+		t.Errorf("merge(…): got %v, want %v", got, want)
 	}
 	if base["hub"].(settings)["id"] != "hub-1" {
-		t.Error("merging changes what it merges onto")
+		t.Errorf(`merging changes what it merges onto: got %v, want "hub-1"`, base["hub"].(settings)["id"])
 	}
 }
 
@@ -43,7 +43,8 @@ func TestNoTwoProcessesShareAPort(t *testing.T) {
 				}
 				seen[a] = name
 				if a < "127.0.0.1:20000" || a >= address(20_000+blockPorts) {
-					t.Errorf("%s listens at %s, outside of its block", name, a)
+					t.Errorf(`%s listens at %s, outside of its block: got %q, want at least "127.0.0.1:20000" and less than %q`, name,
+						a, a, address(20_000+blockPorts))
 				}
 			}
 		}
@@ -55,15 +56,20 @@ func TestTwoFleetsLeaseTwoBlocks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again, err := tryBlock(filepath.Dir(first.lock.Name()), first.first); again != nil || err != nil {
-		t.Errorf("a block was leased twice: %v, %v", again, err)
+	if again, err := tryBlock(filepath.Dir(first.lock.Name()), first.first); again != nil {
+		t.Errorf("a block was leased twice: again: got %+v, want nil", again)
+	} else if err != nil {
+		t.Errorf("a block was leased twice: got the error %v, want none", err)
 	}
 	if err := first.release(); err != nil {
 		t.Fatal(err)
 	}
 	again, err := tryBlock(filepath.Dir(first.lock.Name()), first.first)
-	if err != nil || again == nil {
-		t.Fatalf("a block that was given back cannot be leased: %v", err)
+	if err != nil {
+		t.Fatalf("a block that was given back cannot be leased: got the error %v, want none", err)
+	}
+	if again == nil {
+		t.Fatal("a block that was given back cannot be leased: again: got nil, want a value")
 	}
 	if err := again.release(); err != nil {
 		t.Error(err)
@@ -97,13 +103,15 @@ func TestALogIsBounded(t *testing.T) {
 		total += info.Size()
 	}
 	if total > 2*maxLog {
-		t.Errorf("%d bytes of log are kept", total)
+		t.Errorf("bytes of log kept: got %d, want at most %d", total, 2*maxLog)
 	}
-	if got := tail(path, 12); !strings.HasSuffix(got, "the end\n") || len(got) > 12 {
-		t.Errorf("the tail is %q", got)
+	if got := tail(path, 12); !strings.HasSuffix(got, "the end\n") {
+		t.Errorf("the tail: got %q, want the suffix %q", got, "the end\n")
+	} else if len(got) > 12 {
+		t.Errorf("the tail: len(got): got %d, want at most 12, in %q", len(got), got)
 	}
 	if got := tail(path+".none", 12); got != "" {
-		t.Errorf("the tail of nothing is %q", got)
+		t.Errorf(`the tail of nothing: got %q, want ""`, got)
 	}
 }
 
@@ -113,11 +121,15 @@ func TestProcessesInheritNothingThatChangesTheirSettings(t *testing.T) {
 	t.Setenv("GOGC", "50")
 	cfg := Config{Environ: []string{"SVC_CRASH_SOCKET=/x"}}
 	text := strings.Join(cfg.environment(), "\n")
-	if strings.Contains(text, "SVC_LOG_LEVEL") || strings.Contains(text, "elsewhere") {
-		t.Error("a setting is inherited")
+	if strings.Contains(text, "SVC_LOG_LEVEL") {
+		t.Errorf(`a setting is inherited: text: got %q, want it without "SVC_LOG_LEVEL"`, text)
+	} else if strings.Contains(text, "elsewhere") {
+		t.Errorf(`a setting is inherited: text: got %q, want it without "elsewhere"`, text)
 	}
-	if !strings.Contains(text, "GOGC=50") || !strings.Contains(text, "SVC_CRASH_SOCKET=/x") {
-		t.Error("what is not a setting, or was given, is missing")
+	if !strings.Contains(text, "GOGC=50") {
+		t.Errorf(`what is not a setting, or was given, is missing: text: got %q, want "GOGC=50" in it`, text)
+	} else if !strings.Contains(text, "SVC_CRASH_SOCKET=/x") {
+		t.Errorf(`what is not a setting, or was given, is missing: text: got %q, want "SVC_CRASH_SOCKET=/x" in it`, text)
 	}
 }
 
@@ -150,23 +162,30 @@ func TestProcessesAreToldTheDetoursOfTheConfiguration(t *testing.T) {
 		t.Fatal(err)
 	}
 	nats, own := f.layout.grpc("nats-1"), f.layout.grpc("provider-hub-2")
-	if hub["nats_url"] != "tls://provider-hub-2>nats-1@"+nats || hub["grpc_advertise"] != ">provider-hub-2@"+own {
-		t.Errorf("%v", hub)
+	if hub["nats_url"] != "tls://provider-hub-2>nats-1@"+nats {
+		t.Errorf(`hub["nats_url"]: got %v, want %v`, hub["nats_url"], "tls://provider-hub-2>nats-1@"+nats)
+	} else if hub["grpc_advertise"] != ">provider-hub-2@"+own {
+		t.Errorf(`hub["grpc_advertise"]: got %v, want %v`, hub["grpc_advertise"], ">provider-hub-2@"+own)
 	}
 	secret, err := os.ReadFile(dir.Path("secrets", "database-url-provider-hub-2"))
-	if err != nil || !strings.Contains(string(secret), "postgres-1") {
-		t.Errorf("the database is at %s, %v", secret, err)
+	if err != nil {
+		t.Errorf("got the error %v, want none", err)
+	} else if !strings.Contains(string(secret), "postgres-1") {
+		t.Errorf(`the database: secret: got %q, want "postgres-1" in it`, string(secret))
 	}
 	gateway, err := f.settings(Gateway, "edge-gateway-1")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if peers := gateway["peers"].(map[string][]string)[Billing]; len(peers) != 2 ||
-		peers[1] != "edge-gateway-1>billing-ledger-2@"+f.layout.grpc("billing-ledger-2") {
-		t.Errorf("%v", peers)
+	if peers := gateway["peers"].(map[string][]string)[Billing]; len(peers) != 2 {
+		t.Errorf("len(peers): got %d, want 2, in %v", len(peers), peers)
+	} else if want := "edge-gateway-1>billing-ledger-2@" + f.layout.grpc("billing-ledger-2"); peers[1] != want {
+		t.Errorf("peers[1]: got %q, want %q", peers[1], want)
 	}
 	agent, err := f.agentEnvironment("svc-agent-3")
-	if err != nil || agent[0] != "SVC_WS_URL=ws://svc-agent-3>provider-hub-1@"+f.layout.face("provider-hub-1") {
-		t.Errorf("%v, %v", agent, err)
+	if err != nil {
+		t.Errorf("got the error %v, want none", err)
+	} else if want := "SVC_WS_URL=ws://svc-agent-3>provider-hub-1@" + f.layout.face("provider-hub-1"); agent[0] != want {
+		t.Errorf("agent[0]: got %q, want %q", agent[0], want)
 	}
 }

@@ -27,13 +27,24 @@ func TestNoHistoryLosesOrDoublesMoney(t *testing.T) {
 	}
 	t.Log(text.String())
 	if len(report.Failures) > 0 {
-		t.Error("histories break what must hold")
+		t.Errorf("histories break what must hold: got %d, want 0", len(report.Failures))
 	}
 	// A simulator in which nothing happens finds nothing.
-	if report.Histories != histories || report.Settled < 4*histories || report.ByGateway == 0 ||
-		!testing.Short() && report.Orphans == 0 || report.Released == 0 || report.Expired == 0 ||
-		report.Struck < 2*histories {
-		t.Errorf("too little happened: %+v", report.Totals)
+	switch {
+	case report.Histories != histories:
+		t.Errorf("too little happened: report.Histories: got %d, want %d", report.Histories, histories)
+	case report.Settled < 4*histories:
+		t.Errorf("too little happened: report.Settled: got %d, want at least %d", report.Settled, 4*histories)
+	case report.ByGateway == 0:
+		t.Error("too little happened: report.ByGateway: got 0, want any but 0")
+	case !testing.Short() && report.Orphans == 0:
+		t.Error("too little happened: report.Orphans: got 0, want any but 0, where !testing.Short()")
+	case report.Released == 0:
+		t.Error("too little happened: report.Released: got 0, want any but 0")
+	case report.Expired == 0:
+		t.Error("too little happened: report.Expired: got 0, want any but 0")
+	case report.Struck < 2*histories:
+		t.Errorf("too little happened: report.Struck: got %d, want at least %d", report.Struck, 2*histories)
 	}
 }
 
@@ -56,12 +67,14 @@ func TestOneSeedIsOneHistory(t *testing.T) {
 	}
 	first, second := <-traces, <-traces
 	for seed, text := range first {
-		if len(text) < 500 || !bytes.Equal(text, second[seed]) {
-			t.Errorf("seed %d is played in two ways:\n%s\n%s", seed, text, second[seed])
+		if len(text) < 500 {
+			t.Errorf("seed %d is played in two ways: len(text): got %d, want at least 500, in %s", seed, len(text), text)
+		} else if !bytes.Equal(text, second[seed]) {
+			t.Errorf("seed %d is played in two ways: text: got %q, want %q", seed, text, second[seed])
 		}
 	}
 	if bytes.Equal(first[1], first[2]) {
-		t.Error("two seeds are one history")
+		t.Errorf("two seeds are one history: got %q, want any but %q", first[1], first[2])
 	}
 }
 
@@ -77,7 +90,7 @@ func TestATraceChangesNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		if fmt.Sprint(with) != fmt.Sprint(without) {
-			t.Errorf("seed %d comes to %+v with a trace and to %+v without", seed, with, without)
+			t.Errorf("seed %d comes: got %q, want %q", seed, fmt.Sprint(with), fmt.Sprint(without))
 		}
 	}
 }
@@ -102,7 +115,7 @@ func TestPlantedFaultsAreFound(t *testing.T) {
 				t.Fatal(err)
 			}
 			if len(report.Failures) == 0 {
-				t.Fatalf("%d histories pass", report.Histories)
+				t.Fatal("histories pass: got 0, want at least 1")
 			}
 			first := report.Failures[0]
 			t.Logf("after %d histories, seed %d: %v, %v", report.Histories, first.Seed, first.Broken, first.Faults)
@@ -110,7 +123,7 @@ func TestPlantedFaultsAreFound(t *testing.T) {
 				t.Errorf("it tells of something else: %v", first.Broken)
 			}
 			if !strings.Contains(first.Trace, "AUDITOR") {
-				t.Error("the trace does not say where it breaks")
+				t.Errorf(`the trace does not say where it breaks: got %q, want "AUDITOR" in it`, first.Trace)
 			}
 		})
 	}
@@ -132,8 +145,11 @@ func TestAFailureIsShrunkToItsFaults(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(least.Broken) == 0 || len(least.Faults) >= len(broken.Faults) {
-			t.Errorf("seed %d: %d faults are shrunk to %v, which break %v", seed, len(broken.Faults), least.Faults, least.Broken)
+		if len(least.Broken) == 0 {
+			t.Errorf("seed %d: len(least.Broken): got 0, want at least 1, in %v", seed, least.Broken)
+		} else if len(least.Faults) >= len(broken.Faults) {
+			t.Errorf("seed %d: len(least.Faults): got %d, want less than %d, in %v", seed, len(least.Faults), len(broken.Faults),
+				least.Faults)
 		}
 		for i := range least.Faults {
 			cfg.Faults = slices.Delete(slices.Clone(least.Faults), i, i+1)
@@ -142,7 +158,7 @@ func TestAFailureIsShrunkToItsFaults(t *testing.T) {
 				t.Fatal(err)
 			}
 			if len(fewer.Broken) > 0 {
-				t.Errorf("seed %d breaks as well without %v", seed, least.Faults[i])
+				t.Errorf("seed %d breaks as well without: got %d, want 0", seed, len(fewer.Broken))
 			}
 		}
 		return
@@ -151,11 +167,15 @@ func TestAFailureIsShrunkToItsFaults(t *testing.T) {
 
 func TestACampaignKeepsItsBounds(t *testing.T) {
 	report, err := sim.Campaign{Seed: 7, Histories: 25, Workers: 3}.Play()
-	if err != nil || report.Histories != 25 {
-		t.Errorf("%d histories of 25: %v", report.Histories, err)
+	if err != nil {
+		t.Errorf("got the error %v, want none", err)
+	} else if report.Histories != 25 {
+		t.Errorf("report.Histories: got %d, want 25", report.Histories)
 	}
 	report, err = sim.Campaign{Seed: 1, For: time.Nanosecond}.Play()
-	if err != nil || report.Histories != 0 {
-		t.Errorf("%d histories in no time: %v", report.Histories, err)
+	if err != nil {
+		t.Errorf("%d histories in no time: %v: got the error %v, want none", report.Histories, err, err)
+	} else if report.Histories != 0 {
+		t.Errorf("%d histories in no time: %v: report.Histories: got %d, want 0", report.Histories, err, report.Histories)
 	}
 }

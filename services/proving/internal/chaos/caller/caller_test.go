@@ -33,8 +33,10 @@ func TestOneSeedAsksTheSame(t *testing.T) {
 		return all
 	}
 	first := wishes(4)
-	if !reflect.DeepEqual(first, wishes(4)) || reflect.DeepEqual(first, wishes(5)) {
-		t.Error("the seed does not decide what is asked")
+	if want := wishes(4); !reflect.DeepEqual(first, want) {
+		t.Errorf("the seed does not decide what is asked: first: got %+v, want %+v", first, want)
+	} else if want := wishes(5); reflect.DeepEqual(first, want) {
+		t.Errorf("the seed does not decide what is asked: first: got %+v, want any but %+v", first, want)
 	}
 	ends, leaves := map[string]int{}, 0
 	for _, w := range first {
@@ -42,12 +44,16 @@ func TestOneSeedAsksTheSame(t *testing.T) {
 		if w.leaveAfter > 0 {
 			leaves++
 		}
-		if w.tokens > engine.MaxTokens || w.tokens > maxTokens {
-			t.Errorf("%d tokens", w.tokens)
+		if w.tokens > engine.MaxTokens {
+			t.Errorf("w.tokens: got %d, want at most %d", w.tokens, engine.MaxTokens)
+		} else if w.tokens > maxTokens {
+			t.Errorf("w.tokens: got %d, want at most %d", w.tokens, maxTokens)
 		}
 	}
-	if len(ends) < 5 || leaves == 0 {
-		t.Errorf("the load is not mixed: %v, %d leave", ends, leaves)
+	if len(ends) < 5 {
+		t.Errorf("the load is not mixed: len(ends): got %d, want at least 5, in %v", len(ends), ends)
+	} else if leaves == 0 {
+		t.Error("the load is not mixed: leaves: got 0, want any but 0")
 	}
 }
 
@@ -104,7 +110,7 @@ func TestACallIsRecordedAsItsClientSawIt(t *testing.T) {
 		got := ask(t, c.wish, server.URL).Client
 		c.want.RequestID, c.want.Stream, c.want.SentAt, c.want.EndedAt = "r", c.wish.stream, got.SentAt, got.EndedAt
 		if !reflect.DeepEqual(got, c.want) {
-			t.Errorf("%s is recorded as %+v", name, got)
+			t.Errorf("%s is recorded: got %+v, want %+v", name, got, c.want)
 		}
 	}
 }
@@ -119,7 +125,7 @@ func TestTheBodyTellsTheEngineWhatToDo(t *testing.T) {
 	want := map[string]string{engine.MetaNonce: "n", engine.MetaTokens: "5", engine.MetaPause: "1000",
 		engine.MetaEnd: engine.EndSilent}
 	if !reflect.DeepEqual(body.Metadata, want) {
-		t.Errorf("%v", body.Metadata)
+		t.Errorf("body.Metadata: got %v, want %v", body.Metadata, want)
 	}
 }
 
@@ -127,11 +133,18 @@ func TestAGatewayThatRefusesIsPassedOverAndOnlyThat(t *testing.T) {
 	dead, _ := gateway(t, 200, "", "")
 	dead.Close()
 	server, bodies := gateway(t, 200, "application/json", `{"choices":[]}`)
-	if got := ask(t, wish{}, dead.URL, server.URL); !got.Complete || got.Gateway != 1 || got.Err != nil {
-		t.Errorf("%+v", got)
+	switch got := ask(t, wish{}, dead.URL, server.URL); {
+	case !got.Complete:
+		t.Error("Complete: got false, want true")
+	case got.Gateway != 1:
+		t.Errorf("Gateway: got %d, want 1", got.Gateway)
+	case got.Err != nil:
+		t.Errorf("Err: got the error %v, want none", got.Err)
 	}
 	failing, _ := gateway(t, 500, "application/json", `{"error":{"code":"x"}}`)
-	if got := ask(t, wish{}, failing.URL, server.URL); got.Status != 500 || len(*bodies) != 1 {
-		t.Errorf("a call that failed was made again: %+v", got)
+	if got := ask(t, wish{}, failing.URL, server.URL); got.Status != 500 {
+		t.Errorf("a call that failed was made again: Status: got %d, want 500", got.Status)
+	} else if len(*bodies) != 1 {
+		t.Errorf("a call that failed was made again: len(*bodies): got %d, want 1", len(*bodies))
 	}
 }

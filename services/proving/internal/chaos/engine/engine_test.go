@@ -101,8 +101,13 @@ func TestTheRequestDecidesTheAnswerAndTheRecordSaysWhatWasSent(t *testing.T) {
 	} {
 		nonce := fmt.Sprint(c.end, c.stream)
 		status, text := b.ask(t.Context(), t, nonce, c.end, c.stream, 0)
-		if status != c.status || !strings.Contains(text, c.has) || strings.Contains(text, c.hasNone) {
-			t.Errorf("%s: %d %s", nonce, status, text)
+		switch {
+		case status != c.status:
+			t.Errorf("%s: status: got %d, want %d", nonce, status, c.status)
+		case !strings.Contains(text, c.has):
+			t.Errorf("%s: text: got %q, want %q in it", nonce, text, c.has)
+		case strings.Contains(text, c.hasNone):
+			t.Errorf("%s: text: got %q, want it without %q", nonce, text, c.hasNone)
 		}
 	}
 	lines := b.lines(t)
@@ -114,10 +119,23 @@ func TestTheRequestDecidesTheAnswerAndTheRecordSaysWhatWasSent(t *testing.T) {
 		"failingfalse": {Status: 500, Complete: true},
 	} {
 		got := lines[nonce]
-		if got.CompletionTokens != want.CompletionTokens || got.Status != want.Status || got.Complete != want.Complete ||
-			got.Cut ||
-			got.RequestID != "id-"+nonce || got.ProviderID != "p" || got.Engine != "e" || got.PromptTokens != PromptTokens {
-			t.Errorf("%s is recorded as %+v", nonce, got)
+		switch {
+		case got.CompletionTokens != want.CompletionTokens:
+			t.Errorf("%s is recorded: CompletionTokens: got %d, want %d", nonce, got.CompletionTokens, want.CompletionTokens)
+		case got.Status != want.Status:
+			t.Errorf("%s is recorded: Status: got %d, want %d", nonce, got.Status, want.Status)
+		case got.Complete != want.Complete:
+			t.Errorf("%s is recorded: Complete: got %t, want %t", nonce, got.Complete, want.Complete)
+		case got.Cut:
+			t.Errorf("%s is recorded: Cut: got true, want false", nonce)
+		case got.RequestID != "id-"+nonce:
+			t.Errorf("%s is recorded: RequestID: got %q, want %q", nonce, got.RequestID, "id-"+nonce)
+		case got.ProviderID != "p":
+			t.Errorf(`%s is recorded: ProviderID: got %q, want "p"`, nonce, got.ProviderID)
+		case got.Engine != "e":
+			t.Errorf(`%s is recorded: Engine: got %q, want "e"`, nonce, got.Engine)
+		case got.PromptTokens != PromptTokens:
+			t.Errorf("%s is recorded: PromptTokens: got %d, want %d", nonce, got.PromptTokens, PromptTokens)
 		}
 	}
 }
@@ -139,8 +157,13 @@ func TestAHangUpIsRecordedWithWhatWasSentBefore(t *testing.T) {
 	}
 	cancel()
 	resp.Body.Close()
-	if got := b.lines(t)["n"]; !got.Cut || got.Complete || got.CompletionTokens < 1 || got.CompletionTokens > 900 {
-		t.Errorf("recorded as %+v", got)
+	switch got := b.lines(t)["n"]; {
+	case !got.Cut:
+		t.Error("recorded: Cut: got false, want true")
+	case got.Complete:
+		t.Error("recorded: Complete: got true, want false")
+	case got.CompletionTokens < 1 || got.CompletionTokens > 900:
+		t.Errorf("recorded: CompletionTokens: got %d, want 1 to 900", got.CompletionTokens)
 	}
 }
 
@@ -155,10 +178,10 @@ func TestWhatCannotBeReadIsRefused(t *testing.T) {
 		}
 		resp.Body.Close()
 		if resp.StatusCode != http.StatusBadRequest {
-			t.Errorf("%q: %s", body, resp.Status)
+			t.Errorf("%q: resp.StatusCode: got %d, want 400", body, resp.StatusCode)
 		}
 	}
 	if lines := b.lines(t); len(lines) != 0 {
-		t.Errorf("recorded %v", lines)
+		t.Errorf("recorded: got %d, want 0, in %v", len(lines), lines)
 	}
 }

@@ -101,8 +101,10 @@ func TestALinkPassesWhatIsSaid(t *testing.T) {
 	n := begin(t)
 	c := dial(t, n, "a-1", "b-1", echo(t))
 	for _, text := range []string{"one", "two"} {
-		if got, err := c.say(text); err != nil || got != text+"\n" {
-			t.Fatalf("%q, %v", got, err)
+		if got, err := c.say(text); err != nil {
+			t.Fatalf("got the error %v, want none", err)
+		} else if got != text+"\n" {
+			t.Fatalf("c.say(text): got %q, want %q", got, text+"\n")
 		}
 	}
 }
@@ -117,7 +119,7 @@ func TestACutResetsAndRefusesUntilMended(t *testing.T) {
 	}
 	hurt := n.Cut("a", "b", false, 0)
 	if hurt.Links() != 1 {
-		t.Fatalf("%d links are cut", hurt.Links())
+		t.Fatalf("links cut: got %d, want 1", hurt.Links())
 	}
 	if got, err := cut.say("y"); err == nil {
 		t.Errorf("through a cut comes %q", got)
@@ -153,7 +155,7 @@ func TestAStallPassesEverythingAfterwards(t *testing.T) {
 	}
 	hurt.Mend()
 	if got := <-answered; got != "late\n<nil>" {
-		t.Errorf("after the stall came %q", got)
+		t.Errorf("after the stall came: got %q, want %q", got, "late\n<nil>")
 	}
 	if _, err := other.say("y"); err != nil {
 		t.Errorf("a connection of the time of the stall: %v", err)
@@ -177,8 +179,10 @@ func TestAPairHasOneLinkAndPickIsStable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again, err := n.Via("a-1", "b-1", target); err != nil || again != first {
-		t.Errorf("a second link at %s, %v", again, err)
+	if again, err := n.Via("a-1", "b-1", target); err != nil {
+		t.Errorf("got the error %v, want none", err)
+	} else if again != first {
+		t.Errorf("a second link: got %q, want %q", again, first)
 	}
 	for i := range 3 {
 		if _, err := n.Via(fmt.Sprintf("a-%d", i+1), "b-2", target); err != nil {
@@ -187,14 +191,19 @@ func TestAPairHasOneLinkAndPickIsStable(t *testing.T) {
 	}
 	for pick := range 4 {
 		one, again := n.choose("a", "b", false, pick), n.choose("a", "b", false, pick+4)
-		if len(one) != 1 || len(again) != 1 || one[0] != again[0] {
-			t.Errorf("pick %d chooses %d and %d", pick, len(one), len(again))
+		switch {
+		case len(one) != 1:
+			t.Errorf("pick %d chooses: len(one): got %d, want 1", pick, len(one))
+		case len(again) != 1:
+			t.Errorf("pick %d chooses: len(again): got %d, want 1", pick, len(again))
+		case one[0] != again[0]:
+			t.Errorf("pick %d chooses: one[0]: got %p, want %p", pick, one[0], again[0])
 		}
 	}
 	if all := n.choose("a", "b", true, 0); len(all) != 4 {
-		t.Errorf("all are %d", len(all))
+		t.Errorf("all: got %d, want 4", len(all))
 	}
 	if none := n.Cut("b", "a", true, 0); none.Links() != 0 {
-		t.Errorf("%d links lead the other way", none.Links())
+		t.Errorf("links lead the other way: got %d, want 0", none.Links())
 	}
 }

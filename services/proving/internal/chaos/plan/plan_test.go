@@ -15,10 +15,10 @@ func TestOneSeedIsOnePlan(t *testing.T) {
 	for _, n := range []int{0, 1, 500} {
 		first, again, other := Make(7, n, Cells()), Make(7, n, Cells()), Make(8, n, Cells())
 		if !reflect.DeepEqual(first, again) {
-			t.Errorf("%d faults: the same seed plans something else", n)
+			t.Errorf("%d faults: the same seed plans something else: got %+v, want %+v", n, again, first)
 		}
 		if reflect.DeepEqual(first, other) {
-			t.Errorf("%d faults: another seed plans the same", n)
+			t.Errorf("%d faults: another seed plans the same: got %+v, want any but %+v", n, other, first)
 		}
 	}
 }
@@ -28,7 +28,7 @@ func TestEveryCellIsRunTwiceOnceWithAllReplicas(t *testing.T) {
 	seen := map[string]runs{}
 	for i, f := range Make(1, 0, Cells()) {
 		if f.Number != i+1 {
-			t.Fatalf("fault %d is number %d", i, f.Number)
+			t.Fatalf("fault %d is number: got %d, want %d", i, f.Number, i+1)
 		}
 		r := seen[f.Cell.Name()]
 		r.n++
@@ -39,7 +39,7 @@ func TestEveryCellIsRunTwiceOnceWithAllReplicas(t *testing.T) {
 	}
 	for _, c := range Cells() {
 		if r := seen[c.Name()]; r != (runs{Rounds, Rounds / 2}) {
-			t.Errorf("%s is run %d times, %d of them with all replicas", c.Name(), r.n, r.all)
+			t.Errorf("%s is run: got %+v, want %+v", c.Name(), r, runs{Rounds, Rounds / 2})
 		}
 	}
 }
@@ -54,18 +54,18 @@ func TestManyFaultsAreSpreadEvenly(t *testing.T) {
 	for name, times := range seen {
 		total += times
 		if times < 10 || times > 11 {
-			t.Errorf("%s is run %d times", name, times)
+			t.Errorf("%s is run: got %d, want 10 to 11", name, times)
 		}
 	}
 	if total != n {
-		t.Errorf("%d of %d faults are planned", total, n)
+		t.Errorf("total: got %d, want %d", total, n)
 	}
 }
 
 func TestWhatStandsStillDoesSoForLongerThanLeases(t *testing.T) {
 	for _, f := range Make(5, 0, Cells()) {
 		if long := f.Cell.Kind == Stop || f.Cell.Kind == Stall; long != (f.Away >= StillFor) {
-			t.Errorf("%v", f)
+			t.Errorf("%v: long: got %t, want %t", f, long, f.Away >= StillFor)
 		}
 	}
 }
@@ -101,7 +101,7 @@ func TestCellsAreDistinctAndStandAtPointsOfTheTree(t *testing.T) {
 func TestCellsAreChosenByName(t *testing.T) {
 	for _, c := range Select(Cells(), regexp.MustCompile(`^hub/`)) {
 		if c.What != "hub" {
-			t.Errorf("%s is chosen", c.Name())
+			t.Errorf(`chosen: got %q, want "hub"`, c.What)
 		}
 	}
 	if got := len(Select(Cells(), nil)); got != len(Cells()) {
@@ -143,7 +143,7 @@ func TestNoFaultMeetsOneWithWhichEverythingWouldBeLost(t *testing.T) {
 func TestEveryPlantedFaultHasCellsThatShowIt(t *testing.T) {
 	for _, plant := range crash.Plants() {
 		if len(Showing(plant)) == 0 {
-			t.Errorf("nothing shows %s", plant)
+			t.Error("nothing shows: got 0, want at least 1")
 		}
 	}
 }

@@ -28,7 +28,7 @@ func TestEveryLineOfManyWritersIsKeptWhole(t *testing.T) {
 	}
 	wg.Wait()
 	if f.Lines() != writers*each {
-		t.Errorf("%d lines", f.Lines())
+		t.Errorf("lines: got %d, want %d", f.Lines(), writers*each)
 	}
 	if err := f.Close(); err != nil {
 		t.Fatal(err)
@@ -47,7 +47,7 @@ func TestEveryLineOfManyWritersIsKeptWhole(t *testing.T) {
 		seen[c.Nonce] = c.Usage != nil
 	}
 	if len(seen) != writers*each {
-		t.Errorf("%d of %d lines are there", len(seen), writers*each)
+		t.Errorf("len(seen): got %d, want %d", len(seen), writers*each)
 	}
 }
 
@@ -67,8 +67,10 @@ func TestTheFormIsWhatAuditorsRead(t *testing.T) {
 			Status: 200, Cut: true, At: time.Unix(1, 0).UTC(),
 		},
 	} {
-		if text, err := json.Marshal(value); err != nil || string(text) != want {
-			t.Errorf("%s, %v", text, err)
+		if text, err := json.Marshal(value); err != nil {
+			t.Errorf("got the error %v, want none", err)
+		} else if string(text) != want {
+			t.Errorf("text: got %q, want %q", string(text), want)
 		}
 	}
 }
