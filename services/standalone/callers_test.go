@@ -41,7 +41,7 @@ func TestEveryContractHasItsCallersAndNoOther(t *testing.T) {
 		return true
 	})
 	if len(owners) > 0 {
-		t.Errorf("there are no such contracts: %v", owners)
+		t.Errorf("there are no such contracts: got %d, want 0, in %v", len(owners), owners)
 	}
 }
 
@@ -56,7 +56,7 @@ func TestACallerIsAllowedExactlyWhereItIsAPeer(t *testing.T) {
 		}
 		for other, otherSpec := range all {
 			if calls := slices.Contains(otherSpec.Peers, name); calls != callers[other] {
-				t.Errorf("%s calls %s: %v; may: %v", other, name, calls, callers[other])
+				t.Errorf("%s calls %s: got %t, want %t", other, name, calls, callers[other])
 			}
 		}
 	}

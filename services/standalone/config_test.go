@@ -20,17 +20,29 @@ func load(t *testing.T, services string, environ ...string) Config {
 func named(t *testing.T, err error, wanted ...string) {
 	t.Helper()
 	for _, name := range wanted {
-		if err == nil || !strings.Contains(err.Error(), name) {
-			t.Errorf("%s is not named in: %v", name, err)
+		if err == nil {
+			t.Errorf("%s is not named: got no error, want one", name)
+		} else if !strings.Contains(err.Error(), name) {
+			t.Errorf("%s is not named: got the error %q, want %q in it", name, err, name)
 		}
 	}
 }
 
 func TestTheDefaultsAreThoseOfTheREADME(t *testing.T) {
 	cfg := load(t, "")
-	if cfg.Gateway.HTTPAddr != "127.0.0.1:8080" || cfg.Hub.WSAddr != "127.0.0.1:8081" || cfg.DataDir != ".run" ||
-		!bool(cfg.Demo) || !bool(cfg.DemoAgent) || !cfg.all() {
-		t.Errorf("%+v", cfg)
+	switch {
+	case cfg.Gateway.HTTPAddr != "127.0.0.1:8080":
+		t.Errorf(`cfg.Gateway.HTTPAddr: got %q, want "127.0.0.1:8080"`, cfg.Gateway.HTTPAddr)
+	case cfg.Hub.WSAddr != "127.0.0.1:8081":
+		t.Errorf(`cfg.Hub.WSAddr: got %q, want "127.0.0.1:8081"`, cfg.Hub.WSAddr)
+	case cfg.DataDir != ".run":
+		t.Errorf(`cfg.DataDir: got %q, want ".run"`, cfg.DataDir)
+	case !bool(cfg.Demo):
+		t.Error("cfg.Demo: got false, want true")
+	case !bool(cfg.DemoAgent):
+		t.Error("cfg.DemoAgent: got false, want true")
+	case !cfg.all():
+		t.Errorf("cfg.all(): got false, want true, with %+v", cfg)
 	}
 }
 
@@ -69,9 +81,23 @@ func TestAFileHasASectionForEachServiceAndTheEnvironmentWins(t *testing.T) {
 		t.Fatal(err)
 	}
 	cfg, err := Load("", path, []string{"SVC_HTTP_ADDR=127.0.0.1:2"})
-	if err != nil || cfg.DataDir != "/x" || cfg.Gateway.HTTPAddr != "127.0.0.1:2" || cfg.Gateway.MaxBodyBytes != 5 ||
-		cfg.Hub.HubID != "hub-7" || cfg.Billing.MaxKeys != 3 || cfg.Log.Level != "debug" || cfg.Log.Format != "text" {
-		t.Errorf("%v %+v", err, cfg)
+	switch {
+	case err != nil:
+		t.Errorf("got the error %v, want none", err)
+	case cfg.DataDir != "/x":
+		t.Errorf(`cfg.DataDir: got %q, want "/x"`, cfg.DataDir)
+	case cfg.Gateway.HTTPAddr != "127.0.0.1:2":
+		t.Errorf(`cfg.Gateway.HTTPAddr: got %q, want "127.0.0.1:2"`, cfg.Gateway.HTTPAddr)
+	case cfg.Gateway.MaxBodyBytes != 5:
+		t.Errorf("cfg.Gateway.MaxBodyBytes: got %d, want 5", cfg.Gateway.MaxBodyBytes)
+	case cfg.Hub.HubID != "hub-7":
+		t.Errorf(`cfg.Hub.HubID: got %q, want "hub-7"`, cfg.Hub.HubID)
+	case cfg.Billing.MaxKeys != 3:
+		t.Errorf("cfg.Billing.MaxKeys: got %d, want 3", cfg.Billing.MaxKeys)
+	case cfg.Log.Level != "debug":
+		t.Errorf(`cfg.Log.Level: got %q, want "debug"`, cfg.Log.Level)
+	case cfg.Log.Format != "text":
+		t.Errorf(`cfg.Log.Format: got %q, want "text"`, cfg.Log.Format)
 	}
 	if err := os.WriteFile(path, []byte("gateway: {htp_addr: x, max_bodies: 1}\nhubb: {}\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -99,7 +125,7 @@ func TestEverySettingHasOneNameInTheFileAndOneInTheEnvironment(t *testing.T) {
 			variable := field.Tag.Get("env")
 			if variable == "" {
 				if field.Type.Kind() != reflect.Struct {
-					t.Errorf("%s has no variable", here)
+					t.Errorf("%s has no variable: got %v, want %v", here, field.Type.Kind(), reflect.Struct)
 					continue
 				}
 				walk(strings.TrimSuffix(here, "."), field.Type)

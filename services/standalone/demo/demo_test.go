@@ -10,12 +10,15 @@ import (
 
 func TestTheBuiltinCatalogIsSound(t *testing.T) {
 	c, err := Builtin()
-	if err != nil || len(c.Models) != 2 {
-		t.Fatalf("%+v, %v", c, err)
+	if err != nil {
+		t.Fatalf("got the error %v, want none", err)
+	}
+	if len(c.Models) != 2 {
+		t.Fatalf("len(c.Models): got %d, want 2, in %+v", len(c.Models), c)
 	}
 	for _, m := range c.Models {
 		if m.local() != "tinylm-1" {
-			t.Errorf("%s asks the engine for %q", m.ID, m.local())
+			t.Errorf(`m.local(): got %q, want "tinylm-1"`, m.local())
 		}
 	}
 }
@@ -34,8 +37,10 @@ func TestACatalogFileIsReadStrictly(t *testing.T) {
 		}
 	}
 	c, err := ParseCatalog([]byte("models:\n  - &a {id: a, input_price: \"1.5\"}\n  - {<<: *a, id: b}\n"))
-	if err != nil || c.Models[1].InputPrice != "1.5" {
-		t.Errorf("%+v, %v", c, err)
+	if err != nil {
+		t.Errorf("got the error %v, want none", err)
+	} else if c.Models[1].InputPrice != "1.5" {
+		t.Errorf(`c.Models[1].InputPrice: got %q, want "1.5"`, c.Models[1].InputPrice)
 	}
 }
 
@@ -43,32 +48,43 @@ func FuzzParseCatalog(f *testing.F) {
 	f.Add(builtin)
 	f.Add([]byte("models:\n  - id: [a]\n"))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		if c, err := ParseCatalog(text); err == nil && (len(c.Models) == 0 || c.Models[0].ID == "") {
-			t.Errorf("%q was accepted as %+v", text, c)
+		if c, err := ParseCatalog(text); err == nil && len(c.Models) == 0 {
+			t.Errorf("len(c.Models): got 0, want at least 1, with %q", text)
+		} else if err == nil && c.Models[0].ID == "" {
+			t.Errorf(`c.Models[0].ID: got "", want some text, with %q`, text)
 		}
 	})
 }
 
 func TestAnEnginesModelsBecomeCatalogEntries(t *testing.T) {
 	c := FromEngine([]string{"qwen2.5:0.5b", "a b/ü"})
-	if c.Models[0].ID != "demo/qwen2.5:0.5b" || c.Models[0].LocalModel != "qwen2.5:0.5b" {
-		t.Errorf("%+v", c.Models[0])
+	if c.Models[0].ID != "demo/qwen2.5:0.5b" {
+		t.Errorf(`c.Models[0].ID: got %q, want "demo/qwen2.5:0.5b"`, c.Models[0].ID)
+	} else if c.Models[0].LocalModel != "qwen2.5:0.5b" {
+		t.Errorf(`c.Models[0].LocalModel: got %q, want "qwen2.5:0.5b"`, c.Models[0].LocalModel)
 	}
 	for _, r := range c.Models[1].ID {
-		if r > 'z' || r == ' ' {
-			t.Errorf("id %q", c.Models[1].ID)
+		if r > 'z' {
+			t.Errorf("id %q: r: got %d, want at most 'z'", c.Models[1].ID, r)
+		} else if r == ' ' {
+			t.Errorf("id %q: r: got ' ', want any but ' '", c.Models[1].ID)
 		}
 	}
 	if n := len(FromEngine(make([]string, 100)).Models); n != 20 {
-		t.Errorf("%d models of an engine with 100", n)
+		t.Errorf("models of an engine with 100: got %d, want 20", n)
 	}
 }
 
 func TestOnlyWhatTheEngineServesIsOffered(t *testing.T) {
 	catalog := Catalog{Models: []Model{{ID: "a", LocalModel: "x"}, {ID: "y"}, {ID: "z"}}}
 	offers := Offers(catalog, Engine{Models: []string{"x", "y"}})
-	if len(offers) != 2 || offers["a"].LocalModel != "x" || offers["y"].LocalModel != "y" {
-		t.Errorf("%+v", offers)
+	switch {
+	case len(offers) != 2:
+		t.Errorf("len(offers): got %d, want 2, in %+v", len(offers), offers)
+	case offers["a"].LocalModel != "x":
+		t.Errorf(`offers["a"].LocalModel: got %q, want "x"`, offers["a"].LocalModel)
+	case offers["y"].LocalModel != "y":
+		t.Errorf(`offers["y"].LocalModel: got %q, want "y"`, offers["y"].LocalModel)
 	}
 }
 
@@ -85,12 +101,21 @@ func TestTheEngineThatIsNamedIsTaken(t *testing.T) {
 	defer server.Close()
 	log := slog.New(slog.DiscardHandler)
 	engine, err := ChooseEngine(t.Context(), server.URL+"/v1/", nobody, log)
-	if err != nil || engine.URL != server.URL+"/v1" || engine.Models[0] != "m" || engine.Builtin {
-		t.Errorf("%+v, %v", engine, err)
+	switch {
+	case err != nil:
+		t.Errorf("got the error %v, want none", err)
+	case engine.URL != server.URL+"/v1":
+		t.Errorf("engine.URL: got %q, want %q", engine.URL, server.URL+"/v1")
+	case engine.Models[0] != "m":
+		t.Errorf(`engine.Models[0]: got %q, want "m"`, engine.Models[0])
+	case engine.Builtin:
+		t.Error("engine.Builtin: got true, want false")
 	}
 	for _, url := range []string{server.URL, "http://127.0.0.1:1/v1", "::"} {
-		if _, err := ChooseEngine(t.Context(), url, nobody, log); err == nil || !strings.Contains(err.Error(), "ENGINE_URL") {
-			t.Errorf("%s: %v", url, err)
+		if _, err := ChooseEngine(t.Context(), url, nobody, log); err == nil {
+			t.Errorf("%s: got no error, want one", url)
+		} else if !strings.Contains(err.Error(), "ENGINE_URL") {
+			t.Errorf(`%s: got the error %q, want "ENGINE_URL" in it`, url, err)
 		}
 	}
 }
@@ -120,7 +145,7 @@ func TestOllamaIsLookedForWhereItsOwnVariableSays(t *testing.T) {
 		"'10.0.0.9:5'":           "http://10.0.0.9:5/v1",
 	} {
 		if got := ollamaURL(text); got != want {
-			t.Errorf("%q is %s, not %s", text, got, want)
+			t.Errorf("%q: got %q, want %q", text, got, want)
 		}
 	}
 }

@@ -85,17 +85,20 @@ func TestTheDemosProviderIsRenewedAndComesBackWhereItFell(t *testing.T) {
 			t.Fatal(err)
 		}
 		p := detail(t, providers, id)
-		if ends := p.GetQualification().GetBenchmarkExpiresAt().AsTime(); p.GetStatus() != active ||
-			!ends.Equal(at.Now().Add(30*24*time.Hour)) {
-			t.Errorf("from %v: %v until %v", from, p.GetStatus(), ends)
+		if ends := p.GetQualification().GetBenchmarkExpiresAt().AsTime(); p.GetStatus() != active {
+			t.Errorf("from %v: p.GetStatus(): got %v, want %v", from, p.GetStatus(), active)
+		} else if want := at.Now().Add(30 * 24 * time.Hour); !ends.Equal(want) {
+			t.Errorf("from %v: ends: got %v, want %v", from, ends, want)
 		}
 	}
 	if _, err := providers.SetProviderStatus(t.Context(), &hubv1.SetProviderStatusRequest{ProviderId: id,
 		Status: suspended}); err != nil {
 		t.Fatal(err)
 	}
-	if err := Renew(t.Context(), providers, id); err != nil || detail(t, providers, id).GetStatus() != suspended {
-		t.Errorf("shut out, and %v, %v", detail(t, providers, id).GetStatus(), err)
+	if err := Renew(t.Context(), providers, id); err != nil {
+		t.Errorf("got the error %v, want none", err)
+	} else if detail(t, providers, id).GetStatus() != suspended {
+		t.Errorf("shut out: got %v, want %v", detail(t, providers, id).GetStatus(), suspended)
 	}
 }
 

@@ -32,7 +32,7 @@ func TestOneProcessHasADirectoryAtATime(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "run")
 	first := open(t, path)
 	if _, err := Open(path); !errors.Is(err, ErrInUse) {
-		t.Errorf("a second opening: %v", err)
+		t.Errorf("a second opening: got the error %v, want %v", err, ErrInUse)
 	}
 	if err := first.Close(); err != nil {
 		t.Fatal(err)
@@ -46,8 +46,11 @@ func TestSecretsAreMadeOnceAndClosedToOthers(t *testing.T) {
 	path := t.TempDir()
 	d := open(t, path)
 	token, err := d.AdminToken()
-	if err != nil || len(token) != 64 {
-		t.Fatalf("token of %d characters, %v", len(token), err)
+	if err != nil {
+		t.Fatalf("got the error %v, want none", err)
+	}
+	if len(token) != 64 {
+		t.Fatalf("token: got %d, want 64", len(token))
 	}
 	pepper, err := d.Pepper()
 	if err != nil {
@@ -57,15 +60,21 @@ func TestSecretsAreMadeOnceAndClosedToOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	d = openFor(t, path)
-	if again, err := d.AdminToken(); err != nil || again != token {
-		t.Errorf("the token changed, %v", err)
+	if again, err := d.AdminToken(); err != nil {
+		t.Errorf("the token changed: got the error %v, want none", err)
+	} else if again != token {
+		t.Errorf("again: got %q, want %q", again, token)
 	}
-	if again, err := d.Pepper(); err != nil || again != pepper {
-		t.Errorf("the pepper changed, %v", err)
+	if again, err := d.Pepper(); err != nil {
+		t.Errorf("the pepper changed: got the error %v, want none", err)
+	} else if again != pepper {
+		t.Errorf("again: got %v, want %v", again, pepper)
 	}
 	info, err := os.Stat(d.Path("secrets", "pepper"))
-	if err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("mode %v, %v", info.Mode(), err)
+	if err != nil {
+		t.Errorf("got the error %v, want none", err)
+	} else if got := info.Mode().Perm(); got != 0o600 {
+		t.Errorf("info.Mode().Perm(): got %v, want 0o600", got)
 	}
 }
 
@@ -76,12 +85,16 @@ func TestAWriteLeavesNothingBehind(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got, err := os.ReadFile(d.Path("demo.env")); err != nil || string(got) != "two" {
-		t.Errorf("%q, %v", got, err)
+	if got, err := os.ReadFile(d.Path("demo.env")); err != nil {
+		t.Errorf("got the error %v, want none", err)
+	} else if string(got) != "two" {
+		t.Errorf(`got %q, want "two"`, string(got))
 	}
 	entries, err := os.ReadDir(d.Path())
-	if err != nil || len(entries) != 2 {
-		t.Errorf("entries %v, %v; want the file and the lock", entries, err)
+	if err != nil {
+		t.Errorf("got the error %v, want none", err)
+	} else if len(entries) != 2 {
+		t.Errorf("len(entries): got %d, want 2, in %v", len(entries), entries)
 	}
 }
 
@@ -113,7 +126,7 @@ func TestThePrivatePostgresIsRemovedWhereverItLives(t *testing.T) {
 		}
 		for _, left := range []string{target, filepath.Join(path, "postgres")} {
 			if _, err := os.Lstat(left); !errors.Is(err, os.ErrNotExist) {
-				t.Errorf("%s: %s is left, %v", name, left, err)
+				t.Errorf("%s: %s is left: got the error %v, want %v", name, left, err, os.ErrNotExist)
 			}
 		}
 	}

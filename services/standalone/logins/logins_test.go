@@ -39,8 +39,12 @@ func TestTheTextForPlatformTeamsIsThatOfTheTree(t *testing.T) {
 		}
 	}
 	got, err := os.ReadFile(path)
-	if err != nil || string(got) != SQL() {
-		t.Errorf("got another text in %s (%v): run go test ./services/standalone/logins -run Text -update", path, err)
+	if err != nil {
+		t.Errorf("got another text in %s (%v): run go test ./services/standalone/logins -run Text -update: got the error "+
+			"%v, want none", path, err, err)
+	} else if wanted := SQL(); string(got) != wanted {
+		t.Errorf("got another text in %s (%v): run go test ./services/standalone/logins -run Text -update: got %q, want %q",
+			path, err, string(got), wanted)
 	}
 }
 
@@ -241,8 +245,11 @@ func TestNoLoginConnectsToTheDatabaseOfAnotherDeployment(t *testing.T) {
 func renamed(t *testing.T, migrations fs.FS, from, to string) fs.FS {
 	t.Helper()
 	names, err := fs.Glob(migrations, "*/*.sql")
-	if err != nil || len(names) == 0 {
-		t.Fatalf("got the migrations %v, %v", names, err)
+	if err != nil {
+		t.Fatalf("got the error %v, want none", err)
+	}
+	if len(names) == 0 {
+		t.Fatalf("got the migrations: len(names): got 0, want at least 1, in %v", names)
 	}
 	files := fstest.MapFS{}
 	for _, name := range names {
