@@ -49,7 +49,7 @@ func TestTheAddressIsThatOfTheLastHopThatIsNotTrusted(t *testing.T) {
 	}
 	var none *Finder
 	if got := none.Of(request("10.1.1.1:1", "1.2.3.4")); got.String() != "10.1.1.1" {
-		t.Errorf("who trusts nobody believes %s", got)
+		t.Errorf(`who trusts nobody believes: got %q, want "10.1.1.1"`, got.String())
 	}
 }
 
@@ -83,7 +83,7 @@ func TestAWholeNetworkOfSixIsOneClient(t *testing.T) {
 		"203.0.113.9": "203.0.113.9/32",
 	} {
 		if got := Network(netip.MustParseAddr(a)); got.String() != want {
-			t.Errorf("%s is counted as %s", a, got)
+			t.Errorf("%s is counted: got %q, want %q", a, got.String(), want)
 		}
 	}
 	if Network(netip.Addr{}).IsValid() {
@@ -97,8 +97,10 @@ func FuzzOf(f *testing.F) {
 	trusted := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}
 	f.Fuzz(func(t *testing.T, remote, forwarded string) {
 		got := New(trusted).Of(request(remote, forwarded))
-		if got.Zone() != "" || got.Is4In6() {
-			t.Errorf("%q %q: %s has no plain form", remote, forwarded, got)
+		if found := got.Zone(); found != "" {
+			t.Errorf(`%q %q: %s has no plain form: got.Zone(): got %q, want ""`, remote, forwarded, got, found)
+		} else if got.Is4In6() {
+			t.Errorf("%q %q: %s has no plain form: got.Is4In6(): got true, want false", remote, forwarded, got)
 		}
 		if from, err := netip.ParseAddrPort(remote); err == nil && !trusted[0].Contains(from.Addr().Unmap()) &&
 			got != from.Addr().Unmap().WithZone("") {

@@ -57,10 +57,10 @@ func TestSpendTakesNoMoreThanBothCreditsHave(t *testing.T) {
 			t.Errorf("%s: got %d, want %d", name, got, tc.got)
 		}
 		if left := tc.stream - Credit(tc.got); stream != left {
-			t.Errorf("%s: the stream has %d left, want %d", name, stream, left)
+			t.Errorf("%s: the stream: got %d left, want %d", name, stream, left)
 		}
 		if left := tc.conn - Credit(tc.got); conn != left {
-			t.Errorf("%s: the connection has %d left, want %d", name, conn, left)
+			t.Errorf("%s: the connection: got %d left, want %d", name, conn, left)
 		}
 	}
 }

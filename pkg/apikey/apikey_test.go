@@ -15,14 +15,20 @@ func TestAKeyHasThePublishedForm(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !strings.HasPrefix(key, string(prefix)) || len(key) != len(prefix)+40 {
-			t.Errorf("key of length %d does not have the form of %s", len(key), prefix)
+		if !strings.HasPrefix(key, string(prefix)) {
+			t.Errorf("key of length %d does not have the form of %s: key: got %q, want the prefix %q", len(key), prefix, key,
+				string(prefix))
+		} else if len(key) != len(prefix)+40 {
+			t.Errorf("key of length %d does not have the form of %s: len(key): got %d, want %d", len(key), prefix, len(key),
+				len(prefix)+40)
 		}
-		if got, ok := Parse(key); !ok || got != prefix {
-			t.Errorf("Parse of a fresh key = %q, %v", got, ok)
+		if got, ok := Parse(key); !ok {
+			t.Error("ok of Parse(key): got false, want true")
+		} else if got != prefix {
+			t.Errorf("Parse of a fresh key: got %q, want %q", got, prefix)
 		}
 		if Shown(key) != key[:12] {
-			t.Errorf("shown part %q", Shown(key))
+			t.Errorf("shown part: got %q, want %q", Shown(key), key[:12])
 		}
 	}
 }
@@ -63,8 +69,10 @@ func TestTheHashDependsOnThePepper(t *testing.T) {
 func TestAPepperIsNeverPrinted(t *testing.T) {
 	p := Pepper{0xAB, 0xCD}
 	for _, s := range []string{fmt.Sprint(p), fmt.Sprintf("%v %+v %#v %s", p, p, p, p)} {
-		if strings.Contains(s, "171") || strings.Contains(strings.ToLower(s), "abcd") {
-			t.Errorf("printed: %s", s)
+		if strings.Contains(s, "171") {
+			t.Errorf(`printed: s: got %q, want it without "171"`, s)
+		} else if strings.Contains(strings.ToLower(s), "abcd") {
+			t.Errorf(`printed: strings.ToLower(s): got %q, want it without "abcd"`, strings.ToLower(s))
 		}
 	}
 }
@@ -87,14 +95,21 @@ func TestAPepperIsReadFromHexadecimalOrAFileAndNeverShown(t *testing.T) {
 	}
 	for _, given := range []string{text, "file:" + path} {
 		var p Pepper
-		if err := p.UnmarshalText([]byte(given)); err != nil || p[0] != 0xa1 || p[31] != 0xa1 {
-			t.Errorf("%v", err)
+		switch err := p.UnmarshalText([]byte(given)); {
+		case err != nil:
+			t.Errorf("got the error %v, want none", err)
+		case p[0] != 0xa1:
+			t.Errorf("p[0]: got %#x, want 0xa1", p[0])
+		case p[31] != 0xa1:
+			t.Errorf("p[31]: got %#x, want 0xa1", p[31])
 		}
 	}
 	for _, given := range []string{"", text[2:], text + "00", strings.Repeat("zz", 32), "file:" + path + "x"} {
 		var p Pepper
-		if err := p.UnmarshalText([]byte(given)); err == nil || strings.Contains(err.Error(), "zzzz") {
-			t.Errorf("%.10s: %v", given, err)
+		if err := p.UnmarshalText([]byte(given)); err == nil {
+			t.Errorf("%.10s: got no error, want one", given)
+		} else if strings.Contains(err.Error(), "zzzz") {
+			t.Errorf(`%.10s: got the error %q, want it without "zzzz"`, given, err)
 		}
 	}
 }

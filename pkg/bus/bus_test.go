@@ -50,8 +50,10 @@ func TestEverySubscriberGetsAMessageAndEveryQueueOne(t *testing.T) {
 	for range 3 {
 		counts[receive(t, got, "a message")]++
 	}
-	if counts[":a.b:x:v"] != 2 || counts["q:a.b:x:v"] != 1 {
-		t.Errorf("deliveries = %v", counts)
+	if counts[":a.b:x:v"] != 2 {
+		t.Errorf(`deliveries: counts[":a.b:x:v"]: got %d, want 2`, counts[":a.b:x:v"])
+	} else if counts["q:a.b:x:v"] != 1 {
+		t.Errorf(`deliveries: counts["q:a.b:x:v"]: got %d, want 1`, counts["q:a.b:x:v"])
 	}
 }
 
@@ -71,11 +73,18 @@ func TestTraceTravelsWithTheMessage(t *testing.T) {
 		t.Fatal(err)
 	}
 	sc := receive(t, got, "the message")
-	if sc.TraceID() != parent.TraceID() || sc.SpanID() != parent.SpanID() || !sc.IsRemote() || !sc.IsSampled() {
-		t.Errorf("span context = %v", sc)
+	switch {
+	case sc.TraceID() != parent.TraceID():
+		t.Errorf("span context: sc.TraceID(): got %v, want %v", sc.TraceID(), parent.TraceID())
+	case sc.SpanID() != parent.SpanID():
+		t.Errorf("span context: sc.SpanID(): got %v, want %v", sc.SpanID(), parent.SpanID())
+	case !sc.IsRemote():
+		t.Errorf("span context: sc.IsRemote(): got false, want true, with %v", sc)
+	case !sc.IsSampled():
+		t.Errorf("span context: sc.IsSampled(): got false, want true, with %v", sc)
 	}
 	if len(header) != 0 {
-		t.Errorf("the caller's header was changed: %v", header)
+		t.Errorf("the caller's header was changed: got %d, want 0, in %v", len(header), header)
 	}
 }
 
@@ -110,7 +119,7 @@ func TestSlowSubscriberDropsAndCounts(t *testing.T) {
 	}
 	// One is with the handler and may or may not count as waiting.
 	if got := sub.Dropped(); got < 6 || got > 7 {
-		t.Errorf("dropped = %d of 11 with room for 4", got)
+		t.Errorf("dropped: got %d, want 6 to 7", got)
 	}
 }
 
@@ -132,7 +141,7 @@ func TestStoppedSubscriptionHearsNoMore(t *testing.T) {
 		t.Fatal(err)
 	}
 	if name := receive(t, got, "the message"); name != "live" {
-		t.Errorf("%s subscription got the message", name)
+		t.Errorf(`subscription got the message: got %q, want "live"`, name)
 	}
 }
 
@@ -156,7 +165,7 @@ func TestDrainDeliversWhatHasArrived(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(got) != n {
-		t.Errorf("%d of %d messages were handled before the connection closed", len(got), n)
+		t.Errorf("%d of %d messages were handled before the connection closed: got %d, want %d", len(got), n, len(got), n)
 	}
 	if err := c.Publish(t.Context(), "a", nil, nil); err == nil {
 		t.Error("a closed connection took a message")
@@ -172,8 +181,10 @@ func TestConnectGivesUpWithItsContextAndKeepsTheURLSecret(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		_, err := bus.Connect(ctx, bus.Config{URL: url})
 		cancel()
-		if err == nil || strings.Contains(err.Error(), "hunter2") {
-			t.Errorf("Connect(%s) = %v", url, err)
+		if err == nil {
+			t.Errorf("Connect(%s): got no error, want one", url)
+		} else if strings.Contains(err.Error(), "hunter2") {
+			t.Errorf(`Connect(%s): got the error %q, want it without "hunter2"`, url, err)
 		}
 	}
 }

@@ -66,7 +66,7 @@ func (k *consumption) expect(ids ...string) []bus.Msg {
 	}
 	for i, want := range ids {
 		if msgs[i].ID != want {
-			k.t.Fatalf("message %d has id %s, want %s", i, msgs[i].ID, want)
+			k.t.Fatalf("message %d has id: got %s, want %s", i, msgs[i].ID, want)
 		}
 	}
 	return msgs
@@ -99,7 +99,7 @@ func TestConsumerGetsWholeBatches(t *testing.T) {
 		sizes, total = append(sizes, len(b)), total+len(b)
 	}
 	if !slices.Equal(sizes, []int{10, 10, 5}) {
-		t.Errorf("batches of %v, want 10, 10, 5", sizes)
+		t.Errorf("batches: got %v, want 10, 10, 5", sizes)
 	}
 }
 
@@ -113,9 +113,18 @@ func TestConsumerSeesWhatWasPublished(t *testing.T) {
 		}
 	}
 	m := k.expect("id-usage.v2")[0]
-	if m.Subject != "usage.v2" || string(m.Data) != "x" || m.Header.Get("K") != "v" || m.Deliveries != 1 ||
-		m.Sequence != 2 || m.Published.IsZero() {
-		t.Errorf("message = %+v", m)
+	if m.Subject != "usage.v2" {
+		t.Errorf(`message: m.Subject: got %q, want "usage.v2"`, m.Subject)
+	} else if string(m.Data) != "x" {
+		t.Errorf(`message: m.Data: got %q, want "x"`, string(m.Data))
+	} else if got := m.Header.Get("K"); got != "v" {
+		t.Errorf(`message: m.Header.Get("K"): got %q, want "v"`, got)
+	} else if m.Deliveries != 1 {
+		t.Errorf("message: m.Deliveries: got %d, want 1", m.Deliveries)
+	} else if m.Sequence != 2 {
+		t.Errorf("message: m.Sequence: got %d, want 2", m.Sequence)
+	} else if m.Published.IsZero() {
+		t.Error("message: m.Published.IsZero(): got true, want false")
 	}
 }
 
@@ -170,7 +179,7 @@ func TestTerminatedMessageNeverComesAgain(t *testing.T) {
 	})
 	k.expect("poison", "good")
 	if again := k.expect("good"); again[0].Deliveries != 2 {
-		t.Errorf("good came with deliveries = %d", again[0].Deliveries)
+		t.Errorf("good came with deliveries: got %d, want 2", again[0].Deliveries)
 	}
 	publish(t, c, "next")
 	k.expect("next")
@@ -260,7 +269,7 @@ func TestConsumerSurvivesAWipedStore(t *testing.T) {
 	awaitConnected(t, c)
 	publish(t, c, "after")
 	if m := k.expect("after")[0]; m.Sequence != 1 {
-		t.Errorf("sequence = %d in a new stream", m.Sequence)
+		t.Errorf("sequence: got %d, want 1", m.Sequence)
 	}
 }
 
@@ -297,8 +306,10 @@ func TestWaitingIsTheAgeOfTheOldestThatNobodyAcknowledged(t *testing.T) {
 	})
 	receive(t, taken, "the second batch in hand")
 	waits, err := other.Waiting(t.Context(), usage.Name, "d")
-	if err != nil || waits <= 0 {
-		t.Errorf("one message is in hand, and it waits for %v: %v", waits, err)
+	if err != nil {
+		t.Errorf("got the error %v, want none", err)
+	} else if waits <= 0 {
+		t.Errorf("one message is in hand, and it waits: got %v, want more than 0", waits)
 	}
 	close(leave)
 	k.expect("a", "b")

@@ -81,7 +81,7 @@ func TestARewindBeyondWhatTheStreamHoldsIsRefusedAndChangesNothing(t *testing.T)
 	for {
 		msgs := receive(t, k.batches, "the next message alone")
 		if msgs[0].Deliveries > 1 {
-			t.Errorf("message %s is delivered again after a refusal", msgs[0].ID)
+			t.Errorf("message %s is delivered again after a refusal: got %d, want at most 1", msgs[0].ID, msgs[0].Deliveries)
 		}
 		if msgs[len(msgs)-1].ID == "next" {
 			break

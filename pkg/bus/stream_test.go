@@ -42,16 +42,20 @@ func TestRepeatedMessageIDIsFlaggedAndStoredOnce(t *testing.T) {
 	ensure(t, c, usage)
 	for i, want := range []bool{false, true} {
 		dup, err := c.PublishStream(t.Context(), "usage.v1", "id", []byte("x"), nil)
-		if err != nil || dup != want {
-			t.Errorf("publish %d: duplicate = %v, %v; want %v", i+1, dup, err, want)
+		if err != nil {
+			t.Errorf("publish %d: got the error %v, want none", i+1, err)
+		} else if dup != want {
+			t.Errorf("publish %d: duplicate: got %t, want %t", i+1, dup, want)
 		}
 	}
 	f, err := c.PublishStreamAsync(t.Context(), "usage.v1", "id", []byte("x"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if dup, err := f.Wait(t.Context()); err != nil || !dup {
-		t.Errorf("asynchronous publish: duplicate = %v, %v; want true", dup, err)
+	if dup, err := f.Wait(t.Context()); err != nil {
+		t.Errorf("asynchronous publish: got the error %v, want none", err)
+	} else if !dup {
+		t.Error("asynchronous publish: duplicate: dup: got false, want true")
 	}
 	publish(t, c, "other")
 	k := consume(t, c, bus.ConsumerConfig{Stream: usage, Durable: "d"})
@@ -71,8 +75,10 @@ func TestAsynchronousPublishResolvesEachMessage(t *testing.T) {
 		futures[i] = f
 	}
 	for i, f := range futures {
-		if dup, err := f.Wait(patientContext(t)); err != nil || dup {
-			t.Fatalf("message %d: %v, %v", i, dup, err)
+		if dup, err := f.Wait(patientContext(t)); err != nil {
+			t.Fatalf("message %d: got the error %v, want none", i, err)
+		} else if dup {
+			t.Fatalf("message %d: dup: got true, want false", i)
 		}
 	}
 }
@@ -96,10 +102,10 @@ func TestAsynchronousPublishBlocksAtItsBound(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	if _, err := c.PublishStreamAsync(ctx, "deaf", "more", nil, nil); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("one more than the bound: %v", err)
+		t.Errorf("one more than the bound: got the error %v, want %v", err, context.DeadlineExceeded)
 	}
 	if _, err := last.Wait(ctx); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("a future without an answer: %v", err)
+		t.Errorf("a future without an answer: got the error %v, want %v", err, context.DeadlineExceeded)
 	}
 	c.Close()
 	receive(t, last.Done(), "the future of a closed connection")
@@ -130,8 +136,13 @@ func TestFullStreamMakesRoomForTheNewest(t *testing.T) {
 			}
 			return nil
 		})
-	if err != nil || first == "0" || first == "" {
-		t.Errorf("the stream begins with message %q, %v", first, err)
+	switch {
+	case err != nil:
+		t.Errorf("got the error %v, want none", err)
+	case first == "0":
+		t.Error(`the stream begins with message: got "0", want any but "0"`)
+	case first == "":
+		t.Error(`the stream begins with message: got "", want some text`)
 	}
 }
 

@@ -152,8 +152,11 @@ func trusting(t *testing.T, dir string) *tls.Config {
 	t.Helper()
 	roots := x509.NewCertPool()
 	ca, err := os.ReadFile(filepath.Join(dir, devcerts.CAFile))
-	if err != nil || !roots.AppendCertsFromPEM(ca) {
-		t.Fatalf("read the CA: %v", err)
+	if err != nil {
+		t.Fatalf("read the CA: got the error %v, want none", err)
+	}
+	if !roots.AppendCertsFromPEM(ca) {
+		t.Fatal("read the CA: roots.AppendCertsFromPEM(ca): got false, want true")
 	}
 	return &tls.Config{RootCAs: roots, ServerName: bus.ServerName, MinVersion: tls.VersionTLS13}
 }
@@ -378,8 +381,13 @@ func TestNamesOfIdentitiesAreReadBack(t *testing.T) {
 	for _, id := range append(everybody(), bus.Identity{Services: []string{"router", "provider-hub", "edge-gateway"},
 		HubID: "hub-1"}) {
 		got, ok := bus.ParseIdentity(id.Name())
-		if !ok || got.HubID != id.HubID || !slices.Equal(got.Services, id.Services) {
-			t.Errorf("%s: got %v, %v", id.Name(), got, ok)
+		switch {
+		case !ok:
+			t.Errorf("%s: ok of bus.ParseIdentity(id.Name()): got false, want true", id.Name())
+		case got.HubID != id.HubID:
+			t.Errorf("%s: HubID: got %q, want %q", id.Name(), got.HubID, id.HubID)
+		case !slices.Equal(got.Services, id.Services):
+			t.Errorf("%s: Services: got %q, want %q", id.Name(), got.Services, id.Services)
 		}
 	}
 	for _, name := range []string{"", "+", "nobody", "provider-hub", ".provider-hub", "*.provider-hub", ">.provider-hub",

@@ -122,8 +122,12 @@ func TestAFailedBatchFailsTheSpanOfItsMessages(t *testing.T) {
 		return nil
 	})
 	s := spanNamed(spans, "process "+bus.SubjectUsage("h"))
-	if s == nil || s.Status().Code != otelcodes.Error || s.Status().Description != "" {
-		t.Errorf("the failed delivery is %v", s)
+	if s == nil {
+		t.Error("the failed delivery: got nil, want a value")
+	} else if got := s.Status().Code; got != otelcodes.Error {
+		t.Errorf("the failed delivery: s.Status().Code: got %v, want %v", got, otelcodes.Error)
+	} else if got := s.Status().Description; got != "" {
+		t.Errorf(`the failed delivery: s.Status().Description: got %q, want ""`, got)
 	}
 }
 
@@ -147,10 +151,10 @@ func TestMessagesOutsideARecordedTraceHaveNoSpan(t *testing.T) {
 		return nil
 	})
 	if got := spans.Ended(); len(got) != 0 {
-		t.Errorf("%d spans, the first %s", len(got), got[0].Name())
+		t.Errorf("len(got): got %d, want 0", len(got))
 	}
 	// The log still finds the trace.
 	if (seen["m-2"].TraceID() != trace.TraceID{1}) {
-		t.Errorf("the handler sees %v", seen)
+		t.Errorf("the handler sees: got %v, want %v", seen["m-2"].TraceID(), trace.TraceID{1})
 	}
 }

@@ -30,15 +30,27 @@ func TestWhatIsNotSetHasItsDefault(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if cfg.Addr != "127.0.0.1:1" || cfg.Wait != 5*time.Second || cfg.Count != 3 || cfg.Token.IsSet() {
-		t.Errorf("%+v", cfg)
+	switch {
+	case cfg.Addr != "127.0.0.1:1":
+		t.Errorf(`cfg.Addr: got %q, want "127.0.0.1:1"`, cfg.Addr)
+	case cfg.Wait != 5*time.Second:
+		t.Errorf("cfg.Wait: got %v, want %v", cfg.Wait, 5*time.Second)
+	case cfg.Count != 3:
+		t.Errorf("cfg.Count: got %d, want 3", cfg.Count)
+	case cfg.Token.IsSet():
+		t.Error("cfg.Token.IsSet(): got true, want false")
 	}
 }
 
 func TestAllFaultsAreReportedAtOnce(t *testing.T) {
 	_, err := Load[sample]([]string{"SVC_WAIT=soon", "SVC_COUNT=many"})
-	if err == nil || !strings.Contains(err.Error(), "Wait") || !strings.Contains(err.Error(), "Count") {
-		t.Errorf("got %v", err)
+	switch {
+	case err == nil:
+		t.Error("got no error, want one")
+	case !strings.Contains(err.Error(), "Wait"):
+		t.Errorf(`got the error %q, want "Wait" in it`, err)
+	case !strings.Contains(err.Error(), "Count"):
+		t.Errorf(`got the error %q, want "Count" in it`, err)
 	}
 	if _, err := Load[sample]([]string{"SVC_COUNT=0"}); err == nil {
 		t.Error("a value that Validate refuses passed")
@@ -51,8 +63,11 @@ func TestASecretIsNeverPrinted(t *testing.T) {
 		t.Fatal(err)
 	}
 	cfg, err := Load[sample]([]string{"SVC_TOKEN=file:" + path})
-	if err != nil || cfg.Token.Reveal() != "hunter2" {
-		t.Fatalf("%v", err)
+	if err != nil {
+		t.Fatalf("got the error %v, want none", err)
+	}
+	if got := cfg.Token.Reveal(); got != "hunter2" {
+		t.Fatalf(`cfg.Token.Reveal(): got %q, want "hunter2"`, got)
 	}
 	encoded, err := json.Marshal(cfg)
 	if err != nil {
@@ -60,7 +75,7 @@ func TestASecretIsNeverPrinted(t *testing.T) {
 	}
 	for _, s := range []string{fmt.Sprintf("%v %+v %#v", cfg, cfg, cfg), string(encoded), cfg.Token.LogValue().String()} {
 		if strings.Contains(s, "hunter2") {
-			t.Errorf("printed: %s", s)
+			t.Errorf(`printed: got %q, want it without "hunter2"`, s)
 		}
 	}
 	if _, err := Load[sample]([]string{"SVC_TOKEN=file:" + path + ".missing"}); err == nil {
@@ -97,12 +112,21 @@ func readFile(t *testing.T, text string, environ ...string) (fileSample, error) 
 
 func TestTheEnvironmentWinsOverTheFileAndTheFileOverTheDefaults(t *testing.T) {
 	cfg, err := readFile(t, "wait: 3s\ninner: {token: abc, pause: 1500ms}\n", "SVC_TOKEN=xyz")
-	if err != nil || cfg.Addr != "default" || cfg.Wait != 3*time.Second || cfg.Inner.Token.Reveal() != "xyz" ||
-		cfg.Inner.Pause != 1500*time.Millisecond {
-		t.Errorf("%v %+v", err, cfg)
+	if err != nil {
+		t.Errorf("got the error %v, want none", err)
+	} else if cfg.Addr != "default" {
+		t.Errorf(`cfg.Addr: got %q, want "default"`, cfg.Addr)
+	} else if cfg.Wait != 3*time.Second {
+		t.Errorf("cfg.Wait: got %v, want %v", cfg.Wait, 3*time.Second)
+	} else if got := cfg.Inner.Token.Reveal(); got != "xyz" {
+		t.Errorf(`cfg.Inner.Token.Reveal(): got %q, want "xyz"`, got)
+	} else if cfg.Inner.Pause != 1500*time.Millisecond {
+		t.Errorf("cfg.Inner.Pause: got %v, want %v", cfg.Inner.Pause, 1500*time.Millisecond)
 	}
-	if cfg, err := readFile(t, ""); err != nil || cfg.Addr != "default" {
-		t.Errorf("an empty file: %v %+v", err, cfg)
+	if cfg, err := readFile(t, ""); err != nil {
+		t.Errorf("an empty file: got the error %v, want none", err)
+	} else if cfg.Addr != "default" {
+		t.Errorf(`an empty file: cfg.Addr: got %q, want "default"`, cfg.Addr)
 	}
 }
 
@@ -111,8 +135,10 @@ func TestEveryFaultOfAFileIsReportedAtOnce(t *testing.T) {
 		"SVC_WAIT=later")
 	for _, want := range []string{"wiat", "soon", "pauze", "!!int `3`", "/nowhere/at/all", "later", "addr is bad",
 		"svc.yaml"} {
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s is not named in: %v", want, err)
+		if err == nil {
+			t.Errorf("%s is not named: got no error, want one", want)
+		} else if !strings.Contains(err.Error(), want) {
+			t.Errorf("%s is not named: got the error %q, want %q in it", want, err, want)
 		}
 	}
 }
@@ -142,7 +168,9 @@ func TestWhatIsShownInsteadOfASecretIsNotOne(t *testing.T) {
 
 func TestAFaultNeverShowsASecret(t *testing.T) {
 	_, err := readFile(t, "addr: bad\ninner: {token: hunter2}\n")
-	if err == nil || strings.Contains(err.Error(), "hunter2") {
-		t.Errorf("got %v", err)
+	if err == nil {
+		t.Error("got no error, want one")
+	} else if strings.Contains(err.Error(), "hunter2") {
+		t.Errorf(`got the error %q, want it without "hunter2"`, err)
 	}
 }

@@ -22,7 +22,7 @@ func TestOrdinaryBuildsPassEveryPoint(t *testing.T) {
 	t.Setenv(crash.EnvSocket, c.Socket())
 	stand := c.Arm("test.point", 1)
 	if n := testing.AllocsPerRun(100, func() { crash.At("test.point") }); n != 0 {
-		t.Errorf("a point allocates %v times", n)
+		t.Errorf("a point allocates: got %v, want 0", n)
 	}
 	select {
 	case pid := <-stand.Reached():
@@ -30,7 +30,7 @@ func TestOrdinaryBuildsPassEveryPoint(t *testing.T) {
 	default:
 	}
 	if hits := c.Hits("test.point"); hits != 0 {
-		t.Errorf("%d hits were told", hits)
+		t.Errorf("hits told: got %d, want 0", hits)
 	}
 }
 

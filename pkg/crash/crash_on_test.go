@@ -55,7 +55,7 @@ func TestAnArmedPointStandsUntilReleased(t *testing.T) {
 	within(t, "the first hit passes", reach("test.armed"))
 	passed := reach("test.armed")
 	if pid := within(t, "the second hit stands", stand.Reached()); pid != os.Getpid() {
-		t.Errorf("told of process %d, which is %d", pid, os.Getpid())
+		t.Errorf("told of process: got %d, want %d", pid, os.Getpid())
 	}
 	within(t, "the third hit passes", reach("test.armed"))
 	within(t, "another point passes", reach("test.other"))
@@ -66,8 +66,10 @@ func TestAnArmedPointStandsUntilReleased(t *testing.T) {
 	}
 	stand.Release()
 	within(t, "the second hit goes on", passed)
-	if c.Hits("test.armed") != 3 || c.Hits("test.other") != 1 {
-		t.Errorf("counted %d and %d hits", c.Hits("test.armed"), c.Hits("test.other"))
+	if c.Hits("test.armed") != 3 {
+		t.Errorf("counted: got %d, want 3", c.Hits("test.armed"))
+	} else if c.Hits("test.other") != 1 {
+		t.Errorf(`c.Hits("test.other"): got %d, want 1`, c.Hits("test.other"))
 	}
 }
 

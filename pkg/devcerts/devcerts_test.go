@@ -58,8 +58,10 @@ func TestALeafNamesItsServicesAndIsSignedByTheCAOfItsFolder(t *testing.T) {
 		}
 	}
 	info, err := os.Stat(KeyFile(dir, "edge"))
-	if err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("the key's mode is %v, %v", info.Mode(), err)
+	if err != nil {
+		t.Errorf("got the error %v, want none", err)
+	} else if got := info.Mode().Perm(); got != 0o600 {
+		t.Errorf("the key's mode: info.Mode().Perm(): got %v, want 0o600", got)
 	}
 }
 

@@ -39,11 +39,13 @@ func TestTheDialerConnectsToNoPrivateAddress(t *testing.T) {
 		}
 	}
 	if n := asked.Load(); n != 0 {
-		t.Errorf("%d requests came through", n)
+		t.Errorf("requests came through: got %d, want 0", n)
 	}
 	allowed := (&Dialer{Allow: netip.Addr.IsLoopback}).Client()
-	if status, err := get(t, allowed, server.URL); err != nil || status != http.StatusOK {
-		t.Errorf("an address that is allowed: %d, %v", status, err)
+	if status, err := get(t, allowed, server.URL); err != nil {
+		t.Errorf("an address that is allowed: got the error %v, want none", err)
+	} else if status != http.StatusOK {
+		t.Errorf("an address that is allowed: status: got %d, want 200", status)
 	}
 }
 
@@ -57,8 +59,13 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 	}))
 	defer server.Close()
 	status, err := get(t, (&Dialer{Allow: netip.Addr.IsLoopback}).Client(), server.URL)
-	if err != nil || status != http.StatusFound || reached.Load() {
-		t.Errorf("got %d, %v, followed: %v", status, err, reached.Load())
+	switch {
+	case err != nil:
+		t.Errorf("got the error %v, want none", err)
+	case status != http.StatusFound:
+		t.Errorf("status: got %d, want 302", status)
+	case reached.Load():
+		t.Error("reached.Load(): got true, want false")
 	}
 }
 
@@ -81,7 +88,9 @@ func TestWhatANameResolvesToIsJudgedWhenItIsDialled(t *testing.T) {
 		looked.Add(1)
 		return nil, errors.New("no resolver in a test")
 	}}
-	if _, err := get(t, d.Client(), "http://pictures.example.org"); err == nil || looked.Load() == 0 {
-		t.Errorf("the resolver was asked %d times: %v", looked.Load(), err)
+	if _, err := get(t, d.Client(), "http://pictures.example.org"); err == nil {
+		t.Error("got no error, want one")
+	} else if looked.Load() == 0 {
+		t.Error("the resolver was asked: got 0, want any but 0")
 	}
 }

@@ -26,7 +26,7 @@ func TestOnlyAddressesOfThePublicInternetPass(t *testing.T) {
 		"fd00:ec2::254": true, "fe80::1": true, "fec0::1": true, "ff02::1": true, "2606:4700::1111%eth0": true,
 	} {
 		if got := dialguard.Blocked(netip.MustParseAddr(text)); got != want {
-			t.Errorf("Blocked(%s) is %v, want %v", text, got, want)
+			t.Errorf("Blocked(%s): got %v, want %v", text, got, want)
 		}
 	}
 	if !dialguard.Blocked(netip.Addr{}) {
@@ -120,7 +120,7 @@ func TestAURLIsReadAsTheMostCarelessReaderWouldReadIt(t *testing.T) {
 		"gopher://a.org:80/": dialguard.ErrScheme,
 	} {
 		if got := dialguard.URL(text); !errors.Is(got, want) {
-			t.Errorf("URL(%q) is %v, want %v", text, got, want)
+			t.Errorf("URL(%q): got %v, want %v", text, got, want)
 		}
 	}
 }
@@ -142,8 +142,12 @@ func FuzzURL(f *testing.F) {
 		if err != nil {
 			return // nobody who reads as net/url does fetches it
 		}
-		if u.User != nil || !strings.EqualFold(u.Scheme, "http") && !strings.EqualFold(u.Scheme, "https") {
-			t.Fatalf("net/url reads user %v and scheme %q in %q", u.User, u.Scheme, text)
+		if u.User != nil {
+			t.Fatalf("net/url reads user: got %v, want nil, with %q", u.User, text)
+		}
+		if !strings.EqualFold(u.Scheme, "http") && !strings.EqualFold(u.Scheme, "https") {
+			t.Fatalf(`strings.EqualFold(u.Scheme, "https"): got false, want true, where !strings.EqualFold(u.Scheme, "http"), `+
+				`with %q`, u.Scheme)
 		}
 		host := u.Hostname()
 		if a, err := netip.ParseAddr(host); err == nil && dialguard.Blocked(a) {

@@ -79,9 +79,13 @@ func registered(t *testing.T, opts Options) (*Agent, *websocket.Conn) {
 		dialled <- a
 	}()
 	ws := <-h.ws
-	if f := receive(t, ws); f.GetSeq() != 1 || f.GetRegister().GetNodeId() != "fake-node-1" ||
-		f.GetRegister().GetToken() != opts.Key {
-		t.Errorf("register %v", f)
+	switch f := receive(t, ws); {
+	case f.GetSeq() != 1:
+		t.Errorf("register: f.GetSeq(): got %d, want 1", f.GetSeq())
+	case f.GetRegister().GetNodeId() != "fake-node-1":
+		t.Errorf(`f.GetRegister().GetNodeId(): got %q, want "fake-node-1"`, f.GetRegister().GetNodeId())
+	case f.GetRegister().GetToken() != opts.Key:
+		t.Errorf("f.GetRegister().GetToken(): got %q, want %q", f.GetRegister().GetToken(), opts.Key)
 	}
 	send(t, ws, &agentv2.Frame{Seq: 1, Body: &agentv2.Frame_RegisterAck{RegisterAck: &agentv2.RegisterAck{Epoch: 7}}})
 	a := <-dialled
@@ -102,7 +106,7 @@ func open(t *testing.T, ws *websocket.Conn, stream uint32, body string) {
 func TestAnswerIsNumberedAndEnds(t *testing.T) {
 	a, ws := registered(t, Options{Key: "k", Handler: Answer("a", "b")})
 	if a.Epoch() != 7 {
-		t.Errorf("epoch %d", a.Epoch())
+		t.Errorf("epoch: got %d, want 7", a.Epoch())
 	}
 	open(t, ws, 1, "body")
 	var text strings.Builder
@@ -112,18 +116,22 @@ func TestAnswerIsNumberedAndEnds(t *testing.T) {
 			continue // credit for the body
 		}
 		if seq++; f.GetSeq() != seq {
-			t.Fatalf("frame %d where %d was due", f.GetSeq(), seq)
+			t.Fatalf("frame: got %d, want %d", f.GetSeq(), seq)
 		}
 		text.Write(f.GetData().GetData())
 		if end := f.GetEnd(); end != nil {
-			if end.GetEngineStatus() != 200 || !end.GetComplete() {
-				t.Errorf("end %v", end)
+			if end.GetEngineStatus() != 200 {
+				t.Errorf("end.GetEngineStatus(): got %d, want 200", end.GetEngineStatus())
+			} else if !end.GetComplete() {
+				t.Errorf("end.GetComplete(): got false, want true, with %v", end)
 			}
 			break
 		}
 	}
-	if s := text.String(); !strings.Contains(s, `"content":"a"`) || !strings.HasSuffix(s, "data: [DONE]\n\n") {
-		t.Errorf("answer %s", s)
+	if s := text.String(); !strings.Contains(s, `"content":"a"`) {
+		t.Errorf("answer: got %q, want %q in it", s, `"content":"a"`)
+	} else if !strings.HasSuffix(s, "data: [DONE]\n\n") {
+		t.Errorf("answer: got %q, want the suffix %q", s, "data: [DONE]\n\n")
 	}
 	if err := a.Fault(); err != nil {
 		t.Error(err)
@@ -134,8 +142,10 @@ func TestDataWaitsForCreditAndEndsWithACancel(t *testing.T) {
 	a, ws := registered(t, Options{})
 	open(t, ws, 1, "body")
 	r := <-a.Requests()
-	if string(r.Body) != "body" || r.Stream() != 1 {
-		t.Errorf("request %d with %q", r.Stream(), r.Body)
+	if string(r.Body) != "body" {
+		t.Errorf(`r.Body: got %q, want "body"`, string(r.Body))
+	} else if r.Stream() != 1 {
+		t.Errorf("request: got %d, want 1", r.Stream())
 	}
 	failed := make(chan error, 1)
 	go func() { failed <- r.Data(make([]byte, agentwire.StreamWindow+1)) }()
@@ -175,12 +185,14 @@ func TestRefusalIsToldFromALostConnection(t *testing.T) {
 	send(t, ws, &agentv2.Frame{Seq: 1, Body: &agentv2.Frame_Error{Error: &agentv2.Error{Code: "suspended"}}})
 	ws.NetConn().Close()
 	var refused *Refused
-	if err := <-failed; !errors.As(err, &refused) || refused.Frame.GetCode() != "suspended" {
-		t.Errorf("refused: %v", err)
+	if err := <-failed; !errors.As(err, &refused) {
+		t.Errorf("refused: got the error %v, want a %T", err, refused)
+	} else if refused.Frame.GetCode() != "suspended" {
+		t.Errorf(`refused.Frame.GetCode(): got %q, want "suspended"`, refused.Frame.GetCode())
 	}
 	go dial()
 	(<-h.ws).NetConn().Close()
 	if err := <-failed; !errors.Is(err, ErrClosed) {
-		t.Errorf("lost: %v", err)
+		t.Errorf("lost: got the error %v, want %v", err, ErrClosed)
 	}
 }

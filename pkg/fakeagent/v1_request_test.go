@@ -69,8 +69,10 @@ func TestV1AnswersEndAsThoseOfThePublicAgent(t *testing.T) {
 		"nothing to say in a chunk": {func(r *V1Request) {
 			_ = r.Chunk(`{"choices":[]}`)
 			_ = r.End()
-			if r.End() == nil || r.Done() == nil {
-				t.Error("a request ended twice")
+			if r.End() == nil {
+				t.Error("a request ended twice: r.End(): got no error, want one")
+			} else if r.Done() == nil {
+				t.Error("a request ended twice: r.Done(): got no error, want one")
 			}
 		}, []string{`{"request_id":"r","latency_ms":0}`}},
 	} {
@@ -78,11 +80,13 @@ func TestV1AnswersEndAsThoseOfThePublicAgent(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				frames := exchange(t, V1Options{Handler: c.handler}, func(p *v1Peer) { ask(p, "r", true) }, "stream_end")
 				if len(frames) != len(c.want) {
-					t.Fatalf("%d frames: %s", len(frames), text(frames))
+					t.Fatalf("len(frames): got %d, want %d", len(frames), len(c.want))
 				}
 				for i, f := range frames {
-					if f.RequestID != "r" || !strings.Contains(string(f.Payload), c.want[i]) {
-						t.Errorf("%d: %s, want %s", i, f.Payload, c.want[i])
+					if f.RequestID != "r" {
+						t.Errorf(`%d: f.RequestID: got %q, want "r"`, i, f.RequestID)
+					} else if !strings.Contains(string(f.Payload), c.want[i]) {
+						t.Errorf("%d: f.Payload: got %q, want %q in it", i, string(f.Payload), c.want[i])
 					}
 				}
 			})
@@ -114,7 +118,7 @@ func TestV1WholeAnswersAndTheirErrors(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				frames := exchange(t, V1Options{Handler: c.handler}, func(p *v1Peer) { ask(p, "r", false) }, "ack")
 				if got := string(frames[0].Payload); !strings.Contains(got, c.want) {
-					t.Errorf("%s, want %s", got, c.want)
+					t.Errorf("got %s, want %s", got, c.want)
 				}
 			})
 		})
@@ -142,7 +146,7 @@ func TestV1IgnoresACancel(t *testing.T) {
 			close(goOn)
 		}, "stream_end")
 		if len(frames) != 7 {
-			t.Errorf("%d frames: %s", len(frames), text(frames))
+			t.Errorf("len(frames): got %d, want 7", len(frames))
 		}
 	})
 }
@@ -168,7 +172,7 @@ func TestV1LimitsOfItsOwn(t *testing.T) {
 					}
 				}, "stream_end")
 				if got := string(frames[len(frames)-1].Payload); !strings.Contains(got, c.want) {
-					t.Errorf("%s, want %s", got, c.want)
+					t.Errorf("got %s, want %s", got, c.want)
 				}
 			})
 		})
@@ -195,8 +199,10 @@ func TestV1StreamsOfALostConnectionGoOnOnTheNext(t *testing.T) {
 		if err := r.Text("x"); err != nil {
 			t.Errorf("a chunk on the next connection: %v", err)
 		}
-		if f, _ := second.next(); f.Type != "stream_chunk" || f.RequestID != "r" {
-			t.Errorf("the next connection got %+v", f)
+		if f, _ := second.next(); f.Type != "stream_chunk" {
+			t.Errorf(`the next connection: f.Type: got %q, want "stream_chunk"`, f.Type)
+		} else if f.RequestID != "r" {
+			t.Errorf(`the next connection: f.RequestID: got %q, want "r"`, f.RequestID)
 		}
 		second.send("cancel", "", nil)
 		await(t, a, func(s V1State) bool { return s.Unknown == 1 })
@@ -234,8 +240,11 @@ func keys(t *testing.T, payload json.RawMessage) string {
 // the agent has its like among what they say.
 func TestV1FramesHaveTheFormOfThoseCaptured(t *testing.T) {
 	captures, err := V1Captures()
-	if err != nil || len(captures) != 58 {
-		t.Fatalf("%d captured messages, %v", len(captures), err)
+	if err != nil {
+		t.Fatalf("got the error %v, want none", err)
+	}
+	if len(captures) != 58 {
+		t.Fatalf("len(captures): got %d, want 58", len(captures))
 	}
 	answers := map[string]func(*V1Request){
 		"req-1": V1Answer("Hello"), "req-2": V1Answer("Hel", "lo"), "req-4": V1Fails(400, "context too long"),

@@ -17,10 +17,17 @@ func TestV1HandshakeIsAnonymousAndRegisterIsFirst(t *testing.T) {
 		seen := make(chan V1Frame, 2)
 		p := v1Hub(t, func(p *v1Peer) {
 			h := p.request.Header
-			if p.request.URL.Path != "/ws" || p.request.URL.RawQuery != "" || len(h["Authorization"])+len(h["Origin"])+
-				len(h["Sec-Websocket-Protocol"])+len(h["Sec-Websocket-Extensions"]) > 0 ||
-				h.Get("User-Agent") != "Go-http-client/1.1" {
-				t.Errorf("handshake %s %v", p.request.URL, h)
+			switch {
+			case p.request.URL.Path != "/ws":
+				t.Errorf(`handshake: p.request.URL.Path: got %q, want "/ws"`, p.request.URL.Path)
+			case p.request.URL.RawQuery != "":
+				t.Errorf(`handshake: p.request.URL.RawQuery: got %q, want ""`, p.request.URL.RawQuery)
+			case len(h["Authorization"])+len(h["Origin"])+len(h["Sec-Websocket-Protocol"])+
+				len(h["Sec-Websocket-Extensions"]) > 0:
+				t.Errorf("…: got %d, want 0",
+					len(h["Authorization"])+len(h["Origin"])+len(h["Sec-Websocket-Protocol"])+len(h["Sec-Websocket-Extensions"]))
+			case h.Get("User-Agent") != "Go-http-client/1.1":
+				t.Errorf(`h.Get("User-Agent"): got %q, want "Go-http-client/1.1"`, h.Get("User-Agent"))
 			}
 			f, _ := p.next()
 			seen <- f
@@ -33,14 +40,18 @@ func TestV1HandshakeIsAnonymousAndRegisterIsFirst(t *testing.T) {
 		if err := a.AwaitRegistered(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if f := <-seen; f.Type != "register" || !strings.Contains(string(f.Payload), `"token":"sk-prov-x"`) {
-			t.Errorf("first %s %s", f.Type, f.Payload)
+		if f := <-seen; f.Type != "register" {
+			t.Errorf(`first: got %q, want "register"`, f.Type)
+		} else if !strings.Contains(string(f.Payload), `"token":"sk-prov-x"`) {
+			t.Errorf("f.Payload: got %q, want %q in it", string(f.Payload), `"token":"sk-prov-x"`)
 		}
 		if f := <-seen; f.Type != "model_health_update" {
-			t.Errorf("behind the ack %s", f.Type)
+			t.Errorf(`behind the ack: got %q, want "model_health_update"`, f.Type)
 		}
-		if len(a.NodeID()) != 130 || len(V1HubNode(a.NodeID())) != 35 {
-			t.Errorf("node id %s", a.NodeID())
+		if len(a.NodeID()) != 130 {
+			t.Errorf("len(a.NodeID()): got %d, want 130, in %s", len(a.NodeID()), a.NodeID())
+		} else if got := len(V1HubNode(a.NodeID())); got != 35 {
+			t.Errorf("len(V1HubNode(a.NodeID())): got %d, want 35", got)
 		}
 	})
 }
@@ -68,7 +79,7 @@ func TestV1PermanentRefusalIsOnlyForJSON(t *testing.T) {
 				p := serve(t, func(w http.ResponseWriter, r *http.Request) {
 					if r.URL.Path == "/api/v1/provider/status" {
 						if r.Header.Get("Authorization") != "Bearer sk-prov-x" {
-							t.Errorf("status asked with %v", r.Header)
+							t.Errorf(`status asked: got %q, want "Bearer sk-prov-x"`, r.Header.Get("Authorization"))
 						}
 						w.WriteHeader(c.status)
 						_, _ = w.Write([]byte(c.body))
@@ -97,7 +108,7 @@ func TestV1ServiceURLIsDerived(t *testing.T) {
 		"wss://api-ws.example.org/ws": "https://api.example.org", "ws://h:1": "http://h:1", "ws://h:1/p/ws": "http://h:1/p",
 	} {
 		if got := V1ServiceURL(ws); got != want {
-			t.Errorf("%s: %s, want %s", ws, got, want)
+			t.Errorf("%s: got %s, want %s", ws, got, want)
 		}
 	}
 }
@@ -110,8 +121,10 @@ func TestV1FirstDialRefusedIsTheEnd(t *testing.T) {
 		await(t, a, func(s V1State) bool { return errors.Is(s.Dead, ErrV1FirstDial) })
 		p.refuse(false)
 		time.Sleep(time.Hour) //nolint:forbidigo // the bubble's hour: nobody dials in it
-		if s := a.State(); s.Upgrades != 0 || s.Refusals != 1 {
-			t.Errorf("%+v", s)
+		if s := a.State(); s.Upgrades != 0 {
+			t.Errorf("s.Upgrades: got %d, want 0", s.Upgrades)
+		} else if s.Refusals != 1 {
+			t.Errorf("s.Refusals: got %d, want 1", s.Refusals)
 		}
 	})
 }
@@ -136,11 +149,15 @@ func TestV1ComesBackAtOnceAndBacksOffOnlyWhenRefused(t *testing.T) {
 		s := time.Second
 		want := []time.Duration{time.Millisecond, time.Millisecond, s, 2 * s, 4 * s, 8 * s, 16 * s, 30 * s, 30 * s, 30 * s}
 		if got := p.pauses(1); fmt.Sprint(got) != fmt.Sprint(want) {
-			t.Errorf("dialled after %v", got)
+			t.Errorf("dialled: got %q, want %q", fmt.Sprint(got), fmt.Sprint(want))
 		}
-		if lives := a.State().Lives; len(lives) != 2 || lives[0].Code != websocket.CloseServiceRestart ||
-			!lives[0].Registered {
-			t.Errorf("%+v", lives)
+		switch lives := a.State().Lives; {
+		case len(lives) != 2:
+			t.Errorf("len(lives): got %d, want 2, in %+v", len(lives), lives)
+		case lives[0].Code != websocket.CloseServiceRestart:
+			t.Errorf("lives[0].Code: got %d, want %d", lives[0].Code, websocket.CloseServiceRestart)
+		case !lives[0].Registered:
+			t.Error("lives[0].Registered: got false, want true")
 		}
 		close(closeNow)
 	})
@@ -155,12 +172,14 @@ func TestV1SpinsWhenClosedYoungAndIsDeadForEver(t *testing.T) {
 		a := startV1(t, p, V1Options{})
 		began := time.Now()
 		await(t, a, func(s V1State) bool { return errors.Is(s.Dead, ErrV1Guard) })
-		if s := a.State(); s.Upgrades != 93 || time.Since(began) > 100*time.Millisecond {
-			t.Errorf("%d upgrades in %v", s.Upgrades, time.Since(began))
+		if s := a.State(); s.Upgrades != 93 {
+			t.Errorf("s.Upgrades: got %d, want 93", s.Upgrades)
+		} else if time.Since(began) > 100*time.Millisecond {
+			t.Errorf("time.Since(began): got %v, want at most %v", time.Since(began), 100*time.Millisecond)
 		}
 		time.Sleep(time.Hour) //nolint:forbidigo // the bubble's hour: nobody dials in it
 		if n := a.State().Upgrades; n != 93 {
-			t.Errorf("%d upgrades", n)
+			t.Errorf("upgrades: got %d, want 93", n)
 		}
 	})
 }
@@ -192,7 +211,7 @@ func TestV1LivesByPongsAlone(t *testing.T) {
 		a := startV1(t, p, V1Options{})
 		await(t, a, func(s V1State) bool { return len(s.Lives) == 1 })
 		if age := a.State().Lives[0].Age(); age != time.Minute {
-			t.Errorf("left after %v", age)
+			t.Errorf("left: got %v, want %v", age, time.Minute)
 		}
 	})
 	synctest.Test(t, func(t *testing.T) {
@@ -200,7 +219,7 @@ func TestV1LivesByPongsAlone(t *testing.T) {
 		a := startV1(t, p, V1Options{})
 		await(t, a, func(s V1State) bool { return s.Heartbeats == 20 })
 		if n := len(a.State().Lives); n != 0 {
-			t.Errorf("%d connections ended in ten minutes", n)
+			t.Errorf("connections ended in ten minutes: got %d, want 0", n)
 		}
 	})
 }
@@ -214,7 +233,7 @@ func TestV1LeavesAfterThreeHeartbeatsWithoutAnswer(t *testing.T) {
 		a := startV1(t, p, V1Options{})
 		await(t, a, func(s V1State) bool { return len(s.Lives) == 1 })
 		if age := a.State().Lives[0].Age(); age != 90*time.Second {
-			t.Errorf("left after %v", age)
+			t.Errorf("left: got %v, want %v", age, 90*time.Second)
 		}
 	})
 }
@@ -235,8 +254,15 @@ func TestV1UnregisteredIsMuteForEver(t *testing.T) {
 		})
 		a := startV1(t, p, V1Options{})
 		time.Sleep(time.Hour) //nolint:forbidigo // the bubble's hour: nothing is said in it
-		if s := a.State(); len(frames) != 0 || !s.Connected || s.Registered || s.Upgrades != 1 {
-			t.Errorf("%d frames, %+v", len(frames), s)
+		switch s := a.State(); {
+		case len(frames) != 0:
+			t.Errorf("len(frames): got %d, want 0", len(frames))
+		case !s.Connected:
+			t.Error("s.Connected: got false, want true")
+		case s.Registered:
+			t.Error("s.Registered: got true, want false")
+		case s.Upgrades != 1:
+			t.Errorf("s.Upgrades: got %d, want 1", s.Upgrades)
 		}
 	})
 }
@@ -278,8 +304,10 @@ func TestV1AbortsAStreamThatNobodyReadsAndThenTheConnection(t *testing.T) {
 		timing.Patience = time.Hour // the write itself does not give up first
 		a := startV1(t, p, V1Options{Handler: V1Endless("on and on"), Timing: timing})
 		await(t, a, func(s V1State) bool { return len(s.Lives) == 1 })
-		if s := a.State(); s.Stalls != 3 || s.Lives[0].Age() != 5*time.Second {
-			t.Errorf("%d stalls in %v", s.Stalls, s.Lives[0].Age())
+		if s := a.State(); s.Stalls != 3 {
+			t.Errorf("s.Stalls: got %d, want 3", s.Stalls)
+		} else if s.Lives[0].Age() != 5*time.Second {
+			t.Errorf("s.Lives[0].Age(): got %v, want %v", s.Lives[0].Age(), 5*time.Second)
 		}
 	})
 }

@@ -106,18 +106,29 @@ func TestStreamsEndAsTheirNamesSay(t *testing.T) {
 	} {
 		t.Run(model, func(t *testing.T) {
 			r := ask(t, e, model, true)
-			if r.status != http.StatusOK || r.tally.ContentChunks != want.content || r.tally.FinishCount != want.finish ||
-				r.done != want.done || r.errored != want.errored || (r.err != nil) != want.broken ||
-				r.tally.Usage.State != want.usage {
-				t.Errorf("got %+v", r)
+			switch {
+			case r.status != http.StatusOK:
+				t.Errorf("r.status: got %d, want 200", r.status)
+			case r.tally.ContentChunks != want.content:
+				t.Errorf("r.tally.ContentChunks: got %d, want %d", r.tally.ContentChunks, want.content)
+			case r.tally.FinishCount != want.finish:
+				t.Errorf("r.tally.FinishCount: got %d, want %d", r.tally.FinishCount, want.finish)
+			case r.done != want.done:
+				t.Errorf("r.done: got %t, want %t", r.done, want.done)
+			case r.errored != want.errored:
+				t.Errorf("r.errored: got %t, want %t", r.errored, want.errored)
+			case (r.err != nil) != want.broken:
+				t.Errorf("r.err != nil: got %t, want %t", r.err != nil, want.broken)
+			case r.tally.Usage.State != want.usage:
+				t.Errorf("r.tally.Usage.State: got %v, want %v", r.tally.Usage.State, want.usage)
 			}
 		})
 	}
 	if r := ask(t, e, "reset", true); !errors.Is(r.err, syscall.ECONNRESET) {
-		t.Errorf("reset is %v", r.err)
+		t.Errorf("r.err: got the error %v, want %v", r.err, syscall.ECONNRESET)
 	}
 	if r := ask(t, e, "huge-line", true); !errors.Is(r.err, openai.ErrEventTooLarge) {
-		t.Errorf("huge line is %v", r.err)
+		t.Errorf("huge line: got the error %v, want %v", r.err, openai.ErrEventTooLarge)
 	}
 }
 
@@ -129,15 +140,24 @@ func TestWholeAnswersFollowTheSameScripts(t *testing.T) {
 	} {
 		r := ask(t, e, model, false)
 		c, err := openai.ScanCompletion(r.body)
-		if err != nil || r.err != nil || c.Usage.State != want || c.FinishCount != 1 || !c.HasContent {
-			t.Errorf("%s: %s, %+v, %v", model, r.body, c, err)
+		switch {
+		case err != nil:
+			t.Errorf("%s: got the error %v, want none", model, err)
+		case r.err != nil:
+			t.Errorf("%s: r.err: got the error %v, want none", model, r.err)
+		case c.Usage.State != want:
+			t.Errorf("%s: c.Usage.State: got %v, want %v, with %s", model, c.Usage.State, want, r.body)
+		case c.FinishCount != 1:
+			t.Errorf("%s: c.FinishCount: got %d, want 1, with %s", model, c.FinishCount, r.body)
+		case !c.HasContent:
+			t.Errorf("%s: c.HasContent: got false, want true, with %s", model, r.body)
 		}
 	}
 	if r := ask(t, e, "reset", false); r.err == nil {
 		t.Error("a reset answer is whole")
 	}
 	if r := ask(t, e, "empty", false); bytes.Contains(r.body, []byte(`"content":"x`)) {
-		t.Errorf("%s", r.body)
+		t.Errorf("r.body: got %q, want it without %q", r.body, []byte(`"content":"x`))
 	}
 	if r := ask(t, e, "error", false); openai.ParseError(r.body).Message != "scripted failure" {
 		t.Errorf("%s", r.body)
@@ -149,8 +169,10 @@ func TestStatusesCarryErrorBodies(t *testing.T) {
 	for model, status := range map[string]int{"status-400": 400, "status-404": 404, "status-429": 429, "status-500": 500,
 		"status-503": 503, "status-500-text": 500, "never heard of": 404} {
 		r := ask(t, e, model, true)
-		if r.status != status || openai.ParseError(r.body).Message == "" {
-			t.Errorf("%s: %d %s", model, r.status, r.body)
+		if r.status != status {
+			t.Errorf("%s: r.status: got %d, want %d", model, r.status, status)
+		} else if openai.ParseError(r.body).Message == "" {
+			t.Errorf(`%s: openai.ParseError(r.body).Message: got "", want some text, with %s`, model, r.body)
 		}
 	}
 }
@@ -160,18 +182,26 @@ func TestScriptsAnswerInTurn(t *testing.T) {
 	e.Script("m", Behaviour{Status: 503}, Behaviour{Tokens: []string{"x"}})
 	for i, want := range []int{503, 200, 200} {
 		if r := ask(t, e, "m", true); r.status != want {
-			t.Errorf("request %d: %d", i, r.status)
+			t.Errorf("request %d: got %d, want %d", i, r.status, want)
 		}
 	}
 	e.Script("m")
 	if r := ask(t, e, "m", true); r.status != 404 {
-		t.Errorf("a model without behaviours answers %d", r.status)
+		t.Errorf("a model without behaviours: got %d, want 404", r.status)
 	}
 	requests := e.Requests()
-	if len(requests) != 4 || requests[0].Model != "m" || !requests[0].Stream ||
-		requests[0].Header.Get("Content-Type") != "application/json" ||
-		!bytes.Contains(requests[0].Body, []byte("messages")) {
-		t.Errorf("recorded %+v", requests)
+	switch {
+	case len(requests) != 4:
+		t.Errorf("recorded: len(requests): got %d, want 4, in %+v", len(requests), requests)
+	case requests[0].Model != "m":
+		t.Errorf(`recorded: requests[0].Model: got %q, want "m"`, requests[0].Model)
+	case !requests[0].Stream:
+		t.Error("recorded: requests[0].Stream: got false, want true")
+	case requests[0].Header.Get("Content-Type") != "application/json":
+		t.Errorf(`recorded: requests[0].Header.Get(…): got %q, want "application/json"`,
+			requests[0].Header.Get("Content-Type"))
+	case !bytes.Contains(requests[0].Body, []byte("messages")):
+		t.Errorf("recorded: requests[0].Body: got %q, want %q in it", requests[0].Body, []byte("messages"))
 	}
 	if err := e.WaitRequests(t.Context(), 4); err != nil {
 		t.Error(err)
@@ -211,7 +241,7 @@ func TestTokensWaitForTheTest(t *testing.T) {
 		}
 	}
 	if c := next(); c.FinishCount != 1 {
-		t.Errorf("%+v", c)
+		t.Errorf("c.FinishCount: got %d, want 1", c.FinishCount)
 	}
 }
 
@@ -227,8 +257,10 @@ func TestHangUpsReachTheEngine(t *testing.T) {
 			hangUp()
 			wait, cancel := context.WithTimeout(t.Context(), 90*time.Second)
 			defer cancel()
-			if r, err := e.WaitCancelled(wait); err != nil || r.Model != model {
-				t.Errorf("%+v, %v", r, err)
+			if r, err := e.WaitCancelled(wait); err != nil {
+				t.Errorf("got the error %v, want none", err)
+			} else if r.Model != model {
+				t.Errorf("r.Model: got %q, want %q", r.Model, model)
 			}
 		})
 	}
@@ -252,7 +284,7 @@ func TestACompleteAnswerIsNoHangUp(t *testing.T) {
 		leave()
 	}
 	if n := len(e.cancelled); n != 0 {
-		t.Errorf("%d hang-ups", n)
+		t.Errorf("hang-ups: got %d, want 0", n)
 	}
 }
 
@@ -280,7 +312,7 @@ func TestFirstByteWaitsForTheTest(t *testing.T) {
 	}
 	close(release)
 	if status := <-got; status != http.StatusOK {
-		t.Errorf("status %d", status)
+		t.Errorf("status: got %d, want 200", status)
 	}
 }
 
@@ -303,8 +335,10 @@ func TestOtherEndpoints(t *testing.T) {
 		}
 		body, err := io.ReadAll(resp.Body)
 		resp.Body.Close()
-		if err != nil || !bytes.Contains(body, []byte(tc.want)) {
-			t.Errorf("%s: %s, %v", tc.path, body, err)
+		if err != nil {
+			t.Errorf("%s: got the error %v, want none", tc.path, err)
+		} else if !bytes.Contains(body, []byte(tc.want)) {
+			t.Errorf("%s: body: got %q, want %q in it", tc.path, body, []byte(tc.want))
 		}
 	}
 	resp, err := http.Get(e.URL + "/v1/models")
@@ -313,8 +347,10 @@ func TestOtherEndpoints(t *testing.T) {
 	}
 	defer resp.Body.Close()
 	body, _ := io.ReadAll(resp.Body)
-	if !bytes.Contains(body, []byte(`"id":"img","object":"model"`)) || bytes.Contains(body, []byte(`"ok"`)) {
-		t.Errorf("%s", body)
+	if !bytes.Contains(body, []byte(`"id":"img","object":"model"`)) {
+		t.Errorf("body: got %q, want %q in it", body, []byte(`"id":"img","object":"model"`))
+	} else if bytes.Contains(body, []byte(`"ok"`)) {
+		t.Errorf("body: got %q, want it without %q", body, []byte(`"ok"`))
 	}
 }
 
@@ -322,13 +358,20 @@ func TestRecordingIsBounded(t *testing.T) {
 	e := New(t)
 	post(t.Context(), t, e, `{"model":"ok","pad":"`+strings.Repeat("x", 2*MaxBody)+`"}`)
 	r := e.Requests()[0]
-	if len(r.Body) != MaxBody || r.Size <= 2*MaxBody || r.Model != "ok" {
-		t.Errorf("%d bytes of %d kept, model %q", len(r.Body), r.Size, r.Model)
+	switch {
+	case len(r.Body) != MaxBody:
+		t.Errorf("%d bytes of %d kept, model %q: len(r.Body): got %d, want %d", len(r.Body), r.Size, r.Model, len(r.Body),
+			MaxBody)
+	case r.Size <= 2*MaxBody:
+		t.Errorf("%d bytes of %d kept, model %q: r.Size: got %d, want more than %d", len(r.Body), r.Size, r.Model, r.Size,
+			2*MaxBody)
+	case r.Model != "ok":
+		t.Errorf(`%d bytes of %d kept, model %q: r.Model: got %q, want "ok"`, len(r.Body), r.Size, r.Model, r.Model)
 	}
 	for range MaxRecorded + 1 {
 		e.take(Request{Model: "x"})
 	}
 	if n := len(e.Requests()); n != MaxRecorded {
-		t.Errorf("%d requests kept", n)
+		t.Errorf("requests kept: got %d, want %d", n, MaxRecorded)
 	}
 }

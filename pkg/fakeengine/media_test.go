@@ -62,9 +62,13 @@ func TestAVectorIsTheSameInEitherEncoding(t *testing.T) {
 		Data []struct{ Embedding []float32 }
 	}
 	var p struct{ Data []struct{ Embedding string } }
-	if err := errors.Join(json.Unmarshal([]byte(floats), &f), json.Unmarshal([]byte(packed), &p)); err != nil ||
-		len(f.Data) != 2 || len(p.Data) != 2 {
-		t.Fatalf("%s\n%s\n%v", floats, packed, err)
+	switch err := errors.Join(json.Unmarshal([]byte(floats), &f), json.Unmarshal([]byte(packed), &p)); {
+	case err != nil:
+		t.Fatalf("%s\n%s: got the error %v, want none", floats, packed, err)
+	case len(f.Data) != 2:
+		t.Fatalf("%s\n%s: len(f.Data): got %d, want 2", floats, packed, len(f.Data))
+	case len(p.Data) != 2:
+		t.Fatalf("%s\n%s: len(p.Data): got %d, want 2", floats, packed, len(p.Data))
 	}
 	for i := range f.Data {
 		raw, err := base64.StdEncoding.DecodeString(p.Data[i].Embedding)
@@ -75,9 +79,12 @@ func TestAVectorIsTheSameInEitherEncoding(t *testing.T) {
 		for ; len(raw) >= 4; raw = raw[4:] {
 			vector = append(vector, math.Float32frombits(binary.LittleEndian.Uint32(raw)))
 		}
-		if len(vector) != 5 || !slices.Equal(vector, f.Data[i].Embedding) ||
-			!slices.Equal(vector, Vector([]string{`"a"`, `"b"`}[i], 5)) {
-			t.Errorf("vector %d is %v and %v", i, vector, f.Data[i].Embedding)
+		if len(vector) != 5 {
+			t.Errorf("vector %d: len(vector): got %d, want 5, in %v", i, len(vector), vector)
+		} else if !slices.Equal(vector, f.Data[i].Embedding) {
+			t.Errorf("vector %d: vector: got %v, want %v", i, vector, f.Data[i].Embedding)
+		} else if want := Vector([]string{`"a"`, `"b"`}[i], 5); !slices.Equal(vector, want) {
+			t.Errorf("vector %d: vector: got %v, want %v", i, vector, want)
 		}
 	}
 }
@@ -105,8 +112,13 @@ func TestVectorsAndImagesAreAsManyAsTheBehaviourSays(t *testing.T) {
 		{"/v1/images/generations", `{"model":"ok","n":2,"stream":true}`, "event: image_generation.completed\ndata: {", 2},
 	} {
 		status, text, err := send(t, e, c.path, "application/json", []byte(c.body))
-		if n := strings.Count(text, c.item); status != http.StatusOK || err != nil || n != c.want {
-			t.Errorf("%s %s: %d items, want %d (%v)\n%.300s", c.path, c.body, n, c.want, err, text)
+		switch n := strings.Count(text, c.item); {
+		case status != http.StatusOK:
+			t.Errorf("%s %s: items: status: got %d, want 200, with %.300s", c.path, c.body, status, text)
+		case err != nil:
+			t.Errorf("%s %s: items: got the error %v, want none", c.path, c.body, err)
+		case n != c.want:
+			t.Errorf("%s %s: items: strings.Count(text, c.item): got %d, want %d, with %.300s", c.path, c.body, n, c.want, text)
 		}
 	}
 }
@@ -123,22 +135,25 @@ func TestTranscriptionsComeInEveryForm(t *testing.T) {
 		"verbose_json": `{"task":"transcribe","language":"english","duration":61.5,"text":"good day","segments":[{"id":0,"start":0,"end":61.5,"text":"good day"}]}`,
 	} {
 		kind, body := form(t, "model", "m", "response_format", format)
-		if _, text, err := send(t, e, "/v1/audio/transcriptions", kind, body); err != nil || text != want {
-			t.Errorf("%q:\n%s\nwant\n%s (%v)", format, text, want, err)
+		if _, text, err := send(t, e, "/v1/audio/transcriptions", kind, body); err != nil {
+			t.Errorf("%q: got the error %v, want none", format, err)
+		} else if text != want {
+			t.Errorf("%q: text: got %q, want %q", format, text, want)
 		}
 	}
 	kind, body := form(t, "stream", "true", "model", "m")
 	_, text, _ := send(t, e, "/v1/audio/transcriptions", kind, body)
-	if strings.Count(text, openai.EventTranscriptDelta) != 2 ||
-		!strings.Contains(text, `"type":"transcript.text.done","text":"good day"`) {
-		t.Errorf("streamed:\n%s", text)
+	if strings.Count(text, openai.EventTranscriptDelta) != 2 {
+		t.Errorf("streamed: strings.Count(…): got %d, want 2", strings.Count(text, openai.EventTranscriptDelta))
+	} else if !strings.Contains(text, `"type":"transcript.text.done","text":"good day"`) {
+		t.Errorf("streamed: text: got %q, want %q in it", text, `"type":"transcript.text.done","text":"good day"`)
 	}
 	if r := e.Requests()[0]; r.Model != "m" {
-		t.Errorf("the model is %q", r.Model)
+		t.Errorf(`the model: got %q, want "m"`, r.Model)
 	}
 	if status, _, _ := send(t, e, "/v1/audio/transcriptions", "multipart/form-data; boundary=b",
 		[]byte("--b\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\nm\r\n--b--\r\n")); status != http.StatusBadRequest {
-		t.Errorf("without a file: %d", status)
+		t.Errorf("without a file: got %d, want 400", status)
 	}
 }
 
@@ -169,9 +184,13 @@ func TestFaultsReachEveryEndpoint(t *testing.T) {
 	}
 	for end, last := range map[End]string{EndNoDone: openai.EventTranscriptDelta, EndSilent: openai.EventTranscriptDelta} {
 		e.Script("m", Behaviour{End: end, EndAfter: 2})
-		if _, text, err := send(t, e, "/v1/audio/transcriptions", formType(t, streamed), streamed); err != nil ||
-			strings.Contains(text, openai.EventTranscriptDone) || !strings.Contains(text, last) {
-			t.Errorf("end %d: %q %v", end, text, err)
+		switch _, text, err := send(t, e, "/v1/audio/transcriptions", formType(t, streamed), streamed); {
+		case err != nil:
+			t.Errorf("end %d: got the error %v, want none", end, err)
+		case strings.Contains(text, openai.EventTranscriptDone):
+			t.Errorf("end %d: text: got %q, want it without %q", end, text, openai.EventTranscriptDone)
+		case !strings.Contains(text, last):
+			t.Errorf("end %d: text: got %q, want %q in it", end, text, last)
 		}
 	}
 }

@@ -20,9 +20,19 @@ func TestEveryKindSurvivesTheWire(t *testing.T) {
 		if !ok {
 			t.Fatalf("kind %d did not come back as a fault", kind)
 		}
-		if got.Kind != kind || got.Reason != sent.Reason || got.Message != sent.Message ||
-			got.Param != sent.Param || got.RetryAfter != sent.RetryAfter || got.Meta["max_context_length"] != "4096" {
-			t.Errorf("kind %d came back as %+v", kind, got)
+		switch {
+		case got.Kind != kind:
+			t.Errorf("kind %d came back: Kind: got %d, want %d", kind, got.Kind, kind)
+		case got.Reason != sent.Reason:
+			t.Errorf("kind %d came back: Reason: got %q, want %q", kind, got.Reason, sent.Reason)
+		case got.Message != sent.Message:
+			t.Errorf("kind %d came back: Message: got %q, want %q", kind, got.Message, sent.Message)
+		case got.Param != sent.Param:
+			t.Errorf("kind %d came back: Param: got %q, want %q", kind, got.Param, sent.Param)
+		case got.RetryAfter != sent.RetryAfter:
+			t.Errorf("kind %d came back: RetryAfter: got %v, want %v", kind, got.RetryAfter, sent.RetryAfter)
+		case got.Meta["max_context_length"] != "4096":
+			t.Errorf(`kind %d came back: Meta["max_context_length"]: got %q, want "4096"`, kind, got.Meta["max_context_length"])
 		}
 	}
 }
@@ -30,13 +40,13 @@ func TestEveryKindSurvivesTheWire(t *testing.T) {
 func TestACauseIsLoggedButNeverSent(t *testing.T) {
 	f := Wrap(errors.New("password=hunter2"), Unavailable, ServiceUnavailable, "try again")
 	if !strings.Contains(f.Error(), "hunter2") {
-		t.Error("the log does not see the cause")
+		t.Errorf(`the log does not see the cause: got the error %q, want "hunter2" in it`, f)
 	}
 	if text := fmt.Sprintf("%+v", ToStatus(f)); strings.Contains(text, "hunter2") {
-		t.Errorf("the wire sees the cause: %s", text)
+		t.Errorf(`the wire sees the cause: got %q, want it without "hunter2"`, text)
 	}
 	if text := ToStatus(errors.New("dial tcp secret")).Error(); strings.Contains(text, "secret") {
-		t.Errorf("the wire sees a plain error: %s", text)
+		t.Errorf(`the wire sees a plain error: got %q, want it without "secret"`, text)
 	}
 }
 
@@ -46,16 +56,22 @@ func TestErrorsOfTheTransportAreToldApart(t *testing.T) {
 		codes.Canceled: Canceled, codes.Unknown: Internal, codes.Unimplemented: Internal,
 	} {
 		f, ok := As(FromError(status.Error(code, "x")))
-		if !ok || f.Kind != want {
-			t.Errorf("%v became %+v", code, f)
+		if !ok {
+			t.Errorf("%v: ok of As(…): got false, want true", code)
+		} else if f.Kind != want {
+			t.Errorf("%v: f.Kind: got %d, want %d", code, f.Kind, want)
 		}
 	}
 	for err, want := range map[error]Kind{context.Canceled: Canceled, context.DeadlineExceeded: Timeout} {
-		if f, _ := As(FromError(ToStatus(err))); f == nil || f.Kind != want {
-			t.Errorf("%v became %+v", err, f)
+		if f, _ := As(FromError(ToStatus(err))); f == nil {
+			t.Errorf("%v: f: got no error, want one", err)
+		} else if f.Kind != want {
+			t.Errorf("%v: f.Kind: got %d, want %d", err, f.Kind, want)
 		}
 	}
-	if FromError(nil) != nil || ToStatus(nil) != nil {
-		t.Error("no error became one")
+	if got := FromError(nil); got != nil {
+		t.Errorf("no error became one: FromError(nil): got the error %v, want none", got)
+	} else if got := ToStatus(nil); got != nil {
+		t.Errorf("no error became one: ToStatus(nil): got the error %v, want none", got)
 	}
 }

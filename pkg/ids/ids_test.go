@@ -15,20 +15,26 @@ func TestAnIDKeepsItsTimeAndSurvivesText(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !id.Time().Equal(at) {
-		t.Errorf("time %v, want %v", id.Time(), at)
+		t.Errorf("time: got %v, want %v", id.Time(), at)
 	}
 	if want := time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC); !id.Day().Equal(want) {
-		t.Errorf("day %v, want %v: the day is counted in UTC", id.Day(), want)
+		t.Errorf("day: got %v, want %v: the day is counted in UTC", id.Day(), want)
 	}
 	back, err := ParseRequest(id.String())
-	if err != nil || back != id {
-		t.Errorf("parse(%q) = %v, %v", id, back, err)
+	if err != nil {
+		t.Errorf("got the error %v, want none", err)
+	} else if back != id {
+		t.Errorf("back: got %v, want %v", back, id)
 	}
-	if upper, err := ParseRequest(string(bytes.ToUpper([]byte(id.String())))); err != nil || upper != id {
-		t.Errorf("upper case: %v, %v", upper, err)
+	if upper, err := ParseRequest(string(bytes.ToUpper([]byte(id.String())))); err != nil {
+		t.Errorf("upper case: got the error %v, want none", err)
+	} else if upper != id {
+		t.Errorf("upper case: upper: got %v, want %v", upper, id)
 	}
-	if id[6]>>4 != 7 || id[8]>>6 != 2 {
-		t.Errorf("version and variant bits of %v are not those of RFC 9562", id)
+	if id[6]>>4 != 7 {
+		t.Errorf("version and variant bits of %v are not those of RFC 9562: id[6]>>4: got %d, want 7", id, id[6]>>4)
+	} else if id[8]>>6 != 2 {
+		t.Errorf("version and variant bits of %v are not those of RFC 9562: id[8]>>6: got %d, want 2", id, id[8]>>6)
 	}
 }
 
@@ -40,15 +46,17 @@ func TestTextThatIsNoUUIDIsRefused(t *testing.T) {
 		"{192f0c0-0000-7000-8000-000000000000", "0192f0c0_0000_7000_8000_000000000000",
 	} {
 		if _, err := ParseProvider(s); !errors.Is(err, ErrMalformed) {
-			t.Errorf("ParseProvider(%q) = %v, want ErrMalformed", s, err)
+			t.Errorf("ParseProvider(%q): got %v, want ErrMalformed", s, err)
 		}
 	}
 }
 
 func TestShortRandomnessIsAnErrorAndNoID(t *testing.T) {
 	id, err := NewAccount(time.Now(), bytes.NewReader(make([]byte, 9)))
-	if err == nil || !id.IsZero() {
-		t.Errorf("got %v, %v", id, err)
+	if err == nil {
+		t.Error("got no error, want one")
+	} else if !id.IsZero() {
+		t.Errorf("id.IsZero(): got false, want true, with %v", id)
 	}
 }
 
@@ -62,14 +70,20 @@ func TestScanReadsWhatValueWrote(t *testing.T) {
 		t.Fatal(err)
 	}
 	var back KeyID
-	if err := back.Scan(v); err != nil || back != id {
-		t.Errorf("scan: %v, %v", back, err)
+	if err := back.Scan(v); err != nil {
+		t.Errorf("scan: got the error %v, want none", err)
+	} else if back != id {
+		t.Errorf("scan: back: got %v, want %v", back, id)
 	}
-	if err := back.Scan([16]byte(id)); err != nil || back != id {
-		t.Errorf("scan of bytes: %v, %v", back, err)
+	if err := back.Scan([16]byte(id)); err != nil {
+		t.Errorf("scan of bytes: got the error %v, want none", err)
+	} else if back != id {
+		t.Errorf("scan of bytes: back: got %v, want %v", back, id)
 	}
-	if err := back.Scan(nil); err != nil || !back.IsZero() {
-		t.Errorf("NULL: %v, %v", back, err)
+	if err := back.Scan(nil); err != nil {
+		t.Errorf("NULL: got the error %v, want none", err)
+	} else if !back.IsZero() {
+		t.Errorf("NULL: back.IsZero(): got false, want true, with %v", back)
 	}
 	if err := back.Scan(7); err == nil {
 		t.Error("a number was scanned as an id")
@@ -83,8 +97,10 @@ func FuzzParseNeverPanicsAndRoundTrips(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if again, err := ParseRequest(id.String()); err != nil || again != id {
-			t.Errorf("%q does not round-trip", s)
+		if again, err := ParseRequest(id.String()); err != nil {
+			t.Errorf("%q does not round-trip: got the error %v, want none", s, err)
+		} else if again != id {
+			t.Errorf("%q does not round-trip: again: got %v, want %v", s, again, id)
 		}
 	})
 }

@@ -28,18 +28,25 @@ var invalidDocs = []string{
 
 func TestScanAcceptsWhatEncodingJSONAccepts(t *testing.T) {
 	for _, doc := range validDocs {
-		if err := New([]byte(doc), Options{}).Valid(); err != nil || !json.Valid([]byte(doc)) {
-			t.Errorf("%q refused: %v", doc, err)
+		if err := New([]byte(doc), Options{}).Valid(); err != nil {
+			t.Errorf("got the error %v, want none", err)
+		} else if !json.Valid([]byte(doc)) {
+			t.Error("json.Valid([]byte(doc)): got false, want true")
 		}
 	}
 	for _, doc := range invalidDocs {
 		err := New([]byte(doc), Options{}).Valid()
-		if err == nil || json.Valid([]byte(doc)) {
-			t.Errorf("%q accepted", doc)
+		if err == nil {
+			t.Errorf("accepted: got no error, want one, with %q", doc)
+		} else if json.Valid([]byte(doc)) {
+			t.Error("accepted: json.Valid([]byte(doc)): got true, want false")
 		}
 		var fault *Error
-		if !errors.As(err, &fault) || fault.Offset < 0 || fault.Offset > len(doc) {
-			t.Errorf("%q: error %v without a sensible offset", doc, err)
+		if !errors.As(err, &fault) {
+			t.Errorf("%q: error %v without a sensible offset: got the error %v, want a %T", doc, err, err, fault)
+		} else if fault.Offset < 0 || fault.Offset > len(doc) {
+			t.Errorf("%q: error %v without a sensible offset: fault.Offset: got %d, want 0 to %d", doc, err, fault.Offset,
+				len(doc))
 		}
 	}
 }
@@ -56,12 +63,16 @@ func TestErrorsNameTheOffsetAndNeverTheContent(t *testing.T) {
 	} {
 		err := New([]byte(doc), Options{}).Valid()
 		var fault *Error
-		if !errors.As(err, &fault) || *fault != want {
-			t.Errorf("%q: %v, want %v", doc, err, want)
+		if !errors.As(err, &fault) {
+			t.Errorf("%q: got the error %v, want a %T", doc, err, fault)
+			continue
+		}
+		if *fault != want {
+			t.Errorf("%q: *fault: got %+v, want %+v", doc, *fault, want)
 			continue
 		}
 		if strings.Contains(err.Error(), "secret") {
-			t.Errorf("%q: content in %q", doc, err)
+			t.Errorf(`%q: content: got the error %q, want it without "secret"`, doc, err)
 		}
 	}
 }
@@ -83,13 +94,15 @@ func TestMembersGivesKeysSpansAndKinds(t *testing.T) {
 			t.Fatal(err)
 		}
 		g := got{string(m.Key.Name(data)), string(m.Value.Of(data)), m.Kind, m.Key.Escaped}
-		if i >= len(want) || g != want[i] {
-			t.Errorf("member %d is %+v", i, g)
+		if i >= len(want) {
+			t.Errorf("member: got %d, want less than %d", i, len(want))
+		} else if g != want[i] {
+			t.Errorf("g: got %+v, want %+v", g, want[i])
 		}
 		i++
 	}
 	if i != len(want) {
-		t.Errorf("%d members, want %d", i, len(want))
+		t.Errorf("got %d members, want %d", i, len(want))
 	}
 }
 
@@ -118,7 +131,7 @@ func TestNestedValuesAreWalkedBySpan(t *testing.T) {
 		}
 	}
 	if got := strings.Join(seen, " "); got != `role="user" content="a" role="tool" 7` {
-		t.Errorf("walked %s", got)
+		t.Errorf("walked: got %q, want %q", got, `role="user" content="a" role="tool" 7`)
 	}
 }
 
@@ -169,11 +182,14 @@ func TestNestingIsBounded(t *testing.T) {
 	} {
 		err := New(tc.doc, Options{MaxDepth: tc.max}).Valid()
 		if (err == nil) != tc.want {
-			t.Errorf("%.10q… of %d bytes, limit %d: %v", tc.doc, len(tc.doc), tc.max, err)
+			t.Errorf("%.10q… of %d bytes, limit %d: err == nil: got %t, want %t", tc.doc, len(tc.doc), tc.max, err == nil,
+				tc.want)
 		}
 		var fault *Error
-		if !tc.want && (!errors.As(err, &fault) || fault.Reason != ReasonDepth) {
-			t.Errorf("refused for %v", err)
+		if !tc.want && !errors.As(err, &fault) {
+			t.Errorf("refused: got the error %v, want a %T, where !tc.want", err, fault)
+		} else if !tc.want && fault.Reason != ReasonDepth {
+			t.Errorf("fault.Reason: got %q, want %q, where !tc.want", fault.Reason, ReasonDepth)
 		}
 	}
 	// A walk counts the containers that it has entered itself.
@@ -195,23 +211,32 @@ func TestMembersAreBounded(t *testing.T) {
 		}
 		return n, last
 	}
-	if n, err := count(3); n != 3 || err != nil {
-		t.Errorf("%d members, %v", n, err)
+	if n, err := count(3); n != 3 {
+		t.Errorf("count(3): got %d, want 3", n)
+	} else if err != nil {
+		t.Errorf("got the error %v, want none", err)
 	}
 	var fault *Error
-	if n, err := count(2); n != 2 || !errors.As(err, &fault) || fault.Reason != ReasonMembers {
-		t.Errorf("%d members, %v", n, err)
+	switch n, err := count(2); {
+	case n != 2:
+		t.Errorf("count(2): got %d, want 2", n)
+	case !errors.As(err, &fault):
+		t.Errorf("got the error %v, want a %T", err, fault)
+	case fault.Reason != ReasonMembers:
+		t.Errorf("fault.Reason: got %q, want %q", fault.Reason, ReasonMembers)
 	}
 	n := 0
 	for _, err := range New([]byte(`[1,2,3]`), Options{MaxMembers: 2}).Array(Span{0, 7}) {
 		if err == nil {
 			n++
-		} else if !errors.As(err, &fault) || fault.Reason != ReasonMembers {
-			t.Error(err)
+		} else if !errors.As(err, &fault) {
+			t.Errorf("got the error %v, want a %T", err, fault)
+		} else if fault.Reason != ReasonMembers {
+			t.Errorf("fault.Reason: got %q, want %q", fault.Reason, ReasonMembers)
 		}
 	}
 	if n != 2 {
-		t.Errorf("%d elements", n)
+		t.Errorf("elements: got %d, want 2", n)
 	}
 }
 
@@ -221,7 +246,7 @@ func TestInvalidUTF8IsRefusedOnRequest(t *testing.T) {
 		"{\"a\":\"\xed\xa0\x80\"}": false, `"\ud800"`: true, "\"\xc0\xaf\"": false, "\"x\\n\xf0\x9f\x98\x80\"": true,
 	} {
 		if err := New([]byte(doc), Options{RefuseInvalidUTF8: true}).Valid(); (err == nil) != valid {
-			t.Errorf("%q: %v", doc, err)
+			t.Errorf("%q: err == nil: got %t, want %t", doc, err == nil, valid)
 		}
 		if err := New([]byte(doc), Options{}).Valid(); err != nil {
 			t.Errorf("%q refused without the option: %v", doc, err)
@@ -246,7 +271,7 @@ func TestHostileDocumentsCostConstantMemory(t *testing.T) {
 				}
 			}
 		}); n > 0 {
-			t.Errorf("%s: %v allocations", name, n)
+			t.Errorf("%s: allocations: got %v, want 0", name, n)
 		}
 	}
 }
@@ -281,7 +306,7 @@ func TestCursorDescendsInOnePass(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := strings.Join(path, ""); got != "ab1c2d3e4" {
-		t.Errorf("walked %s", got)
+		t.Errorf(`walked: got %q, want "ab1c2d3e4"`, got)
 	}
 }
 
@@ -289,8 +314,11 @@ func TestCursorRefusesOneValueTooFew(t *testing.T) {
 	c := NewCursor([]byte(`{"a":1,"b":2}`), Options{})
 	c.Enter()
 	c.NextMember()
-	if _, ok := c.NextMember(); ok || !c.Failed() {
-		t.Error("a member was taken although the value before it was not consumed")
+	if _, ok := c.NextMember(); ok {
+		t.Error("a member was taken although the value before it was not consumed: ok of c.NextMember(): got true, want " +
+			"false")
+	} else if !c.Failed() {
+		t.Error("a member was taken although the value before it was not consumed: c.Failed(): got false, want true")
 	}
 }
 
@@ -305,7 +333,7 @@ func FuzzScanAgreesWithEncodingJSON(f *testing.F) {
 			return
 		}
 		if (err == nil) != json.Valid(data) {
-			t.Fatalf("scan says %v, encoding/json says %v", err, json.Valid(data))
+			t.Fatalf("scan: err == nil: got %t, want %t", err == nil, json.Valid(data))
 		}
 		strict := New(data, Options{MaxDepth: maxDepthLimit, RefuseInvalidUTF8: true}).Valid()
 		if err == nil && (strict == nil) != utf8.Valid(data) {
@@ -363,21 +391,29 @@ func FuzzDecodeStringAgreesWithEncodingJSON(f *testing.F) {
 		}
 		var want string
 		wantErr := json.Unmarshal(raw, &want)
-		if (err == nil) != (wantErr == nil) || got != want {
-			t.Fatalf("%q: %q, %v; encoding/json has %q, %v", raw, got, err, want, wantErr)
+		if (err == nil) != (wantErr == nil) {
+			t.Fatalf("%q: %q, %v; encoding/json has %q, %v: err == nil: got %t, want %t", raw, got, err, want, wantErr,
+				err == nil, wantErr == nil)
+		}
+		if got != want {
+			t.Fatalf("%q: %q, %v; encoding/json has %q, %v: DecodeString(raw): got %q, want %q", raw, got, err, want, wantErr,
+				got, want)
 		}
 		if err != nil {
 			return
 		}
 		if n := DecodedLen(raw); n != len(want) {
-			t.Fatalf("length %d of %q", n, want)
+			t.Fatalf("length %d of %q: got %d, want %d", n, want, n, len(want))
 		}
 		if !StringIs(raw, want) && utf8.Valid(raw) {
 			t.Fatalf("%q is not %q", raw, want)
 		}
 		back, err := DecodeString(AppendString(nil, got))
-		if err != nil || back != got {
-			t.Fatalf("%q came back as %q, %v", got, back, err)
+		if err != nil {
+			t.Fatalf("got the error %v, want none", err)
+		}
+		if back != got {
+			t.Fatalf("back: got %q, want %q", back, got)
 		}
 	})
 }
@@ -386,8 +422,10 @@ func TestIntTakesWholeNumbersAsWritten(t *testing.T) {
 	for raw, want := range map[string]int64{
 		"0": 0, "-0": 0, "7": 7, "-7": -7, "9223372036854775807": math.MaxInt64, "-9223372036854775808": math.MinInt64,
 	} {
-		if got, err := Int([]byte(raw)); err != nil || got != want {
-			t.Errorf("%s: %d, %v", raw, got, err)
+		if got, err := Int([]byte(raw)); err != nil {
+			t.Errorf("%s: got the error %v, want none", raw, err)
+		} else if got != want {
+			t.Errorf("%s: Int([]byte(raw)): got %d, want %d", raw, got, want)
 		}
 	}
 	for _, raw := range []string{"", "-", "1.0", "1e3", "9223372036854775808", "-9223372036854775809",
@@ -404,8 +442,10 @@ func TestIntegralTakesWholeNumbersHoweverWritten(t *testing.T) {
 		"1.0": 1, "1e3": 1000, "1.5e1": 15, "-2.50e2": -250, "100e-2": 1, "0e999999999999": 0, "0.000": 0, "-0.0e5": 0,
 		"9223372036854775807.0": math.MaxInt64, "-9.223372036854775808E18": math.MinInt64, "0.00012e5": 12,
 	} {
-		if got, err := Integral([]byte(raw)); err != nil || got != want {
-			t.Errorf("%s: %d, %v", raw, got, err)
+		if got, err := Integral([]byte(raw)); err != nil {
+			t.Errorf("%s: got the error %v, want none", raw, err)
+		} else if got != want {
+			t.Errorf("%s: Integral([]byte(raw)): got %d, want %d", raw, got, want)
 		}
 	}
 	for _, raw := range []string{"1.5", "1e-1", "1e19", "1e999999", "-1e999999999999999999999", "9223372036854775808",
@@ -417,8 +457,10 @@ func TestIntegralTakesWholeNumbersHoweverWritten(t *testing.T) {
 }
 
 func TestFloatIsBounded(t *testing.T) {
-	if f, err := Float([]byte("0.7"), 0, 2); err != nil || f != 0.7 {
-		t.Errorf("%v, %v", f, err)
+	if f, err := Float([]byte("0.7"), 0, 2); err != nil {
+		t.Errorf("got the error %v, want none", err)
+	} else if f != 0.7 {
+		t.Errorf(`Float([]byte("0.7"), 0, 2): got %v, want 0.7`, f)
 	}
 	for _, raw := range []string{"2.1", "-0.1", "1e999999", "-1e999999", `"1"`, "NaN", ""} {
 		if f, err := Float([]byte(raw), 0, 2); err == nil {
@@ -433,12 +475,18 @@ func TestEqualFoldIsUnicodeSimpleFolding(t *testing.T) {
 		"max_tokens ": false, "": false,
 	} {
 		if got := EqualFold([]byte(key), "max_tokens"); got != want {
-			t.Errorf("%q: %v", key, got)
+			t.Errorf("%q: got %t, want %t", key, got, want)
 		}
 	}
-	if !EqualFold([]byte("N"), "n") || !EqualFold([]byte("\u212A"), "k") || !EqualFold([]byte("k"), "\u212A") ||
-		EqualFold([]byte("x"), "") {
-		t.Error("single letters")
+	switch {
+	case !EqualFold([]byte("N"), "n"):
+		t.Error(`single letters: EqualFold([]byte("N"), "n"): got false, want true`)
+	case !EqualFold([]byte("\u212A"), "k"):
+		t.Error("single letters: EqualFold(…): got false, want true")
+	case !EqualFold([]byte("k"), "\u212A"):
+		t.Error("single letters: EqualFold(…): got false, want true")
+	case EqualFold([]byte("x"), ""):
+		t.Error(`single letters: EqualFold([]byte("x"), ""): got true, want false`)
 	}
 }
 
@@ -448,7 +496,7 @@ func FuzzEqualFoldAgreesWithStrings(f *testing.F) {
 	f.Add("\u017F\u017F", "sS")
 	f.Fuzz(func(t *testing.T, a, b string) {
 		if got, want := EqualFold([]byte(a), b), strings.EqualFold(a, b); got != want {
-			t.Fatalf("%q %q: %v, want %v", a, b, got, want)
+			t.Fatalf("%q %q: got %v, want %v", a, b, got, want)
 		}
 	})
 }
@@ -459,7 +507,7 @@ func TestAppendStringIsSafeInLinesAndScripts(t *testing.T) {
 		"a\xffb": "\"a\uFFFDb\"", "é😀": `"é😀"`,
 	} {
 		if got := string(AppendString(nil, s)); got != want {
-			t.Errorf("%q: %s", s, got)
+			t.Errorf("%q: got %q, want %q", s, got, want)
 		}
 	}
 }

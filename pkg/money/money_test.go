@@ -27,7 +27,7 @@ func TestAPayoutNeverExceedsItsCharge(t *testing.T) {
 			t.Fatal(err)
 		}
 		if payout > charge {
-			t.Fatalf("%+v × %+v: payout %d > charge %d", tokens, rates, payout, charge)
+			t.Fatalf("payout: got %d, want at most %d", payout, charge)
 		}
 	}
 }
@@ -42,8 +42,10 @@ func TestTheChargeIsTheExactSumRoundedHalfToEven(t *testing.T) {
 		{37_500, 1, 38}, {150_000, 1_000_000, 150_000_000}, {0, 1 << 40, 0},
 	} {
 		got, err := Rates{Output: c.rate}.Charge(Tokens{Completion: c.n})
-		if err != nil || got != c.want {
-			t.Errorf("%d × %d = %d, %v; want %d", c.n, c.rate, got, err, c.want)
+		if err != nil {
+			t.Errorf("%d × %d: got the error %v, want none", c.n, c.rate, err)
+		} else if got != c.want {
+			t.Errorf("%d × %d: ….Charge(…): got %d, want %d", c.n, c.rate, got, c.want)
 		}
 	}
 }
@@ -65,12 +67,15 @@ func TestSumsAgreeWithArbitraryPrecision(t *testing.T) {
 		got, err := rates.Charge(tokens)
 		if !q.IsInt64() {
 			if !errors.Is(err, ErrOverflow) {
-				t.Fatalf("%+v × %+v = %d, %v; want overflow", tokens, rates, got, err)
+				t.Fatalf("%+v × %+v = %d: got %v; want overflow", tokens, rates, got, err)
 			}
 			continue
 		}
-		if err != nil || int64(got) != q.Int64() {
-			t.Fatalf("%+v × %+v = %d, %v; want %s", tokens, rates, got, err, q)
+		if err != nil {
+			t.Fatalf("got the error %v, want none", err)
+		}
+		if wanted := q.Int64(); int64(got) != wanted {
+			t.Fatalf("got %d, want %d", int64(got), wanted)
 		}
 	}
 }
@@ -88,7 +93,7 @@ func TestWhatDoesNotFitIsAnErrorAndNeverWraps(t *testing.T) {
 		{Rates{Unit: AudioMinute, Input: math.MaxInt64}, Tokens{Prompt: 60_000_001}},
 	} {
 		if _, err := c.rates.Charge(c.tokens); !errors.Is(err, ErrOverflow) {
-			t.Errorf("charge of %+v under %+v: %v", c.tokens, c.rates, err)
+			t.Errorf("charge of %+v under %+v: got the error %v, want %v", c.tokens, c.rates, err, ErrOverflow)
 		}
 	}
 }
@@ -104,8 +109,13 @@ func TestRatesThatBreakTheCatalogsInvariantsAreNamed(t *testing.T) {
 	} {
 		err := rates.Validate()
 		var bad *RateError
-		if field == "" && err != nil || field != "" && (!errors.As(err, &bad) || bad.Field != field) {
-			t.Errorf("%+v: %v, want a fault of %q", rates, err, field)
+		switch {
+		case field == "" && err != nil:
+			t.Errorf(`%+v: got the error %v, want none, where field == ""`, rates, err)
+		case field != "" && !errors.As(err, &bad):
+			t.Errorf(`%+v: got the error %v, want a %T, where field != ""`, rates, err, bad)
+		case field != "" && bad.Field != field:
+			t.Errorf(`%+v: bad.Field: got %q, want %q, where field != ""`, rates, bad.Field, field)
 		}
 	}
 }
@@ -115,11 +125,15 @@ func TestTextIsExactBothWays(t *testing.T) {
 		"0": 0, "5": 5 * USD, "0.000000001": 1, "-2.50": -2_500_000_000, "9223372036.854775807": math.MaxInt64,
 	} {
 		got, err := ParseUSD(s)
-		if err != nil || got != want {
-			t.Errorf("ParseUSD(%q) = %d, %v", s, got, err)
+		if err != nil {
+			t.Errorf("ParseUSD(%q): got the error %v, want none", s, err)
+		} else if got != want {
+			t.Errorf("ParseUSD(%q): ParseUSD(s): got %d, want %d", s, got, want)
 		}
-		if again, err := ParseUSD(got.String()); err != nil || again != got {
-			t.Errorf("%d prints as %q, which reads as %d, %v", got, got, again, err)
+		if again, err := ParseUSD(got.String()); err != nil {
+			t.Errorf("%d prints as %q, which reads as %d, %v: got the error %v, want none", got, got, again, err, err)
+		} else if again != got {
+			t.Errorf("%d prints as %q, which reads as %d, %v: again: got %d, want %d", got, got, again, err, again, got)
 		}
 	}
 	for _, s := range []string{"", ".", "1.", "-", "1e3", " 1", "1,0", "0.0000000001", "9223372036.854775808",
@@ -129,7 +143,7 @@ func TestTextIsExactBothWays(t *testing.T) {
 		}
 	}
 	if s := NanoUSD(math.MinInt64).String(); s != "-9223372036.854775808" {
-		t.Errorf("the least amount prints as %q", s)
+		t.Errorf(`the least amount prints: got %q, want "-9223372036.854775808"`, s)
 	}
 }
 
@@ -141,8 +155,10 @@ func FuzzParseUSD(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if again, err := ParseUSD(v.String()); err != nil || again != v {
-			t.Errorf("%q → %d → %q → %d, %v", s, v, v, again, err)
+		if again, err := ParseUSD(v.String()); err != nil {
+			t.Errorf("%q →: got the error %v, want none", s, err)
+		} else if again != v {
+			t.Errorf("%q →: again: got %d, want %d", s, again, v)
 		}
 	})
 }

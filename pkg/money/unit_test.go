@@ -30,12 +30,16 @@ func TestAnImageAndAMinuteCostExactlyWhatIsTold(t *testing.T) {
 		{Rates{Unit: AudioMinute, Input: 60_000_000, PayoutInput: 59_999_999}, Tokens{Prompt: 1}, 1, 0},
 	} {
 		charge, err := c.rates.Charge(c.counts)
-		if err != nil || charge != c.charge {
-			t.Errorf("%+v × %+v charges %d, %v; want %d", c.counts, c.rates, charge, err, c.charge)
+		if err != nil {
+			t.Errorf("%+v × %+v charges: got the error %v, want none", c.counts, c.rates, err)
+		} else if charge != c.charge {
+			t.Errorf("%+v × %+v charges: charge: got %d, want %d", c.counts, c.rates, charge, c.charge)
 		}
 		payout, err := c.rates.Payout(c.counts)
-		if err != nil || payout != c.payout {
-			t.Errorf("%+v × %+v pays %d, %v; want %d", c.counts, c.rates, payout, err, c.payout)
+		if err != nil {
+			t.Errorf("%+v × %+v pays: got the error %v, want none", c.counts, c.rates, err)
+		} else if payout != c.payout {
+			t.Errorf("%+v × %+v pays: payout: got %d, want %d", c.counts, c.rates, payout, c.payout)
 		}
 	}
 }
@@ -48,8 +52,10 @@ func TestAUnitHasNoPriceForWhatItDoesNotCount(t *testing.T) {
 		"payout_output_price": {Unit: AudioMinute, PayoutOutput: 1},
 	} {
 		var bad *RateError
-		if err := rates.Validate(); !errors.As(err, &bad) || bad.Field != field {
-			t.Errorf("%+v: %v, want a fault of %q", rates, err, field)
+		if err := rates.Validate(); !errors.As(err, &bad) {
+			t.Errorf("%+v: got the error %v, want a %T", rates, err, bad)
+		} else if bad.Field != field {
+			t.Errorf("%+v: bad.Field: got %q, want %q", rates, bad.Field, field)
 		}
 	}
 }
@@ -76,15 +82,19 @@ func TestEachUnitHasItsLargestPrice(t *testing.T) {
 
 func TestUnitsReadAsTheyAreWritten(t *testing.T) {
 	for _, u := range units {
-		if again, err := ParseUnit(u.String()); err != nil || again != u {
-			t.Errorf("%v reads as %v, %v", u, again, err)
+		if again, err := ParseUnit(u.String()); err != nil {
+			t.Errorf("%v reads: got the error %v, want none", u, err)
+		} else if again != u {
+			t.Errorf("%v reads: again: got %v, want %v", u, again, u)
 		}
 	}
-	if u, err := ParseUnit(""); err != nil || u != Token {
-		t.Errorf("no unit reads as %v, %v", u, err)
+	if u, err := ParseUnit(""); err != nil {
+		t.Errorf("got the error %v, want none", err)
+	} else if u != Token {
+		t.Errorf("no unit reads: got %v, want %v", u, Token)
 	}
 	if u, err := ParseUnit("per_token"); !errors.Is(err, ErrUnit) {
-		t.Errorf("per_token reads as %v, %v", u, err)
+		t.Errorf("per_token reads as %v: got the error %v, want %v", u, err, ErrUnit)
 	}
 }
 
@@ -92,7 +102,7 @@ func TestCountsAreImagesOrAudioOnlyInTheirUnit(t *testing.T) {
 	counts := Tokens{Prompt: 1500, Completion: 3}
 	for unit, want := range map[Unit][2]int64{Token: {0, 0}, Image: {3, 0}, AudioMinute: {0, 1500}} {
 		if got := [2]int64{unit.Images(counts), unit.AudioMS(counts)}; got != want {
-			t.Errorf("%v counts %v of %+v, want %v", unit, got, counts, want)
+			t.Errorf("%v counts: got %v of %+v, want %v", unit, got, counts, want)
 		}
 	}
 }
@@ -112,8 +122,13 @@ func TestPricesAreReadToTheUnitsLastDecimal(t *testing.T) {
 		{Image, "9223372.036854775", 9_223_372_036_854_775_000, "9223372.036854775"},
 	} {
 		got, err := c.unit.ParseRate(c.text)
-		if err != nil || got != c.want || c.unit.Price(got) != c.told {
-			t.Errorf("%q %v is %d (%s), %v; want %d", c.text, c.unit, got, c.unit.Price(got), err, c.want)
+		switch {
+		case err != nil:
+			t.Errorf("got the error %v, want none", err)
+		case got != c.want:
+			t.Errorf("c.unit.ParseRate(c.text): got %d, want %d, with %q", got, c.want, c.text)
+		case c.unit.Price(got) != c.told:
+			t.Errorf("c.unit.Price(got): got %q, want %q", c.unit.Price(got), c.told)
 		}
 	}
 	for unit, text := range map[Unit]string{Token: "0.0000001", Image: "0.0000000001", AudioMinute: "9223372.036854776"} {
@@ -122,7 +137,7 @@ func TestPricesAreReadToTheUnitsLastDecimal(t *testing.T) {
 		}
 	}
 	if got := Image.Number(40_000_000_000); got != 0.04 {
-		t.Errorf("four cents are %v", got)
+		t.Errorf("four cents: got %v, want 0.04", got)
 	}
 }
 
@@ -137,8 +152,10 @@ func FuzzParseRate(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if again, err := u.ParseRate(u.Price(v)); err != nil || again != v {
-			t.Errorf("%q → %d → %q → %d, %v", s, v, u.Price(v), again, err)
+		if again, err := u.ParseRate(u.Price(v)); err != nil {
+			t.Errorf("%q →: got the error %v, want none", s, err)
+		} else if again != v {
+			t.Errorf("%q →: again: got %d, want %d, with %q", s, again, v, u.Price(v))
 		}
 		if u != Token && v%picoPerNano != 0 {
 			t.Errorf("%q is %d pico-USD, a part of a nano-USD", s, v)
@@ -149,8 +166,11 @@ func FuzzParseRate(f *testing.F) {
 func mustRate(t *testing.T, u Unit, s string) PicoUSD {
 	t.Helper()
 	p, err := u.ParseRate(s)
-	if err != nil || p > math.MaxInt64/2 {
-		t.Fatalf("%q %v: %d, %v", s, u, p, err)
+	if err != nil {
+		t.Fatalf("%q %v: got the error %v, want none", s, u, err)
+	}
+	if p > math.MaxInt64/2 {
+		t.Fatalf("%q %v: u.ParseRate(s): got %d, want at most %d", s, u, p, math.MaxInt64/2)
 	}
 	return p
 }

@@ -143,7 +143,7 @@ func TestAProcessThatIsToldToStopSaysSoBeforeItStopsListening(t *testing.T) {
 	<-entered
 	cancel()
 	if got := <-health; got != grpc_health_v1.HealthCheckResponse_NOT_SERVING {
-		t.Errorf("health is %v", got)
+		t.Errorf("health: got %v, want %v", got, grpc_health_v1.HealthCheckResponse_NOT_SERVING)
 	}
 	unwatch() // gRPC waits for open calls
 	if err := n.Ready(t.Context()); err == nil {
@@ -168,7 +168,7 @@ func TestAProcessThatIsToldToStopSaysSoBeforeItStopsListening(t *testing.T) {
 		t.Error(err)
 	}
 	if got := strings.Join(order.lines, ","); got != "request,service" {
-		t.Errorf("order of the stop: %s", got)
+		t.Errorf(`order of the stop: got %q, want "request,service"`, got)
 	}
 }
 
@@ -215,7 +215,7 @@ func TestAProcessThatFailsSaysThatItIsNotReadyWhileItStops(t *testing.T) {
 	err := n.Run(t.Context(),
 		Extra{First: []serve.Part{{Name: "fragile", Run: func(context.Context) error { return broken }}}})
 	if !errors.Is(err, broken) {
-		t.Errorf("ended with %v", err)
+		t.Errorf("got the error %v, want %v", err, broken)
 	}
 }
 
@@ -235,15 +235,20 @@ func TestWhatCannotWorkIsFoundBeforeTheStart(t *testing.T) {
 	} {
 		cfg := loopback()
 		change(&cfg)
-		if err := cfg.Check(deskSpec()); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q is not said in: %v", want, err)
+		if err := cfg.Check(deskSpec()); err == nil {
+			t.Errorf("%q is not: got no error, want one", want)
+		} else if !strings.Contains(err.Error(), want) {
+			t.Errorf("%q is not: got the error %q, want %q in it", want, err, want)
 		}
 	}
 	hub := Spec{Name: ProviderHub}
 	cfg := DefaultConfig()
 	cfg.GRPCAddr, cfg.TLS = "0.0.0.0:0", good
-	if err := cfg.Check(hub); err == nil || !strings.Contains(err.Error(), "grpc_advertise") {
-		t.Errorf("a hub that listens everywhere tells gateways nothing to dial: %v", err)
+	if err := cfg.Check(hub); err == nil {
+		t.Error("a hub that listens everywhere tells gateways nothing to dial: got no error, want one")
+	} else if !strings.Contains(err.Error(), "grpc_advertise") {
+		t.Errorf(`a hub that listens everywhere tells gateways nothing to dial: got the error %q, want "grpc_advertise" in `+
+			`it`, err)
 	}
 }
 
@@ -259,18 +264,21 @@ func TestServicesOfOneProcessAreCalledWithoutASocket(t *testing.T) {
 		t.Error(err)
 	}
 	if got := n.DispatchAddress(); got != InProcess {
-		t.Errorf("others would reach it at %s", got)
+		t.Errorf("others would reach: got %q, want %q", got, InProcess)
 	}
-	if hub, err := newNode(t, DefaultConfig(), Spec{Name: ProviderHub}).Hub(ProviderHub, InProcess); err != nil ||
-		hub == nil {
-		t.Errorf("its own hub: %v", err)
+	if hub, err := newNode(t, DefaultConfig(), Spec{Name: ProviderHub}).Hub(ProviderHub, InProcess); err != nil {
+		t.Errorf("its own hub: got the error %v, want none", err)
+	} else if hub == nil {
+		t.Error("its own hub: hub: got nil, want a value")
 	}
 }
 
 func TestAPeerThatIsNamedNowhereIsAFault(t *testing.T) {
 	n := newNode(t, DefaultConfig(), deskSpec())
-	if _, err := n.Peer(Router); err == nil || !strings.Contains(err.Error(), Router) {
-		t.Errorf("got %v", err)
+	if _, err := n.Peer(Router); err == nil {
+		t.Error("got no error, want one")
+	} else if !strings.Contains(err.Error(), Router) {
+		t.Errorf("got the error %q, want %q in it", err, Router)
 	}
 	if _, err := n.Hub(ProviderHub, "10.1.2.3:1"); err == nil {
 		t.Error("a hub off the machine is dialled in the clear")
@@ -308,8 +316,10 @@ func TestAnAddressInUseIsSaidAtOnceWithItsSetting(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := New(cfg, tel, deskSpec()); err == nil || !strings.Contains(err.Error(), "grpc_addr") {
-		t.Errorf("got %v", err)
+	if _, err := New(cfg, tel, deskSpec()); err == nil {
+		t.Error("got no error, want one")
+	} else if !strings.Contains(err.Error(), "grpc_addr") {
+		t.Errorf(`got the error %q, want "grpc_addr" in it`, err)
 	}
 }
 
@@ -373,21 +383,31 @@ func TestTheExitCodeTellsABadConfigurationFromAFailure(t *testing.T) {
 		}}
 		code := run(ctx, "svc", test.args, test.env, p, &out, &errs)
 		cancel()
-		if test.name == "print" && (!strings.Contains(out.String(), "admin_addr: 127.0.0.1:0 # SVC_METRICS_ADDR") ||
-			strings.Contains(out.String(), "hunter2")) {
-			t.Errorf("printed: %s", out.String())
+		if test.name == "print" && !strings.Contains(out.String(), "admin_addr: 127.0.0.1:0 # SVC_METRICS_ADDR") {
+			t.Errorf(`printed: out: got %q, want "admin_addr: 127.0.0.1:0 # SVC_METRICS_ADDR" in it, where test.name == "print"`,
+				out.String())
+		} else if test.name == "print" && strings.Contains(out.String(), "hunter2") {
+			t.Errorf(`printed: out: got %q, want it without "hunter2", where test.name == "print"`, out.String())
 		}
-		if code != test.code || !strings.Contains(errs.String(), test.says) {
-			t.Errorf("%s: exit %d, %q", test.name, code, errs.String())
+		if code != test.code {
+			t.Errorf("%s: exit: got %d, want %d", test.name, code, test.code)
+		} else if !strings.Contains(errs.String(), test.says) {
+			t.Errorf("%s: errs: got %q, want %q in it", test.name, errs.String(), test.says)
 		}
 	}
 }
 
 func TestPeersAreReadFromText(t *testing.T) {
 	var p Peers
-	if err := p.UnmarshalText([]byte("router=127.0.0.1:1|127.0.0.1:2,catalog=dns:///catalog:9000")); err != nil ||
-		len(p[Router]) != 2 || p[Router][1] != "127.0.0.1:2" || p[Catalog][0] != "dns:///catalog:9000" {
-		t.Errorf("%v %v", p, err)
+	switch err := p.UnmarshalText([]byte("router=127.0.0.1:1|127.0.0.1:2,catalog=dns:///catalog:9000")); {
+	case err != nil:
+		t.Errorf("got the error %v, want none", err)
+	case len(p[Router]) != 2:
+		t.Errorf("len(p[Router]): got %d, want 2, in %v", len(p[Router]), p)
+	case p[Router][1] != "127.0.0.1:2":
+		t.Errorf(`p[Router][1]: got %q, want "127.0.0.1:2"`, p[Router][1])
+	case p[Catalog][0] != "dns:///catalog:9000":
+		t.Errorf(`p[Catalog][0]: got %q, want "dns:///catalog:9000"`, p[Catalog][0])
 	}
 	for _, text := range []string{"", "router", "router=", "=127.0.0.1:1", "router=a,router=b"} {
 		if err := new(Peers).UnmarshalText([]byte(text)); err == nil {
@@ -400,8 +420,10 @@ func TestEveryCallerOfThisProcessIsEnforced(t *testing.T) {
 	n := newNode(t, loopback(), deskSpec(),
 		Spec{Name: Router, Callers: serve.Callers{"svc.router.v1.RouterService": {Catalog}}})
 	callers := n.callers()
-	if len(callers) != 2 || callers["svc.router.v1.RouterService"][0] != Catalog {
-		t.Errorf("%v", callers)
+	if len(callers) != 2 {
+		t.Errorf("len(callers): got %d, want 2, in %v", len(callers), callers)
+	} else if callers["svc.router.v1.RouterService"][0] != Catalog {
+		t.Errorf("callers[…][0]: got %q, want %q", callers["svc.router.v1.RouterService"][0], Catalog)
 	}
 }
 

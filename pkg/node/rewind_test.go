@@ -60,12 +60,19 @@ func TestRewindIsDoneAsTheServiceItselfAndRefusesWhatItCannotDo(t *testing.T) {
 	since, early := begun.Format(time.RFC3339Nano), begun.Add(-time.Hour).Format(time.RFC3339)
 
 	code, out, errs := try(billing, settings, "-since", since)
-	if code != 0 || !strings.Contains(out, "USAGE: 3 messages") || !strings.Contains(out, "RECEIPTS: 0 messages") {
-		t.Errorf("billing-ledger: got exit %d, %q %q", code, out, errs)
+	switch {
+	case code != 0:
+		t.Errorf("billing-ledger: got exit %d, %q %q: code: got %d, want 0", code, out, errs, code)
+	case !strings.Contains(out, "USAGE: 3 messages"):
+		t.Errorf(`billing-ledger: got exit %d, %q %q: out: got %q, want "USAGE: 3 messages" in it`, code, out, errs, out)
+	case !strings.Contains(out, "RECEIPTS: 0 messages"):
+		t.Errorf(`billing-ledger: got exit %d, %q %q: out: got %q, want "RECEIPTS: 0 messages" in it`, code, out, errs, out)
 	}
-	if code, out, errs := try(settlement, settings, "-since", since, "-stream", "USAGE"); code != 0 ||
-		out != "USAGE: 3 messages since "+begun.UTC().Format(time.RFC3339Nano)+" are delivered again\n" {
-		t.Errorf("settlement: got exit %d, %q %q", code, out, errs)
+	if code, out, errs := try(settlement, settings, "-since", since, "-stream", "USAGE"); code != 0 {
+		t.Errorf("settlement: got exit %d, %q %q: code: got %d, want 0", code, out, errs, code)
+	} else if wanted := "USAGE: 3 messages since " + begun.UTC().Format(time.RFC3339Nano) +
+		" are delivered again\n"; out != wanted {
+		t.Errorf("settlement: got exit %d, %q %q: out: got %q, want %q", code, out, errs, out, wanted)
 	}
 	if code, out, errs := try(billing, settings, "-since", early); code != 2 || out != "" ||
 		!strings.Contains(errs, "its oldest message is of ") {
@@ -83,7 +90,9 @@ func TestRewindIsDoneAsTheServiceItselfAndRefusesWhatItCannotDo(t *testing.T) {
 			t.Errorf("%v: got exit %d, %q, want the usage", args, code, errs)
 		}
 	}
-	if code, _, errs := try(billing, nil, "-since", since); code != 2 || !strings.Contains(errs, "nats_url") {
-		t.Errorf("without settings: got exit %d, %q", code, errs)
+	if code, _, errs := try(billing, nil, "-since", since); code != 2 {
+		t.Errorf("without settings: got exit: got %d, want 2", code)
+	} else if !strings.Contains(errs, "nats_url") {
+		t.Errorf(`without settings: errs: got %q, want "nats_url" in it`, errs)
 	}
 }

@@ -61,17 +61,28 @@ func TestScanChunkFindsWhatIsDelivered(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := mustScan(t, tc.doc)
-			if c.ContentBytes != tc.bytes || c.HasContent != tc.content || c.FinishCount != tc.finish {
-				t.Errorf("bytes %d, content %v, finish %d", c.ContentBytes, c.HasContent, c.FinishCount)
+			switch {
+			case c.ContentBytes != tc.bytes:
+				t.Errorf("bytes: got %d, want %d", c.ContentBytes, tc.bytes)
+			case c.HasContent != tc.content:
+				t.Errorf("c.HasContent: got %t, want %t", c.HasContent, tc.content)
+			case c.FinishCount != tc.finish:
+				t.Errorf("c.FinishCount: got %d, want %d", c.FinishCount, tc.finish)
 			}
 			if (c.Tokens > 0) != (tc.bytes > 0) {
-				t.Errorf("%d tokens for %d bytes", c.Tokens, tc.bytes)
+				t.Errorf("tokens for %d bytes: c.Tokens > 0: got %t, want %t", tc.bytes, c.Tokens > 0, tc.bytes > 0)
 			}
 			var tally Tally
 			again, err := tally.Scan([]byte(tc.doc))
-			if err != nil || again.ContentBytes != c.ContentBytes || tally.ContentBytes != c.ContentBytes ||
-				again.Finished != c.Finished {
-				t.Errorf("a tally sees %+v, %v", again, err)
+			switch {
+			case err != nil:
+				t.Errorf("got the error %v, want none", err)
+			case again.ContentBytes != c.ContentBytes:
+				t.Errorf("a tally sees: again.ContentBytes: got %d, want %d", again.ContentBytes, c.ContentBytes)
+			case tally.ContentBytes != c.ContentBytes:
+				t.Errorf("tally.ContentBytes: got %d, want %d", tally.ContentBytes, c.ContentBytes)
+			case again.Finished != c.Finished:
+				t.Errorf("a tally sees: again.Finished: got %d, want %d", again.Finished, c.Finished)
 			}
 		})
 	}
@@ -81,21 +92,40 @@ func TestScanChunkFindsSpans(t *testing.T) {
 	doc := `{"id":"chatcmpl-1","model":"m\"x","choices":[{"index":63,"delta":{},"finish_reason":"tool_calls"}],"usage":null,"error":null}`
 	c := mustScan(t, doc)
 	of := func(s jsonscan.Span) string { return string(s.Of([]byte(doc))) }
-	if of(c.ID) != `"chatcmpl-1"` || of(c.Model) != `"m\"x"` || of(c.FinishReason) != `"tool_calls"` ||
-		of(c.UsageSpan) != "null" {
-		t.Errorf("%+v", c)
+	if got := of(c.ID); got != `"chatcmpl-1"` {
+		t.Errorf("of(c.ID): got %q, want %q", got, `"chatcmpl-1"`)
+	} else if got := of(c.Model); got != `"m\"x"` {
+		t.Errorf("of(c.Model): got %q, want %q", got, `"m\"x"`)
+	} else if got := of(c.FinishReason); got != `"tool_calls"` {
+		t.Errorf("of(c.FinishReason): got %q, want %q", got, `"tool_calls"`)
+	} else if got := of(c.UsageSpan); got != "null" {
+		t.Errorf(`of(c.UsageSpan): got %q, want "null"`, got)
 	}
-	if c.Error.Found() || c.Usage.State != UsageAbsent || !c.HasChoices || c.Choices != 1 || c.Finished != 1<<63 ||
-		c.FinishedChoices() != 1 {
-		t.Errorf("%+v", c)
+	if c.Error.Found() {
+		t.Error("c.Error.Found(): got true, want false")
+	} else if c.Usage.State != UsageAbsent {
+		t.Errorf("c.Usage.State: got %v, want %v", c.Usage.State, UsageAbsent)
+	} else if !c.HasChoices {
+		t.Error("c.HasChoices: got false, want true")
+	} else if c.Choices != 1 {
+		t.Errorf("c.Choices: got %d, want 1", c.Choices)
+	} else if c.Finished != 1<<63 {
+		t.Errorf("c.Finished: got %d, want 1<<63", c.Finished)
+	} else if got := c.FinishedChoices(); got != 1 {
+		t.Errorf("c.FinishedChoices(): got %d, want 1", got)
 	}
 	failed := `{"error":{"message":"x"},"choices":[]}`
 	if c := mustScan(t, failed); string(c.Error.Of([]byte(failed))) != `{"message":"x"}` || c.UsageOnly() {
 		t.Errorf("%+v", c)
 	}
-	if c := mustScan(t,
-		`{"data":[{"url":"a"},{"url":"b"}],"usage":{"input_tokens":3,"output_tokens":4,"total_tokens":7}}`); c.DataItems != 2 || c.UsageOnly() || c.Usage.CompletionTokens != 4 {
-		t.Errorf("%+v", c)
+	switch c := mustScan(t,
+		`{"data":[{"url":"a"},{"url":"b"}],"usage":{"input_tokens":3,"output_tokens":4,"total_tokens":7}}`); {
+	case c.DataItems != 2:
+		t.Errorf("c.DataItems: got %d, want 2", c.DataItems)
+	case c.UsageOnly():
+		t.Errorf("c.UsageOnly(): got true, want false, with %+v", c)
+	case c.Usage.CompletionTokens != 4:
+		t.Errorf("c.Usage.CompletionTokens: got %d, want 4", c.Usage.CompletionTokens)
 	}
 }
 
@@ -121,7 +151,7 @@ func TestScanRefusesTextThatParsersWouldSeeDifferently(t *testing.T) {
 		`{"error":1,"error":null}`,
 	} {
 		if _, err := ScanChunk([]byte(doc)); !errors.Is(err, ErrDuplicateKey) {
-			t.Errorf("%s: %v", doc, err)
+			t.Errorf("%s: got the error %v, want %v", doc, err, ErrDuplicateKey)
 		}
 	}
 }
@@ -132,14 +162,29 @@ func TestScanCompletionReadsWholeAnswers(t *testing.T) {
 		{"index":1,"message":{"role":"assistant","content":null,"tool_calls":[{"id":"a","type":"function","function":{"name":"f","arguments":"{}"}}]},"finish_reason":"tool_calls"}],
 		"usage":{"prompt_tokens":3,"completion_tokens":4,"total_tokens":7}}`
 	c, err := ScanCompletion([]byte(doc))
-	if err != nil || c.ContentBytes != 8 || c.FinishCount != 2 || c.Finished != 3 || c.Usage.State != UsageValid ||
-		!c.HasContent || c.UsageOnly() {
-		t.Errorf("%+v, %v", c, err)
+	switch {
+	case err != nil:
+		t.Errorf("got the error %v, want none", err)
+	case c.ContentBytes != 8:
+		t.Errorf("c.ContentBytes: got %d, want 8", c.ContentBytes)
+	case c.FinishCount != 2:
+		t.Errorf("c.FinishCount: got %d, want 2", c.FinishCount)
+	case c.Finished != 3:
+		t.Errorf("c.Finished: got %d, want 3", c.Finished)
+	case c.Usage.State != UsageValid:
+		t.Errorf("c.Usage.State: got %v, want %v", c.Usage.State, UsageValid)
+	case !c.HasContent:
+		t.Error("c.HasContent: got false, want true")
+	case c.UsageOnly():
+		t.Errorf("c.UsageOnly(): got true, want false, with %+v", c)
 	}
-	if c, err := ScanCompletion(
-		[]byte(`{"choices":[{"index":0,"message":{"content":""},"finish_reason":""}]}`)); err != nil || c.HasContent ||
-		c.FinishCount != 0 {
-		t.Errorf("an empty answer has content: %+v, %v", c, err)
+	switch c, err := ScanCompletion([]byte(`{"choices":[{"index":0,"message":{"content":""},"finish_reason":""}]}`)); {
+	case err != nil:
+		t.Errorf("an empty answer has content: got the error %v, want none", err)
+	case c.HasContent:
+		t.Error("an empty answer has content: c.HasContent: got true, want false")
+	case c.FinishCount != 0:
+		t.Errorf("an empty answer has content: c.FinishCount: got %d, want 0", c.FinishCount)
 	}
 }
 
@@ -163,13 +208,13 @@ func TestRewriteReplacesModelAndDropsUsage(t *testing.T) {
 	} {
 		c := mustScan(t, tc.in)
 		if got := string(NewRewrite("a/b", true).Append(nil, []byte(tc.in), &c)); got != tc.dropped {
-			t.Errorf("%s without usage: %s, want %s", tc.in, got, tc.dropped)
+			t.Errorf("%s without usage: got %s, want %s", tc.in, got, tc.dropped)
 		}
 		if got := string(NewRewrite("a/b", false).Append([]byte("data: "), []byte(tc.in), &c)); got != "data: "+tc.kept {
-			t.Errorf("%s with usage: %s, want %s", tc.in, got, tc.kept)
+			t.Errorf("%s with usage: got %s, want %s", tc.in, got, tc.kept)
 		}
 		if got := string(NewRewrite("", false).Append(nil, []byte(tc.in), &c)); got != tc.in {
-			t.Errorf("%s untouched: %s", tc.in, got)
+			t.Errorf("%s untouched: got %q, want %q", tc.in, got, tc.in)
 		}
 	}
 }
@@ -185,7 +230,7 @@ func TestUsageOnlyChunksAreTold(t *testing.T) {
 	} {
 		c := mustScan(t, doc)
 		if c.UsageOnly() != want {
-			t.Errorf("%s: %v", doc, c.UsageOnly())
+			t.Errorf("%s: got %t, want %t", doc, c.UsageOnly(), want)
 		}
 	}
 }
@@ -193,7 +238,7 @@ func TestUsageOnlyChunksAreTold(t *testing.T) {
 func TestTooManyModelMembersAreRefused(t *testing.T) {
 	doc := `{` + strings.Repeat(`"model":"x",`, maxEdits+1) + `"choices":[]}`
 	if _, err := ScanChunk([]byte(doc)); !errors.Is(err, ErrDuplicateKey) {
-		t.Error(err)
+		t.Errorf("got the error %v, want %v", err, ErrDuplicateKey)
 	}
 }
 
@@ -213,7 +258,7 @@ func TestScanChunkAllocatesNothing(t *testing.T) {
 		}
 		out = rewrite.Append(out[:0], doc, &c)
 	}); n != 0 {
-		t.Errorf("%v allocations per chunk", n)
+		t.Errorf("allocations per chunk: got %v, want 0", n)
 	}
 }
 
@@ -233,8 +278,11 @@ func TestTallyIsIndifferentToFragments(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if want := 2 * EstimateTokens([]byte(text)); tally.Tokens != want || tally.ContentBytes != int64(2*len(text)) {
-			t.Errorf("fragments of %d: %d tokens, want %d; %d bytes", size, tally.Tokens, want, tally.ContentBytes)
+		if want := 2 * EstimateTokens([]byte(text)); tally.Tokens != want {
+			t.Errorf("fragments of %d: tokens: tally.Tokens: got %d, want %d", size, tally.Tokens, want)
+		} else if tally.ContentBytes != int64(2*len(text)) {
+			t.Errorf("fragments of %d: tokens: tally.ContentBytes: got %d, want %d", size, tally.ContentBytes,
+				int64(2*len(text)))
 		}
 	}
 }
@@ -247,8 +295,16 @@ func TestTallyBoundsItsCounters(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if len(tally.accounts) > maxCounters || tally.FinishCount != 6 || tally.FinishedChoices() != 1 {
-		t.Errorf("%d counters, %d finished, %d distinct", len(tally.accounts), tally.FinishCount, tally.FinishedChoices())
+	switch {
+	case len(tally.accounts) > maxCounters:
+		t.Errorf("%d counters, %d finished, %d distinct: len(tally.accounts): got %d, want at most %d", len(tally.accounts),
+			tally.FinishCount, tally.FinishedChoices(), len(tally.accounts), maxCounters)
+	case tally.FinishCount != 6:
+		t.Errorf("%d counters, %d finished, %d distinct: tally.FinishCount: got %d, want 6", len(tally.accounts),
+			tally.FinishCount, tally.FinishedChoices(), tally.FinishCount)
+	case tally.FinishedChoices() != 1:
+		t.Errorf("%d counters, %d finished, %d distinct: tally.FinishedChoices(): got %d, want 1", len(tally.accounts),
+			tally.FinishCount, tally.FinishedChoices(), tally.FinishedChoices())
 	}
 }
 
@@ -276,8 +332,10 @@ func TestTallyTakesTheLastUsage(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if tally.Usage.State != tc.state || tally.Usage.CompletionTokens != tc.out {
-			t.Errorf("%s: %+v", name, tally.Usage)
+		if tally.Usage.State != tc.state {
+			t.Errorf("%s: tally.Usage.State: got %v, want %v", name, tally.Usage.State, tc.state)
+		} else if tally.Usage.CompletionTokens != tc.out {
+			t.Errorf("%s: tally.Usage.CompletionTokens: got %d, want %d", name, tally.Usage.CompletionTokens, tc.out)
 		}
 	}
 }
@@ -305,8 +363,13 @@ func FuzzScanChunkAndRewrite(f *testing.F) {
 			if !json.Valid(doc) {
 				t.Fatal("accepted what is not JSON")
 			}
-			if c.ContentBytes < 0 || c.Tokens < 0 || c.ContentBytes > 3*int64(len(doc)) {
-				t.Fatalf("%d bytes, %d tokens", c.ContentBytes, c.Tokens)
+			switch {
+			case c.ContentBytes < 0:
+				t.Fatalf("c.ContentBytes: got %d, want at least 0", c.ContentBytes)
+			case c.Tokens < 0:
+				t.Fatalf("c.Tokens: got %d, want at least 0", c.Tokens)
+			case c.ContentBytes > 3*int64(len(doc)):
+				t.Fatalf("c.ContentBytes: got %d, want at most %d", c.ContentBytes, 3*int64(len(doc)))
 			}
 			out := NewRewrite("new/model", true).Append(nil, doc, &c)
 			checkRewritten(t, doc, out)
@@ -326,7 +389,7 @@ func checkRewritten(t *testing.T, in, out []byte) {
 			switch {
 			case jsonscan.EqualFold(name, "usage"):
 				if &doc[0] == &out[0] {
-					t.Fatalf("usage is left in %q", out)
+					t.Fatalf("usage is left: got %v, want any but %v, with %q", &doc[0], &out[0], out)
 				}
 			case jsonscan.EqualFold(name, "model"):
 				if &doc[0] == &out[0] && string(m.Value.Of(doc)) != `"new/model"` {
@@ -340,7 +403,7 @@ func checkRewritten(t *testing.T, in, out []byte) {
 	}
 	before, after := walk(in), walk(out)
 	if fmt.Sprint(before) != fmt.Sprint(after) {
-		t.Fatalf("%q became %q", in, out)
+		t.Fatalf("fmt.Sprint(after): got %q, want %q, with %q", fmt.Sprint(after), fmt.Sprint(before), in)
 	}
 }
 

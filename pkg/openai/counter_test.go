@@ -11,11 +11,11 @@ import (
 func TestEstimateIsNeverZeroForText(t *testing.T) {
 	for _, text := range []string{" ", "\n", "a", "\\", "\xff", "é", "\xe4", `\u00`, "\u200b"} {
 		if n := EstimateTokens([]byte(text)); n < 1 {
-			t.Errorf("%q: %d", text, n)
+			t.Errorf("%q: got %d, want at least 1", text, n)
 		}
 	}
 	if n := EstimateTokens(nil); n != 0 {
-		t.Errorf("nothing is %d tokens", n)
+		t.Errorf("nothing: got %d, want 0", n)
 	}
 }
 
@@ -27,11 +27,11 @@ func TestEstimateReadsEscapesAsWhatTheyStandFor(t *testing.T) {
 		}
 		plain, inner := EstimateTokens([]byte(text)), EstimateTokens(escaped[1:len(escaped)-1])
 		if plain != inner {
-			t.Errorf("%q: %d plain, %d escaped", text, plain, inner)
+			t.Errorf("%q: got %d, want %d", text, plain, inner)
 		}
 	}
 	if a, b := EstimateTokens([]byte("😀日")), EstimateTokens([]byte(`\ud83d\ude00\u65E5`)); a != b {
-		t.Errorf("%d plain, %d escaped", a, b)
+		t.Errorf(`EstimateTokens([]byte("😀日")): got %d, want %d`, a, b)
 	}
 }
 
@@ -55,7 +55,7 @@ func TestEstimateCannotBeEvadedByUnusualText(t *testing.T) {
 		"Cyrillic":        {strings.Repeat("привет мир ", 50), 150},
 	} {
 		if n := EstimateTokens([]byte(tc.text)); n < tc.min {
-			t.Errorf("%s: %d tokens, want at least %d", name, n, tc.min)
+			t.Errorf("%s: got %d tokens, want at least %d", name, n, tc.min)
 		}
 	}
 }
@@ -67,15 +67,18 @@ func FuzzCounterIsIndifferentToCuts(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text []byte, a, b uint16) {
 		want := EstimateTokens(text)
-		if len(text) > 0 && want < 1 || want > 3*len(text) {
-			t.Fatalf("%d tokens for %d bytes", want, len(text))
+		if len(text) > 0 && want < 1 {
+			t.Fatalf("want: got %d, want at least 1, where len(text) > 0", want)
+		}
+		if want > 3*len(text) {
+			t.Fatalf("3*len(text): got %d, want at least %d", 3*len(text), want)
 		}
 		var letters, pieces Counter
 		for _, piece := range split(text, 1) {
 			before := letters.Tokens()
 			letters.Write(piece)
 			if letters.Tokens() < before {
-				t.Fatalf("%q: the count fell from %d to %d", text, before, letters.Tokens())
+				t.Fatalf("letters.Tokens(): got %d, want at least %d, with %q", letters.Tokens(), before, text)
 			}
 		}
 		i, j := int(a)%(len(text)+1), int(b)%(len(text)+1)
@@ -83,13 +86,25 @@ func FuzzCounterIsIndifferentToCuts(f *testing.F) {
 		pieces.Write(text[:i])
 		pieces.Write(text[i:j])
 		pieces.Write(text[j:])
-		if letters.Tokens() != want || pieces.Tokens() != want {
-			t.Fatalf("%q: %d whole, %d by letter, %d cut at %d and %d", text, want, letters.Tokens(), pieces.Tokens(), i, j)
+		if letters.Tokens() != want {
+			t.Fatalf("%q: %d whole, %d by letter, %d cut at %d and %d: letters.Tokens(): got %d, want %d", text, want,
+				letters.Tokens(), pieces.Tokens(), i, j, letters.Tokens(), want)
+		}
+		if pieces.Tokens() != want {
+			t.Fatalf("%q: %d whole, %d by letter, %d cut at %d and %d: pieces.Tokens(): got %d, want %d", text, want,
+				letters.Tokens(), pieces.Tokens(), i, j, pieces.Tokens(), want)
 		}
 		_, bound := EstimateAndBound(text)
-		if letters.Bound() != bound || pieces.Bound() != bound || bound < want {
-			t.Fatalf("%q: bound of %d whole, %d by letter, %d cut at %d and %d; the estimate is %d", text, bound,
-				letters.Bound(), pieces.Bound(), i, j, want)
+		switch {
+		case letters.Bound() != bound:
+			t.Fatalf("%q: bound of %d whole, %d by letter, %d cut at %d and %d; the estimate is %d: letters.Bound(): got %d, "+
+				"want %d", text, bound, letters.Bound(), pieces.Bound(), i, j, want, letters.Bound(), bound)
+		case pieces.Bound() != bound:
+			t.Fatalf("%q: bound of %d whole, %d by letter, %d cut at %d and %d; the estimate is %d: pieces.Bound(): got %d, "+
+				"want %d", text, bound, letters.Bound(), pieces.Bound(), i, j, want, pieces.Bound(), bound)
+		case bound < want:
+			t.Fatalf("%q: bound of %d whole, %d by letter, %d cut at %d and %d; the estimate is %d: bound: got %d, want at "+
+				"least %d", text, bound, letters.Bound(), pieces.Bound(), i, j, want, bound, want)
 		}
 		if utf8.Valid(text) && bytes.IndexByte(text, '\\') < 0 && want > 3*utf8.RuneCount(text) {
 			t.Fatalf("%d tokens for %d runes", want, utf8.RuneCount(text))

@@ -11,17 +11,21 @@ func TestAppendErrorHasItsShape(t *testing.T) {
 	e := Error{Status: 400, Message: "no \"x\"\n", Type: TypeInvalidRequest, Param: "messages[0]", Code: "invalid_value"}
 	if got, want := string(AppendError(nil, e, "r1")),
 		`{"error":{"message":"no \"x\"\n","type":"invalid_request_error","param":"messages[0]","code":"invalid_value"},"request_id":"r1"}`; got != want {
-		t.Errorf("got %s", got)
+		t.Errorf(`AppendError(nil, e, "r1"): got %q, want %q`, got, want)
 	}
 	if got, want := string(AppendError([]byte("x"), Error{Message: "m", Type: TypeServer}, "")),
 		`x{"error":{"message":"m","type":"server_error","param":null,"code":null}}`; got != want {
-		t.Errorf("got %s", got)
+		t.Errorf("AppendError(…): got %q, want %q", got, want)
 	}
 	// Some clients recognise an error in a stream by this prefix alone.
 	event := string(AppendErrorEvent(nil, e, "r1"))
-	if !strings.HasPrefix(event, `data: {"error":{`) || !strings.HasSuffix(event, "}\n\n") ||
-		strings.Count(event, "\n") != 2 {
-		t.Errorf("got %q", event)
+	switch {
+	case !strings.HasPrefix(event, `data: {"error":{`):
+		t.Errorf("event: got %q, want the prefix %q", event, `data: {"error":{`)
+	case !strings.HasSuffix(event, "}\n\n"):
+		t.Errorf("event: got %q, want the suffix %q", event, "}\n\n")
+	case strings.Count(event, "\n") != 2:
+		t.Errorf("strings.Count(…): got %d, want 2", strings.Count(event, "\n"))
 	}
 }
 
@@ -61,7 +65,7 @@ func TestParseErrorReadsEveryDialect(t *testing.T) {
 		`{"error":{"message":"a\u0000\u0085b"}}`:              {Message: "ab"},
 	} {
 		if got := ParseError([]byte(body)); got != want {
-			t.Errorf("%q: %+v, want %+v", body, got, want)
+			t.Errorf("%q: got %+v, want %+v", body, got, want)
 		}
 	}
 }
@@ -71,9 +75,15 @@ func TestParseErrorIsBounded(t *testing.T) {
 	for _, body := range []string{long, `{"error":"` + long + `"}`, `{"error":{"message":"` + long + `","code":"` + long +
 		`","type":"` + long + `"}}`} {
 		e := ParseError([]byte(body))
-		if len(e.Message) > MaxErrorMessage || len(e.Message) < MaxErrorMessage-1 || !utf8.ValidString(e.Message) ||
-			len(e.Code) > maxErrorField || len(e.Type) > maxErrorField {
-			t.Errorf("message of %d bytes, code of %d, type of %d", len(e.Message), len(e.Code), len(e.Type))
+		switch {
+		case len(e.Message) > MaxErrorMessage || len(e.Message) < MaxErrorMessage-1:
+			t.Errorf("message: got %d, want at most %d and at least %d", len(e.Message), MaxErrorMessage, MaxErrorMessage-1)
+		case !utf8.ValidString(e.Message):
+			t.Error("utf8.ValidString(e.Message): got false, want true")
+		case len(e.Code) > maxErrorField:
+			t.Errorf("len(e.Code): got %d, want at most %d", len(e.Code), maxErrorField)
+		case len(e.Type) > maxErrorField:
+			t.Errorf("len(e.Type): got %d, want at most %d", len(e.Type), maxErrorField)
 		}
 	}
 }
@@ -81,7 +91,7 @@ func TestParseErrorIsBounded(t *testing.T) {
 func TestErrorsComeBack(t *testing.T) {
 	e := Error{Message: "m", Type: TypeNotFound, Param: "p", Code: "model_not_found"}
 	if got := ParseError(AppendError(nil, e, "r")); got != e {
-		t.Errorf("%+v", got)
+		t.Errorf(`ParseError(AppendError(nil, e, "r")): got %+v, want %+v`, got, e)
 	}
 }
 
@@ -92,9 +102,15 @@ func FuzzParseError(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
 		e := ParseError(body)
-		if len(e.Message) > MaxErrorMessage || !utf8.ValidString(e.Message) ||
-			strings.ContainsAny(e.Message, "\x00\r\n\x1b") || len(e.Code) > maxErrorField {
-			t.Fatalf("%+v", e)
+		switch {
+		case len(e.Message) > MaxErrorMessage:
+			t.Fatalf("len(e.Message): got %d, want at most %d, in %+v", len(e.Message), MaxErrorMessage, e)
+		case !utf8.ValidString(e.Message):
+			t.Fatal("utf8.ValidString(e.Message): got false, want true")
+		case strings.ContainsAny(e.Message, "\x00\r\n\x1b"):
+			t.Fatal("strings.ContainsAny(…): got true, want false")
+		case len(e.Code) > maxErrorField:
+			t.Fatalf("len(e.Code): got %d, want at most %d, in %+v", len(e.Code), maxErrorField, e)
 		}
 		if out := AppendError(nil, e, "r"); !json.Valid(out) {
 			t.Fatalf("%q", out)

@@ -24,9 +24,17 @@ func TestEmbeddingsCountOnlyVectors(t *testing.T) {
 		`{"data":[{"embe\u0064ding":[1]}]}`:     {1, 1, 3},
 	} {
 		c, err := ScanEmbeddings([]byte(doc))
-		if err != nil || c.Items != want.items || c.DataItems != want.all || c.ContentBytes != want.bytes ||
-			c.HasContent != (want.items > 0) {
-			t.Errorf("%s: %d of %d, %d bytes, %v", doc, c.Items, c.DataItems, c.ContentBytes, err)
+		switch {
+		case err != nil:
+			t.Errorf("%s: got the error %v, want none", doc, err)
+		case c.Items != want.items:
+			t.Errorf("%s: c.Items: got %d, want %d", doc, c.Items, want.items)
+		case c.DataItems != want.all:
+			t.Errorf("%s: c.DataItems: got %d, want %d", doc, c.DataItems, want.all)
+		case c.ContentBytes != want.bytes:
+			t.Errorf("%s: c.ContentBytes: got %d, want %d", doc, c.ContentBytes, want.bytes)
+		case c.HasContent != (want.items > 0):
+			t.Errorf("%s: c.HasContent: got %t, want %t", doc, c.HasContent, want.items > 0)
 		}
 	}
 }
@@ -51,8 +59,13 @@ func TestVectorsThatNoClientCanReadAreNone(t *testing.T) {
 		`[0.` + strings.Repeat("3", 60) + `,-1]`: true,
 	} {
 		c, err := ScanEmbeddings([]byte(`{"data":[{"embedding":` + vector + `}]}`))
-		if err != nil || c.DataItems != 1 || (c.Items == 1) != reads {
-			t.Errorf("%s: %d of %d, %v", vector, c.Items, c.DataItems, err)
+		switch {
+		case err != nil:
+			t.Errorf("%s: got the error %v, want none", vector, err)
+		case c.DataItems != 1:
+			t.Errorf("%s: c.DataItems: got %d, want 1", vector, c.DataItems)
+		case (c.Items == 1) != reads:
+			t.Errorf("%s: c.Items == 1: got %t, want %t", vector, c.Items == 1, reads)
 		}
 	}
 }
@@ -69,8 +82,15 @@ func TestImagesCountOnlyWhatHoldsOne(t *testing.T) {
 		`{"data":[{"embedding":[1]}]}`: {0, 1, 0},
 	} {
 		c, err := ScanImages([]byte(doc))
-		if err != nil || c.Items != want.items || c.DataItems != want.all || c.ContentBytes != want.bytes {
-			t.Errorf("%s: %d of %d, %d bytes, %v", doc, c.Items, c.DataItems, c.ContentBytes, err)
+		switch {
+		case err != nil:
+			t.Errorf("%s: got the error %v, want none", doc, err)
+		case c.Items != want.items:
+			t.Errorf("%s: c.Items: got %d, want %d", doc, c.Items, want.items)
+		case c.DataItems != want.all:
+			t.Errorf("%s: c.DataItems: got %d, want %d", doc, c.DataItems, want.all)
+		case c.ContentBytes != want.bytes:
+			t.Errorf("%s: c.ContentBytes: got %d, want %d", doc, c.ContentBytes, want.bytes)
 		}
 	}
 }
@@ -89,7 +109,7 @@ func TestWhatIsDeliveredStandsOnce(t *testing.T) {
 		`{"error":null,"error":{"message":"x"},"text":""}`: ScanTranscription,
 	} {
 		if _, err := scan([]byte(doc)); !errors.Is(err, ErrDuplicateKey) {
-			t.Errorf("%s: %v", doc, err)
+			t.Errorf("%s: got the error %v, want %v", doc, err, ErrDuplicateKey)
 		}
 	}
 }
@@ -107,9 +127,18 @@ func TestEventsTellTheirTypeAndContent(t *testing.T) {
 		`{"type":7,"delta":{"text":"x"},"data":[{"url":"x"}],"url":""}`:       {"", "", 0, 0},
 	} {
 		c, err := ScanEvent([]byte(doc))
-		if err != nil || string(c.Type.Of([]byte(doc))) != want.kind || string(c.Text.Of([]byte(doc))) != want.text ||
-			c.Items != want.items || c.ContentBytes != want.bytes || c.HasContent != (want.bytes > 0) {
-			t.Errorf("%s: %+v %v", doc, c, err)
+		if err != nil {
+			t.Errorf("%s: got the error %v, want none", doc, err)
+		} else if found := string(c.Type.Of([]byte(doc))); found != want.kind {
+			t.Errorf("%s: c.Type.Of([]byte(doc)): got %q, want %q", doc, found, want.kind)
+		} else if found := string(c.Text.Of([]byte(doc))); found != want.text {
+			t.Errorf("%s: c.Text.Of([]byte(doc)): got %q, want %q", doc, found, want.text)
+		} else if c.Items != want.items {
+			t.Errorf("%s: c.Items: got %d, want %d", doc, c.Items, want.items)
+		} else if c.ContentBytes != want.bytes {
+			t.Errorf("%s: c.ContentBytes: got %d, want %d", doc, c.ContentBytes, want.bytes)
+		} else if c.HasContent != (want.bytes > 0) {
+			t.Errorf("%s: c.HasContent: got %t, want %t", doc, c.HasContent, want.bytes > 0)
 		}
 	}
 }
@@ -133,8 +162,10 @@ func TestAnswersOfOtherKindsAreRestored(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := string(r.Append(nil, []byte(c.doc), &chunk)); got != c.want || r.Leaves(&chunk) != (c.doc == c.want) {
-			t.Errorf("%s becomes %s, left as it is: %v", c.doc, got, r.Leaves(&chunk))
+		if got := string(r.Append(nil, []byte(c.doc), &chunk)); got != c.want {
+			t.Errorf("%s: r.Append(nil, []byte(c.doc), &chunk): got %q, want %q", c.doc, got, c.want)
+		} else if r.Leaves(&chunk) != (c.doc == c.want) {
+			t.Errorf("%s: r.Leaves(&chunk): got %t, want %t", c.doc, r.Leaves(&chunk), c.doc == c.want)
 		}
 	}
 }
@@ -160,17 +191,26 @@ func FuzzScanMedia(f *testing.F) {
 			if !json.Valid(doc) {
 				t.Fatalf("%s: accepted what is not JSON", name)
 			}
-			if c.Items < 0 || name != "event" && c.Items > c.DataItems || c.ContentBytes < 0 ||
-				c.ContentBytes > 3*int64(len(doc)) || c.Items > 0 && c.ContentBytes == 0 {
-				t.Fatalf("%s: %d of %d items, %d bytes", name, c.Items, c.DataItems, c.ContentBytes)
+			switch {
+			case c.Items < 0:
+				t.Fatalf("%s: c.Items: got %d, want at least 0", name, c.Items)
+			case name != "event" && c.Items > c.DataItems:
+				t.Fatalf(`%s: c.Items: got %d, want at most %d, where name != "event"`, name, c.Items, c.DataItems)
+			case c.ContentBytes < 0 || c.ContentBytes > 3*int64(len(doc)):
+				t.Fatalf("%s: c.ContentBytes: got %d, want 0 to %d", name, c.ContentBytes, 3*int64(len(doc)))
+			case c.Items > 0 && c.ContentBytes == 0:
+				t.Fatalf("%s: c.ContentBytes: got 0, want any but 0, where c.Items > 0", name)
 			}
 			if n := reference(doc, name); n >= 0 && n != c.Items {
 				t.Fatalf("%s: %d items, a parser sees %d", name, c.Items, n)
 			}
 			r := NewRewrite("new/model", false)
 			out := r.Append(nil, doc, &c)
-			if !json.Valid(out) || r.Leaves(&c) != (string(out) == string(doc)) && !strings.Contains(string(doc), "new") {
-				t.Fatalf("%s: %s becomes %s", name, doc, out)
+			if !json.Valid(out) {
+				t.Fatalf("%s: json.Valid(out): got false, want true, with %s", name, out)
+			}
+			if r.Leaves(&c) != (string(out) == string(doc)) && !strings.Contains(string(doc), "new") {
+				t.Fatalf(`%s: doc: got %q, want "new" in it, with %s`, name, string(doc), out)
 			}
 		}
 	})

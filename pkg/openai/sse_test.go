@@ -98,15 +98,19 @@ func TestSSEReaderRefusesAnEventAboveItsBound(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for _, size := range []int{1, 7, len(feed)} {
 				events, err := collect(t, 100, split([]byte(feed), size)...)
-				if !errors.Is(err, ErrEventTooLarge) || len(events) != 0 {
-					t.Errorf("pieces of %d: %d events, %v", size, len(events), err)
+				if !errors.Is(err, ErrEventTooLarge) {
+					t.Errorf("pieces of %d: got the error %v, want %v", size, err, ErrEventTooLarge)
+				} else if len(events) != 0 {
+					t.Errorf("pieces of %d: len(events): got %d, want 0", size, len(events))
 				}
 			}
 		})
 	}
 	comments := strings.Repeat(": keep-alive\n\n", 100_000) + "data: a\n\n"
-	if events, err := collect(t, 100, split([]byte(comments), 1000)...); err != nil || len(events) != 1 {
-		t.Errorf("comments between events count: %d events, %v", len(events), err)
+	if events, err := collect(t, 100, split([]byte(comments), 1000)...); err != nil {
+		t.Errorf("comments between events count: got the error %v, want none", err)
+	} else if len(events) != 1 {
+		t.Errorf("comments between events count: len(events): got %d, want 1", len(events))
 	}
 }
 
@@ -118,12 +122,14 @@ func TestSSEReaderKeepsNoMoreThanBoundAndPiece(t *testing.T) {
 		r.Feed(line)
 		r.Next()
 		if cap(r.own) > 4*bound {
-			t.Fatalf("buffer grew to %d", cap(r.own))
+			t.Fatalf("buffer grew: got %d, want at most %d", cap(r.own), 4*bound)
 		}
 	}
 	r.Feed(line)
-	if _, ok := r.Next(); ok || !errors.Is(r.Err(), ErrEventTooLarge) {
-		t.Error("the error does not stick")
+	if _, ok := r.Next(); ok {
+		t.Error("the error does not stick: ok of r.Next(): got true, want false")
+	} else if got := r.Err(); !errors.Is(got, ErrEventTooLarge) {
+		t.Errorf("the error does not stick: r.Err(): got the error %v, want %v", got, ErrEventTooLarge)
 	}
 }
 
@@ -142,14 +148,16 @@ func TestSSEReaderAllocatesNothingForContiguousEvents(t *testing.T) {
 			}
 		}
 	}); n != 0 {
-		t.Errorf("%v allocations per frame", n)
+		t.Errorf("allocations per frame: got %v, want 0", n)
 	}
 }
 
 func TestSSEReaderIsLinearInLineEnds(t *testing.T) {
 	feed := bytes.Repeat([]byte{'\r'}, 8<<20)
-	if events, err := collect(t, 0, feed); err != nil || len(events) != 0 {
-		t.Errorf("%d events, %v", len(events), err)
+	if events, err := collect(t, 0, feed); err != nil {
+		t.Errorf("got the error %v, want none", err)
+	} else if len(events) != 0 {
+		t.Errorf("len(events): got %d, want 0", len(events))
 	}
 }
 
@@ -162,12 +170,14 @@ func TestSSEStreamReadsAnyReader(t *testing.T) {
 	} {
 		s := NewSSEStream(from, 0)
 		for _, want := range []string{"a", "b", "[DONE]"} {
-			if e, err := s.Next(); err != nil || string(e.Data) != want {
-				t.Errorf("%s: %q, %v; want %q", name, e.Data, err, want)
+			if e, err := s.Next(); err != nil {
+				t.Errorf("%s: got the error %v, want none", name, err)
+			} else if string(e.Data) != want {
+				t.Errorf("%s: e.Data: got %q, want %q", name, string(e.Data), want)
 			}
 		}
 		if _, err := s.Next(); !errors.Is(err, io.EOF) {
-			t.Errorf("%s: end is %v", name, err)
+			t.Errorf("%s: got the error %v, want %v", name, err, io.EOF)
 		}
 	}
 	broken := NewSSEStream(io.MultiReader(strings.NewReader("data: a\n\ndata: b"), iotest.ErrReader(io.ErrUnexpectedEOF)),
@@ -176,7 +186,8 @@ func TestSSEStreamReadsAnyReader(t *testing.T) {
 		t.Fatal(err)
 	}
 	if e, err := broken.Next(); !errors.Is(err, io.ErrUnexpectedEOF) {
-		t.Errorf("a cut event was given: %q, %v", e.Data, err)
+		t.Errorf("a cut event was given: got the error %v, want %v, with %q (e.Data is %q)", err, io.ErrUnexpectedEOF, e.Data,
+			e.Data)
 	}
 }
 
@@ -185,12 +196,17 @@ func TestAppendEventReadsBack(t *testing.T) {
 		wire := AppendEvent(nil, []byte(data))
 		want := strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(data)
 		got, err := collect(t, 0, wire)
-		if err != nil || len(got) != 1 || got[0].data != want {
-			t.Errorf("%q became %+v, %v", data, got, err)
+		switch {
+		case err != nil:
+			t.Errorf("%q: got the error %v, want none", data, err)
+		case len(got) != 1:
+			t.Errorf("%q: len(got): got %d, want 1, in %+v", data, len(got), got)
+		case got[0].data != want:
+			t.Errorf("%q: got[0].data: got %q, want %q", data, got[0].data, want)
 		}
 	}
 	if got := string(AppendDone(AppendEvent(nil, []byte("{}")))); got != "data: {}\n\ndata: [DONE]\n\n" {
-		t.Errorf("got %q", got)
+		t.Errorf("AppendDone(…): got %q, want %q", got, "data: {}\n\ndata: [DONE]\n\n")
 	}
 }
 
@@ -215,8 +231,11 @@ func FuzzSSEReaderIsIndifferentToCuts(f *testing.F) {
 		want, wantErr := collect(t, bound, feed)
 		check := func(pieces ...[]byte) {
 			got, err := collect(t, bound, pieces...)
-			if !equalEvents(got, want) || !errors.Is(err, wantErr) {
-				t.Fatalf("cut: %+v, %v; whole: %+v, %v", got, err, want, wantErr)
+			if !equalEvents(got, want) {
+				t.Fatalf("cut: equalEvents(got, want): got false, want true, with %+v", got)
+			}
+			if !errors.Is(err, wantErr) {
+				t.Fatalf("cut: got the error %v, want %v", err, wantErr)
 			}
 		}
 		check(split(bytes.Clone(feed), 1)...)
@@ -241,11 +260,18 @@ func TestMemoryOfALargeEventIsGivenBack(t *testing.T) {
 		}
 		feed(event[:3<<20])
 		if n := r.Buffered(); n != 3<<20 {
-			t.Errorf("%s: %d bytes wait", name, n)
+			t.Errorf("%s: bytes wait: got %d, want 3<<20", name, n)
 		}
 		feed(event[3<<20:] + "data: y\n\ndata: half")
-		if events != 2 || r.Buffered() != len("data: half") || cap(r.own) > keepBuffer || cap(r.joined) > keepBuffer {
-			t.Errorf("%s: %d events, %d bytes wait in %d and %d", name, events, r.Buffered(), cap(r.own), cap(r.joined))
+		switch {
+		case events != 2:
+			t.Errorf("%s: events: got %d, want 2", name, events)
+		case r.Buffered() != len("data: half"):
+			t.Errorf("%s: r.Buffered(): got %d, want %d", name, r.Buffered(), len("data: half"))
+		case cap(r.own) > keepBuffer:
+			t.Errorf("%s: cap(r.own): got %d, want at most %d", name, cap(r.own), keepBuffer)
+		case cap(r.joined) > keepBuffer:
+			t.Errorf("%s: cap(r.joined): got %d, want at most %d", name, cap(r.joined), keepBuffer)
 		}
 	}
 }
@@ -254,11 +280,21 @@ func TestOfALargeNameLittleIsKept(t *testing.T) {
 	r := SSEReader{MaxEvent: 8 << 20}
 	r.Feed([]byte("event: " + strings.Repeat("x", 4<<20) + "\ndata: y\n\nevent: short\ndata: half"))
 	event, ok := r.Next()
-	if !ok || string(event.Name) != strings.Repeat("x", 65) {
-		t.Errorf("a name of %d bytes, %v", len(event.Name), ok)
+	if !ok {
+		t.Error("ok of r.Next(): got false, want true")
+	} else if string(event.Name) != strings.Repeat("x", 65) {
+		t.Errorf("event.Name: got %q, want %q", string(event.Name), strings.Repeat("x", 65))
 	}
-	if _, ok := r.Next(); ok || cap(r.name) > 1<<10 || cap(r.own) > keepBuffer {
-		t.Errorf("%d bytes are kept for names, %d for what waits", cap(r.name), cap(r.own))
+	switch _, ok := r.Next(); {
+	case ok:
+		t.Errorf("%d bytes are kept for names, %d for what waits: ok of r.Next(): got true, want false", cap(r.name),
+			cap(r.own))
+	case cap(r.name) > 1<<10:
+		t.Errorf("%d bytes are kept for names, %d for what waits: cap(r.name): got %d, want at most 1<<10", cap(r.name),
+			cap(r.own), cap(r.name))
+	case cap(r.own) > keepBuffer:
+		t.Errorf("%d bytes are kept for names, %d for what waits: cap(r.own): got %d, want at most %d", cap(r.name),
+			cap(r.own), cap(r.own), keepBuffer)
 	}
 }
 
@@ -267,15 +303,24 @@ func TestBufferedCountsJoinedLinesToo(t *testing.T) {
 	line := "data: " + strings.Repeat("x", 1<<20) + "\n"
 	r.Feed([]byte(line + line))
 	_, ok := r.Next()
-	if n := r.Buffered(); ok || n < 4<<20 {
-		t.Errorf("%d bytes are held of 2 MiB and their joined copy", n)
+	if n := r.Buffered(); ok {
+		t.Error("bytes held of 2 MiB and their joined copy: ok of r.Next(): got true, want false")
+	} else if n < 4<<20 {
+		t.Errorf("bytes held of 2 MiB and their joined copy: r.Buffered(): got %d, want at least 4<<20", n)
 	}
 	r.Feed([]byte("\n"))
-	if event, ok := r.Next(); !ok || len(event.Data) != 2<<20+1 || r.Buffered() < len(event.Data) {
-		t.Errorf("the event of %d bytes is not counted: %d, %v", len(event.Data), r.Buffered(), ok)
+	switch event, ok := r.Next(); {
+	case !ok:
+		t.Error("ok of r.Next(): got false, want true")
+	case len(event.Data) != 2<<20+1:
+		t.Errorf("the event: got %d, want 2<<20+1", len(event.Data))
+	case r.Buffered() < len(event.Data):
+		t.Errorf("r.Buffered(): got %d, want at least %d", r.Buffered(), len(event.Data))
 	}
-	if _, ok := r.Next(); ok || r.Buffered() != 0 {
-		t.Errorf("%d bytes are held of nothing", r.Buffered())
+	if _, ok := r.Next(); ok {
+		t.Error("bytes held of nothing: ok of r.Next(): got true, want false")
+	} else if r.Buffered() != 0 {
+		t.Errorf("bytes held of nothing: r.Buffered(): got %d, want 0", r.Buffered())
 	}
 }
 

@@ -60,16 +60,29 @@ func TestUsageIsJudged(t *testing.T) {
 		"nothing": {``, UsageAbsurd, UsageNotObject},
 	} {
 		u := ParseUsage([]byte(tc.raw))
-		if u.State != tc.state || u.Reason != tc.reason {
-			t.Errorf("%s: %v %q, want %v %q", name, u.State, u.Reason, tc.state, tc.reason)
+		if u.State != tc.state {
+			t.Errorf("%s: u.State: got %v, want %v", name, u.State, tc.state)
+		} else if u.Reason != tc.reason {
+			t.Errorf("%s: u.Reason: got %q, want %q", name, u.Reason, tc.reason)
 		}
 	}
 }
 
 func TestUsageTellsZeroFromSilence(t *testing.T) {
 	u := ParseUsage([]byte(`{"prompt_tokens":3,"completion_tokens":0,"prompt_tokens_details":{"cached_tokens":0}}`))
-	if !u.HasPrompt || !u.HasCompletion || u.HasTotal || !u.HasCached || u.HasReasoning || u.TotalTokens != 3 {
-		t.Errorf("%+v", u)
+	switch {
+	case !u.HasPrompt:
+		t.Error("u.HasPrompt: got false, want true")
+	case !u.HasCompletion:
+		t.Error("u.HasCompletion: got false, want true")
+	case u.HasTotal:
+		t.Error("u.HasTotal: got true, want false")
+	case !u.HasCached:
+		t.Error("u.HasCached: got false, want true")
+	case u.HasReasoning:
+		t.Error("u.HasReasoning: got true, want false")
+	case u.TotalTokens != 3:
+		t.Errorf("u.TotalTokens: got %d, want 3", u.TotalTokens)
 	}
 }
 
@@ -77,12 +90,14 @@ func TestUsageTellsZeroFromSilence(t *testing.T) {
 func TestUsageTwiceInOneAnswer(t *testing.T) {
 	c := mustScan(t,
 		`{"choices":[],"usage":{"prompt_tokens":1,"completion_tokens":2},"usage":{"prompt_tokens":1,"completion_tokens":900}}`)
-	if c.Usage.State != UsageAbsurd || c.Usage.Reason != UsageDuplicate {
-		t.Errorf("%+v", c.Usage)
+	if c.Usage.State != UsageAbsurd {
+		t.Errorf("c.Usage.State: got %v, want %v", c.Usage.State, UsageAbsurd)
+	} else if c.Usage.Reason != UsageDuplicate {
+		t.Errorf("c.Usage.Reason: got %q, want %q", c.Usage.Reason, UsageDuplicate)
 	}
 	c = mustScan(t, `{"choices":[],"usage":null,"usage":{"prompt_tokens":1,"completion_tokens":2}}`)
 	if c.Usage.State != UsageAbsurd {
-		t.Errorf("%+v", c.Usage)
+		t.Errorf("c.Usage.State: got %v, want %v", c.Usage.State, UsageAbsurd)
 	}
 }
 
@@ -95,15 +110,26 @@ func FuzzParseUsage(f *testing.F) {
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		u := ParseUsage(raw)
 		if (u.State == UsageAbsurd) != (u.Reason != "") {
-			t.Fatalf("%v with reason %q", u.State, u.Reason)
+			t.Fatalf("u.State == UsageAbsurd: got %t, want %t", u.State == UsageAbsurd, u.Reason != "")
 		}
 		if u.State != UsageValid {
 			return
 		}
-		if !json.Valid(raw) || u.PromptTokens < 0 || u.CompletionTokens < 0 ||
-			u.TotalTokens != u.PromptTokens+u.CompletionTokens ||
-			u.CachedTokens > u.PromptTokens || u.ReasoningTokens > u.CompletionTokens || u.TotalTokens > 2*maxTokens {
-			t.Fatalf("%q is valid: %+v", raw, u)
+		switch {
+		case !json.Valid(raw):
+			t.Fatalf("json.Valid(raw): got false, want true, with %q", raw)
+		case u.PromptTokens < 0:
+			t.Fatalf("u.PromptTokens: got %d, want at least 0, with %q", u.PromptTokens, raw)
+		case u.CompletionTokens < 0:
+			t.Fatalf("u.CompletionTokens: got %d, want at least 0, with %q", u.CompletionTokens, raw)
+		case u.TotalTokens != u.PromptTokens+u.CompletionTokens:
+			t.Fatalf("u.TotalTokens: got %d, want %d, with %q", u.TotalTokens, u.PromptTokens+u.CompletionTokens, raw)
+		case u.CachedTokens > u.PromptTokens:
+			t.Fatalf("u.CachedTokens: got %d, want at most %d, with %q", u.CachedTokens, u.PromptTokens, raw)
+		case u.ReasoningTokens > u.CompletionTokens:
+			t.Fatalf("u.ReasoningTokens: got %d, want at most %d, with %q", u.ReasoningTokens, u.CompletionTokens, raw)
+		case u.TotalTokens > 2*maxTokens:
+			t.Fatalf("u.TotalTokens: got %d, want at most %d, with %q", u.TotalTokens, 2*maxTokens, raw)
 		}
 	})
 }

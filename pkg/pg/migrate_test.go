@@ -28,7 +28,7 @@ func TestConcurrentMigrationsOfOneDatabaseApplyEachVersionOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	if versions != 1 {
-		t.Errorf("version 1 was applied %d times", versions)
+		t.Errorf("version 1 was applied: got %d, want 1", versions)
 	}
 }
 
@@ -121,8 +121,10 @@ func TestFailedMigrationLeavesNothingOfItself(t *testing.T) {
 	}
 	var exists bool
 	err := pgtest.Open(t, url, schema, "").QueryRow(t.Context(), "SELECT to_regclass('half') IS NOT NULL").Scan(&exists)
-	if err != nil || exists {
-		t.Errorf("half of the migration is there: %v, %v", exists, err)
+	if err != nil {
+		t.Errorf("half of the migration is there: got the error %v, want none", err)
+	} else if exists {
+		t.Error("half of the migration is there: exists: got true, want false")
 	}
 }
 

@@ -97,7 +97,7 @@ func TestOpenSetsTheSession(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got != want {
-			t.Errorf("%s = %q, want %q", setting, got, want)
+			t.Errorf("%s: got %q, want %q", setting, got, want)
 		}
 	}
 	var now time.Time
@@ -105,18 +105,20 @@ func TestOpenSetsTheSession(t *testing.T) {
 		t.Fatal(err)
 	}
 	if now.Location() != time.UTC {
-		t.Errorf("timestamps are scanned in %v, want UTC", now.Location())
+		t.Errorf("timestamps are scanned: got %v, want UTC", now.Location())
 	}
 	if got := pool.Config().MaxConns; got != 3 {
-		t.Errorf("MaxConns = %d, want 3", got)
+		t.Errorf("MaxConns: got %d, want 3", got)
 	}
 }
 
 func TestStatementTimeoutDefaultsToTenSeconds(t *testing.T) {
 	pool := pgtest.Pool(t, schema, role, migrations())
 	var got string
-	if err := pool.QueryRow(t.Context(), "SHOW statement_timeout").Scan(&got); err != nil || got != "10s" {
-		t.Errorf("statement_timeout = %q, %v; want 10s", got, err)
+	if err := pool.QueryRow(t.Context(), "SHOW statement_timeout").Scan(&got); err != nil {
+		t.Errorf("got the error %v, want none", err)
+	} else if got != "10s" {
+		t.Errorf(`statement_timeout: got %q, want "10s"`, got)
 	}
 }
 
@@ -132,14 +134,19 @@ func TestErrorsNeverShowTheURL(t *testing.T) {
 		_, openErr := pg.Open(t.Context(), pg.Config{URL: url, Schema: schema})
 		migrateErr := pg.Migrate(t.Context(), url, schema, role, migrations())
 		for _, err := range []error{openErr, migrateErr} {
-			if err == nil || strings.Contains(err.Error(), password) || strings.Contains(err.Error(), url) {
-				t.Errorf("error %v for a bad URL", err)
+			switch {
+			case err == nil:
+				t.Error("error: got no error, want one")
+			case strings.Contains(err.Error(), password):
+				t.Errorf("error: got the error %q, want it without %q", err, password)
+			case strings.Contains(err.Error(), url):
+				t.Errorf("error: got the error %q, want it without %q", err, url)
 			}
 		}
 	}
 	cfg := pg.Config{URL: urls[0], Schema: schema}
 	if text := fmt.Sprintf("%v %+v %#v %s", cfg, cfg, cfg, cfg); strings.Contains(text, password) {
-		t.Errorf("a printed Config shows the password: %s", text)
+		t.Errorf("a printed Config shows the password: got %q, want it without %q", text, password)
 	}
 }
 
@@ -177,15 +184,32 @@ func TestConstraintErrorsAreToldApart(t *testing.T) {
 		t.Fatal(err)
 	}
 	twice, negative := insert("a", 1), insert("b", -1)
-	if !pg.IsUnique(twice, "items_name_key") || !pg.IsUnique(twice, "") || pg.IsUnique(twice, "other") ||
-		pg.IsCheck(twice, "") {
-		t.Errorf("unique violation not recognised: %v", twice)
+	switch {
+	case !pg.IsUnique(twice, "items_name_key"):
+		t.Errorf(`unique violation not recognised: pg.IsUnique(twice, "items_name_key"): got false, want true, with the `+
+			`error %v`, twice)
+	case !pg.IsUnique(twice, ""):
+		t.Errorf(`unique violation not recognised: pg.IsUnique(twice, ""): got false, want true, with the error %v`, twice)
+	case pg.IsUnique(twice, "other"):
+		t.Errorf(`unique violation not recognised: pg.IsUnique(twice, "other"): got true, want false, with the error %v`,
+			twice)
+	case pg.IsCheck(twice, ""):
+		t.Errorf(`unique violation not recognised: pg.IsCheck(twice, ""): got true, want false, with the error %v`, twice)
 	}
-	if !pg.IsCheck(negative, "items_amount_check") || pg.IsCheck(negative, "other") || pg.IsUnique(negative, "") {
-		t.Errorf("check violation not recognised: %v", negative)
+	switch {
+	case !pg.IsCheck(negative, "items_amount_check"):
+		t.Errorf("check violation not recognised: pg.IsCheck(…): got false, want true, with the error %v", negative)
+	case pg.IsCheck(negative, "other"):
+		t.Errorf(`check violation not recognised: pg.IsCheck(negative, "other"): got true, want false, with the error %v`,
+			negative)
+	case pg.IsUnique(negative, ""):
+		t.Errorf(`check violation not recognised: pg.IsUnique(negative, ""): got true, want false, with the error %v`,
+			negative)
 	}
-	if pg.IsUnique(nil, "") || pg.IsCheck(nil, "") {
-		t.Error("nil is taken for a violation")
+	if pg.IsUnique(nil, "") {
+		t.Error(`nil is taken for a violation: pg.IsUnique(nil, ""): got true, want false`)
+	} else if pg.IsCheck(nil, "") {
+		t.Error(`nil is taken for a violation: pg.IsCheck(nil, ""): got true, want false`)
 	}
 }
 

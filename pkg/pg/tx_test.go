@@ -57,11 +57,14 @@ func TestInTxRepeatsAfterASerializationFailure(t *testing.T) {
 		tries++
 		return readThenAdd(ctx, pool, tx, tries < 3)
 	})
-	if err != nil || tries != 3 {
-		t.Fatalf("tries = %d, err = %v; want success at the third", tries, err)
+	if err != nil {
+		t.Fatalf("got the error %v, want none", err)
+	}
+	if tries != 3 {
+		t.Fatalf("tries: got %d, want 3", tries)
 	}
 	if got := amountOf(t, pool); got != 102 {
-		t.Errorf("amount = %d, want 102: an update was lost", got)
+		t.Errorf("amount: got %d, want 102: an update was lost", got)
 	}
 }
 
@@ -72,11 +75,13 @@ func TestInTxGivesUpAfterFiveTries(t *testing.T) {
 		tries++
 		return readThenAdd(ctx, pool, tx, true)
 	})
-	if tries != maxTries || codeOf(err) != "40001" {
-		t.Errorf("tries = %d, err = %v; want %d and the last serialization failure", tries, err, maxTries)
+	if tries != maxTries {
+		t.Errorf("tries: got %d, want %d", tries, maxTries)
+	} else if found := codeOf(err); found != "40001" {
+		t.Errorf(`codeOf(err): got %q, want "40001"`, found)
 	}
 	if got := amountOf(t, pool); got != maxTries {
-		t.Errorf("amount = %d, want only the rivals' %d", got, maxTries)
+		t.Errorf("amount: got %d, want only the rivals' %d", got, maxTries)
 	}
 }
 
@@ -88,8 +93,10 @@ func TestInTxRepeatsNothingElse(t *testing.T) {
 		_, err := tx.Exec(ctx, "INSERT INTO items (name) VALUES ('a')")
 		return err
 	})
-	if tries != 1 || !pg.IsUnique(err, "items_name_key") {
-		t.Errorf("tries = %d, err = %v", tries, err)
+	if tries != 1 {
+		t.Errorf("tries: got %d, want 1", tries)
+	} else if !pg.IsUnique(err, "items_name_key") {
+		t.Errorf(`pg.IsUnique(err, "items_name_key"): got false, want true, with the error %v`, err)
 	}
 }
 
@@ -103,8 +110,10 @@ func TestInTxStopsRepeatingWhenTheContextEnds(t *testing.T) {
 		cancel()
 		return err
 	})
-	if tries != 1 || codeOf(err) != "40001" {
-		t.Errorf("tries = %d, err = %v", tries, err)
+	if tries != 1 {
+		t.Errorf("tries: got %d, want 1", tries)
+	} else if got := codeOf(err); got != "40001" {
+		t.Errorf(`codeOf(err): got %q, want "40001"`, got)
 	}
 }
 
@@ -117,7 +126,7 @@ func TestInTxRollsBackOnErrorAndPanic(t *testing.T) {
 	}
 	boom := errors.New("boom")
 	if err := pg.InTx(ctx, pool, pgx.TxOptions{}, func(tx pgx.Tx) error { add(tx); return boom }); !errors.Is(err, boom) {
-		t.Errorf("err = %v, want boom", err)
+		t.Errorf("err: got %v, want boom", err)
 	}
 	func() {
 		defer func() {
@@ -128,10 +137,10 @@ func TestInTxRollsBackOnErrorAndPanic(t *testing.T) {
 		_ = pg.InTx(ctx, pool, pgx.TxOptions{}, func(tx pgx.Tx) error { add(tx); panic("boom") })
 	}()
 	if got := amountOf(t, pool); got != 0 {
-		t.Errorf("amount = %d, want 0", got)
+		t.Errorf("amount: got %d, want 0", got)
 	}
 	if n := pool.Stat().AcquiredConns(); n != 0 {
-		t.Errorf("%d connections were not given back", n)
+		t.Errorf("connections not given back: got %d, want 0", n)
 	}
 }
 
@@ -162,7 +171,9 @@ func TestInTxRepeatsAfterADeadlock(t *testing.T) {
 	if err := errors.Join(run("a", "b", &triesA), <-other); err != nil {
 		t.Fatal(err)
 	}
-	if got := amountOf(t, pool); got != 2 || triesA+triesB < 3 {
-		t.Errorf("amount = %d after %d+%d tries, want 2 after a deadlock", got, triesA, triesB)
+	if got := amountOf(t, pool); got != 2 {
+		t.Errorf("amount = %d after %d+%d tries: amountOf(t, pool): got %d, want 2", got, triesA, triesB, got)
+	} else if triesA+triesB < 3 {
+		t.Errorf("amount = %d after %d+%d tries: triesA+triesB: got %d, want at least 3", got, triesA, triesB, triesA+triesB)
 	}
 }

@@ -30,7 +30,7 @@ func TestEachDatabaseIsItsOwnAndStartsEmpty(t *testing.T) {
 	for range 2 {
 		pool := pgtest.Pool(t, "notes", "notes_app", notes())
 		if n := count(t, pool); n != 0 {
-			t.Fatalf("a fresh database holds %d rows", n)
+			t.Fatalf("a fresh database holds: got %d, want 0", n)
 		}
 		if _, err := pool.Exec(t.Context(), "INSERT INTO notes VALUES ('x')"); err != nil {
 			t.Fatal(err)
@@ -48,7 +48,7 @@ func TestPoolIsTheApplicationAndOwnerIsNot(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := count(t, pool); n != 1 {
-		t.Errorf("the owner's row is not in the same database: %d", n)
+		t.Errorf("the owner's row is not in the same database: got %d, want 1", n)
 	}
 }
 
@@ -63,7 +63,12 @@ func TestDatabaseIsGoneWhenItsTestEnds(t *testing.T) {
 	var exists bool
 	err := pgtest.Open(t, pgtest.Server(t), "public", "").QueryRow(t.Context(),
 		"SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)", name).Scan(&exists)
-	if err != nil || exists || name == "" {
-		t.Errorf("database %q still there: %v, %v", name, exists, err)
+	switch {
+	case err != nil:
+		t.Errorf("got the error %v, want none", err)
+	case exists:
+		t.Error("exists: got true, want false")
+	case name == "":
+		t.Error(`database: got "", want some text`)
 	}
 }

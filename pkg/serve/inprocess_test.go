@@ -89,8 +89,10 @@ func TestMessagesInProcessAreNotShared(t *testing.T) {
 			t.Fatal(err)
 		}
 		scribble(server.kept)
-		if string(req.GetValue()) != "question" || string(resp.GetValue()) != "question" {
-			t.Errorf("asked %q, answered %q", req.GetValue(), resp.GetValue())
+		if string(req.GetValue()) != "question" {
+			t.Errorf(`asked: req.GetValue(): got %q, want "question"`, string(req.GetValue()))
+		} else if string(resp.GetValue()) != "question" {
+			t.Errorf(`resp.GetValue(): got %q, want "question"`, string(resp.GetValue()))
 		}
 	})
 	t.Run("stream", func(t *testing.T) {
@@ -116,11 +118,11 @@ func TestMessagesInProcessAreNotShared(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := stream.RecvMsg(&req); !errors.Is(err, io.EOF) {
-			t.Errorf("the stream ends with %v", err)
+			t.Errorf("the stream ends: got the error %v, want %v", err, io.EOF)
 		}
 		for i, want := range []string{"one", "two", "three"} {
 			if string(got[i].GetValue()) != want {
-				t.Errorf("message %d is %q", i, got[i].GetValue())
+				t.Errorf("message %d: got %q, want %q", i, string(got[i].GetValue()), want)
 			}
 		}
 	})
@@ -165,8 +167,14 @@ func TestATakenMessageIsWhole(t *testing.T) {
 	}
 	got.Fields["n"] = structpb.NewStringValue("changed")
 	data, err := proto.Marshal(got)
-	if err != nil || len(data) == 0 || want.GetFields()["n"].GetNumberValue() != 1.5 {
-		t.Errorf("%d bytes, %v; the sender has %v", len(data), err, want)
+	switch {
+	case err != nil:
+		t.Errorf("%d bytes, %v; the sender has %v: got the error %v, want none", len(data), err, want, err)
+	case len(data) == 0:
+		t.Errorf("%d bytes, %v; the sender has %v: len(data): got 0, want at least 1", len(data), err, want)
+	case want.GetFields()["n"].GetNumberValue() != 1.5:
+		t.Errorf(`%d bytes, %v; the sender has %v: want.GetFields()["n"].GetNumberValue(): got %v, want 1.5`, len(data), err,
+			want, want.GetFields()["n"].GetNumberValue())
 	}
 }
 

@@ -68,14 +68,25 @@ func TestARecordedCallHasASpanOnBothEnds(t *testing.T) {
 					make(ctx)
 					root.End()
 					above, below := named(spans, trace.SpanKindClient), named(spans, trace.SpanKindServer)
-					if above == nil || below == nil || above.Parent().SpanID() != root.SpanContext().SpanID() ||
-						below.Parent().SpanID() != above.SpanContext().SpanID() {
-						t.Fatalf("client %v, server %v", above, below)
+					switch {
+					case above == nil:
+						t.Fatal("client: got nil, want a value")
+					case below == nil:
+						t.Fatal("below: got nil, want a value")
+					case above.Parent().SpanID() != root.SpanContext().SpanID():
+						t.Fatalf("client: above.Parent().SpanID(): got %v, want %v", above.Parent().SpanID(), root.SpanContext().SpanID())
+					case below.Parent().SpanID() != above.SpanContext().SpanID():
+						t.Fatalf("below.Parent().SpanID(): got %v, want %v", below.Parent().SpanID(), above.SpanContext().SpanID())
 					}
 					for _, s := range []sdktrace.ReadOnlySpan{above, below} {
-						if s.Name() != method+call || text(s, "rpc.method") != method+call || text(s, "rpc.system.name") != "grpc" ||
-							text(s, "rpc.response.status_code") != code {
-							t.Errorf("%s says %v", s.Name(), s.Attributes())
+						if s.Name() != method+call {
+							t.Errorf("s.Name(): got %q, want %q", s.Name(), method+call)
+						} else if got := text(s, "rpc.method"); got != method+call {
+							t.Errorf(`text(s, "rpc.method"): got %q, want %q`, got, method+call)
+						} else if got := text(s, "rpc.system.name"); got != "grpc" {
+							t.Errorf(`text(s, "rpc.system.name"): got %q, want "grpc"`, got)
+						} else if got := text(s, "rpc.response.status_code"); got != code {
+							t.Errorf(`text(s, "rpc.response.status_code"): got %q, want %q`, got, code)
 						}
 						if answer != nil && text(s, "svc.reason") != "rate_limit_exceeded" {
 							t.Errorf("%s says %v", s.Name(), s.Attributes())
@@ -85,8 +96,10 @@ func TestARecordedCallHasASpanOnBothEnds(t *testing.T) {
 						}
 					}
 					// A caller's mistake is an error of the caller alone.
-					if failed := text(above, "error.type") != ""; failed != (answer != nil) || text(below, "error.type") != "" {
-						t.Errorf("client %v, server %v", above.Attributes(), below.Attributes())
+					if failed := text(above, "error.type") != ""; failed != (answer != nil) {
+						t.Errorf("failed: got %t, want %t", failed, answer != nil)
+					} else if got := text(below, "error.type"); got != "" {
+						t.Errorf(`text(below, "error.type"): got %q, want ""`, got)
 					}
 				})
 			}
@@ -107,7 +120,7 @@ func TestACallOutsideARecordedTraceHasNoSpan(t *testing.T) {
 		}
 	}
 	if got := spans.Ended(); len(got) != 0 {
-		t.Errorf("%d spans, the first %s", len(got), got[0].Name())
+		t.Errorf("len(got): got %d, want 0", len(got))
 	}
 }
 
@@ -126,8 +139,10 @@ func TestATracePassesThroughAProcessThatRecordsNone(t *testing.T) {
 		if _, err := grpc_health_v1.NewHealthClient(conn).Check(ctx, &grpc_health_v1.HealthCheckRequest{}); err != nil {
 			t.Fatal(err)
 		}
-		if seen.SpanID() != span.SpanContext().SpanID() || !seen.IsSampled() {
-			t.Errorf("%s: arrived as %v", name, seen)
+		if seen.SpanID() != span.SpanContext().SpanID() {
+			t.Errorf("%s: arrived: seen.SpanID(): got %v, want %v", name, seen.SpanID(), span.SpanContext().SpanID())
+		} else if !seen.IsSampled() {
+			t.Errorf("%s: arrived: seen.IsSampled(): got false, want true, with %v", name, seen)
 		}
 	}
 }
@@ -186,9 +201,15 @@ func TestTheLinesOfARequestAreFoundByItsIDInTheServiceThatIsCalled(t *testing.T)
 					t.Fatal(err)
 				}
 				var line map[string]any
-				if err := json.Unmarshal(out.Bytes(), &line); err != nil || line["request_id"] != want ||
-					line["trace_id"] != wantTrace {
-					t.Errorf("%s: with %q and trace %v the line is %s", name, id, wantTrace, &out)
+				switch err := json.Unmarshal(out.Bytes(), &line); {
+				case err != nil:
+					t.Errorf("%s: with %q and trace %v the line: got the error %v, want none", name, id, wantTrace, err)
+				case line["request_id"] != want:
+					t.Errorf(`%s: with %q and trace %v the line: line["request_id"]: got %v, want %v`, name, id, wantTrace,
+						line["request_id"], want)
+				case line["trace_id"] != wantTrace:
+					t.Errorf(`%s: with %q and trace %v the line: line["trace_id"]: got %v, want %v`, name, id, wantTrace,
+						line["trace_id"], wantTrace)
 				}
 			}
 		}
@@ -220,24 +241,31 @@ func TestBothEndsMeasureCallsByMethodAndCode(t *testing.T) {
 	for _, m := range all.ScopeMetrics[0].Metrics {
 		names = append(names, m.Name)
 		points := m.Data.(metricdata.Histogram[float64]).DataPoints
-		if len(points) != 1 || points[0].Count != 3 || !points[0].Attributes.Equals(&want) {
-			t.Errorf("%s: %+v", m.Name, points)
+		switch {
+		case len(points) != 1:
+			t.Errorf("%s: len(points): got %d, want 1, in %+v", m.Name, len(points), points)
+		case points[0].Count != 3:
+			t.Errorf("%s: points[0].Count: got %d, want 3", m.Name, points[0].Count)
+		case !points[0].Attributes.Equals(&want):
+			t.Errorf("%s: points[0].Attributes.Equals(&want): got false, want true", m.Name)
 		}
 	}
 	slices.Sort(names)
 	if !slices.Equal(names, []string{"rpc.client.call.duration", "rpc.server.call.duration"}) {
-		t.Errorf("metrics %v", names)
+		t.Errorf("metrics: got %q, want %q", names, []string{"rpc.client.call.duration", "rpc.server.call.duration"})
 	}
 }
 
 func TestEveryCodeHasItsNameByTheSpecification(t *testing.T) {
 	for code := codes.OK; code <= codes.Unauthenticated; code++ {
 		var back codes.Code
-		if err := back.UnmarshalJSON([]byte(`"` + codeName(code) + `"`)); err != nil || back != code {
-			t.Errorf("%v is written %s: %v", code, codeName(code), err)
+		if err := back.UnmarshalJSON([]byte(`"` + codeName(code) + `"`)); err != nil {
+			t.Errorf("got the error %v, want none", err)
+		} else if back != code {
+			t.Errorf("back: got %v, want %v, with %s", back, code, codeName(code))
 		}
 	}
 	if codeName(99) != "UNKNOWN" {
-		t.Errorf("an unknown code is written %s", codeName(99))
+		t.Errorf(`an unknown code is written: got %q, want "UNKNOWN"`, codeName(99))
 	}
 }

@@ -25,12 +25,13 @@ func TestConnectionsAreAcceptedAtAPace(t *testing.T) {
 			return time.Since(began)
 		}
 		if took := accept(1001); took < 1998*time.Millisecond || took > 2002*time.Millisecond {
-			t.Errorf("1,001 connections at 500 a second took %v", took)
+			t.Errorf("1,001 connections at 500 a second took: got %v, want %v to %v", took, 1998*time.Millisecond,
+				2002*time.Millisecond)
 		}
 		// A time in which nobody came is not made up for.
 		<-time.After(time.Minute)
 		if took := accept(501); took < 998*time.Millisecond || took > 1002*time.Millisecond {
-			t.Errorf("501 more took %v", took)
+			t.Errorf("501 more took: got %v, want %v to %v", took, 998*time.Millisecond, 1002*time.Millisecond)
 		}
 	})
 }
@@ -38,6 +39,6 @@ func TestConnectionsAreAcceptedAtAPace(t *testing.T) {
 func TestAPaceOfNothingIsNone(t *testing.T) {
 	lis := ready{}
 	if got := Pace(lis, 0); got != net.Listener(lis) {
-		t.Errorf("it is %T", got)
+		t.Errorf("Pace(lis, 0): got %v, want %v", got, net.Listener(lis))
 	}
 }

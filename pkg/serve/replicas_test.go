@@ -159,8 +159,10 @@ func TestCallsGoRoundTheReplicas(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if a.calls.Load() != 10 || b.calls.Load() != 10 {
-		t.Errorf("%d and %d calls of 20", a.calls.Load(), b.calls.Load())
+	if a.calls.Load() != 10 {
+		t.Errorf("a.calls.Load(): got %d, want 10", a.calls.Load())
+	} else if b.calls.Load() != 10 {
+		t.Errorf("b.calls.Load(): got %d, want 10", b.calls.Load())
 	}
 }
 
@@ -198,8 +200,12 @@ func TestAReplicaThatSaysItIsNotHealthyIsPassedOver(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if a.calls.Load() != 0 || b.calls.Load() != 20 {
-		t.Errorf("%d calls to the one that is not healthy, %d to the other", a.calls.Load(), b.calls.Load())
+	if a.calls.Load() != 0 {
+		t.Errorf("%d calls to the one that is not healthy, %d to the other: a.calls.Load(): got %d, want 0", a.calls.Load(),
+			b.calls.Load(), a.calls.Load())
+	} else if b.calls.Load() != 20 {
+		t.Errorf("%d calls to the one that is not healthy, %d to the other: b.calls.Load(): got %d, want 20", a.calls.Load(),
+			b.calls.Load(), b.calls.Load())
 	}
 }
 
@@ -215,15 +221,17 @@ func TestOnlyAnIdempotentCallToAReplicaThatCannotServeIsRepeated(t *testing.T) {
 	} {
 		k := replica(t, func() error { return fault.New(fault.Unavailable, test.reason, "no") }, nil, nil)
 		if err := ask(t, dialKeys(t, nil, k)); !fault.Is(err, test.reason) {
-			t.Errorf("got %v", err)
+			t.Errorf("got the error %v, want the reason %v", err, test.reason)
 		}
 		if k.calls.Load() != test.calls {
-			t.Errorf("%s: asked %d times", test.reason, k.calls.Load())
+			t.Errorf("%s: asked: got %d, want %d", test.reason, k.calls.Load(), test.calls)
 		}
 	}
 	config := serviceConfig(Target{})
-	if !strings.Contains(config, `"AuthenticateKey"`) || strings.Contains(config, `"CreateAccount"`) {
-		t.Errorf("repeatable methods: %s", config)
+	if !strings.Contains(config, `"AuthenticateKey"`) {
+		t.Errorf("repeatable methods: config: got %q, want %q in it", config, `"AuthenticateKey"`)
+	} else if strings.Contains(config, `"CreateAccount"`) {
+		t.Errorf("repeatable methods: config: got %q, want it without %q", config, `"CreateAccount"`)
 	}
 }
 
@@ -255,11 +263,18 @@ func TestOnlyAnIdentityThatIsNamedMayCall(t *testing.T) {
 		t.Errorf("the gateway was refused: %v", err)
 	}
 	err := ask(t, dialKeys(t, credsOf(t, dir, "router"), server))
-	if text := server.log.String(); !strings.Contains(text, "caller refused") || !strings.Contains(text, "[router]") {
-		t.Errorf("the refusal is not logged: %q", text)
+	if text := server.log.String(); !strings.Contains(text, "caller refused") {
+		t.Errorf(`the refusal is not logged: text: got %q, want "caller refused" in it`, text)
+	} else if !strings.Contains(text, "[router]") {
+		t.Errorf(`the refusal is not logged: text: got %q, want "[router]" in it`, text)
 	}
-	if f, ok := fault.As(err); !ok || f.Kind != fault.Denied || f.Reason != fault.CallerNotAllowed {
-		t.Errorf("a router may call: %v", err)
+	switch f, ok := fault.As(err); {
+	case !ok:
+		t.Errorf("a router may call: got the error %v, want a fault", err)
+	case f.Kind != fault.Denied:
+		t.Errorf("a router may call: f.Kind: got %d, want %d", f.Kind, fault.Denied)
+	case f.Reason != fault.CallerNotAllowed:
+		t.Errorf("a router may call: f.Reason: got %q, want %q", f.Reason, fault.CallerNotAllowed)
 	}
 	// The one whose name is right and whose CA is not, and the one without.
 	stranger := credsOf(t, foreign, "edge-gateway")
@@ -287,7 +302,7 @@ func TestOnlyAnIdentityThatIsNamedMayCall(t *testing.T) {
 		}
 	}
 	if server.calls.Load() != 1 {
-		t.Errorf("%d calls arrived", server.calls.Load())
+		t.Errorf("calls arrived: got %d, want 1", server.calls.Load())
 	}
 }
 
@@ -295,7 +310,7 @@ func TestAServiceThatNobodyIsNamedForCanBeCalledByNobody(t *testing.T) {
 	dir := t.TempDir()
 	server := replica(t, nil, credsOf(t, dir, "billing-ledger"), Callers{})
 	if err := ask(t, dialKeys(t, credsOf(t, dir, "edge-gateway"), server)); !fault.Is(err, fault.CallerNotAllowed) {
-		t.Errorf("got %v", err)
+		t.Errorf("got the error %v, want the reason %v", err, fault.CallerNotAllowed)
 	}
 }
 
@@ -306,8 +321,10 @@ func TestAServerMustProveThatItIsTheServiceThatWasCalled(t *testing.T) {
 	defer cancel()
 	_, err := dialKeys(t, credsOf(t, dir, "edge-gateway"), impostor).AuthenticateKey(ctx,
 		&billingv1.AuthenticateKeyRequest{})
-	if err == nil || ctx.Err() != nil {
-		t.Errorf("a router was taken for billing-ledger: %v", err)
+	if err == nil {
+		t.Error("a router was taken for billing-ledger: got no error, want one")
+	} else if got := ctx.Err(); got != nil {
+		t.Errorf("a router was taken for billing-ledger: ctx.Err(): got the error %v, want none", got)
 	}
 }
 
@@ -338,8 +355,10 @@ func TestANewCertificateIsUsedWithoutARestart(t *testing.T) {
 func TestCredentialsThatCannotWorkAreRefusedAtStart(t *testing.T) {
 	dir := t.TempDir()
 	good := credsOf(t, dir, "router")
-	if err := good.Covers([]string{"router", "catalog"}); err == nil || !strings.Contains(err.Error(), "catalog") {
-		t.Errorf("a certificate covers what it does not name: %v", err)
+	if err := good.Covers([]string{"router", "catalog"}); err == nil {
+		t.Error("a certificate covers what it does not name: got no error, want one")
+	} else if !strings.Contains(err.Error(), "catalog") {
+		t.Errorf(`a certificate covers what it does not name: got the error %q, want "catalog" in it`, err)
 	}
 	empty := filepath.Join(dir, "empty.pem")
 	if err := os.WriteFile(empty, nil, 0o600); err != nil {
@@ -358,11 +377,13 @@ func TestCredentialsThatCannotWorkAreRefusedAtStart(t *testing.T) {
 			t.Errorf("%s: accepted", name)
 		}
 	}
-	if none, err := LoadCredentials(TLSFiles{}, nil); none != nil || err != nil {
-		t.Errorf("no files: %v, %v", none, err)
+	if none, err := LoadCredentials(TLSFiles{}, nil); none != nil {
+		t.Errorf("no files: none: got %+v, want nil", none)
+	} else if err != nil {
+		t.Errorf("no files: got the error %v, want none", err)
 	}
 	if _, err := Dial(Target{Service: "router"}, quiet(t), good); !errors.Is(err, errNoAddress) {
-		t.Errorf("no address: %v", err)
+		t.Errorf("no address: got the error %v, want %v", err, errNoAddress)
 	}
 	if _, err := Dial(Target{Service: "router", Addresses: []string{"10.0.0.1:1"}}, quiet(t), nil); err == nil {
 		t.Error("an address off the machine is dialled in the clear")

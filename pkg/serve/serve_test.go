@@ -48,7 +48,7 @@ func TestPartsStopInReverseOrder(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !slices.Equal(order, []string{"c", "b", "a"}) {
-			t.Errorf("stopped in order %v", order)
+			t.Errorf("stopped in order: got %q, want %q", order, []string{"c", "b", "a"})
 		}
 	})
 }
@@ -59,11 +59,13 @@ func TestAPartThatEndsStopsTheOthersAndIsNamed(t *testing.T) {
 	broken := errors.New("no more")
 	err := Run(t.Context(), waitForStop("steady", &order, &mu),
 		Part{Name: "fragile", Run: func(context.Context) error { return broken }})
-	if !errors.Is(err, broken) || !strings.Contains(err.Error(), "fragile") {
-		t.Errorf("got %v", err)
+	if !errors.Is(err, broken) {
+		t.Errorf("got the error %v, want %v", err, broken)
+	} else if !strings.Contains(err.Error(), "fragile") {
+		t.Errorf(`got the error %q, want "fragile" in it`, err)
 	}
 	if !slices.Equal(order, []string{"steady"}) {
-		t.Errorf("stopped: %v", order)
+		t.Errorf("stopped: got %q, want %q", order, []string{"steady"})
 	}
 }
 
@@ -76,8 +78,10 @@ func TestAPartThatDoesNotStopIsGivenUp(t *testing.T) {
 			<-release
 			return nil
 		}})
-		if err == nil || !strings.Contains(err.Error(), "stubborn") {
-			t.Errorf("got %v", err)
+		if err == nil {
+			t.Error("got no error, want one")
+		} else if !strings.Contains(err.Error(), "stubborn") {
+			t.Errorf(`got the error %q, want "stubborn" in it`, err)
 		}
 		close(release)
 	})
@@ -156,18 +160,23 @@ func TestFaultsAndTracesCrossBothChannels(t *testing.T) {
 			ctx, span := tracer.Start(t.Context(), "call")
 			client := grpc_health_v1.NewHealthClient(conn)
 			_, err := client.Check(ctx, &grpc_health_v1.HealthCheckRequest{})
-			if f, ok := fault.As(err); !ok || f.Reason != fault.RateLimitExceeded || f.RetryAfter != time.Second {
-				t.Errorf("unary: %v", err)
+			switch f, ok := fault.As(err); {
+			case !ok:
+				t.Errorf("unary: got the error %v, want a fault", err)
+			case f.Reason != fault.RateLimitExceeded:
+				t.Errorf("unary: f.Reason: got %q, want %q", f.Reason, fault.RateLimitExceeded)
+			case f.RetryAfter != time.Second:
+				t.Errorf("unary: f.RetryAfter: got %v, want %v", f.RetryAfter, time.Second)
 			}
 			if seen.TraceID() != span.SpanContext().TraceID() {
-				t.Errorf("trace %s arrived as %s", span.SpanContext().TraceID(), seen.TraceID())
+				t.Errorf("trace: got %v, want %v", seen.TraceID(), span.SpanContext().TraceID())
 			}
 			stream, err := client.Watch(ctx, &grpc_health_v1.HealthCheckRequest{})
 			if err != nil {
 				t.Fatal(err)
 			}
 			if _, err := stream.Recv(); !fault.Is(err, fault.RateLimitExceeded) {
-				t.Errorf("stream: %v", err)
+				t.Errorf("stream: got the error %v, want the reason %v", err, fault.RateLimitExceeded)
 			}
 		})
 	}
@@ -180,8 +189,13 @@ func TestAPanicIsAnInternalFaultAndTheServerLives(t *testing.T) {
 			for range 2 {
 				_, err := grpc_health_v1.NewHealthClient(conn).Check(t.Context(), &grpc_health_v1.HealthCheckRequest{})
 				f, ok := fault.As(err)
-				if !ok || f.Kind != fault.Internal || strings.Contains(f.Message, "secret") {
-					t.Errorf("got %v", err)
+				switch {
+				case !ok:
+					t.Errorf("got the error %v, want a fault", err)
+				case f.Kind != fault.Internal:
+					t.Errorf("f.Kind: got %d, want %d", f.Kind, fault.Internal)
+				case strings.Contains(f.Message, "secret"):
+					t.Errorf(`f.Message: got %q, want it without "secret"`, f.Message)
 				}
 			}
 		})
@@ -201,7 +215,7 @@ func TestACallWithoutDeadlineGetsOne(t *testing.T) {
 			t.Fatal(name, err)
 		}
 		if left <= 0 || left > DefaultTimeout {
-			t.Errorf("%s: %v left", name, left)
+			t.Errorf("%s: left: got %v, want more than 0 and at most %v", name, left, DefaultTimeout)
 		}
 	}
 }
@@ -212,7 +226,7 @@ func TestOnlyLoopbackIsDialledInTheClear(t *testing.T) {
 		"10.0.0.1:1": false, "example.com:1": false, "127.0.0.1": false, "": false,
 	} {
 		if err := Loopback(address); (err == nil) != ok {
-			t.Errorf("Loopback(%q) = %v", address, err)
+			t.Errorf("Loopback(%q): err == nil: got %t, want %t", address, err == nil, ok)
 		}
 	}
 }
@@ -245,7 +259,7 @@ func TestHTTPLetsRequestsEndWhenItStops(t *testing.T) {
 	cancel()
 	close(release)
 	if status := <-got; status != http.StatusTeapot {
-		t.Errorf("the request under way ended with %d", status)
+		t.Errorf("the request under way ended: got %d, want 418", status)
 	}
 	if err := <-done; err != nil {
 		t.Error(err)
@@ -283,7 +297,7 @@ func TestARequestThatOutlastsTheDrainIsToldThatTheServerStops(t *testing.T) {
 	<-started
 	cancel()
 	if status := <-got; status != http.StatusServiceUnavailable {
-		t.Errorf("the client was answered %d", status)
+		t.Errorf("the client: got %d, want 503", status)
 	}
 	if err := <-done; err != nil {
 		t.Error(err)

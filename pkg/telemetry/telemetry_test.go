@@ -23,9 +23,10 @@ func TestMetricsAreReadInPrometheusForm(t *testing.T) {
 	counter.Add(t.Context(), 3)
 	rec := httptest.NewRecorder()
 	tel.Handler().ServeHTTP(rec, httptest.NewRequest("GET", "/metrics", nil))
-	if body := rec.Body.String(); !strings.Contains(body, "svc_test_things_total 3") ||
-		!strings.Contains(body, "go_goroutines") {
-		t.Errorf("metrics:\n%.500s", body)
+	if body := rec.Body.String(); !strings.Contains(body, "svc_test_things_total 3") {
+		t.Errorf(`metrics: body: got %q, want "svc_test_things_total 3" in it`, body)
+	} else if !strings.Contains(body, "go_goroutines") {
+		t.Errorf(`metrics: body: got %q, want "go_goroutines" in it`, body)
 	}
 	if err := tel.Stop(t.Context()); err != nil {
 		t.Error(err)
@@ -41,8 +42,10 @@ func TestATraceGoesOnOverATextHop(t *testing.T) {
 	defer span.End()
 	text := Traceparent(ctx)
 	far := trace.SpanContextFromContext(WithTraceparent(context.Background(), text))
-	if far.TraceID() != span.SpanContext().TraceID() || !far.IsValid() {
-		t.Errorf("%q leads to trace %s, want %s", text, far.TraceID(), span.SpanContext().TraceID())
+	if far.TraceID() != span.SpanContext().TraceID() {
+		t.Errorf("far.TraceID(): got %v, want %v, with %q", far.TraceID(), span.SpanContext().TraceID(), text)
+	} else if !far.IsValid() {
+		t.Errorf("far.IsValid(): got false, want true, with %q", text)
 	}
 	if ctx := WithTraceparent(context.Background(), "00-zz"); trace.SpanContextFromContext(ctx).IsValid() {
 		t.Error("malformed trace context was accepted")

@@ -50,15 +50,22 @@ func TestSpansReachTheCollectorWithTheirResource(t *testing.T) {
 	}
 	spans := collector.Spans()
 	got, ok := otlptest.Find(spans, func(s otlptest.Span) bool { return s.Name == "child" })
-	if !ok || strings.Join(otlptest.Path(spans, got), "<") != "child<parent" {
-		t.Fatalf("received:\n%s", otlptest.Tree(spans))
+	if !ok {
+		t.Fatal("received: ok of otlptest.Find(…): got false, want true")
 	}
-	if got.Resource["service.name"] != "edge-gateway" || got.Resource["service.instance.id"] != "i-1" ||
-		got.Attributes["n"] != "7" {
-		t.Errorf("%+v", got)
+	if found := strings.Join(otlptest.Path(spans, got), "<"); found != "child<parent" {
+		t.Fatalf(`received: strings.Join(…): got %q, want "child<parent"`, found)
+	}
+	switch {
+	case got.Resource["service.name"] != "edge-gateway":
+		t.Errorf(`Resource["service.name"]: got %q, want "edge-gateway"`, got.Resource["service.name"])
+	case got.Resource["service.instance.id"] != "i-1":
+		t.Errorf(`Resource["service.instance.id"]: got %q, want "i-1"`, got.Resource["service.instance.id"])
+	case got.Attributes["n"] != "7":
+		t.Errorf(`Attributes["n"]: got %q, want "7"`, got.Attributes["n"])
 	}
 	if n := len(got.Attributes["long"]); n != 256 {
-		t.Errorf("a text of %d characters was sent", n)
+		t.Errorf("a text: got %d, want 256", n)
 	}
 }
 
@@ -67,8 +74,10 @@ func TestTheRootDecidesWhetherATraceIsRecorded(t *testing.T) {
 	tel := begin(t, tracing(collector.Endpoint, 0), &bytes.Buffer{})
 	tracer := tel.Traces.Tracer("test")
 	ctx, root := tracer.Start(t.Context(), "root")
-	if telemetry.Sampled(ctx) || telemetry.Traceparent(ctx) == "" {
-		t.Errorf("a trace outside the ratio: sampled %t, %q", telemetry.Sampled(ctx), telemetry.Traceparent(ctx))
+	if telemetry.Sampled(ctx) {
+		t.Error("a trace outside the ratio: sampled: telemetry.Sampled(ctx): got true, want false")
+	} else if telemetry.Traceparent(ctx) == "" {
+		t.Error(`a trace outside the ratio: telemetry.Traceparent(ctx): got "", want some text`)
 	}
 	root.End()
 	remote := telemetry.WithTraceparent(t.Context(), "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")
@@ -77,17 +86,27 @@ func TestTheRootDecidesWhetherATraceIsRecorded(t *testing.T) {
 	if err := tel.Stop(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if spans := collector.Spans(); len(spans) != 1 || spans[0].Name != "continued" ||
-		spans[0].TraceID != "4bf92f3577b34da6a3ce929d0e0e4736" {
-		t.Errorf("received:\n%s", otlptest.Tree(spans))
+	switch spans := collector.Spans(); {
+	case len(spans) != 1:
+		t.Errorf("received: len(spans): got %d, want 1, with %s", len(spans), otlptest.Tree(spans))
+	case spans[0].Name != "continued":
+		t.Errorf(`received: spans[0].Name: got %q, want "continued", with %s`, spans[0].Name, otlptest.Tree(spans))
+	case spans[0].TraceID != "4bf92f3577b34da6a3ce929d0e0e4736":
+		t.Errorf(`received: spans[0].TraceID: got %q, want "4bf92f3577b34da6a3ce929d0e0e4736", with %s`, spans[0].TraceID,
+			otlptest.Tree(spans))
 	}
 }
 
 func TestWithoutACollectorNothingIsRecorded(t *testing.T) {
 	tel := begin(t, tracing("", 1), &bytes.Buffer{})
 	ctx, span := tel.Traces.Tracer("test").Start(t.Context(), "root")
-	if span.IsRecording() || telemetry.Sampled(ctx) || !span.SpanContext().IsValid() {
-		t.Errorf("recording %t, context %v", span.IsRecording(), span.SpanContext())
+	switch {
+	case span.IsRecording():
+		t.Error("span.IsRecording(): got true, want false")
+	case telemetry.Sampled(ctx):
+		t.Error("telemetry.Sampled(ctx): got true, want false")
+	case !span.SpanContext().IsValid():
+		t.Errorf("span.SpanContext().IsValid(): got false, want true, with %v", span.SpanContext())
 	}
 	if err := tel.Stop(t.Context()); err != nil {
 		t.Error(err)
@@ -106,7 +125,7 @@ func TestACollectorThatIsAwayCostsSpansAndOneWarning(t *testing.T) {
 		span.End()
 	}
 	if took := time.Since(began); took > patience {
-		t.Errorf("ending spans took %v", took)
+		t.Errorf("ending spans took: got %v, want at most %v", took, patience)
 	}
 	if err := tel.Stop(t.Context()); err != nil {
 		t.Errorf("a stop without a collector: %v", err)
@@ -115,7 +134,7 @@ func TestACollectorThatIsAwayCostsSpansAndOneWarning(t *testing.T) {
 		t.Errorf("%d warnings:\n%s", n, &log)
 	}
 	if n := len(collector.Spans()); n != 0 {
-		t.Errorf("%d spans arrived", n)
+		t.Errorf("spans arrived: got %d, want 0", n)
 	}
 }
 
@@ -135,7 +154,7 @@ func TestASilentCollectorDoesNotHoldUpAStop(t *testing.T) {
 		t.Error(err)
 	}
 	if took := time.Since(began); took > patience {
-		t.Errorf("the stop took %v", took)
+		t.Errorf("the stop took: got %v, want at most %v", took, patience)
 	}
 }
 
@@ -162,7 +181,7 @@ func FuzzATraceparentGoesOnAsItCameOrNotAtAll(f *testing.F) {
 		span := trace.SpanContextFromContext(telemetry.WithTraceparent(context.Background(), text))
 		if want := fmt.Sprintf("00-%s-%s-%s", span.TraceID(), span.SpanID(),
 			span.TraceFlags()&trace.FlagsSampled); got != want {
-			t.Errorf("%q went on as %q, want %q", text, got, want)
+			t.Errorf("%q went: got %q, want %q", text, got, want)
 		}
 	})
 }

@@ -23,7 +23,7 @@ func TestEveryPrintableCharacterMayBeWritten(t *testing.T) {
 			f.take(b)
 		}
 		if f.missing != 0 {
-			t.Fatalf("%U is not complete after its last byte", r)
+			t.Fatalf("%U is not complete after its last byte: got %d, want 0", r, f.missing)
 		}
 	}
 }
@@ -90,7 +90,7 @@ func TestTopPKeepsTheFewestLikeliestBytes(t *testing.T) {
 			}
 		}
 		if got.String() != want {
-			t.Errorf("top_p %v sampled %q, want %q", topP, got.String(), want)
+			t.Errorf("top_p %v sampled: got %q, want %q", topP, got.String(), want)
 		}
 	}
 }
@@ -105,8 +105,13 @@ func TestTemperatureSharpensAndFlattens(t *testing.T) {
 		}
 		return n
 	}
-	if cold, warm, hot := share(0.5), share(1), share(2); cold < 740 || warm < 490 || warm > 510 || hot > 310 {
-		t.Errorf("'a' was sampled %d, %d, %d times of 1000 at temperatures 0.5, 1, 2", cold, warm, hot)
+	switch cold, warm, hot := share(0.5), share(1), share(2); {
+	case cold < 740:
+		t.Errorf("'a' was sampled: got %d, want at least 740", cold)
+	case warm < 490 || warm > 510:
+		t.Errorf("warm: got %d, want 490 to 510", warm)
+	case hot > 310:
+		t.Errorf("hot: got %d, want at most 310", hot)
 	}
 	if share(1e-300) != 1000 {
 		t.Error("a vanishing temperature does not take the likeliest byte")
@@ -131,7 +136,7 @@ func FuzzStops(f *testing.F) {
 			}
 		}
 		if want := cutBefore(text, []string{one, two}); got != want {
-			t.Errorf("%q stopped at %q, want %q", text, got, want)
+			t.Errorf("%q stopped: got %q, want %q", text, got, want)
 		}
 	})
 }

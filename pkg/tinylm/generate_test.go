@@ -52,12 +52,12 @@ func TestSameSeedGivesSameBytes(t *testing.T) {
 		first, _, _ := ask(t, m, "Tell me a story.", p)
 		second, _, _ := ask(t, m, "Tell me a story.", p)
 		if first != second {
-			t.Fatalf("seed %d gave %q, then %q", seed, first, second)
+			t.Fatalf("seed %d: got %q, want %q", seed, second, first)
 		}
 		answers[first] = true
 	}
 	if len(answers) < 2 {
-		t.Error("eight seeds all gave the same answer")
+		t.Errorf("eight seeds all gave the same answer: got %d, want at least 2", len(answers))
 	}
 }
 
@@ -69,7 +69,7 @@ func TestChoicesOfOneSeedDiffer(t *testing.T) {
 		answers[text] = true
 	}
 	if len(answers) < 2 {
-		t.Error("eight choices all gave the same answer")
+		t.Errorf("eight choices all gave the same answer: got %d, want at least 2", len(answers))
 	}
 }
 
@@ -83,8 +83,11 @@ func TestTemperatureZeroTakesTheLikeliestByte(t *testing.T) {
 		p.MaxTokens, p.TopLogprobs = 200, 20
 		_, tokens, _ := ask(t, m, "What can you do?", p)
 		for i, token := range tokens {
-			if token.Byte != token.Top[0].Byte || token.Logprob != token.Top[0].Logprob {
-				t.Fatalf("%+v: token %d is %q, the likeliest was %q", p, i, token.Byte, token.Top[0].Byte)
+			if token.Byte != token.Top[0].Byte {
+				t.Fatalf("%+v: token %d: token.Byte: got %q, want %q", p, i, token.Byte, token.Top[0].Byte)
+			}
+			if token.Logprob != token.Top[0].Logprob {
+				t.Fatalf("%+v: token %d: token.Logprob: got %v, want %v", p, i, token.Logprob, token.Top[0].Logprob)
 			}
 		}
 	}
@@ -103,7 +106,7 @@ func TestProbabilitiesSumToOne(t *testing.T) {
 			}
 		}
 		if math.Abs(sum-1) > 1e-5 {
-			t.Fatalf("token %d: probabilities sum to %v", i, sum)
+			t.Fatalf("token %d: probabilities sum: got %v, want at most 1e-5", i, math.Abs(sum-1))
 		}
 	}
 }
@@ -121,8 +124,10 @@ func TestStopStringsNeverAppear(t *testing.T) {
 			if want == free {
 				wantFinish = freeFinish
 			}
-			if text != want || finish != wantFinish {
-				t.Errorf("stop %q, seed %d: %q (%s), want %q (%s)", stop, seed, text, finish, want, wantFinish)
+			if text != want {
+				t.Errorf("stop %q, seed %d: text: got %q, want %q", stop, seed, text, want)
+			} else if finish != wantFinish {
+				t.Errorf("stop %q, seed %d: finish: got %q, want %q", stop, seed, finish, wantFinish)
 			}
 		}
 	}
@@ -153,7 +158,7 @@ func TestAnswersAreValidTextAtAnyTemperature(t *testing.T) {
 			t.Errorf("seed %d: %q is not UTF-8", seed, text)
 		}
 		if i := strings.IndexFunc(text, func(r rune) bool { return r < ' ' && r != '\n' && r != '\t' || r == 0x7f }); i >= 0 {
-			t.Errorf("seed %d: %q holds a control character", seed, text)
+			t.Errorf("seed %d: holds a control character: got %d, want less than 0, with %q", seed, i, text)
 		}
 	}
 }
@@ -162,13 +167,15 @@ func TestMaxTokensIsRespected(t *testing.T) {
 	m := load(t)
 	for _, limit := range []int{1, 2, 17} {
 		_, tokens, finish := ask(t, m, "Hello", Params{MaxTokens: limit, TopP: 1})
-		if len(tokens) != limit || finish != FinishLength {
-			t.Errorf("limit %d: %d tokens, %s", limit, len(tokens), finish)
+		if len(tokens) != limit {
+			t.Errorf("limit %d: len(tokens): got %d, want %d, with %s", limit, len(tokens), limit, finish)
+		} else if finish != FinishLength {
+			t.Errorf("limit %d: finish: got %q, want %q", limit, finish, FinishLength)
 		}
 	}
 	// Bytes held back for a stop string that never came belong to the answer.
 	if text, _, _ := ask(t, m, "Hello", Params{MaxTokens: 4, TopP: 1, Stop: []string{"Hello, world"}}); text != "Hell" {
-		t.Errorf("with a half-matched stop string: %q, want %q", text, "Hell")
+		t.Errorf("with a half-matched stop string: got %q, want %q", text, "Hell")
 	}
 }
 
@@ -176,7 +183,7 @@ func TestContextBoundsPromptAndAnswer(t *testing.T) {
 	m := load(t)
 	prompt := Prompt([]Message{{RoleUser, strings.Repeat("a", ContextTokens-3)}})
 	if len(prompt) != ContextTokens-1 {
-		t.Fatalf("prompt has %d tokens", len(prompt))
+		t.Fatalf("prompt: got %d, want %d", len(prompt), ContextTokens-1)
 	}
 	state, err := m.Read(t.Context(), prompt)
 	if err != nil {
@@ -188,12 +195,17 @@ func TestContextBoundsPromptAndAnswer(t *testing.T) {
 		written++
 		return nil
 	})
-	if err != nil || written > 1 {
-		t.Errorf("wrote %d tokens (%s, %v) where one had room", written, finish, err)
+	if err != nil {
+		t.Errorf("wrote %d tokens (%s, %v) where one had room: got the error %v, want none", written, finish, err, err)
+	} else if written > 1 {
+		t.Errorf("wrote %d tokens (%s, %v) where one had room: written: got %d, want at most 1", written, finish, err,
+			written)
 	}
 	var tooLong *ContextLengthError
-	if _, err := m.Read(t.Context(), append(prompt, 'a')); !errors.As(err, &tooLong) || tooLong.Tokens != ContextTokens {
-		t.Errorf("a prompt of %d tokens: %v, want a ContextLengthError", ContextTokens, err)
+	if _, err := m.Read(t.Context(), append(prompt, 'a')); !errors.As(err, &tooLong) {
+		t.Errorf("got the error %v, want a %T", err, tooLong)
+	} else if tooLong.Tokens != ContextTokens {
+		t.Errorf("tooLong.Tokens: got %d, want %d", tooLong.Tokens, ContextTokens)
 	}
 }
 
@@ -211,11 +223,13 @@ func TestEndOfContextStopsWithinOneToken(t *testing.T) {
 		}
 		return nil
 	})
-	if !errors.Is(err, context.Canceled) || written != 5 {
-		t.Errorf("wrote %d tokens and returned %v, want 5 and Canceled", written, err)
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("got the error %v, want %v", err, context.Canceled)
+	} else if written != 5 {
+		t.Errorf("wrote: got %d, want 5", written)
 	}
 	if _, err := m.Read(ctx, []byte("x")); !errors.Is(err, context.Canceled) {
-		t.Errorf("Read with an ended context: %v", err)
+		t.Errorf("Read with an ended context: got the error %v, want %v", err, context.Canceled)
 	}
 }
 
@@ -227,7 +241,7 @@ func TestGenerateReturnsTheConsumersError(t *testing.T) {
 	}
 	if _, err := state.Generate(t.Context(), Params{TopP: 1, MaxTokens: 9},
 		func(Token) error { return broken }); !errors.Is(err, broken) {
-		t.Errorf("err = %v", err)
+		t.Errorf("got the error %v, want %v", err, broken)
 	}
 }
 

@@ -61,30 +61,48 @@ func keys(t testing.TB, raw json.RawMessage) string {
 
 func TestWholeAnswerHasExactlyTheShapeOfTheAPI(t *testing.T) {
 	w := post(t, NewServer(load(t), options()), request(`"temperature":0`))
-	if w.Code != http.StatusOK || w.Header().Get("Content-Type") != "application/json" {
-		t.Fatalf("%d %s: %s", w.Code, w.Header().Get("Content-Type"), w.Body)
+	if w.Code != http.StatusOK {
+		t.Fatalf("w.Code: got %d, want 200", w.Code)
+	}
+	if w.Header().Get("Content-Type") != "application/json" {
+		t.Fatalf(`w.Header().Get("Content-Type"): got %q, want "application/json"`, w.Header().Get("Content-Type"))
 	}
 	body := w.Body.Bytes()
 	if got := keys(t, body); got != "choices created id model object system_fingerprint usage" {
-		t.Errorf("members: %s", got)
+		t.Errorf(`members: got %q, want "choices created id model object system_fingerprint usage"`, got)
 	}
 	choices := decodeAs[struct{ Choices []json.RawMessage }](t, body).Choices
 	if got := keys(t, choices[0]); got != "finish_reason index logprobs message" {
-		t.Errorf("members of a choice: %s", got)
+		t.Errorf(`members of a choice: got %q, want "finish_reason index logprobs message"`, got)
 	}
 	if got := keys(t, decodeAs[struct{ Message json.RawMessage }](t, choices[0]).Message); got != "content refusal role" {
-		t.Errorf("members of a message: %s", got)
+		t.Errorf(`members of a message: got %q, want "content refusal role"`, got)
 	}
 	got := decodeAs[completion](t, body)
 	content := got.Choices[0].Message.Content
-	if got.ID != "chatcmpl-000000000000002a" || got.Object != "chat.completion" || got.Created != 1_800_000_000 ||
-		got.Model != ModelName ||
-		got.Choices[0].FinishReason != FinishStop || got.Choices[0].Logprobs != nil || content == "" {
-		t.Errorf("answer: %s", body)
+	switch {
+	case got.ID != "chatcmpl-000000000000002a":
+		t.Errorf(`answer: ID: got %q, want "chatcmpl-000000000000002a", with %s`, got.ID, body)
+	case got.Object != "chat.completion":
+		t.Errorf(`answer: Object: got %q, want "chat.completion", with %s`, got.Object, body)
+	case got.Created != 1_800_000_000:
+		t.Errorf("answer: Created: got %d, want 1_800_000_000, with %s", got.Created, body)
+	case got.Model != ModelName:
+		t.Errorf("answer: Model: got %q, want %q, with %s", got.Model, ModelName, body)
+	case got.Choices[0].FinishReason != FinishStop:
+		t.Errorf("answer: Choices[0].FinishReason: got %q, want %q, with %s", got.Choices[0].FinishReason, FinishStop, body)
+	case got.Choices[0].Logprobs != nil:
+		t.Errorf("answer: Choices[0].Logprobs: got %+v, want nil, with %s", got.Choices[0].Logprobs, body)
+	case content == "":
+		t.Errorf(`answer: content: got "", want some text, with %s`, body)
 	}
 	prompt := len(Prompt([]Message{{RoleUser, "Hello"}}))
-	if got.Usage != usageOf(prompt, len(content)) || got.Usage.TotalTokens != prompt+len(content) {
-		t.Errorf("usage %+v for a prompt of %d and an answer of %d bytes", got.Usage, prompt, len(content))
+	if wanted := usageOf(prompt, len(content)); got.Usage != wanted {
+		t.Errorf("usage %+v for a prompt of %d and an answer of %d bytes: Usage: got %+v, want %+v", got.Usage, prompt,
+			len(content), got.Usage, wanted)
+	} else if got.Usage.TotalTokens != prompt+len(content) {
+		t.Errorf("usage %+v for a prompt of %d and an answer of %d bytes: Usage.TotalTokens: got %d, want %d", got.Usage,
+			prompt, len(content), got.Usage.TotalTokens, prompt+len(content))
 	}
 }
 
@@ -94,18 +112,29 @@ func TestLogprobsDescribeEveryToken(t *testing.T) {
 	got := decodeAs[completion](t, w.Body.Bytes())
 	text := ""
 	for _, token := range got.Choices[0].Logprobs.Content {
-		if len(token.Bytes) != 1 || len(token.Top) != 20 || token.Logprob > 0 {
-			t.Fatalf("token %+v", token)
+		switch {
+		case len(token.Bytes) != 1:
+			t.Fatalf("len(token.Bytes): got %d, want 1, in %+v", len(token.Bytes), token)
+		case len(token.Top) != 20:
+			t.Fatalf("len(token.Top): got %d, want 20, in %+v", len(token.Top), token)
+		case token.Logprob > 0:
+			t.Fatalf("token.Logprob: got %v, want 0", token.Logprob)
 		}
 		text += string(rune(token.Bytes[0]))
 	}
-	if text != got.Choices[0].Message.Content || got.Usage.CompletionTokens != 30 ||
-		got.Choices[0].FinishReason != FinishLength {
-		t.Errorf("tokens %q, answer %q, usage %+v", text, got.Choices[0].Message.Content, got.Usage)
+	switch {
+	case text != got.Choices[0].Message.Content:
+		t.Errorf("tokens: got %q, want %q", text, got.Choices[0].Message.Content)
+	case got.Usage.CompletionTokens != 30:
+		t.Errorf("Usage.CompletionTokens: got %d, want 30", got.Usage.CompletionTokens)
+	case got.Choices[0].FinishReason != FinishLength:
+		t.Errorf("Choices[0].FinishReason: got %q, want %q", got.Choices[0].FinishReason, FinishLength)
 	}
 	w = post(t, NewServer(load(t), options()), request(`"logprobs":true,"max_tokens":3`))
-	if !strings.Contains(w.Body.String(), `"top_logprobs":[]`) || !strings.Contains(w.Body.String(), `"refusal":null}`) {
-		t.Errorf("without top_logprobs: %s", w.Body)
+	if !strings.Contains(w.Body.String(), `"top_logprobs":[]`) {
+		t.Errorf("without top_logprobs: w.Body: got %q, want %q in it", w.Body.String(), `"top_logprobs":[]`)
+	} else if !strings.Contains(w.Body.String(), `"refusal":null}`) {
+		t.Errorf("without top_logprobs: w.Body: got %q, want %q in it", w.Body.String(), `"refusal":null}`)
 	}
 }
 
@@ -129,13 +158,21 @@ func TestChoicesAreCountedTogether(t *testing.T) {
 	total, texts := 0, map[string]bool{}
 	for i, c := range got.Choices {
 		if c.Index != i {
-			t.Errorf("choice %d has index %d", i, c.Index)
+			t.Errorf("choice: got %d, want %d", i, c.Index)
 		}
 		total += len(c.Message.Content)
 		texts[c.Message.Content] = true
 	}
-	if len(got.Choices) != 8 || len(texts) < 2 || got.Usage.CompletionTokens < total || got.Usage.CompletionTokens > 80 {
-		t.Errorf("%d choices, %d different, %d bytes, usage %+v", len(got.Choices), len(texts), total, got.Usage)
+	switch {
+	case len(got.Choices) != 8:
+		t.Errorf("%d choices, %d different, %d bytes, usage %+v: len(got.Choices): got %d, want 8", len(got.Choices),
+			len(texts), total, got.Usage, len(got.Choices))
+	case len(texts) < 2:
+		t.Errorf("%d choices, %d different, %d bytes, usage %+v: len(texts): got %d, want at least 2", len(got.Choices),
+			len(texts), total, got.Usage, len(texts))
+	case got.Usage.CompletionTokens < total || got.Usage.CompletionTokens > 80:
+		t.Errorf("%d choices, %d different, %d bytes, usage %+v: Usage.CompletionTokens: got %d, want %d to 80",
+			len(got.Choices), len(texts), total, got.Usage, got.Usage.CompletionTokens, total)
 	}
 }
 
@@ -189,12 +226,14 @@ func describe(t testing.TB, w *httptest.ResponseRecorder) string {
 			Param, Code   *string
 		}
 	}](t, w.Body.Bytes()).Error
-	if got.Message == "" || got.Type == "" {
-		t.Errorf("error without message or type: %s", w.Body)
+	if got.Message == "" {
+		t.Error(`error without message or type: Message: got "", want some text`)
+	} else if got.Type == "" {
+		t.Error(`error without message or type: Type: got "", want some text`)
 	}
 	if members := keys(t, decodeAs[struct{ Error json.RawMessage }](t,
 		w.Body.Bytes()).Error); members != "code message param type" {
-		t.Errorf("members of an error: %s", members)
+		t.Errorf(`members of an error: got %q, want "code message param type"`, members)
 	}
 	return fmt.Sprintf("%d %s %s", w.Code, value(got.Param, ""), value(got.Code, ""))
 }
@@ -254,11 +293,13 @@ func TestAnswersBeyondTheBoundAreRefused(t *testing.T) {
 			w.Header().Get("Retry-After") != "1" {
 			t.Errorf("second request: %d %s", w.Code, w.Body)
 		}
-		if w := <-first; w.Code != http.StatusOK || time.Since(began) != 10*time.Second {
-			t.Errorf("first request: %d after %s, want 200 after 10 tokens at a second each", w.Code, time.Since(began))
+		if w := <-first; w.Code != http.StatusOK {
+			t.Errorf("first request: w.Code: got %d, want 200", w.Code)
+		} else if time.Since(began) != 10*time.Second {
+			t.Errorf("first request: time.Since(began): got %v, want %v", time.Since(began), 10*time.Second)
 		}
 		if w := post(t, h, request(`"max_tokens":1`)); w.Code != http.StatusOK {
-			t.Errorf("third request: %d %s", w.Code, w.Body)
+			t.Errorf("third request: got %d, want 200", w.Code)
 		}
 	})
 }
@@ -279,8 +320,10 @@ func TestHangUpEndsAWholeAnswer(t *testing.T) {
 		synctest.Wait()
 		began := time.Now()
 		hangUp()
-		if n := <-ended; n != 0 || time.Since(began) != 0 {
-			t.Errorf("the handler wrote %d bytes and ended %s after the hang-up", n, time.Since(began))
+		if n := <-ended; n != 0 {
+			t.Errorf("the handler wrote: got %d, want 0", n)
+		} else if time.Since(began) != 0 {
+			t.Errorf("the handler wrote: time.Since(began): got %v, want 0", time.Since(began))
 		}
 	})
 }
@@ -292,16 +335,34 @@ func FuzzDecodeChat(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte) {
 		c, fault := decodeChat(body)
 		if fault != nil {
-			if fault.status < 400 || fault.status > 499 || fault.message == "" || fault.code == "" {
-				t.Errorf("fault %+v", fault)
+			switch {
+			case fault.status < 400 || fault.status > 499:
+				t.Errorf("fault.status: got %d, want 400 to 499", fault.status)
+			case fault.message == "":
+				t.Error(`fault.message: got "", want some text`)
+			case fault.code == "":
+				t.Error(`fault.code: got "", want some text`)
 			}
 			return
 		}
 		p := c.params
-		if c.choices < 1 || c.choices > maxChoices || p.MaxTokens < 1 || p.Temperature < 0 || p.Temperature > 2 ||
-			p.TopP < 0 || p.TopP > 1 ||
-			p.TopLogprobs < 0 || p.TopLogprobs > 20 || len(p.Stop) > 4 || slices.Contains(p.Stop, "") || len(c.prompt) == 0 {
-			t.Errorf("accepted %+v", c)
+		switch {
+		case c.choices < 1 || c.choices > maxChoices:
+			t.Errorf("accepted: c.choices: got %d, want 1 to %d", c.choices, maxChoices)
+		case p.MaxTokens < 1:
+			t.Errorf("p.MaxTokens: got %d, want at least 1", p.MaxTokens)
+		case p.Temperature < 0 || p.Temperature > 2:
+			t.Errorf("p.Temperature: got %v, want 0 to 2", p.Temperature)
+		case p.TopP < 0 || p.TopP > 1:
+			t.Errorf("p.TopP: got %v, want 0 to 1", p.TopP)
+		case p.TopLogprobs < 0 || p.TopLogprobs > 20:
+			t.Errorf("p.TopLogprobs: got %d, want 0 to 20", p.TopLogprobs)
+		case len(p.Stop) > 4:
+			t.Errorf("len(p.Stop): got %d, want at most 4", len(p.Stop))
+		case slices.Contains(p.Stop, ""):
+			t.Errorf(`p.Stop: got %q, want it without ""`, p.Stop)
+		case len(c.prompt) == 0:
+			t.Errorf("accepted: len(c.prompt): got 0, want at least 1, in %+v", c)
 		}
 	})
 }

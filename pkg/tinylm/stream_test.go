@@ -15,18 +15,23 @@ import (
 // events splits an event stream, and checks that it ends with [DONE].
 func events(t testing.TB, w *httptest.ResponseRecorder) []chunk {
 	t.Helper()
-	if got := w.Header().Get("Content-Type"); w.Code != http.StatusOK || got != "text/event-stream; charset=utf-8" {
-		t.Fatalf("%d %s: %s", w.Code, got, w.Body)
+	if got := w.Header().Get("Content-Type"); w.Code != http.StatusOK {
+		t.Fatalf("w.Code: got %d, want 200", w.Code)
+	} else if got != "text/event-stream; charset=utf-8" {
+		t.Fatalf(`w.Header().Get("Content-Type"): got %q, want "text/event-stream; charset=utf-8"`, got)
 	}
 	parts := strings.Split(strings.TrimSuffix(w.Body.String(), "\n\n"), "\n\n")
 	if parts[len(parts)-1] != "data: [DONE]" {
-		t.Fatalf("stream ends with %q", parts[len(parts)-1])
+		t.Fatalf(`stream ends: got %q, want "data: [DONE]"`, parts[len(parts)-1])
 	}
 	var out []chunk
 	for _, part := range parts[:len(parts)-1] {
 		data, ok := strings.CutPrefix(part, "data: ")
-		if !ok || !utf8.ValidString(data) {
-			t.Fatalf("event %q", part)
+		if !ok {
+			t.Fatalf(`event %q: ok of strings.CutPrefix(part, "data: "): got false, want true`, part)
+		}
+		if !utf8.ValidString(data) {
+			t.Fatalf("event %q: utf8.ValidString(data): got false, want true", part)
 		}
 		out = append(out, decodeAs[chunk](t, []byte(data)))
 	}
@@ -45,17 +50,27 @@ func TestStreamConcatenatesToTheWholeAnswer(t *testing.T) {
 		whole := decodeAs[completion](t, post(t, h, request(members)).Body.Bytes())
 		stream := events(t, post(t, h, request(members+`,"stream":true,"stream_options":{"include_usage":true}`)))
 		last := stream[len(stream)-1]
-		if len(last.Choices) != 0 || string(last.Usage) != mustJSON(t, whole.Usage) {
-			t.Errorf("%s: last chunk %+v, want usage %+v", members, last, whole.Usage)
+		if len(last.Choices) != 0 {
+			t.Errorf("%s: last chunk: len(last.Choices): got %d, want 0, in %+v", members, len(last.Choices), last)
+		} else if wanted := mustJSON(t, whole.Usage); string(last.Usage) != wanted {
+			t.Errorf("%s: last chunk: last.Usage: got %q, want %q", members, string(last.Usage), wanted)
 		}
 		rebuilt := make([]choice, len(whole.Choices))
 		for i := range rebuilt {
 			rebuilt[i] = choice{Index: i, FinishReason: ""}
 		}
 		for _, c := range stream[:len(stream)-1] {
-			if string(c.Usage) != "null" || c.ID != whole.ID || c.Created != whole.Created ||
-				c.Object != "chat.completion.chunk" || len(c.Choices) != 1 {
-				t.Fatalf("%s: chunk %+v", members, c)
+			switch {
+			case string(c.Usage) != "null":
+				t.Fatalf(`%s: chunk: c.Usage: got %q, want "null"`, members, string(c.Usage))
+			case c.ID != whole.ID:
+				t.Fatalf("%s: whole.ID: got %q, want %q", members, whole.ID, c.ID)
+			case c.Created != whole.Created:
+				t.Fatalf("%s: whole.Created: got %d, want %d", members, whole.Created, c.Created)
+			case c.Object != "chat.completion.chunk":
+				t.Fatalf(`%s: chunk: c.Object: got %q, want "chat.completion.chunk"`, members, c.Object)
+			case len(c.Choices) != 1:
+				t.Fatalf("%s: chunk: len(c.Choices): got %d, want 1, in %+v", members, len(c.Choices), c)
 			}
 			gather(t, &rebuilt[c.Choices[0].Index], c.Choices[0])
 		}
@@ -69,10 +84,11 @@ func TestStreamConcatenatesToTheWholeAnswer(t *testing.T) {
 func gather(t testing.TB, to *choice, c chunkChoice) {
 	t.Helper()
 	if to.FinishReason != "" {
-		t.Error("a choice goes on after its finish reason")
+		t.Errorf(`a choice goes on after its finish reason: got %q, want ""`, to.FinishReason)
 	}
 	if (to.Message.Role == "") != (c.Delta.Role == RoleAssistant) {
-		t.Error("the role is not in the first delta, and there only")
+		t.Errorf(`the role is not in the first delta, and there only: to.Message.Role == "": got %t, want %t`,
+			to.Message.Role == "", c.Delta.Role == RoleAssistant)
 	}
 	if c.Delta.Role != "" {
 		to.Message.Role = c.Delta.Role
@@ -106,7 +122,7 @@ func TestUsageIsStreamedOnlyWhenAskedFor(t *testing.T) {
 		}
 	}
 	if strings.Contains(w.Body.String(), `"usage"`) {
-		t.Error("usage was sent unasked")
+		t.Errorf("usage was sent unasked: got %q, want it without %q", w.Body.String(), `"usage"`)
 	}
 }
 
@@ -121,7 +137,7 @@ func TestPiecesAreWordsAndNeverSplitCharacters(t *testing.T) {
 		"":                              "",
 	} {
 		if got := strings.Join(texts(text), "|"); got != want {
-			t.Errorf("%q is sent as %q, want %q", text, got, want)
+			t.Errorf("%q: got %q, want %q", text, got, want)
 		}
 	}
 }
@@ -154,12 +170,14 @@ func FuzzPieces(f *testing.F) {
 		}
 		pieces := texts(text[:cut])
 		for _, p := range pieces {
-			if !utf8.ValidString(p) || len(p) > maxPieceBytes+utf8.UTFMax {
-				t.Errorf("piece %q", p)
+			if !utf8.ValidString(p) {
+				t.Errorf("piece: utf8.ValidString(p): got false, want true, with %q", p)
+			} else if len(p) > maxPieceBytes+utf8.UTFMax {
+				t.Errorf("piece: len(p): got %d, want at most %d, in %q", len(p), maxPieceBytes+utf8.UTFMax, p)
 			}
 		}
 		if got := strings.Join(pieces, ""); got != want {
-			t.Errorf("%q came out as %q", want, got)
+			t.Errorf(`strings.Join(pieces, ""): got %q, want %q`, got, want)
 		}
 	})
 }
@@ -185,8 +203,10 @@ func TestHangUpEndsAStreamWithinOneToken(t *testing.T) {
 	body := request(`"stream":true,"n":8,"max_tokens":4000,"stream_options":{"include_usage":true}`)
 	NewServer(load(t), options()).ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodPost, "/v1/chat/completions",
 		strings.NewReader(body)))
-	if w.seen != 3 || strings.Contains(w.Body.String(), "[DONE]") {
-		t.Errorf("%d events were written, want none after the third:\n%s", w.seen, w.Body)
+	if w.seen != 3 {
+		t.Errorf("events written: w.seen: got %d, want 3", w.seen)
+	} else if strings.Contains(w.Body.String(), "[DONE]") {
+		t.Errorf(`events written: w.Body: got %q, want it without "[DONE]"`, w.Body.String())
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 
 func TestEmbeddedWeightsAreIntactAndSmall(t *testing.T) {
 	if len(embedded) > 800<<10 {
-		t.Errorf("weights take %d bytes", len(embedded))
+		t.Errorf("weights take: got %d, want at most 800<<10", len(embedded))
 	}
 	m := load(t)
 	for i, tensor := range m.set.Tensors() {
@@ -22,7 +22,7 @@ func TestEmbeddedWeightsAreIntactAndSmall(t *testing.T) {
 		}
 	}
 	if !strings.HasPrefix(m.Fingerprint(), "fp_") {
-		t.Errorf("fingerprint %q", m.Fingerprint())
+		t.Errorf(`fingerprint: got %q, want the prefix "fp_"`, m.Fingerprint())
 	}
 }
 
@@ -31,17 +31,17 @@ func TestEmbeddedWeightsAreIntactAndSmall(t *testing.T) {
 func TestModelSpeaksTheTruthAboutItsSize(t *testing.T) {
 	m := load(t)
 	if n := m.Parameters(); n < 295_000 || n > 305_000 {
-		t.Errorf("%d parameters are not about 300 thousand", n)
+		t.Errorf("parameters not about 300 thousand: got %d, want 295_000 to 305_000", n)
 	}
 	for _, question := range []string{"Who are you?", "Are you ChatGPT?", "How big are you?"} {
 		if text, _, _ := ask(t, m, question, Params{MaxTokens: 200, TopP: 1}); !strings.Contains(text,
 			"about 300 thousand parameters") {
-			t.Errorf("%s %s", question, text)
+			t.Errorf(`%s: got %q, want "about 300 thousand parameters" in it`, question, text)
 		}
 	}
 	if text, _, _ := ask(t, m, "What is your context window?", Params{MaxTokens: 200, TopP: 1}); !strings.Contains(text,
 		"4096 tokens") {
-		t.Errorf("context window: %s", text)
+		t.Errorf(`context window: got %q, want "4096 tokens" in it`, text)
 	}
 }
 
@@ -66,8 +66,10 @@ func TestCommonPromptsGetReadableAnswers(t *testing.T) {
 		}
 	}
 	story, _, finish := ask(t, m, "Tell me a story", Params{MaxTokens: 400, TopP: 1})
-	if finish != FinishStop || !strings.Contains(story, "One day it rained, and there was work to do.") {
-		t.Errorf("story: %s (%s)", story, finish)
+	if finish != FinishStop {
+		t.Errorf("story: finish: got %q, want %q", finish, FinishStop)
+	} else if !strings.Contains(story, "One day it rained, and there was work to do.") {
+		t.Errorf(`story: got %q, want "One day it rained, and there was work to do." in it`, story)
 	}
 }
 
@@ -76,7 +78,7 @@ func TestUnknownQuestionsAreAdmitted(t *testing.T) {
 	for _, question := range []string{"How do I bake bread?", "Explain quantum computing in simple terms",
 		"Who was Julius Caesar?"} {
 		if text, _, _ := ask(t, m, question, Params{MaxTokens: 300, TopP: 1}); !strings.Contains(text, "I do not know that") {
-			t.Errorf("%s %s", question, text)
+			t.Errorf(`%s: got %q, want "I do not know that" in it`, question, text)
 		}
 	}
 }
@@ -104,7 +106,7 @@ func TestHeldOutLossBeatsTheUnigramBaseline(t *testing.T) {
 	model, baseline = model/float64(total)/math.Ln2, baseline/float64(total)/math.Ln2
 	t.Logf("held-out answers: model %.3f bits per byte, unigram %.3f", model, baseline)
 	if model > baseline/8 {
-		t.Errorf("%.3f bits per byte, unigram %.3f", model, baseline)
+		t.Errorf("%.3f bits per byte, unigram %.3f: got %.3f, want at most %.3f", model, baseline, model, baseline/8)
 	}
 }
 
@@ -122,7 +124,7 @@ func TestHeldOutPhrasingsAreMostlyUnderstood(t *testing.T) {
 	}
 	t.Logf("%d of %d answered exactly", right, asked)
 	if right*4 < asked*3 {
-		t.Errorf("only %d of %d held-out phrasings got the exact answer", right, asked)
+		t.Errorf("only: right*4: got %d, want at least %d", right*4, asked*3)
 	}
 }
 

@@ -66,9 +66,13 @@ func TestASealedEventIsTheEventWithASeal(t *testing.T) {
 		t.Errorf("got %d bytes, want the %d of the event and %d more", len(sealed), len(data), Size)
 	}
 	e := &eventsv1.UsageEvent{}
-	if err := proto.Unmarshal(sealed, e); err != nil || len(e.GetSeal()) != Size-3 ||
-		len(e.ProtoReflect().GetUnknown()) != 0 {
-		t.Errorf("got a seal of %d bytes and %d unknown, %v", len(e.GetSeal()), len(e.ProtoReflect().GetUnknown()), err)
+	switch err := proto.Unmarshal(sealed, e); {
+	case err != nil:
+		t.Errorf("got the error %v, want none", err)
+	case len(e.GetSeal()) != Size-3:
+		t.Errorf("got a seal: got %d, want %d", len(e.GetSeal()), Size-3)
+	case len(e.ProtoReflect().GetUnknown()) != 0:
+		t.Errorf("len(e.ProtoReflect().GetUnknown()): got %d, want 0", len(e.ProtoReflect().GetUnknown()))
 	}
 }
 
@@ -123,7 +127,7 @@ func TestAKeyIsGoodForItsHubOnly(t *testing.T) {
 	asked := store.asked
 	check("hub-1", sealed, Valid)
 	if store.asked != asked {
-		t.Error("a key that is known is looked up again")
+		t.Errorf("a key that is known is looked up again: got %d, want %d", store.asked, asked)
 	}
 	store.away = errors.New("away")
 	if got, err := NewRing(store, clock.System).Check(ctx, "hub-1", sealed); err == nil {
@@ -160,8 +164,10 @@ func BenchmarkCheck(b *testing.B) {
 	sealed := key.Seal(event(b))
 	b.ReportAllocs()
 	for b.Loop() {
-		if v, err := ring.Check(b.Context(), "hub-1", sealed); v != Valid || err != nil {
-			b.Fatal(v, err)
+		if v, err := ring.Check(b.Context(), "hub-1", sealed); v != Valid {
+			b.Fatalf("ring.Check(…): got %d, want %d", v, Valid)
+		} else if err != nil {
+			b.Fatalf("got the error %v, want none", err)
 		}
 	}
 }

@@ -31,10 +31,10 @@ func TestASignatureCoversEveryField(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := signed.Verify(public(testKey(2))); !errors.Is(err, ErrSignature) {
-		t.Errorf("under another key: %v", err)
+		t.Errorf("under another key: got the error %v, want %v", err, ErrSignature)
 	}
 	if err := signed.Verify(nil); !errors.Is(err, ErrSignature) {
-		t.Errorf("without a key: %v", err)
+		t.Errorf("without a key: got the error %v, want %v", err, ErrSignature)
 	}
 	for name, change := range map[string]func(*Signed){
 		"request": func(s *Signed) { s.Request[3]++ }, "attempt": func(s *Signed) { s.Attempt++ },
@@ -52,7 +52,7 @@ func TestASignatureCoversEveryField(t *testing.T) {
 		altered := signed
 		change(&altered)
 		if err := altered.Verify(public(key)); !errors.Is(err, ErrSignature) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: got the error %v, want %v", name, err, ErrSignature)
 		}
 	}
 }
@@ -77,7 +77,7 @@ func TestAReceiptOutOfBoundsIsRefused(t *testing.T) {
 		r := sample()
 		change(&r)
 		if err := Sign(testKey(1), r).Verify(public(testKey(1))); !errors.Is(err, ErrMalformed) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: got the error %v, want %v", name, err, ErrMalformed)
 		}
 	}
 }

@@ -39,11 +39,13 @@ func TestOnlyWellFormedHitsCount(t *testing.T) {
 		strings.Repeat("x", 2*maxLine) + " 17\n": "",
 	} {
 		if got := say(t, c, line); got != want {
-			t.Errorf("%.20q is answered %q, want %q", line, got, want)
+			t.Errorf("%.20q: got %q, want %q", line, got, want)
 		}
 	}
-	if hits := c.Hits("a.b"); hits != 1 || c.Total() != 1 {
-		t.Errorf("%d hits, %d in all", hits, c.Total())
+	if hits := c.Hits("a.b"); hits != 1 {
+		t.Errorf("hits: got %d, want 1", hits)
+	} else if c.Total() != 1 {
+		t.Errorf("c.Total(): got %d, want 1", c.Total())
 	}
 }
 
@@ -61,11 +63,11 @@ func TestAProcessThatDiesWhileItStandsLeavesTheNextAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	if pid := <-stand.Reached(); pid != 17 {
-		t.Errorf("told of process %d", pid)
+		t.Errorf("told of process: got %d, want 17", pid)
 	}
 	conn.Close()
 	if got := say(t, c, "a.b 18\n"); got != "go\n" {
-		t.Errorf("the next is answered %q", got)
+		t.Errorf("the next: got %q, want %q", got, "go\n")
 	}
 	stand.Release()
 	if err := c.Close(); err != nil {

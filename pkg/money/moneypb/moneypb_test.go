@@ -13,17 +13,17 @@ func TestRatesSurviveTheWireInEveryUnit(t *testing.T) {
 		rates := money.Rates{Unit: unit, Input: 4, Output: 3, PayoutInput: 2, PayoutOutput: 1}
 		message := FromRates(rates)
 		if message.GetUnit() == moneyv1.Unit_UNIT_UNSPECIFIED {
-			t.Errorf("%v is not said", unit)
+			t.Errorf("%v is not said: got %v, want any but %v", unit, message.GetUnit(), moneyv1.Unit_UNIT_UNSPECIFIED)
 		}
 		if got := ToRates(message); got != rates {
-			t.Errorf("%+v came as %+v", rates, got)
+			t.Errorf("ToRates(message): got %+v, want %+v", got, rates)
 		}
 	}
 }
 
 func TestAnAbsentUnitIsTheTokenAndAnUnknownOneNothing(t *testing.T) {
 	if got := ToRates(&moneyv1.Rates{InputPicoUsdPerToken: 1}); got != (money.Rates{Input: 1}) {
-		t.Errorf("without a unit: %+v", got)
+		t.Errorf("without a unit: got %+v, want %+v", got, money.Rates{Input: 1})
 	}
 	for _, unit := range []moneyv1.Unit{4, -1, math.MaxInt32, math.MinInt32, 257} {
 		if rates := ToRates(&moneyv1.Rates{Unit: unit}); rates.Validate() == nil {

@@ -18,7 +18,7 @@ func TestFindBinariesRefusesAnUnusablePGBIN(t *testing.T) {
 func TestFindBinariesNamesTheWaysOut(t *testing.T) {
 	for _, want := range []string{"apt-get install postgresql", "DATABASE_URL", "PGBIN"} {
 		if !strings.Contains(pgserver.ErrNoBinaries.Error(), want) {
-			t.Errorf("%q does not mention %s", pgserver.ErrNoBinaries, want)
+			t.Errorf("pgserver.ErrNoBinaries.Error(): got %q, want %q in it", pgserver.ErrNoBinaries.Error(), want)
 		}
 	}
 }
@@ -31,7 +31,9 @@ func TestFindBinariesTakesPGBINFirst(t *testing.T) {
 		}
 	}
 	t.Setenv("PGBIN", dir)
-	if got, err := pgserver.FindBinaries(); err != nil || got != dir {
-		t.Errorf("FindBinaries() = %q, %v; want %q", got, err, dir)
+	if got, err := pgserver.FindBinaries(); err != nil {
+		t.Errorf("got the error %v, want none", err)
+	} else if got != dir {
+		t.Errorf("FindBinaries(): got %q, want %q", got, dir)
 	}
 }

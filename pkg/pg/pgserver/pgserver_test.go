@@ -106,12 +106,14 @@ func TestDurableClusterKeepsWhatWasCommitted(t *testing.T) {
 			t.Error("a wrong password was accepted")
 		}
 		info, err := os.Stat(filepath.Join(dir, "password"))
-		if err != nil || info.Mode().Perm() != 0o600 {
-			t.Errorf("password file: %v, %v", info.Mode(), err)
+		if err != nil {
+			t.Errorf("password file: got the error %v, want none", err)
+		} else if got := info.Mode().Perm(); got != 0o600 {
+			t.Errorf("password file: info.Mode().Perm(): got %v, want 0o600", got)
 		}
 		if got := run(t, url,
 			"SELECT current_setting('fsync') || current_setting('listen_addresses')"); got != "on127.0.0.1" {
-			t.Errorf("fsync and listen_addresses = %s", got)
+			t.Errorf(`fsync and listen_addresses: got %q, want "on127.0.0.1"`, got)
 		}
 	})
 
@@ -132,7 +134,7 @@ func TestDurableClusterKeepsWhatWasCommitted(t *testing.T) {
 		t.Error("port or password changed over a restart")
 	}
 	if got := run(t, url, "SELECT n FROM kept"); got != "stopped" {
-		t.Fatalf("after a stop: %q", got)
+		t.Fatalf(`after a stop: got %q, want "stopped"`, got)
 	}
 
 	run(t, url, "INSERT INTO kept VALUES ('killed')")
@@ -145,7 +147,7 @@ func TestDurableClusterKeepsWhatWasCommitted(t *testing.T) {
 	}
 	c = startDurable(t, dir)
 	if got := run(t, c.URL(), "SELECT n FROM kept ORDER BY n"); got != "killed,stopped" {
-		t.Fatalf("after kill -9: %q", got)
+		t.Fatalf(`after kill -9: got %q, want "killed,stopped"`, got)
 	}
 }
 
@@ -211,10 +213,10 @@ func TestTestClusterLeavesNothingBehind(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the folder is still there: %v", err)
+		t.Errorf("the folder is still there: got the error %v, want %v", err, os.ErrNotExist)
 	}
 	if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {
-		t.Errorf("the server is still there: %v", err)
+		t.Errorf("the server is still there: got the error %v, want %v", err, syscall.ESRCH)
 	}
 	if err := c.Stop(); err != nil {
 		t.Errorf("second Stop: %v", err)
@@ -280,7 +282,7 @@ func TestStartFailureShowsTheServersLog(t *testing.T) {
 		t.Fatal("started on a broken configuration")
 	}
 	if !strings.Contains(err.Error(), "no_such_setting") {
-		t.Errorf("the server's own words are missing: %v", err)
+		t.Errorf(`the server's own words are missing: got the error %q, want "no_such_setting" in it`, err)
 	}
 }
 
@@ -298,6 +300,6 @@ func TestPrivateParentFolderIsNamed(t *testing.T) {
 		t.Fatal("started below a private folder")
 	}
 	if !strings.Contains(err.Error(), parent+" (mode 0700)") {
-		t.Errorf("the folder is not named: %v", err)
+		t.Errorf("the folder is not named: got the error %q, want %q in it", err, parent+" (mode 0700)")
 	}
 }

@@ -43,7 +43,8 @@ func TestTrainingLowersTheLoss(t *testing.T) {
 		}
 	}
 	if last > first-1.5 {
-		t.Errorf("the loss went from %.3f to %.3f nats in %d steps", first, last, r.steps)
+		t.Errorf("the loss went from %.3f to %.3f nats in %d steps: got %.3f, want at most %.3f", first, last, r.steps, last,
+			first-1.5)
 	}
 }
 
@@ -87,11 +88,13 @@ func TestGradientsMatchFiniteDifferences(t *testing.T) {
 			tensor[i] = was
 			slope := (up - down) / (2 * h)
 			if math.Abs(slope-float64(grad[i])) > 0.02*math.Abs(slope)+3e-5 {
-				t.Errorf("tensor %d, parameter %d: gradient %.6f, slope %.6f", k, i, grad[i], slope)
+				t.Errorf("tensor %d, parameter %d: gradient %.6f, slope: got %v, want at most %v", k, i, grad[i],
+					math.Abs(slope-float64(grad[i])), 0.02*math.Abs(slope)+3e-5)
 			}
 		}
 		if largest := math.Abs(float64(grad[order[0]])); largest < 1e-4 {
-			t.Errorf("tensor %d: its largest gradient is %v, too small to check", k, largest)
+			t.Errorf("tensor %d: its largest gradient is %v, too small to check: got %v, want at least 1e-4", k, largest,
+				largest)
 		}
 	}
 }
@@ -110,7 +113,7 @@ func TestSameRecipeGivesTheSameFile(t *testing.T) {
 		}
 	}
 	if !bytes.Equal(files[0], files[1]) {
-		t.Error("the same recipe gave two files")
+		t.Errorf("the same recipe gave two files: got %q, want %q", files[0], files[1])
 	}
 }
 
@@ -121,30 +124,40 @@ func TestFreshConversationForgetsTheState(t *testing.T) {
 	net := newNetwork(params, 2, len(b.input)/2)
 	first := net.loss(b)
 	if second := net.loss(b); first != second {
-		t.Errorf("the state before the conversation changed its loss from %v to %v", first, second)
+		t.Errorf("the state before the conversation changed its loss: got %v, want %v", second, first)
 	}
 }
 
 func TestFeedWeighsAnswersAndMarksBeginnings(t *testing.T) {
 	f := newFeed(2, 2, 200)
 	b := f.next()
-	if !b.fresh[0] || !b.fresh[1] {
-		t.Error("the streams do not begin with a conversation")
+	if !b.fresh[0] {
+		t.Error("the streams do not begin with a conversation: b.fresh[0]: got false, want true")
+	} else if !b.fresh[1] {
+		t.Error("the streams do not begin with a conversation: b.fresh[1]: got false, want true")
 	}
 	for cell := range b.input {
 		if cell%2 == 0 && cell+2 < len(b.input) && !b.fresh[cell+2] && b.target[cell] != b.input[cell+2] {
 			t.Fatalf("cell %d: the target is not the next input", cell)
 		}
-		if b.input[cell] == 3 && b.weight[cell] != 1 || b.input[cell] == 2 && b.weight[cell] != questionWeight {
-			t.Fatalf("cell %d after byte %d weighs %v", cell, b.input[cell], b.weight[cell])
+		if b.input[cell] == 3 && b.weight[cell] != 1 {
+			t.Fatalf("cell %d after byte: b.weight[cell]: got %v, want 1, where b.input[cell] == 3", cell, b.weight[cell])
+		}
+		if b.input[cell] == 2 && b.weight[cell] != questionWeight {
+			t.Fatalf("cell %d after byte: b.weight[cell]: got %v, want %v, where b.input[cell] == 2", cell, b.weight[cell],
+				questionWeight)
 		}
 	}
 }
 
 func TestRateRisesThenFalls(t *testing.T) {
-	if a, b, c := rateAt(0, 1000, 1), rateAt(50, 1000, 1), rateAt(999, 1000, 1); a != 0.02 || b != 1 || c > 0.02 ||
-		c < 0.01 {
-		t.Errorf("rates %v, %v, %v", a, b, c)
+	switch a, b, c := rateAt(0, 1000, 1), rateAt(50, 1000, 1), rateAt(999, 1000, 1); {
+	case a != 0.02:
+		t.Errorf("rates: got %v, want 0.02", a)
+	case b != 1:
+		t.Errorf("rateAt(50, 1000, 1): got %v, want 1", b)
+	case c > 0.02 || c < 0.01:
+		t.Errorf("rateAt(999, 1000, 1): got %v, want at most 0.02 and at least 0.01", c)
 	}
 }
 
@@ -202,6 +215,7 @@ func TestServerComputesTheTrainedNetwork(t *testing.T) {
 	b.weight[len(b.weight)-1] = 0 // the end of the answer is not among the tokens
 	n := float64(len(x.Answer))
 	if got := newNetwork(params, 1, len(b.input)).loss(b) * n; math.Abs(got-want) > 1e-3*n {
-		t.Errorf("-ln p of %q is %.4f to the trainer and %.4f to the server", x.Answer, got, want)
+		t.Errorf("-ln p of %q is %.4f to the trainer and %.4f to the server: got %v, want at most %v", x.Answer, got, want,
+			math.Abs(got-want), 1e-3*n)
 	}
 }

@@ -27,7 +27,7 @@ func TestHeldOutPhrasingsAreNeverTrained(t *testing.T) {
 	for _, topic := range NewSampler(1).topics {
 		for _, intent := range topic.Intents {
 			if len(intent.Questions) == 0 {
-				t.Errorf("%s: an intent has no phrasing to train on", topic.Name)
+				t.Errorf("%s: an intent has no phrasing to train on: got 0, want at least 1", topic.Name)
 			}
 			for _, q := range intent.Questions {
 				trained[q] = true
@@ -40,7 +40,7 @@ func TestHeldOutPhrasingsAreNeverTrained(t *testing.T) {
 		}
 	}
 	if share := float64(len(held)) / float64(len(held)+len(trained)); share < 0.04 || share > 0.12 {
-		t.Errorf("%.1f%% of the phrasings are held out", 100*share)
+		t.Errorf("%% of the phrasings are held out: got %v, want 0.04 to 0.12", share)
 	}
 }
 
@@ -65,7 +65,7 @@ func TestTextIsCleanAndBounded(t *testing.T) {
 	for range 3000 {
 		c := s.Next()
 		if len(c.Turns) < 1 || len(c.Turns) > 4 {
-			t.Fatalf("%d turns", len(c.Turns))
+			t.Fatalf("turns: got %d, want 1 to 4", len(c.Turns))
 		}
 		for _, x := range c.Turns {
 			for _, text := range []string{c.System, x.Question, x.Answer} {
@@ -75,7 +75,7 @@ func TestTextIsCleanAndBounded(t *testing.T) {
 				}
 			}
 			if x.Answer == "" {
-				t.Fatalf("%q has no answer", x.Question)
+				t.Fatalf(`%q has no answer: got "", want some text`, x.Question)
 			}
 		}
 	}

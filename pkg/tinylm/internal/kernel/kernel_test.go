@@ -35,11 +35,11 @@ func TestBlocksSumInRowOrder(t *testing.T) {
 			AddRows(got[r*n:][:n], x[r*k:][:k], w)
 		}
 		if !slices.Equal(got, want) {
-			t.Errorf("AddRows of %d rows of %d differs from the sum in row order", k, n)
+			t.Errorf("AddRows of %d rows of %d differs from the sum in row order: got %v, want %v", k, n, got, want)
 		}
 		Product(out, x, w, k, n)
 		if !slices.Equal(out, want) {
-			t.Errorf("Product of %d rows of %d differs from the sum in row order", k, n)
+			t.Errorf("Product of %d rows of %d differs from the sum in row order: got %v, want %v", k, n, out, want)
 		}
 	}
 }
@@ -56,7 +56,14 @@ func TestActivationsFollowTheMathPackage(t *testing.T) {
 			t.Fatalf("Tanh(%v) = %v, want %v", x, got, want)
 		}
 	}
-	if Exp(-1000) != 0 || math.IsInf(float64(Exp(1000)), 0) || Sigmoid(-1000) > 1e-30 || Sigmoid(1000) != 1 {
-		t.Error("activations leave their range at the ends")
+	switch {
+	case Exp(-1000) != 0:
+		t.Errorf("activations leave their range at the ends: Exp(-1000): got %v, want 0", Exp(-1000))
+	case math.IsInf(float64(Exp(1000)), 0):
+		t.Error("activations leave their range at the ends: math.IsInf(float64(Exp(1000)), 0): got true, want false")
+	case Sigmoid(-1000) > 1e-30:
+		t.Errorf("activations leave their range at the ends: Sigmoid(-1000): got %v, want at most 1e-30", Sigmoid(-1000))
+	case Sigmoid(1000) != 1:
+		t.Errorf("activations leave their range at the ends: Sigmoid(1000): got %v, want 1", Sigmoid(1000))
 	}
 }

@@ -16,7 +16,7 @@ func FuzzTextsCannotForgeMarkers(f *testing.F) {
 			return -1
 		}, out)
 		if markers != "\x01\x02\x03\x04\x03" {
-			t.Errorf("markers %q in %q", markers, out)
+			t.Errorf("markers: got %q, want %q, with %q", markers, "\x01\x02\x03\x04\x03", out)
 		}
 	})
 }

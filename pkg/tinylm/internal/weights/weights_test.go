@@ -37,12 +37,12 @@ func TestDamagedFileIsRefused(t *testing.T) {
 		bad := bytes.Clone(file)
 		bad[at] ^= 0x10
 		if _, err := Decode(bad); !errors.Is(err, ErrCorrupt) {
-			t.Fatalf("byte %d damaged: err = %v, want ErrCorrupt", at, err)
+			t.Fatalf("byte %d damaged: err: got %v, want ErrCorrupt", at, err)
 		}
 	}
 	for _, size := range []int{0, 7, headerSize, len(file) - 1} {
 		if _, err := Decode(file[:size]); !errors.Is(err, ErrCorrupt) {
-			t.Errorf("%d bytes: err = %v, want ErrCorrupt", size, err)
+			t.Errorf("%d bytes: err: got %v, want ErrCorrupt", size, err)
 		}
 	}
 }
@@ -53,7 +53,7 @@ func TestEveryHalfSurvivesTheRoundTrip(t *testing.T) {
 			continue // infinities and NaN never occur in a file
 		}
 		if got := halfFrom(halfTo(uint16(h))); got != uint16(h) {
-			t.Fatalf("half %#04x became %#04x", h, got)
+			t.Fatalf("half %#04x: got %d, want %d", h, got, uint16(h))
 		}
 	}
 }
@@ -63,7 +63,7 @@ func TestHalfRoundsToNearest(t *testing.T) {
 		got := float64(halfTo(halfFrom(v)))
 		want := math.Max(math.Min(float64(v), halfMax), -halfMax)
 		if math.Abs(got-want) > math.Max(math.Abs(want)/2048, 3e-8) {
-			t.Errorf("%v was stored as %v", v, got)
+			t.Errorf("%v was stored: got %v, want at most %v", v, math.Abs(got-want), math.Max(math.Abs(want)/2048, 3e-8))
 		}
 	}
 }
