@@ -12,8 +12,10 @@ import (
 func TestEveryModuleIsOfOneGoVersion(t *testing.T) {
 	directive := regexp.MustCompile(`(?m)^go (\S+)$`)
 	for _, name := range append(files(t, "go.mod"), "go.work") {
-		if got := directive.FindSubmatch(read(t, name)); got == nil || string(got[1]) != "1.26.0" {
-			t.Errorf("%s says %q, want go 1.26.0", name, got)
+		if got := directive.FindSubmatch(read(t, name)); got == nil {
+			t.Errorf("%s: directive.FindSubmatch(…): got nil, want a value", name)
+		} else if string(got[1]) != "1.26.0" {
+			t.Errorf(`%s: got[1]: got %q, want "1.26.0"`, name, string(got[1]))
 		}
 	}
 }
@@ -28,7 +30,8 @@ func TestEveryRPCSaysWhatItMeans(t *testing.T) {
 			text := strings.TrimSpace(line)
 			if strings.HasPrefix(text, "rpc ") {
 				if len(above) < 40 {
-					t.Errorf("%s: %s has no comment on meaning, idempotency and failures", name, text)
+					t.Errorf("%s: %s has no comment on meaning, idempotency and failures: got %d, want at least 40", name, text,
+						len(above))
 				}
 				above = ""
 			}

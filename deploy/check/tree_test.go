@@ -76,7 +76,7 @@ func sources(t *testing.T) []source {
 		all = append(all, s)
 	}
 	if len(all) < 50 {
-		t.Fatalf("only %d files found: the walk is broken", len(all))
+		t.Fatalf("only %d files found: the walk is broken: got %d, want at least 50", len(all), len(all))
 	}
 	return all
 }
@@ -125,8 +125,10 @@ func TestEveryPackageSaysWhatItIsFor(t *testing.T) {
 func TestNoPackageIsADrawerForEverything(t *testing.T) {
 	for _, s := range sources(t) {
 		for _, bad := range []string{"util", "utils", "common", "helper", "helpers", "models", "types", "misc"} {
-			if s.pkg == bad || strings.HasSuffix(s.dir, "/"+bad) {
-				t.Errorf("%s: a package is named after what it provides", s.path)
+			if s.pkg == bad {
+				t.Errorf("a package named after what it provides: s.pkg: got %q, want any but %q", s.pkg, bad)
+			} else if strings.HasSuffix(s.dir, "/"+bad) {
+				t.Errorf("a package named after what it provides: s.dir: got %q, want another suffix than %q", s.dir, "/"+bad)
 			}
 		}
 	}
@@ -135,7 +137,7 @@ func TestNoPackageIsADrawerForEverything(t *testing.T) {
 func TestNoFileIsTwoIdeas(t *testing.T) {
 	for _, s := range sources(t) {
 		if s.lines > 600 {
-			t.Errorf("%s has %d lines; 600 are the most", s.path, s.lines)
+			t.Errorf("%s has %d lines; 600 are the most: got %d, want at most 600", s.path, s.lines, s.lines)
 		}
 	}
 }
@@ -212,7 +214,8 @@ func TestDomainsTakeTheirTimeFromAClock(t *testing.T) {
 			if sel, ok := n.(*ast.SelectorExpr); ok {
 				if x, ok := sel.X.(*ast.Ident); ok && x.Name == "time" && (sel.Sel.Name == "Now" || sel.Sel.Name == "Sleep") {
 					if !strings.HasPrefix(s.path, "services/proving/") {
-						t.Errorf("%s calls time.%s", s.path, sel.Sel.Name)
+						t.Errorf(`calls time.%s: got %q, want the prefix "services/proving/", with %s`, sel.Sel.Name, s.path,
+							sel.Sel.Name)
 					}
 				}
 			}

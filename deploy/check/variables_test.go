@@ -41,6 +41,7 @@ func TestTheListOfVariablesIsThatOfTheTree(t *testing.T) {
 		return
 	}
 	if got := string(read(t, variables)); got != want {
-		t.Errorf("%s is behind the tree: run (cd deploy/check && GOWORK=off go test -run Variables -update .)", variables)
+		t.Errorf("%s is behind the tree: run (cd deploy/check && GOWORK=off go test -run Variables -update .): got %q, want "+
+			"%q", variables, got, want)
 	}
 }

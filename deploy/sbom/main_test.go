@@ -41,7 +41,7 @@ func TestADocumentNamesEveryModuleWithItsHash(t *testing.T) {
 		}
 	}
 	if strings.Contains(string(text), "secret") {
-		t.Error("got the linker's flags in the document")
+		t.Errorf(`got the linker's flags in the document: got %q, want it without "secret"`, string(text))
 	}
 }
 
@@ -64,14 +64,26 @@ func TestTheDocumentOfAProgramHasTheShapeOfCycloneDX(t *testing.T) {
 	if err := json.Unmarshal(text, &doc); err != nil {
 		t.Fatal(err)
 	}
-	if doc["bomFormat"] != "CycloneDX" || doc["specVersion"] != "1.6" || doc["version"] != 1.0 {
-		t.Errorf("got %v %v %v", doc["bomFormat"], doc["specVersion"], doc["version"])
+	switch {
+	case doc["bomFormat"] != "CycloneDX":
+		t.Errorf(`doc["bomFormat"]: got %v, want "CycloneDX"`, doc["bomFormat"])
+	case doc["specVersion"] != "1.6":
+		t.Errorf(`doc["specVersion"]: got %v, want "1.6"`, doc["specVersion"])
+	case doc["version"] != 1.0:
+		t.Errorf(`doc["version"]: got %v, want 1.0`, doc["version"])
 	}
 	refs := map[any]bool{}
 	for _, c := range doc["components"].([]any) {
 		c := c.(map[string]any)
-		if c["type"] != "library" || c["name"] == "" || c["bom-ref"] == "" || refs[c["bom-ref"]] {
-			t.Errorf("got the component %v", c)
+		switch {
+		case c["type"] != "library":
+			t.Errorf(`got the component: c["type"]: got %v, want "library"`, c["type"])
+		case c["name"] == "":
+			t.Error(`got the component: c["name"]: got "", want some text`)
+		case c["bom-ref"] == "":
+			t.Error(`got the component: c["bom-ref"]: got "", want some text`)
+		case refs[c["bom-ref"]]:
+			t.Error(`got the component: refs[c["bom-ref"]]: got true, want false`)
 		}
 		refs[c["bom-ref"]] = true
 	}

@@ -56,7 +56,7 @@ func TestOnlyWhatFailedIsShown(t *testing.T) {
 		t.Fatal(err)
 	}
 	if keep.String() != ran {
-		t.Errorf("kept %q, want all events", keep.String())
+		t.Errorf("kept: got %q, want all events", keep.String())
 	}
 	if out.String() != shown {
 		t.Errorf("got\n%s\nwant\n%s", out.String(), shown)

@@ -29,7 +29,8 @@ type reader struct {
 func (r *reader) take(n int) []byte {
 	r.t.Helper()
 	if r.at+n > len(r.file) {
-		r.t.Fatalf("the file ends at %d, and %d more bytes are expected at %d", len(r.file), n, r.at)
+		r.t.Fatalf("the file ends at %d, and %d more bytes are expected at %d: r.at+n: got %d, want at most %d", len(r.file),
+			n, r.at, r.at+n, len(r.file))
 	}
 	r.at += n
 	return r.file[r.at-n : r.at]
@@ -80,10 +81,10 @@ func parse(t *testing.T, file []byte) parsed {
 	t.Helper()
 	r := &reader{t: t, file: file}
 	if magic := string(r.take(4)); magic != "GGUF" {
-		t.Fatalf("the file begins with %q", magic)
+		t.Fatalf(`the file begins: got %q, want "GGUF"`, magic)
 	}
 	if v := r.u32(); v != 3 {
-		t.Fatalf("version %d", v)
+		t.Fatalf("version: got %d, want 3", v)
 	}
 	tensors, pairs := r.u64(), r.u64()
 	p := parsed{metadata: map[string]any{}, tensors: map[string]entry{}}
@@ -131,17 +132,19 @@ func TestTheMetadataSaysWhatTheModelIs(t *testing.T) {
 		"tokenizer.ggml.bos_token_id": uint32(1), "tokenizer.ggml.eos_token_id": uint32(2),
 	} {
 		if got[key] != want {
-			t.Errorf("%s is %v, want %v", key, got[key], want)
+			t.Errorf("%s: got %v, want %v", key, got[key], want)
 		}
 	}
 	tokens, _ := got["tokenizer.ggml.tokens"].([]any)
 	for _, key := range []string{"tokenizer.ggml.scores", "tokenizer.ggml.token_type"} {
-		if list, _ := got[key].([]any); len(list) != len(tokens) || len(tokens) == 0 {
-			t.Errorf("%s has %d entries for %d tokens", key, len(list), len(tokens))
+		if list, _ := got[key].([]any); len(list) != len(tokens) {
+			t.Errorf("%s: len(list): got %d, want %d", key, len(list), len(tokens))
+		} else if len(tokens) == 0 {
+			t.Errorf("%s: len(tokens): got 0, want at least 1", key)
 		}
 	}
 	if got["llama.vocab_size"] != uint32(len(tokens)) {
-		t.Errorf("the vocabulary's size is %v, and %d tokens are listed", got["llama.vocab_size"], len(tokens))
+		t.Errorf("the vocabulary's size: got %v, want %v", got["llama.vocab_size"], uint32(len(tokens)))
 	}
 }
 
@@ -151,13 +154,15 @@ func TestTensorsFollowEachOtherAlignedAndFillTheFile(t *testing.T) {
 		c.Half = half
 		p := parse(t, written(t, c))
 		if len(p.order) != 3+9*c.Layers {
-			t.Errorf("%d tensors", len(p.order))
+			t.Errorf("tensors: got %d, want %d", len(p.order), 3+9*c.Layers)
 		}
 		end := uint64(0)
 		for _, name := range p.order {
 			e := p.tensors[name]
-			if e.offset%32 != 0 || e.offset != (end+31)/32*32 {
-				t.Errorf("%s begins at %d after an end at %d", name, e.offset, end)
+			if e.offset%32 != 0 {
+				t.Errorf("%s begins: e.offset%%32: got %d, want 0", name, e.offset%32)
+			} else if e.offset != (end+31)/32*32 {
+				t.Errorf("%s begins: e.offset: got %d, want %d", name, e.offset, (end+31)/32*32)
 			}
 			size := uint64(4)
 			if e.kind == 1 {
@@ -169,7 +174,7 @@ func TestTensorsFollowEachOtherAlignedAndFillTheFile(t *testing.T) {
 			end = e.offset + size
 		}
 		if uint64(len(p.data)) != (end+31)/32*32 {
-			t.Errorf("the tensors end at %d, the file at %d", end, len(p.data))
+			t.Errorf("the tensors end: got %d, want %d", uint64(len(p.data)), (end+31)/32*32)
 		}
 	}
 }
@@ -194,8 +199,15 @@ func TestTensorsHaveTheirArchitecturesShapes(t *testing.T) {
 		"blk.0.attn_output.weight": {dimensions: []uint64{12, 12}, kind: 1},
 	} {
 		got, there := p.tensors[name]
-		if !there || got.kind != want.kind || len(got.dimensions) != len(want.dimensions) {
-			t.Errorf("%s is %+v, want %+v", name, got, want)
+		switch {
+		case !there:
+			t.Errorf("%s: p.tensors[name]: got none, want one", name)
+			continue
+		case got.kind != want.kind:
+			t.Errorf("%s: kind: got %d, want %d", name, got.kind, want.kind)
+			continue
+		case len(got.dimensions) != len(want.dimensions):
+			t.Errorf("%s: len(got.dimensions): got %d, want %d, in %+v", name, len(got.dimensions), len(want.dimensions), got)
 			continue
 		}
 		for i := range want.dimensions {
@@ -206,7 +218,7 @@ func TestTensorsHaveTheirArchitecturesShapes(t *testing.T) {
 	}
 	norm := p.data[p.tensors["output_norm.weight"].offset:]
 	if f := math.Float32frombits(binary.LittleEndian.Uint32(norm)); f != 1 {
-		t.Errorf("a norm begins with %v", f)
+		t.Errorf("a norm begins: got %v, want 1", f)
 	}
 }
 
@@ -235,9 +247,10 @@ func TestTokensThatAreNoTextAreDamped(t *testing.T) {
 		}
 		return math.Sqrt(sum / float64((to-from)*c.Width))
 	}
-	if bytesSpread, textSpread := spread(0, 259), spread(259, 514); textSpread < 0.9 || textSpread > 1.1 ||
-		bytesSpread > 0.06 {
-		t.Errorf("weights are around %v for text and around %v for the rest", textSpread, bytesSpread)
+	if bytesSpread, textSpread := spread(0, 259), spread(259, 514); textSpread < 0.9 || textSpread > 1.1 {
+		t.Errorf("weights are around: got %v, want 0.9 to 1.1", textSpread)
+	} else if bytesSpread > 0.06 {
+		t.Errorf("bytesSpread: got %v, want at most 0.06", bytesSpread)
 	}
 }
 
@@ -254,11 +267,17 @@ func TestEveryTextHasTokens(t *testing.T) {
 			bytesSeen++
 		}
 		if (v.classes[i] != classNormal) != (i < notText) {
-			t.Errorf("token %d, %q, is of class %d", i, token, v.classes[i])
+			t.Errorf("token %d, %q, is of class: v.classes[i] != classNormal: got %t, want %t", i, token,
+				v.classes[i] != classNormal, i < notText)
 		}
 	}
-	if bytesSeen != 256 || !seen["<0x00>"] || !seen["<0xFF>"] {
-		t.Errorf("%d bytes have a token", bytesSeen)
+	switch {
+	case bytesSeen != 256:
+		t.Errorf("bytes have a token: bytesSeen: got %d, want 256", bytesSeen)
+	case !seen["<0x00>"]:
+		t.Error(`bytes have a token: seen["<0x00>"]: got false, want true`)
+	case !seen["<0xFF>"]:
+		t.Error(`bytes have a token: seen["<0xFF>"]: got false, want true`)
 	}
 	for _, c := range `{}[]":,\-+.eE0123456789truefalsn` {
 		if !seen[string(c)] {
@@ -279,7 +298,7 @@ func TestHalfPrecisionRoundsToTheNearest(t *testing.T) {
 		1.99999988079: 0x4000, // the carry reaches the exponent
 	} {
 		if got := float16(f); got != want {
-			t.Errorf("%v becomes %#04x, want %#04x", f, got, want)
+			t.Errorf("%v: got %#04x, want %#04x", f, got, want)
 		}
 	}
 }
@@ -303,9 +322,13 @@ func TestImpossibleShapesAreRefused(t *testing.T) {
 	}
 	c := Default()
 	c.Layers, c.Heads = 0, 0
-	if err := Write(&bytes.Buffer{}, c); err == nil || !strings.Contains(err.Error(), "layers") ||
-		!strings.Contains(err.Error(), "heads") {
-		t.Errorf("not all faults are told: %v", err)
+	switch err := Write(&bytes.Buffer{}, c); {
+	case err == nil:
+		t.Error("not all faults are told: got no error, want one")
+	case !strings.Contains(err.Error(), "layers"):
+		t.Errorf(`not all faults are told: got the error %q, want "layers" in it`, err)
+	case !strings.Contains(err.Error(), "heads"):
+		t.Errorf(`not all faults are told: got the error %q, want "heads" in it`, err)
 	}
 }
 
@@ -324,6 +347,6 @@ func (f *full) Write(p []byte) (int, error) {
 func TestAFullDiskIsTold(t *testing.T) {
 	room := full(1000)
 	if err := Write(&room, Default()); !errors.Is(err, errFull) {
-		t.Errorf("got %v", err)
+		t.Errorf("got the error %v, want %v", err, errFull)
 	}
 }

@@ -16,12 +16,15 @@ func TestAnAckAcceptsAndAnErrorSaysWhy(t *testing.T) {
 	if err := accepted(append(seq, field(frameRegisterAck, "")...)); err != nil {
 		t.Errorf("an ack is refused: %v", err)
 	}
-	if err := accepted(append(seq, field(frameError, "suspended")...)); err == nil ||
-		!strings.Contains(err.Error(), "suspended") {
-		t.Errorf("an error is %v", err)
+	if err := accepted(append(seq, field(frameError, "suspended")...)); err == nil {
+		t.Error("an error: got no error, want one")
+	} else if !strings.Contains(err.Error(), "suspended") {
+		t.Errorf(`an error: got the error %q, want "suspended" in it`, err)
 	}
-	if accepted(nil) == nil || accepted(seq) == nil {
-		t.Error("nothing is taken for an ack")
+	if accepted(nil) == nil {
+		t.Error("nothing is taken for an ack: accepted(nil): got no error, want one")
+	} else if accepted(seq) == nil {
+		t.Error("nothing is taken for an ack: accepted(seq): got no error, want one")
 	}
 }
 
@@ -39,7 +42,7 @@ func TestARegistrationNamesKeyNodeAndModel(t *testing.T) {
 	frame := string(registration("key-1", "node-0001", "mock-t16"))
 	for _, want := range []string{"key-1", "node-0001", "mock-t16"} {
 		if !strings.Contains(frame, want) {
-			t.Errorf("%q is missing", want)
+			t.Errorf("%q is missing: got %q, want %q in it", want, frame, want)
 		}
 	}
 }

@@ -19,8 +19,10 @@ func TestReadyWaitsForEveryURL(t *testing.T) {
 		}
 	}))
 	defer slow.Close()
-	if err := ready(t.Context(), []string{slow.URL, slow.URL}, "", 0); err != nil || asked.Load() != 4 {
-		t.Errorf("asked %d times, %v; want 4", asked.Load(), err)
+	if err := ready(t.Context(), []string{slow.URL, slow.URL}, "", 0); err != nil {
+		t.Errorf("got the error %v, want none", err)
+	} else if asked.Load() != 4 {
+		t.Errorf("asked: got %d, want 4", asked.Load())
 	}
 }
 
@@ -32,8 +34,10 @@ func TestReadyWaitsForWhatTheLastAnswerMustHold(t *testing.T) {
 		}
 	}))
 	defer models.Close()
-	if err := ready(t.Context(), []string{models.URL}, `"mock"`, 0); err != nil || asked.Load() != 2 {
-		t.Errorf("asked %d times, %v; want 2", asked.Load(), err)
+	if err := ready(t.Context(), []string{models.URL}, `"mock"`, 0); err != nil {
+		t.Errorf("got the error %v, want none", err)
+	} else if asked.Load() != 2 {
+		t.Errorf("asked: got %d, want 2", asked.Load())
 	}
 }
 
@@ -44,19 +48,29 @@ func TestReadySaysWhatIsMissing(t *testing.T) {
 	defer never.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if err := ready(ctx, []string{never.URL}, "", 0); err == nil || !strings.Contains(err.Error(), "no reports yet") {
-		t.Errorf("error %v", err)
+	if err := ready(ctx, []string{never.URL}, "", 0); err == nil {
+		t.Error("error: got no error, want one")
+	} else if !strings.Contains(err.Error(), "no reports yet") {
+		t.Errorf(`error: got the error %q, want "no reports yet" in it`, err)
 	}
 }
 
 func TestABenchmarkWithoutFlushesHasAnotherName(t *testing.T) {
 	recs, err := benchmarks(
 		strings.NewReader("BenchmarkS/fsync=on/a-2 1 5 ns/op 7 s/s\nBenchmarkS/fsync=off/a-2 1 5 ns/op 9 s/s\n"), "ledger")
-	if err != nil || len(recs) != 2 {
-		t.Fatalf("%v, %v", recs, err)
+	if err != nil {
+		t.Fatalf("got the error %v, want none", err)
 	}
-	if recs[0].Measure != "S/a s/s" || recs[0].Value != 7 || recs[1].Measure != "S/fsync=off/a s/s" {
-		t.Errorf("%+v", recs)
+	if len(recs) != 2 {
+		t.Fatalf("len(recs): got %d, want 2, in %v", len(recs), recs)
+	}
+	switch {
+	case recs[0].Measure != "S/a s/s":
+		t.Errorf(`recs[0].Measure: got %q, want "S/a s/s"`, recs[0].Measure)
+	case recs[0].Value != 7:
+		t.Errorf("recs[0].Value: got %v, want 7", recs[0].Value)
+	case recs[1].Measure != "S/fsync=off/a s/s":
+		t.Errorf(`recs[1].Measure: got %q, want "S/fsync=off/a s/s"`, recs[1].Measure)
 	}
 }
 

@@ -11,7 +11,7 @@ func TestAProviderIsMadeActivatedAndGivenAKey(t *testing.T) {
 	var asked []string
 	gateway := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != "Bearer token" {
-			t.Errorf("authorization %q", r.Header.Get("Authorization"))
+			t.Errorf(`authorization: got %q, want "Bearer token"`, r.Header.Get("Authorization"))
 		}
 		asked = append(asked, r.Method+" "+r.URL.Path)
 		text := `{"provider":{"provider_id":"p1"}}`
@@ -22,12 +22,14 @@ func TestAProviderIsMadeActivatedAndGivenAKey(t *testing.T) {
 	}))
 	defer gateway.Close()
 	key, err := Client{Base: gateway.URL, Token: "token"}.Provider(t.Context(), "a")
-	if err != nil || key != "k1" {
-		t.Errorf("key %q, %v", key, err)
+	if err != nil {
+		t.Errorf("got the error %v, want none", err)
+	} else if key != "k1" {
+		t.Errorf(`key: got %q, want "k1"`, key)
 	}
 	want := "POST /api/v1/admin/providers POST /api/v1/admin/providers/p1/status POST /api/v1/admin/providers/p1/keys"
 	if got := strings.Join(asked, " "); got != want {
-		t.Errorf("asked %q", got)
+		t.Errorf("asked: got %q, want %q", got, want)
 	}
 }
 
@@ -37,7 +39,9 @@ func TestARefusalSaysWhy(t *testing.T) {
 	}))
 	defer gateway.Close()
 	err := Client{Base: gateway.URL}.PutModel(t.Context(), Model{ID: "m"})
-	if err == nil || !strings.Contains(err.Error(), "no such currency") {
-		t.Errorf("error %v", err)
+	if err == nil {
+		t.Error("error: got no error, want one")
+	} else if !strings.Contains(err.Error(), "no such currency") {
+		t.Errorf(`error: got the error %q, want "no such currency" in it`, err)
 	}
 }

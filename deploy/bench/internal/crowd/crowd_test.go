@@ -16,8 +16,13 @@ func TestEachAgentHasAnAddressOfItsOwn(t *testing.T) {
 	seen := map[netip.Addr]bool{}
 	for i := range 70_000 {
 		a := address(i)
-		if !a.IsLoopback() || seen[a] || a.As4()[1] == 0 {
-			t.Fatalf("agent %d has %v", i, a)
+		switch {
+		case !a.IsLoopback():
+			t.Fatalf("agent %d: a.IsLoopback(): got false, want true, with %v", i, a)
+		case seen[a]:
+			t.Fatalf("agent %d: seen[a]: got true, want false", i)
+		case a.As4()[1] == 0:
+			t.Fatalf("agent %d: a.As4()[1]: got 0, want any but 0", i)
 		}
 		seen[a] = true
 	}
@@ -33,16 +38,25 @@ func TestMembersAreOfBothDialectsFromTheBeginning(t *testing.T) {
 		if m.Dialect == V1 {
 			v1++
 		}
-		if i == 4 && (v1 == 0 || v1 == 4) {
-			t.Errorf("%d of the first five speak v1", v1)
+		if i == 4 && v1 == 0 {
+			t.Error("of the first five speak v1: v1: got 0, want any but 0, where i == 4")
+		} else if i == 4 && v1 == 4 {
+			t.Error("of the first five speak v1: v1: got 4, want any but 4, where i == 4")
 		}
 		nodes[m.Node] = true
-		if len(m.Models) != 2 || m.Models[0] == m.Models[1] {
-			t.Errorf("offers %v", m.Models)
+		if len(m.Models) != 2 {
+			t.Errorf("offers: len(m.Models): got %d, want 2, in %v", len(m.Models), m.Models)
+		} else if m.Models[0] == m.Models[1] {
+			t.Errorf("offers: m.Models[0]: got %q, want any but %q", m.Models[0], m.Models[1])
 		}
 	}
-	if v1 != 4 || len(nodes) != 10 || members[3].Key != "a" {
-		t.Errorf("%d speak v1; %v", v1, members)
+	switch {
+	case v1 != 4:
+		t.Errorf("v1: got %d, want 4", v1)
+	case len(nodes) != 10:
+		t.Errorf("len(nodes): got %d, want 10", len(nodes))
+	case members[3].Key != "a":
+		t.Errorf(`members[3].Key: got %q, want "a"`, members[3].Key)
 	}
 	if _, err := Members(10, 4, nil, []string{"m"}); err == nil {
 		t.Error("agents without keys")
@@ -59,7 +73,7 @@ func TestAnswersToARegistrationAreToldFromOthers(t *testing.T) {
 		``:               {},
 	} {
 		if got := read(V1, []byte(text)); got != want {
-			t.Errorf("%s: %+v", text, got)
+			t.Errorf("%s: got %+v, want %+v", text, got, want)
 		}
 	}
 	for _, c := range []struct {
@@ -72,7 +86,7 @@ func TestAnswersToARegistrationAreToldFromOthers(t *testing.T) {
 			message{refusal: "c: m", after: 1500 * time.Millisecond}},
 	} {
 		if got := read(V2, encode(c.frame)); got != c.want {
-			t.Errorf("%v: %+v", c.frame, got)
+			t.Errorf("%v: got %+v, want %+v", c.frame, got, c.want)
 		}
 	}
 	if got := read(V2, []byte{0xff}); got.refusal == "" {
@@ -92,12 +106,23 @@ func FuzzReadingWhatAHubSays(f *testing.F) {
 func TestWhatAgentsSayCanBeRead(t *testing.T) {
 	m := Member{Dialect: V2, Key: "k", Node: "node-0001", Models: []string{"a", "b"}}
 	f := &agentv2.Frame{}
-	if err := proto.Unmarshal(registerV2(m), f); err != nil || f.GetSeq() != 1 || f.GetRegister().GetToken() != "k" ||
-		len(f.GetRegister().GetModels()) != 2 {
-		t.Errorf("%v, %v", f, err)
+	switch err := proto.Unmarshal(registerV2(m), f); {
+	case err != nil:
+		t.Errorf("got the error %v, want none", err)
+	case f.GetSeq() != 1:
+		t.Errorf("f.GetSeq(): got %d, want 1", f.GetSeq())
+	case f.GetRegister().GetToken() != "k":
+		t.Errorf(`f.GetRegister().GetToken(): got %q, want "k"`, f.GetRegister().GetToken())
+	case len(f.GetRegister().GetModels()) != 2:
+		t.Errorf("len(f.GetRegister().GetModels()): got %d, want 2, in %v", len(f.GetRegister().GetModels()), f)
 	}
-	if err := proto.Unmarshal(heartbeatV2(7), f); err != nil || f.GetSeq() != 7 || f.GetHeartbeat() == nil {
-		t.Errorf("%v, %v", f, err)
+	switch err := proto.Unmarshal(heartbeatV2(7), f); {
+	case err != nil:
+		t.Errorf("got the error %v, want none", err)
+	case f.GetSeq() != 7:
+		t.Errorf("f.GetSeq(): got %d, want 7", f.GetSeq())
+	case f.GetHeartbeat() == nil:
+		t.Error("f.GetHeartbeat(): got nil, want a value")
 	}
 	for _, text := range [][]byte{registerV1(m), heartbeatV1(m)} {
 		var v struct {
@@ -106,9 +131,13 @@ func TestWhatAgentsSayCanBeRead(t *testing.T) {
 				Models []string
 			}
 		}
-		if err := json.Unmarshal(text, &v); err != nil || !strings.Contains("register heartbeat", v.Type) ||
-			len(v.Payload.Models) != 2 {
-			t.Errorf("%s: %v", text, err)
+		switch err := json.Unmarshal(text, &v); {
+		case err != nil:
+			t.Errorf("%s: got the error %v, want none", text, err)
+		case !strings.Contains("register heartbeat", v.Type):
+			t.Errorf(`%s: "register heartbeat": got "register heartbeat", want %q in it`, text, v.Type)
+		case len(v.Payload.Models) != 2:
+			t.Errorf("%s: len(v.Payload.Models): got %d, want 2", text, len(v.Payload.Models))
 		}
 	}
 }
@@ -117,22 +146,25 @@ func TestAgentsComeBackByTheRulesOfTheirDialect(t *testing.T) {
 	v1 := comeback{dialect: V1}
 	for _, want := range []time.Duration{1, 2, 4, 8, 16, 30, 30} {
 		if got := v1.refused(5 * time.Second); got != want*time.Second {
-			t.Errorf("v1 waits %v, not %d s", got, want)
+			t.Errorf("v1 waits %v, not %d s: got %v, want %v", got, want, got, want*time.Second)
 		}
 	}
-	if got := v1.lost(time.Second, 0); got != atOnceV1 || v1.refused(0) != time.Second {
-		t.Errorf("v1 comes back after %v, or remembers refusals", got)
+	if got := v1.lost(time.Second, 0); got != atOnceV1 {
+		t.Errorf("v1 comes back: got %v, want %v", got, atOnceV1)
+	} else if found := v1.refused(0); found != time.Second {
+		t.Errorf("v1.refused(0): got %v, want %v", found, time.Second)
 	}
 	v2 := comeback{dialect: V2}
 	if got := v2.refused(5 * time.Second); got < 5*time.Second || got > 6250*time.Millisecond {
-		t.Errorf("v2 was told 5 s and waits %v", got)
+		t.Errorf("v2 was told 5 s and waits: got %v, want %v to %v", got, 5*time.Second, 6250*time.Millisecond)
 	}
 	for ceiling := firstV2; ceiling < 2*longest; ceiling *= 2 {
 		if got := v2.lost(time.Second, 0); got < 0 || got >= min(ceiling, longest) {
-			t.Errorf("v2 waits %v, not below %v", got, min(ceiling, longest))
+			t.Errorf("v2 waits %v, not below %v: got %v, want at least 0 and less than %v", got, min(ceiling, longest), got,
+				min(ceiling, longest))
 		}
 	}
 	if got := v2.lost(stableV2, 0); got >= firstV2 {
-		t.Errorf("v2 remembers what is long ago: %v", got)
+		t.Errorf("v2 remembers what is long ago: got %v, want less than %v", got, firstV2)
 	}
 }

@@ -8,11 +8,15 @@ import (
 func TestAFlushTakesTimeAndLeavesNothing(t *testing.T) {
 	dir := t.TempDir()
 	took, err := SyncP50(dir)
-	if err != nil || took <= 0 {
-		t.Errorf("took %v, %v", took, err)
+	if err != nil {
+		t.Errorf("got the error %v, want none", err)
+	} else if took <= 0 {
+		t.Errorf("took: got %v, want more than 0", took)
 	}
-	if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
-		t.Errorf("left %v, %v", left, err)
+	if left, err := os.ReadDir(dir); err != nil {
+		t.Errorf("got the error %v, want none", err)
+	} else if len(left) != 0 {
+		t.Errorf("len(left): got %d, want 0, in %v", len(left), left)
 	}
 }
 

@@ -42,7 +42,7 @@ func TestCPUIsARatioOfMedians(t *testing.T) {
 func TestWithoutTheReferenceThereIsNoRatio(t *testing.T) {
 	set := record.Set{result("chat-16", Standalone, loadgen.Result{CPUPerReq: 100})}
 	if c := cell(t, set, "cpu_small", Standalone); c.Ratio != 0 {
-		t.Errorf("ratio %v of nothing", c.Ratio)
+		t.Errorf("ratio: got %v, want 0", c.Ratio)
 	}
 }
 
@@ -57,8 +57,10 @@ func TestAddedLatencyIsGivenWithAndWithoutFlushes(t *testing.T) {
 	if c.Value != 800 || c.Net == nil || *c.Net != 300 {
 		t.Errorf("got %+v, want 800 and 300 net of two flushes", c)
 	}
-	if c := cell(t, set, "added_p50", "goproxy"); c.Value != 80 || c.Net != nil {
-		t.Errorf("a proxy waits for no flush: %+v", c)
+	if c := cell(t, set, "added_p50", "goproxy"); c.Value != 80 {
+		t.Errorf("a proxy waits for no flush: c.Value: got %v, want 80", c.Value)
+	} else if c.Net != nil {
+		t.Errorf("a proxy waits for no flush: c.Net: got %v, want nil", c.Net)
 	}
 }
 
@@ -91,8 +93,15 @@ func TestFailuresAreCountedOverAllScenarios(t *testing.T) {
 func TestEveryFigureHasAnIDOfItsOwnAndATitle(t *testing.T) {
 	seen := map[string]bool{}
 	for _, f := range All() {
-		if seen[f.ID] || f.ID == "" || f.Title == "" && !f.Hidden || f.of == nil {
-			t.Errorf("figure %+v", f)
+		switch {
+		case seen[f.ID]:
+			t.Error("figure: seen[f.ID]: got true, want false")
+		case f.ID == "":
+			t.Error(`figure: f.ID: got "", want some text`)
+		case f.Title == "" && !f.Hidden:
+			t.Error(`figure: f.Hidden: got false, want true, where f.Title == ""`)
+		case f.of == nil:
+			t.Error("figure: f.of: got nil, want a value")
 		}
 		seen[f.ID] = true
 	}

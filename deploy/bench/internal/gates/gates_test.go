@@ -17,7 +17,7 @@ func judge(t *testing.T, set record.Set, gate Gate) Verdict {
 	t.Helper()
 	v := Judge(figures.Work(set, "direct", "nginx"), []Gate{gate})
 	if len(v) != 1 {
-		t.Fatalf("%d verdicts", len(v))
+		t.Fatalf("verdicts: got %d, want 1", len(v))
 	}
 	return v[0]
 }
@@ -27,8 +27,15 @@ func TestARatioIsHeldAgainstEachLevel(t *testing.T) {
 		loadgen.Result{CPUPerReq: 150})}
 	v := judge(t, set, Gate{Figure: "cpu_small", Target: figures.Standalone, Gate: limit(20), Aim: limit(15),
 		Stretch: limit(8)})
-	if v.Measured != 15 || !v.Gate.Met || !v.Aim.Met || v.Stretch.Met {
-		t.Errorf("15 times: %+v %+v %+v", v, v.Aim, v.Stretch)
+	switch {
+	case v.Measured != 15:
+		t.Errorf("15 times: v.Measured: got %v, want 15", v.Measured)
+	case !v.Gate.Met:
+		t.Error("15 times: v.Gate.Met: got false, want true")
+	case !v.Aim.Met:
+		t.Error("15 times: v.Aim.Met: got false, want true")
+	case v.Stretch.Met:
+		t.Error("15 times: v.Stretch.Met: got true, want false")
 	}
 }
 
@@ -38,16 +45,20 @@ func TestLatencyIsHeldNetOfFlushes(t *testing.T) {
 		{Target: record.Machine, Measure: figures.SyncMeasure, Value: 200},
 	}
 	if v := judge(t, set, Gate{Figure: "added_p50", Target: figures.Standalone, Gate: limit(600),
-		Aim: limit(599)}); !v.Gate.Met || v.Aim.Met {
-		t.Errorf("600 µs: %+v", v)
+		Aim: limit(599)}); !v.Gate.Met {
+		t.Error("v.Gate.Met: got false, want true")
+	} else if v.Aim.Met {
+		t.Error("v.Aim.Met: got true, want false")
 	}
 }
 
 func TestALowerBoundIsMetFromAbove(t *testing.T) {
 	set := record.Set{{Target: figures.Hub, Measure: "Final/writers=512 finals/s", Value: 20_000}}
 	gate := Gate{Figure: "journal", Target: figures.Hub, AtLeast: true, Gate: limit(20_000), Aim: limit(20_001)}
-	if v := judge(t, set, gate); !v.Gate.Met || v.Aim.Met {
-		t.Errorf("%+v", v)
+	if v := judge(t, set, gate); !v.Gate.Met {
+		t.Error("v.Gate.Met: got false, want true")
+	} else if v.Aim.Met {
+		t.Error("v.Aim.Met: got true, want false")
 	}
 }
 
@@ -58,8 +69,15 @@ func TestTheSplitFloorBoundsTheFleet(t *testing.T) {
 		load("chat-16", figures.Fleet, loadgen.Result{CPUPerReq: 400, CPU: 4, CPUBy: map[string]float64{"postgres": 1}}),
 	}
 	v := judge(t, set, Gate{Figure: "cpu_small", Target: figures.Fleet, Gate: split("cpu_small", "ledger_small")})
-	if !v.Absolute || v.Measured != 400 || v.Gate.Bound != 1.5*200+100 || !v.Gate.Met {
-		t.Errorf("%+v %+v", v, v.Gate)
+	switch {
+	case !v.Absolute:
+		t.Error("v.Absolute: got false, want true")
+	case v.Measured != 400:
+		t.Errorf("v.Measured: got %v, want 400", v.Measured)
+	case v.Gate.Bound != 1.5*200+100:
+		t.Errorf("v.Gate.Bound: got %v, want %v", v.Gate.Bound, 1.5*200+100)
+	case !v.Gate.Met:
+		t.Error("v.Gate.Met: got false, want true")
 	}
 }
 
@@ -68,17 +86,22 @@ func TestABoundThatRefersToNothingIsNoVerdict(t *testing.T) {
 	gate := Gate{Figure: "settles", Target: figures.Ledger, AtLeast: true,
 		Gate: &Bound{Limit: 2, Times: &Ref{"rate", figures.Standalone}}, Aim: limit(10)}
 	v := judge(t, set, gate)
-	if v.Gate != nil || v.Aim == nil || v.Aim.Met {
-		t.Errorf("%+v", v)
+	switch {
+	case v.Gate != nil:
+		t.Errorf("v.Gate: got %+v, want nil", v.Gate)
+	case v.Aim == nil:
+		t.Error("v.Aim: got nil, want a value")
+	case v.Aim.Met:
+		t.Error("v.Aim.Met: got true, want false")
 	}
 	if missed := Missed([]Verdict{v}); len(missed) != 0 {
-		t.Errorf("missed %v, though the gate is unknown", missed)
+		t.Errorf("missed %v, though the gate is unknown: got %d, want 0", missed, len(missed))
 	}
 }
 
 func TestWhatIsNotMeasuredIsNotJudged(t *testing.T) {
 	if v := Judge(figures.Work(nil, "direct", "nginx"), All()); len(v) != 0 {
-		t.Errorf("%d verdicts on nothing", len(v))
+		t.Errorf("verdicts on nothing: got %d, want 0", len(v))
 	}
 }
 
@@ -93,8 +116,12 @@ func TestEveryGateIsOfAFigureAndItsLevelsGetHarder(t *testing.T) {
 			if easy == nil || hard == nil || easy.Times != nil || hard.Times != nil {
 				continue
 			}
-			if g.AtLeast && hard.Limit < easy.Limit || !g.AtLeast && hard.Limit > easy.Limit {
-				t.Errorf("%s of %s: %v is easier than %v", g.Figure, g.Target, hard.Limit, easy.Limit)
+			if g.AtLeast && hard.Limit < easy.Limit {
+				t.Errorf("%s of %s: hard.Limit: got %v, want at least %v, where g.AtLeast", g.Figure, g.Target, hard.Limit,
+					easy.Limit)
+			} else if !g.AtLeast && hard.Limit > easy.Limit {
+				t.Errorf("%s of %s: hard.Limit: got %v, want at most %v, where !g.AtLeast", g.Figure, g.Target, hard.Limit,
+					easy.Limit)
 			}
 		}
 		for _, b := range []*Bound{g.Gate, g.Aim, g.Stretch} {

@@ -16,15 +16,24 @@ ok  	example/store	12.3s
 
 func TestMetricsAreRead(t *testing.T) {
 	lines, err := Parse(strings.NewReader(output))
-	if err != nil || len(lines) != 2 {
-		t.Fatalf("%d lines, %v", len(lines), err)
+	if err != nil {
+		t.Fatalf("got the error %v, want none", err)
 	}
-	if l := lines[0]; l.Name != "Admissions/fsync=on/accounts=32/callers=64" || l.Metrics["admissions/s"] != 8901 ||
-		l.Metrics["ns/op"] != 112345 {
-		t.Errorf("first: %+v", l)
+	if len(lines) != 2 {
+		t.Fatalf("len(lines): got %d, want 2", len(lines))
 	}
-	if l := lines[1]; l.Name != "Settles/fsync=on/accounts=1/batch=200" || l.Metrics["settles/s"] != 22222.5 {
-		t.Errorf("second: %+v", l)
+	switch l := lines[0]; {
+	case l.Name != "Admissions/fsync=on/accounts=32/callers=64":
+		t.Errorf(`first: l.Name: got %q, want "Admissions/fsync=on/accounts=32/callers=64"`, l.Name)
+	case l.Metrics["admissions/s"] != 8901:
+		t.Errorf(`first: l.Metrics["admissions/s"]: got %v, want 8901`, l.Metrics["admissions/s"])
+	case l.Metrics["ns/op"] != 112345:
+		t.Errorf(`first: l.Metrics["ns/op"]: got %v, want 112345`, l.Metrics["ns/op"])
+	}
+	if l := lines[1]; l.Name != "Settles/fsync=on/accounts=1/batch=200" {
+		t.Errorf(`second: l.Name: got %q, want "Settles/fsync=on/accounts=1/batch=200"`, l.Name)
+	} else if l.Metrics["settles/s"] != 22222.5 {
+		t.Errorf(`second: l.Metrics["settles/s"]: got %v, want 22222.5`, l.Metrics["settles/s"])
 	}
 }
 

@@ -42,8 +42,10 @@ func TestTheCommittedPlanIsRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := p.Only("", ""); err != nil || p.Reference != "nginx" {
-		t.Errorf("reference %q, error %v", p.Reference, err)
+	if err := p.Only("", ""); err != nil {
+		t.Errorf("got the error %v, want none", err)
+	} else if p.Reference != "nginx" {
+		t.Errorf(`reference: got %q, want "nginx"`, p.Reference)
 	}
 }
 
@@ -67,7 +69,7 @@ func TestOnlyKeepsWhatIsNamed(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := strings.Join(names(p), " "); got != c.want {
-			t.Errorf("%q and %q leave %q, want %q", c.targets, c.scenarios, got, c.want)
+			t.Errorf("%q and %q leave: got %q, want %q", c.targets, c.scenarios, got, c.want)
 		}
 	}
 }
@@ -75,23 +77,32 @@ func TestOnlyKeepsWhatIsNamed(t *testing.T) {
 func TestANameThatIsNowhereIsAnError(t *testing.T) {
 	p := setup(t)
 	err := p.Only("ngnix", "chat-*,nope")
-	if err == nil || !strings.Contains(err.Error(), "ngnix") || !strings.Contains(err.Error(), "nope") {
-		t.Errorf("error %v does not name both", err)
+	switch {
+	case err == nil:
+		t.Errorf("error %v does not name both: got no error, want one", err)
+	case !strings.Contains(err.Error(), "ngnix"):
+		t.Errorf(`error %v does not name both: got the error %q, want "ngnix" in it`, err, err)
+	case !strings.Contains(err.Error(), "nope"):
+		t.Errorf(`error %v does not name both: got the error %q, want "nope" in it`, err, err)
 	}
 }
 
 func TestWithoutTheReferenceTheProxyIsIt(t *testing.T) {
 	p := setup(t)
-	if err := p.Only("goproxy", ""); err != nil || p.Reference != "goproxy" {
-		t.Errorf("reference %q, error %v", p.Reference, err)
+	if err := p.Only("goproxy", ""); err != nil {
+		t.Errorf("got the error %v, want none", err)
+	} else if p.Reference != "goproxy" {
+		t.Errorf(`reference: got %q, want "goproxy"`, p.Reference)
 	}
 }
 
 func TestShortenLeavesASecond(t *testing.T) {
 	p := setup(t)
 	p.Shorten(0.1)
-	if s := p.Scenarios[0]; s.WarmMs != 300 || s.DurMs != 1000 {
-		t.Errorf("shortened to %d and %d ms", s.WarmMs, s.DurMs)
+	if s := p.Scenarios[0]; s.WarmMs != 300 {
+		t.Errorf("shortened: got %d, want 300", s.WarmMs)
+	} else if s.DurMs != 1000 {
+		t.Errorf("s.DurMs: got %d, want 1000", s.DurMs)
 	}
 }
 
@@ -103,7 +114,7 @@ func TestTimeCountsWhatRuns(t *testing.T) {
 	}
 	// nginx: 3 rounds of chat-1; both: mem once.
 	if got, want := p.Time(), 3*2500*time.Millisecond+2*1500*time.Millisecond; got != want {
-		t.Errorf("time is %v, want %v", got, want)
+		t.Errorf("time: got %v, want %v", got, want)
 	}
 }
 
@@ -122,7 +133,9 @@ func TestAnEndedProcessIsNoTarget(t *testing.T) {
 		t.Error("a process that is not there was taken")
 	}
 	g, err := (Target{Pids: []int{os.Getpid()}}).Group()
-	if err != nil || len(g.Pids()) == 0 {
-		t.Errorf("our own processes: %v, %v", g.Pids(), err)
+	if err != nil {
+		t.Errorf("our own processes: got the error %v, want none", err)
+	} else if len(g.Pids()) == 0 {
+		t.Errorf("our own processes: len(g.Pids()): got 0, want at least 1, in %v", g.Pids())
 	}
 }

@@ -13,8 +13,15 @@ func TestANameMayHoldBlanksAndBrackets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.name != "a) (b)" || s.ppid != 7 || s.cpu != 2 || s.dead != 0.5 {
-		t.Errorf("read %+v", s)
+	switch {
+	case s.name != "a) (b)":
+		t.Errorf(`read: s.name: got %q, want "a) (b)"`, s.name)
+	case s.ppid != 7:
+		t.Errorf("read: s.ppid: got %d, want 7", s.ppid)
+	case s.cpu != 2:
+		t.Errorf("read: s.cpu: got %v, want 2", s.cpu)
+	case s.dead != 0.5:
+		t.Errorf("read: s.dead: got %v, want 0.5", s.dead)
 	}
 	for _, bad := range []string{"", "42", "42 (x", "42 (x) S 7", ")("} {
 		if _, err := parseStat([]byte(bad)); err == nil {
@@ -26,8 +33,10 @@ func TestANameMayHoldBlanksAndBrackets(t *testing.T) {
 func TestPssIsReadInBytes(t *testing.T) {
 	n, err := parsePss(
 		[]byte("55c9-7ffc ---p 00000000 00:00 0   [rollup]\nRss:      1808 kB\nPss:       284 kB\nPss_Dirty:  1 kB\n"))
-	if err != nil || n != 284<<10 {
-		t.Errorf("read %d, %v", n, err)
+	if err != nil {
+		t.Errorf("got the error %v, want none", err)
+	} else if n != 284<<10 {
+		t.Errorf("read: got %d, want 284<<10", n)
 	}
 	for _, bad := range []string{"", "Rss: 1 kB\n", "Pss: many kB\n", "Pss: 12\n"} {
 		if _, err := parsePss([]byte(bad)); err == nil {
@@ -53,14 +62,16 @@ func child(t *testing.T) int {
 
 func TestAGroupHasItsChildrenButForTheExcepted(t *testing.T) {
 	pid := child(t)
-	if all := (Group{Roots: []int{os.Getpid()}}).Pids(); !slices.Contains(all, pid) || !slices.Contains(all, os.Getpid()) {
-		t.Errorf("%v lacks %d or %d", all, os.Getpid(), pid)
+	if all := (Group{Roots: []int{os.Getpid()}}).Pids(); !slices.Contains(all, pid) {
+		t.Errorf("all: got %v, want %d in it", all, pid)
+	} else if !slices.Contains(all, os.Getpid()) {
+		t.Errorf("all: got %v, want %d in it", all, os.Getpid())
 	}
 	if some := (Group{Roots: []int{os.Getpid()}, Except: []string{"cat"}}).Pids(); slices.Contains(some, pid) {
-		t.Errorf("%v has %d, which is excepted", some, pid)
+		t.Errorf("%v has %d, which is excepted: got %v, want it without %d", some, pid, some, pid)
 	}
 	if twice := (Group{Roots: []int{pid, pid}}).Pids(); len(twice) != 1 {
-		t.Errorf("a root named twice counts as %v", twice)
+		t.Errorf("a root named twice counts: got %d, want 1, in %v", len(twice), twice)
 	}
 }
 
@@ -77,13 +88,15 @@ func TestTheListenerOfAPortIsFound(t *testing.T) {
 	}
 	defer lis.Close()
 	pids, err := Listeners(lis.Addr().(*net.TCPAddr).Port)
-	if err != nil || !slices.Contains(pids, os.Getpid()) {
-		t.Errorf("found %v, %v", pids, err)
+	if err != nil {
+		t.Errorf("got the error %v, want none", err)
+	} else if want := os.Getpid(); !slices.Contains(pids, want) {
+		t.Errorf("found: got %v, want %d in it", pids, want)
 	}
 }
 
 func TestMemoryIsThatOfTheProcess(t *testing.T) {
 	if m := Memory([]int{os.Getpid()}); m < 1<<20 {
-		t.Errorf("we take %d bytes", m)
+		t.Errorf("we take: got %d, want at least 1<<20", m)
 	}
 }

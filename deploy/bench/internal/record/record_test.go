@@ -14,7 +14,7 @@ func TestMedianIsTheMiddle(t *testing.T) {
 		want float64
 	}{{nil, 0}, {[]float64{3}, 3}, {[]float64{9, 1, 2}, 2}, {[]float64{4, 1, 3, 2}, 2.5}} {
 		if got := Median(c.of); got != c.want {
-			t.Errorf("median of %v is %v, want %v", c.of, got, c.want)
+			t.Errorf("median of %v: got %v, want %v", c.of, got, c.want)
 		}
 	}
 }
@@ -22,8 +22,13 @@ func TestMedianIsTheMiddle(t *testing.T) {
 func TestMedianDoesNotReorderItsArgument(t *testing.T) {
 	v := []float64{3, 1, 2}
 	Median(v)
-	if v[0] != 3 || v[1] != 1 || v[2] != 2 {
-		t.Errorf("the argument became %v", v)
+	switch {
+	case v[0] != 3:
+		t.Errorf("the argument: v[0]: got %v, want 3", v[0])
+	case v[1] != 1:
+		t.Errorf("the argument: v[1]: got %v, want 1", v[1])
+	case v[2] != 2:
+		t.Errorf("the argument: v[2]: got %v, want 2", v[2])
 	}
 }
 
@@ -49,11 +54,15 @@ func TestWhatIsWrittenIsRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if v, n := set.Median("chat-1", "nginx", func(r *loadgen.Result) float64 { return r.P50 }); v != 10.5 || n != 2 {
-		t.Errorf("p50 is %v of %d rounds, want 10.5 of 2", v, n)
+	if v, n := set.Median("chat-1", "nginx", func(r *loadgen.Result) float64 { return r.P50 }); v != 10.5 {
+		t.Errorf("p50: got %v, want 10.5", v)
+	} else if n != 2 {
+		t.Errorf("n: got %d, want 2", n)
 	}
-	if v, n := set.Measure("sync_us", Machine); v != 50 || n != 2 {
-		t.Errorf("sync is %v of %d, want 50 of 2", v, n)
+	if v, n := set.Measure("sync_us", Machine); v != 50 {
+		t.Errorf("sync: got %v, want 50", v)
+	} else if n != 2 {
+		t.Errorf(`n of set.Measure("sync_us", Machine): got %d, want 2`, n)
 	}
 }
 
@@ -63,21 +72,26 @@ func TestARoundOfErrorsIsAFailureAndNoMedian(t *testing.T) {
 		{Scenario: "chat-1", Target: "x", Result: &loadgen.Result{Errors: 5}},
 		{Scenario: "chat-2", Target: "x", Result: &loadgen.Result{Requests: 1, Short: 1}},
 	}
-	if v, n := set.Median("chat-1", "x", func(r *loadgen.Result) float64 { return r.P50 }); v != 7 || n != 1 {
-		t.Errorf("median %v of %d, want 7 of 1", v, n)
+	if v, n := set.Median("chat-1", "x", func(r *loadgen.Result) float64 { return r.P50 }); v != 7 {
+		t.Errorf("median: got %v, want 7", v)
+	} else if n != 1 {
+		t.Errorf("n: got %d, want 1", n)
 	}
-	if bad, all := set.Failures("chat-1", "x"); bad != 6 || all != 15 {
-		t.Errorf("%d of %d failed, want 6 of 15", bad, all)
+	if bad, all := set.Failures("chat-1", "x"); bad != 6 {
+		t.Errorf("bad: got %d, want 6", bad)
+	} else if all != 15 {
+		t.Errorf("all: got %d, want 15", all)
 	}
 	if bad, _ := set.Failures("", "x"); bad != 7 {
-		t.Errorf("%d failed in all, want 7", bad)
+		t.Errorf("got %d failed in all, want 7", bad)
 	}
 }
 
 func TestADamagedFileIsRefused(t *testing.T) {
-	if _, err := Read(strings.NewReader("{\"target\":\"x\"}\n{\"tar")); err == nil ||
-		!strings.Contains(err.Error(), "record 2") {
-		t.Errorf("error %v does not name record 2", err)
+	if _, err := Read(strings.NewReader("{\"target\":\"x\"}\n{\"tar")); err == nil {
+		t.Errorf("error %v does not name record 2: got no error, want one", err)
+	} else if !strings.Contains(err.Error(), "record 2") {
+		t.Errorf(`error %v does not name record 2: got the error %q, want "record 2" in it`, err, err)
 	}
 }
 
@@ -85,6 +99,6 @@ func TestTheLastTextCounts(t *testing.T) {
 	set := Set{{Target: Machine, Measure: "go", Text: "old"}, {Target: Machine, Measure: "go", Text: "new"},
 		{Target: "x", Measure: "go", Text: "other"}}
 	if got := set.Text("go"); got != "new" {
-		t.Errorf("text is %q", got)
+		t.Errorf(`text: got %q, want "new"`, got)
 	}
 }

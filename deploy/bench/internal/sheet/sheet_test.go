@@ -23,7 +23,7 @@ func TestAVerdictFollowsFromValueAndGate(t *testing.T) {
 		var s Sheet
 		s.Add(Row{Value: c.value, Gate: c.gate, Strict: c.strict})
 		if got := s.Rows[0].Verdict; got != c.want {
-			t.Errorf("%+v: %q", c, got)
+			t.Errorf("%+v: got %q, want %q", c, got, c.want)
 		}
 	}
 }
@@ -61,8 +61,13 @@ func TestJSONSaysThatAFigureIsMissing(t *testing.T) {
 	if err := json.Unmarshal(b.Bytes(), &back); err != nil {
 		t.Fatal(err)
 	}
-	if f := back.Figures[0]; f["value"] != nil || f["verdict"] != NotMeasured || f["gate"] != 1.0 {
-		t.Errorf("%v", f)
+	switch f := back.Figures[0]; {
+	case f["value"] != nil:
+		t.Errorf(`f["value"]: got %v, want nil`, f["value"])
+	case f["verdict"] != NotMeasured:
+		t.Errorf(`f["verdict"]: got %v, want %v`, f["verdict"], NotMeasured)
+	case f["gate"] != 1.0:
+		t.Errorf(`f["gate"]: got %v, want 1.0`, f["gate"])
 	}
 }
 
@@ -70,7 +75,7 @@ func TestNumbersHaveThreeDigits(t *testing.T) {
 	for v, want := range map[float64]string{0: "0", -0.001: "0", 0.004: "0", 1.5: "1.5", 9.996: "10", 27.25: "27.2",
 		99.96: "100", 12345.6: "12346", -3.25: "-3.25"} {
 		if got := Number(v); got != want {
-			t.Errorf("%v: %s, want %s", v, got, want)
+			t.Errorf("%v: got %s, want %s", v, got, want)
 		}
 	}
 }

@@ -38,7 +38,7 @@ func TestNumbersShowThreeDigits(t *testing.T) {
 	for x, want := range map[float64]string{0: "0", 7: "7", 1.234: "1.23", 9.999: "10.0", 12.34: "12.3", 99.96: "100",
 		123.4: "123", 12345: "12,345", 1234567.8: "1,234,568", -1234: "-1,234", 1000: "1,000"} {
 		if got := number(x); got != want {
-			t.Errorf("number(%v) = %q, want %q", x, got, want)
+			t.Errorf("number(%v): got %q, want %q", x, got, want)
 		}
 	}
 }
@@ -55,7 +55,7 @@ func TestTheTerminalNamesWhatIsMissed(t *testing.T) {
 		}
 	}
 	if strings.Contains(out.String(), "\x1b") {
-		t.Error("colours where none were asked for")
+		t.Errorf("colours where none were asked for: got %q, want it without %q", out.String(), "\x1b")
 	}
 }
 
@@ -65,7 +65,7 @@ func TestColoursOnlyWhenAskedFor(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !strings.Contains(out.String(), "\x1b[31m") {
-		t.Error("no red")
+		t.Errorf("no red: got %q, want %q in it", out.String(), "\x1b[31m")
 	}
 }
 
@@ -88,18 +88,23 @@ func TestEveryRowOfTheDocumentHasAllColumns(t *testing.T) {
 	lines := strings.Split(table, "\n")
 	for _, line := range lines {
 		if strings.Count(line, "|") != strings.Count(lines[0], "|") {
-			t.Errorf("%q has another number of columns than %q", line, lines[0])
+			t.Errorf("%q has another number of columns than %q: got %d, want %d", line, lines[0], strings.Count(line, "|"),
+				strings.Count(lines[0], "|"))
 		}
 	}
 }
 
 func TestTheTableIsReplacedBetweenItsMarks(t *testing.T) {
 	got, err := Replace("# A\n<!-- bench -->\nold\n<!-- /bench -->\ntail\n", "| new |\n")
-	if want := "# A\n<!-- bench -->\n| new |\n<!-- /bench -->\ntail\n"; err != nil || got != want {
-		t.Errorf("got %q, %v", got, err)
+	if want := "# A\n<!-- bench -->\n| new |\n<!-- /bench -->\ntail\n"; err != nil {
+		t.Errorf("got the error %v, want none", err)
+	} else if got != want {
+		t.Errorf("Replace(…): got %q, want %q", got, want)
 	}
-	if again, err := Replace(got, "| new |\n"); err != nil || again != got {
-		t.Errorf("a second time: %q, %v", again, err)
+	if again, err := Replace(got, "| new |\n"); err != nil {
+		t.Errorf("a second time: got the error %v, want none", err)
+	} else if again != got {
+		t.Errorf("a second time: again: got %q, want %q", again, got)
 	}
 }
 
@@ -130,7 +135,13 @@ func TestJSONHasFiguresAndGates(t *testing.T) {
 	if err := json.Unmarshal(out.Bytes(), &got); err != nil {
 		t.Fatal(err)
 	}
-	if len(got.Gates) == 0 || got.Figures[0].ID != "cpu_small" || got.Figures[0].Targets[figures.Standalone].Ratio != 10 {
-		t.Errorf("%s", out.String())
+	switch {
+	case len(got.Gates) == 0:
+		t.Errorf("len(got.Gates): got 0, want at least 1, with %s", out.String())
+	case got.Figures[0].ID != "cpu_small":
+		t.Errorf(`Figures[0].ID: got %q, want "cpu_small", with %s`, got.Figures[0].ID, out.String())
+	case got.Figures[0].Targets[figures.Standalone].Ratio != 10:
+		t.Errorf("Figures[0].Targets[figures.Standalone].Ratio: got %v, want 10, with %s",
+			got.Figures[0].Targets[figures.Standalone].Ratio, out.String())
 	}
 }

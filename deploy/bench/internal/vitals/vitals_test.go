@@ -4,11 +4,15 @@ import "testing"
 
 func TestAGaugeIsSummedOverItsLabelsAndNoOther(t *testing.T) {
 	text := []byte("# HELP x some\n# TYPE x gauge\nx{a=\"1 } 2\"} 3\nx{a=\"2\"} 4.5 1700000000\nx_total 100\nxy 7\n")
-	if v, err := gauge(text, "x"); err != nil || v != 7.5 {
-		t.Errorf("%v, %v", v, err)
+	if v, err := gauge(text, "x"); err != nil {
+		t.Errorf("got the error %v, want none", err)
+	} else if v != 7.5 {
+		t.Errorf(`gauge(text, "x"): got %v, want 7.5`, v)
 	}
-	if v, err := gauge([]byte("x 9\n"), "x"); err != nil || v != 9 {
-		t.Errorf("%v, %v", v, err)
+	if v, err := gauge([]byte("x 9\n"), "x"); err != nil {
+		t.Errorf("got the error %v, want none", err)
+	} else if v != 9 {
+		t.Errorf("gauge(…): got %v, want 9", v)
 	}
 	for _, bad := range []string{"", "y 1\n", "x \n", "x one\n", "x{a=\"1\"}\n"} {
 		if v, err := gauge([]byte(bad), "x"); err == nil {
@@ -20,8 +24,10 @@ func TestAGaugeIsSummedOverItsLabelsAndNoOther(t *testing.T) {
 func TestWhatIsLeftIsReadFromAProfile(t *testing.T) {
 	text := []byte(
 		"heap profile: 1: 2 [3: 4] @ heap/1048576\n\n# runtime.MemStats\n# Alloc = 5\n# HeapAlloc = 120\n# HeapSys = 999\n# Stack = 30 / 40\n")
-	if l, err := live(text); err != nil || l != (Live{Heap: 120, Stacks: 30}) {
-		t.Errorf("%+v, %v", l, err)
+	if l, err := live(text); err != nil {
+		t.Errorf("got the error %v, want none", err)
+	} else if l != (Live{Heap: 120, Stacks: 30}) {
+		t.Errorf("live(text): got %+v, want %+v", l, Live{Heap: 120, Stacks: 30})
 	}
 	for _, bad := range []string{"", "\n# HeapAlloc = 1\n", "\n# HeapAlloc = x\n# Stack = 1 / 2\n", "\n# HeapAlloc = "} {
 		if l, err := live([]byte(bad)); err == nil {

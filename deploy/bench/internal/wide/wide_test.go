@@ -12,7 +12,7 @@ func TestDisturbancesTakeTurnsThereAndBack(t *testing.T) {
 	for of, want := range map[int][]int{2: {0, 1, 1, 0, 0, 1}, 3: {0, 1, 2, 2, 1, 0, 0, 1, 2}} {
 		for n, w := range want {
 			if got := turn(n, of); got != w {
-				t.Errorf("turn %d of %d: %d, want %d", n, of, got, w)
+				t.Errorf("turn %d of %d: got %d, want %d", n, of, got, w)
 			}
 		}
 	}
@@ -25,9 +25,15 @@ func TestALargeBodyIsARequestOfExactlyItsSize(t *testing.T) {
 			Model    string
 			Messages []struct{ Content string }
 		}
-		if err := json.Unmarshal(body, &asked); err != nil || len(body) != size || asked.Model != Answer ||
-			len(asked.Messages) != 1 {
-			t.Errorf("%d bytes for %d: %v", len(body), size, err)
+		switch err := json.Unmarshal(body, &asked); {
+		case err != nil:
+			t.Errorf("got the error %v, want none", err)
+		case len(body) != size:
+			t.Errorf("len(body): got %d, want %d", len(body), size)
+		case asked.Model != Answer:
+			t.Errorf("asked.Model: got %q, want %q", asked.Model, Answer)
+		case len(asked.Messages) != 1:
+			t.Errorf("len(asked.Messages): got %d, want 1", len(asked.Messages))
 		}
 	}
 }
@@ -41,21 +47,24 @@ func TestARoundIsItsPercentilesInMilliseconds(t *testing.T) {
 	h.Record(int64(80 * time.Millisecond))
 	var g Gaps
 	g.add(&h)
-	if near := func(v, want float64) bool { return v > 0.98*want && v < 1.02*want }; !near(g.P50[0], 20) ||
-		!near(g.P99[0], 40) {
-		t.Errorf("%+v", g)
+	if near := func(v, want float64) bool { return v > 0.98*want && v < 1.02*want }; !near(g.P50[0], 20) {
+		t.Error("near(g.P50[0], 20): got false, want true")
+	} else if !near(g.P99[0], 40) {
+		t.Error("near(g.P99[0], 40): got false, want true")
 	}
 }
 
 func TestOneNoisyRoundDoesNotDecide(t *testing.T) {
 	without, with := Gaps{P99: []float64{20, 21, 90, 20}}, Gaps{P99: []float64{22, 23, 20, 200}}
-	if added, ok := with.Over(without); !ok || added != 2 {
-		t.Errorf("%v, %v", added, ok)
+	if added, ok := with.Over(without); !ok {
+		t.Error("ok of with.Over(without): got false, want true")
+	} else if added != 2 {
+		t.Errorf("added: got %v, want 2", added)
 	}
 	if added, ok := with.Over(Gaps{}); ok {
 		t.Errorf("without rounds: %v", added)
 	}
 	if m := Median([]float64{3, 1, 2}); m != 2 {
-		t.Errorf("median %v", m)
+		t.Errorf("median: got %v, want 2", m)
 	}
 }
