@@ -1,8 +1,9 @@
 // Package structure measures how the hand-written Go of a tree hangs together:
 // how many arrows between the files of a package point up, how often a walk
-// returns to a file that it had left, and what is too long, named for another
-// rule than it obeys, or outside the glossary. It reads the source alone, with
-// the standard library alone, so it needs no build and no network.
+// returns to a file that it had left, what is too long, named for another rule
+// than it obeys, or outside the glossary, and which checks of the tests hold more
+// than one claim. It reads the source alone, with the standard library alone, so
+// it needs no build and no network.
 //
 // An arrow goes from file A to file B when A names an identifier that B declares.
 // Files are ordered so that the fewest arrows point back; those are upward. A walk
@@ -48,15 +49,16 @@ func (t *Tree) Measure(words []Word, walks []Walk) (*Report, error) {
 		for _, f := range p.files {
 			r.Lines[moduleOf(f.path)] += bytes.Count(f.text, []byte("\n"))
 			r.measureFile(t, f)
-			r.add("names outside the glossary", f.path, t.outside(p, f, words))
+			r.add("names outside the glossary", areaOf(f.path), f.path, t.outside(p, f, words))
 		}
 		for _, fn := range t.unlocked(p) {
 			at := t.files.Position(fn.Pos())
-			r.add("methods without the suffix Locked", at.Filename, []int{at.Line})
+			r.add("methods without the suffix Locked", areaOf(at.Filename), at.Filename, []int{at.Line})
 		}
 	}
 	for _, f := range t.tests {
 		r.measureFile(t, f)
+		r.add("checks of several claims", moduleOf(f.path), f.path, t.severalClaims(f))
 	}
 	for _, w := range walks {
 		steps, err := t.Follow(w)
@@ -72,8 +74,8 @@ func (t *Tree) Measure(words []Word, walks []Walk) (*Report, error) {
 
 // measureFile measures what a file has with or without types.
 func (r *Report) measureFile(t *Tree, f *file) {
-	r.add(fmt.Sprintf("functions over %d lines", maxLines), f.path, t.longFunctions(f))
-	r.add(fmt.Sprintf("lines over %d columns", maxColumns), f.path, longLines(f))
+	r.add(fmt.Sprintf("functions over %d lines", maxLines), areaOf(f.path), f.path, t.longFunctions(f))
+	r.add(fmt.Sprintf("lines over %d columns", maxColumns), areaOf(f.path), f.path, longLines(f))
 }
 
 // areaOf returns the first two directories of a path.
@@ -91,9 +93,9 @@ func moduleOf(path string) string {
 	return areaOf(path)
 }
 
-// add counts lines of a file to the measure of the file's area.
-func (r *Report) add(measure, path string, lines []int) {
-	name := measure + " " + areaOf(path)
+// add counts lines of a file to the measure of an area.
+func (r *Report) add(measure, area, path string, lines []int) {
+	name := measure + " " + area
 	if len(lines) == 0 {
 		return
 	}

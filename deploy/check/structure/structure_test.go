@@ -325,6 +325,42 @@ func TestANameWithAReplacedWordIsOutsideTheGlossary(t *testing.T) {
 	}
 }
 
+// checks has a test whose checks hold one claim or several.
+const checks = `package s
+import (
+	"net/http"
+	"testing"
+)
+func TestX(t *testing.T) {
+	if x != 1 { t.Errorf("one") }
+	if err != nil || x != 1 { t.Errorf("two") }
+	if err != nil || ok && x != 1 { a.b.Fatal("two behind a term") }
+	if ok && (err != nil || x != 1) { t.Error("two below a term") }
+	if (ok || again) && x != 1 { t.Error("one behind two terms") }
+	if x < 1 || x > 2 { t.Fatalf("a range") }
+	if y.n() >= 2 || y.n() < 1 || (x == 0) || (x > 2) { t.Fatalf("two ranges") }
+	if x < 1 || y > 2 { t.Errorf("two ends of nothing") }
+	if x == 1 || x > 2 { t.Errorf("no range") }
+	if err != nil || x != 1 { http.Error(w, "no check", 500) }
+	if err != nil || x != 1 { return }
+	if err != nil { } else if a || b { x = 2; t.Error("two after another") }
+}
+`
+
+func TestAChecksClaimsAreWhatItsConditionJoins(t *testing.T) {
+	r := measure(t, plant(t, map[string]string{"services/s/internal/a/a_test.go": checks, "pkg/p/p.go": "package p\n" +
+		"func f() { if a || b { t.Error(1) } }\n"}))
+	want := map[string]int{"checks of several claims services/s": 7}
+	if !maps.Equal(r.Numbers, want) {
+		t.Errorf("numbers: got %v, want %v", r.Numbers, want)
+	}
+	var places []string
+	for _, line := range []string{"8", "9", "10", "13", "14", "15", "18"} {
+		places = append(places, "services/s/internal/a/a_test.go:"+line)
+	}
+	same(t, "places", r.Places["checks of several claims services/s"], places)
+}
+
 func TestTheLinesOfModulesArePrintedAndSummed(t *testing.T) {
 	r := &Report{Lines: map[string]int{}}
 	for _, path := range []string{"pkg/a/a.go", "pkg/b/c/d.go", "services/a/a.go", "services/a/internal/b/b.go"} {
