@@ -44,8 +44,8 @@ const (
 func cases() []Case {
 	var all []Case
 	for _, some := range [][]Case{
-		signIns(), claims(), stores(), metInUse(), bounds(), empties(), prompts(), leavings(), inside(), operators(), market(),
-		agents(), reaches(), sockets(), sounds(), messages(), secrets(), tenants(), slows(), lists(),
+		signIns(), claims(), stores(), metInUse(), bounds(), empties(), prompts(), leavings(), inside(), operators(),
+		market(), agents(), reaches(), sockets(), sounds(), messages(), secrets(), tenants(), slows(), lists(),
 	} {
 		all = append(all, some...)
 	}
