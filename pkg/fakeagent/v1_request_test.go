@@ -94,14 +94,6 @@ func TestV1AnswersEndAsThoseOfThePublicAgent(t *testing.T) {
 	}
 }
 
-func text(frames []V1Frame) string {
-	var all strings.Builder
-	for _, f := range frames {
-		fmt.Fprintf(&all, "%s %s\n", f.Type, f.Payload)
-	}
-	return all.String()
-}
-
 func TestV1WholeAnswersAndTheirErrors(t *testing.T) {
 	for name, c := range map[string]struct {
 		handler func(*V1Request)

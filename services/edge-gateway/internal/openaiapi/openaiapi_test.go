@@ -179,13 +179,6 @@ func TestRefusalsNameTheFieldAndTheReason(t *testing.T) {
 	}
 }
 
-func param(f *fault.Fault) string {
-	if f == nil {
-		return ""
-	}
-	return f.Param
-}
-
 func image(url string) string { return `{"type":"image_url","image_url":{"url":"` + url + `"}}` }
 
 func manyMembers(n int) string {
