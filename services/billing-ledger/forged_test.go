@@ -17,7 +17,8 @@ func (f *fleet) quarantined(t *testing.T, reason string, want int) {
 	t.Helper()
 	until(t, func() bool {
 		var n int
-		if err := f.db.QueryRow(t.Context(), `SELECT count(*) FROM quarantine WHERE reason = $1`, reason).Scan(&n); err != nil {
+		if err := f.db.QueryRow(t.Context(), `SELECT count(*) FROM quarantine WHERE reason = $1`,
+			reason).Scan(&n); err != nil {
 			t.Fatal(err)
 		}
 		return n >= want
@@ -49,12 +50,15 @@ func TestForgedUsageNeverSettlesNorStopsTheTrueUsage(t *testing.T) {
 		return e
 	}
 	same := func(*eventsv1.UsageEvent) {}
-	other := usageseal.Key{ID: usageseal.KeyID{9}, Secret: [32]byte{9}}
-	if _, err := f.seals.HandUsageKey(t.Context(), &billingv1.HandUsageKeyRequest{HubId: "hub-2", KeyId: other.ID[:], Key: other.Secret[:]}); err != nil {
-		t.Fatal(err)
+	byGateway := func(e *eventsv1.UsageEvent) {
+		e.EvidenceSource = eventsv1.EvidenceSource_EVIDENCE_SOURCE_GATEWAY
 	}
-	if _, err := f.seals.HandUsageKey(t.Context(), &billingv1.HandUsageKeyRequest{HubId: "hub-1", KeyId: hubKey.ID[:], Key: hubKey.Secret[:]}); err != nil {
-		t.Fatal(err)
+	other := usageseal.Key{ID: usageseal.KeyID{9}, Secret: [32]byte{9}}
+	for hub, key := range map[string]usageseal.Key{"hub-1": hubKey, "hub-2": other} {
+		if _, err := f.seals.HandUsageKey(t.Context(), &billingv1.HandUsageKeyRequest{HubId: hub, KeyId: key.ID[:],
+			Key: key.Secret[:]}); err != nil {
+			t.Fatal(err)
+		}
 	}
 	guess := hubKey
 	guess.Secret[0]++
@@ -71,11 +75,9 @@ func TestForgedUsageNeverSettlesNorStopsTheTrueUsage(t *testing.T) {
 		{hub1, sealed(t, guess, cheap(same))},
 		{hub2, sealed(t, other, cheap(same))}, // another hub for this one
 		{hub2, sealed(t, hubKey, cheap(func(e *eventsv1.UsageEvent) { e.HubId = "hub-2" }))}, // a key of another hub: unknown
-		{hub1, sealed(t, hubKey, cheap(func(e *eventsv1.UsageEvent) {
-			e.EvidenceSource = eventsv1.EvidenceSource_EVIDENCE_SOURCE_GATEWAY
-		}))},
+		{hub1, sealed(t, hubKey, cheap(byGateway))},
 		{hub1, sealed(t, hubKey, cheap(func(e *eventsv1.UsageEvent) { e.Settled = true }))},
-		{bus.SubjectUsageLedger, sealed(t, hubKey, cheap(func(e *eventsv1.UsageEvent) { e.EvidenceSource = eventsv1.EvidenceSource_EVIDENCE_SOURCE_GATEWAY }))},
+		{bus.SubjectUsageLedger, sealed(t, hubKey, cheap(byGateway))},
 		{bus.SubjectUsageLedger, plain},
 		{"usage.v1.\xff", sealed(t, other, cheap(same))}, // what no table takes for a hub
 		// A hub that was not given the request.
@@ -122,7 +124,8 @@ func TestUsageWaitsForTheKeyOfItsHub(t *testing.T) {
 	if got := <-told; got != other.GetRequestId() {
 		t.Errorf("got %s settled first, want %s", got, other.GetRequestId())
 	}
-	if _, err := f.seals.HandUsageKey(t.Context(), &billingv1.HandUsageKeyRequest{HubId: "hub-1", KeyId: late.ID[:], Key: late.Secret[:]}); err != nil {
+	if _, err := f.seals.HandUsageKey(t.Context(), &billingv1.HandUsageKeyRequest{HubId: "hub-1", KeyId: late.ID[:],
+		Key: late.Secret[:]}); err != nil {
 		t.Fatal(err)
 	}
 	if got := <-told; got != early.GetRequestId() {
@@ -158,7 +161,8 @@ func TestUsageUnderMadeUpKeysHoldsNothingUp(t *testing.T) {
 	if len(told) != 0 {
 		t.Errorf("got hub-1 told that %s is settled, want it told nothing: it is to publish again", <-told)
 	}
-	if _, err := f.seals.HandUsageKey(t.Context(), &billingv1.HandUsageKeyRequest{HubId: "hub-1", KeyId: late.ID[:], Key: late.Secret[:]}); err != nil {
+	if _, err := f.seals.HandUsageKey(t.Context(), &billingv1.HandUsageKeyRequest{HubId: "hub-1", KeyId: late.ID[:],
+		Key: late.Secret[:]}); err != nil {
 		t.Fatal(err)
 	}
 	f.forge(t, bus.SubjectUsage("hub-1"), sealed(t, late, e))
@@ -185,7 +189,8 @@ func TestAHubIsToldThatItHandsOverTooManyKeys(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got, ok := fault.As(hand("hub-1", 300)); !ok || got.Kind != fault.Exhausted || got.Reason != fault.TooManyKeys || got.RetryAfter <= 0 {
+	if got, ok := fault.As(hand("hub-1", 300)); !ok || got.Kind != fault.Exhausted || got.Reason != fault.TooManyKeys ||
+		got.RetryAfter <= 0 {
 		t.Errorf("got %v, want too_many_keys, and when to try again", got)
 	}
 	if err := hand("hub-1", 7); err != nil {

@@ -184,9 +184,11 @@ func (f *fleet) held(t *testing.T, provider string) []string {
 func (f *fleet) refusedInSQL(t *testing.T, kind, from, book, provider string) {
 	t.Helper()
 	_, err := f.db.Exec(t.Context(),
-		`WITH e AS (INSERT INTO entry (id, kind, business_id) VALUES (gen_random_uuid(), $1, gen_random_uuid()::text) RETURNING id, kind)
+		`WITH e AS (INSERT INTO entry (id, kind, business_id) VALUES (gen_random_uuid(), $1, gen_random_uuid()::text)
+			RETURNING id, kind)
 		INSERT INTO posting (entry_id, leg, entry_kind, account_kind, account_owned, owner_id, book, amount)
-		SELECT id, leg, kind, l.account, true, $4::uuid, l.book, amount FROM e, (VALUES (1, $2, $3, -1), (2, 'l:provider:payable', '', 1)) AS l (leg, account, book, amount)`,
+		SELECT id, leg, kind, l.account, true, $4::uuid, l.book, amount
+			FROM e, (VALUES (1, $2, $3, -1), (2, 'l:provider:payable', '', 1)) AS l (leg, account, book, amount)`,
 		kind, from, book, provider)
 	if !pg.IsCheck(err, "held_earnings_stay") {
 		t.Errorf("%s in SQL: %v", kind, err)

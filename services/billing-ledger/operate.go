@@ -81,7 +81,8 @@ func (s *Service) tellStandby(ctx context.Context) {
 			level = slog.LevelInfo
 		}
 		s.deps.Log.Log(ctx, level,
-			"PostgreSQL has no synchronous standby: a failover loses what was settled last, because synchronous_standby_names is empty or synchronous_commit is off or local")
+			"PostgreSQL has no synchronous standby: a failover loses what was settled last, because synchronous_standby_names "+
+				"is empty or synchronous_commit is off or local")
 	}
 }
 

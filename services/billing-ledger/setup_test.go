@@ -233,7 +233,8 @@ func (f *fleet) pass(t *testing.T, d time.Duration) {
 		t.Fatal(err)
 	}
 	for _, sql := range []string{
-		`UPDATE hold SET admitted_at = admitted_at - $1::interval, expires_at = expires_at - $1::interval WHERE state = 'open'`,
+		`UPDATE hold SET admitted_at = admitted_at - $1::interval, expires_at = expires_at - $1::interval
+			WHERE state = 'open'`,
 		`UPDATE renewal SET renewed_at = renewed_at - $1::interval`,
 		`UPDATE request_report SET recorded_at = recorded_at - $1::interval`,
 		`UPDATE work_receipt SET received_at = received_at - $1::interval`,

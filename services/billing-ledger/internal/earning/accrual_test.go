@@ -81,7 +81,8 @@ func TestSettledPagesAreBoundedAndHaveNoGaps(t *testing.T) {
 		for more {
 			var rows []Settled
 			var err error
-			if rows, watermark, more, err = ListSettled(t.Context(), n, began, watermark, 0); err != nil || len(rows) > SettledPage {
+			if rows, watermark, more, err = ListSettled(t.Context(), n, began, watermark, 0); err != nil ||
+				len(rows) > SettledPage {
 				t.Fatalf("got a page of %d rows and %v, want at most %d", len(rows), err, SettledPage)
 			}
 			seen += len(rows)
@@ -89,15 +90,20 @@ func TestSettledPagesAreBoundedAndHaveNoGaps(t *testing.T) {
 		if seen != int(n) {
 			t.Errorf("got %d rows, want %d", seen, n)
 		}
-		if rows, again, _, err := ListSettled(t.Context(), n, time.Time{}, watermark, 0); err != nil || len(rows) != 0 || again != watermark {
-			t.Errorf("behind the last of %d: got %d rows, watermark %q and %v, want none and %q", n, len(rows), again, err, watermark)
+		if rows, again, _, err := ListSettled(t.Context(), n, time.Time{}, watermark, 0); err != nil || len(rows) != 0 ||
+			again != watermark {
+			t.Errorf("behind the last of %d: got %d rows, watermark %q and %v, want none and %q", n, len(rows), again, err,
+				watermark)
 		}
 	}
 }
 
 func TestForeignWatermarksAreRefused(t *testing.T) {
 	for name, call := range map[string]func() error{
-		"no time":      func() error { _, _, _, err := ListSettled(t.Context(), settledRows(1), time.Time{}, "", 0); return err },
+		"no time": func() error {
+			_, _, _, err := ListSettled(t.Context(), settledRows(1), time.Time{}, "", 0)
+			return err
+		},
 		"negative age": func() error { _, _, _, err := ListSettled(t.Context(), settledRows(1), began, "", -1); return err },
 		"not a time":   func() error { _, _, _, err := ListSettled(t.Context(), settledRows(1), began, "x", 0); return err },
 		"no request": func() error {

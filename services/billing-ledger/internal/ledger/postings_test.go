@@ -47,7 +47,8 @@ func TestEveryPostingOfTheTable(t *testing.T) {
 			"D a:card_clearing 20; C l:consumer:available 20"},
 		{"1 processor cost", func() (Entry, error) { return CardCost(f, 2) }, "D e:processor 2; C a:card_clearing 2"},
 		{"2 USDC", func() (Entry, error) { return USDCDeposit(f, consumer, USDCBase, 7) },
-			"D a:crypto/8453:usdc[8453:usdc] 7; D a:crypto/8453:usdc 7000; C m:treasury[8453:usdc] 7; C l:consumer:available 7000"},
+			"D a:crypto/8453:usdc[8453:usdc] 7; D a:crypto/8453:usdc 7000; C m:treasury[8453:usdc] 7; " +
+				"C l:consumer:available 7000"},
 		// 3 tokens of $0.123456789 and a billionth: 370370367.123456789 nano-USD.
 		{"3 native token", func() (Entry, error) { return NativeDeposit(f, consumer, 3_000_000_001, quote) },
 			"D a:crypto/254:native[254:native] 3000000001; D a:crypto/254:native 370370367; D e:deposit_bonus 74074073; " +
@@ -68,7 +69,8 @@ func TestEveryPostingOfTheTable(t *testing.T) {
 			"D m:treasury[8453:usdc] 9000000; D l:provider:payout_in_flight 10000000000; " +
 				"C a:crypto/8453:usdc[8453:usdc] 9000000; C a:crypto/8453:usdc 9000000000; C r:payout_fee 1000000000"},
 		{"17 gas", func() (Entry, error) { return GasSpent(f, 1_000_000_000, quote) },
-			"D m:treasury[254:native] 1000000000; D e:gas 123456789; C a:crypto/254:native[254:native] 1000000000; C a:crypto/254:native 123456789"},
+			"D m:treasury[254:native] 1000000000; D e:gas 123456789; C a:crypto/254:native[254:native] 1000000000; " +
+				"C a:crypto/254:native 123456789"},
 		{"18 payout failed", func() (Entry, error) { return PayoutFail(f, provider, 10*usd) },
 			"D l:provider:payout_in_flight 10000000000; C l:provider:payable 10000000000"},
 		{"19 earnings to credit", func() (Entry, error) { return EarningsCredit(f, provider, consumer, 5) },
@@ -76,7 +78,8 @@ func TestEveryPostingOfTheTable(t *testing.T) {
 		{"20 refund, provider at fault", func() (Entry, error) {
 			return RequestRefund(f, consumer, provider, 10, 7, Clawback{Accrued: 4, Payable: 2, Receivable: 1})
 		},
-			"D l:provider:accrued 4; D l:provider:payable 2; D a:provider_receivable 1; D r:usage_margin 3; C l:consumer:available 10"},
+			"D l:provider:accrued 4; D l:provider:payable 2; D a:provider_receivable 1; D r:usage_margin 3; " +
+				"C l:consumer:available 10"},
 		{"21 broken answer", func() (Entry, error) { return BrokenAnswer(f, consumer, 5) },
 			"D e:goodwill 5; C l:consumer:available 5"},
 		{"21 goodwill", func() (Entry, error) { return GoodwillRefund(f, consumer, 5) },

@@ -133,7 +133,8 @@ func (p *pair) pass(t *testing.T, d time.Duration) {
 		t.Fatal(err)
 	}
 	for _, sql := range []string{
-		`UPDATE hold SET admitted_at = admitted_at - $1::interval, expires_at = expires_at - $1::interval, closed_at = closed_at - $1::interval`,
+		`UPDATE hold SET admitted_at = admitted_at - $1::interval, expires_at = expires_at - $1::interval,
+			closed_at = closed_at - $1::interval`,
 		`UPDATE request_report SET recorded_at = recorded_at - $1::interval`,
 		`UPDATE renewal SET renewed_at = renewed_at - $1::interval`,
 		`UPDATE orphan_review SET next_at = next_at - $1::interval`,

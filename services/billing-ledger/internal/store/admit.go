@@ -41,7 +41,8 @@ func (s *Store) Admit(ctx context.Context, reservations []hold.Reservation) ([]h
 }
 
 const admitClaims = `SELECT o_ord, o_outcome, o_account, o_billing, o_amount, o_price,
-		o_input, o_output, o_payout_input, o_payout_output, o_unit, o_limit, o_remaining, o_reset_at, o_retry_at, o_expires_at, o_now
+		o_input, o_output, o_payout_input, o_payout_output, o_unit, o_limit, o_remaining, o_reset_at, o_retry_at,
+		o_expires_at, o_now
 	FROM admit($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21)`
 
 // admitArgs turns the reservations into one array for each parameter of admit.

@@ -106,7 +106,8 @@ func TestDatabaseRefusesWhatTheRulesForbid(t *testing.T) {
 		{"hold_check", copyHold("payout_output_rate = output_rate + 1"), []any{request}},
 		{"hold_pkey", copyHold("amount = 1", "request_id = request_id"), []any{request}},
 		{"consumer_key_hash_key",
-			`INSERT INTO consumer_key (id, account_id, name, hash, prefix) SELECT gen_random_uuid(), account_id, '', hash, '' FROM consumer_key`, nil},
+			`INSERT INTO consumer_key (id, account_id, name, hash, prefix) SELECT gen_random_uuid(), account_id, '', hash, ''
+				FROM consumer_key`, nil},
 		{"account_limits_requests_per_minute_check", `INSERT INTO account_limits VALUES ($1, -2, 0)`, []any{account}},
 		{"key_rate_class_check", `INSERT INTO key_rate VALUES ($1, 7, now())`, []any{key}},
 
@@ -124,7 +125,8 @@ func TestDatabaseRefusesWhatTheRulesForbid(t *testing.T) {
 
 		{"that sum to", `INSERT INTO entry (id, kind, business_id) VALUES (gen_random_uuid(), 'goodwill', 'lonely')`, nil},
 		{"that sum to",
-			`INSERT INTO posting SELECT entry_id, 3, entry_kind, account_kind, account_owned, owner_id, -5 FROM posting WHERE leg = 1`, nil},
+			`INSERT INTO posting SELECT entry_id, 3, entry_kind, account_kind, account_owned, owner_id, -5 FROM posting
+				WHERE leg = 1`, nil},
 		{"that sum to", twoLegs("'e:goodwill', false, NULL::uuid, -5", "'l:consumer:available', true, gen_random_uuid(), 6"),
 			nil},
 		{"posting_amount_check", twoLegs("'e:goodwill', false, NULL::uuid, 0",
@@ -176,12 +178,13 @@ func copyRow(table, where string, changes []string) string {
 	}
 	columns := map[string]string{
 		"hold": `request_id, account_id, key_id, model_id, billing_type, amount, prompt_tokens, max_completion_tokens, pinned,
-			price_version_id, input_rate, output_rate, payout_input_rate, payout_output_rate, rate_limit, rate_remaining, rate_reset_at,
-			state, admitted_at, expires_at, closed_at`,
-		"usage_settlement": `day, request_id, account_id, key_id, provider_id, hub_id, attempt, epoch, model_id, price_version_id,
-			input_rate, output_rate, payout_input_rate, payout_output_rate, prompt_tokens, completion_tokens, list_price, payout, charged,
-			shortfall, source, ending, claim_state, claimed_prompt, claimed_completion, recounted_completion, delivered_bytes,
-			estimated_prompt, route_mode, requested_provider, fallback_reason, payload_hash, first_content_ms`,
+			price_version_id, input_rate, output_rate, payout_input_rate, payout_output_rate, rate_limit, rate_remaining,
+			rate_reset_at, state, admitted_at, expires_at, closed_at`,
+		"usage_settlement": `day, request_id, account_id, key_id, provider_id, hub_id, attempt, epoch, model_id,
+			price_version_id, input_rate, output_rate, payout_input_rate, payout_output_rate, prompt_tokens, completion_tokens,
+			list_price, payout, charged, shortfall, source, ending, claim_state, claimed_prompt, claimed_completion,
+			recounted_completion, delivered_bytes, estimated_prompt, route_mode, requested_provider, fallback_reason,
+			payload_hash, first_content_ms`,
 	}[table]
 	var names, values []string
 	for _, name := range strings.Split(columns, ",") {
@@ -198,7 +201,8 @@ func copyRow(table, where string, changes []string) string {
 }
 
 func twoLegs(first, second string) string {
-	return `WITH e AS (INSERT INTO entry (id, kind, business_id) VALUES (gen_random_uuid(), 'goodwill', gen_random_uuid()::text) RETURNING id, kind)
+	return `WITH e AS (INSERT INTO entry (id, kind, business_id)
+		VALUES (gen_random_uuid(), 'goodwill', gen_random_uuid()::text) RETURNING id, kind)
 		INSERT INTO posting (entry_id, leg, entry_kind, account_kind, account_owned, owner_id, amount)
 		SELECT id, 1, kind, ` + first + ` FROM e UNION ALL SELECT id, 2, kind, ` + second + ` FROM e`
 }

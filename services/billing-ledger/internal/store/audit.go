@@ -27,7 +27,8 @@ var auditChecks = []check{
 		"wallet.held is the sum of open holds",
 		`SELECT count(*) FROM wallet`,
 		`SELECT format('account %s: held %s, open holds %s', account_id, w.held, h.amount)
-		FROM wallet w FULL JOIN (SELECT account_id, sum(amount) AS amount FROM hold WHERE state = 'open' GROUP BY account_id) h
+		FROM wallet w FULL JOIN (SELECT account_id, sum(amount) AS amount FROM hold
+			WHERE state = 'open' GROUP BY account_id) h
 			USING (account_id)
 		WHERE coalesce(w.held, 0) <> coalesce(h.amount, 0)`,
 	}, {

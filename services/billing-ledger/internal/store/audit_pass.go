@@ -37,7 +37,8 @@ const linesQuery = `WITH line AS MATERIALIZED (
 				THEN true
 				ELSE s.list_price <> (s.prompt_tokens * s.input_rate + s.completion_tokens * s.output_rate + u.divisor / 2
 						-- Half to even.
-						- CASE WHEN (s.prompt_tokens * s.input_rate + s.completion_tokens * s.output_rate) % (2 * u.divisor) = u.divisor / 2
+						- CASE WHEN (s.prompt_tokens * s.input_rate + s.completion_tokens * s.output_rate) % (2 * u.divisor)
+							= u.divisor / 2
 							THEN 1 ELSE 0 END) / u.divisor
 					OR s.payout <> (s.prompt_tokens * s.payout_input_rate + s.completion_tokens * s.payout_output_rate) / u.divisor
 				END
@@ -50,11 +51,13 @@ const linesQuery = `WITH line AS MATERIALIZED (
 	-- What one nano-USD is of a rate times a count: audio is counted in milliseconds and priced by the minute.
 	CROSS JOIN LATERAL (SELECT CASE s.unit WHEN 2 THEN 60000000 ELSE 1000 END AS divisor) u
 	GROUP BY s.account_id, s.source)
-SELECT source, sum(lines)::bigint, sum(kept)::bigint, sum(reviewed)::bigint, sum(unheld)::bigint, sum(overpaid)::bigint, sum(amounts)::bigint,
-	coalesce(bit_xor(requests), 0), sum(charged)::bigint, sum(shortfall)::bigint, sum(payout)::bigint, sum(fee)::bigint
+SELECT source, sum(lines)::bigint, sum(kept)::bigint, sum(reviewed)::bigint, sum(unheld)::bigint, sum(overpaid)::bigint,
+	sum(amounts)::bigint, coalesce(bit_xor(requests), 0), sum(charged)::bigint, sum(shortfall)::bigint,
+	sum(payout)::bigint, sum(fee)::bigint
 FROM line GROUP BY source
 UNION ALL
-SELECT '', count(*), 0, 0, count(*) FILTER (WHERE coalesce(w.posted, 0) <> coalesce(p.amount, 0) - coalesce(c.amount, 0)), 0, 0, 0, 0, 0, 0, 0
+SELECT '', count(*), 0, 0,
+	count(*) FILTER (WHERE coalesce(w.posted, 0) <> coalesce(p.amount, 0) - coalesce(c.amount, 0)), 0, 0, 0, 0, 0, 0, 0
 FROM wallet w
 FULL JOIN (SELECT owner_id AS account_id, sum(amount) AS amount FROM posting
 	WHERE account_kind = 'l:consumer:available' GROUP BY owner_id) p USING (account_id)
@@ -159,14 +162,16 @@ var passChecks = []struct {
 		func(p pass) bool { return p.sum(func(s sourceSums) int64 { return s.unheld }) > 0 },
 		`SELECT format('request %s: source %s, and its hold is %s', s.request_id, s.source, coalesce(h.state, 'missing'))
 		FROM usage_settlement s LEFT JOIN hold h USING (request_id)
-		WHERE h.request_id IS NULL AND s.request_id >= (SELECT kept_from()) OR (s.account_id, s.key_id, s.model_id) <> (h.account_id, h.key_id, h.model_id)
+		WHERE h.request_id IS NULL AND s.request_id >= (SELECT kept_from())
+			OR (s.account_id, s.key_id, s.model_id) <> (h.account_id, h.key_id, h.model_id)
 			OR CASE WHEN s.source = 'orphan' THEN h.state NOT IN ('released', 'expired')
 				ELSE h.state <> 'settled' OR s.source <> h.billing_type END`,
 	}, {
 		"no request is settled twice",
 		func(p pass) int64 { return p.sum(func(s sourceSums) int64 { return s.lines }) },
 		func(p pass) bool { return !p.matched() || p.sources[usage.Orphan].lines > 0 },
-		`SELECT format('request %s: %s lines', request_id, count(*)) FROM usage_settlement GROUP BY request_id HAVING count(*) > 1`,
+		`SELECT format('request %s: %s lines', request_id, count(*)) FROM usage_settlement
+			GROUP BY request_id HAVING count(*) > 1`,
 	}, {
 		"what the gateway's count settled was reviewed",
 		func(p pass) int64 { return p.sum(func(s sourceSums) int64 { return s.reviewed }) },

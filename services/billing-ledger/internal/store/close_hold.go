@@ -17,8 +17,9 @@ import (
 )
 
 // holdMoves are the columns of a hold h that say what its end moves.
-const holdMoves = `h.request_id, h.account_id, h.key_id, h.billing_type, h.amount, h.prompt_tokens, h.max_completion_tokens, h.images, h.unit,
-	coalesce(h.plan_id, ''), coalesce(h.plan_tier, 0), coalesce(h.plan_day - date '1970-01-01', 0), coalesce(h.plan_price, 0)`
+const holdMoves = `h.request_id, h.account_id, h.key_id, h.billing_type, h.amount, h.prompt_tokens,
+	h.max_completion_tokens, h.images, h.unit, coalesce(h.plan_id, ''), coalesce(h.plan_tier, 0),
+	coalesce(h.plan_day - date '1970-01-01', 0), coalesce(h.plan_price, 0)`
 
 // movedHold is a row of holdMoves.
 type movedHold struct {
@@ -162,7 +163,8 @@ func queueWallets(batch *pgx.Batch, changes map[ids.AccountID]usage.Change) {
 	}
 }
 
-const lockInOrder = `SELECT account_id, posted, held FROM wallet WHERE account_id = ANY ($1) ORDER BY account_id FOR UPDATE`
+const lockInOrder = `SELECT account_id, posted, held FROM wallet WHERE account_id = ANY ($1)
+	ORDER BY account_id FOR UPDATE`
 
 // lockWallets locks all wallets that the transaction is going to need.
 func lockWallets(

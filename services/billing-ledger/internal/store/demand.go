@@ -22,7 +22,8 @@ const (
 const sumSettled = `
 SELECT model_id, count(*), coalesce(sum(prompt_tokens + completion_tokens) FILTER (WHERE unit = 0), 0)::bigint,
        sum(charged)::bigint, sum(payout)::bigint,
-       coalesce(sum(extract(epoch FROM ended_at - dispatched_at) * 1000000) FILTER (WHERE ended_at >= dispatched_at), 0)::bigint,
+       coalesce(sum(extract(epoch FROM ended_at - dispatched_at) * 1000000)
+           FILTER (WHERE ended_at >= dispatched_at), 0)::bigint,
        count(*) FILTER (WHERE ended_at >= dispatched_at)
 FROM usage_settlement
 WHERE settled_at >= $1 AND settled_at < $2 AND day >= $3 AND day <= $4

@@ -33,7 +33,8 @@ func (s *Store) Figures(ctx context.Context, retention int) (Figures, error) {
 	var oldest float64
 	err := s.pool.QueryRow(ctx, `SELECT count(*), coalesce(sum(amount), 0)::bigint,
 			coalesce(extract(epoch FROM now() - min(admitted_at)), 0)::float8,
-			(SELECT count(*) FROM orphan_review WHERE next_at IS NOT NULL), (SELECT coalesce(sum(bytes), 0)::bigint FROM kept.hour),
+			(SELECT count(*) FROM orphan_review WHERE next_at IS NOT NULL),
+			(SELECT coalesce(sum(bytes), 0)::bigint FROM kept.hour),
 			greatest(0, coalesce((now() AT TIME ZONE 'UTC')::date - 1 - $1::integer
 				- coalesce((SELECT max(day) FROM cleared_day), (SELECT min(day) - 1 FROM seal)), 0))
 		FROM hold WHERE state = 'open'`, retention).Scan(&f.OpenHolds, &held, &oldest, &f.Reviews, &f.KeptBytes, &f.Overdue)

@@ -220,7 +220,8 @@ func checkHeld(ctx context.Context, tx pgx.Tx, from earnings, amount money.NanoU
 	return nil
 }
 
-const heldColumns = `request_id, account_id, provider_id, rule, book, payout, held_at, coalesce(ended_as, ''), ended_at, coalesce(reason, '')`
+const heldColumns = `request_id, account_id, provider_id, rule, book, payout, held_at, coalesce(ended_as, ''), ended_at,
+	coalesce(reason, '')`
 
 // HeldEarnings lists held earnings; see earning.Store.
 func (s *Store) HeldEarnings(

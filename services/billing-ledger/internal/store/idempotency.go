@@ -226,8 +226,9 @@ func (s *Store) FinishKey(
 // forget is how a claim without an answer ends, by the fate of its request.
 var forget = map[idempotency.HolderFate]string{
 	idempotency.CostNothing: `DELETE FROM idempotency_claim WHERE key_id = $1 AND token_sha256 = $2`,
-	idempotency.Undecided:   `UPDATE idempotency_claim SET leased_until = clock_timestamp() WHERE key_id = $1 AND token_sha256 = $2`,
-	idempotency.Served:      `UPDATE idempotency_claim SET state = 'not_kept' WHERE key_id = $1 AND token_sha256 = $2`,
+	idempotency.Undecided: `UPDATE idempotency_claim SET leased_until = clock_timestamp()
+		WHERE key_id = $1 AND token_sha256 = $2`,
+	idempotency.Served: `UPDATE idempotency_claim SET state = 'not_kept' WHERE key_id = $1 AND token_sha256 = $2`,
 }
 
 // PruneClaims deletes up to limit claims that are over and returns how many it deleted.
@@ -239,7 +240,8 @@ func (s *Store) PruneClaims(ctx context.Context, limit int) (int, error) {
 	tag, err := s.pool.Exec(ctx, `WITH due AS (
 			SELECT key_id, token_sha256 FROM idempotency_claim WHERE expires_at <= now() ORDER BY expires_at LIMIT $1
 		), locked AS (
-			SELECT q.key_id FROM idempotency_quota q WHERE q.key_id IN (SELECT key_id FROM due) ORDER BY q.key_id FOR UPDATE SKIP LOCKED
+			SELECT q.key_id FROM idempotency_quota q WHERE q.key_id IN (SELECT key_id FROM due) ORDER BY q.key_id
+				FOR UPDATE SKIP LOCKED
 		)
 		DELETE FROM idempotency_claim c USING due d, locked l
 		WHERE l.key_id = d.key_id AND c.key_id = d.key_id AND c.token_sha256 = d.token_sha256 AND c.expires_at <= now()`,

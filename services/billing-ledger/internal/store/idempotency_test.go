@@ -31,7 +31,9 @@ func again(t testing.TB, a idempotency.Ask) idempotency.Ask {
 }
 
 // wantStanding asks and wants to be told so of the request that has the claim.
-func wantStanding(t testing.TB, st *store.Store, a idempotency.Ask, want idempotency.Decision, holder ids.RequestID) idempotency.Answer {
+func wantStanding(
+	t testing.TB, st *store.Store, a idempotency.Ask, want idempotency.Decision, holder ids.RequestID,
+) idempotency.Answer {
 	t.Helper()
 	read, err := st.ReadKey(t.Context(), a)
 	if err != nil {
@@ -64,9 +66,12 @@ func finish(t testing.TB, st *store.Store, a idempotency.Ask, state idempotency.
 // roomyQuota is the service's.
 var roomyQuota = idempotency.Quota{OfAccount: idempotency.KeptOfAccount, InAll: 16 << 30}
 
-func endWith(t testing.TB, st *store.Store, a idempotency.Ask, state idempotency.State, quota idempotency.Quota, sealed []byte) idempotency.Outcome {
+func endWith(
+	t testing.TB, st *store.Store, a idempotency.Ask, state idempotency.State, quota idempotency.Quota, sealed []byte,
+) idempotency.Outcome {
 	t.Helper()
-	outcome, err := st.FinishKey(t.Context(), idempotency.End{Key: a.Key, Token: a.Token, Request: a.Request, State: state, Sealed: sealed}, quota)
+	outcome, err := st.FinishKey(t.Context(), idempotency.End{Key: a.Key, Token: a.Token, Request: a.Request, State: state,
+		Sealed: sealed}, quota)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -226,9 +231,9 @@ func TestAClaimWithoutAnEndFollowsItsHold(t *testing.T) {
 			open, reservation := holder()
 			end(t, e, open)
 			want(open, busy)
-			if _, err := e.store.Renew(t.Context(), []hold.Renewal{{
-				Request: reservation.Request, CommittedAttempt: 1, Hub: "hub-1", Provider: e.served(t, reservation, 1).Event.Provider, RelayedTokens: 1, RelayedBytes: 1,
-			}}); err != nil {
+			renewal := hold.Renewal{Request: reservation.Request, CommittedAttempt: 1, Hub: "hub-1",
+				Provider: e.served(t, reservation, 1).Event.Provider, RelayedTokens: 1, RelayedBytes: 1}
+			if _, err := e.store.Renew(t.Context(), []hold.Renewal{renewal}); err != nil {
 				t.Fatal(err)
 			}
 			want(open, gone)
@@ -289,7 +294,8 @@ func TestAClaimFollowsARequestThatWentOnAsAnother(t *testing.T) {
 	for _, leg := range []struct{ from, to hold.Reservation }{{first, second}, {second, third}} {
 		e.admitOne(t, leg.from, hold.Admitted)
 		if _, err := e.store.Conclude(t.Context(), []hold.RequestReport{{
-			Request: leg.from.Request, Outcome: "failed", HTTPStatus: 502, Attempts: []hold.Attempt{}, ContinuedAs: leg.to.Request,
+			Request: leg.from.Request, Outcome: "failed", HTTPStatus: 502, Attempts: []hold.Attempt{},
+			ContinuedAs: leg.to.Request,
 		}}); err != nil {
 			t.Fatal(err)
 		}
@@ -322,8 +328,10 @@ func TestAKeyHasAtMostTenThousandClaims(t *testing.T) {
 	first := ask(t, c)
 	wantStanding(t, e.store, first, idempotency.Granted, first.Request)
 	// As the application's role: the count is the database's own.
-	if _, err := e.pool.Exec(t.Context(), `INSERT INTO idempotency_claim (key_id, token_sha256, request_sha256, request_id, leased_until, expires_at)
-		SELECT $1, sha256(n::text::bytea), sha256(''), gen_random_uuid(), now() + interval '1 minute', now() + interval '1 day'
+	if _, err := e.pool.Exec(t.Context(), `INSERT INTO idempotency_claim
+		(key_id, token_sha256, request_sha256, request_id, leased_until, expires_at)
+		SELECT $1, sha256(n::text::bytea), sha256(''), gen_random_uuid(), now() + interval '1 minute',
+			now() + interval '1 day'
 		FROM generate_series(1, 9998) n`, [16]byte(c.key)); err != nil {
 		t.Fatal(err)
 	}
@@ -356,7 +364,8 @@ func TestAKeyHasAtMostTenThousandClaims(t *testing.T) {
 	// Those that there are go on, and what is over makes room by itself.
 	wantStanding(t, e.store, first, idempotency.Granted, first.Request)
 	wantStanding(t, e.store, again(t, first), idempotency.Busy, first.Request)
-	e.exec(t, `UPDATE idempotency_claim SET expires_at = now() WHERE token_sha256 IN (SELECT sha256(n::text::bytea) FROM generate_series(1, 5) n)`)
+	e.exec(t, `UPDATE idempotency_claim SET expires_at = now()
+		WHERE token_sha256 IN (SELECT sha256(n::text::bytea) FROM generate_series(1, 5) n)`)
 	roomy := ask(t, c)
 	wantStanding(t, e.store, roomy, idempotency.Granted, roomy.Request)
 	e.wantLive(t, c, idempotency.MaxLive-4)
@@ -371,7 +380,8 @@ func TestClaimsAreForgottenAfterADayInBatches(t *testing.T) {
 	}
 	held := ask(t, busy)
 	wantStanding(t, e.store, held, idempotency.Granted, held.Request)
-	if early := scan[int](t, e, `SELECT count(*) FROM idempotency_claim WHERE expires_at NOT BETWEEN now() + interval '23 hours' AND now() + interval '24 hours'`); early != 0 {
+	if early := scan[int](t, e, `SELECT count(*) FROM idempotency_claim
+		WHERE expires_at NOT BETWEEN now() + interval '23 hours' AND now() + interval '24 hours'`); early != 0 {
 		t.Errorf("claims do not live for a day: got %d, want 0", early)
 	}
 	e.exec(t, `UPDATE idempotency_claim SET expires_at = now() - interval '1 second'`)
@@ -381,7 +391,8 @@ func TestClaimsAreForgottenAfterADayInBatches(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = tx.Rollback(t.Context()) }()
-	if _, err := tx.Exec(t.Context(), `SELECT FROM idempotency_quota WHERE key_id = $1 FOR UPDATE`, [16]byte(busy.key)); err != nil {
+	if _, err := tx.Exec(t.Context(), `SELECT FROM idempotency_quota WHERE key_id = $1 FOR UPDATE`,
+		[16]byte(busy.key)); err != nil {
 		t.Fatal(err)
 	}
 	var pruned []int

@@ -68,12 +68,14 @@ func (s *Store) keepAnswer(
 // endAnswered keeps the answer of a claim that its request still holds.
 const endAnswered = `WITH running AS (
 	SELECT c.key_id, c.token_sha256, k.account_id FROM idempotency_claim c JOIN consumer_key k ON k.id = c.key_id
-	WHERE c.key_id = $1 AND c.token_sha256 = $2 AND c.request_id = $3 AND c.state = 'running' AND c.expires_at > clock_timestamp()
+	WHERE c.key_id = $1 AND c.token_sha256 = $2 AND c.request_id = $3 AND c.state = 'running'
+		AND c.expires_at > clock_timestamp()
 ), kept AS MATERIALIZED (
 	SELECT r.key_id, r.token_sha256, k.o_slot, k.o_refusal
 	FROM running r CROSS JOIN LATERAL kept.keep(r.account_id, $3, $4, $5, $6) AS k
 )
-UPDATE idempotency_claim c SET state = CASE WHEN k.o_slot IS NULL THEN 'not_kept' ELSE 'answered' END, kept_slot = k.o_slot
+UPDATE idempotency_claim c SET state = CASE WHEN k.o_slot IS NULL THEN 'not_kept' ELSE 'answered' END,
+	kept_slot = k.o_slot
 FROM kept k WHERE c.key_id = k.key_id AND c.token_sha256 = k.token_sha256
 RETURNING coalesce(k.o_refusal, 'kept')`
 

@@ -218,7 +218,8 @@ func TestAKeptAnswerIsThereForADay(t *testing.T) {
 	}
 	wantStanding(t, e.store, again(t, a), idempotency.Gone, a.Request)
 	if size := scan[int64](t, e,
-		`SELECT sum(pg_total_relation_size(inhrelid) - pg_indexes_size(inhrelid))::bigint FROM pg_inherits WHERE inhparent = 'kept.answer'::regclass`); size > 26*8192 {
+		`SELECT sum(pg_total_relation_size(inhrelid) - pg_indexes_size(inhrelid))::bigint FROM pg_inherits
+			WHERE inhparent = 'kept.answer'::regclass`); size > 26*8192 {
 		t.Errorf("the emptied store: got %d, want at most 26*8192", size)
 	}
 }

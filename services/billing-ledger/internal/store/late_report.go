@@ -19,7 +19,8 @@ func (s *Store) LateReports(ctx context.Context, limit int) ([]usage.LateReport,
 			+ (('x' || left(replace(w.request_id::text, '-', ''), 12))::bit(48)::bigint / 86400000)::integer
 		WHERE w.outcome = 'failed' AND w.committed_attempt > 0 AND w.metered_prompt IS NULL
 			AND w.recorded_at > now() - interval '1 hour' AND s.evidence_source <> 'gateway' AND s.source = 'payg'
-			AND s.charged > round(least(w.relayed_tokens, w.relayed_bytes, s.completion_tokens) * s.output_rate::numeric / 1000) + 1
+			AND s.charged > round(least(w.relayed_tokens, w.relayed_bytes, s.completion_tokens) * s.output_rate::numeric / 1000)
+				+ 1
 			AND NOT EXISTS (SELECT FROM entry e WHERE e.business_id = w.request_id::text
 				AND e.kind IN ('request_refund', 'goodwill_refund', 'broken_answer'))
 		ORDER BY w.recorded_at LIMIT $1`, limit)

@@ -65,7 +65,8 @@ func TestWhatIsOverOnlySinceTheLookBeganDoesNotExpire(t *testing.T) {
 		t.Fatal(err)
 	}
 	e.overdue(t)
-	e.exec(t, `UPDATE hold SET expires_at = $1::timestamptz + interval '1 microsecond', admitted_at = $1::timestamptz - interval '1 minute'`, before)
+	e.exec(t, `UPDATE hold SET expires_at = $1::timestamptz + interval '1 microsecond',
+		admitted_at = $1::timestamptz - interval '1 minute'`, before)
 	if n, err := e.store.ExpireHolds(t.Context(), before, 10); err != nil {
 		t.Errorf("%d expired that were not over when the look began: %v: got the error %v, want none", n, err, err)
 	} else if n != 0 {

@@ -168,12 +168,15 @@ func (e *env) grow(b *testing.B, accounts, lines int) {
 		sql  string
 		args []any
 	}{
-		{`INSERT INTO account (id, name) SELECT gen_random_uuid(), 'grown' FROM generate_series(1, $1 - (SELECT count(*) FROM account))`, []any{accounts}},
+		{`INSERT INTO account (id, name) SELECT gen_random_uuid(), 'grown'
+			FROM generate_series(1, $1 - (SELECT count(*) FROM account))`, []any{accounts}},
 		{`INSERT INTO wallet (account_id, posted) SELECT id, 1000000000000000 FROM account a
 			WHERE NOT EXISTS (SELECT FROM wallet w WHERE w.account_id = a.id)`, nil},
-		{`INSERT INTO consumer_key (id, account_id, name, hash, prefix) SELECT gen_random_uuid(), id, '', sha256(id::text::bytea), 'grown'
+		{`INSERT INTO consumer_key (id, account_id, name, hash, prefix)
+			SELECT gen_random_uuid(), id, '', sha256(id::text::bytea), 'grown'
 			FROM account a WHERE NOT EXISTS (SELECT FROM consumer_key k WHERE k.account_id = a.id)`, nil},
-		{`INSERT INTO key_inflight (key_id) SELECT id FROM consumer_key k WHERE NOT EXISTS (SELECT FROM key_inflight f WHERE f.key_id = k.id)`, nil},
+		{`INSERT INTO key_inflight (key_id) SELECT id FROM consumer_key k
+			WHERE NOT EXISTS (SELECT FROM key_inflight f WHERE f.key_id = k.id)`, nil},
 		{grownHolds, []any{lines}},
 		{grownLines, nil},
 	} {
@@ -183,7 +186,8 @@ func (e *env) grow(b *testing.B, accounts, lines int) {
 		}
 		defer func() { _ = tx.Rollback(ctx) }()
 		if _, err := tx.Exec(ctx,
-			`SELECT set_config('session_replication_role', 'replica', true), set_config('statement_timeout', '0', true)`); err != nil {
+			`SELECT set_config('session_replication_role', 'replica', true),
+				set_config('statement_timeout', '0', true)`); err != nil {
 			b.Fatal(err)
 		}
 		if _, err := tx.Exec(ctx, step.sql, step.args...); err != nil {
@@ -208,22 +212,27 @@ func (e *env) grow(b *testing.B, accounts, lines int) {
 
 // Requests of the last hours, spread over all accounts.
 const (
-	grownHolds = `WITH owner AS (SELECT array_agg(id) AS keys, array_agg(account_id) AS accounts FROM (SELECT id, account_id FROM consumer_key LIMIT 100000) k)
-	INSERT INTO hold (request_id, account_id, key_id, model_id, billing_type, amount, prompt_tokens, max_completion_tokens, pinned,
-		price_version_id, input_rate, output_rate, payout_input_rate, payout_output_rate, rate_limit, rate_remaining, rate_reset_at,
-		state, expires_at, closed_at)
+	grownHolds = `WITH owner AS (SELECT array_agg(id) AS keys, array_agg(account_id) AS accounts
+		FROM (SELECT id, account_id FROM consumer_key LIMIT 100000) k)
+	INSERT INTO hold (request_id, account_id, key_id, model_id, billing_type, amount, prompt_tokens, max_completion_tokens,
+		pinned, price_version_id, input_rate, output_rate, payout_input_rate, payout_output_rate, rate_limit,
+		rate_remaining, rate_reset_at, state, expires_at, closed_at)
 	SELECT overlay(gen_random_uuid()::text PLACING left(h, 8) || '-' || right(h, 4) || '-7' FROM 1 FOR 15)::uuid,
 		accounts[1 + n % cardinality(accounts)], keys[1 + n % cardinality(keys)], 'grown', 'payg', 10000000, 0, 1, false,
-		gen_random_uuid(), 10000000000, 10000000000, 7000000000, 7000000000, 0, 0, now(), 'settled', now() + interval '1 minute', now()
+		gen_random_uuid(), 10000000000, 10000000000, 7000000000, 7000000000, 0, 0, now(), 'settled',
+		now() + interval '1 minute', now()
 	FROM owner, generate_series(1, $1::bigint - (SELECT count(*) FROM hold WHERE model_id = 'grown')) n,
 		LATERAL (SELECT lpad(to_hex((extract(epoch FROM now()) * 1000)::bigint - n % 1000000), 12, '0') AS h) t`
-	grownLines = `INSERT INTO usage_settlement (day, request_id, account_id, key_id, provider_id, hub_id, attempt, epoch, model_id, price_version_id,
-		input_rate, output_rate, payout_input_rate, payout_output_rate, prompt_tokens, completion_tokens, list_price, payout, charged,
-		shortfall, source, ending, claim_state, claimed_prompt, claimed_completion, recounted_completion, delivered_bytes,
-		estimated_prompt, route_mode, requested_provider, fallback_reason, payload_hash, first_content_ms)
-	SELECT date '1970-01-01' + (('x' || left(replace(h.request_id::text, '-', ''), 12))::bit(48)::bigint / 86400000)::integer,
+	grownLines = `INSERT INTO usage_settlement (day, request_id, account_id, key_id, provider_id, hub_id, attempt, epoch,
+		model_id, price_version_id, input_rate, output_rate, payout_input_rate, payout_output_rate, prompt_tokens,
+		completion_tokens, list_price, payout, charged, shortfall, source, ending, claim_state, claimed_prompt,
+		claimed_completion, recounted_completion, delivered_bytes, estimated_prompt, route_mode, requested_provider,
+		fallback_reason, payload_hash, first_content_ms)
+	SELECT date '1970-01-01' + (('x' || left(replace(h.request_id::text, '-', ''), 12))::bit(48)::bigint
+		/ 86400000)::integer,
 		h.request_id, h.account_id, h.key_id, h.price_version_id, 'hub-1', 1, 1, 'grown', h.price_version_id,
 		h.input_rate, h.output_rate, h.payout_input_rate, h.payout_output_rate, 0, 1, 10000000, 7000000, 10000000,
 		0, 'payg', 'completed', 'valid', 0, 1, 1, 4, 0, 'auto', '', '', sha256(h.request_id::text::bytea), 5
-	FROM hold h WHERE h.model_id = 'grown' AND NOT EXISTS (SELECT FROM usage_settlement s WHERE s.request_id = h.request_id)`
+	FROM hold h WHERE h.model_id = 'grown' AND NOT EXISTS (SELECT FROM usage_settlement s
+		WHERE s.request_id = h.request_id)`
 )

@@ -84,10 +84,10 @@ WHERE h.state = 'open' AND h.expires_at <= now() AND e.reported_at <= now() - $3
 	AND NOT EXISTS (SELECT FROM orphan_review v WHERE v.request_id = h.request_id AND v.publications >= $2)
 ORDER BY h.expires_at LIMIT $1 FOR UPDATE OF h SKIP LOCKED`
 
-const caseColumns = `SELECT h.request_id, h.model_id, h.price_version_id, h.unit, h.input_rate, h.output_rate, h.payout_input_rate,
-	h.payout_output_rate, h.prompt_tokens, h.max_completion_tokens, h.pinned,
-	e.committed_attempt, e.hub_id, e.provider_id, e.relayed_tokens, e.relayed_bytes, e.metered_prompt, e.metered_completion,
-	e.route_mode, e.requested_provider, e.fallback_reason, e.first_content_ms, e.reported_at,
+const caseColumns = `SELECT h.request_id, h.model_id, h.price_version_id, h.unit, h.input_rate, h.output_rate,
+	h.payout_input_rate, h.payout_output_rate, h.prompt_tokens, h.max_completion_tokens, h.pinned,
+	e.committed_attempt, e.hub_id, e.provider_id, e.relayed_tokens, e.relayed_bytes, e.metered_prompt,
+	e.metered_completion, e.route_mode, e.requested_provider, e.fallback_reason, e.first_content_ms, e.reported_at,
 	e.source, e.epoch, e.work_receipt_tokens, e.work_receipt_bytes,
 	coalesce((SELECT v.publications FROM orphan_review v WHERE v.request_id = h.request_id), 0) + 1
 FROM hold h CROSS JOIN LATERAL (SELECT * FROM evidence o WHERE o.request_id = h.request_id LIMIT 1) e`
@@ -155,7 +155,8 @@ func (s *Store) SettledReviews(ctx context.Context, limit int) ([]orphan.Publica
 			}
 			out = append(out, orphan.Publication{Event: e, Number: n})
 			batch.Queue(
-				`UPDATE orphan_review SET publications = $2::integer, next_at = CASE WHEN $2::integer < $3::integer THEN now() + $4::interval END
+				`UPDATE orphan_review SET publications = $2::integer,
+				next_at = CASE WHEN $2::integer < $3::integer THEN now() + $4::interval END
 				WHERE request_id = $1`, [16]byte(r), n, orphan.MaxPublications, orphan.Gap(n))
 		}
 		if err := sendAll(ctx, tx, batch); err != nil {
@@ -170,9 +171,10 @@ func (s *Store) SettledReviews(ctx context.Context, limit int) ([]orphan.Publica
 func readEvents(ctx context.Context, tx pgx.Tx, requests []ids.RequestID) (map[ids.RequestID]usage.Event, error) {
 	rows, err := tx.Query(ctx,
 		`SELECT s.request_id, s.attempt, s.hub_id, s.provider_id, s.epoch, s.model_id, s.price_version_id,
-			s.unit, s.input_rate, s.output_rate, s.payout_input_rate, s.payout_output_rate, s.ending, s.prompt_tokens, s.completion_tokens,
-			s.claim_state, s.claimed_prompt, s.claimed_completion, s.recounted_completion, s.delivered_bytes, s.estimated_prompt,
-			s.route_mode, s.requested_provider, s.fallback_reason, s.dispatched_at, s.ended_at,
+			s.unit, s.input_rate, s.output_rate, s.payout_input_rate, s.payout_output_rate, s.ending, s.prompt_tokens,
+			s.completion_tokens, s.claim_state, s.claimed_prompt, s.claimed_completion, s.recounted_completion,
+			s.delivered_bytes, s.estimated_prompt, s.route_mode, s.requested_provider, s.fallback_reason, s.dispatched_at,
+			s.ended_at,
 				s.first_content_ms, s.evidence_source
 		FROM unnest($1::date[], $2::uuid[]) AS u (day, request_id)
 		JOIN usage_settlement s ON s.day = u.day AND s.request_id = u.request_id`, days(requests), raw(requests))

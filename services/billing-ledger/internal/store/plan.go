@@ -137,14 +137,17 @@ func (s *Store) Subscription(ctx context.Context, account ids.AccountID) (*plan.
 // ends when it has given back all of them.
 const selectCounters = `SELECT l.kind, l.period, coalesce(CASE
 		WHEN l.kind = 'concurrent' THEN g.open
-		WHEN l.period = 'minute' AND g.full_at < now() + interval '2 minutes' THEN ceil(greatest(extract(epoch FROM g.full_at - now()), 0) * 1000000
+		WHEN l.period = 'minute' AND g.full_at < now() + interval '2 minutes' THEN
+			ceil(greatest(extract(epoch FROM g.full_at - now()), 0) * 1000000
 			/ ((59999999 + greatest(l.cap, 1)) / greatest(l.cap, 1)))
 		ELSE c.used END, 0)::bigint,
 	l.cap, l.enabled,
 	CASE WHEN l.period = 'minute' THEN greatest(g.full_at, now())
 		WHEN l.period <> 'none' THEN (w.start + ('1 ' || l.period)::interval) AT TIME ZONE 'UTC' END
 FROM plan_limit l
-CROSS JOIN LATERAL (SELECT CASE WHEN l.period <> 'none' THEN date_trunc(l.period, now() AT TIME ZONE 'UTC') END AS start) w
+CROSS JOIN LATERAL (SELECT CASE WHEN l.period <> 'none' THEN date_trunc(l.period, now() AT TIME ZONE 'UTC')
+	END AS start) w
 LEFT JOIN plan_gate g ON g.account_id = $1
-LEFT JOIN plan_counter c ON c.account_id = $1 AND c.kind = l.kind AND c.period = l.period AND c.window_start = w.start::date
+LEFT JOIN plan_counter c ON c.account_id = $1 AND c.kind = l.kind AND c.period = l.period
+	AND c.window_start = w.start::date
 WHERE l.plan_id = $2 ORDER BY l.kind, l.period`

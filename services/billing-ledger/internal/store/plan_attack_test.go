@@ -26,7 +26,8 @@ func TestTheDatabaseGuardsPlans(t *testing.T) {
 		{"plan_counter_within_cap", `UPDATE plan_counter SET used = 11 WHERE kind = 'tokens'`},
 		{"plan_counter_used_check", `UPDATE plan_counter SET used = -1`},
 		{"plan_counter_check",
-			`INSERT INTO plan_counter SELECT account_id, 'tokens', 'week', window_start + 1, 0 FROM plan_counter WHERE period = 'week'`},
+			`INSERT INTO plan_counter SELECT account_id, 'tokens', 'week', window_start + 1, 0 FROM plan_counter
+				WHERE period = 'week'`},
 		{"plan_gate_bounds", `UPDATE plan_gate SET open = -1`},
 		{"hold_refund", `UPDATE hold SET plan_refunded = true WHERE plan_id IS NOT NULL`},
 		{"hold_refund", `UPDATE hold SET plan_refunded = true, state = 'released', closed_at = now() WHERE plan_id IS NULL`},

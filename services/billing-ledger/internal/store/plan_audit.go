@@ -16,10 +16,13 @@ var planChecks = []check{
 			WHERE h.plan_id IS NOT NULL),
 		counted AS (
 			SELECT v.account_id, l.kind, l.period, date_trunc(l.period, v.plan_day::timestamp)::date AS window_start,
-				sum(CASE l.kind WHEN 'requests' THEN v.requests WHEN 'images' THEN v.images WHEN 'tokens' THEN v.tokens ELSE v.list_price END) AS used
-			FROM covered v JOIN plan_limit l ON l.plan_id = v.plan_id AND v.plan_tier = ANY (l.tiers) AND l.period IN ('day', 'week', 'month')
+				sum(CASE l.kind WHEN 'requests' THEN v.requests WHEN 'images' THEN v.images WHEN 'tokens' THEN v.tokens
+					ELSE v.list_price END) AS used
+			FROM covered v JOIN plan_limit l ON l.plan_id = v.plan_id AND v.plan_tier = ANY (l.tiers)
+				AND l.period IN ('day', 'week', 'month')
 			GROUP BY 1, 2, 3, 4)
-		SELECT format('account %s: %s a %s from %s: counted %s, covered %s', account_id, kind, period, window_start, c.used, v.used)
+		SELECT format('account %s: %s a %s from %s: counted %s, covered %s', account_id, kind, period, window_start, c.used,
+			v.used)
 		FROM plan_counter c FULL JOIN counted v USING (account_id, kind, period, window_start)
 		-- What a window counted on cleared days cannot be counted again. A day more,
 		-- because ids have the gateways' clocks and counters the database's.
@@ -27,7 +30,8 @@ var planChecks = []check{
 	}, {
 		"no admission passed the cap of a plan",
 		`SELECT count(*) FROM plan_counter`,
-		`SELECT format('account %s: %s a %s from %s: used %s of %s, %s by settling', account_id, kind, period, window_start, used, cap, excess)
+		`SELECT format('account %s: %s a %s from %s: used %s of %s, %s by settling', account_id, kind, period, window_start,
+			used, cap, excess)
 		FROM plan_counter WHERE used - excess > cap`,
 	}, {
 		"places in a plan are its open holds without a report",

@@ -244,7 +244,8 @@ func TestWhatThePlanHasNoRoomForIsPaidFromCreditAndNeverFlips(t *testing.T) {
 	e.wantUsed(t, c, 1, 0, 1)
 	e.wantWallet(t, c, 96*cent, 0)
 	if source := scan[string](t, e,
-		`SELECT string_agg(source || ' ' || charged || ' ' || payout || ' ' || list_price, ', ' ORDER BY source) FROM usage_settlement`); source != "payg 40000000 28000000 40000000, plan 0 7000000 10000000" {
+		`SELECT string_agg(source || ' ' || charged || ' ' || payout || ' ' || list_price, ', ' ORDER BY source)
+			FROM usage_settlement`); source != "payg 40000000 28000000 40000000, plan 0 7000000 10000000" {
 		t.Errorf(`settled: got %q, want "payg 40000000 28000000 40000000, plan 0 7000000 10000000"`, source)
 	}
 	e.sound(t)
@@ -431,8 +432,10 @@ func TestARequestIsCorrectedInTheWindowsOfItsAdmission(t *testing.T) {
 	late := e.standard(t, c, 9)
 	e.admitOne(t, late, hold.Admitted)
 	e.exec(t, `UPDATE hold SET plan_day = plan_day - 7`)
-	e.exec(t, `UPDATE plan_counter SET window_start = date_trunc(period, (window_start - CASE period WHEN 'month' THEN 0 ELSE 7 END)::timestamp)::date`)
-	e.exec(t, `UPDATE plan_counter c SET window_start = date_trunc(period, h.plan_day::timestamp)::date FROM hold h WHERE period = 'month'`)
+	e.exec(t, `UPDATE plan_counter
+		SET window_start = date_trunc(period, (window_start - CASE period WHEN 'month' THEN 0 ELSE 7 END)::timestamp)::date`)
+	e.exec(t, `UPDATE plan_counter c SET window_start = date_trunc(period, h.plan_day::timestamp)::date FROM hold h
+		WHERE period = 'month'`)
 	e.admitOne(t, e.standard(t, c, 5), hold.Admitted)
 	e.settle(t, usage.Settled, e.served(t, late, 4))
 	e.wantUsed(t, c, 1, 0, 5)

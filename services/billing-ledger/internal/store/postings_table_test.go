@@ -34,8 +34,10 @@ func postingsTable(t *testing.T, e *env) string {
 	var b strings.Builder
 	b.WriteString("| line | what | debit | credit |\n|--:|---|---|---|\n")
 	rows := column[string](t, e, `SELECT format('%s|%s|%s|%s', coalesce(k.line, 99), k.kind,
-			string_agg(r.account_kind || CASE r.unit WHEN 'token' THEN ' (tokens)' ELSE '' END, ', ' ORDER BY r.unit DESC, r.account_kind) FILTER (WHERE r.side = 'debit'),
-			string_agg(r.account_kind || CASE r.unit WHEN 'token' THEN ' (tokens)' ELSE '' END, ', ' ORDER BY r.unit DESC, r.account_kind) FILTER (WHERE r.side = 'credit'))
+			string_agg(r.account_kind || CASE r.unit WHEN 'token' THEN ' (tokens)' ELSE '' END, ', ' ORDER BY r.unit DESC,
+				r.account_kind) FILTER (WHERE r.side = 'debit'),
+			string_agg(r.account_kind || CASE r.unit WHEN 'token' THEN ' (tokens)' ELSE '' END, ', ' ORDER BY r.unit DESC,
+				r.account_kind) FILTER (WHERE r.side = 'credit'))
 		FROM entry_kind k JOIN posting_rule r ON r.entry_kind = k.kind WHERE k.kind <> 'reversal'
 		GROUP BY k.line, k.kind ORDER BY k.line, k.kind`)
 	next := 1

@@ -14,11 +14,14 @@ import (
 
 // readRate uses the same clock as admission. Like admission, it ignores a time that is
 // further ahead than any limit reaches.
-const readRate = `SELECT coalesce(l.requests_per_minute, 0), coalesce((extract(epoch FROM coalesce(z.full_at, r.full_at) - now()) * 1000000)::bigint, 0)
+const readRate = `SELECT coalesce(l.requests_per_minute, 0),
+	coalesce((extract(epoch FROM coalesce(z.full_at, r.full_at) - now()) * 1000000)::bigint, 0)
 	FROM consumer_key ck
 	LEFT JOIN account_limits l ON l.account_id = ck.account_id
-	LEFT JOIN key_rate r ON r.key_id = ck.id AND r.class = $2 AND r.full_at > now() AND r.full_at < now() + interval '2 minutes'
-	LEFT JOIN account_rate z ON z.account_id = ck.account_id AND z.class = $2 AND z.full_at > now() AND z.full_at < now() + interval '2 minutes'
+	LEFT JOIN key_rate r ON r.key_id = ck.id AND r.class = $2 AND r.full_at > now()
+		AND r.full_at < now() + interval '2 minutes'
+	LEFT JOIN account_rate z ON z.account_id = ck.account_id AND z.class = $2 AND z.full_at > now()
+		AND z.full_at < now() + interval '2 minutes'
 	WHERE ck.id = $1`
 
 // ReadRate returns what is left of a key's rate in a class, from four rows by their keys

@@ -106,7 +106,8 @@ func (s *Store) readReport(ctx context.Context, request ids.RequestID) (*hold.Re
 	var received *time.Time
 	var continued *[16]byte
 	err := s.pool.QueryRow(ctx, `SELECT outcome, committed_attempt, relayed_tokens, relayed_bytes, http_status, error_code,
-			route_mode, requested_provider, fallback_reason, stream, attempts, received_at, first_content_ms, total_ms, continued_as
+			route_mode, requested_provider, fallback_reason, stream, attempts, received_at, first_content_ms, total_ms,
+			continued_as
 		FROM request_report WHERE request_id = $1`, [16]byte(request)).
 		Scan(&w.Outcome, &w.CommittedAttempt, &w.RelayedTokens, &w.RelayedBytes, &w.HTTPStatus, &w.ErrorCode,
 			&w.RouteMode, &w.RequestedProvider, &w.FallbackReason, &w.Stream, &attempts, &received, &w.FirstContentMS,

@@ -31,14 +31,16 @@ var reconciliations = []struct{ name, drift string }{
 		"wallet.held is the sum of open holds",
 		`SELECT format('account %s: held %s, open holds %s', w.account_id, w.held, coalesce(h.amount, 0))
 		FROM (SELECT account_id, held FROM wallet WHERE account_id > $1 ORDER BY account_id LIMIT $2) w
-		LEFT JOIN (SELECT account_id, sum(amount) AS amount FROM hold WHERE state = 'open' GROUP BY account_id) h USING (account_id)
+		LEFT JOIN (SELECT account_id, sum(amount) AS amount FROM hold WHERE state = 'open'
+			GROUP BY account_id) h USING (account_id)
 		WHERE w.held <> coalesce(h.amount, 0) AND $3::interval IS NOT NULL`,
 	}, {
 		"every settled request has its closed hold",
 		`SELECT format('request %s: source %s, and its hold is %s', s.request_id, s.source, coalesce(h.state, 'missing'))
 		FROM usage_settlement s LEFT JOIN hold h USING (request_id)
 		WHERE s.settled_at > now() - $3::interval AND s.day >= (now() - $3::interval)::date - 8
-			AND (h.state IS NULL AND s.request_id >= (SELECT kept_from()) OR (s.source = 'orphan') <> (h.state IN ('released', 'expired'))
+			AND (h.state IS NULL AND s.request_id >= (SELECT kept_from())
+				OR (s.source = 'orphan') <> (h.state IN ('released', 'expired'))
 				OR s.charged + s.shortfall <> CASE s.source WHEN 'payg' THEN s.list_price ELSE 0 END
 				OR s.payout NOT BETWEEN 0 AND s.list_price)
 			AND $1::uuid IS NOT NULL AND $2::integer > 0`,

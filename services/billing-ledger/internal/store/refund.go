@@ -80,7 +80,8 @@ func refundedBefore(
 	var id [16]byte
 	var kind string
 	err := tx.QueryRow(ctx,
-		`SELECT id, kind FROM entry WHERE business_id = $1 AND kind IN ('request_refund', 'goodwill_refund', 'broken_answer')`,
+		`SELECT id, kind FROM entry WHERE business_id = $1
+			AND kind IN ('request_refund', 'goodwill_refund', 'broken_answer')`,
 		request.String()).Scan(&id, &kind)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
@@ -103,7 +104,8 @@ func readEarnings(ctx context.Context, tx pgx.Tx, provider ids.ProviderID) (usag
 		FROM (
 			SELECT k.kind, last.balance FROM (VALUES ('l:provider:accrued'), ('l:provider:payable')) AS k (kind)
 			CROSS JOIN LATERAL (SELECT b.balance FROM balance_snapshot b
-				WHERE b.account_kind = k.kind AND b.owner_id = $1 AND b.book = '' AND b.asset = 'usd' ORDER BY b.day DESC LIMIT 1) last
+				WHERE b.account_kind = k.kind AND b.owner_id = $1 AND b.book = '' AND b.asset = 'usd' ORDER BY b.day DESC
+					LIMIT 1) last
 			UNION ALL
 			SELECT l.account_kind, l.amount FROM ledger_leg l
 			WHERE l.account_kind IN ('l:provider:accrued', 'l:provider:payable') AND l.owner_id = $1 AND l.asset = 'usd'

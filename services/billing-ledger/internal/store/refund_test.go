@@ -75,7 +75,8 @@ func TestARequestIsRefundedOnceAndNeverAboveWhatWasPaid(t *testing.T) {
 		}
 	}
 	refusedSQL(t, e, "entry_refunds_once", `INSERT INTO entry (id, kind, business_id)
-		SELECT gen_random_uuid(), CASE kind WHEN 'request_refund' THEN 'goodwill_refund' ELSE 'request_refund' END, business_id
+		SELECT gen_random_uuid(), CASE kind WHEN 'request_refund' THEN 'goodwill_refund' ELSE 'request_refund' END,
+			business_id
 		FROM entry WHERE kind LIKE '%refund'`)
 	e.sound(t)
 }

@@ -56,13 +56,15 @@ func (s *Store) Renew(ctx context.Context, all []hold.Renewal) (lapsed []ids.Req
 const selectLapsed = `SELECT request_id FROM hold WHERE request_id = ANY ($1) AND state IN ('released', 'expired')`
 
 // renewHolds locks holds in the order of their ids, as every transaction does.
-const renewHolds = `WITH locked AS (SELECT request_id FROM hold WHERE request_id = ANY ($1) AND state = 'open' ORDER BY request_id FOR UPDATE)
+const renewHolds = `WITH locked AS (SELECT request_id FROM hold WHERE request_id = ANY ($1) AND state = 'open'
+	ORDER BY request_id FOR UPDATE)
 UPDATE hold h SET expires_at = greatest(h.expires_at, least(h.admitted_at + $3::interval, now() + $2::interval))
 FROM locked l WHERE h.request_id = l.request_id`
 
 // upsertRenewals keeps the largest count of the first committed attempt, because a batch
 // may arrive twice, and after a newer one.
-const upsertRenewals = `INSERT INTO renewal AS r (request_id, committed_attempt, hub_id, provider_id, relayed_tokens, relayed_bytes)
+const upsertRenewals = `INSERT INTO renewal AS r (request_id, committed_attempt, hub_id, provider_id, relayed_tokens,
+	relayed_bytes)
 SELECT u.* FROM unnest($1::uuid[], $2::integer[], $3::text[], $4::uuid[], $5::bigint[], $6::bigint[])
 	AS u (request_id, committed_attempt, hub_id, provider_id, relayed_tokens, relayed_bytes)
 WHERE EXISTS (SELECT FROM hold h WHERE h.request_id = u.request_id AND h.state = 'open')

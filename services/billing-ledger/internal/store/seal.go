@@ -16,8 +16,8 @@ const sealTimeout = time.Hour
 
 // sealedLines are the columns of settled requests in version 1 of a digest. Version 2
 // adds the unit. Days before it have tokens alone, which verify checks.
-const sealedLines = `SELECT day, request_id, account_id, key_id, provider_id, hub_id, attempt, epoch, model_id, price_version_id,
-			input_rate, output_rate, payout_input_rate, payout_output_rate, prompt_tokens, completion_tokens,
+const sealedLines = `SELECT day, request_id, account_id, key_id, provider_id, hub_id, attempt, epoch, model_id,
+			price_version_id, input_rate, output_rate, payout_input_rate, payout_output_rate, prompt_tokens, completion_tokens,
 			list_price, payout, charged, shortfall, source, ending, claim_state, claimed_prompt, claimed_completion,
 			recounted_completion, delivered_bytes, estimated_prompt, route_mode, requested_provider, fallback_reason,
 			payload_hash, first_content_ms, dispatched_at, ended_at, settled_at, evidence_source`

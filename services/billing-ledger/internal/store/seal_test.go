@@ -142,7 +142,8 @@ func TestVerifyFindsWhatWasChangedInASealedDay(t *testing.T) {
 			`UPDATE usage_settlement SET delivered_bytes = delivered_bytes + 1 WHERE settled_at < now() - interval '1 day'`},
 		{"a line is taken away", sealedRows, "sealed with", `DELETE FROM usage_settlement WHERE source = 'orphan'`},
 		{"a line is added", sealedRows, "sealed with",
-			`UPDATE usage_settlement SET settled_at = settled_at - interval '2 days' WHERE settled_at > now() - interval '1 day'`},
+			`UPDATE usage_settlement SET settled_at = settled_at - interval '2 days'
+				WHERE settled_at > now() - interval '1 day'`},
 		{"an entry is changed", sealedRows, "a row is not", `UPDATE entry SET memo = 'another'`},
 		{"a posting is changed", sealedRows, "a row is not",
 			`UPDATE posting SET owner_id = gen_random_uuid() WHERE account_kind = 'l:provider:accrued'`},
@@ -270,7 +271,8 @@ func TestTheViewsAndTheTrialBalanceAgree(t *testing.T) {
 	}
 	want := []string{}
 	rows, err := e.owner.Query(t.Context(), `SELECT account_kind, sum(amount)::bigint FROM (
-			SELECT account_kind, amount FROM ledger_leg WHERE asset = 'usd' UNION ALL SELECT account_kind, amount FROM hold_leg) l GROUP BY 1`)
+			SELECT account_kind, amount FROM ledger_leg WHERE asset = 'usd'
+			UNION ALL SELECT account_kind, amount FROM hold_leg) l GROUP BY 1`)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -392,7 +394,8 @@ func TestTheExportHasNoColumnOfBytesThatIsNotKnownToBeNoSecret(t *testing.T) {
 	var got []string
 	for _, column := range column[string](t, e,
 		`SELECT c.relname || '.' || a.attname FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
-		WHERE c.relnamespace = 'billing'::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition AND a.atttypid = 'bytea'::regtype
+		WHERE c.relnamespace = 'billing'::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition
+			AND a.atttypid = 'bytea'::regtype
 		ORDER BY 1`) {
 		if have[column] {
 			got = append(got, column)
@@ -432,7 +435,8 @@ func TestReconcileNamesDriftOfWhatIsOpenOrRecent(t *testing.T) {
 	for name, plant := range map[string]string{
 		"wallet.held is the sum of open holds":      `UPDATE wallet SET held = held + 1`,
 		"every settled request has its closed hold": `UPDATE hold SET state = 'released' WHERE state = 'settled'`,
-		"every entry balances":                      `UPDATE posting SET amount = amount + 1 WHERE account_kind = 'e:goodwill'`,
+		"every entry balances": `UPDATE posting SET amount = amount + 1
+			WHERE account_kind = 'e:goodwill'`,
 	} {
 		e, _, _ := populated(t)
 		next, drifts, err := e.store.Reconcile(t.Context(), store.Place{}, time.Hour)

@@ -94,7 +94,8 @@ func readSnapshot(ctx context.Context, conn *pgx.Conn, requests []ids.RequestID)
 		FROM hold h WHERE request_id = ANY ($1) ORDER BY request_id FOR UPDATE`, raw(requests)).
 		Query(func(rows pgx.Rows) error { return scanHolds(rows, snapshot.Holds) })
 	batch.Queue(
-		`SELECT request_id, outcome = 'failed' AND committed_attempt > 0 AND metered_prompt IS NULL, relayed_tokens, relayed_bytes
+		`SELECT request_id, outcome = 'failed' AND committed_attempt > 0 AND metered_prompt IS NULL, relayed_tokens,
+		relayed_bytes
 		FROM request_report WHERE request_id = ANY ($1)`, raw(requests)).
 		Query(func(rows pgx.Rows) error { return scanReports(rows, snapshot) })
 	batch.Queue(selectVoids, raw(requests)).

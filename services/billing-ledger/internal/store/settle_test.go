@@ -275,7 +275,8 @@ func TestSettleExpireAndReleaseRaceToOneEnd(t *testing.T) {
 		racers.Wait()
 	}
 	ends := scan[string](t, e,
-		`SELECT string_agg(state || ' ' || n, ', ' ORDER BY state) FROM (SELECT state, count(*) AS n FROM hold GROUP BY state) s`)
+		`SELECT string_agg(state || ' ' || n, ', ' ORDER BY state)
+			FROM (SELECT state, count(*) AS n FROM hold GROUP BY state) s`)
 	t.Logf("200 holds ended as %s", ends)
 	if open := scan[int64](t, e, `SELECT count(*) FROM hold WHERE state = 'open'`); open != 0 {
 		t.Errorf("holds open: got %d, want 0", open)

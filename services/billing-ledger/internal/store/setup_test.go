@@ -228,7 +228,8 @@ func (e *env) overdue(t testing.TB) {
 	t.Helper()
 	e.exec(t, `UPDATE renewal SET renewed_at = renewed_at - interval '1 hour'`)
 	e.exec(t, `UPDATE request_report SET recorded_at = recorded_at - interval '1 hour'`)
-	e.exec(t, `UPDATE hold SET admitted_at = admitted_at - interval '1 hour', expires_at = expires_at - interval '1 hour', state = 'open' WHERE state = 'open'`)
+	e.exec(t, `UPDATE hold SET admitted_at = admitted_at - interval '1 hour', expires_at = expires_at - interval '1 hour',
+		state = 'open' WHERE state = 'open'`)
 }
 
 // exec acts as the owner with triggers off, to arrange what the application

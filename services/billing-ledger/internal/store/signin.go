@@ -106,12 +106,14 @@ func insertNetwork(ctx context.Context, tx pgx.Tx, id user.ID, network user.Dige
 // how many.
 func (s *Store) PruneAttempts(ctx context.Context, limit int) (int, error) {
 	return s.pruneExpired(ctx, "attempts to sign in", `DELETE FROM sign_in_count WHERE (email_sha256, network) IN (
-		SELECT email_sha256, network FROM sign_in_count WHERE full_at <= now() ORDER BY full_at LIMIT $1 FOR UPDATE SKIP LOCKED)`, limit)
+		SELECT email_sha256, network FROM sign_in_count WHERE full_at <= now() ORDER BY full_at LIMIT $1
+			FOR UPDATE SKIP LOCKED)`, limit)
 }
 
 // PruneNetworks deletes up to limit networks that nobody has signed in from for
 // user.NetworkKept, and returns how many.
 func (s *Store) PruneNetworks(ctx context.Context, limit int) (int, error) {
 	return s.pruneExpired(ctx, "known networks", `DELETE FROM known_network WHERE (user_id, network) IN (
-		SELECT user_id, network FROM known_network WHERE used_at <= now() - $2::interval ORDER BY used_at LIMIT $1 FOR UPDATE SKIP LOCKED)`, limit, user.NetworkKept)
+		SELECT user_id, network FROM known_network WHERE used_at <= now() - $2::interval ORDER BY used_at LIMIT $1
+			FOR UPDATE SKIP LOCKED)`, limit, user.NetworkKept)
 }

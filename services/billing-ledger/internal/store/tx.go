@@ -64,7 +64,8 @@ func commit(batch *pgx.Batch) { batch.Queue(`COMMIT`) }
 func secure(batch *pgx.Batch) {
 	batch.Queue(
 		`SELECT set_config('plan_cache_mode', 'force_generic_plan', true), set_config('enable_seqscan', 'off', true),
-		CASE WHEN current_setting('synchronous_commit') NOT IN ('on', 'remote_apply') THEN set_config('synchronous_commit', 'on', true) END`)
+		CASE WHEN current_setting('synchronous_commit') NOT IN ('on', 'remote_apply') THEN
+			set_config('synchronous_commit', 'on', true) END`)
 }
 
 // atOnce sends a batch, which is a transaction by itself, in one round trip.

@@ -289,7 +289,8 @@ func TestAPlanCoversOnlyWhatItCounts(t *testing.T) {
 func TestVerifyRecomputesInTheUnit(t *testing.T) {
 	for _, tc := range []struct{ invariant, names, plant string }{
 		{audit.AmountsRecomputed, "rates",
-			`ALTER TABLE usage_settlement DROP CONSTRAINT usage_counts_images; UPDATE usage_settlement SET unit = 0 WHERE unit = 1`},
+			`ALTER TABLE usage_settlement DROP CONSTRAINT usage_counts_images; UPDATE usage_settlement
+				SET unit = 0 WHERE unit = 1`},
 		{audit.AmountsRecomputed, "list price",
 			`UPDATE usage_settlement SET list_price = list_price + 1, charged = charged + 1 WHERE unit = 2`},
 		{audit.AmountsRecomputed, "payout", `UPDATE usage_settlement SET payout = payout - 1 WHERE unit = 2`},
@@ -353,7 +354,8 @@ func TestDaysKeepTheVersionTheyWereSealedWith(t *testing.T) {
 	e.exec(t, `UPDATE seal SET previous = $2, root = $3 WHERE day = $1`, second.Day, old.Root[:], second.Root[:])
 	e.sound(t)
 	t.Run("a row is added in another unit", func(t *testing.T) {
-		e.exec(t, `UPDATE usage_settlement SET settled_at = settled_at - interval '2 days', unit = 2, output_rate = 0, payout_output_rate = 0, completion_tokens = 0
+		e.exec(t, `UPDATE usage_settlement SET settled_at = settled_at - interval '2 days', unit = 2, output_rate = 0,
+			payout_output_rate = 0, completion_tokens = 0
 			WHERE settled_at > now() - interval '1 day'`)
 		e.wantDrift(t, "every sealed day is as it was sealed", "sealed with", "1 rows are not in tokens")
 		e.exec(t, `DELETE FROM usage_settlement WHERE unit = 2`)

@@ -63,7 +63,8 @@ func TestAHubHandsOverSoManyNewKeysADay(t *testing.T) {
 // One key is being added, and is not committed, when another one comes.
 func TestAKeyThatIsBeingAddedCounts(t *testing.T) {
 	e := setup(t, unlimited)
-	e.exec(t, `INSERT INTO usage_key (hub_id, key_id, secret) SELECT 'hub-1', int8send(n), sha256('k') FROM generate_series(1, $1::int - 1) AS n`, maxKeys)
+	e.exec(t, `INSERT INTO usage_key (hub_id, key_id, secret) SELECT 'hub-1', int8send(n), sha256('k')
+		FROM generate_series(1, $1::int - 1) AS n`, maxKeys)
 	tx, err := e.pool.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)

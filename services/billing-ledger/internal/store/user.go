@@ -143,7 +143,8 @@ func (s *Store) LinkProvider(ctx context.Context, id user.ID, provider ids.Provi
 // and returns how many.
 func (s *Store) PruneSessions(ctx context.Context, limit int) (int, error) {
 	return s.pruneExpired(ctx, "sessions", `DELETE FROM user_session WHERE token_sha256 IN (
-		SELECT token_sha256 FROM user_session WHERE expires_at <= now() - $2::interval ORDER BY expires_at LIMIT $1 FOR UPDATE SKIP LOCKED)`, limit, user.SessionKept)
+		SELECT token_sha256 FROM user_session WHERE expires_at <= now() - $2::interval ORDER BY expires_at LIMIT $1
+			FOR UPDATE SKIP LOCKED)`, limit, user.SessionKept)
 }
 
 func (s *Store) pruneExpired(ctx context.Context, what, sql string, args ...any) (int, error) {

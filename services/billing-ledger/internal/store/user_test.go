@@ -272,7 +272,8 @@ func TestASessionIsOverAfterItsTimeAndForgotten(t *testing.T) {
 	} else if err != nil {
 		t.Errorf("%d sessions are forgotten at once, %v: got the error %v, want none", n, err, err)
 	}
-	e.exec(t, `UPDATE user_session SET created_at = now() - interval '24 hours 15 minutes', expires_at = now() - interval '24 hours'`)
+	e.exec(t, `UPDATE user_session SET created_at = now() - interval '24 hours 15 minutes',
+		expires_at = now() - interval '24 hours'`)
 	for _, want := range []int{1, 0} {
 		sessions, err := e.store.PruneSessions(t.Context(), 10)
 		if err != nil {

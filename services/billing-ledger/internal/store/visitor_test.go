@@ -86,7 +86,8 @@ func TestVisitorsAreForgottenWhenTheirVisitsCountNoMore(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	e.exec(t, `UPDATE visitor SET taken_at = ARRAY[now() - interval '61 minutes'], expires_at = now() - interval '1 minute' WHERE address > $1`, make([]byte, 32))
+	e.exec(t, `UPDATE visitor SET taken_at = ARRAY[now() - interval '61 minutes'], expires_at = now() - interval '1 minute'
+		WHERE address > $1`, make([]byte, 32))
 	if _, err := e.store.TakeVisit(t.Context(), v); err != nil {
 		t.Errorf("after an hour: %v", err)
 	}

@@ -35,7 +35,8 @@ func (s *Store) KeepVoids(ctx context.Context, all []orphan.Void) (settled []orp
 		batch := &pgx.Batch{}
 		batch.Queue(`SELECT FROM hold WHERE request_id = ANY ($1) ORDER BY request_id FOR UPDATE`, requests)
 		batch.Queue(`INSERT INTO void_attempt (request_id, attempt, hub_id, provider_id)
-			SELECT u.* FROM unnest($1::uuid[], $2::integer[], $3::text[], $4::uuid[]) AS u (request_id, attempt, hub_id, provider_id)
+			SELECT u.* FROM unnest($1::uuid[], $2::integer[], $3::text[], $4::uuid[]) AS u (request_id, attempt, hub_id,
+				provider_id)
 			JOIN LATERAL (SELECT FROM hold h WHERE h.request_id = u.request_id LIMIT 1) known ON true
 			ON CONFLICT (request_id, attempt) DO NOTHING`, requests, attempts, hubs, providers)
 		batch.Queue(

@@ -123,9 +123,18 @@ func TestAGatewaysWordThatContentWasRelayedIsWorthMoreThanAVoid(t *testing.T) {
 		want   int64
 		source usage.EvidenceSource
 	}{
-		"its last word, after the void":   {func(e *env, c hold.Reservation) { e.void(t, 2, c.Request); e.conclude(t, servedWord(c.Request, 4)) }, 4, usage.Gateway},
-		"its last word, before the void":  {func(e *env, c hold.Reservation) { e.conclude(t, servedWord(c.Request, 4)); e.void(t, 2, c.Request) }, 4, usage.Gateway},
-		"its last renewal, with the void": {func(e *env, c hold.Reservation) { e.renew(t, running(c.Request, 4)); e.void(t, 2, c.Request) }, 4, usage.Gateway},
+		"its last word, after the void": {func(e *env, c hold.Reservation) {
+			e.void(t, 2, c.Request)
+			e.conclude(t, servedWord(c.Request, 4))
+		}, 4, usage.Gateway},
+		"its last word, before the void": {func(e *env, c hold.Reservation) {
+			e.conclude(t, servedWord(c.Request, 4))
+			e.void(t, 2, c.Request)
+		}, 4, usage.Gateway},
+		"its last renewal, with the void": {func(e *env, c hold.Reservation) {
+			e.renew(t, running(c.Request, 4))
+			e.void(t, 2, c.Request)
+		}, 4, usage.Gateway},
 		"with a receipt of less": {func(e *env, c hold.Reservation) {
 			e.hand(t, stored, signed(c, 3))
 			e.void(t, 2, c.Request)
@@ -301,10 +310,13 @@ func TestAGatewaysWordSavesPublishedUsageFromAVoid(t *testing.T) {
 		tell func(*env, ids.RequestID)
 		want int64
 	}{
-		"its last word":                  {func(e *env, r ids.RequestID) { e.conclude(t, servedWord(r, 9)) }, 4},
-		"its last renewal":               {func(e *env, r ids.RequestID) { e.renew(t, running(r, 9)) }, 4},
-		"a word of nothing relayed":      {func(e *env, r ids.RequestID) { e.conclude(t, servedWord(r, 0)) }, 0},
-		"a renewal, and then the word":   {func(e *env, r ids.RequestID) { e.renew(t, running(r, 1)); e.conclude(t, servedWord(r, 0)) }, 0},
+		"its last word":             {func(e *env, r ids.RequestID) { e.conclude(t, servedWord(r, 9)) }, 4},
+		"its last renewal":          {func(e *env, r ids.RequestID) { e.renew(t, running(r, 9)) }, 4},
+		"a word of nothing relayed": {func(e *env, r ids.RequestID) { e.conclude(t, servedWord(r, 0)) }, 0},
+		"a renewal, and then the word": {func(e *env, r ids.RequestID) {
+			e.renew(t, running(r, 1))
+			e.conclude(t, servedWord(r, 0))
+		}, 0},
 		"a renewal of another attempt":   {func(e *env, r ids.RequestID) { e.renew(t, other(r)) }, 0},
 		"a renewal before anything came": {func(e *env, r ids.RequestID) { e.renew(t, running(r, 0)) }, 0},
 	} {
@@ -376,7 +388,8 @@ func TestVoidsAreKeptOnceForAWeekAndOnlyOfKnownRequests(t *testing.T) {
 	if n := e.voids(t); n != 4 {
 		t.Errorf("got %d kept within a week, want 4", n)
 	}
-	e.exec(t, `UPDATE void_attempt SET received_at = now() - interval '7 days' WHERE request_id <> $1`, [16]byte(requests[3]))
+	e.exec(t, `UPDATE void_attempt SET received_at = now() - interval '7 days' WHERE request_id <> $1`,
+		[16]byte(requests[3]))
 	e.void(t, 2, requests[3])
 	if n := e.voids(t); n != 5 {
 		t.Errorf("got %d kept while their holds are open, want 5", n)

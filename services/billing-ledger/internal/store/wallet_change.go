@@ -52,15 +52,19 @@ func leave[K any](batch *pgx.Batch, sql string, counts map[ids.Of[K]]int) {
 // correctCounters moves the counters of the pinned windows. A counter that passes its cap
 // keeps the excess, because no admission may pass the cap.
 const correctCounters = `WITH moved AS (
-	SELECT u.account_id, l.kind, l.period, date_trunc(l.period, (date '1970-01-01' + u.day)::timestamp)::date AS window_start,
-		sum(CASE l.kind WHEN 'requests' THEN u.requests WHEN 'images' THEN u.images WHEN 'tokens' THEN u.tokens ELSE u.list_price END)::bigint AS units
-	FROM unnest($1::uuid[], $2::text[], $3::smallint[], $4::integer[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[])
+	SELECT u.account_id, l.kind, l.period,
+		date_trunc(l.period, (date '1970-01-01' + u.day)::timestamp)::date AS window_start,
+		sum(CASE l.kind WHEN 'requests' THEN u.requests WHEN 'images' THEN u.images WHEN 'tokens' THEN u.tokens
+			ELSE u.list_price END)::bigint AS units
+	FROM unnest($1::uuid[], $2::text[], $3::smallint[], $4::integer[], $5::bigint[], $6::bigint[], $7::bigint[],
+		$8::bigint[])
 		AS u (account_id, plan_id, tier, day, requests, images, tokens, list_price)
 	JOIN plan_limit l ON l.plan_id = u.plan_id AND u.tier = ANY (l.tiers) AND l.period IN ('day', 'week', 'month')
 	GROUP BY 1, 2, 3, 4)
 UPDATE plan_counter c SET used = c.used + m.units, excess = greatest(c.excess, c.used + m.units - c.cap)
 FROM moved m
-WHERE (c.account_id, c.kind, c.period, c.window_start) = (m.account_id, m.kind, m.period, m.window_start) AND m.units <> 0`
+WHERE (c.account_id, c.kind, c.period, c.window_start) = (m.account_id, m.kind, m.period, m.window_start)
+	AND m.units <> 0`
 
 func correctPlans(batch *pgx.Batch, corrections map[plan.Key]plan.Units) {
 	if len(corrections) == 0 {

@@ -24,7 +24,8 @@ func signed(c hold.Reservation, tokens int64, change ...func(*orphan.WorkReceipt
 	r.Receipt = workreceipt.Receipt{
 		Request: c.Request, Attempt: 2, Provider: providerID, Epoch: 9, Model: c.Model,
 		Claimed: true, ClaimedPrompt: 100, ClaimedCompletion: 1000,
-		SentTokens: tokens, SentBytes: 100 * tokens, Complete: true, EndedAt: time.UnixMilli(1_790_000_000_000).UTC(), Proof: []byte("proof"),
+		SentTokens: tokens, SentBytes: 100 * tokens, Complete: true, EndedAt: time.UnixMilli(1_790_000_000_000).UTC(),
+		Proof: []byte("proof"),
 	}
 	for _, f := range change {
 		f(&r)
@@ -67,8 +68,12 @@ func (e *env) wait(t testing.TB) {
 // paid is what the provider has earned, and by orphan work.
 func (e *env) paid(t testing.TB) (all, orphaned int64) {
 	t.Helper()
-	orphaned = scan[int64](t, e, `SELECT coalesce(sum(amount), 0)::bigint FROM posting WHERE account_kind = 'l:provider:accrued' AND owner_id = $1`, [16]byte(providerID))
-	return orphaned + scan[int64](t, e, `SELECT coalesce(sum(payout), 0)::bigint FROM usage_settlement WHERE provider_id = $1 AND source <> 'orphan'`, [16]byte(providerID)), orphaned
+	orphaned = scan[int64](t, e,
+		`SELECT coalesce(sum(amount), 0)::bigint FROM posting
+			WHERE account_kind = 'l:provider:accrued' AND owner_id = $1`, [16]byte(providerID))
+	return orphaned + scan[int64](t, e,
+		`SELECT coalesce(sum(payout), 0)::bigint FROM usage_settlement
+			WHERE provider_id = $1 AND source <> 'orphan'`, [16]byte(providerID)), orphaned
 }
 
 func (e *env) wantPaid(t testing.TB, all, orphaned money.NanoUSD) {
@@ -180,7 +185,9 @@ func TestOfTwoAttemptsTheLastOnesReceiptCounts(t *testing.T) {
 	c := e.consumer(t, 100*cent)
 	reservation := e.reservation(t, c, 10)
 	e.admit(t, reservation)
-	e.hand(t, stored, signed(reservation, 3), signed(reservation, 9, func(r *orphan.WorkReceipt) { r.Attempt, r.Provider = 1, ids.ProviderID{9} }))
+	e.hand(t, stored, signed(reservation, 3), signed(reservation, 9, func(r *orphan.WorkReceipt) {
+		r.Attempt, r.Provider = 1, ids.ProviderID{9}
+	}))
 	e.wait(t)
 	all := e.review(t)
 	switch {
@@ -194,7 +201,9 @@ func TestOfTwoAttemptsTheLastOnesReceiptCounts(t *testing.T) {
 		t.Fatalf("published: all[0].Event.Billable.Completion: got %d, want 3", all[0].Event.Billable.Completion)
 	}
 	e.settle(t, usage.Settled, delivery(all[0]))
-	e.hand(t, refusedAs(orphan.OtherAttempt), signed(reservation, 9, func(r *orphan.WorkReceipt) { r.Attempt, r.Provider = 1, ids.ProviderID{9} }))
+	e.hand(t, refusedAs(orphan.OtherAttempt), signed(reservation, 9, func(r *orphan.WorkReceipt) {
+		r.Attempt, r.Provider = 1, ids.ProviderID{9}
+	}))
 	e.sound(t)
 }
 
@@ -243,42 +252,54 @@ func TestALateReceiptIsPaidByThePlatformOnce(t *testing.T) {
 	e.sound(t)
 }
 
-// Hostile test 42, as far as it is the ledger's: no receipt of these moves money.
-func TestAReceiptThatCannotBeTrueMovesNoMoney(t *testing.T) {
+// untrueReceipt is a receipt that is changed to be untrue, and its verdict.
+type untrueReceipt struct {
+	arrange func(*env, hold.Reservation)
+	change  func(*orphan.WorkReceipt)
+	want    orphan.Verdict
+}
+
+// untrueReceipts cannot be true, each for the reason that is its name.
+func untrueReceipts(t *testing.T) map[string]untrueReceipt {
 	other := ids.ProviderID{0x01, 0x8f, 15: 0xbb}
-	for name, tc := range map[string]struct {
-		arrange func(*env, hold.Reservation)
-		change  func(*orphan.WorkReceipt)
-		want    orphan.Verdict
-	}{
-		"another provider than the gateway names": {func(e *env, c hold.Reservation) {
-			e.conclude(t, servedWord(c.Request, 4))
-		},
+	concluded := func(e *env, c hold.Reservation) { e.conclude(t, servedWord(c.Request, 4)) }
+	return map[string]untrueReceipt{
+		"another provider than the gateway names": {concluded,
 			func(r *orphan.WorkReceipt) { r.Provider = other }, refusedAs(orphan.OtherProvider)},
-		"another attempt than the gateway committed to": {func(e *env, c hold.Reservation) { e.conclude(t, servedWord(c.Request, 4)) },
+		"another attempt than the gateway committed to": {concluded,
 			func(r *orphan.WorkReceipt) { r.Attempt = 1 }, refusedAs(orphan.OtherAttempt)},
 		"another provider than a renewal names": {func(e *env, c hold.Reservation) { e.renew(t, running(c.Request, 4)) },
 			func(r *orphan.WorkReceipt) { r.Provider = other }, refusedAs(orphan.OtherProvider)},
-		"nothing was relayed": {func(e *env, c hold.Reservation) { e.release(t, c.Request) }, nil, refusedAs(orphan.NothingServed)},
-		"an empty answer":     {func(e *env, c hold.Reservation) { e.conclude(t, servedWord(c.Request, 0)) }, nil, refusedAs(orphan.NothingServed)},
+		"nothing was relayed": {func(e *env, c hold.Reservation) { e.release(t, c.Request) }, nil,
+			refusedAs(orphan.NothingServed)},
+		"an empty answer": {func(e *env, c hold.Reservation) { e.conclude(t, servedWord(c.Request, 0)) }, nil,
+			refusedAs(orphan.NothingServed)},
 		"an unknown request": {nil, func(r *orphan.WorkReceipt) { r.Request = request(t) },
 			refusedAs(orphan.UnknownRequest)},
 		"another model": {nil, func(r *orphan.WorkReceipt) { r.Model = "acme/dear" },
 			refusedAs(orphan.PriceMismatch)},
-		"another price":          {nil, func(r *orphan.WorkReceipt) { r.Price = ids.PriceVersionID{1} }, refusedAs(orphan.PriceMismatch)},
-		"altered after the fact": {func(e *env, c hold.Reservation) { e.hand(t, stored, signed(c, 1)) }, nil, refusedAs(orphan.Altered)},
+		"another price": {nil, func(r *orphan.WorkReceipt) { r.Price = ids.PriceVersionID{1} },
+			refusedAs(orphan.PriceMismatch)},
+		"altered after the fact": {func(e *env, c hold.Reservation) { e.hand(t, stored, signed(c, 1)) }, nil,
+			refusedAs(orphan.Altered)},
 		"served by another, and settled": {func(e *env, c hold.Reservation) {
 			d := e.served(t, c, 4)
 			d.Event.Attempt = 2
 			e.settle(t, usage.Settled, d)
 		}, nil, refusedAs(orphan.OtherProvider)},
-		"settled by another attempt": {func(e *env, c hold.Reservation) { e.settle(t, usage.Settled, e.served(t, c, 4)) }, nil, refusedAs(orphan.OtherAttempt)},
+		"settled by another attempt": {func(e *env, c hold.Reservation) { e.settle(t, usage.Settled, e.served(t, c, 4)) },
+			nil, refusedAs(orphan.OtherAttempt)},
 		"replayed after its hold is long gone": {func(e *env, c hold.Reservation) {
 			e.overdue(t)
 			e.expire(t)
 			e.exec(t, `UPDATE hold SET closed_at = now() - interval '25 hours'`)
 		}, nil, refusedAs(orphan.TooLate)},
-	} {
+	}
+}
+
+// Hostile test 42, as far as it is the ledger's: no receipt of these moves money.
+func TestAReceiptThatCannotBeTrueMovesNoMoney(t *testing.T) {
+	for name, tc := range untrueReceipts(t) {
 		t.Run(name, func(t *testing.T) {
 			e := setup(t, unlimited)
 			c := e.consumer(t, 100*cent)
@@ -361,7 +382,8 @@ func TestReceiptsAreOnlyEverAdded(t *testing.T) {
 		claimed_prompt, claimed_completion,
 		sent_tokens, sent_bytes, complete, ended_at, proof, public_key, signature FROM work_receipt LIMIT 1`
 	for column, value := range map[string]string{
-		"sent_tokens": "0", "sent_bytes": "-1", "public_key": `'\x00'`, "signature": `'\x00'`, "proof": `''`, "claimed_prompt": "NULL", "attempt + 1": "0",
+		"sent_tokens": "0", "sent_bytes": "-1", "public_key": `'\x00'`, "signature": `'\x00'`, "proof": `''`,
+		"claimed_prompt": "NULL", "attempt + 1": "0",
 	} {
 		broken := bytes.Replace([]byte(insert), []byte(column+","), []byte(value+","), 1)
 		if column == "signature" {
