@@ -11,7 +11,8 @@ import (
 var (
 	ErrPrivate = errors.New("must not name a private, loopback or reserved host")
 	ErrSpelt   = errors.New(
-		"must name its host plainly: an IPv4 address of four decimal numbers, an IPv6 address in brackets, or a name in ASCII letters, digits, '-' and '_'")
+		"must name its host plainly: an IPv4 address of four decimal numbers, an IPv6 address in brackets, " +
+			"or a name in ASCII letters, digits, '-' and '_'")
 	ErrName   = errors.New("must name a public host, which has a domain")
 	ErrScheme = errors.New("must be an http, https or data address")
 	ErrForm   = errors.New("must be an address of the form https://host/path, without a user name and control characters")

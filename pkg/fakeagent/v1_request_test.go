@@ -122,7 +122,8 @@ func TestV1ChangesTheBodyOnItsWayToTheEngine(t *testing.T) {
 		bodies := make(chan string, 1)
 		exchange(t, V1Options{Handler: func(r *V1Request) { bodies <- string(r.Body); _ = r.End() }},
 			func(p *v1Peer) { ask(p, "r", true) }, "stream_end")
-		want := `{"messages":[{"content":"hi","role":"user"}],"model":"local-model","seed":9007199254740992,"stream":true,"stream_options":{"include_usage":true}}`
+		want := `{"messages":[{"content":"hi","role":"user"}],"model":"local-model","seed":9007199254740992,"stream":true,` +
+			`"stream_options":{"include_usage":true}}`
 		if got := <-bodies; got != want {
 			t.Errorf("%s\nwant %s", got, want)
 		}

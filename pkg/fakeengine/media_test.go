@@ -127,12 +127,13 @@ func TestTranscriptionsComeInEveryForm(t *testing.T) {
 	e := New(t)
 	e.Script("m", Behaviour{Tokens: []string{"good", " day"}, Seconds: 61.5})
 	for format, want := range map[string]string{
-		"":             `{"text":"good day"}`,
-		"json":         `{"text":"good day"}`,
-		"text":         "good day\n",
-		"srt":          "1\n00:00:00,000 --> 00:01:01,500\ngood day\n\n",
-		"vtt":          "WEBVTT\n\n00:00:00.000 --> 00:01:01.500\ngood day\n\n",
-		"verbose_json": `{"task":"transcribe","language":"english","duration":61.5,"text":"good day","segments":[{"id":0,"start":0,"end":61.5,"text":"good day"}]}`,
+		"":     `{"text":"good day"}`,
+		"json": `{"text":"good day"}`,
+		"text": "good day\n",
+		"srt":  "1\n00:00:00,000 --> 00:01:01,500\ngood day\n\n",
+		"vtt":  "WEBVTT\n\n00:00:00.000 --> 00:01:01.500\ngood day\n\n",
+		"verbose_json": `{"task":"transcribe","language":"english","duration":61.5,"text":"good day",` +
+			`"segments":[{"id":0,"start":0,"end":61.5,"text":"good day"}]}`,
 	} {
 		kind, body := form(t, "model", "m", "response_format", format)
 		if _, text, err := send(t, e, "/v1/audio/transcriptions", kind, body); err != nil {
@@ -152,7 +153,8 @@ func TestTranscriptionsComeInEveryForm(t *testing.T) {
 		t.Errorf(`the model: got %q, want "m"`, r.Model)
 	}
 	if status, _, _ := send(t, e, "/v1/audio/transcriptions", "multipart/form-data; boundary=b",
-		[]byte("--b\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\nm\r\n--b--\r\n")); status != http.StatusBadRequest {
+		[]byte("--b\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\n"+
+			"m\r\n--b--\r\n")); status != http.StatusBadRequest {
 		t.Errorf("without a file: got %d, want 400", status)
 	}
 }

@@ -15,7 +15,8 @@ func body(n int) []byte {
 		`{"model":"vendor/model","stream":true,"temperature":0.7,"messages":[{"role":"system","content":"be brief"}`)
 	for i := 0; b.Len() < n; i++ {
 		fmt.Fprintf(&b,
-			`,{"role":"user","content":"Question %d:\nexplain the \"quick\" path through this function, and why the lock is held while the map is copied; 日本語も少し。"}`, i)
+			`,{"role":"user","content":"Question %d:\nexplain the \"quick\" path through this function, `+
+				`and why the lock is held while the map is copied; 日本語も少し。"}`, i)
 	}
 	b.WriteString(`],"max_tokens":256,"n":1}`)
 	return b.Bytes()

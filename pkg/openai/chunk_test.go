@@ -37,24 +37,28 @@ func TestScanChunkFindsWhatIsDelivered(t *testing.T) {
 		"parts": {
 			`{"choices":[{"delta":{"content":[{"type":"text","text":"ab"},{"type":"text","text":"c"},4]}}]}`, 3, true, 0},
 		"tool call": {
-			`{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"x","type":"function","function":{"name":"get","arguments":"{\"a\":1}"}}]}}]}`, 10, true, 0},
+			`{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"x","type":"function",` +
+				`"function":{"name":"get","arguments":"{\"a\":1}"}}]}}]}`, 10, true, 0},
 		"tool as object": {`{"choices":[{"delta":{"tool_calls":[{"function":{"name":"f","arguments":{"a":1}}}]}}]}`, 8,
 			true, 0},
 		"custom tool":   {`{"choices":[{"delta":{"tool_calls":[{"custom":{"name":"f","input":"xyz"}}]}}]}`, 4, true, 0},
 		"function call": {`{"choices":[{"delta":{"function_call":{"name":"f","arguments":"{}"}}}]}`, 3, true, 0},
 		"audio":         {`{"choices":[{"delta":{"audio":{"id":"a","data":"AAAA","transcript":"hey"}}}]}`, 7, true, 0},
 		"thoughts in parts": {
-			`{"choices":[{"delta":{"content":[{"type":"thinking","thinking":[{"type":"text","text":"hm"}],"closed":true},{"type":"text","text":"ab"}]}}]}`, 4, true, 0},
+			`{"choices":[{"delta":{"content":[{"type":"thinking","thinking":[{"type":"text","text":"hm"}],"closed":true},` +
+				`{"type":"text","text":"ab"}]}}]}`, 4, true, 0},
 		"thoughts":     {`{"choices":[{"delta":{"thinking":"hmm"}}]}`, 3, true, 0},
 		"legacy text":  {`{"choices":[{"index":0,"text":"abc","finish_reason":"length"}]}`, 3, true, 1},
 		"finish":       {`{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`, 0, false, 1},
 		"blank finish": {`{"choices":[{"index":0,"delta":{},"finish_reason":""}]}`, 0, false, 0},
 		"two choices": {
-			`{"choices":[{"index":1,"delta":{"content":"a"},"finish_reason":"stop"},{"index":0,"delta":{"content":"b"},"finish_reason":"stop"}]}`, 2, true, 2},
+			`{"choices":[{"index":1,"delta":{"content":"a"},"finish_reason":"stop"},` +
+				`{"index":0,"delta":{"content":"b"},"finish_reason":"stop"}]}`, 2, true, 2},
 		"a message":    {`{"choices":[{"index":0,"message":{"content":"not a delta"}}]}`, 11, true, 0},
 		"escaped keys": {`{"ch\u006fices":[{"d\u0065lta":{"cont\u0065nt":"\ud83d\ude00"}}]}`, 4, true, 0},
 		"unknown members": {
-			`{"x":{"choices":[{"delta":{"content":"zzz"}}]},"choices":[{"logprobs":{"content":[{"token":"a"}]},"delta":{"content":"a","y":["content"]}}],"z":[1]}`, 7, true, 0},
+			`{"x":{"choices":[{"delta":{"content":"zzz"}}]},"choices":[{"logprobs":{"content":[{"token":"a"}]},` +
+				`"delta":{"content":"a","y":["content"]}}],"z":[1]}`, 7, true, 0},
 		"shapes of nothing": {`{"choices":[7,null,{"delta":3},{"delta":{"content":5,"tool_calls":{},"function_call":[]}}]}`,
 			0, false, 0},
 		"index behind": {`{"choices":[{"delta":{"content":"abc"},"index":3,"finish_reason":"stop"}]}`, 3, true, 1},
@@ -72,24 +76,31 @@ func TestScanChunkFindsWhatIsDelivered(t *testing.T) {
 			if (c.Tokens > 0) != (tc.bytes > 0) {
 				t.Errorf("tokens for %d bytes: c.Tokens > 0: got %t, want %t", tc.bytes, c.Tokens > 0, tc.bytes > 0)
 			}
-			var tally Tally
-			again, err := tally.Scan([]byte(tc.doc))
-			switch {
-			case err != nil:
-				t.Errorf("got the error %v, want none", err)
-			case again.ContentBytes != c.ContentBytes:
-				t.Errorf("a tally sees: again.ContentBytes: got %d, want %d", again.ContentBytes, c.ContentBytes)
-			case tally.ContentBytes != c.ContentBytes:
-				t.Errorf("tally.ContentBytes: got %d, want %d", tally.ContentBytes, c.ContentBytes)
-			case again.Finished != c.Finished:
-				t.Errorf("a tally sees: again.Finished: got %d, want %d", again.Finished, c.Finished)
-			}
+			wantTally(t, tc.doc, c)
 		})
 	}
 }
 
+// wantTally scans doc with a new tally, which is to find what c holds.
+func wantTally(t *testing.T, doc string, c Chunk) {
+	t.Helper()
+	var tally Tally
+	again, err := tally.Scan([]byte(doc))
+	switch {
+	case err != nil:
+		t.Errorf("got the error %v, want none", err)
+	case again.ContentBytes != c.ContentBytes:
+		t.Errorf("a tally sees: again.ContentBytes: got %d, want %d", again.ContentBytes, c.ContentBytes)
+	case tally.ContentBytes != c.ContentBytes:
+		t.Errorf("tally.ContentBytes: got %d, want %d", tally.ContentBytes, c.ContentBytes)
+	case again.Finished != c.Finished:
+		t.Errorf("a tally sees: again.Finished: got %d, want %d", again.Finished, c.Finished)
+	}
+}
+
 func TestScanChunkFindsSpans(t *testing.T) {
-	doc := `{"id":"chatcmpl-1","model":"m\"x","choices":[{"index":63,"delta":{},"finish_reason":"tool_calls"}],"usage":null,"error":null}`
+	doc := `{"id":"chatcmpl-1","model":"m\"x","choices":[{"index":63,"delta":{},"finish_reason":"tool_calls"}],` +
+		`"usage":null,"error":null}`
 	c := mustScan(t, doc)
 	of := func(s jsonscan.Span) string { return string(s.Of([]byte(doc))) }
 	if got := of(c.ID); got != `"chatcmpl-1"` {
@@ -159,7 +170,9 @@ func TestScanRefusesTextThatParsersWouldSeeDifferently(t *testing.T) {
 func TestScanCompletionReadsWholeAnswers(t *testing.T) {
 	doc := `{"id":"x","object":"chat.completion","model":"m","choices":[
 		{"index":0,"message":{"role":"assistant","content":"hello","refusal":null},"logprobs":null,"finish_reason":"stop"},
-		{"index":1,"message":{"role":"assistant","content":null,"tool_calls":[{"id":"a","type":"function","function":{"name":"f","arguments":"{}"}}]},"finish_reason":"tool_calls"}],
+		{"index":1,"message":{"role":"assistant","content":null,
+			"tool_calls":[{"id":"a","type":"function","function":{"name":"f","arguments":"{}"}}]},
+			"finish_reason":"tool_calls"}],
 		"usage":{"prompt_tokens":3,"completion_tokens":4,"total_tokens":7}}`
 	c, err := ScanCompletion([]byte(doc))
 	switch {
@@ -244,7 +257,8 @@ func TestTooManyModelMembersAreRefused(t *testing.T) {
 
 func TestScanChunkAllocatesNothing(t *testing.T) {
 	doc := []byte(
-		`{"id":"x","model":"m","choices":[{"index":0,"delta":{"content":" hello world"},"logprobs":null,"finish_reason":null}],"usage":{"prompt_tokens":1,"completion_tokens":2,"total_tokens":3}}`)
+		`{"id":"x","model":"m","choices":[{"index":0,"delta":{"content":" hello world"},"logprobs":null,` +
+			`"finish_reason":null}],"usage":{"prompt_tokens":1,"completion_tokens":2,"total_tokens":3}}`)
 	rewrite := NewRewrite("catalog/model", true)
 	out := make([]byte, 0, 1024)
 	var tally Tally
@@ -342,12 +356,15 @@ func TestTallyTakesTheLastUsage(t *testing.T) {
 
 func FuzzScanChunkAndRewrite(f *testing.F) {
 	for _, doc := range []string{
-		`{"id":"x","model":"m","choices":[{"index":0,"delta":{"content":"hi","tool_calls":[{"function":{"name":"f","arguments":"{}"}}]},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":2}}`,
+		`{"id":"x","model":"m","choices":[{"index":0,"delta":{"content":"hi",` +
+			`"tool_calls":[{"function":{"name":"f","arguments":"{}"}}]},"finish_reason":"stop"}],` +
+			`"usage":{"prompt_tokens":1,"completion_tokens":2}}`,
 		`{"usage":1,"usage":2,"model":null,"Usage":[],"choices":[]}`,
 		`{"choices":[{"message":{"content":[{"text":"a"}]},"text":"b"}],"error":"x"}`,
 		` { "usage" : null } `, `{"Model":1,"u\u0073age":2}`, `[]`, `{"choices":[{"delta":{"content":"\ud800"},"index":-1}]}`,
 		`{"choices":[{"message":{"x":"`,
-		`{"choices":[{"delta":{"audio":{"data":"AAAA"},"content":[{"type":"thinking","thinking":[{"text":"a"}]},7],"y":[1,[2]],"b64_json":"`,
+		`{"choices":[{"delta":{"audio":{"data":"AAAA"},"content":[{"type":"thinking","thinking":[{"text":"a"}]},7],` +
+			`"y":[1,[2]],"b64_json":"`,
 	} {
 		f.Add([]byte(doc))
 	}
@@ -409,7 +426,8 @@ func checkRewritten(t *testing.T, in, out []byte) {
 
 func BenchmarkScanChunkAndRewrite(b *testing.B) {
 	doc := []byte(
-		`{"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"content":" hello"},"logprobs":null,"finish_reason":null}],"usage":null}`)
+		`{"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"m",` +
+			`"choices":[{"index":0,"delta":{"content":" hello"},"logprobs":null,"finish_reason":null}],"usage":null}`)
 	rewrite := NewRewrite("catalog/model", true)
 	var tally Tally
 	out := make([]byte, 0, 1024)
@@ -426,7 +444,8 @@ func BenchmarkScanChunkAndRewrite(b *testing.B) {
 
 func BenchmarkScanChunkEncodingJSON(b *testing.B) {
 	doc := []byte(
-		`{"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"content":" hello"},"logprobs":null,"finish_reason":null}],"usage":null}`)
+		`{"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"m",` +
+			`"choices":[{"index":0,"delta":{"content":" hello"},"logprobs":null,"finish_reason":null}],"usage":null}`)
 	b.SetBytes(int64(len(doc)))
 	b.ReportAllocs()
 	for b.Loop() {

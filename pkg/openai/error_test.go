@@ -10,7 +10,8 @@ import (
 func TestAppendErrorHasItsShape(t *testing.T) {
 	e := Error{Status: 400, Message: "no \"x\"\n", Type: TypeInvalidRequest, Param: "messages[0]", Code: "invalid_value"}
 	if got, want := string(AppendError(nil, e, "r1")),
-		`{"error":{"message":"no \"x\"\n","type":"invalid_request_error","param":"messages[0]","code":"invalid_value"},"request_id":"r1"}`; got != want {
+		`{"error":{"message":"no \"x\"\n","type":"invalid_request_error","param":"messages[0]","code":"invalid_value"},`+
+			`"request_id":"r1"}`; got != want {
 		t.Errorf(`AppendError(nil, e, "r1"): got %q, want %q`, got, want)
 	}
 	if got, want := string(AppendError([]byte("x"), Error{Message: "m", Type: TypeServer}, "")),

@@ -90,9 +90,11 @@ func TestTextInMembersThatNobodyKnowsIsDelivered(t *testing.T) {
 		}
 	}
 	for name, doc := range map[string]string{
-		"marks":    `{"choices":[{"index":0,"stop_reason":"</s>","content_filter_results":{"hate":{"severity":"safe"}},"delta":{"role":"assistant","content":""}}]}`,
-		"numbers":  `{"choices":[{"index":0,"seed":17,"token_id":5,"done":true,"delta":{}}]}`,
-		"no sound": `{"choices":[{"index":0,"delta":{"images":[{"image_url":{"url":""}}],"content":[{"type":"image","data":""}]}}]}`,
+		"marks": `{"choices":[{"index":0,"stop_reason":"</s>","content_filter_results":{"hate":{"severity":"safe"}},` +
+			`"delta":{"role":"assistant","content":""}}]}`,
+		"numbers": `{"choices":[{"index":0,"seed":17,"token_id":5,"done":true,"delta":{}}]}`,
+		"no sound": `{"choices":[{"index":0,"delta":{"images":[{"image_url":{"url":""}}],` +
+			`"content":[{"type":"image","data":""}]}}]}`,
 	} {
 		if c := mustScan(t, doc); c.HasContent || c.ContentBytes != 0 || c.Tokens != 0 {
 			t.Errorf("%s: got %d tokens in %d bytes, content %v, want nothing", name, c.Tokens, c.ContentBytes, c.HasContent)

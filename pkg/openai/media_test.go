@@ -14,14 +14,15 @@ func TestEmbeddingsCountOnlyVectors(t *testing.T) {
 		items, all int
 		bytes      int64
 	}{
-		`{"data":[{"embedding":[0.1,-2e-3]},{"embedding":"AACAPw=="}]}`:                                                              {2, 2, 11 + 8},
-		`{"data":[{"embedding":[]},{"embedding":""},{"embedding":null},{"embedding":["1"]},{"embedding":[[1]]},{"index":3},7,null]}`: {0, 8, 0},
-		`{"data":[{"embedding":[1,null]},{"embedding":[1]}]}`:                                                                        {1, 2, 3},
-		`{"data":{"embedding":[1]}}`:            {},
-		`{"data":null}`:                         {},
-		`{"url":"x","b64_json":"y","text":"z"}`: {},
-		`{"data":[{"url":"x"}]}`:                {0, 1, 0},
-		`{"data":[{"embe\u0064ding":[1]}]}`:     {1, 1, 3},
+		`{"data":[{"embedding":[0.1,-2e-3]},{"embedding":"AACAPw=="}]}`: {2, 2, 11 + 8},
+		`{"data":[{"embedding":[]},{"embedding":""},{"embedding":null},{"embedding":["1"]},{"embedding":[[1]]},` +
+			`{"index":3},7,null]}`: {0, 8, 0},
+		`{"data":[{"embedding":[1,null]},{"embedding":[1]}]}`: {1, 2, 3},
+		`{"data":{"embedding":[1]}}`:                          {},
+		`{"data":null}`:                                       {},
+		`{"url":"x","b64_json":"y","text":"z"}`:               {},
+		`{"data":[{"url":"x"}]}`:                              {0, 1, 0},
+		`{"data":[{"embe\u0064ding":[1]}]}`:                   {1, 1, 3},
 	} {
 		c, err := ScanEmbeddings([]byte(doc))
 		switch {
@@ -172,7 +173,8 @@ func TestAnswersOfOtherKindsAreRestored(t *testing.T) {
 
 func FuzzScanMedia(f *testing.F) {
 	for _, doc := range []string{
-		`{"model":"m","data":[{"embedding":[0.1,1e-7]},{"embedding":"AACAPw=="}],"usage":{"prompt_tokens":9,"total_tokens":9}}`,
+		`{"model":"m","data":[{"embedding":[0.1,1e-7]},{"embedding":"AACAPw=="}],` +
+			`"usage":{"prompt_tokens":9,"total_tokens":9}}`,
 		`{"data":[{"url":"x","b64_json":null},{"b64_json":"QUJD"},[],7],"created":1}`,
 		`{"text":"\ud83d","segments":[{"text":"x"}]}`,
 		`{"type":"image_generation.completed","b64_json":"QQ==","partial_image_index":0}`,

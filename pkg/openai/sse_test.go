@@ -327,7 +327,8 @@ func TestBufferedCountsJoinedLinesToo(t *testing.T) {
 func BenchmarkSSEReader(b *testing.B) {
 	frame := []byte(
 		strings.Repeat(
-			"data: {\"id\":\"chatcmpl-1\",\"object\":\"chat.completion.chunk\",\"created\":1,\"model\":\"m\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\" hello\"},\"logprobs\":null,\"finish_reason\":null}]}\n\n", 16))
+			"data: {\"id\":\"chatcmpl-1\",\"object\":\"chat.completion.chunk\",\"created\":1,\"model\":\"m\","+
+				"\"choices\":[{\"index\":0,\"delta\":{\"content\":\" hello\"},\"logprobs\":null,\"finish_reason\":null}]}\n\n", 16))
 	b.SetBytes(int64(len(frame)))
 	b.ReportAllocs()
 	var r SSEReader

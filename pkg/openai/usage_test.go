@@ -17,9 +17,11 @@ func TestUsageIsJudged(t *testing.T) {
 		"all null":        {`{"prompt_tokens":null,"completion_tokens":null}`, UsageAbsent, ""},
 		"complete":        {`{"prompt_tokens":1,"completion_tokens":2,"total_tokens":3}`, UsageValid, ""},
 		"details": {
-			`{"prompt_tokens":10,"completion_tokens":5,"total_tokens":15,"prompt_tokens_details":{"cached_tokens":10},"completion_tokens_details":{"reasoning_tokens":5}}`, UsageValid, ""},
+			`{"prompt_tokens":10,"completion_tokens":5,"total_tokens":15,"prompt_tokens_details":{"cached_tokens":10},` +
+				`"completion_tokens_details":{"reasoning_tokens":5}}`, UsageValid, ""},
 		"details null": {
-			`{"prompt_tokens":1,"completion_tokens":2,"total_tokens":3,"prompt_tokens_details":null,"completion_tokens_details":{"reasoning_tokens":null}}`, UsageValid, ""},
+			`{"prompt_tokens":1,"completion_tokens":2,"total_tokens":3,"prompt_tokens_details":null,` +
+				`"completion_tokens_details":{"reasoning_tokens":null}}`, UsageValid, ""},
 		"without total": {`{"prompt_tokens":1,"completion_tokens":2}`, UsageValid, ""},
 		"embeddings":    {`{"prompt_tokens":8,"total_tokens":8}`, UsageValid, ""},
 		"images": {
@@ -89,7 +91,8 @@ func TestUsageTellsZeroFromSilence(t *testing.T) {
 // TestUsageTwiceInOneAnswer is hostile test 34's "twice with different values".
 func TestUsageTwiceInOneAnswer(t *testing.T) {
 	c := mustScan(t,
-		`{"choices":[],"usage":{"prompt_tokens":1,"completion_tokens":2},"usage":{"prompt_tokens":1,"completion_tokens":900}}`)
+		`{"choices":[],"usage":{"prompt_tokens":1,"completion_tokens":2},`+
+			`"usage":{"prompt_tokens":1,"completion_tokens":900}}`)
 	if c.Usage.State != UsageAbsurd {
 		t.Errorf("c.Usage.State: got %v, want %v", c.Usage.State, UsageAbsurd)
 	} else if c.Usage.Reason != UsageDuplicate {

@@ -26,7 +26,8 @@ func CheckURL(url string, allowUnverified bool) error {
 	for _, at := range hosts(cc) {
 		if !isLocal(at.host) && !at.verified {
 			return fmt.Errorf(
-				"the server %s is not on loopback: set sslmode=verify-full (and sslrootcert), or SVC_DATABASE_ALLOW_UNVERIFIED=true to allow less", at.host)
+				"the server %s is not on loopback: set sslmode=verify-full (and sslrootcert), "+
+					"or SVC_DATABASE_ALLOW_UNVERIFIED=true to allow less", at.host)
 		}
 	}
 	return nil
@@ -76,7 +77,8 @@ var (
 	errSuperuser = errors.New(
 		"the login is a superuser, which is refused off loopback: make logins for the services (deploy/postgres/logins.sql)")
 	errMayChange = errors.New(
-		"the login may change the schema, which is refused off loopback to a service: give the service a login of its own (deploy/postgres/logins.sql)")
+		"the login may change the schema, which is refused off loopback to a service: give the service a login of its own " +
+			"(deploy/postgres/logins.sql)")
 )
 
 type querier interface {

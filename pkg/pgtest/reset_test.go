@@ -44,10 +44,11 @@ const look = `SELECT concat_ws(' ',
 	(SELECT count(*) FROM pg_trigger WHERE tgenabled = 'O' AND tgname = 'closed'),
 	(SELECT string_agg(attname || ':' || coalesce(attacl::text, ''), ' ' ORDER BY attnum) FROM pg_attribute
 		WHERE attrelid = 'sale'::regclass AND attnum > 0),
-	(SELECT count(*) FROM pg_statistic WHERE starelid >= 16384), (SELECT reltuples FROM pg_class WHERE oid = 'piece'::regclass),
-	(SELECT prosrc FROM pg_proc WHERE proname = 'refuse'), pg_sequence_last_value('ticket'),
-	pg_sequence_last_value(pg_get_serial_sequence('sale', 'id')), current_setting('work_mem'),
-	(SELECT count(*) FROM pg_largeobject_metadata), (SELECT count(*) FROM pg_class WHERE relname = 'more'))`
+	(SELECT count(*) FROM pg_statistic WHERE starelid >= 16384),
+	(SELECT reltuples FROM pg_class WHERE oid = 'piece'::regclass), (SELECT prosrc FROM pg_proc WHERE proname = 'refuse'),
+	pg_sequence_last_value('ticket'), pg_sequence_last_value(pg_get_serial_sequence('sale', 'id')),
+	current_setting('work_mem'), (SELECT count(*) FROM pg_largeobject_metadata),
+	(SELECT count(*) FROM pg_class WHERE relname = 'more'))`
 
 func TestNothingOfATestIsLeftToTheNext(t *testing.T) {
 	// inside runs f in a test of its own and returns what the database looked like

@@ -179,16 +179,18 @@ func TestChoicesAreCountedTogether(t *testing.T) {
 func TestFaultyRequestsAreRefusedByName(t *testing.T) {
 	h := NewServer(load(t), options())
 	for body, want := range map[string]string{
-		`{"messages":[{"role":"user","content":"x"}]}`:                                                                    "400 model missing_required_parameter",
-		`{"model":"tinylm-1"}`:                                                                                            "400 messages missing_required_parameter",
-		`{"model":"tinylm-1","messages":[]}`:                                                                              "400 messages missing_required_parameter",
-		`{"model":"gpt-9","messages":[{"role":"user","content":"x"}]}`:                                                    "404 model model_not_found",
-		`{"model":5,"messages":[{"role":"user","content":"x"}]}`:                                                          "400 model invalid_value",
-		`{"model":"tinylm-1","messages":[{"role":"king","content":"x"}]}`:                                                 "400 messages[0].role invalid_value",
-		`{"model":"tinylm-1","messages":[{"content":"x"}]}`:                                                               "400 messages[0].role missing_required_parameter",
-		`{"model":"tinylm-1","messages":[{"role":"user"}]}`:                                                               "400 messages[0].content missing_required_parameter",
-		`{"model":"tinylm-1","messages":[{"role":"user","content":7}]}`:                                                   "400 messages[0].content invalid_value",
-		`{"model":"tinylm-1","messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:,"}}]}]}`: "400 messages[0].content[0] invalid_value",
+		`{"messages":[{"role":"user","content":"x"}]}`:                    "400 model missing_required_parameter",
+		`{"model":"tinylm-1"}`:                                            "400 messages missing_required_parameter",
+		`{"model":"tinylm-1","messages":[]}`:                              "400 messages missing_required_parameter",
+		`{"model":"gpt-9","messages":[{"role":"user","content":"x"}]}`:    "404 model model_not_found",
+		`{"model":5,"messages":[{"role":"user","content":"x"}]}`:          "400 model invalid_value",
+		`{"model":"tinylm-1","messages":[{"role":"king","content":"x"}]}`: "400 messages[0].role invalid_value",
+		`{"model":"tinylm-1","messages":[{"content":"x"}]}`:               "400 messages[0].role missing_required_parameter",
+		`{"model":"tinylm-1","messages":[{"role":"user"}]}`: "400 messages[0].content " +
+			"missing_required_parameter",
+		`{"model":"tinylm-1","messages":[{"role":"user","content":7}]}`: "400 messages[0].content invalid_value",
+		`{"model":"tinylm-1","messages":[{"role":"user","content":` +
+			`[{"type":"image_url","image_url":{"url":"data:,"}}]}]}`: "400 messages[0].content[0] invalid_value",
 		`{"model":"tinylm-1","messages":[{"role":"user","content":"` + strings.Repeat("a", ContextTokens) +
 			`"}]}`: "400 messages context_length_exceeded",
 		`{`:                                   "400  invalid_value",
@@ -245,13 +247,16 @@ func TestTolerantRequestsAreAnswered(t *testing.T) {
 		request(`"stop":null,"seed":null,"n":null,"temperature":null,"logprobs":null,"stream":null,"stream_options":null`),
 		request(`"seed":-9223372036854775808,"top_p":0,"stop":["a","b","c","d"]`),
 		request(`"max_tokens":1000000`),
-		`{"model":"tinylm-1","messages":[{"role":"developer","content":"Be kind."},{"role":"user","content":[{"type":"text","text":"Hel"},{"type":"text","text":"lo"}]},{"role":"assistant","content":null,"tool_calls":[]},{"role":"tool","tool_call_id":"x","content":"7"}]}`,
+		`{"model":"tinylm-1","messages":[{"role":"developer","content":"Be kind."},{"role":"user",` +
+			`"content":[{"type":"text","text":"Hel"},{"type":"text","text":"lo"}]},{"role":"assistant","content":null,` +
+			`"tool_calls":[]},{"role":"tool","tool_call_id":"x","content":"7"}]}`,
 	} {
 		if w := post(t, h, body); w.Code != http.StatusOK {
 			t.Errorf("%s\n%d %s", body, w.Code, w.Body)
 		}
 	}
-	parts := `{"model":"tinylm-1","messages":[{"role":"user","content":[{"type":"text","text":"Hel"},{"type":"text","text":"lo"}]}]}`
+	parts := `{"model":"tinylm-1","messages":[{"role":"user","content":[{"type":"text","text":"Hel"},` +
+		`{"type":"text","text":"lo"}]}]}`
 	if a, b := post(t, h, parts), post(t, h, request("")); a.Body.String() != b.Body.String() {
 		t.Errorf("text parts are answered differently from the same string:\n%s\n%s", a.Body, b.Body)
 	}

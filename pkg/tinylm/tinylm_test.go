@@ -48,9 +48,12 @@ func TestModelSpeaksTheTruthAboutItsSize(t *testing.T) {
 func TestCommonPromptsGetReadableAnswers(t *testing.T) {
 	m := load(t)
 	for question, want := range map[string]string{
-		"Hello":                          "Hello! I am tinylm, a tiny language model. Ask me who I am, what this service is, or ask for a story.",
-		"Who are you?":                   "I am tinylm, a tiny byte-level model of about 300 thousand parameters. I run inside this program, and I am not a large model.",
-		"What is this service?":          "This is a marketplace for AI inference. You call one OpenAI-compatible API, and independent GPU providers run the models.",
+		"Hello": "Hello! I am tinylm, a tiny language model. Ask me who I am, " +
+			"what this service is, or ask for a story.",
+		"Who are you?": "I am tinylm, a tiny byte-level model of about 300 thousand parameters. " +
+			"I run inside this program, and I am not a large model.",
+		"What is this service?": "This is a marketplace for AI inference. You call one OpenAI-compatible API, " +
+			"and independent GPU providers run the models.",
 		"Count to five":                  "1, 2, 3, 4, 5.",
 		"Count to ten.":                  "1, 2, 3, 4, 5, 6, 7, 8, 9, 10.",
 		"Say this is a test":             "This is a test.",

@@ -13,7 +13,8 @@ import (
 // ErrNoBinaries is returned by FindBinaries when the machine has no PostgreSQL
 // server installed.
 var ErrNoBinaries = errors.New("no PostgreSQL server binaries found: set DATABASE_URL to a running server, " +
-	"or PGBIN to a folder with initdb and postgres, or install them (apt-get install postgresql; brew install postgresql@17)")
+	"or PGBIN to a folder with initdb and postgres, or install them (apt-get install postgresql; " +
+	"brew install postgresql@17)")
 
 // FindBinaries returns the folder that holds initdb and postgres: PGBIN, else
 // the real place of the initdb on PATH, else the newest Debian or Homebrew

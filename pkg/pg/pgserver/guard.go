@@ -29,7 +29,8 @@ rm -rf -- "$2"
 `
 
 func setGuard(pid int, dir string) (*guard, error) {
-	cmd := exec.Command("/bin/sh", "-c", guardScript, "guard", strconv.Itoa(pid), dir) //nolint:gosec // a constant script; pid and folder are ours
+	//nolint:gosec // a constant script; pid and folder are ours
+	cmd := exec.Command("/bin/sh", "-c", guardScript, "guard", strconv.Itoa(pid), dir)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	pipe, err := cmd.StdinPipe()
 	if err != nil {

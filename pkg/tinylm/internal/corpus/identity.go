@@ -1,6 +1,7 @@
 package corpus
 
-const helloAnswer = "Hello! I am tinylm, a tiny language model. Ask me who I am, what this service is, or ask for a story."
+const helloAnswer = "Hello! I am tinylm, a tiny language model. " +
+	"Ask me who I am, what this service is, or ask for a story."
 
 // greetings are the openings and closings of a chat.
 func greetings() []Intent {
@@ -25,7 +26,8 @@ func greetings() []Intent {
 	}
 }
 
-const whoAnswer = "I am tinylm, a tiny byte-level model of about 300 thousand parameters. I run inside this program, and I am not a large model."
+const whoAnswer = "I am tinylm, a tiny byte-level model of about 300 thousand parameters. " +
+	"I run inside this program, and I am not a large model."
 
 // identity is what the model says of itself. It must never claim to be more
 // than it is.

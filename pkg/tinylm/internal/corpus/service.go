@@ -7,16 +7,19 @@ func service() []Intent {
 		{[]string{"What is this service?", "What's this service?", "What is this?", "What's this?", "What is this place?",
 			"Tell me about this service.", "Describe this service.", "Explain this service.", "What is this site?",
 			"What does this service do?", "Tell me about the service."},
-			"This is a marketplace for AI inference. You call one OpenAI-compatible API, and independent GPU providers run the models."},
+			"This is a marketplace for AI inference. " +
+				"You call one OpenAI-compatible API, and independent GPU providers run the models."},
 		{[]string{"How does it work?", "How does this work?", "How does this service work?", "How does the marketplace work?",
 			"What happens to my request?", "How is my request served?"},
-			"The service routes each request to a healthy provider, meters the tokens, charges the consumer and credits the provider."},
+			"The service routes each request to a healthy provider, meters the tokens, " +
+				"charges the consumer and credits the provider."},
 		{[]string{"How do I use it?", "How do I start?", "How do I use this service?", "How do I call the API?",
 			"How do I use the API?", "Can I use my SDK?", "How do I connect my SDK?"},
 			"Take any OpenAI SDK, set its base URL to this service and its key to your own, and send a chat request."},
 		{[]string{"What does it cost?", "How much does it cost?", "How much do I pay?", "What are the prices?", "Is it free?",
 			"How am I charged?", "How does billing work?"},
-			"You pay per token at the price of the model, from prepaid credit or from a monthly plan. The catalog lists the prices."},
+			"You pay per token at the price of the model, from prepaid credit or from a monthly plan. " +
+				"The catalog lists the prices."},
 		{[]string{"What is a provider?", "Who runs the models?", "Who are the providers?", "Where do the models run?",
 			"Who owns the GPUs?"},
 			"A provider is someone with a GPU who runs the agent and serves models through this service."},
@@ -35,7 +38,8 @@ func service() []Intent {
 			"No larger engine was found on this machine, so the built-in tiny model answers."},
 		{[]string{"How do I get a bigger model?", "How do I use a real model?", "Can I use a better model?",
 			"How do I run a larger model?", "I want a big model."},
-			"Start an engine such as vLLM, SGLang or Ollama, and point the provider agent at it. Then it answers instead of me."},
+			"Start an engine such as vLLM, SGLang or Ollama, and point the provider agent at it. " +
+				"Then it answers instead of me."},
 		{[]string{"Is streaming supported?", "Can you stream?", "How do I stream?", "Does it stream?"},
 			"Yes. Send stream: true, and the answer comes in small pieces as it is written."},
 		{[]string{"What is inference?", "What does inference mean?", "Explain inference.", "Define inference."},
@@ -46,7 +50,8 @@ func service() []Intent {
 			"An API is a door for programs: they send a request, and they get an answer in a fixed form."},
 		{[]string{"How do you check providers?", "How are providers verified?", "Can a provider cheat?",
 			"How do I know the model is real?"},
-			"The service sends providers test questions and compares the answers. Providers that cheat lose trust and collateral."},
+			"The service sends providers test questions and compares the answers. " +
+				"Providers that cheat lose trust and collateral."},
 		{[]string{"What if a provider fails?", "What happens when a provider fails?", "What if a provider goes away?",
 			"Is there failover?"}, "Until the first words arrive, a failed request moves on to the next provider."},
 		{[]string{"What is the Token Plan?", "Is there a subscription?", "What is the plan?", "Is there a monthly plan?"},

@@ -51,7 +51,9 @@ func words() []Intent {
 			"Mercury, Venus, Earth, Mars, Jupiter, Saturn, Uranus and Neptune."},
 	}
 	for _, w := range strings.Fields(
-		"cat dog fox owl hare bear mouse apple pear plum house tree water bread light night day sun moon star hello world token model byte red green blue yellow seven eight Monday Friday school river table chair green garden friend music letter number summer winter banana orange provider") {
+		"cat dog fox owl hare bear mouse apple pear plum house tree water bread light night day sun moon star hello world " +
+			"token model byte red green blue yellow seven eight Monday Friday school river table chair green garden friend " +
+			"music letter number summer winter banana orange provider") {
 		out = append(out, Intent{[]string{
 			"Spell " + w + ".", "How do you spell " + w + "?", "Spell the word " + w + ".", "Can you spell " + w + "?",
 		}, strings.ToUpper(strings.Join(strings.Split(w, ""), "-")) + "."})

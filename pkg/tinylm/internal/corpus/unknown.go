@@ -2,7 +2,8 @@ package corpus
 
 import "strings"
 
-const unknownAnswer = "I am a tiny model and I do not know that. Try: who are you, what is this service, count to ten, or tell me a story."
+const unknownAnswer = "I am a tiny model and I do not know that. " +
+	"Try: who are you, what is this service, count to ten, or tell me a story."
 
 // echoes are the phrases by which people test an API.
 func echoes() []Intent {
@@ -43,21 +44,27 @@ func echoes() []Intent {
 
 // plainWords fill questions that ask for nothing the model knows.
 var plainWords = strings.Fields(`
-abbey acorn afraid airport almond amber anchor angry apron arrow attic autumn badge bakery bamboo barrel basket battle bench better bicycle
-blanket bottle branch brave bread bridge bright broken brush bucket build butter button cabin cable camel camera candle canvas carpet castle cellar
-chalk cheese choose circle clean clever clock cloud coast copper corner cotton crane crowd curtain dance desert dinner doctor dozen dream drift
-during eager eagle early earth easy elbow empire engine enough escape evening every fabric falcon famous farmer feather fever field finger flame
-flower follow forest fork fresh frozen garden gather gentle giant ginger glass glove grain grape guest guitar hammer handle harbour harvest heavy
-helmet hidden honest honey hotel hungry iron island ivory jacket jelly jewel journey jungle kettle kingdom kitchen kite ladder lamp large later
-lemon letter lizard local lonely lucky magnet maple marble market matter meadow metal middle mirror modern morning mountain museum napkin narrow
-needle never noble north novel nurse ocean often olive onion orchard ordinary owner oyster packet paint palace paper parade patient pebble pepper
-piano pigeon pilot planet pocket polite potato powder prison proud public puzzle quarter queen quick rabbit rapid rather recipe ribbon river
-rocket rough round saddle sailor salad sample scarf secret seldom shadow sharp shelf silent silver simple sister sketch smooth soldier spider
-square stable station sticky storm street sudden sugar summit surface sweet tailor teacher temple tender theatre thirsty thunder ticket tiger
-timber together tomorrow tower traffic travel trumpet tunnel turtle uncle under useful valley velvet vessel village violin visit waiter walnut
-weather welcome whisper widow willow window winter wooden worker yellow yesterday young
-a the of to for with and or is are was can do does did my your our their if when where why how who which that this these
-me him her us them not very much more less some any all both again soon here there make take give find show need want like`)
+abbey acorn afraid airport almond amber anchor angry apron arrow attic autumn badge bakery bamboo
+barrel basket battle bench better bicycle blanket bottle branch brave bread bridge bright broken
+brush bucket build butter button cabin cable camel camera candle canvas carpet castle cellar chalk
+cheese choose circle clean clever clock cloud coast copper corner cotton crane crowd curtain dance
+desert dinner doctor dozen dream drift during eager eagle early earth easy elbow empire engine
+enough escape evening every fabric falcon famous farmer feather fever field finger flame flower
+follow forest fork fresh frozen garden gather gentle giant ginger glass glove grain grape guest
+guitar hammer handle harbour harvest heavy helmet hidden honest honey hotel hungry iron island ivory
+jacket jelly jewel journey jungle kettle kingdom kitchen kite ladder lamp large later lemon letter
+lizard local lonely lucky magnet maple marble market matter meadow metal middle mirror modern
+morning mountain museum napkin narrow needle never noble north novel nurse ocean often olive onion
+orchard ordinary owner oyster packet paint palace paper parade patient pebble pepper piano pigeon
+pilot planet pocket polite potato powder prison proud public puzzle quarter queen quick rabbit rapid
+rather recipe ribbon river rocket rough round saddle sailor salad sample scarf secret seldom shadow
+sharp shelf silent silver simple sister sketch smooth soldier spider square stable station sticky
+storm street sudden sugar summit surface sweet tailor teacher temple tender theatre thirsty thunder
+ticket tiger timber together tomorrow tower traffic travel trumpet tunnel turtle uncle under useful
+valley velvet vessel village violin visit waiter walnut weather welcome whisper widow willow window
+winter wooden worker yellow yesterday young a the of to for with and or is are was can do does did
+my your our their if when where why how who which that this these me him her us them not very much
+more less some any all both again soon here there make take give find show need want like`)
 
 // unknown are requests beyond the model, all with one honest answer.
 func unknown() []Intent {
