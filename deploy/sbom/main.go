@@ -45,7 +45,8 @@ func run(out string, programs []string) error {
 		if err != nil {
 			return fmt.Errorf("describe %s: %w", program, err)
 		}
-		if err := os.WriteFile(filepath.Join(out, name+".cdx.json"), append(text, '\n'), 0o644); err != nil { //nolint:gosec // as above
+		//nolint:gosec // as above
+		if err := os.WriteFile(filepath.Join(out, name+".cdx.json"), append(text, '\n'), 0o644); err != nil {
 			return fmt.Errorf("write the document of %s: %w", program, err)
 		}
 	}

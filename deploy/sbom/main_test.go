@@ -26,7 +26,8 @@ func TestADocumentNamesEveryModuleWithItsHash(t *testing.T) {
 	for _, c := range got.Components {
 		refs = append(refs, c.Ref)
 	}
-	want := "module:svc.internal/pkg pkg:golang/example.com/b@v1.2.3 pkg:golang/example.com/fork@v1.0.1 pkg:golang/std@go1.26.8"
+	want := "module:svc.internal/pkg pkg:golang/example.com/b@v1.2.3 pkg:golang/example.com/fork@v1.0.1 " +
+		"pkg:golang/std@go1.26.8"
 	if text := strings.Join(refs, " "); text != want {
 		t.Errorf("got %s, want %s", text, want)
 	}

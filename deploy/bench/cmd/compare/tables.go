@@ -34,11 +34,13 @@ func tables(w io.Writer, c plan.Plan, set record.Set) {
 		fmt.Fprintf(w, ", median of %d)\n\n", n)
 		if s.Mode == "stream" {
 			fmt.Fprintln(w,
-				"| target | streams/s | chunks/s | of direct | TTFT p50 / p99 ms | relay p50 / p99 µs | added relay p50 / p99 µs | jitter p50 / p99 µs | CPU µs/chunk | × ref | of nominal | RSS peak MiB | errors |")
+				"| target | streams/s | chunks/s | of direct | TTFT p50 / p99 ms | relay p50 / p99 µs | "+
+					"added relay p50 / p99 µs | jitter p50 / p99 µs | CPU µs/chunk | × ref | of nominal | RSS peak MiB | errors |")
 			fmt.Fprintln(w, "|---|---|---|---|---|---|---|---|---|---|---|---|---|")
 		} else {
 			fmt.Fprintln(w,
-				"| target | req/s | of direct | p50 µs | p99 µs | p99.9 µs | added p50 µs | added p99 µs | CPU µs/req | × ref | RSS peak MiB | errors |")
+				"| target | req/s | of direct | p50 µs | p99 µs | p99.9 µs | added p50 µs | added p99 µs | CPU µs/req | × ref | "+
+					"RSS peak MiB | errors |")
 			fmt.Fprintln(w, "|---|---|---|---|---|---|---|---|---|---|---|---|")
 		}
 		for _, t := range c.Targets {
@@ -59,7 +61,8 @@ func tables(w io.Writer, c plan.Plan, set record.Set) {
 				r50 := func(r *loadgen.Result) float64 { return r.Relay50 }
 				r99 := func(r *loadgen.Result) float64 { return r.Relay99 }
 				fmt.Fprintf(w,
-					"| %s | %.0f | %.0f | %.2f | %.2f / %.2f | %.0f / %.0f | %.0f / %.0f | %.0f / %.0f | %.2f | %s | %.2f | %.0f | %s |\n", t.Name,
+					"| %s | %.0f | %.0f | %.2f | %.2f / %.2f | %.0f / %.0f | %.0f / %.0f | %.0f / %.0f | "+
+						"%.2f | %s | %.2f | %.0f | %s |\n", t.Name,
 					g(rps), g(cps), g(cps)/get(c.Baseline, cps),
 					g(func(r *loadgen.Result) float64 { return r.TTFT50 })/1e3, g(func(r *loadgen.Result) float64 { return r.TTFT99 })/
 						1e3,

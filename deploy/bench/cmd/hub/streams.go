@@ -36,7 +36,8 @@ func (b *bench) startWide(ctx context.Context, key string, models ...string) (*c
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.CommandContext(ctx, program, "-agent", strings.Join(models, ","), "-ws", b.ws) //nolint:gosec // this program
+	//nolint:gosec // this program
+	cmd := exec.CommandContext(ctx, program, "-agent", strings.Join(models, ","), "-ws", b.ws)
 	cmd.Env = append(os.Environ(), "BENCH_PROVIDER_KEY="+key)
 	return startChild(cmd)
 }

@@ -65,10 +65,13 @@ func TestMembersAreOfBothDialectsFromTheBeginning(t *testing.T) {
 
 func TestAnswersToARegistrationAreToldFromOthers(t *testing.T) {
 	for text, want := range map[string]message{
-		`{"payload":{"message":"registered successfully","request_id":"registration","success":true},"request_id":"registration","type":"ack"}`: {registered: true},
-		`{"payload":{"message":"no","request_id":"registration","success":false},"request_id":"registration","type":"ack"}`:                     {},
-		`{"payload":{"message":"heartbeat","request_id":"beat","success":true},"request_id":"beat","type":"ack"}`:                               {},
-		`{"payload":{"code":401,"message":"invalid provider API key"},"request_id":"registration","type":"error"}`:                              {refusal: "v1: invalid provider API key"},
+		`{"payload":{"message":"registered successfully","request_id":"registration","success":true},` +
+			`"request_id":"registration","type":"ack"}`: {registered: true},
+		`{"payload":{"message":"no","request_id":"registration","success":false},` +
+			`"request_id":"registration","type":"ack"}`: {},
+		`{"payload":{"message":"heartbeat","request_id":"beat","success":true},"request_id":"beat","type":"ack"}`: {},
+		`{"payload":{"code":401,"message":"invalid provider API key"},` +
+			`"request_id":"registration","type":"error"}`: {refusal: "v1: invalid provider API key"},
 		`{"registration`: {refusal: "a message that is no JSON"},
 		``:               {},
 	} {

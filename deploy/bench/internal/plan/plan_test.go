@@ -30,7 +30,8 @@ func names(p Plan) (out []string) {
 func setup(t *testing.T) Plan {
 	t.Helper()
 	p, err := Read(write(t, `{"reference":"nginx","rounds":3,"targets":[{"name":"nginx"},{"name":"goproxy"}],
-		"scenarios":[{"name":"chat-1","warm_ms":500,"dur_ms":1500},{"name":"chat-16","dur_ms":1000},{"name":"huge","dur_ms":1000,"extra":true},{"name":"mem","dur_ms":1000,"memory":true}]}`))
+		"scenarios":[{"name":"chat-1","warm_ms":500,"dur_ms":1500},{"name":"chat-16","dur_ms":1000},
+			{"name":"huge","dur_ms":1000,"extra":true},{"name":"mem","dur_ms":1000,"memory":true}]}`))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -57,7 +57,8 @@ func (s Summary) Markdown() string {
 		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", title(r), strings.Join(cells, " | "), bounds, reached)
 	}
 	fmt.Fprintf(&b,
-		"\n%s. Bold is held against the gates: for CPU the ratio to %s, for latency what is left without the flushes to disk that the path waits for", s.Machine, heading(s.Table.Reference))
+		"\n%s. Bold is held against the gates: for CPU the ratio to %s, for latency what is left without the flushes to "+
+			"disk that the path waits for", s.Machine, heading(s.Table.Reference))
 	if s.Table.SyncMicros > 0 {
 		fmt.Fprintf(&b, " (one for the hold, one for the usage; %s µs each, the median in the same run)",
 			number(s.Table.SyncMicros))

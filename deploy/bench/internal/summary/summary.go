@@ -69,7 +69,8 @@ func (s Summary) Terminal(w io.Writer, colours bool) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\n%s\n", p.bold("Figures")+"  "+s.Machine)
 	fmt.Fprintf(&b,
-		"  (… ×) is the ratio to %s; (… net) is less the flushes that the path waits for, at %s µs each (fdatasync p50 in this run)\n\n",
+		"  (… ×) is the ratio to %s; (… net) is less the flushes that the path waits for, "+
+			"at %s µs each (fdatasync p50 in this run)\n\n",
 		s.Table.Reference, number(s.Table.SyncMicros))
 	for _, r := range s.shown() {
 		fmt.Fprintf(&b, "  %s\n", r.Title)

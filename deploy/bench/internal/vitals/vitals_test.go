@@ -23,7 +23,8 @@ func TestAGaugeIsSummedOverItsLabelsAndNoOther(t *testing.T) {
 
 func TestWhatIsLeftIsReadFromAProfile(t *testing.T) {
 	text := []byte(
-		"heap profile: 1: 2 [3: 4] @ heap/1048576\n\n# runtime.MemStats\n# Alloc = 5\n# HeapAlloc = 120\n# HeapSys = 999\n# Stack = 30 / 40\n")
+		"heap profile: 1: 2 [3: 4] @ heap/1048576\n\n# runtime.MemStats\n# Alloc = 5\n# HeapAlloc = 120\n# HeapSys = 999\n" +
+			"# Stack = 30 / 40\n")
 	if l, err := live(text); err != nil {
 		t.Errorf("got the error %v, want none", err)
 	} else if l != (Live{Heap: 120, Stacks: 30}) {

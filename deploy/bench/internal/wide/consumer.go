@@ -98,7 +98,8 @@ func (b *Bench) stall(ctx context.Context) (end func() error, err error) {
 	}
 	body := chat(Burst, "Hello!", true)
 	if _, err := fmt.Fprintf(conn,
-		"POST %s/chat/completions HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
+		"POST %s/chat/completions HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\n"+
+			"Content-Length: %d\r\n\r\n%s",
 		at.Path, at.Host, b.client.Key, len(body), body); err != nil {
 		conn.Close()
 		return nil, err
