@@ -14,6 +14,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"google.golang.org/grpc"
+
 	"svc.internal/pkg/serve"
 	billingv1 "svc.internal/proto/svc/billing/v1"
 	hubv1 "svc.internal/proto/svc/hub/v1"
@@ -470,4 +472,35 @@ func TestAStreamedTranscriptHasTheWholeTimeForItsFirstContent(t *testing.T) {
 	} else if open.GetFirstContentTimeoutMs() <= f.cfg.FirstContentTimeout.Milliseconds() {
 		t.Errorf("open: got %d, want more than %d", open.GetFirstContentTimeoutMs(), f.cfg.FirstContentTimeout.Milliseconds())
 	}
+}
+
+// slowDial is a connection to a hub that takes its time to open the stream of a dispatch.
+type slowDial struct {
+	grpc.ClientConnInterface
+	takes time.Duration
+}
+
+func (s slowDial) NewStream(
+	ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption,
+) (grpc.ClientStream, error) {
+	if strings.HasSuffix(method, "/Dispatch") {
+		pass(s.takes)
+	}
+	return s.ClientConnInterface.NewStream(ctx, desc, method, opts...)
+}
+
+// A hub is told the time that is left when it can be reached, not when dialing it began.
+func TestTheTimeToReachAHubIsTakenFromTheTimeOfTheRequest(t *testing.T) {
+	made := func(t testing.TB) *fleet {
+		f := newFleet(t)
+		f.named.ClientConnInterface = slowDial{f.named.ClientConnInterface, 3 * time.Second}
+		return f
+	}
+	inBubbleOf(t, made, func(f *fleet, _ func() net.Conn) {
+		read(f.t, f.post(hello))
+		want := (f.cfg.TotalTimeout - 3*time.Second).Milliseconds()
+		if got := (<-f.hub.opens).GetTotalTimeoutMs(); got > want {
+			f.t.Errorf("the time of the request: got %d ms, want at most %d ms", got, want)
+		}
+	})
 }

@@ -10,8 +10,8 @@ import (
 
 // The margin of the hold over the estimate, because chat templates add tokens to each
 // message and an estimate errs. Where the parser's bound of the prompt is larger, the
-// bound is held, but never more than the model's window, because no engine takes a longer
-// prompt.
+// bound is held instead: it is cut to the model's window, because no engine takes a
+// longer prompt, and the parts for the request and its messages are added.
 const (
 	holdPercent    = 115
 	holdPerRequest = 16

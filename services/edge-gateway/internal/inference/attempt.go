@@ -140,7 +140,7 @@ func (m *modelAttempt) dispatch(candidate *routerv1.Candidate) (*hubStream, erro
 	if err != nil {
 		return nil, err
 	}
-	return openStream(m.ctx, hub, m.runner.Clock, m.open(candidate))
+	return openStream(m.ctx, hub, m.runner.Clock, func() *hubv1.DispatchOpen { return m.open(candidate) })
 }
 
 // open is the message that begins an attempt on a candidate.
@@ -393,8 +393,9 @@ func (m *modelAttempt) finish(billed *hubv1.DispatchFinished) verdict {
 		m.relayed()
 		return served()
 	}
+	latency := m.since()
 	whole := m.out.whole(usage)
-	whole.Cost, whole.Latency = cost, m.since()
+	whole.Cost, whole.Latency = cost, latency
 	if m.out.sink.Whole(whole) != nil {
 		return m.unwritten()
 	}

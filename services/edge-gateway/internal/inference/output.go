@@ -76,7 +76,7 @@ func (o *output) cut() {
 	}
 }
 
-// whole returns the end of an answer that is no stream, without its cost.
+// whole returns the end of an answer that is no stream, without its cost and latency.
 func (o *output) whole(usage rewrite.Usage) (w Whole) {
 	w.ContentType, w.Body = o.form.Whole(o.body, usage)
 	o.bytes += int64(len(w.Body))

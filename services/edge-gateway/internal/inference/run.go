@@ -86,7 +86,8 @@ func (m *modelAttempt) conclude(err error) (next *modelAttempt) {
 	return nil
 }
 
-// newModelAttempt is one of the prompts of a request on its first model.
+// newModelAttempt is one of the prompts of a request on its first model. onModel makes that
+// of another model from it.
 func (r *Runner) newModelAttempt(ctx context.Context, req *Request, p *Prompt, to Sink) *modelAttempt {
 	m := &modelAttempt{
 		runner: r, req: req, client: ctx, id: p.ID, sent: p.Sent, answer: req.Answer,

@@ -74,9 +74,10 @@ var (
 	errOver = errors.New("the dispatch was given up")
 )
 
-// openStream begins an attempt's stream to a hub. The caller closes it.
+// openStream begins an attempt's stream to a hub. The caller closes it. open makes the
+// first message once there is a connection, because the message says how much time is left.
 func openStream(
-	ctx context.Context, hub hubv1.DispatchServiceClient, clk clock.Clock, open *hubv1.DispatchOpen,
+	ctx context.Context, hub hubv1.DispatchServiceClient, clk clock.Clock, open func() *hubv1.DispatchOpen,
 ) (*hubStream, error) {
 	// A client that leaves must not cut the stream: a commit that was just
 	// sent would be thrown away with it, and the hub would not know that the
@@ -89,7 +90,7 @@ func openStream(
 	}
 	began := clk.Now() // before the hub hears of the request, which may be before Send returns
 	// After io.EOF the stream itself says what is wrong.
-	err = stream.Send(&hubv1.DispatchRequest{Message: &hubv1.DispatchRequest_Open{Open: open}})
+	err = stream.Send(&hubv1.DispatchRequest{Message: &hubv1.DispatchRequest_Open{Open: open()}})
 	if err != nil && !errors.Is(err, io.EOF) {
 		cancel()
 		return nil, err

@@ -98,8 +98,8 @@ type promptAt struct {
 
 // Split returns a request for each of the prompts of a legacy completion, in their order.
 // Each is the same request with that prompt alone. Any other request is returned alone.
-// size bounds the bytes that all of them send together, because the members beside
-// several prompts go with each of them.
+// size bounds the bytes that all of them send together before they are patched, because
+// the members beside several prompts go with each of them.
 func (r *Request) Split() (split []*Request, size int64) {
 	if len(r.prompts) == 0 {
 		return []*Request{r}, int64(len(r.data))
