@@ -18,8 +18,8 @@ type Codec interface {
 	// Decode reads a message, and sets all of in. It returns a *session.Malformed for a
 	// message that cannot be read. The bytes in in alias the message.
 	Decode(msg []byte, in *session.Inbound) error
-	// Name is the name of the request that a message belongs to of which only the
-	// beginning is here; nil where that is not known.
+	// Name returns the name of the request that a message answers, when only the
+	// beginning of the message is here; nil where the name is not known.
 	Name(head []byte) []byte
 	// Append appends the head of a message to dst. The body follows the head unchanged,
 	// and the tail follows the body.

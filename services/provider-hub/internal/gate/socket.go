@@ -120,19 +120,19 @@ func (c *socket) write() {
 		PingInterval: cfg.PingInterval, PongTimeout: cfg.PongTimeout, ProbeTimeout: cfg.ProbeTimeout,
 	})
 	defer live.Stop()
-	var o session.Outbox
+	o := &c.out
 	for {
-		c.session.Next(&o)
+		c.session.Next(o)
 		var end dialect.Ending
 		if o.Closing != nil {
 			end = c.dialect.Ending(o.Closing)
 		}
-		if err := c.send(&o, end.Silent, live); err != nil {
+		if err := c.send(o, end.Silent, live); err != nil {
 			c.conn.Close() // ends the reader too
 			return
 		}
 		if o.Closing != nil {
-			c.linger(&o, end)
+			c.linger(o, end)
 			return
 		}
 		if o.More {

@@ -20,7 +20,7 @@ type Config struct {
 	ConnWindow   int64
 }
 
-// What agents may send without having been asked, a second and at once.
+// What agents may send unasked: how much a second, and how much at once.
 const (
 	// Heartbeats, pings, empty DATA and the like, in messages.
 	chatterRate  = 10

@@ -1,10 +1,10 @@
 package session
 
-// The frames other than DATA that an agent may send: each OPEN earns as many as an answer
-// has that asks for nothing more, and each so many bytes of a body one, because agents
-// grant credit again in larger steps. Every other frame counts with heartbeats and pings.
-// So much of what was earned is kept, which is more than the answers need that a session
-// may have open.
+// The frames other than DATA that an agent may send. Each OPEN earns as many as an answer
+// needs that asks for nothing more. Every earnedByBytes of a body earn one more, because
+// agents grant credit in larger steps. All other frames count with heartbeats and pings.
+// At most maxEarned are kept, which is more than the answers that a session may have open
+// need.
 const (
 	earnedByOpen  = 4
 	earnedByBytes = 8 << 10

@@ -2,7 +2,7 @@ package session
 
 import "time"
 
-// Limits are what differs between dialects and is no form.
+// Limits are what differs between dialects, apart from the form of messages.
 type Limits struct {
 	// Name is that of the dialect.
 	Name string

@@ -150,8 +150,8 @@ type Warmed struct {
 // Receipt is a work receipt as it came.
 type Receipt struct {
 	workreceipt.Signed
-	// Malformed reports that it is no receipt, and Named that a malformed one at
-	// least names its attempt: of Signed only Request and Attempt are known then.
+	// Malformed reports that it is no receipt. Named reports that a malformed receipt
+	// still names its attempt: only Request and Attempt of Signed are known then.
 	Malformed, Named bool
 }
 

@@ -15,7 +15,7 @@ func (s *Session) newsLocked(m Models) (changed bool) {
 		}
 		return s.offerLocked(offers)
 	}
-	if len(m.List) == 0 {
+	if len(m.List) == 0 || len(s.order) == 0 {
 		return false
 	}
 	news := make(map[string]ModelNews, len(m.List))
@@ -31,7 +31,7 @@ func (s *Session) newsLocked(m Models) (changed bool) {
 	return s.offerLocked(offers)
 }
 
-// offeredLocked is the offer of a model behind what is new of it.
+// offeredLocked is the offer of a model after the news of it.
 func (s *Session) offeredLocked(n ModelNews) Offer {
 	if n.Whole {
 		return n.Offer.normal()
@@ -76,8 +76,8 @@ func (s *Session) offerLocked(list []Offer) (changed bool) {
 	return changed
 }
 
-// rememberLocked keeps what must be known of the models that are not among now: what
-// is under way bounds them, and what was warmed.
+// rememberLocked keeps the models that left the list while requests of theirs are under
+// way, or that were warmed lately.
 func (s *Session) rememberLocked(now map[string]*model) {
 	at := s.env.Clock.Now()
 	maps.Copy(s.former, s.models)

@@ -16,7 +16,7 @@ const (
 	// maxContext how many tokens of context: more than any engine takes.
 	maxCapacity = 1024
 	maxContext  = 1 << 24
-	// maxCuts is how many models are named of which less is taken than was claimed.
+	// maxCuts is how many of the models whose claims were cut are named.
 	maxCuts = 3
 	// maxLoad bounds the load that is believed of engines.
 	maxLoad = 1 << 20

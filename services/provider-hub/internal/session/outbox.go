@@ -9,8 +9,8 @@ const (
 	// payload, in bytes.
 	strictOverhead  = 64
 	lenientOverhead = 256
-	// keptMessages is how long a queue may be that an idle session keeps.
-	keptMessages = 64
+	// keptMessages is the largest queue, in messages, that an idle session keeps.
+	keptMessages = 8
 )
 
 // Next takes what is due into the outbox: control first, then new requests, then one
@@ -24,9 +24,7 @@ func (s *Session) Next(o *Outbox) {
 	o.More = false
 	if s.closing != nil {
 		o.Closing = s.closing
-		if !s.closing.Bare {
-			s.sendLocked(o, Outbound{Kind: OutFarewell, Name: s.reply, Why: s.closing})
-		}
+		s.farewellLocked(o)
 		return
 	}
 	room := s.controlLocked(o, batchBytes)
@@ -34,6 +32,17 @@ func (s *Session) Next(o *Outbox) {
 	room = s.bodiesLocked(o, room)
 	o.More = room <= 0
 	s.env.Counts.FramesOut.Add(int64(len(o.Messages)))
+}
+
+// farewellLocked sends the last message, unless the connection closes without one. It
+// has a frame of its own, because the stack of a writer that never closes need not hold
+// the message.
+//
+//go:noinline
+func (s *Session) farewellLocked(o *Outbox) {
+	if !s.closing.Bare {
+		s.sendLocked(o, Outbound{Kind: OutFarewell, Name: s.reply, Why: s.closing})
+	}
 }
 
 // NextPong takes the pong that is due while the connection closes.
@@ -88,14 +97,18 @@ func (s *Session) overhead() int {
 
 // controlLocked sends what is neither a request nor a body, all of it.
 func (s *Session) controlLocked(o *Outbox, room int) int {
-	for _, m := range s.control {
-		if m.Stream == 0 {
-			s.sendLocked(o, m)
-		} else if st := s.streams[m.Stream]; st != nil {
-			s.sendOnLocked(o, st, m)
-		} else {
-			continue // the stream has ended meanwhile
+	for i := range s.control {
+		m := &s.control[i] // each copy would lie on the stack of every idle writer
+		if m.Stream != 0 {
+			st := s.streams[m.Stream]
+			if st == nil {
+				continue // the stream has ended meanwhile
+			}
+			m.Seq = st.seqOut.Next()
+		} else if s.limits.Strict {
+			m.Seq = s.seqOut.Next()
 		}
+		o.Messages = append(o.Messages, *m)
 		room -= s.overhead()
 	}
 	s.control = reused(s.control)

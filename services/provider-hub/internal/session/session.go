@@ -9,9 +9,9 @@
 //
 // Which state a session can be in is written in state.go. Agents speak by one of two
 // sets of rules (Limits.Strict): strict.go has that of dialect v2, whose frames are
-// counted and have credit in both directions, and lenient.go that of dialect v1, as
-// agents speak it that were there before this hub. To whoever opens a stream both
-// look alike: answers are the bytes of an OpenAI endpoint.
+// counted and have credit in both directions, and lenient.go that of dialect v1, which
+// agents speak that existed before this hub. To whoever opens a stream both look alike:
+// answers are the bytes of an OpenAI endpoint.
 //
 // Two goroutines of the gate serve a socket. The reader hands each message to Receive,
 // which never waits for anyone: answers go into the buffer of their stream, which is
@@ -33,8 +33,8 @@
 // 4,096 waiting control messages a session; heartbeats, pings and the like 10 a
 // second, frames of receipts 20, receipts 200. By the strict rules every frame counts
 // with these that is not DATA and that no request or body earned. By the lenient
-// rules answers to nobody count with them, too, but for those of requests of an
-// earlier connection, which agents go on sending: they are passed over for 5 minutes,
+// rules an answer to nobody counts with these, too. Answers to requests of an earlier
+// connection do not: agents go on sending them, and they are passed over for 5 minutes,
 // up to 64 MiB. Everything that an agent calls itself or its models is cut to a
 // length and to printable characters before anyone else sees it.
 package session
@@ -72,7 +72,8 @@ var (
 	// ErrNoRoom means that the hub had no room for more of an answer.
 	ErrNoRoom = errors.New("there was no room for the answer")
 	// ErrTooLarge means that the request does not fit into a message of the agent's
-	// dialect, and ErrNotSendable that its body is none that could be sent.
+	// dialect, and ErrNotSendable that its body cannot be sent, because it is not JSON or
+	// not text.
 	ErrTooLarge    = errors.New("request is too large for this agent")
 	ErrNotSendable = errors.New("request is not valid JSON")
 )

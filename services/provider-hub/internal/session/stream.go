@@ -250,9 +250,9 @@ func (s *Session) outlivesLocked(st *Stream) {
 	}
 }
 
-// freedLocked has routers told that a model which was full has a slot. They count what
-// they book and what they hear of ends; one whose last report was made between the
-// two would take a full model for full until the next.
+// freedLocked has routers told that a model which was full has a slot. Routers count the
+// slots that they book and the ends that they hear of. A router whose last report was
+// made between the two would believe a free model full until the next report.
 func (s *Session) freedLocked() {
 	switch {
 	case !s.State().registered():

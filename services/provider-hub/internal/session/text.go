@@ -38,8 +38,8 @@ func Clean(text string, limit int) string {
 	return strings.TrimSpace(b.String())
 }
 
-// only reports whether text has low to high characters, all letters and digits
-// of ASCII or among others.
+// only reports whether text has low to high characters, each a letter or digit of ASCII
+// or one of others.
 func only(text string, low, high int, others string) bool {
 	if len(text) < low || len(text) > high {
 		return false

@@ -16,9 +16,9 @@ type Timing struct {
 	// PingInterval is the pause between pings. A pong, or any other sign of life, is
 	// due within PongTimeout.
 	PingInterval, PongTimeout time.Duration
-	// ProbeTimeout is the same behind a ping that a waiting request asked for, and
-	// the time that what was sent before takes on a slow link, at most PongTimeout
-	// more.
+	// ProbeTimeout is the same for a ping that a waiting request asked for. Bytes that
+	// were sent before it add the time that they take on a slow link, at most
+	// PongTimeout.
 	ProbeTimeout time.Duration
 }
 

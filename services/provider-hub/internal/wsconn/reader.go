@@ -25,8 +25,8 @@ type Handler interface {
 	// Discarded hears of a message that was thrown away: the beginning of it, which
 	// is valid until Discarded returns, and its size in bytes.
 	Discarded(head []byte, size int64)
-	// TooLarge hears of a frame of length bytes with which its message, of which
-	// before bytes came, has more than MaxMessage. Read fails next.
+	// TooLarge hears of a frame of length bytes that makes its message larger than
+	// MaxMessage. before is how much of the message came earlier. Read then fails.
 	TooLarge(before, length int64)
 	// Ping takes a ping, whose payload is valid until it returns.
 	Ping(payload []byte)
@@ -43,7 +43,11 @@ const maxFragments = 16_384
 func (c *Conn) Read(h Handler) error {
 	r := reader{Conn: c, h: h}
 	for {
-		if err := r.next(); err != nil {
+		f, err := r.frame() // an idle connection waits here, on a small stack
+		if err == nil {
+			err = r.next(f)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -66,13 +70,10 @@ type message struct {
 	head    []byte
 }
 
-// next reads a message. Control frames before and within it are answered.
-func (r *reader) next() error {
-	f, err := r.frame()
-	switch {
-	case err != nil:
-		return err
-	case f.opcode == opContinuation:
+// next reads the message that begins with f. Control frames before and within it are
+// answered.
+func (r *reader) next(f frameHead) error {
+	if f.opcode == opContinuation {
 		return breach("a continuation of nothing")
 	}
 	opcode := f.opcode
@@ -93,6 +94,7 @@ func (r *reader) next() error {
 		if n == maxFragments {
 			return &Violation{StatusPolicy, "a message has too many fragments"}
 		}
+		var err error
 		if f, err = r.frame(); err != nil {
 			return err
 		}

@@ -7,7 +7,7 @@
 // that a batch leaves with one system call. Only the answer to a close frame is
 // written by the reader.
 //
-// An idle connection holds no buffer. Messages are read into buffers of 65 KiB that
+// An idle connection holds no buffer for messages. Messages are read into buffers of 65 KiB that
 // all connections share. A larger message gets a buffer of its own, which grows as
 // its bytes arrive and is taken out of a budget; where there is no room, the message
 // is thrown away and the handler hears of its beginning. A message that has begun
@@ -38,8 +38,7 @@ type Config struct {
 	Kind Kind
 	// WriteTimeout bounds one write to the socket.
 	WriteTimeout time.Duration
-	// LargeTimeout bounds the time in which a message must have arrived that was not
-	// there at once.
+	// LargeTimeout is how long a message may take to arrive that was not there at once.
 	LargeTimeout time.Duration
 }
 

@@ -269,3 +269,21 @@ func FuzzDecode(f *testing.F) {
 		}
 	})
 }
+
+// A message of 1 MiB names 100,000 models, of which a session has 256.
+func TestAListOfManyModelsIsCutBeforeItIsNews(t *testing.T) {
+	t.Parallel()
+	var health strings.Builder
+	for i := range 10 * maxMentioned {
+		health.WriteString(`"m` + strconv.Itoa(i) + `":"",`)
+	}
+	in := read(t, `{"type":"model_health_update","request_id":"x","payload":{"model_health":{`+
+		health.String()+`"bad id":"unhealthy"}}}`)
+	if got := len(in.Heartbeat.Models.List); got != maxMentioned {
+		t.Errorf("models: got %d, want %d", got, maxMentioned)
+	}
+	in = read(t, `{"type":"model_health_update","request_id":"x","payload":{"model_health":{"bad id":"unhealthy"}}}`)
+	if got := len(in.Heartbeat.Models.List); got != 0 {
+		t.Errorf("models without a valid id: got %d, want 0", got)
+	}
+}

@@ -140,11 +140,19 @@ func (m *models) read(replaces bool) session.Models {
 	return out
 }
 
-// mentioned are the models that the message names, each once.
+// maxMentioned bounds the models that are read of a list that does not replace the
+// offers. No session has more than session.MaxModels, so a longer list is no news.
+const maxMentioned = 4 * session.MaxModels
+
+// mentioned are the models that the message names, each once. Models without a valid id
+// are left out, because no session has one.
 func (m *models) mentioned() []string {
-	list := make([]string, 0, len(m.Hashes)+len(m.Health))
-	seen := make(map[string]struct{}, len(m.Hashes)+len(m.Health))
+	n := min(len(m.Hashes)+len(m.Health), maxMentioned)
+	list, seen := make([]string, 0, n), make(map[string]struct{}, n)
 	add := func(id string) {
+		if len(list) == maxMentioned || !session.ValidModelID(id) {
+			return
+		}
 		if _, twice := seen[id]; !twice {
 			seen[id] = struct{}{}
 			list = append(list, id)

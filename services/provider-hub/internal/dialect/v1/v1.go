@@ -44,8 +44,8 @@ var options = jsonscan.Options{MaxDepth: jsonscan.DefaultMaxDepth + 2}
 type Config struct {
 	// SessionTimeout is how long an agent may be without a heartbeat.
 	SessionTimeout time.Duration
-	// RefuseHold is how long a socket is held whose agent would be refused again, because
-	// an agent that is closed at once dials again at once, and dies of it.
+	// RefuseHold is how long the socket of a refused agent is held, because an agent that
+	// is closed at once dials again at once, and gives up for good.
 	RefuseHold time.Duration
 	// MinAge is the age below which no socket is closed.
 	MinAge time.Duration
