@@ -27,10 +27,11 @@
 // rate that all such models and all keys of the account share. A refusal of a valid key
 // says what its rate has left.
 //
-// Admission is committed in groups. At most Config.Queue callers wait; a caller beyond
-// them is refused as unavailable. While one transaction is under way, the next batch of
-// at most Config.Batch collects. So a busy moment costs few commits, and a quiet one no
-// waiting. When a caller leaves while its batch commits, or the connection is lost then,
+// Admission is committed in groups, by several writers; the calls of one key have one
+// writer. Each writer has its share of Config.Queue for callers that wait, and a caller
+// beyond them is refused as unavailable. While one transaction of a writer is under way,
+// its next batch of at most Config.Batch collects. So a busy moment costs few commits,
+// and a quiet one no waiting. When a caller leaves while its batch commits, or the connection is lost then,
 // the hold may exist: the gateway's report releases it, or it expires.
 package hold
 

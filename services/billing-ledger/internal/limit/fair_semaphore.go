@@ -7,7 +7,7 @@ import (
 	"svc.internal/pkg/fault"
 )
 
-// FairSemaphore is a Semaphore of which no key takes all places. A few calls of one key
+// FairSemaphore is a Semaphore that no key keeps from the others. A few calls of one key
 // work or wait for a place, and its other calls wait outside, so the calls of another key
 // wait behind a few calls of each key. It is safe for concurrent use.
 type FairSemaphore[K comparable] struct {

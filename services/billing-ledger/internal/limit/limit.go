@@ -1,5 +1,6 @@
-// Package limit bounds callers: the rate and the concurrency of a key, the visits of an
-// address without a key, and how many calls of one kind work on the store at a time.
+// Package limit bounds callers: the rate of a key, the concurrency of an account, the
+// visits of an address without a key, and how many calls of one kind work on the store at
+// a time.
 //
 // A rate of n a minute lets n requests begin at once and another each minute/n (the
 // generic cell rate algorithm) by the database's clock. Within any span of time w,
@@ -101,8 +102,8 @@ func (d Defaults) Valid() bool {
 	return true
 }
 
-// Limits are an account's own limits. They apply to each of its keys; 0 means the
-// default, and Unlimited none.
+// Limits are an account's own limits. RequestsPerMinute applies to each of its keys,
+// ConcurrentRequests to all of them together. 0 means the default, and Unlimited none.
 type Limits struct {
 	RequestsPerMinute  int32
 	ConcurrentRequests int32

@@ -14,7 +14,7 @@ type Change struct{ Charged, Released money.NanoUSD }
 type Moves struct {
 	// Wallets has every account that is touched, even where no money moves.
 	Wallets map[ids.AccountID]Change
-	// Ended counts the places that become free in the concurrency of a key, and Left the
+	// Ended counts the places that become free, by the key that took them, and Left the
 	// places in the concurrency of an account's plan.
 	Ended map[ids.KeyID]int
 	Left  map[ids.AccountID]int

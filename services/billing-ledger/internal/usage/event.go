@@ -23,9 +23,10 @@
 //
 // An event that cannot be read, or that contradicts what was pinned at admission, moves
 // no money: it is kept in quarantine for a person, and the log says so at error. Its hub
-// is told that it is settled, so that it does not publish it for ever. Only the hub of a
-// forged event, or of one under an unknown key, is not told: its true usage may still
-// come.
+// is told that it is settled, so that it does not publish it for ever. A hub is not told
+// of a forged event, or of one under an unknown key, because its true usage may still
+// come; nor of an event that does not name its request and its own hub, because there is
+// nothing to name to it.
 package usage
 
 import (

@@ -46,9 +46,9 @@ type Earnings struct{ Accrued, Payable, Held money.NanoUSD }
 // whoever bears it.
 //
 // When the provider was at fault, it gives its payout back from its unpaid earnings: from
-// what is accrued, then from what is payable. What it was already paid becomes its debt
-// to the platform. Otherwise the platform bears the charge, and the provider keeps its
-// payout.
+// what is accrued and not held, then from what is payable. What it was already paid
+// becomes its debt to the platform. Otherwise the platform bears the charge, and the
+// provider keeps its payout.
 func RefundEntry(id ids.EntryID, c Refundable, cause RefundCause, has Earnings, memo string) (ledger.Entry, error) {
 	if c.Charged <= 0 {
 		return ledger.Entry{}, ErrNothingCharged
