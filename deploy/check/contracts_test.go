@@ -30,7 +30,7 @@ func TestEveryRPCSaysWhatItMeans(t *testing.T) {
 			text := strings.TrimSpace(line)
 			if strings.HasPrefix(text, "rpc ") {
 				if len(above) < 40 {
-					t.Errorf("%s: %s has no comment on meaning, idempotency and failures: got %d, want at least 40", name, text,
+					t.Errorf("%s: %s, bytes of its comment on meaning, idempotency and failures: got %d, want at least 40", name, text,
 						len(above))
 				}
 				above = ""

@@ -166,14 +166,12 @@ func TestEveryProgramLinksWhatIsListed(t *testing.T) {
 		linking, listed := strings.Fields(got), strings.Fields(string(text))
 		for _, line := range linking {
 			if !slices.Contains(listed, line) {
-				t.Errorf("%s links %s, which %s/%s.txt does not list: got %q, want %q in it", name, line, linksDir, name, listed,
-					line)
+				t.Errorf("%s links %s, and %s/%s.txt lists: got %q, want %q in it", name, line, linksDir, name, listed, line)
 			}
 		}
 		for _, line := range listed {
 			if !slices.Contains(linking, line) {
-				t.Errorf("%s does not link %s, which %s/%s.txt lists: got %q, want %q in it", name, line, linksDir, name, linking,
-					line)
+				t.Errorf("%s, with %s in %s/%s.txt, links: got %q, want %q in it", name, line, linksDir, name, linking, line)
 			}
 		}
 	}

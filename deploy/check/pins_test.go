@@ -164,7 +164,7 @@ func TestAPlantedUnpinnedFetchIsFound(t *testing.T) {
 		"GOSUMDB=off go mod download",
 	} {
 		if len(unpinned(line)) == 0 {
-			t.Error("got no fault: got 0, want at least 1")
+			t.Error("faults in a line without a pin: got 0, want at least 1")
 		}
 	}
 	for _, line := range []string{
@@ -177,14 +177,14 @@ func TestAPlantedUnpinnedFetchIsFound(t *testing.T) {
 		"pip install --require-hashes -r requirements.txt", "export GOFLAGS ?= -buildvcs=false",
 	} {
 		if faults := unpinned(line); len(faults) > 0 {
-			t.Errorf("in a pinned line: got %d, want 0, in %v", len(faults), faults)
+			t.Errorf("faults in a pinned line: got %d, want 0, in %v", len(faults), faults)
 		}
 	}
 	good := `{"packages":{"":{},"node_modules/a":{"version":"1.0.0","integrity":"sha512-x"}}}`
 	for _, version := range []string{"^1.0.0", "~1.0.0", "*", "latest", ">=1", "1.x", "github:a/b",
 		"https://example.com/a.tgz"} {
 		if len(unpinnedPackages([]byte(`{"dependencies":{"a":"`+version+`"}}`), []byte(good))) == 0 {
-			t.Error("got no fault in the version: got 0, want at least 1")
+			t.Error("faults in a version without a pin: got 0, want at least 1")
 		}
 	}
 	if len(unpinnedPackages([]byte(`{"dependencies":{"a":"1.0.0"}}`),
@@ -192,6 +192,6 @@ func TestAPlantedUnpinnedFetchIsFound(t *testing.T) {
 		t.Error("got no fault in a lock file without integrity")
 	}
 	if faults := unpinnedPackages([]byte(`{"dependencies":{"a":"1.0.0"}}`), []byte(good)); len(faults) > 0 {
-		t.Errorf("in pinned packages: got %d, want 0, in %v", len(faults), faults)
+		t.Errorf("faults in pinned packages: got %d, want 0, in %v", len(faults), faults)
 	}
 }

@@ -37,7 +37,7 @@ func TestARoomOfTheGatewayImportsOnlyRoomsBelowIt(t *testing.T) {
 	}
 	for room := range rooms {
 		if files[room] == 0 {
-			t.Errorf("%s has no files: got 0, want any but 0", gateway+room)
+			t.Errorf("files of %s: got 0, want any but 0", gateway+room)
 		}
 	}
 }

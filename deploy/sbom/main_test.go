@@ -42,7 +42,7 @@ func TestADocumentNamesEveryModuleWithItsHash(t *testing.T) {
 		}
 	}
 	if strings.Contains(string(text), "secret") {
-		t.Errorf(`got the linker's flags in the document: got %q, want it without "secret"`, string(text))
+		t.Errorf(`the linker's flags in the document: got %q, want it without "secret"`, string(text))
 	}
 }
 
@@ -78,13 +78,13 @@ func TestTheDocumentOfAProgramHasTheShapeOfCycloneDX(t *testing.T) {
 		c := c.(map[string]any)
 		switch {
 		case c["type"] != "library":
-			t.Errorf(`got the component: c["type"]: got %v, want "library"`, c["type"])
+			t.Errorf(`the component: c["type"]: got %v, want "library"`, c["type"])
 		case c["name"] == "":
-			t.Error(`got the component: c["name"]: got "", want some text`)
+			t.Error(`the component: c["name"]: got "", want some text`)
 		case c["bom-ref"] == "":
-			t.Error(`got the component: c["bom-ref"]: got "", want some text`)
+			t.Error(`the component: c["bom-ref"]: got "", want some text`)
 		case refs[c["bom-ref"]]:
-			t.Error(`got the component: refs[c["bom-ref"]]: got true, want false`)
+			t.Error(`the component: refs[c["bom-ref"]]: got true, want false`)
 		}
 		refs[c["bom-ref"]] = true
 	}

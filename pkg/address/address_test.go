@@ -98,9 +98,9 @@ func FuzzOf(f *testing.F) {
 	f.Fuzz(func(t *testing.T, remote, forwarded string) {
 		got := New(trusted).Of(request(remote, forwarded))
 		if found := got.Zone(); found != "" {
-			t.Errorf(`%q %q: %s has no plain form: got.Zone(): got %q, want ""`, remote, forwarded, got, found)
+			t.Errorf(`%q %q: the plain form of %s: got.Zone(): got %q, want ""`, remote, forwarded, got, found)
 		} else if got.Is4In6() {
-			t.Errorf("%q %q: %s has no plain form: got.Is4In6(): got true, want false", remote, forwarded, got)
+			t.Errorf("%q %q: the plain form of %s: got.Is4In6(): got true, want false", remote, forwarded, got)
 		}
 		if from, err := netip.ParseAddrPort(remote); err == nil && !trusted[0].Contains(from.Addr().Unmap()) &&
 			got != from.Addr().Unmap().WithZone("") {

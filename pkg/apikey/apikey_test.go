@@ -16,11 +16,10 @@ func TestAKeyHasThePublishedForm(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !strings.HasPrefix(key, string(prefix)) {
-			t.Errorf("key of length %d does not have the form of %s: key: got %q, want the prefix %q", len(key), prefix, key,
+			t.Errorf("key of length %d in the form of %s: key: got %q, want the prefix %q", len(key), prefix, key,
 				string(prefix))
 		} else if len(key) != len(prefix)+40 {
-			t.Errorf("key of length %d does not have the form of %s: len(key): got %d, want %d", len(key), prefix, len(key),
-				len(prefix)+40)
+			t.Errorf("key of length %d in the form of %s: len(key): got %d, want %d", len(key), prefix, len(key), len(prefix)+40)
 		}
 		if got, ok := Parse(key); !ok {
 			t.Error("ok of Parse(key): got false, want true")

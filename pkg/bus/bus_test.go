@@ -84,7 +84,7 @@ func TestTraceTravelsWithTheMessage(t *testing.T) {
 		t.Errorf("span context: sc.IsSampled(): got false, want true, with %v", sc)
 	}
 	if len(header) != 0 {
-		t.Errorf("the caller's header was changed: got %d, want 0, in %v", len(header), header)
+		t.Errorf("the caller's header afterwards: got %d, want 0, in %v", len(header), header)
 	}
 }
 

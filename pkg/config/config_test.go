@@ -136,9 +136,9 @@ func TestEveryFaultOfAFileIsReportedAtOnce(t *testing.T) {
 	for _, want := range []string{"wiat", "soon", "pauze", "!!int `3`", "/nowhere/at/all", "later", "addr is bad",
 		"svc.yaml"} {
 		if err == nil {
-			t.Errorf("%s is not named: got no error, want one", want)
+			t.Errorf("naming %s: got no error, want one", want)
 		} else if !strings.Contains(err.Error(), want) {
-			t.Errorf("%s is not named: got the error %q, want %q in it", want, err, want)
+			t.Errorf("naming %s: got the error %q, want %q in it", want, err, want)
 		}
 	}
 }

@@ -24,7 +24,7 @@ func TestV1HandshakeIsAnonymousAndRegisterIsFirst(t *testing.T) {
 				t.Errorf(`handshake: p.request.URL.RawQuery: got %q, want ""`, p.request.URL.RawQuery)
 			case len(h["Authorization"])+len(h["Origin"])+len(h["Sec-Websocket-Protocol"])+
 				len(h["Sec-Websocket-Extensions"]) > 0:
-				t.Errorf("…: got %d, want 0",
+				t.Errorf("handshake: headers beyond the usual: got %d, want 0",
 					len(h["Authorization"])+len(h["Origin"])+len(h["Sec-Websocket-Protocol"])+len(h["Sec-Websocket-Extensions"]))
 			case h.Get("User-Agent") != "Go-http-client/1.1":
 				t.Errorf(`h.Get("User-Agent"): got %q, want "Go-http-client/1.1"`, h.Get("User-Agent"))
@@ -211,7 +211,7 @@ func TestV1LivesByPongsAlone(t *testing.T) {
 		a := startV1(t, p, V1Options{})
 		await(t, a, func(s V1State) bool { return len(s.Lives) == 1 })
 		if age := a.State().Lives[0].Age(); age != time.Minute {
-			t.Errorf("left: got %v, want %v", age, time.Minute)
+			t.Errorf("left after: got %v, want %v", age, time.Minute)
 		}
 	})
 	synctest.Test(t, func(t *testing.T) {
@@ -233,7 +233,7 @@ func TestV1LeavesAfterThreeHeartbeatsWithoutAnswer(t *testing.T) {
 		a := startV1(t, p, V1Options{})
 		await(t, a, func(s V1State) bool { return len(s.Lives) == 1 })
 		if age := a.State().Lives[0].Age(); age != 90*time.Second {
-			t.Errorf("left: got %v, want %v", age, 90*time.Second)
+			t.Errorf("left after: got %v, want %v", age, 90*time.Second)
 		}
 	})
 }

@@ -40,13 +40,13 @@ func TestEveryKindSurvivesTheWire(t *testing.T) {
 func TestACauseIsLoggedButNeverSent(t *testing.T) {
 	f := Wrap(errors.New("password=hunter2"), Unavailable, ServiceUnavailable, "try again")
 	if !strings.Contains(f.Error(), "hunter2") {
-		t.Errorf(`the log does not see the cause: got the error %q, want "hunter2" in it`, f)
+		t.Errorf(`what the log sees of the cause: got the error %q, want "hunter2" in it`, f)
 	}
 	if text := fmt.Sprintf("%+v", ToStatus(f)); strings.Contains(text, "hunter2") {
-		t.Errorf(`the wire sees the cause: got %q, want it without "hunter2"`, text)
+		t.Errorf(`what the wire sees of the cause: got %q, want it without "hunter2"`, text)
 	}
 	if text := ToStatus(errors.New("dial tcp secret")).Error(); strings.Contains(text, "secret") {
-		t.Errorf(`the wire sees a plain error: got %q, want it without "secret"`, text)
+		t.Errorf(`what the wire sees of a plain error: got %q, want it without "secret"`, text)
 	}
 }
 
@@ -70,8 +70,8 @@ func TestErrorsOfTheTransportAreToldApart(t *testing.T) {
 		}
 	}
 	if got := FromError(nil); got != nil {
-		t.Errorf("no error became one: FromError(nil): got the error %v, want none", got)
+		t.Errorf("of no error: FromError(nil): got the error %v, want none", got)
 	} else if got := ToStatus(nil); got != nil {
-		t.Errorf("no error became one: ToStatus(nil): got the error %v, want none", got)
+		t.Errorf("of no error: ToStatus(nil): got the error %v, want none", got)
 	}
 }

@@ -29,12 +29,12 @@ func TestAnIDKeepsItsTimeAndSurvivesText(t *testing.T) {
 	if upper, err := ParseRequest(string(bytes.ToUpper([]byte(id.String())))); err != nil {
 		t.Errorf("upper case: got the error %v, want none", err)
 	} else if upper != id {
-		t.Errorf("upper case: upper: got %v, want %v", upper, id)
+		t.Errorf("upper case: got %v, want %v", upper, id)
 	}
 	if id[6]>>4 != 7 {
-		t.Errorf("version and variant bits of %v are not those of RFC 9562: id[6]>>4: got %d, want 7", id, id[6]>>4)
+		t.Errorf("version and variant bits of %v: id[6]>>4: got %d, want 7", id, id[6]>>4)
 	} else if id[8]>>6 != 2 {
-		t.Errorf("version and variant bits of %v are not those of RFC 9562: id[8]>>6: got %d, want 2", id, id[8]>>6)
+		t.Errorf("version and variant bits of %v: id[8]>>6: got %d, want 2", id, id[8]>>6)
 	}
 }
 
@@ -98,9 +98,9 @@ func FuzzParseNeverPanicsAndRoundTrips(f *testing.F) {
 			return
 		}
 		if again, err := ParseRequest(id.String()); err != nil {
-			t.Errorf("%q does not round-trip: got the error %v, want none", s, err)
+			t.Errorf("%q, read and written: got the error %v, want none", s, err)
 		} else if again != id {
-			t.Errorf("%q does not round-trip: again: got %v, want %v", s, again, id)
+			t.Errorf("%q, read and written: again: got %v, want %v", s, again, id)
 		}
 	})
 }

@@ -43,10 +43,9 @@ func TestScanAcceptsWhatEncodingJSONAccepts(t *testing.T) {
 		}
 		var fault *Error
 		if !errors.As(err, &fault) {
-			t.Errorf("%q: error %v without a sensible offset: got the error %v, want a %T", doc, err, err, fault)
+			t.Errorf("%q: an error with an offset: got the error %v, want a %T", doc, err, fault)
 		} else if fault.Offset < 0 || fault.Offset > len(doc) {
-			t.Errorf("%q: error %v without a sensible offset: fault.Offset: got %d, want 0 to %d", doc, err, fault.Offset,
-				len(doc))
+			t.Errorf("%q: the offset of the error %v: fault.Offset: got %d, want 0 to %d", doc, err, fault.Offset, len(doc))
 		}
 	}
 }
@@ -315,10 +314,9 @@ func TestCursorRefusesOneValueTooFew(t *testing.T) {
 	c.Enter()
 	c.NextMember()
 	if _, ok := c.NextMember(); ok {
-		t.Error("a member was taken although the value before it was not consumed: ok of c.NextMember(): got true, want " +
-			"false")
+		t.Error("a member behind a value that was not consumed: ok of c.NextMember(): got true, want false")
 	} else if !c.Failed() {
-		t.Error("a member was taken although the value before it was not consumed: c.Failed(): got false, want true")
+		t.Error("a member behind a value that was not consumed: c.Failed(): got false, want true")
 	}
 }
 
@@ -482,9 +480,9 @@ func TestEqualFoldIsUnicodeSimpleFolding(t *testing.T) {
 	case !EqualFold([]byte("N"), "n"):
 		t.Error(`single letters: EqualFold([]byte("N"), "n"): got false, want true`)
 	case !EqualFold([]byte("\u212A"), "k"):
-		t.Error("single letters: EqualFold(…): got false, want true")
+		t.Error("single letters, the Kelvin sign first: EqualFold(…): got false, want true")
 	case !EqualFold([]byte("k"), "\u212A"):
-		t.Error("single letters: EqualFold(…): got false, want true")
+		t.Error("single letters, the Kelvin sign last: EqualFold(…): got false, want true")
 	case EqualFold([]byte("x"), ""):
 		t.Error(`single letters: EqualFold([]byte("x"), ""): got true, want false`)
 	}

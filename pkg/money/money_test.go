@@ -131,7 +131,7 @@ func TestTextIsExactBothWays(t *testing.T) {
 			t.Errorf("ParseUSD(%q): ParseUSD(s): got %d, want %d", s, got, want)
 		}
 		if again, err := ParseUSD(got.String()); err != nil {
-			t.Errorf("%d prints as %q, which reads as %d, %v: got the error %v, want none", got, got, again, err, err)
+			t.Errorf("%d prints as %q, which reads as %d: got the error %v, want none", got, got, again, err)
 		} else if again != got {
 			t.Errorf("%d prints as %q, which reads as %d, %v: again: got %d, want %d", got, got, again, err, again, got)
 		}

@@ -236,18 +236,18 @@ func TestWhatCannotWorkIsFoundBeforeTheStart(t *testing.T) {
 		cfg := loopback()
 		change(&cfg)
 		if err := cfg.Check(deskSpec()); err == nil {
-			t.Errorf("%q is not: got no error, want one", want)
+			t.Errorf("naming %q: got no error, want one", want)
 		} else if !strings.Contains(err.Error(), want) {
-			t.Errorf("%q is not: got the error %q, want %q in it", want, err, want)
+			t.Errorf("naming %q: got the error %q, want %q in it", want, err, want)
 		}
 	}
 	hub := Spec{Name: ProviderHub}
 	cfg := DefaultConfig()
 	cfg.GRPCAddr, cfg.TLS = "0.0.0.0:0", good
 	if err := cfg.Check(hub); err == nil {
-		t.Error("a hub that listens everywhere tells gateways nothing to dial: got no error, want one")
+		t.Error("a hub that listens everywhere, without an address to dial: got no error, want one")
 	} else if !strings.Contains(err.Error(), "grpc_advertise") {
-		t.Errorf(`a hub that listens everywhere tells gateways nothing to dial: got the error %q, want "grpc_advertise" in `+
+		t.Errorf(`a hub that listens everywhere, without an address to dial: got the error %q, want "grpc_advertise" in `+
 			`it`, err)
 	}
 }
@@ -269,7 +269,7 @@ func TestServicesOfOneProcessAreCalledWithoutASocket(t *testing.T) {
 	if hub, err := newNode(t, DefaultConfig(), Spec{Name: ProviderHub}).Hub(ProviderHub, InProcess); err != nil {
 		t.Errorf("its own hub: got the error %v, want none", err)
 	} else if hub == nil {
-		t.Error("its own hub: hub: got nil, want a value")
+		t.Error("its own hub: got nil, want a value")
 	}
 }
 

@@ -91,7 +91,7 @@ func TestRewindIsDoneAsTheServiceItselfAndRefusesWhatItCannotDo(t *testing.T) {
 		}
 	}
 	if code, _, errs := try(billing, nil, "-since", since); code != 2 {
-		t.Errorf("without settings: got exit: got %d, want 2", code)
+		t.Errorf("without settings: exit: got %d, want 2", code)
 	} else if !strings.Contains(errs, "nats_url") {
 		t.Errorf(`without settings: errs: got %q, want "nats_url" in it`, errs)
 	}

@@ -193,11 +193,11 @@ func TestScanCompletionReadsWholeAnswers(t *testing.T) {
 	}
 	switch c, err := ScanCompletion([]byte(`{"choices":[{"index":0,"message":{"content":""},"finish_reason":""}]}`)); {
 	case err != nil:
-		t.Errorf("an empty answer has content: got the error %v, want none", err)
+		t.Errorf("an empty answer: got the error %v, want none", err)
 	case c.HasContent:
-		t.Error("an empty answer has content: c.HasContent: got true, want false")
+		t.Error("an empty answer: c.HasContent: got true, want false")
 	case c.FinishCount != 0:
-		t.Errorf("an empty answer has content: c.FinishCount: got %d, want 0", c.FinishCount)
+		t.Errorf("an empty answer: c.FinishCount: got %d, want 0", c.FinishCount)
 	}
 }
 

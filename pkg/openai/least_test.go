@@ -37,7 +37,7 @@ func TestTheLeastOfProseIsNotFarBelowTheEstimate(t *testing.T) {
 	prose := strings.Repeat("The quick brown fox jumps over the lazy dog, and it was glad of the exercise. ", 40)
 	all := countsOf(prose)
 	if all.least*10 < all.tokens*7 {
-		t.Errorf("got at least %d of %d tokens, want 70%%: a stream is cut too late", all.least, all.tokens)
+		t.Errorf("got at least %d of %d tokens, want at least 70%%: a stream is cut too late", all.least, all.tokens)
 	}
 }
 
@@ -55,7 +55,7 @@ func TestThePlausibleCountsTextOfWhichTheEstimateFallsShort(t *testing.T) {
 	} {
 		all := countsOf(c.text)
 		if want := c.ratio * float64(all.tokens); float64(all.plausible) < want {
-			t.Errorf("%s: got at most %d tokens, want %.0f", name, all.plausible, want)
+			t.Errorf("%s: got at most %d tokens, want at least %.0f", name, all.plausible, want)
 		}
 	}
 	prose := strings.Repeat("An honest answer of plain words gives no room to claim more than it holds. ", 40)

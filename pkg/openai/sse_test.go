@@ -122,14 +122,14 @@ func TestSSEReaderKeepsNoMoreThanBoundAndPiece(t *testing.T) {
 		r.Feed(line)
 		r.Next()
 		if cap(r.own) > 4*bound {
-			t.Fatalf("buffer grew: got %d, want at most %d", cap(r.own), 4*bound)
+			t.Fatalf("the buffer grew to: got %d, want at most %d", cap(r.own), 4*bound)
 		}
 	}
 	r.Feed(line)
 	if _, ok := r.Next(); ok {
-		t.Error("the error does not stick: ok of r.Next(): got true, want false")
+		t.Error("after an error: ok of r.Next(): got true, want false")
 	} else if got := r.Err(); !errors.Is(got, ErrEventTooLarge) {
-		t.Errorf("the error does not stick: r.Err(): got the error %v, want %v", got, ErrEventTooLarge)
+		t.Errorf("after an error: r.Err(): got the error %v, want %v", got, ErrEventTooLarge)
 	}
 }
 
@@ -186,8 +186,7 @@ func TestSSEStreamReadsAnyReader(t *testing.T) {
 		t.Fatal(err)
 	}
 	if e, err := broken.Next(); !errors.Is(err, io.ErrUnexpectedEOF) {
-		t.Errorf("a cut event was given: got the error %v, want %v, with %q (e.Data is %q)", err, io.ErrUnexpectedEOF, e.Data,
-			e.Data)
+		t.Errorf("a cut event: got the error %v, want %v (e.Data is %q)", err, io.ErrUnexpectedEOF, e.Data)
 	}
 }
 
@@ -260,7 +259,7 @@ func TestMemoryOfALargeEventIsGivenBack(t *testing.T) {
 		}
 		feed(event[:3<<20])
 		if n := r.Buffered(); n != 3<<20 {
-			t.Errorf("%s: bytes wait: got %d, want 3<<20", name, n)
+			t.Errorf("%s: bytes that wait: got %d, want 3<<20", name, n)
 		}
 		feed(event[3<<20:] + "data: y\n\ndata: half")
 		switch {

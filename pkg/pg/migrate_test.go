@@ -28,7 +28,7 @@ func TestConcurrentMigrationsOfOneDatabaseApplyEachVersionOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	if versions != 1 {
-		t.Errorf("version 1 was applied: got %d, want 1", versions)
+		t.Errorf("rows of version 1: got %d, want 1", versions)
 	}
 }
 
@@ -122,9 +122,9 @@ func TestFailedMigrationLeavesNothingOfItself(t *testing.T) {
 	var exists bool
 	err := pgtest.Open(t, url, schema, "").QueryRow(t.Context(), "SELECT to_regclass('half') IS NOT NULL").Scan(&exists)
 	if err != nil {
-		t.Errorf("half of the migration is there: got the error %v, want none", err)
+		t.Errorf("what half a migration leaves: got the error %v, want none", err)
 	} else if exists {
-		t.Error("half of the migration is there: exists: got true, want false")
+		t.Error("what half a migration leaves: exists: got true, want false")
 	}
 }
 

@@ -146,7 +146,7 @@ func TestErrorsNeverShowTheURL(t *testing.T) {
 	}
 	cfg := pg.Config{URL: urls[0], Schema: schema}
 	if text := fmt.Sprintf("%v %+v %#v %s", cfg, cfg, cfg, cfg); strings.Contains(text, password) {
-		t.Errorf("a printed Config shows the password: got %q, want it without %q", text, password)
+		t.Errorf("a printed Config: got %q, want it without %q", text, password)
 	}
 }
 
@@ -186,30 +186,29 @@ func TestConstraintErrorsAreToldApart(t *testing.T) {
 	twice, negative := insert("a", 1), insert("b", -1)
 	switch {
 	case !pg.IsUnique(twice, "items_name_key"):
-		t.Errorf(`unique violation not recognised: pg.IsUnique(twice, "items_name_key"): got false, want true, with the `+
-			`error %v`, twice)
+		t.Errorf(`a unique violation: pg.IsUnique(twice, "items_name_key"): got false, want true, with the error %v`, twice)
 	case !pg.IsUnique(twice, ""):
-		t.Errorf(`unique violation not recognised: pg.IsUnique(twice, ""): got false, want true, with the error %v`, twice)
+		t.Errorf(`a unique violation: pg.IsUnique(twice, ""): got false, want true, with the error %v`, twice)
 	case pg.IsUnique(twice, "other"):
-		t.Errorf(`unique violation not recognised: pg.IsUnique(twice, "other"): got true, want false, with the error %v`,
+		t.Errorf(`a unique violation: pg.IsUnique(twice, "other"): got true, want false, with the error %v`,
 			twice)
 	case pg.IsCheck(twice, ""):
-		t.Errorf(`unique violation not recognised: pg.IsCheck(twice, ""): got true, want false, with the error %v`, twice)
+		t.Errorf(`a unique violation: pg.IsCheck(twice, ""): got true, want false, with the error %v`, twice)
 	}
 	switch {
 	case !pg.IsCheck(negative, "items_amount_check"):
-		t.Errorf("check violation not recognised: pg.IsCheck(…): got false, want true, with the error %v", negative)
+		t.Errorf("a check violation: pg.IsCheck(…): got false, want true, with the error %v", negative)
 	case pg.IsCheck(negative, "other"):
-		t.Errorf(`check violation not recognised: pg.IsCheck(negative, "other"): got true, want false, with the error %v`,
+		t.Errorf(`a check violation: pg.IsCheck(negative, "other"): got true, want false, with the error %v`,
 			negative)
 	case pg.IsUnique(negative, ""):
-		t.Errorf(`check violation not recognised: pg.IsUnique(negative, ""): got true, want false, with the error %v`,
+		t.Errorf(`a check violation: pg.IsUnique(negative, ""): got true, want false, with the error %v`,
 			negative)
 	}
 	if pg.IsUnique(nil, "") {
-		t.Error(`nil is taken for a violation: pg.IsUnique(nil, ""): got true, want false`)
+		t.Error(`nil as a violation: pg.IsUnique(nil, ""): got true, want false`)
 	} else if pg.IsCheck(nil, "") {
-		t.Error(`nil is taken for a violation: pg.IsCheck(nil, ""): got true, want false`)
+		t.Error(`nil as a violation: pg.IsCheck(nil, ""): got true, want false`)
 	}
 }
 

@@ -48,7 +48,7 @@ func TestPoolIsTheApplicationAndOwnerIsNot(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := count(t, pool); n != 1 {
-		t.Errorf("the owner's row is not in the same database: got %d, want 1", n)
+		t.Errorf("the owner's rows in the same database: got %d, want 1", n)
 	}
 }
 

@@ -169,7 +169,7 @@ func TestATakenMessageIsWhole(t *testing.T) {
 	data, err := proto.Marshal(got)
 	switch {
 	case err != nil:
-		t.Errorf("%d bytes, %v; the sender has %v: got the error %v, want none", len(data), err, want, err)
+		t.Errorf("%d bytes; the sender has %v: got the error %v, want none", len(data), want, err)
 	case len(data) == 0:
 		t.Errorf("%d bytes, %v; the sender has %v: len(data): got 0, want at least 1", len(data), err, want)
 	case want.GetFields()["n"].GetNumberValue() != 1.5:

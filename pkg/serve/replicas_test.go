@@ -264,9 +264,9 @@ func TestOnlyAnIdentityThatIsNamedMayCall(t *testing.T) {
 	}
 	err := ask(t, dialKeys(t, credsOf(t, dir, "router"), server))
 	if text := server.log.String(); !strings.Contains(text, "caller refused") {
-		t.Errorf(`the refusal is not logged: text: got %q, want "caller refused" in it`, text)
+		t.Errorf(`the log of a refusal: text: got %q, want "caller refused" in it`, text)
 	} else if !strings.Contains(text, "[router]") {
-		t.Errorf(`the refusal is not logged: text: got %q, want "[router]" in it`, text)
+		t.Errorf(`the log of a refusal: text: got %q, want "[router]" in it`, text)
 	}
 	switch f, ok := fault.As(err); {
 	case !ok:
@@ -322,9 +322,9 @@ func TestAServerMustProveThatItIsTheServiceThatWasCalled(t *testing.T) {
 	_, err := dialKeys(t, credsOf(t, dir, "edge-gateway"), impostor).AuthenticateKey(ctx,
 		&billingv1.AuthenticateKeyRequest{})
 	if err == nil {
-		t.Error("a router was taken for billing-ledger: got no error, want one")
+		t.Error("a router in the place of billing-ledger: got no error, want one")
 	} else if got := ctx.Err(); got != nil {
-		t.Errorf("a router was taken for billing-ledger: ctx.Err(): got the error %v, want none", got)
+		t.Errorf("a router in the place of billing-ledger: ctx.Err(): got the error %v, want none", got)
 	}
 }
 
@@ -356,9 +356,9 @@ func TestCredentialsThatCannotWorkAreRefusedAtStart(t *testing.T) {
 	dir := t.TempDir()
 	good := credsOf(t, dir, "router")
 	if err := good.Covers([]string{"router", "catalog"}); err == nil {
-		t.Error("a certificate covers what it does not name: got no error, want one")
+		t.Error("a certificate for what it does not name: got no error, want one")
 	} else if !strings.Contains(err.Error(), "catalog") {
-		t.Errorf(`a certificate covers what it does not name: got the error %q, want "catalog" in it`, err)
+		t.Errorf(`a certificate for what it does not name: got the error %q, want "catalog" in it`, err)
 	}
 	empty := filepath.Join(dir, "empty.pem")
 	if err := os.WriteFile(empty, nil, 0o600); err != nil {

@@ -259,7 +259,7 @@ func TestHTTPLetsRequestsEndWhenItStops(t *testing.T) {
 	cancel()
 	close(release)
 	if status := <-got; status != http.StatusTeapot {
-		t.Errorf("the request under way ended: got %d, want 418", status)
+		t.Errorf("the request under way ended with: got %d, want 418", status)
 	}
 	if err := <-done; err != nil {
 		t.Error(err)

@@ -23,7 +23,7 @@ func TestEveryPrintableCharacterMayBeWritten(t *testing.T) {
 			f.take(b)
 		}
 		if f.missing != 0 {
-			t.Fatalf("%U is not complete after its last byte: got %d, want 0", r, f.missing)
+			t.Fatalf("%U after its last byte: got %d, want 0", r, f.missing)
 		}
 	}
 }

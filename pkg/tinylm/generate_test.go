@@ -57,7 +57,7 @@ func TestSameSeedGivesSameBytes(t *testing.T) {
 		answers[first] = true
 	}
 	if len(answers) < 2 {
-		t.Errorf("eight seeds all gave the same answer: got %d, want at least 2", len(answers))
+		t.Errorf("different answers of eight seeds: got %d, want at least 2", len(answers))
 	}
 }
 
@@ -69,7 +69,7 @@ func TestChoicesOfOneSeedDiffer(t *testing.T) {
 		answers[text] = true
 	}
 	if len(answers) < 2 {
-		t.Errorf("eight choices all gave the same answer: got %d, want at least 2", len(answers))
+		t.Errorf("different answers of eight choices: got %d, want at least 2", len(answers))
 	}
 }
 
@@ -158,7 +158,7 @@ func TestAnswersAreValidTextAtAnyTemperature(t *testing.T) {
 			t.Errorf("seed %d: %q is not UTF-8", seed, text)
 		}
 		if i := strings.IndexFunc(text, func(r rune) bool { return r < ' ' && r != '\n' && r != '\t' || r == 0x7f }); i >= 0 {
-			t.Errorf("seed %d: holds a control character: got %d, want less than 0, with %q", seed, i, text)
+			t.Errorf("seed %d: the index of a control character: got %d, want less than 0, with %q", seed, i, text)
 		}
 	}
 }
@@ -196,7 +196,7 @@ func TestContextBoundsPromptAndAnswer(t *testing.T) {
 		return nil
 	})
 	if err != nil {
-		t.Errorf("wrote %d tokens (%s, %v) where one had room: got the error %v, want none", written, finish, err, err)
+		t.Errorf("wrote %d tokens (%s) where one had room: got the error %v, want none", written, finish, err)
 	} else if written > 1 {
 		t.Errorf("wrote %d tokens (%s, %v) where one had room: written: got %d, want at most 1", written, finish, err,
 			written)

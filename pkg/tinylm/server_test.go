@@ -118,7 +118,7 @@ func TestLogprobsDescribeEveryToken(t *testing.T) {
 		case len(token.Top) != 20:
 			t.Fatalf("len(token.Top): got %d, want 20, in %+v", len(token.Top), token)
 		case token.Logprob > 0:
-			t.Fatalf("token.Logprob: got %v, want 0", token.Logprob)
+			t.Fatalf("token.Logprob: got %v, want at most 0", token.Logprob)
 		}
 		text += string(rune(token.Bytes[0]))
 	}
@@ -229,9 +229,9 @@ func describe(t testing.TB, w *httptest.ResponseRecorder) string {
 		}
 	}](t, w.Body.Bytes()).Error
 	if got.Message == "" {
-		t.Error(`error without message or type: Message: got "", want some text`)
+		t.Error(`an error: Message: got "", want some text`)
 	} else if got.Type == "" {
-		t.Error(`error without message or type: Type: got "", want some text`)
+		t.Error(`an error: Type: got "", want some text`)
 	}
 	if members := keys(t, decodeAs[struct{ Error json.RawMessage }](t,
 		w.Body.Bytes()).Error); members != "code message param type" {

@@ -84,10 +84,10 @@ func TestStreamConcatenatesToTheWholeAnswer(t *testing.T) {
 func gather(t testing.TB, to *choice, c chunkChoice) {
 	t.Helper()
 	if to.FinishReason != "" {
-		t.Errorf(`a choice goes on after its finish reason: got %q, want ""`, to.FinishReason)
+		t.Errorf(`a choice after its finish reason: got %q, want ""`, to.FinishReason)
 	}
 	if (to.Message.Role == "") != (c.Delta.Role == RoleAssistant) {
-		t.Errorf(`the role is not in the first delta, and there only: to.Message.Role == "": got %t, want %t`,
+		t.Errorf(`the role, in the first delta alone: to.Message.Role == "": got %t, want %t`,
 			to.Message.Role == "", c.Delta.Role == RoleAssistant)
 	}
 	if c.Delta.Role != "" {
@@ -122,7 +122,7 @@ func TestUsageIsStreamedOnlyWhenAskedFor(t *testing.T) {
 		}
 	}
 	if strings.Contains(w.Body.String(), `"usage"`) {
-		t.Errorf("usage was sent unasked: got %q, want it without %q", w.Body.String(), `"usage"`)
+		t.Errorf("a stream without usage asked for: got %q, want it without %q", w.Body.String(), `"usage"`)
 	}
 }
 

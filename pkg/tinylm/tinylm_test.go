@@ -31,7 +31,7 @@ func TestEmbeddedWeightsAreIntactAndSmall(t *testing.T) {
 func TestModelSpeaksTheTruthAboutItsSize(t *testing.T) {
 	m := load(t)
 	if n := m.Parameters(); n < 295_000 || n > 305_000 {
-		t.Errorf("parameters not about 300 thousand: got %d, want 295_000 to 305_000", n)
+		t.Errorf("parameters: got %d, want 295_000 to 305_000", n)
 	}
 	for _, question := range []string{"Who are you?", "Are you ChatGPT?", "How big are you?"} {
 		if text, _, _ := ask(t, m, question, Params{MaxTokens: 200, TopP: 1}); !strings.Contains(text,

@@ -70,7 +70,7 @@ func TestASealedEventIsTheEventWithASeal(t *testing.T) {
 	case err != nil:
 		t.Errorf("got the error %v, want none", err)
 	case len(e.GetSeal()) != Size-3:
-		t.Errorf("got a seal: got %d, want %d", len(e.GetSeal()), Size-3)
+		t.Errorf("bytes of the seal: got %d, want %d", len(e.GetSeal()), Size-3)
 	case len(e.ProtoReflect().GetUnknown()) != 0:
 		t.Errorf("len(e.ProtoReflect().GetUnknown()): got %d, want 0", len(e.ProtoReflect().GetUnknown()))
 	}
@@ -127,7 +127,7 @@ func TestAKeyIsGoodForItsHubOnly(t *testing.T) {
 	asked := store.asked
 	check("hub-1", sealed, Valid)
 	if store.asked != asked {
-		t.Errorf("a key that is known is looked up again: got %d, want %d", store.asked, asked)
+		t.Errorf("look-ups of a key that is known: got %d, want %d", store.asked, asked)
 	}
 	store.away = errors.New("away")
 	if got, err := NewRing(store, clock.System).Check(ctx, "hub-1", sealed); err == nil {

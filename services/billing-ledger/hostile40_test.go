@@ -308,7 +308,7 @@ func TestHostile40_ConcurrentBatchesLeaveWhatIsHeld(t *testing.T) {
 	}
 	callers.Wait()
 	if posted.Load() != 1 {
-		t.Errorf("got %d batches are posted, want 1", posted.Load())
+		t.Errorf("got %d batches posted, want 1", posted.Load())
 	}
 	f.sound(t)
 }
@@ -454,7 +454,7 @@ func TestHostile40_OperatorsAreToldWhatTheyDoWrong(t *testing.T) {
 	} {
 		switch got, ok := fault.As(c.err); {
 		case !ok:
-			t.Errorf("%s: %v: got the error %v, want a fault", name, c.err, c.err)
+			t.Errorf("%s: got the error %v, want a fault", name, c.err)
 		case got.Reason != c.reason:
 			t.Errorf("%s: %v: Reason: got %q, want %q", name, c.err, got.Reason, c.reason)
 		case got.Param != c.param:

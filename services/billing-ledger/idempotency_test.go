@@ -177,7 +177,7 @@ func TestAFloodOfOneKeyStandsInNobodysWay(t *testing.T) {
 		t.Errorf("another key's claim cannot be ended: %v", err)
 	}
 	if n := locked(); n != 2 {
-		t.Errorf("got %d calls of one key are in flight, want 2", n)
+		t.Errorf("got %d calls of one key in flight, want 2", n)
 	}
 	if err := tx.Rollback(t.Context()); err != nil {
 		t.Fatal(err)

@@ -54,7 +54,7 @@ func TestAPlanIsSetShownAndPaysForWhatItCovers(t *testing.T) {
 	for name, want := range map[string]float64{"requests day": 1, "tokens week": 1100, "list_price month": 0.0014,
 		"images day": 0, "concurrent none": 0} {
 		if used[name] != want {
-			t.Errorf("got %v of %s are used, want %v", used[name], name, want)
+			t.Errorf("got %v of %s used, want %v", used[name], name, want)
 		}
 	}
 	got, err := f.receipts.GetReceipt(t.Context(), &billingv1.GetReceiptRequest{RequestId: req.GetRequestId(),

@@ -135,7 +135,7 @@ func TestRefusalsOfUsersAreAsTheirDescriptionSays(t *testing.T) {
 	} {
 		switch got, ok := fault.As(c.err); {
 		case !ok:
-			t.Errorf("%s: %v: got the error %v, want a fault", what, c.err, c.err)
+			t.Errorf("%s: got the error %v, want a fault", what, c.err)
 		case got.Kind != c.kind:
 			t.Errorf("%s: %v: Kind: got %d, want %d", what, c.err, got.Kind, c.kind)
 		case got.Reason != c.reason:
@@ -227,10 +227,10 @@ func TestPasswordsAndTokensAreInNoLogAndNoError(t *testing.T) {
 	f.db.Close()
 	calls(t.Context())
 	if !strings.Contains(out.String(), "invalid_credentials") {
-		t.Fatalf(`what was looked at is not all there: out: got %q, want "invalid_credentials" in it`, out.String())
+		t.Fatalf(`what was looked at: out: got %q, want "invalid_credentials" in it`, out.String())
 	}
 	if !strings.Contains(out.String(), "call failed") {
-		t.Fatalf(`what was looked at is not all there: out: got %q, want "call failed" in it`, out.String())
+		t.Fatalf(`what was looked at: out: got %q, want "call failed" in it`, out.String())
 	}
 	sum := digestOf(token)
 	for what, secret := range map[string]string{
@@ -239,7 +239,7 @@ func TestPasswordsAndTokensAreInNoLogAndNoError(t *testing.T) {
 		"a hash":             "argon2id", "a key": "sk-svc-",
 	} {
 		if strings.Contains(out.String(), secret) {
-			t.Errorf("%s is in the log or in an error: got %q, want it without %q", what, out.String(), secret)
+			t.Errorf("%s in the log and in errors: got %q, want it without %q", what, out.String(), secret)
 		}
 	}
 }

@@ -61,11 +61,11 @@ func get(t *testing.T, h http.Handler, path string) (int, map[string]any) {
 	}
 	switch {
 	case w.Code == http.StatusOK && body.Code == nil:
-		t.Errorf("%s is not in an envelope: body.Code: got nil, want a value, where w.Code == http.StatusOK", path)
+		t.Errorf("the envelope of %s: body.Code: got nil, want a value, where w.Code == http.StatusOK", path)
 	case w.Code == http.StatusOK && *body.Code != 0:
-		t.Errorf("%s is not in an envelope: *body.Code: got %d, want 0, where w.Code == http.StatusOK", path, *body.Code)
+		t.Errorf("the envelope of %s: *body.Code: got %d, want 0, where w.Code == http.StatusOK", path, *body.Code)
 	case w.Code == http.StatusOK && body.Msg != "success":
-		t.Errorf(`%s is not in an envelope: body.Msg: got %q, want "success", where w.Code == http.StatusOK`, path, body.Msg)
+		t.Errorf(`the envelope of %s: body.Msg: got %q, want "success", where w.Code == http.StatusOK`, path, body.Msg)
 	}
 	return w.Code, body.Data
 }
@@ -166,7 +166,7 @@ func TestTheSameFilesTwiceChangeNothingAndEveryReplicaHearsOfNewOnes(t *testing.
 		t.Errorf("the second answer: got %v, want %v", second, first)
 	}
 	if after := b.count(t, "SELECT weights_revision FROM revision"); after != before {
-		t.Errorf("the revision moved: got %d, want %d", after, before)
+		t.Errorf("the revision: got %d, want %d", after, before)
 	}
 	there.until(t, "test/plain", "the files arrive", func(*catalogv1.Model) bool {
 		resp, err := other.public.ListModelFiles(t.Context(), &catalogv1.ListModelFilesRequest{ModelId: "test/plain"})

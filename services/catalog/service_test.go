@@ -302,12 +302,12 @@ func TestAChangeOfPriceIsANewVersionAndKeepsTheOld(t *testing.T) {
 	if n := b.count(t,
 		`SELECT count(*) FROM price_version o JOIN price_version n ON n.valid_from = o.valid_to `+
 			`AND n.valid_to IS NULL`); n != 1 {
-		t.Errorf("the new version does not begin where the old one ends: got %d, want 1", n)
+		t.Errorf("new versions that begin where the old one ends: got %d, want 1", n)
 	}
 	renamed := proto.CloneOf(dearer)
 	renamed.Name = "Another name"
 	if third := b.put(t, renamed); third.GetPriceVersionId() != second.GetPriceVersionId() {
-		t.Errorf("a change of name made a new price version: got %q, want %q", third.GetPriceVersionId(),
+		t.Errorf("the price version after a change of name: got %q, want %q", third.GetPriceVersionId(),
 			second.GetPriceVersionId())
 	}
 }
@@ -438,7 +438,7 @@ func TestAWishThatCannotStandIsRefusedByField(t *testing.T) {
 		}
 	}
 	if n := b.count(t, "SELECT count(*) FROM model"); n != 1 {
-		t.Errorf("got %d models are stored, want only the first", n)
+		t.Errorf("got %d models stored, want only the first", n)
 	}
 }
 

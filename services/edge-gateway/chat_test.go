@@ -48,9 +48,9 @@ func TestAWholeAnswerCarriesItsAttribution(t *testing.T) {
 		"X-Request-ID":                   resp.Header.Get("X-Svc-Request-ID"),
 	})
 	if resp.Header.Get("X-Svc-Latency-Ms") == "" {
-		t.Error(`latency or request id is missing: resp.Header.Get("X-Svc-Latency-Ms"): got "", want some text`)
+		t.Error(`latency and request id: resp.Header.Get("X-Svc-Latency-Ms"): got "", want some text`)
 	} else if resp.Header.Get("X-Svc-Request-ID") == "" {
-		t.Error(`latency or request id is missing: resp.Header.Get("X-Svc-Request-ID"): got "", want some text`)
+		t.Error(`latency and request id: resp.Header.Get("X-Svc-Request-ID"): got "", want some text`)
 	}
 	want := strings.NewReplacer(
 		`{"index":0,`, `{"logprobs":null,"index":0,`,

@@ -315,9 +315,9 @@ func TestABodyWithoutAKeyIsNotRead(t *testing.T) {
 			t.Errorf("%s: resp.StatusCode: got %d, want 401 or 413", name, resp.StatusCode)
 		}
 		if _, err := in.ReadByte(); err == nil {
-			t.Errorf("%s: the connection is still open: got no error, want one", name)
+			t.Errorf("%s: reading from the connection: got no error, want one", name)
 		} else if strings.Contains(err.Error(), "timeout") {
-			t.Errorf(`%s: the connection is still open: got the error %q, want it without "timeout"`, name, err)
+			t.Errorf(`%s: reading from the connection: got the error %q, want it without "timeout"`, name, err)
 		}
 	}
 }

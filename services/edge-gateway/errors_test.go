@@ -40,13 +40,13 @@ func wantError(t *testing.T, resp *http.Response, status int, code string) error
 		strings.HasPrefix(resp.Request.URL.Path, "/v1/messages")
 	switch {
 	case !wrapped && !strings.HasPrefix(raw, `{"error":{`):
-		t.Errorf("the body lacks something: raw: got %q, want the prefix %q, where !wrapped", raw, `{"error":{`)
+		t.Errorf("the body: raw: got %q, want the prefix %q, where !wrapped", raw, `{"error":{`)
 	case e.Error.Message == "":
-		t.Error(`the body lacks something: e.Error.Message: got "", want some text`)
+		t.Error(`the body: e.Error.Message: got "", want some text`)
 	case e.Error.Type == "":
-		t.Error(`the body lacks something: e.Error.Type: got "", want some text`)
+		t.Error(`the body: e.Error.Type: got "", want some text`)
 	case !strings.Contains(raw, `"param":`):
-		t.Errorf("the body lacks something: raw: got %q, want %q in it", raw, `"param":`)
+		t.Errorf("the body: raw: got %q, want %q in it", raw, `"param":`)
 	}
 	switch {
 	case e.RequestID == "":
@@ -164,13 +164,13 @@ func TestEachRefusalOfAdmissionHasItsAnswer(t *testing.T) {
 			e := wantError(t, resp, c.status, c.code)
 			wantHeaders(t, resp.Header, c.header)
 			if strings.Contains(e.Error.Message, "secret") {
-				t.Errorf(`the message tells too much: got %q, want it without "secret"`, e.Error.Message)
+				t.Errorf(`what the message tells: got %q, want it without "secret"`, e.Error.Message)
 			}
 			if c.name == "context" && !strings.Contains(e.Error.Message, "4096") {
-				t.Errorf(`the message lacks the numbers: e.Error.Message: got %q, want "4096" in it, where c.name == "context"`,
+				t.Errorf(`the numbers in the message: e.Error.Message: got %q, want "4096" in it, where c.name == "context"`,
 					e.Error.Message)
 			} else if c.name == "context" && !strings.Contains(e.Error.Message, "about 5") {
-				t.Errorf(`the message lacks the numbers: e.Error.Message: got %q, want "about 5" in it, where c.name == "context"`,
+				t.Errorf(`the numbers in the message: e.Error.Message: got %q, want "about 5" in it, where c.name == "context"`,
 					e.Error.Message)
 			}
 			if c.admit == nil {
@@ -531,13 +531,13 @@ func TestAPanicIsAnInternalErrorAndNothingMore(t *testing.T) {
 	})
 	wantError(t, f.post(hello), 500, "internal_error")
 	if text := f.log.String(); !strings.Contains(text, "level=ERROR") {
-		t.Errorf(`the log lacks the stack: text: got %q, want "level=ERROR" in it`, text)
+		t.Errorf(`the stack in the log: text: got %q, want "level=ERROR" in it`, text)
 	} else if !strings.Contains(text, "setup_test.go") {
-		t.Errorf(`the log lacks the stack: text: got %q, want "setup_test.go" in it`, text)
+		t.Errorf(`the stack in the log: text: got %q, want "setup_test.go" in it`, text)
 	}
 	f.router.set(nil)
 	if resp := f.post(hello); resp.StatusCode != 200 {
-		t.Errorf("the gateway did not recover: got %d, want 200", resp.StatusCode)
+		t.Errorf("the next request: got %d, want 200", resp.StatusCode)
 	}
 }
 

@@ -43,7 +43,7 @@ func TestAModelOnItsWayOutSaysWhenItLeaves(t *testing.T) {
 	f.hub.byModel(map[string]func(*played) error{"old": failing(upstreamFailed()), modelID: wholeAnswer})
 	resp := f.post(strings.Replace(withModels(modelID), `"model":"`+modelID, `"model":"old`, 1))
 	if body := read(t, resp); resp.StatusCode != http.StatusOK {
-		t.Fatalf("resp.StatusCode: got %d, want 200, with %v (body is %v)", resp.StatusCode, body, body)
+		t.Fatalf("resp.StatusCode: got %d, want 200 (body is %v)", resp.StatusCode, body)
 	}
 	wantHeaders(t, resp.Header, silent)
 }
@@ -154,9 +154,9 @@ func TestWrongKeysOfAnAddressAreBounded(t *testing.T) {
 		"203.0.113.1")
 	wantError(t, resp, 429, "rate_limit_exceeded")
 	if resp.Header.Get("Retry-After") == "" {
-		t.Error(`how long to wait is not: resp.Header.Get("Retry-After"): got "", want some text`)
+		t.Error(`how long to wait: resp.Header.Get("Retry-After"): got "", want some text`)
 	} else if resp.Header.Get("Retry-After-Ms") == "" {
-		t.Error(`how long to wait is not: resp.Header.Get("Retry-After-Ms"): got "", want some text`)
+		t.Error(`how long to wait: resp.Header.Get("Retry-After-Ms"): got "", want some text`)
 	}
 	wantError(t, f.do(http.MethodPost, "/v1/chat/completions", hello, "Authorization", "Bearer nonsense"),
 		401, "invalid_api_key")

@@ -263,9 +263,9 @@ func TestTheSecondOfTwoWaitsForTheFirst(t *testing.T) {
 	close(proceed)
 	both.Wait()
 	if a, b := <-answers, <-answers; a != b {
-		t.Errorf("the answers differ: a: got %q, want %q", a, b)
+		t.Errorf("the answers: a: got %q, want %q", a, b)
 	} else if !strings.Contains(a, "Hello") {
-		t.Errorf(`the answers differ: a: got %q, want "Hello" in it`, a)
+		t.Errorf(`the answers: a: got %q, want "Hello" in it`, a)
 	}
 	if n := len(f.billing.admits); n != 1 {
 		t.Errorf("requests admitted: got %d, want 1", n)
@@ -338,9 +338,9 @@ func TestWithoutTheStoreNothingRuns(t *testing.T) {
 	f.claims.refuse(fault.New(fault.Unavailable, fault.ServiceUnavailable, "the store cannot be reached"))
 	resp := f.post(`{"model":"tiny","messages":[{"role":"user","content":"hi"}]}`, keyed, "k")
 	if body := read(t, resp); resp.StatusCode != http.StatusServiceUnavailable {
-		t.Errorf("resp.StatusCode: got %d, want 503, with %s (body is %s)", resp.StatusCode, body, body)
+		t.Errorf("resp.StatusCode: got %d, want 503 (body is %s)", resp.StatusCode, body)
 	} else if resp.Header.Get("Retry-After") == "" {
-		t.Errorf(`resp.Header.Get("Retry-After"): got "", want some text, with %s (body is %s)`, body, body)
+		t.Errorf(`resp.Header.Get("Retry-After"): got "", want some text (body is %s)`, body)
 	}
 	if n := len(f.billing.admits); n != 0 {
 		t.Errorf("requests admitted: got %d, want 0", n)

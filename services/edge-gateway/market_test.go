@@ -45,7 +45,7 @@ func TestThePublicCatalogWritesZerosAndNulls(t *testing.T) {
 		`"max_reported_context_length":null`, `"capabilities":[]`, `"created_at":null`, `"active":false`, `"page":3`,
 	} {
 		if !strings.Contains(body, want) {
-			t.Errorf("%s is not: got %q, want %q in it", want, body, want)
+			t.Errorf("looking for %s: got %q, want %q in it", want, body, want)
 		}
 	}
 	for _, path := range []string{"/api/v1/models/acme/tiny-1b/providers",
@@ -215,20 +215,20 @@ func TestBrowsersMayCall(t *testing.T) {
 	})
 	resp = f.do(http.MethodOptions, "/v1/chat/completions", "", "Origin", "x", "Access-Control-Request-Headers", "a;b")
 	if got := resp.Header.Get("Access-Control-Allow-Headers"); strings.Contains(got, ";") {
-		t.Errorf(`odd names were echoed: resp.Header.Get(…): got %q, want it without ";"`, got)
+		t.Errorf(`an answer to odd names: resp.Header.Get(…): got %q, want it without ";"`, got)
 	} else if !strings.Contains(got, "Authorization") {
-		t.Errorf(`odd names were echoed: resp.Header.Get(…): got %q, want "Authorization" in it`, got)
+		t.Errorf(`an answer to odd names: resp.Header.Get(…): got %q, want "Authorization" in it`, got)
 	}
 	resp = f.do(http.MethodPost, "/v1/chat/completions", hello, "Origin", "https://app.example")
 	wantError(t, resp, 401, "missing_api_key")
 	wantHeaders(t, resp.Header, map[string]string{"Access-Control-Allow-Origin": "*"})
 	for _, name := range []string{"X-Svc-Provider-Id", "X-Request-Id", "Retry-After", "X-Ratelimit-Remaining-Requests"} {
 		if !strings.Contains(resp.Header.Get("Access-Control-Expose-Headers"), name) {
-			t.Errorf("%s is not exposed: got %q, want %q in it", name, resp.Header.Get("Access-Control-Expose-Headers"), name)
+			t.Errorf("exposing %s: got %q, want %q in it", name, resp.Header.Get("Access-Control-Expose-Headers"), name)
 		}
 	}
 	if resp := f.do(http.MethodGet, "/api/v1/models", "", "Origin",
 		"x"); resp.Header.Get("Access-Control-Allow-Origin") != "" {
-		t.Errorf(`/api/v1 is open to every page: got %q, want ""`, resp.Header.Get("Access-Control-Allow-Origin"))
+		t.Errorf(`the pages that may read /api/v1: got %q, want ""`, resp.Header.Get("Access-Control-Allow-Origin"))
 	}
 }

@@ -156,7 +156,7 @@ func TestARequestAdvancesAfterARefusalOfTheRouterToo(t *testing.T) {
 		})
 		resp := f.post(withModels("m1", "m2"))
 		if got := read(t, resp); resp.StatusCode != http.StatusOK {
-			t.Fatalf("%s: %s: got %d, want 200, with %s", reason, got, resp.StatusCode, got)
+			t.Fatalf("%s: got %d, want 200, with %s", reason, resp.StatusCode, got)
 		}
 		first, second, last := f.report(), f.report(), f.report()
 		switch {
@@ -226,7 +226,7 @@ func TestAModelThatMayNotServeIsNamed(t *testing.T) {
 		})
 	}
 	if len(f.billing.admits) != 0 {
-		t.Errorf("a refused request was admitted: got %d, want 0", len(f.billing.admits))
+		t.Errorf("refused requests admitted: got %d, want 0", len(f.billing.admits))
 	}
 }
 
@@ -406,7 +406,7 @@ func TestModelsWithTooShortAnswersArePassedOver(t *testing.T) {
 	long := func(body string) string { return strings.Replace(body, "{", `{"max_tokens":11,`, 1) }
 	resp := f.post(long(withModels("m5", "m1")))
 	if body := read(t, resp); resp.StatusCode != http.StatusOK {
-		t.Fatalf("resp.StatusCode: got %d, want 200, with %s (body is %s)", resp.StatusCode, body, body)
+		t.Fatalf("resp.StatusCode: got %d, want 200 (body is %s)", resp.StatusCode, body)
 	}
 	for _, want := range []string{modelID, "m1"} {
 		if got := (<-f.billing.admits).GetModelId(); got != want {
@@ -447,7 +447,7 @@ func TestAModelWhoseNameDoesNotFitIsPassedOver(t *testing.T) {
 	f.report()
 	resp = f.post(body)
 	if got := read(t, resp); resp.StatusCode != http.StatusOK {
-		t.Fatalf("%s: got %d, want 200, with %s", got, resp.StatusCode, got)
+		t.Fatalf("resp.StatusCode: got %d, want 200, with %s", resp.StatusCode, got)
 	}
 	first, last := f.report(), f.report()
 	if first.GetContinuedAs() != last.GetRequestId() {

@@ -289,7 +289,7 @@ func TestAVisitorMayLeaveTheLengthNull(t *testing.T) {
 	for i, body := range []string{`"max_tokens":null`, `"max_t\u006fkens" : null`, `"max_completion_tokens":null`} {
 		resp := f.visit(strings.Replace(playgroundBody, "{", "{"+body+",", 1))
 		if got := read(t, resp); resp.StatusCode != http.StatusOK {
-			t.Fatalf("%s: %s: got %d, want 200, with %s", body, got, resp.StatusCode, got)
+			t.Fatalf("%s: got %d, want 200, with %s", body, resp.StatusCode, got)
 		}
 		open := <-f.hub.opens
 		var sent struct {

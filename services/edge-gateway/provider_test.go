@@ -352,7 +352,7 @@ func TestErrorsOfUsersAreFlatAndRevealNothing(t *testing.T) {
 		}
 	}
 	if len(errorsSeen) != 1 {
-		t.Errorf("an error reveals who has an account: got %d, want 1, in %v", len(errorsSeen), errorsSeen)
+		t.Errorf("different errors, with and without an account: got %d, want 1, in %v", len(errorsSeen), errorsSeen)
 	}
 	for path, status := range map[string]int{"/api/v1/user/nothing": 404, "/api/v1/consumer/nothing": 404,
 		"/api/v1/user/signup": 400} {
@@ -428,11 +428,11 @@ func TestTheModelsHaveTheFormThatAgentsRead(t *testing.T) {
 	wantJSON(t, f.do(http.MethodGet, "/api/v1/provider/collateral/contract", ""), 200, &contract)
 	switch {
 	case contract.Code == nil:
-		t.Error("no contract is configured, and yet: contract.Code: got nil, want a value")
+		t.Error("with no contract configured: contract.Code: got nil, want a value")
 	case contract.Data.Chains == nil:
-		t.Error("no contract is configured, and yet: contract.Data.Chains: got nil, want a value")
+		t.Error("with no contract configured: contract.Data.Chains: got nil, want a value")
 	case len(contract.Data.Chains) != 0:
-		t.Errorf("no contract is configured, and yet: len(contract.Data.Chains): got %d, want 0, in %+v",
+		t.Errorf("with no contract configured: len(contract.Data.Chains): got %d, want 0, in %+v",
 			len(contract.Data.Chains), contract)
 	}
 }
@@ -515,7 +515,7 @@ func TestNoSecretOfAnAgentIsLogged(t *testing.T) {
 	}
 	digest := apikey.Sum(f.providerKey)
 	if strings.Contains(log, string(digest[:])) {
-		t.Errorf("a digest is in the log: got %q, want it without %q", log, string(digest[:]))
+		t.Errorf("a digest in the log: got %q, want it without %q", log, string(digest[:]))
 	}
 }
 

@@ -86,7 +86,7 @@ func (w *wire) send(t testing.TB, raw []byte) []strictRequest {
 	}()
 	if _, err := io.Copy(io.Discard, conn); err != nil {
 		if errors.Is(err, os.ErrDeadlineExceeded) {
-			t.Errorf("the connection is open %v after the end of what: got the error %v, want any but %v, with %q", patienceRaw,
+			t.Errorf("the connection, %v after the end of all: got the error %v, want any but %v, with %q", patienceRaw,
 				err, os.ErrDeadlineExceeded, raw)
 		}
 	}

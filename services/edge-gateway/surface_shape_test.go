@@ -164,7 +164,7 @@ func TestEveryAnswerHasItsDescribedShape(t *testing.T) {
 			if ref := s.answerOf(o, resp.StatusCode); ref != "" {
 				s.wantShape(t, o.String(), ref, body)
 			} else if o.path != "/openapi.json" {
-				t.Errorf(`%s has no schema of its own: got %q, want "/openapi.json"`, o, o.path)
+				t.Errorf(`the schema of %s: got %q, want "/openapi.json"`, o, o.path)
 			}
 		}
 	}

@@ -200,7 +200,7 @@ func (o operation) wantError(t *testing.T, resp *http.Response, status int, code
 	}
 	switch {
 	case resp.StatusCode != status:
-		t.Errorf("%s: %d %s: resp.StatusCode: got %d, want %d", o, resp.StatusCode, raw, resp.StatusCode, status)
+		t.Errorf("%s: %s: resp.StatusCode: got %d, want %d", o, raw, resp.StatusCode, status)
 	case e.Code != code:
 		t.Errorf("%s: %d %s: e.Code: got %q, want %q", o, resp.StatusCode, raw, e.Code, code)
 	case e.Message == "":
@@ -211,11 +211,11 @@ func (o operation) wantError(t *testing.T, resp *http.Response, status int, code
 	}
 	switch {
 	case flat && e.Error != e.Message:
-		t.Errorf("the body is %s: e.Error: got %q, want %q, where flat, with %s", raw, e.Error, e.Message, raw)
+		t.Errorf("the body is %s: e.Error: got %q, want %q, where flat", raw, e.Error, e.Message)
 	case !flat && e.Valid == nil:
-		t.Errorf("the body is %s: e.Valid: got nil, want a value, where !flat, with %s", raw, raw)
+		t.Errorf("the body is %s: e.Valid: got nil, want a value, where not flat", raw)
 	case !flat && *e.Valid:
-		t.Errorf("the body is %s: *e.Valid: got true, want false, where !flat, with %s", raw, raw)
+		t.Errorf("the body is %s: *e.Valid: got true, want false, where not flat", raw)
 	}
 	return e.Message
 }
@@ -252,9 +252,9 @@ func TestEveryPricedRouteIsAdmitted(t *testing.T) {
 			}
 			// The platform pays for the playground, by the same way.
 			if o.path != "/v1/playground/chat" {
-				t.Errorf(`neither described as priced nor admitted: o.path: got %q, want "/v1/playground/chat"`, o.path)
+				t.Errorf(`without a described price: o.path: got %q, want "/v1/playground/chat"`, o.path)
 			} else if len(f.billing.admits) != 1 {
-				t.Errorf("neither described as priced nor admitted: len(f.billing.admits): got %d, want 1", len(f.billing.admits))
+				t.Errorf("without a described price: len(f.billing.admits): got %d, want 1", len(f.billing.admits))
 			}
 			<-f.billing.admits
 			continue
@@ -271,7 +271,7 @@ func TestEveryPricedRouteIsAdmitted(t *testing.T) {
 		}
 	}
 	if len(f.hub.opens) != 0 {
-		t.Errorf("something was dispatched that was not admitted: got %d, want 0", len(f.hub.opens))
+		t.Errorf("requests dispatched without admission: got %d, want 0", len(f.hub.opens))
 	}
 	if priced < 4 {
 		t.Errorf("priced routes: got %d, want at least 4", priced)
@@ -324,7 +324,7 @@ func TestNoRouteIsOpenedByAWrongKey(t *testing.T) {
 		}
 	}
 	if len(f.billing.admits) != 0 {
-		t.Errorf("a wrong key was admitted: got %d, want 0", len(f.billing.admits))
+		t.Errorf("requests admitted with a wrong key: got %d, want 0", len(f.billing.admits))
 	}
 }
 
@@ -356,9 +356,10 @@ func TestHeadersReflectNothingRaw(t *testing.T) {
 		resp := f.post(hello, "X-Svc-Provider", value)
 		e := wantError(t, resp, http.StatusBadRequest, "invalid_provider")
 		if strings.Contains(e.Error.Message, value) {
-			t.Errorf("%.40q came back: e.Error.Message: got %q, want it without %q", value, e.Error.Message, value)
+			t.Errorf("%.40q in an answer: e.Error.Message: got %q, want it without %q", value, e.Error.Message, value)
 		} else if resp.Header.Get("X-Svc-Requested-Provider") != "" {
-			t.Errorf(`%.40q came back: resp.Header.Get(…): got %q, want ""`, value, resp.Header.Get("X-Svc-Requested-Provider"))
+			t.Errorf(`%.40q in an answer: resp.Header.Get(…): got %q, want ""`, value,
+				resp.Header.Get("X-Svc-Requested-Provider"))
 		}
 	}
 }
@@ -396,7 +397,7 @@ func TestEveryRouteKnowsItsMethods(t *testing.T) {
 			}
 			other.wantError(t, resp, http.StatusMethodNotAllowed, "method_not_allowed")
 			if resp.Header.Get("Allow") == "" {
-				t.Errorf(`%s does not say what is allowed: got "", want some text`, other)
+				t.Errorf(`what %s says is allowed: got "", want some text`, other)
 			}
 		}
 	}

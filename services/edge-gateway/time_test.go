@@ -104,7 +104,7 @@ func TestASlowStreamIsKeptAlive(t *testing.T) {
 		begun := time.Now()
 		resp := f.post(helloStream)
 		if waited := time.Since(begun); waited != 10*time.Second {
-			f.t.Errorf("headers came: got %v, want %v", waited, 10*time.Second)
+			f.t.Errorf("headers came after: got %v, want %v", waited, 10*time.Second)
 		}
 		wantHeaders(f.t.(*testing.T), resp.Header, map[string]string{
 			"X-Svc-Provider-ID": "", "X-Svc-Attempts": "", "X-Svc-Route-Mode": "auto",
@@ -249,10 +249,10 @@ func TestAWholeAnswerMayTakeTheWholeTime(t *testing.T) {
 		})
 		resp := f.post(hello)
 		if body := read(f.t, resp); resp.StatusCode != 200 {
-			f.t.Errorf("resp.StatusCode: got %d, want 200, with %s (body is %s)", resp.StatusCode, body, body)
+			f.t.Errorf("resp.StatusCode: got %d, want 200 (body is %s)", resp.StatusCode, body)
 		} else if resp.Header.Get("X-Svc-Latency-Ms") != "300000" {
-			f.t.Errorf(`resp.Header.Get("X-Svc-Latency-Ms"): got %q, want "300000", with %s (body is %s)`,
-				resp.Header.Get("X-Svc-Latency-Ms"), body, body)
+			f.t.Errorf(`resp.Header.Get("X-Svc-Latency-Ms"): got %q, want "300000" (body is %s)`,
+				resp.Header.Get("X-Svc-Latency-Ms"), body)
 		}
 		f.hub.set(untilCanceled)
 		resp = f.post(hello)
@@ -399,7 +399,7 @@ func TestABodyThatNeverComesHoldsNoConnection(t *testing.T) {
 					f.t.Errorf("the connection ended: got the error %v, want %v", err, io.EOF)
 				}
 				if took := time.Since(begun); took > time.Minute+time.Second {
-					f.t.Errorf("the connection was held: got %v, want at most %v", took, time.Minute+time.Second)
+					f.t.Errorf("the connection was held for: got %v, want at most %v", took, time.Minute+time.Second)
 				}
 			})
 		})
@@ -433,9 +433,9 @@ func TestAReadBodyHasNoDeadline(t *testing.T) {
 			// Chunks are the last of their connection.
 			inChunks := strings.HasPrefix(framing, "Transfer-Encoding")
 			if body := read(f.t, resp); !strings.HasSuffix(body, "data: [DONE]\n\n") {
-				f.t.Errorf("the stream ends otherwise: body: got %q, want the suffix %q", body, "data: [DONE]\n\n")
+				f.t.Errorf("the end of the stream: body: got %q, want the suffix %q", body, "data: [DONE]\n\n")
 			} else if resp.Close != inChunks {
-				f.t.Errorf("the stream ends otherwise: resp.Close: got %t, want %t", resp.Close, inChunks)
+				f.t.Errorf("the end of the stream: resp.Close: got %t, want %t", resp.Close, inChunks)
 			}
 		}
 	})

@@ -168,9 +168,9 @@ func TestEndingsOfTheEngineReachTheHub(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if r, err := engine.WaitCancelled(ctx); err != nil {
-		t.Errorf("the engine heard of no cancel: got the error %v, want none", err)
+		t.Errorf("the cancel that the engine hears of: got the error %v, want none", err)
 	} else if r.Model != "hang" {
-		t.Errorf(`the engine heard of no cancel: r.Model: got %q, want "hang"`, r.Model)
+		t.Errorf(`the cancel that the engine hears of: r.Model: got %q, want "hang"`, r.Model)
 	}
 	if _, end := hanging.Answer(); end.GetComplete() {
 		t.Errorf("END of the cancelled request is %v", end)

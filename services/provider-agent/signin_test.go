@@ -160,11 +160,11 @@ func TestFaultsOfTheWalletAreToldAtStart(t *testing.T) {
 		change(&cfg)
 		switch _, err := New(cfg, Deps{}); {
 		case err == nil:
-			t.Errorf("%q is missing: got no error, want one", want)
+			t.Errorf("naming %q: got no error, want one", want)
 		case !strings.Contains(err.Error(), want):
-			t.Errorf("%q is missing: got the error %q, want %q in it", want, err, want)
+			t.Errorf("naming %q: got the error %q, want %q in it", want, err, want)
 		case strings.Contains(err.Error(), "secret-that"):
-			t.Errorf(`%q is missing: got the error %q, want it without "secret-that"`, want, err)
+			t.Errorf(`naming %q: got the error %q, want it without "secret-that"`, want, err)
 		}
 	}
 }

@@ -19,7 +19,7 @@ func TestConfigReportsEveryFaultAtOnce(t *testing.T) {
 	}
 	for _, part := range []string{"hub id", "journal folder", "pepper", "ping interval", "limit", "domain"} {
 		if !strings.Contains(err.Error(), part) {
-			t.Errorf("no word of the %s: got the error %q, want %q in it", part, err, part)
+			t.Errorf("a word of the %s: got the error %q, want %q in it", part, err, part)
 		}
 	}
 	good := providerhub.DefaultConfig()
@@ -54,6 +54,6 @@ func TestAFullHubsAgentsAreBackWithinAMinute(t *testing.T) {
 	cfg := providerhub.DefaultConfig()
 	if took := reconnectSpread + time.Duration(float64(cfg.MaxSockets)/
 		cfg.HandshakesPerSecond*float64(time.Second)); took > time.Minute {
-		t.Errorf("%d agents are back: got %v, want at most %v", cfg.MaxSockets, took, time.Minute)
+		t.Errorf("%d agents are back after: got %v, want at most %v", cfg.MaxSockets, took, time.Minute)
 	}
 }

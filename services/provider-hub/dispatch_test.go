@@ -42,7 +42,7 @@ func TestStreamIsRelayedMeteredAndPublished(t *testing.T) {
 		}
 	}
 	if last := r.events[4].GetCompletionTokens(); last < 3 {
-		t.Errorf("running count %d after three words: got %d, want at least 3", last, last)
+		t.Errorf("the running count after three words: got %d, want at least 3", last)
 	}
 	e := usage.next(1)
 	if e.GetRequestId() != open.GetRequestId() {

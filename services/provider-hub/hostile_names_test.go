@@ -161,7 +161,7 @@ func TestHostile35_AnEngineThatNamesAnotherModelIsFlagged(t *testing.T) {
 			for _, want := range []string{testModel, `"last/other"`, "name another model: 3 since 20",
 				"costs neither requests nor earnings", "correct which model"} {
 				if !strings.Contains(n.GetMeaning(), want) {
-					t.Errorf("%q is missing: got %q, want %q in it", want, n.GetMeaning(), want)
+					t.Errorf("%q in the meaning: got %q, want %q in it", want, n.GetMeaning(), want)
 				}
 			}
 			status, err := w.hub.directory.GetProvider(t.Context(), &hubv1.GetProviderRequest{ProviderId: m.id})

@@ -138,6 +138,6 @@ func TestAWarmUpReachesTheAgentsOfAModelAndItsFailureTheirOwner(t *testing.T) {
 		<-every.C
 	}
 	if n := asked(); n != 1 {
-		t.Errorf("asked %d times within five minutes: got %d, want 1", n, n)
+		t.Errorf("asked within five minutes: got %d times, want 1", n)
 	}
 }

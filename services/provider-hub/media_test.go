@@ -487,7 +487,8 @@ func TestAgentIsToldOfTheEndpointAndGetsTheWholeForm(t *testing.T) {
 		case r.Open.GetContentType() != open.GetContentType():
 			t.Errorf("r.Open.GetContentType(): got %q, want %q", r.Open.GetContentType(), open.GetContentType())
 		case string(r.Body[r.Open.GetModelOffset():][:r.Open.GetModelLength()]) != testModel:
-			t.Errorf("open: …: got %q, want %q", string(r.Body[r.Open.GetModelOffset():][:r.Open.GetModelLength()]), testModel)
+			t.Errorf("open: the model in the body: got %q, want %q",
+				string(r.Body[r.Open.GetModelOffset():][:r.Open.GetModelLength()]), testModel)
 		}
 		_ = r.Fail(200, `{"text":"x"}`)
 	})

@@ -151,7 +151,7 @@ func TestV1Fact05_NoSocketIsClosedYoung(t *testing.T) {
 				var closed *websocket.CloseError
 				switch told = true; {
 				case h.age < closedYoung:
-					t.Errorf("%s: ended: got %v, want at least %v", name, h.age, closedYoung)
+					t.Errorf("%s: ended after: got %v, want at least %v", name, h.age, closedYoung)
 				case !errors.As(h.err, &closed):
 					t.Errorf("%s: h.err: got the error %v, want a %T", name, h.err, closed)
 				case closed.Code == websocket.CloseAbnormalClosure:
@@ -164,7 +164,7 @@ func TestV1Fact05_NoSocketIsClosedYoung(t *testing.T) {
 		select {
 		case <-h.closed:
 			if h.age < closedYoung {
-				t.Errorf("%s: ended: got %v, want at least %v", name, h.age, closedYoung)
+				t.Errorf("%s: ended after: got %v, want at least %v", name, h.age, closedYoung)
 			}
 		default:
 		}
@@ -383,7 +383,7 @@ func TestV1Fact06_CancelIsDrainedSilentlyWithItsSlotTaken(t *testing.T) {
 	must(t, first.stream.CloseSend())
 	for _, open := range more {
 		if err := w.call(open).err(); !fault.Is(err, fault.ProviderBusy) {
-			t.Errorf("the slot of a request that the agent still works at was given away: got the error %v, want the reason %v",
+			t.Errorf("a request for a slot that the agent still works at: got the error %v, want the reason %v",
 				err, fault.ProviderBusy)
 		}
 	}

@@ -105,7 +105,7 @@ func TestTheLedgerOverrulesTheFirstStoryOfAHub(t *testing.T) {
 				`SELECT count(*) FROM earning WHERE settled AND model_id = 'm' AND attempt = 1 AND prompt_tokens = 7
 				AND completion_tokens = 3 AND payout_nano_usd = 10 AND provider_id = '`+e.GetProviderId()+`'
 				AND price_version_id = '`+e.GetPriceVersionId()+`' AND request_id = '`+e.GetRequestId()+`'`); n != 1 {
-				t.Errorf("%s: the line is not as the ledger settled it: got %d, want 1", name, n)
+				t.Errorf("%s: lines as the ledger settled them: got %d, want 1", name, n)
 			}
 		}
 	}

@@ -41,7 +41,7 @@ func TestEveryContractHasItsCallersAndNoOther(t *testing.T) {
 		return true
 	})
 	if len(owners) > 0 {
-		t.Errorf("there are no such contracts: got %d, want 0, in %v", len(owners), owners)
+		t.Errorf("owners of contracts that are not there: got %d, want 0, in %v", len(owners), owners)
 	}
 }
 

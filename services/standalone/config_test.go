@@ -21,9 +21,9 @@ func named(t *testing.T, err error, wanted ...string) {
 	t.Helper()
 	for _, name := range wanted {
 		if err == nil {
-			t.Errorf("%s is not named: got no error, want one", name)
+			t.Errorf("naming %s: got no error, want one", name)
 		} else if !strings.Contains(err.Error(), name) {
-			t.Errorf("%s is not named: got the error %q, want %q in it", name, err, name)
+			t.Errorf("naming %s: got the error %q, want %q in it", name, err, name)
 		}
 	}
 }
@@ -125,7 +125,7 @@ func TestEverySettingHasOneNameInTheFileAndOneInTheEnvironment(t *testing.T) {
 			variable := field.Tag.Get("env")
 			if variable == "" {
 				if field.Type.Kind() != reflect.Struct {
-					t.Errorf("%s has no variable: got %v, want %v", here, field.Type.Kind(), reflect.Struct)
+					t.Errorf("the variable of %s: got %v, want %v", here, field.Type.Kind(), reflect.Struct)
 					continue
 				}
 				walk(strings.TrimSuffix(here, "."), field.Type)

@@ -273,7 +273,7 @@ func TestEveryTextHasTokens(t *testing.T) {
 	}
 	switch {
 	case bytesSeen != 256:
-		t.Errorf("bytes have a token: bytesSeen: got %d, want 256", bytesSeen)
+		t.Errorf("bytes that have a token: bytesSeen: got %d, want 256", bytesSeen)
 	case !seen["<0x00>"]:
 		t.Error(`bytes have a token: seen["<0x00>"]: got false, want true`)
 	case !seen["<0xFF>"]:
@@ -324,11 +324,11 @@ func TestImpossibleShapesAreRefused(t *testing.T) {
 	c.Layers, c.Heads = 0, 0
 	switch err := Write(&bytes.Buffer{}, c); {
 	case err == nil:
-		t.Error("not all faults are told: got no error, want one")
+		t.Error("the faults that are told: got no error, want one")
 	case !strings.Contains(err.Error(), "layers"):
-		t.Errorf(`not all faults are told: got the error %q, want "layers" in it`, err)
+		t.Errorf(`the faults that are told: got the error %q, want "layers" in it`, err)
 	case !strings.Contains(err.Error(), "heads"):
-		t.Errorf(`not all faults are told: got the error %q, want "heads" in it`, err)
+		t.Errorf(`the faults that are told: got the error %q, want "heads" in it`, err)
 	}
 }
 

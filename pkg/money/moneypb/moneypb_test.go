@@ -13,7 +13,7 @@ func TestRatesSurviveTheWireInEveryUnit(t *testing.T) {
 		rates := money.Rates{Unit: unit, Input: 4, Output: 3, PayoutInput: 2, PayoutOutput: 1}
 		message := FromRates(rates)
 		if message.GetUnit() == moneyv1.Unit_UNIT_UNSPECIFIED {
-			t.Errorf("%v is not said: got %v, want any but %v", unit, message.GetUnit(), moneyv1.Unit_UNIT_UNSPECIFIED)
+			t.Errorf("%v in a message: got %v, want any but %v", unit, message.GetUnit(), moneyv1.Unit_UNIT_UNSPECIFIED)
 		}
 		if got := ToRates(message); got != rates {
 			t.Errorf("ToRates(message): got %+v, want %+v", got, rates)

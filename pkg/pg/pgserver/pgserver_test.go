@@ -213,10 +213,10 @@ func TestTestClusterLeavesNothingBehind(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the folder is still there: got the error %v, want %v", err, os.ErrNotExist)
+		t.Errorf("looking for the folder: got the error %v, want %v", err, os.ErrNotExist)
 	}
 	if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {
-		t.Errorf("the server is still there: got the error %v, want %v", err, syscall.ESRCH)
+		t.Errorf("looking for the server: got the error %v, want %v", err, syscall.ESRCH)
 	}
 	if err := c.Stop(); err != nil {
 		t.Errorf("second Stop: %v", err)
@@ -282,7 +282,7 @@ func TestStartFailureShowsTheServersLog(t *testing.T) {
 		t.Fatal("started on a broken configuration")
 	}
 	if !strings.Contains(err.Error(), "no_such_setting") {
-		t.Errorf(`the server's own words are missing: got the error %q, want "no_such_setting" in it`, err)
+		t.Errorf(`the server's own words: got the error %q, want "no_such_setting" in it`, err)
 	}
 }
 
@@ -300,6 +300,6 @@ func TestPrivateParentFolderIsNamed(t *testing.T) {
 		t.Fatal("started below a private folder")
 	}
 	if !strings.Contains(err.Error(), parent+" (mode 0700)") {
-		t.Errorf("the folder is not named: got the error %q, want %q in it", err, parent+" (mode 0700)")
+		t.Errorf("naming the folder: got the error %q, want %q in it", err, parent+" (mode 0700)")
 	}
 }

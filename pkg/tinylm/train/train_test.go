@@ -93,8 +93,7 @@ func TestGradientsMatchFiniteDifferences(t *testing.T) {
 			}
 		}
 		if largest := math.Abs(float64(grad[order[0]])); largest < 1e-4 {
-			t.Errorf("tensor %d: its largest gradient is %v, too small to check: got %v, want at least 1e-4", k, largest,
-				largest)
+			t.Errorf("tensor %d: the largest gradient: got %v, want at least 1e-4", k, largest)
 		}
 	}
 }
@@ -113,7 +112,7 @@ func TestSameRecipeGivesTheSameFile(t *testing.T) {
 		}
 	}
 	if !bytes.Equal(files[0], files[1]) {
-		t.Errorf("the same recipe gave two files: got %q, want %q", files[0], files[1])
+		t.Errorf("two files of the same recipe: got %q, want %q", files[0], files[1])
 	}
 }
 
@@ -124,7 +123,7 @@ func TestFreshConversationForgetsTheState(t *testing.T) {
 	net := newNetwork(params, 2, len(b.input)/2)
 	first := net.loss(b)
 	if second := net.loss(b); first != second {
-		t.Errorf("the state before the conversation changed its loss: got %v, want %v", second, first)
+		t.Errorf("the loss of a conversation behind a state: got %v, want %v", second, first)
 	}
 }
 
@@ -132,9 +131,9 @@ func TestFeedWeighsAnswersAndMarksBeginnings(t *testing.T) {
 	f := newFeed(2, 2, 200)
 	b := f.next()
 	if !b.fresh[0] {
-		t.Error("the streams do not begin with a conversation: b.fresh[0]: got false, want true")
+		t.Error("the beginnings of the streams: b.fresh[0]: got false, want true")
 	} else if !b.fresh[1] {
-		t.Error("the streams do not begin with a conversation: b.fresh[1]: got false, want true")
+		t.Error("the beginnings of the streams: b.fresh[1]: got false, want true")
 	}
 	for cell := range b.input {
 		if cell%2 == 0 && cell+2 < len(b.input) && !b.fresh[cell+2] && b.target[cell] != b.input[cell+2] {

@@ -38,7 +38,7 @@ func TestAUserBecomesAProviderByTheCallsOfItsAgent(t *testing.T) {
 	signed := wantStatus(t, m, http.StatusCreated, http.MethodPost, "/api/v1/user/signup", "", account)
 	if status, _, body := m.Call(t, http.MethodGet, "/api/v1/requests/x", trial.Text(t, signed, "api_key"),
 		""); status != http.StatusNotFound {
-		t.Errorf("the consumer key of the sign-up: got %d, want 404, with %s (body is %s)", status, body, body)
+		t.Errorf("the consumer key of the sign-up: got %d, want 404 (body is %s)", status, body)
 	}
 	if again := wantStatus(t, m, http.StatusConflict, http.MethodPost, "/api/v1/user/signup", "",
 		account); again["error"] != again["message"] {
@@ -180,7 +180,7 @@ func TestAProviderSeesWhyItGetsRequestsOrNot(t *testing.T) {
 	_, key := m.Consumer(t, "1")
 	if status, _, body := m.Call(t, http.MethodPost, trial.ChatPath, key,
 		trial.Chat(model, `,"max_tokens":8`)); status != http.StatusOK {
-		t.Fatalf("status: got %d, want 200, with %s (body is %s)", status, body, body)
+		t.Fatalf("status: got %d, want 200 (body is %s)", status, body)
 	}
 	var status map[string]any
 	var models []any

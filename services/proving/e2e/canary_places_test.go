@@ -71,7 +71,7 @@ func (c *canaries) look(where string, text []byte, words ...map[string]string) {
 		for what, word := range list {
 			for form, shape := range written(word) {
 				if i := bytes.Index(text, []byte(shape)); i >= 0 {
-					c.t.Errorf("%s holds %s (%s): …: got %d, want less than 0, with %s", where, what, form, i,
+					c.t.Errorf("%s holds %s (%s), at: got %d, want less than 0, with %s", where, what, form, i,
 						text[max(0, i-200):min(len(text), i+120)])
 					break
 				}
@@ -128,7 +128,7 @@ func (c *canaries) metrics() map[string][]byte {
 	all := slices.Concat(slices.Collect(maps.Values(out))...)
 	for _, name := range measured {
 		if !bytes.Contains(all, []byte("\n"+name)) {
-			c.t.Errorf("no metric %s: got %q, want %q in it", name, all, []byte("\n"+name))
+			c.t.Errorf("the metric %s: got %q, want %q in it", name, all, []byte("\n"+name))
 		}
 	}
 	return out
@@ -169,8 +169,7 @@ func (c *canaries) database() {
 		said := maps.Clone(c.said)
 		if what, ok := keptOnPurpose[table]; ok {
 			if !strings.Contains(dump.String(), said[what]) {
-				c.t.Errorf("the table %s does not hold %s, for which it is there: got %q, want %q in it", table, what,
-					dump.String(), said[what])
+				c.t.Errorf("the table %s, which is there for %s: got %q, want %q in it", table, what, dump.String(), said[what])
 			}
 			delete(said, what)
 		}
@@ -182,9 +181,9 @@ func (c *canaries) database() {
 	}
 	var sealed int
 	if err := conn.QueryRow(ctx, `SELECT count(*) FROM kept.answer`).Scan(&sealed); err != nil {
-		c.t.Errorf("%d answers are kept, %v: there is none that could be read: got the error %v, want none", sealed, err, err)
+		c.t.Errorf("%d answers are kept that could be read: got the error %v, want none", sealed, err)
 	} else if sealed == 0 {
-		c.t.Errorf("%d answers are kept, %v: there is none that could be read: sealed: got 0, want any but 0", sealed, err)
+		c.t.Errorf("answers kept that could be read: got %d, want any but 0", sealed)
 	}
 }
 
@@ -213,7 +212,7 @@ func (c *canaries) files(dir string) {
 		return nil
 	})
 	if err != nil {
-		c.t.Errorf("%d files of %s: %v: got the error %v, want none", n, dir, err, err)
+		c.t.Errorf("%d files of %s: got the error %v, want none", n, dir, err)
 	} else if n == 0 {
 		c.t.Errorf("%d files of %s: %v: n: got 0, want any but 0", n, dir, err)
 	}

@@ -87,7 +87,7 @@ func (c *canaries) door(what, prefix string) string {
 func (c *canaries) secret(what, value string) {
 	c.t.Helper()
 	if len(value) < 12 {
-		c.t.Fatalf("%s is %d bytes long, which is found by accident: got %d, want at least 12", what, len(value), len(value))
+		c.t.Fatalf("bytes of %s, which are not found by accident: got %d, want at least 12", what, len(value))
 	}
 	c.opening[what] = value
 }

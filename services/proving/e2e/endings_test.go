@@ -525,8 +525,7 @@ func checkTokens(t *testing.T, line endings.Line, o outcome, b booked) {
 	switch line.Prompt {
 	case endings.Usage:
 		if b.prompt != fakeengine.PromptTokens {
-			t.Errorf("%d prompt tokens are charged, the engine reported %d: got %d, want %d", b.prompt, fakeengine.PromptTokens,
-				b.prompt, fakeengine.PromptTokens)
+			t.Errorf("prompt tokens charged, as the engine reported: got %d, want %d", b.prompt, fakeengine.PromptTokens)
 		}
 	case endings.Count:
 		if b.prompt < 1 || b.prompt > 60 {
@@ -540,7 +539,7 @@ func checkTokens(t *testing.T, line endings.Line, o outcome, b booked) {
 	switch line.Output {
 	case endings.Usage:
 		if b.output != o.claimed {
-			t.Errorf("%d tokens are charged, the engine reported %d: got %d, want %d", b.output, o.claimed, b.output, o.claimed)
+			t.Errorf("tokens charged, as the engine reported: got %d, want %d", b.output, o.claimed)
 		}
 	case endings.Count:
 		if b.output != b.recount {
@@ -556,11 +555,11 @@ func checkTokens(t *testing.T, line endings.Line, o outcome, b booked) {
 		}
 	case endings.Bound:
 		if b.output != 64 {
-			t.Errorf("got %d tokens are charged, want the bound of 64", b.output)
+			t.Errorf("got %d tokens charged, want the bound of 64", b.output)
 		}
 	case endings.One:
 		if b.output != 1 {
-			t.Errorf("got %d tokens are charged, want one", b.output)
+			t.Errorf("got %d tokens charged, want one", b.output)
 		}
 	case endings.Nothing:
 		if b.output != 0 {

@@ -56,7 +56,7 @@ func halfHangsUp(t *testing.T, m *trial.Market) {
 		}
 	}
 	if took := time.Since(left); took > hangUpBound {
-		t.Errorf("the last hang-up reached the engine: got %v, want at most %v", took, hangUpBound)
+		t.Errorf("the last hang-up reached the engine after: got %v, want at most %v", took, hangUpBound)
 	}
 	for _, gate := range gates {
 		close(gate)

@@ -111,7 +111,7 @@ func servedAndBilledOnce(t *testing.T, m *trial.Market) {
 	gone := askKeyed(t, m, key, "stream", streamed)
 	gone.wantFinal(t, "idempotency_answer_gone")
 	if !strings.Contains(gone.body, "/api/v1/requests/"+third.header.Get(trial.RequestIDHeader)) {
-		t.Errorf("the receipt is not named: got %q, want %q in it", gone.body,
+		t.Errorf("naming the receipt: got %q, want %q in it", gone.body,
 			"/api/v1/requests/"+third.header.Get(trial.RequestIDHeader))
 	}
 

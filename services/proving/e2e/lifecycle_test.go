@@ -20,7 +20,7 @@ func TestASecondStartFindsWhatTheFirstLeft(t *testing.T) {
 	m := trial.StartIn(t, dir) // on a PostgreSQL of its own
 	status, header, body := m.Call(t, http.MethodPost, trial.ChatPath, m.Key(), trial.Chat(m.Model(), `,"max_tokens":8`))
 	if status != http.StatusOK {
-		t.Fatalf("status: got %d, want 200, with %s (body is %s)", status, body, body)
+		t.Fatalf("status: got %d, want 200 (body is %s)", status, body)
 	}
 	id := header.Get(trial.RequestIDHeader)
 	receipt := m.Receipt(t, m.Key(), id)
@@ -30,12 +30,12 @@ func TestASecondStartFindsWhatTheFirstLeft(t *testing.T) {
 	again := trial.StartIn(t, dir)
 	switch {
 	case again.Key() != m.Key():
-		t.Errorf("the second start has other keys: again.Key(): got %q, want %q", again.Key(), m.Key())
+		t.Errorf("the keys of the second start: again.Key(): got %q, want %q", again.Key(), m.Key())
 	case again.Env["SVC_PROVIDER_KEY"] != m.Env["SVC_PROVIDER_KEY"]:
-		t.Errorf(`the second start has other keys: again.Env["SVC_PROVIDER_KEY"]: got %q, want %q`,
+		t.Errorf(`the keys of the second start: again.Env["SVC_PROVIDER_KEY"]: got %q, want %q`,
 			again.Env["SVC_PROVIDER_KEY"], m.Env["SVC_PROVIDER_KEY"])
 	case again.Env["SVC_ADMIN_TOKEN"] != m.Env["SVC_ADMIN_TOKEN"]:
-		t.Errorf(`the second start has other keys: again.Env["SVC_ADMIN_TOKEN"]: got %q, want %q`,
+		t.Errorf(`the keys of the second start: again.Env["SVC_ADMIN_TOKEN"]: got %q, want %q`,
 			again.Env["SVC_ADMIN_TOKEN"], m.Env["SVC_ADMIN_TOKEN"])
 	}
 	if later := again.Receipt(t, again.Key(), id); later["cost_usd_str"] != receipt["cost_usd_str"] {
@@ -45,7 +45,7 @@ func TestASecondStartFindsWhatTheFirstLeft(t *testing.T) {
 	}
 	if status, _, body := again.Call(t, http.MethodPost, trial.ChatPath, again.Key(),
 		trial.Chat(again.Model(), `,"max_tokens":8`)); status != http.StatusOK {
-		t.Errorf("status: got %d, want 200, with %s (body is %s)", status, body, body)
+		t.Errorf("status: got %d, want 200 (body is %s)", status, body)
 	}
 	again.Balanced(t)
 }
@@ -79,7 +79,7 @@ func TestTwoInstancesLiveSideBySide(t *testing.T) {
 	for _, m := range []*trial.Market{first, second} {
 		if status, _, body := m.Call(t, http.MethodPost, trial.ChatPath, m.Key(),
 			trial.Chat(m.Model(), `,"max_tokens":8`)); status != http.StatusOK {
-			t.Errorf("status: got %d, want 200, with %s (body is %s)", status, body, body)
+			t.Errorf("status: got %d, want 200 (body is %s)", status, body)
 		}
 	}
 	if status, _, _ := first.Call(t, http.MethodPost, trial.ChatPath, second.Key(),

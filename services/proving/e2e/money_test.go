@@ -83,11 +83,11 @@ func mixedRequestsLeaveNoDrift(t *testing.T, m *trial.Market, requests int) {
 	for outcome, least := range map[string]int{"hung up": 50, "200 whole": 50, "200 stream": 50, "502": 5, "400": 20,
 		"402": 20} {
 		if n := number(seen, outcome); n < least {
-			t.Errorf("the mixture is not mixed: of %s: got %d, want at least %d, with %s", outcome, n, least, outcome)
+			t.Errorf("the mixture: of %s: got %d, want at least %d, with %s", outcome, n, least, outcome)
 		}
 	}
 	if n := number(seen, "500") + number(seen, "no answer") + number(seen, "broken"); n > 0 {
-		t.Errorf("%d requests were not told the truth: %v: got %d, want 0", n, seen, n)
+		t.Errorf("requests without a true answer, of %v: got %d, want 0", seen, n)
 	}
 	for _, account := range accounts {
 		m.NothingHeld(t, account)

@@ -89,7 +89,7 @@ func racingForConcurrency(t *testing.T, m *trial.Market, callers int) {
 		t.Errorf("of the %d that may run, %v: got %d, want %d", limit, served, served[http.StatusOK], limit)
 	}
 	if n := len(engine.Requests()); n != limit {
-		t.Errorf("%d requests reached the engine, %d were allowed: got %d, want %d", n, limit, n, limit)
+		t.Errorf("requests that reached the engine, as many as were allowed: got %d, want %d", n, limit)
 	}
 	m.NothingHeld(t, account)
 }
@@ -126,7 +126,7 @@ func racingForCredit(t *testing.T, m *trial.Market, callers int) {
 		t.Errorf("the first: got %d, want 1", served[http.StatusOK])
 	}
 	if n := len(engine.Requests()); n != affordable+1 {
-		t.Errorf("%d requests reached the engine, %d were paid for: got %d, want %d", n, affordable+1, n, affordable+1)
+		t.Errorf("requests that reached the engine, as many as were paid for: got %d, want %d", n, affordable+1)
 	}
 	m.NothingHeld(t, account)
 }
@@ -152,7 +152,7 @@ func racingForAPlan(t *testing.T, m *trial.Market, callers int) {
 		t.Errorf("of the %d that may run, %v: got %d, want %d", limit, served, served[http.StatusOK], limit)
 	}
 	if n := len(engine.Requests()); n != limit {
-		t.Errorf("%d requests reached the engine, the plan covers %d at once: got %d, want %d", n, limit, n, limit)
+		t.Errorf("requests that reached the engine, as many as the plan covers at once: got %d, want %d", n, limit)
 	}
 	// They used what the requests came to, not what was estimated.
 	tokens := float64(limit * (fakeengine.PromptTokens + 5))

@@ -59,7 +59,7 @@ func theGoSDKGetsWholeAndStreamedAnswersFromTheFirstRun(t *testing.T, m *trial.M
 		"X-Svc-Route-Mode",
 		"X-Svc-Billing-Type", "X-Svc-Context-Source", "X-Svc-Context-Length", "X-Request-ID", "X-Svc-Attempts"} {
 		if raw.Header.Get(name) == "" {
-			t.Errorf(`no %s: got "", want some text`, name)
+			t.Errorf(`the %s: got "", want some text`, name)
 		}
 	}
 
@@ -119,7 +119,7 @@ func modelsAreListedAndFoundByTheirSlashedIDs(t *testing.T, m *trial.Market) {
 		t.Errorf("the SDK's way (%%2F): ID: got %q, want %q", got.ID, wanted)
 	}
 	if status, _, body := m.Call(t, http.MethodGet, "/v1/models/"+m.Model(), "", ""); status != http.StatusOK {
-		t.Errorf("a raw slash: got %d, want 200, with %s (body is %s)", status, body, body)
+		t.Errorf("a raw slash: got %d, want 200 (body is %s)", status, body)
 	}
 	_, _, body := m.Call(t, http.MethodGet, "/api/v1/models", "", "")
 	list, _ := trial.At(trial.Decode(t, body), "data", "list").([]any)

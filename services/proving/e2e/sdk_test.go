@@ -167,9 +167,9 @@ func tool(t *testing.T, th *theatre, op string) {
 	} else if got := trial.At(second, "messages", 2, "role"); got != "tool" {
 		t.Errorf(`trial.At(…): got %v, want "tool", with %s`, got, reached[1])
 	} else if got := trial.At(second, "messages", 1, "tool_calls", 0, "id"); got != "call_1" {
-		t.Errorf(`trial.At(…): got %v, want "call_1", with %s`, got, reached[1])
+		t.Errorf(`the id of the call: trial.At(…): got %v, want "call_1", with %s`, got, reached[1])
 	} else if got := trial.At(second, "messages", 2, "tool_call_id"); got != "call_1" {
-		t.Errorf(`trial.At(…): got %v, want "call_1", with %s`, got, reached[1])
+		t.Errorf(`the id in the answer: trial.At(…): got %v, want "call_1", with %s`, got, reached[1])
 	}
 }
 
@@ -443,7 +443,7 @@ func hangUp(t *testing.T, th *theatre) {
 	}
 	took := await(t, "the engine hears of the hang-up", heard).Sub(await(t, "the SDK hangs up", left))
 	if took > hangUpBound {
-		t.Errorf("the engine heard of the hang-up: got %v, want at most %v", took, hangUpBound)
+		t.Errorf("the engine heard of the hang-up after: got %v, want at most %v", took, hangUpBound)
 	}
 	sent := th.front.since(before)
 	if receipt := th.Receipt(t, th.key, sent[0].id); receipt["status"] != "settled" {

@@ -286,9 +286,9 @@ func (s *stage) checkStream(t *testing.T, c shaped, header http.Header, answer [
 		}
 	}
 	if bytes.Contains(answer, []byte("\r")) {
-		t.Errorf("lines end otherwise than with LF: answer: got %q, want it without %q", answer, []byte("\r"))
+		t.Errorf("the ends of lines: answer: got %q, want it without %q", answer, []byte("\r"))
 	} else if !bytes.HasSuffix(answer, []byte("\n\n")) {
-		t.Errorf("lines end otherwise than with LF: answer: got %q, want the suffix %q", answer, []byte("\n\n"))
+		t.Errorf("the ends of lines: answer: got %q, want the suffix %q", answer, []byte("\n\n"))
 	}
 	events := strings.Split(strings.TrimSuffix(string(answer), "\n\n"), "\n\n")
 	if last := events[len(events)-1]; !strings.HasPrefix(last, c.stream) {

@@ -89,12 +89,11 @@ func TestAgentsOfDialectV1ServeThePublicAPI(t *testing.T) {
 		padded := strings.Replace(trial.Chat(model, ""), "{", "{"+strings.Repeat(" ", 1_200_000), 1)
 		if status, _, body := m.Call(t, http.MethodPost, trial.ChatPath, key,
 			padded); status != http.StatusRequestEntityTooLarge {
-			t.Errorf("a body that no provider takes: got %d, want 413, with %s (trial.Tail(string(body), 300) is %s)", status,
-				trial.Tail(string(body), 300), trial.Tail(string(body), 300))
+			t.Errorf("a body that no provider takes: got %d, want 413 (body is %s)", status, trial.Tail(string(body), 300))
 		}
 		if status, _, body := m.Call(t, http.MethodPost, trial.ChatPath, key,
 			trial.Chat(model, "")); status != http.StatusOK {
-			t.Errorf("behind: got %d, want 200, with %s (body is %s)", status, body, body)
+			t.Errorf("behind: got %d, want 200 (body is %s)", status, body)
 		}
 		switch s := a.State(); {
 		case len(s.Lives) > 0:
@@ -374,7 +373,7 @@ func (o *outage) back(t *testing.T, registrations int) {
 	for range v1Agents {
 		if status, _, body := o.Call(t, http.MethodPost, trial.ChatPath, o.key,
 			trial.Chat(o.model, "")); status != http.StatusOK {
-			t.Errorf("after the outage: got %d, want 200, with %s (body is %s)", status, body, body)
+			t.Errorf("after the outage: got %d, want 200 (body is %s)", status, body)
 		}
 	}
 }

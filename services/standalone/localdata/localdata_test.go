@@ -61,12 +61,12 @@ func TestSecretsAreMadeOnceAndClosedToOthers(t *testing.T) {
 	}
 	d = openFor(t, path)
 	if again, err := d.AdminToken(); err != nil {
-		t.Errorf("the token changed: got the error %v, want none", err)
+		t.Errorf("the token: got the error %v, want none", err)
 	} else if again != token {
 		t.Errorf("again: got %q, want %q", again, token)
 	}
 	if again, err := d.Pepper(); err != nil {
-		t.Errorf("the pepper changed: got the error %v, want none", err)
+		t.Errorf("the pepper: got the error %v, want none", err)
 	} else if again != pepper {
 		t.Errorf("again: got %v, want %v", again, pepper)
 	}

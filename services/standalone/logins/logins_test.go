@@ -40,11 +40,11 @@ func TestTheTextForPlatformTeamsIsThatOfTheTree(t *testing.T) {
 	}
 	got, err := os.ReadFile(path)
 	if err != nil {
-		t.Errorf("got another text in %s (%v): run go test ./services/standalone/logins -run Text -update: got the error "+
-			"%v, want none", path, err, err)
+		t.Errorf("the text in %s: run go test ./services/standalone/logins -run Text -update: got the error %v, want none",
+			path, err)
 	} else if wanted := SQL(); string(got) != wanted {
-		t.Errorf("got another text in %s (%v): run go test ./services/standalone/logins -run Text -update: got %q, want %q",
-			path, err, string(got), wanted)
+		t.Errorf("the text in %s: run go test ./services/standalone/logins -run Text -update: got %q, want %q",
+			path, string(got), wanted)
 	}
 }
 
@@ -249,7 +249,7 @@ func renamed(t *testing.T, migrations fs.FS, from, to string) fs.FS {
 		t.Fatalf("got the error %v, want none", err)
 	}
 	if len(names) == 0 {
-		t.Fatalf("got the migrations: len(names): got 0, want at least 1, in %v", names)
+		t.Fatalf("the migrations: len(names): got 0, want at least 1, in %v", names)
 	}
 	files := fstest.MapFS{}
 	for _, name := range names {

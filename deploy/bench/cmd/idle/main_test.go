@@ -42,7 +42,7 @@ func TestARegistrationNamesKeyNodeAndModel(t *testing.T) {
 	frame := string(registration("key-1", "node-0001", "mock-t16"))
 	for _, want := range []string{"key-1", "node-0001", "mock-t16"} {
 		if !strings.Contains(frame, want) {
-			t.Errorf("%q is missing: got %q, want %q in it", want, frame, want)
+			t.Errorf("%q in the frame: got %q, want %q in it", want, frame, want)
 		}
 	}
 }

@@ -95,7 +95,7 @@ func TestABoundThatRefersToNothingIsNoVerdict(t *testing.T) {
 		t.Error("v.Aim.Met: got true, want false")
 	}
 	if missed := Missed([]Verdict{v}); len(missed) != 0 {
-		t.Errorf("missed %v, though the gate is unknown: got %d, want 0", missed, len(missed))
+		t.Errorf("missed %v of an unknown gate: got %d, want 0", missed, len(missed))
 	}
 }
 

@@ -68,10 +68,10 @@ func TestAGroupHasItsChildrenButForTheExcepted(t *testing.T) {
 		t.Errorf("all: got %v, want %d in it", all, os.Getpid())
 	}
 	if some := (Group{Roots: []int{os.Getpid()}, Except: []string{"cat"}}).Pids(); slices.Contains(some, pid) {
-		t.Errorf("%v has %d, which is excepted: got %v, want it without %d", some, pid, some, pid)
+		t.Errorf("with one excepted: got %v, want it without %d", some, pid)
 	}
 	if twice := (Group{Roots: []int{pid, pid}}).Pids(); len(twice) != 1 {
-		t.Errorf("a root named twice counts: got %d, want 1, in %v", len(twice), twice)
+		t.Errorf("processes of a root named twice: got %d, want 1, in %v", len(twice), twice)
 	}
 }
 
@@ -97,6 +97,6 @@ func TestTheListenerOfAPortIsFound(t *testing.T) {
 
 func TestMemoryIsThatOfTheProcess(t *testing.T) {
 	if m := Memory([]int{os.Getpid()}); m < 1<<20 {
-		t.Errorf("we take: got %d, want at least 1<<20", m)
+		t.Errorf("memory of this process: got %d, want at least 1<<20", m)
 	}
 }

@@ -65,7 +65,7 @@ func TestColoursOnlyWhenAskedFor(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !strings.Contains(out.String(), "\x1b[31m") {
-		t.Errorf("no red: got %q, want %q in it", out.String(), "\x1b[31m")
+		t.Errorf("red in the colours: got %q, want %q in it", out.String(), "\x1b[31m")
 	}
 }
 
@@ -88,7 +88,7 @@ func TestEveryRowOfTheDocumentHasAllColumns(t *testing.T) {
 	lines := strings.Split(table, "\n")
 	for _, line := range lines {
 		if strings.Count(line, "|") != strings.Count(lines[0], "|") {
-			t.Errorf("%q has another number of columns than %q: got %d, want %d", line, lines[0], strings.Count(line, "|"),
+			t.Errorf("columns of %q beside %q: got %d, want %d", line, lines[0], strings.Count(line, "|"),
 				strings.Count(lines[0], "|"))
 		}
 	}

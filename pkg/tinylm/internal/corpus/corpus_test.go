@@ -27,7 +27,7 @@ func TestHeldOutPhrasingsAreNeverTrained(t *testing.T) {
 	for _, topic := range NewSampler(1).topics {
 		for _, intent := range topic.Intents {
 			if len(intent.Questions) == 0 {
-				t.Errorf("%s: an intent has no phrasing to train on: got 0, want at least 1", topic.Name)
+				t.Errorf("%s: phrasings of an intent to train on: got 0, want at least 1", topic.Name)
 			}
 			for _, q := range intent.Questions {
 				trained[q] = true
@@ -75,7 +75,7 @@ func TestTextIsCleanAndBounded(t *testing.T) {
 				}
 			}
 			if x.Answer == "" {
-				t.Fatalf(`%q has no answer: got "", want some text`, x.Question)
+				t.Fatalf(`the answer to %q: got "", want some text`, x.Question)
 			}
 		}
 	}

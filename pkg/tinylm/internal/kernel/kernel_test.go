@@ -35,11 +35,11 @@ func TestBlocksSumInRowOrder(t *testing.T) {
 			AddRows(got[r*n:][:n], x[r*k:][:k], w)
 		}
 		if !slices.Equal(got, want) {
-			t.Errorf("AddRows of %d rows of %d differs from the sum in row order: got %v, want %v", k, n, got, want)
+			t.Errorf("AddRows of %d rows of %d and the sum in row order: got %v, want %v", k, n, got, want)
 		}
 		Product(out, x, w, k, n)
 		if !slices.Equal(out, want) {
-			t.Errorf("Product of %d rows of %d differs from the sum in row order: got %v, want %v", k, n, out, want)
+			t.Errorf("Product of %d rows of %d and the sum in row order: got %v, want %v", k, n, out, want)
 		}
 	}
 }
@@ -58,12 +58,12 @@ func TestActivationsFollowTheMathPackage(t *testing.T) {
 	}
 	switch {
 	case Exp(-1000) != 0:
-		t.Errorf("activations leave their range at the ends: Exp(-1000): got %v, want 0", Exp(-1000))
+		t.Errorf("activations at the ends of their range: Exp(-1000): got %v, want 0", Exp(-1000))
 	case math.IsInf(float64(Exp(1000)), 0):
-		t.Error("activations leave their range at the ends: math.IsInf(float64(Exp(1000)), 0): got true, want false")
+		t.Error("activations at the ends of their range: math.IsInf(float64(Exp(1000)), 0): got true, want false")
 	case Sigmoid(-1000) > 1e-30:
-		t.Errorf("activations leave their range at the ends: Sigmoid(-1000): got %v, want at most 1e-30", Sigmoid(-1000))
+		t.Errorf("activations at the ends of their range: Sigmoid(-1000): got %v, want at most 1e-30", Sigmoid(-1000))
 	case Sigmoid(1000) != 1:
-		t.Errorf("activations leave their range at the ends: Sigmoid(1000): got %v, want 1", Sigmoid(1000))
+		t.Errorf("activations at the ends of their range: Sigmoid(1000): got %v, want 1", Sigmoid(1000))
 	}
 }

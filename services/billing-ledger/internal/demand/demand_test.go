@@ -286,7 +286,7 @@ func TestWhoGivesUpLeavesWhatWasReadToTheNext(t *testing.T) {
 			break
 		}
 		if calls > 1000 {
-			t.Fatalf("nothing comes of it: got %d, want at most 1000", calls)
+			t.Fatalf("calls until one is answered: got %d, want at most 1000", calls)
 		}
 	}
 	if maxCalls := int(2*window/pieceOf)/3 + 10; calls > maxCalls {

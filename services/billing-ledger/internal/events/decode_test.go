@@ -35,7 +35,7 @@ func encode(t testing.TB, m *eventsv1.UsageEvent) []byte {
 
 func TestEachFaultOfAnEventIsItsReject(t *testing.T) {
 	if _, reject := decodeUsage(encode(t, validEvent())); reject != nil {
-		t.Fatalf("a valid event is rejected: got %+v, want nil", reject)
+		t.Fatalf("a valid event: got %+v, want nil", reject)
 	}
 	for name, spoil := range map[string]func(*eventsv1.UsageEvent){
 		"request id":    func(m *eventsv1.UsageEvent) { m.RequestId = "x" },
@@ -127,10 +127,10 @@ func FuzzDecodeUsage(f *testing.F) {
 		}
 		again, reject := decodeUsage(payload)
 		if reject != nil {
-			t.Fatalf("the same payload has two hashes: reject: got %+v, want nil", reject)
+			t.Fatalf("the same payload again: reject: got %+v, want nil", reject)
 		}
 		if got, want := again.Event.Hash(), d.Event.Hash(); got != want {
-			t.Fatalf("the same payload has two hashes: again.Event.Hash(): got %v, want %v", got, want)
+			t.Fatalf("the same payload again: again.Event.Hash(): got %v, want %v", got, want)
 		}
 	})
 }

@@ -29,7 +29,7 @@ func TestOperatorsAreToldOfHeldEarningsByIdsAlone(t *testing.T) {
 	for _, want := range []string{kept.Event.Request.String(), kept.Account.String(), kept.Event.Provider.String(),
 		"rule=same_user"} {
 		if !strings.Contains(text.String(), want) {
-			t.Errorf("%q is not told: got %q, want %q in it", want, text.String(), want)
+			t.Errorf("telling %q: got %q, want %q in it", want, text.String(), want)
 		}
 	}
 }

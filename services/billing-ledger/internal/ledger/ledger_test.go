@@ -33,7 +33,7 @@ func TestEntriesOfTheBusinessBalanceUpToTheBound(t *testing.T) {
 
 func TestNoSumOfLegsCanWrap(t *testing.T) {
 	if int64(MaxAmount) > math.MaxInt64/MaxLegs {
-		t.Errorf("as many legs as there may be, of the largest amount, do not fit an int64: got %d, want at most %d",
+		t.Errorf("as many legs as there may be, of the largest amount: got %d, want at most %d",
 			int64(MaxAmount), math.MaxInt64/MaxLegs)
 	}
 }

@@ -36,7 +36,7 @@ func TestAKeyTakesAFewOfThePlacesAndItsWaitingCallsAreBounded(t *testing.T) {
 		}
 		synctest.Wait()
 		if w, r := working.Load(), refused.Load(); w != 2 {
-			t.Errorf("of ten calls of one key: got %d, want 2", w)
+			t.Errorf("at work, of ten calls of one key: got %d, want 2", w)
 		} else if r != 4 {
 			t.Errorf("refused.Load(): got %d, want 4", r)
 		}
@@ -48,7 +48,7 @@ func TestAKeyTakesAFewOfThePlacesAndItsWaitingCallsAreBounded(t *testing.T) {
 		go call("third")
 		synctest.Wait()
 		if w := working.Load(); w != 3 {
-			t.Errorf("work where there three places: got %d, want 3", w)
+			t.Errorf("at work, with three places: got %d, want 3", w)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -58,7 +58,7 @@ func TestAKeyTakesAFewOfThePlacesAndItsWaitingCallsAreBounded(t *testing.T) {
 		close(proceed)
 		synctest.Wait()
 		if d := done.Load(); d != 8 {
-			t.Errorf("got %d calls are done, want 8", d)
+			t.Errorf("got %d calls done, want 8", d)
 		}
 		// Nothing is kept of keys whose calls have ended.
 		for range 7 {
@@ -66,7 +66,7 @@ func TestAKeyTakesAFewOfThePlacesAndItsWaitingCallsAreBounded(t *testing.T) {
 		}
 		synctest.Wait()
 		if d := done.Load(); d != 15 {
-			t.Errorf("got %d calls are done, want 15", d)
+			t.Errorf("got %d calls done, want 15", d)
 		}
 	})
 }

@@ -32,7 +32,7 @@ func TestNoMoreWorkAtATimeThanThereArePlaces(t *testing.T) {
 		}
 		synctest.Wait()
 		if n := working.Load(); n != 2 {
-			t.Errorf("work at a time: got %d, want 2", n)
+			t.Errorf("at work at once: got %d, want 2", n)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()

@@ -50,7 +50,7 @@ func TestNoWindowEverHasMoreVisitsThanItsLimit(t *testing.T) {
 			}
 		}
 		if len(all) < 40 {
-			t.Errorf("only: got %d, want at least 40", len(all))
+			t.Errorf("visits admitted: got %d, want at least 40", len(all))
 		}
 	}
 }

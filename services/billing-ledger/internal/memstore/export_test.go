@@ -58,7 +58,7 @@ func (p *pair) compareExports(t *testing.T) {
 	}
 	for _, table := range []string{"entry", "hold", "usage_settlement", "request_report", "orphan_review", "quarantine"} {
 		if len(memory[table].rows) == 0 {
-			t.Errorf("no row of %s was compared: got 0, want at least 1", table)
+			t.Errorf("rows of %s compared: got 0, want at least 1", table)
 		}
 	}
 }

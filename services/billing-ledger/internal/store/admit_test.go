@@ -126,7 +126,7 @@ func TestWhatIsAcknowledgedIsFlushedWhateverTheServersDefault(t *testing.T) {
 			DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION note_flush(`+table+`)`)
 	}
 	if how := scan[string](t, e, `SHOW synchronous_commit`); how != "off" {
-		t.Fatalf(`the server's default is %s, so this shows nothing: got %q, want "off"`, how, how)
+		t.Fatalf(`the server's default: got %q, want "off"`, how)
 	}
 	reservation := e.reservation(t, c, 1)
 	e.admitOne(t, reservation, hold.Admitted)

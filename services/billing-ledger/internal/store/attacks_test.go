@@ -86,10 +86,10 @@ func (e *env) again(t testing.TB, as *pgxpool.Pool, table, changes string) strin
 	for _, change := range splitChanges(changes) {
 		name, value, ok := strings.Cut(change, " = ")
 		if !ok {
-			t.Fatalf(`%s: %q is no change of a column: ok of strings.Cut(change, " = "): got false, want true`, table, change)
+			t.Fatalf(`%s: %q as a change of a column: ok of strings.Cut(change, " = "): got false, want true`, table, change)
 		}
 		if !slices.Contains(names, name) {
-			t.Fatalf("%s: %q is no change of a column: names: got %q, want %q in it", table, change, names, name)
+			t.Fatalf("%s: %q as a change of a column: names: got %q, want %q in it", table, change, names, name)
 		}
 		set[name] = value
 	}

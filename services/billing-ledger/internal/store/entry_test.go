@@ -370,7 +370,7 @@ func TestEntriesOfOneTransactionArePostedTogetherOrNotAtAll(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := e.store.Post(t.Context(), sound, taken); !errors.Is(err, ledger.ErrShort) {
-		t.Errorf("more than the consumer: got the error %v, want %v", err, ledger.ErrShort)
+		t.Errorf("more than the consumer has: got the error %v, want %v", err, ledger.ErrShort)
 	}
 	if n := scan[int64](t, e, `SELECT count(*) FROM entry`); n != 0 {
 		t.Errorf("entries posted: got %d, want 0", n)
@@ -408,7 +408,7 @@ func TestAnEntryIsUndoneOnceAndByItsExactNegation(t *testing.T) {
 	}
 	post(t, e, spent, taken)
 	if _, err := e.store.Reverse(t.Context(), entryID(t), spent.ID, ""); !errors.Is(err, ledger.ErrShort) {
-		t.Errorf("what was spent is taken back: got the error %v, want %v", err, ledger.ErrShort)
+		t.Errorf("taking back what was spent: got the error %v, want %v", err, ledger.ErrShort)
 	}
 	e.wantWallet(t, c, 2, 0)
 	e.sound(t)
@@ -577,8 +577,8 @@ func TestVerifyTellsTokensAndFalseReversals(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !named(report, "every reversal is the negation of its entry", "of what it undoes") {
-		t.Error("named(…): got false, want true")
+		t.Error("a reversal: named(…): got false, want true")
 	} else if !named(report, audit.TrialBalanceZero, "8453:usdc") {
-		t.Error("named(…): got false, want true")
+		t.Error("the trial balance: named(…): got false, want true")
 	}
 }

@@ -382,7 +382,7 @@ func TestClaimsAreForgottenAfterADayInBatches(t *testing.T) {
 	wantStanding(t, e.store, held, idempotency.Granted, held.Request)
 	if early := scan[int](t, e, `SELECT count(*) FROM idempotency_claim
 		WHERE expires_at NOT BETWEEN now() + interval '23 hours' AND now() + interval '24 hours'`); early != 0 {
-		t.Errorf("claims do not live for a day: got %d, want 0", early)
+		t.Errorf("claims that live for other than a day: got %d, want 0", early)
 	}
 	e.exec(t, `UPDATE idempotency_claim SET expires_at = now() - interval '1 second'`)
 	// A key that is being worked on is passed over and not waited for.

@@ -208,13 +208,13 @@ func TestAKeptAnswerIsThereForADay(t *testing.T) {
 	for _, later := range []int64{1, 24} {
 		set(hour + later)
 		if swept := e.sweep(t); swept != 0 {
-			t.Errorf("got %d hours are swept %d hours later, want none", swept, later)
+			t.Errorf("got %d hours swept %d hours later, want none", swept, later)
 		}
 		wantStanding(t, e.store, again(t, a), idempotency.Replay, a.Request)
 	}
 	set(hour + 25)
 	if swept := e.sweep(t); swept != 1 {
-		t.Errorf("got %d hours are swept, want 1", swept)
+		t.Errorf("got %d hours swept, want 1", swept)
 	}
 	wantStanding(t, e.store, again(t, a), idempotency.Gone, a.Request)
 	if size := scan[int64](t, e,
@@ -277,7 +277,7 @@ func (e *env) race(t *testing.T, owners []consumer, room int, refusals ...idempo
 		t.Errorf("got %v, want %d kept of 48 and the others %v", seen, room, refusals)
 	}
 	if counted := scan[int64](t, e, `SELECT sum(bytes)::bigint FROM kept.hour`); counted != int64(room)*cost {
-		t.Errorf("got %d bytes are counted, want %d", counted, int64(room)*cost)
+		t.Errorf("got %d bytes counted, want %d", counted, int64(room)*cost)
 	}
 	if over := scan[int](t, e,
 		`SELECT count(*) FROM (SELECT FROM kept.tally GROUP BY account_id HAVING sum(bytes) > $1) a`,
@@ -390,7 +390,7 @@ func TestAReaderThatTakesLongStopsNobody(t *testing.T) {
 	}
 	set(hour + 26)
 	if swept := e.sweep(t); swept != 0 {
-		t.Errorf("got %d hours are swept under a reader, want none", swept)
+		t.Errorf("got %d hours swept under a reader, want none", swept)
 	}
 	a, _, got := keep(t, e.store, c, 5, roomyQuota)
 	if got != idempotency.SlotTaken {

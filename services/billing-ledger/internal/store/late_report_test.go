@@ -47,7 +47,7 @@ func TestAWordThatComesLateGivesBackWhatDidNotCome(t *testing.T) {
 	// Ten cents of the whole one, and four each of the others.
 	e.wantWallet(t, c, money.USD-18*cent, 0)
 	if got := e.balance(t, ledger.Accrued, provider); got != 7*cent {
-		t.Errorf("the provider has %s, and served ten tokens: got %v, want %v", got, got, 7*cent)
+		t.Errorf("the provider, which served ten tokens, has: got %v, want %v", got, 7*cent)
 	}
 	if _, err := e.store.Refund(t.Context(), entryID(t), late, usage.Goodwill, ""); !errors.Is(err, usage.ErrRefunded) {
 		t.Errorf("a refund beside: got the error %v, want %v", err, usage.ErrRefunded)
@@ -68,9 +68,9 @@ func TestWhatIsOverOnlySinceTheLookBeganDoesNotExpire(t *testing.T) {
 	e.exec(t, `UPDATE hold SET expires_at = $1::timestamptz + interval '1 microsecond',
 		admitted_at = $1::timestamptz - interval '1 minute'`, before)
 	if n, err := e.store.ExpireHolds(t.Context(), before, 10); err != nil {
-		t.Errorf("%d expired that were not over when the look began: %v: got the error %v, want none", n, err, err)
+		t.Errorf("expired before they were over when the look began: got the error %v, want none", err)
 	} else if n != 0 {
-		t.Errorf("%d expired that were not over when the look began: %v: e.store.ExpireHolds(…): got %d, want 0", n, err, n)
+		t.Errorf("expired before they were over when the look began: got %d, want 0", n)
 	}
 	if n, err := e.store.ExpireHolds(t.Context(), ever, 10); err != nil {
 		t.Errorf("expired: got the error %v, want none", err)

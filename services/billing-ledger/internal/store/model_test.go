@@ -202,7 +202,7 @@ func (m *model) published(t *testing.T, all []orphan.Publication, wanted map[ids
 		m.reviewed[r] = delivery(p)
 	}
 	if len(wanted) > 0 {
-		t.Fatalf("nothing is published: got %d, want 0, in %v", len(wanted), wanted)
+		t.Fatalf("settlements left unpublished: got %d, want 0, in %v", len(wanted), wanted)
 	}
 }
 

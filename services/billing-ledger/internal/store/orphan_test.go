@@ -110,7 +110,7 @@ func TestARenewalTellsOfHoldsThatWereGivenBack(t *testing.T) {
 	lapsed, err := e.store.Renew(t.Context(), all)
 	switch {
 	case err != nil:
-		t.Errorf("%v came too late (%v): got the error %v, want none", lapsed, err, err)
+		t.Errorf("%v came too late: got the error %v, want none", lapsed, err)
 	case len(lapsed) != 2:
 		t.Errorf("%v came too late (%v): len(lapsed): got %d, want 2", lapsed, err, len(lapsed))
 	case !slices.Contains(lapsed, released.Request):
@@ -147,10 +147,10 @@ func TestARenewalKeepsAHoldAndItsLargestCount(t *testing.T) {
 	if got := scan[int64](t, e,
 		`SELECT relayed_tokens FROM renewal WHERE request_id = $1 AND committed_attempt = 2 AND relayed_bytes = 700`,
 		[16]byte(old.Request)); got != 7 {
-		t.Errorf("got %d tokens are kept, want 7", got)
+		t.Errorf("got %d tokens kept, want 7", got)
 	}
 	if n := scan[int](t, e, `SELECT count(*) FROM renewal`); n != 2 {
-		t.Errorf("got %d renewals are kept, want those of the two open holds", n)
+		t.Errorf("got %d renewals kept, want those of the two open holds", n)
 	}
 	if n := e.expire(t); n != 0 {
 		t.Errorf("renewed holds expired: got %d, want 0", n)
@@ -350,7 +350,7 @@ func TestAHubThatComesBackIsHeldToWhatTheGatewayRelayed(t *testing.T) {
 	e.settle(t, usage.Duplicate, hubs)
 	if got := scan[int64](t, e, `SELECT completion_tokens FROM usage_settlement
 		WHERE prompt_tokens = 0 AND evidence_source = 'gateway'`); got != 4 {
-		t.Errorf("got %d tokens are settled, want the 4 that came", got)
+		t.Errorf("got %d tokens settled, want the 4 that came", got)
 	}
 	all := e.review(t)
 	switch {

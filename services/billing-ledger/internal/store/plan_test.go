@@ -201,7 +201,7 @@ func TestAPlanCoversAllOfARequestOrNothing(t *testing.T) {
 				e.wantWallet(t, c, tc.credit, 0)
 			}
 			if n := e.used(t, c, plan.Requests, "day"); n != requests {
-				t.Errorf("got %d requests are counted, want %d", n, requests)
+				t.Errorf("got %d requests counted, want %d", n, requests)
 			}
 			e.sound(t)
 		})
@@ -283,7 +283,7 @@ func TestRateAndConcurrencyOfAPlanRefuseAndNeverBill(t *testing.T) {
 	e.admitOne(t, e.standard(t, c, 1), hold.Admitted)
 	e.admitOne(t, e.standard(t, c, 1), hold.PlanTooManyOpen)
 	if used := e.used(t, c, plan.Requests, "minute"); used != 2 {
-		t.Errorf("got %d requests are told as used of the rate, want 2", used)
+		t.Errorf("got %d requests told as used of the rate, want 2", used)
 	}
 	// What the plan does not cover has nothing to do with it.
 	pinned := e.standard(t, c, 1)

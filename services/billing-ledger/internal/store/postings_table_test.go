@@ -73,11 +73,11 @@ func TestTheREADMEHasTheTableOfPostings(t *testing.T) {
 	before, rest, ok := strings.Cut(string(text), tableBegin)
 	table, after, closed := strings.Cut(rest, tableEnd)
 	if !ok {
-		t.Fatalf("%s has no place for the table, between %q and %q: ok of strings.Cut(…): got false, want true", servicePage,
+		t.Fatalf("%s has a place for the table, between %q and %q: ok of strings.Cut(…): got false, want true", servicePage,
 			tableBegin, tableEnd)
 	}
 	if !closed {
-		t.Fatalf("%s has no place for the table, between %q and %q: closed of strings.Cut(rest, tableEnd): got false, want "+
+		t.Fatalf("%s has a place for the table, between %q and %q: closed of strings.Cut(rest, tableEnd): got false, want "+
 			"true", servicePage, tableBegin, tableEnd)
 	}
 	want := postingsTable(t, setup(t, unlimited))

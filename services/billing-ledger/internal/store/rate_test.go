@@ -72,7 +72,7 @@ func TestAReadOfARateIsWhatAdmissionSaysNext(t *testing.T) {
 		}
 	}
 	if refused == 0 {
-		t.Errorf("seed %d: nothing was refused, so this shows little: got 0, want any but 0", seed)
+		t.Errorf("seed %d: refusals: got 0, want any but 0", seed)
 	}
 }
 

@@ -186,7 +186,7 @@ func TestEachDayIsClearedInItsTurnUpToTheRetention(t *testing.T) {
 		e.dropCleared(t, 500)
 	}
 	if n := scan[int64](t, e, `SELECT count(*) FROM cleared_day`); n != 4 {
-		t.Errorf("got %d days are cleared, want the four that are older than the retention", n)
+		t.Errorf("got %d days cleared, want the four that are older than the retention", n)
 	}
 	if figures, err := e.store.Figures(t.Context(), retention); err != nil || figures.Overdue != 0 {
 		t.Errorf("got %d days overdue, %v, want 0", figures.Overdue, err)

@@ -84,12 +84,12 @@ func TestDaysThatAreOverAreSealedInAChain(t *testing.T) {
 	if again, err := e.store.SealDay(t.Context(), days[0].Day); err != nil {
 		t.Errorf("the first day again: got the error %v, want none", err)
 	} else if again != days[0] {
-		t.Errorf("the first day again: again: got %+v, want %+v", again, days[0])
+		t.Errorf("the first day again: got %+v, want %+v", again, days[0])
 	}
 	if _, due, err := e.store.DueDay(t.Context(), 24*time.Hour); due {
-		t.Error("today is due: due: got true, want false")
+		t.Error("today: due: got true, want false")
 	} else if err != nil {
-		t.Errorf("today is due: got the error %v, want none", err)
+		t.Errorf("today: got the error %v, want none", err)
 	}
 	e.serveOne(t, c)
 	// As if a day had passed. Seals carry their dates, so they are made anew.
@@ -218,9 +218,9 @@ func TestAClosedDayTakesNoMoreAndAwaitsWhatWasUnderWay(t *testing.T) {
 	// Today cannot be closed by the application, nor by the clock of a test.
 	today := time.Now().UTC().Truncate(24 * time.Hour)
 	if _, err := e.store.CloseDay(t.Context(), today); err == nil {
-		t.Fatal("today was closed: got no error, want one")
+		t.Fatal("closing today: got no error, want one")
 	} else if !strings.Contains(err.Error(), "is not over") {
-		t.Fatalf(`today was closed: got the error %q, want "is not over" in it`, err)
+		t.Fatalf(`closing today: got the error %q, want "is not over" in it`, err)
 	}
 	e.exec(t, `INSERT INTO closed_day (day) VALUES ((now() AT TIME ZONE 'UTC')::date)`)
 	barrier, err := e.store.CloseDay(t.Context(), today.AddDate(0, 0, -1))
@@ -228,9 +228,9 @@ func TestAClosedDayTakesNoMoreAndAwaitsWhatWasUnderWay(t *testing.T) {
 		t.Fatal(err)
 	}
 	if passed, err := e.store.Passed(t.Context(), barrier); err != nil {
-		t.Errorf("passed while a writer is under way: got the error %v, want none", err)
+		t.Errorf("while a writer is under way: got the error %v, want none", err)
 	} else if passed {
-		t.Error("passed while a writer is under way: passed: got true, want false")
+		t.Error("while a writer is under way: passed: got true, want false")
 	}
 	var refused *pgconn.PgError
 	if err := write(late); !errors.As(err, &refused) {
@@ -241,9 +241,9 @@ func TestAClosedDayTakesNoMoreAndAwaitsWhatWasUnderWay(t *testing.T) {
 	_ = early.Rollback(t.Context())
 	_ = late.Rollback(t.Context())
 	if passed, err := e.store.Passed(t.Context(), barrier); err != nil {
-		t.Errorf("not passed when all have ended: got the error %v, want none", err)
+		t.Errorf("when all have ended: got the error %v, want none", err)
 	} else if !passed {
-		t.Error("not passed when all have ended: passed: got false, want true")
+		t.Error("when all have ended: passed: got false, want true")
 	}
 	entry := ledger.Grant(entryID(t), c.account, 5, "late", "")
 	if _, err := e.store.Post(t.Context(), entry); err == nil {
@@ -342,7 +342,7 @@ func TestTheExportHasEveryRowButTheHashesOfKeys(t *testing.T) {
 	for _, table := range []string{"account", "entry", "posting", "hold", "usage_settlement", "consumer_key", "seal",
 		"balance_snapshot", "plan"} {
 		if rows[table] == 0 {
-			t.Errorf("nothing of %s is exported: got 0, want any but 0", table)
+			t.Errorf("exported of %s: got 0, want any but 0", table)
 		}
 	}
 	if slices.Index(order, "account") != 0 || slices.Index(order, "posting") > slices.Index(order, "hold") ||

@@ -79,7 +79,7 @@ func TestStrangersWhoGuessDoNotShutTheOwnerOut(t *testing.T) {
 	users := e.users(t)
 	for n := range user.StrangersPace.AtOnce + 20 {
 		if _, ok := e.take(t, e.store, ada, from(n)); ok != (n < user.StrangersPace.AtOnce) {
-			t.Fatalf("attempt %d: got room: got %t, want %t", n+1, ok, n < user.StrangersPace.AtOnce)
+			t.Fatalf("attempt %d: room: got %t, want %t", n+1, ok, n < user.StrangersPace.AtOnce)
 		}
 	}
 	if _, err := users.LogIn(t.Context(), string(ada), password, "home"); err != nil {
@@ -122,8 +122,7 @@ func TestFailuresOfOneNetworkDoNotShutOutAnother(t *testing.T) {
 		t.Errorf("from elsewhere: %v", err)
 	}
 	if _, err := users.LogIn(t.Context(), string(ada), password, "home"); !fault.Is(err, fault.RateLimitExceeded) {
-		t.Errorf("signing in elsewhere took the failures back: got the error %v, want the reason %v", err,
-			fault.RateLimitExceeded)
+		t.Errorf("after signing in elsewhere: got the error %v, want the reason %v", err, fault.RateLimitExceeded)
 	}
 	if _, err := users.LogIn(t.Context(), string(ada), password, strings.Repeat("n", 65)); !fault.Is(err,
 		fault.InvalidValue) {
@@ -206,14 +205,13 @@ func TestKnownNetworksAreBoundedInNumberAndAge(t *testing.T) {
 	open(user.MaxNetworks)
 	switch {
 	case !known(0):
-		t.Error("the ninth network did not take the place of the least recently used: known(0): got false, want true")
+		t.Error("the ninth network and the least recently used: known(0): got false, want true")
 	case known(1):
-		t.Error("the ninth network did not take the place of the least recently used: known(1): got true, want false")
+		t.Error("the ninth network and the least recently used: known(1): got true, want false")
 	case !known(2):
-		t.Error("the ninth network did not take the place of the least recently used: known(2): got false, want true")
+		t.Error("the ninth network and the least recently used: known(2): got false, want true")
 	case !known(user.MaxNetworks):
-		t.Error("the ninth network did not take the place of the least recently used: known(user.MaxNetworks): got false, " +
-			"want true")
+		t.Error("the ninth network and the least recently used: known(user.MaxNetworks): got false, want true")
 	}
 	var racers sync.WaitGroup
 	for n := range 20 {

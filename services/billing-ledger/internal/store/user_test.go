@@ -51,7 +51,7 @@ func TestSigningUpOpensAnAccountWithAKeyThatWorks(t *testing.T) {
 		t.Error("in.User.CreatedAt.IsZero(): got true, want false")
 	}
 	if life := time.Until(in.ExpiresAt); life <= 14*time.Minute || life > user.SessionLife {
-		t.Errorf("the token is good: got %v, want more than %v and at most %v", life, 14*time.Minute, user.SessionLife)
+		t.Errorf("the token is good for: got %v, want more than %v and at most %v", life, 14*time.Minute, user.SessionLife)
 	}
 	a, err := e.accounts.Get(t.Context(), in.User.Account)
 	switch {
@@ -179,7 +179,7 @@ func TestAnUnknownEmailIsRefusedLikeAWrongPassword(t *testing.T) {
 			texts = append(texts, err.Error())
 		}
 		if texts[0] != texts[1] {
-			t.Errorf("one is told: got %q, want %q", texts[0], texts[1])
+			t.Errorf("what the two e-mails are told: got %q, want %q", texts[0], texts[1])
 		}
 	}
 	if _, err := users.LogIn(t.Context(), "ada@example.com", password, "net"); refusal(t,
@@ -204,7 +204,7 @@ func TestWhatCannotBeRightCostsNoComparisonAndSaysTheSame(t *testing.T) {
 		}
 	}
 	if n := scan[int](t, e, `SELECT count(DISTINCT email_sha256) FROM sign_in_count`); n != 1 {
-		t.Errorf("e-mails have attempts: got %d, want 1", n)
+		t.Errorf("e-mails that have attempts: got %d, want 1", n)
 	}
 }
 
@@ -240,9 +240,9 @@ func TestTheThirtyThirdSessionEndsTheOldest(t *testing.T) {
 	}
 	open()
 	if live(first.Token) {
-		t.Error("the 33rd did not end the first alone: live(first.Token): got true, want false")
+		t.Error("after the 33rd session: live(first.Token): got true, want false")
 	} else if !live(second) {
-		t.Error("the 33rd did not end the first alone: live(second): got false, want true")
+		t.Error("after the 33rd session: live(second): got false, want true")
 	}
 	var racers sync.WaitGroup
 	for range 20 {
@@ -268,9 +268,9 @@ func TestASessionIsOverAfterItsTimeAndForgotten(t *testing.T) {
 		t.Errorf("nobody's session: got the error %v, want the reason %v", err, fault.InvalidSession)
 	}
 	if n, err := e.store.PruneSessions(t.Context(), 10); n != 0 {
-		t.Errorf("%d sessions are forgotten at once, %v: e.store.PruneSessions(…): got %d, want 0", n, err, n)
+		t.Errorf("sessions that are forgotten at once: got %d, want 0", n)
 	} else if err != nil {
-		t.Errorf("%d sessions are forgotten at once, %v: got the error %v, want none", n, err, err)
+		t.Errorf("%d sessions are forgotten at once: got the error %v, want none", n, err)
 	}
 	e.exec(t, `UPDATE user_session SET created_at = now() - interval '24 hours 15 minutes',
 		expires_at = now() - interval '24 hours'`)

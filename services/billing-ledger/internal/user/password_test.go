@@ -108,11 +108,11 @@ func TestSecretsDoNotPrint(t *testing.T) {
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x"} {
 		text := fmt.Sprintf(verb+verb+verb+verb, token, h, in, o)
 		if want := token.Reveal(); strings.Contains(text, want) {
-			t.Errorf("%s prints a secret: text: got %q, want it without %q", verb, text, want)
+			t.Errorf("%s of a secret: text: got %q, want it without %q", verb, text, want)
 		} else if want := h.Text(); strings.Contains(text, want) {
-			t.Errorf("%s prints a secret: text: got %q, want it without %q", verb, text, want)
+			t.Errorf("%s of a secret: text: got %q, want it without %q", verb, text, want)
 		} else if want := fmt.Sprintf("%x", token.Reveal()); strings.Contains(text, want) {
-			t.Errorf("%s prints a secret: text: got %q, want it without %q", verb, text, want)
+			t.Errorf("%s of a secret: text: got %q, want it without %q", verb, text, want)
 		}
 	}
 }

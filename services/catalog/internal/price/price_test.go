@@ -23,17 +23,17 @@ func TestAVersionStaysWhileItsRatesDo(t *testing.T) {
 	perImage := money.Rates{Unit: money.Image}
 	got := First(money.Rates{}, noon, ids.PriceVersionID{1}).Succeed(perImage, noon, ids.PriceVersionID{2})
 	if got.ID != (ids.PriceVersionID{2}) {
-		t.Errorf("what the price is for changed and the version did not: ID: got %v, want %v", got.ID, ids.PriceVersionID{2})
+		t.Errorf("a price for something else: ID: got %v, want %v", got.ID, ids.PriceVersionID{2})
 	} else if got.Rates != perImage {
-		t.Errorf("what the price is for changed and the version did not: Rates: got %+v, want %+v", got.Rates, perImage)
+		t.Errorf("a price for something else: Rates: got %+v, want %+v", got.Rates, perImage)
 	}
 	for i := range 4 {
 		dearer := old
 		*[]*money.PicoUSD{&dearer.Input, &dearer.Output, &dearer.PayoutInput, &dearer.PayoutOutput}[i]++
 		if got := v.Succeed(dearer, noon.Add(time.Hour), ids.PriceVersionID{2}); got.ID == v.ID {
-			t.Errorf("rate %d changed and the version did not: ID: got %v, want any but %v", i, got.ID, v.ID)
+			t.Errorf("rate %d changed: ID: got %v, want any but %v", i, got.ID, v.ID)
 		} else if got.Rates != dearer {
-			t.Errorf("rate %d changed and the version did not: Rates: got %+v, want %+v", i, got.Rates, dearer)
+			t.Errorf("rate %d changed: Rates: got %+v, want %+v", i, got.Rates, dearer)
 		}
 	}
 }
@@ -136,7 +136,7 @@ func FuzzParsedPricesAreExactAndKeepTheInvariants(f *testing.F) {
 		again, err := Parse(unit, Texts{unit.Price(rates.Input), unit.Price(rates.Output), unit.Price(rates.PayoutInput),
 			unit.Price(rates.PayoutOutput)})
 		if err != nil {
-			t.Fatalf("%+v written and read again is %+v, %v: got the error %v, want none", rates, again, err, err)
+			t.Fatalf("%+v written and read again is %+v: got the error %v, want none", rates, again, err)
 		}
 		if again != rates {
 			t.Fatalf("%+v written and read again is %+v, %v: again: got %+v, want %+v", rates, again, err, again, rates)

@@ -364,9 +364,9 @@ func TestWeightsAreReadWhenTheyChangeAndKeptWhenTheyCannotBe(t *testing.T) {
 	}
 	_, replaced, _ := k.Current()
 	if err := k.Refresh(t.Context()); err != nil {
-		t.Errorf("nothing has changed, and yet it is replaced: got the error %v, want none", err)
+		t.Errorf("when nothing has changed: got the error %v, want none", err)
 	} else if closed(replaced) {
-		t.Error("nothing has changed, and yet it is replaced: closed(replaced): got true, want false")
+		t.Error("when nothing has changed: closed(replaced): got true, want false")
 	}
 	o.set(func(o *outside) { o.weighed, o.weights, o.err = 1, of("second"), errors.New("away") })
 	if err := k.Refresh(t.Context()); err == nil {

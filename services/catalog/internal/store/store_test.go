@@ -111,7 +111,7 @@ func TestWhatIsPutIsLoaded(t *testing.T) {
 	case models != nil:
 		t.Errorf("the same revision again: models: got %+v, want nil", models)
 	case again != revision:
-		t.Errorf("the same revision again: again: got %d, want %d", again, revision)
+		t.Errorf("the same revision again: got %d, want %d", again, revision)
 	}
 }
 

@@ -57,11 +57,11 @@ func TestWeightsThatArePutAreLoadedAndReplacedAsAWhole(t *testing.T) {
 	put(first)
 	switch _, sets, changed, err := r.store.LoadWeights(t.Context(), before); {
 	case err != nil:
-		t.Errorf("the same again moved the revision: got the error %v, want none", err)
+		t.Errorf("the same again: got the error %v, want none", err)
 	case changed:
-		t.Error("the same again moved the revision: changed: got true, want false")
+		t.Error("the same again: changed: got true, want false")
 	case sets != nil:
-		t.Errorf("the same again moved the revision: sets: got %v, want nil", sets)
+		t.Errorf("the same again: sets: got %v, want nil", sets)
 	}
 	second := files("c")
 	put(second)
@@ -70,7 +70,7 @@ func TestWeightsThatArePutAreLoadedAndReplacedAsAWhole(t *testing.T) {
 	}
 	put(weights.Set{})
 	if _, sets := r.loadWeights(t); len(sets) != 0 {
-		t.Errorf("taken away, and yet: got %d, want 0, in %v", len(sets), sets)
+		t.Errorf("once taken away: got %d, want 0, in %v", len(sets), sets)
 	}
 	if err := r.store.PutWeights(t.Context(), "no/such", first); !fault.Is(err, fault.ModelNotFound) {
 		t.Errorf("an unknown model: got the error %v, want the reason %v", err, fault.ModelNotFound)

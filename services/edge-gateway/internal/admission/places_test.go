@@ -56,10 +56,9 @@ func TestAPlaceThatThisGatewayHasYetToGiveBackIsFoundAtOnce(t *testing.T) {
 			t.Errorf("got %d admissions in %v, want the second to be made at once", f.calls, took)
 		}
 		if !a.Contended("k") {
-			t.Error(`the reports of this key to go out at once, and those of no other: a.Contended("k"): got false, want true`)
+			t.Error(`whose reports are to go out at once: a.Contended("k"): got false, want true`)
 		} else if a.Contended("other") {
-			t.Error(`the reports of this key to go out at once, and those of no other: a.Contended("other"): got true, want ` +
-				`false`)
+			t.Error(`whose reports are to go out at once: a.Contended("other"): got true, want false`)
 		}
 		pass(contendedFor)
 		synctest.Wait()
@@ -103,10 +102,10 @@ func TestWhoHasTooManyOpenIsRefusedSoonAndCostsLittle(t *testing.T) {
 			t.Errorf("got %d admissions, want %d: %d wait, and no more", f.calls, want, maxWaiting)
 		}
 		if len(a.places.waiting) != 0 {
-			t.Errorf("wait when nobody does: len(a.places.waiting): got %d, want 0, in %v", len(a.places.waiting),
+			t.Errorf("waiters when nobody waits: len(a.places.waiting): got %d, want 0, in %v", len(a.places.waiting),
 				a.places.waiting)
 		} else if a.places.all != 0 {
-			t.Errorf("wait when nobody does: a.places.all: got %d, want 0", a.places.all)
+			t.Errorf("waiters when nobody waits: a.places.all: got %d, want 0", a.places.all)
 		}
 		pass(contendedFor)
 	})

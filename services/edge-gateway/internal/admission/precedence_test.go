@@ -25,9 +25,9 @@ func TestTheEarlierErrorIsReported(t *testing.T) {
 			}
 		}
 		if earlier(a, nil) == nil {
-			t.Error("an error was lost: earlier(a, nil): got no error, want one")
+			t.Error("an error beside none: earlier(a, nil): got no error, want one")
 		} else if earlier(nil, a) == nil {
-			t.Error("an error was lost: earlier(nil, a): got no error, want one")
+			t.Error("an error beside none: earlier(nil, a): got no error, want one")
 		}
 	}
 	if earlier(nil, nil) != nil {

@@ -65,7 +65,7 @@ func TestAHeaderWinsAndTheBodyIsKept(t *testing.T) {
 			}
 		}
 		if !slices.Equal(before, slices.Concat(body.Order, body.Only, body.Ignore)) {
-			t.Fatalf("the request was changed: got %q, want %q", slices.Concat(body.Order, body.Only, body.Ignore), before)
+			t.Fatalf("the request afterwards: got %q, want %q", slices.Concat(body.Order, body.Only, body.Ignore), before)
 		}
 	}
 }

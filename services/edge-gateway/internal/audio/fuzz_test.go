@@ -36,7 +36,7 @@ func fuzz(f *testing.F, want Format, seeds ...[]byte) {
 			t.Fatalf("steps for %d bytes: got %d, want at most %d", len(data), w.steps, most)
 		}
 		if !bytes.Equal(before, data) {
-			t.Fatalf("the file was changed: got %q, want %q", data, before)
+			t.Fatalf("the file afterwards: got %q, want %q", data, before)
 		}
 	})
 }

@@ -255,7 +255,7 @@ func TestTheCacheIsBoundedOnBothSides(t *testing.T) {
 		}
 	}
 	if b.ledger.asked != asked {
-		t.Errorf("refusals pushed out what was known: got %d, want %d", b.ledger.asked, asked)
+		t.Errorf("look-ups after refusals: got %d, want %d", b.ledger.asked, asked)
 	}
 	for _, e := range c.known.Values() {
 		b.Forget(e.who.KeyID)
@@ -277,7 +277,7 @@ func TestAKeyThatTurnsBadIsForgottenAsKnown(t *testing.T) {
 	b.ledger.answer = refusal(fault.KeyRevoked)
 	b.want(t, 2, fault.KeyRevoked)
 	if b.cache.known.Len()+len(b.cache.byKey) != 0 {
-		t.Errorf("it is still known: …: got %d, want 0", b.cache.known.Len()+len(b.cache.byKey))
+		t.Errorf("what is known of it: got %d, want 0", b.cache.known.Len()+len(b.cache.byKey))
 	}
 }
 

@@ -42,7 +42,7 @@ func TestGuessesOfANetworkAreBounded(t *testing.T) {
 	asked := b.ledger.asked
 	b.guess(t, "2001:db8::ffff:1", fault.RateLimitExceeded)
 	if b.ledger.asked != asked {
-		t.Errorf("a guess above the bound was looked up: got %d, want %d", b.ledger.asked, asked)
+		t.Errorf("look-ups after a guess above the bound: got %d, want %d", b.ledger.asked, asked)
 	}
 	_, err := b.Authenticate(t.Context(), header(t), netip.MustParseAddr("2001:db8::1"))
 	if f, ok := fault.As(err); !ok {
@@ -130,7 +130,7 @@ func TestNetworksOfGuessersAreBoundedAndSoIsTheirDebt(t *testing.T) {
 		return guesser.debt(g.interval, now)
 	}
 	if wait := debt(now); wait < maxDebt-2*guessSpan || wait > maxDebt {
-		t.Errorf("has to wait: got %v, want %v to %v", wait, maxDebt-2*guessSpan, maxDebt)
+		t.Errorf("a network deep in debt has to wait: got %v, want %v to %v", wait, maxDebt-2*guessSpan, maxDebt)
 	}
 	if debt(now.Add(maxDebt)) != 0 {
 		t.Error("a debt is never paid")
@@ -164,7 +164,7 @@ func TestLookUpsOfANetworkInDebtAreBounded(t *testing.T) {
 	first, wait := g.Enter(from, now)
 	second, waitToo := g.Enter(from, now)
 	if wait+waitToo != 0 {
-		t.Fatalf("has to wait %v and %v: wait+waitToo: got %v, want 0", wait, waitToo, wait+waitToo)
+		t.Fatalf("the first two have to wait %v and %v: wait+waitToo: got %v, want 0", wait, waitToo, wait+waitToo)
 	}
 	if _, wait := g.Enter(from, now); wait != busyWait {
 		t.Errorf("a third at a time has to wait: got %v, want %v", wait, busyWait)
@@ -182,10 +182,10 @@ func TestLookUpsOfANetworkInDebtAreBounded(t *testing.T) {
 		t.Errorf("look-ups within a minute: got %d, want 20", spared)
 	}
 	if _, wait := g.Enter(from, now); wait != 3*time.Second {
-		t.Errorf("has to wait: got %v, want %v", wait, 3*time.Second)
+		t.Errorf("one more has to wait: got %v, want %v", wait, 3*time.Second)
 	}
 	if leave, wait := g.Enter(from, now.Add(3*time.Second)); wait != 0 {
-		t.Errorf("then has to wait: got %v, want 0", wait)
+		t.Errorf("three seconds later it has to wait: got %v, want 0", wait)
 	} else {
 		leave()
 	}

@@ -83,13 +83,13 @@ func TestAViewOutlivesItsSource(t *testing.T) {
 		s.watches <- []*catalogv1.WatchModelsResponse{models("a"), models("a", "b")}
 		synctest.Wait()
 		if !has("a") {
-			t.Error(`the second snapshot does not stand: has("a"): got false, want true`)
+			t.Error(`with the second snapshot: has("a"): got false, want true`)
 		} else if !has("b-slug") {
-			t.Error(`the second snapshot does not stand: has("b-slug"): got false, want true`)
+			t.Error(`with the second snapshot: has("b-slug"): got false, want true`)
 		} else if has("c") {
-			t.Error(`the second snapshot does not stand: has("c"): got true, want false`)
+			t.Error(`with the second snapshot: has("c"): got true, want false`)
 		} else if got := v.Ready(); got != nil {
-			t.Errorf("the second snapshot does not stand: v.Ready(): got the error %v, want none", got)
+			t.Errorf("with the second snapshot: v.Ready(): got the error %v, want none", got)
 		}
 		for range 8 {
 			s.watches <- nil
@@ -104,9 +104,9 @@ func TestAViewOutlivesItsSource(t *testing.T) {
 		}
 		synctest.Wait()
 		if has("b") {
-			t.Error(`the new snapshot does not stand: has("b"): got true, want false`)
+			t.Error(`with the new snapshot: has("b"): got true, want false`)
 		} else if !has("c") {
-			t.Error(`the new snapshot does not stand: has("c"): got false, want true`)
+			t.Error(`with the new snapshot: has("c"): got false, want true`)
 		}
 		stop()
 		<-done

@@ -73,9 +73,9 @@ func TestEveryDescribedRouteIsServed(t *testing.T) {
 		}
 		for _, method := range methods {
 			if r.pattern != path {
-				t.Errorf("%s %s is described and not served: r.pattern: got %q, want %q", method, path, r.pattern, path)
+				t.Errorf("%s %s, which is described: r.pattern: got %q, want %q", method, path, r.pattern, path)
 			} else if !slices.Contains(r.methods, method) {
-				t.Errorf("%s %s is described and not served: r.methods: got %q, want %q in it", method, path, r.methods, method)
+				t.Errorf("%s %s, which is described: r.methods: got %q, want %q in it", method, path, r.methods, method)
 			}
 		}
 	}

@@ -130,7 +130,7 @@ func TestWhatNobodyPaysForIsNotSent(t *testing.T) {
 	s.Commit(provider("p"))
 	s.Event(event("{}"))
 	if left, err := s.KeepAlive(time.Second, false); left != 0 {
-		t.Errorf("a keep-alive that is not: got %v, want 0", left)
+		t.Errorf("until the next keep-alive: got %v, want 0", left)
 	} else if err != nil {
 		t.Errorf("got the error %v, want none", err)
 	}

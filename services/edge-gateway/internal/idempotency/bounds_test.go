@@ -77,9 +77,9 @@ func TestRatesAreKeptOfSoManyKeys(t *testing.T) {
 		}
 	}
 	if r.take("99", now) == 0 {
-		t.Error(`it was not the one heard of least recently that was forgotten: r.take("99", now): got 0, want any but 0`)
+		t.Error(`with the one heard of least recently forgotten: r.take("99", now): got 0, want any but 0`)
 	} else if got := r.take("0", now); got != 0 {
-		t.Errorf(`it was not the one heard of least recently that was forgotten: r.take("0", now): got %v, want 0`, got)
+		t.Errorf(`with the one heard of least recently forgotten: r.take("0", now): got %v, want 0`, got)
 	}
 }
 

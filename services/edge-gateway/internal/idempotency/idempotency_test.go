@@ -277,8 +277,7 @@ func TestWaitingIsBoundedForAKeyAndForAll(t *testing.T) {
 			ask.KeyID = key
 			all.Go(func() {
 				if _, _, err := k.Take(ctx, ask); fault.Is(err, fault.ConcurrencyLimitExceeded) {
-					t.Errorf("%s finds no room: got the error %v, want any but the reason %v", key, err,
-						fault.ConcurrencyLimitExceeded)
+					t.Errorf("room for %s: got the error %v, want any but the reason %v", key, err, fault.ConcurrencyLimitExceeded)
 				}
 			})
 			synctest.Wait()

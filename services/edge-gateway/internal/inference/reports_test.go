@@ -185,7 +185,7 @@ func TestAStopDoesNotWaitForever(t *testing.T) {
 		begun := time.Now()
 		stop()
 		if took := time.Since(begun); took != 10*time.Second {
-			t.Errorf("stopped: got %v, want %v", took, 10*time.Second)
+			t.Errorf("stopped after: got %v, want %v", took, 10*time.Second)
 		}
 	})
 }

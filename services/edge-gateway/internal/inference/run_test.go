@@ -102,6 +102,6 @@ func TestAModelWhoseNameMakesTheBodyTooLargeIsPassedOver(t *testing.T) {
 		t.Fatal("no model is tried after one that failed")
 	}
 	if next.at != 2 {
-		t.Errorf("model: got %d tried, want 2", next.at)
+		t.Errorf("the index of the next model: got %d, want 2", next.at)
 	}
 }

@@ -237,12 +237,12 @@ func FuzzParse(f *testing.F) {
 		agrees(t, again, built, "another-boundary")
 		switch {
 		case string(built[at.Start:at.Start+at.Length]) != "a/model":
-			t.Fatalf(`the model does not stand first: built[at.Start:at.Start+at.Length]: got %q, want "a/model"`,
+			t.Fatalf(`the model, which stands first: built[at.Start:at.Start+at.Length]: got %q, want "a/model"`,
 				string(built[at.Start:at.Start+at.Length]))
 		case again[0].Name != "model":
-			t.Fatalf(`the model does not stand first: again[0].Name: got %q, want "model", with %q`, again[0].Name, built)
+			t.Fatalf(`the model, which stands first: again[0].Name: got %q, want "model", with %q`, again[0].Name, built)
 		case string(again[0].Body) != "a/model":
-			t.Fatalf(`the model does not stand first: again[0].Body: got %q, want "a/model", with %q`, string(again[0].Body),
+			t.Fatalf(`the model, which stands first: again[0].Body: got %q, want "a/model", with %q`, string(again[0].Body),
 				built)
 		}
 		rest := again[1:]
@@ -251,10 +251,10 @@ func FuzzParse(f *testing.F) {
 				continue
 			}
 			if len(rest) == 0 {
-				t.Fatalf("part %q did not go on as it came: len(rest): got 0, want at least 1", p.Name)
+				t.Fatalf("part %q, as it came: len(rest): got 0, want at least 1", p.Name)
 			}
 			if !bytes.Equal(p.raw, rest[0].raw) {
-				t.Fatalf("part %q did not go on as it came: p.raw: got %q, want %q", p.Name, p.raw, rest[0].raw)
+				t.Fatalf("part %q, as it came: p.raw: got %q, want %q", p.Name, p.raw, rest[0].raw)
 			}
 			rest = rest[1:]
 		}

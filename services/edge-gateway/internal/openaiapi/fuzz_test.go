@@ -97,11 +97,11 @@ func checkPatched(t *testing.T, body, patched []byte, stream bool) {
 		case "model":
 		case "max_tokens", "max_completion_tokens":
 			if string(after["max_tokens"]) != "7" {
-				t.Fatalf(`%s is not the bound: after["max_tokens"]: got %q, want "7", with %s`, name, string(after["max_tokens"]),
+				t.Fatalf(`%s as the bound: after["max_tokens"]: got %q, want "7", with %s`, name, string(after["max_tokens"]),
 					patched)
 			}
 			if string(value) != "null" && string(after[name]) != "7" {
-				t.Fatalf(`%s is not the bound: after[name]: got %q, want "7", where string(value) != "null", with %s`, name,
+				t.Fatalf(`%s as the bound: after[name]: got %q, want "7", where string(value) != "null", with %s`, name,
 					string(after[name]), patched)
 			}
 		case "stream_options":
@@ -120,9 +120,9 @@ func checkPatched(t *testing.T, body, patched []byte, stream bool) {
 	if stream {
 		var options map[string]any
 		if err := json.Unmarshal(after["stream_options"], &options); err != nil {
-			t.Fatalf("usage is not asked: got the error %v, want none", err)
+			t.Fatalf("asking for usage: got the error %v, want none", err)
 		} else if options["include_usage"] != true {
-			t.Fatalf(`usage is not asked: options["include_usage"]: got %v, want true, with %s`, options["include_usage"],
+			t.Fatalf(`asking for usage: options["include_usage"]: got %v, want true, with %s`, options["include_usage"],
 				after["stream_options"])
 		}
 	}

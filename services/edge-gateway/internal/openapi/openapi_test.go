@@ -54,13 +54,13 @@ func TestTheDescriptionHoldsTogether(t *testing.T) {
 			}
 			operations[op["operationId"]] = where
 			if summary, _ := op["summary"].(string); len(summary) < 10 {
-				t.Errorf("%s says nothing of itself: got %d, want at least 10, in %q", where, len(summary), summary)
+				t.Errorf("what %s says of itself: got %d, want at least 10, in %q", where, len(summary), summary)
 			}
 			responses := op["responses"].(object)
 			if responses["200"] == nil && responses["201"] == nil {
-				t.Errorf(`%s does not say what it answers: responses["201"]: got nil, want a value`, where)
+				t.Errorf(`what %s says it answers: responses["201"]: got nil, want a value`, where)
 			} else if responses["default"] == nil {
-				t.Errorf(`%s does not say what it answers: responses["default"]: got nil, want a value`, where)
+				t.Errorf(`what %s says it answers: responses["default"]: got nil, want a value`, where)
 			}
 			inPath := map[any]bool{}
 			parameters, _ := op["parameters"].([]any)

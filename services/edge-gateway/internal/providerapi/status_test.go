@@ -72,7 +72,7 @@ func TestStatusIsFlatAndHasWhatAgentsParse(t *testing.T) {
 		t.Errorf("got %s", a.JSON)
 	}
 	if bytes.Contains(a.JSON, []byte(`"traffic"`)) {
-		t.Errorf("there is no router, and yet: got %q, want it without %q", a.JSON, []byte(`"traffic"`))
+		t.Errorf("without a router: got %q, want it without %q", a.JSON, []byte(`"traffic"`))
 	}
 }
 

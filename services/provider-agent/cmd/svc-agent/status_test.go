@@ -70,9 +70,9 @@ func TestStatusIsPrintedInColumns(t *testing.T) {
 		}
 	}
 	if strings.Contains(text, "\x1b") {
-		t.Errorf("it holds colours or the key: text: got %q, want it without %q", text, "\x1b")
+		t.Errorf("colours and the key in it: text: got %q, want it without %q", text, "\x1b")
 	} else if strings.Contains(text, "sk-prov") {
-		t.Errorf(`it holds colours or the key: text: got %q, want it without "sk-prov"`, text)
+		t.Errorf(`colours and the key in it: text: got %q, want it without "sk-prov"`, text)
 	}
 	columns := func(head, row, under string) {
 		t.Helper()
@@ -83,12 +83,12 @@ func TestStatusIsPrintedInColumns(t *testing.T) {
 			}
 			switch {
 			case strings.HasPrefix(line, row) && at == 0:
-				t.Errorf("%s is not aligned: at: got 0, want any but 0, where strings.HasPrefix(line, row), with %s", under, text)
+				t.Errorf("the column of %s: at: got 0, want any but 0, where strings.HasPrefix(line, row), with %s", under, text)
 			case strings.HasPrefix(line, row) && line[at-1] != ' ':
-				t.Errorf("%s is not aligned: line[at-1]: got %d, want ' ', where strings.HasPrefix(line, row), with %s", under,
+				t.Errorf("the column of %s: line[at-1]: got %d, want ' ', where strings.HasPrefix(line, row), with %s", under,
 					line[at-1], text)
 			case strings.HasPrefix(line, row) && line[at] == ' ':
-				t.Errorf("%s is not aligned: line[at]: got ' ', want any but ' ', where strings.HasPrefix(line, row), with %s",
+				t.Errorf("the column of %s: line[at]: got ' ', want any but ' ', where strings.HasPrefix(line, row), with %s",
 					under, text)
 			}
 		}

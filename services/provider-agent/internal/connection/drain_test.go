@@ -54,14 +54,14 @@ func TestDrainedAgentConnectsAnewBeforeItLeaves(t *testing.T) {
 		old.Send(drainIn(9 * time.Second))
 		fresh := b.hub.Accept()
 		if took := time.Since(began); took != 9*time.Second {
-			t.Errorf("it dials: got %v, want %v", took, 9*time.Second)
+			t.Errorf("it dials after: got %v, want %v", took, 9*time.Second)
 		}
 		pass(20 * time.Second) // the new hub takes its time; the old one still has the agent
 		if !isOpen(old) {
-			t.Fatal("no hub has the agent: isOpen(old): got false, want true")
+			t.Fatal("while the new hub takes its time: isOpen(old): got false, want true")
 		}
 		if b.link.Ready() != nil {
-			t.Fatalf("no hub has the agent: b.link.Ready(): got the error %v, want none", b.link.Ready())
+			t.Fatalf("while the new hub takes its time: b.link.Ready(): got the error %v, want none", b.link.Ready())
 		}
 		fresh.Ack()
 		next := fresh.Open("m", body(3))
@@ -89,7 +89,7 @@ func TestDelayOfADrainIsSpread(t *testing.T) {
 	for random, want := range map[constant]time.Duration{0: told, 0xff: told + told/10} {
 		b := backoff{random: random}
 		if got := b.beside(ending{after: told}); got < want-time.Millisecond || got > want {
-			t.Errorf("it waits: got %v, want %v", got, want)
+			t.Errorf("it waits: got %v, want about %v", got, want)
 		}
 	}
 	b := backoff{random: constant(0xff)}
@@ -130,9 +130,9 @@ func TestDrainedAgentStaysUntilAnotherHubTakesIt(t *testing.T) {
 		fresh.Refuse("try_later", 5*time.Second) // not this one either
 		fresh.WaitClosed()
 		if !isOpen(old) {
-			t.Error("a refusal elsewhere ended the old connection: isOpen(old): got false, want true")
+			t.Error("the old connection after a refusal elsewhere: isOpen(old): got false, want true")
 		} else if b.link.Ready() != nil {
-			t.Errorf("a refusal elsewhere ended the old connection: b.link.Ready(): got the error %v, want none", b.link.Ready())
+			t.Errorf("the old connection after a refusal elsewhere: b.link.Ready(): got the error %v, want none", b.link.Ready())
 		}
 		b.hub.AcceptLive()
 		old.WaitClosed() // without requests at once
@@ -175,7 +175,7 @@ func TestHubThatDrainsAndLeavesIsNotDialledEarly(t *testing.T) {
 		}
 		b.hub.AcceptLive()
 		if took := time.Since(began); took != 15*time.Second {
-			t.Errorf("it came back: got %v, want %v", took, 15*time.Second)
+			t.Errorf("it came back after: got %v, want %v", took, 15*time.Second)
 		}
 	})
 }
@@ -279,7 +279,7 @@ func TestReceiptsGoOverTheNewConnection(t *testing.T) {
 		}
 		for len(old.Frames()) > 0 {
 			if f := old.Control(); f.GetReceipts() != nil {
-				t.Errorf("a receipt went over the old connection: got %v, want nil", f.GetReceipts())
+				t.Errorf("receipts over the old connection: got %v, want nil", f.GetReceipts())
 			}
 		}
 	})

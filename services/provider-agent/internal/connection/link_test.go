@@ -77,7 +77,7 @@ func TestReconnectBacksOffWithFullJitter(t *testing.T) {
 				for i, got := range f.pauses(len(ceilings)) {
 					want := time.Duration(share * float64(ceilings[i]))
 					if got < want*99/100 || got > ceilings[i] {
-						t.Errorf("pause %d: got %v, want %v", i, got, want)
+						t.Errorf("pause %d: got %v, want about %v", i, got, want)
 					}
 				}
 			})
@@ -112,7 +112,7 @@ func TestHubSaysWhenToComeBack(t *testing.T) {
 	}
 	b := backoff{random: constant(0xff)}
 	if got := b.after(ending{code: agentwire.CodeInvalidKey, after: time.Second}); got < time.Minute {
-		t.Errorf("a refused key is tried again: got %v, want at least %v", got, time.Minute)
+		t.Errorf("a refused key is tried again after: got %v, want at least %v", got, time.Minute)
 	}
 	if got := b.after(ending{code: agentwire.CodeSuspended, after: 5 * time.Minute}); got < 5*time.Minute {
 		t.Errorf("told 5 min it waits: got %v, want at least %v", got, 5*time.Minute)
@@ -128,7 +128,7 @@ func TestReconnectHonoursTheHub(t *testing.T) {
 		s.WaitClosed()
 		b.hub.AcceptLive()
 		if took := time.Since(began); took < 9*time.Second || took > 9*time.Second*5/4 {
-			t.Errorf("it came back: got %v, want %v to %v", took, 9*time.Second, 9*time.Second*5/4)
+			t.Errorf("it came back after: got %v, want %v to %v", took, 9*time.Second, 9*time.Second*5/4)
 		}
 	})
 }
@@ -145,7 +145,7 @@ func TestRefusedHandshakeHonoursRetryAfter(t *testing.T) {
 		began := time.Now()
 		b.hub.Accept()
 		if took := time.Since(began); took < 13*time.Second || took > 13*time.Second*5/4 {
-			t.Errorf("it came back: got %v, want %v to %v", took, 13*time.Second, 13*time.Second*5/4)
+			t.Errorf("it came back after: got %v, want %v to %v", took, 13*time.Second, 13*time.Second*5/4)
 		}
 		if log := b.log.String(); !strings.Contains(log, "503 Service Unavailable: no room") {
 			t.Errorf("the log does not say why:\n%s", log)
@@ -165,14 +165,14 @@ func TestRefusedKeyIsTriedSlowlyAndToldOnce(t *testing.T) {
 					s.WaitClosed()
 					synctest.Wait()
 					if took := time.Since(began); took > time.Second {
-						t.Errorf("the agent left: got %v, want at most %v", took, time.Second)
+						t.Errorf("the agent left after: got %v, want at most %v", took, time.Second)
 					}
 					dials := b.hub.Dials()
 					pass(refusedWait - time.Second)
 					if n := b.hub.Dials(); n != dials {
-						t.Errorf("it dials again before a minute, or says that it is ready: b.hub.Dials(): got %d, want %d", n, dials)
+						t.Errorf("before a minute is over: b.hub.Dials(): got %d, want %d", n, dials)
 					} else if b.link.Ready() == nil {
-						t.Error("it dials again before a minute, or says that it is ready: b.link.Ready(): got no error, want one")
+						t.Error("before a minute is over: b.link.Ready(): got no error, want one")
 					}
 					pass(refusedWait/4 + time.Second)
 				}
@@ -253,7 +253,7 @@ func TestHeartbeatsComeAsTheHubWantsAndAtOnceOnChange(t *testing.T) {
 			if took := time.Since(last); beat == nil {
 				t.Fatal("beat: got nil, want a value")
 			} else if took != 3*time.Second {
-				t.Fatalf("a heartbeat came: got %v, want %v", took, 3*time.Second)
+				t.Fatalf("a heartbeat came after: got %v, want %v", took, 3*time.Second)
 			}
 			if m := beat.GetModels(); len(m) != 1 {
 				t.Errorf("len(m): got %d, want 1", len(m))
@@ -265,13 +265,12 @@ func TestHeartbeatsComeAsTheHubWantsAndAtOnceOnChange(t *testing.T) {
 		b.setHealth(false)
 		beat := s.Control().GetHeartbeat()
 		if took := time.Since(last); took != 0 {
-			t.Errorf("the change came: got %v, want 0", took)
+			t.Errorf("the change came after: got %v, want 0", took)
 		} else if beat.GetModels()[0].GetHealthy() {
 			t.Error("beat.GetModels()[0].GetHealthy(): got true, want false")
 		}
 		if !strings.Contains(b.log.String(), "provider account is not active") {
-			t.Errorf(`the log does not say that the account is pending: got %q, want "provider account is not active" in it`,
-				b.log.String())
+			t.Errorf(`the log, with the account pending: got %q, want "provider account is not active" in it`, b.log.String())
 		}
 	})
 }
@@ -292,7 +291,7 @@ func TestHeartbeatIntervalIsBounded(t *testing.T) {
 			}
 			s.ControlOf(isHeartbeat)
 			if took := time.Since(last); took > want+time.Second {
-				t.Errorf("told %d ms, the heartbeat came: got %v, want at most %v", ms, took, want+time.Second)
+				t.Errorf("told %d ms, the heartbeat came after: got %v, want at most %v", ms, took, want+time.Second)
 			}
 		})
 	}
@@ -315,7 +314,7 @@ func TestHubThatNeverAnswersTheHandshakeIsLeft(t *testing.T) {
 		go func() { _, _ = io.Copy(io.Discard, far) }() // takes all, answers nothing
 		hub.AcceptLive()
 		if took := time.Since(began); took < handshakeTimeout || took > handshakeTimeout+time.Second {
-			t.Errorf("it left: got %v, want %v to %v", took, handshakeTimeout, handshakeTimeout+time.Second)
+			t.Errorf("it left after: got %v, want %v to %v", took, handshakeTimeout, handshakeTimeout+time.Second)
 		}
 	})
 }
@@ -346,7 +345,7 @@ func TestHubThatFallsSilentIsLeft(t *testing.T) {
 			pass(time.Second)
 		}
 		if took := time.Since(began); took < silence-pingInterval || took > silence+maxBackoff {
-			t.Errorf("it dialled again: got %v, want %v to %v", took, silence-pingInterval, silence+maxBackoff)
+			t.Errorf("it dialled again after: got %v, want %v to %v", took, silence-pingInterval, silence+maxBackoff)
 		}
 	})
 }
@@ -484,11 +483,11 @@ func TestTheLogHoldsNeitherKeyNorPrompt(t *testing.T) {
 	<-b.done
 	switch log := b.log.String(); {
 	case strings.Contains(log, testKey):
-		t.Errorf("the log holds what it must not: log: got %q, want it without %q", log, testKey)
+		t.Errorf("the log: got %q, want it without %q", log, testKey)
 	case strings.Contains(log, "private"):
-		t.Errorf(`the log holds what it must not: log: got %q, want it without "private"`, log)
+		t.Errorf(`the log: got %q, want it without "private"`, log)
 	case log == "":
-		t.Error(`the log holds what it must not: log: got "", want some text`)
+		t.Error(`the log: got "", want some text`)
 	}
 }
 

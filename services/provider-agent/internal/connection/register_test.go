@@ -254,7 +254,7 @@ func TestSuccessorDoesNotWaitForEverForAHubThatDoesNotAnswer(t *testing.T) {
 		began := time.Now()
 		b.hub.AcceptLive()
 		if took := time.Since(began); took < heardTimeout-time.Second || took > heardTimeout {
-			t.Errorf("it registers: got %v, want %v to %v", took, heardTimeout-time.Second, heardTimeout)
+			t.Errorf("it registers after: got %v, want %v to %v", took, heardTimeout-time.Second, heardTimeout)
 		} else if !old.Drains() {
 			t.Error("old.Drains(): got false, want true")
 		}

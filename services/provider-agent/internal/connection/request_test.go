@@ -71,7 +71,7 @@ func TestAnswerArrivesAsTheEngineWroteIt(t *testing.T) {
 	}, options{})
 	got, end := b.hub.AcceptLive().Open("m", body(1)).Answer()
 	if !bytes.Equal(got, want) {
-		t.Errorf("bytes arrived of %d, or not the same: got %q, want %q", len(want), got, want)
+		t.Errorf("what arrived of %d bytes: got %q, want %q", len(want), got, want)
 	}
 	switch {
 	case end.GetEngineStatus() != 200:
@@ -127,7 +127,8 @@ func TestRequestKeepsWhatTheHubSaid(t *testing.T) {
 	case r.Traceparent != open.GetTraceparent():
 		t.Errorf("the request: r.Traceparent: got %q, want %q", r.Traceparent, open.GetTraceparent())
 	case string(r.Body[r.ModelOffset:r.ModelOffset+r.ModelLength]) != `"m"`:
-		t.Errorf("the request: …: got %q, want %q", string(r.Body[r.ModelOffset:r.ModelOffset+r.ModelLength]), `"m"`)
+		t.Errorf("the request: the model in the body: got %q, want %q",
+			string(r.Body[r.ModelOffset:r.ModelOffset+r.ModelLength]), `"m"`)
 	}
 }
 
@@ -215,10 +216,10 @@ func TestConnectionCreditBoundsAllRequests(t *testing.T) {
 			return n
 		}
 		if got := sum(); got != agentwire.ConnWindow {
-			t.Fatalf("got %d bytes are in flight, want the window of %d", got, agentwire.ConnWindow)
+			t.Fatalf("got %d bytes in flight, want the window of %d", got, agentwire.ConnWindow)
 		}
 		if _, end := s.Open("m", `{"model":"m","stream":true}`).Answer(); end.GetEngineStatus() != 204 {
-			t.Errorf("an answer without data waited for credit: got %d, want 204", end.GetEngineStatus())
+			t.Errorf("an answer without data, with no credit: got %d, want 204", end.GetEngineStatus())
 		}
 		s.Grant(nil, 1<<20)
 		if got := sum(); got != agentwire.ConnWindow+1<<20 {

@@ -305,9 +305,9 @@ func TestHeadersOfARequest(t *testing.T) {
 				t.Errorf(`the headers: h.Get("Content-Type"): got %q, want "application/json"`, h.Get("Content-Type"))
 			}
 			if h.Get("Idempotency-Key") != "" {
-				t.Errorf(`the headers hold what nobody asked: h.Get("Idempotency-Key"): got %q, want ""`, h.Get("Idempotency-Key"))
+				t.Errorf(`headers that nobody asked for: h.Get("Idempotency-Key"): got %q, want ""`, h.Get("Idempotency-Key"))
 			} else if h.Get("Accept-Encoding") != "" {
-				t.Errorf(`the headers hold what nobody asked: h.Get("Accept-Encoding"): got %q, want ""`, h.Get("Accept-Encoding"))
+				t.Errorf(`headers that nobody asked for: h.Get("Accept-Encoding"): got %q, want ""`, h.Get("Accept-Encoding"))
 			}
 		})
 	}

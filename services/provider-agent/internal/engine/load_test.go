@@ -131,7 +131,7 @@ func TestEngineWithoutMetricsIsSeldomAsked(t *testing.T) {
 	engine.set("/metrics", vllmMetrics)
 	pool.Probe(t.Context())
 	if active, _ := pool.Load(); active != 5 {
-		t.Errorf("once it tells, %d are under way: got %d, want 5", active, active)
+		t.Errorf("under way once it tells: got %d, want 5", active)
 	}
 	engine.set("/v1/models", "broken")
 	pool.Probe(t.Context())
@@ -159,7 +159,7 @@ func TestRequestsOfTheAgentCountWhereTheEngineDoesNotTell(t *testing.T) {
 		t.Errorf("answer.Err: got the error %v, want none", answer.Err)
 	}
 	if active, _ := pool.Load(); active != 0 {
-		t.Errorf("behind it %d are under way: active: got %d, want 0", active, active)
+		t.Errorf("under way behind it: active: got %d, want 0", active)
 	} else if got := engine.count("/v1/chat/completions"); got != 1 {
 		t.Errorf(`behind it %d are under way: engine.count("/v1/chat/completions"): got %d, want 1`, active, got)
 	}
@@ -177,13 +177,13 @@ func TestOwnRequestsThatHaveEndedAreNotThoseOfOthers(t *testing.T) {
 	})
 	pool.Probe(t.Context())
 	if active, _ := pool.Load(); active != 2+1 {
-		t.Errorf("beside two of its own, %d are under way: got %d, want 2+1", active, active)
+		t.Errorf("under way beside two of its own: got %d, want 2+1", active)
 	}
 	for _, end := range ends {
 		end()
 	}
 	if active, _ := pool.Load(); active != 1 {
-		t.Errorf("behind the last of its own, %d are under way: got %d, want 1", active, active)
+		t.Errorf("under way behind the last of its own: got %d, want 1", active)
 	}
 }
 

@@ -20,7 +20,7 @@ func printing(t *testing.T, programs map[string]string) run {
 			return nil, &exec.Error{Name: name, Err: exec.ErrNotFound}
 		}
 		if len(args) == 0 {
-			t.Errorf("%s is run without arguments: got 0, want at least 1", name)
+			t.Errorf("arguments of %s: got 0, want at least 1", name)
 		}
 		return []byte(text), nil
 	}

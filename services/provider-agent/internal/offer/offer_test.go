@@ -127,7 +127,7 @@ func TestValidateHoldsCodeToTheSameRules(t *testing.T) {
 	err := Validate([]Model{ok, ok, {ModelID: "x", EngineURL: "h", Capacity: -1}})
 	for _, want := range []string{"models[1].model_id", "models[2].engine_url", "models[2].capacity"} {
 		if !strings.Contains(fmt.Sprint(err), want) {
-			t.Errorf("%s is missing: got %q, want %q in it", want, fmt.Sprint(err), want)
+			t.Errorf("naming %s: got %q, want %q in it", want, fmt.Sprint(err), want)
 		}
 	}
 	if Validate(nil) == nil {

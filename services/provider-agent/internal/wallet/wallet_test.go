@@ -91,9 +91,9 @@ func TestWhatIsNoKeyIsRefusedAndNotQuoted(t *testing.T) {
 		strings.Repeat("f", 64), strings.Repeat("secret--", 8), first + "\n" + first} {
 		key, err := Load(write(t, text, 0o600))
 		if err == nil {
-			t.Errorf("%q is taken: got no error, want one", text)
+			t.Errorf("taking %q: got no error, want one", text)
 		} else if key != nil {
-			t.Errorf("%q is taken: key: got %v, want nil", text, key)
+			t.Errorf("taking %q: key: got %v, want nil", text, key)
 		} else if len(text) > 40 && strings.Contains(err.Error(), text[:40]) {
 			t.Errorf("the fault quotes the file: %v", err)
 		}
@@ -115,11 +115,11 @@ func TestKeyIsShownNowhere(t *testing.T) {
 		key, key, key, key, key)} {
 		switch {
 		case strings.Contains(text, "5a5a5a"):
-			t.Errorf(`it is shown: text: got %q, want it without "5a5a5a"`, text)
+			t.Errorf(`what is shown: got %q, want it without "5a5a5a"`, text)
 		case strings.Contains(text, "90 90 90"):
-			t.Errorf(`it is shown: text: got %q, want it without "90 90 90"`, text)
+			t.Errorf(`what is shown: got %q, want it without "90 90 90"`, text)
 		case strings.Contains(text, "1515870810"):
-			t.Errorf(`it is shown: text: got %q, want it without "1515870810"`, text)
+			t.Errorf(`what is shown: got %q, want it without "1515870810"`, text)
 		}
 	}
 }

@@ -170,9 +170,9 @@ func TestAFailedSyncHasTheFileWrittenAnew(t *testing.T) {
 	old := s.file
 	s.catchUp()
 	if s.file == old {
-		t.Errorf("the file stands as it is: s.file: got %v, want any but %v", s.file, old)
+		t.Errorf("the file, written anew: s.file: got %v, want any but %v", s.file, old)
 	} else if s.behind {
-		t.Error("the file stands as it is: s.behind: got true, want false")
+		t.Error("the file, written anew: s.behind: got true, want false")
 	}
 	if found, _ := after(t, s); !same(found, 0) {
 		t.Errorf("found %v", found)
@@ -196,7 +196,7 @@ func TestAFileThatCannotBeWrittenAnewIsBounded(t *testing.T) {
 		t.Error("s.behind: got false, want true")
 	}
 	if attempts != 1 {
-		t.Errorf("it was tried %d times to write it anew between two tidyings: got %d, want 1", attempts, attempts)
+		t.Errorf("tries to write it anew between two tidyings: got %d, want 1", attempts)
 	}
 	s.create = createFile
 	s.catchUp()

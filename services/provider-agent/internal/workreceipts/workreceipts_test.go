@@ -121,7 +121,7 @@ func TestReceiptsAreSentAgainEverMoreRarelyAndAtOnceOnANewConnection(t *testing.
 		}
 		c.Advance(1)
 		if got := s.Due(10); len(got) != 2 {
-			t.Errorf("not sent again after %v: got %d, want 2", wait, len(got))
+			t.Errorf("sent again after %v: got %d, want 2", wait, len(got))
 		}
 	}
 	s.Connected()
@@ -302,7 +302,7 @@ func FuzzRecordsAreReadUpToTheDamage(f *testing.F) {
 		}
 		again := 0
 		if parse(appendAcked(bytes.Clone(data[:end]), receipt(2, began).Key()), func(record) { again++ }); again != before+1 {
-			t.Fatalf("%d records, and %d with one behind them: got %d, want %d", before, again, again, before+1)
+			t.Fatalf("%d records and one behind them: got %d, want %d", before, again, before+1)
 		}
 	})
 }

@@ -191,7 +191,7 @@ func TestAConsumerWhoLeavesWaitsForNoAgentThatCannotBeCancelled(t *testing.T) {
 		_, usage, _ := s.put(t, 300*time.Second, true, func(l *listener) Caller { return leaver{l, make(chan struct{})} })
 		switch took := time.Since(began); {
 		case took > 2*time.Second:
-			t.Errorf("ended: got %v, want at most %v", took, 2*time.Second)
+			t.Errorf("ended after: got %v, want at most %v", took, 2*time.Second)
 		case !s.cancelled:
 			t.Error("s.cancelled: got false, want true")
 		case !s.closed:

@@ -115,9 +115,9 @@ func TestWhatIsHeldBackIsBounded(t *testing.T) {
 	}
 	_, fits := n.gather(make([]byte, 10), 10)
 	if _, more := n.gather([]byte{1}, 10); !fits {
-		t.Error("a whole answer is not held to its limit: fits of n.gather(make([]byte, 10), 10): got false, want true")
+		t.Error("a whole answer at its limit: fits of n.gather(make([]byte, 10), 10): got false, want true")
 	} else if more {
-		t.Error("a whole answer is not held to its limit: more of n.gather([]byte{1}, 10): got true, want false")
+		t.Error("a whole answer at its limit: more of n.gather([]byte{1}, 10): got true, want false")
 	}
 	for range 100 {
 		n.feed(make([]byte, 1000))

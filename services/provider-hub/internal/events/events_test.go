@@ -139,11 +139,11 @@ func TestUnsettledUsageIsPublishedAgainEverMoreRarely(t *testing.T) {
 	}
 	switch {
 	case !published(2 * time.Second):
-		t.Error("the pause does not double: published(2*time.Second): got false, want true")
+		t.Error("the end of the second pause: published(2*time.Second): got false, want true")
 	case published(59 * time.Second):
-		t.Error("the pause does not double: published(59*time.Second): got true, want false")
+		t.Error("within the third pause, twice as long: published(59*time.Second): got true, want false")
 	case !published(2 * time.Second):
-		t.Error("the pause does not double: published(2*time.Second): got false, want true")
+		t.Error("the end of the third pause, twice as long: published(2*time.Second): got false, want true")
 	}
 	for range 10 {
 		if !published(time.Hour) {
@@ -151,19 +151,19 @@ func TestUnsettledUsageIsPublishedAgainEverMoreRarely(t *testing.T) {
 		}
 	}
 	if published(9 * time.Minute) {
-		t.Error("the pause does not end at 10 minutes: published(9*time.Minute): got true, want false")
+		t.Error("a pause of 10 minutes, the longest: published(9*time.Minute): got true, want false")
 	} else if !published(2 * time.Minute) {
-		t.Error("the pause does not end at 10 minutes: published(2*time.Minute): got false, want true")
+		t.Error("a pause of 10 minutes, the longest: published(2*time.Minute): got false, want true")
 	}
 	if err := f.usage.Settled([]ids.RequestID{o.Request, {1}}); err != nil {
 		t.Fatal(err)
 	}
 	if published(2 * time.Hour) {
-		t.Error("settled usage is not forgotten: published(2*time.Hour): got true, want false")
+		t.Error("of settled usage: published(2*time.Hour): got true, want false")
 	} else if got := f.usage.Unsettled(); got != 0 {
-		t.Errorf("settled usage is not forgotten: f.usage.Unsettled(): got %d, want 0", got)
+		t.Errorf("of settled usage: f.usage.Unsettled(): got %d, want 0", got)
 	} else if got := f.usage.Journal().Usage().Unsettled; got != 0 {
-		t.Errorf("settled usage is not forgotten: f.usage.Journal().Usage().Unsettled: got %d, want 0", got)
+		t.Errorf("of settled usage: f.usage.Journal().Usage().Unsettled: got %d, want 0", got)
 	}
 }
 
@@ -381,7 +381,7 @@ func TestEveryEndingOutcomeAndClaimHasItsNumber(t *testing.T) {
 	}
 	for c := meter.Absent; c <= meter.Absurd; c++ {
 		if claimOf(c) == 0 {
-			t.Errorf("claim %d has no number: got 0, want any but 0", c)
+			t.Errorf("the number of claim %d: got 0, want any but 0", c)
 		}
 	}
 }

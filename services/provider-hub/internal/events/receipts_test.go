@@ -385,12 +385,12 @@ func TestWhatIsRememberedIsBounded(t *testing.T) {
 		w.waiting.wait(journal.Key{Attempt: n}, a, digest{})
 	}
 	if n := len(w.waiting.all); n != maxWaiting {
-		t.Errorf("wait: got %d, want %d", n, maxWaiting)
+		t.Errorf("keys that wait: got %d, want %d", n, maxWaiting)
 	}
 	w.clock.Advance(maxWait + time.Second)
 	w.workReceipts.sweep()
 	if n := len(w.waiting.all); n != 0 {
-		t.Errorf("wait for ever: got %d, want 0", n)
+		t.Errorf("keys that wait after the longest wait: got %d, want 0", n)
 	}
 }
 

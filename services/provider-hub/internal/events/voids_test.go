@@ -94,10 +94,10 @@ func told(t *testing.T, conn *bus.Conn) []*eventsv1.VoidEvent {
 			return nil
 		})
 	if err != nil {
-		t.Fatalf("the stream was not read to its end: got the error %v, want none", err)
+		t.Fatalf("reading the stream to its end: got the error %v, want none", err)
 	}
 	if !complete {
-		t.Fatal("the stream was not read to its end: complete: got false, want true")
+		t.Fatal("reading the stream to its end: complete: got false, want true")
 	}
 	return all
 }
@@ -110,7 +110,7 @@ func TestAVoidOutlivesNATSBeingAwayAndTheHubBeingKilled(t *testing.T) {
 	c.Advance(DefaultResettle + time.Second)
 	first.Sweep(t.Context())
 	if first.Voids() != 1 {
-		t.Errorf("wait while NATS away: got %d, want 1", first.Voids())
+		t.Errorf("voids that wait while NATS is away: got %d, want 1", first.Voids())
 	}
 	near := bustest.New(t)
 	second := life(t, disk.Kill(), near, c)
@@ -170,9 +170,9 @@ func TestAVoidIsPublishedAtOnceAndStruck(t *testing.T) {
 	}
 	third := life(t, disk.Kill(), conn, c)
 	if got := third.Voids(); got != 0 {
-		t.Errorf("it is in the journal, although NATS took it: third.Voids(): got %d, want 0", got)
+		t.Errorf("in the journal, once NATS took it: third.Voids(): got %d, want 0", got)
 	} else if got := third.Journal().Usage().Unsettled; got != 0 {
-		t.Errorf("it is in the journal, although NATS took it: third.Journal().Usage().Unsettled: got %d, want 0", got)
+		t.Errorf("in the journal, once NATS took it: third.Journal().Usage().Unsettled: got %d, want 0", got)
 	}
 	if all := told(t, conn); len(all) != 1 {
 		t.Errorf("told: got %d, want 1, in %v", len(all), all)
@@ -224,9 +224,9 @@ func TestAStreamOfReceiptsThatHangsDoesNotHoldUpUsage(t *testing.T) {
 		}
 	}
 	if got := f.usage.Voids(); got != 1 {
-		t.Errorf("the void is forgotten: f.usage.Voids(): got %d, want 1", got)
+		t.Errorf("the void that waits: f.usage.Voids(): got %d, want 1", got)
 	} else if got := f.usage.State(keyOf(lost)); got != Closed {
-		t.Errorf("the void is forgotten: f.usage.State(keyOf(lost)): got %d, want %d", got, Closed)
+		t.Errorf("the void that waits: f.usage.State(keyOf(lost)): got %d, want %d", got, Closed)
 	}
 	cancel()
 	close(hung.over)

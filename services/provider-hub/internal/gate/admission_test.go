@@ -31,14 +31,14 @@ func TestAdmissionSendsAwayWhoWasHereJustNowAndThenEverybody(t *testing.T) {
 	}
 	c.Advance(time.Minute)
 	if !d.enter(known) {
-		t.Error("sent away although it was not here lately: d.enter(known): got false, want true")
+		t.Error("a minute after its session: d.enter(known): got false, want true")
 	} else if !d.enter(unknown) {
-		t.Error("sent away although it was not here lately: d.enter(unknown): got false, want true")
+		t.Error("a minute after its session: d.enter(unknown): got false, want true")
 	}
 	if d.enter(unknown) {
 		t.Error("d.enter(unknown): got true, want false")
 	} else if d.waiting != 4 {
-		t.Errorf("let in where: got %d, want 4", d.waiting)
+		t.Errorf("let in and waiting: got %d, want 4", d.waiting)
 	}
 	d.leave(unknown, false)
 	if !d.enter(unknown) {
@@ -100,9 +100,9 @@ func TestOneNetworkHoldsAQuarterOfARoomThatIsCrowded(t *testing.T) {
 		}
 	}
 	if !d.enter(sixty4(2, 1)) {
-		t.Error("others are sent away: d.enter(sixty4(2, 1)): got false, want true")
+		t.Error("other networks: d.enter(sixty4(2, 1)): got false, want true")
 	} else if !d.enter(netip.AddrFrom4([4]byte{10, 0, 0, 2})) {
-		t.Error("others are sent away: d.enter(…): got false, want true")
+		t.Error("other networks: d.enter(…): got false, want true")
 	}
 	if n := len(d.held); n != 4 {
 		t.Errorf("networks kept: got %d, want 4", n)
@@ -112,11 +112,11 @@ func TestOneNetworkHoldsAQuarterOfARoomThatIsCrowded(t *testing.T) {
 	d.admitted(sixty4(1, 8))
 	switch {
 	case !d.enter(sixty4(1, 7)):
-		t.Error("two places that are free again are not two: d.enter(sixty4(1, 7)): got false, want true")
+		t.Error("with two places free again: d.enter(sixty4(1, 7)): got false, want true")
 	case !d.enter(sixty4(1, 6)):
-		t.Error("two places that are free again are not two: d.enter(sixty4(1, 6)): got false, want true")
+		t.Error("with two places free again: d.enter(sixty4(1, 6)): got false, want true")
 	case d.enter(sixty4(1, 5)):
-		t.Error("two places that are free again are not two: d.enter(sixty4(1, 5)): got true, want false")
+		t.Error("with two places free again: d.enter(sixty4(1, 5)): got true, want false")
 	}
 	for range 1024 {
 		d.leave(sixty4(1, 1), false)
@@ -213,7 +213,7 @@ func TestRefusedSocketsMakeRoomWhereOthersWait(t *testing.T) {
 			}
 		}
 		if early < 5 { // then it is not crowded any more
-			t.Errorf("of them closed: got %d, want at least 5", early)
+			t.Errorf("sockets closed of them: got %d, want at least 5", early)
 		}
 	})
 }

@@ -142,8 +142,7 @@ func TestBytesOfAnyKindAreASignOfLife(t *testing.T) {
 			}
 		}()
 		if after := waits(t, st); after < 60*time.Second || after > 66*time.Second {
-			t.Errorf("closed after %v, although something came for 60 s: got %v, want %v to %v", after, after, 60*time.Second,
-				66*time.Second)
+			t.Errorf("closed after something came for 60 s: got %v, want %v to %v", after, 60*time.Second, 66*time.Second)
 		}
 		<-drained
 	})

@@ -31,7 +31,7 @@ func TestRegistrationWaitsForItsAnswerOffTheReader(t *testing.T) {
 				agentwire.CodeTryLater)
 		}
 		if took := time.Since(began); took < 5*time.Second {
-			t.Errorf("a look-up that hangs is given up: got %v, want at least %v", took, 5*time.Second)
+			t.Errorf("a look-up that hangs is given up after: got %v, want at least %v", took, 5*time.Second)
 		}
 	})
 }
@@ -79,7 +79,7 @@ func TestRefusedRegistrationIsHeldTwoSeconds(t *testing.T) {
 					refused.Frame.GetReconnectAfterMs())
 			}
 			if held := time.Since(began); held < 2*time.Second || held > 4*time.Second {
-				t.Errorf("held: got %v, want %v to %v", held, 2*time.Second, 4*time.Second)
+				t.Errorf("held for: got %v, want %v to %v", held, 2*time.Second, 4*time.Second)
 			}
 		})
 	}
@@ -287,9 +287,9 @@ func TestRegistrationThatIsLookedUpWhileTheHubDrainsIsNotAnswered(t *testing.T) 
 		e.gate.Drain()
 		close(e.desk.Wait)
 		if !a.silent(time.Minute) {
-			t.Error("a hub that drains registers: a.silent(time.Minute): got false, want true")
+			t.Error("registering with a hub that drains: a.silent(time.Minute): got false, want true")
 		} else if got := len(e.desk.Heard().Joined); got > 0 {
-			t.Errorf("a hub that drains registers: len(e.desk.Heard().Joined): got %d, want 0", got)
+			t.Errorf("registering with a hub that drains: len(e.desk.Heard().Joined): got %d, want 0", got)
 		}
 	})
 }

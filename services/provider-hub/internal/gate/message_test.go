@@ -118,7 +118,7 @@ func TestLargeMessagesShareABudgetAndOnlyTheirRequestFails(t *testing.T) {
 		a.send(sessiontest.StreamEnd(besideID, ""))
 		<-much.Ready()
 		if _, _, err := much.Take(); !errors.Is(err, session.ErrNoRoom) {
-			t.Errorf("one that does not: got the error %v, want %v", err, session.ErrNoRoom)
+			t.Errorf("one that does not fit: got the error %v, want %v", err, session.ErrNoRoom)
 		}
 		<-beside.Ready()
 		synctest.Wait()
@@ -240,7 +240,7 @@ func TestRoomOfAMessageThatIsThrownAwayIsFreeAtOnce(t *testing.T) {
 			if held := e.gate.cfg.LargeBudget - e.gate.large.Left(); (held == 0) != c.free {
 				t.Errorf("%s: bytes held: held == 0: got %t, want %t", name, held == 0, c.free)
 			} else if held > 8<<20 {
-				t.Errorf("%s: bytes held: held: got %d, want at most 8<<20", name, held)
+				t.Errorf("%s: bytes held: got %d, want at most 8<<20", name, held)
 			}
 		})
 	}
@@ -263,7 +263,7 @@ func TestMessageThatIsNotAllHereHasItsTime(t *testing.T) {
 			}
 			a.ends()
 			if age := time.Since(began); age != 20*time.Second {
-				t.Errorf("%s: ended: got %v, want %v", name, age, 20*time.Second)
+				t.Errorf("%s: ended after: got %v, want %v", name, age, 20*time.Second)
 			}
 		})
 	}
@@ -311,9 +311,9 @@ func TestSocketKeepsNothingOfMessagesThatAreReadOrSent(t *testing.T) {
 			}
 			all := []session.Outbound{{Kind: session.OutWarmUp, Name: "w", Model: "m"}}
 			if err := c.sendMessages(all); err != nil {
-				t.Errorf("kept of a message that: got the error %v, want none", err)
+				t.Errorf("kept of a message that was sent: got the error %v, want none", err)
 			} else if !reflect.DeepEqual(all[0], session.Outbound{}) {
-				t.Errorf("kept of a message that: all[0]: got %+v, want %+v", all[0], session.Outbound{})
+				t.Errorf("kept of a message that was sent: all[0]: got %+v, want %+v", all[0], session.Outbound{})
 			}
 		}
 	})

@@ -43,7 +43,7 @@ func TestRegistrationsOfOneNetworkNeverHoldUpAnother(t *testing.T) {
 		}
 		all.Wait()
 		if took := time.Since(began); took < 99*time.Second || took > 102*time.Second {
-			t.Errorf("all were through: got %v, want 10 a second", took)
+			t.Errorf("all were through after: got %v, want 10 a second", took)
 		}
 		q.mu.Lock()
 		defer q.mu.Unlock()

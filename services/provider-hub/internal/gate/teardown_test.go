@@ -67,7 +67,8 @@ func TestAgentsAreBackWithinAMinuteWhenAllAreCutAtOnce(t *testing.T) {
 		}
 		back.Wait()
 		if took := time.Since(began); took > time.Minute || took < (agents-400)/200*time.Second {
-			t.Errorf("all are back: got %v, want at most %v and at least %v", took, time.Minute, (agents-400)/200*time.Second)
+			t.Errorf("all are back after: got %v, want at most %v and at least %v", took, time.Minute,
+				(agents-400)/200*time.Second)
 		}
 		for _, ws := range all {
 			_ = ws.Close()
@@ -103,7 +104,7 @@ func TestStreamsFailBeforeAnybodyWaitsToLeave(t *testing.T) {
 			t.Errorf("the stream ends: got the error %v, want %v", err, session.ErrLost)
 		}
 		if e.desk.Heard().Left != 0 {
-			t.Errorf("have left while others were leaving: got %d, want 0", e.desk.Heard().Left)
+			t.Errorf("agents that left while others were leaving: got %d, want 0", e.desk.Heard().Left)
 		}
 		for range cap(exit) {
 			<-exit

@@ -96,9 +96,9 @@ func FuzzLowestCapability(f *testing.F) {
 				continue
 			}
 			if !readable {
-				t.Errorf("%q: %q is not above %v: readable of parseCapability(…): got false, want true", text, line, lowest)
+				t.Errorf("%q: %q beside the lowest, %v: readable of parseCapability(…): got false, want true", text, line, lowest)
 			} else if c.below(lowest) {
-				t.Errorf("%q: %q is not above %v: c.below(lowest): got true, want false", text, line, lowest)
+				t.Errorf("%q: %q beside the lowest, %v: c.below(lowest): got true, want false", text, line, lowest)
 			}
 			found = found || c == lowest
 		}

@@ -278,11 +278,11 @@ func TestRecordOfAKilledProcessIsDurableOnceReopened(t *testing.T) {
 		must(t, <-written)
 		j, rec := open(t, config(after))
 		if rec.Unsettled != 1 {
-			t.Fatalf("seed %d: the killed process's final is lost: got %d, want 1", seed, rec.Unsettled)
+			t.Fatalf("seed %d: finals of the killed process: got %d, want 1", seed, rec.Unsettled)
 		}
 		_, rec = open(t, config(after.Crash(seeded(seed))))
 		if rec.Unsettled != 1 {
-			t.Fatalf("seed %d: a final that Recovery showed is lost in a crash: got %d, want 1", seed, rec.Unsettled)
+			t.Fatalf("seed %d: finals that Recovery showed, after a crash: got %d, want 1", seed, rec.Unsettled)
 		}
 		must(t, j.Close())
 	}

@@ -60,7 +60,7 @@ func TestTornTailIsCutAndNamed(t *testing.T) {
 		j, rec := open(t, config(torn))
 		checkRecords(t, rec)
 		if rec.DamageTotal != 0 {
-			t.Fatalf("cut at %d: reported as damage: got %d, want 0", length, rec.DamageTotal)
+			t.Fatalf("cut at %d: damages reported: got %d, want 0", length, rec.DamageTotal)
 		}
 		if rec.Torn != nil && rec.Torn.To != int64(length) {
 			t.Fatalf("cut at %d: reported: rec.Torn.To: got %d, want %d", length, rec.Torn.To, int64(length))
@@ -117,7 +117,7 @@ func TestBitFlipNeverYieldsAWrongRecordNorGoesUnseen(t *testing.T) {
 						rec.Damage[0].To, int64(at))
 				}
 				if rec.Unsettled < 2 {
-					t.Fatalf("flip %d.%d lost finals it did not touch: got %d, want at least 2", at, bit, rec.Unsettled)
+					t.Fatalf("flip %d.%d, finals it did not touch: got %d, want at least 2", at, bit, rec.Unsettled)
 				}
 				must(t, j.Close())
 			}

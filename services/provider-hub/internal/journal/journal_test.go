@@ -34,19 +34,18 @@ func TestReopenFindsUnsettledAndUnfinishedInOrder(t *testing.T) {
 	for round := range 3 { // replay is idempotent
 		j, rec := open(t, config(disk))
 		if rec.Torn != nil {
-			t.Fatalf("round %d: sound journal reported as torn: got %+v, want nil", round, rec.Torn)
+			t.Fatalf("round %d: what is torn of a sound journal: got %+v, want nil", round, rec.Torn)
 		}
 		if rec.DamageTotal != 0 {
 			t.Fatalf("round %d: rec.DamageTotal: got %d, want 0", round, rec.DamageTotal)
 		}
 		if got := finals(t, rec.Finals()); !slices.Equal(got, want) {
-			t.Fatalf("round %d: got %d finals in another order or number than %d: got %+v, want %+v", round, len(got), len(want),
-				got, want)
+			t.Fatalf("round %d: %d finals, in the order of %d: got %+v, want %+v", round, len(got), len(want), got, want)
 		}
 		got := dispatches(t, rec)
 		switch {
 		case len(got) != 2:
-			t.Fatalf("round %d: got unfinished: len(got): got %d, want 2, in %v", round, len(got), got)
+			t.Fatalf("round %d: unfinished: len(got): got %d, want 2, in %v", round, len(got), got)
 		case rec.Unfinished != 2:
 			t.Fatalf("round %d: rec.Unfinished: got %d, want 2", round, rec.Unfinished)
 		case rec.Unsettled != len(want):

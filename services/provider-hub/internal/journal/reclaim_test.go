@@ -18,7 +18,7 @@ func TestSettledSegmentsAreDeleted(t *testing.T) {
 			serve(t, j, keyOf(n))
 		}
 		if got := len(segments(t, disk)); got < 20 {
-			t.Fatalf("only: got %d, want at least 20", got)
+			t.Fatalf("segments before any is settled: got %d, want at least 20", got)
 		}
 		for n := range 200 {
 			must(t, j.Settled(keyOf(n)))
@@ -63,12 +63,12 @@ func TestStuckAttemptsAreCarriedForwardAndSurvive(t *testing.T) {
 		}
 		_, rec := open(t, config(disk.Crash(seeded(3))))
 		if got := finals(t, rec.Finals()); !slices.Contains(got, stuckFinal) {
-			t.Fatalf("stuck final is lost: got %+v, want %v in it", got, stuckFinal)
+			t.Fatalf("the stuck final: got %+v, want %v in it", got, stuckFinal)
 		}
 		u, ok := dispatches(t, rec)[stuckOpen]
 		switch {
 		case !ok:
-			t.Fatal("stuck dispatch came back: dispatches(t, rec)[stuckOpen]: got none, want one")
+			t.Fatal("the stuck dispatch: dispatches(t, rec)[stuckOpen]: got none, want one")
 		case !u.Committed:
 			t.Fatal("u.Committed: got false, want true")
 		case u.Progress != (journal.Progress{Tokens: 77, Bytes: 88}):

@@ -72,10 +72,10 @@ func TestRecordVerifiesOnlyWhereItWasWritten(t *testing.T) {
 		t.Fatal("record does not verify in its place")
 	}
 	if sums.verifies(b, 4, 100) {
-		t.Fatal("record verifies in another place: sums.verifies(b, 4, 100): got true, want false")
+		t.Fatal("a record in another place: sums.verifies(b, 4, 100): got true, want false")
 	}
 	if sums.verifies(b, 3, 101) {
-		t.Fatal("record verifies in another place: sums.verifies(b, 3, 101): got true, want false")
+		t.Fatal("a record in another place: sums.verifies(b, 3, 101): got true, want false")
 	}
 }
 

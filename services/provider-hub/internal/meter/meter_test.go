@@ -107,10 +107,10 @@ func TestEveryLineOfTheTableOfStreamEndings(t *testing.T) {
 func TestEveryEndingHasANameAndARow(t *testing.T) {
 	for _, e := range Endings() {
 		if e.String() == "unknown" {
-			t.Errorf(`ending %d has no name: got "unknown", want any but "unknown"`, e)
+			t.Errorf(`the name of ending %d: got "unknown", want any but "unknown"`, e)
 		}
 		if Charge(served(e, Claim{State: Absent})).Completion == 0 {
-			t.Error("charges nothing for what was delivered: got 0, want any but 0")
+			t.Error("charged for what was delivered: got 0, want any but 0")
 		}
 	}
 }

@@ -268,7 +268,7 @@ func TestAHubThatIsKilledCostsNoUptime(t *testing.T) {
 	f.pass(40 * time.Second)
 	f.sweep()
 	if got := f.endings(); got != "node-0001 platform" {
-		t.Errorf(`the other hub has not ended what was left open: got %q, want "node-0001 platform"`, got)
+		t.Errorf(`ended by the other hub, of what was left open: got %q, want "node-0001 platform"`, got)
 	}
 	if d, err := f.accounts.Detail(t.Context(), f.account.ID); err != nil {
 		t.Errorf("online: got the error %v, want none", err)

@@ -55,7 +55,7 @@ func TestEveryStatusAndTriggerIsDecided(t *testing.T) {
 func TestNamesArePrintableAndBounded(t *testing.T) {
 	for _, bad := range []string{"", " a", "a\n", "a\x00b", "\xff", "a\u202eb", strings.Repeat("é", 65)} {
 		if err := checkText("name", bad, 1, maxName); !fault.Is(err, fault.InvalidValue) {
-			t.Errorf("name %q is accepted: got the error %v, want the reason %v", bad, err, fault.InvalidValue)
+			t.Errorf("name %q: got the error %v, want the reason %v", bad, err, fault.InvalidValue)
 		}
 	}
 	for _, good := range []string{"a", "GPU Farm é 1", strings.Repeat("é", 64)} {

@@ -10,9 +10,9 @@ func TestOneProviderHasAnEighthOfTheBudget(t *testing.T) {
 	b := NewBudget(80)
 	p, q := ids.ProviderID{1}, ids.ProviderID{2}
 	if !b.Take(p, 4) {
-		t.Error("a provider does not have an eighth: b.Take(p, 4): got false, want true")
+		t.Error("the eighth of a provider: b.Take(p, 4): got false, want true")
 	} else if !b.Take(p, 6) {
-		t.Error("a provider does not have an eighth: b.Take(p, 6): got false, want true")
+		t.Error("the eighth of a provider: b.Take(p, 6): got false, want true")
 	}
 	if b.Take(p, 1) {
 		t.Error("a provider has more than an eighth")

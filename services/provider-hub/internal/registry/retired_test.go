@@ -78,9 +78,9 @@ func TestANodeThatLeavesStaysBesideItsNewerConnection(t *testing.T) {
 		t.Error("the older one is given new requests")
 	}
 	if s, ok := f.registry.Find(f.account.ID, "node-0001", newer.Epoch()); !ok {
-		t.Error("the newer one is not found: ok of f.registry.Find(…): got false, want true")
+		t.Error("finding the newer one: ok of f.registry.Find(…): got false, want true")
 	} else if got, want := s.Identity().Epoch, newer.Epoch(); got != want {
-		t.Errorf("the newer one is not found: s.Identity().Epoch: got %d, want %d", got, want)
+		t.Errorf("finding the newer one: s.Identity().Epoch: got %d, want %d", got, want)
 	}
 	nodes := f.detail(t).Nodes
 	if len(nodes) != 1 {

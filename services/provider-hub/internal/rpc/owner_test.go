@@ -520,9 +520,9 @@ func TestWhereEarningsGoIsProposedAtMostTenTimesADay(t *testing.T) {
 		t.Errorf("an 11th: f.RetryAfter: got %v, want %v", f.RetryAfter, 14*time.Hour)
 	}
 	if got := d.own(m).GetProvider().GetProposals(); len(got) != 1 {
-		t.Errorf("refused, and yet: len(got): got %d, want 1, in %v", len(got), got)
+		t.Errorf("once refused: len(got): got %d, want 1, in %v", len(got), got)
 	} else if got[0].GetAddress() != beneficiary {
-		t.Errorf("refused, and yet: got[0].GetAddress(): got %q, want %q", got[0].GetAddress(), beneficiary)
+		t.Errorf("once refused: got[0].GetAddress(): got %q, want %q", got[0].GetAddress(), beneficiary)
 	} else if found := len(d.history(m)); found != 10 {
 		t.Errorf("len(d.history(m)): got %d, want 10", found)
 	}

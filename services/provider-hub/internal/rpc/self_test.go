@@ -359,7 +359,7 @@ func TestTheStatusTellsTheNextStep(t *testing.T) {
 		text := strings.Join(own.GetNextSteps(), "\n")
 		for _, part := range next {
 			if !strings.Contains(text, part) {
-				t.Errorf("%s: no word of %q: got %q, want %q in it", what, part, text, part)
+				t.Errorf("%s: a word of %q: got %q, want %q in it", what, part, text, part)
 			}
 		}
 		if len(next) == 0 && text != "" {
@@ -424,7 +424,7 @@ func TestClaimsThatAreCutAreAWarningWhileTheNodeIsConnected(t *testing.T) {
 	}
 	d.cut(m, "node-0001", "")
 	if w := d.own(m).GetWarning(); w != "" {
-		t.Errorf(`warning %q behind its correction: got %q, want ""`, w, w)
+		t.Errorf(`the warning behind its correction: got %q, want ""`, w)
 	}
 }
 

@@ -164,7 +164,7 @@ func TestOneSignatureShownAtOnceLetsOneIn(t *testing.T) {
 	}
 	group.Wait()
 	if in.Load() != 1 {
-		t.Errorf("%d came in: got %d, want 1", in.Load(), in.Load())
+		t.Errorf("came in: got %d, want 1", in.Load())
 	}
 }
 
@@ -177,7 +177,7 @@ func TestHostile09_ASignatureOfAnythingElseLetsNobodyIn(t *testing.T) {
 	changed := func(from, to string) func(c *hubv1.CreateChallengeResponse) []byte {
 		return func(c *hubv1.CreateChallengeResponse) []byte {
 			if !strings.Contains(c.GetMessage(), from) {
-				t.Fatalf("no: got %q, want %q in it", c.GetMessage(), from)
+				t.Fatalf("the challenge's message: got %q, want %q in it", c.GetMessage(), from)
 			}
 			return p.sign(strings.Replace(c.GetMessage(), from, to, 1))
 		}
@@ -229,7 +229,7 @@ func TestHostile09_ASignatureOfAnythingElseLetsNobodyIn(t *testing.T) {
 		t.Errorf("no wallet: got the error %v, want the reason %v", err, fault.InvalidAPIKey)
 	}
 	if got := d.nonces(); got != kept {
-		t.Errorf("nonces of those who own nothing are kept: got %d, want %d", got, kept)
+		t.Errorf("nonces kept: got %d, want %d", got, kept)
 	}
 }
 

@@ -37,12 +37,12 @@ func TestReceiptsOfASessionAreTakenAtABoundedRate(t *testing.T) {
 		return taken.n - before
 	}
 	if n := flood(ReceiptBurst); n != ReceiptsBurst {
-		t.Errorf("got %d receipts are taken at once, want %d", n, ReceiptsBurst)
+		t.Errorf("got %d receipts taken at once, want %d", n, ReceiptsBurst)
 	}
 	for range 3 {
 		c.Advance(time.Second)
 		if n := flood(ReceiptRate); n != ReceiptsRate {
-			t.Errorf("got %d receipts are taken in a second, want %d", n, ReceiptsRate)
+			t.Errorf("got %d receipts taken in a second, want %d", n, ReceiptsRate)
 		}
 	}
 	sent := int64((ReceiptBurst + 3*ReceiptRate) * agentwire.MaxReceipts)

@@ -106,7 +106,7 @@ func TestAFullModelThatHasASlotAgainIsToldAtMostOnceASecond(t *testing.T) {
 			end()
 		}
 		if told() != before+1 {
-			t.Errorf("told %d times within a second: got %d, want %d", told()-before, told(), before+1)
+			t.Errorf("told %d times within a second: all in all: got %d, want %d", told()-before, told(), before+1)
 		}
 		wait := func() {
 			timer := time.NewTimer(FreedInterval + 1)
@@ -115,11 +115,11 @@ func TestAFullModelThatHasASlotAgainIsToldAtMostOnceASecond(t *testing.T) {
 		}
 		wait()
 		if told() != before+2 {
-			t.Errorf("told %d times when it was over: got %d, want %d", told()-before, told(), before+2)
+			t.Errorf("told %d times when it was over: all in all: got %d, want %d", told()-before, told(), before+2)
 		}
 		wait()
 		if told() != before+2 {
-			t.Errorf("told %d times although nothing was freed: got %d, want %d", told()-before, told(), before+2)
+			t.Errorf("told %d times with nothing freed: all in all: got %d, want %d", told()-before, told(), before+2)
 		}
 	})
 }

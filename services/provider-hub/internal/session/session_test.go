@@ -144,7 +144,7 @@ func TestBodiesShareTheSocketFairlyAndWithinCredit(t *testing.T) {
 	}
 	for i := 0; i < 12; i += 2 {
 		if turns[i] == turns[i+1] {
-			t.Errorf("turns %v: one stream twice in a row: got %d, want any but %d", turns, turns[i], turns[i+1])
+			t.Errorf("turns %v: the stream of one turn and of the next: got %d, want any but %d", turns, turns[i], turns[i+1])
 			break
 		}
 	}

@@ -324,7 +324,7 @@ func meets(t *testing.T, limits Limits, from State, trigger, want string) {
 	if (d.live == 1) != wasLive {
 		t.Errorf("told %d times to be registered: d.live == 1: got %t, want %t", d.live, d.live == 1, wasLive)
 	} else if d.live > 1 {
-		t.Errorf("told %d times to be registered: d.live: got %d, want at most 1", d.live, d.live)
+		t.Errorf("told to be registered: d.live: got %d, want at most 1", d.live)
 	}
 	if d.State() != Ended {
 		d.pull("ends")

@@ -62,7 +62,7 @@ func capturedFrames(t testing.TB, of string) []captured {
 		}
 	}
 	if len(all) < 20 {
-		t.Fatalf("only %d frames %s: got %d, want at least 20", len(all), of, len(all))
+		t.Fatalf("frames %s: got %d, want at least 20", of, len(all))
 	}
 	return all
 }

@@ -41,15 +41,14 @@ func TestStraysOfAnEarlierConnectionCountForNothingForFiveMinutes(t *testing.T) 
 			tell(t, s, streamEnd(id, ""))
 			switch piece, end, err := st.Take(); {
 			case end == nil:
-				t.Errorf("%s: the request beside them: end: got nil, want a value, with %q (piece is %q)", name, piece, piece)
+				t.Errorf("%s: the request beside them: end: got nil, want a value (piece is %q)", name, piece)
 			case !end.Complete:
-				t.Errorf("%s: the request beside them: end.Complete: got false, want true, with %q (piece is %q)", name, piece,
-					piece)
+				t.Errorf("%s: the request beside them: end.Complete: got false, want true (piece is %q)", name, piece)
 			case err != nil:
 				t.Errorf("%s: the request beside them: got the error %v, want none (piece is %q)", name, err, piece)
 			}
 			if got := s.env.Counts.Strays.Load(); got != (5*60-1)*200 {
-				t.Errorf("%s: %d are counted in metrics: got %d, want (5*60-1)*200", name, got, got)
+				t.Errorf("%s: counted in metrics: got %d, want (5*60-1)*200", name, got)
 			}
 			time.Sleep(2 * time.Second) //nolint:forbidigo // of a synctest bubble
 			if n := floods(s, text); n > ChatterBurst {
@@ -67,14 +66,14 @@ func TestStraysBeyondTheirBudgetEndTheConnection(t *testing.T) {
 		for ; n < 1000 && s.receive([]byte(text)) == nil; n++ {
 		}
 		if least, most := MaxStrayBytes/len(text), MaxStrayBytes/len(text)+ChatterBurst; n < least || n > most {
-			t.Errorf("got %d chunks of 1 MiB are taken, want %d to %d", n, least, most)
+			t.Errorf("got %d chunks of 1 MiB taken, want %d to %d", n, least, most)
 		}
 		// Those that there was no room for are as large.
 		s = liveOld(t, Config{})
 		for n = 0; n < 1000 && s.discarded([]byte(text[:100]), 1<<20) == nil; n++ {
 		}
 		if n > 64+ChatterBurst {
-			t.Errorf("answers of 1 MiB that there is no room for are taken: got %d, want at most %d", n, 64+ChatterBurst)
+			t.Errorf("answers of 1 MiB taken without room: got %d, want at most %d", n, 64+ChatterBurst)
 		}
 	})
 }

@@ -190,7 +190,7 @@ func TestWhatTheStreamsOfOneProviderHoldIsBounded(t *testing.T) {
 		st.Close(true)
 	}
 	if left := env.Held.Left(); left != all {
-		t.Errorf("got %d bytes are left in the end, want %d", left, all)
+		t.Errorf("got %d bytes left in the end, want %d", left, all)
 	}
 }
 
@@ -244,7 +244,7 @@ func work(t *testing.T, ops []byte) {
 		t.Errorf("frames that were taken: got %d, want at most %d", p.frames, spent)
 	}
 	if held := p.s.env.Counts.Held.Load(); held > 1<<20 || held < 0 {
-		t.Errorf("bytes that are held: got %d, want 0 to %d", held, 1<<20)
+		t.Errorf("bytes held: got %d, want 0 to %d", held, 1<<20)
 	}
 	if p.s.Earned() > MaxEarned || p.s.WaitingControl() > agentwire.MaxWaiting || grants > len(ops) {
 		t.Errorf("got %d earned, %d frames that wait and %d grants, want at most %d, %d and %d",

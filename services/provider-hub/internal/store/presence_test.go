@@ -250,7 +250,7 @@ func TestHubsWhoseClocksDifferDeclareNobodyDead(t *testing.T) {
 	if err := pool.QueryRow(t.Context(), `SELECT ended FROM presence_interval`).Scan(&end); err != nil {
 		t.Errorf("got the error %v, want none", err)
 	} else if !end.Equal(began.Add(20 * time.Second)) {
-		t.Errorf("ended: got %v, want %v", end, began.Add(20*time.Second))
+		t.Errorf("ended at: got %v, want %v", end, began.Add(20*time.Second))
 	}
 }
 
@@ -283,8 +283,7 @@ func TestMachinesThatAreConnectedStayBeforeThoseSeenLately(t *testing.T) {
 		&steady)
 	switch {
 	case err != nil:
-		t.Errorf("%d machines kept, the connected one among them: %v, %v: got the error %v, want none", kept, steady, err,
-			err)
+		t.Errorf("%d machines kept, the connected one among them: %v: got the error %v, want none", kept, steady, err)
 	case kept != maxNodes:
 		t.Errorf("%d machines kept, the connected one among them: %v, %v: kept: got %d, want %d", kept, steady, err, kept,
 			maxNodes)

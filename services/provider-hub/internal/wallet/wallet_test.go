@@ -41,11 +41,11 @@ func load(t testing.TB) vectors {
 	}
 	switch {
 	case len(v.Messages) < 20:
-		t.Fatalf("the vectors are incomplete: len(v.Messages): got %d, want at least 20", len(v.Messages))
+		t.Fatalf("the vectors: len(v.Messages): got %d, want at least 20", len(v.Messages))
 	case len(v.Challenges) < 4:
-		t.Fatalf("the vectors are incomplete: len(v.Challenges): got %d, want at least 4", len(v.Challenges))
+		t.Fatalf("the vectors: len(v.Challenges): got %d, want at least 4", len(v.Challenges))
 	case v.Wrapped == "":
-		t.Fatal(`the vectors are incomplete: v.Wrapped: got "", want some text`)
+		t.Fatal(`the vectors: v.Wrapped: got "", want some text`)
 	}
 	return v
 }
@@ -342,7 +342,7 @@ func FuzzRecover(f *testing.F) {
 			t.Fatalf("s %x is taken: s.Sign(): got 0, want any but 0", s)
 		}
 		if got := s.Cmp(new(big.Int).Rsh(order(), 1)); got > 0 {
-			t.Fatalf("s %x is taken: s.Cmp(new(big.Int).Rsh(order(), 1)): got %d, want 0", s, got)
+			t.Fatalf("s %x is taken: s.Cmp(new(big.Int).Rsh(order(), 1)): got %d, want at most 0", s, got)
 		}
 		// The twin of what is taken never is.
 		twin := append([]byte(nil), signature...)

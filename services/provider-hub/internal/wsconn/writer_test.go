@@ -58,7 +58,7 @@ func TestBatchesArriveWholeAndKeepNoLargeBuffer(t *testing.T) {
 	}
 	c.Close()
 	if all := <-got; !bytes.Equal(all, want) {
-		t.Errorf("bytes arrived that differ from the %d sent: got %q, want %q", len(want), all, want)
+		t.Errorf("bytes that arrived of %d sent: got %q, want %q", len(want), all, want)
 	}
 }
 
@@ -89,6 +89,6 @@ func TestLargeBodiesAreWrittenInTheirPlaceWithoutACopy(t *testing.T) {
 	}
 	c.Close()
 	if all := <-got; !bytes.Equal(all, want) {
-		t.Errorf("bytes arrived that differ from the %d sent: got %q, want %q", len(want), all, want)
+		t.Errorf("bytes that arrived of %d sent: got %q, want %q", len(want), all, want)
 	}
 }

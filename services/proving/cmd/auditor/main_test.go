@@ -70,7 +70,7 @@ func TestTheExitCodeIsTheVerdict(t *testing.T) {
 				t.Errorf("errs: got %q, want %q in it", errs.String(), tc.errs)
 			}
 			if strings.Contains(out.String(), "\033") {
-				t.Errorf("colours are not for a file: got %q, want it without %q", out.String(), "\033")
+				t.Errorf("colours in a file: got %q, want it without %q", out.String(), "\033")
 			}
 		})
 	}

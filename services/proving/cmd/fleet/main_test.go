@@ -112,7 +112,7 @@ func TestAFleetComesUpAnswersIsRolledAndGoesDown(t *testing.T) {
 		t.Helper()
 		if status, _, body := m.Call(t, http.MethodPost, trial.ChatPath, m.Key(),
 			trial.Chat(m.Model(), `,"max_tokens":8`)); status != http.StatusOK {
-			t.Errorf("status: got %d, want 200, with %s (body is %s)", status, body, body)
+			t.Errorf("status: got %d, want 200 (body is %s)", status, body)
 		}
 	}
 	ask()
@@ -156,9 +156,9 @@ func TestAFleetComesUpAnswersIsRolledAndGoesDown(t *testing.T) {
 	f.must("up")
 	again := trial.Attach(trial.ReadEnv(t, filepath.Join(f.dir, "fleet.env")))
 	if again.Key() != m.Key() {
-		t.Errorf("the second start has other keys: again.Key(): got %q, want %q", again.Key(), m.Key())
+		t.Errorf("the keys of the second start: again.Key(): got %q, want %q", again.Key(), m.Key())
 	} else if again.Env["SVC_PROVIDER_KEY"] != m.Env["SVC_PROVIDER_KEY"] {
-		t.Errorf(`the second start has other keys: again.Env["SVC_PROVIDER_KEY"]: got %q, want %q`,
+		t.Errorf(`the keys of the second start: again.Env["SVC_PROVIDER_KEY"]: got %q, want %q`,
 			again.Env["SVC_PROVIDER_KEY"], m.Env["SVC_PROVIDER_KEY"])
 	}
 	m = again

@@ -71,7 +71,7 @@ func claimedWindow(t testing.TB, s *stage) Outcome {
 		}
 		got += fmt.Sprintf("%.0f ", window)
 		if !offered || window > catalog {
-			t.Errorf("a claim of %d: got offered=%v with %.0f, want the catalog's %d", claim, offered, window, catalog)
+			t.Errorf("a claim of %d: got offered=%v with %.0f, want at most the catalog's %d", claim, offered, window, catalog)
 		}
 		if claim > 1<<30 && agent.Ack().GetWarning() == "" && len(agent.Ack().GetRefusedModels()) == 0 {
 			t.Errorf("a claim of %d: the agent is told nothing", claim)

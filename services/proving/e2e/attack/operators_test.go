@@ -102,7 +102,7 @@ func leakedKey(t testing.TB, s *stage) Outcome {
 	p := s.Provider(t, s.title())
 	status, _, body := s.Call(t, http.MethodPut, "/api/v1/provider/me", p.Key, `{"beneficiary_address":"`+thief+`"}`)
 	if status != http.StatusOK {
-		t.Errorf("existing agents need 200: got %d, want 200, with %s (body is %s)", status, body, body)
+		t.Errorf("existing agents need 200: got %d, want 200 (body is %s)", status, body)
 	}
 	at, _ := trial.At(s.Admin(t, http.MethodGet, "/api/v1/admin/providers/"+p.ID, ""), "provider",
 		"beneficiary_address").(string)

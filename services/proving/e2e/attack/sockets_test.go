@@ -245,7 +245,7 @@ func manyConnections(t testing.TB, s *stage) Outcome {
 		resp.Body.Close()
 	}
 	if kept == 0 || kept > networkConnections {
-		t.Errorf("got %d of %d connections from one network kept, want %d", kept, tries, networkConnections)
+		t.Errorf("got %d of %d connections from one network kept, want 1 to %d", kept, tries, networkConnections)
 	}
 	return Outcome{Got: fmt.Sprintf("%d of %d kept", kept, tries), Paid: "nothing", Harm: "others are served"}
 }

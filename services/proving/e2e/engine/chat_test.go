@@ -170,7 +170,7 @@ func TestAnswersKeepToAJSONSchema(t *testing.T) {
 		case err != nil:
 			t.Errorf("%s: %q: got the error %v, want none", name, text, err)
 		case verdict.OK == nil:
-			t.Errorf("%s: %q: verdict.OK: got nil, want a value, with %q", name, text, text)
+			t.Errorf("%s: %q: verdict.OK: got nil, want a value", name, text)
 		case verdict.Kind != "a" && verdict.Kind != "b":
 			t.Errorf(`%s: %q: verdict.Kind: got %q, want "a" or "b", with %q`, name, text, verdict.Kind, text)
 		}
@@ -190,7 +190,7 @@ func TestAPromptThatTheEngineCutsIsChargedAsCut(t *testing.T) {
 			`,"messages":[{"role":"user","content":"` + long + `"}]}`
 		status, header, text := m.Call(t, http.MethodPost, trial.ChatPath, m.key, body)
 		if status != http.StatusOK {
-			t.Fatalf("status: got %d, want 200, with %s (text is %s)", status, text, text)
+			t.Fatalf("status: got %d, want 200 (text is %s)", status, text)
 		}
 		prompt, completion := m.settled(t, header.Get(trial.RequestIDHeader), "completed")
 		if prompt != narrowWindow {

@@ -21,9 +21,9 @@ func theFirstCurlIsAnsweredBy(t *testing.T, address, variable string) {
 	t.Helper()
 	m := trial.Start(t, variable)
 	if !strings.Contains(m.Output(), "Answered by") {
-		t.Errorf(`the console does not say who: m.Output(): got %q, want "Answered by" in it`, m.Output())
+		t.Errorf(`who answered, on the console: m.Output(): got %q, want "Answered by" in it`, m.Output())
 	} else if !strings.Contains(m.Output(), address) {
-		t.Errorf("the console does not say who: m.Output(): got %q, want %q in it", m.Output(), address)
+		t.Errorf("who answered, on the console: m.Output(): got %q, want %q in it", m.Output(), address)
 	}
 	// The request of the command that the console shows.
 	status, header, body := m.Call(t, http.MethodPost, trial.ChatPath, m.Key(),

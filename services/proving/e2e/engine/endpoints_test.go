@@ -60,10 +60,10 @@ func TestEmbeddingsAreTheEnginesInBothFormsAndChargedByTheInput(t *testing.T) {
 		for i := range 2 {
 			got, engines := read(trial.At(answer, "data", i, "embedding")), numbers(trial.At(want, "data", i, "embedding"))
 			if len(got) == 0 {
-				t.Errorf("%s: vector %d has %d numbers, the engine's %d, and they differ: len(got): got 0, want at least 1", form,
+				t.Errorf("%s: vector %d has %d numbers, the engine's %d: len(got): got 0, want at least 1", form,
 					i, len(got), len(engines))
 			} else if !near(got, engines) {
-				t.Errorf("%s: vector %d has %d numbers, the engine's %d, and they differ: near(got, engines): got false, want true",
+				t.Errorf("%s: vector %d has %d numbers, the engine's %d: near(got, engines): got false, want true",
 					form, i, len(got), len(engines))
 			}
 		}

@@ -76,7 +76,7 @@ func TestAHangUpStopsTheEngineAndIsChargedAsDelivered(t *testing.T) {
 	// The engine answers one request at a time, so it has stopped when it takes another.
 	m.chat(t, trial.Chat(slow, `,"max_tokens":1`))
 	if took := time.Since(began); took > promptly {
-		t.Errorf("the engine was busy: got %v, want at most %v", took, promptly)
+		t.Errorf("the engine was busy for: got %v, want at most %v", took, promptly)
 	}
 	prompt, completion := m.settled(t, id, "client_gone")
 	// What it said before it noticed the hang-up may count.
@@ -97,12 +97,12 @@ func TestAHangUpBeforeAWholeAnswerStopsTheEngineAndIsFree(t *testing.T) {
 	m.engine.answering(t, 1)
 	hangUp()
 	if r := <-left; !errors.Is(r.err, context.Canceled) {
-		t.Fatalf("the answer came before the hang-up, or never: got the error %v, want %v", r.err, context.Canceled)
+		t.Fatalf("the answer, at the hang-up: got the error %v, want %v", r.err, context.Canceled)
 	}
 	began := time.Now()
 	_, id := m.chat(t, trial.Chat(slow, `,"max_tokens":1`))
 	if took := time.Since(began); took > promptly {
-		t.Errorf("the engine was busy: got %v, want at most %v", took, promptly)
+		t.Errorf("the engine was busy for: got %v, want at most %v", took, promptly)
 	}
 	prompt, completion := m.settled(t, id, "completed")
 	m.spent(t, prompt, completion)
@@ -151,9 +151,9 @@ func TestAnEngineKilledInAStreamIsPaidForWhatItDeliveredAndComesBack(t *testing.
 		func() bool { return !m.Offers(t, slow, m.provider.ID) })
 	status, header, body := m.Call(t, http.MethodPost, trial.ChatPath, m.key, trial.Chat(slow, ""))
 	if status != http.StatusServiceUnavailable {
-		t.Errorf("with no engine: status: got %d, want 503, with %s (body is %s)", status, body, body)
+		t.Errorf("with no engine: status: got %d, want 503 (body is %s)", status, body)
 	} else if header.Get("Retry-After") == "" {
-		t.Errorf(`with no engine: header.Get("Retry-After"): got "", want some text, with %s (body is %s)`, body, body)
+		t.Errorf(`with no engine: header.Get("Retry-After"): got "", want some text (body is %s)`, body)
 	}
 	m.engine.start(t)
 	m.WaitOffered(t, slow, m.provider.ID)

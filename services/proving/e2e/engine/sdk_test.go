@@ -62,7 +62,7 @@ func TestTheNodeSDKReadsTheEnginesAnswers(t *testing.T) {
 	for _, program := range []string{"node", "npm"} {
 		if _, err := exec.LookPath(program); err != nil {
 			if os.Getenv("CI") == "true" {
-				t.Fatalf(`%s is not installed: got "true", want any but "true"`, program)
+				t.Fatalf(`where %s is not installed, CI: got "true", want any but "true"`, program)
 			}
 			t.Skipf("%s is not installed", program)
 		}

@@ -49,7 +49,7 @@ func TestNoLineContradictsItself(t *testing.T) {
 			prompt bool
 		}{{r.prompt, true}, {r.completion, false}} {
 			if floor, ceiling := v.of(s.floor, s.prompt), v.of(s.ceiling, s.prompt); floor > ceiling || floor < 0 {
-				t.Errorf("%s %s: at least: got %d, want at most %d and at least 0", r.saw, r.told, floor, ceiling)
+				t.Errorf("%s %s: the floor: got %d, want at most %d and at least 0", r.saw, r.told, floor, ceiling)
 			}
 		}
 		free := r.saw == sawEmpty || r.saw == sawCut || r.saw == sawRefused || r.saw == sawBreak || r.told == crashed

@@ -25,11 +25,11 @@ func TestTheREADMEHasTheTableOfEndings(t *testing.T) {
 	before, rest, ok := strings.Cut(string(text), begin)
 	table, after, closed := strings.Cut(rest, end)
 	if !ok {
-		t.Fatalf("the README has no place for the table, between %q and %q: ok of strings.Cut(string(text), begin): got "+
+		t.Fatalf("the README has a place for the table, between %q and %q: ok of strings.Cut(string(text), begin): got "+
 			"false, want true", begin, end)
 	}
 	if !closed {
-		t.Fatalf("the README has no place for the table, between %q and %q: closed of strings.Cut(rest, end): got false, "+
+		t.Fatalf("the README has a place for the table, between %q and %q: closed of strings.Cut(rest, end): got false, "+
 			"want true", begin, end)
 	}
 	if table == endings.Markdown() {

@@ -105,11 +105,11 @@ func TestAFleetStartsLosesProcessesAndStopsInOrder(t *testing.T) {
 			t.Fatal(err)
 		}
 		if alive(pids[name]) {
-			t.Errorf("%s lives after its kill: alive(pids[name]): got true, want false", name)
+			t.Errorf("%s after its kill: alive(pids[name]): got true, want false", name)
 		} else if got := f.Pid(name); got != 0 {
-			t.Errorf("%s lives after its kill: f.Pid(name): got %d, want 0", name, got)
+			t.Errorf("%s after its kill: f.Pid(name): got %d, want 0", name, got)
 		} else if f.Ready(t.Context(), name) == nil {
-			t.Errorf("%s lives after its kill: f.Ready(t.Context(), name): got no error, want one", name)
+			t.Errorf("%s after its kill: f.Ready(t.Context(), name): got no error, want one", name)
 		}
 		if err := f.Start(t.Context(), name); err != nil {
 			t.Fatal(err)
@@ -125,7 +125,7 @@ func TestAFleetStartsLosesProcessesAndStopsInOrder(t *testing.T) {
 		t.Error(err)
 	}
 	if exits := f.Exits(); len(exits) > 0 {
-		t.Errorf("ends that were asked for are told: got %d, want 0, in %v", len(exits), exits)
+		t.Errorf("ends told that were asked for: got %d, want 0, in %v", len(exits), exits)
 	}
 	for _, s := range steady(t, f) {
 		if s.Pid == 0 {
@@ -201,9 +201,9 @@ func TestServicesRefuseTheClearAndTheirFilesAreClosedToOthers(t *testing.T) {
 func TestOneFleetHasAFolder(t *testing.T) {
 	f := begin(t, onGivenDatabase(t))
 	if got := f.Pid("postgres-1"); got != 0 {
-		t.Errorf(`a fleet with a database runs one of its own: f.Pid("postgres-1"): got %d, want 0`, got)
+		t.Errorf(`a fleet with a database: f.Pid("postgres-1"): got %d, want 0`, got)
 	} else if got := f.DatabaseURL(); got != f.cfg.DatabaseURL {
-		t.Errorf("a fleet with a database runs one of its own: f.DatabaseURL(): got %q, want %q", got, f.cfg.DatabaseURL)
+		t.Errorf("a fleet with a database: f.DatabaseURL(): got %q, want %q", got, f.cfg.DatabaseURL)
 	}
 	if _, err := Start(t.Context(), f.cfg); err == nil {
 		t.Error("a second fleet in the folder: got no error, want one")
@@ -229,9 +229,9 @@ func TestAStartThatFailsLeavesNothing(t *testing.T) {
 		{Dir: "x", BinDir: "y", Replicas: map[string]int{Hub: 0}}, {Dir: "x", BinDir: "y", Replicas: map[string]int{NATS: 2}},
 	} {
 		if _, err := Start(t.Context(), wrong); err == nil {
-			t.Errorf("%+v is accepted: got no error, want one", wrong)
+			t.Errorf("checking %+v: got no error, want one", wrong)
 		} else if errors.Is(err, os.ErrNotExist) {
-			t.Errorf("%+v is accepted: got the error %v, want any but %v", wrong, err, os.ErrNotExist)
+			t.Errorf("checking %+v: got the error %v, want any but %v", wrong, err, os.ErrNotExist)
 		}
 	}
 }

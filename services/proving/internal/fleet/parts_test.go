@@ -20,7 +20,7 @@ func TestSettingsAreMergedKeyByKey(t *testing.T) {
 		t.Errorf("merge(…): got %v, want %v", got, want)
 	}
 	if base["hub"].(settings)["id"] != "hub-1" {
-		t.Errorf(`merging changes what it merges onto: got %v, want "hub-1"`, base["hub"].(settings)["id"])
+		t.Errorf(`what is merged onto, afterwards: got %v, want "hub-1"`, base["hub"].(settings)["id"])
 	}
 }
 
@@ -43,7 +43,7 @@ func TestNoTwoProcessesShareAPort(t *testing.T) {
 				}
 				seen[a] = name
 				if a < "127.0.0.1:20000" || a >= address(20_000+blockPorts) {
-					t.Errorf(`%s listens at %s, outside of its block: got %q, want at least "127.0.0.1:20000" and less than %q`, name,
+					t.Errorf(`%s listens at %s, of its block: got %q, want at least "127.0.0.1:20000" and less than %q`, name,
 						a, a, address(20_000+blockPorts))
 				}
 			}
@@ -57,19 +57,19 @@ func TestTwoFleetsLeaseTwoBlocks(t *testing.T) {
 		t.Fatal(err)
 	}
 	if again, err := tryBlock(filepath.Dir(first.lock.Name()), first.first); again != nil {
-		t.Errorf("a block was leased twice: again: got %+v, want nil", again)
+		t.Errorf("leasing a block twice: again: got %+v, want nil", again)
 	} else if err != nil {
-		t.Errorf("a block was leased twice: got the error %v, want none", err)
+		t.Errorf("leasing a block twice: got the error %v, want none", err)
 	}
 	if err := first.release(); err != nil {
 		t.Fatal(err)
 	}
 	again, err := tryBlock(filepath.Dir(first.lock.Name()), first.first)
 	if err != nil {
-		t.Fatalf("a block that was given back cannot be leased: got the error %v, want none", err)
+		t.Fatalf("leasing a block that was given back: got the error %v, want none", err)
 	}
 	if again == nil {
-		t.Fatal("a block that was given back cannot be leased: again: got nil, want a value")
+		t.Fatal("leasing a block that was given back: again: got nil, want a value")
 	}
 	if err := again.release(); err != nil {
 		t.Error(err)
@@ -122,14 +122,14 @@ func TestProcessesInheritNothingThatChangesTheirSettings(t *testing.T) {
 	cfg := Config{Environ: []string{"SVC_CRASH_SOCKET=/x"}}
 	text := strings.Join(cfg.environment(), "\n")
 	if strings.Contains(text, "SVC_LOG_LEVEL") {
-		t.Errorf(`a setting is inherited: text: got %q, want it without "SVC_LOG_LEVEL"`, text)
+		t.Errorf(`settings of the parent: text: got %q, want it without "SVC_LOG_LEVEL"`, text)
 	} else if strings.Contains(text, "elsewhere") {
-		t.Errorf(`a setting is inherited: text: got %q, want it without "elsewhere"`, text)
+		t.Errorf(`settings of the parent: text: got %q, want it without "elsewhere"`, text)
 	}
 	if !strings.Contains(text, "GOGC=50") {
-		t.Errorf(`what is not a setting, or was given, is missing: text: got %q, want "GOGC=50" in it`, text)
+		t.Errorf(`what is not a setting, or was given: text: got %q, want "GOGC=50" in it`, text)
 	} else if !strings.Contains(text, "SVC_CRASH_SOCKET=/x") {
-		t.Errorf(`what is not a setting, or was given, is missing: text: got %q, want "SVC_CRASH_SOCKET=/x" in it`, text)
+		t.Errorf(`what is not a setting, or was given: text: got %q, want "SVC_CRASH_SOCKET=/x" in it`, text)
 	}
 }
 

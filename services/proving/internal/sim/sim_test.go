@@ -27,24 +27,24 @@ func TestNoHistoryLosesOrDoublesMoney(t *testing.T) {
 	}
 	t.Log(text.String())
 	if len(report.Failures) > 0 {
-		t.Errorf("histories break what must hold: got %d, want 0", len(report.Failures))
+		t.Errorf("histories that break what must hold: got %d, want 0", len(report.Failures))
 	}
 	// A simulator in which nothing happens finds nothing.
 	switch {
 	case report.Histories != histories:
-		t.Errorf("too little happened: report.Histories: got %d, want %d", report.Histories, histories)
+		t.Errorf("what happened: report.Histories: got %d, want %d", report.Histories, histories)
 	case report.Settled < 4*histories:
-		t.Errorf("too little happened: report.Settled: got %d, want at least %d", report.Settled, 4*histories)
+		t.Errorf("what happened: report.Settled: got %d, want at least %d", report.Settled, 4*histories)
 	case report.ByGateway == 0:
-		t.Error("too little happened: report.ByGateway: got 0, want any but 0")
+		t.Error("what happened: report.ByGateway: got 0, want any but 0")
 	case !testing.Short() && report.Orphans == 0:
-		t.Error("too little happened: report.Orphans: got 0, want any but 0, where !testing.Short()")
+		t.Error("what happened: report.Orphans: got 0, want any but 0, where !testing.Short()")
 	case report.Released == 0:
-		t.Error("too little happened: report.Released: got 0, want any but 0")
+		t.Error("what happened: report.Released: got 0, want any but 0")
 	case report.Expired == 0:
-		t.Error("too little happened: report.Expired: got 0, want any but 0")
+		t.Error("what happened: report.Expired: got 0, want any but 0")
 	case report.Struck < 2*histories:
-		t.Errorf("too little happened: report.Struck: got %d, want at least %d", report.Struck, 2*histories)
+		t.Errorf("what happened: report.Struck: got %d, want at least %d", report.Struck, 2*histories)
 	}
 }
 
@@ -68,13 +68,13 @@ func TestOneSeedIsOneHistory(t *testing.T) {
 	first, second := <-traces, <-traces
 	for seed, text := range first {
 		if len(text) < 500 {
-			t.Errorf("seed %d is played in two ways: len(text): got %d, want at least 500, in %s", seed, len(text), text)
+			t.Errorf("seed %d, played twice: len(text): got %d, want at least 500, in %s", seed, len(text), text)
 		} else if !bytes.Equal(text, second[seed]) {
-			t.Errorf("seed %d is played in two ways: text: got %q, want %q", seed, text, second[seed])
+			t.Errorf("seed %d, played twice: text: got %q, want %q", seed, text, second[seed])
 		}
 	}
 	if bytes.Equal(first[1], first[2]) {
-		t.Errorf("two seeds are one history: got %q, want any but %q", first[1], first[2])
+		t.Errorf("the histories of two seeds: got %q, want any but %q", first[1], first[2])
 	}
 }
 
@@ -123,7 +123,7 @@ func TestPlantedFaultsAreFound(t *testing.T) {
 				t.Errorf("it tells of something else: %v", first.Broken)
 			}
 			if !strings.Contains(first.Trace, "AUDITOR") {
-				t.Errorf(`the trace does not say where it breaks: got %q, want "AUDITOR" in it`, first.Trace)
+				t.Errorf(`where it breaks, by the trace: got %q, want "AUDITOR" in it`, first.Trace)
 			}
 		})
 	}
@@ -174,8 +174,8 @@ func TestACampaignKeepsItsBounds(t *testing.T) {
 	}
 	report, err = sim.Campaign{Seed: 1, For: time.Nanosecond}.Play()
 	if err != nil {
-		t.Errorf("%d histories in no time: %v: got the error %v, want none", report.Histories, err, err)
+		t.Errorf("%d histories in no time: got the error %v, want none", report.Histories, err)
 	} else if report.Histories != 0 {
-		t.Errorf("%d histories in no time: %v: report.Histories: got %d, want 0", report.Histories, err, report.Histories)
+		t.Errorf("histories in no time: got %d, want 0", report.Histories)
 	}
 }

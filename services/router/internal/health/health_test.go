@@ -26,9 +26,9 @@ func TestAFullRegistryRefusesNewPairsAndKeepsTheOld(t *testing.T) {
 		t.Error("a third pair was kept")
 	}
 	if got := r.Get(Pair{"p", "a"}); got != a {
-		t.Errorf(`the first pair was lost: r.Get(Pair{"p", "a"}): got %p, want %p`, got, a)
+		t.Errorf(`the first pair: r.Get(Pair{"p", "a"}): got %p, want %p`, got, a)
 	} else if r.Len() != 2 {
-		t.Errorf("the first pair was lost: r.Len(): got %d, want 2", r.Len())
+		t.Errorf("the first pair: r.Len(): got %d, want 2", r.Len())
 	}
 }
 
@@ -42,9 +42,9 @@ func TestAnIdlePairIsForgottenAndMakesRoom(t *testing.T) {
 	}
 	r.Refresh(start.Add(25 * time.Hour))
 	if r.Len() != 0 {
-		t.Errorf("an idle pair takes room: r.Len(): got %d, want 0", r.Len())
+		t.Errorf("room of an idle pair: r.Len(): got %d, want 0", r.Len())
 	} else if r.Get(Pair{"p", "b"}) == nil {
-		t.Error(`an idle pair takes room: r.Get(Pair{"p", "b"}): got nil, want a value`)
+		t.Error(`room of an idle pair: r.Get(Pair{"p", "b"}): got nil, want a value`)
 	}
 }
 
@@ -58,7 +58,7 @@ func TestConcurrentCallersShareOneRecord(t *testing.T) {
 	wg.Wait()
 	for _, rec := range seen {
 		if rec != seen[0] {
-			t.Fatalf("two records for one pair: got %p, want %p", rec, seen[0])
+			t.Fatalf("the record of one pair, again: got %p, want %p", rec, seen[0])
 		}
 	}
 	if r.Len() != 1 {

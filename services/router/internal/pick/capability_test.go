@@ -49,7 +49,7 @@ func TestRequestsGoOnlyToNodesWithTheirEndpoint(t *testing.T) {
 			}
 		}
 		if len(seen) != len(c.want) {
-			t.Errorf("%s: got %d providers are asked, want %v", name, len(seen), c.want)
+			t.Errorf("%s: got %d providers asked, want %v", name, len(seen), c.want)
 		}
 	}
 }

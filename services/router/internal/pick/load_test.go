@@ -138,20 +138,20 @@ func TestAProviderInProbationAndOneThatIsOftenAwayGetLess(t *testing.T) {
 				led++
 			}
 			if len(c.Candidates) != 2 {
-				t.Fatalf("%s: is not even an alternate: got %d, want 2", name, len(c.Candidates))
+				t.Fatalf("%s: candidates where it does not lead: got %d, want 2", name, len(c.Candidates))
 			}
 		}
 		if led == 0 {
-			t.Errorf("%s: led %d of 100 while the other fills up: led: got 0, want any but 0", name, led)
+			t.Errorf("%s: led, of 100, while the other fills up: got 0, want any but 0", name)
 		} else if led >= 50 {
-			t.Errorf("%s: led %d of 100 while the other fills up: led: got %d, want less than 50", name, led, led)
+			t.Errorf("%s: led, of 100, while the other fills up: got %d, want less than 50", name, led)
 		}
 		b.report("hub", session(1, full), session(2, roomy, change))
 		c, err := b.Select(t.Context(), b.request(func(r *Request) { r.Pin = id(2) }))
 		if err != nil {
-			t.Errorf("%s: a pin is not honoured: got the error %v, want none", name, err)
+			t.Errorf("%s: with a pin: got the error %v, want none", name, err)
 		} else if chosen(c)[0] != id(2) {
-			t.Errorf("%s: a pin is not honoured: chosen(c)[0]: got %q, want %q", name, chosen(c)[0], id(2))
+			t.Errorf("%s: with a pin: chosen(c)[0]: got %q, want %q", name, chosen(c)[0], id(2))
 		}
 	}
 }
@@ -277,7 +277,7 @@ func TestEveryReasonHasItsWordAndIsCounted(t *testing.T) {
 		t.Errorf(`NotOffered: got %q, want "not_offered"`, NotOffered.String())
 	}
 	if got := b.deps.Stats.Of(id(99)); got != nil {
-		t.Errorf("a provider that is not connected has rejects: got %v, want nil", got)
+		t.Errorf("rejects of a provider that is not connected: got %v, want nil", got)
 	}
 	first, probed := b.deps.Stats.Chosen(id(13))["m"], b.deps.Stats.Chosen(id(12))["m"]
 	if first+probed != 64 {

@@ -261,11 +261,11 @@ func TestDegradedProvidersLeadOnlyProbes(t *testing.T) {
 			led++
 			first.Slots.End(r.ID, start, start)
 		} else if len(c.Candidates) != 2 {
-			t.Fatalf("the degraded provider is not the last resort: got %d, want 2", len(c.Candidates))
+			t.Fatalf("candidates, with the degraded provider the last: got %d, want 2", len(c.Candidates))
 		}
 	}
 	if fair := picks / ProbeOneIn; led < fair/2 || led > fair*2 {
-		t.Errorf("the degraded provider led %d of %d: got %d, want %d to %d", led, picks, led, fair/2, fair*2)
+		t.Errorf("the degraded provider led, of %d: got %d, want %d to %d", picks, led, fair/2, fair*2)
 	}
 	b.report("hub", session(1, func(s *presence.Session) { s.Active = false }))
 	if c, err := b.Select(t.Context(), b.request()); err != nil {
@@ -425,7 +425,7 @@ func TestTheAttemptsEndFreesTheBookedSlot(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := b.look(b.request(), true); !errors.Is(err, errBusy) {
-		t.Fatalf("the slot is not booked: got the error %v, want %v", err, errBusy)
+		t.Fatalf("once the slot is booked: got the error %v, want %v", err, errBusy)
 	}
 	b.Ended(Attempt{Request: first.ID, Provider: id(1), Node: "n", Epoch: 1, Model: "m", Outcome: Served})
 	if _, err := b.look(b.request(), true); err != nil {

@@ -47,9 +47,9 @@ func TestAWaiterIsWokenByAFreedSlot(t *testing.T) {
 			t.Errorf("woken: got %v, want 0", time.Since(began))
 		}
 		if got := b.deps.Waitlist.Waiting(); got != 0 {
-			t.Errorf("a waiter was left behind: b.deps.Waitlist.Waiting(): got %d, want 0", got)
+			t.Errorf("waiters left behind: b.deps.Waitlist.Waiting(): got %d, want 0", got)
 		} else if len(b.deps.Waitlist.byModel) != 0 {
-			t.Errorf("a waiter was left behind: len(b.deps.Waitlist.byModel): got %d, want 0", len(b.deps.Waitlist.byModel))
+			t.Errorf("waiters left behind: len(b.deps.Waitlist.byModel): got %d, want 0", len(b.deps.Waitlist.byModel))
 		}
 	})
 }

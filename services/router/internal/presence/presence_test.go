@@ -187,14 +187,14 @@ func TestModelsComeAndGoWithinASession(t *testing.T) {
 	expect(t, v, "gone")
 	expect(t, v, "new", 1)
 	if load, _ := v.Seats("m")[0].Slots.Usage(start); load != 1 {
-		t.Errorf("the booking was lost when another model changed: got %d, want 1", load)
+		t.Errorf("bookings after another model changed: got %d, want 1", load)
 	}
 	if got, want := v.Find("p", "1", 1, "m"), v.Seats("m")[0]; got != want {
-		t.Errorf(`Find does not tell seats apart: v.Find("p", "1", 1, "m"): got %p, want %p`, got, want)
+		t.Errorf(`seats that Find tells apart: v.Find("p", "1", 1, "m"): got %p, want %p`, got, want)
 	} else if got := v.Find("p", "1", 1, "gone"); got != nil {
-		t.Errorf(`Find does not tell seats apart: v.Find("p", "1", 1, "gone"): got %+v, want nil`, got)
+		t.Errorf(`seats that Find tells apart: v.Find("p", "1", 1, "gone"): got %+v, want nil`, got)
 	} else if got := v.Find("p", "1", 2, "m"); got != nil {
-		t.Errorf(`Find does not tell seats apart: v.Find("p", "1", 2, "m"): got %+v, want nil`, got)
+		t.Errorf(`seats that Find tells apart: v.Find("p", "1", 2, "m"): got %+v, want nil`, got)
 	}
 }
 

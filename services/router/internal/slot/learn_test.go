@@ -18,7 +18,7 @@ func TestRefusalsLowerCapacityAndTimeRestoresIt(t *testing.T) {
 		c.Busy(start.Add(time.Hour + time.Duration(i)*busyPause))
 	}
 	if _, limit := c.Usage(start.Add(time.Hour + 100*busyPause)); limit < 1 || limit > 2 {
-		t.Errorf("limit %d after a hundred refusals: got %d, want 1 to 2", limit, limit)
+		t.Errorf("the limit after a hundred refusals: got %d, want 1 to 2", limit)
 	}
 }
 

@@ -46,9 +46,9 @@ func TestTheSessionsBoundHoldsBesideThatOfEachModel(t *testing.T) {
 		t.Error("the slot that one model gave back is not free for the other")
 	}
 	if !b.Cancel("c") {
-		t.Error(`a booking given back on a full session was not told as such once: b.Cancel("c"): got false, want true`)
+		t.Error(`a booking given back on a full session, told once: b.Cancel("c"): got false, want true`)
 	} else if b.Cancel("c") {
-		t.Error(`a booking given back on a full session was not told as such once: b.Cancel("c"): got true, want false`)
+		t.Error(`a booking given back on a full session, told once: b.Cancel("c"): got true, want false`)
 	}
 }
 
@@ -56,10 +56,10 @@ func TestASessionWithoutABoundTakesWhatItsModelsTake(t *testing.T) {
 	_, a, b := pair(0)
 	for i := range 4 {
 		if !a.Book(fmt.Sprint(i), start) {
-			t.Fatal("no slot: a.Book(fmt.Sprint(i), start): got false, want true")
+			t.Fatal("without a bound of the session: a.Book(fmt.Sprint(i), start): got false, want true")
 		}
 		if !b.Book(fmt.Sprint(i), start) {
-			t.Fatal("no slot: b.Book(fmt.Sprint(i), start): got false, want true")
+			t.Fatal("without a bound of the session: b.Book(fmt.Sprint(i), start): got false, want true")
 		}
 	}
 	if a.Book("x", start) {
@@ -161,9 +161,9 @@ func TestAnAbsurdLoadFillsTheSessionAndIsForgotten(t *testing.T) {
 		t.Error("a session that says it is full was booked")
 	}
 	if !a.OthersAlone(start) {
-		t.Error("nothing of ours is under way and the session is not idle: a.OthersAlone(start): got false, want true")
+		t.Error("with nothing of ours under way on a busy session: a.OthersAlone(start): got false, want true")
 	} else if a.Idle() {
-		t.Error("nothing of ours is under way and the session is not idle: a.Idle(): got true, want false")
+		t.Error("with nothing of ours under way on a busy session: a.Idle(): got true, want false")
 	}
 	if used, capacity := a.Room(start); used != 0 {
 		t.Errorf("room: got %d, want 0", used)
@@ -172,9 +172,9 @@ func TestAnAbsurdLoadFillsTheSessionAndIsForgotten(t *testing.T) {
 	}
 	s.Report(1<<40, 0, start.Add(time.Second))
 	if !a.Book("x", start.Add(time.Second)) {
-		t.Error(`a session that says it is free again has no slot: a.Book("x", start.Add(time.Second)): got false, want true`)
+		t.Error(`a session that says it is free again: a.Book("x", start.Add(time.Second)): got false, want true`)
 	} else if !a.Book("y", start.Add(time.Second)) {
-		t.Error(`a session that says it is free again has no slot: a.Book("y", start.Add(time.Second)): got false, want true`)
+		t.Error(`a session that says it is free again: a.Book("y", start.Add(time.Second)): got false, want true`)
 	}
 }
 

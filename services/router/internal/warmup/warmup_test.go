@@ -63,7 +63,7 @@ func TestAScarceModelThatIsAskedForIsKeptLoaded(t *testing.T) {
 	for n := 1; n <= 2; n++ {
 		times := asked[target(n)]
 		if len(times) == 0 {
-			t.Fatalf("node %d was never asked: got 0, want at least 1", n)
+			t.Fatalf("asks of node %d: got 0, want at least 1", n)
 		}
 		if first := times[0].Sub(start); first < RestedFor || first > RestedFor+scanInterval+scarceSpread {
 			t.Errorf("node %d was asked first: got %v, want %v to %v", n, first, RestedFor, RestedFor+scanInterval+scarceSpread)

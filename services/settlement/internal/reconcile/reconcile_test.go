@@ -56,19 +56,19 @@ func TestOnlyADifferenceThatStaysIsStanding(t *testing.T) {
 		return Compare(map[Slot]Sum{alice: lines}, nil, map[Slot]Sum{alice: accruals}, day)
 	}
 	if got := watch.Persistent(moving(Sum{10, 1}, Sum{})); len(got) != 0 {
-		t.Errorf("a first sight is standing: got %d, want 0, in %+v", len(got), got)
+		t.Errorf("standing, of a first sight: got %d, want 0, in %+v", len(got), got)
 	}
 	if got := watch.Persistent(moving(Sum{20, 2}, Sum{10, 1})); len(got) != 0 {
-		t.Errorf("usage under way is standing: got %d, want 0, in %+v", len(got), got)
+		t.Errorf("standing, of usage under way: got %d, want 0, in %+v", len(got), got)
 	}
 	if got := watch.Persistent(moving(Sum{20, 2}, Sum{10, 1})); len(got) != 1 {
-		t.Errorf("a difference that stayed is not standing: got %d, want 1, in %+v", len(got), got)
+		t.Errorf("standing, of a difference that stayed: got %d, want 1, in %+v", len(got), got)
 	}
 	if got := watch.Persistent(moving(Sum{20, 2}, Sum{15, 2})); len(got) != 1 {
-		t.Errorf("lines that stand still behind moving accruals are not standing: got %d, want 1, in %+v", len(got), got)
+		t.Errorf("standing, of lines still behind moving accruals: got %d, want 1, in %+v", len(got), got)
 	}
 	if got := watch.Persistent(moving(Sum{20, 2}, Sum{20, 2})); len(got) != 0 {
-		t.Errorf("equal sides have standing differences: got %d, want 0, in %+v", len(got), got)
+		t.Errorf("standing, of equal sides: got %d, want 0, in %+v", len(got), got)
 	}
 }
 

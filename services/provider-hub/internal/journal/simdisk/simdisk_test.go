@@ -57,7 +57,7 @@ func TestCrashKeepsWhatWasSyncedAndMayLoseTheRest(t *testing.T) {
 	}
 	for name, n := range map[string]int{"cut": cut, "torn": torn, "created": with, "not created": without} {
 		if n == 0 {
-			t.Errorf("no crash left it %s: got 0, want any but 0", name)
+			t.Errorf("crashes that left it %s: got 0, want any but 0", name)
 		}
 	}
 	t.Logf("whole %d, cut %d, torn %d, created %d of %d", whole, cut, torn, with, with+without)

@@ -34,9 +34,9 @@ func TestOneSeedAsksTheSame(t *testing.T) {
 	}
 	first := wishes(4)
 	if want := wishes(4); !reflect.DeepEqual(first, want) {
-		t.Errorf("the seed does not decide what is asked: first: got %+v, want %+v", first, want)
+		t.Errorf("what a seed decides to ask: first: got %+v, want %+v", first, want)
 	} else if want := wishes(5); reflect.DeepEqual(first, want) {
-		t.Errorf("the seed does not decide what is asked: first: got %+v, want any but %+v", first, want)
+		t.Errorf("what a seed decides to ask: first: got %+v, want any but %+v", first, want)
 	}
 	ends, leaves := map[string]int{}, 0
 	for _, w := range first {
@@ -51,9 +51,9 @@ func TestOneSeedAsksTheSame(t *testing.T) {
 		}
 	}
 	if len(ends) < 5 {
-		t.Errorf("the load is not mixed: len(ends): got %d, want at least 5, in %v", len(ends), ends)
+		t.Errorf("the mixed load: len(ends): got %d, want at least 5, in %v", len(ends), ends)
 	} else if leaves == 0 {
-		t.Error("the load is not mixed: leaves: got 0, want any but 0")
+		t.Error("the mixed load: leaves: got 0, want any but 0")
 	}
 }
 

@@ -15,10 +15,10 @@ func TestOneSeedIsOnePlan(t *testing.T) {
 	for _, n := range []int{0, 1, 500} {
 		first, again, other := Make(7, n, Cells()), Make(7, n, Cells()), Make(8, n, Cells())
 		if !reflect.DeepEqual(first, again) {
-			t.Errorf("%d faults: the same seed plans something else: got %+v, want %+v", n, again, first)
+			t.Errorf("%d faults by the same seed: got %+v, want %+v", n, again, first)
 		}
 		if reflect.DeepEqual(first, other) {
-			t.Errorf("%d faults: another seed plans the same: got %+v, want any but %+v", n, other, first)
+			t.Errorf("%d faults by another seed: got %+v, want any but %+v", n, other, first)
 		}
 	}
 }
@@ -143,7 +143,7 @@ func TestNoFaultMeetsOneWithWhichEverythingWouldBeLost(t *testing.T) {
 func TestEveryPlantedFaultHasCellsThatShowIt(t *testing.T) {
 	for _, plant := range crash.Plants() {
 		if len(Showing(plant)) == 0 {
-			t.Error("nothing shows: got 0, want at least 1")
+			t.Error("cells that show a fault: got 0, want at least 1")
 		}
 	}
 }
