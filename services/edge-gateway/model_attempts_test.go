@@ -322,7 +322,7 @@ func TestAStreamThatHasBegunAdvances(t *testing.T) {
 	}
 }
 
-// The client has waited for the first model, so the next one shows at once that the stream goes on.
+// The client has waited for the first model, so the next one shows at once that the stream continues.
 func TestANextModelKeepsItsClientAliveAtOnce(t *testing.T) {
 	made := func(t testing.TB) *fleet { return several(t) }
 	inBubbleOf(t, made, func(f *fleet, _ func() net.Conn) {

@@ -222,7 +222,7 @@ func (s *Service) Bound(lis net.Listener) net.Listener {
 func (s *Service) Register(grpc.ServiceRegistrar) {}
 
 // Run keeps models and keys up to date, renews the holds of running requests, and sends
-// reports, until ctx ends. Then it sends the reports that still wait, for at most
+// reports, until ctx ends. Then it sends the waiting reports, for at most
 // Config.ReportDrain. The caller stops the HTTP server first.
 func (s *Service) Run(ctx context.Context) error {
 	stop, err := s.auth.Listen(s.deps.Bus, s.deps.Log)

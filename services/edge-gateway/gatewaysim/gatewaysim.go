@@ -171,7 +171,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) { g.handler.
 // Renew renews the leases that are due.
 func (g *Gateway) Renew(ctx context.Context) error { return g.leases.Renew(ctx) }
 
-// Reports takes a batch of the request reports that wait.
+// Reports takes a batch of the waiting request reports.
 func (g *Gateway) Reports() []*billingv1.RequestReport { return g.reports.Waiting() }
 
 // Conclude sends a batch once. After an error the batch is to be sent again.

@@ -160,7 +160,7 @@ func (b *Cache) Models(ctx context.Context) ([]Model, error) {
 	return models, nil
 }
 
-// last returns the last sum in place of one that cannot be made, unless it is too old.
+// last returns the last sum in place of a sum that cannot be made, unless it is too old.
 func (b *Cache) last(now time.Time, cause error) ([]Model, error) {
 	if b.made && within(now.Sub(b.madeAt), keptFor) {
 		return b.models, nil

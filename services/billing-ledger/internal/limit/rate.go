@@ -48,7 +48,7 @@ var ErrNoKey = errors.New("no such key")
 
 // RateStore reads the state of rates.
 type RateStore interface {
-	// ReadRate returns what is left of a key's rate in a class.
+	// ReadRate returns the rest of a key's rate in a class.
 	ReadRate(ctx context.Context, id ids.KeyID, class Class) (Rate, error)
 }
 
@@ -58,7 +58,7 @@ type Rates struct {
 	Calls *Semaphore
 }
 
-// Read returns what is left of a key's rate in a category, and takes nothing of it. It
+// Read returns the rest of a key's rate in a category, and takes nothing of it. It
 // leaves out a plan's rate and the rate of zero-priced models, because only a request
 // decides which of them count.
 func (r *Rates) Read(ctx context.Context, id ids.KeyID, category string) (Rate, error) {

@@ -92,7 +92,7 @@ func rateToProto(r limit.Rate) *billingv1.RateLimit {
 	return &billingv1.RateLimit{Limit: r.Limit, Remaining: r.Remaining, ResetMs: r.Reset.Milliseconds()}
 }
 
-// ReadRate returns what is left of a key's rate.
+// ReadRate returns the rest of a key's rate.
 func (s *Admission) ReadRate(ctx context.Context, req *billingv1.ReadRateRequest) (*billingv1.ReadRateResponse, error) {
 	key, err := ids.ParseKey(req.GetKeyId())
 	if err != nil {

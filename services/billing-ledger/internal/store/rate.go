@@ -24,7 +24,7 @@ const readRate = `SELECT coalesce(l.requests_per_minute, 0),
 		AND z.full_at < now() + interval '2 minutes'
 	WHERE ck.id = $1`
 
-// ReadRate returns what is left of a key's rate in a class, from four rows by their keys
+// ReadRate returns the rest of a key's rate in a class, from four rows by their keys
 // and without a lock. The rate of zero-priced models is the account's.
 func (s *Store) ReadRate(ctx context.Context, id ids.KeyID, class limit.Class) (limit.Rate, error) {
 	var (

@@ -43,7 +43,7 @@ func (s *Store) TakeAttempt(ctx context.Context, e user.Email, network user.Dige
 }
 
 // count moves a row on by one attempt and returns where the row was. It reads the time
-// after locking the row, so that no attempt is earlier than one that it waited for.
+// after locking the row, so that no attempt is earlier than an attempt that it waited for.
 func count(batch *pgx.Batch, digest, network user.Digest, pace user.Pace, full, now *time.Time) {
 	batch.Queue(
 		`INSERT INTO sign_in_count AS c (email_sha256, network, full_at) VALUES ($1, $2, clock_timestamp() + $3::interval)
@@ -75,7 +75,7 @@ func uncount(ctx context.Context, tx pgx.Tx, e user.Email, a user.Attempt) error
 }
 
 // rememberNetwork stores that a user, who is locked, signs in from a network. When the
-// user has as many networks as it may, the network takes the place of the one that was
+// user has as many networks as it may, the network takes the place of the network that was
 // used least recently.
 func rememberNetwork(ctx context.Context, tx pgx.Tx, id user.ID, network user.Digest) error {
 	tag, err := tx.Exec(ctx, `UPDATE known_network SET used_at = now() WHERE user_id = $1 AND network = $2`, [16]byte(id),

@@ -157,7 +157,7 @@ func (u *Users) SignUp(
 	}
 	defer stay.leave()
 	err = stay.hash(ctx, strangers, func() error {
-		// The e-mail is looked up first, so that one that is taken costs no hash.
+		// The e-mail is looked up first, so that an e-mail that is taken costs no hash.
 		switch _, _, err := u.Store.UserByEmail(ctx, o.Email); {
 		case err == nil:
 			return ErrEmailTaken

@@ -82,7 +82,7 @@ func boundsOfText(size openaiapi.Size, m *catalog.Model) (Bounds, error) {
 	// The rest of the window bounds the answer. The router, which knows the windows
 	// online, decides whether the prompt fits at all. The bound is sent to the engine,
 	// which refuses a bound that does not fit beside the prompt as it counts it. So a
-	// client that names no bound gets one that leaves room for the estimate's margin.
+	// client that names no bound gets a bound that leaves room for the estimate's margin.
 	room := withMargin(size.PromptTokens) + holdPerMessage*size.Messages
 	if size.MaxTokens > 0 {
 		out = max(1, min(out, m.ContextLength-size.PromptTokens))

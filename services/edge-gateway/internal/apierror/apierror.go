@@ -77,7 +77,7 @@ func AfterFallback(err error, reason string) error {
 func Finally(f *fault.Fault) *fault.Fault { return f.With(final, "true") }
 
 // OfPeer turns the error of a call to another service into the error for the client: a
-// service that takes too long counts as one that does not answer.
+// service that takes too long counts as a service that does not answer.
 func OfPeer(err error) error {
 	if f, ok := fault.As(err); ok && f.Kind == fault.Timeout {
 		return fault.Wrap(err, fault.Unavailable, fault.ServiceUnavailable, "A part of the service does not answer.")

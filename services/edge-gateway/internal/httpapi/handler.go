@@ -59,7 +59,7 @@ type Parts struct {
 	Playground *playground.Playground
 	// Idempotency claims the keys of requests that carry one.
 	Idempotency *idempotency.Keeper
-	// Rates reads what is left of keys' rates where admission has not given it; with nil
+	// Rates reads the rest of keys' rates where admission has not given it; with nil
 	// those answers say nothing of a rate.
 	Rates  *ratelimit.Reader
 	Market *marketapi.API

@@ -8,13 +8,13 @@ import (
 	"svc.internal/services/edge-gateway/internal/auth"
 )
 
-// Every answer under /v1 to the owner of a good key shows what is left of the key's rate,
+// Every answer under /v1 to the owner of a good key shows the rest of the key's rate,
 // and no other answer does. Admission gives the rate with its own answer, so an admitted
 // request causes no further call. For other requests the rate is read when the answer
 // begins, after the owner of the key has been found.
 
 // ratePatience is how long an answer waits for the owner of its key, and as long again
-// for what is left of the rate. When either is late the answer says nothing of the rate.
+// for the rest of the rate. When either is late the answer says nothing of the rate.
 const ratePatience = 250 * time.Millisecond
 
 // categoryOf is the category of a route's models while no model is known; llm for all
@@ -34,7 +34,7 @@ func (h *Handler) category(model string) string {
 	return ""
 }
 
-// tellRate writes what is left of the key's rate into an answer that begins, unless
+// tellRate writes the rest of the key's rate into an answer that begins, unless
 // admission has given it.
 func (h *Handler) tellRate(x *exchange, status int) {
 	if x.rateKnown || status == http.StatusUnauthorized {

@@ -120,7 +120,7 @@ func (r *Reports) sent(n int) {
 	})
 }
 
-// Run sends batches until ctx ends, and then the reports that still wait, within the time
+// Run sends batches until ctx ends, and then the waiting reports, within the time
 // to drain.
 func (r *Reports) Run(ctx context.Context) {
 	// A batch that was taken from the queue is sent even if ctx ends.
@@ -171,7 +171,7 @@ func (r *Reports) collect(ctx context.Context) []*billingv1.RequestReport {
 	return batch
 }
 
-// fill adds the reports that wait now.
+// fill adds the waiting reports.
 func (r *Reports) fill(batch []*billingv1.RequestReport) []*billingv1.RequestReport {
 	for len(batch) < r.cfg.BatchSize {
 		select {
@@ -204,7 +204,7 @@ func (r *Reports) deliver(ctx context.Context, batch []*billingv1.RequestReport)
 	}
 }
 
-// Waiting takes a batch of the reports that wait now, for callers who run the queue by
+// Waiting takes a batch of the waiting reports, for callers who run the queue by
 // hand. They send each batch until it is taken.
 func (r *Reports) Waiting() []*billingv1.RequestReport { return r.fill(nil) }
 

@@ -139,7 +139,7 @@ func New(peers Peers, cfg Config) (*API, error) {
 }
 
 // ofPeer turns the error of a call to a peer into the error for the client: a peer that
-// takes too long, or has closed the connection, counts as one that does not answer.
+// takes too long, or has closed the connection, counts as a service that does not answer.
 func ofPeer(ctx context.Context, err error) error {
 	f, ok := fault.As(err)
 	if !ok || f.Kind == fault.Timeout || f.Kind == fault.Canceled && ctx.Err() == nil {

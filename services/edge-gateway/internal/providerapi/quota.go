@@ -20,7 +20,7 @@ type Rate struct {
 }
 
 // quota counts one kind of call by network: exactly, over a span that slides. It
-// remembers a bounded number of networks and forgets the one that was heard of least
+// remembers a bounded number of networks and forgets the network that was heard of least
 // recently; a caller with more networks than that is not bound by it.
 type quota struct {
 	what string

@@ -83,7 +83,7 @@ func (a *API) Status(ctx context.Context, c Call) (Answer, error) {
 	return ok(body), nil
 }
 
-// lastStatus returns the last good answer in place of one that cannot be made, unless it
+// lastStatus returns the last good answer in place of an answer that cannot be made, unless it
 // is too old. It has no nodes, names of models and traffic, and its age in the header
 // Age.
 func (a *API) lastStatus(digest apikey.Digest, err error) (Answer, error) {

@@ -55,7 +55,7 @@ func New(admission billingv1.AdmissionServiceClient, c clock.Clock, cfg Config) 
 	return &Reader{admission: admission, clock: c, cfg: cfg, kept: map[subject]*reading{}}
 }
 
-// Read returns what is left of a key's rate in a category, or nil when that cannot be
+// Read returns the rest of a key's rate in a category, or nil when that cannot be
 // found out. Other callers may wait for the call that ctx bounds, so ctx should end with
 // time and not with the client.
 func (r *Reader) Read(ctx context.Context, keyID, category string) *billingv1.RateLimit {
