@@ -52,9 +52,11 @@ const (
 	Role   = store.Role
 )
 
-// partitionBack is for how many past days partitions are made as well, so that the first
-// start does not send late usage to the default partition.
-const partitionBack = 7
+// partitionBack is for how many past days partitions are made: for yesterday, to which
+// the first requests of a new ledger belong when it starts at midnight. There are no
+// more, because PostgreSQL plans a statement for all partitions, so each further one
+// costs every statement time.
+const partitionBack = 1
 
 // The numbers of the maxConns connections that claims of idempotency keys, visits, and
 // reads of rates and of sessions may take, because the calls for one key or address wait

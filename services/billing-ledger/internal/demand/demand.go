@@ -6,12 +6,15 @@
 // A sum is valid for five minutes. One caller makes it, and the others wait for it. It is
 // made of pieces of at most five minutes. A span that ended more than ten minutes ago
 // never changes, because requests are settled at the database's present time by
-// transactions far shorter than that. So pieces are remembered, and later whole hours in
-// their place, and only the first sum reads two days. Each later sum reads about the last
-// quarter of an hour, and once an hour, piece by piece, the hours of 24 and 48 hours ago.
-// A caller that gives up leaves what it has read to the next one, so a first sum may take
-// longer than any caller waits. Run makes it before anybody asks. When a sum cannot be
-// made, the last one is given until it is an hour old, and then service_unavailable.
+// transactions far shorter than that. So pieces are remembered, and whole hours later
+// take their place. Only the first sum reads two days, from the time at which the first
+// request of these days was settled. Each later sum reads about the last quarter of an
+// hour and, once an hour, piece by piece, the hours of 24 and 48 hours ago.
+//
+// A caller that gives up leaves the pieces that it has read to the next caller, so the
+// first sum may take longer than any caller waits. Run makes the first sum before anybody
+// asks. When no new sum can be made, the last sum is given until it is an hour old, and
+// after that the error is service_unavailable.
 //
 // Bounds: 10,000 models in each of 49 hours and some 50 pieces. A piece takes about 4
 // microseconds of the database for each request (BenchmarkAnHourOfDemand), and no
@@ -31,7 +34,7 @@ import (
 	"svc.internal/pkg/money"
 )
 
-// MaxModels bounds the models of a sum; those with the most requests are in it.
+// MaxModels bounds the models of a sum; the models with the most requests are in it.
 const MaxModels = 10_000
 
 const (
@@ -87,6 +90,9 @@ func (m Model) MeanLatency() time.Duration {
 type Store interface {
 	// Now is the clock by which requests are settled.
 	Now(ctx context.Context) (time.Time, error)
+	// FirstSettled returns the earliest time of settling at or after from, or the zero
+	// time if nothing was settled since. It is never later than what Settled counts.
+	FirstSettled(ctx context.Context, from time.Time) (time.Time, error)
 	// Settled sums, by model, what was settled in [from, until), of at most limit models,
 	// within a bounded time.
 	Settled(ctx context.Context, from, until time.Time, limit int) (map[string]Sum, error)
@@ -100,8 +106,11 @@ type Cache struct {
 	turn chan struct{}
 
 	// hours and pieces are keyed by their beginning.
-	hours    map[time.Time]map[string]Sum
-	pieces   map[time.Time]map[string]Sum
+	hours  map[time.Time]map[string]Sum
+	pieces map[time.Time]map[string]Sum
+	// first is when the first request of the sum that is being made was settled. It is
+	// zero when there is none.
+	first    time.Time
 	models   []Model
 	madeAt   time.Time
 	made     bool
@@ -186,6 +195,10 @@ func (b *Cache) sum(ctx context.Context) ([]Model, error) {
 	over := func(begun time.Time, _ map[string]Sum) bool { return begun.Before(start) || begun.After(now) }
 	maps.DeleteFunc(b.hours, over)
 	maps.DeleteFunc(b.pieces, over)
+	b.first, err = b.store.FirstSettled(ctx, start)
+	if err != nil {
+		return nil, fmt.Errorf("ask for the first request since %s: %w", start, err)
+	}
 	before, err := b.between(ctx, start, middle, now)
 	if err != nil {
 		return nil, err
@@ -243,6 +256,10 @@ func (b *Cache) piece(ctx context.Context, from, until, now time.Time) (map[stri
 	whole := until.Sub(from) == pieceOf
 	if known, ok := b.pieces[from]; ok && whole {
 		return known, nil
+	}
+	// Before first nothing was settled. Such a piece is not remembered.
+	if b.first.IsZero() || !b.first.Before(until) {
+		return nil, nil
 	}
 	sums, err := b.store.Settled(ctx, from, until, MaxModels)
 	if err != nil {

@@ -34,9 +34,28 @@ type history struct {
 	err     error
 	block   chan struct{}
 	each    func()
+	busy    bool // FirstSettled says that requests were settled from the beginning on
+	lost    bool // FirstSettled fails
 }
 
 func (h *history) Now(context.Context) (time.Time, error) { return h.clock.Now(), nil }
+
+func (h *history) FirstSettled(_ context.Context, from time.Time) (time.Time, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.lost {
+		return time.Time{}, errors.New("lost")
+	} else if h.busy {
+		return from, nil
+	}
+	var first time.Time
+	for _, r := range h.records {
+		if !r.at.Before(from) && (first.IsZero() || r.at.Before(first)) {
+			first = r.at
+		}
+	}
+	return first, nil
+}
 
 func (h *history) Settled(ctx context.Context, from, until time.Time, limit int) (map[string]Sum, error) {
 	if h.block != nil {
@@ -68,23 +87,34 @@ func (h *history) Settled(ctx context.Context, from, until time.Time, limit int)
 }
 
 func begin(at time.Time) (*history, *Cache) {
-	h := &history{clock: clock.NewManual(at)}
+	h := &history{clock: clock.NewManual(at), busy: true}
 	return h, NewCache(h, h.clock)
 }
 
 var noon = time.Date(2026, 11, 21, 12, 34, 56, 789_000, time.UTC)
 
 // TestADaysSumIsThatOfItsRequests lets time pass, with requests that settle
-// late by up to the lag, and compares each sum with a plain one.
+// late by up to the lag, and compares each sum with a plain one. A ledger begins with two
+// days of requests, with few, and with none.
 func TestADaysSumIsThatOfItsRequests(t *testing.T) {
+	for _, old := range []time.Duration{50 * time.Hour, 3 * time.Hour, 0} {
+		t.Run(old.String(), func(t *testing.T) { daysSumIsThatOfItsRequests(t, old) })
+	}
+}
+
+func daysSumIsThatOfItsRequests(t *testing.T, old time.Duration) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	rnd := rand.New(rand.NewPCG(seed, 1))
 	h, b := begin(noon)
+	h.busy = false
 	for round := range 60 {
 		now := h.clock.Now()
 		for range 200 {
-			back := time.Duration(rnd.Int64N(int64(50 * time.Hour)))
+			if round == 0 && old == 0 {
+				break
+			}
+			back := time.Duration(rnd.Int64N(int64(max(old, 1))))
 			if round > 0 {
 				// Transactions are over within ten minutes.
 				back = time.Duration(rnd.Int64N(int64(10 * time.Minute)))
@@ -112,6 +142,45 @@ func TestADaysSumIsThatOfItsRequests(t *testing.T) {
 			t.Fatalf("round %d: got %+v, want %+v", round, got, want)
 		}
 		h.clock.Advance(goodFor + time.Duration(rnd.Int64N(int64([]time.Duration{time.Minute, 2 * time.Hour}[round%2]))))
+	}
+}
+
+// TestAFirstSumBeginsWithTheFirstRequest, because a new ledger, which has settled nothing
+// yet, would read two days of it in 577 pieces.
+func TestAFirstSumBeginsWithTheFirstRequest(t *testing.T) {
+	h, b := begin(noon)
+	h.busy = false
+	if _, err := b.Models(t.Context()); err != nil {
+		t.Fatalf("nothing was settled: got the error %v, want none", err)
+	} else if h.reads != 0 {
+		t.Fatalf("nothing was settled: reads: got %d, want 0", h.reads)
+	}
+	h, b = begin(noon)
+	h.busy = false
+	h.records = []record{
+		{noon.Add(-2*window - time.Minute), "old", Sum{Requests: 1}},
+		{noon.Add(-time.Hour), "new", Sum{Requests: 1}},
+	}
+	models, err := b.Models(t.Context())
+	if err != nil {
+		t.Fatalf("got the error %v, want none", err)
+	}
+	if want := []Model{{ID: "new", Sum: Sum{Requests: 1}}}; !slices.Equal(models, want) {
+		t.Errorf("models: got %+v, want %+v", models, want)
+	}
+	if most := time.Hour + 2*pieceOf; h.read > most {
+		t.Errorf("read: got %v, want at most %v", h.read, most)
+	}
+}
+
+func TestNothingIsSummedWithoutTheFirstRequest(t *testing.T) {
+	h, b := begin(noon)
+	h.lost = true
+	if _, err := b.Models(t.Context()); !fault.Is(err, fault.ServiceUnavailable) {
+		t.Errorf("got the error %v, want service_unavailable", err)
+	}
+	if h.reads != 0 {
+		t.Errorf("reads: got %d, want 0", h.reads)
 	}
 }
 
@@ -250,7 +319,7 @@ func TestTheLastSumStandsInForAnHour(t *testing.T) {
 // The store fails at first.
 func TestTheFirstSumIsMadeBeforeAnybodyAsks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := &history{clock: clock.NewManual(noon), err: errors.New("too slow")}
+		h := &history{clock: clock.NewManual(noon), err: errors.New("too slow"), busy: true}
 		b := NewCache(h, clock.System)
 		done := make(chan struct{})
 		go func() { defer close(done); b.Run(t.Context()) }()

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -29,24 +30,49 @@ FROM usage_settlement
 WHERE settled_at >= $1 AND settled_at < $2 AND day >= $3 AND day <= $4
 GROUP BY model_id ORDER BY count(*) DESC, model_id LIMIT $5`
 
+const firstSettled = `
+SELECT settled_at FROM usage_settlement
+WHERE settled_at >= $1 AND day >= $2 ORDER BY settled_at LIMIT 1`
+
+// FirstSettled returns the earliest time of settling at or after from, or the zero time if
+// nothing was settled since; see demand.Store.
+func (s *Store) FirstSettled(ctx context.Context, from time.Time) (time.Time, error) {
+	var first time.Time
+	err := s.demand(ctx, func(tx pgx.Tx) error {
+		err := tx.QueryRow(ctx, firstSettled, from, from.AddDate(0, 0, -demandLate)).Scan(&first)
+		if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+			return fmt.Errorf("find the first request: %w", err)
+		}
+		return nil
+	})
+	return first, err
+}
+
 // Settled sums what was settled in a span of time; see demand.Store. It reads the index
 // usage_settlement_recorded and then the rows, in the order in which they were written.
 func (s *Store) Settled(ctx context.Context, from, until time.Time, limit int) (map[string]demand.Sum, error) {
 	var sums map[string]demand.Sum
-	err := reachable(pg.InTx(ctx, s.pool, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx,
-			`SELECT set_config('statement_timeout', $1, true), set_config('enable_seqscan', 'off', true)`,
-			fmt.Sprint(demandTimeout.Milliseconds())); err != nil {
-			return fmt.Errorf("set the statement timeout: %w", err)
-		}
+	err := s.demand(ctx, func(tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, sumSettled, from, until, from.AddDate(0, 0, -demandLate), until.AddDate(0, 0, 1), limit)
 		if err != nil {
 			return fmt.Errorf("sum usage: %w", err)
 		}
 		sums, err = collectSums(rows)
 		return err
-	}))
+	})
 	return sums, err
+}
+
+// demand reads in a transaction of bounded time, by indexes.
+func (s *Store) demand(ctx context.Context, read func(pgx.Tx) error) error {
+	return reachable(pg.InTx(ctx, s.pool, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx,
+			`SELECT set_config('statement_timeout', $1, true), set_config('enable_seqscan', 'off', true)`,
+			fmt.Sprint(demandTimeout.Milliseconds())); err != nil {
+			return fmt.Errorf("set the statement timeout: %w", err)
+		}
+		return read(tx)
+	}))
 }
 
 func collectSums(rows pgx.Rows) (map[string]demand.Sum, error) {

@@ -9,6 +9,7 @@ import (
 
 	"svc.internal/pkg/clock"
 	"svc.internal/services/billing-ledger/internal/demand"
+	"svc.internal/services/billing-ledger/internal/hold"
 	"svc.internal/services/billing-ledger/internal/store"
 	"svc.internal/services/billing-ledger/internal/usage"
 )
@@ -48,12 +49,24 @@ func TestDemandIsOfWhatWasSettledInItsTime(t *testing.T) {
 			t.Errorf("got %+v, want %+v", m, want[m.ID])
 		}
 	}
-	// Images and milliseconds are no tokens.
-	e.exec(t, `UPDATE usage_settlement SET unit = 1, input_rate = 0, payout_input_rate = 0`)
 	now, err := e.store.Now(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
+	late := e.settledAt(t, before)
+	for from, want := range map[time.Time]time.Time{
+		now.Add(-48 * time.Hour): late, late: late, now.Add(-48*time.Hour - 2*time.Minute): e.settledAt(t, long), now: {},
+	} {
+		first, err := e.store.FirstSettled(t.Context(), from)
+		if err != nil {
+			t.Errorf("since %s: got the error %v, want none", from, err)
+		}
+		if !first.Equal(want) {
+			t.Errorf("the first since %s: got %s, want %s", from, first, want)
+		}
+	}
+	// Images and milliseconds are no tokens.
+	e.exec(t, `UPDATE usage_settlement SET unit = 1, input_rate = 0, payout_input_rate = 0`)
 	sums, err := e.store.Settled(t.Context(), now.Add(-time.Hour), now, 1)
 	if err != nil {
 		t.Fatalf("one model of two: got the error %v, want none", err)
@@ -70,6 +83,13 @@ func TestDemandIsOfWhatWasSettledInItsTime(t *testing.T) {
 	}
 }
 
+// settledAt returns when a request was settled.
+func (e *env) settledAt(t *testing.T, reservation hold.Reservation) time.Time {
+	t.Helper()
+	return scan[time.Time](t, e, `SELECT settled_at FROM usage_settlement WHERE request_id = $1`,
+		[16]byte(reservation.Request))
+}
+
 // lasted sets how long a request took.
 func lasted(d *usage.Delivery, long time.Duration) {
 	d.Event.EndedAt = d.Event.DispatchedAt.Add(long)
@@ -77,32 +97,44 @@ func lasted(d *usage.Delivery, long time.Duration) {
 	d.Payload = sum[:]
 }
 
-// TestDemandReadsAnHourByItsIndex looks at the plan: partitions of other days
-// are not opened, and no row of another hour is read.
-func TestDemandReadsAnHourByItsIndex(t *testing.T) {
+// TestDemandIsReadByItsIndex looks at the plans: partitions of other days are not opened,
+// and no row of another hour is read.
+func TestDemandIsReadByItsIndex(t *testing.T) {
 	e := setup(t, unlimited)
-	plan := ""
+	now := time.Now().UTC()
+	for sql, args := range map[string][]any{
+		store.SumSettled:   {now.Add(-time.Hour), now, now, now, 1},
+		store.FirstSettled: {now.Add(-time.Hour), now},
+	} {
+		plan := e.planOf(t, sql, args...)
+		// Of six partitions, those of today and tomorrow and the default one.
+		if got := strings.Count(plan, "settled_at_idx"); got == 0 || got > 3 {
+			t.Errorf("partitions that are read by their index: got %d, want 1 to 3, in %s", got, plan)
+		}
+		if strings.Contains(plan, "Seq Scan") {
+			t.Errorf(`plan: got %q, want it without "Seq Scan"`, plan)
+		}
+	}
+}
+
+// planOf returns the plan of a statement in a transaction of Store.demand.
+func (e *env) planOf(t *testing.T, sql string, args ...any) string {
+	t.Helper()
+	var lines []string
 	err := pgx.BeginFunc(t.Context(), e.pool, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(t.Context(), `SET LOCAL enable_seqscan = off`); err != nil {
 			return err
 		}
-		now := time.Now().UTC()
-		rows, err := tx.Query(t.Context(), `EXPLAIN `+store.SumSettled, now.Add(-time.Hour), now, now, now, 1)
-		if err != nil {
-			return err
+		rows, err := tx.Query(t.Context(), `EXPLAIN `+sql, args...)
+		if err == nil {
+			lines, err = pgx.CollectRows(rows, pgx.RowTo[string])
 		}
-		lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
-		plan = strings.Join(lines, "\n")
 		return err
 	})
-	switch {
-	case err != nil:
-		t.Errorf("got the error %v, want none", err)
-	case !strings.Contains(plan, "settled_at_idx"):
-		t.Errorf(`plan: got %q, want "settled_at_idx" in it`, plan)
-	case strings.Contains(plan, "Seq Scan"):
-		t.Errorf(`plan: got %q, want it without "Seq Scan"`, plan)
+	if err != nil {
+		t.Fatalf("explain %s: %v", sql, err)
 	}
+	return strings.Join(lines, "\n")
 }
 
 // BenchmarkAnHourOfDemand is of 100,000 requests of 100 models among as many of

@@ -18,5 +18,8 @@ func (s *Store) DigestOf(ctx context.Context, day time.Time, version int16) (d s
 	return d, err
 }
 
-// SumSettled is the statement of Store.Settled.
-const SumSettled = sumSettled
+// The statements of Store.Settled and Store.FirstSettled.
+const (
+	SumSettled   = sumSettled
+	FirstSettled = firstSettled
+)
