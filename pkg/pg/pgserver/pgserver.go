@@ -33,7 +33,7 @@ const (
 // Config is where and how a private server runs.
 type Config struct {
 	// Dir holds everything of the server. A durable server needs it. For a test server,
-	// empty means a new folder for temporary files, and a given folder must be empty.
+	// empty means a new folder, in TMPDIR or in memory, and a given folder must be empty.
 	Dir string
 	// Bin is the folder of initdb and postgres; empty means FindBinaries().
 	Bin string

@@ -303,3 +303,36 @@ func TestPrivateParentFolderIsNamed(t *testing.T) {
 		t.Errorf("naming the folder: got the error %q, want %q in it", err, parent+" (mode 0700)")
 	}
 }
+
+func TestTheFolderOfATestServerIsWhereItCanBe(t *testing.T) {
+	set, err := os.MkdirTemp("/tmp", "set-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(set); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := os.Chmod(set, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ name, tmpdir, memory, want string }{
+		{"TMPDIR is set", set, set, set},
+		{"TMPDIR is missing", "/no/such", "/dev/shm", "/tmp"},
+		{"there is no memory", "", "/no/such", "/tmp"},
+	} {
+		t.Setenv("TMPDIR", c.tmpdir)
+		dir, err := pgserver.MakeTemp(c.memory)
+		if err != nil {
+			t.Errorf("%s: got the error %v, want none", c.name, err)
+			continue
+		}
+		if got := filepath.Dir(dir); got != c.want {
+			t.Errorf("%s: got a folder in %s, want one in %s", c.name, got, c.want)
+		}
+		if err := os.Remove(dir); err != nil {
+			t.Error(err)
+		}
+	}
+}
