@@ -33,8 +33,8 @@ const baselineHead = `# What a database had when the baseline was made: see pgte
 // the database, and an unused object is removed after the baseline has moved.
 //
 // It reports each relation, column, function, grant, seed, trigger and unique index that
-// is missing; a column with another type, one that has become nullable, or one without
-// its default; a new column that an old program would have to fill; and CHECKs and other
+// is missing; a column that has another type, has become nullable or has lost its
+// default; a new column that an old program would have to fill; and CHECKs and other
 // constraints that refuse what was allowed. It reports a changed CHECK unless it
 // recognises that the CHECK allows more: longer lists of values, and wider bounds. It
 // does not look at what a function or a trigger does.

@@ -1,9 +1,9 @@
 // Package pgtest gives each test a PostgreSQL database of its own on a real
 // server.
 //
-// The server is the one in SVC_TEST_DATABASE_URL (a superuser's URL) when that
-// is set, else a private one that the test binary starts when the first test
-// asks for it (about two seconds) and ends with the binary. Databases have
+// When SVC_TEST_DATABASE_URL (a superuser's URL) is set, it names the server.
+// Otherwise the test binary starts a private server (about two seconds) when the
+// first test asks for a database. That server ends with the binary. Databases have
 // random names, so that any number of test binaries can share a server. Each
 // set of migrations is run once per binary, in a template database, and cloned
 // for every test that runs at the same time as others.
@@ -87,7 +87,8 @@ func URL(t testing.TB) string {
 
 // Template is how the databases of tests begin.
 type Template struct {
-	// Schema is migrated for Role with Migrations: see pg.Migrate.
+	// Schema is migrated for Role with Migrations: see pg.Migrate. Nothing is migrated
+	// when Migrations is nil.
 	Schema, Role string
 	Migrations   fs.FS
 	// Prepare, when set, makes what else all tests of the template begin with. It is
@@ -104,6 +105,19 @@ func (tpl Template) Database(t testing.TB) string {
 		t.Fatalf("prepare the template database: %v", err)
 	}
 	return s.lend(t, made)
+}
+
+// URL returns a superuser's URL of a new database of the template, which is dropped when
+// t ends. A database of Database is reset for the next test instead, which is wasted work
+// where each test changes the schema or the rights.
+func (tpl Template) URL(t testing.TB) string {
+	t.Helper()
+	s := shared.require(t)
+	made, err := s.template(tpl)
+	if err != nil {
+		t.Fatalf("prepare the template database: %v", err)
+	}
+	return s.create(t, made.name)
 }
 
 // Pool returns a pool on a database of the template, as Pool opens it.

@@ -183,7 +183,10 @@ func (s *server) migrated(want Template) (string, *state, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), setupTimeout)
 	defer cancel()
 	url := s.urlOf(name)
-	err := pg.Migrate(ctx, url, want.Schema, want.Role, want.Migrations)
+	var err error
+	if want.Migrations != nil {
+		err = pg.Migrate(ctx, url, want.Schema, want.Role, want.Migrations)
+	}
 	if err == nil && want.Prepare != nil {
 		err = want.Prepare(ctx, url)
 	}
@@ -258,6 +261,9 @@ func randomName(prefix string) string {
 func fingerprint(want Template) (string, error) {
 	h := sha256.New()
 	fmt.Fprintf(h, "%q %q %x\n", want.Schema, want.Role, reflect.ValueOf(want.Prepare).Pointer())
+	if want.Migrations == nil {
+		return string(h.Sum(nil)), nil
+	}
 	err := fs.WalkDir(want.Migrations, ".", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err

@@ -1,6 +1,6 @@
 // Package logins gives each service that keeps tables two logins of its own in
-// PostgreSQL: one that uses its tables, and one that owns them, for migrations. No login
-// reaches the tables of another service.
+// PostgreSQL: a login that uses its tables, and a login that owns them, for migrations.
+// No login reaches the tables of another service.
 //
 // Where this process is no administrator, a platform team runs SQL, which is
 // deploy/postgres/logins.sql.
@@ -68,6 +68,17 @@ func Make(
 		return nil, fmt.Errorf("PostgreSQL: %w", err)
 	}
 	return made, nil
+}
+
+// Migrate brings the tables of services to the newest version, in the databases that Make
+// returned.
+func Migrate(ctx context.Context, databases map[string]node.Database) error {
+	for service, database := range databases {
+		if err := tables(service).Migrate(ctx, database.OwnerURL); err != nil {
+			return fmt.Errorf("%s: %w", service, err)
+		}
+	}
+	return nil
 }
 
 // SQL is the text that a platform team runs.

@@ -134,10 +134,8 @@ func TestEachLoginReachesItsOwnTablesAndNoSchema(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for service, database := range made {
-			if err := tables(service).Migrate(t.Context(), database.OwnerURL); err != nil {
-				t.Fatal(err)
-			}
+		if err := Migrate(t.Context(), made); err != nil {
+			t.Fatal(err)
 		}
 		confined(t, made)
 	}
@@ -168,10 +166,10 @@ func TestTablesOfThePreviousReleaseGoToTheirOwners(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for service, database := range made {
-		if err := tables(service).Migrate(t.Context(), database.OwnerURL); err != nil {
-			t.Fatal(err)
-		}
+	if err := Migrate(t.Context(), made); err != nil {
+		t.Fatal(err)
+	}
+	for service := range made {
 		var left int
 		if err := connect(t, admin).QueryRow(t.Context(),
 			`SELECT count(*) FROM pg_class c WHERE relnamespace = $1::regnamespace AND relowner <> $2::regrole

@@ -3,6 +3,7 @@ package trial
 import (
 	"bufio"
 	"context"
+	"errors"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -16,6 +17,7 @@ import (
 	"svc.internal/pkg/pgtest"
 	"svc.internal/services/standalone"
 	"svc.internal/services/standalone/localdata"
+	"svc.internal/services/standalone/logins"
 )
 
 // Start runs a whole marketplace in this process, on free ports, a database of its own
@@ -23,8 +25,32 @@ import (
 // NAME=value, are added.
 func Start(t testing.TB, environ ...string) *Market {
 	t.Helper()
-	return StartIn(t, t.TempDir(), append([]string{"DATABASE_URL=" + pgtest.URL(t)}, environ...)...)
+	return StartIn(t, t.TempDir(), append([]string{"DATABASE_URL=" + migrated.URL(t)}, environ...)...)
 }
+
+// migrated has the tables of all services, because to migrate takes a second of each
+// start. How an empty database is migrated is tested by tests with StartIn.
+var migrated = pgtest.Template{Prepare: func(ctx context.Context, url string) (err error) {
+	dir, err := os.MkdirTemp("", "migrated-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	data, err := localdata.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, data.Close()) }()
+	suffix, err := data.DatabaseSuffix()
+	if err != nil {
+		return err
+	}
+	databases, err := logins.Make(ctx, data, url, suffix, logins.Services())
+	if err != nil {
+		return err
+	}
+	return logins.Migrate(ctx, databases)
+}}
 
 // StartIn is Start on a data directory and, unless environ says otherwise, the
 // private PostgreSQL in it.
