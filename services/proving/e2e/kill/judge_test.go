@@ -79,6 +79,9 @@ type books struct {
 	lines        []line
 	earnings     []int64 // payouts
 	posted, held int64
+	// returned is what was given back of a charge, because the gateway reported after the
+	// settlement that the answer had broken off.
+	returned int64
 	// quarantined counts the events in quarantine, of everybody.
 	quarantined int64
 }
@@ -110,8 +113,8 @@ func (b books) open() bool {
 
 // String says it in one line.
 func (b books) String() string {
-	return fmt.Sprintf("holds %v, lines %+v, earnings %v, posted %d, held %d, quarantined %d", b.holds, b.lines,
-		b.earnings, b.posted, b.held, b.quarantined)
+	return fmt.Sprintf("holds %v, lines %+v, earnings %v, posted %d, held %d, returned %d, quarantined %d",
+		b.holds, b.lines, b.earnings, b.posted, b.held, b.returned, b.quarantined)
 }
 
 // judge names everything that is wrong about a cell; empty is the verdict that is wanted.
@@ -156,8 +159,11 @@ func judge(c cell, t told, b books) []string {
 			complain("the hold is %s and there are %d settlements", state, len(b.lines))
 		}
 	}
-	if b.posted != credit-charged {
-		complain("%d of %d are left after a charge of %d", b.posted, credit, charged)
+	if b.posted != credit-charged+b.returned {
+		complain("%d of %d are left after a charge of %d, of which %d were given back", b.posted, credit, charged, b.returned)
+	}
+	if arrived := t.tokens * completionPrice; b.returned != 0 && (t.whole || charged-b.returned != arrived) {
+		complain("%d of %d are given back for %d tokens that arrived", b.returned, charged, t.tokens)
 	}
 	if t.whole && (len(b.lines) != 1 || b.lines[0].prompt != c.prompt || b.lines[0].completion != c.answer) {
 		complain("a whole answer of %d + %d tokens is not charged as such", c.prompt, c.answer)

@@ -47,6 +47,11 @@ func TestTheJudgeAcceptsWhatTheTableOfEndingsAllows(t *testing.T) {
 			c.victim, c.point.stage = gateway, finished
 			*t = told{err: errors.New("reset")}
 		},
+		"the hub died when usage was published, and the gateway's report came late": func(c *cell, t *told, b *books) {
+			c.victim, c.point.stage, c.point.name = hub, finished, "hub.usage.published"
+			*t = told{status: 200, code: "upstream_error", tokens: 5}
+			b.returned, b.posted = 7000, b.posted+7000
+		},
 		"nothing was served": func(c *cell, t *told, b *books) {
 			c.victim = hub
 			*t = told{status: 502, code: "upstream_error"}
@@ -101,7 +106,11 @@ func TestTheJudgeFindsEveryWrong(t *testing.T) {
 			*t = told{err: errors.New("reset")}
 			b.charge(7, 3)
 		},
-		"there are 0 settlements":  func(_ *cell, _ *told, b *books) { b.lines, b.earnings, b.posted = nil, nil, credit },
+		"there are 0 settlements": func(_ *cell, _ *told, b *books) { b.lines, b.earnings, b.posted = nil, nil, credit },
+		"7000 were given back":    func(_ *cell, _ *told, b *books) { b.returned = 7000 },
+		"7000 of 22000 are given back for 5": func(_ *cell, _ *told, b *books) {
+			b.returned, b.posted = 7000, b.posted+7000
+		},
 		"8 + 5 tokens are charged": func(_ *cell, _ *told, b *books) { b.charge(8, 5) },
 	} {
 		c, heard, b := sound()

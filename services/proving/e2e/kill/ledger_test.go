@@ -63,9 +63,11 @@ func (l ledger) read(ctx context.Context, account string) (books, error) {
 
 func readBooks(ctx context.Context, tx pgx.Tx, account string) (books, error) {
 	var b books
-	err := tx.QueryRow(ctx, `SELECT w.posted, w.held,
+	err := tx.QueryRow(ctx, `SELECT w.posted, w.held, (SELECT coalesce(sum(p.amount), 0)::bigint FROM billing.posting p
+				WHERE p.entry_kind = 'broken_answer' AND p.owner_id = w.account_id),
 			(SELECT count(*) FROM billing.quarantine) + (SELECT count(*) FROM settlement.quarantine)
-		FROM billing.wallet w WHERE w.account_id = $1`, account).Scan(&b.posted, &b.held, &b.quarantined)
+		FROM billing.wallet w WHERE w.account_id = $1`, account).Scan(&b.posted, &b.held, &b.returned,
+		&b.quarantined)
 	if err != nil {
 		return b, fmt.Errorf("read the wallet: %w", err)
 	}
