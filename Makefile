@@ -17,6 +17,7 @@ TEST_FLAGS := -p $(AT_ONCE) -ldflags=-w
 TESTED := $(CURDIR)/.run/tests
 GENERATE = tool=$$(deploy/dev/tool.sh buf) && PATH="$$(deploy/dev/tool.sh generators):$$PATH" && $$tool/buf generate
 E2E := ./services/proving/e2e
+FLEET := ./services/proving/internal/fleet ./services/proving/cmd/fleet
 SHOW := GOWORK=off go -C deploy/check run ./cmd/slow -keep $(TESTED)
 # What go test would vet, lint vets.
 CHECK := go test -json -count=1 -vet=off $(TEST_FLAGS)
@@ -64,8 +65,11 @@ certs: ## Make development certificates for every service in .run/certs
 
 .PHONY: test
 test: postgres ## Run all tests but the long ones and the end-to-end tests on a fleet
-	@. deploy/dev/postgres.env.sh && SVC_E2E_FORM=$${SVC_E2E_FORM:-standalone} go test -short $(TEST_FLAGS) -timeout 15m work
-	@$(MAKE) --no-print-directory apart
+	@mkdir -p $(TESTED)
+	@. deploy/dev/postgres.env.sh && { failed=0; \
+	  $(MAKE) --no-print-directory apart >$(TESTED)/apart.log 2>&1 & apart=$$!; \
+	  SVC_E2E_FORM=$${SVC_E2E_FORM:-standalone} go test -short $(TEST_FLAGS) -timeout 15m work || failed=1; \
+	  wait $$apart || failed=1; cat $(TESTED)/apart.log; exit $$failed; }
 
 .PHONY: apart
 apart: # Vets and tests the modules that stand apart, which the linters and the workspace leave out
@@ -78,13 +82,20 @@ unit: postgres ## Run all tests but the long ones and the suites with the race d
 	  $$(go list work | grep -v /services/proving/e2e) | $(SHOW)/unit.json
 
 .PHONY: e2e
-e2e: postgres ## Run the suites whole, the one process with the race detector: the fleet killed, restarted and under load
+e2e: suites attack ## Run the end-to-end tests whole: the fleet killed, restarted, under load and attacked
+
+.PHONY: suites
+suites: postgres # The one process and what starts fleets have the race detector
 	@mkdir -p $(TESTED)
 	@. deploy/dev/postgres.env.sh && { failed=0; \
 	  $(SUITE) $$(go list $(E2E)/... | grep -vE '/(e2e|attack)$$') & fleets=$$!; \
-	  $(SUITE) -race $(E2E) || failed=1; \
-	  wait $$fleets || failed=1; \
-	  $(SUITE) $(E2E)/attack || failed=1; exit $$failed; } | $(SHOW)/e2e.json # attacks measure times: they run alone
+	  $(SUITE) -race $(E2E) $(FLEET) || failed=1; \
+	  wait $$fleets || failed=1; exit $$failed; } | $(SHOW)/e2e.json
+
+.PHONY: attack
+attack: postgres ## Run the attacks, which measure times: nothing else should run
+	@mkdir -p $(TESTED)
+	@. deploy/dev/postgres.env.sh && $(SUITE) $(E2E)/attack | $(SHOW)/attack.json
 
 .PHONY: chaos
 chaos: postgres ## Hurt a fleet under load and audit its money (CHAOS_FAULTS=n or each, CHAOS_SEED=n, CHAOS_CELLS=regexp, CHAOS_PLANT=fault)

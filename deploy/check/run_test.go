@@ -13,7 +13,7 @@ import (
 // FAIL names fails, and a target that BURN names takes three seconds of CPU time. With
 // AWAIT chaos ends behind lint.
 const stages = `SHELL := /bin/bash
-prepare reference drift unit e2e generate-check lint chaos engine:
+prepare reference drift unit suites attack generate-check lint chaos engine:
 	@echo "made $@ CI=$$CI faults=$$CHAOS_FAULTS nice=$$(nice)"
 	@[[ " $$BURN " != *" $@ "* ]] || (ulimit -t 3; while :; do :; done) || true
 	@[ $@ != lint ] || touch .ci/linted
@@ -65,7 +65,7 @@ func TestEveryStageRunsAndHasABudget(t *testing.T) {
 	if !passes {
 		t.Errorf("got a failure, want none:\n%s", out)
 	}
-	for _, stage := range []string{"prepare", "reference", "drift", "unit", "e2e", "lint", "chaos", "engine"} {
+	for _, stage := range []string{"prepare", "reference", "drift", "unit", "e2e", "attack", "lint", "chaos", "engine"} {
 		if got := verdict(out, stage); got != "ok" {
 			t.Errorf("got %q for %s, want ok:\n%s", got, stage, out)
 		}
@@ -82,7 +82,9 @@ func TestEveryStageRunsAndHasABudget(t *testing.T) {
 
 func TestAStageThatFailsEndsTheRun(t *testing.T) {
 	for _, c := range []struct{ target, stage, never string }{
-		{"unit", "unit", "e2e"},
+		{"unit", "unit", "suites"},
+		{"suites", "e2e", "attack"},
+		{"attack", "attack", "chaos"},
 		{"chaos", "chaos", "engine"},
 		{"lint", "lint", "engine"},
 		{"generate-check", "lint", "engine"},

@@ -44,6 +44,9 @@ type fleetOf struct {
 
 func newFleet(t *testing.T) *fleetOf {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("a fleet is for make e2e")
+	}
 	dir := trial.Dir(t)
 	f := &fleetOf{t, dir, []string{"-dir", dir, "-bin", trial.Programs(t, ""), "-free-ports", "-drain-delay", "100ms"}}
 	t.Cleanup(func() { f.must("down") })
@@ -80,7 +83,7 @@ func (f *fleetOf) status() map[string]fleet.Status {
 	return byName
 }
 
-// steady waits until all processes run and those that report it are ready, because a
+// steady waits until all processes run and all of them but agents are ready, because a
 // status counts a process that has no time to answer as not ready.
 func (f *fleetOf) steady() map[string]fleet.Status {
 	f.t.Helper()

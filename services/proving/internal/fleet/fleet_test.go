@@ -16,9 +16,17 @@ import (
 	"svc.internal/services/standalone/localdata"
 )
 
+func skipShort(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("a fleet is for make e2e")
+	}
+}
+
 // begin starts a fleet of single replicas without demo, until the test ends.
 func begin(t *testing.T, change func(*Config)) *Fleet {
 	t.Helper()
+	skipShort(t)
 	bin, err := Build(t.Context(), "")
 	if err != nil {
 		t.Fatal(err)
@@ -213,6 +221,7 @@ func TestOneFleetHasAFolder(t *testing.T) {
 }
 
 func TestAStartThatFailsLeavesNothing(t *testing.T) {
+	skipShort(t)
 	bin, err := Build(t.Context(), "")
 	if err != nil {
 		t.Fatal(err)
