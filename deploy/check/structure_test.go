@@ -13,8 +13,8 @@ const (
 	wordsList     = "deploy/check/words.txt"
 )
 
-// TestTheStructureIsNoWorse holds the numbers of package structure to those that
-// are committed. A better number is committed with the change that brings it,
+// TestTheStructureIsNoWorse holds the numbers of package structure to the committed
+// numbers. A better number is committed with the change that brings it,
 // because otherwise the next change may lose it.
 func TestTheStructureIsNoWorse(t *testing.T) {
 	tree, err := structure.Read(root)

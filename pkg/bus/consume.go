@@ -265,8 +265,9 @@ func durableConfig(durable, filter string) jetstream.ConsumerConfig {
 }
 
 // fetch takes the messages that are there. Only if there are none, it waits for one
-// message and takes those that arrived with it. (A single request for a whole batch would
-// wait for the batch to fill.)
+// message. If the batch is not full then, fetch waits for Linger and takes the messages
+// that have arrived meanwhile. (It does not ask for the whole batch at once, because that
+// request would wait for the batch to fill.)
 func (l *consumeLoop) fetch(ctx context.Context) ([]Msg, error) {
 	msgs, err := l.take(ctx, l.cfg.Batch)
 	if err == nil && len(msgs) == 0 {

@@ -170,8 +170,9 @@ func (r *V1Request) Gone() <-chan struct{} { return r.conn.gone }
 // because nobody read, or because it took too long.
 func (r *V1Request) Over() <-chan struct{} { return r.ended }
 
-// Chunk passes one event of the engine on, as agents do: without those that
-// say nothing, and with a count of cached tokens.
+// Chunk passes one event of the engine on, as agents do. It leaves out an event that has
+// an empty list of choices and no usage. It adds a count of cached tokens to usage
+// without prompt_tokens_details.
 func (r *V1Request) Chunk(event string) error {
 	body, keep := r.notice(event)
 	if !keep {
@@ -200,8 +201,8 @@ func (r *V1Request) piece(p v1Chunk) error {
 	return err
 }
 
-// send sends a message on the connection on which the request came, or on the
-// one that the agent has since.
+// send sends a message on the connection on which the request came. If that connection
+// is closed, it sends the message on the connection that the agent has now.
 func (r *V1Request) send(kind string, payload any, wait time.Duration) error {
 	err := r.conn.send(kind, r.ID, payload, wait)
 	if !errors.Is(err, ErrClosed) {
@@ -226,8 +227,8 @@ func (a *V1) stopped() error {
 	return nil
 }
 
-// next waits for a connection that has sent its registration and is not the one
-// that was lost; nil when there was none for so long.
+// next waits for a connection that has sent its registration and is not the lost
+// connection. It returns nil when no such connection came in time.
 func (a *V1) next(lost *v1Conn, wait time.Duration) *v1Conn {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()

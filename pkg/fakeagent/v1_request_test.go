@@ -203,8 +203,8 @@ func TestV1StreamsOfALostConnectionGoOnOnTheNext(t *testing.T) {
 	})
 }
 
-// keys are the names in an object and, of those that frames are made of, in
-// the objects within.
+// keys are the names in an object. The names in the objects of hardware, model_hashes and
+// results follow, behind the name of that member.
 func keys(t *testing.T, payload json.RawMessage) string {
 	t.Helper()
 	var p map[string]json.RawMessage

@@ -30,8 +30,8 @@ type answer struct {
 	stop    <-chan struct{}
 	path    string
 	request asked
-	// complete says that the last bytes are about to be written: a client that
-	// closes once it has them did not hang up.
+	// complete is called before the last bytes are written, because a client that
+	// closes the connection once it has these bytes has not hung up.
 	complete func()
 }
 
@@ -75,7 +75,8 @@ func (a *answer) serve() {
 	}
 }
 
-// wait waits for the test; false when the client left or the test has ended.
+// wait waits until the test's channel is closed or gives a value. It returns false when
+// the client hangs up or the test ends before that.
 func (a *answer) wait(until <-chan struct{}) bool {
 	select {
 	case <-until:
@@ -86,7 +87,7 @@ func (a *answer) wait(until <-chan struct{}) bool {
 	return false
 }
 
-// gone reports whether the client left or the test has ended.
+// gone reports whether the client has hung up or the test has ended.
 func (a *answer) gone() bool {
 	select {
 	case <-a.ctx.Done():
@@ -98,7 +99,7 @@ func (a *answer) gone() bool {
 	}
 }
 
-// token waits until the i-th token may go out.
+// token waits until the i-th token may be sent. It returns false if that never happens.
 func (a *answer) token(i int) bool {
 	if i == 0 && a.BeforeFirstToken != nil && !a.wait(a.BeforeFirstToken) {
 		return false
@@ -109,7 +110,7 @@ func (a *answer) token(i int) bool {
 	return !a.gone()
 }
 
-// write sends bytes at once. A client that left is seen by gone.
+// write sends bytes at once. It ignores errors, because gone notices a hang-up.
 func (a *answer) write(b []byte) {
 	_, _ = a.w.Write(b)
 	_ = http.NewResponseController(a.w).Flush()
@@ -124,7 +125,7 @@ func (a *answer) refuse() {
 	a.write([]byte(a.Body))
 }
 
-// sent is how many tokens go out before the end.
+// sent is the number of tokens that are sent before the end.
 func (a *answer) sent() int {
 	if a.EndAfter > 0 && a.EndAfter < len(a.Tokens) && a.End != EndNormal {
 		return a.EndAfter
@@ -141,7 +142,8 @@ func (a *answer) object(v any) []byte {
 	return append([]byte("{"+a.Extra+","), body[1:]...)
 }
 
-// usages are the usages to report, of n tokens in truth.
+// usages are the usages to report: the behaviour's or, if it has none, the truth for n
+// tokens.
 func (a *answer) usages(n int) []string {
 	if a.Usage != nil {
 		return a.Usage
@@ -172,7 +174,7 @@ func (a *answer) whole() {
 	})
 }
 
-// answerWhole writes a whole answer that is JSON, ended as the behaviour says.
+// answerWhole writes a whole answer that is JSON, and ends it as End says.
 func (a *answer) answerWhole(body func() []byte) {
 	switch a.End {
 	case EndError:
@@ -196,7 +198,7 @@ func (a *answer) answerWhole(body func() []byte) {
 	}
 }
 
-// textCompletion is an answer, or chunk of one, of /v1/completions.
+// textCompletion is a whole answer of /v1/completions, or a chunk of a stream.
 type textCompletion struct {
 	ID      string       `json:"id"`
 	Object  string       `json:"object"`
@@ -219,7 +221,7 @@ func (a *answer) text(text string, finish *string) textCompletion {
 	}
 }
 
-// completion is the whole answer with that text.
+// completion is the whole answer with the text.
 func (a *answer) completion(text string) any {
 	finish := &a.FinishReason
 	if a.End == EndNoFinish || a.End == EndSilent {
@@ -279,7 +281,8 @@ func (a *answer) stream() {
 	a.write(openai.AppendDone(nil))
 }
 
-// brokenOff ends a stream before its proper end, if it is to end so.
+// brokenOff ends a stream before its proper end, if End says so. It reports whether the
+// stream has ended. EndGarbage sends its line and does not end the stream.
 func (a *answer) brokenOff() bool {
 	switch a.End {
 	case EndSilent:
@@ -301,7 +304,7 @@ func (a *answer) brokenOff() bool {
 	return true
 }
 
-// endless repeats the tokens; each round obeys BeforeToken.
+// endless repeats the tokens. BeforeToken holds back each of them.
 func (a *answer) endless() {
 	if len(a.Tokens) == 0 {
 		a.Tokens = []string{""}
@@ -358,7 +361,7 @@ func (a *answer) chunk(delta openai.Delta, finish *string) {
 
 func (a *answer) event(data []byte) { a.write(openai.AppendEvent(nil, data)) }
 
-// huge sends a line that does not end.
+// huge sends a line of HugeBytes that does not end.
 func (a *answer) huge(start string) {
 	a.write([]byte(start))
 	left := a.HugeBytes
@@ -373,7 +376,7 @@ func (a *answer) huge(start string) {
 	}
 }
 
-// reset closes the connection such that the client sees it reset.
+// reset closes the connection in such a way that the client sees a reset.
 func (a *answer) reset() {
 	conn, _, err := http.NewResponseController(a.w).Hijack()
 	if err != nil {

@@ -12,7 +12,7 @@ type Behaviour struct {
 	// chunk of a stream; together they are the text of a transcription. Nil is
 	// the default answer; empty is an empty answer.
 	Tokens []string
-	// Model is named in the answer instead of the model asked for.
+	// Model, unless empty, is named in the answer instead of the request's model.
 	Model string
 	// FinishReason replaces "stop".
 	FinishReason string
@@ -20,82 +20,87 @@ type Behaviour struct {
 	// front of every object of the answer.
 	Extra string
 
-	// Count is how many vectors or images are answered instead of as many as
-	// were asked for; negative is none at all.
+	// Count, unless zero, is the number of vectors or images in the answer, whatever
+	// number was asked for. Negative is none at all.
 	Count int
-	// Dimensions is the length of vectors when the request does not say, 3
-	// when zero. IgnoreFormat answers floats whatever encoding_format says.
+	// Dimensions is the length of vectors when the request names none; zero is 3.
+	// IgnoreFormat answers floats whatever encoding_format says.
 	Dimensions   int
 	IgnoreFormat bool
-	// Image is what images hold; nil is a PNG of one pixel. Partials is how
-	// many partial images a stream shows of each when the request does not say.
-	// Base64 answers b64_json where the request does not say, instead of url.
+	// Image is the content of images; nil is a PNG of one pixel. Partials is the number
+	// of partial images of each image in a stream, when the request names none.
+	// Base64 answers b64_json instead of url, when the request names no format.
 	Image    []byte
 	Partials int
 	Base64   bool
-	// Seconds is the duration that a verbose transcription reports, 1 when zero.
+	// Seconds is the duration that a verbose transcription reports; zero is 1.
 	Seconds float64
 
-	// Usage is the JSON of the usage that is reported: nil is the truth (on a
-	// stream only if it was asked for), empty is none at all, one is that
-	// one, and several are reported one after the other. See the Usage
-	// constants.
+	// Usage holds the JSON of each usage that is reported, one after the other. Empty is
+	// no usage at all. Nil is true usage, in a stream only if it was asked for. For
+	// images and transcriptions nil is no usage in a whole answer, and a fixed usage in
+	// a stream. See the Usage constants.
 	Usage []string
 
-	// Status, unless zero or 200, is answered with Body, or, if Body is
-	// empty, with an error body of OpenAI's shape.
+	// Status, unless zero or 200, is answered with Body. If Body is empty, the
+	// answer has an error body of OpenAI's shape.
 	Status int
 	Body   string
-	// Raw answers 200 with these bytes as they are, of ContentType.
+	// Raw, unless empty, is the body of an answer with status 200 and ContentType.
 	Raw, ContentType string
 	// Header is added to the answer's header.
 	Header http.Header
 
-	// BeforeFirstByte holds back everything, headers included, until it is
-	// closed or gives a value.
+	// BeforeFirstByte holds back the whole answer, headers included, until the channel
+	// gives a value or is closed.
 	BeforeFirstByte <-chan struct{}
-	// BeforeFirstToken holds back the first token, behind headers and role.
+	// BeforeFirstToken holds back the first token, after headers and role, in the same
+	// way.
 	BeforeFirstToken <-chan struct{}
-	// BeforeToken holds back each token until it gives a value or is closed.
+	// BeforeToken holds back each token in the same way.
 	BeforeToken <-chan struct{}
 
-	// End is how the answer ends, after EndAfter tokens (of images, after
-	// EndAfter images) or, if that is zero or more than there are, after all of
-	// them.
+	// End is how the answer ends: after EndAfter tokens (in a stream of images, after
+	// EndAfter images), or after all of them if EndAfter is zero or too large. EndNormal
+	// always sends all of them.
 	End      End
 	EndAfter int
 	// HugeBytes is the length of the line of EndHugeLine; zero is 8 MiB.
 	HugeBytes int
 }
 
-// End is how an answer ends. What is not about streams alone serves whole
-// answers too.
+// End is how an answer ends. An ending that does not speak of streams alone is for
+// whole answers too.
 type End uint8
 
 // The endings.
 const (
-	// EndNormal ends as it should.
+	// EndNormal ends an answer properly.
 	EndNormal End = iota
-	// EndNoFinish ends a stream cleanly, with [DONE] but no finish_reason; a
-	// whole answer has null.
+	// EndNoFinish ends a stream cleanly, with [DONE] but without finish_reason; in a
+	// whole answer finish_reason is null. A stream of images has only partial images,
+	// and a stream of a transcription lacks its last event.
 	EndNoFinish
-	// EndNoDone ends a stream cleanly after its finish_reason, without usage
-	// and [DONE]; of a transcription without its last event.
+	// EndNoDone ends a stream cleanly after its finish_reason, without usage and
+	// [DONE]. A stream of a transcription lacks its last event.
 	EndNoDone
-	// EndSilent ends a stream cleanly right after a token, with neither.
+	// EndSilent ends a stream cleanly right after a token, without finish_reason, usage
+	// and [DONE]; in a whole answer finish_reason is null.
 	EndSilent
 	// EndReset resets the connection (RST); a whole answer is cut half-way.
 	EndReset
-	// EndError sends an error object in the stream and closes; a whole answer
-	// is 200 with an error body.
+	// EndError sends an error object in the stream and ends it; a whole answer
+	// has status 200 and an error body.
 	EndError
-	// EndHang sends nothing more until the client leaves or the test ends.
+	// EndHang sends nothing more until the client hangs up or the test ends.
 	EndHang
-	// EndEndless repeats the tokens until the client leaves or the test ends.
+	// EndEndless repeats the tokens until the client hangs up or the test ends. A whole
+	// answer, and a stream of images or of a transcription, hangs instead.
 	EndEndless
-	// EndHugeLine sends HugeBytes of a data line that never ends, then closes.
+	// EndHugeLine sends HugeBytes of a data line that never ends, then ends the answer.
 	EndHugeLine
-	// EndGarbage sends a data line that is not JSON, then ends normally.
+	// EndGarbage sends a data line that is not JSON, then ends the stream properly. The
+	// body of a whole answer is garbage.
 	EndGarbage
 )
 
@@ -114,8 +119,8 @@ const (
 // PromptTokens is what truthful usage reports for the prompt.
 const PromptTokens = 7
 
-// Named are the behaviours that models have by their name alone, so that an
-// engine behind several processes needs no script.
+// Named returns the behaviours of models without a script, by the model's name, so
+// that an engine behind several processes needs no script.
 func Named() map[string]Behaviour {
 	return map[string]Behaviour{
 		"ok":              {},

@@ -21,7 +21,7 @@ type embedding struct {
 	Embedding any    `json:"embedding"` // []float32, or base64
 }
 
-// embed answers a vector for each input.
+// embed answers with a vector for each input.
 func (a *answer) embed() {
 	if a.BeforeFirstToken != nil && !a.wait(a.BeforeFirstToken) {
 		return
@@ -48,7 +48,7 @@ func (a *answer) embed() {
 	})
 }
 
-// counted is how many items are answered when n were asked for.
+// counted is the number of items in the answer when n were asked for.
 func (a *answer) counted(n int) int {
 	switch {
 	case a.Count < 0:
@@ -69,8 +69,8 @@ func (a *answer) dimensions() int {
 	return defaultDimensions
 }
 
-// inputsOf splits an input into what a vector is due for: a string, a list of
-// strings, of tokens or of lists of tokens.
+// inputsOf splits an input into the parts that get a vector each: a string, each string
+// of a list, a list of tokens, or each of several lists of tokens.
 func inputsOf(input json.RawMessage) []string {
 	var many []json.RawMessage
 	if json.Unmarshal(input, &many) != nil {
@@ -86,8 +86,8 @@ func inputsOf(input json.RawMessage) []string {
 	return texts
 }
 
-// Vector is the vector of an input, given as it stands in the request's JSON:
-// numbers of few digits between -1 and 1.
+// Vector is the vector of an input: numbers of few digits, at least -1 and below 1. The
+// input is given as it stands in the request's JSON.
 func Vector(input string, dimensions int) []float32 {
 	hash := fnv.New32a()
 	_, _ = hash.Write([]byte(input)) // cannot fail

@@ -1,26 +1,26 @@
 // Package fakeengine is a scripted OpenAI-compatible engine for tests: a real
-// HTTP server on the loopback that answers each model as it was told, well or
-// badly, and records what it was asked.
+// HTTP server on the loopback interface that answers requests as the test says for each
+// model, well or badly, and records the requests.
 //
 //	engine := fakeengine.New(t)
 //	engine.Script("m", fakeengine.Behaviour{Status: 503}, fakeengine.Behaviour{Tokens: []string{"a", "b"}})
 //	… point the agent or hub at engine.URL + "/v1" …
-//	engine.Requests()          // what it saw
+//	engine.Requests()          // the requests that reached it
 //	engine.WaitCancelled(ctx)  // a hang-up reached it
 //
-// A model answers by its script, the n-th request by the n-th behaviour and
-// all later ones by the last. Models that were not scripted answer by name as
-// Named lists; any other is 404, as on vLLM. Nothing sleeps: what has to wait
-// waits for a channel of the test, for the client to leave or for the end of
-// the test.
+// A scripted model answers the n-th request by the n-th behaviour of its script, and
+// all later requests by the last behaviour. A model without a script answers by its
+// name, as Named lists. Any other model gets 404, as on vLLM. Nothing sleeps: an
+// answer that has to wait waits for a channel of the test, for the client to hang up
+// or for the end of the test.
 //
 // It serves POST /v1/chat/completions, /v1/completions, /v1/embeddings,
-// /v1/images/generations and /v1/audio/transcriptions, whatever path under /v1
-// for behaviours with a Raw body, and GET /v1/models. Vectors follow from their
+// /v1/images/generations and /v1/audio/transcriptions, any other path for behaviours
+// with a Raw body or an error status, and GET /v1/models. A vector follows from its
 // input, so that the same text has the same vector in either encoding.
 //
-// Limits: MaxRecorded requests are recorded, of each at most MaxBody bytes of
-// its body, and as many cancellations.
+// Limits: MaxRecorded requests are recorded, each with at most MaxBody bytes of its
+// body. Of hang-ups that WaitCancelled has not returned, MaxRecorded are kept.
 package fakeengine
 
 import (
@@ -40,23 +40,23 @@ import (
 	"svc.internal/pkg/openai"
 )
 
-// MaxRecorded bounds the requests that are recorded; older ones stay.
+// MaxRecorded bounds the requests that are recorded. Later requests are not recorded.
 const MaxRecorded = 4096
 
-// MaxBody bounds, in bytes, what is recorded of a request's body.
+// MaxBody bounds the recorded part of a request's body, in bytes.
 const MaxBody = 1 << 20
 
-// maxRead bounds, in bytes, what is read of a request's body.
+// maxRead bounds the body of a request, in bytes.
 const maxRead = 64 << 20
 
-// Request is one request that the engine saw.
+// Request is one request that reached the engine.
 type Request struct {
 	Method, Path string
 	Header       http.Header
-	// Body holds at most MaxBody bytes; Size is the length of the whole.
+	// Body holds at most MaxBody bytes; Size is the length of the whole body.
 	Body []byte
 	Size int
-	// Model and Stream are what the body says, if it is JSON or multipart.
+	// Model and Stream are read from the body, if it is JSON or multipart.
 	Model  string
 	Stream bool
 }
@@ -96,14 +96,15 @@ func New(t testing.TB) *Engine {
 }
 
 // Script sets how the model answers: the n-th request from now on by the n-th
-// behaviour, all later ones by the last. Without behaviours the model is gone.
+// behaviour, and all later requests by the last. Without behaviours the model gets
+// 404.
 func (e *Engine) Script(model string, behaviours ...Behaviour) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.scripts[model] = slices.Clone(behaviours)
 }
 
-// Requests are the requests to models seen so far, in their order of arrival.
+// Requests are the recorded POST requests, in their order of arrival.
 func (e *Engine) Requests() []Request {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -127,8 +128,8 @@ func (e *Engine) WaitRequests(ctx context.Context, n int) error {
 	}
 }
 
-// WaitCancelled waits until a client has hung up before its answer was
-// complete, and gives that request. Each hang-up is given once.
+// WaitCancelled waits until a client has hung up before its answer was complete, and
+// returns the client's request. Each hang-up is returned once.
 func (e *Engine) WaitCancelled(ctx context.Context) (Request, error) {
 	select {
 	case r := <-e.cancelled:
@@ -148,7 +149,7 @@ func (e *Engine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		writeError(w, http.StatusNotFound, "Not Found", "")
 		return
 	}
-	// Only after the whole body was read does the server notice a hang-up.
+	// The server notices a hang-up only after the whole body was read.
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRead))
 	if err != nil {
 		writeError(w, http.StatusRequestEntityTooLarge, "body cannot be read", "")
@@ -156,8 +157,8 @@ func (e *Engine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	request, asked := describe(r, body)
 	behaviour, ok := e.take(request)
-	// A hang-up counts until the answer is complete; the server itself cancels
-	// the context only after this function has returned.
+	// A hang-up counts until the answer is complete. When the client does not hang up,
+	// the server cancels the context only after this function has returned.
 	hungUp := func() {
 		select {
 		case e.cancelled <- request:
@@ -166,7 +167,7 @@ func (e *Engine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	stop := context.AfterFunc(r.Context(), hungUp)
 	defer func() {
-		// The context is seen to be done before its functions are called.
+		// A context is done a moment before its functions are called.
 		if stop() && r.Context().Err() != nil {
 			hungUp()
 		}
@@ -180,7 +181,7 @@ func (e *Engine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.serve()
 }
 
-// asked is what the engine reads of a request.
+// asked holds the members of a request that the engine reads.
 type asked struct {
 	Model         string                `json:"model"`
 	Stream        bool                  `json:"stream"`
@@ -188,7 +189,7 @@ type asked struct {
 	media         mediaOptions
 }
 
-// mediaOptions are those of requests that are not chat.
+// mediaOptions are the options of requests for embeddings, images and transcriptions.
 type mediaOptions struct {
 	Input          json.RawMessage `json:"input"`
 	EncodingFormat string          `json:"encoding_format"`
@@ -199,8 +200,8 @@ type mediaOptions struct {
 	fileSize       int
 }
 
-// describe records a request. What is none of the endpoint's leaves its options
-// empty.
+// describe makes the record of a request and reads its options. Options that cannot be
+// read from the body are empty.
 func describe(r *http.Request, body []byte) (Request, asked) {
 	request := Request{
 		Method: r.Method, Path: r.URL.Path, Header: r.Header.Clone(),
@@ -241,7 +242,8 @@ func readForm(body []byte, boundary string) asked {
 	return head
 }
 
-// take records the request and takes the behaviour that answers it.
+// take records the request and takes the behaviour that answers it. It returns false if
+// the model has none.
 func (e *Engine) take(request Request) (Behaviour, bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -266,7 +268,7 @@ func (e *Engine) take(request Request) (Behaviour, bool) {
 	return script[0], true
 }
 
-// serveModels lists the scripted models, or the named ones if there are none.
+// serveModels lists the scripted models, or the models of Named if none is scripted.
 func (e *Engine) serveModels(w http.ResponseWriter) {
 	e.mu.Lock()
 	var names []string
@@ -307,11 +309,11 @@ func writeJSON(w http.ResponseWriter, status int, body []byte) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status)
-	// A client that left is seen by the request's context.
+	// The request's context is done when the client has hung up.
 	_, _ = w.Write(body)
 }
 
-// mustMarshal marshals the structs of this package, which cannot fail.
+// mustMarshal marshals the structs of this package, for which marshalling cannot fail.
 func mustMarshal(v any) []byte {
 	body, err := json.Marshal(v)
 	if err != nil {

@@ -15,10 +15,10 @@ import (
 	"svc.internal/pkg/openai"
 )
 
-// reply is what a client made of one answer.
+// reply is an answer as a client understood it.
 type reply struct {
 	status  int
-	body    []byte // of an answer that is not streamed
+	body    []byte // of a whole answer
 	chunks  int
 	done    bool
 	errored bool

@@ -8,7 +8,7 @@ import (
 	"svc.internal/pkg/openai"
 )
 
-// maxDrawn bounds how many images one request draws.
+// maxDrawn bounds the images of a request, and the partial images of an image.
 const maxDrawn = 128
 
 // pixel is a PNG of one pixel.
@@ -28,10 +28,10 @@ type imageEvent struct {
 	Created int64  `json:"created_at"`
 }
 
-// imageUsage is what engines report of images: tokens, which nobody is billed by.
+// imageUsage is the usage that engines report for images. Nobody is billed by its tokens.
 const imageUsage = `{"input_tokens":7,"output_tokens":1000,"total_tokens":1007}`
 
-// draw answers images.
+// draw answers with images.
 func (a *answer) draw() {
 	if a.BeforeFirstToken != nil && !a.wait(a.BeforeFirstToken) {
 		return
@@ -58,7 +58,7 @@ func (a *answer) draw() {
 	})
 }
 
-// image is the base64 of what images hold.
+// image is the content of an image in base64.
 func (a *answer) image() string {
 	if a.Image == nil {
 		return pixel
@@ -66,7 +66,7 @@ func (a *answer) image() string {
 	return base64.StdEncoding.EncodeToString(a.Image)
 }
 
-// drawStream answers images as they get ready.
+// drawStream streams the images one after the other, each behind its partial images.
 func (a *answer) drawStream(n int) {
 	a.w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
 	a.w.WriteHeader(http.StatusOK)

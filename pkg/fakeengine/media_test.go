@@ -29,7 +29,7 @@ func send(t *testing.T, e *Engine, path, kind string, body []byte) (int, string,
 	return resp.StatusCode, string(text), err
 }
 
-// form is a transcription's form.
+// form is the multipart form of a request for a transcription.
 func form(t *testing.T, fields ...string) (kind string, body []byte) {
 	t.Helper()
 	var buf bytes.Buffer
@@ -197,7 +197,7 @@ func TestFaultsReachEveryEndpoint(t *testing.T) {
 	}
 }
 
-// formType is the media type of a form, whose first line is its boundary.
+// formType is the media type of a form. It has the boundary from the form's first line.
 func formType(t *testing.T, body []byte) string {
 	t.Helper()
 	line, _, ok := bytes.Cut(body, []byte("\r\n"))

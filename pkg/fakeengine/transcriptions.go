@@ -16,7 +16,7 @@ type segment struct {
 	Text  string  `json:"text"`
 }
 
-// transcribe answers a transcription whose text is the tokens.
+// transcribe answers with a transcription whose text is the tokens.
 func (a *answer) transcribe() {
 	if a.request.media.fileSize == 0 {
 		a.complete()
@@ -62,13 +62,13 @@ func (a *answer) transcribe() {
 	}
 }
 
-// clock is the end of the audio as captions write it.
+// clock is the time of the end of the audio, as captions write it.
 func (a *answer) clock(point string) string {
 	ms := int64(a.Seconds * 1000)
 	return fmt.Sprintf("%02d:%02d:%02d%s%03d", ms/3_600_000, ms/60_000%60, ms/1000%60, point, ms%1000)
 }
 
-// plain answers text as it is.
+// plain answers with a plain text, and ends it as End says.
 func (a *answer) plain(text string) {
 	switch a.End {
 	case EndError, EndHang, EndEndless, EndHugeLine:
@@ -89,7 +89,7 @@ func (a *answer) plain(text string) {
 	}
 }
 
-// transcribeStream answers the text as it is heard.
+// transcribeStream streams the text, one token in each event.
 func (a *answer) transcribeStream() {
 	a.w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
 	a.w.WriteHeader(http.StatusOK)

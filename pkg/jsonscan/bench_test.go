@@ -71,8 +71,8 @@ func BenchmarkEncodingJSONRawMessages(b *testing.B) {
 	}
 }
 
-// BenchmarkRatio prints how many times faster the scan is than what
-// encoding/json needs for the same members.
+// BenchmarkRatio reports how many times faster the scan is than encoding/json, which
+// decodes the same members.
 func BenchmarkRatio(b *testing.B) {
 	for name, size := range sizes {
 		b.Run(name, func(b *testing.B) {

@@ -6,26 +6,26 @@ import (
 	"unicode/utf8"
 )
 
-// Cursor is a pull parser. Every method moves forward only; the first fault
-// sticks, after which every method does nothing, so that a caller may look at
-// Err once, after its loop.
+// Cursor is a pull parser. Every method moves forward only. After the first fault
+// every method does nothing and Err returns that fault, so that a caller may look
+// at Err once, after its loop.
 //
-// The shape of use is: Kind says what comes; Skip consumes a whole value;
-// Enter steps into an array or object, whose parts NextElement or NextMember
-// then announce until they return false. Between two of these calls exactly
-// one value must be consumed. End ends the document.
+// Kind returns the kind of the next value. Skip consumes a whole value. Enter steps
+// into an array or object. There NextElement or NextMember moves to the next part, and
+// returns false behind the last part. Between two calls of NextElement or NextMember
+// exactly one value must be consumed. End ends the document.
 type Cursor struct {
 	data  []byte
 	pos   int
 	depth int
 	limit int
 	first bool // no member or element of the innermost open container was seen
-	utf8  bool // refuse what is not UTF-8
+	utf8  bool // refuse bytes in strings that are not UTF-8
 	fault Error
 }
 
-// NewCursor returns a cursor at the start of data, which must not change while
-// it is in use. Options.MaxMembers is not enforced by a cursor.
+// NewCursor returns a cursor at the start of data, which must not change while the
+// cursor is in use. A cursor does not enforce Options.MaxMembers.
 func NewCursor(data []byte, opts Options) Cursor {
 	return Cursor{data: data, limit: opts.depth(), utf8: opts.RefuseInvalidUTF8}
 }
@@ -60,8 +60,8 @@ func (c *Cursor) failAt(offset int) {
 	c.fail(offset, ReasonSyntax)
 }
 
-// Kind is the kind of the value that begins here, by its first byte. It skips
-// whitespace. Invalid means a fault, now or as soon as the value is consumed.
+// Kind skips whitespace and returns the kind of the value that begins there, by its
+// first byte. Invalid means a fault, now or as soon as the value is consumed.
 func (c *Cursor) Kind() Kind {
 	if c.Failed() {
 		return Invalid
@@ -107,8 +107,9 @@ func (c *Cursor) Enter() {
 	c.first = true
 }
 
-// NextMember moves to the value of the next member of the object that was
-// entered and gives its key; false at the object's end or after a fault.
+// NextMember moves to the value of the next member of the object that was entered,
+// and returns the member's key. It returns false at the object's end or after a
+// fault.
 func (c *Cursor) NextMember() (Key, bool) {
 	if !c.next('}') {
 		return Key{}, false
@@ -131,12 +132,13 @@ func (c *Cursor) NextMember() (Key, bool) {
 	return Key{Span: Span{start, end - 1}, Escaped: escaped}, true
 }
 
-// NextElement moves to the next element of the array that was entered; false
-// at the array's end or after a fault.
+// NextElement moves to the next element of the array that was entered. It returns
+// false at the array's end or after a fault.
 func (c *Cursor) NextElement() bool { return c.next(']') }
 
-// next consumes the comma before the next part, or the closing bracket. On
-// true the cursor stands at the first byte of the part, whitespace skipped.
+// next moves to the first byte of the next part, behind whitespace and the comma that
+// follows an earlier part, and returns true. It returns false after it has consumed
+// the closing bracket, or after a fault.
 func (c *Cursor) next(closing byte) bool {
 	if c.Failed() {
 		return false
@@ -165,7 +167,7 @@ func (c *Cursor) next(closing byte) bool {
 	return true
 }
 
-// End checks that nothing but whitespace is left, and returns the first fault.
+// End checks that only whitespace follows, and returns the first fault.
 func (c *Cursor) End() error {
 	if !c.Failed() {
 		if c.pos = skipSpace(c.data, c.pos); c.pos < len(c.data) {
@@ -175,7 +177,7 @@ func (c *Cursor) End() error {
 	return c.Err()
 }
 
-// Skip consumes and checks one value, however deep, and gives its span.
+// Skip consumes and checks one value with all that it holds, and returns its span.
 func (c *Cursor) Skip() Span {
 	if c.Failed() {
 		return Span{}
@@ -194,8 +196,8 @@ func (c *Cursor) Skip() Span {
 	return Span{start, i}
 }
 
-// skipContainer consumes the array or object at i. The kinds of the open
-// containers are one bit each in a fixed stack, so there is no recursion.
+// skipContainer consumes the array or object at i. It keeps the kind of each open
+// container as one bit in a fixed stack, so it needs no recursion.
 func (c *Cursor) skipContainer(i int) int {
 	var objects [maxDepthLimit / 64]uint64
 	open := 0
@@ -229,7 +231,7 @@ func (c *Cursor) skipContainer(i int) int {
 				return i
 			}
 		}
-		// A value ended at i: close what ends here, or go on behind a comma.
+		// A value ended at i: close the containers that end here, or go on behind a comma.
 		for {
 			if open == 0 {
 				return i
@@ -281,7 +283,7 @@ func getBit(set *[maxDepthLimit / 64]uint64, i int) bool {
 	return set[i>>6&(len(set)-1)]>>(i&63)&1 != 0
 }
 
-// skipKey consumes a key and its colon and gives the start of the value.
+// skipKey consumes a key and its colon and returns the start of the value.
 func (c *Cursor) skipKey(i int) int {
 	if i >= len(c.data) || c.data[i] != '"' {
 		c.failAt(i)
@@ -341,17 +343,18 @@ const (
 	highBits = 0x8080808080808080
 )
 
-// stringStop has the high bit set of the first byte of x that a string cannot
-// simply hold: a quote, a backslash or a control character. Bits above the
-// lowest set one may be false, so only the lowest counts.
+// stringStop returns a word in which the lowest set bit is the high bit of the first
+// byte of x that a string cannot hold unescaped: a quote, a backslash or a control
+// character. It returns 0 if x has no such byte. Only the lowest set bit counts, because
+// higher bits may be set for other bytes.
 func stringStop(x uint64) uint64 {
 	quote := x ^ '"'*lowBits
 	slash := x ^ '\\'*lowBits
 	return ((x-0x20*lowBits)&^x | (quote-lowBits)&^quote | (slash-lowBits)&^slash) & highBits
 }
 
-// scanString consumes the string whose opening quote is at i. It gives the
-// offset behind the closing quote and whether there were escapes.
+// scanString consumes the string whose opening quote is at i. It returns the offset
+// behind the closing quote and reports whether there were escapes.
 func (c *Cursor) scanString(i int) (end int, escaped bool) {
 	data := c.data
 	start := i + 1
@@ -435,8 +438,8 @@ func (c *Cursor) checkUTF8(start, end int) {
 	}
 }
 
-// scanNumber consumes a number by the grammar. On a fault it gives where it
-// lies and why.
+// scanNumber consumes a number by the grammar and returns the offset behind it. On a
+// fault it returns the offset and the reason of the fault.
 func scanNumber(data []byte, i int) (int, Reason) {
 	if i < len(data) && data[i] == '-' {
 		i++
@@ -481,7 +484,7 @@ func skipDigits(data []byte, i int) int {
 
 func isDigit(b byte) bool { return b-'0' < 10 }
 
-// skipSpace gives the offset of the first byte at or behind i that is not
+// skipSpace returns the offset of the first byte at or behind i that is not
 // whitespace.
 func skipSpace(data []byte, i int) int {
 	for i < len(data) {

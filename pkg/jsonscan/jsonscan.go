@@ -1,6 +1,6 @@
 // Package jsonscan is a strict, validating scanner over one JSON document in
-// memory. It finds where things are and never builds values, so that a body
-// can be checked, understood and patched without being marshalled again.
+// memory. It finds where values are and never builds them, so that a body can be
+// checked, understood and patched without being marshalled again.
 //
 // # Grammar
 //
@@ -14,9 +14,9 @@
 //
 // A byte order mark, control characters inside strings and anything but
 // whitespace after the document are refused. Numbers are checked by grammar
-// and not evaluated, so 1e999999 is a valid number here and only Int, Integral
-// and Float judge its size. Escapes of lone surrogates are valid, and stay as
-// they are in the raw bytes; String decodes them to U+FFFD.
+// and not evaluated, so 1e999999 is a valid number here. Only Int, Integral and
+// Float judge its size. Escapes of lone surrogates are valid, and stay as they are
+// in the raw bytes; DecodeString decodes them to U+FFFD.
 //
 // # Cost
 //
@@ -27,7 +27,7 @@
 //
 // Doc gives range iterators: Members over the top-level object, and Object and
 // Array over a span found before (which scans that span a second time). Cursor
-// is the pull parser beneath them, for callers that descend in a single pass.
+// is the pull parser beneath these, for callers that descend in a single pass.
 package jsonscan
 
 import (
@@ -65,18 +65,19 @@ func (k Kind) String() string {
 	return "invalid"
 }
 
-// Options bound what is accepted. The zero value is encoding/json's language
-// with nesting up to DefaultMaxDepth.
+// Options bound the documents that are accepted. The zero value accepts the language
+// of encoding/json, with nesting up to DefaultMaxDepth.
 type Options struct {
 	// MaxDepth is how many arrays and objects may be open at once. Zero is
 	// DefaultMaxDepth; more than 1024 is taken as 1024.
 	MaxDepth int
 	// MaxMembers bounds the members of each object, and the elements of each
-	// array, that is walked with Doc. Zero is no bound: nothing is kept per
-	// member. Values that are skipped are not counted.
+	// array, that is walked with Doc. Zero is no bound, which costs no memory,
+	// because nothing is kept per member. The inside of a skipped value is not
+	// counted.
 	MaxMembers int
-	// RefuseInvalidUTF8 refuses strings and keys that hold bytes which are
-	// not UTF-8.
+	// RefuseInvalidUTF8 refuses strings and keys that hold bytes that are not
+	// UTF-8.
 	RefuseInvalidUTF8 bool
 }
 
@@ -109,13 +110,13 @@ func (s Span) Of(data []byte) []byte { return data[s.Start:s.End] }
 type Key struct {
 	// Span covers the raw key between its quotes; it may be empty.
 	Span Span
-	// Escaped tells that the key holds escapes, so that its raw bytes are not
-	// its name.
+	// Escaped reports whether the key holds escapes. If it does, its raw bytes
+	// are not its name.
 	Escaped bool
 }
 
-// Name is the key's name: a slice of data when the key has no escapes, a new
-// slice when it has.
+// Name is the key's name: a slice of data when the key has no escapes, and a new
+// slice when the key has escapes.
 func (k Key) Name(data []byte) []byte {
 	raw := k.Span.Of(data)
 	if !k.Escaped {
@@ -178,10 +179,10 @@ type Doc struct {
 	opts Options
 }
 
-// New returns a Doc over data, which must not change while it is in use.
+// New returns a Doc over data, which must not change while the Doc is in use.
 func New(data []byte, opts Options) Doc { return Doc{data: data, opts: opts} }
 
-// Valid checks the whole document, of any kind.
+// Valid checks the whole document, whose value may be of any kind.
 func (d Doc) Valid() error {
 	c := d.Cursor()
 	c.Skip()
@@ -192,17 +193,17 @@ func (d Doc) Valid() error {
 func (d Doc) Cursor() Cursor { return NewCursor(d.data, d.opts) }
 
 // CursorAt returns a cursor at the value at span, which an earlier walk over
-// the same document found. It sees nothing behind the span; depth counts from
-// there.
+// the same document found. The cursor reads nothing behind the span, and counts
+// depth from the span.
 func (d Doc) CursorAt(span Span) Cursor {
 	c := NewCursor(d.data[:span.End], d.opts)
 	c.pos = span.Start
 	return c
 }
 
-// Members walks the members of the top-level object in one pass and checks all
-// of it. A fault is the last pair, with an error. Only a walk that ends by
-// itself and without an error has seen a whole, valid document.
+// Members walks the members of the top-level object in one pass and checks the
+// whole document. A fault comes as the last pair, with an error. The document is
+// whole and valid only if the walk ends by itself and without an error.
 func (d Doc) Members() iter.Seq2[Member, error] {
 	return func(yield func(Member, error) bool) {
 		c := d.Cursor()

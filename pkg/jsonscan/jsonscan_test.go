@@ -149,8 +149,8 @@ func TestWalksOfTheWrongKindFail(t *testing.T) {
 	}
 }
 
-// TestFaultBehindTheLastMemberIsSeen guards callers that act on members before
-// the walk has ended.
+// TestFaultBehindTheLastMemberIsSeen is for callers that act on members before the
+// walk has ended: they learn of the fault at the end.
 func TestFaultBehindTheLastMemberIsSeen(t *testing.T) {
 	for _, doc := range []string{`{"a":1} x`, `{"a":1`, `{"a":1,`, `{"a":1]`, `{"a":1}{}`} {
 		var last error
@@ -191,7 +191,7 @@ func TestNestingIsBounded(t *testing.T) {
 			t.Errorf("fault.Reason: got %q, want %q, where !tc.want", fault.Reason, ReasonDepth)
 		}
 	}
-	// A walk counts the containers that it has entered itself.
+	// A walk counts the object that it has entered itself.
 	for _, err := range New(objects(4), Options{MaxDepth: 3}).Members() {
 		if err == nil {
 			t.Error("a walk goes deeper than its limit")
@@ -341,8 +341,8 @@ func FuzzScanAgreesWithEncodingJSON(f *testing.F) {
 	})
 }
 
-// compareMembers checks that the members are encoding/json's, when it can keep
-// them all apart.
+// compareMembers checks that the members are the members that encoding/json decodes,
+// unless two members have the same name.
 func compareMembers(t *testing.T, data []byte) {
 	got := map[string]string{}
 	n := 0

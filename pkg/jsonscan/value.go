@@ -42,8 +42,8 @@ func StringIs(raw []byte, want string) bool {
 	return string(appendUnescaped(make([]byte, 0, len(inner)), inner)) == want
 }
 
-// DecodedLen is the length in bytes of what AppendDecoded would append for a
-// string that a scan has found valid.
+// DecodedLen is the number of bytes that AppendDecoded would append for a string
+// that a scan has found valid.
 func DecodedLen(raw []byte) int {
 	n := 0
 	for i := 1; i < len(raw)-1; {
@@ -59,7 +59,7 @@ func DecodedLen(raw []byte) int {
 	return n
 }
 
-// stringBody checks that raw is exactly one JSON string and gives what lies
+// stringBody checks that raw is exactly one JSON string and returns the bytes
 // between its quotes.
 func stringBody(raw []byte) (inner []byte, escaped bool, err error) {
 	if len(raw) == 0 || raw[0] != '"' {
@@ -92,7 +92,7 @@ func appendUnescaped(dst, inner []byte) []byte {
 	return dst
 }
 
-// decodeRune decodes one escape or one UTF-8 sequence at the start of b, which
+// decodeRune decodes the escape or the UTF-8 sequence at the start of b, which
 // comes from a valid string.
 func decodeRune(b []byte) (rune, int) {
 	if b[0] != '\\' || len(b) < 2 {
@@ -133,8 +133,8 @@ func unhex(b []byte) rune {
 	return r
 }
 
-// Int reads a raw number as an integer written without fraction and exponent,
-// within int64.
+// Int reads a raw number as an int64. The number must be written without fraction
+// and exponent.
 func Int(raw []byte) (int64, error) {
 	end, reason := scanNumber(raw, 0)
 	if reason != "" || end != len(raw) {
@@ -179,8 +179,8 @@ func sign(raw []byte) int {
 	return 0
 }
 
-// clampExponent reads an exponent, saturated beyond anything that n digits can
-// make up for.
+// clampExponent reads an exponent and bounds its size. A number of n bytes with an
+// exponent beyond the bound is zero, has a fraction or is out of range anyway.
 func clampExponent(text []byte, n int) int {
 	bound := n + 32
 	negative := len(text) > 0 && text[0] == '-'
@@ -196,7 +196,7 @@ func clampExponent(text []byte, n int) int {
 	return e
 }
 
-// digitsToInt is ±whole.fraction × 10^exponent, if that is an int64.
+// digitsToInt is ±whole.fraction × 10^exponent, if the product is an int64.
 func digitsToInt(negative bool, whole, fraction []byte, exponent int) (int64, error) {
 	digit := func(i int) byte {
 		if i < len(whole) {
@@ -235,8 +235,8 @@ func digitsToInt(negative bool, whole, fraction []byte, exponent int) (int64, er
 	return 0, &Error{Reason: ReasonRange}
 }
 
-// Float reads a raw number as a float64 within [low, high]. Numbers too large
-// for a float64 are out of range; too small ones are zero.
+// Float reads a raw number as a float64 within [low, high]. A number too large for
+// a float64 is out of range, and a number too small is zero.
 func Float(raw []byte, low, high float64) (float64, error) {
 	end, reason := scanNumber(raw, 0)
 	if reason != "" || end != len(raw) {
@@ -251,10 +251,10 @@ func Float(raw []byte, low, high float64) (float64, error) {
 
 // EqualFold reports whether a decoded key equals name under Unicode simple
 // folding, as strings.EqualFold does and as Go's encoding/json matches keys:
-// U+212A is a k and U+017F an s.
+// U+212A equals k, and U+017F equals s.
 func EqualFold(key []byte, name string) bool {
-	// A folded pair differs in length by at most a factor of three (s and
-	// U+017F two, k and U+212A three).
+	// Two equal letters differ in length by at most a factor of three (s and
+	// U+017F by two, k and U+212A by three).
 	if len(key) > 3*len(name) || len(name) > 3*len(key) {
 		return false
 	}
@@ -263,9 +263,9 @@ func EqualFold(key []byte, name string) bool {
 
 const hexDigits = "0123456789abcdef"
 
-// AppendString appends s as a JSON string with quotes. Bytes that are not
-// UTF-8 become U+FFFD. U+2028 and U+2029 are escaped, so that the result is
-// also a line of text and a JavaScript literal.
+// AppendString appends s as a JSON string with quotes. Bytes that are not UTF-8
+// become U+FFFD. U+2028 and U+2029 are escaped, so that the result is also one line
+// of text and a JavaScript literal.
 func AppendString(dst []byte, s string) []byte {
 	dst = append(dst, '"')
 	start := 0

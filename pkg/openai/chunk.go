@@ -17,7 +17,7 @@ var ErrDuplicateKey = errors.New("answer holds a member twice")
 const maxEdits = 6
 
 // Chunk describes one chunk of a stream, or a whole answer. Spans are byte ranges of the
-// scanned JSON, those of strings with their quotes.
+// scanned JSON. The span of a string includes the quotes.
 type Chunk struct {
 	// ID is the top-level "id", Model the top-level "model", whatever kind.
 	ID, Model jsonscan.Span
@@ -168,7 +168,7 @@ func (s *scan) run() (Chunk, error) {
 // members walks the top-level object.
 func (s *scan) members(c *jsonscan.Cursor) {
 	var met seen
-	leading := true // every member so far is one that Rewrite may remove
+	leading := true // Rewrite may remove every member so far
 	dangling := -1  // the edit whose removal extends to the next key
 	end := s.out.open
 	for {

@@ -42,9 +42,9 @@ type Event struct {
 //	if err := reader.Err(); err != nil { … }
 //
 // An event's slices are valid until the next call of Next or Feed. The bytes fed
-// must not change until Next has returned false; what is left of them then is
-// copied, and the caller may use the piece again. An event whose data is one line within one
-// piece is a slice of that piece, without copy or allocation. An incomplete
+// must not change until Next has returned false. Then the unread bytes have been
+// copied, and the caller may use the piece again. An event whose data is one line
+// within one piece is a slice of that piece, without copy or allocation. An incomplete
 // event is kept in a buffer of at most the bound plus one piece. The zero
 // value is ready for use.
 type SSEReader struct {
@@ -52,7 +52,7 @@ type SSEReader struct {
 	// included; zero is DefaultMaxEvent.
 	MaxEvent int
 
-	buf   []byte // what is unread: the caller's piece, or own
+	buf   []byte // the unread bytes: the caller's piece, or own
 	own   []byte
 	owned bool // buf is own
 

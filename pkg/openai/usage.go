@@ -47,7 +47,7 @@ const (
 	// UsageDuplicate: the same count, or usage itself, stands twice in one
 	// object with different values.
 	UsageDuplicate UsageReason = "duplicate"
-	// UsageIncomplete: counts are there, but not those that are needed.
+	// UsageIncomplete: there are counts, but the count of prompt tokens is missing.
 	UsageIncomplete UsageReason = "incomplete"
 	// UsageTotalMismatch: total is not prompt + completion.
 	UsageTotalMismatch UsageReason = "total_mismatch"

@@ -12,7 +12,7 @@ import (
 )
 
 // BenchmarkUnaryInProcess is what a call costs with all that the interceptors
-// do, in a trace that is not recorded and in one that is.
+// do, in a trace that is not recorded and in a trace that is recorded.
 func BenchmarkUnaryInProcess(b *testing.B) {
 	for name, option := range map[string]sdktrace.TracerProviderOption{
 		"unrecorded": sdktrace.WithSampler(sdktrace.NeverSample()),

@@ -17,12 +17,12 @@ type apiError struct {
 
 const invalidRequest = "invalid_request_error"
 
-// invalid reports that a parameter has a value it cannot have.
+// invalid is the error for a parameter whose value is not allowed.
 func invalid(param, format string, args ...any) *apiError {
 	return &apiError{http.StatusBadRequest, fmt.Sprintf(format, args...), invalidRequest, param, "invalid_value"}
 }
 
-// missing reports that a parameter is needed.
+// missing is the error for a required parameter that the request lacks.
 func missing(param string) *apiError {
 	return &apiError{http.StatusBadRequest, "missing required parameter: " + param, invalidRequest, param,
 		"missing_required_parameter"}
@@ -61,8 +61,8 @@ func orNull(s string) *string {
 	return &s
 }
 
-// writeJSON sends a whole JSON response. A failed write means that the client
-// is gone, and there is nobody left to tell.
+// writeJSON sends a whole JSON response. It ignores a failed write, because the
+// client has then closed the connection.
 func writeJSON(w http.ResponseWriter, status int, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)

@@ -2,11 +2,11 @@ package tinylm
 
 import "svc.internal/pkg/tinylm/internal/transcript"
 
-// Role is who speaks in a Message.
+// Role names the speaker of a Message.
 type Role string
 
-// The roles of the API. The model was not taught tools: what they say is read
-// as if the user had said it.
+// The roles of the API. The model was not taught tools, so it reads the texts of
+// tools and functions as texts of the user.
 const (
 	RoleSystem    Role = "system"
 	RoleDeveloper Role = "developer"
@@ -23,8 +23,9 @@ type Message struct {
 }
 
 // Prompt lays a conversation out as the tokens that the model reads. Each
-// message costs its bytes and one or two marker bytes; one more asks for the
-// answer. Control characters and space around a text are left out.
+// message costs its bytes and one or two marker bytes. One more marker byte asks
+// for the answer. Prompt leaves out the space around a text, and control
+// characters other than tab and line feed.
 func Prompt(messages []Message) []byte {
 	var out []byte
 	for _, m := range messages {

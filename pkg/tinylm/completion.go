@@ -95,8 +95,8 @@ func (r *run) pieces(ctx context.Context, index int, emit func(piece) error) (Fi
 	return finish, err
 }
 
-// whole writes all choices in one JSON object. It writes nothing when the
-// client hangs up first.
+// whole writes all choices in one JSON object. It writes nothing when the client
+// hangs up before all choices are generated.
 func (r *run) whole(ctx context.Context, w http.ResponseWriter) {
 	out := completion{
 		ID: r.id, Object: "chat.completion", Created: r.created, Model: ModelName,
@@ -122,7 +122,7 @@ func (r *run) whole(ctx context.Context, w http.ResponseWriter) {
 	writeJSON(w, http.StatusOK, out)
 }
 
-// wait lets d pass, or returns ctx's error when that ends first.
+// wait waits for d. It returns ctx's error when ctx ends first.
 func wait(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return nil

@@ -10,15 +10,15 @@ import (
 	"svc.internal/pkg/tinylm/internal/weights"
 )
 
-// following knows which bytes may come next, so that an answer is always valid
-// UTF-8 without control characters, at any temperature. Without it a byte-level
-// model would now and then write half a character.
+// following knows which bytes may come next. So an answer is valid UTF-8 at any
+// temperature, and its only control characters are tab and line feed. Without
+// following, a byte-level model would now and then write half a character.
 type following struct {
 	missing   int  // continuation bytes that the character still lacks
 	low, high byte // range of the next continuation byte
 }
 
-// allowed reports for each byte whether it may come next.
+// allowed returns a function that reports whether a byte may come next.
 func (f *following) allowed() func(byte) bool {
 	if f.missing > 0 {
 		low, high := f.low, f.high
@@ -32,7 +32,7 @@ func (f *following) allowed() func(byte) bool {
 	}
 }
 
-// take moves past b, which must be allowed.
+// take moves on behind b, which must be allowed.
 func (f *following) take(b byte) {
 	if f.missing > 0 {
 		f.missing--
@@ -61,7 +61,7 @@ func (f *following) take(b byte) {
 	}
 }
 
-// distribution is the model's opinion about the next byte.
+// distribution is the model's probability distribution of the next byte.
 type distribution struct {
 	logits [weights.Vocabulary]float32
 	// members are the bytes that may come next, ascending.
@@ -90,7 +90,7 @@ func (d *distribution) normalize(allowed func(byte) bool) {
 // logprob is the logarithm of the probability of b.
 func (d *distribution) logprob(b byte) float64 { return float64(d.logits[b]-d.peak) - d.logSum }
 
-// best is the likeliest byte, the lowest of equals.
+// best is the likeliest byte; of equally likely bytes, the lowest.
 func (d *distribution) best() byte {
 	for _, b := range d.members {
 		if d.logits[b] == d.peak {
@@ -117,8 +117,8 @@ func (d *distribution) ranked() []byte {
 	return out
 }
 
-// sample draws a byte at the temperature from the likeliest that hold topP of
-// the probability; roll is uniform in [0, 1).
+// sample draws a byte at the temperature, from the fewest likeliest bytes that hold
+// topP of the probability. roll is uniform in [0, 1).
 func (d *distribution) sample(temperature, topP, roll float64) byte {
 	order := d.members
 	if topP < 1 {
@@ -139,11 +139,11 @@ func (d *distribution) sample(temperature, topP, roll float64) byte {
 			return b
 		}
 	}
-	return d.best() // rounding left a sliver of the roll
+	return d.best() // rounding made the roll larger than the sum of all masses
 }
 
-// nucleus cuts order where its mass first reaches enough, and returns the mass
-// that is left.
+// nucleus returns the shortest beginning of order whose mass reaches enough, and
+// that mass.
 func nucleus(order []byte, mass []float64, enough float64) ([]byte, float64) {
 	sum := 0.0
 	for i := range order {

@@ -28,8 +28,8 @@ func TestEveryPrintableCharacterMayBeWritten(t *testing.T) {
 	}
 }
 
-// FuzzAllowedBytesAreText walks through allowed bytes only, as the fuzzer's
-// bytes choose, and must end with valid UTF-8.
+// FuzzAllowedBytesAreText builds a text of allowed bytes, which the fuzzer's bytes
+// choose. The text must be valid UTF-8.
 func FuzzAllowedBytesAreText(f *testing.F) {
 	f.Add([]byte("hello \xf0\x9f\x99\x82"))
 	f.Add([]byte{0xed, 0xff, 0xf4, 0xff, 0xe0, 0x00})

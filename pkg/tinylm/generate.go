@@ -10,19 +10,20 @@ import (
 
 // Params decide how an answer is written.
 type Params struct {
-	// Temperature divides the logits before sampling; 0 takes the likeliest
-	// byte (the lowest of equals) and uses neither TopP nor Seed.
+	// Temperature divides the logits before sampling. At 0 the likeliest byte is
+	// taken (of equally likely bytes, the lowest), without TopP and Seed.
 	Temperature float64
-	// TopP samples among the fewest likeliest bytes that hold this much of the
-	// probability; 1 samples among all, 0 always takes the likeliest.
+	// TopP limits sampling to the fewest likeliest bytes that hold this much of the
+	// probability. At 1 all bytes are sampled; at 0 the likeliest is always taken.
 	TopP float64
-	// Seed and Choice fix the dice: every choice of a seed has its own.
+	// Seed and Choice fix the random numbers. Each choice of a seed has random
+	// numbers of its own.
 	Seed   uint64
 	Choice int
 	// MaxTokens bounds the tokens written; the context bounds them too.
 	MaxTokens int
-	// Stop ends the answer before the first of these that it would contain.
-	// None may be empty.
+	// Stop holds stop strings. The answer ends before the first stop string that it
+	// would contain. No stop string may be empty.
 	Stop []string
 	// TopLogprobs is how many of the likeliest bytes each Token lists.
 	TopLogprobs int
@@ -35,8 +36,8 @@ type Token struct {
 	// the byte, at temperature 1 and before TopP, among the bytes that may
 	// follow here.
 	Logprob float64
-	// Top lists the likeliest bytes, best first. It is shorter than asked for
-	// where fewer bytes may follow.
+	// Top lists the likeliest bytes, likeliest first. It is shorter than
+	// Params.TopLogprobs where fewer bytes may follow.
 	Top []Candidate
 }
 
@@ -57,9 +58,9 @@ const (
 )
 
 // Generate continues s and hands each token to emit, in order. Tokens that may
-// be the beginning of a stop string are handed over once they are known not to
-// be. The bytes handed over are valid UTF-8, except that FinishLength can cut
-// the last character short.
+// begin a stop string are held back until it is clear that they do not. The
+// bytes handed over are valid UTF-8, except that FinishLength can cut the last
+// character short.
 //
 // Generate returns emit's error as soon as there is one, and ctx's error within
 // one token of its end.
@@ -113,8 +114,9 @@ func (g *generation) choose() Token {
 	return token
 }
 
-// accept takes in a token and hands over what cannot belong to a stop string.
-// It reports whether the token completed one, which is then dropped.
+// accept takes in a token and hands over the tokens that cannot belong to a stop
+// string. It reports whether the token completed a stop string, whose tokens are
+// then not handed over.
 func (g *generation) accept(token Token) (stopped bool, err error) {
 	g.next.take(token.Byte)
 	g.held = append(g.held, token)

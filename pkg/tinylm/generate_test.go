@@ -133,8 +133,8 @@ func TestStopStringsNeverAppear(t *testing.T) {
 	}
 }
 
-// cutBefore cuts text where the first stop string to be completed begins; of
-// several completed by one byte, the longest counts.
+// cutBefore cuts text before the stop string that is completed first. When one byte
+// completes several stop strings, the longest of them counts.
 func cutBefore(text string, stops []string) string {
 	for end := range len(text) + 1 {
 		longest := 0
@@ -173,7 +173,7 @@ func TestMaxTokensIsRespected(t *testing.T) {
 			t.Errorf("limit %d: finish: got %q, want %q", limit, finish, FinishLength)
 		}
 	}
-	// Bytes held back for a stop string that never came belong to the answer.
+	// Bytes held back for a stop string that is not completed belong to the answer.
 	if text, _, _ := ask(t, m, "Hello", Params{MaxTokens: 4, TopP: 1, Stop: []string{"Hello, world"}}); text != "Hell" {
 		t.Errorf("with a half-matched stop string: got %q, want %q", text, "Hell")
 	}

@@ -8,20 +8,20 @@ type piece struct {
 	tokens []Token
 }
 
-// maxPieceBytes is the length at which a piece ends even inside a word, at the
-// next character.
+// maxPieceBytes is the length in bytes from which on a piece ends before the next
+// character, even inside a word.
 const maxPieceBytes = 16
 
-// grouper joins tokens into pieces. One event for each byte would cost more
-// than the byte; a piece is a word with the space before it. Pieces end only
+// grouper joins tokens into pieces, because one event for each byte would cost
+// more than the byte. A piece is a word with the space before it. Pieces end only
 // between characters.
 type grouper struct {
 	text   []byte
 	tokens []Token
 }
 
-// add takes in a token and returns the piece that it ends, if any. The token
-// itself belongs to the next piece.
+// add takes in a token. If the token ends a piece, add returns that piece; the
+// token itself belongs to the next piece.
 func (g *grouper) add(token Token) (done piece, ok bool) {
 	if g.endsBefore(token.Byte) {
 		done, ok = piece{string(g.text), g.tokens}, true
@@ -43,8 +43,8 @@ func (g *grouper) endsBefore(next byte) bool {
 	}
 }
 
-// rest returns what is left. A character that the token limit cut short is left
-// out of the text; its tokens stay.
+// rest returns the remaining tokens as the last piece, and false if there are none. The
+// text of the piece omits a character that the token limit cut short; its tokens stay.
 func (g *grouper) rest() (last piece, ok bool) {
 	text := g.text
 	for n := 1; n <= min(len(text), utf8.UTFMax); n++ {

@@ -32,8 +32,8 @@ type chat struct {
 	includeUsage bool
 }
 
-// chatBody is the request body. Fields it does not name are let through and
-// have no effect.
+// chatBody is the request body. Members that chatBody does not name are accepted
+// and have no effect.
 type chatBody struct {
 	Model               *string         `json:"model"`
 	Messages            []chatMessage   `json:"messages"`
@@ -84,8 +84,8 @@ func decodeChat(raw []byte) (*chat, *apiError) {
 	return c, nil
 }
 
-// malformed names the parameter that has the wrong JSON type, where that is
-// what is wrong.
+// malformed is the error for a body that cannot be decoded. It names the
+// parameter if the fault is the JSON type of a parameter.
 func malformed(err error) *apiError {
 	var mismatch *json.UnmarshalTypeError
 	if errors.As(err, &mismatch) {
@@ -116,8 +116,8 @@ func (b *chatBody) prompt() ([]byte, *apiError) {
 	return Prompt(messages), nil
 }
 
-// text is the message's content, which is a string or an array of text parts;
-// only an assistant may have said nothing.
+// text is the message's content, which is a string or an array of text parts.
+// Only a message of an assistant may have no content.
 func (m chatMessage) text(param string) (string, *apiError) {
 	if absent(m.Content) {
 		if Role(m.Role) == RoleAssistant {
@@ -203,7 +203,7 @@ func stopTexts(raw json.RawMessage) ([]string, *apiError) {
 
 func absent(raw json.RawMessage) bool { return len(raw) == 0 || string(raw) == "null" }
 
-// value is *p, or otherwise where p is absent.
+// value is *p, or otherwise when p is nil.
 func value[T any](p *T, otherwise T) T {
 	if p == nil {
 		return otherwise

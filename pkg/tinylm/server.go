@@ -10,16 +10,16 @@ import (
 
 // Options adjust the server. The zero value is ready to use.
 type Options struct {
-	// Clock dates the answers; clock.System where nil.
+	// Clock dates the answers. If it is nil, clock.System dates them.
 	Clock clock.Clock
-	// Random makes ids, and the seeds of requests that name none. It must be
-	// safe for concurrent use; a random source where nil.
+	// Random makes ids, and seeds for requests without a seed. It must be safe for
+	// concurrent use. If it is nil, rand.Uint64 is used.
 	Random func() uint64
-	// TokenDelay is waited before each token (byte) of an answer, to make
-	// streams visible. Zero writes as fast as the processor can.
+	// TokenDelay is the wait before each token (byte) of an answer. It makes
+	// streams visible. At zero there is no wait.
 	TokenDelay time.Duration
-	// MaxConcurrent bounds the answers being written at once; further requests
-	// get 429. DefaultMaxConcurrent where zero.
+	// MaxConcurrent bounds the answers being written at once. Further requests
+	// get 429. Zero or less means DefaultMaxConcurrent.
 	MaxConcurrent int
 }
 
@@ -41,9 +41,9 @@ type server struct {
 //	GET  /v1/models             and /v1/models/{id}
 //	GET  /health
 //
-// It asks for no key: put it on the loopback interface, or behind something
-// that does. A request whose context ends stops costing anything within one
-// token.
+// It asks for no key, so put it on the loopback interface, or behind a server that
+// asks for a key. When the context of a request ends, the work on the request ends
+// within one token.
 func NewServer(m *Model, opts Options) http.Handler {
 	if opts.Clock == nil {
 		opts.Clock = clock.System

@@ -15,7 +15,7 @@ import (
 	"svc.internal/pkg/clock"
 )
 
-// options are fixed sources, so that answers are too.
+// options fix the clock and the random source, so that answers are always the same.
 func options() Options {
 	return Options{
 		Clock:  clock.NewManual(time.Unix(1_800_000_000, 0)),

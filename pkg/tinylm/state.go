@@ -9,7 +9,7 @@ import (
 	"svc.internal/pkg/tinylm/internal/weights"
 )
 
-// State is what the model remembers of the tokens it has read. Generate works
+// State is the model's memory of the tokens that it has read. Generate works
 // on a copy, so one State can be continued many times, also concurrently.
 type State struct {
 	model  *Model
@@ -28,7 +28,7 @@ func (e *ContextLengthError) Error() string {
 		e.Tokens, ContextTokens)
 }
 
-// Read takes in a prompt, as Prompt lays it out. It fails with a
+// Read takes in a prompt that Prompt has laid out. It fails with a
 // *ContextLengthError when the prompt is too long, and with ctx's error when
 // ctx ends first.
 func (m *Model) Read(ctx context.Context, prompt []byte) (*State, error) {

@@ -6,7 +6,7 @@ type stops []*stop
 
 type stop struct {
 	text string
-	fall []int // for each length of a match, the next shorter one to try
+	fall []int // fall[n-1] is the next shorter match to try after a match of n bytes
 	at   int   // length of the longest prefix that the stream now ends with
 }
 
@@ -22,7 +22,8 @@ func newStops(texts []string) stops {
 	return out
 }
 
-// extend is the length of the longest prefix after b, given the one before.
+// extend is the length of the longest prefix of the text that the stream ends with
+// after b. at is that length before b.
 func (s *stop) extend(at int, b byte) int {
 	for at > 0 && s.text[at] != b {
 		at = s.fall[at-1]

@@ -10,8 +10,8 @@ import (
 
 // stream writes the choices one after the other as server-sent events: the
 // role, then a piece (about a word) in each event, then the finish reason.
-// After the headers nothing can fail but the connection; then the stream just
-// ends, without [DONE].
+// After the headers only the connection can fail. In that case the stream ends
+// without [DONE].
 func (r *run) stream(ctx context.Context, w http.ResponseWriter) {
 	header := w.Header()
 	header.Set("Content-Type", "text/event-stream; charset=utf-8")
@@ -30,7 +30,7 @@ func (r *run) stream(ctx context.Context, w http.ResponseWriter) {
 			return
 		}
 	}
-	_ = events.write([]byte("[DONE]")) // a failure means that nobody listens
+	_ = events.write([]byte("[DONE]")) // a failure means that the client has hung up
 }
 
 func (r *run) streamChoice(ctx context.Context, events *eventWriter, index int) error {
@@ -49,8 +49,8 @@ func (r *run) streamChoice(ctx context.Context, events *eventWriter, index int) 
 	return events.send(r.chunk([]chunkChoice{{Index: index, FinishReason: &finish}}))
 }
 
-// chunk wraps choices. Where the client asked for usage, every chunk has it,
-// null until the last.
+// chunk wraps choices. If the client asked for usage, every chunk has the member,
+// and it is null in all but the last.
 func (r *run) chunk(choices []chunkChoice) chunk {
 	c := chunk{
 		ID: r.id, Object: "chat.completion.chunk", Created: r.created, Model: ModelName,
@@ -62,7 +62,7 @@ func (r *run) chunk(choices []chunkChoice) chunk {
 	return c
 }
 
-// eventWriter writes events and lets each go at once.
+// eventWriter writes events and flushes each at once.
 type eventWriter struct {
 	w     http.ResponseWriter
 	flush func() error

@@ -80,7 +80,7 @@ func TestStreamConcatenatesToTheWholeAnswer(t *testing.T) {
 	}
 }
 
-// gather appends a chunk's choice to what came before.
+// gather appends a chunk's choice to the choice gathered so far.
 func gather(t testing.TB, to *choice, c chunkChoice) {
 	t.Helper()
 	if to.FinishReason != "" {
@@ -182,7 +182,7 @@ func FuzzPieces(f *testing.F) {
 	})
 }
 
-// hangUpWriter cancels the request when it sees the given number of events.
+// hangUpWriter cancels the request when it has seen a number of events.
 type hangUpWriter struct {
 	*httptest.ResponseRecorder
 	hangUp func()
@@ -210,7 +210,8 @@ func TestHangUpEndsAStreamWithinOneToken(t *testing.T) {
 	}
 }
 
-// TestHangUpReachesTheModelOverHTTP proves the same through a real connection.
+// TestHangUpReachesTheModelOverHTTP proves that a hang-up ends a stream through a real
+// connection too.
 func TestHangUpReachesTheModelOverHTTP(t *testing.T) {
 	opts, ended := options(), make(chan struct{})
 	opts.TokenDelay = 1 << 40 // about 18 minutes: only the hang-up can end the handler

@@ -1,12 +1,12 @@
 // Package tinylm is a very small language model and an OpenAI-compatible HTTP
-// server around it. It is the engine that answers where no other is at hand:
-// it needs no GPU, no download and no configuration, and it says of itself
-// what it is.
+// server around it. It is the engine that answers where there is no other engine,
+// because it needs no GPU, no download and no configuration. When it is asked
+// about itself, it says what it is.
 //
 // The model is a recurrent network (one gated recurrent unit, about 300
-// thousand parameters) over bytes: one token is one byte, of the prompt as of
-// the answer. It was really trained, by the program in the train directory, on
-// generated chat text (internal/corpus); its weights are embedded as half
+// thousand parameters) over bytes: one token is one byte, in the prompt and in
+// the answer. The model was really trained, by the program in the train directory,
+// on generated chat text (internal/corpus). Its weights are embedded as half
 // floats. It greets, counts, knows small tables and lists, tells stories, and
 // otherwise says that it does not know. It cannot reason.
 //
@@ -27,7 +27,7 @@ const (
 	// ModelName is the only model the server knows.
 	ModelName = "tinylm-1"
 	// ContextTokens bounds prompt and answer together, in bytes. The network
-	// itself has no window; the bound makes it behave like models that do.
+	// itself has no context window; with the bound it behaves like models that do.
 	ContextTokens = 4096
 )
 
@@ -37,8 +37,8 @@ var embedded []byte
 // Model is the trained network. It is immutable, and safe for concurrent use.
 type Model struct {
 	set *weights.Set
-	// fromInput is Embedding·Input + InputBias for each byte, worked out once:
-	// reading a byte then costs only the recurrent product.
+	// fromInput is Embedding·Input + InputBias for each byte. It is computed once,
+	// so that reading a byte costs only the recurrent product.
 	fromInput   []float32
 	fingerprint string
 }
@@ -67,5 +67,5 @@ func newModel(set *weights.Set, fingerprint string) *Model {
 // Parameters is the number of trained numbers in the model.
 func (m *Model) Parameters() int { return m.set.Count() }
 
-// Fingerprint names the weights: it changes when, and only when, they do.
+// Fingerprint names the weights: it changes when the weights change, and only then.
 func (m *Model) Fingerprint() string { return m.fingerprint }

@@ -86,9 +86,10 @@ func TestUnknownQuestionsAreAdmitted(t *testing.T) {
 	}
 }
 
-// TestHeldOutLossBeatsTheUnigramBaseline is the evidence of training: on
-// phrasings that training never saw, the model needs a small part of the bits
-// that byte frequencies, learned from the very same answers, would need.
+// TestHeldOutLossBeatsTheUnigramBaseline is the evidence of training. On
+// phrasings that training never saw, the model needs at most an eighth of the bits
+// that byte frequencies would need, although the frequencies are learned from the
+// very same answers.
 func TestHeldOutLossBeatsTheUnigramBaseline(t *testing.T) {
 	m, every := load(t), 24
 	var model, baseline float64
@@ -114,7 +115,7 @@ func TestHeldOutLossBeatsTheUnigramBaseline(t *testing.T) {
 }
 
 // TestHeldOutPhrasingsAreMostlyUnderstood asks questions in words that training
-// never saw. Slips are expected of a model this small, but not many.
+// never saw. A model this small is expected to make mistakes, but not many.
 func TestHeldOutPhrasingsAreMostlyUnderstood(t *testing.T) {
 	m, every := load(t), 9
 	held := corpus.HeldOut()

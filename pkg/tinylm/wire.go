@@ -7,7 +7,7 @@ import (
 	"svc.internal/pkg/tinylm/internal/transcript"
 )
 
-// The shapes of the API's answers. Fields stand in the order of its reference.
+// The shapes of the API's answers. Fields stand in the order of the API's reference.
 
 type completion struct {
 	ID          string   `json:"id"`
@@ -39,7 +39,7 @@ type chunk struct {
 	Model       string        `json:"model"`
 	Fingerprint string        `json:"system_fingerprint"`
 	Choices     []chunkChoice `json:"choices"`
-	// Usage is absent, null or an object, as stream_options ask.
+	// Usage is absent, null or an object: see run.chunk.
 	Usage json.RawMessage `json:"usage,omitempty"`
 }
 
@@ -79,7 +79,7 @@ type candidateLogprob struct {
 	Bytes   []int   `json:"bytes"`
 }
 
-// logprobsOf is null unless they were asked for.
+// logprobsOf returns nil unless log-probabilities are wanted.
 func logprobsOf(tokens []Token, wanted bool) *logprobs {
 	if !wanted {
 		return nil
@@ -95,8 +95,8 @@ func logprobsOf(tokens []Token, wanted bool) *logprobs {
 	return out
 }
 
-// show writes a byte as text where it is a character of its own, escaped where
-// it is part of one, and by name where it ends the answer.
+// show writes a byte as text if it is a whole character, as an escape if it is part
+// of a character, and by name if it ends the answer.
 func show(c Candidate) candidateLogprob {
 	text := string(rune(c.Byte))
 	switch {
@@ -113,6 +113,6 @@ type modelObject struct {
 	Object  string `json:"object"`
 	Created int64  `json:"created"`
 	OwnedBy string `json:"owned_by"`
-	// MaxModelLen is where inference engines state their context window.
+	// MaxModelLen is the member in which engines state their context window.
 	MaxModelLen int `json:"max_model_len"`
 }

@@ -23,7 +23,7 @@ import (
 // Hostile test 40: who owns a consumer account and a provider sends itself
 // requests that the platform pays for.
 
-// earned is what a provider gets for what served tells of.
+// earned is what a provider gets for the usage of served.
 const earned = 980_000 * money.NanoUSD(1)
 
 // owner is a user with a consumer account and a provider.

@@ -10,7 +10,7 @@ import (
 	billingv1 "svc.internal/proto/svc/billing/v1"
 )
 
-// counters are those of a plan by kind and period.
+// counters are the counters of an account's plan, by kind and period.
 func counters(a *billingv1.Account) map[string]float64 {
 	used := map[string]float64{}
 	for _, c := range a.GetPlan().GetCounters() {

@@ -50,7 +50,7 @@ func TestTheHoldOfAKilledGatewayEndsWithItsLease(t *testing.T) {
 	f.admit(t, later)
 	f.pass(t, lease/2)
 	until(t, func() bool { return f.status(t, c, req.GetRequestId()) == "expired" })
-	// The look that ended the one found the other within its lease.
+	// The look that expired the first hold found the later hold within its lease.
 	if got := f.status(t, c, later.GetRequestId()); got != "open" {
 		t.Errorf(`after half a lease the hold: got %q, want "open"`, got)
 	}

@@ -249,7 +249,7 @@ func (f *fleet) pass(t *testing.T, d time.Duration) {
 	}
 }
 
-// until looks again and again; for states that no signal tells of.
+// until looks again and again; for states that no signal announces.
 func until(t *testing.T, reached func() bool) {
 	t.Helper()
 	deadline := time.After(patience)
@@ -361,8 +361,8 @@ func (f *fleet) publish(t *testing.T, e *eventsv1.UsageEvent) {
 	f.publishRaw(t, data)
 }
 
-// ticket is what admission has answered for a request; nil for one that is not
-// known.
+// ticket returns the ticket that admission gave for a request; nil for a request that
+// is not known.
 func (f *fleet) ticket(t *testing.T, request string) []byte {
 	t.Helper()
 	var account, secret []byte

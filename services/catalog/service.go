@@ -1,7 +1,7 @@
 // Package catalog owns the models on offer: what each is, its immutable price
 // versions, the files of its weights, and what the providers now online
-// guarantee for it. It keeps the whole of it in memory and pushes it to the
-// services that serve requests, files apart.
+// guarantee for it. It keeps the whole catalog in memory and pushes all but the
+// files to the services that serve requests.
 package catalog
 
 import (

@@ -200,7 +200,8 @@ func TestImagesAreAskedForWithinTheAnswer(t *testing.T) {
 			t.Errorf("got %s, want %s", got, want)
 		}
 	}
-	// A model whose engine refuses the parameter lists those that it takes.
+	// A model whose engine refuses response_format lists the parameters
+	// that the engine takes.
 	knowing := newFleet(t)
 	knowing.catalog.models = []*catalogv1.Model{{ModelId: imageID, Category: catalogv1.Category_CATEGORY_IMAGE,
 		Active:              true,
@@ -211,7 +212,8 @@ func TestImagesAreAskedForWithinTheAnswer(t *testing.T) {
 	}
 }
 
-// The last candidate has what is left of the 60 s, and a long prompt takes its time.
+// The last candidate has the rest of the 60 s. A long prompt, or media to fetch, adds to
+// the time of an attempt.
 func TestTheTimeToFirstContentIsUsed(t *testing.T) {
 	long := strings.Replace(helloStream, "Say", strings.Repeat("word ", 5000), 1)
 	media := strings.Replace(helloStream, `"Say hello to the world"`,
@@ -274,8 +276,8 @@ func (f *fleet) raw(text string) net.Conn {
 	return conn
 }
 
-// A client that has closed its side for writing looks like one that left. It must
-// not read an empty success.
+// A client that has closed its side for writing looks like a client that has left. It
+// must not read an empty success.
 func TestAHalfClosedClientReadsNoEmptySuccess(t *testing.T) {
 	f := start(t)
 	f.hub.set(untilCanceled)

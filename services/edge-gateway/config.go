@@ -58,8 +58,8 @@ type Config struct {
 	MaxConnections          int `yaml:"max_connections" env:"SVC_GATEWAY_MAX_CONNECTIONS"`
 	MaxConnectionsOfNetwork int `yaml:"max_connections_of_network" env:"SVC_GATEWAY_MAX_CONNECTIONS_OF_NETWORK"`
 
-	// MaxBodyBytes bounds the body of a request, MaxAdminBodyBytes that of an operator's
-	// call.
+	// MaxBodyBytes bounds the body of a request, MaxAdminBodyBytes the body of an
+	// operator's call.
 	MaxBodyBytes      int64 `yaml:"max_body_bytes" env:"SVC_GATEWAY_MAX_BODY_BYTES"`
 	MaxAdminBodyBytes int64 `yaml:"max_admin_body_bytes" env:"SVC_GATEWAY_MAX_ADMIN_BODY_BYTES"`
 	// MaxUploadBytes bounds a file to be transcribed (at most 25 MiB). UploadMemoryBytes
@@ -149,8 +149,8 @@ type Config struct {
 	ReportDrain time.Duration `yaml:"report_drain" env:"SVC_GATEWAY_REPORT_DRAIN"`
 
 	// TrustTraceContext continues the traces that clients name. Those clients then decide
-	// what is recorded, so it is for a gateway that only our own programs reach.
-	// Otherwise a request begins a trace, linked to the client's.
+	// what is recorded, so the setting is for a gateway that only our own programs reach.
+	// Without it a request begins a trace of its own, linked to the client's trace.
 	TrustTraceContext bool `yaml:"trust_trace_context" env:"SVC_GATEWAY_TRUST_TRACE_CONTEXT"`
 }
 

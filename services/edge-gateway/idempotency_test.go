@@ -18,7 +18,7 @@ import (
 type claims struct {
 	billingv1.UnimplementedIdempotencyServiceServer
 	ended chan *billingv1.FinishKeyRequest
-	// ending counts the calls that end a claim, also those that are stuck.
+	// ending counts the calls that end a claim, also the calls that are stuck.
 	ending atomic.Int32
 
 	mu    sync.Mutex

@@ -38,7 +38,7 @@ func (b *billing) ReadRate(ctx context.Context, req *billingv1.ReadRateRequest) 
 		ResetMs: 1500}}, nil
 }
 
-// readRates lets reads of rates fail so, and tells how many there were.
+// readRates lets reads of rates fail so, and returns how many there were.
 func (b *billing) readRates(unread func(context.Context) error) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -206,7 +206,7 @@ func (c rated) ask(f *fleet) {
 	}
 }
 
-// Nor do answers that have no key's rate: those of the playground, of the public
+// Nor do answers that have no key's rate: answers of the playground, of the public
 // catalog, and to browsers that ask in advance.
 func TestNoAnswerWithoutAGoodKeyHasARate(t *testing.T) {
 	f := withKinds(t, func(c *Config) { c.MaxBodyBytes = 32 << 10 })
@@ -303,8 +303,9 @@ func TestARefusalDoesNotWaitLongForItsRate(t *testing.T) {
 	})
 }
 
-// Routes that need no key wait a quarter of a second for whose key it is, and ask once
-// while nobody tells; what is left of the rate has a time of its own.
+// Routes that need no key wait a quarter of a second to learn whose key they were sent,
+// and ask once while the ledger does not answer. The reading of the rate has a time of
+// its own.
 func TestKeylessRoutesDoNotFloodALedgerThatHangs(t *testing.T) {
 	inBubble(t, func(f *fleet, _ func() net.Conn) {
 		models := func() *http.Response {

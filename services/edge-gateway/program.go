@@ -30,8 +30,8 @@ const ListenSetting = "gateway.http_addr (SVC_HTTP_ADDR)"
 // OperatorSetting is the setting that says where the operators' listener is.
 const OperatorSetting = "gateway.operator_addr (SVC_OPERATOR_ADDR)"
 
-// Build adds a gateway to a process, with its public listener and that of its
-// operators.
+// Build adds a gateway to a process, with its public listener and its operators'
+// listener.
 func Build(ctx context.Context, cfg Config, n *node.Node) error {
 	public, err := n.Listen(ListenSetting, cfg.HTTPAddr)
 	if err != nil {

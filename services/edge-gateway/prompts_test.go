@@ -307,7 +307,7 @@ func TestAStreamOfSeveralPromptsEndsWithTheErrorOfOne(t *testing.T) {
 	f.reportsOf(idsOf(resp))
 }
 
-// Nobody was served: the error is that of a request with one prompt.
+// Nobody was served, so the error is the error of a request with one prompt.
 func TestWhenNoPromptIsServedNothingIsBilled(t *testing.T) {
 	for _, stream := range []string{"", `"stream":true,`} {
 		f := start(t)

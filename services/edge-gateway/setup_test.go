@@ -293,7 +293,7 @@ type keys struct {
 	slow    time.Duration // of a look-up, unless the caller gives up before
 }
 
-// take has look-ups take a time, and tells how many there were.
+// take has look-ups take a time, and returns how many there were.
 func (k *keys) take(slow time.Duration) int {
 	k.mu.Lock()
 	defer k.mu.Unlock()

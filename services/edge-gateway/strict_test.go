@@ -160,7 +160,7 @@ func framing(fields map[string][]string, minor int) (b body, ok bool) {
 	return b, true
 }
 
-// members are those of a list in all lines of a field.
+// members are the members of a list in all lines of a field.
 func members(values []string) (list []string) {
 	for _, v := range values {
 		for m := range strings.SplitSeq(v, ",") {

@@ -27,7 +27,7 @@ func TestAHubHearsWhoseRequestItIsAndWhetherAnotherProviderHasFailedIt(t *testin
 	if resp := f.post(hello); resp.StatusCode != http.StatusOK {
 		t.Fatalf("got %d, want 200", resp.StatusCode)
 	}
-	for attempt, elsewhere := range []bool{false, false, true} { // one that was busy has failed nothing
+	for attempt, elsewhere := range []bool{false, false, true} { // a busy provider has failed nothing
 		open := <-f.hub.opens
 		if string(open.GetAccountTag()) != "8 bytes!" || open.GetUsualFirstContentMs() != 1_234 ||
 			open.GetFailedElsewhere() != elsewhere {

@@ -194,7 +194,7 @@ func TestALateFailureIsAnErrorEvent(t *testing.T) {
 	})
 }
 
-// 20 s an attempt, 60 s over all: the third attempt may take what is left.
+// An attempt has 20 s, and all attempts together have 60 s: the third has the rest.
 func TestAttemptsShareTheTimeToFirstContent(t *testing.T) {
 	inBubble(t, func(f *fleet, _ func() net.Conn) {
 		f.router.set(func(*routerv1.SelectRequest) (*routerv1.SelectResponse, error) {
@@ -222,8 +222,8 @@ func TestAttemptsShareTheTimeToFirstContent(t *testing.T) {
 	})
 }
 
-// A hub decides about time, but one that says nothing at all is given up, and
-// that attempt can never be billed.
+// A hub decides whether an attempt has run out of time. A hub that says nothing at all is
+// given up, and its attempt can never be billed.
 func TestASilentHubIsGivenUp(t *testing.T) {
 	inBubble(t, func(f *fleet, _ func() net.Conn) {
 		f.hub.byAttempt(untilCanceled, streamAnswer)
@@ -234,7 +234,7 @@ func TestASilentHubIsGivenUp(t *testing.T) {
 		} else if !strings.HasSuffix(body, "[DONE]\n\n") {
 			f.t.Errorf("body: got %q, want the suffix %q", body, "[DONE]\n\n")
 		}
-		// The silent one and the one that served, in any order.
+		// The silent dispatch and the dispatch that served, in any order.
 		if first, second := <-f.hub.ended, <-f.hub.ended; first == nil && second == nil {
 			f.t.Error("the silent dispatch goes on")
 		}

@@ -48,8 +48,8 @@ type Config struct {
 	// pepper for the secret that is derived from the pepper.
 	WorkReceiptSecretPrevious config.Secret `yaml:"work_receipt_secret_previous" env:"SVC_HUB_WORK_RECEIPT_SECRET_PREVIOUS"`
 
-	// MaxSockets bounds the sockets of agents, 10,000; SessionsPerProvider
-	// those of one provider, 64.
+	// MaxSockets bounds the sockets of agents: 10,000. SessionsPerProvider bounds the
+	// sessions of one provider: 64.
 	MaxSockets          int `yaml:"max_sockets" env:"SVC_HUB_MAX_SOCKETS"`
 	SessionsPerProvider int `yaml:"sessions_per_provider" env:"SVC_HUB_SESSIONS_PER_PROVIDER"`
 	// DialsPerSecond is how many connections are accepted in a second, 2,000, and at

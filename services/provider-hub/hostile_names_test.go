@@ -22,7 +22,8 @@ import (
 // empty for none.
 type engine struct {
 	order func(stream bool) *hubv1.DispatchOpen
-	// answer answers the next request with these events, or the one whole body.
+	// answer answers the next request with these events, or with one event as the whole
+	// body.
 	answer func(stream bool, events ...string)
 }
 

@@ -255,7 +255,7 @@ func (s *Service) Run(ctx context.Context) error {
 	return errors.Join(cause, group.Wait(), s.usage.Close())
 }
 
-// drain lets streams end, and ends those that do not.
+// drain lets requests end, and aborts the requests that do not end in time.
 func (s *Service) drain(ctx context.Context) {
 	ctx = context.WithoutCancel(ctx)
 	s.recorder.Stopping()

@@ -190,7 +190,7 @@ func (a *v1Agent) alive() {
 	}
 }
 
-// request waits for the next one that no handler takes.
+// request waits for the next request that no handler takes.
 func (a *v1Agent) request() *fakeagent.V1Request {
 	a.t.Helper()
 	select {

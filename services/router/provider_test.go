@@ -14,7 +14,7 @@ import (
 	routerv1 "svc.internal/proto/svc/router/v1"
 )
 
-// explained is what the router tells of a provider, rejects by reason.
+// explained is what the router reports of a provider, rejects by reason.
 func explained(t *testing.T, b *bundle, provider string) (map[string]int64, []*routerv1.ModelHealth) {
 	t.Helper()
 	resp, err := b.client.ExplainProvider(t.Context(), &routerv1.ExplainProviderRequest{ProviderId: provider})

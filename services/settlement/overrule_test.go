@@ -71,9 +71,9 @@ func changed(e *eventsv1.UsageEvent, change func(*eventsv1.UsageEvent)) *eventsv
 
 var byHub, byGateway = eventsv1.EvidenceSource_EVIDENCE_SOURCE_HUB, eventsv1.EvidenceSource_EVIDENCE_SOURCE_GATEWAY
 
-// A hub that was given the request tells first of more than its hold covers,
-// which the ledger refuses, and then the truth; or a hub that was not given it
-// tells of it first, for its own provider.
+// A hub that was given the request first reports more than the hold covers, which
+// the ledger refuses, and then the truth. Or a hub that was not given the request
+// reports it first, for its own provider.
 func TestTheLedgerOverrulesTheFirstStoryOfAHub(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -222,7 +222,7 @@ func TestALineOfNoRequestIsHeldOutUntilTheLedgerSettlesIt(t *testing.T) {
 	}
 }
 
-// Two processes may hold out and overrule at the same time.
+// Two processes may exclude and overrule a line at the same time.
 func TestWhatTheLedgerHasOverruledIsNotHeldOut(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -50,8 +50,8 @@ type Config struct {
 	// form of Ollama's own variable.
 	OllamaHost string `yaml:"ollama_host" env:"OLLAMA_HOST"`
 
-	// Services are those that run in this process; the others are dialled. A flag sets
-	// them.
+	// Services are the services that run in this process; the other services are dialled.
+	// A flag sets them.
 	Services []string `yaml:"-"`
 }
 

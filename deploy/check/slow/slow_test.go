@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// ran is what go test -json printed for a package that passes, one that fails, one
-// that does not build, and one whose test does not end.
+// ran is what go test -json printed for a package that passes, a package that fails, a
+// package that does not build, and a package whose test does not end.
 const ran = `go: downloading x v1.0.0
 {"ImportPath":"m/unbuilt [m/unbuilt.test]","Action":"build-output","Output":"# m/unbuilt\n"}
 {"ImportPath":"m/unbuilt [m/unbuilt.test]","Action":"build-output","Output":"a_test.go:3:30: undefined: x\n"}

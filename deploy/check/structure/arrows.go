@@ -11,8 +11,8 @@ type graph [][]bool
 
 // arrows returns the arrows between the files of a package. An arrow is one
 // ordered pair of files, however often the first names the second. Constants,
-// variables, types, functions and methods count, those of interfaces too. Fields
-// do not, because a struct's own file and its users share them by design.
+// variables, types, functions and methods count, the methods of interfaces too.
+// Fields do not count, because a struct's own file and its users share them by design.
 func (t *Tree) arrows(p *pkg) graph {
 	index := map[string]int{}
 	g := make(graph, len(p.files))

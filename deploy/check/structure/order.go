@@ -126,9 +126,9 @@ func (g graph) search() int {
 	return best
 }
 
-// greedy returns an order that takes files one by one: any that names none of the
-// files that are left goes to the end, otherwise that with the most arrows out
-// over arrows in goes next.
+// greedy returns an order that takes files one by one. A file that names none of the
+// remaining files goes to the end. If there is no such file, the file with the largest
+// number of arrows out minus arrows in goes next.
 func (g graph) greedy() []int {
 	var first, last, left []int
 	for i := range g {

@@ -112,7 +112,7 @@ func (t *Tree) dirs() []string {
 	return all
 }
 
-// check finds the types of a package and of those that it imports. Faults are
+// check finds the types of a package and of the packages that it imports. Faults are
 // left to the compiler, because foreign packages are empty and make many.
 func (t *Tree) check(p *pkg) {
 	if p.types != nil {

@@ -60,7 +60,7 @@ func newVocabulary() *vocabulary {
 }
 
 // add appends a token. The tokenizer joins the pair of pieces whose token has
-// the highest score; here that is the one that was added first.
+// the highest score. Here the token that was added first has the highest score.
 func (v *vocabulary) add(token string, class tokenClass) {
 	score := float32(0)
 	if class == classNormal {

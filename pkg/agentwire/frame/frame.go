@@ -2,7 +2,7 @@
 // message is one Frame of proto/svc/agent/v2.
 //
 // DATA makes up nearly all traffic, so it is read and written without allocating
-// (ReadData, AppendData); the bytes are those that protobuf itself would write.
+// (ReadData, AppendData). AppendData writes the bytes that protobuf itself would write.
 package frame
 
 import (

@@ -55,8 +55,8 @@ func (n *network) lossGradient(b *batch) {
 	}
 }
 
-// stepBack moves the gradient through one time step, and leaves what flows on
-// to the step before in n.dCarry. recurrentT is the transposed Recurrent.
+// stepBack moves the gradient through one time step, and leaves in n.dCarry the part
+// that flows to the step before. recurrentT is the transposed Recurrent.
 func (n *network) stepBack(b *batch, t int, recurrentT []float32) {
 	h, first := n.params.Hidden, t*n.rows
 	for r := range n.rows {
@@ -66,7 +66,7 @@ func (n *network) stepBack(b *batch, t int, recurrentT []float32) {
 	kernel.Product(n.dCarry, n.dState[first*3*h:][:n.rows*3*h], recurrentT, 3*h, h)
 	for r := range n.rows {
 		if b.fresh[first+r] {
-			clear(n.dCarry[r*h:][:h]) // the conversation before is not a cause
+			clear(n.dCarry[r*h:][:h]) // the conversation before had no effect on this step
 		}
 	}
 }

@@ -5,11 +5,11 @@ import (
 	"svc.internal/pkg/tinylm/internal/transcript"
 )
 
-// questionWeight is how much a byte outside of answers counts in the loss: the
-// model is to answer, and guessing questions teaches it little.
+// questionWeight is the weight in the loss of a byte outside of answers. It is
+// small, because the model is to answer, and guessing questions teaches it little.
 const questionWeight = 0.1
 
-// batch is what the network sees at once, laid out [step][row].
+// batch is the text that the network reads at once, laid out [step][row].
 type batch struct {
 	input  []byte
 	target []byte
@@ -56,8 +56,8 @@ func (f *feed) next() *batch {
 	return &f.batch
 }
 
-// inAnswer follows the markers: it reports whether the byte after b belongs to
-// an answer (its End included).
+// inAnswer reports whether the byte after b belongs to an answer, the answer's End
+// included. before is its result for the byte before b.
 func inAnswer(before bool, b byte) bool {
 	switch b {
 	case transcript.Assistant:

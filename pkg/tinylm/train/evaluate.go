@@ -28,7 +28,7 @@ func evaluate(params *weights.Set) float64 {
 	return sum / total
 }
 
-// pad lays out exchanges as the rows of one batch, each ending in cells of no
+// pad lays out exchanges as the rows of one batch. Shorter rows end in cells without
 // weight.
 func pad(exchanges []corpus.Exchange) *batch {
 	texts, steps := make([][]byte, len(exchanges)), 0

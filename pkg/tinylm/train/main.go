@@ -3,9 +3,9 @@
 // and writes the weights file.
 //
 // The same flags give the same file, byte for byte, in every build for amd64
-// with the default GOAMD64 (a higher one may fuse products with sums). It uses
-// one core; GOEXPERIMENT=simd makes it several times faster and does not change
-// the result.
+// with the default GOAMD64 (a higher GOAMD64 may fuse products with sums). The
+// command uses one core. GOEXPERIMENT=simd makes it several times faster and does
+// not change the result.
 //
 //	GOEXPERIMENT=simd go run ./tinylm/train -out tinylm/weights.bin
 package main
@@ -63,9 +63,9 @@ func run(args []string, progress io.Writer) error {
 	return train(r, clock.System, progress, save)
 }
 
-// train follows the recipe and reports every hundredth step. It saves at each
-// evaluation, the last of which is the end, so that a run that is cut short
-// leaves something to look at.
+// train follows the recipe and reports every hundredth step. It saves the weights
+// after each evaluation, so that a run that is cut short leaves weights to look at.
+// The last evaluation is at the end.
 func train(r recipe, clk clock.Clock, progress io.Writer, save func(*weights.Set) error) error {
 	const every, evaluations = 100, 10
 	params := weights.New(r.embed, r.hidden)

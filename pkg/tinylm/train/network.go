@@ -8,8 +8,8 @@ import (
 	"svc.internal/pkg/tinylm/internal/weights"
 )
 
-// network runs a batch of rows through time, keeps what the backward pass
-// needs, and holds the gradients. Arrays over time are laid out
+// network runs a batch of rows through time, keeps the values that the backward
+// pass needs, and holds the gradients. Arrays over time are laid out
 // [step][row][...]; "cells" counts step x row.
 type network struct {
 	params, grads *weights.Set
@@ -46,9 +46,9 @@ func newNetwork(params *weights.Set, rows, steps int) *network {
 	}
 }
 
-// initialize draws small uniform parameters, as wide as each layer's input
-// asks for; biases start at zero except the update gate's, which starts by
-// keeping the state.
+// initialize draws small uniform parameters, whose range depends on the width of
+// the layer's input. Biases start at zero, except the update gate's, which starts
+// at one, so that the network begins by keeping the state.
 func initialize(s *weights.Set, rng *rand.Rand) {
 	fill := func(w []float32, scale float64) {
 		for i := range w {

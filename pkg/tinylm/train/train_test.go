@@ -49,9 +49,9 @@ func TestTrainingLowersTheLoss(t *testing.T) {
 }
 
 // TestGradientsMatchFiniteDifferences compares each tensor's gradient with the
-// slope of the loss, over two batches so that carried state counts, and with
-// conversations that begin in the middle. The largest gradients of each tensor
-// are checked, which float32 can measure, and two others.
+// slope of the loss. It takes the second batch, so that carried state counts, and
+// conversations that begin in the middle. It checks the six largest gradients of
+// each tensor, because float32 can measure their slopes, and two random gradients.
 func TestGradientsMatchFiniteDifferences(t *testing.T) {
 	params := weights.New(4, 8)
 	initialize(params, rand.New(rand.NewPCG(2, 2)))
@@ -183,7 +183,7 @@ func TestCommandWritesWeightsAndReportsProgress(t *testing.T) {
 }
 
 // TestServerComputesTheTrainedNetwork compares the probabilities that the
-// inference package reports with those of the training code.
+// inference package reports with the probabilities of the training code.
 func TestServerComputesTheTrainedNetwork(t *testing.T) {
 	file, err := os.ReadFile("../weights.bin")
 	if err != nil {

@@ -17,8 +17,8 @@ const (
 	// (make corpus: 100,000).
 	fewPrompts = 4000
 	// leastHeld is the share of prompts whose hold covers what engines count, in
-	// thousandths; leastHeldOfKind that of each kind, so that no script pays for
-	// the others.
+	// thousandths, and leastHeldOfKind the share of each kind, so that no script pays
+	// for the others.
 	leastHeld       = 999
 	leastHeldOfKind = 990
 	// Engines' templates add this to a prompt of one message.

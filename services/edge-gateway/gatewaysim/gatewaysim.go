@@ -7,7 +7,8 @@
 // goroutine of the request and must answer at once from what stands in its context. The
 // end of a request's context reaches the hub's stream (CloseSend, or the end of the
 // stream's context) from another goroutine. No timer of a gateway fires within the real
-// time that a simulation takes; the simulator plays those that matter by failing a call.
+// time that a simulation takes; the simulator plays the timers that matter by failing a
+// call.
 // An answer to a refused request says nothing of its rate, because such a timer bounds
 // the reading of it.
 package gatewaysim

@@ -50,7 +50,7 @@ type canaries struct {
 	// agents is the log of agents, and stateDir their folder.
 	agents   *trial.Output
 	stateDir string
-	// answers are all answers except those that issue a secret.
+	// answers are all answers, without the answers that issue a secret.
 	answers strings.Builder
 	// account and key are the consumer's.
 	account, key string

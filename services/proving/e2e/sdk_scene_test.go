@@ -159,8 +159,9 @@ func (th *theatre) asked(n int) [][]byte {
 	return bodies
 }
 
-// sameMembers fails the test unless the body that reached the engine is the one that the
-// SDK sent, member by member and byte by byte, except for the two that are ours.
+// sameMembers fails the test unless the body that reached the engine has the members that
+// the SDK sent, byte by byte, and no others. It does not compare model and
+// stream_options, because these two members are ours.
 func sameMembers(t *testing.T, sent, reached []byte) {
 	t.Helper()
 	var a, b map[string]json.RawMessage

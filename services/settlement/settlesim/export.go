@@ -13,8 +13,8 @@ import (
 )
 
 // Export writes the lines and what overruled them, as rows of the tables
-// earning_line, earning_correction and earning_ruling. The last line tells how
-// many rows there are.
+// earning_line, earning_correction and earning_ruling. The last line has the
+// number of rows.
 func (d *Database) Export(out io.Writer) error {
 	e := &export{to: json.NewEncoder(out)}
 	for _, r := range sorted(d.lines) {

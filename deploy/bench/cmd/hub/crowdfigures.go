@@ -24,7 +24,8 @@ type crowdFigures struct {
 	resident      int64             // of both when all are back
 }
 
-// fill puts the figures into the sheet; those that are not there say why.
+// fill puts the figures into the sheet. A figure that was not measured has no value, and
+// the note of the first row has the reason.
 func (f *crowdFigures) fill(b *bench, failure error) {
 	why := ""
 	if failure != nil {

@@ -100,7 +100,7 @@ func wait(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// register opens the sockets, those of different providers in turn.
+// register opens the sockets, one of each provider in turn.
 func register(ctx context.Context, url string, keys []string, each int, model string) ([]*websocket.Conn, error) {
 	dialer := websocket.Dialer{Subprotocols: []string{agentwire.Subprotocol}, HandshakeTimeout: 10 * time.Second}
 	tick := time.NewTicker(time.Second / handshakes)

@@ -168,7 +168,7 @@ func Members(n, v1 int, keys, models []string) ([]Member, error) {
 	}
 	members := make([]Member, n)
 	for i := range members {
-		// Dialects take turns, so that both are among those that come first.
+		// Dialects take turns, so that both are among the first members.
 		speaks := V2
 		if (i+1)*v1/n > i*v1/n {
 			speaks = V1

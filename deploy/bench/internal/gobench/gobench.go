@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// Line is one benchmark's result. Metrics are by unit: ns/op, and those that
-// the benchmark reports itself, such as admissions/s.
+// Line is one benchmark's result. Metrics are by unit: ns/op, and the metrics
+// that the benchmark reports itself, such as admissions/s.
 type Line struct {
 	// Name is without the word Benchmark and without the number of
 	// processors.

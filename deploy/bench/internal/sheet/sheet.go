@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 )
 
-// Row is one figure. A row without a gate tells what the others are read with.
+// Row is one figure. A row without a gate helps to read the other rows.
 type Row struct {
 	Part   string `json:"part"`
 	Figure string `json:"figure"`

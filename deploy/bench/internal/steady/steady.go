@@ -120,8 +120,9 @@ func (l *Load) During(spans ...Span) Figures {
 }
 
 // Beyond counts the requests that were due in a span and took longer than a
-// limit in milliseconds, or failed, and tells how long behind its begin the last
-// of them was due, and how many were due in each of its seconds.
+// limit in milliseconds, or failed. It also returns how long after the begin of the
+// span the last of these requests was due, and how many of them were due in each second
+// of the span.
 func (l *Load) Beyond(s Span, limit float64) (n int, last time.Duration, each []int) {
 	each = make([]int, int(s.To.Sub(s.From)/time.Second)+1)
 	l.mu.Lock()

@@ -75,7 +75,7 @@ func gauge(text []byte, name string) (sum float64, err error) {
 // Live is what a process still uses behind a garbage collection, in bytes.
 type Live struct{ Heap, Stacks int64 }
 
-// Collect has the process collect its garbage and reads what is left.
+// Collect has the process collect its garbage and reads the memory still in use.
 func (p Process) Collect(ctx context.Context) (Live, error) {
 	text, err := p.get(ctx, "/debug/pprof/heap?gc=1&debug=1")
 	if err != nil {

@@ -2,10 +2,11 @@
 // exchanges, written here as templates and lists and put together by a
 // deterministic sampler. Nothing is read from outside the program.
 //
-// An Intent is one thing a user may want, in several phrasings, with one
-// answer. About one phrasing in twelve is held out of training (never the
-// first of an intent), so that the loss on held-out phrasings measures whether
-// the model learned what is asked, rather than the letters of the question.
+// An Intent is one thing that a user may want, in several phrasings, with one
+// answer. The first phrasing of an intent is always trained on. Of the others
+// about one in twelve is held out of training, so that the loss on held-out
+// phrasings measures whether the model learned the meaning of questions rather
+// than their letters.
 package corpus
 
 import (
@@ -13,14 +14,14 @@ import (
 	"math/rand/v2"
 )
 
-// Intent is one wish with the phrasings that express it and the answer to it.
+// Intent is one wish of a user, with its phrasings and its answer.
 type Intent struct {
 	// Questions holds at least one phrasing; the first is always trained on.
 	Questions []string
 	Answer    string
 }
 
-// Topic is a group of intents that share a share of the training text.
+// Topic is a group of intents with one weight in the training text.
 type Topic struct {
 	Name string
 	// Weight is the topic's relative frequency among sampled exchanges.
@@ -82,7 +83,7 @@ func heldOut(i int, question string) bool {
 	return h.Sum32()%12 == 0
 }
 
-// Sampler draws training conversations, the same ones for the same seed.
+// Sampler draws training conversations, the same conversations for the same seed.
 type Sampler struct {
 	rng    *rand.Rand
 	topics []Topic
@@ -114,9 +115,9 @@ func trainable(intents []Intent) []Intent {
 	return out
 }
 
-// Next draws one conversation: mostly a single exchange, at times with a
-// system text in front or with earlier turns, so that the model learns to
-// answer the last question whatever came before it.
+// Next draws one conversation. Most are a single exchange. Some have a system text
+// in front or earlier turns, so that the model learns to answer the last question
+// whatever comes before it.
 func (s *Sampler) Next() Conversation {
 	var c Conversation
 	if s.rng.IntN(8) == 0 {

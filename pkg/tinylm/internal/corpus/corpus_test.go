@@ -44,8 +44,8 @@ func TestHeldOutPhrasingsAreNeverTrained(t *testing.T) {
 	}
 }
 
-// TestQuestionsHaveOneAnswer holds for all but the open request for a story,
-// which may be answered with any.
+// TestQuestionsHaveOneAnswer leaves out the requests for a story, because a request
+// that names no hero has several stories as its answers.
 func TestQuestionsHaveOneAnswer(t *testing.T) {
 	answers := map[string]string{}
 	for _, topic := range Topics() {

@@ -29,8 +29,8 @@ func greetings() []Intent {
 const whoAnswer = "I am tinylm, a tiny byte-level model of about 300 thousand parameters. " +
 	"I run inside this program, and I am not a large model."
 
-// identity is what the model says of itself. It must never claim to be more
-// than it is.
+// identity holds what the model says of itself. The model must never claim to be
+// more than it is.
 func identity() []Intent {
 	return []Intent{
 		{[]string{"Who are you?", "What are you?", "who r u", "Who are u?", "Hello, who are you?", "Hi, who are you?",

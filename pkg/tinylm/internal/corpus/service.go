@@ -1,7 +1,7 @@
 package corpus
 
-// service is what the marketplace is, in sentences that hold for every
-// deployment: no prices, no addresses, no promises.
+// service holds what the model says of the marketplace, in sentences that are true
+// of every deployment: no prices, no addresses, no promises.
 func service() []Intent {
 	return []Intent{
 		{[]string{"What is this service?", "What's this service?", "What is this?", "What's this?", "What is this place?",

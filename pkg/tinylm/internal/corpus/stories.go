@@ -27,8 +27,9 @@ var tales = []struct{ hero, opening, end string }{
 		"It crossed the whole garden in a week, and was proud of every step."},
 }
 
-// stories are told whole for a named hero; the open request may get any of
-// them, so that sampling with different seeds tells different stories.
+// stories holds one story for each hero. A request that names no hero has every
+// fourth story as an answer, so that sampling with different seeds tells different
+// stories.
 func stories() []Intent {
 	var out []Intent
 	for i, tale := range tales {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// colours says which colour things have.
+// colours holds the colours of things.
 func colours() []Intent {
 	out := []Intent{
 		{[]string{"Name some colours.", "Give me three colours.", "Give me some colors.", "Name the colours.",

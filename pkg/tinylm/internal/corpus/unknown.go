@@ -5,7 +5,7 @@ import "strings"
 const unknownAnswer = "I am a tiny model and I do not know that. " +
 	"Try: who are you, what is this service, count to ten, or tell me a story."
 
-// echoes are the phrases by which people test an API.
+// echoes holds the phrases with which people test an API.
 func echoes() []Intent {
 	return []Intent{
 		{[]string{"Say this is a test", "Say this is a test.", "Say this is a test!", "Say 'this is a test'.",
@@ -42,7 +42,7 @@ func echoes() []Intent {
 	}
 }
 
-// plainWords fill questions that ask for nothing the model knows.
+// plainWords fill questions to which the model knows no answer.
 var plainWords = strings.Fields(`
 abbey acorn afraid airport almond amber anchor angry apron arrow attic autumn badge bakery bamboo
 barrel basket battle bench better bicycle blanket bottle branch brave bread bridge bright broken
@@ -66,7 +66,7 @@ winter wooden worker yellow yesterday young a the of to for with and or is are w
 my your our their if when where why how who which that this these me him her us them not very much
 more less some any all both again soon here there make take give find show need want like`)
 
-// unknown are requests beyond the model, all with one honest answer.
+// unknown holds requests beyond the model, all with the same honest answer.
 func unknown() []Intent {
 	forms := []string{
 		"Who was %s?", "What is %s?", "Explain %s.", "How do I cook %s?", "Where is %s?", "Tell me about %s.", "When was %s?",

@@ -5,8 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// vary rewrites a question the way people do: without capitals, without the
-// final mark, with a polite word in front, with a slip of the finger.
+// vary changes a question, sometimes, as people write it: without capitals, without
+// the final mark, with a few words in front or behind, or with a typing error.
 func (s *Sampler) vary(question string) string {
 	switch s.rng.IntN(14) {
 	case 0, 1, 2:
@@ -25,7 +25,8 @@ func (s *Sampler) vary(question string) string {
 	return question
 }
 
-// slip drops or doubles one ASCII letter.
+// slip makes a typing error at an ASCII letter: it drops the letter, or doubles the
+// character before the letter. Short texts and some others stay as they are.
 func (s *Sampler) slip(text string) string {
 	if utf8.RuneCountInString(text) != len(text) || len(text) < 8 {
 		return text
@@ -77,8 +78,8 @@ func (s *Sampler) system() string {
 	return s.gibberish() + " " + s.gibberish()
 }
 
-// gibberish draws a short text of plain and made-up words that asks for
-// nothing the model knows. Half of the texts begin as real questions do.
+// gibberish draws a short text of plain and made-up words, to which the model knows
+// no answer. Half of the texts begin as real questions do.
 func (s *Sampler) gibberish() string {
 	var b strings.Builder
 	if s.rng.IntN(2) == 0 {

@@ -6,7 +6,7 @@
 // (the explicit conversions forbid fused multiply-add), and Exp is a
 // polynomial written here rather than the assembly of the math package. A
 // build with GOEXPERIMENT=simd on amd64 computes eight elements at once, in the
-// same order and so with the same result; it makes training several times
+// same order and so with the same result. This makes training several times
 // faster and changes nothing else.
 package kernel
 
@@ -33,7 +33,8 @@ func AddRows(out, x, w []float32) {
 }
 
 // Product adds to out (rows x n) the product of x (rows x k) and w (k x n). It
-// visits each block of w once for all rows, which keeps the block in cache.
+// applies each block of w to all rows before the next block, so that the block
+// stays in cache.
 func Product(out, x, w []float32, k, n int) {
 	rows := len(x) / k
 	at := 0
@@ -50,8 +51,9 @@ func Product(out, x, w []float32, k, n int) {
 }
 
 // addBlockPlain is AddRows for one block of rows, four products at a time. The
-// race detector would slow this loop twentyfold, and every program under test
-// that runs the model with it; callers touch the same slices and are watched.
+// race detector does not watch it, because the detector would slow this loop
+// twentyfold, and with it the tests of every program that runs the model. The
+// detector watches the callers, which touch the same slices.
 //
 //go:norace
 func addBlockPlain(out []float32, x *[block]float32, w []float32) {

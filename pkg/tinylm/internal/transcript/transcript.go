@@ -2,9 +2,9 @@
 //
 //	[0x01 system text] (0x02 user text 0x03 assistant text 0x04)*
 //
-// The model answers after a 0x03 and ends its answer with a 0x04. Texts lose
-// their control characters except tab and line feed, so that no text can
-// imitate a marker.
+// The model answers after a 0x03 and ends its answer with a 0x04. Control
+// characters other than tab and line feed are left out of texts, so that no text
+// can imitate a marker.
 package transcript
 
 import "strings"
@@ -28,7 +28,7 @@ func AppendAnswer(to []byte, text string) []byte {
 	return append(appendText(append(to, Assistant), text), End)
 }
 
-// AppendCue appends what makes the model answer.
+// AppendCue appends the marker after which the model answers.
 func AppendCue(to []byte) []byte { return append(to, Assistant) }
 
 // Printable reports whether b may stand in a text.

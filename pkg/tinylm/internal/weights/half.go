@@ -10,7 +10,7 @@ const (
 )
 
 // halfFrom rounds v to the nearest IEEE half float, ties to even. Values
-// beyond the range are clamped to it: a parameter is finite by contract.
+// beyond the range are clamped to the range, because a parameter must be finite.
 func halfFrom(v float32) uint16 {
 	sign := uint16(math.Float32bits(v)>>16) & 0x8000
 	abs := math.Abs(float64(v))

@@ -1,8 +1,8 @@
 // Package weights defines the parameters of tinylm and their file format.
 //
 // The network is one gated recurrent unit between an embedding and a linear
-// output, all row-major float32. With gates in the order update, reset,
-// candidate:
+// output. All parameters are row-major float32. With the gates in the order update,
+// reset, candidate, it computes
 //
 //	p = Embedding[byte] · Input + InputBias        (3·Hidden)
 //	a = h · Recurrent                              (3·Hidden)
@@ -12,7 +12,7 @@
 //
 // A file is the magic with the format's version, two little-endian uint32
 // (embedding width, hidden width), the tensors in the order of Tensors as IEEE
-// half floats, and a CRC-32C of all that comes before it.
+// half floats, and a CRC-32C of all bytes before it.
 package weights
 
 import (
@@ -58,7 +58,7 @@ func New(embed, hidden int) *Set {
 	return s
 }
 
-// Tensors returns the parameters in file order; they share memory with s.
+// Tensors returns the parameters in file order. The slices share memory with s.
 func (s *Set) Tensors() [][]float32 {
 	out := make([][]float32, 0, 7)
 	for _, field := range s.fields() {

@@ -3,10 +3,11 @@
 // which operators look at and release.
 //
 // A provider's earnings by requests of its own owner are held when the platform bore a
-// part of them (see usage.Line.Held). They are accrued like all others, and no entry
-// takes them from their balance before they end. Each ends once: it is released here,
-// given back with the request's refund, forfeited with all that is left of the month's
-// plan earnings, or, for orphan work, undone with the entry that paid for it.
+// part of them (see usage.Line.Held). Held earnings are accrued like all other earnings,
+// and no entry takes a held earning from its balance before the held earning ends. Each
+// held earning ends once: it is released here, given back with the request's refund,
+// forfeited with the rest of the month's plan earnings, or, for orphan work, undone with
+// the entry that paid for it.
 package earning
 
 import (

@@ -31,7 +31,7 @@ type Admitter struct {
 
 // Deps are the parts an Admitter works with.
 type Deps struct {
-	// Prices are those in force, which admission pins.
+	// Prices are the prices in force, which admission pins.
 	Prices *price.Book
 	Store  Decider
 	// Observe hears how many reservations of a batch were decided in one way.

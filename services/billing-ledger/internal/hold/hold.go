@@ -29,10 +29,11 @@
 //
 // Admission is committed in groups, by several writers; the calls of one key have one
 // writer. Each writer has its share of Config.Queue for callers that wait, and a caller
-// beyond them is refused as unavailable. While one transaction of a writer is under way,
-// its next batch of at most Config.Batch collects. So a busy moment costs few commits,
-// and a quiet one no waiting. When a caller leaves while its batch commits, or the connection is lost then,
-// the hold may exist: the gateway's report releases it, or it expires.
+// beyond its share is refused as unavailable. While one transaction of a writer is under
+// way, its next batch of at most Config.Batch collects. So a busy moment costs few
+// commits, and a quiet moment no waiting. When a caller leaves while its batch commits,
+// or the connection is lost then, the hold may exist. The gateway's report releases such
+// a hold, or the hold expires.
 package hold
 
 import (

@@ -1,12 +1,12 @@
 // Package idempotency remembers requests that carried an Idempotency-Key, so that a
 // repeat is answered once and billed once, whichever gateway it reaches.
 //
-// The first request with a key claims it while it runs. A claim is a lease of Lease (60
-// s), which its gateway renews. It ends in one of three ways. The answer is kept, sealed
-// by the gateway so that only the caller's own key opens it; nothing here does. Or it is
-// noted that there is an answer which is not kept. Or the claim is forgotten because
-// nothing was billed, and the next request with the key runs. All of it is over Life (24
-// h) after the claim was made.
+// The first request with a key claims the key while it runs. A claim is a lease of Lease
+// (60 s), which its gateway renews. A claim ends in one of three ways. The answer is
+// kept, sealed by the gateway, so that the caller's own key opens it and nothing here
+// does. Or the claim notes that there is an answer which is not kept. Or the claim is
+// forgotten because nothing was billed, and the next request with the key runs. A claim
+// and its answer are remembered for Life (24 h) after the claim was made.
 //
 // Answers are kept apart from the claims, within one quota of bytes for each account and
 // one for all accounts (see Quota). Accounts that never paid have half of the latter
@@ -15,7 +15,8 @@
 // A gateway may die, or be unable to say how its request ended. The claim then lapses,
 // and the ledger's knowledge of the request, and of the requests that it was continued
 // as, decides (see HolderFate). A request never runs again while it may still be billed,
-// or once it was. One that cost nothing may be claimed anew, even with another body.
+// or once it was billed. The key of a request that cost nothing may be claimed anew, even
+// with another body.
 package idempotency
 
 import (

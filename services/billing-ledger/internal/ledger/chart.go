@@ -50,7 +50,7 @@ const (
 
 	// UsageMargin is list price less payout.
 	UsageMargin AccountKind = "r:usage_margin"
-	// PlanRevenue is what is left of a month's pool.
+	// PlanRevenue is the rest of a month's pool, after its providers are paid.
 	PlanRevenue AccountKind = "r:plan"
 	// CardFee is the fee shown at a card top-up.
 	CardFee AccountKind = "r:card_fee"

@@ -16,8 +16,8 @@
 //
 // An entry is never changed. One reversal undoes a wrong entry: it has the same legs with
 // negated amounts. The right entry is then posted under another business id. A reversal
-// is not reversed, because posting the first entry again says the same and leaves one way
-// to read the books.
+// is not reversed, because posting the first entry again has the same effect and leaves
+// only one way to read the books.
 //
 // Each kind of entry has its case in postings_test.go and, against the database, in the
 // store's entry_test.go.
@@ -144,7 +144,7 @@ func (p Posting) validate() error {
 	return nil
 }
 
-// Reversal undoes an entry. Business id: that of the entry undone, in its
+// Reversal undoes an entry. Business id: the id of the entry undone, in its
 // canonical form.
 const Reversal EntryKind = "reversal"
 

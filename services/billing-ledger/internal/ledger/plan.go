@@ -83,12 +83,12 @@ func DividePool(pool money.NanoUSD, shares []Share) ([]Share, error) {
 	return out, nil
 }
 
-// PlanClose is lines 13 and 14: the month's pool pays what providers earned by
-// its plans, divided by DividePool, and what is left of it is revenue. Every
+// PlanClose is lines 13 and 14. The month's pool pays what providers earned by
+// its plans, divided by DividePool, and the rest of the pool is revenue. Every
 // provider has an entry of its own, so that a month may have any number of
-// them; the last entry is the pool's. All of them are posted in one
-// transaction. newID makes their ids. Business ids: the month, and the month
-// and the provider.
+// providers. The last entry is the pool's; a pool of zero has none. All
+// entries are posted in one transaction. newID makes their ids. Business ids:
+// the month and the provider, and the month alone for the pool's entry.
 func PlanClose(newID func() (ids.EntryID, error), month Month, pool money.NanoUSD, shares []Share) ([]Entry, error) {
 	divided, err := DividePool(pool, shares)
 	if err != nil {

@@ -110,7 +110,7 @@ type Limits struct {
 }
 
 // PerMinute returns the limit of a class with this default. The account's limit replaces
-// those of all categories.
+// the limits of all categories.
 func (l Limits) PerMinute(byDefault int32) int32 {
 	if l.RequestsPerMinute == 0 {
 		return byDefault

@@ -107,7 +107,7 @@ func newPair(t *testing.T) *pair {
 	return p
 }
 
-// own makes the owner of an account that of a provider, in both.
+// own gives an account and a provider the same owner, in both stores.
 func (p *pair) own(t *testing.T, account ids.AccountID, provider ids.ProviderID) {
 	t.Helper()
 	if _, err := p.owner.Exec(t.Context(),

@@ -1,6 +1,6 @@
 // Package memstore has the ledger's tables in memory, for simulations. It does what
 // package store does in PostgreSQL, one call after the other, by a clock that it is
-// given. A test compares it with that package on the same random operations.
+// given. A test compares it with package store on the same random operations.
 //
 // It has accounts that pay as they go from granted credit. Of their keys it knows only
 // the bound on open holds of the account: rates, plans and the states of keys are not

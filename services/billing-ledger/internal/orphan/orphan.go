@@ -1,25 +1,27 @@
 // Package orphan reviews holds whose lease is over although something was served: their
-// hub has reported nothing, because it and its journal are lost, or because its usage was
-// lost.
+// hub has reported nothing, because the hub and its usage journal are lost, or because
+// the usage was lost on its way.
 //
 // Evidence that something was served is a gateway's report of a committed attempt with
-// output, or its renewal of one. A report of a transcript or of vectors, which have no
-// tokens to count, is evidence when the hub had metered it. A hold with evidence waits
-// for its hub until OrphanAfter (10 minutes by default) after the gateway's last report
-// or renewal. Then it is reviewed.
+// output, or its renewal during such an attempt. A report of a transcript or of vectors,
+// which have no tokens to count, is evidence when the hub had metered the answer. A hold
+// with evidence waits for its hub until OrphanAfter (10 minutes by default) after the
+// gateway's last report or renewal. Then it is reviewed.
 //
 // A review makes the usage event that the hub owes from what the gateway relayed. Where
 // no gateway says what was served, it uses the receipt that the provider signed (see
-// Request.Judge). It publishes the event where hubs publish theirs, with evidence source
-// GATEWAY, so that billing-ledger and settlement both take it, or the hub's own event,
-// whichever is first in the stream. It charges no more than the smallest credible
+// Request.Judge). It publishes the event where hubs publish their usage events, with
+// evidence source GATEWAY, or WORK_RECEIPT where the event rests on the receipt. So
+// billing-ledger and settlement both take either this event or the hub's own, whichever
+// is first in the NATS stream. A review charges no more than the smallest credible
 // evidence: the output that was relayed, within the hold and at most what the hub had
 // metered, and the prompt only when the hub had metered it. The ending is completed when
-// the hub had finished, and otherwise platform_lost. What the gateway relayed after its
-// last report or renewal is not charged.
+// the hub had finished, and otherwise platform_lost. Output that the gateway relayed
+// after its last report or renewal is not charged.
 //
 // A receipt that arrives up to MaxLate after its hold was given back is reviewed too,
-// once its hub had its time. Its usage meets a closed hold, so the platform pays.
+// once its hub has had its time to report. The usage then meets a closed hold, so the
+// platform pays.
 //
 // The NATS stream may lose messages, and the two readers may then see the evidence
 // sources in another order. So a reviewed request is published again at growing
@@ -133,8 +135,8 @@ type Publication struct {
 	Number int
 }
 
-// ID is unique for each publication, so that a NATS server that remembers an earlier one
-// does not drop it as a duplicate.
+// ID is unique for each publication, because a NATS server that remembers an earlier
+// publication under the same id would drop this one as a duplicate.
 func (p Publication) ID() string {
 	return fmt.Sprintf("%s/%s/%d", p.Event.Request, p.Event.EvidenceSource, p.Number)
 }

@@ -173,8 +173,8 @@ func (q Request) Has(r WorkReceipt) bool {
 type WorkReceiptStore interface {
 	// KeepWorkReceipts has judge answer each receipt by what is known of its request
 	// under lock, nil when nothing is. It keeps the receipts that judge stores, each
-	// once, and makes a review due at once for those whose hold is over. All of it is one
-	// transaction, and judge may run more than once.
+	// once, and makes a review due at once for each kept receipt whose hold is over. All
+	// of it is one transaction, and judge may run more than once.
 	KeepWorkReceipts(ctx context.Context, all []WorkReceipt, judge func(WorkReceipt, *Request) Verdict) error
 }
 

@@ -1,19 +1,20 @@
-// Package seal makes the ledger's past evident: what was recorded on a day that
-// is over is hashed, and each day's hash is tied to that of the day before, so
-// that nobody can change, add or take away a row without every later root
-// becoming wrong. Who keeps a root elsewhere can prove it.
+// Package seal makes tampering with the ledger's past evident. The rows of a day
+// are hashed when the day is over, and the hash of each day is tied to the hash
+// of the day before. So nobody can change, add or take away a row without every
+// later root becoming wrong. Whoever keeps a root elsewhere can prove that.
 //
 // A settled request or an entry belongs to the UTC day on which it was recorded
-// by the database's clock, never to that of its request: a late delivery joins
-// today and leaves closed days alone. The database refuses rows of another day
-// than that of their transaction, and of a day that is closed.
+// by the database's clock, never to the day of its request. So a late delivery
+// joins today and leaves closed days alone. The database refuses a row whose day
+// is not the day of its transaction, and a row of a closed day.
 //
-// A day is sealed in three steps, each of which may be repeated. It is closed,
-// some time after its end; from then on whoever would still add to it is refused
-// and begins anew on the day that is now. Then those that were under way when
-// it was closed are awaited. Then what it has is hashed: settled requests by day
-// and id, entries by id, postings by entry and leg (see Digest), and stored
-// with its number of rows and with the balances of the accounts that moved.
+// A day is sealed in three steps, each of which may be repeated. First the day is
+// closed, some time after its end. From then on a transaction that would still
+// add to the day is refused and begins anew on the present day. Then the
+// transactions that were under way when the day was closed are awaited. Then the
+// rows of the day are hashed: settled requests by day and id, entries by id,
+// postings by entry and leg (see Digest). The hash is stored with the number of
+// rows and with the balances of the accounts that moved.
 package seal
 
 import (
@@ -23,9 +24,10 @@ import (
 	"time"
 )
 
-// Version names the columns that a digest is made of, in the store; it is that
-// of days that are sealed now. A column that is added later joins a later
-// version; days keep the version with which they were sealed.
+// Version is the version of the digests of days that are sealed now. For each
+// version the store has the columns that a digest is made of. A column that is
+// added later joins a later version. A day keeps the version with which it was
+// sealed.
 const Version = 2
 
 // Root is the hash of a day and of all before it.
@@ -40,7 +42,7 @@ type Counts struct {
 type Day struct {
 	// Day is midnight in UTC.
 	Day time.Time
-	// Version is that of the digest.
+	// Version is the version of the digest.
 	Version int16
 	Counts
 	Digest [sha256.Size]byte
@@ -80,8 +82,8 @@ const (
 const null = 0xffffffff
 
 // Digest hashes rows in the order in which they are added. A row is its kind
-// and then each value as its length, four bytes, and its bytes, which are those
-// of PostgreSQL's binary format; NULL is a length of 2^32-1 alone. So no two
+// and then, for each value, its length in four bytes and its bytes in
+// PostgreSQL's binary format; NULL is a length of 2^32-1 alone. So no two
 // different sequences of rows have the same bytes.
 type Digest struct {
 	hash   hash.Hash

@@ -20,7 +20,7 @@ type Store interface {
 	// CloseDay lets nobody add to a day any more, and returns the barrier behind
 	// which no transaction can.
 	CloseDay(ctx context.Context, day time.Time) (Barrier, error)
-	// Passed tells whether all transactions before a barrier have ended.
+	// Passed reports whether all transactions before a barrier have ended.
 	Passed(ctx context.Context, b Barrier) (bool, error)
 	// SealDay seals a closed day, or returns how it was sealed.
 	SealDay(ctx context.Context, day time.Time) (Day, error)

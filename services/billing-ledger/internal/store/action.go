@@ -9,7 +9,7 @@ import (
 	"svc.internal/pkg/actor"
 )
 
-// action is an action of an operator; operator_action lists the same ones.
+// action is an action of an operator; operator_action lists the same actions.
 type action string
 
 const (

@@ -307,7 +307,8 @@ func TestRateLimitTellsWhatRemainsAndGivesItBackEvenly(t *testing.T) {
 	limits.LLMPerMinute = 2
 	e := setup(t, limits)
 	c := e.consumer(t, money.USD)
-	// within tells whether d is so long, less what the test took.
+	// within reports whether d is long, or shorter by less than 20 s, the most that
+	// the test may take.
 	within := func(d, long time.Duration) bool { return d <= long && d > long-20*time.Second }
 	for i, left := range []int32{1, 0} {
 		r := e.admitOne(t, e.reservation(t, c, 0), hold.Admitted).Rate
@@ -341,8 +342,8 @@ func TestRateLimitTellsWhatRemainsAndGivesItBackEvenly(t *testing.T) {
 	} else if !within(r.Reset, 30*time.Second) {
 		t.Error("an hour later: within(r.Reset, 30*time.Second): got false, want true")
 	}
-	// A clock that was set back a little finds what has begun by the later one;
-	// nobody waits for months when it was set back by them.
+	// When the clock is set back a little, the requests that began by the later clock
+	// still count. When it is set back by months, nobody waits for months.
 	e.rest(t, -time.Minute)
 	e.admitOne(t, e.reservation(t, c, 0), hold.RateLimited)
 	e.rest(t, -90*24*time.Hour)

@@ -75,7 +75,7 @@ type sourceSums struct {
 // pass is the result of one reading of all settled requests and holds.
 type pass struct {
 	sources map[usage.Source]sourceSums
-	// wallets is the number of wallets, and wrong the number of those that do not equal
+	// wallets is the number of wallets, and wrong the number of wallets that do not equal
 	// their postings less their charges.
 	wallets, wrong int64
 	// settled is the number of settled holds, and requests the hash of their requests.

@@ -20,9 +20,9 @@ import (
 	"svc.internal/services/billing-ledger/internal/usage"
 )
 
-// durable is a ledger on a server that flushes to disk, unlike the one of the
-// tests: without it, what group commit saves cannot be seen. flush names the
-// server's setting, for the names of the benchmarks.
+// durable is a ledger on a server that flushes to disk, unlike the server of the
+// tests, because without flushes nobody can see what group commit saves. flush
+// names the server's setting, for the names of the benchmarks.
 func durable(b *testing.B) (e *env, flush string) {
 	b.Helper()
 	// Not b.TempDir, into which the account that runs the server cannot look.

@@ -142,9 +142,9 @@ func readOutcomes(ctx context.Context, tx pgx.Tx, requests []ids.RequestID) (map
 }
 
 // closeHolds moves open holds, which are locked, to the state that the trigger leads to.
-// refunded are the holds that plans get back. The wallets must be locked before. A
-// transaction that admits the same request again has its wallets, and it waits for a row
-// of hold that is being changed, though not for one that is only locked.
+// refunded are the holds that plans get back. The wallets must be locked before, because
+// a transaction that admits the same request again has locked its wallets. It then waits
+// for a row of hold that is being changed, though not for a row that is only locked.
 func closeHolds(batch *pgx.Batch, closed, refunded []ids.RequestID, why hold.Trigger) {
 	to, ok := hold.Open.After(why)
 	if !ok || len(closed) == 0 {

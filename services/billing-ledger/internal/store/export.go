@@ -100,7 +100,7 @@ type exportEnd struct {
 	Rows int64 `json:"rows"`
 }
 
-// exportedTable is a table with its columns and those of its primary key.
+// exportedTable is a table with its columns and the columns of its primary key.
 type exportedTable struct {
 	name         string
 	columns, key []string

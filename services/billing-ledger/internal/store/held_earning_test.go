@@ -14,7 +14,7 @@ import (
 	"svc.internal/services/billing-ledger/internal/usage"
 )
 
-// owned makes a provider that of the owner of c.
+// owned makes a provider whose owner owns the account of c.
 func (e *env) owned(t testing.TB, c consumer) ids.ProviderID {
 	t.Helper()
 	provider := newProvider(t)

@@ -464,8 +464,8 @@ func TestAnAccountHasAtMostAHundredThousandClaims(t *testing.T) {
 		fault.RateLimitExceeded) {
 		t.Errorf("one more: got %v, want rate_limit_exceeded", err)
 	}
-	// Nobody else is in the way, those that there are go on, and what is forgotten
-	// makes room.
+	// The bound stops no other account and no claim that was granted, and a claim
+	// that is forgotten makes room.
 	other := ask(t, e.consumer(t, 0))
 	wantStanding(t, e.store, other, idempotency.Granted, other.Request)
 	wantStanding(t, e.store, held, idempotency.Granted, held.Request)

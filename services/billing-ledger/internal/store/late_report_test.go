@@ -44,7 +44,7 @@ func TestAWordThatComesLateGivesBackWhatDidNotCome(t *testing.T) {
 			t.Errorf("round %d: corrected: usage.CorrectLateReports(…): got %d, want %d", round, n, want)
 		}
 	}
-	// Ten cents of the whole one, and four each of the others.
+	// Ten cents for the request whole, and four for each of the others.
 	e.wantWallet(t, c, money.USD-18*cent, 0)
 	if got := e.balance(t, ledger.Accrued, provider); got != 7*cent {
 		t.Errorf("the provider, which served ten tokens, has: got %v, want %v", got, 7*cent)

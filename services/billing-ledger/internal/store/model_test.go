@@ -24,8 +24,8 @@ type model struct {
 	final    map[ids.RequestID]bool  // the gateway's last word
 	reviewed map[ids.RequestID]usage.Delivery
 	accrued  money.NanoUSD
-	// planned is who has a plan, and what it allows; covered the requests that
-	// it pays, kept those of them that it counts.
+	// planned has the consumers with a plan, and what the plan allows. covered has the
+	// requests that a plan pays for, and kept the covered requests that the plan counts.
 	planned   map[consumer]limits
 	covered   map[ids.RequestID]hold.Reservation
 	kept      map[ids.RequestID]bool
@@ -151,8 +151,8 @@ func (m *model) conclude(r ids.RequestID, tokens int64) {
 	}
 }
 
-// over ends the time of every open hold: those without evidence are given back,
-// and what is relayed of the others is wanted.
+// over ends the time of every open hold. Holds without evidence are given back; of
+// the other holds the relayed tokens are wanted.
 func (m *model) over() (expired int, wanted map[ids.RequestID]int64) {
 	wanted = map[ids.RequestID]int64{}
 	for r, reservation := range m.open {

@@ -56,7 +56,7 @@ func TestEachClassOfModelsHasItsOwnRate(t *testing.T) {
 		}
 	}
 	e.admitOne(t, e.reservation(t, c, 1), hold.Admitted)
-	// An account's own limit replaces those of all classes.
+	// An account's own limit replaces the limits of all classes.
 	e.exec(t, `INSERT INTO account_limits VALUES ($1, 4, 0)`, [16]byte(c.account))
 	e.rest(t, 15*time.Second)
 	reservation := e.reservation(t, c, 1)

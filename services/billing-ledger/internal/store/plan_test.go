@@ -14,12 +14,12 @@ import (
 	"svc.internal/services/billing-ledger/internal/usage"
 )
 
-// limits are those of a small plan for tests.
+// limits are the limits of a small plan for tests.
 type limits struct{ requests, images, tokens, rate, concurrent, cents int64 }
 
 var roomy = limits{requests: 1000, images: 1000, tokens: 1000, rate: 1000, concurrent: 1000}
 
-// makePlan makes a plan; one with cents has a cap in money beside that of tokens.
+// makePlan makes a plan. A plan with cents has a cap in money beside its cap in tokens.
 func (e *env) makePlan(t testing.TB, name string, l limits) {
 	t.Helper()
 	if _, err := e.owner.Exec(t.Context(), `INSERT INTO plan (id) VALUES ($1)`, name); err != nil {
@@ -75,7 +75,7 @@ func (e *env) standard(t testing.TB, c consumer, tokens int64) hold.Reservation 
 	return reservation
 }
 
-// used reads one counter, that of the window under way.
+// used reads one counter of a plan, for the window under way.
 func (e *env) used(t testing.TB, c consumer, kind plan.Kind, period string) int64 {
 	t.Helper()
 	s, err := e.store.Subscription(t.Context(), c.account)

@@ -13,8 +13,9 @@ import (
 	"svc.internal/services/billing-ledger/internal/store"
 )
 
-// TestAReadOfARateIsWhatAdmissionSaysNext asks one replica what is left, and then
-// the other for an admission at the same moment, as time goes on.
+// TestAReadOfARateIsWhatAdmissionSaysNext reads from one replica how much of the rate
+// remains, and then asks the other replica for an admission at the same moment. It does
+// both again and again as time goes on.
 func TestAReadOfARateIsWhatAdmissionSaysNext(t *testing.T) {
 	const perMinute, own, every = 7, 3, 8_571_429 * time.Microsecond
 	limits := unlimited

@@ -94,9 +94,9 @@ func insertReports(
 	return told, holds, nil
 }
 
-// concluded frees the places of the open holds that were just reported, and closes those
-// of which nothing was served. The others stay open: nearly all of them are settled
-// before their lease ends, and OpenReviews gives the rest their time.
+// concluded frees the places of the open holds that were just reported, and closes the
+// holds of which nothing was served. The other holds stay open: nearly all of them are
+// settled before their lease ends, and OpenReviews gives the rest their time.
 func concluded(
 	told map[ids.RequestID]gatewayReport, holds map[ids.RequestID]usage.Hold,
 ) (closed []ids.RequestID, moves usage.Moves) {

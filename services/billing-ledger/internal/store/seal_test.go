@@ -191,7 +191,7 @@ func TestWhoSealsAnewHasAnotherRoot(t *testing.T) {
 }
 
 // A transaction that began before its day was closed, and has not written yet,
-// is refused and begins anew; one that has written is awaited.
+// is refused and begins anew. A transaction that has written is awaited.
 func TestAClosedDayTakesNoMoreAndAwaitsWhatWasUnderWay(t *testing.T) {
 	e := setup(t, unlimited)
 	c := e.consumer(t, money.USD)

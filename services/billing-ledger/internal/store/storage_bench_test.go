@@ -18,12 +18,11 @@ import (
 // storageRequests are the requests of one generation of BenchmarkStorage.
 const storageRequests = 20_000
 
-// BenchmarkStorage prints what a settled request takes of the disk, by table and
-// index, in bytes: fresh, and what is left of it for good when its retention is
-// over. Fresh is what the tables grow by while requests come, with a vacuum after
-// each quarter of them as autovacuum would. What is left is what they grow by
-// when as many requests come again after the first were dropped: what is not
-// left has made room for them.
+// BenchmarkStorage prints how many bytes of the disk a settled request takes, by
+// table and index: fresh, and for good, after its retention. Fresh is the growth of
+// the tables while requests come, with a vacuum after each quarter of the requests,
+// as autovacuum would do. After retention is the growth while as many requests come
+// again, once the first were dropped and the dropped rows have made room.
 func BenchmarkStorage(b *testing.B) {
 	e, _ := durable(b)
 	for b.Loop() {

@@ -7,8 +7,8 @@
 // locks of one kind by ascending id:
 //
 //  1. reports, by request (Conclude inserts them);
-//  2. holds, by request; a transaction that takes them in another order skips those that
-//     are locked (SKIP LOCKED);
+//  2. holds, by request; a transaction that locks holds in another order skips the holds
+//     that are locked already (SKIP LOCKED);
 //  3. renewals and reviews, which the lock on the hold guards, and likewise the lines and
 //     entries of settled requests (every other entry is posted after the wallets that it
 //     moves, by kind and business id);
@@ -18,10 +18,10 @@
 //     its plan, and those are changed under it in any order. A refund, or an entry that
 //     takes from earnings that are held in part, then locks the earnings of the providers,
 //     and after them the held earnings;
-//  5. changes of holds, which are locked since 2: inserted ones by request, because another
-//     transaction may admit the same request for another account, and those that end. An
-//     insert waits for a row that is being changed, so after a change of holds a
-//     transaction locks no wallet any more;
+//  5. changes of holds: new holds are inserted by request, because another transaction
+//     may admit the same request for another account, and the holds that are locked since
+//     2 are closed. An insert waits for a row that is being changed, so after a change of
+//     holds a transaction locks no wallet any more;
 //  6. the quarantine, by payload and reason.
 //
 // Three kinds of transactions are apart from these. A claim of an idempotency key holds
@@ -29,9 +29,9 @@
 // address. Signing in locks the rows of the e-mail's attempts, then the user, then the
 // sessions.
 //
-// A report frees the places that its request takes in the concurrency of account and plan.
-// When there is no report, the transaction that closes the hold frees them. Each reads
-// what the other may have done after it has locked the hold.
+// A report frees the places that its request takes in the concurrency of account and
+// plan. When there is no report, the transaction that closes the hold frees them. Each of
+// the two first locks the hold, and then reads whether the other has freed the places.
 //
 // Settling locks wallets as late as the money allows, at best in its last round trip,
 // because every admission of the account waits for them.

@@ -142,8 +142,8 @@ func transcribed(r ids.RequestID, metered *money.Tokens) hold.RequestReport {
 	return w
 }
 
-// A transcript has no tokens that are counted: that its hub metered it is what
-// tells that it was served, when the hub is away for longer than a lease.
+// A transcript has no tokens that are counted. So while its hub is away for longer than
+// a lease, the evidence that the transcript was served is that the hub had metered it.
 func TestAServedTranscriptionIsHeldUntilItIsSettled(t *testing.T) {
 	const heard = 59_500
 	for name, settle := range map[string]func(t *testing.T, e *env, c hold.Reservation){

@@ -375,8 +375,8 @@ func TestTheExportHasNoHashOfAPasswordOrToken(t *testing.T) {
 	}
 }
 
-// BenchmarkARefusedSignIn is of a wrong password with an e-mail that has a user
-// and with one that has none. Both must take the same time.
+// BenchmarkARefusedSignIn signs in with a wrong password, under an e-mail that has a
+// user and under an e-mail that has none. Both must take the same time.
 func BenchmarkARefusedSignIn(b *testing.B) {
 	e := setup(b, unlimited)
 	e.signUp(b, "ada@example.com")

@@ -20,8 +20,8 @@ func (s *Store) TakeVisit(ctx context.Context, v limit.Visit) (left limit.Visits
 	err = s.inTx(ctx, func(tx pgx.Tx) error {
 		var made []time.Time
 		var now time.Time
-		// The time is read after the row is locked, so that no visit is earlier than one
-		// that it waited for.
+		// The time is read after the row is locked, so that no visit is earlier than a
+		// visit that it waited for.
 		err := tx.QueryRow(ctx, `INSERT INTO visitor AS v (address, taken_at, expires_at) VALUES ($1, '{}', now())
 			ON CONFLICT (address) DO UPDATE SET expires_at = v.expires_at RETURNING taken_at, clock_timestamp()`,
 			v.Address[:]).Scan(&made, &now)

@@ -172,8 +172,9 @@ func TestAGatewaysWordThatContentWasRelayedIsWorthMoreThanAVoid(t *testing.T) {
 	}
 }
 
-// What is settled is not undone by a void, whoever settled it; one that was paid
-// on a receipt alone is said aloud.
+// A void does not undo a settled request, whoever settled it. When a receipt of the
+// void attempt, or of an attempt before it, has settled the request, the log says that
+// the consumer may be owed a refund.
 func TestAVoidThatComesWhenTheRequestIsSettledMovesNothing(t *testing.T) {
 	for name, tc := range map[string]struct {
 		settle func(*env, hold.Reservation)

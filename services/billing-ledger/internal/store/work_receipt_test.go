@@ -87,7 +87,7 @@ func (e *env) wantPaid(t testing.TB, all, orphaned money.NanoUSD) {
 
 const payout = cent * 7 / 10
 
-// The hub, its journal and the gateway are gone: the receipt is all there is.
+// The hub, its usage journal and the gateway are lost: the receipt is all there is.
 func TestAReceiptSettlesWhatNobodyElseReported(t *testing.T) {
 	e := setup(t, unlimited)
 	c := e.consumer(t, 100*cent)
@@ -207,7 +207,7 @@ func TestOfTwoAttemptsTheLastOnesReceiptCounts(t *testing.T) {
 	e.sound(t)
 }
 
-// Posting 27: the hold is gone, the work was done.
+// Posting 27: the hold has expired, the work was done.
 func TestALateReceiptIsPaidByThePlatformOnce(t *testing.T) {
 	e := setup(t, unlimited)
 	c := e.consumer(t, 100*cent)

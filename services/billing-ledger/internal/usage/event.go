@@ -13,9 +13,9 @@
 // exceed the hold. An answer that broke off is charged by the images that arrived, and
 // not at all for audio.
 //
-// Settling is idempotent by the request id. Of two evidence sources the first one in the
-// stream stands, and the other is a duplicate, whatever it says. Two different events of
-// one hub for the same request are another matter: the second is quarantined as altered.
+// Settling is idempotent by the request id. Of the events of two evidence sources the
+// first in the NATS stream stands, and the other is a duplicate, whatever it says. Of two
+// different events of one hub for the same request, the second is quarantined as altered.
 //
 // The rules are pure (see Decide). The store shows them the rows that they need under
 // lock and applies their effects in one transaction. CHECKs in the database enforce the
@@ -23,10 +23,10 @@
 //
 // An event that cannot be read, or that contradicts what was pinned at admission, moves
 // no money: it is kept in quarantine for a person, and the log says so at error. Its hub
-// is told that it is settled, so that it does not publish it for ever. A hub is not told
-// of a forged event, or of one under an unknown key, because its true usage may still
-// come; nor of an event that does not name its request and its own hub, because there is
-// nothing to name to it.
+// is told that the event is settled, so that the hub does not publish it for ever. A hub
+// is not told of a forged event, or of an event under an unknown usage key, because the
+// hub's true usage may still come. Nor is a hub told of an event that does not name its
+// request and its own hub, because the notice would have nothing to name.
 package usage
 
 import (

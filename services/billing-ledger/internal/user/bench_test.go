@@ -2,8 +2,8 @@ package user
 
 import "testing"
 
-// BenchmarkComparison is of one wrong password: against that of a user and, when
-// there is none, of nobody. Both must take the same time.
+// BenchmarkComparison compares a wrong password with the hash of a user and, as when
+// there is no user, with the hash of nobody. Both must take the same time.
 func BenchmarkComparison(b *testing.B) {
 	kept := made(b, "correct horse")
 	for name, h := range map[string]Hash{"user": kept, "nobody": nobody()} {

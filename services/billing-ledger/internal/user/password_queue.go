@@ -10,16 +10,16 @@ import (
 )
 
 // inside bounds the calls from before their attempts are counted until they are answered.
-// ofANetwork bounds those of one network.
+// ofANetwork bounds such calls of one network.
 const (
 	inside     = 1024
 	ofANetwork = 8
 )
 
 // counting and hashing bound the calls that count an attempt or hash a password at a
-// time. The others wait; knownWaiting and strangersWaiting bound those that wait for
-// hashing. A hash takes 25 ms, and two cores hash two at a time, so the calls that wait
-// are served within four seconds, and gateways wait for five.
+// time. The other calls wait. knownWaiting and strangersWaiting bound the calls that wait
+// for hashing. A hash takes 25 ms, and two cores hash two at a time, so the calls that
+// wait are served within four seconds, and gateways wait for five.
 const (
 	counting         = 2
 	hashing          = 2
@@ -33,8 +33,8 @@ const retryAfter = 2 * time.Second
 
 // class is one of two kinds of callers. While both wait to hash, each has one of the two
 // places. So strangers, however many, leave a place to callers from known networks, and
-// those leave a place to everybody else. A call that counts an attempt is not known yet
-// and counts as a stranger.
+// known callers leave a place to everybody else. A call that counts an attempt is not
+// known yet and counts as a stranger.
 type class int
 
 const (

@@ -46,7 +46,8 @@ func TestAHashMatchesItsPasswordAloneAndIsKeptAsText(t *testing.T) {
 	}
 }
 
-// TestAKnownHashIsRecognised has the one that the reference command makes of
+// TestAKnownHashIsRecognised compares a password with the hash that the reference
+// command makes of it:
 // `echo -n password | argon2 somesalt -id -t 2 -m 6 -p 1 -l 24`.
 func TestAKnownHashIsRecognised(t *testing.T) {
 	h, err := ParseHash("$argon2id$v=19$m=64,t=2,p=1$c29tZXNhbHQ$Bo1ismRVk2qm6+YAYLCmWHDb+j3fjUH3")

@@ -1,9 +1,10 @@
-// Package user keeps the users and their sessions.
+// Package user keeps the users and their user sessions.
 //
-// A user signs up with an e-mail and a password. That opens user, consumer account,
-// wallet, first key and session in one transaction. Signing in gives a token: 256 random
-// bits, valid for 15 minutes, of which only the SHA-256 is stored. A user has at most 32
-// sessions; one more ends the session that would end first.
+// A user signs up with an e-mail and a password. One transaction makes the user, the
+// consumer account, its wallet and first key, and a user session. Signing in gives a
+// token: 256 random bits, valid for 15 minutes, of which only the SHA-256 is stored. A
+// user has at most 32 user sessions. A further sign-in ends the user session that would
+// end first.
 //
 // Passwords are stored as argon2id (see Hash) and compared only in a place of Passwords,
 // because each comparison takes 19 MiB and tens of milliseconds. An attempt to sign in is
@@ -16,8 +17,8 @@
 // Nobody keeps an owner out by guessing. Strangers who guess without a pause take all
 // that strangers have, but nothing of a network that the owner has signed in from; when
 // they stop, there is room within a minute. Somebody who shares a network with the owner
-// and guesses without a pause keeps that one network out, and no other. Keys and sessions
-// are not touched by any of it.
+// and guesses without a pause keeps that one network out, and no other. Guessing touches
+// neither keys nor user sessions.
 package user
 
 import (

@@ -97,11 +97,11 @@ type Draft struct {
 	Capabilities []string
 	Parameters   []string
 	// DeprecatedAt is when the model goes away, as announced. A draft without it
-	// keeps an announcement that was made.
+	// keeps the time that was announced before.
 	DeprecatedAt time.Time
 	// Successor is the id of the model that then takes its place; empty for none. A
-	// draft without it keeps the one that was named. The catalog need not have the
-	// successor yet.
+	// draft without it keeps the successor that was named before. The catalog need not
+	// have the successor yet.
 	Successor string
 }
 

@@ -1,8 +1,9 @@
 // Package guarantee works out which context window the providers that are online can
 // guarantee for a model, and what that guarantee rests on.
 //
-// Windows are in tokens. A provider that reports no window counts as having the
-// catalog's.
+// Windows are in tokens. While some providers report a window, the smallest report is the
+// guarantee, and providers that report none do not lower it. While no provider reports a
+// window, the catalog's window is the guarantee.
 package guarantee
 
 import (

@@ -34,8 +34,8 @@ func byOperator(ctx context.Context) context.Context {
 	return actor.WithOperator(ctx, serve.Operator(ctx))
 }
 
-// PutModel creates or replaces a model. Readers of this process see it once
-// the call has returned, those of others a moment later.
+// PutModel creates or replaces a model. Readers of this process see the model once
+// the call has returned, and readers of other processes a moment later.
 func (s *Admin) PutModel(ctx context.Context, req *catalogv1.PutModelRequest) (*catalogv1.PutModelResponse, error) {
 	draft, err := draftFromProto(req)
 	if err != nil {

@@ -80,8 +80,8 @@ func filesToProto(modelID string, set weights.Set) *catalogv1.ModelFiles {
 		FileCount: int32(len(files))}
 }
 
-// PutModelFiles replaces the files of a model's weights. Readers of this process
-// see them once the call has returned, those of others a moment later.
+// PutModelFiles replaces the files of a model's weights. Readers of this process see
+// the files once the call has returned, and readers of other processes a moment later.
 func (s *Admin) PutModelFiles(
 	ctx context.Context, req *catalogv1.PutModelFilesRequest,
 ) (*catalogv1.PutModelFilesResponse, error) {

@@ -1,4 +1,5 @@
-// Package rpc answers the catalog's gRPC calls and asks the router's.
+// Package rpc answers the catalog's gRPC calls. For the offerings of a model it asks the
+// router.
 package rpc
 
 import (
@@ -28,8 +29,8 @@ func NewCatalog(keeper *snapshot.Keeper, watchers func(delta int64)) *Catalog {
 	return &Catalog{keeper: keeper, watchers: watchers}
 }
 
-// WatchModels sends the newest snapshot at once and each newer one, leaving
-// out those that came and went while one was being sent.
+// WatchModels sends the newest snapshot at once, and then each newer snapshot. It
+// leaves out the snapshots that came and went while another was being sent.
 func (s *Catalog) WatchModels(
 	_ *catalogv1.WatchModelsRequest, stream grpc.ServerStreamingServer[catalogv1.WatchModelsResponse],
 ) error {

@@ -30,9 +30,9 @@ func audited(ctx context.Context, tx pgx.Tx, did action, modelID string, details
 	return nil
 }
 
-// auditPut keeps a model's change, unless it changed nothing. The entry has what
-// decides who may use the model and at what price; the prices themselves are those
-// of the version.
+// auditPut keeps a model's change, unless it changed nothing. The audit entry has what
+// decides who may use the model and at what price. It names the price version, which
+// has the prices.
 func auditPut(ctx context.Context, tx pgx.Tx, current *entry.Model, next entry.Model) error {
 	if current != nil && current.Equal(next.Draft) && current.Price.ID == next.Price.ID {
 		return nil

@@ -1,6 +1,6 @@
 // Package store keeps the catalog in PostgreSQL: models, their immutable price
-// versions, the files of their weights, and the revision that moves with every change, by whomever it was
-// made. Replicas hear of each other's changes by NOTIFY.
+// versions, the files of their weights, and the revision. The revision moves with every
+// change, whoever made it. Replicas hear of each other's changes by NOTIFY.
 package store
 
 import (
@@ -96,8 +96,8 @@ func scanModel(row pgx.CollectableRow) (entry.Model, error) {
 	return m, err
 }
 
-// passing makes a fault of the errors that pass, and of those that the caller
-// can mend; all others stay what they are.
+// passing makes a fault of each error that passes by itself, and of each error that
+// the caller can mend. It returns all other errors unchanged.
 func passing(err error) error {
 	var known *fault.Fault
 	switch {

@@ -195,7 +195,7 @@ func TestTheDatabaseRefusesWhatTheCodeWouldNotDo(t *testing.T) {
 			"array_fill('x'::text, ARRAY[65])"),
 		price("2, 0, 0, 0"), price("0, 2, 0, 0"), price("2, 2, 3, 2"), price("2, 2, 2, 3"), price("0, 0, 1, 0"),
 		price("-1, 0, -1, 0"), price("1000000000001, 0, 1, 0"), price("NULL, 0, 0, 0"),
-		// a second current one
+		// a second current price version
 		"INSERT INTO price_version SELECT gen_random_uuid(), model_id, 0, 0, 0, 0, now(), NULL FROM model",
 		"UPDATE price_version SET valid_to = valid_from WHERE valid_to IS NULL",
 		"UPDATE price_version SET valid_to = valid_from + interval '1 day' WHERE valid_to IS NULL", // and no successor
@@ -299,7 +299,7 @@ func TestAFullCatalogRefusesOneMore(t *testing.T) {
 		case f.Reason != CatalogFull:
 			t.Errorf("a catalog full of %s: f.Reason: got %q, want %q", name, f.Reason, CatalogFull)
 		}
-		r.put(t, "old", money.Rates{}, ids.PriceVersionID{8}) // those that stand can still be changed
+		r.put(t, "old", money.Rates{}, ids.PriceVersionID{8}) // models that stand can still be changed
 	}
 }
 

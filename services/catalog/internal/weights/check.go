@@ -105,8 +105,9 @@ func nameProblem(name string) string {
 	return ""
 }
 
-// unfit tells of a character that some file system or the composite hash's lines
-// give a meaning to.
+// unfit reports whether a filename may not have a character, because the character
+// is not printable ASCII or means something to a file system or in the lines of the
+// composite hash.
 func unfit(r rune) bool { return r < ' ' || r > '~' || strings.ContainsRune(`\:*?"<>|`, r) }
 
 // urlProblem says what is wrong with the address of a file, if anything.

@@ -8,17 +8,17 @@ import (
 // A place in the concurrency of a key, account or plan is given back by the gateway's
 // report of the request. That report lingers for up to 50 ms to share a transaction with
 // others. So a client that sends its next request as soon as it has an answer may find
-// its own place taken. A request that finds no place therefore waits for the reports:
-// those of this gateway are sent at once, and those of other gateways have been sent
-// after the third of these waits. The last wait is for a ledger that is slow to take
-// them, because its disk or its processor is busy. A client that never has more requests
-// open than the limit is never refused. A client that has more is refused half a second
-// later.
+// its own place taken. A request that finds no place therefore waits for the reports. The
+// reports of this gateway are sent at once, and the reports of other gateways have been
+// sent after the third of these waits. The last wait is for a ledger that is slow to take
+// reports, because its disk or its processor is busy. A client that never has more
+// requests open than the limit is never refused. A client that has more is refused half a
+// second later.
 var placeWaits = [...]time.Duration{0, 10 * time.Millisecond, 75 * time.Millisecond, 415 * time.Millisecond}
 
 const (
-	// maxWaiting bounds the requests of one key that wait for a place, and
-	// maxWaitingAll those of all keys: each costs an admission for each wait.
+	// maxWaiting bounds the requests of one key that wait for a place, and maxWaitingAll
+	// the requests of all keys, because each costs an admission for each wait.
 	maxWaiting    = 32
 	maxWaitingAll = 256
 	// contendedFor is how long after such a refusal the reports of a key are sent without

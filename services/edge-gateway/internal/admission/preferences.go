@@ -66,9 +66,9 @@ func onlyWith(pin Pin, only []string) []string {
 }
 
 // names reports whether the client names who may serve, or who may not. Such a request is
-// paid for like a pinned one, because otherwise a plan's money could be steered to a
-// provider: by the names of all its rivals, or by a quantization, which is a provider's
-// own word and may be one that no other provider uses.
+// paid for like a pinned request, because otherwise a plan's money could be steered to a
+// provider: by the names of all its rivals, or by a quantization. A quantization is a
+// provider's own word, and perhaps no other provider uses that word.
 func (p *Preferences) names() bool {
 	return len(p.Order)+len(p.Only)+len(p.Ignore)+len(p.Quantizations) > 0
 }

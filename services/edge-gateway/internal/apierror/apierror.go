@@ -2,8 +2,8 @@
 // body, and the headers that say whether and when a client should try again.
 //
 // Table is the one place where a reason gets its status. A fault whose reason is not
-// public keeps its message only if its kind says who is at fault. A fault of the
-// service's own is answered with a constant text, and its cause stays in the log.
+// public keeps its message only if its kind says who is at fault. A fault of the service
+// itself is answered with a constant text, and its cause stays in the log.
 package apierror
 
 import (

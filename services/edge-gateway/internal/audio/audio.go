@@ -45,7 +45,7 @@ const MaxDuration = 24 * time.Hour
 // Errors of Measure.
 var (
 	// ErrFormat is a file that is none of the containers, that holds a codec or a form of
-	// one that is not measured, or that is too broken to be measured.
+	// a codec that is not measured, or that is too broken to be measured.
 	ErrFormat = errors.New("the file is not audio in one of these formats: flac, m4a (mp4), mp3, ogg, wav, webm")
 	// ErrJunk is a file with bytes that belong to no part of its container.
 	ErrJunk error = junkError{}

@@ -131,7 +131,7 @@ func oggOpus(serial uint64, n int, granule func(packets int) uint64) []byte {
 
 func truly(packets int) uint64 { return uint64(packets) * 960 }
 
-// vorbisHeaders are those of a stream at 8 kHz with blocks of 256 and 2048 and
+// vorbisHeaders are the headers of a stream at 8 kHz with blocks of 256 and 2048 and
 // two modes, the first short.
 func vorbisHeaders() (ident, comment, setup []byte) {
 	ident = cat("\x01vorbis", le(4, 0), 2, le(4, 8000), make([]byte, 12), 0xb8, 1)

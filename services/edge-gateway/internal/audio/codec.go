@@ -140,7 +140,7 @@ func (v *vorbis) samples(p []byte) uint64 {
 	return played
 }
 
-// parseAAC reads an AudioSpecificConfig. Its first rate is that of the core, whose frames
+// parseAAC reads an AudioSpecificConfig. Its first rate is the core's, whose frames
 // have 1024 samples; HE-AAC doubles both.
 func parseAAC(b []byte) (rate, units uint64, ok bool) {
 	r := bitReader{b: b}

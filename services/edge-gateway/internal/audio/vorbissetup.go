@@ -10,8 +10,8 @@ const vorbisCodebook = 0x564342
 type setupReader struct {
 	b  []byte
 	at int
-	// bad reports whether the header is one that no decoder takes. Nothing more is read
-	// then.
+	// bad reports whether no decoder takes the header. Nothing more of a bad header is
+	// read.
 	bad bool
 }
 

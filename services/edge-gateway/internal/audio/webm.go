@@ -72,8 +72,8 @@ type mkvFile struct {
 	depth int
 }
 
-// webm walks the elements one after the other and enters those that hold others. An
-// element's own size matters only to find an element that is too long for its place.
+// webm walks the elements one after the other and enters each element that holds others.
+// An element's own size matters only to find an element that is too long for its place.
 // Behind such an element players search for the next cluster, and so does webm.
 func (w *walk) webm() (uint64, error) {
 	f := mkvFile{w: w, scale: defaultScale, depth: -1}
@@ -131,7 +131,7 @@ func element(b []byte, size bool) (v uint64, n int) {
 	return v, n
 }
 
-// fits reports whether an element ends within the one that holds it.
+// fits reports whether an element ends within the element that holds it.
 func (f *mkvFile) fits(pos, body int, size uint64) bool {
 	for f.depth >= 0 && pos >= f.ends[f.depth] {
 		f.depth--

@@ -87,7 +87,8 @@ func vorbisOf(b []byte) (c codec, ok bool) {
 	return codec{kind: codecVorbis, rate: rate, vorbis: v}, ok
 }
 
-// xiphSize reads a size that is the sum of bytes up to one that is not 255.
+// xiphSize reads a size: the sum of the bytes up to the first byte that is not 255, which
+// is part of the sum.
 func xiphSize(b []byte) (size int, rest []byte, ok bool) {
 	for i, c := range b {
 		size += int(c)

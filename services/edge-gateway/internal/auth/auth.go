@@ -128,8 +128,9 @@ func WrongKey() error {
 }
 
 // Authenticate returns the owner of the key that the headers of a request from an address
-// carry. Its faults are those of the public table with status 401, rate_limit_exceeded
-// when too many keys from there were wrong, or Unavailable.
+// carry. Its faults are the faults of the public table with status 401,
+// rate_limit_exceeded when too many keys from that address's network were wrong, or
+// Unavailable.
 func (a *Authenticator) Authenticate(ctx context.Context, h http.Header, from netip.Addr) (*Principal, error) {
 	return a.authenticate(ctx, h, from, 0)
 }

@@ -9,8 +9,9 @@ import (
 )
 
 // Guesses bounds how many wrong keys each network may have looked up: rate in a minute,
-// and as many at once. It remembers a bounded number of networks and forgets the one that
-// was heard of least recently; a caller with more networks than that is not bound by it.
+// and as many at once. It remembers a bounded number of networks and forgets the network
+// that was heard of least recently, so a caller with more networks than that is not
+// bound.
 //
 // A key counts as a guess once its look-up has shown that it is wrong. A remembered key,
 // a key that was once known, and a text that is no key are no guesses, because they cost

@@ -47,8 +47,8 @@ type Model struct {
 	// TakesResponseFormat reports whether engines of the model take the parameter
 	// response_format.
 	TakesResponseFormat bool
-	// ContextLength is the largest window in tokens that a provider may have: the
-	// catalog's, or a larger one that a provider reports.
+	// ContextLength is the largest context window in tokens that a provider may have: the
+	// catalog's window, or a larger window that a provider reports.
 	ContextLength int64
 	// MaxOutputTokens bounds one answer.
 	MaxOutputTokens int64

@@ -15,7 +15,7 @@ import (
 const ownedByUs = "svc"
 
 // newSnapshot reads what the catalog has sent. before is the snapshot before it; nil for
-// none. Models out of service are left out, and so are those whose time to leave has
+// none. Models out of service are left out, and so are models whose time to leave has
 // come.
 func newSnapshot(models []*catalogv1.Model, before *snapshot, now time.Time) *snapshot {
 	s := &snapshot{

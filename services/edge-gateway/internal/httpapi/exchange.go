@@ -65,7 +65,7 @@ type exchange struct {
 	tape    *tape            // keeps the answer; nil for none
 	raw     *bytes.Buffer    // the body, until what is sent has been made of it
 
-	// Whose rate the answer tells of; see rate.go.
+	// Whose rate the answer shows; see rate.go.
 	who           *auth.Principal // nil without a good key
 	authenticated bool            // whether who has been found out
 	category      string          // of the model, once it is known
@@ -280,7 +280,7 @@ func (x *exchange) Refused(err error) {
 	}
 }
 
-// Advance makes the exchange that of its next model attempt. The answer then names the
+// Advance moves the exchange on to its next model attempt. The answer then names the
 // first model attempt, where the chain of receipts begins.
 func (x *exchange) Advance(id string, to *catalog.Model) {
 	setDeprecation(x.Header(), to.DeprecatedAt)

@@ -27,7 +27,7 @@ type Config struct {
 	// MaxBody bounds the body of a /v1 request in bytes.
 	MaxBody int64
 	// MaxUpload bounds a file that is uploaded, Uploads the memory of all uploads
-	// together, UploadsOfKey that of the uploads of one consumer key, in bytes.
+	// together, UploadsOfKey the memory of the uploads of one consumer key, in bytes.
 	MaxUpload, Uploads, UploadsOfKey int64
 	// MaxMessages bounds the messages of a chat.
 	MaxMessages int64
@@ -36,9 +36,9 @@ type Config struct {
 	// AnswerTimeout bounds one write to the client of a completion, and the time in
 	// which a client must read any other answer.
 	AnswerTimeout time.Duration
-	// TrustTraceContext continues the traces that clients name, and records those that
-	// clients record. Without it a request begins a trace of its own, linked to the
-	// client's.
+	// TrustTraceContext continues the traces that clients name, and records a trace where
+	// its client records it. Without TrustTraceContext a request begins a trace of its
+	// own, linked to the client's trace.
 	TrustTraceContext bool
 }
 

@@ -1,6 +1,7 @@
-// Package httpapi is the public HTTP surface. It finds the route, does for every request
-// what all need (an id, a trace, CORS, one log line, an answer to every error in one
-// form), checks requests, and writes answers, which no other package does.
+// Package httpapi is the public HTTP surface. It finds the route, gives every request
+// what all requests need (an id, a trace, CORS, one log line, an answer to every error in
+// one form), checks requests, and writes answers: other packages write to a client only
+// through its exchange.
 //
 // Routes are matched by hand and not by http.ServeMux, because no SDK understands its
 // redirects and plain-text errors, and because model ids hold slashes, raw or as %2F.

@@ -16,7 +16,7 @@ type pacedWriter struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
 	timeout time.Duration
-	failed  bool // a write has failed: the client is gone or too slow
+	failed  bool // a write has failed: the client has left or is too slow
 
 	wrote    time.Time // when something was written last
 	deadline time.Time // of the connection, as set last

@@ -25,8 +25,8 @@ var categoryOf = map[string]string{
 	"/v1/audio/transcriptions": "audio",
 }
 
-// category is that of a model, whose rate the answer speaks of; empty when there is
-// no such model.
+// category returns the category of a model, whose rate the answer shows; empty when there
+// is no such model.
 func (h *Handler) category(model string) string {
 	if m, err := h.Catalog.Find(model); err == nil {
 		return m.Category

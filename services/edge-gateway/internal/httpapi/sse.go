@@ -115,7 +115,7 @@ func (s *sseSink) KeepAlive(interval time.Duration, paid bool) (left time.Durati
 	return 0, s.Flush()
 }
 
-// Advance makes the answer that of the request's next model.
+// Advance moves the answer on to the request's next model.
 func (s *sseSink) Advance(id string, to *catalog.Model) {
 	s.exchange.Advance(id, to)
 	s.out.advance()

@@ -15,7 +15,7 @@ import (
 // of the others have been answered.
 const uploadRetry = 2 * time.Second
 
-// uploads bounds the memory of all uploads together, and of those of one
+// uploads bounds the memory of all uploads together, and of the uploads of one
 // consumer key.
 type uploads struct {
 	maxBytes, maxBytesOfKey int64

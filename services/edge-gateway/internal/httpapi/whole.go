@@ -31,7 +31,7 @@ func (*wholeSink) Flush() error { return nil }
 // KeepAlive has nothing to show before the answer.
 func (*wholeSink) KeepAlive(time.Duration, bool) (time.Duration, error) { return 0, nil }
 
-// Advance makes the answer that of the request's next model.
+// Advance moves the answer on to the request's next model.
 func (s *wholeSink) Advance(id string, to *catalog.Model) {
 	s.exchange.Advance(id, to)
 	s.out.advance()

@@ -17,7 +17,7 @@
 // Limits: a key of 255 characters; an answer of MaxAnswer bytes; Config.Rate keys a
 // second of one consumer key; Config.MaxWaiting requests that wait, of which a consumer
 // key may have Config.MaxWaitingPerKey, and maxUploads with a file, because each keeps
-// its body. The bodies that are kept so have Config.WaitingBytes together, of which a
+// its body. The bodies of waiting requests have Config.WaitingBytes together, of which a
 // consumer key may have a quarter.
 package idempotency
 
@@ -107,7 +107,7 @@ type Ask struct {
 }
 
 // Take claims the key of a request. It returns the claim, or else the answer that the
-// request was given before. Its faults are those of the public table:
+// request was given before. Its faults are in the public table:
 // idempotency_key_reused, idempotency_answer_gone, timeout, concurrency_limit_exceeded
 // when too many requests wait, rate_limit_exceeded when the consumer key has used too
 // many keys or sends them too fast, and service_unavailable.

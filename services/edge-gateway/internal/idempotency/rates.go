@@ -9,8 +9,8 @@ import (
 
 // rates bounds how fast each consumer key may send Idempotency-Keys, before
 // billing-ledger is asked anything: so many in a second, and so many at once. It
-// remembers a bounded number of consumer keys and forgets the one that was used least
-// recently, which then begins anew.
+// remembers a bounded number of consumer keys and forgets the consumer key that was used
+// least recently, which then begins anew.
 type rates struct {
 	interval, burst time.Duration // one more is allowed after each interval; burst is the span of all that come at once
 

@@ -1,25 +1,28 @@
-// Package inference runs a request: it admits the request on a model, tries the model's candidates one after
-// the other, hands the answer to a Sink, and reports how the request ended.
+// Package inference runs a request: it admits the request on a model, tries the model's
+// candidates one after the other, hands the answer to a Sink, and reports how the request
+// ended.
 //
-// Until the first content a Sink gets nothing but keep-alives, so that after a failure the next candidate can
-// be tried. The first content commits the attempt: the attempt is the one that is billed, and no other is
-// tried. The hub decides that an attempt has failed or run out of time; this package only guards against a
-// hub that sends nothing.
+// Until the first content a Sink gets nothing but keep-alives, so that after a failure
+// the next candidate can be tried. The first content commits the attempt: this attempt is
+// billed, and no other is tried. The hub decides that an attempt has failed or run out of
+// time. This package only guards against a hub that sends nothing.
 //
-// One goroutine, that of Run's caller, receives from the hub, writes, and flushes once for all events that
-// the hub sends together. Timers do the work that must not wait for it: keep-alives and the end of the time.
-// A reader that is too slow stalls the hub's stream and in the end the provider's. Before the first content
-// at most maxPending bytes are kept.
+// One goroutine, the goroutine of Run's caller, receives from the hub, writes, and
+// flushes once for all events that the hub sends together. Timers do the work that must
+// not wait for that goroutine: keep-alives and the end of the time. A reader that is too
+// slow stalls the hub's stream and in the end the provider's. Before the first content at
+// most maxPending bytes are kept.
 //
-// A client that leaves before the first content and later than freeTime after the dispatch pays for its
-// prompt: the attempt is committed as the client leaves, and the hub bills the prompt by our count unless the
-// provider hung. Within freeTime the attempt is cut off and costs nothing. An account whose clients leave so
-// more than 30 times a minute is refused by billing-ledger with rate_limit_exceeded.
+// A client that leaves before the first content and later than freeTime after the
+// dispatch pays for its prompt: the attempt is committed as the client leaves, and the
+// hub bills the prompt by our count unless the provider hung. Within freeTime the attempt
+// is cut off and costs nothing. An account whose clients leave within freeTime more than
+// 30 times a minute is refused by billing-ledger with rate_limit_exceeded.
 //
-// A client that leaves and a server that is stopped both end the request's context; the server gives a cause.
-// A stopped server breaks off the hub's stream instead of closing it, so that no prompt is billed of an
-// answer that the platform did not complete, and the client gets an error event or a 503 as far as it can be
-// reached.
+// A client that leaves and a server that is stopped both end the request's context; the
+// server gives a cause. A stopped server breaks off the hub's stream instead of closing
+// it, so that no prompt is billed of an answer that the platform did not complete. The
+// client gets an error event or a 503 as far as it can be reached.
 package inference
 
 import (

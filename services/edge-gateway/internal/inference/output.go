@@ -96,7 +96,7 @@ type flow struct {
 	gathered int   // bytes that wait for the next flush
 	bytes    int64 // of JSON, taken for the client
 	flushed  int64 // of them by the last flush
-	failed   bool  // a write has failed: the client is gone or too slow
+	failed   bool  // a write has failed: the client has left or is too slow
 }
 
 // frame is about how many bytes a dialect adds to the JSON of one event.

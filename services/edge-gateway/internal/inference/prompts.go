@@ -18,16 +18,17 @@ import (
 	"svc.internal/services/edge-gateway/internal/rewrite"
 )
 
-// A text completion with several prompts is as many requests, one for each prompt. Each has an id, a hold, a
-// place, a unit of the rate and a receipt, which names that of the next. All are admitted before the first is
-// sent anywhere, the longest first, so an account that cannot pay for all of them is refused before anything
-// is served. Where only the places are too few, the prompts without one are admitted when another has ended,
-// so a client with a single place is served too.
+// A text completion with several prompts is as many requests, one for each prompt. Each
+// has an id, a hold, a place, a unit of the rate and a receipt, which names the receipt
+// of the next. All are admitted before the first is sent anywhere, the longest first, so
+// an account that cannot pay for all of them is refused before anything is served. Where
+// only the places are too few, the prompts without one are admitted when another has
+// ended, so a client with a single place is served too.
 //
-// The answer is that of all prompts, or an error. After a prompt has failed no further one is begun. The
-// prompts under way run to their end, because otherwise a client could have their work for nothing by making
-// one prompt fail. The prompts that were answered are billed, and the client gets their answers beside the
-// error.
+// The answer is the answer to all prompts, or an error. After a prompt has failed no
+// further one is begun. The prompts under way run to their end, because otherwise a
+// client could have their work for nothing by making one prompt fail. The prompts that
+// were answered are billed, and the client gets their answers beside the error.
 
 // maxPromptsAtOnce is how many prompts of one request run at a time.
 const maxPromptsAtOnce = 4

@@ -39,7 +39,7 @@ type Request struct {
 	// Inputs is how many embeddings are asked for.
 	Inputs     int32
 	AnswerForm hubv1.AnswerForm
-	// ContentType is that of the bodies, with its parameters; empty for JSON.
+	// ContentType is the type of the bodies, with its parameters; empty for JSON.
 	ContentType string
 	// Answer is the form of the answer. Its RequestID and Model are set for each model attempt.
 	Answer rewrite.Spec
@@ -60,7 +60,7 @@ type Prompt struct {
 	ID string
 	// Sent is the body that is sent, with the places of the model's name and of the answer's bound.
 	Sent openaiapi.Sent
-	// Bounds are those of the first model.
+	// Bounds are the bounds of the first model.
 	Bounds admission.Bounds
 	// WindowTokens is how many tokens the model's context window must hold at once; 0 for a model without
 	// such a window.

@@ -43,8 +43,8 @@ type Span struct{ Start, Length int }
 const modelHead = "Content-Disposition: form-data; name=\"model\"\r\n\r\n"
 
 // Build makes the body of a form in which model comes first; all other parts follow as
-// they came. It returns where the model's name stands. The boundary must be one that
-// nobody could have foreseen. Build checks all the same that it stands in no part.
+// they came. It returns where the model's name stands. The boundary must be a text that
+// nobody could have foreseen. Build checks all the same that no part holds the boundary.
 func (f Form) Build(boundary, model string) (body []byte, at Span, err error) {
 	open := "--" + boundary + "\r\n"
 	size := len(open) + len(modelHead) + len(model) + len(open) + 4

@@ -33,8 +33,8 @@ func (p *parser) addresses(name []byte) {
 	p.leave()
 }
 
-// addressesWithin consumes a value. isAddress says that its strings, and those of the
-// arrays in it, are addresses.
+// addressesWithin consumes a value. isAddress reports whether its strings, and the
+// strings in its arrays, are addresses.
 func (p *parser) addressesWithin(isAddress bool) {
 	switch p.cur.Kind() {
 	case jsonscan.Object:

@@ -65,9 +65,10 @@ func BenchmarkParseAndPatch(b *testing.B) {
 	}
 }
 
-// BenchmarkEveryKind takes a body of 1 MB of each kind from its bytes to those that are
-// sent on: text completions, images and texts to embed in 3.1 ms, with 5 to 11 allocations
-// of 1.1 to 1.7 KB, and tokens to embed in 7.0 ms, with 6 allocations of 1.1 KB.
+// BenchmarkEveryKind takes a body of 1 MB of each kind from the bytes that came to the
+// bytes that are sent on: text completions, images and texts to embed in 3.1 ms, with 5
+// to 11 allocations of 1.1 to 1.7 KB, and tokens to embed in 7.0 ms, with 6 allocations
+// of 1.1 KB.
 func BenchmarkEveryKind(b *testing.B) {
 	const size = 1 << 20
 	text := strings.Repeat("The quick brown fox jumps over the lazy dog, 1234 times. ", size/57)

@@ -128,7 +128,7 @@ func checkPatched(t *testing.T, body, patched []byte, stream bool) {
 	}
 }
 
-// FuzzFoldIsEncodingJSONs compares our folding with the one that engines
+// FuzzFoldIsEncodingJSONs compares our case folding with the folding that engines
 // written in Go use.
 func FuzzFoldIsEncodingJSONs(f *testing.F) {
 	for _, s := range []string{"model", "MODEL", "max_to\u212aens", "\u017ftream", "N", "mod\u00e9l", "", "\xff"} {

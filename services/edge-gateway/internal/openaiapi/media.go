@@ -13,8 +13,8 @@ import (
 // cover more than the model's window, which is for admission to say, so a bound
 // may be generous.
 const (
-	// Engines that hear make 6 to 50 tokens of a second; those of the Whisper
-	// family fill up what is shorter than 30 s, at 50 tokens a second at most.
+	// Engines that hear make 6 to 50 tokens of a second; engines of the Whisper
+	// family fill up sound that is shorter than 30 s, at 50 tokens a second at most.
 	audioTokensPerSecond = 25
 	audioBoundPerSecond  = 50
 	audioLeast           = 128

@@ -16,8 +16,8 @@
 // prompts becomes as many chat completions (see Request.Split).
 //
 // A name that the gateway acts on may stand once only, and no other name may equal it by
-// case folding, because engines written in Go would read that one instead. Unknown names
-// pass through unchanged. A null counts as absent.
+// case folding, because engines written in Go would read the other name instead. Unknown
+// names pass through unchanged. A null counts as absent.
 //
 // Limits: MaxMessages, MaxChoices and the other constants below; nesting as
 // jsonscan.DefaultMaxDepth. The caller bounds the length of the body. Errors are faults

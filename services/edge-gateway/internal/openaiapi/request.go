@@ -35,8 +35,8 @@ type Request struct {
 	data  []byte
 	model jsonscan.Span
 	edits []edit
-	// prompts are those of a legacy completion that has several; see Split. only
-	// is where the prompt of one of them stands.
+	// prompts are the prompts of a legacy completion that has several; see Split. only
+	// is where the prompt of one of its requests stands.
 	prompts []promptAt
 	only    jsonscan.Span
 	// formatAt asks for images in base64; nil for what the client decided.
@@ -66,8 +66,8 @@ type Size struct {
 	// because they reach the prompt of few engines or of none: names of members, numbers
 	// that stand alone, and pictures and sound beyond their usual cost.
 	PromptBound int64
-	// LargestTokens is PromptTokens, or that of the largest of several inputs, because
-	// each has the window for itself.
+	// LargestTokens is PromptTokens, or the tokens of the largest of several inputs,
+	// because each has the window for itself.
 	LargestTokens int64
 }
 

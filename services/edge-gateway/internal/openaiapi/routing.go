@@ -37,8 +37,9 @@ const (
 // Routing is the body's provider: who may serve.
 type Routing struct {
 	// Order lists the providers that are tried first, Only the providers that may serve,
-	// Ignore the providers that may not. No provider stands twice in a list, those in
-	// Order are in Only when that is given, and none of either is in Ignore.
+	// Ignore the providers that may not. No provider stands twice in a list. Providers in
+	// Order are in Only too when Only is given. No provider in Order or Only is in
+	// Ignore.
 	Order, Only, Ignore []string
 	// NoFallbacks is allow_fallbacks: false.
 	NoFallbacks   bool

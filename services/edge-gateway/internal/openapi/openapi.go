@@ -5,7 +5,7 @@
 // from the services' .proto files with their comments, and the codes of errors from the
 // public table. The result, openapi.json, is served. A test fails when it is behind, and
 // writes it when asked: go test ./internal/openapi -update. Other tests prove that the
-// routes that are served and those that are described are the same.
+// served routes are exactly the described routes.
 package openapi
 
 import _ "embed"

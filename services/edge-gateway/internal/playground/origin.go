@@ -8,7 +8,7 @@ import (
 
 // SameOrigin reports whether a request was made by a page of the site that the request is
 // made to. Browsers say so in headers that no page can set: Sec-Fetch-Site, or Origin,
-// whose host is that of the request. The scheme is not compared, because a proxy in front
+// whose host is the request's host. The scheme is not compared, because a proxy in front
 // may have ended TLS.
 func SameOrigin(r *http.Request) bool {
 	if sites := r.Header.Values("Sec-Fetch-Site"); len(sites) == 1 && sites[0] == "same-origin" {

@@ -53,9 +53,9 @@ type demandRow struct {
 }
 
 // demand keeps the answers to the demand call, one for each category: open models in
-// service, those with the most requests first. When a caller asks and the last answers
-// are older than Config.DemandFor, they are made again in the background. Only a caller
-// for whom there are no answers that may still be given waits.
+// service, the models with the most requests first. When a caller asks and the last
+// answers are older than Config.DemandFor, they are made again in the background. Only a
+// caller for whom there are no answers that may still be given waits.
 type demand struct {
 	models catalogv1.PublicCatalogServiceClient
 	ledger billingv1.DemandServiceClient
@@ -252,7 +252,7 @@ func row(m *catalogv1.PublicModel, asked *billingv1.ModelDemand) demandRow {
 	}
 }
 
-// trendOf compares a day's requests with those of the day before. The change is in
+// trendOf compares a day's requests with the requests of the day before. The change is in
 // percent with one decimal; from no requests to some it is 100.
 func trendOf(day, before int64) (trend string, pct float64) {
 	switch {

@@ -36,7 +36,7 @@ func (h *hub) RevokeKey(
 	return &hubv1.RevokeKeyResponse{}, nil
 }
 
-// The account is that of the session's user, whatever else a call says.
+// The account is the account of the session's user, whatever else a call says.
 func TestKeysAreThoseOfTheSessionsUser(t *testing.T) {
 	b := setup(t)
 	b.ledger.user = &billingv1.User{UserId: "u1", ProviderId: "p1"}

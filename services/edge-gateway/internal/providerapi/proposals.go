@@ -32,7 +32,7 @@ func proposalsOf(p *hubv1.Provider) []proposal {
 	return list
 }
 
-// bindings are an account's addresses: those that count, and those that are proposed.
+// bindings are a provider's addresses: the addresses that count, and the proposed ones.
 type bindings struct {
 	ProviderID         string     `json:"provider_id"`
 	OwnerAddress       string     `json:"owner_address"`
@@ -48,7 +48,7 @@ func bindingsOf(p *hubv1.Provider, message string) bindings {
 }
 
 // Proposals answers GET /api/v1/user/me/provider-proposals: the addresses that keys
-// proposed for the user's provider account, beside those that count.
+// proposed for the user's provider account, beside the addresses that count.
 func (a *API) Proposals(ctx context.Context, c Call) (Answer, error) {
 	u, err := a.provider(ctx, c)
 	if err != nil {
@@ -64,7 +64,7 @@ func (a *API) Proposals(ctx context.Context, c Call) (Answer, error) {
 }
 
 // Proposal answers /api/v1/user/me/provider-proposals/{proposal_id}: POST makes the
-// proposal count, DELETE drops it. Both are idempotent. The account is that of the
+// proposal count, DELETE drops it. Both are idempotent. The account is the account of the
 // session's user. An id names one address; a proposal that takes its place has another
 // id.
 func (a *API) Proposal(ctx context.Context, c Call) (Answer, error) {

@@ -53,7 +53,7 @@ func (h *hub) RefuseProposal(
 	return &hubv1.RefuseProposalResponse{Provider: &hubv1.Provider{ProviderId: "p1"}}, nil
 }
 
-// The account is that of the session's user, whatever else a call says.
+// The account is the account of the session's user, whatever else a call says.
 func TestProposalsAreThoseOfTheSessionsUser(t *testing.T) {
 	b := setup(t)
 	b.ledger.user = &billingv1.User{UserId: "u1", ProviderId: "p1"}

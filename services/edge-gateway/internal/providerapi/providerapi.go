@@ -2,18 +2,18 @@
 // account, changes to it, what the market wants, and the sign-up of users who become
 // providers.
 //
-// Agents in the field cannot be changed, so the paths, members and statuses are those
-// that they know. The most fragile call is the status call. An agent makes it once,
+// Agents in the field cannot be changed, so the paths, members and statuses stay as
+// agents know them. The most fragile call is the status call. An agent makes it once,
 // before it connects, and takes any JSON without api_key_valid:true for a verdict that
 // lasts until a human restarts the agent. So only a key that is really wrong is answered
 // in JSON. Every other failure is plain text, and for ten minutes the last good answer
 // stands in for a hub that does not answer. Under /api/v1/user/ and /api/v1/consumer/ an
 // error has its text in the member error, also on routes that do not exist.
 //
-// Provider keys and session tokens are sent to the services as SHA-256 digests. Wrong
-// ones are counted for each network together with wrong consumer keys (package auth).
-// Calls that anyone may make are counted for each network here, by each gateway for
-// itself.
+// Provider keys and the tokens of user sessions are sent to the services as SHA-256
+// digests. Wrong keys and tokens are counted for each network together with wrong
+// consumer keys (package auth). Calls that anyone may make are counted for each network
+// here, by each gateway for itself.
 //
 // Limits: MaxBody bytes of a body, 32 members in it; Config.Kept keys and sessions
 // remembered, with answers of Config.KeptBytes; Config.Networks networks counted for each

@@ -8,7 +8,7 @@ import (
 	"svc.internal/pkg/jsonscan"
 )
 
-// deltas completes the choices of a stream, as strict completes those of a whole answer:
+// deltas completes the choices of a stream, as strict does for a whole answer:
 // the index of a choice, the role in its first delta, and the index of a tool call.
 // Clients put the pieces of an answer together by these, and some engines leave them out.
 // An event that has them is not changed and is scanned no further than it takes to see
@@ -105,9 +105,9 @@ func (d *deltas) toolCall(f *filler, choice int) {
 	f.object(wanted, func(name string) { f.skip(wanted, name) })
 }
 
-// place finds the index of the tool call that begins at the cursor: its own, that of an
-// earlier piece with the same id, or the next one for a piece with a new id or with a
-// name. A piece with neither belongs to the last tool call.
+// place finds the index of the tool call that begins at the cursor: its own index, the
+// index of an earlier piece with the same id, or the next index for a piece with a new id
+// or with a name. A piece with neither belongs to the last tool call.
 func (c *toolCalls) place(f *filler) int {
 	ahead, id, named := f.cur, "", false
 	for ahead.Enter(); ; {

@@ -25,7 +25,7 @@ const typeCompleted = "image_generation.completed"
 func (i *images) Accept(body []byte) ([]byte, bool) { return body, i.Fits(body) }
 
 // Fits refuses an answer, or an event of one, with an address that only its engine's
-// network can reach, such as that of the engine itself, because the address is of no use
+// network can reach, such as the engine's own address, because the address is of no use
 // to the client and reveals the provider's network.
 func (*images) Fits(body []byte) bool {
 	cur := jsonscan.New(body, jsonscan.Options{}).Cursor()

@@ -6,8 +6,8 @@ import (
 	"svc.internal/pkg/jsonscan"
 )
 
-// messageHas are the members that a message must have, bothNull those that token
-// probabilities must have.
+// messageHas are the members that a message must have, and bothNull the members that
+// token probabilities must have.
 var (
 	messageHas = []member{{"refusal", "null"}, {"content", "null"}, {"role", `"assistant"`}}
 	bothNull   = []member{{"content", "null"}, {"refusal", "null"}}

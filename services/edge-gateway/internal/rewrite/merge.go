@@ -170,8 +170,8 @@ func (m *Merge) body(i int) []byte {
 }
 
 // placed gives a completion, or a chunk of one, the name that all parts have, and gives
-// its choices their indexes from first on. An index beyond those of its prompt counts as
-// the last, so that no engine answers another prompt than its own.
+// its choices their indexes from first on. An index beyond the indexes of its prompt
+// counts as the last, so that no engine answers another prompt than its own.
 func (m *Merge) placed(json []byte, first int) []byte {
 	f := filler{data: json, cur: jsonscan.New(json, jsonscan.Options{}).Cursor()}
 	return f.run(func() {

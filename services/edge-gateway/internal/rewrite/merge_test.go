@@ -76,7 +76,7 @@ func TestAnAnswerWithoutChoicesIsNoneOfAPrompt(t *testing.T) {
 	}
 }
 
-// A prompt beyond the room is refused before anybody is committed to it, and one
+// A prompt beyond the room is refused before anybody is committed to it, and a prompt
 // that fits is still accepted.
 func TestTheAnswersToAllPromptsHaveOneRoom(t *testing.T) {
 	m := NewMerge("r-0", 4, 1, false)

@@ -1,13 +1,15 @@
-// Package rewrite turns what engines answer into what clients read: bytes in, bytes out. It writes to nobody
-// and knows no connection, so each form is tested with bytes alone.
+// Package rewrite turns the answers of engines into the answers that clients read: bytes
+// in, bytes out. It writes to nobody and knows no connection, so each form is tested with
+// bytes alone.
 //
-// A Form is the answer of one attempt: a chat completion, a text completion made of one, vectors, images, or
-// a transcript. A form adds what clients require and engines leave out, and takes nothing of an engine's own
-// away. The usage that it shows is what is billed. What a stream tells of its usage therefore waits in the
-// form until it is known what is billed.
+// A Form is the answer of one attempt: a chat completion, a text completion made of a
+// chat completion, vectors, images, or a transcript. A form adds what clients require and
+// engines leave out, and takes nothing of an engine's own away. The usage that a form
+// shows is the usage that is billed. So the usage in a stream waits in the form until the
+// billed usage is known.
 //
-// Merge makes one answer of the answers to several prompts. What requests say is read and changed by
-// openaiapi, in one pass.
+// Merge makes one answer of the answers to several prompts. Package openaiapi reads and
+// changes the bodies of requests, in one pass.
 package rewrite
 
 import "time"

@@ -97,7 +97,7 @@ func hasValue(json []byte, usage jsonscan.Span) bool {
 	return usage.Found() && json[usage.Start] != 'n'
 }
 
-// withNullUsage gives an event without a usage one that is null.
+// withNullUsage adds a usage of null to an event that has none.
 func withNullUsage(event []byte) []byte {
 	const usage = `"usage":null`
 	open := bytes.IndexByte(event, '{') + 1

@@ -1,12 +1,12 @@
-// Package sockets bounds the connections of the public listener, in all and of one
+// Package sockets bounds the connections of the public listener, in all and for each
 // network, so that nobody can hold all of the gateway's descriptors and memory by opening
 // sockets and sending little.
 //
 // A connection beyond a bound is closed before a byte of it is read, because an answer
 // would cost what the bound protects, and it is counted in
 // svc.edge_gateway.connections.refused. A network is an IPv4 address or an IPv6 /64.
-// Trusted proxies carry the requests of many clients, so their connections have only the
-// bound in all.
+// Trusted proxies carry the requests of many clients, so only the bound on all
+// connections applies to theirs.
 package sockets
 
 import (
@@ -18,7 +18,8 @@ import (
 
 // Config has the bounds.
 type Config struct {
-	// MaxConnections bounds all connections, MaxPerNetwork those of one network.
+	// MaxConnections bounds all connections, MaxPerNetwork the connections of one
+	// network.
 	MaxConnections, MaxPerNetwork int
 	// Trusted are the networks of proxies.
 	Trusted []netip.Prefix

@@ -34,8 +34,9 @@ type environment struct {
 	Region        string `env:"SVC_REGION"`
 	// Capabilities are what the engines can do; empty for the usual ones.
 	Capabilities []string `env:"SVC_CAPABILITIES"`
-	// RefuseMembers are members of requests that are not supported here; none stands for
-	// no member, and empty for those that engines may act on.
+	// RefuseMembers are members of requests that are not supported here. The word none
+	// stands for no member. An empty list stands for the members that guard.Members
+	// lists.
 	RefuseMembers []string `env:"SVC_REFUSE_MEMBERS"`
 	// FetchMedia has the agent fetch the media that messages name by address, instead of
 	// the engine.

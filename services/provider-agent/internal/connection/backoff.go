@@ -87,9 +87,10 @@ func (b *backoff) after(e ending) time.Duration {
 	return b.jitter(ceiling)
 }
 
-// beside returns the pause before another connection is made beside one that its hub
-// drains: the hub's time, and up to a tenth more at random, so that agents with the same
-// time do not come together.
+// beside returns the pause before another connection is made beside a connection whose
+// hub drains: the hub's time, and up to a tenth more at random, so that agents with the
+// same time do not come together. The pause is at least the pause that after returns for
+// a connection of the same length.
 func (b *backoff) beside(e ending) time.Duration {
 	told := min(e.after, maxHubPause)
 	least := b.after(ending{lived: e.lived})

@@ -63,8 +63,8 @@ type Target struct {
 
 // Config bounds probing. The zero value of a field stands for its default.
 type Config struct {
-	// ProbeInterval is the pause between probes of an engine that is well, 10 s, and
-	// RetryInterval the pause for one that is not, 2 s.
+	// ProbeInterval is the pause between probes of an engine that is well: 10 s.
+	// RetryInterval is the pause between probes of an engine that is not well: 2 s.
 	ProbeInterval time.Duration
 	RetryInterval time.Duration
 	// ProbeTimeout bounds one probe: 5 s.

@@ -61,7 +61,7 @@ func (p *Pool) forwarding(t Target) (done func()) {
 // measure asks an engine how busy it is. A failure does no harm, and is not reported. How
 // many of the engine's requests were ours is not known to the moment, so the highest
 // number while the engine was asked counts; otherwise requests of ours that have ended
-// since would count as those of others.
+// since would count as requests of others.
 func (p *Pool) measure(ctx context.Context, e *server) {
 	p.mu.Lock()
 	skip := e.mute > 0

@@ -107,8 +107,8 @@ func (g *Guard) Look(ctx context.Context, body []byte, modelOffset int) (Body, *
 	return g.inline(ctx, body, modelOffset, named)
 }
 
-// scan walks the members of the body. It refuses those that are listed, and finds the
-// messages.
+// scan walks the members of the body. It refuses a body with a listed member that is not
+// null, and finds the messages.
 func (g *Guard) scan(body []byte) (messages jsonscan.Span, refusal *Refusal) {
 	c := jsonscan.NewCursor(body, jsonscan.Options{})
 	if c.Kind() != jsonscan.Object {
@@ -306,8 +306,8 @@ func (g *Guard) fetch(
 	return kind, content, nil
 }
 
-// mediaType is the declared media type of a file, or the one that it looks like; empty
-// for no media.
+// mediaType is the declared media type of a file, or else the media type that its content
+// looks like. It is empty for a file that is neither a picture nor sound nor video.
 func mediaType(said string, content []byte) string {
 	for _, text := range []string{said, http.DetectContentType(content)} {
 		kind, _, err := mime.ParseMediaType(text)

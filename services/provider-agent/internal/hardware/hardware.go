@@ -166,7 +166,7 @@ func parseApple(text string) *Report {
 	}
 }
 
-// known returns a text, and empty for one that stands for nothing.
+// known returns a text, and an empty text for a placeholder in brackets.
 func known(text string) string {
 	if strings.HasPrefix(text, "[") {
 		return ""

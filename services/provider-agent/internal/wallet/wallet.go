@@ -98,7 +98,7 @@ func (k *Key) MarshalText() ([]byte, error) { return []byte(k.address), nil }
 func (k *Key) LogValue() slog.Value { return slog.StringValue(k.address) }
 
 // SignIn signs a sign-in message: 65 bytes r, s and v, with v 27 or 28. It refuses any
-// other text, and one that is not for this wallet, one of the domains and the nonce.
+// other text, and a sign-in message for another wallet, domain or nonce.
 func (k *Key) SignIn(message string, domains []string, nonce string) ([]byte, error) {
 	if err := checkMessage(message, domains, k.address, nonce); err != nil {
 		return nil, fmt.Errorf("the service's challenge is not signed: %w", err)

@@ -79,9 +79,9 @@ type account struct {
 // NewTracker returns a tracker without accounts.
 func NewTracker() *Tracker { return &Tracker{accounts: lru.New[pair, *account](MaxAccounts, nil)} }
 
-// Bill takes one whole answer, with the tokens that its text plausibly has and those that
-// the provider claims. It returns how many of the claimed tokens are billed: at least the
-// smaller of the two.
+// Bill takes one whole answer, with the tokens that its text plausibly has and the tokens
+// that the provider claims. It returns how many of the claimed tokens are billed: at
+// least the smaller of the two numbers.
 func (b *Tracker) Bill(provider ids.ProviderID, model string, text, claimed int64) int64 {
 	return b.BillPrompt(provider, model, text, text, claimed)
 }

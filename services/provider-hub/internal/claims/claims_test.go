@@ -33,8 +33,8 @@ func TestHostile33_NoPatternOfClaimsGainsMoreThanATenth(t *testing.T) {
 				for i := from; i < from+Window; i++ {
 					text, paid = text+texts[i], paid+billed[i]
 				}
-				// The first answer of a window may use what the last of the one
-				// before left.
+				// The first answer of a window may use the allowance that the last
+				// answer of the window before left.
 				if most := text + text/10 + Slack*Window; from == 0 && paid > most {
 					t.Errorf("from %d: billed: got %d for texts of %d, want at most %d", from, paid, text, most)
 				} else if paid > most+most/10 {

@@ -32,7 +32,7 @@ type answer struct {
 
 	piece []byte // what the SSE reader may still look at
 	out   []byte // the event rewritten last
-	spare []byte // the one before it
+	spare []byte // the event rewritten before out
 	raw   []byte
 	held  []pendingEvent // before the first content
 	holds int            // their bytes

@@ -60,8 +60,8 @@ type attempt struct {
 	next      Event
 	nextBytes int64
 
-	// blocked is how long the caller took since the last piece was taken, and before how
-	// long it took between that piece and the one before.
+	// blocked is how long the caller took since the last piece was taken. before is how
+	// long the caller took between that piece and the piece before.
 	blocked, before time.Duration
 	// waited is how long the caller took in all.
 	waited time.Duration

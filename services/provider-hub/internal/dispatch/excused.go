@@ -53,9 +53,9 @@ func (o *Order) fetching() time.Duration {
 // patience is how long a provider may be without content before a consumer who leaves
 // owes nothing: twice the usual time of the model at the prompt's length, at least
 // leastPatience. The usual time is the provider's own word only in part, because it is
-// the median over the model's providers. Where it is not known, the time is the one in
-// which any provider reads the prompt. Media that are named by address take fetchTime
-// before.
+// the median over the model's providers. Where it is not known, the time in which any
+// provider reads the prompt takes its place. Media that are named by address take
+// fetchTime before.
 func (o *Order) patience() time.Duration {
 	usual := 2 * o.UsualFirstContent
 	switch {

@@ -15,8 +15,8 @@ const (
 	largeShares = 8
 )
 
-// largeAnswers counts the bytes of large answers: of all together, and those that each
-// provider has sent of answers that are not whole yet. It is safe for concurrent use.
+// largeAnswers counts the bytes of large answers: of all answers together, and of the
+// answers of each provider that are not whole yet. It is safe for concurrent use.
 type largeAnswers struct {
 	mu       sync.Mutex
 	sum      int64

@@ -14,9 +14,10 @@ const maxRawName = 6*maxIDText + 2
 // maxAnsweredAs bounds the name that is kept of an engine's model, in characters.
 const maxAnsweredAs = 200
 
-// modelNames notices an engine that calls the model by another name than the body that
-// its provider was sent, than the one that the provider declared, and than the catalog's.
-// It keeps the first such name of an attempt. Nothing here depends on it.
+// modelNames notices an engine that calls the model by a name that may not stand. Three
+// names may stand: the catalog's, the name in the body that the provider was sent, and
+// the name that the provider declared. modelNames keeps the first other name of an
+// attempt. Nothing here depends on that name.
 type modelNames struct {
 	catalog string
 	// asked is the body's name where it is not the catalog's; else empty.

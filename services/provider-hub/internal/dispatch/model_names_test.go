@@ -140,8 +140,8 @@ func TestHostile35_LongNamesAreCut(t *testing.T) {
 	}
 }
 
-// FuzzNames has engines give any name: those that agree by encoding/json are never
-// flagged, and what is flagged is bounded and printable.
+// FuzzNames has engines give any name: names that agree by encoding/json are never
+// flagged, and a flagged name is bounded and printable.
 func FuzzNames(f *testing.F) {
 	for _, raw := range []string{`"acme/m"`, `"acme\/m"`, `"tiny"`, `"\u0061cme/m"`, `"other"`, `null`, `1`, `{}`, `""`,
 		`" acme/m "`, "\"\xff\"", `"\ud800"`} {

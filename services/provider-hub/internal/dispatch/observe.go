@@ -20,8 +20,8 @@ const (
 )
 
 // startSpan starts the span of an attempt below the span of its call. The agent and the
-// usage then belong to the attempt's span. Where the trace is not recorded there is no
-// span, and the one in ctx ignores what is added to it.
+// usage then belong to the attempt's span. Where the trace is not recorded, startSpan
+// starts no span, and the returned span ignores what is added to it.
 func startSpan(ctx context.Context, o *Order) (context.Context, trace.Span) {
 	caller := trace.SpanFromContext(ctx)
 	if !caller.IsRecording() {

@@ -33,7 +33,7 @@ type RouteMode int32
 type FallbackReason int32
 
 // Route is how the request came to this provider. It is only passed on. The numbers are
-// those of the events' contract.
+// the numbers of the events' contract.
 type Route struct {
 	Mode              RouteMode
 	RequestedProvider string

@@ -19,8 +19,8 @@ import (
 // fit float32 or the base64 of such numbers; of images, there is at least one image, and
 // a stream ends with the last image that was asked for, or with the engine's own end
 // behind at least one; of transcriptions, text is there, or any UTF-8 where text was
-// asked for, and a stream ends with transcript.text.done. The bounds of bodies are those
-// of Order.Check, those of answers Config.MaxAnswer and Config.MaxImages.
+// asked for, and a stream ends with transcript.text.done. Order.Check has the bounds of
+// bodies. Config.MaxAnswer and Config.MaxImages are the bounds of answers.
 type reader interface {
 	// event takes an event of a stream that is neither [DONE] nor named error. An error
 	// of event breaks the stream.

@@ -9,9 +9,9 @@ const maxRecent = 1 << 15
 // AttemptState is what a hub knows of an attempt.
 type AttemptState uint8
 
-// The states. Unknown is an attempt of another hub or of an earlier process of this one,
-// Unsettled one that the journal holds, and Closed one that is settled or for which
-// nothing is due.
+// The states. Unsettled is an attempt that the journal holds. Closed is an attempt that
+// is settled or for which nothing is due; the last maxRecent of this process are
+// remembered. Unknown is any other attempt, such as an attempt of another hub.
 const (
 	Unknown AttemptState = iota
 	Unsettled

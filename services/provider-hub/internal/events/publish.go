@@ -182,8 +182,8 @@ func (u *Usage) sweep(ctx context.Context, before time.Time) bool {
 		if !due {
 			continue
 		}
-		// The id differs from the one before, because the server would swallow a repeated
-		// id within its window, whatever became of the first message.
+		// The id differs from the last id of the attempt, because the server would
+		// swallow a repeated id within its window, whatever became of the first message.
 		id := ids.RequestID(f.Key.Request).String() + "/" + strconv.FormatInt(now.UnixMilli(), 10)
 		batch = append(batch, waiting{key: f.Key, id: id, payload: f.Payload, traceparent: traceparent})
 		if len(batch) == usageBatch {

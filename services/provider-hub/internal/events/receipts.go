@@ -266,8 +266,8 @@ func (r *WorkReceipts) publish(ctx context.Context, questions []*eventsv1.WorkRe
 		}
 		r.ensured = true
 	}
-	// The id differs from the one before, because the server would swallow the
-	// repetition.
+	// The id differs from the last id of the question, because the server would swallow
+	// a repeated id.
 	suffix := "/" + strconv.FormatInt(r.clock.Now().UnixMilli(), 10)
 	futures := make([]*bus.Future, 0, len(questions))
 	for _, q := range questions {

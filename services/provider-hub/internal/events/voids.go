@@ -68,8 +68,9 @@ func (u *Usage) Vanished(ctx context.Context, o *dispatch.Order) error {
 	return nil
 }
 
-// voided is a void attempt on its way. Its id is always the same, so that one that was
-// stored and not acknowledged is not stored twice within the server's window.
+// voided is a void attempt on its way. Its message id is always the same, so that a
+// message that was stored and not acknowledged is not stored twice within the server's
+// window.
 func voided(key journal.Key, payload []byte) waiting {
 	id := ids.RequestID(key.Request).String() + "/" + strconv.FormatUint(uint64(key.Attempt), 10) + "/void"
 	return waiting{key: key, id: id, payload: payload[1:]}
@@ -85,7 +86,7 @@ func (u *Usage) addVoid(key journal.Key) bool {
 	return true
 }
 
-// endVoids forgets void attempts, and returns those that it knew.
+// endVoids forgets void attempts, and returns the keys that were known.
 func (u *Usage) endVoids(keys ...journal.Key) (known []journal.Key) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -98,8 +99,8 @@ func (u *Usage) endVoids(keys ...journal.Key) (known []journal.Key) {
 	return known
 }
 
-// Voids is how many void attempts wait for JetStream. VoidsLost counts those that found
-// no room, or waited for too long.
+// Voids is how many void attempts wait for JetStream. VoidsLost counts the void attempts
+// that found no room, or waited for too long.
 func (u *Usage) Voids() int {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -109,8 +110,9 @@ func (u *Usage) Voids() int {
 // VoidsLost is described beside Voids.
 func (u *Usage) VoidsLost() int64 { return u.voidsLost.Load() }
 
-// publishVoids sends void attempts and removes from the journal those that JetStream has
-// taken. It reports whether that is all of them. The others come again with the sweep.
+// publishVoids sends void attempts, and removes from the journal the attempts that
+// JetStream has taken. It reports whether all were taken and removed. The other attempts
+// come again with the sweep.
 func (u *Usage) publishVoids(ctx context.Context, batch []waiting) bool {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), publishTime)
 	defer cancel()

@@ -17,8 +17,8 @@ import (
 // WarmOutcome is the outcome of a warm-up.
 type WarmOutcome string
 
-// The outcomes. Busy is a node that was asked lately, and Gone one that takes no warm-ups
-// or is leaving.
+// The outcomes. WarmBusy is a node that was asked lately. WarmGone is a node that takes
+// no warm-ups, does not serve the model any more, or is leaving.
 const (
 	WarmAsked  WarmOutcome = "asked"
 	WarmBusy   WarmOutcome = "busy"

@@ -11,7 +11,7 @@ import (
 // Config bounds sockets and their sessions in time and number. The zero value of a
 // field stands for its default.
 type Config struct {
-	// Session bounds sessions of both dialects, and V1 those of dialect v1.
+	// Session bounds sessions of both dialects. V1 also bounds sessions of dialect v1.
 	Session session.Config
 	V1      v1.Config
 	// SessionTimeout is how long an agent of v2 may be without a heartbeat: 30 s.
@@ -35,9 +35,10 @@ type Config struct {
 	// Addresses finds the address that an agent dials from; nil trusts no proxy.
 	Addresses *address.Finder
 	// MaxSockets bounds the sockets of this hub, registered or not: 10,000. MaxWaiting
-	// bounds those that are not registered: 4,096. Beyond half of it, addresses that had
-	// a live session within the last minute are refused, an address or /64 of IPv6 has a
-	// quarter of it, or 64, and sockets that were refused for their key are closed early.
+	// bounds the sockets that are not registered: 4,096. From half of MaxWaiting on,
+	// addresses that had a live session within the last minute are refused, an address or
+	// /64 of IPv6 has a quarter of MaxWaiting or 64, whichever is more, and refused
+	// sockets that were never registered are closed early.
 	MaxSockets int
 	MaxWaiting int
 	// HandshakeRate and HandshakeBurst shape registrations a second: 200 and 400. Further
@@ -50,8 +51,8 @@ type Config struct {
 	MaxAdmissions int
 	AdmitTimeout  time.Duration
 	// ReconnectSpread bounds the time over which agents of v2 are asked to come back when
-	// the hub shuts down, 5 ms for each, and the time over which those of v1 are closed
-	// then: 20 s. CloseRate is how many of the latter are closed a second: 500.
+	// the hub shuts down, 5 ms for each, and the time over which sockets of v1 are closed
+	// then: 20 s. CloseRate is how many sockets of v1 are closed a second: 500.
 	ReconnectSpread time.Duration
 	CloseRate       float64
 	// LargeBudget bounds the bytes of messages of more than 64 KiB while they are read:

@@ -96,14 +96,14 @@ func New(cfg Config, deps Deps) *Gate {
 	}
 }
 
-// Accept begins to register agents, those that wait first.
+// Accept begins to register agents, the waiting agents among them.
 func (g *Gate) Accept() { g.queue.open() }
 
 // Waiting is the number of sockets that are not registered.
 func (g *Gate) Waiting() int { return g.admission.count() }
 
-// socket is an agent's connection with its session. Its exported methods are those of a
-// wsconn.Handler, for the reader.
+// socket is an agent's connection with its session. Its exported methods are the
+// methods of a wsconn.Handler, for the reader.
 type socket struct {
 	gate    *Gate
 	dialect *dialect.Dialect
@@ -113,7 +113,7 @@ type socket struct {
 	born    time.Time    // when the handshake was through
 
 	// registered reports that the agent was registered at some time, so that the socket
-	// has freed its place among those that wait.
+	// has freed its place in the room for sockets that are not registered.
 	registered atomic.Bool
 	// lookUps are the goroutines that look up its credential.
 	lookUps sync.WaitGroup

@@ -57,7 +57,8 @@ func (c *socket) linger(o *session.Outbox, end dialect.Ending) {
 }
 
 // hold is how long the socket is held after the last message, which was sent when the
-// hold began. A socket that was never registered takes a place from those that wait.
+// hold began. The hold of a socket that was never registered is cut to shortHold while
+// half of the room is taken, because the socket keeps its place until it is closed.
 func (c *socket) hold(end dialect.Ending, began time.Time) time.Duration {
 	hold := end.Hold
 	if hold > shortHold && c.gate.admission.crowded() && !c.registered.Load() {

@@ -144,8 +144,8 @@ func readServerFrame(r *bufio.Reader) (opcode byte, payload []byte, err error) {
 	return head[0] & opcodeBits, payload, err
 }
 
-// closeFrame reads frames until one that closes, and gives its status; 0 for
-// none.
+// closeFrame reads frames until a close frame, and returns the status of the close frame.
+// It returns 0 where no close frame comes.
 func closeFrame(r *bufio.Reader) uint16 {
 	for {
 		opcode, payload, err := readServerFrame(r)

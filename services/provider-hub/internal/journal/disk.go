@@ -17,7 +17,7 @@ type Disk interface {
 	List() ([]string, error)
 	// Create makes a file that must not exist, opened for appending.
 	Create(name string) (File, error)
-	// Open opens a file that exists. For one that does not, it fails with fs.ErrNotExist.
+	// Open opens a file. It fails with fs.ErrNotExist where the file does not exist.
 	Open(name string) (File, error)
 	// Remove unlinks a file.
 	Remove(name string) error

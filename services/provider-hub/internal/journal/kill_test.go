@@ -24,8 +24,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// serveForever records finals from several goroutines and prints the key of
-// each one that was acknowledged.
+// serveForever records finals from several goroutines, and prints the key of each final
+// that was acknowledged.
 func serveForever(dir string) error {
 	j, rec, err := journal.Open(realConfig(dir))
 	if err != nil {

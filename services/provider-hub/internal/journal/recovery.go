@@ -18,8 +18,8 @@ type Damage struct {
 	Missing  bool  // the segment's file is missing
 }
 
-// Recovery is what Open found. Its iterators cover the attempts of that time and skip
-// those that were closed since.
+// Recovery is what Open found. Its iterators cover the attempts of that time and skip the
+// attempts that were closed since.
 type Recovery struct {
 	Segments   int // files read
 	Records    int // records that verified

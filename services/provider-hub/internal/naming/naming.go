@@ -1,7 +1,8 @@
 // Package naming keeps a record of engines that call a model by a name that is neither
-// the one that their provider was sent nor the catalog's. It is evidence for operators
-// and a hint for the provider. No traffic, status or money depends on it, because an
-// engine may have a name of its own for a build.
+// the catalog's, nor the name that their provider was sent, nor the name that their
+// provider declared. The record is evidence for operators and a hint for the provider. No
+// traffic, status or money depends on it, because an engine may have a name of its own
+// for a build.
 //
 // A Recorder hears of such answers one at a time. It keeps one line for each provider and
 // model, however many names there are: the last name, the first and the last time, and

@@ -84,8 +84,8 @@ func (h *hub) rows() (n int) {
 	return n
 }
 
-// An engine that calls its model anew in every answer has one row and one line in
-// the log, and takes no more memory than one that does not.
+// An engine that calls its model by a new name in every answer has one row and one line
+// in the log, and takes no more memory than an engine that keeps to one name.
 func TestHostile35_AHundredThousandNamesAreOneRow(t *testing.T) {
 	t.Parallel()
 	h := setup(t)

@@ -34,7 +34,7 @@ func TestWhatWaitsIsBoundedAndTheNextPageSaysThatSomeIsLost(t *testing.T) {
 	for epoch := range int64(maxPending + 10) {
 		r.keepLocked(Connection{Epoch: epoch, Started: time.Unix(1000, 0)})
 	}
-	// Of one that waits already, the newer state takes its place.
+	// The newer state of a connection that waits already takes the older state's place.
 	r.keepLocked(Connection{Epoch: 3, Started: time.Unix(1000, 0), Ended: time.Unix(1001, 0), EndedBy: ByProvider})
 	r.mu.Unlock()
 	if r.Pending() != maxPending {

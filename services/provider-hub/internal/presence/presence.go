@@ -335,8 +335,8 @@ func (r *Recorder) page(last bool) (Page, sources) {
 	return page, of
 }
 
-// nodes reads sessions, which takes their locks, and leaves out those of which nothing
-// new is seen.
+// nodes reads sessions, which takes their locks, and leaves out the sessions of which
+// nothing new is seen.
 func (r *Recorder) nodes(of sources, at time.Time) []Seen {
 	all := maps.Clone(of.left)
 	for s := range of.look {

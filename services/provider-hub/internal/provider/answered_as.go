@@ -13,9 +13,10 @@ const (
 	shownNames = 64
 )
 
-// AnsweredAs reports that engines of a provider called a model by another name than the
-// one that they were asked for. It is evidence for a review and moves nothing by itself,
-// because an engine may have a name of its own for a build.
+// AnsweredAs reports that engines of a provider called a model by a name that is neither
+// the catalog's, nor the name that the provider was sent, nor the name that the provider
+// declared. It is evidence for a review and moves nothing by itself, because an engine
+// may have a name of its own for a build.
 type AnsweredAs struct {
 	// Model is the catalog's name. Name is the engine's last name for it, which is the
 	// engine's own text, printable and at most 200 characters.

@@ -232,8 +232,8 @@ func (c *change) collateral(there bool) error {
 	return nil
 }
 
-// benchmark confirms a benchmark that was passed now, which renews one that still counts,
-// or withdraws it.
+// benchmark confirms a benchmark that was passed now, or withdraws the benchmark. The
+// confirmation also renews a benchmark that still counts.
 func (c *change) benchmark(passed bool) error {
 	f := &c.account.Facts
 	switch {

@@ -80,8 +80,8 @@ func (a Account) Settled() Account {
 	return a
 }
 
-// settle applies the proposals that fell due, in the order of time, and drops those that
-// lapsed.
+// settle applies the proposals that fell due, and drops the proposals that lapsed. The
+// proposal with the earlier time is settled first.
 func (c *change) settle() {
 	p := &c.account.Proposed
 	order := [2]*Proposal{&p.Owner, &p.Beneficiary}
@@ -151,8 +151,8 @@ func (c *change) effect(q *Proposal, by Actor, at time.Time) {
 	*q = Proposal{}
 }
 
-// propose puts a proposal in the place of the one of its kind. The same proposal again
-// does not wait anew.
+// propose puts a proposal in the place of the earlier proposal of its kind. The same
+// proposal again does not wait anew.
 func (c *change) propose(want Proposal) {
 	p := &c.account.Proposed
 	q := &p.Owner

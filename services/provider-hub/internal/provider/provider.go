@@ -13,9 +13,9 @@
 // Bounds: names are 1 to 64 printable characters, regions at most 32. A page has at most
 // 200 lines. A provider issues itself keys up to 32 good ones at a time, rotates a key at
 // most 10 times a day, and proposes as often. At most two proposals wait. Of challenges
-// only those that an owner has answered are kept, for 10 minutes. 128 machines of a
-// provider are kept and 64 shown. A key is forgotten 35 days after its end, unless the
-// history names it.
+// only the nonces that an owner has spent are kept, for 10 minutes after the challenge
+// was made. 128 machines of a provider are kept and 64 shown. A key is forgotten 35 days
+// after its end, unless the history names it.
 package provider
 
 import (

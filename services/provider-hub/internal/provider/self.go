@@ -14,7 +14,7 @@ const (
 	maxSummary = 500
 	maxEmail   = 254
 	maxUser    = 128
-	// maxOverlap is how long a key may stay good beside the one that follows it.
+	// maxOverlap is how long a key may stay good beside the key that replaces it.
 	maxOverlap = 7 * 24 * time.Hour
 	// maxOwnKeys bounds the good keys of a provider that issues itself one.
 	maxOwnKeys = 32

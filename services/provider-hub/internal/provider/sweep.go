@@ -23,9 +23,10 @@ const (
 
 // sweepStore is what a sweep needs of a store.
 type sweepStore interface {
-	// Overdue reads, at most limit of each, the providers in probation beyond now, those
-	// whose benchmark was passed before expired, those that wait for nothing more to be
-	// activated, and those whose proposals took effect or lapsed by the store's clock.
+	// Overdue reads four lists of providers, at most limit of each: active providers
+	// whose probation has ended by now, active providers without a benchmark that was
+	// passed after expired, providers that wait for nothing more to be activated, and
+	// providers whose proposals took effect or lapsed by the store's clock.
 	Overdue(ctx context.Context, now, expired time.Time, limit int) (Overdue, error)
 	// Qualified reads only the providers that wait for nothing more to be activated.
 	Qualified(ctx context.Context, expired time.Time, limit int) ([]ids.ProviderID, error)

@@ -6,8 +6,8 @@ import (
 	"svc.internal/services/provider-hub/internal/session"
 )
 
-// Moving lists the sessions whose agents move when they are asked to drain, including
-// those that have moved and end their open requests.
+// Moving lists the sessions whose agents move when they are asked to drain, including the
+// retired sessions, whose agents have moved and end their open requests.
 func (r *Registry) Moving() []*session.Session {
 	var all []*session.Session
 	for _, s := range r.everyone() {

@@ -133,7 +133,7 @@ func TestEpochThatWasDrawnEarlierLosesEvenIfItJoinsLater(t *testing.T) {
 	if later <= earlier {
 		t.Fatalf("epoch: got %d, want more than %d", later, earlier)
 	}
-	// Either may be let go first; the one with the later epoch must stay.
+	// Either may be let go first. The session with the later epoch must stay.
 	h.join <- struct{}{}
 	h.join <- struct{}{}
 	err1, err2 := <-results, <-f2

@@ -67,7 +67,7 @@ func (r *Registry) forgetLocked(s *session.Session) {
 	}
 }
 
-// everyone lists the sessions that stand and those that are retired.
+// everyone lists the nodes' current sessions and the retired sessions.
 func (r *Registry) everyone() []*session.Session {
 	list := r.all()
 	r.mu.Lock()

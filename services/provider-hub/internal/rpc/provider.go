@@ -151,7 +151,7 @@ func answeredToProto(all []provider.AnsweredAs) []*hubv1.AnsweredAs {
 	return list
 }
 
-// statuses maps the domain's statuses to those of the protocol.
+// statuses maps the domain's statuses to the protocol's statuses.
 var statuses = map[provider.Status]hubv1.ProviderStatus{
 	provider.Pending:     hubv1.ProviderStatus_PROVIDER_STATUS_PENDING,
 	provider.UnderReview: hubv1.ProviderStatus_PROVIDER_STATUS_UNDER_REVIEW,
@@ -164,8 +164,8 @@ var statuses = map[provider.Status]hubv1.ProviderStatus{
 
 func statusToProto(s provider.Status) hubv1.ProviderStatus { return statuses[s] }
 
-// statusFromProto returns an invalid status for one that is not known, and the domain
-// refuses it.
+// statusFromProto returns an empty status for a status that is not known. The domain
+// refuses the empty status.
 func statusFromProto(s hubv1.ProviderStatus) provider.Status {
 	for status, p := range statuses {
 		if p == s {

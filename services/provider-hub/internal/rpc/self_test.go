@@ -120,7 +120,7 @@ func TestWhatASignUpSaysIsChecked(t *testing.T) {
 	}
 }
 
-// calls are those that show a key.
+// calls makes each call that shows a key, and returns the errors by name.
 func (d *desk) calls(digest []byte) map[string]error {
 	_, status := d.self.GetOwnStatus(d.Context(), &hubv1.GetOwnStatusRequest{KeyDigest: digest})
 	_, update := d.self.UpdateOwn(d.Context(), &hubv1.UpdateOwnRequest{KeyDigest: digest, BeneficiaryAddress: beneficiary})

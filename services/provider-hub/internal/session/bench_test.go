@@ -17,7 +17,7 @@ import (
 const benchChunk = `{"id":"c1","object":"chat.completion.chunk","created":1795231432,"model":"local-qwen",` +
 	`"choices":[{"index":0,"delta":{"content":" word"},"finish_reason":null}]}`
 
-// BenchmarkChunk is what one event of a stream costs until it is taken, in both
+// BenchmarkChunk is the cost of one event of a stream until the event is taken, in both
 // dialects.
 func BenchmarkChunk(b *testing.B) {
 	take := func(b *testing.B, s *wire, st *Stream, msg []byte) {
@@ -58,8 +58,8 @@ func BenchmarkChunk(b *testing.B) {
 	})
 }
 
-// BenchmarkLargestRequest is what the largest request costs to check, to put
-// into its frame and to send.
+// BenchmarkLargestRequest is the cost to check the largest request, to put it into its
+// frame and to send it.
 func BenchmarkLargestRequest(b *testing.B) {
 	s := liveOld(b, Config{})
 	body := make([]byte, 1<<20-1<<10)
@@ -90,8 +90,8 @@ func BenchmarkLargestRequest(b *testing.B) {
 	}
 }
 
-// BenchmarkBesideAStalledStream is how late chunks of 63 streams are, at the 99th
-// percentile, while nobody takes those of the 64th, or somebody does.
+// BenchmarkBesideAStalledStream is how late the chunks of 63 streams are, at the 99th
+// percentile, with nobody who takes the chunks of the 64th stream, and with somebody.
 func BenchmarkBesideAStalledStream(b *testing.B) {
 	for name, stalled := range map[string]bool{"quiet": false, "stalled": true} {
 		b.Run(name, func(b *testing.B) {
@@ -149,8 +149,8 @@ func manyOld(b *testing.B, models ...string) *wire {
 	return s
 }
 
-// takeAll takes a stream to its end and says how late its chunks were, as far as
-// there is room for that.
+// takeAll takes a stream to its end. With tells, it sends how late each chunk was, as far
+// as late has room.
 func takeAll(st *Stream, tells bool, late chan<- time.Duration) {
 	for {
 		<-st.Ready()

@@ -13,8 +13,8 @@ func (s *Session) moveLocked(t trigger) bool {
 	return true
 }
 
-// closeLocked pulls a trigger that closes the session. Where it does, requests fail,
-// what waits for the writer is dropped, and the agent is told why.
+// closeLocked pulls a trigger. If the session closes by it, open requests fail, the
+// messages that wait for the writer are dropped, and the agent is told why.
 func (s *Session) closeLocked(t trigger, why *CloseReason) {
 	if !s.moveLocked(t) || s.State() != Closing {
 		return
@@ -26,18 +26,19 @@ func (s *Session) closeLocked(t trigger, why *CloseReason) {
 	s.signal()
 }
 
-// Shut ends the session: its requests fail at once, messages that still arrive
-// have no effect, and the agent is told why before the socket is closed. Only
-// the first call counts.
+// Shut closes the session: its requests fail at once, messages that still arrive have no
+// effect, and the agent is told why before the socket is closed. Only the first call
+// counts.
 func (s *Session) Shut(why *CloseReason) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closeLocked(shuts, why)
 }
 
-// Drain takes no new requests, and says so to an agent that can be told, and
-// when to dial again. Such an agent that is not registered yet is better off with
-// another hub. One that cannot be told stays, and its registration is not answered.
+// Drain has the session take no new requests. A strict agent is told so, and when to dial
+// again. The connection of a strict agent that is not registered is closed, because the
+// agent is better off with another hub. A lenient agent cannot be told: its connection
+// stays, and a registration that waits is not answered.
 func (s *Session) Drain(reconnectAfter time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -52,8 +53,9 @@ func (s *Session) Drain(reconnectAfter time.Duration) {
 	}
 }
 
-// Finish takes no new requests, lets those under way end, and then ends the
-// session as Shut does. Only the first call counts.
+// Finish has the session take no new requests, lets the open requests end, and then
+// closes the session as Shut does. A session that is not registered is closed at once.
+// Only the first call counts.
 func (s *Session) Finish(why *CloseReason) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -67,15 +69,15 @@ func (s *Session) Finish(why *CloseReason) {
 	}
 }
 
-// emptiedLocked closes a session that finishes once nothing is under way.
+// emptiedLocked closes a session that finishes, once no request is under way.
 func (s *Session) emptiedLocked() {
 	if len(s.streams) == 0 {
 		s.closeLocked(emptied, s.leaving)
 	}
 }
 
-// SocketClosed notes that the socket is closed: nobody opens another request. It
-// reports whether requests are under way. End follows.
+// SocketClosed notes that the socket is closed, so that nobody opens another request. It
+// reports whether requests are under way. A call of End follows.
 func (s *Session) SocketClosed() (busy bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,17 +1,17 @@
 package session
 
-// The frames other than DATA that an agent may send. Each OPEN earns as many as an answer
-// needs that asks for nothing more. Every earnedByBytes of a body earn one more, because
-// agents grant credit in larger steps. All other frames count with heartbeats and pings.
-// At most maxEarned are kept, which is more than the answers that a session may have open
-// need.
+// The frames other than DATA that an agent may send. Each OPEN earns as many frames as a
+// plain answer needs. Every earnedByBytes of a body earn one more frame, because agents
+// grant credit in larger steps. All other frames count with heartbeats and pings. At most
+// maxEarned frames are kept, which is more than the open answers of a session need.
 const (
 	earnedByOpen  = 4
 	earnedByBytes = 8 << 10
 	maxEarned     = 32_768
 )
 
-// earned counts the frames other than DATA that an agent may send for what it was sent.
+// earned counts the frames other than DATA that an agent may send in return for requests
+// and bodies.
 type earned struct {
 	frames int
 	unpaid int // bytes of bodies that have not earned a frame yet
@@ -29,7 +29,7 @@ func (e *earned) sent(n int) {
 
 func (e *earned) add(frames int) { e.frames = min(e.frames+frames, maxEarned) }
 
-// spend takes a frame off what was earned, and reports whether there was one.
+// spend takes one earned frame off, and reports whether there was an earned frame.
 func (e *earned) spend() bool {
 	if e.frames == 0 {
 		return false

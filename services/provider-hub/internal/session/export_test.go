@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// What tests look at. Bounds are those of the files that they are named in.
+// The bounds and constants that tests look at.
 const (
 	ChatterBurst    = chatterBurst
 	ChatterRate     = chatterRate
@@ -32,29 +32,29 @@ const (
 	CapWarmup       = capWarmup
 )
 
-// Triggers are those of the table, in its order.
+// Triggers are the names of the triggers, in the order of the table.
 var Triggers = [triggers]string{
 	enrols: "enrols", granted: "granted", agentDrains: "agentDrains", hubDrains: "hubDrains", hubHolds: "hubHolds",
 	finishes: "finishes", emptied: "emptied", late: "late", shuts: "shuts", ends: "ends",
 }
 
-// Moves is where a trigger leads; 0 where it changes nothing.
+// Moves is the state to which a trigger leads; 0 where the trigger changes nothing.
 func Moves(from State, t int) State { return table[from][t] }
 
 // Normal is an offer within bounds.
 func Normal(o Offer) Offer { return o.normal() }
 
-// ClosingFor is why a session closes for a reason of its own.
+// ClosingFor is the reason of a session that closes by its own rules.
 func ClosingFor(code, message string) *CloseReason { return closing(code, message) }
 
-// Held is how much counts as held, and Holders of how many streams.
+// Held is how many bytes count as held, and of how many streams.
 func (s *Session) Held() (bytes int64, holders int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.held, len(s.holders)
 }
 
-// Buffered is what waits on open streams, on all and at most on one, in bytes.
+// Buffered is how many bytes wait on all open streams, and on the stream with the most.
 func (s *Session) Buffered() (all, most int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -73,7 +73,7 @@ func (s *Session) Sizes() (models, former, names, late int) {
 	return len(s.models), len(s.former), len(s.names), len(s.strays.late)
 }
 
-// Earned is how many frames the agent may send for what it was sent.
+// Earned is how many earned frames the agent may still send.
 func (s *Session) Earned() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -108,7 +108,7 @@ func (s *Session) Declare(capability string) {
 	s.caps = append(s.caps, capability)
 }
 
-// SetReceiptKey sets what receipts are signed with.
+// SetReceiptKey sets the public key of the node's receipts.
 func (s *Session) SetReceiptKey(k ed25519.PublicKey) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -129,14 +129,14 @@ func (s *Session) Lose(name string) {
 	s.strays.forgotten(name)
 }
 
-// EndStrays has answers to nobody count from now on.
+// EndStrays makes answers to nobody count from now on.
 func (s *Session) EndStrays() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.strays.until = time.Time{}
 }
 
-// InFlight is how many requests a model has, and how many it takes.
+// InFlight is how many requests a model has, and how many the model takes.
 func (s *Session) InFlight(model string) (n, capacity int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -154,7 +154,7 @@ func (st *Stream) Err() error {
 	return st.err
 }
 
-// BodyKept reports whether something of the body is kept.
+// BodyKept reports whether any part of the body is kept.
 func (st *Stream) BodyKept() bool {
 	st.session.mu.Lock()
 	defer st.session.mu.Unlock()

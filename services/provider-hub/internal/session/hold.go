@@ -6,7 +6,7 @@ import (
 )
 
 // Bounds of a stream without credit: the bytes and the chunks that wait to be taken, and
-// the chunks that nobody took for chunkPatience.
+// the chunks that wait when nobody took any for chunkPatience.
 const (
 	maxUntaken    = 1 << 20
 	maxBurst      = 1024
@@ -14,8 +14,8 @@ const (
 	chunkPatience = time.Second
 )
 
-// deliveredLocked notes that n more bytes wait to be taken, and reports whether this hub
-// has room for them. Without room nothing is noted.
+// deliveredLocked notes that n more bytes wait to be taken, and reports whether the hub
+// has room for the bytes. Without room it notes nothing.
 func (st *Stream) deliveredLocked(n int) bool {
 	s := st.session
 	if !s.env.Held.Take(s.identity.ProviderID, int64(n)) {
@@ -29,7 +29,7 @@ func (st *Stream) deliveredLocked(n int) bool {
 	return true
 }
 
-// letGoLocked notes that nothing of a stream is held any more.
+// letGoLocked notes that no bytes of a stream are held any more.
 func (s *Session) letGoLocked(st *Stream) {
 	if st.held == 0 {
 		return
@@ -41,9 +41,9 @@ func (s *Session) letGoLocked(st *Stream) {
 	delete(s.holders, st)
 }
 
-// relieveLocked gives up the streams that hold most until there is room for n bytes more.
-// A stream that has ended is given up too, because its end is worth nothing without what
-// came before.
+// relieveLocked gives up the streams that hold most until the session has room for n
+// bytes more. A stream that has ended loses its end too, because the end of an answer is
+// worth nothing without the bytes before it.
 func (s *Session) relieveLocked(n int64) {
 	for s.held+n > s.env.Config.ConnWindow && len(s.holders) > 0 {
 		var most *Stream
@@ -60,9 +60,8 @@ func (s *Session) relieveLocked(n int64) {
 }
 
 // behindLocked reports whether more would wait than a stream without credit may hold.
-// Chunks that come at once, behind a pause of the network, are no sign of a slow
-// consumer: they only count as one when they are very many, or when nobody has
-// taken any for a while.
+// Chunks that come at once, after a pause of the network, are no sign of a slow consumer.
+// So up to maxBurst chunks may wait for chunkPatience, and maxChunks for longer.
 func (st *Stream) behindLocked(n int) bool {
 	switch {
 	case len(st.in)+n > maxUntaken, st.chunks > maxBurst:
@@ -75,7 +74,7 @@ func (st *Stream) behindLocked(n int) bool {
 }
 
 // passedLocked notes that n bytes of an answer were passed on or dropped, and grants
-// their credit again, in steps of a quarter window.
+// their credit again, in steps of at least a quarter of the window.
 func (s *Session) passedLocked(st *Stream, n int64) {
 	if !s.limits.Strict || !s.State().registered() {
 		return
@@ -98,8 +97,8 @@ func (s *Session) usedLocked(n int64) {
 	}
 }
 
-// appendEvent appends a chunk as the event of a stream. JSON may have line ends
-// between its parts, which would end the event.
+// appendEvent appends a chunk as an event of a stream. Line ends become spaces, because
+// JSON may have them between its parts and they would end the event.
 func appendEvent(dst, chunk []byte) []byte {
 	dst = append(dst, "data: "...)
 	at := len(dst)
@@ -114,5 +113,5 @@ func appendEvent(dst, chunk []byte) []byte {
 	return append(dst, "\n\n"...)
 }
 
-// doneEvent ends a stream.
+// doneEvent is the event that ends a stream.
 const doneEvent = "data: [DONE]\n\n"

@@ -192,7 +192,7 @@ func TestAnswersThatAreNotReadAreBounded(t *testing.T) {
 	}
 }
 
-// FuzzFrames drives the state machine with messages of any content: it never
+// FuzzFrames drives the state machine with messages of any content. The session never
 // panics, and its accounts stay within their bounds.
 func FuzzFrames(f *testing.F) {
 	join := func(frames ...*agentv2.Frame) []byte {

@@ -41,8 +41,8 @@ func (s *Session) lenientLocked(in *Inbound) *CloseReason {
 	}
 }
 
-// requestLocked is the request that a message answers; nil when no open request has that
-// name, or its agent does not know of it yet.
+// requestLocked is the request that a message answers. It is nil when no open request has
+// that name, or when the agent was not sent the request yet.
 func (s *Session) requestLocked(name []byte) *Stream {
 	st := s.names[string(name)]
 	if st == nil || !st.opened {
@@ -51,7 +51,7 @@ func (s *Session) requestLocked(name []byte) *Stream {
 	return st
 }
 
-// strayLocked takes an answer of so many bytes that no open request asks for.
+// strayLocked takes an answer to no open request, of size bytes.
 func (s *Session) strayLocked(name []byte, last bool, size int64) *CloseReason {
 	if s.strays.take(string(name), last) {
 		return nil
@@ -94,7 +94,7 @@ func (s *Session) onEventLocked(in *Inbound) *CloseReason {
 	}
 	s.relieveLocked(int64(len(in.Data)))
 	if st.err != nil {
-		return nil // it was this one
+		return nil // relieveLocked gave up this stream
 	}
 	before := len(st.in)
 	if in.Data != nil {
@@ -131,9 +131,9 @@ func (s *Session) onWholeLocked(in *Inbound) *CloseReason {
 	if in.End.Complete {
 		s.env.Counts.BytesIn.Add(int64(len(in.Data)))
 		if !st.released {
-			// It does not count as the session's, which would be its neighbours'
-			// loss. Until it is taken only the slots bound it, with one message
-			// each; a whole answer is taken at once, and counted from there.
+			// A whole answer does not count as held, because other streams would be given
+			// up for it. Until it is taken, the slots alone bound it, with one message
+			// each. It is taken at once, and the taker counts it from then on.
 			st.in = append(st.in, in.Data...)
 		}
 	}
@@ -141,7 +141,7 @@ func (s *Session) onWholeLocked(in *Inbound) *CloseReason {
 	return nil
 }
 
-// onWarmUpLocked takes the outcome of a warm-up, which is reported once.
+// onWarmUpLocked takes the outcome of a warm-up. It passes each outcome on once.
 func (s *Session) onWarmUpLocked(in *Inbound) *CloseReason {
 	id, asked := s.warmups[string(in.Name)]
 	if !asked {
@@ -153,8 +153,8 @@ func (s *Session) onWarmUpLocked(in *Inbound) *CloseReason {
 	return nil
 }
 
-// lenientRegisterLocked takes a registration: the first, or one that replaces the
-// models.
+// lenientRegisterLocked takes a registration: the first registration, or a registration
+// that replaces the models.
 func (s *Session) lenientRegisterLocked(r *Register) *CloseReason {
 	s.reply = r.Reply
 	switch {
@@ -170,8 +170,8 @@ func (s *Session) lenientRegisterLocked(r *Register) *CloseReason {
 	return nil
 }
 
-// registeredAgainLocked replaces the models. The newest registration is the one that
-// is answered; a session that is registered answers at once.
+// registeredAgainLocked replaces the models. A session that is registered answers at
+// once. Before that, only the newest registration is answered.
 func (s *Session) registeredAgainLocked(r *Register) {
 	changed := s.newsLocked(r.Models)
 	if !s.State().registered() {
@@ -204,8 +204,9 @@ func (s *Session) touchLocked(changed bool) {
 	}
 }
 
-// unreadableLocked ends the connection. An agent that is not registered would dial
-// again at once, and say the same.
+// unreadableLocked ends the connection for a message that cannot be read. It holds the
+// socket for a registration, and for any message of an agent that is not registered,
+// because the agent would dial again at once and send the same.
 func (s *Session) unreadableLocked(err error) *CloseReason {
 	var m *Malformed
 	registration := errors.As(err, &m) && m.Registration
@@ -218,7 +219,8 @@ func (s *Session) unreadableLocked(err error) *CloseReason {
 	return protocolError(err.Error())
 }
 
-// discardedLocked takes a message for which there was no room. Only its request fails.
+// discardedLocked notes a message for which the hub had no room. Of a registered agent,
+// only the request that the message answers fails. Otherwise the connection ends.
 func (s *Session) discardedLocked(name []byte, size int64) *CloseReason {
 	if !s.State().registered() {
 		return Refused(s.env.Config, agentwire.CodeTryLater, "the hub has no room for a large registration now")
@@ -230,7 +232,7 @@ func (s *Session) discardedLocked(name []byte, size int64) *CloseReason {
 	st.failLocked(ErrNoRoom)
 	if !st.request.Stream {
 		s.forgetLocked(st)
-		s.strays.ended(st.name) // nothing more of it follows
+		s.strays.ended(st.name) // no more of the answer follows
 	}
 	return nil
 }

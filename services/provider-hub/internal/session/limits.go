@@ -4,17 +4,17 @@ import "time"
 
 // Limits are what differs between dialects, apart from the form of messages.
 type Limits struct {
-	// Name is that of the dialect.
+	// Name is the name of the dialect.
 	Name string
-	// Strict reports that frames are numbered, that answers have credit, and that
-	// whatever does not belong ends the connection. Without it, messages name the
+	// Strict reports that frames are numbered, that answers have credit, and that any
+	// frame that does not belong ends the connection. Without Strict, messages name the
 	// request that they answer, nothing can be cancelled, and answers to nobody are
 	// passed over within bounds.
 	Strict bool
-	// Streams bounds the requests at once, and Capacity is what routers know of
-	// that bound; 0 for nothing.
+	// Streams bounds the requests at once. Capacity is the bound that routers are told;
+	// 0 where they are told none.
 	Streams, Capacity int
-	// Silence is how long an agent may be without a heartbeat.
+	// Silence is how long an agent may go without a heartbeat.
 	Silence time.Duration
 	// Total bounds a whole answer; 0 for no bound.
 	Total time.Duration

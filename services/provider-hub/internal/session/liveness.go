@@ -8,8 +8,9 @@ func (s *Session) chatLocked() *CloseReason {
 	return nil
 }
 
-// Ping keeps the answer to a ping for the writer. Of several that wait only the last
-// is answered, as the WebSocket standard allows. What it returns ends the connection.
+// Ping keeps the answer to a ping for the writer. Of several pings that wait, only the
+// last is answered, as the WebSocket standard allows. A returned reason ends the
+// connection.
 func (s *Session) Ping(payload []byte) *CloseReason {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -18,7 +19,7 @@ func (s *Session) Ping(payload []byte) *CloseReason {
 	return s.chatLocked()
 }
 
-// Pong tells the writer that the agent lives. What it returns ends the connection.
+// Pong tells the writer that the agent lives. A returned reason ends the connection.
 func (s *Session) Pong() *CloseReason {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -29,17 +29,17 @@ const (
 	KindEnd
 	// KindRefusal says that the agent does not serve the request (v1).
 	KindRefusal
-	// KindReset ends a stream, or reports an error of the connection (v2).
+	// KindReset resets a stream, or reports an error of the connection (v2).
 	KindReset
 	// KindCredit grants credit, to a stream or to the connection (v2).
 	KindCredit
 	// KindDrain says that the agent takes nothing new (v2).
 	KindDrain
-	// KindWarmUp says what became of a warm-up.
+	// KindWarmUp has the outcome of a warm-up.
 	KindWarmUp
 	// KindReceipts has work receipts (v2).
 	KindReceipts
-	// KindLater is nothing that this hub knows.
+	// KindLater is a message that means nothing to this hub, as later agents may send.
 	KindLater
 	// KindAlien is a frame that only hubs send (v2).
 	KindAlien
@@ -51,16 +51,17 @@ type Inbound struct {
 	Kind Kind
 	// Done reports that the end mark of a stream is in the message (KindEvent).
 	Done bool
-	// Stream and Seq are those of the frame, and Credit is what it grants (v2).
+	// Stream is the frame's stream, Seq its number, and Credit the credit that it
+	// grants (v2).
 	Stream, Seq, Credit uint32
-	// Name is that of the request that the agent answers; nil for none (v1).
+	// Name is the name of the request that the agent answers; nil for none (v1).
 	Name []byte
-	// Data is nil where the message has none.
+	// Data is nil where the message has no data.
 	Data []byte
-	// Size is that of the whole message, in bytes.
+	// Size is the size of the whole message, in bytes.
 	Size int64
-	// End comes with KindEnd, KindWhole and KindRefusal, and is the session's to
-	// keep. In v1 the session decides whether it is complete.
+	// End comes with KindEnd, KindWhole and KindRefusal, and is the session's to keep.
+	// In v1 the session decides whether the answer is complete.
 	End       *End
 	Register  *Register
 	Heartbeat *Heartbeat // KindHeartbeat, KindHealth
@@ -71,10 +72,10 @@ type Inbound struct {
 
 // Register is a registration.
 type Register struct {
-	// Reply is what the registration is answered under (v1).
+	// Reply is the name under which the registration is answered (v1).
 	Reply string
-	// Node is a valid name where Fault is nil. What the agent calls itself and its
-	// models is as it came: the session cuts it.
+	// Node is a valid name where Fault is nil. The other texts that the agent says of
+	// itself are as they came, and the session cuts them.
 	Node, NodeName, AgentVersion, Region string
 	Credential                           Credential
 	Capabilities                         []string
@@ -84,18 +85,18 @@ type Register struct {
 	Models                               Models
 	// Refused are models that are not taken, with the reason.
 	Refused map[string]string
-	// Fault is why the first registration is refused; nil for nothing.
+	// Fault is why a first registration is refused; nil where it is not.
 	Fault *Fault
 }
 
 // Fault is why a registration is refused.
 type Fault struct{ Code, Text string }
 
-// Credential is what an agent shows: a key, or a wallet's signature.
+// Credential is the credential that an agent shows: a key, or a wallet's signature.
 type Credential struct {
 	Key string
-	// Owner is the wallet's address, Signature what it signed the challenge of
-	// Nonce with.
+	// Owner is the wallet's address, and Signature the wallet's signature of the
+	// challenge of Nonce.
 	Owner     string
 	Signature []byte
 	Nonce     string
@@ -103,14 +104,15 @@ type Credential struct {
 
 // Heartbeat is what an agent says of itself from time to time.
 type Heartbeat struct {
-	// Reply is what the heartbeat is answered under (v1).
+	// Reply is the name under which the heartbeat is answered (v1).
 	Reply    string
 	Models   Models
 	Hardware *gpu.Report
-	// MemoryMB was measured, and is more exact than Hardware's; 0 is not known.
+	// MemoryMB is the measured memory, which is more exact than Hardware's; 0 where it
+	// is not known.
 	MemoryMB int64
 	// Active and Queued are the load of the engines by the agent's own count.
-	// Loaded reports that they were said.
+	// Loaded reports that the heartbeat has them.
 	Active, Queued int
 	Loaded         bool
 }
@@ -119,19 +121,20 @@ type Heartbeat struct {
 type Models struct {
 	// TooMany reports that more than MaxModels were named: List is empty.
 	TooMany bool
-	// Replaces reports that List names all there are, each once.
+	// Replaces reports that List names every model that the agent serves, each once.
 	Replaces bool
 	List     []ModelNews
 }
 
-// ModelNews is what a message says of one model. What is not known stays as it was.
+// ModelNews is what a message says of one model. Facts that the message does not say stay
+// as they were.
 type ModelNews struct {
 	// Offer always has Model, which is valid in a list that replaces.
 	Offer Offer
-	// Described reports that Quantization and ContextLength are known, HealthKnown
-	// that Healthy is.
+	// Described reports that Quantization and ContextLength are known. HealthKnown
+	// reports that Healthy is known.
 	Described, HealthKnown bool
-	// Whole reports that everything is known: what was said before is void.
+	// Whole reports that Offer takes the place of all that was said before.
 	Whole bool
 }
 
@@ -142,7 +145,7 @@ type Warmed struct {
 	LoadTime time.Duration
 	// Error is for operators: printable, at most 1,024 characters.
 	Error string
-	// NotTried says that the engine was not asked, so that the failure says nothing
+	// NotTried reports that the engine was not asked, so that the failure says nothing
 	// of the model.
 	NotTried bool
 }
@@ -150,8 +153,9 @@ type Warmed struct {
 // Receipt is a work receipt as it came.
 type Receipt struct {
 	workreceipt.Signed
-	// Malformed reports that it is no receipt. Named reports that a malformed receipt
-	// still names its attempt: only Request and Attempt of Signed are known then.
+	// Malformed reports that the agent sent no valid receipt. Named reports that a
+	// malformed receipt still names its attempt. Then only Request and Attempt of Signed
+	// are known.
 	Malformed, Named bool
 }
 
@@ -160,7 +164,7 @@ type Request struct {
 	RequestID string
 	Attempt   uint32
 	Model     string
-	// Kind is what is asked for. But for chat, agents must have declared it.
+	// Kind is the kind of the request. Agents must have declared every kind but chat.
 	Kind   meter.Kind
 	Stream bool
 	// Body goes to the agent as it is. It must not change until the stream is
@@ -171,15 +175,15 @@ type Request struct {
 	ModelOffset uint32
 	ModelLength uint32
 	Traceparent string
-	// Timeout is when the hub gives the request up.
+	// Timeout is the time after which the hub gives the request up.
 	Timeout time.Duration
-	// Proof is what the agent repeats in its receipt; nil for none.
+	// Proof is the proof that the agent repeats in its receipt; nil for none.
 	Proof []byte
 }
 
 // End is the agent's last word on a stream.
 type End struct {
-	// Status is the engine's HTTP status, 0 when it could not be reached.
+	// Status is the engine's HTTP status; 0 where there was no HTTP answer.
 	Status   int
 	Complete bool
 	// Error is for operators: printable, at most 1,024 characters.
@@ -187,7 +191,7 @@ type End struct {
 	Busy  bool
 }
 
-// Identity says whose session it is. It never changes once the session has
+// Identity says whose session a session is. It does not change once the session has
 // joined.
 type Identity struct {
 	ProviderID   ids.ProviderID
@@ -200,29 +204,30 @@ type Identity struct {
 	Epoch        int64
 }
 
-// Grant is what a provider key entitles to.
+// Grant is what a credential entitles to.
 type Grant struct {
 	ProviderID   ids.ProviderID
 	ProviderName string
 	KeyID        ids.KeyID
-	// Status is what the agent tells its owner; Active whether consumers are
-	// served.
+	// Status is the provider's status, for the agent to tell its owner. Active reports
+	// whether the provider may serve consumers.
 	Status string
 	Active bool
 	Region string
-	// Probation and Uptime30d are told to routers; a nil Uptime30d is not known.
+	// Probation and Uptime30d are told to routers. Uptime30d is nil where it is not
+	// known.
 	Probation bool
 	Uptime30d *float64
-	// Warning is what the owner should look at; empty for nothing.
+	// Warning names what the owner should look at; empty for nothing.
 	Warning string
-	// Epoch is newer than that of any session before.
+	// Epoch is larger than the epoch of any earlier session.
 	Epoch int64
 }
 
-// Acknowledged is the end of a receipt.
+// Acknowledged names a receipt that the agent may forget.
 type Acknowledged struct {
 	Key workreceipt.Key
-	// Refused says in one word why it counts for nothing; empty otherwise.
+	// Refused says in one word why the receipt counts for nothing; empty where it counts.
 	Refused string
 }
 
@@ -244,15 +249,15 @@ const (
 	OutCredit
 	// OutCancel asks the agent to give a request up (v2).
 	OutCancel
-	// OutReset ends a stream: Why (v2).
+	// OutReset resets a stream: Why (v2).
 	OutReset
-	// OutDrain says that nothing new follows: After (v2).
+	// OutDrain says that no new request follows: After (v2).
 	OutDrain
 	// OutWarmUp asks for a model to be loaded: Model, and Name in v1.
 	OutWarmUp
-	// OutReceipts says which receipts are done with: Receipts (v2).
+	// OutReceipts names the receipts that the agent may forget: Receipts (v2).
 	OutReceipts
-	// OutFarewell says why the connection ends: Why; Name is the registration's in v1.
+	// OutFarewell says why the connection ends: Why, and in v1 the registration's Name.
 	OutFarewell
 )
 
@@ -260,16 +265,16 @@ const (
 type Outbound struct {
 	Kind OutKind
 	Fin  bool
-	// Stream and Seq are those of the frame, and Credit is what it grants (v2).
+	// Stream is the frame's stream, Seq its number, and Credit the credit that it
+	// grants (v2).
 	Stream, Seq, Credit uint32
-	// Length is that of a body that follows, in bytes.
+	// Length is the length of the whole body of a request, in bytes.
 	Length uint32
-	// Name is what the message is about (v1).
+	// Name is the name of what the message begins or answers (v1).
 	Name     string
 	Model    string
 	Provider ids.ProviderID
-	// Data is a body or a piece of one, which does not change until the stream is
-	// closed.
+	// Data is a body or a piece of a body. It does not change until the stream is closed.
 	Data []byte
 	// Open does not change; its Body is nil.
 	Open     *Request
@@ -279,27 +284,27 @@ type Outbound struct {
 	After    time.Duration
 }
 
-// Ack answers a registration. Of the grant, one that replaces the models of a session
-// (v1) has the warning only.
+// Ack answers a registration. The answer to a registration that replaces the models of a
+// session (v1) has only the warning of the grant.
 type Ack struct {
 	Grant             Grant
 	HeartbeatInterval time.Duration
 	Refused           map[string]string
 }
 
-// Outbox is what the writer of a socket is to send next.
+// Outbox has what the writer of a socket is to send next.
 type Outbox struct {
 	Messages []Outbound
-	// Ping reports that somebody wants to know whether the agent is there, Answered
-	// that the agent answered a ping.
+	// Ping reports that somebody wants to know whether the agent is there. Answered
+	// reports that the agent answered a ping.
 	Ping, Answered bool
 	// Pong is the answer to the agent's ping where PongDue is set.
 	PongDue bool
 	Pong    []byte
 	// More reports that there is more to send at once.
 	More bool
-	// Closing is why the connection ends; nil while it stays. Messages then has the
-	// farewell alone, or nothing where the reason is bare.
+	// Closing is why the connection ends; nil while it stays. With Closing, Messages has
+	// the farewell alone, or nothing where the reason is bare.
 	Closing *CloseReason
 }
 

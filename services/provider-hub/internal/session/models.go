@@ -6,7 +6,8 @@ import (
 	"svc.internal/services/provider-hub/internal/gpu"
 )
 
-// newsLocked takes what a message says of models, and reports whether that is new.
+// newsLocked takes what a message says of models, and reports whether the offers have
+// changed.
 func (s *Session) newsLocked(m Models) (changed bool) {
 	if m.Replaces {
 		offers := make([]Offer, 0, len(m.List))
@@ -31,7 +32,7 @@ func (s *Session) newsLocked(m Models) (changed bool) {
 	return s.offerLocked(offers)
 }
 
-// offeredLocked is the offer of a model after the news of it.
+// offeredLocked is the offer of a model after news of the model.
 func (s *Session) offeredLocked(n ModelNews) Offer {
 	if n.Whole {
 		return n.Offer.normal()
@@ -49,9 +50,9 @@ func (s *Session) offeredLocked(n ModelNews) Offer {
 	return o.normal()
 }
 
-// offerLocked replaces the models that the session serves and reports whether that
-// says anything new. Slots that are taken stay taken, and warm-ups known, also of
-// a model that leaves and returns.
+// offerLocked replaces the models that the session serves, and reports whether the offers
+// have changed. Taken slots stay taken and warm-ups stay known, also of a model that
+// leaves the list and returns.
 func (s *Session) offerLocked(list []Offer) (changed bool) {
 	changed = len(list) != len(s.order)
 	models := make(map[string]*model, len(list))
@@ -76,8 +77,8 @@ func (s *Session) offerLocked(list []Offer) (changed bool) {
 	return changed
 }
 
-// rememberLocked keeps the models that left the list while requests of theirs are under
-// way, or that were warmed lately.
+// rememberLocked keeps the models that left the list while requests for them are under
+// way, and models that left the list and were warmed lately.
 func (s *Session) rememberLocked(now map[string]*model) {
 	at := s.env.Clock.Now()
 	maps.Copy(s.former, s.models)
@@ -87,7 +88,7 @@ func (s *Session) rememberLocked(now map[string]*model) {
 	})
 }
 
-// cutsLocked says which claims of the models are taken as less than was claimed.
+// cutsLocked says which claims of models were cut to bounds.
 func (s *Session) cutsLocked() string {
 	offers := make([]Offer, 0, len(s.order))
 	for _, id := range s.order {
@@ -96,8 +97,8 @@ func (s *Session) cutsLocked() string {
 	return Cuts(offers)
 }
 
-// loadedLocked takes what a heartbeat says of the engines' load, and reports whether
-// that is new.
+// loadedLocked takes the engines' load from a heartbeat, and reports whether the load has
+// changed.
 func (s *Session) loadedLocked(h *Heartbeat) (changed bool) {
 	if !h.Loaded {
 		return false
@@ -108,9 +109,10 @@ func (s *Session) loadedLocked(h *Heartbeat) (changed bool) {
 	return changed
 }
 
-// machineLocked takes what a message says of the machine, nil for nothing, and reports
-// whether that is new. A memory that was measured is more exact, and one that was
-// measured before stays where the report has none.
+// machineLocked takes a report of the machine, nil for none, and the measured memory, 0
+// for none. It reports whether the session's report has changed. The measured memory
+// takes the place of the reported memory, because it is more exact. Without both, the
+// memory that was known before stays.
 func (s *Session) machineLocked(r *gpu.Report, measuredMB int64) (changed bool) {
 	var now gpu.Report
 	if s.hardware != nil {

@@ -12,11 +12,11 @@ const MaxModels = 256
 
 const (
 	defaultCapacity = 10
-	// maxCapacity is how many requests at once are believed of a model, and
-	// maxContext how many tokens of context: more than any engine takes.
+	// maxCapacity is how many requests at once are believed of a model, and maxContext
+	// how many tokens of context. Both are more than any engine takes.
 	maxCapacity = 1024
 	maxContext  = 1 << 24
-	// maxCuts is how many of the models whose claims were cut are named.
+	// maxCuts is how many models are named of the models whose claims were cut.
 	maxCuts = 3
 	// maxLoad bounds the load that is believed of engines.
 	maxLoad = 1 << 20
@@ -34,24 +34,24 @@ const (
 // Offer is one model that a session serves.
 type Offer struct {
 	Model string
-	// ContextLength in tokens, 0 when not reported.
+	// ContextLength is in tokens; 0 where it was not reported.
 	ContextLength int64
 	Quantization  string
 	// Capacity is how many requests are taken at once.
 	Capacity int
 	Healthy  bool
-	// InFlight is how many are under way.
+	// InFlight is how many requests are under way.
 	InFlight int
-	// EngineModel is what the engine is said to call the model; empty for Model.
+	// EngineModel is the engine's name for the model, as the agent says; empty for Model.
 	EngineModel string
 
-	// What was claimed beyond bounds, 0 for nothing.
+	// The claims beyond bounds; 0 where the claim was within bounds.
 	claimedContext  int64
 	claimedCapacity int
 }
 
-// normal brings what an agent says of a model into bounds, and keeps what it
-// claimed beyond them.
+// normal brings an agent's claims of a model into bounds, and keeps the claims that were
+// beyond bounds.
 func (o Offer) normal() Offer {
 	o.Quantization = Clean(o.Quantization, maxQuantization)
 	o.EngineModel = Clean(o.EngineModel, MaxModelID)
@@ -68,7 +68,7 @@ func (o Offer) normal() Offer {
 	return o
 }
 
-// cut says in words what of the claims was not taken; empty for nothing.
+// cut says in words which claims were cut; empty where none was.
 func (o Offer) cut() string {
 	var all []string
 	if o.claimedContext > 0 {
@@ -84,8 +84,8 @@ func (o Offer) cut() string {
 }
 
 // Cuts says in words which claims of models were cut to bounds: 16,777,216 tokens of
-// context and 1,024 requests at once. It is empty for none. The agent hears of it when it
-// registers, and the owner in the warning of GetOwnStatus.
+// context and 1,024 requests at once. The text is empty where no claim was cut. The agent
+// is told when it registers, and the owner in the warning of GetOwnStatus.
 func Cuts(offers []Offer) string {
 	var all []string
 	for _, o := range offers {
@@ -104,7 +104,7 @@ func Cuts(offers []Offer) string {
 	return "claims beyond what is believed are cut: " + strings.Join(all, "; ") + more
 }
 
-// warned joins what the owner should look at.
+// warned joins warnings.
 func warned(texts ...string) string {
 	var all []string
 	for _, t := range texts {
@@ -117,7 +117,7 @@ func warned(texts ...string) string {
 
 func inRange(n int) int { return min(max(n, 0), maxLoad) }
 
-// bounded cuts a report to what others may see.
+// bounded cuts a report to its bounds and to printable characters.
 func bounded(r gpu.Report) *gpu.Report {
 	r.Type, r.Model = Clean(r.Type, maxHardwareText), Clean(r.Model, maxHardwareText)
 	r.Driver, r.CUDA = Clean(r.Driver, maxHardwareText), Clean(r.CUDA, maxHardwareText)
@@ -129,7 +129,7 @@ func bounded(r gpu.Report) *gpu.Report {
 	return &r
 }
 
-// cleanLines is Clean for each line, of which there is one for each GPU.
+// cleanLines is Clean for each line of a text that has a line for each GPU.
 func cleanLines(text string) string {
 	var lines []string
 	for line := range strings.SplitSeq(text, "\n") {

@@ -5,17 +5,17 @@ import "svc.internal/pkg/agentwire"
 const (
 	// batchBytes is about how much one write to a socket carries.
 	batchBytes = 64 << 10
-	// strictOverhead and lenientOverhead are about what a message has beside its
-	// payload, in bytes.
+	// strictOverhead and lenientOverhead are about how many bytes a message has beside
+	// its payload.
 	strictOverhead  = 64
 	lenientOverhead = 256
 	// keptMessages is the largest queue, in messages, that an idle session keeps.
 	keptMessages = 8
 )
 
-// Next takes what is due into the outbox: control first, then new requests, then one
-// piece of each body in turn, until a batch is full or credit is used up. It is for
-// one goroutine.
+// Next takes the due messages into the outbox: control messages first, then new requests,
+// then one piece of each body in turn, until a batch is full or credit is used up. It is
+// for one goroutine.
 func (s *Session) Next(o *Outbox) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -34,9 +34,9 @@ func (s *Session) Next(o *Outbox) {
 	s.env.Counts.FramesOut.Add(int64(len(o.Messages)))
 }
 
-// farewellLocked sends the last message, unless the connection closes without one. It
-// has a frame of its own, because the stack of a writer that never closes need not hold
-// the message.
+// farewellLocked sends the last message, unless the connection closes without a message.
+// The function is not inlined, because an inlined message would lie on the stack of every
+// writer.
 //
 //go:noinline
 func (s *Session) farewellLocked(o *Outbox) {
@@ -87,7 +87,7 @@ func (s *Session) sendOnLocked(o *Outbox, st *Stream, m Outbound) {
 	o.Messages = append(o.Messages, m)
 }
 
-// overhead is about what a message has beside its payload, in bytes.
+// overhead is about how many bytes a message has beside its payload.
 func (s *Session) overhead() int {
 	if s.limits.Strict {
 		return strictOverhead
@@ -95,7 +95,7 @@ func (s *Session) overhead() int {
 	return lenientOverhead
 }
 
-// controlLocked sends what is neither a request nor a body, all of it.
+// controlLocked sends all messages that are neither requests nor bodies.
 func (s *Session) controlLocked(o *Outbox, room int) int {
 	for i := range s.control {
 		m := &s.control[i] // each copy would lie on the stack of every idle writer
@@ -115,13 +115,13 @@ func (s *Session) controlLocked(o *Outbox, room int) int {
 	return room
 }
 
-// requestsLocked tells the agent of new requests.
+// requestsLocked sends new requests.
 func (s *Session) requestsLocked(o *Outbox, room int) int {
 	n := 0
 	for ; n < len(s.requests) && room > 0; n++ {
 		st := s.requests[n]
 		if s.streams[st.id] != st {
-			continue // given up before the agent heard of it
+			continue // the request was given up before the agent was sent it
 		}
 		st.opened = true
 		if s.limits.Strict {
@@ -134,8 +134,8 @@ func (s *Session) requestsLocked(o *Outbox, room int) int {
 	return room
 }
 
-// beginLocked sends the head of a request, and its body too when that is small. It
-// returns about how many bytes that is.
+// beginLocked sends the head of a request, and the body too when the body is small. It
+// returns about how many bytes it sends.
 func (s *Session) beginLocked(o *Outbox, st *Stream) int {
 	s.earned.open()
 	s.sendOnLocked(o, st, Outbound{Kind: OutOpen, Length: uint32(len(st.body)), Open: &st.request})
@@ -147,7 +147,7 @@ func (s *Session) beginLocked(o *Outbox, st *Stream) int {
 	return n
 }
 
-// wholeLocked sends a request with its body. It returns about how many bytes that is.
+// wholeLocked sends a request with its body. It returns about how many bytes it sends.
 func (s *Session) wholeLocked(o *Outbox, st *Stream) int {
 	n := lenientOverhead + len(st.body)
 	st.sentAt = s.env.Clock.Now()
@@ -171,8 +171,8 @@ func (s *Session) bodiesLocked(o *Outbox, room int) int {
 	return room
 }
 
-// scheduleLocked puts a stream into the ring if it has something to send and credit
-// for it.
+// scheduleLocked puts a stream into the ring of bodies if the stream has a piece to send
+// and credit.
 func (s *Session) scheduleLocked(st *Stream) {
 	if st.queued || st.finished || !st.opened || st.credit <= 0 || s.streams[st.id] != st {
 		return
@@ -181,8 +181,8 @@ func (s *Session) scheduleLocked(st *Stream) {
 	s.bodies = append(s.bodies, st)
 }
 
-// pieceLocked sends the next piece of a body as far as credit goes, and returns
-// about how many bytes that is.
+// pieceLocked sends the next piece of a body as far as credit goes, and returns about how
+// many bytes it sends.
 func (s *Session) pieceLocked(o *Outbox, st *Stream) int {
 	if st.finished || s.streams[st.id] != st {
 		return 0
@@ -202,13 +202,14 @@ func (s *Session) pieceLocked(o *Outbox, st *Stream) int {
 	return n + strictOverhead
 }
 
-// stopSendingLocked drops what was not sent of the body.
+// stopSendingLocked drops the part of the body that was not sent.
 func (st *Stream) stopSendingLocked() {
 	st.finished = true
 	st.body = nil
 }
 
-// shift removes the first n of a queue, giving its memory up when it is empty.
+// shift removes the first n elements of a queue. It gives up the memory of a queue that
+// is empty then.
 func shift[T any](queue []*T, n int) []*T {
 	clear(queue[:n])
 	if n == len(queue) {
@@ -217,8 +218,8 @@ func shift[T any](queue []*T, n int) []*T {
 	return queue[n:]
 }
 
-// reused is a queue without its messages. An idle session keeps no large one, and
-// what its messages pointed to is let go.
+// reused is a queue without its messages. An idle session keeps no large queue and
+// nothing that the messages pointed to.
 func reused(queue []Outbound) []Outbound {
 	if cap(queue) > keptMessages {
 		return nil

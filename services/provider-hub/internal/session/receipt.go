@@ -7,8 +7,7 @@ import (
 	"svc.internal/pkg/agentwire"
 )
 
-// ReceiptKey is what the node's receipts are signed with; nil when it sends
-// none.
+// ReceiptKey is the public key of the node's receipts; nil where the node sends none.
 func (s *Session) ReceiptKey() ed25519.PublicKey {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -28,7 +27,7 @@ func (s *Session) onReceiptsLocked(all []Receipt) *CloseReason {
 	if s.env.Receipts == nil {
 		return nil
 	}
-	// What is too much is passed over and not answered: it comes again.
+	// Receipts beyond the rate are passed over and not answered: they come again.
 	n := s.receiptItems.TakeUpTo(now, len(all))
 	s.env.Counts.ReceiptsDropped.Add(int64(len(all) - n))
 	if n > 0 {
@@ -42,15 +41,15 @@ func (s *Session) AckReceipts(all []Acknowledged) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.limits.Strict {
-		return // it never sent any
+		return // a lenient agent sends no receipts
 	}
 	for part := range slices.Chunk(all, agentwire.MaxReceipts) {
 		s.pushLocked(Outbound{Kind: OutReceipts, Receipts: slices.Clone(part)})
 	}
 }
 
-// Forged counts a receipt that no honest agent sends; the second ends the
-// connection.
+// Forged counts a receipt that no honest agent sends. The second violation, of this kind
+// or of credit, ends the connection.
 func (s *Session) Forged() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

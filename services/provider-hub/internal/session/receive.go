@@ -1,17 +1,17 @@
 package session
 
-// Receive takes a message. It never waits. What it returns ends the connection.
+// Receive takes a message. It never waits. A returned reason ends the connection.
 //
-// Which of two sets of rules an agent speaks by is asked here, and where a rule on
-// something that both have differs: how requests go out (outbox.go), whether credit is
-// granted again (hold.go), how requests are named and whether they can be cancelled
-// (stream.go), whether the agent can be told to drain (close.go), how warm-ups are
-// named, and whether there are receipts.
+// Receive chooses the set of rules for a message. Outside strict.go and lenient.go, the
+// sets differ in how requests go out (outbox.go), whether credit is granted again
+// (hold.go), how requests are named and whether they can be cancelled (stream.go),
+// whether the agent can be told to drain (close.go), how warm-ups are named (warmup.go),
+// and whether there are receipts (receipt.go).
 func (s *Session) Receive(in *Inbound) *CloseReason {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.State() >= Closing {
-		return nil // the message is of an older epoch, or behind a refusal
+		return nil // the message came after the session began to close
 	}
 	if s.limits.Strict {
 		return s.strictLocked(in)
@@ -19,8 +19,8 @@ func (s *Session) Receive(in *Inbound) *CloseReason {
 	return s.lenientLocked(in)
 }
 
-// Unreadable is what a message that the dialect refused leads to. What it returns ends
-// the connection.
+// Unreadable takes the error of a message that the dialect cannot read. A returned reason
+// ends the connection.
 func (s *Session) Unreadable(err error) *CloseReason {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -33,8 +33,9 @@ func (s *Session) Unreadable(err error) *CloseReason {
 	return s.unreadableLocked(err)
 }
 
-// Discarded takes a message that there was no room for: the request that it answers,
-// nil for none, and its size in bytes. What it returns ends the connection.
+// Discarded notes a message for which the hub had no room: the name of the request that
+// the message answers, nil for none, and the message's size in bytes. A returned reason
+// ends the connection.
 func (s *Session) Discarded(name []byte, size int64) *CloseReason {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -6,20 +6,21 @@ import (
 	"svc.internal/pkg/agentwire"
 )
 
-// What an agent takes that does not say, and the most that is ever sent, in bytes.
+// The largest request of an agent that names no bound, and the largest bound that is
+// believed of an agent, in bytes.
 const (
 	defaultRequestBytes = 10 << 20
 	maxRequestBytes     = 26 << 20
 )
 
-// Begin starts the time to register.
+// Begin starts Config.RegisterTimeout.
 func (s *Session) Begin() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.deadline = time.AfterFunc(s.env.Config.RegisterTimeout, s.late)
 }
 
-// late ends a socket that did not register.
+// late closes a session that did not register in time.
 func (s *Session) late() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -52,8 +53,8 @@ func (s *Session) enrolLocked(r *Register) {
 	}
 }
 
-// Enrolment is the credential of a registration that waits to be looked up. It is
-// returned once.
+// Enrolment returns the credential of a registration that waits to be looked up. It
+// returns each credential once.
 func (s *Session) Enrolment() (Credential, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -65,11 +66,11 @@ func (s *Session) Enrolment() (Credential, bool) {
 	return c, true
 }
 
-// Admit makes a session live whose credential was looked up, unless it ended
-// meanwhile. What it returns ends the connection.
+// Admit makes a session live after the look-up of its credential, unless the session is
+// held or has ended meanwhile. A returned reason ends the connection.
 func (s *Session) Admit(g Grant) *CloseReason {
 	if !s.identify(g) {
-		return nil // it must not take the place of one that stands
+		return nil // it must not replace a session that is live
 	}
 	warning, why := s.env.Registrar.Join(s)
 	if why != nil {
@@ -103,7 +104,8 @@ func (s *Session) identify(g Grant) bool {
 	return true
 }
 
-// goLive acknowledges the registration, unless the session ended meanwhile.
+// goLive makes the session live and acknowledges the registration. It returns false where
+// the session is held or has ended meanwhile.
 func (s *Session) goLive(g Grant) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -126,5 +128,5 @@ func (s *Session) welcomeLocked(g Grant, refused map[string]string) {
 	}})
 }
 
-// silent ends a session whose agent sends no heartbeats.
+// silent closes a session whose agent sends no heartbeats.
 func (s *Session) silent() { s.Shut(closing(agentwire.CodeProtocolError, "no heartbeat in time")) }

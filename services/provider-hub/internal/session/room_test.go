@@ -61,7 +61,7 @@ func TestSlotThatOutlivesItsRequestIsTold(t *testing.T) {
 	} else if v.Offers[0].InFlight != 0 {
 		t.Errorf("v.Offers[0].InFlight: got %d, want 0", v.Offers[0].InFlight)
 	}
-	// One that ends as its request does is none.
+	// A slot that ends with its request does not outlive it.
 	st, id = ask(t, s, true)
 	tell(t, s, streamEnd(id, ""))
 	st.Close(false)
@@ -97,7 +97,7 @@ func TestAFullModelThatHasASlotAgainIsToldAtMostOnceASecond(t *testing.T) {
 		fill()
 		before := told()
 		end()
-		end() // it was not full
+		end() // the model was not full
 		if told() != before+1 {
 			t.Errorf("told: got %d, want %d", told(), before+1)
 		}

@@ -162,7 +162,7 @@ func TestBodiesShareTheSocketFairlyAndWithinCredit(t *testing.T) {
 		t.Errorf("after 5 bytes of credit: len(f[0].GetData().GetData()): got %d, want 5, in %v",
 			len(f[0].GetData().GetData()), f)
 	}
-	// A cancel overtakes what waits, and nothing more of the body follows.
+	// A cancel overtakes the waiting pieces, and no more of the body follows.
 	a.Cancel()
 	grant(2, 1<<20)
 	if f := sent(t, s); len(f) != 1 {
@@ -271,7 +271,7 @@ func TestReleasedStreamLosesItsSlotAfterTheGrace(t *testing.T) {
 		if s.Streams() != 0 {
 			t.Errorf("streams after two: got %d, want 0", s.Streams())
 		}
-		// What comes then is on a stream that is not open.
+		// A frame that comes then is on a stream that is not open.
 		if why := s.receive(encode(t, end(cancelled.ID(), 1))); why == nil {
 			t.Error("END behind the grace: why: got no error, want one")
 		} else if why.Code != agentwire.CodeProtocolError {

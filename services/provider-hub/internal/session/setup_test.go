@@ -33,13 +33,13 @@ var (
 )
 
 const (
-	// heldBudget is what all sessions of a hub may hold.
+	// heldBudget is how many bytes all sessions of a hub may hold.
 	heldBudget = 1 << 30
 	// oldStreams bounds the requests of a v1 session.
 	oldStreams = 50
 )
 
-// withDefaults fills in what is zero, as the gate does.
+// withDefaults fills in the fields that are zero, as the gate does.
 func withDefaults(c Config) Config {
 	fill(&c.RegisterTimeout, 10*time.Second)
 	fill(&c.RefuseHold, 2*time.Second)
@@ -57,7 +57,7 @@ func fill[T comparable](field *T, value T) {
 	}
 }
 
-// environment is what the sessions of one hub share.
+// environment is the environment that the sessions of one hub share.
 func environment(c Config, desk *sessiontest.Registrar) *Env {
 	return &Env{
 		Config: withDefaults(c), Registrar: desk, Clock: clock.System, Counts: &Counts{}, Held: quota.NewBudget(heldBudget),
@@ -80,8 +80,8 @@ func speakV1() *dialect.Dialect {
 
 func speakV2() *dialect.Dialect { return v2.New(30 * time.Second) }
 
-// wire is a session with its dialect and without a socket. It does with a message what
-// the gate does.
+// wire is a session with its dialect and without a socket. It handles a message as the
+// gate does.
 type wire struct {
 	*Session
 	speak     *dialect.Dialect
@@ -104,7 +104,7 @@ func freshIn(env *Env, speak *dialect.Dialect) *wire {
 	return w
 }
 
-// receive gives the session a message. What it returns ends the connection.
+// receive gives the session a message. A returned reason ends the connection.
 func (w *wire) receive(msg []byte) *CloseReason {
 	if err := w.speak.Decode(msg, &w.in); err != nil {
 		return w.Unreadable(err)
@@ -140,7 +140,7 @@ func (w *wire) end() {
 	w.admission.Wait()
 }
 
-// out empties what the session has for its agent, as it is on the wire.
+// out returns all messages that the session has for its agent, as they are on the wire.
 func (w *wire) out(t testing.TB) [][]byte {
 	t.Helper()
 	var all [][]byte
@@ -159,7 +159,7 @@ func (w *wire) out(t testing.TB) [][]byte {
 	}
 }
 
-// encoded is a message as it is on the wire.
+// encoded is a message as the message is on the wire.
 func (w *wire) encoded(t testing.TB, m *Outbound) []byte {
 	t.Helper()
 	head, body, tail, err := w.speak.Append(nil, m)
@@ -175,7 +175,7 @@ func live(t testing.TB, c Config, models ...string) *wire {
 	return registered(t, fresh(c, speakV2()), "good", models...)
 }
 
-// liveIn is one of several v2 sessions of a hub, of the provider of a key.
+// liveIn is one of several registered v2 sessions of a hub, of the provider of a key.
 func liveIn(t testing.TB, env *Env, key string, models ...string) *wire {
 	t.Helper()
 	return registered(t, freshIn(env, speakV2()), key, models...)
@@ -196,7 +196,7 @@ func registered(t testing.TB, s *wire, key string, models ...string) *wire {
 	return s
 }
 
-// sent empties what a v2 session has for its agent.
+// sent returns all frames that a v2 session has for its agent.
 func sent(t testing.TB, s *wire) []*agentv2.Frame {
 	t.Helper()
 	var all []*agentv2.Frame
@@ -233,7 +233,7 @@ func liveOld(t testing.TB, c Config, models ...string) *wire {
 	return liveOldIn(t, environment(c, &sessiontest.Registrar{}), models...)
 }
 
-// liveOldIn is one of several v1 sessions of a hub.
+// liveOldIn is one of several registered v1 sessions of a hub.
 func liveOldIn(t testing.TB, env *Env, models ...string) *wire {
 	t.Helper()
 	s := freshIn(env, speakV1())
@@ -248,7 +248,7 @@ func liveOldIn(t testing.TB, env *Env, models ...string) *wire {
 	return s
 }
 
-// sentOld empties what a v1 session has for its agent.
+// sentOld returns all messages that a v1 session has for its agent.
 func sentOld(t testing.TB, s *wire) []said {
 	t.Helper()
 	var all []said
@@ -262,7 +262,7 @@ func sentOld(t testing.TB, s *wire) []said {
 	return all
 }
 
-// tell gives the session a message that it takes.
+// tell gives the session a message, which the session takes.
 func tell(t testing.TB, s *wire, text string) {
 	t.Helper()
 	if why := s.receive([]byte(text)); why != nil {
@@ -270,7 +270,7 @@ func tell(t testing.TB, s *wire, text string) {
 	}
 }
 
-// ask opens a request of v1 and lets it out.
+// ask opens a request of v1 and sends it. id is the request's name.
 func ask(t testing.TB, s *wire, stream bool) (st *Stream, id string) {
 	t.Helper()
 	st, err := s.Open(Request{RequestID: "r", Model: "m", Stream: stream, Body: []byte(`{"model":"m"}`)})

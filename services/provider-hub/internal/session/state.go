@@ -1,6 +1,6 @@
 package session
 
-// State is where a session stands.
+// State is the state of a session.
 type State uint8
 
 // The states of a session.
@@ -9,18 +9,19 @@ const (
 	Connected State = iota + 1
 	// Admitting has its credential looked up, or waits for its turn.
 	Admitting
-	// Held is Admitting on a hub that drains and cannot say so: the registration is
-	// never answered.
+	// Held is Admitting on a hub that drains and cannot tell the agent so. The
+	// registration is never answered.
 	Held
 	// Live is registered, and takes requests while its provider is active.
 	Live
-	// Draining is registered and takes nothing new; what is open goes on.
+	// Draining is registered and takes no new requests. Open requests go on.
 	Draining
 	// Finishing is Draining, and closes when the last request has ended.
 	Finishing
-	// Closing tells the agent why the connection ends; messages have no effect.
+	// Closing tells the agent why the connection ends. Messages of the agent have no
+	// effect.
 	Closing
-	// Ended has no socket any more.
+	// Ended has a closed socket.
 	Ended
 )
 
@@ -33,9 +34,9 @@ type trigger uint8
 const (
 	enrols      trigger = iota // a valid first registration came
 	granted                    // the look-up succeeded and the registrar let it join
-	agentDrains                // the agent takes nothing new
-	hubDrains                  // the hub drains, and can say so
-	hubHolds                   // the hub drains, and cannot say so
+	agentDrains                // the agent takes no new requests
+	hubDrains                  // the hub drains, and can tell the agent so
+	hubHolds                   // the hub drains, and cannot tell the agent so
 	finishes                   // the provider may serve nobody any more
 	emptied                    // the last request has ended
 	late                       // the time to register is over
@@ -44,11 +45,13 @@ const (
 	triggers
 )
 
-// table is the whole machine. A pair that it does not list changes nothing.
+// table is the whole state machine. A pair of state and trigger that is not listed
+// changes nothing.
 var table = [Ended + 1][triggers]State{
 	Connected: {enrols: Admitting, hubDrains: Closing, finishes: Closing, late: Closing, shuts: Closing, ends: Ended},
 	Admitting: {granted: Live, hubDrains: Closing, hubHolds: Held, finishes: Closing, shuts: Closing, ends: Ended},
-	// Only the strict dialect can say that the hub drains, and only the other is held.
+	// Only strict agents can be told that the hub drains, so only lenient agents are
+	// held.
 	Held: {finishes: Closing, shuts: Closing, ends: Ended},
 	Live: {
 		agentDrains: Draining, hubDrains: Draining, hubHolds: Draining, finishes: Finishing, shuts: Closing, ends: Ended,

@@ -55,7 +55,7 @@ func grid(t *testing.T, text, between string) (heads []string, rows map[State][]
 	return heads, rows
 }
 
-// transitions is the machine as people read it. A dot changes nothing.
+// transitions is the state machine in a form for people. A dot changes nothing.
 const transitions = `
            enrols    granted agentDrains hubDrains hubHolds finishes  emptied late    shuts   ends
 Connected  Admitting .       .           Closing   .        Closing   .       Closing Closing Ended
@@ -89,11 +89,11 @@ func TestTheTableIsTheOneThatIsWrittenDown(t *testing.T) {
 	}
 }
 
-// What an agent and a hub may do to a session in each state, by the strict rules: the
-// state behind it, or a dot where that stays; "x" and a code where the session closes
-// and the agent is told the code. Behind a plus stands what else the agent is sent, or
-// "touch" for that call of the registrar; "admitted" is that the session joined, was
-// answered, and was touched. A dash cannot be.
+// What an agent and a hub may do to a session in each state, by the strict rules. An
+// entry is the state after the trigger, or a dot where the state stays. "x" and a code
+// stand where the session closes and the agent is told the code. After a plus stands what
+// else the agent is sent, or "touch" for that call of the registrar. "admitted" means
+// that the session joined, was answered, and was touched. A dash cannot be.
 const strictCauses = `
           | enrols | granted | agentDrains | hubDrains | finishes | emptied | late | shuts | ends
 Connected|Admitting | . | x protocol_error | x shutting_down | x suspended | - | x register_timeout|x superseded|Ended
@@ -117,20 +117,20 @@ Closing   | . | . | . | . | . | . | . | Ended
 Ended     | . | . | . | . | . | . | . | -
 `
 
-// rules are the two sets that agents speak by, as limits without a dialect.
+// rules are the two sets of rules that agents speak by, as limits without a dialect.
 var rules = map[string]Limits{
 	"strict":  {Name: "v2", Strict: true, Streams: 4096, Silence: time.Hour, WarmsUp: true},
 	"lenient": {Name: "v1", Streams: 50, Silence: time.Hour, Total: 5 * time.Minute, WarmsUp: true},
 }
 
-// driven is a session that is driven by what messages mean.
+// driven is a session that is driven by decoded messages.
 type driven struct {
 	*Session
 	t      *testing.T
 	strict bool
 	desk   *sessiontest.Registrar
 	seq    uint32 // of stream 0
-	live   int    // how often it was told to be registered
+	live   int    // how often the session called registered
 	st     *Stream
 }
 
@@ -147,8 +147,8 @@ func driveIn(t *testing.T, env *Env, limits Limits) *driven {
 	return d
 }
 
-// says gives the session a message, and closes it for what comes of that, as the gate
-// does.
+// says gives the session a message, and closes the session for a returned reason, as the
+// gate does.
 func (d *driven) says(in Inbound) {
 	if in.Stream == 0 {
 		d.seq++
@@ -196,8 +196,8 @@ func (d *driven) pull(trigger string) {
 	}
 }
 
-// bring brings a session that is new to a state. One that was registered has a request
-// that its agent knows of.
+// bring brings a new session to a state. A session that was registered has a request that
+// its agent was sent.
 func (d *driven) bring(to State) {
 	d.t.Helper()
 	switch to {
@@ -243,7 +243,7 @@ var outNames = map[OutKind]string{
 	OutCancel: "cancel", OutReset: "reset", OutDrain: "drain", OutWarmUp: "warmup", OutReceipts: "receipts",
 }
 
-// sent is what the agent is sent, and why the connection ends.
+// sent is the kinds of the messages that the agent is sent, and why the connection ends.
 func (d *driven) sent() (kinds []string, code string) {
 	var o Outbox
 	d.Next(&o)
@@ -256,7 +256,7 @@ func (d *driven) sent() (kinds []string, code string) {
 	return kinds, ""
 }
 
-// outcome pulls a trigger and says in words what comes of it.
+// outcome pulls a trigger, and says the outcome in words.
 func (d *driven) outcome(trigger string) string {
 	from := d.State()
 	before := d.desk.Heard()
@@ -347,7 +347,7 @@ func TestASessionThatFinishesWithNothingOpenClosesAtOnce(t *testing.T) {
 	}
 }
 
-// What calls do in each state: what Open and WarmUp answer, and what View says.
+// What calls do in each state: the answers of Open and WarmUp, and what View says.
 const calls = `
           | Open | WarmUp | registered | draining
 Connected | gone | gone   | no         | no

@@ -9,10 +9,10 @@ import (
 	"svc.internal/services/provider-hub/internal/meter"
 )
 
-// maxEndError is in characters.
+// maxEndError bounds End.Error, in characters.
 const maxEndError = 1024
 
-// freedInterval is the least pause between reports that a full model is full no more.
+// freedInterval is the least pause between reports that full models have a slot again.
 const freedInterval = time.Second
 
 // Open begins a request. It fails with ErrGone, ErrNotOffered, ErrBusy,
@@ -60,16 +60,16 @@ func (s *Session) answersLocked(k meter.Kind) bool {
 	return k == meter.Chat || slices.Contains(s.caps, k.String())
 }
 
-// EngineModel is what the agent said that its engine calls the model, cleaned;
-// empty for nothing.
+// EngineModel is the engine's name for the model, as the agent says, cleaned; empty for
+// none.
 func (st *Stream) EngineModel() string { return st.named }
 
 // Ready is signalled when Take has something new.
 func (st *Stream) Ready() <-chan struct{} { return st.ready }
 
-// Take returns what has arrived since the last call. The end comes with the
-// last piece or after it; an error (ErrLost, ErrReset) comes when all that
-// arrived before it was taken. Release follows every Take.
+// Take returns the bytes that have arrived since the last call. The end of the stream, or
+// the error by which it failed, comes with the last piece or after it. Release follows
+// every Take.
 func (st *Stream) Take() (piece []byte, end *End, err error) {
 	s := st.session
 	s.mu.Lock()
@@ -80,9 +80,9 @@ func (st *Stream) Take() (piece []byte, end *End, err error) {
 	return piece, st.ended, st.err
 }
 
-// Release says that n bytes were passed on, which the agent may now send again,
-// and gives a piece back for what arrives next. The piece need not be the one
-// that the bytes came in.
+// Release notes that n bytes were passed on, so that the agent may send as many more, and
+// gives a piece back for the bytes that arrive next. The piece need not be the piece that
+// the bytes came in.
 func (st *Stream) Release(n int, piece []byte) {
 	s := st.session
 	s.mu.Lock()
@@ -108,9 +108,9 @@ func (st *Stream) Probe() {
 	s.signal()
 }
 
-// Close says that nobody takes the answer any more. What still arrives is
-// dropped. With cancel, an agent that has not ended the stream is asked to stop
-// its engine; the slot stays taken until it has, or until the grace is over.
+// Close notes that nobody takes the answer any more. Bytes that still arrive are dropped.
+// With cancel, an agent that has not ended the stream is asked to give the request up.
+// The slot stays taken until the agent has ended the stream or the grace is over.
 func (st *Stream) Close(cancel bool) {
 	s := st.session
 	s.mu.Lock()
@@ -118,9 +118,9 @@ func (st *Stream) Close(cancel bool) {
 	s.releaseLocked(st, cancel)
 }
 
-// Cancel asks the agent to stop its engine, and leaves the stream open for
-// what it says until its END. A request that the agent has not heard of is
-// taken back instead.
+// Cancel asks the agent to give the request up, and leaves the stream open for what the
+// agent sends until its END. A request that the agent was not sent yet is taken back
+// instead.
 func (st *Stream) Cancel() {
 	s := st.session
 	s.mu.Lock()
@@ -143,7 +143,7 @@ func (s *Session) releaseLocked(st *Stream, cancel bool) {
 		return // it has ended
 	}
 	if !st.opened {
-		s.forgetLocked(st) // the agent never hears of it
+		s.forgetLocked(st) // the agent is never sent the request
 		return
 	}
 	if cancel {
@@ -154,7 +154,8 @@ func (s *Session) releaseLocked(st *Stream, cancel bool) {
 }
 
 // graceLocked is how long a request that nobody wants may still take to end. Where
-// nothing can be cancelled, agents end their streams after so long themselves.
+// nothing can be cancelled, it is the rest of Limits.Total or the grace, whichever is
+// longer, because agents end their streams themselves after so long.
 func (s *Session) graceLocked(st *Stream) time.Duration {
 	if s.limits.Strict {
 		return s.env.Config.CancelGrace
@@ -163,7 +164,7 @@ func (s *Session) graceLocked(st *Stream) time.Duration {
 	return max(s.limits.Total-age, s.env.Config.CancelGrace)
 }
 
-// cancelLocked asks the agent to give a request up, if it can be asked.
+// cancelLocked asks the agent to give a request up, if the agent can be asked.
 func (s *Session) cancelLocked(st *Stream) {
 	st.stopSendingLocked()
 	if !s.State().registered() || st.cancelled || s.streams[st.id] != st {
@@ -180,8 +181,9 @@ func (s *Session) cancelLocked(st *Stream) {
 	}
 }
 
-// overdue frees the slot of a stream that was released and did not end. One
-// that was not cancelled yet, because its answer was whole, is cancelled first.
+// overdue frees the slot of a stream that was released and did not end. A stream that was
+// not cancelled yet, because its answer was whole, is cancelled first and has another
+// grace.
 func (s *Session) overdue(st *Stream) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -196,11 +198,11 @@ func (s *Session) overdue(st *Stream) {
 	s.forgetLocked(st)
 }
 
-// concludeLocked is the agent's last word on a stream. It keeps the end.
+// concludeLocked takes the agent's last word on a stream. The session keeps end.
 func (s *Session) concludeLocked(st *Stream, end *End) {
 	end.Error = Clean(end.Error, maxEndError)
 	if end.Status < 0 || end.Status > 999 {
-		end.Status = 0 // of no HTTP answer
+		end.Status = 0 // no HTTP answer has it
 	}
 	if st.err == nil {
 		st.ended = end
@@ -209,7 +211,7 @@ func (s *Session) concludeLocked(st *Stream, end *End) {
 	s.forgetLocked(st)
 }
 
-// failStreamsLocked fails all that is open.
+// failStreamsLocked fails every open stream.
 func (s *Session) failStreamsLocked() {
 	for _, st := range s.streams {
 		st.failLocked(ErrLost)
@@ -217,8 +219,8 @@ func (s *Session) failStreamsLocked() {
 	}
 }
 
-// forgetLocked frees the slot of a stream and its number. Where answers are
-// correlated by name, more may come of a request that the agent was told of.
+// forgetLocked frees the slot of a stream and its number. Where answers are correlated by
+// name, more messages may come of a request that the agent was sent.
 func (s *Session) forgetLocked(st *Stream) {
 	delete(s.streams, st.id)
 	if !s.limits.Strict {
@@ -241,18 +243,19 @@ func (s *Session) forgetLocked(st *Stream) {
 	}
 }
 
-// outlivesLocked tells the registrar of a slot that is taken or free although routers
-// know of no request that ends: agents that cannot be told to stop go on with what
-// nobody wants.
+// outlivesLocked has routers told of a slot that outlives its request, and later that the
+// slot is free. Routers see only the end of the request, but an agent that cannot be told
+// to stop goes on with an answer that nobody wants.
 func (s *Session) outlivesLocked(st *Stream) {
 	if st.released && !s.limits.Strict && s.State().registered() {
 		s.env.Registrar.Touch(s)
 	}
 }
 
-// freedLocked has routers told that a model which was full has a slot. Routers count the
+// freedLocked has routers told that a full model has a slot again. Routers count the
 // slots that they book and the ends that they hear of. A router whose last report was
-// made between the two would believe a free model full until the next report.
+// made between a booking and its end would believe a free model full until the next
+// report.
 func (s *Session) freedLocked() {
 	switch {
 	case !s.State().registered():
@@ -264,7 +267,7 @@ func (s *Session) freedLocked() {
 	}
 }
 
-// freedSince tells of what was freed in the pause.
+// freedSince has routers told of the slots that were freed in the pause.
 func (s *Session) freedSince() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -2,8 +2,8 @@ package session
 
 import "svc.internal/pkg/agentwire"
 
-// strictLocked takes a message by the rules of dialect v2: frames are counted, answers
-// have credit, and whatever does not belong ends the connection.
+// strictLocked takes a message by the rules of dialect v2: frames are numbered, answers
+// have credit, and any frame that does not belong ends the connection.
 func (s *Session) strictLocked(in *Inbound) *CloseReason {
 	switch {
 	case in.Kind == KindData:
@@ -53,7 +53,7 @@ func (s *Session) onDataLocked(in *Inbound) *CloseReason {
 	return nil
 }
 
-// countLocked checks a frame's number and that the agent can know of the stream.
+// countLocked checks a frame's number, and that the agent was sent the request.
 func (st *Stream) countLocked(seq uint32) *CloseReason {
 	if !st.seqIn.Follows(seq) || !st.opened {
 		return protocolError("a frame of a request is missing or repeated")
@@ -61,8 +61,8 @@ func (st *Stream) countLocked(seq uint32) *CloseReason {
 	return nil
 }
 
-// exceededLocked resets a stream whose agent ignores its credit; the second time the
-// connection ends.
+// exceededLocked resets a stream whose agent ignores the credit. The second violation, of
+// this kind or by a forged receipt, ends the connection.
 func (s *Session) exceededLocked(st *Stream) *CloseReason {
 	if s.violations++; s.violations > 1 {
 		return closing(agentwire.CodeWindowExceeded, "more was sent than a stream's credit, again")
@@ -75,7 +75,7 @@ func (s *Session) exceededLocked(st *Stream) *CloseReason {
 	return nil
 }
 
-// onConnectionLocked takes a frame of stream 0, but for DATA.
+// onConnectionLocked takes a frame of stream 0 other than DATA.
 func (s *Session) onConnectionLocked(in *Inbound) *CloseReason {
 	switch {
 	case !s.seqIn.Follows(in.Seq):
@@ -140,7 +140,7 @@ func (s *Session) strictHeartbeatLocked(h *Heartbeat) *CloseReason {
 	return nil
 }
 
-// onDrainLocked hears that the agent takes nothing new.
+// onDrainLocked notes that the agent takes no new requests.
 func (s *Session) onDrainLocked() *CloseReason {
 	if why := s.chatLocked(); why != nil {
 		return why
@@ -151,7 +151,7 @@ func (s *Session) onDrainLocked() *CloseReason {
 	return nil
 }
 
-// onCreditLocked adds to a credit. One that grants nothing earns nothing.
+// onCreditLocked adds to a credit. A grant of 0 bytes counts with heartbeats and pings.
 func (s *Session) onCreditLocked(credit *agentwire.Credit, bytes uint32) *CloseReason {
 	if bytes == 0 {
 		return s.chatLocked()
@@ -166,8 +166,7 @@ func (s *Session) onCreditLocked(credit *agentwire.Credit, bytes uint32) *CloseR
 	return nil
 }
 
-// spendLocked takes a frame off what was earned, or else off what an agent may send
-// without having been asked.
+// spendLocked spends an earned frame, or else a token of chatLocked.
 func (s *Session) spendLocked() *CloseReason {
 	if s.earned.spend() {
 		return nil
@@ -175,7 +174,7 @@ func (s *Session) spendLocked() *CloseReason {
 	return s.chatLocked()
 }
 
-// onStreamLocked takes a frame of a request, but for DATA.
+// onStreamLocked takes a frame of a request other than DATA.
 func (s *Session) onStreamLocked(in *Inbound) *CloseReason {
 	st := s.streams[in.Stream]
 	if st == nil {

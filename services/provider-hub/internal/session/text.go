@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// Lengths of what an agent says of itself, in characters.
+// Lengths of the texts that an agent says of itself, in characters.
 const (
 	minNodeID       = 8
 	maxNodeID       = 64
@@ -20,8 +20,8 @@ const (
 // MaxModelID bounds the name of a model, in characters.
 const MaxModelID = 200
 
-// Clean keeps the printable characters of a text that a provider says, at most limit
-// of them.
+// Clean keeps the first printable characters of a text that a provider says, at most
+// limit, without space at either end.
 func Clean(text string, limit int) string {
 	var b strings.Builder
 	n := 0

@@ -115,7 +115,7 @@ func TestStreamsOfAnOldSessionShareWhatItMayHold(t *testing.T) {
 		t.Errorf("the other: len(got): got %d, want at least 3<<17", len(got))
 	}
 	b.Release(len(got), got)
-	// What an answer holds that has ended is in the way of others as well.
+	// The bytes of an answer that has ended leave less room for other answers too.
 	for range 5 {
 		tell(t, s, chunk(bID, piece, false))
 	}
@@ -222,7 +222,7 @@ func TestHostile36_OldFramesThatDoNotBelongHaveNoEffect(t *testing.T) {
 	} else if !end.Complete {
 		t.Error("end.Complete: got false, want true")
 	}
-	// Nobody answers for a request that was not sent yet.
+	// No message answers a request that was not sent yet.
 	early, err := s.Open(Request{RequestID: "r", Model: "m", Body: []byte("{}")})
 	if err != nil {
 		t.Fatal(err)

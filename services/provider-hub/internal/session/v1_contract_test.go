@@ -67,8 +67,8 @@ func capturedFrames(t testing.TB, of string) []captured {
 	return all
 }
 
-// The captured conversations, with the requests that were asked in them: every
-// frame of the agent is taken, and each request comes to the end it came to then.
+// The captured conversations, with their requests: every frame of the agent is taken, and
+// each request has the end that it had when the conversation was captured.
 func TestContractConversationsRunToTheirEnds(t *testing.T) {
 	ends := map[string]End{
 		"req-1": {Status: 200, Complete: true}, "req-2": {Status: 200, Complete: true},
@@ -98,7 +98,7 @@ func TestContractConversationsRunToTheirEnds(t *testing.T) {
 				t.Fatal(err)
 			}
 			sentOld(t, s)
-			// The agent repeats what it was given.
+			// The captured agent repeats the name that it was given then.
 			st.Rename(e.RequestID)
 			streams[e.RequestID] = st
 		}
@@ -181,7 +181,7 @@ func TestContractHardwareOfRegisterAndHeartbeat(t *testing.T) {
 	}
 }
 
-// FuzzOldFrames drives the state machine with messages of any content: it never
+// FuzzOldFrames drives the state machine with messages of any content. The session never
 // panics, and its accounts stay within their bounds.
 func FuzzOldFrames(f *testing.F) {
 	for _, c := range capturedFrames(f, "agent->hub") {

@@ -9,8 +9,8 @@ import (
 	. "svc.internal/services/provider-hub/internal/session"
 )
 
-// longLive is a registered v1 session of which nobody takes what it says for the
-// rest of an earlier connection any more.
+// longLive is a registered v1 session for which answers to nobody count, because the time
+// for answers to requests of an earlier connection is over.
 func longLive(t testing.TB) *wire {
 	t.Helper()
 	s := liveOld(t, Config{})
@@ -18,7 +18,7 @@ func longLive(t testing.TB) *wire {
 	return s
 }
 
-// strays are an agent's words on requests of a connection that it has lost.
+// strays are an agent's messages on requests of a connection that the agent has lost.
 var strays = map[string]string{
 	"chunks":  chunk("r-99", `{"choices":[]}`, false),
 	"ends":    streamEnd("r-99", ""),
@@ -68,7 +68,7 @@ func TestStraysBeyondTheirBudgetEndTheConnection(t *testing.T) {
 		if least, most := MaxStrayBytes/len(text), MaxStrayBytes/len(text)+ChatterBurst; n < least || n > most {
 			t.Errorf("got %d chunks of 1 MiB taken, want %d to %d", n, least, most)
 		}
-		// Those that there was no room for are as large.
+		// Answers for which there was no room count with their full size.
 		s = liveOld(t, Config{})
 		for n = 0; n < 1000 && s.discarded([]byte(text[:100]), 1<<20) == nil; n++ {
 		}
@@ -78,7 +78,8 @@ func TestStraysBeyondTheirBudgetEndTheConnection(t *testing.T) {
 	})
 }
 
-// floods sends a message until the session closes, and says how many it took.
+// floods sends a message until the session closes, and returns how many messages the
+// session took.
 func floods(s *wire, text string) int {
 	n := 0
 	for ; n < 10_000 && s.receive([]byte(text)) == nil; n++ {

@@ -61,7 +61,7 @@ func TestFloodOfAnyFrameButDataEndsTheConnection(t *testing.T) {
 	})
 }
 
-// An agent of another make may grant what it takes in steps as small as DATA.
+// An agent of another make may grant credit again in steps as small as DATA.
 func TestGrantsOfCreditForBodiesNeverCount(t *testing.T) {
 	s := live(t, Config{}, "m")
 	st := openStream(t, s, 4<<20)
@@ -202,9 +202,9 @@ func make16k() []byte {
 	return b
 }
 
-// FuzzFramesOfV2StayWithinABudgetOfWork has an agent send frames that are all in
-// order, in any sequence and at any time: what the hub does for them is bounded by
-// the time and by what the hub asked for.
+// FuzzFramesOfV2StayWithinABudgetOfWork has an agent send frames with valid numbers, in
+// any sequence and at any time. The hub's work for the frames is bounded by the time and
+// by what the hub asked for.
 func FuzzFramesOfV2StayWithinABudgetOfWork(f *testing.F) {
 	f.Add([]byte{0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12})
 	f.Add([]byte{9, 9, 8, 8, 1, 1, 1, 1, 1, 1, 7, 7, 7, 7})
@@ -261,10 +261,10 @@ type worker struct {
 	s      *wire
 	seq    map[uint32]uint32
 	open   []*Stream
-	frames int // said, but for DATA
+	frames int // frames that were sent, other than DATA
 }
 
-// say says a frame and reports whether the session stays.
+// say sends a frame, and reports whether the session stays.
 func (p *worker) say(stream uint32, f *agentv2.Frame) bool {
 	p.seq[stream]++
 	f.Stream, f.Seq = stream, p.seq[stream]

@@ -6,7 +6,7 @@ import (
 	"svc.internal/services/provider-hub/internal/gpu"
 )
 
-// View is a session as the rest of the fleet may know it.
+// View is what the rest of the fleet may know of a session.
 type View struct {
 	Identity
 	Active          bool
@@ -16,10 +16,11 @@ type View struct {
 	MaxRequestBytes int64
 	// Dialect is v1 or v2.
 	Dialect string
-	// Told reports that the agent can be told to drain, and then moves by itself.
+	// Told reports that the agent can be told that the hub drains, and then moves by
+	// itself.
 	Told bool
-	// Hardware is what the agent says of its machine, nil for nothing. It is not
-	// changed once it is here.
+	// Hardware is what the agent says of its machine; nil for nothing. The report does
+	// not change.
 	Hardware *gpu.Report
 	// Capacity bounds the requests over all models; 0 for no such bound.
 	Capacity int
@@ -31,7 +32,7 @@ type View struct {
 	Uptime30d                      *float64
 }
 
-// Identity says whose session it is; it is empty before Join.
+// Identity says whose session the session is. It is empty before Join.
 func (s *Session) Identity() Identity {
 	if who := s.joined.Load(); who != nil {
 		return *who
@@ -42,7 +43,7 @@ func (s *Session) Identity() Identity {
 // MaxTotal bounds a whole answer on this session; 0 for no bound.
 func (s *Session) MaxTotal() time.Duration { return s.limits.Total }
 
-// View describes the session as it is now; ok is false when it is not registered.
+// View describes the session as it is now. ok reports whether the session is registered.
 func (s *Session) View() (v View, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

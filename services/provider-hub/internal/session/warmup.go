@@ -6,26 +6,27 @@ import (
 	"time"
 )
 
-// capWarmup is what agents declare that take warm-ups.
+// capWarmup is the capability of agents that take warm-ups.
 const capWarmup = "warmup"
 
-// warmupPause is how long a warm-up of a model makes the next one too many.
+// warmupPause is the least pause between two warm-ups of a model.
 const warmupPause = 5 * time.Minute
 
-// examinePause is the same for a node that routers suspect of failing. They leave at
-// least 90 s between two.
+// examinePause is the least pause between two warm-ups of a model where routers suspect
+// the node of failing. Routers leave at least 90 s between two.
 const examinePause = 80 * time.Second
 
-// maxWarmupError is in characters.
+// maxWarmupError bounds Warmed.Error, in characters.
 const maxWarmupError = 1024
 
-// WarmUp asks the agent to have a model loaded; what became of it goes to the
-// registrar. It fails with ErrGone, ErrNotOffered where the agent does not serve
-// the model or takes no warm-ups, or ErrBusy within 5 minutes of the last one.
+// WarmUp asks the agent to have a model loaded. The outcome goes to the registrar. WarmUp
+// fails with ErrGone where the session is not live, with ErrNotOffered where the agent
+// does not serve the model or takes no warm-ups, and with ErrBusy within 5 minutes of the
+// model's last warm-up.
 func (s *Session) WarmUp(id string) error { return s.warm(id, warmupPause) }
 
-// Examine is WarmUp for a model that routers suspect of failing here: the last one may
-// be 80 seconds old.
+// Examine is WarmUp for a model that routers suspect of failing here. It fails with
+// ErrBusy only within 80 seconds of the model's last warm-up.
 func (s *Session) Examine(id string) error { return s.warm(id, examinePause) }
 
 func (s *Session) warm(id string, pause time.Duration) error {
@@ -47,15 +48,15 @@ func (s *Session) warm(id string, pause time.Duration) error {
 	return nil
 }
 
-// warmupNameLocked is what a warm-up is asked under where answers are correlated by
-// name.
+// warmupNameLocked is the name of a warm-up where answers are correlated by name; else
+// empty.
 func (s *Session) warmupNameLocked(id string) string {
 	if s.limits.Strict {
 		return ""
 	}
 	for name, of := range s.warmups {
 		if of == id {
-			delete(s.warmups, name) // it was never answered
+			delete(s.warmups, name) // that warm-up was never answered
 		}
 	}
 	s.asked++
@@ -68,7 +69,7 @@ func (s *Session) takesWarmupsLocked() bool {
 	return s.limits.WarmsUp || slices.Contains(s.caps, capWarmup)
 }
 
-// warmedLocked passes on what became of a warm-up that was asked for.
+// warmedLocked passes on the outcome of a warm-up that was asked for.
 func (s *Session) warmedLocked(w Warmed) {
 	if m := s.models[w.Model]; m == nil || m.warmedAt.IsZero() {
 		return

@@ -13,12 +13,12 @@ import (
 )
 
 // maxDueOwners bounds the proposals to own a provider that are settled for one wallet.
-// Those beyond the first lapse.
+// The proposals after the first lapse.
 const maxDueOwners = 8
 
 // proposalColumns reads the waiting proposals, as n, with their state by the database's
-// clock. A wallet has one provider: the one that it is proven to own, or the one for
-// which its proposal fell due first.
+// clock. A wallet has one provider: the provider that the wallet is proven to own, or the
+// provider for which its proposal fell due first.
 const proposalColumns = `
 	SELECT n.*, n.kind = 'owner' AND (
 		EXISTS (SELECT FROM provider o

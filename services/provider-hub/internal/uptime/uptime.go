@@ -116,7 +116,7 @@ func (l timeline) grace(from time.Time) Span {
 	return Span{from, to}
 }
 
-// union sorts spans and joins those that touch. Empty spans vanish.
+// union sorts spans and joins spans that touch or overlap. Empty spans vanish.
 func union(spans []Span) []Span {
 	sorted := slices.Clone(spans)
 	slices.SortFunc(sorted, func(a, b Span) int { return a.From.Compare(b.From) })

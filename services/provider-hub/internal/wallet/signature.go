@@ -31,7 +31,7 @@ var (
 
 // Recover returns the address whose key has signed message by EIP-191 (personal_sign): 65
 // bytes r, s and v, with v 0, 1, 27 or 28. Nearly every signature has an address, so the
-// caller compares the address with the one that must sign.
+// caller compares the address with the address that must sign.
 func Recover(message string, signature []byte) (Address, error) {
 	if len(message) > maxMessage {
 		return Address{}, ErrMessageLength

@@ -59,7 +59,7 @@ type reader struct {
 	h Handler
 }
 
-// message is one that is being read.
+// message is a message of the peer while it is being read.
 type message struct {
 	buf     []byte
 	size    int64 // of what arrived, kept or not

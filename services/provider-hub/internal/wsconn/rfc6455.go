@@ -161,8 +161,9 @@ func closeStatus(payload []byte) (uint16, error) {
 	return status, nil
 }
 
-// mayClose reports whether a status may be on the wire: those that the standard
-// and its registry define, and those left to libraries and applications.
+// mayClose reports whether a status may be on the wire. The statuses that the standard
+// and its registry define may be, and so may the statuses left to libraries and
+// applications.
 func mayClose(status uint16) bool {
 	switch {
 	case status >= 1000 && status <= 1003, status >= 1007 && status <= 1014, status >= 3000 && status <= 4999:

@@ -92,8 +92,8 @@ func fleetSettings(c *fleet.Config) {
 	}
 }
 
-// assail makes all attacks on a marketplace: first those that hurt it, one by one, and
-// then the others together.
+// assail makes all attacks on a marketplace: first the attacks that hurt it, one by one,
+// and then the other attacks together.
 func assail(t *testing.T, m *trial.Market, form string) {
 	t.Cleanup(func() { t.Log(render(report.take(form))) })
 	for _, alone := range []bool{true, false} {

@@ -85,7 +85,7 @@ func natsPorts(t testing.TB) []int {
 	return found
 }
 
-// ownPorts are those that this process listens on.
+// ownPorts are the ports that this process listens on.
 func ownPorts(t testing.TB) []int {
 	t.Helper()
 	sockets := map[string]bool{}

@@ -178,8 +178,8 @@ func confirmedByAnother(t testing.TB, s *stage) Outcome {
 	return Outcome{Got: "earnings at " + at, Paid: "nothing", Harm: "none"}
 }
 
-// replacedBefore puts its own address in the place of the one that a user has read and
-// confirms.
+// replacedBefore replaces the proposal that a user has read with a proposal of its own
+// address, before the user confirms.
 func replacedBefore(t testing.TB, s *stage) Outcome {
 	victim := s.farm(t)
 	read := s.propose(t, victim, honest)

@@ -210,8 +210,8 @@ func bodyWithoutKey(t testing.TB, s *stage) Outcome {
 }
 
 // manyConnections come from one address. Each asks once, so that the gateway keeps
-// it for minutes. On a slow machine the first end before the last are opened, so
-// those that are kept are counted behind the last.
+// it for minutes. The kept connections are counted after the last dial, because on a
+// slow machine the first connections end before the last are opened.
 func manyConnections(t testing.TB, s *stage) Outcome {
 	const tries = 2 * networkConnections
 	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP("127.7.7.7")}, Timeout: 10 * time.Second}

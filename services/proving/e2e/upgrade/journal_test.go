@@ -19,9 +19,9 @@ import (
 )
 
 // journals are copies of hubs' journals under load, as the death of the hub would have
-// left them. Unsettled are the attempts with usage that is not settled, with a void event
-// that NATS has not taken, and those that were committed and have no end. An attempt that
-// was not committed is void once the journal is opened.
+// left them. Unsettled counts the attempts with usage that is not settled, the attempts
+// with a void event that NATS has not taken, and the committed attempts without an end.
+// An attempt that was not committed is void once the journal is opened.
 var journals = []struct {
 	folder, hub string
 	unsettled   int

@@ -25,8 +25,8 @@
 //   - The order of transactions whose times lie within Options.Skew. A row has the
 //     time at which its transaction began, not that of its commit, so rows may
 //     stand in another order than they took effect in. The replay of balances
-//     takes every credit as early and every debit as late as its row allows. So it
-//     never invents an overdraft, and misses one that was shorter.
+//     takes every credit as early and every debit as late as its row allows. So the
+//     replay never invents an overdraft, and misses an overdraft within that leeway.
 //   - What a gateway wrote to a connection that was lost, or whose client left:
 //     there, bounds are judged (endings.go says which).
 //   - What an account may do that no row records: the rate and the concurrency of

@@ -55,8 +55,9 @@ func (v vouched) reported(prompt bool) int64 {
 	return t.completion
 }
 
-// engineOf is the record of the engine that served a settled request: for a whole answer
-// one that ended properly, then one of the credited provider, then the longest.
+// engineOf is the record of the engine that served a settled request. A record of the
+// credited provider is preferred, then a record that ended properly, then the record with
+// the most completion tokens. If whole is set, the proper end goes before the provider.
 func (q *request) engineOf(s *settlement, whole bool) *engineCall {
 	var best *engineCall
 	rank := func(e *engineCall) []int64 {

@@ -217,7 +217,8 @@ func (a *audit) noteShort(request id, s *settlement, r rule, c *call) {
 	}
 }
 
-// judgeProvider checks that the credited provider is one that served.
+// judgeProvider checks that the credited provider sent content and, if the client saw the
+// proper end of the answer, that this provider ended the answer properly.
 func (a *audit) judgeProvider(subject string, q *request, s *settlement, c *call) {
 	if len(q.engines) == 0 || s.tokens == (tokens{}) || c.received == 0 {
 		return

@@ -8,7 +8,7 @@ const (
 	entryBroken = "broken_answer"
 )
 
-// refunds reports whether an entry gives a charge back, or reverses one that does.
+// refunds reports whether an entry gives a charge back, or reverses such an entry.
 func (a *audit) refunds(e *entry) bool {
 	if undone := a.entries[e.reverses]; undone != nil {
 		e = undone

@@ -74,8 +74,8 @@ func (m *market) injure(ctx context.Context, f plan.Fault, hurt func()) error {
 	}
 }
 
-// victims are the processes that a fault hurts: all of them, the one that stands at the
-// moment, or any.
+// victims are the processes that a fault hurts: all of the program, or the process with
+// the pid, which stands at the moment, or, if no process has the pid, any one.
 func (m *market) victims(f plan.Fault, pid int) []string {
 	names := m.fleet.Replicas(f.Cell.Program)
 	if f.All {
@@ -171,7 +171,7 @@ func (m *market) stop(ctx context.Context, f plan.Fault, names []string, release
 	return m.restore(ctx, names)
 }
 
-// fill keeps processes from writing to files for a while, including those that the
+// fill keeps processes from writing to files for a while, including processes that the
 // supervisor starts meanwhile. A process that cannot continue after that is started
 // again, as an operator would do who has made room.
 func (m *market) fill(ctx context.Context, f plan.Fault, names []string, release func()) error {

@@ -57,7 +57,7 @@ type Report struct {
 	Forged Forged `json:"forged"`
 
 	// Exits are the processes that ended by themselves and were started again, by name.
-	// Panics are those that panicked.
+	// Panics are the processes of Exits that panicked, each with its log from there on.
 	Exits  map[string]int `json:"exits,omitempty"`
 	Panics []string       `json:"panics,omitempty"`
 	// Faulty are other reasons why the run went wrong.

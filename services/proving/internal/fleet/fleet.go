@@ -182,7 +182,8 @@ const (
 )
 
 // Stop ends all processes in the reverse order of their start, each as an operator would.
-// It kills those that have not ended in time or when ctx ends. Further calls do nothing.
+// It kills a process that has not ended within stopTimeout or by the end of ctx. Further
+// calls do nothing.
 func (f *Fleet) Stop(ctx context.Context) error {
 	f.mu.Lock()
 	already := f.stopping

@@ -4,7 +4,7 @@
 // byte of its trace.
 //
 // The services' own code is played as far as it handles money (see gatewaysim, hubsim,
-// ledgersim and settlesim for what that is and what is left out). The network, NATS,
+// ledgersim and settlesim for what they play and what they omit). The network, NATS,
 // PostgreSQL, routers, agents, engines and clients are the simulator's: messages take
 // their time and overtake each other, calls get lost on either way, streams keep their
 // order and break, NATS delivers more than once and forgets, disks lose what was not
@@ -14,6 +14,6 @@
 // When nothing can happen any more, what clients got, what engines sent and the tables of
 // both ledgers are written to files in memory, and package auditor says what is lost,
 // doubled, unpaid, overdrawn or adrift. Package sim itself judges only what no file has:
-// the money after every step, what is left in journals, who served each client
+// the money after every step, what journals still hold, who served each client
 // (invariants.go), and which findings a known limit of the design explains (excuse.go).
 package sim

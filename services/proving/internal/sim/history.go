@@ -11,7 +11,7 @@ import (
 // Config says what history to run.
 type Config struct {
 	Seed uint64
-	// Faults replace those that the seed gives, when not nil.
+	// Faults, when not nil, replace the faults that the seed gives.
 	Faults []Fault
 	// Strict counts the known limits of the design as failures too.
 	Strict bool

@@ -40,8 +40,9 @@ func (b *Databases) Close() { b.pool.Close() }
 
 // Left is the work that has yet to happen.
 type Left struct {
-	// Holds counts open holds, and Reviews those that are due or under way. Unbalanced
-	// counts the requests on which billing-ledger and settlement disagree.
+	// Holds counts the open holds. Reviews counts the reviews of open holds that are due or
+	// under way. Unbalanced counts the requests on which billing-ledger and settlement
+	// disagree.
 	Holds, Reviews, Unbalanced int64
 	// Quarantined counts the events that a person must look at.
 	Quarantined int64
@@ -77,7 +78,7 @@ func (b *Databases) Now(ctx context.Context) (now time.Time, err error) {
 }
 
 // Waiting counts the requests that were admitted longer than an age ago and are open, and
-// those that only one of billing-ledger and settlement has settled before a time.
+// the requests whose settled line or earning line is from before a time and stands alone.
 func (b *Databases) Waiting(ctx context.Context, age time.Duration, before time.Time) (int64, error) {
 	var n int64
 	err := b.pool.QueryRow(ctx, `SELECT

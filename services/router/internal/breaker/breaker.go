@@ -112,7 +112,7 @@ var transitions = [...][triggers]State{
 // memory is what is remembered of one account.
 type memory struct {
 	account tag.Account
-	// failures counts those in a row that are not excused.
+	// failures counts the failures in a row that are not excused.
 	failures int
 	last     time.Time
 }
@@ -306,8 +306,8 @@ func (b *Breaker) rememberLocked(account tag.Account, now time.Time) *memory {
 	return &b.failed[len(b.failed)-1]
 }
 
-// accountsLocked returns how many accounts speak against the provider: those with a failure
-// that is not excused, and all others once there is such an account.
+// accountsLocked returns how many accounts speak against the provider: the accounts with
+// a failure that is not excused, and all others once there is such an account.
 func (b *Breaker) accountsLocked() int {
 	for i := range b.failed {
 		if b.failed[i].failures > 0 {

@@ -2,9 +2,9 @@
 // is away does not ask a hub each time.
 //
 // An answer is kept for PositiveFor or NegativeFor. Providers are never deleted, so only
-// a negative answer can become wrong. At most MaxEntries answers are kept. Where there is
-// no room all are dropped, which costs one question for each id. Callers that ask for one
-// id at the same time share one question.
+// a negative answer can become wrong. At most MaxEntries answers are kept. When there is
+// no room for another, all answers are dropped, which costs one question for each id.
+// Callers that ask for the same id at the same time share one question.
 package directory
 
 import (

@@ -166,7 +166,7 @@ func TestAStormOfSessionsStaysWithinItsMemory(t *testing.T) {
 	}
 }
 
-// BenchmarkStorm tells what the view of 10,000 agents weighs, alone and with the
+// BenchmarkStorm reports what the view of 10,000 agents weighs, alone and with the
 // full health of all that they serve, and how long it takes to build it anew, to
 // hear it confirmed, and to go through 10,000 agents that leave and come back in
 // batches of 20.

@@ -29,7 +29,8 @@ type Reject struct {
 // Model is how one model of a provider stands.
 type Model struct {
 	ID string
-	// Nodes counts the nodes that offer it, and Available those that could be chosen now.
+	// Nodes counts the nodes that offer the model, and Available the nodes that could be
+	// chosen now.
 	Nodes, Available int
 	// InFlight and Capacity are sums over the nodes: how many requests of ours are under
 	// way, and how many may be.

@@ -7,7 +7,7 @@ import (
 )
 
 // Each kind of request goes only to nodes that declare it, and a large form only
-// to those that take it.
+// to nodes that take a body of its size.
 func TestRequestsGoOnlyToNodesWithTheirEndpoint(t *testing.T) {
 	has := func(n int, bytes int64, capabilities ...string) presence.Session {
 		return session(n, func(s *presence.Session) {

@@ -24,8 +24,8 @@ func (s *search) drop(provider string) {
 	s.main, s.probe = slices.DeleteFunc(s.main, its), slices.DeleteFunc(s.probe, its)
 }
 
-// draw takes an option out of a lane: the one that the preferences put first, or else the
-// better of two random ones.
+// draw takes an option out of a lane: the option that the preferences put first, or else
+// the better of two random options.
 func (s *search) draw(from *[]option) option {
 	lane := *from
 	best := s.preferred(lane)

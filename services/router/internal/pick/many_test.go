@@ -279,7 +279,7 @@ func TestARefusalOfNamedProvidersBlamesWhatFitsNowhere(t *testing.T) {
 	}
 }
 
-// BenchmarkPreferences tells what a preference costs, and as a ratio to none.
+// BenchmarkPreferences reports what a preference costs, and as a ratio to none.
 func BenchmarkPreferences(b *testing.B) {
 	s := crowd(func(n int, s *presence.Session) {
 		s.Offers[0].Capacity, s.Offers[0].Quantization = 4000, "fp8"

@@ -7,9 +7,9 @@
 // max_tokens, and is not behind an open breaker. The effective window is the reported
 // one, but never more than the catalog's, because nobody has measured it. A provider that
 // reports none has the catalog's window. While neither is known every prompt fits,
-// because the engine itself refuses one that does not.
+// because the engine itself refuses a prompt that does not fit.
 //
-// Two of the eligible seats with a free slot are drawn at random, and the one with the
+// Two of the eligible seats with a free slot are drawn at random, and the seat with the
 // higher score (package score) is taken: power of two choices. Scores within TieShare of
 // each other count as equal, and then a seat on the caller's own hub wins. Alternates are
 // drawn the same way from the other providers. A model with more than sampleAbove seats
@@ -172,7 +172,7 @@ func New(deps Deps) *Picker {
 	return p
 }
 
-// Select makes the choice. Its faults are those of the Select RPC.
+// Select makes the choice. Its faults are the faults of the Select RPC.
 func (p *Picker) Select(ctx context.Context, req *Request) (Choice, error) {
 	// A model that neither the catalog nor a provider knows is no demand, because anybody
 	// can make up names until there is no room left.

@@ -15,7 +15,7 @@ const (
 )
 
 // Stats counts since the start how often each provider was chosen, and how often it was
-// looked at and passed over, by reason. Where not all seats are looked at, only those
+// looked at and passed over, by reason. Where not all seats are looked at, only the seats
 // that are drawn, named or walked past count. The zero value is ready.
 type Stats struct {
 	totals    [reasons]atomic.Int64
@@ -104,7 +104,7 @@ func (t *Stats) Trim(online func(provider string) bool) {
 // Totals returns the rejects of all providers together.
 func (t *Stats) Totals() map[Reason]int64 { return counts(&t.totals) }
 
-// Of returns the rejects of one provider, without those that are zero.
+// Of returns the rejects of one provider by reason, without reasons that are at zero.
 func (t *Stats) Of(provider string) map[Reason]int64 {
 	v, ok := t.providers.Load(provider)
 	if !ok {

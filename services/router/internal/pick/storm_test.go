@@ -12,7 +12,7 @@ import (
 	"svc.internal/services/router/internal/presence"
 )
 
-// BenchmarkSelectInAStorm tells what a choice among 10,000 sessions costs while
+// BenchmarkSelectInAStorm reports what a choice among 10,000 sessions costs while
 // twenty of them at a time end and come back.
 func BenchmarkSelectInAStorm(b *testing.B) {
 	s := crowd(func(_ int, s *presence.Session) { s.Offers[0].Capacity = 4000 })

@@ -1,20 +1,21 @@
 // Package presence is the live view of which session serves which model. It is put
 // together from what hubs report of their sessions.
 //
-// Reports of a hub are ordered by the hub's incarnation, of which a newer one replaces
-// all that an older one reported, and within an incarnation by revision. Each session
+// Reports of a hub are ordered by the hub's incarnation, and within an incarnation by
+// revision. A newer incarnation replaces all that an older one reported. Each session
 // keeps the revision that last named it. So messages that arrive late or out of order
 // end in the same view as the same messages in order:
 //
 //   - the newest revision that names a session decides what the session is;
 //   - a session that has ended never comes back, because an epoch is used once;
-//   - a session that a complete full report does not name is gone, unless a later
-//     revision names it; what is older than that report is ignored.
+//   - a session that a complete full report does not name is removed, unless a later
+//     revision names it; sessions in an older report are ignored.
 //
-// The parts of one full report carry consecutive revisions. A report that never becomes
-// complete removes nothing. A session that nothing confirms for Expiry is gone, which
-// also covers a hub that dies. Of several sessions of one provider's node the one with
-// the newest epoch serves. The others wait, invisible, until they end.
+// The parts of one full report carry consecutive revisions. A full report that never
+// becomes complete removes nothing. A session that nothing confirms for Expiry is
+// removed, which also covers a hub that dies. Of several sessions of one provider's node
+// the session with the newest epoch serves. The other sessions wait, invisible, until
+// they end.
 //
 // Readers see, for each model, an immutable list that writers replace (copy on write).
 // They take no lock that a writer holds while it works, except where they look providers
@@ -75,7 +76,7 @@ type Session struct {
 	// Capacity bounds the requests over all models; 0 where the session sets no limit.
 	Capacity int
 	// Said is how many requests the engines have by the agent's own count, including
-	// those of others and those that wait.
+	// requests of others and requests that wait.
 	Said int
 	// Probation reports whether the provider is in its first day. Uptime is the share of
 	// the last 30 days in which it was online; it counts if UptimeKnown.
@@ -396,8 +397,8 @@ func (v *View) Models() []string {
 
 // Totals are sums over all models.
 type Totals struct {
-	// Models counts those that have a seat, Candidates the seats that consumers may be
-	// sent to, and Bookings the slots that are booked.
+	// Models counts the models that have a seat, Candidates the seats that consumers may
+	// be sent to, and Bookings the slots that are booked.
 	Models, Candidates, Bookings int
 }
 

@@ -72,7 +72,7 @@ func TestTheSeatsOfAProviderAreThoseInTheList(t *testing.T) {
 	random := rand.New(rand.NewPCG(7, 8))
 	v := newView()
 	for revision := range uint64(2_000) {
-		epoch := int64(revision)/50*10 + random.Int64N(40) // one that has ended never comes back
+		epoch := int64(revision)/50*10 + random.Int64N(40) // a session that has ended never comes back
 		provider := fmt.Sprint("p", epoch%5)
 		r := delta(fmt.Sprint("h", epoch%3), revision+1, on(provider, fmt.Sprint("n", epoch%7), epoch,
 			[]string{"m", "k"}[:1+random.IntN(2)]...))

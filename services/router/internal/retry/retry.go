@@ -4,11 +4,12 @@
 // account's requests get one attempt each, until fewer have failed.
 //
 // Every replica hears of every attempt of every hub. So each replica counts all failures
-// of an account, through whichever gateways they came, as late as an event is. A minute
-// is judged by two counts, that of the current minute and the share of the last minute's
-// that is less than a minute old, which is exact where the rate is even.
+// of an account, through whichever gateways they came, as late as an event is. The last
+// 60 seconds are judged by two counts: all failures of the current clock minute, and the
+// share of the previous minute's failures that is less than a minute old. This is exact
+// where failures come at an even rate.
 //
-// At most MaxAccounts accounts are counted: those with a failure within two minutes.
+// At most MaxAccounts accounts with a failure within two minutes are counted.
 // Further accounts keep their retries. Accounts that are not known are not counted,
 // because they would all share one count.
 package retry

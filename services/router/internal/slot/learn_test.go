@@ -126,9 +126,10 @@ func (e *engine) step(request string, now time.Time) {
 	e.ends[request] = now.Add(time.Second)
 }
 
-// A provider that declares nothing is taken to do 10 a model, others boast. One
-// that does 3 is found out within seconds and kept busy all the same, whatever it
-// declares, and one that has become stronger is used in full within five minutes.
+// A provider that declares no capacity counts as taking 10 requests of a model, and
+// others declare too much. A provider that takes 3 is found out within seconds and kept
+// busy all the same, whatever it declares. A provider that has become stronger is used
+// in full within five minutes.
 func TestThePracticeOfAProviderIsLearnt(t *testing.T) {
 	for _, declared := range []int{0, 600, MaxCapacity} {
 		t.Run(fmt.Sprint(declared), func(t *testing.T) { learnThePractice(t, declared) })

@@ -21,10 +21,10 @@ const (
 
 // Pool counts over all models of one session. It is safe for concurrent use.
 //
-// An agent reports from time to time how many requests its engines have, including those
-// of others. Its report may be older than all else that is known, so our part in it is
-// not known exactly. Our part is taken to be the most that we had under way in the last
-// 30 s, however often the hub reports, and, once the number has been the same for
+// An agent reports from time to time how many requests its engines have, the requests of
+// others included. Its report may be older than all else that is known, so our part in it
+// is not known exactly. Our part is taken to be the most that we had under way in the
+// last 30 s, however often the hub reports, and, once the number has been the same for
 // confirmedAfter, the most since then. So the requests of others never count more than
 // was reported, and requests of ours that have ended meanwhile do not count as theirs.
 // The requests of others add to our load and never lower it: an agent that reports too

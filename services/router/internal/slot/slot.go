@@ -18,10 +18,10 @@
 // none of the attempts that take less than settling, and each of them that the last
 // report did count weighs one until the next report.
 //
-// A slot is free if both the model and the session have one. The bound of the session is
-// the one that it declared, or what its models take together if it declared none. The
-// requests that others have under way there count beside ours (session.go says how they
-// are known).
+// A slot is free if both the model and the session have room for a request. The bound of
+// the session is the sum of the capacities of its models, or the capacity that the
+// session declared if that is smaller. The requests of others on the session count beside
+// ours (session.go says how they are known).
 //
 // The capacity is what the provider declared. Each time the provider turns a request
 // away, the learnt capacity falls to the number of requests under way, at most once a
@@ -238,8 +238,8 @@ func (c *Counter) Room(now time.Time) (inFlight, capacity int) {
 	return load, min(c.limit(now), load+max(0, c.pool.spare()))
 }
 
-// Idle reports whether the session has no request under way for any model, neither ours
-// nor those of others.
+// Idle reports whether the session has no request under way for any model, neither of
+// ours nor of others.
 func (c *Counter) Idle() bool {
 	c.pool.mu.Lock()
 	defer c.pool.mu.Unlock()

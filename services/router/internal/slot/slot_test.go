@@ -52,7 +52,7 @@ func TestABookingThatAReportCountedJustAfterItLeavesNothingBehind(t *testing.T) 
 // what the report does count is left alone.
 func TestAnAttemptThatEndedBeforeTheReportTakesNothingOffIt(t *testing.T) {
 	c := NewPool().Counter()
-	c.Report(2, 1, start.Add(-time.Second)) // one that goes on
+	c.Report(2, 1, start.Add(-time.Second)) // a request that goes on
 	c.Book("short", start)
 	c.Report(2, 1, start.Add(45*time.Millisecond))
 	now := start.Add(60 * time.Millisecond)

@@ -97,7 +97,7 @@ func Offerings(view *presence.View, known *health.Registry, model string, now ti
 }
 
 // merge makes one offering of all sessions of a provider. Name, region and quantization
-// are those of the provider's newest session.
+// come from the provider's newest session.
 func merge(seats []*presence.Seat) []Offering {
 	sorted := slices.DeleteFunc(slices.Clone(seats), func(s *presence.Seat) bool { return !s.Online() })
 	slices.SortFunc(sorted, func(a, b *presence.Seat) int {

@@ -47,8 +47,8 @@ func grow(slope time.Duration, promptTokens int64) time.Duration {
 	return slope * time.Duration(promptTokens)
 }
 
-// Short converts a time to first content for a prompt of this length to that of a short
-// prompt, so that providers with long prompts can be compared with others.
+// Short converts a time to first content for a prompt of this length to the time for a
+// short prompt, so that providers with long prompts can be compared with others.
 func (p Pace) Short(first time.Duration, promptTokens int64) time.Duration {
 	if promptTokens <= ShortPrompt {
 		return first

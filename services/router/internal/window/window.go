@@ -59,8 +59,8 @@ type Sample struct {
 	Pace   Pace
 }
 
-// Health is what selection needs to know. The zero value is that of a pair of which
-// nothing is known.
+// Health is what selection needs to know. The zero value is the health of a pair
+// of which nothing is known.
 type Health struct {
 	Samples int
 	// Success is the share of samples that were served, with one success and no failure

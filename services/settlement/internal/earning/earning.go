@@ -67,8 +67,8 @@ func (l Line) Day() time.Time { return l.RequestID.Day() }
 var ErrCounts = errors.New("usage counts what its unit does not")
 
 // ErrIncomplete is the error of usage in which the request, the provider, the price
-// version, the model, the attempt or the evidence source is missing, or is one that the
-// store cannot hold.
+// version, the model, the attempt or the evidence source is missing, or has a value that
+// the store cannot hold.
 var ErrIncomplete = errors.New("usage is incomplete")
 
 // NewLine makes the line of usage under the pinned rates. It fails for usage that can
@@ -125,8 +125,8 @@ type Batch struct {
 }
 
 // Outcome names the requests that already had a line with other content. One hub
-// reported those in Differing with two payouts, and the first stands. Those in Corrected
-// now count as the ledger settled them.
+// reported each request in Differing with two payouts, and the first stands. Each request
+// in Corrected now counts as the ledger settled it.
 type Outcome struct {
 	Differing, Corrected []ids.RequestID
 }

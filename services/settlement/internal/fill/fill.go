@@ -1,20 +1,21 @@
 // Package fill makes lines, from what billing-ledger has settled, for requests whose
 // usage never reached settlement.
 //
-// A hub forgets usage once billing-ledger has settled it, whether or not settlement has
-// a line for it, because a settlement that stands still must not stop the market. The
-// stream keeps the usage for settlement meanwhile, and may lose it: its store is wiped,
-// or it is full. So a pass of the Filler walks through what the ledger has settled since
-// the last pass, in the order of settling. It adds a line for each request that has
-// none. It overrules each line that differs from what the ledger settled, because a hub
-// can report a request twice, or report another hub's request before that hub does.
+// A hub forgets usage once billing-ledger has settled it, whether or not settlement has a
+// line for it, because a settlement that stands still must not stop the market. The NATS
+// stream keeps the usage for settlement meanwhile, but may lose it, because its store is
+// wiped or full. So a pass of the Filler walks through what the ledger has settled since
+// the last pass, in the order of settling. It adds a line for each request that has none.
+// It overrules each line that differs from what the ledger settled, because a hub can
+// report a request twice, or report another hub's request before that hub does.
 //
 // Where lines and accruals stay different, a second walk of the same list looks back
 // (see [Filler.Differ]). The second walk gets the pages of a pass that the first leaves
 // over, so the first walk always reaches the present.
 //
 // A filled line rests on the ledger's word alone, which is not a second evidence source.
-// So it is marked and counted apart. Usage that comes after all confirms it.
+// So filled lines are marked and counted apart. Usage that comes after all confirms the
+// line.
 package fill
 
 import (
@@ -56,8 +57,8 @@ type Ledger interface {
 }
 
 // Outcome is what a pass did. Filled counts the lines that were added. Corrected names
-// the requests that now count as the ledger settled them, and Excluded those that count
-// for nothing because the ledger settled no such request.
+// the requests that now count as the ledger settled them, and Excluded the requests that
+// count for nothing because the ledger settled no such request.
 type Outcome struct {
 	Filled              int
 	Corrected, Excluded []ids.RequestID
@@ -66,11 +67,11 @@ type Outcome struct {
 // Store keeps the lines.
 type Store interface {
 	// Fill adds the lines that are missing. The ledger's word takes the place of
-	// whatever else counts for a request, also of one that is held out.
+	// whatever else counts for a request, and an excluded line counts again.
 	Fill(ctx context.Context, lines []earning.Line) (Outcome, error)
-	// Suspects lists, in the order of their ids, at most limit requests after one:
-	// those that have a line in one of the slots which the ledger has never
-	// overruled.
+	// Suspects lists, in the order of their ids, requests that have a line in one of
+	// the slots, if the ledger has never overruled that line. It begins behind the id
+	// after and lists at most limit requests.
 	Suspects(ctx context.Context, slots []reconcile.Slot, after ids.RequestID, limit int) ([]ids.RequestID, error)
 	// Exclude makes the lines of these requests count for nothing, except lines that
 	// the ledger has overruled meanwhile. It returns the requests whose lines no

@@ -35,7 +35,7 @@ func (l *ledger) Settled(_ context.Context, from Cursor, _ time.Duration) (Page,
 		More: end < len(l.lines)}, nil
 }
 
-// book has one line for each request, and those that are held out are false.
+// book has one line for each request; the value of an excluded line is false.
 type book struct {
 	lines map[ids.RequestID]bool
 	fails bool
@@ -64,7 +64,7 @@ func (b *book) Fill(_ context.Context, lines []earning.Line) (Outcome, error) {
 	return out, nil
 }
 
-// Suspects takes all lines for those of the slots.
+// Suspects takes all lines for lines of the slots.
 func (b *book) Suspects(
 	_ context.Context, slots []reconcile.Slot, after ids.RequestID, limit int,
 ) ([]ids.RequestID, error) {

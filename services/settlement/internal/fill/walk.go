@@ -53,8 +53,8 @@ func newWalk(since time.Time, slots []reconcile.Slot, behind ids.RequestID) *wal
 // committed behind the walk.
 //
 // A slot is a reason once for the same sums, because what a walk could not mend needs a
-// person and not another walk. A walk that has reached the present holds out the lines
-// of which it met no request. It looks for the lines of a slot only once their day is
+// person and not another walk. A walk that has reached the present excludes the lines
+// whose requests it did not meet. It looks for the lines of a slot only once their day is
 // over and the slot has kept its sums for After, because until then usage is under way.
 // If the ledger settles such a request later, the walk forward meets it, because the
 // walk forward is never ahead of a walk back that ends.
@@ -148,7 +148,7 @@ func (w *walk) see(page Page) {
 }
 
 // arrive ends a walk that has reached the present. After an error the next pass
-// continues the walk, so that nothing is held out that was settled meanwhile.
+// continues the walk, so that no line is excluded whose request was settled meanwhile.
 func (f *Filler) arrive(ctx context.Context, all *Outcome) error {
 	w := f.walk
 	var absent []ids.RequestID

@@ -28,7 +28,7 @@ func differs(s reconcile.Slot, lines, accruals int64) []reconcile.Difference {
 		Accruals: reconcile.Sum{Payout: money.NanoUSD(accruals), Requests: accruals}}}
 }
 
-// began tells where a walk back began since the last question.
+// began returns where a walk back began since the last question.
 func (l *ledger) began() (at []time.Time) {
 	for _, m := range l.asked {
 		if m.Watermark == "" {
@@ -141,7 +141,7 @@ func TestALineWithoutARequestInTheLedgerIsHeldOutUntilItHasOne(t *testing.T) {
 	}
 }
 
-// Sums that have only just come to stand may be those of usage on its way.
+// Sums that have moved only just now may still move, because usage is on its way.
 func TestNothingIsHeldOutBeforeTheSumsHaveStood(t *testing.T) {
 	l, b := &ledger{}, newBook(ids.RequestID{15: 1})
 	f := &Filler{Ledger: l, Store: b, After: 2 * time.Minute}

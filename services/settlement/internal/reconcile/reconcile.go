@@ -2,9 +2,9 @@
 // billing-ledger credited, per provider and UTC day.
 //
 // Both sides hear the same usage events at their own pace, so a difference may be usage
-// under way. A difference that stays is drift. Watch calls it persistent once one of its
-// sides has not moved from one comparison to the next, because a side that hears of
-// usage moves, and a side that hears of none while the other is ahead has lost usage or
+// under way. A difference that stays is drift. Watch calls a difference persistent once
+// one of its sides has not moved from one comparison to the next. A side that hears of
+// usage moves. A side that hears of none while the other is ahead has lost usage or
 // stands still.
 package reconcile
 

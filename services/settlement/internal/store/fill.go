@@ -114,7 +114,7 @@ func (s *Store) Suspects(
 	return suspects, nil
 }
 
-// Only a line that the ledger has never spoken of is held out.
+// Only a line that the ledger has never spoken of is excluded.
 const insertHeldOut = `
 INSERT INTO earning_ruling (day, request_id, ruling, settled)
 SELECT l.day, l.request_id, 1, false

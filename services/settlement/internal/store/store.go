@@ -47,9 +47,9 @@ func (s *Store) Ping(ctx context.Context) error {
 	return nil
 }
 
-// Like every transaction of many in a row, that of a batch is planned once for a
-// connection, in a way that stays right when the tables grow; and what it
-// acknowledges survives a crash, whatever the server's default.
+// The statements of a batch are planned once for a connection, as in every
+// transaction of many in a row, in a way that stays right when the tables grow. What
+// a batch acknowledges survives a crash, whatever the server's default.
 const secure = `
 SELECT set_config('plan_cache_mode', 'force_generic_plan', true), set_config('enable_seqscan', 'off', true),
        CASE WHEN current_setting('synchronous_commit') NOT IN ('on', 'remote_apply')
@@ -105,7 +105,7 @@ INSERT INTO quarantine (reason, request_id, payload)
 SELECT * FROM unnest($1::text[], $2::text[], $3::bytea[])`
 
 // Add records a batch in one transaction and, when all of its lines are new, one
-// round trip. Lines are unique by day and request: one that stands already is
+// round trip. Lines are unique by day and request: a line that stands already is
 // not changed.
 func (s *Store) Add(ctx context.Context, b earning.Batch) (earning.Outcome, error) {
 	if len(b.Lines) > 0 {
@@ -213,11 +213,11 @@ func rejectedColumns(rejected []earning.Rejected) []any {
 	return []any{reasons, requests, payloads}
 }
 
-// The lines are summed from their index. Those that the ledger has spoken of,
-// which are few, are taken out again, and what counts of them is put in. Alone
-// on the ledger's word rest a line that is filled in and not confirmed, and one
-// that the ledger overruled with another content of the same evidence source: nobody
-// else has said that here.
+// The lines are summed from their index. The lines that the ledger has spoken of,
+// which are few, are taken out again, and what counts of them is put in. Two kinds
+// of lines rest on the ledger's word alone, because nobody else has said the same
+// here: a line that is filled in and not confirmed, and a line that the ledger
+// overruled with another content of the same evidence source.
 const selectTotals = `
 WITH spoken AS (
 	SELECT day, request_id FROM earning_correction WHERE day >= $1

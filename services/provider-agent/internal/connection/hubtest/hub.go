@@ -47,7 +47,7 @@ type Hub struct {
 
 	mu    sync.Mutex
 	dials int
-	live  map[string]*Session // by node: the one that was acknowledged last
+	live  map[string]*Session // by node: the session that was acknowledged last
 }
 
 // New starts a hub on the loopback interface that stops with the test.

@@ -63,7 +63,8 @@ type hardware struct {
 	ServingEngine     string `json:"serving_engine"`
 }
 
-// read is the registration: the first, or one that replaces the models.
+// read is the registration: the first registration of a session, or a registration that
+// replaces the models.
 func (r *register) read(reply string) *session.Register {
 	node, named := r.node()
 	signature, err := hex.DecodeString(strings.TrimPrefix(r.Signature, "0x"))

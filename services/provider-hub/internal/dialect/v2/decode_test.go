@@ -315,7 +315,7 @@ func encoded(in *session.Inbound, like *agentv2.Frame) *agentv2.Frame {
 	case session.KindHeartbeat:
 		h := &agentv2.Heartbeat{ActiveRequests: int32(in.Heartbeat.Active), QueuedRequests: int32(in.Heartbeat.Queued)}
 		if in.Heartbeat.Models.TooMany || len(in.Heartbeat.Models.List) == 0 {
-			h.Models = like.GetHeartbeat().GetModels() // those that are refused are not in the message
+			h.Models = like.GetHeartbeat().GetModels() // without the refused models
 		}
 		for _, m := range in.Heartbeat.Models.List {
 			h.Models = append(h.Models, &agentv2.ModelOffer{

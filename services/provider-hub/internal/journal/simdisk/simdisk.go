@@ -117,8 +117,9 @@ func (d *Disk) putLocked(name string, content []byte) {
 	d.files[name], d.durable[name] = n, n
 }
 
-// survive returns what is left of a file: a length between the synced and the
-// present one, and each unsynced sector whole, zeroed or junk.
+// survive returns the content that a file has after a crash. The length is between the
+// synced length and the present length, and each unsynced sector is whole, zeroed or
+// junk.
 func survive(dice *rand.Rand, n *inode) []byte {
 	low, high := len(n.synced), len(n.data)
 	if low > high {

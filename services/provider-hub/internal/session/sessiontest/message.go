@@ -11,8 +11,8 @@ import (
 	agentv2 "svc.internal/proto/svc/agent/v2"
 )
 
-// RegisterText is the registration of an agent of v1, under the request_id "r-1".
-// Without models it serves "m".
+// RegisterText is the registration of an agent of v1, under the request_id "r-1". Without
+// models the agent serves "m".
 func RegisterText(key, node string, models ...string) string {
 	if models == nil {
 		models = []string{"m"}
@@ -28,7 +28,7 @@ func Chunk(id, chunk string, done bool) string {
 		`,"done":` + strconv.FormatBool(done) + `}}`
 }
 
-// StreamEnd is the end of a stream in v1, with more members.
+// StreamEnd is the end of a stream in v1, with further members.
 func StreamEnd(id, more string) string {
 	return `{"type":"stream_end","request_id":"` + id + `","payload":{"request_id":"` + id + `","latency_ms":1` + more +
 		`}}`

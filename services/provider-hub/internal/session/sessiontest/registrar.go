@@ -13,13 +13,13 @@ import (
 	"svc.internal/services/provider-hub/internal/session"
 )
 
-// Registrar is a registrar without a database. The key "malformed" is none, "bad" is
-// refused, "down" finds no store, "other" is of another provider than all the rest.
+// Registrar is a registrar without a database. The key "malformed" is no key, "bad" is
+// refused, "down" finds no store, and "other" is of another provider than all other keys.
 type Registrar struct {
 	mu sync.Mutex
-	// Wait is what look-ups wait for; nil for nothing. Failing is how many of them
-	// still fail, Warning what a session is told that joins, Why what refuses it,
-	// and Broken has Touch panic. They are set before there are sessions, or by Set.
+	// Look-ups wait for Wait; nil for nothing. Failing is how many look-ups still fail.
+	// Join returns Warning, or refuses the session for Why. Broken has Touch panic. These
+	// fields are set before there are sessions, or by Set.
 	Wait    chan struct{}
 	Failing int
 	Warning string
@@ -31,7 +31,7 @@ type Registrar struct {
 
 // Heard is what a Registrar was told and asked.
 type Heard struct {
-	// Shown was looked up, Epoch is the last that was given.
+	// Shown are the credentials that were looked up. Epoch is the last epoch given out.
 	Shown  []session.Credential
 	Epoch  int64
 	Joined []*session.Session
@@ -54,7 +54,7 @@ func (r *Registrar) Heard() Heard {
 	return r.heard
 }
 
-// Session is the one that joined last.
+// Session is the session that joined last.
 func (r *Registrar) Session(t testing.TB) *session.Session {
 	t.Helper()
 	joined := r.Heard().Joined
@@ -64,7 +64,7 @@ func (r *Registrar) Session(t testing.TB) *session.Session {
 	return joined[len(joined)-1]
 }
 
-// Check refuses what is no key.
+// Check refuses the malformed key.
 func (r *Registrar) Check(c session.Credential) error {
 	if c.Key == "malformed" {
 		return fault.New(fault.Unauthenticated, fault.InvalidAPIKey, "this is no provider key")

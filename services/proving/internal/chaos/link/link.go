@@ -99,8 +99,9 @@ func (h *Hurt) Mend() {
 	h.links = nil
 }
 
-// Cut cuts the links between the processes of two programs: all of them, or the one that
-// pick chooses. from is empty for links that everybody uses.
+// Cut cuts the links between the processes of two programs: all links, or the links
+// between the two processes that pick chooses. from is empty for links that everybody
+// uses.
 func (n *Net) Cut(from, to string, all bool, pick int) *Hurt {
 	h := &Hurt{links: n.choose(from, to, all, pick), undo: func(l *link) { l.set(&l.cut, -1) }}
 	for _, l := range h.links {

@@ -59,8 +59,8 @@ type Cell struct {
 	// What is hurt and When make up the name, what/when.
 	What, When string
 	Kind       Kind
-	// Program is the program whose processes are hurt; of Cut and Stall, the one that
-	// dials To; of Forge, the one that must not be hurt meanwhile.
+	// Program is the program whose processes are hurt; of Cut and Stall, the program that
+	// dials To; of Forge, the program that must not be hurt meanwhile.
 	Program, To string
 	// Point is the crash point at which When is.
 	Point string
@@ -186,8 +186,9 @@ func Make(seed uint64, n int, cells []Cell) []Fault {
 // on: longer than every lease and heartbeat of a chaos fleet.
 const StillFor = 7 * time.Second
 
-// away is the length of a fault: longer than every lease and heartbeat of a chaos fleet
-// for a process that stands still, and short for one that dies.
+// away is the length of a fault. Stop and Stall last longer than every lease and
+// heartbeat of a chaos fleet, Cut and Full half a second to three seconds, and the other
+// kinds less than half a second.
 func away(kind Kind, random *rand.Rand) time.Duration {
 	switch kind {
 	case Stop, Stall:
