@@ -16,11 +16,12 @@ func (c *Server) LetGo() error {
 // CopyLock is what a child has of us before it becomes its program.
 func (c *Server) CopyLock() (int, error) { return syscall.Dup(int(c.lock.Fd())) }
 
-// MakeTemp makes the folder of a test server where memory is a file system in memory.
-func MakeTemp(memory string) (string, error) {
+// MakeTemp makes the folder of a test server, in the folder memory if enough bytes are free
+// there.
+func MakeTemp(memory string, enough uint64) (string, error) {
 	a, err := serverAccount()
 	if err != nil {
 		return "", err
 	}
-	return makeTemp(a, memory)
+	return makeTemp(a, memory, enough)
 }

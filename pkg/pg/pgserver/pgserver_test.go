@@ -3,6 +3,7 @@ package pgserver_test
 import (
 	"context"
 	"errors"
+	"math"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -317,13 +318,19 @@ func TestTheFolderOfATestServerIsWhereItCanBe(t *testing.T) {
 	if err := os.Chmod(set, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for _, c := range []struct{ name, tmpdir, memory, want string }{
-		{"TMPDIR is set", set, set, set},
-		{"TMPDIR is missing", "/no/such", "/dev/shm", "/tmp"},
-		{"there is no memory", "", "/no/such", "/tmp"},
+	for _, c := range []struct {
+		name, tmpdir, memory string
+		enough               uint64
+		want                 string
+	}{
+		{"TMPDIR is set", set, "/dev/shm", 0, set},
+		{"TMPDIR is missing", "/no/such", set, 0, "/tmp"},
+		{"memory has room", "", set, 1, set},
+		{"memory has too little room", "", set, math.MaxUint64, "/tmp"},
+		{"there is no memory", "", "/no/such", 1, "/tmp"},
 	} {
 		t.Setenv("TMPDIR", c.tmpdir)
-		dir, err := pgserver.MakeTemp(c.memory)
+		dir, err := pgserver.MakeTemp(c.memory, c.enough)
 		if err != nil {
 			t.Errorf("%s: got the error %v, want none", c.name, err)
 			continue

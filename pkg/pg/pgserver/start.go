@@ -41,7 +41,7 @@ const (
 // folder. The folder itself stays ours; data and sock belong to the account.
 func (c *Server) makeDir() error {
 	if c.cfg.Dir == "" {
-		dir, err := makeTemp(c.account, memoryDir)
+		dir, err := makeTemp(c.account, memoryDir, minMemory)
 		if err != nil {
 			return err
 		}
@@ -81,22 +81,19 @@ func (c *Server) refuseOccupied() error {
 	return nil
 }
 
-// makeTemp makes the folder of a test server: in TMPDIR if that is set, else in memory
-// where that has room, because on a disk the file system takes a quarter of a test
-// server's CPU time, else in /tmp. A folder that the account cannot enter (a private 0700
-// TMPDIR) is passed over.
-func makeTemp(a account, memory string) (string, error) {
-	var candidates []string
+// makeTemp makes the folder of a test server: in TMPDIR if that is set, else in memory if
+// at least enough bytes are free there, because on a disk the file system takes a quarter
+// of a test server's CPU time. Where neither can be used, because the account cannot enter
+// it for instance (a private 0700 TMPDIR), the folder is in /tmp.
+func makeTemp(a account, memory string, enough uint64) (string, error) {
+	base := "/tmp"
 	switch {
 	case os.Getenv("TMPDIR") != "":
-		candidates = append(candidates, os.TempDir())
-	case room(memory) >= minMemory:
-		candidates = append(candidates, memory)
+		base = os.TempDir()
+	case room(memory) >= enough:
+		base = memory
 	}
-	for _, base := range candidates {
-		if a.checkReach(base) != nil {
-			continue
-		}
+	if a.checkReach(base) == nil {
 		if dir, err := os.MkdirTemp(base, "svcpg-"); err == nil {
 			return dir, nil
 		}
