@@ -91,7 +91,8 @@ type Store interface {
 	// Now is the clock by which requests are settled.
 	Now(ctx context.Context) (time.Time, error)
 	// FirstSettled returns the earliest time of settling at or after from, or the zero
-	// time if nothing was settled since. It is never later than what Settled counts.
+	// time if nothing was settled since. Settled finds no request between from and that
+	// time.
 	FirstSettled(ctx context.Context, from time.Time) (time.Time, error)
 	// Settled sums, by model, what was settled in [from, until), of at most limit models,
 	// within a bounded time.

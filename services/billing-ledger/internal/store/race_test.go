@@ -118,7 +118,7 @@ func TestAHundredParallelCallersOnThreeReplicasNeverHaveMoreThanEightOfAPlan(t *
 	for _, pool := range e.pools(t, 3, nil) {
 		replicas = append(replicas, store.New(pool, unlimited, short))
 	}
-	kills := int64(often(1000, 200))
+	const kills = 1000
 	var callers sync.WaitGroup
 	var killed, admitted atomic.Int64
 	for i := range 100 {
@@ -299,11 +299,11 @@ func (c *databaseClock) set(t testing.TB, at time.Time) {
 }
 
 // Hostile test 50.
-func TestSettleExpireReleaseAndRefundRaceToOneEnd(t *testing.T) {
+func TestSettleExpireReleaseAndRefundRaceToOneEndAThousandTimes(t *testing.T) {
 	e := setup(t, unlimited)
 	c := e.onPlan(t, e.consumer(t, 100*money.USD), roomy)
 	replicas := e.replicas(t, 3, nil)
-	rounds, each := often(20, 4), 50
+	const rounds, each = 20, 50
 	var refunded atomic.Int64
 	for range rounds {
 		claims := make([]hold.Reservation, each)
@@ -358,7 +358,7 @@ func TestSettleExpireReleaseAndRefundRaceToOneEnd(t *testing.T) {
 	}
 	t.Logf("ended as %s; %d refunded", scan[string](t, e, `SELECT string_agg(state || ' ' || n, ', ' ORDER BY state)
 		FROM (SELECT state, count(*) AS n FROM hold GROUP BY state) s`), refunded.Load())
-	if lines := scan[int64](t, e, `SELECT count(*) FROM usage_settlement`); lines != int64(rounds*each) {
+	if lines := scan[int64](t, e, `SELECT count(*) FROM usage_settlement`); lines != rounds*each {
 		t.Errorf("served requests that have a line: got %d, want %d", lines, rounds*each)
 	}
 	if open := scan[int64](t, e, `SELECT count(*) FROM hold WHERE state = 'open'`); open != 0 {
@@ -368,14 +368,6 @@ func TestSettleExpireReleaseAndRefundRaceToOneEnd(t *testing.T) {
 		t.Errorf("%s posted and %s held", posted, held)
 	}
 	e.sound(t)
-}
-
-// often returns how many rounds a race has: short with -short, as in CI, else long.
-func often(long, short int) int {
-	if testing.Short() {
-		return short
-	}
-	return long
 }
 
 // admitterOn runs an admitter on a store until stop is called.
