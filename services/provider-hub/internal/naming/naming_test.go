@@ -275,10 +275,12 @@ func TestLinesAreWrittenTogetherAndAtTheEnd(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error)
 		began := time.Now()
-		go func() { done <- r.Run(ctx) }()
+		// Run starts when all ten are there. Otherwise it may take the first one's wake
+		// before the second is heard, which would wake it once more.
 		for n := range 10 {
 			r.Heard(ids.ProviderID{byte(9 - n)}, model, "other")
 		}
+		go func() { done <- r.Run(ctx) }()
 		synctest.Wait()
 		<-time.After(time.Second)
 		for range 100 {
