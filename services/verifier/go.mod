@@ -1,0 +1,3 @@
+module svc.internal/services/verifier
+
+go 1.26.0
