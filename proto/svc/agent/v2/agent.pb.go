@@ -116,6 +116,8 @@ type Frame struct {
 	//	*Frame_ReceiptAck
 	//	*Frame_Warmup
 	//	*Frame_WarmupResult
+	//	*Frame_Challenge
+	//	*Frame_ChallengeResult
 	Body          isFrame_Body `protobuf_oneof:"body"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -307,6 +309,24 @@ func (x *Frame) GetWarmupResult() *WarmupResult {
 	return nil
 }
 
+func (x *Frame) GetChallenge() *Challenge {
+	if x != nil {
+		if x, ok := x.Body.(*Frame_Challenge); ok {
+			return x.Challenge
+		}
+	}
+	return nil
+}
+
+func (x *Frame) GetChallengeResult() *ChallengeResult {
+	if x != nil {
+		if x, ok := x.Body.(*Frame_ChallengeResult); ok {
+			return x.ChallengeResult
+		}
+	}
+	return nil
+}
+
 type isFrame_Body interface {
 	isFrame_Body()
 }
@@ -371,6 +391,14 @@ type Frame_WarmupResult struct {
 	WarmupResult *WarmupResult `protobuf:"bytes,17,opt,name=warmup_result,json=warmupResult,proto3,oneof"`
 }
 
+type Frame_Challenge struct {
+	Challenge *Challenge `protobuf:"bytes,18,opt,name=challenge,proto3,oneof"`
+}
+
+type Frame_ChallengeResult struct {
+	ChallengeResult *ChallengeResult `protobuf:"bytes,19,opt,name=challenge_result,json=challengeResult,proto3,oneof"`
+}
+
 func (*Frame_Register) isFrame_Body() {}
 
 func (*Frame_RegisterAck) isFrame_Body() {}
@@ -400,6 +428,10 @@ func (*Frame_ReceiptAck) isFrame_Body() {}
 func (*Frame_Warmup) isFrame_Body() {}
 
 func (*Frame_WarmupResult) isFrame_Body() {}
+
+func (*Frame_Challenge) isFrame_Body() {}
+
+func (*Frame_ChallengeResult) isFrame_Body() {}
 
 // Register is the agent's first frame, due within 10 s of the handshake.
 type Register struct {
@@ -1211,6 +1243,287 @@ func (x *WarmupResult) GetNotTried() bool {
 	return false
 }
 
+// Challenge asks the agent to prove that the files of a model are within its reach. It
+// is only sent to agents that declared fingerprint among their capabilities, on stream
+// 0, one at a time. The rules of the digests are those of pkg/fingerprint.
+type Challenge struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// 1 to 64 characters of [A-Za-z0-9._-].
+	ChallengeId string `protobuf:"bytes,1,opt,name=challenge_id,json=challengeId,proto3" json:"challenge_id,omitempty"`
+	ModelId     string `protobuf:"bytes,2,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
+	// 32 bytes: the key of all digests.
+	Nonce []byte `protobuf:"bytes,3,opt,name=nonce,proto3" json:"nonce,omitempty"`
+	// 1 to 16, of at most 1 MiB each.
+	Ranges []*FileRange `protobuf:"bytes,4,rep,name=ranges,proto3" json:"ranges,omitempty"`
+	// At most 64 files, in the order that the chain of blocks indexes; none asks for no
+	// chain.
+	ChainFiles []*ChainFile `protobuf:"bytes,5,rep,name=chain_files,json=chainFiles,proto3" json:"chain_files,omitempty"`
+	// How many blocks of 4,096 bytes the chain has; at most 256.
+	ChainLength   uint32 `protobuf:"varint,6,opt,name=chain_length,json=chainLength,proto3" json:"chain_length,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Challenge) Reset() {
+	*x = Challenge{}
+	mi := &file_svc_agent_v2_agent_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Challenge) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Challenge) ProtoMessage() {}
+
+func (x *Challenge) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_agent_v2_agent_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Challenge.ProtoReflect.Descriptor instead.
+func (*Challenge) Descriptor() ([]byte, []int) {
+	return file_svc_agent_v2_agent_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *Challenge) GetChallengeId() string {
+	if x != nil {
+		return x.ChallengeId
+	}
+	return ""
+}
+
+func (x *Challenge) GetModelId() string {
+	if x != nil {
+		return x.ModelId
+	}
+	return ""
+}
+
+func (x *Challenge) GetNonce() []byte {
+	if x != nil {
+		return x.Nonce
+	}
+	return nil
+}
+
+func (x *Challenge) GetRanges() []*FileRange {
+	if x != nil {
+		return x.Ranges
+	}
+	return nil
+}
+
+func (x *Challenge) GetChainFiles() []*ChainFile {
+	if x != nil {
+		return x.ChainFiles
+	}
+	return nil
+}
+
+func (x *Challenge) GetChainLength() uint32 {
+	if x != nil {
+		return x.ChainLength
+	}
+	return 0
+}
+
+// FileRange is a piece of a file of the model.
+type FileRange struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The file's path in the model's repository, at most 255 bytes.
+	File          string `protobuf:"bytes,1,opt,name=file,proto3" json:"file,omitempty"`
+	Offset        int64  `protobuf:"varint,2,opt,name=offset,proto3" json:"offset,omitempty"`
+	Length        int32  `protobuf:"varint,3,opt,name=length,proto3" json:"length,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FileRange) Reset() {
+	*x = FileRange{}
+	mi := &file_svc_agent_v2_agent_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FileRange) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FileRange) ProtoMessage() {}
+
+func (x *FileRange) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_agent_v2_agent_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FileRange.ProtoReflect.Descriptor instead.
+func (*FileRange) Descriptor() ([]byte, []int) {
+	return file_svc_agent_v2_agent_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *FileRange) GetFile() string {
+	if x != nil {
+		return x.File
+	}
+	return ""
+}
+
+func (x *FileRange) GetOffset() int64 {
+	if x != nil {
+		return x.Offset
+	}
+	return 0
+}
+
+func (x *FileRange) GetLength() int32 {
+	if x != nil {
+		return x.Length
+	}
+	return 0
+}
+
+// ChainFile is a file that the chain of blocks may read.
+type ChainFile struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	File          string                 `protobuf:"bytes,1,opt,name=file,proto3" json:"file,omitempty"`
+	Size          int64                  `protobuf:"varint,2,opt,name=size,proto3" json:"size,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ChainFile) Reset() {
+	*x = ChainFile{}
+	mi := &file_svc_agent_v2_agent_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ChainFile) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ChainFile) ProtoMessage() {}
+
+func (x *ChainFile) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_agent_v2_agent_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ChainFile.ProtoReflect.Descriptor instead.
+func (*ChainFile) Descriptor() ([]byte, []int) {
+	return file_svc_agent_v2_agent_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *ChainFile) GetFile() string {
+	if x != nil {
+		return x.File
+	}
+	return ""
+}
+
+func (x *ChainFile) GetSize() int64 {
+	if x != nil {
+		return x.Size
+	}
+	return 0
+}
+
+// ChallengeResult answers it.
+type ChallengeResult struct {
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	ChallengeId string                 `protobuf:"bytes,1,opt,name=challenge_id,json=challengeId,proto3" json:"challenge_id,omitempty"`
+	// 32 bytes each, one for each range in order; empty for a range that could not be
+	// read.
+	Digests [][]byte `protobuf:"bytes,2,rep,name=digests,proto3" json:"digests,omitempty"`
+	// 32 bytes; empty when the chain could not be read.
+	ChainDigest []byte `protobuf:"bytes,3,opt,name=chain_digest,json=chainDigest,proto3" json:"chain_digest,omitempty"`
+	// Why something could not be read; at most 1 KiB, and no path of the machine.
+	Error         string `protobuf:"bytes,4,opt,name=error,proto3" json:"error,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ChallengeResult) Reset() {
+	*x = ChallengeResult{}
+	mi := &file_svc_agent_v2_agent_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ChallengeResult) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ChallengeResult) ProtoMessage() {}
+
+func (x *ChallengeResult) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_agent_v2_agent_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ChallengeResult.ProtoReflect.Descriptor instead.
+func (*ChallengeResult) Descriptor() ([]byte, []int) {
+	return file_svc_agent_v2_agent_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *ChallengeResult) GetChallengeId() string {
+	if x != nil {
+		return x.ChallengeId
+	}
+	return ""
+}
+
+func (x *ChallengeResult) GetDigests() [][]byte {
+	if x != nil {
+		return x.Digests
+	}
+	return nil
+}
+
+func (x *ChallengeResult) GetChainDigest() []byte {
+	if x != nil {
+		return x.ChainDigest
+	}
+	return nil
+}
+
+func (x *ChallengeResult) GetError() string {
+	if x != nil {
+		return x.Error
+	}
+	return ""
+}
+
 // Data is a piece of the request's body or of the engine's answer, as it is.
 type Data struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1223,7 +1536,7 @@ type Data struct {
 
 func (x *Data) Reset() {
 	*x = Data{}
-	mi := &file_svc_agent_v2_agent_proto_msgTypes[10]
+	mi := &file_svc_agent_v2_agent_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1235,7 +1548,7 @@ func (x *Data) String() string {
 func (*Data) ProtoMessage() {}
 
 func (x *Data) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_agent_v2_agent_proto_msgTypes[10]
+	mi := &file_svc_agent_v2_agent_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1248,7 +1561,7 @@ func (x *Data) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Data.ProtoReflect.Descriptor instead.
 func (*Data) Descriptor() ([]byte, []int) {
-	return file_svc_agent_v2_agent_proto_rawDescGZIP(), []int{10}
+	return file_svc_agent_v2_agent_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Data) GetData() []byte {
@@ -1276,7 +1589,7 @@ type Window struct {
 
 func (x *Window) Reset() {
 	*x = Window{}
-	mi := &file_svc_agent_v2_agent_proto_msgTypes[11]
+	mi := &file_svc_agent_v2_agent_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1288,7 +1601,7 @@ func (x *Window) String() string {
 func (*Window) ProtoMessage() {}
 
 func (x *Window) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_agent_v2_agent_proto_msgTypes[11]
+	mi := &file_svc_agent_v2_agent_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1301,7 +1614,7 @@ func (x *Window) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Window.ProtoReflect.Descriptor instead.
 func (*Window) Descriptor() ([]byte, []int) {
-	return file_svc_agent_v2_agent_proto_rawDescGZIP(), []int{11}
+	return file_svc_agent_v2_agent_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Window) GetBytes() uint32 {
@@ -1321,7 +1634,7 @@ type Cancel struct {
 
 func (x *Cancel) Reset() {
 	*x = Cancel{}
-	mi := &file_svc_agent_v2_agent_proto_msgTypes[12]
+	mi := &file_svc_agent_v2_agent_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1333,7 +1646,7 @@ func (x *Cancel) String() string {
 func (*Cancel) ProtoMessage() {}
 
 func (x *Cancel) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_agent_v2_agent_proto_msgTypes[12]
+	mi := &file_svc_agent_v2_agent_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1346,7 +1659,7 @@ func (x *Cancel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cancel.ProtoReflect.Descriptor instead.
 func (*Cancel) Descriptor() ([]byte, []int) {
-	return file_svc_agent_v2_agent_proto_rawDescGZIP(), []int{12}
+	return file_svc_agent_v2_agent_proto_rawDescGZIP(), []int{16}
 }
 
 // End is the agent's last frame of a stream.
@@ -1366,7 +1679,7 @@ type End struct {
 
 func (x *End) Reset() {
 	*x = End{}
-	mi := &file_svc_agent_v2_agent_proto_msgTypes[13]
+	mi := &file_svc_agent_v2_agent_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1378,7 +1691,7 @@ func (x *End) String() string {
 func (*End) ProtoMessage() {}
 
 func (x *End) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_agent_v2_agent_proto_msgTypes[13]
+	mi := &file_svc_agent_v2_agent_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1391,7 +1704,7 @@ func (x *End) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use End.ProtoReflect.Descriptor instead.
 func (*End) Descriptor() ([]byte, []int) {
-	return file_svc_agent_v2_agent_proto_rawDescGZIP(), []int{13}
+	return file_svc_agent_v2_agent_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *End) GetEngineStatus() int32 {
@@ -1433,7 +1746,7 @@ type Drain struct {
 
 func (x *Drain) Reset() {
 	*x = Drain{}
-	mi := &file_svc_agent_v2_agent_proto_msgTypes[14]
+	mi := &file_svc_agent_v2_agent_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1445,7 +1758,7 @@ func (x *Drain) String() string {
 func (*Drain) ProtoMessage() {}
 
 func (x *Drain) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_agent_v2_agent_proto_msgTypes[14]
+	mi := &file_svc_agent_v2_agent_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1458,7 +1771,7 @@ func (x *Drain) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Drain.ProtoReflect.Descriptor instead.
 func (*Drain) Descriptor() ([]byte, []int) {
-	return file_svc_agent_v2_agent_proto_rawDescGZIP(), []int{14}
+	return file_svc_agent_v2_agent_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Drain) GetReconnectAfterMs() int64 {
@@ -1485,7 +1798,7 @@ type Error struct {
 
 func (x *Error) Reset() {
 	*x = Error{}
-	mi := &file_svc_agent_v2_agent_proto_msgTypes[15]
+	mi := &file_svc_agent_v2_agent_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1497,7 +1810,7 @@ func (x *Error) String() string {
 func (*Error) ProtoMessage() {}
 
 func (x *Error) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_agent_v2_agent_proto_msgTypes[15]
+	mi := &file_svc_agent_v2_agent_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1510,7 +1823,7 @@ func (x *Error) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Error.ProtoReflect.Descriptor instead.
 func (*Error) Descriptor() ([]byte, []int) {
-	return file_svc_agent_v2_agent_proto_rawDescGZIP(), []int{15}
+	return file_svc_agent_v2_agent_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Error) GetCode() string {
@@ -1546,7 +1859,7 @@ type Receipts struct {
 
 func (x *Receipts) Reset() {
 	*x = Receipts{}
-	mi := &file_svc_agent_v2_agent_proto_msgTypes[16]
+	mi := &file_svc_agent_v2_agent_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1558,7 +1871,7 @@ func (x *Receipts) String() string {
 func (*Receipts) ProtoMessage() {}
 
 func (x *Receipts) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_agent_v2_agent_proto_msgTypes[16]
+	mi := &file_svc_agent_v2_agent_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1571,7 +1884,7 @@ func (x *Receipts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Receipts.ProtoReflect.Descriptor instead.
 func (*Receipts) Descriptor() ([]byte, []int) {
-	return file_svc_agent_v2_agent_proto_rawDescGZIP(), []int{16}
+	return file_svc_agent_v2_agent_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Receipts) GetReceipts() []*Receipt {
@@ -1614,7 +1927,7 @@ type Receipt struct {
 
 func (x *Receipt) Reset() {
 	*x = Receipt{}
-	mi := &file_svc_agent_v2_agent_proto_msgTypes[17]
+	mi := &file_svc_agent_v2_agent_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1626,7 +1939,7 @@ func (x *Receipt) String() string {
 func (*Receipt) ProtoMessage() {}
 
 func (x *Receipt) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_agent_v2_agent_proto_msgTypes[17]
+	mi := &file_svc_agent_v2_agent_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1639,7 +1952,7 @@ func (x *Receipt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Receipt.ProtoReflect.Descriptor instead.
 func (*Receipt) Descriptor() ([]byte, []int) {
-	return file_svc_agent_v2_agent_proto_rawDescGZIP(), []int{17}
+	return file_svc_agent_v2_agent_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Receipt) GetRequestId() []byte {
@@ -1750,7 +2063,7 @@ type ReceiptAck struct {
 
 func (x *ReceiptAck) Reset() {
 	*x = ReceiptAck{}
-	mi := &file_svc_agent_v2_agent_proto_msgTypes[18]
+	mi := &file_svc_agent_v2_agent_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1762,7 +2075,7 @@ func (x *ReceiptAck) String() string {
 func (*ReceiptAck) ProtoMessage() {}
 
 func (x *ReceiptAck) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_agent_v2_agent_proto_msgTypes[18]
+	mi := &file_svc_agent_v2_agent_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1775,7 +2088,7 @@ func (x *ReceiptAck) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReceiptAck.ProtoReflect.Descriptor instead.
 func (*ReceiptAck) Descriptor() ([]byte, []int) {
-	return file_svc_agent_v2_agent_proto_rawDescGZIP(), []int{18}
+	return file_svc_agent_v2_agent_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ReceiptAck) GetReceipts() []*AckedReceipt {
@@ -1798,7 +2111,7 @@ type AckedReceipt struct {
 
 func (x *AckedReceipt) Reset() {
 	*x = AckedReceipt{}
-	mi := &file_svc_agent_v2_agent_proto_msgTypes[19]
+	mi := &file_svc_agent_v2_agent_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1810,7 +2123,7 @@ func (x *AckedReceipt) String() string {
 func (*AckedReceipt) ProtoMessage() {}
 
 func (x *AckedReceipt) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_agent_v2_agent_proto_msgTypes[19]
+	mi := &file_svc_agent_v2_agent_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1823,7 +2136,7 @@ func (x *AckedReceipt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AckedReceipt.ProtoReflect.Descriptor instead.
 func (*AckedReceipt) Descriptor() ([]byte, []int) {
-	return file_svc_agent_v2_agent_proto_rawDescGZIP(), []int{19}
+	return file_svc_agent_v2_agent_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *AckedReceipt) GetRequestId() []byte {
@@ -1851,7 +2164,7 @@ var File_svc_agent_v2_agent_proto protoreflect.FileDescriptor
 
 const file_svc_agent_v2_agent_proto_rawDesc = "" +
 	"\n" +
-	"\x18svc/agent/v2/agent.proto\x12\fsvc.agent.v2\"\xc6\x06\n" +
+	"\x18svc/agent/v2/agent.proto\x12\fsvc.agent.v2\"\xcb\a\n" +
 	"\x05Frame\x12\x16\n" +
 	"\x06stream\x18\x01 \x01(\rR\x06stream\x12\x10\n" +
 	"\x03seq\x18\x02 \x01(\rR\x03seq\x124\n" +
@@ -1871,7 +2184,9 @@ const file_svc_agent_v2_agent_proto_rawDesc = "" +
 	"\vreceipt_ack\x18\x0f \x01(\v2\x18.svc.agent.v2.ReceiptAckH\x00R\n" +
 	"receiptAck\x12.\n" +
 	"\x06warmup\x18\x10 \x01(\v2\x14.svc.agent.v2.WarmupH\x00R\x06warmup\x12A\n" +
-	"\rwarmup_result\x18\x11 \x01(\v2\x1a.svc.agent.v2.WarmupResultH\x00R\fwarmupResultB\x06\n" +
+	"\rwarmup_result\x18\x11 \x01(\v2\x1a.svc.agent.v2.WarmupResultH\x00R\fwarmupResult\x127\n" +
+	"\tchallenge\x18\x12 \x01(\v2\x17.svc.agent.v2.ChallengeH\x00R\tchallenge\x12J\n" +
+	"\x10challenge_result\x18\x13 \x01(\v2\x1d.svc.agent.v2.ChallengeResultH\x00R\x0fchallengeResultB\x06\n" +
 	"\x04body\"\xcc\x03\n" +
 	"\bRegister\x12\x14\n" +
 	"\x05token\x18\x01 \x01(\tR\x05token\x12\x17\n" +
@@ -1949,7 +2264,27 @@ const file_svc_agent_v2_agent_proto_rawDesc = "" +
 	"\fload_time_ms\x18\x03 \x01(\x03R\n" +
 	"loadTimeMs\x12\x14\n" +
 	"\x05error\x18\x04 \x01(\tR\x05error\x12\x1b\n" +
-	"\tnot_tried\x18\x05 \x01(\bR\bnotTried\",\n" +
+	"\tnot_tried\x18\x05 \x01(\bR\bnotTried\"\xed\x01\n" +
+	"\tChallenge\x12!\n" +
+	"\fchallenge_id\x18\x01 \x01(\tR\vchallengeId\x12\x19\n" +
+	"\bmodel_id\x18\x02 \x01(\tR\amodelId\x12\x14\n" +
+	"\x05nonce\x18\x03 \x01(\fR\x05nonce\x12/\n" +
+	"\x06ranges\x18\x04 \x03(\v2\x17.svc.agent.v2.FileRangeR\x06ranges\x128\n" +
+	"\vchain_files\x18\x05 \x03(\v2\x17.svc.agent.v2.ChainFileR\n" +
+	"chainFiles\x12!\n" +
+	"\fchain_length\x18\x06 \x01(\rR\vchainLength\"O\n" +
+	"\tFileRange\x12\x12\n" +
+	"\x04file\x18\x01 \x01(\tR\x04file\x12\x16\n" +
+	"\x06offset\x18\x02 \x01(\x03R\x06offset\x12\x16\n" +
+	"\x06length\x18\x03 \x01(\x05R\x06length\"3\n" +
+	"\tChainFile\x12\x12\n" +
+	"\x04file\x18\x01 \x01(\tR\x04file\x12\x12\n" +
+	"\x04size\x18\x02 \x01(\x03R\x04size\"\x87\x01\n" +
+	"\x0fChallengeResult\x12!\n" +
+	"\fchallenge_id\x18\x01 \x01(\tR\vchallengeId\x12\x18\n" +
+	"\adigests\x18\x02 \x03(\fR\adigests\x12!\n" +
+	"\fchain_digest\x18\x03 \x01(\fR\vchainDigest\x12\x14\n" +
+	"\x05error\x18\x04 \x01(\tR\x05error\",\n" +
 	"\x04Data\x12\x12\n" +
 	"\x04data\x18\x01 \x01(\fR\x04data\x12\x10\n" +
 	"\x03fin\x18\x02 \x01(\bR\x03fin\"\x1e\n" +
@@ -2017,30 +2352,34 @@ func file_svc_agent_v2_agent_proto_rawDescGZIP() []byte {
 }
 
 var file_svc_agent_v2_agent_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_svc_agent_v2_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
+var file_svc_agent_v2_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
 var file_svc_agent_v2_agent_proto_goTypes = []any{
-	(Endpoint)(0),        // 0: svc.agent.v2.Endpoint
-	(*Frame)(nil),        // 1: svc.agent.v2.Frame
-	(*Register)(nil),     // 2: svc.agent.v2.Register
-	(*Hardware)(nil),     // 3: svc.agent.v2.Hardware
-	(*ModelOffer)(nil),   // 4: svc.agent.v2.ModelOffer
-	(*RegisterAck)(nil),  // 5: svc.agent.v2.RegisterAck
-	(*Heartbeat)(nil),    // 6: svc.agent.v2.Heartbeat
-	(*HeartbeatAck)(nil), // 7: svc.agent.v2.HeartbeatAck
-	(*Open)(nil),         // 8: svc.agent.v2.Open
-	(*Warmup)(nil),       // 9: svc.agent.v2.Warmup
-	(*WarmupResult)(nil), // 10: svc.agent.v2.WarmupResult
-	(*Data)(nil),         // 11: svc.agent.v2.Data
-	(*Window)(nil),       // 12: svc.agent.v2.Window
-	(*Cancel)(nil),       // 13: svc.agent.v2.Cancel
-	(*End)(nil),          // 14: svc.agent.v2.End
-	(*Drain)(nil),        // 15: svc.agent.v2.Drain
-	(*Error)(nil),        // 16: svc.agent.v2.Error
-	(*Receipts)(nil),     // 17: svc.agent.v2.Receipts
-	(*Receipt)(nil),      // 18: svc.agent.v2.Receipt
-	(*ReceiptAck)(nil),   // 19: svc.agent.v2.ReceiptAck
-	(*AckedReceipt)(nil), // 20: svc.agent.v2.AckedReceipt
-	nil,                  // 21: svc.agent.v2.RegisterAck.RefusedModelsEntry
+	(Endpoint)(0),           // 0: svc.agent.v2.Endpoint
+	(*Frame)(nil),           // 1: svc.agent.v2.Frame
+	(*Register)(nil),        // 2: svc.agent.v2.Register
+	(*Hardware)(nil),        // 3: svc.agent.v2.Hardware
+	(*ModelOffer)(nil),      // 4: svc.agent.v2.ModelOffer
+	(*RegisterAck)(nil),     // 5: svc.agent.v2.RegisterAck
+	(*Heartbeat)(nil),       // 6: svc.agent.v2.Heartbeat
+	(*HeartbeatAck)(nil),    // 7: svc.agent.v2.HeartbeatAck
+	(*Open)(nil),            // 8: svc.agent.v2.Open
+	(*Warmup)(nil),          // 9: svc.agent.v2.Warmup
+	(*WarmupResult)(nil),    // 10: svc.agent.v2.WarmupResult
+	(*Challenge)(nil),       // 11: svc.agent.v2.Challenge
+	(*FileRange)(nil),       // 12: svc.agent.v2.FileRange
+	(*ChainFile)(nil),       // 13: svc.agent.v2.ChainFile
+	(*ChallengeResult)(nil), // 14: svc.agent.v2.ChallengeResult
+	(*Data)(nil),            // 15: svc.agent.v2.Data
+	(*Window)(nil),          // 16: svc.agent.v2.Window
+	(*Cancel)(nil),          // 17: svc.agent.v2.Cancel
+	(*End)(nil),             // 18: svc.agent.v2.End
+	(*Drain)(nil),           // 19: svc.agent.v2.Drain
+	(*Error)(nil),           // 20: svc.agent.v2.Error
+	(*Receipts)(nil),        // 21: svc.agent.v2.Receipts
+	(*Receipt)(nil),         // 22: svc.agent.v2.Receipt
+	(*ReceiptAck)(nil),      // 23: svc.agent.v2.ReceiptAck
+	(*AckedReceipt)(nil),    // 24: svc.agent.v2.AckedReceipt
+	nil,                     // 25: svc.agent.v2.RegisterAck.RefusedModelsEntry
 }
 var file_svc_agent_v2_agent_proto_depIdxs = []int32{
 	2,  // 0: svc.agent.v2.Frame.register:type_name -> svc.agent.v2.Register
@@ -2048,28 +2387,32 @@ var file_svc_agent_v2_agent_proto_depIdxs = []int32{
 	6,  // 2: svc.agent.v2.Frame.heartbeat:type_name -> svc.agent.v2.Heartbeat
 	7,  // 3: svc.agent.v2.Frame.heartbeat_ack:type_name -> svc.agent.v2.HeartbeatAck
 	8,  // 4: svc.agent.v2.Frame.open:type_name -> svc.agent.v2.Open
-	11, // 5: svc.agent.v2.Frame.data:type_name -> svc.agent.v2.Data
-	12, // 6: svc.agent.v2.Frame.window:type_name -> svc.agent.v2.Window
-	13, // 7: svc.agent.v2.Frame.cancel:type_name -> svc.agent.v2.Cancel
-	14, // 8: svc.agent.v2.Frame.end:type_name -> svc.agent.v2.End
-	15, // 9: svc.agent.v2.Frame.drain:type_name -> svc.agent.v2.Drain
-	16, // 10: svc.agent.v2.Frame.error:type_name -> svc.agent.v2.Error
-	17, // 11: svc.agent.v2.Frame.receipts:type_name -> svc.agent.v2.Receipts
-	19, // 12: svc.agent.v2.Frame.receipt_ack:type_name -> svc.agent.v2.ReceiptAck
+	15, // 5: svc.agent.v2.Frame.data:type_name -> svc.agent.v2.Data
+	16, // 6: svc.agent.v2.Frame.window:type_name -> svc.agent.v2.Window
+	17, // 7: svc.agent.v2.Frame.cancel:type_name -> svc.agent.v2.Cancel
+	18, // 8: svc.agent.v2.Frame.end:type_name -> svc.agent.v2.End
+	19, // 9: svc.agent.v2.Frame.drain:type_name -> svc.agent.v2.Drain
+	20, // 10: svc.agent.v2.Frame.error:type_name -> svc.agent.v2.Error
+	21, // 11: svc.agent.v2.Frame.receipts:type_name -> svc.agent.v2.Receipts
+	23, // 12: svc.agent.v2.Frame.receipt_ack:type_name -> svc.agent.v2.ReceiptAck
 	9,  // 13: svc.agent.v2.Frame.warmup:type_name -> svc.agent.v2.Warmup
 	10, // 14: svc.agent.v2.Frame.warmup_result:type_name -> svc.agent.v2.WarmupResult
-	4,  // 15: svc.agent.v2.Register.models:type_name -> svc.agent.v2.ModelOffer
-	3,  // 16: svc.agent.v2.Register.hardware:type_name -> svc.agent.v2.Hardware
-	21, // 17: svc.agent.v2.RegisterAck.refused_models:type_name -> svc.agent.v2.RegisterAck.RefusedModelsEntry
-	4,  // 18: svc.agent.v2.Heartbeat.models:type_name -> svc.agent.v2.ModelOffer
-	0,  // 19: svc.agent.v2.Open.endpoint:type_name -> svc.agent.v2.Endpoint
-	18, // 20: svc.agent.v2.Receipts.receipts:type_name -> svc.agent.v2.Receipt
-	20, // 21: svc.agent.v2.ReceiptAck.receipts:type_name -> svc.agent.v2.AckedReceipt
-	22, // [22:22] is the sub-list for method output_type
-	22, // [22:22] is the sub-list for method input_type
-	22, // [22:22] is the sub-list for extension type_name
-	22, // [22:22] is the sub-list for extension extendee
-	0,  // [0:22] is the sub-list for field type_name
+	11, // 15: svc.agent.v2.Frame.challenge:type_name -> svc.agent.v2.Challenge
+	14, // 16: svc.agent.v2.Frame.challenge_result:type_name -> svc.agent.v2.ChallengeResult
+	4,  // 17: svc.agent.v2.Register.models:type_name -> svc.agent.v2.ModelOffer
+	3,  // 18: svc.agent.v2.Register.hardware:type_name -> svc.agent.v2.Hardware
+	25, // 19: svc.agent.v2.RegisterAck.refused_models:type_name -> svc.agent.v2.RegisterAck.RefusedModelsEntry
+	4,  // 20: svc.agent.v2.Heartbeat.models:type_name -> svc.agent.v2.ModelOffer
+	0,  // 21: svc.agent.v2.Open.endpoint:type_name -> svc.agent.v2.Endpoint
+	12, // 22: svc.agent.v2.Challenge.ranges:type_name -> svc.agent.v2.FileRange
+	13, // 23: svc.agent.v2.Challenge.chain_files:type_name -> svc.agent.v2.ChainFile
+	22, // 24: svc.agent.v2.Receipts.receipts:type_name -> svc.agent.v2.Receipt
+	24, // 25: svc.agent.v2.ReceiptAck.receipts:type_name -> svc.agent.v2.AckedReceipt
+	26, // [26:26] is the sub-list for method output_type
+	26, // [26:26] is the sub-list for method input_type
+	26, // [26:26] is the sub-list for extension type_name
+	26, // [26:26] is the sub-list for extension extendee
+	0,  // [0:26] is the sub-list for field type_name
 }
 
 func init() { file_svc_agent_v2_agent_proto_init() }
@@ -2093,6 +2436,8 @@ func file_svc_agent_v2_agent_proto_init() {
 		(*Frame_ReceiptAck)(nil),
 		(*Frame_Warmup)(nil),
 		(*Frame_WarmupResult)(nil),
+		(*Frame_Challenge)(nil),
+		(*Frame_ChallengeResult)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -2100,7 +2445,7 @@ func file_svc_agent_v2_agent_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_svc_agent_v2_agent_proto_rawDesc), len(file_svc_agent_v2_agent_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   21,
+			NumMessages:   25,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

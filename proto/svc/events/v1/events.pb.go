@@ -479,6 +479,62 @@ func (ConnectionMode) EnumDescriptor() ([]byte, []int) {
 	return file_svc_events_v1_events_proto_rawDescGZIP(), []int{7}
 }
 
+// Lane says how a router treats a model of a provider.
+type Lane int32
+
+const (
+	// Read as LANE_MAIN.
+	Lane_LANE_UNSPECIFIED Lane = 0
+	Lane_LANE_MAIN        Lane = 1
+	// As a degraded provider: probe traffic alone.
+	Lane_LANE_PROBE Lane = 2
+	// No requests, pinned ones included.
+	Lane_LANE_SHUT Lane = 3
+)
+
+// Enum value maps for Lane.
+var (
+	Lane_name = map[int32]string{
+		0: "LANE_UNSPECIFIED",
+		1: "LANE_MAIN",
+		2: "LANE_PROBE",
+		3: "LANE_SHUT",
+	}
+	Lane_value = map[string]int32{
+		"LANE_UNSPECIFIED": 0,
+		"LANE_MAIN":        1,
+		"LANE_PROBE":       2,
+		"LANE_SHUT":        3,
+	}
+)
+
+func (x Lane) Enum() *Lane {
+	p := new(Lane)
+	*p = x
+	return p
+}
+
+func (x Lane) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Lane) Descriptor() protoreflect.EnumDescriptor {
+	return file_svc_events_v1_events_proto_enumTypes[8].Descriptor()
+}
+
+func (Lane) Type() protoreflect.EnumType {
+	return &file_svc_events_v1_events_proto_enumTypes[8]
+}
+
+func (x Lane) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Lane.Descriptor instead.
+func (Lane) EnumDescriptor() ([]byte, []int) {
+	return file_svc_events_v1_events_proto_rawDescGZIP(), []int{8}
+}
+
 // Route is how a request came to its provider; it is kept on the usage record.
 type Route struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1577,7 +1633,12 @@ type Session struct {
 	// absent when nothing is known yet.
 	Uptime_30D *float64 `protobuf:"fixed64,16,opt,name=uptime_30d,json=uptime30d,proto3,oneof" json:"uptime_30d,omitempty"`
 	// The dialect takes warm-ups.
-	TakesWarmups  bool `protobuf:"varint,17,opt,name=takes_warmups,json=takesWarmups,proto3" json:"takes_warmups,omitempty"`
+	TakesWarmups bool `protobuf:"varint,17,opt,name=takes_warmups,json=takesWarmups,proto3" json:"takes_warmups,omitempty"`
+	// The provider is a reference of the platform: it is never active, answers challenges,
+	// and is in no offer, count or guarantee.
+	Reference bool `protobuf:"varint,18,opt,name=reference,proto3" json:"reference,omitempty"`
+	// When the provider became active; absent while it is not.
+	ActiveSince   *timestamppb.Timestamp `protobuf:"bytes,19,opt,name=active_since,json=activeSince,proto3" json:"active_since,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1729,6 +1790,20 @@ func (x *Session) GetTakesWarmups() bool {
 		return x.TakesWarmups
 	}
 	return false
+}
+
+func (x *Session) GetReference() bool {
+	if x != nil {
+		return x.Reference
+	}
+	return false
+}
+
+func (x *Session) GetActiveSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ActiveSince
+	}
+	return nil
 }
 
 // Presence is what a hub says of its sessions. Subject presence.v1.<hub_id>,
@@ -1970,6 +2045,244 @@ func (x *KeyChanged) GetKeyId() string {
 	return ""
 }
 
+// Trust is what the verifier makes of one model of one provider.
+type Trust struct {
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	ProviderId string                 `protobuf:"bytes,1,opt,name=provider_id,json=providerId,proto3" json:"provider_id,omitempty"`
+	ModelId    string                 `protobuf:"bytes,2,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
+	// Above 0, at most 1.
+	Trust float64 `protobuf:"fixed64,3,opt,name=trust,proto3" json:"trust,omitempty"`
+	Lane  Lane    `protobuf:"varint,4,opt,name=lane,proto3,enum=svc.events.v1.Lane" json:"lane,omitempty"`
+	// The measured window in tokens; 0 when none was measured.
+	MeasuredContextLength int64 `protobuf:"varint,5,opt,name=measured_context_length,json=measuredContextLength,proto3" json:"measured_context_length,omitempty"`
+	// Until when the router takes uptime for 1 and success for at least 0.8; absent when
+	// the time is over.
+	GraceUntil *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=grace_until,json=graceUntil,proto3" json:"grace_until,omitempty"`
+	// Grows with every change of this pair, also over restarts of the verifier. An older
+	// revision is ignored.
+	Revision      int64 `protobuf:"varint,7,opt,name=revision,proto3" json:"revision,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Trust) Reset() {
+	*x = Trust{}
+	mi := &file_svc_events_v1_events_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Trust) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Trust) ProtoMessage() {}
+
+func (x *Trust) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_events_v1_events_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Trust.ProtoReflect.Descriptor instead.
+func (*Trust) Descriptor() ([]byte, []int) {
+	return file_svc_events_v1_events_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *Trust) GetProviderId() string {
+	if x != nil {
+		return x.ProviderId
+	}
+	return ""
+}
+
+func (x *Trust) GetModelId() string {
+	if x != nil {
+		return x.ModelId
+	}
+	return ""
+}
+
+func (x *Trust) GetTrust() float64 {
+	if x != nil {
+		return x.Trust
+	}
+	return 0
+}
+
+func (x *Trust) GetLane() Lane {
+	if x != nil {
+		return x.Lane
+	}
+	return Lane_LANE_UNSPECIFIED
+}
+
+func (x *Trust) GetMeasuredContextLength() int64 {
+	if x != nil {
+		return x.MeasuredContextLength
+	}
+	return 0
+}
+
+func (x *Trust) GetGraceUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.GraceUntil
+	}
+	return nil
+}
+
+func (x *Trust) GetRevision() int64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+// TrustReport says what routers are to know of models of one provider. Subject
+// trust.v1.<provider_id>, stream TRUST, which keeps the last message of each subject; a
+// change is published at once, and everything every 10 s and on trust.sync.v1. A pair
+// of which no message ever came is unknown and has trust 1 in the main lane.
+type TrustReport struct {
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	ProviderId string                 `protobuf:"bytes,1,opt,name=provider_id,json=providerId,proto3" json:"provider_id,omitempty"`
+	// All models of the provider that the verifier knows; at most 256.
+	Models []*Trust `protobuf:"bytes,2,rep,name=models,proto3" json:"models,omitempty"`
+	// Grows with every report of the provider, also over restarts of the verifier. An
+	// older revision is ignored.
+	Revision      int64 `protobuf:"varint,3,opt,name=revision,proto3" json:"revision,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TrustReport) Reset() {
+	*x = TrustReport{}
+	mi := &file_svc_events_v1_events_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TrustReport) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TrustReport) ProtoMessage() {}
+
+func (x *TrustReport) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_events_v1_events_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TrustReport.ProtoReflect.Descriptor instead.
+func (*TrustReport) Descriptor() ([]byte, []int) {
+	return file_svc_events_v1_events_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *TrustReport) GetProviderId() string {
+	if x != nil {
+		return x.ProviderId
+	}
+	return ""
+}
+
+func (x *TrustReport) GetModels() []*Trust {
+	if x != nil {
+		return x.Models
+	}
+	return nil
+}
+
+func (x *TrustReport) GetRevision() int64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+// PenaltyChanged says that a penalty has another state. Subject penalty.v1.changed, at
+// most once. Identified by penalty_id and revision.
+type PenaltyChanged struct {
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	PenaltyId  string                 `protobuf:"bytes,1,opt,name=penalty_id,json=penaltyId,proto3" json:"penalty_id,omitempty"`
+	ProviderId string                 `protobuf:"bytes,2,opt,name=provider_id,json=providerId,proto3" json:"provider_id,omitempty"`
+	// A state of PenaltyState in svc.settlement.v1, in lower case without the prefix.
+	State string `protobuf:"bytes,3,opt,name=state,proto3" json:"state,omitempty"`
+	// Grows with every change of the penalty.
+	Revision      int64 `protobuf:"varint,4,opt,name=revision,proto3" json:"revision,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PenaltyChanged) Reset() {
+	*x = PenaltyChanged{}
+	mi := &file_svc_events_v1_events_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PenaltyChanged) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PenaltyChanged) ProtoMessage() {}
+
+func (x *PenaltyChanged) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_events_v1_events_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PenaltyChanged.ProtoReflect.Descriptor instead.
+func (*PenaltyChanged) Descriptor() ([]byte, []int) {
+	return file_svc_events_v1_events_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *PenaltyChanged) GetPenaltyId() string {
+	if x != nil {
+		return x.PenaltyId
+	}
+	return ""
+}
+
+func (x *PenaltyChanged) GetProviderId() string {
+	if x != nil {
+		return x.ProviderId
+	}
+	return ""
+}
+
+func (x *PenaltyChanged) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *PenaltyChanged) GetRevision() int64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
 var File_svc_events_v1_events_proto protoreflect.FileDescriptor
 
 const file_svc_events_v1_events_proto_rawDesc = "" +
@@ -2086,7 +2399,7 @@ const file_svc_events_v1_events_proto_rawDesc = "" +
 	"\x17reported_context_length\x18\x03 \x01(\x03R\x15reportedContextLength\x12\x1a\n" +
 	"\bcapacity\x18\x04 \x01(\x05R\bcapacity\x12\x1b\n" +
 	"\tin_flight\x18\x05 \x01(\x05R\binFlight\x12\"\n" +
-	"\fquantization\x18\x06 \x01(\tR\fquantization\"\xf9\x04\n" +
+	"\fquantization\x18\x06 \x01(\tR\fquantization\"\xd6\x05\n" +
 	"\aSession\x12\x1f\n" +
 	"\vprovider_id\x18\x01 \x01(\tR\n" +
 	"providerId\x12#\n" +
@@ -2107,7 +2420,9 @@ const file_svc_events_v1_events_proto_rawDesc = "" +
 	"\tprobation\x18\x0f \x01(\bR\tprobation\x12\"\n" +
 	"\n" +
 	"uptime_30d\x18\x10 \x01(\x01H\x00R\tuptime30d\x88\x01\x01\x12#\n" +
-	"\rtakes_warmups\x18\x11 \x01(\bR\ftakesWarmupsB\r\n" +
+	"\rtakes_warmups\x18\x11 \x01(\bR\ftakesWarmups\x12\x1c\n" +
+	"\treference\x18\x12 \x01(\bR\treference\x12=\n" +
+	"\factive_since\x18\x13 \x01(\v2\x1a.google.protobuf.TimestampR\vactiveSinceB\r\n" +
 	"\v_uptime_30d\"\x9f\x02\n" +
 	"\bPresence\x12\x15\n" +
 	"\x06hub_id\x18\x01 \x01(\tR\x05hubId\x12 \n" +
@@ -2127,7 +2442,29 @@ const file_svc_events_v1_events_proto_rawDesc = "" +
 	"\tsuspected\x18\x04 \x01(\bR\tsuspected\"#\n" +
 	"\n" +
 	"KeyChanged\x12\x15\n" +
-	"\x06key_id\x18\x01 \x01(\tR\x05keyId*\xc8\x01\n" +
+	"\x06key_id\x18\x01 \x01(\tR\x05keyId\"\x93\x02\n" +
+	"\x05Trust\x12\x1f\n" +
+	"\vprovider_id\x18\x01 \x01(\tR\n" +
+	"providerId\x12\x19\n" +
+	"\bmodel_id\x18\x02 \x01(\tR\amodelId\x12\x14\n" +
+	"\x05trust\x18\x03 \x01(\x01R\x05trust\x12'\n" +
+	"\x04lane\x18\x04 \x01(\x0e2\x13.svc.events.v1.LaneR\x04lane\x126\n" +
+	"\x17measured_context_length\x18\x05 \x01(\x03R\x15measuredContextLength\x12;\n" +
+	"\vgrace_until\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"graceUntil\x12\x1a\n" +
+	"\brevision\x18\a \x01(\x03R\brevision\"x\n" +
+	"\vTrustReport\x12\x1f\n" +
+	"\vprovider_id\x18\x01 \x01(\tR\n" +
+	"providerId\x12,\n" +
+	"\x06models\x18\x02 \x03(\v2\x14.svc.events.v1.TrustR\x06models\x12\x1a\n" +
+	"\brevision\x18\x03 \x01(\x03R\brevision\"\x82\x01\n" +
+	"\x0ePenaltyChanged\x12\x1d\n" +
+	"\n" +
+	"penalty_id\x18\x01 \x01(\tR\tpenaltyId\x12\x1f\n" +
+	"\vprovider_id\x18\x02 \x01(\tR\n" +
+	"providerId\x12\x14\n" +
+	"\x05state\x18\x03 \x01(\tR\x05state\x12\x1a\n" +
+	"\brevision\x18\x04 \x01(\x03R\brevision*\xc8\x01\n" +
 	"\x06Ending\x12\x16\n" +
 	"\x12ENDING_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10ENDING_COMPLETED\x10\x01\x12\x16\n" +
@@ -2170,7 +2507,13 @@ const file_svc_events_v1_events_proto_rawDesc = "" +
 	"\x14ATTEMPT_OUTCOME_BUSY\x10\x05*P\n" +
 	"\x0eConnectionMode\x12\x1f\n" +
 	"\x1bCONNECTION_MODE_UNSPECIFIED\x10\x00\x12\x1d\n" +
-	"\x19CONNECTION_MODE_WEBSOCKET\x10\x01B+Z)svc.internal/proto/svc/events/v1;eventsv1b\x06proto3"
+	"\x19CONNECTION_MODE_WEBSOCKET\x10\x01*J\n" +
+	"\x04Lane\x12\x14\n" +
+	"\x10LANE_UNSPECIFIED\x10\x00\x12\r\n" +
+	"\tLANE_MAIN\x10\x01\x12\x0e\n" +
+	"\n" +
+	"LANE_PROBE\x10\x02\x12\r\n" +
+	"\tLANE_SHUT\x10\x03B+Z)svc.internal/proto/svc/events/v1;eventsv1b\x06proto3"
 
 var (
 	file_svc_events_v1_events_proto_rawDescOnce sync.Once
@@ -2184,8 +2527,8 @@ func file_svc_events_v1_events_proto_rawDescGZIP() []byte {
 	return file_svc_events_v1_events_proto_rawDescData
 }
 
-var file_svc_events_v1_events_proto_enumTypes = make([]protoimpl.EnumInfo, 8)
-var file_svc_events_v1_events_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_svc_events_v1_events_proto_enumTypes = make([]protoimpl.EnumInfo, 9)
+var file_svc_events_v1_events_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
 var file_svc_events_v1_events_proto_goTypes = []any{
 	(Ending)(0),                   // 0: svc.events.v1.Ending
 	(ClaimState)(0),               // 1: svc.events.v1.ClaimState
@@ -2195,45 +2538,53 @@ var file_svc_events_v1_events_proto_goTypes = []any{
 	(WorkReceiptOutcome)(0),       // 5: svc.events.v1.WorkReceiptOutcome
 	(AttemptOutcome)(0),           // 6: svc.events.v1.AttemptOutcome
 	(ConnectionMode)(0),           // 7: svc.events.v1.ConnectionMode
-	(*Route)(nil),                 // 8: svc.events.v1.Route
-	(*UsageEvent)(nil),            // 9: svc.events.v1.UsageEvent
-	(*SettledNotice)(nil),         // 10: svc.events.v1.SettledNotice
-	(*WorkReceiptEvent)(nil),      // 11: svc.events.v1.WorkReceiptEvent
-	(*VoidEvent)(nil),             // 12: svc.events.v1.VoidEvent
-	(*WorkReceiptVerdict)(nil),    // 13: svc.events.v1.WorkReceiptVerdict
-	(*WorkReceiptNotice)(nil),     // 14: svc.events.v1.WorkReceiptNotice
-	(*Attempt)(nil),               // 15: svc.events.v1.Attempt
-	(*AttemptBatch)(nil),          // 16: svc.events.v1.AttemptBatch
-	(*ModelOffer)(nil),            // 17: svc.events.v1.ModelOffer
-	(*Session)(nil),               // 18: svc.events.v1.Session
-	(*Presence)(nil),              // 19: svc.events.v1.Presence
-	(*WarmUp)(nil),                // 20: svc.events.v1.WarmUp
-	(*KeyChanged)(nil),            // 21: svc.events.v1.KeyChanged
-	(*v1.Rates)(nil),              // 22: svc.money.v1.Rates
-	(*timestamppb.Timestamp)(nil), // 23: google.protobuf.Timestamp
+	(Lane)(0),                     // 8: svc.events.v1.Lane
+	(*Route)(nil),                 // 9: svc.events.v1.Route
+	(*UsageEvent)(nil),            // 10: svc.events.v1.UsageEvent
+	(*SettledNotice)(nil),         // 11: svc.events.v1.SettledNotice
+	(*WorkReceiptEvent)(nil),      // 12: svc.events.v1.WorkReceiptEvent
+	(*VoidEvent)(nil),             // 13: svc.events.v1.VoidEvent
+	(*WorkReceiptVerdict)(nil),    // 14: svc.events.v1.WorkReceiptVerdict
+	(*WorkReceiptNotice)(nil),     // 15: svc.events.v1.WorkReceiptNotice
+	(*Attempt)(nil),               // 16: svc.events.v1.Attempt
+	(*AttemptBatch)(nil),          // 17: svc.events.v1.AttemptBatch
+	(*ModelOffer)(nil),            // 18: svc.events.v1.ModelOffer
+	(*Session)(nil),               // 19: svc.events.v1.Session
+	(*Presence)(nil),              // 20: svc.events.v1.Presence
+	(*WarmUp)(nil),                // 21: svc.events.v1.WarmUp
+	(*KeyChanged)(nil),            // 22: svc.events.v1.KeyChanged
+	(*Trust)(nil),                 // 23: svc.events.v1.Trust
+	(*TrustReport)(nil),           // 24: svc.events.v1.TrustReport
+	(*PenaltyChanged)(nil),        // 25: svc.events.v1.PenaltyChanged
+	(*v1.Rates)(nil),              // 26: svc.money.v1.Rates
+	(*timestamppb.Timestamp)(nil), // 27: google.protobuf.Timestamp
 }
 var file_svc_events_v1_events_proto_depIdxs = []int32{
 	2,  // 0: svc.events.v1.Route.mode:type_name -> svc.events.v1.RouteMode
 	3,  // 1: svc.events.v1.Route.fallback_reason:type_name -> svc.events.v1.FallbackReason
-	22, // 2: svc.events.v1.UsageEvent.rates:type_name -> svc.money.v1.Rates
+	26, // 2: svc.events.v1.UsageEvent.rates:type_name -> svc.money.v1.Rates
 	0,  // 3: svc.events.v1.UsageEvent.ending:type_name -> svc.events.v1.Ending
 	1,  // 4: svc.events.v1.UsageEvent.claim_state:type_name -> svc.events.v1.ClaimState
-	8,  // 5: svc.events.v1.UsageEvent.route:type_name -> svc.events.v1.Route
-	23, // 6: svc.events.v1.UsageEvent.dispatched_at:type_name -> google.protobuf.Timestamp
-	23, // 7: svc.events.v1.UsageEvent.ended_at:type_name -> google.protobuf.Timestamp
+	9,  // 5: svc.events.v1.UsageEvent.route:type_name -> svc.events.v1.Route
+	27, // 6: svc.events.v1.UsageEvent.dispatched_at:type_name -> google.protobuf.Timestamp
+	27, // 7: svc.events.v1.UsageEvent.ended_at:type_name -> google.protobuf.Timestamp
 	4,  // 8: svc.events.v1.UsageEvent.evidence_source:type_name -> svc.events.v1.EvidenceSource
 	5,  // 9: svc.events.v1.WorkReceiptVerdict.outcome:type_name -> svc.events.v1.WorkReceiptOutcome
-	13, // 10: svc.events.v1.WorkReceiptNotice.verdicts:type_name -> svc.events.v1.WorkReceiptVerdict
+	14, // 10: svc.events.v1.WorkReceiptNotice.verdicts:type_name -> svc.events.v1.WorkReceiptVerdict
 	6,  // 11: svc.events.v1.Attempt.outcome:type_name -> svc.events.v1.AttemptOutcome
-	15, // 12: svc.events.v1.AttemptBatch.attempts:type_name -> svc.events.v1.Attempt
+	16, // 12: svc.events.v1.AttemptBatch.attempts:type_name -> svc.events.v1.Attempt
 	7,  // 13: svc.events.v1.Session.connection_mode:type_name -> svc.events.v1.ConnectionMode
-	17, // 14: svc.events.v1.Session.models:type_name -> svc.events.v1.ModelOffer
-	18, // 15: svc.events.v1.Presence.sessions:type_name -> svc.events.v1.Session
-	16, // [16:16] is the sub-list for method output_type
-	16, // [16:16] is the sub-list for method input_type
-	16, // [16:16] is the sub-list for extension type_name
-	16, // [16:16] is the sub-list for extension extendee
-	0,  // [0:16] is the sub-list for field type_name
+	18, // 14: svc.events.v1.Session.models:type_name -> svc.events.v1.ModelOffer
+	27, // 15: svc.events.v1.Session.active_since:type_name -> google.protobuf.Timestamp
+	19, // 16: svc.events.v1.Presence.sessions:type_name -> svc.events.v1.Session
+	8,  // 17: svc.events.v1.Trust.lane:type_name -> svc.events.v1.Lane
+	27, // 18: svc.events.v1.Trust.grace_until:type_name -> google.protobuf.Timestamp
+	23, // 19: svc.events.v1.TrustReport.models:type_name -> svc.events.v1.Trust
+	20, // [20:20] is the sub-list for method output_type
+	20, // [20:20] is the sub-list for method input_type
+	20, // [20:20] is the sub-list for extension type_name
+	20, // [20:20] is the sub-list for extension extendee
+	0,  // [0:20] is the sub-list for field type_name
 }
 
 func init() { file_svc_events_v1_events_proto_init() }
@@ -2247,8 +2598,8 @@ func file_svc_events_v1_events_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_svc_events_v1_events_proto_rawDesc), len(file_svc_events_v1_events_proto_rawDesc)),
-			NumEnums:      8,
-			NumMessages:   14,
+			NumEnums:      9,
+			NumMessages:   17,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

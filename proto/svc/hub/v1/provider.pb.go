@@ -120,7 +120,9 @@ type Provider struct {
 	BeneficiaryAddress string `protobuf:"bytes,12,opt,name=beneficiary_address,json=beneficiaryAddress,proto3" json:"beneficiary_address,omitempty"`
 	OwnerProven        bool   `protobuf:"varint,13,opt,name=owner_proven,json=ownerProven,proto3" json:"owner_proven,omitempty"`
 	// What keys alone asked for and does not count yet, at most one of a kind.
-	Proposals     []*BindingProposal `protobuf:"bytes,14,rep,name=proposals,proto3" json:"proposals,omitempty"`
+	Proposals []*BindingProposal `protobuf:"bytes,14,rep,name=proposals,proto3" json:"proposals,omitempty"`
+	// The provider is a reference of the platform: it is never active and earns nothing.
+	Reference     bool `protobuf:"varint,15,opt,name=reference,proto3" json:"reference,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -251,6 +253,13 @@ func (x *Provider) GetProposals() []*BindingProposal {
 		return x.Proposals
 	}
 	return nil
+}
+
+func (x *Provider) GetReference() bool {
+	if x != nil {
+		return x.Reference
+	}
+	return false
 }
 
 // BindingProposal is a change that a provider key alone asked for. It takes effect
@@ -1390,6 +1399,111 @@ func (x *UnbindProviderResponse) GetProvider() *Provider {
 	return nil
 }
 
+type SetReferenceRequest struct {
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	ProviderId string                 `protobuf:"bytes,1,opt,name=provider_id,json=providerId,proto3" json:"provider_id,omitempty"`
+	Reference  bool                   `protobuf:"varint,2,opt,name=reference,proto3" json:"reference,omitempty"`
+	// Why, for the audit; at most 200 printable characters.
+	Reason        string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetReferenceRequest) Reset() {
+	*x = SetReferenceRequest{}
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetReferenceRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetReferenceRequest) ProtoMessage() {}
+
+func (x *SetReferenceRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetReferenceRequest.ProtoReflect.Descriptor instead.
+func (*SetReferenceRequest) Descriptor() ([]byte, []int) {
+	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *SetReferenceRequest) GetProviderId() string {
+	if x != nil {
+		return x.ProviderId
+	}
+	return ""
+}
+
+func (x *SetReferenceRequest) GetReference() bool {
+	if x != nil {
+		return x.Reference
+	}
+	return false
+}
+
+func (x *SetReferenceRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+type SetReferenceResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Provider      *Provider              `protobuf:"bytes,1,opt,name=provider,proto3" json:"provider,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetReferenceResponse) Reset() {
+	*x = SetReferenceResponse{}
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetReferenceResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetReferenceResponse) ProtoMessage() {}
+
+func (x *SetReferenceResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetReferenceResponse.ProtoReflect.Descriptor instead.
+func (*SetReferenceResponse) Descriptor() ([]byte, []int) {
+	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *SetReferenceResponse) GetProvider() *Provider {
+	if x != nil {
+		return x.Provider
+	}
+	return nil
+}
+
 type ListStatusChangesRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	ProviderId    string                 `protobuf:"bytes,1,opt,name=provider_id,json=providerId,proto3" json:"provider_id,omitempty"`
@@ -1401,7 +1515,7 @@ type ListStatusChangesRequest struct {
 
 func (x *ListStatusChangesRequest) Reset() {
 	*x = ListStatusChangesRequest{}
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[18]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1413,7 +1527,7 @@ func (x *ListStatusChangesRequest) String() string {
 func (*ListStatusChangesRequest) ProtoMessage() {}
 
 func (x *ListStatusChangesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[18]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1426,7 +1540,7 @@ func (x *ListStatusChangesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListStatusChangesRequest.ProtoReflect.Descriptor instead.
 func (*ListStatusChangesRequest) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{18}
+	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ListStatusChangesRequest) GetProviderId() string {
@@ -1466,7 +1580,7 @@ type StatusChange struct {
 
 func (x *StatusChange) Reset() {
 	*x = StatusChange{}
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[19]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1478,7 +1592,7 @@ func (x *StatusChange) String() string {
 func (*StatusChange) ProtoMessage() {}
 
 func (x *StatusChange) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[19]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1491,7 +1605,7 @@ func (x *StatusChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusChange.ProtoReflect.Descriptor instead.
 func (*StatusChange) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{19}
+	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *StatusChange) GetChangedAt() *timestamppb.Timestamp {
@@ -1548,7 +1662,7 @@ type ListStatusChangesResponse struct {
 
 func (x *ListStatusChangesResponse) Reset() {
 	*x = ListStatusChangesResponse{}
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[20]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1560,7 +1674,7 @@ func (x *ListStatusChangesResponse) String() string {
 func (*ListStatusChangesResponse) ProtoMessage() {}
 
 func (x *ListStatusChangesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[20]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1573,7 +1687,7 @@ func (x *ListStatusChangesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListStatusChangesResponse.ProtoReflect.Descriptor instead.
 func (*ListStatusChangesResponse) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{20}
+	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ListStatusChangesResponse) GetList() []*StatusChange {
@@ -1615,7 +1729,7 @@ type WarmUpRequest struct {
 
 func (x *WarmUpRequest) Reset() {
 	*x = WarmUpRequest{}
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[21]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1627,7 +1741,7 @@ func (x *WarmUpRequest) String() string {
 func (*WarmUpRequest) ProtoMessage() {}
 
 func (x *WarmUpRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[21]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1640,7 +1754,7 @@ func (x *WarmUpRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WarmUpRequest.ProtoReflect.Descriptor instead.
 func (*WarmUpRequest) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{21}
+	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *WarmUpRequest) GetModelId() string {
@@ -1665,7 +1779,7 @@ type WarmUpResponse struct {
 
 func (x *WarmUpResponse) Reset() {
 	*x = WarmUpResponse{}
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[22]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1677,7 +1791,7 @@ func (x *WarmUpResponse) String() string {
 func (*WarmUpResponse) ProtoMessage() {}
 
 func (x *WarmUpResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[22]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1690,7 +1804,7 @@ func (x *WarmUpResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WarmUpResponse.ProtoReflect.Descriptor instead.
 func (*WarmUpResponse) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{22}
+	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{24}
 }
 
 type SetProviderStatusResponse struct {
@@ -1702,7 +1816,7 @@ type SetProviderStatusResponse struct {
 
 func (x *SetProviderStatusResponse) Reset() {
 	*x = SetProviderStatusResponse{}
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[23]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1714,7 +1828,7 @@ func (x *SetProviderStatusResponse) String() string {
 func (*SetProviderStatusResponse) ProtoMessage() {}
 
 func (x *SetProviderStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[23]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1727,7 +1841,7 @@ func (x *SetProviderStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetProviderStatusResponse.ProtoReflect.Descriptor instead.
 func (*SetProviderStatusResponse) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{23}
+	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *SetProviderStatusResponse) GetProvider() *Provider {
@@ -1747,7 +1861,7 @@ type IssueProviderKeyRequest struct {
 
 func (x *IssueProviderKeyRequest) Reset() {
 	*x = IssueProviderKeyRequest{}
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[24]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1759,7 +1873,7 @@ func (x *IssueProviderKeyRequest) String() string {
 func (*IssueProviderKeyRequest) ProtoMessage() {}
 
 func (x *IssueProviderKeyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[24]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1772,7 +1886,7 @@ func (x *IssueProviderKeyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IssueProviderKeyRequest.ProtoReflect.Descriptor instead.
 func (*IssueProviderKeyRequest) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{24}
+	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *IssueProviderKeyRequest) GetProviderId() string {
@@ -1801,7 +1915,7 @@ type IssueProviderKeyResponse struct {
 
 func (x *IssueProviderKeyResponse) Reset() {
 	*x = IssueProviderKeyResponse{}
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[25]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1813,7 +1927,7 @@ func (x *IssueProviderKeyResponse) String() string {
 func (*IssueProviderKeyResponse) ProtoMessage() {}
 
 func (x *IssueProviderKeyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[25]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1826,7 +1940,7 @@ func (x *IssueProviderKeyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IssueProviderKeyResponse.ProtoReflect.Descriptor instead.
 func (*IssueProviderKeyResponse) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{25}
+	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *IssueProviderKeyResponse) GetKeyId() string {
@@ -1859,7 +1973,7 @@ type RevokeProviderKeyRequest struct {
 
 func (x *RevokeProviderKeyRequest) Reset() {
 	*x = RevokeProviderKeyRequest{}
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[26]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1871,7 +1985,7 @@ func (x *RevokeProviderKeyRequest) String() string {
 func (*RevokeProviderKeyRequest) ProtoMessage() {}
 
 func (x *RevokeProviderKeyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[26]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1884,7 +1998,7 @@ func (x *RevokeProviderKeyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeProviderKeyRequest.ProtoReflect.Descriptor instead.
 func (*RevokeProviderKeyRequest) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{26}
+	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *RevokeProviderKeyRequest) GetKeyId() string {
@@ -1902,7 +2016,7 @@ type RevokeProviderKeyResponse struct {
 
 func (x *RevokeProviderKeyResponse) Reset() {
 	*x = RevokeProviderKeyResponse{}
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[27]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1914,7 +2028,7 @@ func (x *RevokeProviderKeyResponse) String() string {
 func (*RevokeProviderKeyResponse) ProtoMessage() {}
 
 func (x *RevokeProviderKeyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[27]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1927,7 +2041,7 @@ func (x *RevokeProviderKeyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeProviderKeyResponse.ProtoReflect.Descriptor instead.
 func (*RevokeProviderKeyResponse) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{27}
+	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{29}
 }
 
 var File_svc_hub_v1_provider_proto protoreflect.FileDescriptor
@@ -1935,7 +2049,7 @@ var File_svc_hub_v1_provider_proto protoreflect.FileDescriptor
 const file_svc_hub_v1_provider_proto_rawDesc = "" +
 	"\n" +
 	"\x19svc/hub/v1/provider.proto\x12\n" +
-	"svc.hub.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xd9\x04\n" +
+	"svc.hub.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xf7\x04\n" +
 	"\bProvider\x12\x1f\n" +
 	"\vprovider_id\x18\x01 \x01(\tR\n" +
 	"providerId\x12\x12\n" +
@@ -1955,7 +2069,8 @@ const file_svc_hub_v1_provider_proto_rawDesc = "" +
 	"\rowner_address\x18\v \x01(\tR\fownerAddress\x12/\n" +
 	"\x13beneficiary_address\x18\f \x01(\tR\x12beneficiaryAddress\x12!\n" +
 	"\fowner_proven\x18\r \x01(\bR\vownerProven\x129\n" +
-	"\tproposals\x18\x0e \x03(\v2\x1b.svc.hub.v1.BindingProposalR\tproposals\"\xf8\x01\n" +
+	"\tproposals\x18\x0e \x03(\v2\x1b.svc.hub.v1.BindingProposalR\tproposals\x12\x1c\n" +
+	"\treference\x18\x0f \x01(\bR\treference\"\xf8\x01\n" +
 	"\x0fBindingProposal\x12\x1f\n" +
 	"\vproposal_id\x18\x01 \x01(\tR\n" +
 	"proposalId\x12\x12\n" +
@@ -2054,6 +2169,13 @@ const file_svc_hub_v1_provider_proto_rawDesc = "" +
 	"\x06reason\x18\x05 \x01(\tR\x06reason\"J\n" +
 	"\x16UnbindProviderResponse\x120\n" +
 	"\bprovider\x18\x01 \x01(\v2\x14.svc.hub.v1.ProviderR\bprovider\"l\n" +
+	"\x13SetReferenceRequest\x12\x1f\n" +
+	"\vprovider_id\x18\x01 \x01(\tR\n" +
+	"providerId\x12\x1c\n" +
+	"\treference\x18\x02 \x01(\bR\treference\x12\x16\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\"H\n" +
+	"\x14SetReferenceResponse\x120\n" +
+	"\bprovider\x18\x01 \x01(\v2\x14.svc.hub.v1.ProviderR\bprovider\"l\n" +
 	"\x18ListStatusChangesRequest\x12\x1f\n" +
 	"\vprovider_id\x18\x01 \x01(\tR\n" +
 	"providerId\x12\x12\n" +
@@ -2101,14 +2223,15 @@ const file_svc_hub_v1_provider_proto_rawDesc = "" +
 	"\x1aPROVIDER_STATUS_ACTIVATING\x10\x06\x12\x1c\n" +
 	"\x18PROVIDER_STATUS_REJECTED\x10\a2o\n" +
 	"\x18ProviderDirectoryService\x12S\n" +
-	"\vGetProvider\x12\x1e.svc.hub.v1.GetProviderRequest\x1a\x1f.svc.hub.v1.GetProviderResponse\"\x03\x90\x02\x012\xb1\v\n" +
+	"\vGetProvider\x12\x1e.svc.hub.v1.GetProviderRequest\x1a\x1f.svc.hub.v1.GetProviderResponse\"\x03\x90\x02\x012\xc4\f\n" +
 	"\x14ProviderAdminService\x12{\n" +
 	"\x0eCreateProvider\x12!.svc.hub.v1.CreateProviderRequest\x1a\".svc.hub.v1.CreateProviderResponse\"\"\x82\xd3\xe4\x93\x02\x1c:\x01*\"\x17/api/v1/admin/providers\x12x\n" +
 	"\rListProviders\x12 .svc.hub.v1.ListProvidersRequest\x1a!.svc.hub.v1.ListProvidersResponse\"\"\x82\xd3\xe4\x93\x02\x19\x12\x17/api/v1/admin/providers\x90\x02\x01\x12\x9c\x01\n" +
 	"\x11SetProviderStatus\x12$.svc.hub.v1.SetProviderStatusRequest\x1a%.svc.hub.v1.SetProviderStatusResponse\":\x82\xd3\xe4\x93\x021:\x01*\",/api/v1/admin/providers/{provider_id}/status\x90\x02\x02\x12\x92\x01\n" +
 	"\x11GetProviderDetail\x12$.svc.hub.v1.GetProviderDetailRequest\x1a%.svc.hub.v1.GetProviderDetailResponse\"0\x82\xd3\xe4\x93\x02'\x12%/api/v1/admin/providers/{provider_id}\x90\x02\x01\x12\xac\x01\n" +
 	"\x14ConfirmQualification\x12'.svc.hub.v1.ConfirmQualificationRequest\x1a(.svc.hub.v1.ConfirmQualificationResponse\"A\x82\xd3\xe4\x93\x028:\x01*\"3/api/v1/admin/providers/{provider_id}/qualification\x90\x02\x02\x12\x93\x01\n" +
-	"\x0eUnbindProvider\x12!.svc.hub.v1.UnbindProviderRequest\x1a\".svc.hub.v1.UnbindProviderResponse\":\x82\xd3\xe4\x93\x021:\x01*\",/api/v1/admin/providers/{provider_id}/unbind\x90\x02\x02\x12\x9a\x01\n" +
+	"\x0eUnbindProvider\x12!.svc.hub.v1.UnbindProviderRequest\x1a\".svc.hub.v1.UnbindProviderResponse\":\x82\xd3\xe4\x93\x021:\x01*\",/api/v1/admin/providers/{provider_id}/unbind\x90\x02\x02\x12\x90\x01\n" +
+	"\fSetReference\x12\x1f.svc.hub.v1.SetReferenceRequest\x1a .svc.hub.v1.SetReferenceResponse\"=\x82\xd3\xe4\x93\x024:\x01*\"//api/v1/admin/providers/{provider_id}/reference\x90\x02\x02\x12\x9a\x01\n" +
 	"\x11ListStatusChanges\x12$.svc.hub.v1.ListStatusChangesRequest\x1a%.svc.hub.v1.ListStatusChangesResponse\"8\x82\xd3\xe4\x93\x02/\x12-/api/v1/admin/providers/{provider_id}/changes\x90\x02\x01\x12a\n" +
 	"\x06WarmUp\x12\x19.svc.hub.v1.WarmUpRequest\x1a\x1a.svc.hub.v1.WarmUpResponse\" \x82\xd3\xe4\x93\x02\x1a:\x01*\"\x15/api/v1/admin/warmups\x12\x94\x01\n" +
 	"\x10IssueProviderKey\x12#.svc.hub.v1.IssueProviderKeyRequest\x1a$.svc.hub.v1.IssueProviderKeyResponse\"5\x82\xd3\xe4\x93\x02/:\x01*\"*/api/v1/admin/providers/{provider_id}/keys\x12\x91\x01\n" +
@@ -2127,7 +2250,7 @@ func file_svc_hub_v1_provider_proto_rawDescGZIP() []byte {
 }
 
 var file_svc_hub_v1_provider_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_svc_hub_v1_provider_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
+var file_svc_hub_v1_provider_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
 var file_svc_hub_v1_provider_proto_goTypes = []any{
 	(ProviderStatus)(0),                  // 0: svc.hub.v1.ProviderStatus
 	(*Provider)(nil),                     // 1: svc.hub.v1.Provider
@@ -2148,27 +2271,29 @@ var file_svc_hub_v1_provider_proto_goTypes = []any{
 	(*ConfirmQualificationResponse)(nil), // 16: svc.hub.v1.ConfirmQualificationResponse
 	(*UnbindProviderRequest)(nil),        // 17: svc.hub.v1.UnbindProviderRequest
 	(*UnbindProviderResponse)(nil),       // 18: svc.hub.v1.UnbindProviderResponse
-	(*ListStatusChangesRequest)(nil),     // 19: svc.hub.v1.ListStatusChangesRequest
-	(*StatusChange)(nil),                 // 20: svc.hub.v1.StatusChange
-	(*ListStatusChangesResponse)(nil),    // 21: svc.hub.v1.ListStatusChangesResponse
-	(*WarmUpRequest)(nil),                // 22: svc.hub.v1.WarmUpRequest
-	(*WarmUpResponse)(nil),               // 23: svc.hub.v1.WarmUpResponse
-	(*SetProviderStatusResponse)(nil),    // 24: svc.hub.v1.SetProviderStatusResponse
-	(*IssueProviderKeyRequest)(nil),      // 25: svc.hub.v1.IssueProviderKeyRequest
-	(*IssueProviderKeyResponse)(nil),     // 26: svc.hub.v1.IssueProviderKeyResponse
-	(*RevokeProviderKeyRequest)(nil),     // 27: svc.hub.v1.RevokeProviderKeyRequest
-	(*RevokeProviderKeyResponse)(nil),    // 28: svc.hub.v1.RevokeProviderKeyResponse
-	(*timestamppb.Timestamp)(nil),        // 29: google.protobuf.Timestamp
+	(*SetReferenceRequest)(nil),          // 19: svc.hub.v1.SetReferenceRequest
+	(*SetReferenceResponse)(nil),         // 20: svc.hub.v1.SetReferenceResponse
+	(*ListStatusChangesRequest)(nil),     // 21: svc.hub.v1.ListStatusChangesRequest
+	(*StatusChange)(nil),                 // 22: svc.hub.v1.StatusChange
+	(*ListStatusChangesResponse)(nil),    // 23: svc.hub.v1.ListStatusChangesResponse
+	(*WarmUpRequest)(nil),                // 24: svc.hub.v1.WarmUpRequest
+	(*WarmUpResponse)(nil),               // 25: svc.hub.v1.WarmUpResponse
+	(*SetProviderStatusResponse)(nil),    // 26: svc.hub.v1.SetProviderStatusResponse
+	(*IssueProviderKeyRequest)(nil),      // 27: svc.hub.v1.IssueProviderKeyRequest
+	(*IssueProviderKeyResponse)(nil),     // 28: svc.hub.v1.IssueProviderKeyResponse
+	(*RevokeProviderKeyRequest)(nil),     // 29: svc.hub.v1.RevokeProviderKeyRequest
+	(*RevokeProviderKeyResponse)(nil),    // 30: svc.hub.v1.RevokeProviderKeyResponse
+	(*timestamppb.Timestamp)(nil),        // 31: google.protobuf.Timestamp
 }
 var file_svc_hub_v1_provider_proto_depIdxs = []int32{
 	0,  // 0: svc.hub.v1.Provider.status:type_name -> svc.hub.v1.ProviderStatus
-	29, // 1: svc.hub.v1.Provider.created_at:type_name -> google.protobuf.Timestamp
-	29, // 2: svc.hub.v1.Provider.probation_ends_at:type_name -> google.protobuf.Timestamp
+	31, // 1: svc.hub.v1.Provider.created_at:type_name -> google.protobuf.Timestamp
+	31, // 2: svc.hub.v1.Provider.probation_ends_at:type_name -> google.protobuf.Timestamp
 	3,  // 3: svc.hub.v1.Provider.qualification:type_name -> svc.hub.v1.Qualification
 	2,  // 4: svc.hub.v1.Provider.proposals:type_name -> svc.hub.v1.BindingProposal
-	29, // 5: svc.hub.v1.BindingProposal.proposed_at:type_name -> google.protobuf.Timestamp
-	29, // 6: svc.hub.v1.BindingProposal.takes_effect_at:type_name -> google.protobuf.Timestamp
-	29, // 7: svc.hub.v1.Qualification.benchmark_expires_at:type_name -> google.protobuf.Timestamp
+	31, // 5: svc.hub.v1.BindingProposal.proposed_at:type_name -> google.protobuf.Timestamp
+	31, // 6: svc.hub.v1.BindingProposal.takes_effect_at:type_name -> google.protobuf.Timestamp
+	31, // 7: svc.hub.v1.Qualification.benchmark_expires_at:type_name -> google.protobuf.Timestamp
 	1,  // 8: svc.hub.v1.GetProviderResponse.provider:type_name -> svc.hub.v1.Provider
 	1,  // 9: svc.hub.v1.CreateProviderResponse.provider:type_name -> svc.hub.v1.Provider
 	1,  // 10: svc.hub.v1.ListProvidersResponse.list:type_name -> svc.hub.v1.Provider
@@ -2176,43 +2301,46 @@ var file_svc_hub_v1_provider_proto_depIdxs = []int32{
 	1,  // 12: svc.hub.v1.GetProviderDetailResponse.provider:type_name -> svc.hub.v1.Provider
 	14, // 13: svc.hub.v1.GetProviderDetailResponse.nodes:type_name -> svc.hub.v1.ProviderNode
 	13, // 14: svc.hub.v1.GetProviderDetailResponse.answered_as:type_name -> svc.hub.v1.AnsweredAs
-	29, // 15: svc.hub.v1.AnsweredAs.first_at:type_name -> google.protobuf.Timestamp
-	29, // 16: svc.hub.v1.AnsweredAs.last_at:type_name -> google.protobuf.Timestamp
-	29, // 17: svc.hub.v1.ProviderNode.last_seen_at:type_name -> google.protobuf.Timestamp
+	31, // 15: svc.hub.v1.AnsweredAs.first_at:type_name -> google.protobuf.Timestamp
+	31, // 16: svc.hub.v1.AnsweredAs.last_at:type_name -> google.protobuf.Timestamp
+	31, // 17: svc.hub.v1.ProviderNode.last_seen_at:type_name -> google.protobuf.Timestamp
 	1,  // 18: svc.hub.v1.ConfirmQualificationResponse.provider:type_name -> svc.hub.v1.Provider
 	1,  // 19: svc.hub.v1.UnbindProviderResponse.provider:type_name -> svc.hub.v1.Provider
-	29, // 20: svc.hub.v1.StatusChange.changed_at:type_name -> google.protobuf.Timestamp
-	0,  // 21: svc.hub.v1.StatusChange.from:type_name -> svc.hub.v1.ProviderStatus
-	0,  // 22: svc.hub.v1.StatusChange.to:type_name -> svc.hub.v1.ProviderStatus
-	20, // 23: svc.hub.v1.ListStatusChangesResponse.list:type_name -> svc.hub.v1.StatusChange
-	1,  // 24: svc.hub.v1.SetProviderStatusResponse.provider:type_name -> svc.hub.v1.Provider
-	4,  // 25: svc.hub.v1.ProviderDirectoryService.GetProvider:input_type -> svc.hub.v1.GetProviderRequest
-	6,  // 26: svc.hub.v1.ProviderAdminService.CreateProvider:input_type -> svc.hub.v1.CreateProviderRequest
-	8,  // 27: svc.hub.v1.ProviderAdminService.ListProviders:input_type -> svc.hub.v1.ListProvidersRequest
-	10, // 28: svc.hub.v1.ProviderAdminService.SetProviderStatus:input_type -> svc.hub.v1.SetProviderStatusRequest
-	11, // 29: svc.hub.v1.ProviderAdminService.GetProviderDetail:input_type -> svc.hub.v1.GetProviderDetailRequest
-	15, // 30: svc.hub.v1.ProviderAdminService.ConfirmQualification:input_type -> svc.hub.v1.ConfirmQualificationRequest
-	17, // 31: svc.hub.v1.ProviderAdminService.UnbindProvider:input_type -> svc.hub.v1.UnbindProviderRequest
-	19, // 32: svc.hub.v1.ProviderAdminService.ListStatusChanges:input_type -> svc.hub.v1.ListStatusChangesRequest
-	22, // 33: svc.hub.v1.ProviderAdminService.WarmUp:input_type -> svc.hub.v1.WarmUpRequest
-	25, // 34: svc.hub.v1.ProviderAdminService.IssueProviderKey:input_type -> svc.hub.v1.IssueProviderKeyRequest
-	27, // 35: svc.hub.v1.ProviderAdminService.RevokeProviderKey:input_type -> svc.hub.v1.RevokeProviderKeyRequest
-	5,  // 36: svc.hub.v1.ProviderDirectoryService.GetProvider:output_type -> svc.hub.v1.GetProviderResponse
-	7,  // 37: svc.hub.v1.ProviderAdminService.CreateProvider:output_type -> svc.hub.v1.CreateProviderResponse
-	9,  // 38: svc.hub.v1.ProviderAdminService.ListProviders:output_type -> svc.hub.v1.ListProvidersResponse
-	24, // 39: svc.hub.v1.ProviderAdminService.SetProviderStatus:output_type -> svc.hub.v1.SetProviderStatusResponse
-	12, // 40: svc.hub.v1.ProviderAdminService.GetProviderDetail:output_type -> svc.hub.v1.GetProviderDetailResponse
-	16, // 41: svc.hub.v1.ProviderAdminService.ConfirmQualification:output_type -> svc.hub.v1.ConfirmQualificationResponse
-	18, // 42: svc.hub.v1.ProviderAdminService.UnbindProvider:output_type -> svc.hub.v1.UnbindProviderResponse
-	21, // 43: svc.hub.v1.ProviderAdminService.ListStatusChanges:output_type -> svc.hub.v1.ListStatusChangesResponse
-	23, // 44: svc.hub.v1.ProviderAdminService.WarmUp:output_type -> svc.hub.v1.WarmUpResponse
-	26, // 45: svc.hub.v1.ProviderAdminService.IssueProviderKey:output_type -> svc.hub.v1.IssueProviderKeyResponse
-	28, // 46: svc.hub.v1.ProviderAdminService.RevokeProviderKey:output_type -> svc.hub.v1.RevokeProviderKeyResponse
-	36, // [36:47] is the sub-list for method output_type
-	25, // [25:36] is the sub-list for method input_type
-	25, // [25:25] is the sub-list for extension type_name
-	25, // [25:25] is the sub-list for extension extendee
-	0,  // [0:25] is the sub-list for field type_name
+	1,  // 20: svc.hub.v1.SetReferenceResponse.provider:type_name -> svc.hub.v1.Provider
+	31, // 21: svc.hub.v1.StatusChange.changed_at:type_name -> google.protobuf.Timestamp
+	0,  // 22: svc.hub.v1.StatusChange.from:type_name -> svc.hub.v1.ProviderStatus
+	0,  // 23: svc.hub.v1.StatusChange.to:type_name -> svc.hub.v1.ProviderStatus
+	22, // 24: svc.hub.v1.ListStatusChangesResponse.list:type_name -> svc.hub.v1.StatusChange
+	1,  // 25: svc.hub.v1.SetProviderStatusResponse.provider:type_name -> svc.hub.v1.Provider
+	4,  // 26: svc.hub.v1.ProviderDirectoryService.GetProvider:input_type -> svc.hub.v1.GetProviderRequest
+	6,  // 27: svc.hub.v1.ProviderAdminService.CreateProvider:input_type -> svc.hub.v1.CreateProviderRequest
+	8,  // 28: svc.hub.v1.ProviderAdminService.ListProviders:input_type -> svc.hub.v1.ListProvidersRequest
+	10, // 29: svc.hub.v1.ProviderAdminService.SetProviderStatus:input_type -> svc.hub.v1.SetProviderStatusRequest
+	11, // 30: svc.hub.v1.ProviderAdminService.GetProviderDetail:input_type -> svc.hub.v1.GetProviderDetailRequest
+	15, // 31: svc.hub.v1.ProviderAdminService.ConfirmQualification:input_type -> svc.hub.v1.ConfirmQualificationRequest
+	17, // 32: svc.hub.v1.ProviderAdminService.UnbindProvider:input_type -> svc.hub.v1.UnbindProviderRequest
+	19, // 33: svc.hub.v1.ProviderAdminService.SetReference:input_type -> svc.hub.v1.SetReferenceRequest
+	21, // 34: svc.hub.v1.ProviderAdminService.ListStatusChanges:input_type -> svc.hub.v1.ListStatusChangesRequest
+	24, // 35: svc.hub.v1.ProviderAdminService.WarmUp:input_type -> svc.hub.v1.WarmUpRequest
+	27, // 36: svc.hub.v1.ProviderAdminService.IssueProviderKey:input_type -> svc.hub.v1.IssueProviderKeyRequest
+	29, // 37: svc.hub.v1.ProviderAdminService.RevokeProviderKey:input_type -> svc.hub.v1.RevokeProviderKeyRequest
+	5,  // 38: svc.hub.v1.ProviderDirectoryService.GetProvider:output_type -> svc.hub.v1.GetProviderResponse
+	7,  // 39: svc.hub.v1.ProviderAdminService.CreateProvider:output_type -> svc.hub.v1.CreateProviderResponse
+	9,  // 40: svc.hub.v1.ProviderAdminService.ListProviders:output_type -> svc.hub.v1.ListProvidersResponse
+	26, // 41: svc.hub.v1.ProviderAdminService.SetProviderStatus:output_type -> svc.hub.v1.SetProviderStatusResponse
+	12, // 42: svc.hub.v1.ProviderAdminService.GetProviderDetail:output_type -> svc.hub.v1.GetProviderDetailResponse
+	16, // 43: svc.hub.v1.ProviderAdminService.ConfirmQualification:output_type -> svc.hub.v1.ConfirmQualificationResponse
+	18, // 44: svc.hub.v1.ProviderAdminService.UnbindProvider:output_type -> svc.hub.v1.UnbindProviderResponse
+	20, // 45: svc.hub.v1.ProviderAdminService.SetReference:output_type -> svc.hub.v1.SetReferenceResponse
+	23, // 46: svc.hub.v1.ProviderAdminService.ListStatusChanges:output_type -> svc.hub.v1.ListStatusChangesResponse
+	25, // 47: svc.hub.v1.ProviderAdminService.WarmUp:output_type -> svc.hub.v1.WarmUpResponse
+	28, // 48: svc.hub.v1.ProviderAdminService.IssueProviderKey:output_type -> svc.hub.v1.IssueProviderKeyResponse
+	30, // 49: svc.hub.v1.ProviderAdminService.RevokeProviderKey:output_type -> svc.hub.v1.RevokeProviderKeyResponse
+	38, // [38:50] is the sub-list for method output_type
+	26, // [26:38] is the sub-list for method input_type
+	26, // [26:26] is the sub-list for extension type_name
+	26, // [26:26] is the sub-list for extension extendee
+	0,  // [0:26] is the sub-list for field type_name
 }
 
 func init() { file_svc_hub_v1_provider_proto_init() }
@@ -2227,7 +2355,7 @@ func file_svc_hub_v1_provider_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_svc_hub_v1_provider_proto_rawDesc), len(file_svc_hub_v1_provider_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   28,
+			NumMessages:   30,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

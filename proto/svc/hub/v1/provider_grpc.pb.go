@@ -136,6 +136,7 @@ const (
 	ProviderAdminService_GetProviderDetail_FullMethodName    = "/svc.hub.v1.ProviderAdminService/GetProviderDetail"
 	ProviderAdminService_ConfirmQualification_FullMethodName = "/svc.hub.v1.ProviderAdminService/ConfirmQualification"
 	ProviderAdminService_UnbindProvider_FullMethodName       = "/svc.hub.v1.ProviderAdminService/UnbindProvider"
+	ProviderAdminService_SetReference_FullMethodName         = "/svc.hub.v1.ProviderAdminService/SetReference"
 	ProviderAdminService_ListStatusChanges_FullMethodName    = "/svc.hub.v1.ProviderAdminService/ListStatusChanges"
 	ProviderAdminService_WarmUp_FullMethodName               = "/svc.hub.v1.ProviderAdminService/WarmUp"
 	ProviderAdminService_IssueProviderKey_FullMethodName     = "/svc.hub.v1.ProviderAdminService/IssueProviderKey"
@@ -177,6 +178,11 @@ type ProviderAdminServiceClient interface {
 	// NOT_FOUND (provider_not_found) and INVALID_ARGUMENT (invalid_value) when nothing
 	// is named.
 	UnbindProvider(ctx context.Context, in *UnbindProviderRequest, opts ...grpc.CallOption) (*UnbindProviderResponse, error)
+	// SetReference makes a provider a reference of the platform, or an ordinary provider
+	// again. A reference answers challenges and is never active. Only a provider that is
+	// pending and has never been active becomes one. Idempotent, audited. Fails with
+	// NOT_FOUND (provider_not_found) and FAILED_PRECONDITION (transition_not_allowed).
+	SetReference(ctx context.Context, in *SetReferenceRequest, opts ...grpc.CallOption) (*SetReferenceResponse, error)
 	// ListStatusChanges is one page of what happened to a provider, newest first.
 	// Read only. Fails with NOT_FOUND (provider_not_found).
 	ListStatusChanges(ctx context.Context, in *ListStatusChangesRequest, opts ...grpc.CallOption) (*ListStatusChangesResponse, error)
@@ -261,6 +267,16 @@ func (c *providerAdminServiceClient) UnbindProvider(ctx context.Context, in *Unb
 	return out, nil
 }
 
+func (c *providerAdminServiceClient) SetReference(ctx context.Context, in *SetReferenceRequest, opts ...grpc.CallOption) (*SetReferenceResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(SetReferenceResponse)
+	err := c.cc.Invoke(ctx, ProviderAdminService_SetReference_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *providerAdminServiceClient) ListStatusChanges(ctx context.Context, in *ListStatusChangesRequest, opts ...grpc.CallOption) (*ListStatusChangesResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ListStatusChangesResponse)
@@ -336,6 +352,11 @@ type ProviderAdminServiceServer interface {
 	// NOT_FOUND (provider_not_found) and INVALID_ARGUMENT (invalid_value) when nothing
 	// is named.
 	UnbindProvider(context.Context, *UnbindProviderRequest) (*UnbindProviderResponse, error)
+	// SetReference makes a provider a reference of the platform, or an ordinary provider
+	// again. A reference answers challenges and is never active. Only a provider that is
+	// pending and has never been active becomes one. Idempotent, audited. Fails with
+	// NOT_FOUND (provider_not_found) and FAILED_PRECONDITION (transition_not_allowed).
+	SetReference(context.Context, *SetReferenceRequest) (*SetReferenceResponse, error)
 	// ListStatusChanges is one page of what happened to a provider, newest first.
 	// Read only. Fails with NOT_FOUND (provider_not_found).
 	ListStatusChanges(context.Context, *ListStatusChangesRequest) (*ListStatusChangesResponse, error)
@@ -377,6 +398,9 @@ func (UnimplementedProviderAdminServiceServer) ConfirmQualification(context.Cont
 }
 func (UnimplementedProviderAdminServiceServer) UnbindProvider(context.Context, *UnbindProviderRequest) (*UnbindProviderResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method UnbindProvider not implemented")
+}
+func (UnimplementedProviderAdminServiceServer) SetReference(context.Context, *SetReferenceRequest) (*SetReferenceResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method SetReference not implemented")
 }
 func (UnimplementedProviderAdminServiceServer) ListStatusChanges(context.Context, *ListStatusChangesRequest) (*ListStatusChangesResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListStatusChanges not implemented")
@@ -519,6 +543,24 @@ func _ProviderAdminService_UnbindProvider_Handler(srv interface{}, ctx context.C
 	return interceptor(ctx, in, info, handler)
 }
 
+func _ProviderAdminService_SetReference_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(SetReferenceRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ProviderAdminServiceServer).SetReference(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ProviderAdminService_SetReference_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ProviderAdminServiceServer).SetReference(ctx, req.(*SetReferenceRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _ProviderAdminService_ListStatusChanges_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ListStatusChangesRequest)
 	if err := dec(in); err != nil {
@@ -621,6 +663,10 @@ var ProviderAdminService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "UnbindProvider",
 			Handler:    _ProviderAdminService_UnbindProvider_Handler,
+		},
+		{
+			MethodName: "SetReference",
+			Handler:    _ProviderAdminService_SetReference_Handler,
 		},
 		{
 			MethodName: "ListStatusChanges",

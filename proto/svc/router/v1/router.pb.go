@@ -86,6 +86,7 @@ const (
 	ContextSource_CONTEXT_SOURCE_UNSPECIFIED ContextSource = 0
 	ContextSource_CONTEXT_SOURCE_REPORTED    ContextSource = 1
 	ContextSource_CONTEXT_SOURCE_CATALOG     ContextSource = 2
+	ContextSource_CONTEXT_SOURCE_MEASURED    ContextSource = 3
 )
 
 // Enum value maps for ContextSource.
@@ -94,11 +95,13 @@ var (
 		0: "CONTEXT_SOURCE_UNSPECIFIED",
 		1: "CONTEXT_SOURCE_REPORTED",
 		2: "CONTEXT_SOURCE_CATALOG",
+		3: "CONTEXT_SOURCE_MEASURED",
 	}
 	ContextSource_value = map[string]int32{
 		"CONTEXT_SOURCE_UNSPECIFIED": 0,
 		"CONTEXT_SOURCE_REPORTED":    1,
 		"CONTEXT_SOURCE_CATALOG":     2,
+		"CONTEXT_SOURCE_MEASURED":    3,
 	}
 )
 
@@ -1296,11 +1299,12 @@ const file_svc_router_v1_router_proto_rawDesc = "" +
 	"\x04Sort\x12\x14\n" +
 	"\x10SORT_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fSORT_THROUGHPUT\x10\x01\x12\x10\n" +
-	"\fSORT_LATENCY\x10\x02*h\n" +
+	"\fSORT_LATENCY\x10\x02*\x85\x01\n" +
 	"\rContextSource\x12\x1e\n" +
 	"\x1aCONTEXT_SOURCE_UNSPECIFIED\x10\x00\x12\x1b\n" +
 	"\x17CONTEXT_SOURCE_REPORTED\x10\x01\x12\x1a\n" +
-	"\x16CONTEXT_SOURCE_CATALOG\x10\x022\xfb\x02\n" +
+	"\x16CONTEXT_SOURCE_CATALOG\x10\x02\x12\x1b\n" +
+	"\x17CONTEXT_SOURCE_MEASURED\x10\x032\xfb\x02\n" +
 	"\rRouterService\x12J\n" +
 	"\x06Select\x12\x1c.svc.router.v1.SelectRequest\x1a\x1d.svc.router.v1.SelectResponse\"\x03\x90\x02\x02\x12V\n" +
 	"\n" +
