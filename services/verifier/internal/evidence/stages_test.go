@@ -1,0 +1,272 @@
+package evidence_test
+
+import (
+	"errors"
+	"math"
+	"testing"
+
+	"svc.internal/services/verifier/internal/evidence"
+	"svc.internal/services/verifier/internal/evidence/years"
+)
+
+func TestAConfirmationFollowsItsFormula(t *testing.T) {
+	t.Parallel()
+	c := evidence.NewConfirmation()
+	if got := c.E(); !near(got, .9) {
+		t.Errorf("without probes: got E = %v, want .9", got)
+	}
+	c.Observe(judged(t, evidence.Recall, true), weighed(t, 1.6, map[evidence.Alternative]float64{evidence.Class4: 8}))
+	recall, sampled := 0.0, 0.0
+	for _, q := range []float64{.1, .2, .4, .7, .95} {
+		recall += q / .05 / 5
+	}
+	for _, share := range []float64{.05, .2, .6, .95} {
+		sampled += (1 - share + share*8/1.6/1.25) / 4
+	}
+	if got, want := c.E(), .25+.15*sampled+.2+.15*recall+.15; !near(got, want) {
+		t.Errorf("after one probe: got E = %v, want %v", got, want)
+	}
+	if got := c.Probes(); got != 1 {
+		t.Errorf("a probe of two families: got %d probes, want 1", got)
+	}
+}
+
+func TestAConfirmationEndsProvenOrSpentAndStays(t *testing.T) {
+	t.Parallel()
+	c := evidence.NewConfirmation()
+	if got := c.Observe(); got != evidence.Open || c.Probes() != 0 {
+		t.Errorf("a probe without observations: got %v after %d probes, want open after 0", got, c.Probes())
+	}
+	for c.Observe(judged(t, evidence.Greedy, true)) == evidence.Open {
+		continue
+	}
+	if got := c.Outcome(); got != evidence.Proven || c.E() < evidence.ConfirmThreshold {
+		t.Errorf("all exceeded: got %v at E = %v, want proven", got, c.E())
+	}
+	for range 10 {
+		c.Observe(judged(t, evidence.Greedy, false))
+	}
+	if got := c.Outcome(); got != evidence.Proven {
+		t.Errorf("later: got %v, want proven", got)
+	}
+	c = evidence.NewConfirmation()
+	for range 399 {
+		c.Observe(judged(t, evidence.Usage, false))
+	}
+	if got := c.Outcome(); got != evidence.Open {
+		t.Errorf("after 399: got %v, want open", got)
+	}
+	c.Observe(judged(t, evidence.Greedy, false))
+	if got := c.Outcome(); got != evidence.Spent {
+		t.Errorf("after 400 of two families: got %v, want spent", got)
+	}
+	for range 100 {
+		c.Observe(judged(t, evidence.Greedy, true))
+	}
+	if got := c.Outcome(); got != evidence.Spent || c.Probes() != evidence.MaxConfirmProbes {
+		t.Errorf("later: got %v after %d, want spent after 400", got, c.Probes())
+	}
+}
+
+func TestAProofOnTheLastProbeCounts(t *testing.T) {
+	t.Parallel()
+	c := evidence.NewConfirmation()
+	for range 395 {
+		c.Observe(judged(t, evidence.Files, false))
+	}
+	for range 4 {
+		c.Observe(judged(t, evidence.Greedy, true))
+	}
+	if got := c.Outcome(); got != evidence.Open {
+		t.Fatalf("after 399: got %v at %v, want open", got, c.E())
+	}
+	if got := c.Observe(judged(t, evidence.Greedy, true)); got != evidence.Proven {
+		t.Errorf("after 400: got %v at %v, want proven", got, c.E())
+	}
+}
+
+func TestSeventyThreeCleanObservationsRecover(t *testing.T) {
+	t.Parallel()
+	r := evidence.NewRecovery()
+	for range 72 {
+		r.Observe(judged(t, evidence.Usage, false))
+	}
+	if r.Recovered() {
+		t.Errorf("after 72: got recovered at %v, want not", r.Ratio())
+	}
+	r.Observe(judged(t, evidence.Greedy, false))
+	if !r.Recovered() {
+		t.Errorf("after 73: got %v, want at least 20", r.Ratio())
+	}
+	r.Observe(judged(t, evidence.Recall, true))
+	if got := r.Ratio(); got < 4 || got > 4.2 {
+		t.Errorf("after an exceedance: got %v, want a fifth", got)
+	}
+}
+
+func TestVisibleObservationsDoNotRecover(t *testing.T) {
+	t.Parallel()
+	r := evidence.NewRecovery()
+	r.Observe(judged(t, evidence.Visible, false))
+	r.Observe(judged(t, evidence.Files, true))
+	r.Observe(evidence.Observation{})
+	if got := r.Ratio(); got != 1 {
+		t.Errorf("got %v, want 1", got)
+	}
+}
+
+// The bound of a ratio is above 1, so that e = 20 is out of reach of e-values that are
+// divided by it. The clipped ratio itself decides.
+func TestASampledAnswerExceedsWhenARatioIsClipped(t *testing.T) {
+	t.Parallel()
+	for ratio, want := range map[float64]bool{19.9: false, 20: true, math.Inf(1): true} {
+		o := weighed(t, 1.7, map[evidence.Alternative]float64{evidence.Class8: 0, evidence.Class2: ratio})
+		if got := o.Exceeded(); got != want {
+			t.Errorf("ratio %v: got %v, want %v", ratio, got, want)
+		}
+		r := evidence.NewRecovery()
+		r.Observe(o)
+		if got := r.Ratio() < 1; got != want {
+			t.Errorf("ratio %v: the recovery fell is %v, want %v", ratio, got, want)
+		}
+	}
+}
+
+func TestALongCheatCanStillRecover(t *testing.T) {
+	t.Parallel()
+	r := evidence.NewRecovery()
+	for range 5_000 {
+		r.Observe(judged(t, evidence.Greedy, true))
+	}
+	probes := 0
+	for ; !r.Recovered() && probes < 2_000; probes++ {
+		r.Observe(judged(t, evidence.Greedy, false))
+	}
+	if probes >= 2_000 {
+		t.Errorf("not recovered after %d clean observations: %v", probes, r.Ratio())
+	}
+}
+
+func TestOnlyPairsOfWhichOneFailedMove(t *testing.T) {
+	t.Parallel()
+	var p evidence.Pairs
+	p.Observe(false, false)
+	p.Observe(true, true)
+	if p != (evidence.Pairs{}) {
+		t.Errorf("equal ends: got M = %v, want 0", p.M())
+	}
+	p.Observe(false, true)
+	if got, want := p.M(), (1.2+1.5+1.8)/3/2_000; !near(got, want) {
+		t.Errorf("the organic attempt failed: got %v, want %v", got, want)
+	}
+	p.Reset()
+	p.Observe(true, false)
+	if got, want := p.M(), (.8+.5+.2)/3/2_000; !near(got, want) {
+		t.Errorf("the probe failed: got %v, want %v", got, want)
+	}
+}
+
+func TestTheRatioBoundIsTheFormula(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		m, v float64
+		n    int
+		want float64
+	}{
+		{1, 4, 1_604, 1.9370420}, {1, 0, 1_604, 1.6440040}, {.1, 0, 100_000, 1}, {20, 400, 5, 279.0855},
+	} {
+		got, err := evidence.NewRatioBound(c.m, c.v, c.n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if math.Abs(float64(got)-c.want) > 1e-4*c.want {
+			t.Errorf("m %v, v %v, n %d: got %v, want %v", c.m, c.v, c.n, got, c.want)
+		}
+	}
+	for _, c := range []struct {
+		m, v float64
+		n    int
+	}{
+		{math.NaN(), 1, 100}, {1, math.NaN(), 100}, {-1, 1, 100}, {21, 1, 100}, {1, -1, 100},
+		{1, math.Inf(1), 100}, {1, 1, 4}, {1, 1, -1},
+	} {
+		if got, err := evidence.NewRatioBound(c.m, c.v, c.n); !errors.Is(err, evidence.ErrRatio) {
+			t.Errorf("%v: got %v and the error %v, want %v", c, got, err, evidence.ErrRatio)
+		}
+	}
+}
+
+// The bound must lie above the true expectation even of a law whose weight is in rare
+// large ratios: 1 in 400 answers has a ratio of 20.
+func TestTheRatioBoundCoversRareLargeRatios(t *testing.T) {
+	t.Parallel()
+	s := years.NewSource(11, 1)
+	for range 2_000 {
+		const n = 1_604
+		sum, squares := 0.0, 0.0
+		for range n {
+			x := .95
+			if s.Below(1.0 / 400) {
+				x = 20
+			}
+			sum += x
+			squares += x * x
+		}
+		m := sum / n
+		u, err := evidence.NewRatioBound(m, max(0, squares-n*m*m)/(n-1), n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := .95 + (20-.95)/400; float64(u) < want {
+			t.Fatalf("got %v, want at least %v", u, want)
+		}
+	}
+}
+
+func TestRatiosThatAreNoneAreRefused(t *testing.T) {
+	t.Parallel()
+	var r evidence.Ratios
+	for _, err := range []error{
+		r.Set(evidence.Alternatives, 1, 1), r.Set(evidence.Hotter, math.NaN(), 1), r.Set(evidence.Hotter, -1, 1),
+		r.Set(evidence.Hotter, 1, .5), r.Set(evidence.Hotter, 1, evidence.RatioBound(math.NaN())),
+		r.Set(evidence.Hotter, 1, evidence.RatioBound(math.Inf(1))),
+	} {
+		if !errors.Is(err, evidence.ErrRatio) {
+			t.Errorf("got the error %v, want %v", err, evidence.ErrRatio)
+		}
+	}
+	if _, ok := r.E(evidence.Hotter); ok {
+		t.Error("a refused ratio was kept")
+	}
+	if _, err := evidence.Weighed(r); !errors.Is(err, evidence.ErrRatio) {
+		t.Errorf("without a ratio: got the error %v, want %v", err, evidence.ErrRatio)
+	}
+	for _, f := range []evidence.Family{evidence.NoFamily, evidence.Sampled, evidence.Battery, 99} {
+		if _, err := evidence.Judged(f, true); !errors.Is(err, evidence.ErrFamily) {
+			t.Errorf("%v: got the error %v, want %v", f, err, evidence.ErrFamily)
+		}
+	}
+}
+
+func TestFamiliesHaveNamesAndShares(t *testing.T) {
+	t.Parallel()
+	sum, letters := evidence.Battery.Share(), ""
+	for _, f := range evidence.Families() {
+		sum += f.Share()
+		letters += f.Letter()
+		if got, err := evidence.ParseFamily(f.String()); err != nil || got != f {
+			t.Errorf("%v: got %v and the error %v", f, got, err)
+		}
+	}
+	if math.Abs(sum-1) > 1e-12 {
+		t.Errorf("shares: got the sum %v, want 1", sum)
+	}
+	if want := "BRCDUEV"; letters != want {
+		t.Errorf("letters: got %s, want %s", letters, want)
+	}
+	for _, name := range []string{"", "none", "B", "greedy "} {
+		if got, err := evidence.ParseFamily(name); !errors.Is(err, evidence.ErrFamily) {
+			t.Errorf("%q: got %v and the error %v, want %v", name, got, err, evidence.ErrFamily)
+		}
+	}
+}
