@@ -52,8 +52,12 @@ func TestTheEndsOfExpAndLog2(t *testing.T) {
 			t.Errorf("got %v, want %v", c.got, c.want)
 		}
 	}
-	if !math.IsNaN(exact.Exp(math.NaN())) || !math.IsNaN(exact.Log2(math.NaN())) || !math.IsNaN(exact.Log2(-1)) {
-		t.Error("NaN became a number")
+	for name, got := range map[string]float64{
+		"Exp(NaN)": exact.Exp(math.NaN()), "Log2(NaN)": exact.Log2(math.NaN()), "Log2(-1)": exact.Log2(-1),
+	} {
+		if !math.IsNaN(got) {
+			t.Errorf("%s: got %v, want NaN", name, got)
+		}
 	}
 }
 
@@ -66,8 +70,12 @@ func TestLogprobsAreRoundedOnceAndBounded(t *testing.T) {
 		{0, 0}, {0.0009, 0}, {-0.5, -500_000}, {-1.2345675, -1_234_568}, {-99.9999999, -100_000_000},
 		{-9999, exact.MinLogprob}, {math.Inf(-1), exact.MinLogprob}, {-1e300, exact.MinLogprob},
 	} {
-		if got, err := exact.Round(c.nats); err != nil || got != c.want {
-			t.Errorf("Round(%v): got %v and the error %v, want %v", c.nats, got, err, c.want)
+		got, err := exact.Round(c.nats)
+		if err != nil {
+			t.Errorf("Round(%v): got the error %v, want none", c.nats, err)
+		}
+		if got != c.want {
+			t.Errorf("Round(%v): got %v, want %v", c.nats, got, c.want)
 		}
 	}
 	for _, nats := range []float64{math.NaN(), math.Inf(1), 0.002, 5} {
