@@ -94,6 +94,8 @@ const (
 	AlreadyExists                Reason = "already_exists"
 	IdempotencyKeyReused         Reason = "idempotency_key_reused"
 	TooManyKeys                  Reason = "too_many_keys"
+	TooManyAccounts              Reason = "too_many_accounts"
+	VerificationBudgetSpent      Reason = "verification_budget_spent"
 	ServiceUnavailable           Reason = "service_unavailable"
 	CallerNotAllowed             Reason = "caller_not_allowed"
 	DeadlineExceeded             Reason = "timeout"

@@ -8,6 +8,7 @@ const (
 	Router        = "router"
 	ProviderHub   = "provider-hub"
 	EdgeGateway   = "edge-gateway"
+	Verifier      = "verifier"
 )
 
 // DefaultHub is the hub id of a process that was given none.

@@ -77,6 +77,10 @@ type Config struct {
 	// kept.
 	KeptBytes int64 `yaml:"kept_bytes" env:"SVC_BILLING_KEPT_BYTES"`
 
+	// VerificationDailyUSD bounds, in whole US dollars, what the house accounts that pay
+	// for hidden probes are given together within any 24 hours; 0 gives them nothing.
+	VerificationDailyUSD int64 `yaml:"verification_daily_usd" env:"SVC_BILLING_VERIFICATION_DAILY_USD"`
+
 	// RetentionDays is for how many whole days after its own a closed request is kept
 	// with its hold and everything that gateways and providers said of it, at least 8.
 	// Settled lines are kept for ever. Plans are verified for windows that began within
@@ -103,7 +107,7 @@ func DefaultConfig() Config {
 		ExpireInterval: 5 * time.Second, ExpireBatch: 500, ExpireGrace: time.Minute,
 		AdmitBatch: 256, AdmitQueue: 4096, AdmitWriters: 1, AdmitTimeout: 5 * time.Second,
 		SettleBatch: bus.MaxBatch, PartitionDays: 7, PartitionInterval: time.Hour,
-		KeptBytes: 16 << 30, RetentionDays: 35,
+		KeptBytes: 16 << 30, VerificationDailyUSD: 100, RetentionDays: 35,
 		SealInterval: 10 * time.Minute, SealAfter: time.Hour, ReconcileInterval: time.Minute,
 	}
 }
@@ -143,6 +147,8 @@ func (c Config) Validate() error {
 	check(c.PartitionDays > 0 && c.PartitionDays <= 31 && c.PartitionInterval > 0,
 		"PartitionDays must be 1 to 31 and PartitionInterval above zero")
 	check(c.KeptBytes >= idempotency.KeptOfAccount, "KeptBytes must be at least the 64 MiB of one account")
+	check(c.VerificationDailyUSD >= 0 && c.VerificationDailyUSD <= 1_000_000,
+		"VerificationDailyUSD must be 0 to 1000000")
 	check(c.RetentionDays >= store.RetentionLeast && c.RetentionDays <= 36500, "RetentionDays must be 8 to 36500")
 	check(c.SealInterval > 0 && c.SealAfter >= 0 && c.ReconcileInterval > 0,
 		"SealInterval and ReconcileInterval must be above zero, SealAfter not below")

@@ -26,6 +26,7 @@ import (
 	"svc.internal/pkg/bus"
 	"svc.internal/pkg/clock"
 	"svc.internal/pkg/ids"
+	"svc.internal/pkg/money"
 	"svc.internal/pkg/pg"
 	billingv1 "svc.internal/proto/svc/billing/v1"
 	catalogv1 "svc.internal/proto/svc/catalog/v1"
@@ -34,6 +35,7 @@ import (
 	"svc.internal/services/billing-ledger/internal/demand"
 	"svc.internal/services/billing-ledger/internal/events"
 	"svc.internal/services/billing-ledger/internal/hold"
+	"svc.internal/services/billing-ledger/internal/house"
 	"svc.internal/services/billing-ledger/internal/idempotency"
 	"svc.internal/services/billing-ledger/internal/key"
 	"svc.internal/services/billing-ledger/internal/limit"
@@ -106,6 +108,7 @@ type Service struct {
 	concluder *hold.Concluder
 	keys      *key.Keys
 	accounts  *account.Accounts
+	house     *house.Accounts
 	plans     *plan.Plans
 	claims    *idempotency.Claims
 	visitors  *limit.Visitors
@@ -204,6 +207,10 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 		rates:    &limit.Rates{Store: st, Calls: limit.NewSemaphore(rateCalls)},
 		pruner:   newPruner(st, cfg.RetentionDays, deps.Log),
 	}
+	s.house = &house.Accounts{
+		Store: st, Accounts: s.accounts, Keys: s.keys, Clock: deps.Clock, Random: deps.Random,
+		Daily: money.NanoUSD(cfg.VerificationDailyUSD) * money.USD,
+	}
 	s.users = &user.Users{
 		Store: st, Passwords: user.NewPasswords(), Accounts: s.accounts, Keys: s.keys,
 		Pepper: cfg.Pepper, Clock: deps.Clock, Random: deps.Random, Lookups: limit.NewSemaphore(sessionCalls),
@@ -224,6 +231,7 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 	billingv1.RegisterVisitorServiceServer(r, &rpc.Visits{Visitors: s.visitors})
 	billingv1.RegisterUserServiceServer(r, &rpc.Users{Users: s.users})
 	billingv1.RegisterDemandServiceServer(r, &rpc.Demand{Cache: s.demand})
+	billingv1.RegisterHouseAccountServiceServer(r, &rpc.House{Accounts: s.house})
 	billingv1.RegisterUsageKeyServiceServer(r, &rpc.UsageKeys{Ring: s.consumer.Seals.Ring})
 }
 

@@ -87,6 +87,7 @@ type fleet struct {
 	users     billingv1.UserServiceClient
 	demand    billingv1.DemandServiceClient
 	seals     billingv1.UsageKeyServiceClient
+	house     billingv1.HouseAccountServiceClient
 	clock     *ahead
 	// stop ends Run and waits for it.
 	stop func()
@@ -174,6 +175,7 @@ func assembleAt(t *testing.T, conn *bus.Conn, url string, change ...func(*billin
 	f.users = billingv1.NewUserServiceClient(calls)
 	f.demand = billingv1.NewDemandServiceClient(calls)
 	f.seals = billingv1.NewUsageKeyServiceClient(calls)
+	f.house = billingv1.NewHouseAccountServiceClient(calls)
 	return f
 }
 

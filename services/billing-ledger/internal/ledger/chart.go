@@ -79,7 +79,7 @@ const (
 	Discount AccountKind = "e:discount"
 	// Playground is what requests of the playground cost.
 	Playground AccountKind = "e:playground"
-	// Verification is what challenges to providers cost.
+	// Verification is what hidden probes of providers cost.
 	Verification AccountKind = "e:verification"
 
 	// UnmatchedDeposit is money that arrived without an account; it must drain to zero.

@@ -17,6 +17,7 @@ const (
 	NativeDeposited   EntryKind = "deposit_native"
 	CardReversed      EntryKind = "card_reversed"
 	GoodwillGrant     EntryKind = "goodwill"
+	VerificationGrant EntryKind = "verification"
 )
 
 // BonusPercent is the bonus on deposits of the native token.
@@ -107,6 +108,15 @@ func CardReversal(fact Fact, account ids.AccountID, amount, available money.Nano
 func Grant(id ids.EntryID, account ids.AccountID, amount money.NanoUSD, idempotencyKey, memo string) Entry {
 	return Entry{ID: id, Kind: GoodwillGrant, BusinessID: idempotencyKey, Memo: memo, Postings: []Posting{
 		debit(Goodwill, nobody, amount), credit(Available, account, amount),
+	}}
+}
+
+// FundVerification is line 21 for a house account: credit for hidden probes of providers,
+// debiting Verification and crediting Available. Business id: the verifier's idempotency
+// key. The amount is checked where the entry is posted.
+func FundVerification(id ids.EntryID, house ids.AccountID, amount money.NanoUSD, idempotencyKey string) Entry {
+	return Entry{ID: id, Kind: VerificationGrant, BusinessID: idempotencyKey, Postings: []Posting{
+		debit(Verification, nobody, amount), credit(Available, house, amount),
 	}}
 }
 

@@ -108,6 +108,8 @@ held_earning held_earning_pkey | =
 held_earning held_earning_reason_check | ! UPDATE held_earning SET ended_as = 'released', ended_at = now(), reason = ''
 held_earning held_earning_rule_check | request_id = gen_random_uuid(), rule = 'looks'
 held_earning held_earning_was_earned | request_id = gen_random_uuid()
+house_account house_account_account_id_fkey | account_id = gen_random_uuid()
+house_account house_account_pkey | =
 hold hold_amount_check | amount = -1
 hold hold_is_kept | ! DELETE FROM hold => before its day is cleared
 hold hold_begins_open | state = 'released', closed_at = now() => may not change any more
@@ -219,6 +221,10 @@ posting held_earnings_stay | ! WITH e AS (INSERT INTO entry (id, kind, business_
 	account_kind, account_owned, owner_id, amount) SELECT id, leg, kind, account_kind, true, provider_id, amount
 	FROM e, held_earning, (VALUES (1, 'l:provider:accrued', -1), (2, 'l:provider:payable', 1)) AS l (leg, account_kind,
 	amount)
+posting verification_funds_house_accounts | ! WITH a AS (INSERT INTO account (id, name)
+	VALUES (gen_random_uuid(), 'x') RETURNING id), e AS (INSERT INTO entry (id, kind, business_id)
+	VALUES (gen_random_uuid(), 'verification', 'x') RETURNING id, kind) INSERT INTO posting (entry_id, leg, entry_kind,
+	account_kind, account_owned, owner_id, amount) SELECT e.id, 1, kind, 'l:consumer:available', true, a.id, 1 FROM e, a
 posting posting_account_fkey | leg = 3, book = '2026-03', account_kind = account_kind => posting_account_fkey
 posting posting_amount_bounds | amount = 500000000000000001
 posting posting_amount_check | amount = 0

@@ -27,6 +27,7 @@ func besieged(t *testing.T) *env {
 	e.exec(t, `INSERT INTO closed_day VALUES (now()::date - 11)`)
 	e.exec(t, `INSERT INTO cleared_day SELECT min(day) FROM seal`)
 	e.exec(t, `INSERT INTO account_limits VALUES ($1, 0, 0)`, account)
+	e.exec(t, `INSERT INTO house_account (account_id) VALUES ($1)`, account)
 	e.exec(t, `INSERT INTO idempotency_quota VALUES ($1, 1)`, key)
 	e.exec(t, `INSERT INTO idempotency_account VALUES ($1, 1)`, account)
 	e.exec(t, `INSERT INTO visitor VALUES (sha256('v'), '{}', now())`)
@@ -246,6 +247,7 @@ func TestTheApplicationsRoleHasTheseRightsAndNoOthers(t *testing.T) {
 		"hold":     "INSERT SELECT UPDATE(plan_refunded,state,expires_at,closed_at)",
 		"hold_leg": "SELECT", "account_rate": "INSERT SELECT UPDATE(full_at)", "key_inflight": "INSERT SELECT UPDATE(n)",
 		"key_rate":            "INSERT SELECT UPDATE(full_at)",
+		"house_account":       "SELECT INSERT(account_id)",
 		"idempotency_account": "INSERT SELECT UPDATE(live)",
 		"idempotency_claim":   "DELETE INSERT SELECT UPDATE(state,leased_until,sealed,kept_slot)",
 		"idempotency_quota":   "INSERT SELECT UPDATE(live)",

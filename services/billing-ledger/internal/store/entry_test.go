@@ -45,8 +45,9 @@ func newProvider(t testing.TB) ids.ProviderID {
 
 // everyEntry has entries of every kind but reversals, with every leg that they
 // can have.
-func everyEntry(t testing.TB, c consumer, provider ids.ProviderID) []ledger.Entry {
+func everyEntry(t testing.TB, e *env, c consumer, provider ids.ProviderID) []ledger.Entry {
 	t.Helper()
+	e.exec(t, `INSERT INTO house_account (account_id) VALUES ($1)`, [16]byte(c.account))
 	const usd = money.USD
 	quote := ledger.Quote{Token: ledger.Native, Rate: 123_456_789, Source: "feed",
 		At: time.Now().UTC().Truncate(time.Microsecond)}
@@ -81,6 +82,7 @@ func everyEntry(t testing.TB, c consumer, provider ids.ProviderID) []ledger.Entr
 	add(ledger.EarningsCredit(f(), provider, c.account, usd))
 	add(ledger.RequestRefund(f(), c.account, provider, 10, 7, ledger.Clawback{Accrued: 4, Payable: 2, Receivable: 1}))
 	add(ledger.Grant(entryID(t), c.account, usd, rand.Text(), "test"), nil)
+	add(ledger.FundVerification(entryID(t), c.account, usd, rand.Text()), nil)
 	add(ledger.GoodwillRefund(f(), c.account, usd))
 	add(ledger.BrokenAnswer(f(), c.account, usd))
 	add(ledger.CardReversal(f(), c.account, 3*usd, usd))
@@ -161,7 +163,7 @@ func TestTheDatabaseTakesTheEntriesOfTheCodeAndOnlyTheirLegs(t *testing.T) {
 			}
 		}
 	}
-	all := append(everyEntry(t, c, provider), ledger.Orphan(entryID(t), request(t), provider, 5))
+	all := append(everyEntry(t, e, c, provider), ledger.Orphan(entryID(t), request(t), provider, 5))
 	for _, entry := range all {
 		post(t, e, entry)
 		stored, err := e.store.Entry(t.Context(), entry.ID)
@@ -207,7 +209,7 @@ func TestTheDatabaseRefusesEveryEntryWithABrokenLeg(t *testing.T) {
 	e := setup(t, unlimited)
 	c, provider := e.consumer(t, 100*money.USD), newProvider(t)
 	other := newProvider(t)
-	for _, entry := range append(everyEntry(t, c, provider), ledger.Orphan(entryID(t), request(t), provider, 5)) {
+	for _, entry := range append(everyEntry(t, e, c, provider), ledger.Orphan(entryID(t), request(t), provider, 5)) {
 		for i := range entry.Postings {
 			for name, breakLeg := range map[string]func(*ledger.Posting){
 				"amount":          func(p *ledger.Posting) { p.Amount++ },
@@ -299,7 +301,7 @@ func TestAProviderIsCreditedByNothingElse(t *testing.T) {
 		t.Errorf("a provider is credited by\n%s", strings.Join(credited, "\n"))
 	}
 	c, provider := e.consumer(t, 100*money.USD), newProvider(t)
-	for _, entry := range append(everyEntry(t, c, provider), ledger.Orphan(entryID(t), request(t), provider, 5)) {
+	for _, entry := range append(everyEntry(t, e, c, provider), ledger.Orphan(entryID(t), request(t), provider, 5)) {
 		var gain money.NanoUSD
 		for _, p := range entry.Postings {
 			if strings.HasPrefix(string(p.Account.Kind), "l:provider:") || p.Account.Kind == ledger.ProviderReceivable {

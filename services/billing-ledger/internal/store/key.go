@@ -16,6 +16,15 @@ import (
 // IssueKey stores a new key and its counter. It locks the wallet, so that no two calls
 // count the same number of keys.
 func (s *Store) IssueKey(ctx context.Context, k key.Key, maxKeys int) error {
+	return s.issueKey(ctx, k, maxKeys, func(tx pgx.Tx) error {
+		return audited(ctx, tx, issuedKey, [16]byte(k.Account), details{"key_id": k.ID.String(), "name": k.Name,
+			"prefix": k.Prefix})
+	})
+}
+
+// issueKey is IssueKey that also calls also, in the same transaction, once the wallet is
+// locked.
+func (s *Store) issueKey(ctx context.Context, k key.Key, maxKeys int, also func(pgx.Tx) error) error {
 	return s.inTx(ctx, func(tx pgx.Tx) error {
 		locked, err := tx.Exec(ctx, `SELECT FROM wallet WHERE account_id = $1 FOR UPDATE`, [16]byte(k.Account))
 		if err != nil {
@@ -23,6 +32,9 @@ func (s *Store) IssueKey(ctx context.Context, k key.Key, maxKeys int) error {
 		}
 		if locked.RowsAffected() == 0 {
 			return key.ErrAccountNotFound
+		}
+		if err := also(tx); err != nil {
+			return err
 		}
 		var active int
 		if err := tx.QueryRow(ctx, `SELECT count(*) FROM consumer_key WHERE account_id = $1 AND state = 'active'`,
@@ -32,11 +44,7 @@ func (s *Store) IssueKey(ctx context.Context, k key.Key, maxKeys int) error {
 		if active >= maxKeys {
 			return key.ErrTooMany
 		}
-		if err := insertKey(ctx, tx, k); err != nil {
-			return err
-		}
-		return audited(ctx, tx, issuedKey, [16]byte(k.Account), details{"key_id": k.ID.String(), "name": k.Name,
-			"prefix": k.Prefix})
+		return insertKey(ctx, tx, k)
 	})
 }
 

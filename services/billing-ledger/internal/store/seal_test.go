@@ -257,7 +257,7 @@ func TestAClosedDayTakesNoMoreAndAwaitsWhatWasUnderWay(t *testing.T) {
 
 func TestTheViewsAndTheTrialBalanceAgree(t *testing.T) {
 	e, c, _ := populated(t)
-	entries := everyEntry(t, c, newProvider(t))
+	entries := everyEntry(t, e, c, newProvider(t))
 	post(t, e, entries...)
 	report, err := audit.Run(t.Context(), e.store)
 	if err != nil {
