@@ -1,3 +1,5 @@
 module svc.internal/services/verifier
 
 go 1.26.0
+
+require github.com/transparency-dev/merkle v0.0.2
