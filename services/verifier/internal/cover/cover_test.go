@@ -63,7 +63,7 @@ func TestOwedProbesGoWithoutCoverButNeverForLogprobs(t *testing.T) {
 	t.Parallel()
 	w, prior := cover.NewWeek(), map[cover.Shape]int64{plain: 1, stated: 1_000}
 	for range 100 {
-		s, err := w.Draw(all, true, prior, rand.Float64()) //nolint:gosec // any will do
+		s, err := w.Draw(all, true, prior, rand.Float64())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -83,7 +83,7 @@ func TestOwedProbesGoWithoutCoverButNeverForLogprobs(t *testing.T) {
 func TestShapesAreDrawnAsOftenAsConsumersHaveThem(t *testing.T) {
 	t.Parallel()
 	w := week(t, map[cover.Shape]int64{plain: 600_000, greedy: 300_000, stated: 100_000})
-	dice, got := rand.New(rand.NewPCG(1, 2)), map[cover.Shape]float64{} //nolint:gosec // a seeded simulation
+	dice, got := rand.New(rand.NewPCG(1, 2)), map[cover.Shape]float64{}
 	const draws = 20_000
 	for range draws {
 		s, err := w.Draw(all, false, nil, dice.Float64())

@@ -22,11 +22,11 @@ import (
 
 // The rates, in probes a day.
 const (
-	// Least and Usual bound what the share of requests gives.
-	Least = 8
-	Usual = 24
-	// Most is the rate of offers that are new or watched. No offer has more.
-	Most = 48
+	// Lowest and Usual bound what the share of requests gives.
+	Lowest = 8
+	Usual  = 24
+	// Highest is the rate of offers that are new or watched. No offer has more.
+	Highest = 48
 	// perRequest is the share of an offer's requests that probes are added to.
 	perRequest = .005
 )
@@ -55,16 +55,16 @@ func Rate(s Standing) float64 {
 	case s.Observations >= evidence.Horizon:
 		return 0
 	case s.New, s.Watched:
-		return Most
+		return Highest
 	}
-	rate := Least + 0.0
-	if share := perRequest * s.RequestsADay; share > Least { // not for NaN
+	rate := Lowest + 0.0
+	if share := perRequest * s.RequestsADay; share > Lowest { // not for NaN
 		rate = min(share, Usual)
 	}
 	if s.Changed || s.TopEarner {
 		rate *= 2
 	}
-	return min(rate, Most)
+	return min(rate, Highest)
 }
 
 // Hours are relative weights of the hours of a UTC day, each finite and at least 0. All
