@@ -11,6 +11,7 @@ const (
 	edgeGateway   = "edge-gateway"
 	providerHub   = "provider-hub"
 	router        = "router"
+	verifier      = "verifier"
 	settlement    = "settlement"
 )
 
@@ -54,6 +55,7 @@ func Table() []Row {
 		// Gateways have "gateway" in the place of a hub's id.
 		{Subject: "attempts.v1.gateway", Publish: []string{edgeGateway}, Subscribe: []string{router}},
 		{Subject: SubjectKeyChanged, Publish: []string{billingLedger}, Subscribe: []string{edgeGateway}},
+		{Subject: SubjectShapes, Publish: []string{edgeGateway}, Subscribe: []string{verifier}},
 		{Subject: SubjectWarmUp, Publish: []string{providerHub, router}, Subscribe: []string{providerHub, router}},
 	}
 }

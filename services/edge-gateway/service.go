@@ -48,6 +48,7 @@ import (
 	"svc.internal/services/edge-gateway/internal/playground"
 	"svc.internal/services/edge-gateway/internal/providerapi"
 	"svc.internal/services/edge-gateway/internal/ratelimit"
+	"svc.internal/services/edge-gateway/internal/shapes"
 	"svc.internal/services/edge-gateway/internal/sockets"
 )
 
@@ -59,7 +60,7 @@ type Deps struct {
 	Clock  clock.Clock
 	// Random makes request ids; it is safe for concurrent use.
 	Random io.Reader
-	// Bus delivers keys.v1.changed and takes attempts.v1.gateway.
+	// Bus delivers keys.v1.changed, and takes attempts.v1.gateway and shapes.v1.gateway.
 	Bus *bus.Conn
 
 	Keys      billingv1.KeyServiceClient
@@ -99,6 +100,7 @@ type Service struct {
 	models  *catalog.View
 	reports *inference.Reports
 	leases  *inference.Leases
+	shapes  *shapes.Counter
 	handler http.Handler
 	// operators is the handler of the operators' listener.
 	operators http.Handler
@@ -143,6 +145,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 		reports: inference.NewReports(deps.Admission, deps.Log, requests.ReportsDropped, cfg.reports()),
 		leases:  inference.NewLeases(deps.Admission, deps.Clock, deps.Log, cfg.leases()),
 	}
+	s.shapes = shapes.NewCounter(s.publishShapes, deps.Clock, deps.Log)
 	provider, err := providerapi.New(providerapi.Peers{
 		Self: deps.ProviderSelf, Users: deps.Users, Demand: deps.Demand,
 		Models: deps.PublicCatalog, Router: deps.Router, Auth: s.auth, Clock: deps.Clock,
@@ -170,6 +173,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 			Leases:    s.leases,
 			Reports:   s.reports,
 			Metrics:   requests,
+			Shapes:    s.shapes,
 			Clock:     deps.Clock,
 			Random:    deps.Random,
 			Log:       deps.Log,
@@ -233,6 +237,7 @@ func (s *Service) Run(ctx context.Context) error {
 	loops.Go(func() { s.models.Run(ctx) })
 	loops.Go(func() { s.reports.Run(ctx) })
 	loops.Go(func() { s.leases.Run(ctx) })
+	loops.Go(func() { s.shapes.Run(ctx) })
 	loops.Wait()
 	if err := stop(); err != nil && s.deps.Bus.Connected() {
 		return err
@@ -250,6 +255,11 @@ func (s *Service) releaseSlot(ctx context.Context, attempt *eventsv1.Attempt) {
 	if err != nil {
 		s.deps.Log.DebugContext(ctx, "could not release a booked slot", "error", err)
 	}
+}
+
+// publishShapes reports what an hour's requests looked like. The message may be lost.
+func (s *Service) publishShapes(ctx context.Context, report []byte) error {
+	return s.deps.Bus.Publish(ctx, bus.SubjectShapes, report, nil)
 }
 
 // Ready returns nil once the models are known and the services that admit and route

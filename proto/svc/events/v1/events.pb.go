@@ -2283,6 +2283,149 @@ func (x *PenaltyChanged) GetRevision() int64 {
 	return 0
 }
 
+// ShapeReport counts what chat requests of one hour looked like at one gateway, beside
+// their text. Subject shapes.v1.gateway, at most once; several reports of an hour add up.
+type ShapeReport struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// When the hour began.
+	Hour *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=hour,proto3" json:"hour,omitempty"`
+	// At most 384. A shape of fewer than 20 requests is left out.
+	Shapes        []*ShapeCount `protobuf:"bytes,2,rep,name=shapes,proto3" json:"shapes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ShapeReport) Reset() {
+	*x = ShapeReport{}
+	mi := &file_svc_events_v1_events_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ShapeReport) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ShapeReport) ProtoMessage() {}
+
+func (x *ShapeReport) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_events_v1_events_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ShapeReport.ProtoReflect.Descriptor instead.
+func (*ShapeReport) Descriptor() ([]byte, []int) {
+	return file_svc_events_v1_events_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *ShapeReport) GetHour() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Hour
+	}
+	return nil
+}
+
+func (x *ShapeReport) GetShapes() []*ShapeCount {
+	if x != nil {
+		return x.Shapes
+	}
+	return nil
+}
+
+// ShapeCount is one shape and how many requests had it.
+type ShapeCount struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Streamed bool                   `protobuf:"varint,1,opt,name=streamed,proto3" json:"streamed,omitempty"`
+	// Temperature 0.
+	Greedy   bool `protobuf:"varint,2,opt,name=greedy,proto3" json:"greedy,omitempty"`
+	Logprobs bool `protobuf:"varint,3,opt,name=logprobs,proto3" json:"logprobs,omitempty"`
+	Tools    bool `protobuf:"varint,4,opt,name=tools,proto3" json:"tools,omitempty"`
+	// The number of binary digits of the prompt's estimated tokens; at most 23.
+	PromptLength  uint32 `protobuf:"varint,5,opt,name=prompt_length,json=promptLength,proto3" json:"prompt_length,omitempty"`
+	Requests      int64  `protobuf:"varint,6,opt,name=requests,proto3" json:"requests,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ShapeCount) Reset() {
+	*x = ShapeCount{}
+	mi := &file_svc_events_v1_events_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ShapeCount) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ShapeCount) ProtoMessage() {}
+
+func (x *ShapeCount) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_events_v1_events_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ShapeCount.ProtoReflect.Descriptor instead.
+func (*ShapeCount) Descriptor() ([]byte, []int) {
+	return file_svc_events_v1_events_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *ShapeCount) GetStreamed() bool {
+	if x != nil {
+		return x.Streamed
+	}
+	return false
+}
+
+func (x *ShapeCount) GetGreedy() bool {
+	if x != nil {
+		return x.Greedy
+	}
+	return false
+}
+
+func (x *ShapeCount) GetLogprobs() bool {
+	if x != nil {
+		return x.Logprobs
+	}
+	return false
+}
+
+func (x *ShapeCount) GetTools() bool {
+	if x != nil {
+		return x.Tools
+	}
+	return false
+}
+
+func (x *ShapeCount) GetPromptLength() uint32 {
+	if x != nil {
+		return x.PromptLength
+	}
+	return 0
+}
+
+func (x *ShapeCount) GetRequests() int64 {
+	if x != nil {
+		return x.Requests
+	}
+	return 0
+}
+
 var File_svc_events_v1_events_proto protoreflect.FileDescriptor
 
 const file_svc_events_v1_events_proto_rawDesc = "" +
@@ -2464,7 +2607,18 @@ const file_svc_events_v1_events_proto_rawDesc = "" +
 	"\vprovider_id\x18\x02 \x01(\tR\n" +
 	"providerId\x12\x14\n" +
 	"\x05state\x18\x03 \x01(\tR\x05state\x12\x1a\n" +
-	"\brevision\x18\x04 \x01(\x03R\brevision*\xc8\x01\n" +
+	"\brevision\x18\x04 \x01(\x03R\brevision\"p\n" +
+	"\vShapeReport\x12.\n" +
+	"\x04hour\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04hour\x121\n" +
+	"\x06shapes\x18\x02 \x03(\v2\x19.svc.events.v1.ShapeCountR\x06shapes\"\xb3\x01\n" +
+	"\n" +
+	"ShapeCount\x12\x1a\n" +
+	"\bstreamed\x18\x01 \x01(\bR\bstreamed\x12\x16\n" +
+	"\x06greedy\x18\x02 \x01(\bR\x06greedy\x12\x1a\n" +
+	"\blogprobs\x18\x03 \x01(\bR\blogprobs\x12\x14\n" +
+	"\x05tools\x18\x04 \x01(\bR\x05tools\x12#\n" +
+	"\rprompt_length\x18\x05 \x01(\rR\fpromptLength\x12\x1a\n" +
+	"\brequests\x18\x06 \x01(\x03R\brequests*\xc8\x01\n" +
 	"\x06Ending\x12\x16\n" +
 	"\x12ENDING_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10ENDING_COMPLETED\x10\x01\x12\x16\n" +
@@ -2528,7 +2682,7 @@ func file_svc_events_v1_events_proto_rawDescGZIP() []byte {
 }
 
 var file_svc_events_v1_events_proto_enumTypes = make([]protoimpl.EnumInfo, 9)
-var file_svc_events_v1_events_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
+var file_svc_events_v1_events_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
 var file_svc_events_v1_events_proto_goTypes = []any{
 	(Ending)(0),                   // 0: svc.events.v1.Ending
 	(ClaimState)(0),               // 1: svc.events.v1.ClaimState
@@ -2556,18 +2710,20 @@ var file_svc_events_v1_events_proto_goTypes = []any{
 	(*Trust)(nil),                 // 23: svc.events.v1.Trust
 	(*TrustReport)(nil),           // 24: svc.events.v1.TrustReport
 	(*PenaltyChanged)(nil),        // 25: svc.events.v1.PenaltyChanged
-	(*v1.Rates)(nil),              // 26: svc.money.v1.Rates
-	(*timestamppb.Timestamp)(nil), // 27: google.protobuf.Timestamp
+	(*ShapeReport)(nil),           // 26: svc.events.v1.ShapeReport
+	(*ShapeCount)(nil),            // 27: svc.events.v1.ShapeCount
+	(*v1.Rates)(nil),              // 28: svc.money.v1.Rates
+	(*timestamppb.Timestamp)(nil), // 29: google.protobuf.Timestamp
 }
 var file_svc_events_v1_events_proto_depIdxs = []int32{
 	2,  // 0: svc.events.v1.Route.mode:type_name -> svc.events.v1.RouteMode
 	3,  // 1: svc.events.v1.Route.fallback_reason:type_name -> svc.events.v1.FallbackReason
-	26, // 2: svc.events.v1.UsageEvent.rates:type_name -> svc.money.v1.Rates
+	28, // 2: svc.events.v1.UsageEvent.rates:type_name -> svc.money.v1.Rates
 	0,  // 3: svc.events.v1.UsageEvent.ending:type_name -> svc.events.v1.Ending
 	1,  // 4: svc.events.v1.UsageEvent.claim_state:type_name -> svc.events.v1.ClaimState
 	9,  // 5: svc.events.v1.UsageEvent.route:type_name -> svc.events.v1.Route
-	27, // 6: svc.events.v1.UsageEvent.dispatched_at:type_name -> google.protobuf.Timestamp
-	27, // 7: svc.events.v1.UsageEvent.ended_at:type_name -> google.protobuf.Timestamp
+	29, // 6: svc.events.v1.UsageEvent.dispatched_at:type_name -> google.protobuf.Timestamp
+	29, // 7: svc.events.v1.UsageEvent.ended_at:type_name -> google.protobuf.Timestamp
 	4,  // 8: svc.events.v1.UsageEvent.evidence_source:type_name -> svc.events.v1.EvidenceSource
 	5,  // 9: svc.events.v1.WorkReceiptVerdict.outcome:type_name -> svc.events.v1.WorkReceiptOutcome
 	14, // 10: svc.events.v1.WorkReceiptNotice.verdicts:type_name -> svc.events.v1.WorkReceiptVerdict
@@ -2575,16 +2731,18 @@ var file_svc_events_v1_events_proto_depIdxs = []int32{
 	16, // 12: svc.events.v1.AttemptBatch.attempts:type_name -> svc.events.v1.Attempt
 	7,  // 13: svc.events.v1.Session.connection_mode:type_name -> svc.events.v1.ConnectionMode
 	18, // 14: svc.events.v1.Session.models:type_name -> svc.events.v1.ModelOffer
-	27, // 15: svc.events.v1.Session.active_since:type_name -> google.protobuf.Timestamp
+	29, // 15: svc.events.v1.Session.active_since:type_name -> google.protobuf.Timestamp
 	19, // 16: svc.events.v1.Presence.sessions:type_name -> svc.events.v1.Session
 	8,  // 17: svc.events.v1.Trust.lane:type_name -> svc.events.v1.Lane
-	27, // 18: svc.events.v1.Trust.grace_until:type_name -> google.protobuf.Timestamp
+	29, // 18: svc.events.v1.Trust.grace_until:type_name -> google.protobuf.Timestamp
 	23, // 19: svc.events.v1.TrustReport.models:type_name -> svc.events.v1.Trust
-	20, // [20:20] is the sub-list for method output_type
-	20, // [20:20] is the sub-list for method input_type
-	20, // [20:20] is the sub-list for extension type_name
-	20, // [20:20] is the sub-list for extension extendee
-	0,  // [0:20] is the sub-list for field type_name
+	29, // 20: svc.events.v1.ShapeReport.hour:type_name -> google.protobuf.Timestamp
+	27, // 21: svc.events.v1.ShapeReport.shapes:type_name -> svc.events.v1.ShapeCount
+	22, // [22:22] is the sub-list for method output_type
+	22, // [22:22] is the sub-list for method input_type
+	22, // [22:22] is the sub-list for extension type_name
+	22, // [22:22] is the sub-list for extension extendee
+	0,  // [0:22] is the sub-list for field type_name
 }
 
 func init() { file_svc_events_v1_events_proto_init() }
@@ -2599,7 +2757,7 @@ func file_svc_events_v1_events_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_svc_events_v1_events_proto_rawDesc), len(file_svc_events_v1_events_proto_rawDesc)),
 			NumEnums:      9,
-			NumMessages:   17,
+			NumMessages:   19,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

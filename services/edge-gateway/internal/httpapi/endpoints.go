@@ -15,6 +15,7 @@ import (
 	"svc.internal/services/edge-gateway/internal/inference"
 	"svc.internal/services/edge-gateway/internal/openaiapi"
 	"svc.internal/services/edge-gateway/internal/rewrite"
+	"svc.internal/services/edge-gateway/internal/shapes"
 )
 
 // patchRoom is how many bytes patching may add to a body: a longer model name, the option
@@ -150,9 +151,12 @@ func requestOf(x *exchange, e jsonEndpoint, who *auth.Principal, req *openaiapi.
 			Choices:   int(req.Choices),
 			Base64:    req.Base64,
 		},
-		Capabilities:   capabilities(e, req),
-		PromptParam:    e.promptParam,
-		MaxTokens:      req.MaxTokens,
+		Capabilities: capabilities(e, req),
+		PromptParam:  e.promptParam,
+		MaxTokens:    req.MaxTokens,
+		Shape: shapes.Shape{
+			Streamed: req.Stream, Greedy: req.Greedy, Logprobs: req.Logprobs, Tools: req.Tools, PromptTokens: req.PromptTokens,
+		},
 		MaxTokensParam: req.MaxTokensParam,
 	}
 }

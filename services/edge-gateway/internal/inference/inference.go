@@ -35,6 +35,7 @@ import (
 
 	"svc.internal/services/edge-gateway/internal/admission"
 	"svc.internal/services/edge-gateway/internal/catalog"
+	"svc.internal/services/edge-gateway/internal/shapes"
 )
 
 // Config has the times and bounds of a request.
@@ -65,7 +66,9 @@ type Deps struct {
 	Leases  *Leases
 	Reports *Reports
 	Metrics *Metrics
-	Clock   clock.Clock
+	// Shapes counts what admitted chat requests look like.
+	Shapes *shapes.Counter
+	Clock  clock.Clock
 	// Random makes the ids of further model attempts.
 	Random io.Reader
 	Log    *slog.Logger

@@ -14,6 +14,7 @@ import (
 	"svc.internal/services/edge-gateway/internal/idempotency"
 	"svc.internal/services/edge-gateway/internal/openaiapi"
 	"svc.internal/services/edge-gateway/internal/rewrite"
+	"svc.internal/services/edge-gateway/internal/shapes"
 )
 
 // Request is one checked request. It does not change while it runs.
@@ -53,6 +54,8 @@ type Request struct {
 	PromptParam, MaxTokensParam string
 	// MaxTokens is 0 when the client gave no bound.
 	MaxTokens int64
+	// Shape is what a chat looks like beside its text.
+	Shape shapes.Shape
 }
 
 // Prompt is one prompt of a request, which has an id of its own.

@@ -251,6 +251,7 @@ func (m *modelAttempt) count() {
 	}
 	if m.req.Endpoint == hubv1.Endpoint_ENDPOINT_CHAT {
 		metrics.tokens.Add(m.client, result.Tokens) // of others it counts something else
+		m.runner.Shapes.Count(m.req.Shape)
 	}
 	for _, attempt := range result.Attempts {
 		metrics.attempt(m.client, attempt.GetResult())

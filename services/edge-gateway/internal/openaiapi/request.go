@@ -29,6 +29,9 @@ type Request struct {
 	NamesMedia, EngineMembers bool
 	// Logprobs reports whether token probabilities are asked for.
 	Logprobs bool
+	// Greedy reports whether the temperature is 0, and Tools whether the model is given
+	// tools or functions.
+	Greedy, Tools bool
 	// Base64 reports whether embeddings are wanted as base64.
 	Base64 bool
 

@@ -168,7 +168,7 @@ func (p *parser) read(f field) {
 	case fieldN, fieldBestOf:
 		p.req.Choices = max(p.req.Choices, p.integer(1, MaxChoices))
 	case fieldTemperature:
-		p.number(0, 2)
+		p.req.Greedy = p.number(0, 2) == 0
 	case fieldTopP:
 		p.number(0, 1)
 	case fieldPresencePenalty, fieldFrequencyPenalty:

@@ -8,6 +8,7 @@ import (
 // types are the engine's own.
 func (p *parser) tools() {
 	p.elements(MaxTools, func(int) {
+		p.req.Tools = true
 		kind, function := "", false
 		p.members(func(name []byte) {
 			switch string(name) {
@@ -35,7 +36,12 @@ func (p *parser) tools() {
 }
 
 // functions reads the deprecated [{"name":…}].
-func (p *parser) functions() { p.elements(MaxTools, func(int) { p.function() }) }
+func (p *parser) functions() {
+	p.elements(MaxTools, func(int) {
+		p.req.Tools = true
+		p.function()
+	})
+}
 
 // function reads {"name":…,"parameters":{…}}.
 func (p *parser) function() {

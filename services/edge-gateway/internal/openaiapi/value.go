@@ -71,14 +71,17 @@ func notInteger(err error) bool {
 	return errors.As(err, &bad) && bad.Reason == jsonscan.ReasonNotInteger
 }
 
-func (p *parser) number(low, high float64) {
+// number reads a number in a range.
+func (p *parser) number(low, high float64) float64 {
 	raw := p.kind(jsonscan.Number)
 	if p.stopped() {
-		return
+		return 0
 	}
-	if _, err := jsonscan.Float(raw, low, high); err != nil {
+	x, err := jsonscan.Float(raw, low, high)
+	if err != nil {
 		p.refuse("must be between %v and %v", low, high)
 	}
+	return x
 }
 
 // text reads a string of at most limit bytes as they are written.
