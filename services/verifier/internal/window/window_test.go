@@ -281,7 +281,9 @@ func TestContradictionsLeaveAPosterior(t *testing.T) {
 
 func TestSpansAndPromptsThatAreNoneAreRefused(t *testing.T) {
 	t.Parallel()
-	for _, c := range [][2]int{{63, 1_000}, {1_000, 1_000}, {1_000, 999}, {64, 64*4_096 + 4_096}, {1 << 28, window.MaxTokens + 1}} {
+	for _, c := range [][2]int{
+		{63, 1_000}, {1_000, 1_000}, {1_000, 999}, {64, 64*4_096 + 4_096}, {1 << 28, window.MaxTokens + 1},
+	} {
 		if _, err := window.New(c[0], c[1]); !errors.Is(err, window.ErrSpan) {
 			t.Errorf("%v: got the error %v, want %v", c, err, window.ErrSpan)
 		}
