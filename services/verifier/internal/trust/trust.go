@@ -28,8 +28,9 @@ import (
 )
 
 const (
-	// Min is the smallest trust and Max the largest.
+	// Min is the smallest trust.
 	Min = .05
+	// Max is the largest trust.
 	Max = 1.0
 	// HighFrom is the smallest trust that the catalog shows as high.
 	HighFrom = .95

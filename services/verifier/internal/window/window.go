@@ -239,3 +239,50 @@ func (m *Measurement) normalize() {
 		}
 	}
 }
+
+// took counts a prompt and moves the phase. Without prompts left it ends a measurement that
+// would go on.
+func (m *Measurement) took(t trigger) {
+	m.prompts++
+	m.phase = moves[m.phase][t]
+	if m.phase != Measured && m.prompts >= MaxPrompts {
+		m.phase = Abandoned
+	}
+}
+
+// narrow returns what the posterior's interval says.
+func (m *Measurement) narrow() trigger {
+	if low, high := m.Interval(); high < maxInterval*low {
+		return narrowed
+	}
+	return wide
+}
+
+// Phase returns what the measurement waits for.
+func (m *Measurement) Phase() Phase { return m.phase }
+
+// Prompts returns the number of prompts so far.
+func (m *Measurement) Prompts() int { return m.prompts }
+
+// Interval returns the ends, in tokens, of the interval that holds 98% of the posterior.
+func (m *Measurement) Interval() (low, high float64) {
+	return m.quantile(tail), m.quantile(1 - tail)
+}
+
+// Window returns the measured window in whole tokens: the posterior's median. It is known
+// to about 3% when the phase is Measured, and the best guess before.
+func (m *Measurement) Window() int { return int(math.RoundToEven(m.quantile(.5))) }
+
+// quantile returns the smallest candidate up to which the posterior adds up to share.
+func (m *Measurement) quantile(share float64) float64 {
+	sum, last := 0.0, 0
+	for i, p := range m.posterior {
+		if p > 0 {
+			last = i
+		}
+		if sum += p; sum >= share {
+			break
+		}
+	}
+	return m.candidate(last)
+}

@@ -121,8 +121,11 @@ func TestARefusedLengthIsMeasured(t *testing.T) {
 		m := begin(t)
 		provider{reads: largest, takes: tokens, recall: .95}.measure(t, s, &m)
 		most = max(most, m.Prompts())
-		if got := off(&m, tokens); got > .035 || m.Phase() != window.Checking {
-			t.Errorf("%d tokens: got %d, %v", tokens, m.Window(), m.Phase())
+		if off(&m, tokens) > .035 {
+			t.Errorf("%d tokens: got %d", tokens, m.Window())
+		}
+		if got := m.Phase(); got != window.Checking {
+			t.Errorf("%d tokens: got %v, want checking", tokens, got)
 		}
 	}
 	t.Logf("most prompts: %d", most)
@@ -169,8 +172,11 @@ func TestAWindowBelowTheSmallestIsTheSmallest(t *testing.T) {
 	} {
 		m := begin(t)
 		p.measure(t, years.NewSource(5, 5), &m)
-		if got := m.Window(); got != smallest || m.Phase() != window.Checking {
-			t.Errorf("%s: got %d tokens, %v, want %d", name, got, m.Phase(), smallest)
+		if got := m.Window(); got != smallest {
+			t.Errorf("%s: got %d tokens, want %d", name, got, smallest)
+		}
+		if got := m.Phase(); got != window.Checking {
+			t.Errorf("%s: got %v, want checking", name, got)
 		}
 	}
 }
@@ -184,12 +190,20 @@ func TestAPlanAsksTheIntervalInAPromptThatIsAllowed(t *testing.T) {
 		for m.Phase() == window.Measuring {
 			low, high := m.Interval()
 			plan := m.Plan()
-			if plan.Tokens < smallest || plan.Tokens > largest || float64(plan.Tokens) > 1.1*high+1 {
-				t.Fatalf("interval %v to %v: got a prompt of %d tokens", low, high, plan.Tokens)
+			if plan.Tokens < smallest || plan.Tokens > largest {
+				t.Fatalf("got a prompt of %d tokens, want %d to %d", plan.Tokens, smallest, largest)
 			}
-			if !slices.IsSorted(plan.FromEnd[:]) || float64(plan.FromEnd[0]) < low-1 ||
-				plan.FromEnd[window.Needles-1] > plan.Tokens {
-				t.Fatalf("interval %v to %v, prompt of %d: got needles at %v", low, high, plan.Tokens, plan.FromEnd)
+			if got := float64(plan.Tokens); got > 1.1*high+1 {
+				t.Fatalf("got a prompt of %v tokens, want at most 1.1 times %v", got, high)
+			}
+			if !slices.IsSorted(plan.FromEnd[:]) {
+				t.Fatalf("got needles at %v, want them ascending", plan.FromEnd)
+			}
+			if got := float64(plan.FromEnd[0]); got < low-1 {
+				t.Fatalf("got a needle at %v, want none below %v", got, low)
+			}
+			if got := plan.FromEnd[window.Needles-1]; got > plan.Tokens {
+				t.Fatalf("got a needle at %d of a prompt of %d", got, plan.Tokens)
 			}
 			p.reply(t, s, &m)
 		}
@@ -212,15 +226,21 @@ func TestACheckEndsTheMeasurementOrBeginsItAnew(t *testing.T) {
 		t.Errorf("answered while checking: got the error %v, want %v", err, window.ErrPhase)
 	}
 	before := m.Prompts()
-	if err := m.Checked(false); err != nil || m.Phase() != window.Measuring {
-		t.Fatalf("a check that failed: got %v and the error %v, want measuring", m.Phase(), err)
+	if err := m.Checked(false); err != nil {
+		t.Fatal(err)
+	}
+	if got := m.Phase(); got != window.Measuring {
+		t.Fatalf("a check that failed: got %v, want measuring", got)
 	}
 	if low, high := m.Interval(); high/low < 100 {
 		t.Errorf("a check that failed: got the interval %v to %v, want the whole span", low, high)
 	}
 	p.measure(t, s, &m)
-	if err := m.Checked(true); err != nil || m.Phase() != window.Measured {
-		t.Fatalf("a check that passed: got %v and the error %v, want measured", m.Phase(), err)
+	if err := m.Checked(true); err != nil {
+		t.Fatal(err)
+	}
+	if got := m.Phase(); got != window.Measured {
+		t.Fatalf("a check that passed: got %v, want measured", got)
 	}
 	if got := m.Prompts(); got <= before+2 {
 		t.Errorf("got %d prompts, want more than %d", got, before+2)
@@ -235,11 +255,18 @@ func TestARefusedCheckMeasuresBelowIt(t *testing.T) {
 	m := begin(t)
 	provider{30_000, largest, 1}.measure(t, years.NewSource(8, 8), &m)
 	refused := m.CheckTokens()
-	if err := m.Refused(refused); err != nil || m.Phase() != window.Measuring {
-		t.Fatalf("got %v and the error %v, want measuring", m.Phase(), err)
+	if err := m.Refused(refused); err != nil {
+		t.Fatal(err)
 	}
-	if low, high := m.Interval(); high >= float64(refused) || low > 1.2*smallest {
-		t.Errorf("got the interval %v to %v, want all below %d", low, high, refused)
+	if got := m.Phase(); got != window.Measuring {
+		t.Fatalf("got %v, want measuring", got)
+	}
+	low, high := m.Interval()
+	if high >= float64(refused) {
+		t.Errorf("got the upper end %v, want it below %d", high, refused)
+	}
+	if low > 1.2*smallest {
+		t.Errorf("got the lower end %v, want it at the smallest window", low)
 	}
 }
 
@@ -401,8 +428,11 @@ func FuzzMeasurementsHaveOneForm(f *testing.F) {
 			return
 		}
 		again, err := m.MarshalBinary()
-		if err != nil || !bytes.Equal(again, b) {
-			t.Fatalf("got the form %x and the error %v, want %x", again, err, b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(again, b) {
+			t.Fatalf("got the form %x, want %x", again, b)
 		}
 		if m.Phase() == window.Measuring {
 			plan := m.Plan()

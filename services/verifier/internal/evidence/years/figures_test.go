@@ -149,8 +149,11 @@ func TestCheatsAreSeenAsSoonAsDesigned(t *testing.T) {
 		numbers := make([]int, fewer(4_000))
 		for i := range numbers {
 			n, reached, err := years.Of(c.family, c.power).Until(years.NewSource(uint64(i), 10), 1_000, 20_000)
-			if err != nil || !reached {
-				t.Fatalf("%s: not seen in 20,000 (%v)", c.name, err)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !reached {
+				t.Fatalf("%s: not seen in 20,000", c.name)
 			}
 			numbers[i] = n
 		}
@@ -211,8 +214,8 @@ func TestHonestExceedanceOfThreePercentIsNeverConfirmed(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if outcome != evidence.Spent || probes != evidence.MaxConfirmProbes {
-				t.Fatalf("%s, confirmation %d: got %v after %d, want spent after 400", name, i, outcome, probes)
+			if outcome != evidence.Spent {
+				t.Fatalf("%s, confirmation %d: got %v after %d, want spent", name, i, outcome, probes)
 			}
 		}
 	}
@@ -287,8 +290,11 @@ func TestAnHonestProviderRecovers(t *testing.T) {
 	numbers := make([]int, 1_000)
 	for i := range numbers {
 		n, reached, err := years.Of(evidence.Usage, .0006).Recover(years.NewSource(uint64(i), 12), 2_000)
-		if err != nil || !reached {
-			t.Fatalf("not recovered after %d probes (%v)", n, err)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !reached {
+			t.Fatalf("not recovered after %d probes", n)
 		}
 		numbers[i] = n
 	}
