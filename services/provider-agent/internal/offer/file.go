@@ -17,8 +17,8 @@ const maxFile = 1 << 20
 // maxFaults bounds the faults of a file that are reported.
 const maxFaults = 50
 
-// Load reads models.json. A relative api_key_file is taken from the file's own
-// folder.
+// Load reads models.json. A relative api_key_file or weights_dir is taken from the file's
+// own folder.
 func Load(path string) ([]Model, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -34,8 +34,10 @@ func Load(path string) ([]Model, error) {
 		return nil, fmt.Errorf("%s:\n%w", path, err)
 	}
 	for i := range models {
-		if key := models[i].APIKeyFile; key != "" && !filepath.IsAbs(key) {
-			models[i].APIKeyFile = filepath.Join(filepath.Dir(path), key)
+		for _, name := range []*string{&models[i].APIKeyFile, &models[i].WeightsDir} {
+			if *name != "" && !filepath.IsAbs(*name) {
+				*name = filepath.Join(filepath.Dir(path), *name)
+			}
 		}
 	}
 	return models, nil
@@ -151,6 +153,7 @@ func fields(m *Model) map[string]func(raw []byte) error {
 	return map[string]func([]byte) error{
 		"model_id": text(&m.ModelID), "engine_url": text(&m.EngineURL), "local_model": text(&m.LocalModel),
 		"quantization": text(&m.Quantization), "api_key_file": text(&m.APIKeyFile),
+		"weights_dir": text(&m.WeightsDir),
 		"context_length": func(raw []byte) (err error) {
 			m.ContextLength, err = integer(raw, maxContext)
 			return err

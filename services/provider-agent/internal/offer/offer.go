@@ -29,6 +29,7 @@ const (
 	maxQuantization = 32
 	maxContext      = 1 << 31
 	maxURL          = 2048
+	maxPath         = 4096
 )
 
 // Model is one model of the marketplace and the engine that serves it here.
@@ -49,6 +50,9 @@ type Model struct {
 	Capacity int
 	// APIKeyFile holds the engine's own key, if it wants one.
 	APIKeyFile string
+	// WeightsDir is the folder with the model's files, as its repository has them. Without
+	// it the agent answers no challenges of the model.
+	WeightsDir string
 }
 
 // WithDefaults fills members that may be left out.
@@ -111,6 +115,7 @@ func (m Model) faults() []keyFault {
 	check("quantization", checkText(m.Quantization, maxQuantization))
 	check("context_length", checkRange(m.ContextLength, 0, maxContext))
 	check("capacity", checkRange(int64(m.Capacity), 0, MaxCapacity))
+	check("weights_dir", checkText(m.WeightsDir, maxPath))
 	return all
 }
 

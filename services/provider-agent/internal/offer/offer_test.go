@@ -11,7 +11,7 @@ import (
 const good = `{"models": [
   {"model_id": "llama-3.3-70b", "engine_url": "http://127.0.0.1:8000/v1/", "local_model": "meta/Llama-3.3",` +
 	` "context_length": 131072,
-   "quantization": "fp8", "capacity": 32, "api_key_file": "key"},
+   "quantization": "fp8", "capacity": 32, "api_key_file": "key", "weights_dir": "llama"},
   {"model_id": "tiny", "engine_url": "http://127.0.0.1:11434/v1"}
 ]}`
 
@@ -21,8 +21,8 @@ func TestParseReadsEveryKeyAndFillsTheRest(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []Model{
-		{"llama-3.3-70b", "http://127.0.0.1:8000/v1", "meta/Llama-3.3", 131072, "fp8", 32, "key"},
-		{"tiny", "http://127.0.0.1:11434/v1", "tiny", 0, "", DefaultCapacity, ""},
+		{"llama-3.3-70b", "http://127.0.0.1:8000/v1", "meta/Llama-3.3", 131072, "fp8", 32, "key", "llama"},
+		{"tiny", "http://127.0.0.1:11434/v1", "tiny", 0, "", DefaultCapacity, "", ""},
 	}
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("got  %v\nwant %v", got, want)
@@ -64,6 +64,8 @@ func TestFaultsNameTheirPlace(t *testing.T) {
 		entry(id + "," + url + `,"context_length":1e99`): "models[0].context_length: must be a whole number",
 		entry(id + "," + url +
 			`,"quantization":"a\u0000"`): "models[0].quantization: may hold printable characters only",
+		entry(id + "," + url + `,"weights_dir":1`):           "models[0].weights_dir: must be a string",
+		entry(id + "," + url + `,"weights_dir":"a\u0000"`):   "models[0].weights_dir: may hold printable characters only",
 		entry(id + "," + url + `,"Capacity":4`):              `models[0]: unknown key "Capacity"`,
 		entry(id + "," + url + `,"capacity":4,"capacity":4`): `models[0]."capacity" is given twice`,
 		`{"models":[{` + id + "," + url + `},{` + id + "," + url +
@@ -135,7 +137,7 @@ func TestValidateHoldsCodeToTheSameRules(t *testing.T) {
 	}
 }
 
-func TestLoadTakesKeyFilesFromTheFilesFolder(t *testing.T) {
+func TestLoadTakesPathsFromTheFilesFolder(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "models.json")
 	if err := os.WriteFile(path, []byte(good), 0o600); err != nil {
 		t.Fatal(err)
@@ -146,6 +148,10 @@ func TestLoadTakesKeyFilesFromTheFilesFolder(t *testing.T) {
 		t.Errorf("got the error %v, want none", err)
 	case models[0].APIKeyFile != filepath.Join(filepath.Dir(path), "key"):
 		t.Errorf("models[0].APIKeyFile: got %q, want %q", models[0].APIKeyFile, filepath.Join(filepath.Dir(path), "key"))
+	case models[0].WeightsDir != filepath.Join(filepath.Dir(path), "llama"):
+		t.Errorf("models[0].WeightsDir: got %q, want %q", models[0].WeightsDir, filepath.Join(filepath.Dir(path), "llama"))
+	case models[1].WeightsDir != "":
+		t.Errorf(`models[1].WeightsDir: got %q, want ""`, models[1].WeightsDir)
 	case models[1].APIKeyFile != "":
 		t.Errorf(`models[1].APIKeyFile: got %q, want ""`, models[1].APIKeyFile)
 	}
