@@ -1,0 +1,188 @@
+package weights
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"svc.internal/pkg/fingerprint"
+)
+
+func challenge(name string) fingerprint.Challenge {
+	return fingerprint.Challenge{
+		ID: "c", Nonce: make([]byte, fingerprint.NonceSize),
+		Ranges: []fingerprint.Range{{File: name, Offset: 0, Length: 3}},
+	}
+}
+
+// model makes a folder with one file.
+func model(t *testing.T) string {
+	t.Helper()
+	path := t.TempDir()
+	if err := os.WriteFile(filepath.Join(path, "a.bin"), []byte("abc"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
+func TestAnswerIsOfTheModelsOwnFolder(t *testing.T) {
+	t.Parallel()
+	first, second := model(t), model(t)
+	if err := os.WriteFile(filepath.Join(second, "a.bin"), []byte("xyz"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f := New(map[string]string{"one": first, "two": second}, quiet())
+	for id, text := range map[string]string{"one": "abc", "two": "xyz"} {
+		r := f.Answer(t.Context(), id, challenge("a.bin"))
+		want := fingerprint.RangeDigest(challenge("").Nonce, "a.bin", 0, []byte(text))
+		if len(r.Digests) != 1 || !bytes.Equal(r.Digests[0], want) {
+			t.Errorf("%s: the digests: got %x, want %x, with %q", id, r.Digests, want, r.Error)
+		}
+	}
+	if r := f.Answer(t.Context(), "three", challenge("a.bin")); r.Error != errNoFolder.Error() {
+		t.Errorf("a model without a folder: got %q, want %q", r.Error, errNoFolder)
+	}
+}
+
+func TestFoldersThatCannotBeUsedAreNamedToTheOwner(t *testing.T) {
+	t.Parallel()
+	good := model(t)
+	var book bytes.Buffer
+	log := slog.New(slog.NewTextHandler(&book, nil))
+	bad := New(map[string]string{"file": filepath.Join(good, "a.bin")}, log)
+	bad.Look(t.Context())
+	if bad.Usable() {
+		t.Error("a file: bad.Usable(): got true, want false")
+	}
+	for _, want := range []string{"level=WARN", "model=file", "weights_dir=", "it is not a folder"} {
+		if !strings.Contains(book.String(), want) {
+			t.Errorf("the log: got %q, want %q in it", book.String(), want)
+		}
+	}
+	f := New(map[string]string{"absent": filepath.Join(good, "absent"), "good": good}, quiet())
+	if f.Usable() {
+		t.Error("before Look: f.Usable(): got true, want false")
+	}
+	f.Look(t.Context())
+	if !f.Usable() {
+		t.Error("f.Usable(): got false, want true")
+	}
+	r := f.Answer(t.Context(), "absent", challenge("a.bin"))
+	if r.Error != errNoOpen.Error() {
+		t.Errorf("a missing folder: got %q, want %q, which holds no path", r.Error, errNoOpen)
+	}
+	if New(nil, quiet()).Usable() {
+		t.Error("no folders: Usable(): got true, want false")
+	}
+}
+
+func TestFolderThatAppearsLaterIsRead(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(model(t), "later")
+	f := New(map[string]string{"m": path}, quiet())
+	f.Look(t.Context())
+	if err := os.Mkdir(path, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(path, "a.bin"), []byte("abc"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if r := f.Answer(t.Context(), "m", challenge("a.bin")); r.Error != "" {
+		t.Errorf(`r.Error: got %q, want ""`, r.Error)
+	}
+}
+
+// hung is a file system that answers when it is let go.
+type hung struct {
+	fstest.MapFS
+	entered chan struct{}
+	letGo   chan struct{}
+}
+
+func (h hung) Open(name string) (fs.File, error) {
+	h.entered <- struct{}{}
+	<-h.letGo
+	return h.MapFS.Open(name)
+}
+
+func (h hung) Close() error { return nil }
+
+func TestHungFileSystemHoldsNobodyUp(t *testing.T) {
+	t.Parallel()
+	h := hung{fstest.MapFS{"a.bin": {Data: []byte("abc")}}, make(chan struct{}, 1), make(chan struct{})}
+	returned := make(chan struct{}, 4)
+	f := New(map[string]string{"hung": "x", "other": "y"}, quiet())
+	f.open = func(path string) (files, error) {
+		if path == "y" {
+			return nil, errors.New("another folder")
+		}
+		return closing{h, returned}, nil
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		<-h.entered
+		cancel()
+	}()
+	if r := f.Answer(ctx, "hung", challenge("a.bin")); r.Error != errTime.Error() {
+		t.Errorf("the answer: got %q, want %q", r.Error, errTime)
+	}
+	if r := f.Answer(t.Context(), "hung", challenge("a.bin")); r.Error != errBusy.Error() {
+		t.Errorf("while a read hangs: got %q, want %q", r.Error, errBusy)
+	}
+	if r := f.Answer(t.Context(), "other", challenge("a.bin")); r.Error != errNoOpen.Error() {
+		t.Errorf("another folder meanwhile: got %q, want %q", r.Error, errNoOpen)
+	}
+	f.Look(t.Context())
+	if f.Usable() {
+		t.Error("f.Usable(): got true, want false")
+	}
+	close(h.letGo)
+	<-returned
+	f.models["hung"].turn <- struct{}{} // once the read has returned
+	<-f.models["hung"].turn
+	if r := f.Answer(t.Context(), "hung", challenge("a.bin")); r.Error != "" {
+		t.Errorf(`after the read: got %q, want ""`, r.Error)
+	}
+}
+
+// closing signals that a folder was closed.
+type closing struct {
+	hung
+	closed chan struct{}
+}
+
+func (c closing) Close() error {
+	c.closed <- struct{}{}
+	return nil
+}
+
+func TestLookEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	letGo := make(chan struct{})
+	defer close(letGo)
+	entered := make(chan struct{})
+	f := New(map[string]string{"hung": "x"}, quiet())
+	f.open = func(string) (files, error) {
+		close(entered)
+		<-letGo
+		return nil, errors.New("late")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		<-entered
+		cancel()
+	}()
+	f.Look(ctx)
+	if f.Usable() {
+		t.Error("f.Usable(): got true, want false")
+	}
+}
