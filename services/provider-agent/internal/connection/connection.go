@@ -6,8 +6,9 @@
 // beside it, after the time that the hub gives. Only when that session is registered may
 // the old one end, with its last request and warm-up. So the agent is never without a hub
 // that would take it. Receipts and heartbeats then go over the new session. Link does the
-// same when the machine has changed, because only a registration reports the machine;
-// then the old session takes new requests until the next one is about to register.
+// same when the machine or what its engines can do has changed, because only a
+// registration reports that; then the old session takes new requests until the next one
+// is about to register.
 //
 // Two goroutines serve a session's socket. The reader hands each frame to the session and
 // never waits for anyone. The writer takes what is due, control frames before answers and
@@ -34,6 +35,10 @@
 // Warm-ups are done one at a time, each model at most once a minute, and are answered
 // when the engine has loaded the model or has failed to. A warm-up that ends with its
 // connection says nothing of the model, and is done again when a hub asks for it.
+//
+// Challenges of the models' files are answered one at a time, over all connections; one
+// that comes meanwhile is answered busy. A challenge reads 17 MiB at most, in one
+// goroutine, within 30 s, and ends with its connection.
 //
 // Bounds: a message is 64 KiB and DATA 16 KiB. Credit is 256 KiB a stream and 8 MiB a
 // connection each way. An answer waits in at most 64 KiB. Request bodies are bounded each
@@ -125,6 +130,13 @@ type Deps struct {
 	// Warm loads a model. With nil the agent takes no warm-ups, and the capabilities must
 	// not declare them.
 	Warm Warm
+	// Prove answers challenges of the models' files. With nil the agent takes none, and
+	// the capabilities must not declare them.
+	Prove Prove
+	// Features returns the capabilities beside Config.Capabilities, in a fixed order. What
+	// it returns may change, because some are known only when an engine has answered. Nil
+	// adds none.
+	Features func() []string
 	// Load is how many requests the engines have under way and waiting. Nil stands for
 	// the agent's own requests under way.
 	Load func() (active, queued int)

@@ -73,6 +73,9 @@ func (s *session) onConnectionLocked(f *agentv2.Frame) *ending {
 	case *agentv2.Frame_Warmup:
 		s.onWarmupLocked(body.Warmup.GetModelId())
 		return nil
+	case *agentv2.Frame_Challenge:
+		s.onChallengeLocked(body.Challenge)
+		return nil
 	case *agentv2.Frame_Drain:
 		return s.onDrainLocked(milliseconds(body.Drain.GetReconnectAfterMs()))
 	case *agentv2.Frame_Error:

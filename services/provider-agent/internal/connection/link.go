@@ -20,6 +20,7 @@ type Link struct {
 	deps   Deps
 	slots  *slots
 	warmer *warmer // nil when warm-ups are not taken
+	prover *prover // nil when challenges are not taken
 
 	registered chan struct{} // closed by the first acknowledgement
 	once       sync.Once
@@ -39,9 +40,12 @@ func New(cfg Config, deps Deps) (*Link, error) {
 	if deps.Warm != nil {
 		l.warmer = newWarmer(deps.Warm, deps.Clock)
 	}
+	if deps.Prove != nil {
+		l.prover = newProver(deps.Prove)
+	}
 	size := proto.Size(l.registration(Credential{Key: cfg.Key.Reveal()}))
-	// Room for health, context length and a wallet's signature, which may come later, and
-	// for the frame around them.
+	// Room for health, context length, features and a wallet's signature, which may come
+	// later, and for the frame around them.
 	if size += 16*len(offers) + 1024; size > agentwire.MaxMessage {
 		return nil, errors.New("the names of the models are too long together: a registration must fit into 64 KiB")
 	}
@@ -155,15 +159,16 @@ func (l *Link) keep(ctx context.Context, ln *connection) time.Duration {
 	}
 }
 
-// renew registers again, beside the session, when the machine differs from the last
-// registration: the kind of an engine that was started after the agent is known only
-// then. The pause between two renewals keeps engines that start and stop from causing one
-// each time.
+// renew registers again, beside the session, when the machine or the features differ from
+// the last registration: the kind of an engine that was started after the agent, and what
+// the engine can do, are known only then. The pause between two renewals keeps engines
+// that start and stop from causing one each time.
 func (l *Link) renew(s *session, since time.Time) {
-	if since.IsZero() || l.deps.Hardware == nil || l.deps.Clock.Now().Sub(since) < stable {
+	if since.IsZero() || l.deps.Clock.Now().Sub(since) < stable {
 		return
 	}
-	if !proto.Equal(s.hardware, wireHardware(l.deps.Hardware())) {
+	said := s.registered
+	if !proto.Equal(said.GetHardware(), l.machine()) || !slices.Equal(said.GetCapabilities(), l.capabilities()) {
 		s.handOver()
 	}
 }

@@ -2,9 +2,9 @@ package connection
 
 import (
 	"context"
+	"slices"
 
 	agentv2 "svc.internal/proto/svc/agent/v2"
-	"svc.internal/services/provider-agent/internal/hardware"
 )
 
 // Credential is what a registration shows: the provider key, or a wallet's signature of a
@@ -30,20 +30,29 @@ func (l *Link) registration(shown Credential) *agentv2.Register {
 	r := &agentv2.Register{
 		Token: shown.Key, OwnerAddress: shown.Owner, Signature: shown.Signature, AuthNonce: shown.Nonce,
 		NodeId: l.cfg.NodeID, NodeName: l.cfg.NodeName, AgentVersion: l.cfg.Version,
-		Models: wireOffers(l.deps.Offers()), Capabilities: l.cfg.Capabilities,
+		Models: wireOffers(l.deps.Offers()), Capabilities: l.capabilities(), Hardware: l.machine(),
 		MaxRequestBytes: l.cfg.MaxRequestBytes, Region: l.cfg.Region,
 	}
 	if l.deps.Receipts != nil {
 		r.ReceiptKey = l.deps.Receipts.PublicKey()
 	}
-	if l.deps.Hardware != nil {
-		r.Hardware = wireHardware(l.deps.Hardware())
-	}
 	return r
 }
 
-// wireHardware is the machine as a message; nil where nothing is known.
-func wireHardware(r *hardware.Report) *agentv2.Hardware {
+// capabilities are the configured ones and the features that are known by now.
+func (l *Link) capabilities() []string {
+	if l.deps.Features == nil {
+		return l.cfg.Capabilities
+	}
+	return slices.Concat(l.cfg.Capabilities, l.deps.Features())
+}
+
+// machine is the machine as a message; nil where nothing is known.
+func (l *Link) machine() *agentv2.Hardware {
+	if l.deps.Hardware == nil {
+		return nil
+	}
+	r := l.deps.Hardware()
 	if r == nil {
 		return nil
 	}

@@ -19,9 +19,11 @@ type sessionDeps struct {
 	// receipts is nil when none are made.
 	receipts *workreceipts.Store
 	warmer   *warmer // nil when warm-ups are not taken
+	prover   *prover // nil when challenges are not taken
 	clock    clock.Clock
-	// hardware is the machine as in REGISTER. It never changes.
-	hardware *agentv2.Hardware
+	// registered is what REGISTER said of the machine and of the capabilities. It never
+	// changes.
+	registered *agentv2.Register
 }
 
 // session is one connection. Its state changes only by the table in state.go. It is safe
@@ -37,7 +39,7 @@ type session struct {
 	acked chan struct{} // closed by REGISTER_ACK
 	over  chan struct{} // closed by shut
 	// moving is closed when another session is to replace this one, because the hub
-	// drains or the machine has changed.
+	// drains or what REGISTER said has changed.
 	moving chan struct{}
 	// drained is closed when the session takes no new requests for that reason, and heard
 	// when the hub has read the DRAIN that says so.
@@ -139,7 +141,7 @@ func (s *session) handOver() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.pullLocked(machineChanged) {
-		s.wantSuccessorLocked("the machine has changed")
+		s.wantSuccessorLocked("the machine, or what its engines can do, has changed")
 	}
 }
 
