@@ -117,6 +117,36 @@ func TestSnapshotOfACacheIsReadThroughItsLinks(t *testing.T) {
 	}
 }
 
+func TestFileThatChangesWhileItIsReadHasADigestOrAReason(t *testing.T) {
+	t.Parallel()
+	for what, change := range map[string]func(path string) error{
+		"cut":     func(path string) error { return os.Truncate(path, piece+1) },
+		"emptied": func(path string) error { return os.Truncate(path, 0) },
+		"longer":  func(path string) error { return os.Truncate(path, MaxLength) },
+		"removed": os.Remove,
+	} {
+		model, _ := folder(t)
+		path := filepath.Join(model, "big")
+		write(t, path, strings.Repeat("x", 3*piece))
+		w := &watched{FS: open(t, model)}
+		w.before = func() {
+			if len(w.reads) == 1 {
+				if err := change(path); err != nil {
+					t.Errorf("%s: %v", what, err)
+				}
+			}
+		}
+		c := Challenge{ID: "x", Nonce: nonce(), Ranges: []Range{{"big", 0, 3 * piece}}}
+		r := Answer(t.Context(), w, c)
+		if cut := what == "cut" || what == "emptied"; cut != (r.Error == `"big": the file ends before the range does`) {
+			t.Errorf("%s: the error: got %q, want the end of the file: %t", what, r.Error, cut)
+		}
+		if (r.Error == "") != (len(r.Digests[0]) == DigestSize) {
+			t.Errorf("%s: got %d bytes of a digest, with the error %q", what, len(r.Digests[0]), r.Error)
+		}
+	}
+}
+
 func TestDirMustBeAFolder(t *testing.T) {
 	t.Parallel()
 	model, outside := folder(t)

@@ -51,7 +51,9 @@ type Config struct {
 	ReportHardware bool
 	// Capabilities are declared to hubs: endpoints that the engines have (chat,
 	// embeddings, images, transcriptions) and features (stream, cancel, logprobs,
-	// warmup). Nil declares all but images and transcriptions.
+	// warmup). Nil declares all but images and transcriptions, and logprobs only if the
+	// engines return them, for which they are asked. The capability fingerprint follows
+	// from the models' folders.
 	Capabilities []string
 	// RefusedMembers are members of a JSON body that are answered as not supported here,
 	// because engines may act on them. Nil stands for guard.Members().
@@ -160,6 +162,17 @@ func printable(text string, maxRunes int) bool {
 		}
 	}
 	return utf8.RuneCountInString(text) <= maxRunes
+}
+
+// foldersOf are the folders with the models' files, by model id.
+func foldersOf(models []Model) map[string]string {
+	folders := map[string]string{}
+	for _, m := range models {
+		if m.WeightsDir != "" {
+			folders[m.ModelID] = m.WeightsDir
+		}
+	}
+	return folders
 }
 
 // targetsOf makes the engines' targets, with the keys from their files.

@@ -4,8 +4,9 @@
 //
 // An Agent has two parts: internal/engine forwards requests and probes the engines, and
 // internal/connection keeps the connection to the hub. This package joins them with the
-// report of the machine (internal/hardware) and with the sign-in of a wallet
-// (internal/wallet at internal/service). It keeps nothing of prompts and answers, and
+// report of the machine (internal/hardware), with the proofs of the models' files
+// (internal/weights) and with the sign-in of a wallet (internal/wallet at
+// internal/service). It keeps nothing of prompts and answers, and
 // logs nothing of them.
 package provideragent
 
@@ -20,6 +21,7 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+	"time"
 
 	"go.opentelemetry.io/otel/trace"
 
@@ -30,6 +32,7 @@ import (
 	"svc.internal/services/provider-agent/internal/guard"
 	"svc.internal/services/provider-agent/internal/hardware"
 	"svc.internal/services/provider-agent/internal/offer"
+	"svc.internal/services/provider-agent/internal/weights"
 	"svc.internal/services/provider-agent/internal/workreceipts"
 )
 
@@ -66,6 +69,10 @@ type Agent struct {
 	link   *connection.Link
 	kept   *workreceipts.Store
 	guard  *guard.Guard
+	// folders are the folders with the models' files.
+	folders *weights.Folders
+	// asks reports that the engines are asked whether they return log probabilities.
+	asks bool
 	// gpus is nil when the machine is not reported.
 	gpus *hardware.Finder
 }
@@ -73,6 +80,7 @@ type Agent struct {
 // New checks the configuration, reads the key files of the engines, and reads or makes
 // the node id. It starts nothing. It returns all faults at once.
 func New(cfg Config, deps Deps) (*Agent, error) {
+	asks := cfg.Capabilities == nil
 	deps, cfg = withDefaults(deps), cfg.withDefaults()
 	address, err := hubAddress(cfg.WSURL, cfg.AllowPlaintext)
 	faults := []error{err, checkConfig(cfg), offer.Validate(cfg.Models)}
@@ -90,12 +98,17 @@ func New(cfg Config, deps Deps) (*Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &Agent{nodeID: id, tracer: tracerOf(deps.Traces), kept: kept, guard: guard.New(cfg.RefusedMembers, cfg.FetchMedia,
-		deps.Resolver)}
+	a := &Agent{
+		nodeID: id, tracer: tracerOf(deps.Traces), kept: kept, asks: asks,
+		guard:   guard.New(cfg.RefusedMembers, cfg.FetchMedia, deps.Resolver),
+		folders: weights.New(foldersOf(cfg.Models), deps.Log),
+	}
 	if cfg.ReportHardware {
 		a.gpus = hardware.NewFinder(deps.Log)
 	}
-	a.pool = engine.New(engine.Config{ProbeInterval: cfg.ProbeInterval, Client: deps.HTTPClient}, targets, deps.Log)
+	a.pool = engine.New(engine.Config{
+		ProbeInterval: cfg.ProbeInterval, AskLogprobs: asks, Client: deps.HTTPClient,
+	}, targets, deps.Log)
 	a.link, err = connection.New(connection.Config{
 		URL: address, Key: cfg.Key, NodeID: id, NodeName: cfg.NodeName, Region: cfg.Region, Version: cfg.Version,
 		Capabilities: cfg.Capabilities, MaxRequestBytes: cfg.MaxRequestBytes, MaxBufferedBytes: cfg.MaxBufferedBytes,
@@ -103,7 +116,7 @@ func New(cfg Config, deps Deps) (*Agent, error) {
 	}, connection.Deps{
 		Log: deps.Log, Clock: deps.Clock, Random: deps.Random, Dial: deps.Dial,
 		Offers: a.offers(cfg.Models), Changed: a.pool.Changed(), Serve: a.serve, Receipts: kept,
-		Warm: a.warm(cfg.Capabilities), Load: a.pool.Load, Hardware: a.machine, Credential: credential,
+		Warm: a.warm(cfg.Capabilities), Prove: a.folders.Answer, Features: a.features, Load: a.pool.Load, Hardware: a.machine, Credential: credential,
 	})
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("agent configuration: %w", err), kept.Close())
@@ -177,11 +190,39 @@ func (a *Agent) warm(capabilities []string) connection.Warm {
 	return a.pool.Warm
 }
 
-// look asks the engines once and looks for GPUs meanwhile, because the first registration
-// reports both.
+// lookTimeout bounds what is looked for before the first registration. What becomes known
+// later is declared over another connection.
+const lookTimeout = 5 * time.Second
+
+// features are the capabilities that follow from what the agent has found.
+func (a *Agent) features() []string {
+	var found []string
+	if a.asks && a.pool.Logprobs() {
+		found = append(found, endpoint.Logprobs)
+	}
+	if a.folders.Usable() {
+		found = append(found, endpoint.Fingerprint)
+	}
+	return found
+}
+
+// look asks the engines once and looks for GPUs and the models' files meanwhile, because
+// the first registration reports all of it.
 func (a *Agent) look(ctx context.Context) {
 	var all sync.WaitGroup
-	all.Go(func() { a.pool.Probe(ctx) })
+	all.Go(func() {
+		a.pool.Probe(ctx)
+		if a.asks {
+			asking, cancel := context.WithTimeout(ctx, lookTimeout)
+			defer cancel()
+			a.pool.AskLogprobs(asking)
+		}
+	})
+	all.Go(func() {
+		looking, cancel := context.WithTimeout(ctx, lookTimeout)
+		defer cancel()
+		a.folders.Look(looking)
+	})
 	if a.gpus != nil {
 		all.Go(func() { a.gpus.Look(ctx) })
 	}

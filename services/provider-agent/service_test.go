@@ -23,6 +23,7 @@ import (
 	"svc.internal/pkg/tinylm"
 	agentv2 "svc.internal/proto/svc/agent/v2"
 	"svc.internal/services/provider-agent/internal/connection/hubtest"
+	"svc.internal/services/provider-agent/internal/endpoint"
 )
 
 func providerKey(t testing.TB) config.Secret {
@@ -35,19 +36,21 @@ func providerKey(t testing.TB) config.Secret {
 }
 
 // start runs an agent that serves models with a hub.
-func start(t *testing.T, models ...Model) (*Agent, *hubtest.Hub, *bytes.Buffer) {
+func start(t *testing.T, models ...Model) (*Agent, *hubtest.Hub, *logBook) {
 	t.Helper()
 	return startWith(t, func(*Config) {}, models...)
 }
 
 // startWith is start with another configuration.
-func startWith(t *testing.T, change func(*Config), models ...Model) (*Agent, *hubtest.Hub, *bytes.Buffer) {
+func startWith(t *testing.T, change func(*Config), models ...Model) (*Agent, *hubtest.Hub, *logBook) {
 	t.Helper()
-	hub, log := hubtest.New(t), &bytes.Buffer{}
+	hub, log := hubtest.New(t), &logBook{}
 	cfg := DefaultConfig()
 	cfg.WSURL, cfg.Key, cfg.StateDir, cfg.Models = strings.TrimSuffix(hub.URL, "/ws"), providerKey(t), t.TempDir(), models
+	// What the owner declares is not asked for, so the engine gets the hub's requests only.
+	cfg.Capabilities = append(endpoint.Capabilities(), endpoint.Logprobs)
 	change(&cfg)
-	agent, err := New(cfg, Deps{Log: slog.New(slog.NewTextHandler(&locked{w: log}, nil))})
+	agent, err := New(cfg, Deps{Log: slog.New(slog.NewTextHandler(log, nil))})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,15 +68,22 @@ func startWith(t *testing.T, change func(*Config), models ...Model) (*Agent, *hu
 	return agent, hub, log
 }
 
-type locked struct {
-	mu sync.Mutex
-	w  io.Writer
+// logBook keeps the log of an agent that is running.
+type logBook struct {
+	mu   sync.Mutex
+	text bytes.Buffer
 }
 
-func (l *locked) Write(p []byte) (int, error) {
+func (l *logBook) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.w.Write(p)
+	return l.text.Write(p)
+}
+
+func (l *logBook) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
 }
 
 func TestRequestGoesThroughTheAgentUnchanged(t *testing.T) {

@@ -2,7 +2,7 @@
 // capabilities.
 //
 // Capabilities are what an agent declares to hubs: the endpoints that its engines have,
-// and the features stream, cancel, logprobs and warmup.
+// and the features stream, cancel, logprobs, warmup and fingerprint.
 package endpoint
 
 import (
@@ -56,17 +56,26 @@ func (e Endpoint) String() string {
 
 // Capabilities are declared unless the owner says otherwise: the usual ones of an engine
 // of language models. The owner must declare images and transcriptions, because requests
-// for them would fail on other engines.
+// for them would fail on other engines. Logprobs is not among them, because the engines
+// are asked for it.
 func Capabilities() []string {
-	return []string{"chat", "stream", "cancel", "logprobs", "embeddings", WarmUp}
+	return []string{"chat", "stream", "cancel", "embeddings", WarmUp}
 }
 
-// WarmUp is the capability to load a model when a hub asks for it.
-const WarmUp = "warmup"
+// Features beside the endpoints that more than one package names.
+const (
+	// WarmUp is the capability to load a model when a hub asks for it.
+	WarmUp = "warmup"
+	// Logprobs is the capability to return log probabilities of tokens.
+	Logprobs = "logprobs"
+	// Fingerprint is the capability to answer challenges of the models' files. It follows
+	// from the folders of the models, so no owner lists it.
+	Fingerprint = "fingerprint"
+)
 
-// known are all capabilities.
+// known are all capabilities that an owner may list.
 func known() []string {
-	names := []string{"stream", "cancel", "logprobs", WarmUp}
+	names := []string{"stream", "cancel", Logprobs, WarmUp}
 	for _, e := range all() {
 		names = append(names, e.String())
 	}

@@ -69,6 +69,8 @@ type Config struct {
 	RetryInterval time.Duration
 	// ProbeTimeout bounds one probe: 5 s.
 	ProbeTimeout time.Duration
+	// AskLogprobs has Watch ask engines whether they return log probabilities.
+	AskLogprobs bool
 	// Client replaces the client that is made for the targets. Its redirects are not
 	// followed either.
 	Client *http.Client
@@ -104,7 +106,9 @@ func New(cfg Config, targets []Target, log *slog.Logger) *Pool {
 		p.states[t.ModelID] = &State{ModelID: t.ModelID, ContextLength: t.ContextLength, Reason: "not asked yet"}
 		key := [2]string{t.URL, t.APIKey.Reveal()}
 		if byURL[key] == nil {
-			byURL[key] = &server{url: t.URL, key: t.APIKey, kick: make(chan struct{}, 1)}
+			byURL[key] = &server{
+				url: t.URL, key: t.APIKey, kick: make(chan struct{}, 1), learns: make(chan struct{}, 1),
+			}
 			p.servers = append(p.servers, byURL[key])
 		}
 		byURL[key].targets = append(byURL[key].targets, t)

@@ -39,6 +39,7 @@ type server struct {
 	key     config.Secret
 	targets []Target
 	kick    chan struct{}
+	learns  chan struct{} // wakes learn
 
 	// Guarded by the pool's mutex.
 	kind            string // empty until the engine has answered
@@ -47,6 +48,10 @@ type server struct {
 	limit           int    // the highest forwarded since the engine was last asked
 	others, waiting int    // by the engine's own report
 	mute            int    // probes without asking for that report
+	life            int    // how often it has gone away
+	logprobs        finding
+	answered        bool // logprobs is of this life
+	patience        int  // probes before it may be asked again
 }
 
 // serves reports whether this is the engine of a target.
@@ -68,18 +73,24 @@ func (p *Pool) Changed() <-chan struct{} { return p.changed }
 
 // Probe asks every engine once and returns when all have answered.
 func (p *Pool) Probe(ctx context.Context) {
-	var all sync.WaitGroup
-	for _, e := range p.servers {
-		all.Go(func() { p.probe(ctx, e) })
-	}
-	all.Wait()
+	p.each(func(e *server) { p.probe(ctx, e) })
 }
 
 // Watch probes the engines until ctx ends.
 func (p *Pool) Watch(ctx context.Context) {
+	var learning sync.WaitGroup
+	if p.cfg.AskLogprobs {
+		learning.Go(func() { p.each(func(e *server) { p.learn(ctx, e) }) })
+	}
+	p.each(func(e *server) { p.watch(ctx, e) })
+	learning.Wait()
+}
+
+// each does something with all engines at once, and returns when all of it is done.
+func (p *Pool) each(do func(*server)) {
 	var all sync.WaitGroup
 	for _, e := range p.servers {
-		all.Go(func() { p.watch(ctx, e) })
+		all.Go(func() { do(e) })
 	}
 	all.Wait()
 }
@@ -155,6 +166,7 @@ func (p *Pool) probe(ctx context.Context, e *server) {
 		p.forget(e)
 		return
 	}
+	p.learnSoon(e)
 	p.recogniseOnce(probing, e, list)
 	p.measure(probing, e)
 }

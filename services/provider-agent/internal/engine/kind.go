@@ -98,4 +98,8 @@ func (p *Pool) forget(e *server) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	e.recognised, e.others, e.waiting, e.mute = false, 0, 0, 0
+	// What it has shown holds until it answers anew, so that an engine which is only started
+	// again costs no registration.
+	e.answered = false
+	e.life++
 }

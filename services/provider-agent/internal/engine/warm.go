@@ -15,8 +15,8 @@ import (
 // unloads a model after five minutes.
 const keepLoaded = "30m"
 
-// maxWarmAnswer bounds what is read of the answer to a warm-up, in bytes.
-const maxWarmAnswer = 64 << 10
+// maxOwnAnswer bounds what is read of the answer to a request of the agent's own, in bytes.
+const maxOwnAnswer = 64 << 10
 
 // Warm makes an engine load a model, by a chat of one token.
 func (p *Pool) Warm(ctx context.Context, modelID string) error {
@@ -61,26 +61,37 @@ func (p *Pool) kindOf(t Target) string {
 
 // post sends a request to an engine whose answer is not needed.
 func (p *Pool) post(ctx context.Context, target Target, url string, ask any) error {
+	status, _, err := p.ask(ctx, target, url, ask)
+	if err != nil {
+		return err
+	}
+	if status != http.StatusOK {
+		return fmt.Errorf("the engine answers %d", status)
+	}
+	return nil
+}
+
+// ask sends a request of the agent's own to an engine, and returns at most maxOwnAnswer of
+// its answer.
+func (p *Pool) ask(ctx context.Context, target Target, url string, ask any) (status int, answer []byte, err error) {
 	body, err := json.Marshal(ask)
 	if err != nil {
-		return fmt.Errorf("encode the engine's request: %w", err)
+		return 0, nil, fmt.Errorf("encode the engine's request: %w", err)
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
 	if err != nil {
-		return fmt.Errorf("make the engine's request: %w", err)
+		return 0, nil, fmt.Errorf("make the engine's request: %w", err)
 	}
 	req.Header.Set("Content-Type", jsonType)
 	authorize(req, target.APIKey)
 	resp, err := p.client.Do(req)
 	if err != nil {
-		return fmt.Errorf("the engine does not answer: %w", cause(err))
+		return 0, nil, fmt.Errorf("the engine does not answer: %w", cause(err))
 	}
 	defer resp.Body.Close()
-	if _, err := io.Copy(io.Discard, io.LimitReader(resp.Body, maxWarmAnswer)); err != nil {
-		return fmt.Errorf("the engine's answer was cut off: %w", cause(err))
+	answer, err = io.ReadAll(io.LimitReader(resp.Body, maxOwnAnswer))
+	if err != nil {
+		return 0, nil, fmt.Errorf("the engine's answer was cut off: %w", cause(err))
 	}
-	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("the engine answers %d", resp.StatusCode)
-	}
-	return nil
+	return resp.StatusCode, answer, nil
 }

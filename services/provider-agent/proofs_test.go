@@ -1,0 +1,107 @@
+package provideragent
+
+import (
+	"bytes"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"svc.internal/pkg/fakeengine"
+	"svc.internal/pkg/fingerprint"
+	"svc.internal/pkg/tinylm"
+	agentv2 "svc.internal/proto/svc/agent/v2"
+	"svc.internal/services/provider-agent/internal/connection/hubtest"
+)
+
+// challenge asks a session for the first byte of a file.
+func challenge(s *hubtest.Session, model, file string) *agentv2.ChallengeResult {
+	s.Send(&agentv2.Frame{Body: &agentv2.Frame_Challenge{Challenge: &agentv2.Challenge{
+		ChallengeId: "c", ModelId: model, Nonce: make([]byte, fingerprint.NonceSize),
+		Ranges: []*agentv2.FileRange{{File: file, Length: 1}},
+	}}})
+	return s.ControlOf(func(f *agentv2.Frame) bool { return f.GetChallengeResult() != nil }).GetChallengeResult()
+}
+
+func TestFilesOfAModelAreProven(t *testing.T) {
+	folder := t.TempDir()
+	if err := os.WriteFile(filepath.Join(folder, "model.safetensors"), []byte("weights"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	engine := fakeengine.New(t)
+	_, hub, _ := start(t, Model{ModelID: "with", EngineURL: engine.URL + "/v1", WeightsDir: folder},
+		Model{ModelID: "without", EngineURL: engine.URL + "/v1"})
+	s := hub.AcceptLive()
+	if got := s.Register.GetCapabilities(); !slices.Contains(got, "fingerprint") {
+		t.Errorf(`the capabilities: got %q, want "fingerprint" in it`, got)
+	}
+	r := challenge(s, "with", "model.safetensors")
+	want := fingerprint.RangeDigest(make([]byte, fingerprint.NonceSize), "model.safetensors", 0, []byte("w"))
+	if len(r.GetDigests()) != 1 || !bytes.Equal(r.GetDigests()[0], want) {
+		t.Errorf("the digests: got %x, want %x, with %q", r.GetDigests(), want, r.GetError())
+	}
+	r = challenge(s, "with", "absent")
+	if r.GetError() == "" || strings.Contains(r.GetError(), folder) {
+		t.Errorf("the error for a missing file: got %q, want one without the path %s", r.GetError(), folder)
+	}
+	if r = challenge(s, "without", "model.safetensors"); !strings.Contains(r.GetError(), "no folder") {
+		t.Errorf(`the error for a model without a folder: got %q, want "no folder" in it`, r.GetError())
+	}
+}
+
+func TestFolderThatIsNoneCostsNothingElse(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	engine := fakeengine.New(t)
+	engine.Script("m", fakeengine.Behaviour{Tokens: []string{"Hi"}})
+	agent, hub, log := start(t, Model{ModelID: "m", EngineURL: engine.URL + "/v1", WeightsDir: file})
+	s := hub.AcceptLive()
+	<-agent.Registered()
+	if got := s.Register.GetCapabilities(); slices.Contains(got, "fingerprint") {
+		t.Errorf(`the capabilities: got %q, want no "fingerprint" in it`, got)
+	}
+	if _, end := s.Open("m", `{"model":"m","messages":[]}`).Answer(); !end.GetComplete() {
+		t.Errorf("a request: got %v, want a complete answer", end)
+	}
+	if r := challenge(s, "m", "file"); r.GetError() == "" || strings.Contains(r.GetError(), file) {
+		t.Errorf("the error: got %q, want one without the path %s", r.GetError(), file)
+	}
+	if text := log.String(); !strings.Contains(text, "it is not a folder") || !strings.Contains(text, file) {
+		t.Errorf("the log: got %q, want it to name the folder and the reason", text)
+	}
+}
+
+func TestLogprobsAreDeclaredAsTheEngineShows(t *testing.T) {
+	lm, err := tinylm.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	tiny := httptest.NewServer(tinylm.NewServer(lm, tinylm.Options{}))
+	t.Cleanup(tiny.Close)
+	empty := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(empty.Close)
+	unasked := func(*Config) {}
+	asked := func(c *Config) { c.Capabilities = nil }
+	for what, c := range map[string]struct {
+		url    string
+		change func(*Config)
+		want   bool
+	}{
+		"an engine that returns them":   {tiny.URL, asked, true},
+		"an engine that does not":       {fakeengine.New(t).URL, asked, false},
+		"the owner says that they come": {fakeengine.New(t).URL, unasked, true},
+		"the owner leaves them out":     {tiny.URL, func(c *Config) { c.Capabilities = []string{"chat"} }, false},
+		"an engine without chats":       {empty.URL, asked, false},
+	} {
+		_, hub, _ := startWith(t, c.change, Model{ModelID: "m", EngineURL: c.url + "/v1", LocalModel: tinylm.ModelName})
+		got := hub.AcceptLive().Register.GetCapabilities()
+		if slices.Contains(got, "logprobs") != c.want {
+			t.Errorf(`%s: the capabilities: got %q, want "logprobs" in it: %t`, what, got, c.want)
+		}
+	}
+}
