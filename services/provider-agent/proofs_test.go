@@ -105,3 +105,23 @@ func TestLogprobsAreDeclaredAsTheEngineShows(t *testing.T) {
 		}
 	}
 }
+
+func TestExampleOfTheReadmeIsValid(t *testing.T) {
+	text, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(text), "```json\n")
+	example, _, _ := strings.Cut(rest, "```")
+	path := filepath.Join(t.TempDir(), "models.json")
+	if err := os.WriteFile(path, []byte(example), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	models, err := LoadModels(path)
+	switch {
+	case err != nil:
+		t.Errorf("the example: got the error %v, want none", err)
+	case models[0].WeightsDir == "":
+		t.Error("the example: got no weights_dir, want one")
+	}
+}

@@ -26,6 +26,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"svc.internal/pkg/clock"
+	"svc.internal/pkg/fingerprint"
 	"svc.internal/services/provider-agent/internal/connection"
 	"svc.internal/services/provider-agent/internal/endpoint"
 	"svc.internal/services/provider-agent/internal/engine"
@@ -197,7 +198,7 @@ const lookTimeout = 5 * time.Second
 // features are the capabilities that follow from what the agent has found.
 func (a *Agent) features() []string {
 	var found []string
-	if a.asks && a.pool.Logprobs() {
+	if a.pool.Logprobs() { // never where the engines are not asked
 		found = append(found, endpoint.Logprobs)
 	}
 	if a.folders.Usable() {
@@ -296,9 +297,13 @@ type Finding struct {
 	ContextLength int64
 	// Fault is empty when the engine serves the model.
 	Fault string
+	// FilesFault says why the model's files cannot be proven. It is empty when they can be,
+	// and for a model without a folder.
+	FilesFault string
 }
 
-// Check asks every engine once whether it serves its models.
+// Check asks every engine once whether it serves its models, and opens the folders of the
+// models' files.
 func Check(ctx context.Context, models []Model, deps Deps) ([]Finding, error) {
 	if err := offer.Validate(models); err != nil {
 		return nil, err
@@ -312,7 +317,19 @@ func Check(ctx context.Context, models []Model, deps Deps) ([]Finding, error) {
 	findings := make([]Finding, 0, len(models))
 	for i, state := range pool.States() {
 		findings = append(findings, Finding{Model: models[i].WithDefaults(), ContextLength: state.ContextLength,
-			Fault: state.Reason})
+			Fault: state.Reason, FilesFault: filesFault(models[i])})
 	}
 	return findings, nil
+}
+
+func filesFault(m Model) string {
+	if m.WeightsDir == "" {
+		return ""
+	}
+	folder, err := fingerprint.OpenDir(m.WeightsDir)
+	if err != nil {
+		return err.Error()
+	}
+	_ = folder.Close()
+	return ""
 }

@@ -38,10 +38,22 @@ func check(ctx context.Context, args, environ []string, out, diagnostics io.Writ
 	return writeTable(out, findings)
 }
 
+// files is what the platform can be shown of a model's files. A fault is none of the model,
+// which is served all the same.
+func files(f provideragent.Finding) string {
+	switch {
+	case f.Model.WeightsDir == "":
+		return "no weights_dir"
+	case f.FilesFault != "":
+		return f.FilesFault
+	}
+	return "readable"
+}
+
 // writeTable writes the findings.
 func writeTable(out io.Writer, findings []provideragent.Finding) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "MODEL\tENGINE\tLOCAL MODEL\tCONTEXT\tCAPACITY\tSTATE")
+	fmt.Fprintln(table, "MODEL\tENGINE\tLOCAL MODEL\tCONTEXT\tCAPACITY\tSTATE\tFILES")
 	unfit := false
 	for _, f := range findings {
 		window, state := "unknown", "ok"
@@ -51,8 +63,8 @@ func writeTable(out io.Writer, findings []provideragent.Finding) error {
 		if f.Fault != "" {
 			unfit, state = true, f.Fault
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\t%s\n", f.Model.ModelID, f.Model.EngineURL, f.Model.LocalModel, window,
-			f.Model.Capacity, state)
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\t%s\t%s\n", f.Model.ModelID, f.Model.EngineURL, f.Model.LocalModel, window,
+			f.Model.Capacity, state, files(f))
 	}
 	if err := table.Flush(); err != nil {
 		return fmt.Errorf("print the table: %w", err)

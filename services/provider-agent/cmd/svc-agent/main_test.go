@@ -25,6 +25,26 @@ func write(t *testing.T, name, text string) string {
 	return path
 }
 
+func TestCheckSaysWhetherTheFilesCanBeProven(t *testing.T) {
+	engine := fakeengine.New(t)
+	engine.Script("m", fakeengine.Behaviour{})
+	folder := t.TempDir()
+	for weights, want := range map[string]string{
+		"": "no weights_dir", `,"weights_dir":"` + folder + `"`: "readable",
+		`,"weights_dir":"` + folder + `/absent"`: "no such file", `,"weights_dir":"models.json"`: "it is not a folder",
+	} {
+		var out, diagnostics bytes.Buffer
+		entry := `{"models":[{"model_id":"m","engine_url":"` + engine.URL + `/v1"` + weights + `}]}`
+		err := command(t.Context(), []string{"check", "--models", write(t, "models.json", entry)}, nil, &out, &diagnostics)
+		if err != nil {
+			t.Errorf("%s: got the error %v, want none", weights, err)
+		}
+		if lines := strings.Split(out.String(), "\n"); !strings.Contains(lines[1], want) {
+			t.Errorf("%s: got %q, want %q in it", weights, lines[1], want)
+		}
+	}
+}
+
 func TestCheckPrintsATableAndFailsWhenSomethingIsWrong(t *testing.T) {
 	engine := fakeengine.New(t)
 	engine.Script("local", fakeengine.Behaviour{})

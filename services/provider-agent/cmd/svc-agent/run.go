@@ -126,7 +126,8 @@ func options(args, environ []string, diagnostics io.Writer) (environment, error)
 		})
 	flags.Func("capabilities",
 		"what the engines have, of chat, embeddings, images, transcriptions, stream, cancel, logprobs and warmup,"+
-			" as a `list` with commas (SVC_CAPABILITIES; default: all but images and transcriptions)", func(list string) error {
+			" as a `list` with commas (SVC_CAPABILITIES; default: all but images and transcriptions,"+
+			" and logprobs if the engines return them)", func(list string) error {
 			cfg.Capabilities = strings.Split(list, ",")
 			return nil
 		})

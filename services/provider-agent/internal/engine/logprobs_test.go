@@ -228,25 +228,26 @@ func TestEngineThatStartsLaterIsAsked(t *testing.T) {
 }
 
 func TestEngineWithoutAnAnswerIsAskedOnceAMinute(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		engine := fine(reply{hangs: true})
-		p := asked(engine)
-		p.Probe(t.Context())
-		watch(t, p)
-		synctest.Wait()
-		<-time.After(time.Hour)
-		if n := len(engine.questions()); n < 25 || n > 62 {
-			t.Errorf("questions within an hour: got %d, want about 30 to 60", n)
-		}
-		if !p.States()[0].Healthy {
-			t.Error("the model meanwhile: got unhealthy, want healthy")
-		}
-		engine.set(func(c *chats) { c.with = reply{status: 200, body: withLogprobs} })
-		<-time.After(3 * time.Minute)
-		if !p.Logprobs() {
-			t.Error("p.Logprobs(): got false, want true")
-		}
-	})
+	for what, first := range map[string]reply{"it hangs": {hangs: true}, "it fails": {status: 500}} {
+		synctest.Test(t, func(t *testing.T) {
+			engine := fine(first)
+			p := asked(engine)
+			p.Probe(t.Context())
+			watch(t, p)
+			<-time.After(time.Hour)
+			if n := len(engine.questions()); n < 25 || n > 62 {
+				t.Errorf("%s: questions within an hour: got %d, want about 30 to 60", what, n)
+			}
+			if !p.States()[0].Healthy {
+				t.Errorf("%s: the model meanwhile: got unhealthy, want healthy", what)
+			}
+			engine.set(func(c *chats) { c.with = reply{status: 200, body: withLogprobs} })
+			<-time.After(3 * time.Minute)
+			if !p.Logprobs() {
+				t.Errorf("%s: p.Logprobs() after an answer: got false, want true", what)
+			}
+		})
+	}
 }
 
 func TestEngineThatCameBackIsAskedAnew(t *testing.T) {
