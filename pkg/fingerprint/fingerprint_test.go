@@ -420,8 +420,11 @@ func TestChallengesBeyondABoundAreRefused(t *testing.T) {
 		if w.opened != 0 {
 			t.Errorf("%s: files opened: got %d, want none", what, w.opened)
 		}
-		if r.Error == "" || r.Digests != nil {
-			t.Errorf("%s: the answer: got %v, want an error and no digests", what, r)
+		if r.Error == "" {
+			t.Errorf("%s: the answer: got no error, want one", what)
+		}
+		if r.Digests != nil {
+			t.Errorf("%s: the answer: got %x, want no digests", what, r.Digests)
 		}
 	}
 	c := golden(MaxBlocks)
@@ -451,7 +454,8 @@ func TestNamesThatAreNoPathBelowAFolderAreRefused(t *testing.T) {
 			t.Errorf("%q: got the error %v, want ErrInvalid", name, err)
 		}
 	}
-	for _, name := range []string{"a", "sub/dir/a b.bin", "..a", "a..b", "模型.bin", ".hidden", strings.Repeat("a", MaxName)} {
+	longest := strings.Repeat("a", MaxName)
+	for _, name := range []string{"a", "sub/dir/a b.bin", "..a", "a..b", "模型.bin", ".hidden", longest} {
 		c := Challenge{ID: "x", Nonce: nonce(), Ranges: []Range{{name, 0, 1}}}
 		if err := c.Validate(); err != nil {
 			t.Errorf("%q: got the error %v, want none", name, err)

@@ -117,7 +117,8 @@ func New(cfg Config, deps Deps) (*Agent, error) {
 	}, connection.Deps{
 		Log: deps.Log, Clock: deps.Clock, Random: deps.Random, Dial: deps.Dial,
 		Offers: a.offers(cfg.Models), Changed: a.pool.Changed(), Serve: a.serve, Receipts: kept,
-		Warm: a.warm(cfg.Capabilities), Prove: a.folders.Answer, Features: a.features, Load: a.pool.Load, Hardware: a.machine, Credential: credential,
+		Warm: a.warm(cfg.Capabilities), Prove: a.folders.Answer, Features: a.features, Load: a.pool.Load,
+		Hardware: a.machine, Credential: credential,
 	})
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("agent configuration: %w", err), kept.Close())

@@ -1,52 +1,16 @@
 package connection
 
 import (
-	"context"
 	"errors"
-	"time"
 
 	"svc.internal/pkg/fingerprint"
 	agentv2 "svc.internal/proto/svc/agent/v2"
 )
 
-// proveTimeout bounds one challenge. A local disk needs less than a second, and files 50 ms
-// away 14 s.
-const proveTimeout = 30 * time.Second
-
 var (
 	errBusy     = errors.New("busy: another challenge is being answered")
 	errNoProofs = errors.New("the agent does not take challenges")
 )
-
-// Prove answers a challenge of the files of a model, which is valid. It returns once ctx
-// has ended, and its answer names no path of the machine.
-type Prove func(ctx context.Context, modelID string, c fingerprint.Challenge) fingerprint.Result
-
-// prover answers challenges, one at a time over all sessions. It is safe for concurrent
-// use.
-type prover struct {
-	prove Prove
-	turn  chan struct{} // holds one while a challenge is answered
-}
-
-func newProver(prove Prove) *prover { return &prover{prove: prove, turn: make(chan struct{}, 1)} }
-
-// enter takes the turn, which answer gives back. It reports whether the turn was free.
-func (p *prover) enter() bool {
-	select {
-	case p.turn <- struct{}{}:
-		return true
-	default:
-		return false
-	}
-}
-
-func (p *prover) answer(ctx context.Context, model string, c fingerprint.Challenge) fingerprint.Result {
-	defer func() { <-p.turn }()
-	ctx, cancel := context.WithTimeout(ctx, proveTimeout)
-	defer cancel()
-	return p.prove(ctx, model, c)
-}
 
 // onChallengeLocked has a challenge answered beside all requests. A session that is about
 // to end does not wait for the answer, and the answer ends with its session: a challenge

@@ -55,6 +55,7 @@ import (
 
 	"svc.internal/pkg/clock"
 	"svc.internal/pkg/config"
+	"svc.internal/pkg/fingerprint"
 	"svc.internal/services/provider-agent/internal/endpoint"
 	"svc.internal/services/provider-agent/internal/hardware"
 	"svc.internal/services/provider-agent/internal/workreceipts"
@@ -192,3 +193,7 @@ type Answer struct {
 // credit, and fails once ctx has ended. Serve returns when nothing works on the request
 // any more.
 type Serve func(ctx context.Context, r Request, w io.Writer) Answer
+
+// Prove answers a challenge of the files of a model, which is valid. It returns once ctx
+// has ended, and its answer names no path of the machine.
+type Prove func(ctx context.Context, modelID string, c fingerprint.Challenge) fingerprint.Result

@@ -95,17 +95,6 @@ func milliseconds(ms int64) time.Duration {
 	return time.Duration(max(0, min(ms, maxHubPause.Milliseconds()))) * time.Millisecond
 }
 
-// clean keeps the characters that a log can show in one line.
-func clean(text string) string {
-	out := make([]rune, 0, min(len(text), maxError))
-	for _, r := range text {
-		if r >= ' ' && r != 0x7f && len(out) < maxError {
-			out = append(out, r)
-		}
-	}
-	return string(out)
-}
-
 // onStreamLocked takes a frame of a request.
 func (s *session) onStreamLocked(f *agentv2.Frame) *ending {
 	if open, ok := f.GetBody().(*agentv2.Frame_Open); ok {

@@ -354,14 +354,3 @@ func (s *session) signal() {
 	default:
 	}
 }
-
-// cut shortens a text to bytes of whole UTF-8.
-func cut(text string, size int) string {
-	if len(text) <= size {
-		return text
-	}
-	for size > 0 && text[size]&0xC0 == 0x80 {
-		size--
-	}
-	return text[:size]
-}

@@ -33,30 +33,6 @@ type State struct {
 	failures int
 }
 
-// server is one engine, asked with one key.
-type server struct {
-	url     string
-	key     config.Secret
-	targets []Target
-	kick    chan struct{}
-	learns  chan struct{} // wakes learn
-
-	// Guarded by the pool's mutex.
-	kind            string // empty until the engine has answered
-	recognised      bool   // since the engine last came up
-	forwarded       int    // requests of this agent under way
-	limit           int    // the highest forwarded since the engine was last asked
-	others, waiting int    // by the engine's own report
-	mute            int    // probes without asking for that report
-	life            int    // how often it has gone away
-	logprobs        finding
-	answered        bool // logprobs is of this life
-	patience        int  // probes before it may be asked again
-}
-
-// serves reports whether this is the engine of a target.
-func (e *server) serves(t Target) bool { return e.url == t.URL && e.key == t.APIKey }
-
 // States returns the models in the order of New.
 func (p *Pool) States() []State {
 	p.mu.Lock()
@@ -84,15 +60,6 @@ func (p *Pool) Watch(ctx context.Context) {
 	}
 	p.each(func(e *server) { p.watch(ctx, e) })
 	learning.Wait()
-}
-
-// each does something with all engines at once, and returns when all of it is done.
-func (p *Pool) each(do func(*server)) {
-	var all sync.WaitGroup
-	for _, e := range p.servers {
-		all.Go(func() { do(e) })
-	}
-	all.Wait()
 }
 
 func (p *Pool) watch(ctx context.Context, e *server) {

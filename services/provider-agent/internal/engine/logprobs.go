@@ -19,16 +19,6 @@ const (
 	logprobsTokens = 4
 )
 
-// finding is what an engine has shown of log probabilities.
-type finding uint8
-
-const (
-	unknown  finding = iota // it has not answered
-	shown                   // an answer had log probabilities
-	lacking                 // it answers chats without them, or refuses to give them
-	chatless                // it takes no chats
-)
-
 // Logprobs reports whether the engines return log probabilities: at least one has shown
 // them, and none that takes chats lacks them. A hub knows of one answer for all models of
 // an agent, so one engine without them decides.
