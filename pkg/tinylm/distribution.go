@@ -32,6 +32,17 @@ func (f *following) allowed() func(byte) bool {
 	}
 }
 
+// pass moves on behind any byte of a text. A byte that is not allowed breaks off the
+// character before it, and begins a character if it can.
+func (f *following) pass(b byte) {
+	if !f.allowed()(b) {
+		*f = following{}
+	}
+	if f.allowed()(b) {
+		f.take(b)
+	}
+}
+
 // take moves on behind b, which must be allowed.
 func (f *following) take(b byte) {
 	if f.missing > 0 {
@@ -100,12 +111,26 @@ func (d *distribution) best() byte {
 	return transcript.End // unreachable while the logits are numbers
 }
 
-// top lists the n likeliest bytes, best first.
+// top lists the n likeliest bytes, best first; of equally likely bytes, the lowest
+// first. It inserts each byte into a list of n, because n is small and a sort of
+// all bytes would cost more than reading a token.
 func (d *distribution) top(n int) []Candidate {
-	ranked := d.ranked()
-	out := make([]Candidate, min(n, len(ranked)))
+	out := make([]Candidate, 0, min(n, len(d.members)))
+	for _, b := range d.members {
+		at := len(out)
+		for at > 0 && d.logits[out[at-1].Byte] < d.logits[b] {
+			at--
+		}
+		if len(out) < cap(out) {
+			out = append(out, Candidate{})
+		} else if at == len(out) {
+			continue
+		}
+		copy(out[at+1:], out[at:])
+		out[at].Byte = b
+	}
 	for i := range out {
-		out[i] = Candidate{Byte: ranked[i], Logprob: d.logprob(ranked[i])}
+		out[i].Logprob = d.logprob(out[i].Byte)
 	}
 	return out
 }

@@ -66,6 +66,9 @@ const (
 // one token of its end.
 func (s *State) Generate(ctx context.Context, p Params, emit func(Token) error) (Finish, error) {
 	s = s.clone()
+	if forced := s.model.variant.Temperature; forced != nil {
+		p.Temperature = *forced
+	}
 	g := generation{
 		params: p, emit: emit, stops: newStops(p.Stop),
 		dice: rand.New(rand.NewPCG(p.Seed, uint64(p.Choice))), //nolint:gosec // a seed must give the same answer again

@@ -15,6 +15,7 @@ type State struct {
 	model  *Model
 	hidden []float32
 	tokens int
+	trace  uint64 // hash of the tokens read, from which Variant.LogitJitter is drawn
 }
 
 // ContextLengthError reports a prompt that leaves no room for an answer.
@@ -35,15 +36,21 @@ func (m *Model) Read(ctx context.Context, prompt []byte) (*State, error) {
 	if len(prompt) >= ContextTokens {
 		return nil, &ContextLengthError{Tokens: len(prompt)}
 	}
-	s := &State{model: m, hidden: make([]float32, m.set.Hidden)}
+	s := m.begin()
 	scratch := make([]float32, 3*m.set.Hidden)
-	for _, token := range prompt {
+	for _, token := range m.variant.keep(prompt) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
 		s.read(token, scratch)
 	}
+	s.tokens = len(prompt)
 	return s, nil
+}
+
+// begin returns the state before the first token.
+func (m *Model) begin() *State {
+	return &State{model: m, hidden: make([]float32, m.set.Hidden), trace: mix(m.variant.Seed)}
 }
 
 // Tokens is the number of tokens read so far.
@@ -51,7 +58,7 @@ func (s *State) Tokens() int { return s.tokens }
 
 // clone returns an independent copy.
 func (s *State) clone() *State {
-	return &State{model: s.model, hidden: slices.Clone(s.hidden), tokens: s.tokens}
+	return &State{model: s.model, hidden: slices.Clone(s.hidden), tokens: s.tokens, trace: s.trace}
 }
 
 // read takes in one token: one step of the recurrent unit. scratch has room
@@ -68,7 +75,9 @@ func (s *State) read(token byte, scratch []float32) {
 		c := kernel.Tanh(in[2*h+i] + float32(r*scratch[2*h+i]))
 		s.hidden[i] = c + float32(z*(was-c))
 	}
+	s.model.variant.State.roundAll(s.hidden)
 	s.tokens++
+	s.trace = mix(s.trace ^ uint64(token))
 }
 
 // logits fills out, which has room for the vocabulary, with the score of each
@@ -76,4 +85,5 @@ func (s *State) read(token byte, scratch []float32) {
 func (s *State) logits(out []float32) {
 	copy(out, s.model.set.OutputBias)
 	kernel.AddRows(out[:weights.Vocabulary], s.hidden, s.model.set.Output)
+	s.model.variant.disturb(out[:weights.Vocabulary], s.trace)
 }

@@ -24,7 +24,7 @@ import (
 )
 
 const (
-	// ModelName is the only model the server knows.
+	// ModelName is the name of the embedded model.
 	ModelName = "tinylm-1"
 	// ContextTokens bounds prompt and answer together, in bytes. The network
 	// itself has no context window; with the bound it behaves like models that do.
@@ -41,16 +41,29 @@ type Model struct {
 	// so that reading a byte costs only the recurrent product.
 	fromInput   []float32
 	fingerprint string
+	// variant is zero for a faithful model; see Variant.
+	variant Variant
 }
 
 // Load returns the model with the embedded weights, after checking their
 // format, version, size and checksum.
 func Load() (*Model, error) {
-	set, err := weights.Decode(embedded)
+	m, err := Decode(embedded)
 	if err != nil {
 		return nil, fmt.Errorf("load embedded weights: %w", err)
 	}
-	return newModel(set, fmt.Sprintf("fp_%08x", crc32.ChecksumIEEE(embedded))), nil
+	return m, nil
+}
+
+// Decode returns the model of a weights file that the program in the train
+// directory has written, after checking the file's format, version, size and
+// checksum.
+func Decode(file []byte) (*Model, error) {
+	set, err := weights.Decode(file)
+	if err != nil {
+		return nil, err
+	}
+	return newModel(set, fmt.Sprintf("fp_%08x", crc32.ChecksumIEEE(file))), nil
 }
 
 func newModel(set *weights.Set, fingerprint string) *Model {
@@ -67,5 +80,5 @@ func newModel(set *weights.Set, fingerprint string) *Model {
 // Parameters is the number of trained numbers in the model.
 func (m *Model) Parameters() int { return m.set.Count() }
 
-// Fingerprint names the weights: it changes when the weights change, and only then.
+// Fingerprint names the weights file: it changes when the file changes, and only then.
 func (m *Model) Fingerprint() string { return m.fingerprint }

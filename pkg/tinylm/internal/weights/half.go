@@ -41,3 +41,34 @@ func halfTo(h uint16) float32 {
 	}
 	return float32(v)
 }
+
+// RoundHalf returns the half float nearest to v, ties to even. Values beyond the
+// range are clamped to the range.
+func RoundHalf(v float32) float32 {
+	const (
+		minNormal = 1.0 / (1 << -halfMinExp)
+		dropped   = 23 - halfMantLen // mantissa bits that a half lacks
+	)
+	abs := float32(math.Abs(float64(v)))
+	switch {
+	case abs >= halfMax:
+		abs = halfMax
+	case abs < minNormal:
+		// Between 0.5 and 1 a float32 has the spacing of subnormal halves.
+		abs = (abs + 0.5) - 0.5
+	default:
+		abs = min(roundBits(abs, dropped), halfMax)
+	}
+	return float32(math.Copysign(float64(abs), float64(v)))
+}
+
+// RoundBrain returns the bfloat16 nearest to v, ties to even.
+func RoundBrain(v float32) float32 { return roundBits(v, 16) }
+
+// roundBits clears the last n bits of the mantissa, rounding to nearest, ties to even.
+// A carry out of the mantissa raises the exponent, as it should.
+func roundBits(v float32, n uint) float32 {
+	bits := math.Float32bits(v)
+	bits += 1<<(n-1) - 1 + bits>>n&1
+	return math.Float32frombits(bits >> n << n)
+}

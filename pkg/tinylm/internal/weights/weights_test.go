@@ -68,6 +68,31 @@ func TestHalfRoundsToNearest(t *testing.T) {
 	}
 }
 
+func TestRoundHalfIsTheRoundTrip(t *testing.T) {
+	values := []float32{0, 1e-9, 3e-8, 5.9e-8, 3.1e-5, 6.1e-5, 6.2e-5, .1, .3333, 1.9996, 1234.56, 65519, 70000}
+	for h := range uint16(halfInf) {
+		values = append(values, halfTo(h), halfTo(h)*(1+1.0/2048), halfTo(h)*(1+1.0/3000))
+	}
+	for _, v := range values {
+		for _, x := range []float32{v, -v} {
+			if got, want := RoundHalf(x), halfTo(halfFrom(x)); got != want {
+				t.Fatalf("%v: got %v, want %v", x, got, want)
+			}
+		}
+	}
+}
+
+func TestRoundBrainKeepsEightBits(t *testing.T) {
+	for v, want := range map[float32]float32{
+		0: 0, 1: 1, -2: -2, 1 + 1.0/128: 1 + 1.0/128,
+		1 + 1.0/256: 1, 1 + 3.0/256: 1 + 1.0/64, 1.999: 2, -1.999: -2,
+	} {
+		if got := RoundBrain(v); got != want {
+			t.Errorf("%v: got %v, want %v", v, got, want)
+		}
+	}
+}
+
 func FuzzDecode(f *testing.F) {
 	f.Add(sample().Encode())
 	f.Add([]byte(magic))
