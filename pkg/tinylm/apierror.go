@@ -28,9 +28,9 @@ func missing(param string) *apiError {
 		"missing_required_parameter"}
 }
 
-func unknownModel(name string) *apiError {
+func unknownModel(name, known string) *apiError {
 	return &apiError{http.StatusNotFound, fmt.Sprintf("the model %q does not exist here; this server has only %q", name,
-		ModelName), invalidRequest, "model", "model_not_found"}
+		known), invalidRequest, "model", "model_not_found"}
 }
 
 func tooLarge() *apiError {
@@ -45,6 +45,9 @@ func tooBusy(limit int) *apiError {
 
 // write sends e as the whole response.
 func (e *apiError) write(w http.ResponseWriter) {
+	if e.status == http.StatusTooManyRequests {
+		w.Header().Set("Retry-After", "1")
+	}
 	type body struct {
 		Message string  `json:"message"`
 		Type    string  `json:"type"`

@@ -26,7 +26,10 @@ type Message struct {
 // message costs its bytes and one or two marker bytes. One more marker byte asks
 // for the answer. Prompt leaves out the space around a text, and control
 // characters other than tab and line feed.
-func Prompt(messages []Message) []byte {
+func Prompt(messages []Message) []byte { return transcript.AppendCue(layOut(messages)) }
+
+// layOut is Prompt without the marker that asks for the answer.
+func layOut(messages []Message) []byte {
 	var out []byte
 	for _, m := range messages {
 		switch m.Role {
@@ -38,5 +41,5 @@ func Prompt(messages []Message) []byte {
 			out = transcript.AppendUser(out, m.Text)
 		}
 	}
-	return transcript.AppendCue(out)
+	return out
 }

@@ -21,24 +21,31 @@ func (s *server) chatCompletions(w http.ResponseWriter, r *http.Request) {
 		invalid("", "the body could not be read").write(w)
 		return
 	}
-	c, fault := decodeChat(raw)
+	c, fault := decodeChat(raw, s.opts.ModelName)
 	if fault != nil {
 		fault.write(w)
 		return
 	}
-	release, ok := s.acquire()
+	release, ok := acquire(s.slots)
 	if !ok {
-		w.Header().Set("Retry-After", "1")
 		tooBusy(s.opts.MaxConcurrent).write(w)
 		return
 	}
 	defer release()
+	if c.scored {
+		release, ok := acquire(s.scoring)
+		if !ok {
+			tooBusy(maxScoring).write(w)
+			return
+		}
+		defer release()
+	}
 	s.answer(w, r, c)
 }
 
 // answer reads the prompt and writes the response.
 func (s *server) answer(w http.ResponseWriter, r *http.Request, c *chat) {
-	state, err := s.model.Read(r.Context(), c.prompt)
+	state, scores, err := s.model.readChat(r.Context(), c)
 	if tooLong := (*ContextLengthError)(nil); errors.As(err, &tooLong) {
 		(&apiError{http.StatusBadRequest, tooLong.Error(), invalidRequest, "messages", "context_length_exceeded"}).write(w)
 		return
@@ -51,6 +58,7 @@ func (s *server) answer(w http.ResponseWriter, r *http.Request, c *chat) {
 	}
 	run := &run{
 		state: state, chat: c, delay: s.opts.TokenDelay, fingerprint: s.model.Fingerprint(),
+		model: s.opts.ModelName, scores: scores,
 		id: fmt.Sprintf("chatcmpl-%016x", s.opts.Random()), created: s.opts.Clock.Now().Unix(),
 	}
 	if c.stream {
@@ -65,6 +73,8 @@ type run struct {
 	state       *State
 	chat        *chat
 	delay       time.Duration
+	model       string
+	scores      []scored // of the prompt's tokens, if they were asked for
 	id          string
 	created     int64
 	fingerprint string
@@ -99,7 +109,7 @@ func (r *run) pieces(ctx context.Context, index int, emit func(piece) error) (Fi
 // hangs up before all choices are generated.
 func (r *run) whole(ctx context.Context, w http.ResponseWriter) {
 	out := completion{
-		ID: r.id, Object: "chat.completion", Created: r.created, Model: ModelName,
+		ID: r.id, Object: "chat.completion", Created: r.created, Model: r.model,
 		Choices: make([]choice, r.chat.choices), Fingerprint: r.fingerprint,
 	}
 	for i := range out.Choices {
@@ -119,6 +129,10 @@ func (r *run) whole(ctx context.Context, w http.ResponseWriter) {
 		}
 	}
 	out.Usage = usageOf(r.state.Tokens(), r.written)
+	if r.chat.scored {
+		writeScored(w, out, r.scores)
+		return
+	}
 	writeJSON(w, http.StatusOK, out)
 }
 

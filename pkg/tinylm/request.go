@@ -24,12 +24,17 @@ const (
 // chat is a checked chat completion request.
 type chat struct {
 	prompt       []byte
+	continued    []byte // text of the final message, when the answer continues it
 	params       Params
 	seeded       bool // params.Seed was in the request
 	choices      int
 	logprobs     bool
 	stream       bool
 	includeUsage bool
+	// scored asks for the log-probabilities of the prompt's tokens, and scoredTop is how
+	// many of the likeliest tokens stand beside each.
+	scored    bool
+	scoredTop int
 }
 
 // chatBody is the request body. Members that chatBody does not name are accepted
@@ -50,6 +55,10 @@ type chatBody struct {
 	StreamOptions       *struct {
 		IncludeUsage bool `json:"include_usage"`
 	} `json:"stream_options"`
+	// The members below are vLLM's.
+	ContinueFinalMessage *bool `json:"continue_final_message"`
+	AddGenerationPrompt  *bool `json:"add_generation_prompt"`
+	PromptLogprobs       *int  `json:"prompt_logprobs"`
 }
 
 type chatMessage struct {
@@ -57,8 +66,8 @@ type chatMessage struct {
 	Content json.RawMessage `json:"content"`
 }
 
-// decodeChat reads and checks a request body.
-func decodeChat(raw []byte) (*chat, *apiError) {
+// decodeChat reads and checks a request body for the model of the name.
+func decodeChat(raw []byte, name string) (*chat, *apiError) {
 	var body chatBody
 	if err := json.Unmarshal(raw, &body); err != nil {
 		return nil, malformed(err)
@@ -72,14 +81,17 @@ func decodeChat(raw []byte) (*chat, *apiError) {
 	c := &chat{stream: value(body.Stream, false), logprobs: value(body.Logprobs, false)}
 	c.includeUsage = c.stream && body.StreamOptions != nil && body.StreamOptions.IncludeUsage
 	var fault *apiError
-	if c.prompt, fault = body.prompt(); fault != nil {
+	if fault = body.prompt(c); fault != nil {
+		return nil, fault
+	}
+	if fault = body.scoring(c); fault != nil {
 		return nil, fault
 	}
 	if fault = body.sampling(c); fault != nil {
 		return nil, fault
 	}
-	if *body.Model != ModelName {
-		return nil, unknownModel(*body.Model)
+	if *body.Model != name {
+		return nil, unknownModel(*body.Model, name)
 	}
 	return c, nil
 }
@@ -94,8 +106,48 @@ func malformed(err error) *apiError {
 	return invalid("", "the body is not valid JSON: %v", err)
 }
 
-// prompt lays out the messages.
-func (b *chatBody) prompt() ([]byte, *apiError) {
+// prompt lays out the messages. A final message that is to be continued is not
+// finished and keeps the space around its text, because it is scored byte for byte.
+func (b *chatBody) prompt(c *chat) *apiError {
+	messages, fault := b.conversation()
+	if fault != nil {
+		return fault
+	}
+	switch last := len(messages) - 1; {
+	case !value(b.ContinueFinalMessage, false):
+		c.prompt = layOut(messages)
+		if value(b.AddGenerationPrompt, true) {
+			c.prompt = Prompt(messages)
+		}
+	case value(b.AddGenerationPrompt, true):
+		return invalid("continue_final_message",
+			"Cannot set both `continue_final_message` and `add_generation_prompt` to True.")
+	case messages[last].Role != RoleAssistant:
+		at := fmt.Sprintf("messages[%d].role", last)
+		return invalid(at, "continue_final_message continues only a message of the role assistant")
+	default:
+		c.prompt, c.continued = Prompt(messages[:last]), []byte(messages[last].Text)
+	}
+	return nil
+}
+
+// scoring checks prompt_logprobs.
+func (b *chatBody) scoring(c *chat) *apiError {
+	if b.PromptLogprobs == nil {
+		return nil
+	}
+	c.scored, c.scoredTop = true, *b.PromptLogprobs
+	switch {
+	case c.stream:
+		return invalid("prompt_logprobs", "`prompt_logprobs` are not available when `stream=True`.")
+	case c.scoredTop < 0 || c.scoredTop > maxTopLogprobs:
+		return invalid("prompt_logprobs", "prompt_logprobs must be between 0 and %d", maxTopLogprobs)
+	}
+	return nil
+}
+
+// conversation reads the messages.
+func (b *chatBody) conversation() ([]Message, *apiError) {
 	messages := make([]Message, len(b.Messages))
 	for i, m := range b.Messages {
 		at := fmt.Sprintf("messages[%d]", i)
@@ -113,7 +165,7 @@ func (b *chatBody) prompt() ([]byte, *apiError) {
 		}
 		messages[i].Text = text
 	}
-	return Prompt(messages), nil
+	return messages, nil
 }
 
 // text is the message's content, which is a string or an array of text parts.

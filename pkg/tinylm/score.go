@@ -109,13 +109,15 @@ func (w *walk) at(b byte) *Position {
 	return &w.here
 }
 
-// prompt shows and reads the tokens of a prompt.
+// prompt shows and reads the tokens of a prompt. see may be nil.
 func (w *walk) prompt(ctx context.Context, tokens []byte, see func(*Position)) error {
 	for _, token := range tokens {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		see(w.at(token))
+		if see != nil {
+			see(w.at(token))
+		}
 		if transcript.Printable(token) {
 			w.next.pass(token)
 		} else {
@@ -126,13 +128,15 @@ func (w *walk) prompt(ctx context.Context, tokens []byte, see func(*Position)) e
 	return nil
 }
 
-// answer shows and reads the bytes of an answer.
+// answer shows and reads the bytes of an answer. see may be nil.
 func (w *walk) answer(ctx context.Context, text []byte, see func(*Position)) error {
 	for _, b := range text {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		see(w.at(b))
+		if see != nil {
+			see(w.at(b))
+		}
 		if !transcript.Printable(b) {
 			w.next = following{}
 			w.state.tokens++ // counted, not read

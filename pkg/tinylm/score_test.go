@@ -134,7 +134,7 @@ func FuzzScoreTakesAnyAnswer(f *testing.F) {
 			t.Fatalf("positions: got %d, want %d", got, len(answer))
 		}
 		for i := range scores.Answer {
-			if got := scores.Answer[i].Logprob(answer[i]); !(got <= 0) { //nolint:staticcheck // NaN must fail
+			if got := scores.Answer[i].Logprob(answer[i]); !(got <= 0) { // NaN must fail
 				t.Errorf("log-probability %d: got %v, want at most 0", i, got)
 			}
 		}

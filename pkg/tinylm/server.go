@@ -21,6 +21,9 @@ type Options struct {
 	// MaxConcurrent bounds the answers being written at once. Further requests
 	// get 429. Zero or less means DefaultMaxConcurrent.
 	MaxConcurrent int
+	// ModelName is the only model that the server knows. If it is empty, the constant
+	// ModelName is.
+	ModelName string
 }
 
 // DefaultMaxConcurrent is the bound on answers written at once.
@@ -33,7 +36,13 @@ type server struct {
 	model *Model
 	opts  Options
 	slots chan struct{} // one element for each answer being written
+	// scoring has one element for each answer with prompt_logprobs.
+	scoring chan struct{}
 }
+
+// maxScoring bounds the answers with prompt_logprobs at once, each of which holds
+// up to 2 MiB until it is written.
+const maxScoring = 8
 
 // NewServer returns the OpenAI-compatible API of the model:
 //
@@ -54,7 +63,11 @@ func NewServer(m *Model, opts Options) http.Handler {
 	if opts.MaxConcurrent <= 0 {
 		opts.MaxConcurrent = DefaultMaxConcurrent
 	}
-	s := &server{model: m, opts: opts, slots: make(chan struct{}, opts.MaxConcurrent)}
+	if opts.ModelName == "" {
+		opts.ModelName = ModelName
+	}
+	s := &server{model: m, opts: opts, slots: make(chan struct{}, opts.MaxConcurrent),
+		scoring: make(chan struct{}, maxScoring)}
 	mux := http.NewServeMux()
 	route := func(method, path string, handler http.HandlerFunc) {
 		mux.HandleFunc(method+" "+path, handler)
@@ -74,34 +87,34 @@ func NewServer(m *Model, opts Options) http.Handler {
 	return mux
 }
 
-func theModel() modelObject {
-	return modelObject{ModelName, "model", modelCreated, "tinylm", ContextTokens}
+func (s *server) object() modelObject {
+	return modelObject{s.opts.ModelName, "model", modelCreated, "tinylm", ContextTokens}
 }
 
 func (s *server) listModels(w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, http.StatusOK, struct {
 		Object string        `json:"object"`
 		Data   []modelObject `json:"data"`
-	}{"list", []modelObject{theModel()}})
+	}{"list", []modelObject{s.object()}})
 }
 
 func (s *server) getModel(w http.ResponseWriter, r *http.Request) {
-	if id := r.PathValue("id"); id != ModelName {
-		unknownModel(id).write(w)
+	if id := r.PathValue("id"); id != s.opts.ModelName {
+		unknownModel(id, s.opts.ModelName).write(w)
 		return
 	}
-	writeJSON(w, http.StatusOK, theModel())
+	writeJSON(w, http.StatusOK, s.object())
 }
 
 func (s *server) health(w http.ResponseWriter, _ *http.Request) {
-	writeJSON(w, http.StatusOK, map[string]string{"status": "ok", "model": ModelName})
+	writeJSON(w, http.StatusOK, map[string]string{"status": "ok", "model": s.opts.ModelName})
 }
 
-// acquire takes a slot, or reports that there is none.
-func (s *server) acquire() (release func(), ok bool) {
+// acquire takes one of the slots, or reports that there is none.
+func acquire(slots chan struct{}) (release func(), ok bool) {
 	select {
-	case s.slots <- struct{}{}:
-		return func() { <-s.slots }, true
+	case slots <- struct{}{}:
+		return func() { <-slots }, true
 	default:
 		return nil, false
 	}

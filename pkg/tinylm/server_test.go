@@ -193,6 +193,14 @@ func TestFaultyRequestsAreRefusedByName(t *testing.T) {
 			`[{"type":"image_url","image_url":{"url":"data:,"}}]}]}`: "400 messages[0].content[0] invalid_value",
 		`{"model":"tinylm-1","messages":[{"role":"user","content":"` + strings.Repeat("a", ContextTokens) +
 			`"}]}`: "400 messages context_length_exceeded",
+		request(`"prompt_logprobs":21`):                                        "400 prompt_logprobs invalid_value",
+		request(`"prompt_logprobs":-1`):                                        "400 prompt_logprobs invalid_value",
+		request(`"prompt_logprobs":1,"stream":true`):                           "400 prompt_logprobs invalid_value",
+		request(`"prompt_logprobs":true`):                                      "400 prompt_logprobs invalid_value",
+		request(`"continue_final_message":true`):                               "400 continue_final_message invalid_value",
+		request(`"continue_final_message":true,"add_generation_prompt":true`):  "400 continue_final_message invalid_value",
+		request(`"continue_final_message":true,"add_generation_prompt":false`): "400 messages[0].role invalid_value",
+		continued(strings.Repeat("a", ContextTokens-7), `"prompt_logprobs":0`): "400 messages context_length_exceeded",
 		`{`:                                   "400  invalid_value",
 		``:                                    "400  invalid_value",
 		request("") + `x`:                     "400  invalid_value",
@@ -336,9 +344,10 @@ func TestHangUpEndsAWholeAnswer(t *testing.T) {
 func FuzzDecodeChat(f *testing.F) {
 	f.Add([]byte(request(`"stop":["a"],"n":3,"stream":true,"stream_options":{"include_usage":true}`)))
 	f.Add([]byte(request(`"logprobs":true,"top_logprobs":5,"max_completion_tokens":9,"seed":-1`)))
+	f.Add([]byte(continued(`H\u00e9`, `"prompt_logprobs":3`)))
 	f.Add([]byte(`{"model":"tinylm-1","messages":[{"role":"user","content":[{"type":"text","text":"\u0004\ud800"}]}]}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		c, fault := decodeChat(body)
+		c, fault := decodeChat(body, ModelName)
 		if fault != nil {
 			switch {
 			case fault.status < 400 || fault.status > 499:
@@ -366,6 +375,8 @@ func FuzzDecodeChat(f *testing.F) {
 			t.Errorf("len(p.Stop): got %d, want at most 4", len(p.Stop))
 		case slices.Contains(p.Stop, ""):
 			t.Errorf(`p.Stop: got %q, want it without ""`, p.Stop)
+		case c.scoredTop < 0 || c.scoredTop > 20:
+			t.Errorf("c.scoredTop: got %d, want 0 to 20", c.scoredTop)
 		case len(c.prompt) == 0:
 			t.Errorf("accepted: len(c.prompt): got 0, want at least 1, in %+v", c)
 		}

@@ -53,7 +53,7 @@ func (r *run) streamChoice(ctx context.Context, events *eventWriter, index int) 
 // and it is null in all but the last.
 func (r *run) chunk(choices []chunkChoice) chunk {
 	c := chunk{
-		ID: r.id, Object: "chat.completion.chunk", Created: r.created, Model: ModelName,
+		ID: r.id, Object: "chat.completion.chunk", Created: r.created, Model: r.model,
 		Fingerprint: r.fingerprint, Choices: choices,
 	}
 	if r.chat.includeUsage {
