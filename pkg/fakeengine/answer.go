@@ -30,12 +30,15 @@ type answer struct {
 	stop    <-chan struct{}
 	path    string
 	request asked
+	// promptTokens is what truthful usage reports for the prompt.
+	promptTokens int64
 	// complete is called before the last bytes are written, because a client that
 	// closes the connection once it has these bytes has not hung up.
 	complete func()
 }
 
 func (a *answer) serve() {
+	a.promptTokens = PromptTokens
 	if a.Tokens == nil {
 		a.Tokens = Words(defaultTokens)
 	}
@@ -68,11 +71,21 @@ func (a *answer) serve() {
 		a.transcribe()
 	case a.path != "/v1/chat/completions" && a.path != "/v1/completions":
 		writeError(a.w, http.StatusNotFound, "Not Found", "")
-	case a.request.Stream:
-		a.stream()
 	default:
-		a.whole()
+		a.say()
 	}
+}
+
+// say answers with text.
+func (a *answer) say() {
+	if a.Recall != nil && !a.recall() {
+		return
+	}
+	if a.request.Stream {
+		a.stream()
+		return
+	}
+	a.whole()
 }
 
 // wait waits until the test's channel is closed or gives a value. It returns false when
@@ -148,8 +161,8 @@ func (a *answer) usages(n int) []string {
 	if a.Usage != nil {
 		return a.Usage
 	}
-	truth := openai.UsageMessage{PromptTokens: PromptTokens, CompletionTokens: int64(n),
-		TotalTokens: PromptTokens + int64(n)}
+	truth := openai.UsageMessage{PromptTokens: a.promptTokens, CompletionTokens: int64(n),
+		TotalTokens: a.promptTokens + int64(n)}
 	return []string{string(mustMarshal(truth))}
 }
 

@@ -20,6 +20,9 @@ type Behaviour struct {
 	// front of every object of the answer.
 	Extra string
 
+	// Recall, unless nil, answers chat requests that ask for needles instead of Tokens.
+	Recall *Recall
+
 	// Count, unless zero, is the number of vectors or images in the answer, whatever
 	// number was asked for. Negative is none at all.
 	Count int
@@ -116,8 +119,11 @@ const (
 	UsageNull     = `null`
 )
 
-// PromptTokens is what truthful usage reports for the prompt.
+// PromptTokens is what truthful usage reports for the prompt, unless a Recall counts it.
 const PromptTokens = 7
+
+// NamedWindow is the window in tokens of the models recall-window and recall-refuse.
+const NamedWindow = 4096
 
 // Named returns the behaviours of models without a script, by the model's name, so
 // that an engine behind several processes needs no script.
@@ -155,6 +161,9 @@ func Named() map[string]Behaviour {
 		"count-less":      {Count: 1},
 		"count-more":      {Count: 3},
 		"count-none":      {Count: -1},
+		"recall":          {Recall: &Recall{}},
+		"recall-window":   {Recall: &Recall{WindowTokens: NamedWindow}},
+		"recall-refuse":   {Recall: &Recall{WindowTokens: NamedWindow, Refuse: true}},
 		"wrong-model":     {Model: "some/other-model"},
 		"extra":           {Extra: `"provider":"fake","reasoning_details":[{"x":1e400}]`},
 	}

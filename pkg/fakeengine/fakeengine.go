@@ -17,7 +17,8 @@
 // It serves POST /v1/chat/completions, /v1/completions, /v1/embeddings,
 // /v1/images/generations and /v1/audio/transcriptions, any other path for behaviours
 // with a Raw body or an error status, and GET /v1/models. A vector follows from its
-// input, so that the same text has the same vector in either encoding.
+// input, so that the same text has the same vector in either encoding. A model with
+// Recall finds needles in chat prompts, as far as its window reaches.
 //
 // Limits: MaxRecorded requests are recorded, each with at most MaxBody bytes of its
 // body. Of hang-ups that WaitCancelled has not returned, MaxRecorded are kept.
@@ -186,6 +187,7 @@ type asked struct {
 	Model         string                `json:"model"`
 	Stream        bool                  `json:"stream"`
 	StreamOptions *openai.StreamOptions `json:"stream_options"`
+	Messages      json.RawMessage       `json:"messages"`
 	media         mediaOptions
 }
 
