@@ -18,6 +18,8 @@ const (
 	imagesPath         = "/v1/images/generations"
 	transcriptionsPath = "/v1/audio/transcriptions"
 
+	codeTooLong = "context_length_exceeded"
+
 	defaultTokens = 5
 	defaultHuge   = 8 << 20
 )
@@ -78,8 +80,17 @@ func (a *answer) serve() {
 
 // say answers with text.
 func (a *answer) say() {
-	if a.Recall != nil && !a.recall() {
-		return
+	if a.Recall != nil {
+		read := a.Recall.read(a.request.Messages)
+		if read.refusal != "" {
+			a.complete()
+			writeError(a.w, http.StatusBadRequest, read.refusal, codeTooLong)
+			return
+		}
+		a.promptTokens = read.promptTokens
+		if read.tokens != nil {
+			a.Tokens = read.tokens
+		}
 	}
 	if a.request.Stream {
 		a.stream()

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"hash/fnv"
-	"net/http"
 	"regexp"
 	"strings"
 
@@ -32,24 +31,32 @@ type Recall struct {
 	Seed        uint64
 }
 
-// recall reads the prompt and sets the answer's tokens. It returns false if it has
-// refused the prompt.
-func (a *answer) recall() bool {
-	text := promptText(a.request.Messages)
-	tokens, window := openai.EstimateTokens([]byte(text)), a.Recall.WindowTokens
-	a.promptTokens = int64(tokens)
-	if window > 0 && tokens > window {
-		if a.Recall.Refuse {
-			a.complete()
-			writeError(a.w, http.StatusBadRequest, fmt.Sprintf("This model's maximum context length is %d tokens. "+
-				"However, your messages resulted in %d tokens.", window, tokens), codeTooLong)
-			return false
+// recollection is what a Recall makes of a prompt.
+type recollection struct {
+	// refusal, unless empty, is the error message for a prompt that is too long.
+	refusal string
+	// promptTokens is what usage claims for the prompt.
+	promptTokens int64
+	// tokens are the answer's; nil when nothing was asked for.
+	tokens []string
+}
+
+// read reads the messages of a request.
+func (r *Recall) read(messages json.RawMessage) recollection {
+	text := promptText(messages)
+	tokens := openai.EstimateTokens([]byte(text))
+	out := recollection{promptTokens: int64(tokens)}
+	if r.WindowTokens > 0 && tokens > r.WindowTokens {
+		if r.Refuse {
+			out.refusal = fmt.Sprintf("This model's maximum context length is %d tokens. "+
+				"However, your messages resulted in %d tokens.", r.WindowTokens, tokens)
+			return out
 		}
-		if a.Recall.ClaimWindow {
-			a.promptTokens = int64(window)
+		if r.ClaimWindow {
+			out.promptTokens = int64(r.WindowTokens)
 		}
 	}
-	known := a.Recall.known(text)
+	known := r.known(text)
 	var lines []string
 	for _, name := range needle.Asked(text) {
 		line := name + ": unknown"
@@ -59,12 +66,10 @@ func (a *answer) recall() bool {
 		lines = append(lines, line)
 	}
 	if len(lines) > 0 {
-		a.Tokens = pieces.FindAllString(strings.Join(lines, "\n"), -1)
+		out.tokens = pieces.FindAllString(strings.Join(lines, "\n"), -1)
 	}
-	return true
+	return out
 }
-
-const codeTooLong = "context_length_exceeded"
 
 // pieces are the tokens of an answer: a word or two digits, with the space before them.
 var pieces = regexp.MustCompile(`(?s) ?[a-z]+| ?[0-9]{2}|.`)

@@ -97,7 +97,8 @@ func TestNeedlesBeyondTheWindowAreForgotten(t *testing.T) {
 	text, needles, names := haystack(40, 200)
 	whole := text + "\n" + needle.Question(names) + "\n"
 	total := openai.EstimateTokens([]byte(whole))
-	for _, window := range []int{total / 10, total / 2, total * 9 / 10, total, total + 1} {
+	exact := openai.EstimateTokens([]byte(whole[needle.Find(whole)[20].Offset:]))
+	for _, window := range []int{exact - 1, exact, total / 10, total / 2, total * 9 / 10, total, total + 1} {
 		e.Script("m", Behaviour{Recall: &Recall{WindowTokens: window}})
 		want := 0
 		for _, n := range needle.Find(whole) {

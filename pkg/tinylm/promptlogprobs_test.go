@@ -83,6 +83,18 @@ func TestPromptLogprobsHaveTheShapeOfVLLM(t *testing.T) {
 	}
 }
 
+func TestEachTokenStandsOnceInItsEntry(t *testing.T) {
+	t.Parallel()
+	w := post(t, NewServer(load(t), options()), continued("Hello!", `"prompt_logprobs":20`))
+	want := 0
+	for _, entry := range decodeAs[scoredAnswer](t, w.Body.Bytes()).PromptLogprobs {
+		want += len(entry)
+	}
+	if got := strings.Count(w.Body.String(), `"decoded_token"`); got != want {
+		t.Errorf("tokens in the text: got %d, want the %d that its objects hold", got, want)
+	}
+}
+
 // TestScoredAnswersHaveTheLogprobsOfTheirGeneration asks for an answer with logprobs and
 // scores it in a second request.
 func TestScoredAnswersHaveTheLogprobsOfTheirGeneration(t *testing.T) {
@@ -129,8 +141,8 @@ func TestContinuedTextKeepsItsSpace(t *testing.T) {
 	text := []byte{}
 	for _, entry := range got[len(got)-7:] {
 		for id, token := range entry {
-			if n, err := strconv.Atoi(id); err != nil || n != token.Bytes[0] {
-				t.Errorf("token id: got %q, want %d", id, token.Bytes[0])
+			if want := strconv.Itoa(token.Bytes[0]); id != want {
+				t.Errorf("token id: got %q, want %q", id, want)
 			}
 			if len(entry) == 1 || token.Rank > 1 {
 				text = append(text, byte(token.Bytes[0]))

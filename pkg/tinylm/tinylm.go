@@ -77,6 +77,27 @@ func newModel(set *weights.Set, fingerprint string) *Model {
 	return m
 }
 
+// Variant returns a model that differs from m as v says. Errors of the weights add to
+// those of m; all else is as in v alone. The variant keeps m's fingerprint, because a
+// cheat would.
+func (m *Model) Variant(v Variant) (*Model, error) {
+	if !v.valid() {
+		return nil, ErrVariant
+	}
+	out := &Model{set: m.set, fromInput: m.fromInput, fingerprint: m.fingerprint, variant: v}
+	if v.WeightBits == 0 && v.WeightNoise == 0 {
+		return out, nil
+	}
+	set := weights.New(m.set.Embed, m.set.Hidden)
+	for i, tensor := range m.set.Tensors() {
+		copy(set.Tensors()[i], tensor)
+	}
+	v.disturbWeights(set)
+	out = newModel(set, m.fingerprint)
+	out.variant = v
+	return out, nil
+}
+
 // Parameters is the number of trained numbers in the model.
 func (m *Model) Parameters() int { return m.set.Count() }
 

@@ -64,31 +64,6 @@ const block = 32
 // ErrVariant is the error for a Variant whose numbers are out of range.
 var ErrVariant = errors.New("tinylm: a number of the variant is out of range")
 
-// Variant returns a model that differs from m as v says. Errors of the weights add to
-// those of m; all else is as in v alone. The variant keeps m's fingerprint, because a
-// cheat would.
-func (m *Model) Variant(v Variant) (*Model, error) {
-	if !v.valid() {
-		return nil, ErrVariant
-	}
-	out := &Model{set: m.set, fromInput: m.fromInput, fingerprint: m.fingerprint, variant: v}
-	if v.WeightBits == 0 && v.WeightNoise == 0 {
-		return out, nil
-	}
-	set := weights.New(m.set.Embed, m.set.Hidden)
-	for i, tensor := range m.set.Tensors() {
-		copy(set.Tensors()[i], tensor)
-	}
-	dice := rand.New(rand.NewPCG(v.Seed, noiseStream)) //nolint:gosec // a seed must give the same variant again
-	for _, matrix := range [][]float32{set.Embedding, set.Input, set.Recurrent, set.Output} {
-		quantize(matrix, v.WeightBits)
-		addNoise(matrix, v.WeightNoise, dice)
-	}
-	out = newModel(set, m.fingerprint)
-	out.variant = v
-	return out, nil
-}
-
 // noiseStream keeps the random numbers of WeightNoise apart from those of other uses
 // of a seed.
 const noiseStream = 0x6e6f697365
@@ -96,8 +71,17 @@ const noiseStream = 0x6e6f697365
 func (v *Variant) valid() bool {
 	bits := v.WeightBits == 0 || 2 <= v.WeightBits && v.WeightBits <= 8
 	noise := 0 <= v.WeightNoise && v.WeightNoise <= 1 && 0 <= v.LogitJitter && v.LogitJitter <= 1
-	temperature := v.Temperature == nil || 0 <= *v.Temperature && *v.Temperature <= maxTemperature
+	temperature := v.Temperature == nil || 0 <= *v.Temperature && *v.Temperature <= 2
 	return bits && noise && temperature && v.KeepTokens >= 0 && v.State <= RoundBF16 && v.Logits <= RoundBF16
+}
+
+// disturbWeights adds the errors of the weights.
+func (v *Variant) disturbWeights(set *weights.Set) {
+	dice := rand.New(rand.NewPCG(v.Seed, noiseStream)) //nolint:gosec // a seed must give the same variant again
+	for _, matrix := range [][]float32{set.Embedding, set.Input, set.Recurrent, set.Output} {
+		quantize(matrix, v.WeightBits)
+		addNoise(matrix, v.WeightNoise, dice)
+	}
 }
 
 // quantize rounds each block of w to the levels of its largest weight.

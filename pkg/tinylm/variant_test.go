@@ -79,6 +79,28 @@ func TestJitterStaysWithinItsBound(t *testing.T) {
 	}
 }
 
+func TestJitterDiffersFromContextToContext(t *testing.T) {
+	t.Parallel()
+	m := load(t)
+	text, prompt := []byte("aaaa"), Prompt([]Message{{RoleUser, "Hello"}})
+	plain, err := m.Score(t.Context(), prompt, text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rough, err := vary(t, m, Variant{LogitJitter: .004}).Score(t.Context(), prompt, text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[int]bool{}
+	for i := range text {
+		off := rough.Answer[i].dist.logits['b'] - plain.Answer[i].dist.logits['b']
+		seen[int(math.Round(float64(off)*1e5))] = true
+	}
+	if len(seen) < 2 {
+		t.Errorf("different errors of one byte in four contexts: got %d, want at least 2", len(seen))
+	}
+}
+
 func TestQuantizedBlocksHaveTheirLevels(t *testing.T) {
 	t.Parallel()
 	for _, bits := range []int{2, 4, 5, 8} {
