@@ -27,7 +27,7 @@ var base []byte
 var smaller []byte
 
 // fineTuneSeed fixes the weight errors of FineTune. Other seeds give relatives that
-// differ more: the share that statistic B sees is .59 to .86 over six seeds.
+// differ more: the share of answers that show it is .57 to .86 over six seeds.
 const fineTuneSeed = 55
 
 // Base is the model that providers of the laboratory state to serve: 70,272

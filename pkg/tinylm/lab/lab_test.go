@@ -3,6 +3,7 @@ package lab
 import (
 	"context"
 	"errors"
+	"flag"
 	"math"
 	"testing"
 
@@ -164,14 +165,39 @@ func power(t *testing.T, reference, host *tinylm.Model, trials []trial, threshol
 	return float64(above) / float64(counted)
 }
 
+// The whole measurement is go test -run GreedyStatistic -v -args -honest 1604 -trials 400.
+var (
+	honestTrials = flag.Int("honest", 0, "honest trials that calibrate the threshold; 0 takes a known one")
+	cheatTrials  = flag.Int("trials", 60, "trials of each host")
+)
+
+// knownThreshold is 1.1 times the largest statistic of 1,604 honest trials.
+const knownThreshold = .00044
+
+// calibrated measures the threshold.
+func calibrated(t *testing.T, reference *tinylm.Model, trials []trial) float64 {
+	t.Helper()
+	hosts := []*tinylm.Model{Honest(Base(), 100), Honest(Base(), 101)}
+	largest := 0.0
+	for i, x := range trials {
+		b, _ := statistic(score(t, reference, x.prompt, answer(t, hosts[i%2], x.prompt, x.maxTokens)))
+		largest = max(largest, b)
+	}
+	return largest * 1.1
+}
+
 // TestGreedyStatisticSeesCheats is a smoke test of what B sees: the verifier's
-// laboratory measures with n = 1,604. The threshold is what such a calibration gave.
+// laboratory holds the gates.
 func TestGreedyStatisticSeesCheats(t *testing.T) {
 	t.Parallel()
-	const threshold = .00044
 	base, cold := Base(), 1.0
-	reference := Honest(base, 1)
-	trials := screened(t, reference, 60)
+	reference, threshold := Honest(base, 1), knownThreshold
+	trials := screened(t, reference, max(*cheatTrials, *honestTrials))
+	if *honestTrials > 0 {
+		threshold = calibrated(t, reference, trials)
+	}
+	t.Logf("threshold: %.5f", threshold)
+	trials = trials[:*cheatTrials]
 	for name, c := range map[string]struct {
 		host        *tinylm.Model
 		least, most float64
