@@ -8,7 +8,8 @@ const (
 	Router        = "router"
 	ProviderHub   = "provider-hub"
 	EdgeGateway   = "edge-gateway"
-	Verifier      = "verifier"
+	// Verifier calls other services. It is not in Names until a process can run it.
+	Verifier = "verifier"
 )
 
 // DefaultHub is the hub id of a process that was given none.

@@ -23,10 +23,12 @@ func Spec(hubID string) node.Spec {
 		Name: node.ProviderHub, HubID: hubID, Peers: []string{node.BillingLedger, node.Settlement}, Database: true,
 		Tables: Tables(), Bus: true,
 		Callers: serve.Callers{
-			hubv1.DispatchService_ServiceDesc.ServiceName:          {node.EdgeGateway},
-			hubv1.ProviderAdminService_ServiceDesc.ServiceName:     {node.EdgeGateway},
-			hubv1.ProviderSelfService_ServiceDesc.ServiceName:      {node.EdgeGateway},
-			hubv1.ProviderDirectoryService_ServiceDesc.ServiceName: {node.Router},
+			hubv1.DispatchService_ServiceDesc.ServiceName:           {node.EdgeGateway},
+			hubv1.ProviderAdminService_ServiceDesc.ServiceName:      {node.EdgeGateway},
+			hubv1.ProviderSelfService_ServiceDesc.ServiceName:       {node.EdgeGateway},
+			hubv1.ProviderDirectoryService_ServiceDesc.ServiceName:  {node.Router},
+			hubv1.VerdictService_ServiceDesc.ServiceName:            {node.Verifier},
+			hubv1.ProviderCollateralService_ServiceDesc.ServiceName: {node.Settlement},
 		},
 	}
 }

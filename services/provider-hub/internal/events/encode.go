@@ -12,6 +12,7 @@ import (
 	eventsv1 "svc.internal/proto/svc/events/v1"
 	"svc.internal/services/provider-hub/internal/dispatch"
 	"svc.internal/services/provider-hub/internal/meter"
+	"svc.internal/services/provider-hub/internal/registry"
 	"svc.internal/services/provider-hub/internal/session"
 )
 
@@ -123,15 +124,20 @@ func attemptOf(r dispatch.Report) *eventsv1.Attempt {
 	}
 }
 
-func sessionOf(v session.View, draining bool) *eventsv1.Session {
+func sessionOf(v session.View, of registry.Public, draining bool) *eventsv1.Session {
 	s := &eventsv1.Session{
 		ProviderId: v.ProviderID.String(), ProviderName: v.ProviderName, NodeId: v.NodeID, Epoch: v.Epoch,
 		ConnectionMode: eventsv1.ConnectionMode_CONNECTION_MODE_WEBSOCKET,
-		Active:         v.Active, Draining: v.Draining || draining,
-		Capabilities: v.Capabilities, MaxRequestBytes: v.MaxRequestBytes, Region: v.Region,
+		Draining:       v.Draining || draining,
+		Capabilities:   v.Capabilities, MaxRequestBytes: v.MaxRequestBytes, Region: v.Region,
 		Capacity: count(v.Capacity), ReportedActive: count(v.ReportedActive), ReportedQueued: count(v.ReportedQueued),
 		Probation: v.Probation, Uptime_30D: v.Uptime30d, TakesWarmups: v.TakesWarmups,
-		Models: make([]*eventsv1.ModelOffer, 0, len(v.Offers)),
+		// A reference is in no count, whatever else is said of it.
+		Reference: of.Reference,
+		Models:    make([]*eventsv1.ModelOffer, 0, len(v.Offers)),
+	}
+	if s.Active = v.Active && !of.Reference; s.Active && !of.ActiveSince.IsZero() {
+		s.ActiveSince = timestamppb.New(of.ActiveSince)
 	}
 	for _, o := range v.Offers {
 		s.Models = append(s.Models, &eventsv1.ModelOffer{

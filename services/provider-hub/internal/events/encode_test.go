@@ -3,7 +3,9 @@ package events
 import (
 	"math"
 	"testing"
+	"time"
 
+	"svc.internal/services/provider-hub/internal/registry"
 	"svc.internal/services/provider-hub/internal/session"
 )
 
@@ -15,7 +17,7 @@ func TestWhatAnAgentSaysOfItsLoadIsClamped(t *testing.T) {
 		got := sessionOf(session.View{
 			Capacity: said, ReportedActive: said, ReportedQueued: said,
 			Offers: []session.Offer{{Capacity: said, InFlight: said}},
-		}, false)
+		}, registry.Public{}, false)
 		offer := got.GetModels()[0]
 		for name, is := range map[string]int32{
 			"capacity": got.GetCapacity(), "active": got.GetReportedActive(), "queued": got.GetReportedQueued(),
@@ -24,6 +26,39 @@ func TestWhatAnAgentSaysOfItsLoadIsClamped(t *testing.T) {
 			if is != want {
 				t.Errorf("%s of %d is told: got %d, want %d", name, said, is, want)
 			}
+		}
+	}
+}
+
+func TestAReferenceIsNeverToldAsActive(t *testing.T) {
+	since := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
+	for _, c := range []struct {
+		name          string
+		active        bool
+		of            registry.Public
+		wantActive    bool
+		wantReference bool
+		wantSince     time.Time
+	}{
+		{"an active provider", true, registry.Public{ActiveSince: since}, true, false, since},
+		{"a provider that is not active", false, registry.Public{ActiveSince: since}, false, false, time.Time{}},
+		{"a reference", false, registry.Public{Reference: true}, false, true, time.Time{}},
+		{"a reference whose session says otherwise", true, registry.Public{Reference: true, ActiveSince: since}, false, true,
+			time.Time{}},
+	} {
+		got := sessionOf(session.View{Active: c.active}, c.of, false)
+		var at time.Time
+		if got.GetActiveSince() != nil {
+			at = got.GetActiveSince().AsTime()
+		}
+		if got.GetActive() != c.wantActive {
+			t.Errorf("%s: active: got %t, want %t", c.name, got.GetActive(), c.wantActive)
+		}
+		if got.GetReference() != c.wantReference {
+			t.Errorf("%s: reference: got %t, want %t", c.name, got.GetReference(), c.wantReference)
+		}
+		if !at.Equal(c.wantSince) {
+			t.Errorf("%s: active since: got %v, want %v", c.name, at, c.wantSince)
 		}
 	}
 }

@@ -25,6 +25,7 @@ import (
 	"svc.internal/services/provider-hub/internal/journal"
 	"svc.internal/services/provider-hub/internal/journal/simdisk"
 	"svc.internal/services/provider-hub/internal/meter"
+	"svc.internal/services/provider-hub/internal/registry"
 	"svc.internal/services/provider-hub/internal/session"
 )
 
@@ -326,7 +327,7 @@ func TestAttemptsBeyondTheQueueAreDroppedAndCounted(t *testing.T) {
 }
 
 func TestPresenceIsSplitByNumberAndBySize(t *testing.T) {
-	p := NewPresence("hub-a", "addr", 1, nil, nil, slog.New(slog.DiscardHandler))
+	p := NewPresence("hub-a", "addr", 1, nil, registry.New(nil, nil, nil, 0), slog.New(slog.DiscardHandler))
 	small := make([]session.View, 1001)
 	switch parts := p.parts(small); {
 	case len(parts) != 3:

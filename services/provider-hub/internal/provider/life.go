@@ -47,6 +47,9 @@ const (
 	BenchmarkWithdrawn  = "benchmark_withdrawn"
 	GPUWaived           = "gpu_waived"
 	GPUWaiverWithdrawn  = "gpu_waiver_withdrawn"
+	ReferenceSet        = "reference_set"
+	ReferenceCleared    = "reference_cleared"
+	VerdictReversed     = "verdict_reversed"
 	ProbationPassed     = "probation_passed"
 	OwnerProven         = "owner_proven"
 	OwnerProposed       = "owner_proposed"
@@ -70,6 +73,8 @@ type Entry struct {
 	Payout Payout
 	// Proposal is the proposal that was made, took effect or ended; zero for none.
 	Proposal ids.ProposalID
+	// Verdict is the verdict that removed the provider or was reversed; zero for none.
+	Verdict VerdictID
 }
 
 // Payout is a change of an address, by the holder of a key: from one or none, to another
@@ -91,6 +96,9 @@ func (e Entry) Said() string {
 	if !e.Payout.Key.IsZero() {
 		words = append(words, "by key "+e.Payout.Key.String())
 	}
+	if !e.Verdict.IsZero() {
+		words = append(words, "verdict "+e.Verdict.String())
+	}
 	text := strings.Join(words, " ")
 	switch {
 	case text == "":
@@ -105,6 +113,9 @@ func (e Entry) Said() string {
 // Facts are what automatic activation depends on. A zero time means not confirmed.
 type Facts struct {
 	CollateralAt, BenchmarkAt, GPUWaivedAt time.Time
+	// BenchmarkRevision and CollateralRevision number the last words of the verifier and
+	// of settlement; 0 for none.
+	BenchmarkRevision, CollateralRevision int64
 	// GPUWaivedOnce reports that the waiver came with an activation and ends with it.
 	GPUWaivedOnce bool
 	// GPUEligible reports whether a machine that was seen in the last 30 days fulfils the
@@ -146,12 +157,15 @@ type change struct {
 	reason  string
 	now     time.Time
 	entries []Entry
+	// verdict is named in the entries of a change that it makes; zero for none.
+	verdict VerdictID
 }
 
 // note adds an entry without a move.
 func (c *change) note(what string) {
 	c.entries = append(c.entries, Entry{
 		At: c.now, What: what, From: c.account.Status, To: c.account.Status, By: c.by, Reason: c.reason,
+		Verdict: c.verdict,
 	})
 }
 
@@ -163,18 +177,28 @@ func (c *change) fire(t Trigger) error {
 	if err != nil || to == a.Status {
 		return err
 	}
-	c.entries = append(c.entries, Entry{At: c.now, What: string(t), From: a.Status, To: to, By: c.by, Reason: c.reason})
+	if a.Status == Rejected && t != Reinstate {
+		c.endRemoval()
+	}
+	rest := a.probationRest(c.now)
+	c.entries = append(c.entries, Entry{At: c.now, What: string(t), From: a.Status, To: to, By: c.by, Reason: c.reason,
+		Verdict: c.verdict})
 	a.Status = to
 	a.ActiveSince, a.ProbationEndsAt = time.Time{}, time.Time{}
 	switch t {
 	case Qualify:
-		a.ActiveSince, a.ProbationEndsAt = c.now, c.now.Add(Probation)
+		a.ActiveSince, a.ProbationEndsAt = c.now, a.Rest.endsAt(c.now)
+		a.Rest = ProbationRest{}
 	case RequestReview:
 		a.ReviewRequestedAt = c.now
 	case Reject:
 		a.RejectedAt = c.now
 		c.settle() // proposals lapse
+	case Expel:
+		a.RejectedAt, a.Rest = c.now, rest
+		c.settle()
 	case Suspend:
+		a.Rest = ProbationRest{}
 		c.settle()
 	case FailProbation, Lift:
 		// The facts of the last activation still hold. Without a fresh benchmark the next
@@ -183,7 +207,7 @@ func (c *change) fire(t Trigger) error {
 		c.unwaive()
 	case ExpireBenchmark:
 		c.unwaive()
-	case Approve, ConfirmCollateral, Withdraw:
+	case Approve, ConfirmCollateral, Withdraw, Reinstate:
 	}
 	return nil
 }
@@ -204,8 +228,8 @@ func (c *change) follow() error {
 			return err
 		}
 	}
-	if (a.Status == Pending || a.Status == Activating) && a.Facts.Qualified(c.now) {
-		c.by, c.reason = ByPlatform, ""
+	if (a.Status == Pending || a.Status == Activating) && !a.Reference && a.Facts.Qualified(c.now) {
+		c.by, c.reason, c.verdict = ByPlatform, "", VerdictID{}
 		return c.fire(Qualify)
 	}
 	return nil
@@ -308,6 +332,9 @@ func (c *change) to(want Status) error {
 // with this activation.
 func (c *change) activate() error {
 	a := c.account
+	if a.Reference {
+		return fault.New(fault.Precondition, fault.TransitionNotAllowed, "a reference is never active").On("status")
+	}
 	if a.Status == UnderReview {
 		if err := c.fire(Approve); err != nil {
 			return err

@@ -66,6 +66,13 @@ type Account struct {
 	// Times of the present status; zero where they do not belong to it. ProbationEndsAt
 	// is zero once the probation was judged.
 	ActiveSince, ProbationEndsAt time.Time
+	// Reference reports that the account is a reference of the platform. WasActive
+	// reports that it is active or has ever been.
+	Reference, WasActive bool
+	// Removal is why verdicts keep the account rejected; zero where none does.
+	Removal Removal
+	// Rest is what is left of the probation that a removal ended.
+	Rest ProbationRest
 	// ReviewRequestedAt and RejectedAt are the latest of their kind.
 	ReviewRequestedAt, RejectedAt time.Time
 	// Uptime24h and Uptime30d were measured some minutes ago; nil is not known.
@@ -90,8 +97,10 @@ type Key struct {
 type Credential struct {
 	Account
 	// KeyID is zero for a wallet.
-	KeyID   ids.KeyID
-	Revoked bool
+	KeyID ids.KeyID
+	// Revoked reports that the key has ended. Expelled reports that a verdict revoked it:
+	// such a key still reads the account and asks for a review.
+	Revoked, Expelled bool
 	// KeyExpires is when a key ends because another one follows it; zero is never.
 	KeyExpires time.Time
 	Epoch      int64
@@ -106,11 +115,15 @@ type Standing struct {
 	Status    Status
 	Probation bool
 	Uptime30d *float64
+	Reference bool
+	// ActiveSince is zero while the provider is not active.
+	ActiveSince time.Time
 }
 
 // Standing is what sessions of the account may know.
 func (a *Account) Standing() Standing {
-	return Standing{ProviderID: a.ID, Status: a.Status, Probation: a.InProbation(), Uptime30d: a.Uptime30d}
+	return Standing{ProviderID: a.ID, Status: a.Status, Probation: a.InProbation(), Uptime30d: a.Uptime30d,
+		Reference: a.Reference, ActiveSince: a.ActiveSince}
 }
 
 // Store keeps accounts and keys.
@@ -137,6 +150,7 @@ type Store interface {
 	// Standings reads the state of many keys and providers. Unknown ones are left out.
 	Standings(ctx context.Context, keys []ids.KeyID, providers []ids.ProviderID, now time.Time) ([]Standing, error)
 
+	verdictStore
 	selfStore
 	keyStore
 	proposalStore
@@ -278,20 +292,27 @@ func (d *Directory) stroke(
 	if err := checkText("reason", reason, 0, maxReason); err != nil {
 		return Account{}, false, err
 	}
-	now := d.clock.Now()
+	begun := change{by: by.named(ctx), reason: reason, now: d.clock.Now()}
 	a, err = d.store.Change(ctx, id, func(a *Account) ([]Entry, error) {
-		c := &change{account: a, by: by.named(ctx), reason: reason, now: now}
-		c.settle()
-		if err := what(c); err != nil {
-			return nil, err
-		}
-		if err := c.follow(); err != nil {
-			return nil, err
-		}
-		changed = len(c.entries) > 0
-		return c.entries, nil
+		entries, err := begun.of(a, what)
+		changed = len(entries) > 0
+		return entries, err
 	})
 	return a, changed && err == nil, err
+}
+
+// of changes an account whose row is locked: it settles proposals, and applies what and
+// then what follows by itself. A transaction that is repeated calls it again.
+func (c change) of(a *Account, what func(*change) error) ([]Entry, error) {
+	c.account = a
+	c.settle()
+	if err := what(&c); err != nil {
+		return nil, err
+	}
+	if err := c.follow(); err != nil {
+		return nil, err
+	}
+	return c.entries, nil
 }
 
 // SetStatus moves a provider to a status in an operator's name. The same status again
@@ -385,12 +406,22 @@ func (d *Directory) Authenticate(ctx context.Context, key string) (Credential, e
 	return c, c.admissible()
 }
 
-// admissible says why a credential lets nobody connect.
+// admissible says why a credential lets nobody connect. Of a key that a verdict revoked
+// it names the removal while that lasts, because the key may be good again.
 func (c *Credential) admissible() error {
-	if c.Revoked {
-		return revokedKey()
+	if c.Revoked && !c.Expelled {
+		return RevokedKey()
 	}
-	return c.Status.Admits()
+	if c.Removal.Any() {
+		return fault.New(fault.Denied, fault.AccountFrozen, "this provider was removed from the network")
+	}
+	if err := c.Status.Admits(); err != nil {
+		return err
+	}
+	if c.Revoked {
+		return RevokedKey()
+	}
+	return nil
 }
 
 // Admits says, with account_frozen, why a provider of a status may neither connect nor
@@ -416,7 +447,8 @@ func invalidKey() error {
 	return fault.New(fault.Unauthenticated, fault.InvalidAPIKey, "this is no provider key")
 }
 
-func revokedKey() error {
+// RevokedKey is the error of a key that has ended.
+func RevokedKey() error {
 	return fault.New(fault.Unauthenticated, fault.KeyRevoked, "this provider key was revoked, or another one followed it")
 }
 

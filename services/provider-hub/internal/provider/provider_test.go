@@ -13,19 +13,21 @@ import (
 func TestEveryStatusAndTriggerIsDecided(t *testing.T) {
 	triggers := []Trigger{
 		RequestReview, Approve, Reject, ConfirmCollateral, Qualify, FailProbation, ExpireBenchmark, Withdraw, Suspend, Lift,
+		Expel, Reinstate,
 	}
 	if !slices.Equal(triggers, Triggers()) {
 		t.Fatalf("triggers: got %q, want %q", triggers, Triggers())
 	}
 	// The columns are the triggers in that order; - is refused.
 	want := map[Status][]Status{
-		Pending:     {UnderReview, "-", "-", Pending, Active, "-", "-", "-", Suspended, "-"},
-		UnderReview: {UnderReview, Approved, Rejected, UnderReview, "-", "-", "-", "-", Suspended, "-"},
-		Approved:    {"-", Approved, "-", Activating, "-", "-", "-", Pending, Suspended, "-"},
-		Activating:  {"-", Activating, "-", Activating, Active, "-", "-", Pending, Suspended, "-"},
-		Active:      {"-", Active, "-", Active, "-", Pending, Pending, Pending, Suspended, "-"},
-		Suspended:   {"-", "-", "-", Suspended, "-", "-", "-", "-", Suspended, Pending},
-		Rejected:    {UnderReview, "-", Rejected, Rejected, "-", "-", "-", "-", Suspended, "-"},
+		Pending: {UnderReview, "-", "-", Pending, Active, "-", "-", "-", Suspended, "-", Rejected, "-"},
+		UnderReview: {UnderReview, Approved, Rejected, UnderReview, "-", "-", "-", "-", Suspended, "-", Rejected,
+			"-"},
+		Approved:   {"-", Approved, "-", Activating, "-", "-", "-", Pending, Suspended, "-", Rejected, "-"},
+		Activating: {"-", Activating, "-", Activating, Active, "-", "-", Pending, Suspended, "-", Rejected, "-"},
+		Active:     {"-", Active, "-", Active, "-", Pending, Pending, Pending, Suspended, "-", Rejected, "-"},
+		Suspended:  {"-", "-", "-", Suspended, "-", "-", "-", "-", Suspended, Pending, Rejected, "-"},
+		Rejected:   {UnderReview, "-", Rejected, Rejected, "-", "-", "-", "-", Suspended, "-", Rejected, Pending},
 	}
 	if len(want) != len(Statuses()) {
 		t.Fatalf("statuses: got %d, want %d", len(Statuses()), len(want))

@@ -52,8 +52,9 @@ type selfStore interface {
 	Holder(ctx context.Context, hash apikey.Hash, now time.Time) (c Credential, ok bool, err error)
 }
 
-// Holder returns the provider whose key has this digest, in whatever status. It fails
-// with invalid_api_key or key_revoked.
+// Holder returns the provider whose key has this digest, in whatever status. A key that a
+// verdict revoked has a holder too, who must be able to read why and to ask for a review.
+// It fails with invalid_api_key or key_revoked.
 func (d *Directory) Holder(ctx context.Context, digest apikey.Digest) (Credential, error) {
 	c, ok, err := d.store.Holder(ctx, d.pepper.Hash(digest), d.clock.Now())
 	switch {
@@ -61,8 +62,8 @@ func (d *Directory) Holder(ctx context.Context, digest apikey.Digest) (Credentia
 		return Credential{}, err
 	case !ok:
 		return Credential{}, invalidKey()
-	case c.Revoked:
-		return Credential{}, revokedKey()
+	case c.Revoked && !c.Expelled:
+		return Credential{}, RevokedKey()
 	}
 	return c, nil
 }

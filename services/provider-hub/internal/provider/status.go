@@ -25,7 +25,8 @@ const (
 	Active Status = "active"
 	// Suspended does not connect.
 	Suspended Status = "suspended"
-	// Rejected does not connect, and may ask for a review after ReapplyAfter.
+	// Rejected does not connect, and may ask for a review after ReapplyAfter. Verdicts may
+	// keep it rejected, see Removal.
 	Rejected Status = "rejected"
 )
 
@@ -64,39 +65,50 @@ const (
 	Suspend Trigger = "suspend"
 	// Lift ends a suspension.
 	Lift Trigger = "lift"
+	// Expel removes a provider from the network by a verdict, and Reinstate takes that
+	// back once every verdict of the removal is reversed. Both keep the facts, so that
+	// activation follows a Reinstate at once.
+	Expel     Trigger = "expel"
+	Reinstate Trigger = "reinstate"
 )
 
 // Triggers returns every trigger.
 func Triggers() []Trigger {
 	return []Trigger{
 		RequestReview, Approve, Reject, ConfirmCollateral, Qualify,
-		FailProbation, ExpireBenchmark, Withdraw, Suspend, Lift,
+		FailProbation, ExpireBenchmark, Withdraw, Suspend, Lift, Expel, Reinstate,
 	}
 }
 
 // transitions is the whole machine. A pair that is not in it is not allowed. A status
 // that leads to itself accepts the trigger, because a trigger may come twice, and nothing
 // changes. The conditions are in life.go. The database refuses every pair of statuses
-// that is not here (store/functions/provider_transition_allowed.sql).
+// that is not here, and wants a verdict that stands with Expel and only reversed ones with
+// Reinstate (store/functions/provider_transition_allowed.sql).
 var transitions = map[Status]map[Trigger]Status{
 	Pending: {
-		RequestReview: UnderReview, ConfirmCollateral: Pending, Qualify: Active, Suspend: Suspended,
+		RequestReview: UnderReview, ConfirmCollateral: Pending, Qualify: Active, Suspend: Suspended, Expel: Rejected,
 	},
 	UnderReview: {
 		RequestReview: UnderReview, Approve: Approved, Reject: Rejected, ConfirmCollateral: UnderReview, Suspend: Suspended,
+		Expel: Rejected,
 	},
 	Approved: {
-		Approve: Approved, ConfirmCollateral: Activating, Withdraw: Pending, Suspend: Suspended,
+		Approve: Approved, ConfirmCollateral: Activating, Withdraw: Pending, Suspend: Suspended, Expel: Rejected,
 	},
 	Activating: {
 		Approve: Activating, ConfirmCollateral: Activating, Qualify: Active, Withdraw: Pending, Suspend: Suspended,
+		Expel: Rejected,
 	},
 	Active: {
 		Approve: Active, ConfirmCollateral: Active, FailProbation: Pending, ExpireBenchmark: Pending,
-		Withdraw: Pending, Suspend: Suspended,
+		Withdraw: Pending, Suspend: Suspended, Expel: Rejected,
 	},
-	Suspended: {ConfirmCollateral: Suspended, Suspend: Suspended, Lift: Pending},
-	Rejected:  {RequestReview: UnderReview, Reject: Rejected, ConfirmCollateral: Rejected, Suspend: Suspended},
+	Suspended: {ConfirmCollateral: Suspended, Suspend: Suspended, Lift: Pending, Expel: Rejected},
+	Rejected: {
+		RequestReview: UnderReview, Reject: Rejected, ConfirmCollateral: Rejected, Suspend: Suspended,
+		Expel: Rejected, Reinstate: Pending,
+	},
 }
 
 // The times of a provider's life.

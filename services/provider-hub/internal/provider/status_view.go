@@ -54,6 +54,8 @@ func (d Detail) Show(now, keyExpires time.Time) StatusView {
 	s.Step, s.NextSteps = d.next(now)
 	s.StepLabel = stepLabels[s.Step]
 	switch {
+	case d.Removal.Any():
+		s.Label = "Removed"
 	case d.Status == Active && !d.Online:
 		s.Status, s.Label = Offline, "Offline"
 	case d.InProbation():
@@ -68,8 +70,12 @@ func (d Detail) next(now time.Time) (step int, words []string) {
 	case Suspended:
 		return 1, []string{"Ask the operators why the account is suspended."}
 	case Rejected:
-		return 1, []string{"Ask for another review from " + d.RejectedAt.Add(ReapplyAfter).UTC().Format(time.RFC3339) +
-			" on."}
+		if d.Removal.Any() {
+			words = append(words, "If the removal is wrong, appeal against its penalty while that can be appealed: "+
+				"an appeal that is won lets the provider back in, with its keys.")
+		}
+		return 1, append(words,
+			"Ask for another review from "+d.RejectedAt.Add(ReapplyAfter).UTC().Format(time.RFC3339)+" on.")
 	case Active:
 		if !d.Online {
 			words = append(words, "Start the agent: no machine is connected.")
@@ -108,6 +114,9 @@ func (d Detail) next(now time.Time) (step int, words []string) {
 // warning is what the owner should look at, the worst first.
 func (d Detail) warning(now, keyExpires time.Time) string {
 	var all []string
+	if d.Removal.Any() {
+		all = append(all, d.Removal.warning())
+	}
 	for _, p := range d.Proposed.All() {
 		all = append(all, p.warning())
 	}
@@ -145,6 +154,14 @@ func (d Detail) warning(now, keyExpires time.Time) string {
 	}
 	const most = 4
 	return strings.Join(all[:min(len(all), most)], " ")
+}
+
+// warning says why a provider was removed.
+func (r Removal) warning() string {
+	if r.Reason == "" {
+		return "Removed from the network."
+	}
+	return "Removed from the network: " + strings.TrimSuffix(r.Reason, ".") + "."
 }
 
 // warning warns an owner of a proposal that may be a thief's.

@@ -37,8 +37,8 @@ type sweepStore interface {
 	// and the connections that they left open, as of when they were seen.
 	EndSilentHubs(ctx context.Context) error
 	// Forget deletes, some at a time, the connections, runs and keys that ended before
-	// kept, except keys that the history names; the names that engines gave last before
-	// kept; the machines that were seen last before nodes; and the nonces that expired
+	// kept, except keys that the history names and keys that a removal may give back; the
+	// names that engines gave last before kept; the machines that were seen last before nodes; and the nonces that expired
 	// before nonces.
 	Forget(ctx context.Context, kept, nodes, nonces time.Time) error
 }

@@ -50,6 +50,10 @@ type Registry struct {
 	full    bool // more ended than the list holds
 	// awaited are the sessions whose end somebody waits for.
 	awaited map[*session.Session]chan<- struct{}
+	// public is what routers are told of the providers that have sessions, and of those
+	// that were admitted since the last but one Recheck, which round counts.
+	public map[ids.ProviderID]heard
+	round  int
 }
 
 // New returns an empty registry that admits the providers of accounts, and reports their
@@ -67,8 +71,8 @@ func New(accounts *provider.Directory, recorder *presence.Recorder,
 		accounts: accounts, recorder: recorder, warmed: warmed, perProvider: perProvider,
 		changed:  make(chan struct{}, 1),
 		sessions: map[node]*session.Session{}, retired: map[node]*session.Session{},
-		awaited: map[*session.Session]chan<- struct{}{},
-		spare:   map[ids.ProviderID]int{}, count: map[ids.ProviderID]int{}, dirty: map[*session.Session]struct{}{},
+		awaited: map[*session.Session]chan<- struct{}{}, public: map[ids.ProviderID]heard{},
+		spare: map[ids.ProviderID]int{}, count: map[ids.ProviderID]int{}, dirty: map[*session.Session]struct{}{},
 	}
 }
 
@@ -91,6 +95,7 @@ func (r *Registry) Admit(ctx context.Context, shown session.Credential) (session
 	if err != nil {
 		return session.Grant{}, err
 	}
+	r.learn(c.Standing())
 	grant := session.Grant{
 		ProviderID: c.ID, ProviderName: c.Name, KeyID: c.KeyID, Region: c.Region,
 		Status: string(c.Status), Active: c.Status == provider.Active, Epoch: c.Epoch,

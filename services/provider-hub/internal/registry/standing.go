@@ -41,6 +41,58 @@ func (r *Registry) WalletUnbound(id ids.ProviderID) {
 	}
 }
 
+// Public is what routers are told of a provider beside its sessions' own state.
+type Public struct {
+	Reference bool
+	// ActiveSince is zero while the provider is not active.
+	ActiveSince time.Time
+}
+
+// heard is what was last heard of a provider, in a round of Recheck.
+type heard struct {
+	Public
+	round int
+}
+
+// Public returns what routers are told of a provider with sessions here.
+func (r *Registry) Public(id ids.ProviderID) Public {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.public[id].Public
+}
+
+// learn notes what routers are told of a provider, and reports whether that has changed.
+func (r *Registry) learn(standing provider.Standing) bool {
+	now := Public{Reference: standing.Reference, ActiveSince: standing.ActiveSince}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	before := r.public[standing.ProviderID].Public
+	r.public[standing.ProviderID] = heard{Public: now, round: r.round}
+	return before.Reference != now.Reference || !before.ActiveSince.Equal(now.ActiveSince)
+}
+
+// touchAll has the sessions of a provider reported.
+func (r *Registry) touchAll(id ids.ProviderID) {
+	for _, s := range r.all() {
+		if s.Identity().ProviderID == id {
+			r.Touch(s)
+		}
+	}
+}
+
+// forgetAbsent forgets the providers without a session. A provider that was admitted
+// since the last round may be about to join.
+func (r *Registry) forgetAbsent() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for id, h := range r.public {
+		if r.count[id] == 0 && h.round < r.round {
+			delete(r.public, id)
+		}
+	}
+	r.round++
+}
+
 // holder is what sessions were made with: a key or, without one, the wallet of a
 // provider.
 type holder struct {
@@ -51,6 +103,7 @@ type holder struct {
 // Recheck reads the state of every key and wallet in use, because an operator may have
 // spoken to another hub. It reads at most as many as there are sessions.
 func (r *Registry) Recheck(ctx context.Context) error {
+	r.forgetAbsent()
 	by := map[holder][]*session.Session{}
 	var keys []ids.KeyID
 	var wallets []ids.ProviderID
@@ -89,13 +142,16 @@ func (r *Registry) Recheck(ctx context.Context) error {
 // apply applies a provider's standing to a session.
 func (r *Registry) apply(s *session.Session, standing provider.Standing) {
 	switch {
-	case standing.Revoked:
-		r.expel(s, agentwire.CodeKeyRevoked, "this provider key was revoked, or the wallet unbound")
 	case standing.Status == provider.Suspended:
 		r.expel(s, agentwire.CodeSuspended, "this provider is suspended")
-	case standing.Status == provider.Rejected:
-		r.expel(s, agentwire.CodeSuspended, "this provider's application was rejected")
+	case standing.Status == provider.Rejected: // before the key, which may be good again after a reversal
+		r.expel(s, agentwire.CodeSuspended, "this provider was rejected, or removed from the network")
+	case standing.Revoked:
+		r.expel(s, agentwire.CodeKeyRevoked, "this provider key was revoked, or the wallet unbound")
 	default:
+		if r.learn(standing) {
+			r.touchAll(standing.ProviderID)
+		}
 		if s.SetStanding(standing.Status == provider.Active, standing.Probation, standing.Uptime30d) {
 			r.Touch(s)
 		}

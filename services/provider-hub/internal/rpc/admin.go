@@ -94,17 +94,11 @@ func (a *Admin) SetProviderStatus(
 	if err != nil {
 		return nil, err
 	}
-	p, err := a.felt(ctx, account)
+	p, err := felt(ctx, a.accounts, a.registry, account)
 	if err != nil {
 		return nil, err
 	}
 	return &hubv1.SetProviderStatusResponse{Provider: p}, nil
-}
-
-// felt applies a changed account to the sessions here.
-func (a *Admin) felt(ctx context.Context, account provider.Account) (*hubv1.Provider, error) {
-	a.registry.Apply(account.Standing())
-	return described(ctx, a.accounts, a.registry, account)
 }
 
 // GetProviderDetail reads one provider with its nodes and its uptime.
@@ -138,7 +132,7 @@ func (a *Admin) ConfirmQualification(
 	if err != nil {
 		return nil, err
 	}
-	p, err := a.felt(ctx, account)
+	p, err := felt(ctx, a.accounts, a.registry, account)
 	if err != nil {
 		return nil, err
 	}
@@ -167,6 +161,24 @@ func (a *Admin) UnbindProvider(
 		return nil, err
 	}
 	return &hubv1.UnbindProviderResponse{Provider: p}, nil
+}
+
+// SetReference makes a provider a reference of the platform, or an ordinary provider
+// again.
+func (a *Admin) SetReference(ctx context.Context, m *hubv1.SetReferenceRequest) (*hubv1.SetReferenceResponse, error) {
+	id, err := providerID(m.GetProviderId())
+	if err != nil {
+		return nil, err
+	}
+	account, err := a.accounts.SetReference(byOperator(ctx), id, m.GetReference(), m.GetReason())
+	if err != nil {
+		return nil, err
+	}
+	p, err := felt(ctx, a.accounts, a.registry, account)
+	if err != nil {
+		return nil, err
+	}
+	return &hubv1.SetReferenceResponse{Provider: p}, nil
 }
 
 // ListStatusChanges is one page of a provider's history, newest first.

@@ -33,7 +33,7 @@ func (s *Store) AddKey(ctx context.Context, k provider.Key) error {
 // RevokeKey implements provider.Store.
 func (s *Store) RevokeKey(ctx context.Context, id ids.KeyID) error {
 	tag, err := s.pool.Exec(ctx, `
-		UPDATE provider_key SET revoked_at = coalesce(revoked_at, now()) WHERE key_id = $1`, id)
+		UPDATE provider_key SET revoked_at = coalesce(revoked_at, now()), expelled_by = NULL WHERE key_id = $1`, id)
 	if err != nil {
 		return fmt.Errorf("revoke provider key: %w", err)
 	}
@@ -59,9 +59,10 @@ func (s *Store) holder(
 	var expires *time.Time
 	c.Account, err = scanAccount(s.pool.QueryRow(ctx, `
 		SELECT `+accountColumns+`,
-			k.key_id, k.revoked_at IS NOT NULL OR coalesce(k.expires_at <= $2, false), k.expires_at, `+epoch+`
+			k.key_id, k.revoked_at IS NOT NULL OR coalesce(k.expires_at <= $2, false),
+			k.expelled_by IS NOT NULL AND coalesce(k.expires_at > $2, true), k.expires_at, `+epoch+`
 		FROM provider_key k JOIN provider p USING (provider_id)
-		WHERE k.key_hash = $1`, hash[:], now), &c.KeyID, &c.Revoked, &expires, &c.Epoch)
+		WHERE k.key_hash = $1`, hash[:], now), &c.KeyID, &c.Revoked, &c.Expelled, &expires, &c.Epoch)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return provider.Credential{}, false, nil
 	}
@@ -78,19 +79,22 @@ func (s *Store) Standings(
 ) ([]provider.Standing, error) {
 	rows, err := s.pool.Query(ctx, `
 		SELECT p.provider_id, k.key_id, k.revoked_at IS NOT NULL OR coalesce(k.expires_at <= $3, false), p.status,
-			p.status = 'active' AND p.probation_ends_at IS NOT NULL, p.uptime_30d
+			p.status = 'active' AND p.probation_ends_at IS NOT NULL, p.uptime_30d, p.reference, p.active_since
 		FROM provider_key k JOIN provider p USING (provider_id)
 		WHERE k.key_id = ANY($1::uuid[])
 		UNION ALL
 		SELECT p.provider_id, '00000000-0000-0000-0000-000000000000', p.owner_proven_at IS NULL, p.status,
-			p.status = 'active' AND p.probation_ends_at IS NOT NULL, p.uptime_30d
+			p.status = 'active' AND p.probation_ends_at IS NOT NULL, p.uptime_30d, p.reference, p.active_since
 		FROM provider p WHERE p.provider_id = ANY($2::uuid[])`, idTexts(keys), idTexts(providers), now)
 	if err != nil {
 		return nil, fmt.Errorf("read standings: %w", err)
 	}
 	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (provider.Standing, error) {
 		var st provider.Standing
-		err := row.Scan(&st.ProviderID, &st.KeyID, &st.Revoked, &st.Status, &st.Probation, &st.Uptime30d)
+		var since *time.Time
+		err := row.Scan(&st.ProviderID, &st.KeyID, &st.Revoked, &st.Status, &st.Probation, &st.Uptime30d, &st.Reference,
+			&since)
+		st.ActiveSince = zero(since)
 		return st, err
 	})
 	if err != nil {
@@ -134,6 +138,9 @@ func (s *Store) AddOwnKey(
 func allowKey(ctx context.Context, tx pgx.Tx, k provider.Key, limit int, replaces ids.KeyID, ends time.Time) error {
 	if !replaces.IsZero() {
 		limit++
+		if err := replaceable(ctx, tx, replaces, k.MadeAt); err != nil {
+			return err
+		}
 		oldest, err := timeOf(tx.QueryRow(ctx, `
 			SELECT created_at FROM provider_key WHERE provider_id = $1 AND follows AND created_at > $2
 			ORDER BY created_at DESC OFFSET $3 LIMIT 1`, k.Provider, k.MadeAt.Add(-provider.OftenWithin), provider.MaxChanges-1))
@@ -156,6 +163,18 @@ func allowKey(ctx context.Context, tx pgx.Tx, k provider.Key, limit int, replace
 		return fault.New(fault.Exhausted, fault.TooManyKeys, "a provider has at most %d keys; revoke one first", limit)
 	}
 	return nil
+}
+
+// replaceable refuses a key that ended since it was shown.
+func replaceable(ctx context.Context, tx pgx.Tx, key ids.KeyID, now time.Time) error {
+	var good bool
+	err := tx.QueryRow(ctx, `
+		SELECT revoked_at IS NULL AND (expires_at IS NULL OR expires_at > $2) FROM provider_key WHERE key_id = $1 FOR UPDATE`,
+		key, now).Scan(&good)
+	if err == nil && !good {
+		return provider.RevokedKey()
+	}
+	return err
 }
 
 func insertKey(ctx context.Context, tx pgx.Tx, k provider.Key, follows bool) error {

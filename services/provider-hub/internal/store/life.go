@@ -28,21 +28,31 @@ func (s *Store) Change(
 		}
 		before := a
 		entries, err := apply(&a)
-		if err != nil || a == before && len(entries) == 0 {
+		if err != nil {
 			return err
 		}
-		if err := allowPayouts(ctx, tx, id, entries); err != nil {
-			return err
-		}
-		if err := keep(ctx, tx, &a, entries); err != nil {
-			return err
-		}
-		if before.Proposed == a.Proposed {
-			return nil
-		}
-		return keepProposals(ctx, tx, &a, before.Proposed)
+		return keepChange(ctx, tx, before, &a, entries)
 	})
 	return a, missing(owned(err), "change provider")
+}
+
+// keepChange writes what apply made of an account whose row is locked.
+func keepChange(
+	ctx context.Context, tx pgx.Tx, before provider.Account, a *provider.Account, entries []provider.Entry,
+) error {
+	if *a == before && len(entries) == 0 {
+		return nil
+	}
+	if err := allowPayouts(ctx, tx, a.ID, entries); err != nil {
+		return err
+	}
+	if err := keep(ctx, tx, a, entries); err != nil {
+		return err
+	}
+	if before.Proposed == a.Proposed {
+		return nil
+	}
+	return keepProposals(ctx, tx, a, before.Proposed)
 }
 
 // locked reads an account whose row nobody else changes. The lock is taken first, because
@@ -95,10 +105,10 @@ func keep(ctx context.Context, tx pgx.Tx, a *provider.Account, entries []provide
 	for _, e := range entries {
 		b.Queue(`
 			INSERT INTO provider_status_change (provider_id, from_status, to_status, what, changed_by, reason, changed_at,
-				old_address, new_address, key_id, proposal_id)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`,
+				old_address, new_address, key_id, proposal_id, verdict_id)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`,
 			a.ID, e.From, e.To, e.What, e.By, e.Reason, e.At, nullText(e.Payout.From), nullText(e.Payout.To),
-			nullID(e.Payout.Key), nullID(e.Proposal))
+			nullID(e.Payout.Key), nullID(e.Proposal), nullID(e.Verdict))
 		if e.From != e.To {
 			b.Queue(`UPDATE provider SET status = $2 WHERE provider_id = $1`, a.ID, e.To)
 		}
@@ -107,13 +117,24 @@ func keep(ctx context.Context, tx pgx.Tx, a *provider.Account, entries []provide
 		UPDATE provider SET name = $2, contact_email = $3, hardware_summary = $4, review_requested_at = $5, rejected_at = $6,
 			collateral_at = $7, benchmark_at = $8, gpu_waived_at = $9, gpu_waived_once = $16,
 			active_since = $10, probation_ends_at = $11,
-			owner_address = $12, owner_proven_at = $13, beneficiary_address = $14, beneficiary_at = $15
+			owner_address = $12, owner_proven_at = $13, beneficiary_address = $14, beneficiary_at = $15,
+			benchmark_revision = $17, collateral_revision = $18, reference = $19, probation_left_ms = $20
 		WHERE provider_id = $1`,
 		a.ID, a.Name, a.Contact.Email, a.Contact.Hardware, null(a.ReviewRequestedAt), null(a.RejectedAt),
 		null(a.Facts.CollateralAt), null(a.Facts.BenchmarkAt), null(a.Facts.GPUWaivedAt), null(a.ActiveSince),
 		null(a.ProbationEndsAt),
-		nullText(a.Owner), null(a.OwnerProvenAt), nullText(a.Beneficiary), null(a.BeneficiaryAt), a.Facts.GPUWaivedOnce)
+		nullText(a.Owner), null(a.OwnerProvenAt), nullText(a.Beneficiary), null(a.BeneficiaryAt), a.Facts.GPUWaivedOnce,
+		a.Facts.BenchmarkRevision, a.Facts.CollateralRevision, a.Reference, restMs(a.Rest))
 	return tx.SendBatch(ctx, b).Close()
+}
+
+// restMs is what is left of a probation, rounded up; nil for a whole one.
+func restMs(r provider.ProbationRest) *int64 {
+	if !r.Known {
+		return nil
+	}
+	ms := int64((r.Left + time.Millisecond - 1) / time.Millisecond)
+	return &ms
 }
 
 // History implements provider.Store.
@@ -125,7 +146,7 @@ func (s *Store) History(ctx context.Context, id ids.ProviderID, offset, limit in
 	}
 	rows, err := s.pool.Query(ctx, `
 		SELECT changed_at, what, from_status, to_status, changed_by, reason, coalesce(old_address, ''),
-			coalesce(new_address, ''), key_id, proposal_id
+			coalesce(new_address, ''), key_id, proposal_id, verdict_id
 		FROM provider_status_change WHERE provider_id = $1
 		ORDER BY change_id DESC OFFSET $2 LIMIT $3`, id, offset, limit)
 	if err != nil {
@@ -134,12 +155,17 @@ func (s *Store) History(ctx context.Context, id ids.ProviderID, offset, limit in
 	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (e provider.Entry, err error) {
 		var key *ids.KeyID
 		var proposal *ids.ProposalID
-		err = row.Scan(&e.At, &e.What, &e.From, &e.To, &e.By, &e.Reason, &e.Payout.From, &e.Payout.To, &key, &proposal)
+		var verdict *provider.VerdictID
+		err = row.Scan(&e.At, &e.What, &e.From, &e.To, &e.By, &e.Reason, &e.Payout.From, &e.Payout.To, &key, &proposal,
+			&verdict)
 		if key != nil {
 			e.Payout.Key = *key
 		}
 		if proposal != nil {
 			e.Proposal = *proposal
+		}
+		if verdict != nil {
+			e.Verdict = *verdict
 		}
 		return e, err
 	})
@@ -173,7 +199,7 @@ func (s *Store) Overdue(ctx context.Context, now, expired time.Time, limit int) 
 func (s *Store) Qualified(ctx context.Context, expired time.Time, limit int) ([]ids.ProviderID, error) {
 	return s.due(ctx, `
 		SELECT provider_id FROM provider p
-		WHERE status IN ('pending', 'activating') AND collateral_at IS NOT NULL AND benchmark_at > $1
+		WHERE status IN ('pending', 'activating') AND NOT reference AND collateral_at IS NOT NULL AND benchmark_at > $1
 			AND (gpu_waived_at IS NOT NULL
 				OR EXISTS (SELECT FROM provider_node n WHERE n.provider_id = p.provider_id AND n.gpu_eligible))
 		LIMIT $2`, expired, limit)

@@ -36,8 +36,13 @@ func (s *Store) Keys(ctx context.Context, id ids.ProviderID, now time.Time, limi
 	return list, nil
 }
 
+// mayWork finds keys that nobody has revoked for ever: a reversal would give back the keys
+// that a removal took.
+const mayWork = `(revoked_at IS NULL OR expelled_by IN (SELECT verdict_id FROM provider_expulsion WHERE over_at IS NULL))`
+
 // RevokeOwnKey implements provider.Store. The provider's row is locked, so that of two
-// keys that are revoked at once the second counts as the last.
+// keys that are revoked at once the second counts as the last. A key that a removal took
+// counts like a good key, and does not come back.
 func (s *Store) RevokeOwnKey(
 	ctx context.Context, id ids.ProviderID, key ids.KeyID, now time.Time,
 	allow func(a provider.Account, lasting int) error,
@@ -50,25 +55,30 @@ func (s *Store) RevokeOwnKey(
 		a = a.Settled()
 		var good bool
 		err = tx.QueryRow(ctx, `
-			SELECT revoked_at IS NULL AND (expires_at IS NULL OR expires_at > $3) FROM provider_key
+			SELECT `+mayWork+` AND (expires_at IS NULL OR expires_at > $3) FROM provider_key
 			WHERE key_id = $1 AND provider_id = $2`, key, id, now).Scan(&good)
 		switch {
 		case errors.Is(err, pgx.ErrNoRows):
 			return fault.New(fault.NotFound, fault.KeyNotFound, "no such provider key").On("key_id")
-		case err != nil || !good:
+		case err != nil:
+			return err
+		case !good: // a key of a removal that is over ends as a way to read, too
+			_, err = tx.Exec(ctx, `
+				UPDATE provider_key SET expelled_by = NULL WHERE key_id = $1 AND expelled_by IS NOT NULL`, key)
 			return err
 		}
 		var lasting int
 		if err := tx.QueryRow(ctx, `
 			SELECT count(*) FROM provider_key
-			WHERE provider_id = $2 AND key_id <> $1 AND revoked_at IS NULL AND expires_at IS NULL`, key,
+			WHERE provider_id = $2 AND key_id <> $1 AND `+mayWork+` AND expires_at IS NULL`, key,
 			id).Scan(&lasting); err != nil {
 			return err
 		}
 		if err := allow(a, lasting); err != nil {
 			return err
 		}
-		_, err = tx.Exec(ctx, `UPDATE provider_key SET revoked_at = $2 WHERE key_id = $1`, key, now)
+		_, err = tx.Exec(ctx, `
+			UPDATE provider_key SET revoked_at = coalesce(revoked_at, $2), expelled_by = NULL WHERE key_id = $1`, key, now)
 		return err
 	})
 	return missing(err, "revoke a provider's own key")

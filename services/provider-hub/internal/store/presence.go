@@ -297,7 +297,8 @@ func (s *Store) Forget(ctx context.Context, kept, nodes, nonces time.Time) error
 		{`DELETE FROM wallet_nonce WHERE nonce IN (SELECT nonce FROM wallet_nonce WHERE expires_at <= $1 LIMIT $2)`, nonces},
 		{`DELETE FROM provider_key WHERE key_id IN (
 			SELECT key_id FROM provider_key k WHERE least(k.expires_at, k.revoked_at) < $1 AND NOT EXISTS (
-				SELECT FROM provider_status_change c WHERE c.key_id = k.key_id) LIMIT $2)`, kept},
+				SELECT FROM provider_status_change c WHERE c.key_id = k.key_id) AND NOT EXISTS (
+				SELECT FROM provider_expulsion e WHERE e.verdict_id = k.expelled_by AND e.over_at IS NULL) LIMIT $2)`, kept},
 	} {
 		for range forgetRounds {
 			tag, err := s.pool.Exec(ctx, q.sql, q.at, forgetBatch)

@@ -17,12 +17,27 @@ import (
 )
 
 // reachable is whether one step of the table in Go leads from one status to
-// another.
-func reachable(from, to provider.Status) bool {
+// another, where the provider's only verdict is in a state: a verdict that stands
+// allows an Expel, and a reversed one a Reinstate.
+func reachable(from, to provider.Status, verdict provider.VerdictState) bool {
 	return slices.ContainsFunc(provider.Triggers(), func(t provider.Trigger) bool {
 		got, err := from.After(t)
-		return err == nil && got == to
+		return err == nil && got == to && (t != provider.Expel || verdict == provider.VerdictStands) &&
+			(t != provider.Reinstate || verdict == provider.VerdictWasReversed)
 	})
+}
+
+// verdicts are the statements that leave a provider with one verdict in a state.
+var verdicts = map[provider.VerdictState]string{
+	provider.VerdictUnknown: `DELETE FROM provider_expulsion`,
+	provider.VerdictStands: `INSERT INTO provider_expulsion (verdict_id, provider_id, from_status, reason, expelled_at)
+		SELECT gen_random_uuid(), provider_id, 'active', '', now() FROM provider`,
+	provider.VerdictWasReversed: `
+		INSERT INTO provider_expulsion (verdict_id, provider_id, from_status, reason, expelled_at, reversed_at)
+		SELECT gen_random_uuid(), provider_id, 'active', '', now(), now() FROM provider`,
+	provider.VerdictOver: `
+		INSERT INTO provider_expulsion (verdict_id, provider_id, from_status, reason, expelled_at, reversed_at, over_at)
+		SELECT gen_random_uuid(), provider_id, 'active', '', now(), now(), now() FROM provider`,
 }
 
 func TestTheDatabaseRefusesWhatTheTableDoesNotHold(t *testing.T) {
@@ -30,33 +45,33 @@ func TestTheDatabaseRefusesWhatTheTableDoesNotHold(t *testing.T) {
 	s, d := setup(t)
 	a := create(t, d, "Farm")
 	owner := pgtest.Owner(t, s.pool)
-	for _, from := range provider.Statuses() {
-		for _, to := range provider.Statuses() {
-			err := pg.InTx(t.Context(), owner, pgx.TxOptions{}, func(tx pgx.Tx) error {
-				for _, sql := range []string{
-					`ALTER TABLE provider DISABLE TRIGGER USER`,
-					fmt.Sprintf(`UPDATE provider SET status = '%s'`, from),
-					`ALTER TABLE provider ENABLE TRIGGER USER`,
-				} {
-					if _, err := tx.Exec(t.Context(), sql); err != nil {
-						return err
+	for verdict, kept := range verdicts {
+		for _, from := range provider.Statuses() {
+			for _, to := range provider.Statuses() {
+				err := pg.InTx(t.Context(), owner, pgx.TxOptions{}, func(tx pgx.Tx) error {
+					for _, sql := range []string{
+						`ALTER TABLE provider DISABLE TRIGGER USER`,
+						fmt.Sprintf(`UPDATE provider SET status = '%s'`, from),
+						`ALTER TABLE provider ENABLE TRIGGER USER`,
+						verdicts[provider.VerdictUnknown], kept,
+					} {
+						if _, err := tx.Exec(t.Context(), sql); err != nil {
+							return err
+						}
 					}
+					return nil
+				})
+				if err != nil {
+					t.Fatal(err)
 				}
-				return nil
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			// In the application's role.
-			_, err = s.pool.Exec(t.Context(), `UPDATE provider SET status = $2 WHERE provider_id = $1`, a.ID, to)
-			if want := from == to || reachable(from, to); want != (err == nil) {
-				t.Errorf("%s to %s: err == nil: got %t, want %t", from, to, err == nil, want)
-			}
-			var refused *pgconn.PgError
-			if err != nil && !errors.As(err, &refused) {
-				t.Errorf("%s to %s: got the error %v, want a %T", from, to, err, refused)
-			} else if err != nil && refused.Code != "23514" {
-				t.Errorf(`%s to %s: refused.Code: got %q, want "23514"`, from, to, refused.Code)
+				// In the application's role.
+				_, err = s.pool.Exec(t.Context(), `UPDATE provider SET status = $2 WHERE provider_id = $1`, a.ID, to)
+				if want := from == to || reachable(from, to, verdict); want != (err == nil) {
+					t.Errorf("%s to %s, verdict %q: err == nil: got %t, want %t", from, to, verdict, err == nil, want)
+				}
+				if err != nil && !refusedByCheck(err) {
+					t.Errorf("%s to %s, verdict %q: got the error %v, want a check_violation", from, to, verdict, err)
+				}
 			}
 		}
 	}
@@ -71,6 +86,13 @@ func TestTheDatabaseRefusesWhatTheTableDoesNotHold(t *testing.T) {
 		VALUES (gen_random_uuid(), 'x', 'active', '', now())`); err == nil {
 		t.Error("a provider begins as active")
 	}
+}
+
+// refusedByCheck reports whether the database refused a statement by a CHECK, or by a
+// trigger that says so.
+func refusedByCheck(err error) bool {
+	var refused *pgconn.PgError
+	return errors.As(err, &refused) && refused.Code == "23514"
 }
 
 func TestTheVersionBeforeWritesStatusesThatLast(t *testing.T) {

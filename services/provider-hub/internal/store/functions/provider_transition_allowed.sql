@@ -6,18 +6,36 @@ BEGIN
 		END IF;
 	ELSIF NOT EXISTS (SELECT FROM provider_transition t WHERE t.from_status = OLD.status AND t.to_status = NEW.status) THEN
 		RAISE EXCEPTION 'a provider does not go from % to %', OLD.status, NEW.status USING ERRCODE = 'check_violation';
+	ELSIF NEW.status = 'active' AND NEW.reference THEN
+		RAISE EXCEPTION 'a reference is never active' USING ERRCODE = 'check_violation';
+	ELSIF NEW.status = 'rejected' AND OLD.status <> 'under_review' AND NOT EXISTS (
+		SELECT FROM provider_expulsion e
+		WHERE e.provider_id = NEW.provider_id AND e.over_at IS NULL AND e.reversed_at IS NULL
+	) THEN
+		RAISE EXCEPTION 'a provider goes from % to rejected by a verdict alone', OLD.status USING ERRCODE = 'check_violation';
+	ELSIF OLD.status = 'rejected' AND NEW.status = 'pending' AND NOT coalesce((
+		SELECT bool_and(e.reversed_at IS NOT NULL) FROM provider_expulsion e
+		WHERE e.provider_id = NEW.provider_id AND e.over_at IS NULL
+	), false) THEN
+		RAISE EXCEPTION 'a provider goes from rejected to pending by reversed verdicts alone' USING ERRCODE = 'check_violation';
 	ELSE
 		-- The version before writes the status alone: what it says counts as the
 		-- operator's word that it is. Whoever writes facts does so after this, in
 		-- the same transaction.
 		IF OLD.status = 'active' THEN
+			NEW.first_active_at := coalesce(NEW.first_active_at, OLD.active_since, now());
 			NEW.active_since := NULL;
 			NEW.probation_ends_at := NULL;
+		END IF;
+		IF OLD.status = 'rejected' THEN
+			UPDATE provider_expulsion e SET over_at = statement_timestamp()
+			WHERE e.provider_id = NEW.provider_id AND e.over_at IS NULL;
 		END IF;
 		IF NEW.status = 'active' THEN
 			NEW.collateral_at := coalesce(NEW.collateral_at, now());
 			NEW.benchmark_at := coalesce(NEW.benchmark_at, now());
 			NEW.active_since := coalesce(NEW.active_since, now());
+			NEW.first_active_at := coalesce(NEW.first_active_at, now());
 		ELSIF NEW.status = 'pending' THEN
 			NEW.benchmark_at := NULL;
 		END IF;

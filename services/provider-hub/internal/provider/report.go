@@ -1,0 +1,88 @@
+package provider
+
+import (
+	"context"
+	"time"
+
+	"svc.internal/pkg/fault"
+	"svc.internal/pkg/ids"
+)
+
+// clockSkew is how far the clock of another service may be ahead.
+const clockSkew = time.Minute
+
+// BenchmarkReport is the verifier's word on whether a benchmark of a provider counts.
+type BenchmarkReport struct {
+	Passed bool
+	// PassedAt is when it was passed; without meaning unless Passed is set.
+	PassedAt time.Time
+	// Revision grows with every report of a provider, from 1.
+	Revision int64
+}
+
+// ReportBenchmark records the verifier's word, and the status follows by itself. Only a
+// revision that is newer than every one before changes anything. So a benchmark that Lift
+// or FailProbation used up counts again by a newer report alone. An operator's word
+// holds until the next report. ReportBenchmark fails with provider_not_found, and with
+// invalid_value for a benchmark that was not passed within BenchmarkValidity.
+func (d *Directory) ReportBenchmark(
+	ctx context.Context, id ids.ProviderID, said BenchmarkReport, reason string,
+) (Account, error) {
+	if err := checkRevision(said.Revision); err != nil {
+		return Account{}, err
+	}
+	if said.Passed && said.PassedAt.IsZero() {
+		return Account{}, fault.New(fault.Invalid, fault.InvalidValue, "passed_at is missing").On("passed_at")
+	}
+	// The store keeps microseconds.
+	said.PassedAt = said.PassedAt.Truncate(time.Microsecond)
+	return d.change(ctx, id, ByPlatform, reason, func(c *change) error { return c.reported(said) })
+}
+
+// SetCollateral records the word of settlement on collateral, and the status follows by
+// itself. Only a revision that is newer than every one before changes anything. An
+// operator's word holds until the next word of settlement. SetCollateral fails with
+// provider_not_found and invalid_value.
+func (d *Directory) SetCollateral(
+	ctx context.Context, id ids.ProviderID, confirmed bool, revision int64, reason string,
+) (Account, error) {
+	if err := checkRevision(revision); err != nil {
+		return Account{}, err
+	}
+	return d.change(ctx, id, ByPlatform, reason, func(c *change) error {
+		f := &c.account.Facts
+		if revision <= f.CollateralRevision {
+			return nil
+		}
+		f.CollateralRevision = revision
+		return c.collateral(confirmed)
+	})
+}
+
+func checkRevision(revision int64) error {
+	if revision < 1 {
+		return fault.New(fault.Invalid, fault.InvalidValue, "revision must be 1 or more").On("revision")
+	}
+	return nil
+}
+
+// reported applies a report that is newer than every one before.
+func (c *change) reported(said BenchmarkReport) error {
+	f := &c.account.Facts
+	if said.Revision <= f.BenchmarkRevision {
+		return nil
+	}
+	if said.Passed && (said.PassedAt.After(c.now.Add(clockSkew)) || c.now.Sub(said.PassedAt) > BenchmarkValidity) {
+		return fault.New(fault.Invalid, fault.InvalidValue, "passed_at is in the future, or more than %d days ago",
+			BenchmarkValidity/day).On("passed_at")
+	}
+	f.BenchmarkRevision = said.Revision
+	if !said.Passed {
+		return c.benchmark(false)
+	}
+	if !f.BenchmarkAt.Equal(said.PassedAt) {
+		f.BenchmarkAt = said.PassedAt
+		c.note(BenchmarkConfirmed)
+	}
+	return nil
+}
