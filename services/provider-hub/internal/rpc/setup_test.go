@@ -43,6 +43,8 @@ type desk struct {
 	admin     hubv1.ProviderAdminServiceClient
 	self      hubv1.ProviderSelfServiceClient
 	directory hubv1.ProviderDirectoryServiceClient
+	verdicts  hubv1.VerdictServiceClient
+	deposits  hubv1.ProviderCollateralServiceClient
 	run       presence.Run
 	epoch     int64
 }
@@ -64,6 +66,10 @@ func setup(t *testing.T) *desk {
 	hubv1.RegisterProviderAdminServiceServer(channel, rpc.NewAdmin(d.accounts, d.registry, warmups))
 	hubv1.RegisterProviderSelfServiceServer(channel, rpc.NewSelf(d.accounts, d.registry))
 	hubv1.RegisterProviderDirectoryServiceServer(channel, rpc.NewDirectory(d.accounts, d.registry))
+	hubv1.RegisterVerdictServiceServer(channel, rpc.NewVerdicts(d.accounts, d.registry))
+	hubv1.RegisterProviderCollateralServiceServer(channel, rpc.NewCollateral(d.accounts, d.registry))
+	d.verdicts = hubv1.NewVerdictServiceClient(channel.Client())
+	d.deposits = hubv1.NewProviderCollateralServiceClient(channel.Client())
 	d.admin = hubv1.NewProviderAdminServiceClient(channel.Client())
 	d.self = hubv1.NewProviderSelfServiceClient(channel.Client())
 	d.directory = hubv1.NewProviderDirectoryServiceClient(channel.Client())

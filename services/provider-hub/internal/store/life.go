@@ -102,6 +102,8 @@ func timeOf(row pgx.Row) (at time.Time, err error) {
 // keep writes an account that apply has changed.
 func keep(ctx context.Context, tx pgx.Tx, a *provider.Account, entries []provider.Entry) error {
 	b := &pgx.Batch{}
+	// First, because no status that follows is active while the account is a reference.
+	b.Queue(`UPDATE provider SET reference = $2 WHERE provider_id = $1 AND reference <> $2`, a.ID, a.Reference)
 	for _, e := range entries {
 		b.Queue(`
 			INSERT INTO provider_status_change (provider_id, from_status, to_status, what, changed_by, reason, changed_at,
@@ -118,13 +120,13 @@ func keep(ctx context.Context, tx pgx.Tx, a *provider.Account, entries []provide
 			collateral_at = $7, benchmark_at = $8, gpu_waived_at = $9, gpu_waived_once = $16,
 			active_since = $10, probation_ends_at = $11,
 			owner_address = $12, owner_proven_at = $13, beneficiary_address = $14, beneficiary_at = $15,
-			benchmark_revision = $17, collateral_revision = $18, reference = $19, probation_left_ms = $20
+			benchmark_revision = $17, collateral_revision = $18, probation_left_ms = $19
 		WHERE provider_id = $1`,
 		a.ID, a.Name, a.Contact.Email, a.Contact.Hardware, null(a.ReviewRequestedAt), null(a.RejectedAt),
 		null(a.Facts.CollateralAt), null(a.Facts.BenchmarkAt), null(a.Facts.GPUWaivedAt), null(a.ActiveSince),
 		null(a.ProbationEndsAt),
 		nullText(a.Owner), null(a.OwnerProvenAt), nullText(a.Beneficiary), null(a.BeneficiaryAt), a.Facts.GPUWaivedOnce,
-		a.Facts.BenchmarkRevision, a.Facts.CollateralRevision, a.Reference, restMs(a.Rest))
+		a.Facts.BenchmarkRevision, a.Facts.CollateralRevision, restMs(a.Rest))
 	return tx.SendBatch(ctx, b).Close()
 }
 

@@ -38,7 +38,8 @@ func (s *Store) Keys(ctx context.Context, id ids.ProviderID, now time.Time, limi
 
 // mayWork finds keys that nobody has revoked for ever: a reversal would give back the keys
 // that a removal took.
-const mayWork = `(revoked_at IS NULL OR expelled_by IN (SELECT verdict_id FROM provider_expulsion WHERE over_at IS NULL))`
+const mayWork = `(revoked_at IS NULL
+	OR EXISTS (SELECT FROM provider_expulsion e WHERE e.verdict_id = expelled_by AND e.over_at IS NULL))`
 
 // RevokeOwnKey implements provider.Store. The provider's row is locked, so that of two
 // keys that are revoked at once the second counts as the last. A key that a removal took

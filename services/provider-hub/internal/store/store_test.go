@@ -221,7 +221,8 @@ func TestTheRoleCannotRewriteHistory(t *testing.T) {
 		`DELETE FROM provider_status_change`,
 		`INSERT INTO provider_transition VALUES ('rejected', 'active')`, `UPDATE presence_interval SET started = now()`,
 		`UPDATE wallet_nonce SET expires_at = now()`, `UPDATE provider_status_change SET new_address = 'x'`,
-		`UPDATE provider_status_change SET key_id = NULL`,
+		`UPDATE provider_status_change SET key_id = NULL`, `DELETE FROM provider_expulsion`,
+		`UPDATE provider_expulsion SET provider_id = NULL`, `UPDATE provider SET first_active_at = NULL`,
 	} {
 		var denied *pgconn.PgError
 		if _, err := s.pool.Exec(t.Context(), sql); !errors.As(err, &denied) {
