@@ -310,7 +310,12 @@ func TestARemovedProviderSeesWhyAndMayOnlyReadAndAskAgain(t *testing.T) {
 	t.Parallel()
 	d := setup(t)
 	m := d.passedProbation()
+	_, err := d.confirm(m, &hubv1.ConfirmQualificationRequest{GpuWaived: yes()})
+	d.must(err)
 	d.must(d.expel(m, verdictA))
+	if err := d.connects(m.key); err == nil || !strings.Contains(err.Error(), "removed from the network") {
+		t.Errorf(`connects: got the error %v, want "removed from the network" in it`, err)
+	}
 	got := d.own(m)
 	if got.GetLabel() != "Removed" {
 		t.Errorf(`label: got %q, want "Removed"`, got.GetLabel())
@@ -330,7 +335,7 @@ func TestARemovedProviderSeesWhyAndMayOnlyReadAndAskAgain(t *testing.T) {
 			t.Errorf("next steps: got %q, want %q in it", steps, part)
 		}
 	}
-	_, err := d.self.RotateOwnKey(t.Context(), &hubv1.RotateOwnKeyRequest{KeyDigest: m.digest})
+	_, err = d.self.RotateOwnKey(t.Context(), &hubv1.RotateOwnKeyRequest{KeyDigest: m.digest})
 	d.wantReason("rotate", err, fault.AccountFrozen)
 	_, err = d.self.IssueKey(t.Context(), &hubv1.IssueKeyRequest{ProviderId: m.id})
 	d.wantReason("issue", err, fault.AccountFrozen)
@@ -348,6 +353,7 @@ func TestARemovedProviderSeesWhyAndMayOnlyReadAndAskAgain(t *testing.T) {
 	d.is("asked again after 7 days", m, underReview)
 	_, err = d.set(m, approved)
 	d.must(err)
+	d.sweep()
 	d.is("approved: the benchmark is from before the removal", m, activating)
 	// The key that the verdict revoked is revoked for ever, though it reads.
 	d.wantReason("with the revoked key", d.connects(m.key), fault.KeyRevoked)

@@ -83,6 +83,31 @@ func TestTheDatabaseLetsNoOtherKeyReturn(t *testing.T) {
 		`UPDATE provider_expulsion SET reversed_at = now() WHERE verdict_id = $1`, two)
 }
 
+// TestAKeyThatEndedSinceItWasShownIsNotFollowedByAnother has the key end between its
+// look-up and the lock of its provider.
+func TestAKeyThatEndedSinceItWasShownIsNotFollowedByAnother(t *testing.T) {
+	t.Parallel()
+	s, d := setup(t)
+	a, k, _ := keyed(t, d)
+	next := k
+	next.ID[15]++
+	next.Hash[0]++
+	if err := d.RevokeKey(t.Context(), k.ID); err != nil {
+		t.Fatal(err)
+	}
+	_, err := s.AddOwnKey(t.Context(), next, 32, k.ID, time.Now())
+	if !fault.Is(err, fault.KeyRevoked) {
+		t.Errorf("got the error %v, want the reason %v", err, fault.KeyRevoked)
+	}
+	keys, err := d.OwnKeys(t.Context(), a.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(keys) != 1 {
+		t.Errorf("keys: got %d, want 1", len(keys))
+	}
+}
+
 func TestAVersionBeforeThatRevokesAKeyAgainEndsItForEver(t *testing.T) {
 	t.Parallel()
 	s, d := setup(t)
