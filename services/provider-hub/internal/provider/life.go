@@ -149,6 +149,17 @@ func (f Facts) Qualified(now time.Time) bool {
 // judged.
 func (a *Account) InProbation() bool { return a.Status == Active && !a.ProbationEndsAt.IsZero() }
 
+// probationRest is what would be left of the probation if the activation ended now.
+func (a *Account) probationRest(now time.Time) ProbationRest {
+	if a.Status != Active {
+		return a.Rest
+	}
+	if !a.InProbation() {
+		return ProbationRest{Known: true}
+	}
+	return ProbationRest{Known: true, Left: min(max(a.ProbationEndsAt.Sub(now), 0), Probation)}
+}
+
 // change is one change of an account whose row is locked. Each part of it leaves an
 // entry, and what follows by itself is done too.
 type change struct {
@@ -210,6 +221,18 @@ func (c *change) fire(t Trigger) error {
 	case Approve, ConfirmCollateral, Withdraw, Reinstate:
 	}
 	return nil
+}
+
+// endRemoval ends a removal whose verdicts were not reversed. The benchmark is from
+// before it, so the next activation wants another one.
+func (c *change) endRemoval() {
+	a := c.account
+	if !a.Removal.Any() {
+		return
+	}
+	a.Removal, a.Rest = Removal{}, ProbationRest{}
+	a.Facts.BenchmarkAt = time.Time{}
+	c.unwaive()
 }
 
 // unwaive ends a waiver that was given for the activation that has ended.

@@ -150,7 +150,14 @@ type Store interface {
 	// Standings reads the state of many keys and providers. Unknown ones are left out.
 	Standings(ctx context.Context, keys []ids.KeyID, providers []ids.ProviderID, now time.Time) ([]Standing, error)
 
-	verdictStore
+	// ChangeByVerdict is Change with what is kept of a verdict, and keeps the verdict as
+	// apply left it. A verdict that begins to stand revokes the keys that are good now.
+	// The reversal of the last verdict that stands makes the keys good again which the
+	// verdicts of the removal revoked, unless they have expired by now or were revoked
+	// since.
+	ChangeByVerdict(ctx context.Context, id ids.ProviderID, verdict VerdictID, now time.Time,
+		apply func(*Account, *Verdict) ([]Entry, error)) (Account, error)
+
 	selfStore
 	keyStore
 	proposalStore

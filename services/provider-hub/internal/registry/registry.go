@@ -50,10 +50,7 @@ type Registry struct {
 	full    bool // more ended than the list holds
 	// awaited are the sessions whose end somebody waits for.
 	awaited map[*session.Session]chan<- struct{}
-	// public is what routers are told of the providers that have sessions, and of those
-	// that were admitted since the last but one Recheck, which round counts.
-	public map[ids.ProviderID]heard
-	round  int
+	public  publics
 }
 
 // New returns an empty registry that admits the providers of accounts, and reports their
@@ -71,7 +68,7 @@ func New(accounts *provider.Directory, recorder *presence.Recorder,
 		accounts: accounts, recorder: recorder, warmed: warmed, perProvider: perProvider,
 		changed:  make(chan struct{}, 1),
 		sessions: map[node]*session.Session{}, retired: map[node]*session.Session{},
-		awaited: map[*session.Session]chan<- struct{}{}, public: map[ids.ProviderID]heard{},
+		awaited: map[*session.Session]chan<- struct{}{}, public: publics{of: map[ids.ProviderID]heard{}},
 		spare: map[ids.ProviderID]int{}, count: map[ids.ProviderID]int{}, dirty: map[*session.Session]struct{}{},
 	}
 }
@@ -105,6 +102,13 @@ func (r *Registry) Admit(ctx context.Context, shown session.Credential) (session
 		grant.Warning = "this provider key ends at " + c.KeyExpires.UTC().Format(time.RFC3339) + "; another one followed it"
 	}
 	return grant, nil
+}
+
+// learn notes what routers are told of a provider, and reports whether that has changed.
+func (r *Registry) learn(standing provider.Standing) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.public.learn(standing)
 }
 
 func (r *Registry) authenticate(ctx context.Context, shown session.Credential) (provider.Credential, error) {

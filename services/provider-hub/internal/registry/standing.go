@@ -41,34 +41,11 @@ func (r *Registry) WalletUnbound(id ids.ProviderID) {
 	}
 }
 
-// Public is what routers are told of a provider beside its sessions' own state.
-type Public struct {
-	Reference bool
-	// ActiveSince is zero while the provider is not active.
-	ActiveSince time.Time
-}
-
-// heard is what was last heard of a provider, in a round of Recheck.
-type heard struct {
-	Public
-	round int
-}
-
 // Public returns what routers are told of a provider with sessions here.
 func (r *Registry) Public(id ids.ProviderID) Public {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.public[id].Public
-}
-
-// learn notes what routers are told of a provider, and reports whether that has changed.
-func (r *Registry) learn(standing provider.Standing) bool {
-	now := Public{Reference: standing.Reference, ActiveSince: standing.ActiveSince}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	before := r.public[standing.ProviderID].Public
-	r.public[standing.ProviderID] = heard{Public: now, round: r.round}
-	return before.Reference != now.Reference || !before.ActiveSince.Equal(now.ActiveSince)
+	return r.public.of[id].Public
 }
 
 // touchAll has the sessions of a provider reported.
@@ -80,17 +57,11 @@ func (r *Registry) touchAll(id ids.ProviderID) {
 	}
 }
 
-// forgetAbsent forgets the providers without a session. A provider that was admitted
-// since the last round may be about to join.
+// forgetAbsent forgets the providers without a session.
 func (r *Registry) forgetAbsent() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for id, h := range r.public {
-		if r.count[id] == 0 && h.round < r.round {
-			delete(r.public, id)
-		}
-	}
-	r.round++
+	r.public.forget(func(id ids.ProviderID) bool { return r.count[id] > 0 })
 }
 
 // holder is what sessions were made with: a key or, without one, the wallet of a

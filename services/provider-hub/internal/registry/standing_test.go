@@ -74,7 +74,7 @@ func TestProvidersThatAreAdmittedAndNeverJoinAreForgotten(t *testing.T) {
 	known := func() int {
 		f.registry.mu.Lock()
 		defer f.registry.mu.Unlock()
-		return len(f.registry.public)
+		return len(f.registry.public.of)
 	}
 	for _, want := range []int{101, 1} { // they may be about to join at first
 		if err := f.registry.Recheck(t.Context()); err != nil {

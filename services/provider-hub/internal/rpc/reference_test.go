@@ -29,11 +29,13 @@ func TestAReferenceIsNeverActive(t *testing.T) {
 	d.must(d.deposit(m, true, 1))
 	d.must(d.report(m, true, d.clock.Now(), 1))
 	d.sweep()
-	if changed, err := d.accounts.Qualify(t.Context()); err != nil || len(changed) != 0 {
-		t.Errorf("activated: got %d and the error %v, want 0 and none", len(changed), err)
+	changed, err := d.accounts.Qualify(t.Context())
+	d.must(err)
+	if len(changed) != 0 {
+		t.Errorf("activated: got %d, want 0", len(changed))
 	}
 	d.is("with every fact", m, pending)
-	_, err := d.set(m, active)
+	_, err = d.set(m, active)
 	d.wantReason("an operator's shorthand", err, fault.TransitionNotAllowed)
 	for _, to := range []hubv1.ProviderStatus{underReview, approved} {
 		_, err := d.set(m, to)
