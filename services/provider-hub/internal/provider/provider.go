@@ -8,14 +8,18 @@
 // signs a challenge that is good once, for 5 minutes (wallet.go). An owner's address is a
 // claim that binds nothing and blocks nobody until its wallet has signed; a proven wallet
 // has one account, for good. A key may have leaked, so it only proposes where earnings go
-// and whose wallet owns the account (proposal.go).
+// and whose wallet owns the account (proposal.go). Verdicts remove a provider from the
+// network, and their reversals let it back in (removal.go). The verifier's word on a
+// benchmark and settlement's on collateral carry revisions (report.go). A reference is
+// never active (reference.go).
 //
 // Bounds: names are 1 to 64 printable characters, regions at most 32. A page has at most
 // 200 lines. A provider issues itself keys up to 32 good ones at a time, rotates a key at
-// most 10 times a day, and proposes as often. At most two proposals wait. Of challenges
-// only the nonces that an owner has spent are kept, for 10 minutes after the challenge
-// was made. 128 machines of a provider are kept and 64 shown. A key is forgotten 35 days
-// after its end, unless the history names it.
+// most 10 times a day, and proposes as often. At most two proposals wait, and at most 16
+// verdicts stand against a provider. Of challenges only the nonces that an owner has
+// spent are kept, for 10 minutes after the challenge was made. 128 machines of a provider
+// are kept and 64 shown. A key is forgotten 35 days after its end, unless the history
+// names it or a removal may give it back.
 package provider
 
 import (
