@@ -1,0 +1,132 @@
+// Package collateral tells the hub whose collateral is confirmed.
+//
+// Settlement keeps one fact for each provider, with a revision that grows with each
+// change, and tells the hub until the hub has taken it. The hub ignores older revisions,
+// so that a fact that is told twice, or late, is harmless.
+//
+// Today the only source of facts is development, where every provider that is heard of is
+// confirmed once: no money stands behind it. Providers are heard of in hubs' presence
+// reports, which come every 10 seconds, so what is dropped here comes again.
+//
+// Limits: MaxWaiting providers that are heard of and not recorded yet, MaxKnown providers
+// that are remembered as recorded, and MaxBatch facts told in one pass. The store lets
+// RetryAfter pass between two tries of one fact.
+package collateral
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"svc.internal/pkg/ids"
+	"svc.internal/pkg/lru"
+)
+
+// The limits.
+const (
+	MaxWaiting = 4_096
+	MaxKnown   = 65_536
+	MaxBatch   = 100
+	RetryAfter = 10 * time.Second
+)
+
+// Fact is what the hub is told of a provider.
+type Fact struct {
+	ProviderID ids.ProviderID
+	Confirmed  bool
+	// Revision grows with each change, from 1.
+	Revision int64
+}
+
+// Store keeps facts. Its clock is the database's.
+type Store interface {
+	// Confirm records that the collateral of providers is confirmed. A fact that says so
+	// already stays.
+	Confirm(ctx context.Context, providers []ids.ProviderID) error
+	// Untold lists facts that the hub has not taken and that were not tried within pause,
+	// the facts that wait longest for a try first.
+	Untold(ctx context.Context, pause time.Duration, limit int) ([]Fact, error)
+	// Tried records a try. taken reports whether the hub took the fact. A fact that has
+	// another revision by now stays untold.
+	Tried(ctx context.Context, f Fact, taken bool) error
+}
+
+// Hub takes facts.
+type Hub interface {
+	SetCollateral(ctx context.Context, f Fact) error
+}
+
+// Development confirms every provider that it hears of. It is safe for concurrent use.
+type Development struct {
+	store Store
+	hub   Hub
+
+	mu      sync.Mutex
+	waiting map[ids.ProviderID]struct{}
+	known   *lru.Map[ids.ProviderID, struct{}]
+}
+
+// NewDevelopment makes a Development.
+func NewDevelopment(store Store, hub Hub) *Development {
+	return &Development{store: store, hub: hub, waiting: map[ids.ProviderID]struct{}{},
+		known: lru.New[ids.ProviderID, struct{}](MaxKnown, nil)}
+}
+
+// Heard notes that a provider exists. Beyond MaxWaiting it is dropped, to be heard of
+// again.
+func (d *Development) Heard(id ids.ProviderID) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.known.Contains(id) && len(d.waiting) < MaxWaiting {
+		d.waiting[id] = struct{}{}
+	}
+}
+
+// Pass records the providers that were heard of, and tells the hub what it has not taken.
+// It returns how many facts the hub took. A fact that the hub refuses does not keep the
+// others from it.
+func (d *Development) Pass(ctx context.Context) (told int, err error) {
+	if err := d.record(ctx); err != nil {
+		return 0, err
+	}
+	facts, err := d.store.Untold(ctx, RetryAfter, MaxBatch)
+	if err != nil {
+		return 0, err
+	}
+	var faults []error
+	for _, f := range facts {
+		refused := d.hub.SetCollateral(ctx, f)
+		if refused == nil {
+			told++
+		}
+		faults = append(faults, refused)
+		if err := d.store.Tried(ctx, f, refused == nil); err != nil {
+			return told, errors.Join(append(faults, err)...)
+		}
+	}
+	return told, errors.Join(faults...)
+}
+
+// record moves the providers that wait into the store. They wait on where that fails.
+func (d *Development) record(ctx context.Context) error {
+	d.mu.Lock()
+	heard := make([]ids.ProviderID, 0, len(d.waiting))
+	for id := range d.waiting {
+		heard = append(heard, id)
+	}
+	d.mu.Unlock()
+	if len(heard) == 0 {
+		return nil
+	}
+	if err := d.store.Confirm(ctx, heard); err != nil {
+		return err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, id := range heard {
+		delete(d.waiting, id)
+		d.known.Add(id, struct{}{})
+	}
+	return nil
+}

@@ -1,0 +1,71 @@
+package collateral
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"testing"
+	"time"
+
+	"svc.internal/pkg/ids"
+)
+
+// memory is a Store that fails as a test says.
+type memory struct {
+	confirmed map[ids.ProviderID]bool
+	err       error
+}
+
+func (m *memory) Confirm(_ context.Context, providers []ids.ProviderID) error {
+	if m.err != nil {
+		return m.err
+	}
+	for _, id := range providers {
+		m.confirmed[id] = true
+	}
+	return nil
+}
+
+func (m *memory) Untold(context.Context, time.Duration, int) ([]Fact, error) { return nil, nil }
+
+func (m *memory) Tried(context.Context, Fact, bool) error { return nil }
+
+func provider(n int) (id ids.ProviderID) {
+	binary.BigEndian.PutUint32(id[:], uint32(n)+1)
+	return id
+}
+
+func TestProvidersThatAreHeardOfWaitWithinABound(t *testing.T) {
+	t.Parallel()
+	m := &memory{confirmed: map[ids.ProviderID]bool{}}
+	d := NewDevelopment(m, nil)
+	for n := range MaxWaiting + 10 {
+		d.Heard(provider(n))
+	}
+	if got := len(d.waiting); got != MaxWaiting {
+		t.Errorf("waiting: got %d, want %d", got, MaxWaiting)
+	}
+	if _, err := d.Pass(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for n := range MaxWaiting + 10 {
+		d.Heard(provider(n))
+	}
+	if got := len(d.waiting); got != 10 {
+		t.Errorf("heard of again: got %d waiting, want the 10 that were dropped", got)
+	}
+}
+
+func TestProvidersWaitOnWhereTheyCannotBeRecorded(t *testing.T) {
+	t.Parallel()
+	m := &memory{confirmed: map[ids.ProviderID]bool{}, err: errors.New("away")}
+	d := NewDevelopment(m, nil)
+	d.Heard(provider(1))
+	if _, err := d.Pass(t.Context()); !errors.Is(err, m.err) {
+		t.Errorf("got the error %v, want %v", err, m.err)
+	}
+	m.err = nil
+	if _, err := d.Pass(t.Context()); err != nil || !m.confirmed[provider(1)] {
+		t.Errorf("later: got %v and the error %v, want the provider confirmed", m.confirmed, err)
+	}
+}

@@ -1,0 +1,111 @@
+package penalty
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"svc.internal/pkg/actor"
+	"svc.internal/pkg/fault"
+	"svc.internal/pkg/ids"
+)
+
+// MaxBatch bounds the penalties of one call of ExecuteDue.
+const MaxBatch = 100
+
+// Keeper moves penalties through their life.
+type Keeper struct {
+	store Store
+	// announce is called after each change that is recorded.
+	announce func(ctx context.Context, p Penalty)
+}
+
+// NewKeeper makes a keeper that announces each change after its transaction. A process
+// that dies in between has announced nothing.
+func NewKeeper(store Store, announce func(ctx context.Context, p Penalty)) *Keeper {
+	return &Keeper{store, announce}
+}
+
+// Open opens a penalty. The same draft again changes nothing, and returns the penalty as
+// it stands. It fails with invalid_value, and with idempotency_key_reused for another
+// draft of the same id.
+func (k *Keeper) Open(ctx context.Context, d Draft) (Penalty, error) {
+	if err := d.check(); err != nil {
+		return Penalty{}, err
+	}
+	p, fresh, err := k.store.Open(ctx, d)
+	switch {
+	case err != nil:
+		return Penalty{}, err
+	case p.Draft != d:
+		return Penalty{}, fault.New(fault.Precondition, fault.IdempotencyKeyReused,
+			"the id stands for a penalty with other content").On("penalty_id")
+	case fresh:
+		k.announce(ctx, p)
+	}
+	return p, nil
+}
+
+// Appeal records a provider's appeal. The first text stays. It fails with invalid_value,
+// with penalty_not_found for a penalty that is not the provider's, and with
+// transition_not_allowed when it is too late.
+func (k *Keeper) Appeal(ctx context.Context, id ID, provider ids.ProviderID, text string) (Penalty, error) {
+	if err := checkAppeal(text); err != nil {
+		return Penalty{}, err
+	}
+	return k.change(ctx, id, func(p *Penalty, now time.Time) (Entry, error) { return p.appeal(provider, text, now) })
+}
+
+// Resolve is an operator's decision: it upholds an appealed penalty, or reverses a penalty
+// that is not executed yet. The first of two equal decisions stays. The operator in ctx
+// (package actor) stands in the history. It fails with invalid_value, penalty_not_found
+// and transition_not_allowed.
+func (k *Keeper) Resolve(ctx context.Context, id ID, uphold bool, reason string) (Penalty, error) {
+	if err := checkText("reason", reason, maxResolution); err != nil {
+		return Penalty{}, err
+	}
+	decision := Reverse
+	if uphold {
+		decision = Uphold
+	}
+	return k.change(ctx, id, func(p *Penalty, now time.Time) (Entry, error) {
+		return p.take(decision, actor.OfOperator(ctx), reason, now)
+	})
+}
+
+// ExecuteDue executes the penalties that are due, at most MaxBatch of them, each in a
+// transaction. A penalty that fails does not keep the others from it. more reports whether
+// another call may find more.
+func (k *Keeper) ExecuteDue(ctx context.Context) (executed []Penalty, more bool, err error) {
+	due, err := k.store.Due(ctx, MaxBatch)
+	if err != nil {
+		return nil, false, err
+	}
+	var faults []error
+	for _, id := range due {
+		p, e, err := k.store.Change(ctx, id, (*Penalty).carryOut)
+		if err != nil {
+			faults = append(faults, err)
+			continue
+		}
+		if e.Cause != "" { // otherwise another process was first
+			k.announce(ctx, p)
+			executed = append(executed, p)
+		}
+	}
+	return executed, len(due) == MaxBatch && len(faults) == 0, errors.Join(faults...)
+}
+
+// Backlog counts what is not final.
+func (k *Keeper) Backlog(ctx context.Context) (Backlog, error) { return k.store.Backlog(ctx) }
+
+func (k *Keeper) change(ctx context.Context, id ID, apply func(*Penalty, time.Time) (Entry, error)) (Penalty, error) {
+	p, e, err := k.store.Change(ctx, id, apply)
+	if err != nil {
+		return Penalty{}, err
+	}
+	if e.Cause != "" {
+		k.announce(ctx, p)
+	}
+	return p, nil
+}

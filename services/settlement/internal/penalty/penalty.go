@@ -1,0 +1,167 @@
+// Package penalty decides the life of penalties: what the verifier proposes to take from
+// a provider's collateral.
+//
+// A penalty names a share of the collateral in basis points (parts of 10,000). It holds no
+// amount and moves no money. It is open to appeal for Window, measured by the database's
+// clock from the moment at which it is recorded. Its end is exclusive: an appeal at that
+// very moment is too late, and the penalty may be executed. An appeal stops the clock, and
+// an operator decides. An operator may also reverse a penalty that nobody appealed, and a
+// penalty that is upheld and not executed yet.
+//
+// Executed means that the share is due. Amounts are fixed, and forfeited, where collateral
+// is kept.
+//
+// Every change is a decision under the lock of the penalty's row. So of two changes at
+// once the second sees the first and is allowed, repeated or refused by the table of
+// transitions. The database refuses what the table does not have.
+package penalty
+
+import (
+	"context"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"svc.internal/pkg/fault"
+	"svc.internal/pkg/ids"
+)
+
+// Window is how long a provider may appeal.
+const Window = 48 * time.Hour
+
+// Bounds of what is said. Texts are counted in characters, the model's id in bytes.
+const (
+	MaxShare      = 10_000
+	maxModel      = 256
+	maxSummary    = 500
+	maxAppeal     = 4_000
+	maxResolution = 500
+)
+
+// kindOfID makes ID a type of its own.
+type kindOfID struct{}
+
+// ID names one penalty. It is the verdict's, a UUID of version 7.
+type ID = ids.Of[kindOfID]
+
+// ParseID reads a penalty's id.
+func ParseID(text string) (ID, error) {
+	var id ID
+	if err := id.Scan(text); err != nil {
+		return ID{}, ids.ErrMalformed
+	}
+	if id[6]>>4 != 7 || id[8]>>6 != 2 {
+		return ID{}, ids.ErrMalformed
+	}
+	return id, nil
+}
+
+// Kind says what a provider is penalised for.
+type Kind string
+
+// The kinds.
+const (
+	// Misrepresentation is a model, a quantization or a window that is not the stated one.
+	Misrepresentation Kind = "misrepresentation"
+	// Benchmark is a failed benchmark that followed another.
+	Benchmark Kind = "benchmark"
+)
+
+// Draft is what the verifier says of a penalty. It never changes.
+type Draft struct {
+	ID         ID
+	ProviderID ids.ProviderID
+	ModelID    string
+	Kind       Kind
+	// ShareBasisPoints are parts of 10,000 of the collateral at the penalty's opening.
+	ShareBasisPoints int32
+	// Removes reports whether the provider was removed from the network with it.
+	Removes bool
+	// Summary is what was measured, for people.
+	Summary      string
+	EvidenceHash [32]byte
+}
+
+// Penalty is one penalty as it stands. Times that have not come are zero.
+type Penalty struct {
+	Draft
+	State    State
+	Revision int64
+	// AppealUntil is Window after OpenedAt.
+	OpenedAt, AppealUntil time.Time
+	AppealText            string
+	AppealedAt            time.Time
+	// Resolution is an operator's reason.
+	Resolution string
+	ResolvedAt time.Time
+	// ExecutedAt is since when the share is due.
+	ExecutedAt time.Time
+}
+
+// check fails with invalid_value.
+func (d Draft) check() error {
+	switch {
+	case d.Kind != Misrepresentation && d.Kind != Benchmark:
+		return invalid("kind", "must be %s or %s", Misrepresentation, Benchmark)
+	case d.ShareBasisPoints < 1 || d.ShareBasisPoints > MaxShare:
+		return invalid("share_basis_points", "must be 1 to %d", MaxShare)
+	case len(d.ModelID) < 1 || len(d.ModelID) > maxModel || !printable(d.ModelID):
+		return invalid("model_id", "must be 1 to %d printable bytes", maxModel)
+	}
+	return checkText("summary", d.Summary, maxSummary)
+}
+
+// checkText requires 1 to most printable characters.
+func checkText(field, text string, most int) error {
+	if n := utf8.RuneCountInString(text); n < 1 || n > most || !printable(text) {
+		return invalid(field, "must be 1 to %d printable characters", most)
+	}
+	return nil
+}
+
+func printable(text string) bool {
+	return utf8.ValidString(text) && !strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) })
+}
+
+// checkAppeal requires 1 to maxAppeal characters that are printable, tabs or ends of
+// lines, and not all white space.
+func checkAppeal(text string) error {
+	lines := strings.NewReplacer("\n", " ", "\r", " ", "\t", " ").Replace(text)
+	if n := utf8.RuneCountInString(text); n < 1 || n > maxAppeal || strings.TrimSpace(text) == "" ||
+		!utf8.ValidString(text) || strings.ContainsFunc(lines, func(r rune) bool { return !unicode.IsGraphic(r) }) {
+		return invalid("text", "must be 1 to %d characters", maxAppeal)
+	}
+	return nil
+}
+
+func invalid(field, format string, args ...any) error {
+	return fault.New(fault.Invalid, fault.InvalidValue, field+" "+format, args...).On(field)
+}
+
+// Store keeps penalties. Its clock is the database's.
+type Store interface {
+	// Open records a penalty with its first entry. Where the id stands already, fresh is
+	// false, and the penalty is returned as it stands.
+	Open(ctx context.Context, d Draft) (p Penalty, fresh bool, err error)
+	// Change locks a penalty, has apply change it at a time, and records it with the
+	// entry. A zero entry changes nothing. apply may be called again. It fails with
+	// penalty_not_found, and as apply.
+	Change(ctx context.Context, id ID, apply func(p *Penalty, now time.Time) (Entry, error)) (Penalty, Entry, error)
+	// OfProvider and InState list penalties, newest first, and count all of them. An
+	// empty state stands for all states.
+	OfProvider(ctx context.Context, id ids.ProviderID, offset, limit int) ([]Penalty, int, error)
+	InState(ctx context.Context, s State, offset, limit int) ([]Penalty, int, error)
+	// Due lists penalties on which carryOut has something to do, the oldest first.
+	Due(ctx context.Context, limit int) ([]ID, error)
+	// Backlog counts what is not final.
+	Backlog(ctx context.Context) (Backlog, error)
+}
+
+// Backlog counts penalties that are not final.
+type Backlog struct {
+	// Open is the number of penalties in each state.
+	Open map[State]int
+	// Overdue is how many of them should have been executed.
+	Overdue int
+}

@@ -1,0 +1,240 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"svc.internal/pkg/crash"
+	"svc.internal/pkg/fault"
+	"svc.internal/pkg/ids"
+	"svc.internal/pkg/pg"
+	"svc.internal/services/settlement/internal/penalty"
+)
+
+// Penalties keeps penalties; it implements penalty.Store. Only the database's clock
+// counts.
+type Penalties struct{ *Store }
+
+const penaltyColumns = `penalty_id, provider_id, model_id, kind, share_basis_points, removes, summary, evidence_hash,
+	state, revision, opened_at, appeal_until, coalesce(appeal_text, ''), appealed_at, coalesce(resolution, ''), resolved_at,
+	executed_at`
+
+func scanPenalty(row pgx.CollectableRow) (penalty.Penalty, error) {
+	var p penalty.Penalty
+	var hash []byte
+	var appealed, resolved, executed *time.Time
+	err := row.Scan(&p.ID, &p.ProviderID, &p.ModelID, &p.Kind, &p.ShareBasisPoints, &p.Removes, &p.Summary, &hash,
+		&p.State, &p.Revision, &p.OpenedAt, &p.AppealUntil, &p.AppealText, &appealed, &p.Resolution, &resolved, &executed)
+	copy(p.EvidenceHash[:], hash)
+	for _, at := range []struct {
+		from *time.Time
+		to   *time.Time
+	}{{appealed, &p.AppealedAt}, {resolved, &p.ResolvedAt}, {executed, &p.ExecutedAt}} {
+		if at.from != nil {
+			*at.to = *at.from
+		}
+	}
+	return p, err
+}
+
+// onePenalty reads the penalty of a query; ok is false where there is none.
+func onePenalty(ctx context.Context, tx pgx.Tx, sql string, args ...any) (p penalty.Penalty, ok bool, err error) {
+	rows, err := tx.Query(ctx, sql, args...)
+	if err != nil {
+		return penalty.Penalty{}, false, err
+	}
+	p, err = pgx.CollectExactlyOneRow(rows, scanPenalty)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return penalty.Penalty{}, false, nil
+	}
+	return p, err == nil, err
+}
+
+// What a decision acknowledges survives a crash, whatever the server's default.
+const durably = `SELECT CASE WHEN current_setting('synchronous_commit') NOT IN ('on', 'remote_apply')
+	THEN set_config('synchronous_commit', 'on', true) END`
+
+// Open implements penalty.Store. Of two that open the same id the second waits for the
+// first and then reads its penalty.
+func (s Penalties) Open(ctx context.Context, d penalty.Draft) (p penalty.Penalty, fresh bool, err error) {
+	err = pg.InTx(ctx, s.pool, pgx.TxOptions{}, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, durably); err != nil {
+			return err
+		}
+		var err error
+		p, fresh, err = onePenalty(ctx, tx, `
+			INSERT INTO penalty (penalty_id, provider_id, model_id, kind, share_basis_points, removes, summary, evidence_hash)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (penalty_id) DO NOTHING RETURNING `+penaltyColumns,
+			d.ID, d.ProviderID, d.ModelID, d.Kind, d.ShareBasisPoints, d.Removes, d.Summary, d.EvidenceHash[:])
+		if err != nil {
+			return err
+		}
+		if fresh {
+			err := enter(ctx, tx, d.ID, penalty.Entry{Revision: p.Revision, To: p.State, Cause: penalty.Opened,
+				Actor: penalty.ByVerifier, At: p.OpenedAt})
+			crash.At("settlement.penalty.before_commit")
+			return err
+		}
+		p, _, err = onePenalty(ctx, tx, `SELECT `+penaltyColumns+` FROM penalty WHERE penalty_id = $1`, d.ID)
+		return err
+	})
+	if err != nil {
+		return penalty.Penalty{}, false, fmt.Errorf("open a penalty: %w", err)
+	}
+	return p, fresh, nil
+}
+
+// Change implements penalty.Store. The row is locked first, because a statement that waits
+// for a lock reads what was there, and the time it was, when the statement began.
+func (s Penalties) Change(
+	ctx context.Context, id penalty.ID, apply func(*penalty.Penalty, time.Time) (penalty.Entry, error),
+) (p penalty.Penalty, e penalty.Entry, err error) {
+	err = pg.InTx(ctx, s.pool, pgx.TxOptions{}, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, `SELECT FROM penalty WHERE penalty_id = $1 FOR UPDATE`, id); err != nil {
+			return err
+		}
+		var ok bool
+		var err error
+		if p, ok, err = onePenalty(ctx, tx, `SELECT `+penaltyColumns+` FROM penalty WHERE penalty_id = $1`, id); err != nil {
+			return err
+		}
+		if !ok {
+			return fault.New(fault.NotFound, penalty.NotFound, "no such penalty").On("penalty_id")
+		}
+		var now time.Time
+		if err := tx.QueryRow(ctx, `SELECT clock_timestamp()`).Scan(&now); err != nil {
+			return err
+		}
+		if e, err = apply(&p, now); err != nil || e.Cause == "" {
+			return err
+		}
+		return keepPenalty(ctx, tx, p, e)
+	})
+	if _, known := fault.As(err); err != nil && !known {
+		err = fmt.Errorf("change a penalty: %w", err)
+	}
+	if err != nil {
+		return penalty.Penalty{}, penalty.Entry{}, err
+	}
+	return p, e, nil
+}
+
+// keepPenalty writes a penalty that was changed, and its entry.
+func keepPenalty(ctx context.Context, tx pgx.Tx, p penalty.Penalty, e penalty.Entry) error {
+	if _, err := tx.Exec(ctx, durably); err != nil {
+		return err
+	}
+	if _, err := tx.Exec(ctx, `
+		UPDATE penalty SET state = $2, revision = $3, appeal_text = $4, appealed_at = $5, resolution = $6, resolved_at = $7,
+			executed_at = $8
+		WHERE penalty_id = $1`,
+		p.ID, p.State, p.Revision, textOrNull(p.AppealText), timeOrNull(p.AppealedAt), textOrNull(p.Resolution),
+		timeOrNull(p.ResolvedAt), timeOrNull(p.ExecutedAt)); err != nil {
+		return err
+	}
+	err := enter(ctx, tx, p.ID, e)
+	crash.At("settlement.penalty.before_commit_of_change")
+	return err
+}
+
+func enter(ctx context.Context, tx pgx.Tx, id penalty.ID, e penalty.Entry) error {
+	_, err := tx.Exec(ctx, `
+		INSERT INTO penalty_change (penalty_id, revision, from_state, to_state, cause, actor, reason, changed_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`, id, e.Revision, e.From, e.To, e.Cause, e.Actor, e.Reason, e.At)
+	return err
+}
+
+func textOrNull(text string) *string {
+	if text == "" {
+		return nil
+	}
+	return &text
+}
+
+func timeOrNull(at time.Time) *time.Time {
+	if at.IsZero() {
+		return nil
+	}
+	return &at
+}
+
+// OfProvider implements penalty.Store.
+func (s Penalties) OfProvider(
+	ctx context.Context, id ids.ProviderID, offset, limit int,
+) ([]penalty.Penalty, int, error) {
+	return s.list(ctx, `provider_id = $1`, id, offset, limit)
+}
+
+// InState implements penalty.Store.
+func (s Penalties) InState(
+	ctx context.Context, state penalty.State, offset, limit int,
+) ([]penalty.Penalty, int, error) {
+	if state == "" {
+		return s.list(ctx, `$1 = ''`, state, offset, limit)
+	}
+	return s.list(ctx, `state = $1`, state, offset, limit)
+}
+
+func (s Penalties) list(
+	ctx context.Context, which string, arg any, offset, limit int,
+) ([]penalty.Penalty, int, error) {
+	var total int
+	if err := s.pool.QueryRow(ctx, `SELECT count(*) FROM penalty WHERE `+which, arg).Scan(&total); err != nil {
+		return nil, 0, fmt.Errorf("count penalties: %w", err)
+	}
+	rows, err := s.pool.Query(ctx, `SELECT `+penaltyColumns+` FROM penalty WHERE `+which+`
+		ORDER BY opened_at DESC, penalty_id DESC OFFSET $2 LIMIT $3`, arg, offset, limit)
+	if err != nil {
+		return nil, 0, fmt.Errorf("list penalties: %w", err)
+	}
+	list, err := pgx.CollectRows(rows, scanPenalty)
+	if err != nil {
+		return nil, 0, fmt.Errorf("list penalties: %w", err)
+	}
+	return list, total, nil
+}
+
+// Due implements penalty.Store. The clock is read once, so that the index finds the rows.
+func (s Penalties) Due(ctx context.Context, limit int) ([]penalty.ID, error) {
+	rows, err := s.pool.Query(ctx, `
+		SELECT penalty_id FROM (
+			(SELECT penalty_id, resolved_at AS since FROM penalty WHERE state = 'upheld' ORDER BY resolved_at LIMIT $1)
+			UNION ALL
+			(SELECT penalty_id, appeal_until FROM penalty
+				WHERE state = 'proposed' AND appeal_until <= (SELECT clock_timestamp()) ORDER BY appeal_until LIMIT $1)
+		) AS due ORDER BY since LIMIT $1`, limit)
+	if err != nil {
+		return nil, fmt.Errorf("read the penalties that are due: %w", err)
+	}
+	list, err := pgx.CollectRows(rows, pgx.RowTo[penalty.ID])
+	if err != nil {
+		return nil, fmt.Errorf("read the penalties that are due: %w", err)
+	}
+	return list, nil
+}
+
+// Backlog implements penalty.Store.
+func (s Penalties) Backlog(ctx context.Context) (penalty.Backlog, error) {
+	b := penalty.Backlog{Open: map[penalty.State]int{}}
+	rows, err := s.pool.Query(ctx, `
+		SELECT state, count(*), count(*) FILTER (WHERE state = 'upheld' OR state = 'proposed' AND appeal_until <= clock_timestamp())
+		FROM penalty WHERE state IN ('proposed', 'appealed', 'upheld') GROUP BY state`)
+	if err != nil {
+		return b, fmt.Errorf("count open penalties: %w", err)
+	}
+	var state penalty.State
+	var open, overdue int
+	_, err = pgx.ForEachRow(rows, []any{&state, &open, &overdue}, func() error {
+		b.Open[state] = open
+		b.Overdue += overdue
+		return nil
+	})
+	if err != nil {
+		return b, fmt.Errorf("count open penalties: %w", err)
+	}
+	return b, nil
+}

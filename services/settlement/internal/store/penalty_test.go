@@ -1,0 +1,530 @@
+package store_test
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"svc.internal/pkg/actor"
+	"svc.internal/pkg/fault"
+	"svc.internal/pkg/ids"
+	"svc.internal/pkg/pgtest"
+	"svc.internal/services/settlement/internal/penalty"
+	"svc.internal/services/settlement/internal/store"
+)
+
+// env is a database whose clock a test sets, and two replicas of the service on it.
+type env struct {
+	pool, owner *pgxpool.Pool
+	keepers     [2]*penalty.Keeper
+	stores      [2]store.Penalties
+
+	mu        sync.Mutex
+	announced []penalty.Penalty
+}
+
+func setup(t *testing.T) *env {
+	t.Helper()
+	e := &env{pool: pgtest.Pool(t, store.Schema, store.Role, store.Migrations)}
+	e.owner = pgtest.Owner(t, e.pool)
+	for _, sql := range []string{
+		`CREATE SCHEMA clock`,
+		`CREATE TABLE clock.clock (at timestamptz)`,
+		`INSERT INTO clock.clock VALUES ('2026-11-21 12:00:00+00')`,
+		`CREATE FUNCTION clock.clock_timestamp() RETURNS timestamptz LANGUAGE sql VOLATILE AS 'SELECT at FROM clock.clock'`,
+		`GRANT USAGE ON SCHEMA clock TO ` + store.Role,
+		`GRANT SELECT ON clock.clock TO ` + store.Role,
+	} {
+		if _, err := e.owner.Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(func() {
+		if _, err := e.owner.Exec(context.Background(), `DROP SCHEMA clock CASCADE`); err != nil {
+			t.Error(err)
+		}
+	})
+	for i := range e.keepers {
+		cfg := e.pool.Config()
+		cfg.MaxConns = 6
+		cfg.ConnConfig.RuntimeParams["search_path"] = "clock, pg_catalog, " + store.Schema
+		pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(pool.Close)
+		e.stores[i] = store.Penalties{Store: store.New(pool)}
+		e.keepers[i] = penalty.NewKeeper(e.stores[i], func(_ context.Context, p penalty.Penalty) {
+			e.mu.Lock()
+			defer e.mu.Unlock()
+			e.announced = append(e.announced, p)
+		})
+	}
+	return e
+}
+
+// pass moves the database's clock on.
+func (e *env) pass(t *testing.T, by time.Duration) {
+	t.Helper()
+	if _, err := e.owner.Exec(t.Context(), `UPDATE clock.clock SET at = at + $1::interval`, by); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func newID(t *testing.T) penalty.ID {
+	t.Helper()
+	id, err := ids.NewRequest(time.Now(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return penalty.ID(id)
+}
+
+func draft(t *testing.T) penalty.Draft {
+	t.Helper()
+	return penalty.Draft{ID: newID(t), ProviderID: ids.ProviderID(newID(t)), ModelID: "acme/tiny-1b",
+		Kind: penalty.Misrepresentation, ShareBasisPoints: 1_000, Removes: true, Summary: "another quantization",
+		EvidenceHash: [32]byte{1, 2, 3}}
+}
+
+func (e *env) open(t *testing.T) penalty.Penalty {
+	t.Helper()
+	p, err := e.keepers[0].Open(t.Context(), draft(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// appealed opens a penalty and appeals.
+func (e *env) appealed(t *testing.T) penalty.Penalty {
+	t.Helper()
+	p := e.open(t)
+	p, err := e.keepers[0].Appeal(t.Context(), p.ID, p.ProviderID, "It was the engine.")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// now reads a penalty.
+func (e *env) now(t *testing.T, id penalty.ID) penalty.Penalty {
+	t.Helper()
+	p, _, err := e.stores[0].Change(t.Context(), id,
+		func(*penalty.Penalty, time.Time) (penalty.Entry, error) { return penalty.Entry{}, nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// history lists what a penalty's history says, oldest first.
+func (e *env) history(t *testing.T, id penalty.ID) []string {
+	t.Helper()
+	rows, err := e.owner.Query(t.Context(), `SELECT revision, from_state, to_state, cause, actor, reason
+		FROM penalty_change WHERE penalty_id = $1 ORDER BY revision`, id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	var list []string
+	for rows.Next() {
+		var revision int
+		var from, to, cause, by, reason string
+		if err := rows.Scan(&revision, &from, &to, &cause, &by, &reason); err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, fmt.Sprintf("%d %s>%s %s %s %s", revision, from, to, cause, by, reason))
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+func TestAPenaltyIsRecordedAsItWasOpenedAndTheDatabaseSaysWhen(t *testing.T) {
+	t.Parallel()
+	e := setup(t)
+	d := draft(t)
+	p, err := e.keepers[0].Open(t.Context(), d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	if p.Draft != d {
+		t.Errorf("got %+v, want %+v", p.Draft, d)
+	}
+	if !p.OpenedAt.Equal(at) {
+		t.Errorf("opened: got %s, want %s", p.OpenedAt, at)
+	}
+	if want := at.Add(penalty.Window); !p.AppealUntil.Equal(want) {
+		t.Errorf("open to appeal until: got %s, want %s", p.AppealUntil, want)
+	}
+	if got := e.now(t, d.ID); got != p {
+		t.Errorf("read again: got %+v, want %+v", got, p)
+	}
+}
+
+func TestTheSameIDWithOtherContentIsRefused(t *testing.T) {
+	t.Parallel()
+	e := setup(t)
+	d := draft(t)
+	first, err := e.keepers[0].Open(t.Context(), d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.pass(t, time.Hour)
+	if again, err := e.keepers[1].Open(t.Context(), d); err != nil || again != first {
+		t.Errorf("the same again: got %+v and the error %v, want %+v", again, err, first)
+	}
+	for name, change := range map[string]func(*penalty.Draft){
+		"provider": func(d *penalty.Draft) { d.ProviderID[15]++ },
+		"model":    func(d *penalty.Draft) { d.ModelID = "acme/other" },
+		"kind":     func(d *penalty.Draft) { d.Kind = penalty.Benchmark },
+		"share":    func(d *penalty.Draft) { d.ShareBasisPoints++ },
+		"removes":  func(d *penalty.Draft) { d.Removes = false },
+		"summary":  func(d *penalty.Draft) { d.Summary = "x" },
+		"evidence": func(d *penalty.Draft) { d.EvidenceHash[31]++ },
+	} {
+		other := d
+		change(&other)
+		if _, err := e.keepers[1].Open(t.Context(), other); !fault.Is(err, fault.IdempotencyKeyReused) {
+			t.Errorf("another %s: got the error %v, want %s", name, err, fault.IdempotencyKeyReused)
+		}
+	}
+	if n := len(e.announced); n != 1 {
+		t.Errorf("announced: got %d, want 1", n)
+	}
+}
+
+func TestAPenaltyThatNobodyAppealedIsExecutedAtTheEndOfItsTime(t *testing.T) {
+	t.Parallel()
+	e := setup(t)
+	p := e.open(t)
+	e.pass(t, penalty.Window-time.Microsecond)
+	if executed, _, err := e.keepers[0].ExecuteDue(t.Context()); err != nil || len(executed) != 0 {
+		t.Errorf("a microsecond early: got %d and the error %v, want none", len(executed), err)
+	}
+	e.pass(t, time.Microsecond)
+	if executed, _, err := e.keepers[0].ExecuteDue(t.Context()); err != nil || len(executed) != 1 {
+		t.Errorf("in time: got %d and the error %v, want 1", len(executed), err)
+	}
+	if got := e.now(t, p.ID); got.State != penalty.Executed || !got.ExecutedAt.Equal(p.AppealUntil) {
+		t.Errorf("got %s at %s, want %s at %s", got.State, got.ExecutedAt, penalty.Executed, p.AppealUntil)
+	}
+	if _, err := e.keepers[0].Appeal(t.Context(), p.ID, p.ProviderID, "no"); !fault.Is(err, fault.TransitionNotAllowed) {
+		t.Errorf("an appeal: got the error %v, want %s", err, fault.TransitionNotAllowed)
+	}
+	want := []string{"1 >proposed open verifier ", "2 proposed>executed expire platform nobody appealed within 48 hours"}
+	if got := e.history(t, p.ID); !slices.Equal(got, want) {
+		t.Errorf("history: got %q, want %q", got, want)
+	}
+}
+
+func TestAnAppealStopsTheClockUntilAnOperatorDecides(t *testing.T) {
+	t.Parallel()
+	e := setup(t)
+	p := e.appealed(t)
+	e.pass(t, 10*penalty.Window)
+	if executed, _, err := e.keepers[0].ExecuteDue(t.Context()); err != nil || len(executed) != 0 {
+		t.Errorf("appealed: got %d executed and the error %v, want none", len(executed), err)
+	}
+	alice := actor.WithOperator(t.Context(), "alice")
+	if _, err := e.keepers[1].Resolve(alice, p.ID, true, "replayed on a third host"); err != nil {
+		t.Fatal(err)
+	}
+	if executed, _, err := e.keepers[0].ExecuteDue(t.Context()); err != nil || len(executed) != 1 {
+		t.Errorf("upheld: got %d executed and the error %v, want 1", len(executed), err)
+	}
+	want := []string{"1 >proposed open verifier ", "2 proposed>appealed appeal provider ",
+		"3 appealed>upheld uphold operator:alice replayed on a third host",
+		"4 upheld>executed execute platform the appeal was refused"}
+	if got := e.history(t, p.ID); !slices.Equal(got, want) {
+		t.Errorf("history: got %q, want %q", got, want)
+	}
+	if _, err := e.keepers[1].Resolve(alice, p.ID, false, "no"); !fault.Is(err, fault.TransitionNotAllowed) {
+		t.Errorf("reversed when executed: got the error %v, want %s", err, fault.TransitionNotAllowed)
+	}
+	if got, err := e.keepers[1].Resolve(alice, p.ID, true, "again"); err != nil || got.Resolution != "replayed on a third host" {
+		t.Errorf("upheld again: got %q and the error %v, want the first reason", got.Resolution, err)
+	}
+}
+
+func TestAnOperatorReversesAPenaltyThatNobodyAppealed(t *testing.T) {
+	t.Parallel()
+	e := setup(t)
+	p := e.open(t)
+	if _, err := e.keepers[0].Resolve(t.Context(), p.ID, true, "why"); !fault.Is(err, fault.TransitionNotAllowed) {
+		t.Errorf("upheld: got the error %v, want %s", err, fault.TransitionNotAllowed)
+	}
+	got, err := e.keepers[0].Resolve(t.Context(), p.ID, false, "common cause")
+	if err != nil || got.State != penalty.Reversed {
+		t.Errorf("got %s and the error %v, want %s", got.State, err, penalty.Reversed)
+	}
+	e.pass(t, 2*penalty.Window)
+	if executed, _, err := e.keepers[0].ExecuteDue(t.Context()); err != nil || len(executed) != 0 {
+		t.Errorf("later: got %d executed and the error %v, want none", len(executed), err)
+	}
+}
+
+func TestAProviderSeesAndAppealsItsOwnPenaltiesOnly(t *testing.T) {
+	t.Parallel()
+	e := setup(t)
+	p, other := e.open(t), e.open(t)
+	_, foreign := e.keepers[0].Appeal(t.Context(), p.ID, other.ProviderID, "no")
+	_, unknown := e.keepers[0].Appeal(t.Context(), newID(t), other.ProviderID, "no")
+	if !fault.Is(foreign, penalty.NotFound) || foreign.Error() != unknown.Error() {
+		t.Errorf("a foreign penalty: got the error %v, want that of an unknown one: %v", foreign, unknown)
+	}
+	page, err := e.keepers[0].OfProvider(t.Context(), p.ProviderID, 0, 0)
+	if err != nil || page.Total != 1 || len(page.List) != 1 || page.List[0] != p {
+		t.Errorf("got %+v and the error %v, want %+v alone", page, err, p)
+	}
+}
+
+func TestPenaltiesAreListedByStateNewestFirst(t *testing.T) {
+	t.Parallel()
+	e := setup(t)
+	var want []penalty.ID
+	for range 5 {
+		want = append(want, e.open(t).ID)
+		e.pass(t, time.Minute)
+	}
+	appealed := e.appealed(t)
+	slices.Reverse(want)
+	var got []penalty.ID
+	for number := 1; number <= 3; number++ {
+		page, err := e.keepers[0].InState(t.Context(), penalty.Proposed, number, 2)
+		if err != nil || page.Total != 5 {
+			t.Fatalf("page %d: got %d in all and the error %v, want 5", number, page.Total, err)
+		}
+		for _, p := range page.List {
+			got = append(got, p.ID)
+		}
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("proposed: got %v, want %v", got, want)
+	}
+	page, err := e.keepers[0].InState(t.Context(), "", 1, 1)
+	if err != nil || page.Total != 6 || page.List[0].ID != appealed.ID {
+		t.Errorf("all: got %d, first %v, and the error %v, want 6, first %s", page.Total, page.List, err, appealed.ID)
+	}
+	if _, err := e.keepers[0].InState(t.Context(), "lost", 1, 1); !fault.Is(err, fault.InvalidValue) {
+		t.Errorf("a state that is none: got the error %v, want %s", err, fault.InvalidValue)
+	}
+}
+
+func TestABatchOfExecutionsIsBoundedAndNothingIsLeftBehind(t *testing.T) {
+	t.Parallel()
+	e := setup(t)
+	for range penalty.MaxBatch + 1 {
+		e.open(t)
+	}
+	e.pass(t, penalty.Window)
+	if b, err := e.keepers[0].Backlog(t.Context()); err != nil || b.Overdue != penalty.MaxBatch+1 ||
+		b.Open[penalty.Proposed] != penalty.MaxBatch+1 {
+		t.Errorf("before: got %+v and the error %v, want %d overdue", b, err, penalty.MaxBatch+1)
+	}
+	executed, more, err := e.keepers[0].ExecuteDue(t.Context())
+	if err != nil || len(executed) != penalty.MaxBatch || !more {
+		t.Errorf("first: got %d, more: %t, and the error %v, want %d and more", len(executed), more, err, penalty.MaxBatch)
+	}
+	executed, more, err = e.keepers[0].ExecuteDue(t.Context())
+	if err != nil || len(executed) != 1 || more {
+		t.Errorf("second: got %d, more: %t, and the error %v, want 1 and no more", len(executed), more, err)
+	}
+	if b, err := e.keepers[0].Backlog(t.Context()); err != nil || b.Overdue != 0 || len(b.Open) != 0 {
+		t.Errorf("after: got %+v and the error %v, want nothing", b, err)
+	}
+}
+
+// A process that dies in a transaction has changed nothing, and the next one finds the
+// penalty where it was.
+func TestADeathBeforeTheCommitLeavesThePenaltyDue(t *testing.T) {
+	t.Parallel()
+	e := setup(t)
+	p := e.open(t)
+	e.pass(t, penalty.Window)
+	ctx, die := context.WithCancel(t.Context())
+	_, _, err := e.stores[0].Change(ctx, p.ID, func(p *penalty.Penalty, now time.Time) (penalty.Entry, error) {
+		die()
+		p.State, p.Revision, p.ExecutedAt = penalty.Executed, 2, now
+		return penalty.Entry{Revision: 2, From: penalty.Proposed, To: penalty.Executed, Cause: "expire",
+			Actor: penalty.ByPlatform, At: now}, nil
+	})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("got the error %v, want %v", err, context.Canceled)
+	}
+	if got := e.now(t, p.ID); got != p {
+		t.Errorf("after the death: got %+v, want %+v", got, p)
+	}
+	if executed, _, err := e.keepers[1].ExecuteDue(t.Context()); err != nil || len(executed) != 1 {
+		t.Errorf("the next process: got %d executed and the error %v, want 1", len(executed), err)
+	}
+}
+
+// race runs functions at once and returns their errors.
+func race(all ...func() error) []error {
+	errs := make([]error, len(all))
+	var ready, done sync.WaitGroup
+	begin := make(chan struct{})
+	ready.Add(len(all))
+	for i, f := range all {
+		done.Go(func() {
+			ready.Done()
+			<-begin
+			errs[i] = f()
+		})
+	}
+	ready.Wait()
+	close(begin)
+	done.Wait()
+	return errs
+}
+
+const rounds = 25
+
+func TestOfTwoThatOpenOneIDTheSecondReadsTheFirst(t *testing.T) {
+	t.Parallel()
+	e := setup(t)
+	for range rounds {
+		d := draft(t)
+		other := d
+		other.ShareBasisPoints = 3_000
+		errs := race(
+			func() error { _, err := e.keepers[0].Open(t.Context(), d); return err },
+			func() error { _, err := e.keepers[1].Open(t.Context(), d); return err },
+			func() error { _, err := e.keepers[1].Open(t.Context(), other); return err },
+		)
+		share := e.now(t, d.ID).ShareBasisPoints
+		for i, opened := range []int32{1_000, 1_000, 3_000} {
+			if (errs[i] == nil) != (opened == share) {
+				t.Errorf("opened with %d, kept %d: got the error %v", opened, share, errs[i])
+			}
+			if errs[i] != nil && !fault.Is(errs[i], fault.IdempotencyKeyReused) {
+				t.Errorf("got the error %v, want %s", errs[i], fault.IdempotencyKeyReused)
+			}
+		}
+		if got := e.history(t, d.ID); len(got) != 1 {
+			t.Errorf("history: got %q, want the opening alone", got)
+		}
+	}
+	if n := len(e.announced); n != rounds {
+		t.Errorf("announced: got %d, want %d", n, rounds)
+	}
+}
+
+// The clock stands on either side of the end of the time, or moves over it in the middle
+// of the race. Whoever is first under the lock decides.
+func TestAnAppealAndTheExpiryAtTheEndOfTheTimeComeToOneEnd(t *testing.T) {
+	t.Parallel()
+	e := setup(t)
+	var appealed, executed int
+	for round := range rounds {
+		p := e.open(t)
+		e.pass(t, penalty.Window-time.Microsecond)
+		errs := race(
+			func() error { _, err := e.keepers[0].Appeal(t.Context(), p.ID, p.ProviderID, "in time"); return err },
+			func() error { e.pass(t, time.Microsecond); return nil },
+			func() error { _, _, err := e.keepers[0].ExecuteDue(t.Context()); return err },
+			func() error { _, _, err := e.keepers[1].ExecuteDue(t.Context()); return err },
+		)
+		if err := errors.Join(errs[1:]...); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := e.keepers[0].ExecuteDue(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		got := e.now(t, p.ID)
+		switch {
+		case errs[0] == nil && got.State == penalty.Appealed:
+			appealed++
+		case fault.Is(errs[0], fault.TransitionNotAllowed) && got.State == penalty.Executed:
+			executed++
+		default:
+			t.Errorf("round %d: got %s and the error %v of the appeal, want one end", round, got.State, errs[0])
+		}
+		if got := e.history(t, p.ID); len(got) != 2 {
+			t.Errorf("round %d: got the history %q, want two entries", round, got)
+		}
+	}
+	t.Logf("%d appealed, %d executed", appealed, executed)
+}
+
+func TestAnAppealAndAReversalComeToOneEnd(t *testing.T) {
+	t.Parallel()
+	e := setup(t)
+	for round := range rounds {
+		p := e.open(t)
+		errs := race(
+			func() error { _, err := e.keepers[0].Appeal(t.Context(), p.ID, p.ProviderID, "no"); return err },
+			func() error { _, err := e.keepers[1].Resolve(t.Context(), p.ID, false, "void"); return err },
+		)
+		if errs[1] != nil {
+			t.Errorf("round %d: the reversal: got the error %v, want none", round, errs[1])
+		}
+		got := e.now(t, p.ID)
+		if got.State != penalty.Reversed {
+			t.Errorf("round %d: got %s, want %s", round, got.State, penalty.Reversed)
+		}
+		if recorded := !got.AppealedAt.IsZero(); recorded != (errs[0] == nil) {
+			t.Errorf("round %d: the appeal: got the error %v, recorded: %t", round, errs[0], recorded)
+		}
+	}
+}
+
+func TestOfTwoOperatorsAtOnceEachDecisionIsKeptOrRefused(t *testing.T) {
+	t.Parallel()
+	e := setup(t)
+	alice, bob := actor.WithOperator(t.Context(), "alice"), actor.WithOperator(t.Context(), "bob")
+	for round := range rounds {
+		p := e.appealed(t)
+		errs := race(
+			func() error { _, err := e.keepers[0].Resolve(alice, p.ID, true, "it holds"); return err },
+			func() error { _, err := e.keepers[1].Resolve(bob, p.ID, false, "it is void"); return err },
+			func() error { _, _, err := e.keepers[1].ExecuteDue(t.Context()); return err },
+		)
+		if errs[2] != nil {
+			t.Fatal(errs[2])
+		}
+		kept := strings.Join(e.history(t, p.ID), "\n")
+		if got := strings.Contains(kept, "operator:alice it holds"); got != (errs[0] == nil) {
+			t.Errorf("round %d: alice got the error %v, and her entry stands: %t", round, errs[0], got)
+		}
+		if got := strings.Contains(kept, "operator:bob it is void"); got != (errs[1] == nil) {
+			t.Errorf("round %d: bob got the error %v, and his entry stands: %t", round, errs[1], got)
+		}
+		state := e.now(t, p.ID).State
+		if want := map[bool]penalty.State{true: penalty.Reversed, false: penalty.Executed}[errs[1] == nil]; state != want {
+			t.Errorf("round %d: got %s, want %s, with %s", round, state, want, kept)
+		}
+	}
+}
+
+func TestTwoProcessesExecuteEachPenaltyOnce(t *testing.T) {
+	t.Parallel()
+	e := setup(t)
+	for range rounds {
+		e.open(t)
+	}
+	e.pass(t, penalty.Window)
+	e.announced = nil
+	errs := race(
+		func() error { _, _, err := e.keepers[0].ExecuteDue(t.Context()); return err },
+		func() error { _, _, err := e.keepers[1].ExecuteDue(t.Context()); return err },
+	)
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(e.announced); n != rounds {
+		t.Errorf("announced: got %d, want %d", n, rounds)
+	}
+}
