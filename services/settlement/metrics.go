@@ -4,14 +4,18 @@ import (
 	"context"
 	"fmt"
 
+	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
 	"svc.internal/services/settlement/internal/fill"
+	"svc.internal/services/settlement/internal/penalty"
 	"svc.internal/services/settlement/internal/reconcile"
 )
 
 type metrics struct {
 	persistent, unconfirmed metric.Int64Gauge
+	// open has the attribute state.
+	open, overdue metric.Int64Gauge
 	// What was done to lines because of the ledger's word.
 	filled, corrected, heldOut metric.Int64Counter
 }
@@ -43,7 +47,29 @@ func newMetrics(meters metric.MeterProvider) (*metrics, error) {
 			"Lines that this process held out, because the ledger has settled no such requests.")); err != nil {
 		return nil, fmt.Errorf("make metrics: %w", err)
 	}
-	return m, nil
+	return m, m.ofPenalties(meter)
+}
+
+func (m *metrics) ofPenalties(meter metric.Meter) (err error) {
+	if m.open, err = meter.Int64Gauge("svc.settlement.penalties_open",
+		metric.WithDescription("Penalties that are not final, by their state.")); err != nil {
+		return fmt.Errorf("make metrics: %w", err)
+	}
+	if m.overdue, err = meter.Int64Gauge("svc.settlement.penalties_overdue",
+		metric.WithDescription("Penalties that are due and could not be executed.")); err != nil {
+		return fmt.Errorf("make metrics: %w", err)
+	}
+	return nil
+}
+
+// backlog measures what is open after the penalties that were due have been executed.
+func (m *metrics) backlog(ctx context.Context, b penalty.Backlog) {
+	for _, state := range penalty.States() {
+		if !state.Final() {
+			m.open.Record(ctx, int64(b.Open[state]), metric.WithAttributes(attribute.String("state", string(state))))
+		}
+	}
+	m.overdue.Record(ctx, int64(b.Overdue))
 }
 
 func (m *metrics) compared(ctx context.Context, r reconcile.Report, persistent int) {

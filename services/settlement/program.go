@@ -8,6 +8,7 @@ import (
 	"svc.internal/pkg/node/database"
 	"svc.internal/pkg/serve"
 	billingv1 "svc.internal/proto/svc/billing/v1"
+	hubv1 "svc.internal/proto/svc/hub/v1"
 	settlementv1 "svc.internal/proto/svc/settlement/v1"
 )
 
@@ -18,18 +19,28 @@ const maxConns = 4
 func Spec() node.Spec {
 	return node.Spec{
 		Name: node.Settlement, Database: true, Tables: Tables(), Bus: true,
-		Peers: []string{node.BillingLedger},
+		Peers: []string{node.BillingLedger, node.ProviderHub},
 		Callers: serve.Callers{
 			// Read only: it is how operators ask whether the lines agree.
 			settlementv1.ReconciliationService_ServiceDesc.ServiceName: {node.EdgeGateway},
 			settlementv1.UsageKeyService_ServiceDesc.ServiceName:       {node.ProviderHub},
+			// Which of its calls each of the two may make, rpc.Penalties says.
+			settlementv1.PenaltyService_ServiceDesc.ServiceName:      {verifier, node.EdgeGateway},
+			settlementv1.PenaltyAdminService_ServiceDesc.ServiceName: {node.EdgeGateway},
 		},
 	}
 }
 
 // Build adds settlement to a process.
 func Build(ctx context.Context, cfg Config, n *node.Node) error {
+	if err := cfg.CheckListeners(listeners(n)...); err != nil {
+		return err
+	}
 	billing, err := n.Peer(node.BillingLedger)
+	if err != nil {
+		return err
+	}
+	hub, err := n.Peer(node.ProviderHub)
 	if err != nil {
 		return err
 	}
@@ -44,10 +55,19 @@ func Build(ctx context.Context, cfg Config, n *node.Node) error {
 	service, err := New(ctx, cfg, Deps{
 		Log: n.Log(node.Settlement), Meters: n.Meters(), Clock: clock.System,
 		Bus: conn, DB: pool, Accruals: billingv1.NewAccrualServiceClient(billing),
+		Collateral: hubv1.NewProviderCollateralServiceClient(hub),
 	})
 	if err != nil {
 		return err
 	}
 	n.Add(node.Settlement, service)
 	return nil
+}
+
+// listeners are the addresses that every process has, as far as it listens there.
+func listeners(n *node.Node) []string {
+	if own := n.DispatchAddress(); own != node.InProcess {
+		return []string{n.AdminAddress(), own}
+	}
+	return []string{n.AdminAddress()}
 }

@@ -1,6 +1,7 @@
 // Package settlement owns what providers have earned: one line for each
 // served request, and the standing comparison of these lines with the money
-// that billing-ledger credited.
+// that billing-ledger credited. It also owns penalties, which the verifier
+// proposes and operators decide when a provider appeals.
 package settlement
 
 import (
@@ -17,13 +18,17 @@ import (
 	"svc.internal/pkg/bus"
 	"svc.internal/pkg/clock"
 	"svc.internal/pkg/ids"
+	"svc.internal/pkg/node"
 	"svc.internal/pkg/pg"
 	"svc.internal/pkg/usageseal"
 	billingv1 "svc.internal/proto/svc/billing/v1"
+	hubv1 "svc.internal/proto/svc/hub/v1"
 	settlementv1 "svc.internal/proto/svc/settlement/v1"
+	"svc.internal/services/settlement/internal/collateral"
 	"svc.internal/services/settlement/internal/events"
 	"svc.internal/services/settlement/internal/fill"
 	"svc.internal/services/settlement/internal/peers"
+	"svc.internal/services/settlement/internal/penalty"
 	"svc.internal/services/settlement/internal/reconcile"
 	"svc.internal/services/settlement/internal/rpc"
 	"svc.internal/services/settlement/internal/store"
@@ -43,6 +48,9 @@ type Config struct {
 	// line is filled in from there: 2 minutes, because usage comes by itself within
 	// seconds.
 	FillAfter time.Duration `yaml:"fill_after" env:"SVC_SETTLEMENT_FILL_AFTER"`
+	// DevelopmentCollateral confirms to the hub the collateral of every provider, although
+	// nobody holds any. A process that listens anywhere but on loopback refuses it.
+	DevelopmentCollateral bool `yaml:"development_collateral" env:"SVC_SETTLEMENT_DEVELOPMENT_COLLATERAL"`
 }
 
 // DefaultConfig compares every minute, and fills what is missing after two.
@@ -70,6 +78,8 @@ type Deps struct {
 	Bus      *bus.Conn
 	DB       *pgxpool.Pool
 	Accruals billingv1.AccrualServiceClient
+	// Collateral is the hub. It is needed with DevelopmentCollateral alone.
+	Collateral hubv1.ProviderCollateralServiceClient
 }
 
 // Service is settlement.
@@ -82,6 +92,10 @@ type Service struct {
 	filler   *fill.Filler
 	metrics  *metrics
 	ring     *usageseal.Ring
+
+	penalties *penalty.Keeper
+	// development is nil unless DevelopmentCollateral is set.
+	development *collateral.Development
 }
 
 // Migrate brings the schema in the database at url up to date.
@@ -108,21 +122,31 @@ func New(_ context.Context, cfg Config, deps Deps) (*Service, error) {
 		deps.Log.Error("a settled request cannot become an earning line", "request_id", requestID, "error", err)
 	})
 	ring := usageseal.NewRing(st, deps.Clock)
-	return &Service{
+	s := &Service{
 		cfg: cfg, deps: deps, store: st, metrics: made,
 		comparer: peers.NewLedgerComparer(st, deps.Accruals, deps.Clock),
 		consumer: events.NewConsumer(deps.Bus, st, deps.Log).CheckedBy(ring, deps.Clock), ring: ring,
 		filler: &fill.Filler{Ledger: settled, Store: st, After: cfg.FillAfter},
-	}, nil
+	}
+	s.penalties = penalty.NewKeeper(store.Penalties{Store: st}, s.announce)
+	if cfg.DevelopmentCollateral {
+		s.development = collateral.NewDevelopment(store.Collateral{Store: st}, peers.NewCollateralHub(deps.Collateral))
+	}
+	return s, nil
 }
 
 // Register adds the service's gRPC services.
 func (s *Service) Register(r grpc.ServiceRegistrar) {
 	settlementv1.RegisterReconciliationServiceServer(r, rpc.NewReconciliation(s.comparer, s.deps.Clock))
 	settlementv1.RegisterUsageKeyServiceServer(r, &rpc.UsageKeys{Ring: s.ring})
+	settlementv1.RegisterPenaltyServiceServer(r, &rpc.Penalties{
+		Keeper: s.penalties, Verifier: verifier, Gateway: node.EdgeGateway,
+	})
+	settlementv1.RegisterPenaltyAdminServiceServer(r, &rpc.PenaltyAdmin{Keeper: s.penalties})
 }
 
-// Run consumes usage and compares with the ledger until ctx ends.
+// Run consumes usage, compares with the ledger, and executes penalties that are due, until
+// ctx ends.
 func (s *Service) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return s.consumer.Run(ctx) })
@@ -130,6 +154,13 @@ func (s *Service) Run(ctx context.Context) error {
 		s.watch(ctx)
 		return nil
 	})
+	group.Go(func() error {
+		s.carryOut(ctx)
+		return nil
+	})
+	if s.development != nil {
+		group.Go(func() error { return s.confirmCollateral(ctx) })
+	}
 	return group.Wait()
 }
 

@@ -75,9 +75,12 @@ type bundle struct {
 	pool    *pgxpool.Pool
 	now     time.Time
 	clock   *clock.Manual
+
+	penalties    settlementv1.PenaltyServiceClient
+	penaltyAdmin settlementv1.PenaltyAdminServiceClient
 }
 
-func setup(t *testing.T) *bundle {
+func setup(t *testing.T, change ...func(*Config, *Deps)) *bundle {
 	t.Helper()
 	b := &bundle{
 		ledger: &ledger{}, bus: bustest.New(t), now: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC),
@@ -90,15 +93,21 @@ func setup(t *testing.T) *bundle {
 	}
 	channel := serve.NewInProcess(in)
 	billingv1.RegisterAccrualServiceServer(channel, b.ledger)
-	b.service, err = New(t.Context(), DefaultConfig(), Deps{
+	cfg, deps := DefaultConfig(), Deps{
 		Log: slog.New(slog.DiscardHandler), Meters: noop.NewMeterProvider(), Clock: b.clock,
 		Bus: b.bus, DB: b.pool, Accruals: billingv1.NewAccrualServiceClient(channel.Client()),
-	})
+	}
+	for _, c := range change {
+		c(&cfg, &deps)
+	}
+	b.service, err = New(t.Context(), cfg, deps)
 	if err != nil {
 		t.Fatal(err)
 	}
 	b.service.Register(grpc.ServiceRegistrar(channel))
 	b.client = settlementv1.NewReconciliationServiceClient(channel.Client())
+	b.penalties = settlementv1.NewPenaltyServiceClient(channel.Client())
+	b.penaltyAdmin = settlementv1.NewPenaltyAdminServiceClient(channel.Client())
 	if err := b.bus.EnsureStream(t.Context(), bus.UsageStream); err != nil {
 		t.Fatal(err)
 	}

@@ -25,7 +25,8 @@ type program struct {
 
 // Validate returns every fault.
 func (p *program) Validate() error {
-	return errors.Join(p.Check(p.Specs()...), p.Settlement.Validate())
+	return errors.Join(p.Check(p.Specs()...), p.Settlement.Validate(),
+		p.Settlement.CheckListeners(p.GRPCAddr, p.GRPCAdvertise, p.AdminAddr))
 }
 
 // Specs are the services of the process.

@@ -1,0 +1,28 @@
+package events
+
+import (
+	"context"
+	"fmt"
+
+	"google.golang.org/protobuf/proto"
+
+	"svc.internal/pkg/bus"
+	eventsv1 "svc.internal/proto/svc/events/v1"
+	"svc.internal/services/settlement/internal/penalty"
+)
+
+// SubjectPenaltyChanged is where settlement says that a penalty has another state. A
+// message comes at most once, in any order, and none is repeated: the verifier reads what
+// it missed by opening the same penalty again.
+const SubjectPenaltyChanged = "penalty.v1.changed"
+
+// PublishPenalty says where a penalty stands.
+func PublishPenalty(ctx context.Context, conn *bus.Conn, p penalty.Penalty) error {
+	data, err := proto.Marshal(&eventsv1.PenaltyChanged{
+		PenaltyId: p.ID.String(), ProviderId: p.ProviderID.String(), State: string(p.State), Revision: p.Revision,
+	})
+	if err != nil {
+		return fmt.Errorf("encode the change of a penalty: %w", err)
+	}
+	return conn.Publish(ctx, SubjectPenaltyChanged, data, nil)
+}

@@ -1,0 +1,167 @@
+package rpc
+
+import (
+	"context"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"svc.internal/pkg/fault"
+	"svc.internal/pkg/ids"
+	"svc.internal/pkg/serve"
+	settlementv1 "svc.internal/proto/svc/settlement/v1"
+	"svc.internal/services/settlement/internal/penalty"
+)
+
+// Penalties implements PenaltyService. Each of its calls belongs to one service: a gateway
+// may not open a penalty, and the verifier may not appeal.
+type Penalties struct {
+	settlementv1.UnimplementedPenaltyServiceServer
+	Keeper *penalty.Keeper
+	// Verifier and Gateway are the names in the callers' certificates.
+	Verifier, Gateway string
+}
+
+// only fails with caller_not_allowed unless the caller's certificate has the name.
+func only(ctx context.Context, name string) error {
+	if !serve.Proves(ctx, name) {
+		return fault.New(fault.Denied, fault.CallerNotAllowed, "the caller's certificate does not name %s", name)
+	}
+	return nil
+}
+
+// OpenPenalty opens a penalty for the verifier.
+func (s *Penalties) OpenPenalty(
+	ctx context.Context, req *settlementv1.OpenPenaltyRequest,
+) (*settlementv1.OpenPenaltyResponse, error) {
+	if err := only(ctx, s.Verifier); err != nil {
+		return nil, err
+	}
+	d, err := draftFromProto(req)
+	if err != nil {
+		return nil, err
+	}
+	p, err := s.Keeper.Open(ctx, d)
+	if err != nil {
+		return nil, err
+	}
+	return &settlementv1.OpenPenaltyResponse{Penalty: penaltyToProto(p)}, nil
+}
+
+// Appeal records an appeal of the provider that the gateway has authenticated.
+func (s *Penalties) Appeal(
+	ctx context.Context, req *settlementv1.AppealRequest,
+) (*settlementv1.AppealResponse, error) {
+	if err := only(ctx, s.Gateway); err != nil {
+		return nil, err
+	}
+	provider, err := providerFromProto(req.GetProviderId())
+	if err != nil {
+		return nil, err
+	}
+	id, err := penaltyID(req.GetPenaltyId())
+	if err != nil {
+		return nil, err
+	}
+	p, err := s.Keeper.Appeal(ctx, id, provider, req.GetText())
+	if err != nil {
+		return nil, err
+	}
+	return &settlementv1.AppealResponse{Penalty: penaltyToProto(p)}, nil
+}
+
+// ListPenalties is one page of a provider's penalties, newest first.
+func (s *Penalties) ListPenalties(
+	ctx context.Context, req *settlementv1.ListPenaltiesRequest,
+) (*settlementv1.ListPenaltiesResponse, error) {
+	if err := only(ctx, s.Gateway); err != nil {
+		return nil, err
+	}
+	provider, err := providerFromProto(req.GetProviderId())
+	if err != nil {
+		return nil, err
+	}
+	page, err := s.Keeper.OfProvider(ctx, provider, int(req.GetPage()), int(req.GetPageSize()))
+	if err != nil {
+		return nil, err
+	}
+	return &settlementv1.ListPenaltiesResponse{
+		List: penaltiesToProto(page.List), Total: int32(page.Total), Page: int32(page.Number), PageSize: int32(page.Length),
+	}, nil
+}
+
+func draftFromProto(req *settlementv1.OpenPenaltyRequest) (penalty.Draft, error) {
+	invalid := func(field, want string) (penalty.Draft, error) {
+		return penalty.Draft{}, fault.New(fault.Invalid, fault.InvalidValue, "%s must be %s", field, want).On(field)
+	}
+	d := penalty.Draft{
+		ModelID: req.GetModelId(), Kind: penalty.Kind(req.GetKind()), ShareBasisPoints: req.GetShareBasisPoints(),
+		Removes: req.GetRemoves(), Summary: req.GetSummary(),
+	}
+	var err error
+	if d.ID, err = penalty.ParseID(req.GetPenaltyId()); err != nil {
+		return invalid("penalty_id", "a UUID of version 7")
+	}
+	if d.ProviderID, err = providerFromProto(req.GetProviderId()); err != nil {
+		return penalty.Draft{}, err
+	}
+	if len(req.GetEvidenceHash()) != len(d.EvidenceHash) {
+		return invalid("evidence_hash", "32 bytes")
+	}
+	d.EvidenceHash = [32]byte(req.GetEvidenceHash())
+	return d, nil
+}
+
+func providerFromProto(text string) (ids.ProviderID, error) {
+	id, err := ids.ParseProvider(text)
+	if err != nil {
+		return ids.ProviderID{}, fault.New(fault.Invalid, fault.InvalidValue, "provider_id is no provider's id").On(
+			"provider_id")
+	}
+	return id, nil
+}
+
+// penaltyID reads the id of a penalty that a caller looks for. No penalty has a malformed
+// id.
+func penaltyID(text string) (penalty.ID, error) {
+	id, err := penalty.ParseID(text)
+	if err != nil {
+		return penalty.ID{}, fault.New(fault.NotFound, penalty.NotFound, "no such penalty").On("penalty_id")
+	}
+	return id, nil
+}
+
+// states pairs the states with their enum.
+var states = map[penalty.State]settlementv1.PenaltyState{
+	penalty.Proposed: settlementv1.PenaltyState_PENALTY_STATE_PROPOSED,
+	penalty.Appealed: settlementv1.PenaltyState_PENALTY_STATE_APPEALED,
+	penalty.Upheld:   settlementv1.PenaltyState_PENALTY_STATE_UPHELD,
+	penalty.Reversed: settlementv1.PenaltyState_PENALTY_STATE_REVERSED,
+	penalty.Executed: settlementv1.PenaltyState_PENALTY_STATE_EXECUTED,
+}
+
+func penaltiesToProto(list []penalty.Penalty) []*settlementv1.Penalty {
+	out := make([]*settlementv1.Penalty, len(list))
+	for i, p := range list {
+		out[i] = penaltyToProto(p)
+	}
+	return out
+}
+
+func penaltyToProto(p penalty.Penalty) *settlementv1.Penalty {
+	return &settlementv1.Penalty{
+		PenaltyId: p.ID.String(), ProviderId: p.ProviderID.String(), ModelId: p.ModelID, Kind: string(p.Kind),
+		ShareBasisPoints: p.ShareBasisPoints, Removes: p.Removes, State: states[p.State],
+		OpenedAt: moment(p.OpenedAt), AppealUntil: moment(p.AppealUntil), AppealText: p.AppealText,
+		AppealedAt: moment(p.AppealedAt), Resolution: p.Resolution, ResolvedAt: moment(p.ResolvedAt), Summary: p.Summary,
+		EvidenceHash: p.EvidenceHash[:], Revision: p.Revision, ExecutedAt: moment(p.ExecutedAt),
+	}
+}
+
+// moment is nil for a time that has not come.
+func moment(at time.Time) *timestamppb.Timestamp {
+	if at.IsZero() {
+		return nil
+	}
+	return timestamppb.New(at)
+}
