@@ -91,6 +91,8 @@ func peers(n *node.Node) (Deps, error) {
 		Users:          billingv1.NewUserServiceClient(billing),
 		Demand:         billingv1.NewDemandServiceClient(billing),
 		Reconciliation: settlementv1.NewReconciliationServiceClient(settlement),
+		Penalties:      settlementv1.NewPenaltyServiceClient(settlement),
+		PenaltyAdmin:   settlementv1.NewPenaltyAdminServiceClient(settlement),
 		Hubs: func(address string) (hubv1.DispatchServiceClient, error) {
 			conn, err := n.Hub(node.ProviderHub, address)
 			if err != nil {

@@ -88,6 +88,9 @@ type Deps struct {
 	Users          billingv1.UserServiceClient
 	Demand         billingv1.DemandServiceClient
 	Reconciliation settlementv1.ReconciliationServiceClient
+	// Penalties is for providers, PenaltyAdmin for operators.
+	Penalties    settlementv1.PenaltyServiceClient
+	PenaltyAdmin settlementv1.PenaltyAdminServiceClient
 }
 
 // attemptsFrom stands in the subject for gateways, where a hub's id stands for the hub.
@@ -131,6 +134,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 		Accounts:       deps.Accounts,
 		Providers:      deps.ProviderAdmin,
 		Reconciliation: deps.Reconciliation,
+		Penalties:      deps.PenaltyAdmin,
 	}, marketapi.Config{MaxBody: cfg.MaxAdminBodyBytes})
 	if err != nil {
 		return nil, err
@@ -148,7 +152,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 	s.shapes = shapes.NewCounter(s.publishShapes, deps.Clock, deps.Log)
 	provider, err := providerapi.New(providerapi.Peers{
 		Self: deps.ProviderSelf, Users: deps.Users, Demand: deps.Demand,
-		Models: deps.PublicCatalog, Router: deps.Router, Auth: s.auth, Clock: deps.Clock,
+		Models: deps.PublicCatalog, Router: deps.Router, Penalties: deps.Penalties, Auth: s.auth, Clock: deps.Clock,
 	}, cfg.provider())
 	if err != nil {
 		return nil, err

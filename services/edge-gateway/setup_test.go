@@ -66,6 +66,7 @@ type fleet struct {
 	visits        *visits
 	selves        *selves
 	people        *people
+	penalties     *penalties
 	named         *named // the connection to all peers
 	// providerKey is the key that selves knows.
 	providerKey string
@@ -141,13 +142,14 @@ func connectFleet(t testing.TB, connect connector, change ...func(*Config)) *fle
 		keys: &keys{digest: apikey.Sum(key)},
 		billing: &billing{reports: make(chan *billingv1.RequestReport, 100), admits: make(chan *billingv1.AdmitRequest, 100),
 			renewals: make(chan *billingv1.RenewRequest, 100)},
-		router:  &router{selects: make(chan *routerv1.SelectRequest, 100)},
-		catalog: &catalogPeer{models: []*catalogv1.Model{testModel()}},
-		hub:     &hub{opens: make(chan *hubv1.DispatchOpen, 100), ended: make(chan error, 100)},
-		market:  &market{},
-		visits:  &visits{made: map[string]int{}},
-		people:  &people{},
-		claims:  &claims{kept: map[string]*claimed{}, ended: make(chan *billingv1.FinishKeyRequest, 100)},
+		router:    &router{selects: make(chan *routerv1.SelectRequest, 100)},
+		catalog:   &catalogPeer{models: []*catalogv1.Model{testModel()}},
+		hub:       &hub{opens: make(chan *hubv1.DispatchOpen, 100), ended: make(chan error, 100)},
+		market:    &market{},
+		visits:    &visits{made: map[string]int{}},
+		people:    &people{},
+		penalties: &penalties{},
+		claims:    &claims{kept: map[string]*claimed{}, ended: make(chan *billingv1.FinishKeyRequest, 100)},
 	}
 	f.hub.script = wholeAnswer
 	f.selves, f.providerKey = newSelves(t)
@@ -188,6 +190,8 @@ func (f *fleet) register(r grpc.ServiceRegistrar) {
 	billingv1.RegisterUserServiceServer(r, f.people)
 	billingv1.RegisterDemandServiceServer(r, asked{})
 	settlementv1.RegisterReconciliationServiceServer(r, settlementv1.UnimplementedReconciliationServiceServer{})
+	settlementv1.RegisterPenaltyServiceServer(r, f.penalties)
+	settlementv1.RegisterPenaltyAdminServiceServer(r, f.penalties)
 }
 
 // deps reach the peers by the connection.
@@ -222,6 +226,8 @@ func (f *fleet) deps() Deps {
 		Users:          billingv1.NewUserServiceClient(conn),
 		Demand:         billingv1.NewDemandServiceClient(conn),
 		Reconciliation: settlementv1.NewReconciliationServiceClient(conn),
+		Penalties:      settlementv1.NewPenaltyServiceClient(conn),
+		PenaltyAdmin:   settlementv1.NewPenaltyAdminServiceClient(conn),
 	}
 }
 

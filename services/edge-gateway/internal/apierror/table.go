@@ -32,6 +32,9 @@ const (
 	belowMinimum      fault.Reason = "below_minimum"
 )
 
+// PenaltyNotFound is settlement's word for a penalty that does not exist for the caller.
+const PenaltyNotFound fault.Reason = "penalty_not_found"
+
 // StatusClientClosed is logged when the client has left. It is never sent.
 const StatusClientClosed = 499
 
@@ -79,6 +82,7 @@ var Table = map[fault.Reason]Row{
 	fault.KeyNotFound:      {http.StatusNotFound, openai.TypeNotFound, true, 0},
 	fault.ProviderNotFound: {http.StatusNotFound, openai.TypeNotFound, true, 0},
 	fault.ProposalNotFound: {http.StatusNotFound, openai.TypeNotFound, true, 0},
+	PenaltyNotFound:        {http.StatusNotFound, openai.TypeNotFound, true, 0},
 	fault.UserNotFound:     {http.StatusNotFound, openai.TypeNotFound, true, 0},
 	MethodNotAllowed:       {http.StatusMethodNotAllowed, openai.TypeInvalidRequest, true, 0},
 

@@ -17,6 +17,7 @@ var ofProviders = byPattern(
 	route{"/api/v1/provider/request-approval", post, agents((*providerapi.API).RequestApproval)},
 	route{"/api/v1/provider/signup", post, agents((*providerapi.API).SignUp)},
 	route{"/api/v1/provider/keys", post, agents((*providerapi.API).RotateKey)},
+	route{"/api/v1/provider/penalties", get, agents((*providerapi.API).Penalties)},
 	route{"/api/v1/provider/ws-challenge", post, agents((*providerapi.API).Challenge)},
 	route{"/api/v1/provider/collateral/contract", get, agents((*providerapi.API).Contract)},
 	route{"/api/v1/stats/model-demand", get, agents((*providerapi.API).ModelDemand)},
@@ -41,10 +42,17 @@ func byPattern(routes ...route) map[string]route {
 const (
 	providersOf = "/api/v1/models/{id}/providers"
 	filesOf     = "/api/v1/models/{id}/files"
+	appealOf    = "/api/v1/provider/penalties/{penalty_id}" + providerapi.AppealSuffix
 )
 
-// of returns the route of a path's variable part where two routes share a prefix.
+// of returns the route of a path's variable part where two routes share a prefix, or a
+// route has a suffix too.
 func (r route) of(rest string) route {
+	if r.pattern == appealOf {
+		if id, ok := strings.CutSuffix(rest, providerapi.AppealSuffix); !ok || id == "" || strings.Contains(id, "/") {
+			return unknown
+		}
+	}
 	if r.pattern == providersOf && strings.HasSuffix(rest, "/files") {
 		r.pattern = filesOf
 	}

@@ -47,6 +47,7 @@ type Peers struct {
 	Accounts       billingv1.AccountAdminServiceClient
 	Providers      hubv1.ProviderAdminServiceClient
 	Reconciliation settlementv1.ReconciliationServiceClient
+	Penalties      settlementv1.PenaltyAdminServiceClient
 }
 
 // Config bounds what is read.
@@ -80,6 +81,7 @@ func New(ctx context.Context, peers Peers, cfg Config) (*API, error) {
 		billingv1.RegisterAccountAdminServiceHandlerClient(ctx, mux, peers.Accounts),
 		hubv1.RegisterProviderAdminServiceHandlerClient(ctx, mux, peers.Providers),
 		settlementv1.RegisterReconciliationServiceHandlerClient(ctx, mux, peers.Reconciliation),
+		settlementv1.RegisterPenaltyAdminServiceHandlerClient(ctx, mux, peers.Penalties),
 	)
 	if err != nil {
 		return nil, fmt.Errorf("register the routes under /api/v1: %w", err)

@@ -85,6 +85,8 @@ func (g *generator) scalar(field protoreflect.FieldDescriptor) object {
 		return object{"type": "number", "format": "double"}
 	case protoreflect.StringKind:
 		return object{"type": "string"}
+	case protoreflect.BytesKind:
+		return object{"type": "string", "contentEncoding": "base64"}
 	case protoreflect.EnumKind:
 		return object{"type": "string", "enum": names(field.Enum())}
 	default:

@@ -1,6 +1,6 @@
 // Package providerapi answers the HTTP calls of provider agents: the state of their
-// account, changes to it, what the market wants, and the sign-up of users who become
-// providers.
+// account, changes to it, its penalties, what the market wants, and the sign-up of users
+// who become providers.
 //
 // Agents in the field cannot be changed, so the paths, members and statuses stay as
 // agents know them. The most fragile call is the status call. An agent makes it once,
@@ -34,6 +34,7 @@ import (
 	catalogv1 "svc.internal/proto/svc/catalog/v1"
 	hubv1 "svc.internal/proto/svc/hub/v1"
 	routerv1 "svc.internal/proto/svc/router/v1"
+	settlementv1 "svc.internal/proto/svc/settlement/v1"
 
 	"svc.internal/services/edge-gateway/internal/auth"
 )
@@ -48,6 +49,8 @@ type Peers struct {
 	Demand billingv1.DemandServiceClient
 	Models catalogv1.PublicCatalogServiceClient
 	Router routerv1.RouterServiceClient
+	// Penalties lists penalties and takes appeals.
+	Penalties settlementv1.PenaltyServiceClient
 	// Auth bounds how many wrong keys and sessions a network may try.
 	Auth  *auth.Authenticator
 	Clock clock.Clock

@@ -1,13 +1,15 @@
 // Package publicjson writes protocol buffer messages as the public JSON API shows them:
 // field names as in the .proto files, zero values written, absent messages and absent
-// optional fields as null, enums by name, 64-bit integers as strings, times in RFC 3339.
+// optional fields as null, enums by name, 64-bit integers as strings, bytes in base64,
+// times in RFC 3339.
 //
 // It differs from protojson in two things: an absent optional field is written as null
-// instead of being left out, and the bytes are the same every time. Maps, bytes and
-// oneofs are not supported; a test proves that no public message has them.
+// instead of being left out, and the bytes are the same every time. Maps and oneofs are
+// not supported; a test proves that no public message has them.
 package publicjson
 
 import (
+	"encoding/base64"
 	"math"
 	"strconv"
 	"time"
@@ -75,6 +77,8 @@ func appendValue(dst []byte, field protoreflect.FieldDescriptor, v protoreflect.
 		return appendFloat(dst, v.Float())
 	case protoreflect.StringKind:
 		return jsonscan.AppendString(dst, v.String())
+	case protoreflect.BytesKind:
+		return append(base64.StdEncoding.AppendEncode(append(dst, '"'), v.Bytes()), '"')
 	case protoreflect.EnumKind:
 		return appendEnum(dst, field.Enum(), v.Enum())
 	case protoreflect.MessageKind:
