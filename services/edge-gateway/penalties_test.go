@@ -86,8 +86,8 @@ func (p *penalties) ListAllPenalties(
 		Page: req.GetPage(), PageSize: int32(req.GetState())}, nil
 }
 
-const shownPenalty = `{"penalty_id":"` + penaltyID + `","model_id":"acme/tiny-1b","kind":"benchmark","state":"proposed",` +
-	`"share":0.1,"removes":false,"summary":"slow","opened_at":"2026-11-21T12:00:00Z",` +
+const shownPenalty = `{"penalty_id":"` + penaltyID + `","model_id":"acme/tiny-1b","kind":"benchmark",` +
+	`"state":"proposed","share":0.1,"removes":false,"summary":"slow","opened_at":"2026-11-21T12:00:00Z",` +
 	`"appeal_until":"2026-11-23T12:00:00Z","appeal_text":"","appealed_at":null,"resolution":"","resolved_at":null,` +
 	`"executed_at":null}`
 
@@ -98,7 +98,12 @@ func TestAProviderReadsItsPenalties(t *testing.T) {
 		nil); got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
-	if got := f.penalties.listed; got.GetProviderId() != providerA || got.GetPage() != 2 || got.GetPageSize() != 10 {
+	switch got := f.penalties.listed; {
+	case got.GetProviderId() != providerA:
+		t.Errorf("asked: got %v, want page 2 of 10 of %s", got, providerA)
+	case got.GetPage() != 2:
+		t.Errorf("asked: got %v, want page 2 of 10 of %s", got, providerA)
+	case got.GetPageSize() != 10:
 		t.Errorf("asked: got %v, want page 2 of 10 of %s", got, providerA)
 	}
 	for query, code := range map[string]string{
@@ -122,10 +127,12 @@ func TestAProviderAppealsAgainstItsPenalty(t *testing.T) {
 	for _, id := range []string{"0192f0c0-0000-7000-8000-00000000000f", "x", "%ff", strings.Repeat("x", 65)} {
 		wantError(t, f.do(http.MethodPost, penaltiesURL+"/"+id+"/appeal", body, f.asProvider()...), 404, "penalty_not_found")
 	}
-	for _, path := range []string{"/", "/" + penaltyID, "//appeal", "/appeal", "/a/b/appeal", "/" + penaltyID + "/appeal/x"} {
+	for _, path := range []string{"/", "/" + penaltyID, "//appeal", "/appeal", "/a/b/appeal",
+		"/" + penaltyID + "/appeal/x"} {
 		wantError(t, f.do(http.MethodPost, penaltiesURL+path, body, f.asProvider()...), 404, "unknown_route")
 	}
-	wantError(t, f.do(http.MethodGet, penaltiesURL+"/"+penaltyID+"/appeal", "", f.asProvider()...), 405, "method_not_allowed")
+	wantError(t, f.do(http.MethodGet, penaltiesURL+"/"+penaltyID+"/appeal", "", f.asProvider()...), 405,
+		"method_not_allowed")
 	wantError(t, f.do(http.MethodPost, penaltiesURL+"/"+penaltyID+"/appeal", `{"text":""}`, f.asProvider()...), 400,
 		"missing_required_parameter")
 	wantError(t, f.do(http.MethodPost, penaltiesURL+"/"+penaltyID+"/appeal", `{"text":"`+strings.Repeat("x", 4001)+`"}`,
@@ -163,17 +170,22 @@ func TestTheUserOfAnExpelledProviderAppealsWithASession(t *testing.T) {
 func TestOperatorsListAndResolvePenalties(t *testing.T) {
 	f := start(t)
 	admin := []string{"Authorization", "Bearer " + adminToken}
-	body := wantJSON(t, f.do(http.MethodGet, "/api/v1/admin/penalties?state=PENALTY_STATE_APPEALED&page=3", "", admin...), 200,
-		nil)
+	const appealed = "/api/v1/admin/penalties?state=PENALTY_STATE_APPEALED&page=3"
+	body := wantJSON(t, f.do(http.MethodGet, appealed, "", admin...), 200, nil)
 	for _, want := range []string{`"evidence_hash":"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="`, `"appealed_at":null`,
 		`"state":"PENALTY_STATE_PROPOSED"`, `"page":3,"page_size":2}`} {
 		if !strings.Contains(body, want) {
 			t.Errorf("got %s, want %s in it", body, want)
 		}
 	}
-	wantJSON(t, f.do(http.MethodPost, "/api/v1/admin/penalties/"+penaltyID+"/resolve", `{"uphold":true,"reason":"replayed"}`,
-		admin...), 200, nil)
-	if got := f.penalties.resolved; got.GetPenaltyId() != penaltyID || !got.GetUphold() || got.GetReason() != "replayed" {
+	wantJSON(t, f.do(http.MethodPost, "/api/v1/admin/penalties/"+penaltyID+"/resolve",
+		`{"uphold":true,"reason":"replayed"}`, admin...), 200, nil)
+	switch got := f.penalties.resolved; {
+	case got.GetPenaltyId() != penaltyID:
+		t.Errorf("resolved: got %v, want %s upheld", got, penaltyID)
+	case !got.GetUphold():
+		t.Errorf("resolved: got %v, want %s upheld", got, penaltyID)
+	case got.GetReason() != "replayed":
 		t.Errorf("resolved: got %v, want %s upheld", got, penaltyID)
 	}
 	if got := f.penalties.operator; got != operatorName {

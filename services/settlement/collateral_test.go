@@ -103,7 +103,12 @@ func TestInDevelopmentTheHubIsToldOfEachProviderOnce(t *testing.T) {
 		}
 	}
 	first := heard(penalised)
-	if first.GetProviderId() != penalised || !first.GetConfirmed() || first.GetRevision() != 1 {
+	switch {
+	case first.GetProviderId() != penalised:
+		t.Errorf("first: got %v, want %s confirmed by revision 1", first, penalised)
+	case !first.GetConfirmed():
+		t.Errorf("first: got %v, want %s confirmed by revision 1", first, penalised)
+	case first.GetRevision() != 1:
 		t.Errorf("first: got %v, want %s confirmed by revision 1", first, penalised)
 	}
 	if first.GetReason() == "" {

@@ -2,95 +2,91 @@ package settlement
 
 import (
 	"context"
-	"errors"
-	"fmt"
+	"log/slog"
 	"time"
 
+	"svc.internal/pkg/bus"
 	"svc.internal/pkg/clock"
-	"svc.internal/pkg/serve"
 	"svc.internal/services/settlement/internal/collateral"
 	"svc.internal/services/settlement/internal/events"
 	"svc.internal/services/settlement/internal/penalty"
 )
 
-// verifier is the service that opens penalties, as its certificate names it.
-const verifier = "verifier"
-
 const (
 	// penaltyInterval is the pause between two looks for penalties that are due.
 	penaltyInterval = 2 * time.Second
-	// maxPenaltyBatches bounds the batches of one look. What is left waits for the next.
+	// maxPenaltyBatches bounds the batches of one look. Further ones wait for the next.
 	maxPenaltyBatches = 10
 	// collateralInterval is the pause between two looks for what the hub was not told.
 	collateralInterval = time.Second
 )
 
-// CheckListeners returns a fault for each address that is not on loopback, where
-// DevelopmentCollateral is set: collateral that nobody holds must not let strangers earn.
-// The addresses are all on which the process listens; an empty address is no listener.
-func (c Config) CheckListeners(addresses ...string) error {
-	if !c.DevelopmentCollateral {
-		return nil
-	}
-	var faults []error
-	for _, address := range addresses {
-		if address == "" {
-			continue
-		}
-		if err := serve.Loopback(address); err != nil {
-			faults = append(faults, fmt.Errorf("settlement: development_collateral (SVC_SETTLEMENT_DEVELOPMENT_COLLATERAL) "+
-				"is for a process that listens on loopback alone: %w", err))
-		}
-	}
-	return errors.Join(faults...)
+// penaltyWork executes penalties that are due, and announces every change.
+type penaltyWork struct {
+	keeper  *penalty.Keeper
+	bus     *bus.Conn
+	log     *slog.Logger
+	metrics *metrics
+}
+
+func newPenaltyWork(store penalty.Store, conn *bus.Conn, log *slog.Logger, m *metrics) *penaltyWork {
+	w := &penaltyWork{bus: conn, log: log, metrics: m}
+	w.keeper = penalty.NewKeeper(store, w.announce)
+	return w
 }
 
 // announce publishes the change of a penalty. It is committed, so a message that is lost
 // changes nothing.
-func (s *Service) announce(ctx context.Context, p penalty.Penalty) {
-	s.deps.Log.InfoContext(ctx, "a penalty has another state", "penalty_id", p.ID.String(),
+func (w *penaltyWork) announce(ctx context.Context, p penalty.Penalty) {
+	w.log.InfoContext(ctx, "a penalty has another state", "penalty_id", p.ID.String(),
 		"provider_id", p.ProviderID.String(), "state", string(p.State), "revision", p.Revision)
-	if err := events.PublishPenalty(ctx, s.deps.Bus, p); err != nil {
-		s.deps.Log.WarnContext(ctx, "the change of a penalty was not published", "penalty_id", p.ID.String(), "error", err)
+	if err := events.PublishPenalty(ctx, w.bus, p); err != nil {
+		w.log.WarnContext(ctx, "the change of a penalty was not published", "penalty_id", p.ID.String(), "error", err)
 	}
 }
 
-// carryOut executes penalties that are due, at every interval until ctx ends.
-func (s *Service) carryOut(ctx context.Context) {
+// run executes what is due, at every interval until ctx ends.
+func (w *penaltyWork) run(ctx context.Context) {
 	for range clock.Every(ctx, penaltyInterval) {
-		s.executeDue(ctx)
+		w.executeDue(ctx)
 	}
 }
 
-// executeDue executes what is due now, and measures what is open.
-func (s *Service) executeDue(ctx context.Context) {
+// executeDue executes what is due now, and measures what is open then.
+func (w *penaltyWork) executeDue(ctx context.Context) {
 	for range maxPenaltyBatches {
-		_, more, err := s.penalties.ExecuteDue(ctx)
+		_, more, err := w.keeper.ExecuteDue(ctx)
 		if err != nil && ctx.Err() == nil {
-			s.deps.Log.ErrorContext(ctx, "penalties that are due could not be executed", "error", err)
+			w.log.ErrorContext(ctx, "penalties that are due could not be executed", "error", err)
 		}
 		if !more {
 			break
 		}
 	}
-	backlog, err := s.penalties.Backlog(ctx)
+	backlog, err := w.keeper.Backlog(ctx)
 	if err != nil {
 		return // the next look measures
 	}
-	s.metrics.backlog(ctx, backlog)
+	w.metrics.backlog(ctx, backlog)
 }
 
-// confirmCollateral confirms the collateral of every provider that is heard of, until ctx
-// ends.
-func (s *Service) confirmCollateral(ctx context.Context) error {
-	s.deps.Log.WarnContext(ctx, "development_collateral is set: every provider counts as having collateral, and nobody holds any")
-	stop, err := events.HearProviders(s.deps.Bus, s.development.Heard)
+// developmentWork confirms the collateral of every provider that is heard of.
+type developmentWork struct {
+	providers *collateral.Development
+	bus       *bus.Conn
+	log       *slog.Logger
+}
+
+// run hears of providers and tells the hub, until ctx ends.
+func (w *developmentWork) run(ctx context.Context) error {
+	w.log.WarnContext(ctx, "development_collateral: every provider counts as having collateral, and nobody holds any")
+	stop, err := events.HearProviders(w.bus, w.providers.Heard)
 	if err != nil {
 		return err
 	}
 	for range clock.Every(ctx, collateralInterval) {
-		if _, err := s.development.Pass(ctx); err != nil && ctx.Err() == nil {
-			s.deps.Log.WarnContext(ctx, "the hub was not told of all collateral, and will be", "error", err,
+		if _, err := w.providers.Pass(ctx); err != nil && ctx.Err() == nil {
+			w.log.WarnContext(ctx, "the hub was not told of all collateral, and will be", "error", err,
 				"retry_after", collateral.RetryAfter.String())
 		}
 	}

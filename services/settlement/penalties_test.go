@@ -98,19 +98,34 @@ func TestAPenaltyThatNobodyAppealsIsExecutedByItself(t *testing.T) {
 	b := setup(t)
 	heard := b.changes(t)
 	p := b.openPenalty(t)
-	if got := next(t, heard); got.GetState() != "proposed" || got.GetRevision() != 1 || got.GetPenaltyId() != p.GetPenaltyId() {
+	switch got := next(t, heard); {
+	case got.GetState() != "proposed":
+		t.Errorf("opened: got %v, want %s proposed, revision 1", got, p.GetPenaltyId())
+	case got.GetRevision() != 1:
+		t.Errorf("opened: got %v, want %s proposed, revision 1", got, p.GetPenaltyId())
+	case got.GetPenaltyId() != p.GetPenaltyId():
 		t.Errorf("opened: got %v, want %s proposed, revision 1", got, p.GetPenaltyId())
 	}
 	if got := p.GetAppealUntil().AsTime().Sub(p.GetOpenedAt().AsTime()); got != penalty.Window {
 		t.Errorf("open to appeal: got %s, want %s", got, penalty.Window)
 	}
 	b.elapse(t, p.GetPenaltyId(), penalty.Window)
-	if got := next(t, heard); got.GetState() != "executed" || got.GetRevision() != 2 || got.GetProviderId() != penalised {
+	switch got := next(t, heard); {
+	case got.GetState() != "executed":
+		t.Errorf("later: got %v, want it executed, revision 2", got)
+	case got.GetRevision() != 2:
+		t.Errorf("later: got %v, want it executed, revision 2", got)
+	case got.GetProviderId() != penalised:
 		t.Errorf("later: got %v, want it executed, revision 2", got)
 	}
 	list, err := b.penalties.ListPenalties(t.Context(), &settlementv1.ListPenaltiesRequest{ProviderId: penalised})
-	if err != nil || len(list.GetList()) != 1 || list.GetList()[0].GetExecutedAt() == nil {
-		t.Errorf("got %v and the error %v, want one that is executed", list, err)
+	switch {
+	case err != nil:
+		t.Errorf("got the error %v, want none", err)
+	case len(list.GetList()) != 1:
+		t.Errorf("got %v, want one that is executed", list)
+	case list.GetList()[0].GetExecutedAt() == nil:
+		t.Errorf("got %v, want one that is executed", list)
 	}
 }
 
@@ -141,16 +156,20 @@ func TestAnUpheldPenaltyIsExecutedByItself(t *testing.T) {
 	again := openRequest(t)
 	again.PenaltyId = p.GetPenaltyId()
 	resp, err := b.penalties.OpenPenalty(t.Context(), again)
-	if err != nil || resp.GetPenalty().GetState() != settlementv1.PenaltyState_PENALTY_STATE_EXECUTED {
-		t.Errorf("opened again: got %v and the error %v, want it as it stands", resp, err)
+	switch {
+	case err != nil:
+		t.Errorf("opened again: got the error %v, want none", err)
+	case resp.GetPenalty().GetState() != settlementv1.PenaltyState_PENALTY_STATE_EXECUTED:
+		t.Errorf("opened again: got %v, want it as it stands", resp)
 	}
 }
 
 func TestCallsAboutPenaltiesThatCannotBeReadAreRefused(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
+	const ofVersion4 = "0192f0c0-0000-4000-8000-000000000001"
 	for field, change := range map[string]func(*settlementv1.OpenPenaltyRequest){
-		"penalty_id":         func(r *settlementv1.OpenPenaltyRequest) { r.PenaltyId = "0192f0c0-0000-4000-8000-000000000001" },
+		"penalty_id":         func(r *settlementv1.OpenPenaltyRequest) { r.PenaltyId = ofVersion4 },
 		"provider_id":        func(r *settlementv1.OpenPenaltyRequest) { r.ProviderId = "x" },
 		"evidence_hash":      func(r *settlementv1.OpenPenaltyRequest) { r.EvidenceHash = make([]byte, 31) },
 		"kind":               func(r *settlementv1.OpenPenaltyRequest) { r.Kind = "" },
@@ -160,12 +179,18 @@ func TestCallsAboutPenaltiesThatCannotBeReadAreRefused(t *testing.T) {
 		req := openRequest(t)
 		change(req)
 		_, err := b.penalties.OpenPenalty(t.Context(), req)
-		if f, ok := fault.As(err); !ok || f.Reason != fault.InvalidValue || f.Param != field {
+		switch f, ok := fault.As(err); {
+		case !ok:
+			t.Errorf("%s: got the error %v, want %s", field, err, fault.InvalidValue)
+		case f.Reason != fault.InvalidValue:
+			t.Errorf("%s: got the error %v, want %s", field, err, fault.InvalidValue)
+		case f.Param != field:
 			t.Errorf("%s: got the error %v, want %s", field, err, fault.InvalidValue)
 		}
 	}
 	for _, id := range []string{"x", "", "0192f0c0-0000-7000-8000-000000000009"} {
-		_, err := b.penalties.Appeal(t.Context(), &settlementv1.AppealRequest{PenaltyId: id, ProviderId: penalised, Text: "no"})
+		_, err := b.penalties.Appeal(t.Context(), &settlementv1.AppealRequest{PenaltyId: id, ProviderId: penalised,
+			Text: "no"})
 		if !fault.Is(err, penalty.NotFound) {
 			t.Errorf("an appeal against %q: got the error %v, want %s", id, err, penalty.NotFound)
 		}

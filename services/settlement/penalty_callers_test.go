@@ -13,6 +13,7 @@ import (
 
 	"svc.internal/pkg/devcerts"
 	"svc.internal/pkg/fault"
+	"svc.internal/pkg/node"
 	"svc.internal/pkg/serve"
 	settlementv1 "svc.internal/proto/svc/settlement/v1"
 )
@@ -45,7 +46,9 @@ func serveTLS(t *testing.T, b *bundle) func(caller string) *grpc.ClientConn {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	cfg := serve.GRPCConfig{Interceptors: in, Credentials: credentials(t, dir, Spec().Name), Callers: Spec().Callers}
+	callers := Spec().Callers
+	callers[settlementv1.PenaltyService_ServiceDesc.ServiceName] = []string{node.EdgeGateway, verifier}
+	cfg := serve.GRPCConfig{Interceptors: in, Credentials: credentials(t, dir, Spec().Name), Callers: callers}
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- serve.GRPC(ctx, lis, cfg, b.service.Register) }()
@@ -110,7 +113,10 @@ func TestEachCallAboutPenaltiesBelongsToOneService(t *testing.T) {
 			}
 		}
 		_, err := admin.ResolvePenalty(t.Context(), &settlementv1.ResolvePenaltyRequest{PenaltyId: "none", Reason: "no"})
-		if f, ok := fault.As(err); !ok || (f.Kind == fault.Denied) == (caller == "edge-gateway") {
+		switch f, ok := fault.As(err); {
+		case !ok:
+			t.Errorf("%s calls ResolvePenalty: got the error %v", caller, err)
+		case (f.Kind == fault.Denied) == (caller == "edge-gateway"):
 			t.Errorf("%s calls ResolvePenalty: got the error %v", caller, err)
 		}
 	}

@@ -7,6 +7,7 @@ package settlement
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -20,6 +21,7 @@ import (
 	"svc.internal/pkg/ids"
 	"svc.internal/pkg/node"
 	"svc.internal/pkg/pg"
+	"svc.internal/pkg/serve"
 	"svc.internal/pkg/usageseal"
 	billingv1 "svc.internal/proto/svc/billing/v1"
 	hubv1 "svc.internal/proto/svc/hub/v1"
@@ -28,7 +30,6 @@ import (
 	"svc.internal/services/settlement/internal/events"
 	"svc.internal/services/settlement/internal/fill"
 	"svc.internal/services/settlement/internal/peers"
-	"svc.internal/services/settlement/internal/penalty"
 	"svc.internal/services/settlement/internal/reconcile"
 	"svc.internal/services/settlement/internal/rpc"
 	"svc.internal/services/settlement/internal/store"
@@ -70,6 +71,29 @@ func (c Config) Validate() error {
 	return errors.Join(faults...)
 }
 
+// CheckListeners returns a fault for each address that is not on loopback, where
+// DevelopmentCollateral is set: collateral that nobody holds must not let strangers earn.
+// The addresses are all on which the process listens; an empty address is no listener.
+func (c Config) CheckListeners(addresses ...string) error {
+	if !c.DevelopmentCollateral {
+		return nil
+	}
+	var faults []error
+	for _, address := range addresses {
+		if address == "" {
+			continue
+		}
+		if err := serve.Loopback(address); err != nil {
+			faults = append(faults, fmt.Errorf("settlement: development_collateral (SVC_SETTLEMENT_DEVELOPMENT_COLLATERAL) "+
+				"is for a process that listens on loopback alone: %w", err))
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// verifier is the service that opens penalties, as its certificate names it.
+const verifier = "verifier"
+
 // Deps are the parts the service works with.
 type Deps struct {
 	Log      *slog.Logger
@@ -93,9 +117,9 @@ type Service struct {
 	metrics  *metrics
 	ring     *usageseal.Ring
 
-	penalties *penalty.Keeper
+	penalties *penaltyWork
 	// development is nil unless DevelopmentCollateral is set.
-	development *collateral.Development
+	development *developmentWork
 }
 
 // Migrate brings the schema in the database at url up to date.
@@ -128,9 +152,10 @@ func New(_ context.Context, cfg Config, deps Deps) (*Service, error) {
 		consumer: events.NewConsumer(deps.Bus, st, deps.Log).CheckedBy(ring, deps.Clock), ring: ring,
 		filler: &fill.Filler{Ledger: settled, Store: st, After: cfg.FillAfter},
 	}
-	s.penalties = penalty.NewKeeper(store.Penalties{Store: st}, s.announce)
+	s.penalties = newPenaltyWork(store.Penalties{Store: st}, deps.Bus, deps.Log, made)
 	if cfg.DevelopmentCollateral {
-		s.development = collateral.NewDevelopment(store.Collateral{Store: st}, peers.NewCollateralHub(deps.Collateral))
+		s.development = &developmentWork{bus: deps.Bus, log: deps.Log, providers: collateral.NewDevelopment(
+			store.Collateral{Store: st}, peers.NewCollateralHub(deps.Collateral))}
 	}
 	return s, nil
 }
@@ -140,9 +165,9 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 	settlementv1.RegisterReconciliationServiceServer(r, rpc.NewReconciliation(s.comparer, s.deps.Clock))
 	settlementv1.RegisterUsageKeyServiceServer(r, &rpc.UsageKeys{Ring: s.ring})
 	settlementv1.RegisterPenaltyServiceServer(r, &rpc.Penalties{
-		Keeper: s.penalties, Verifier: verifier, Gateway: node.EdgeGateway,
+		Keeper: s.penalties.keeper, Verifier: verifier, Gateway: node.EdgeGateway,
 	})
-	settlementv1.RegisterPenaltyAdminServiceServer(r, &rpc.PenaltyAdmin{Keeper: s.penalties})
+	settlementv1.RegisterPenaltyAdminServiceServer(r, &rpc.PenaltyAdmin{Keeper: s.penalties.keeper})
 }
 
 // Run consumes usage, compares with the ledger, and executes penalties that are due, until
@@ -155,11 +180,11 @@ func (s *Service) Run(ctx context.Context) error {
 		return nil
 	})
 	group.Go(func() error {
-		s.carryOut(ctx)
+		s.penalties.run(ctx)
 		return nil
 	})
 	if s.development != nil {
-		group.Go(func() error { return s.confirmCollateral(ctx) })
+		group.Go(func() error { return s.development.run(ctx) })
 	}
 	return group.Wait()
 }

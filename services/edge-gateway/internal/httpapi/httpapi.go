@@ -98,7 +98,7 @@ func find(path string) (route, string) {
 		return r, ""
 	}
 	for _, p := range prefixed {
-		if rest, ok := strings.CutPrefix(path, p.prefix); ok && rest != "" {
+		if rest, ok := strings.CutPrefix(path, p.prefix); ok && p.takes(rest) {
 			return p.of(rest), rest
 		}
 	}

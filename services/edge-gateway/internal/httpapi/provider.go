@@ -45,14 +45,18 @@ const (
 	appealOf    = "/api/v1/provider/penalties/{penalty_id}" + providerapi.AppealSuffix
 )
 
-// of returns the route of a path's variable part where two routes share a prefix, or a
-// route has a suffix too.
-func (r route) of(rest string) route {
-	if r.pattern == appealOf {
-		if id, ok := strings.CutSuffix(rest, providerapi.AppealSuffix); !ok || id == "" || strings.Contains(id, "/") {
-			return unknown
-		}
+// takes reports whether a route answers the variable part of a path. A route with a suffix
+// answers no other.
+func (r route) takes(rest string) bool {
+	if r.pattern != appealOf {
+		return rest != ""
 	}
+	id, ok := strings.CutSuffix(rest, providerapi.AppealSuffix)
+	return ok && id != "" && !strings.Contains(id, "/")
+}
+
+// of returns the route of a path's variable part where two routes share a prefix.
+func (r route) of(rest string) route {
 	if r.pattern == providersOf && strings.HasSuffix(rest, "/files") {
 		r.pattern = filesOf
 	}

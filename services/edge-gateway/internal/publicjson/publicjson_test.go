@@ -78,7 +78,8 @@ func TestMessagesReadAsProtojsonWritesThem(t *testing.T) {
 		},
 		&hubv1.ListProvidersResponse{List: []*hubv1.Provider{{Status: hubv1.ProviderStatus_PROVIDER_STATUS_ACTIVE}, {}},
 			Total: math.MaxInt32},
-		&settlementv1.ResolvePenaltyResponse{Penalty: &settlementv1.Penalty{EvidenceHash: []byte{0xfb, 0xff, 0}, Revision: 7}},
+		&settlementv1.ResolvePenaltyResponse{Penalty: &settlementv1.Penalty{EvidenceHash: []byte{0xfb, 0xff, 0},
+			Revision: 7}},
 		&catalogv1.ListModelsResponse{Data: &catalogv1.ListModelsData{List: []*catalogv1.PublicModel{{
 			InputPrice: 1e-12, OutputPrice: 1e22, GuaranteedContextLength: proto.Int32(0), Capabilities: []string{"a", ""},
 		}}}},

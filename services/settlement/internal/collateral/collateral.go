@@ -20,7 +20,6 @@ import (
 	"time"
 
 	"svc.internal/pkg/ids"
-	"svc.internal/pkg/lru"
 )
 
 // The limits.
@@ -44,9 +43,9 @@ type Store interface {
 	// Confirm records that the collateral of providers is confirmed. A fact that says so
 	// already stays.
 	Confirm(ctx context.Context, providers []ids.ProviderID) error
-	// Untold lists facts that the hub has not taken and that were not tried within pause,
+	// Pending lists facts that the hub has not taken and that were not tried within pause,
 	// the facts that wait longest for a try first.
-	Untold(ctx context.Context, pause time.Duration, limit int) ([]Fact, error)
+	Pending(ctx context.Context, pause time.Duration, limit int) ([]Fact, error)
 	// Tried records a try. taken reports whether the hub took the fact. A fact that has
 	// another revision by now stays untold.
 	Tried(ctx context.Context, f Fact, taken bool) error
@@ -64,13 +63,15 @@ type Development struct {
 
 	mu      sync.Mutex
 	waiting map[ids.ProviderID]struct{}
-	known   *lru.Map[ids.ProviderID, struct{}]
+	// known are providers that are recorded. All are forgotten when there are too many:
+	// then they are recorded again, which changes nothing.
+	known map[ids.ProviderID]struct{}
 }
 
 // NewDevelopment makes a Development.
 func NewDevelopment(store Store, hub Hub) *Development {
 	return &Development{store: store, hub: hub, waiting: map[ids.ProviderID]struct{}{},
-		known: lru.New[ids.ProviderID, struct{}](MaxKnown, nil)}
+		known: map[ids.ProviderID]struct{}{}}
 }
 
 // Heard notes that a provider exists. Beyond MaxWaiting it is dropped, to be heard of
@@ -78,7 +79,7 @@ func NewDevelopment(store Store, hub Hub) *Development {
 func (d *Development) Heard(id ids.ProviderID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if !d.known.Contains(id) && len(d.waiting) < MaxWaiting {
+	if _, known := d.known[id]; !known && len(d.waiting) < MaxWaiting {
 		d.waiting[id] = struct{}{}
 	}
 }
@@ -90,7 +91,7 @@ func (d *Development) Pass(ctx context.Context) (told int, err error) {
 	if err := d.record(ctx); err != nil {
 		return 0, err
 	}
-	facts, err := d.store.Untold(ctx, RetryAfter, MaxBatch)
+	facts, err := d.store.Pending(ctx, RetryAfter, MaxBatch)
 	if err != nil {
 		return 0, err
 	}
@@ -124,9 +125,12 @@ func (d *Development) record(ctx context.Context) error {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if len(d.known)+len(heard) > MaxKnown {
+		clear(d.known)
+	}
 	for _, id := range heard {
 		delete(d.waiting, id)
-		d.known.Add(id, struct{}{})
+		d.known[id] = struct{}{}
 	}
 	return nil
 }

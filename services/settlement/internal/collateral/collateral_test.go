@@ -26,7 +26,7 @@ func (m *memory) Confirm(_ context.Context, providers []ids.ProviderID) error {
 	return nil
 }
 
-func (m *memory) Untold(context.Context, time.Duration, int) ([]Fact, error) { return nil, nil }
+func (m *memory) Pending(context.Context, time.Duration, int) ([]Fact, error) { return nil, nil }
 
 func (m *memory) Tried(context.Context, Fact, bool) error { return nil }
 
@@ -56,6 +56,30 @@ func TestProvidersThatAreHeardOfWaitWithinABound(t *testing.T) {
 	}
 }
 
+func TestKnownProvidersAreRememberedWithinABound(t *testing.T) {
+	t.Parallel()
+	m := &memory{confirmed: map[ids.ProviderID]bool{}}
+	d := NewDevelopment(m, nil)
+	for n := range MaxKnown + 1 {
+		d.Heard(provider(n))
+		if len(d.waiting) < MaxWaiting && n < MaxKnown {
+			continue
+		}
+		if _, err := d.Pass(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := len(d.known); got > MaxKnown {
+			t.Fatalf("known: got %d, want at most %d", got, MaxKnown)
+		}
+	}
+	if got := len(m.confirmed); got != MaxKnown+1 {
+		t.Errorf("confirmed: got %d, want %d", got, MaxKnown+1)
+	}
+	if got := len(d.known); got != 1 {
+		t.Errorf("known in the end: got %d, want 1", got)
+	}
+}
+
 func TestProvidersWaitOnWhereTheyCannotBeRecorded(t *testing.T) {
 	t.Parallel()
 	m := &memory{confirmed: map[ids.ProviderID]bool{}, err: errors.New("away")}
@@ -65,7 +89,10 @@ func TestProvidersWaitOnWhereTheyCannotBeRecorded(t *testing.T) {
 		t.Errorf("got the error %v, want %v", err, m.err)
 	}
 	m.err = nil
-	if _, err := d.Pass(t.Context()); err != nil || !m.confirmed[provider(1)] {
-		t.Errorf("later: got %v and the error %v, want the provider confirmed", m.confirmed, err)
+	switch _, err := d.Pass(t.Context()); {
+	case err != nil:
+		t.Errorf("later: got the error %v, want none", err)
+	case !m.confirmed[provider(1)]:
+		t.Errorf("later: got %v, want the provider confirmed", m.confirmed)
 	}
 }

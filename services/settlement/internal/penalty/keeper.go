@@ -13,6 +13,33 @@ import (
 // MaxBatch bounds the penalties of one call of ExecuteDue.
 const MaxBatch = 100
 
+// Store keeps penalties. Its clock is the database's.
+type Store interface {
+	// Open records a penalty with its first entry. Where the id stands already, fresh is
+	// false, and the penalty is returned as it stands.
+	Open(ctx context.Context, d Draft) (p Penalty, fresh bool, err error)
+	// Change locks a penalty, has apply change it at a time, and records it with the
+	// entry. A zero entry changes nothing. apply may be called again. It fails with
+	// penalty_not_found, and as apply.
+	Change(ctx context.Context, id ID, apply func(p *Penalty, now time.Time) (Entry, error)) (Penalty, Entry, error)
+	// OfProvider and InState list penalties, newest first, and count all of them. An
+	// empty state stands for all states.
+	OfProvider(ctx context.Context, id ids.ProviderID, offset, limit int) ([]Penalty, int, error)
+	InState(ctx context.Context, s State, offset, limit int) ([]Penalty, int, error)
+	// Due lists penalties on which carryOut has something to do, the oldest first.
+	Due(ctx context.Context, limit int) ([]ID, error)
+	// Backlog counts what is not final.
+	Backlog(ctx context.Context) (Backlog, error)
+}
+
+// Backlog counts penalties that are not final.
+type Backlog struct {
+	// Open is the number of penalties in each state.
+	Open map[State]int
+	// Overdue is how many of them should have been executed.
+	Overdue int
+}
+
 // Keeper moves penalties through their life.
 type Keeper struct {
 	store Store

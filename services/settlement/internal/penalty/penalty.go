@@ -17,7 +17,6 @@
 package penalty
 
 import (
-	"context"
 	"strings"
 	"time"
 	"unicode"
@@ -112,10 +111,10 @@ func (d Draft) check() error {
 	return checkText("summary", d.Summary, maxSummary)
 }
 
-// checkText requires 1 to most printable characters.
-func checkText(field, text string, most int) error {
-	if n := utf8.RuneCountInString(text); n < 1 || n > most || !printable(text) {
-		return invalid(field, "must be 1 to %d printable characters", most)
+// checkText requires 1 to limit printable characters.
+func checkText(field, text string, limit int) error {
+	if n := utf8.RuneCountInString(text); n < 1 || n > limit || !printable(text) {
+		return invalid(field, "must be 1 to %d printable characters", limit)
 	}
 	return nil
 }
@@ -137,31 +136,4 @@ func checkAppeal(text string) error {
 
 func invalid(field, format string, args ...any) error {
 	return fault.New(fault.Invalid, fault.InvalidValue, field+" "+format, args...).On(field)
-}
-
-// Store keeps penalties. Its clock is the database's.
-type Store interface {
-	// Open records a penalty with its first entry. Where the id stands already, fresh is
-	// false, and the penalty is returned as it stands.
-	Open(ctx context.Context, d Draft) (p Penalty, fresh bool, err error)
-	// Change locks a penalty, has apply change it at a time, and records it with the
-	// entry. A zero entry changes nothing. apply may be called again. It fails with
-	// penalty_not_found, and as apply.
-	Change(ctx context.Context, id ID, apply func(p *Penalty, now time.Time) (Entry, error)) (Penalty, Entry, error)
-	// OfProvider and InState list penalties, newest first, and count all of them. An
-	// empty state stands for all states.
-	OfProvider(ctx context.Context, id ids.ProviderID, offset, limit int) ([]Penalty, int, error)
-	InState(ctx context.Context, s State, offset, limit int) ([]Penalty, int, error)
-	// Due lists penalties on which carryOut has something to do, the oldest first.
-	Due(ctx context.Context, limit int) ([]ID, error)
-	// Backlog counts what is not final.
-	Backlog(ctx context.Context) (Backlog, error)
-}
-
-// Backlog counts penalties that are not final.
-type Backlog struct {
-	// Open is the number of penalties in each state.
-	Open map[State]int
-	// Overdue is how many of them should have been executed.
-	Overdue int
 }

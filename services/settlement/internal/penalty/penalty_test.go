@@ -93,8 +93,11 @@ func TestAnAppealStopsTheClock(t *testing.T) {
 	if _, err := p.appeal(provider, "no", opened); err != nil {
 		t.Fatal(err)
 	}
-	if e, err := p.carryOut(until.AddDate(1, 0, 0)); err != nil || e.Cause != "" {
-		t.Errorf("carried out a year later: got %+v and the error %v, want nothing", e, err)
+	switch e, err := p.carryOut(until.AddDate(1, 0, 0)); {
+	case err != nil:
+		t.Errorf("carried out a year later: got the error %v, want none", err)
+	case e.Cause != "":
+		t.Errorf("carried out a year later: got %+v, want nothing", e)
 	}
 	if p.State != Appealed {
 		t.Errorf("a year later: got %s, want %s", p.State, Appealed)
@@ -160,14 +163,20 @@ func TestEachMoveRaisesTheRevisionByOneAndSaysWhoAndWhy(t *testing.T) {
 	e, err := p.take(Uphold, "operator:alice", "replayed", opened.Add(time.Hour))
 	want := Entry{Revision: 3, From: Appealed, To: Upheld, Cause: "uphold", Actor: "operator:alice", Reason: "replayed",
 		At: opened.Add(time.Hour)}
-	if err != nil || e != want {
-		t.Errorf("got %+v and the error %v, want %+v", e, err, want)
+	switch {
+	case err != nil:
+		t.Errorf("got the error %v, want none", err)
+	case e != want:
+		t.Errorf("got %+v, want %+v", e, want)
 	}
 	e, err = p.carryOut(opened.Add(2 * time.Hour))
 	want = Entry{Revision: 4, From: Upheld, To: Executed, Cause: "execute", Actor: ByPlatform, Reason: reasonExecuted,
 		At: opened.Add(2 * time.Hour)}
-	if err != nil || e != want {
-		t.Errorf("got %+v and the error %v, want %+v", e, err, want)
+	switch {
+	case err != nil:
+		t.Errorf("got the error %v, want none", err)
+	case e != want:
+		t.Errorf("got %+v, want %+v", e, want)
 	}
 	if !p.ExecutedAt.Equal(want.At) {
 		t.Errorf("executed at: got %s, want %s", p.ExecutedAt, want.At)
@@ -212,7 +221,10 @@ func TestADraftOutOfItsBoundsIsRefusedByItsField(t *testing.T) {
 		d := draft()
 		tc.change(&d)
 		err := d.check()
-		if f, ok := fault.As(err); ok == tc.ok || ok && f.Param != tc.field {
+		switch f, ok := fault.As(err); {
+		case ok == tc.ok:
+			t.Errorf("%+v: got the error %v, want one on %q", d, err, tc.field)
+		case ok && f.Param != tc.field:
 			t.Errorf("%+v: got the error %v, want one on %q", d, err, tc.field)
 		}
 	}

@@ -32,8 +32,8 @@ func (s Collateral) Confirm(ctx context.Context, providers []ids.ProviderID) err
 	return nil
 }
 
-// Untold implements collateral.Store.
-func (s Collateral) Untold(ctx context.Context, pause time.Duration, limit int) ([]collateral.Fact, error) {
+// Pending implements collateral.Store.
+func (s Collateral) Pending(ctx context.Context, pause time.Duration, limit int) ([]collateral.Fact, error) {
 	rows, err := s.pool.Query(ctx, `
 		SELECT provider_id, confirmed, revision FROM provider_collateral
 		WHERE told_at IS NULL AND (tried_at IS NULL OR tried_at <= clock_timestamp() - $1::interval)

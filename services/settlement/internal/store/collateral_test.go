@@ -38,8 +38,11 @@ func TestTheHubIsToldOfEachProviderUntilItTakesIt(t *testing.T) {
 	d := collateral.NewDevelopment(facts, h)
 	d.Heard(one)
 	d.Heard(h.unknown)
-	if told, err := d.Pass(t.Context()); told != 1 || !errors.Is(err, errUnknown) {
-		t.Errorf("first: got %d told and the error %v, want 1 and %v", told, err, errUnknown)
+	switch told, err := d.Pass(t.Context()); {
+	case told != 1:
+		t.Errorf("first: got %d told, want 1 and %v", told, errUnknown)
+	case !errors.Is(err, errUnknown):
+		t.Errorf("first: got %d told, want 1 and %v", told, errUnknown)
 	}
 	if n := len(h.asked); n != 2 {
 		t.Errorf("first: got %d calls, want 2", n)
@@ -48,20 +51,32 @@ func TestTheHubIsToldOfEachProviderUntilItTakesIt(t *testing.T) {
 	d = collateral.NewDevelopment(store.Collateral{Store: e.stores[1].Store}, h)
 	d.Heard(one)
 	d.Heard(h.unknown)
-	if told, err := d.Pass(t.Context()); told != 0 || err != nil {
-		t.Errorf("at once: got %d told and the error %v, want none", told, err)
+	switch told, err := d.Pass(t.Context()); {
+	case told != 0:
+		t.Errorf("at once: got %d told, want none", told)
+	case err != nil:
+		t.Errorf("at once: got the error %v, want none", err)
 	}
 	e.pass(t, collateral.RetryAfter)
 	h.unknown = ids.ProviderID{}
-	if told, err := d.Pass(t.Context()); told != 1 || err != nil {
-		t.Errorf("later: got %d told and the error %v, want 1", told, err)
+	switch told, err := d.Pass(t.Context()); {
+	case told != 1:
+		t.Errorf("later: got %d told, want 1", told)
+	case err != nil:
+		t.Errorf("later: got the error %v, want none", err)
 	}
-	if got := h.asked[len(h.asked)-1]; !got.Confirmed || got.Revision != 1 {
+	switch got := h.asked[len(h.asked)-1]; {
+	case !got.Confirmed:
+		t.Errorf("got %+v, want a confirmation of revision 1", got)
+	case got.Revision != 1:
 		t.Errorf("got %+v, want a confirmation of revision 1", got)
 	}
 	e.pass(t, time.Hour)
-	if _, err := d.Pass(t.Context()); err != nil || len(h.asked) != 3 {
-		t.Errorf("in the end: got %d calls and the error %v, want 3", len(h.asked), err)
+	switch _, err := d.Pass(t.Context()); {
+	case err != nil:
+		t.Errorf("in the end: got the error %v, want none", err)
+	case len(h.asked) != 3:
+		t.Errorf("in the end: got %d calls, want 3", len(h.asked))
 	}
 }
 
@@ -82,9 +97,12 @@ func TestAFactThatChangedMeanwhileStaysUntold(t *testing.T) {
 	if err := facts.Tried(t.Context(), collateral.Fact{ProviderID: one, Confirmed: true, Revision: 1}, true); err != nil {
 		t.Fatal(err)
 	}
-	got, err := facts.Untold(t.Context(), collateral.RetryAfter, 10)
-	if want := []collateral.Fact{{ProviderID: one, Confirmed: true, Revision: 3}}; err != nil || !slices.Equal(got, want) {
-		t.Errorf("got %v and the error %v, want %v", got, err, want)
+	got, err := facts.Pending(t.Context(), collateral.RetryAfter, 10)
+	switch want := []collateral.Fact{{ProviderID: one, Confirmed: true, Revision: 3}}; {
+	case err != nil:
+		t.Errorf("got the error %v, want none", err)
+	case !slices.Equal(got, want):
+		t.Errorf("got %v, want %v", got, want)
 	}
 }
 
@@ -101,7 +119,10 @@ func TestTheDatabaseTiesWhatIsToldToItsRevision(t *testing.T) {
 		"confirmed = false, revision = 2, told_at = now()",
 	} {
 		_, err := e.pool.Exec(t.Context(), `UPDATE provider_collateral SET `+set)
-		if err == nil || !strings.Contains(err.Error(), "changes with its revision") {
+		switch {
+		case err == nil:
+			t.Errorf("%s: got the error %v, want a refusal", set, err)
+		case !strings.Contains(err.Error(), "changes with its revision"):
 			t.Errorf("%s: got the error %v, want a refusal", set, err)
 		}
 	}

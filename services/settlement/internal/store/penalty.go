@@ -20,8 +20,8 @@ import (
 type Penalties struct{ *Store }
 
 const penaltyColumns = `penalty_id, provider_id, model_id, kind, share_basis_points, removes, summary, evidence_hash,
-	state, revision, opened_at, appeal_until, coalesce(appeal_text, ''), appealed_at, coalesce(resolution, ''), resolved_at,
-	executed_at`
+	state, revision, opened_at, appeal_until, coalesce(appeal_text, ''), appealed_at, coalesce(resolution, ''),
+	resolved_at, executed_at`
 
 func scanPenalty(row pgx.CollectableRow) (penalty.Penalty, error) {
 	var p penalty.Penalty
@@ -221,7 +221,8 @@ func (s Penalties) Due(ctx context.Context, limit int) ([]penalty.ID, error) {
 func (s Penalties) Backlog(ctx context.Context) (penalty.Backlog, error) {
 	b := penalty.Backlog{Open: map[penalty.State]int{}}
 	rows, err := s.pool.Query(ctx, `
-		SELECT state, count(*), count(*) FILTER (WHERE state = 'upheld' OR state = 'proposed' AND appeal_until <= clock_timestamp())
+		SELECT state, count(*),
+			count(*) FILTER (WHERE state = 'upheld' OR state = 'proposed' AND appeal_until <= clock_timestamp())
 		FROM penalty WHERE state IN ('proposed', 'appealed', 'upheld') GROUP BY state`)
 	if err != nil {
 		return b, fmt.Errorf("count open penalties: %w", err)

@@ -182,8 +182,11 @@ func TestTheSameIDWithOtherContentIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	e.pass(t, time.Hour)
-	if again, err := e.keepers[1].Open(t.Context(), d); err != nil || again != first {
-		t.Errorf("the same again: got %+v and the error %v, want %+v", again, err, first)
+	switch again, err := e.keepers[1].Open(t.Context(), d); {
+	case err != nil:
+		t.Errorf("the same again: got the error %v, want none", err)
+	case again != first:
+		t.Errorf("the same again: got %+v, want %+v", again, first)
 	}
 	for name, change := range map[string]func(*penalty.Draft){
 		"provider": func(d *penalty.Draft) { d.ProviderID[15]++ },
@@ -210,14 +213,23 @@ func TestAPenaltyThatNobodyAppealedIsExecutedAtTheEndOfItsTime(t *testing.T) {
 	e := setup(t)
 	p := e.open(t)
 	e.pass(t, penalty.Window-time.Microsecond)
-	if executed, _, err := e.keepers[0].ExecuteDue(t.Context()); err != nil || len(executed) != 0 {
-		t.Errorf("a microsecond early: got %d and the error %v, want none", len(executed), err)
+	switch executed, _, err := e.keepers[0].ExecuteDue(t.Context()); {
+	case err != nil:
+		t.Errorf("a microsecond early: got the error %v, want none", err)
+	case len(executed) != 0:
+		t.Errorf("a microsecond early: got %d, want none", len(executed))
 	}
 	e.pass(t, time.Microsecond)
-	if executed, _, err := e.keepers[0].ExecuteDue(t.Context()); err != nil || len(executed) != 1 {
-		t.Errorf("in time: got %d and the error %v, want 1", len(executed), err)
+	switch executed, _, err := e.keepers[0].ExecuteDue(t.Context()); {
+	case err != nil:
+		t.Errorf("in time: got the error %v, want none", err)
+	case len(executed) != 1:
+		t.Errorf("in time: got %d, want 1", len(executed))
 	}
-	if got := e.now(t, p.ID); got.State != penalty.Executed || !got.ExecutedAt.Equal(p.AppealUntil) {
+	switch got := e.now(t, p.ID); {
+	case got.State != penalty.Executed:
+		t.Errorf("got %s at %s, want %s at %s", got.State, got.ExecutedAt, penalty.Executed, p.AppealUntil)
+	case !got.ExecutedAt.Equal(p.AppealUntil):
 		t.Errorf("got %s at %s, want %s at %s", got.State, got.ExecutedAt, penalty.Executed, p.AppealUntil)
 	}
 	if _, err := e.keepers[0].Appeal(t.Context(), p.ID, p.ProviderID, "no"); !fault.Is(err, fault.TransitionNotAllowed) {
@@ -234,15 +246,21 @@ func TestAnAppealStopsTheClockUntilAnOperatorDecides(t *testing.T) {
 	e := setup(t)
 	p := e.appealed(t)
 	e.pass(t, 10*penalty.Window)
-	if executed, _, err := e.keepers[0].ExecuteDue(t.Context()); err != nil || len(executed) != 0 {
-		t.Errorf("appealed: got %d executed and the error %v, want none", len(executed), err)
+	switch executed, _, err := e.keepers[0].ExecuteDue(t.Context()); {
+	case err != nil:
+		t.Errorf("appealed: got the error %v, want none", err)
+	case len(executed) != 0:
+		t.Errorf("appealed: got %d executed, want none", len(executed))
 	}
 	alice := actor.WithOperator(t.Context(), "alice")
 	if _, err := e.keepers[1].Resolve(alice, p.ID, true, "replayed on a third host"); err != nil {
 		t.Fatal(err)
 	}
-	if executed, _, err := e.keepers[0].ExecuteDue(t.Context()); err != nil || len(executed) != 1 {
-		t.Errorf("upheld: got %d executed and the error %v, want 1", len(executed), err)
+	switch executed, _, err := e.keepers[0].ExecuteDue(t.Context()); {
+	case err != nil:
+		t.Errorf("upheld: got the error %v, want none", err)
+	case len(executed) != 1:
+		t.Errorf("upheld: got %d executed, want 1", len(executed))
 	}
 	want := []string{"1 >proposed open verifier ", "2 proposed>appealed appeal provider ",
 		"3 appealed>upheld uphold operator:alice replayed on a third host",
@@ -253,8 +271,11 @@ func TestAnAppealStopsTheClockUntilAnOperatorDecides(t *testing.T) {
 	if _, err := e.keepers[1].Resolve(alice, p.ID, false, "no"); !fault.Is(err, fault.TransitionNotAllowed) {
 		t.Errorf("reversed when executed: got the error %v, want %s", err, fault.TransitionNotAllowed)
 	}
-	if got, err := e.keepers[1].Resolve(alice, p.ID, true, "again"); err != nil || got.Resolution != "replayed on a third host" {
-		t.Errorf("upheld again: got %q and the error %v, want the first reason", got.Resolution, err)
+	switch got, err := e.keepers[1].Resolve(alice, p.ID, true, "again"); {
+	case err != nil:
+		t.Errorf("upheld again: got the error %v, want none", err)
+	case got.Resolution != "replayed on a third host":
+		t.Errorf("upheld again: got %q, want the first reason", got.Resolution)
 	}
 }
 
@@ -266,12 +287,18 @@ func TestAnOperatorReversesAPenaltyThatNobodyAppealed(t *testing.T) {
 		t.Errorf("upheld: got the error %v, want %s", err, fault.TransitionNotAllowed)
 	}
 	got, err := e.keepers[0].Resolve(t.Context(), p.ID, false, "common cause")
-	if err != nil || got.State != penalty.Reversed {
-		t.Errorf("got %s and the error %v, want %s", got.State, err, penalty.Reversed)
+	switch {
+	case err != nil:
+		t.Errorf("got the error %v, want none", err)
+	case got.State != penalty.Reversed:
+		t.Errorf("got %s, want %s", got.State, penalty.Reversed)
 	}
 	e.pass(t, 2*penalty.Window)
-	if executed, _, err := e.keepers[0].ExecuteDue(t.Context()); err != nil || len(executed) != 0 {
-		t.Errorf("later: got %d executed and the error %v, want none", len(executed), err)
+	switch executed, _, err := e.keepers[0].ExecuteDue(t.Context()); {
+	case err != nil:
+		t.Errorf("later: got the error %v, want none", err)
+	case len(executed) != 0:
+		t.Errorf("later: got %d executed, want none", len(executed))
 	}
 }
 
@@ -281,12 +308,22 @@ func TestAProviderSeesAndAppealsItsOwnPenaltiesOnly(t *testing.T) {
 	p, other := e.open(t), e.open(t)
 	_, foreign := e.keepers[0].Appeal(t.Context(), p.ID, other.ProviderID, "no")
 	_, unknown := e.keepers[0].Appeal(t.Context(), newID(t), other.ProviderID, "no")
-	if !fault.Is(foreign, penalty.NotFound) || foreign.Error() != unknown.Error() {
+	switch {
+	case !fault.Is(foreign, penalty.NotFound):
+		t.Errorf("a foreign penalty: got the error %v, want that of an unknown one: %v", foreign, unknown)
+	case foreign.Error() != unknown.Error():
 		t.Errorf("a foreign penalty: got the error %v, want that of an unknown one: %v", foreign, unknown)
 	}
 	page, err := e.keepers[0].OfProvider(t.Context(), p.ProviderID, 0, 0)
-	if err != nil || page.Total != 1 || len(page.List) != 1 || page.List[0] != p {
-		t.Errorf("got %+v and the error %v, want %+v alone", page, err, p)
+	switch {
+	case err != nil:
+		t.Errorf("got the error %v, want none", err)
+	case page.Total != 1:
+		t.Errorf("got %+v, want %+v alone", page, p)
+	case len(page.List) != 1:
+		t.Errorf("got %+v, want %+v alone", page, p)
+	case page.List[0] != p:
+		t.Errorf("got %+v, want %+v alone", page, p)
 	}
 }
 
@@ -303,8 +340,11 @@ func TestPenaltiesAreListedByStateNewestFirst(t *testing.T) {
 	var got []penalty.ID
 	for number := 1; number <= 3; number++ {
 		page, err := e.keepers[0].InState(t.Context(), penalty.Proposed, number, 2)
-		if err != nil || page.Total != 5 {
-			t.Fatalf("page %d: got %d in all and the error %v, want 5", number, page.Total, err)
+		switch {
+		case err != nil:
+			t.Fatalf("page %d: got the error %v, want none", number, err)
+		case page.Total != 5:
+			t.Fatalf("page %d: got %d in all, want 5", number, page.Total)
 		}
 		for _, p := range page.List {
 			got = append(got, p.ID)
@@ -314,8 +354,13 @@ func TestPenaltiesAreListedByStateNewestFirst(t *testing.T) {
 		t.Errorf("proposed: got %v, want %v", got, want)
 	}
 	page, err := e.keepers[0].InState(t.Context(), "", 1, 1)
-	if err != nil || page.Total != 6 || page.List[0].ID != appealed.ID {
-		t.Errorf("all: got %d, first %v, and the error %v, want 6, first %s", page.Total, page.List, err, appealed.ID)
+	switch {
+	case err != nil:
+		t.Errorf("all: got the error %v, want none", err)
+	case page.Total != 6:
+		t.Errorf("all: got %d, first %v,, want 6, first %s", page.Total, page.List, appealed.ID)
+	case page.List[0].ID != appealed.ID:
+		t.Errorf("all: got %d, first %v,, want 6, first %s", page.Total, page.List, appealed.ID)
 	}
 	if _, err := e.keepers[0].InState(t.Context(), "lost", 1, 1); !fault.Is(err, fault.InvalidValue) {
 		t.Errorf("a state that is none: got the error %v, want %s", err, fault.InvalidValue)
@@ -329,20 +374,39 @@ func TestABatchOfExecutionsIsBoundedAndNothingIsLeftBehind(t *testing.T) {
 		e.open(t)
 	}
 	e.pass(t, penalty.Window)
-	if b, err := e.keepers[0].Backlog(t.Context()); err != nil || b.Overdue != penalty.MaxBatch+1 ||
-		b.Open[penalty.Proposed] != penalty.MaxBatch+1 {
-		t.Errorf("before: got %+v and the error %v, want %d overdue", b, err, penalty.MaxBatch+1)
+	switch b, err := e.keepers[0].Backlog(t.Context()); {
+	case err != nil:
+		t.Errorf("before: got the error %v, want none", err)
+	case b.Overdue != penalty.MaxBatch+1:
+		t.Errorf("before: got %+v, want %d overdue", b, penalty.MaxBatch+1)
+	case b.Open[penalty.Proposed] != penalty.MaxBatch+1:
+		t.Errorf("before: got %+v, want %d overdue", b, penalty.MaxBatch+1)
 	}
 	executed, more, err := e.keepers[0].ExecuteDue(t.Context())
-	if err != nil || len(executed) != penalty.MaxBatch || !more {
-		t.Errorf("first: got %d, more: %t, and the error %v, want %d and more", len(executed), more, err, penalty.MaxBatch)
+	switch {
+	case err != nil:
+		t.Errorf("first: got the error %v, want none", err)
+	case len(executed) != penalty.MaxBatch:
+		t.Errorf("first: got %d, more: %t,, want %d and more", len(executed), more, penalty.MaxBatch)
+	case !more:
+		t.Errorf("first: got %d, more: %t,, want %d and more", len(executed), more, penalty.MaxBatch)
 	}
 	executed, more, err = e.keepers[0].ExecuteDue(t.Context())
-	if err != nil || len(executed) != 1 || more {
-		t.Errorf("second: got %d, more: %t, and the error %v, want 1 and no more", len(executed), more, err)
+	switch {
+	case err != nil:
+		t.Errorf("second: got the error %v, want none", err)
+	case len(executed) != 1:
+		t.Errorf("second: got %d, more: %t,, want 1 and no more", len(executed), more)
+	case more:
+		t.Errorf("second: got %d, more: %t,, want 1 and no more", len(executed), more)
 	}
-	if b, err := e.keepers[0].Backlog(t.Context()); err != nil || b.Overdue != 0 || len(b.Open) != 0 {
-		t.Errorf("after: got %+v and the error %v, want nothing", b, err)
+	switch b, err := e.keepers[0].Backlog(t.Context()); {
+	case err != nil:
+		t.Errorf("after: got the error %v, want none", err)
+	case b.Overdue != 0:
+		t.Errorf("after: got %+v, want nothing", b)
+	case len(b.Open) != 0:
+		t.Errorf("after: got %+v, want nothing", b)
 	}
 }
 
@@ -366,8 +430,11 @@ func TestADeathBeforeTheCommitLeavesThePenaltyDue(t *testing.T) {
 	if got := e.now(t, p.ID); got != p {
 		t.Errorf("after the death: got %+v, want %+v", got, p)
 	}
-	if executed, _, err := e.keepers[1].ExecuteDue(t.Context()); err != nil || len(executed) != 1 {
-		t.Errorf("the next process: got %d executed and the error %v, want 1", len(executed), err)
+	switch executed, _, err := e.keepers[1].ExecuteDue(t.Context()); {
+	case err != nil:
+		t.Errorf("the next process: got the error %v, want none", err)
+	case len(executed) != 1:
+		t.Errorf("the next process: got %d executed, want 1", len(executed))
 	}
 }
 
