@@ -38,7 +38,8 @@ const (
 	PenaltyState_PENALTY_STATE_UPHELD PenaltyState = 3
 	// The penalty is void. Final.
 	PenaltyState_PENALTY_STATE_REVERSED PenaltyState = 4
-	// The time to appeal is over, or the appeal was refused: the share is forfeited. Final.
+	// The time to appeal is over, or the appeal was refused: the share is due, and is
+	// forfeited where collateral is kept. Final.
 	PenaltyState_PENALTY_STATE_EXECUTED PenaltyState = 5
 )
 

@@ -8,7 +8,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"svc.internal/pkg/crash"
 	"svc.internal/pkg/fault"
 	"svc.internal/pkg/ids"
 	"svc.internal/pkg/pg"
@@ -74,10 +73,8 @@ func (s Penalties) Open(ctx context.Context, d penalty.Draft) (p penalty.Penalty
 			return err
 		}
 		if fresh {
-			err := enter(ctx, tx, d.ID, penalty.Entry{Revision: p.Revision, To: p.State, Cause: penalty.Opened,
+			return enter(ctx, tx, d.ID, penalty.Entry{Revision: p.Revision, To: p.State, Cause: penalty.Opened,
 				Actor: penalty.ByVerifier, At: p.OpenedAt})
-			crash.At("settlement.penalty.before_commit")
-			return err
 		}
 		p, _, err = onePenalty(ctx, tx, `SELECT `+penaltyColumns+` FROM penalty WHERE penalty_id = $1`, d.ID)
 		return err
@@ -136,9 +133,7 @@ func keepPenalty(ctx context.Context, tx pgx.Tx, p penalty.Penalty, e penalty.En
 		timeOrNull(p.ResolvedAt), timeOrNull(p.ExecutedAt)); err != nil {
 		return err
 	}
-	err := enter(ctx, tx, p.ID, e)
-	crash.At("settlement.penalty.before_commit_of_change")
-	return err
+	return enter(ctx, tx, p.ID, e)
 }
 
 func enter(ctx context.Context, tx pgx.Tx, id penalty.ID, e penalty.Entry) error {

@@ -411,30 +411,44 @@ func TestABatchOfExecutionsIsBoundedAndNothingIsLeftBehind(t *testing.T) {
 }
 
 // A process that dies in a transaction has changed nothing, and the next one finds the
-// penalty where it was.
+// penalty where it was. A killed process is a connection that ends.
 func TestADeathBeforeTheCommitLeavesThePenaltyDue(t *testing.T) {
 	t.Parallel()
-	e := setup(t)
-	p := e.open(t)
-	e.pass(t, penalty.Window)
-	ctx, die := context.WithCancel(t.Context())
-	_, _, err := e.stores[0].Change(ctx, p.ID, func(p *penalty.Penalty, now time.Time) (penalty.Entry, error) {
-		die()
-		p.State, p.Revision, p.ExecutedAt = penalty.Executed, 2, now
-		return penalty.Entry{Revision: 2, From: penalty.Proposed, To: penalty.Executed, Cause: "expire",
-			Actor: penalty.ByPlatform, At: now}, nil
-	})
-	if !errors.Is(err, context.Canceled) {
-		t.Errorf("got the error %v, want %v", err, context.Canceled)
-	}
-	if got := e.now(t, p.ID); got != p {
-		t.Errorf("after the death: got %+v, want %+v", got, p)
-	}
-	switch executed, _, err := e.keepers[1].ExecuteDue(t.Context()); {
-	case err != nil:
-		t.Errorf("the next process: got the error %v, want none", err)
-	case len(executed) != 1:
-		t.Errorf("the next process: got %d executed, want 1", len(executed))
+	for name, die := range map[string]func(*testing.T, *env, context.CancelFunc){
+		"the call ends": func(_ *testing.T, _ *env, cancel context.CancelFunc) { cancel() },
+		"the connection ends": func(t *testing.T, e *env, _ context.CancelFunc) {
+			if _, err := e.owner.Exec(t.Context(), `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+				WHERE datname = current_database() AND state = 'idle in transaction'`); err != nil {
+				t.Error(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := setup(t)
+			p := e.open(t)
+			e.pass(t, penalty.Window)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			_, _, err := e.stores[0].Change(ctx, p.ID, func(p *penalty.Penalty, now time.Time) (penalty.Entry, error) {
+				die(t, e, cancel)
+				p.State, p.Revision, p.ExecutedAt = penalty.Executed, 2, now
+				return penalty.Entry{Revision: 2, From: penalty.Proposed, To: penalty.Executed, Cause: "expire",
+					Actor: penalty.ByPlatform, At: now}, nil
+			})
+			if err == nil {
+				t.Error("got no error, want that of the death")
+			}
+			if got := e.now(t, p.ID); got != p {
+				t.Errorf("after the death: got %+v, want %+v", got, p)
+			}
+			switch executed, _, err := e.keepers[1].ExecuteDue(t.Context()); {
+			case err != nil:
+				t.Errorf("the next process: got the error %v, want none", err)
+			case len(executed) != 1:
+				t.Errorf("the next process: got %d executed, want 1", len(executed))
+			}
+		})
 	}
 }
 
