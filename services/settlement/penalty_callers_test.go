@@ -13,7 +13,6 @@ import (
 
 	"svc.internal/pkg/devcerts"
 	"svc.internal/pkg/fault"
-	"svc.internal/pkg/node"
 	"svc.internal/pkg/serve"
 	settlementv1 "svc.internal/proto/svc/settlement/v1"
 )
@@ -46,9 +45,7 @@ func serveTLS(t *testing.T, b *bundle) func(caller string) *grpc.ClientConn {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	callers := Spec().Callers
-	callers[settlementv1.PenaltyService_ServiceDesc.ServiceName] = []string{node.EdgeGateway, verifier}
-	cfg := serve.GRPCConfig{Interceptors: in, Credentials: credentials(t, dir, Spec().Name), Callers: callers}
+	cfg := serve.GRPCConfig{Interceptors: in, Credentials: credentials(t, dir, Spec().Name), Callers: Spec().Callers}
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- serve.GRPC(ctx, lis, cfg, b.service.Register) }()

@@ -2,7 +2,6 @@ package settlement
 
 import (
 	"context"
-	"slices"
 
 	"svc.internal/pkg/clock"
 	"svc.internal/pkg/node"
@@ -26,21 +25,10 @@ func Spec() node.Spec {
 			settlementv1.ReconciliationService_ServiceDesc.ServiceName: {node.EdgeGateway},
 			settlementv1.UsageKeyService_ServiceDesc.ServiceName:       {node.ProviderHub},
 			// Which of its calls each of the two may make, rpc.Penalties says.
-			settlementv1.PenaltyService_ServiceDesc.ServiceName:      penaltyCallers(),
+			settlementv1.PenaltyService_ServiceDesc.ServiceName:      {verifier, node.EdgeGateway},
 			settlementv1.PenaltyAdminService_ServiceDesc.ServiceName: {node.EdgeGateway},
 		},
 	}
-}
-
-// penaltyCallers are the services that may call PenaltyService. The verifier is one of
-// them where processes know a service of its name. Where they do not, nobody is the
-// verifier, and a process of all services must not ask for the address of one.
-func penaltyCallers() []string {
-	callers := []string{node.EdgeGateway}
-	if slices.Contains(node.Names(), verifier) {
-		callers = append(callers, verifier)
-	}
-	return callers
 }
 
 // Build adds settlement to a process.
