@@ -60,6 +60,10 @@ type Options struct {
 	// Handler answers each request in a goroutine of its own once its body is
 	// there; nil leaves requests to Requests.
 	Handler func(*Request)
+	// Fingerprint replies to each CHALLENGE in a goroutine of its own; a nil result
+	// is not sent. Without it challenges wait in Challenges, and Capabilities
+	// have fingerprint only where the test names it.
+	Fingerprint func(*agentv2.Challenge) *agentv2.ChallengeResult
 	// NoHeartbeats sends no heartbeats, so that the session dies.
 	NoHeartbeats bool
 	// NoGrants grants no credit for what the hub sends.
@@ -86,6 +90,7 @@ type Agent struct {
 	ws       *websocket.Conn
 	registry chan *agentv2.RegisterAck
 	requests chan *Request
+	asked    chan *agentv2.Challenge
 	drained  chan struct{}
 	closed   chan struct{}
 	loops    sync.WaitGroup
@@ -157,6 +162,7 @@ func Connect(ctx context.Context, wsURL string, opts Options) (*Agent, error) {
 	a := &Agent{
 		opts: opts, ws: ws,
 		registry: make(chan *agentv2.RegisterAck, 1), requests: make(chan *Request, maxHistory),
+		asked: make(chan *agentv2.Challenge, maxHistory),
 		drained: make(chan struct{}), closed: make(chan struct{}),
 		credit: agentwire.ConnWindow, changed: make(chan struct{}), onAck: make(chan struct{}),
 		streams: map[uint32]*Request{}, seqIn: map[uint32]*agentwire.Sequence{}, seqOut: map[uint32]*agentwire.Sequence{},
@@ -219,6 +225,14 @@ func (a *Agent) Epoch() int64 { return a.Ack().GetEpoch() }
 
 // Requests has the requests that no Handler takes, each when its body is there.
 func (a *Agent) Requests() <-chan *Request { return a.requests }
+
+// Challenges has the challenges that no Fingerprint replies to.
+func (a *Agent) Challenges() <-chan *agentv2.Challenge { return a.asked }
+
+// SendResult sends a CHALLENGE_RESULT, asked for or not.
+func (a *Agent) SendResult(r *agentv2.ChallengeResult) error {
+	return a.Send(&agentv2.Frame{Body: &agentv2.Frame_ChallengeResult{ChallengeResult: r}})
+}
 
 // Drained is closed when the hub asks for a drain.
 func (a *Agent) Drained() <-chan struct{} { return a.drained }

@@ -146,6 +146,10 @@ type V1Options struct {
 	// Handler answers each request in a goroutine of its own; nil leaves them
 	// to Requests.
 	Handler func(*V1Request)
+	// Tasks, when set, takes each verify and benchmark of the hub in a goroutine of
+	// its own, in place of the agent's own replies, so that a test replies with Send:
+	// late, twice, to another challenge, or with what is absurd.
+	Tasks func(V1Frame)
 	// NoHeartbeats leaves the session to die, Deaf reads nothing at all, NoPongs
 	// leaves the hub's pings unanswered.
 	NoHeartbeats, Deaf, NoPongs bool

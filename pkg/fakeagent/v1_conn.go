@@ -233,10 +233,8 @@ func (c *v1Conn) take(f V1Frame) {
 		c.onAck(f)
 	case "inference":
 		a.loops.Go(func() { c.infer(f) })
-	case "verify":
-		a.loops.Go(func() { c.verify(f) })
-	case "benchmark":
-		a.loops.Go(func() { c.benchmark(f) })
+	case "verify", "benchmark":
+		a.loops.Go(func() { c.task(f) })
 	case "warmup":
 		a.loops.Go(func() { c.warmUp(f) })
 	case "error": // logged only

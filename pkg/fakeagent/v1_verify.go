@@ -13,6 +13,18 @@ const (
 	v1SaysOutput = 2
 )
 
+// task takes a challenge or a benchmark to what replies to it.
+func (c *v1Conn) task(f V1Frame) {
+	switch {
+	case c.agent.opts.Tasks != nil:
+		c.agent.opts.Tasks(f)
+	case f.Type == "verify":
+		c.verify(f)
+	default:
+		c.benchmark(f)
+	}
+}
+
 type v1Verify struct {
 	ChallengeID string `json:"challenge_id"`
 	Success     bool   `json:"success"`

@@ -84,6 +84,7 @@ const (
 	ProviderBusy                 Reason = "provider_busy"
 	HubDraining                  Reason = "hub_draining"
 	JournalFull                  Reason = "journal_full"
+	ChallengeUnsupported         Reason = "challenge_unsupported"
 	AccountNotFound              Reason = "account_not_found"
 	KeyNotFound                  Reason = "key_not_found"
 	UserNotFound                 Reason = "user_not_found"

@@ -8,6 +8,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
+	"svc.internal/services/provider-hub/internal/challenge"
 	"svc.internal/services/provider-hub/internal/dispatch"
 	"svc.internal/services/provider-hub/internal/events"
 	"svc.internal/services/provider-hub/internal/gate"
@@ -25,6 +26,8 @@ type metrics struct {
 	warmed     map[events.WarmOutcome]metric.MeasurementOption
 	sweeps     metric.Int64Counter
 	statuses   map[provider.Status]metric.MeasurementOption
+	challenges metric.Int64Counter
+	ends       map[challenge.End]metric.MeasurementOption
 }
 
 const meterName = "svc.internal/services/provider-hub"
@@ -43,7 +46,15 @@ func newMetrics(meters metric.MeterProvider) (*metrics, error) {
 	for _, status := range provider.Statuses() {
 		m.statuses[status] = metric.WithAttributeSet(attribute.NewSet(attribute.String("status", string(status))))
 	}
+	m.ends = map[challenge.End]metric.MeasurementOption{}
+	for _, e := range challenge.Ends() {
+		m.ends[e] = metric.WithAttributeSet(attribute.NewSet(attribute.String("end", e.String())))
+	}
 	var err error
+	if m.challenges, err = meter.Int64Counter("svc.provider_hub.challenges",
+		metric.WithDescription("Challenges of the verifier by how they ended.")); err != nil {
+		return nil, fmt.Errorf("make metrics: %w", err)
+	}
 	if m.warmUps, err = meter.Int64Counter("svc.provider_hub.warmups",
 		metric.WithDescription("Warm-ups of models by what became of them.")); err != nil {
 		return nil, fmt.Errorf("make metrics: %w", err)
@@ -77,6 +88,12 @@ func (m *metrics) attempt(o dispatch.Outcome) {
 func (m *metrics) warmUp(o events.WarmOutcome) {
 	if set := m.warmed[o]; set != nil {
 		m.warmUps.Add(context.Background(), 1, set)
+	}
+}
+
+func (m *metrics) challenged(e challenge.End) {
+	if set := m.ends[e]; set != nil {
+		m.challenges.Add(context.Background(), 1, set)
 	}
 }
 

@@ -27,6 +27,7 @@ func Spec(hubID string) node.Spec {
 			hubv1.ProviderAdminService_ServiceDesc.ServiceName:      {node.EdgeGateway},
 			hubv1.ProviderSelfService_ServiceDesc.ServiceName:       {node.EdgeGateway},
 			hubv1.ProviderDirectoryService_ServiceDesc.ServiceName:  {node.Router},
+			hubv1.ChallengeService_ServiceDesc.ServiceName:          {node.Verifier},
 			hubv1.VerdictService_ServiceDesc.ServiceName:            {node.Verifier},
 			hubv1.ProviderCollateralService_ServiceDesc.ServiceName: {node.Settlement},
 		},

@@ -26,6 +26,7 @@ import (
 	"svc.internal/pkg/clock"
 	"svc.internal/pkg/pg"
 	hubv1 "svc.internal/proto/svc/hub/v1"
+	"svc.internal/services/provider-hub/internal/challenge"
 	"svc.internal/services/provider-hub/internal/dispatch"
 	"svc.internal/services/provider-hub/internal/events"
 	"svc.internal/services/provider-hub/internal/gate"
@@ -81,6 +82,7 @@ type Service struct {
 	gate         *gate.Gate
 	counts       *gate.Counts
 	dispatcher   *dispatch.Dispatcher
+	challenges   *challenge.Runner
 	usage        *events.Usage
 	keys         *events.Keys
 	attempts     *events.Attempts
@@ -132,6 +134,7 @@ func New(_ context.Context, cfg Config, deps Deps) (*Service, error) {
 	})
 	s.dispatcher = dispatch.New(cfg.attempts(), dispatch.LiveEnv(s.registry, s.workReceipts.Prove), s.usage,
 		reports{m, s.naming, s.attempts}.ended, deps.Clock, deps.Log)
+	s.challenges = challenge.New(s.registry, m.challenged, deps.Clock, deps.Random)
 	if err := m.observe(deps.Meters, s, s.counts); err != nil {
 		return nil, err
 	}
@@ -168,6 +171,7 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 	hubv1.RegisterProviderSelfServiceServer(r, rpc.NewSelf(s.accounts, s.registry))
 	hubv1.RegisterVerdictServiceServer(r, rpc.NewVerdicts(s.accounts, s.registry))
 	hubv1.RegisterProviderCollateralServiceServer(r, rpc.NewCollateral(s.accounts, s.registry))
+	hubv1.RegisterChallengeServiceServer(r, rpc.NewChallenge(s.challenges))
 }
 
 // Handler is the WebSocket endpoint of agents, at /, /ws and any prefix + /ws.
@@ -244,6 +248,7 @@ func (s *Service) Run(ctx context.Context) error {
 	group.Go(func() error { return s.sweep(loops) })
 	group.Go(func() error { return s.watchDisk(loops) })
 	s.dispatcher.Open()
+	s.challenges.Open()
 	s.gate.Accept()
 	var cause error
 	select {
@@ -257,24 +262,26 @@ func (s *Service) Run(ctx context.Context) error {
 	return errors.Join(cause, group.Wait(), s.usage.Close())
 }
 
-// drain lets requests end, and aborts the requests that do not end in time.
+// drain lets requests and challenges end, and aborts those that do not end in time.
 func (s *Service) drain(ctx context.Context) {
 	ctx = context.WithoutCancel(ctx)
 	s.recorder.Stopping()
 	s.presence.Drain()
 	told := int(s.counts.Sockets.Load())
 	s.dispatcher.StopAccepting() // before the agents leave, or a request would get session_gone
+	s.challenges.StopAccepting()
 	s.gate.Drain()
 	moving := s.registry.Moving()
 	patience, cancel := context.WithTimeout(ctx, s.cfg.DrainTimeout)
 	defer cancel()
 	moved, cancel := context.WithTimeout(patience, s.cfg.movingTime(told))
 	defer cancel()
-	if err := s.dispatcher.Drain(patience); err != nil {
+	if err := s.drained(patience); err != nil {
 		s.dispatcher.Abort()
+		s.challenges.Abort()
 		last, cancel := context.WithTimeout(ctx, abortTimeout)
 		defer cancel()
-		if err := s.dispatcher.Drain(last); err != nil {
+		if err := s.drained(last); err != nil {
 			s.deps.Log.Warn("requests are cut off", "error", err)
 		}
 	}
@@ -285,6 +292,11 @@ func (s *Service) drain(ctx context.Context) {
 	if err := s.gate.Close(closing); err != nil {
 		s.deps.Log.Warn("sockets are cut off", "error", err)
 	}
+}
+
+// drained waits until requests and challenges have ended or ctx has.
+func (s *Service) drained(ctx context.Context) error {
+	return errors.Join(s.dispatcher.Drain(ctx), s.challenges.Drain(ctx))
 }
 
 const (

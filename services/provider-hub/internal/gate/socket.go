@@ -162,6 +162,9 @@ func (c *socket) send(o *session.Outbox, silent bool, live *wsconn.Liveness) err
 		c.conn.Pong(o.Pong)
 	}
 	live.Batch(o.Answered, o.Ping)
+	if o.Answered {
+		c.session.Measured(live.RoundTrip())
+	}
 	return c.conn.Flush()
 }
 

@@ -76,8 +76,8 @@ func (st *Stream) behindLocked(n int) bool {
 // passedLocked notes that n bytes of an answer were passed on or dropped, and grants
 // their credit again, in steps of at least a quarter of the window.
 func (s *Session) passedLocked(st *Stream, n int64) {
-	if !s.limits.Strict || !s.State().registered() {
-		return
+	if !s.limits.Strict || !s.State().registered() || st.task() != nil {
+		return // no credit was spent
 	}
 	s.usedLocked(n)
 	st.window.Owe(n)

@@ -18,6 +18,8 @@ func (s *Session) lenientLocked(in *Inbound) *CloseReason {
 		return s.onWholeLocked(in)
 	case KindWarmUp:
 		return s.onWarmUpLocked(in)
+	case KindVerified, KindBenchmarked:
+		return s.onReplyLocked(in)
 	default:
 	}
 	if why := s.chatLocked(); why != nil {
@@ -32,7 +34,7 @@ func (s *Session) lenientLocked(in *Inbound) *CloseReason {
 		s.touchLocked(s.newsLocked(in.Heartbeat.Models))
 		return nil
 	case KindRefusal:
-		if st := s.requestLocked(in.Name); st != nil {
+		if st := s.openLocked(in.Name); st != nil {
 			s.concludesLocked(st, in.End)
 		}
 		return nil
@@ -41,14 +43,23 @@ func (s *Session) lenientLocked(in *Inbound) *CloseReason {
 	}
 }
 
-// requestLocked is the request that a message answers. It is nil when no open request has
-// that name, or when the agent was not sent the request yet.
-func (s *Session) requestLocked(name []byte) *Stream {
+// openLocked is the request or task of that name. It is nil when none that is open has
+// that name, or when the agent was not sent it yet.
+func (s *Session) openLocked(name []byte) *Stream {
 	st := s.names[string(name)]
 	if st == nil || !st.opened {
 		return nil
 	}
 	return st
+}
+
+// requestLocked is the request that a message answers. It is nil for a task, which has
+// replies of its own.
+func (s *Session) requestLocked(name []byte) *Stream {
+	if st := s.openLocked(name); st != nil && st.task() == nil {
+		return st
+	}
+	return nil
 }
 
 // strayLocked takes an answer to no open request, of size bytes.
@@ -97,17 +108,32 @@ func (s *Session) onEventLocked(in *Inbound) *CloseReason {
 		return nil // relieveLocked gave up this stream
 	}
 	before := len(st.in)
-	if in.Data != nil {
-		st.in = appendEvent(st.in, in.Data)
-	}
-	if in.Done {
-		st.in = append(st.in, doneEvent...)
-	}
-	if !st.deliveredLocked(len(st.in) - before) {
+	st.in = st.appendLocked(in)
+	switch added := len(st.in) - before; {
+	case added == 0: // the end mark of a challenge
+	case !st.deliveredLocked(added):
 		st.in = st.in[:before]
 		st.failLocked(ErrNoRoom)
+	default:
+		st.cameLocked()
 	}
 	return nil
+}
+
+// appendLocked appends a piece of a stream to the bytes that wait: as events, or for a
+// challenge the chunk as it is.
+func (st *Stream) appendLocked(in *Inbound) []byte {
+	if st.timing != nil {
+		return append(st.in, in.Data...)
+	}
+	all := st.in
+	if in.Data != nil {
+		all = appendEvent(all, in.Data)
+	}
+	if in.Done {
+		all = append(all, doneEvent...)
+	}
+	return all
 }
 
 // onEndLocked takes the end of a stream.
@@ -135,7 +161,26 @@ func (s *Session) onWholeLocked(in *Inbound) *CloseReason {
 			// up for it. Until it is taken, the slots alone bound it, with one message
 			// each. It is taken at once, and the taker counts it from then on.
 			st.in = append(st.in, in.Data...)
+			st.cameLocked()
 		}
+	}
+	s.concludesLocked(st, in.End)
+	return nil
+}
+
+// onReplyLocked takes the reply to a task. A reply that names another challenge, or that
+// is of another kind, is an answer to nobody.
+func (s *Session) onReplyLocked(in *Inbound) *CloseReason {
+	st := s.openLocked(in.Name)
+	if st == nil || st.task() == nil || st.task().reply() != in.Kind || st.request.Challenge.ID != string(in.Challenge) {
+		return s.strayLocked(in.Name, true, in.Size)
+	}
+	s.env.Counts.BytesIn.Add(int64(len(in.Data)))
+	if len(in.Data) > maxTaskReply {
+		st.failLocked(ErrBroken)
+	} else if !st.released {
+		st.in = append(st.in, in.Data...) // the reply does not count as held, as no whole answer does
+		st.cameLocked()
 	}
 	s.concludesLocked(st, in.End)
 	return nil
@@ -225,7 +270,7 @@ func (s *Session) discardedLocked(name []byte, size int64) *CloseReason {
 	if !s.State().registered() {
 		return Refused(s.env.Config, agentwire.CodeTryLater, "the hub has no room for a large registration now")
 	}
-	st := s.requestLocked(name)
+	st := s.openLocked(name)
 	if st == nil {
 		return s.strayLocked(name, true, size)
 	}

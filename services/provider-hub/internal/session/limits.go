@@ -20,6 +20,8 @@ type Limits struct {
 	Total time.Duration
 	// WarmsUp reports that every agent takes warm-ups, declared or not.
 	WarmsUp bool
+	// Verifies reports that every agent takes every task, declared or not.
+	Verifies bool
 	// Fits refuses, with ErrTooLarge or ErrNotSendable, a request that no message
 	// can carry. It is called without a lock. Nil means that every request fits.
 	Fits func(*Request) error

@@ -39,14 +39,20 @@ const (
 	KindWarmUp
 	// KindReceipts has work receipts (v2).
 	KindReceipts
+	// KindVerified and KindBenchmarked reply to a task (v1): Challenge, the payload as
+	// Data, and End.
+	KindVerified
+	KindBenchmarked
+	// KindDigests replies to a fingerprint: Digests (v2).
+	KindDigests
 	// KindLater is a message that means nothing to this hub, as later agents may send.
 	KindLater
 	// KindAlien is a frame that only hubs send (v2).
 	KindAlien
 )
 
-// Inbound is one message of an agent. Name and Data alias the message and are valid
-// until Receive returns.
+// Inbound is one message of an agent. Name, Data and Challenge alias the message and are
+// valid until Receive returns.
 type Inbound struct {
 	Kind Kind
 	// Done reports that the end mark of a stream is in the message (KindEvent).
@@ -58,14 +64,17 @@ type Inbound struct {
 	Name []byte
 	// Data is nil where the message has no data.
 	Data []byte
+	// Challenge is the id of the challenge that a reply names; nil for none (v1).
+	Challenge []byte
 	// Size is the size of the whole message, in bytes.
 	Size int64
-	// End comes with KindEnd, KindWhole and KindRefusal, and is the session's to keep.
-	// In v1 the session decides whether the answer is complete.
+	// End comes with KindEnd, KindWhole, KindRefusal and replies to tasks, and is the
+	// session's to keep. In v1 the session decides whether an answer is complete.
 	End       *End
 	Register  *Register
 	Heartbeat *Heartbeat // KindHeartbeat, KindHealth
 	WarmUp    *Warmed    // without the model in v1
+	Digests   *Digests
 	// Receipts are at most one more than agentwire.MaxReceipts, however many came.
 	Receipts []Receipt
 }
@@ -179,6 +188,8 @@ type Request struct {
 	Timeout time.Duration
 	// Proof is the proof that the agent repeats in its receipt; nil for none.
 	Proof []byte
+	// Challenge marks a request of the verifier; nil for a consumer's.
+	Challenge *Challenge
 }
 
 // End is the agent's last word on a stream.
@@ -259,6 +270,8 @@ const (
 	OutReceipts
 	// OutFarewell says why the connection ends: Why, and in v1 the registration's Name.
 	OutFarewell
+	// OutChallenge puts a task: Model, Open, and Name in v1.
+	OutChallenge
 )
 
 // Outbound is one message for an agent.

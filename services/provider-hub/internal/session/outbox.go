@@ -15,11 +15,13 @@ const (
 
 // Next takes the due messages into the outbox: control messages first, then new requests,
 // then one piece of each body in turn, until a batch is full or credit is used up. It is
-// for one goroutine.
+// for one goroutine, which has written a batch when it comes for the next. With the last
+// byte of a challenge Outbox.More is set, so that the time is known when it was written.
 func (s *Session) Next(o *Outbox) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	o.Messages = reused(o.Messages)
+	s.flushedLocked()
 	s.livenessLocked(o)
 	o.More = false
 	if s.closing != nil {
@@ -30,7 +32,7 @@ func (s *Session) Next(o *Outbox) {
 	room := s.controlLocked(o, batchBytes)
 	room = s.requestsLocked(o, room)
 	room = s.bodiesLocked(o, room)
-	o.More = room <= 0
+	o.More = room <= 0 || len(s.unflushed) > 0
 	s.env.Counts.FramesOut.Add(int64(len(o.Messages)))
 }
 
@@ -124,9 +126,12 @@ func (s *Session) requestsLocked(o *Outbox, room int) int {
 			continue // the request was given up before the agent was sent it
 		}
 		st.opened = true
-		if s.limits.Strict {
+		switch {
+		case st.task() != nil:
+			room -= s.taskLocked(o, st)
+		case s.limits.Strict:
 			room -= s.beginLocked(o, st)
-		} else {
+		default:
 			room -= s.wholeLocked(o, st)
 		}
 	}
@@ -156,6 +161,7 @@ func (s *Session) wholeLocked(o *Outbox, st *Stream) int {
 		Length: uint32(len(st.body)), Data: st.body, Open: &st.request,
 	})
 	st.stopSendingLocked()
+	s.flushingLocked(st)
 	return n
 }
 
@@ -198,6 +204,7 @@ func (s *Session) pieceLocked(o *Outbox, st *Stream) int {
 	s.sendOnLocked(o, st, Outbound{Kind: OutData, Data: piece, Fin: fin})
 	if fin {
 		st.stopSendingLocked()
+		s.flushingLocked(st)
 	}
 	return n + strictOverhead
 }

@@ -6,7 +6,7 @@ package session
 // sets differ in how requests go out (outbox.go), whether credit is granted again
 // (hold.go), how requests are named and whether they can be cancelled (stream.go),
 // whether the agent can be told to drain (close.go), how warm-ups are named (warmup.go),
-// and whether there are receipts (receipt.go).
+// whether there are receipts (receipt.go), and how a task is put (challenge.go).
 func (s *Session) Receive(in *Inbound) *CloseReason {
 	s.mu.Lock()
 	defer s.mu.Unlock()

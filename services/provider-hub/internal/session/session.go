@@ -31,14 +31,14 @@
 // lenient stream holds at most 1 MiB that was not taken, 1,024 chunks, or 256 chunks of
 // which nobody took any for a second, and a connection holds 8 MiB. All streams of a hub
 // together have Env.Held, of which a provider has an eighth. A session has at most 256
-// models, Limits.Streams requests and 4,096 control messages that wait. An agent may send
-// 10 heartbeats, pings and the like a second, 20 frames of receipts and 200 receipts. By
-// the strict rules a frame other than DATA counts with the heartbeats where no request or
-// body earned it. By the lenient rules an answer to nobody counts with the heartbeats.
-// Answers to requests of an earlier connection do not count, because agents go on sending
-// them: they are passed over for 5 minutes, up to 64 MiB. Every text that an agent says
-// of itself or its models is cut to a length and to printable characters before anyone
-// else sees it.
+// models, Limits.Streams requests, of which 2 are challenges, and 4,096 control messages
+// that wait. An agent may send 10 heartbeats, pings and the like a second, 20 frames of
+// receipts and 200 receipts. By the strict rules a frame other than DATA counts with the
+// heartbeats where no request or body earned it. By the lenient rules an answer to nobody
+// counts with the heartbeats. Answers to requests of an earlier connection do not count,
+// because agents go on sending them: they are passed over for 5 minutes, up to 64 MiB.
+// Every text that an agent says of itself or its models is cut to a length and to
+// printable characters before anyone else sees it.
 package session
 
 import (
@@ -57,7 +57,7 @@ import (
 // Errors of streams.
 var (
 	// ErrGone means that the session takes no new streams: it is not live, its
-	// socket is closed, or its provider is not active.
+	// socket is closed, or its provider is not active and the request is no challenge.
 	ErrGone = errors.New("session is gone")
 	// ErrNotOffered means that the session does not serve the model.
 	ErrNotOffered = errors.New("session does not serve this model")
@@ -169,6 +169,14 @@ type Session struct {
 	strays        strays
 	violations    int // streams reset for exceeding their credit, receipts forged
 
+	// challenges counts the challenges that hold slots. fingerprint is the fingerprint
+	// that a strict agent has not replied to; nil for none. unflushed are the challenges
+	// whose last byte the writer has taken and perhaps not written.
+	challenges  int
+	fingerprint *Stream
+	unflushed   []*Stream
+	roundTrip   time.Duration // as pings measured it last; 0 before
+
 	// Strict: the connection's frames and credit.
 	seqIn, seqOut agentwire.Sequence
 	credit        agentwire.Credit // the bytes that may still be sent
@@ -247,6 +255,9 @@ type Stream struct {
 	chunks int
 	since  time.Time
 	done   bool
+
+	// timing is nil but for challenges.
+	timing *timing
 }
 
 // New returns a session of an agent that is not registered. registered is called once,
@@ -310,6 +321,7 @@ func (st *Stream) failLocked(err error) {
 	if st.ended == nil && st.err == nil {
 		st.err = err
 	}
+	st.overLocked()
 	st.signal()
 }
 

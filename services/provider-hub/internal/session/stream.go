@@ -16,7 +16,7 @@ const maxEndError = 1024
 const freedInterval = time.Second
 
 // Open begins a request. It fails with ErrGone, ErrNotOffered, ErrBusy,
-// ErrTooLarge or ErrNotSendable.
+// ErrTooLarge or ErrNotSendable, and a challenge also with ErrChallenged.
 func (s *Session) Open(r Request) (*Stream, error) {
 	window := s.env.Config.StreamWindow
 	st := &Stream{
@@ -31,12 +31,15 @@ func (s *Session) Open(r Request) (*Stream, error) {
 	st.request.Body = nil
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.State() != Live || s.socketClosed || !s.active {
+	if s.State() != Live || s.socketClosed || !s.active && r.Challenge == nil {
 		return nil, ErrGone
 	}
 	m := s.models[r.Model]
-	if m == nil || !s.answersLocked(r.Kind) {
+	if m == nil || !s.answersLocked(st) {
 		return nil, ErrNotOffered
+	}
+	if err := s.challengedLocked(&r, len(r.Body)); err != nil {
+		return nil, err
 	}
 	if m.inFlight >= m.offer.Capacity || len(s.streams) >= s.limits.Streams {
 		return nil, ErrBusy
@@ -46,6 +49,7 @@ func (s *Session) Open(r Request) (*Stream, error) {
 	s.last++
 	st.id, st.model, st.named = s.last, m, m.offer.EngineModel
 	s.streams[st.id] = st
+	s.challengeLocked(st)
 	if !s.limits.Strict {
 		st.name = r.RequestID + "-" + strconv.FormatUint(uint64(st.id), 10)
 		s.names[st.name] = st
@@ -55,8 +59,12 @@ func (s *Session) Open(r Request) (*Stream, error) {
 	return st, nil
 }
 
-// answersLocked reports whether the agent takes requests of a kind.
-func (s *Session) answersLocked(k meter.Kind) bool {
+// answersLocked reports whether the agent takes such requests.
+func (s *Session) answersLocked(st *Stream) bool {
+	if task := st.task(); task != nil {
+		return s.takesTaskLocked(task)
+	}
+	k := st.request.Kind
 	return k == meter.Chat || slices.Contains(s.caps, k.String())
 }
 
@@ -74,8 +82,12 @@ func (st *Stream) Take() (piece []byte, end *End, err error) {
 	s := st.session
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return st.takeLocked()
+}
+
+func (st *Stream) takeLocked() (piece []byte, end *End, err error) {
 	piece = st.in
-	s.letGoLocked(st)
+	st.session.letGoLocked(st)
 	st.in, st.spare = st.spare, nil
 	return piece, st.ended, st.err
 }
@@ -176,7 +188,7 @@ func (s *Session) cancelLocked(st *Stream) {
 		s.forgetLocked(st)
 		return
 	}
-	if s.limits.Strict {
+	if s.limits.Strict && st.task() == nil {
 		s.pushLocked(Outbound{Kind: OutCancel, Stream: st.id})
 	}
 }
@@ -207,6 +219,7 @@ func (s *Session) concludeLocked(st *Stream, end *End) {
 	if st.err == nil {
 		st.ended = end
 	}
+	st.overLocked()
 	st.signal()
 	s.forgetLocked(st)
 }
@@ -223,6 +236,7 @@ func (s *Session) failStreamsLocked() {
 // name, more messages may come of a request that the agent was sent.
 func (s *Session) forgetLocked(st *Stream) {
 	delete(s.streams, st.id)
+	s.unchallengeLocked(st)
 	if !s.limits.Strict {
 		delete(s.names, st.name)
 		if st.opened {

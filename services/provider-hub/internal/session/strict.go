@@ -17,7 +17,7 @@ func (s *Session) strictLocked(in *Inbound) *CloseReason {
 
 // onDataLocked takes a piece of an answer.
 func (s *Session) onDataLocked(in *Inbound) *CloseReason {
-	st := s.streams[in.Stream]
+	st := s.streamLocked(in.Stream)
 	if st == nil || !s.State().registered() {
 		return protocolError("DATA is on a stream that is not open")
 	}
@@ -50,6 +50,16 @@ func (s *Session) onDataLocked(in *Inbound) *CloseReason {
 		return nil
 	}
 	st.in = append(st.in, in.Data...)
+	st.cameLocked()
+	return nil
+}
+
+// streamLocked is the request with that number; nil for none. A task has a number here
+// and none on the wire.
+func (s *Session) streamLocked(id uint32) *Stream {
+	if st := s.streams[id]; st != nil && st.task() == nil {
+		return st
+	}
 	return nil
 }
 
@@ -100,6 +110,8 @@ func (s *Session) onConnectionLocked(in *Inbound) *CloseReason {
 		}
 		s.warmedLocked(*in.WarmUp)
 		return nil
+	case KindDigests:
+		return s.onDigestsLocked(in.Digests)
 	case KindReset:
 		return protocolError("the agent reported an error")
 	case KindLater:
@@ -107,6 +119,36 @@ func (s *Session) onConnectionLocked(in *Inbound) *CloseReason {
 	default:
 		return protocolError("a frame on stream 0 is none that an agent sends there")
 	}
+}
+
+// onDigestsLocked takes the reply to the fingerprint that was asked for last. The reply is
+// passed over where nobody waits for it any more.
+func (s *Session) onDigestsLocked(d *Digests) *CloseReason {
+	st := s.fingerprint
+	if st == nil || !st.opened || st.request.Challenge.ID != d.ID {
+		return protocolError("a result is of no challenge that is open")
+	}
+	s.fingerprint = nil
+	open := s.streams[st.id] == st
+	if d.faulty(st.task().(*Fingerprint)) {
+		if open {
+			st.failLocked(ErrBroken)
+			s.forgetLocked(st)
+		}
+		return protocolError("a result has too many digests, or a digest that is none")
+	}
+	if !open {
+		return s.spendLocked()
+	}
+	end := &End{Error: Clean(d.Error, maxEndError), Complete: d.Error == "" || !d.empty()}
+	if text := d.json(end.Error); !st.released && st.deliveredLocked(len(text)) {
+		st.in = append(st.in, text...)
+		st.cameLocked()
+	} else {
+		st.failLocked(ErrNoRoom)
+	}
+	s.concludeLocked(st, end)
+	return s.spendLocked()
 }
 
 // strictRegisterLocked takes the first frame.
@@ -176,7 +218,7 @@ func (s *Session) spendLocked() *CloseReason {
 
 // onStreamLocked takes a frame of a request other than DATA.
 func (s *Session) onStreamLocked(in *Inbound) *CloseReason {
-	st := s.streams[in.Stream]
+	st := s.streamLocked(in.Stream)
 	if st == nil {
 		if in.Kind == KindCredit && in.Stream <= s.last {
 			return s.spendLocked() // granted before the agent saw the stream's end

@@ -15,6 +15,7 @@ const (
 	maxRegion       = 32
 	maxQuantization = 32
 	maxCapability   = 32
+	maxChallengeID  = 64
 )
 
 // MaxModelID bounds the name of a model, in characters.
@@ -56,6 +57,9 @@ func only(text string, low, high int, others string) bool {
 
 // ValidNodeID reports whether a text may name a node.
 func ValidNodeID(id string) bool { return only(id, minNodeID, maxNodeID, "._-") }
+
+// ValidChallengeID reports whether a text may name a challenge.
+func ValidChallengeID(id string) bool { return only(id, 1, maxChallengeID, "._-") }
 
 // ValidModelID reports whether a text may name a model.
 func ValidModelID(id string) bool { return only(id, 1, MaxModelID, "._:/@+-") }

@@ -39,6 +39,10 @@ type Liveness struct {
 	reads   uint64    // at the last ping
 	last    time.Time // of the last ping
 	misses  int
+	// sole reports that no other ping was without its pong when the last ping went out.
+	// roundTrip is how long the pong of the last such ping took; 0 before the first.
+	sole      bool
+	roundTrip time.Duration
 }
 
 // NewLiveness begins to ask. Stop ends it.
@@ -71,6 +75,7 @@ func (l *Liveness) Rings() (dead bool) {
 // came, and wanted that a request asks for a ping.
 func (l *Liveness) Batch(answered, wanted bool) {
 	if answered {
+		l.measure()
 		l.lives()
 	}
 	if wanted && l.probed() {
@@ -84,11 +89,24 @@ func (l *Liveness) Batch(answered, wanted bool) {
 		behind := time.Duration(l.conn.out.unheard.Load()/slowLink) * time.Second
 		wait = min(l.timing.ProbeTimeout, l.timing.PongTimeout) + min(behind, l.timing.PongTimeout)
 	}
+	l.sole = !l.waiting && l.misses == 0
 	l.waiting, l.asked, l.due, l.wanted = true, l.wanted, false, false
 	l.reads, l.last = l.conn.out.reads.Load(), time.Now()
 	l.timer.Reset(wait)
 	l.conn.Ping()
 }
+
+// measure takes the time of a pong that can only be that of the last ping. It is taken
+// when the writer hears of the pong, which is soon after the pong was read.
+func (l *Liveness) measure() {
+	if l.sole && l.waiting {
+		l.roundTrip = time.Since(l.last)
+	}
+	l.sole = false
+}
+
+// RoundTrip is how long the last pong took; 0 where none was measured.
+func (l *Liveness) RoundTrip() time.Duration { return l.roundTrip }
 
 // lives notes a sign of life.
 func (l *Liveness) lives() {

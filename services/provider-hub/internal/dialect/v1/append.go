@@ -17,6 +17,9 @@ func (codec) Append(dst []byte, out *session.Outbound) (head, body []byte, tail 
 		return appendAck(dst, out.Name, "heartbeat"), nil, "", nil
 	case session.OutOpen:
 		return appendInference(dst, out), out.Data, "}}", nil
+	case session.OutChallenge:
+		head, err = appendTask(dst, out.Name, out.Open)
+		return head, nil, "", err
 	case session.OutWarmUp:
 		return appendWarmUp(dst, out.Name, out.Model), nil, "", nil
 	case session.OutFarewell:

@@ -4,9 +4,11 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"reflect"
 	"testing"
+	"time"
 
 	"svc.internal/services/provider-hub/internal/session"
 )
@@ -77,6 +79,7 @@ func (m *envelope) raws() map[string][]byte {
 	return map[string][]byte{
 		"chunk": m.chunk, "response": m.response, "error": m.failure, "status_code": m.status, "done": m.done,
 		"success": m.success, "load_time_ms": m.loadTime, "message": m.message,
+		"challenge_id": m.challenge, "benchmark_id": m.benchmark, "results": m.results,
 	}
 }
 
@@ -117,7 +120,7 @@ func TestContractEachMessageOfAnAgentIsOfItsKind(t *testing.T) {
 	kinds := map[string]session.Kind{
 		"register": session.KindRegister, "heartbeat": session.KindHeartbeat, "model_health_update": session.KindHealth,
 		"ack": session.KindWhole, "stream_chunk": session.KindEvent, "stream_end": session.KindEnd,
-		"error": session.KindRefusal, "verify": session.KindLater, "benchmark_response": session.KindLater,
+		"error": session.KindRefusal, "verify": session.KindVerified, "benchmark_response": session.KindBenchmarked,
 	}
 	for _, c := range capturedMessages(t, "agent->hub") {
 		d := c.decoded(t)
@@ -139,7 +142,7 @@ func TestContractEachMessageOfAnAgentIsOfItsKind(t *testing.T) {
 }
 
 // What the hub says has the form of what agents were seen to take. What it never
-// says, challenges and the like, is left out.
+// says is left out.
 func TestContractWhatTheHubSaysHasTheFormThatAgentsTake(t *testing.T) {
 	t.Parallel()
 	said := map[string]int{}
@@ -170,6 +173,12 @@ func TestContractWhatTheHubSaysHasTheFormThatAgentsTake(t *testing.T) {
 			if !bytes.Contains(got, raw.Request) {
 				t.Errorf("got %s, want the request verbatim in it", got)
 			}
+		case "verify", "benchmark":
+			r := taskAsked(want.Type, p)
+			if r == nil {
+				continue // a type of challenge that agents do not know
+			}
+			got = written(t, session.Outbound{Kind: session.OutChallenge, Name: want.RequestID, Model: r.Model, Open: r})
 		case "warmup":
 			p["warmup_type"] = "load"
 			got = written(t, session.Outbound{Kind: session.OutWarmUp, Name: want.RequestID, Model: p["model_id"].(string)})
@@ -182,11 +191,52 @@ func TestContractWhatTheHubSaysHasTheFormThatAgentsTake(t *testing.T) {
 			t.Errorf("got %s, want %s", got, c.Frame)
 		}
 	}
-	for _, kind := range []string{"ack", "error", "inference", "warmup"} {
+	for _, kind := range []string{"ack", "error", "inference", "warmup", "verify", "benchmark"} {
 		if said[kind] == 0 {
 			t.Errorf("%s: got none that was captured, want one", kind)
 		}
 	}
+}
+
+// taskAsked is the task of a captured payload; nil for none that the hub puts. It changes
+// the payload in what the hub says otherwise: hashes are decoys, and the expected answers
+// of a benchmark are not told.
+func taskAsked(kind string, p map[string]any) *session.Request {
+	r := &session.Request{Model: p["model_id"].(string), Challenge: &session.Challenge{}}
+	if kind == "benchmark" {
+		task := &session.Benchmark{Test: p["test_type"].(string)}
+		for i, each := range p["prompts"].([]any) {
+			fields := each.(map[string]any)
+			delete(fields, "expected_answer")
+			fields["id"] = fmt.Sprintf("p%d", i+1)
+			task.Prompts = append(task.Prompts, fields["prompt"].(string))
+		}
+		r.Challenge.ID, r.Challenge.Task = p["benchmark_id"].(string), task
+		r.Timeout = time.Duration(p["timeout_ms"].(float64)) * time.Millisecond
+		return r
+	}
+	r.Challenge.ID = p["challenge_id"].(string)
+	challenge := p["challenge"].(map[string]any)
+	switch p["challenge_type"] {
+	case "fingerprint":
+		task := &session.Fingerprint{Nonce: []byte("nonce")}
+		for _, each := range challenge["files"].([]any) {
+			fields := each.(map[string]any)
+			name := fields["filename"].(string)
+			task.Ranges = append(task.Ranges, session.FileRange{File: name, Length: 1})
+			task.ChainFiles = append(task.ChainFiles, session.ChainFile{File: name, Size: 1})
+			fields["expected_hash"] = files(task)[len(task.Ranges)-1].ExpectedHash
+		}
+		r.Challenge.Task = task
+	case "deterministic":
+		r.Challenge.Task = &session.Deterministic{
+			Prompt: challenge["prompt"].(string), Seed: int64(challenge["seed"].(float64)),
+			MaxTokens: int32(challenge["max_tokens"].(float64)),
+		}
+	default:
+		return nil
+	}
+	return r
 }
 
 // written is a message for an agent.

@@ -36,6 +36,12 @@ func (codec) Decode(msg []byte, in *session.Inbound) error {
 		}
 		in.Kind, in.Data, in.End = session.KindWhole, given(m.response), endOf(&m)
 		return nil
+	case "verify":
+		in.Kind, in.Data, in.Challenge, in.End = session.KindVerified, m.payload, plain(m.challenge), verifiedOf(&m)
+		return nil
+	case "benchmark_response":
+		in.Kind, in.Data, in.Challenge, in.End = session.KindBenchmarked, m.payload, plain(m.benchmark), benchmarkedOf(&m)
+		return nil
 	}
 	if len(msg) > maxNews {
 		return &session.Malformed{Text: "a message is too large for what it says"}
@@ -78,7 +84,7 @@ func news(m *envelope, in *session.Inbound) error {
 		in.Heartbeat = h.read(reply)
 	case "error":
 		in.Kind, in.End = session.KindRefusal, refusalOf(m)
-	default: // verify, benchmark_response, and what later agents may say
+	default: // what later agents may say
 		in.Kind = session.KindLater
 	}
 	return nil

@@ -67,7 +67,27 @@ func TestAnswersAreReadWithTheirEnds(t *testing.T) {
 		`{"type":"error","request_id":"r","payload":{"code":400}}`: {
 			Kind: session.KindRefusal, End: &session.End{Error: failure},
 		},
-		`{"type":"verify","request_id":"r","payload":{"success":true}}`: {Kind: session.KindLater},
+		`{"type":"verify","request_id":"r","payload":{"challenge_id":"c","success":true}}`: {
+			Kind: session.KindVerified, Data: []byte(`{"challenge_id":"c","success":true}`), Challenge: []byte("c"),
+			End: &session.End{Complete: true},
+		},
+		`{"type":"verify","request_id":"r","payload":{"success":false,"response":null,"error":"cannot"}}`: {
+			Kind: session.KindVerified, Data: []byte(`{"success":false,"response":null,"error":"cannot"}`),
+			End: &session.End{Error: "cannot"},
+		},
+		`{"type":"verify","request_id":"r","payload":{"challenge_id":7,"success":false,"response":{}}}`: {
+			Kind: session.KindVerified, Data: []byte(`{"challenge_id":7,"success":false,"response":{}}`),
+			End: &session.End{Complete: true},
+		},
+		`{"type":"verify","request_id":"r","payload":[7]}`: {Kind: session.KindVerified, End: &session.End{}},
+		`{"type":"benchmark_response","request_id":"r","payload":{"benchmark_id":"b","results":[]}}`: {
+			Kind: session.KindBenchmarked, Data: []byte(`{"benchmark_id":"b","results":[]}`), Challenge: []byte("b"),
+			End: &session.End{Complete: true},
+		},
+		`{"type":"benchmark_response","request_id":"r","payload":{"benchmark_id":"b","results":[],"error":"x"}}`: {
+			Kind: session.KindBenchmarked, Data: []byte(`{"benchmark_id":"b","results":[],"error":"x"}`),
+			Challenge: []byte("b"), End: &session.End{Error: "x"},
+		},
 		`{"request_id":"r"}`: {Kind: session.KindLater},
 	} {
 		want.Name, want.Size = []byte("r"), int64(len(msg))
@@ -186,7 +206,7 @@ func TestWhatCannotBeReadSaysWhy(t *testing.T) {
 		},
 		`{"type":"heartbeat","request_id":"r","payload":{"models":5}}`:           {Text: "a message cannot be read"},
 		`{"type":"model_health_update","request_id":"r","payload":{"models":5}}`: {Text: "a message cannot be read"},
-		`{"type":"verify","payload":{"x":"` + strings.Repeat("x", maxNews) + `"}}`: {
+		`{"type":"mystery","payload":{"x":"` + strings.Repeat("x", maxNews) + `"}}`: {
 			Text: "a message is too large for what it says",
 		},
 	} {
@@ -253,7 +273,11 @@ func FuzzDecode(f *testing.F) {
 		if in.Size != int64(len(msg)) || !bytes.Contains(msg, in.Name) || !bytes.Contains(msg, in.Data) {
 			t.Fatalf("got %+v, want what lies within the message", in)
 		}
-		ends := []session.Kind{session.KindEnd, session.KindWhole, session.KindRefusal}
+		if !bytes.Contains(msg, in.Challenge) {
+			t.Fatalf("challenge: got %q, want what lies within the message", in.Challenge)
+		}
+		ends := []session.Kind{session.KindEnd, session.KindWhole, session.KindRefusal, session.KindVerified,
+			session.KindBenchmarked}
 		if (in.End != nil) != slices.Contains(ends, in.Kind) {
 			t.Fatalf("kind: in.End != nil: got %t, want %t", in.End != nil, slices.Contains(ends, in.Kind))
 		}

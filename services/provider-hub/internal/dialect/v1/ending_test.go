@@ -3,6 +3,7 @@ package v1
 import (
 	"encoding/json"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -113,6 +114,14 @@ func TestRequestsThatNoMessageCanCarryAreRefused(t *testing.T) {
 	} {
 		if got := fits(&session.Request{Body: tc.body}); !errors.Is(got, tc.want) {
 			t.Errorf("%s: got %v, want %v", name, got, tc.want)
+		}
+	}
+	// An escape takes six bytes for a byte of the prompt.
+	for n, want := range map[int]error{1000: nil, maxFrame / 6: session.ErrTooLarge} {
+		task := &session.Benchmark{Test: "math", Prompts: []string{strings.Repeat("\x01", n)}}
+		r := &session.Request{Model: "m", Challenge: &session.Challenge{ID: "c", Task: task}}
+		if got := fits(r); !errors.Is(got, want) {
+			t.Errorf("a benchmark of %d bytes: got %v, want %v", n, got, want)
 		}
 	}
 }

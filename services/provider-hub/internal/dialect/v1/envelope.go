@@ -16,6 +16,8 @@ type envelope struct {
 	chunk, response, failure, status, done []byte
 	// Members of answers to warm-ups and of refusals.
 	success, loadTime, message []byte
+	// Members of replies to tasks.
+	challenge, benchmark, results []byte
 }
 
 var errNotEnvelope = errors.New("a message is not an object with type, request_id and payload")
@@ -81,6 +83,12 @@ func (m *envelope) readPayload(msg []byte, c *jsonscan.Cursor) {
 			m.loadTime = value
 		case "message":
 			m.message = value
+		case "challenge_id":
+			m.challenge = value
+		case "benchmark_id":
+			m.benchmark = value
+		case "results":
+			m.results = value
 		}
 	}
 	m.payload = msg[start:c.Pos()]

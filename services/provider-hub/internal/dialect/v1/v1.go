@@ -5,7 +5,7 @@
 // pass and without allocating, because nearly all messages are pieces of answers. What an
 // agent says of itself is decoded by encoding/json. An agent's "ack" is a whole answer or
 // the outcome of a warm-up. Only the name distinguishes the two, and no request has the
-// name of a warm-up.
+// name of a warm-up. Replies to tasks name their request and their challenge.
 package v1
 
 import (
@@ -65,7 +65,7 @@ func New(c Config) *dialect.Dialect {
 		Codec: codec{refuseHold: c.RefuseHold},
 		Limits: session.Limits{
 			Name: "v1", Streams: maxStreams, Capacity: maxStreams, Silence: c.SessionTimeout, Total: c.MaxTotal,
-			WarmsUp: true, Fits: fits,
+			WarmsUp: true, Verifies: true, Fits: fits,
 		},
 		Kind:            wsconn.Text,
 		MaxUnregistered: maxUnregistered, MaxMessage: maxAnswer, MaxUnasked: maxNews,
@@ -73,10 +73,13 @@ func New(c Config) *dialect.Dialect {
 	}
 }
 
-// fits refuses a request that no message can carry. The body becomes a part of the
+// fits refuses a request or task that no message can carry. The body becomes a part of the
 // message. So it must be JSON, because other bytes could be taken for more than a body,
 // and it must be text, because the agent might otherwise drop the connection.
 func fits(r *session.Request) error {
+	if r.Challenge != nil && r.Challenge.Task != nil {
+		return taskFits(r)
+	}
 	if len(r.Body) > maxFrame-envelopeSize {
 		return session.ErrTooLarge
 	}

@@ -45,6 +45,8 @@ func frameOf(out *session.Outbound) (*agentv2.Frame, error) {
 		return &agentv2.Frame{Body: &agentv2.Frame_Drain{Drain: drain}}, nil
 	case session.OutWarmUp:
 		return &agentv2.Frame{Body: &agentv2.Frame_Warmup{Warmup: &agentv2.Warmup{ModelId: out.Model}}}, nil
+	case session.OutChallenge:
+		return challengeOf(out)
 	case session.OutReceipts:
 		return &agentv2.Frame{Body: &agentv2.Frame_ReceiptAck{ReceiptAck: receiptAck(out.Receipts)}}, nil
 	default:

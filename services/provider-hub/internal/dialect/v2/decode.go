@@ -51,6 +51,8 @@ func decodeBody(f *agentv2.Frame, in *session.Inbound) {
 		in.Kind = session.KindDrain
 	case *agentv2.Frame_WarmupResult:
 		in.Kind, in.WarmUp = session.KindWarmUp, decodeWarmUp(body.WarmupResult)
+	case *agentv2.Frame_ChallengeResult:
+		in.Kind, in.Digests = session.KindDigests, decodeDigests(body.ChallengeResult)
 	case *agentv2.Frame_Receipts:
 		in.Kind, in.Receipts = session.KindReceipts, decodeReceipts(body.Receipts.GetReceipts())
 	case nil:

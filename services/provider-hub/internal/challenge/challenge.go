@@ -1,0 +1,253 @@
+// Package challenge puts one challenge of the verifier to one session, and passes on what
+// comes back with its times, as it is.
+//
+// An inference goes out as a consumer's request does, under a new request id and without
+// a proof, so that no agent makes a work receipt of it. A task (session.Task) goes out as
+// a message of its own. Nothing is rewritten, metered, billed, journalled or reported as
+// an attempt, so a challenge leaves no trace in money, health or statistics.
+//
+// A challenge takes a slot as a request does, and loses it as a request does: an agent of
+// v2 is told to cancel, and an agent of v1 keeps the slot until it has ended the answer.
+// A challenge runs in its caller's goroutine. A caller that reads slowly stalls this
+// challenge alone, and its slowness is not held against the provider: the challenge then
+// fails with rate_limit_exceeded, and so does one for which the hub has no room.
+//
+// Times count from the last byte of the challenge, which is written when the socket has
+// taken the batch that has it. They are those of the hub's clock.
+//
+// Bounds: 64 challenges on a hub, session.MaxChallenges on a session, 600 s each, 16 MiB of
+// an answer in chunks of at most 1 MiB. Order.Check has the bounds of what is asked.
+package challenge
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync"
+	"time"
+
+	"svc.internal/pkg/clock"
+	"svc.internal/pkg/fault"
+	"svc.internal/pkg/ids"
+	"svc.internal/services/provider-hub/internal/session"
+)
+
+const (
+	// MaxChallenges bounds the challenges under way on a hub.
+	MaxChallenges = 64
+	// MaxChunk and MaxAnswer bound a chunk and an answer, in bytes.
+	MaxChunk  = 1 << 20
+	MaxAnswer = 16 << 20
+)
+
+// End is how a challenge ended.
+type End uint8
+
+// The ends.
+const (
+	// Answered has the whole answer.
+	Answered End = iota + 1
+	// Refused means that the agent or its engine said that it cannot.
+	Refused
+	// TimedOut means that no whole answer came in time.
+	TimedOut
+	// Lost means that the connection was lost.
+	Lost
+	// Invalid means that the answer broke the protocol or a bound, or was not whole.
+	Invalid
+	// HubStopped means that the hub stops.
+	HubStopped
+)
+
+// Ends returns every end.
+func Ends() []End { return []End{Answered, Refused, TimedOut, Lost, Invalid, HubStopped} }
+
+// String is the name of the end, in metrics.
+func (e End) String() string {
+	switch e {
+	case Answered:
+		return "answered"
+	case Refused:
+		return "refused"
+	case TimedOut:
+		return "timed_out"
+	case Lost:
+		return "lost"
+	case Invalid:
+		return "invalid"
+	case HubStopped:
+		return "hub_stopped"
+	}
+	return "unknown"
+}
+
+// Finish is the end of a challenge.
+type Finish struct {
+	End End
+	// Status is the engine's HTTP status; 0 where there is none.
+	Status int
+	// Error says why, in at most 1 KiB.
+	Error string
+	// SentAt is when the last byte of the challenge was written; zero where it was not.
+	// Took is how long after that the challenge ended.
+	SentAt time.Time
+	Took   time.Duration
+	// Dialect is v1 or v2. RoundTrip is the connection's; 0 where none was measured.
+	Dialect   string
+	RoundTrip time.Duration
+}
+
+// Caller takes the answer.
+type Caller interface {
+	// Chunk takes a piece of the answer, which was read so long after the last byte of the
+	// challenge was written. The bytes are used again when Chunk has returned.
+	Chunk(data []byte, after time.Duration) error
+}
+
+// Sessions finds the session that an order names.
+type Sessions interface {
+	Find(provider ids.ProviderID, node string, epoch int64) (*session.Session, bool)
+}
+
+// Runner runs challenges. It is safe for concurrent use.
+type Runner struct {
+	sessions Sessions
+	ended    func(End)
+	clock    clock.Clock
+	random   io.Reader
+
+	mu       sync.Mutex
+	open     bool
+	underWay int
+	running  sync.WaitGroup
+	abort    chan struct{} // closed when challenges must end at once
+	aborted  bool
+}
+
+// New returns a runner that takes no challenges until Open. ended hears of every challenge
+// that had an end, and must not block. random makes request ids.
+func New(sessions Sessions, ended func(End), c clock.Clock, random io.Reader) *Runner {
+	return &Runner{sessions: sessions, ended: ended, clock: c, random: random, abort: make(chan struct{})}
+}
+
+// Open begins to take challenges.
+func (r *Runner) Open() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.open = true
+}
+
+// StopAccepting lets no further challenge begin: Run fails with hub_draining.
+func (r *Runner) StopAccepting() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.open = false
+}
+
+// Drain takes no further challenges. It returns when the challenges under way have ended
+// or ctx has.
+func (r *Runner) Drain(ctx context.Context) error {
+	r.StopAccepting()
+	done := make(chan struct{})
+	go func() {
+		r.running.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Abort ends the challenges under way.
+func (r *Runner) Abort() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.aborted {
+		r.aborted = true
+		close(r.abort)
+	}
+}
+
+// enter gives a challenge its place, which leave gives back.
+func (r *Runner) enter() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case !r.open:
+		return fault.New(fault.Unavailable, fault.HubDraining, "this hub takes no new challenges")
+	case r.underWay >= MaxChallenges:
+		return tooMany("this hub has too many challenges under way")
+	}
+	r.underWay++
+	r.running.Add(1)
+	return nil
+}
+
+func (r *Runner) leave() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.underWay--
+	r.running.Done()
+}
+
+// Run runs a challenge to its end. An error before the first chunk says why the challenge
+// did not begin. A later error says that the caller is at fault or the hub has no room,
+// so that nothing follows for the provider.
+func (r *Runner) Run(ctx context.Context, o *Order, caller Caller) (*Finish, error) {
+	if err := o.Check(); err != nil {
+		return nil, err
+	}
+	if err := r.enter(); err != nil {
+		return nil, err
+	}
+	defer r.leave()
+	s, ok := r.sessions.Find(o.Provider, o.Node, o.Epoch)
+	if !ok {
+		return nil, gone()
+	}
+	request, err := ids.NewRequest(r.clock.Now(), r.random)
+	if err != nil {
+		return nil, err
+	}
+	stream, err := s.Open(o.request(request.String()))
+	if err != nil {
+		return nil, refused(err)
+	}
+	defer stream.Close(true)
+	f, err := newRun(r, o, caller, stream).wait(ctx)
+	if err != nil {
+		return nil, err
+	}
+	f.Dialect, f.RoundTrip = s.Link()
+	r.ended(f.End)
+	return f, nil
+}
+
+// refused says why a session does not take a challenge.
+func refused(err error) error {
+	switch {
+	case errors.Is(err, session.ErrBusy):
+		return fault.New(fault.Unavailable, fault.ProviderBusy, "the provider has no free slot")
+	case errors.Is(err, session.ErrChallenged):
+		return tooMany("this session has too many challenges under way")
+	case errors.Is(err, session.ErrNotOffered):
+		return fault.New(fault.Precondition, fault.ChallengeUnsupported,
+			"the agent does not serve this model, or takes no such challenge")
+	case errors.Is(err, session.ErrTooLarge):
+		return fault.New(fault.Precondition, fault.ChallengeUnsupported, "the challenge is too large for this agent")
+	case errors.Is(err, session.ErrNotSendable):
+		return fault.New(fault.Invalid, fault.InvalidRequest, "the challenge is not JSON that can be sent")
+	}
+	return gone()
+}
+
+func gone() error {
+	return fault.New(fault.Unavailable, fault.SessionGone, "this hub does not hold that session")
+}
+
+func tooMany(text string) error {
+	return fault.New(fault.Exhausted, fault.RateLimitExceeded, "%s", text)
+}

@@ -1,0 +1,201 @@
+package challenge
+
+import (
+	"context"
+	"errors"
+	"time"
+	"unicode/utf8"
+
+	"svc.internal/services/provider-hub/internal/session"
+)
+
+const (
+	// stallProbe is how long a challenge goes without data before the agent is pinged, as
+	// for a request.
+	stallProbe = 2 * time.Second
+	// slowCaller is how long the chunks of one piece must wait for the caller before an
+	// overflow or a timeout counts as the caller's fault.
+	slowCaller = time.Second
+	// maxError bounds Finish.Error, in bytes.
+	maxError = 1 << 10
+)
+
+// run is one challenge under way. It belongs to its caller's goroutine.
+type run struct {
+	runner *Runner
+	order  *Order
+	caller Caller
+	stream *session.Stream
+
+	passed   int // bytes that the caller was given
+	lastData time.Time
+	// blocked is how long the caller took since the last piece was taken, and waited how
+	// long in all.
+	blocked, waited time.Duration
+}
+
+func newRun(r *Runner, o *Order, caller Caller, stream *session.Stream) *run {
+	return &run{runner: r, order: o, caller: caller, stream: stream, lastData: r.clock.Now()}
+}
+
+// wait passes the answer on until the challenge has ended. The stream is closed at the
+// timeout even while the caller takes nothing, so that the slot does not wait for it.
+func (c *run) wait(ctx context.Context) (*Finish, error) {
+	expired := make(chan struct{})
+	timeout := time.AfterFunc(c.order.Timeout, func() {
+		c.stream.Close(true)
+		close(expired)
+	})
+	defer timeout.Stop()
+	stall := time.NewTimer(stallProbe)
+	defer stall.Stop()
+	for {
+		var f *Finish
+		var err error
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-c.runner.abort:
+			f = c.stopped(HubStopped, "the hub stops")
+		case <-expired:
+			f, err = c.late()
+		case <-c.stream.Ready():
+			f, err = c.take()
+		case <-stall.C:
+			stall.Reset(c.probe())
+		}
+		if f != nil || err != nil {
+			return f, err
+		}
+	}
+}
+
+// probe pings an agent that has been silent, and returns when to look again.
+func (c *run) probe() time.Duration {
+	idle := c.runner.clock.Now().Sub(c.lastData)
+	if idle < stallProbe {
+		return stallProbe - max(idle, 0)
+	}
+	c.stream.Probe()
+	return stallProbe
+}
+
+// take passes on what has come.
+func (c *run) take() (*Finish, error) {
+	piece, parts, end, lost := c.stream.TakeParts()
+	before := c.blocked
+	c.blocked = 0
+	f, err := c.pass(piece, parts)
+	c.stream.Release(len(piece), piece)
+	switch {
+	case f != nil || err != nil:
+		return f, err
+	case end != nil:
+		return c.ended(end), nil
+	case lost != nil:
+		return c.broke(lost, before)
+	}
+	return nil, nil
+}
+
+// pass gives the caller the parts of a piece, each in chunks.
+func (c *run) pass(piece []byte, parts []session.Part) (*Finish, error) {
+	if len(piece) == 0 {
+		return nil, nil
+	}
+	c.lastData = c.runner.clock.Now()
+	if c.passed += len(piece); c.passed > MaxAnswer {
+		return c.stopped(Invalid, "the answer has more than 16 MiB"), nil
+	}
+	start := 0
+	for _, part := range parts {
+		for start < part.End {
+			n := min(part.End-start, MaxChunk)
+			if err := c.say(piece[start:start+n], part.After); err != nil {
+				return nil, err
+			}
+			start += n
+		}
+	}
+	return nil, nil
+}
+
+// say gives the caller a chunk.
+func (c *run) say(chunk []byte, after time.Duration) error {
+	began := c.runner.clock.Now()
+	err := c.caller.Chunk(chunk, after)
+	took := c.runner.clock.Now().Sub(began)
+	c.blocked += took
+	c.waited += took
+	return err
+}
+
+// ended judges the agent's last word. A task has no HTTP status.
+func (c *run) ended(end *session.End) *Finish {
+	f := c.finish(Answered, end.Error)
+	f.Status = end.Status
+	switch {
+	case c.order.Task != nil:
+		if !end.Complete {
+			f.End = Refused
+		}
+	case end.Busy || end.Status < 200 || end.Status > 299:
+		f.End = Refused
+		if end.Busy && f.Error == "" {
+			f.Error = "the provider has no free slot"
+		}
+	case !end.Complete:
+		f.End = Invalid
+		if f.Error == "" {
+			f.Error = "the answer is not whole"
+		}
+	}
+	return f
+}
+
+// broke judges a stream that ended without the agent's last word.
+func (c *run) broke(lost error, blocked time.Duration) (*Finish, error) {
+	switch {
+	case errors.Is(lost, session.ErrLost):
+		return c.finish(Lost, lost.Error()), nil
+	case errors.Is(lost, session.ErrNoRoom):
+		return nil, tooMany("this hub has no room for the answer")
+	case errors.Is(lost, session.ErrBehind) && blocked >= slowCaller:
+		return nil, tooMany("the answer was not taken in time")
+	}
+	return c.finish(Invalid, lost.Error()), nil
+}
+
+// late judges a challenge whose time is over. The time that the caller took does not count
+// against the provider.
+func (c *run) late() (*Finish, error) {
+	if c.waited >= slowCaller {
+		return nil, tooMany("the answer was not taken in time")
+	}
+	return c.stopped(TimedOut, "no whole answer came in time"), nil
+}
+
+// stopped is the end of a challenge that the hub ends.
+func (c *run) stopped(end End, why string) *Finish {
+	f := c.finish(end, why)
+	if !f.SentAt.IsZero() {
+		f.Took = max(f.Took, c.runner.clock.Now().Sub(f.SentAt))
+	}
+	return f
+}
+
+func (c *run) finish(end End, why string) *Finish {
+	sent, took := c.stream.Times()
+	return &Finish{End: end, Error: cut(why, maxError), SentAt: sent, Took: took}
+}
+
+// cut cuts a text to a number of bytes, between two characters.
+func cut(text string, bytes int) string {
+	if len(text) <= bytes {
+		return text
+	}
+	for bytes > 0 && !utf8.RuneStart(text[bytes]) {
+		bytes--
+	}
+	return text[:bytes]
+}
