@@ -162,7 +162,7 @@ func Connect(ctx context.Context, wsURL string, opts Options) (*Agent, error) {
 	a := &Agent{
 		opts: opts, ws: ws,
 		registry: make(chan *agentv2.RegisterAck, 1), requests: make(chan *Request, maxHistory),
-		asked: make(chan *agentv2.Challenge, maxHistory),
+		asked:   make(chan *agentv2.Challenge, maxHistory),
 		drained: make(chan struct{}), closed: make(chan struct{}),
 		credit: agentwire.ConnWindow, changed: make(chan struct{}), onAck: make(chan struct{}),
 		streams: map[uint32]*Request{}, seqIn: map[uint32]*agentwire.Sequence{}, seqOut: map[uint32]*agentwire.Sequence{},

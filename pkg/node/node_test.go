@@ -427,6 +427,17 @@ func TestEveryCallerOfThisProcessIsEnforced(t *testing.T) {
 	}
 }
 
+func TestAServiceThatOnlyTheVerifierCallsNeedsNoAddress(t *testing.T) {
+	spec := Spec{Name: ProviderHub, Callers: serve.Callers{"svc.hub.v1.ChallengeService": {Verifier}}}
+	if spec.called([]Spec{spec}) {
+		t.Error("called by the verifier alone: got true, want false")
+	}
+	spec.Callers["svc.hub.v1.DispatchService"] = []string{EdgeGateway}
+	if !spec.called([]Spec{spec}) {
+		t.Error("called by a gateway of another process: got false, want true")
+	}
+}
+
 func TestAPeerIsReachedOnceItServes(t *testing.T) {
 	d := &desk{stopped: func() {}}
 	d.notReady.Store(true)

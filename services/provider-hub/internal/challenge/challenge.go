@@ -35,9 +35,8 @@ import (
 const (
 	// MaxChallenges bounds the challenges under way on a hub.
 	MaxChallenges = 64
-	// MaxChunk and MaxAnswer bound a chunk and an answer, in bytes.
-	MaxChunk  = 1 << 20
-	MaxAnswer = 16 << 20
+	// MaxChunk bounds a chunk, and MaxAnswer an answer, in bytes.
+	MaxChunk, MaxAnswer = 1 << 20, 16 << 20
 )
 
 // End is how a challenge ended.

@@ -30,6 +30,8 @@ const (
 	FreedInterval   = freedInterval
 	DoneEvent       = doneEvent
 	CapWarmup       = capWarmup
+	CapFingerprint  = capFingerprint
+	MaxParts        = maxParts
 )
 
 // Triggers are the names of the triggers, in the order of the table.
