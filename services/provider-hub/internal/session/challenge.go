@@ -116,7 +116,7 @@ func (d *Digests) json(cleanError string) []byte {
 		Digests [][]byte `json:"digests"`
 		Chain   []byte   `json:"chain_digest,omitempty"`
 		Error   string   `json:"error,omitempty"`
-	}{d.ID, d.Digests, d.Chain, cleanError})
+	}{d.ID, append([][]byte{}, d.Digests...), d.Chain, cleanError})
 	if err != nil {
 		return nil // texts and bytes always are JSON
 	}

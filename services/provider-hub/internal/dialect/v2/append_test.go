@@ -2,6 +2,7 @@ package v2
 
 import (
 	"bytes"
+	"strings"
 	"testing"
 	"time"
 
@@ -112,6 +113,43 @@ var eachMessage = map[string]struct {
 	},
 }
 
+func TestAFingerprintIsItsFrame(t *testing.T) {
+	t.Parallel()
+	task := &session.Fingerprint{
+		Nonce: []byte("n"), ChainLength: 9, Ranges: []session.FileRange{{File: "a", Offset: 1, Length: 2}},
+		ChainFiles: []session.ChainFile{{File: "b", Size: 3}},
+	}
+	asked := &session.Request{RequestID: "r", Model: "m", Challenge: &session.Challenge{ID: "c", Task: task}}
+	got := written(t, session.Outbound{Kind: session.OutChallenge, Seq: 4, Model: "m", Open: asked})
+	want := message(t, &agentv2.Frame{Seq: 4, Body: &agentv2.Frame_Challenge{Challenge: &agentv2.Challenge{
+		ChallengeId: "c", ModelId: "m", Nonce: []byte("n"), ChainLength: 9,
+		Ranges:     []*agentv2.FileRange{{File: "a", Offset: 1, Length: 2}},
+		ChainFiles: []*agentv2.ChainFile{{File: "b", Size: 3}},
+	}}})
+	if !bytes.Equal(got, want) {
+		t.Errorf("got %x, want %x", got, want)
+	}
+}
+
+// The largest fingerprint that is asked for fits in a frame.
+func TestTheLargestFingerprintFitsInAMessage(t *testing.T) {
+	t.Parallel()
+	task := &session.Fingerprint{Nonce: make([]byte, 32), ChainLength: 256}
+	name := strings.Repeat("x", 255)
+	for range session.MaxRanges {
+		task.Ranges = append(task.Ranges, session.FileRange{File: name, Offset: 1 << 50, Length: 1 << 20})
+	}
+	for range 64 {
+		task.ChainFiles = append(task.ChainFiles, session.ChainFile{File: name, Size: 1 << 50})
+	}
+	asked := &session.Request{Model: "m", Challenge: &session.Challenge{ID: strings.Repeat("c", 64), Task: task}}
+	got := written(t, session.Outbound{Kind: session.OutChallenge, Seq: 1 << 31, Model: strings.Repeat("m", 200),
+		Open: asked})
+	if len(got) > agentwire.MaxMessage {
+		t.Errorf("got %d bytes, want at most %d", len(got), agentwire.MaxMessage)
+	}
+}
+
 func TestEachMessageIsItsFrame(t *testing.T) {
 	t.Parallel()
 	for name, tc := range eachMessage {
@@ -158,6 +196,9 @@ func TestWhatCannotBeWrittenIsAnErrorAndNothing(t *testing.T) {
 	for name, out := range map[string]session.Outbound{
 		"a kind that there is not": {},
 		"a text that is no UTF-8":  {Kind: session.OutWarmUp, Model: "\xff"},
+		"a task of v1": {Kind: session.OutChallenge, Open: &session.Request{
+			Challenge: &session.Challenge{Task: &session.Benchmark{}},
+		}},
 	} {
 		if head, _, _, err := (codec{}).Append([]byte("before"), &out); err == nil || string(head) != "before" {
 			t.Errorf("%s: got %q, %v, want an error and what was there before", name, head, err)

@@ -91,6 +91,14 @@ func frames() map[string]sample {
 				Model: "m", Success: true, LoadTime: time.Hour, Error: "e", NotTried: true,
 			}},
 		},
+		"CHALLENGE_RESULT": {
+			&agentv2.Frame{Body: &agentv2.Frame_ChallengeResult{ChallengeResult: &agentv2.ChallengeResult{
+				ChallengeId: "c", Digests: [][]byte{{1}, {}}, ChainDigest: []byte{2}, Error: "e",
+			}}},
+			session.Inbound{Kind: session.KindDigests, Digests: &session.Digests{
+				ID: "c", Digests: [][]byte{{1}, {}}, Chain: []byte{2}, Error: "e",
+			}},
+		},
 		"RECEIPT": {
 			&agentv2.Frame{Body: &agentv2.Frame_Receipts{Receipts: &agentv2.Receipts{Receipts: []*agentv2.Receipt{
 				frame.Receipt(signed()), {}, {RequestId: named, Attempt: 7, ModelId: "m"}, frame.Receipt(invalid),
@@ -254,6 +262,16 @@ func TestAPieceOfAnAnswerCostsNoAllocation(t *testing.T) {
 	}
 }
 
+func TestAResultOfThousandsOfDigestsIsCutToShowThatThereAreTooMany(t *testing.T) {
+	t.Parallel()
+	in := read(t, message(t, &agentv2.Frame{Body: &agentv2.Frame_ChallengeResult{
+		ChallengeResult: &agentv2.ChallengeResult{Digests: make([][]byte, 5000)},
+	}}))
+	if got := len(in.Digests.Digests); got != session.MaxRanges+1 {
+		t.Errorf("digests: got %d, want %d", got, session.MaxRanges+1)
+	}
+}
+
 // FuzzDecode reads messages of any content: it never panics, and what it says of a
 // frame is what protobuf reads there.
 func FuzzDecode(f *testing.F) {
@@ -311,6 +329,10 @@ func encoded(in *session.Inbound, like *agentv2.Frame) *agentv2.Frame {
 		f.Body = &agentv2.Frame_WarmupResult{WarmupResult: &agentv2.WarmupResult{
 			ModelId: in.WarmUp.Model, Success: in.WarmUp.Success, LoadTimeMs: in.WarmUp.LoadTime.Milliseconds(),
 			Error: in.WarmUp.Error, NotTried: in.WarmUp.NotTried,
+		}}
+	case session.KindDigests:
+		f.Body = &agentv2.Frame_ChallengeResult{ChallengeResult: &agentv2.ChallengeResult{
+			ChallengeId: in.Digests.ID, Digests: in.Digests.Digests, ChainDigest: in.Digests.Chain, Error: in.Digests.Error,
 		}}
 	case session.KindHeartbeat:
 		h := &agentv2.Heartbeat{ActiveRequests: int32(in.Heartbeat.Active), QueuedRequests: int32(in.Heartbeat.Queued)}
