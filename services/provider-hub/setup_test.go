@@ -64,6 +64,7 @@ type running struct {
 	dispatch  hubv1.DispatchServiceClient
 	admin     hubv1.ProviderAdminServiceClient
 	directory hubv1.ProviderDirectoryServiceClient
+	challenge hubv1.ChallengeServiceClient
 	stop      context.CancelFunc
 	ended     chan error
 	once      sync.Once
@@ -129,6 +130,7 @@ func (w *world) connect(service *providerhub.Service) *running {
 		dispatch:  hubv1.NewDispatchServiceClient(channel.Client()),
 		admin:     hubv1.NewProviderAdminServiceClient(channel.Client()),
 		directory: hubv1.NewProviderDirectoryServiceClient(channel.Client()),
+		challenge: hubv1.NewChallengeServiceClient(channel.Client()),
 	}
 }
 
