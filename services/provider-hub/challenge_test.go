@@ -11,7 +11,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -124,6 +123,13 @@ func (w *v1World) epochOf(a *v1Agent) int64 {
 
 const fakeNode = "fake-node-1"
 
+func same[T comparable](t testing.TB, what string, got, want T) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: got %v, want %v", what, got, want)
+	}
+}
+
 func TestAnAgentThatServesNobodyIsChallengedAndItsBytesComeAsTheyAre(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -140,17 +146,20 @@ func TestAnAgentThatServesNobodyIsChallengedAndItsBytesComeAsTheyAre(t *testing.
 		if end := tr.finished.GetEnd(); end != hubv1.ChallengeEnd_CHALLENGE_END_ANSWERED {
 			t.Errorf("%v: got %v, want an answer", status, tr.finished)
 		}
-		if got := tr.text(); !strings.Contains(got, `"model":"engine-model"`) || !strings.HasSuffix(got, "data: [DONE]\n\n") {
-			t.Errorf("%v: got %s, want the engine's bytes with its own name", status, got)
+		if got := tr.text(); !strings.Contains(got, `"model":"engine-model"`) {
+			t.Errorf("%v: got %s, want the engine's own name in it", status, got)
+		}
+		if got := tr.text(); !strings.HasSuffix(got, "data: [DONE]\n\n") {
+			t.Errorf("%v: got %s, want the engine's bytes to their end", status, got)
 		}
 		open := <-opened
 		if len(open.GetProof()) != 0 {
 			t.Errorf("%v: proof: got %x, want none", status, open.GetProof())
 		}
 		f := tr.finished
-		if f.GetEngineStatus() != 200 || f.GetDialect() != "v2" || f.GetSentAt() == nil {
-			t.Errorf("%v: got %v, want status 200, v2 and a time", status, f)
-		}
+		same(t, "engine status", f.GetEngineStatus(), 200)
+		same(t, "dialect", f.GetDialect(), "v2")
+		same(t, "the time is told", f.GetSentAt() != nil, true)
 		last := int64(0)
 		for _, c := range tr.chunks {
 			if c.GetAtUs() < last || c.GetAtUs() > f.GetDurationUs() {
@@ -184,15 +193,12 @@ func TestAnAgentOfV1IsChallengedWithEveryKind(t *testing.T) {
 		"benchmark":     {benchmark, 1, `"prompt_id":"p2"`},
 	} {
 		tr := w.finish(w.begin(t.Context(), c.request))
-		if tr.finished.GetEnd() != hubv1.ChallengeEnd_CHALLENGE_END_ANSWERED || tr.finished.GetDialect() != "v1" {
-			t.Errorf("%s: got %v, want an answer of v1", name, tr.finished)
-		}
+		same(t, name, tr.finished.GetEnd(), hubv1.ChallengeEnd_CHALLENGE_END_ANSWERED)
+		same(t, name, tr.finished.GetDialect(), "v1")
 		if got := tr.text(); !strings.Contains(got, c.has) {
 			t.Errorf("%s: got %s, want %s in it", name, got, c.has)
 		}
-		if got := len(tr.chunks); got < c.chunks || c.chunks == 1 && got > 1 {
-			t.Errorf("%s: chunks: got %d, want %d", name, got, c.chunks)
-		}
+		same(t, name+": chunks", len(tr.chunks), c.chunks)
 	}
 	a.alive()
 }
@@ -210,13 +216,15 @@ func TestAnAgentOfV2GivesDigestsOnlyWhereItSaysSo(t *testing.T) {
 	tr := w.finish(w.begin(t.Context(), fingerprint(m, fakeNode, a.Epoch())))
 	got := &agentv2.ChallengeResult{}
 	must(t, protojson.Unmarshal([]byte(tr.text()), got))
-	if len(got.GetDigests()) != 1 || !slices.Equal(got.GetDigests()[0], digest[:]) || got.GetChallengeId() != "c-1" {
-		t.Errorf("got %v, want the digest of the one range", got)
-	}
+	want := &agentv2.ChallengeResult{ChallengeId: "c-1", Digests: [][]byte{digest[:]}, ChainDigest: digest[:]}
+	same(t, "the result is the agent's", proto.Equal(got, want), true)
 	other := w.dial(m, fakeagent.Options{NodeID: "another-node"})
 	tr = w.try(t.Context(), fingerprint(m, "another-node", other.Epoch()))
-	if f, ok := fault.As(tr.err); !ok || f.Kind != fault.Precondition || f.Reason != fault.ChallengeUnsupported {
-		t.Errorf("without the capability: got %v, want %s", tr.err, fault.ChallengeUnsupported)
+	if f, ok := fault.As(tr.err); !ok {
+		t.Errorf("without the capability: got %v, want a fault", tr.err)
+	} else {
+		same(t, "kind", f.Kind, fault.Precondition)
+		same(t, "reason", f.Reason, fault.ChallengeUnsupported)
 	}
 }
 
@@ -228,7 +236,7 @@ func digestOf(t *testing.T, folder string) (sum [sha256.Size]byte) {
 		if err != nil || d.IsDir() {
 			return err
 		}
-		content, err := os.ReadFile(path) //nolint:gosec // of the test's own folder
+		content, err := os.ReadFile(path)
 		if err != nil {
 			return err
 		}
@@ -403,9 +411,8 @@ func TestV1RepliesToChallengesThatHaveNoneCloseNothing(t *testing.T) {
 		must(t, a.Send("verify", due.RequestID, good))
 	}
 	tr := w.finish(ended)
-	if tr.finished.GetEnd() != hubv1.ChallengeEnd_CHALLENGE_END_ANSWERED || len(tr.chunks) != 1 {
-		t.Errorf("got %v in %d chunks, want an answer in one", tr.finished, len(tr.chunks))
-	}
+	same(t, "end", tr.finished.GetEnd(), hubv1.ChallengeEnd_CHALLENGE_END_ANSWERED)
+	same(t, "chunks", len(tr.chunks), 1)
 	ended = w.begin(t.Context(), fingerprint(a.who, a.node, epoch))
 	must(t, a.Send("verify", (<-asked).RequestID, large))
 	if tr := w.finish(ended); tr.finished.GetEnd() != hubv1.ChallengeEnd_CHALLENGE_END_INVALID {
@@ -424,9 +431,9 @@ func TestAResultThatNobodyAskedForEndsTheConnectionOfV2(t *testing.T) {
 	a := w.dial(m, fakeagent.Options{Capabilities: []string{"chat", "fingerprint"}})
 	ended := w.begin(t.Context(), fingerprint(m, fakeNode, a.Epoch()))
 	c := <-a.Challenges()
-	if c.GetChallengeId() != "c-1" || len(c.GetRanges()) != 1 || c.GetChainLength() != 256 {
-		t.Errorf("got %v, want the task", c)
-	}
+	same(t, "id", c.GetChallengeId(), "c-1")
+	same(t, "ranges", len(c.GetRanges()), 1)
+	same(t, "length of the chain", c.GetChainLength(), 256)
 	must(t, a.SendResult(&agentv2.ChallengeResult{ChallengeId: "c-1", Digests: [][]byte{[]byte("short")}}))
 	if tr := w.finish(ended); tr.finished.GetEnd() != hubv1.ChallengeEnd_CHALLENGE_END_INVALID {
 		t.Errorf("got %v, want it invalid", tr.finished)
@@ -473,10 +480,13 @@ func TestOnlyTheVerifierMayRunChallenges(t *testing.T) {
 		_, err = stream.Recv()
 		f, denied := fault.As(err)
 		switch {
-		case service == node.Verifier && err != nil:
-			t.Errorf("%s: got %v, want an answer", service, err)
-		case service != node.Verifier && (!denied || f.Kind != fault.Denied || f.Reason != fault.CallerNotAllowed):
-			t.Errorf("%s: got %v, want %s", service, err, fault.CallerNotAllowed)
+		case service == node.Verifier:
+			must(t, err)
+		case !denied:
+			t.Errorf("%s: got %v, want a fault", service, err)
+		default:
+			same(t, service, f.Kind, fault.Denied)
+			same(t, service, f.Reason, fault.CallerNotAllowed)
 		}
 	}
 }

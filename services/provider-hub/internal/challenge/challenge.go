@@ -21,10 +21,8 @@ package challenge
 
 import (
 	"context"
-	"errors"
 	"io"
 	"sync"
-	"time"
 
 	"svc.internal/pkg/clock"
 	"svc.internal/pkg/fault"
@@ -32,76 +30,8 @@ import (
 	"svc.internal/services/provider-hub/internal/session"
 )
 
-const (
-	// MaxChallenges bounds the challenges under way on a hub.
-	MaxChallenges = 64
-	// MaxChunk bounds a chunk, and MaxAnswer an answer, in bytes.
-	MaxChunk, MaxAnswer = 1 << 20, 16 << 20
-)
-
-// End is how a challenge ended.
-type End uint8
-
-// The ends.
-const (
-	// Answered has the whole answer.
-	Answered End = iota + 1
-	// Refused means that the agent or its engine said that it cannot.
-	Refused
-	// TimedOut means that no whole answer came in time.
-	TimedOut
-	// Lost means that the connection was lost.
-	Lost
-	// Invalid means that the answer broke the protocol or a bound, or was not whole.
-	Invalid
-	// HubStopped means that the hub stops.
-	HubStopped
-)
-
-// Ends returns every end.
-func Ends() []End { return []End{Answered, Refused, TimedOut, Lost, Invalid, HubStopped} }
-
-// String is the name of the end, in metrics.
-func (e End) String() string {
-	switch e {
-	case Answered:
-		return "answered"
-	case Refused:
-		return "refused"
-	case TimedOut:
-		return "timed_out"
-	case Lost:
-		return "lost"
-	case Invalid:
-		return "invalid"
-	case HubStopped:
-		return "hub_stopped"
-	}
-	return "unknown"
-}
-
-// Finish is the end of a challenge.
-type Finish struct {
-	End End
-	// Status is the engine's HTTP status; 0 where there is none.
-	Status int
-	// Error says why, in at most 1 KiB.
-	Error string
-	// SentAt is when the last byte of the challenge was written; zero where it was not.
-	// Took is how long after that the challenge ended.
-	SentAt time.Time
-	Took   time.Duration
-	// Dialect is v1 or v2. RoundTrip is the connection's; 0 where none was measured.
-	Dialect   string
-	RoundTrip time.Duration
-}
-
-// Caller takes the answer.
-type Caller interface {
-	// Chunk takes a piece of the answer, which was read so long after the last byte of the
-	// challenge was written. The bytes are used again when Chunk has returned.
-	Chunk(data []byte, after time.Duration) error
-}
+// MaxChallenges bounds the challenges under way on a hub.
+const MaxChallenges = 64
 
 // Sessions finds the session that an order names.
 type Sessions interface {
@@ -216,37 +146,11 @@ func (r *Runner) Run(ctx context.Context, o *Order, caller Caller) (*Finish, err
 		return nil, refused(err)
 	}
 	defer stream.Close(true)
-	f, err := newRun(r, o, caller, stream).wait(ctx)
+	f, err := newRun(r.clock, r.abort, o, caller, stream).wait(ctx)
 	if err != nil {
 		return nil, err
 	}
 	f.Dialect, f.RoundTrip = s.Link()
 	r.ended(f.End)
 	return f, nil
-}
-
-// refused says why a session does not take a challenge.
-func refused(err error) error {
-	switch {
-	case errors.Is(err, session.ErrBusy):
-		return fault.New(fault.Unavailable, fault.ProviderBusy, "the provider has no free slot")
-	case errors.Is(err, session.ErrChallenged):
-		return tooMany("this session has too many challenges under way")
-	case errors.Is(err, session.ErrNotOffered):
-		return fault.New(fault.Precondition, fault.ChallengeUnsupported,
-			"the agent does not serve this model, or takes no such challenge")
-	case errors.Is(err, session.ErrTooLarge):
-		return fault.New(fault.Precondition, fault.ChallengeUnsupported, "the challenge is too large for this agent")
-	case errors.Is(err, session.ErrNotSendable):
-		return fault.New(fault.Invalid, fault.InvalidRequest, "the challenge is not JSON that can be sent")
-	}
-	return gone()
-}
-
-func gone() error {
-	return fault.New(fault.Unavailable, fault.SessionGone, "this hub does not hold that session")
-}
-
-func tooMany(text string) error {
-	return fault.New(fault.Exhausted, fault.RateLimitExceeded, "%s", text)
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -43,6 +44,25 @@ func endWith(stream, seq uint32, end *agentv2.End) *agentv2.Frame {
 	return &agentv2.Frame{Stream: stream, Seq: seq, Body: &agentv2.Frame_End{End: end}}
 }
 
+func same[T comparable](t testing.TB, what string, got, want T) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: got %v, want %v", what, got, want)
+	}
+}
+
+// refused checks that an error is such a fault.
+func refused(t testing.TB, what string, err error, kind fault.Kind, reason fault.Reason) {
+	t.Helper()
+	f, ok := fault.As(err)
+	if !ok {
+		t.Errorf("%s: got %v, want %s", what, err, reason)
+		return
+	}
+	same(t, what, f.Kind, kind)
+	same(t, what, f.Reason, reason)
+}
+
 func (w *world) want(f *challenge.Finish, end challenge.End, status int) {
 	w.t.Helper()
 	if f.End != end {
@@ -53,9 +73,7 @@ func (w *world) want(f *challenge.Finish, end challenge.End, status int) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if len(w.ended) == 0 || w.ended[len(w.ended)-1] != end {
-		w.t.Errorf("reported: got %v, want %v last", w.ended, end)
-	}
+	same(w.t, "reported last", w.ended[len(w.ended)-1], end)
 }
 
 func TestAnAnswerComesAsItIsWithItsTimes(t *testing.T) {
@@ -86,12 +104,12 @@ func TestAnAnswerComesAsItIsWithItsTimes(t *testing.T) {
 		}
 		f := c.end(t)
 		w.want(f, challenge.Answered, 200)
-		if len(c.chunks) != 2 || c.chunks[0] != want[0] || c.chunks[1] != want[1] {
+		if !slices.Equal(c.chunks, want) {
 			t.Errorf("chunks: got %v, want %v", c.chunks, want)
 		}
-		if f.Took != first+second || f.Dialect != dialect || f.SentAt.IsZero() {
-			t.Errorf("got %+v, want the dialect %s and %v since it was sent", f, dialect, first+second)
-		}
+		same(t, "took", f.Took, first+second)
+		same(t, "dialect", f.Dialect, dialect)
+		same(t, "the time is known", f.SentAt.IsZero(), false)
 		if n := a.Streams(); n != 0 {
 			t.Errorf("slots behind it: got %d, want 0", n)
 		}
@@ -107,9 +125,10 @@ func TestAnInferenceLooksLikeARequest(t *testing.T) {
 		if dialect == "v1" {
 			id, challenged := a.asked()
 			other := id[:len(ids.RequestID{}.String())]
-			if _, err := ids.ParseRequest(other); err != nil || !strings.HasSuffix(id, "-1") {
-				t.Errorf("name: got %q, want a request id and the number of the stream", id)
+			if _, err := ids.ParseRequest(other); err != nil {
+				t.Errorf("name: got %q, want a request id: %v", id, err)
 			}
+			same(t, "what follows the id", strings.TrimPrefix(id, other), "-1")
 			if _, err := a.Open(session.Request{RequestID: other, Model: model, Stream: true, Body: o.Body}); err != nil &&
 				!errors.Is(err, session.ErrGone) {
 				t.Fatal(err)
@@ -128,9 +147,9 @@ func TestAnInferenceLooksLikeARequest(t *testing.T) {
 		if got := string(o.Body[at : at+open.GetModelLength()]); got != `"`+model+`"` {
 			t.Errorf("the model's place: got %s, want its name in quotes", got)
 		}
-		if open.GetAttempt() != 1 || open.GetTimeoutMs() != 60_000 || int(open.GetBodyLength()) != len(o.Body) {
-			t.Errorf("got %v, want attempt 1, a minute, and the length of the body", open)
-		}
+		same(t, "attempt", open.GetAttempt(), 1)
+		same(t, "timeout", open.GetTimeoutMs(), 60_000)
+		same(t, "length", int(open.GetBodyLength()), len(o.Body))
 		if _, err := ids.ParseRequest(open.GetRequestId()); err != nil {
 			t.Errorf("request id: got %q, want one", open.GetRequestId())
 		}
@@ -196,12 +215,12 @@ func TestATaskIsAnsweredOrRefused(t *testing.T) {
 			reply(good)
 			f := c.end(t)
 			w.want(f, want, 0)
-			if len(c.chunks) != 1 || !json.Valid([]byte(c.chunks[0].data)) || c.chunks[0].after != time.Second {
-				t.Errorf("chunks: got %v, want one JSON object after a second", c.chunks)
+			if len(c.chunks) != 1 {
+				t.Fatalf("chunks: got %v, want one", c.chunks)
 			}
-			if f.Took != time.Second {
-				t.Errorf("took: got %v, want a second", f.Took)
-			}
+			same(t, "the chunk is JSON", json.Valid([]byte(c.chunks[0].data)), true)
+			same(t, "its time", c.chunks[0].after, time.Second)
+			same(t, "took", f.Took, time.Second)
 		}
 	})
 }
@@ -224,9 +243,8 @@ func TestAnAnswerThatDoesNotComeTimesOut(t *testing.T) {
 			hear()
 			f := c.end(t)
 			w.want(f, challenge.TimedOut, 0)
-			if took := time.Since(began); took != o.Timeout || f.Took != o.Timeout {
-				t.Errorf("took: got %v and %v, want %v", took, f.Took, o.Timeout)
-			}
+			same(t, "took", time.Since(began), o.Timeout)
+			same(t, "told", f.Took, o.Timeout)
 		}
 		hear()
 		if dialect == "v2" && cancels != 1 {
@@ -364,11 +382,8 @@ func TestAHubThatStopsWaitsForChallengesAndThenEndsThem(t *testing.T) {
 		if waited := time.Since(began); waited != 10*time.Second {
 			t.Errorf("waited: got %v, want 10 s", waited)
 		}
-		var f *fault.Fault
-		if _, err := w.Run(t.Context(), inference(epoch), c); !errors.As(err, &f) || f.Reason != fault.HubDraining ||
-			f.Kind != fault.Unavailable {
-			t.Errorf("one more: got %v, want %s", err, fault.HubDraining)
-		}
+		_, err := w.Run(t.Context(), inference(epoch), c)
+		refused(t, "one more", err, fault.Unavailable, fault.HubDraining)
 		w.Abort()
 		w.want(c.end(t), challenge.HubStopped, 0)
 		w.want(d.end(t), challenge.HubStopped, 0)
@@ -403,9 +418,11 @@ func TestACallerThatLeavesEndsItsChallenge(t *testing.T) {
 			a.says([]byte(sessiontest.StreamEnd(id, "")))
 		} else {
 			got := a.frames()
-			if len(got) != 1 || got[0].GetCancel() == nil || got[0].GetStream() != 1 {
-				t.Errorf("got %v, want one cancel of the stream", got)
+			if len(got) != 1 {
+				t.Fatalf("got %v, want one cancel", got)
 			}
+			same(t, "it is a cancel", got[0].GetCancel() != nil, true)
+			same(t, "its stream", got[0].GetStream(), 1)
 			a.frame(endWith(1, 1, &agentv2.End{}))
 		}
 		if n := a.Streams(); n != 0 {
@@ -459,10 +476,7 @@ func TestASlowCallerLosesItsOwnChallengeAlone(t *testing.T) {
 		}
 		close(slow.block)
 		<-slow.done
-		if f, ok := fault.As(slow.err); !ok || f.Reason != fault.RateLimitExceeded {
-			t.Errorf("the slow caller: got %v, %v, want %s, and nothing against the provider", slow.finish, slow.err,
-				fault.RateLimitExceeded)
-		}
+		refused(t, "the slow caller", slow.err, fault.Exhausted, fault.RateLimitExceeded)
 	})
 }
 
@@ -518,9 +532,7 @@ func TestAChallengeThatCannotBeginSaysWhy(t *testing.T) {
 			"a malformed order":          {malformed, fault.Invalid, fault.InvalidRequest},
 		} {
 			_, err := w.Run(t.Context(), c.order, &trial{})
-			if f, ok := fault.As(err); !ok || f.Kind != c.kind || f.Reason != c.reason {
-				t.Errorf("%s: got %v, want %s", name, err, c.reason)
-			}
+			refused(t, name, err, c.kind, c.reason)
 		}
 	})
 }
@@ -537,9 +549,7 @@ func TestAHubHas64ChallengesAtMost(t *testing.T) {
 		}
 		_, epoch := w.join("v2", 0)
 		_, err := w.Run(t.Context(), inference(epoch), &trial{})
-		if f, ok := fault.As(err); !ok || f.Kind != fault.Exhausted || f.Reason != fault.RateLimitExceeded {
-			t.Errorf("one more: got %v, want %s", err, fault.RateLimitExceeded)
-		}
+		refused(t, "one more", err, fault.Exhausted, fault.RateLimitExceeded)
 		trials[0].stop()
 		<-trials[0].done
 		c := w.run(inference(epoch))

@@ -6,7 +6,16 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"svc.internal/pkg/clock"
 	"svc.internal/services/provider-hub/internal/session"
+)
+
+// Bounds of an answer, in bytes.
+const (
+	// MaxChunk bounds a chunk.
+	MaxChunk = 1 << 20
+	// MaxAnswer bounds all chunks together.
+	MaxAnswer = 16 << 20
 )
 
 const (
@@ -22,7 +31,8 @@ const (
 
 // run is one challenge under way. It belongs to its caller's goroutine.
 type run struct {
-	runner *Runner
+	clock  clock.Clock
+	abort  <-chan struct{} // closed when challenges must end at once
 	order  *Order
 	caller Caller
 	stream *session.Stream
@@ -34,8 +44,8 @@ type run struct {
 	blocked, waited time.Duration
 }
 
-func newRun(r *Runner, o *Order, caller Caller, stream *session.Stream) *run {
-	return &run{runner: r, order: o, caller: caller, stream: stream, lastData: r.clock.Now()}
+func newRun(c clock.Clock, abort <-chan struct{}, o *Order, caller Caller, stream *session.Stream) *run {
+	return &run{clock: c, abort: abort, order: o, caller: caller, stream: stream, lastData: c.Now()}
 }
 
 // wait passes the answer on until the challenge has ended. The stream is closed at the
@@ -55,7 +65,7 @@ func (c *run) wait(ctx context.Context) (*Finish, error) {
 		select {
 		case <-ctx.Done():
 			return nil, ctx.Err()
-		case <-c.runner.abort:
+		case <-c.abort:
 			f = c.stopped(HubStopped, "the hub stops")
 		case <-expired:
 			f, err = c.late()
@@ -72,7 +82,7 @@ func (c *run) wait(ctx context.Context) (*Finish, error) {
 
 // probe pings an agent that has been silent, and returns when to look again.
 func (c *run) probe() time.Duration {
-	idle := c.runner.clock.Now().Sub(c.lastData)
+	idle := c.clock.Now().Sub(c.lastData)
 	if idle < stallProbe {
 		return stallProbe - max(idle, 0)
 	}
@@ -103,7 +113,7 @@ func (c *run) pass(piece []byte, parts []session.Part) (*Finish, error) {
 	if len(piece) == 0 {
 		return nil, nil
 	}
-	c.lastData = c.runner.clock.Now()
+	c.lastData = c.clock.Now()
 	if c.passed += len(piece); c.passed > MaxAnswer {
 		return c.stopped(Invalid, "the answer has more than 16 MiB"), nil
 	}
@@ -122,9 +132,9 @@ func (c *run) pass(piece []byte, parts []session.Part) (*Finish, error) {
 
 // say gives the caller a chunk.
 func (c *run) say(chunk []byte, after time.Duration) error {
-	began := c.runner.clock.Now()
+	began := c.clock.Now()
 	err := c.caller.Chunk(chunk, after)
-	took := c.runner.clock.Now().Sub(began)
+	took := c.clock.Now().Sub(began)
 	c.blocked += took
 	c.waited += took
 	return err
@@ -179,7 +189,7 @@ func (c *run) late() (*Finish, error) {
 func (c *run) stopped(end End, why string) *Finish {
 	f := c.finish(end, why)
 	if !f.SentAt.IsZero() {
-		f.Took = max(f.Took, c.runner.clock.Now().Sub(f.SentAt))
+		f.Took = max(f.Took, c.clock.Now().Sub(f.SentAt))
 	}
 	return f
 }

@@ -115,7 +115,7 @@ func (s *Session) onEventLocked(in *Inbound) *CloseReason {
 		st.in = st.in[:before]
 		st.failLocked(ErrNoRoom)
 	default:
-		st.cameLocked()
+		st.timing.came(len(st.in), s.env.Clock.Now())
 	}
 	return nil
 }
@@ -161,18 +161,29 @@ func (s *Session) onWholeLocked(in *Inbound) *CloseReason {
 			// up for it. Until it is taken, the slots alone bound it, with one message
 			// each. It is taken at once, and the taker counts it from then on.
 			st.in = append(st.in, in.Data...)
-			st.cameLocked()
+			st.timing.came(len(st.in), s.env.Clock.Now())
 		}
 	}
 	s.concludesLocked(st, in.End)
 	return nil
 }
 
+// replyTo is the kind of the message that replies to a task.
+func replyTo(t Task) Kind {
+	if _, ok := t.(*Benchmark); ok {
+		return KindBenchmarked
+	}
+	return KindVerified
+}
+
+// maxTaskReply bounds the reply to a task, in bytes.
+const maxTaskReply = 1 << 20
+
 // onReplyLocked takes the reply to a task. A reply that names another challenge, or that
 // is of another kind, is an answer to nobody.
 func (s *Session) onReplyLocked(in *Inbound) *CloseReason {
 	st := s.openLocked(in.Name)
-	if st == nil || st.task() == nil || st.task().reply() != in.Kind || st.request.Challenge.ID != string(in.Challenge) {
+	if st == nil || st.task() == nil || replyTo(st.task()) != in.Kind || st.request.Challenge.ID != string(in.Challenge) {
 		return s.strayLocked(in.Name, true, in.Size)
 	}
 	s.env.Counts.BytesIn.Add(int64(len(in.Data)))
@@ -180,7 +191,7 @@ func (s *Session) onReplyLocked(in *Inbound) *CloseReason {
 		st.failLocked(ErrBroken)
 	} else if !st.released {
 		st.in = append(st.in, in.Data...) // the reply does not count as held, as no whole answer does
-		st.cameLocked()
+		st.timing.came(len(st.in), s.env.Clock.Now())
 	}
 	s.concludesLocked(st, in.End)
 	return nil

@@ -43,7 +43,7 @@ const (
 	// Data, and End.
 	KindVerified
 	KindBenchmarked
-	// KindDigests replies to a fingerprint: Digests (v2).
+	// KindDigests replies to a fingerprint: Digests, the reply as JSON as Data, and End (v2).
 	KindDigests
 	// KindLater is a message that means nothing to this hub, as later agents may send.
 	KindLater
@@ -74,7 +74,7 @@ type Inbound struct {
 	Register  *Register
 	Heartbeat *Heartbeat // KindHeartbeat, KindHealth
 	WarmUp    *Warmed    // without the model in v1
-	Digests   *Digests
+	Digests   *Digests   // KindDigests
 	// Receipts are at most one more than agentwire.MaxReceipts, however many came.
 	Receipts []Receipt
 }

@@ -165,6 +165,41 @@ func (s *Session) wholeLocked(o *Outbox, st *Stream) int {
 	return n
 }
 
+// taskLocked sends a task, which has no body. It returns about how many bytes it sends.
+func (s *Session) taskLocked(o *Outbox, st *Stream) int {
+	st.sentAt = s.env.Clock.Now()
+	if s.limits.Strict {
+		s.earned.add(1) // the reply
+	}
+	s.sendLocked(o, Outbound{Kind: OutChallenge, Name: st.name, Model: st.request.Model, Open: &st.request})
+	st.stopSendingLocked()
+	s.flushingLocked(st)
+	return s.overhead()
+}
+
+// flushingLocked notes that the last byte of a challenge is in the batch that the writer
+// takes.
+func (s *Session) flushingLocked(st *Stream) {
+	if st.timing != nil {
+		s.unflushed = append(s.unflushed, st)
+	}
+}
+
+// flushedLocked notes that the writer has written the last batch: it comes for the next.
+func (s *Session) flushedLocked() {
+	if len(s.unflushed) == 0 {
+		return
+	}
+	now := s.env.Clock.Now()
+	for _, st := range s.unflushed {
+		if st.timing.written.IsZero() {
+			st.timing.written = now
+			st.signal()
+		}
+	}
+	s.unflushed = nil
+}
+
 // bodiesLocked sends one piece of each body in turn.
 func (s *Session) bodiesLocked(o *Outbox, room int) int {
 	for len(s.bodies) > 0 && room > 0 && s.credit > 0 {

@@ -321,7 +321,7 @@ func (st *Stream) failLocked(err error) {
 	if st.ended == nil && st.err == nil {
 		st.err = err
 	}
-	st.overLocked()
+	st.timing.over(st.session.env.Clock.Now())
 	st.signal()
 }
 

@@ -219,7 +219,7 @@ func (s *Session) concludeLocked(st *Stream, end *End) {
 	if st.err == nil {
 		st.ended = end
 	}
-	st.overLocked()
+	st.timing.over(s.env.Clock.Now())
 	st.signal()
 	s.forgetLocked(st)
 }

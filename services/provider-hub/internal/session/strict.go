@@ -50,7 +50,7 @@ func (s *Session) onDataLocked(in *Inbound) *CloseReason {
 		return nil
 	}
 	st.in = append(st.in, in.Data...)
-	st.cameLocked()
+	st.timing.came(len(st.in), s.env.Clock.Now())
 	return nil
 }
 
@@ -111,7 +111,7 @@ func (s *Session) onConnectionLocked(in *Inbound) *CloseReason {
 		s.warmedLocked(*in.WarmUp)
 		return nil
 	case KindDigests:
-		return s.onDigestsLocked(in.Digests)
+		return s.onDigestsLocked(in)
 	case KindReset:
 		return protocolError("the agent reported an error")
 	case KindLater:
@@ -123,14 +123,14 @@ func (s *Session) onConnectionLocked(in *Inbound) *CloseReason {
 
 // onDigestsLocked takes the reply to the fingerprint that was asked for last. The reply is
 // passed over where nobody waits for it any more.
-func (s *Session) onDigestsLocked(d *Digests) *CloseReason {
+func (s *Session) onDigestsLocked(in *Inbound) *CloseReason {
 	st := s.fingerprint
-	if st == nil || !st.opened || st.request.Challenge.ID != d.ID {
+	if st == nil || !st.opened || st.request.Challenge.ID != in.Digests.ID {
 		return protocolError("a result is of no challenge that is open")
 	}
 	s.fingerprint = nil
 	open := s.streams[st.id] == st
-	if d.faulty(st.task().(*Fingerprint)) {
+	if in.Digests.faulty(st.task().(*Fingerprint)) {
 		if open {
 			st.failLocked(ErrBroken)
 			s.forgetLocked(st)
@@ -140,14 +140,13 @@ func (s *Session) onDigestsLocked(d *Digests) *CloseReason {
 	if !open {
 		return s.spendLocked()
 	}
-	end := &End{Error: Clean(d.Error, maxEndError), Complete: d.Error == "" || !d.empty()}
-	if text := d.json(end.Error); !st.released && st.deliveredLocked(len(text)) {
-		st.in = append(st.in, text...)
-		st.cameLocked()
+	if !st.released && st.deliveredLocked(len(in.Data)) {
+		st.in = append(st.in, in.Data...)
+		st.timing.came(len(st.in), s.env.Clock.Now())
 	} else {
 		st.failLocked(ErrNoRoom)
 	}
-	s.concludeLocked(st, end)
+	s.concludeLocked(st, in.End)
 	return s.spendLocked()
 }
 

@@ -43,6 +43,21 @@ func (s *Session) Identity() Identity {
 // MaxTotal bounds a whole answer on this session; 0 for no bound.
 func (s *Session) MaxTotal() time.Duration { return s.limits.Total }
 
+// Measured notes the round trip of the connection.
+func (s *Session) Measured(roundTrip time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.roundTrip = roundTrip
+}
+
+// Link is what the caller of a challenge hears of the connection: the dialect, and the
+// round trip that pings measured last; 0 where none was measured.
+func (s *Session) Link() (dialect string, roundTrip time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.limits.Name, s.roundTrip
+}
+
 // View describes the session as it is now. ok reports whether the session is registered.
 func (s *Session) View() (v View, ok bool) {
 	s.mu.Lock()

@@ -18,7 +18,7 @@ func (codec) Append(dst []byte, out *session.Outbound) (head, body []byte, tail 
 	case session.OutOpen:
 		return appendInference(dst, out), out.Data, "}}", nil
 	case session.OutChallenge:
-		head, err = appendTask(dst, out.Name, out.Open)
+		head, err = appendTask(dst, out)
 		return head, nil, "", err
 	case session.OutWarmUp:
 		return appendWarmUp(dst, out.Name, out.Model), nil, "", nil
@@ -79,6 +79,17 @@ func appendInference(dst []byte, out *session.Outbound) []byte {
 	dst = append(dst, `,"stream":`...)
 	dst = strconv.AppendBool(dst, out.Open.Stream)
 	return append(dst, `,"request":`...)
+}
+
+// appendTask puts a task.
+func appendTask(dst []byte, out *session.Outbound) ([]byte, error) {
+	kind, payload, err := taskOf(out.Open)
+	if err != nil {
+		return dst, err
+	}
+	dst = appendHead(dst, kind, out.Name)
+	dst = append(dst, payload[1:]...) // the head has opened the payload
+	return append(dst, '}'), nil
 }
 
 // appendWarmUp asks for a model to be loaded.

@@ -162,3 +162,17 @@ func endOf(m *envelope) *session.End {
 	}
 	return end
 }
+
+// verifiedOf reads whether an agent could do what verify asked for. An agent that could
+// not has no response.
+func verifiedOf(m *envelope) *session.End {
+	return &session.End{Complete: isTrue(m.success) || present(m.response), Error: text(m.failure)}
+}
+
+// benchmarkedOf reads whether an agent could do what benchmark asked for. An agent that
+// could not has an error and no results.
+func benchmarkedOf(m *envelope) *session.End {
+	what := text(m.failure)
+	none := !present(m.results) || string(m.results) == "[]"
+	return &session.End{Complete: what == "" || !none, Error: what}
+}

@@ -48,35 +48,18 @@ type prompt struct {
 	Prompt string `json:"prompt"`
 }
 
-// taskFits refuses a task that is larger than a message.
-func taskFits(r *session.Request) error {
-	message, err := appendTask(nil, r.RequestID, r)
-	switch {
-	case err != nil:
-		return session.ErrNotSendable
-	case len(message) > maxFrame-envelopeSize:
-		return session.ErrTooLarge
-	}
-	return nil
-}
-
-// appendTask puts a task under the name id.
-func appendTask(dst []byte, id string, r *session.Request) ([]byte, error) {
-	kind, payload, err := taskOf(r)
-	if err != nil {
-		return dst, err
-	}
-	body, err := json.Marshal(payload)
-	if err != nil {
-		return dst, err
-	}
-	dst = appendHead(dst, kind, id)
-	dst = append(dst, body[1:]...) // the head has opened the payload
-	return append(dst, '}'), nil
-}
-
 // taskOf is the message of a task, by its type and payload.
-func taskOf(r *session.Request) (kind string, payload any, err error) {
+func taskOf(r *session.Request) (kind string, payload []byte, err error) {
+	kind, fields := fieldsOf(r)
+	if fields == nil {
+		return "", nil, fmt.Errorf("dialect v1 has no task %T", r.Challenge.Task)
+	}
+	payload, err = json.Marshal(fields)
+	return kind, payload, err
+}
+
+// fieldsOf is the payload of a task; nil for a task that there is not.
+func fieldsOf(r *session.Request) (kind string, fields any) {
 	asked := verify{ChallengeID: r.Challenge.ID, ModelID: r.Model}
 	switch task := r.Challenge.Task.(type) {
 	case *session.Fingerprint:
@@ -92,11 +75,11 @@ func taskOf(r *session.Request) (kind string, payload any, err error) {
 		for i, text := range task.Prompts {
 			b.Prompts = append(b.Prompts, prompt{ID: "p" + strconv.Itoa(i+1), Prompt: text})
 		}
-		return "benchmark", b, nil
+		return "benchmark", b
 	default:
-		return "", nil, fmt.Errorf("dialect v1 has no task %T", task)
+		return "", nil
 	}
-	return "verify", asked, nil
+	return "verify", asked
 }
 
 // files are the files that a fingerprint names, each once. Agents compare the hash of a
@@ -119,18 +102,4 @@ func files(task *session.Fingerprint) []file {
 		add(c.File)
 	}
 	return all
-}
-
-// verifiedOf reads whether an agent could do what verify asked for. An agent that could
-// not has no response.
-func verifiedOf(m *envelope) *session.End {
-	return &session.End{Complete: isTrue(m.success) || present(m.response), Error: text(m.failure)}
-}
-
-// benchmarkedOf reads whether an agent could do what benchmark asked for. An agent that
-// could not has an error and no results.
-func benchmarkedOf(m *envelope) *session.End {
-	what := text(m.failure)
-	none := !present(m.results) || string(m.results) == "[]"
-	return &session.End{Complete: what == "" || !none, Error: what}
 }

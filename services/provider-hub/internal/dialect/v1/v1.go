@@ -78,7 +78,14 @@ func New(c Config) *dialect.Dialect {
 // and it must be text, because the agent might otherwise drop the connection.
 func fits(r *session.Request) error {
 	if r.Challenge != nil && r.Challenge.Task != nil {
-		return taskFits(r)
+		_, payload, err := taskOf(r)
+		switch {
+		case err != nil:
+			return session.ErrNotSendable
+		case len(payload) > maxFrame-envelopeSize:
+			return session.ErrTooLarge
+		}
+		return nil
 	}
 	if len(r.Body) > maxFrame-envelopeSize {
 		return session.ErrTooLarge

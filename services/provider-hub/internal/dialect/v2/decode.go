@@ -24,6 +24,9 @@ func (codec) Decode(msg []byte, in *session.Inbound) error {
 		return &session.Malformed{Text: err.Error()}
 	}
 	in.Stream, in.Seq = f.GetStream(), f.GetSeq()
+	if r := f.GetChallengeResult(); r != nil {
+		return decodeResult(r, in)
+	}
 	decodeBody(f, in)
 	return nil
 }
@@ -51,8 +54,6 @@ func decodeBody(f *agentv2.Frame, in *session.Inbound) {
 		in.Kind = session.KindDrain
 	case *agentv2.Frame_WarmupResult:
 		in.Kind, in.WarmUp = session.KindWarmUp, decodeWarmUp(body.WarmupResult)
-	case *agentv2.Frame_ChallengeResult:
-		in.Kind, in.Digests = session.KindDigests, decodeDigests(body.ChallengeResult)
 	case *agentv2.Frame_Receipts:
 		in.Kind, in.Receipts = session.KindReceipts, decodeReceipts(body.Receipts.GetReceipts())
 	case nil:

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
 	"svc.internal/pkg/agentwire"
@@ -89,14 +90,6 @@ func frames() map[string]sample {
 			}}},
 			session.Inbound{Kind: session.KindWarmUp, WarmUp: &session.Warmed{
 				Model: "m", Success: true, LoadTime: time.Hour, Error: "e", NotTried: true,
-			}},
-		},
-		"CHALLENGE_RESULT": {
-			&agentv2.Frame{Body: &agentv2.Frame_ChallengeResult{ChallengeResult: &agentv2.ChallengeResult{
-				ChallengeId: "c", Digests: [][]byte{{1}, {}}, ChainDigest: []byte{2}, Error: "e",
-			}}},
-			session.Inbound{Kind: session.KindDigests, Digests: &session.Digests{
-				ID: "c", Digests: [][]byte{{1}, {}}, Chain: []byte{2}, Error: "e",
 			}},
 		},
 		"RECEIPT": {
@@ -262,12 +255,41 @@ func TestAPieceOfAnAnswerCostsNoAllocation(t *testing.T) {
 	}
 }
 
+// result is a CHALLENGE_RESULT as a message.
+func result(t testing.TB, r *agentv2.ChallengeResult) []byte {
+	t.Helper()
+	return message(t, &agentv2.Frame{Body: &agentv2.Frame_ChallengeResult{ChallengeResult: r}})
+}
+
+func TestAResultIsReadWithItsSizesAndAsJSON(t *testing.T) {
+	t.Parallel()
+	sent := &agentv2.ChallengeResult{ChallengeId: "c", Digests: [][]byte{{1, 2}, {}}, ChainDigest: []byte{3},
+		Error: "b\x00 is gone"}
+	in := read(t, result(t, sent))
+	if want := (session.Digests{ID: "c", Sizes: []int{2, 0}, Chain: 1}); !reflect.DeepEqual(*in.Digests, want) {
+		t.Errorf("digests: got %+v, want %+v", *in.Digests, want)
+	}
+	if want := (session.End{Complete: true, Error: "b is gone"}); *in.End != want {
+		t.Errorf("end: got %+v, want %+v", *in.End, want)
+	}
+	got := &agentv2.ChallengeResult{}
+	if err := protojson.Unmarshal(in.Data, got); err != nil {
+		t.Fatal(err)
+	}
+	sent.Error = in.End.Error
+	if !proto.Equal(got, sent) {
+		t.Errorf("JSON: got %v, want %v", got, sent)
+	}
+	in = read(t, result(t, &agentv2.ChallengeResult{ChallengeId: "c", Digests: [][]byte{{}}, Error: "none"}))
+	if in.End.Complete {
+		t.Error("a result with nothing but an error: got a complete end, want another")
+	}
+}
+
 func TestAResultOfThousandsOfDigestsIsCutToShowThatThereAreTooMany(t *testing.T) {
 	t.Parallel()
-	in := read(t, message(t, &agentv2.Frame{Body: &agentv2.Frame_ChallengeResult{
-		ChallengeResult: &agentv2.ChallengeResult{Digests: make([][]byte, 5000)},
-	}}))
-	if got := len(in.Digests.Digests); got != session.MaxRanges+1 {
+	in := read(t, result(t, &agentv2.ChallengeResult{Digests: make([][]byte, 5000)}))
+	if got := len(in.Digests.Sizes); got != session.MaxRanges+1 {
 		t.Errorf("digests: got %d, want %d", got, session.MaxRanges+1)
 	}
 }
@@ -280,6 +302,7 @@ func FuzzDecode(f *testing.F) {
 		f.Add(message(f, tc.frame))
 	}
 	f.Add([]byte{66, 0, 66, 0})
+	f.Add(result(f, &agentv2.ChallengeResult{ChallengeId: "c", Digests: [][]byte{{1}, {}}, Error: "e"}))
 	f.Add(message(f, &agentv2.Frame{Seq: 1, Body: &agentv2.Frame_Register{Register: &agentv2.Register{
 		NodeId: "node-0001", Models: []*agentv2.ModelOffer{{ModelId: "m"}, {ModelId: "m"}, {ModelId: "x y"}},
 	}}}))
@@ -331,9 +354,11 @@ func encoded(in *session.Inbound, like *agentv2.Frame) *agentv2.Frame {
 			Error: in.WarmUp.Error, NotTried: in.WarmUp.NotTried,
 		}}
 	case session.KindDigests:
-		f.Body = &agentv2.Frame_ChallengeResult{ChallengeResult: &agentv2.ChallengeResult{
-			ChallengeId: in.Digests.ID, Digests: in.Digests.Digests, ChainDigest: in.Digests.Chain, Error: in.Digests.Error,
-		}}
+		result := &agentv2.ChallengeResult{}
+		if err := protojson.Unmarshal(in.Data, result); err != nil {
+			return nil
+		}
+		f.Body = &agentv2.Frame_ChallengeResult{ChallengeResult: result}
 	case session.KindHeartbeat:
 		h := &agentv2.Heartbeat{ActiveRequests: int32(in.Heartbeat.Active), QueuedRequests: int32(in.Heartbeat.Queued)}
 		if in.Heartbeat.Models.TooMany || len(in.Heartbeat.Models.List) == 0 {
