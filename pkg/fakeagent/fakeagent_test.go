@@ -164,6 +164,34 @@ func TestDataWaitsForCreditAndEndsWithACancel(t *testing.T) {
 	}
 }
 
+func TestAChallengeIsRepliedToAsTheTestSays(t *testing.T) {
+	challenge := func(seq uint32) *agentv2.Frame {
+		return &agentv2.Frame{Seq: seq, Body: &agentv2.Frame_Challenge{Challenge: &agentv2.Challenge{ChallengeId: "c"}}}
+	}
+	_, ws := registered(t, Options{Fingerprint: func(c *agentv2.Challenge) *agentv2.ChallengeResult {
+		return &agentv2.ChallengeResult{ChallengeId: c.GetChallengeId(), Error: "none"}
+	}})
+	send(t, ws, challenge(2))
+	if r := receive(t, ws).GetChallengeResult(); r.GetChallengeId() != "c" {
+		t.Errorf(`result: got the id %q, want "c"`, r.GetChallengeId())
+	}
+	a, ws := registered(t, Options{})
+	send(t, ws, challenge(2))
+	if c := <-a.Challenges(); c.GetChallengeId() != "c" {
+		t.Errorf(`challenge: got the id %q, want "c"`, c.GetChallengeId())
+	}
+	if err := a.SendResult(&agentv2.ChallengeResult{ChallengeId: "another"}); err != nil {
+		t.Fatal(err)
+	}
+	f := receive(t, ws)
+	if f.GetSeq() != 2 {
+		t.Errorf("number: got %d, want 2", f.GetSeq())
+	}
+	if got := f.GetChallengeResult().GetChallengeId(); got != "another" {
+		t.Errorf(`result: got the id %q, want "another"`, got)
+	}
+}
+
 func TestHubThatMiscountsIsBlamed(t *testing.T) {
 	a, ws := registered(t, Options{})
 	send(t, ws, &agentv2.Frame{Seq: 9, Body: &agentv2.Frame_Drain{Drain: &agentv2.Drain{}}})

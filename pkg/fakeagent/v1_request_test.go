@@ -296,3 +296,23 @@ func TestV1FramesHaveTheFormOfThoseCaptured(t *testing.T) {
 		t.Errorf("nobody was captured saying %s", form)
 	}
 }
+
+func TestV1TasksAreRepliedToByTheTestAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		taken := make(chan V1Frame, 2)
+		got := exchange(t, V1Options{Tasks: func(f V1Frame) { taken <- f }}, func(p *v1Peer) {
+			p.send("verify", "v", map[string]any{"challenge_id": "c", "challenge_type": "fingerprint"})
+			p.send("benchmark", "b", map[string]any{"benchmark_id": "c"})
+			synctest.Wait()
+			p.send("warmup", "w", map[string]any{"model_id": "Qwen/Qwen3-8B"})
+		}, "ack")
+		if len(got) != 1 {
+			t.Errorf("frames: got %v, want the answer to the warm-up alone", got)
+		}
+		ids := []string{(<-taken).RequestID, (<-taken).RequestID}
+		slices.Sort(ids)
+		if !slices.Equal(ids, []string{"b", "v"}) {
+			t.Errorf("taken: got %v, want both tasks", ids)
+		}
+	})
+}

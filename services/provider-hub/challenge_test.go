@@ -17,6 +17,9 @@ import (
 
 	"go.opentelemetry.io/otel/metric/noop"
 	tracenoop "go.opentelemetry.io/otel/trace/noop"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/health"
+	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
@@ -186,7 +189,7 @@ func TestAnAgentOfV1IsChallengedWithEveryKind(t *testing.T) {
 		chunks  int
 		has     string
 	}{
-		"stream":        {inference(a.who, a.node, epoch, true), 4, `"model":"engine-model"`},
+		"stream":        {inference(a.who, a.node, epoch, true), 5, `"model":"engine-model"`},
 		"whole":         {inference(a.who, a.node, epoch, false), 1, `"model":"engine-model"`},
 		"fingerprint":   {fingerprint(a.who, a.node, epoch), 1, `"status":"missing"`},
 		"deterministic": {deterministic, 1, `"text":"Hello"`},
@@ -444,6 +447,20 @@ func TestAResultThatNobodyAskedForEndsTheConnectionOfV2(t *testing.T) {
 	}
 }
 
+func TestTheRoundTripThatPingsMeasuredIsTold(t *testing.T) {
+	t.Parallel()
+	w := setup(t, func(cfg *hubConfig) { cfg.PingInterval = 5 * time.Millisecond })
+	m := w.active()
+	a := w.dial(m, fakeagent.Options{Handler: fakeagent.Answer("Hello")})
+	w.eventually("a pong was measured", func() error {
+		tr := w.finish(w.begin(t.Context(), inference(m, fakeNode, a.Epoch(), false)))
+		if tr.finished.GetRoundTripUs() == 0 {
+			return errors.New("none was")
+		}
+		return nil
+	})
+}
+
 func TestOnlyTheVerifierMayRunChallenges(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -467,7 +484,12 @@ func TestOnlyTheVerifierMayRunChallenges(t *testing.T) {
 		Callers: providerhub.Spec(testHub).Callers}
 	ctx, stop := context.WithCancel(t.Context())
 	served := make(chan error, 1)
-	go func() { served <- serve.GRPC(ctx, lis, cfg, w.hub.service.Register) }()
+	go func() {
+		served <- serve.GRPC(ctx, lis, cfg, func(r grpc.ServiceRegistrar) {
+			w.hub.service.Register(r)
+			grpc_health_v1.RegisterHealthServer(r, health.NewServer())
+		})
+	}()
 	t.Cleanup(func() { stop(); must(t, <-served) })
 	for _, service := range append(node.Names(), node.Verifier) {
 		conn, err := serve.Dial(serve.Target{Service: node.ProviderHub, Addresses: []string{lis.Addr().String()}},

@@ -115,7 +115,7 @@ func (s *Session) onEventLocked(in *Inbound) *CloseReason {
 		st.in = st.in[:before]
 		st.failLocked(ErrNoRoom)
 	default:
-		st.timing.came(len(st.in), s.env.Clock.Now())
+		st.cameLocked()
 	}
 	return nil
 }
@@ -161,7 +161,7 @@ func (s *Session) onWholeLocked(in *Inbound) *CloseReason {
 			// up for it. Until it is taken, the slots alone bound it, with one message
 			// each. It is taken at once, and the taker counts it from then on.
 			st.in = append(st.in, in.Data...)
-			st.timing.came(len(st.in), s.env.Clock.Now())
+			st.cameLocked()
 		}
 	}
 	s.concludesLocked(st, in.End)
@@ -191,7 +191,7 @@ func (s *Session) onReplyLocked(in *Inbound) *CloseReason {
 		st.failLocked(ErrBroken)
 	} else if !st.released {
 		st.in = append(st.in, in.Data...) // the reply does not count as held, as no whole answer does
-		st.timing.came(len(st.in), s.env.Clock.Now())
+		st.cameLocked()
 	}
 	s.concludesLocked(st, in.End)
 	return nil

@@ -50,7 +50,7 @@ func (s *Session) onDataLocked(in *Inbound) *CloseReason {
 		return nil
 	}
 	st.in = append(st.in, in.Data...)
-	st.timing.came(len(st.in), s.env.Clock.Now())
+	st.cameLocked()
 	return nil
 }
 
@@ -142,7 +142,7 @@ func (s *Session) onDigestsLocked(in *Inbound) *CloseReason {
 	}
 	if !st.released && st.deliveredLocked(len(in.Data)) {
 		st.in = append(st.in, in.Data...)
-		st.timing.came(len(st.in), s.env.Clock.Now())
+		st.cameLocked()
 	} else {
 		st.failLocked(ErrNoRoom)
 	}

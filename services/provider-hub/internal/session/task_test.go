@@ -307,6 +307,28 @@ func TestResultsOfManyFingerprintsNeverCount(t *testing.T) {
 	}
 }
 
+// A reply to a task spent no credit, so none is granted again for it: the agent would
+// believe that it has more than the hub holds.
+func TestNoCreditIsGrantedForATask(t *testing.T) {
+	s := live(t, Config{ConnWindow: 256}, "m")
+	s.Declare(CapFingerprint)
+	sent(t, s)
+	st, _ := openChallenge(t, s, challenged(fingerprint))
+	digest := make([]byte, 32)
+	why := result(t, s, 2, &agentv2.ChallengeResult{ChallengeId: challengeID, Digests: [][]byte{digest, digest}})
+	if why != nil {
+		t.Fatal(why)
+	}
+	piece, _, _, _ := st.TakeParts()
+	if len(piece) < 64 {
+		t.Fatalf("reply: got %d bytes, want as many as a grant is due for", len(piece))
+	}
+	st.Release(len(piece), piece)
+	if out := sent(t, s); len(out) != 0 {
+		t.Errorf("got %v, want no grant", out)
+	}
+}
+
 func TestTheCapabilityIsToldWithTheRegistration(t *testing.T) {
 	s := fresh(Config{}, speakV2())
 	defer s.end()

@@ -14,8 +14,8 @@ type Part struct {
 	After time.Duration
 }
 
-// timing is when the bytes of a challenge were written and read. Of a request that is no
-// challenge it is nil, and notes nothing.
+// timing is when the bytes of a challenge were written and read. It is nil for a request
+// that is no challenge.
 type timing struct {
 	written, ended time.Time // zero before
 	parts          []partAt  // of the bytes that wait to be taken
@@ -28,9 +28,6 @@ type partAt struct {
 
 // came notes that the bytes up to end, of those that wait, were read.
 func (t *timing) came(end int, now time.Time) {
-	if t == nil {
-		return
-	}
 	part := partAt{end: end, at: now}
 	if n := len(t.parts); n == maxParts {
 		t.parts[n-1] = part
@@ -39,7 +36,7 @@ func (t *timing) came(end int, now time.Time) {
 	t.parts = append(t.parts, part)
 }
 
-// over notes the end. A challenge that ended before its last byte was written counts its
+// over notes the end, where there is a challenge. A challenge that ended before its last byte was written counts its
 // times from its end, because no more of it is written.
 func (t *timing) over(now time.Time) {
 	if t == nil || !t.ended.IsZero() {

@@ -124,3 +124,37 @@ func TestPongOfASlowLinkHasTheTimeOfWhatWasSentBefore(t *testing.T) {
 		conn.Close()
 	})
 }
+
+func TestTheRoundTripIsThatOfAPongOfTheOnlyPing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		conn, peer := reading(t, 0)
+		go func() { _, _ = io.Copy(io.Discard, peer) }()
+		l := NewLiveness(conn, Timing{PingInterval: time.Hour, PongTimeout: time.Minute, ProbeTimeout: time.Minute})
+		defer l.Stop()
+		pass := func(d time.Duration) { time.Sleep(d) } //nolint:forbidigo // of a synctest bubble
+		want := func(what string, d time.Duration) {
+			t.Helper()
+			if got := l.RoundTrip(); got != d {
+				t.Errorf("%s: got %v, want %v", what, got, d)
+			}
+		}
+		want("before any pong", 0)
+		l.Batch(true, false)
+		want("a pong of no ping", 0)
+		l.Batch(false, true)
+		pass(30 * time.Millisecond)
+		l.Batch(true, false)
+		want("a pong", 30*time.Millisecond)
+		l.Batch(true, false)
+		want("the same pong again", 30*time.Millisecond)
+		pass(2 * time.Hour)
+		l.Rings() // a ping is due
+		l.Batch(false, false)
+		pass(time.Second)
+		l.Batch(false, true) // a request asks for another while the first is awaited
+		pass(50 * time.Millisecond)
+		l.Batch(true, false)
+		want("a pong of one of two pings", 30*time.Millisecond)
+		conn.Close()
+	})
+}
