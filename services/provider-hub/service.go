@@ -134,7 +134,7 @@ func New(_ context.Context, cfg Config, deps Deps) (*Service, error) {
 	})
 	s.dispatcher = dispatch.New(cfg.attempts(), dispatch.LiveEnv(s.registry, s.workReceipts.Prove), s.usage,
 		reports{m, s.naming, s.attempts}.ended, deps.Clock, deps.Log)
-	s.challenges = challenge.New(s.registry, m.challenged, deps.Clock, deps.Random)
+	s.challenges = challenge.New(s.registry, s.challenged, deps.Clock, deps.Random)
 	if err := m.observe(deps.Meters, s, s.counts); err != nil {
 		return nil, err
 	}
@@ -161,6 +161,13 @@ func (to reports) ended(r dispatch.Report) {
 		to.naming.Heard(r.Provider, r.Model, r.AnsweredAs)
 	}
 	to.attempts.Add(r)
+}
+
+// challenged counts a challenge that ended, and logs it.
+func (s *Service) challenged(o *challenge.Order, f *challenge.Finish) {
+	s.metrics.challenged(f.End)
+	s.deps.Log.Info("challenge ended", "challenge_id", o.ID, "provider_id", o.Provider.String(), "model", o.Model,
+		"end", f.End.String(), "engine_status", f.Status, "duration_ms", f.Took.Milliseconds(), "error", f.Error)
 }
 
 // Register adds the gRPC services.

@@ -41,7 +41,7 @@ type Sessions interface {
 // Runner runs challenges. It is safe for concurrent use.
 type Runner struct {
 	sessions Sessions
-	ended    func(End)
+	ended    func(*Order, *Finish)
 	clock    clock.Clock
 	random   io.Reader
 
@@ -55,7 +55,7 @@ type Runner struct {
 
 // New returns a runner that takes no challenges until Open. ended hears of every challenge
 // that had an end, and must not block. random makes request ids.
-func New(sessions Sessions, ended func(End), c clock.Clock, random io.Reader) *Runner {
+func New(sessions Sessions, ended func(*Order, *Finish), c clock.Clock, random io.Reader) *Runner {
 	return &Runner{sessions: sessions, ended: ended, clock: c, random: random, abort: make(chan struct{})}
 }
 
@@ -151,6 +151,6 @@ func (r *Runner) Run(ctx context.Context, o *Order, caller Caller) (*Finish, err
 		return nil, err
 	}
 	f.Dialect, f.RoundTrip = s.Link()
-	r.ended(f.End)
+	r.ended(o, f)
 	return f, nil
 }

@@ -188,6 +188,33 @@ func TestAnEngineThatCannotIsRefused(t *testing.T) {
 	})
 }
 
+func TestALongErrorIsCutTo1KiBBetweenCharacters(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := setup(t)
+		a, epoch := w.join("v2", 0)
+		c := w.run(inference(epoch))
+		a.heard()
+		a.frame(endWith(1, 1, &agentv2.End{EngineStatus: 500, Error: "x" + strings.Repeat("é", 5000)}))
+		same(t, "error", c.end(t).Error, "x"+strings.Repeat("é", 511))
+	})
+}
+
+// A caller that takes a little for each of many chunks is not slow.
+func TestATimeoutIsTheProvidersWhereNoChunkWaitedForLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := setup(t)
+		a, epoch := w.join("v2", 0)
+		brisk := &trial{pause: 100 * time.Millisecond}
+		c := w.runInto(inference(epoch), brisk)
+		a.heard()
+		for n := range uint32(20) {
+			a.frame(data(1, n+1, "x"))
+			pass(time.Second)
+		}
+		w.want(c.end(t), challenge.TimedOut, 0)
+	})
+}
+
 func TestATaskIsAnsweredOrRefused(t *testing.T) {
 	in(t, func(t *testing.T, w *world, dialect string) {
 		a, epoch := w.join(dialect, 0)

@@ -22,8 +22,8 @@ const (
 	// stallProbe is how long a challenge goes without data before the agent is pinged, as
 	// for a request.
 	stallProbe = 2 * time.Second
-	// slowCaller is how long the chunks of one piece must wait for the caller before an
-	// overflow or a timeout counts as the caller's fault.
+	// slowCaller is how long a chunk must wait for the caller before a timeout counts as the
+	// caller's fault, and how long the chunks of one piece before an overflow does.
 	slowCaller = time.Second
 	// maxError bounds Finish.Error, in bytes.
 	maxError = 1 << 10
@@ -39,9 +39,9 @@ type run struct {
 
 	passed   int // bytes that the caller was given
 	lastData time.Time
-	// blocked is how long the caller took since the last piece was taken, and waited how
-	// long in all.
-	blocked, waited time.Duration
+	// blocked is how long the caller took since the last piece was taken, and slowest how
+	// long it took for the chunk that it took longest for.
+	blocked, slowest time.Duration
 }
 
 func newRun(c clock.Clock, abort <-chan struct{}, o *Order, caller Caller, stream *session.Stream) *run {
@@ -136,7 +136,7 @@ func (c *run) say(chunk []byte, after time.Duration) error {
 	err := c.caller.Chunk(chunk, after)
 	took := c.clock.Now().Sub(began)
 	c.blocked += took
-	c.waited += took
+	c.slowest = max(c.slowest, took)
 	return err
 }
 
@@ -179,7 +179,7 @@ func (c *run) broke(lost error, blocked time.Duration) (*Finish, error) {
 // late judges a challenge whose time is over. The time that the caller took does not count
 // against the provider.
 func (c *run) late() (*Finish, error) {
-	if c.waited >= slowCaller {
+	if c.slowest >= slowCaller {
 		return nil, tooMany("the answer was not taken in time")
 	}
 	return c.stopped(TimedOut, "no whole answer came in time"), nil

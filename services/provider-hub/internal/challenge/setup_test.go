@@ -61,10 +61,10 @@ func setup(t *testing.T) *world {
 		},
 		Registrar: &sessiontest.Registrar{}, Clock: clock.System, Counts: &session.Counts{}, Held: quota.NewBudget(budget),
 	}
-	w.Runner = challenge.New(w, func(e challenge.End) {
+	w.Runner = challenge.New(w, func(_ *challenge.Order, f *challenge.Finish) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		w.ended = append(w.ended, e)
+		w.ended = append(w.ended, f.End)
 	}, clock.System, rand.Reader)
 	w.Open()
 	return w
@@ -208,6 +208,8 @@ type trial struct {
 	chunks []chunk
 	// block, when set, is what each chunk waits for.
 	block chan struct{}
+	// pause is how long each chunk takes.
+	pause time.Duration
 }
 
 // Chunk implements challenge.Caller.
@@ -215,6 +217,7 @@ func (c *trial) Chunk(data []byte, after time.Duration) error {
 	if c.block != nil {
 		<-c.block
 	}
+	time.Sleep(c.pause) //nolint:forbidigo // of a synctest bubble
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.chunks = append(c.chunks, chunk{string(data), after})
