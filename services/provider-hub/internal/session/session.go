@@ -20,7 +20,8 @@
 // take its answer stalls or loses its own stream only.
 //
 // By the strict rules the connection ends with protocol_error at a gap or a repeat in the
-// numbers, at a frame of a stream that is not open, and at a frame that does not belong.
+// numbers, at a frame of a stream or a result of a challenge that is not open, and at a
+// frame that does not belong.
 // Sending beyond the granted credit resets the stream, and the second violation ends the
 // connection. A stream that was cancelled keeps its slot until the agent ends it or, once
 // the stream is closed, until the grace is over. By the lenient rules nothing can be
