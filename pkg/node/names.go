@@ -12,10 +12,6 @@ const (
 	Verifier = "verifier"
 )
 
-// Verifier names the service that puts challenges to providers. It is no part of Names,
-// because no process starts it with the others.
-const Verifier = "verifier"
-
 // DefaultHub is the hub id of a process that was given none.
 const DefaultHub = "hub-1"
 
