@@ -287,6 +287,31 @@ func TestAMeasurementIsAbandonedAfterItsPrompts(t *testing.T) {
 	}
 }
 
+// A check may be the last prompt: passed it ends the measurement, failed it leaves none.
+func TestTheLastPromptMayBeTheCheck(t *testing.T) {
+	t.Parallel()
+	for passed, want := range map[bool]window.Phase{true: window.Measured, false: window.Abandoned} {
+		m := begin(t)
+		for m.Prompts() < window.MaxPrompts-3 {
+			if err := m.Answered([]window.Needle{{FromEnd: 2_000, Recall: 0}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s := years.NewSource(10, 10)
+		provider{30_000, largest, 1}.measure(t, s, &m)
+		// With this seed and full recall two prompts are enough.
+		if got, want := m.Prompts(), window.MaxPrompts-1; got != want {
+			t.Fatalf("got %d prompts before the check, want %d", got, want)
+		}
+		if err := m.Checked(passed); err != nil {
+			t.Fatal(err)
+		}
+		if got := m.Phase(); got != want {
+			t.Errorf("passed is %v: got %v, want %v", passed, got, want)
+		}
+	}
+}
+
 // Answers that contradict each other widen the posterior and never break it.
 func TestContradictionsLeaveAPosterior(t *testing.T) {
 	t.Parallel()
@@ -405,6 +430,10 @@ func TestDamagedStatesAreRefusedAndChangeNothing(t *testing.T) {
 			other[at] ^= 0x55
 			bad = append(bad, other)
 		}
+		// A probability that is in order by itself, in a sum that is not 1.
+		other := bytes.Clone(b)
+		copy(other[2+28:], form.AppendFloats(nil, .5))
+		bad = append(bad, other)
 		for i, other := range bad {
 			if err := m.UnmarshalBinary(other); !errors.Is(err, form.ErrForm) {
 				t.Errorf("damage %d: got the error %v, want %v", i, err, form.ErrForm)
