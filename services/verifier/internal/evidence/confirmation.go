@@ -44,7 +44,7 @@ const (
 // over the probes since the confirmation began. The bounds of family R are multiplied by
 // 1.25. Products start at 1 and never start anew: E is at most .9 at the start and has no
 // larger expectation at any later time under H₀′, so that Ville's inequality bounds the
-// chance of Proven by 10⁻⁴.
+// chance of Proven by 10⁻⁴. NewConfirmation makes it; the zero value has nothing to grow.
 type Confirmation struct {
 	products [processes + 1][confirmCount]float64 // by family; that of Sampled is unused
 	ratios   ratioProducts

@@ -36,7 +36,8 @@
 // Family R has an e-value without b: likelihood ratios; see RatioBound and Ratios. M_R
 // is the mean over alternatives g and bets λ of products of 1−λ+λe. An alternative that
 // joins later starts with the mean of the present ones, so that the mean does not move
-// and the proof holds.
+// and the proof holds. An alternative that an answer is not weighed against keeps its
+// products. Which alternatives are asked must be known before the answer.
 //
 // # Confirmation, Recovery, Pairs
 //
@@ -68,7 +69,7 @@ const (
 	capital = 1.0 / Horizon
 	// ceiling is where all products are cut: 2¹⁰⁰.
 	ceiling = 1 << 100
-	// floor is below which a product is 0. It keeps products of a Confirmation clear of
-	// subnormal numbers; no sum with a number above it is changed.
+	// floor is 2⁻⁹⁰⁰, below which a product becomes 0. It keeps the products of a
+	// Confirmation clear of subnormal numbers, and is too small to change any decision.
 	floor = 1.0 / (1 << 500) / (1 << 400)
 )

@@ -19,7 +19,8 @@ const (
 // chance of at most 1/20. 73 clean observations in a row are enough.
 //
 // The hidden families B, R, C, D and U move it. Visible observations do not, because
-// cheats pass them.
+// cheats pass them. NewRecovery makes a Recovery; the zero value has no binary form that
+// can be read.
 type Recovery struct{ ratio float64 }
 
 // NewRecovery returns the recovery that begins with a notice.

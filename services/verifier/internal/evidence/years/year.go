@@ -3,7 +3,7 @@ package years
 import "svc.internal/services/verifier/internal/evidence"
 
 // Until returns the number of probes after which M reaches a threshold for the first time.
-// reached is false if most probes do not suffice.
+// reached is false if limit probes do not suffice.
 func (p Provider) Until(s Source, threshold float64, limit int) (probes int, reached bool, err error) {
 	var process evidence.Process
 	var said []evidence.Observation
