@@ -14,6 +14,8 @@ const (
 	defaultMaxAge   = 7 * 24 * time.Hour
 	defaultMaxBytes = 1 << 30
 	duplicateWindow = 2 * time.Minute
+	// lastDuplicateWindow is short, because a message that is stored twice replaces itself.
+	lastDuplicateWindow = 10 * time.Second
 )
 
 // StreamConfig describes a stream. All else is the same for all streams: they are kept in
@@ -21,6 +23,8 @@ const (
 // drops its oldest messages, and message ids are remembered for two minutes. A stream
 // that refused its newest messages instead would let acknowledged ones stop all new ones.
 // When a consumer misses dropped messages, their producer sends them again.
+//
+// LastOnly makes a stream of facts instead of events.
 type StreamConfig struct {
 	Name     string
 	Subjects []string
@@ -30,6 +34,11 @@ type StreamConfig struct {
 	MaxBytes int64
 	// Replicas of each message in a cluster; 0 means the connection's setting, or else 1.
 	Replicas int
+	// LastOnly keeps the last message of each subject and no other, however old it is. A
+	// full stream refuses messages on further subjects, and messages larger than the one
+	// whose place they take, because a fact that was dropped would look like a fact that
+	// never was. MaxAge has no meaning then.
+	LastOnly bool
 }
 
 func (s StreamConfig) native() jetstream.StreamConfig {
@@ -42,12 +51,17 @@ func (s StreamConfig) native() jetstream.StreamConfig {
 	if s.Replicas == 0 {
 		s.Replicas = 1
 	}
-	return jetstream.StreamConfig{
+	native := jetstream.StreamConfig{
 		Name: s.Name, Subjects: s.Subjects,
-		MaxAge: s.MaxAge, MaxBytes: s.MaxBytes, Replicas: s.Replicas,
+		MaxAge: s.MaxAge, MaxBytes: s.MaxBytes, Replicas: s.Replicas, MaxMsgsPerSubject: -1,
 		Storage: jetstream.FileStorage, Retention: jetstream.LimitsPolicy,
 		Discard: jetstream.DiscardOld, Duplicates: min(duplicateWindow, s.MaxAge),
 	}
+	if s.LastOnly {
+		native.MaxMsgsPerSubject, native.MaxAge = 1, 0
+		native.Discard, native.Duplicates = jetstream.DiscardNew, lastDuplicateWindow
+	}
+	return native
 }
 
 // EnsureStream creates the stream or, as its owner, brings it to cfg. Every producer and
@@ -82,12 +96,12 @@ func (c *Conn) ensureStream(ctx context.Context, want jetstream.StreamConfig) er
 			return err
 		}
 		// Another process was faster, with other settings.
-		if !c.as.mayUpdate() {
+		if !c.as.mayUpdate(want.Name) {
 			return nil
 		}
 	case err != nil:
 		return err
-	case same(standing.CachedInfo().Config, want) || !c.as.mayUpdate():
+	case same(standing.CachedInfo().Config, want) || !c.as.mayUpdate(want.Name):
 		return nil
 	}
 	_, err = c.js.UpdateStream(ctx, want)
@@ -97,7 +111,7 @@ func (c *Conn) ensureStream(ctx context.Context, want jetstream.StreamConfig) er
 // same compares the fields that native sets; servers fill in the others.
 func same(a, b jetstream.StreamConfig) bool {
 	return slices.Equal(a.Subjects, b.Subjects) && a.MaxAge == b.MaxAge && a.MaxBytes == b.MaxBytes &&
-		a.Replicas == b.Replicas && a.Storage == b.Storage && a.Retention == b.Retention &&
+		a.MaxMsgsPerSubject == b.MaxMsgsPerSubject && a.Replicas == b.Replicas && a.Storage == b.Storage && a.Retention == b.Retention &&
 		a.Discard == b.Discard && a.Duplicates == b.Duplicates
 }
 

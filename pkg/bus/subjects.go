@@ -25,6 +25,17 @@ var WorkReceiptStream = StreamConfig{
 	MaxBytes: 256 << 20,
 }
 
+// TrustStream keeps the verifier's last report of each provider, for as long as there is
+// no newer one, so that a router that starts while no verifier runs has caps and lanes.
+// 256 MiB hold 4,000 reports of the largest size, and about 400,000 of three models. A
+// full stream refuses reports of further providers and forgets none.
+var TrustStream = StreamConfig{
+	Name:     "TRUST",
+	Subjects: []string{SubjectTrustAll},
+	LastOnly: true,
+	MaxBytes: 256 << 20,
+}
+
 // Subjects of the facts that travel as core messages.
 const (
 	// SubjectPresenceSync asks every hub for a full presence report.
@@ -46,6 +57,10 @@ const (
 	SubjectShapes = "shapes.v1.gateway"
 	// SubjectWarmUp asks every hub to have a model loaded.
 	SubjectWarmUp = "warmup.v1"
+	// SubjectTrustAll is what the verifier says of all providers, in TrustStream.
+	SubjectTrustAll = "trust.v1.*"
+	// SubjectTrustSync asks the verifier for its reports of all providers.
+	SubjectTrustSync = "trust.sync.v1"
 )
 
 // SubjectPresence is where a hub reports its sessions.
@@ -68,3 +83,6 @@ func SubjectVoid(hubID string) string { return SubjectVoidPrefix + hubID }
 
 // SubjectWorkReceiptDone is where a hub learns the verdicts on receipts.
 func SubjectWorkReceiptDone(hubID string) string { return "receipted.v1." + hubID }
+
+// SubjectTrust is where the verifier says what it makes of a provider, in TrustStream.
+func SubjectTrust(providerID string) string { return "trust.v1." + providerID }

@@ -13,14 +13,20 @@ const (
 	router        = "router"
 	verifier      = "verifier"
 	settlement    = "settlement"
+	verifier      = "verifier"
 )
 
-// HubPart stands for the id of a hub in the subjects of Table.
-const HubPart = "{hub}"
+// HubPart stands for the id of a hub in the subjects of Table, and ProviderPart for the
+// id of a provider.
+const (
+	HubPart      = "{hub}"
+	ProviderPart = "{provider}"
+)
 
 // Row says which services use a subject. The server refuses every other service.
 type Row struct {
-	// Subject has HubPart in the place of a hub's id.
+	// Subject has HubPart in the place of a hub's id, and ProviderPart in the place of a
+	// provider's.
 	Subject string
 	// Stream keeps the messages; empty for core messages.
 	Stream string
@@ -31,6 +37,9 @@ type Row struct {
 	// consumers. A hub receives the subject with its own id only, unless AnyHub is set.
 	Subscribe []string
 	AnyHub    bool
+	// Live is set where the subscribers of a stream's subject receive new messages as core
+	// messages, and read the stream for the last message of each subject only.
+	Live bool
 }
 
 // Table returns every subject of the marketplace. What the server allows each service
@@ -57,6 +66,9 @@ func Table() []Row {
 		{Subject: SubjectKeyChanged, Publish: []string{billingLedger}, Subscribe: []string{edgeGateway}},
 		{Subject: SubjectShapes, Publish: []string{edgeGateway}, Subscribe: []string{verifier}},
 		{Subject: SubjectWarmUp, Publish: []string{providerHub, router}, Subscribe: []string{providerHub, router}},
+		// No service of the fleet publishes trust yet, so the server lets nobody do so.
+		{Subject: "trust.v1.{provider}", Stream: TrustStream.Name, Subscribe: []string{router}, Live: true},
+		{Subject: SubjectTrustSync, Publish: []string{router}},
 	}
 }
 
@@ -74,8 +86,10 @@ const (
 	DurableSettlement = "settlement"
 )
 
-// streamOwner is the service that brings both streams to their settings.
-const streamOwner = billingLedger
+// owners are the services that bring the streams to their settings.
+var owners = map[string]string{
+	UsageStream.Name: billingLedger, WorkReceiptStream.Name: billingLedger, TrustStream.Name: verifier,
+}
 
 // Identity is what a connection is known as to the server.
 type Identity struct {
@@ -159,10 +173,11 @@ func (id Identity) Permissions() (publish, subscribe []string) {
 			} else {
 				own = strings.ReplaceAll(own, HubPart, "*")
 			}
+			own = strings.ReplaceAll(own, ProviderPart, "*")
 			if slices.Contains(row.Publish, service) {
 				publish = append(publish, own)
 			}
-			if row.Stream == "" && slices.Contains(row.Subscribe, service) {
+			if (row.Stream == "" || row.Live) && slices.Contains(row.Subscribe, service) {
 				if row.AnyHub {
 					own = strings.ReplaceAll(row.Subject, HubPart, "*")
 				}
@@ -183,7 +198,7 @@ func streamCalls(service string, row Row) []string {
 	var calls []string
 	if slices.Contains(row.Publish, service) || slices.Contains(row.Subscribe, service) {
 		calls = append(calls, "$JS.API.STREAM.INFO."+row.Stream, "$JS.API.STREAM.CREATE."+row.Stream)
-		if service == streamOwner {
+		if service == owners[row.Stream] {
 			calls = append(calls, "$JS.API.STREAM.UPDATE."+row.Stream)
 		}
 	}
@@ -193,6 +208,12 @@ func streamCalls(service string, row Row) []string {
 			"$JS.API.CONSUMER.CREATE."+at, "$JS.API.CONSUMER.CREATE."+at+".>",
 			"$JS.API.CONSUMER.INFO."+at, "$JS.API.CONSUMER.DELETE."+at, "$JS.API.CONSUMER.MSG.NEXT."+at,
 			"$JS.API.STREAM.MSG.GET."+row.Stream, "$JS.ACK."+at+".>")
+	}
+	if row.Live && slices.Contains(row.Subscribe, service) {
+		// ReadLast uses a consumer with a random name, which it deletes.
+		calls = append(calls,
+			"$JS.API.CONSUMER.CREATE."+row.Stream+".>", "$JS.API.CONSUMER.INFO."+row.Stream+".*",
+			"$JS.API.CONSUMER.DELETE."+row.Stream+".*", "$JS.API.CONSUMER.MSG.NEXT."+row.Stream+".*")
 	}
 	return calls
 }
@@ -204,6 +225,6 @@ func distinct(list []string) []string {
 
 // mayUpdate reports whether the identity may change an existing stream. A connection
 // without an identity may do everything.
-func (id *Identity) mayUpdate() bool {
-	return id == nil || slices.Contains(id.Services, streamOwner)
+func (id *Identity) mayUpdate(stream string) bool {
+	return id == nil || slices.Contains(id.Services, owners[stream])
 }
