@@ -86,7 +86,8 @@ const (
 	ContextSource_CONTEXT_SOURCE_UNSPECIFIED ContextSource = 0
 	ContextSource_CONTEXT_SOURCE_REPORTED    ContextSource = 1
 	ContextSource_CONTEXT_SOURCE_CATALOG     ContextSource = 2
-	ContextSource_CONTEXT_SOURCE_MEASURED    ContextSource = 3
+	// The verifier has measured at least this much.
+	ContextSource_CONTEXT_SOURCE_MEASURED ContextSource = 3
 )
 
 // Enum value maps for ContextSource.
@@ -578,13 +579,15 @@ func (*ListSupplyRequest) Descriptor() ([]byte, []int) {
 	return file_svc_router_v1_router_proto_rawDescGZIP(), []int{4}
 }
 
+// ModelSupply counts the providers that requests may go to. References and models that
+// the verifier has shut are not among them.
 type ModelSupply struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
 	ModelId         string                 `protobuf:"bytes,1,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
 	OnlineProviders int32                  `protobuf:"varint,2,opt,name=online_providers,json=onlineProviders,proto3" json:"online_providers,omitempty"`
-	// Of those, how many report a window.
+	// Of those, how many report a window, or have had it measured.
 	ReportingProviders int32 `protobuf:"varint,3,opt,name=reporting_providers,json=reportingProviders,proto3" json:"reporting_providers,omitempty"`
-	// Over those that report; 0 when none does.
+	// Over those: effective windows; 0 when there are none.
 	MinReportedContextLength int64    `protobuf:"varint,4,opt,name=min_reported_context_length,json=minReportedContextLength,proto3" json:"min_reported_context_length,omitempty"`
 	MaxReportedContextLength int64    `protobuf:"varint,5,opt,name=max_reported_context_length,json=maxReportedContextLength,proto3" json:"max_reported_context_length,omitempty"`
 	Quantizations            []string `protobuf:"bytes,6,rep,name=quantizations,proto3" json:"quantizations,omitempty"`
@@ -768,8 +771,15 @@ type Offering struct {
 	TokensPerSecondP50 float64 `protobuf:"fixed64,10,opt,name=tokens_per_second_p50,json=tokensPerSecondP50,proto3" json:"tokens_per_second_p50,omitempty"`
 	SuccessRate        float64 `protobuf:"fixed64,11,opt,name=success_rate,json=successRate,proto3" json:"success_rate,omitempty"`
 	// Part of the last 30 days, 0 to 1; absent when nothing is known yet.
-	Uptime_30D    *float64 `protobuf:"fixed64,12,opt,name=uptime_30d,json=uptime30d,proto3,oneof" json:"uptime_30d,omitempty"`
-	Probation     bool     `protobuf:"varint,13,opt,name=probation,proto3" json:"probation,omitempty"`
+	Uptime_30D *float64 `protobuf:"fixed64,12,opt,name=uptime_30d,json=uptime30d,proto3,oneof" json:"uptime_30d,omitempty"`
+	Probation  bool     `protobuf:"varint,13,opt,name=probation,proto3" json:"probation,omitempty"`
+	// The effective window in tokens; 0 when it is not known.
+	ContextLength int64 `protobuf:"varint,14,opt,name=context_length,json=contextLength,proto3" json:"context_length,omitempty"`
+	// Unspecified by a router that leaves the effective window to the caller.
+	ContextSource ContextSource `protobuf:"varint,15,opt,name=context_source,json=contextSource,proto3,enum=svc.router.v1.ContextSource" json:"context_source,omitempty"`
+	// What the verifier makes of the provider's model, above 0 and at most 1; absent while
+	// it has said nothing, or lets it have probes only.
+	Trust         *float64 `protobuf:"fixed64,16,opt,name=trust,proto3,oneof" json:"trust,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -893,6 +903,27 @@ func (x *Offering) GetProbation() bool {
 		return x.Probation
 	}
 	return false
+}
+
+func (x *Offering) GetContextLength() int64 {
+	if x != nil {
+		return x.ContextLength
+	}
+	return 0
+}
+
+func (x *Offering) GetContextSource() ContextSource {
+	if x != nil {
+		return x.ContextSource
+	}
+	return ContextSource_CONTEXT_SOURCE_UNSPECIFIED
+}
+
+func (x *Offering) GetTrust() float64 {
+	if x != nil && x.Trust != nil {
+		return *x.Trust
+	}
+	return 0
 }
 
 type ListOfferingsResponse struct {
@@ -1049,7 +1080,8 @@ func (x *ExplainProviderResponse) GetModels() []*ModelHealth {
 
 // RejectCount is one reason. Words are stable: not_active, draining, not_offered,
 // unhealthy, window_too_small, body_too_large, capability_missing, full, breaker_open,
-// and others that a later version may add.
+// not_verified, degraded, and others that a later version may add. not_verified is there
+// with a count of 0 too, when a model is shut and nobody has asked for it.
 type RejectCount struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Reason        string                 `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
@@ -1116,7 +1148,14 @@ type ModelHealth struct {
 	// closed, open or half_open; the worst of its nodes.
 	Breaker string `protobuf:"bytes,6,opt,name=breaker,proto3" json:"breaker,omitempty"`
 	// Requests chosen for it since the start.
-	Chosen        int64 `protobuf:"varint,7,opt,name=chosen,proto3" json:"chosen,omitempty"`
+	Chosen int64 `protobuf:"varint,7,opt,name=chosen,proto3" json:"chosen,omitempty"`
+	// main, probe or shut: what the verifier lets it have. probe is the share of requests
+	// that a degraded provider gets, shut is none.
+	Lane string `protobuf:"bytes,8,opt,name=lane,proto3" json:"lane,omitempty"`
+	// The measured window in tokens; 0 when none was measured.
+	MeasuredContextLength int64 `protobuf:"varint,9,opt,name=measured_context_length,json=measuredContextLength,proto3" json:"measured_context_length,omitempty"`
+	// The smallest effective window of its nodes in tokens; 0 when it is not known.
+	ContextLength int64 `protobuf:"varint,10,opt,name=context_length,json=contextLength,proto3" json:"context_length,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1200,6 +1239,27 @@ func (x *ModelHealth) GetChosen() int64 {
 	return 0
 }
 
+func (x *ModelHealth) GetLane() string {
+	if x != nil {
+		return x.Lane
+	}
+	return ""
+}
+
+func (x *ModelHealth) GetMeasuredContextLength() int64 {
+	if x != nil {
+		return x.MeasuredContextLength
+	}
+	return 0
+}
+
+func (x *ModelHealth) GetContextLength() int64 {
+	if x != nil {
+		return x.ContextLength
+	}
+	return 0
+}
+
 var File_svc_router_v1_router_proto protoreflect.FileDescriptor
 
 const file_svc_router_v1_router_proto_rawDesc = "" +
@@ -1257,7 +1317,7 @@ const file_svc_router_v1_router_proto_rawDesc = "" +
 	"\x12ListSupplyResponse\x122\n" +
 	"\x06models\x18\x01 \x03(\v2\x1a.svc.router.v1.ModelSupplyR\x06models\"1\n" +
 	"\x14ListOfferingsRequest\x12\x19\n" +
-	"\bmodel_id\x18\x01 \x01(\tR\amodelId\"\x8d\x04\n" +
+	"\bmodel_id\x18\x01 \x01(\tR\amodelId\"\x9e\x05\n" +
 	"\bOffering\x12\x1f\n" +
 	"\vprovider_id\x18\x01 \x01(\tR\n" +
 	"providerId\x12#\n" +
@@ -1274,8 +1334,12 @@ const file_svc_router_v1_router_proto_rawDesc = "" +
 	"\fsuccess_rate\x18\v \x01(\x01R\vsuccessRate\x12\"\n" +
 	"\n" +
 	"uptime_30d\x18\f \x01(\x01H\x00R\tuptime30d\x88\x01\x01\x12\x1c\n" +
-	"\tprobation\x18\r \x01(\bR\tprobationB\r\n" +
-	"\v_uptime_30d\"N\n" +
+	"\tprobation\x18\r \x01(\bR\tprobation\x12%\n" +
+	"\x0econtext_length\x18\x0e \x01(\x03R\rcontextLength\x12C\n" +
+	"\x0econtext_source\x18\x0f \x01(\x0e2\x1c.svc.router.v1.ContextSourceR\rcontextSource\x12\x19\n" +
+	"\x05trust\x18\x10 \x01(\x01H\x01R\x05trust\x88\x01\x01B\r\n" +
+	"\v_uptime_30dB\b\n" +
+	"\x06_trust\"N\n" +
 	"\x15ListOfferingsResponse\x125\n" +
 	"\tofferings\x18\x01 \x03(\v2\x17.svc.router.v1.OfferingR\tofferings\"9\n" +
 	"\x16ExplainProviderRequest\x12\x1f\n" +
@@ -1287,7 +1351,7 @@ const file_svc_router_v1_router_proto_rawDesc = "" +
 	"\x06models\x18\x03 \x03(\v2\x1a.svc.router.v1.ModelHealthR\x06models\";\n" +
 	"\vRejectCount\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x14\n" +
-	"\x05count\x18\x02 \x01(\x03R\x05count\"\xd2\x01\n" +
+	"\x05count\x18\x02 \x01(\x03R\x05count\"\xc5\x02\n" +
 	"\vModelHealth\x12\x19\n" +
 	"\bmodel_id\x18\x01 \x01(\tR\amodelId\x12\x14\n" +
 	"\x05nodes\x18\x02 \x01(\x05R\x05nodes\x12'\n" +
@@ -1295,7 +1359,11 @@ const file_svc_router_v1_router_proto_rawDesc = "" +
 	"\tin_flight\x18\x04 \x01(\x05R\binFlight\x12\x1a\n" +
 	"\bcapacity\x18\x05 \x01(\x05R\bcapacity\x12\x18\n" +
 	"\abreaker\x18\x06 \x01(\tR\abreaker\x12\x16\n" +
-	"\x06chosen\x18\a \x01(\x03R\x06chosen*C\n" +
+	"\x06chosen\x18\a \x01(\x03R\x06chosen\x12\x12\n" +
+	"\x04lane\x18\b \x01(\tR\x04lane\x126\n" +
+	"\x17measured_context_length\x18\t \x01(\x03R\x15measuredContextLength\x12%\n" +
+	"\x0econtext_length\x18\n" +
+	" \x01(\x03R\rcontextLength*C\n" +
 	"\x04Sort\x12\x14\n" +
 	"\x10SORT_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fSORT_THROUGHPUT\x10\x01\x12\x10\n" +
@@ -1356,23 +1424,24 @@ var file_svc_router_v1_router_proto_depIdxs = []int32{
 	17, // 5: svc.router.v1.SelectResponse.fallback_reason:type_name -> svc.events.v1.FallbackReason
 	7,  // 6: svc.router.v1.ListSupplyResponse.models:type_name -> svc.router.v1.ModelSupply
 	16, // 7: svc.router.v1.Offering.connection_mode:type_name -> svc.events.v1.ConnectionMode
-	10, // 8: svc.router.v1.ListOfferingsResponse.offerings:type_name -> svc.router.v1.Offering
-	18, // 9: svc.router.v1.ExplainProviderResponse.since:type_name -> google.protobuf.Timestamp
-	14, // 10: svc.router.v1.ExplainProviderResponse.rejects:type_name -> svc.router.v1.RejectCount
-	15, // 11: svc.router.v1.ExplainProviderResponse.models:type_name -> svc.router.v1.ModelHealth
-	2,  // 12: svc.router.v1.RouterService.Select:input_type -> svc.router.v1.SelectRequest
-	6,  // 13: svc.router.v1.RouterService.ListSupply:input_type -> svc.router.v1.ListSupplyRequest
-	9,  // 14: svc.router.v1.RouterService.ListOfferings:input_type -> svc.router.v1.ListOfferingsRequest
-	12, // 15: svc.router.v1.RouterService.ExplainProvider:input_type -> svc.router.v1.ExplainProviderRequest
-	5,  // 16: svc.router.v1.RouterService.Select:output_type -> svc.router.v1.SelectResponse
-	8,  // 17: svc.router.v1.RouterService.ListSupply:output_type -> svc.router.v1.ListSupplyResponse
-	11, // 18: svc.router.v1.RouterService.ListOfferings:output_type -> svc.router.v1.ListOfferingsResponse
-	13, // 19: svc.router.v1.RouterService.ExplainProvider:output_type -> svc.router.v1.ExplainProviderResponse
-	16, // [16:20] is the sub-list for method output_type
-	12, // [12:16] is the sub-list for method input_type
-	12, // [12:12] is the sub-list for extension type_name
-	12, // [12:12] is the sub-list for extension extendee
-	0,  // [0:12] is the sub-list for field type_name
+	1,  // 8: svc.router.v1.Offering.context_source:type_name -> svc.router.v1.ContextSource
+	10, // 9: svc.router.v1.ListOfferingsResponse.offerings:type_name -> svc.router.v1.Offering
+	18, // 10: svc.router.v1.ExplainProviderResponse.since:type_name -> google.protobuf.Timestamp
+	14, // 11: svc.router.v1.ExplainProviderResponse.rejects:type_name -> svc.router.v1.RejectCount
+	15, // 12: svc.router.v1.ExplainProviderResponse.models:type_name -> svc.router.v1.ModelHealth
+	2,  // 13: svc.router.v1.RouterService.Select:input_type -> svc.router.v1.SelectRequest
+	6,  // 14: svc.router.v1.RouterService.ListSupply:input_type -> svc.router.v1.ListSupplyRequest
+	9,  // 15: svc.router.v1.RouterService.ListOfferings:input_type -> svc.router.v1.ListOfferingsRequest
+	12, // 16: svc.router.v1.RouterService.ExplainProvider:input_type -> svc.router.v1.ExplainProviderRequest
+	5,  // 17: svc.router.v1.RouterService.Select:output_type -> svc.router.v1.SelectResponse
+	8,  // 18: svc.router.v1.RouterService.ListSupply:output_type -> svc.router.v1.ListSupplyResponse
+	11, // 19: svc.router.v1.RouterService.ListOfferings:output_type -> svc.router.v1.ListOfferingsResponse
+	13, // 20: svc.router.v1.RouterService.ExplainProvider:output_type -> svc.router.v1.ExplainProviderResponse
+	17, // [17:21] is the sub-list for method output_type
+	13, // [13:17] is the sub-list for method input_type
+	13, // [13:13] is the sub-list for extension type_name
+	13, // [13:13] is the sub-list for extension extendee
+	0,  // [0:13] is the sub-list for field type_name
 }
 
 func init() { file_svc_router_v1_router_proto_init() }
