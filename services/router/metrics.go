@@ -8,6 +8,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"svc.internal/services/router/internal/pick"
+	"svc.internal/services/router/internal/trust"
 )
 
 // measure registers what an operator sees. All is read when it is collected,
@@ -38,8 +39,11 @@ func (s *Service) measure(meter metric.Meter) error {
 		"Pairs of provider and model that one account's requests fail on and the platform looks at.")
 	hubs := gauge("svc.router.hubs", "Hubs in the view.")
 	pairs := gauge("svc.router.known_pairs", "Pairs of provider and model whose health is known.")
+	opinions := gauge("svc.router.trust_pairs",
+		"Pairs of provider and model that the verifier has said something of, by lane.")
 	waiting := gauge("svc.router.waiting", "Requests that wait for a free slot.")
 	dropped := counter("svc.router.sessions_dropped", "Sessions and hubs that the view had no room for.")
+	trustDropped := counter("svc.router.trust_dropped", "Opinions of the verifier that there was no room for.")
 	refused := counter("svc.router.events_refused", "Messages and sessions from the bus that were out of bounds.")
 	rejects := counter("svc.router.rejects", "Looks at a provider that passed it over, by reason.")
 	warmups := counter("svc.router.warmups", "Warm-ups of a model on a node that this replica has asked for.")
@@ -50,12 +54,16 @@ func (s *Service) measure(meter metric.Meter) error {
 	for reason := range s.stats.Totals() {
 		sets[reason] = metric.WithAttributeSet(attribute.NewSet(attribute.String("reason", reason.String())))
 	}
+	byLane := map[trust.Lane]metric.ObserveOption{}
+	for _, lane := range trust.Lanes() {
+		byLane[lane] = metric.WithAttributeSet(attribute.NewSet(attribute.String("lane", lane.String())))
+	}
 	_, err := meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		n, h, d := s.view.Size()
 		o.ObserveInt64(sessions, int64(n))
 		o.ObserveInt64(hubs, int64(h))
 		o.ObserveInt64(dropped, d)
-		totals := s.view.Totals()
+		totals := s.view.Totals(s.trust.Shut)
 		o.ObserveInt64(models, int64(totals.Models))
 		o.ObserveInt64(candidates, int64(totals.Candidates))
 		o.ObserveInt64(bookings, int64(totals.Bookings))
@@ -64,14 +72,18 @@ func (s *Service) measure(meter metric.Meter) error {
 		o.ObserveInt64(suspected, int64(doubted))
 		o.ObserveInt64(pairs, int64(s.known.Len()))
 		o.ObserveInt64(waiting, int64(s.waitlist.Waiting()))
-		o.ObserveInt64(refused, s.listener.Refused()+s.warmer.Refused())
+		o.ObserveInt64(refused, s.listener.Refused()+s.verdicts.Refused()+s.warmer.Refused())
 		o.ObserveInt64(warmups, s.warmer.Asked())
+		o.ObserveInt64(trustDropped, s.trust.Dropped())
+		for lane, n := range s.trust.Pairs() {
+			o.ObserveInt64(opinions, n, byLane[lane])
+		}
 		for reason, n := range s.stats.Totals() {
 			o.ObserveInt64(rejects, n, sets[reason])
 		}
 		return nil
 	}, sessions, models, candidates, bookings, breakers, suspected, hubs, pairs, waiting, dropped, refused, rejects,
-		warmups)
+		warmups, opinions, trustDropped)
 	if err != nil {
 		return fmt.Errorf("register the router's metrics: %w", err)
 	}

@@ -1,6 +1,6 @@
 // Package router chooses, for each request, the providers to try and their order. It has
-// no store. It learns what is online from the presence that hubs publish, and what is
-// healthy from their ended attempts. After a restart it knows again within a second what
+// no store. It learns what is online from the presence that hubs publish, what is healthy
+// from their ended attempts, and what is trusted from the verifier's reports. After a restart it knows again within a second what
 // is online.
 package router
 
@@ -31,14 +31,15 @@ import (
 	"svc.internal/services/router/internal/presence"
 	"svc.internal/services/router/internal/retry"
 	"svc.internal/services/router/internal/rpc"
+	"svc.internal/services/router/internal/trust"
 	"svc.internal/services/router/internal/warmup"
 )
 
 // Config of the service. The weights and waits of selection are fixed, and documented
 // where they are used (packages pick, score, window, breaker, slot).
 type Config struct {
-	// SettleFor is how long a start waits for the first full report of a hub before the
-	// service is ready without one.
+	// SettleFor is how long a start waits for the first full report of a hub, and for the
+	// verifier's reports, before the service is ready without them.
 	SettleFor time.Duration `yaml:"settle_for" env:"SVC_ROUTER_SETTLE_FOR"`
 	// SweepInterval is the pause between two looks for what has expired.
 	SweepInterval time.Duration `yaml:"sweep_interval" env:"SVC_ROUTER_SWEEP_INTERVAL"`
@@ -73,11 +74,13 @@ type Service struct {
 	deps     Deps
 	view     *presence.View
 	known    *health.Registry
+	trust    *trust.Registry
 	stats    *pick.Stats
 	retries  *retry.Budget
 	waitlist *pick.Waitlist
 	catalog  *peers.Catalog
 	listener *events.Listener
+	verdicts *events.TrustListener
 	warmer   *events.Warmer
 	server   *rpc.Router
 	settled  atomic.Bool
@@ -101,9 +104,10 @@ func New(_ context.Context, cfg Config, deps Deps) (*Service, error) {
 		waitlist: pick.NewWaitlist(), catalog: peers.NewCatalog(deps.Catalog, deps.Log),
 	}
 	s.view = presence.New(s.waitlist.Wake)
-	planner := warmup.New(s.view, words(seed[16:]))
+	s.trust = trust.New(s.waitlist.Wake)
+	planner := warmup.New(s.view, s.trust, words(seed[16:]))
 	picker := pick.New(pick.Deps{
-		View: s.view, Health: s.known, Clock: deps.Clock, Windows: s.catalog.Window,
+		View: s.view, Health: s.known, Trust: s.trust, Clock: deps.Clock, Windows: s.catalog.Window,
 		Directory: directory.New(peers.AskHub(deps.Providers), deps.Clock),
 		Seed:      words(seed[:16]),
 		Waitlist:  s.waitlist, Stats: s.stats, Warm: planner, Retries: s.retries,
@@ -111,9 +115,12 @@ func New(_ context.Context, cfg Config, deps Deps) (*Service, error) {
 	s.listener = events.NewListener(events.ListenerDeps{
 		Bus: deps.Bus, View: s.view, Picker: picker, Clock: deps.Clock, Log: deps.Log,
 	})
+	s.verdicts = events.NewTrustListener(events.TrustListenerDeps{
+		Bus: deps.Bus, Trust: s.trust, Clock: deps.Clock, Log: deps.Log,
+	})
 	s.warmer = events.NewWarmer(events.WarmerDeps{Bus: deps.Bus, Planner: planner, Clock: deps.Clock, Log: deps.Log})
 	s.server = rpc.NewRouter(rpc.Parts{
-		Picker: picker, View: s.view, Health: s.known, Stats: s.stats, Windows: s.catalog.Window,
+		Picker: picker, View: s.view, Health: s.known, Trust: s.trust, Stats: s.stats, Windows: s.catalog.Window,
 		Clock: deps.Clock, Settled: s.settled.Load, Log: deps.Log,
 	})
 	if err := s.measure(deps.Meters.Meter("svc.internal/services/router")); err != nil {
@@ -136,6 +143,7 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 func (s *Service) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return s.listener.Run(ctx) })
+	group.Go(func() error { return s.verdicts.Run(ctx) })
 	group.Go(func() error { return s.warmer.Run(ctx) })
 	group.Go(func() error {
 		s.catalog.Run(ctx)
@@ -152,8 +160,8 @@ func (s *Service) Run(ctx context.Context) error {
 	return group.Wait()
 }
 
-// Ready reports whether the view can be relied on, because a hub has reported in full or
-// has had the time to. A bus that is away later does not matter, because it is away for
+// Ready reports whether the view can be relied on, because a hub has reported in full and
+// the verifier's reports have been read, or there has been the time to. A bus that is away later does not matter, because it is away for
 // all replicas and nobody knows better than what was heard last.
 func (s *Service) Ready(context.Context) error {
 	if !s.settled.Load() {
@@ -165,11 +173,15 @@ func (s *Service) Ready(context.Context) error {
 func (s *Service) settle(ctx context.Context) {
 	timer := time.NewTimer(s.cfg.SettleFor)
 	defer timer.Stop()
-	select {
-	case <-s.listener.First():
-	case <-timer.C:
-	case <-ctx.Done():
-		return
+	for _, known := range []<-chan struct{}{s.listener.First(), s.verdicts.Read()} {
+		select {
+		case <-known:
+			continue
+		case <-timer.C:
+		case <-ctx.Done():
+			return
+		}
+		break
 	}
 	s.settled.Store(true)
 }
@@ -189,6 +201,7 @@ func (s *Service) sweep(ctx context.Context) {
 			s.known.Refresh(now)
 			s.retries.Trim(now)
 			s.stats.Trim(s.view.Knows)
+			s.trust.Trim(s.view.Knows)
 		}
 	}
 }

@@ -65,7 +65,8 @@ func sessionFromProto(m *eventsv1.Session) (presence.Session, bool) {
 	}
 	s := presence.Session{
 		Provider: provider.String(), ProviderName: m.GetProviderName(), Node: m.GetNodeId(), Epoch: m.GetEpoch(),
-		Active: m.GetActive(), Draining: m.GetDraining(), MaxRequestBytes: m.GetMaxRequestBytes(),
+		// References serve nobody, whatever a hub says of their status.
+		Active: m.GetActive() && !m.GetReference(), Draining: m.GetDraining(), MaxRequestBytes: m.GetMaxRequestBytes(),
 		Region: m.GetRegion(), Capabilities: slices.Clone(m.GetCapabilities()),
 		Offers:   make([]presence.Offer, 0, len(m.GetModels())),
 		Capacity: int(max(m.GetCapacity(), 0)), Said: said(m.GetReportedActive()) + said(m.GetReportedQueued()),

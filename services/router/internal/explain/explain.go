@@ -1,8 +1,10 @@
 // Package explain reports why a provider is chosen or not: why requests passed it over,
 // and how each of its models stands now.
 //
-// Both are what this replica knows: counts since it started, and the sessions in its
-// view. At most MaxModels models are reported.
+// Both are what this replica knows: counts since it started, the sessions in its view, and
+// what the verifier says of their models, without the number of its trust. A model that is
+// shut is a reason by itself, also while no request has asked for it. At most MaxModels
+// models are reported.
 package explain
 
 import (
@@ -12,9 +14,11 @@ import (
 	"time"
 
 	"svc.internal/services/router/internal/breaker"
+	"svc.internal/services/router/internal/contextwindow"
 	"svc.internal/services/router/internal/health"
 	"svc.internal/services/router/internal/pick"
 	"svc.internal/services/router/internal/presence"
+	"svc.internal/services/router/internal/trust"
 )
 
 // MaxModels bounds the models of a report.
@@ -36,6 +40,11 @@ type Model struct {
 	// way, and how many may be.
 	InFlight, Capacity int
 	Breaker            breaker.State
+	// Lane is what the verifier lets the model have. Measured is the window that it has
+	// measured, and Window the smallest effective window of the nodes, both in tokens and
+	// 0 where they are not known.
+	Lane             trust.Lane
+	Measured, Window int64
 	// Chosen counts requests since the start.
 	Chosen int64
 }
@@ -47,33 +56,56 @@ type Account struct {
 	Models  []Model
 }
 
+// Sources are what is reported from.
+type Sources struct {
+	View   *presence.View
+	Health *health.Registry
+	Stats  *pick.Stats
+	Trust  *trust.Registry
+	// Windows returns the catalog's window of a model in tokens; 0 where it is not known.
+	Windows func(model string) int64
+}
+
 // Provider reports what is known of a provider. A provider that is not connected has no
 // models.
-func Provider(view *presence.View, known *health.Registry, stats *pick.Stats, provider string, now time.Time) Account {
-	var a Account
-	for why, n := range stats.Of(provider) {
+func (s Sources) Provider(provider string, now time.Time) Account {
+	a := Account{Models: s.models(provider, now)}
+	rejects := s.Stats.Of(provider)
+	if slices.ContainsFunc(a.Models, func(m Model) bool { return m.Lane == trust.Shut }) {
+		rejects = withReason(rejects, pick.NotVerified)
+	}
+	for why, n := range rejects {
 		a.Rejects = append(a.Rejects, Reject{Reason: why, Count: n})
 	}
 	slices.SortFunc(a.Rejects, func(x, y Reject) int {
 		return cmp.Or(cmp.Compare(y.Count, x.Count), cmp.Compare(x.Reason, y.Reason))
 	})
-	a.Models = models(view.By(provider), now)
-	chosen := stats.Chosen(provider)
+	chosen := s.Stats.Chosen(provider)
 	for i := range a.Models {
 		m := &a.Models[i]
 		m.Chosen = chosen[m.ID]
-		if rec := known.Find(health.Pair{Provider: provider, Model: m.ID}); rec != nil {
+		if rec := s.Health.Find(health.Pair{Provider: provider, Model: m.ID}); rec != nil {
 			m.Breaker = rec.Breaker.State(now)
 		}
-		if m.Breaker == breaker.Open {
+		if m.Breaker == breaker.Open || m.Lane == trust.Shut {
 			m.Available = 0
 		}
 	}
 	return a
 }
 
+// withReason returns the rejects with a reason among them, whatever its count.
+func withReason(rejects map[pick.Reason]int64, why pick.Reason) map[pick.Reason]int64 {
+	if rejects == nil {
+		rejects = map[pick.Reason]int64{}
+	}
+	rejects[why] += 0
+	return rejects
+}
+
 // models sums up the seats of one provider by model.
-func models(seats []*presence.Seat, now time.Time) []Model {
+func (s Sources) models(provider string, now time.Time) []Model {
+	seats := s.View.By(provider)
 	slices.SortStableFunc(seats, func(x, y *presence.Seat) int { return strings.Compare(x.Offer.Model, y.Offer.Model) })
 	var out []Model
 	for _, seat := range seats {
@@ -81,9 +113,14 @@ func models(seats []*presence.Seat, now time.Time) []Model {
 			if len(out) == MaxModels {
 				break
 			}
-			out = append(out, Model{ID: seat.Offer.Model})
+			opinion := s.Trust.Of(provider, seat.Offer.Model)
+			out = append(out, Model{ID: seat.Offer.Model, Lane: opinion.Lane, Measured: opinion.Window})
 		}
 		m := &out[len(out)-1]
+		window, _ := contextwindow.Effective(seat.Offer.Window, s.Windows(m.ID), m.Measured)
+		if m.Nodes == 0 || window < m.Window {
+			m.Window = window
+		}
 		load, capacity := seat.Slots.Room(now)
 		m.Nodes++
 		m.InFlight += load

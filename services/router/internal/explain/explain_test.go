@@ -13,6 +13,7 @@ import (
 	"svc.internal/services/router/internal/presence"
 	"svc.internal/services/router/internal/retry"
 	"svc.internal/services/router/internal/tag"
+	"svc.internal/services/router/internal/trust"
 	"svc.internal/services/router/internal/warmup"
 )
 
@@ -22,6 +23,7 @@ type bundle struct {
 	*pick.Picker
 	view  *presence.View
 	known *health.Registry
+	trust *trust.Registry
 	stats *pick.Stats
 	clock *clock.Manual
 }
@@ -29,17 +31,20 @@ type bundle struct {
 func setup(sessions ...presence.Session) *bundle {
 	b := &bundle{known: health.New(), stats: &pick.Stats{}, clock: clock.NewManual(start)}
 	waitlist := pick.NewWaitlist()
-	b.view = presence.New(waitlist.Wake)
+	b.view, b.trust = presence.New(waitlist.Wake), trust.New(waitlist.Wake)
 	b.Picker = pick.New(pick.Deps{
-		View: b.view, Health: b.known, Clock: b.clock, Windows: func(string) int64 { return 0 },
-		Waitlist: waitlist, Stats: b.stats, Warm: warmup.New(b.view, [2]uint64{}), Retries: &retry.Budget{},
+		View: b.view, Health: b.known, Trust: b.trust, Clock: b.clock, Windows: func(string) int64 { return 0 },
+		Waitlist: waitlist, Stats: b.stats, Warm: warmup.New(b.view, b.trust, [2]uint64{}), Retries: &retry.Budget{},
 	})
 	b.view.Apply(presence.Report{Hub: "h", Incarnation: 1, Address: "x", Revision: 1, Sessions: sessions}, start)
 	return b
 }
 
 func (b *bundle) explain(provider string) Account {
-	return Provider(b.view, b.known, b.stats, provider, b.clock.Now())
+	return Sources{
+		View: b.view, Health: b.known, Stats: b.stats, Trust: b.trust,
+		Windows: func(string) int64 { return 0 },
+	}.Provider(provider, b.clock.Now())
 }
 
 func on(node string, epoch int64, change func(*presence.Session), models ...string) presence.Session {
@@ -62,8 +67,8 @@ func TestAModelIsTheSumOfItsNodes(t *testing.T) {
 	b.view.Of("m", "p")[0].Slots.Busy(start) // whichever it is, half is left
 	got := b.explain("p").Models
 	want := []Model{
-		{ID: "k", Nodes: 2, Available: 2, Capacity: 4 + 1},
-		{ID: "m", Nodes: 4, Available: 2, InFlight: 4, Capacity: 2 + 4 + 4 + 1},
+		{ID: "k", Nodes: 2, Available: 2, Capacity: 4 + 1, Window: 100},
+		{ID: "m", Nodes: 4, Available: 2, InFlight: 4, Capacity: 2 + 4 + 4 + 1, Window: 100},
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %+v\nwant %+v", got, want)
@@ -130,5 +135,36 @@ func TestAnAccountIsBounded(t *testing.T) {
 		t.Errorf(`got[0].ID: got %q, want "m0-000"`, got[0].ID)
 	case got[MaxModels-1].ID != "m2-055":
 		t.Errorf(`got[MaxModels-1].ID: got %q, want "m2-055"`, got[MaxModels-1].ID)
+	}
+}
+
+func TestAProviderSeesItsLaneAndItsMeasuredWindow(t *testing.T) {
+	t.Parallel()
+	b := setup(on("1", 1, nil, "capped", "shut", "tried", "unknown"))
+	b.trust.Apply(trust.Report{Provider: "p", Revision: 1, Opinions: []trust.Opinion{
+		{Model: "capped", Trust: 0.9, Window: 40, Revision: 1},
+		{Model: "shut", Trust: 0.05, Lane: trust.Shut, Revision: 1},
+		{Model: "tried", Trust: 0.05, Lane: trust.Probe, Revision: 1},
+	}})
+	want := []Model{
+		{ID: "capped", Nodes: 1, Available: 1, Capacity: 4, Measured: 40, Window: 40},
+		{ID: "shut", Nodes: 1, Capacity: 4, Lane: trust.Shut, Window: 100},
+		{ID: "tried", Nodes: 1, Available: 1, Capacity: 4, Lane: trust.Probe, Window: 100},
+		{ID: "unknown", Nodes: 1, Available: 1, Capacity: 4, Window: 100},
+	}
+	a := b.explain("p")
+	if !slices.Equal(a.Models, want) {
+		t.Errorf("got %+v\nwant %+v", a.Models, want)
+	}
+	// The reason is there before anybody has asked for the model.
+	if want := []Reject{{pick.NotVerified, 0}}; !slices.Equal(a.Rejects, want) {
+		t.Errorf("rejects: got %v, want %v", a.Rejects, want)
+	}
+	r := &pick.Request{ID: "r", Model: "shut", PromptTokens: 1}
+	if _, err := b.Select(t.Context(), r); err == nil {
+		t.Error("a request for the model that is shut: got served, want refused")
+	}
+	if got, want := b.explain("p").Rejects, []Reject{{pick.NotVerified, 1}}; !slices.Equal(got, want) {
+		t.Errorf("rejects after a request: got %v, want %v", got, want)
 	}
 }

@@ -3,6 +3,7 @@ package pick
 import (
 	"slices"
 
+	"svc.internal/services/router/internal/contextwindow"
 	"svc.internal/services/router/internal/health"
 	"svc.internal/services/router/internal/presence"
 )
@@ -15,6 +16,8 @@ type option struct {
 	figure float64 // what the request sorts by
 	place  int     // the provider's place in the request's order
 	why    Reason  // why it is in the probe lane
+	window int64   // the effective window
+	source contextwindow.Source
 }
 
 // drop takes all options of a provider out of both lanes, so that they are not drawn

@@ -4,9 +4,11 @@ import (
 	"slices"
 	"time"
 
+	"svc.internal/services/router/internal/contextwindow"
 	"svc.internal/services/router/internal/health"
 	"svc.internal/services/router/internal/presence"
 	"svc.internal/services/router/internal/tag"
+	"svc.internal/services/router/internal/trust"
 )
 
 // Reason says why a seat was passed over.
@@ -18,6 +20,7 @@ const (
 	Inactive
 	Draining
 	Unhealthy
+	NotVerified
 	LacksCapability
 	BodyTooLarge
 	WindowTooSmall
@@ -26,8 +29,8 @@ const (
 	BreakerOpen
 	Busy
 	// NotOffered is a provider that is connected, was asked for by name and does not
-	// offer the model. Degraded is a provider that gets probes only, so others were
-	// preferred.
+	// offer the model. Degraded is a provider that gets probes only, by its health or by
+	// the verifier's word, so others were preferred.
 	NotOffered
 	Degraded
 	reasons // the number of reasons
@@ -45,6 +48,8 @@ func (r Reason) String() string {
 		return "draining"
 	case Unhealthy:
 		return "unhealthy"
+	case NotVerified:
+		return "not_verified"
 	case BodyTooLarge:
 		return "body_too_large"
 	case LacksCapability:
@@ -68,15 +73,20 @@ func (r Reason) String() string {
 	}
 }
 
-// effective returns the window of a seat in tokens, and where it is known from. A
-// provider's claim above the catalog's window does not count, because nobody has measured
-// it.
-func effective(seat *presence.Seat, catalog int64) (int64, Source) {
-	claimed := seat.Offer.Window
-	if claimed > 0 && (catalog == 0 || claimed <= catalog) {
-		return claimed, FromProvider
-	}
-	return catalog, FromCatalog
+// offer is a seat with the verifier's opinion of it and its effective window, which are
+// looked up once.
+type offer struct {
+	seat    *presence.Seat
+	opinion *trust.Opinion
+	window  int64
+	source  contextwindow.Source
+}
+
+// offerOf looks up what a seat that is online offers.
+func (s *search) offerOf(seat *presence.Seat) offer {
+	o := offer{seat: seat, opinion: s.picker.deps.Trust.Of(seat.Session.Provider, seat.Offer.Model)}
+	o.window, o.source = contextwindow.Effective(seat.Offer.Window, s.catalog, o.opinion.Window)
+	return o
 }
 
 // online returns why a seat serves no consumers at all, or Eligible.
@@ -95,14 +105,15 @@ func online(seat *presence.Seat) Reason {
 
 // fits returns why a seat that is online cannot serve this request, or Eligible. It
 // checks what needs no look at the record.
-func (s *search) fits(seat *presence.Seat) Reason {
+func (s *search) fits(o *offer) Reason {
+	seat := o.seat
 	if !s.capable(seat) {
 		return LacksCapability
 	}
 	if limit := seat.Session.MaxRequestBytes; limit > 0 && s.req.BodyBytes > limit {
 		return BodyTooLarge
 	}
-	if w, _ := effective(seat, s.catalog); w > 0 && s.need > w {
+	if o.window > 0 && s.need > o.window {
 		return WindowTooSmall
 	}
 	if !s.want(seat) {
@@ -135,19 +146,20 @@ const (
 
 // laneOf returns the lane of a seat for an account's request, by what is known of the
 // seat's provider. For a lane other than the main lane it returns the reason.
-func laneOf(rec *health.Record, account tag.Account, now time.Time) (lane, Reason) {
-	if rec == nil {
-		return mainLane, Eligible
+func laneOf(rec *health.Record, by trust.Lane, account tag.Account, now time.Time) (lane, Reason) {
+	if rec != nil {
+		admitted, probe := rec.Breaker.Admits(account, now)
+		switch {
+		case !admitted:
+			return shut, BreakerOpen
+		case probe:
+			return probeLane, BreakerOpen
+		case rec.Window.Health().Degraded, rec.Breaker.Shunned(account):
+			return probeLane, Degraded
+		}
 	}
-	admitted, probe := rec.Breaker.Admits(account, now)
-	switch {
-	case !admitted:
-		return shut, BreakerOpen
-	case probe:
-		return probeLane, BreakerOpen
-	case rec.Window.Health().Degraded, rec.Breaker.Shunned(account):
+	if by == trust.Probe {
 		return probeLane, Degraded
-	default:
-		return mainLane, Eligible
 	}
+	return mainLane, Eligible
 }

@@ -13,6 +13,7 @@ import (
 	"svc.internal/services/router/internal/health"
 	"svc.internal/services/router/internal/presence"
 	"svc.internal/services/router/internal/tag"
+	"svc.internal/services/router/internal/trust"
 	"svc.internal/services/router/internal/window"
 )
 
@@ -224,7 +225,7 @@ func TestEveryReasonHasItsWordAndIsCounted(t *testing.T) {
 		Eligible: "eligible", Inactive: "not_active", Draining: "draining", Unhealthy: "unhealthy",
 		LacksCapability: "capability_missing", BodyTooLarge: "body_too_large", WindowTooSmall: "window_too_small",
 		Unwanted: "not_wanted", Excluded: "already_failed", BreakerOpen: "breaker_open", Busy: "full",
-		NotOffered: "not_offered", Degraded: "degraded",
+		NotOffered: "not_offered", Degraded: "degraded", NotVerified: "not_verified",
 	}
 	if len(words) != int(reasons) {
 		t.Fatalf("words for %d reasons: got %d, want %d", reasons, len(words), int(reasons))
@@ -237,7 +238,8 @@ func TestEveryReasonHasItsWordAndIsCounted(t *testing.T) {
 		session(5, func(s *presence.Session) { s.MaxRequestBytes = 1 }),
 		session(6, func(s *presence.Session) { s.Offers[0].Window = 1 }),
 		session(7), session(8), session(9), session(10, full),
-		session(11, func(s *presence.Session) { s.Offers[0].Model = "k" }), session(12), session(13))
+		session(11, func(s *presence.Session) { s.Offers[0].Model = "k" }), session(12), session(13), session(14))
+	b.say(14, in(trust.Shut))
 	b.fail(id(9), breaker.Threshold)
 	rec := b.known.Get(health.Pair{Provider: id(12), Model: "m"})
 	for i := range window.Enough {
@@ -245,7 +247,7 @@ func TestEveryReasonHasItsWordAndIsCounted(t *testing.T) {
 	}
 	passed := map[int]Reason{1: Inactive, 2: Draining, 3: Unhealthy, 4: LacksCapability, 5: BodyTooLarge,
 		6: WindowTooSmall,
-		7: Unwanted, 8: Excluded, 9: BreakerOpen, 10: Busy, 12: Degraded}
+		7: Unwanted, 8: Excluded, 9: BreakerOpen, 10: Busy, 12: Degraded, 14: NotVerified}
 	for range 64 { // the degraded one leads some
 		r := b.request(func(r *Request) { r.Prefer.Ignore, r.Exclude = []string{id(7)}, []string{id(8)} })
 		c, err := b.Select(t.Context(), r)

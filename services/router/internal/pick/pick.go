@@ -3,11 +3,11 @@
 //
 // A seat is one session's offer of a model. A seat is eligible if its provider is online
 // for the model, has not failed this request already, declares what the request needs,
-// takes a body of that size, has a window that holds the prompt and the explicit
-// max_tokens, and is not behind an open breaker. The effective window is the reported
-// one, but never more than the catalog's, because nobody has measured it. A provider that
-// reports none has the catalog's window. While neither is known every prompt fits,
-// because the engine itself refuses a prompt that does not fit.
+// takes a body of that size, has an effective window (package contextwindow) that holds
+// the prompt and the explicit max_tokens, is not behind an open breaker, and is not shut by
+// the verifier (package trust). A seat that is shut serves nobody, and says nothing of the
+// windows and bodies that are taken. While no window is known every prompt fits, because
+// the engine itself refuses a prompt that does not fit.
 //
 // Two of the eligible seats with a free slot are drawn at random, and the seat with the
 // higher score (package score) is taken: power of two choices. Scores within TieShare of
@@ -16,7 +16,8 @@
 // is sampled instead of walked, so that a choice costs the same however many seats there
 // are. Only a refusal walks all of them; any other walk ends once enough is found.
 //
-// The probe lane holds degraded providers and providers whose breaker is half open. They
+// The probe lane holds degraded providers, providers whose breaker is half open, and
+// providers that the verifier gives probes only, which are treated as degraded. They
 // come first in one of ProbeOneIn choices and last in all others. They serve normally
 // where no other provider is eligible.
 //
@@ -41,10 +42,12 @@ import (
 	"time"
 
 	"svc.internal/pkg/clock"
+	"svc.internal/services/router/internal/contextwindow"
 	"svc.internal/services/router/internal/health"
 	"svc.internal/services/router/internal/presence"
 	"svc.internal/services/router/internal/retry"
 	"svc.internal/services/router/internal/tag"
+	"svc.internal/services/router/internal/trust"
 	"svc.internal/services/router/internal/warmup"
 )
 
@@ -85,21 +88,12 @@ type Request struct {
 	Prefer  Preferences
 }
 
-// Source says where a window comes from.
-type Source uint8
-
-// The sources of a window.
-const (
-	FromProvider Source = iota
-	FromCatalog
-)
-
 // Candidate is one provider to try.
 type Candidate struct {
 	Seat *presence.Seat
 	// Window is the effective window in tokens; 0 where it is not known.
 	Window int64
-	Source Source
+	Source contextwindow.Source
 }
 
 // Fallback says why a pin was not honoured.
@@ -132,8 +126,10 @@ type Directory interface {
 
 // Deps are what a Picker works with.
 type Deps struct {
-	View      *presence.View
-	Health    *health.Registry
+	View   *presence.View
+	Health *health.Registry
+	// Trust knows what the verifier says of providers.
+	Trust     *trust.Registry
 	Directory Directory
 	Clock     clock.Clock
 	// Windows returns the catalog's window of a model in tokens; 0 where it is not known.

@@ -12,10 +12,12 @@ import (
 	"svc.internal/pkg/clock"
 	"svc.internal/pkg/fault"
 	"svc.internal/services/router/internal/breaker"
+	"svc.internal/services/router/internal/contextwindow"
 	"svc.internal/services/router/internal/health"
 	"svc.internal/services/router/internal/presence"
 	"svc.internal/services/router/internal/retry"
 	"svc.internal/services/router/internal/tag"
+	"svc.internal/services/router/internal/trust"
 	"svc.internal/services/router/internal/warmup"
 	"svc.internal/services/router/internal/window"
 )
@@ -38,6 +40,7 @@ type bundle struct {
 	*Picker
 	view     *presence.View
 	known    *health.Registry
+	trust    *trust.Registry
 	clock    *clock.Manual
 	names    *names
 	catalog  map[string]int64
@@ -48,11 +51,11 @@ type bundle struct {
 func setup() *bundle {
 	b := &bundle{known: health.New(), clock: clock.NewManual(start), names: &names{}, catalog: map[string]int64{}}
 	waitlist := NewWaitlist()
-	b.view = presence.New(waitlist.Wake)
+	b.view, b.trust = presence.New(waitlist.Wake), trust.New(waitlist.Wake)
 	b.Picker = New(Deps{
-		View: b.view, Health: b.known, Directory: b.names, Clock: b.clock,
+		View: b.view, Health: b.known, Trust: b.trust, Directory: b.names, Clock: b.clock,
 		Windows: func(m string) int64 { return b.catalog[m] }, Seed: [2]uint64{1, 2},
-		Waitlist: waitlist, Stats: &Stats{}, Warm: warmup.New(b.view, [2]uint64{3, 4}), Retries: &retry.Budget{},
+		Waitlist: waitlist, Stats: &Stats{}, Warm: warmup.New(b.view, b.trust, [2]uint64{3, 4}), Retries: &retry.Budget{},
 	})
 	return b
 }
@@ -157,6 +160,9 @@ func TestAnIneligibleSeatIsNeverPicked(t *testing.T) {
 			if random.IntN(6) == 0 {
 				b.fail(id(i+1), breaker.Threshold)
 			}
+			if random.IntN(3) == 0 {
+				b.say(i+1, trust.Opinion{Trust: 1, Lane: trust.Lane(random.IntN(3)), Window: int64(random.IntN(3)) * 150})
+			}
 		}
 		req := b.request(func(r *Request) {
 			r.MaxTokens = int64(random.IntN(2)) * 100
@@ -173,12 +179,16 @@ func TestAnIneligibleSeatIsNeverPicked(t *testing.T) {
 		}
 		for _, x := range c.Candidates {
 			s, o := x.Seat.Session, x.Seat.Offer
+			opinion := b.trust.Of(s.Provider, "m")
 			w := o.Window
-			if window := b.catalog["m"]; w == 0 || window > 0 && w > window {
+			if window := b.catalog["m"]; w == 0 || window > 0 && w > window && opinion.Window == 0 {
 				w = window
 			}
+			if opinion.Window > 0 && (w == 0 || opinion.Window < w) {
+				w = opinion.Window
+			}
 			rec := b.known.Find(health.Pair{Provider: s.Provider, Model: "m"})
-			if !s.Active || s.Draining || !o.Healthy || w > 0 && req.PromptTokens+req.MaxTokens > w ||
+			if opinion.Lane == trust.Shut || !s.Active || s.Draining || !o.Healthy || w > 0 && req.PromptTokens+req.MaxTokens > w ||
 				s.MaxRequestBytes > 0 && req.BodyBytes > s.MaxRequestBytes || !slices.Contains(s.Capabilities, "chat") ||
 				slices.Contains(req.Exclude, s.Provider) || !free[s.Provider] || x.Window != w ||
 				rec != nil && rec.Breaker.State(start) == breaker.Open {
@@ -391,8 +401,8 @@ func TestASilentProviderHasTheCatalogsWindow(t *testing.T) {
 		t.Errorf("with a catalog: got the error %v, want none", err)
 	case c.Candidates[0].Window != 2000:
 		t.Errorf("with a catalog: c.Candidates[0].Window: got %d, want 2000", c.Candidates[0].Window)
-	case c.Candidates[0].Source != FromCatalog:
-		t.Errorf("with a catalog: c.Candidates[0].Source: got %d, want %d", c.Candidates[0].Source, FromCatalog)
+	case c.Candidates[0].Source != contextwindow.Catalog:
+		t.Errorf("with a catalog: c.Candidates[0].Source: got %d, want %d", c.Candidates[0].Source, contextwindow.Catalog)
 	}
 	_, err := b.Select(t.Context(), b.request(huge))
 	wantReason(t, err, fault.ContextLengthExceeded)
@@ -403,9 +413,10 @@ func TestAClaimedWindowCountsNoFurtherThanTheCatalogs(t *testing.T) {
 	b.catalog["m"] = 2000
 	for claim, want := range map[int64]struct {
 		window int64
-		source Source
+		source contextwindow.Source
 	}{
-		1500: {1500, FromProvider}, 2000: {2000, FromProvider}, 2001: {2000, FromCatalog}, 1 << 30: {2000, FromCatalog},
+		1500: {1500, contextwindow.Reported}, 2000: {2000, contextwindow.Reported},
+		2001: {2000, contextwindow.Catalog}, 1 << 30: {2000, contextwindow.Catalog},
 	} {
 		b.report("hub", session(1, func(s *presence.Session) { s.Offers[0].Window = claim }))
 		c, err := b.Select(t.Context(), b.request())

@@ -13,7 +13,8 @@ import (
 const providerHeader = "X-Svc-Provider"
 
 // pinned serves a request that has a pin. A pin overrides health and score: a degraded
-// provider is available, and one behind an open breaker is not. Where fallbacks are not
+// provider is available. A provider behind an open breaker is not, and neither is one that
+// the verifier has shut. Where fallbacks are not
 // allowed, the request waits for a pinned provider that is busy. Where they are, it goes
 // to another provider at once, because that answers sooner.
 func (p *Picker) pinned(ctx context.Context, req *Request) (Choice, error) {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"svc.internal/pkg/fault"
+	"svc.internal/services/router/internal/trust"
 )
 
 // How long a caller is asked to wait before it tries again.
@@ -70,8 +71,11 @@ func (s *search) absent(providers ...string) {
 // everybody surveys all seats of the model.
 func (s *search) everybody() {
 	for _, seat := range s.picker.deps.View.Seats(s.req.Model) {
-		if online(seat) == Eligible {
-			s.survey(seat)
+		if online(seat) != Eligible {
+			continue
+		}
+		if o := s.offerOf(seat); o.opinion.Lane != trust.Shut {
+			s.survey(&o)
 		}
 	}
 }

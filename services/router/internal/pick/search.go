@@ -8,6 +8,7 @@ import (
 	"svc.internal/services/router/internal/health"
 	"svc.internal/services/router/internal/presence"
 	"svc.internal/services/router/internal/score"
+	"svc.internal/services/router/internal/trust"
 )
 
 const (
@@ -212,35 +213,44 @@ func (s *search) enough() int {
 func (s *search) consider(seat *presence.Seat) {
 	reason := online(seat)
 	if reason == Eligible {
-		s.survey(seat)
-		reason = s.fits(seat)
-	}
-	if reason == Eligible {
-		reason = s.admit(seat)
+		o := s.offerOf(seat)
+		reason = s.consult(&o)
 	}
 	if reason != Eligible {
 		s.picker.deps.Stats.reject(seat.Session.Provider, reason)
 	}
 }
 
-// survey notes the largest window and body that a provider online takes.
-func (s *search) survey(seat *presence.Seat) {
+// consult puts a seat that is online into its lane, or returns why it is passed over.
+func (s *search) consult(o *offer) Reason {
+	if o.opinion.Lane == trust.Shut {
+		return NotVerified
+	}
+	s.survey(o)
+	if reason := s.fits(o); reason != Eligible {
+		return reason
+	}
+	return s.admit(o)
+}
+
+// survey notes the largest window and body that a provider takes that may serve.
+func (s *search) survey(o *offer) {
 	s.online++
-	w, _ := effective(seat, s.catalog)
-	s.maxWindow = max(s.maxWindow, w)
-	s.boundless = s.boundless || w == 0
+	s.maxWindow = max(s.maxWindow, o.window)
+	s.boundless = s.boundless || o.window == 0
 	// Only providers that have what the request asks for say how large its body may be.
-	if !s.capable(seat) {
+	if !s.capable(o.seat) {
 		return
 	}
 	s.capables++
-	s.maxBody = max(s.maxBody, seat.Session.MaxRequestBytes)
-	s.bodyOpen = s.bodyOpen || seat.Session.MaxRequestBytes == 0
+	s.maxBody = max(s.maxBody, o.seat.Session.MaxRequestBytes)
+	s.bodyOpen = s.bodyOpen || o.seat.Session.MaxRequestBytes == 0
 }
 
-func (s *search) admit(seat *presence.Seat) Reason {
+func (s *search) admit(by *offer) Reason {
+	seat := by.seat
 	rec := s.picker.deps.Health.Find(health.Pair{Provider: seat.Session.Provider, Model: seat.Offer.Model})
-	where, why := laneOf(rec, s.req.Account, s.now)
+	where, why := laneOf(rec, by.opinion.Lane, s.req.Account, s.now)
 	if where == shut {
 		return why
 	}
@@ -260,13 +270,14 @@ func (s *search) admit(seat *presence.Seat) Reason {
 		return Busy
 	}
 	in := score.Input{
+		Trust: by.opinion.Trust, Probation: seat.Session.Probation, Grace: s.now.Before(by.opinion.GraceUntil),
 		Success: 1, Load: load, Limit: limit,
 		Uptime: seat.Session.Uptime, UptimeKnown: seat.Session.UptimeKnown,
 	}
-	if seat.Session.Probation {
-		in.Trust = score.Probation
+	o := option{
+		seat: seat, record: rec, place: s.place(seat.Session.Provider), why: why,
+		window: by.window, source: by.source,
 	}
-	o := option{seat: seat, record: rec, place: s.place(seat.Session.Provider), why: why}
 	if rec != nil {
 		health := rec.Window.Health()
 		in.Success, in.FirstContent = health.Success, health.FirstContent
@@ -377,8 +388,7 @@ func (s *search) halfOpen(o *option) bool {
 
 // add makes an option a candidate. No other option of its provider can be one afterwards.
 func (s *search) add(o option) {
-	w, source := effective(o.seat, s.catalog)
-	s.keep(Candidate{Seat: o.seat, Window: w, Source: source})
+	s.keep(Candidate{Seat: o.seat, Window: o.window, Source: o.source})
 }
 
 func (s *search) keep(c Candidate) {

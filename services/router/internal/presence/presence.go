@@ -402,13 +402,14 @@ type Totals struct {
 	Models, Candidates, Bookings int
 }
 
-// Totals walks every seat, so it is called when nobody waits.
-func (v *View) Totals() Totals {
+// Totals walks every seat, so it is called when nobody waits. shut reports whether a model
+// of a provider gets no requests for a reason that the view does not know.
+func (v *View) Totals(shut func(provider, model string) bool) Totals {
 	var t Totals
 	v.models.Range(func(_, value any) bool {
 		t.Models++
 		for _, seat := range *value.(*list).seats.Load() {
-			if seat.Online() {
+			if seat.Online() && !shut(seat.Session.Provider, seat.Offer.Model) {
 				t.Candidates++
 			}
 			t.Bookings += seat.Slots.Booked()

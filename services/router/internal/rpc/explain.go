@@ -8,7 +8,6 @@ import (
 	"svc.internal/pkg/ids"
 	routerv1 "svc.internal/proto/svc/router/v1"
 	"svc.internal/services/router/internal/breaker"
-	"svc.internal/services/router/internal/explain"
 )
 
 // ExplainProvider reports why a provider is chosen or not.
@@ -19,7 +18,7 @@ func (r *Router) ExplainProvider(
 	if err != nil {
 		return nil, invalid("provider_id")
 	}
-	a := explain.Provider(r.View, r.Health, r.Stats, provider.String(), r.Clock.Now())
+	a := r.explain.Provider(provider.String(), r.Clock.Now())
 	resp := &routerv1.ExplainProviderResponse{Since: timestamppb.New(r.since)}
 	for _, j := range a.Rejects {
 		resp.Rejects = append(resp.Rejects, &routerv1.RejectCount{Reason: j.Reason.String(), Count: j.Count})
@@ -29,6 +28,7 @@ func (r *Router) ExplainProvider(
 			ModelId: m.ID, Nodes: int32(m.Nodes), AvailableNodes: int32(m.Available),
 			InFlight: int32(m.InFlight), Capacity: int32(m.Capacity),
 			Breaker: breakerToProto(m.Breaker), Chosen: m.Chosen,
+			Lane: m.Lane.String(), MeasuredContextLength: m.Measured, ContextLength: m.Window,
 		})
 	}
 	return resp, nil

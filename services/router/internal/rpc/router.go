@@ -13,11 +13,14 @@ import (
 	"svc.internal/pkg/fault"
 	eventsv1 "svc.internal/proto/svc/events/v1"
 	routerv1 "svc.internal/proto/svc/router/v1"
+	"svc.internal/services/router/internal/contextwindow"
+	"svc.internal/services/router/internal/explain"
 	"svc.internal/services/router/internal/health"
 	"svc.internal/services/router/internal/pick"
 	"svc.internal/services/router/internal/presence"
 	"svc.internal/services/router/internal/supply"
 	"svc.internal/services/router/internal/tag"
+	"svc.internal/services/router/internal/trust"
 )
 
 // Bounds of a Select request.
@@ -35,6 +38,7 @@ type Parts struct {
 	Picker *pick.Picker
 	View   *presence.View
 	Health *health.Registry
+	Trust  *trust.Registry
 	Stats  *pick.Stats
 	Clock  clock.Clock
 	// Windows returns the catalog's window of a model in tokens; 0 where it is not known.
@@ -49,11 +53,19 @@ type Parts struct {
 type Router struct {
 	routerv1.UnimplementedRouterServiceServer
 	Parts
-	since time.Time
+	supply  supply.Sources
+	explain explain.Sources
+	since   time.Time
 }
 
 // NewRouter makes the server. The counts that it reports begin now.
-func NewRouter(p Parts) *Router { return &Router{Parts: p, since: p.Clock.Now()} }
+func NewRouter(p Parts) *Router {
+	return &Router{
+		Parts: p, since: p.Clock.Now(),
+		supply:  supply.Sources{View: p.View, Health: p.Health, Trust: p.Trust, Windows: p.Windows},
+		explain: explain.Sources{View: p.View, Health: p.Health, Stats: p.Stats, Trust: p.Trust, Windows: p.Windows},
+	}
+}
 
 // Select names the candidates for a request.
 func (r *Router) Select(ctx context.Context, req *routerv1.SelectRequest) (*routerv1.SelectResponse, error) {
@@ -90,7 +102,7 @@ func (r *Router) ListSupply(context.Context, *routerv1.ListSupplyRequest) (*rout
 		return nil, fault.New(fault.Unavailable, fault.ServiceUnavailable, "the router is still hearing who is online")
 	}
 	resp := &routerv1.ListSupplyResponse{}
-	for _, m := range supply.Models(r.View, r.Windows) {
+	for _, m := range r.supply.Models() {
 		resp.Models = append(resp.Models, &routerv1.ModelSupply{
 			ModelId: m.ID, OnlineProviders: int32(m.Online), ReportingProviders: int32(m.Reporting),
 			MinReportedContextLength: m.MinWindow, MaxReportedContextLength: m.MaxWindow, Quantizations: m.Quantizations,
@@ -107,24 +119,32 @@ func (r *Router) ListOfferings(
 		return nil, invalid("model_id")
 	}
 	resp := &routerv1.ListOfferingsResponse{}
-	for _, o := range supply.Offerings(r.View, r.Health, req.GetModelId(), r.Clock.Now()) {
-		offering := &routerv1.Offering{
-			ProviderId: o.Provider, ProviderName: o.ProviderName,
-			ConnectionMode:        eventsv1.ConnectionMode_CONNECTION_MODE_WEBSOCKET,
-			ReportedContextLength: o.Window, Quantization: o.Quantization, Region: o.Region,
-			Samples:   int32(o.Figures.Samples),
-			TtftMsP50: float64(o.Figures.FirstContentP50.Microseconds()) / 1000,
-			TtftMsP95: float64(o.Figures.FirstContentP95.Microseconds()) / 1000,
-
-			TokensPerSecondP50: o.Figures.TokensPerSecondP50, SuccessRate: o.Figures.Success24h,
-			Probation: o.Probation,
-		}
-		if o.UptimeKnown {
-			offering.Uptime_30D = &o.Uptime
-		}
-		resp.Offerings = append(resp.Offerings, offering)
+	for _, o := range r.supply.Offerings(req.GetModelId(), r.Clock.Now()) {
+		resp.Offerings = append(resp.Offerings, offeringToProto(&o))
 	}
 	return resp, nil
+}
+
+func offeringToProto(o *supply.Offering) *routerv1.Offering {
+	offering := &routerv1.Offering{
+		ProviderId: o.Provider, ProviderName: o.ProviderName,
+		ConnectionMode:        eventsv1.ConnectionMode_CONNECTION_MODE_WEBSOCKET,
+		ReportedContextLength: o.Reported, ContextLength: o.Window, ContextSource: sourceToProto(o.Source),
+		Quantization: o.Quantization, Region: o.Region,
+		Samples:   int32(o.Figures.Samples),
+		TtftMsP50: float64(o.Figures.FirstContentP50.Microseconds()) / 1000,
+		TtftMsP95: float64(o.Figures.FirstContentP95.Microseconds()) / 1000,
+
+		TokensPerSecondP50: o.Figures.TokensPerSecondP50, SuccessRate: o.Figures.Success24h,
+		Probation: o.Probation,
+	}
+	if o.UptimeKnown {
+		offering.Uptime_30D = &o.Uptime
+	}
+	if o.Trust > 0 {
+		offering.Trust = &o.Trust
+	}
+	return offering
 }
 
 func selectFromProto(m *routerv1.SelectRequest) (*pick.Request, error) {
@@ -227,11 +247,17 @@ func selectToProto(choice pick.Choice) *routerv1.SelectResponse {
 	return resp
 }
 
-func sourceToProto(s pick.Source) routerv1.ContextSource {
-	if s == pick.FromProvider {
+func sourceToProto(s contextwindow.Source) routerv1.ContextSource {
+	switch s {
+	case contextwindow.Reported:
 		return routerv1.ContextSource_CONTEXT_SOURCE_REPORTED
+	case contextwindow.Catalog:
+		return routerv1.ContextSource_CONTEXT_SOURCE_CATALOG
+	case contextwindow.Measured:
+		return routerv1.ContextSource_CONTEXT_SOURCE_MEASURED
+	default:
+		return routerv1.ContextSource_CONTEXT_SOURCE_UNSPECIFIED
 	}
-	return routerv1.ContextSource_CONTEXT_SOURCE_CATALOG
 }
 
 func fallbackToProto(f pick.Fallback) eventsv1.FallbackReason {

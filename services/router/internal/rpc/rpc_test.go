@@ -8,6 +8,7 @@ import (
 	"svc.internal/pkg/fault"
 	eventsv1 "svc.internal/proto/svc/events/v1"
 	routerv1 "svc.internal/proto/svc/router/v1"
+	"svc.internal/services/router/internal/contextwindow"
 	"svc.internal/services/router/internal/pick"
 )
 
@@ -21,9 +22,10 @@ func TestEveryWordOfTheDomainHasItsMessage(t *testing.T) {
 			t.Errorf("fallback %d: got %v, want %v", f, got, want)
 		}
 	}
-	for s, want := range map[pick.Source]routerv1.ContextSource{
-		pick.FromProvider: routerv1.ContextSource_CONTEXT_SOURCE_REPORTED,
-		pick.FromCatalog:  routerv1.ContextSource_CONTEXT_SOURCE_CATALOG,
+	for s, want := range map[contextwindow.Source]routerv1.ContextSource{
+		contextwindow.Reported: routerv1.ContextSource_CONTEXT_SOURCE_REPORTED,
+		contextwindow.Catalog:  routerv1.ContextSource_CONTEXT_SOURCE_CATALOG,
+		contextwindow.Measured: routerv1.ContextSource_CONTEXT_SOURCE_MEASURED,
 	} {
 		if got := sourceToProto(s); got != want {
 			t.Errorf("source %d: got %v, want %v", s, got, want)

@@ -2,9 +2,12 @@
 // catalog, per provider for the public.
 //
 // A provider counts once for a model, however many sessions it has. A provider is online
-// for a model if it is active, and one of its sessions is not draining and has an engine
-// that serves the model. A provider reports a window if all of its sessions do, and then
-// its window is the smallest of them.
+// for a model if it is active, one of its sessions is not draining and has an engine that
+// serves the model, and the verifier has not shut the model, because what nobody can be
+// sent to is no supply. References are never active. A provider reports a window if all of
+// its sessions do, and then its window is the smallest of them. What counts is the
+// effective window (package contextwindow). A measured window is known as well as a
+// reported one, so its provider counts as reporting.
 package supply
 
 import (
@@ -13,8 +16,10 @@ import (
 	"slices"
 	"time"
 
+	"svc.internal/services/router/internal/contextwindow"
 	"svc.internal/services/router/internal/health"
 	"svc.internal/services/router/internal/presence"
+	"svc.internal/services/router/internal/trust"
 	"svc.internal/services/router/internal/window"
 )
 
@@ -25,8 +30,17 @@ const (
 	MaxQuantizations = 16
 )
 
-// Model is what is online for one model. Windows are in tokens, and 0 where nobody
-// reports one.
+// Sources are what supply is summed up from.
+type Sources struct {
+	View   *presence.View
+	Health *health.Registry
+	Trust  *trust.Registry
+	// Windows returns the catalog's window of a model in tokens; 0 where it is not known.
+	Windows func(model string) int64
+}
+
+// Model is what is online for one model. Windows are effective windows in tokens, and 0
+// where no provider reports one or had it measured.
 type Model struct {
 	ID            string
 	Online        int
@@ -40,7 +54,11 @@ type Model struct {
 type Offering struct {
 	Provider     string
 	ProviderName string
+	// Reported is the smallest window that its sessions report; 0 where one reports none.
+	Reported int64
+	// Window is the effective window; 0 where it is not known.
 	Window       int64
+	Source       contextwindow.Source
 	Quantization string
 	Region       string
 	Probation    bool
@@ -49,29 +67,28 @@ type Offering struct {
 	Uptime      float64
 	UptimeKnown bool
 	Figures     window.Figures
+	// Trust is what the verifier says; 0 while it has said nothing, or lets the provider
+	// have probes only.
+	Trust float64
 }
 
-// Models sums up all models for which a provider is online, ordered by id. windows
-// returns the catalog's window of a model, or 0. A larger report counts as the catalog's
-// window.
-func Models(view *presence.View, windows func(model string) int64) []Model {
+// Models sums up all models for which a provider is online, ordered by id.
+func (s Sources) Models() []Model {
 	var out []Model
-	for _, id := range view.Models() {
-		providers := merge(view.Seats(id))
+	for _, id := range s.View.Models() {
+		providers := s.merge(id)
 		if len(providers) == 0 {
 			continue
 		}
 		m := Model{ID: id, Online: len(providers)}
-		kinds, catalog := map[string]struct{}{}, windows(id)
-		for _, o := range providers {
+		kinds := map[string]struct{}{}
+		for i := range providers {
+			o := &providers[i]
 			if o.Quantization != "" && len(kinds) < MaxQuantizations {
 				kinds[o.Quantization] = struct{}{}
 			}
-			if o.Window == 0 {
+			if o.Reported == 0 && o.Source != contextwindow.Measured {
 				continue
-			}
-			if catalog > 0 {
-				o.Window = min(o.Window, catalog)
 			}
 			if m.Reporting++; m.Reporting == 1 {
 				m.MinWindow = o.Window
@@ -85,11 +102,11 @@ func Models(view *presence.View, windows func(model string) int64) []Model {
 }
 
 // Offerings returns the providers that are online for a model, ordered by id.
-func Offerings(view *presence.View, known *health.Registry, model string, now time.Time) []Offering {
-	providers := merge(view.Seats(model))
+func (s Sources) Offerings(model string, now time.Time) []Offering {
+	providers := s.merge(model)
 	providers = providers[:min(len(providers), MaxOfferings)]
 	for i := range providers {
-		if rec := known.Find(health.Pair{Provider: providers[i].Provider, Model: model}); rec != nil {
+		if rec := s.Health.Find(health.Pair{Provider: providers[i].Provider, Model: model}); rec != nil {
 			providers[i].Figures = rec.Window.Figures(now)
 		}
 	}
@@ -98,22 +115,39 @@ func Offerings(view *presence.View, known *health.Registry, model string, now ti
 
 // merge makes one offering of all sessions of a provider. Name, region and quantization
 // come from the provider's newest session.
-func merge(seats []*presence.Seat) []Offering {
-	sorted := slices.DeleteFunc(slices.Clone(seats), func(s *presence.Seat) bool { return !s.Online() })
+func (s Sources) merge(model string) []Offering {
+	sorted := slices.DeleteFunc(slices.Clone(s.View.Seats(model)), func(s *presence.Seat) bool { return !s.Online() })
 	slices.SortFunc(sorted, func(a, b *presence.Seat) int {
 		return cmp.Or(cmp.Compare(a.Session.Provider, b.Session.Provider), cmp.Compare(b.Session.Epoch, a.Session.Epoch))
 	})
 	out := make([]Offering, 0, len(sorted))
-	for _, s := range sorted {
-		if last := len(out) - 1; last >= 0 && out[last].Provider == s.Session.Provider {
-			out[last].Window = min(out[last].Window, s.Offer.Window)
+	for _, seat := range sorted {
+		if last := len(out) - 1; last >= 0 && out[last].Provider == seat.Session.Provider {
+			out[last].Reported = min(out[last].Reported, seat.Offer.Window)
 			continue
 		}
 		out = append(out, Offering{
-			Provider: s.Session.Provider, ProviderName: s.Session.ProviderName,
-			Window: s.Offer.Window, Quantization: s.Offer.Quantization, Region: s.Session.Region,
-			Probation: s.Session.Probation, Uptime: s.Session.Uptime, UptimeKnown: s.Session.UptimeKnown,
+			Provider: seat.Session.Provider, ProviderName: seat.Session.ProviderName,
+			Reported: seat.Offer.Window, Quantization: seat.Offer.Quantization, Region: seat.Session.Region,
+			Probation: seat.Session.Probation, Uptime: seat.Session.Uptime, UptimeKnown: seat.Session.UptimeKnown,
 		})
 	}
-	return out
+	return s.judge(model, out)
+}
+
+// judge adds what the verifier says, and leaves out who is shut.
+func (s Sources) judge(model string, providers []Offering) []Offering {
+	catalog, kept := s.Windows(model), providers[:0]
+	for _, o := range providers {
+		opinion := s.Trust.Of(o.Provider, model)
+		if opinion.Lane == trust.Shut {
+			continue
+		}
+		o.Window, o.Source = contextwindow.Effective(o.Reported, catalog, opinion.Window)
+		if opinion.Known() && opinion.Lane == trust.Main {
+			o.Trust = opinion.Trust
+		}
+		kept = append(kept, o)
+	}
+	return kept
 }

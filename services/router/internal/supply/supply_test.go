@@ -6,8 +6,10 @@ import (
 	"testing"
 	"time"
 
+	"svc.internal/services/router/internal/contextwindow"
 	"svc.internal/services/router/internal/health"
 	"svc.internal/services/router/internal/presence"
+	"svc.internal/services/router/internal/trust"
 	"svc.internal/services/router/internal/window"
 )
 
@@ -31,11 +33,22 @@ func serving(provider string, epoch, window int64, change ...func(*presence.Sess
 	return s
 }
 
+// of returns the sources of a view, with a catalog's window of every model and what the
+// verifier says of model m, by provider.
+func of(v *presence.View, catalog int64, said map[string]trust.Opinion) Sources {
+	registry := trust.New(func(string) {})
+	for provider, o := range said {
+		o.Model, o.Revision = "m", 1
+		registry.Apply(trust.Report{Provider: provider, Revision: 1, Opinions: []trust.Opinion{o}})
+	}
+	return Sources{View: v, Health: health.New(), Trust: registry, Windows: func(string) int64 { return catalog }}
+}
+
 // modelsOf sums up a view of models that the catalog has no window of.
-func modelsOf(v *presence.View) []Model { return Models(v, func(string) int64 { return 0 }) }
+func modelsOf(v *presence.View) []Model { return of(v, 0, nil).Models() }
 
 func TestAWindowAboveTheCatalogsIsShownAsTheCatalogs(t *testing.T) {
-	got := Models(view(serving("a", 1, 10_000_000), serving("b", 2, 4_000)), func(string) int64 { return 8_000 })
+	got := of(view(serving("a", 1, 10_000_000), serving("b", 2, 4_000)), 8_000, nil).Models()
 	if len(got) != 1 || got[0].MinWindow != 4_000 || got[0].MaxWindow != 8_000 {
 		t.Errorf("got %+v, want windows from 4,000 to 8,000", got)
 	}
@@ -73,10 +86,10 @@ func TestASilentModelReportsNoWindow(t *testing.T) {
 }
 
 func TestOfferingsAreOnePerProviderWithItsFigures(t *testing.T) {
-	known := health.New()
-	known.Get(health.Pair{Provider: "b", Model: "m"}).Window.Record(window.Sample{At: start, Served: true,
+	from := of(view(serving("b", 1, 100), serving("b", 2, 50), serving("a", 3, 0)), 0, nil)
+	from.Health.Get(health.Pair{Provider: "b", Model: "m"}).Window.Record(window.Sample{At: start, Served: true,
 		FirstContent: time.Second})
-	got := Offerings(view(serving("b", 1, 100), serving("b", 2, 50), serving("a", 3, 0)), known, "m", start)
+	got := from.Offerings("m", start)
 	switch {
 	case len(got) != 2:
 		t.Fatalf("len(got): got %d, want 2, in %+v", len(got), got)
@@ -103,7 +116,7 @@ func TestAProviderOfSeveralNodesIsOneOfferingWithWhatTheNewestSays(t *testing.T)
 		serving("a", 3, 9000, func(s *presence.Session) { s.Uptime, s.UptimeKnown = 0.75, true }),
 		serving("b", 4, 8000, func(s *presence.Session) { s.Probation = true }),
 		serving("b", 5, 1, func(s *presence.Session) { s.Draining = true }))
-	got := Offerings(v, health.New(), "m", start)
+	got := of(v, 0, nil).Offerings("m", start)
 	if len(got) != 2 {
 		t.Fatalf("len(got): got %d, want 2, in %+v", len(got), got)
 	}
@@ -143,7 +156,7 @@ func TestOfferingsAndQuantizationsAreBounded(t *testing.T) {
 		sessions = append(sessions, serving(fmt.Sprintf("p%05d", i), int64(i+1), 0))
 	}
 	v := view(sessions...)
-	if n := len(Offerings(v, health.New(), "m", start)); n != MaxOfferings {
+	if n := len(of(v, 0, nil).Offerings("m", start)); n != MaxOfferings {
 		t.Errorf("offerings: got %d, want %d", n, MaxOfferings)
 	}
 	if m := modelsOf(v)[0]; len(m.Quantizations) != MaxQuantizations {
@@ -160,7 +173,76 @@ func BenchmarkModels(b *testing.B) {
 	}
 	v := view(sessions...)
 	b.ReportAllocs()
+	from := of(v, 0, nil)
 	for b.Loop() {
-		modelsOf(v)
+		from.Models()
+	}
+}
+
+func TestAMeasuredWindowIsTheSupplysAndCountsAsReported(t *testing.T) {
+	t.Parallel()
+	v := view(serving("capped", 1, 6000), serving("silent", 2, 0), serving("measured", 3, 0), serving("larger", 4, 9000))
+	got := of(v, 8000, map[string]trust.Opinion{
+		"capped": {Trust: 1, Window: 1000}, "measured": {Trust: 1, Window: 5000}, "larger": {Trust: 1, Window: 9500},
+	}).Models()
+	if len(got) != 1 {
+		t.Fatalf("models: got %+v, want one", got)
+	}
+	if got[0].Online != 4 {
+		t.Errorf("online: got %d, want 4", got[0].Online)
+	}
+	if got[0].Reporting != 3 {
+		t.Errorf("reporting: got %d, want 3", got[0].Reporting)
+	}
+	if got[0].MinWindow != 1000 {
+		t.Errorf("smallest window: got %d, want 1000", got[0].MinWindow)
+	}
+	if got[0].MaxWindow != 9000 {
+		t.Errorf("largest window: got %d, want 9000", got[0].MaxWindow)
+	}
+}
+
+func TestAModelThatIsShutIsNoSupplyAndNoOffering(t *testing.T) {
+	t.Parallel()
+	from := of(view(serving("a", 1, 1000), serving("b", 2, 4000)), 8000,
+		map[string]trust.Opinion{"a": {Trust: 0.05, Lane: trust.Shut}})
+	models := from.Models()
+	if len(models) != 1 || models[0].Online != 1 || models[0].MinWindow != 4000 {
+		t.Errorf("supply: got %+v, want one provider with 4,000 tokens", models)
+	}
+	if got := from.Offerings("m", start); len(got) != 1 || got[0].Provider != "b" {
+		t.Errorf("offerings: got %+v, want b's alone", got)
+	}
+	alone := of(view(serving("a", 1, 1000)), 8000, map[string]trust.Opinion{"a": {Trust: 0.05, Lane: trust.Shut}})
+	if got := alone.Models(); len(got) != 0 {
+		t.Errorf("supply where all are shut: got %+v, want none", got)
+	}
+}
+
+func TestAnOfferingSaysItsWindowAndTrust(t *testing.T) {
+	t.Parallel()
+	got := of(view(serving("a", 1, 6000), serving("b", 2, 0), serving("c", 3, 9000), serving("d", 4, 6000)), 8000,
+		map[string]trust.Opinion{
+			"a": {Trust: 0.96, Window: 1000}, "b": {Trust: 1, Lane: trust.Probe},
+		}).Offerings("m", start)
+	for i, want := range []struct {
+		window int64
+		source contextwindow.Source
+		trust  float64
+	}{
+		{1000, contextwindow.Measured, 0.96},
+		{8000, contextwindow.Catalog, 0}, // who gets probes only is not shown as trusted
+		{8000, contextwindow.Catalog, 0},
+		{6000, contextwindow.Reported, 0},
+	} {
+		if got[i].Window != want.window {
+			t.Errorf("%s: window: got %d, want %d", got[i].Provider, got[i].Window, want.window)
+		}
+		if got[i].Source != want.source {
+			t.Errorf("%s: source: got %d, want %d", got[i].Provider, got[i].Source, want.source)
+		}
+		if got[i].Trust != want.trust {
+			t.Errorf("%s: trust: got %v, want %v", got[i].Provider, got[i].Trust, want.trust)
+		}
 	}
 }

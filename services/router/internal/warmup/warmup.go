@@ -17,6 +17,9 @@
 // not ask if it hears another replica do so. A replica that starts treats all nodes as
 // just used, so a restart causes no burst.
 //
+// A model of a provider that the verifier has shut counts as not online and is not asked
+// for, because no request goes there.
+//
 // At most MaxModels models count as asked for, MaxShort models as short of capacity
 // between two plans, MaxPending nodes as about to be asked and MaxAsked as asked, and a
 // plan asks at most MaxAtOnce. What exceeds a bound is not asked.
@@ -29,6 +32,7 @@ import (
 	"time"
 
 	"svc.internal/services/router/internal/presence"
+	"svc.internal/services/router/internal/trust"
 )
 
 const (
@@ -99,7 +103,8 @@ type pending struct {
 
 // Planner is safe for concurrent use.
 type Planner struct {
-	view *presence.View
+	view  *presence.View
+	trust *trust.Registry
 
 	demand sync.Map // model to *atomic.Int64, Unix milliseconds
 	models atomic.Int64
@@ -113,9 +118,9 @@ type Planner struct {
 }
 
 // New returns a planner for the nodes of a view. The seed makes replicas differ.
-func New(view *presence.View, seed [2]uint64) *Planner {
+func New(view *presence.View, said *trust.Registry, seed [2]uint64) *Planner {
 	return &Planner{
-		view:    view,
+		view: view, trust: said,
 		random:  rand.New(rand.NewPCG(seed[0], seed[1])), //nolint:gosec // spreads requests, guards nothing
 		short:   map[string]struct{}{},
 		waiting: map[Target]pending{}, asked: map[Target]time.Time{},
@@ -212,7 +217,7 @@ func (p *Planner) scanLocked(now time.Time) {
 		var online [ScarceNodes]*presence.Seat
 		n := 0
 		for _, seat := range p.view.Seats(model) {
-			if !seat.Online() {
+			if !seat.Online() || p.shut(seat) {
 				continue
 			}
 			if n == ScarceNodes {
@@ -258,7 +263,7 @@ func (p *Planner) relieveLocked(model string, now time.Time) {
 func (p *Planner) putOff(seat *presence.Seat, now time.Time, rest, spread time.Duration) bool {
 	t := Target{seat.Session.Provider, seat.Session.Node, seat.Offer.Model}
 	if _, known := p.waiting[t]; known || len(p.waiting) >= MaxPending || !p.may(t, AskInterval, now) ||
-		!worth(seat, now, rest) {
+		!p.worth(seat, now, rest) {
 		return false
 	}
 	p.waiting[t] = pending{due: now.Add(time.Duration(p.random.Int64N(int64(spread)))), rest: rest}
@@ -267,17 +272,22 @@ func (p *Planner) putOff(seat *presence.Seat, now time.Time, rest, spread time.D
 
 // worth reports whether a node takes warm-ups and has served none of the model for long
 // enough.
-func worth(seat *presence.Seat, now time.Time, rest time.Duration) bool {
-	if !takes(seat) {
+func (p *Planner) worth(seat *presence.Seat, now time.Time, rest time.Duration) bool {
+	if !p.takes(seat) {
 		return false
 	}
 	load, _ := seat.Slots.Room(now)
 	return load == 0 && seat.Slots.Rested(now) >= rest
 }
 
-// takes reports whether a node takes warm-ups.
-func takes(seat *presence.Seat) bool {
-	return seat.Session.TakesWarmups && seat.Session.Active && !seat.Session.Draining
+// takes reports whether a node takes warm-ups and may have requests.
+func (p *Planner) takes(seat *presence.Seat) bool {
+	return seat.Session.TakesWarmups && seat.Session.Active && !seat.Session.Draining && !p.shut(seat)
+}
+
+// shut reports whether the verifier lets the model of a node have no requests.
+func (p *Planner) shut(seat *presence.Seat) bool {
+	return p.trust.Shut(seat.Session.Provider, seat.Offer.Model)
 }
 
 // may reports whether a node has not been asked within a pause.
@@ -332,9 +342,9 @@ func (p *Planner) stands(t Target, now time.Time, w pending) bool {
 			continue
 		}
 		if w.suspected {
-			return takes(seat)
+			return p.takes(seat)
 		}
-		return worth(seat, now, w.rest)
+		return p.worth(seat, now, w.rest)
 	}
 	return false
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"svc.internal/services/router/internal/presence"
+	"svc.internal/services/router/internal/trust"
 )
 
 var start = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
@@ -16,12 +17,13 @@ const tick = 250 * time.Millisecond
 type bundle struct {
 	*Planner
 	view     *presence.View
+	trust    *trust.Registry
 	revision uint64
 }
 
 func setup() *bundle {
-	v := presence.New(func(string) {})
-	return &bundle{Planner: New(v, [2]uint64{1, 2}), view: v}
+	v, said := presence.New(func(string) {}), trust.New(func(string) {})
+	return &bundle{Planner: New(v, said, [2]uint64{1, 2}), view: v, trust: said}
 }
 
 // node is the n-th provider's, serving model m and taking warm-ups.
@@ -211,7 +213,7 @@ func TestReplicasDoNotAskTwice(t *testing.T) {
 	now := start.Add(RestedFor)
 	var all []*Planner
 	for i := range uint64(replicas) {
-		p := New(view.view, [2]uint64{i, i + 7})
+		p := New(view.view, view.trust, [2]uint64{i, i + 7})
 		for n := range models {
 			p.Asked(fmt.Sprint("m", n), now)
 		}
@@ -288,5 +290,29 @@ func BenchmarkAsked(b *testing.B) {
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
 		p.Asked("m", start.Add(time.Duration(i)*time.Millisecond))
+	}
+}
+
+// A cheat with many nodes must not keep the nodes of others from being kept ready.
+func TestAModelThatIsShutIsNotAskedAndDoesNotCountAsOnline(t *testing.T) {
+	t.Parallel()
+	b := setup()
+	b.report(start, node(1), node(2), node(3))
+	b.trust.Apply(trust.Report{Provider: "p1", Revision: 1, Opinions: []trust.Opinion{
+		{Model: "m", Trust: 0.05, Lane: trust.Shut, Revision: 1},
+	}})
+	b.Asked("m", start)
+	got := map[string]bool{}
+	for now := start; now.Before(start.Add(RestedFor + time.Minute)); now = now.Add(time.Second) {
+		b.report(now, node(1), node(2), node(3))
+		for _, a := range b.Plan(now) {
+			got[a.Provider] = true
+		}
+	}
+	if got["p1"] {
+		t.Error("who is shut: got asked, want left alone")
+	}
+	if !got["p2"] || !got["p3"] {
+		t.Errorf("the two others: got %v asked, want both", got)
 	}
 }
