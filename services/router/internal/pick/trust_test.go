@@ -135,6 +135,21 @@ func TestTheWindowAndBodyOfAModelThatIsShutAreNobodys(t *testing.T) {
 	wantReason(t, err, fault.RequestTooLarge)
 }
 
+func TestInACrowdTheWindowOfAModelThatIsShutIsNobodys(t *testing.T) {
+	t.Parallel()
+	b := setup()
+	crowd := []presence.Session{session(1, func(s *presence.Session) { s.Offers[0].Window = 9000 })}
+	for n := range sampleAbove {
+		crowd = append(crowd, session(2+n))
+	}
+	b.report("hub", crowd...)
+	b.say(1, in(trust.Shut))
+	_, err := b.Select(t.Context(), b.request(func(r *Request) {
+		r.PromptTokens, r.Prefer.Only = 1001, []string{id(2)}
+	}))
+	wantReason(t, err, fault.ContextLengthExceeded)
+}
+
 func TestAModelInTheProbeLaneIsTreatedAsDegraded(t *testing.T) {
 	t.Parallel()
 	b := setup()

@@ -226,12 +226,12 @@ func TestTheModelsOfOneProviderAreBoundedAndRestrictionsLeaveLast(t *testing.T) 
 		}
 		return rep
 	}
-	r.Apply(page(0, closed, 1))
+	r.Apply(page(2*MaxReported, closed, 1))
 	r.Apply(page(MaxReported, plain, 2))
 	if got := r.totalLocked(); got != MaxModels {
 		t.Fatalf("models kept: got %d, want %d", got, MaxModels)
 	}
-	r.Apply(page(2*MaxReported, plain, 3))
+	r.Apply(page(0, plain, 3))
 	if got := r.totalLocked(); got != MaxModels {
 		t.Errorf("models kept: got %d, want %d", got, MaxModels)
 	}
