@@ -1,6 +1,7 @@
 package pick
 
 import (
+	"runtime"
 	"slices"
 	"testing"
 	"time"
@@ -282,9 +283,10 @@ func TestARequestThatWaitsHearsOfALaneThatOpens(t *testing.T) {
 	}()
 	for b.deps.Waitlist.Waiting() == 0 {
 		select {
-		case <-t.Context().Done():
-			return
+		case c := <-done:
+			t.Fatalf("candidates before the lane opens: got %q, want none", chosen(c))
 		default:
+			runtime.Gosched()
 		}
 	}
 	b.say(1, in(trust.Main))
