@@ -494,10 +494,12 @@ func TestProvidersOfAModelCarryItsPriceAndTheirWindow(t *testing.T) {
 				Samples:               100, TtftMsP50: 12, TtftMsP95: math.NaN(), SuccessRate: 0,
 				Uptime_30D: proto.Float64(math.NaN())},
 			{ProviderId: "1", Samples: 9, TtftMsP50: 12, Probation: true, Uptime_30D: proto.Float64(1.5)},
+			{ProviderId: "3", ReportedContextLength: 8192, ContextLength: 2048, Trust: proto.Float64(0.97),
+				ContextSource: routerv1.ContextSource_CONTEXT_SOURCE_MEASURED},
 		}
 	})
 	resp, err := b.public.ListModelProviders(t.Context(), &catalogv1.ListModelProvidersRequest{ModelId: "test/plain"})
-	if err != nil || resp.GetData().GetTotal() != 2 {
+	if err != nil || resp.GetData().GetTotal() != 3 {
 		t.Fatalf("%v, %v", resp, err)
 	}
 	want := []*catalogv1.PublicOffering{
@@ -507,6 +509,8 @@ func TestProvidersOfAModelCarryItsPriceAndTheirWindow(t *testing.T) {
 			OutputPriceStr: "3.00",
 			ContextLength:  8192, ContextBasis: "catalog", TtftMsP50: proto.Float64(12), SuccessRate_24H: proto.Float64(0),
 			Online: true, Trust: "normal"},
+		{ProviderId: "3", InputPrice: 1, OutputPrice: 3, InputPriceStr: "1.00", OutputPriceStr: "3.00",
+			ContextLength: 2048, ContextBasis: "measured", Online: true, Trust: "high"},
 	}
 	for i, o := range resp.GetData().GetList() {
 		if !proto.Equal(o, want[i]) {

@@ -4,6 +4,10 @@
 // Windows are in tokens. While some providers report a window, the smallest report is the
 // guarantee, and providers that report none do not lower it. While no provider reports a
 // window, the catalog's window is the guarantee.
+//
+// A window that the verifier has measured counts as a report, and takes the place of a
+// larger report of its provider, because it is known at least as well. The router has
+// done both already.
 package guarantee
 
 import (
@@ -18,7 +22,8 @@ type Basis uint8
 const (
 	// NoOnlineProviders says that nobody is online, so nothing is guaranteed.
 	NoOnlineProviders Basis = iota
-	// Reported says that every provider that is online reports its window.
+	// Reported says that every provider that is online reports its window, or has had it
+	// measured.
 	Reported
 	// Partial says that some report, and that the smallest report is taken.
 	Partial
@@ -49,7 +54,7 @@ const (
 // Supply is what is online for one model.
 type Supply struct {
 	// Online counts providers, and Reporting the providers among them that report a
-	// window.
+	// window or have had it measured.
 	Online    int32
 	Reporting int32
 	// MinReported and MaxReported are the smallest and the largest report.
@@ -109,8 +114,8 @@ func (g Guarantee) Equal(other Guarantee) bool {
 }
 
 // Effective returns the window of one provider, and reports whether it is the provider's
-// own report instead of the catalog's value. A report above the catalog's value counts as
-// the catalog's value, because nobody has measured it.
+// own report instead of the catalog's value, where nobody has measured the window. A
+// report above the catalog's value counts as the catalog's value then.
 func Effective(reportedTokens, catalogTokens int64) (tokens int64, reported bool) {
 	if reportedTokens > 0 && (catalogTokens <= 0 || reportedTokens <= catalogTokens) {
 		return reportedTokens, true

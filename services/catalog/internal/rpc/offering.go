@@ -18,30 +18,32 @@ const minSamples = 10
 // Where an offering's window comes from.
 const (
 	contextReported = "reported"
+	contextMeasured = "measured"
 	contextCatalog  = "catalog"
 )
 
-// How far a provider can be trusted. Nobody is shown above normal as long as
-// nothing measures it.
+// How far a provider can be trusted with a model.
 const (
+	trustHigh      = "high"
 	trustNormal    = "normal"
 	trustProbation = "probation"
 )
 
+// leastHigh is the least trust that is shown as high. The verifier gives it to who has
+// passed many verifications of late, and the figure is shown to nobody.
+const leastHigh = 0.95
+
 func publicOffering(o *routerv1.Offering, m snapshot.Model) *catalogv1.PublicOffering {
-	tokens, reported := guarantee.Effective(o.GetReportedContextLength(), m.ContextTokens)
+	tokens, basis := contextOf(o, m.ContextTokens)
 	public := &catalogv1.PublicOffering{
 		ProviderId: o.GetProviderId(), ProviderName: o.GetProviderName(),
 		ConnectionMode: connectionMode(o.GetConnectionMode()),
-		ContextLength:  publicTokens(tokens), ContextBasis: contextCatalog,
+		ContextLength:  publicTokens(tokens), ContextBasis: basis,
 		Quantization: o.GetQuantization(), Region: o.GetRegion(), Online: true,
-		Trust: trust(o.GetProbation()),
+		Trust: trust(o),
 	}
 	if o.Uptime_30D != nil {
 		public.Uptime_30D = share(o.GetUptime_30D())
-	}
-	if reported {
-		public.ContextBasis = contextReported
 	}
 	rates := m.Price.Rates
 	public.InputPrice, public.InputPriceStr = dollars(rates.Unit, rates.Input)
@@ -64,11 +66,31 @@ func connectionMode(m eventsv1.ConnectionMode) string {
 	return ""
 }
 
-func trust(probation bool) string {
-	if probation {
-		return trustProbation
+// contextOf returns the window of an offering, and where it comes from. The router alone
+// knows what was measured. All else is decided by the catalog's own window, which the
+// router may not have heard yet.
+func contextOf(o *routerv1.Offering, catalogTokens int64) (tokens int64, basis string) {
+	if o.GetContextSource() == routerv1.ContextSource_CONTEXT_SOURCE_MEASURED && o.GetContextLength() > 0 {
+		return o.GetContextLength(), contextMeasured
 	}
-	return trustNormal
+	tokens, reported := guarantee.Effective(o.GetReportedContextLength(), catalogTokens)
+	if reported {
+		return tokens, contextReported
+	}
+	return tokens, contextCatalog
+}
+
+// trust returns the word for a provider's trust. A provider of which the verifier has said
+// nothing is normal, as is every provider while no verifier runs.
+func trust(o *routerv1.Offering) string {
+	switch {
+	case o.GetProbation():
+		return trustProbation
+	case o.GetTrust() >= leastHigh:
+		return trustHigh
+	default:
+		return trustNormal
+	}
 }
 
 // share is a part of a whole as far as it is a number, from 0 to 1.
