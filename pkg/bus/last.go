@@ -36,11 +36,15 @@ func (c *Conn) ReadLast(ctx context.Context, cfg StreamConfig, handler func(Mess
 		return 0, err
 	}
 	defer func() {
-		// The server forgets a reader that is not deleted after readerExpiry.
-		_ = c.deleteConsumer(context.WithoutCancel(ctx), cfg.Name, consumer.CachedInfo().Name)
+		// The server forgets a reader that is not deleted after readerExpiry, so nobody
+		// waits for a server that has just failed to answer.
+		if err == nil {
+			_ = c.deleteConsumer(ctx, cfg.Name, consumer.CachedInfo().Name)
+		}
 	}()
 	for {
-		left, err := waiting(ctx, consumer, n)
+		var left int
+		left, err = waiting(ctx, consumer, n)
 		if err == nil && left == 0 {
 			return n, nil
 		}
