@@ -72,7 +72,7 @@ func (s *Service) measure(meter metric.Meter) error {
 		o.ObserveInt64(suspected, int64(doubted))
 		o.ObserveInt64(pairs, int64(s.known.Len()))
 		o.ObserveInt64(waiting, int64(s.waitlist.Waiting()))
-		o.ObserveInt64(refused, s.listener.Refused()+s.verdicts.Refused()+s.warmer.Refused())
+		o.ObserveInt64(refused, s.listener.Refused()+s.reports.Refused()+s.warmer.Refused())
 		o.ObserveInt64(warmups, s.warmer.Asked())
 		o.ObserveInt64(trustDropped, s.trust.Dropped())
 		for lane, n := range s.trust.Pairs() {

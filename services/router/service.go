@@ -80,7 +80,7 @@ type Service struct {
 	waitlist *pick.Waitlist
 	catalog  *peers.Catalog
 	listener *events.Listener
-	verdicts *events.TrustListener
+	reports  *events.TrustListener
 	warmer   *events.Warmer
 	server   *rpc.Router
 	settled  atomic.Bool
@@ -115,7 +115,7 @@ func New(_ context.Context, cfg Config, deps Deps) (*Service, error) {
 	s.listener = events.NewListener(events.ListenerDeps{
 		Bus: deps.Bus, View: s.view, Picker: picker, Clock: deps.Clock, Log: deps.Log,
 	})
-	s.verdicts = events.NewTrustListener(events.TrustListenerDeps{
+	s.reports = events.NewTrustListener(events.TrustListenerDeps{
 		Bus: deps.Bus, Trust: s.trust, Clock: deps.Clock, Log: deps.Log,
 	})
 	s.warmer = events.NewWarmer(events.WarmerDeps{Bus: deps.Bus, Planner: planner, Clock: deps.Clock, Log: deps.Log})
@@ -143,7 +143,7 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 func (s *Service) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return s.listener.Run(ctx) })
-	group.Go(func() error { return s.verdicts.Run(ctx) })
+	group.Go(func() error { return s.reports.Run(ctx) })
 	group.Go(func() error { return s.warmer.Run(ctx) })
 	group.Go(func() error {
 		s.catalog.Run(ctx)
@@ -173,7 +173,7 @@ func (s *Service) Ready(context.Context) error {
 func (s *Service) settle(ctx context.Context) {
 	timer := time.NewTimer(s.cfg.SettleFor)
 	defer timer.Stop()
-	for _, known := range []<-chan struct{}{s.listener.First(), s.verdicts.Read()} {
+	for _, known := range []<-chan struct{}{s.listener.First(), s.reports.Read()} {
 		select {
 		case <-known:
 			continue

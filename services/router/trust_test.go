@@ -3,6 +3,7 @@ package router
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -186,6 +187,11 @@ func TestWhatIsSaidWhileTheBusWasAwayIsReadWhenItIsBack(t *testing.T) {
 	newHub(t, bustest.Connect(t, server), "a", session(1, "m", 1000, 4))
 	b := start(t, conn)
 	eventually(t, "the session is known", func() bool { return b.sessions() == 1 })
+	select {
+	case <-b.service.reports.Read():
+	case <-time.After(limit):
+		t.Fatal("never read: what was said before")
+	}
 	server.Stop()
 	eventually(t, "the bus is away", func() bool { return !conn.Connected() })
 	// Another server has the same streams before the router finds it.

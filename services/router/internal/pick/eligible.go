@@ -73,20 +73,20 @@ func (r Reason) String() string {
 	}
 }
 
-// offer is a seat with the verifier's opinion of it and its effective window, which are
+// appraisal is a seat with the verifier's opinion of it and its effective window, which are
 // looked up once.
-type offer struct {
+type appraisal struct {
 	seat    *presence.Seat
 	opinion *trust.Opinion
 	window  int64
 	source  contextwindow.Source
 }
 
-// offerOf looks up what a seat that is online offers.
-func (s *search) offerOf(seat *presence.Seat) offer {
-	o := offer{seat: seat, opinion: s.picker.deps.Trust.Of(seat.Session.Provider, seat.Offer.Model)}
-	o.window, o.source = contextwindow.Effective(seat.Offer.Window, s.catalog, o.opinion.Window)
-	return o
+// appraise looks up what is known of a seat that is online.
+func (s *search) appraise(seat *presence.Seat) appraisal {
+	a := appraisal{seat: seat, opinion: s.picker.deps.Trust.Of(seat.Session.Provider, seat.Offer.Model)}
+	a.window, a.source = contextwindow.Effective(seat.Offer.Window, s.catalog, a.opinion.Window)
+	return a
 }
 
 // online returns why a seat serves no consumers at all, or Eligible.
@@ -105,15 +105,15 @@ func online(seat *presence.Seat) Reason {
 
 // fits returns why a seat that is online cannot serve this request, or Eligible. It
 // checks what needs no look at the record.
-func (s *search) fits(o *offer) Reason {
-	seat := o.seat
+func (s *search) fits(a *appraisal) Reason {
+	seat := a.seat
 	if !s.capable(seat) {
 		return LacksCapability
 	}
 	if limit := seat.Session.MaxRequestBytes; limit > 0 && s.req.BodyBytes > limit {
 		return BodyTooLarge
 	}
-	if o.window > 0 && s.need > o.window {
+	if a.window > 0 && s.need > a.window {
 		return WindowTooSmall
 	}
 	if !s.want(seat) {

@@ -74,8 +74,8 @@ func (s *search) everybody() {
 		if online(seat) != Eligible {
 			continue
 		}
-		if o := s.offerOf(seat); o.opinion.Lane != trust.Shut {
-			s.survey(&o)
+		if a := s.appraise(seat); a.opinion.Lane != trust.Shut {
+			s.survey(&a)
 		}
 	}
 }

@@ -213,8 +213,8 @@ func (s *search) enough() int {
 func (s *search) consider(seat *presence.Seat) {
 	reason := online(seat)
 	if reason == Eligible {
-		o := s.offerOf(seat)
-		reason = s.consult(&o)
+		a := s.appraise(seat)
+		reason = s.consult(&a)
 	}
 	if reason != Eligible {
 		s.picker.deps.Stats.reject(seat.Session.Provider, reason)
@@ -222,35 +222,35 @@ func (s *search) consider(seat *presence.Seat) {
 }
 
 // consult puts a seat that is online into its lane, or returns why it is passed over.
-func (s *search) consult(o *offer) Reason {
-	if o.opinion.Lane == trust.Shut {
+func (s *search) consult(a *appraisal) Reason {
+	if a.opinion.Lane == trust.Shut {
 		return NotVerified
 	}
-	s.survey(o)
-	if reason := s.fits(o); reason != Eligible {
+	s.survey(a)
+	if reason := s.fits(a); reason != Eligible {
 		return reason
 	}
-	return s.admit(o)
+	return s.admit(a)
 }
 
 // survey notes the largest window and body that a provider takes that may serve.
-func (s *search) survey(o *offer) {
+func (s *search) survey(a *appraisal) {
 	s.online++
-	s.maxWindow = max(s.maxWindow, o.window)
-	s.boundless = s.boundless || o.window == 0
+	s.maxWindow = max(s.maxWindow, a.window)
+	s.boundless = s.boundless || a.window == 0
 	// Only providers that have what the request asks for say how large its body may be.
-	if !s.capable(o.seat) {
+	if !s.capable(a.seat) {
 		return
 	}
 	s.capables++
-	s.maxBody = max(s.maxBody, o.seat.Session.MaxRequestBytes)
-	s.bodyOpen = s.bodyOpen || o.seat.Session.MaxRequestBytes == 0
+	s.maxBody = max(s.maxBody, a.seat.Session.MaxRequestBytes)
+	s.bodyOpen = s.bodyOpen || a.seat.Session.MaxRequestBytes == 0
 }
 
-func (s *search) admit(by *offer) Reason {
-	seat := by.seat
+func (s *search) admit(a *appraisal) Reason {
+	seat := a.seat
 	rec := s.picker.deps.Health.Find(health.Pair{Provider: seat.Session.Provider, Model: seat.Offer.Model})
-	where, why := laneOf(rec, by.opinion.Lane, s.req.Account, s.now)
+	where, why := laneOf(rec, a.opinion.Lane, s.req.Account, s.now)
 	if where == shut {
 		return why
 	}
@@ -270,13 +270,13 @@ func (s *search) admit(by *offer) Reason {
 		return Busy
 	}
 	in := score.Input{
-		Trust: by.opinion.Trust, Probation: seat.Session.Probation, Grace: s.now.Before(by.opinion.GraceUntil),
+		Trust: a.opinion.Trust, Probation: seat.Session.Probation, Grace: s.now.Before(a.opinion.GraceUntil),
 		Success: 1, Load: load, Limit: limit,
 		Uptime: seat.Session.Uptime, UptimeKnown: seat.Session.UptimeKnown,
 	}
 	o := option{
 		seat: seat, record: rec, place: s.place(seat.Session.Provider), why: why,
-		window: by.window, source: by.source,
+		window: a.window, source: a.source,
 	}
 	if rec != nil {
 		health := rec.Window.Health()
