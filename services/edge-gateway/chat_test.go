@@ -9,6 +9,7 @@ import (
 
 	billingv1 "svc.internal/proto/svc/billing/v1"
 	eventsv1 "svc.internal/proto/svc/events/v1"
+	routerv1 "svc.internal/proto/svc/router/v1"
 )
 
 const hello = `{"model":"acme/tiny-1b","messages":[{"role":"user","content":"Say hello to the world"}]}`
@@ -80,6 +81,28 @@ func TestAWholeAnswerCarriesItsAttribution(t *testing.T) {
 		t.Errorf("the request report: len(w.GetAttempts()): got %d, want 1, in %v", len(w.GetAttempts()), w)
 	case w.GetAttempts()[0].GetResult() != "served":
 		t.Errorf(`the request report: w.GetAttempts()[0].GetResult(): got %q, want "served"`, w.GetAttempts()[0].GetResult())
+	}
+}
+
+func TestTheHeadersSayWhereTheWindowIsKnownFrom(t *testing.T) {
+	f := start(t)
+	for source, want := range map[routerv1.ContextSource]string{
+		routerv1.ContextSource_CONTEXT_SOURCE_REPORTED:    "reported",
+		routerv1.ContextSource_CONTEXT_SOURCE_MEASURED:    "measured",
+		routerv1.ContextSource_CONTEXT_SOURCE_CATALOG:     "catalog",
+		routerv1.ContextSource_CONTEXT_SOURCE_UNSPECIFIED: "",
+	} {
+		f.router.set(func(*routerv1.SelectRequest) (*routerv1.SelectResponse, error) {
+			resp := candidates(providerA)
+			resp.Candidates[0].ContextLength, resp.Candidates[0].ContextSource = 2048, source
+			return resp, nil
+		})
+		resp := f.post(hello)
+		body := read(t, resp)
+		if resp.StatusCode != http.StatusOK {
+			t.Fatalf("%v: status: got %d, want 200, with %s", source, resp.StatusCode, body)
+		}
+		wantHeaders(t, resp.Header, map[string]string{"X-Svc-Context-Source": want, "X-Svc-Context-Length": "2048"})
 	}
 }
 

@@ -1342,12 +1342,12 @@ type PublicModel struct {
 	ContextLength        int32                  `protobuf:"varint,18,opt,name=context_length,json=contextLength,proto3" json:"context_length,omitempty"`
 	MaxOutputTokens      int32                  `protobuf:"varint,19,opt,name=max_output_tokens,json=maxOutputTokens,proto3" json:"max_output_tokens,omitempty"`
 	OnlineProviders      int32                  `protobuf:"varint,20,opt,name=online_providers,json=onlineProviders,proto3" json:"online_providers,omitempty"`
-	// The smallest window of the providers online; null without one.
+	// What the providers online guarantee; null without one.
 	GuaranteedContextLength *int32 `protobuf:"varint,21,opt,name=guaranteed_context_length,json=guaranteedContextLength,proto3,oneof" json:"guaranteed_context_length,omitempty"`
 	// reported when each provider online reports its window or had it measured, partial when
 	// some do, unknown when none does, or no_online_providers.
 	GuaranteedContextBasis string `protobuf:"bytes,22,opt,name=guaranteed_context_basis,json=guaranteedContextBasis,proto3" json:"guaranteed_context_basis,omitempty"`
-	// Never above what was measured; null when no provider reports one.
+	// The largest window that is reported or was measured; null when there is none.
 	MaxReportedContextLength *int32                 `protobuf:"varint,23,opt,name=max_reported_context_length,json=maxReportedContextLength,proto3,oneof" json:"max_reported_context_length,omitempty"`
 	Capabilities             []string               `protobuf:"bytes,24,rep,name=capabilities,proto3" json:"capabilities,omitempty"`
 	SupportedParameters      []string               `protobuf:"bytes,25,rep,name=supported_parameters,json=supportedParameters,proto3" json:"supported_parameters,omitempty"`
@@ -1803,7 +1803,7 @@ type PublicOffering struct {
 	InputPriceStr  string                 `protobuf:"bytes,6,opt,name=input_price_str,json=inputPriceStr,proto3" json:"input_price_str,omitempty"`
 	OutputPriceStr string                 `protobuf:"bytes,7,opt,name=output_price_str,json=outputPriceStr,proto3" json:"output_price_str,omitempty"`
 	ContextLength  int32                  `protobuf:"varint,8,opt,name=context_length,json=contextLength,proto3" json:"context_length,omitempty"`
-	// reported, measured (context_length was measured, or at least as much), or catalog.
+	// reported, measured (by the platform, at least context_length), or catalog.
 	ContextBasis string `protobuf:"bytes,9,opt,name=context_basis,json=contextBasis,proto3" json:"context_basis,omitempty"`
 	Quantization string `protobuf:"bytes,10,opt,name=quantization,proto3" json:"quantization,omitempty"`
 	// Null until enough has been seen.

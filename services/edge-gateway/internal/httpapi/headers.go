@@ -172,6 +172,8 @@ func sourceName(s routerv1.ContextSource) string {
 		return "reported"
 	case routerv1.ContextSource_CONTEXT_SOURCE_CATALOG:
 		return "catalog"
+	case routerv1.ContextSource_CONTEXT_SOURCE_MEASURED:
+		return "measured"
 	default:
 		return ""
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"math"
 	"net/netip"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -310,7 +311,7 @@ func TestTrafficNamesReasonsAndWhatTheyMean(t *testing.T) {
 			Since:   &timestamppb.Timestamp{Seconds: 1},
 			Rejects: []*routerv1.RejectCount{{Reason: "full", Count: 1 << 40}, {Reason: "of_tomorrow", Count: 1}},
 			Models: []*routerv1.ModelHealth{{ModelId: "m", Nodes: 2, AvailableNodes: 1, InFlight: 3, Capacity: 4,
-				Breaker: "open", Chosen: 5}},
+				Breaker: "open", Chosen: 5, Lane: "main", ContextLength: 4096}},
 		}, nil
 	}
 	a, err := b.Status(t.Context(), with(b.key, ""))
@@ -322,9 +323,71 @@ func TestTrafficNamesReasonsAndWhatTheyMean(t *testing.T) {
 	want := `{"since":"1970-01-01T00:00:01Z","rejects":[{"reason":"full","count":1099511627776,"meaning":"` +
 		reasons["full"] +
 		`"},{"reason":"of_tomorrow","count":1,"meaning":"The router passed the machine over."}],` +
-		`"models":[{"model_id":"m","nodes":2,"available_nodes":1,"in_flight":3,"capacity":4,"breaker":"open","chosen":5}]}`
+		`"models":[{"model_id":"m","nodes":2,"available_nodes":1,"in_flight":3,"capacity":4,"breaker":"open","chosen":5,` +
+		`"lane":"main","context_length":4096,"measured_context_length":0,"verification":""}]}`
 	if string(got.Traffic) != want {
 		t.Errorf("got  %s\nwant %s", got.Traffic, want)
+	}
+}
+
+func TestTrafficSaysInPlainWordsWhatTheVerifierMakesOfAModel(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.router.explain = func(context.Context) (*routerv1.ExplainProviderResponse, error) {
+		return &routerv1.ExplainProviderResponse{
+			Rejects: []*routerv1.RejectCount{{Reason: "not_verified"}},
+			Models: []*routerv1.ModelHealth{
+				{ModelId: "capped", Lane: "main", ContextLength: 2048, MeasuredContextLength: 2048},
+				{ModelId: "shut", Lane: "shut", ContextLength: 4096},
+				{ModelId: "both", Lane: "probe", ContextLength: 2048, MeasuredContextLength: 9000},
+				{ModelId: "of an older router"},
+			},
+		}, nil
+	}
+	a, err := b.Status(t.Context(), with(b.key, ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got struct {
+		Traffic struct {
+			Rejects []struct{ Reason, Meaning string }
+			Models  []struct {
+				ModelID      string `json:"model_id"`
+				Lane         string `json:"lane"`
+				Measured     int64  `json:"measured_context_length"`
+				Verification string `json:"verification"`
+			}
+		}
+	}
+	b.decode(t, a, &got)
+	if len(got.Traffic.Rejects) != 1 || got.Traffic.Rejects[0].Meaning != reasons["not_verified"] {
+		t.Errorf("rejects: got %+v, want not_verified with its meaning", got.Traffic.Rejects)
+	}
+	for i, want := range []struct {
+		lane     string
+		measured int64
+		words    []string
+	}{
+		{"main", 2048, []string{"measured", "up to 2048 tokens"}},
+		{"shut", 0, []string{"not_verified", "no requests"}},
+		{"probe", 9000, []string{"few requests", "up to 2048 tokens"}},
+		{"main", 0, nil},
+	} {
+		m := got.Traffic.Models[i]
+		if m.Lane != want.lane {
+			t.Errorf("%s: lane: got %q, want %q", m.ModelID, m.Lane, want.lane)
+		}
+		if m.Measured != want.measured {
+			t.Errorf("%s: measured window: got %d, want %d", m.ModelID, m.Measured, want.measured)
+		}
+		for _, word := range want.words {
+			if !strings.Contains(m.Verification, word) {
+				t.Errorf("%s: verification: got %q, want %q in it", m.ModelID, m.Verification, word)
+			}
+		}
+		if len(want.words) == 0 && m.Verification != "" {
+			t.Errorf("%s: verification: got %q, want none", m.ModelID, m.Verification)
+		}
 	}
 }
 

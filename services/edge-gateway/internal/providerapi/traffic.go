@@ -2,6 +2,8 @@ package providerapi
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"time"
 
 	routerv1 "svc.internal/proto/svc/router/v1"
@@ -31,6 +33,13 @@ type modelHealth struct {
 	Capacity       int32  `json:"capacity"`
 	Breaker        string `json:"breaker"`
 	Chosen         int64  `json:"chosen"`
+	// Lane is main, probe or shut. The windows are in tokens; 0 is not known.
+	Lane                  string `json:"lane"`
+	ContextLength         int64  `json:"context_length"`
+	MeasuredContextLength int64  `json:"measured_context_length"`
+	// Verification says in plain words what the verifier makes of the model; empty where it
+	// changes nothing.
+	Verification string `json:"verification"`
 }
 
 // explain asks a router. It returns nil when the router does not answer within
@@ -50,6 +59,8 @@ func (a *API) explain(ctx context.Context, providerID string) *traffic {
 		out.Models = append(out.Models, modelHealth{
 			ModelID: m.GetModelId(), Nodes: m.GetNodes(), AvailableNodes: m.GetAvailableNodes(),
 			InFlight: m.GetInFlight(), Capacity: m.GetCapacity(), Breaker: m.GetBreaker(), Chosen: m.GetChosen(),
+			Lane: laneName(m.GetLane()), ContextLength: m.GetContextLength(),
+			MeasuredContextLength: m.GetMeasuredContextLength(), Verification: verification(m),
 		})
 	}
 	return out
@@ -65,10 +76,43 @@ var reasons = map[string]string{
 	"body_too_large":     "The request was larger than the agent accepts.",
 	"capability_missing": "The request needed something that the agent does not declare.",
 	"full":               "The machine was serving as many requests as it can.",
-	"degraded":           "The machine answered worse than others of late and gets few requests until it does better.",
-	"not_wanted":         "The request named other providers, or wanted what the machine does not say that it has.",
-	"already_failed":     "The request had failed at the machine before.",
-	"breaker_open":       "Requests failed one after the other, so that the machine is left out for a while.",
+	"not_verified": "The model has not passed its benchmark or verification and gets no requests until it does, " +
+		"pinned ones included.",
+	"degraded": "The machine answered worse than others of late, or the last verification found something, so it gets " +
+		"few requests until it does better.",
+	"not_wanted":     "The request named other providers, or wanted what the machine does not say that it has.",
+	"already_failed": "The request had failed at the machine before.",
+	"breaker_open":   "Requests failed one after the other, so that the machine is left out for a while.",
+}
+
+// Lanes as routers name them. A router that names none knows of no verifier.
+const (
+	laneMain  = "main"
+	laneProbe = "probe"
+	laneShut  = "shut"
+)
+
+func laneName(lane string) string {
+	if lane == "" {
+		return laneMain
+	}
+	return lane
+}
+
+// verification says what the verifier makes of a model.
+func verification(m *routerv1.ModelHealth) string {
+	var said []string
+	switch m.GetLane() {
+	case laneShut:
+		said = append(said, "not_verified: "+reasons["not_verified"])
+	case laneProbe:
+		said = append(said, "The last verification found something, so the model gets few requests until it passes again.")
+	}
+	if n := m.GetMeasuredContextLength(); n > 0 {
+		said = append(said, fmt.Sprintf("The context window was measured: requests of up to %d tokens are sent to it.",
+			m.GetContextLength()))
+	}
+	return strings.Join(said, " ")
 }
 
 func reasonMeaning(reason string) string {
