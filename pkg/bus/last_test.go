@@ -100,8 +100,8 @@ func TestAFullStreamOfFactsForgetsNoneAndStillChangesThose(t *testing.T) {
 	kept := 0
 	for ; kept < 64 && say(fmt.Sprintf("fact.%02d", kept), fmt.Sprintf("%02d", kept)) == nil; kept++ {
 	}
-	if kept == 0 || kept == 64 {
-		t.Fatalf("facts in 16 KiB: got %d of 1 KiB, want some and not 64", kept)
+	if kept < 1 || kept > 16 {
+		t.Fatalf("facts in 16 KiB: got %d of 1 KiB, want 1 to 16", kept)
 	}
 	if err := say("fact.00", "-0"); err != nil {
 		t.Errorf("a newer fact on a subject that is there: got the error %v, want none", err)

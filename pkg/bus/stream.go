@@ -111,8 +111,8 @@ func (c *Conn) ensureStream(ctx context.Context, want jetstream.StreamConfig) er
 // same compares the fields that native sets; servers fill in the others.
 func same(a, b jetstream.StreamConfig) bool {
 	return slices.Equal(a.Subjects, b.Subjects) && a.MaxAge == b.MaxAge && a.MaxBytes == b.MaxBytes &&
-		a.MaxMsgsPerSubject == b.MaxMsgsPerSubject && a.Replicas == b.Replicas && a.Storage == b.Storage && a.Retention == b.Retention &&
-		a.Discard == b.Discard && a.Duplicates == b.Duplicates
+		a.MaxMsgsPerSubject == b.MaxMsgsPerSubject && a.Replicas == b.Replicas && a.Storage == b.Storage &&
+		a.Retention == b.Retention && a.Discard == b.Discard && a.Duplicates == b.Duplicates
 }
 
 // restoreStreams ensures again the streams that this connection has ensured before.

@@ -39,11 +39,8 @@ func (s *Service) measure(meter metric.Meter) error {
 		"Pairs of provider and model that one account's requests fail on and the platform looks at.")
 	hubs := gauge("svc.router.hubs", "Hubs in the view.")
 	pairs := gauge("svc.router.known_pairs", "Pairs of provider and model whose health is known.")
-	opinions := gauge("svc.router.trust_pairs",
-		"Pairs of provider and model that the verifier has said something of, by lane.")
 	waiting := gauge("svc.router.waiting", "Requests that wait for a free slot.")
 	dropped := counter("svc.router.sessions_dropped", "Sessions and hubs that the view had no room for.")
-	trustDropped := counter("svc.router.trust_dropped", "Opinions of the verifier that there was no room for.")
 	refused := counter("svc.router.events_refused", "Messages and sessions from the bus that were out of bounds.")
 	rejects := counter("svc.router.rejects", "Looks at a provider that passed it over, by reason.")
 	warmups := counter("svc.router.warmups", "Warm-ups of a model on a node that this replica has asked for.")
@@ -53,10 +50,6 @@ func (s *Service) measure(meter metric.Meter) error {
 	sets := map[pick.Reason]metric.ObserveOption{}
 	for reason := range s.stats.Totals() {
 		sets[reason] = metric.WithAttributeSet(attribute.NewSet(attribute.String("reason", reason.String())))
-	}
-	byLane := map[trust.Lane]metric.ObserveOption{}
-	for _, lane := range trust.Lanes() {
-		byLane[lane] = metric.WithAttributeSet(attribute.NewSet(attribute.String("lane", lane.String())))
 	}
 	_, err := meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		n, h, d := s.view.Size()
@@ -74,18 +67,43 @@ func (s *Service) measure(meter metric.Meter) error {
 		o.ObserveInt64(waiting, int64(s.waitlist.Waiting()))
 		o.ObserveInt64(refused, s.listener.Refused()+s.reports.Refused()+s.warmer.Refused())
 		o.ObserveInt64(warmups, s.warmer.Asked())
-		o.ObserveInt64(trustDropped, s.trust.Dropped())
-		for lane, n := range s.trust.Pairs() {
-			o.ObserveInt64(opinions, n, byLane[lane])
-		}
 		for reason, n := range s.stats.Totals() {
 			o.ObserveInt64(rejects, n, sets[reason])
 		}
 		return nil
 	}, sessions, models, candidates, bookings, breakers, suspected, hubs, pairs, waiting, dropped, refused, rejects,
-		warmups, opinions, trustDropped)
+		warmups)
 	if err != nil {
 		return fmt.Errorf("register the router's metrics: %w", err)
+	}
+	return s.measureTrust(meter)
+}
+
+// measureTrust registers what an operator sees of the verifier's word.
+func (s *Service) measureTrust(meter metric.Meter) error {
+	pairs, err := meter.Int64ObservableGauge("svc.router.trust_pairs",
+		metric.WithDescription("Pairs of provider and model that the verifier has said something of, by lane."))
+	if err != nil {
+		return fmt.Errorf("make svc.router.trust_pairs: %w", err)
+	}
+	dropped, err := meter.Int64ObservableCounter("svc.router.trust_dropped",
+		metric.WithDescription("Opinions of the verifier that there was no room for."))
+	if err != nil {
+		return fmt.Errorf("make svc.router.trust_dropped: %w", err)
+	}
+	sets := map[trust.Lane]metric.ObserveOption{}
+	for _, lane := range trust.Lanes() {
+		sets[lane] = metric.WithAttributeSet(attribute.NewSet(attribute.String("lane", lane.String())))
+	}
+	_, err = meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
+		o.ObserveInt64(dropped, s.trust.Dropped())
+		for lane, n := range s.trust.Pairs() {
+			o.ObserveInt64(pairs, n, sets[lane])
+		}
+		return nil
+	}, pairs, dropped)
+	if err != nil {
+		return fmt.Errorf("register the metrics of trust: %w", err)
 	}
 	return nil
 }

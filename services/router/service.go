@@ -1,7 +1,7 @@
 // Package router chooses, for each request, the providers to try and their order. It has
 // no store. It learns what is online from the presence that hubs publish, what is healthy
-// from their ended attempts, and what is trusted from the verifier's reports. After a restart it knows again within a second what
-// is online.
+// from their ended attempts, and what is trusted from the verifier's reports. After a
+// restart it knows again within a second what is online.
 package router
 
 import (
@@ -161,8 +161,9 @@ func (s *Service) Run(ctx context.Context) error {
 }
 
 // Ready reports whether the view can be relied on, because a hub has reported in full and
-// the verifier's reports have been read, or there has been the time to. A bus that is away later does not matter, because it is away for
-// all replicas and nobody knows better than what was heard last.
+// the verifier's reports have been read, or there has been the time to. A bus that is away
+// later does not matter, because it is away for all replicas and nobody knows better than
+// what was heard last.
 func (s *Service) Ready(context.Context) error {
 	if !s.settled.Load() {
 		return errors.New("router: no hub has reported yet")

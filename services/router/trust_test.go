@@ -2,6 +2,8 @@ package router
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -99,8 +101,8 @@ func TestSupplyAndOfferingsAreOfMeasuredWindowsAndOfWhoMayServe(t *testing.T) {
 	}
 	want := &routerv1.ModelSupply{ModelId: "m", OnlineProviders: 2, ReportingProviders: 2, MinReportedContextLength: 300,
 		MaxReportedContextLength: 2000}
-	if len(supply.GetModels()) != 1 || !proto.Equal(supply.GetModels()[0], want) {
-		t.Errorf("supply: got %v, want %v", supply.GetModels(), want)
+	if all := (&routerv1.ListSupplyResponse{Models: []*routerv1.ModelSupply{want}}); !proto.Equal(supply, all) {
+		t.Errorf("supply: got %v, want %v", supply, all)
 	}
 	offers, err := b.client.ListOfferings(t.Context(), &routerv1.ListOfferingsRequest{ModelId: "m"})
 	if err != nil {
@@ -139,12 +141,14 @@ func TestAProviderIsToldItsLaneAndItsMeasuredWindow(t *testing.T) {
 	reported(t, conn, 1, opinionOf(1, eventsv1.Lane_LANE_SHUT, 300))
 	eventually(t, "the model is shut", func() bool { return b.service.trust.Shut(id(1), "m") })
 	rejects, models := explained(t, b, id(1))
-	if n, told := rejects["not_verified"]; !told || n != 0 {
-		t.Errorf("not_verified before any request: got %d, %v, want 0, told", n, told)
+	if want := map[string]int64{"not_verified": 0}; !maps.Equal(rejects, want) {
+		t.Errorf("rejects before any request: got %v, want %v", rejects, want)
 	}
 	want := &routerv1.ModelHealth{ModelId: "m", Nodes: 1, Capacity: 4, Breaker: "closed", Lane: "shut",
 		MeasuredContextLength: 300, ContextLength: 300}
-	if len(models) != 1 || !proto.Equal(models[0], want) {
+	if !slices.EqualFunc(models, []*routerv1.ModelHealth{want}, func(a, b *routerv1.ModelHealth) bool {
+		return proto.Equal(a, b)
+	}) {
 		t.Errorf("models: got %v, want %v", models, want)
 	}
 	if _, err := b.client.Select(t.Context(), &routerv1.SelectRequest{RequestId: "r", ModelId: "m"}); !fault.Is(err,

@@ -29,7 +29,8 @@ func TestTheWindowOfAnOfferingIsTheMeasuredOneWhereThereIsOne(t *testing.T) {
 		// The router has not heard of the catalog's window yet.
 		"reported above the catalog's": {&routerv1.Offering{ReportedContextLength: 16_384, ContextLength: 16_384,
 			ContextSource: routerv1.ContextSource_CONTEXT_SOURCE_REPORTED}, 8192, "catalog"},
-		"silent":            {&routerv1.Offering{ContextSource: routerv1.ContextSource_CONTEXT_SOURCE_CATALOG}, 8192, "catalog"},
+		"silent": {&routerv1.Offering{ContextSource: routerv1.ContextSource_CONTEXT_SOURCE_CATALOG},
+			8192, "catalog"},
 		"an older router's": {&routerv1.Offering{ReportedContextLength: 4096}, 4096, "reported"},
 	} {
 		got := publicOffering(c.offering, m)

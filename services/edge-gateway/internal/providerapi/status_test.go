@@ -360,8 +360,8 @@ func TestTrafficSaysInPlainWordsWhatTheVerifierMakesOfAModel(t *testing.T) {
 		}
 	}
 	b.decode(t, a, &got)
-	if len(got.Traffic.Rejects) != 1 || got.Traffic.Rejects[0].Meaning != reasons["not_verified"] {
-		t.Errorf("rejects: got %+v, want not_verified with its meaning", got.Traffic.Rejects)
+	if got, want := got.Traffic.Rejects[0].Meaning, reasons["not_verified"]; got != want {
+		t.Errorf("the meaning of not_verified: got %q, want %q", got, want)
 	}
 	for i, want := range []struct {
 		lane     string

@@ -246,8 +246,7 @@ func TestEveryReasonHasItsWordAndIsCounted(t *testing.T) {
 		rec.Window.Record(window.Sample{At: start, Account: tag.Account(i)})
 	}
 	passed := map[int]Reason{1: Inactive, 2: Draining, 3: Unhealthy, 4: LacksCapability, 5: BodyTooLarge,
-		6: WindowTooSmall,
-		7: Unwanted, 8: Excluded, 9: BreakerOpen, 10: Busy, 12: Degraded, 14: NotVerified}
+		6: WindowTooSmall, 7: Unwanted, 8: Excluded, 9: BreakerOpen, 10: Busy, 12: Degraded, 14: NotVerified}
 	for range 64 { // the degraded one leads some
 		r := b.request(func(r *Request) { r.Prefer.Ignore, r.Exclude = []string{id(7)}, []string{id(8)} })
 		c, err := b.Select(t.Context(), r)

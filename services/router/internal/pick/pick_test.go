@@ -188,7 +188,10 @@ func TestAnIneligibleSeatIsNeverPicked(t *testing.T) {
 				w = opinion.Window
 			}
 			rec := b.known.Find(health.Pair{Provider: s.Provider, Model: "m"})
-			if opinion.Lane == trust.Shut || !s.Active || s.Draining || !o.Healthy || w > 0 && req.PromptTokens+req.MaxTokens > w ||
+			if opinion.Lane == trust.Shut {
+				t.Fatalf("round %d: %s was picked, want nobody who is shut", round, s.Provider)
+			}
+			if !s.Active || s.Draining || !o.Healthy || w > 0 && req.PromptTokens+req.MaxTokens > w ||
 				s.MaxRequestBytes > 0 && req.BodyBytes > s.MaxRequestBytes || !slices.Contains(s.Capabilities, "chat") ||
 				slices.Contains(req.Exclude, s.Provider) || !free[s.Provider] || x.Window != w ||
 				rec != nil && rec.Breaker.State(start) == breaker.Open {

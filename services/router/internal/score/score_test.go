@@ -49,7 +49,8 @@ func TestAScoreIsAlwaysPositiveAndAtMostOne(t *testing.T) {
 	check := func(trust, success, up float64, known bool, first time.Duration, load, limit int16) bool {
 		success = 0.01 + 0.99*math.Abs(math.Mod(success, 1))
 		trust = 0.01 + 0.99*math.Abs(math.Mod(trust, 1))
-		s := Of(Input{Trust: trust, Success: success, FirstContent: first % time.Hour, Load: int(load) & 0x7fff, Limit: int(limit),
+		s := Of(Input{Trust: trust, Success: success, FirstContent: first % time.Hour,
+			Load: int(load) & 0x7fff, Limit: int(limit),
 			Uptime: math.Abs(math.Mod(up, 1)), UptimeKnown: known})
 		return s > 0 && s <= 1
 	}

@@ -206,12 +206,14 @@ func TestAModelThatIsShutIsNoSupplyAndNoOffering(t *testing.T) {
 	t.Parallel()
 	from := of(view(serving("a", 1, 1000), serving("b", 2, 4000)), 8000,
 		map[string]trust.Opinion{"a": {Trust: 0.05, Lane: trust.Shut}})
-	models := from.Models()
-	if len(models) != 1 || models[0].Online != 1 || models[0].MinWindow != 4000 {
-		t.Errorf("supply: got %+v, want one provider with 4,000 tokens", models)
+	want := []Model{{ID: "m", Online: 1, Reporting: 1, MinWindow: 4000, MaxWindow: 4000, Quantizations: []string{"qb"}}}
+	if got := from.Models(); !reflect.DeepEqual(got, want) {
+		t.Errorf("supply: got %+v, want %+v", got, want)
 	}
-	if got := from.Offerings("m", start); len(got) != 1 || got[0].Provider != "b" {
-		t.Errorf("offerings: got %+v, want b's alone", got)
+	for _, o := range from.Offerings("m", start) {
+		if o.Provider != "b" {
+			t.Errorf("offerings: got one of %q, want b's alone", o.Provider)
+		}
 	}
 	alone := of(view(serving("a", 1, 1000)), 8000, map[string]trust.Opinion{"a": {Trust: 0.05, Lane: trust.Shut}})
 	if got := alone.Models(); len(got) != 0 {
