@@ -53,6 +53,8 @@ const (
 	SubjectUsagePrefix = "usage.v1."
 	// SubjectKeyChanged says that a consumer key has changed.
 	SubjectKeyChanged = "keys.v1.changed"
+	// SubjectPenalty says that a penalty has another state.
+	SubjectPenalty = "penalty.v1.changed"
 	// SubjectShapes is what requests looked like at the gateways.
 	SubjectShapes = "shapes.v1.gateway"
 	// SubjectWarmUp asks every hub to have a model loaded.

@@ -13,7 +13,6 @@ const (
 	router        = "router"
 	verifier      = "verifier"
 	settlement    = "settlement"
-	verifier      = "verifier"
 )
 
 // HubPart stands for the id of a hub in the subjects of Table, and ProviderPart for the
@@ -57,7 +56,7 @@ func Table() []Row {
 		{Subject: "void.v1.{hub}", Stream: WorkReceiptStream.Name,
 			Publish: []string{providerHub}, Subscribe: []string{billingLedger}},
 		{Subject: "receipted.v1.{hub}", Publish: []string{billingLedger}, Subscribe: []string{providerHub}},
-		{Subject: "presence.v1.{hub}", Publish: []string{providerHub}, Subscribe: []string{providerHub, router},
+		{Subject: "presence.v1.{hub}", Publish: []string{providerHub}, Subscribe: []string{providerHub, router, settlement},
 			AnyHub: true},
 		{Subject: SubjectPresenceSync, Publish: []string{router}, Subscribe: []string{providerHub}},
 		{Subject: "attempts.v1.{hub}", Publish: []string{providerHub}, Subscribe: []string{router}},
@@ -65,6 +64,7 @@ func Table() []Row {
 		{Subject: "attempts.v1.gateway", Publish: []string{edgeGateway}, Subscribe: []string{router}},
 		{Subject: SubjectKeyChanged, Publish: []string{billingLedger}, Subscribe: []string{edgeGateway}},
 		{Subject: SubjectShapes, Publish: []string{edgeGateway}, Subscribe: []string{verifier}},
+		{Subject: SubjectPenalty, Publish: []string{settlement}, Subscribe: []string{verifier}},
 		{Subject: SubjectWarmUp, Publish: []string{providerHub, router}, Subscribe: []string{providerHub, router}},
 		// No service of the fleet publishes trust yet, so the server lets nobody do so.
 		{Subject: "trust.v1.{provider}", Stream: TrustStream.Name, Subscribe: []string{router}, Live: true},

@@ -16,7 +16,6 @@ import (
 	"svc.internal/pkg/pgtest"
 	eventsv1 "svc.internal/proto/svc/events/v1"
 	settlementv1 "svc.internal/proto/svc/settlement/v1"
-	"svc.internal/services/settlement/internal/events"
 	"svc.internal/services/settlement/internal/penalty"
 )
 
@@ -70,7 +69,7 @@ func (b *bundle) elapse(t *testing.T, id string, by time.Duration) {
 func (b *bundle) changes(t *testing.T) <-chan *eventsv1.PenaltyChanged {
 	t.Helper()
 	heard := make(chan *eventsv1.PenaltyChanged, 100)
-	if _, err := b.bus.Subscribe(events.SubjectPenaltyChanged, "", func(_ context.Context, m bus.Message) {
+	if _, err := b.bus.Subscribe(bus.SubjectPenalty, "", func(_ context.Context, m bus.Message) {
 		var change eventsv1.PenaltyChanged
 		if err := proto.Unmarshal(m.Data, &change); err != nil {
 			t.Error(err)

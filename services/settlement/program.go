@@ -25,7 +25,7 @@ func Spec() node.Spec {
 			settlementv1.ReconciliationService_ServiceDesc.ServiceName: {node.EdgeGateway},
 			settlementv1.UsageKeyService_ServiceDesc.ServiceName:       {node.ProviderHub},
 			// Which of its calls each of the two may make, rpc.Penalties says.
-			settlementv1.PenaltyService_ServiceDesc.ServiceName:      {verifier, node.EdgeGateway},
+			settlementv1.PenaltyService_ServiceDesc.ServiceName:      {node.Verifier, node.EdgeGateway},
 			settlementv1.PenaltyAdminService_ServiceDesc.ServiceName: {node.EdgeGateway},
 		},
 	}

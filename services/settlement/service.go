@@ -91,9 +91,6 @@ func (c Config) CheckListeners(addresses ...string) error {
 	return errors.Join(faults...)
 }
 
-// verifier is the service that opens penalties, as its certificate names it.
-const verifier = "verifier"
-
 // Deps are the parts the service works with.
 type Deps struct {
 	Log      *slog.Logger
@@ -165,7 +162,7 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 	settlementv1.RegisterReconciliationServiceServer(r, rpc.NewReconciliation(s.comparer, s.deps.Clock))
 	settlementv1.RegisterUsageKeyServiceServer(r, &rpc.UsageKeys{Ring: s.ring})
 	settlementv1.RegisterPenaltyServiceServer(r, &rpc.Penalties{
-		Keeper: s.penalties.keeper, Verifier: verifier, Gateway: node.EdgeGateway,
+		Keeper: s.penalties.keeper, Verifier: node.Verifier, Gateway: node.EdgeGateway,
 	})
 	settlementv1.RegisterPenaltyAdminServiceServer(r, &rpc.PenaltyAdmin{Keeper: s.penalties.keeper})
 }

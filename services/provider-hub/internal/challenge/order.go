@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"svc.internal/pkg/fault"
+	"svc.internal/pkg/fingerprint"
 	"svc.internal/pkg/ids"
 	"svc.internal/pkg/jsonscan"
 	"svc.internal/services/provider-hub/internal/meter"
@@ -12,18 +13,12 @@ import (
 
 // Bounds of an order. Sizes are in bytes.
 const (
-	MaxTimeout    = 600 * time.Second
-	maxBody       = 10 << 20
-	nonceSize     = 32
-	maxRange      = 1 << 20
-	maxChainFiles = 64
-	maxChain      = 256
-	maxFileName   = 255
-	maxFileSize   = 1 << 50
-	maxPrompt     = 64 << 10
-	maxTokens     = 500
-	maxPrompts    = 32
-	maxBenchmark  = 8 << 10
+	MaxTimeout   = 600 * time.Second
+	maxBody      = 10 << 20
+	maxPrompt    = 64 << 10
+	maxTokens    = 500
+	maxPrompts   = 32
+	maxBenchmark = 8 << 10
 )
 
 // Order is what is asked of which session.
@@ -75,7 +70,7 @@ func (o *Order) wrong() string {
 	case nil:
 		return o.wrongInference()
 	case *session.Fingerprint:
-		return wrongFingerprint(task)
+		return wrongFingerprint(o.ID, task)
 	case *session.Deterministic:
 		if task.Prompt == "" || len(task.Prompt) > maxPrompt {
 			return "deterministic.prompt"
@@ -126,31 +121,20 @@ func modelName(body []byte, model string) (name jsonscan.Span) {
 	return name
 }
 
-func wrongFingerprint(f *session.Fingerprint) string {
-	switch {
-	case len(f.Nonce) != nonceSize:
-		return "fingerprint.nonce"
-	case len(f.Ranges) < 1 || len(f.Ranges) > session.MaxRanges:
-		return "fingerprint.ranges"
-	case len(f.ChainFiles) > maxChainFiles:
-		return "fingerprint.chain_files"
-	case f.ChainLength > maxChain || (f.ChainLength > 0) != (len(f.ChainFiles) > 0):
-		return "fingerprint.chain_length"
+// wrongFingerprint refuses what no agent would answer.
+func wrongFingerprint(id string, f *session.Fingerprint) string {
+	c := fingerprint.Challenge{ID: id, Nonce: f.Nonce, Blocks: int(f.ChainLength)}
+	for _, r := range f.Ranges[:min(len(f.Ranges), fingerprint.MaxRanges+1)] {
+		c.Ranges = append(c.Ranges, fingerprint.Range{File: r.File, Offset: r.Offset, Length: int(r.Length)})
 	}
-	for _, r := range f.Ranges {
-		if !validFile(r.File) || r.Offset < 0 || r.Offset > maxFileSize || r.Length < 1 || r.Length > maxRange {
-			return "fingerprint.ranges"
-		}
+	for _, file := range f.ChainFiles[:min(len(f.ChainFiles), fingerprint.MaxFiles+1)] {
+		c.Files = append(c.Files, fingerprint.File{Name: file.File, Size: file.Size})
 	}
-	for _, c := range f.ChainFiles {
-		if !validFile(c.File) || c.Size < 1 || c.Size > maxFileSize {
-			return "fingerprint.chain_files"
-		}
+	if c.Validate() != nil {
+		return "fingerprint"
 	}
 	return ""
 }
-
-func validFile(name string) bool { return name != "" && len(name) <= maxFileName }
 
 func wrongBenchmark(b *session.Benchmark) string {
 	switch b.Test {

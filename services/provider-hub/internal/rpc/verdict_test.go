@@ -420,7 +420,9 @@ func TestKeysOfARemovalAreKeptUntilItIsOver(t *testing.T) {
 }
 
 // shutOut reports whether an error says that a key, or its provider, may do nothing.
-func shutOut(err error) bool { return fault.Is(err, fault.AccountFrozen) || fault.Is(err, fault.KeyRevoked) }
+func shutOut(err error) bool {
+	return fault.Is(err, fault.AccountFrozen) || fault.Is(err, fault.KeyRevoked)
+}
 
 func TestRacesWithAnExpulsionEndAsIfOneCameAfterTheOther(t *testing.T) {
 	t.Parallel()

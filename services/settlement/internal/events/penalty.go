@@ -11,12 +11,9 @@ import (
 	"svc.internal/services/settlement/internal/penalty"
 )
 
-// SubjectPenaltyChanged is where settlement says that a penalty has another state. A
-// message comes at most once, in any order, and none is repeated: the verifier reads what
-// it missed by opening the same penalty again.
-const SubjectPenaltyChanged = "penalty.v1.changed"
-
-// PublishPenalty says where a penalty stands.
+// PublishPenalty says where a penalty stands. A message comes at most once, in any order,
+// and none is repeated: the verifier reads what it missed by opening the same penalty
+// again.
 func PublishPenalty(ctx context.Context, conn *bus.Conn, p penalty.Penalty) error {
 	data, err := proto.Marshal(&eventsv1.PenaltyChanged{
 		PenaltyId: p.ID.String(), ProviderId: p.ProviderID.String(), State: string(p.State), Revision: p.Revision,
@@ -24,5 +21,5 @@ func PublishPenalty(ctx context.Context, conn *bus.Conn, p penalty.Penalty) erro
 	if err != nil {
 		return fmt.Errorf("encode the change of a penalty: %w", err)
 	}
-	return conn.Publish(ctx, SubjectPenaltyChanged, data, nil)
+	return conn.Publish(ctx, bus.SubjectPenalty, data, nil)
 }
