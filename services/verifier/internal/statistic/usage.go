@@ -1,0 +1,186 @@
+package statistic
+
+import (
+	"math"
+
+	"svc.internal/services/verifier/internal/exact"
+)
+
+// Ending is how an answer says that it ended.
+type Ending string
+
+// The endings that are judged. Others count for nothing.
+const (
+	// Stop is the model's own end.
+	Stop Ending = "stop"
+	// Length is the bound of the request.
+	Length Ending = "length"
+)
+
+// MaxTokens bounds the counts of tokens that are compared.
+const MaxTokens = 1 << 24
+
+// Usage is what an engine claims of an answer, and our count of the same.
+type Usage struct {
+	ClaimedPrompt, Prompt int64
+	ClaimedOutput, Output int64
+	// Asked is the request's max_tokens.
+	Asked  int64
+	Ending Ending
+	// Scored reports whether Best and End are known: the reference's largest
+	// log-probability behind the answer, and that of the end token there.
+	Scored    bool
+	Best, End exact.Logprob
+}
+
+// Judge is the statistic of family U. Its parts are |claimed prompt − ours| in tokens,
+// |claimed output ÷ ours − 1|, and the ending: at Stop how far the end token lies behind
+// the best token, in nats; at Length the percentage of the asked tokens that is missing.
+// The two endings share a part because a calibration has three parts at most, and their
+// scales are alike: honest ends lie within few nats, honest lengths within few percent.
+func (u Usage) Judge() (Parts, Void) {
+	for _, n := range []int64{u.ClaimedPrompt, u.Prompt, u.ClaimedOutput, u.Output, u.Asked} {
+		if n < 0 {
+			return nil, Malformed
+		}
+	}
+	switch {
+	case max(u.Prompt, u.Output, u.Asked) > MaxTokens:
+		return nil, TooLarge
+	case u.Prompt == 0, u.Output == 0, u.Asked == 0:
+		return nil, TooShort
+	}
+	ending, v := u.ending()
+	if v != None {
+		return nil, v
+	}
+	// A claim beyond the bound is as absurd as the bound.
+	prompt := min(u.ClaimedPrompt, MaxTokens) - u.Prompt
+	output := float64(min(u.ClaimedOutput, MaxTokens))/float64(u.Output) - 1
+	return Parts{float64(max(prompt, -prompt)), math.Abs(output), ending}, None
+}
+
+func (u Usage) ending() (float64, Void) {
+	switch u.Ending {
+	case Stop:
+		if !u.Scored {
+			return 0, None
+		}
+		if checkEntry(Entry{Logprob: u.Best}) != None || checkEntry(Entry{Logprob: u.End}) != None || u.End > u.Best {
+			return 0, Malformed
+		}
+		return (u.Best - u.End).Nats(), None
+	case Length:
+		return float64(100*max(0, u.Asked-u.Output)) / float64(u.Asked), None
+	}
+	return 0, None
+}
+
+// The bounds of recall.
+const (
+	// MaxNeedles bounds the needles of a challenge.
+	MaxNeedles = 16
+	// NeedleDigits is the number of digits that a needle holds.
+	NeedleDigits = 6
+)
+
+// Recall is the statistic of family D: how many of the needles that the reference recalls
+// are missing in the provider's answer. A needle is recalled where its digits stand in
+// the answer, with no digit before or behind them.
+func Recall(needles []string, reference, answer string) (Parts, Void) {
+	switch {
+	case len(needles) > MaxNeedles, len(reference) > MaxAnswerBytes, len(answer) > MaxAnswerBytes:
+		return nil, TooLarge
+	case len(needles) == 0:
+		return nil, TooShort
+	}
+	for _, n := range needles {
+		if len(n) != NeedleDigits || digits(n) != NeedleDigits {
+			return nil, Malformed
+		}
+	}
+	ours, theirs := Recalled(needles, reference), Recalled(needles, answer)
+	recalled, missing := 0, 0
+	for i := range needles {
+		if ours[i] {
+			recalled++
+			if !theirs[i] {
+				missing++
+			}
+		}
+	}
+	if recalled == 0 {
+		return nil, NoReference
+	}
+	return Parts{float64(missing)}, None
+}
+
+// Recalled reports for each needle whether the answer holds it. An answer longer than
+// MaxAnswerBytes is read up to there.
+func Recalled(needles []string, answer string) []bool {
+	answer = answer[:min(len(answer), MaxAnswerBytes)]
+	found := make([]bool, len(needles))
+	for i := 0; i < len(answer); {
+		n := digits(answer[i:])
+		if n == NeedleDigits {
+			for k, needle := range needles {
+				found[k] = found[k] || needle == answer[i:i+n]
+			}
+		}
+		i += max(n, 1)
+	}
+	return found
+}
+
+// digits returns how many decimal digits s begins with.
+func digits(s string) int {
+	n := 0
+	for n < len(s) && s[n] >= '0' && s[n] <= '9' {
+		n++
+	}
+	return n
+}
+
+// The bounds of embeddings.
+const (
+	// MaxDimensions bounds the length of a vector.
+	MaxDimensions = 16_384
+	maxComponent  = 1e6
+	minNorm       = 1e-12
+)
+
+// Embedding is 1 − cosine of two vectors. Vectors of different lengths are as far apart as
+// vectors can be: 2.
+func Embedding(reference, answer []float64) (Parts, Void) {
+	switch {
+	case len(reference) > MaxDimensions, len(answer) > MaxDimensions:
+		return nil, TooLarge
+	case len(reference) == 0:
+		return nil, NoReference
+	case len(answer) == 0:
+		return nil, TooShort
+	}
+	for _, v := range [][]float64{reference, answer} {
+		for _, x := range v {
+			if math.IsNaN(x) || math.Abs(x) > maxComponent {
+				return nil, Malformed
+			}
+		}
+	}
+	if len(reference) != len(answer) {
+		return Parts{2}, None
+	}
+	norm := math.Sqrt(dot(reference, reference)) * math.Sqrt(dot(answer, answer))
+	if norm < minNorm {
+		return nil, Malformed
+	}
+	return Parts{min(2, max(0, 1-float64(dot(reference, answer)/norm)))}, None
+}
+
+func dot(a, b []float64) float64 {
+	sum := 0.0
+	for i := range a {
+		sum += float64(a[i] * b[i])
+	}
+	return sum
+}
