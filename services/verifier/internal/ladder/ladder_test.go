@@ -166,7 +166,7 @@ func TestEffectsOfEachStep(t *testing.T) {
 func TestTheLargestTermLeads(t *testing.T) {
 	t.Parallel()
 	for want, got := range map[bool][]bool{
-		true:  {ladder.Leads(3, 1, 2), ladder.Leads(1)},
+		true: {ladder.Leads(3, 1, 2), ladder.Leads(1)},
 		false: {ladder.Leads(2, 2), ladder.Leads(1, 3), ladder.Leads(0), ladder.Leads(math.NaN(), 1),
 			ladder.Leads(1, math.NaN())},
 	} {

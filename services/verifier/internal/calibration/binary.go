@@ -1,0 +1,190 @@
+package calibration
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"unicode/utf8"
+
+	"svc.internal/services/verifier/internal/quant"
+)
+
+// The binary form is canonical: each calibration has one, and Decode refuses all others.
+//
+//	"VCAL" version(1)
+//	text model | 32 bytes files | class(1) | text engine | text gpu | text family
+//	u32 n | u32 hosts
+//	u8 parts, f64 each
+//	u8 ratios, each: text alternative | f64 mean | f64 variance | u32 n
+//	class(1) | u32 exceeded | u32 n
+//
+// Numbers are big-endian, f64 are IEEE 754 bits, texts are a u8 length and UTF-8.
+const (
+	magic   = "VCAL"
+	version = 1
+	// maxText bounds a text in bytes.
+	maxText = 255
+	// MaxBinary bounds the binary form.
+	MaxBinary = 16 << 10
+)
+
+// ErrBinary is the error for bytes that are no calibration.
+var ErrBinary = errors.New("bytes are no calibration")
+
+// Hash is the SHA-256 of a calibration's binary form.
+type Hash [sha256.Size]byte
+
+// Hash returns the hash that evidence names. It fails as Encode does.
+func (c Calibration) Hash() (Hash, error) {
+	b, err := c.Encode()
+	if err != nil {
+		return Hash{}, err
+	}
+	return sha256.Sum256(b), nil
+}
+
+// Encode returns the binary form. It fails with ErrData for a calibration beyond the
+// bounds.
+func (c Calibration) Encode() ([]byte, error) {
+	if err := c.check(); err != nil {
+		return nil, err
+	}
+	b := append([]byte(magic), version)
+	b = appendText(b, c.Stratum.Model)
+	b = append(b, c.Stratum.Files[:]...)
+	b = append(b, byte(c.Stratum.Class))
+	b = appendText(b, c.Stratum.Engine)
+	b = appendText(b, c.Stratum.GPU)
+	b = appendText(b, c.Family)
+	b = binary.BigEndian.AppendUint32(b, uint32(c.N))
+	b = binary.BigEndian.AppendUint32(b, uint32(c.Hosts))
+	b = append(b, byte(len(c.Largest)))
+	for _, x := range c.Largest {
+		b = appendFloat(b, x)
+	}
+	b = append(b, byte(len(c.Ratios)))
+	for _, m := range c.Ratios {
+		b = appendText(b, m.Alternative)
+		b = appendFloat(appendFloat(b, m.Mean), m.Variance)
+		b = binary.BigEndian.AppendUint32(b, uint32(m.N))
+	}
+	b = append(b, byte(c.Power.Class))
+	b = binary.BigEndian.AppendUint32(b, uint32(c.Power.Exceeded))
+	return binary.BigEndian.AppendUint32(b, uint32(c.Power.N)), nil
+}
+
+func appendText(b []byte, s string) []byte { return append(append(b, byte(len(s))), s...) }
+
+func appendFloat(b []byte, x float64) []byte {
+	return binary.BigEndian.AppendUint64(b, math.Float64bits(x))
+}
+
+// Decode reads a binary form. It fails with ErrBinary for all bytes that Encode does not
+// write.
+func Decode(b []byte) (Calibration, error) {
+	if len(b) > MaxBinary {
+		return Calibration{}, fmt.Errorf("%w: %d bytes", ErrBinary, len(b))
+	}
+	r := reader{rest: b}
+	if head := r.take(len(magic) + 1); string(head) != magic+string(rune(version)) {
+		return Calibration{}, fmt.Errorf("%w: not version %d", ErrBinary, version)
+	}
+	var c Calibration
+	c.Stratum.Model = r.text()
+	copy(c.Stratum.Files[:], r.take(len(c.Stratum.Files)))
+	c.Stratum.Class = quant.Class(r.byte())
+	c.Stratum.Engine, c.Stratum.GPU, c.Family = r.text(), r.text(), r.text()
+	c.N, c.Hosts = r.count(), r.count()
+	for range min(r.byte(), MaxParts+1) {
+		c.Largest = append(c.Largest, r.float())
+	}
+	for range min(r.byte(), MaxRatios+1) {
+		c.Ratios = append(c.Ratios, Moments{Alternative: r.text(), Mean: r.float(), Variance: r.float(), N: r.count()})
+	}
+	c.Power = Power{Class: quant.Class(r.byte()), Exceeded: r.count(), N: r.count()}
+	if r.short || len(r.rest) != 0 {
+		return Calibration{}, fmt.Errorf("%w: wrong length", ErrBinary)
+	}
+	if err := c.check(); err != nil {
+		return Calibration{}, fmt.Errorf("%w: %w", ErrBinary, err)
+	}
+	return c, nil
+}
+
+// reader takes bytes from the front. After the end it gives zeros and short is true.
+type reader struct {
+	rest  []byte
+	short bool
+}
+
+func (r *reader) take(n int) []byte {
+	if n > len(r.rest) {
+		r.rest, r.short = nil, true
+		return make([]byte, n)
+	}
+	b := r.rest[:n]
+	r.rest = r.rest[n:]
+	return b
+}
+
+func (r *reader) byte() byte     { return r.take(1)[0] }
+func (r *reader) text() string   { return string(r.take(int(r.byte()))) }
+func (r *reader) count() int     { return int(binary.BigEndian.Uint32(r.take(4))) }
+func (r *reader) float() float64 { return math.Float64frombits(binary.BigEndian.Uint64(r.take(8))) }
+
+// check returns ErrData for a calibration beyond the bounds, or one that could be written
+// in another way.
+func (c Calibration) check() error {
+	if err := c.Stratum.check(); err != nil {
+		return err
+	}
+	switch {
+	case !isText(c.Family) || c.Family == "":
+		return fmt.Errorf("%w: family %.40q", ErrData, c.Family)
+	case c.N < 0 || c.N > MaxChallenges || c.Hosts < 0 || c.Hosts > MaxHosts:
+		return fmt.Errorf("%w: %d challenges, %d hosts", ErrData, c.N, c.Hosts)
+	case len(c.Largest) > MaxParts || len(c.Ratios) > MaxRatios:
+		return fmt.Errorf("%w: %d parts, %d alternatives", ErrData, len(c.Largest), len(c.Ratios))
+	}
+	for _, x := range c.Largest {
+		if !isNumber(x, MaxPart) {
+			return fmt.Errorf("%w: a largest part is %v", ErrData, x)
+		}
+	}
+	for i, m := range c.Ratios {
+		switch {
+		case !isText(m.Alternative) || m.Alternative == "" || (i > 0 && m.Alternative <= c.Ratios[i-1].Alternative):
+			return fmt.Errorf("%w: alternative %.40q", ErrData, m.Alternative)
+		case !isNumber(m.Mean, maxRatio) || !isNumber(m.Variance, maxRatio*maxRatio) || m.N < 2 || m.N > MaxChallenges:
+			return fmt.Errorf("%w: moments %v", ErrData, m)
+		}
+	}
+	return c.Power.check()
+}
+
+func (p Power) check() error {
+	switch {
+	case p == Power{}:
+		return nil
+	case !p.Class.Known(), p.N < 1, p.N > MaxChallenges, p.Exceeded < 0, p.Exceeded > p.N:
+		return fmt.Errorf("%w: power %+v", ErrData, p)
+	}
+	return nil
+}
+
+func (s Stratum) check() error {
+	if s.Model == "" || !isText(s.Model) || !isText(s.Engine) || !isText(s.GPU) {
+		return fmt.Errorf("%w: stratum %.40q", ErrData, s.Model)
+	}
+	if s.Class != quant.Unknown && !s.Class.Known() {
+		return fmt.Errorf("%w: class %d", ErrData, s.Class)
+	}
+	return nil
+}
+
+func isText(s string) bool { return len(s) <= maxText && utf8.ValidString(s) }
+
+// isNumber reports whether x is from 0 to high, and not −0, which has other bits than 0.
+func isNumber(x, high float64) bool { return x >= 0 && x <= high && !math.Signbit(x) }

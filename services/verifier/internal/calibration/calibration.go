@@ -1,0 +1,219 @@
+// Package calibration turns parts of observations into exceedances.
+//
+// # Tolerance limits
+//
+// A statistic has k parts. A calibration keeps the largest value of each part among n
+// challenges to honest hosts. An observation has X = max over its parts of part ÷ largest
+// calibrated, and exceeds (b = 1) where X > Tau. The largest values are a distribution-free
+// upper tolerance limit (S. S. Wilks, "Determination of sample sizes for setting tolerance
+// limits", Annals of Mathematical Statistics 12, 1941; several parts: A. Wald, ibid. 14,
+// 1943): a new honest observation lies above one of k maxima with a probability that is
+// distributed as Beta(k, n−k+1), whatever the distribution of the parts. Required is the
+// smallest n with which this probability is at most Q0 with confidence 1 − Unsound:
+//
+//	Σ_{i<k} C(n,i) Q0^i (1−Q0)^(n−i) ≤ Unsound
+//
+// which gives 1,604, 1,903 and 2,158 for k = 1, 2, 3. Tau > 1 only makes b rarer.
+//
+// # Power
+//
+// The next cheaper class is calibrated too. Where a family does not exceed in at least
+// MinPower of the challenges to that class, it does not judge quantization there. The
+// bound is one-sided (C. J. Clopper and E. S. Pearson, Biometrika 26, 1934) with
+// confidence PowerConfidence.
+//
+// # Ratios
+//
+// Family R has no b. Its clipped likelihood ratios are divided by Bound, an empirical
+// Bernstein bound of their honest mean (A. Maurer and M. Pontil, COLT 2009).
+//
+// # Errors
+//
+// Fit refuses what cannot be a calibration with ErrData. A calibration of too few
+// challenges is one, and reaches no further than watch (Reach).
+//
+// All arithmetic is + − × ÷ and square roots of float64 in the order of the input, so that
+// a replay gives the same bits. The binary form (binary.go) has a hash, which evidence
+// names.
+package calibration
+
+import (
+	"errors"
+	"math"
+
+	"svc.internal/services/verifier/internal/quant"
+)
+
+// The constants of the design.
+const (
+	// Q0 is the honest probability of an exceedance at most.
+	Q0 = 0.01
+	// Unsound is the probability that a calibration does not hold Q0.
+	Unsound = 1e-7
+	// Tau is the X above which an observation exceeds.
+	Tau = 1.1
+	// MinHosts is the number of honest hosts of a calibration, and MinReferences that of
+	// the references that must exist for a penalty.
+	MinHosts      = 2
+	MinReferences = 2
+	// MinPower is the power below which a family does not judge quantization.
+	MinPower        = 0.2
+	PowerConfidence = 0.95
+)
+
+// The bounds of a calibration.
+const (
+	// MaxParts bounds the parts of a statistic.
+	MaxParts = 3
+	// MaxChallenges bounds the challenges of one fit.
+	MaxChallenges = 20_000
+	// MaxPart bounds a part. Larger parts are taken for it.
+	MaxPart = 1e9
+	// MaxHosts bounds the hosts of a fit.
+	MaxHosts = 256
+	// MaxRatios bounds the alternatives of family R.
+	MaxRatios = 16
+)
+
+// MaxX is the X of a part above 0 whose largest calibrated value is 0.
+const MaxX = 1e9
+
+// Stratum is what a calibration holds for. An empty text, a zero Files or an unknown Class
+// is unknown.
+type Stratum struct {
+	Model string
+	// Files is the composite hash of the catalog's files.
+	Files [32]byte
+	// Class is the quantization class.
+	Class quant.Class
+	// Engine and GPU name the engine and the class of the GPU.
+	Engine, GPU string
+}
+
+// Moments are mean and variance of N clipped likelihood ratios against one alternative.
+type Moments struct {
+	Alternative    string
+	Mean, Variance float64
+	N              int
+}
+
+// Power is how many of N challenges to the next cheaper class exceeded. Its zero value is
+// no such calibration.
+type Power struct {
+	Class       quant.Class
+	Exceeded, N int
+}
+
+// Calibration holds what honest hosts of a stratum do in one family.
+type Calibration struct {
+	Stratum Stratum
+	Family  string
+	// N is the number of honest challenges, and Hosts that of the hosts.
+	N, Hosts int
+	// Largest are the largest parts. Family R has none.
+	Largest []float64
+	// Ratios are ordered by Alternative.
+	Ratios []Moments
+	Power  Power
+}
+
+// ErrData is the error for data that no calibration can be made of.
+var ErrData = errors.New("no data of a calibration")
+
+// X is the largest of part ÷ largest calibrated. It fails where the numbers of parts
+// differ or a part is no number of at least 0.
+func (c Calibration) X(parts []float64) (float64, error) {
+	if len(parts) == 0 || len(parts) != len(c.Largest) {
+		return 0, ErrData
+	}
+	x := 0.0
+	for i, p := range parts {
+		if !(p >= 0) {
+			return 0, ErrData
+		}
+		p = min(p, MaxPart)
+		switch {
+		case c.Largest[i] > 0:
+			x = max(x, min(p/c.Largest[i], MaxX))
+		case p > 0:
+			x = MaxX
+		}
+	}
+	return x, nil
+}
+
+// Exceeds reports whether the parts are b = 1.
+func (c Calibration) Exceeds(parts []float64) (bool, error) {
+	x, err := c.X(parts)
+	return x > Tau, err
+}
+
+// Required returns the number of challenges for k parts, 1 to MaxParts, and reports false
+// for another k.
+func Required(k int) (int, bool) {
+	required := [...]int{1604, 1903, 2158}
+	if k < 1 || k > len(required) {
+		return 0, false
+	}
+	return required[k-1], true
+}
+
+// Reach is how far the ladder goes on the word of a calibration.
+type Reach string
+
+// The reaches.
+const (
+	// ReachNothing is a calibration that judges nobody.
+	ReachNothing Reach = "nothing"
+	// ReachWatch is a calibration of too few challenges or hosts, or with one reference.
+	ReachWatch Reach = "watch"
+	// ReachPenalty is a whole calibration.
+	ReachPenalty Reach = "penalty"
+)
+
+// Reach returns how far the ladder goes, given how many references the stratum has.
+func (c Calibration) Reach(references int) Reach {
+	if references < 1 || c.N == 0 {
+		return ReachNothing
+	}
+	need, ok := Required(max(len(c.Largest), 1))
+	if !ok || c.N < need || c.Hosts < MinHosts || references < MinReferences {
+		return ReachWatch
+	}
+	return ReachPenalty
+}
+
+// JudgesQuantization reports whether the family's power against the next cheaper class is
+// at least MinPower, with confidence PowerConfidence: were the power less, so many
+// exceedances would have a probability of at most 1 − PowerConfidence.
+func (c Calibration) JudgesQuantization() bool {
+	p := c.Power
+	if p.N <= 0 || p.N > MaxChallenges || p.Exceeded > p.N {
+		return false
+	}
+	return UpperTail(p.N, p.Exceeded, MinPower) <= 1-PowerConfidence
+}
+
+// logUnsound is ln(3·10⁷), for a bound with confidence 1 − 10⁻⁷.
+const logUnsound = 17.216707939626428
+
+// Bound is U_g of family R: max(1, m + √(2vL/n) + 60L/n). The last term covers ratios that
+// are clipped at 20. It returns false for moments without ratios.
+func (m Moments) Bound() (float64, bool) {
+	if m.N <= 0 {
+		return 0, false
+	}
+	n := float64(m.N)
+	spread := math.Sqrt(float64(2*m.Variance*logUnsound) / n)
+	return max(1, m.Mean+spread+float64(60*logUnsound/n)), true
+}
+
+// Ratio returns the moments of an alternative.
+func (c Calibration) Ratio(alternative string) (Moments, bool) {
+	for _, m := range c.Ratios {
+		if m.Alternative == alternative {
+			return m, true
+		}
+	}
+	return Moments{}, false
+}
