@@ -1,0 +1,209 @@
+package battery_test
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"svc.internal/services/verifier/internal/battery"
+	"svc.internal/services/verifier/internal/calibration"
+)
+
+// speed is five answers at a rate, and 20 times to first token.
+func speed(perSecond float64, first time.Duration) battery.Speed {
+	took := time.Duration(battery.SpeedTokens / perSecond * float64(time.Second))
+	return battery.Speed{
+		Answers:     slices.Repeat([]battery.Timing{{Tokens: battery.SpeedTokens, Took: took}}, battery.SpeedAnswers),
+		FirstTokens: slices.Repeat([]time.Duration{first}, 20),
+	}
+}
+
+func good() battery.Facts {
+	return battery.Facts{
+		First: speed(64, time.Second), Asked: 100, Answered: 100, StatedTokens: 32_000, MeasuredTokens: 32_000,
+	}
+}
+
+func TestEachRuleFailsAloneAtItsBound(t *testing.T) {
+	t.Parallel()
+	type f = battery.Facts
+	slow, quick := speed(4, time.Second), speed(64, time.Second)
+	for name, c := range map[string]struct {
+		spoil func(*f)
+		want  battery.Outcome
+		found battery.Finding
+	}{
+		"nothing":      {func(*f) {}, battery.Pass, ""},
+		"disturbed":    {func(x *f) { x.Disturbed, x.Answered = true, 0 }, battery.Void, battery.Disturbed},
+		"98 answered":  {func(x *f) { x.Answered = 98 }, battery.Pass, ""},
+		"97 answered":  {func(x *f) { x.Answered = 97 }, battery.Fail, battery.Unanswered},
+		"window 95%":   {func(x *f) { x.MeasuredTokens = 30_400 }, battery.Pass, ""},
+		"window below": {func(x *f) { x.MeasuredTokens = 30_399 }, battery.Fail, battery.SmallWindow},
+		"2 exceed":     {func(x *f) { x.Exceeding = 2 }, battery.Pass, ""},
+		"3 exceed":     {func(x *f) { x.Exceeding = 3 }, battery.AskAgain, battery.OtherAnswers},
+		"3 exceed, 2":  {func(x *f) { x.Exceeding, x.AskedAgain, x.Again = 3, true, 2 }, battery.Pass, ""},
+		"3 exceed, 3": {func(x *f) { x.Exceeding, x.AskedAgain, x.Again = 3, true, 3 },
+			battery.Fail, battery.OtherAnswers},
+		"5 tok/s":         {func(x *f) { x.First = speed(5, 0) }, battery.Pass, ""},
+		"half the median": {func(x *f) { x.ClassMedian = 128 }, battery.Pass, ""},
+		"below half":      {func(x *f) { x.ClassMedian = 129 }, battery.TimeAgain, battery.SlowTokens},
+		"slow":            {func(x *f) { x.First = slow }, battery.TimeAgain, battery.SlowTokens},
+		"slow, quick":     {func(x *f) { x.First, x.Repeats = slow, []battery.Speed{quick} }, battery.Pass, ""},
+		"slow, slow": {func(x *f) { x.First, x.Repeats = slow, []battery.Speed{slow} },
+			battery.TimeAgain, battery.SlowTokens},
+		"slow twice, quick": {func(x *f) { x.First, x.Repeats = slow, []battery.Speed{slow, quick} },
+			battery.Pass, ""},
+		"slow thrice": {func(x *f) { x.First, x.Repeats = slow, []battery.Speed{slow, slow} },
+			battery.Fail, battery.SlowTokens},
+		"first token 5 s": {func(x *f) { x.First = speed(64, 5*time.Second) }, battery.Pass, ""},
+		"first token": {func(x *f) { x.First = speed(64, 5*time.Second+1) },
+			battery.TimeAgain, battery.SlowFirst},
+		"one of 20 late":  {func(x *f) { x.First.FirstTokens[3] = time.Hour }, battery.Pass, ""},
+		"small":           {func(x *f) { x.Small, x.First.FirstTokens = true, nil }, battery.Pass, ""},
+		"no first tokens": {func(x *f) { x.First.FirstTokens = nil }, battery.Void, battery.TooLittle},
+		"two timings":     {func(x *f) { x.First.Answers = x.First.Answers[:2] }, battery.Void, battery.TooLittle},
+		"little in a repeat": {func(x *f) { x.First, x.Repeats = slow, make([]battery.Speed, 1) },
+			battery.Void, battery.TooLittle},
+		"more than was asked": {func(x *f) { x.Answered = 101 }, battery.Void, battery.ImpossibleRun},
+		"nothing asked":       {func(x *f) { x.Asked, x.Answered = 0, 0 }, battery.Void, battery.ImpossibleRun},
+		"41 exceed":           {func(x *f) { x.Exceeding = 41 }, battery.Void, battery.ImpossibleRun},
+		"no time":             {func(x *f) { x.First.Answers[0].Took = 0 }, battery.Void, battery.ImpossibleRun},
+		"before the start":    {func(x *f) { x.First.FirstTokens[0] = -1 }, battery.Void, battery.ImpossibleRun},
+		"three repeats":       {func(x *f) { x.Repeats = make([]battery.Speed, 3) }, battery.Void, battery.ImpossibleRun},
+		"median NaN":          {func(x *f) { x.ClassMedian = math.NaN() }, battery.Void, battery.ImpossibleRun},
+		"huge window":         {func(x *f) { x.StatedTokens = math.MaxInt64 }, battery.Void, battery.ImpossibleRun},
+		"many timings": {func(x *f) { x.First.FirstTokens = make([]time.Duration, battery.MaxTimings+1) },
+			battery.Void, battery.ImpossibleRun},
+	} {
+		facts := good()
+		c.spoil(&facts)
+		got := battery.Judge(facts)
+		var found []battery.Finding
+		if c.found != "" {
+			found = []battery.Finding{c.found}
+		}
+		if got.Outcome != c.want || !slices.Equal(got.Findings, found) {
+			t.Errorf("%s: got %+v, want %s with %v", name, got, c.want, found)
+		}
+	}
+}
+
+func TestSlowRunsAreTimedAgainAfterOneHourAndSix(t *testing.T) {
+	t.Parallel()
+	facts := good()
+	facts.First = speed(1, time.Second)
+	for _, want := range []time.Duration{time.Hour, 6 * time.Hour, 0} {
+		got := battery.Judge(facts)
+		if got.Wait != want {
+			t.Errorf("after %d repeats: got %v, want %v", len(facts.Repeats), got.Wait, want)
+		}
+		facts.Repeats = append(facts.Repeats, facts.First)
+		facts.Repeats = facts.Repeats[:min(2, len(facts.Repeats))]
+	}
+}
+
+func TestAllFindingsAreNamed(t *testing.T) {
+	t.Parallel()
+	facts := good()
+	facts.Answered, facts.MeasuredTokens = 0, 0
+	facts.Exceeding, facts.AskedAgain, facts.Again = 9, true, 9
+	want := []battery.Finding{battery.Unanswered, battery.SmallWindow, battery.OtherAnswers}
+	if got := battery.Judge(facts); !reflect.DeepEqual(got, battery.Judgement{Outcome: battery.Fail, Findings: want}) {
+		t.Errorf("got %+v, want a failure with %v", got, want)
+	}
+}
+
+// The figures that verification.md promises, from the binomial.
+func TestHonestRunsFailAsRarelyAsPromised(t *testing.T) {
+	t.Parallel()
+	once := calibration.UpperTail(battery.Questions, battery.MaxExceeding, calibration.Q0)
+	run := once * once
+	if got := fmt.Sprintf("%.1e", run); got != "5.6e-05" {
+		t.Errorf("one run: got %s, want 5.6e-05", got)
+	}
+	year := 12 * run * run // thirteen runs of 30 days have twelve pairs
+	if got := fmt.Sprintf("%.0e", year); got != "4e-08" {
+		t.Errorf("two in a row in a year: got %s, want 4e-08", got)
+	}
+	// The same with the package's own decision, at an exceedance of .05 that can be counted.
+	const trials = 40_000
+	r := rand.New(rand.NewPCG(5, 55))
+	draw := func() (n int) {
+		for range battery.Questions {
+			if r.Float64() < 0.05 {
+				n++
+			}
+		}
+		return n
+	}
+	failed := 0
+	for range trials {
+		facts := good()
+		facts.Exceeding = draw()
+		if battery.Judge(facts).Outcome == battery.AskAgain {
+			facts.Again, facts.AskedAgain = draw(), true
+		}
+		if battery.Judge(facts).Outcome == battery.Fail {
+			failed++
+		}
+	}
+	p := calibration.UpperTail(battery.Questions, battery.MaxExceeding, 0.05)
+	if got, want := float64(failed)/trials, p*p; math.Abs(got-want) > 0.01 {
+		t.Errorf("at .05: got %v, want %v", got, want)
+	}
+}
+
+func TestTrafficRenewsABenchmark(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		t    battery.Traffic
+		want bool
+	}{
+		{battery.Traffic{Served: 200, M: 19.9, Recalled: true}, true},
+		{battery.Traffic{Served: 199, M: 0, Recalled: true}, false},
+		{battery.Traffic{Served: 200, M: 20, Recalled: true}, false},
+		{battery.Traffic{Served: 200, M: math.NaN(), Recalled: true}, false},
+		{battery.Traffic{Served: 200, M: 0}, false},
+	} {
+		if got := c.t.Renews(); got != c.want {
+			t.Errorf("%+v: got %v, want %v", c.t, got, c.want)
+		}
+	}
+}
+
+// A better run is never judged worse, and judgements are known to the letter.
+func TestJudgementsAreFunctionsOfTheirInputs(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(6, 66))
+	h := sha256.New()
+	for range 20_000 {
+		facts := good()
+		facts.First = speed(float64(1+r.IntN(10)), time.Duration(r.IntN(7))*time.Second)
+		for range r.IntN(3) {
+			facts.Repeats = append(facts.Repeats, speed(float64(1+r.IntN(10)), time.Second))
+		}
+		facts.Answered, facts.MeasuredTokens = 96+r.IntN(5), int64(29_000+r.IntN(3000))
+		facts.Exceeding, facts.Again, facts.AskedAgain = r.IntN(6), r.IntN(6), r.IntN(2) == 0
+		got := battery.Judge(facts)
+		if again := battery.Judge(facts); !reflect.DeepEqual(again, got) {
+			t.Fatalf("got %+v, then %+v, want the same", got, again)
+		}
+		better := facts
+		better.Answered, better.MeasuredTokens, better.Exceeding = 100, 32_000, 0
+		better.First = speed(64, 0)
+		if b := battery.Judge(better); b.Outcome != battery.Pass {
+			t.Fatalf("a better run: got %+v, want a pass", b)
+		}
+		fmt.Fprintln(h, got)
+	}
+	const want = "425a43f33f8d75f49fea4f995822caced755cfcb7e47d229f9182c754c7ec593"
+	if got := hex.EncodeToString(h.Sum(nil)); got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
