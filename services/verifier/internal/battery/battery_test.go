@@ -88,7 +88,10 @@ func TestEachRuleFailsAloneAtItsBound(t *testing.T) {
 		if c.found != "" {
 			found = []battery.Finding{c.found}
 		}
-		if got.Outcome != c.want || !slices.Equal(got.Findings, found) {
+		if got.Outcome != c.want {
+			t.Errorf("%s: got %+v, want %s with %v", name, got, c.want, found)
+		}
+		if !slices.Equal(got.Findings, found) {
 			t.Errorf("%s: got %+v, want %s with %v", name, got, c.want, found)
 		}
 	}

@@ -63,3 +63,14 @@ func Wilks(k int, q, unsound float64) (int, bool) {
 	}
 	return low, true
 }
+
+// JudgesQuantization reports whether the family's power against the next cheaper class is
+// at least MinPower, with confidence PowerConfidence: were the power less, so many
+// exceedances would have a probability of at most 1 − PowerConfidence.
+func (c Calibration) JudgesQuantization() bool {
+	p := c.Power
+	if p.N <= 0 || p.N > MaxChallenges || p.Exceeded > p.N {
+		return false
+	}
+	return UpperTail(p.N, p.Exceeded, MinPower) <= 1-PowerConfidence
+}

@@ -183,17 +183,6 @@ func (c Calibration) Reach(references int) Reach {
 	return ReachPenalty
 }
 
-// JudgesQuantization reports whether the family's power against the next cheaper class is
-// at least MinPower, with confidence PowerConfidence: were the power less, so many
-// exceedances would have a probability of at most 1 − PowerConfidence.
-func (c Calibration) JudgesQuantization() bool {
-	p := c.Power
-	if p.N <= 0 || p.N > MaxChallenges || p.Exceeded > p.N {
-		return false
-	}
-	return UpperTail(p.N, p.Exceeded, MinPower) <= 1-PowerConfidence
-}
-
 // logUnsound is ln(3·10⁷), for a bound with confidence 1 − 10⁻⁷.
 const logUnsound = 17.216707939626428
 

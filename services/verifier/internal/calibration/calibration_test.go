@@ -39,10 +39,14 @@ func fit(t *testing.T, n, k int, draw func() float64) calibration.Calibration {
 func TestTheRequiredNumbersAreThoseOfWilks(t *testing.T) {
 	t.Parallel()
 	for k, want := range map[int]int{1: 1604, 2: 1903, 3: 2158} {
-		if got, ok := calibration.Wilks(k, calibration.Q0, calibration.Unsound); !ok || got != want {
+		if got, ok := calibration.Wilks(k, calibration.Q0, calibration.Unsound); !ok {
+			t.Errorf("Wilks(%d): got %d, want %d", k, got, want)
+		} else if got != want {
 			t.Errorf("Wilks(%d): got %d, want %d", k, got, want)
 		}
-		if got, ok := calibration.Required(k); !ok || got != want {
+		if got, ok := calibration.Required(k); !ok {
+			t.Errorf("Required(%d): got %d, want %d", k, got, want)
+		} else if got != want {
 			t.Errorf("Required(%d): got %d, want %d", k, got, want)
 		}
 	}
@@ -129,7 +133,13 @@ func TestXIsTheLargestShareOfItsLimits(t *testing.T) {
 	} {
 		x, err := c.X(e.parts)
 		b, _ := c.Exceeds(e.parts)
-		if err != nil || math.Abs(x-e.want) > 1e-12 || b != e.b {
+		if err != nil {
+			t.Errorf("%v: got %v, %v and the error %v, want %v, %v", e.parts, x, b, err, e.want, e.b)
+		}
+		if math.Abs(x-e.want) > 1e-12 {
+			t.Errorf("%v: got %v, %v and the error %v, want %v, %v", e.parts, x, b, err, e.want, e.b)
+		}
+		if b != e.b {
 			t.Errorf("%v: got %v, %v and the error %v, want %v, %v", e.parts, x, b, err, e.want, e.b)
 		}
 	}
@@ -188,6 +198,19 @@ func TestHostsThatDifferAreSplit(t *testing.T) {
 	}
 }
 
+func TestTheQuantileLeavesOneInAHundredAbove(t *testing.T) {
+	t.Parallel()
+	for n, want := range map[int]float64{1: 1, 99: 99, 100: 99, 101: 100, 200: 198} {
+		xs := make([]float64, n)
+		for i := range xs {
+			xs[i] = float64(n - i)
+		}
+		if got := calibration.Quantile99(xs); got != want {
+			t.Errorf("1 to %d: got %v, want %v", n, got, want)
+		}
+	}
+}
+
 func TestImpossibleChallengesAreNoCalibration(t *testing.T) {
 	t.Parallel()
 	one := func() float64 { return 1 }
@@ -233,7 +256,10 @@ func TestAFamilyOfLittlePowerJudgesNoQuantization(t *testing.T) {
 			}
 		}
 		got, err := c.WithPower(quant.Bits4, parts)
-		if err != nil || got.Power.Exceeded != exceeded {
+		if err != nil {
+			t.Errorf("got %+v and the error %v, want %d exceedances", got.Power, err, exceeded)
+		}
+		if got.Power.Exceeded != exceeded {
 			t.Errorf("got %+v and the error %v, want %d exceedances", got.Power, err, exceeded)
 		}
 		if got.JudgesQuantization() != want {
@@ -250,7 +276,9 @@ func TestTheBoundOfRatiosIsBernsteins(t *testing.T) {
 	m := calibration.Moments{Mean: 0.9, Variance: 4, N: 2000}
 	l := math.Log(3e7)
 	want := 0.9 + math.Sqrt(2*4*l/2000) + 60*l/2000
-	if got, ok := m.Bound(); !ok || math.Abs(got-want) > 1e-9 {
+	if got, ok := m.Bound(); !ok {
+		t.Errorf("got %v, want %v", got, want)
+	} else if math.Abs(got-want) > 1e-9 {
 		t.Errorf("got %v, want %v", got, want)
 	}
 	if got, _ := (calibration.Moments{N: 20_000}).Bound(); got != 1 {
@@ -265,10 +293,20 @@ func TestTheBoundOfRatiosIsBernsteins(t *testing.T) {
 		values[i] = r.Float64()
 	}
 	c, err := calibration.FitRatios(stratum, "R", 2, map[string][]float64{"hot": values, "class 4": values[:3000]})
-	if err != nil || c.N != 3000 || c.Ratios[0].Alternative != "class 4" {
+	if err != nil {
 		t.Fatalf("got %+v and the error %v, want two alternatives in order and 3,000", c, err)
 	}
-	if hot, ok := c.Ratio("hot"); !ok || math.Abs(hot.Mean-0.5) > 0.02 || math.Abs(hot.Variance-1.0/12) > 0.005 {
+	if c.N != 3000 {
+		t.Fatalf("got %+v and the error %v, want two alternatives in order and 3,000", c, err)
+	}
+	if c.Ratios[0].Alternative != "class 4" {
+		t.Fatalf("got %+v and the error %v, want two alternatives in order and 3,000", c, err)
+	}
+	if hot, ok := c.Ratio("hot"); !ok {
+		t.Errorf("got %+v, want mean .5 and variance 1/12", hot)
+	} else if math.Abs(hot.Mean-0.5) > 0.02 {
+		t.Errorf("got %+v, want mean .5 and variance 1/12", hot)
+	} else if math.Abs(hot.Variance-1.0/12) > 0.005 {
 		t.Errorf("got %+v, want mean .5 and variance 1/12", hot)
 	}
 	for _, bad := range [][]float64{nil, {1}, {1, math.NaN()}, {1, -1}, {1, 21}} {

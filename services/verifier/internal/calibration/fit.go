@@ -141,9 +141,6 @@ func FitRatios(s Stratum, family string, hosts int, ratios map[string][]float64)
 	return c, nil
 }
 
-// maxRatio is where ratios are clipped (package statistic).
-const maxRatio = 20
-
 // moments returns mean and sample variance, in two passes over the values as they come.
 func moments(name string, values []float64) (Moments, error) {
 	if name == "" || len(name) > maxText || len(values) < 2 || len(values) > MaxChallenges {

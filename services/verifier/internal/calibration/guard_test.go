@@ -44,7 +44,8 @@ func TestTheUnknownTakesTheWidestLimits(t *testing.T) {
 	at := func(engine string, class quant.Class, n int, largest float64) calibration.Calibration {
 		return calibration.Calibration{
 			Stratum: calibration.Stratum{Model: "m", Engine: engine, Class: class}, Family: "B", N: n, Hosts: 2,
-			Largest: []float64{largest}, Ratios: []calibration.Moments{{Alternative: "hot", Mean: largest, N: n}},
+			Largest: []float64{largest}, Power: calibration.Power{Class: 2, Exceeded: 90, N: 100},
+			Ratios: []calibration.Moments{{Alternative: "hot", Mean: largest, N: n}},
 		}
 	}
 	all := []calibration.Calibration{at("a", 8, 2000, 1), at("a", 4, 1500, 5), at("b", 8, 1800, 3)}
@@ -59,7 +60,22 @@ func TestTheUnknownTakesTheWidestLimits(t *testing.T) {
 		{calibration.Stratum{Model: "m", Engine: "a"}, 1500, 5},
 	} {
 		got, ok := calibration.Choose(e.s, "B", all)
-		if !ok || got.N != e.n || got.Largest[0] != e.largest || got.Ratios[0].Mean != e.largest || got.Stratum != e.s {
+		if !ok {
+			t.Fatalf("%+v: got no calibration, want n = %d and the limit %v", e.s, e.n, e.largest)
+		}
+		if got.N != e.n {
+			t.Errorf("%+v: got %+v, want n = %d and the limit %v", e.s, got, e.n, e.largest)
+		}
+		if got.Largest[0] != e.largest {
+			t.Errorf("%+v: got %+v, want n = %d and the limit %v", e.s, got, e.n, e.largest)
+		}
+		if got.Ratios[0].Mean != e.largest {
+			t.Errorf("%+v: got %+v, want n = %d and the limit %v", e.s, got, e.n, e.largest)
+		}
+		if exact := e.s.Engine != "" && e.s.Class != 0; got.JudgesQuantization() != exact {
+			t.Errorf("%+v: got a power of %+v, want one only of an exact stratum", e.s, got.Power)
+		}
+		if got.Stratum != e.s {
 			t.Errorf("%+v: got %+v, want n = %d and the limit %v", e.s, got, e.n, e.largest)
 		}
 	}
@@ -68,7 +84,10 @@ func TestTheUnknownTakesTheWidestLimits(t *testing.T) {
 			t.Errorf("%+v: got %+v, want none", none, got)
 		}
 	}
-	if all[0].Largest[0] != 1 || all[0].Ratios[0].Mean != 1 {
+	if all[0].Largest[0] != 1 {
+		t.Error("choosing changed a calibration")
+	}
+	if all[0].Ratios[0].Mean != 1 {
 		t.Error("choosing changed a calibration")
 	}
 }
@@ -107,12 +126,17 @@ func TestTheBinaryFormIsKnown(t *testing.T) {
 		t.Fatal(err)
 	}
 	back, err := calibration.Decode(b)
-	if err != nil || !reflect.DeepEqual(back, c) {
+	if err != nil {
+		t.Errorf("got %+v and the error %v, want %+v", back, err, c)
+	}
+	if !reflect.DeepEqual(back, c) {
 		t.Errorf("got %+v and the error %v, want %+v", back, err, c)
 	}
 	h, err := c.Hash()
 	const want = "d7b79d37c6756536b5bb9001964e0ed3231b11aca4ca30d8ef7a906663bd4d9e"
-	if got := hex.EncodeToString(h[:]); err != nil || got != want {
+	if got := hex.EncodeToString(h[:]); err != nil {
+		t.Errorf("got %s and the error %v, want %s", got, err, want)
+	} else if got != want {
 		t.Errorf("got %s and the error %v, want %s", got, err, want)
 	}
 }
@@ -126,7 +150,13 @@ func TestOrderOfChallengesIsNoMatter(t *testing.T) {
 	b, errB := calibration.Fit(stratum, "U", 3, honest)
 	hashA, _ := a.Hash()
 	hashB, _ := b.Hash()
-	if errA != nil || errB != nil || hashA != hashB {
+	if errA != nil {
+		t.Errorf("got %x and %x, errors %v and %v, want the same hash", hashA, hashB, errA, errB)
+	}
+	if errB != nil {
+		t.Errorf("got %x and %x, errors %v and %v, want the same hash", hashA, hashB, errA, errB)
+	}
+	if hashA != hashB {
 		t.Errorf("got %x and %x, errors %v and %v, want the same hash", hashA, hashB, errA, errB)
 	}
 }
@@ -193,7 +223,10 @@ func FuzzDecode(f *testing.F) {
 			return
 		}
 		again, err := c.Encode()
-		if err != nil || !bytes.Equal(again, b) {
+		if err != nil {
+			t.Errorf("got %x and the error %v, want %x", again, err, b)
+		}
+		if !bytes.Equal(again, b) {
 			t.Errorf("got %x and the error %v, want %x", again, err, b)
 		}
 	})

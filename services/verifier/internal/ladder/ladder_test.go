@@ -207,7 +207,10 @@ func TestTheRankFactorsShareTheBound(t *testing.T) {
 	for j := 1; j <= 1_000_000; j++ {
 		sum += 1 / ladder.RankFactor(j)
 	}
-	if sum > 1 || sum < 1-1e-5 {
+	if sum > 1 {
+		t.Errorf("got %v, want 1 at most and nearly", sum)
+	}
+	if sum < 1-1e-5 {
 		t.Errorf("got %v, want 1 at most and nearly", sum)
 	}
 }
@@ -226,14 +229,20 @@ func TestOnlyListedBenchmarkResultsAreAllowed(t *testing.T) {
 		for i, result := range ladder.Results() {
 			want := next[from][i]
 			got, effects, _, err := ladder.AfterRun(from, result, false)
-			if got != want || (err != nil) != (want == "") {
+			if got != want {
+				t.Errorf("%s × %s: got %q and the error %v, want %q", from, result, got, err, want)
+			}
+			if (err != nil) != (want == "") {
 				t.Errorf("%s × %s: got %q and the error %v, want %q", from, result, got, err, want)
 			}
 			slash := ladder.BasisPoints(0)
 			if result == ladder.Fail {
 				slash = map[ladder.Run]ladder.BasisPoints{ladder.Warned: 1000, ladder.Fined: 3000}[from]
 			}
-			if effects.Slash != slash || effects.Remove != (slash == 3000) {
+			if effects.Slash != slash {
+				t.Errorf("%s × %s: got %+v, want a slash of %d", from, result, effects, slash)
+			}
+			if effects.Remove != (slash == 3000) {
 				t.Errorf("%s × %s: got %+v, want a slash of %d", from, result, effects, slash)
 			}
 			if got != "" && got.Routed() != (got == ladder.Proven) {
@@ -250,14 +259,26 @@ func TestWithoutPenaltiesNobodyIsFined(t *testing.T) {
 	t.Parallel()
 	for _, from := range ladder.Runs() {
 		got, effects, held, err := ladder.AfterRun(from, ladder.Fail, true)
-		if err != nil || effects.Slash != 0 || effects.Remove || effects.Lane != ladder.ShutLane {
+		if err != nil {
+			t.Errorf("%s: got %+v and the error %v, want a warning", from, effects, err)
+		}
+		if effects.Slash != 0 {
+			t.Errorf("%s: got %+v and the error %v, want a warning", from, effects, err)
+		}
+		if effects.Remove {
+			t.Errorf("%s: got %+v and the error %v, want a warning", from, effects, err)
+		}
+		if effects.Lane != ladder.ShutLane {
 			t.Errorf("%s: got %+v and the error %v, want a warning", from, effects, err)
 		}
 		want := ladder.NotHeld
 		if from == ladder.Warned || from == ladder.Fined {
 			want = ladder.PenaltiesOff
 		}
-		if held != want || (want != "" && got != from) {
+		if held != want {
+			t.Errorf("%s: got %s held by %q, want %q", from, got, held, want)
+		}
+		if want != "" && got != from {
 			t.Errorf("%s: got %s held by %q, want %q", from, got, held, want)
 		}
 	}
@@ -300,8 +321,11 @@ func TestDecisionsAreFunctionsOfTheirInputs(t *testing.T) {
 		if again := ladder.Next(level, f, ladder.DemoThresholds()); again != d {
 			t.Fatalf("got %+v, then %+v, want the same", d, again)
 		}
-		if d.Trigger == ladder.Convict && (!confirmed || f.Brakes != (ladder.Brakes{})) {
-			t.Fatalf("a penalty of %s with %+v", level, f)
+		if d.Trigger == ladder.Convict && !confirmed {
+			t.Fatalf("a penalty of %s without a confirmation, with %+v", level, f)
+		}
+		if d.Trigger == ladder.Convict && f.Brakes != (ladder.Brakes{}) {
+			t.Fatalf("a penalty of %s under brakes, with %+v", level, f)
 		}
 		confirmed = d.To == ladder.Confirm
 		if level = d.To; level == ladder.Penalty {

@@ -43,7 +43,9 @@ func TestNoStatementIsJudgedByTheLowestReference(t *testing.T) {
 		{quant.Bits2, all, quant.Bits2, false}, {quant.Unknown, nil, quant.Unknown, false},
 		{quant.Unknown, []quant.Class{quant.Unknown, 7}, quant.Unknown, false},
 	} {
-		if got, ok := quant.Judged(c.stated, c.have); got != c.want || ok != c.ok {
+		if got, ok := quant.Judged(c.stated, c.have); got != c.want {
+			t.Errorf("%+v: got %v, %v, want %v, %v", c, got, ok, c.want, c.ok)
+		} else if ok != c.ok {
 			t.Errorf("%+v: got %v, %v, want %v, %v", c, got, ok, c.want, c.ok)
 		}
 	}
@@ -76,7 +78,11 @@ func FuzzParse(f *testing.F) {
 		if got != quant.Unknown && !slices.Contains(quant.Classes(), got) {
 			t.Errorf("%q: got %d, want a class", s, got)
 		}
-		if more := quant.Parse("q4 " + s); len(s) < 60 && (more == quant.Unknown || more > quant.Bits4) {
+		more := quant.Parse("q4 " + s)
+		if len(s) < 60 && more == quant.Unknown {
+			t.Errorf("%q behind q4: got %v, want a class", s, more)
+		}
+		if len(s) < 60 && more > quant.Bits4 {
 			t.Errorf("%q behind q4: got %v, want 4 bits at most", s, more)
 		}
 	})

@@ -177,7 +177,9 @@ func TestTheRatioAgainstAModelIsTheProduct(t *testing.T) {
 		theirs[i].Own.Logprob -= 10_000
 	}
 	theirs[4].Own.Logprob -= 200_000
-	if got, v := statistic.RatioAgainst(ours, theirs); v != statistic.None || math.Abs(got-math.Exp(-0.5)) > 1e-12 {
+	if got, v := statistic.RatioAgainst(ours, theirs); v != statistic.None {
+		t.Errorf("got %v and %q, want %v", got, v, math.Exp(-0.5))
+	} else if math.Abs(got-math.Exp(-0.5)) > 1e-12 {
 		t.Errorf("got %v and %q, want %v", got, v, math.Exp(-0.5))
 	}
 	if got, _ := statistic.RatioAgainst(theirs, ours); math.Abs(got-math.Exp(0.5)) > 1e-12 {

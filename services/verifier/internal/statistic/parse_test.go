@@ -90,7 +90,10 @@ func TestContentOfAStreamAddsUp(t *testing.T) {
 		`{"choices":[{"logprobs":{"content":null}}]}`,
 	} {
 		more, v := statistic.Content(got, strings.NewReader(nothing))
-		if v != statistic.None || len(more) != 30 {
+		if v != statistic.None {
+			t.Errorf("%s: got %d positions and %q, want 30", nothing, len(more), v)
+		}
+		if len(more) != 30 {
 			t.Errorf("%s: got %d positions and %q, want 30", nothing, len(more), v)
 		}
 	}
@@ -105,7 +108,16 @@ func TestBytesAreTheToken(t *testing.T) {
 	const body = `{"choices":[{"logprobs":{"content":[` +
 		`{"token":"\ufffd","logprob":-9999,"bytes":[240,159],"top_logprobs":[]}]}}]}`
 	got, v := statistic.Content(nil, strings.NewReader(body))
-	if v != statistic.None || len(got) != 1 || got[0].Own.Token != "\xf0\x9f" || got[0].Own.Logprob != exact.MinLogprob {
+	if v != statistic.None {
+		t.Errorf("got %+v and %q, want the bytes f0 9f at the least logarithm", got, v)
+	}
+	if len(got) != 1 {
+		t.Errorf("got %+v and %q, want the bytes f0 9f at the least logarithm", got, v)
+	}
+	if got[0].Own.Token != "\xf0\x9f" {
+		t.Errorf("got %+v and %q, want the bytes f0 9f at the least logarithm", got, v)
+	}
+	if got[0].Own.Logprob != exact.MinLogprob {
 		t.Errorf("got %+v and %q, want the bytes f0 9f at the least logarithm", got, v)
 	}
 }
@@ -217,10 +229,16 @@ func TestTheEndTokenIsTheLikeliestOfItsNames(t *testing.T) {
 	p := statistic.Position{Own: statistic.Entry{Token: "a", Logprob: -1}, Top: []statistic.Entry{
 		{Token: "a", Logprob: -exact.Nats}, {Token: "</s>", Logprob: -2 * exact.Nats}, {Token: "b", Logprob: -3 * exact.Nats},
 	}}
-	if best, end, ok := statistic.EndOf(p, []string{"<eot>", "</s>"}); !ok || best != -exact.Nats || end != -2*exact.Nats {
+	if best, end, ok := statistic.EndOf(p, []string{"<eot>", "</s>"}); !ok {
+		t.Errorf("got %v, %v, %v, want −1 and −2", best, end, ok)
+	} else if best != -exact.Nats {
+		t.Errorf("got %v, %v, %v, want −1 and −2", best, end, ok)
+	} else if end != -2*exact.Nats {
 		t.Errorf("got %v, %v, %v, want −1 and −2", best, end, ok)
 	}
-	if _, end, ok := statistic.EndOf(p, []string{"<eot>"}); !ok || end != -3*exact.Nats {
+	if _, end, ok := statistic.EndOf(p, []string{"<eot>"}); !ok {
+		t.Errorf("unlisted: got %v, %v, want −3", end, ok)
+	} else if end != -3*exact.Nats {
 		t.Errorf("unlisted: got %v, %v, want −3", end, ok)
 	}
 	if _, _, ok := statistic.EndOf(statistic.Position{}, nil); ok {
@@ -231,7 +249,9 @@ func TestTheEndTokenIsTheLikeliestOfItsNames(t *testing.T) {
 func TestTheTotalIsTheSumOfOwnLogprobs(t *testing.T) {
 	t.Parallel()
 	ps := greedyOf(model(35, 3, 1))
-	if got, v := statistic.Total(ps); v != statistic.None || got != ps[0].Own.Logprob+ps[1].Own.Logprob+ps[2].Own.Logprob {
+	if got, v := statistic.Total(ps); v != statistic.None {
+		t.Errorf("got %v and %q, want the sum", got, v)
+	} else if got != ps[0].Own.Logprob+ps[1].Own.Logprob+ps[2].Own.Logprob {
 		t.Errorf("got %v and %q, want the sum", got, v)
 	}
 	if _, v := statistic.Total(nil); v != statistic.TooShort {
@@ -241,7 +261,7 @@ func TestTheTotalIsTheSumOfOwnLogprobs(t *testing.T) {
 
 // Whatever is read is within the bounds, and no statistic of it is other than a number.
 func FuzzContent(f *testing.F) {
-	f.Add(contentBody(greedyOf(model(36, 25, 1))))
+	f.Add(contentBody(answer(model(36, 24, 4), 2, positionFull.best)))
 	f.Add(`{"choices":[{"logprobs":{"content":[{"token":"\ufffd","logprob":-9999,"bytes":[240,159]}]}}]}`)
 	f.Fuzz(func(t *testing.T, body string) {
 		ps, v := statistic.Content(nil, strings.NewReader(body))
@@ -253,7 +273,7 @@ func FuzzContent(f *testing.F) {
 }
 
 func FuzzPrompt(f *testing.F) {
-	ps := greedyOf(model(37, 25, 1))
+	ps := answer(model(37, 24, 4), 2, positionFull.best)
 	f.Add(promptBody(2, ps), text(ps))
 	f.Add(`{"prompt_logprobs":[null,{"1":{"logprob":-1,"rank":1,"decoded_token":"a"}}]}`, "a")
 	f.Fuzz(func(t *testing.T, body, answer string) {

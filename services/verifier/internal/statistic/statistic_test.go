@@ -112,7 +112,10 @@ func must(t *testing.T) func(statistic.Parts, statistic.Void) statistic.Parts {
 		if v != statistic.None {
 			t.Fatalf("got void %q, want none", v)
 		}
-		if len(p) == 0 || len(p) > statistic.MaxParts {
+		if len(p) == 0 {
+			t.Fatalf("got %d parts, want 1 to %d", len(p), statistic.MaxParts)
+		}
+		if len(p) > statistic.MaxParts {
 			t.Fatalf("got %d parts, want 1 to %d", len(p), statistic.MaxParts)
 		}
 		return p

@@ -1,0 +1,71 @@
+package calibration
+
+import (
+	"fmt"
+	"math"
+	"unicode/utf8"
+
+	"svc.internal/services/verifier/internal/quant"
+)
+
+const (
+	// maxText bounds a text in bytes.
+	maxText = 255
+	// maxRatio is where ratios are clipped (package statistic).
+	maxRatio = 20
+)
+
+// check returns ErrData for a calibration beyond the bounds, or one that could be written
+// in another way.
+func (c Calibration) check() error {
+	if err := c.Stratum.check(); err != nil {
+		return err
+	}
+	switch {
+	case !isText(c.Family) || c.Family == "":
+		return fmt.Errorf("%w: family %.40q", ErrData, c.Family)
+	case c.N < 0 || c.N > MaxChallenges || c.Hosts < 0 || c.Hosts > MaxHosts:
+		return fmt.Errorf("%w: %d challenges, %d hosts", ErrData, c.N, c.Hosts)
+	case len(c.Largest) > MaxParts || len(c.Ratios) > MaxRatios:
+		return fmt.Errorf("%w: %d parts, %d alternatives", ErrData, len(c.Largest), len(c.Ratios))
+	}
+	for _, x := range c.Largest {
+		if !isNumber(x, MaxPart) {
+			return fmt.Errorf("%w: a largest part is %v", ErrData, x)
+		}
+	}
+	for i, m := range c.Ratios {
+		switch {
+		case !isText(m.Alternative) || m.Alternative == "" || (i > 0 && m.Alternative <= c.Ratios[i-1].Alternative):
+			return fmt.Errorf("%w: alternative %.40q", ErrData, m.Alternative)
+		case !isNumber(m.Mean, maxRatio) || !isNumber(m.Variance, maxRatio*maxRatio) || m.N < 2 || m.N > MaxChallenges:
+			return fmt.Errorf("%w: moments %v", ErrData, m)
+		}
+	}
+	return c.Power.check()
+}
+
+func (p Power) check() error {
+	switch {
+	case p == Power{}:
+		return nil
+	case !p.Class.Known(), p.N < 1, p.N > MaxChallenges, p.Exceeded < 0, p.Exceeded > p.N:
+		return fmt.Errorf("%w: power %+v", ErrData, p)
+	}
+	return nil
+}
+
+func (s Stratum) check() error {
+	if s.Model == "" || !isText(s.Model) || !isText(s.Engine) || !isText(s.GPU) {
+		return fmt.Errorf("%w: stratum %.40q", ErrData, s.Model)
+	}
+	if s.Class != quant.Unknown && !s.Class.Known() {
+		return fmt.Errorf("%w: class %d", ErrData, s.Class)
+	}
+	return nil
+}
+
+func isText(s string) bool { return len(s) <= maxText && utf8.ValidString(s) }
+
+// isNumber reports whether x is from 0 to high, and not −0, which has other bits than 0.
+func isNumber(x, high float64) bool { return x >= 0 && x <= high && !math.Signbit(x) }
