@@ -32,11 +32,11 @@ func sums(n, k int, p float64) (above, all float64) {
 	w := 1.0
 	for i := mode; i <= n && w > 0; i++ {
 		add(i, w)
-		w *= float64(n-i) / float64(i+1) * odds
+		w = float64(w * (float64(n-i) / float64(i+1) * odds))
 	}
 	w = 1.0
 	for i := mode; i > 0 && w > 0; i-- {
-		w *= float64(i) / float64(n-i+1) / odds
+		w = float64(w * (float64(i) / float64(n-i+1) / odds))
 		add(i-1, w)
 	}
 	return above, all

@@ -134,7 +134,7 @@ func lookUp(entries []Entry, e Entry) exact.Logprob {
 
 func term(a, b exact.Logprob) float64 {
 	high, low := max(a, b), min(a, b)
-	return high.P() * min(cap2, high-low).Nats()
+	return float64(high.P() * min(cap2, high-low).Nats())
 }
 
 // regret is the mean of best − chosen, at most 2 nats each.
