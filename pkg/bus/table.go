@@ -66,9 +66,9 @@ func Table() []Row {
 		{Subject: SubjectShapes, Publish: []string{edgeGateway}, Subscribe: []string{verifier}},
 		{Subject: SubjectPenalty, Publish: []string{settlement}, Subscribe: []string{verifier}},
 		{Subject: SubjectWarmUp, Publish: []string{providerHub, router}, Subscribe: []string{providerHub, router}},
-		// No service of the fleet publishes trust yet, so the server lets nobody do so.
-		{Subject: "trust.v1.{provider}", Stream: TrustStream.Name, Subscribe: []string{router}, Live: true},
-		{Subject: SubjectTrustSync, Publish: []string{router}},
+		{Subject: "trust.v1.{provider}", Stream: TrustStream.Name, Publish: []string{verifier},
+			Subscribe: []string{router}, Live: true},
+		{Subject: SubjectTrustSync, Publish: []string{router}, Subscribe: []string{verifier}},
 	}
 }
 

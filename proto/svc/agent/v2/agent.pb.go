@@ -445,7 +445,7 @@ type Register struct {
 	AgentVersion string `protobuf:"bytes,4,opt,name=agent_version,json=agentVersion,proto3" json:"agent_version,omitempty"`
 	// At most 256.
 	Models []*ModelOffer `protobuf:"bytes,5,rep,name=models,proto3" json:"models,omitempty"`
-	// chat, stream, cancel, logprobs, embeddings, images, transcriptions.
+	// chat, stream, cancel, logprobs, embeddings, images, transcriptions, fingerprint.
 	Capabilities []string `protobuf:"bytes,6,rep,name=capabilities,proto3" json:"capabilities,omitempty"`
 	// Largest request body taken, in bytes; 0 means 10 MiB.
 	MaxRequestBytes int64  `protobuf:"varint,7,opt,name=max_request_bytes,json=maxRequestBytes,proto3" json:"max_request_bytes,omitempty"`
