@@ -1,6 +1,7 @@
 // Package bus carries facts between services over NATS: core messages, which may be lost
 // (presence, health), and JetStream messages, which are delivered at least once (usage,
-// receipts).
+// receipts). Of facts that last, such as trust, a stream keeps the newest of each subject
+// for whoever starts later, and whoever runs hears them as core messages (ReadLast).
 //
 // No correctness rests on it. A JetStream acknowledgement means that a server has the
 // message in memory, not on disk. The duplicate window is two minutes. A consumer may get
