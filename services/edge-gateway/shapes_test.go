@@ -15,7 +15,9 @@ import (
 func TestTheVerifierHearsWhatChatsLookLike(t *testing.T) {
 	f := start(t)
 	reports := make(chan []byte, 1)
-	sub, err := f.svc.deps.Bus.Subscribe(bus.SubjectShapes, "", func(_ context.Context, m bus.Message) { reports <- m.Data })
+	sub, err := f.svc.deps.Bus.Subscribe(bus.SubjectShapes, "", func(_ context.Context, m bus.Message) {
+		reports <- m.Data
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

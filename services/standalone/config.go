@@ -124,6 +124,10 @@ func (c *Config) Validate() error {
 	if !c.Hub.Pepper.IsZero() && !c.Billing.Pepper.IsZero() && c.Hub.Pepper != c.Billing.Pepper {
 		faults = append(faults, errors.New("hub.pepper and billing.pepper differ: it is one secret"))
 	}
+	if c.runs(node.Settlement) {
+		faults = append(faults, c.Settlement.CheckListeners(
+			c.Gateway.HTTPAddr, c.Gateway.OperatorAddr, c.Hub.WSAddr, c.GRPCAddr, c.AdminAddr, c.NATSAddr))
+	}
 	faults = append(faults, c.Check(c.Specs()...))
 	faults = append(faults, c.checkServices()...)
 	return errors.Join(faults...)

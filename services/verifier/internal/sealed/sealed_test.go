@@ -162,8 +162,9 @@ func TestBrokenSettingsAreRefusedWithoutRepeatingThem(t *testing.T) {
 			t.Errorf("%s: the error repeats the secret", name)
 		}
 	}
-	for name, text := range map[string]string{"empty": "", "cut": "{", "two values": "{}{}", "too long": strings.Repeat(" ",
-		9<<20)} {
+	for name, text := range map[string]string{
+		"empty": "", "cut": "{", "two values": "{}{}", "too long": strings.Repeat(" ", 9<<20),
+	} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
