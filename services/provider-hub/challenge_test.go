@@ -99,7 +99,7 @@ func runRequest(m member, node string, epoch int64) *hubv1.RunRequest {
 		TimeoutMs: 90_000}
 }
 
-// inference is a challenge of which agents cannot see that it is none of a consumer.
+// inference is a challenge that goes out as a consumer's request does.
 func inference(m member, node string, epoch int64, stream bool) *hubv1.RunRequest {
 	r := runRequest(m, node, epoch)
 	r.Challenge = &hubv1.RunRequest_Inference{Inference: &hubv1.InferenceChallenge{

@@ -40,11 +40,12 @@ type VerdictServiceClient interface {
 	// revoked, its connections end. Idempotent by verdict_id. Fails with NOT_FOUND
 	// (provider_not_found) and FAILED_PRECONDITION (transition_not_allowed).
 	Expel(ctx context.Context, in *ExpelRequest, opts ...grpc.CallOption) (*ExpelResponse, error)
-	// Reinstate undoes an Expel whose verdict was reversed: the status becomes pending, the
-	// keys that this Expel revoked are good again, and activation follows at once without a
-	// new probation when everything else holds. Idempotent by verdict_id. Fails with
-	// NOT_FOUND (provider_not_found), and with FAILED_PRECONDITION
-	// (transition_not_allowed) unless the provider is rejected by this very verdict.
+	// Reinstate undoes an Expel whose verdict was reversed. With the last verdict of a
+	// removal the status becomes pending, or what it was before, the keys that its Expels
+	// revoked are good again, and activation follows at once without a new probation when
+	// everything else holds. Idempotent by verdict_id. Fails with NOT_FOUND
+	// (provider_not_found), and with FAILED_PRECONDITION (transition_not_allowed) unless the
+	// provider is rejected by this very verdict.
 	Reinstate(ctx context.Context, in *ReinstateRequest, opts ...grpc.CallOption) (*ReinstateResponse, error)
 }
 
@@ -100,11 +101,12 @@ type VerdictServiceServer interface {
 	// revoked, its connections end. Idempotent by verdict_id. Fails with NOT_FOUND
 	// (provider_not_found) and FAILED_PRECONDITION (transition_not_allowed).
 	Expel(context.Context, *ExpelRequest) (*ExpelResponse, error)
-	// Reinstate undoes an Expel whose verdict was reversed: the status becomes pending, the
-	// keys that this Expel revoked are good again, and activation follows at once without a
-	// new probation when everything else holds. Idempotent by verdict_id. Fails with
-	// NOT_FOUND (provider_not_found), and with FAILED_PRECONDITION
-	// (transition_not_allowed) unless the provider is rejected by this very verdict.
+	// Reinstate undoes an Expel whose verdict was reversed. With the last verdict of a
+	// removal the status becomes pending, or what it was before, the keys that its Expels
+	// revoked are good again, and activation follows at once without a new probation when
+	// everything else holds. Idempotent by verdict_id. Fails with NOT_FOUND
+	// (provider_not_found), and with FAILED_PRECONDITION (transition_not_allowed) unless the
+	// provider is rejected by this very verdict.
 	Reinstate(context.Context, *ReinstateRequest) (*ReinstateResponse, error)
 	mustEmbedUnimplementedVerdictServiceServer()
 }

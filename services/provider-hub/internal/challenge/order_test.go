@@ -80,7 +80,7 @@ func checks(t *testing.T, name string, o *challenge.Order, param string) {
 
 func TestEachBoundOfATaskIsKept(t *testing.T) {
 	t.Parallel()
-	good := session.FileRange{File: strings.Repeat("f", 255), Offset: 1 << 50, Length: 1 << 20}
+	good := session.FileRange{File: strings.Repeat("f", 255), Offset: 1<<44 - 1<<20, Length: 1 << 20}
 	long := session.FileRange{File: strings.Repeat("f", 256), Length: 1}
 	large, larger := strings.Repeat("x", 8<<10+1), strings.Repeat("x", 64<<10+1)
 	most := strings.Split(strings.Repeat("x,", 31)+"x", ",")
@@ -89,32 +89,34 @@ func TestEachBoundOfATaskIsKept(t *testing.T) {
 		task  session.Task
 		param string // at fault; empty for none
 	}{
-		"the largest range":            {ranges(good), ""},
-		"sixteen ranges":               {ranges(make16(good)...), ""},
-		"seventeen ranges":             {ranges(append(make16(good), good)...), "fingerprint"},
-		"no range":                     {ranges(), "fingerprint"},
-		"a short nonce":                {&session.Fingerprint{Nonce: make([]byte, 31)}, "fingerprint"},
-		"a range without file":         {ranges(session.FileRange{Length: 1}), "fingerprint"},
-		"a long file":                  {ranges(long), "fingerprint"},
-		"an empty range":               {ranges(session.FileRange{File: "a"}), "fingerprint"},
-		"a large range":                {ranges(session.FileRange{File: "a", Length: 1<<20 + 1}), "fingerprint"},
-		"a range before a file":        {ranges(session.FileRange{File: "a", Offset: -1, Length: 1}), "fingerprint"},
-		"a chain":                      {chain(256, file), ""},
-		"a long chain":                 {chain(257, file), "fingerprint"},
-		"a chain of nothing":           {chain(1), "fingerprint"},
-		"files without a chain":        {chain(0, file), "fingerprint"},
-		"many files":                   {chain(1, make([]session.ChainFile, 65)...), "fingerprint"},
-		"an empty file":                {chain(1, session.ChainFile{File: "a"}), "fingerprint"},
-		"a prompt":                     {&session.Deterministic{Prompt: strings.Repeat("x", 64<<10), MaxTokens: 500}, ""},
-		"a long prompt":                {&session.Deterministic{Prompt: larger, MaxTokens: 1}, "deterministic.prompt"},
-		"no tokens":                    {&session.Deterministic{Prompt: "x"}, "deterministic.max_tokens"},
-		"many tokens":                  {&session.Deterministic{Prompt: "x", MaxTokens: 501}, "deterministic.max_tokens"},
-		"a benchmark":                  {&session.Benchmark{Test: "code", Prompts: most}, ""},
-		"another test":                 {&session.Benchmark{Test: "poetry", Prompts: []string{"x"}}, "benchmark.test_type"},
-		"no prompts":                   {&session.Benchmark{Test: "code"}, "benchmark.prompts"},
-		"an empty one":                 {&session.Benchmark{Test: "code", Prompts: []string{""}}, "benchmark.prompts"},
-		"many prompts":                 {&session.Benchmark{Test: "code", Prompts: make([]string, 33)}, "benchmark.prompts"},
-		"a long prompt of a benchmark": {&session.Benchmark{Test: "code", Prompts: []string{large}}, "benchmark.prompts"},
+		"the largest range":             {ranges(good), ""},
+		"sixteen ranges":                {ranges(make16(good)...), ""},
+		"seventeen ranges":              {ranges(append(make16(good), good)...), "fingerprint"},
+		"no range":                      {ranges(), "fingerprint"},
+		"a short nonce":                 {&session.Fingerprint{Nonce: make([]byte, 31)}, "fingerprint"},
+		"a range without file":          {ranges(session.FileRange{Length: 1}), "fingerprint"},
+		"a long file":                   {ranges(long), "fingerprint"},
+		"an empty range":                {ranges(session.FileRange{File: "a"}), "fingerprint"},
+		"a large range":                 {ranges(session.FileRange{File: "a", Length: 1<<20 + 1}), "fingerprint"},
+		"a range beyond every file":     {ranges(session.FileRange{File: "a", Offset: 1 << 44, Length: 1}), "fingerprint"},
+		"a file that leaves its folder": {ranges(session.FileRange{File: "../a", Length: 1}), "fingerprint"},
+		"a range before a file":         {ranges(session.FileRange{File: "a", Offset: -1, Length: 1}), "fingerprint"},
+		"a chain":                       {chain(256, file), ""},
+		"a long chain":                  {chain(257, file), "fingerprint"},
+		"a chain of nothing":            {chain(1), "fingerprint"},
+		"files without a chain":         {chain(0, file), "fingerprint"},
+		"many files":                    {chain(1, make([]session.ChainFile, 65)...), "fingerprint"},
+		"an empty file":                 {chain(1, session.ChainFile{File: "a"}), "fingerprint"},
+		"a prompt":                      {&session.Deterministic{Prompt: strings.Repeat("x", 64<<10), MaxTokens: 500}, ""},
+		"a long prompt":                 {&session.Deterministic{Prompt: larger, MaxTokens: 1}, "deterministic.prompt"},
+		"no tokens":                     {&session.Deterministic{Prompt: "x"}, "deterministic.max_tokens"},
+		"many tokens":                   {&session.Deterministic{Prompt: "x", MaxTokens: 501}, "deterministic.max_tokens"},
+		"a benchmark":                   {&session.Benchmark{Test: "code", Prompts: most}, ""},
+		"another test":                  {&session.Benchmark{Test: "poetry", Prompts: []string{"x"}}, "benchmark.test_type"},
+		"no prompts":                    {&session.Benchmark{Test: "code"}, "benchmark.prompts"},
+		"an empty one":                  {&session.Benchmark{Test: "code", Prompts: []string{""}}, "benchmark.prompts"},
+		"many prompts":                  {&session.Benchmark{Test: "code", Prompts: make([]string, 33)}, "benchmark.prompts"},
+		"a long prompt of a benchmark":  {&session.Benchmark{Test: "code", Prompts: []string{large}}, "benchmark.prompts"},
 	} {
 		o := fingerprint(1)
 		o.Task = c.task

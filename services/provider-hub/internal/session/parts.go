@@ -3,12 +3,14 @@ package session
 import "time"
 
 // TakeParts is Take for a challenge: it says of the piece when its parts were read. It
-// returns nothing before the last byte of the challenge was written.
+// returns nothing before the last byte of the challenge was written, and nothing after the
+// stream was closed: bytes that waited are given up then, and their end alone would make a
+// cut answer a whole one.
 func (st *Stream) TakeParts() (piece []byte, parts []Part, end *End, err error) {
 	s := st.session
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if st.timing.written.IsZero() {
+	if st.timing.written.IsZero() || st.released {
 		return nil, nil, nil, nil
 	}
 	parts = st.timing.taken()

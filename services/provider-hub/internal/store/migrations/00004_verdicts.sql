@@ -2,6 +2,10 @@
 -- What other services decide about a provider: verdicts that remove it from the network,
 -- the words of the verifier and of settlement on its facts, and references.
 
+-- All at once, so that a hub that works meanwhile waits and never holds one while the
+-- migration waits for another.
+LOCK TABLE provider, provider_key, provider_status_change IN ACCESS EXCLUSIVE MODE;
+
 -- A verdict that removed a provider, for good. While it stands, neither reversed_at nor
 -- over_at is set. A removal is all verdicts of a provider that are not over: it ends with
 -- its last reversal, or when the provider leaves the status rejected otherwise.
