@@ -75,7 +75,9 @@ func TestWhatWasSaidLastSurvivesARestartOfTheServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	server.Stop()
-	again, err := natsserver.Start(server.Config())
+	elsewhere := server.Config()
+	elsewhere.Port = 0 // another process may have taken the old one
+	again, err := natsserver.Start(elsewhere)
 	if err != nil {
 		t.Fatal(err)
 	}

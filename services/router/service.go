@@ -38,20 +38,26 @@ import (
 // Config of the service. The weights and waits of selection are fixed, and documented
 // where they are used (packages pick, score, window, breaker, slot).
 type Config struct {
-	// SettleFor is how long a start waits for the first full report of a hub, and for the
-	// verifier's reports, before the service is ready without them.
+	// SettleFor is how long a start waits for the first full report of a hub before the
+	// service is ready without it.
 	SettleFor time.Duration `yaml:"settle_for" env:"SVC_ROUTER_SETTLE_FOR"`
+	// TrustFor is how long a start waits until what the verifier said last is read. It is
+	// longer, because a router that does not know a verdict would send requests to a model
+	// that is shut.
+	TrustFor time.Duration `yaml:"trust_for" env:"SVC_ROUTER_TRUST_FOR"`
 	// SweepInterval is the pause between two looks for what has expired.
 	SweepInterval time.Duration `yaml:"sweep_interval" env:"SVC_ROUTER_SWEEP_INTERVAL"`
 }
 
-// DefaultConfig settles for a second and sweeps every second.
-func DefaultConfig() Config { return Config{SettleFor: time.Second, SweepInterval: time.Second} }
+// DefaultConfig settles for a second, reads verdicts for 30, and sweeps every second.
+func DefaultConfig() Config {
+	return Config{SettleFor: time.Second, TrustFor: 30 * time.Second, SweepInterval: time.Second}
+}
 
 // Validate returns every fault of the configuration.
 func (c Config) Validate() error {
-	if c.SettleFor <= 0 || c.SweepInterval <= 0 {
-		return errors.New("router: settle_for and sweep_interval must be above zero")
+	if c.SettleFor <= 0 || c.TrustFor <= 0 || c.SweepInterval <= 0 {
+		return errors.New("router: settle_for, trust_for and sweep_interval must be above zero")
 	}
 	return nil
 }
@@ -166,25 +172,30 @@ func (s *Service) Run(ctx context.Context) error {
 // what was heard last.
 func (s *Service) Ready(context.Context) error {
 	if !s.settled.Load() {
-		return errors.New("router: no hub has reported yet")
+		return errors.New("router: no hub has reported yet, or what the verifier said is not read yet")
 	}
 	return nil
 }
 
+// settle makes the service ready once both are known or their times are over.
 func (s *Service) settle(ctx context.Context) {
-	timer := time.NewTimer(s.cfg.SettleFor)
-	defer timer.Stop()
-	for _, known := range []<-chan struct{}{s.listener.First(), s.reports.Read()} {
-		select {
-		case <-known:
-			continue
-		case <-timer.C:
-		case <-ctx.Done():
-			return
-		}
-		break
+	hubs, trust := time.NewTimer(s.cfg.SettleFor), time.NewTimer(s.cfg.TrustFor)
+	defer hubs.Stop()
+	defer trust.Stop()
+	if await(ctx, s.listener.First(), hubs.C) && await(ctx, s.reports.Read(), trust.C) {
+		s.settled.Store(true)
 	}
-	s.settled.Store(true)
+}
+
+// await returns true when something is known or its time is over, and false when ctx ends.
+func await(ctx context.Context, known <-chan struct{}, over <-chan time.Time) bool {
+	select {
+	case <-known:
+	case <-over:
+	case <-ctx.Done():
+		return false
+	}
+	return true
 }
 
 func (s *Service) sweep(ctx context.Context) {

@@ -207,10 +207,23 @@ func TestWhatIsSaidWhileTheBusWasAwayIsReadWhenItIsBack(t *testing.T) {
 	}
 	reported(t, bustest.Connect(t, meanwhile), 1, opinionOf(1, eventsv1.Lane_LANE_SHUT, 0))
 	meanwhile.Stop()
-	again, err := natsserver.Start(server.Config())
-	if err != nil {
-		t.Fatal(err)
-	}
+	again := startAgain(t, server)
 	t.Cleanup(again.Stop)
 	eventually(t, "the verdict is known", func() bool { return b.service.trust.Shut(id(1), "m") })
+}
+
+// startAgain starts a server again at its address, which the router still dials. Another
+// socket may have the port for a moment.
+func startAgain(t *testing.T, server *natsserver.Server) *natsserver.Server {
+	t.Helper()
+	for deadline := time.Now().Add(limit); ; {
+		again, err := natsserver.Start(server.Config())
+		if err == nil {
+			return again
+		}
+		if time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+		<-time.After(100 * time.Millisecond)
+	}
 }
