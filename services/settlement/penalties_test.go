@@ -172,7 +172,7 @@ func TestCallsAboutPenaltiesThatCannotBeReadAreRefused(t *testing.T) {
 		"provider_id":        func(r *settlementv1.OpenPenaltyRequest) { r.ProviderId = "x" },
 		"evidence_hash":      func(r *settlementv1.OpenPenaltyRequest) { r.EvidenceHash = make([]byte, 31) },
 		"kind":               func(r *settlementv1.OpenPenaltyRequest) { r.Kind = "" },
-		"share_basis_points": func(r *settlementv1.OpenPenaltyRequest) { r.ShareBasisPoints = 10_001 },
+		"share_basis_points": func(r *settlementv1.OpenPenaltyRequest) { r.ShareBasisPoints = 3_001 },
 		"summary":            func(r *settlementv1.OpenPenaltyRequest) { r.Summary = strings.Repeat("x", 501) },
 	} {
 		req := openRequest(t)

@@ -279,7 +279,7 @@ type OpenPenaltyRequest struct {
 	ModelId    string `protobuf:"bytes,3,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
 	// misrepresentation or benchmark.
 	Kind string `protobuf:"bytes,4,opt,name=kind,proto3" json:"kind,omitempty"`
-	// 1 to 10,000.
+	// 1 to 3,000, the largest share that the ladder has.
 	ShareBasisPoints int32 `protobuf:"varint,5,opt,name=share_basis_points,json=shareBasisPoints,proto3" json:"share_basis_points,omitempty"`
 	Removes          bool  `protobuf:"varint,6,opt,name=removes,proto3" json:"removes,omitempty"`
 	// At most 500 printable characters.

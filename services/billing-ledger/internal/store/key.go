@@ -37,8 +37,8 @@ func (s *Store) issueKey(ctx context.Context, k key.Key, maxKeys int, also func(
 			return err
 		}
 		var active int
-		if err := tx.QueryRow(ctx, `SELECT count(*) FROM consumer_key WHERE account_id = $1 AND state = 'active'`,
-			[16]byte(k.Account)).Scan(&active); err != nil {
+		if err := tx.QueryRow(ctx, `SELECT count(*) FROM consumer_key WHERE account_id = $1 AND state = 'active'
+			AND (expires_at IS NULL OR expires_at > now())`, [16]byte(k.Account)).Scan(&active); err != nil {
 			return fmt.Errorf("count keys: %w", err)
 		}
 		if active >= maxKeys {

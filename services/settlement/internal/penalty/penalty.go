@@ -31,7 +31,9 @@ const Window = 48 * time.Hour
 
 // Bounds of what is said. Texts are counted in characters, the model's id in bytes.
 const (
-	MaxShare      = 10_000
+	// MaxShare is the largest share that the ladder of consequences has, in parts of
+	// 10,000. Whoever may open penalties cannot take more at once.
+	MaxShare      = 3_000
 	maxModel      = 256
 	maxSummary    = 500
 	maxAppeal     = 4_000

@@ -7,7 +7,7 @@ CREATE TABLE penalty (
     provider_id        uuid NOT NULL,
     model_id           text NOT NULL CHECK (octet_length(model_id) BETWEEN 1 AND 256),
     kind               text COLLATE "C" NOT NULL CHECK (kind IN ('misrepresentation', 'benchmark')),
-    share_basis_points integer NOT NULL CHECK (share_basis_points BETWEEN 1 AND 10000),
+    share_basis_points integer NOT NULL CHECK (share_basis_points BETWEEN 1 AND 3000),
     removes            boolean NOT NULL,
     summary            text NOT NULL CHECK (char_length(summary) BETWEEN 1 AND 500),
     evidence_hash      bytea NOT NULL CHECK (octet_length(evidence_hash) = 32),
