@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"testing"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -38,8 +39,13 @@ func TestTheVerifierHearsWhatChatsLookLike(t *testing.T) {
 	end()
 	f.svc.shapes.Run(ended)
 	report := &eventsv1.ShapeReport{}
-	if err := proto.Unmarshal(<-reports, report); err != nil {
-		t.Fatal(err)
+	select {
+	case data := <-reports:
+		if err := proto.Unmarshal(data, report); err != nil {
+			t.Fatal(err)
+		}
+	case <-time.After(time.Minute):
+		t.Fatal("no report came")
 	}
 	if got := len(report.GetShapes()); got != 1 {
 		t.Fatalf("shapes: got %v, want one", report.GetShapes())

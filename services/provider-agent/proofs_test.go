@@ -2,6 +2,7 @@ package provideragent
 
 import (
 	"bytes"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -12,7 +13,6 @@ import (
 
 	"svc.internal/pkg/fakeengine"
 	"svc.internal/pkg/fingerprint"
-	"svc.internal/pkg/tinylm"
 	agentv2 "svc.internal/proto/svc/agent/v2"
 	"svc.internal/services/provider-agent/internal/connection/hubtest"
 )
@@ -80,11 +80,12 @@ func TestFolderThatIsNoneCostsNothingElse(t *testing.T) {
 }
 
 func TestLogprobsAreDeclaredAsTheEngineShows(t *testing.T) {
-	lm, err := tinylm.Load()
-	if err != nil {
-		t.Fatal(err)
-	}
-	tiny := httptest.NewServer(tinylm.NewServer(lm, tinylm.Options{}))
+	// The form of an answer with log-probabilities, without an engine's time for it.
+	tiny := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"choices":[{"message":{"role":"assistant","content":"a"},"logprobs":{"content":`+
+			`[{"token":"a","logprob":-0.5,"bytes":[97],"top_logprobs":[{"token":"a","logprob":-0.5,"bytes":[97]}]}]}}]}`)
+	}))
 	t.Cleanup(tiny.Close)
 	empty := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(empty.Close)
@@ -101,7 +102,7 @@ func TestLogprobsAreDeclaredAsTheEngineShows(t *testing.T) {
 		"the owner leaves them out":     {tiny.URL, func(c *Config) { c.Capabilities = []string{"chat"} }, false},
 		"an engine without chats":       {empty.URL, asked, false},
 	} {
-		_, hub, _ := startWith(t, c.change, Model{ModelID: "m", EngineURL: c.url + "/v1", LocalModel: tinylm.ModelName})
+		_, hub, _ := startWith(t, c.change, Model{ModelID: "m", EngineURL: c.url + "/v1", LocalModel: "local"})
 		got := hub.AcceptLive().Register.GetCapabilities()
 		if slices.Contains(got, "logprobs") != c.want {
 			t.Errorf(`%s: the capabilities: got %q, want "logprobs" in it: %t`, what, got, c.want)

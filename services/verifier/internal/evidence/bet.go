@@ -58,7 +58,7 @@ func observe(products []float64, bets []bet, exceeded bool, capital float64) {
 
 // step returns (m + capital)·e, cut to what states may hold.
 func step(m, capital, e float64) float64 {
-	next := (m + capital) * e
+	next := float64((m + capital) * e)
 	switch {
 	case next > ceiling:
 		return ceiling

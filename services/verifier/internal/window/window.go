@@ -119,7 +119,7 @@ func (m *Measurement) candidate(i int) float64 {
 
 // between returns low·(high/low)^share.
 func between(low, high, share float64) float64 {
-	return low * exact.Exp(float64(exact.Log2(high/low)*math.Ln2)*share)
+	return low * exact.Exp(float64(float64(exact.Log2(high/low)*math.Ln2)*share))
 }
 
 // Needle is a needle of a prompt that was answered.
