@@ -14,7 +14,7 @@
 //	HMAC("svc fingerprint range v1\n" ‖ name ‖ offset u64 ‖ length u32 ‖ bytes)
 //
 // The chain reads blocks of its files. A file of size s has ⌈s/4096⌉ blocks: block b
-// begins at 4096·b and has 4,096 bytes, or those that are left at the file's end. So no
+// begins at 4096·b and has 4,096 bytes, or the rest of the file. So no
 // block crosses from one file into the next, a file smaller than a block is one short
 // block, and an empty file has none. The blocks of all files are numbered from 0 to N−1,
 // file after file in the order of the challenge. The chain begins with

@@ -269,7 +269,7 @@ func (s *Service) Run(ctx context.Context) error {
 	return errors.Join(cause, group.Wait(), s.usage.Close())
 }
 
-// drain lets requests and challenges end, and aborts those that do not end in time.
+// drain lets requests and challenges end, and aborts whatever does not end in time.
 func (s *Service) drain(ctx context.Context) {
 	ctx = context.WithoutCancel(ctx)
 	s.recorder.Stopping()

@@ -67,7 +67,7 @@ func NewConversations(seed uint64) *Conversations {
 	return &Conversations{corpus.NewSampler(dice.Uint64())}
 }
 
-// conversationStream keeps conversations apart from those that a training with the same
+// conversationStream keeps conversations apart from the conversations that a training with the same
 // seed has read.
 const conversationStream = 0x6c6162
 

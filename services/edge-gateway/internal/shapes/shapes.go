@@ -109,7 +109,7 @@ func (c *Counter) take(hour time.Time) *eventsv1.ShapeReport {
 	return report
 }
 
-// send publishes reports in order and returns those that must wait. An hour without a
+// send publishes reports in order and returns the reports that must wait. An hour without a
 // shape to publish has no report.
 func (c *Counter) send(ctx context.Context, reports []*eventsv1.ShapeReport) []*eventsv1.ShapeReport {
 	for i, report := range reports {

@@ -75,7 +75,7 @@ type Account struct {
 	Reference, WasActive bool
 	// Removal is why verdicts keep the account rejected; zero where none does.
 	Removal Removal
-	// Rest is what is left of the probation that a removal ended.
+	// Rest is the remainder of the probation that a removal ended.
 	Rest ProbationRest
 	// ReviewRequestedAt and RejectedAt are the latest of their kind.
 	ReviewRequestedAt, RejectedAt time.Time

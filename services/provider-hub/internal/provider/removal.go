@@ -40,7 +40,7 @@ type Removal struct {
 // Any reports whether there is a removal.
 func (r Removal) Any() bool { return r.From != "" }
 
-// ProbationRest is what is left of a probation. The zero value is a whole one.
+// ProbationRest is the remainder of a probation. The zero value is a whole probation.
 type ProbationRest struct {
 	Known bool
 	Left  time.Duration

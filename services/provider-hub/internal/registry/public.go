@@ -14,8 +14,8 @@ type Public struct {
 	ActiveSince time.Time
 }
 
-// publics is what routers are told of providers: of those that have sessions, and of
-// those that were admitted since the last call of forget but one and may yet join.
+// publics is what routers are told of providers: of providers that have sessions, and of
+// providers that were admitted since the last call of forget but one and may yet join.
 type publics struct {
 	of    map[ids.ProviderID]heard
 	round int

@@ -26,7 +26,7 @@ type partAt struct {
 	at  time.Time
 }
 
-// came notes that the bytes up to end, of those that wait, were read.
+// came notes that the bytes up to end, of the bytes that wait, were read.
 func (t *timing) came(end int, now time.Time) {
 	part := partAt{end: end, at: now}
 	if n := len(t.parts); n == maxParts {

@@ -130,7 +130,7 @@ func keep(ctx context.Context, tx pgx.Tx, a *provider.Account, entries []provide
 	return tx.SendBatch(ctx, b).Close()
 }
 
-// restMs is what is left of a probation, rounded up; nil for a whole one.
+// restMs is the remainder of a probation, rounded up; nil for a whole probation.
 func restMs(r provider.ProbationRest) *int64 {
 	if !r.Known {
 		return nil

@@ -14,7 +14,7 @@ const (
 	Main Lane = iota
 	// Probe gives an offer so few requests as a degraded one, enough to probe it.
 	Probe
-	// Shut gives an offer no requests, not even those that ask for its provider.
+	// Shut gives an offer no requests, not even requests that name its provider.
 	Shut
 )
 
