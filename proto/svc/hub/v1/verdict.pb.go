@@ -31,7 +31,8 @@ type ReportBenchmarkRequest struct {
 	Passed bool `protobuf:"varint,2,opt,name=passed,proto3" json:"passed,omitempty"`
 	// When it was passed; required when passed is set. It expires 30 days later.
 	PassedAt *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=passed_at,json=passedAt,proto3" json:"passed_at,omitempty"`
-	// Grows with every report of a provider.
+	// Grows with every report of a provider, from 1; at most the Unix time of tomorrow in
+	// microseconds.
 	Revision int64 `protobuf:"varint,4,opt,name=revision,proto3" json:"revision,omitempty"`
 	// For the provider's history: the model and how it was passed; at most 200 printable
 	// characters.
@@ -364,7 +365,8 @@ type SetCollateralRequest struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	ProviderId string                 `protobuf:"bytes,1,opt,name=provider_id,json=providerId,proto3" json:"provider_id,omitempty"`
 	Confirmed  bool                   `protobuf:"varint,2,opt,name=confirmed,proto3" json:"confirmed,omitempty"`
-	// Grows with every word of settlement on a provider, from 1.
+	// Grows with every word of settlement on a provider, from 1; at most the Unix time of
+	// tomorrow in microseconds.
 	Revision int64 `protobuf:"varint,3,opt,name=revision,proto3" json:"revision,omitempty"`
 	// For the provider's history; at most 200 printable characters.
 	Reason        string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`

@@ -8,15 +8,20 @@ import (
 	"svc.internal/pkg/ids"
 )
 
-// clockSkew is how far the clock of another service may be ahead.
-const clockSkew = time.Minute
+// clockSkew is how far the clock of another service may be ahead, and revisionLead how
+// far its revisions.
+const (
+	clockSkew    = time.Minute
+	revisionLead = day
+)
 
 // BenchmarkReport is the verifier's word on whether a benchmark of a provider counts.
 type BenchmarkReport struct {
 	Passed bool
 	// PassedAt is when it was passed; without meaning unless Passed is set.
 	PassedAt time.Time
-	// Revision grows with every report of a provider, from 1.
+	// Revision grows with every report of a provider, from 1. It is at most the Unix time
+	// of tomorrow in microseconds.
 	Revision int64
 }
 
@@ -28,7 +33,7 @@ type BenchmarkReport struct {
 func (d *Directory) ReportBenchmark(
 	ctx context.Context, id ids.ProviderID, said BenchmarkReport, reason string,
 ) (Account, error) {
-	if err := checkRevision(said.Revision); err != nil {
+	if err := d.checkRevision(said.Revision); err != nil {
 		return Account{}, err
 	}
 	if said.Passed && said.PassedAt.IsZero() {
@@ -46,7 +51,7 @@ func (d *Directory) ReportBenchmark(
 func (d *Directory) SetCollateral(
 	ctx context.Context, id ids.ProviderID, confirmed bool, revision int64, reason string,
 ) (Account, error) {
-	if err := checkRevision(revision); err != nil {
+	if err := d.checkRevision(revision); err != nil {
 		return Account{}, err
 	}
 	return d.change(ctx, id, ByPlatform, reason, func(c *change) error {
@@ -59,9 +64,11 @@ func (d *Directory) SetCollateral(
 	})
 }
 
-func checkRevision(revision int64) error {
-	if revision < 1 {
-		return fault.New(fault.Invalid, fault.InvalidValue, "revision must be 1 or more").On("revision")
+// checkRevision refuses revisions that nobody counts up to. One that is far too large
+// would make every later word an older one.
+func (d *Directory) checkRevision(revision int64) error {
+	if limit := d.clock.Now().Add(revisionLead).UnixMicro(); revision < 1 || revision > limit {
+		return fault.New(fault.Invalid, fault.InvalidValue, "revision must be 1 to %d", limit).On("revision")
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package rpc_test
 
 import (
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -74,9 +75,13 @@ func TestABenchmarkThatIsTooOldOrAheadIsRefused(t *testing.T) {
 	if err := d.report(m, true, now, 3); err != nil {
 		t.Errorf("the last report again: got the error %v, want none", err)
 	}
-	for _, revision := range []int64{0, -1} {
+	tomorrow := d.clock.Now().Add(24 * time.Hour).UnixMicro()
+	for _, revision := range []int64{0, -1, tomorrow + 1, math.MaxInt64} {
 		d.wantReason("the revision", d.report(m, false, time.Time{}, revision), fault.InvalidValue)
 		d.wantReason("the revision", d.deposit(m, true, revision), fault.InvalidValue)
+	}
+	if err := d.deposit(m, true, tomorrow); err != nil {
+		t.Errorf("the largest revision: got the error %v, want none", err)
 	}
 	nobody := member{id: "01890000-0000-7000-8000-000000000000"}
 	d.wantReason("nobody", d.report(nobody, false, time.Time{}, 1), fault.ProviderNotFound)

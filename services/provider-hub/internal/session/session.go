@@ -176,7 +176,7 @@ type Session struct {
 	challenges  int
 	fingerprint *Stream
 	unflushed   []*Stream
-	roundTrip   time.Duration // as pings measured it last; 0 before
+	roundTrip   time.Duration // the shortest that pings measured; 0 before
 
 	// Strict: the connection's frames and credit.
 	seqIn, seqOut agentwire.Sequence

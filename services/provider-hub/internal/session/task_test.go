@@ -353,6 +353,16 @@ func TestTheRoundTripIsToldWithTheDialect(t *testing.T) {
 	same(t, "measured", trip, 20*time.Millisecond)
 }
 
+// A provider that answers pings late before a challenge would have more time for it.
+func TestTheShortestRoundTripCounts(t *testing.T) {
+	s := live(t, Config{}, "m")
+	for _, trip := range []time.Duration{20 * time.Millisecond, 3 * time.Second, 0} {
+		s.Measured(trip)
+	}
+	_, trip := s.Link()
+	same(t, "round trip", trip, 20*time.Millisecond)
+}
+
 // FuzzReplies drives sessions with a task under way by messages of any content. The
 // sessions never panic, and no slot is freed twice.
 func FuzzReplies(f *testing.F) {

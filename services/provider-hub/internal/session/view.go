@@ -43,15 +43,18 @@ func (s *Session) Identity() Identity {
 // MaxTotal bounds a whole answer on this session; 0 for no bound.
 func (s *Session) MaxTotal() time.Duration { return s.limits.Total }
 
-// Measured notes the round trip of the connection.
+// Measured notes a round trip of the connection. The shortest of all counts, because an
+// agent can answer a ping late but never early.
 func (s *Session) Measured(roundTrip time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.roundTrip = roundTrip
+	if roundTrip > 0 && (s.roundTrip == 0 || roundTrip < s.roundTrip) {
+		s.roundTrip = roundTrip
+	}
 }
 
 // Link is what the caller of a challenge hears of the connection: the dialect, and the
-// round trip that pings measured last; 0 where none was measured.
+// shortest round trip that pings measured; 0 where none was measured.
 func (s *Session) Link() (dialect string, roundTrip time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
