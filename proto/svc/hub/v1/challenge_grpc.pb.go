@@ -41,7 +41,8 @@ type ChallengeServiceClient interface {
 	//	UNAVAILABLE session_gone: this hub does not hold that session or epoch;
 	//	UNAVAILABLE provider_busy: no free slot;
 	//	UNAVAILABLE hub_draining: this hub takes no new work;
-	//	RESOURCE_EXHAUSTED rate_limit_exceeded: too many challenges are under way;
+	//	RESOURCE_EXHAUSTED rate_limit_exceeded: too many challenges are under way, or an
+	//	  earlier fingerprint has no reply yet;
 	//	FAILED_PRECONDITION challenge_unsupported: the agent takes no such challenge;
 	//	INVALID_ARGUMENT invalid_request: a malformed challenge.
 	Run(ctx context.Context, in *RunRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[RunResponse], error)
@@ -91,7 +92,8 @@ type ChallengeServiceServer interface {
 	//	UNAVAILABLE session_gone: this hub does not hold that session or epoch;
 	//	UNAVAILABLE provider_busy: no free slot;
 	//	UNAVAILABLE hub_draining: this hub takes no new work;
-	//	RESOURCE_EXHAUSTED rate_limit_exceeded: too many challenges are under way;
+	//	RESOURCE_EXHAUSTED rate_limit_exceeded: too many challenges are under way, or an
+	//	  earlier fingerprint has no reply yet;
 	//	FAILED_PRECONDITION challenge_unsupported: the agent takes no such challenge;
 	//	INVALID_ARGUMENT invalid_request: a malformed challenge.
 	Run(*RunRequest, grpc.ServerStreamingServer[RunResponse]) error

@@ -15,7 +15,7 @@ const capFingerprint = "fingerprint"
 // Errors of challenges.
 var (
 	// ErrChallenged means that as many challenges as there may be hold slots of the
-	// session.
+	// session, or that an earlier fingerprint has no reply yet.
 	ErrChallenged = errors.New("session has too many challenges under way")
 	// ErrBroken means that the reply to a task broke the protocol or a bound.
 	ErrBroken = errors.New("the reply broke the protocol")
@@ -42,7 +42,7 @@ func (s *Session) challengedLocked(r *Request, body int) error {
 	case s.challenges >= MaxChallenges:
 		return ErrChallenged
 	case s.limits.Strict && r.Challenge.Task != nil && s.fingerprint != nil:
-		return ErrBusy
+		return ErrChallenged
 	}
 	return nil
 }

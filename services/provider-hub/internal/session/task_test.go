@@ -254,8 +254,8 @@ func TestALateResultIsPassedOverAndTheNextFingerprintWaitsForIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := verifies(t)
 		st, _ := openChallenge(t, s, challenged(fingerprint))
-		if _, err := s.Open(challenged(fingerprint)); !errors.Is(err, ErrBusy) {
-			t.Errorf("a second one: got %v, want %v", err, ErrBusy)
+		if _, err := s.Open(challenged(fingerprint)); !errors.Is(err, ErrChallenged) {
+			t.Errorf("a second one: got %v, want %v", err, ErrChallenged)
 		}
 		st.Close(true)
 		if out := sent(t, s); len(out) != 0 {
@@ -266,8 +266,8 @@ func TestALateResultIsPassedOverAndTheNextFingerprintWaitsForIt(t *testing.T) {
 		if n, _ := s.InFlight("m"); n != 0 {
 			t.Errorf("slots behind the grace: got %d, want 0", n)
 		}
-		if _, err := s.Open(challenged(fingerprint)); !errors.Is(err, ErrBusy) {
-			t.Errorf("before the late result: got %v, want %v", err, ErrBusy)
+		if _, err := s.Open(challenged(fingerprint)); !errors.Is(err, ErrChallenged) {
+			t.Errorf("before the late result: got %v, want %v", err, ErrChallenged)
 		}
 		if why := result(t, s, 2, &agentv2.ChallengeResult{ChallengeId: challengeID}); why != nil {
 			t.Fatalf("the late result: %v", why)
