@@ -89,6 +89,7 @@ func TestTheDatabaseRefusesWhatTheDomainWouldNotDo(t *testing.T) {
 		"an operator without reason": {p.ID, false, entryOf("reversed", "reverse", "operator", ""), "penalty_change_actor"},
 		"a provider that reverses":   {p.ID, false, entryOf("reversed", "reverse", "provider", "x"), "penalty_change_actor"},
 		"an operator that expires":   {p.ID, false, entryOf("executed", "expire", "operator", "x"), "penalty_change_actor"},
+		"an entry that is ahead":     {p.ID, false, entryOf("reversed", "reverse", "operator", "x"), "ahead of its penalty"},
 		"a second opening":           {p.ID, false, entryOf("proposed", "open", "verifier", ""), "penalty_change_opening"},
 		"another window": {p.ID, true, `UPDATE penalty SET opened_at = opened_at WHERE penalty_id = $1`,
 			"does not go"},
