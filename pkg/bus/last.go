@@ -22,9 +22,11 @@ const (
 var errLostReading = errors.New("messages were lost on the way")
 
 // ReadLast hands the last message of each subject of a stream to handler, one at a time,
-// and returns how many there were. It creates the stream where there is none. Messages
-// that arrive meanwhile may be among them. A caller that is to miss nothing subscribes to
-// the subjects first, and bears a message twice or out of order.
+// and returns how many there were. It creates the stream where there is none. It reads as
+// many messages as the stream had at the start, so that it ends although messages keep
+// coming. Messages that arrive meanwhile may be among them, in place of others. A caller
+// that is to miss nothing subscribes to the subjects first, and bears a message twice or
+// out of order.
 //
 // After an error some of the messages have been handed over. A reading ends after 30 s at
 // the latest.
@@ -42,15 +44,18 @@ func (c *Conn) ReadLast(ctx context.Context, cfg StreamConfig, handler func(Mess
 			_ = c.deleteConsumer(ctx, cfg.Name, consumer.CachedInfo().Name)
 		}
 	}()
-	for {
+	for limit := -1; ; {
 		var left int
 		left, err = waiting(ctx, consumer, n)
-		if err == nil && left == 0 {
+		if limit < 0 {
+			limit = left
+		}
+		if err == nil && (left == 0 || n >= limit) {
 			return n, nil
 		}
 		if err == nil {
 			var more int
-			more, err = readOn(consumer, min(left, readBatch), n, handler)
+			more, err = readOn(consumer, min(left, limit-n, readBatch), n, handler)
 			n += more
 		}
 		if err = errors.Join(err, ctx.Err()); err != nil {

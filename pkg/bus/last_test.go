@@ -153,3 +153,35 @@ func TestARouterReadsTrustWithWhatTheTableAllows(t *testing.T) {
 		t.Error("heard: got nothing, want the message as a core message, too")
 	}
 }
+
+// A reader that wanted all would never be ready on a busy stream.
+func TestAReadingEndsAlthoughMessagesKeepComing(t *testing.T) {
+	t.Parallel()
+	conn := bustest.New(t)
+	if err := conn.EnsureStream(t.Context(), facts); err != nil {
+		t.Fatal(err)
+	}
+	say := func(n int) {
+		text := fmt.Sprint(n)
+		if _, err := conn.PublishStream(t.Context(), "fact."+text, text, []byte(text), nil); err != nil {
+			t.Error(err)
+		}
+	}
+	const first = 3
+	for n := range first {
+		say(n)
+	}
+	next := first
+	n, err := conn.ReadLast(t.Context(), facts, func(bus.Message) {
+		if next < 100 {
+			say(next)
+			next++
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n != first {
+		t.Errorf("messages read: got %d, want %d", n, first)
+	}
+}
