@@ -17,6 +17,8 @@ const (
 	// logprobsTokens bounds the answer that the question costs. The first token of some
 	// engines has no text, and then no log probability either.
 	logprobsTokens = 4
+	// logprobsModels bounds the models of an engine that are asked until one takes chats.
+	logprobsModels = 8
 )
 
 // Logprobs reports whether the engines return log probabilities: at least one has shown
@@ -71,30 +73,33 @@ func (p *Pool) learnSoon(e *server) {
 	}
 }
 
-// askLogprobs asks an engine about its first model that is well.
+// askLogprobs asks an engine about its models that are well, one after another, until one
+// takes chats: the others may be models of embeddings.
 func (p *Pool) askLogprobs(ctx context.Context, e *server) {
 	p.mu.Lock()
-	var target *Target
+	targets := make([]Target, 0, logprobsModels)
 	for i := range e.targets {
-		if p.states[e.targets[i].ModelID].Healthy {
-			target = &e.targets[i]
-			break
+		if len(targets) < logprobsModels && p.states[e.targets[i].ModelID].Healthy {
+			targets = append(targets, e.targets[i])
 		}
 	}
-	skip := e.answered || target == nil
+	skip := e.answered || len(targets) == 0
 	life := e.life
 	p.mu.Unlock()
 	if skip {
 		return
 	}
-	found := p.find(ctx, *target)
+	found, model := chatless, ""
+	for i := 0; i < len(targets) && found == chatless; i++ {
+		found, model = p.find(ctx, targets[i]), targets[i].ModelID
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if found == unknown || e.life != life { // the engine went away meanwhile
 		return
 	}
 	if found != e.logprobs {
-		p.log.Info("engine was asked for log probabilities", "engine", e.url, "model", target.ModelID, "returns_them",
+		p.log.Info("engine was asked for log probabilities", "engine", e.url, "model", model, "returns_them",
 			found == shown, "takes_chats", found != chatless)
 	}
 	e.logprobs, e.answered = found, true

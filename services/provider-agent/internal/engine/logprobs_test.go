@@ -18,7 +18,8 @@ import (
 type chats struct {
 	mu          sync.Mutex
 	with, plain reply
-	list        int // status of the model list
+	list        int    // status of the model list
+	embeds      string // a model that takes no chats
 	asked       []string
 }
 
@@ -68,6 +69,9 @@ func (c *chats) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	answer := c.plain
 	if strings.Contains(string(body), `"logprobs":true`) {
 		answer = c.with
+	}
+	if c.embeds != "" && strings.Contains(string(body), `"model":"`+c.embeds+`"`) {
+		answer = reply{status: http.StatusNotFound}
 	}
 	c.mu.Unlock()
 	if answer.hangs {
@@ -191,6 +195,39 @@ func TestOneEngineWithoutLogprobsDecides(t *testing.T) {
 		if got := p.Logprobs(); got != c.want {
 			t.Errorf("%s: p.Logprobs(): got %t, want %t", what, got, c.want)
 		}
+	}
+}
+
+func TestAModelOfEmbeddingsSaysNothingOfTheChatsBesideIt(t *testing.T) {
+	t.Parallel()
+	for body, want := range map[string]finding{withLogprobs: shown, without: lacking} {
+		engine := fine(reply{status: 200, body: body})
+		engine.embeds = "other"
+		p := New(Config{AskLogprobs: true, Client: &http.Client{Transport: hosts{engine}}}, []Target{
+			{ModelID: "m0", URL: "http://e0/v1", LocalModel: "other", Capacity: 4},
+			{ModelID: "m1", URL: "http://e0/v1", LocalModel: "local", Capacity: 4},
+		}, slog.New(slog.DiscardHandler))
+		p.Probe(t.Context())
+		p.AskLogprobs(t.Context())
+		if got := p.servers[0].logprobs; got != want {
+			t.Errorf("%s: found: got %d, want %d", body, got, want)
+		}
+	}
+}
+
+func TestAnEngineOfManyModelsIsAskedAboutFew(t *testing.T) {
+	t.Parallel()
+	engine := fine(reply{status: 404})
+	targets := make([]Target, 3*logprobsModels)
+	for i := range targets {
+		targets[i] = Target{ModelID: fmt.Sprint("m", i), URL: "http://e0/v1", LocalModel: "local", Capacity: 4}
+	}
+	p := New(Config{AskLogprobs: true, Client: &http.Client{Transport: hosts{engine}}}, targets,
+		slog.New(slog.DiscardHandler))
+	p.Probe(t.Context())
+	p.AskLogprobs(t.Context())
+	if n := len(engine.questions()); n != logprobsModels {
+		t.Errorf("questions: got %d, want %d", n, logprobsModels)
 	}
 }
 
