@@ -2,6 +2,12 @@ module svc.internal/services/verifier
 
 go 1.26.0
 
-require github.com/transparency-dev/merkle v0.0.2
+require (
+	github.com/transparency-dev/merkle v0.0.2
+	svc.internal/pkg v0.0.0
+)
 
-require github.com/google/go-cmp v0.7.0 // indirect
+replace (
+	svc.internal/pkg => ../../pkg
+	svc.internal/proto => ../../proto
+)
