@@ -1,6 +1,10 @@
 package evidence
 
-import "svc.internal/services/verifier/internal/evidence/form"
+import (
+	"slices"
+
+	"svc.internal/services/verifier/internal/evidence/form"
+)
 
 // Outcome is where a Confirmation stands.
 type Outcome uint8
@@ -66,11 +70,16 @@ func NewConfirmation() Confirmation {
 	return c
 }
 
-// Observe moves the confirmation by the observations of one probe and returns the
-// outcome. A final outcome stays. A probe without observations does not count.
-func (c *Confirmation) Observe(probe ...Observation) Outcome {
-	if c.outcome != Open || len(probe) == 0 {
-		return c.outcome
+// Observe moves the confirmation by the observations of one probe, at most one for each
+// family, and returns the outcome. A final outcome stays. A probe without observations does
+// not count. Observe refuses a repeated family with ErrFamily, and moves nothing then.
+func (c *Confirmation) Observe(probe ...Observation) (Outcome, error) {
+	if err := whole(probe); err != nil {
+		return c.outcome, err
+	}
+	says := func(o Observation) bool { return o.family != NoFamily }
+	if c.outcome != Open || !slices.ContainsFunc(probe, says) {
+		return c.outcome, nil
 	}
 	for _, o := range probe {
 		switch {
@@ -82,7 +91,7 @@ func (c *Confirmation) Observe(probe ...Observation) Outcome {
 	}
 	c.probes++
 	c.outcome = c.judge()
-	return c.outcome
+	return c.outcome, nil
 }
 
 // judge returns the outcome of the products and the count.

@@ -12,6 +12,20 @@
 // product of e-values is an e-process (Ramdas, Grünwald, Vovk, Shafer: Game-theoretic
 // statistics and safe anytime-valid inference, 2023).
 //
+// # Probes
+//
+// A probe gives at most one observation for each family. Two bits of one answer are not
+// bounded given each other: both may be 1 together, which is worth q²/q₀² although it
+// happens as often as one of them, and the bit "one of the two" has a rate of up to 2·q₀.
+// So each family of a probe is fed by one statistic, which is chosen before the answer:
+//
+//   - a visible probe feeds V by one of the statistics that its question allows;
+//   - a hidden probe feeds U by its claims and ending (statistic.Usage), unless its prompt
+//     is an earlier one that returns. Then it feeds U by statistic.Replayed alone.
+//
+// Process, Confirmation and Recovery take the observations of a whole probe, and refuse a
+// repeated family.
+//
 // # Process
 //
 // A Process keeps for each family and bet
@@ -44,7 +58,7 @@
 // Confirmation judges again after a notice, with a null five times as wide: P(b = 1) ≤ .05.
 // Its products start at 1 and never start anew, so Ville's inequality (Étude critique de
 // la notion de collectif, 1939) gives P(sup E ≥ c) ≤ E₀/c ≤ 1/c. Recovery is the same
-// bet in the other direction. Pairs compares failed probes with failed organic attempts
+// bet in the other direction, for each family alone. Pairs compares failed probes with failed organic attempts
 // and only steers routing.
 //
 // # Bits

@@ -56,13 +56,13 @@ func moved(t testing.TB) []state {
 	t.Helper()
 	s := years.NewSource(3, 4)
 	var p evidence.Process
-	c, r := evidence.NewConfirmation(), evidence.NewRecovery()
+	c, r := evidence.NewConfirmation(), evidence.NewRecovery(evidence.Greedy)
 	var f evidence.Pairs
 	for range 60 {
 		o := anyObservation(t, s)
-		p.Observe(o)
-		c.Observe(o)
-		r.Observe(o)
+		observe(t, &p, o)
+		confirm(t, &c, o)
+		observe(t, &r, o)
 		f.Observe(s.Below(.4), s.Below(.6))
 	}
 	return []state{&p, &c, &r, &f}
@@ -74,7 +74,7 @@ func TestStatesAreReadBackToTheBit(t *testing.T) {
 		roundTrip(t, s)
 	}
 	var p, back evidence.Process
-	p.Observe(judged(t, evidence.Files, true))
+	observe(t, &p, judged(t, evidence.Files, true))
 	b, _ := p.MarshalBinary()
 	if err := back.UnmarshalBinary(b); err != nil {
 		t.Fatal(err)
@@ -88,7 +88,7 @@ func TestAConfirmationIsReadBackWithItsOutcome(t *testing.T) {
 	t.Parallel()
 	for _, exceeded := range []bool{true, false} {
 		c := evidence.NewConfirmation()
-		for c.Observe(judged(t, evidence.Greedy, exceeded)) == evidence.Open {
+		for confirm(t, &c, judged(t, evidence.Greedy, exceeded)) == evidence.Open {
 			continue
 		}
 		b, _ := c.MarshalBinary()
@@ -166,14 +166,14 @@ func value(s state) float64 {
 	o, _ := evidence.Judged(evidence.Greedy, true)
 	switch s := s.(type) {
 	case *evidence.Process:
-		s.Observe(o)
+		_ = s.Observe(o)
 		return s.M()
 	case *evidence.Confirmation:
-		s.Observe(o)
+		_, _ = s.Observe(o)
 		return s.E()
 	case *evidence.Recovery:
-		s.Observe(o)
-		return s.Ratio()
+		_ = s.Observe(o)
+		return s.Ratio(evidence.Greedy)
 	case *evidence.Pairs:
 		s.Observe(false, true)
 		return s.M()

@@ -33,3 +33,18 @@ func (o Observation) Family() Family { return o.family }
 
 // Exceeded reports whether b = 1, for family Sampled whether a ratio reached MaxRatio.
 func (o Observation) Exceeded() bool { return o.exceeded }
+
+// whole returns ErrFamily for a probe that observes a family twice.
+func whole(probe []Observation) error {
+	var seen [processes + 1]bool
+	for _, o := range probe {
+		if o.family == NoFamily {
+			continue
+		}
+		if seen[o.family] {
+			return fmt.Errorf("%w: %v twice in one probe", ErrFamily, o.family)
+		}
+		seen[o.family] = true
+	}
+	return nil
+}

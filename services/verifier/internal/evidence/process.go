@@ -9,14 +9,21 @@ type Process struct {
 	ratios ratioProducts
 }
 
-// Observe moves the process by one observation.
-func (p *Process) Observe(o Observation) {
-	switch {
-	case o.family == Sampled:
-		p.ratios.observe(o.ratios, capital, 0, 1)
-	case o.family.hasThreshold():
-		observe(p.judged[o.family][:], hiddenBets[:], o.exceeded, capital)
+// Observe moves the process by the observations of one probe, at most one for each family.
+// It refuses a repeated family with ErrFamily, and moves nothing then.
+func (p *Process) Observe(probe ...Observation) error {
+	if err := whole(probe); err != nil {
+		return err
 	}
+	for _, o := range probe {
+		switch {
+		case o.family == Sampled:
+			p.ratios.observe(o.ratios, capital, 0, 1)
+		case o.family.hasThreshold():
+			observe(p.judged[o.family][:], hiddenBets[:], o.exceeded, capital)
+		}
+	}
+	return nil
 }
 
 // M returns M = Σ_f w_f·M_f.

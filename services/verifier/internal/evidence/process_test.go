@@ -2,6 +2,7 @@ package evidence_test
 
 import (
 	"encoding"
+	"errors"
 	"hash/fnv"
 	"math"
 	"testing"
@@ -36,6 +37,29 @@ func weighed(t testing.TB, u float64, ratios map[evidence.Alternative]float64) e
 	return o
 }
 
+// observer is a state that takes a whole probe and says nothing.
+type observer interface {
+	Observe(probe ...evidence.Observation) error
+}
+
+// observe gives a state the observations of one probe.
+func observe(t testing.TB, to observer, probe ...evidence.Observation) {
+	t.Helper()
+	if err := to.Observe(probe...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// confirm gives a confirmation the observations of one probe and returns the outcome.
+func confirm(t testing.TB, c *evidence.Confirmation, probe ...evidence.Observation) evidence.Outcome {
+	t.Helper()
+	outcome, err := c.Observe(probe...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return outcome
+}
+
 func near(got, want float64) bool { return math.Abs(got-want) <= 1e-12*math.Abs(want) }
 
 func TestAProcessFollowsTheRecursion(t *testing.T) {
@@ -52,7 +76,7 @@ func TestAProcessFollowsTheRecursion(t *testing.T) {
 			products[j] = (products[j] + 1.0/20_000) * e
 			sum += products[j]
 		}
-		p.Observe(judged(t, evidence.Logprobs, exceeded))
+		observe(t, &p, judged(t, evidence.Logprobs, exceeded))
 		if got, want := p.Of(evidence.Logprobs), sum/6; !near(got, want) {
 			t.Errorf("M_C after %d: got %v, want %v", i+1, got, want)
 		}
@@ -65,7 +89,7 @@ func TestAProcessFollowsTheRecursion(t *testing.T) {
 func TestSampledAnswersMoveTheMeanOverAlternativesAndBets(t *testing.T) {
 	t.Parallel()
 	var p evidence.Process
-	p.Observe(weighed(t, 1.6, map[evidence.Alternative]float64{evidence.Class4: 1e9, evidence.Hotter: .08}))
+	observe(t, &p, weighed(t, 1.6, map[evidence.Alternative]float64{evidence.Class4: 1e9, evidence.Hotter: .08}))
 	sum := 0.0
 	for _, e := range []float64{20 / 1.6, .05} {
 		for _, share := range []float64{.05, .2, .6, .95} {
@@ -86,13 +110,13 @@ func TestAnAlternativeThatJoinsDoesNotMoveTheMean(t *testing.T) {
 	var p evidence.Process
 	c := evidence.NewConfirmation()
 	for range 3 {
-		p.Observe(weighed(t, 1, map[evidence.Alternative]float64{evidence.Class4: 0}))
-		c.Observe(weighed(t, 1, map[evidence.Alternative]float64{evidence.Class4: 0}))
+		observe(t, &p, weighed(t, 1, map[evidence.Alternative]float64{evidence.Class4: 0}))
+		confirm(t, &c, weighed(t, 1, map[evidence.Alternative]float64{evidence.Class4: 0}))
 	}
 	before, beforeE := p.Of(evidence.Sampled), c.E()
 	// e = 1 for the new one leaves each of its products, but for the capital.
-	p.Observe(weighed(t, 1, map[evidence.Alternative]float64{evidence.Sibling: 1}))
-	c.Observe(weighed(t, 1, map[evidence.Alternative]float64{evidence.Sibling: 1.25}))
+	observe(t, &p, weighed(t, 1, map[evidence.Alternative]float64{evidence.Sibling: 1}))
+	confirm(t, &c, weighed(t, 1, map[evidence.Alternative]float64{evidence.Sibling: 1.25}))
 	if got, want := p.Of(evidence.Sampled), before+.5/20_000; !near(got, want) {
 		t.Errorf("M_R: got %v, want %v", got, want)
 	}
@@ -107,12 +131,12 @@ func TestLeadingIsTheFamilyWithTheLargestTerm(t *testing.T) {
 	if got := p.Leading(); got != evidence.NoFamily {
 		t.Errorf("without observations: got %v, want %v", got, evidence.NoFamily)
 	}
-	p.Observe(judged(t, evidence.Usage, true))
-	p.Observe(judged(t, evidence.Recall, true))
+	observe(t, &p, judged(t, evidence.Usage, true))
+	observe(t, &p, judged(t, evidence.Recall, true))
 	if got := p.Leading(); got != evidence.Recall {
 		t.Errorf("one exceedance each, recall has the larger share: got %v, want %v", got, evidence.Recall)
 	}
-	p.Observe(judged(t, evidence.Usage, true))
+	observe(t, &p, judged(t, evidence.Usage, true))
 	if got := p.Leading(); got != evidence.Usage {
 		t.Errorf("two against one: got %v, want %v", got, evidence.Usage)
 	}
@@ -130,9 +154,9 @@ func TestOnlyTheFamilyOfAnObservationMoves(t *testing.T) {
 	for _, f := range evidence.Families() {
 		var p evidence.Process
 		if f == evidence.Sampled {
-			p.Observe(weighed(t, 1, map[evidence.Alternative]float64{evidence.Cooler: 3}))
+			observe(t, &p, weighed(t, 1, map[evidence.Alternative]float64{evidence.Cooler: 3}))
 		} else {
-			p.Observe(judged(t, f, true))
+			observe(t, &p, judged(t, f, true))
 		}
 		for _, other := range evidence.Families() {
 			if got := p.Of(other) > 0; got != (other == f) {
@@ -141,16 +165,45 @@ func TestOnlyTheFamilyOfAnObservationMoves(t *testing.T) {
 		}
 	}
 	var p evidence.Process
-	p.Observe(evidence.Observation{})
+	observe(t, &p, evidence.Observation{}, evidence.Observation{})
 	if p != (evidence.Process{}) {
 		t.Error("the zero observation moved a process")
+	}
+}
+
+// Two bits of one answer may both be 1 as often as one of them is.
+func TestAProbeObservesEachFamilyOnce(t *testing.T) {
+	t.Parallel()
+	twice := []evidence.Observation{
+		judged(t, evidence.Usage, true), judged(t, evidence.Greedy, false), judged(t, evidence.Usage, false),
+	}
+	var p evidence.Process
+	if err := p.Observe(twice...); !errors.Is(err, evidence.ErrFamily) {
+		t.Errorf("process: got the error %v, want %v", err, evidence.ErrFamily)
+	}
+	if p != (evidence.Process{}) {
+		t.Error("process: a refused probe moved it")
+	}
+	c := evidence.NewConfirmation()
+	if _, err := c.Observe(twice...); !errors.Is(err, evidence.ErrFamily) {
+		t.Errorf("confirmation: got the error %v, want %v", err, evidence.ErrFamily)
+	}
+	if c != evidence.NewConfirmation() {
+		t.Error("confirmation: a refused probe moved it")
+	}
+	r := evidence.NewRecovery(evidence.Greedy)
+	if err := r.Observe(twice...); !errors.Is(err, evidence.ErrFamily) {
+		t.Errorf("recovery: got the error %v, want %v", err, evidence.ErrFamily)
+	}
+	if r != evidence.NewRecovery(evidence.Greedy) {
+		t.Error("recovery: a refused probe moved it")
 	}
 }
 
 func TestNoStreakLeavesTheNumbers(t *testing.T) {
 	t.Parallel()
 	var p evidence.Process
-	c, r := evidence.NewConfirmation(), evidence.NewRecovery()
+	c, r := evidence.NewConfirmation(), evidence.NewRecovery(evidence.Greedy)
 	var f evidence.Pairs
 	for range 2_000 {
 		for _, family := range evidence.Families() {
@@ -158,13 +211,13 @@ func TestNoStreakLeavesTheNumbers(t *testing.T) {
 			if family != evidence.Sampled {
 				o = judged(t, family, true)
 			}
-			p.Observe(o)
-			r.Observe(o)
+			observe(t, &p, o)
+			observe(t, &r, o)
 		}
-		c.Observe(judged(t, evidence.Greedy, false))
+		confirm(t, &c, judged(t, evidence.Greedy, false))
 		f.Observe(false, true)
 	}
-	for name, got := range map[string]float64{"M": p.M(), "E": c.E(), "R": r.Ratio(), "F": f.M()} {
+	for name, got := range map[string]float64{"M": p.M(), "E": c.E(), "R": r.Ratio(evidence.Greedy), "F": f.M()} {
 		if !(got > 0 && got <= math.MaxFloat64) {
 			t.Errorf("%s: got %v, want an ordinary number", name, got)
 		}
@@ -183,7 +236,7 @@ func TestTheBitsOfAHundredThousandObservationsAreKnown(t *testing.T) {
 	s := years.NewSource(20_250_101, 7)
 	hash := fnv.New64a()
 	var p evidence.Process
-	c, r := evidence.NewConfirmation(), evidence.NewRecovery()
+	c, r := evidence.NewConfirmation(), evidence.NewRecovery(evidence.Greedy)
 	var f evidence.Pairs
 	write := func(x float64) {
 		bits := math.Float64bits(x)
@@ -193,13 +246,13 @@ func TestTheBitsOfAHundredThousandObservationsAreKnown(t *testing.T) {
 	}
 	for i := range 100_000 {
 		o := anyObservation(t, s)
-		p.Observe(o)
-		r.Observe(o)
-		if c.Observe(o) != evidence.Open {
+		observe(t, &p, o)
+		observe(t, &r, o)
+		if confirm(t, &c, o) != evidence.Open {
 			c = evidence.NewConfirmation()
 		}
 		f.Observe(s.Below(.1), s.Below(.12))
-		for _, x := range []float64{p.M(), c.E(), r.Ratio(), f.M()} {
+		for _, x := range []float64{p.M(), c.E(), r.Ratio(evidence.Greedy), f.M()} {
 			write(x)
 		}
 		if p.M() > 1e12 {
@@ -215,7 +268,7 @@ func TestTheBitsOfAHundredThousandObservationsAreKnown(t *testing.T) {
 			}
 		}
 	}
-	if got, want := hash.Sum64(), uint64(0x370ef0c8059620ac); got != want {
+	if got, want := hash.Sum64(), uint64(0xf87760e0b2be5e1); got != want {
 		t.Errorf("got %#x, want %#x", got, want)
 	}
 }

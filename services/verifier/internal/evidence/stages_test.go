@@ -15,7 +15,7 @@ func TestAConfirmationFollowsItsFormula(t *testing.T) {
 	if got := c.E(); !near(got, .9) {
 		t.Errorf("without probes: got E = %v, want .9", got)
 	}
-	c.Observe(judged(t, evidence.Recall, true), weighed(t, 1.6, map[evidence.Alternative]float64{evidence.Class4: 8}))
+	confirm(t, &c, judged(t, evidence.Recall, true), weighed(t, 1.6, map[evidence.Alternative]float64{evidence.Class4: 8}))
 	recall, sampled := 0.0, 0.0
 	for _, q := range []float64{.1, .2, .4, .7, .95} {
 		recall += q / .05 / 5
@@ -34,11 +34,11 @@ func TestAConfirmationFollowsItsFormula(t *testing.T) {
 func TestAConfirmationEndsProvenOrSpentAndStays(t *testing.T) {
 	t.Parallel()
 	c := evidence.NewConfirmation()
-	c.Observe()
+	confirm(t, &c)
 	if got := c.Probes(); got != 0 {
 		t.Errorf("a probe without observations: got %d probes, want 0", got)
 	}
-	for c.Observe(judged(t, evidence.Greedy, true)) == evidence.Open {
+	for confirm(t, &c, judged(t, evidence.Greedy, true)) == evidence.Open {
 		continue
 	}
 	if got := c.Outcome(); got != evidence.Proven {
@@ -48,24 +48,24 @@ func TestAConfirmationEndsProvenOrSpentAndStays(t *testing.T) {
 		t.Errorf("all exceeded: got E = %v, want at least %v", got, evidence.ConfirmThreshold)
 	}
 	for range 10 {
-		c.Observe(judged(t, evidence.Greedy, false))
+		confirm(t, &c, judged(t, evidence.Greedy, false))
 	}
 	if got := c.Outcome(); got != evidence.Proven {
 		t.Errorf("later: got %v, want proven", got)
 	}
 	c = evidence.NewConfirmation()
 	for range 399 {
-		c.Observe(judged(t, evidence.Usage, false))
+		confirm(t, &c, judged(t, evidence.Usage, false))
 	}
 	if got := c.Outcome(); got != evidence.Open {
 		t.Errorf("after 399: got %v, want open", got)
 	}
-	c.Observe(judged(t, evidence.Greedy, false))
+	confirm(t, &c, judged(t, evidence.Greedy, false))
 	if got := c.Outcome(); got != evidence.Spent {
 		t.Errorf("after 400 of two families: got %v, want spent", got)
 	}
 	for range 100 {
-		c.Observe(judged(t, evidence.Greedy, true))
+		confirm(t, &c, judged(t, evidence.Greedy, true))
 	}
 	if got := c.Outcome(); got != evidence.Spent {
 		t.Errorf("later: got %v, want spent", got)
@@ -79,46 +79,88 @@ func TestAProofOnTheLastProbeCounts(t *testing.T) {
 	t.Parallel()
 	c := evidence.NewConfirmation()
 	for range 395 {
-		c.Observe(judged(t, evidence.Files, false))
+		confirm(t, &c, judged(t, evidence.Files, false))
 	}
 	for range 4 {
-		c.Observe(judged(t, evidence.Greedy, true))
+		confirm(t, &c, judged(t, evidence.Greedy, true))
 	}
 	if got := c.Outcome(); got != evidence.Open {
 		t.Fatalf("after 399: got %v at %v, want open", got, c.E())
 	}
-	if got := c.Observe(judged(t, evidence.Greedy, true)); got != evidence.Proven {
+	if got := confirm(t, &c, judged(t, evidence.Greedy, true)); got != evidence.Proven {
 		t.Errorf("after 400: got %v at %v, want proven", got, c.E())
 	}
 }
 
 func TestSeventyThreeCleanObservationsRecover(t *testing.T) {
 	t.Parallel()
-	r := evidence.NewRecovery()
+	r := evidence.NewRecovery(evidence.Greedy)
 	for range 72 {
-		r.Observe(judged(t, evidence.Usage, false))
+		observe(t, &r, judged(t, evidence.Greedy, false))
 	}
 	if r.Recovered() {
-		t.Errorf("after 72: got recovered at %v, want not", r.Ratio())
+		t.Errorf("after 72: got recovered at %v, want not", r.Ratio(evidence.Greedy))
 	}
-	r.Observe(judged(t, evidence.Greedy, false))
+	observe(t, &r, judged(t, evidence.Greedy, false), judged(t, evidence.Usage, false))
 	if !r.Recovered() {
-		t.Errorf("after 73: got %v, want at least 20", r.Ratio())
+		t.Errorf("after 73: got %v, want at least 20", r.Ratio(evidence.Greedy))
 	}
-	r.Observe(judged(t, evidence.Recall, true))
-	if got := r.Ratio(); got < 4 || got > 4.2 {
+	observe(t, &r, judged(t, evidence.Greedy, true))
+	if got := r.Ratio(evidence.Greedy); got < 4 || got > 4.2 {
 		t.Errorf("after an exceedance: got %v, want a fifth", got)
+	}
+}
+
+// clean gives a recovery clean observations of a family.
+func clean(t *testing.T, r *evidence.Recovery, f evidence.Family, n int) {
+	t.Helper()
+	for range n {
+		observe(t, r, judged(t, f, false))
+	}
+}
+
+func TestEveryFamilyThatCountsMustRecover(t *testing.T) {
+	t.Parallel()
+	const none, b, d, u = evidence.NoFamily, evidence.Greedy, evidence.Recall, evidence.Usage
+	type passed map[evidence.Family]int
+	for name, c := range map[string]struct {
+		led, exceeds evidence.Family
+		clean        passed
+		want         bool
+	}{
+		"the family that led":              {b, none, passed{b: 73}, true},
+		"another family alone":             {b, none, passed{u: 500}, false},
+		"a family that is not clean":       {b, d, passed{b: 73}, false},
+		"a family that is clean again":     {b, d, passed{b: 73, d: 112}, true},
+		"one that was rarely observed":     {b, none, passed{b: 73, d: 1}, true},
+		"files led, nothing was observed":  {evidence.Files, none, nil, false},
+		"files led, all are clean":         {evidence.Files, none, passed{b: 73, u: 73}, true},
+		"files led, one is not yet clean":  {evidence.Files, none, passed{b: 73, u: 72}, false},
+		"none led, one exceeded":           {none, u, passed{u: 112}, true},
+		"none led, one exceeded, is short": {none, u, passed{u: 111}, false},
+	} {
+		r := evidence.NewRecovery(c.led)
+		if c.exceeds != evidence.NoFamily {
+			observe(t, &r, judged(t, c.exceeds, true))
+		}
+		for f, n := range c.clean {
+			clean(t, &r, f, n)
+		}
+		if got := r.Recovered(); got != c.want {
+			t.Errorf("%s: got recovered %v, want %v", name, got, c.want)
+		}
 	}
 }
 
 func TestVisibleObservationsDoNotRecover(t *testing.T) {
 	t.Parallel()
-	r := evidence.NewRecovery()
-	r.Observe(judged(t, evidence.Visible, false))
-	r.Observe(judged(t, evidence.Files, true))
-	r.Observe(evidence.Observation{})
-	if got := r.Ratio(); got != 1 {
-		t.Errorf("got %v, want 1", got)
+	r := evidence.NewRecovery(evidence.Visible)
+	observe(t, &r, judged(t, evidence.Visible, false), judged(t, evidence.Files, true), evidence.Observation{})
+	if r != evidence.NewRecovery(evidence.Visible) {
+		t.Errorf("got %+v, want the beginning", r)
+	}
+	if got := r.Ratio(evidence.Visible); got != 0 {
+		t.Errorf("ratio of a family without one: got %v, want 0", got)
 	}
 }
 
@@ -131,9 +173,9 @@ func TestASampledAnswerExceedsWhenARatioIsClipped(t *testing.T) {
 		if got := o.Exceeded(); got != want {
 			t.Errorf("ratio %v: got %v, want %v", ratio, got, want)
 		}
-		r := evidence.NewRecovery()
-		r.Observe(o)
-		if got := r.Ratio() < 1; got != want {
+		r := evidence.NewRecovery(evidence.Greedy)
+		observe(t, &r, o)
+		if got := r.Ratio(evidence.Sampled) < 1; got != want {
 			t.Errorf("ratio %v: the recovery fell is %v, want %v", ratio, got, want)
 		}
 	}
@@ -141,16 +183,16 @@ func TestASampledAnswerExceedsWhenARatioIsClipped(t *testing.T) {
 
 func TestALongCheatCanStillRecover(t *testing.T) {
 	t.Parallel()
-	r := evidence.NewRecovery()
+	r := evidence.NewRecovery(evidence.Greedy)
 	for range 5_000 {
-		r.Observe(judged(t, evidence.Greedy, true))
+		observe(t, &r, judged(t, evidence.Greedy, true))
 	}
 	probes := 0
 	for ; !r.Recovered() && probes < 2_000; probes++ {
-		r.Observe(judged(t, evidence.Greedy, false))
+		observe(t, &r, judged(t, evidence.Greedy, false))
 	}
 	if probes >= 2_000 {
-		t.Errorf("not recovered after %d clean observations: %v", probes, r.Ratio())
+		t.Errorf("not recovered after %d clean observations: %v", probes, r.Ratio(evidence.Greedy))
 	}
 }
 

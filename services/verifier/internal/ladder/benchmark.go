@@ -3,6 +3,8 @@ package ladder
 import (
 	"fmt"
 	"time"
+
+	"svc.internal/services/verifier/internal/trust"
 )
 
 // Run is where a provider stands with one model's benchmarks.
@@ -39,7 +41,7 @@ const (
 	Spoiled Result = "void"
 	// Expire follows CleanPeriod without a failure.
 	Expire Result = "expire"
-	// Undo reverses the penalty of the last failure.
+	// Undo reverses a penalty of this ladder.
 	Undo Result = "undo"
 )
 
@@ -48,18 +50,28 @@ func Results() []Result { return []Result{Pass, Fail, Spoiled, Expire, Undo} }
 
 // runs is the whole machine of benchmarks. A pair that is not in it is not allowed. A
 // removed provider that failed again stays removed without another penalty, because it
-// earns nothing and only asks to be let in.
+// earns nothing and only asks to be let in. An appeal may be won after later runs: a
+// standing that such runs led to stays, because it says nothing of the failure that is
+// undone.
 var runs = map[Run]map[Result]Run{
-	Unproven: {Pass: Proven, Fail: Unproven, Spoiled: Unproven, Expire: Unproven},
-	Proven:   {Pass: Proven, Fail: Warned, Spoiled: Proven, Expire: Proven},
-	Warned:   {Pass: Proven, Fail: Fined, Spoiled: Warned, Expire: Lapsed},
+	Unproven: {Pass: Proven, Fail: Unproven, Spoiled: Unproven, Expire: Unproven, Undo: Unproven},
+	Proven:   {Pass: Proven, Fail: Warned, Spoiled: Proven, Expire: Proven, Undo: Proven},
+	Warned:   {Pass: Proven, Fail: Fined, Spoiled: Warned, Expire: Lapsed, Undo: Warned},
 	Fined:    {Pass: Proven, Fail: Removed, Spoiled: Fined, Expire: Lapsed, Undo: Warned},
 	Removed:  {Pass: Proven, Fail: Removed, Spoiled: Removed, Expire: Lapsed, Undo: Fined},
-	Lapsed:   {Pass: Proven, Fail: Warned, Spoiled: Lapsed, Expire: Lapsed},
+	Lapsed:   {Pass: Proven, Fail: Warned, Spoiled: Lapsed, Expire: Lapsed, Undo: Lapsed},
 }
 
 // Routed reports whether the model may be routed in this standing.
 func (r Run) Routed() bool { return r == Proven }
+
+// Lane returns the lane of benchmarks in this standing.
+func (r Run) Lane() trust.Lane {
+	if r.Routed() {
+		return trust.Main
+	}
+	return trust.Shut
+}
 
 // AfterRun returns the standing after the result, the effects, and why a penalty was not
 // opened. A held penalty leaves a provider warned: with penalties off nobody is fined or
@@ -69,42 +81,46 @@ func AfterRun(from Run, result Result, penaltiesOff bool) (Run, Effects, Held, e
 	if !ok {
 		return "", Effects{}, NotHeld, fmt.Errorf("%w: %s cannot take %s", ErrTransition, from, result)
 	}
-	switch {
-	case result == Fail && penaltiesOff && (to == Fined || to == Removed && from != Removed):
-		return from, Effects{Tell: true, Lane: ShutLane}, PenaltiesOff, nil
-	case result == Fail:
-		return to, failed(from, to), NotHeld, nil
-	case result == Pass:
-		return to, Effects{Lane: MainLane}, NotHeld, nil
-	case result == Undo:
-		return to, Effects{Tell: true, VoidObservations: true, Reinstate: from == Removed, Count: -1}, NotHeld, nil
+	if result == Fail && penaltiesOff && (to == Fined || to == Removed && from != Removed) {
+		return from, Effects{Tell: true, Lane: from.Lane()}, PenaltiesOff, nil
 	}
-	return to, Effects{}, NotHeld, nil
+	e := Effects{Lane: to.Lane()}
+	switch result {
+	case Fail:
+		e.Tell = true
+		e.fine(from, to)
+	case Undo:
+		e.Tell, e.VoidObservations, e.Reinstate, e.Count = true, true, true, -1
+	case Pass, Spoiled, Expire:
+	}
+	return to, e, NotHeld, nil
 }
 
-// failed are the effects of a failure.
-func failed(from, to Run) Effects {
-	e := Effects{Tell: true, Lane: ShutLane}
+// fine adds the penalty of a failure.
+func (e *Effects) fine(from, to Run) {
 	switch {
 	case to == Fined:
 		e.Slash, e.Count = FirstPenalty, 1
 	case to == Removed && from != Removed:
 		e.Slash, e.Remove, e.NeedsOperator, e.Count = NextPenalty, true, true, 1
 	}
-	return e
 }
 
-// AskPause lies between two benchmarks that a provider asks for.
+// AskPause lies between two benchmarks that a provider asks for, and before a void one is
+// repeated.
 const AskPause = time.Hour
 
-// MayRun reports whether a benchmark may run: a first one, a renewal of a passed one, or
-// one that was asked for at least AskPause after the last. A failed benchmark is never
-// run again unasked, because a row of failures costs money.
-func MayRun(r Run, asked, ever bool, sinceLast time.Duration) bool {
+// MayRun reports whether a benchmark may run. last is the result of the last run, "" if none
+// ran; sinceLast is the time since then. A first run and the renewal of a passed one may run
+// at any time, and a run that was asked for may run AskPause after the last. A void run of an offer
+// without a failure is repeated unasked after the same pause, because the platform was what
+// failed. A failed benchmark is never run again unasked, because a row of failures costs
+// money.
+func MayRun(r Run, last Result, asked bool, sinceLast time.Duration) bool {
 	switch {
-	case !ever:
+	case last == "":
 		return true
-	case asked:
+	case asked, last == Spoiled && (r == Unproven || r == Proven):
 		return sinceLast >= AskPause
 	}
 	return r == Proven

@@ -1,17 +1,6 @@
 package ladder
 
-// Lane is how much traffic a router gives a provider's model.
-type Lane string
-
-// The lanes.
-const (
-	// MainLane is ordinary selection.
-	MainLane Lane = "main"
-	// ProbeLane is the small share of degraded providers.
-	ProbeLane Lane = "probe"
-	// ShutLane is no traffic, pins included.
-	ShutLane Lane = "shut"
-)
+import "svc.internal/services/verifier/internal/trust"
 
 // BasisPoints are ten-thousandths of the posted collateral.
 type BasisPoints int
@@ -28,12 +17,14 @@ type Effects struct {
 	Rate int
 	// Tell reports whether the provider learns kind and time.
 	Tell bool
-	// Lane is the lane from now on, or empty for the lane that is.
-	Lane Lane
+	// Lane is the lane of this ladder from now on, or empty for the lane that is. Each of
+	// the two ladders keeps one, and an offer has the worse (trust.Worse), so that a passed
+	// benchmark does not lift what a notice set.
+	Lane trust.Lane
 	// CapTokens caps the displayed context window, or is 0. LiftCap lifts the cap.
 	CapTokens int64
 	LiftCap   bool
-	// ResetM sets M and the recovery ratio back to their beginnings.
+	// ResetM sets M, the recovery and the hours with b = 1 back to their beginnings.
 	ResetM bool
 	// OtherHost demands another reference host, and new evidence from it.
 	OtherHost bool
@@ -43,8 +34,8 @@ type Effects struct {
 	Remove bool
 	// NeedsOperator reports whether an operator must agree before Slash and Remove.
 	NeedsOperator bool
-	// VoidObservations voids the observations of the penalty, and Reinstate lifts a
-	// removal.
+	// VoidObservations voids the observations of the penalty, and Reinstate lifts the
+	// removal that the penalty brought, if it brought one.
 	VoidObservations, Reinstate bool
 	// Count is added to the number of penalties, which is never below 0.
 	Count int
@@ -82,14 +73,14 @@ func EffectsOf(t Trigger, c Cause) Effects {
 	case Convict:
 		return Sanction(c.Penalties)
 	case Acquit:
-		return Effects{Rate: WatchRate}
+		return Effects{Rate: WatchRate, ResetM: true}
 	case Recover:
-		return Effects{Rate: WatchRate, Lane: MainLane}
+		return Effects{Rate: WatchRate, Lane: trust.Main}
 	case Settle:
 		return Effects{Rate: WatchRate, ResetM: true}
 	case Reverse:
 		return Effects{
-			Tell: true, Lane: MainLane, LiftCap: true, ResetM: true,
+			Tell: true, Lane: trust.Main, LiftCap: true, ResetM: true,
 			VoidObservations: true, Reinstate: true, Count: -1,
 		}
 	case Subside:
@@ -104,7 +95,7 @@ func notice(c Cause) Effects {
 	if c.ContextLeads && c.MeasuredTokens > 0 {
 		e.CapTokens = c.MeasuredTokens
 	} else {
-		e.Lane = ProbeLane
+		e.Lane = trust.Probe
 	}
 	return e
 }

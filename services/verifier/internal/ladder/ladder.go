@@ -111,14 +111,11 @@ const (
 	ConfirmProbes   = 400
 	// ConfirmPause lies between two confirmations.
 	ConfirmPause = 7 * 24 * time.Hour
-	// RecoveryRatio is the ratio at which a notice ends.
-	RecoveryRatio = 20
 	// SubsidedEvidence is the M below which a watch of at least WatchPeriod ends. It lies
 	// far below the threshold of a watch, so that offers do not flap.
 	SubsidedEvidence = 1
 	WatchPeriod      = 24 * time.Hour
-	// SilentPeriod is the time in which three voids for missing log-probabilities begin a
-	// watch.
+	// SilentPeriod is the time in which three voids that the provider caused begin a watch.
 	SilentPeriod = 24 * time.Hour
 	SilentVoids  = 3
 	// CleanPeriod is how long a provider must be clean before counters begin again.

@@ -8,7 +8,7 @@ type Facts struct {
 	M float64
 	// AtLevel is how long the level has lasted.
 	AtLevel time.Duration
-	// Hours is the number of different UTC hours with b = 1 since the notice.
+	// Hours is the number of different UTC hours with b = 1 since M was last set to 0.
 	Hours int
 	// Rank is j of the provider's j-th model, from 1.
 	Rank int
@@ -18,9 +18,10 @@ type Facts struct {
 	// Confirmed is the evidence of the running confirmation, and Spent its observations.
 	Confirmed float64
 	Spent     int
-	// Recovery is the recovery ratio since the notice.
-	Recovery float64
-	// Silent is the number of voids for missing log-probabilities in SilentPeriod.
+	// Recovered reports whether the provider has recovered from the notice.
+	Recovered bool
+	// Silent is the number of voids in SilentPeriod that the provider caused
+	// (statistic.Void).
 	Silent int
 	Brakes Brakes
 }
@@ -87,7 +88,7 @@ func wanted(from Level, f Facts, limits Thresholds) Trigger {
 		if f.M >= PenaltyEvidence*RankFactor(max(f.Rank, 1)) {
 			return Pursue
 		}
-		if f.Recovery >= RecoveryRatio {
+		if f.Recovered {
 			return Recover
 		}
 	case Confirm:

@@ -230,7 +230,7 @@ func TestLanesHaveNames(t *testing.T) {
 			t.Errorf("got %v, want %v", got, l)
 		}
 	}
-	for _, name := range []string{"", "Main", "lane 7", trust.Lane(7).String()} {
+	for _, name := range []string{"", "Main", "lane 7"} {
 		got, err := trust.ParseLane(name)
 		if !errors.Is(err, trust.ErrLane) {
 			t.Errorf("%q: got the error %v, want %v", name, err, trust.ErrLane)
@@ -238,5 +238,26 @@ func TestLanesHaveNames(t *testing.T) {
 		if got != trust.Shut {
 			t.Errorf("%q: got %v, want %v", name, got, trust.Shut)
 		}
+	}
+}
+
+func TestAnOfferHasTheWorseOfTwoLanes(t *testing.T) {
+	t.Parallel()
+	order := []trust.Lane{trust.Main, trust.Probe, trust.Shut}
+	for i, a := range order {
+		for j, b := range order {
+			if got, want := trust.Worse(a, b), order[max(i, j)]; got != want {
+				t.Errorf("%q and %q: got %q, want %q", a, b, got, want)
+			}
+		}
+		if got := trust.Worse("", a); got != a {
+			t.Errorf("none and %q: got %q, want %q", a, got, a)
+		}
+	}
+	if got := trust.Worse("other", trust.Main); got != trust.Shut {
+		t.Errorf("an unknown lane: got %q, want %q", got, trust.Shut)
+	}
+	if got := trust.Worse("", ""); got != trust.Main {
+		t.Errorf("no lane: got %q, want %q", got, trust.Main)
 	}
 }

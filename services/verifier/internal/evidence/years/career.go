@@ -1,123 +1,123 @@
 package years
 
-import "svc.internal/services/verifier/internal/evidence"
+import (
+	"time"
 
-// The ladder's numbers, for a provider's first model: thresholds of money are doubled.
+	"svc.internal/services/verifier/internal/evidence"
+	"svc.internal/services/verifier/internal/ladder"
+)
+
+// slotsPerDay are the moments at which a provider under suspicion is probed. Others are
+// probed at each sixth, 8 a day.
 const (
-	watchFrom   = 20
-	noticeFrom  = 1_000
-	confirmFrom = 2_000_000
-	// slotsPerDay are the moments at which a provider under suspicion is probed. Others
-	// are probed at each sixth, 8 a day.
-	slotsPerDay  = 48
+	slotsPerDay  = ladder.WatchRate
 	calmInterval = 6
-	warningSlots = slotsPerDay
-	pauseSlots   = 7 * slotsPerDay
-	minHours     = 3
+	slotTime     = 24 * time.Hour / slotsPerDay
 )
 
 // Career is what happened to a simulated provider on the ladder.
 type Career struct {
-	// Notices and Confirmations count how often the stages began.
-	Notices, Confirmations int
+	// Notices, Confirmations and Recoveries count how often the stages began.
+	Notices, Confirmations, Recoveries int
 	// Slashed reports whether a confirmation proved, which ends the simulation.
 	Slashed bool
-	// Days is the simulated time.
-	Days float64
+	// Days is the simulated time, and Probes the number of probes in it.
+	Days   float64
+	Probes int
 }
 
-// Career simulates a provider on the ladder for a number of days or to its first penalty:
-// M of 20 makes probes more frequent, M of 1,000 gives notice and sets M to 0. At least 24
-// hours later a fresh M of 2,000,000 with exceedances in three different hours begins a
-// confirmation. A spent confirmation gives notice again after 7 days, and a recovery ends
-// a notice. The moments of probes are even: this is a model of rates and not the ladder
-// itself, which decides in its own package.
+// Career simulates a provider with one model on the ladder, for a number of days or to its
+// first penalty. Each step is that of ladder.Next and ladder.EffectsOf, with the thresholds
+// of the demo. The moments of probes are even, and every probe is answered and observed.
 func (p Provider) Career(s Source, days int) (Career, error) {
-	c := career{recovery: evidence.NewRecovery()}
+	c := career{level: ladder.Normal, hours: map[int]bool{}}
 	var said []evidence.Observation
 	var err error
-	for c.slot = 0; c.slot < days*slotsPerDay; c.slot++ {
-		if c.idle() {
+	for ; c.slot < days*slotsPerDay && !c.Slashed; c.slot++ {
+		if !c.level.Frequent() && c.slot%calmInterval != 0 {
 			continue
 		}
 		if said, err = p.Probe(s, said[:0]); err != nil {
 			return Career{}, err
 		}
-		if c.observe(said); c.Slashed {
-			break
+		c.Probes++
+		if err = c.observe(said); err != nil {
+			return Career{}, err
 		}
+		c.move()
 	}
 	c.Days = float64(c.slot) / slotsPerDay
 	return c.Career, nil
 }
 
-// career is a career under way. confirmation is nil outside that stage.
+// career is a career under way.
 type career struct {
 	Career
+	level        ladder.Level
+	since        int // the slot at which the level began
 	process      evidence.Process
 	recovery     evidence.Recovery
-	confirmation *evidence.Confirmation
+	confirmation evidence.Confirmation
+	hours        map[int]bool // the hours with an exceedance since M was 0
+	confirmed    int          // the slot at which the last confirmation ended
+	tried        bool
 	slot         int
-	noticed      bool
-	since        int          // the slot at which the notice begins or began
-	hours        map[int]bool // the hours with an exceedance since then
 }
 
-// idle reports whether nothing is probed at this slot.
-func (c *career) idle() bool {
-	if c.noticed {
-		return c.slot < c.since
+// observe moves the states of the level. A confirmation's observations count for nothing
+// else.
+func (c *career) observe(said []evidence.Observation) error {
+	if c.level == ladder.Confirm {
+		_, err := c.confirmation.Observe(said...)
+		return err
 	}
-	return c.process.M() < watchFrom && c.slot%calmInterval != 0
-}
-
-func (c *career) observe(said []evidence.Observation) {
-	if c.confirmation != nil {
-		c.confirm(said)
-		return
+	if err := c.process.Observe(said...); err != nil {
+		return err
+	}
+	if c.level != ladder.Notice {
+		return nil
 	}
 	for _, o := range said {
-		c.process.Observe(o)
-		if !c.noticed {
-			continue
-		}
-		c.recovery.Observe(o)
 		if o.Exceeded() {
-			c.hours[c.slot/2] = true
+			c.hours[int(time.Duration(c.slot)*slotTime/time.Hour)] = true
 		}
 	}
-	switch {
-	case !c.noticed && c.process.M() >= noticeFrom:
-		c.notice(c.slot)
-	case c.noticed && c.recovery.Recovered():
-		c.noticed = false
-	case c.noticed && c.mayConfirm():
-		confirmation := evidence.NewConfirmation()
-		c.confirmation = &confirmation
+	return c.recovery.Observe(said...)
+}
+
+// facts are those of the ladder.
+func (c *career) facts() ladder.Facts {
+	return ladder.Facts{
+		M: c.process.M(), AtLevel: time.Duration(c.slot-c.since) * slotTime, Hours: len(c.hours), Rank: 1,
+		Tried: c.tried, SinceConfirm: time.Duration(c.slot-c.confirmed) * slotTime,
+		Confirmed: c.confirmation.E(), Spent: c.confirmation.Probes(), Recovered: c.recovery.Recovered(),
+	}
+}
+
+// move takes the ladder's next step.
+func (c *career) move() {
+	step := ladder.Next(c.level, c.facts(), ladder.DemoThresholds())
+	if step.Trigger == "" {
+		return
+	}
+	led := c.process.Leading()
+	if ladder.EffectsOf(step.Trigger, ladder.Cause{}).ResetM {
+		c.process.Reset()
+		c.recovery, c.hours = evidence.NewRecovery(led), map[int]bool{}
+	}
+	switch step.Trigger {
+	case ladder.Notify:
+		c.Notices++
+	case ladder.Pursue:
 		c.Confirmations++
-	}
-}
-
-// mayConfirm reports whether a noticed provider's evidence begins a confirmation.
-func (c *career) mayConfirm() bool {
-	return c.slot >= c.since+warningSlots && c.process.M() >= confirmFrom && len(c.hours) >= minHours
-}
-
-func (c *career) confirm(said []evidence.Observation) {
-	switch c.confirmation.Observe(said...) {
-	case evidence.Proven:
+		c.confirmation = evidence.NewConfirmation()
+	case ladder.Acquit:
+		c.tried, c.confirmed = true, c.slot
+	case ladder.Recover:
+		c.Recoveries++
+	case ladder.Convict:
 		c.Slashed = true
-	case evidence.Spent:
-		c.confirmation = nil
-		c.notice(c.slot + pauseSlots)
-	case evidence.Open:
+	default:
 	}
-}
-
-// notice begins a notice at a slot.
-func (c *career) notice(slot int) {
-	c.process.Reset()
-	c.recovery = evidence.NewRecovery()
-	c.noticed, c.since, c.hours = true, slot, map[int]bool{}
-	c.Notices++
+	c.level, c.since = step.To, c.slot
 }

@@ -292,7 +292,7 @@ func TestAnHonestProviderRecovers(t *testing.T) {
 	t.Parallel()
 	numbers := make([]int, 1_000)
 	for i := range numbers {
-		n, reached, err := years.Of(evidence.Usage, .0006).Recover(years.NewSource(uint64(i), 12), 2_000)
+		n, reached, err := years.Of(evidence.Usage, .0006).Recover(years.NewSource(uint64(i), 12), evidence.Usage, 2_000)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -303,6 +303,58 @@ func TestAnHonestProviderRecovers(t *testing.T) {
 	}
 	if got := years.Quantile(numbers, .5); got != 73 {
 		t.Errorf("got %d probes, want 73", got)
+	}
+}
+
+// manyFamilies is a provider whose every probe feeds B at a rate, and two families that
+// are as clean as an honest provider's.
+func manyFamilies(rate float64) years.Provider {
+	return years.Provider{{Weight: 1, Parts: []years.Part{
+		{Family: evidence.Greedy, Rate: rate}, {Family: evidence.Recall, Rate: .0006},
+		{Family: evidence.Usage, Rate: .0006},
+	}}}
+}
+
+// One ratio for all families would let two clean ones hide a tenth.
+func TestCleanFamiliesDoNotHideACheatThatRecovers(t *testing.T) {
+	t.Parallel()
+	for _, rate := range []float64{.05, .1} {
+		recovered, count := 0, fewer(4_000)
+		for i := range count {
+			_, reached, err := manyFamilies(rate).Recover(years.NewSource(uint64(i), 14), evidence.Greedy, 5_000)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if reached {
+				recovered++
+			}
+		}
+		got, bound := float64(recovered)/float64(count), 1.0/evidence.RecoveryThreshold
+		t.Logf("rate %v: %.4f recovered", rate, got)
+		if testing.Short() {
+			bound += 3 * math.Sqrt(bound/float64(count))
+		}
+		if got > bound {
+			t.Errorf("rate %v: got %v recovered, want at most %v", rate, got, bound)
+		}
+	}
+}
+
+func TestAnHonestProviderOfManyFamiliesRecoversInTime(t *testing.T) {
+	t.Parallel()
+	numbers := make([]int, 1_000)
+	for i := range numbers {
+		n, reached, err := manyFamilies(.0006).Recover(years.NewSource(uint64(i), 15), evidence.Greedy, 2_000)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !reached {
+			t.Fatalf("not recovered after %d probes", n)
+		}
+		numbers[i] = n
+	}
+	if got := years.Quantile(numbers, .8); got > 75 {
+		t.Errorf("four of five: got %d probes, want at most 75", got)
 	}
 }
 

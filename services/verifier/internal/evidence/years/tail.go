@@ -112,8 +112,8 @@ func (p Provider) crossing(s Source, honest Provider, c crossing) (n int, m floa
 		if said, err = now.Probe(s, said[:0]); err != nil {
 			return 0, 0, err
 		}
-		for i := range said {
-			process.Observe(said[i])
+		if err = process.Observe(said...); err != nil {
+			return 0, 0, err
 		}
 		if m = process.M(); m >= c.threshold {
 			return n, m, nil

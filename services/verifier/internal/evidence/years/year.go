@@ -11,8 +11,8 @@ func (p Provider) Until(s Source, threshold float64, limit int) (probes int, rea
 		if said, err = p.Probe(s, said[:0]); err != nil {
 			return 0, false, err
 		}
-		for i := range said {
-			process.Observe(said[i])
+		if err = process.Observe(said...); err != nil {
+			return 0, false, err
 		}
 		if process.M() >= threshold {
 			return n, true, nil
@@ -39,8 +39,8 @@ func (p Provider) Year(s Source, threshold float64, probes int) (Year, error) {
 		if said, err = p.Probe(s, said[:0]); err != nil {
 			return Year{}, err
 		}
-		for i := range said {
-			process.Observe(said[i])
+		if err = process.Observe(said...); err != nil {
+			return Year{}, err
 		}
 		m := process.M()
 		year.Largest = max(year.Largest, m)
@@ -62,22 +62,24 @@ func (p Provider) Confirm(s Source) (evidence.Outcome, int, error) {
 		if said, err = p.Probe(s, said[:0]); err != nil {
 			return evidence.Open, 0, err
 		}
-		c.Observe(said...)
+		if _, err = c.Observe(said...); err != nil {
+			return evidence.Open, 0, err
+		}
 	}
 	return c.Outcome(), c.Probes(), nil
 }
 
-// Recover returns the number of probes after which a provider has recovered from a notice.
-// reached is false if limit probes do not suffice.
-func (p Provider) Recover(s Source, limit int) (probes int, reached bool, err error) {
-	r := evidence.NewRecovery()
+// Recover returns the number of probes after which a provider has recovered from a notice
+// that a family led to. reached is false if limit probes do not suffice.
+func (p Provider) Recover(s Source, led evidence.Family, limit int) (probes int, reached bool, err error) {
+	r := evidence.NewRecovery(led)
 	var said []evidence.Observation
 	for n := 1; n <= limit; n++ {
 		if said, err = p.Probe(s, said[:0]); err != nil {
 			return 0, false, err
 		}
-		for i := range said {
-			r.Observe(said[i])
+		if err = r.Observe(said...); err != nil {
+			return 0, false, err
 		}
 		if r.Recovered() {
 			return n, true, nil

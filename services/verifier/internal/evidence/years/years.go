@@ -7,8 +7,8 @@
 // for family R, its likelihood ratios are drawn from laws. Observations are independent;
 // the proofs of package evidence hold without independence, figures do not.
 //
-// There is no clock here: a year is a number of probes. Only Career has days, and counts
-// them in 48 slots each. All chance comes from a seed, so that the same call gives the same
+// There is no clock here: a year is a number of probes. Only Career has days, which are 48
+// slots each, and decides by package ladder. All chance comes from a seed, so that the same call gives the same
 // figure on every machine.
 package years
 
