@@ -57,6 +57,8 @@ type Options struct {
 	// Capabilities are chat, stream and cancel when nil.
 	Capabilities []string
 	Region       string
+	// Hardware is what is said of the machine; nil for nothing.
+	Hardware *agentv2.Hardware
 	// Handler answers each request in a goroutine of its own once its body is
 	// there; nil leaves requests to Requests.
 	Handler func(*Request)
@@ -183,6 +185,7 @@ func (a *Agent) Register() error {
 	return a.Send(&agentv2.Frame{Body: &agentv2.Frame_Register{Register: &agentv2.Register{
 		Token: a.opts.Key, NodeId: a.opts.NodeID, NodeName: "fake", AgentVersion: "test", Models: offers,
 		Capabilities: a.opts.Capabilities, Region: a.opts.Region, ReceiptKey: a.opts.ReceiptKey,
+		Hardware: a.opts.Hardware,
 	}}})
 }
 

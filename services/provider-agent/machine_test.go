@@ -3,7 +3,9 @@ package provideragent
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -112,6 +114,29 @@ func TestMachineWithoutGPUsIsNotReported(t *testing.T) {
 	_, hub, _ := start(t, Model{ModelID: "ok", EngineURL: fakeengine.New(t).URL + "/v1"})
 	if h := hub.AcceptLive().Register.GetHardware(); h != nil {
 		t.Errorf("the hub hears: got %v, want nil", h)
+	}
+}
+
+// vLLM names itself as the owner of its models.
+func TestHubHearsOfEngineAndRevisionOfAModel(t *testing.T) {
+	vllm := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"data":[{"id":"m","owned_by":"vllm"}]}`)
+	}))
+	t.Cleanup(vllm.Close)
+	model := Model{ModelID: "m", EngineURL: vllm.URL + "/v1", Revision: "0f1e2d"}
+	for name, c := range map[string]struct {
+		reports bool
+		engine  string
+	}{"an owner who lets the machine be known": {true, "vllm"}, "an owner who does not": {false, ""}} {
+		_, hub, _ := startWith(t, func(cfg *Config) { cfg.ReportHardware = c.reports }, model)
+		offer := hub.AcceptLive().Register.GetModels()[0]
+		if got := offer.GetEngine(); got != c.engine {
+			t.Errorf("%s: engine: got %q, want %q", name, got, c.engine)
+		}
+		if got := offer.GetRevision(); got != "0f1e2d" {
+			t.Errorf("%s: revision: got %q, want %q", name, got, "0f1e2d")
+		}
 	}
 }
 

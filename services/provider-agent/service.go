@@ -147,7 +147,10 @@ func (a *Agent) offers(models []Model) func() []connection.Offer {
 			m := models[i].WithDefaults()
 			o := connection.Offer{
 				ModelID: m.ModelID, ContextLength: state.ContextLength, Quantization: m.Quantization,
-				Capacity: m.Capacity, Healthy: state.Healthy,
+				Capacity: m.Capacity, Healthy: state.Healthy, Revision: m.Revision,
+			}
+			if a.gpus != nil { // the owner lets the platform know of the machine
+				o.Engine = state.Engine
 			}
 			if m.LocalModel != m.ModelID {
 				o.EngineModel = m.LocalModel

@@ -701,7 +701,13 @@ type ModelOffer struct {
 	Healthy  bool  `protobuf:"varint,5,opt,name=healthy,proto3" json:"healthy,omitempty"`
 	// What the engine calls the model in its answers where it is another name than
 	// model_id. Answers by any other name are noticed.
-	EngineModel   string `protobuf:"bytes,6,opt,name=engine_model,json=engineModel,proto3" json:"engine_model,omitempty"`
+	EngineModel string `protobuf:"bytes,6,opt,name=engine_model,json=engineModel,proto3" json:"engine_model,omitempty"`
+	// The engine that serves the model: sglang, vllm, ollama, llamacpp or tgi; empty when
+	// not known. Hardware.serving_engine counts in its place then.
+	Engine string `protobuf:"bytes,7,opt,name=engine,proto3" json:"engine,omitempty"`
+	// The revision of the model's files as the owner names it, at most 64 characters; empty
+	// when not named.
+	Revision      string `protobuf:"bytes,8,opt,name=revision,proto3" json:"revision,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -774,6 +780,20 @@ func (x *ModelOffer) GetHealthy() bool {
 func (x *ModelOffer) GetEngineModel() string {
 	if x != nil {
 		return x.EngineModel
+	}
+	return ""
+}
+
+func (x *ModelOffer) GetEngine() string {
+	if x != nil {
+		return x.Engine
+	}
+	return ""
+}
+
+func (x *ModelOffer) GetRevision() string {
+	if x != nil {
+		return x.Revision
 	}
 	return ""
 }
@@ -2213,7 +2233,7 @@ const file_svc_agent_v2_agent_proto_rawDesc = "" +
 	"\x12compute_capability\x18\x05 \x01(\tR\x11computeCapability\x12%\n" +
 	"\x0edriver_version\x18\x06 \x01(\tR\rdriverVersion\x12!\n" +
 	"\fcuda_version\x18\a \x01(\tR\vcudaVersion\x12%\n" +
-	"\x0eserving_engine\x18\b \x01(\tR\rservingEngine\"\xcb\x01\n" +
+	"\x0eserving_engine\x18\b \x01(\tR\rservingEngine\"\xff\x01\n" +
 	"\n" +
 	"ModelOffer\x12\x19\n" +
 	"\bmodel_id\x18\x01 \x01(\tR\amodelId\x12%\n" +
@@ -2221,7 +2241,9 @@ const file_svc_agent_v2_agent_proto_rawDesc = "" +
 	"\fquantization\x18\x03 \x01(\tR\fquantization\x12\x1a\n" +
 	"\bcapacity\x18\x04 \x01(\x05R\bcapacity\x12\x18\n" +
 	"\ahealthy\x18\x05 \x01(\bR\ahealthy\x12!\n" +
-	"\fengine_model\x18\x06 \x01(\tR\vengineModel\"\xe6\x02\n" +
+	"\fengine_model\x18\x06 \x01(\tR\vengineModel\x12\x16\n" +
+	"\x06engine\x18\a \x01(\tR\x06engine\x12\x1a\n" +
+	"\brevision\x18\b \x01(\tR\brevision\"\xe6\x02\n" +
 	"\vRegisterAck\x12\x1f\n" +
 	"\vprovider_id\x18\x01 \x01(\tR\n" +
 	"providerId\x12#\n" +

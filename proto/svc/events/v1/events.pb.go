@@ -1525,8 +1525,14 @@ type ModelOffer struct {
 	// Requests the provider takes at once for this model.
 	Capacity int32 `protobuf:"varint,4,opt,name=capacity,proto3" json:"capacity,omitempty"`
 	// Requests under way on the hub at the time of the report.
-	InFlight      int32  `protobuf:"varint,5,opt,name=in_flight,json=inFlight,proto3" json:"in_flight,omitempty"`
-	Quantization  string `protobuf:"bytes,6,opt,name=quantization,proto3" json:"quantization,omitempty"`
+	InFlight     int32  `protobuf:"varint,5,opt,name=in_flight,json=inFlight,proto3" json:"in_flight,omitempty"`
+	Quantization string `protobuf:"bytes,6,opt,name=quantization,proto3" json:"quantization,omitempty"`
+	// The engine as the agent declares it, such as vllm, sglang or ollama, at most 32
+	// printable characters; empty when not known. It proves nothing.
+	Engine string `protobuf:"bytes,7,opt,name=engine,proto3" json:"engine,omitempty"`
+	// The revision of the model's files as the owner names it, at most 64 printable
+	// characters; empty when not named. It proves nothing.
+	Revision      string `protobuf:"bytes,8,opt,name=revision,proto3" json:"revision,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1603,6 +1609,20 @@ func (x *ModelOffer) GetQuantization() string {
 	return ""
 }
 
+func (x *ModelOffer) GetEngine() string {
+	if x != nil {
+		return x.Engine
+	}
+	return ""
+}
+
+func (x *ModelOffer) GetRevision() string {
+	if x != nil {
+		return x.Revision
+	}
+	return ""
+}
+
 // Session is one live provider connection.
 type Session struct {
 	state        protoimpl.MessageState `protogen:"open.v1"`
@@ -1638,7 +1658,10 @@ type Session struct {
 	// and is in no offer, count or guarantee.
 	Reference bool `protobuf:"varint,18,opt,name=reference,proto3" json:"reference,omitempty"`
 	// When the provider became active; absent while it is not.
-	ActiveSince   *timestamppb.Timestamp `protobuf:"bytes,19,opt,name=active_since,json=activeSince,proto3" json:"active_since,omitempty"`
+	ActiveSince *timestamppb.Timestamp `protobuf:"bytes,19,opt,name=active_since,json=activeSince,proto3" json:"active_since,omitempty"`
+	// The name of the GPU model as the agent reports it, at most 64 printable characters;
+	// empty when it reports none. It proves nothing.
+	GpuClass      string `protobuf:"bytes,20,opt,name=gpu_class,json=gpuClass,proto3" json:"gpu_class,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1804,6 +1827,13 @@ func (x *Session) GetActiveSince() *timestamppb.Timestamp {
 		return x.ActiveSince
 	}
 	return nil
+}
+
+func (x *Session) GetGpuClass() string {
+	if x != nil {
+		return x.GpuClass
+	}
+	return ""
 }
 
 // Presence is what a hub says of its sessions. Subject presence.v1.<hub_id>,
@@ -2534,7 +2564,7 @@ const file_svc_events_v1_events_proto_rawDesc = "" +
 	"\x04chat\x18\x10 \x01(\bR\x04chat\"Y\n" +
 	"\fAttemptBatch\x12\x15\n" +
 	"\x06hub_id\x18\x01 \x01(\tR\x05hubId\x122\n" +
-	"\battempts\x18\x02 \x03(\v2\x16.svc.events.v1.AttemptR\battempts\"\xd6\x01\n" +
+	"\battempts\x18\x02 \x03(\v2\x16.svc.events.v1.AttemptR\battempts\"\x8a\x02\n" +
 	"\n" +
 	"ModelOffer\x12\x19\n" +
 	"\bmodel_id\x18\x01 \x01(\tR\amodelId\x12\x18\n" +
@@ -2542,7 +2572,9 @@ const file_svc_events_v1_events_proto_rawDesc = "" +
 	"\x17reported_context_length\x18\x03 \x01(\x03R\x15reportedContextLength\x12\x1a\n" +
 	"\bcapacity\x18\x04 \x01(\x05R\bcapacity\x12\x1b\n" +
 	"\tin_flight\x18\x05 \x01(\x05R\binFlight\x12\"\n" +
-	"\fquantization\x18\x06 \x01(\tR\fquantization\"\xd6\x05\n" +
+	"\fquantization\x18\x06 \x01(\tR\fquantization\x12\x16\n" +
+	"\x06engine\x18\a \x01(\tR\x06engine\x12\x1a\n" +
+	"\brevision\x18\b \x01(\tR\brevision\"\xf3\x05\n" +
 	"\aSession\x12\x1f\n" +
 	"\vprovider_id\x18\x01 \x01(\tR\n" +
 	"providerId\x12#\n" +
@@ -2565,7 +2597,8 @@ const file_svc_events_v1_events_proto_rawDesc = "" +
 	"uptime_30d\x18\x10 \x01(\x01H\x00R\tuptime30d\x88\x01\x01\x12#\n" +
 	"\rtakes_warmups\x18\x11 \x01(\bR\ftakesWarmups\x12\x1c\n" +
 	"\treference\x18\x12 \x01(\bR\treference\x12=\n" +
-	"\factive_since\x18\x13 \x01(\v2\x1a.google.protobuf.TimestampR\vactiveSinceB\r\n" +
+	"\factive_since\x18\x13 \x01(\v2\x1a.google.protobuf.TimestampR\vactiveSince\x12\x1b\n" +
+	"\tgpu_class\x18\x14 \x01(\tR\bgpuClassB\r\n" +
 	"\v_uptime_30d\"\x9f\x02\n" +
 	"\bPresence\x12\x15\n" +
 	"\x06hub_id\x18\x01 \x01(\tR\x05hubId\x12 \n" +

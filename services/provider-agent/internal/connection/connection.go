@@ -162,6 +162,10 @@ type Offer struct {
 	Healthy  bool
 	// EngineModel is what the engine calls the model; empty for ModelID.
 	EngineModel string
+	// Engine is the kind of the engine; empty when not known.
+	Engine string
+	// Revision is that of the model's files; empty when not named.
+	Revision string
 }
 
 // Request is a hub's request. Body belongs to the request until Serve returns.

@@ -44,9 +44,9 @@ func New(cfg Config, deps Deps) (*Link, error) {
 		l.prover = newProver(deps.Prove)
 	}
 	size := proto.Size(l.registration(Credential{Key: cfg.Key.Reveal()}))
-	// Room for health, context length, features and a wallet's signature, which may come
-	// later, and for the frame around them.
-	if size += 16*len(offers) + 1024; size > agentwire.MaxMessage {
+	// Room for health, context length, the engine, features and a wallet's signature, which
+	// may come later, and for the frame around them.
+	if size += 32*len(offers) + 1024; size > agentwire.MaxMessage {
 		return nil, errors.New("the names of the models are too long together: a registration must fit into 64 KiB")
 	}
 	return l, nil

@@ -68,6 +68,7 @@ func wireOffers(offers []Offer) []*agentv2.ModelOffer {
 		list = append(list, &agentv2.ModelOffer{
 			ModelId: o.ModelID, ContextLength: o.ContextLength, Quantization: o.Quantization,
 			Capacity: int32(o.Capacity), Healthy: o.Healthy, EngineModel: o.EngineModel,
+			Engine: o.Engine, Revision: o.Revision,
 		})
 	}
 	return list

@@ -83,6 +83,7 @@ type Pool struct {
 	client  *http.Client
 	targets map[string]Target
 	servers []*server
+	engines map[string]*server // by model id
 	changed chan struct{}
 
 	mu     sync.Mutex
@@ -97,7 +98,8 @@ func New(cfg Config, targets []Target, log *slog.Logger) *Pool {
 	fill(&cfg.ProbeTimeout, 5*time.Second)
 	p := &Pool{
 		cfg: cfg, log: log, client: newClient(cfg.Client, targets),
-		targets: map[string]Target{}, changed: make(chan struct{}, 1), states: map[string]*State{},
+		targets: map[string]Target{}, engines: map[string]*server{}, states: map[string]*State{},
+		changed: make(chan struct{}, 1),
 	}
 	byURL := map[[2]string]*server{}
 	for _, t := range targets {
@@ -112,6 +114,7 @@ func New(cfg Config, targets []Target, log *slog.Logger) *Pool {
 			p.servers = append(p.servers, byURL[key])
 		}
 		byURL[key].targets = append(byURL[key].targets, t)
+		p.engines[t.ModelID] = byURL[key]
 	}
 	return p
 }

@@ -29,6 +29,9 @@ type State struct {
 	ContextLength int64
 	// Reason says why it is not healthy.
 	Reason string
+	// Engine is the kind of its engine: sglang, vllm, ollama or llamacpp; empty where none
+	// was recognised.
+	Engine string
 
 	failures int
 }
@@ -39,7 +42,9 @@ func (p *Pool) States() []State {
 	defer p.mu.Unlock()
 	states := make([]State, 0, len(p.order))
 	for _, id := range p.order {
-		states = append(states, *p.states[id])
+		state := *p.states[id]
+		state.Engine = p.engines[id].recognisedLocked()
+		states = append(states, state)
 	}
 	return states
 }

@@ -26,11 +26,19 @@ func (p *Pool) Kind() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, e := range p.servers {
-		if e.kind != "" && e.kind != kindUnknown {
-			return e.kind
+		if kind := e.recognisedLocked(); kind != "" {
+			return kind
 		}
 	}
 	return kindUnknown
+}
+
+// recognisedLocked is the kind of an engine; empty where none was recognised.
+func (e *server) recognisedLocked() string {
+	if e.kind == kindUnknown {
+		return ""
+	}
+	return e.kind
 }
 
 // recognise finds out the kind of an engine: by the owner of its models, as stock vLLM,

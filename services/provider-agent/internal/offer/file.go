@@ -153,7 +153,7 @@ func fields(m *Model) map[string]func(raw []byte) error {
 	return map[string]func([]byte) error{
 		"model_id": text(&m.ModelID), "engine_url": text(&m.EngineURL), "local_model": text(&m.LocalModel),
 		"quantization": text(&m.Quantization), "api_key_file": text(&m.APIKeyFile),
-		"weights_dir": text(&m.WeightsDir),
+		"weights_dir": text(&m.WeightsDir), "revision": text(&m.Revision),
 		"context_length": func(raw []byte) (err error) {
 			m.ContextLength, err = integer(raw, maxContext)
 			return err

@@ -27,6 +27,7 @@ const (
 	maxModelID      = 200
 	maxLocalModel   = 256
 	maxQuantization = 32
+	maxRevision     = 64
 	maxContext      = 1 << 31
 	maxURL          = 2048
 	maxPath         = 4096
@@ -45,6 +46,8 @@ type Model struct {
 	ContextLength int64
 	// Quantization such as fp8 or q4_k_m, as it is shown to consumers.
 	Quantization string
+	// Revision of the model's files as their repository names it.
+	Revision string
 	// Capacity is how many requests are taken at once; 0 means
 	// DefaultCapacity.
 	Capacity int
@@ -113,6 +116,7 @@ func (m Model) faults() []keyFault {
 	check("engine_url", checkEngineURL(m.EngineURL))
 	check("local_model", checkText(m.LocalModel, maxLocalModel))
 	check("quantization", checkText(m.Quantization, maxQuantization))
+	check("revision", checkText(m.Revision, maxRevision))
 	check("context_length", checkRange(m.ContextLength, 0, maxContext))
 	check("capacity", checkRange(int64(m.Capacity), 0, MaxCapacity))
 	check("weights_dir", checkText(m.WeightsDir, maxPath))

@@ -11,7 +11,8 @@ import (
 const good = `{"models": [
   {"model_id": "llama-3.3-70b", "engine_url": "http://127.0.0.1:8000/v1/", "local_model": "meta/Llama-3.3",` +
 	` "context_length": 131072,
-   "quantization": "fp8", "capacity": 32, "api_key_file": "key", "weights_dir": "llama"},
+   "quantization": "fp8", "capacity": 32, "api_key_file": "key", "weights_dir": "llama",
+   "revision": "0f1e2d"},
   {"model_id": "tiny", "engine_url": "http://127.0.0.1:11434/v1"}
 ]}`
 
@@ -21,8 +22,8 @@ func TestParseReadsEveryKeyAndFillsTheRest(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []Model{
-		{"llama-3.3-70b", "http://127.0.0.1:8000/v1", "meta/Llama-3.3", 131072, "fp8", 32, "key", "llama"},
-		{"tiny", "http://127.0.0.1:11434/v1", "tiny", 0, "", DefaultCapacity, "", ""},
+		{"llama-3.3-70b", "http://127.0.0.1:8000/v1", "meta/Llama-3.3", 131072, "fp8", "0f1e2d", 32, "key", "llama"},
+		{"tiny", "http://127.0.0.1:11434/v1", "tiny", 0, "", "", DefaultCapacity, "", ""},
 	}
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("got  %v\nwant %v", got, want)
@@ -55,7 +56,9 @@ func TestFaultsNameTheirPlace(t *testing.T) {
 		entry(id + `,"engine_url":"http://h?a=b"`): "models[0].engine_url: must not hold a query or a fragment",
 		entry(id + `,"engine_url":"http://h/chat/completions/"`): "models[0].engine_url: must be the root above " +
 			"/chat/completions",
-		entry(id + `,"engine_url":"http://h:x"`):         "models[0].engine_url: is not a URL",
+		entry(id + `,"engine_url":"http://h:x"`): "models[0].engine_url: is not a URL",
+		entry(id + "," + url + `,"revision":"` + strings.Repeat("r", 65) + `"`): "models[0].revision: may hold 64 " +
+			"characters at most",
 		entry(id + "," + url + `,"capacity":-1`):         "models[0].capacity: must be 0 to 65536",
 		entry(id + "," + url + `,"capacity":65537`):      "models[0].capacity: must be 0 to 65536",
 		entry(id + "," + url + `,"capacity":"4"`):        "models[0].capacity: must be a whole number",

@@ -134,6 +134,7 @@ func sessionOf(v session.View, of registry.Public, draining bool) *eventsv1.Sess
 		Probation: v.Probation, Uptime_30D: v.Uptime30d, TakesWarmups: v.TakesWarmups,
 		// A reference is in no count, whatever else is said of it.
 		Reference: of.Reference,
+		GpuClass:  v.Hardware.Class(),
 		Models:    make([]*eventsv1.ModelOffer, 0, len(v.Offers)),
 	}
 	if s.Active = v.Active && !of.Reference; s.Active && !of.ActiveSince.IsZero() {
@@ -143,6 +144,7 @@ func sessionOf(v session.View, of registry.Public, draining bool) *eventsv1.Sess
 		s.Models = append(s.Models, &eventsv1.ModelOffer{
 			ModelId: o.Model, Healthy: o.Healthy, ReportedContextLength: o.ContextLength,
 			Capacity: count(o.Capacity), InFlight: count(o.InFlight), Quantization: o.Quantization,
+			Engine: o.Engine, Revision: o.Revision,
 		})
 	}
 	return s

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"svc.internal/services/provider-hub/internal/gpu"
 	"svc.internal/services/provider-hub/internal/registry"
 	"svc.internal/services/provider-hub/internal/session"
 )
@@ -60,5 +61,26 @@ func TestAReferenceIsNeverToldAsActive(t *testing.T) {
 		if !at.Equal(c.wantSince) {
 			t.Errorf("%s: active since: got %v, want %v", c.name, at, c.wantSince)
 		}
+	}
+}
+
+func TestPresenceTellsWhatAHostRuns(t *testing.T) {
+	for name, reference := range map[string]bool{"a provider": false, "a reference": true} {
+		got := sessionOf(session.View{
+			Hardware: &gpu.Report{Type: "RTX 4090", Model: "NVIDIA GeForce RTX 4090"},
+			Offers:   []session.Offer{{Model: "m", Engine: "vllm", Revision: "0f1e2d"}},
+		}, registry.Public{Reference: reference}, false)
+		offer := got.GetModels()[0]
+		for what, c := range map[string][2]string{
+			"GPU class": {got.GetGpuClass(), "NVIDIA GeForce RTX 4090"}, "engine": {offer.GetEngine(), "vllm"},
+			"revision": {offer.GetRevision(), "0f1e2d"},
+		} {
+			if c[0] != c[1] {
+				t.Errorf("%s: %s: got %q, want %q", name, what, c[0], c[1])
+			}
+		}
+	}
+	if got := sessionOf(session.View{}, registry.Public{}, false).GetGpuClass(); got != "" {
+		t.Errorf("the GPU class of a machine that reports nothing: got %q, want none", got)
 	}
 }

@@ -341,7 +341,7 @@ func TestPresenceIsSplitByNumberAndBySize(t *testing.T) {
 	for i := range large {
 		for range 256 {
 			large[i].Offers = append(large[i].Offers, session.Offer{Model: strings.Repeat("m", 200),
-				Quantization: strings.Repeat("q", 32)})
+				Quantization: strings.Repeat("q", 32), Engine: strings.Repeat("e", 32), Revision: strings.Repeat("r", 64)})
 		}
 	}
 	total := 0

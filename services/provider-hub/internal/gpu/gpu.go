@@ -99,6 +99,18 @@ func (r *Report) GB() int {
 	return int(r.MemoryMB >> 10)
 }
 
+// Class is the name by which machines are compared: the GPU's model, else its type; empty
+// where neither is known. A nil report has none.
+func (r *Report) Class() string {
+	switch {
+	case r == nil:
+		return ""
+	case r.Model != "":
+		return r.Model
+	}
+	return r.Type
+}
+
 // isApple reports whether a type is m1, m2_pro, m3_max or the like, in any case.
 func isApple(gpuType string) bool {
 	digits, ok := strings.CutPrefix(strings.ToLower(gpuType), "m")

@@ -44,6 +44,9 @@ type Offer struct {
 	InFlight int
 	// EngineModel is the engine's name for the model, as the agent says; empty for Model.
 	EngineModel string
+	// Engine is the engine that serves the model, and Revision the revision of the model's
+	// files, both as the agent says; empty where it says none.
+	Engine, Revision string
 
 	// The claims beyond bounds; 0 where the claim was within bounds.
 	claimedContext  int64
@@ -55,6 +58,7 @@ type Offer struct {
 func (o Offer) normal() Offer {
 	o.Quantization = Clean(o.Quantization, maxQuantization)
 	o.EngineModel = Clean(o.EngineModel, MaxModelID)
+	o.Engine, o.Revision = Clean(o.Engine, maxEngine), Clean(o.Revision, maxRevision)
 	o.ContextLength = max(o.ContextLength, 0)
 	if o.Capacity <= 0 {
 		o.Capacity = defaultCapacity

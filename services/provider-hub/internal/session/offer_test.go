@@ -91,3 +91,41 @@ func TestCutsOfManyModelsAreToldInAFewWords(t *testing.T) {
 		t.Errorf(`Cuts(offers): got %q, want "and of 253 more models" in it`, got)
 	}
 }
+
+func TestEnginesAndRevisionsAreCutAndNamedWhereTheyAreKnown(t *testing.T) {
+	s := fresh(Config{}, speakV2())
+	register := &agentv2.Register{
+		Token: "good", NodeId: "node-0001", Hardware: &agentv2.Hardware{ServingEngine: "sgl\nang"},
+		Models: []*agentv2.ModelOffer{
+			{ModelId: "said", Engine: strings.Repeat("e", 33), Revision: "\x00" + strings.Repeat("r", 65)},
+			{ModelId: "left"}, {ModelId: "unknown", Engine: "Unknown"},
+		},
+	}
+	why := s.receive(encode(t, &agentv2.Frame{Seq: 1, Body: &agentv2.Frame_Register{Register: register}}))
+	if why != nil {
+		t.Fatal(why)
+	}
+	s.admission.Wait()
+	t.Cleanup(s.end)
+	v, _ := s.View()
+	same(t, "an engine of 33 characters", v.Offers[0].Engine, strings.Repeat("e", 32))
+	same(t, "a revision of 65 characters", v.Offers[0].Revision, strings.Repeat("r", 64))
+	same(t, "an engine that the machine alone names", v.Offers[1].Engine, "sglang")
+	same(t, "an engine that was not recognised", v.Offers[2].Engine, "")
+}
+
+func TestAnOldAgentNamesOneEngineForAllItsModels(t *testing.T) {
+	for engine, want := range map[string]string{"vllm": "vllm", "unknown": ""} {
+		s := fresh(Config{}, speakV1())
+		tell(t, s, strings.Replace(registerText("good", "node-0001", "a", "b"), `"capabilities"`,
+			`"hardware":{"gpu_model":"NVIDIA H100","serving_engine":"`+engine+`"},"capabilities"`, 1))
+		s.admission.Wait()
+		t.Cleanup(s.end)
+		v, _ := s.View()
+		for _, o := range v.Offers {
+			same(t, "the engine of "+o.Model, o.Engine, want)
+			same(t, "the revision of "+o.Model, o.Revision, "")
+		}
+		same(t, "GPU class", v.Hardware.Class(), "NVIDIA H100")
+	}
+}

@@ -14,6 +14,8 @@ const (
 	maxVersion      = 32
 	maxRegion       = 32
 	maxQuantization = 32
+	maxEngine       = 32
+	maxRevision     = 64
 	maxCapability   = 32
 	maxChallengeID  = 64
 )

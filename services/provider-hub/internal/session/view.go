@@ -1,6 +1,7 @@
 package session
 
 import (
+	"strings"
 	"time"
 
 	"svc.internal/services/provider-hub/internal/gpu"
@@ -78,7 +79,23 @@ func (s *Session) View() (v View, ok bool) {
 		m := s.models[id]
 		offer := m.offer
 		offer.InFlight = m.inFlight
+		offer.Engine = s.engineLocked(offer.Engine)
 		v.Offers = append(v.Offers, offer)
 	}
 	return v, state.registered()
+}
+
+// unknownEngine is what agents call an engine that they did not recognise.
+const unknownEngine = "unknown"
+
+// engineLocked is the engine that serves a model: the engine that the model's offer names,
+// else the engine of the machine; empty where neither is known.
+func (s *Session) engineLocked(offered string) string {
+	if offered == "" && s.hardware != nil {
+		offered = Clean(s.hardware.Engine, maxEngine)
+	}
+	if strings.EqualFold(offered, unknownEngine) {
+		return ""
+	}
+	return offered
 }

@@ -153,7 +153,8 @@ func TestARegistrationIsReadAsItCame(t *testing.T) {
 			CudaVersion: "c", ServingEngine: "vllm",
 		},
 		Models: []*agentv2.ModelOffer{
-			{ModelId: "m", ContextLength: -1, Quantization: "q", Capacity: 1 << 30, Healthy: true, EngineModel: "e"},
+			{ModelId: "m", ContextLength: -1, Quantization: "q", Capacity: 1 << 30, Healthy: true, EngineModel: "e",
+				Engine: "vllm", Revision: "r"},
 			{ModelId: "m"}, {ModelId: "b c"}, {ModelId: long},
 		},
 	}}}))
@@ -166,6 +167,7 @@ func TestARegistrationIsReadAsItCame(t *testing.T) {
 		},
 		Models: session.Models{Replaces: true, List: []session.ModelNews{{Whole: true, Offer: session.Offer{
 			Model: "m", ContextLength: -1, Quantization: "q", Capacity: 1 << 30, Healthy: true, EngineModel: "e",
+			Engine: "vllm", Revision: "r",
 		}}}},
 		Refused: map[string]string{"m": "registered twice", "b c": "not a model id", long[1:]: "not a model id"},
 	}
@@ -368,6 +370,7 @@ func encoded(in *session.Inbound, like *agentv2.Frame) *agentv2.Frame {
 			h.Models = append(h.Models, &agentv2.ModelOffer{
 				ModelId: m.Offer.Model, ContextLength: m.Offer.ContextLength, Quantization: m.Offer.Quantization,
 				Capacity: int32(m.Offer.Capacity), Healthy: m.Offer.Healthy, EngineModel: m.Offer.EngineModel,
+				Engine: m.Offer.Engine, Revision: m.Offer.Revision,
 			})
 		}
 		f.Body = &agentv2.Frame_Heartbeat{Heartbeat: h}

@@ -82,6 +82,7 @@ func decodeModels(list []*agentv2.ModelOffer) (models session.Models, refused ma
 		models.List = append(models.List, session.ModelNews{Whole: true, Offer: session.Offer{
 			Model: id, ContextLength: o.GetContextLength(), Quantization: o.GetQuantization(),
 			Capacity: int(o.GetCapacity()), Healthy: o.GetHealthy(), EngineModel: o.GetEngineModel(),
+			Engine: o.GetEngine(), Revision: o.GetRevision(),
 		}})
 	}
 	return models, refused
