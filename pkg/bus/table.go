@@ -46,22 +46,22 @@ type Row struct {
 func Table() []Row {
 	return []Row{
 		{Subject: "usage.v1.{hub}", Stream: UsageStream.Name,
-			Publish: []string{providerHub}, Subscribe: []string{billingLedger, settlement}},
+			Publish: []string{providerHub}, Subscribe: []string{billingLedger, settlement, verifier}},
 		// The ledger publishes the usage of requests whose hub is lost.
 		{Subject: SubjectUsageLedger, Stream: UsageStream.Name,
-			Publish: []string{billingLedger}, Subscribe: []string{billingLedger, settlement}},
+			Publish: []string{billingLedger}, Subscribe: []string{billingLedger, settlement, verifier}},
 		{Subject: "settled.v1.{hub}", Publish: []string{billingLedger}, Subscribe: []string{providerHub}},
 		{Subject: "receipt.v1.{hub}", Stream: WorkReceiptStream.Name,
 			Publish: []string{providerHub}, Subscribe: []string{billingLedger}},
 		{Subject: "void.v1.{hub}", Stream: WorkReceiptStream.Name,
 			Publish: []string{providerHub}, Subscribe: []string{billingLedger}},
 		{Subject: "receipted.v1.{hub}", Publish: []string{billingLedger}, Subscribe: []string{providerHub}},
-		{Subject: "presence.v1.{hub}", Publish: []string{providerHub}, Subscribe: []string{providerHub, router, settlement},
-			AnyHub: true},
-		{Subject: SubjectPresenceSync, Publish: []string{router}, Subscribe: []string{providerHub}},
-		{Subject: "attempts.v1.{hub}", Publish: []string{providerHub}, Subscribe: []string{router}},
+		{Subject: "presence.v1.{hub}", Publish: []string{providerHub},
+			Subscribe: []string{providerHub, router, settlement, verifier}, AnyHub: true},
+		{Subject: SubjectPresenceSync, Publish: []string{router, verifier}, Subscribe: []string{providerHub}},
+		{Subject: "attempts.v1.{hub}", Publish: []string{providerHub}, Subscribe: []string{router, verifier}},
 		// Gateways have "gateway" in the place of a hub's id.
-		{Subject: "attempts.v1.gateway", Publish: []string{edgeGateway}, Subscribe: []string{router}},
+		{Subject: "attempts.v1.gateway", Publish: []string{edgeGateway}, Subscribe: []string{router, verifier}},
 		{Subject: SubjectKeyChanged, Publish: []string{billingLedger}, Subscribe: []string{edgeGateway}},
 		{Subject: SubjectShapes, Publish: []string{edgeGateway}, Subscribe: []string{verifier}},
 		{Subject: SubjectPenalty, Publish: []string{settlement}, Subscribe: []string{verifier}},
@@ -76,7 +76,8 @@ func Table() []Row {
 // stream may change it. The others may only create it where it is missing, and look at
 // it.
 var consumers = map[string]map[string]string{
-	UsageStream.Name:       {billingLedger: DurableBilling, settlement: DurableSettlement},
+	UsageStream.Name: {billingLedger: DurableBilling, settlement: DurableSettlement,
+		verifier: DurableVerifier},
 	WorkReceiptStream.Name: {billingLedger: DurableBilling},
 }
 
@@ -84,6 +85,7 @@ var consumers = map[string]map[string]string{
 const (
 	DurableBilling    = "billing"
 	DurableSettlement = "settlement"
+	DurableVerifier   = "verifier"
 )
 
 // owners are the services that bring the streams to their settings.

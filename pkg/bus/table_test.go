@@ -78,7 +78,7 @@ func TestEverySubjectHasARowInTheTable(t *testing.T) {
 func everybody() []bus.Identity {
 	return []bus.Identity{
 		{Services: []string{"billing-ledger"}}, {Services: []string{"settlement"}}, {Services: []string{"router"}},
-		{Services: []string{"edge-gateway"}},
+		{Services: []string{"edge-gateway"}}, {Services: []string{"verifier"}},
 		{Services: []string{"provider-hub"}, HubID: "hub-1"}, {Services: []string{"provider-hub"}, HubID: "hub-2"},
 	}
 }
@@ -281,7 +281,11 @@ func TestNobodySteersAStreamOrListensToOthersAnswers(t *testing.T) {
 				"$JS.API.STREAM.DELETE.USAGE", "$JS.API.STREAM.PURGE.USAGE", "$JS.API.STREAM.MSG.DELETE.USAGE",
 				"$JS.API.STREAM.CREATE.OTHER", "$JS.API.CONSUMER.CREATE.USAGE.spy", "$JS.API.CONSUMER.DURABLE.CREATE.USAGE.spy",
 				"$JS.API.STREAM.SNAPSHOT.USAGE", "$JS.API.STREAM.LIST", "$SYS.REQ.SERVER.PING", "anything.else",
-				"$JS.API.STREAM.DELETE.TRUST", "$JS.API.STREAM.PURGE.TRUST", "$JS.API.STREAM.UPDATE.TRUST", "trust.v1.p-1",
+				"$JS.API.STREAM.DELETE.TRUST", "$JS.API.STREAM.PURGE.TRUST",
+			}
+			if id.Name() != "verifier" {
+				subjects = append(subjects, "$JS.API.STREAM.UPDATE.TRUST", "trust.v1.p-1",
+					"$JS.API.CONSUMER.MSG.NEXT.USAGE.verifier", "$JS.ACK.USAGE.verifier.1.1.1.1.0")
 			}
 			if id.Name() != "billing-ledger" {
 				subjects = append(subjects, "$JS.API.STREAM.UPDATE.USAGE", "$JS.API.CONSUMER.MSG.NEXT.USAGE.billing",
@@ -294,7 +298,10 @@ func TestNobodySteersAStreamOrListensToOthersAnswers(t *testing.T) {
 			}
 			if id.Name() != "router" {
 				subjects = append(subjects, "$JS.API.CONSUMER.CREATE.TRUST.spy", "$JS.API.CONSUMER.MSG.NEXT.TRUST.reader",
-					"$JS.API.CONSUMER.DELETE.TRUST.reader", "$JS.API.STREAM.CREATE.TRUST")
+					"$JS.API.CONSUMER.DELETE.TRUST.reader")
+			}
+			if id.Name() != "router" && id.Name() != "verifier" {
+				subjects = append(subjects, "$JS.API.STREAM.CREATE.TRUST")
 			}
 			for _, subject := range subjects {
 				if err := nc.Publish(subject, []byte("{}")); err != nil {
@@ -320,7 +327,7 @@ func TestNobodySteersAStreamOrListensToOthersAnswers(t *testing.T) {
 	}
 }
 
-// TestAnIdentityCanDoItsWork publishes usage as a hub and consumes it as both
+// TestAnIdentityCanDoItsWork publishes usage as a hub and consumes it as all
 // consumers, with what the table allows and nothing more.
 func TestAnIdentityCanDoItsWork(t *testing.T) {
 	for name, s := range servers(t) {
@@ -339,7 +346,7 @@ func TestAnIdentityCanDoItsWork(t *testing.T) {
 			t.Fatalf("%s: %v", name, err)
 		}
 		for service, durable := range map[string]string{"billing-ledger": bus.DurableBilling,
-			"settlement": bus.DurableSettlement} {
+			"settlement": bus.DurableSettlement, "verifier": bus.DurableVerifier} {
 			consumer := s.conn(t, bus.Identity{Services: []string{service}})
 			ctx, cancel := context.WithCancel(t.Context())
 			seen := 0
