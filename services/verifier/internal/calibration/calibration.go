@@ -15,6 +15,10 @@
 //
 // which gives 1,604, 1,903 and 2,158 for k = 1, 2, 3. Tau > 1 only makes b rarer.
 //
+// The distribution is that of one host. The limit of a mixture of hosts leaves Q0 of the
+// mixture above it, which may be 2·Q0 of a host that has half of the challenges. So the
+// required number is asked of each host, and only hosts with that many count for a penalty.
+//
 // # Power
 //
 // The next cheaper class is calibrated too. Where a family does not exceed in at least
@@ -25,7 +29,8 @@
 // # Ratios
 //
 // Family R has no b. Its clipped likelihood ratios are divided by Bound, an empirical
-// Bernstein bound of their honest mean (A. Maurer and M. Pontil, COLT 2009).
+// Bernstein bound of their honest mean (evidence.NewRatioBound), which is that of the host
+// with the largest one.
 //
 // # Errors
 //
@@ -39,8 +44,8 @@ package calibration
 
 import (
 	"errors"
-	"math"
 
+	"svc.internal/services/verifier/internal/evidence"
 	"svc.internal/services/verifier/internal/quant"
 )
 
@@ -52,8 +57,8 @@ const (
 	Unsound = 1e-7
 	// Tau is the X above which an observation exceeds.
 	Tau = 1.1
-	// MinHosts is the number of honest hosts of a calibration, and MinReferences that of
-	// the references that must exist for a penalty.
+	// MinHosts is the number of hosts with the required challenges each, and MinReferences
+	// that of the references that must exist for a penalty.
 	MinHosts      = 2
 	MinReferences = 2
 	// MinPower is the power below which a family does not judge quantization.
@@ -71,8 +76,9 @@ const (
 	MaxPart = 1e9
 	// MaxHosts bounds the hosts of a fit.
 	MaxHosts = 256
-	// MaxRatios bounds the alternatives of family R.
-	MaxRatios = 16
+	// MinHostChallenges is the number of challenges below which a host does not count as
+	// one.
+	MinHostChallenges = 100
 )
 
 // MaxX is the X of a part above 0 whose largest calibrated value is 0.
@@ -92,7 +98,7 @@ type Stratum struct {
 
 // Moments are mean and variance of N clipped likelihood ratios against one alternative.
 type Moments struct {
-	Alternative    string
+	Alternative    evidence.Alternative
 	Mean, Variance float64
 	N              int
 }
@@ -107,9 +113,10 @@ type Power struct {
 // Calibration holds what honest hosts of a stratum do in one family.
 type Calibration struct {
 	Stratum Stratum
-	Family  string
-	// N is the number of honest challenges, and Hosts that of the hosts.
-	N, Hosts int
+	Family  evidence.Family
+	// N is the number of honest challenges. Hosts is the number of hosts with at least
+	// MinHostChallenges of them, and Whole that of hosts with as many as Required says.
+	N, Hosts, Whole int
 	// Largest are the largest parts. Family R has none.
 	Largest []float64
 	// Ratios are ordered by Alternative.
@@ -148,8 +155,8 @@ func (c Calibration) Exceeds(parts []float64) (bool, error) {
 	return x > Tau, err
 }
 
-// Required returns the number of challenges for k parts, 1 to MaxParts, and reports false
-// for another k.
+// Required returns the number of challenges to one host for k parts, 1 to MaxParts, and
+// reports false for another k. Family R, which has no parts, requires as many as one part.
 func Required(k int) (int, bool) {
 	required := [...]int{1604, 1903, 2158}
 	if k < 1 || k > len(required) {
@@ -176,29 +183,19 @@ func (c Calibration) Reach(references int) Reach {
 	if references < 1 || c.N == 0 {
 		return ReachNothing
 	}
-	need, ok := Required(max(len(c.Largest), 1))
-	if !ok || c.N < need || c.Hosts < MinHosts || references < MinReferences {
+	if c.Whole < MinHosts || references < MinReferences {
 		return ReachWatch
 	}
 	return ReachPenalty
 }
 
-// logUnsound is ln(3·10⁷), for a bound with confidence 1 − 10⁻⁷.
-const logUnsound = 17.216707939626428
-
-// Bound is U_g of family R: max(1, m + √(2vL/n) + 60L/n). The last term covers ratios that
-// are clipped at 20. It returns false for moments without ratios.
-func (m Moments) Bound() (float64, bool) {
-	if m.N <= 0 {
-		return 0, false
-	}
-	n := float64(m.N)
-	spread := math.Sqrt(float64(2*m.Variance*logUnsound) / n)
-	return max(1, m.Mean+spread+float64(60*logUnsound/n)), true
+// Bound is U_g of family R (evidence.NewRatioBound). It fails for moments of too few ratios.
+func (m Moments) Bound() (evidence.RatioBound, error) {
+	return evidence.NewRatioBound(m.Mean, m.Variance, m.N)
 }
 
 // Ratio returns the moments of an alternative.
-func (c Calibration) Ratio(alternative string) (Moments, bool) {
+func (c Calibration) Ratio(alternative evidence.Alternative) (Moments, bool) {
 	for _, m := range c.Ratios {
 		if m.Alternative == alternative {
 			return m, true

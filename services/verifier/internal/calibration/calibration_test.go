@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"svc.internal/services/verifier/internal/calibration"
+	"svc.internal/services/verifier/internal/evidence"
 	"svc.internal/services/verifier/internal/quant"
 )
 
@@ -29,7 +31,7 @@ func challenges(n, k int, draw func() float64) []calibration.Challenge {
 
 func fit(t *testing.T, n, k int, draw func() float64) calibration.Calibration {
 	t.Helper()
-	c, err := calibration.Fit(stratum, "B", k, challenges(n, k, draw))
+	c, err := calibration.Fit(stratum, evidence.Greedy, k, challenges(n, k, draw))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,7 +154,7 @@ func TestXIsTheLargestShareOfItsLimits(t *testing.T) {
 
 func TestFewChallengesReachWatchOnly(t *testing.T) {
 	t.Parallel()
-	whole := calibration.Calibration{N: 1903, Hosts: 2, Largest: []float64{1, 1}}
+	whole := calibration.Calibration{N: 2 * 1903, Hosts: 2, Whole: 2, Largest: []float64{1, 1}}
 	for _, e := range []struct {
 		spoil      func(*calibration.Calibration)
 		references int
@@ -161,16 +163,40 @@ func TestFewChallengesReachWatchOnly(t *testing.T) {
 		{func(*calibration.Calibration) {}, 2, calibration.ReachPenalty},
 		{func(*calibration.Calibration) {}, 1, calibration.ReachWatch},
 		{func(*calibration.Calibration) {}, 0, calibration.ReachNothing},
-		{func(c *calibration.Calibration) { c.N-- }, 2, calibration.ReachWatch},
 		{func(c *calibration.Calibration) { c.N = 0 }, 2, calibration.ReachNothing},
-		{func(c *calibration.Calibration) { c.Hosts = 1 }, 2, calibration.ReachWatch},
-		{func(c *calibration.Calibration) { c.Largest = []float64{1, 1, 1} }, 2, calibration.ReachWatch},
-		{func(c *calibration.Calibration) { c.Largest = make([]float64, 4) }, 2, calibration.ReachWatch},
+		{func(c *calibration.Calibration) { c.Whole = 1 }, 2, calibration.ReachWatch},
+		{func(c *calibration.Calibration) { c.Hosts, c.Whole = 9, 1 }, 2, calibration.ReachWatch},
 	} {
 		c := whole
 		e.spoil(&c)
 		if got := c.Reach(e.references); got != e.want {
 			t.Errorf("%+v with %d references: got %q, want %q", c, e.references, got, e.want)
+		}
+	}
+}
+
+// A mixture hides a host: with half of the challenges it may exceed twice as often.
+func TestEachHostNeedsTheRequiredChallenges(t *testing.T) {
+	t.Parallel()
+	for _, e := range []struct{ a, b, hosts, whole int }{
+		{1604, 1604, 2, 2}, {3000, 1603, 2, 1}, {1603, 1603, 2, 0}, {1604, 99, 1, 1}, {1604, 100, 2, 1}, {99, 99, 0, 0},
+	} {
+		all := challenges(e.a+e.b, 1, func() float64 { return 1 })
+		for i := range all {
+			all[i].Host = "a"
+			if i >= e.a {
+				all[i].Host = "b"
+			}
+		}
+		c, err := calibration.Fit(stratum, evidence.Greedy, 1, all)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.Hosts != e.hosts {
+			t.Errorf("%+v: got %d hosts, want %d", e, c.Hosts, e.hosts)
+		}
+		if c.Whole != e.whole {
+			t.Errorf("%+v: got %d whole hosts, want %d", e, c.Whole, e.whole)
 		}
 	}
 }
@@ -191,10 +217,15 @@ func TestHostsThatDifferAreSplit(t *testing.T) {
 		factor float64
 		split  bool
 	}{{100, 1.5, false}, {100, 1.6, true}, {99, 1.6, false}} {
-		_, err := calibration.Fit(stratum, "B", 1, make2(e.n, e.factor))
+		_, err := calibration.Fit(stratum, evidence.Greedy, 1, make2(e.n, e.factor))
 		if got := errors.Is(err, calibration.ErrSplit); got != e.split {
 			t.Errorf("%+v: got the error %v, want split %v", e, err, e.split)
 		}
+	}
+	// Two hosts whose 99% quantiles are a hundredth and a tenth of the limit.
+	quiet := append(make2(200, 10), calibration.Challenge{Host: "host 0", Parts: []float64{100}})
+	if _, err := calibration.Fit(stratum, evidence.Greedy, 1, quiet); err != nil {
+		t.Errorf("quantiles near 0: got the error %v, want none", err)
 	}
 }
 
@@ -228,17 +259,17 @@ func TestImpossibleChallengesAreNoCalibration(t *testing.T) {
 		"none": nil, "NaN": bad, "negative": negative, "uneven": uneven, "hosts": many,
 		"too many": challenges(calibration.MaxChallenges+1, 2, one),
 	} {
-		if _, err := calibration.Fit(stratum, "B", 2, honest); !errors.Is(err, calibration.ErrData) {
+		if _, err := calibration.Fit(stratum, evidence.Greedy, 2, honest); !errors.Is(err, calibration.ErrData) {
 			t.Errorf("%s: got %v, want %v", name, err, calibration.ErrData)
 		}
 	}
 	for _, k := range []int{-1, 0, 4} {
-		_, err := calibration.Fit(stratum, "B", k, challenges(10, max(k, 0), one))
+		_, err := calibration.Fit(stratum, evidence.Greedy, k, challenges(10, max(k, 0), one))
 		if !errors.Is(err, calibration.ErrData) {
 			t.Errorf("%d parts: got %v, want %v", k, err, calibration.ErrData)
 		}
 	}
-	_, err := calibration.Fit(calibration.Stratum{}, "B", 2, challenges(10, 2, one))
+	_, err := calibration.Fit(calibration.Stratum{}, evidence.Greedy, 2, challenges(10, 2, one))
 	if !errors.Is(err, calibration.ErrData) {
 		t.Errorf("no model: got %v, want %v", err, calibration.ErrData)
 	}
@@ -271,48 +302,95 @@ func TestAFamilyOfLittlePowerJudgesNoQuantization(t *testing.T) {
 	}
 }
 
-func TestTheBoundOfRatiosIsBernsteins(t *testing.T) {
+// ratios are n uniform numbers up to high from a host.
+func ratios(r *rand.Rand, host string, n int, high float64) []calibration.Ratio {
+	all := make([]calibration.Ratio, n)
+	for i := range all {
+		all[i] = calibration.Ratio{Host: host, Value: high * r.Float64()}
+	}
+	return all
+}
+
+func TestTheBoundOfRatiosIsThatOfTheWidestHost(t *testing.T) {
 	t.Parallel()
-	m := calibration.Moments{Mean: 0.9, Variance: 4, N: 2000}
-	l := math.Log(3e7)
-	want := 0.9 + math.Sqrt(2*4*l/2000) + 60*l/2000
-	if got, ok := m.Bound(); !ok {
-		t.Errorf("got %v, want %v", got, want)
-	} else if math.Abs(got-want) > 1e-9 {
-		t.Errorf("got %v, want %v", got, want)
-	}
-	if got, _ := (calibration.Moments{N: 20_000}).Bound(); got != 1 {
-		t.Errorf("got %v, want 1", got)
-	}
-	if _, ok := (calibration.Moments{}).Bound(); ok {
-		t.Error("no ratios: got a bound, want none")
-	}
 	r := rand.New(rand.NewPCG(3, 14))
-	values := make([]float64, 5000)
-	for i := range values {
-		values[i] = r.Float64()
-	}
-	c, err := calibration.FitRatios(stratum, "R", 2, map[string][]float64{"hot": values, "class 4": values[:3000]})
+	narrow, wide := ratios(r, "a", 5000, 1), ratios(r, "b", 3000, 4)
+	few := ratios(r, "c", 99, 20)
+	c, err := calibration.FitRatios(stratum, map[evidence.Alternative][]calibration.Ratio{
+		evidence.Hotter: slices.Concat(narrow, wide, few), evidence.Class4: slices.Concat(narrow, wide[:1603]),
+	})
 	if err != nil {
-		t.Fatalf("got %+v and the error %v, want two alternatives in order and 3,000", c, err)
+		t.Fatal(err)
 	}
-	if c.N != 3000 {
-		t.Fatalf("got %+v and the error %v, want two alternatives in order and 3,000", c, err)
+	if got, want := c.N, 6603; got != want {
+		t.Errorf("got n = %d, want %d", got, want)
 	}
-	if c.Ratios[0].Alternative != "class 4" {
-		t.Fatalf("got %+v and the error %v, want two alternatives in order and 3,000", c, err)
+	if got, want := [2]int{c.Hosts, c.Whole}, [2]int{2, 1}; got != want {
+		t.Errorf("got %v hosts and whole hosts, want %v", got, want)
 	}
-	if hot, ok := c.Ratio("hot"); !ok {
-		t.Errorf("got %+v, want mean .5 and variance 1/12", hot)
-	} else if math.Abs(hot.Mean-0.5) > 0.02 {
-		t.Errorf("got %+v, want mean .5 and variance 1/12", hot)
-	} else if math.Abs(hot.Variance-1.0/12) > 0.005 {
-		t.Errorf("got %+v, want mean .5 and variance 1/12", hot)
+	if got := c.Ratios[0].Alternative; got != evidence.Class4 {
+		t.Errorf("the first alternative: got %v, want %v", got, evidence.Class4)
 	}
-	for _, bad := range [][]float64{nil, {1}, {1, math.NaN()}, {1, -1}, {1, 21}} {
-		_, err := calibration.FitRatios(stratum, "R", 2, map[string][]float64{"hot": bad})
+	hot, ok := c.Ratio(evidence.Hotter)
+	if !ok {
+		t.Fatal("got no moments of the hotter alternative, want them")
+	}
+	if got, want := hot.N, 3000; got != want {
+		t.Errorf("got the moments of %d ratios, want those of the wider host's %d", got, want)
+	}
+	if got, want := hot.Mean, 2.0; math.Abs(got-want) > .1 {
+		t.Errorf("got the mean %v, want about %v", got, want)
+	}
+	bound, err := hot.Bound()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want, _ := evidence.NewRatioBound(hot.Mean, hot.Variance, hot.N); bound != want {
+		t.Errorf("got the bound %v, want %v", bound, want)
+	}
+	if _, ok := c.Ratio(evidence.Cooler); ok {
+		t.Error("an alternative that was not fitted: got moments, want none")
+	}
+}
+
+func TestRatiosOfFewAreThoseOfAllAndReachNoPenalty(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(4, 14))
+	c, err := calibration.FitRatios(stratum, map[evidence.Alternative][]calibration.Ratio{
+		evidence.Cooler: append(ratios(r, "a", 60, 1), ratios(r, "b", 60, 1)...),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := c.Ratios[0].N, 120; got != want {
+		t.Errorf("got the moments of %d ratios, want %d", got, want)
+	}
+	if got := c.Reach(2); got != calibration.ReachWatch {
+		t.Errorf("got %q, want %q", got, calibration.ReachWatch)
+	}
+}
+
+func TestImpossibleRatiosAreNoCalibration(t *testing.T) {
+	t.Parallel()
+	for name, values := range map[string][]float64{
+		"none": nil, "few": {1, 1, 1, 1}, "NaN": {1, 1, 1, 1, math.NaN()}, "negative": {1, 1, 1, 1, -1},
+		"beyond the clip": {1, 1, 1, 1, 21}, "too many": make([]float64, calibration.MaxChallenges+1),
+	} {
+		var all []calibration.Ratio
+		for _, v := range values {
+			all = append(all, calibration.Ratio{Host: "a", Value: v})
+		}
+		_, err := calibration.FitRatios(stratum, map[evidence.Alternative][]calibration.Ratio{evidence.Hotter: all})
 		if !errors.Is(err, calibration.ErrData) {
-			t.Errorf("%v: got %v, want %v", bad, err, calibration.ErrData)
+			t.Errorf("%s: got %v, want %v", name, err, calibration.ErrData)
+		}
+	}
+	good := ratios(rand.New(rand.NewPCG(1, 1)), "a", 10, 1)
+	for name, bad := range map[string]map[evidence.Alternative][]calibration.Ratio{
+		"no alternative": {}, "an unknown alternative": {evidence.Alternatives: good},
+	} {
+		if _, err := calibration.FitRatios(stratum, bad); !errors.Is(err, calibration.ErrData) {
+			t.Errorf("%s: got %v, want %v", name, err, calibration.ErrData)
 		}
 	}
 }

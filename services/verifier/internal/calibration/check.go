@@ -5,15 +5,12 @@ import (
 	"math"
 	"unicode/utf8"
 
+	"svc.internal/services/verifier/internal/evidence"
 	"svc.internal/services/verifier/internal/quant"
 )
 
-const (
-	// maxText bounds a text in bytes.
-	maxText = 255
-	// maxRatio is where ratios are clipped (package statistic).
-	maxRatio = 20
-)
+// maxText bounds a text in bytes.
+const maxText = 255
 
 // check returns ErrData for a calibration beyond the bounds, or one that could be written
 // in another way.
@@ -22,11 +19,11 @@ func (c Calibration) check() error {
 		return err
 	}
 	switch {
-	case !isText(c.Family) || c.Family == "":
-		return fmt.Errorf("%w: family %.40q", ErrData, c.Family)
-	case c.N < 0 || c.N > MaxChallenges || c.Hosts < 0 || c.Hosts > MaxHosts:
-		return fmt.Errorf("%w: %d challenges, %d hosts", ErrData, c.N, c.Hosts)
-	case len(c.Largest) > MaxParts || len(c.Ratios) > MaxRatios:
+	case c.Family.Letter() == "":
+		return fmt.Errorf("%w: the family %v", ErrData, c.Family)
+	case c.N < 0 || c.N > MaxChallenges || c.Whole < 0 || c.Whole > c.Hosts || c.Hosts > MaxHosts:
+		return fmt.Errorf("%w: %d challenges, %d of %d hosts", ErrData, c.N, c.Whole, c.Hosts)
+	case len(c.Largest) > MaxParts || len(c.Ratios) > evidence.Alternatives:
 		return fmt.Errorf("%w: %d parts, %d alternatives", ErrData, len(c.Largest), len(c.Ratios))
 	}
 	for _, x := range c.Largest {
@@ -36,9 +33,10 @@ func (c Calibration) check() error {
 	}
 	for i, m := range c.Ratios {
 		switch {
-		case !isText(m.Alternative) || m.Alternative == "" || (i > 0 && m.Alternative <= c.Ratios[i-1].Alternative):
-			return fmt.Errorf("%w: alternative %.40q", ErrData, m.Alternative)
-		case !isNumber(m.Mean, maxRatio) || !isNumber(m.Variance, maxRatio*maxRatio) || m.N < 2 || m.N > MaxChallenges:
+		case m.Alternative >= evidence.Alternatives || (i > 0 && m.Alternative <= c.Ratios[i-1].Alternative):
+			return fmt.Errorf("%w: the alternative %v", ErrData, m.Alternative)
+		case !isNumber(m.Mean, evidence.MaxRatio), !isNumber(m.Variance, evidence.MaxRatio*evidence.MaxRatio),
+			m.N < evidence.MinRatioSamples, m.N > MaxChallenges:
 			return fmt.Errorf("%w: moments %v", ErrData, m)
 		}
 	}

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
+	"svc.internal/services/verifier/internal/evidence"
 	"svc.internal/services/verifier/internal/quant"
 )
 
@@ -17,8 +17,10 @@ var ErrSplit = errors.New("hosts differ, the stratum must be split")
 const (
 	// maxHostRatio is how far the 99% quantiles of two hosts may be apart.
 	maxHostRatio = 1.5
-	// minHostChallenges is the number below which a host has no 99% quantile.
-	minHostChallenges = 100
+	// minQuantile is the 99% quantile of X that smaller ones are taken for. Near 0 the
+	// ratio of two quantiles is noise, and hosts that are all so far below the limit cannot
+	// hide anything in it.
+	minQuantile = .25
 )
 
 // Challenge is one honest challenge: the host that answered, and its parts.
@@ -30,17 +32,19 @@ type Challenge struct {
 // Fit makes the calibration of a statistic with k parts. The order of the challenges does
 // not matter. It fails with ErrData, and with ErrSplit for hosts whose 99% quantiles of X
 // differ by more than 1.5 times.
-func Fit(s Stratum, family string, k int, honest []Challenge) (Calibration, error) {
-	c := Calibration{Stratum: s, Family: family, N: len(honest), Largest: make([]float64, max(0, min(k, MaxParts)))}
+func Fit(s Stratum, family evidence.Family, k int, honest []Challenge) (Calibration, error) {
+	need, ok := Required(k)
 	switch {
-	case k < 1 || k > MaxParts:
+	case !ok:
 		return Calibration{}, fmt.Errorf("%w: %d parts", ErrData, k)
 	case len(honest) == 0 || len(honest) > MaxChallenges:
 		return Calibration{}, fmt.Errorf("%w: %d challenges", ErrData, len(honest))
-	case s.check() != nil:
-		return Calibration{}, s.check()
-	case family == "" || len(family) > maxText:
-		return Calibration{}, fmt.Errorf("%w: family of %d bytes", ErrData, len(family))
+	case family == evidence.Sampled:
+		return Calibration{}, fmt.Errorf("%w: family %v has ratios", ErrData, family)
+	}
+	c := Calibration{Stratum: s, Family: family, N: len(honest), Largest: make([]float64, k)}
+	if err := c.check(); err != nil {
+		return Calibration{}, err
 	}
 	for _, h := range honest {
 		if len(h.Parts) != k {
@@ -57,11 +61,23 @@ func Fit(s Stratum, family string, k int, honest []Challenge) (Calibration, erro
 	if err != nil {
 		return Calibration{}, err
 	}
-	c.Hosts = len(hosts)
-	if c.Hosts > MaxHosts {
-		return Calibration{}, fmt.Errorf("%w: %d hosts", ErrData, c.Hosts)
+	if len(hosts) > MaxHosts {
+		return Calibration{}, fmt.Errorf("%w: %d hosts", ErrData, len(hosts))
+	}
+	for _, xs := range hosts {
+		c.count(len(xs), need)
 	}
 	return c, apart(hosts)
+}
+
+// count counts a host of n challenges.
+func (c *Calibration) count(n, need int) {
+	if n >= MinHostChallenges {
+		c.Hosts++
+	}
+	if n >= need {
+		c.Whole++
+	}
 }
 
 // hosts returns the X of each host.
@@ -81,8 +97,8 @@ func (c Calibration) hosts(honest []Challenge) (map[string][]float64, error) {
 func apart(hosts map[string][]float64) error {
 	low, high := math.Inf(1), 0.0
 	for _, xs := range hosts {
-		if len(xs) >= minHostChallenges {
-			q := Quantile99(xs)
+		if len(xs) >= MinHostChallenges {
+			q := max(minQuantile, Quantile99(xs))
 			low, high = min(low, q), max(high, q)
 		}
 	}
@@ -119,36 +135,91 @@ func (c Calibration) WithPower(cheaper quant.Class, parts [][]float64) (Calibrat
 	return c, nil
 }
 
+// Ratio is the clipped likelihood ratio of an honest answer, and the host that sampled it.
+type Ratio struct {
+	Host  string
+	Value float64
+}
+
 // FitRatios makes the calibration of family R: the honest clipped ratios against each
-// alternative. hosts is the number of hosts that they come from.
-func FitRatios(s Stratum, family string, hosts int, ratios map[string][]float64) (Calibration, error) {
-	if err := s.check(); err != nil {
+// alternative. The moments of an alternative are those of the host with the largest bound.
+// Hosts with fewer than MinHostChallenges ratios are left out, unless all have so few: then
+// the moments are those of all together, and the calibration reaches no penalty. N is the
+// smallest number of ratios of an alternative, and Hosts and Whole are the smallest numbers
+// of hosts.
+func FitRatios(s Stratum, ratios map[evidence.Alternative][]Ratio) (Calibration, error) {
+	c := Calibration{Stratum: s, Family: evidence.Sampled, N: MaxChallenges, Hosts: MaxHosts, Whole: MaxHosts}
+	if err := c.check(); err != nil {
 		return Calibration{}, err
 	}
-	if len(ratios) == 0 || len(ratios) > MaxRatios || hosts < 1 || hosts > MaxHosts ||
-		family == "" || len(family) > maxText {
-		return Calibration{}, fmt.Errorf("%w: %d alternatives, %d hosts", ErrData, len(ratios), hosts)
-	}
-	c := Calibration{Stratum: s, Family: family, Hosts: hosts, N: MaxChallenges}
-	for name, values := range ratios {
-		m, err := moments(name, values)
+	for g := range evidence.Alternative(evidence.Alternatives) {
+		values, ok := ratios[g]
+		if !ok {
+			continue
+		}
+		of, err := fitAlternative(g, values)
 		if err != nil {
 			return Calibration{}, err
 		}
-		c.Ratios, c.N = append(c.Ratios, m), min(c.N, m.N)
+		c.Ratios = append(c.Ratios, of.Ratios...)
+		c.N, c.Hosts, c.Whole = min(c.N, of.N), min(c.Hosts, of.Hosts), min(c.Whole, of.Whole)
 	}
-	slices.SortFunc(c.Ratios, func(a, b Moments) int { return strings.Compare(a.Alternative, b.Alternative) })
+	if len(c.Ratios) == 0 || len(c.Ratios) != len(ratios) {
+		return Calibration{}, fmt.Errorf("%w: %d alternatives", ErrData, len(ratios))
+	}
+	return c, nil
+}
+
+// fitAlternative returns the moments and the numbers of one alternative.
+func fitAlternative(g evidence.Alternative, ratios []Ratio) (Calibration, error) {
+	if len(ratios) > MaxChallenges {
+		return Calibration{}, fmt.Errorf("%w: %d ratios against %v", ErrData, len(ratios), g)
+	}
+	need, _ := Required(1)
+	c := Calibration{N: len(ratios)}
+	var names []string
+	hosts, all := make(map[string][]float64), make([]float64, 0, len(ratios))
+	for _, r := range ratios {
+		if _, known := hosts[r.Host]; !known {
+			names = append(names, r.Host)
+		}
+		hosts[r.Host], all = append(hosts[r.Host], r.Value), append(all, r.Value)
+	}
+	if len(names) > MaxHosts {
+		return Calibration{}, fmt.Errorf("%w: %d hosts", ErrData, len(names))
+	}
+	widest, err := moments(g, all)
+	if err != nil {
+		return Calibration{}, err
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		values := hosts[name]
+		c.count(len(values), need)
+		if len(values) < MinHostChallenges {
+			continue
+		}
+		m, err := moments(g, values)
+		if err != nil {
+			return Calibration{}, err
+		}
+		if c.Hosts > 1 {
+			m = wider(widest, m)
+		}
+		widest = m
+	}
+	c.Ratios = []Moments{widest}
 	return c, nil
 }
 
 // moments returns mean and sample variance, in two passes over the values as they come.
-func moments(name string, values []float64) (Moments, error) {
-	if name == "" || len(name) > maxText || len(values) < 2 || len(values) > MaxChallenges {
-		return Moments{}, fmt.Errorf("%w: %d ratios against %.40q", ErrData, len(values), name)
+func moments(g evidence.Alternative, values []float64) (Moments, error) {
+	if len(values) < evidence.MinRatioSamples {
+		return Moments{}, fmt.Errorf("%w: %d ratios against %v", ErrData, len(values), g)
 	}
 	sum := 0.0
 	for _, v := range values {
-		if !(v >= 0 && v <= maxRatio) {
+		if !(v >= 0 && v <= evidence.MaxRatio) {
 			return Moments{}, fmt.Errorf("%w: a ratio is %v", ErrData, v)
 		}
 		sum += v
@@ -159,13 +230,13 @@ func moments(name string, values []float64) (Moments, error) {
 	for _, v := range values {
 		squares += float64((v - mean) * (v - mean))
 	}
-	return Moments{Alternative: name, Mean: mean, Variance: squares / (n - 1), N: len(values)}, nil
+	return Moments{Alternative: g, Mean: mean, Variance: squares / (n - 1), N: len(values)}, nil
 }
 
 // Choose returns the calibration of a family for a stratum: the exact one, or for a stratum
 // that is partly unknown the widest limits of the model's calibrations that agree with what
 // is known. It reports false where none agrees.
-func Choose(s Stratum, family string, all []Calibration) (Calibration, bool) {
+func Choose(s Stratum, family evidence.Family, all []Calibration) (Calibration, bool) {
 	var wide Calibration
 	found := false
 	for _, c := range all {
@@ -186,7 +257,7 @@ func Choose(s Stratum, family string, all []Calibration) (Calibration, bool) {
 
 // widen takes the larger limits and the smaller numbers of both.
 func (c *Calibration) widen(o Calibration) {
-	c.N, c.Hosts = min(c.N, o.N), min(c.Hosts, o.Hosts)
+	c.N, c.Hosts, c.Whole = min(c.N, o.N), min(c.Hosts, o.Hosts), min(c.Whole, o.Whole)
 	c.Power = Power{} // the limits are no longer those of one class
 	for i := range c.Largest {
 		c.Largest[i] = max(c.Largest[i], o.Largest[i])
@@ -202,7 +273,7 @@ func (c *Calibration) widen(o Calibration) {
 
 // wider returns the moments with the larger bound, and of equal ones the first.
 func wider(a, b Moments) Moments {
-	boundA, _ := a.Bound()
+	boundA, _ := a.Bound() // moments has enough of them
 	if boundB, _ := b.Bound(); boundB > boundA {
 		return b
 	}

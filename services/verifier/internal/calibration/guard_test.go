@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"reflect"
@@ -12,23 +13,37 @@ import (
 	"testing"
 
 	"svc.internal/services/verifier/internal/calibration"
+	"svc.internal/services/verifier/internal/evidence"
 	"svc.internal/services/verifier/internal/quant"
 )
 
-func TestACauseIsCommonFromThreeAndAFifth(t *testing.T) {
+// offers are one offer each of as many owners.
+func offers(exceeded ...int) []calibration.Offer {
+	var all []calibration.Offer
+	for i, n := range exceeded {
+		all = append(all, calibration.Offer{Owner: fmt.Sprint("owner ", i), Exceeded: n})
+	}
+	return all
+}
+
+func TestACauseIsCommonFromThreeOwnersAndAFifth(t *testing.T) {
 	t.Parallel()
+	many := slices.Repeat([]calibration.Offer{{Owner: "a", Exceeded: 200}}, 9)
 	for _, e := range []struct {
 		s    calibration.Signs
 		want calibration.Common
 	}{
-		{calibration.Signs{Providers: 10, Exceeded: 2}, calibration.NoCommon},
-		{calibration.Signs{Providers: 15, Exceeded: 3}, calibration.ManyExceed},
-		{calibration.Signs{Providers: 16, Exceeded: 3}, calibration.NoCommon},
-		{calibration.Signs{Providers: 2, Exceeded: 2}, calibration.NoCommon},
-		{calibration.Signs{Offers: []int{200, 200}}, calibration.NoCommon},
-		{calibration.Signs{Offers: []int{0, 1, 200}}, calibration.NoCommon},
-		{calibration.Signs{Offers: []int{2, 0, 200}}, calibration.MedianExceeds},
-		{calibration.Signs{Offers: []int{9, 0, 200, 1}}, calibration.NoCommon},
+		{calibration.Signs{Owners: 10, Exceeded: 2}, calibration.NoCommon},
+		{calibration.Signs{Owners: 15, Exceeded: 3}, calibration.ManyExceed},
+		{calibration.Signs{Owners: 16, Exceeded: 3}, calibration.NoCommon},
+		{calibration.Signs{Owners: 2, Exceeded: 2}, calibration.NoCommon},
+		{calibration.Signs{Offers: offers(200, 200)}, calibration.NoCommon},
+		{calibration.Signs{Offers: offers(0, 1, 200)}, calibration.NoCommon},
+		{calibration.Signs{Offers: offers(2, 0, 200)}, calibration.MedianExceeds},
+		{calibration.Signs{Offers: offers(9, 0, 200, 1)}, calibration.NoCommon},
+		{calibration.Signs{Offers: many}, calibration.NoCommon},
+		{calibration.Signs{Offers: append(offers(0, 0), many...)}, calibration.NoCommon},
+		{calibration.Signs{Offers: append(offers(9, 9), many...)}, calibration.MedianExceeds},
 		{calibration.Signs{ReferenceX: calibration.Tau / 2}, calibration.NoCommon},
 		{calibration.Signs{ReferenceX: 0.551}, calibration.ReferencesDiffer},
 		{calibration.Signs{ReferenceX: math.NaN()}, calibration.ReferencesDiffer},
@@ -43,9 +58,9 @@ func TestTheUnknownTakesTheWidestLimits(t *testing.T) {
 	t.Parallel()
 	at := func(engine string, class quant.Class, n int, largest float64) calibration.Calibration {
 		return calibration.Calibration{
-			Stratum: calibration.Stratum{Model: "m", Engine: engine, Class: class}, Family: "B", N: n, Hosts: 2,
+			Stratum: calibration.Stratum{Model: "m", Engine: engine, Class: class}, Family: evidence.Greedy, N: n, Hosts: 2,
 			Largest: []float64{largest}, Power: calibration.Power{Class: 2, Exceeded: 90, N: 100},
-			Ratios: []calibration.Moments{{Alternative: "hot", Mean: largest, N: n}},
+			Ratios: []calibration.Moments{{Alternative: evidence.Hotter, Mean: largest, N: n}},
 		}
 	}
 	all := []calibration.Calibration{at("a", 8, 2000, 1), at("a", 4, 1500, 5), at("b", 8, 1800, 3)}
@@ -59,7 +74,7 @@ func TestTheUnknownTakesTheWidestLimits(t *testing.T) {
 		{calibration.Stratum{Model: "m"}, 1500, 5},
 		{calibration.Stratum{Model: "m", Engine: "a"}, 1500, 5},
 	} {
-		got, ok := calibration.Choose(e.s, "B", all)
+		got, ok := calibration.Choose(e.s, evidence.Greedy, all)
 		if !ok {
 			t.Fatalf("%+v: got no calibration, want n = %d and the limit %v", e.s, e.n, e.largest)
 		}
@@ -80,7 +95,7 @@ func TestTheUnknownTakesTheWidestLimits(t *testing.T) {
 		}
 	}
 	for _, none := range []calibration.Stratum{{Model: "other"}, {Model: "m", Engine: "c"}, {Model: "m", Class: 2}} {
-		if got, ok := calibration.Choose(none, "B", all); ok {
+		if got, ok := calibration.Choose(none, evidence.Greedy, all); ok {
 			t.Errorf("%+v: got %+v, want none", none, got)
 		}
 	}
@@ -99,18 +114,20 @@ func sample(t testing.TB) calibration.Calibration {
 	for i := range honest {
 		honest[i] = calibration.Challenge{Host: "ab"[i%2 : i%2+1], Parts: []float64{r.Float64(), r.Float64() * 7}}
 	}
-	c, err := calibration.Fit(stratum, "C", 2, honest)
+	c, err := calibration.Fit(stratum, evidence.Logprobs, 2, honest)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if c, err = c.WithPower(quant.Bits4, [][]float64{{3, 3}, {0, 0}}); err != nil {
 		t.Fatal(err)
 	}
-	values := make([]float64, 300)
+	values := make([]calibration.Ratio, 300)
 	for i := range values {
-		values[i] = r.Float64() * 3
+		values[i] = calibration.Ratio{Host: "ab"[i%2 : i%2+1], Value: r.Float64() * 3}
 	}
-	ratios, err := calibration.FitRatios(stratum, "R", 2, map[string][]float64{"cool": values, "hot": values[:200]})
+	ratios, err := calibration.FitRatios(stratum, map[evidence.Alternative][]calibration.Ratio{
+		evidence.Cooler: values, evidence.Hotter: values[:200],
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,7 +150,7 @@ func TestTheBinaryFormIsKnown(t *testing.T) {
 		t.Errorf("got %+v and the error %v, want %+v", back, err, c)
 	}
 	h, err := c.Hash()
-	const want = "d7b79d37c6756536b5bb9001964e0ed3231b11aca4ca30d8ef7a906663bd4d9e"
+	const want = "fef106cd6f4a3a6851c88f6d5bebfdeba828594b5c23c06d9542aa2bd940d540"
 	if got := hex.EncodeToString(h[:]); err != nil {
 		t.Errorf("got %s and the error %v, want %s", got, err, want)
 	} else if got != want {
@@ -145,9 +162,9 @@ func TestOrderOfChallengesIsNoMatter(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(9, 9))
 	honest := challenges(500, 3, r.Float64)
-	a, errA := calibration.Fit(stratum, "U", 3, honest)
+	a, errA := calibration.Fit(stratum, evidence.Usage, 3, honest)
 	slices.Reverse(honest)
-	b, errB := calibration.Fit(stratum, "U", 3, honest)
+	b, errB := calibration.Fit(stratum, evidence.Usage, 3, honest)
 	hashA, _ := a.Hash()
 	hashB, _ := b.Hash()
 	if errA != nil {
@@ -174,7 +191,9 @@ func TestOnlyOneFormIsDecoded(t *testing.T) {
 	}
 	for name, bad := range map[string][]byte{
 		"more": append(slices.Clone(good), 0), "large": make([]byte, calibration.MaxBinary+1),
-		"version": append([]byte("VCAL\x02"), good[5:]...),
+		"version":     append([]byte("VCAL\x01"), good[5:]...),
+		"family":      bytes.Replace(good, []byte("logprobs"), []byte("logprobz"), 1),
+		"alternative": bytes.Replace(good, []byte("cooler"), []byte("colder"), 1),
 	} {
 		if _, err := calibration.Decode(bad); !errors.Is(err, calibration.ErrBinary) {
 			t.Errorf("%s: got %v, want %v", name, err, calibration.ErrBinary)
@@ -189,9 +208,10 @@ func TestBeyondTheBoundsIsNotEncoded(t *testing.T) {
 		"no model":    func(c *calibration.Calibration) { c.Stratum.Model = "" },
 		"UTF-8":       func(c *calibration.Calibration) { c.Stratum.GPU = "\xff" },
 		"class":       func(c *calibration.Calibration) { c.Stratum.Class = 7 },
-		"family":      func(c *calibration.Calibration) { c.Family = "" },
+		"family":      func(c *calibration.Calibration) { c.Family = evidence.Battery },
 		"n":           func(c *calibration.Calibration) { c.N = calibration.MaxChallenges + 1 },
-		"hosts":       func(c *calibration.Calibration) { c.Hosts = -1 },
+		"hosts":       func(c *calibration.Calibration) { c.Hosts = calibration.MaxHosts + 1 },
+		"whole hosts": func(c *calibration.Calibration) { c.Whole = c.Hosts + 1 },
 		"parts":       func(c *calibration.Calibration) { c.Largest = make([]float64, 4) },
 		"NaN":         func(c *calibration.Calibration) { c.Largest[0] = math.NaN() },
 		"minus zero":  func(c *calibration.Calibration) { c.Largest[0] = math.Copysign(0, -1) },

@@ -35,7 +35,17 @@ var alternativeNames = [Alternatives]string{
 	"8-bit", "6-bit", "5-bit", "4-bit", "3-bit", "2-bit", "sibling", "cooler", "hotter",
 }
 
-// String returns the alternative's name.
+// ParseAlternative returns the alternative of a name that String returned.
+func ParseAlternative(name string) (Alternative, error) {
+	for g := range Alternative(Alternatives) {
+		if alternativeNames[g] == name {
+			return g, nil
+		}
+	}
+	return 0, fmt.Errorf("%w: the alternative %.40q", ErrRatio, name)
+}
+
+// String returns the alternative's name, which is also its name in storage.
 func (g Alternative) String() string {
 	if g >= Alternatives {
 		return fmt.Sprintf("alternative %d", uint8(g))
@@ -48,8 +58,8 @@ const (
 	MaxRatio = 20
 	// MinRatioSamples is the smallest calibration for which RatioBound is proven.
 	MinRatioSamples = 5
-	// ratioConfidence is L = ln(3·10⁷).
-	ratioConfidence = 17.216707939626428
+	// ratioConfidence is L = ln(1.8·10⁸) = ln(2/δ) for δ = 10⁻⁷/9.
+	ratioConfidence = 19.0084674088544841
 	// confirmSlack is what a Confirmation multiplies each U_g by.
 	confirmSlack = 1.25
 )
@@ -58,14 +68,15 @@ const (
 // ratio under honest answers. It is at least 1.
 type RatioBound float64
 
-// NewRatioBound returns U_g = max(1, m + √(2vL/n) + 60·L/n) with L = ln(3·10⁷). m is the
+// NewRatioBound returns U_g = max(1, m + √(2vL/n) + 60·L/n) with L = ln(1.8·10⁸). m is the
 // mean of the clipped ratios of n calibrated answers, and v their variance with the
 // divisor n − 1.
 //
 // Maurer and Pontil (Empirical Bernstein bounds and sample variance penalization, 2009,
 // theorem 4): for n independent X in [0,1], with chance 1 − δ,
 // E[X] ≤ m + √(2v·ln(2/δ)/n) + 7·ln(2/δ)/(3(n−1)). Ratios lie in [0,20], which multiplies
-// the last term by 20; 140/(3(n−1)) ≤ 60/n from n = 5 on. L gives δ = 2/(3·10⁷) < 10⁻⁷.
+// the last term by 20; 140/(3(n−1)) ≤ 60/n from n = 5 on. A calibration has one bound for
+// each of nine alternatives and may be unsound with 10⁻⁷ in all, so that δ = 10⁻⁷/9.
 // The honest expectation of a ratio is 1 where the reference is exact, so that a bound
 // below 1 could only be chance.
 func NewRatioBound(m, v float64, n int) (RatioBound, error) {

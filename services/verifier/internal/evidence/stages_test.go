@@ -222,7 +222,7 @@ func TestTheRatioBoundIsTheFormula(t *testing.T) {
 		n    int
 		want float64
 	}{
-		{1, 4, 1_604, 1.9370420}, {1, 0, 1_604, 1.6440040}, {.1, 0, 100_000, 1}, {20, 400, 5, 279.0855},
+		{1, 4, 1_604, 2.0189447}, {1, 0, 1_604, 1.7110399}, {.1, 0, 100_000, 1}, {20, 400, 5, 303.2501},
 	} {
 		got, err := evidence.NewRatioBound(c.m, c.v, c.n)
 		if err != nil {
@@ -294,6 +294,22 @@ func TestRatiosThatAreNoneAreRefused(t *testing.T) {
 		if _, err := evidence.Judged(f, true); !errors.Is(err, evidence.ErrFamily) {
 			t.Errorf("%v: got the error %v, want %v", f, err, evidence.ErrFamily)
 		}
+	}
+}
+
+func TestAlternativesHaveNames(t *testing.T) {
+	t.Parallel()
+	for g := range evidence.Alternative(evidence.Alternatives) {
+		got, err := evidence.ParseAlternative(g.String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got != g {
+			t.Errorf("got %v, want %v", got, g)
+		}
+	}
+	if got, err := evidence.ParseAlternative("hot"); !errors.Is(err, evidence.ErrRatio) {
+		t.Errorf("got %v and the error %v, want %v", got, err, evidence.ErrRatio)
 	}
 }
 
