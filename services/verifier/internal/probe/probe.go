@@ -123,6 +123,9 @@ type Plan struct {
 	// PromptTokens is about how long the prompt is to be, and MaxTokens bounds the answer.
 	PromptTokens int `json:"prompt_tokens"`
 	MaxTokens    int `json:"max_tokens"`
+	// BytesPerToken is how many bytes of prompts a token of the model has, as references
+	// count them; 0 is 4, which is usual of English text.
+	BytesPerToken float64 `json:"bytes_per_token,omitempty"`
 	// FromEnd are the needles' distances from the prompt's end in tokens.
 	FromEnd []int `json:"from_end,omitempty"`
 	// Asked are the indexes of the needles that are asked for.
