@@ -7,8 +7,13 @@
 //   - the 95% quantile of the time to first token at 4,096 tokens is at most 5 s;
 //   - at least 98% of the questions are answered;
 //   - the measured context window is at least 95% of the stated one;
-//   - fewer than 3 of 40 observations of families B and C exceed. Where 3 or more do, the
-//     40 are asked once more at once, and only the second count decides.
+//   - fewer than 3 of 40 observations of families B and C exceed. Where 3 or more do, 40
+//     others are asked at once, and only the second count decides.
+//
+// All questions of a run are different: an engine answers the same question in the same way
+// at temperature 0, so that a repeated one would count a single observation twice. A stratum
+// without a usable calibration has nothing that could exceed. Its runs are not judged by
+// the last rule, and say so.
 //
 // An honest observation exceeds with probability .01 at most, so that both counts of an
 // honest run fail with P(Bin(40, .01) ≥ 3)² = 5.6·10⁻⁵ (the binomial's upper tail, computed
@@ -16,7 +21,8 @@
 //
 // Slowness passes by: a slow run fails only if repeats one hour and six hours later are
 // slow too. A run during which the hub, the network or a reference failed is void, and so
-// is a run of which too little was measured.
+// is a run of which too little was measured: too few timings or questions, or no window. An
+// answer that came in one chunk has no timing and spoils no other.
 package battery
 
 import (
@@ -33,9 +39,10 @@ const (
 	// SpeedAnswers and SpeedTokens are what generation alone is timed with.
 	SpeedAnswers = 5
 	SpeedTokens  = 256
-	// Questions is how many observations of B and C a run has, and MaxExceeding how many
-	// of them must not exceed.
+	// Questions is how many observations of B and C a run has, MinQuestions how many of
+	// them must not be void, and MaxExceeding how many must not exceed.
 	Questions    = 40
+	MinQuestions = 30
 	MaxExceeding = 3
 	// minAnsweredPercent and minWindowPercent are shares of what was asked and stated.
 	minAnsweredPercent = 98
@@ -50,18 +57,14 @@ const (
 	MaxTokens  = 1 << 30
 )
 
-// Timing is one answer: its tokens by our count, and the time from its first token to its
-// last by the hub's clock.
-type Timing struct {
-	Tokens int64
-	Took   time.Duration
-}
-
-// Speed is what was timed at one time: answers alone, and times to first token at 4,096
-// tokens. FirstTokens is empty for models of smaller windows.
-type Speed struct {
-	Answers     []Timing
-	FirstTokens []time.Duration
+// Question is a question of family B or C whose observation was not void.
+type Question struct {
+	// ID names the question's prompt.
+	ID string
+	// Exceeded reports whether the answer exceeded in the one family that was chosen for
+	// the question before it was asked. Both families of one answer would exceed up to
+	// twice as often (package evidence).
+	Exceeded bool
 }
 
 // Facts are what a run measured.
@@ -80,12 +83,15 @@ type Facts struct {
 	Small bool
 	// Asked and Answered count all questions of the run.
 	Asked, Answered int
-	// StatedTokens and MeasuredTokens are the context window.
+	// StatedTokens and MeasuredTokens are the context window. MeasuredTokens is 0 where it
+	// was not measured.
 	StatedTokens, MeasuredTokens int64
-	// Exceeding is how many of Questions exceeded, and Again how many of the Questions
-	// asked again, if AskedAgain.
-	Exceeding, Again int
-	AskedAgain       bool
+	// Uncalibrated reports whether the stratum has no usable calibration of B and C.
+	// Nothing exceeds then.
+	Uncalibrated bool
+	// Questions are the questions that were asked first, and Again those that were asked
+	// after AskAgain; nil if none were.
+	Questions, Again []Question
 }
 
 // Outcome is what a run comes to.
@@ -98,13 +104,13 @@ const (
 	Fail Outcome = "fail"
 	// Void is final and counts for nothing.
 	Void Outcome = "void"
-	// AskAgain wants the questions of B and C once more, at once.
+	// AskAgain wants other questions of B and C, at once.
 	AskAgain Outcome = "ask_again"
 	// TimeAgain wants the speed timed again, after FirstRepeat or SecondRepeat.
 	TimeAgain Outcome = "time_again"
 )
 
-// Finding is a rule that a run did not meet.
+// Finding is a rule that a run did not meet, or that could not be asked of it.
 type Finding string
 
 // The findings.
@@ -117,6 +123,11 @@ const (
 	SmallWindow   Finding = "small_window"
 	OtherAnswers  Finding = "other_answers"
 	ImpossibleRun Finding = "impossible_facts"
+	// RepeatedQuestion is a question that was asked twice.
+	RepeatedQuestion Finding = "repeated_question"
+	// Uncalibrated is a stratum without a usable calibration: nobody judged whether the
+	// answers are those of the model. Every judgement of such a run has it, a pass too.
+	Uncalibrated Finding = "uncalibrated"
 )
 
 // Judgement is an outcome with its findings, in the order of the rules.
@@ -129,23 +140,33 @@ type Judgement struct {
 
 // Judge judges a run. A finding that repeats cannot undo fails the run at once.
 func Judge(f Facts) Judgement {
+	j := f.judge()
+	if f.Uncalibrated {
+		j.Findings = append(j.Findings, Uncalibrated)
+	}
+	return j
+}
+
+func (f Facts) judge() Judgement {
 	switch {
 	case f.Disturbed:
 		return Judgement{Outcome: Void, Findings: []Finding{Disturbed}}
 	case !f.possible():
 		return Judgement{Outcome: Void, Findings: []Finding{ImpossibleRun}}
+	case f.repeats():
+		return Judgement{Outcome: Void, Findings: []Finding{RepeatedQuestion}}
 	}
 	findings := f.lasting()
-	if f.otherAnswers() {
+	if f.exceeds(f.Questions) && f.exceeds(f.Again) {
 		findings = append(findings, OtherAnswers)
 	}
 	if len(findings) > 0 {
 		return Judgement{Outcome: Fail, Findings: findings}
 	}
-	if !f.enough(f.First) {
+	if f.MeasuredTokens == 0 || !f.enough(f.First) || !f.enoughQuestions() {
 		return Judgement{Outcome: Void, Findings: []Finding{TooLittle}}
 	}
-	if f.Exceeding >= MaxExceeding && !f.AskedAgain {
+	if f.exceeds(f.Questions) && f.Again == nil {
 		return Judgement{Outcome: AskAgain, Findings: []Finding{OtherAnswers}}
 	}
 	return f.judgeSpeed()
@@ -154,7 +175,7 @@ func Judge(f Facts) Judgement {
 // possible reports whether the facts can be those of a run.
 func (f Facts) possible() bool {
 	counts := f.Asked > 0 && f.Answered >= 0 && f.Answered <= f.Asked && f.Asked <= MaxTokens &&
-		f.Exceeding >= 0 && f.Exceeding <= Questions && f.Again >= 0 && f.Again <= Questions &&
+		len(f.Questions) <= Questions && len(f.Again) <= Questions &&
 		f.StatedTokens > 0 && f.StatedTokens <= MaxTokens && f.MeasuredTokens >= 0 && f.MeasuredTokens <= MaxTokens &&
 		len(f.Repeats) <= 2 && f.ClassMedian >= 0 && f.ClassMedian <= MaxTokens
 	if !counts || !f.First.possible() {
@@ -168,113 +189,42 @@ func (f Facts) possible() bool {
 	return true
 }
 
-func (s Speed) possible() bool {
-	if len(s.Answers) > MaxTimings || len(s.FirstTokens) > MaxTimings {
-		return false
-	}
-	for _, a := range s.Answers {
-		if a.Tokens <= 0 || a.Tokens > MaxTokens || a.Took <= 0 {
-			return false
-		}
-	}
-	return !slices.ContainsFunc(s.FirstTokens, func(d time.Duration) bool { return d < 0 })
-}
-
 // lasting are the findings that no repeat undoes.
 func (f Facts) lasting() []Finding {
 	var findings []Finding
 	if f.Answered*100 < f.Asked*minAnsweredPercent {
 		findings = append(findings, Unanswered)
 	}
-	if f.MeasuredTokens*100 < f.StatedTokens*minWindowPercent {
+	if f.MeasuredTokens > 0 && f.MeasuredTokens*100 < f.StatedTokens*minWindowPercent {
 		findings = append(findings, SmallWindow)
 	}
 	return findings
 }
 
-// otherAnswers reports whether both counts of B and C are too large.
-func (f Facts) otherAnswers() bool {
-	return f.Exceeding >= MaxExceeding && f.AskedAgain && f.Again >= MaxExceeding
-}
-
-// enough reports whether enough was timed to judge a speed.
-func (f Facts) enough(s Speed) bool {
-	return len(s.Answers) >= minTimed && (f.Small || len(s.FirstTokens) >= minTimed)
-}
-
-// judgeSpeed judges the run by its speeds, all else being in order.
-func (f Facts) judgeSpeed() Judgement {
-	findings := f.slow(f.First)
-	if len(findings) == 0 {
-		return Judgement{Outcome: Pass}
-	}
-	for _, s := range f.Repeats {
-		if !f.enough(s) {
-			return Judgement{Outcome: Void, Findings: []Finding{TooLittle}}
+// repeats reports whether a question was asked twice, or has no id.
+func (f Facts) repeats() bool {
+	seen := make(map[string]bool, 2*Questions)
+	for _, q := range slices.Concat(f.Questions, f.Again) {
+		if q.ID == "" || seen[q.ID] {
+			return true
 		}
-		if len(f.slow(s)) == 0 {
-			return Judgement{Outcome: Pass}
+		seen[q.ID] = true
+	}
+	return false
+}
+
+// exceeds reports whether too many of the questions exceeded.
+func (f Facts) exceeds(asked []Question) bool {
+	n := 0
+	for _, q := range asked {
+		if q.Exceeded {
+			n++
 		}
 	}
-	waits := []time.Duration{FirstRepeat, SecondRepeat}
-	if len(f.Repeats) < len(waits) {
-		return Judgement{Outcome: TimeAgain, Findings: findings, Wait: waits[len(f.Repeats)]}
-	}
-	return Judgement{Outcome: Fail, Findings: findings}
+	return !f.Uncalibrated && n >= MaxExceeding
 }
 
-// slow are the findings of one speed.
-func (f Facts) slow(s Speed) []Finding {
-	var findings []Finding
-	if TokensPerSecond(s.Answers) < max(MinSpeed, f.ClassMedian/2) {
-		findings = append(findings, SlowTokens)
-	}
-	if !f.Small && Quantile95(s.FirstTokens) > MaxFirstToken {
-		findings = append(findings, SlowFirst)
-	}
-	return findings
-}
-
-// TokensPerSecond is the median speed of the answers, the lower one of two middle ones.
-func TokensPerSecond(answers []Timing) float64 {
-	if len(answers) == 0 {
-		return 0
-	}
-	speeds := make([]float64, len(answers))
-	for i, a := range answers {
-		speeds[i] = float64(a.Tokens) / (float64(a.Took) / float64(time.Second))
-	}
-	slices.Sort(speeds)
-	return speeds[(len(speeds)-1)/2]
-}
-
-// Quantile95 is the smallest duration with at least 95% of all at or below it.
-func Quantile95(ds []time.Duration) time.Duration {
-	if len(ds) == 0 {
-		return 0
-	}
-	sorted := slices.Sorted(slices.Values(ds))
-	return sorted[(95*len(sorted)+99)/100-1]
-}
-
-// The rules of a renewal by traffic.
-const (
-	// RenewalPeriod is the time in which RenewalServed requests must be served.
-	RenewalPeriod = 7 * 24 * time.Hour
-	RenewalServed = 200
-	// RenewalEvidence is the M below which evidence must be.
-	RenewalEvidence = 20
-)
-
-// Traffic is what consumers' requests say of a provider's model in RenewalPeriod.
-type Traffic struct {
-	Served int
-	M      float64
-	// Recalled reports whether a recall passed in that time.
-	Recalled bool
-}
-
-// Renews reports whether the traffic stands for a benchmark.
-func (t Traffic) Renews() bool {
-	return t.Served >= RenewalServed && t.M < RenewalEvidence && t.Recalled
+// enoughQuestions reports whether enough questions were not void.
+func (f Facts) enoughQuestions() bool {
+	return f.Uncalibrated || len(f.Questions) >= MinQuestions && (f.Again == nil || len(f.Again) >= MinQuestions)
 }

@@ -24,10 +24,10 @@ func Informative(positions []Position) int {
 }
 
 // Screen returns None for an answer that can speak for or against a provider: at least
-// MinTokens tokens, 15% of them informative.
+// MinTokens tokens, 15% of them informative. The positions are a reference's.
 func Screen(positions []Position) Void {
 	if v := check(positions); v != None {
-		return v
+		return ofReference(v)
 	}
 	switch n := len(positions); {
 	case n < MinTokens:

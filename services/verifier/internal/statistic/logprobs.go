@@ -21,7 +21,9 @@ const completeMass = 0.999
 //
 // The first part is the mean distance. At temperature 0 a second part is the mean of the
 // provider's own best − own chosen (at most 2 nats a token): a provider that samples
-// contradicts itself.
+// contradicts itself. The number that it states beside the chosen token is not believed
+// where its list says less: the list's entry for the token counts, and the last entry for
+// a token that the list lacks.
 func Declared(reference, declared []Position, text string, greedy bool) (Parts, Void) {
 	if v := Screen(reference); v != None {
 		return nil, v
@@ -39,7 +41,7 @@ func Declared(reference, declared []Position, text string, greedy bool) (Parts, 
 	}
 	ours, ok := offsets(reference, text)
 	if !ok {
-		return nil, NotJoined
+		return nil, NoReference
 	}
 	theirs, ok := offsets(declared, text)
 	if !ok {
@@ -144,7 +146,16 @@ func regret(positions []Position) float64 {
 	}
 	var sum exact.Logprob
 	for _, p := range positions {
-		sum += min(cap2, p.best()-p.Own.Logprob)
+		sum += min(cap2, p.best()-chosen(p))
 	}
 	return sum.Nats() / float64(len(positions))
+}
+
+// chosen returns what a provider says of the token that it chose, by its number and its
+// list the smaller.
+func chosen(p Position) exact.Logprob {
+	if !comparable(p.Own) || len(p.Top) == 0 {
+		return p.Own.Logprob
+	}
+	return min(p.Own.Logprob, lookUp(p.Top, p.Own))
 }

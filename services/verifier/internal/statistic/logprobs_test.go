@@ -100,6 +100,37 @@ func TestAProviderThatSamplesContradictsItself(t *testing.T) {
 	}
 }
 
+// A provider that samples may say that the token was its best, beside a list that says
+// otherwise.
+func TestTheListCountsAndNotTheNumberBesideTheToken(t *testing.T) {
+	t.Parallel()
+	m := model(13, 60, 1)
+	ours := greedyOf(m)
+	for name, lie := range map[string]func(*statistic.Position){
+		"a number above its entry":    func(p *statistic.Position) { p.Top[0], p.Top[1] = p.Top[1], p.Top[0] },
+		"a token that the list lacks": func(p *statistic.Position) { p.Top[0].Token = "hidden" },
+	} {
+		theirs := answer(m, 5, positionFull.best)
+		for i := range theirs {
+			theirs[i].Top = slices.Clone(theirs[i].Top)
+			lie(&theirs[i])
+			theirs[i].Top[0].Logprob, theirs[i].Top[1].Logprob = -1_000_000, -2_000_000
+			for j := 2; j < 5; j++ {
+				theirs[i].Top[j].Logprob = -4_000_000
+			}
+			theirs[i].Own.Logprob = -1_000_000
+		}
+		want := 1.0
+		if name == "a token that the list lacks" {
+			want = 2 // 3 nats, of which 2 count
+		}
+		got := must(t)(statistic.Declared(ours, theirs, text(ours), true))[1]
+		if math.Abs(got-want) > 1e-9 {
+			t.Errorf("%s: got the second part %v, want %v", name, got, want)
+		}
+	}
+}
+
 func TestDeclaredListsMustBeWholeAndJoin(t *testing.T) {
 	t.Parallel()
 	m := model(14, 40, 1)
@@ -202,14 +233,14 @@ func TestRatiosNeedTheSameTokens(t *testing.T) {
 	ours := greedyOf(m)
 	other := greedyOf(m)
 	other[7].Own.Token = "?"
-	if _, got := statistic.RatioAgainst(ours, other); got != statistic.NotJoined {
-		t.Errorf("got %q, want %q", got, statistic.NotJoined)
+	if _, got := statistic.RatioAgainst(ours, other); got != statistic.NoReference {
+		t.Errorf("got %q, want %q", got, statistic.NoReference)
 	}
-	if _, got := statistic.RatioAgainst(ours, ours[:29]); got != statistic.NotJoined {
-		t.Errorf("got %q, want %q", got, statistic.NotJoined)
+	if _, got := statistic.RatioAgainst(ours, ours[:29]); got != statistic.NoReference {
+		t.Errorf("got %q, want %q", got, statistic.NoReference)
 	}
-	if _, got := statistic.RatioAtTemperature(ours, 1); got != statistic.Malformed {
-		t.Errorf("got %q, want %q", got, statistic.Malformed)
+	if _, got := statistic.RatioAtTemperature(ours, 1); got != statistic.NoReference {
+		t.Errorf("got %q, want %q", got, statistic.NoReference)
 	}
 }
 

@@ -194,13 +194,13 @@ func TestPromptsThatDoNotJoinAreVoid(t *testing.T) {
 		"only null positions": {`{"prompt_logprobs":[null,null]}`, "a", statistic.NotJoined},
 		"null behind all": {`{"prompt_logprobs":[{"1":{"logprob":-1,"decoded_token":"a"}},null]}`, "a",
 			statistic.NotJoined},
-		"null entry": {`{"prompt_logprobs":[{"1":null}]}`, "a", statistic.Malformed},
+		"null entry": {`{"prompt_logprobs":[{"1":null}]}`, "a", statistic.NoReference},
 		"an id twice": {`{"prompt_logprobs":[{"1":{"logprob":-1,"decoded_token":"a"},"1":{"logprob":-2}}]}`, "a",
-			statistic.Malformed},
+			statistic.NoReference},
 		"above one": {`{"prompt_logprobs":[{"1":{"logprob":0,"decoded_token":"a"},"2":{"logprob":0}}]}`, "a",
-			statistic.Malformed},
+			statistic.NoReference},
 		"too many": {`{"prompt_logprobs":[null` + strings.Repeat(",null", statistic.MaxPromptPositions) + `]}`, "a",
-			statistic.TooLarge},
+			statistic.NoReference},
 	} {
 		if _, got := statistic.Prompt(strings.NewReader(c.body), c.answer); got != c.want {
 			t.Errorf("%s: got %q, want %q", name, got, c.want)
@@ -211,16 +211,16 @@ func TestPromptsThatDoNotJoinAreVoid(t *testing.T) {
 		fmt.Fprintf(&many, `,"%d":{"logprob":-9}`, i)
 	}
 	body = `{"prompt_logprobs":[{` + many.String()[1:] + `}]}`
-	if _, got := statistic.Prompt(strings.NewReader(body), "a"); got != statistic.TooLarge {
-		t.Errorf("many entries: got %q, want %q", got, statistic.TooLarge)
+	if _, got := statistic.Prompt(strings.NewReader(body), "a"); got != statistic.NoReference {
+		t.Errorf("many entries: got %q, want %q", got, statistic.NoReference)
 	}
 }
 
 func TestABrokenConnectionIsVoid(t *testing.T) {
 	t.Parallel()
 	broken := io.MultiReader(strings.NewReader(`{"prompt_logprobs":[`), iotest.ErrReader(errors.New("reset")))
-	if _, got := statistic.Prompt(broken, "a"); got != statistic.Malformed {
-		t.Errorf("got %q, want %q", got, statistic.Malformed)
+	if _, got := statistic.Prompt(broken, "a"); got != statistic.NoReference {
+		t.Errorf("got %q, want %q", got, statistic.NoReference)
 	}
 }
 

@@ -15,7 +15,8 @@ import (
 //
 // The answer is the end of the prompt (continue_final_message). Its tokens are found from
 // the end of the list: their decoded texts must join to the answer exactly, with no token
-// that begins before the answer. Only the last MaxAnswerTokens positions are kept while
+// that begins before the answer. An answer to which they do not join is the provider's
+// doing, because references join what engines write. Only the last MaxAnswerTokens positions are kept while
 // the list is read.
 func Prompt(body io.Reader, answer string) ([]Position, Void) {
 	switch {
@@ -49,7 +50,7 @@ func Prompt(body io.Reader, answer string) ([]Position, Void) {
 		err = w.end()
 	}
 	if v := reason(err); v != None {
-		return nil, v
+		return nil, ofReference(v)
 	}
 	if !found {
 		return nil, NoReference
@@ -76,7 +77,7 @@ func tail(ring []Position, n int, answer string) ([]Position, Void) {
 	}
 	slices.Reverse(back)
 	if v := check(back); v != None {
-		return nil, v
+		return nil, ofReference(v)
 	}
 	return back, None
 }

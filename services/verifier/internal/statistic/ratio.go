@@ -28,15 +28,15 @@ func RatioAgainst(reference, alternative []Position) (float64, Void) {
 		return 0, v
 	}
 	if v := check(alternative); v != None {
-		return 0, v
+		return 0, ofReference(v)
 	}
 	if len(reference) != len(alternative) {
-		return 0, NotJoined
+		return 0, NoReference
 	}
 	var sum exact.Logprob
 	for t, p := range reference {
 		if alternative[t].Own.Token != p.Own.Token {
-			return 0, NotJoined
+			return 0, NoReference
 		}
 		sum += alternative[t].Own.Logprob - p.Own.Logprob
 	}
@@ -51,7 +51,7 @@ func RatioAtTemperature(reference []Position, t Temperature) (float64, Void) {
 		return 0, v
 	}
 	if t != Cool && t != Hot {
-		return 0, Malformed
+		return 0, NoReference
 	}
 	sum := 0.0
 	for _, p := range reference {

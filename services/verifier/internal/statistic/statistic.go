@@ -88,9 +88,30 @@ const (
 	Malformed Void = "malformed"
 	// TooLarge is input beyond the bounds of this package.
 	TooLarge Void = "too_large"
-	// NoReference is an observation without a score, or without enough peers.
+	// NoReference is an observation without a score, without enough peers, or with a score
+	// or question of ours that cannot be used.
 	NoReference Void = "no_reference"
 )
+
+// Provider reports whether the provider caused the void by what it sent: an answer without
+// the log-probabilities that it declares, or one that no engine writes. Several in a day
+// begin a watch (package ladder), because whoever is never judged is never caught.
+func (v Void) Provider() bool {
+	switch v {
+	case NoLogprobs, NotJoined, Misaligned, Malformed, TooLarge:
+		return true
+	default:
+		return false
+	}
+}
+
+// ofReference returns the Void of what a reference sent. The provider did not cause it.
+func ofReference(v Void) Void {
+	if v.Provider() {
+		return NoReference
+	}
+	return v
+}
 
 // Voids returns every reason.
 func Voids() []Void {

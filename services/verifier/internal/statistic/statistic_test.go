@@ -181,7 +181,7 @@ func TestScreeningVoidsWhatProvesNothing(t *testing.T) {
 		{"no choice", sure, statistic.NotInformative},
 		{"8 of 60 informative", fewer, statistic.NotInformative},
 		{"9 of 60 informative", enough, statistic.None},
-		{"too many", greedyOf(model(1, statistic.MaxAnswerTokens+1, 1)), statistic.TooLarge},
+		{"too many", greedyOf(model(1, statistic.MaxAnswerTokens+1, 1)), statistic.NoReference},
 	} {
 		if got := statistic.Screen(c.ps); got != c.want {
 			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
@@ -211,9 +211,12 @@ func TestImpossiblePositionsAreVoidEverywhere(t *testing.T) {
 		_, theirs := statistic.Declared(good, ps, text(good), true)
 		_, against := statistic.RatioAgainst(good, ps)
 		_, tempered := statistic.RatioAtTemperature(ps, statistic.Hot)
-		for i, got := range []statistic.Void{greedy, ours, theirs, against, tempered} {
-			if got != c.want {
-				t.Errorf("%s, function %d: got %q, want %q", name, i, got, c.want)
+		if theirs != c.want {
+			t.Errorf("%s of the provider: got %q, want %q", name, theirs, c.want)
+		}
+		for i, got := range []statistic.Void{greedy, ours, against, tempered} {
+			if got != statistic.NoReference {
+				t.Errorf("%s of the reference, function %d: got %q, want %q", name, i, got, statistic.NoReference)
 			}
 		}
 	}
@@ -225,8 +228,21 @@ func TestManyLongTokensAreTooLarge(t *testing.T) {
 	for i := range ps {
 		ps[i].Own.Token = strings.Repeat("x", 512)
 	}
-	if got := statistic.Screen(ps); got != statistic.TooLarge {
+	good := greedyOf(model(6, 40, 1))
+	if _, got := statistic.Declared(good, ps, text(good), true); got != statistic.TooLarge {
 		t.Errorf("got %q, want %q", got, statistic.TooLarge)
+	}
+}
+
+func TestAProviderCausesWhatItSends(t *testing.T) {
+	t.Parallel()
+	caused := []statistic.Void{
+		statistic.NoLogprobs, statistic.NotJoined, statistic.Misaligned, statistic.Malformed, statistic.TooLarge,
+	}
+	for _, v := range append(statistic.Voids(), statistic.None) {
+		if got, want := v.Provider(), slices.Contains(caused, v); got != want {
+			t.Errorf("%q: got %v, want %v", v, got, want)
+		}
 	}
 }
 

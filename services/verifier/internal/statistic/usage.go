@@ -36,16 +36,17 @@ type Usage struct {
 // Judge is the statistic of family U. Its parts are |claimed prompt − ours| in tokens,
 // |claimed output ÷ ours − 1|, and the ending: at Stop how far the end token lies behind
 // the best token, in nats; at Length the percentage of the asked tokens that is missing.
-// The two endings share a part because a calibration has three parts at most, and their
-// scales are alike: honest ends lie within few nats, honest lengths within few percent.
+// A probe whose prompt is an earlier one that returns does not feed U by this statistic, but
+// by Replayed alone (package evidence says why). The two endings share a part because a
+// calibration has three parts at most, and their scales are alike: honest ends lie within
+// few nats, honest lengths within few percent.
 func (u Usage) Judge() (Parts, Void) {
-	for _, n := range []int64{u.ClaimedPrompt, u.Prompt, u.ClaimedOutput, u.Output, u.Asked} {
-		if n < 0 {
-			return nil, Malformed
-		}
-	}
 	switch {
-	case max(u.Prompt, u.Output, u.Asked) > MaxTokens:
+	case min(u.ClaimedPrompt, u.ClaimedOutput) < 0:
+		return nil, Malformed
+	case min(u.Prompt, u.Output, u.Asked) < 0, max(u.Prompt, u.Asked) > MaxTokens:
+		return nil, NoReference
+	case u.Output > MaxTokens:
 		return nil, TooLarge
 	case u.Prompt == 0, u.Output == 0, u.Asked == 0:
 		return nil, TooShort
@@ -67,7 +68,7 @@ func (u Usage) ending() (float64, Void) {
 			return 0, None
 		}
 		if checkEntry(Entry{Logprob: u.Best}) != None || checkEntry(Entry{Logprob: u.End}) != None || u.End > u.Best {
-			return 0, Malformed
+			return 0, NoReference
 		}
 		return (u.Best - u.End).Nats(), None
 	case Length:
@@ -89,14 +90,14 @@ const (
 // the answer, with no digit before or behind them.
 func Recall(needles []string, reference, answer string) (Parts, Void) {
 	switch {
-	case len(needles) > MaxNeedles, len(reference) > MaxAnswerBytes, len(answer) > MaxAnswerBytes:
+	case len(needles) == 0, len(needles) > MaxNeedles, len(reference) > MaxAnswerBytes:
+		return nil, NoReference
+	case len(answer) > MaxAnswerBytes:
 		return nil, TooLarge
-	case len(needles) == 0:
-		return nil, TooShort
 	}
 	for _, n := range needles {
 		if len(n) != NeedleDigits || digits(n) != NeedleDigits {
-			return nil, Malformed
+			return nil, NoReference
 		}
 	}
 	ours, theirs := Recalled(needles, reference), Recalled(needles, answer)
@@ -153,28 +154,29 @@ const (
 // vectors can be: 2.
 func Embedding(reference, answer []float64) (Parts, Void) {
 	switch {
-	case len(reference) > MaxDimensions, len(answer) > MaxDimensions:
-		return nil, TooLarge
-	case len(reference) == 0:
+	case len(reference) == 0, len(reference) > MaxDimensions, !vector(reference):
 		return nil, NoReference
 	case len(answer) == 0:
 		return nil, TooShort
-	}
-	for _, v := range [][]float64{reference, answer} {
-		for _, x := range v {
-			if math.IsNaN(x) || math.Abs(x) > maxComponent {
-				return nil, Malformed
-			}
-		}
-	}
-	if len(reference) != len(answer) {
+	case len(answer) > MaxDimensions:
+		return nil, TooLarge
+	case !vector(answer):
+		return nil, Malformed
+	case len(reference) != len(answer):
 		return Parts{2}, None
 	}
 	norm := math.Sqrt(dot(reference, reference)) * math.Sqrt(dot(answer, answer))
-	if norm < minNorm {
-		return nil, Malformed
-	}
 	return Parts{min(2, max(0, 1-float64(dot(reference, answer)/norm)))}, None
+}
+
+// vector reports whether v has a direction and is made of numbers within bounds.
+func vector(v []float64) bool {
+	for _, x := range v {
+		if math.IsNaN(x) || math.Abs(x) > maxComponent {
+			return false
+		}
+	}
+	return math.Sqrt(dot(v, v)) >= minNorm
 }
 
 func dot(a, b []float64) float64 {
