@@ -37,7 +37,8 @@ const (
 	ChallengeEnd_CHALLENGE_END_TIMED_OUT ChallengeEnd = 3
 	// The connection was lost.
 	ChallengeEnd_CHALLENGE_END_LOST ChallengeEnd = 4
-	// The answer broke the protocol or a bound.
+	// The answer broke the protocol or a bound, was not whole, or began before the whole
+	// challenge was sent.
 	ChallengeEnd_CHALLENGE_END_INVALID ChallengeEnd = 5
 	// The hub is stopping.
 	ChallengeEnd_CHALLENGE_END_HUB_STOPPED ChallengeEnd = 6
@@ -708,12 +709,14 @@ func (*RunResponse_Chunk) isRunResponse_Message() {}
 func (*RunResponse_Finished) isRunResponse_Message() {}
 
 // ChallengeChunk is a piece of the engine's answer: of an inference its bytes as the agent
-// sent them, in a v1 stream one chunk object each; of the others one JSON object.
+// sent them, in a v1 stream one chunk object each; of the others one JSON object. There
+// are at most 8,192. What follows the 8,176th is joined into chunks of 1 MiB, in which a v1
+// stream has several objects.
 type ChallengeChunk struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// At most 1 MiB, and 16 MiB over all chunks.
 	Data []byte `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"`
-	// When the hub had read it, since it wrote the challenge's last byte.
+	// When the hub had read its last byte, since sent_at.
 	AtUs          int64 `protobuf:"varint,2,opt,name=at_us,json=atUs,proto3" json:"at_us,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -771,14 +774,19 @@ type ChallengeFinished struct {
 	EngineStatus int32 `protobuf:"varint,2,opt,name=engine_status,json=engineStatus,proto3" json:"engine_status,omitempty"`
 	// The agent's or the hub's word on why; at most 1 KiB.
 	Error string `protobuf:"bytes,3,opt,name=error,proto3" json:"error,omitempty"`
-	// By the hub's clock.
+	// When the hub began to write the challenge, by its clock; absent when it did not. All
+	// times count from here, because an agent decides how soon the last byte is written: by
+	// the credit that it grants, and by how fast it reads its socket.
 	SentAt *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=sent_at,json=sentAt,proto3" json:"sent_at,omitempty"`
-	// Since the challenge's last byte was written.
+	// When the challenge ended, since sent_at.
 	DurationUs int64 `protobuf:"varint,5,opt,name=duration_us,json=durationUs,proto3" json:"duration_us,omitempty"`
 	// v1 or v2.
 	Dialect string `protobuf:"bytes,6,opt,name=dialect,proto3" json:"dialect,omitempty"`
-	// The connection's round trip, as pings measured it; 0 when none was measured.
-	RoundTripUs   int64 `protobuf:"varint,7,opt,name=round_trip_us,json=roundTripUs,proto3" json:"round_trip_us,omitempty"`
+	// The connection's shortest round trip, as pings measured it, at most 500,000, because
+	// an agent can answer every ping late; 0 when none was measured.
+	RoundTripUs int64 `protobuf:"varint,7,opt,name=round_trip_us,json=roundTripUs,proto3" json:"round_trip_us,omitempty"`
+	// When the socket had taken the challenge's last byte, since sent_at; 0 when it had not.
+	WrittenUs     int64 `protobuf:"varint,8,opt,name=written_us,json=writtenUs,proto3" json:"written_us,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -862,6 +870,13 @@ func (x *ChallengeFinished) GetRoundTripUs() int64 {
 	return 0
 }
 
+func (x *ChallengeFinished) GetWrittenUs() int64 {
+	if x != nil {
+		return x.WrittenUs
+	}
+	return 0
+}
+
 var File_svc_hub_v1_challenge_proto protoreflect.FileDescriptor
 
 const file_svc_hub_v1_challenge_proto_rawDesc = "" +
@@ -915,7 +930,7 @@ const file_svc_hub_v1_challenge_proto_rawDesc = "" +
 	"\amessage\"9\n" +
 	"\x0eChallengeChunk\x12\x12\n" +
 	"\x04data\x18\x01 \x01(\fR\x04data\x12\x13\n" +
-	"\x05at_us\x18\x02 \x01(\x03R\x04atUs\"\x8e\x02\n" +
+	"\x05at_us\x18\x02 \x01(\x03R\x04atUs\"\xad\x02\n" +
 	"\x11ChallengeFinished\x12*\n" +
 	"\x03end\x18\x01 \x01(\x0e2\x18.svc.hub.v1.ChallengeEndR\x03end\x12#\n" +
 	"\rengine_status\x18\x02 \x01(\x05R\fengineStatus\x12\x14\n" +
@@ -924,7 +939,9 @@ const file_svc_hub_v1_challenge_proto_rawDesc = "" +
 	"\vduration_us\x18\x05 \x01(\x03R\n" +
 	"durationUs\x12\x18\n" +
 	"\adialect\x18\x06 \x01(\tR\adialect\x12\"\n" +
-	"\rround_trip_us\x18\a \x01(\x03R\vroundTripUs*\xd3\x01\n" +
+	"\rround_trip_us\x18\a \x01(\x03R\vroundTripUs\x12\x1d\n" +
+	"\n" +
+	"written_us\x18\b \x01(\x03R\twrittenUs*\xd3\x01\n" +
 	"\fChallengeEnd\x12\x1d\n" +
 	"\x19CHALLENGE_END_UNSPECIFIED\x10\x00\x12\x1a\n" +
 	"\x16CHALLENGE_END_ANSWERED\x10\x01\x12\x19\n" +

@@ -12,26 +12,43 @@
 // challenge alone, and its slowness is not held against the provider: the challenge then
 // fails with rate_limit_exceeded, and so does one for which the hub has no room.
 //
-// Times count from the last byte of the challenge, which is written when the socket has
-// taken the batch that has it. They are those of the hub's clock.
+// Times are those of the hub's clock, and count from the moment at which the hub begins to
+// write the challenge. An agent cannot put that moment off. It could put off the last byte,
+// by the credit that it grants, or by reading its socket slowly. Finish.Written says how
+// long the last byte took. An answer that begins before the last byte was sent is invalid,
+// and so is its whole.
 //
 // Bounds: 64 challenges on a hub, session.MaxChallenges on a session, 600 s each, 16 MiB of
-// an answer in chunks of at most 1 MiB. Order.Check has the bounds of what is asked.
+// an answer in at most 8,192 chunks of at most 1 MiB. The bodies of all challenges, with
+// the bytes that wait for callers, are 256 MiB at most, of which a provider's have an
+// eighth; answers that wait in their sessions count with those of requests. Order.Check has
+// the bounds of what is asked.
 package challenge
 
 import (
 	"context"
 	"io"
 	"sync"
+	"time"
 
 	"svc.internal/pkg/clock"
 	"svc.internal/pkg/fault"
 	"svc.internal/pkg/ids"
+	"svc.internal/services/provider-hub/internal/quota"
 	"svc.internal/services/provider-hub/internal/session"
 )
 
-// MaxChallenges bounds the challenges under way on a hub.
-const MaxChallenges = 64
+const (
+	// MaxChallenges bounds the challenges under way on a hub.
+	MaxChallenges = 64
+	// MaxBytes bounds the bodies of all challenges under way, with the bytes of answers
+	// that wait for callers. One provider has an eighth, which a body and an answer of the
+	// largest size fit into.
+	MaxBytes = 256 << 20
+	// MaxRoundTrip bounds the round trip that is told. An agent that answers every ping
+	// late has no more time for a challenge than a machine on the other side of the earth.
+	MaxRoundTrip = 500 * time.Millisecond
+)
 
 // Sessions finds the session that an order names.
 type Sessions interface {
@@ -44,6 +61,7 @@ type Runner struct {
 	ended    func(*Order, *Finish)
 	clock    clock.Clock
 	random   io.Reader
+	room     *quota.Budget
 
 	mu       sync.Mutex
 	open     bool
@@ -56,7 +74,10 @@ type Runner struct {
 // New returns a runner that takes no challenges until Open. ended hears of every challenge
 // that had an end, and must not block. random makes request ids.
 func New(sessions Sessions, ended func(*Order, *Finish), c clock.Clock, random io.Reader) *Runner {
-	return &Runner{sessions: sessions, ended: ended, clock: c, random: random, abort: make(chan struct{})}
+	return &Runner{
+		sessions: sessions, ended: ended, clock: c, random: random, room: quota.NewBudget(MaxBytes),
+		abort: make(chan struct{}),
+	}
 }
 
 // Open begins to take challenges.
@@ -133,6 +154,11 @@ func (r *Runner) Run(ctx context.Context, o *Order, caller Caller) (*Finish, err
 		return nil, err
 	}
 	defer r.leave()
+	held := &holding{room: r.room, provider: o.Provider}
+	defer held.giveAll()
+	if !held.take(len(o.Body)) {
+		return nil, tooMany("this hub has no room for the challenge")
+	}
 	s, ok := r.sessions.Find(o.Provider, o.Node, o.Epoch)
 	if !ok {
 		return nil, gone()
@@ -146,11 +172,12 @@ func (r *Runner) Run(ctx context.Context, o *Order, caller Caller) (*Finish, err
 		return nil, refused(err)
 	}
 	defer stream.Close(true)
-	f, err := newRun(r.clock, r.abort, o, caller, stream).wait(ctx)
+	f, err := newRun(r, o, caller, stream, held).wait(ctx)
 	if err != nil {
 		return nil, err
 	}
 	f.Dialect, f.RoundTrip = s.Link()
+	f.RoundTrip = min(f.RoundTrip, MaxRoundTrip)
 	r.ended(o, f)
 	return f, nil
 }

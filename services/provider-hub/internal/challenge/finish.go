@@ -50,18 +50,21 @@ type Finish struct {
 	Status int
 	// Error says why, in at most 1 KiB.
 	Error string
-	// SentAt is when the last byte of the challenge was written; zero where it was not.
-	// Took is how long after that the challenge ended.
-	SentAt time.Time
-	Took   time.Duration
-	// Dialect is v1 or v2. RoundTrip is the connection's; 0 where none was measured.
+	// SentAt is when the challenge began to be written; zero where it was not. Written is
+	// how long after that its last byte was written; 0 where it was not. Took is how long
+	// after SentAt the challenge ended.
+	SentAt  time.Time
+	Written time.Duration
+	Took    time.Duration
+	// Dialect is v1 or v2. RoundTrip is the shortest of the connection, at most
+	// MaxRoundTrip; 0 where none was measured.
 	Dialect   string
 	RoundTrip time.Duration
 }
 
 // Caller takes the answer.
 type Caller interface {
-	// Chunk takes a piece of the answer, which was read so long after the last byte of the
-	// challenge was written. The bytes are used again when Chunk has returned.
+	// Chunk takes a piece of the answer, the last byte of which was read so long after the
+	// challenge began to be written. The bytes are used again when Chunk has returned.
 	Chunk(data []byte, after time.Duration) error
 }

@@ -14,8 +14,12 @@ import (
 const (
 	// MaxChunk bounds a chunk.
 	MaxChunk = 1 << 20
-	// MaxAnswer bounds all chunks together.
+	// MaxAnswer bounds all chunks together, and MaxChunks their number.
 	MaxAnswer = 16 << 20
+	MaxChunks = 8192
+	// singles is how many chunks are passed on as they come. Later bytes are joined into
+	// chunks of MaxChunk and a rest, which are no more than MaxAnswer/MaxChunk.
+	singles = MaxChunks - MaxAnswer/MaxChunk
 )
 
 const (
@@ -36,16 +40,23 @@ type run struct {
 	order  *Order
 	caller Caller
 	stream *session.Stream
+	held   *holding
 
-	passed   int // bytes that the caller was given
-	lastData time.Time
+	passed, chunks int // bytes and chunks that the caller was given, joined ones excepted
+	lastData       time.Time
+	// joined are bytes that wait to be a chunk of MaxChunk, and joinedAt is the time of the
+	// last of them.
+	joined   []byte
+	joinedAt time.Duration
 	// blocked is how long the caller took since the last piece was taken, and slowest how
 	// long it took for the chunk that it took longest for.
 	blocked, slowest time.Duration
 }
 
-func newRun(c clock.Clock, abort <-chan struct{}, o *Order, caller Caller, stream *session.Stream) *run {
-	return &run{clock: c, abort: abort, order: o, caller: caller, stream: stream, lastData: c.Now()}
+func newRun(r *Runner, o *Order, caller Caller, stream *session.Stream, held *holding) *run {
+	return &run{
+		clock: r.clock, abort: r.abort, order: o, caller: caller, stream: stream, held: held, lastData: r.clock.Now(),
+	}
 }
 
 // wait passes the answer on until the challenge has ended. The stream is closed at the
@@ -74,8 +85,14 @@ func (c *run) wait(ctx context.Context) (*Finish, error) {
 		case <-stall.C:
 			stall.Reset(c.probe())
 		}
-		if f != nil || err != nil {
-			return f, err
+		if err == nil && f != nil {
+			err = c.flush()
+		}
+		switch {
+		case err != nil:
+			return nil, err
+		case f != nil:
+			return f, nil
 		}
 	}
 }
@@ -95,8 +112,12 @@ func (c *run) take() (*Finish, error) {
 	piece, parts, end, lost := c.stream.TakeParts()
 	before := c.blocked
 	c.blocked = 0
+	if !c.held.take(len(piece)) {
+		return nil, tooMany("this hub has no room for the answer")
+	}
 	f, err := c.pass(piece, parts)
 	c.stream.Release(len(piece), piece)
+	c.held.give(len(piece))
 	switch {
 	case f != nil || err != nil:
 		return f, err
@@ -121,13 +142,48 @@ func (c *run) pass(piece []byte, parts []session.Part) (*Finish, error) {
 	for _, part := range parts {
 		for start < part.End {
 			n := min(part.End-start, MaxChunk)
-			if err := c.say(piece[start:start+n], part.After); err != nil {
+			if err := c.chunk(piece[start:start+n], part.After); err != nil {
 				return nil, err
 			}
 			start += n
 		}
 	}
 	return nil, nil
+}
+
+// chunk passes on bytes of one time, at most MaxChunk: as a chunk, or joined with others
+// where there were many chunks.
+func (c *run) chunk(data []byte, after time.Duration) error {
+	if c.chunks < singles {
+		c.chunks++
+		return c.say(data, after)
+	}
+	if c.joined == nil {
+		if !c.held.take(MaxChunk) {
+			return tooMany("this hub has no room for the answer")
+		}
+		c.joined = make([]byte, 0, MaxChunk)
+	}
+	n := min(len(data), MaxChunk-len(c.joined))
+	c.joined, c.joinedAt = append(c.joined, data[:n]...), after
+	if len(c.joined) < MaxChunk {
+		return nil
+	}
+	if err := c.flush(); err != nil {
+		return err
+	}
+	c.joined = append(c.joined, data[n:]...)
+	return nil
+}
+
+// flush gives the caller the joined bytes.
+func (c *run) flush() error {
+	if len(c.joined) == 0 {
+		return nil
+	}
+	chunk := c.joined
+	c.joined = c.joined[:0]
+	return c.say(chunk, c.joinedAt)
 }
 
 // say gives the caller a chunk.
@@ -149,7 +205,9 @@ func (c *run) ended(end *session.End) *Finish {
 		if !end.Complete {
 			f.End = Refused
 		}
-	case end.Busy || end.Status < 200 || end.Status > 299:
+	case c.stream.Times().Early && engineAnswered(end):
+		f.End, f.Error = Invalid, "the answer began before the whole challenge was sent"
+	case !engineAnswered(end):
 		f.End = Refused
 		if end.Busy && f.Error == "" {
 			f.Error = "the provider has no free slot"
@@ -161,6 +219,11 @@ func (c *run) ended(end *session.End) *Finish {
 		}
 	}
 	return f
+}
+
+// engineAnswered reports whether an end says that the engine did what was asked of it.
+func engineAnswered(end *session.End) bool {
+	return !end.Busy && end.Status >= 200 && end.Status <= 299
 }
 
 // broke judges a stream that ended without the agent's last word.
@@ -195,8 +258,8 @@ func (c *run) stopped(end End, why string) *Finish {
 }
 
 func (c *run) finish(end End, why string) *Finish {
-	sent, took := c.stream.Times()
-	return &Finish{End: end, Error: cut(why, maxError), SentAt: sent, Took: took}
+	at := c.stream.Times()
+	return &Finish{End: end, Error: cut(why, maxError), SentAt: at.Begun, Written: at.Written, Took: at.Took}
 }
 
 // cut cuts a text to a number of bytes, between two characters.

@@ -106,7 +106,8 @@ var challengeEnds = map[challenge.End]hubv1.ChallengeEnd{
 func finishToProto(f *challenge.Finish) *hubv1.ChallengeFinished {
 	m := &hubv1.ChallengeFinished{
 		End: challengeEnds[f.End], EngineStatus: int32(f.Status), Error: f.Error,
-		DurationUs: f.Took.Microseconds(), Dialect: f.Dialect, RoundTripUs: f.RoundTrip.Microseconds(),
+		DurationUs: f.Took.Microseconds(), WrittenUs: f.Written.Microseconds(), Dialect: f.Dialect,
+		RoundTripUs: f.RoundTrip.Microseconds(),
 	}
 	if !f.SentAt.IsZero() {
 		m.SentAt = timestamppb.New(f.SentAt)

@@ -228,8 +228,8 @@ func TestWhatAnAgentDoesNotTakeIsNotPutToIt(t *testing.T) {
 	}
 }
 
-// The times count from when the writer comes again, because then the batch is written.
-func TestTimesCountFromTheLastByteOfTheChallenge(t *testing.T) {
+// The agent's socket takes the batch late, so it could put off times that count from then.
+func TestTimesCountFromWhenTheChallengeBeginsToBeWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const write, first, second = 70 * time.Millisecond, 300 * time.Millisecond, 200 * time.Millisecond
 		s := live(t, Config{}, "m")
@@ -238,20 +238,17 @@ func TestTimesCountFromTheLastByteOfTheChallenge(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		time.Sleep(time.Second) //nolint:forbidigo // of a synctest bubble
+		same(t, "begun before the writer came", st.Times().Begun.IsZero(), true)
 		var o Outbox
 		s.Next(&o)
-		if !o.More {
-			t.Error("more behind the last byte: got false, want true")
-		}
+		began := time.Now()
+		same(t, "more behind the last byte", o.More, true)
 		time.Sleep(write) //nolint:forbidigo // of a synctest bubble
 		if why := s.receive(encode(t, data(st.ID(), 1, 5))); why != nil {
 			t.Fatal(why) // an answer that overtakes the writer
 		}
-		if piece, _, _, _ := st.TakeParts(); piece != nil {
-			t.Errorf("before the writer came again: got %q, want nothing", piece)
-		}
 		s.Next(&o)
-		wrote := time.Now()
 		time.Sleep(first) //nolint:forbidigo // of a synctest bubble
 		if why := s.receive(encode(t, data(st.ID(), 2, 7))); why != nil {
 			t.Fatal(why)
@@ -261,17 +258,91 @@ func TestTimesCountFromTheLastByteOfTheChallenge(t *testing.T) {
 			t.Fatal(why)
 		}
 		_, parts, end, _ := st.TakeParts()
-		want := []Part{{End: 5}, {End: 12, After: first}}
+		want := []Part{{End: 5, After: write}, {End: 12, After: write + first}}
 		if !slices.Equal(parts, want) {
 			t.Errorf("parts: got %v, want %v", parts, want)
 		}
 		if end == nil {
 			t.Error("end: got none, want one")
 		}
-		at, took := st.Times()
-		same(t, "written", at, wrote)
-		same(t, "took", took, first+second)
+		same(t, "times", st.Times(), Times{Begun: began, Written: write, Took: write + first + second})
 	})
+}
+
+// credit grants credit on a stream.
+func credit(t testing.TB, s *wire, stream, seq, bytes uint32) {
+	t.Helper()
+	f := &agentv2.Frame{Stream: stream, Seq: seq, Body: &agentv2.Frame_Window{Window: &agentv2.Window{Bytes: bytes}}}
+	if why := s.receive(encode(t, f)); why != nil {
+		t.Fatal(why)
+	}
+}
+
+func TestAnAnswerThatComesBeforeTheLastByteIsEarly(t *testing.T) {
+	const body = 300 << 10 // above the credit of a stream
+	for name, c := range map[string]struct {
+		granted, answer bool // before the answer; bytes before the end
+		want            bool
+	}{
+		"bytes before the last byte": {false, true, true}, "an end before the last byte": {false, false, true},
+		"bytes behind it": {true, true, false}, "an end behind it": {true, false, false},
+	} {
+		s := live(t, Config{}, "m")
+		sent(t, s)
+		r := challenged(nil)
+		r.Body = []byte(`{"model":"` + strings.Repeat("x", body) + `"}`)
+		st, _ := openChallenge(t, s, r)
+		seq := uint32(1)
+		if c.granted {
+			credit(t, s, st.ID(), seq, body)
+			seq++
+			s.out(t)
+		}
+		if c.answer {
+			if why := s.receive(encode(t, data(st.ID(), seq, 5))); why != nil {
+				t.Fatal(why)
+			}
+			seq++
+			credit(t, s, st.ID(), seq, body)
+			seq++
+			s.out(t)
+		}
+		if why := s.receive(encode(t, end(st.ID(), seq))); why != nil {
+			t.Fatal(why)
+		}
+		same(t, name, st.Times().Early, c.want)
+	}
+}
+
+func TestAWholeAnswerToAChallengeCountsAsHeldByTheHubAlone(t *testing.T) {
+	env := tight(80)
+	s := liveOldIn(t, env, "m")
+	r := challenged(nil)
+	r.Stream = false
+	for size, want := range map[int]error{10: nil, 11: ErrNoRoom} { // an eighth is one provider's
+		st, out := openChallenge(t, s, r)
+		tell(t, s, answer(named(t, out[len(out)-1]), `,"response":"`+strings.Repeat("x", size-2)+`"`))
+		sessions, _ := s.Held()
+		same(t, "held by the session", sessions, 0)
+		if want == nil {
+			same(t, "left of the hub's budget", env.Held.Left(), int64(80-size))
+		}
+		if _, _, _, err := st.TakeParts(); !errors.Is(err, want) {
+			t.Errorf("%d bytes: got %v, want %v", size, err, want)
+		}
+		same(t, "left once it was taken", env.Held.Left(), 80)
+		st.Close(false)
+	}
+	st, out := openChallenge(t, s, r)
+	tell(t, s, answer(named(t, out[len(out)-1]), `,"response":"12345678"`))
+	st.Close(false)
+	same(t, "left once the stream was closed", env.Held.Left(), 80)
+	request := Request{RequestID: "r", Model: "m", Body: []byte(`{}`)}
+	st, out = openChallenge(t, s, request)
+	tell(t, s, answer(named(t, out[len(out)-1]), `,"response":"`+strings.Repeat("x", 100)+`"`))
+	if piece, _, err := st.Take(); len(piece) != 102 {
+		t.Errorf("a consumer's answer: got %d bytes and %v, want 102", len(piece), err)
+	}
 }
 
 func TestPartsOfAnAnswerThatIsNotTakenAreBounded(t *testing.T) {

@@ -29,8 +29,32 @@ func (st *Stream) deliveredLocked(n int) bool {
 	return true
 }
 
+// answeredLocked appends an answer that came in one message, and reports whether the hub has
+// room for it. It does not count as the session's, because other streams would be given
+// up for it. Until it is taken, the slots bound it, with one message each. An answer to a
+// request is taken at once, and its taker counts it from then on. An answer to a challenge
+// counts as the hub's, because its taker waits for the verifier.
+func (st *Stream) answeredLocked(answer []byte) bool {
+	s, n := st.session, int64(len(answer))
+	if st.timing != nil {
+		if !s.env.Held.Take(s.identity.ProviderID, n) {
+			return false
+		}
+		st.apart += n
+		s.env.Counts.Held.Add(n)
+	}
+	st.in = append(st.in, answer...)
+	st.cameLocked()
+	return true
+}
+
 // letGoLocked notes that no bytes of a stream are held any more.
 func (s *Session) letGoLocked(st *Stream) {
+	if st.apart > 0 {
+		s.env.Held.Give(s.identity.ProviderID, st.apart)
+		s.env.Counts.Held.Add(-st.apart)
+		st.apart = 0
+	}
 	if st.held == 0 {
 		return
 	}

@@ -156,12 +156,8 @@ func (s *Session) onWholeLocked(in *Inbound) *CloseReason {
 	in.End.Complete = in.End.Error == "" && in.Data != nil && !st.request.Stream
 	if in.End.Complete {
 		s.env.Counts.BytesIn.Add(int64(len(in.Data)))
-		if !st.released {
-			// A whole answer does not count as held, because other streams would be given
-			// up for it. Until it is taken, the slots alone bound it, with one message
-			// each. It is taken at once, and the taker counts it from then on.
-			st.in = append(st.in, in.Data...)
-			st.cameLocked()
+		if !st.released && !st.answeredLocked(in.Data) {
+			st.failLocked(ErrNoRoom)
 		}
 	}
 	s.concludesLocked(st, in.End)
@@ -189,9 +185,8 @@ func (s *Session) onReplyLocked(in *Inbound) *CloseReason {
 	s.env.Counts.BytesIn.Add(int64(len(in.Data)))
 	if len(in.Data) > maxTaskReply {
 		st.failLocked(ErrBroken)
-	} else if !st.released {
-		st.in = append(st.in, in.Data...) // the reply does not count as held, as no whole answer does
-		st.cameLocked()
+	} else if !st.released && !st.answeredLocked(in.Data) {
+		st.failLocked(ErrNoRoom)
 	}
 	s.concludesLocked(st, in.End)
 	return nil

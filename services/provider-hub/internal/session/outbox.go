@@ -15,8 +15,9 @@ const (
 
 // Next takes the due messages into the outbox: control messages first, then new requests,
 // then one piece of each body in turn, until a batch is full or credit is used up. It is
-// for one goroutine, which has written a batch when it comes for the next. With the last
-// byte of a challenge Outbox.More is set, so that the time is known when it was written.
+// for one goroutine, which has written a batch when it comes for the next. The time of a
+// challenge begins here, with its first byte, before the batch is written. With its last
+// byte Outbox.More is set, so that the time is known when it was written.
 func (s *Session) Next(o *Outbox) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -126,6 +127,7 @@ func (s *Session) requestsLocked(o *Outbox, room int) int {
 			continue // the request was given up before the agent was sent it
 		}
 		st.opened = true
+		st.timing.begins(s.env.Clock.Now())
 		switch {
 		case st.task() != nil:
 			room -= s.taskLocked(o, st)
@@ -181,6 +183,7 @@ func (s *Session) taskLocked(o *Outbox, st *Stream) int {
 // takes.
 func (s *Session) flushingLocked(st *Stream) {
 	if st.timing != nil {
+		st.timing.sent = true
 		s.unflushed = append(s.unflushed, st)
 	}
 }
@@ -192,10 +195,7 @@ func (s *Session) flushedLocked() {
 	}
 	now := s.env.Clock.Now()
 	for _, st := range s.unflushed {
-		if st.timing.written.IsZero() {
-			st.timing.written = now
-			st.signal()
-		}
+		st.timing.written = now
 	}
 	s.unflushed = nil
 }

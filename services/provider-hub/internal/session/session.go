@@ -240,6 +240,7 @@ type Stream struct {
 	queued    bool // the stream stands in the ring of bodies
 	in, spare []byte
 	held      int64 // bytes of in that count as the session's
+	apart     int64 // bytes of in that count as the hub's alone
 	ended     *End
 	err       error
 	released  bool // nobody takes the answer any more

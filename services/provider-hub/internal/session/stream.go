@@ -227,6 +227,7 @@ func (s *Session) concludeLocked(st *Stream, end *End) {
 	if st.err == nil {
 		st.ended = end
 	}
+	st.timing.answered()
 	st.timing.over(s.env.Clock.Now())
 	st.signal()
 	s.forgetLocked(st)
