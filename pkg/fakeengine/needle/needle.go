@@ -94,7 +94,8 @@ func Asked(text string) []string {
 
 // Code returns the code that an answer gives the name: the first number of six digits
 // behind the name on the same line, whatever the case of the name. A line on which
-// another number comes first gives no code. Of several lines the first one counts.
+// another number comes first gives no code. Of several lines the first one counts. Names of
+// one prompt must not contain each other: the code of "mill" would be that of "red mill".
 func Code(answer, name string) (code string, ok bool) {
 	if name == "" {
 		return "", false

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"unicode/utf8"
 )
@@ -21,6 +22,25 @@ type Bank struct {
 	Slots map[string][]string `json:"slots"`
 	// Words are those of canaries: 256 different ones of letters a to z.
 	Words []string `json:"words"`
+	// Canary asks for the words of a canary, which stand in {words}.
+	Canary string `json:"canary"`
+	// Recall is the wording of needles.
+	Recall Wording `json:"recall"`
+}
+
+// Wording is how recall prompts say things. A name stands in {name}, and six digits in
+// {code}.
+type Wording struct {
+	// Fact is the sentence of a needle, and Distractor one that looks like it.
+	Fact       string `json:"fact"`
+	Distractor string `json:"distractor"`
+	// Ask asks for the code of one needle, and Form says what the answer should look like.
+	Ask  string `json:"ask"`
+	Form string `json:"form"`
+	// Names are those of needles: one to four words of letters a to z each. None contains
+	// another, nor does the wording contain one, because the code behind "mill" would else
+	// be taken from the line of the red mill.
+	Names []string `json:"names"`
 }
 
 // sentenceSlot is the slot of tasks that a sentence fills.
@@ -34,7 +54,20 @@ const (
 	// prompts would look alike.
 	leastTemplates = 8
 	canaryAlphabet = 256
+	// leastNames and mostNames bound the names of needles. A prompt takes at most 32, half
+	// of them for distractors.
+	leastNames = 64
+	mostNames  = 1_024
 )
+
+// The slots of the texts that are not templates.
+const (
+	wordsSlot = "{words}"
+	nameSlot  = "{name}"
+	codeSlot  = "{code}"
+)
+
+var needleName = regexp.MustCompile(`^[a-z]{1,20}( [a-z]{1,20}){0,3}$`)
 
 // ErrBank is the error for a bank that no prompts can be made of.
 var ErrBank = errors.New("malformed bank of prompts")
@@ -95,7 +128,57 @@ func (b Bank) check() error {
 			return err
 		}
 	}
+	if err := checkText(b.Canary, wordsSlot); err != nil {
+		return err
+	}
+	if err := b.Recall.check(); err != nil {
+		return err
+	}
 	return b.checkWords()
+}
+
+// checkText checks a text that has each of the slots once, and no other braces.
+func checkText(text string, slots ...string) error {
+	rest := text
+	for _, slot := range slots {
+		if strings.Count(text, slot) != 1 {
+			return fmt.Errorf("%w: the text %q must have %s once", ErrBank, text, slot)
+		}
+		rest = strings.Replace(rest, slot, "", 1)
+	}
+	if rest == "" || len(text) > maxTemplate || !utf8.ValidString(text) || strings.ContainsAny(rest, "{}") {
+		return fmt.Errorf("%w: the text %.80q is empty, too long, no UTF-8 or has braces out of place", ErrBank, text)
+	}
+	return nil
+}
+
+func (w Wording) check() error {
+	for _, text := range []string{w.Fact, w.Distractor} {
+		if err := checkText(text, nameSlot, codeSlot); err != nil {
+			return err
+		}
+	}
+	if err := checkText(w.Ask, nameSlot); err != nil {
+		return err
+	}
+	if err := checkText(w.Form); err != nil {
+		return err
+	}
+	if len(w.Names) < leastNames || len(w.Names) > mostNames {
+		return fmt.Errorf("%w: %d names of needles, want %d to %d", ErrBank, len(w.Names), leastNames, mostNames)
+	}
+	wording := strings.ToLower(strings.Join([]string{w.Fact, w.Distractor, w.Ask, w.Form}, "\n"))
+	for i, name := range w.Names {
+		if !needleName.MatchString(name) || strings.Contains(wording, name) {
+			return fmt.Errorf("%w: the name %q is not possible", ErrBank, name)
+		}
+		for j, other := range w.Names {
+			if i != j && strings.Contains(other, name) {
+				return fmt.Errorf("%w: the name %q contains the name %q", ErrBank, other, name)
+			}
+		}
+	}
+	return nil
 }
 
 // checkTemplate checks a text and its slots. Fillings have none, so that filling ends.

@@ -3,7 +3,8 @@
 // Every prompt is a function of the verifier's secret and the probe's id, so that it need
 // not be kept to be recomputed, and nobody without the secret can foresee it. It is put
 // together from a Bank of templates: a system prompt or none, earlier turns or none, some
-// text, and a task. A production bank is part of the sealed settings; Demo returns the
+// text, and a task. Recall prompts hide facts in a long text and ask for them. The wording
+// of all this is the bank's. A production bank is part of the sealed settings; Demo returns the
 // bank that everybody can read. Nothing in a prompt says that it is a probe, and no two
 // probes have the same prompt but by a chance of one in billions.
 //
@@ -87,7 +88,7 @@ func (w *Writer) Write(id ID, tokens int) ([]Message, error) {
 	c := composer{bank: w.bank, dice: w.dice("prompt", id)}
 	task := c.fill(c.pick(w.bank.Tasks))
 	if words := w.Canary(id); words != nil {
-		task += " Use as many of these words as you can: " + strings.Join(words, ", ") + "."
+		task += " " + strings.Replace(w.bank.Canary, wordsSlot, strings.Join(words, ", "), 1)
 	}
 	room := tokens*bytesPerToken - len(task)
 	var messages []Message
