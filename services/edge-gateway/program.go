@@ -8,12 +8,14 @@ import (
 	"google.golang.org/grpc"
 
 	"svc.internal/pkg/clock"
+	"svc.internal/pkg/fault"
 	"svc.internal/pkg/node"
 	billingv1 "svc.internal/proto/svc/billing/v1"
 	catalogv1 "svc.internal/proto/svc/catalog/v1"
 	hubv1 "svc.internal/proto/svc/hub/v1"
 	routerv1 "svc.internal/proto/svc/router/v1"
 	settlementv1 "svc.internal/proto/svc/settlement/v1"
+	verifierv1 "svc.internal/proto/svc/verifier/v1"
 )
 
 // Spec is what a process must know of a gateway. No service calls a gateway.
@@ -93,6 +95,9 @@ func peers(n *node.Node) (Deps, error) {
 		Reconciliation: settlementv1.NewReconciliationServiceClient(settlement),
 		Penalties:      settlementv1.NewPenaltyServiceClient(settlement),
 		PenaltyAdmin:   settlementv1.NewPenaltyAdminServiceClient(settlement),
+
+		Verification:      verifierv1.NewVerifierSelfServiceClient(noVerifier{}),
+		VerificationAdmin: verifierv1.NewVerifierAdminServiceClient(noVerifier{}),
 		Hubs: func(address string) (hubv1.DispatchServiceClient, error) {
 			conn, err := n.Hub(node.ProviderHub, address)
 			if err != nil {
@@ -101,4 +106,19 @@ func peers(n *node.Node) (Deps, error) {
 			return hubv1.NewDispatchServiceClient(conn), nil
 		},
 	}, nil
+}
+
+// noVerifier stands in for the verifier while no process runs it: its routes answer 503.
+type noVerifier struct{}
+
+// Invoke fails as a service that does not answer.
+func (noVerifier) Invoke(context.Context, string, any, any, ...grpc.CallOption) error {
+	return fault.New(fault.Unavailable, fault.ServiceUnavailable, "no verifier runs")
+}
+
+// NewStream fails as Invoke does.
+func (noVerifier) NewStream(
+	context.Context, *grpc.StreamDesc, string, ...grpc.CallOption,
+) (grpc.ClientStream, error) {
+	return nil, fault.New(fault.Unavailable, fault.ServiceUnavailable, "no verifier runs")
 }

@@ -35,6 +35,7 @@ import (
 	hubv1 "svc.internal/proto/svc/hub/v1"
 	routerv1 "svc.internal/proto/svc/router/v1"
 	settlementv1 "svc.internal/proto/svc/settlement/v1"
+	verifierv1 "svc.internal/proto/svc/verifier/v1"
 
 	"svc.internal/pkg/address"
 	"svc.internal/services/edge-gateway/internal/admission"
@@ -91,6 +92,9 @@ type Deps struct {
 	// Penalties is for providers, PenaltyAdmin for operators.
 	Penalties    settlementv1.PenaltyServiceClient
 	PenaltyAdmin settlementv1.PenaltyAdminServiceClient
+	// Verification is for providers, VerificationAdmin for operators.
+	Verification      verifierv1.VerifierSelfServiceClient
+	VerificationAdmin verifierv1.VerifierAdminServiceClient
 }
 
 // attemptsFrom stands in the subject for gateways, where a hub's id stands for the hub.
@@ -135,6 +139,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 		Providers:      deps.ProviderAdmin,
 		Reconciliation: deps.Reconciliation,
 		Penalties:      deps.PenaltyAdmin,
+		Verification:   deps.VerificationAdmin,
 	}, marketapi.Config{MaxBody: cfg.MaxAdminBodyBytes})
 	if err != nil {
 		return nil, err
@@ -152,7 +157,8 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 	s.shapes = shapes.NewCounter(s.publishShapes, deps.Clock, deps.Log)
 	provider, err := providerapi.New(providerapi.Peers{
 		Self: deps.ProviderSelf, Users: deps.Users, Demand: deps.Demand,
-		Models: deps.PublicCatalog, Router: deps.Router, Penalties: deps.Penalties, Auth: s.auth, Clock: deps.Clock,
+		Models: deps.PublicCatalog, Router: deps.Router, Penalties: deps.Penalties, Verification: deps.Verification,
+		Auth: s.auth, Clock: deps.Clock,
 	}, cfg.provider())
 	if err != nil {
 		return nil, err

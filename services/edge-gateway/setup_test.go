@@ -32,6 +32,7 @@ import (
 	moneyv1 "svc.internal/proto/svc/money/v1"
 	routerv1 "svc.internal/proto/svc/router/v1"
 	settlementv1 "svc.internal/proto/svc/settlement/v1"
+	verifierv1 "svc.internal/proto/svc/verifier/v1"
 )
 
 const (
@@ -67,6 +68,7 @@ type fleet struct {
 	selves        *selves
 	people        *people
 	penalties     *penalties
+	verification  *verification
 	named         *named // the connection to all peers
 	// providerKey is the key that selves knows.
 	providerKey string
@@ -148,8 +150,8 @@ func connectFleet(t testing.TB, connect connector, change ...func(*Config)) *fle
 		market:    &market{},
 		visits:    &visits{made: map[string]int{}},
 		people:    &people{},
-		penalties: &penalties{},
-		claims:    &claims{kept: map[string]*claimed{}, ended: make(chan *billingv1.FinishKeyRequest, 100)},
+		penalties: &penalties{}, verification: &verification{},
+		claims: &claims{kept: map[string]*claimed{}, ended: make(chan *billingv1.FinishKeyRequest, 100)},
 	}
 	f.hub.script = wholeAnswer
 	f.selves, f.providerKey = newSelves(t)
@@ -192,6 +194,8 @@ func (f *fleet) register(r grpc.ServiceRegistrar) {
 	settlementv1.RegisterReconciliationServiceServer(r, settlementv1.UnimplementedReconciliationServiceServer{})
 	settlementv1.RegisterPenaltyServiceServer(r, f.penalties)
 	settlementv1.RegisterPenaltyAdminServiceServer(r, f.penalties)
+	verifierv1.RegisterVerifierSelfServiceServer(r, f.verification)
+	verifierv1.RegisterVerifierAdminServiceServer(r, f.verification)
 }
 
 // deps reach the peers by the connection.
@@ -228,6 +232,9 @@ func (f *fleet) deps() Deps {
 		Reconciliation: settlementv1.NewReconciliationServiceClient(conn),
 		Penalties:      settlementv1.NewPenaltyServiceClient(conn),
 		PenaltyAdmin:   settlementv1.NewPenaltyAdminServiceClient(conn),
+
+		Verification:      verifierv1.NewVerifierSelfServiceClient(conn),
+		VerificationAdmin: verifierv1.NewVerifierAdminServiceClient(conn),
 	}
 }
 

@@ -137,7 +137,8 @@ func second() []byte {
 // surfaceFleet serves a model of every kind that the description's examples ask
 // for, and has a playground.
 func surfaceFleet(t testing.TB) *fleet {
-	f := newFleet(t)
+	// Every route is tried with every wrong key from one address; tests of the bound set their own.
+	f := newFleet(t, func(c *Config) { c.WrongKeys = 1_000 })
 	f.cfg.PlaygroundModels, f.cfg.PlaygroundKey = modelID, config.NewSecret(f.key)
 	f.cfg.VisitorSecret = config.NewSecret("the gateways' own secret, long enough")
 	svc, err := New(t.Context(), f.cfg, f.svc.deps)

@@ -59,8 +59,8 @@ type VerifierAdminServiceClient interface {
 	// INVALID_ARGUMENT (invalid_value).
 	ListVerdicts(ctx context.Context, in *ListVerdictsRequest, opts ...grpc.CallOption) (*ListVerdictsResponse, error)
 	// GetEvidence is one page of the pieces that a verdict rests on, in the order in which
-	// `verifier replay -file` reads them. A page ends before 4 MiB, and has at least one
-	// piece. Read only. Fails with NOT_FOUND (verdict_not_found), with FAILED_PRECONDITION
+	// `verifier replay -file` reads them. A page holds 2 MiB at most: a longer piece comes in
+	// parts. Read only. Fails with NOT_FOUND (verdict_not_found), with FAILED_PRECONDITION
 	// (evidence_deleted) when its time is over, and with INVALID_ARGUMENT (invalid_value).
 	GetEvidence(ctx context.Context, in *GetEvidenceRequest, opts ...grpc.CallOption) (*GetEvidenceResponse, error)
 	// ApproveVerdict is the operator's word that a penalty of 30% with removal needs. The
@@ -269,8 +269,8 @@ type VerifierAdminServiceServer interface {
 	// INVALID_ARGUMENT (invalid_value).
 	ListVerdicts(context.Context, *ListVerdictsRequest) (*ListVerdictsResponse, error)
 	// GetEvidence is one page of the pieces that a verdict rests on, in the order in which
-	// `verifier replay -file` reads them. A page ends before 4 MiB, and has at least one
-	// piece. Read only. Fails with NOT_FOUND (verdict_not_found), with FAILED_PRECONDITION
+	// `verifier replay -file` reads them. A page holds 2 MiB at most: a longer piece comes in
+	// parts. Read only. Fails with NOT_FOUND (verdict_not_found), with FAILED_PRECONDITION
 	// (evidence_deleted) when its time is over, and with INVALID_ARGUMENT (invalid_value).
 	GetEvidence(context.Context, *GetEvidenceRequest) (*GetEvidenceResponse, error)
 	// ApproveVerdict is the operator's word that a penalty of 30% with removal needs. The

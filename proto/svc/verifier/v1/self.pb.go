@@ -751,16 +751,20 @@ func (x *GetPenaltyEvidenceRequest) GetCursor() string {
 	return ""
 }
 
-// OwnAnswer is one question of a penalty's evidence with what the provider answered.
+// OwnAnswer is what the provider was asked, or answered, in one observation of a penalty's
+// evidence, or a part of it.
 type OwnAnswer struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Of a hidden probe the request at the gateway; empty otherwise.
 	RequestId string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	Kind      string                 `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
 	At        *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=at,proto3" json:"at,omitempty"`
-	// The bodies, as they were sent both ways.
-	Question      []byte `protobuf:"bytes,4,opt,name=question,proto3" json:"question,omitempty"`
-	Answer        []byte `protobuf:"bytes,5,opt,name=answer,proto3" json:"answer,omitempty"`
+	// Which of the two bodies it is: question or answer, as they were sent.
+	Side string `protobuf:"bytes,4,opt,name=side,proto3" json:"side,omitempty"`
+	// The bytes from offset on; total is how many the body has.
+	Body          []byte `protobuf:"bytes,5,opt,name=body,proto3" json:"body,omitempty"`
+	Offset        int32  `protobuf:"varint,6,opt,name=offset,proto3" json:"offset,omitempty"`
+	Total         int32  `protobuf:"varint,7,opt,name=total,proto3" json:"total,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -816,18 +820,32 @@ func (x *OwnAnswer) GetAt() *timestamppb.Timestamp {
 	return nil
 }
 
-func (x *OwnAnswer) GetQuestion() []byte {
+func (x *OwnAnswer) GetSide() string {
 	if x != nil {
-		return x.Question
+		return x.Side
+	}
+	return ""
+}
+
+func (x *OwnAnswer) GetBody() []byte {
+	if x != nil {
+		return x.Body
 	}
 	return nil
 }
 
-func (x *OwnAnswer) GetAnswer() []byte {
+func (x *OwnAnswer) GetOffset() int32 {
 	if x != nil {
-		return x.Answer
+		return x.Offset
 	}
-	return nil
+	return 0
+}
+
+func (x *OwnAnswer) GetTotal() int32 {
+	if x != nil {
+		return x.Total
+	}
+	return 0
 }
 
 type GetPenaltyEvidenceResponse struct {
@@ -946,14 +964,16 @@ const file_svc_verifier_v1_self_proto_rawDesc = "" +
 	"penalty_id\x18\x01 \x01(\tR\tpenaltyId\x12\x1f\n" +
 	"\vprovider_id\x18\x02 \x01(\tR\n" +
 	"providerId\x12\x16\n" +
-	"\x06cursor\x18\x03 \x01(\tR\x06cursor\"\x9e\x01\n" +
+	"\x06cursor\x18\x03 \x01(\tR\x06cursor\"\xc0\x01\n" +
 	"\tOwnAnswer\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12*\n" +
-	"\x02at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x1a\n" +
-	"\bquestion\x18\x04 \x01(\fR\bquestion\x12\x16\n" +
-	"\x06answer\x18\x05 \x01(\fR\x06answer\"m\n" +
+	"\x02at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x12\n" +
+	"\x04side\x18\x04 \x01(\tR\x04side\x12\x12\n" +
+	"\x04body\x18\x05 \x01(\fR\x04body\x12\x16\n" +
+	"\x06offset\x18\x06 \x01(\x05R\x06offset\x12\x14\n" +
+	"\x05total\x18\a \x01(\x05R\x05total\"m\n" +
 	"\x1aGetPenaltyEvidenceResponse\x12.\n" +
 	"\x04list\x18\x01 \x03(\v2\x1a.svc.verifier.v1.OwnAnswerR\x04list\x12\x1f\n" +
 	"\vnext_cursor\x18\x02 \x01(\tR\n" +

@@ -57,8 +57,8 @@ type VerifierSelfServiceClient interface {
 	// and with INVALID_ARGUMENT (invalid_value).
 	AskBenchmark(ctx context.Context, in *AskBenchmarkRequest, opts ...grpc.CallOption) (*AskBenchmarkResponse, error)
 	// GetPenaltyEvidence is one page of what the provider itself was asked and answered in
-	// the observations that a penalty rests on. A page ends before 1 MiB, and has at least
-	// one answer. Read only. Fails with NOT_FOUND (penalty_not_found) for a penalty that is
+	// the observations that a penalty rests on. A page holds 2 MiB at most: a longer body
+	// comes in parts. Read only. Fails with NOT_FOUND (penalty_not_found) for a penalty that is
 	// not the provider's, with FAILED_PRECONDITION (evidence_deleted) when its time is over,
 	// and with INVALID_ARGUMENT (invalid_value).
 	GetPenaltyEvidence(ctx context.Context, in *GetPenaltyEvidenceRequest, opts ...grpc.CallOption) (*GetPenaltyEvidenceResponse, error)
@@ -151,8 +151,8 @@ type VerifierSelfServiceServer interface {
 	// and with INVALID_ARGUMENT (invalid_value).
 	AskBenchmark(context.Context, *AskBenchmarkRequest) (*AskBenchmarkResponse, error)
 	// GetPenaltyEvidence is one page of what the provider itself was asked and answered in
-	// the observations that a penalty rests on. A page ends before 1 MiB, and has at least
-	// one answer. Read only. Fails with NOT_FOUND (penalty_not_found) for a penalty that is
+	// the observations that a penalty rests on. A page holds 2 MiB at most: a longer body
+	// comes in parts. Read only. Fails with NOT_FOUND (penalty_not_found) for a penalty that is
 	// not the provider's, with FAILED_PRECONDITION (evidence_deleted) when its time is over,
 	// and with INVALID_ARGUMENT (invalid_value).
 	GetPenaltyEvidence(context.Context, *GetPenaltyEvidenceRequest) (*GetPenaltyEvidenceResponse, error)

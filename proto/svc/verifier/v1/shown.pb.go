@@ -138,15 +138,20 @@ func (x *Benchmark) GetExpiresAt() *timestamppb.Timestamp {
 	return nil
 }
 
-// EvidencePiece is one piece of evidence: deterministic JSON as it was sealed.
+// EvidencePiece is one piece of evidence, or a part of a long one: deterministic JSON as it
+// was sealed.
 type EvidencePiece struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	PieceId string                 `protobuf:"bytes,1,opt,name=piece_id,json=pieceId,proto3" json:"piece_id,omitempty"`
 	At      *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=at,proto3" json:"at,omitempty"`
-	Json    []byte                 `protobuf:"bytes,3,opt,name=json,proto3" json:"json,omitempty"`
+	// The bytes from offset on; total is how many the piece has. A piece is whole once
+	// offset and length of a part reach total.
+	Json   []byte `protobuf:"bytes,3,opt,name=json,proto3" json:"json,omitempty"`
+	Offset int32  `protobuf:"varint,4,opt,name=offset,proto3" json:"offset,omitempty"`
+	Total  int32  `protobuf:"varint,5,opt,name=total,proto3" json:"total,omitempty"`
 	// The leaf that the piece has in its day's tree, and the link that ties it to all before.
-	Leaf          []byte `protobuf:"bytes,4,opt,name=leaf,proto3" json:"leaf,omitempty"`
-	Link          []byte `protobuf:"bytes,5,opt,name=link,proto3" json:"link,omitempty"`
+	Leaf          []byte `protobuf:"bytes,6,opt,name=leaf,proto3" json:"leaf,omitempty"`
+	Link          []byte `protobuf:"bytes,7,opt,name=link,proto3" json:"link,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -202,6 +207,20 @@ func (x *EvidencePiece) GetJson() []byte {
 	return nil
 }
 
+func (x *EvidencePiece) GetOffset() int32 {
+	if x != nil {
+		return x.Offset
+	}
+	return 0
+}
+
+func (x *EvidencePiece) GetTotal() int32 {
+	if x != nil {
+		return x.Total
+	}
+	return 0
+}
+
 func (x *EvidencePiece) GetLeaf() []byte {
 	if x != nil {
 		return x.Leaf
@@ -232,13 +251,15 @@ const file_svc_verifier_v1_shown_proto_rawDesc = "" +
 	"\btaken_ms\x18\a \x01(\x05R\atakenMs\x12\x1a\n" +
 	"\bfindings\x18\b \x03(\tR\bfindings\x129\n" +
 	"\n" +
-	"expires_at\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\"\x92\x01\n" +
+	"expires_at\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\"\xc0\x01\n" +
 	"\rEvidencePiece\x12\x19\n" +
 	"\bpiece_id\x18\x01 \x01(\tR\apieceId\x12*\n" +
 	"\x02at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x12\n" +
-	"\x04json\x18\x03 \x01(\fR\x04json\x12\x12\n" +
-	"\x04leaf\x18\x04 \x01(\fR\x04leaf\x12\x12\n" +
-	"\x04link\x18\x05 \x01(\fR\x04linkB/Z-svc.internal/proto/svc/verifier/v1;verifierv1b\x06proto3"
+	"\x04json\x18\x03 \x01(\fR\x04json\x12\x16\n" +
+	"\x06offset\x18\x04 \x01(\x05R\x06offset\x12\x14\n" +
+	"\x05total\x18\x05 \x01(\x05R\x05total\x12\x12\n" +
+	"\x04leaf\x18\x06 \x01(\fR\x04leaf\x12\x12\n" +
+	"\x04link\x18\a \x01(\fR\x04linkB/Z-svc.internal/proto/svc/verifier/v1;verifierv1b\x06proto3"
 
 var (
 	file_svc_verifier_v1_shown_proto_rawDescOnce sync.Once

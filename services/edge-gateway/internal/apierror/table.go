@@ -35,6 +35,16 @@ const (
 // PenaltyNotFound is settlement's word for a penalty that does not exist for the caller.
 const PenaltyNotFound fault.Reason = "penalty_not_found"
 
+// Reasons of the verifier.
+const (
+	OfferingNotFound fault.Reason = "offering_not_found"
+	VerdictNotFound  fault.Reason = "verdict_not_found"
+	BenchmarkTooSoon fault.Reason = "benchmark_too_soon"
+	EvidenceDeleted  fault.Reason = "evidence_deleted"
+	NoReference      fault.Reason = "no_reference"
+	NotCalibrated    fault.Reason = "not_calibrated"
+)
+
 // StatusClientClosed is logged when the client has left. It is never sent.
 const StatusClientClosed = 499
 
@@ -83,11 +93,14 @@ var Table = map[fault.Reason]Row{
 	fault.ProviderNotFound: {http.StatusNotFound, openai.TypeNotFound, true, 0},
 	fault.ProposalNotFound: {http.StatusNotFound, openai.TypeNotFound, true, 0},
 	PenaltyNotFound:        {http.StatusNotFound, openai.TypeNotFound, true, 0},
+	OfferingNotFound:       {http.StatusNotFound, openai.TypeNotFound, true, 0},
+	VerdictNotFound:        {http.StatusNotFound, openai.TypeNotFound, true, 0},
 	fault.UserNotFound:     {http.StatusNotFound, openai.TypeNotFound, true, 0},
 	MethodNotAllowed:       {http.StatusMethodNotAllowed, openai.TypeInvalidRequest, true, 0},
 
 	fault.RateLimitExceeded:        {http.StatusTooManyRequests, openai.TypeRateLimit, false, time.Second},
 	fault.ConcurrencyLimitExceeded: {http.StatusTooManyRequests, openai.TypeRateLimit, false, time.Second},
+	BenchmarkTooSoon:               {http.StatusTooManyRequests, openai.TypeRateLimit, false, time.Hour},
 
 	fault.NoProviderOnline:             {http.StatusServiceUnavailable, openai.TypeServer, false, 5 * time.Second},
 	fault.ProvidersBusy:                {http.StatusServiceUnavailable, openai.TypeServer, false, 2 * time.Second},
@@ -107,6 +120,9 @@ var Table = map[fault.Reason]Row{
 	refundBlocked:              {http.StatusConflict, openai.TypeInvalidRequest, true, 0},
 	fault.AlreadyExists:        {http.StatusConflict, openai.TypeInvalidRequest, true, 0},
 	fault.TransitionNotAllowed: {http.StatusConflict, openai.TypeInvalidRequest, true, 0},
+	EvidenceDeleted:            {http.StatusGone, openai.TypeInvalidRequest, true, 0},
+	NoReference:                {http.StatusConflict, openai.TypeInvalidRequest, true, 0},
+	NotCalibrated:              {http.StatusConflict, openai.TypeInvalidRequest, true, 0},
 	belowMinimum:               {http.StatusUnprocessableEntity, openai.TypeInvalidRequest, true, 0},
 	fault.IdempotencyKeyReused: {http.StatusUnprocessableEntity, openai.TypeInvalidRequest, true, 0},
 	IdempotencyAnswerGone:      {http.StatusUnprocessableEntity, openai.TypeInvalidRequest, true, 0},

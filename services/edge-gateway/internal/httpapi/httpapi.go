@@ -68,6 +68,7 @@ var prefixed = []struct {
 		"/api/v1/user/me/provider-proposals/{proposal_id}", []string{http.MethodPost, http.MethodDelete},
 		agents((*providerapi.API).Proposal)}},
 	{"/api/v1/provider/penalties/", route{appealOf, post, agents((*providerapi.API).AppealPenalty)}},
+	{"/api/v1/provider/penalties/", route{evidenceOf, get, agents((*providerapi.API).PenaltyEvidence)}},
 	{"/api/v1/requests/", route{"/api/v1/requests/{id}", get, (*Handler).receipt}},
 }
 

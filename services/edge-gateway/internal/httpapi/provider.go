@@ -18,6 +18,10 @@ var ofProviders = byPattern(
 	route{"/api/v1/provider/signup", post, agents((*providerapi.API).SignUp)},
 	route{"/api/v1/provider/keys", post, agents((*providerapi.API).RotateKey)},
 	route{"/api/v1/provider/penalties", get, agents((*providerapi.API).Penalties)},
+	route{"/api/v1/provider/challenges", get, agents((*providerapi.API).Challenges)},
+	route{"/api/v1/provider/benchmarks", []string{http.MethodGet, http.MethodHead, http.MethodPost},
+		agents((*providerapi.API).Benchmarks)},
+	route{"/api/v1/provider/standing", get, agents((*providerapi.API).Standing)},
 	route{"/api/v1/provider/ws-challenge", post, agents((*providerapi.API).Challenge)},
 	route{"/api/v1/provider/collateral/contract", get, agents((*providerapi.API).Contract)},
 	route{"/api/v1/stats/model-demand", get, agents((*providerapi.API).ModelDemand)},
@@ -42,16 +46,19 @@ func byPattern(routes ...route) map[string]route {
 const (
 	providersOf = "/api/v1/models/{id}/providers"
 	filesOf     = "/api/v1/models/{id}/files"
-	appealOf    = "/api/v1/provider/penalties/{penalty_id}" + providerapi.AppealSuffix
+	penaltyOf   = "/api/v1/provider/penalties/{penalty_id}"
+	appealOf    = penaltyOf + providerapi.AppealSuffix
+	evidenceOf  = penaltyOf + providerapi.EvidenceSuffix
 )
 
 // takes reports whether a route answers the variable part of a path. A route with a suffix
 // answers no other.
 func (r route) takes(rest string) bool {
-	if r.pattern != appealOf {
+	suffix, ofPenalty := strings.CutPrefix(r.pattern, penaltyOf)
+	if !ofPenalty {
 		return rest != ""
 	}
-	id, ok := strings.CutSuffix(rest, providerapi.AppealSuffix)
+	id, ok := strings.CutSuffix(rest, suffix)
 	return ok && id != "" && !strings.Contains(id, "/")
 }
 

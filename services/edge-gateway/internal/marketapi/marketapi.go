@@ -33,6 +33,7 @@ import (
 	catalogv1 "svc.internal/proto/svc/catalog/v1"
 	hubv1 "svc.internal/proto/svc/hub/v1"
 	settlementv1 "svc.internal/proto/svc/settlement/v1"
+	verifierv1 "svc.internal/proto/svc/verifier/v1"
 
 	"svc.internal/services/edge-gateway/internal/apierror"
 )
@@ -48,6 +49,7 @@ type Peers struct {
 	Providers      hubv1.ProviderAdminServiceClient
 	Reconciliation settlementv1.ReconciliationServiceClient
 	Penalties      settlementv1.PenaltyAdminServiceClient
+	Verification   verifierv1.VerifierAdminServiceClient
 }
 
 // Config bounds what is read.
@@ -82,6 +84,7 @@ func New(ctx context.Context, peers Peers, cfg Config) (*API, error) {
 		hubv1.RegisterProviderAdminServiceHandlerClient(ctx, mux, peers.Providers),
 		settlementv1.RegisterReconciliationServiceHandlerClient(ctx, mux, peers.Reconciliation),
 		settlementv1.RegisterPenaltyAdminServiceHandlerClient(ctx, mux, peers.Penalties),
+		verifierv1.RegisterVerifierAdminServiceHandlerClient(ctx, mux, peers.Verification),
 	)
 	if err != nil {
 		return nil, fmt.Errorf("register the routes under /api/v1: %w", err)

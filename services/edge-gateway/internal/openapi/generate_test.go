@@ -20,6 +20,7 @@ import (
 	_ "svc.internal/proto/svc/catalog/v1" // its routes
 	hubv1 "svc.internal/proto/svc/hub/v1"
 	_ "svc.internal/proto/svc/settlement/v1" // its routes
+	_ "svc.internal/proto/svc/verifier/v1"   // its routes
 
 	"svc.internal/services/edge-gateway/internal/apierror"
 )

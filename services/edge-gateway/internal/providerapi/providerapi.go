@@ -1,5 +1,5 @@
 // Package providerapi answers the HTTP calls of provider agents: the state of their
-// account, changes to it, its penalties, what the market wants, and the sign-up of users
+// account, changes to it, its verification and penalties, what the market wants, and the sign-up of users
 // who become providers.
 //
 // Agents in the field cannot be changed, so the paths, members and statuses stay as
@@ -35,6 +35,7 @@ import (
 	hubv1 "svc.internal/proto/svc/hub/v1"
 	routerv1 "svc.internal/proto/svc/router/v1"
 	settlementv1 "svc.internal/proto/svc/settlement/v1"
+	verifierv1 "svc.internal/proto/svc/verifier/v1"
 
 	"svc.internal/services/edge-gateway/internal/auth"
 )
@@ -51,6 +52,8 @@ type Peers struct {
 	Router routerv1.RouterServiceClient
 	// Penalties lists penalties and takes appeals.
 	Penalties settlementv1.PenaltyServiceClient
+	// Verification shows a provider its own challenges, benchmarks and standing.
+	Verification verifierv1.VerifierSelfServiceClient
 	// Auth bounds how many wrong keys and sessions a network may try.
 	Auth  *auth.Authenticator
 	Clock clock.Clock

@@ -16,6 +16,7 @@ import (
 	catalogv1 "svc.internal/proto/svc/catalog/v1"
 	hubv1 "svc.internal/proto/svc/hub/v1"
 	settlementv1 "svc.internal/proto/svc/settlement/v1"
+	verifierv1 "svc.internal/proto/svc/verifier/v1"
 )
 
 // public are all messages that are answered with.
@@ -28,6 +29,11 @@ var public = []proto.Message{
 	&hubv1.CreateProviderResponse{}, &hubv1.ListProvidersResponse{}, &hubv1.SetProviderStatusResponse{},
 	&hubv1.IssueProviderKeyResponse{}, &hubv1.RevokeProviderKeyResponse{}, &settlementv1.ReconcileResponse{},
 	&settlementv1.ListAllPenaltiesResponse{}, &settlementv1.ResolvePenaltyResponse{},
+	&verifierv1.ListOfferingsResponse{}, &verifierv1.GetOfferingResponse{}, &verifierv1.ListObservationsResponse{},
+	&verifierv1.ListVerdictsResponse{}, &verifierv1.GetEvidenceResponse{}, &verifierv1.ApproveVerdictResponse{},
+	&verifierv1.VoidObservationsResponse{}, &verifierv1.StartCalibrationResponse{},
+	&verifierv1.ListCalibrationsResponse{}, &verifierv1.ListReferencesResponse{}, &verifierv1.SetPenaltiesResponse{},
+	&verifierv1.GetPenaltiesResponse{}, &verifierv1.RunBenchmarkResponse{}, &verifierv1.ListEffectsResponse{},
 }
 
 // asText are 64-bit integers that operators alone read, as protojson writes them.
