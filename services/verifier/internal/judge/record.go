@@ -92,7 +92,9 @@ type Judgement struct {
 	// Parts and Voids explain them by family. A family that was asked and says nothing
 	// has a Void.
 	Parts map[evidence.Family]statistic.Parts
-	Voids map[evidence.Family]statistic.Void
+	// Ratios are the likelihood ratios of family R, which has no parts.
+	Ratios map[evidence.Alternative]float64
+	Voids  map[evidence.Family]statistic.Void
 	// Calibrations are the hashes of those that judged.
 	Calibrations map[evidence.Family]calibration.Hash
 	// Failed reports that the provider failed the probe: no family hears of it.
@@ -108,4 +110,12 @@ type Judgement struct {
 	// FilesWrong reports that a fingerprint differs. Two at least 24 hours apart are one
 	// b of family E, which package standing decides.
 	FilesWrong, FilesRight bool
+}
+
+// Host returns the reference host that scored the answer, "" where none did.
+func (r Record) Host() string {
+	if len(r.Scores) == 0 {
+		return ""
+	}
+	return r.Scores[0].Host
 }

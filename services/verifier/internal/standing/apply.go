@@ -1,0 +1,91 @@
+package standing
+
+import (
+	"slices"
+	"time"
+
+	"svc.internal/services/verifier/internal/ladder"
+)
+
+// Apply returns the state after an event, and what it brought. at is the database's clock.
+// It is pure. With an error the state is the one that was.
+func (s State) Apply(e Event, at time.Time, w World) (State, Outcome, error) {
+	if err := w.check(); err != nil {
+		return s, Outcome{}, err
+	}
+	if !slices.Contains(ladder.Levels(), s.Level) || !slices.Contains(ladder.Runs(), s.Run) {
+		return s, Outcome{}, refuse("the state is none")
+	}
+	m := move{State: s.clone(), at: micros(at), world: w}
+	m.clean()
+	if err := m.event(e); err != nil {
+		return s, Outcome{}, err
+	}
+	m.out.Published = m.Publish(at, w)
+	return m.State, m.out, nil
+}
+
+// move is a state that an event moves, and what comes of it.
+type move struct {
+	State
+	at    time.Time
+	world World
+	out   Outcome
+}
+
+// event moves the state by whatever the event is.
+func (m *move) event(e Event) error {
+	switch e.Name() {
+	case "judged":
+		return m.judged(*e.Judged)
+	case "paired":
+		m.Pairs.Observe(e.Paired.ProbeFailed, e.Paired.OrganicFailed)
+		return nil
+	case "ticked":
+		m.climb()
+		return nil
+	case "run":
+		return m.run(*e.Run)
+	case "penalty":
+		return m.penalty(*e.Penalty)
+	case "voided":
+		return m.void(*e.Voided)
+	case "asked":
+		return m.ask()
+	case "operator":
+		return m.approve(*e.Operator)
+	}
+	return refuse("it is not exactly one thing")
+}
+
+// maxKey bounds the name of an event.
+const maxKey = 256
+
+// check refuses a world in which nothing can be decided.
+func (w World) check() error {
+	switch {
+	case w.Offer.Model == "" || w.Offer.Provider.IsZero():
+		return refuse("the world names no offer")
+	case w.Key == "" || len(w.Key) > maxKey:
+		return refuse("the event's name has %d bytes", len(w.Key))
+	case w.Rank < 1 || w.Penalties < 0 || w.StatedTokens < 0:
+		return refuse("rank %d, %d penalties, %d tokens", w.Rank, w.Penalties, w.StatedTokens)
+	}
+	if err := w.Limits.Check(); err != nil {
+		return refuse("%v", err)
+	}
+	return nil
+}
+
+// ask records that the provider asks for a benchmark.
+func (m *move) ask() error {
+	last := m.RunAt
+	if m.Asked.After(last) {
+		last = m.Asked
+	}
+	if !last.IsZero() && lasted(last, m.at) < ladder.AskPause {
+		return refuse("a benchmark may be asked for once in %v", ladder.AskPause)
+	}
+	m.Asked = m.at
+	return nil
+}
