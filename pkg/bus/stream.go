@@ -34,10 +34,12 @@ type StreamConfig struct {
 	MaxBytes int64
 	// Replicas of each message in a cluster; 0 means the connection's setting, or else 1.
 	Replicas int
-	// LastOnly keeps the last message of each subject and no other, however old it is. A
-	// full stream refuses messages on further subjects, and messages larger than the one
-	// whose place they take, because a fact that was dropped would look like a fact that
-	// never was. MaxAge has no meaning then.
+	// LastOnly keeps the last message of each subject and no other, however old it is,
+	// because a fact that was dropped would look like a fact that never was. Messages on
+	// further subjects are refused once three quarters of MaxBytes are full, and messages
+	// larger than the one whose place they take once seven eighths are. A message that is
+	// no larger always takes its place, also in a cluster (see room). MaxAge has no meaning
+	// then.
 	LastOnly bool
 }
 
@@ -80,6 +82,7 @@ func (c *Conn) EnsureStream(ctx context.Context, cfg StreamConfig) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.streams[cfg.Name] = cfg
+	c.keepRoomLocked(cfg)
 	return nil
 }
 
@@ -135,12 +138,17 @@ func (c *Conn) restoreStreams(ctx context.Context) error {
 // the server has accepted it. duplicate reports whether a message with the same msgID was
 // accepted within the last two minutes, so that this one was not stored: success for the
 // transport, and no proof of an effect. Success does not mean that the message is on disk
-// (see the package comment).
+// (see the package comment). A stream of facts without room refuses with ErrFull.
 func (c *Conn) PublishStream(
 	ctx context.Context, subject, msgID string, data []byte, header Header,
 ) (duplicate bool, err error) {
 	ctx, span := c.publishing(ctx, subject, msgID)
 	defer func() { endSpan(span, err) }()
+	ended, err := c.enter(ctx, subject, data)
+	if err != nil {
+		return false, fmt.Errorf("publish on %s: %w", subject, err)
+	}
+	defer func() { ended(err) }()
 	ack, err := c.publishOnce(ctx, subject, msgID, data, header)
 	if errors.Is(err, jetstream.ErrNoStreamResponse) {
 		// No stream listens, because a store was wiped or nobody has ensured the stream
@@ -196,10 +204,16 @@ func (c *Conn) PublishStreamAsync(
 	case <-ctx.Done():
 		return nil, fmt.Errorf("publish on %s: %w", subject, ctx.Err())
 	}
+	ended, err := c.enter(ctx, subject, data)
+	if err != nil {
+		<-c.async
+		return nil, fmt.Errorf("publish on %s: %w", subject, err)
+	}
 	ctx, span := c.publishing(ctx, subject, msgID)
 	ack, err := c.js.PublishMsgAsync(outgoing(ctx, subject, data, header), jetstream.WithMsgID(msgID))
 	if err != nil {
 		<-c.async
+		ended(err)
 		endSpan(span, err)
 		return nil, fmt.Errorf("publish on %s: %w", subject, err)
 	}
@@ -207,6 +221,7 @@ func (c *Conn) PublishStreamAsync(
 	c.waits.Go(func() {
 		defer func() { <-c.async }()
 		defer close(f.done)
+		defer func() { ended(f.err) }()
 		defer func() { endSpan(span, f.err) }()
 		select {
 		case got := <-ack.Ok():

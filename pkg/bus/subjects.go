@@ -27,8 +27,9 @@ var WorkReceiptStream = StreamConfig{
 
 // TrustStream keeps the verifier's last report of each provider, for as long as there is
 // no newer one, so that a router that starts while no verifier runs has caps and lanes.
-// 256 MiB hold 4,000 reports of the largest size, and about 400,000 of three models. A
-// full stream refuses reports of further providers and forgets none.
+// The 192 MiB for further providers hold 3,000 reports of the largest size, and about
+// 300,000 of three models. A full stream refuses reports of further providers, forgets
+// none, and takes what changes.
 var TrustStream = StreamConfig{
 	Name:     "TRUST",
 	Subjects: []string{SubjectTrustAll},

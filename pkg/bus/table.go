@@ -211,6 +211,10 @@ func streamCalls(service string, row Row) []string {
 			"$JS.API.CONSUMER.INFO."+at, "$JS.API.CONSUMER.DELETE."+at, "$JS.API.CONSUMER.MSG.NEXT."+at,
 			"$JS.API.STREAM.MSG.GET."+row.Stream, "$JS.ACK."+at+".>")
 	}
+	if row.Live && slices.Contains(row.Publish, service) {
+		// The publisher of a fact looks at what it replaces where the stream is nearly full.
+		calls = append(calls, "$JS.API.STREAM.MSG.GET."+row.Stream)
+	}
 	if row.Live && slices.Contains(row.Subscribe, service) {
 		// ReadLast uses a consumer with a random name, which it deletes.
 		calls = append(calls,

@@ -1,0 +1,163 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// ErrFull says that a stream of facts has no room for a message.
+var ErrFull = errors.New("the stream of facts is full")
+
+// lookInterval is the time after which the size of a stream is asked for again, because
+// other connections publish too.
+const lookInterval = time.Second
+
+// messageOverhead is about what a stream keeps of a message beside its data.
+const messageOverhead = 128
+
+// furtherRoom is the part of a stream's bytes that facts on further subjects may fill.
+func furtherRoom(maxBytes int64) int64 { return maxBytes - maxBytes/4 }
+
+// growthRoom is the part of a stream's bytes that facts may fill which are larger than
+// those whose place they take. The rest is for messages under way: they stand in the
+// stream beside those that they replace.
+func growthRoom(maxBytes int64) int64 { return maxBytes - maxBytes/8 }
+
+// room keeps a stream of facts below its bound. A single server lets a message into a full
+// stream that takes the place of another of its size. The servers of a cluster count the
+// message before they know what it replaces, so a full stream would refuse every change of
+// a fact. Therefore publishers refuse further facts before the stream is full. It is safe
+// for concurrent use.
+type room struct {
+	stream string
+
+	mu       sync.Mutex
+	maxBytes int64
+	bytes    int64 // in the stream, at the last look and published since
+	inflight int64 // published and not answered
+	lookedAt time.Time
+}
+
+// reserve counts a message as under way, and reports whether it fits for certain.
+func (r *room) reserve(size int64, now time.Time) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.inflight += size
+	return now.Sub(r.lookedAt) < lookInterval && r.bytes+r.inflight <= furtherRoom(r.maxBytes)
+}
+
+// end takes a message off those under way.
+func (r *room) end(size int64, stored bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.inflight -= size
+	if stored {
+		r.bytes += size
+	}
+}
+
+// looked takes over what the server says of the stream, and returns how many bytes there
+// are with those under way, and the bound.
+func (r *room) looked(state *jetstream.StreamInfo, now time.Time) (filled, maxBytes int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.bytes, r.maxBytes, r.lookedAt = int64(state.State.Bytes), state.Config.MaxBytes, now //nolint:gosec // below 2^63
+	return r.bytes + r.inflight, r.maxBytes
+}
+
+// enter returns when a message may be published. The caller calls ended with the outcome.
+// Subjects of no stream of facts that this connection has ensured are not looked at.
+func (c *Conn) enter(ctx context.Context, subject string, data []byte) (ended func(error), err error) {
+	r := c.roomOf(subject)
+	if r == nil {
+		return func(error) {}, nil
+	}
+	size := int64(len(data)) + messageOverhead
+	ended = func(err error) { r.end(size, err == nil) }
+	if r.reserve(size, time.Now()) {
+		return ended, nil
+	}
+	if err = c.look(ctx, r, subject, size); err != nil {
+		r.end(size, false)
+		return nil, err
+	}
+	return ended, nil
+}
+
+// look asks the server whether a message has room.
+func (c *Conn) look(ctx context.Context, r *room, subject string, size int64) error {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	stream, err := c.js.Stream(ctx, r.stream)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return nil // the publication makes it again
+	}
+	if err != nil {
+		return fmt.Errorf("look at stream %s: %w", r.stream, err)
+	}
+	filled, maxBytes := r.looked(stream.CachedInfo(), time.Now())
+	if filled <= furtherRoom(maxBytes) {
+		return nil
+	}
+	last, err := stream.GetLastMsgForSubject(ctx, subject)
+	if err != nil && !errors.Is(err, jetstream.ErrMsgNotFound) {
+		return fmt.Errorf("look at stream %s: %w", r.stream, err)
+	}
+	switch {
+	case err != nil:
+		return fmt.Errorf("stream %s: %w", r.stream, ErrFull)
+	case size > int64(len(last.Data))+messageOverhead && filled > growthRoom(maxBytes):
+		return fmt.Errorf("stream %s: the message is larger than the last one: %w", r.stream, ErrFull)
+	default:
+		return nil
+	}
+}
+
+// roomOf is the room of the stream of facts that listens on subject; nil where there is
+// none.
+func (c *Conn) roomOf(subject string) *room {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for name, r := range c.rooms {
+		for _, pattern := range c.streams[name].Subjects {
+			if listens(pattern, subject) {
+				return r
+			}
+		}
+	}
+	return nil
+}
+
+// keepRoomLocked remembers a stream that was ensured.
+func (c *Conn) keepRoomLocked(cfg StreamConfig) {
+	switch {
+	case !cfg.LastOnly:
+		delete(c.rooms, cfg.Name)
+	case c.rooms[cfg.Name] == nil:
+		c.rooms[cfg.Name] = &room{stream: cfg.Name}
+	}
+}
+
+// listens reports whether a stream's subject, which may have wildcards, takes a message's
+// subject.
+func listens(pattern, subject string) bool {
+	for {
+		want, morePattern, wantsMore := strings.Cut(pattern, ".")
+		got, moreSubject, hasMore := strings.Cut(subject, ".")
+		switch {
+		case want == ">":
+			return true
+		case want != "*" && want != got, wantsMore != hasMore:
+			return false
+		case !wantsMore:
+			return true
+		}
+		pattern, subject = morePattern, moreSubject
+	}
+}
