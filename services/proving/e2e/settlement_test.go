@@ -143,7 +143,7 @@ func TestAFleetGoesOnWithoutSettlementAndItsLinesAreMadeUpFor(t *testing.T) {
 	s.alike(t, books)
 
 	// The process is away, and the messages that it would have read are lost.
-	filled := m.Admin(t, http.MethodGet, "/api/v1/admin/reconciliation", "")["filled"]
+	filled := m.Reconciliation(t)["filled"]
 	for _, name := range f.Replicas(fleet.Settlement) {
 		if err := f.Kill(name); err != nil {
 			t.Fatal(err)
@@ -159,7 +159,7 @@ func TestAFleetGoesOnWithoutSettlementAndItsLinesAreMadeUpFor(t *testing.T) {
 	}
 	start(append([]string{nats}, f.Replicas(fleet.Settlement)...)...)
 	s.alike(t, books)
-	if report := m.Admin(t, http.MethodGet, "/api/v1/admin/reconciliation", ""); report["filled"] == filled {
+	if report := m.Reconciliation(t); report["filled"] == filled {
 		t.Errorf("got %v lines filled before and after the stream was wiped, in %v, want all that it held", filled, report)
 	}
 }

@@ -129,7 +129,7 @@ func withoutSettlement(t testing.TB, s *stage) Outcome {
 		if status == 0 || len(body) == 0 {
 			return false
 		}
-		report = s.Admin(t, http.MethodGet, "/api/v1/admin/reconciliation", "")
+		report = s.Reconciliation(t)
 		return report["equal"] == true
 	})
 	return Outcome{Got: fmt.Sprintf("%d requests served without settlement", requests-failed), Paid: "in full",

@@ -269,7 +269,7 @@ func balanced(t *testing.T, m *matrix) {
 	}
 	var report map[string]any
 	trial.Until(t, "settlement has heard of all that billing-ledger settled", func() bool {
-		report = m.rig.m.Admin(t, http.MethodGet, "/api/v1/admin/reconciliation", "")
+		report = m.rig.m.Reconciliation(t)
 		return report["equal"] == true
 	})
 	if report["lines_usd_str"] != report["accruals_usd_str"] {

@@ -39,19 +39,31 @@ func (m *Market) Balanced(t testing.TB) {
 	t.Logf("\n%s", out)
 	var report map[string]any
 	Until(t, "settlement has heard of all that billing-ledger settled", func() bool {
-		status, _, body := CallAt(t, m.AdminURL(), http.MethodGet, "/api/v1/admin/reconciliation", m.Env["SVC_ADMIN_TOKEN"],
-			"")
-		if status == http.StatusServiceUnavailable {
-			return false // gateways find settlement again about a second after it was away
-		}
-		if status != http.StatusOK {
-			t.Fatalf("reconciliation: %d %s", status, body)
-		}
-		report = Decode(t, body)
+		report = m.Reconciliation(t)
 		return report["equal"] == true
 	})
 	t.Logf("earning lines %v USD, accruals %v USD", report["lines_usd_str"], report["accruals_usd_str"])
 	if report["lines_usd_str"] != report["accruals_usd_str"] || report["lines_usd_str"] == "0.00" {
 		t.Errorf("reconciliation %v", report)
 	}
+}
+
+// Reconciliation is settlement's comparison of its lines with the ledger's accruals, at
+// the next gateway in turn. It waits while that gateway does not reach settlement: each
+// gateway by itself finds settlement again, about a second after settlement was away.
+func (m *Market) Reconciliation(t testing.TB) (report map[string]any) {
+	t.Helper()
+	Until(t, "a gateway reaches settlement", func() bool {
+		status, _, body := CallAt(t, m.AdminURL(), http.MethodGet, "/api/v1/admin/reconciliation", m.Env["SVC_ADMIN_TOKEN"],
+			"")
+		if status == http.StatusServiceUnavailable {
+			return false
+		}
+		if status != http.StatusOK {
+			t.Fatalf("reconciliation: got %d %s, want 200", status, body)
+		}
+		report = Decode(t, body)
+		return true
+	})
+	return report
 }
