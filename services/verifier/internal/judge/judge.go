@@ -23,6 +23,8 @@ const (
 	MaxScores = 2 + evidence.Alternatives
 	// MaxChunks bounds the chunks of an answer.
 	MaxChunks = 8_192
+	// MaxHost bounds the name of a reference host.
+	MaxHost = 256
 	// MaxRequest bounds the body that was sent.
 	MaxRequest = 12 << 20
 )
@@ -78,11 +80,15 @@ func (r Record) check() error {
 		return bad("a needle is asked for that is not there")
 	case slices.ContainsFunc(r.Plan.Alternatives, func(g evidence.Alternative) bool { return g >= evidence.Alternatives }):
 		return bad("an alternative that is none")
+	case slices.ContainsFunc(r.Scores, Score.tooLarge):
+		return bad("a score or the name of its host is too large")
 	case len(r.Calibrations) > len(evidence.Families()):
 		return bad("%d calibrations", len(r.Calibrations))
 	}
 	return nil
 }
+
+func (s Score) tooLarge() bool { return len(s.Host) > MaxHost || len(s.Raw) > statistic.MaxBody }
 
 // shown are the families whose statistics may feed V. Family R has no b, and files are E.
 var shown = []evidence.Family{evidence.Greedy, evidence.Logprobs, evidence.Recall, evidence.Usage}

@@ -134,7 +134,7 @@ func (m *move) remember(r judge.Record, j judge.Judgement, said []evidence.Obser
 			passed++
 		}
 	}
-	m.Passed = trust.Decay(m.Passed, lasted(m.PassedSince, m.at)) + float64(passed)
+	m.Passed = min(maxPassed, trust.Decay(m.Passed, lasted(m.PassedSince, m.at))+float64(passed))
 	if m.at.After(m.PassedSince) {
 		m.PassedSince = m.at
 	}

@@ -161,8 +161,22 @@ func (s State) clone() State {
 	return s
 }
 
-// micros returns a time as a state keeps it.
-func micros(t time.Time) time.Time { return t.UTC().Truncate(time.Microsecond) }
+// micros returns a time as a state keeps it: between 1970 and the year 9999.
+func micros(t time.Time) time.Time {
+	t = t.UTC().Truncate(time.Microsecond)
+	switch {
+	case t.Before(earliest):
+		return earliest
+	case t.After(latest):
+		return latest
+	}
+	return t
+}
+
+var (
+	earliest = time.UnixMicro(1).UTC()
+	latest   = time.Date(9999, time.December, 31, 0, 0, 0, 0, time.UTC)
+)
 
 // lasted returns how long ago a time was; a time that is yet to come was just now, because
 // a clock that is set back ends no waiting.
