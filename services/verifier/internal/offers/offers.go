@@ -261,3 +261,8 @@ func (v *View) Size() (sessions, offers int, dropped int64) {
 	defer v.mu.RUnlock()
 	return v.sessions, len(v.offered), v.dropped
 }
+
+// Active reports whether consumers reach the offer on one of its nodes.
+func (o Offer) Active() bool {
+	return slices.ContainsFunc(o.Seats, func(s Seat) bool { return s.Active })
+}

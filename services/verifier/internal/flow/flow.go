@@ -1,0 +1,321 @@
+// Package flow carries out probes. A Runner takes a plan and returns everything that the
+// judgement of the answer depends on.
+//
+// # Hidden
+//
+// A hidden probe is an HTTPS request to the public API with the key of a house account,
+// pinned to the provider, without fallbacks. It passes gateway, router and hub as every
+// consumer's request does. The hub and the provider are given the body and nothing of the
+// connection. The gateway sees headers, which are those of the client library whose body
+// the plan imitates (sdk.go); order of headers and TLS are Go's, which only our own
+// gateway could tell.
+//
+// # Visible
+//
+// A visible probe is a challenge on the provider's session, by the hub that presence
+// names. A session that has ended meanwhile is looked for once more.
+//
+// # Scores
+//
+// A reference reads prompt and answer and returns its log-probabilities (score.go). It is
+// drawn from the hosts of the judged class by the probe's id, before the answer is known.
+// Every fiftieth probe is scored by a second host too, for the guard against common
+// causes: that score has no alternative either, and another host.
+//
+// # Errors
+//
+// Run returns a record whenever the provider had its turn, whatever it made of it: a
+// failure is in the record. *GiveBack says that the platform is at fault, *Void that the
+// probe cannot be carried out. No error holds a prompt, an answer or a key.
+//
+// # Bounds
+//
+// An answer has at most statistic.MaxBody bytes, also after decompression, and 8,192
+// chunks. A record has at most MaxRecord bytes. Everything waits for a bounded time.
+package flow
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"svc.internal/pkg/clock"
+	"svc.internal/pkg/fingerprint"
+	"svc.internal/pkg/ids"
+	"svc.internal/services/verifier/internal/dice"
+	"svc.internal/services/verifier/internal/evidence"
+	"svc.internal/services/verifier/internal/house"
+	"svc.internal/services/verifier/internal/judge"
+	"svc.internal/services/verifier/internal/offers"
+	"svc.internal/services/verifier/internal/probe"
+	"svc.internal/services/verifier/internal/prompt"
+)
+
+// MaxRecord bounds the bytes of request, answer and scores together. Evidence keeps them
+// in base64, in pieces of 32 MiB.
+const MaxRecord = 22 << 20
+
+// Writer writes the request of a plan, and returns the digits of its needles.
+type Writer interface {
+	Body(plan probe.Plan) (body []byte, needles []string, err error)
+}
+
+// Claim is what an engine claimed of a request.
+type Claim struct {
+	// Valid reports whether there was a claim that can be true.
+	Valid          bool
+	Prompt, Output int64
+}
+
+// Claims knows the usage events.
+type Claims interface {
+	// Wait returns the claim of a request, and waits for its usage event until ctx ends.
+	Wait(ctx context.Context, request ids.RequestID) (Claim, error)
+}
+
+// Keys chooses house keys.
+type Keys interface {
+	// Choose returns the key for a probe.
+	Choose(id probe.ID) (house.Key, error)
+	// Refused hears of a key that the gateway does not take.
+	Refused(key house.Key)
+}
+
+// Calibrations returns the calibrations that judge a plan, in their binary forms, by the
+// names of families.
+type Calibrations interface {
+	Of(ctx context.Context, plan probe.Plan) (map[string][]byte, error)
+}
+
+// Earlier returns the answer to an earlier probe, as its record has it; nil where it is not
+// kept.
+type Earlier interface {
+	Answer(ctx context.Context, id probe.ID) ([]byte, error)
+}
+
+// File is a file of a model's weights.
+type File struct {
+	Name  string
+	Bytes int64
+}
+
+// Files names the files of a model.
+type Files interface {
+	Files(ctx context.Context, model string) ([]File, error)
+}
+
+// Deps are what a Runner needs. Every field must be set.
+type Deps struct {
+	Offers       *offers.View
+	Hubs         Hubs
+	Edge         *Edge
+	Keys         Keys
+	Writer       Writer
+	Claims       Claims
+	Calibrations Calibrations
+	Earlier      Earlier
+	Files        Files
+	// Siblings returns the smaller model of the same series; empty for none.
+	Siblings func(model string) string
+	// Now is the database's clock.
+	Now    func(ctx context.Context) (time.Time, error)
+	Secret prompt.Secret
+}
+
+// Config are the times of a Runner.
+type Config struct {
+	// AnswerTimeout bounds a whole answer.
+	AnswerTimeout time.Duration
+	// ClaimTimeout is how long the usage event of a hidden probe is waited for.
+	ClaimTimeout time.Duration
+	// ScoreTimeout bounds one score, and the wait for a reference that is busy.
+	ScoreTimeout time.Duration
+}
+
+// DefaultConfig has the times of production. The gateway gives a request ten minutes.
+func DefaultConfig() Config {
+	return Config{AnswerTimeout: 11 * time.Minute, ClaimTimeout: 15 * time.Second, ScoreTimeout: 3 * time.Minute}
+}
+
+// Runner carries out plans. It is safe for concurrent use.
+type Runner struct {
+	cfg Config
+	Deps
+}
+
+// New returns a runner.
+func New(cfg Config, deps Deps) *Runner { return &Runner{cfg, deps} }
+
+// Run carries out a plan on whichever node of the provider serves it.
+func (r *Runner) Run(ctx context.Context, plan probe.Plan) (judge.Record, error) {
+	return r.run(ctx, plan, func() (offers.Seat, bool) { return r.Offers.Session(plan.Offer) })
+}
+
+// RunOn carries out a visible plan on one host, named as offers.Session.Host names it. A
+// calibration asks each host of its references so.
+func (r *Runner) RunOn(ctx context.Context, plan probe.Plan, host string) (judge.Record, error) {
+	if plan.Flow != probe.Visible {
+		return judge.Record{}, &Void{BadPlan, errors.New("only a visible probe chooses its host")}
+	}
+	return r.run(ctx, plan, func() (offers.Seat, bool) { return r.Offers.On(host, plan.Offer.Model) })
+}
+
+func (r *Runner) run(ctx context.Context, plan probe.Plan, seat func() (offers.Seat, bool)) (judge.Record, error) {
+	p := &passage{Runner: r, seat: seat, rec: judge.Record{Version: judge.Version, Plan: plan}}
+	for _, step := range []func(context.Context) error{p.prepare, p.ask, p.score} {
+		if err := step(ctx); err != nil {
+			if ctx.Err() != nil {
+				err = &GiveBack{Stopped, ctx.Err()}
+			}
+			return judge.Record{}, err
+		}
+	}
+	return p.rec, nil
+}
+
+// passage is one plan under way.
+type passage struct {
+	*Runner
+	seat func() (offers.Seat, bool)
+	rec  judge.Record
+	// asked is the host that a visible probe asks.
+	asked string
+	// referees are the hosts that score, drawn before anything is sent.
+	referees []referee
+	// files is the fingerprint that is asked for.
+	files fingerprint.Challenge
+	// left reports that the answer was left where the plan leaves it.
+	left bool
+}
+
+// prepare makes everything that must not depend on the answer.
+func (p *passage) prepare(ctx context.Context) error {
+	plan := p.rec.Plan
+	if err := plan.Check(); err != nil {
+		return &Void{BadPlan, err}
+	}
+	if err := p.reachable(); err != nil {
+		return err
+	}
+	p.referees = p.draw()
+	if needsReference(plan) && len(p.referees) == 0 {
+		return &Void{NoReference, nil}
+	}
+	if err := p.write(ctx); err != nil {
+		return err
+	}
+	var err error
+	if p.rec.Calibrations, err = p.Calibrations.Of(ctx, plan); err != nil {
+		return &GiveBack{PlatformDown, err}
+	}
+	if plan.Kind != probe.Replay {
+		return nil
+	}
+	if p.rec.Earlier, err = p.Earlier.Answer(ctx, plan.Repeats); err != nil {
+		return &GiveBack{PlatformDown, err}
+	}
+	if len(p.rec.Earlier) == 0 {
+		return &Void{NoEarlier, nil}
+	}
+	return nil
+}
+
+// reachable refuses a probe that its provider cannot get.
+func (p *passage) reachable() error {
+	seat, ok := p.seat()
+	switch {
+	case !ok:
+		return &Void{Offline, nil}
+	case p.rec.Plan.Flow == probe.Visible:
+		p.asked = seat.Host()
+		if p.rec.Plan.Kind == probe.Fingerprint && !seat.Has(offers.Fingerprints) {
+			return &Void{Unsupported, nil}
+		}
+	case !seat.Active:
+		if offer, _ := p.Offers.Find(p.rec.Plan.Offer); !offer.Active() {
+			return &Void{Inactive, nil}
+		}
+	}
+	return nil
+}
+
+// write makes the request.
+func (p *passage) write(ctx context.Context) error {
+	plan := p.rec.Plan
+	if plan.Kind == probe.Fingerprint {
+		return p.writeFingerprint(ctx)
+	}
+	body, needles, err := p.Writer.Body(plan)
+	if err != nil {
+		return &Void{BadPlan, err}
+	}
+	if len(body) > maxRequest {
+		return &Void{BadPlan, errors.New("the request is larger than a hub takes")}
+	}
+	p.rec.Request, p.rec.Needles = body, needles
+	return nil
+}
+
+// maxRequest is the largest body that hubs and gateways take.
+const maxRequest = 10 << 20
+
+// ask gives the provider its turn.
+func (p *passage) ask(ctx context.Context) error {
+	var err error
+	if p.rec.Sent, err = p.Now(ctx); err != nil {
+		return &GiveBack{PlatformDown, err}
+	}
+	switch {
+	case p.rec.Plan.Kind == probe.Fingerprint:
+		err = p.askFingerprint(ctx)
+	case p.rec.Plan.Flow == probe.Visible:
+		err = p.askVisible(ctx)
+	default:
+		err = p.askHidden(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	if p.rec.Ended, err = p.Now(ctx); err != nil {
+		return &GiveBack{PlatformDown, err}
+	}
+	// A database whose clock was set back must not make an answer end before it began.
+	if p.rec.Ended.Before(p.rec.Sent) {
+		p.rec.Ended = p.rec.Sent
+	}
+	return nil
+}
+
+// room returns how many bytes the record may still grow by.
+func (p *passage) room() int {
+	used := len(p.rec.Request) + len(p.rec.Answer.Raw) + len(p.rec.Earlier) + len(p.rec.Expected)
+	for _, s := range p.rec.Scores {
+		used += len(s.Raw)
+	}
+	return MaxRecord - used
+}
+
+// needsReference reports whether nobody could judge the answer without a reference.
+func needsReference(plan probe.Plan) bool {
+	switch plan.Kind {
+	case probe.Measure, probe.Check:
+		return false
+	case probe.Fingerprint:
+		return true
+	default:
+		return plan.Purpose != probe.Benchmark || plan.Feeds != evidence.NoFamily
+	}
+}
+
+// within is ctx with a timeout of its own.
+func within(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, d)
+}
+
+// pause waits, or returns the error of ctx.
+func pause(ctx context.Context, d time.Duration) error { return clock.Sleep(ctx, d) }
+
+// oneIn reports whether a plan is one of every n, by its id.
+func (p *passage) oneIn(purpose string, n int) bool {
+	return dice.New(p.Secret, purpose, p.rec.Plan.ID[:]).IntN(n) == 0
+}
