@@ -1,0 +1,231 @@
+package plan
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"svc.internal/services/verifier/internal/evidence"
+	"svc.internal/services/verifier/internal/ladder"
+	"svc.internal/services/verifier/internal/probe"
+	"svc.internal/services/verifier/internal/window"
+)
+
+const (
+	// needles is how many needles a prompt has, and asked how many of them a recall asks
+	// for. A measurement asks for all.
+	needles = 16
+	asked   = 8
+	// leastRecall is the window below which needles and questions fill it.
+	leastRecall = 768
+	// unknownShare bounds the size while nobody measured how long our tokens are.
+	unknownShare = .8
+	// maxBody bounds a challenge's prompt in bytes: agents of v1 take 1,047,552 of a body,
+	// and JSON needs some more than the text.
+	maxBody = 1_000_000
+	// spread is within how many hours of its week the moments of recalls lie. The rest is
+	// for arrivals that follow.
+	spread = 132
+	// questionBytes is how long the question for one needle is at most, and needleBytes
+	// how long a needle with a number beside it is.
+	questionBytes = 60
+	needleBytes   = 120
+	// lineBytes is how long a line of the answer is at most.
+	lineBytes = 40
+)
+
+// recall plans the recall that the week still lacks.
+func (t *turn) recall(d *rand.Rand, p probe.Plan) bool {
+	near, middle := t.lacking()
+	if t.EffectiveTokens < leastRecall || !near && !middle {
+		return false
+	}
+	share := .25 + .5*d.Float64()
+	if near {
+		share = .95 + .03*d.Float64()
+	}
+	if t.BytesPerToken <= 0 {
+		share = min(share, unknownShare)
+	}
+	p.Kind, p.Greedy, p.Streamed = probe.Recall, true, d.IntN(2) == 0
+	p.MaxTokens = recallAnswer(asked, t.bytesPerToken())
+	tokens := min(int(share*float64(t.EffectiveTokens)), t.EffectiveTokens-p.MaxTokens-overhead)
+	tokens = min(tokens, affordable(t.left(offerAndFleet), p.MaxTokens, t.Rates))
+	if tokens < t.EffectiveTokens/4 {
+		return false
+	}
+	place(d, &p, tokens, asked)
+	if !t.covered(p) || !t.add(p, offerAndFleet) {
+		return false
+	}
+	t.past.Arrivals++
+	if near {
+		t.past.NearFull++
+	} else {
+		t.past.Middle++
+	}
+	return true
+}
+
+// lacking reports whether the offer's week has passed the drawn moment of a recall that it
+// did not have yet.
+func (t *turn) lacking() (near, middle bool) {
+	s, o := t.planner.secret, t.Offer.Offer
+	now := int(t.past.hourOfWeek(t.slot.begin, s, o))
+	d := s.dice("recalls", o, t.past.Week)
+	near = t.past.NearFull == 0 && now >= d.IntN(spread)
+	due := 0
+	for range 2 {
+		if now >= d.IntN(spread) {
+			due++
+		}
+	}
+	return near, t.past.Middle < due
+}
+
+// recallAnswer returns how many tokens the answer to a question for n needles may have.
+func recallAnswer(n int, bytesPerToken float64) int {
+	return min(probe.MaxAnswerTokens, n*int(math.Ceil(lineBytes/bytesPerToken))+16)
+}
+
+// place sets the size of a recall, where its needles stand, and which are asked for: two
+// within the first and the last 2% each, the others anywhere between. One of the two first
+// is always asked for, because a window that is a little too small loses these alone.
+func place(d *rand.Rand, p *probe.Plan, tokens, ask int) {
+	at := make([]int, needles)
+	for i := range at {
+		share := .02 + .96*d.Float64()
+		switch i {
+		case 0, 1:
+			share = .98 + .02*d.Float64()
+		case 2, 3:
+			share = .02 * d.Float64()
+		}
+		at[i] = int(share * float64(tokens))
+	}
+	placeAt(p, tokens, at, ask)
+	if ask == needles {
+		return
+	}
+	oldest := needles - 1 - d.IntN(2)
+	p.Asked = []int{oldest}
+	for _, i := range d.Perm(needles) {
+		if i != oldest && len(p.Asked) < ask {
+			p.Asked = append(p.Asked, i)
+		}
+	}
+	slices.Sort(p.Asked)
+}
+
+// placeAt sets where needles stand, at distances in tokens from the end, and asks for all.
+// Needles keep a distance from each other and from the question, which stands at the end;
+// a prompt that is too short for that becomes longer.
+func placeAt(p *probe.Plan, tokens int, at []int, ask int) {
+	bytes := ratio(p.BytesPerToken)
+	gap := int(math.Ceil(needleBytes / bytes))
+	least := int(math.Ceil(questionBytes*float64(ask+2)/bytes)) + gap
+	p.PromptTokens = max(tokens, least+(len(at)+1)*gap)
+	slices.Sort(at)
+	for i := range at {
+		if at[i] = max(at[i], least); i > 0 {
+			at[i] = max(at[i], at[i-1]+gap)
+		}
+	}
+	for i := len(at) - 1; i >= 0; i-- {
+		most := p.PromptTokens - gap*(len(at)-1-i)
+		at[i] = min(at[i], most)
+	}
+	p.FromEnd = at
+	p.Asked = make([]int, len(at))
+	for i := range p.Asked {
+		p.Asked[i] = i
+	}
+}
+
+// measure plans the next prompt of a measurement: hourly while it runs, and six a day at
+// the measured window while the offer is not normal again.
+func (t *turn) measure() {
+	m := t.Measurement
+	if m == nil || t.Embeddings {
+		return
+	}
+	d := t.dice("measure")
+	due := t.slot.begin.Add(time.Duration(d.Int64N(int64(time.Hour))))
+	p := t.probe("measure", due)
+	p.Greedy, p.Streamed = true, d.IntN(2) == 0
+	p.MaxTokens = recallAnswer(needles, t.bytesPerToken())
+	switch phase := m.Phase(); {
+	case phase == window.Measuring:
+		next := m.Plan()
+		p.Kind = probe.Measure
+		placeAt(&p, next.Tokens, next.FromEnd[:], needles)
+	case phase == window.Checking, phase == window.Measured && t.checks():
+		p.Kind = probe.Check
+		place(d, &p, m.CheckTokens(), needles)
+	default:
+		return
+	}
+	if !t.Active || p.PromptTokens+p.MaxTokens+overhead > t.EffectiveTokens {
+		p.Flow, p.Feeds = probe.Visible, evidence.Recall
+	}
+	t.add(p, fleetAlone)
+}
+
+// checkHours is how many hours lie between two checks of a measured window: six a day.
+const checkHours = 4
+
+// checks reports whether a measured window is checked in this hour: in one hour of four,
+// which is drawn.
+func (t *turn) checks() bool {
+	hour := t.slot.begin.Unix() / 3600
+	drawn := t.planner.secret.dice("checks", t.Offer.Offer, hour/checkHours).Int64N(checkHours)
+	return t.Level != ladder.Normal && hour%checkHours == drawn
+}
+
+// beyond plans the week's visible recall of a stated window that consumers do not get
+// whole.
+func (t *turn) beyond() {
+	s, o := t.planner.secret, t.Offer.Offer
+	d := s.dice("beyond", o, t.past.Week)
+	reached := t.EffectiveTokens
+	if !t.Active {
+		reached = 0
+	}
+	due := int(t.past.hourOfWeek(t.slot.begin, s, o)) >= d.IntN(spread)
+	if t.Embeddings || t.past.Above > 0 || !due || t.StatedTokens <= reached || t.StatedTokens < leastRecall {
+		return
+	}
+	p := t.probe("beyond", t.slot.begin.Add(time.Duration(d.Int64N(int64(time.Hour)))))
+	p.Kind, p.Flow, p.Feeds, p.Greedy = probe.Recall, probe.Visible, evidence.Recall, true
+	p.MaxTokens = recallAnswer(asked, t.bytesPerToken())
+	share := .95 + .03*d.Float64()
+	if t.BytesPerToken <= 0 {
+		share = unknownShare
+	}
+	tokens := min(int(share*float64(t.StatedTokens)), t.StatedTokens-p.MaxTokens-overhead)
+	place(d, &p, min(tokens, int(maxBody/t.bytesPerToken())), asked)
+	if t.add(p, offerAndFleet) {
+		t.past.Above++
+	}
+}
+
+// filesEvery is how many days lie between two fingerprints of an offer that is not new,
+// watched or changed.
+const filesEvery = 3
+
+// fingerprint plans the fingerprint of the day, at a moment that is drawn.
+func (t *turn) fingerprint() {
+	if !t.Fingerprint {
+		return
+	}
+	d := t.planner.secret.dice("files", t.Offer.Offer, t.slot.begin.Unix()/86_400)
+	s := t.standing(t.slot.begin)
+	skip := d.IntN(filesEvery) != 0 && !s.New && !s.Watched && !s.Changed
+	if hour := d.IntN(24); skip || hour != t.slot.begin.Hour() {
+		return
+	}
+	p := t.probe("files", t.slot.begin.Add(time.Duration(d.Int64N(int64(time.Hour)))))
+	p.Kind, p.Flow, p.Feeds, p.PromptTokens = probe.Fingerprint, probe.Visible, evidence.Files, 1
+	t.add(p, offerAndFleet)
+}
