@@ -58,6 +58,9 @@ const (
 	SubjectPenalty = "penalty.v1.changed"
 	// SubjectShapes is what requests looked like at the gateways.
 	SubjectShapes = "shapes.v1.gateway"
+	// SubjectClaims is usage that one verifier has consumed, for all replicas of it: each
+	// probe needs the claim of its own request.
+	SubjectClaims = "claims.v1.verifier"
 	// SubjectWarmUp asks every hub to have a model loaded.
 	SubjectWarmUp = "warmup.v1"
 	// SubjectTrustAll is what the verifier says of all providers, in TrustStream.

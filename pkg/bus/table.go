@@ -65,6 +65,7 @@ func Table() []Row {
 		{Subject: SubjectKeyChanged, Publish: []string{billingLedger}, Subscribe: []string{edgeGateway}},
 		{Subject: SubjectShapes, Publish: []string{edgeGateway}, Subscribe: []string{verifier}},
 		{Subject: SubjectPenalty, Publish: []string{settlement}, Subscribe: []string{verifier}},
+		{Subject: SubjectClaims, Publish: []string{verifier}, Subscribe: []string{verifier}},
 		{Subject: SubjectWarmUp, Publish: []string{providerHub, router}, Subscribe: []string{providerHub, router}},
 		{Subject: "trust.v1.{provider}", Stream: TrustStream.Name, Publish: []string{verifier},
 			Subscribe: []string{router}, Live: true},
