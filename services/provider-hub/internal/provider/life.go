@@ -7,6 +7,7 @@ import (
 
 	"svc.internal/pkg/fault"
 	"svc.internal/pkg/ids"
+	"svc.internal/services/provider-hub/internal/uptime"
 )
 
 // Actor is who changed a provider.
@@ -149,15 +150,22 @@ func (f Facts) Qualified(now time.Time) bool {
 // judged.
 func (a *Account) InProbation() bool { return a.Status == Active && !a.ProbationEndsAt.IsZero() }
 
-// probationRest is what would be left of the probation if the activation ended now.
-func (a *Account) probationRest(now time.Time) ProbationRest {
-	if a.Status != Active {
-		return a.Rest
-	}
-	if !a.InProbation() {
+// probationRest is what would be left of the probation if the activation ended now. seen
+// is the uptime of this activation by now.
+func (a *Account) probationRest(now time.Time, seen uptime.Uptime) ProbationRest {
+	switch {
+	case a.Status != Active:
+		rest := a.Rest.at(now)
+		rest.Until = time.Time{}
+		return rest
+	case !a.InProbation():
 		return ProbationRest{Known: true}
 	}
-	return ProbationRest{Known: true, Left: min(max(a.ProbationEndsAt.Sub(now), 0), Probation)}
+	// A probation that is over and not judged yet has a moment left, behind which it is.
+	return ProbationRest{
+		Known: true, Left: min(max(a.ProbationEndsAt.Sub(now), time.Millisecond), Probation),
+		Before: a.Rest.Before.Plus(seen),
+	}
 }
 
 // change is one change of an account whose row is locked. Each part of it leaves an
@@ -170,6 +178,9 @@ type change struct {
 	entries []Entry
 	// verdict is named in the entries of a change that it makes; zero for none.
 	verdict VerdictID
+	// seen is the uptime of the activation that began at seenSince, by now.
+	seen      uptime.Uptime
+	seenSince time.Time
 }
 
 // note adds an entry without a move.
@@ -191,15 +202,23 @@ func (c *change) fire(t Trigger) error {
 	if a.Status == Rejected && t != Reinstate {
 		c.endRemoval()
 	}
-	rest := a.probationRest(c.now)
+	rest := a.probationRest(c.now, c.seenOf(a))
 	c.entries = append(c.entries, Entry{At: c.now, What: string(t), From: a.Status, To: to, By: c.by, Reason: c.reason,
 		Verdict: c.verdict})
+	was := a.Status
 	a.Status = to
 	a.ActiveSince, a.ProbationEndsAt = time.Time{}, time.Time{}
+	if was == Active {
+		a.Rest = ProbationRest{}
+	}
 	switch t {
 	case Qualify:
-		a.ActiveSince, a.ProbationEndsAt = c.now, a.Rest.endsAt(c.now)
+		rest := a.Rest.at(c.now)
+		a.ActiveSince, a.ProbationEndsAt = c.now, rest.endsAt(c.now)
 		a.Rest = ProbationRest{}
+		if rest.Known && a.InProbation() {
+			a.Rest.Before = rest.Before
+		}
 	case RequestReview:
 		a.ReviewRequestedAt = c.now
 	case Reject:
@@ -218,9 +237,21 @@ func (c *change) fire(t Trigger) error {
 		c.unwaive()
 	case ExpireBenchmark:
 		c.unwaive()
-	case Approve, ConfirmCollateral, Withdraw, Reinstate:
+	case Reinstate:
+		if a.Rest.Known {
+			a.Rest.Until = c.now.Add(RestKept)
+		}
+	case Approve, ConfirmCollateral, Withdraw:
 	}
 	return nil
+}
+
+// seenOf is the uptime of the activation that ends, where it was measured.
+func (c *change) seenOf(a *Account) uptime.Uptime {
+	if !a.ActiveSince.Equal(c.seenSince) {
+		return uptime.Uptime{}
+	}
+	return c.seen
 }
 
 // endRemoval ends a removal whose verdicts were not reversed. The benchmark is from

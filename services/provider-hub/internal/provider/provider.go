@@ -103,7 +103,7 @@ type Credential struct {
 	// KeyID is zero for a wallet.
 	KeyID ids.KeyID
 	// Revoked reports that the key has ended. Expelled reports that a verdict revoked it:
-	// such a key still reads the account and asks for a review.
+	// such a key still reads the account, and asks for a review while the removal lasts.
 	Revoked, Expelled bool
 	// KeyExpires is when a key ends because another one follows it; zero is never.
 	KeyExpires time.Time

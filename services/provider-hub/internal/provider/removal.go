@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"svc.internal/pkg/ids"
+	"svc.internal/services/provider-hub/internal/uptime"
 )
 
 type verdictKind struct{}
@@ -26,7 +27,8 @@ func ParseVerdict(text string) (VerdictID, error) {
 //
 // What a removal took, the last reversal gives back: the keys that its verdicts revoked,
 // unless somebody revoked them since or they expired; the status pending, from which an
-// account whose facts hold is active at once, with only what was left of its probation;
+// account whose facts hold is active at once, with only what was left of its probation,
+// which RestKept bounds in time;
 // but suspended where it was suspended before, and rejected where an operator had
 // rejected it before. A removal that ends otherwise uses the benchmark up.
 type Removal struct {
@@ -40,10 +42,30 @@ type Removal struct {
 // Any reports whether there is a removal.
 func (r Removal) Any() bool { return r.From != "" }
 
-// ProbationRest is the remainder of a probation. The zero value is a whole probation.
+// ProbationRest is the remainder of a probation that a removal ended. The zero value is a
+// whole probation.
+//
+// The two parts are judged as one probation: by what was left alone, a provider that was
+// away for 23 hours would pass by its last, and a provider that was there for 23 hours
+// would fail by the minutes in which its machines come back.
 type ProbationRest struct {
 	Known bool
 	Left  time.Duration
+	// Until is when the remainder stops to count: RestKept after the reversal, because a
+	// provider that is activated later is another matter, with a whole probation. It is
+	// zero while the removal lasts.
+	Until time.Time
+	// Before is the uptime in the parts of the probation that are over. It is the only
+	// field that is set while the account is active.
+	Before uptime.Uptime
+}
+
+// at is the remainder that counts at a time.
+func (r ProbationRest) at(now time.Time) ProbationRest {
+	if !r.Until.IsZero() && !now.Before(r.Until) {
+		return ProbationRest{}
+	}
+	return r
 }
 
 // endsAt is when a probation that goes on now ends; zero where it was passed.

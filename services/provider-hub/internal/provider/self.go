@@ -53,7 +53,8 @@ type selfStore interface {
 }
 
 // Holder returns the provider whose key has this digest, in whatever status. A key that a
-// verdict revoked has a holder too, who must be able to read why and to ask for a review.
+// verdict revoked has a holder too, who must be able to read why, and while the removal
+// lasts to ask for a review.
 // It fails with invalid_api_key or key_revoked.
 func (d *Directory) Holder(ctx context.Context, digest apikey.Digest) (Credential, error) {
 	c, ok, err := d.store.Holder(ctx, d.pepper.Hash(digest), d.clock.Now())
@@ -174,8 +175,21 @@ func (d *Directory) spent(ctx context.Context, owner, nonce string, signature []
 // account's.
 type Application struct{ Name, Hardware, Email string }
 
+// repeats returns nil where the account is in the review that the application asks for,
+// and key_revoked otherwise.
+func (said Application) repeats(a *Account) error {
+	same := (said.Name == "" || said.Name == a.Name) && a.Contact == Contact{Email: said.Email, Hardware: said.Hardware}
+	if a.Status == UnderReview && same {
+		return nil
+	}
+	return RevokedKey()
+}
+
 // RequestReview asks an operator to look at the account. A second call only changes the
-// application. It fails with transition_not_allowed.
+// application. A key that a verdict revoked asks only while the removal lasts, which its
+// request ends. Behind that it changes nothing: the same request again succeeds while the
+// review lasts, and any other fails with key_revoked. RequestReview fails as Holder, and
+// with transition_not_allowed.
 func (d *Directory) RequestReview(ctx context.Context, digest apikey.Digest, said Application) (Account, error) {
 	for _, check := range []error{
 		checkText("provider_name", said.Name, 0, maxName),
@@ -194,11 +208,15 @@ func (d *Directory) RequestReview(ctx context.Context, digest apikey.Digest, sai
 	if err != nil {
 		return Account{}, err
 	}
+	revoked := c.Revoked
 	return d.change(ctx, c.ID, ByProvider, "", func(c *change) error {
+		a := c.account
+		if revoked && !a.Removal.Any() {
+			return said.repeats(a)
+		}
 		if err := c.review(); err != nil {
 			return err
 		}
-		a := c.account
 		if said.Name != "" {
 			a.Name = said.Name
 		}

@@ -119,6 +119,9 @@ const (
 	PassingUptime = 0.5
 	// BenchmarkValidity is how long a passed benchmark counts.
 	BenchmarkValidity = 30 * 24 * time.Hour
+	// RestKept is how long after the reversal of a removal what was left of a probation
+	// counts.
+	RestKept = 7 * 24 * time.Hour
 	// ReapplyAfter is how long after a rejection a review may be asked for.
 	ReapplyAfter = 7 * 24 * time.Hour
 )

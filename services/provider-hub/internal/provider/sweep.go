@@ -118,23 +118,33 @@ func (d *Directory) follow(ctx context.Context, id ids.ProviderID) (Account, boo
 	return d.stroke(ctx, id, ByPlatform, "", func(*change) error { return nil })
 }
 
+// seen is the uptime of a provider between two times, of which the later may be now.
+func (d *Directory) seen(ctx context.Context, id ids.ProviderID, from, to time.Time) (uptime.Uptime, error) {
+	since, now := from.Add(-uptime.Grace), d.clock.Now()
+	presences, err := d.store.Presences(ctx, []ids.ProviderID{id}, since, now)
+	if err != nil {
+		return uptime.Uptime{}, err
+	}
+	runs, err := d.store.HubRuns(ctx, since, now)
+	if err != nil {
+		return uptime.Uptime{}, err
+	}
+	return uptime.Measure(uptime.Span{From: from, To: to}, presences[id].Connections, runs), nil
+}
+
 // judge measures a probation and ends it. The measured time is over, so no lock is
-// needed.
+// needed. A probation that a removal interrupted is judged by all its parts.
 func (d *Directory) judge(ctx context.Context, id ids.ProviderID) (Account, bool, error) {
 	a, err := d.store.Get(ctx, id)
 	if err != nil || !a.InProbation() {
 		return a, false, err
 	}
 	from, to := a.ActiveSince, a.ProbationEndsAt
-	presences, err := d.store.Presences(ctx, []ids.ProviderID{id}, from.Add(-uptime.Grace), d.clock.Now())
+	seen, err := d.seen(ctx, id, from, to)
 	if err != nil {
 		return Account{}, false, err
 	}
-	runs, err := d.store.HubRuns(ctx, from.Add(-uptime.Grace), d.clock.Now())
-	if err != nil {
-		return Account{}, false, err
-	}
-	up := within(presences[id], runs, from, to)
+	up := a.Rest.Before.Plus(seen).Fraction()
 	return d.stroke(ctx, id, ByPlatform, probationReason(up), func(c *change) error {
 		if !c.account.ProbationEndsAt.Equal(to) {
 			return nil // it is another probation by now

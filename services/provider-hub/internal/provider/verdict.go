@@ -15,8 +15,26 @@ const maxVerdicts = 16
 // was reversed or its removal was over. A verdict against a provider that is rejected
 // already stands beside what rejected it. It fails with provider_not_found,
 // invalid_value, and transition_not_allowed for a verdict against another provider.
+//
+// The uptime of a probation under way is measured before, because what is left of the
+// probation may go on later.
 func (d *Directory) Expel(ctx context.Context, id ids.ProviderID, verdict VerdictID, reason string) (Account, error) {
-	return d.byVerdict(ctx, id, verdict, reason, (*change).expel)
+	a, err := d.store.Get(ctx, id)
+	if err != nil {
+		return Account{}, err
+	}
+	begun := d.verdictChange(verdict, reason)
+	if a.InProbation() {
+		to := begun.now
+		if a.ProbationEndsAt.Before(to) {
+			to = a.ProbationEndsAt
+		}
+		if begun.seen, err = d.seen(ctx, id, a.ActiveSince, to); err != nil {
+			return Account{}, err
+		}
+		begun.seenSince = a.ActiveSince
+	}
+	return d.byVerdict(ctx, id, begun, (*change).expel)
 }
 
 // Reinstate takes back an Expel whose verdict was reversed. While another verdict stands,
@@ -26,17 +44,21 @@ func (d *Directory) Expel(ctx context.Context, id ids.ProviderID, verdict Verdic
 func (d *Directory) Reinstate(
 	ctx context.Context, id ids.ProviderID, verdict VerdictID, reason string,
 ) (Account, error) {
-	return d.byVerdict(ctx, id, verdict, reason, (*change).reinstate)
+	return d.byVerdict(ctx, id, d.verdictChange(verdict, reason), (*change).reinstate)
 }
 
-func (d *Directory) byVerdict(ctx context.Context, id ids.ProviderID, verdict VerdictID, reason string,
-	what func(*change, *Verdict) error,
+// verdictChange begins a change by a verdict.
+func (d *Directory) verdictChange(verdict VerdictID, reason string) change {
+	return change{by: ByPlatform, reason: reason, now: d.clock.Now(), verdict: verdict}
+}
+
+func (d *Directory) byVerdict(
+	ctx context.Context, id ids.ProviderID, begun change, what func(*change, *Verdict) error,
 ) (Account, error) {
-	if err := checkText("reason", reason, 0, maxReason); err != nil {
+	if err := checkText("reason", begun.reason, 0, maxReason); err != nil {
 		return Account{}, err
 	}
-	begun := change{by: ByPlatform, reason: reason, now: d.clock.Now(), verdict: verdict}
-	return d.store.ChangeByVerdict(ctx, id, verdict, begun.now, func(a *Account, v *Verdict) ([]Entry, error) {
+	return d.store.ChangeByVerdict(ctx, id, begun.verdict, begun.now, func(a *Account, v *Verdict) ([]Entry, error) {
 		return begun.of(a, func(c *change) error {
 			if v.Elsewhere {
 				return VerdictElsewhere()

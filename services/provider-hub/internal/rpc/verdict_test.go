@@ -352,12 +352,16 @@ func TestARemovedProviderSeesWhyAndMayOnlyReadAndAskAgain(t *testing.T) {
 		d.must(d.review(m))
 	}
 	d.is("asked again after 7 days", m, underReview)
+	another := &hubv1.RequestReviewRequest{KeyDigest: m.digest, ContactEmail: "thief@svc.test"}
+	_, err = d.self.RequestReview(t.Context(), another)
+	d.wantReason("another application with the revoked key", err, fault.KeyRevoked)
 	_, err = d.set(m, approved)
 	d.must(err)
 	d.sweep()
 	d.is("approved: the benchmark is from before the removal", m, activating)
 	// The key that the verdict revoked is revoked for ever, though it reads.
 	d.wantReason("with the revoked key", d.connects(m.key), fault.KeyRevoked)
+	d.wantReason("asked again with the revoked key", d.review(m), fault.KeyRevoked)
 	_, err = d.self.RotateOwnKey(t.Context(), &hubv1.RotateOwnKeyRequest{KeyDigest: m.digest})
 	d.wantReason("rotate the revoked key", err, fault.KeyRevoked)
 	if label := d.own(m).GetLabel(); label != "Activating" {
@@ -366,6 +370,29 @@ func TestARemovedProviderSeesWhyAndMayOnlyReadAndAskAgain(t *testing.T) {
 	if err := d.connects(issued.GetApiKey()); err != nil {
 		t.Errorf("with the key that an operator issued: got the error %v, want none", err)
 	}
+}
+
+func TestAKeyThatAVerdictRevokedAsksForNoReviewBehindTheRemoval(t *testing.T) {
+	t.Parallel()
+	d := setup(t)
+	m := d.in(underReview)
+	d.must(d.expel(m, verdictA))
+	_, err := d.set(m, suspended) // an operator ends the removal
+	d.must(err)
+	_, err = d.set(m, pending)
+	d.must(err)
+	d.wantReason("pending", d.review(m), fault.KeyRevoked)
+	d.is("asked with the revoked key", m, pending)
+	issued, err := d.admin.IssueProviderKey(t.Context(), &hubv1.IssueProviderKeyRequest{ProviderId: m.id})
+	d.must(err)
+	digest := apikey.Sum(issued.GetApiKey())
+	_, err = d.self.RequestReview(t.Context(), &hubv1.RequestReviewRequest{KeyDigest: digest[:]})
+	d.must(err)
+	d.is("asked with a good key", m, underReview)
+	_, err = d.set(m, rejected)
+	d.must(err)
+	d.clock.Advance(7 * 24 * time.Hour)
+	d.wantReason("rejected by an operator since", d.review(m), fault.KeyRevoked)
 }
 
 func TestAWalletDoesNotConnectARemovedProvider(t *testing.T) {

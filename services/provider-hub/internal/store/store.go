@@ -50,7 +50,7 @@ const accountColumns = `
 	p.gpu_waived_at, p.gpu_waived_once,
 	p.active_since, p.probation_ends_at, p.uptime_24h, p.uptime_30d,
 	p.benchmark_revision, p.collateral_revision, p.reference, p.first_active_at IS NOT NULL OR p.status = 'active',
-	p.probation_left_ms,
+	p.probation_left_ms, p.probation_left_until, p.probation_up_ms, p.probation_total_ms,
 	coalesce((SELECT e.from_status FROM provider_expulsion e WHERE e.provider_id = p.provider_id AND e.over_at IS NULL
 		ORDER BY e.expulsion_id LIMIT 1), ''),
 	coalesce((SELECT e.reason FROM provider_expulsion e WHERE e.provider_id = p.provider_id AND e.over_at IS NULL
@@ -70,12 +70,13 @@ func scanKept(row pgx.Row, more ...any) (provider.Account, error) {
 	var a provider.Account
 	var proposed []proposal
 	var proven, paid, reviewed, rejected, collateral, benchmark, waived, since, probation *time.Time
-	var rest *int64
+	var rest keptRest
 	into := append([]any{
 		&a.ID, &a.Name, &a.Status, &a.Region, &a.CreatedAt, &a.Owner, &proven, &a.Beneficiary, &paid, &proposed,
 		&a.Contact.Email, &a.Contact.Hardware, &reviewed, &rejected, &collateral, &benchmark, &waived, &a.Facts.GPUWaivedOnce,
 		&since, &probation, &a.Uptime24h, &a.Uptime30d,
-		&a.Facts.BenchmarkRevision, &a.Facts.CollateralRevision, &a.Reference, &a.WasActive, &rest,
+		&a.Facts.BenchmarkRevision, &a.Facts.CollateralRevision, &a.Reference, &a.WasActive,
+		&rest.left, &rest.until, &rest.up, &rest.total,
 		&a.Removal.From, &a.Removal.Reason, &a.Facts.GPUEligible, &a.Facts.GPUShortfall,
 	}, more...)
 	if err := row.Scan(into...); err != nil {
@@ -89,9 +90,7 @@ func scanKept(row pgx.Row, more ...any) (provider.Account, error) {
 	a.ReviewRequestedAt, a.RejectedAt = zero(reviewed), zero(rejected)
 	a.Facts.CollateralAt, a.Facts.BenchmarkAt, a.Facts.GPUWaivedAt = zero(collateral), zero(benchmark), zero(waived)
 	a.ActiveSince, a.ProbationEndsAt = zero(since), zero(probation)
-	if rest != nil {
-		a.Rest = provider.ProbationRest{Known: true, Left: time.Duration(*rest) * time.Millisecond}
-	}
+	a.Rest = rest.of()
 	if a.Facts.GPUEligible {
 		a.Facts.GPUShortfall = ""
 	}

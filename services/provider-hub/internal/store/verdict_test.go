@@ -83,6 +83,39 @@ func TestTheDatabaseLetsNoOtherKeyReturn(t *testing.T) {
 		`UPDATE provider_expulsion SET reversed_at = now() WHERE verdict_id = $1`, two)
 }
 
+func TestTheDatabaseLetsAVerdictRevokeOnlyGoodKeysOfItsProvider(t *testing.T) {
+	t.Parallel()
+	s, d := setup(t)
+	a, k, _ := keyed(t, d)
+	other, _, _ := keyed(t, d)
+	revoked, _, err := d.IssueKey(t.Context(), a.ID, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.RevokeKey(t.Context(), revoked.ID); err != nil {
+		t.Fatal(err)
+	}
+	one, two, foreign := verdictID(t, 1), verdictID(t, 2), verdictID(t, 3)
+	for id, v := range map[provider.VerdictID]provider.Account{one: a, two: a, foreign: other} {
+		if _, err := d.Expel(t.Context(), v.ID, id, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const by = `UPDATE provider_key SET expelled_by = $2 WHERE key_id = $1`
+	wantRefused(t, s, "a key that is revoked for ever", by, revoked.ID, one)
+	wantRefused(t, s, "a key that another verdict revoked", by, k.ID, two)
+	if _, err := d.SetStatus(t.Context(), a.ID, provider.Suspended, ""); err != nil {
+		t.Fatal(err)
+	}
+	issued, _, err := d.IssueKey(t.Context(), a.ID, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const revoke = `UPDATE provider_key SET revoked_at = now(), expelled_by = $2 WHERE key_id = $1`
+	wantRefused(t, s, "a good key by a verdict that is over", revoke, issued.ID, one)
+	wantRefused(t, s, "a good key by a verdict against another provider", revoke, issued.ID, foreign)
+}
+
 // TestAKeyThatEndedSinceItWasShownIsNotFollowedByAnother has the key end between its
 // look-up and the lock of its provider.
 func TestAKeyThatEndedSinceItWasShownIsNotFollowedByAnother(t *testing.T) {

@@ -36,6 +36,9 @@ type Connection struct {
 // Uptime is a measurement. Total is the time that could be measured.
 type Uptime struct{ Up, Total time.Duration }
 
+// Plus is the measurement of two windows that do not overlap.
+func (u Uptime) Plus(v Uptime) Uptime { return Uptime{Up: u.Up + v.Up, Total: u.Total + v.Total} }
+
 // Fraction is the part of the total that was up, 0 to 1; nil where nothing could be
 // measured.
 func (u Uptime) Fraction() *float64 {
