@@ -42,6 +42,7 @@ import (
 	"svc.internal/pkg/clock"
 	"svc.internal/pkg/fingerprint"
 	"svc.internal/pkg/ids"
+	"svc.internal/services/verifier/internal/claims"
 	"svc.internal/services/verifier/internal/dice"
 	"svc.internal/services/verifier/internal/evidence"
 	"svc.internal/services/verifier/internal/house"
@@ -60,17 +61,10 @@ type Writer interface {
 	Body(plan probe.Plan) (body []byte, needles []string, err error)
 }
 
-// Claim is what an engine claimed of a request.
-type Claim struct {
-	// Valid reports whether there was a claim that can be true.
-	Valid          bool
-	Prompt, Output int64
-}
-
 // Claims knows the usage events.
 type Claims interface {
 	// Wait returns the claim of a request, and waits for its usage event until ctx ends.
-	Wait(ctx context.Context, request ids.RequestID) (Claim, error)
+	Wait(ctx context.Context, request ids.RequestID) (claims.Claim, error)
 }
 
 // Keys chooses house keys.

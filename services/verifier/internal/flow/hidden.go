@@ -14,6 +14,7 @@ import (
 	"svc.internal/pkg/fault"
 	"svc.internal/pkg/ids"
 	"svc.internal/pkg/openai"
+	"svc.internal/services/verifier/internal/claims"
 	"svc.internal/services/verifier/internal/judge"
 	"svc.internal/services/verifier/internal/probe"
 	"svc.internal/services/verifier/internal/statistic"
@@ -182,8 +183,8 @@ func servedBy(h http.Header) string {
 }
 
 // usageOf reads the claim of a visible answer from its body.
-func usageOf(raw []byte, streamed bool) Claim {
-	var claim Claim
+func usageOf(raw []byte, streamed bool) claims.Claim {
+	var claim claims.Claim
 	look := func(data []byte) {
 		var m struct {
 			Usage *struct {
@@ -194,7 +195,7 @@ func usageOf(raw []byte, streamed bool) Claim {
 		if json.Unmarshal(data, &m) != nil || m.Usage == nil || m.Usage.Prompt == nil {
 			return
 		}
-		claim = Claim{Valid: true, Prompt: *m.Usage.Prompt}
+		claim = claims.Claim{Valid: true, Prompt: *m.Usage.Prompt}
 		if m.Usage.Output != nil {
 			claim.Output = *m.Usage.Output
 		}
