@@ -1,0 +1,107 @@
+package events
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"svc.internal/pkg/bus"
+	"svc.internal/pkg/ids"
+	"svc.internal/pkg/money"
+	"svc.internal/pkg/money/moneypb"
+	eventsv1 "svc.internal/proto/svc/events/v1"
+	"svc.internal/services/verifier/internal/claims"
+	"svc.internal/services/verifier/internal/probe"
+)
+
+// usageLinger lets single events become batches. A probe waits some seconds for its claim.
+const usageLinger = 100 * time.Millisecond
+
+// maxClaim bounds what a claim may be; what is above was absurd at the hub.
+const maxClaim = 1 << 40
+
+// Usage consumes usage events from the stream and passes each on to all replicas. The
+// replicas share one consumer.
+type Usage struct {
+	bus    *bus.Conn
+	log    *slog.Logger
+	absurd func(ctx context.Context, o probe.Offer)
+}
+
+// NewUsage makes a consumer; Run starts it. absurd is told of each absurd claim, at least
+// once.
+func NewUsage(conn *bus.Conn, log *slog.Logger, absurd func(ctx context.Context, o probe.Offer)) *Usage {
+	return &Usage{conn, log, absurd}
+}
+
+// Run consumes until ctx ends, and then finishes the batch under way.
+func (u *Usage) Run(ctx context.Context) error {
+	cfg := bus.ConsumerConfig{Stream: bus.UsageStream, Durable: bus.DurableVerifier, Linger: usageLinger}
+	if err := u.bus.Consume(ctx, cfg, u.handle); err != nil {
+		return fmt.Errorf("consume usage: %w", err)
+	}
+	return nil
+}
+
+func (u *Usage) handle(ctx context.Context, batch []bus.Msg) error {
+	for _, m := range batch {
+		event, o, ok := usageFrom(m.Subject, m.Data)
+		if !ok {
+			continue // what cannot be read, or is not its hub's, is the ledger's to set aside
+		}
+		if event.GetClaimState() == eventsv1.ClaimState_CLAIM_STATE_ABSURD && m.Deliveries <= 1 {
+			u.absurd(ctx, o)
+			u.log.WarnContext(ctx, "an engine claims usage that cannot be: a risk, and no evidence",
+				"provider_id", o.Provider.String(), "model", o.Model, "request_id", event.GetRequestId())
+		}
+		if err := u.bus.Publish(ctx, bus.SubjectClaims, m.Data, bus.Header{"Subject": {m.Subject}}); err != nil {
+			return fmt.Errorf("pass a claim on: %w", err)
+		}
+	}
+	return nil
+}
+
+// claim takes over a claim that a replica has passed on.
+func (l *Listener) claim(_ context.Context, m bus.Message) {
+	event, o, ok := usageFrom(m.Header.Get("Subject"), m.Data)
+	request, err := ids.ParseRequest(event.GetRequestId())
+	if !ok || err != nil {
+		l.refused.Add(1)
+		return
+	}
+	l.deps.Claims.Put(request, claims.Claim{
+		Valid:  event.GetClaimState() == eventsv1.ClaimState_CLAIM_STATE_VALID,
+		Prompt: event.GetClaimedPromptTokens(), Output: event.GetClaimedCompletionTokens(),
+	})
+	payout, err := moneypb.ToRates(event.GetRates()).Payout(money.Tokens{
+		Prompt: event.GetBillablePromptTokens(), Completion: event.GetBillableCompletionTokens()})
+	if err == nil {
+		l.deps.Traffic.Earned(o, payout, l.deps.Clock.Now())
+	}
+}
+
+// usageFrom reads usage of a hub. It reports false for what another than its own hub says,
+// and for usage that rests on anything but a hub's journal, because claims are the hub's to
+// tell.
+func usageFrom(subject string, data []byte) (*eventsv1.UsageEvent, probe.Offer, bool) {
+	event := &eventsv1.UsageEvent{}
+	hub, ofUsage := strings.CutPrefix(subject, bus.SubjectUsagePrefix)
+	if !ofUsage || proto.Unmarshal(data, event) != nil || event.GetHubId() != hub ||
+		event.GetEvidenceSource() > eventsv1.EvidenceSource_EVIDENCE_SOURCE_HUB || event.GetSettled() {
+		return event, probe.Offer{}, false
+	}
+	provider, err := ids.ParseProvider(event.GetProviderId())
+	if err != nil || !text(event.GetModelId(), 1, maxModelID) {
+		return event, probe.Offer{}, false
+	}
+	for _, n := range []int64{event.GetClaimedPromptTokens(), event.GetClaimedCompletionTokens()} {
+		if n > maxClaim || n < -maxClaim {
+			return event, probe.Offer{}, false
+		}
+	}
+	return event, probe.Offer{Provider: provider, Model: event.GetModelId()}, true
+}
