@@ -53,7 +53,11 @@ func TestEachRuleFailsAloneAtItsBound(t *testing.T) {
 		want  battery.Outcome
 		found battery.Finding
 	}{
-		"nothing":      {func(*f) {}, battery.Pass, ""},
+		"nothing": {func(*f) {}, battery.Pass, ""},
+		"few, quick": {func(x *f) {
+			x.Quick, x.First, x.Questions = true, battery.Speed{Answers: slow.Answers[:1], FirstTokens: slow.FirstTokens[:1]}, nil
+		}, battery.Pass, ""},
+		"few":          {func(x *f) { x.Questions = nil }, battery.Void, battery.TooLittle},
 		"disturbed":    {func(x *f) { x.Disturbed, x.Answered = true, 0 }, battery.Void, battery.Disturbed},
 		"98 answered":  {func(x *f) { x.Answered = 98 }, battery.Pass, ""},
 		"97 answered":  {func(x *f) { x.Answered = 97 }, battery.Fail, battery.Unanswered},

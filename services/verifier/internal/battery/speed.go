@@ -36,13 +36,16 @@ func (s Speed) possible() bool {
 
 // enough reports whether enough was timed to judge a speed.
 func (f Facts) enough(s Speed) bool {
-	timed := 0
+	timed, least := 0, minTimed
+	if f.Quick {
+		least = 1
+	}
 	for _, a := range s.Answers {
 		if a.timed() {
 			timed++
 		}
 	}
-	return timed >= minTimed && (f.Small || len(s.FirstTokens) >= minTimed)
+	return timed >= least && (f.Small || len(s.FirstTokens) >= least)
 }
 
 // judgeSpeed judges the run by its speeds, all else being in order.
@@ -69,6 +72,9 @@ func (f Facts) judgeSpeed() Judgement {
 // slow are the findings of one speed.
 func (f Facts) slow(s Speed) []Finding {
 	var findings []Finding
+	if f.Quick {
+		return nil
+	}
 	if TokensPerSecond(s.Answers) < max(MinSpeed, f.ClassMedian/2) {
 		findings = append(findings, SlowTokens)
 	}

@@ -9,16 +9,17 @@ import (
 	"svc.internal/services/verifier/internal/evidence"
 	"svc.internal/services/verifier/internal/ladder"
 	"svc.internal/services/verifier/internal/probe"
+	"svc.internal/services/verifier/internal/prompt"
 	"svc.internal/services/verifier/internal/window"
 )
 
 const (
-	// needles is how many needles a prompt has, and asked how many of them a recall asks
+	// Needles is how many needles a prompt has, and asked how many of them a recall asks
 	// for. A measurement asks for all.
-	needles = 16
+	Needles = prompt.MaxNeedles
 	asked   = 8
-	// leastRecall is the window below which needles and questions fill it.
-	leastRecall = 768
+	// LeastRecall is the window below which needles and questions fill it.
+	LeastRecall = 768
 	// unknownShare bounds the size while nobody measured how long our tokens are.
 	unknownShare = .8
 	// maxBody bounds a challenge's prompt in bytes: agents of v1 take 1,047,552 of a body,
@@ -38,7 +39,7 @@ const (
 // recall plans the recall that the week still lacks.
 func (t *turn) recall(d *rand.Rand, p probe.Plan) bool {
 	near, middle := t.lacking()
-	if t.EffectiveTokens < leastRecall || !near && !middle {
+	if t.EffectiveTokens < LeastRecall || !near && !middle {
 		return false
 	}
 	share := .25 + .5*d.Float64()
@@ -49,13 +50,13 @@ func (t *turn) recall(d *rand.Rand, p probe.Plan) bool {
 		share = min(share, unknownShare)
 	}
 	p.Kind, p.Greedy, p.Streamed = probe.Recall, true, d.IntN(2) == 0
-	p.MaxTokens = recallAnswer(asked, t.bytesPerToken())
+	p.MaxTokens = RecallAnswer(asked, t.bytesPerToken())
 	tokens := min(int(share*float64(t.EffectiveTokens)), t.EffectiveTokens-p.MaxTokens-overhead)
 	tokens = min(tokens, affordable(t.left(offerAndFleet), p.MaxTokens, t.Rates))
 	if tokens < t.EffectiveTokens/4 {
 		return false
 	}
-	place(d, &p, tokens, asked)
+	Place(d, &p, tokens, asked)
 	if !t.covered(p) || !t.add(p, offerAndFleet) {
 		return false
 	}
@@ -84,16 +85,16 @@ func (t *turn) lacking() (near, middle bool) {
 	return near, t.past.Middle < due
 }
 
-// recallAnswer returns how many tokens the answer to a question for n needles may have.
-func recallAnswer(n int, bytesPerToken float64) int {
+// RecallAnswer returns how many tokens the answer to a question for n needles may have.
+func RecallAnswer(n int, bytesPerToken float64) int {
 	return min(probe.MaxAnswerTokens, n*int(math.Ceil(lineBytes/bytesPerToken))+16)
 }
 
-// place sets the size of a recall, where its needles stand, and which are asked for: two
+// Place sets the size of a recall, where its needles stand, and which are asked for: two
 // within the first and the last 2% each, the others anywhere between. One of the two first
 // is always asked for, because a window that is a little too small loses these alone.
-func place(d *rand.Rand, p *probe.Plan, tokens, ask int) {
-	at := make([]int, needles)
+func Place(d *rand.Rand, p *probe.Plan, tokens, ask int) {
+	at := make([]int, Needles)
 	for i := range at {
 		share := .02 + .96*d.Float64()
 		switch i {
@@ -105,12 +106,12 @@ func place(d *rand.Rand, p *probe.Plan, tokens, ask int) {
 		at[i] = int(share * float64(tokens))
 	}
 	placeAt(p, tokens, at, ask)
-	if ask == needles {
+	if ask == Needles {
 		return
 	}
-	oldest := needles - 1 - d.IntN(2)
+	oldest := Needles - 1 - d.IntN(2)
 	p.Asked = []int{oldest}
-	for _, i := range d.Perm(needles) {
+	for _, i := range d.Perm(Needles) {
 		if i != oldest && len(p.Asked) < ask {
 			p.Asked = append(p.Asked, i)
 		}
@@ -154,15 +155,15 @@ func (t *turn) measure() {
 	due := t.slot.begin.Add(time.Duration(d.Int64N(int64(time.Hour))))
 	p := t.probe("measure", due)
 	p.Greedy, p.Streamed = true, d.IntN(2) == 0
-	p.MaxTokens = recallAnswer(needles, t.bytesPerToken())
+	p.MaxTokens = RecallAnswer(Needles, t.bytesPerToken())
 	switch phase := m.Phase(); {
 	case phase == window.Measuring:
 		next := m.Plan()
 		p.Kind = probe.Measure
-		placeAt(&p, next.Tokens, next.FromEnd[:], needles)
+		placeAt(&p, next.Tokens, next.FromEnd[:], Needles)
 	case phase == window.Checking, phase == window.Measured && t.checks():
 		p.Kind = probe.Check
-		place(d, &p, m.CheckTokens(), needles)
+		Place(d, &p, m.CheckTokens(), Needles)
 	default:
 		return
 	}
@@ -193,18 +194,18 @@ func (t *turn) beyond() {
 		reached = 0
 	}
 	due := int(t.past.hourOfWeek(t.slot.begin, s, o)) >= d.IntN(spread)
-	if t.Embeddings || t.past.Above > 0 || !due || t.StatedTokens <= reached || t.StatedTokens < leastRecall {
+	if t.Embeddings || t.past.Above > 0 || !due || t.StatedTokens <= reached || t.StatedTokens < LeastRecall {
 		return
 	}
 	p := t.probe("beyond", t.slot.begin.Add(time.Duration(d.Int64N(int64(time.Hour)))))
 	p.Kind, p.Flow, p.Feeds, p.Greedy = probe.Recall, probe.Visible, evidence.Recall, true
-	p.MaxTokens = recallAnswer(asked, t.bytesPerToken())
+	p.MaxTokens = RecallAnswer(asked, t.bytesPerToken())
 	share := .95 + .03*d.Float64()
 	if t.BytesPerToken <= 0 {
 		share = unknownShare
 	}
 	tokens := min(int(share*float64(t.StatedTokens)), t.StatedTokens-p.MaxTokens-overhead)
-	place(d, &p, min(tokens, int(maxBody/t.bytesPerToken())), asked)
+	Place(d, &p, min(tokens, int(maxBody/t.bytesPerToken())), asked)
 	if t.add(p, offerAndFleet) {
 		t.past.Above++
 	}
@@ -226,6 +227,6 @@ func (t *turn) fingerprint() {
 		return
 	}
 	p := t.probe("files", t.slot.begin.Add(time.Duration(d.Int64N(int64(time.Hour)))))
-	p.Kind, p.Flow, p.Feeds, p.PromptTokens = probe.Fingerprint, probe.Visible, evidence.Files, 1
+	p.Kind, p.Flow, p.PromptTokens = probe.Fingerprint, probe.Visible, 1
 	t.add(p, offerAndFleet)
 }

@@ -110,7 +110,8 @@ type Plan struct {
 	// DueAt is when the probe is to be sent.
 	DueAt time.Time `json:"due_at"`
 	// Feeds is the family that a visible probe's observation is taken from and that V is
-	// fed by; 0 for hidden probes, which feed the families of their kind.
+	// fed by; 0 for hidden probes, which feed the families of their kind, and for
+	// fingerprints, which feed E.
 	Feeds evidence.Family `json:"feeds,omitempty"`
 	// Greedy is temperature 0, for the kinds that allow both.
 	Greedy bool `json:"greedy,omitempty"`
@@ -160,7 +161,7 @@ func (p Plan) Check() error {
 		return fmt.Errorf("%w: %d and %d tokens", ErrPlan, p.PromptTokens, p.MaxTokens)
 	case p.Kind == Fingerprint && p.Flow != Visible:
 		return fmt.Errorf("%w: a fingerprint is always visible", ErrPlan)
-	case p.Flow == Visible && p.Purpose == Evidence && p.Feeds == evidence.NoFamily:
+	case p.Flow == Visible && p.Purpose == Evidence && p.Kind != Fingerprint && p.Feeds == evidence.NoFamily:
 		return fmt.Errorf("%w: a visible probe must know what feeds V", ErrPlan)
 	case p.Kind == Replay && p.Repeats == (ID{}):
 		return fmt.Errorf("%w: it repeats nothing", ErrPlan)
