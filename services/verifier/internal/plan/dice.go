@@ -1,43 +1,38 @@
 package plan
 
 import (
-	"crypto/hmac"
-	"crypto/sha256"
 	"encoding/binary"
 	"math/rand/v2"
 	"time"
 
+	"svc.internal/services/verifier/internal/dice"
 	"svc.internal/services/verifier/internal/probe"
 	"svc.internal/services/verifier/internal/prompt"
 )
 
-// secret derives everything that is random. What is derived can be computed again, and
-// nobody without the secret can foresee it.
+// secret derives everything that is random (package dice).
 type secret prompt.Secret
 
-// derive returns 32 bytes for a purpose, an offer and a number, such as that of an hour.
-func (s secret) derive(purpose string, o probe.Offer, number int64) [32]byte {
-	mac := hmac.New(sha256.New, s[:])
-	mac.Write([]byte("svc plan v1 " + purpose + "\x00"))
-	mac.Write(o.Provider[:])
-	mac.Write(binary.BigEndian.AppendUint64(nil, uint64(number)))
-	mac.Write([]byte(o.Model))
-	return [32]byte(mac.Sum(nil))
+func (s secret) parts(o probe.Offer, number int64) [][]byte {
+	return [][]byte{o.Provider[:], []byte(o.Model), binary.BigEndian.AppendUint64(nil, uint64(number))}
 }
 
-// dice returns the choices of a purpose. Its algorithm is fixed by the Go library for all
-// versions.
+// dice returns the choices of a purpose for an offer and a number, such as that of an hour.
 func (s secret) dice(purpose string, o probe.Offer, number int64) *rand.Rand {
-	return rand.New(rand.NewChaCha8(s.derive(purpose, o, number))) //nolint:gosec // ChaCha8 under a secret
+	return dice.New(prompt.Secret(s), "plan "+purpose, s.parts(o, number)...)
 }
 
 // id returns the id of a probe of an hour: the same whenever the hour is planned, so that
 // two replicas that plan it make one probe.
 func (s secret) id(o probe.Offer, name string, hour time.Time) probe.ID {
-	sum := s.derive("id "+name, o, hour.Unix())
+	return derived(hour, dice.Bytes(prompt.Secret(s), "plan id "+name, s.parts(o, hour.Unix())...))
+}
+
+// derived returns an id, a UUID of version 7, of a time and of bytes that nobody foresees.
+func derived(at time.Time, random [32]byte) probe.ID {
 	var id probe.ID
-	copy(id[6:], sum[:])
-	ms := uint64(hour.UnixMilli())
+	copy(id[6:], random[:])
+	ms := uint64(at.UnixMilli())
 	for i := range 6 {
 		id[i] = byte(ms >> (40 - 8*i))
 	}

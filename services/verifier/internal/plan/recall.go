@@ -36,7 +36,8 @@ const (
 	lineBytes = 40
 )
 
-// recall plans the recall that the week still lacks.
+// recall plans the recall that the week still lacks. Where three quarters of the offer's
+// budget of a day do not pay for its size, it is smaller.
 func (t *turn) recall(d *rand.Rand, p probe.Plan) bool {
 	near, middle := t.lacking()
 	if t.EffectiveTokens < LeastRecall || !near && !middle {
@@ -52,9 +53,9 @@ func (t *turn) recall(d *rand.Rand, p probe.Plan) bool {
 	p.Kind, p.Greedy, p.Streamed = probe.Recall, true, d.IntN(2) == 0
 	p.MaxTokens = RecallAnswer(asked, t.bytesPerToken())
 	tokens := min(int(share*float64(t.EffectiveTokens)), t.EffectiveTokens-p.MaxTokens-overhead)
-	tokens = min(tokens, affordable(t.left(offerAndFleet), p.MaxTokens, t.Rates))
-	if tokens < t.EffectiveTokens/4 {
-		return false
+	tokens = min(tokens, affordable(t.allowance()/4*3, p.MaxTokens, t.Rates))
+	if tokens < t.EffectiveTokens/4 || tokens > affordable(t.left(offerAndFleet), p.MaxTokens, t.Rates) {
+		return false // too dear, or to wait for a day with more money left
 	}
 	Place(d, &p, tokens, asked)
 	if !t.covered(p) || !t.add(p, offerAndFleet) {
