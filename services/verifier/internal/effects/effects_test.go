@@ -1,0 +1,156 @@
+package effects
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"svc.internal/pkg/fault"
+	"svc.internal/pkg/ids"
+	"svc.internal/services/verifier/internal/peers"
+	"svc.internal/services/verifier/internal/probe"
+)
+
+// outbox is an outbox in memory, and the services that are called. It notes what happens.
+type outbox struct {
+	list  []Effect
+	noted []string
+	err   error
+}
+
+func (o *outbox) note(format string, args ...any) error {
+	o.noted = append(o.noted, fmt.Sprintf(format, args...))
+	return nil
+}
+
+func (o *outbox) TakeEffects(_ context.Context, _ string, limit int) ([]Effect, error) {
+	n := min(limit, len(o.list))
+	taken := o.list[:n]
+	o.list = o.list[n:]
+	return taken, nil
+}
+
+func (o *outbox) EffectDone(_ context.Context, _ string, id int64) error {
+	return o.note("done %d", id)
+}
+
+func (o *outbox) DelayEffect(_ context.Context, _ string, id int64, problem string, pause time.Duration) error {
+	return o.note("delay %d %s %v", id, problem, pause)
+}
+
+func (o *outbox) RefuseEffect(_ context.Context, _ string, id int64, problem string) error {
+	return o.note("refuse %d %s", id, problem)
+}
+
+func (o *outbox) Benchmark(
+	_ context.Context, _ ids.ProviderID, passed bool, _ time.Time, revision int64, reason string,
+) error {
+	_ = o.note("benchmark %t %d %s", passed, revision, reason)
+	return o.err
+}
+
+func (o *outbox) Expel(_ context.Context, _ ids.ProviderID, v probe.VerdictID, _ string) error {
+	_ = o.note("expel %d", v[15])
+	return o.err
+}
+
+func (o *outbox) Reinstate(_ context.Context, _ ids.ProviderID, v probe.VerdictID, _ string) error {
+	_ = o.note("reinstate %d", v[15])
+	return o.err
+}
+
+func (o *outbox) Open(_ context.Context, p peers.Penalty) (time.Time, error) {
+	_ = o.note("open %d", p.BasisPoints)
+	return time.Time{}, o.err
+}
+
+func worker(o *outbox) *Worker {
+	return &Worker{Replica: "one", Outbox: o, Hubs: o, Settlement: o, Log: slog.New(slog.DiscardHandler),
+		Ended: func(_ context.Context, k Kind, how string) { _ = o.note("%s %s", k, how) }}
+}
+
+func TestEachKindIsOneCallOfItsService(t *testing.T) {
+	t.Parallel()
+	o := &outbox{}
+	for i, k := range Kinds() {
+		o.list = append(o.list, Effect{ID: int64(i), Kind: k, Subject: probe.VerdictID{15: byte(i)}, Revision: 7,
+			Passed: true, Summary: "s", Penalty: peers.Penalty{BasisPoints: 1000}})
+	}
+	n, err := worker(o).Pass(t.Context())
+	if err != nil || n != 4 {
+		t.Fatalf("got %d effects and the error %v, want 4", n, err)
+	}
+	want := []string{"open 1000", "open_penalty done", "done 0", "expel 1", "expel done", "done 1", "reinstate 2",
+		"reinstate done", "done 2", "benchmark true 7 s", "report_benchmark done", "done 3"}
+	if !slices.Equal(o.noted, want) {
+		t.Errorf("got %q, want %q", o.noted, want)
+	}
+}
+
+func TestWhatIsRefusedForGoodIsTriedNoMore(t *testing.T) {
+	t.Parallel()
+	for kind, want := range map[fault.Kind]string{
+		fault.Invalid: "refuse", fault.NotFound: "refuse", fault.Precondition: "refuse", fault.Conflict: "refuse",
+		fault.Unavailable: "delay", fault.Timeout: "delay", fault.Denied: "delay", fault.Internal: "delay",
+		fault.Exhausted: "delay", fault.Canceled: "delay",
+	} {
+		o := &outbox{list: []Effect{{ID: 3, Kind: Expel, Tries: 3}}, err: fault.New(kind, "some_reason", "text")}
+		if _, err := worker(o).Pass(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := o.noted[len(o.noted)-1]; !strings.HasPrefix(got, want+" 3 some_reason: text") {
+			t.Errorf("kind %v: got %q, want %s", kind, got, want)
+		}
+	}
+}
+
+// The text of an error that is no fault may hold anything, so nobody shows it.
+func TestAnErrorThatIsNoFaultIsDelayedWithoutItsText(t *testing.T) {
+	t.Parallel()
+	o := &outbox{list: []Effect{{ID: 3, Kind: Expel, Tries: 1}}, err: errors.New("secret")}
+	if _, err := worker(o).Pass(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := o.noted[len(o.noted)-1], "delay 3 the call failed 1s"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestAnEffectOfNoKindIsRefused(t *testing.T) {
+	t.Parallel()
+	o := &outbox{list: []Effect{{ID: 3, Kind: "x"}}}
+	if _, err := worker(o).Pass(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := o.noted[len(o.noted)-1]; !strings.HasPrefix(got, "refuse 3") {
+		t.Errorf("got %q, want it refused", got)
+	}
+}
+
+func TestThePauseDoublesUpToItsBound(t *testing.T) {
+	t.Parallel()
+	for tries, want := range map[int]time.Duration{
+		0: MinPause, 1: MinPause, 2: 2 * MinPause, 5: 16 * MinPause, 9: 256 * MinPause, 10: MaxPause, 1 << 30: MaxPause,
+	} {
+		if got := Pause(tries); got != want {
+			t.Errorf("after %d tries: got %v, want %v", tries, got, want)
+		}
+	}
+}
+
+func TestTextsAreCutBetweenCharacters(t *testing.T) {
+	t.Parallel()
+	got := cut(strings.Repeat("ä", 200))
+	if !utf8.ValidString(got) {
+		t.Errorf("got %q, want whole characters", got)
+	}
+	if len(got) > maxReason-64 {
+		t.Errorf("got %d bytes, want at most %d", len(got), maxReason-64)
+	}
+}
