@@ -4,8 +4,8 @@
 // An effect is written in the transaction of its verdict (package store), so none is lost,
 // and every call is idempotent by the verdict's id, so a repeat harms nobody. Effects of a
 // provider go in their order, one at a time. What fails is tried again after a pause that
-// doubles, MaxPause at most, without an end: a service that is away comes back. What the
-// other service refuses for good is tried no more. It stays in the table for operators, is
+// the outbox doubles up to a bound, without an end: a service that is away comes back. What
+// the other service refuses for good is tried no more. It stays in the table for operators, is
 // counted, and raises an alert, because then a verdict and the world differ.
 package effects
 
@@ -22,9 +22,6 @@ import (
 )
 
 const (
-	// MinPause and MaxPause bound the pause before another try.
-	MinPause = time.Second
-	MaxPause = 5 * time.Minute
 	// Batch bounds the effects that are taken at a time.
 	Batch = 32
 	// interval is the pause between two looks for effects.
@@ -58,9 +55,7 @@ type Effect struct {
 	Subject probe.VerdictID
 	// Revision orders what hubs hear of a provider's benchmarks.
 	Revision int64
-	// Tries counts this one too.
-	Tries   int
-	Summary string
+	Summary  string
 	// Penalty is what is opened.
 	Penalty peers.Penalty
 	// Passed reports whether some model of the provider has a fresh benchmark, since
@@ -75,10 +70,10 @@ type Outbox interface {
 	TakeEffects(ctx context.Context, replica string, limit int) ([]Effect, error)
 	// EffectDone ends an effect.
 	EffectDone(ctx context.Context, replica string, id int64) error
-	// DelayEffect gives an effect back, to be tried again after the pause.
-	DelayEffect(ctx context.Context, replica string, id int64, problem string, pause time.Duration) error
-	// RefuseEffect ends an effect that will never be carried out.
-	RefuseEffect(ctx context.Context, replica string, id int64, problem string) error
+	// EffectFailed gives an effect back, to be tried again after a pause.
+	EffectFailed(ctx context.Context, replica string, id int64, problem string) error
+	// EffectRefused ends an effect that will never be carried out.
+	EffectRefused(ctx context.Context, replica string, id int64, problem string) error
 }
 
 // Hubs hear of verdicts.
@@ -153,10 +148,10 @@ func (w *Worker) carryOut(ctx context.Context, e Effect) error {
 		w.Ended(ctx, e.Kind, "refused")
 		w.Log.ErrorContext(ctx, "an effect of a verdict is refused for good; an operator has to look", "effect_id", e.ID,
 			"kind", string(e.Kind), "provider_id", e.Provider.String(), "verdict_id", e.Subject.String(), "error", err)
-		return w.Outbox.RefuseEffect(ctx, w.Replica, e.ID, problem(err))
+		return w.Outbox.EffectRefused(ctx, w.Replica, e.ID, problem(err))
 	default:
 		w.Ended(ctx, e.Kind, "delayed")
-		return w.Outbox.DelayEffect(ctx, w.Replica, e.ID, problem(err), Pause(e.Tries))
+		return w.Outbox.EffectFailed(ctx, w.Replica, e.ID, problem(err))
 	}
 }
 
@@ -199,11 +194,6 @@ func problem(err error) string {
 		return string(f.Reason) + ": " + cut(f.Message)
 	}
 	return "the call failed"
-}
-
-// Pause is the pause after so many tries.
-func Pause(tries int) time.Duration {
-	return min(MinPause<<min(max(tries-1, 0), 16), MaxPause)
 }
 
 // cut bounds a text in bytes, at the end of a character.

@@ -40,11 +40,11 @@ func (o *outbox) EffectDone(_ context.Context, _ string, id int64) error {
 	return o.note("done %d", id)
 }
 
-func (o *outbox) DelayEffect(_ context.Context, _ string, id int64, problem string, pause time.Duration) error {
-	return o.note("delay %d %s %v", id, problem, pause)
+func (o *outbox) EffectFailed(_ context.Context, _ string, id int64, problem string) error {
+	return o.note("delay %d %s", id, problem)
 }
 
-func (o *outbox) RefuseEffect(_ context.Context, _ string, id int64, problem string) error {
+func (o *outbox) EffectRefused(_ context.Context, _ string, id int64, problem string) error {
 	return o.note("refuse %d %s", id, problem)
 }
 
@@ -100,7 +100,7 @@ func TestWhatIsRefusedForGoodIsTriedNoMore(t *testing.T) {
 		fault.Unavailable: "delay", fault.Timeout: "delay", fault.Denied: "delay", fault.Internal: "delay",
 		fault.Exhausted: "delay", fault.Canceled: "delay",
 	} {
-		o := &outbox{list: []Effect{{ID: 3, Kind: Expel, Tries: 3}}, err: fault.New(kind, "some_reason", "text")}
+		o := &outbox{list: []Effect{{ID: 3, Kind: Expel}}, err: fault.New(kind, "some_reason", "text")}
 		if _, err := worker(o).Pass(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -113,11 +113,11 @@ func TestWhatIsRefusedForGoodIsTriedNoMore(t *testing.T) {
 // The text of an error that is no fault may hold anything, so nobody shows it.
 func TestAnErrorThatIsNoFaultIsDelayedWithoutItsText(t *testing.T) {
 	t.Parallel()
-	o := &outbox{list: []Effect{{ID: 3, Kind: Expel, Tries: 1}}, err: errors.New("secret")}
+	o := &outbox{list: []Effect{{ID: 3, Kind: Expel}}, err: errors.New("secret")}
 	if _, err := worker(o).Pass(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := o.noted[len(o.noted)-1], "delay 3 the call failed 1s"; got != want {
+	if got, want := o.noted[len(o.noted)-1], "delay 3 the call failed"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
@@ -130,17 +130,6 @@ func TestAnEffectOfNoKindIsRefused(t *testing.T) {
 	}
 	if got := o.noted[len(o.noted)-1]; !strings.HasPrefix(got, "refuse 3") {
 		t.Errorf("got %q, want it refused", got)
-	}
-}
-
-func TestThePauseDoublesUpToItsBound(t *testing.T) {
-	t.Parallel()
-	for tries, want := range map[int]time.Duration{
-		0: MinPause, 1: MinPause, 2: 2 * MinPause, 5: 16 * MinPause, 9: 256 * MinPause, 10: MaxPause, 1 << 30: MaxPause,
-	} {
-		if got := Pause(tries); got != want {
-			t.Errorf("after %d tries: got %v, want %v", tries, got, want)
-		}
 	}
 }
 
