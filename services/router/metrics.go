@@ -91,17 +91,23 @@ func (s *Service) measureTrust(meter metric.Meter) error {
 	if err != nil {
 		return fmt.Errorf("make svc.router.trust_dropped: %w", err)
 	}
+	full, err := meter.Int64ObservableGauge("svc.router.trust_full",
+		metric.WithDescription("1 while a restriction has no room, so that unknown pairs are in the probe lane."))
+	if err != nil {
+		return fmt.Errorf("make svc.router.trust_full: %w", err)
+	}
 	sets := map[trust.Lane]metric.ObserveOption{}
 	for _, lane := range trust.Lanes() {
 		sets[lane] = metric.WithAttributeSet(attribute.NewSet(attribute.String("lane", lane.String())))
 	}
 	_, err = meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		o.ObserveInt64(dropped, s.trust.Dropped())
+		o.ObserveInt64(full, map[bool]int64{true: 1}[s.trust.Full()])
 		for lane, n := range s.trust.Pairs() {
 			o.ObserveInt64(pairs, n, sets[lane])
 		}
 		return nil
-	}, pairs, dropped)
+	}, pairs, dropped, full)
 	if err != nil {
 		return fmt.Errorf("register the metrics of trust: %w", err)
 	}

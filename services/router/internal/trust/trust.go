@@ -10,17 +10,23 @@
 // An unknown pair has trust 1 in the main lane and no measured window. So a provider gains
 // when its opinions are forgotten, and providers can make more of their accounts and
 // models than there is room for. Therefore opinions that restrict a provider are never
-// forgotten, and nothing makes them leave:
+// forgotten to make room for another provider's, and nothing makes them leave (room.go has
+// the ranks):
 //
 //   - At most MaxProviders providers and MaxPairs pairs are kept, MaxModels of one
 //     provider. Where a provider has more, the models that its newest report does not name
-//     leave first, the unrestricted ones before all others.
-//   - Providers without a restriction fill at most three quarters of the room. The last
-//     quarter is for restricted ones.
+//     leave first, the least severe opinions before all others. From then on the models of
+//     this provider that are unknown have the lane of the most severe opinion that left.
+//   - The more severe an opinion is, the more of the room it may fill: one without a
+//     restriction three quarters, a shut lane all of it.
+//   - While an opinion that restricts a provider has no room, every unknown pair counts as
+//     in the probe lane, because any of them may be the one. A flood of restricted accounts
+//     so frees nobody.
 //   - While three quarters are nearly full, Trim forgets providers that are neither
 //     restricted nor connected. The verifier's next report brings them back.
 //
-// What finds no room is counted as dropped.
+// What finds no room is counted as dropped, and tried again with each report, also with
+// the same one.
 package trust
 
 import (
@@ -90,12 +96,9 @@ type Opinion struct {
 // Known reports whether the verifier has ever said anything of the pair.
 func (o *Opinion) Known() bool { return o.Revision > 0 }
 
-// Restricts reports whether the pair gets less than an unknown pair because of something
-// that was found.
-func (o *Opinion) Restricts() bool { return o.Lane != Main || o.Window > 0 || o.Trust < leastPlain }
-
-// unknown is the opinion of every pair of which nothing was ever said.
-var unknown = Opinion{Trust: 1}
+// unknown is the opinion of a pair of which nothing was ever said, by the lane that it has:
+// Main, but for what the package comment says.
+var unknown = [lanes]Opinion{{Trust: 1}, {Trust: 1, Lane: Probe}, {Trust: 1, Lane: Shut}}
 
 // Report is all that the verifier says of one provider. Each model is named once.
 type Report struct {
@@ -109,6 +112,10 @@ type Report struct {
 type said struct {
 	revision int64
 	opinions []Opinion // ordered by model
+	// partial is set where an opinion of the report has found no room.
+	partial bool
+	// rest is the lane of the models that are unknown.
+	rest Lane
 }
 
 func (s *said) find(model string) *Opinion {
@@ -120,7 +127,7 @@ func (s *said) find(model string) *Opinion {
 }
 
 func (s *said) restricts() bool {
-	return slices.ContainsFunc(s.opinions, func(o Opinion) bool { return o.Restricts() })
+	return s.rest != Main || slices.ContainsFunc(s.opinions, func(o Opinion) bool { return o.severity() > none })
 }
 
 func byModel(o Opinion, model string) int { return strings.Compare(o.Model, model) }
@@ -135,7 +142,11 @@ type Registry struct {
 	maxProviders int
 	maxPairs     int
 	kept         int // providers
+	// unplaced are the providers of which a restricting opinion has no room, at most
+	// maxProviders. Once there were more, the registry stays full until the process ends.
+	unplaced map[string]struct{}
 
+	full    atomic.Bool
 	pairs   [lanes]atomic.Int64
 	dropped atomic.Int64
 }
@@ -143,17 +154,25 @@ type Registry struct {
 // New returns a registry in which every pair is unknown. changed is called, without locks
 // held, for each model of which a provider has got another lane or another window.
 func New(changed func(model string)) *Registry {
-	return &Registry{changed: changed, maxProviders: MaxProviders, maxPairs: MaxPairs}
+	return &Registry{
+		changed: changed, maxProviders: MaxProviders, maxPairs: MaxPairs, unplaced: map[string]struct{}{},
+	}
 }
 
 // Of returns what the verifier says of a pair. The caller must not change it.
 func (r *Registry) Of(provider, model string) *Opinion {
+	lane := Main
 	if v, ok := r.providers.Load(provider); ok {
-		if o := v.(*said).find(model); o != nil {
+		kept := v.(*said)
+		if o := kept.find(model); o != nil {
 			return o
 		}
+		lane = kept.rest
 	}
-	return &unknown
+	if r.full.Load() {
+		lane = max(lane, Probe)
+	}
+	return &unknown[lane]
 }
 
 // Shut reports whether a model of a provider gets no requests.
@@ -168,175 +187,61 @@ func (r *Registry) Pairs() map[Lane]int64 {
 	return out
 }
 
-// Dropped counts the opinions that found no room.
+// Full reports whether an opinion that restricts a provider has no room, so that all unknown
+// pairs are in the probe lane.
+func (r *Registry) Full() bool { return r.full.Load() }
+
+// Dropped counts the opinions that found no room, each time that they were told.
 func (r *Registry) Dropped() int64 { return r.dropped.Load() }
 
-// Apply takes over a report. It reports whether all of the report is known now, which is
-// also so where a newer report came before.
+// Apply takes over a report. It reports whether all of the report is known now, or all of
+// a newer report that came before.
 func (r *Registry) Apply(rep Report) bool {
 	r.mu.Lock()
-	models, dropped := r.applyLocked(rep)
+	models, dropped, whole := r.applyLocked(rep)
 	r.mu.Unlock()
 	r.dropped.Add(int64(dropped))
 	for _, m := range models {
 		r.changed(m)
 	}
-	return dropped == 0
+	return whole
 }
 
-// applyLocked returns the models whose lane or window has changed, and how many opinions
-// found no room.
-func (r *Registry) applyLocked(rep Report) (models []string, dropped int) {
+// applyLocked returns the models whose lane or window has changed, how many opinions found
+// no room, and what Apply returns.
+func (r *Registry) applyLocked(rep Report) (models []string, dropped int, whole bool) {
 	before := &said{}
 	v, known := r.providers.Load(rep.Provider)
 	if known {
 		before = v.(*said)
 	}
-	if rep.Revision <= before.revision {
-		return nil, 0
+	// The same report is tried again where a part of it found no room.
+	if rep.Revision < before.revision || rep.Revision == before.revision && !before.partial {
+		return nil, 0, !before.partial
 	}
-	opinions, dropped := merge(before, rep.Opinions)
-	after := &said{revision: rep.Revision, opinions: r.fitLocked(before, opinions, known)}
-	dropped += len(opinions) - len(after.opinions)
+	opinions, left := merge(before, rep.Opinions)
+	fitting, refused := r.fitLocked(before, opinions, known)
+	after := &said{
+		revision: rep.Revision, opinions: fitting, partial: len(fitting) < len(opinions),
+		rest: max(before.rest, worst(left)),
+	}
+	r.noteLocked(rep.Provider, refused > none)
+	dropped = len(left) + len(opinions) - len(fitting)
 	if len(after.opinions) == 0 {
-		return nil, dropped
+		return nil, dropped, !after.partial
 	}
 	if slices.Equal(before.opinions, after.opinions) {
 		after.opinions = before.opinions // the usual case, which leaves no garbage
 	}
 	r.storeLocked(rep.Provider, before, after)
-	return differing(before, after), dropped
-}
-
-// fitLocked returns the opinions that there is room for: those of pairs that are known
-// already, whatever they say now, and as many kinds of the new ones as fit, the
-// restricting ones before the others.
-func (r *Registry) fitLocked(before *said, opinions []Opinion, known bool) []Opinion {
-	plain, restricting := 0, 0
-	for i := range opinions {
-		switch {
-		case before.find(opinions[i].Model) != nil:
-		case opinions[i].Restricts():
-			restricting++
-		default:
-			plain++
-		}
-	}
-	total := r.totalLocked()
-	takesPlain := total+plain+restricting <= plainShare(r.maxPairs) &&
-		(known || restricting > 0 || r.kept < plainShare(r.maxProviders))
-	takesRestricting := total+restricting <= r.maxPairs && (known || r.kept < r.maxProviders)
-	if (plain == 0 || takesPlain) && (restricting == 0 || takesRestricting) {
-		return opinions
-	}
-	return slices.DeleteFunc(slices.Clone(opinions), func(o Opinion) bool {
-		fits := takesPlain
-		if o.Restricts() {
-			fits = takesRestricting
-		}
-		return before.find(o.Model) == nil && !fits
-	})
-}
-
-// plainShare is the part of the room that providers without a restriction may fill.
-func plainShare(limit int) int { return limit - limit/4 }
-
-func (r *Registry) totalLocked() int {
-	var sum int64
-	for l := range r.pairs {
-		sum += r.pairs[l].Load()
-	}
-	return int(sum)
-}
-
-// storeLocked replaces what is kept of a provider; an empty after forgets the provider.
-func (r *Registry) storeLocked(provider string, before, after *said) {
-	for i := range before.opinions {
-		r.pairs[before.opinions[i].Lane].Add(-1)
-	}
-	for i := range after.opinions {
-		r.pairs[after.opinions[i].Lane].Add(1)
-	}
-	switch {
-	case len(after.opinions) == 0:
-		r.providers.Delete(provider)
-		r.kept--
-	case len(before.opinions) == 0:
-		r.kept++
-		r.providers.Store(provider, after)
-	default:
-		r.providers.Store(provider, after)
-	}
-}
-
-// Trim makes room where little is left for providers without a restriction, by forgetting
-// those of them that are not online.
-func (r *Registry) Trim(online func(provider string) bool) {
-	r.mu.Lock()
-	full := r.kept >= plainShare(r.maxProviders)*9/10 || r.totalLocked() >= plainShare(r.maxPairs)*9/10
-	r.mu.Unlock()
-	if !full {
-		return
-	}
-	r.providers.Range(func(key, value any) bool {
-		if provider, s := key.(string), value.(*said); !s.restricts() && !online(provider) {
-			r.forget(provider, s)
-		}
-		return true
-	})
-}
-
-// forget drops a provider, unless a report of it has come meanwhile.
-func (r *Registry) forget(provider string, as *said) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if v, ok := r.providers.Load(provider); ok && v.(*said) == as {
-		r.storeLocked(provider, as, &said{})
-	}
-}
-
-// merge returns what is known after a report, ordered by model, and how many opinions
-// found no room.
-func merge(before *said, report []Opinion) (opinions []Opinion, dropped int) {
-	named := slices.Clone(report)
-	slices.SortFunc(named, func(a, b Opinion) int { return strings.Compare(a.Model, b.Model) })
-	for i := range named {
-		if old := before.find(named[i].Model); old != nil && old.Revision > named[i].Revision {
-			named[i] = *old
-		}
-	}
-	opinions = named
-	for _, old := range before.opinions {
-		if _, found := slices.BinarySearchFunc(named, old.Model, byModel); !found {
-			opinions = append(opinions, old)
-		}
-	}
-	dropped = max(len(opinions)-MaxModels, 0)
-	if dropped > 0 {
-		rest := opinions[len(named):]
-		slices.SortStableFunc(rest, restrictedFirst)
-		opinions = opinions[:MaxModels]
-	}
-	slices.SortFunc(opinions, func(a, b Opinion) int { return strings.Compare(a.Model, b.Model) })
-	return opinions, dropped
-}
-
-func restrictedFirst(a, b Opinion) int {
-	switch x, y := a.Restricts(), b.Restricts(); {
-	case x == y:
-		return 0
-	case x:
-		return -1
-	default:
-		return 1
-	}
+	return differing(before, after), dropped, !after.partial
 }
 
 // differing returns the models whose lane or window is another than before.
 func differing(before, after *said) []string {
 	var models []string
 	for i := range after.opinions {
-		o, old := &after.opinions[i], &unknown
+		o, old := &after.opinions[i], &unknown[Main]
 		if found := before.find(o.Model); found != nil {
 			old = found
 		}
