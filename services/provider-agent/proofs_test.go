@@ -2,6 +2,7 @@ package provideragent
 
 import (
 	"bytes"
+	"context"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -10,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"svc.internal/pkg/fakeengine"
 	"svc.internal/pkg/fingerprint"
@@ -50,6 +53,41 @@ func TestFilesOfAModelAreProven(t *testing.T) {
 	if r = challenge(s, "without", "model.safetensors"); !strings.Contains(r.GetError(), "no folder") {
 		t.Errorf(`the error for a model without a folder: got %q, want "no folder" in it`, r.GetError())
 	}
+}
+
+func TestAFolderThatAppearsLaterIsDeclaredLater(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "later")
+	key := providerKey(t)
+	synctest.Test(t, func(t *testing.T) {
+		hub := hubtest.NewPiped(t)
+		cfg := DefaultConfig()
+		cfg.AllowPlaintext = true // pipes
+		cfg.WSURL, cfg.Key, cfg.Models = strings.TrimSuffix(hub.URL, "/ws"), key,
+			[]Model{{ModelID: "m", EngineURL: "http://engine.invalid", WeightsDir: folder}}
+		agent, err := New(cfg, Deps{Dial: hub.Dial, HTTPClient: &http.Client{Transport: noEngine{}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(context.Background())
+		done := make(chan error, 1)
+		go func() { done <- agent.Run(ctx) }()
+		if got := hub.AcceptLive().Register.GetCapabilities(); slices.Contains(got, "fingerprint") {
+			t.Errorf(`at first: got %q, want no "fingerprint" in it`, got)
+		}
+		if err := os.Mkdir(folder, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		for n := 0; hub.Dials() < 2 && n < 300; n++ {
+			<-time.After(time.Second)
+		}
+		if got := hub.AcceptLive().Register.GetCapabilities(); !slices.Contains(got, "fingerprint") {
+			t.Errorf(`then: got %q, want "fingerprint" in it`, got)
+		}
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 func TestFolderThatIsNoneCostsNothingElse(t *testing.T) {

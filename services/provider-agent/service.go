@@ -279,6 +279,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	var watch sync.WaitGroup
 	watch.Go(func() { a.pool.Watch(watching) })
 	watch.Go(func() { a.kept.Run(watching) })
+	watch.Go(func() { a.folders.Watch(watching) })
 	if a.gpus != nil {
 		watch.Go(func() { a.gpus.Run(watching) })
 	}

@@ -9,8 +9,11 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/fstest"
+	"testing/synctest"
+	"time"
 
 	"svc.internal/pkg/fingerprint"
 )
@@ -184,5 +187,90 @@ func TestLookEndsWithItsContext(t *testing.T) {
 	f.Look(ctx)
 	if f.Usable() {
 		t.Error("f.Usable(): got true, want false")
+	}
+}
+
+// A look is at the folder of a hundred models once a minute, so its findings are logged
+// when they change alone.
+func TestWatchNoticesFoldersThatComeAndGo(t *testing.T) {
+	there, absent := errors.New("it is there"), errors.New("it is absent")
+	synctest.Test(t, func(t *testing.T) {
+		var book bytes.Buffer
+		var found atomic.Value
+		found.Store(absent)
+		f := New(map[string]string{"m": "x"}, slog.New(slog.NewTextHandler(&book, nil)))
+		f.open = func(string) (files, error) {
+			if found.Load() == absent {
+				return nil, absent
+			}
+			return hung{}, nil
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			f.Look(ctx)
+			f.Watch(ctx)
+		}()
+		pass := func(d time.Duration) {
+			time.Sleep(d) //nolint:forbidigo // of a synctest bubble
+			synctest.Wait()
+		}
+		for n, c := range []struct {
+			finds  error
+			usable bool
+			logged int // lines so far
+		}{{absent, false, 1}, {absent, false, 1}, {there, true, 2}, {there, true, 2}, {absent, false, 3}} {
+			found.Store(c.finds)
+			pass(time.Minute)
+			if got := f.Usable(); got != c.usable {
+				t.Errorf("minute %d: usable: got %t, want %t", n, got, c.usable)
+			}
+			if got := strings.Count(book.String(), "\n"); got != c.logged {
+				t.Errorf("minute %d: lines logged: got %d, want %d, in %s", n, got, c.logged, book.String())
+			}
+		}
+		stop()
+		<-done
+	})
+}
+
+func TestAnAnswerWaitsForALook(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		letGo := make(chan struct{})
+		f := New(map[string]string{"m": "x"}, quiet())
+		f.open = func(string) (files, error) {
+			<-letGo
+			return closing{hung{MapFS: fstest.MapFS{"a.bin": {Data: []byte("abc")}}, entered: make(chan struct{}, 9),
+				letGo: letGo}, make(chan struct{}, 9)}, nil
+		}
+		looked := make(chan struct{})
+		go func() {
+			defer close(looked)
+			f.Look(t.Context())
+		}()
+		synctest.Wait()
+		answered := make(chan fingerprint.Result, 1)
+		go func() { answered <- f.Answer(t.Context(), "m", challenge("a.bin")) }()
+		synctest.Wait()
+		close(letGo)
+		if r := <-answered; r.Error != "" {
+			t.Errorf("an answer behind a look: got %q, want none", r.Error)
+		}
+		<-looked
+	})
+}
+
+func TestALookDuringAnAnswerLeavesTheFolderAsItWas(t *testing.T) {
+	t.Parallel()
+	f := New(map[string]string{"m": model(t)}, quiet())
+	f.Look(t.Context())
+	f.models["m"].turn <- struct{}{} // an answer reads
+	f.Look(t.Context())
+	if !f.Usable() {
+		t.Error("while an answer reads: Usable(): got false, want true")
+	}
+	if r := f.Answer(t.Context(), "m", challenge("a.bin")); r.Error != errBusy.Error() {
+		t.Errorf("another answer: got %q, want %q", r.Error, errBusy)
 	}
 }
