@@ -3,6 +3,8 @@ package events
 import (
 	"context"
 	"log/slog"
+	"strconv"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -278,36 +280,96 @@ func TestPenaltiesShapesAndQuestionsAreHeard(t *testing.T) {
 	wait(t, b.synced)
 }
 
-func TestTheLastReportOfAProviderIsKept(t *testing.T) {
+// known is a store with reports.
+type known struct {
+	mu   sync.Mutex
+	list []Report
+}
+
+func (k *known) set(r Report) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.list = []Report{r}
+}
+
+func (k *known) Report(context.Context, ids.ProviderID) (Report, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.list[0], nil
+}
+
+func (k *known) ReportsAfter(context.Context, ids.ProviderID, int) ([]Report, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.list, nil
+}
+
+func TestRoutersHearAChangeAtOnceAndTheStreamKeepsTheLast(t *testing.T) {
 	t.Parallel()
 	conn := bustest.New(t)
 	if err := conn.EnsureStream(t.Context(), bus.TrustStream); err != nil {
 		t.Fatal(err)
 	}
-	r := Report{Provider: provider, Revision: 4, Opinions: []Opinion{{Model: model, Trust: .9, Lane: trust.Probe,
-		CapTokens: 512, GraceUntil: time.Unix(1_700_000_000, 0), Revision: 4}}}
-	for again := range int64(2) {
-		if err := PublishTrust(t.Context(), conn, r, again); err != nil {
-			t.Fatal(err)
-		}
-	}
-	var got eventsv1.TrustReport
-	n, err := conn.ReadLast(t.Context(), bus.TrustStream, func(m bus.Message) {
-		if err := proto.Unmarshal(m.Data, &got); err != nil {
+	heard := make(chan *eventsv1.TrustReport, 64)
+	sub, err := conn.Subscribe(bus.SubjectTrustAll, "", func(_ context.Context, m bus.Message) {
+		r := &eventsv1.TrustReport{}
+		if err := proto.Unmarshal(m.Data, r); err != nil {
 			t.Error(err)
 		}
+		heard <- r
 	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = sub.Stop() })
+	k := &known{}
+	report := Report{Provider: provider, Revision: 4, Opinions: []Opinion{{Model: model, Trust: .9, Lane: trust.Main,
+		Revision: 4}}}
+	k.set(report)
+	r := NewReporter(conn, k, slog.New(slog.DiscardHandler))
+	run(t, r.Run)
+	if got := wait(t, heard).GetRevision(); got != 4 {
+		t.Errorf("at the start: got revision %d, want 4", got)
+	}
+	r.All()
+	if got := wait(t, heard).GetRevision(); got != 4 {
+		t.Errorf("asked again: got revision %d, want 4", got)
+	}
+	report.Revision, report.Opinions = 5, []Opinion{{Model: model, Trust: .4, Lane: trust.Probe, CapTokens: 512,
+		GraceUntil: time.Unix(1_700_000_000, 0), Revision: 5}}
+	k.set(report)
+	r.Changed(provider)
+	want := &eventsv1.TrustReport{ProviderId: provider.String(), Revision: 5, Models: []*eventsv1.Trust{{
+		ProviderId: provider.String(), ModelId: model, Trust: .4, Lane: eventsv1.Lane_LANE_PROBE,
+		MeasuredContextLength: 512, GraceUntil: timestamppb.New(time.Unix(1_700_000_000, 0)), Revision: 5}}}
+	if got := wait(t, heard); !proto.Equal(got, want) {
+		t.Errorf("the change: got %v, want %v", got, want)
+	}
+	n, err := conn.ReadLast(t.Context(), bus.TrustStream, func(bus.Message) {})
 	if err != nil || n != 1 {
-		t.Fatalf("reports: got %d and the error %v, want 1", n, err)
+		t.Errorf("reports in the stream: got %d and the error %v, want 1", n, err)
 	}
-	want := &eventsv1.TrustReport{ProviderId: provider.String(), Revision: 4, Models: []*eventsv1.Trust{{
-		ProviderId: provider.String(), ModelId: model, Trust: .9, Lane: eventsv1.Lane_LANE_PROBE,
-		MeasuredContextLength: 512, GraceUntil: timestamppb.New(time.Unix(1_700_000_000, 0)), Revision: 4}}}
-	if !proto.Equal(&got, want) {
-		t.Errorf("report: got %v, want %v", &got, want)
+}
+
+func TestOfTooManyModelsTheRestrictedOnesAreReported(t *testing.T) {
+	t.Parallel()
+	r := Report{Provider: provider, Revision: 1}
+	for n := range MaxReported + 1 {
+		r.Opinions = append(r.Opinions, Opinion{Model: strconv.Itoa(n), Trust: 1, Lane: trust.Main, Revision: 1})
 	}
-	r.Opinions = make([]Opinion, MaxReported+1)
-	if err := PublishTrust(t.Context(), conn, r, 0); err == nil {
-		t.Error("more models than a report has: got no error, want one")
+	r.Opinions[MaxReported].Lane = trust.Shut
+	data, err := encode(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got eventsv1.TrustReport
+	if err := proto.Unmarshal(data, &got); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(got.GetModels()); n != MaxReported {
+		t.Errorf("models: got %d, want %d", n, MaxReported)
+	}
+	if first := got.GetModels()[0].GetLane(); first != eventsv1.Lane_LANE_SHUT {
+		t.Errorf("the first lane: got %v, want %v", first, eventsv1.Lane_LANE_SHUT)
 	}
 }
