@@ -89,6 +89,11 @@ type Config struct {
 	// chain that they sign on, 8453.
 	WalletDomain  string `yaml:"wallet_domain" env:"SVC_HUB_WALLET_DOMAIN"`
 	WalletChainID int64  `yaml:"wallet_chain_id" env:"SVC_HUB_WALLET_CHAIN_ID"`
+
+	// DevelopmentCollateral is this hub's consent to collateral that nobody holds, which a
+	// settlement with the same setting confirms. A process that listens anywhere but on
+	// loopback refuses it.
+	DevelopmentCollateral bool `yaml:"development_collateral" env:"SVC_HUB_DEVELOPMENT_COLLATERAL"`
 }
 
 // DefaultConfig has every default; HubID, DispatchAddress, JournalDir and

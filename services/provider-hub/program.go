@@ -63,6 +63,9 @@ const ListenSetting = "hub.ws_addr (SVC_WS_ADDR)"
 
 // Build adds a hub to a process, with its listener for agents.
 func Build(ctx context.Context, cfg Config, n *node.Node) error {
+	if err := cfg.CheckListeners(cfg.listeners(n)...); err != nil {
+		return err
+	}
 	sockets, err := n.Listen(ListenSetting, cfg.WSAddr)
 	if err != nil {
 		return err

@@ -128,6 +128,10 @@ func (c *Config) Validate() error {
 		faults = append(faults, c.Settlement.CheckListeners(
 			c.Gateway.HTTPAddr, c.Gateway.OperatorAddr, c.Hub.WSAddr, c.GRPCAddr, c.AdminAddr, c.NATSAddr))
 	}
+	if c.runs(node.ProviderHub) {
+		faults = append(faults, c.Hub.CheckListeners(
+			c.Gateway.HTTPAddr, c.Gateway.OperatorAddr, c.Hub.WSAddr, c.GRPCAddr, c.AdminAddr, c.NATSAddr))
+	}
 	faults = append(faults, c.Check(c.Specs()...))
 	faults = append(faults, c.checkServices()...)
 	return errors.Join(faults...)

@@ -62,11 +62,15 @@ func TestABadConfigurationNamesEveryFault(t *testing.T) {
 
 // Collateral that nobody holds must not let strangers earn.
 func TestDevelopmentCollateralIsForLoopbackAlone(t *testing.T) {
-	const on = "SVC_SETTLEMENT_DEVELOPMENT_COLLATERAL=true"
-	load(t, "", on)
-	for _, address := range []string{"SVC_HTTP_ADDR=:8080", "SVC_WS_ADDR=0.0.0.0:8081", "SVC_METRICS_ADDR=:9090"} {
-		_, err := Load("", "", []string{on, address})
-		named(t, err, "development_collateral")
+	for on, name := range map[string]string{
+		"SVC_SETTLEMENT_DEVELOPMENT_COLLATERAL=true": "settlement: development_collateral",
+		"SVC_HUB_DEVELOPMENT_COLLATERAL=true":        "hub: development_collateral",
+	} {
+		load(t, "", on)
+		for _, address := range []string{"SVC_HTTP_ADDR=:8080", "SVC_WS_ADDR=0.0.0.0:8081", "SVC_METRICS_ADDR=:9090"} {
+			_, err := Load("", "", []string{on, address})
+			named(t, err, name)
+		}
 	}
 }
 

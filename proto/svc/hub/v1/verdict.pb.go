@@ -24,6 +24,58 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// CollateralSource says what stands behind a fact about collateral.
+type CollateralSource int32
+
+const (
+	CollateralSource_COLLATERAL_SOURCE_UNSPECIFIED CollateralSource = 0
+	// Nobody holds anything. Only hubs with the setting development_collateral take it, and
+	// every hub takes its withdrawal.
+	CollateralSource_COLLATERAL_SOURCE_DEVELOPMENT CollateralSource = 1
+	CollateralSource_COLLATERAL_SOURCE_CONTRACT    CollateralSource = 2
+)
+
+// Enum value maps for CollateralSource.
+var (
+	CollateralSource_name = map[int32]string{
+		0: "COLLATERAL_SOURCE_UNSPECIFIED",
+		1: "COLLATERAL_SOURCE_DEVELOPMENT",
+		2: "COLLATERAL_SOURCE_CONTRACT",
+	}
+	CollateralSource_value = map[string]int32{
+		"COLLATERAL_SOURCE_UNSPECIFIED": 0,
+		"COLLATERAL_SOURCE_DEVELOPMENT": 1,
+		"COLLATERAL_SOURCE_CONTRACT":    2,
+	}
+)
+
+func (x CollateralSource) Enum() *CollateralSource {
+	p := new(CollateralSource)
+	*p = x
+	return p
+}
+
+func (x CollateralSource) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (CollateralSource) Descriptor() protoreflect.EnumDescriptor {
+	return file_svc_hub_v1_verdict_proto_enumTypes[0].Descriptor()
+}
+
+func (CollateralSource) Type() protoreflect.EnumType {
+	return &file_svc_hub_v1_verdict_proto_enumTypes[0]
+}
+
+func (x CollateralSource) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use CollateralSource.Descriptor instead.
+func (CollateralSource) EnumDescriptor() ([]byte, []int) {
+	return file_svc_hub_v1_verdict_proto_rawDescGZIP(), []int{0}
+}
+
 type ReportBenchmarkRequest struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	ProviderId string                 `protobuf:"bytes,1,opt,name=provider_id,json=providerId,proto3" json:"provider_id,omitempty"`
@@ -369,7 +421,9 @@ type SetCollateralRequest struct {
 	// tomorrow in microseconds.
 	Revision int64 `protobuf:"varint,3,opt,name=revision,proto3" json:"revision,omitempty"`
 	// For the provider's history; at most 200 printable characters.
-	Reason        string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
+	Reason string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Required where confirmed is set.
+	Source        CollateralSource `protobuf:"varint,5,opt,name=source,proto3,enum=svc.hub.v1.CollateralSource" json:"source,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -430,6 +484,13 @@ func (x *SetCollateralRequest) GetReason() string {
 		return x.Reason
 	}
 	return ""
+}
+
+func (x *SetCollateralRequest) GetSource() CollateralSource {
+	if x != nil {
+		return x.Source
+	}
+	return CollateralSource_COLLATERAL_SOURCE_UNSPECIFIED
 }
 
 type SetCollateralResponse struct {
@@ -506,15 +567,20 @@ const file_svc_hub_v1_verdict_proto_rawDesc = "" +
 	"verdict_id\x18\x02 \x01(\tR\tverdictId\x12\x16\n" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason\"E\n" +
 	"\x11ReinstateResponse\x120\n" +
-	"\bprovider\x18\x01 \x01(\v2\x14.svc.hub.v1.ProviderR\bprovider\"\x89\x01\n" +
+	"\bprovider\x18\x01 \x01(\v2\x14.svc.hub.v1.ProviderR\bprovider\"\xbf\x01\n" +
 	"\x14SetCollateralRequest\x12\x1f\n" +
 	"\vprovider_id\x18\x01 \x01(\tR\n" +
 	"providerId\x12\x1c\n" +
 	"\tconfirmed\x18\x02 \x01(\bR\tconfirmed\x12\x1a\n" +
 	"\brevision\x18\x03 \x01(\x03R\brevision\x12\x16\n" +
-	"\x06reason\x18\x04 \x01(\tR\x06reason\"I\n" +
+	"\x06reason\x18\x04 \x01(\tR\x06reason\x124\n" +
+	"\x06source\x18\x05 \x01(\x0e2\x1c.svc.hub.v1.CollateralSourceR\x06source\"I\n" +
 	"\x15SetCollateralResponse\x120\n" +
-	"\bprovider\x18\x01 \x01(\v2\x14.svc.hub.v1.ProviderR\bprovider2\x83\x02\n" +
+	"\bprovider\x18\x01 \x01(\v2\x14.svc.hub.v1.ProviderR\bprovider*x\n" +
+	"\x10CollateralSource\x12!\n" +
+	"\x1dCOLLATERAL_SOURCE_UNSPECIFIED\x10\x00\x12!\n" +
+	"\x1dCOLLATERAL_SOURCE_DEVELOPMENT\x10\x01\x12\x1e\n" +
+	"\x1aCOLLATERAL_SOURCE_CONTRACT\x10\x022\x83\x02\n" +
 	"\x0eVerdictService\x12_\n" +
 	"\x0fReportBenchmark\x12\".svc.hub.v1.ReportBenchmarkRequest\x1a#.svc.hub.v1.ReportBenchmarkResponse\"\x03\x90\x02\x02\x12A\n" +
 	"\x05Expel\x12\x18.svc.hub.v1.ExpelRequest\x1a\x19.svc.hub.v1.ExpelResponse\"\x03\x90\x02\x02\x12M\n" +
@@ -534,38 +600,41 @@ func file_svc_hub_v1_verdict_proto_rawDescGZIP() []byte {
 	return file_svc_hub_v1_verdict_proto_rawDescData
 }
 
+var file_svc_hub_v1_verdict_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
 var file_svc_hub_v1_verdict_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
 var file_svc_hub_v1_verdict_proto_goTypes = []any{
-	(*ReportBenchmarkRequest)(nil),  // 0: svc.hub.v1.ReportBenchmarkRequest
-	(*ReportBenchmarkResponse)(nil), // 1: svc.hub.v1.ReportBenchmarkResponse
-	(*ExpelRequest)(nil),            // 2: svc.hub.v1.ExpelRequest
-	(*ExpelResponse)(nil),           // 3: svc.hub.v1.ExpelResponse
-	(*ReinstateRequest)(nil),        // 4: svc.hub.v1.ReinstateRequest
-	(*ReinstateResponse)(nil),       // 5: svc.hub.v1.ReinstateResponse
-	(*SetCollateralRequest)(nil),    // 6: svc.hub.v1.SetCollateralRequest
-	(*SetCollateralResponse)(nil),   // 7: svc.hub.v1.SetCollateralResponse
-	(*timestamppb.Timestamp)(nil),   // 8: google.protobuf.Timestamp
-	(*Provider)(nil),                // 9: svc.hub.v1.Provider
+	(CollateralSource)(0),           // 0: svc.hub.v1.CollateralSource
+	(*ReportBenchmarkRequest)(nil),  // 1: svc.hub.v1.ReportBenchmarkRequest
+	(*ReportBenchmarkResponse)(nil), // 2: svc.hub.v1.ReportBenchmarkResponse
+	(*ExpelRequest)(nil),            // 3: svc.hub.v1.ExpelRequest
+	(*ExpelResponse)(nil),           // 4: svc.hub.v1.ExpelResponse
+	(*ReinstateRequest)(nil),        // 5: svc.hub.v1.ReinstateRequest
+	(*ReinstateResponse)(nil),       // 6: svc.hub.v1.ReinstateResponse
+	(*SetCollateralRequest)(nil),    // 7: svc.hub.v1.SetCollateralRequest
+	(*SetCollateralResponse)(nil),   // 8: svc.hub.v1.SetCollateralResponse
+	(*timestamppb.Timestamp)(nil),   // 9: google.protobuf.Timestamp
+	(*Provider)(nil),                // 10: svc.hub.v1.Provider
 }
 var file_svc_hub_v1_verdict_proto_depIdxs = []int32{
-	8, // 0: svc.hub.v1.ReportBenchmarkRequest.passed_at:type_name -> google.protobuf.Timestamp
-	9, // 1: svc.hub.v1.ReportBenchmarkResponse.provider:type_name -> svc.hub.v1.Provider
-	9, // 2: svc.hub.v1.ExpelResponse.provider:type_name -> svc.hub.v1.Provider
-	9, // 3: svc.hub.v1.ReinstateResponse.provider:type_name -> svc.hub.v1.Provider
-	9, // 4: svc.hub.v1.SetCollateralResponse.provider:type_name -> svc.hub.v1.Provider
-	0, // 5: svc.hub.v1.VerdictService.ReportBenchmark:input_type -> svc.hub.v1.ReportBenchmarkRequest
-	2, // 6: svc.hub.v1.VerdictService.Expel:input_type -> svc.hub.v1.ExpelRequest
-	4, // 7: svc.hub.v1.VerdictService.Reinstate:input_type -> svc.hub.v1.ReinstateRequest
-	6, // 8: svc.hub.v1.ProviderCollateralService.SetCollateral:input_type -> svc.hub.v1.SetCollateralRequest
-	1, // 9: svc.hub.v1.VerdictService.ReportBenchmark:output_type -> svc.hub.v1.ReportBenchmarkResponse
-	3, // 10: svc.hub.v1.VerdictService.Expel:output_type -> svc.hub.v1.ExpelResponse
-	5, // 11: svc.hub.v1.VerdictService.Reinstate:output_type -> svc.hub.v1.ReinstateResponse
-	7, // 12: svc.hub.v1.ProviderCollateralService.SetCollateral:output_type -> svc.hub.v1.SetCollateralResponse
-	9, // [9:13] is the sub-list for method output_type
-	5, // [5:9] is the sub-list for method input_type
-	5, // [5:5] is the sub-list for extension type_name
-	5, // [5:5] is the sub-list for extension extendee
-	0, // [0:5] is the sub-list for field type_name
+	9,  // 0: svc.hub.v1.ReportBenchmarkRequest.passed_at:type_name -> google.protobuf.Timestamp
+	10, // 1: svc.hub.v1.ReportBenchmarkResponse.provider:type_name -> svc.hub.v1.Provider
+	10, // 2: svc.hub.v1.ExpelResponse.provider:type_name -> svc.hub.v1.Provider
+	10, // 3: svc.hub.v1.ReinstateResponse.provider:type_name -> svc.hub.v1.Provider
+	0,  // 4: svc.hub.v1.SetCollateralRequest.source:type_name -> svc.hub.v1.CollateralSource
+	10, // 5: svc.hub.v1.SetCollateralResponse.provider:type_name -> svc.hub.v1.Provider
+	1,  // 6: svc.hub.v1.VerdictService.ReportBenchmark:input_type -> svc.hub.v1.ReportBenchmarkRequest
+	3,  // 7: svc.hub.v1.VerdictService.Expel:input_type -> svc.hub.v1.ExpelRequest
+	5,  // 8: svc.hub.v1.VerdictService.Reinstate:input_type -> svc.hub.v1.ReinstateRequest
+	7,  // 9: svc.hub.v1.ProviderCollateralService.SetCollateral:input_type -> svc.hub.v1.SetCollateralRequest
+	2,  // 10: svc.hub.v1.VerdictService.ReportBenchmark:output_type -> svc.hub.v1.ReportBenchmarkResponse
+	4,  // 11: svc.hub.v1.VerdictService.Expel:output_type -> svc.hub.v1.ExpelResponse
+	6,  // 12: svc.hub.v1.VerdictService.Reinstate:output_type -> svc.hub.v1.ReinstateResponse
+	8,  // 13: svc.hub.v1.ProviderCollateralService.SetCollateral:output_type -> svc.hub.v1.SetCollateralResponse
+	10, // [10:14] is the sub-list for method output_type
+	6,  // [6:10] is the sub-list for method input_type
+	6,  // [6:6] is the sub-list for extension type_name
+	6,  // [6:6] is the sub-list for extension extendee
+	0,  // [0:6] is the sub-list for field type_name
 }
 
 func init() { file_svc_hub_v1_verdict_proto_init() }
@@ -579,13 +648,14 @@ func file_svc_hub_v1_verdict_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_svc_hub_v1_verdict_proto_rawDesc), len(file_svc_hub_v1_verdict_proto_rawDesc)),
-			NumEnums:      0,
+			NumEnums:      1,
 			NumMessages:   8,
 			NumExtensions: 0,
 			NumServices:   2,
 		},
 		GoTypes:           file_svc_hub_v1_verdict_proto_goTypes,
 		DependencyIndexes: file_svc_hub_v1_verdict_proto_depIdxs,
+		EnumInfos:         file_svc_hub_v1_verdict_proto_enumTypes,
 		MessageInfos:      file_svc_hub_v1_verdict_proto_msgTypes,
 	}.Build()
 	File_svc_hub_v1_verdict_proto = out.File

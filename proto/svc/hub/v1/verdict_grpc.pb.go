@@ -238,7 +238,8 @@ const (
 type ProviderCollateralServiceClient interface {
 	// SetCollateral records whether a provider's collateral is confirmed. The status follows
 	// by itself. Idempotent by revision: an older one changes nothing. Fails with NOT_FOUND
-	// (provider_not_found) and INVALID_ARGUMENT (invalid_value).
+	// (provider_not_found) and INVALID_ARGUMENT (invalid_value), also for collateral that is
+	// confirmed without a source, or for development by a hub that does not consent to it.
 	SetCollateral(ctx context.Context, in *SetCollateralRequest, opts ...grpc.CallOption) (*SetCollateralResponse, error)
 }
 
@@ -268,7 +269,8 @@ func (c *providerCollateralServiceClient) SetCollateral(ctx context.Context, in 
 type ProviderCollateralServiceServer interface {
 	// SetCollateral records whether a provider's collateral is confirmed. The status follows
 	// by itself. Idempotent by revision: an older one changes nothing. Fails with NOT_FOUND
-	// (provider_not_found) and INVALID_ARGUMENT (invalid_value).
+	// (provider_not_found) and INVALID_ARGUMENT (invalid_value), also for collateral that is
+	// confirmed without a source, or for development by a hub that does not consent to it.
 	SetCollateral(context.Context, *SetCollateralRequest) (*SetCollateralResponse, error)
 	mustEmbedUnimplementedProviderCollateralServiceServer()
 }

@@ -18,7 +18,8 @@ type program struct {
 
 // Validate returns every fault.
 func (p *program) Validate() error {
-	return errors.Join(p.Check(p.Specs()...), p.Hub.Validate())
+	return errors.Join(p.Check(p.Specs()...), p.Hub.Validate(),
+		p.Hub.CheckListeners(p.Hub.WSAddr, p.GRPCAddr, p.GRPCAdvertise, p.AdminAddr))
 }
 
 // Specs are the services of the process.

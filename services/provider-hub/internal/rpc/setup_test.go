@@ -67,7 +67,7 @@ func setup(t *testing.T) *desk {
 	hubv1.RegisterProviderSelfServiceServer(channel, rpc.NewSelf(d.accounts, d.registry))
 	hubv1.RegisterProviderDirectoryServiceServer(channel, rpc.NewDirectory(d.accounts, d.registry))
 	hubv1.RegisterVerdictServiceServer(channel, rpc.NewVerdicts(d.accounts, d.registry))
-	hubv1.RegisterProviderCollateralServiceServer(channel, rpc.NewCollateral(d.accounts, d.registry))
+	hubv1.RegisterProviderCollateralServiceServer(channel, rpc.NewCollateral(d.accounts, d.registry, false))
 	d.verdicts = hubv1.NewVerdictServiceClient(channel.Client())
 	d.deposits = hubv1.NewProviderCollateralServiceClient(channel.Client())
 	d.admin = hubv1.NewProviderAdminServiceClient(channel.Client())

@@ -50,7 +50,7 @@ func (d *desk) report(m member, passed bool, at time.Time, revision int64) error
 // deposit is the word of settlement on collateral.
 func (d *desk) deposit(m member, confirmed bool, revision int64) error {
 	_, err := d.deposits.SetCollateral(d.Context(), &hubv1.SetCollateralRequest{ProviderId: m.id, Confirmed: confirmed,
-		Revision: revision, Reason: "final on chain"})
+		Revision: revision, Reason: "final on chain", Source: hubv1.CollateralSource_COLLATERAL_SOURCE_CONTRACT})
 	return err
 }
 

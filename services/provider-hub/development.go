@@ -1,0 +1,37 @@
+package providerhub
+
+import (
+	"errors"
+	"fmt"
+
+	"svc.internal/pkg/node"
+	"svc.internal/pkg/serve"
+)
+
+// CheckListeners returns a fault for each address that is not on loopback, where
+// DevelopmentCollateral is set: collateral that nobody holds must not let strangers earn.
+// The addresses are all on which the process listens; an empty address is no listener.
+func (c Config) CheckListeners(addresses ...string) error {
+	if !c.DevelopmentCollateral {
+		return nil
+	}
+	var faults []error
+	for _, address := range addresses {
+		if address == "" {
+			continue
+		}
+		if err := serve.Loopback(address); err != nil {
+			faults = append(faults, fmt.Errorf("hub: development_collateral (SVC_HUB_DEVELOPMENT_COLLATERAL) "+
+				"is for a process that listens on loopback alone: %w", err))
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// listeners are the addresses of a process with a hub, as far as it listens there.
+func (c Config) listeners(n *node.Node) []string {
+	if own := n.DispatchAddress(); own != node.InProcess {
+		return []string{c.WSAddr, n.AdminAddress(), own}
+	}
+	return []string{c.WSAddr, n.AdminAddress()}
+}
