@@ -81,8 +81,8 @@ type GetOwnStatusResponse struct {
 	Step      int32    `protobuf:"varint,5,opt,name=step,proto3" json:"step,omitempty"`
 	StepLabel string   `protobuf:"bytes,6,opt,name=step_label,json=stepLabel,proto3" json:"step_label,omitempty"`
 	NextSteps []string `protobuf:"bytes,7,rep,name=next_steps,json=nextSteps,proto3" json:"next_steps,omitempty"`
-	// What the provider should look at, for example two machines with one node id;
-	// empty for nothing.
+	// What the provider should look at, for example two machines with one node id, or why it
+	// was taken out of service; empty for nothing.
 	Warning string          `protobuf:"bytes,8,opt,name=warning,proto3" json:"warning,omitempty"`
 	Nodes   []*ProviderNode `protobuf:"bytes,9,rep,name=nodes,proto3" json:"nodes,omitempty"`
 	// What its engines called models otherwise in the last 7 days, the last one

@@ -87,7 +87,8 @@ type ReportBenchmarkRequest struct {
 	// microseconds.
 	Revision int64 `protobuf:"varint,4,opt,name=revision,proto3" json:"revision,omitempty"`
 	// For the provider's history: the model and how it was passed; at most 200 printable
-	// characters.
+	// characters. Where the benchmark is taken back, the provider reads it as the reason, so
+	// it names no threshold.
 	Reason        string `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -420,7 +421,8 @@ type SetCollateralRequest struct {
 	// Grows with every word of settlement on a provider, from 1; at most the Unix time of
 	// tomorrow in microseconds.
 	Revision int64 `protobuf:"varint,3,opt,name=revision,proto3" json:"revision,omitempty"`
-	// For the provider's history; at most 200 printable characters.
+	// For the provider's history; at most 200 printable characters. Where collateral is taken
+	// back, the provider reads it as the reason.
 	Reason string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
 	// Required where confirmed is set.
 	Source        CollateralSource `protobuf:"varint,5,opt,name=source,proto3,enum=svc.hub.v1.CollateralSource" json:"source,omitempty"`

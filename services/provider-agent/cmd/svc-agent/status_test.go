@@ -27,7 +27,8 @@ const answer = `{"provider_id":"0190","name":"Rig","status":"active","can_connec
 "traffic":{"since":"2026-11-21T19:00:00Z","rejects":[{"reason":"full","count":12,"meaning":"The machine was busy."}],
 "models":[{"model_id":"llama-3.3-70b","nodes":1,"available_nodes":1,"in_flight":3,"capacity":32,"breaker":"closed",` +
 	`"chosen":71},
-{"model_id":"q","nodes":1,"available_nodes":0,"in_flight":0,"capacity":4,"breaker":"open","chosen":0}]}}`
+{"model_id":"q","nodes":1,"available_nodes":0,"in_flight":0,"capacity":4,"breaker":"open","chosen":0},
+{"model_id":"vicuna","breaker":"closed","lane":"probe","verification":"It gets few requests.\u001b"}]}}`
 
 // serving is a service that answers every status call alike.
 func serving(t *testing.T, status int, body string) string {
@@ -63,7 +64,8 @@ func TestStatusIsPrintedInColumns(t *testing.T) {
 		"probation   until 2026-11-22 20:00 UTC\n", "next        keep it running\n",
 		"warning     two machines have one node id\n",
 		"2 x NVIDIA GeForce RTX 4090  23 GB", "offline\n", "Requests since 2026-11-21 19:00 UTC\n",
-		"12     full    The machine was busy.\n",
+		"12     full    The machine was busy.\n", "0       probe  closed\n",
+		"What verification found\nvicuna  It gets few requests.\n",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is missing in\n%s", want, text)
@@ -95,6 +97,7 @@ func TestStatusIsPrintedInColumns(t *testing.T) {
 	}
 	columns("MODEL", "llama-3.3-70b", "BREAKER")
 	columns("MODEL", "q ", "CHOSEN")
+	columns("MODEL", "q ", "LANE")
 	columns("NODE", "node-two", "STATE")
 }
 

@@ -136,7 +136,7 @@ func (s sheet) traffic(told service.Status) {
 	if len(t.Models) == 0 {
 		s.row("no model is offered: no machine is connected, or the models are not in the catalog")
 	} else {
-		s.row("MODEL", "MACHINES", "AVAILABLE", "IN FLIGHT", "CAPACITY", "CHOSEN", "BREAKER")
+		s.row("MODEL", "MACHINES", "AVAILABLE", "IN FLIGHT", "CAPACITY", "CHOSEN", "LANE", "BREAKER")
 	}
 	for _, m := range t.Models[:min(len(t.Models), maxRows)] {
 		c := green
@@ -144,8 +144,9 @@ func (s sheet) traffic(told service.Status) {
 			c = red
 		}
 		s.row(dash(m.ModelID), strconv.Itoa(m.Nodes), strconv.Itoa(m.AvailableNodes), strconv.Itoa(m.InFlight),
-			strconv.Itoa(m.Capacity), strconv.FormatInt(m.Chosen, 10), s.paint(dash(m.Breaker), c))
+			strconv.Itoa(m.Capacity), strconv.FormatInt(m.Chosen, 10), dash(m.Lane), s.paint(dash(m.Breaker), c))
 	}
+	s.verification(t.Models)
 	s.title("Why requests went elsewhere")
 	if len(t.Rejects) == 0 {
 		s.row("never passed over; where few requests come, demand is what is missing")
@@ -154,6 +155,21 @@ func (s sheet) traffic(told service.Status) {
 	s.row("TIMES", "REASON", "MEANING")
 	for _, r := range t.Rejects[:min(len(t.Rejects), maxRows)] {
 		s.row(strconv.FormatInt(r.Count, 10), dash(r.Reason), dash(r.Meaning))
+	}
+}
+
+// verification prints what the verifier makes of models where that changes anything.
+func (s sheet) verification(models []service.ModelHealth) {
+	titled := false
+	for _, m := range models[:min(len(models), maxRows)] {
+		if m.Verification == "" {
+			continue
+		}
+		if !titled {
+			s.title("What verification found")
+			titled = true
+		}
+		s.row(dash(m.ModelID), service.Clean(m.Verification, maxSentences))
 	}
 }
 

@@ -81,6 +81,11 @@ type ModelHealth struct {
 	Capacity       int    `json:"capacity"`
 	Breaker        string `json:"breaker"`
 	Chosen         int64  `json:"chosen"`
+	// Lane is main, probe or shut; empty from a service that knows of no lanes. Verification
+	// says in plain words what the verifier makes of the model; empty where it changes
+	// nothing.
+	Lane         string `json:"lane"`
+	Verification string `json:"verification"`
 }
 
 // ParseStatus reads the answer of Client.Status. Unknown members are skipped, because

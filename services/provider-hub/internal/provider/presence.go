@@ -88,6 +88,8 @@ type Detail struct {
 	Nodes  []Node
 	// AnsweredAs covers NamesKept, the latest first.
 	AnsweredAs []AnsweredAs
+	// TakenOut is why the provider is active no longer.
+	TakenOut TakenOut
 }
 
 // Detail reads a provider with its nodes and its uptime as it was measured some minutes
@@ -114,11 +116,15 @@ func (d *Directory) Detail(ctx context.Context, id ids.ProviderID) (Detail, erro
 		}
 		a.Uptime24h, a.Uptime30d = measured[0].Day, measured[0].Mon
 	}
+	out, err := d.takenOut(ctx, a)
+	if err != nil {
+		return Detail{}, err
+	}
 	online := false
 	for _, n := range nodes {
 		online = online || n.Online
 	}
-	return Detail{Account: a, Online: online, Nodes: nodes, AnsweredAs: answered}, nil
+	return Detail{Account: a, Online: online, Nodes: nodes, AnsweredAs: answered, TakenOut: out}, nil
 }
 
 // Online reports which of the providers have a connection to any hub, by what hubs have

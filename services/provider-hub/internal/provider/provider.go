@@ -165,6 +165,7 @@ type Store interface {
 	selfStore
 	keyStore
 	proposalStore
+	takenOutStore
 	walletStore
 	sweepStore
 	presenceStore

@@ -120,6 +120,9 @@ func (d Detail) warning(now, keyExpires time.Time) string {
 	for _, p := range d.Proposed.All() {
 		all = append(all, p.warning())
 	}
+	if text := d.TakenOut.warning(); text != "" {
+		all = append(all, text)
+	}
 	if at := d.BeneficiaryAt; !at.IsZero() && now.Sub(at) < payoutShown {
 		to := "earnings go to " + d.Beneficiary
 		if d.Beneficiary == "" {

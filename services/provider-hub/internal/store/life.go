@@ -140,34 +140,61 @@ func (s *Store) History(ctx context.Context, id ids.ProviderID, offset, limit in
 		return nil, 0, fmt.Errorf("count status changes: %w", err)
 	}
 	rows, err := s.pool.Query(ctx, `
-		SELECT changed_at, what, from_status, to_status, changed_by, reason, coalesce(old_address, ''),
-			coalesce(new_address, ''), key_id, proposal_id, verdict_id
-		FROM provider_status_change WHERE provider_id = $1
+		SELECT `+entryColumns+`
+		FROM provider_status_change c WHERE provider_id = $1
 		ORDER BY change_id DESC OFFSET $2 LIMIT $3`, id, offset, limit)
 	if err != nil {
 		return nil, 0, fmt.Errorf("list status changes: %w", err)
 	}
-	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (e provider.Entry, err error) {
-		var key *ids.KeyID
-		var proposal *ids.ProposalID
-		var verdict *provider.VerdictID
-		err = row.Scan(&e.At, &e.What, &e.From, &e.To, &e.By, &e.Reason, &e.Payout.From, &e.Payout.To, &key, &proposal,
-			&verdict)
-		if key != nil {
-			e.Payout.Key = *key
-		}
-		if proposal != nil {
-			e.Proposal = *proposal
-		}
-		if verdict != nil {
-			e.Verdict = *verdict
-		}
-		return e, err
-	})
+	list, err := pgx.CollectRows(rows, scanEntry)
 	if err != nil {
 		return nil, 0, fmt.Errorf("list status changes: %w", err)
 	}
 	return list, total, nil
+}
+
+// entryColumns are the columns of scanEntry, of provider_status_change as c.
+const entryColumns = `
+	c.changed_at, c.what, c.from_status, c.to_status, c.changed_by, c.reason, coalesce(c.old_address, ''),
+	coalesce(c.new_address, ''), c.key_id, c.proposal_id, c.verdict_id`
+
+func scanEntry(row pgx.CollectableRow) (e provider.Entry, err error) {
+	var key *ids.KeyID
+	var proposal *ids.ProposalID
+	var verdict *provider.VerdictID
+	err = row.Scan(&e.At, &e.What, &e.From, &e.To, &e.By, &e.Reason, &e.Payout.From, &e.Payout.To, &key, &proposal,
+		&verdict)
+	if key != nil {
+		e.Payout.Key = *key
+	}
+	if proposal != nil {
+		e.Proposal = *proposal
+	}
+	if verdict != nil {
+		e.Verdict = *verdict
+	}
+	return e, err
+}
+
+// LeftActive implements provider.Store. All entries of a change have one time, and a fact
+// that is withdrawn has its entry before the status that rested on it.
+func (s *Store) LeftActive(ctx context.Context, id ids.ProviderID) ([]provider.Entry, error) {
+	rows, err := s.pool.Query(ctx, `
+		SELECT `+entryColumns+`
+		FROM (SELECT * FROM provider_status_change
+			WHERE provider_id = $1 AND from_status = 'active' AND to_status <> 'active'
+			ORDER BY change_id DESC LIMIT 1) l
+		JOIN provider_status_change c ON c.provider_id = l.provider_id AND c.changed_at = l.changed_at
+			AND c.change_id <= l.change_id
+		ORDER BY c.change_id`, id)
+	if err != nil {
+		return nil, fmt.Errorf("read why a provider is active no longer: %w", err)
+	}
+	list, err := pgx.CollectRows(rows, scanEntry)
+	if err != nil {
+		return nil, fmt.Errorf("read why a provider is active no longer: %w", err)
+	}
+	return list, nil
 }
 
 // Overdue implements provider.Store.
