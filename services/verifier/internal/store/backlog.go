@@ -1,0 +1,72 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"svc.internal/services/verifier/internal/probe"
+)
+
+// QueueState is what metrics say of the queue.
+type QueueState struct {
+	// Queued and Leased count probes that have no end, Due of them those whose time has come.
+	Queued, Leased, Due int
+	// Lag is how long the longest due probe has waited.
+	Lag time.Duration
+}
+
+// Queue counts the probes that have no end.
+func (s *Store) Queue(ctx context.Context) (QueueState, error) {
+	var q QueueState
+	err := s.pool.QueryRow(ctx, `
+		SELECT count(*) FILTER (WHERE state = 'queued'), count(*) FILTER (WHERE state = 'leased'),
+			count(*) FILTER (WHERE coalesce(leased_until, next_at) <= now.at),
+			greatest(interval '0', coalesce(now.at - min(coalesce(leased_until, next_at)), interval '0'))
+		FROM (SELECT clock_timestamp() AS at) AS now LEFT JOIN probe ON state IN ('queued', 'leased') GROUP BY now.at`).
+		Scan(&q.Queued, &q.Leased, &q.Due, &q.Lag)
+	if err != nil {
+		return QueueState{}, fmt.Errorf("count the queue: %w", err)
+	}
+	return q, nil
+}
+
+// SpentNanoUSD is what the probes that were due since a time, and are not void, are
+// expected to cost.
+func (s *Store) SpentNanoUSD(ctx context.Context, since time.Time) (int64, error) {
+	var spent int64
+	err := s.pool.QueryRow(ctx, `SELECT coalesce(sum(cost_nano_usd), 0)::bigint FROM probe
+		WHERE due_at >= $1 AND state <> 'void'`, since).Scan(&spent)
+	if err != nil {
+		return 0, fmt.Errorf("sum the cost of probes: %w", err)
+	}
+	return spent, nil
+}
+
+// Past is a probe that was planned before, for who plans the next ones.
+type Past struct {
+	Plan  probe.Plan
+	State ProbeState
+	// EndedAt is the zero time while the probe has no end.
+	EndedAt time.Time
+}
+
+// PastProbes returns the probes of an offer that were due since a time, the last planned
+// first, at most limit.
+func (s *Store) PastProbes(ctx context.Context, o probe.Offer, since time.Time, limit int) ([]Past, error) {
+	list, err := collect(ctx, s.pool, func(row pgx.CollectableRow) (p Past, err error) {
+		var ended *time.Time
+		if err := row.Scan(&p.State, &ended, jsonInto{&p.Plan}); err != nil {
+			return Past{}, err
+		}
+		p.EndedAt = timeOf(ended)
+		return p, nil
+	}, `SELECT state, ended_at, plan FROM probe WHERE provider_id = $1 AND model_id = $2 AND due_at >= $3
+		ORDER BY probe_id DESC LIMIT $4`, o.Provider, o.Model, since, bounded(limit, MaxBatch))
+	if err != nil {
+		return nil, fmt.Errorf("read the probes of an offer: %w", err)
+	}
+	return list, nil
+}

@@ -1,0 +1,143 @@
+package store
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"svc.internal/services/verifier/internal/calibration"
+	"svc.internal/services/verifier/internal/quant"
+)
+
+// StratumKey identifies a stratum in the database.
+type StratumKey [sha256.Size]byte
+
+// StratumID returns the key of a stratum: the SHA-256 of its parts, each with its length.
+func StratumID(t calibration.Stratum) StratumKey {
+	b := []byte("svc stratum v1 ")
+	for _, part := range []string{t.Model, string(t.Files[:]), string([]byte{byte(t.Class)}), t.Engine, t.GPU} {
+		b = append(binary.BigEndian.AppendUint32(b, uint32(len(part))), part...)
+	}
+	return sha256.Sum256(b)
+}
+
+// Stratum is a stratum with what the guard against common causes says of it.
+type Stratum struct {
+	Key     StratumKey
+	Stratum calibration.Stratum
+	// CheckedAt is when the guard last found nothing, the zero time before the first check.
+	CheckedAt time.Time
+	// SuspectedSince is since when a common cause is suspected, for Suspicion; the zero time
+	// while none is.
+	SuspectedSince time.Time
+	Suspicion      string
+	FirstSeen      time.Time
+}
+
+// ErrStratum is the error for a stratum that was never recorded.
+var ErrStratum = errors.New("no such stratum")
+
+// KeepStratum records a stratum. One that stands already stays as it is.
+func (s *Store) KeepStratum(ctx context.Context, t calibration.Stratum) (StratumKey, error) {
+	key := StratumID(t)
+	if _, err := s.pool.Exec(ctx, `INSERT INTO stratum (stratum, model_id, files, class, engine, gpu)
+		VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (stratum) DO NOTHING`,
+		key[:], t.Model, t.Files[:], int16(t.Class), t.Engine, t.GPU); err != nil {
+		return StratumKey{}, fmt.Errorf("record a stratum: %w", err)
+	}
+	return key, nil
+}
+
+// Suspect records that a common cause is suspected in a stratum: the ladder of its model
+// stands still. It reports whether that is new. It fails with ErrStratum.
+func (s *Store) Suspect(ctx context.Context, key StratumKey, why string) (bool, error) {
+	fresh, err := exec(ctx, s.pool, `UPDATE stratum SET suspected_since = clock_timestamp(), suspicion = $2
+		WHERE stratum = $1 AND suspected_since IS NULL`, key[:], cut(why, 200))
+	if err == nil && !fresh {
+		err = s.knowsStratum(ctx, key)
+	}
+	if err != nil {
+		return false, fmt.Errorf("suspect a common cause: %w", err)
+	}
+	return fresh, nil
+}
+
+// Cleared records that the guard found nothing in a stratum, and ends a suspicion. It fails
+// with ErrStratum.
+func (s *Store) Cleared(ctx context.Context, key StratumKey) error {
+	known, err := exec(ctx, s.pool, `UPDATE stratum SET checked_at = greatest(checked_at, clock_timestamp()),
+		suspected_since = NULL, suspicion = NULL WHERE stratum = $1`, key[:])
+	if err == nil && !known {
+		err = ErrStratum
+	}
+	if err != nil {
+		return fmt.Errorf("clear a stratum: %w", err)
+	}
+	return nil
+}
+
+func (s *Store) knowsStratum(ctx context.Context, key StratumKey) error {
+	var known bool
+	err := s.pool.QueryRow(ctx, `SELECT EXISTS (SELECT FROM stratum WHERE stratum = $1)`, key[:]).Scan(&known)
+	if err == nil && !known {
+		err = ErrStratum
+	}
+	return err
+}
+
+// Strata returns the strata of a model, all for an empty name, in the order of their keys,
+// behind after, at most limit.
+func (s *Store) Strata(ctx context.Context, model string, after StratumKey, limit int) ([]Stratum, error) {
+	list, err := collect(ctx, s.pool, scanStratum, `SELECT stratum, model_id, files, class, engine, gpu, checked_at,
+			suspected_since, coalesce(suspicion, ''), first_seen
+		FROM stratum WHERE ($1 = '' OR model_id = $1) AND stratum > $2 ORDER BY stratum LIMIT $3`,
+		model, after[:], bounded(limit, MaxBatch))
+	if err != nil {
+		return nil, fmt.Errorf("list strata: %w", err)
+	}
+	return list, nil
+}
+
+func scanStratum(row pgx.CollectableRow) (t Stratum, err error) {
+	var key, files []byte
+	var class int16
+	var checked, suspected *time.Time
+	err = row.Scan(&key, &t.Stratum.Model, &files, &class, &t.Stratum.Engine, &t.Stratum.GPU, &checked, &suspected,
+		&t.Suspicion, &t.FirstSeen)
+	copy(t.Key[:], key)
+	copy(t.Stratum.Files[:], files)
+	t.Stratum.Class = quant.Class(class)
+	t.CheckedAt, t.SuspectedSince, t.FirstSeen = timeOf(checked), timeOf(suspected), t.FirstSeen.UTC()
+	return t, err
+}
+
+// Exceedance is what the observations of one provider in a stratum say.
+type Exceedance struct {
+	Provider [16]byte
+	// Observed and Exceeded count its observations of all families but those that were
+	// visible.
+	Observed, Exceeded int
+}
+
+// Exceedances returns what was observed in a stratum since a time, by provider, for the
+// guard against common causes.
+func (s *Store) Exceedances(ctx context.Context, key StratumKey, since time.Time) ([]Exceedance, error) {
+	list, err := collect(ctx, s.pool, func(row pgx.CollectableRow) (e Exceedance, err error) {
+		err = row.Scan(&e.Provider, &e.Observed, &e.Exceeded)
+		return e, err
+	}, `SELECT provider_id, count(*), count(*) FILTER (WHERE exceeded) FROM observation
+		WHERE stratum = $1 AND at >= $2 AND family <> 'visible' GROUP BY provider_id ORDER BY provider_id LIMIT $3`,
+		key[:], since, maxProviders)
+	if err != nil {
+		return nil, fmt.Errorf("read the observations of a stratum: %w", err)
+	}
+	return list, nil
+}
+
+// maxProviders bounds the providers of a stratum that are looked at.
+const maxProviders = 100_000
