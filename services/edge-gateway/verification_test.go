@@ -45,8 +45,7 @@ func (v *verification) ListChallenges(
 	defer v.mu.Unlock()
 	v.challenges = req
 	return &verifierv1.ListChallengesResponse{List: []*verifierv1.OwnChallenge{{ModelId: modelID, Flow: "visible",
-		Kind: "greedy", At: verifiedAt, Result: "answered", AnswerDigest: []byte{0xab, 1}}}, Total: 1, Page: 1,
-		PageSize: 50}, nil
+		Kind: "greedy", At: verifiedAt, Result: "answered", AnswerDigest: []byte{0xab, 1}}}, NextCursor: "9"}, nil
 }
 
 func (v *verification) ListBenchmarks(
@@ -56,7 +55,7 @@ func (v *verification) ListBenchmarks(
 	defer v.mu.Unlock()
 	v.benchmarks = req
 	return &verifierv1.ListBenchmarksResponse{List: []*verifierv1.Benchmark{{RunId: penaltyID, ModelId: modelID,
-		Basis: "challenges", Result: "running", StartedAt: verifiedAt}}, Total: 1, Page: 1, PageSize: 50}, nil
+		Basis: "challenges", Result: "running", StartedAt: verifiedAt}}}, nil
 }
 
 func (v *verification) AskBenchmark(
@@ -112,11 +111,11 @@ func (v *verification) GetOffering(
 func TestAProviderReadsItsVerification(t *testing.T) {
 	f := start(t)
 	for url, want := range map[string]string{
-		challengesURL + "?page=2&page_size=10": `{"list":[{"model_id":"acme/tiny-1b","flow":"visible","kind":"greedy",` +
-			`"at":"2026-11-21T12:00:00Z","result":"answered","answer_sha256":"ab01"}],"total":1,"page":1,"page_size":50}`,
+		challengesURL + "?cursor=5&page_size=10": `{"list":[{"model_id":"acme/tiny-1b","flow":"visible","kind":"greedy",` +
+			`"at":"2026-11-21T12:00:00Z","result":"answered","answer_sha256":"ab01"}],"next_cursor":"9"}`,
 		benchmarksURL + "?model_id=acme/tiny-1b": `{"list":[{"run_id":"` + penaltyID + `","model_id":"acme/tiny-1b",` +
 			`"basis":"challenges","result":"running","started_at":"2026-11-21T12:00:00Z","ended_at":null,"taken_ms":0,` +
-			`"findings":[],"expires_at":null}],"total":1,"page":1,"page_size":50}`,
+			`"findings":[],"expires_at":null}],"next_cursor":""}`,
 		standingURL: `{"list":[{"model_id":"` + providerA + `","lane":"main","cap_tokens":0,"standing":"none","kind":"",` +
 			`"since":null,"benchmark":"proven","benchmark_expires_at":null,"next_step":"","penalty_id":""}]}`,
 		evidenceURL + "?cursor=7": `{"list":[{"request_id":"","kind":"greedy","at":"2026-11-21T12:00:00Z","side":"answer",` +
@@ -129,6 +128,9 @@ func TestAProviderReadsItsVerification(t *testing.T) {
 	if got := f.verification.challenges; got.GetProviderId() != providerA {
 		t.Errorf("the provider that was asked for: got %q, want %q", got.GetProviderId(), providerA)
 	}
+	if got := f.verification.challenges.GetCursor(); got != "5" {
+		t.Errorf("cursor: got %q, want %q", got, "5")
+	}
 	if got := f.verification.challenges.GetPageSize(); got != 10 {
 		t.Errorf("page size: got %d, want 10", got)
 	}
@@ -139,7 +141,7 @@ func TestAProviderReadsItsVerification(t *testing.T) {
 
 func TestQuestionsAboutVerificationAreBounded(t *testing.T) {
 	f := start(t)
-	for _, url := range []string{challengesURL + "?page=0", benchmarksURL + "?page_size=x",
+	for _, url := range []string{challengesURL + "?page_size=0", benchmarksURL + "?page_size=x",
 		benchmarksURL + "?model_id=" + strings.Repeat("x", 257), benchmarksURL + "?model_id=a&model_id=b",
 		evidenceURL + "?cursor=" + strings.Repeat("1", 129)} {
 		wantError(t, f.do(http.MethodGet, url, "", f.asProvider()...), 400, "invalid_value")

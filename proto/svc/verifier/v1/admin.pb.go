@@ -43,10 +43,10 @@ type Offering struct {
 	// unproven, proven, warned, fined, removed or lapsed.
 	Benchmark         string                 `protobuf:"bytes,9,opt,name=benchmark,proto3" json:"benchmark,omitempty"`
 	BenchmarkPassedAt *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=benchmark_passed_at,json=benchmarkPassedAt,proto3" json:"benchmark_passed_at,omitempty"`
-	FirstSeen         *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=first_seen,json=firstSeen,proto3" json:"first_seen,omitempty"`
-	LastSeen          *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=last_seen,json=lastSeen,proto3" json:"last_seen,omitempty"`
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
+	// When something last moved the offer's standing.
+	MovedAt       *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=moved_at,json=movedAt,proto3" json:"moved_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Offering) Reset() {
@@ -149,16 +149,9 @@ func (x *Offering) GetBenchmarkPassedAt() *timestamppb.Timestamp {
 	return nil
 }
 
-func (x *Offering) GetFirstSeen() *timestamppb.Timestamp {
+func (x *Offering) GetMovedAt() *timestamppb.Timestamp {
 	if x != nil {
-		return x.FirstSeen
-	}
-	return nil
-}
-
-func (x *Offering) GetLastSeen() *timestamppb.Timestamp {
-	if x != nil {
-		return x.LastSeen
+		return x.MovedAt
 	}
 	return nil
 }
@@ -167,11 +160,11 @@ type ListOfferingsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Empty lists the offers of all.
 	ProviderId string `protobuf:"bytes,1,opt,name=provider_id,json=providerId,proto3" json:"provider_id,omitempty"`
-	ModelId    string `protobuf:"bytes,2,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
-	// Empty lists all levels.
-	Level         string `protobuf:"bytes,3,opt,name=level,proto3" json:"level,omitempty"`
-	Page          int32  `protobuf:"varint,4,opt,name=page,proto3" json:"page,omitempty"`
-	PageSize      int32  `protobuf:"varint,5,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	// Empty lists all levels. With a provider_id it is not read.
+	Level string `protobuf:"bytes,2,opt,name=level,proto3" json:"level,omitempty"`
+	// next_cursor of the page before; empty for the first page.
+	Cursor        string `protobuf:"bytes,3,opt,name=cursor,proto3" json:"cursor,omitempty"`
+	PageSize      int32  `protobuf:"varint,4,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -213,13 +206,6 @@ func (x *ListOfferingsRequest) GetProviderId() string {
 	return ""
 }
 
-func (x *ListOfferingsRequest) GetModelId() string {
-	if x != nil {
-		return x.ModelId
-	}
-	return ""
-}
-
 func (x *ListOfferingsRequest) GetLevel() string {
 	if x != nil {
 		return x.Level
@@ -227,11 +213,11 @@ func (x *ListOfferingsRequest) GetLevel() string {
 	return ""
 }
 
-func (x *ListOfferingsRequest) GetPage() int32 {
+func (x *ListOfferingsRequest) GetCursor() string {
 	if x != nil {
-		return x.Page
+		return x.Cursor
 	}
-	return 0
+	return ""
 }
 
 func (x *ListOfferingsRequest) GetPageSize() int32 {
@@ -242,11 +228,10 @@ func (x *ListOfferingsRequest) GetPageSize() int32 {
 }
 
 type ListOfferingsResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	List          []*Offering            `protobuf:"bytes,1,rep,name=list,proto3" json:"list,omitempty"`
-	Total         int32                  `protobuf:"varint,2,opt,name=total,proto3" json:"total,omitempty"`
-	Page          int32                  `protobuf:"varint,3,opt,name=page,proto3" json:"page,omitempty"`
-	PageSize      int32                  `protobuf:"varint,4,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	List  []*Offering            `protobuf:"bytes,1,rep,name=list,proto3" json:"list,omitempty"`
+	// The place to go on from; empty on the last page.
+	NextCursor    string `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3" json:"next_cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -288,25 +273,11 @@ func (x *ListOfferingsResponse) GetList() []*Offering {
 	return nil
 }
 
-func (x *ListOfferingsResponse) GetTotal() int32 {
+func (x *ListOfferingsResponse) GetNextCursor() string {
 	if x != nil {
-		return x.Total
+		return x.NextCursor
 	}
-	return 0
-}
-
-func (x *ListOfferingsResponse) GetPage() int32 {
-	if x != nil {
-		return x.Page
-	}
-	return 0
-}
-
-func (x *ListOfferingsResponse) GetPageSize() int32 {
-	if x != nil {
-		return x.PageSize
-	}
-	return 0
+	return ""
 }
 
 type GetOfferingRequest struct {
@@ -366,11 +337,10 @@ type FamilyEvidence struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// greedy, sampled, logprobs, recall, usage, files or visible.
 	Family string `protobuf:"bytes,1,opt,name=family,proto3" json:"family,omitempty"`
-	// M of the family, and its part of the offer's sum.
+	// M of the family. The offer's evidence is the weighted sum.
 	Evidence float64 `protobuf:"fixed64,2,opt,name=evidence,proto3" json:"evidence,omitempty"`
-	Weighted float64 `protobuf:"fixed64,3,opt,name=weighted,proto3" json:"weighted,omitempty"`
-	// Observations in the last 365 days; at 20,000 the scheduler stops.
-	Observations  int32 `protobuf:"varint,4,opt,name=observations,proto3" json:"observations,omitempty"`
+	// Its observations of the last 365 days; at 20,000 the scheduler stops.
+	Observations  int32 `protobuf:"varint,3,opt,name=observations,proto3" json:"observations,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -415,13 +385,6 @@ func (x *FamilyEvidence) GetFamily() string {
 func (x *FamilyEvidence) GetEvidence() float64 {
 	if x != nil {
 		return x.Evidence
-	}
-	return 0
-}
-
-func (x *FamilyEvidence) GetWeighted() float64 {
-	if x != nil {
-		return x.Weighted
 	}
 	return 0
 }
@@ -506,112 +469,46 @@ func (x *TrustFactors) GetFairness() float64 {
 	return 0
 }
 
-// WindowMeasurement is a measurement of the context window that runs or ended.
-type WindowMeasurement struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// measuring, checking or measured.
-	Phase          string `protobuf:"bytes,1,opt,name=phase,proto3" json:"phase,omitempty"`
-	LowTokens      int32  `protobuf:"varint,2,opt,name=low_tokens,json=lowTokens,proto3" json:"low_tokens,omitempty"`
-	HighTokens     int32  `protobuf:"varint,3,opt,name=high_tokens,json=highTokens,proto3" json:"high_tokens,omitempty"`
-	MeasuredTokens int32  `protobuf:"varint,4,opt,name=measured_tokens,json=measuredTokens,proto3" json:"measured_tokens,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
-}
-
-func (x *WindowMeasurement) Reset() {
-	*x = WindowMeasurement{}
-	mi := &file_svc_verifier_v1_admin_proto_msgTypes[6]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *WindowMeasurement) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*WindowMeasurement) ProtoMessage() {}
-
-func (x *WindowMeasurement) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_verifier_v1_admin_proto_msgTypes[6]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use WindowMeasurement.ProtoReflect.Descriptor instead.
-func (*WindowMeasurement) Descriptor() ([]byte, []int) {
-	return file_svc_verifier_v1_admin_proto_rawDescGZIP(), []int{6}
-}
-
-func (x *WindowMeasurement) GetPhase() string {
-	if x != nil {
-		return x.Phase
-	}
-	return ""
-}
-
-func (x *WindowMeasurement) GetLowTokens() int32 {
-	if x != nil {
-		return x.LowTokens
-	}
-	return 0
-}
-
-func (x *WindowMeasurement) GetHighTokens() int32 {
-	if x != nil {
-		return x.HighTokens
-	}
-	return 0
-}
-
-func (x *WindowMeasurement) GetMeasuredTokens() int32 {
-	if x != nil {
-		return x.MeasuredTokens
-	}
-	return 0
-}
-
 type GetOfferingResponse struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	Offering *Offering              `protobuf:"bytes,1,opt,name=offering,proto3" json:"offering,omitempty"`
 	Families []*FamilyEvidence      `protobuf:"bytes,2,rep,name=families,proto3" json:"families,omitempty"`
 	Factors  *TrustFactors          `protobuf:"bytes,3,opt,name=factors,proto3" json:"factors,omitempty"`
-	// Absent where no window is measured.
-	Window *WindowMeasurement `protobuf:"bytes,4,opt,name=window,proto3" json:"window,omitempty"`
+	// The measured window in tokens, 0 where none is, and whether a measurement is under way.
+	MeasuredTokens int32 `protobuf:"varint,4,opt,name=measured_tokens,json=measuredTokens,proto3" json:"measured_tokens,omitempty"`
+	Measuring      bool  `protobuf:"varint,5,opt,name=measuring,proto3" json:"measuring,omitempty"`
 	// The lanes of the two ladders; the offer has the worse.
-	MisrepresentationLane string `protobuf:"bytes,5,opt,name=misrepresentation_lane,json=misrepresentationLane,proto3" json:"misrepresentation_lane,omitempty"`
-	BenchmarkLane         string `protobuf:"bytes,6,opt,name=benchmark_lane,json=benchmarkLane,proto3" json:"benchmark_lane,omitempty"`
+	MisrepresentationLane string `protobuf:"bytes,6,opt,name=misrepresentation_lane,json=misrepresentationLane,proto3" json:"misrepresentation_lane,omitempty"`
+	BenchmarkLane         string `protobuf:"bytes,7,opt,name=benchmark_lane,json=benchmarkLane,proto3" json:"benchmark_lane,omitempty"`
 	// Evidence of failed organic attempts beside served probes.
-	Pairs float64 `protobuf:"fixed64,7,opt,name=pairs,proto3" json:"pairs,omitempty"`
-	// Since the notice: the UTC hours with an exceedance, whether it has recovered, and the
-	// probes that the running confirmation has spent.
-	ExceedingHours       int32   `protobuf:"varint,8,opt,name=exceeding_hours,json=exceedingHours,proto3" json:"exceeding_hours,omitempty"`
-	Recovered            bool    `protobuf:"varint,9,opt,name=recovered,proto3" json:"recovered,omitempty"`
-	ConfirmationSpent    int32   `protobuf:"varint,10,opt,name=confirmation_spent,json=confirmationSpent,proto3" json:"confirmation_spent,omitempty"`
-	ConfirmationEvidence float64 `protobuf:"fixed64,11,opt,name=confirmation_evidence,json=confirmationEvidence,proto3" json:"confirmation_evidence,omitempty"`
+	Pairs float64 `protobuf:"fixed64,8,opt,name=pairs,proto3" json:"pairs,omitempty"`
+	// Since the notice: the family that led to it, the UTC hours with an exceedance, and what
+	// the running confirmation has spent and reached.
+	Led                  string  `protobuf:"bytes,9,opt,name=led,proto3" json:"led,omitempty"`
+	ExceedingHours       int32   `protobuf:"varint,10,opt,name=exceeding_hours,json=exceedingHours,proto3" json:"exceeding_hours,omitempty"`
+	ConfirmationSpent    int32   `protobuf:"varint,11,opt,name=confirmation_spent,json=confirmationSpent,proto3" json:"confirmation_spent,omitempty"`
+	ConfirmationEvidence float64 `protobuf:"fixed64,12,opt,name=confirmation_evidence,json=confirmationEvidence,proto3" json:"confirmation_evidence,omitempty"`
 	// Why the next step is not taken: common_cause, calibration_reaches_watch,
 	// penalties_off, waiting, or empty.
-	Held string `protobuf:"bytes,12,opt,name=held,proto3" json:"held,omitempty"`
-	// j of the provider's j-th model, and its penalties that count.
-	Rank      int32 `protobuf:"varint,13,opt,name=rank,proto3" json:"rank,omitempty"`
-	Penalties int32 `protobuf:"varint,14,opt,name=penalties,proto3" json:"penalties,omitempty"`
-	// The verdict whose penalty is open or waits for an operator; empty for none.
-	OpenVerdictId string `protobuf:"bytes,15,opt,name=open_verdict_id,json=openVerdictId,proto3" json:"open_verdict_id,omitempty"`
-	// Probes a day, and when the next one is due; absent when none is.
-	ProbesPerDay  float64                `protobuf:"fixed64,16,opt,name=probes_per_day,json=probesPerDay,proto3" json:"probes_per_day,omitempty"`
-	NextProbeAt   *timestamppb.Timestamp `protobuf:"bytes,17,opt,name=next_probe_at,json=nextProbeAt,proto3" json:"next_probe_at,omitempty"`
+	Held string `protobuf:"bytes,13,opt,name=held,proto3" json:"held,omitempty"`
+	// j of the provider's j-th model, and the provider's penalties that count.
+	Rank int32 `protobuf:"varint,14,opt,name=rank,proto3" json:"rank,omitempty"`
+	// The verdicts whose penalty is open or waits for an operator.
+	OpenVerdictIds []string `protobuf:"bytes,15,rep,name=open_verdict_ids,json=openVerdictIds,proto3" json:"open_verdict_ids,omitempty"`
+	// As it is stated.
+	Quantization  string                 `protobuf:"bytes,16,opt,name=quantization,proto3" json:"quantization,omitempty"`
+	Engine        string                 `protobuf:"bytes,17,opt,name=engine,proto3" json:"engine,omitempty"`
+	GpuClass      string                 `protobuf:"bytes,18,opt,name=gpu_class,json=gpuClass,proto3" json:"gpu_class,omitempty"`
+	FirstSeen     *timestamppb.Timestamp `protobuf:"bytes,19,opt,name=first_seen,json=firstSeen,proto3" json:"first_seen,omitempty"`
+	SeenAt        *timestamppb.Timestamp `protobuf:"bytes,20,opt,name=seen_at,json=seenAt,proto3" json:"seen_at,omitempty"`
+	ChangedAt     *timestamppb.Timestamp `protobuf:"bytes,21,opt,name=changed_at,json=changedAt,proto3" json:"changed_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *GetOfferingResponse) Reset() {
 	*x = GetOfferingResponse{}
-	mi := &file_svc_verifier_v1_admin_proto_msgTypes[7]
+	mi := &file_svc_verifier_v1_admin_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -623,7 +520,7 @@ func (x *GetOfferingResponse) String() string {
 func (*GetOfferingResponse) ProtoMessage() {}
 
 func (x *GetOfferingResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_verifier_v1_admin_proto_msgTypes[7]
+	mi := &file_svc_verifier_v1_admin_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -636,7 +533,7 @@ func (x *GetOfferingResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetOfferingResponse.ProtoReflect.Descriptor instead.
 func (*GetOfferingResponse) Descriptor() ([]byte, []int) {
-	return file_svc_verifier_v1_admin_proto_rawDescGZIP(), []int{7}
+	return file_svc_verifier_v1_admin_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *GetOfferingResponse) GetOffering() *Offering {
@@ -660,11 +557,18 @@ func (x *GetOfferingResponse) GetFactors() *TrustFactors {
 	return nil
 }
 
-func (x *GetOfferingResponse) GetWindow() *WindowMeasurement {
+func (x *GetOfferingResponse) GetMeasuredTokens() int32 {
 	if x != nil {
-		return x.Window
+		return x.MeasuredTokens
 	}
-	return nil
+	return 0
+}
+
+func (x *GetOfferingResponse) GetMeasuring() bool {
+	if x != nil {
+		return x.Measuring
+	}
+	return false
 }
 
 func (x *GetOfferingResponse) GetMisrepresentationLane() string {
@@ -688,18 +592,18 @@ func (x *GetOfferingResponse) GetPairs() float64 {
 	return 0
 }
 
+func (x *GetOfferingResponse) GetLed() string {
+	if x != nil {
+		return x.Led
+	}
+	return ""
+}
+
 func (x *GetOfferingResponse) GetExceedingHours() int32 {
 	if x != nil {
 		return x.ExceedingHours
 	}
 	return 0
-}
-
-func (x *GetOfferingResponse) GetRecovered() bool {
-	if x != nil {
-		return x.Recovered
-	}
-	return false
 }
 
 func (x *GetOfferingResponse) GetConfirmationSpent() int32 {
@@ -730,30 +634,51 @@ func (x *GetOfferingResponse) GetRank() int32 {
 	return 0
 }
 
-func (x *GetOfferingResponse) GetPenalties() int32 {
+func (x *GetOfferingResponse) GetOpenVerdictIds() []string {
 	if x != nil {
-		return x.Penalties
+		return x.OpenVerdictIds
 	}
-	return 0
+	return nil
 }
 
-func (x *GetOfferingResponse) GetOpenVerdictId() string {
+func (x *GetOfferingResponse) GetQuantization() string {
 	if x != nil {
-		return x.OpenVerdictId
+		return x.Quantization
 	}
 	return ""
 }
 
-func (x *GetOfferingResponse) GetProbesPerDay() float64 {
+func (x *GetOfferingResponse) GetEngine() string {
 	if x != nil {
-		return x.ProbesPerDay
+		return x.Engine
 	}
-	return 0
+	return ""
 }
 
-func (x *GetOfferingResponse) GetNextProbeAt() *timestamppb.Timestamp {
+func (x *GetOfferingResponse) GetGpuClass() string {
 	if x != nil {
-		return x.NextProbeAt
+		return x.GpuClass
+	}
+	return ""
+}
+
+func (x *GetOfferingResponse) GetFirstSeen() *timestamppb.Timestamp {
+	if x != nil {
+		return x.FirstSeen
+	}
+	return nil
+}
+
+func (x *GetOfferingResponse) GetSeenAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.SeenAt
+	}
+	return nil
+}
+
+func (x *GetOfferingResponse) GetChangedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ChangedAt
 	}
 	return nil
 }
@@ -769,21 +694,16 @@ type Observation struct {
 	// Whether its statistic was above the threshold; for family sampled, whether its largest
 	// ratio was at least 20.
 	Exceeds bool `protobuf:"varint,5,opt,name=exceeds,proto3" json:"exceeds,omitempty"`
-	// The statistic's parts, over their thresholds.
-	Parts []float64 `protobuf:"fixed64,6,rep,packed,name=parts,proto3" json:"parts,omitempty"`
-	// Why it says nothing; empty where it counts.
-	Void          string                 `protobuf:"bytes,7,opt,name=void,proto3" json:"void,omitempty"`
-	At            *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=at,proto3" json:"at,omitempty"`
-	EvidenceAfter float64                `protobuf:"fixed64,9,opt,name=evidence_after,json=evidenceAfter,proto3" json:"evidence_after,omitempty"`
-	// The request at the gateway; empty for a visible probe.
-	RequestId     string `protobuf:"bytes,10,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// SHA-256 of the calibration that judged it; empty where none did.
+	Calibration   []byte                 `protobuf:"bytes,6,opt,name=calibration,proto3" json:"calibration,omitempty"`
+	At            *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=at,proto3" json:"at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Observation) Reset() {
 	*x = Observation{}
-	mi := &file_svc_verifier_v1_admin_proto_msgTypes[8]
+	mi := &file_svc_verifier_v1_admin_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -795,7 +715,7 @@ func (x *Observation) String() string {
 func (*Observation) ProtoMessage() {}
 
 func (x *Observation) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_verifier_v1_admin_proto_msgTypes[8]
+	mi := &file_svc_verifier_v1_admin_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -808,7 +728,7 @@ func (x *Observation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Observation.ProtoReflect.Descriptor instead.
 func (*Observation) Descriptor() ([]byte, []int) {
-	return file_svc_verifier_v1_admin_proto_rawDescGZIP(), []int{8}
+	return file_svc_verifier_v1_admin_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Observation) GetProbeId() string {
@@ -846,18 +766,11 @@ func (x *Observation) GetExceeds() bool {
 	return false
 }
 
-func (x *Observation) GetParts() []float64 {
+func (x *Observation) GetCalibration() []byte {
 	if x != nil {
-		return x.Parts
+		return x.Calibration
 	}
 	return nil
-}
-
-func (x *Observation) GetVoid() string {
-	if x != nil {
-		return x.Void
-	}
-	return ""
 }
 
 func (x *Observation) GetAt() *timestamppb.Timestamp {
@@ -867,33 +780,20 @@ func (x *Observation) GetAt() *timestamppb.Timestamp {
 	return nil
 }
 
-func (x *Observation) GetEvidenceAfter() float64 {
-	if x != nil {
-		return x.EvidenceAfter
-	}
-	return 0
-}
-
-func (x *Observation) GetRequestId() string {
-	if x != nil {
-		return x.RequestId
-	}
-	return ""
-}
-
 type ListObservationsRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	ProviderId    string                 `protobuf:"bytes,1,opt,name=provider_id,json=providerId,proto3" json:"provider_id,omitempty"`
-	ModelId       string                 `protobuf:"bytes,2,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
-	Page          int32                  `protobuf:"varint,3,opt,name=page,proto3" json:"page,omitempty"`
-	PageSize      int32                  `protobuf:"varint,4,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	ProviderId string                 `protobuf:"bytes,1,opt,name=provider_id,json=providerId,proto3" json:"provider_id,omitempty"`
+	ModelId    string                 `protobuf:"bytes,2,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
+	// next_cursor of the page before; empty for the first page.
+	Cursor        string `protobuf:"bytes,3,opt,name=cursor,proto3" json:"cursor,omitempty"`
+	PageSize      int32  `protobuf:"varint,4,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListObservationsRequest) Reset() {
 	*x = ListObservationsRequest{}
-	mi := &file_svc_verifier_v1_admin_proto_msgTypes[9]
+	mi := &file_svc_verifier_v1_admin_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -905,7 +805,7 @@ func (x *ListObservationsRequest) String() string {
 func (*ListObservationsRequest) ProtoMessage() {}
 
 func (x *ListObservationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_verifier_v1_admin_proto_msgTypes[9]
+	mi := &file_svc_verifier_v1_admin_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -918,7 +818,7 @@ func (x *ListObservationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListObservationsRequest.ProtoReflect.Descriptor instead.
 func (*ListObservationsRequest) Descriptor() ([]byte, []int) {
-	return file_svc_verifier_v1_admin_proto_rawDescGZIP(), []int{9}
+	return file_svc_verifier_v1_admin_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ListObservationsRequest) GetProviderId() string {
@@ -935,11 +835,11 @@ func (x *ListObservationsRequest) GetModelId() string {
 	return ""
 }
 
-func (x *ListObservationsRequest) GetPage() int32 {
+func (x *ListObservationsRequest) GetCursor() string {
 	if x != nil {
-		return x.Page
+		return x.Cursor
 	}
-	return 0
+	return ""
 }
 
 func (x *ListObservationsRequest) GetPageSize() int32 {
@@ -950,18 +850,17 @@ func (x *ListObservationsRequest) GetPageSize() int32 {
 }
 
 type ListObservationsResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	List          []*Observation         `protobuf:"bytes,1,rep,name=list,proto3" json:"list,omitempty"`
-	Total         int32                  `protobuf:"varint,2,opt,name=total,proto3" json:"total,omitempty"`
-	Page          int32                  `protobuf:"varint,3,opt,name=page,proto3" json:"page,omitempty"`
-	PageSize      int32                  `protobuf:"varint,4,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	List  []*Observation         `protobuf:"bytes,1,rep,name=list,proto3" json:"list,omitempty"`
+	// The place to go on from; empty on the last page.
+	NextCursor    string `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3" json:"next_cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListObservationsResponse) Reset() {
 	*x = ListObservationsResponse{}
-	mi := &file_svc_verifier_v1_admin_proto_msgTypes[10]
+	mi := &file_svc_verifier_v1_admin_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -973,7 +872,7 @@ func (x *ListObservationsResponse) String() string {
 func (*ListObservationsResponse) ProtoMessage() {}
 
 func (x *ListObservationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_verifier_v1_admin_proto_msgTypes[10]
+	mi := &file_svc_verifier_v1_admin_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -986,7 +885,7 @@ func (x *ListObservationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListObservationsResponse.ProtoReflect.Descriptor instead.
 func (*ListObservationsResponse) Descriptor() ([]byte, []int) {
-	return file_svc_verifier_v1_admin_proto_rawDescGZIP(), []int{10}
+	return file_svc_verifier_v1_admin_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ListObservationsResponse) GetList() []*Observation {
@@ -996,25 +895,11 @@ func (x *ListObservationsResponse) GetList() []*Observation {
 	return nil
 }
 
-func (x *ListObservationsResponse) GetTotal() int32 {
+func (x *ListObservationsResponse) GetNextCursor() string {
 	if x != nil {
-		return x.Total
+		return x.NextCursor
 	}
-	return 0
-}
-
-func (x *ListObservationsResponse) GetPage() int32 {
-	if x != nil {
-		return x.Page
-	}
-	return 0
-}
-
-func (x *ListObservationsResponse) GetPageSize() int32 {
-	if x != nil {
-		return x.PageSize
-	}
-	return 0
+	return ""
 }
 
 // Verdict is a decision about an offer.
@@ -1035,17 +920,20 @@ type Verdict struct {
 	// Parts of 10,000 of the collateral; 0 for none.
 	ShareBasisPoints int32 `protobuf:"varint,9,opt,name=share_basis_points,json=shareBasisPoints,proto3" json:"share_basis_points,omitempty"`
 	Removes          bool  `protobuf:"varint,10,opt,name=removes,proto3" json:"removes,omitempty"`
-	// Whether it waits for an operator, and who agreed.
-	NeedsOperator bool                   `protobuf:"varint,11,opt,name=needs_operator,json=needsOperator,proto3" json:"needs_operator,omitempty"`
-	ApprovedBy    string                 `protobuf:"bytes,12,opt,name=approved_by,json=approvedBy,proto3" json:"approved_by,omitempty"`
-	ApprovedAt    *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=approved_at,json=approvedAt,proto3" json:"approved_at,omitempty"`
+	// Whether an operator has to agree before anything is taken.
+	NeedsOperator bool `protobuf:"varint,11,opt,name=needs_operator,json=needsOperator,proto3" json:"needs_operator,omitempty"`
+	// The verdict that this one is about; empty for none.
+	OfVerdictId string `protobuf:"bytes,12,opt,name=of_verdict_id,json=ofVerdictId,proto3" json:"of_verdict_id,omitempty"`
+	// executed, reversed or refused, once its penalty came to that; empty before.
+	End           string                 `protobuf:"bytes,13,opt,name=end,proto3" json:"end,omitempty"`
+	EndedAt       *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=ended_at,json=endedAt,proto3" json:"ended_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Verdict) Reset() {
 	*x = Verdict{}
-	mi := &file_svc_verifier_v1_admin_proto_msgTypes[11]
+	mi := &file_svc_verifier_v1_admin_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1057,7 +945,7 @@ func (x *Verdict) String() string {
 func (*Verdict) ProtoMessage() {}
 
 func (x *Verdict) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_verifier_v1_admin_proto_msgTypes[11]
+	mi := &file_svc_verifier_v1_admin_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1070,7 +958,7 @@ func (x *Verdict) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Verdict.ProtoReflect.Descriptor instead.
 func (*Verdict) Descriptor() ([]byte, []int) {
-	return file_svc_verifier_v1_admin_proto_rawDescGZIP(), []int{11}
+	return file_svc_verifier_v1_admin_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Verdict) GetVerdictId() string {
@@ -1150,16 +1038,23 @@ func (x *Verdict) GetNeedsOperator() bool {
 	return false
 }
 
-func (x *Verdict) GetApprovedBy() string {
+func (x *Verdict) GetOfVerdictId() string {
 	if x != nil {
-		return x.ApprovedBy
+		return x.OfVerdictId
 	}
 	return ""
 }
 
-func (x *Verdict) GetApprovedAt() *timestamppb.Timestamp {
+func (x *Verdict) GetEnd() string {
 	if x != nil {
-		return x.ApprovedAt
+		return x.End
+	}
+	return ""
+}
+
+func (x *Verdict) GetEndedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.EndedAt
 	}
 	return nil
 }
@@ -1169,16 +1064,17 @@ type ListVerdictsRequest struct {
 	ProviderId string                 `protobuf:"bytes,1,opt,name=provider_id,json=providerId,proto3" json:"provider_id,omitempty"`
 	ModelId    string                 `protobuf:"bytes,2,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
 	// Those alone that wait for an operator.
-	Waiting       bool  `protobuf:"varint,3,opt,name=waiting,proto3" json:"waiting,omitempty"`
-	Page          int32 `protobuf:"varint,4,opt,name=page,proto3" json:"page,omitempty"`
-	PageSize      int32 `protobuf:"varint,5,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	Waiting bool `protobuf:"varint,3,opt,name=waiting,proto3" json:"waiting,omitempty"`
+	// next_cursor of the page before; empty for the first page.
+	Cursor        string `protobuf:"bytes,4,opt,name=cursor,proto3" json:"cursor,omitempty"`
+	PageSize      int32  `protobuf:"varint,5,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListVerdictsRequest) Reset() {
 	*x = ListVerdictsRequest{}
-	mi := &file_svc_verifier_v1_admin_proto_msgTypes[12]
+	mi := &file_svc_verifier_v1_admin_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1190,7 +1086,7 @@ func (x *ListVerdictsRequest) String() string {
 func (*ListVerdictsRequest) ProtoMessage() {}
 
 func (x *ListVerdictsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_verifier_v1_admin_proto_msgTypes[12]
+	mi := &file_svc_verifier_v1_admin_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1203,7 +1099,7 @@ func (x *ListVerdictsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListVerdictsRequest.ProtoReflect.Descriptor instead.
 func (*ListVerdictsRequest) Descriptor() ([]byte, []int) {
-	return file_svc_verifier_v1_admin_proto_rawDescGZIP(), []int{12}
+	return file_svc_verifier_v1_admin_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ListVerdictsRequest) GetProviderId() string {
@@ -1227,11 +1123,11 @@ func (x *ListVerdictsRequest) GetWaiting() bool {
 	return false
 }
 
-func (x *ListVerdictsRequest) GetPage() int32 {
+func (x *ListVerdictsRequest) GetCursor() string {
 	if x != nil {
-		return x.Page
+		return x.Cursor
 	}
-	return 0
+	return ""
 }
 
 func (x *ListVerdictsRequest) GetPageSize() int32 {
@@ -1242,18 +1138,17 @@ func (x *ListVerdictsRequest) GetPageSize() int32 {
 }
 
 type ListVerdictsResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	List          []*Verdict             `protobuf:"bytes,1,rep,name=list,proto3" json:"list,omitempty"`
-	Total         int32                  `protobuf:"varint,2,opt,name=total,proto3" json:"total,omitempty"`
-	Page          int32                  `protobuf:"varint,3,opt,name=page,proto3" json:"page,omitempty"`
-	PageSize      int32                  `protobuf:"varint,4,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	List  []*Verdict             `protobuf:"bytes,1,rep,name=list,proto3" json:"list,omitempty"`
+	// The place to go on from; empty on the last page.
+	NextCursor    string `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3" json:"next_cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListVerdictsResponse) Reset() {
 	*x = ListVerdictsResponse{}
-	mi := &file_svc_verifier_v1_admin_proto_msgTypes[13]
+	mi := &file_svc_verifier_v1_admin_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1265,7 +1160,7 @@ func (x *ListVerdictsResponse) String() string {
 func (*ListVerdictsResponse) ProtoMessage() {}
 
 func (x *ListVerdictsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_verifier_v1_admin_proto_msgTypes[13]
+	mi := &file_svc_verifier_v1_admin_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1278,7 +1173,7 @@ func (x *ListVerdictsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListVerdictsResponse.ProtoReflect.Descriptor instead.
 func (*ListVerdictsResponse) Descriptor() ([]byte, []int) {
-	return file_svc_verifier_v1_admin_proto_rawDescGZIP(), []int{13}
+	return file_svc_verifier_v1_admin_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ListVerdictsResponse) GetList() []*Verdict {
@@ -1288,25 +1183,11 @@ func (x *ListVerdictsResponse) GetList() []*Verdict {
 	return nil
 }
 
-func (x *ListVerdictsResponse) GetTotal() int32 {
+func (x *ListVerdictsResponse) GetNextCursor() string {
 	if x != nil {
-		return x.Total
+		return x.NextCursor
 	}
-	return 0
-}
-
-func (x *ListVerdictsResponse) GetPage() int32 {
-	if x != nil {
-		return x.Page
-	}
-	return 0
-}
-
-func (x *ListVerdictsResponse) GetPageSize() int32 {
-	if x != nil {
-		return x.PageSize
-	}
-	return 0
+	return ""
 }
 
 type GetEvidenceRequest struct {
@@ -1320,7 +1201,7 @@ type GetEvidenceRequest struct {
 
 func (x *GetEvidenceRequest) Reset() {
 	*x = GetEvidenceRequest{}
-	mi := &file_svc_verifier_v1_admin_proto_msgTypes[14]
+	mi := &file_svc_verifier_v1_admin_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1332,7 +1213,7 @@ func (x *GetEvidenceRequest) String() string {
 func (*GetEvidenceRequest) ProtoMessage() {}
 
 func (x *GetEvidenceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_verifier_v1_admin_proto_msgTypes[14]
+	mi := &file_svc_verifier_v1_admin_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1345,7 +1226,7 @@ func (x *GetEvidenceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetEvidenceRequest.ProtoReflect.Descriptor instead.
 func (*GetEvidenceRequest) Descriptor() ([]byte, []int) {
-	return file_svc_verifier_v1_admin_proto_rawDescGZIP(), []int{14}
+	return file_svc_verifier_v1_admin_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *GetEvidenceRequest) GetVerdictId() string {
@@ -1374,7 +1255,7 @@ type GetEvidenceResponse struct {
 
 func (x *GetEvidenceResponse) Reset() {
 	*x = GetEvidenceResponse{}
-	mi := &file_svc_verifier_v1_admin_proto_msgTypes[15]
+	mi := &file_svc_verifier_v1_admin_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1386,7 +1267,7 @@ func (x *GetEvidenceResponse) String() string {
 func (*GetEvidenceResponse) ProtoMessage() {}
 
 func (x *GetEvidenceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_verifier_v1_admin_proto_msgTypes[15]
+	mi := &file_svc_verifier_v1_admin_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1399,7 +1280,7 @@ func (x *GetEvidenceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetEvidenceResponse.ProtoReflect.Descriptor instead.
 func (*GetEvidenceResponse) Descriptor() ([]byte, []int) {
-	return file_svc_verifier_v1_admin_proto_rawDescGZIP(), []int{15}
+	return file_svc_verifier_v1_admin_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *GetEvidenceResponse) GetVerdict() *Verdict {
@@ -1426,15 +1307,15 @@ func (x *GetEvidenceResponse) GetNextCursor() string {
 type ApproveVerdictRequest struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	VerdictId string                 `protobuf:"bytes,1,opt,name=verdict_id,json=verdictId,proto3" json:"verdict_id,omitempty"`
-	// For the audit; 1 to 500 printable characters.
-	Reason        string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	// True refuses the penalty: its observations are void.
+	Refuse        bool `protobuf:"varint,2,opt,name=refuse,proto3" json:"refuse,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ApproveVerdictRequest) Reset() {
 	*x = ApproveVerdictRequest{}
-	mi := &file_svc_verifier_v1_admin_proto_msgTypes[16]
+	mi := &file_svc_verifier_v1_admin_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1446,7 +1327,7 @@ func (x *ApproveVerdictRequest) String() string {
 func (*ApproveVerdictRequest) ProtoMessage() {}
 
 func (x *ApproveVerdictRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_verifier_v1_admin_proto_msgTypes[16]
+	mi := &file_svc_verifier_v1_admin_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1459,7 +1340,7 @@ func (x *ApproveVerdictRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApproveVerdictRequest.ProtoReflect.Descriptor instead.
 func (*ApproveVerdictRequest) Descriptor() ([]byte, []int) {
-	return file_svc_verifier_v1_admin_proto_rawDescGZIP(), []int{16}
+	return file_svc_verifier_v1_admin_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ApproveVerdictRequest) GetVerdictId() string {
@@ -1469,23 +1350,25 @@ func (x *ApproveVerdictRequest) GetVerdictId() string {
 	return ""
 }
 
-func (x *ApproveVerdictRequest) GetReason() string {
+func (x *ApproveVerdictRequest) GetRefuse() bool {
 	if x != nil {
-		return x.Reason
+		return x.Refuse
 	}
-	return ""
+	return false
 }
 
 type ApproveVerdictResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Verdict       *Verdict               `protobuf:"bytes,1,opt,name=verdict,proto3" json:"verdict,omitempty"`
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Verdict *Verdict               `protobuf:"bytes,1,opt,name=verdict,proto3" json:"verdict,omitempty"`
+	// Why the penalty waits on: common_cause or penalties_off; empty where it does not.
+	Held          string `protobuf:"bytes,2,opt,name=held,proto3" json:"held,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ApproveVerdictResponse) Reset() {
 	*x = ApproveVerdictResponse{}
-	mi := &file_svc_verifier_v1_admin_proto_msgTypes[17]
+	mi := &file_svc_verifier_v1_admin_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1497,7 +1380,7 @@ func (x *ApproveVerdictResponse) String() string {
 func (*ApproveVerdictResponse) ProtoMessage() {}
 
 func (x *ApproveVerdictResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_verifier_v1_admin_proto_msgTypes[17]
+	mi := &file_svc_verifier_v1_admin_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1510,7 +1393,7 @@ func (x *ApproveVerdictResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApproveVerdictResponse.ProtoReflect.Descriptor instead.
 func (*ApproveVerdictResponse) Descriptor() ([]byte, []int) {
-	return file_svc_verifier_v1_admin_proto_rawDescGZIP(), []int{17}
+	return file_svc_verifier_v1_admin_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ApproveVerdictResponse) GetVerdict() *Verdict {
@@ -1520,23 +1403,28 @@ func (x *ApproveVerdictResponse) GetVerdict() *Verdict {
 	return nil
 }
 
+func (x *ApproveVerdictResponse) GetHeld() string {
+	if x != nil {
+		return x.Held
+	}
+	return ""
+}
+
 type VoidObservationsRequest struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	ProviderId string                 `protobuf:"bytes,1,opt,name=provider_id,json=providerId,proto3" json:"provider_id,omitempty"`
 	ModelId    string                 `protobuf:"bytes,2,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
 	// The observations since then count for nothing; at most 90 days back.
 	Since *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=since,proto3" json:"since,omitempty"`
-	// For the audit; 1 to 500 printable characters.
-	Reason string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
-	// 1 to 255 printable characters; the header Idempotency-Key serves too.
-	IdempotencyKey string `protobuf:"bytes,5,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
+	// 1 to 200 printable characters; the header Idempotency-Key serves too.
+	IdempotencyKey string `protobuf:"bytes,4,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
 
 func (x *VoidObservationsRequest) Reset() {
 	*x = VoidObservationsRequest{}
-	mi := &file_svc_verifier_v1_admin_proto_msgTypes[18]
+	mi := &file_svc_verifier_v1_admin_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1548,7 +1436,7 @@ func (x *VoidObservationsRequest) String() string {
 func (*VoidObservationsRequest) ProtoMessage() {}
 
 func (x *VoidObservationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_verifier_v1_admin_proto_msgTypes[18]
+	mi := &file_svc_verifier_v1_admin_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1561,7 +1449,7 @@ func (x *VoidObservationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VoidObservationsRequest.ProtoReflect.Descriptor instead.
 func (*VoidObservationsRequest) Descriptor() ([]byte, []int) {
-	return file_svc_verifier_v1_admin_proto_rawDescGZIP(), []int{18}
+	return file_svc_verifier_v1_admin_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *VoidObservationsRequest) GetProviderId() string {
@@ -1585,13 +1473,6 @@ func (x *VoidObservationsRequest) GetSince() *timestamppb.Timestamp {
 	return nil
 }
 
-func (x *VoidObservationsRequest) GetReason() string {
-	if x != nil {
-		return x.Reason
-	}
-	return ""
-}
-
 func (x *VoidObservationsRequest) GetIdempotencyKey() string {
 	if x != nil {
 		return x.IdempotencyKey
@@ -1608,7 +1489,7 @@ type VoidObservationsResponse struct {
 
 func (x *VoidObservationsResponse) Reset() {
 	*x = VoidObservationsResponse{}
-	mi := &file_svc_verifier_v1_admin_proto_msgTypes[19]
+	mi := &file_svc_verifier_v1_admin_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1620,7 +1501,7 @@ func (x *VoidObservationsResponse) String() string {
 func (*VoidObservationsResponse) ProtoMessage() {}
 
 func (x *VoidObservationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_verifier_v1_admin_proto_msgTypes[19]
+	mi := &file_svc_verifier_v1_admin_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1633,7 +1514,7 @@ func (x *VoidObservationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VoidObservationsResponse.ProtoReflect.Descriptor instead.
 func (*VoidObservationsResponse) Descriptor() ([]byte, []int) {
-	return file_svc_verifier_v1_admin_proto_rawDescGZIP(), []int{19}
+	return file_svc_verifier_v1_admin_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *VoidObservationsResponse) GetOffering() *Offering {
@@ -1652,7 +1533,7 @@ type StartCalibrationRequest struct {
 
 func (x *StartCalibrationRequest) Reset() {
 	*x = StartCalibrationRequest{}
-	mi := &file_svc_verifier_v1_admin_proto_msgTypes[20]
+	mi := &file_svc_verifier_v1_admin_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1664,7 +1545,7 @@ func (x *StartCalibrationRequest) String() string {
 func (*StartCalibrationRequest) ProtoMessage() {}
 
 func (x *StartCalibrationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_verifier_v1_admin_proto_msgTypes[20]
+	mi := &file_svc_verifier_v1_admin_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1677,7 +1558,7 @@ func (x *StartCalibrationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartCalibrationRequest.ProtoReflect.Descriptor instead.
 func (*StartCalibrationRequest) Descriptor() ([]byte, []int) {
-	return file_svc_verifier_v1_admin_proto_rawDescGZIP(), []int{20}
+	return file_svc_verifier_v1_admin_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *StartCalibrationRequest) GetModelId() string {
@@ -1689,15 +1570,15 @@ func (x *StartCalibrationRequest) GetModelId() string {
 
 type StartCalibrationResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The strata whose calibration is under way.
-	Calibrations  []*Calibration `protobuf:"bytes,1,rep,name=calibrations,proto3" json:"calibrations,omitempty"`
+	// One of each stratum that has references.
+	Runs          []*CalibrationRun `protobuf:"bytes,1,rep,name=runs,proto3" json:"runs,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *StartCalibrationResponse) Reset() {
 	*x = StartCalibrationResponse{}
-	mi := &file_svc_verifier_v1_admin_proto_msgTypes[21]
+	mi := &file_svc_verifier_v1_admin_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1709,7 +1590,7 @@ func (x *StartCalibrationResponse) String() string {
 func (*StartCalibrationResponse) ProtoMessage() {}
 
 func (x *StartCalibrationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_verifier_v1_admin_proto_msgTypes[21]
+	mi := &file_svc_verifier_v1_admin_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1722,43 +1603,206 @@ func (x *StartCalibrationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartCalibrationResponse.ProtoReflect.Descriptor instead.
 func (*StartCalibrationResponse) Descriptor() ([]byte, []int) {
-	return file_svc_verifier_v1_admin_proto_rawDescGZIP(), []int{21}
+	return file_svc_verifier_v1_admin_proto_rawDescGZIP(), []int{20}
 }
 
-func (x *StartCalibrationResponse) GetCalibrations() []*Calibration {
+func (x *StartCalibrationResponse) GetRuns() []*CalibrationRun {
 	if x != nil {
-		return x.Calibrations
+		return x.Runs
 	}
 	return nil
 }
 
-// Calibration is what honest hosts of a stratum measured.
+// Stratum names hosts that are judged alike.
+type Stratum struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	ModelId string                 `protobuf:"bytes,1,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
+	// SHA-256 over the files' hashes, 32 bytes.
+	Files             []byte `protobuf:"bytes,2,opt,name=files,proto3" json:"files,omitempty"`
+	QuantizationClass int32  `protobuf:"varint,3,opt,name=quantization_class,json=quantizationClass,proto3" json:"quantization_class,omitempty"`
+	Engine            string `protobuf:"bytes,4,opt,name=engine,proto3" json:"engine,omitempty"`
+	GpuClass          string `protobuf:"bytes,5,opt,name=gpu_class,json=gpuClass,proto3" json:"gpu_class,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
+}
+
+func (x *Stratum) Reset() {
+	*x = Stratum{}
+	mi := &file_svc_verifier_v1_admin_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Stratum) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Stratum) ProtoMessage() {}
+
+func (x *Stratum) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_verifier_v1_admin_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Stratum.ProtoReflect.Descriptor instead.
+func (*Stratum) Descriptor() ([]byte, []int) {
+	return file_svc_verifier_v1_admin_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *Stratum) GetModelId() string {
+	if x != nil {
+		return x.ModelId
+	}
+	return ""
+}
+
+func (x *Stratum) GetFiles() []byte {
+	if x != nil {
+		return x.Files
+	}
+	return nil
+}
+
+func (x *Stratum) GetQuantizationClass() int32 {
+	if x != nil {
+		return x.QuantizationClass
+	}
+	return 0
+}
+
+func (x *Stratum) GetEngine() string {
+	if x != nil {
+		return x.Engine
+	}
+	return ""
+}
+
+func (x *Stratum) GetGpuClass() string {
+	if x != nil {
+		return x.GpuClass
+	}
+	return ""
+}
+
+// CalibrationRun is a round of challenges to honest hosts.
+type CalibrationRun struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	RunId   string                 `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	Stratum *Stratum               `protobuf:"bytes,2,opt,name=stratum,proto3" json:"stratum,omitempty"`
+	// running, finished or abandoned.
+	State string `protobuf:"bytes,3,opt,name=state,proto3" json:"state,omitempty"`
+	// What has been measured so far.
+	Samples       int32                  `protobuf:"varint,4,opt,name=samples,proto3" json:"samples,omitempty"`
+	Reason        string                 `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
+	StartedAt     *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
+	EndedAt       *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=ended_at,json=endedAt,proto3" json:"ended_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CalibrationRun) Reset() {
+	*x = CalibrationRun{}
+	mi := &file_svc_verifier_v1_admin_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CalibrationRun) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CalibrationRun) ProtoMessage() {}
+
+func (x *CalibrationRun) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_verifier_v1_admin_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CalibrationRun.ProtoReflect.Descriptor instead.
+func (*CalibrationRun) Descriptor() ([]byte, []int) {
+	return file_svc_verifier_v1_admin_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *CalibrationRun) GetRunId() string {
+	if x != nil {
+		return x.RunId
+	}
+	return ""
+}
+
+func (x *CalibrationRun) GetStratum() *Stratum {
+	if x != nil {
+		return x.Stratum
+	}
+	return nil
+}
+
+func (x *CalibrationRun) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *CalibrationRun) GetSamples() int32 {
+	if x != nil {
+		return x.Samples
+	}
+	return 0
+}
+
+func (x *CalibrationRun) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *CalibrationRun) GetStartedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.StartedAt
+	}
+	return nil
+}
+
+func (x *CalibrationRun) GetEndedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.EndedAt
+	}
+	return nil
+}
+
+// Calibration is what honest hosts of a stratum measured, as it counts now.
 type Calibration struct {
-	state             protoimpl.MessageState `protogen:"open.v1"`
-	ModelId           string                 `protobuf:"bytes,1,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
-	Files             string                 `protobuf:"bytes,2,opt,name=files,proto3" json:"files,omitempty"`
-	QuantizationClass int32                  `protobuf:"varint,3,opt,name=quantization_class,json=quantizationClass,proto3" json:"quantization_class,omitempty"`
-	Engine            string                 `protobuf:"bytes,4,opt,name=engine,proto3" json:"engine,omitempty"`
-	GpuClass          string                 `protobuf:"bytes,5,opt,name=gpu_class,json=gpuClass,proto3" json:"gpu_class,omitempty"`
-	Family            string                 `protobuf:"bytes,6,opt,name=family,proto3" json:"family,omitempty"`
-	// running, usable, watch (a ladder goes no further with it), failed or expired.
-	State      string `protobuf:"bytes,7,opt,name=state,proto3" json:"state,omitempty"`
-	Challenges int32  `protobuf:"varint,8,opt,name=challenges,proto3" json:"challenges,omitempty"`
-	Required   int32  `protobuf:"varint,9,opt,name=required,proto3" json:"required,omitempty"`
-	Hosts      int32  `protobuf:"varint,10,opt,name=hosts,proto3" json:"hosts,omitempty"`
-	// SHA-256 of the binary form; empty while it runs.
-	Hash      []byte                 `protobuf:"bytes,11,opt,name=hash,proto3" json:"hash,omitempty"`
-	StartedAt *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
-	EndedAt   *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=ended_at,json=endedAt,proto3" json:"ended_at,omitempty"`
-	// Why it failed or reaches watch alone; empty for none.
-	Reason        string `protobuf:"bytes,14,opt,name=reason,proto3" json:"reason,omitempty"`
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Stratum *Stratum               `protobuf:"bytes,1,opt,name=stratum,proto3" json:"stratum,omitempty"`
+	Family  string                 `protobuf:"bytes,2,opt,name=family,proto3" json:"family,omitempty"`
+	// SHA-256 of the binary form, which evidence names.
+	Hash []byte `protobuf:"bytes,3,opt,name=hash,proto3" json:"hash,omitempty"`
+	// Whether a ladder goes as far as a penalty with it.
+	Penal         bool                   `protobuf:"varint,4,opt,name=penal,proto3" json:"penal,omitempty"`
+	MadeAt        *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=made_at,json=madeAt,proto3" json:"made_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Calibration) Reset() {
 	*x = Calibration{}
-	mi := &file_svc_verifier_v1_admin_proto_msgTypes[22]
+	mi := &file_svc_verifier_v1_admin_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1770,7 +1814,7 @@ func (x *Calibration) String() string {
 func (*Calibration) ProtoMessage() {}
 
 func (x *Calibration) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_verifier_v1_admin_proto_msgTypes[22]
+	mi := &file_svc_verifier_v1_admin_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1783,42 +1827,14 @@ func (x *Calibration) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Calibration.ProtoReflect.Descriptor instead.
 func (*Calibration) Descriptor() ([]byte, []int) {
-	return file_svc_verifier_v1_admin_proto_rawDescGZIP(), []int{22}
+	return file_svc_verifier_v1_admin_proto_rawDescGZIP(), []int{23}
 }
 
-func (x *Calibration) GetModelId() string {
+func (x *Calibration) GetStratum() *Stratum {
 	if x != nil {
-		return x.ModelId
+		return x.Stratum
 	}
-	return ""
-}
-
-func (x *Calibration) GetFiles() string {
-	if x != nil {
-		return x.Files
-	}
-	return ""
-}
-
-func (x *Calibration) GetQuantizationClass() int32 {
-	if x != nil {
-		return x.QuantizationClass
-	}
-	return 0
-}
-
-func (x *Calibration) GetEngine() string {
-	if x != nil {
-		return x.Engine
-	}
-	return ""
-}
-
-func (x *Calibration) GetGpuClass() string {
-	if x != nil {
-		return x.GpuClass
-	}
-	return ""
+	return nil
 }
 
 func (x *Calibration) GetFamily() string {
@@ -1828,34 +1844,6 @@ func (x *Calibration) GetFamily() string {
 	return ""
 }
 
-func (x *Calibration) GetState() string {
-	if x != nil {
-		return x.State
-	}
-	return ""
-}
-
-func (x *Calibration) GetChallenges() int32 {
-	if x != nil {
-		return x.Challenges
-	}
-	return 0
-}
-
-func (x *Calibration) GetRequired() int32 {
-	if x != nil {
-		return x.Required
-	}
-	return 0
-}
-
-func (x *Calibration) GetHosts() int32 {
-	if x != nil {
-		return x.Hosts
-	}
-	return 0
-}
-
 func (x *Calibration) GetHash() []byte {
 	if x != nil {
 		return x.Hash
@@ -1863,39 +1851,34 @@ func (x *Calibration) GetHash() []byte {
 	return nil
 }
 
-func (x *Calibration) GetStartedAt() *timestamppb.Timestamp {
+func (x *Calibration) GetPenal() bool {
 	if x != nil {
-		return x.StartedAt
+		return x.Penal
 	}
-	return nil
+	return false
 }
 
-func (x *Calibration) GetEndedAt() *timestamppb.Timestamp {
+func (x *Calibration) GetMadeAt() *timestamppb.Timestamp {
 	if x != nil {
-		return x.EndedAt
+		return x.MadeAt
 	}
 	return nil
-}
-
-func (x *Calibration) GetReason() string {
-	if x != nil {
-		return x.Reason
-	}
-	return ""
 }
 
 type ListCalibrationsRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	ModelId       string                 `protobuf:"bytes,1,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
-	Page          int32                  `protobuf:"varint,2,opt,name=page,proto3" json:"page,omitempty"`
-	PageSize      int32                  `protobuf:"varint,3,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Empty lists those of all models.
+	ModelId string `protobuf:"bytes,1,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
+	// next_cursor of the page before; empty for the first page.
+	Cursor        string `protobuf:"bytes,2,opt,name=cursor,proto3" json:"cursor,omitempty"`
+	PageSize      int32  `protobuf:"varint,3,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListCalibrationsRequest) Reset() {
 	*x = ListCalibrationsRequest{}
-	mi := &file_svc_verifier_v1_admin_proto_msgTypes[23]
+	mi := &file_svc_verifier_v1_admin_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1907,7 +1890,7 @@ func (x *ListCalibrationsRequest) String() string {
 func (*ListCalibrationsRequest) ProtoMessage() {}
 
 func (x *ListCalibrationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_verifier_v1_admin_proto_msgTypes[23]
+	mi := &file_svc_verifier_v1_admin_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1920,7 +1903,7 @@ func (x *ListCalibrationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListCalibrationsRequest.ProtoReflect.Descriptor instead.
 func (*ListCalibrationsRequest) Descriptor() ([]byte, []int) {
-	return file_svc_verifier_v1_admin_proto_rawDescGZIP(), []int{23}
+	return file_svc_verifier_v1_admin_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ListCalibrationsRequest) GetModelId() string {
@@ -1930,11 +1913,11 @@ func (x *ListCalibrationsRequest) GetModelId() string {
 	return ""
 }
 
-func (x *ListCalibrationsRequest) GetPage() int32 {
+func (x *ListCalibrationsRequest) GetCursor() string {
 	if x != nil {
-		return x.Page
+		return x.Cursor
 	}
-	return 0
+	return ""
 }
 
 func (x *ListCalibrationsRequest) GetPageSize() int32 {
@@ -1945,18 +1928,19 @@ func (x *ListCalibrationsRequest) GetPageSize() int32 {
 }
 
 type ListCalibrationsResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	List          []*Calibration         `protobuf:"bytes,1,rep,name=list,proto3" json:"list,omitempty"`
-	Total         int32                  `protobuf:"varint,2,opt,name=total,proto3" json:"total,omitempty"`
-	Page          int32                  `protobuf:"varint,3,opt,name=page,proto3" json:"page,omitempty"`
-	PageSize      int32                  `protobuf:"varint,4,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	List  []*Calibration         `protobuf:"bytes,1,rep,name=list,proto3" json:"list,omitempty"`
+	// The place to go on from; empty on the last page.
+	NextCursor string `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3" json:"next_cursor,omitempty"`
+	// The last 50 runs, on the first page alone.
+	Runs          []*CalibrationRun `protobuf:"bytes,3,rep,name=runs,proto3" json:"runs,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListCalibrationsResponse) Reset() {
 	*x = ListCalibrationsResponse{}
-	mi := &file_svc_verifier_v1_admin_proto_msgTypes[24]
+	mi := &file_svc_verifier_v1_admin_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1968,7 +1952,7 @@ func (x *ListCalibrationsResponse) String() string {
 func (*ListCalibrationsResponse) ProtoMessage() {}
 
 func (x *ListCalibrationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_verifier_v1_admin_proto_msgTypes[24]
+	mi := &file_svc_verifier_v1_admin_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1981,7 +1965,7 @@ func (x *ListCalibrationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListCalibrationsResponse.ProtoReflect.Descriptor instead.
 func (*ListCalibrationsResponse) Descriptor() ([]byte, []int) {
-	return file_svc_verifier_v1_admin_proto_rawDescGZIP(), []int{24}
+	return file_svc_verifier_v1_admin_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ListCalibrationsResponse) GetList() []*Calibration {
@@ -1991,25 +1975,18 @@ func (x *ListCalibrationsResponse) GetList() []*Calibration {
 	return nil
 }
 
-func (x *ListCalibrationsResponse) GetTotal() int32 {
+func (x *ListCalibrationsResponse) GetNextCursor() string {
 	if x != nil {
-		return x.Total
+		return x.NextCursor
 	}
-	return 0
+	return ""
 }
 
-func (x *ListCalibrationsResponse) GetPage() int32 {
+func (x *ListCalibrationsResponse) GetRuns() []*CalibrationRun {
 	if x != nil {
-		return x.Page
+		return x.Runs
 	}
-	return 0
-}
-
-func (x *ListCalibrationsResponse) GetPageSize() int32 {
-	if x != nil {
-		return x.PageSize
-	}
-	return 0
+	return nil
 }
 
 // Reference is a model that a reference serves now.
@@ -2022,15 +1999,13 @@ type Reference struct {
 	Engine            string                 `protobuf:"bytes,5,opt,name=engine,proto3" json:"engine,omitempty"`
 	GpuClass          string                 `protobuf:"bytes,6,opt,name=gpu_class,json=gpuClass,proto3" json:"gpu_class,omitempty"`
 	Revision          string                 `protobuf:"bytes,7,opt,name=revision,proto3" json:"revision,omitempty"`
-	Scores            bool                   `protobuf:"varint,8,opt,name=scores,proto3" json:"scores,omitempty"`
-	LastSeen          *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=last_seen,json=lastSeen,proto3" json:"last_seen,omitempty"`
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
 }
 
 func (x *Reference) Reset() {
 	*x = Reference{}
-	mi := &file_svc_verifier_v1_admin_proto_msgTypes[25]
+	mi := &file_svc_verifier_v1_admin_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2042,7 +2017,7 @@ func (x *Reference) String() string {
 func (*Reference) ProtoMessage() {}
 
 func (x *Reference) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_verifier_v1_admin_proto_msgTypes[25]
+	mi := &file_svc_verifier_v1_admin_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2055,7 +2030,7 @@ func (x *Reference) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reference.ProtoReflect.Descriptor instead.
 func (*Reference) Descriptor() ([]byte, []int) {
-	return file_svc_verifier_v1_admin_proto_rawDescGZIP(), []int{25}
+	return file_svc_verifier_v1_admin_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Reference) GetProviderId() string {
@@ -2107,20 +2082,6 @@ func (x *Reference) GetRevision() string {
 	return ""
 }
 
-func (x *Reference) GetScores() bool {
-	if x != nil {
-		return x.Scores
-	}
-	return false
-}
-
-func (x *Reference) GetLastSeen() *timestamppb.Timestamp {
-	if x != nil {
-		return x.LastSeen
-	}
-	return nil
-}
-
 type ListReferencesRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -2129,7 +2090,7 @@ type ListReferencesRequest struct {
 
 func (x *ListReferencesRequest) Reset() {
 	*x = ListReferencesRequest{}
-	mi := &file_svc_verifier_v1_admin_proto_msgTypes[26]
+	mi := &file_svc_verifier_v1_admin_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2141,7 +2102,7 @@ func (x *ListReferencesRequest) String() string {
 func (*ListReferencesRequest) ProtoMessage() {}
 
 func (x *ListReferencesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_verifier_v1_admin_proto_msgTypes[26]
+	mi := &file_svc_verifier_v1_admin_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2154,7 +2115,7 @@ func (x *ListReferencesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListReferencesRequest.ProtoReflect.Descriptor instead.
 func (*ListReferencesRequest) Descriptor() ([]byte, []int) {
-	return file_svc_verifier_v1_admin_proto_rawDescGZIP(), []int{26}
+	return file_svc_verifier_v1_admin_proto_rawDescGZIP(), []int{27}
 }
 
 type ListReferencesResponse struct {
@@ -2167,7 +2128,7 @@ type ListReferencesResponse struct {
 
 func (x *ListReferencesResponse) Reset() {
 	*x = ListReferencesResponse{}
-	mi := &file_svc_verifier_v1_admin_proto_msgTypes[27]
+	mi := &file_svc_verifier_v1_admin_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2179,7 +2140,7 @@ func (x *ListReferencesResponse) String() string {
 func (*ListReferencesResponse) ProtoMessage() {}
 
 func (x *ListReferencesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_verifier_v1_admin_proto_msgTypes[27]
+	mi := &file_svc_verifier_v1_admin_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2192,7 +2153,7 @@ func (x *ListReferencesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListReferencesResponse.ProtoReflect.Descriptor instead.
 func (*ListReferencesResponse) Descriptor() ([]byte, []int) {
-	return file_svc_verifier_v1_admin_proto_rawDescGZIP(), []int{27}
+	return file_svc_verifier_v1_admin_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ListReferencesResponse) GetList() []*Reference {
@@ -2213,7 +2174,7 @@ type SetPenaltiesRequest struct {
 
 func (x *SetPenaltiesRequest) Reset() {
 	*x = SetPenaltiesRequest{}
-	mi := &file_svc_verifier_v1_admin_proto_msgTypes[28]
+	mi := &file_svc_verifier_v1_admin_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2225,7 +2186,7 @@ func (x *SetPenaltiesRequest) String() string {
 func (*SetPenaltiesRequest) ProtoMessage() {}
 
 func (x *SetPenaltiesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_verifier_v1_admin_proto_msgTypes[28]
+	mi := &file_svc_verifier_v1_admin_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2238,7 +2199,7 @@ func (x *SetPenaltiesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetPenaltiesRequest.ProtoReflect.Descriptor instead.
 func (*SetPenaltiesRequest) Descriptor() ([]byte, []int) {
-	return file_svc_verifier_v1_admin_proto_rawDescGZIP(), []int{28}
+	return file_svc_verifier_v1_admin_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *SetPenaltiesRequest) GetOn() bool {
@@ -2264,7 +2225,7 @@ type SetPenaltiesResponse struct {
 
 func (x *SetPenaltiesResponse) Reset() {
 	*x = SetPenaltiesResponse{}
-	mi := &file_svc_verifier_v1_admin_proto_msgTypes[29]
+	mi := &file_svc_verifier_v1_admin_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2276,7 +2237,7 @@ func (x *SetPenaltiesResponse) String() string {
 func (*SetPenaltiesResponse) ProtoMessage() {}
 
 func (x *SetPenaltiesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_verifier_v1_admin_proto_msgTypes[29]
+	mi := &file_svc_verifier_v1_admin_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2289,7 +2250,7 @@ func (x *SetPenaltiesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetPenaltiesResponse.ProtoReflect.Descriptor instead.
 func (*SetPenaltiesResponse) Descriptor() ([]byte, []int) {
-	return file_svc_verifier_v1_admin_proto_rawDescGZIP(), []int{29}
+	return file_svc_verifier_v1_admin_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *SetPenaltiesResponse) GetPenalties() *Penalties {
@@ -2307,7 +2268,7 @@ type GetPenaltiesRequest struct {
 
 func (x *GetPenaltiesRequest) Reset() {
 	*x = GetPenaltiesRequest{}
-	mi := &file_svc_verifier_v1_admin_proto_msgTypes[30]
+	mi := &file_svc_verifier_v1_admin_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2319,7 +2280,7 @@ func (x *GetPenaltiesRequest) String() string {
 func (*GetPenaltiesRequest) ProtoMessage() {}
 
 func (x *GetPenaltiesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_verifier_v1_admin_proto_msgTypes[30]
+	mi := &file_svc_verifier_v1_admin_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2332,7 +2293,7 @@ func (x *GetPenaltiesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPenaltiesRequest.ProtoReflect.Descriptor instead.
 func (*GetPenaltiesRequest) Descriptor() ([]byte, []int) {
-	return file_svc_verifier_v1_admin_proto_rawDescGZIP(), []int{30}
+	return file_svc_verifier_v1_admin_proto_rawDescGZIP(), []int{31}
 }
 
 type GetPenaltiesResponse struct {
@@ -2344,7 +2305,7 @@ type GetPenaltiesResponse struct {
 
 func (x *GetPenaltiesResponse) Reset() {
 	*x = GetPenaltiesResponse{}
-	mi := &file_svc_verifier_v1_admin_proto_msgTypes[31]
+	mi := &file_svc_verifier_v1_admin_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2356,7 +2317,7 @@ func (x *GetPenaltiesResponse) String() string {
 func (*GetPenaltiesResponse) ProtoMessage() {}
 
 func (x *GetPenaltiesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_verifier_v1_admin_proto_msgTypes[31]
+	mi := &file_svc_verifier_v1_admin_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2369,7 +2330,7 @@ func (x *GetPenaltiesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPenaltiesResponse.ProtoReflect.Descriptor instead.
 func (*GetPenaltiesResponse) Descriptor() ([]byte, []int) {
-	return file_svc_verifier_v1_admin_proto_rawDescGZIP(), []int{31}
+	return file_svc_verifier_v1_admin_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *GetPenaltiesResponse) GetPenalties() *Penalties {
@@ -2395,7 +2356,7 @@ type Penalties struct {
 
 func (x *Penalties) Reset() {
 	*x = Penalties{}
-	mi := &file_svc_verifier_v1_admin_proto_msgTypes[32]
+	mi := &file_svc_verifier_v1_admin_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2407,7 +2368,7 @@ func (x *Penalties) String() string {
 func (*Penalties) ProtoMessage() {}
 
 func (x *Penalties) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_verifier_v1_admin_proto_msgTypes[32]
+	mi := &file_svc_verifier_v1_admin_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2420,7 +2381,7 @@ func (x *Penalties) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Penalties.ProtoReflect.Descriptor instead.
 func (*Penalties) Descriptor() ([]byte, []int) {
-	return file_svc_verifier_v1_admin_proto_rawDescGZIP(), []int{32}
+	return file_svc_verifier_v1_admin_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Penalties) GetOn() bool {
@@ -2459,18 +2420,16 @@ func (x *Penalties) GetCalibratedStrata() int32 {
 }
 
 type RunBenchmarkRequest struct {
-	state      protoimpl.MessageState `protogen:"open.v1"`
-	ProviderId string                 `protobuf:"bytes,1,opt,name=provider_id,json=providerId,proto3" json:"provider_id,omitempty"`
-	ModelId    string                 `protobuf:"bytes,2,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
-	// For the audit; 1 to 500 printable characters.
-	Reason        string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	ProviderId    string                 `protobuf:"bytes,1,opt,name=provider_id,json=providerId,proto3" json:"provider_id,omitempty"`
+	ModelId       string                 `protobuf:"bytes,2,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RunBenchmarkRequest) Reset() {
 	*x = RunBenchmarkRequest{}
-	mi := &file_svc_verifier_v1_admin_proto_msgTypes[33]
+	mi := &file_svc_verifier_v1_admin_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2482,7 +2441,7 @@ func (x *RunBenchmarkRequest) String() string {
 func (*RunBenchmarkRequest) ProtoMessage() {}
 
 func (x *RunBenchmarkRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_verifier_v1_admin_proto_msgTypes[33]
+	mi := &file_svc_verifier_v1_admin_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2495,7 +2454,7 @@ func (x *RunBenchmarkRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunBenchmarkRequest.ProtoReflect.Descriptor instead.
 func (*RunBenchmarkRequest) Descriptor() ([]byte, []int) {
-	return file_svc_verifier_v1_admin_proto_rawDescGZIP(), []int{33}
+	return file_svc_verifier_v1_admin_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *RunBenchmarkRequest) GetProviderId() string {
@@ -2512,13 +2471,6 @@ func (x *RunBenchmarkRequest) GetModelId() string {
 	return ""
 }
 
-func (x *RunBenchmarkRequest) GetReason() string {
-	if x != nil {
-		return x.Reason
-	}
-	return ""
-}
-
 type RunBenchmarkResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Benchmark     *Benchmark             `protobuf:"bytes,1,opt,name=benchmark,proto3" json:"benchmark,omitempty"`
@@ -2528,7 +2480,7 @@ type RunBenchmarkResponse struct {
 
 func (x *RunBenchmarkResponse) Reset() {
 	*x = RunBenchmarkResponse{}
-	mi := &file_svc_verifier_v1_admin_proto_msgTypes[34]
+	mi := &file_svc_verifier_v1_admin_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2540,7 +2492,7 @@ func (x *RunBenchmarkResponse) String() string {
 func (*RunBenchmarkResponse) ProtoMessage() {}
 
 func (x *RunBenchmarkResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_verifier_v1_admin_proto_msgTypes[34]
+	mi := &file_svc_verifier_v1_admin_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2553,7 +2505,7 @@ func (x *RunBenchmarkResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunBenchmarkResponse.ProtoReflect.Descriptor instead.
 func (*RunBenchmarkResponse) Descriptor() ([]byte, []int) {
-	return file_svc_verifier_v1_admin_proto_rawDescGZIP(), []int{34}
+	return file_svc_verifier_v1_admin_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *RunBenchmarkResponse) GetBenchmark() *Benchmark {
@@ -2570,20 +2522,18 @@ type Effect struct {
 	VerdictId  string                 `protobuf:"bytes,2,opt,name=verdict_id,json=verdictId,proto3" json:"verdict_id,omitempty"`
 	ProviderId string                 `protobuf:"bytes,3,opt,name=provider_id,json=providerId,proto3" json:"provider_id,omitempty"`
 	// report_benchmark, expel, reinstate or open_penalty.
-	Kind string `protobuf:"bytes,4,opt,name=kind,proto3" json:"kind,omitempty"`
-	// waiting, or refused: the other service said that it never will.
-	State         string                 `protobuf:"bytes,5,opt,name=state,proto3" json:"state,omitempty"`
-	Tries         int32                  `protobuf:"varint,6,opt,name=tries,proto3" json:"tries,omitempty"`
-	LastError     string                 `protobuf:"bytes,7,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`
-	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
-	NextTryAt     *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=next_try_at,json=nextTryAt,proto3" json:"next_try_at,omitempty"`
+	Kind  string `protobuf:"bytes,4,opt,name=kind,proto3" json:"kind,omitempty"`
+	Tries int32  `protobuf:"varint,5,opt,name=tries,proto3" json:"tries,omitempty"`
+	// Why it was refused.
+	Problem       string                 `protobuf:"bytes,6,opt,name=problem,proto3" json:"problem,omitempty"`
+	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Effect) Reset() {
 	*x = Effect{}
-	mi := &file_svc_verifier_v1_admin_proto_msgTypes[35]
+	mi := &file_svc_verifier_v1_admin_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2595,7 +2545,7 @@ func (x *Effect) String() string {
 func (*Effect) ProtoMessage() {}
 
 func (x *Effect) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_verifier_v1_admin_proto_msgTypes[35]
+	mi := &file_svc_verifier_v1_admin_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2608,7 +2558,7 @@ func (x *Effect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Effect.ProtoReflect.Descriptor instead.
 func (*Effect) Descriptor() ([]byte, []int) {
-	return file_svc_verifier_v1_admin_proto_rawDescGZIP(), []int{35}
+	return file_svc_verifier_v1_admin_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Effect) GetEffectId() string {
@@ -2639,13 +2589,6 @@ func (x *Effect) GetKind() string {
 	return ""
 }
 
-func (x *Effect) GetState() string {
-	if x != nil {
-		return x.State
-	}
-	return ""
-}
-
 func (x *Effect) GetTries() int32 {
 	if x != nil {
 		return x.Tries
@@ -2653,9 +2596,9 @@ func (x *Effect) GetTries() int32 {
 	return 0
 }
 
-func (x *Effect) GetLastError() string {
+func (x *Effect) GetProblem() string {
 	if x != nil {
-		return x.LastError
+		return x.Problem
 	}
 	return ""
 }
@@ -2667,26 +2610,18 @@ func (x *Effect) GetCreatedAt() *timestamppb.Timestamp {
 	return nil
 }
 
-func (x *Effect) GetNextTryAt() *timestamppb.Timestamp {
-	if x != nil {
-		return x.NextTryAt
-	}
-	return nil
-}
-
 type ListEffectsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Those alone that were refused.
-	Refused       bool  `protobuf:"varint,1,opt,name=refused,proto3" json:"refused,omitempty"`
-	Page          int32 `protobuf:"varint,2,opt,name=page,proto3" json:"page,omitempty"`
-	PageSize      int32 `protobuf:"varint,3,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	// next_cursor of the page before; empty for the first page.
+	Cursor        string `protobuf:"bytes,1,opt,name=cursor,proto3" json:"cursor,omitempty"`
+	PageSize      int32  `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListEffectsRequest) Reset() {
 	*x = ListEffectsRequest{}
-	mi := &file_svc_verifier_v1_admin_proto_msgTypes[36]
+	mi := &file_svc_verifier_v1_admin_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2698,7 +2633,7 @@ func (x *ListEffectsRequest) String() string {
 func (*ListEffectsRequest) ProtoMessage() {}
 
 func (x *ListEffectsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_verifier_v1_admin_proto_msgTypes[36]
+	mi := &file_svc_verifier_v1_admin_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2711,21 +2646,14 @@ func (x *ListEffectsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListEffectsRequest.ProtoReflect.Descriptor instead.
 func (*ListEffectsRequest) Descriptor() ([]byte, []int) {
-	return file_svc_verifier_v1_admin_proto_rawDescGZIP(), []int{36}
+	return file_svc_verifier_v1_admin_proto_rawDescGZIP(), []int{37}
 }
 
-func (x *ListEffectsRequest) GetRefused() bool {
+func (x *ListEffectsRequest) GetCursor() string {
 	if x != nil {
-		return x.Refused
+		return x.Cursor
 	}
-	return false
-}
-
-func (x *ListEffectsRequest) GetPage() int32 {
-	if x != nil {
-		return x.Page
-	}
-	return 0
+	return ""
 }
 
 func (x *ListEffectsRequest) GetPageSize() int32 {
@@ -2736,18 +2664,17 @@ func (x *ListEffectsRequest) GetPageSize() int32 {
 }
 
 type ListEffectsResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	List          []*Effect              `protobuf:"bytes,1,rep,name=list,proto3" json:"list,omitempty"`
-	Total         int32                  `protobuf:"varint,2,opt,name=total,proto3" json:"total,omitempty"`
-	Page          int32                  `protobuf:"varint,3,opt,name=page,proto3" json:"page,omitempty"`
-	PageSize      int32                  `protobuf:"varint,4,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	List  []*Effect              `protobuf:"bytes,1,rep,name=list,proto3" json:"list,omitempty"`
+	// The place to go on from; empty on the last page.
+	NextCursor    string `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3" json:"next_cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListEffectsResponse) Reset() {
 	*x = ListEffectsResponse{}
-	mi := &file_svc_verifier_v1_admin_proto_msgTypes[37]
+	mi := &file_svc_verifier_v1_admin_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2759,7 +2686,7 @@ func (x *ListEffectsResponse) String() string {
 func (*ListEffectsResponse) ProtoMessage() {}
 
 func (x *ListEffectsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_verifier_v1_admin_proto_msgTypes[37]
+	mi := &file_svc_verifier_v1_admin_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2772,7 +2699,7 @@ func (x *ListEffectsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListEffectsResponse.ProtoReflect.Descriptor instead.
 func (*ListEffectsResponse) Descriptor() ([]byte, []int) {
-	return file_svc_verifier_v1_admin_proto_rawDescGZIP(), []int{37}
+	return file_svc_verifier_v1_admin_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ListEffectsResponse) GetList() []*Effect {
@@ -2782,32 +2709,98 @@ func (x *ListEffectsResponse) GetList() []*Effect {
 	return nil
 }
 
-func (x *ListEffectsResponse) GetTotal() int32 {
+func (x *ListEffectsResponse) GetNextCursor() string {
 	if x != nil {
-		return x.Total
+		return x.NextCursor
 	}
-	return 0
+	return ""
 }
 
-func (x *ListEffectsResponse) GetPage() int32 {
-	if x != nil {
-		return x.Page
-	}
-	return 0
+type RetryEffectRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	EffectId      string                 `protobuf:"bytes,1,opt,name=effect_id,json=effectId,proto3" json:"effect_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
-func (x *ListEffectsResponse) GetPageSize() int32 {
+func (x *RetryEffectRequest) Reset() {
+	*x = RetryEffectRequest{}
+	mi := &file_svc_verifier_v1_admin_proto_msgTypes[39]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RetryEffectRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RetryEffectRequest) ProtoMessage() {}
+
+func (x *RetryEffectRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_verifier_v1_admin_proto_msgTypes[39]
 	if x != nil {
-		return x.PageSize
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
 	}
-	return 0
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RetryEffectRequest.ProtoReflect.Descriptor instead.
+func (*RetryEffectRequest) Descriptor() ([]byte, []int) {
+	return file_svc_verifier_v1_admin_proto_rawDescGZIP(), []int{39}
+}
+
+func (x *RetryEffectRequest) GetEffectId() string {
+	if x != nil {
+		return x.EffectId
+	}
+	return ""
+}
+
+type RetryEffectResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RetryEffectResponse) Reset() {
+	*x = RetryEffectResponse{}
+	mi := &file_svc_verifier_v1_admin_proto_msgTypes[40]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RetryEffectResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RetryEffectResponse) ProtoMessage() {}
+
+func (x *RetryEffectResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_verifier_v1_admin_proto_msgTypes[40]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RetryEffectResponse.ProtoReflect.Descriptor instead.
+func (*RetryEffectResponse) Descriptor() ([]byte, []int) {
+	return file_svc_verifier_v1_admin_proto_rawDescGZIP(), []int{40}
 }
 
 var File_svc_verifier_v1_admin_proto protoreflect.FileDescriptor
 
 const file_svc_verifier_v1_admin_proto_rawDesc = "" +
 	"\n" +
-	"\x1bsvc/verifier/v1/admin.proto\x12\x0fsvc.verifier.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1bsvc/verifier/v1/shown.proto\"\xdc\x03\n" +
+	"\x1bsvc/verifier/v1/admin.proto\x12\x0fsvc.verifier.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1bsvc/verifier/v1/shown.proto\"\x9f\x03\n" +
 	"\bOffering\x12\x1f\n" +
 	"\vprovider_id\x18\x01 \x01(\tR\n" +
 	"providerId\x12\x19\n" +
@@ -2822,86 +2815,74 @@ const file_svc_verifier_v1_admin_proto_rawDesc = "" +
 	"cap_tokens\x18\b \x01(\x05R\tcapTokens\x12\x1c\n" +
 	"\tbenchmark\x18\t \x01(\tR\tbenchmark\x12J\n" +
 	"\x13benchmark_passed_at\x18\n" +
-	" \x01(\v2\x1a.google.protobuf.TimestampR\x11benchmarkPassedAt\x129\n" +
-	"\n" +
-	"first_seen\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\tfirstSeen\x127\n" +
-	"\tlast_seen\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\blastSeen\"\x99\x01\n" +
+	" \x01(\v2\x1a.google.protobuf.TimestampR\x11benchmarkPassedAt\x125\n" +
+	"\bmoved_at\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\amovedAt\"\x82\x01\n" +
 	"\x14ListOfferingsRequest\x12\x1f\n" +
 	"\vprovider_id\x18\x01 \x01(\tR\n" +
-	"providerId\x12\x19\n" +
-	"\bmodel_id\x18\x02 \x01(\tR\amodelId\x12\x14\n" +
-	"\x05level\x18\x03 \x01(\tR\x05level\x12\x12\n" +
-	"\x04page\x18\x04 \x01(\x05R\x04page\x12\x1b\n" +
-	"\tpage_size\x18\x05 \x01(\x05R\bpageSize\"\x8d\x01\n" +
+	"providerId\x12\x14\n" +
+	"\x05level\x18\x02 \x01(\tR\x05level\x12\x16\n" +
+	"\x06cursor\x18\x03 \x01(\tR\x06cursor\x12\x1b\n" +
+	"\tpage_size\x18\x04 \x01(\x05R\bpageSize\"g\n" +
 	"\x15ListOfferingsResponse\x12-\n" +
-	"\x04list\x18\x01 \x03(\v2\x19.svc.verifier.v1.OfferingR\x04list\x12\x14\n" +
-	"\x05total\x18\x02 \x01(\x05R\x05total\x12\x12\n" +
-	"\x04page\x18\x03 \x01(\x05R\x04page\x12\x1b\n" +
-	"\tpage_size\x18\x04 \x01(\x05R\bpageSize\"P\n" +
+	"\x04list\x18\x01 \x03(\v2\x19.svc.verifier.v1.OfferingR\x04list\x12\x1f\n" +
+	"\vnext_cursor\x18\x02 \x01(\tR\n" +
+	"nextCursor\"P\n" +
 	"\x12GetOfferingRequest\x12\x1f\n" +
 	"\vprovider_id\x18\x01 \x01(\tR\n" +
 	"providerId\x12\x19\n" +
-	"\bmodel_id\x18\x02 \x01(\tR\amodelId\"\x84\x01\n" +
+	"\bmodel_id\x18\x02 \x01(\tR\amodelId\"h\n" +
 	"\x0eFamilyEvidence\x12\x16\n" +
 	"\x06family\x18\x01 \x01(\tR\x06family\x12\x1a\n" +
-	"\bevidence\x18\x02 \x01(\x01R\bevidence\x12\x1a\n" +
-	"\bweighted\x18\x03 \x01(\x01R\bweighted\x12\"\n" +
-	"\fobservations\x18\x04 \x01(\x05R\fobservations\"~\n" +
+	"\bevidence\x18\x02 \x01(\x01R\bevidence\x12\"\n" +
+	"\fobservations\x18\x03 \x01(\x05R\fobservations\"~\n" +
 	"\fTrustFactors\x12\x1a\n" +
 	"\bverified\x18\x01 \x01(\x01R\bverified\x12\x1c\n" +
 	"\tintegrity\x18\x02 \x01(\x01R\tintegrity\x12\x18\n" +
 	"\acontext\x18\x03 \x01(\x01R\acontext\x12\x1a\n" +
-	"\bfairness\x18\x04 \x01(\x01R\bfairness\"\x92\x01\n" +
-	"\x11WindowMeasurement\x12\x14\n" +
-	"\x05phase\x18\x01 \x01(\tR\x05phase\x12\x1d\n" +
-	"\n" +
-	"low_tokens\x18\x02 \x01(\x05R\tlowTokens\x12\x1f\n" +
-	"\vhigh_tokens\x18\x03 \x01(\x05R\n" +
-	"highTokens\x12'\n" +
-	"\x0fmeasured_tokens\x18\x04 \x01(\x05R\x0emeasuredTokens\"\xf1\x05\n" +
+	"\bfairness\x18\x04 \x01(\x01R\bfairness\"\xf2\x06\n" +
 	"\x13GetOfferingResponse\x125\n" +
 	"\boffering\x18\x01 \x01(\v2\x19.svc.verifier.v1.OfferingR\boffering\x12;\n" +
 	"\bfamilies\x18\x02 \x03(\v2\x1f.svc.verifier.v1.FamilyEvidenceR\bfamilies\x127\n" +
-	"\afactors\x18\x03 \x01(\v2\x1d.svc.verifier.v1.TrustFactorsR\afactors\x12:\n" +
-	"\x06window\x18\x04 \x01(\v2\".svc.verifier.v1.WindowMeasurementR\x06window\x125\n" +
-	"\x16misrepresentation_lane\x18\x05 \x01(\tR\x15misrepresentationLane\x12%\n" +
-	"\x0ebenchmark_lane\x18\x06 \x01(\tR\rbenchmarkLane\x12\x14\n" +
-	"\x05pairs\x18\a \x01(\x01R\x05pairs\x12'\n" +
-	"\x0fexceeding_hours\x18\b \x01(\x05R\x0eexceedingHours\x12\x1c\n" +
-	"\trecovered\x18\t \x01(\bR\trecovered\x12-\n" +
-	"\x12confirmation_spent\x18\n" +
-	" \x01(\x05R\x11confirmationSpent\x123\n" +
-	"\x15confirmation_evidence\x18\v \x01(\x01R\x14confirmationEvidence\x12\x12\n" +
-	"\x04held\x18\f \x01(\tR\x04held\x12\x12\n" +
-	"\x04rank\x18\r \x01(\x05R\x04rank\x12\x1c\n" +
-	"\tpenalties\x18\x0e \x01(\x05R\tpenalties\x12&\n" +
-	"\x0fopen_verdict_id\x18\x0f \x01(\tR\ropenVerdictId\x12$\n" +
-	"\x0eprobes_per_day\x18\x10 \x01(\x01R\fprobesPerDay\x12>\n" +
-	"\rnext_probe_at\x18\x11 \x01(\v2\x1a.google.protobuf.TimestampR\vnextProbeAt\"\x9e\x02\n" +
+	"\afactors\x18\x03 \x01(\v2\x1d.svc.verifier.v1.TrustFactorsR\afactors\x12'\n" +
+	"\x0fmeasured_tokens\x18\x04 \x01(\x05R\x0emeasuredTokens\x12\x1c\n" +
+	"\tmeasuring\x18\x05 \x01(\bR\tmeasuring\x125\n" +
+	"\x16misrepresentation_lane\x18\x06 \x01(\tR\x15misrepresentationLane\x12%\n" +
+	"\x0ebenchmark_lane\x18\a \x01(\tR\rbenchmarkLane\x12\x14\n" +
+	"\x05pairs\x18\b \x01(\x01R\x05pairs\x12\x10\n" +
+	"\x03led\x18\t \x01(\tR\x03led\x12'\n" +
+	"\x0fexceeding_hours\x18\n" +
+	" \x01(\x05R\x0eexceedingHours\x12-\n" +
+	"\x12confirmation_spent\x18\v \x01(\x05R\x11confirmationSpent\x123\n" +
+	"\x15confirmation_evidence\x18\f \x01(\x01R\x14confirmationEvidence\x12\x12\n" +
+	"\x04held\x18\r \x01(\tR\x04held\x12\x12\n" +
+	"\x04rank\x18\x0e \x01(\x05R\x04rank\x12(\n" +
+	"\x10open_verdict_ids\x18\x0f \x03(\tR\x0eopenVerdictIds\x12\"\n" +
+	"\fquantization\x18\x10 \x01(\tR\fquantization\x12\x16\n" +
+	"\x06engine\x18\x11 \x01(\tR\x06engine\x12\x1b\n" +
+	"\tgpu_class\x18\x12 \x01(\tR\bgpuClass\x129\n" +
+	"\n" +
+	"first_seen\x18\x13 \x01(\v2\x1a.google.protobuf.TimestampR\tfirstSeen\x123\n" +
+	"\aseen_at\x18\x14 \x01(\v2\x1a.google.protobuf.TimestampR\x06seenAt\x129\n" +
+	"\n" +
+	"changed_at\x18\x15 \x01(\v2\x1a.google.protobuf.TimestampR\tchangedAt\"\xd0\x01\n" +
 	"\vObservation\x12\x19\n" +
 	"\bprobe_id\x18\x01 \x01(\tR\aprobeId\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x12\n" +
 	"\x04flow\x18\x03 \x01(\tR\x04flow\x12\x16\n" +
 	"\x06family\x18\x04 \x01(\tR\x06family\x12\x18\n" +
-	"\aexceeds\x18\x05 \x01(\bR\aexceeds\x12\x14\n" +
-	"\x05parts\x18\x06 \x03(\x01R\x05parts\x12\x12\n" +
-	"\x04void\x18\a \x01(\tR\x04void\x12*\n" +
-	"\x02at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12%\n" +
-	"\x0eevidence_after\x18\t \x01(\x01R\revidenceAfter\x12\x1d\n" +
-	"\n" +
-	"request_id\x18\n" +
-	" \x01(\tR\trequestId\"\x86\x01\n" +
+	"\aexceeds\x18\x05 \x01(\bR\aexceeds\x12 \n" +
+	"\vcalibration\x18\x06 \x01(\fR\vcalibration\x12*\n" +
+	"\x02at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x02at\"\x8a\x01\n" +
 	"\x17ListObservationsRequest\x12\x1f\n" +
 	"\vprovider_id\x18\x01 \x01(\tR\n" +
 	"providerId\x12\x19\n" +
-	"\bmodel_id\x18\x02 \x01(\tR\amodelId\x12\x12\n" +
-	"\x04page\x18\x03 \x01(\x05R\x04page\x12\x1b\n" +
-	"\tpage_size\x18\x04 \x01(\x05R\bpageSize\"\x93\x01\n" +
+	"\bmodel_id\x18\x02 \x01(\tR\amodelId\x12\x16\n" +
+	"\x06cursor\x18\x03 \x01(\tR\x06cursor\x12\x1b\n" +
+	"\tpage_size\x18\x04 \x01(\x05R\bpageSize\"m\n" +
 	"\x18ListObservationsResponse\x120\n" +
-	"\x04list\x18\x01 \x03(\v2\x1c.svc.verifier.v1.ObservationR\x04list\x12\x14\n" +
-	"\x05total\x18\x02 \x01(\x05R\x05total\x12\x12\n" +
-	"\x04page\x18\x03 \x01(\x05R\x04page\x12\x1b\n" +
-	"\tpage_size\x18\x04 \x01(\x05R\bpageSize\"\xbd\x03\n" +
+	"\x04list\x18\x01 \x03(\v2\x1c.svc.verifier.v1.ObservationR\x04list\x12\x1f\n" +
+	"\vnext_cursor\x18\x02 \x01(\tR\n" +
+	"nextCursor\"\xcc\x03\n" +
 	"\aVerdict\x12\x1d\n" +
 	"\n" +
 	"verdict_id\x18\x01 \x01(\tR\tverdictId\x12\x1f\n" +
@@ -2916,23 +2897,21 @@ const file_svc_verifier_v1_admin_proto_rawDesc = "" +
 	"\x12share_basis_points\x18\t \x01(\x05R\x10shareBasisPoints\x12\x18\n" +
 	"\aremoves\x18\n" +
 	" \x01(\bR\aremoves\x12%\n" +
-	"\x0eneeds_operator\x18\v \x01(\bR\rneedsOperator\x12\x1f\n" +
-	"\vapproved_by\x18\f \x01(\tR\n" +
-	"approvedBy\x12;\n" +
-	"\vapproved_at\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"approvedAt\"\x9c\x01\n" +
+	"\x0eneeds_operator\x18\v \x01(\bR\rneedsOperator\x12\"\n" +
+	"\rof_verdict_id\x18\f \x01(\tR\vofVerdictId\x12\x10\n" +
+	"\x03end\x18\r \x01(\tR\x03end\x125\n" +
+	"\bended_at\x18\x0e \x01(\v2\x1a.google.protobuf.TimestampR\aendedAt\"\xa0\x01\n" +
 	"\x13ListVerdictsRequest\x12\x1f\n" +
 	"\vprovider_id\x18\x01 \x01(\tR\n" +
 	"providerId\x12\x19\n" +
 	"\bmodel_id\x18\x02 \x01(\tR\amodelId\x12\x18\n" +
-	"\awaiting\x18\x03 \x01(\bR\awaiting\x12\x12\n" +
-	"\x04page\x18\x04 \x01(\x05R\x04page\x12\x1b\n" +
-	"\tpage_size\x18\x05 \x01(\x05R\bpageSize\"\x8b\x01\n" +
+	"\awaiting\x18\x03 \x01(\bR\awaiting\x12\x16\n" +
+	"\x06cursor\x18\x04 \x01(\tR\x06cursor\x12\x1b\n" +
+	"\tpage_size\x18\x05 \x01(\x05R\bpageSize\"e\n" +
 	"\x14ListVerdictsResponse\x12,\n" +
-	"\x04list\x18\x01 \x03(\v2\x18.svc.verifier.v1.VerdictR\x04list\x12\x14\n" +
-	"\x05total\x18\x02 \x01(\x05R\x05total\x12\x12\n" +
-	"\x04page\x18\x03 \x01(\x05R\x04page\x12\x1b\n" +
-	"\tpage_size\x18\x04 \x01(\x05R\bpageSize\"K\n" +
+	"\x04list\x18\x01 \x03(\v2\x18.svc.verifier.v1.VerdictR\x04list\x12\x1f\n" +
+	"\vnext_cursor\x18\x02 \x01(\tR\n" +
+	"nextCursor\"K\n" +
 	"\x12GetEvidenceRequest\x12\x1d\n" +
 	"\n" +
 	"verdict_id\x18\x01 \x01(\tR\tverdictId\x12\x16\n" +
@@ -2945,50 +2924,52 @@ const file_svc_verifier_v1_admin_proto_rawDesc = "" +
 	"\x15ApproveVerdictRequest\x12\x1d\n" +
 	"\n" +
 	"verdict_id\x18\x01 \x01(\tR\tverdictId\x12\x16\n" +
-	"\x06reason\x18\x02 \x01(\tR\x06reason\"L\n" +
+	"\x06refuse\x18\x02 \x01(\bR\x06refuse\"`\n" +
 	"\x16ApproveVerdictResponse\x122\n" +
-	"\averdict\x18\x01 \x01(\v2\x18.svc.verifier.v1.VerdictR\averdict\"\xc8\x01\n" +
+	"\averdict\x18\x01 \x01(\v2\x18.svc.verifier.v1.VerdictR\averdict\x12\x12\n" +
+	"\x04held\x18\x02 \x01(\tR\x04held\"\xb0\x01\n" +
 	"\x17VoidObservationsRequest\x12\x1f\n" +
 	"\vprovider_id\x18\x01 \x01(\tR\n" +
 	"providerId\x12\x19\n" +
 	"\bmodel_id\x18\x02 \x01(\tR\amodelId\x120\n" +
-	"\x05since\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x16\n" +
-	"\x06reason\x18\x04 \x01(\tR\x06reason\x12'\n" +
-	"\x0fidempotency_key\x18\x05 \x01(\tR\x0eidempotencyKey\"Q\n" +
+	"\x05since\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12'\n" +
+	"\x0fidempotency_key\x18\x04 \x01(\tR\x0eidempotencyKey\"Q\n" +
 	"\x18VoidObservationsResponse\x125\n" +
 	"\boffering\x18\x01 \x01(\v2\x19.svc.verifier.v1.OfferingR\boffering\"4\n" +
 	"\x17StartCalibrationRequest\x12\x19\n" +
-	"\bmodel_id\x18\x01 \x01(\tR\amodelId\"\\\n" +
-	"\x18StartCalibrationResponse\x12@\n" +
-	"\fcalibrations\x18\x01 \x03(\v2\x1c.svc.verifier.v1.CalibrationR\fcalibrations\"\xc0\x03\n" +
-	"\vCalibration\x12\x19\n" +
+	"\bmodel_id\x18\x01 \x01(\tR\amodelId\"O\n" +
+	"\x18StartCalibrationResponse\x123\n" +
+	"\x04runs\x18\x01 \x03(\v2\x1f.svc.verifier.v1.CalibrationRunR\x04runs\"\x9e\x01\n" +
+	"\aStratum\x12\x19\n" +
 	"\bmodel_id\x18\x01 \x01(\tR\amodelId\x12\x14\n" +
-	"\x05files\x18\x02 \x01(\tR\x05files\x12-\n" +
+	"\x05files\x18\x02 \x01(\fR\x05files\x12-\n" +
 	"\x12quantization_class\x18\x03 \x01(\x05R\x11quantizationClass\x12\x16\n" +
 	"\x06engine\x18\x04 \x01(\tR\x06engine\x12\x1b\n" +
-	"\tgpu_class\x18\x05 \x01(\tR\bgpuClass\x12\x16\n" +
-	"\x06family\x18\x06 \x01(\tR\x06family\x12\x14\n" +
-	"\x05state\x18\a \x01(\tR\x05state\x12\x1e\n" +
+	"\tgpu_class\x18\x05 \x01(\tR\bgpuClass\"\x95\x02\n" +
+	"\x0eCalibrationRun\x12\x15\n" +
+	"\x06run_id\x18\x01 \x01(\tR\x05runId\x122\n" +
+	"\astratum\x18\x02 \x01(\v2\x18.svc.verifier.v1.StratumR\astratum\x12\x14\n" +
+	"\x05state\x18\x03 \x01(\tR\x05state\x12\x18\n" +
+	"\asamples\x18\x04 \x01(\x05R\asamples\x12\x16\n" +
+	"\x06reason\x18\x05 \x01(\tR\x06reason\x129\n" +
 	"\n" +
-	"challenges\x18\b \x01(\x05R\n" +
-	"challenges\x12\x1a\n" +
-	"\brequired\x18\t \x01(\x05R\brequired\x12\x14\n" +
-	"\x05hosts\x18\n" +
-	" \x01(\x05R\x05hosts\x12\x12\n" +
-	"\x04hash\x18\v \x01(\fR\x04hash\x129\n" +
-	"\n" +
-	"started_at\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\tstartedAt\x125\n" +
-	"\bended_at\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\aendedAt\x12\x16\n" +
-	"\x06reason\x18\x0e \x01(\tR\x06reason\"e\n" +
+	"started_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\tstartedAt\x125\n" +
+	"\bended_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\aendedAt\"\xb8\x01\n" +
+	"\vCalibration\x122\n" +
+	"\astratum\x18\x01 \x01(\v2\x18.svc.verifier.v1.StratumR\astratum\x12\x16\n" +
+	"\x06family\x18\x02 \x01(\tR\x06family\x12\x12\n" +
+	"\x04hash\x18\x03 \x01(\fR\x04hash\x12\x14\n" +
+	"\x05penal\x18\x04 \x01(\bR\x05penal\x123\n" +
+	"\amade_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x06madeAt\"i\n" +
 	"\x17ListCalibrationsRequest\x12\x19\n" +
-	"\bmodel_id\x18\x01 \x01(\tR\amodelId\x12\x12\n" +
-	"\x04page\x18\x02 \x01(\x05R\x04page\x12\x1b\n" +
-	"\tpage_size\x18\x03 \x01(\x05R\bpageSize\"\x93\x01\n" +
+	"\bmodel_id\x18\x01 \x01(\tR\amodelId\x12\x16\n" +
+	"\x06cursor\x18\x02 \x01(\tR\x06cursor\x12\x1b\n" +
+	"\tpage_size\x18\x03 \x01(\x05R\bpageSize\"\xa2\x01\n" +
 	"\x18ListCalibrationsResponse\x120\n" +
-	"\x04list\x18\x01 \x03(\v2\x1c.svc.verifier.v1.CalibrationR\x04list\x12\x14\n" +
-	"\x05total\x18\x02 \x01(\x05R\x05total\x12\x12\n" +
-	"\x04page\x18\x03 \x01(\x05R\x04page\x12\x1b\n" +
-	"\tpage_size\x18\x04 \x01(\x05R\bpageSize\"\xb1\x02\n" +
+	"\x04list\x18\x01 \x03(\v2\x1c.svc.verifier.v1.CalibrationR\x04list\x12\x1f\n" +
+	"\vnext_cursor\x18\x02 \x01(\tR\n" +
+	"nextCursor\x123\n" +
+	"\x04runs\x18\x03 \x03(\v2\x1f.svc.verifier.v1.CalibrationRunR\x04runs\"\xe0\x01\n" +
 	"\tReference\x12\x1f\n" +
 	"\vprovider_id\x18\x01 \x01(\tR\n" +
 	"providerId\x12\x17\n" +
@@ -2997,9 +2978,7 @@ const file_svc_verifier_v1_admin_proto_rawDesc = "" +
 	"\x12quantization_class\x18\x04 \x01(\x05R\x11quantizationClass\x12\x16\n" +
 	"\x06engine\x18\x05 \x01(\tR\x06engine\x12\x1b\n" +
 	"\tgpu_class\x18\x06 \x01(\tR\bgpuClass\x12\x1a\n" +
-	"\brevision\x18\a \x01(\tR\brevision\x12\x16\n" +
-	"\x06scores\x18\b \x01(\bR\x06scores\x127\n" +
-	"\tlast_seen\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\blastSeen\"\x17\n" +
+	"\brevision\x18\a \x01(\tR\brevision\"\x17\n" +
 	"\x15ListReferencesRequest\"H\n" +
 	"\x16ListReferencesResponse\x12.\n" +
 	"\x04list\x18\x01 \x03(\v2\x1a.svc.verifier.v1.ReferenceR\x04list\"=\n" +
@@ -3018,14 +2997,13 @@ const file_svc_verifier_v1_admin_proto_rawDesc = "" +
 	"\n" +
 	"changed_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\tchangedAt\x12\x16\n" +
 	"\x06reason\x18\x04 \x01(\tR\x06reason\x12+\n" +
-	"\x11calibrated_strata\x18\x05 \x01(\x05R\x10calibratedStrata\"i\n" +
+	"\x11calibrated_strata\x18\x05 \x01(\x05R\x10calibratedStrata\"Q\n" +
 	"\x13RunBenchmarkRequest\x12\x1f\n" +
 	"\vprovider_id\x18\x01 \x01(\tR\n" +
 	"providerId\x12\x19\n" +
-	"\bmodel_id\x18\x02 \x01(\tR\amodelId\x12\x16\n" +
-	"\x06reason\x18\x03 \x01(\tR\x06reason\"P\n" +
+	"\bmodel_id\x18\x02 \x01(\tR\amodelId\"P\n" +
 	"\x14RunBenchmarkResponse\x128\n" +
-	"\tbenchmark\x18\x01 \x01(\v2\x1a.svc.verifier.v1.BenchmarkR\tbenchmark\"\xbb\x02\n" +
+	"\tbenchmark\x18\x01 \x01(\v2\x1a.svc.verifier.v1.BenchmarkR\tbenchmark\"\xe4\x01\n" +
 	"\x06Effect\x12\x1b\n" +
 	"\teffect_id\x18\x01 \x01(\tR\beffectId\x12\x1d\n" +
 	"\n" +
@@ -3033,22 +3011,20 @@ const file_svc_verifier_v1_admin_proto_rawDesc = "" +
 	"\vprovider_id\x18\x03 \x01(\tR\n" +
 	"providerId\x12\x12\n" +
 	"\x04kind\x18\x04 \x01(\tR\x04kind\x12\x14\n" +
-	"\x05state\x18\x05 \x01(\tR\x05state\x12\x14\n" +
-	"\x05tries\x18\x06 \x01(\x05R\x05tries\x12\x1d\n" +
+	"\x05tries\x18\x05 \x01(\x05R\x05tries\x12\x18\n" +
+	"\aproblem\x18\x06 \x01(\tR\aproblem\x129\n" +
 	"\n" +
-	"last_error\x18\a \x01(\tR\tlastError\x129\n" +
-	"\n" +
-	"created_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12:\n" +
-	"\vnext_try_at\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\tnextTryAt\"_\n" +
-	"\x12ListEffectsRequest\x12\x18\n" +
-	"\arefused\x18\x01 \x01(\bR\arefused\x12\x12\n" +
-	"\x04page\x18\x02 \x01(\x05R\x04page\x12\x1b\n" +
-	"\tpage_size\x18\x03 \x01(\x05R\bpageSize\"\x89\x01\n" +
+	"created_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\"I\n" +
+	"\x12ListEffectsRequest\x12\x16\n" +
+	"\x06cursor\x18\x01 \x01(\tR\x06cursor\x12\x1b\n" +
+	"\tpage_size\x18\x02 \x01(\x05R\bpageSize\"c\n" +
 	"\x13ListEffectsResponse\x12+\n" +
-	"\x04list\x18\x01 \x03(\v2\x17.svc.verifier.v1.EffectR\x04list\x12\x14\n" +
-	"\x05total\x18\x02 \x01(\x05R\x05total\x12\x12\n" +
-	"\x04page\x18\x03 \x01(\x05R\x04page\x12\x1b\n" +
-	"\tpage_size\x18\x04 \x01(\x05R\bpageSize2\xf5\x10\n" +
+	"\x04list\x18\x01 \x03(\v2\x17.svc.verifier.v1.EffectR\x04list\x12\x1f\n" +
+	"\vnext_cursor\x18\x02 \x01(\tR\n" +
+	"nextCursor\"1\n" +
+	"\x12RetryEffectRequest\x12\x1b\n" +
+	"\teffect_id\x18\x01 \x01(\tR\beffectId\"\x15\n" +
+	"\x13RetryEffectResponse2\x94\x12\n" +
 	"\x14VerifierAdminService\x12\x8f\x01\n" +
 	"\rListOfferings\x12%.svc.verifier.v1.ListOfferingsRequest\x1a&.svc.verifier.v1.ListOfferingsResponse\"/\x82\xd3\xe4\x93\x02&\x12$/api/v1/admin/verification/offerings\x90\x02\x01\x12\xa5\x01\n" +
 	"\vGetOffering\x12#.svc.verifier.v1.GetOfferingRequest\x1a$.svc.verifier.v1.GetOfferingResponse\"K\x82\xd3\xe4\x93\x02B\x12@/api/v1/admin/verification/offerings/{provider_id}/{model_id=**}\x90\x02\x01\x12\x9b\x01\n" +
@@ -3063,7 +3039,8 @@ const file_svc_verifier_v1_admin_proto_rawDesc = "" +
 	"\fSetPenalties\x12$.svc.verifier.v1.SetPenaltiesRequest\x1a%.svc.verifier.v1.SetPenaltiesResponse\"2\x82\xd3\xe4\x93\x02):\x01*\"$/api/v1/admin/verification/penalties\x90\x02\x02\x12\x8c\x01\n" +
 	"\fGetPenalties\x12$.svc.verifier.v1.GetPenaltiesRequest\x1a%.svc.verifier.v1.GetPenaltiesResponse\"/\x82\xd3\xe4\x93\x02&\x12$/api/v1/admin/verification/penalties\x90\x02\x01\x12\x90\x01\n" +
 	"\fRunBenchmark\x12$.svc.verifier.v1.RunBenchmarkRequest\x1a%.svc.verifier.v1.RunBenchmarkResponse\"3\x82\xd3\xe4\x93\x02*:\x01*\"%/api/v1/admin/verification/benchmarks\x90\x02\x02\x12\x87\x01\n" +
-	"\vListEffects\x12#.svc.verifier.v1.ListEffectsRequest\x1a$.svc.verifier.v1.ListEffectsResponse\"-\x82\xd3\xe4\x93\x02$\x12\"/api/v1/admin/verification/effects\x90\x02\x01B/Z-svc.internal/proto/svc/verifier/v1;verifierv1b\x06proto3"
+	"\vListEffects\x12#.svc.verifier.v1.ListEffectsRequest\x1a$.svc.verifier.v1.ListEffectsResponse\"-\x82\xd3\xe4\x93\x02$\x12\"/api/v1/admin/verification/effects\x90\x02\x01\x12\x9c\x01\n" +
+	"\vRetryEffect\x12#.svc.verifier.v1.RetryEffectRequest\x1a$.svc.verifier.v1.RetryEffectResponse\"B\x82\xd3\xe4\x93\x029:\x01*\"4/api/v1/admin/verification/effects/{effect_id}/retry\x90\x02\x02B/Z-svc.internal/proto/svc/verifier/v1;verifierv1b\x06proto3"
 
 var (
 	file_svc_verifier_v1_admin_proto_rawDescOnce sync.Once
@@ -3077,7 +3054,7 @@ func file_svc_verifier_v1_admin_proto_rawDescGZIP() []byte {
 	return file_svc_verifier_v1_admin_proto_rawDescData
 }
 
-var file_svc_verifier_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 38)
+var file_svc_verifier_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 41)
 var file_svc_verifier_v1_admin_proto_goTypes = []any{
 	(*Offering)(nil),                 // 0: svc.verifier.v1.Offering
 	(*ListOfferingsRequest)(nil),     // 1: svc.verifier.v1.ListOfferingsRequest
@@ -3085,109 +3062,116 @@ var file_svc_verifier_v1_admin_proto_goTypes = []any{
 	(*GetOfferingRequest)(nil),       // 3: svc.verifier.v1.GetOfferingRequest
 	(*FamilyEvidence)(nil),           // 4: svc.verifier.v1.FamilyEvidence
 	(*TrustFactors)(nil),             // 5: svc.verifier.v1.TrustFactors
-	(*WindowMeasurement)(nil),        // 6: svc.verifier.v1.WindowMeasurement
-	(*GetOfferingResponse)(nil),      // 7: svc.verifier.v1.GetOfferingResponse
-	(*Observation)(nil),              // 8: svc.verifier.v1.Observation
-	(*ListObservationsRequest)(nil),  // 9: svc.verifier.v1.ListObservationsRequest
-	(*ListObservationsResponse)(nil), // 10: svc.verifier.v1.ListObservationsResponse
-	(*Verdict)(nil),                  // 11: svc.verifier.v1.Verdict
-	(*ListVerdictsRequest)(nil),      // 12: svc.verifier.v1.ListVerdictsRequest
-	(*ListVerdictsResponse)(nil),     // 13: svc.verifier.v1.ListVerdictsResponse
-	(*GetEvidenceRequest)(nil),       // 14: svc.verifier.v1.GetEvidenceRequest
-	(*GetEvidenceResponse)(nil),      // 15: svc.verifier.v1.GetEvidenceResponse
-	(*ApproveVerdictRequest)(nil),    // 16: svc.verifier.v1.ApproveVerdictRequest
-	(*ApproveVerdictResponse)(nil),   // 17: svc.verifier.v1.ApproveVerdictResponse
-	(*VoidObservationsRequest)(nil),  // 18: svc.verifier.v1.VoidObservationsRequest
-	(*VoidObservationsResponse)(nil), // 19: svc.verifier.v1.VoidObservationsResponse
-	(*StartCalibrationRequest)(nil),  // 20: svc.verifier.v1.StartCalibrationRequest
-	(*StartCalibrationResponse)(nil), // 21: svc.verifier.v1.StartCalibrationResponse
-	(*Calibration)(nil),              // 22: svc.verifier.v1.Calibration
-	(*ListCalibrationsRequest)(nil),  // 23: svc.verifier.v1.ListCalibrationsRequest
-	(*ListCalibrationsResponse)(nil), // 24: svc.verifier.v1.ListCalibrationsResponse
-	(*Reference)(nil),                // 25: svc.verifier.v1.Reference
-	(*ListReferencesRequest)(nil),    // 26: svc.verifier.v1.ListReferencesRequest
-	(*ListReferencesResponse)(nil),   // 27: svc.verifier.v1.ListReferencesResponse
-	(*SetPenaltiesRequest)(nil),      // 28: svc.verifier.v1.SetPenaltiesRequest
-	(*SetPenaltiesResponse)(nil),     // 29: svc.verifier.v1.SetPenaltiesResponse
-	(*GetPenaltiesRequest)(nil),      // 30: svc.verifier.v1.GetPenaltiesRequest
-	(*GetPenaltiesResponse)(nil),     // 31: svc.verifier.v1.GetPenaltiesResponse
-	(*Penalties)(nil),                // 32: svc.verifier.v1.Penalties
-	(*RunBenchmarkRequest)(nil),      // 33: svc.verifier.v1.RunBenchmarkRequest
-	(*RunBenchmarkResponse)(nil),     // 34: svc.verifier.v1.RunBenchmarkResponse
-	(*Effect)(nil),                   // 35: svc.verifier.v1.Effect
-	(*ListEffectsRequest)(nil),       // 36: svc.verifier.v1.ListEffectsRequest
-	(*ListEffectsResponse)(nil),      // 37: svc.verifier.v1.ListEffectsResponse
-	(*timestamppb.Timestamp)(nil),    // 38: google.protobuf.Timestamp
-	(*EvidencePiece)(nil),            // 39: svc.verifier.v1.EvidencePiece
-	(*Benchmark)(nil),                // 40: svc.verifier.v1.Benchmark
+	(*GetOfferingResponse)(nil),      // 6: svc.verifier.v1.GetOfferingResponse
+	(*Observation)(nil),              // 7: svc.verifier.v1.Observation
+	(*ListObservationsRequest)(nil),  // 8: svc.verifier.v1.ListObservationsRequest
+	(*ListObservationsResponse)(nil), // 9: svc.verifier.v1.ListObservationsResponse
+	(*Verdict)(nil),                  // 10: svc.verifier.v1.Verdict
+	(*ListVerdictsRequest)(nil),      // 11: svc.verifier.v1.ListVerdictsRequest
+	(*ListVerdictsResponse)(nil),     // 12: svc.verifier.v1.ListVerdictsResponse
+	(*GetEvidenceRequest)(nil),       // 13: svc.verifier.v1.GetEvidenceRequest
+	(*GetEvidenceResponse)(nil),      // 14: svc.verifier.v1.GetEvidenceResponse
+	(*ApproveVerdictRequest)(nil),    // 15: svc.verifier.v1.ApproveVerdictRequest
+	(*ApproveVerdictResponse)(nil),   // 16: svc.verifier.v1.ApproveVerdictResponse
+	(*VoidObservationsRequest)(nil),  // 17: svc.verifier.v1.VoidObservationsRequest
+	(*VoidObservationsResponse)(nil), // 18: svc.verifier.v1.VoidObservationsResponse
+	(*StartCalibrationRequest)(nil),  // 19: svc.verifier.v1.StartCalibrationRequest
+	(*StartCalibrationResponse)(nil), // 20: svc.verifier.v1.StartCalibrationResponse
+	(*Stratum)(nil),                  // 21: svc.verifier.v1.Stratum
+	(*CalibrationRun)(nil),           // 22: svc.verifier.v1.CalibrationRun
+	(*Calibration)(nil),              // 23: svc.verifier.v1.Calibration
+	(*ListCalibrationsRequest)(nil),  // 24: svc.verifier.v1.ListCalibrationsRequest
+	(*ListCalibrationsResponse)(nil), // 25: svc.verifier.v1.ListCalibrationsResponse
+	(*Reference)(nil),                // 26: svc.verifier.v1.Reference
+	(*ListReferencesRequest)(nil),    // 27: svc.verifier.v1.ListReferencesRequest
+	(*ListReferencesResponse)(nil),   // 28: svc.verifier.v1.ListReferencesResponse
+	(*SetPenaltiesRequest)(nil),      // 29: svc.verifier.v1.SetPenaltiesRequest
+	(*SetPenaltiesResponse)(nil),     // 30: svc.verifier.v1.SetPenaltiesResponse
+	(*GetPenaltiesRequest)(nil),      // 31: svc.verifier.v1.GetPenaltiesRequest
+	(*GetPenaltiesResponse)(nil),     // 32: svc.verifier.v1.GetPenaltiesResponse
+	(*Penalties)(nil),                // 33: svc.verifier.v1.Penalties
+	(*RunBenchmarkRequest)(nil),      // 34: svc.verifier.v1.RunBenchmarkRequest
+	(*RunBenchmarkResponse)(nil),     // 35: svc.verifier.v1.RunBenchmarkResponse
+	(*Effect)(nil),                   // 36: svc.verifier.v1.Effect
+	(*ListEffectsRequest)(nil),       // 37: svc.verifier.v1.ListEffectsRequest
+	(*ListEffectsResponse)(nil),      // 38: svc.verifier.v1.ListEffectsResponse
+	(*RetryEffectRequest)(nil),       // 39: svc.verifier.v1.RetryEffectRequest
+	(*RetryEffectResponse)(nil),      // 40: svc.verifier.v1.RetryEffectResponse
+	(*timestamppb.Timestamp)(nil),    // 41: google.protobuf.Timestamp
+	(*EvidencePiece)(nil),            // 42: svc.verifier.v1.EvidencePiece
+	(*Benchmark)(nil),                // 43: svc.verifier.v1.Benchmark
 }
 var file_svc_verifier_v1_admin_proto_depIdxs = []int32{
-	38, // 0: svc.verifier.v1.Offering.level_since:type_name -> google.protobuf.Timestamp
-	38, // 1: svc.verifier.v1.Offering.benchmark_passed_at:type_name -> google.protobuf.Timestamp
-	38, // 2: svc.verifier.v1.Offering.first_seen:type_name -> google.protobuf.Timestamp
-	38, // 3: svc.verifier.v1.Offering.last_seen:type_name -> google.protobuf.Timestamp
-	0,  // 4: svc.verifier.v1.ListOfferingsResponse.list:type_name -> svc.verifier.v1.Offering
-	0,  // 5: svc.verifier.v1.GetOfferingResponse.offering:type_name -> svc.verifier.v1.Offering
-	4,  // 6: svc.verifier.v1.GetOfferingResponse.families:type_name -> svc.verifier.v1.FamilyEvidence
-	5,  // 7: svc.verifier.v1.GetOfferingResponse.factors:type_name -> svc.verifier.v1.TrustFactors
-	6,  // 8: svc.verifier.v1.GetOfferingResponse.window:type_name -> svc.verifier.v1.WindowMeasurement
-	38, // 9: svc.verifier.v1.GetOfferingResponse.next_probe_at:type_name -> google.protobuf.Timestamp
-	38, // 10: svc.verifier.v1.Observation.at:type_name -> google.protobuf.Timestamp
-	8,  // 11: svc.verifier.v1.ListObservationsResponse.list:type_name -> svc.verifier.v1.Observation
-	38, // 12: svc.verifier.v1.Verdict.at:type_name -> google.protobuf.Timestamp
-	38, // 13: svc.verifier.v1.Verdict.approved_at:type_name -> google.protobuf.Timestamp
-	11, // 14: svc.verifier.v1.ListVerdictsResponse.list:type_name -> svc.verifier.v1.Verdict
-	11, // 15: svc.verifier.v1.GetEvidenceResponse.verdict:type_name -> svc.verifier.v1.Verdict
-	39, // 16: svc.verifier.v1.GetEvidenceResponse.pieces:type_name -> svc.verifier.v1.EvidencePiece
-	11, // 17: svc.verifier.v1.ApproveVerdictResponse.verdict:type_name -> svc.verifier.v1.Verdict
-	38, // 18: svc.verifier.v1.VoidObservationsRequest.since:type_name -> google.protobuf.Timestamp
+	41, // 0: svc.verifier.v1.Offering.level_since:type_name -> google.protobuf.Timestamp
+	41, // 1: svc.verifier.v1.Offering.benchmark_passed_at:type_name -> google.protobuf.Timestamp
+	41, // 2: svc.verifier.v1.Offering.moved_at:type_name -> google.protobuf.Timestamp
+	0,  // 3: svc.verifier.v1.ListOfferingsResponse.list:type_name -> svc.verifier.v1.Offering
+	0,  // 4: svc.verifier.v1.GetOfferingResponse.offering:type_name -> svc.verifier.v1.Offering
+	4,  // 5: svc.verifier.v1.GetOfferingResponse.families:type_name -> svc.verifier.v1.FamilyEvidence
+	5,  // 6: svc.verifier.v1.GetOfferingResponse.factors:type_name -> svc.verifier.v1.TrustFactors
+	41, // 7: svc.verifier.v1.GetOfferingResponse.first_seen:type_name -> google.protobuf.Timestamp
+	41, // 8: svc.verifier.v1.GetOfferingResponse.seen_at:type_name -> google.protobuf.Timestamp
+	41, // 9: svc.verifier.v1.GetOfferingResponse.changed_at:type_name -> google.protobuf.Timestamp
+	41, // 10: svc.verifier.v1.Observation.at:type_name -> google.protobuf.Timestamp
+	7,  // 11: svc.verifier.v1.ListObservationsResponse.list:type_name -> svc.verifier.v1.Observation
+	41, // 12: svc.verifier.v1.Verdict.at:type_name -> google.protobuf.Timestamp
+	41, // 13: svc.verifier.v1.Verdict.ended_at:type_name -> google.protobuf.Timestamp
+	10, // 14: svc.verifier.v1.ListVerdictsResponse.list:type_name -> svc.verifier.v1.Verdict
+	10, // 15: svc.verifier.v1.GetEvidenceResponse.verdict:type_name -> svc.verifier.v1.Verdict
+	42, // 16: svc.verifier.v1.GetEvidenceResponse.pieces:type_name -> svc.verifier.v1.EvidencePiece
+	10, // 17: svc.verifier.v1.ApproveVerdictResponse.verdict:type_name -> svc.verifier.v1.Verdict
+	41, // 18: svc.verifier.v1.VoidObservationsRequest.since:type_name -> google.protobuf.Timestamp
 	0,  // 19: svc.verifier.v1.VoidObservationsResponse.offering:type_name -> svc.verifier.v1.Offering
-	22, // 20: svc.verifier.v1.StartCalibrationResponse.calibrations:type_name -> svc.verifier.v1.Calibration
-	38, // 21: svc.verifier.v1.Calibration.started_at:type_name -> google.protobuf.Timestamp
-	38, // 22: svc.verifier.v1.Calibration.ended_at:type_name -> google.protobuf.Timestamp
-	22, // 23: svc.verifier.v1.ListCalibrationsResponse.list:type_name -> svc.verifier.v1.Calibration
-	38, // 24: svc.verifier.v1.Reference.last_seen:type_name -> google.protobuf.Timestamp
-	25, // 25: svc.verifier.v1.ListReferencesResponse.list:type_name -> svc.verifier.v1.Reference
-	32, // 26: svc.verifier.v1.SetPenaltiesResponse.penalties:type_name -> svc.verifier.v1.Penalties
-	32, // 27: svc.verifier.v1.GetPenaltiesResponse.penalties:type_name -> svc.verifier.v1.Penalties
-	38, // 28: svc.verifier.v1.Penalties.changed_at:type_name -> google.protobuf.Timestamp
-	40, // 29: svc.verifier.v1.RunBenchmarkResponse.benchmark:type_name -> svc.verifier.v1.Benchmark
-	38, // 30: svc.verifier.v1.Effect.created_at:type_name -> google.protobuf.Timestamp
-	38, // 31: svc.verifier.v1.Effect.next_try_at:type_name -> google.protobuf.Timestamp
-	35, // 32: svc.verifier.v1.ListEffectsResponse.list:type_name -> svc.verifier.v1.Effect
-	1,  // 33: svc.verifier.v1.VerifierAdminService.ListOfferings:input_type -> svc.verifier.v1.ListOfferingsRequest
-	3,  // 34: svc.verifier.v1.VerifierAdminService.GetOffering:input_type -> svc.verifier.v1.GetOfferingRequest
-	9,  // 35: svc.verifier.v1.VerifierAdminService.ListObservations:input_type -> svc.verifier.v1.ListObservationsRequest
-	12, // 36: svc.verifier.v1.VerifierAdminService.ListVerdicts:input_type -> svc.verifier.v1.ListVerdictsRequest
-	14, // 37: svc.verifier.v1.VerifierAdminService.GetEvidence:input_type -> svc.verifier.v1.GetEvidenceRequest
-	16, // 38: svc.verifier.v1.VerifierAdminService.ApproveVerdict:input_type -> svc.verifier.v1.ApproveVerdictRequest
-	18, // 39: svc.verifier.v1.VerifierAdminService.VoidObservations:input_type -> svc.verifier.v1.VoidObservationsRequest
-	20, // 40: svc.verifier.v1.VerifierAdminService.StartCalibration:input_type -> svc.verifier.v1.StartCalibrationRequest
-	23, // 41: svc.verifier.v1.VerifierAdminService.ListCalibrations:input_type -> svc.verifier.v1.ListCalibrationsRequest
-	26, // 42: svc.verifier.v1.VerifierAdminService.ListReferences:input_type -> svc.verifier.v1.ListReferencesRequest
-	28, // 43: svc.verifier.v1.VerifierAdminService.SetPenalties:input_type -> svc.verifier.v1.SetPenaltiesRequest
-	30, // 44: svc.verifier.v1.VerifierAdminService.GetPenalties:input_type -> svc.verifier.v1.GetPenaltiesRequest
-	33, // 45: svc.verifier.v1.VerifierAdminService.RunBenchmark:input_type -> svc.verifier.v1.RunBenchmarkRequest
-	36, // 46: svc.verifier.v1.VerifierAdminService.ListEffects:input_type -> svc.verifier.v1.ListEffectsRequest
-	2,  // 47: svc.verifier.v1.VerifierAdminService.ListOfferings:output_type -> svc.verifier.v1.ListOfferingsResponse
-	7,  // 48: svc.verifier.v1.VerifierAdminService.GetOffering:output_type -> svc.verifier.v1.GetOfferingResponse
-	10, // 49: svc.verifier.v1.VerifierAdminService.ListObservations:output_type -> svc.verifier.v1.ListObservationsResponse
-	13, // 50: svc.verifier.v1.VerifierAdminService.ListVerdicts:output_type -> svc.verifier.v1.ListVerdictsResponse
-	15, // 51: svc.verifier.v1.VerifierAdminService.GetEvidence:output_type -> svc.verifier.v1.GetEvidenceResponse
-	17, // 52: svc.verifier.v1.VerifierAdminService.ApproveVerdict:output_type -> svc.verifier.v1.ApproveVerdictResponse
-	19, // 53: svc.verifier.v1.VerifierAdminService.VoidObservations:output_type -> svc.verifier.v1.VoidObservationsResponse
-	21, // 54: svc.verifier.v1.VerifierAdminService.StartCalibration:output_type -> svc.verifier.v1.StartCalibrationResponse
-	24, // 55: svc.verifier.v1.VerifierAdminService.ListCalibrations:output_type -> svc.verifier.v1.ListCalibrationsResponse
-	27, // 56: svc.verifier.v1.VerifierAdminService.ListReferences:output_type -> svc.verifier.v1.ListReferencesResponse
-	29, // 57: svc.verifier.v1.VerifierAdminService.SetPenalties:output_type -> svc.verifier.v1.SetPenaltiesResponse
-	31, // 58: svc.verifier.v1.VerifierAdminService.GetPenalties:output_type -> svc.verifier.v1.GetPenaltiesResponse
-	34, // 59: svc.verifier.v1.VerifierAdminService.RunBenchmark:output_type -> svc.verifier.v1.RunBenchmarkResponse
-	37, // 60: svc.verifier.v1.VerifierAdminService.ListEffects:output_type -> svc.verifier.v1.ListEffectsResponse
-	47, // [47:61] is the sub-list for method output_type
-	33, // [33:47] is the sub-list for method input_type
-	33, // [33:33] is the sub-list for extension type_name
-	33, // [33:33] is the sub-list for extension extendee
-	0,  // [0:33] is the sub-list for field type_name
+	22, // 20: svc.verifier.v1.StartCalibrationResponse.runs:type_name -> svc.verifier.v1.CalibrationRun
+	21, // 21: svc.verifier.v1.CalibrationRun.stratum:type_name -> svc.verifier.v1.Stratum
+	41, // 22: svc.verifier.v1.CalibrationRun.started_at:type_name -> google.protobuf.Timestamp
+	41, // 23: svc.verifier.v1.CalibrationRun.ended_at:type_name -> google.protobuf.Timestamp
+	21, // 24: svc.verifier.v1.Calibration.stratum:type_name -> svc.verifier.v1.Stratum
+	41, // 25: svc.verifier.v1.Calibration.made_at:type_name -> google.protobuf.Timestamp
+	23, // 26: svc.verifier.v1.ListCalibrationsResponse.list:type_name -> svc.verifier.v1.Calibration
+	22, // 27: svc.verifier.v1.ListCalibrationsResponse.runs:type_name -> svc.verifier.v1.CalibrationRun
+	26, // 28: svc.verifier.v1.ListReferencesResponse.list:type_name -> svc.verifier.v1.Reference
+	33, // 29: svc.verifier.v1.SetPenaltiesResponse.penalties:type_name -> svc.verifier.v1.Penalties
+	33, // 30: svc.verifier.v1.GetPenaltiesResponse.penalties:type_name -> svc.verifier.v1.Penalties
+	41, // 31: svc.verifier.v1.Penalties.changed_at:type_name -> google.protobuf.Timestamp
+	43, // 32: svc.verifier.v1.RunBenchmarkResponse.benchmark:type_name -> svc.verifier.v1.Benchmark
+	41, // 33: svc.verifier.v1.Effect.created_at:type_name -> google.protobuf.Timestamp
+	36, // 34: svc.verifier.v1.ListEffectsResponse.list:type_name -> svc.verifier.v1.Effect
+	1,  // 35: svc.verifier.v1.VerifierAdminService.ListOfferings:input_type -> svc.verifier.v1.ListOfferingsRequest
+	3,  // 36: svc.verifier.v1.VerifierAdminService.GetOffering:input_type -> svc.verifier.v1.GetOfferingRequest
+	8,  // 37: svc.verifier.v1.VerifierAdminService.ListObservations:input_type -> svc.verifier.v1.ListObservationsRequest
+	11, // 38: svc.verifier.v1.VerifierAdminService.ListVerdicts:input_type -> svc.verifier.v1.ListVerdictsRequest
+	13, // 39: svc.verifier.v1.VerifierAdminService.GetEvidence:input_type -> svc.verifier.v1.GetEvidenceRequest
+	15, // 40: svc.verifier.v1.VerifierAdminService.ApproveVerdict:input_type -> svc.verifier.v1.ApproveVerdictRequest
+	17, // 41: svc.verifier.v1.VerifierAdminService.VoidObservations:input_type -> svc.verifier.v1.VoidObservationsRequest
+	19, // 42: svc.verifier.v1.VerifierAdminService.StartCalibration:input_type -> svc.verifier.v1.StartCalibrationRequest
+	24, // 43: svc.verifier.v1.VerifierAdminService.ListCalibrations:input_type -> svc.verifier.v1.ListCalibrationsRequest
+	27, // 44: svc.verifier.v1.VerifierAdminService.ListReferences:input_type -> svc.verifier.v1.ListReferencesRequest
+	29, // 45: svc.verifier.v1.VerifierAdminService.SetPenalties:input_type -> svc.verifier.v1.SetPenaltiesRequest
+	31, // 46: svc.verifier.v1.VerifierAdminService.GetPenalties:input_type -> svc.verifier.v1.GetPenaltiesRequest
+	34, // 47: svc.verifier.v1.VerifierAdminService.RunBenchmark:input_type -> svc.verifier.v1.RunBenchmarkRequest
+	37, // 48: svc.verifier.v1.VerifierAdminService.ListEffects:input_type -> svc.verifier.v1.ListEffectsRequest
+	39, // 49: svc.verifier.v1.VerifierAdminService.RetryEffect:input_type -> svc.verifier.v1.RetryEffectRequest
+	2,  // 50: svc.verifier.v1.VerifierAdminService.ListOfferings:output_type -> svc.verifier.v1.ListOfferingsResponse
+	6,  // 51: svc.verifier.v1.VerifierAdminService.GetOffering:output_type -> svc.verifier.v1.GetOfferingResponse
+	9,  // 52: svc.verifier.v1.VerifierAdminService.ListObservations:output_type -> svc.verifier.v1.ListObservationsResponse
+	12, // 53: svc.verifier.v1.VerifierAdminService.ListVerdicts:output_type -> svc.verifier.v1.ListVerdictsResponse
+	14, // 54: svc.verifier.v1.VerifierAdminService.GetEvidence:output_type -> svc.verifier.v1.GetEvidenceResponse
+	16, // 55: svc.verifier.v1.VerifierAdminService.ApproveVerdict:output_type -> svc.verifier.v1.ApproveVerdictResponse
+	18, // 56: svc.verifier.v1.VerifierAdminService.VoidObservations:output_type -> svc.verifier.v1.VoidObservationsResponse
+	20, // 57: svc.verifier.v1.VerifierAdminService.StartCalibration:output_type -> svc.verifier.v1.StartCalibrationResponse
+	25, // 58: svc.verifier.v1.VerifierAdminService.ListCalibrations:output_type -> svc.verifier.v1.ListCalibrationsResponse
+	28, // 59: svc.verifier.v1.VerifierAdminService.ListReferences:output_type -> svc.verifier.v1.ListReferencesResponse
+	30, // 60: svc.verifier.v1.VerifierAdminService.SetPenalties:output_type -> svc.verifier.v1.SetPenaltiesResponse
+	32, // 61: svc.verifier.v1.VerifierAdminService.GetPenalties:output_type -> svc.verifier.v1.GetPenaltiesResponse
+	35, // 62: svc.verifier.v1.VerifierAdminService.RunBenchmark:output_type -> svc.verifier.v1.RunBenchmarkResponse
+	38, // 63: svc.verifier.v1.VerifierAdminService.ListEffects:output_type -> svc.verifier.v1.ListEffectsResponse
+	40, // 64: svc.verifier.v1.VerifierAdminService.RetryEffect:output_type -> svc.verifier.v1.RetryEffectResponse
+	50, // [50:65] is the sub-list for method output_type
+	35, // [35:50] is the sub-list for method input_type
+	35, // [35:35] is the sub-list for extension type_name
+	35, // [35:35] is the sub-list for extension extendee
+	0,  // [0:35] is the sub-list for field type_name
 }
 
 func init() { file_svc_verifier_v1_admin_proto_init() }
@@ -3202,7 +3186,7 @@ func file_svc_verifier_v1_admin_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_svc_verifier_v1_admin_proto_rawDesc), len(file_svc_verifier_v1_admin_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   38,
+			NumMessages:   41,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

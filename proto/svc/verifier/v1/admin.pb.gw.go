@@ -513,6 +513,51 @@ func local_request_VerifierAdminService_ListEffects_0(ctx context.Context, marsh
 	return msg, metadata, err
 }
 
+func request_VerifierAdminService_RetryEffect_0(ctx context.Context, marshaler runtime.Marshaler, client VerifierAdminServiceClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq RetryEffectRequest
+		metadata runtime.ServerMetadata
+		err      error
+	)
+	if err := marshaler.NewDecoder(req.Body).Decode(&protoReq); err != nil && !errors.Is(err, io.EOF) {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	val, ok := pathParams["effect_id"]
+	if !ok {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "effect_id")
+	}
+	protoReq.EffectId, err = runtime.String(val)
+	if err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "effect_id", err)
+	}
+	if req.Body != nil {
+		_, _ = io.Copy(io.Discard, req.Body)
+	}
+	msg, err := client.RetryEffect(ctx, &protoReq, grpc.Header(&metadata.HeaderMD), grpc.Trailer(&metadata.TrailerMD))
+	return msg, metadata, err
+}
+
+func local_request_VerifierAdminService_RetryEffect_0(ctx context.Context, marshaler runtime.Marshaler, server VerifierAdminServiceServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq RetryEffectRequest
+		metadata runtime.ServerMetadata
+		err      error
+	)
+	if err := marshaler.NewDecoder(req.Body).Decode(&protoReq); err != nil && !errors.Is(err, io.EOF) {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	val, ok := pathParams["effect_id"]
+	if !ok {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "effect_id")
+	}
+	protoReq.EffectId, err = runtime.String(val)
+	if err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "effect_id", err)
+	}
+	msg, err := server.RetryEffect(ctx, &protoReq)
+	return msg, metadata, err
+}
+
 // RegisterVerifierAdminServiceHandlerServer registers the http handlers for service VerifierAdminService to "mux".
 // UnaryRPC     :call VerifierAdminServiceServer directly.
 // StreamingRPC :currently unsupported pending https://github.com/grpc/grpc-go/issues/906.
@@ -799,6 +844,26 @@ func RegisterVerifierAdminServiceHandlerServer(ctx context.Context, mux *runtime
 		}
 		forward_VerifierAdminService_ListEffects_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
 	})
+	mux.Handle(http.MethodPost, pattern_VerifierAdminService_RetryEffect_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		var stream runtime.ServerTransportStream
+		ctx = grpc.NewContextWithServerTransportStream(ctx, &stream)
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateIncomingContext(ctx, mux, req, "/svc.verifier.v1.VerifierAdminService/RetryEffect", runtime.WithHTTPPathPattern("/api/v1/admin/verification/effects/{effect_id}/retry"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := local_request_VerifierAdminService_RetryEffect_0(annotatedContext, inboundMarshaler, server, req, pathParams)
+		md.HeaderMD, md.TrailerMD = metadata.Join(md.HeaderMD, stream.Header()), metadata.Join(md.TrailerMD, stream.Trailer())
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_VerifierAdminService_RetryEffect_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
+	})
 
 	return nil
 }
@@ -1077,6 +1142,23 @@ func RegisterVerifierAdminServiceHandlerClient(ctx context.Context, mux *runtime
 		}
 		forward_VerifierAdminService_ListEffects_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
 	})
+	mux.Handle(http.MethodPost, pattern_VerifierAdminService_RetryEffect_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateContext(ctx, mux, req, "/svc.verifier.v1.VerifierAdminService/RetryEffect", runtime.WithHTTPPathPattern("/api/v1/admin/verification/effects/{effect_id}/retry"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := request_VerifierAdminService_RetryEffect_0(annotatedContext, inboundMarshaler, client, req, pathParams)
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_VerifierAdminService_RetryEffect_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
+	})
 	return nil
 }
 
@@ -1095,6 +1177,7 @@ var (
 	pattern_VerifierAdminService_GetPenalties_0     = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 2, 3, 2, 4}, []string{"api", "v1", "admin", "verification", "penalties"}, ""))
 	pattern_VerifierAdminService_RunBenchmark_0     = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 2, 3, 2, 4}, []string{"api", "v1", "admin", "verification", "benchmarks"}, ""))
 	pattern_VerifierAdminService_ListEffects_0      = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 2, 3, 2, 4}, []string{"api", "v1", "admin", "verification", "effects"}, ""))
+	pattern_VerifierAdminService_RetryEffect_0      = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 2, 3, 2, 4, 1, 0, 4, 1, 5, 5, 2, 6}, []string{"api", "v1", "admin", "verification", "effects", "effect_id", "retry"}, ""))
 )
 
 var (
@@ -1112,4 +1195,5 @@ var (
 	forward_VerifierAdminService_GetPenalties_0     = runtime.ForwardResponseMessage
 	forward_VerifierAdminService_RunBenchmark_0     = runtime.ForwardResponseMessage
 	forward_VerifierAdminService_ListEffects_0      = runtime.ForwardResponseMessage
+	forward_VerifierAdminService_RetryEffect_0      = runtime.ForwardResponseMessage
 )

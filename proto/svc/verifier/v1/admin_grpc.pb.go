@@ -36,6 +36,7 @@ const (
 	VerifierAdminService_GetPenalties_FullMethodName     = "/svc.verifier.v1.VerifierAdminService/GetPenalties"
 	VerifierAdminService_RunBenchmark_FullMethodName     = "/svc.verifier.v1.VerifierAdminService/RunBenchmark"
 	VerifierAdminService_ListEffects_FullMethodName      = "/svc.verifier.v1.VerifierAdminService/ListEffects"
+	VerifierAdminService_RetryEffect_FullMethodName      = "/svc.verifier.v1.VerifierAdminService/RetryEffect"
 )
 
 // VerifierAdminServiceClient is the client API for VerifierAdminService service.
@@ -43,10 +44,10 @@ const (
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
 // VerifierAdminService is for operators. What it shows must not reach providers: who knows
-// M and the schedule can tell what is worth a risk. Pages count from 1 and have 50 rows
-// unless page_size says otherwise, 200 at most.
+// M and the schedule can tell what is worth a risk. Pages have 50 rows unless page_size
+// says otherwise, 200 at most.
 type VerifierAdminServiceClient interface {
-	// ListOfferings is one page of the offers, the worst trust first. Read only. Fails with
+	// ListOfferings is one page of the offers, by provider and model. Read only. Fails with
 	// INVALID_ARGUMENT (invalid_value).
 	ListOfferings(ctx context.Context, in *ListOfferingsRequest, opts ...grpc.CallOption) (*ListOfferingsResponse, error)
 	// GetOffering explains the state of one offer. Read only. Fails with NOT_FOUND
@@ -63,10 +64,11 @@ type VerifierAdminServiceClient interface {
 	// parts. Read only. Fails with NOT_FOUND (verdict_not_found), with FAILED_PRECONDITION
 	// (evidence_deleted) when its time is over, and with INVALID_ARGUMENT (invalid_value).
 	GetEvidence(ctx context.Context, in *GetEvidenceRequest, opts ...grpc.CallOption) (*GetEvidenceResponse, error)
-	// ApproveVerdict is the operator's word that a penalty of 30% with removal needs. The
-	// audit names the operator. Idempotent: approving twice changes nothing. Fails with
-	// NOT_FOUND (verdict_not_found), FAILED_PRECONDITION (transition_not_allowed) for a
-	// verdict that waits for nobody, and INVALID_ARGUMENT (invalid_value).
+	// ApproveVerdict is the operator's word that a penalty of 30% with removal needs: they
+	// agree, or refuse. The evidence names the operator. Idempotent: the first word stays.
+	// Fails with NOT_FOUND (verdict_not_found), FAILED_PRECONDITION (transition_not_allowed)
+	// for a verdict that waits for nobody, and INVALID_ARGUMENT (invalid_value). While
+	// penalties are off, or a common cause is suspected, an agreement is held, and says so.
 	ApproveVerdict(ctx context.Context, in *ApproveVerdictRequest, opts ...grpc.CallOption) (*ApproveVerdictResponse, error)
 	// VoidObservations makes the observations of an offer since a time count for nothing: its
 	// evidence, recovery and confirmation start anew. Idempotent by idempotency_key. Fails
@@ -90,14 +92,17 @@ type VerifierAdminServiceClient interface {
 	SetPenalties(ctx context.Context, in *SetPenaltiesRequest, opts ...grpc.CallOption) (*SetPenaltiesResponse, error)
 	// GetPenalties reports whether penalties are on, and who said so. Read only.
 	GetPenalties(ctx context.Context, in *GetPenaltiesRequest, opts ...grpc.CallOption) (*GetPenaltiesResponse, error)
-	// RunBenchmark has an offer benchmarked although nobody of the provider asked. A failure
-	// counts as any other. Idempotent: a benchmark that is under way is returned. Fails with
-	// NOT_FOUND (offering_not_found), with RESOURCE_EXHAUSTED (benchmark_too_soon) within an
-	// hour of the last, and with INVALID_ARGUMENT (invalid_value).
+	// RunBenchmark has an offer benchmarked as if its provider had asked. A failure counts as
+	// any other. Idempotent: a benchmark that is under way is returned. Fails with NOT_FOUND
+	// (offering_not_found), with RESOURCE_EXHAUSTED (benchmark_too_soon) within an hour of the
+	// last, and with INVALID_ARGUMENT (invalid_value).
 	RunBenchmark(ctx context.Context, in *RunBenchmarkRequest, opts ...grpc.CallOption) (*RunBenchmarkResponse, error)
-	// ListEffects is one page of what verdicts brought about in other services and is not
-	// carried out, oldest first. Read only. Fails with INVALID_ARGUMENT (invalid_value).
+	// ListEffects is one page of what other services have refused for good of what verdicts
+	// brought about, the oldest first. Read only. Fails with INVALID_ARGUMENT (invalid_value).
 	ListEffects(ctx context.Context, in *ListEffectsRequest, opts ...grpc.CallOption) (*ListEffectsResponse, error)
+	// RetryEffect has a refused effect tried again. Idempotent. Fails with NOT_FOUND
+	// (effect_not_found) where none of that id is refused.
+	RetryEffect(ctx context.Context, in *RetryEffectRequest, opts ...grpc.CallOption) (*RetryEffectResponse, error)
 }
 
 type verifierAdminServiceClient struct {
@@ -248,15 +253,25 @@ func (c *verifierAdminServiceClient) ListEffects(ctx context.Context, in *ListEf
 	return out, nil
 }
 
+func (c *verifierAdminServiceClient) RetryEffect(ctx context.Context, in *RetryEffectRequest, opts ...grpc.CallOption) (*RetryEffectResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RetryEffectResponse)
+	err := c.cc.Invoke(ctx, VerifierAdminService_RetryEffect_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // VerifierAdminServiceServer is the server API for VerifierAdminService service.
 // All implementations must embed UnimplementedVerifierAdminServiceServer
 // for forward compatibility.
 //
 // VerifierAdminService is for operators. What it shows must not reach providers: who knows
-// M and the schedule can tell what is worth a risk. Pages count from 1 and have 50 rows
-// unless page_size says otherwise, 200 at most.
+// M and the schedule can tell what is worth a risk. Pages have 50 rows unless page_size
+// says otherwise, 200 at most.
 type VerifierAdminServiceServer interface {
-	// ListOfferings is one page of the offers, the worst trust first. Read only. Fails with
+	// ListOfferings is one page of the offers, by provider and model. Read only. Fails with
 	// INVALID_ARGUMENT (invalid_value).
 	ListOfferings(context.Context, *ListOfferingsRequest) (*ListOfferingsResponse, error)
 	// GetOffering explains the state of one offer. Read only. Fails with NOT_FOUND
@@ -273,10 +288,11 @@ type VerifierAdminServiceServer interface {
 	// parts. Read only. Fails with NOT_FOUND (verdict_not_found), with FAILED_PRECONDITION
 	// (evidence_deleted) when its time is over, and with INVALID_ARGUMENT (invalid_value).
 	GetEvidence(context.Context, *GetEvidenceRequest) (*GetEvidenceResponse, error)
-	// ApproveVerdict is the operator's word that a penalty of 30% with removal needs. The
-	// audit names the operator. Idempotent: approving twice changes nothing. Fails with
-	// NOT_FOUND (verdict_not_found), FAILED_PRECONDITION (transition_not_allowed) for a
-	// verdict that waits for nobody, and INVALID_ARGUMENT (invalid_value).
+	// ApproveVerdict is the operator's word that a penalty of 30% with removal needs: they
+	// agree, or refuse. The evidence names the operator. Idempotent: the first word stays.
+	// Fails with NOT_FOUND (verdict_not_found), FAILED_PRECONDITION (transition_not_allowed)
+	// for a verdict that waits for nobody, and INVALID_ARGUMENT (invalid_value). While
+	// penalties are off, or a common cause is suspected, an agreement is held, and says so.
 	ApproveVerdict(context.Context, *ApproveVerdictRequest) (*ApproveVerdictResponse, error)
 	// VoidObservations makes the observations of an offer since a time count for nothing: its
 	// evidence, recovery and confirmation start anew. Idempotent by idempotency_key. Fails
@@ -300,14 +316,17 @@ type VerifierAdminServiceServer interface {
 	SetPenalties(context.Context, *SetPenaltiesRequest) (*SetPenaltiesResponse, error)
 	// GetPenalties reports whether penalties are on, and who said so. Read only.
 	GetPenalties(context.Context, *GetPenaltiesRequest) (*GetPenaltiesResponse, error)
-	// RunBenchmark has an offer benchmarked although nobody of the provider asked. A failure
-	// counts as any other. Idempotent: a benchmark that is under way is returned. Fails with
-	// NOT_FOUND (offering_not_found), with RESOURCE_EXHAUSTED (benchmark_too_soon) within an
-	// hour of the last, and with INVALID_ARGUMENT (invalid_value).
+	// RunBenchmark has an offer benchmarked as if its provider had asked. A failure counts as
+	// any other. Idempotent: a benchmark that is under way is returned. Fails with NOT_FOUND
+	// (offering_not_found), with RESOURCE_EXHAUSTED (benchmark_too_soon) within an hour of the
+	// last, and with INVALID_ARGUMENT (invalid_value).
 	RunBenchmark(context.Context, *RunBenchmarkRequest) (*RunBenchmarkResponse, error)
-	// ListEffects is one page of what verdicts brought about in other services and is not
-	// carried out, oldest first. Read only. Fails with INVALID_ARGUMENT (invalid_value).
+	// ListEffects is one page of what other services have refused for good of what verdicts
+	// brought about, the oldest first. Read only. Fails with INVALID_ARGUMENT (invalid_value).
 	ListEffects(context.Context, *ListEffectsRequest) (*ListEffectsResponse, error)
+	// RetryEffect has a refused effect tried again. Idempotent. Fails with NOT_FOUND
+	// (effect_not_found) where none of that id is refused.
+	RetryEffect(context.Context, *RetryEffectRequest) (*RetryEffectResponse, error)
 	mustEmbedUnimplementedVerifierAdminServiceServer()
 }
 
@@ -359,6 +378,9 @@ func (UnimplementedVerifierAdminServiceServer) RunBenchmark(context.Context, *Ru
 }
 func (UnimplementedVerifierAdminServiceServer) ListEffects(context.Context, *ListEffectsRequest) (*ListEffectsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListEffects not implemented")
+}
+func (UnimplementedVerifierAdminServiceServer) RetryEffect(context.Context, *RetryEffectRequest) (*RetryEffectResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method RetryEffect not implemented")
 }
 func (UnimplementedVerifierAdminServiceServer) mustEmbedUnimplementedVerifierAdminServiceServer() {}
 func (UnimplementedVerifierAdminServiceServer) testEmbeddedByValue()                              {}
@@ -633,6 +655,24 @@ func _VerifierAdminService_ListEffects_Handler(srv interface{}, ctx context.Cont
 	return interceptor(ctx, in, info, handler)
 }
 
+func _VerifierAdminService_RetryEffect_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RetryEffectRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(VerifierAdminServiceServer).RetryEffect(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: VerifierAdminService_RetryEffect_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(VerifierAdminServiceServer).RetryEffect(ctx, req.(*RetryEffectRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // VerifierAdminService_ServiceDesc is the grpc.ServiceDesc for VerifierAdminService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -695,6 +735,10 @@ var VerifierAdminService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListEffects",
 			Handler:    _VerifierAdminService_ListEffects_Handler,
+		},
+		{
+			MethodName: "RetryEffect",
+			Handler:    _VerifierAdminService_RetryEffect_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

@@ -116,10 +116,11 @@ func (x *OwnChallenge) GetAnswerDigest() []byte {
 }
 
 type ListChallengesRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	ProviderId    string                 `protobuf:"bytes,1,opt,name=provider_id,json=providerId,proto3" json:"provider_id,omitempty"`
-	Page          int32                  `protobuf:"varint,2,opt,name=page,proto3" json:"page,omitempty"`
-	PageSize      int32                  `protobuf:"varint,3,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	ProviderId string                 `protobuf:"bytes,1,opt,name=provider_id,json=providerId,proto3" json:"provider_id,omitempty"`
+	// next_cursor of the page before; empty for the first page.
+	Cursor        string `protobuf:"bytes,2,opt,name=cursor,proto3" json:"cursor,omitempty"`
+	PageSize      int32  `protobuf:"varint,3,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -161,11 +162,11 @@ func (x *ListChallengesRequest) GetProviderId() string {
 	return ""
 }
 
-func (x *ListChallengesRequest) GetPage() int32 {
+func (x *ListChallengesRequest) GetCursor() string {
 	if x != nil {
-		return x.Page
+		return x.Cursor
 	}
-	return 0
+	return ""
 }
 
 func (x *ListChallengesRequest) GetPageSize() int32 {
@@ -176,11 +177,10 @@ func (x *ListChallengesRequest) GetPageSize() int32 {
 }
 
 type ListChallengesResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	List          []*OwnChallenge        `protobuf:"bytes,1,rep,name=list,proto3" json:"list,omitempty"`
-	Total         int32                  `protobuf:"varint,2,opt,name=total,proto3" json:"total,omitempty"`
-	Page          int32                  `protobuf:"varint,3,opt,name=page,proto3" json:"page,omitempty"`
-	PageSize      int32                  `protobuf:"varint,4,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	List  []*OwnChallenge        `protobuf:"bytes,1,rep,name=list,proto3" json:"list,omitempty"`
+	// The place to go on from; empty on the last page.
+	NextCursor    string `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3" json:"next_cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -222,33 +222,20 @@ func (x *ListChallengesResponse) GetList() []*OwnChallenge {
 	return nil
 }
 
-func (x *ListChallengesResponse) GetTotal() int32 {
+func (x *ListChallengesResponse) GetNextCursor() string {
 	if x != nil {
-		return x.Total
+		return x.NextCursor
 	}
-	return 0
-}
-
-func (x *ListChallengesResponse) GetPage() int32 {
-	if x != nil {
-		return x.Page
-	}
-	return 0
-}
-
-func (x *ListChallengesResponse) GetPageSize() int32 {
-	if x != nil {
-		return x.PageSize
-	}
-	return 0
+	return ""
 }
 
 type ListBenchmarksRequest struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	ProviderId string                 `protobuf:"bytes,1,opt,name=provider_id,json=providerId,proto3" json:"provider_id,omitempty"`
 	// Empty lists those of all models.
-	ModelId       string `protobuf:"bytes,2,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
-	Page          int32  `protobuf:"varint,3,opt,name=page,proto3" json:"page,omitempty"`
+	ModelId string `protobuf:"bytes,2,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
+	// next_cursor of the page before; empty for the first page.
+	Cursor        string `protobuf:"bytes,3,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	PageSize      int32  `protobuf:"varint,4,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -298,11 +285,11 @@ func (x *ListBenchmarksRequest) GetModelId() string {
 	return ""
 }
 
-func (x *ListBenchmarksRequest) GetPage() int32 {
+func (x *ListBenchmarksRequest) GetCursor() string {
 	if x != nil {
-		return x.Page
+		return x.Cursor
 	}
-	return 0
+	return ""
 }
 
 func (x *ListBenchmarksRequest) GetPageSize() int32 {
@@ -313,11 +300,10 @@ func (x *ListBenchmarksRequest) GetPageSize() int32 {
 }
 
 type ListBenchmarksResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	List          []*Benchmark           `protobuf:"bytes,1,rep,name=list,proto3" json:"list,omitempty"`
-	Total         int32                  `protobuf:"varint,2,opt,name=total,proto3" json:"total,omitempty"`
-	Page          int32                  `protobuf:"varint,3,opt,name=page,proto3" json:"page,omitempty"`
-	PageSize      int32                  `protobuf:"varint,4,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	List  []*Benchmark           `protobuf:"bytes,1,rep,name=list,proto3" json:"list,omitempty"`
+	// The place to go on from; empty on the last page.
+	NextCursor    string `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3" json:"next_cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -359,25 +345,11 @@ func (x *ListBenchmarksResponse) GetList() []*Benchmark {
 	return nil
 }
 
-func (x *ListBenchmarksResponse) GetTotal() int32 {
+func (x *ListBenchmarksResponse) GetNextCursor() string {
 	if x != nil {
-		return x.Total
+		return x.NextCursor
 	}
-	return 0
-}
-
-func (x *ListBenchmarksResponse) GetPage() int32 {
-	if x != nil {
-		return x.Page
-	}
-	return 0
-}
-
-func (x *ListBenchmarksResponse) GetPageSize() int32 {
-	if x != nil {
-		return x.PageSize
-	}
-	return 0
+	return ""
 }
 
 type GetStandingRequest struct {
@@ -912,28 +884,26 @@ const file_svc_verifier_v1_self_proto_rawDesc = "" +
 	"\x04kind\x18\x03 \x01(\tR\x04kind\x12*\n" +
 	"\x02at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x16\n" +
 	"\x06result\x18\x05 \x01(\tR\x06result\x12#\n" +
-	"\ranswer_digest\x18\x06 \x01(\fR\fanswerDigest\"i\n" +
+	"\ranswer_digest\x18\x06 \x01(\fR\fanswerDigest\"m\n" +
 	"\x15ListChallengesRequest\x12\x1f\n" +
 	"\vprovider_id\x18\x01 \x01(\tR\n" +
-	"providerId\x12\x12\n" +
-	"\x04page\x18\x02 \x01(\x05R\x04page\x12\x1b\n" +
-	"\tpage_size\x18\x03 \x01(\x05R\bpageSize\"\x92\x01\n" +
+	"providerId\x12\x16\n" +
+	"\x06cursor\x18\x02 \x01(\tR\x06cursor\x12\x1b\n" +
+	"\tpage_size\x18\x03 \x01(\x05R\bpageSize\"l\n" +
 	"\x16ListChallengesResponse\x121\n" +
-	"\x04list\x18\x01 \x03(\v2\x1d.svc.verifier.v1.OwnChallengeR\x04list\x12\x14\n" +
-	"\x05total\x18\x02 \x01(\x05R\x05total\x12\x12\n" +
-	"\x04page\x18\x03 \x01(\x05R\x04page\x12\x1b\n" +
-	"\tpage_size\x18\x04 \x01(\x05R\bpageSize\"\x84\x01\n" +
+	"\x04list\x18\x01 \x03(\v2\x1d.svc.verifier.v1.OwnChallengeR\x04list\x12\x1f\n" +
+	"\vnext_cursor\x18\x02 \x01(\tR\n" +
+	"nextCursor\"\x88\x01\n" +
 	"\x15ListBenchmarksRequest\x12\x1f\n" +
 	"\vprovider_id\x18\x01 \x01(\tR\n" +
 	"providerId\x12\x19\n" +
-	"\bmodel_id\x18\x02 \x01(\tR\amodelId\x12\x12\n" +
-	"\x04page\x18\x03 \x01(\x05R\x04page\x12\x1b\n" +
-	"\tpage_size\x18\x04 \x01(\x05R\bpageSize\"\x8f\x01\n" +
+	"\bmodel_id\x18\x02 \x01(\tR\amodelId\x12\x16\n" +
+	"\x06cursor\x18\x03 \x01(\tR\x06cursor\x12\x1b\n" +
+	"\tpage_size\x18\x04 \x01(\x05R\bpageSize\"i\n" +
 	"\x16ListBenchmarksResponse\x12.\n" +
-	"\x04list\x18\x01 \x03(\v2\x1a.svc.verifier.v1.BenchmarkR\x04list\x12\x14\n" +
-	"\x05total\x18\x02 \x01(\x05R\x05total\x12\x12\n" +
-	"\x04page\x18\x03 \x01(\x05R\x04page\x12\x1b\n" +
-	"\tpage_size\x18\x04 \x01(\x05R\bpageSize\"5\n" +
+	"\x04list\x18\x01 \x03(\v2\x1a.svc.verifier.v1.BenchmarkR\x04list\x12\x1f\n" +
+	"\vnext_cursor\x18\x02 \x01(\tR\n" +
+	"nextCursor\"5\n" +
 	"\x12GetStandingRequest\x12\x1f\n" +
 	"\vprovider_id\x18\x01 \x01(\tR\n" +
 	"providerId\"\xe5\x02\n" +

@@ -39,6 +39,7 @@ const PenaltyNotFound fault.Reason = "penalty_not_found"
 const (
 	OfferingNotFound fault.Reason = "offering_not_found"
 	VerdictNotFound  fault.Reason = "verdict_not_found"
+	EffectNotFound   fault.Reason = "effect_not_found"
 	BenchmarkTooSoon fault.Reason = "benchmark_too_soon"
 	EvidenceDeleted  fault.Reason = "evidence_deleted"
 	NoReference      fault.Reason = "no_reference"
@@ -95,6 +96,7 @@ var Table = map[fault.Reason]Row{
 	PenaltyNotFound:        {http.StatusNotFound, openai.TypeNotFound, true, 0},
 	OfferingNotFound:       {http.StatusNotFound, openai.TypeNotFound, true, 0},
 	VerdictNotFound:        {http.StatusNotFound, openai.TypeNotFound, true, 0},
+	EffectNotFound:         {http.StatusNotFound, openai.TypeNotFound, true, 0},
 	fault.UserNotFound:     {http.StatusNotFound, openai.TypeNotFound, true, 0},
 	MethodNotAllowed:       {http.StatusMethodNotAllowed, openai.TypeInvalidRequest, true, 0},
 

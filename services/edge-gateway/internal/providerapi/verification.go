@@ -83,19 +83,18 @@ type ownAnswer struct {
 
 // page is one page of a list.
 type page[T any] struct {
-	List     []T   `json:"list"`
-	Total    int32 `json:"total"`
-	Page     int32 `json:"page"`
-	PageSize int32 `json:"page_size"`
+	List []T `json:"list"`
+	// NextCursor is empty on the last page.
+	NextCursor string `json:"next_cursor"`
 }
 
 // pageOf reads which page a call asks for.
-func pageOf(c Call) (number32, size int32, err error) {
-	if number32, err = number(c.Query, "page"); err != nil {
-		return 0, 0, err
+func pageOf(c Call) (cursor string, size int32, err error) {
+	if cursor, err = text(c.Query, "cursor", maxCursor); err != nil {
+		return "", 0, err
 	}
 	size, err = number(c.Query, "page_size")
-	return number32, size, err
+	return cursor, size, err
 }
 
 // Challenges answers GET /api/v1/provider/challenges: one page of what the provider was
@@ -106,7 +105,7 @@ func (a *API) Challenges(ctx context.Context, c Call) (Answer, error) {
 		return Answer{}, err
 	}
 	req := &verifierv1.ListChallengesRequest{ProviderId: provider}
-	if req.Page, req.PageSize, err = pageOf(c); err != nil {
+	if req.Cursor, req.PageSize, err = pageOf(c); err != nil {
 		return Answer{}, err
 	}
 	called, cancel := context.WithTimeout(ctx, a.cfg.CallTimeout)
@@ -122,7 +121,7 @@ func (a *API) Challenges(ctx context.Context, c Call) (Answer, error) {
 			Result: one.GetResult(), AnswerSHA256: hex.EncodeToString(one.GetAnswerDigest()),
 		})
 	}
-	return answer(http.StatusOK, page[challenge]{list, resp.GetTotal(), resp.GetPage(), resp.GetPageSize()})
+	return answer(http.StatusOK, page[challenge]{list, resp.GetNextCursor()})
 }
 
 // Benchmarks answers /api/v1/provider/benchmarks: GET lists the benchmarks of the
@@ -139,7 +138,7 @@ func (a *API) Benchmarks(ctx context.Context, c Call) (Answer, error) {
 	if req.ModelId, err = text(c.Query, "model_id", maxModelID); err != nil {
 		return Answer{}, err
 	}
-	if req.Page, req.PageSize, err = pageOf(c); err != nil {
+	if req.Cursor, req.PageSize, err = pageOf(c); err != nil {
 		return Answer{}, err
 	}
 	called, cancel := context.WithTimeout(ctx, a.cfg.CallTimeout)
@@ -152,7 +151,7 @@ func (a *API) Benchmarks(ctx context.Context, c Call) (Answer, error) {
 	for _, b := range resp.GetList() {
 		list = append(list, benchmarkOf(b))
 	}
-	return answer(http.StatusOK, page[benchmark]{list, resp.GetTotal(), resp.GetPage(), resp.GetPageSize()})
+	return answer(http.StatusOK, page[benchmark]{list, resp.GetNextCursor()})
 }
 
 // askBenchmark asks for a benchmark. A benchmark that is under way is returned.
@@ -227,10 +226,7 @@ func (a *API) PenaltyEvidence(ctx context.Context, c Call) (Answer, error) {
 			Offset: o.GetOffset(), Total: o.GetTotal(),
 		})
 	}
-	return answer(http.StatusOK, struct {
-		List       []ownAnswer `json:"list"`
-		NextCursor string      `json:"next_cursor"`
-	}{list, resp.GetNextCursor()})
+	return answer(http.StatusOK, page[ownAnswer]{list, resp.GetNextCursor()})
 }
 
 // text reads a parameter of the query; empty where it is absent.
