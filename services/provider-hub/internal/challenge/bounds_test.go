@@ -223,3 +223,31 @@ func TestAnAnswerForWhichThereIsNoRoomIsNotHeldAgainstTheProvider(t *testing.T) 
 		refused(t, "3 MiB beside 30", c.err, fault.Exhausted, fault.RateLimitExceeded)
 	})
 }
+
+// Log-probabilities are the largest that an engine sends.
+func TestOversizedLogProbabilitiesOfV1EndTheirChallengeAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := setup(t)
+		a, epoch := w.join("v1", 0)
+		c := w.run(inference(epoch))
+		id, _ := a.asked()
+		token := `{"token":"a","logprob":-1e999,"top_logprobs":[]},`
+		piece := `{"choices":[{"logprobs":{"content":[` + strings.Repeat(token, (800<<10)/len(token)) + `{}]}}]}`
+		for range challenge.MaxAnswer/len(piece) + 1 {
+			a.says([]byte(sessiontest.Chunk(id, piece, false)))
+			synctest.Wait() // it is taken
+		}
+		w.want(c.end(t), challenge.Invalid, 0)
+		same(t, "bytes passed on are at most", c.bytes() <= challenge.MaxAnswer, true)
+		for range 3 { // the agent goes on: nobody can tell it to stop
+			a.says([]byte(sessiontest.Chunk(id, piece, false)))
+		}
+		a.says([]byte(sessiontest.StreamEnd(id, "")))
+		same(t, "slots", a.Streams(), 0)
+		next := w.run(inference(epoch))
+		id, _ = a.asked()
+		a.says([]byte(sessiontest.Chunk(id, `{}`, true)))
+		a.says([]byte(sessiontest.StreamEnd(id, "")))
+		w.want(next.end(t), challenge.Answered, 200)
+	})
+}
