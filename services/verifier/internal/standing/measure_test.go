@@ -1,0 +1,178 @@
+package standing_test
+
+import (
+	"testing"
+	"time"
+
+	"svc.internal/services/verifier/internal/evidence"
+	"svc.internal/services/verifier/internal/judge"
+	"svc.internal/services/verifier/internal/judge/judgetest"
+	"svc.internal/services/verifier/internal/ladder"
+	"svc.internal/services/verifier/internal/probe"
+	"svc.internal/services/verifier/internal/standing"
+	"svc.internal/services/verifier/internal/trust"
+	"svc.internal/services/verifier/internal/window"
+)
+
+// measure measures a provider whose window is windowTokens, and returns the number of
+// prompts.
+func (o *offer) measure(windowTokens int) int {
+	o.t.Helper()
+	for n := range window.MaxPrompts {
+		o.wait(time.Hour)
+		switch o.state.Measurement.Phase() {
+		case window.Measuring:
+			plan := o.state.Measurement.Plan()
+			o.judged(judgetest.Measured(o.t, judgetest.Say{N: o.n}, probe.Measure, plan.FromEnd[:], windowTokens))
+		case window.Checking:
+			at := o.state.Measurement.CheckTokens()
+			o.judged(judgetest.Measured(o.t, judgetest.Say{N: o.n}, probe.Check, []int{at, at / 2, at / 4, 10}, windowTokens))
+		case window.Measured, window.Abandoned:
+			return n
+		}
+	}
+	o.t.Fatal("the measurement does not end")
+	return 0
+}
+
+// near reports a number that is not within 3% of another.
+func near(t *testing.T, what string, got int64, want float64) {
+	t.Helper()
+	if share := float64(got) / want; share < .97 || share > 1.03 {
+		t.Errorf("%s: got %d, want about %v", what, got, want)
+	}
+}
+
+func TestALostRecallMeasuresTheWindow(t *testing.T) {
+	t.Parallel()
+	o := begin(t)
+	o.recall(true)
+	if o.state.Measurement == nil {
+		t.Fatal("nothing is measured")
+	}
+	if n := o.measure(3_000); n > 8 {
+		t.Errorf("got %d prompts, want at most 8", n)
+	}
+	near(t, "measured", o.state.MeasuredTokens, 3_000)
+	is(t, "cap before a notice", o.state.CapTokens, 0)
+}
+
+func TestANoticeForRecallCapsTheMeasuredWindow(t *testing.T) {
+	t.Parallel()
+	o := begin(t)
+	o.recall(true)
+	o.measure(3_000)
+	o.run(facts())
+	for o.state.Level != ladder.Notice {
+		o.wait(time.Hour)
+		o.recall(true)
+	}
+	is(t, "led", o.state.Led, evidence.Recall)
+	near(t, "cap", o.last.Published.CapTokens, 3_000)
+	is(t, "lane", o.last.Published.Lane, trust.Main)
+	o.wait(time.Hour)
+	o.run(facts())
+	near(t, "cap after a benchmark in a notice", o.last.Published.CapTokens, 3_000)
+}
+
+func TestACapTakesThePlaceOfTheProbeLane(t *testing.T) {
+	t.Parallel()
+	o := begin(t)
+	o.run(facts())
+	for o.state.Level != ladder.Notice {
+		o.wait(time.Hour)
+		o.recall(true)
+	}
+	is(t, "lane of an unmeasured window", o.last.Published.Lane, trust.Probe)
+	o.measure(3_000)
+	is(t, "lane of a measured window", o.last.Published.Lane, trust.Main)
+	near(t, "cap", o.last.Published.CapTokens, 3_000)
+}
+
+// refused is a recall that was refused as too long.
+func (o *offer) refused(tokens int) judge.Record {
+	r := judgetest.Recall(o.t, judgetest.Say{N: o.n})
+	r.Answer.TooLong, r.Answer.Complete, r.Answer.Status, r.Answer.Raw = true, false, 400, nil
+	r.Plan.PromptTokens = tokens
+	return r
+}
+
+func TestARefusalCapsAndIsNoLie(t *testing.T) {
+	t.Parallel()
+	o := begin(t)
+	o.run(facts())
+	o.judged(o.refused(6_000))
+	for o.state.MeasuredTokens == 0 {
+		o.wait(time.Hour)
+		if o.state.Measurement.Phase() == window.Checking {
+			o.measure(4_000)
+			break
+		}
+		if plan := o.state.Measurement.Plan(); plan.Tokens > 4_000 {
+			r := o.refused(plan.Tokens)
+			r.Plan.Kind = probe.Measure
+			o.judged(r)
+		} else {
+			o.judged(judgetest.Measured(t, judgetest.Say{N: o.n}, probe.Measure, plan.FromEnd[:], 4_000))
+		}
+	}
+	near(t, "cap", o.state.CapTokens, 4_000)
+	is(t, "level", o.state.Level, ladder.Normal)
+	is(t, "M", o.state.Process.M(), 0)
+	is(t, "lane", o.last.Published.Lane, trust.Main)
+	is(t, "cap after a passed benchmark", o.run(facts()).Published.CapTokens, 0)
+}
+
+func TestAReversalLiftsTheCap(t *testing.T) {
+	t.Parallel()
+	o := begin(t)
+	o.recall(true)
+	o.measure(3_000)
+	for _, level := range []ladder.Level{ladder.Notice, ladder.Confirm, ladder.Penalty} {
+		for o.state.Level != level {
+			o.wait(time.Hour)
+			o.recall(true)
+		}
+		o.host = "reference-2"
+		near(t, "cap", o.state.CapTokens, 3_000)
+	}
+	o.apply(standing.Event{Penalty: &standing.PenaltyMoved{Verdict: o.newest().ID, Final: standing.Reversed}})
+	is(t, "cap", o.last.Published.CapTokens, 0)
+}
+
+func TestAnUnknownWindowIsNotMeasured(t *testing.T) {
+	t.Parallel()
+	o := begin(t)
+	o.world.StatedTokens = 0
+	o.recall(true)
+	if o.state.Measurement != nil {
+		t.Error("a window that nobody stated is measured")
+	}
+}
+
+func TestAMeasuredWindowThatShrinksIsMeasuredAnew(t *testing.T) {
+	t.Parallel()
+	o := begin(t)
+	o.recall(true)
+	o.measure(3_000)
+	check := func(windowTokens int) {
+		at := o.state.Measurement.CheckTokens()
+		o.judged(judgetest.Measured(t, judgetest.Say{N: o.n}, probe.Check, []int{at, at - 1, at / 2, 10}, windowTokens))
+	}
+	check(3_000)
+	is(t, "phase after a passed check", o.state.Measurement.Phase(), window.Measured)
+	check(1_000)
+	is(t, "phase after a failed check", o.state.Measurement.Phase(), window.Measuring)
+	o.measure(1_000)
+	near(t, "measured", o.state.MeasuredTokens, 1_000)
+}
+
+func TestALateAnswerOfAMeasurementMovesNothing(t *testing.T) {
+	t.Parallel()
+	o := begin(t)
+	r := judgetest.Measured(t, judgetest.Say{N: 1}, probe.Measure, []int{100, 200}, 3_000)
+	o.judged(r)
+	if o.state.Measurement != nil {
+		t.Error("an answer that nobody waits for begins a measurement")
+	}
+}
