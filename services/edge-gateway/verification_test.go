@@ -45,7 +45,7 @@ func (v *verification) ListChallenges(
 	defer v.mu.Unlock()
 	v.challenges = req
 	return &verifierv1.ListChallengesResponse{List: []*verifierv1.OwnChallenge{{ModelId: modelID, Flow: "visible",
-		Kind: "greedy", At: verifiedAt, Result: "answered", AnswerDigest: []byte{0xab, 1}}}, NextCursor: "9"}, nil
+		Kind: "greedy", At: verifiedAt, Result: "counted", EvidenceLeaf: []byte{0xab, 1}}}, NextCursor: "9"}, nil
 }
 
 func (v *verification) ListBenchmarks(
@@ -111,8 +111,8 @@ func (v *verification) GetOffering(
 func TestAProviderReadsItsVerification(t *testing.T) {
 	f := start(t)
 	for url, want := range map[string]string{
-		challengesURL + "?cursor=5&page_size=10": `{"list":[{"model_id":"acme/tiny-1b","flow":"visible","kind":"greedy",` +
-			`"at":"2026-11-21T12:00:00Z","result":"answered","answer_sha256":"ab01"}],"next_cursor":"9"}`,
+		challengesURL + "?cursor=5&page_size=10&flow=hidden": `{"list":[{"model_id":"acme/tiny-1b","flow":"visible","kind":"greedy",` +
+			`"at":"2026-11-21T12:00:00Z","result":"counted","evidence_leaf":"ab01"}],"next_cursor":"9"}`,
 		benchmarksURL + "?model_id=acme/tiny-1b": `{"list":[{"run_id":"` + penaltyID + `","model_id":"acme/tiny-1b",` +
 			`"basis":"challenges","result":"running","started_at":"2026-11-21T12:00:00Z","ended_at":null,"taken_ms":0,` +
 			`"findings":[],"expires_at":null}],"next_cursor":""}`,
@@ -128,6 +128,9 @@ func TestAProviderReadsItsVerification(t *testing.T) {
 	if got := f.verification.challenges; got.GetProviderId() != providerA {
 		t.Errorf("the provider that was asked for: got %q, want %q", got.GetProviderId(), providerA)
 	}
+	if !f.verification.challenges.GetHidden() {
+		t.Error("hidden: got false, want true")
+	}
 	if got := f.verification.challenges.GetCursor(); got != "5" {
 		t.Errorf("cursor: got %q, want %q", got, "5")
 	}
@@ -141,7 +144,7 @@ func TestAProviderReadsItsVerification(t *testing.T) {
 
 func TestQuestionsAboutVerificationAreBounded(t *testing.T) {
 	f := start(t)
-	for _, url := range []string{challengesURL + "?page_size=0", benchmarksURL + "?page_size=x",
+	for _, url := range []string{challengesURL + "?page_size=0", challengesURL + "?flow=x", benchmarksURL + "?page_size=x",
 		benchmarksURL + "?model_id=" + strings.Repeat("x", 257), benchmarksURL + "?model_id=a&model_id=b",
 		evidenceURL + "?cursor=" + strings.Repeat("1", 129)} {
 		wantError(t, f.do(http.MethodGet, url, "", f.asProvider()...), 400, "invalid_value")

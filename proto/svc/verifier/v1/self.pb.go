@@ -34,11 +34,12 @@ type OwnChallenge struct {
 	Kind string `protobuf:"bytes,3,opt,name=kind,proto3" json:"kind,omitempty"`
 	// When a visible challenge ended; the beginning of the UTC day of hidden probes.
 	At *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=at,proto3" json:"at,omitempty"`
-	// answered or not_answered; of fingerprints also differs, where the bytes are not those of
-	// the model's files.
+	// counted, or void where it counts for nothing; of fingerprints also differs, where the
+	// bytes are not those of the model's files.
 	Result string `protobuf:"bytes,5,opt,name=result,proto3" json:"result,omitempty"`
-	// SHA-256 of the answer of a visible challenge, 32 bytes; empty for hidden probes.
-	AnswerDigest  []byte `protobuf:"bytes,6,opt,name=answer_digest,json=answerDigest,proto3" json:"answer_digest,omitempty"`
+	// The leaf of the sealed evidence of a visible challenge, 32 bytes; empty for hidden
+	// probes and void ones. Evidence that is shown later proves to be this.
+	EvidenceLeaf  []byte `protobuf:"bytes,6,opt,name=evidence_leaf,json=evidenceLeaf,proto3" json:"evidence_leaf,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -108,9 +109,9 @@ func (x *OwnChallenge) GetResult() string {
 	return ""
 }
 
-func (x *OwnChallenge) GetAnswerDigest() []byte {
+func (x *OwnChallenge) GetEvidenceLeaf() []byte {
 	if x != nil {
-		return x.AnswerDigest
+		return x.EvidenceLeaf
 	}
 	return nil
 }
@@ -118,6 +119,8 @@ func (x *OwnChallenge) GetAnswerDigest() []byte {
 type ListChallengesRequest struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	ProviderId string                 `protobuf:"bytes,1,opt,name=provider_id,json=providerId,proto3" json:"provider_id,omitempty"`
+	// Lists hidden probes instead of visible challenges.
+	Hidden bool `protobuf:"varint,4,opt,name=hidden,proto3" json:"hidden,omitempty"`
 	// next_cursor of the page before; empty for the first page.
 	Cursor        string `protobuf:"bytes,2,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	PageSize      int32  `protobuf:"varint,3,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
@@ -160,6 +163,13 @@ func (x *ListChallengesRequest) GetProviderId() string {
 		return x.ProviderId
 	}
 	return ""
+}
+
+func (x *ListChallengesRequest) GetHidden() bool {
+	if x != nil {
+		return x.Hidden
+	}
+	return false
 }
 
 func (x *ListChallengesRequest) GetCursor() string {
@@ -884,10 +894,11 @@ const file_svc_verifier_v1_self_proto_rawDesc = "" +
 	"\x04kind\x18\x03 \x01(\tR\x04kind\x12*\n" +
 	"\x02at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x16\n" +
 	"\x06result\x18\x05 \x01(\tR\x06result\x12#\n" +
-	"\ranswer_digest\x18\x06 \x01(\fR\fanswerDigest\"m\n" +
+	"\revidence_leaf\x18\x06 \x01(\fR\fevidenceLeaf\"\x85\x01\n" +
 	"\x15ListChallengesRequest\x12\x1f\n" +
 	"\vprovider_id\x18\x01 \x01(\tR\n" +
 	"providerId\x12\x16\n" +
+	"\x06hidden\x18\x04 \x01(\bR\x06hidden\x12\x16\n" +
 	"\x06cursor\x18\x02 \x01(\tR\x06cursor\x12\x1b\n" +
 	"\tpage_size\x18\x03 \x01(\x05R\bpageSize\"l\n" +
 	"\x16ListChallengesResponse\x121\n" +

@@ -37,13 +37,13 @@ const (
 // or a score, because with these a cheat could find out how much of a lie stays unseen.
 //
 // A hidden probe must not be known from the list. So hidden probes are shown by day and
-// kind alone, once their UTC day has been over for 24 hours, without a number, and as not
-// answered only where most of the day's probes of the kind were not: who fails one request
-// and waits learns nothing about it. What a hidden probe found is not shown before a
-// notice names its kind.
+// kind alone, once their UTC day has been over for 24 hours, without a number, and as void
+// only where most of the day's probes of the kind were: who fails one request and waits
+// learns nothing about it. What a probe found is not shown before a notice names its kind.
 type VerifierSelfServiceClient interface {
-	// ListChallenges is one page of the provider's challenges, newest first. Read only. Fails
-	// with INVALID_ARGUMENT (invalid_value).
+	// ListChallenges is one page of the provider's challenges, newest first: the visible ones
+	// of 90 days, or the hidden ones of 30. Read only. Fails with INVALID_ARGUMENT
+	// (invalid_value).
 	ListChallenges(ctx context.Context, in *ListChallengesRequest, opts ...grpc.CallOption) (*ListChallengesResponse, error)
 	// ListBenchmarks is one page of the provider's benchmarks, newest first. Read only. Fails
 	// with INVALID_ARGUMENT (invalid_value).
@@ -131,13 +131,13 @@ func (c *verifierSelfServiceClient) GetPenaltyEvidence(ctx context.Context, in *
 // or a score, because with these a cheat could find out how much of a lie stays unseen.
 //
 // A hidden probe must not be known from the list. So hidden probes are shown by day and
-// kind alone, once their UTC day has been over for 24 hours, without a number, and as not
-// answered only where most of the day's probes of the kind were not: who fails one request
-// and waits learns nothing about it. What a hidden probe found is not shown before a
-// notice names its kind.
+// kind alone, once their UTC day has been over for 24 hours, without a number, and as void
+// only where most of the day's probes of the kind were: who fails one request and waits
+// learns nothing about it. What a probe found is not shown before a notice names its kind.
 type VerifierSelfServiceServer interface {
-	// ListChallenges is one page of the provider's challenges, newest first. Read only. Fails
-	// with INVALID_ARGUMENT (invalid_value).
+	// ListChallenges is one page of the provider's challenges, newest first: the visible ones
+	// of 90 days, or the hidden ones of 30. Read only. Fails with INVALID_ARGUMENT
+	// (invalid_value).
 	ListChallenges(context.Context, *ListChallengesRequest) (*ListChallengesResponse, error)
 	// ListBenchmarks is one page of the provider's benchmarks, newest first. Read only. Fails
 	// with INVALID_ARGUMENT (invalid_value).

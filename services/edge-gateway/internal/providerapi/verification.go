@@ -16,6 +16,8 @@ import (
 const (
 	// maxCursor is in bytes, far above the length of a cursor.
 	maxCursor = 128
+	// maxFlow is in characters, above the length of each flow's name.
+	maxFlow = 16
 	// maxModelID is in characters, as long as the catalog's are.
 	maxModelID = 256
 )
@@ -30,8 +32,8 @@ type challenge struct {
 	Kind    string     `json:"kind"`
 	At      *time.Time `json:"at"`
 	Result  string     `json:"result"`
-	// AnswerSHA256 is hexadecimal; empty for hidden ones.
-	AnswerSHA256 string `json:"answer_sha256"`
+	// EvidenceLeaf is hexadecimal; empty for hidden ones.
+	EvidenceLeaf string `json:"evidence_leaf"`
 }
 
 // benchmark is a benchmark as its provider sees it.
@@ -108,6 +110,13 @@ func (a *API) Challenges(ctx context.Context, c Call) (Answer, error) {
 	if req.Cursor, req.PageSize, err = pageOf(c); err != nil {
 		return Answer{}, err
 	}
+	flow, err := text(c.Query, "flow", maxFlow)
+	if err != nil {
+		return Answer{}, err
+	}
+	if req.Hidden = flow == "hidden"; !req.Hidden && flow != "" && flow != "visible" {
+		return Answer{}, fault.New(fault.Invalid, fault.InvalidValue, "flow must be visible or hidden").On("flow")
+	}
 	called, cancel := context.WithTimeout(ctx, a.cfg.CallTimeout)
 	defer cancel()
 	resp, err := a.peers.Verification.ListChallenges(called, req)
@@ -118,7 +127,7 @@ func (a *API) Challenges(ctx context.Context, c Call) (Answer, error) {
 	for _, one := range resp.GetList() {
 		list = append(list, challenge{
 			ModelID: one.GetModelId(), Flow: one.GetFlow(), Kind: one.GetKind(), At: moment(one.GetAt()),
-			Result: one.GetResult(), AnswerSHA256: hex.EncodeToString(one.GetAnswerDigest()),
+			Result: one.GetResult(), EvidenceLeaf: hex.EncodeToString(one.GetEvidenceLeaf()),
 		})
 	}
 	return answer(http.StatusOK, page[challenge]{list, resp.GetNextCursor()})
