@@ -12,6 +12,7 @@ import (
 	"svc.internal/pkg/ids"
 	agentv2 "svc.internal/proto/svc/agent/v2"
 	"svc.internal/services/provider-hub/internal/challenge"
+	"svc.internal/services/provider-hub/internal/quota"
 	"svc.internal/services/provider-hub/internal/session/sessiontest"
 )
 
@@ -167,11 +168,18 @@ func TestJoinedChunksAreFullAndBounded(t *testing.T) {
 	})
 }
 
-// Bodies of 10 MiB: a provider's eighth has room for 3, and the whole for 25.
+func TestTheLargestBodyAndAnswerFitIntoTheShareOfAProvider(t *testing.T) {
+	if share := challenge.MaxBytes / quota.Shares; share < challenge.MaxBody+challenge.MaxAnswer {
+		t.Errorf("share: got %d bytes, want at least %d", share, challenge.MaxBody+challenge.MaxAnswer)
+	}
+}
+
+// A provider's eighth has room for 3 bodies, and the whole for 25.
 func TestTheBytesOfAllChallengesOfAHubAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const body = 10 << 20
+		const body, room = 10 << 10, 256 << 10
 		w := setup(t)
+		w.SetRoom(room)
 		shared := large(0, body).Body
 		var trials []*trial
 		run := func(provider byte) (*challenge.Order, *agent) {
@@ -186,7 +194,7 @@ func TestTheBytesOfAllChallengesOfAHubAreBounded(t *testing.T) {
 			_, err := w.Run(t.Context(), o, &trial{})
 			refused(t, what, err, fault.Exhausted, fault.RateLimitExceeded)
 		}
-		for n := range byte(challenge.MaxBytes / body) {
+		for n := range byte(room / body) {
 			o, _ := run(n / 3)
 			trials = append(trials, w.run(o))
 			if n == 2 {
@@ -209,18 +217,19 @@ func TestTheBytesOfAllChallengesOfAHubAreBounded(t *testing.T) {
 func TestAnAnswerForWhichThereIsNoRoomIsNotHeldAgainstTheProvider(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := setup(t)
+		w.SetRoom(256 << 10)
 		for range 3 {
 			_, epoch := w.join("v2", 0)
-			w.run(large(epoch, 10<<20))
+			w.run(large(epoch, 10<<10))
 		}
 		a, epoch := w.join("v1", 0)
 		o := inference(epoch)
 		o.Stream = false
 		c := w.run(o)
 		id, _ := a.asked()
-		a.says([]byte(sessiontest.Answer(id, `,"response":"`+strings.Repeat("y", 3<<20)+`"`)))
+		a.says([]byte(sessiontest.Answer(id, `,"response":"`+strings.Repeat("y", 3<<10)+`"`)))
 		<-c.done
-		refused(t, "3 MiB beside 30", c.err, fault.Exhausted, fault.RateLimitExceeded)
+		refused(t, "3 KiB beside 30", c.err, fault.Exhausted, fault.RateLimitExceeded)
 	})
 }
 
