@@ -133,28 +133,6 @@ func TestGraceEndsSevenDaysAfterActivation(t *testing.T) {
 	is(t, "grace without activation", o.tick().Published.GraceUntil.IsZero(), true)
 }
 
-func TestNoFamilyTakesMoreThanItsYear(t *testing.T) {
-	t.Parallel()
-	o := begin(t)
-	r := judgetest.Greedy(t, judgetest.Say{Exceeded: true})
-	var before standing.State
-	for n := range evidence.Horizon + 2 {
-		if n == evidence.Horizon {
-			before = o.state
-		}
-		s, out, err := o.try(standing.Event{Judged: &r})
-		if err != nil {
-			t.Fatalf("probe %d: %v", n, err)
-		}
-		o.keep(s, out)
-		o.world.Brakes.CommonCause = true
-	}
-	is(t, "M after the last of a year", o.state.Process.M(), before.Process.M())
-	is(t, "taken", o.state.Taken.Year(o.now), evidence.Horizon)
-	o.wait(372 * 24 * time.Hour)
-	is(t, "taken a year later", o.state.Taken.Year(o.now), 0)
-}
-
 func TestTheLastObservationsAreCountedForTheGuard(t *testing.T) {
 	t.Parallel()
 	o := begin(t)

@@ -6,8 +6,8 @@ import (
 	"svc.internal/services/verifier/internal/evidence"
 )
 
-// takenWeeks covers 365 days wherever in the week they begin.
-const takenWeeks = 53
+// takenWeeks covers 365 days wherever in the week they begin: 52 weeks and a day touch 54 weeks.
+const takenWeeks = 54
 
 // takenFamilies is the number of families with a process.
 const takenFamilies = int(evidence.Visible)
@@ -15,7 +15,7 @@ const takenFamilies = int(evidence.Visible)
 // maxTaken bounds the count of a week.
 const maxTaken = evidence.Horizon
 
-// Taken counts the observations of each family in each of the last 53 weeks, because no
+// Taken counts the observations of each family in each of the last 54 weeks, because no
 // process may take more than evidence.Horizon of them in 365 days. The zero value is none.
 type Taken struct {
 	week   int64 // of the first column, in weeks since 1970
