@@ -177,7 +177,8 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 	hubv1.RegisterProviderAdminServiceServer(r, rpc.NewAdmin(s.accounts, s.registry, s.warmups))
 	hubv1.RegisterProviderSelfServiceServer(r, rpc.NewSelf(s.accounts, s.registry))
 	hubv1.RegisterVerdictServiceServer(r, rpc.NewVerdicts(s.accounts, s.registry))
-	hubv1.RegisterProviderCollateralServiceServer(r, rpc.NewCollateral(s.accounts, s.registry, s.cfg.DevelopmentCollateral))
+	hubv1.RegisterProviderCollateralServiceServer(r,
+		rpc.NewCollateral(s.accounts, s.registry, s.cfg.DevelopmentCollateral))
 	hubv1.RegisterChallengeServiceServer(r, rpc.NewChallenge(s.challenges))
 }
 

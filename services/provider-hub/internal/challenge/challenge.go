@@ -172,7 +172,9 @@ func (r *Runner) Run(ctx context.Context, o *Order, caller Caller) (*Finish, err
 		return nil, refused(err)
 	}
 	defer stream.Close(true)
-	f, err := newRun(r, o, caller, stream, held).wait(ctx)
+	c := run{clock: r.clock, abort: r.abort, order: o, caller: caller, stream: stream, held: held,
+		lastData: r.clock.Now()}
+	f, err := c.wait(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -53,12 +53,6 @@ type run struct {
 	blocked, slowest time.Duration
 }
 
-func newRun(r *Runner, o *Order, caller Caller, stream *session.Stream, held *holding) *run {
-	return &run{
-		clock: r.clock, abort: r.abort, order: o, caller: caller, stream: stream, held: held, lastData: r.clock.Now(),
-	}
-}
-
 // wait passes the answer on until the challenge has ended. The stream is closed at the
 // timeout even while the caller takes nothing, so that the slot does not wait for it.
 func (c *run) wait(ctx context.Context) (*Finish, error) {

@@ -71,6 +71,10 @@ type presenceStore interface {
 	// AnsweredAs reads the names that engines of a provider gave models since a time, the
 	// latest first.
 	AnsweredAs(ctx context.Context, id ids.ProviderID, since time.Time, limit int) ([]AnsweredAs, error)
+	// LeftActive reads the entries of the change by which a provider left the status active
+	// last, up to the entry of that, the earliest first; none for a provider that never
+	// was active.
+	LeftActive(ctx context.Context, id ids.ProviderID) ([]Entry, error)
 	// KeepUptime keeps measurements.
 	KeepUptime(ctx context.Context, all []Measured, now time.Time) error
 }
@@ -125,6 +129,18 @@ func (d *Directory) Detail(ctx context.Context, id ids.ProviderID) (Detail, erro
 		online = online || n.Online
 	}
 	return Detail{Account: a, Online: online, Nodes: nodes, AnsweredAs: answered, TakenOut: out}, nil
+}
+
+// takenOut reads why an account that was active is so no longer.
+func (d *Directory) takenOut(ctx context.Context, a Account) (TakenOut, error) {
+	if !a.WasActive || a.Status == Active || !a.Status.MayConnect() {
+		return TakenOut{}, nil
+	}
+	entries, err := d.store.LeftActive(ctx, a.ID)
+	if err != nil {
+		return TakenOut{}, err
+	}
+	return takenOutOf(entries), nil
 }
 
 // Online reports which of the providers have a connection to any hub, by what hubs have

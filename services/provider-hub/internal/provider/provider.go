@@ -165,7 +165,6 @@ type Store interface {
 	selfStore
 	keyStore
 	proposalStore
-	takenOutStore
 	walletStore
 	sweepStore
 	presenceStore

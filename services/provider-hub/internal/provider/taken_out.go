@@ -1,11 +1,8 @@
 package provider
 
 import (
-	"context"
 	"slices"
 	"time"
-
-	"svc.internal/pkg/ids"
 )
 
 // takenOutBy says in words which fact or judgement ended an activation. What is not here
@@ -19,14 +16,6 @@ var takenOutBy = map[string]string{
 	string(Withdraw):        "what was confirmed was withdrawn",
 }
 
-// takenOutStore is what TakenOut needs of a store.
-type takenOutStore interface {
-	// LeftActive reads the entries of the change by which a provider left the status active
-	// last, up to the entry of that, the earliest first; none for a provider that never
-	// was active.
-	LeftActive(ctx context.Context, id ids.ProviderID) ([]Entry, error)
-}
-
 // TakenOut is why the platform took a provider out of service; zero where it did not.
 type TakenOut struct {
 	At time.Time
@@ -36,25 +25,18 @@ type TakenOut struct {
 	What, Reason string
 }
 
-// takenOut reads why an account that was active is so no longer.
-func (d *Directory) takenOut(ctx context.Context, a Account) (TakenOut, error) {
-	if !a.WasActive || a.Status == Active || !a.Status.MayConnect() {
-		return TakenOut{}, nil
-	}
-	entries, err := d.store.LeftActive(ctx, a.ID)
-	if err != nil {
-		return TakenOut{}, err
-	}
+// takenOutOf finds the reason among the entries of the change that ended an activation.
+func takenOutOf(entries []Entry) TakenOut {
 	i := slices.IndexFunc(entries, func(e Entry) bool { return takenOutBy[e.What] != "" })
 	if i < 0 {
-		return TakenOut{}, nil
+		return TakenOut{}
 	}
 	e := entries[i]
 	out := TakenOut{At: e.At, What: takenOutBy[e.What]}
 	if e.By == ByPlatform {
 		out.Reason = e.Reason
 	}
-	return out, nil
+	return out
 }
 
 // warning says why a provider was taken out; empty where it was not.

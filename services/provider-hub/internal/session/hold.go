@@ -48,6 +48,14 @@ func (st *Stream) answeredLocked(answer []byte) bool {
 	return true
 }
 
+// cameLocked notes that the last bytes of a challenge were read now. Nobody asks for the
+// times of other requests, so those cost nothing.
+func (st *Stream) cameLocked() {
+	if st.timing != nil {
+		st.timing.came(len(st.in), st.session.env.Clock.Now())
+	}
+}
+
 // letGoLocked notes that no bytes of a stream are held any more.
 func (s *Session) letGoLocked(st *Stream) {
 	if st.apart > 0 {

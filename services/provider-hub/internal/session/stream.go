@@ -92,14 +92,6 @@ func (st *Stream) takeLocked() (piece []byte, end *End, err error) {
 	return piece, st.ended, st.err
 }
 
-// cameLocked notes that the last bytes of a challenge were read now. Nobody asks for the
-// times of other requests, so those cost nothing.
-func (st *Stream) cameLocked() {
-	if st.timing != nil {
-		st.timing.came(len(st.in), st.session.env.Clock.Now())
-	}
-}
-
 // Release notes that n bytes were passed on, so that the agent may send as many more, and
 // gives a piece back for the bytes that arrive next. The piece need not be the piece that
 // the bytes came in.

@@ -2,7 +2,6 @@ package session_test
 
 import (
 	"encoding/json"
-	"errors"
 	"strings"
 	"testing"
 
@@ -20,9 +19,7 @@ func serves(t testing.TB, what string, s *wire) {
 	st, id := ask(t, s, false)
 	tell(t, s, answer(id, `,"response":{"fine":true}`))
 	piece, end, err := st.Take()
-	if end == nil || !end.Complete {
-		t.Errorf("%s: a request behind it: got the end %+v and %v, want a whole answer", what, end, err)
-	}
+	ends(t, end, err, true, "")
 	same(t, what+": the request's answer", string(piece), `{"fine":true}`)
 	st.Close(false)
 }
@@ -82,14 +79,13 @@ func TestAReplyOfV1NamesItsChallengePlainly(t *testing.T) {
 			st, out := openChallenge(t, s, challenged(task))
 			id := named(t, out[0])
 			tell(t, s, `{"type":"`+kind+`","request_id":"`+id+`","payload":`+c.payload+`}`)
-			if _, _, end, err := st.TakeParts(); (end != nil) != c.taken || err != nil {
-				t.Errorf("%s, %s: got the end %+v and %v, want it taken: %t", kind, what, end, err, c.taken)
-			}
+			_, _, end, err := st.TakeParts()
+			same(t, kind+", "+what+": taken", end != nil, c.taken)
+			same(t, kind+", "+what+": error", err, nil)
 			if !c.taken {
 				tell(t, s, reply(kind, id, challengeID, `,"success":true,"results":[1]`))
-				if _, _, end, err := st.TakeParts(); end == nil {
-					t.Errorf("%s, %s: the right reply behind it: got %v, want it taken", kind, what, err)
-				}
+				_, _, end, err = st.TakeParts()
+				ends(t, end, err, true, "")
 			}
 			st.Close(false)
 			serves(t, kind+", "+what, s)
@@ -110,9 +106,9 @@ func TestRepliesOfV1ThatAreLateTwiceOrForARequestEndNothing(t *testing.T) {
 		request, id := ask(t, s, true)
 		tell(t, s, reply(kind, id, challengeID, `,"success":true,"results":[1]`))
 		for what, open := range map[string]*Stream{"the next challenge": next, "a request": request} {
-			if _, end, err := open.Take(); end != nil || err != nil {
-				t.Errorf("%s: %s: got the end %+v and %v, want it open", kind, what, end, err)
-			}
+			_, end, err := open.Take()
+			same(t, kind+": the end of "+what, end, nil)
+			same(t, kind+": the error of "+what, err, nil)
 		}
 		tell(t, s, reply(kind, named(t, out[0]), challengeID, `,"success":true,"results":[1]`))
 		_, _, end, err := next.TakeParts()
@@ -130,9 +126,8 @@ func TestAReplyOfV1ThatIsNoJSONIsNoAnswer(t *testing.T) {
 			breaks(t, kind+" with "+number, why)
 			s.Shut(why)
 			piece, _, end, err := st.TakeParts()
-			if end != nil || !errors.Is(err, ErrLost) {
-				t.Errorf("%s with %s: got the end %+v and %v, want %v", kind, number, end, err, ErrLost)
-			}
+			same(t, kind+" with "+number+": the end", end, nil)
+			same(t, kind+" with "+number+": the error", err, ErrLost)
 			same(t, kind+" with "+number+": bytes", len(piece), 0)
 		}
 	}

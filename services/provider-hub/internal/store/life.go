@@ -128,7 +128,7 @@ func keep(ctx context.Context, tx pgx.Tx, a *provider.Account, entries []provide
 		null(a.Facts.CollateralAt), null(a.Facts.BenchmarkAt), null(a.Facts.GPUWaivedAt), null(a.ActiveSince),
 		null(a.ProbationEndsAt),
 		nullText(a.Owner), null(a.OwnerProvenAt), nullText(a.Beneficiary), null(a.BeneficiaryAt), a.Facts.GPUWaivedOnce,
-		a.Facts.BenchmarkRevision, a.Facts.CollateralRevision, rest.left, rest.until, rest.up, rest.total)
+		a.Facts.BenchmarkRevision, a.Facts.CollateralRevision, rest.left, null(a.Rest.Until), rest.up, rest.total)
 	return tx.SendBatch(ctx, b).Close()
 }
 

@@ -69,14 +69,14 @@ func scanAccount(row pgx.Row, more ...any) (provider.Account, error) {
 func scanKept(row pgx.Row, more ...any) (provider.Account, error) {
 	var a provider.Account
 	var proposed []proposal
-	var proven, paid, reviewed, rejected, collateral, benchmark, waived, since, probation *time.Time
+	var proven, paid, reviewed, rejected, collateral, benchmark, waived, since, probation, until *time.Time
 	var rest keptRest
 	into := append([]any{
 		&a.ID, &a.Name, &a.Status, &a.Region, &a.CreatedAt, &a.Owner, &proven, &a.Beneficiary, &paid, &proposed,
 		&a.Contact.Email, &a.Contact.Hardware, &reviewed, &rejected, &collateral, &benchmark, &waived, &a.Facts.GPUWaivedOnce,
 		&since, &probation, &a.Uptime24h, &a.Uptime30d,
 		&a.Facts.BenchmarkRevision, &a.Facts.CollateralRevision, &a.Reference, &a.WasActive,
-		&rest.left, &rest.until, &rest.up, &rest.total,
+		&rest.left, &until, &rest.up, &rest.total,
 		&a.Removal.From, &a.Removal.Reason, &a.Facts.GPUEligible, &a.Facts.GPUShortfall,
 	}, more...)
 	if err := row.Scan(into...); err != nil {
@@ -90,7 +90,7 @@ func scanKept(row pgx.Row, more ...any) (provider.Account, error) {
 	a.ReviewRequestedAt, a.RejectedAt = zero(reviewed), zero(rejected)
 	a.Facts.CollateralAt, a.Facts.BenchmarkAt, a.Facts.GPUWaivedAt = zero(collateral), zero(benchmark), zero(waived)
 	a.ActiveSince, a.ProbationEndsAt = zero(since), zero(probation)
-	a.Rest = rest.of()
+	a.Rest = rest.of(zero(until))
 	if a.Facts.GPUEligible {
 		a.Facts.GPUShortfall = ""
 	}
