@@ -111,6 +111,9 @@ func TestInDevelopmentTheHubIsToldOfEachProviderOnce(t *testing.T) {
 	case first.GetRevision() != 1:
 		t.Errorf("first: got %v, want %s confirmed by revision 1", first, penalised)
 	}
+	if want := hubv1.CollateralSource_COLLATERAL_SOURCE_DEVELOPMENT; first.GetSource() != want {
+		t.Errorf("first: got the source %v, want %v", first.GetSource(), want)
+	}
 	if first.GetReason() == "" {
 		t.Error(`first: got "" as the reason, want some text`)
 	}
@@ -120,6 +123,38 @@ func TestInDevelopmentTheHubIsToldOfEachProviderOnce(t *testing.T) {
 	}
 	if n := b.count(t, `SELECT count(*) FROM provider_collateral WHERE revision = 1 AND confirmed`); n != 2 {
 		t.Errorf("got %d facts, want 2", n)
+	}
+}
+
+// Whoever turns the setting off does not leave providers earning without collateral.
+func TestAStartWithoutTheSettingWithdrawsDevelopmentCollateral(t *testing.T) {
+	t.Parallel()
+	h := &collateralHub{told: make(chan *hubv1.SetCollateralRequest, 100)}
+	client := h.listen(t)
+	setup(t, func(_ *Config, deps *Deps) {
+		deps.Collateral = client
+		if _, err := deps.DB.Exec(t.Context(),
+			`INSERT INTO provider_collateral (provider_id, confirmed, source) VALUES ($1, true, 'development')`,
+			penalised); err != nil {
+			t.Fatal(err)
+		}
+	})
+	select {
+	case got := <-h.told:
+		if got.GetProviderId() != penalised {
+			t.Errorf("told of %s, want %s", got.GetProviderId(), penalised)
+		}
+		if got.GetConfirmed() {
+			t.Error("confirmed: got true, want false")
+		}
+		if got.GetRevision() != 2 {
+			t.Errorf("revision: got %d, want 2", got.GetRevision())
+		}
+		if want := hubv1.CollateralSource_COLLATERAL_SOURCE_DEVELOPMENT; got.GetSource() != want {
+			t.Errorf("source: got %v, want %v", got.GetSource(), want)
+		}
+	case <-time.After(patience):
+		t.Fatal("the hub was never told of the withdrawal")
 	}
 }
 

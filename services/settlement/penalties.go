@@ -7,7 +7,6 @@ import (
 
 	"svc.internal/pkg/bus"
 	"svc.internal/pkg/clock"
-	"svc.internal/services/settlement/internal/collateral"
 	"svc.internal/services/settlement/internal/events"
 	"svc.internal/services/settlement/internal/penalty"
 )
@@ -17,8 +16,6 @@ const (
 	penaltyInterval = 2 * time.Second
 	// maxPenaltyBatches bounds the batches of one look. Further ones wait for the next.
 	maxPenaltyBatches = 10
-	// collateralInterval is the pause between two looks for what the hub was not told.
-	collateralInterval = time.Second
 )
 
 // penaltyWork executes penalties that are due, and announces every change.
@@ -68,28 +65,4 @@ func (w *penaltyWork) executeDue(ctx context.Context) {
 		return // the next look measures
 	}
 	w.metrics.backlog(ctx, backlog)
-}
-
-// developmentWork confirms the collateral of every provider that is heard of.
-type developmentWork struct {
-	providers *collateral.Development
-	bus       *bus.Conn
-	log       *slog.Logger
-}
-
-// run hears of providers and tells the hub, until ctx ends.
-func (w *developmentWork) run(ctx context.Context) error {
-	w.log.WarnContext(ctx, "development_collateral: every provider counts as having collateral, and nobody holds any")
-	stop, err := events.HearProviders(w.bus, w.providers.Heard)
-	if err != nil {
-		return err
-	}
-	for range clock.Every(ctx, collateralInterval) {
-		if _, err := w.providers.Pass(ctx); err != nil && ctx.Err() == nil {
-			w.log.WarnContext(ctx, "the hub was not told of all collateral, and will be", "error", err,
-				"retry_after", collateral.RetryAfter.String())
-		}
-	}
-	_ = stop() // it fails on a connection that is closed already
-	return nil
 }

@@ -83,7 +83,9 @@ func TestEachCallAboutPenaltiesBelongsToOneService(t *testing.T) {
 			err   func() error
 		}{
 			"OpenPenalty": {"verifier", func() error {
-				_, err := penalties.OpenPenalty(t.Context(), openRequest(t))
+				another := openRequest(t)
+				another.ModelId = "acme/other"
+				_, err := penalties.OpenPenalty(t.Context(), another)
 				return err
 			}},
 			"Appeal": {"edge-gateway", func() error {

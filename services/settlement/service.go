@@ -26,7 +26,6 @@ import (
 	billingv1 "svc.internal/proto/svc/billing/v1"
 	hubv1 "svc.internal/proto/svc/hub/v1"
 	settlementv1 "svc.internal/proto/svc/settlement/v1"
-	"svc.internal/services/settlement/internal/collateral"
 	"svc.internal/services/settlement/internal/events"
 	"svc.internal/services/settlement/internal/fill"
 	"svc.internal/services/settlement/internal/peers"
@@ -50,7 +49,9 @@ type Config struct {
 	// seconds.
 	FillAfter time.Duration `yaml:"fill_after" env:"SVC_SETTLEMENT_FILL_AFTER"`
 	// DevelopmentCollateral confirms to the hub the collateral of every provider, although
-	// nobody holds any. A process that listens anywhere but on loopback refuses it.
+	// nobody holds any. A process that listens anywhere but on loopback refuses it, and a
+	// hub that does not consent (hub.development_collateral) takes none. Without it, what
+	// was confirmed so is withdrawn at the start.
 	DevelopmentCollateral bool `yaml:"development_collateral" env:"SVC_SETTLEMENT_DEVELOPMENT_COLLATERAL"`
 }
 
@@ -99,7 +100,7 @@ type Deps struct {
 	Bus      *bus.Conn
 	DB       *pgxpool.Pool
 	Accruals billingv1.AccrualServiceClient
-	// Collateral is the hub. It is needed with DevelopmentCollateral alone.
+	// Collateral is the hub.
 	Collateral hubv1.ProviderCollateralServiceClient
 }
 
@@ -114,9 +115,8 @@ type Service struct {
 	metrics  *metrics
 	ring     *usageseal.Ring
 
-	penalties *penaltyWork
-	// development is nil unless DevelopmentCollateral is set.
-	development *developmentWork
+	penalties  *penaltyWork
+	collateral *collateralWork
 }
 
 // Migrate brings the schema in the database at url up to date.
@@ -150,10 +150,8 @@ func New(_ context.Context, cfg Config, deps Deps) (*Service, error) {
 		filler: &fill.Filler{Ledger: settled, Store: st, After: cfg.FillAfter},
 	}
 	s.penalties = newPenaltyWork(store.Penalties{Store: st}, deps.Bus, deps.Log, made)
-	if cfg.DevelopmentCollateral {
-		s.development = &developmentWork{bus: deps.Bus, log: deps.Log, providers: collateral.NewDevelopment(
-			store.Collateral{Store: st}, peers.NewCollateralHub(deps.Collateral))}
-	}
+	s.collateral = newCollateralWork(cfg.DevelopmentCollateral, store.Collateral{Store: st},
+		peers.NewCollateralHub(deps.Collateral), deps)
 	return s, nil
 }
 
@@ -180,9 +178,7 @@ func (s *Service) Run(ctx context.Context) error {
 		s.penalties.run(ctx)
 		return nil
 	})
-	if s.development != nil {
-		group.Go(func() error { return s.development.run(ctx) })
-	}
+	group.Go(func() error { return s.collateral.run(ctx) })
 	return group.Wait()
 }
 

@@ -34,8 +34,10 @@ const (
 type PenaltyServiceClient interface {
 	// OpenPenalty opens a penalty, whose id is the verdict's. The provider has 48 hours to
 	// appeal. Idempotent by penalty_id: a repeat returns the penalty as it stands, and with
-	// other content it is FAILED_PRECONDITION (idempotency_key_reused). Fails with
-	// INVALID_ARGUMENT (invalid_value).
+	// other content it is FAILED_PRECONDITION (idempotency_key_reused). So is a penalty of a
+	// provider, model and kind of which one is open (penalty_open), and one with which the
+	// shares of penalties that stand at once would be more than the whole collateral
+	// (penalty_shares): both may succeed later. Fails with INVALID_ARGUMENT (invalid_value).
 	OpenPenalty(ctx context.Context, in *OpenPenaltyRequest, opts ...grpc.CallOption) (*OpenPenaltyResponse, error)
 	// Appeal records a provider's appeal, which stops the clock. Idempotent: the first text
 	// stays. Fails with NOT_FOUND (penalty_not_found) for a penalty that is not the
@@ -92,8 +94,10 @@ func (c *penaltyServiceClient) ListPenalties(ctx context.Context, in *ListPenalt
 type PenaltyServiceServer interface {
 	// OpenPenalty opens a penalty, whose id is the verdict's. The provider has 48 hours to
 	// appeal. Idempotent by penalty_id: a repeat returns the penalty as it stands, and with
-	// other content it is FAILED_PRECONDITION (idempotency_key_reused). Fails with
-	// INVALID_ARGUMENT (invalid_value).
+	// other content it is FAILED_PRECONDITION (idempotency_key_reused). So is a penalty of a
+	// provider, model and kind of which one is open (penalty_open), and one with which the
+	// shares of penalties that stand at once would be more than the whole collateral
+	// (penalty_shares): both may succeed later. Fails with INVALID_ARGUMENT (invalid_value).
 	OpenPenalty(context.Context, *OpenPenaltyRequest) (*OpenPenaltyResponse, error)
 	// Appeal records a provider's appeal, which stops the clock. Idempotent: the first text
 	// stays. Fails with NOT_FOUND (penalty_not_found) for a penalty that is not the

@@ -4,9 +4,11 @@
 // change, and tells the hub until the hub has taken it. The hub ignores older revisions,
 // so that a fact that is told twice, or late, is harmless.
 //
-// Today the only source of facts is development, where every provider that is heard of is
-// confirmed once: no money stands behind it. Providers are heard of in hubs' presence
-// reports, which come every 10 seconds, so what is dropped here comes again.
+// Each fact has a source. Today the only one is development, where every provider that is
+// heard of is confirmed once: no money stands behind it. Providers are heard of in hubs'
+// presence reports, which come every 10 seconds, so what is dropped here comes again. A
+// process without the setting withdraws what rests on development alone. A fact of another
+// source is not touched by either.
 //
 // Limits: MaxWaiting providers that are heard of and not recorded yet, MaxKnown providers
 // that are remembered as recorded, and MaxBatch facts told in one pass. The store lets
@@ -30,19 +32,35 @@ const (
 	RetryAfter = 10 * time.Second
 )
 
+// Source says what stands behind a fact.
+type Source string
+
+// The sources.
+const (
+	// FromDevelopment is a setting for development: nobody holds anything.
+	FromDevelopment Source = "development"
+	// FromContract is collateral that a contract holds.
+	FromContract Source = "contract"
+)
+
 // Fact is what the hub is told of a provider.
 type Fact struct {
 	ProviderID ids.ProviderID
 	Confirmed  bool
+	Source     Source
 	// Revision grows with each change, from 1.
 	Revision int64
 }
 
 // Store keeps facts. Its clock is the database's.
 type Store interface {
-	// Confirm records that the collateral of providers is confirmed. A fact that says so
-	// already stays.
-	Confirm(ctx context.Context, providers []ids.ProviderID) error
+	// ConfirmDevelopment records that the collateral of providers is confirmed, by the
+	// source development. A fact that says so already stays, and so does a fact of another
+	// source.
+	ConfirmDevelopment(ctx context.Context, providers []ids.ProviderID) error
+	// WithdrawDevelopment records that the collateral of all providers is not confirmed
+	// that was confirmed by the source development, and returns how many there were.
+	WithdrawDevelopment(ctx context.Context) (int, error)
 	// Pending lists facts that the hub has not taken and that were not tried within pause,
 	// the facts that wait longest for a try first.
 	Pending(ctx context.Context, pause time.Duration, limit int) ([]Fact, error)
@@ -56,10 +74,57 @@ type Hub interface {
 	SetCollateral(ctx context.Context, f Fact) error
 }
 
-// Development confirms every provider that it hears of. It is safe for concurrent use.
-type Development struct {
+// Teller tells the hub the facts that it has not taken.
+type Teller struct {
 	store Store
 	hub   Hub
+}
+
+// Tell tells the hub what it has not taken, and returns how many facts the hub took. A fact
+// that the hub refuses does not keep the others from it.
+func (t Teller) Tell(ctx context.Context) (told int, err error) {
+	facts, err := t.store.Pending(ctx, RetryAfter, MaxBatch)
+	if err != nil {
+		return 0, err
+	}
+	var faults []error
+	for _, f := range facts {
+		refused := t.hub.SetCollateral(ctx, f)
+		if refused == nil {
+			told++
+		}
+		faults = append(faults, refused)
+		if err := t.store.Tried(ctx, f, refused == nil); err != nil {
+			return told, errors.Join(append(faults, err)...)
+		}
+	}
+	return told, errors.Join(faults...)
+}
+
+// Withdrawal is for a process without development collateral. It is for one goroutine.
+type Withdrawal struct {
+	Teller
+	done bool
+}
+
+// NewWithdrawal makes a Withdrawal.
+func NewWithdrawal(store Store, hub Hub) *Withdrawal { return &Withdrawal{Teller: Teller{store, hub}} }
+
+// Pass withdraws what rests on development, once, and tells the hub what it has not taken.
+// It returns how many facts the hub took.
+func (w *Withdrawal) Pass(ctx context.Context) (told int, err error) {
+	if !w.done {
+		if _, err := w.store.WithdrawDevelopment(ctx); err != nil {
+			return 0, err
+		}
+		w.done = true
+	}
+	return w.Tell(ctx)
+}
+
+// Development confirms every provider that it hears of. It is safe for concurrent use.
+type Development struct {
+	Teller
 
 	mu      sync.Mutex
 	waiting map[ids.ProviderID]struct{}
@@ -70,7 +135,7 @@ type Development struct {
 
 // NewDevelopment makes a Development.
 func NewDevelopment(store Store, hub Hub) *Development {
-	return &Development{store: store, hub: hub, waiting: map[ids.ProviderID]struct{}{},
+	return &Development{Teller: Teller{store, hub}, waiting: map[ids.ProviderID]struct{}{},
 		known: map[ids.ProviderID]struct{}{}}
 }
 
@@ -85,28 +150,12 @@ func (d *Development) Heard(id ids.ProviderID) {
 }
 
 // Pass records the providers that were heard of, and tells the hub what it has not taken.
-// It returns how many facts the hub took. A fact that the hub refuses does not keep the
-// others from it.
+// It returns how many facts the hub took.
 func (d *Development) Pass(ctx context.Context) (told int, err error) {
 	if err := d.record(ctx); err != nil {
 		return 0, err
 	}
-	facts, err := d.store.Pending(ctx, RetryAfter, MaxBatch)
-	if err != nil {
-		return 0, err
-	}
-	var faults []error
-	for _, f := range facts {
-		refused := d.hub.SetCollateral(ctx, f)
-		if refused == nil {
-			told++
-		}
-		faults = append(faults, refused)
-		if err := d.store.Tried(ctx, f, refused == nil); err != nil {
-			return told, errors.Join(append(faults, err)...)
-		}
-	}
-	return told, errors.Join(faults...)
+	return d.Tell(ctx)
 }
 
 // record moves the providers that wait into the store. They wait on where that fails.
@@ -120,7 +169,7 @@ func (d *Development) record(ctx context.Context) error {
 	if len(heard) == 0 {
 		return nil
 	}
-	if err := d.store.Confirm(ctx, heard); err != nil {
+	if err := d.store.ConfirmDevelopment(ctx, heard); err != nil {
 		return err
 	}
 	d.mu.Lock()

@@ -12,11 +12,20 @@ import (
 
 // memory is a Store that fails as a test says.
 type memory struct {
-	confirmed map[ids.ProviderID]bool
-	err       error
+	confirmed   map[ids.ProviderID]bool
+	withdrawals int
+	err         error
 }
 
-func (m *memory) Confirm(_ context.Context, providers []ids.ProviderID) error {
+func (m *memory) WithdrawDevelopment(context.Context) (int, error) {
+	if m.err != nil {
+		return 0, m.err
+	}
+	m.withdrawals++
+	return 0, nil
+}
+
+func (m *memory) ConfirmDevelopment(_ context.Context, providers []ids.ProviderID) error {
 	if m.err != nil {
 		return m.err
 	}
@@ -94,5 +103,23 @@ func TestProvidersWaitOnWhereTheyCannotBeRecorded(t *testing.T) {
 		t.Errorf("later: got the error %v, want none", err)
 	case !m.confirmed[provider(1)]:
 		t.Errorf("later: got %v, want the provider confirmed", m.confirmed)
+	}
+}
+
+func TestDevelopmentCollateralIsWithdrawnOnceAndUntilThatIsRecorded(t *testing.T) {
+	t.Parallel()
+	m := &memory{err: errors.New("away")}
+	w := NewWithdrawal(m, nil)
+	if _, err := w.Pass(t.Context()); !errors.Is(err, m.err) {
+		t.Errorf("got the error %v, want %v", err, m.err)
+	}
+	m.err = nil
+	for range 3 {
+		if _, err := w.Pass(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if m.withdrawals != 1 {
+		t.Errorf("got %d withdrawals, want 1", m.withdrawals)
 	}
 }

@@ -12,8 +12,11 @@ import (
 // collateralTimeout bounds one call. A hub writes a few rows for it.
 const collateralTimeout = 5 * time.Second
 
-// developmentReason stands in the provider's history.
-const developmentReason = "development: nobody holds any collateral"
+// The reasons stand in the provider's history.
+const (
+	developmentReason = "development: nobody holds any collateral"
+	withdrawnReason   = "development collateral was withdrawn"
+)
 
 // CollateralHub tells the hub of collateral; it implements collateral.Hub.
 type CollateralHub struct {
@@ -30,9 +33,32 @@ func (h *CollateralHub) SetCollateral(ctx context.Context, f collateral.Fact) er
 	ctx, cancel := context.WithTimeout(ctx, collateralTimeout)
 	defer cancel()
 	if _, err := h.client.SetCollateral(ctx, &hubv1.SetCollateralRequest{
-		ProviderId: f.ProviderID.String(), Confirmed: f.Confirmed, Revision: f.Revision, Reason: developmentReason,
+		ProviderId: f.ProviderID.String(), Confirmed: f.Confirmed, Revision: f.Revision, Reason: reason(f),
+		Source: sourceToProto(f.Source),
 	}); err != nil {
 		return fmt.Errorf("tell the hub of the collateral of %s: %w", f.ProviderID, err)
 	}
 	return nil
+}
+
+func reason(f collateral.Fact) string {
+	switch {
+	case f.Source != collateral.FromDevelopment:
+		return ""
+	case f.Confirmed:
+		return developmentReason
+	default:
+		return withdrawnReason
+	}
+}
+
+func sourceToProto(s collateral.Source) hubv1.CollateralSource {
+	switch s {
+	case collateral.FromDevelopment:
+		return hubv1.CollateralSource_COLLATERAL_SOURCE_DEVELOPMENT
+	case collateral.FromContract:
+		return hubv1.CollateralSource_COLLATERAL_SOURCE_CONTRACT
+	default:
+		return hubv1.CollateralSource_COLLATERAL_SOURCE_UNSPECIFIED
+	}
 }

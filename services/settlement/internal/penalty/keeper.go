@@ -3,6 +3,7 @@ package penalty
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"svc.internal/pkg/actor"
@@ -16,8 +17,11 @@ const MaxBatch = 100
 // Store keeps penalties. Its clock is the database's.
 type Store interface {
 	// Open records a penalty with its first entry. Where the id stands already, fresh is
-	// false, and the penalty is returned as it stands.
-	Open(ctx context.Context, d Draft) (p Penalty, fresh bool, err error)
+	// false, and the penalty is returned as it stands. Otherwise admit sees which penalties
+	// of the provider stand beside it: those that are open, and those executed since the
+	// oldest open one was opened. No other penalty of the provider is opened meanwhile.
+	// admit may be called again. Open fails as admit.
+	Open(ctx context.Context, d Draft, admit func(beside []Penalty) error) (p Penalty, fresh bool, err error)
 	// Change locks a penalty, has apply change it at a time, and records it with the
 	// entry. A zero entry changes nothing. apply may be called again. It fails with
 	// penalty_not_found, and as apply.
@@ -26,10 +30,17 @@ type Store interface {
 	// empty state stands for all states.
 	OfProvider(ctx context.Context, id ids.ProviderID, offset, limit int) ([]Penalty, int, error)
 	InState(ctx context.Context, s State, offset, limit int) ([]Penalty, int, error)
-	// Due lists penalties on which carryOut has something to do, the oldest first.
-	Due(ctx context.Context, limit int) ([]ID, error)
+	// Due lists penalties behind a place on which carryOut has something to do, those
+	// that are due longest first.
+	Due(ctx context.Context, behind Place, limit int) ([]Place, error)
 	// Backlog counts what is not final.
 	Backlog(ctx context.Context) (Backlog, error)
+}
+
+// Place is the place of a penalty that is due, in their order. The zero Place is before all.
+type Place struct {
+	Since time.Time
+	ID    ID
 }
 
 // Backlog counts penalties that are not final.
@@ -45,22 +56,26 @@ type Keeper struct {
 	store Store
 	// announce is called after each change that is recorded.
 	announce func(ctx context.Context, p Penalty)
+
+	mu sync.Mutex
+	// behind is where the next call of ExecuteDue goes on.
+	behind Place
 }
 
 // NewKeeper makes a keeper that announces each change after its transaction. A process
 // that dies in between has announced nothing.
 func NewKeeper(store Store, announce func(ctx context.Context, p Penalty)) *Keeper {
-	return &Keeper{store, announce}
+	return &Keeper{store: store, announce: announce}
 }
 
 // Open opens a penalty. The same draft again changes nothing, and returns the penalty as
-// it stands. It fails with invalid_value, and with idempotency_key_reused for another
-// draft of the same id.
+// it stands. It fails with invalid_value, with idempotency_key_reused for another draft of
+// the same id, and with penalty_open and penalty_shares (see Draft.fits).
 func (k *Keeper) Open(ctx context.Context, d Draft) (Penalty, error) {
 	if err := d.check(); err != nil {
 		return Penalty{}, err
 	}
-	p, fresh, err := k.store.Open(ctx, d)
+	p, fresh, err := k.store.Open(ctx, d, d.fits)
 	switch {
 	case err != nil:
 		return Penalty{}, err
@@ -101,16 +116,25 @@ func (k *Keeper) Resolve(ctx context.Context, id ID, uphold bool, reason string)
 }
 
 // ExecuteDue executes the penalties that are due, at most MaxBatch of them, each in a
-// transaction. A penalty that fails does not keep the others from it. more reports whether
-// another call may find more.
+// transaction. more reports whether another call may find more.
+//
+// A penalty that fails does not keep the others from it: each call goes on behind the call
+// before, and begins anew when no more were found. So however many fail, the others have
+// their turn.
 func (k *Keeper) ExecuteDue(ctx context.Context) (executed []Penalty, more bool, err error) {
-	due, err := k.store.Due(ctx, MaxBatch)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	due, err := k.store.Due(ctx, k.behind, MaxBatch)
 	if err != nil {
 		return nil, false, err
 	}
+	k.behind = Place{}
+	if more = len(due) == MaxBatch; more {
+		k.behind = due[MaxBatch-1]
+	}
 	var faults []error
-	for _, id := range due {
-		p, e, err := k.store.Change(ctx, id, (*Penalty).carryOut)
+	for _, at := range due {
+		p, e, err := k.store.Change(ctx, at.ID, (*Penalty).carryOut)
 		if err != nil {
 			faults = append(faults, err)
 			continue
@@ -120,7 +144,7 @@ func (k *Keeper) ExecuteDue(ctx context.Context) (executed []Penalty, more bool,
 			executed = append(executed, p)
 		}
 	}
-	return executed, len(due) == MaxBatch && len(faults) == 0, errors.Join(faults...)
+	return executed, more, errors.Join(faults...)
 }
 
 // Backlog counts what is not final.

@@ -11,6 +11,8 @@
 // Executed means that the share is due. Amounts are fixed, and forfeited, where collateral
 // is kept.
 //
+// Several penalties of one provider may stand at once, within the bounds of Draft.fits.
+//
 // Every change is a decision under the lock of the penalty's row. So of two changes at
 // once the second sees the first and is allowed, repeated or refused by the table of
 // transitions. The database refuses what the table does not have.

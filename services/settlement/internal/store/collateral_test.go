@@ -85,20 +85,20 @@ func TestAFactThatChangedMeanwhileStaysUntold(t *testing.T) {
 	e := setup(t)
 	facts := store.Collateral{Store: e.stores[0].Store}
 	one := ids.ProviderID(newID(t))
-	if err := facts.Confirm(t.Context(), []ids.ProviderID{one}); err != nil {
+	if err := facts.ConfirmDevelopment(t.Context(), []ids.ProviderID{one}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := e.pool.Exec(t.Context(), `UPDATE provider_collateral SET confirmed = false, revision = 2`); err != nil {
 		t.Fatal(err)
 	}
-	if err := facts.Confirm(t.Context(), []ids.ProviderID{one}); err != nil {
+	if err := facts.ConfirmDevelopment(t.Context(), []ids.ProviderID{one}); err != nil {
 		t.Fatal(err)
 	}
 	if err := facts.Tried(t.Context(), collateral.Fact{ProviderID: one, Confirmed: true, Revision: 1}, true); err != nil {
 		t.Fatal(err)
 	}
 	got, err := facts.Pending(t.Context(), collateral.RetryAfter, 10)
-	switch want := []collateral.Fact{{ProviderID: one, Confirmed: true, Revision: 3}}; {
+	switch want := []collateral.Fact{{ProviderID: one, Confirmed: true, Source: collateral.FromDevelopment, Revision: 3}}; {
 	case err != nil:
 		t.Errorf("got the error %v, want none", err)
 	case !slices.Equal(got, want):
@@ -111,12 +111,12 @@ func TestTheDatabaseTiesWhatIsToldToItsRevision(t *testing.T) {
 	e := setup(t)
 	facts := store.Collateral{Store: e.stores[0].Store}
 	one := ids.ProviderID(newID(t))
-	if err := facts.Confirm(t.Context(), []ids.ProviderID{one}); err != nil {
+	if err := facts.ConfirmDevelopment(t.Context(), []ids.ProviderID{one}); err != nil {
 		t.Fatal(err)
 	}
 	for _, set := range []string{
 		"confirmed = false", "revision = 2", "confirmed = false, revision = 3", "revision = 0",
-		"confirmed = false, revision = 2, told_at = now()",
+		"confirmed = false, revision = 2, told_at = now()", "source = 'contract'",
 	} {
 		_, err := e.pool.Exec(t.Context(), `UPDATE provider_collateral SET `+set)
 		switch {
@@ -125,5 +125,54 @@ func TestTheDatabaseTiesWhatIsToldToItsRevision(t *testing.T) {
 		case !strings.Contains(err.Error(), "changes with its revision"):
 			t.Errorf("%s: got the error %v, want a refusal", set, err)
 		}
+	}
+}
+
+// A setting that is taken back takes back what rested on it, and nothing else.
+func TestWithoutTheSettingDevelopmentCollateralIsWithdrawnAndAContractsStays(t *testing.T) {
+	t.Parallel()
+	e := setup(t)
+	facts := store.Collateral{Store: e.stores[0].Store}
+	held, claimed := ids.ProviderID(newID(t)), ids.ProviderID(newID(t))
+	if err := facts.ConfirmDevelopment(t.Context(), []ids.ProviderID{held, claimed}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.pool.Exec(t.Context(),
+		`UPDATE provider_collateral SET source = 'contract', revision = 2 WHERE provider_id = $1`, held); err != nil {
+		t.Fatal(err)
+	}
+	h := &hub{}
+	for range 2 { // a second start finds nothing to withdraw
+		if _, err := collateral.NewWithdrawal(facts, h).Pass(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	slices.SortFunc(h.asked, func(a, b collateral.Fact) int { return strings.Compare(string(a.Source), string(b.Source)) })
+	if want := []collateral.Fact{
+		{ProviderID: held, Confirmed: true, Source: collateral.FromContract, Revision: 2},
+		{ProviderID: claimed, Confirmed: false, Source: collateral.FromDevelopment, Revision: 2},
+	}; !slices.Equal(h.asked, want) {
+		t.Errorf("told: got %v, want %v", h.asked, want)
+	}
+	// The setting comes back: what rests on a contract is not touched by it.
+	if _, err := e.pool.Exec(t.Context(),
+		`UPDATE provider_collateral SET confirmed = false, revision = 3, told_at = NULL WHERE provider_id = $1`,
+		held); err != nil {
+		t.Fatal(err)
+	}
+	if err := facts.ConfirmDevelopment(t.Context(), []ids.ProviderID{held, claimed}); err != nil {
+		t.Fatal(err)
+	}
+	got, err := facts.Pending(t.Context(), 0, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range got {
+		if want := f.ProviderID == claimed; f.Confirmed != want {
+			t.Errorf("with the setting again: got %+v, want confirmed: %t", f, want)
+		}
+	}
+	if len(got) != 2 {
+		t.Errorf("with the setting again: got %v, want 2 facts that the hub was not told", got)
 	}
 }

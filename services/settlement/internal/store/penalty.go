@@ -57,32 +57,82 @@ func onePenalty(ctx context.Context, tx pgx.Tx, sql string, args ...any) (p pena
 const durably = `SELECT CASE WHEN current_setting('synchronous_commit') NOT IN ('on', 'remote_apply')
 	THEN set_config('synchronous_commit', 'on', true) END`
 
+// One penalty at a time is opened of a provider, by the same lock in the trigger
+// penalty_fits.
+const lockProvider = `SELECT pg_advisory_xact_lock(hashtext('penalty'), hashtext($1::uuid::text))`
+
+// The penalties that stand beside a new one: see penalty.Store.
+const selectBeside = `
+	WITH open AS (
+		SELECT min(opened_at) AS oldest FROM penalty
+		WHERE provider_id = $1 AND state IN ('proposed', 'appealed', 'upheld')
+	)
+	SELECT ` + penaltyColumns + ` FROM penalty, open WHERE provider_id = $1 AND
+		(state IN ('proposed', 'appealed', 'upheld') OR state = 'executed' AND executed_at > open.oldest)`
+
 // Open implements penalty.Store. Of two that open the same id the second waits for the
 // first and then reads its penalty.
-func (s Penalties) Open(ctx context.Context, d penalty.Draft) (p penalty.Penalty, fresh bool, err error) {
+func (s Penalties) Open(
+	ctx context.Context, d penalty.Draft, admit func([]penalty.Penalty) error,
+) (p penalty.Penalty, fresh bool, err error) {
 	err = pg.InTx(ctx, s.pool, pgx.TxOptions{}, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, durably); err != nil {
-			return err
-		}
-		var err error
-		p, fresh, err = onePenalty(ctx, tx, `
-			INSERT INTO penalty (penalty_id, provider_id, model_id, kind, share_basis_points, removes, summary, evidence_hash)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (penalty_id) DO NOTHING RETURNING `+penaltyColumns,
-			d.ID, d.ProviderID, d.ModelID, d.Kind, d.ShareBasisPoints, d.Removes, d.Summary, d.EvidenceHash[:])
-		if err != nil {
-			return err
-		}
-		if fresh {
-			return enter(ctx, tx, d.ID, penalty.Entry{Revision: p.Revision, To: p.State, Cause: penalty.Opened,
-				Actor: penalty.ByVerifier, At: p.OpenedAt})
-		}
-		p, _, err = onePenalty(ctx, tx, `SELECT `+penaltyColumns+` FROM penalty WHERE penalty_id = $1`, d.ID)
+		p, fresh, err = openPenalty(ctx, tx, d, admit)
 		return err
 	})
+	if _, known := fault.As(err); err != nil && !known {
+		err = fmt.Errorf("open a penalty: %w", err)
+	}
 	if err != nil {
-		return penalty.Penalty{}, false, fmt.Errorf("open a penalty: %w", err)
+		return penalty.Penalty{}, false, err
 	}
 	return p, fresh, nil
+}
+
+func openPenalty(
+	ctx context.Context, tx pgx.Tx, d penalty.Draft, admit func([]penalty.Penalty) error,
+) (p penalty.Penalty, fresh bool, err error) {
+	for _, sql := range []string{durably, lockProvider} {
+		var args []any
+		if sql == lockProvider {
+			args = []any{d.ProviderID}
+		}
+		if _, err := tx.Exec(ctx, sql, args...); err != nil {
+			return p, false, err
+		}
+	}
+	p, stands, err := standing(ctx, tx, d.ID)
+	if stands || err != nil {
+		return p, false, err
+	}
+	rows, err := tx.Query(ctx, selectBeside, d.ProviderID)
+	if err != nil {
+		return p, false, err
+	}
+	beside, err := pgx.CollectRows(rows, scanPenalty)
+	if err != nil {
+		return p, false, err
+	}
+	if err := admit(beside); err != nil {
+		return p, false, err
+	}
+	p, fresh, err = onePenalty(ctx, tx, `
+		INSERT INTO penalty (penalty_id, provider_id, model_id, kind, share_basis_points, removes, summary, evidence_hash)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (penalty_id) DO NOTHING RETURNING `+penaltyColumns,
+		d.ID, d.ProviderID, d.ModelID, d.Kind, d.ShareBasisPoints, d.Removes, d.Summary, d.EvidenceHash[:])
+	switch {
+	case err != nil:
+		return p, false, err
+	case !fresh: // another process opened it for another provider
+		p, _, err = standing(ctx, tx, d.ID)
+		return p, false, err
+	}
+	return p, true, enter(ctx, tx, d.ID, penalty.Entry{Revision: p.Revision, To: p.State, Cause: penalty.Opened,
+		Actor: penalty.ByVerifier, At: p.OpenedAt})
+}
+
+// standing reads a penalty; stands is false where there is none.
+func standing(ctx context.Context, tx pgx.Tx, id penalty.ID) (p penalty.Penalty, stands bool, err error) {
+	return onePenalty(ctx, tx, `SELECT `+penaltyColumns+` FROM penalty WHERE penalty_id = $1`, id)
 }
 
 // Change implements penalty.Store. The row is locked first, because a statement that waits
@@ -96,7 +146,7 @@ func (s Penalties) Change(
 		}
 		var ok bool
 		var err error
-		if p, ok, err = onePenalty(ctx, tx, `SELECT `+penaltyColumns+` FROM penalty WHERE penalty_id = $1`, id); err != nil {
+		if p, ok, err = standing(ctx, tx, id); err != nil {
 			return err
 		}
 		if !ok {
@@ -194,18 +244,20 @@ func (s Penalties) list(
 }
 
 // Due implements penalty.Store. The clock is read once, so that the index finds the rows.
-func (s Penalties) Due(ctx context.Context, limit int) ([]penalty.ID, error) {
+func (s Penalties) Due(ctx context.Context, behind penalty.Place, limit int) ([]penalty.Place, error) {
 	rows, err := s.pool.Query(ctx, `
-		SELECT penalty_id FROM (
-			(SELECT penalty_id, resolved_at AS since FROM penalty WHERE state = 'upheld' ORDER BY resolved_at LIMIT $1)
+		SELECT since, penalty_id FROM (
+			(SELECT penalty_id, resolved_at AS since FROM penalty
+				WHERE state = 'upheld' AND (resolved_at, penalty_id) > ($2, $3) ORDER BY resolved_at, penalty_id LIMIT $1)
 			UNION ALL
 			(SELECT penalty_id, appeal_until FROM penalty
-				WHERE state = 'proposed' AND appeal_until <= (SELECT clock_timestamp()) ORDER BY appeal_until LIMIT $1)
-		) AS due ORDER BY since LIMIT $1`, limit)
+				WHERE state = 'proposed' AND appeal_until <= (SELECT clock_timestamp())
+					AND (appeal_until, penalty_id) > ($2, $3) ORDER BY appeal_until, penalty_id LIMIT $1)
+		) AS due ORDER BY since, penalty_id LIMIT $1`, limit, behind.Since, behind.ID)
 	if err != nil {
 		return nil, fmt.Errorf("read the penalties that are due: %w", err)
 	}
-	list, err := pgx.CollectRows(rows, pgx.RowTo[penalty.ID])
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[penalty.Place])
 	if err != nil {
 		return nil, fmt.Errorf("read the penalties that are due: %w", err)
 	}

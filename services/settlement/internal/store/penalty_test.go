@@ -40,6 +40,9 @@ func setup(t *testing.T) *env {
 		`CREATE FUNCTION clock.clock_timestamp() RETURNS timestamptz LANGUAGE sql VOLATILE AS 'SELECT at FROM clock.clock'`,
 		`GRANT USAGE ON SCHEMA clock TO ` + store.Role,
 		`GRANT SELECT ON clock.clock TO ` + store.Role,
+		// The triggers have a search path of their own.
+		`ALTER FUNCTION penalty_begins() SET search_path = clock, pg_catalog, settlement, pg_temp`,
+		`ALTER FUNCTION penalty_moves() SET search_path = clock, pg_catalog, settlement, pg_temp`,
 	} {
 		if _, err := e.owner.Exec(t.Context(), sql); err != nil {
 			t.Fatal(err)

@@ -1,5 +1,6 @@
 -- Each revision of a penalty has its row in the history, in the same transaction.
-CREATE OR REPLACE FUNCTION penalty_entered() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION penalty_entered() RETURNS trigger
+LANGUAGE plpgsql SET search_path = settlement, pg_temp AS $$
 BEGIN
     IF NOT EXISTS (
         SELECT FROM penalty_change c

@@ -1,6 +1,7 @@
 -- A penalty changes by a transition of penalty_transition alone, one revision at a time.
 -- What it says stays. A time that a change brings is not ahead of the database's clock.
-CREATE OR REPLACE FUNCTION penalty_moves() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION penalty_moves() RETURNS trigger
+LANGUAGE plpgsql SET search_path = settlement, pg_temp AS $$
 BEGIN
     IF (OLD.penalty_id, OLD.provider_id, OLD.model_id, OLD.kind, OLD.share_basis_points, OLD.removes, OLD.summary,
         OLD.evidence_hash, OLD.opened_at, OLD.appeal_until)

@@ -4,7 +4,7 @@ CREATE OR REPLACE FUNCTION provider_collateral_moves() RETURNS trigger
 LANGUAGE plpgsql SET search_path = settlement, pg_temp AS $$
 BEGIN
     IF NEW.provider_id <> OLD.provider_id OR NEW.revision NOT IN (OLD.revision, OLD.revision + 1)
-        OR (NEW.confirmed <> OLD.confirmed) <> (NEW.revision <> OLD.revision)
+        OR ((NEW.confirmed, NEW.source) <> (OLD.confirmed, OLD.source)) <> (NEW.revision <> OLD.revision)
         OR NEW.revision <> OLD.revision AND NEW.told_at IS NOT NULL
         OR NEW.revision = OLD.revision AND OLD.told_at IS NOT NULL AND NEW.told_at IS NULL
     THEN
