@@ -211,3 +211,17 @@ func encode(t testing.TB, v any) []byte {
 	}
 	return b
 }
+
+// Ratios is the binary form of a calibration of family R that reaches penalties.
+func Ratios(t testing.TB, alternatives ...evidence.Alternative) []byte {
+	t.Helper()
+	c := calibration.Calibration{Stratum: Stratum, Family: evidence.Sampled, N: 5_000, Hosts: 2, Whole: 2}
+	for _, g := range alternatives {
+		c.Ratios = append(c.Ratios, calibration.Moments{Alternative: g, Mean: 1, Variance: 1, N: 5_000})
+	}
+	b, err := c.Encode()
+	if err != nil {
+		t.Fatalf("make a calibration of ratios: %v", err)
+	}
+	return b
+}

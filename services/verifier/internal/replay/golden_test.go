@@ -1,0 +1,125 @@
+package replay_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"flag"
+	"os"
+	"testing"
+
+	"svc.internal/pkg/tinylm"
+	"svc.internal/pkg/tinylm/lab"
+	"svc.internal/services/verifier/internal/evidence"
+	"svc.internal/services/verifier/internal/judge"
+	"svc.internal/services/verifier/internal/judge/judgetest"
+	"svc.internal/services/verifier/internal/replay"
+	"svc.internal/services/verifier/internal/standing"
+)
+
+var update = flag.Bool("update", false, "make the evidence in testdata anew")
+
+// golden is evidence that was made once by engines of the laboratory: an honest host and one
+// of 4-bit weights, greedy, sampled and with log-probabilities, and recalls.
+const golden = "testdata/evidence.jsonl.gz"
+
+// TestCommittedEvidenceReplaysToTheBit computes evidence again that another machine made. It
+// is what runs on other processors too:
+//
+//	GOARCH=386 go test -run CommittedEvidence ./internal/replay
+func TestCommittedEvidenceReplaysToTheBit(t *testing.T) {
+	t.Parallel()
+	if *update {
+		write(t, laboratory(t))
+	}
+	f, err := os.Open(golden)
+	if err != nil {
+		t.Fatalf("open the evidence: %v", err)
+	}
+	defer func() { _ = f.Close() }() // it was only read
+	packed, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatalf("unpack the evidence: %v", err)
+	}
+	var c replay.Checker
+	said := ""
+	if err := replay.Each(packed, func(s replay.Sealed) error { c.Add(s); return nil }); err != nil {
+		t.Fatalf("read the evidence: %v", err)
+	}
+	report := c.Report()
+	for _, row := range report.Rows {
+		if row.Wrong != "" {
+			t.Errorf("piece %v: %s", row.ID, row.Wrong)
+		}
+		said += row.Said + ", "
+	}
+	const want = "B0 U0, R0 U0, R0 C0 U0, D0, B0 C1 U0, R0 C1 U0, B0 C1 U0, D1, , "
+	if said != want {
+		t.Errorf("got the observations %q, want %q", said, want)
+	}
+}
+
+// laboratory makes the evidence.
+func laboratory(t *testing.T) *career {
+	t.Helper()
+	c := begin(t)
+	honest := lab.Honest(lab.Base(), 1)
+	cheat := lab.Host(lab.Base(), tinylm.Variant{Seed: 2, WeightBits: 4})
+	siblings := map[evidence.Alternative]*tinylm.Model{evidence.Sibling: lab.Smaller()}
+	seed := int64(5)
+	talk := lab.NewConversations(21)
+	probe := func(chat judgetest.Chat, provider *tinylm.Model) {
+		for {
+			chat.Messages, chat.MaxTokens = talk.Next(), 32
+			others := siblings
+			if chat.Seed == nil {
+				others = nil
+			}
+			r := chat.Record(t, len(c.sealed), provider, lab.Base(), others)
+			r.Calibrations = map[string][]byte{
+				evidence.Greedy.String():   judgetest.Calibration(t, evidence.Greedy, .02),
+				evidence.Logprobs.String(): judgetest.Calibration(t, evidence.Logprobs, .05, .02),
+				evidence.Sampled.String():  judgetest.Ratios(t, evidence.Sibling, evidence.Cooler, evidence.Hotter),
+				evidence.Usage.String():    judgetest.Calibration(t, evidence.Usage, 2, .05, 6),
+			}
+			if j, err := judge.Judge(r); err != nil || len(j.Voids) > 0 {
+				continue
+			}
+			c.judged(r)
+			return
+		}
+	}
+	probe(judgetest.Chat{}, honest)
+	probe(judgetest.Chat{Seed: &seed, Stream: true}, honest)
+	probe(judgetest.Chat{Seed: &seed, Logprobs: true}, honest)
+	c.judged(judgetest.Recall(t, judgetest.Say{N: 1}))
+	probe(judgetest.Chat{Logprobs: true, Stream: true}, cheat)
+	probe(judgetest.Chat{Seed: &seed, Logprobs: true}, cheat)
+	probe(judgetest.Chat{Logprobs: true}, cheat)
+	c.judged(judgetest.Recall(t, judgetest.Say{N: 2, Exceeded: true}))
+	c.apply(standing.Event{Ticked: &standing.Tick{}})
+	return c
+}
+
+func write(t *testing.T, c *career) {
+	t.Helper()
+	var packed bytes.Buffer
+	w, err := gzip.NewWriterLevel(&packed, gzip.BestCompression)
+	if err != nil {
+		t.Fatalf("pack the evidence: %v", err)
+	}
+	for _, s := range c.sealed {
+		if err := json.NewEncoder(w).Encode(s); err != nil {
+			t.Fatalf("write the evidence: %v", err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatalf("pack the evidence: %v", err)
+	}
+	if err := os.MkdirAll("testdata", 0o750); err != nil {
+		t.Fatalf("make the folder: %v", err)
+	}
+	if err := os.WriteFile(golden, packed.Bytes(), 0o600); err != nil {
+		t.Fatalf("keep the evidence: %v", err)
+	}
+}
