@@ -1,7 +1,6 @@
 package store
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -43,7 +42,8 @@ var ErrKey = errors.New("not the key of an event")
 //
 // The key of an event that was given before changes nothing and calls nothing: Advance
 // returns what it brought then, without the judgement. An event by which only time passes
-// (standing.Event.Ticked), and that leaves the state as it is, is not written.
+// (standing.Event.Ticked), and that changes neither evidence nor ladder nor what is
+// published, is not written.
 //
 // An error of change rolls back and is returned as it is wrapped here. After an error the
 // outcome is unknown only where the connection was lost (pg.IsUnavailable): then the same
@@ -97,13 +97,12 @@ func (a *advance) run(ctx context.Context, change Change) (standing.Outcome, err
 	if err != nil {
 		return standing.Outcome{}, err
 	}
+	if event.Ticked != nil && a.idle(after, out) {
+		return out, nil
+	}
 	step, err := a.step(event, world, after, out)
 	if err != nil {
 		return standing.Outcome{}, err
-	}
-	if event.Ticked != nil && len(out.Verdicts) == 0 && bytes.Equal(step.piece.Before, step.piece.After) &&
-		!a.moved(out.Published) {
-		return out, nil
 	}
 	return out, a.write(ctx, step)
 }
@@ -200,10 +199,13 @@ func (a *advance) step(e standing.Event, w standing.World, after standing.State,
 	return st, err
 }
 
-// moved reports whether a time alone changed what is published: the half-life of trust, the
-// end of a grace, an old benchmark.
-func (a *advance) moved(p standing.Published) bool {
-	return a.provider.published.differs(projectedOf(p))
+// idle reports whether time alone changed nothing that counts: neither evidence nor ladder
+// nor what is published. What else time changes follows from the next event as well.
+func (a *advance) idle(after standing.State, out standing.Outcome) bool {
+	b := a.before
+	return a.number > 0 && len(out.Verdicts) == 0 && b.Level == after.Level && b.Run == after.Run &&
+		b.Process.M() == after.Process.M() && b.MisrepLane == after.MisrepLane && b.BenchLane == after.BenchLane &&
+		b.CapTokens == after.CapTokens && !a.provider.published.differs(projectedOf(out.Published))
 }
 
 // pieceID is a UUID of version 7 that follows from the event, so that trying it again

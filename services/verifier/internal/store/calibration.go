@@ -201,13 +201,13 @@ func endCalibration(
 // CalibrationRuns returns runs, the last begun first, before a run (zero for the last), at
 // most limit.
 func (s *Store) CalibrationRuns(ctx context.Context, before CalibrationRunID, limit int) ([]CalibrationRun, error) {
-	return s.calibrationRuns(ctx, `$1 = '00000000-0000-0000-0000-000000000000' OR r.run_id < $1`, before, limit)
+	return s.calibrationRuns(ctx, `$1::uuid IS NULL OR r.run_id < $1`, before, limit)
 }
 
 // RunningCalibrations returns the runs that have no end, the last begun first, at most
 // limit.
 func (s *Store) RunningCalibrations(ctx context.Context, limit int) ([]CalibrationRun, error) {
-	return s.calibrationRuns(ctx, `r.state = 'running' AND r.run_id <> $1`, CalibrationRunID{}, limit)
+	return s.calibrationRuns(ctx, `r.state = 'running' AND $1::uuid IS NULL`, CalibrationRunID{}, limit)
 }
 
 func (s *Store) calibrationRuns(
@@ -247,7 +247,7 @@ type Calibrated struct {
 func (s *Store) Calibrations(ctx context.Context, model string, after StratumKey, limit int) ([]Calibrated, error) {
 	list, err := collect(ctx, s.pool, scanCalibrated, `
 		SELECT DISTINCT ON (c.stratum, c.family) c.calibration, c.stratum, c.body, c.penal, c.made_at
-		FROM calibration c JOIN stratum t USING (stratum) WHERE ($1 = '' OR t.model_id = $1) AND c.stratum > $2
+		FROM calibration c JOIN stratum t USING (stratum) WHERE ($1::text = '' OR t.model_id = $1) AND c.stratum > $2
 		ORDER BY c.stratum, c.family, c.made_at DESC LIMIT $3`, model, after[:], bounded(limit, MaxBatch))
 	if err != nil {
 		return nil, fmt.Errorf("list calibrations: %w", err)

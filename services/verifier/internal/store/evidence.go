@@ -195,7 +195,7 @@ const selectBreaks = `
 WITH chain AS (
 	SELECT provider_id, model_id, number, leaf, link,
 		lag(number, 1, 0::bigint) OVER w AS before, lag(link, 1, decode(repeat('00', 32), 'hex')) OVER w AS previous
-	FROM evidence WHERE ($1 = '00000000-0000-0000-0000-000000000000' OR provider_id = $1) AND ($2 = '' OR model_id = $2)
+	FROM evidence WHERE ($1::uuid IS NULL OR provider_id = $1) AND ($2::text = '' OR model_id = $2)
 	WINDOW w AS (PARTITION BY provider_id, model_id ORDER BY number)
 )
 SELECT provider_id, model_id, number, why FROM (
@@ -205,7 +205,7 @@ SELECT provider_id, model_id, number, why FROM (
 		AND link <> sha256(convert_to('svc evidence link v1 ', 'UTF8') || previous || leaf)
 	UNION ALL
 	SELECT s.provider_id, s.model_id, s.number, 'ahead' FROM standing s
-	WHERE ($1 = '00000000-0000-0000-0000-000000000000' OR s.provider_id = $1) AND ($2 = '' OR s.model_id = $2)
+	WHERE ($1::uuid IS NULL OR s.provider_id = $1) AND ($2::text = '' OR s.model_id = $2)
 		AND s.number <> (SELECT coalesce(max(v.number), 0) FROM evidence v
 			WHERE v.provider_id = s.provider_id AND v.model_id = s.model_id)
 ) AS broken ORDER BY provider_id, model_id, number, why LIMIT $3`

@@ -177,7 +177,7 @@ func (s *Store) Offering(ctx context.Context, o probe.Offer) (Offering, error) {
 func (s *Store) Offerings(ctx context.Context, since time.Time, after probe.Offer, limit int) ([]Offering, error) {
 	list, err := collect(ctx, s.pool, scanOffering, `SELECT `+offeringColumns+` FROM offering
 		WHERE seen_at >= $1 AND (provider_id, model_id) > ($2, $3) ORDER BY provider_id, model_id LIMIT $4`,
-		since, after.Provider, after.Model, bounded(limit, MaxBatch))
+		since, [16]byte(after.Provider), after.Model, bounded(limit, MaxBatch))
 	if err != nil {
 		return nil, fmt.Errorf("list offers: %w", err)
 	}

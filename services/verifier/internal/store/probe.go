@@ -62,12 +62,13 @@ var ErrBatch = errors.New("the batch is too large")
 
 const insertProbe = `
 INSERT INTO probe (probe_id, provider_id, model_id, kind, flow, purpose, run_id, shape, cost_nano_usd, plan, due_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) ON CONFLICT (probe_id) DO NOTHING`
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, CASE WHEN $12 THEN least($11, clock_timestamp()) ELSE $11 END)
+ON CONFLICT (probe_id) DO NOTHING`
 
 // Put adds probes to the queue, all or none. A probe that is known already stays as it is.
 // It fails with probe.ErrPlan for what cannot be carried out, and with ErrBatch.
 func (s *Store) Put(ctx context.Context, probes ...QueuedProbe) error {
-	return s.put(ctx, func(pgx.Tx) (bool, error) { return true, nil }, probes)
+	return s.put(ctx, putting{}, probes)
 }
 
 // PutPlanned adds the probes of an offer that are due up to until, where the offer was
@@ -76,35 +77,60 @@ func (s *Store) Put(ctx context.Context, probes ...QueuedProbe) error {
 func (s *Store) PutPlanned(
 	ctx context.Context, o probe.Offer, from, until time.Time, probes ...QueuedProbe,
 ) (planned bool, err error) {
-	err = s.put(ctx, func(tx pgx.Tx) (bool, error) {
+	err = s.put(ctx, putting{allow: func(tx pgx.Tx) (bool, error) {
 		var err error
 		planned, err = exec(ctx, tx, `UPDATE offering SET planned_until = $4
 			WHERE provider_id = $1 AND model_id = $2 AND planned_until IS NOT DISTINCT FROM $3`,
 			o.Provider, o.Model, timeOrNull(from), until)
 		return planned, err
-	}, probes)
+	}}, probes)
 	return planned && err == nil, err
 }
 
-// put adds probes in a transaction in which first allows it.
-func (s *Store) put(ctx context.Context, first func(pgx.Tx) (bool, error), probes []QueuedProbe) error {
+// Begin adds probes and leases them to a replica at once, whenever they are due: for what
+// one carries out itself, like the questions of a benchmark. A probe that is known already
+// stays as it is.
+func (s *Store) Begin(ctx context.Context, replica string, probes ...QueuedProbe) error {
+	return s.put(ctx, putting{replica: replica}, probes)
+}
+
+// putting is how probes are added.
+type putting struct {
+	// allow reports whether they are added, nil for always.
+	allow func(pgx.Tx) (bool, error)
+	// replica gets them at once unless it is empty.
+	replica string
+}
+
+const leaseProbes = `
+UPDATE probe SET state = 'leased', tries = tries + 1, replica = $1, leased_until = clock_timestamp() + $2::interval
+WHERE probe_id = ANY ($3) AND state = 'queued' AND tries = 0`
+
+// put adds probes, all or none.
+func (s *Store) put(ctx context.Context, how putting, probes []QueuedProbe) error {
 	if len(probes) > MaxBatch {
 		return fmt.Errorf("%w: %d probes", ErrBatch, len(probes))
 	}
-	rows := make([][]any, len(probes))
+	rows, list := make([][]any, len(probes)), make([]probe.ID, len(probes))
 	for i, q := range probes {
 		var err error
 		if rows[i], err = probeRow(q); err != nil {
 			return err
 		}
+		list[i] = q.Plan.ID
 	}
 	err := pg.InTx(ctx, s.pool, pgx.TxOptions{}, func(tx pgx.Tx) error {
-		if ok, err := first(tx); err != nil || !ok {
-			return err
+		if how.allow != nil {
+			if ok, err := how.allow(tx); err != nil || !ok {
+				return err
+			}
 		}
 		batch := &pgx.Batch{}
 		for _, row := range rows {
-			batch.Queue(insertProbe, row...)
+			batch.Queue(insertProbe, append(row, how.replica != "")...)
+		}
+		if how.replica != "" {
+			batch.Queue(leaseProbes, how.replica, Lease, rawIDs(list))
 		}
 		return tx.SendBatch(ctx, batch).Close()
 	})
@@ -147,16 +173,15 @@ const (
 			WHERE state = 'leased' AND leased_until <= (SELECT clock_timestamp()) AND tries >= $1
 			ORDER BY leased_until LIMIT $2 FOR UPDATE SKIP LOCKED)`
 	takeProbes = `
-		WITH due AS (
-			SELECT probe_id FROM (
-				(SELECT probe_id, next_at AS since FROM probe
-					WHERE state = 'queued' AND next_at <= (SELECT clock_timestamp())
-					ORDER BY next_at, probe_id LIMIT $2 FOR UPDATE SKIP LOCKED)
-				UNION ALL
-				(SELECT probe_id, leased_until FROM probe
-					WHERE state = 'leased' AND leased_until <= (SELECT clock_timestamp()) AND tries < $4
-					ORDER BY leased_until, probe_id LIMIT $2 FOR UPDATE SKIP LOCKED)
-			) AS u ORDER BY since, probe_id LIMIT $2
+		WITH waiting AS (
+			SELECT probe_id, next_at AS since FROM probe WHERE state = 'queued' AND next_at <= (SELECT clock_timestamp())
+			ORDER BY next_at, probe_id LIMIT $2 FOR UPDATE SKIP LOCKED
+		), lost AS (
+			SELECT probe_id, leased_until AS since FROM probe
+			WHERE state = 'leased' AND leased_until <= (SELECT clock_timestamp()) AND tries < $4
+			ORDER BY leased_until, probe_id LIMIT $2 FOR UPDATE SKIP LOCKED
+		), due AS (
+			SELECT probe_id FROM (SELECT * FROM waiting UNION ALL SELECT * FROM lost) AS u ORDER BY since, probe_id LIMIT $2
 		)
 		UPDATE probe p SET state = 'leased', tries = p.tries + 1, replica = $1, leased_until = clock_timestamp() + $3::interval
 		FROM due WHERE p.probe_id = due.probe_id RETURNING p.plan`

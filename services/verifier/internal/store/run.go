@@ -154,8 +154,8 @@ func (s *Store) Runs(
 ) ([]Run, error) {
 	list, err := collect(ctx, s.pool, scanRun, `SELECT run_id, provider_id, model_id, basis, state, revision, ''::bytea, next_at,
 			coalesce(findings, '[]'), started_at, ended_at
-		FROM benchmark_run WHERE provider_id = $1 AND ($2 = '' OR model_id = $2)
-			AND ($3 = '00000000-0000-0000-0000-000000000000' OR run_id < $3) ORDER BY run_id DESC LIMIT $4`,
+		FROM benchmark_run WHERE provider_id = $1 AND ($2::text = '' OR model_id = $2)
+			AND ($3::uuid IS NULL OR run_id < $3) ORDER BY run_id DESC LIMIT $4`,
 		provider, model, before, bounded(limit, MaxPage))
 	if err != nil {
 		return nil, fmt.Errorf("list benchmark runs: %w", err)

@@ -92,7 +92,7 @@ func (s *Store) Standings(
 ) ([]Standing, error) {
 	list, err := collect(ctx, s.pool, scanStanding, `SELECT `+standingColumns+standingFrom+`
 		WHERE ($1 = '' OR s.level = $1) AND (s.provider_id, s.model_id) > ($2, $3)
-		ORDER BY s.provider_id, s.model_id LIMIT $4`, level, after.Provider, after.Model, bounded(limit, MaxPage))
+		ORDER BY s.provider_id, s.model_id LIMIT $4`, level, [16]byte(after.Provider), after.Model, bounded(limit, MaxPage))
 	if err != nil {
 		return nil, fmt.Errorf("list standings: %w", err)
 	}
@@ -134,7 +134,7 @@ const MaxOpinions = 256
 func (s *Store) Opinions(ctx context.Context, after probe.Offer, limit int) ([]Opinion, error) {
 	list, err := collect(ctx, s.pool, scanOpinion, `SELECT `+opinionColumns+` FROM standing s
 		WHERE (s.provider_id, s.model_id) > ($1, $2) ORDER BY s.provider_id, s.model_id LIMIT $3`,
-		after.Provider, after.Model, bounded(limit, MaxBatch))
+		[16]byte(after.Provider), after.Model, bounded(limit, MaxBatch))
 	if err != nil {
 		return nil, fmt.Errorf("list what routers are to know: %w", err)
 	}

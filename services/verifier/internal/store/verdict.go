@@ -64,9 +64,9 @@ func (s *Store) Verdicts(
 	ctx context.Context, f VerdictFilter, before probe.VerdictID, limit int,
 ) ([]Verdict, error) {
 	list, err := collect(ctx, s.pool, scanVerdict, `SELECT `+verdictColumns+verdictFrom+`
-		WHERE ($1 = '00000000-0000-0000-0000-000000000000' OR v.provider_id = $1) AND ($2 = '' OR v.model_id = $2)
-			AND (NOT $3 OR v.needs_operator AND NOT EXISTS (SELECT FROM verdict a WHERE a.of_verdict = v.verdict_id))
-			AND ($4 = '00000000-0000-0000-0000-000000000000' OR v.verdict_id < $4)
+		WHERE ($1::uuid IS NULL OR v.provider_id = $1) AND ($2::text = '' OR v.model_id = $2)
+			AND (NOT $3::boolean OR v.needs_operator AND NOT EXISTS (SELECT FROM verdict a WHERE a.of_verdict = v.verdict_id))
+			AND ($4::uuid IS NULL OR v.verdict_id < $4)
 		ORDER BY v.verdict_id DESC LIMIT $5`, f.Provider, f.Model, f.Waiting, before, bounded(limit, MaxPage))
 	if err != nil {
 		return nil, fmt.Errorf("list verdicts: %w", err)
