@@ -110,6 +110,15 @@ chaos: postgres ## Hurt a fleet under load and audit its money (CHAOS_FAULTS=n o
 sim: ## Play seeded histories of the request's path with faults for a minute (SIM_FLAGS="-seed n -histories 1 -trace")
 	@go -C services/proving run ./cmd/sim $(or $(SIM_FLAGS),-for 1m)
 
+.PHONY: verification
+verification: postgres ## Measure what verification sees of cheats, and hold it against the design (LAB=short: fewer years, as CI does)
+	@mkdir -p $(BIN)
+	@go build -ldflags=-w -o $(BIN)/lab ./services/verifier/cmd/lab
+	@. deploy/dev/postgres.env.sh && { failed=0; \
+	  go test -count=1 -vet=off -ldflags=-w -timeout 20m $$(grep -rl 'testing.Short()' services/verifier/internal | \
+	    xargs -n1 dirname | sort -u | sed 's|^|./|') || failed=1; \
+	  $(BIN)/lab $(if $(filter short,$(LAB)),,-full -out services/verifier/lab) $(LAB_FLAGS) || failed=1; exit $$failed; }
+
 .PHONY: corpus
 corpus: ## Hold the estimates of 100,000 prompts of many scripts against engines' tokenizers (CORPUS_PROMPTS=n)
 	@cd services/edge-gateway/corpus && CORPUS_PROMPTS=$${CORPUS_PROMPTS:-100000} GOWORK=off go test -count=1 -v -timeout 60m .

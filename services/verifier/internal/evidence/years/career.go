@@ -21,15 +21,23 @@ type Career struct {
 	Notices, Confirmations, Recoveries int
 	// Slashed reports whether a confirmation proved, which ends the simulation.
 	Slashed bool
+	// FirstNotice is the number of days to the first notice, 0 without one.
+	FirstNotice float64
 	// Days is the simulated time, and Probes the number of probes in it.
 	Days   float64
 	Probes int
 }
 
+// Draw appends the observations of a provider's next probe to into.
+type Draw func(s Source, into []evidence.Observation) ([]evidence.Observation, error)
+
+// Career is Draw.Career of the provider's probes.
+func (p Provider) Career(s Source, days int) (Career, error) { return Draw(p.Probe).Career(s, days) }
+
 // Career simulates a provider with one model on the ladder, for a number of days or to its
 // first penalty. Each step is that of ladder.Next and ladder.EffectsOf, with the thresholds
 // of the demo. The moments of probes are even, and every probe is answered and observed.
-func (p Provider) Career(s Source, days int) (Career, error) {
+func (d Draw) Career(s Source, days int) (Career, error) {
 	c := career{level: ladder.Normal, hours: map[int]bool{}}
 	var said []evidence.Observation
 	var err error
@@ -37,7 +45,7 @@ func (p Provider) Career(s Source, days int) (Career, error) {
 		if !c.level.Frequent() && c.slot%calmInterval != 0 {
 			continue
 		}
-		if said, err = p.Probe(s, said[:0]); err != nil {
+		if said, err = d(s, said[:0]); err != nil {
 			return Career{}, err
 		}
 		c.Probes++
@@ -107,7 +115,9 @@ func (c *career) move() {
 	}
 	switch step.Trigger {
 	case ladder.Notify:
-		c.Notices++
+		if c.Notices++; c.Notices == 1 {
+			c.FirstNotice = float64(c.slot+1) / slotsPerDay
+		}
 	case ladder.Pursue:
 		c.Confirmations++
 		c.confirmation = evidence.NewConfirmation()

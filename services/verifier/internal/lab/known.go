@@ -1,0 +1,30 @@
+package lab
+
+// known are the gates that are known to be missed, with the reason.
+var known = map[string]string{
+	"other size: days to notice, median": "four greedy exceedances make a watch, and half of eight probes a day are " +
+		"greedy: the rate of calm offers decides and not the statistic. A new offer has 48 probes in its first day.",
+	"other training: B exceeds": seenBetter,
+	"fine-tune: B exceeds":      seenBetter,
+	"4-bit for 16: B exceeds":   seenBetter,
+	"4-bit for 16: answers of R to notice, p95": shortAnswers + " Families B and C see this cheat in 9 and 5 " +
+		"observations, so that its days to a notice are met.",
+	"temperature trick: answers of R to notice, p95": shortAnswers + " Family B sees this cheat in 6 observations, " +
+		"so that its days to a notice are met.",
+}
+
+const (
+	seenBetter = "the committed weights are less sure of their answers than those that the design was simulated with, " +
+		"so that the cheat is seen more often than designed."
+	shortAnswers = "the model of the laboratory ends its sampled answers after some 70 tokens, where the design " +
+		"simulated 104, and a bound that holds for each of two hosts needs twice the answers of one for both."
+)
+
+// excuse gives each missed gate its known reason.
+func (r *Report) excuse() {
+	for i := range r.Gates {
+		if g := &r.Gates[i]; !g.Met {
+			g.Known = known[g.Name]
+		}
+	}
+}
