@@ -1,0 +1,34 @@
+package flow
+
+import (
+	"svc.internal/services/verifier/internal/judge"
+	"svc.internal/services/verifier/internal/probe"
+)
+
+// Drawn is a host that was drawn to score.
+type Drawn struct {
+	Host, Alternative string
+	Second            bool
+}
+
+// Draw returns the hosts that score a plan, in the order in which they are tried.
+func (r *Runner) Draw(plan probe.Plan) []Drawn {
+	p := &passage{Runner: r, rec: judge.Record{Plan: plan}}
+	var all []Drawn
+	for _, d := range p.draw() {
+		all = append(all, Drawn{d.host, d.alternative, d.second})
+	}
+	return all
+}
+
+// ScoringBody is what a reference is asked.
+func ScoringBody(plan probe.Plan, request []byte, answer string) ([]byte, error) {
+	return scoringBody(plan, request, answer)
+}
+
+// WithModel names another model in a body, and Unstreamed asks for a whole answer.
+var (
+	WithModel  = withModel
+	Unstreamed = unstreamed
+	Framed     = framed
+)
