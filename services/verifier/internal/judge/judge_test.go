@@ -70,8 +70,12 @@ func TestAnUncalibratedFamilyStillHasParts(t *testing.T) {
 	t.Parallel()
 	r := judgetest.Greedy(t, judgetest.Say{Exceeded: true})
 	r.Calibrations = nil
-	if got := must(t, r).Parts[evidence.Greedy]; len(got) != 1 || got[0] < 1 {
-		t.Errorf("got the parts %v, want one above 1", got)
+	got := must(t, r).Parts[evidence.Greedy]
+	if len(got) != 1 {
+		t.Fatalf("got the parts %v, want one", got)
+	}
+	if got[0] < 1 {
+		t.Errorf("got the part %v, want at least 1", got[0])
 	}
 }
 
@@ -175,22 +179,24 @@ func TestVoidsThatTheProviderCausedAreSilence(t *testing.T) {
 func TestARecordThatWeCannotHaveMadeIsRefused(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*judge.Record){
-		"version":           func(r *judge.Record) { r.Version++ },
-		"no id":             func(r *judge.Record) { r.Plan.ID = probe.ID{} },
-		"kind":              func(r *judge.Record) { r.Plan.Kind = "guess" },
-		"flow":              func(r *judge.Record) { r.Plan.Flow = "" },
-		"V by R":            func(r *judge.Record) { r.Plan.Flow, r.Plan.Feeds = probe.Visible, evidence.Sampled },
-		"needles":           func(r *judge.Record) { r.Needles = []string{"123456"} },
-		"asked":             func(r *judge.Record) { judgetest.Needles(r, 2); r.Plan.Asked[1] = 2 },
-		"alternative":       func(r *judge.Record) { r.Plan.Alternatives = []evidence.Alternative{99} },
-		"answer":            func(r *judge.Record) { r.Answer.Raw = make([]byte, statistic.MaxBody+1) },
-		"score":             func(r *judge.Record) { r.Scores[0].Raw = make([]byte, statistic.MaxBody+1) },
-		"scores":            func(r *judge.Record) { r.Scores = make([]judge.Score, judge.MaxScores+1) },
-		"chunks":            func(r *judge.Record) { r.Answer.Chunks = make([]judge.Chunk, judge.MaxChunks+1) },
-		"calibration":       func(r *judge.Record) { r.Calibrations["greedy"] = []byte("VCAL") },
-		"family":            func(r *judge.Record) { r.Calibrations["guess"] = r.Calibrations["greedy"] },
-		"another's family":  func(r *judge.Record) { r.Calibrations["recall"] = r.Calibrations["greedy"] },
-		"number of parts":   func(r *judge.Record) { r.Calibrations["greedy"] = judgetest.Calibration(t, evidence.Greedy, 1, 1) },
+		"version":          func(r *judge.Record) { r.Version++ },
+		"no id":            func(r *judge.Record) { r.Plan.ID = probe.ID{} },
+		"kind":             func(r *judge.Record) { r.Plan.Kind = "guess" },
+		"flow":             func(r *judge.Record) { r.Plan.Flow = "" },
+		"V by R":           func(r *judge.Record) { r.Plan.Flow, r.Plan.Feeds = probe.Visible, evidence.Sampled },
+		"needles":          func(r *judge.Record) { r.Needles = []string{"123456"} },
+		"asked":            func(r *judge.Record) { judgetest.Needles(r, 2); r.Plan.Asked[1] = 2 },
+		"alternative":      func(r *judge.Record) { r.Plan.Alternatives = []evidence.Alternative{99} },
+		"answer":           func(r *judge.Record) { r.Answer.Raw = make([]byte, statistic.MaxBody+1) },
+		"score":            func(r *judge.Record) { r.Scores[0].Raw = make([]byte, statistic.MaxBody+1) },
+		"scores":           func(r *judge.Record) { r.Scores = make([]judge.Score, judge.MaxScores+1) },
+		"chunks":           func(r *judge.Record) { r.Answer.Chunks = make([]judge.Chunk, judge.MaxChunks+1) },
+		"calibration":      func(r *judge.Record) { r.Calibrations["greedy"] = []byte("VCAL") },
+		"family":           func(r *judge.Record) { r.Calibrations["guess"] = r.Calibrations["greedy"] },
+		"another's family": func(r *judge.Record) { r.Calibrations["recall"] = r.Calibrations["greedy"] },
+		"number of parts": func(r *judge.Record) {
+			r.Calibrations["greedy"] = judgetest.Calibration(t, evidence.Greedy, 1, 1)
+		},
 		"another's stratum": func(r *judge.Record) { r.Plan.Stratum.Model = "acme/other" },
 	} {
 		t.Run(name, func(t *testing.T) {

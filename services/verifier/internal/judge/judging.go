@@ -18,33 +18,6 @@ type judging struct {
 	out          Judgement
 }
 
-// judge fills the judgement.
-func (j *judging) judge() error {
-	asked := j.asked()
-	if v := j.usable(); v != statistic.None {
-		j.out.Failed, j.out.Refused = j.Answer.Failed, j.Answer.TooLong
-		j.void(v, asked...)
-		return nil
-	}
-	if j.Plan.Kind == probe.Fingerprint {
-		j.files()
-		return nil
-	}
-	var v statistic.Void
-	if j.reply, v = read(j.Answer.Raw); v != statistic.None {
-		j.void(v, asked...)
-		return nil
-	}
-	switch j.Plan.Kind {
-	case probe.Embedding:
-		return j.embedding(asked)
-	case probe.Recall, probe.Measure, probe.Check:
-		return j.recall(asked)
-	case probe.Greedy, probe.Sampled, probe.Logprobs, probe.Replay, probe.Fingerprint:
-	}
-	return j.scored(asked)
-}
-
 // asked returns the families that the plan asks. A visible probe asks the one family whose
 // statistic feeds V.
 func (j *judging) asked() []evidence.Family {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -66,6 +67,9 @@ func share(t *testing.T, f evidence.Family, calibration []byte, records []judge.
 			}
 		}
 	}
+	if n == 0 {
+		t.Fatalf("no answer says anything for %v", f)
+	}
 	return exceeded, n
 }
 
@@ -75,11 +79,12 @@ func TestFourBitWeightsShowInGreedyAnswersOfARealEngine(t *testing.T) {
 	limits := judgetest.Calibration(t, evidence.Greedy, judgetest.Largest(t, evidence.Greedy, 1, honest)...)
 	cheat := ask(t, 2, evidence.Greedy, judgetest.Chat{}, lab.Host(lab.Base(), tinylm.Variant{Seed: 2, WeightBits: 4}))
 	exceeded, n := share(t, evidence.Greedy, limits, cheat)
-	if exceeded*2 < n || n == 0 {
+	if exceeded*2 < n {
 		t.Errorf("4 bits: got %d of %d exceeding, want at least half", exceeded, n)
 	}
-	exceeded, n = share(t, evidence.Greedy, limits, ask(t, 3, evidence.Greedy, judgetest.Chat{}, lab.Honest(lab.Base(), 3)))
-	if exceeded*4 > n || n == 0 {
+	other := ask(t, 3, evidence.Greedy, judgetest.Chat{}, lab.Honest(lab.Base(), 3))
+	exceeded, n = share(t, evidence.Greedy, limits, other)
+	if exceeded*4 > n {
 		t.Errorf("honest: got %d of %d exceeding, want at most a quarter", exceeded, n)
 	}
 }
@@ -91,7 +96,7 @@ func TestFourBitWeightsShowInStatedLogprobsOfARealEngine(t *testing.T) {
 	limits := judgetest.Calibration(t, evidence.Logprobs, judgetest.Largest(t, evidence.Logprobs, 2, honest)...)
 	cheat := ask(t, 5, evidence.Logprobs, chat, lab.Host(lab.Base(), tinylm.Variant{Seed: 5, WeightBits: 4}))
 	exceeded, n := share(t, evidence.Logprobs, limits, cheat)
-	if exceeded*10 < n*9 || n == 0 {
+	if exceeded*10 < n*9 {
 		t.Errorf("4 bits: got %d of %d exceeding, want nine of ten", exceeded, n)
 	}
 }
@@ -107,7 +112,7 @@ func TestAStreamAndAWholeAnswerAreJudgedAlike(t *testing.T) {
 	}
 	whole, streamed := must(t, record(false)), must(t, record(true))
 	for _, f := range []evidence.Family{evidence.Logprobs, evidence.Usage} {
-		if got, want := streamed.Parts[f], whole.Parts[f]; len(want) == 0 || !equal(got, want) {
+		if got, want := streamed.Parts[f], whole.Parts[f]; !equal(got, want) {
 			t.Errorf("%v: got the parts %v of the stream, want %v", f, got, want)
 		}
 	}
@@ -121,17 +126,8 @@ func TestAStreamAndAWholeAnswerAreJudgedAlike(t *testing.T) {
 	}
 }
 
-func equal(a, b statistic.Parts) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for i := range a {
-		if a[i] != b[i] {
-			return false
-		}
-	}
-	return true
-}
+// equal reports whether both are the same parts, and some.
+func equal(a, b statistic.Parts) bool { return len(a) > 0 && slices.Equal(a, b) }
 
 func TestAStreamOfDialectV1IsItsObjectsOneBehindTheOther(t *testing.T) {
 	t.Parallel()
@@ -140,7 +136,7 @@ func TestAStreamOfDialectV1IsItsObjectsOneBehindTheOther(t *testing.T) {
 	want := must(t, r).Parts[evidence.Greedy]
 	v2 := strings.ReplaceAll(string(r.Answer.Raw), "data: [DONE]", "")
 	r.Answer.Raw = []byte(strings.ReplaceAll(strings.ReplaceAll(v2, "data: ", ""), "\n", ""))
-	if got := must(t, r).Parts[evidence.Greedy]; len(want) == 0 || !equal(got, want) {
+	if got := must(t, r).Parts[evidence.Greedy]; !equal(got, want) {
 		t.Errorf("got the parts %v, want %v", got, want)
 	}
 }
@@ -158,7 +154,7 @@ func TestCharactersOfSeveralBytesJoinToTheScoreOfARealEngine(t *testing.T) {
 	r.Answer.Raw, r.Calibrations = raw, nil
 	r.Scores[0].Raw = chat.Scored(t, lab.Base(), text)
 	j := must(t, r)
-	if v := j.Voids[evidence.Greedy]; v == statistic.NotJoined || v == statistic.NoReference {
+	if v := j.Voids[evidence.Greedy]; slices.Contains([]statistic.Void{statistic.NotJoined, statistic.NoReference}, v) {
 		t.Errorf("got the void %q, want a score that joins", v)
 	}
 	r.Scores[0].Raw = judge.Trim(r.Scores[0].Raw, text)
@@ -179,7 +175,7 @@ func TestATrimmedScoreGivesTheSameJudgement(t *testing.T) {
 	}
 	r.Scores[0].Raw = whole
 	for _, f := range []evidence.Family{evidence.Greedy, evidence.Usage} {
-		if got, want := trimmed.Parts[f], must(t, r).Parts[f]; len(want) == 0 || !equal(got, want) {
+		if got, want := trimmed.Parts[f], must(t, r).Parts[f]; !equal(got, want) {
 			t.Errorf("%v: got %v, want %v", f, got, want)
 		}
 	}
@@ -197,7 +193,8 @@ func recall(t *testing.T, n int, provider fakeengine.Recall, kind probe.Kind) ju
 			r.Plan.Asked = append(r.Plan.Asked, i)
 		}
 	}
-	written, err := w.Recall(prompt.ID{byte(n)}, prompt.RecallPlan{Tokens: 4_000, FromEnd: r.Plan.FromEnd, Asked: r.Plan.Asked})
+	plan := prompt.RecallPlan{Tokens: 4_000, FromEnd: r.Plan.FromEnd, Asked: r.Plan.Asked}
+	written, err := w.Recall(prompt.ID{byte(n)}, plan)
 	if err != nil {
 		t.Fatalf("write a recall prompt: %v", err)
 	}
@@ -220,7 +217,8 @@ func engine(t *testing.T, behaviour fakeengine.Recall, body []byte) []byte {
 	t.Helper()
 	e := fakeengine.New(t)
 	e.Script(judgetest.Model, fakeengine.Behaviour{Recall: &behaviour})
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, e.URL+"/v1/chat/completions", bytes.NewReader(body))
+	url := e.URL + "/v1/chat/completions"
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, bytes.NewReader(body))
 	if err != nil {
 		t.Fatalf("make a request: %v", err)
 	}
@@ -266,9 +264,11 @@ func TestAMeasuringPromptReportsEachNeedle(t *testing.T) {
 		t.Fatalf("got %d needles, want 16", len(j.Needles))
 	}
 	for _, n := range j.Needles {
-		near, far := n.FromEnd < 1_500, n.FromEnd > 2_600 // tokens of prompts are estimates
-		if near && !n.Returned || far && n.Returned {
-			t.Errorf("the needle at %d of a window of 2,000: got returned %t", n.FromEnd, n.Returned)
+		if n.FromEnd > 1_500 && n.FromEnd < 2_600 {
+			continue // tokens of prompts are estimates
+		}
+		if want := n.FromEnd < 2_000; n.Returned != want {
+			t.Errorf("the needle at %d of a window of 2,000: got returned %t, want %t", n.FromEnd, n.Returned, want)
 		}
 	}
 	if got := bits(j); got != "" {

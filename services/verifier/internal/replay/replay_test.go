@@ -266,7 +266,9 @@ func TestATableShowsWhatDiffers(t *testing.T) {
 	if err := report.Print(&out); err != nil {
 		t.Fatalf("print: %v", err)
 	}
-	for _, want := range []string{"DIFFERS: the evidence is altered", "B1 U0", "watch → notice", "notify", "verdict found: true"} {
+	for _, want := range []string{
+		"DIFFERS: the evidence is altered", "B1 U0", "watch → notice", "notify", "verdict found: true",
+	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the table has no %q:\n%s", want, out.String())
 		}

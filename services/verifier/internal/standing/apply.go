@@ -25,14 +25,6 @@ func (s State) Apply(e Event, at time.Time, w World) (State, Outcome, error) {
 	return m.State, m.out, nil
 }
 
-// move is a state that an event moves, and what comes of it.
-type move struct {
-	State
-	at    time.Time
-	world World
-	out   Outcome
-}
-
 // event moves the state by whatever the event is.
 func (m *move) event(e Event) error {
 	switch e.Name() {
@@ -56,25 +48,6 @@ func (m *move) event(e Event) error {
 		return m.approve(*e.Operator)
 	}
 	return refuse("it is not exactly one thing")
-}
-
-// maxKey bounds the name of an event.
-const maxKey = 256
-
-// check refuses a world in which nothing can be decided.
-func (w World) check() error {
-	switch {
-	case w.Offer.Model == "" || w.Offer.Provider.IsZero():
-		return refuse("the world names no offer")
-	case w.Key == "" || len(w.Key) > maxKey:
-		return refuse("the event's name has %d bytes", len(w.Key))
-	case w.Rank < 1 || w.Penalties < 0 || w.StatedTokens < 0:
-		return refuse("rank %d, %d penalties, %d tokens", w.Rank, w.Penalties, w.StatedTokens)
-	}
-	if err := w.Limits.Check(); err != nil {
-		return refuse("%v", err)
-	}
-	return nil
 }
 
 // ask records that the provider asks for a benchmark.

@@ -66,9 +66,9 @@ func (k Taken) of(f evidence.Family, now time.Time) int {
 // Year returns the observations of the fullest family in the last 365 days, or a few days
 // more.
 func (k Taken) Year(now time.Time) int {
-	most := 0
+	fullest := 0
 	for _, f := range evidence.Families() {
-		most = max(most, k.of(f, now))
+		fullest = max(fullest, k.of(f, now))
 	}
-	return most
+	return fullest
 }

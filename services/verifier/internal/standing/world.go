@@ -30,6 +30,25 @@ type World struct {
 	StatedTokens int64 `json:"stated_tokens"`
 }
 
+// maxKey bounds the name of an event.
+const maxKey = 256
+
+// check refuses a world in which nothing can be decided.
+func (w World) check() error {
+	switch {
+	case w.Offer.Model == "" || w.Offer.Provider.IsZero():
+		return refuse("the world names no offer")
+	case w.Key == "" || len(w.Key) > maxKey:
+		return refuse("the event's name has %d bytes", len(w.Key))
+	case w.Rank < 1 || w.Penalties < 0 || w.StatedTokens < 0:
+		return refuse("rank %d, %d penalties, %d tokens", w.Rank, w.Penalties, w.StatedTokens)
+	}
+	if err := w.Limits.Check(); err != nil {
+		return refuse("%v", err)
+	}
+	return nil
+}
+
 // Outcome is what an event brought.
 type Outcome struct {
 	// Judgement is that of a probe.
