@@ -96,12 +96,18 @@ func logprobsOf(tokens []Token, wanted bool) *logprobs {
 }
 
 // show writes a byte as text if it is a whole character, as an escape if it is part
-// of a character, and by name if it ends the answer.
+// of a character, and by name if it ends the answer. The bytes of the end are those of its
+// name, as vLLM has them, so that it is the same token here and in prompt_logprobs.
 func show(c Candidate) candidateLogprob {
 	text := string(rune(c.Byte))
 	switch {
 	case c.Byte == transcript.End:
-		text = "<|end|>"
+		const end = "<|end|>"
+		name := make([]int, len(end))
+		for i := range len(end) {
+			name[i] = int(end[i])
+		}
+		return candidateLogprob{end, c.Logprob, name}
 	case c.Byte >= 0x80:
 		text = fmt.Sprintf(`\x%02x`, c.Byte)
 	}

@@ -338,13 +338,13 @@ func TestSamplesThatCannotBeAreRefused(t *testing.T) {
 	r := newRound(t, order())
 	eight := make([]byte, 8)
 	for name, s := range map[string]calibrate.Sample{
-		"no number":       {Family: evidence.Greedy, Host: "a", Body: eight},
-		"a large number":  {Family: evidence.Greedy, Host: "a", Number: calibrate.MaxNumber + 1, Body: eight},
-		"no host":         {Family: evidence.Greedy, Number: 1, Body: eight},
-		"another family":  {Family: evidence.Visible, Number: 1, Host: "a", Body: eight},
-		"too few parts":   {Family: evidence.Usage, Number: 1, Host: "a", Body: eight},
-		"NaN":             {Family: evidence.Greedy, Number: 1, Host: "a", Body: []byte{0x7f, 0xf8, 0, 0, 0, 0, 0, 1}},
-		"no ratio":        {Family: evidence.Sampled, Number: 1, Host: "a"},
+		"no number":      {Family: evidence.Greedy, Host: "a", Body: eight},
+		"a large number": {Family: evidence.Greedy, Host: "a", Number: calibrate.MaxNumber + 1, Body: eight},
+		"no host":        {Family: evidence.Greedy, Number: 1, Body: eight},
+		"another family": {Family: evidence.Visible, Number: 1, Host: "a", Body: eight},
+		"too few parts":  {Family: evidence.Usage, Number: 1, Host: "a", Body: eight},
+		"NaN":            {Family: evidence.Greedy, Number: 1, Host: "a", Body: []byte{0x7f, 0xf8, 0, 0, 0, 0, 0, 1}},
+		"no ratio":       {Family: evidence.Sampled, Number: 1, Host: "a"},
 		"ratios in chaos": {
 			Family: evidence.Sampled, Number: 1, Host: "a", Body: slices.Concat([]byte{5}, eight, []byte{4}, eight),
 		},

@@ -172,7 +172,9 @@ func TestTheDevelopmentModelIsCalibrated(t *testing.T) {
 			t.Errorf("calibration of %v: got none, want one", f)
 		}
 	}
-	if p := found[evidence.Greedy].Power; p.Exceeded*2 < p.N {
-		t.Errorf("4 bits seen by greedy answers: got %d of %d, want at least half", p.Exceeded, p.N)
+	// An end token that the two lists of an engine name differently widens the limits of C
+	// from .002 to .09, and hides the 4 bits.
+	if p := found[evidence.Logprobs].Power; p.Exceeded*10 < p.N*9 {
+		t.Errorf("4 bits seen by log-probabilities: got %d of %d, want nine of ten", p.Exceeded, p.N)
 	}
 }
