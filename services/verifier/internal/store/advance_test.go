@@ -33,20 +33,6 @@ func ok[T any](value T, err error) func(t *testing.T) T {
 	}
 }
 
-// turnPenaltiesOn calibrates a stratum far enough and turns penalties on.
-func turnPenaltiesOn(t *testing.T, e *storetest.Env) {
-	t.Helper()
-	key := ok(e.Stores[0].KeepStratum(t.Context(), judgetest.Stratum))(t)
-	run, _, err := e.Stores[0].StartCalibration(t.Context(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := e.Stores[0].FinishCalibration(t.Context(), run, fitted(t)...); err != nil {
-		t.Fatal(err)
-	}
-	ok(e.Stores[0].Set(t.Context(), store.Penalties, true, "operator:alice", "all is calibrated"))(t)
-}
-
 // until probes an offer every half hour until it has a level, and returns the last outcome.
 func until(t *testing.T, e *storetest.Env, o probe.Offer, level ladder.Level, host string) standing.Outcome {
 	t.Helper()
@@ -75,7 +61,7 @@ func penalized(t *testing.T, e *storetest.Env, o probe.Offer) standing.Verdict {
 func TestACareerFromNothingToAPenaltyIsWhatTheRulesSay(t *testing.T) {
 	t.Parallel()
 	e := storetest.New(t)
-	turnPenaltiesOn(t, e)
+	e.AllowPenalties(t)
 	o := e.See(t, storetest.Provider(t))
 	v := penalized(t, e, o)
 	s := ok(e.Stores[1].Standing(t.Context(), o))(t)

@@ -66,7 +66,8 @@ func (s *Store) StartCalibration(ctx context.Context, key StratumKey) (id Calibr
 		if err != nil || !known {
 			return errors.Join(err, notKnown(known, ErrStratum))
 		}
-		err = tx.QueryRow(ctx, `SELECT run_id FROM calibration_run WHERE stratum = $1 AND state = 'running'`, key[:]).Scan(&id)
+		err = tx.QueryRow(ctx, `SELECT run_id FROM calibration_run WHERE stratum = $1 AND state =
+			'running'`, key[:]).Scan(&id)
 		if !errors.Is(err, pgx.ErrNoRows) {
 			return err
 		}
@@ -190,7 +191,8 @@ func (s *Store) AbandonCalibration(ctx context.Context, run CalibrationRunID, re
 func endCalibration(
 	ctx context.Context, db querier, run CalibrationRunID, state CalibrationState, reason *string,
 ) error {
-	ok, err := exec(ctx, db, `UPDATE calibration_run SET state = $2, reason = $3 WHERE run_id = $1 AND state = 'running'`,
+	ok, err := exec(ctx, db, `UPDATE calibration_run SET state = $2, reason = $3 WHERE run_id = $1 AND state =
+		'running'`,
 		run, state, reason)
 	if err != nil {
 		return err

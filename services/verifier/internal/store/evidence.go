@@ -44,7 +44,8 @@ func scanPiece(row pgx.CollectableRow) (p keep.Piece, err error) {
 // Span returns the offer of a verdict, and the first and the last event of its evidence. It
 // fails with ErrVerdict.
 func (s *Store) Span(ctx context.Context, id probe.VerdictID) (o probe.Offer, first, last int64, err error) {
-	err = s.pool.QueryRow(ctx, `SELECT provider_id, model_id, first_number, number FROM verdict WHERE verdict_id = $1`, id).
+	err = s.pool.QueryRow(ctx, `SELECT provider_id, model_id, first_number, number FROM verdict WHERE verdict_id =
+		$1`, id).
 		Scan(&o.Provider, &o.Model, &first, &last)
 	if errors.Is(err, pgx.ErrNoRows) {
 		err = ErrVerdict
@@ -135,7 +136,8 @@ func unsealed(ctx context.Context, tx pgx.Tx) (last keep.DaySeal, days []time.Ti
 	}
 	days, err = collect(ctx, tx, pgx.RowTo[time.Time], `
 		WITH yesterday AS (SELECT (clock_timestamp() AT TIME ZONE 'UTC')::date - 1 AS day)
-		SELECT day FROM (SELECT DISTINCT v.day FROM evidence v, yesterday y WHERE v.day <= y.day AND ($1::date IS NULL OR v.day > $1)
+		SELECT day FROM (SELECT DISTINCT v.day FROM evidence v, yesterday y WHERE v.day <= y.day AND ($1::date IS NULL
+			OR v.day > $1)
 			UNION SELECT y.day FROM yesterday y WHERE $1::date IS NULL OR y.day > $1) AS d ORDER BY day LIMIT $2`,
 		timeOrNull(last.Day), maxSealedDays)
 	return last, days, err
@@ -181,7 +183,8 @@ func (s *Store) Leaves(ctx context.Context, day time.Time) ([]archive.Leaf, erro
 func (s *Store) LeafIndex(ctx context.Context, p keep.Piece) (int, error) {
 	var n int
 	err := s.pool.QueryRow(ctx, `SELECT count(*) FROM evidence
-		WHERE day = $1 AND (provider_id, model_id, number) < ($2, $3, $4)`, p.Day, p.Offer.Provider, p.Offer.Model, p.Number).
+		WHERE day = $1 AND (provider_id, model_id, number) < ($2, $3,
+			$4)`, p.Day, p.Offer.Provider, p.Offer.Model, p.Number).
 		Scan(&n)
 	if err != nil {
 		return 0, fmt.Errorf("find a piece in its day: %w", err)

@@ -52,8 +52,8 @@ func (s *Store) HouseKeys(ctx context.Context) ([]house.Stored, error) {
 
 // PutHouseKey implements house.Store.
 func (s *Store) PutHouseKey(ctx context.Context, k house.Stored) error {
-	if _, err := s.pool.Exec(ctx, `INSERT INTO house_key (key_id, account_id, sealed, expires_at) VALUES ($1, $2, $3, $4)`,
-		k.ID, k.Account, k.Sealed, k.ExpiresAt); err != nil {
+	if _, err := s.pool.Exec(ctx, `INSERT INTO house_key (key_id, account_id, sealed, expires_at)
+		VALUES ($1, $2, $3, $4)`, k.ID, k.Account, k.Sealed, k.ExpiresAt); err != nil {
 		return fmt.Errorf("keep a house key: %w", err)
 	}
 	return nil

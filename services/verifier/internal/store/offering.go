@@ -29,8 +29,6 @@ type Offering struct {
 	Statement
 	// ChangedAt is when the statement last became another.
 	FirstSeen, SeenAt, ChangedAt time.Time
-	// PlannedUntil is up to when probes are planned, the zero time before the first plan.
-	PlannedUntil time.Time
 }
 
 // SeenOffer is an offer that is connected now.
@@ -73,7 +71,8 @@ func (s *Store) SeeOffers(ctx context.Context, seen []SeenOffer) (refused []prob
 
 const (
 	insertOffering = `
-		INSERT INTO offering (provider_id, model_id, quantization, engine, gpu, file_revision) VALUES ($1, $2, $3, $4, $5, $6)
+		INSERT INTO offering (provider_id, model_id, quantization, engine, gpu, file_revision)
+		VALUES ($1, $2, $3, $4, $5, $6)
 		ON CONFLICT (provider_id, model_id) DO NOTHING`
 	// An offer that says the same is written once in five minutes.
 	updateOffering = `
@@ -145,14 +144,12 @@ func knownModels(ctx context.Context, tx pgx.Tx, id ids.ProviderID, seen []SeenO
 }
 
 const offeringColumns = `provider_id, model_id, rank, quantization, engine, gpu, file_revision, first_seen, seen_at,
-	changed_at, planned_until`
+	changed_at`
 
 func scanOffering(row pgx.CollectableRow) (o Offering, err error) {
-	var planned *time.Time
 	err = row.Scan(&o.Offer.Provider, &o.Offer.Model, &o.Rank, &o.Quantization, &o.Engine, &o.GPU, &o.FileRevision,
-		&o.FirstSeen, &o.SeenAt, &o.ChangedAt, &planned)
+		&o.FirstSeen, &o.SeenAt, &o.ChangedAt)
 	o.FirstSeen, o.SeenAt, o.ChangedAt = o.FirstSeen.UTC(), o.SeenAt.UTC(), o.ChangedAt.UTC()
-	o.PlannedUntil = timeOf(planned)
 	return o, err
 }
 

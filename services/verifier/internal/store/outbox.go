@@ -77,7 +77,8 @@ WITH due AS (
 SELECT ` + effectColumns + ` FROM taken e ` + effectJoins + ` ORDER BY e.effect_id`
 
 const (
-	effectColumns = `e.effect_id, e.kind, e.subject, e.revision, e.tries, v.body, p.leaf, e.created_at, coalesce(e.problem, ''),
+	effectColumns = `e.effect_id, e.kind, e.subject, e.revision, e.tries, v.body, p.leaf, e.created_at,
+		coalesce(e.problem, ''),
 		(SELECT max(s.passed_at) FROM standing s WHERE s.provider_id = e.provider_id)`
 	effectJoins = `JOIN verdict v USING (verdict_id)
 		JOIN evidence p ON p.provider_id = v.provider_id AND p.model_id = v.model_id AND p.number = v.number`
@@ -178,8 +179,10 @@ type OutboxState struct {
 // Outbox counts the effects that were not carried out.
 func (s *Store) Outbox(ctx context.Context) (OutboxState, error) {
 	var o OutboxState
-	err := s.pool.QueryRow(ctx, `SELECT count(*) FILTER (WHERE state = 'pending'), count(*) FILTER (WHERE state = 'refused'),
-			coalesce(greatest(interval '0', clock_timestamp() - min(created_at) FILTER (WHERE state = 'pending')), interval '0')
+	err := s.pool.QueryRow(ctx, `SELECT count(*) FILTER (WHERE state = 'pending'), count(*) FILTER (WHERE state =
+		'refused'),
+			coalesce(greatest(interval '0', clock_timestamp() - min(created_at) FILTER (WHERE state = 'pending')),
+				interval '0')
 		FROM effect WHERE state IN ('pending', 'refused')`).Scan(&o.Pending, &o.Refused, &o.Lag)
 	if err != nil {
 		return OutboxState{}, fmt.Errorf("count the outbox: %w", err)

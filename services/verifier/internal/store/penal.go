@@ -10,7 +10,8 @@ import (
 func (s *Store) PenalStrata(ctx context.Context) (int, error) {
 	var n int
 	err := s.pool.QueryRow(ctx, `SELECT count(DISTINCT stratum) FROM (
-			SELECT DISTINCT ON (stratum, family) stratum, penal FROM calibration ORDER BY stratum, family, made_at DESC) AS last
+			SELECT DISTINCT ON (stratum, family) stratum, penal FROM calibration ORDER BY stratum, family, made_at DESC)
+				AS last
 		WHERE penal`).Scan(&n)
 	if err != nil {
 		return 0, fmt.Errorf("count calibrated strata: %w", err)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -36,6 +37,9 @@ var probeTransitions = map[ProbeState][]ProbeState{
 	Queued: {Leased, Void, Done}, // done by the answer of a replica that was late
 	Leased: {Leased, Queued, Done, Void},
 }
+
+// After returns the states that follow.
+func (s ProbeState) After() []ProbeState { return slices.Clone(probeTransitions[s]) }
 
 // The bounds of the queue.
 const (
@@ -69,22 +73,6 @@ ON CONFLICT (probe_id) DO NOTHING`
 // It fails with probe.ErrPlan for what cannot be carried out, and with ErrBatch.
 func (s *Store) Put(ctx context.Context, probes ...QueuedProbe) error {
 	return s.put(ctx, putting{}, probes)
-}
-
-// PutPlanned adds the probes of an offer that are due up to until, where the offer was
-// planned up to from (the zero time before its first plan). Of two replicas that plan the
-// same offer one adds its probes; the other is told false, and its probes are dropped.
-func (s *Store) PutPlanned(
-	ctx context.Context, o probe.Offer, from, until time.Time, probes ...QueuedProbe,
-) (planned bool, err error) {
-	err = s.put(ctx, putting{allow: func(tx pgx.Tx) (bool, error) {
-		var err error
-		planned, err = exec(ctx, tx, `UPDATE offering SET planned_until = $4
-			WHERE provider_id = $1 AND model_id = $2 AND planned_until IS NOT DISTINCT FROM $3`,
-			o.Provider, o.Model, timeOrNull(from), until)
-		return planned, err
-	}}, probes)
-	return planned && err == nil, err
 }
 
 // Begin adds probes and leases them to a replica at once, whenever they are due: for what
@@ -183,7 +171,8 @@ const (
 		), due AS (
 			SELECT probe_id FROM (SELECT * FROM waiting UNION ALL SELECT * FROM lost) AS u ORDER BY since, probe_id LIMIT $2
 		)
-		UPDATE probe p SET state = 'leased', tries = p.tries + 1, replica = $1, leased_until = clock_timestamp() + $3::interval
+		UPDATE probe p SET state = 'leased', tries = p.tries + 1, replica = $1, leased_until = clock_timestamp() +
+			$3::interval
 		FROM due WHERE p.probe_id = due.probe_id RETURNING p.plan`
 )
 
@@ -231,7 +220,8 @@ func (s *Store) Done(ctx context.Context, replica string, id probe.ID) error {
 // another replica has the probe.
 func (s *Store) DropProbe(ctx context.Context, replica string, id probe.ID, reason string) error {
 	_, err := s.pool.Exec(ctx, `UPDATE probe SET state = 'void', replica = NULL, leased_until = NULL, reason = $3,
-		ended_at = clock_timestamp() WHERE probe_id = $1 AND state = 'leased' AND replica = $2`, id, replica, cut(reason, 200))
+		ended_at = clock_timestamp() WHERE probe_id = $1 AND state = 'leased' AND replica =
+			$2`, id, replica, cut(reason, 200))
 	if err != nil {
 		return fmt.Errorf("void a probe: %w", err)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"svc.internal/services/verifier/internal/cover"
+	"svc.internal/services/verifier/internal/plan"
 	"svc.internal/services/verifier/internal/probe"
 	"svc.internal/services/verifier/internal/store"
 	"svc.internal/services/verifier/internal/store/storetest"
@@ -83,7 +84,8 @@ func TestTwoReplicasTakeEachProbeOnce(t *testing.T) {
 		total += len(one)
 	}
 	is(t, "probes that were taken", total, probes)
-	is(t, "probes that were taken once", e.Count(t, `SELECT count(*) FROM probe WHERE state = 'leased' AND tries = 1`), probes)
+	is(t, "probes that were taken once", e.Count(t, `SELECT count(*) FROM probe WHERE state = 'leased' AND tries =
+		1`), probes)
 }
 
 func TestAProbeIsNotTakenBeforeItIsDue(t *testing.T) {
@@ -181,29 +183,30 @@ func TestAProbeThatIsStartedIsWithItsReplica(t *testing.T) {
 	is(t, "state", stateOf(t, e, plan.ID), "leased")
 }
 
-func TestOfTwoThatPlanAnOfferOnePlans(t *testing.T) {
+func TestOfTwoThatPlanAnHourOfAnOfferOnePlans(t *testing.T) {
 	t.Parallel()
 	e := storetest.New(t)
 	o := e.See(t, storetest.Provider(t))
-	var from time.Time
+	first := storetest.Start.Unix() / 3600
 	for round := range 10 {
-		until := storetest.Start.Add(time.Duration(round+1) * time.Hour)
+		hour := plan.Hour{Offer: o, Past: plan.Past{Hour: first + int64(round)}}
 		plans := [2]probe.Plan{e.Plan(t, o), e.Plan(t, o)}
 		var planned [2]bool
-		plan := func(i int) func() error {
+		put := func(i int) func() error {
 			return func() (err error) {
-				planned[i], err = e.Stores[i].PutPlanned(context.Background(), o, from, until, store.QueuedProbe{Plan: plans[i]})
+				planned[i], err = e.Stores[i].PutHour(context.Background(), hour, store.QueuedProbe{Plan: plans[i]})
 				return err
 			}
 		}
-		if err := errors.Join(storetest.Race(plan(0), plan(1))...); err != nil {
+		if err := errors.Join(storetest.Race(put(0), put(1))...); err != nil {
 			t.Fatal(err)
 		}
 		is(t, "one of two plans", planned[0] != planned[1], true)
 		is(t, "probes", e.Count(t, `SELECT count(*) FROM probe`), round+1)
-		from = until
 	}
-	is(t, "planned until", ok(e.Stores[0].Offering(t.Context(), o))(t).PlannedUntil, from)
+	pasts := ok(e.Stores[0].Pasts(t.Context(), probe.Offer{}, 10))(t)
+	is(t, "pasts", len(pasts), 1)
+	is(t, "the last hour", pasts[0].Past.Hour, first+9)
 }
 
 func TestWhatIsNoPlanAndWhatIsTooMuchIsRefused(t *testing.T) {
@@ -216,7 +219,8 @@ func TestWhatIsNoPlanAndWhatIsTooMuchIsRefused(t *testing.T) {
 	if !errors.Is(err, probe.ErrPlan) {
 		t.Errorf("a bad plan: got the error %v, want %v", err, probe.ErrPlan)
 	}
-	if err := e.Stores[0].Put(t.Context(), make([]store.QueuedProbe, store.MaxBatch+1)...); !errors.Is(err, store.ErrBatch) {
+	err = e.Stores[0].Put(t.Context(), make([]store.QueuedProbe, store.MaxBatch+1)...)
+	if !errors.Is(err, store.ErrBatch) {
 		t.Errorf("too many: got the error %v, want %v", err, store.ErrBatch)
 	}
 	is(t, "probes", e.Count(t, `SELECT count(*) FROM probe`), 0)

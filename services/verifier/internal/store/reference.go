@@ -23,10 +23,12 @@ type Reference struct {
 }
 
 const upsertReference = `
-INSERT INTO reference AS r (model_id, host, provider_id, class, engine, gpu, file_revision) VALUES ($1, $2, $3, $4, $5, $6, $7)
+INSERT INTO reference AS r (model_id, host, provider_id, class, engine, gpu, file_revision) VALUES ($1, $2, $3,
+	$4, $5, $6, $7)
 ON CONFLICT (model_id, host) DO UPDATE SET provider_id = excluded.provider_id, class = excluded.class,
 	engine = excluded.engine, gpu = excluded.gpu, file_revision = excluded.file_revision, seen_at = clock_timestamp()
-WHERE r.seen_at < clock_timestamp() - interval '5 minutes' OR (r.provider_id, r.class, r.engine, r.gpu, r.file_revision)
+WHERE r.seen_at < clock_timestamp() - interval '5 minutes' OR (r.provider_id, r.class, r.engine, r.gpu,
+	r.file_revision)
 	<> (excluded.provider_id, excluded.class, excluded.engine, excluded.gpu, excluded.file_revision)`
 
 // SeeReferences records the references that are connected now.
@@ -53,7 +55,8 @@ func (s *Store) References(ctx context.Context, after Reference, limit int) ([]R
 		r.Class, r.FirstSeen, r.SeenAt = quant.Class(class), r.FirstSeen.UTC(), r.SeenAt.UTC()
 		return r, err
 	}, `SELECT model_id, host, provider_id, class, engine, gpu, file_revision, first_seen, seen_at FROM reference
-		WHERE (model_id, host) > ($1, $2) ORDER BY model_id, host LIMIT $3`, after.Model, after.Host, bounded(limit, MaxPage))
+		WHERE (model_id, host) > ($1, $2) ORDER BY model_id, host LIMIT
+			$3`, after.Model, after.Host, bounded(limit, MaxPage))
 	if err != nil {
 		return nil, fmt.Errorf("list references: %w", err)
 	}

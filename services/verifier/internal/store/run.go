@@ -152,8 +152,8 @@ func (s *Store) DueRuns(ctx context.Context, limit int) ([]Run, error) {
 func (s *Store) Runs(
 	ctx context.Context, provider ids.ProviderID, model string, before probe.RunID, limit int,
 ) ([]Run, error) {
-	list, err := collect(ctx, s.pool, scanRun, `SELECT run_id, provider_id, model_id, basis, state, revision, ''::bytea, next_at,
-			coalesce(findings, '[]'), started_at, ended_at
+	list, err := collect(ctx, s.pool, scanRun, `SELECT run_id, provider_id, model_id, basis, state, revision,
+			''::bytea, next_at, coalesce(findings, '[]'), started_at, ended_at
 		FROM benchmark_run WHERE provider_id = $1 AND ($2::text = '' OR model_id = $2)
 			AND ($3::uuid IS NULL OR run_id < $3) ORDER BY run_id DESC LIMIT $4`,
 		provider, model, before, bounded(limit, MaxPage))

@@ -43,7 +43,8 @@ func (s *Store) KeepShapes(ctx context.Context, hour time.Time, counts map[cover
 		codes, sums = append(codes, shapeCode(shape)), append(sums, n)
 	}
 	_, err := s.pool.Exec(ctx, `
-		INSERT INTO shape_hour AS h (hour, shape, requests) SELECT $1, c, n FROM unnest($2::smallint[], $3::bigint[]) AS u (c, n)
+		INSERT INTO shape_hour AS h (hour, shape, requests) SELECT $1, c, n FROM unnest($2::smallint[], $3::bigint[])
+			AS u (c, n)
 		ORDER BY c ON CONFLICT (hour, shape) DO UPDATE SET requests = greatest(h.requests, excluded.requests)`,
 		hour.UTC().Truncate(time.Hour), codes, sums)
 	if err != nil {
@@ -65,7 +66,8 @@ func (s *Store) Shapes(ctx context.Context) ([]ShapeCount, error) {
 // ProbedShapes returns the hidden probes of the last week, and those that are planned, by
 // hour. Void ones are left out.
 func (s *Store) ProbedShapes(ctx context.Context) ([]ShapeCount, error) {
-	list, err := collect(ctx, s.pool, scanShape, `SELECT date_trunc('hour', due_at, 'UTC') AS hour, shape, count(*) FROM probe
+	list, err := collect(ctx, s.pool, scanShape, `SELECT date_trunc('hour', due_at, 'UTC') AS hour, shape, count(*)
+		FROM probe
 		WHERE due_at > clock_timestamp() - interval '7 days' AND shape IS NOT NULL AND state <> 'void'
 		GROUP BY hour, shape ORDER BY hour, shape`)
 	if err != nil {

@@ -105,7 +105,8 @@ func (s *Store) StandingsOf(
 	ctx context.Context, provider ids.ProviderID, after string, limit int,
 ) ([]Standing, error) {
 	list, err := collect(ctx, s.pool, scanStanding, `SELECT `+standingColumns+standingFrom+`
-		WHERE s.provider_id = $1 AND s.model_id > $2 ORDER BY s.model_id LIMIT $3`, provider, after, bounded(limit, MaxPage))
+		WHERE s.provider_id = $1 AND s.model_id > $2 ORDER BY s.model_id LIMIT $3`,
+		provider, after, bounded(limit, MaxPage))
 	if err != nil {
 		return nil, fmt.Errorf("list the standings of a provider: %w", err)
 	}

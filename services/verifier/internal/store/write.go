@@ -50,8 +50,8 @@ const (
 		INSERT INTO observation (probe_id, family, provider_id, model_id, number, exceeded, calibration, stratum, at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`
 	insertStanding = `
-		INSERT INTO standing (provider_id, model_id, number, moved_at, state, level, benchmark, m, misrep_lane, open_penalty,
-			unclean_at, trust, lane, cap_tokens, grace_until, passed_at)
+		INSERT INTO standing (provider_id, model_id, number, moved_at, state, level, benchmark, m, misrep_lane,
+			open_penalty, unclean_at, trust, lane, cap_tokens, grace_until, passed_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)`
 	updateStanding = `
 		UPDATE standing SET number = $3, moved_at = $4, state = $5, level = $6, benchmark = $7, m = $8, misrep_lane = $9,
@@ -125,8 +125,8 @@ func (a *advance) queueObservations(batch *pgx.Batch, st step, number int64) {
 
 const (
 	insertVerdict = `
-		INSERT INTO verdict (verdict_id, provider_id, model_id, number, kind, cause, at, of_verdict, share_basis_points, removes,
-			reinstates, counts, needs_operator, summary, body)
+		INSERT INTO verdict (verdict_id, provider_id, model_id, number, kind, cause, at, of_verdict,
+			share_basis_points, removes, reinstates, counts, needs_operator, summary, body)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)`
 	insertEffect   = `INSERT INTO effect (verdict_id, kind, subject, revision) VALUES ($1, $2, $3, $4)`
 	reviseProvider = `UPDATE provider SET revision = revision + 1 WHERE provider_id = $1`

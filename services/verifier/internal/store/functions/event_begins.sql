@@ -7,7 +7,8 @@ BEGIN
     SELECT * INTO v_last FROM verifier.event e
         WHERE e.provider_id = NEW.provider_id AND e.model_id = NEW.model_id ORDER BY e.number DESC LIMIT 1;
     IF NEW.number <> coalesce(v_last.number, 0) + 1 THEN
-        RAISE EXCEPTION 'event % does not follow %', NEW.number, coalesce(v_last.number, 0) USING ERRCODE = 'check_violation';
+        RAISE EXCEPTION 'event % does not follow %', NEW.number, coalesce(v_last.number, 0)
+            USING ERRCODE = 'check_violation';
     ELSIF NEW.at < v_last.at OR NEW.at > greatest(clock_timestamp(), v_last.at) THEN
         RAISE EXCEPTION 'an event is not ahead of the clock or behind the last one' USING ERRCODE = 'check_violation';
     ELSIF NEW.level <> coalesce(v_last.level, 'normal')

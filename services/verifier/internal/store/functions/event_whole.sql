@@ -4,7 +4,8 @@ CREATE OR REPLACE FUNCTION event_whole() RETURNS trigger
 LANGUAGE plpgsql SET search_path = verifier, pg_temp AS $$
 BEGIN
     IF NOT EXISTS (
-        SELECT FROM evidence v WHERE (v.provider_id, v.model_id, v.number) = (NEW.provider_id, NEW.model_id, NEW.number)
+        SELECT FROM evidence v
+            WHERE (v.provider_id, v.model_id, v.number) = (NEW.provider_id, NEW.model_id, NEW.number)
     ) THEN
         RAISE EXCEPTION 'an event has its evidence' USING ERRCODE = 'check_violation';
     ELSIF NOT EXISTS (

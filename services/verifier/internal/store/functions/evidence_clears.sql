@@ -4,9 +4,11 @@ CREATE OR REPLACE FUNCTION evidence_clears() RETURNS trigger LANGUAGE plpgsql AS
 DECLARE
     v_now timestamptz := clock_timestamp();
 BEGIN
-    IF (NEW.piece_id, NEW.provider_id, NEW.model_id, NEW.number, NEW.day, NEW.recorded_at, NEW.plain_bytes, NEW.leaf, NEW.link)
+    IF (NEW.piece_id, NEW.provider_id, NEW.model_id, NEW.number, NEW.day, NEW.recorded_at, NEW.plain_bytes,
+        NEW.leaf, NEW.link)
         IS DISTINCT FROM
-       (OLD.piece_id, OLD.provider_id, OLD.model_id, OLD.number, OLD.day, OLD.recorded_at, OLD.plain_bytes, OLD.leaf, OLD.link)
+       (OLD.piece_id, OLD.provider_id, OLD.model_id, OLD.number, OLD.day, OLD.recorded_at, OLD.plain_bytes,
+           OLD.leaf, OLD.link)
         OR OLD.sealed IS NULL OR NEW.sealed IS NOT NULL
     THEN
         RAISE EXCEPTION 'evidence is kept as it is' USING ERRCODE = 'restrict_violation';
@@ -19,7 +21,8 @@ BEGIN
             AND OLD.number BETWEEN v.first_number AND v.number
             AND verifier.penalty_ended_at(v.verdict_id) + interval '180 days' > v_now
     ) THEN
-        RAISE EXCEPTION 'evidence of a penalty is kept for 180 days after its end' USING ERRCODE = 'restrict_violation';
+        RAISE EXCEPTION 'evidence of a penalty is kept for 180 days after its end'
+            USING ERRCODE = 'restrict_violation';
     END IF;
     NEW.cleared_at := v_now;
     RETURN NEW;

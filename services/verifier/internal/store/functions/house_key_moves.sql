@@ -6,8 +6,10 @@ DECLARE
 BEGIN
     IF TG_OP = 'INSERT' THEN
         PERFORM pg_advisory_xact_lock(hashtext('house_key'), hashtext(NEW.account_id::text));
-        IF (SELECT count(*) FROM verifier.house_key k WHERE k.account_id = NEW.account_id AND k.forgotten_at IS NULL) >= 8 THEN
-            RAISE EXCEPTION 'an account has at most 8 keys' USING ERRCODE = 'check_violation', CONSTRAINT = 'house_key_bound';
+        IF (SELECT count(*) FROM verifier.house_key k
+            WHERE k.account_id = NEW.account_id AND k.forgotten_at IS NULL) >= 8 THEN
+            RAISE EXCEPTION 'an account has at most 8 keys'
+                USING ERRCODE = 'check_violation', CONSTRAINT = 'house_key_bound';
         ELSIF NEW.sealed IS NULL OR NEW.expires_at <= v_now OR NEW.expires_at > v_now + interval '31 days' THEN
             RAISE EXCEPTION 'a key begins with its text and expires within 31 days' USING ERRCODE = 'check_violation';
         END IF;

@@ -6,8 +6,6 @@ BEGIN
        (OLD.provider_id, OLD.model_id, OLD.rank, OLD.first_seen)
     THEN
         RAISE EXCEPTION 'an offering keeps its name and its rank' USING ERRCODE = 'check_violation';
-    ELSIF NEW.planned_until < OLD.planned_until THEN
-        RAISE EXCEPTION 'an offering is not planned again' USING ERRCODE = 'check_violation';
     END IF;
     NEW.changed_at := OLD.changed_at;
     IF (NEW.engine, NEW.gpu, NEW.file_revision, NEW.quantization) IS DISTINCT FROM

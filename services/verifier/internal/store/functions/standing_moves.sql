@@ -4,7 +4,8 @@ LANGUAGE plpgsql SET search_path = verifier, pg_temp AS $$
 BEGIN
     IF TG_OP = 'INSERT' THEN
         IF NEW.number <> 1 THEN
-            RAISE EXCEPTION 'a standing begins with its first event, not %', NEW.number USING ERRCODE = 'check_violation';
+            RAISE EXCEPTION 'a standing begins with its first event, not %', NEW.number
+                USING ERRCODE = 'check_violation';
         END IF;
         NEW.revision := 1;
         RETURN NEW;

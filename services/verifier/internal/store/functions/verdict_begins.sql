@@ -11,11 +11,13 @@ BEGIN
     IF NEW.share_basis_points > 0 THEN
         SELECT s.enabled INTO v_on FROM setting s WHERE s.name = 'penalties' FOR SHARE;
         IF NOT coalesce(v_on, false) THEN
-            RAISE EXCEPTION 'penalties are off' USING ERRCODE = 'check_violation', CONSTRAINT = 'verdict_penalties_on';
+            RAISE EXCEPTION 'penalties are off'
+                USING ERRCODE = 'check_violation', CONSTRAINT = 'verdict_penalties_on';
         END IF;
     END IF;
     IF NOT EXISTS (
-        SELECT FROM event e WHERE (e.provider_id, e.model_id, e.number, e.at) = (NEW.provider_id, NEW.model_id, NEW.number, NEW.at)
+        SELECT FROM event e WHERE (e.provider_id, e.model_id, e.number, e.at) = (NEW.provider_id, NEW.model_id,
+            NEW.number, NEW.at)
     ) THEN
         RAISE EXCEPTION 'a verdict has the time of its event' USING ERRCODE = 'check_violation';
     END IF;

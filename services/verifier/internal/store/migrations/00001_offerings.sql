@@ -29,13 +29,11 @@ CREATE TABLE offering (
     first_seen    timestamptz NOT NULL,
     seen_at       timestamptz NOT NULL,
     changed_at    timestamptz NOT NULL,
-    planned_until timestamptz,
     PRIMARY KEY (provider_id, model_id),
     CONSTRAINT offering_rank UNIQUE (provider_id, rank)
 );
 COMMENT ON TABLE offering IS 'A model of a provider as it was last stated. A row is never removed.';
 COMMENT ON COLUMN offering.changed_at IS 'When engine, GPU or files last became others.';
-COMMENT ON COLUMN offering.planned_until IS 'Up to when probes are planned. Of two replicas that plan at once, one moves it.';
 CREATE INDEX offering_seen ON offering (seen_at);
 CREATE TRIGGER offering_begins BEFORE INSERT ON offering FOR EACH ROW EXECUTE FUNCTION offering_begins();
 CREATE TRIGGER offering_moves BEFORE UPDATE ON offering FOR EACH ROW EXECUTE FUNCTION offering_moves();
@@ -73,7 +71,7 @@ CREATE INDEX reference_seen ON reference (seen_at);
 
 GRANT SELECT, INSERT (provider_id), UPDATE (models, revision) ON provider TO svc_verifier;
 GRANT SELECT, INSERT (provider_id, model_id, quantization, engine, gpu, file_revision),
-    UPDATE (quantization, engine, gpu, file_revision, seen_at, planned_until) ON offering TO svc_verifier;
+    UPDATE (quantization, engine, gpu, file_revision, seen_at) ON offering TO svc_verifier;
 GRANT SELECT, INSERT (kind, digest, provider_id) ON identity TO svc_verifier;
 GRANT SELECT, INSERT (model_id, host, provider_id, class, engine, gpu, file_revision),
     UPDATE (provider_id, class, engine, gpu, file_revision, seen_at) ON reference TO svc_verifier;

@@ -15,6 +15,8 @@ import (
 	"svc.internal/pkg/ids"
 	"svc.internal/pkg/pgtest"
 	"svc.internal/services/verifier/internal/archive"
+	"svc.internal/services/verifier/internal/calibration"
+	"svc.internal/services/verifier/internal/evidence"
 	"svc.internal/services/verifier/internal/judge/judgetest"
 	"svc.internal/services/verifier/internal/keep"
 	"svc.internal/services/verifier/internal/ladder"
@@ -54,7 +56,8 @@ var clockSQL = []string{
 // New returns a fresh database.
 func New(t testing.TB) *Env {
 	t.Helper()
-	e := &Env{Pool: pgtest.Pool(t, store.Schema, store.Role, store.Migrations), Box: keep.NewBox(archive.Key{1}, rand.Reader)}
+	e := &Env{Box: keep.NewBox(archive.Key{1}, rand.Reader)}
+	e.Pool = pgtest.Pool(t, store.Schema, store.Role, store.Migrations)
 	e.Owner = pgtest.Owner(t, e.Pool)
 	for _, sql := range clockSQL {
 		e.Exec(t, sql)
@@ -229,4 +232,28 @@ func Race(all ...func() error) []error {
 	close(begin)
 	done.Wait()
 	return errs
+}
+
+// AllowPenalties calibrates judgetest's stratum far enough and turns penalties on.
+func (e *Env) AllowPenalties(t testing.TB) {
+	t.Helper()
+	ctx := context.Background()
+	key, err := e.Stores[0].KeepStratum(ctx, judgetest.Stratum)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run, _, err := e.Stores[0].StartCalibration(ctx, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := calibration.Decode(judgetest.Calibration(t, evidence.Greedy, .1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Stores[0].FinishCalibration(ctx, run, store.Fitted{Calibration: c, Penal: true}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.Stores[0].Set(ctx, store.Penalties, true, "operator:alice", "all is calibrated"); err != nil {
+		t.Fatal(err)
+	}
 }
