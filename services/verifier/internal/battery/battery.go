@@ -52,9 +52,6 @@ const (
 	// FirstRepeat and SecondRepeat are when a slow run is timed again.
 	FirstRepeat  = time.Hour
 	SecondRepeat = 6 * time.Hour
-	// MaxTimings bounds the timings of a run, and MaxTokens a number of tokens.
-	MaxTimings = 1024
-	MaxTokens  = 1 << 30
 )
 
 // Question is a question of family B or C whose observation was not void.
@@ -229,5 +226,58 @@ func (f Facts) exceeds(asked []Question) bool {
 
 // enoughQuestions reports whether enough questions were not void.
 func (f Facts) enoughQuestions() bool {
-	return f.Quick || f.Uncalibrated || len(f.Questions) >= MinQuestions && (f.Again == nil || len(f.Again) >= MinQuestions)
+	if f.Quick || f.Uncalibrated {
+		return true
+	}
+	return len(f.Questions) >= MinQuestions && (f.Again == nil || len(f.Again) >= MinQuestions)
+}
+
+// enough reports whether enough was timed to judge a speed.
+func (f Facts) enough(s Speed) bool {
+	timed, least := 0, minTimed
+	if f.Quick {
+		least = 1
+	}
+	for _, a := range s.Answers {
+		if a.timed() {
+			timed++
+		}
+	}
+	return timed >= least && (f.Small || len(s.FirstTokens) >= least)
+}
+
+// judgeSpeed judges the run by its speeds, all else being in order.
+func (f Facts) judgeSpeed() Judgement {
+	findings := f.slow(f.First)
+	if len(findings) == 0 {
+		return Judgement{Outcome: Pass}
+	}
+	for _, s := range f.Repeats {
+		if !f.enough(s) {
+			return Judgement{Outcome: Void, Findings: []Finding{TooLittle}}
+		}
+		if len(f.slow(s)) == 0 {
+			return Judgement{Outcome: Pass}
+		}
+	}
+	waits := []time.Duration{FirstRepeat, SecondRepeat}
+	if len(f.Repeats) < len(waits) {
+		return Judgement{Outcome: TimeAgain, Findings: findings, Wait: waits[len(f.Repeats)]}
+	}
+	return Judgement{Outcome: Fail, Findings: findings}
+}
+
+// slow are the findings of one speed.
+func (f Facts) slow(s Speed) []Finding {
+	var findings []Finding
+	if f.Quick {
+		return nil
+	}
+	if TokensPerSecond(s.Answers) < max(MinSpeed, f.ClassMedian/2) {
+		findings = append(findings, SlowTokens)
+	}
+	if !f.Small && Quantile95(s.FirstTokens) > MaxFirstToken {
+		findings = append(findings, SlowFirst)
+	}
+	return findings
 }

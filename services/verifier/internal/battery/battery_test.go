@@ -44,82 +44,90 @@ func good() battery.Facts {
 	}
 }
 
+// spoilt are runs that differ from a good one in one thing, and what they come to.
+type spoilt map[string]struct {
+	spoil func(*facts)
+	want  battery.Outcome
+	found battery.Finding
+}
+
+type facts = battery.Facts
+
+var slow, quick = speed(4, time.Second), speed(64, time.Second)
+
+var spoiltRuns = spoilt{
+	"nothing": {func(*facts) {}, battery.Pass, ""},
+	"few, quick": {func(x *facts) {
+		x.Quick, x.Questions = true, nil
+		x.First = battery.Speed{Answers: slow.Answers[:1], FirstTokens: slow.FirstTokens[:1]}
+	}, battery.Pass, ""},
+	"few":          {func(x *facts) { x.Questions = nil }, battery.Void, battery.TooLittle},
+	"disturbed":    {func(x *facts) { x.Disturbed, x.Answered = true, 0 }, battery.Void, battery.Disturbed},
+	"98 answered":  {func(x *facts) { x.Answered = 98 }, battery.Pass, ""},
+	"97 answered":  {func(x *facts) { x.Answered = 97 }, battery.Fail, battery.Unanswered},
+	"window 95%":   {func(x *facts) { x.MeasuredTokens = 30_400 }, battery.Pass, ""},
+	"window below": {func(x *facts) { x.MeasuredTokens = 30_399 }, battery.Fail, battery.SmallWindow},
+	"no window":    {func(x *facts) { x.MeasuredTokens = 0 }, battery.Void, battery.TooLittle},
+	"2 exceed":     {func(x *facts) { x.Questions = first(2) }, battery.Pass, ""},
+	"3 exceed":     {func(x *facts) { x.Questions = first(3) }, battery.AskAgain, battery.OtherAnswers},
+	"3 exceed, 2":  {func(x *facts) { x.Questions, x.Again = first(3), again(2) }, battery.Pass, ""},
+	"3 exceed, 3":  {func(x *facts) { x.Questions, x.Again = first(3), again(3) }, battery.Fail, battery.OtherAnswers},
+	"asked twice":  {func(x *facts) { x.Questions[7].ID = x.Questions[8].ID }, battery.Void, battery.RepeatedQuestion},
+	"asked later":  {func(x *facts) { x.Questions, x.Again = first(3), first(0) }, battery.Void, battery.RepeatedQuestion},
+	"no id":        {func(x *facts) { x.Questions[7].ID = "" }, battery.Void, battery.RepeatedQuestion},
+	"30 questions": {func(x *facts) { x.Questions = x.Questions[:30] }, battery.Pass, ""},
+	"29 questions": {func(x *facts) { x.Questions = x.Questions[:29] }, battery.Void, battery.TooLittle},
+	"29 later": {func(x *facts) { x.Questions, x.Again = first(3), again(0)[:29] },
+		battery.Void, battery.TooLittle},
+	"uncalibrated": {func(x *facts) { x.Uncalibrated, x.Questions = true, first(40) },
+		battery.Pass, battery.Uncalibrated},
+	"uncalibrated, none": {func(x *facts) { x.Uncalibrated, x.Questions = true, nil }, battery.Pass, battery.Uncalibrated},
+	"5 tok/s":            {func(x *facts) { x.First = speed(5, 0) }, battery.Pass, ""},
+	"half the median":    {func(x *facts) { x.ClassMedian = 128 }, battery.Pass, ""},
+	"below half":         {func(x *facts) { x.ClassMedian = 129 }, battery.TimeAgain, battery.SlowTokens},
+	"slow":               {func(x *facts) { x.First = slow }, battery.TimeAgain, battery.SlowTokens},
+	"slow, quick":        {func(x *facts) { x.First, x.Repeats = slow, []battery.Speed{quick} }, battery.Pass, ""},
+	"slow, slow": {func(x *facts) { x.First, x.Repeats = slow, []battery.Speed{slow} },
+		battery.TimeAgain, battery.SlowTokens},
+	"slow twice, quick": {func(x *facts) { x.First, x.Repeats = slow, []battery.Speed{slow, quick} },
+		battery.Pass, ""},
+	"slow thrice": {func(x *facts) { x.First, x.Repeats = slow, []battery.Speed{slow, slow} },
+		battery.Fail, battery.SlowTokens},
+	"first token 5 s": {func(x *facts) { x.First = speed(64, 5*time.Second) }, battery.Pass, ""},
+	"first token": {func(x *facts) { x.First = speed(64, 5*time.Second+1) },
+		battery.TimeAgain, battery.SlowFirst},
+	"one of 20 late":  {func(x *facts) { x.First.FirstTokens[3] = time.Hour }, battery.Pass, ""},
+	"small":           {func(x *facts) { x.Small, x.First.FirstTokens = true, nil }, battery.Pass, ""},
+	"no first tokens": {func(x *facts) { x.First.FirstTokens = nil }, battery.Void, battery.TooLittle},
+	"two timings":     {func(x *facts) { x.First.Answers = x.First.Answers[:2] }, battery.Void, battery.TooLittle},
+	"little in a repeat": {func(x *facts) { x.First, x.Repeats = slow, make([]battery.Speed, 1) },
+		battery.Void, battery.TooLittle},
+	"more than was asked": {func(x *facts) { x.Answered = 101 }, battery.Void, battery.ImpossibleRun},
+	"nothing asked":       {func(x *facts) { x.Asked, x.Answered = 0, 0 }, battery.Void, battery.ImpossibleRun},
+	"41 questions": {func(x *facts) { x.Questions = append(x.Questions, battery.Question{ID: "41"}) },
+		battery.Void, battery.ImpossibleRun},
+	"one chunk": {func(x *facts) { x.First.Answers[0].Took = 0 }, battery.Pass, ""},
+	"no tokens": {func(x *facts) { x.First.Answers[0].Tokens = 0 }, battery.Pass, ""},
+	"one chunk each": {func(x *facts) {
+		for i := range x.First.Answers {
+			x.First.Answers[i].Took = 0
+		}
+	}, battery.Void, battery.TooLittle},
+	"time below 0":     {func(x *facts) { x.First.Answers[0].Took = -1 }, battery.Void, battery.ImpossibleRun},
+	"before the start": {func(x *facts) { x.First.FirstTokens[0] = -1 }, battery.Void, battery.ImpossibleRun},
+	"three repeats":    {func(x *facts) { x.Repeats = make([]battery.Speed, 3) }, battery.Void, battery.ImpossibleRun},
+	"median NaN":       {func(x *facts) { x.ClassMedian = math.NaN() }, battery.Void, battery.ImpossibleRun},
+	"huge window":      {func(x *facts) { x.StatedTokens = math.MaxInt64 }, battery.Void, battery.ImpossibleRun},
+	"many timings": {func(x *facts) { x.First.FirstTokens = make([]time.Duration, battery.MaxTimings+1) },
+		battery.Void, battery.ImpossibleRun},
+}
+
 func TestEachRuleFailsAloneAtItsBound(t *testing.T) {
 	t.Parallel()
-	type f = battery.Facts
-	slow, quick := speed(4, time.Second), speed(64, time.Second)
-	for name, c := range map[string]struct {
-		spoil func(*f)
-		want  battery.Outcome
-		found battery.Finding
-	}{
-		"nothing": {func(*f) {}, battery.Pass, ""},
-		"few, quick": {func(x *f) {
-			x.Quick, x.First, x.Questions = true, battery.Speed{Answers: slow.Answers[:1], FirstTokens: slow.FirstTokens[:1]}, nil
-		}, battery.Pass, ""},
-		"few":          {func(x *f) { x.Questions = nil }, battery.Void, battery.TooLittle},
-		"disturbed":    {func(x *f) { x.Disturbed, x.Answered = true, 0 }, battery.Void, battery.Disturbed},
-		"98 answered":  {func(x *f) { x.Answered = 98 }, battery.Pass, ""},
-		"97 answered":  {func(x *f) { x.Answered = 97 }, battery.Fail, battery.Unanswered},
-		"window 95%":   {func(x *f) { x.MeasuredTokens = 30_400 }, battery.Pass, ""},
-		"window below": {func(x *f) { x.MeasuredTokens = 30_399 }, battery.Fail, battery.SmallWindow},
-		"no window":    {func(x *f) { x.MeasuredTokens = 0 }, battery.Void, battery.TooLittle},
-		"2 exceed":     {func(x *f) { x.Questions = first(2) }, battery.Pass, ""},
-		"3 exceed":     {func(x *f) { x.Questions = first(3) }, battery.AskAgain, battery.OtherAnswers},
-		"3 exceed, 2":  {func(x *f) { x.Questions, x.Again = first(3), again(2) }, battery.Pass, ""},
-		"3 exceed, 3":  {func(x *f) { x.Questions, x.Again = first(3), again(3) }, battery.Fail, battery.OtherAnswers},
-		"asked twice":  {func(x *f) { x.Questions[7].ID = x.Questions[8].ID }, battery.Void, battery.RepeatedQuestion},
-		"asked later":  {func(x *f) { x.Questions, x.Again = first(3), first(0) }, battery.Void, battery.RepeatedQuestion},
-		"no id":        {func(x *f) { x.Questions[7].ID = "" }, battery.Void, battery.RepeatedQuestion},
-		"30 questions": {func(x *f) { x.Questions = x.Questions[:30] }, battery.Pass, ""},
-		"29 questions": {func(x *f) { x.Questions = x.Questions[:29] }, battery.Void, battery.TooLittle},
-		"29 later": {func(x *f) { x.Questions, x.Again = first(3), again(0)[:29] },
-			battery.Void, battery.TooLittle},
-		"uncalibrated": {func(x *f) { x.Uncalibrated, x.Questions = true, first(40) },
-			battery.Pass, battery.Uncalibrated},
-		"uncalibrated, none": {func(x *f) { x.Uncalibrated, x.Questions = true, nil }, battery.Pass, battery.Uncalibrated},
-		"5 tok/s":            {func(x *f) { x.First = speed(5, 0) }, battery.Pass, ""},
-		"half the median":    {func(x *f) { x.ClassMedian = 128 }, battery.Pass, ""},
-		"below half":         {func(x *f) { x.ClassMedian = 129 }, battery.TimeAgain, battery.SlowTokens},
-		"slow":               {func(x *f) { x.First = slow }, battery.TimeAgain, battery.SlowTokens},
-		"slow, quick":        {func(x *f) { x.First, x.Repeats = slow, []battery.Speed{quick} }, battery.Pass, ""},
-		"slow, slow": {func(x *f) { x.First, x.Repeats = slow, []battery.Speed{slow} },
-			battery.TimeAgain, battery.SlowTokens},
-		"slow twice, quick": {func(x *f) { x.First, x.Repeats = slow, []battery.Speed{slow, quick} },
-			battery.Pass, ""},
-		"slow thrice": {func(x *f) { x.First, x.Repeats = slow, []battery.Speed{slow, slow} },
-			battery.Fail, battery.SlowTokens},
-		"first token 5 s": {func(x *f) { x.First = speed(64, 5*time.Second) }, battery.Pass, ""},
-		"first token": {func(x *f) { x.First = speed(64, 5*time.Second+1) },
-			battery.TimeAgain, battery.SlowFirst},
-		"one of 20 late":  {func(x *f) { x.First.FirstTokens[3] = time.Hour }, battery.Pass, ""},
-		"small":           {func(x *f) { x.Small, x.First.FirstTokens = true, nil }, battery.Pass, ""},
-		"no first tokens": {func(x *f) { x.First.FirstTokens = nil }, battery.Void, battery.TooLittle},
-		"two timings":     {func(x *f) { x.First.Answers = x.First.Answers[:2] }, battery.Void, battery.TooLittle},
-		"little in a repeat": {func(x *f) { x.First, x.Repeats = slow, make([]battery.Speed, 1) },
-			battery.Void, battery.TooLittle},
-		"more than was asked": {func(x *f) { x.Answered = 101 }, battery.Void, battery.ImpossibleRun},
-		"nothing asked":       {func(x *f) { x.Asked, x.Answered = 0, 0 }, battery.Void, battery.ImpossibleRun},
-		"41 questions": {func(x *f) { x.Questions = append(x.Questions, battery.Question{ID: "41"}) },
-			battery.Void, battery.ImpossibleRun},
-		"one chunk": {func(x *f) { x.First.Answers[0].Took = 0 }, battery.Pass, ""},
-		"no tokens": {func(x *f) { x.First.Answers[0].Tokens = 0 }, battery.Pass, ""},
-		"one chunk each": {func(x *f) {
-			for i := range x.First.Answers {
-				x.First.Answers[i].Took = 0
-			}
-		}, battery.Void, battery.TooLittle},
-		"time below 0":     {func(x *f) { x.First.Answers[0].Took = -1 }, battery.Void, battery.ImpossibleRun},
-		"before the start": {func(x *f) { x.First.FirstTokens[0] = -1 }, battery.Void, battery.ImpossibleRun},
-		"three repeats":    {func(x *f) { x.Repeats = make([]battery.Speed, 3) }, battery.Void, battery.ImpossibleRun},
-		"median NaN":       {func(x *f) { x.ClassMedian = math.NaN() }, battery.Void, battery.ImpossibleRun},
-		"huge window":      {func(x *f) { x.StatedTokens = math.MaxInt64 }, battery.Void, battery.ImpossibleRun},
-		"many timings": {func(x *f) { x.First.FirstTokens = make([]time.Duration, battery.MaxTimings+1) },
-			battery.Void, battery.ImpossibleRun},
-	} {
-		facts := good()
-		c.spoil(&facts)
-		got := battery.Judge(facts)
+	for name, c := range spoiltRuns {
+		run := good()
+		c.spoil(&run)
+		got := battery.Judge(run)
 		var found []battery.Finding
 		if c.found != "" {
 			found = []battery.Finding{c.found}

@@ -5,6 +5,12 @@ import (
 	"time"
 )
 
+const (
+	// MaxTimings bounds the timings of a run, and MaxTokens a number of tokens.
+	MaxTimings = 1024
+	MaxTokens  = 1 << 30
+)
+
 // Timing is one answer: its tokens by our count, and the time from its first token to its
 // last by the hub's clock. An answer that came in one chunk took no time, and is no timing.
 type Timing struct {
@@ -32,56 +38,6 @@ func (s Speed) possible() bool {
 		}
 	}
 	return !slices.ContainsFunc(s.FirstTokens, func(d time.Duration) bool { return d < 0 })
-}
-
-// enough reports whether enough was timed to judge a speed.
-func (f Facts) enough(s Speed) bool {
-	timed, least := 0, minTimed
-	if f.Quick {
-		least = 1
-	}
-	for _, a := range s.Answers {
-		if a.timed() {
-			timed++
-		}
-	}
-	return timed >= least && (f.Small || len(s.FirstTokens) >= least)
-}
-
-// judgeSpeed judges the run by its speeds, all else being in order.
-func (f Facts) judgeSpeed() Judgement {
-	findings := f.slow(f.First)
-	if len(findings) == 0 {
-		return Judgement{Outcome: Pass}
-	}
-	for _, s := range f.Repeats {
-		if !f.enough(s) {
-			return Judgement{Outcome: Void, Findings: []Finding{TooLittle}}
-		}
-		if len(f.slow(s)) == 0 {
-			return Judgement{Outcome: Pass}
-		}
-	}
-	waits := []time.Duration{FirstRepeat, SecondRepeat}
-	if len(f.Repeats) < len(waits) {
-		return Judgement{Outcome: TimeAgain, Findings: findings, Wait: waits[len(f.Repeats)]}
-	}
-	return Judgement{Outcome: Fail, Findings: findings}
-}
-
-// slow are the findings of one speed.
-func (f Facts) slow(s Speed) []Finding {
-	var findings []Finding
-	if f.Quick {
-		return nil
-	}
-	if TokensPerSecond(s.Answers) < max(MinSpeed, f.ClassMedian/2) {
-		findings = append(findings, SlowTokens)
-	}
-	if !f.Small && Quantile95(s.FirstTokens) > MaxFirstToken {
-		findings = append(findings, SlowFirst)
-	}
-	return findings
 }
 
 // TokensPerSecond is the median speed of the answers that have one, the lower one of two

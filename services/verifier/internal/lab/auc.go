@@ -21,9 +21,9 @@ type AUC struct {
 
 // The gates of the design.
 const (
-	mostAUC    = .55
-	leastNaive = .9
-	leastOfAUC = 2_000
+	maxAUC     = .55
+	minNaive   = .9
+	minSamples = 2_000
 	maxAUCs    = 16
 )
 
@@ -45,15 +45,15 @@ func (r *Report) AddAUC(text []byte) error {
 		if !(a.Probes >= 0 && a.Probes <= 1) || !(a.Naive >= 0 && a.Naive <= 1) {
 			return fmt.Errorf("%w: %+v", ErrAUC, a)
 		}
-		r.add(atMost("AUC of probes, "+a.Classifier, mostAUC, a.Probes, 0))
-		r.add(atLeast("AUC of a naive prober, "+a.Classifier, leastNaive, a.Naive, 0))
-		r.add(atLeast("samples, "+a.Classifier, leastOfAUC, float64(a.Samples), 0))
+		r.add(notAbove("AUC of probes, "+a.Classifier, maxAUC, a.Probes, 0))
+		r.add(notBelow("AUC of a naive prober, "+a.Classifier, minNaive, a.Naive, 0))
+		r.add(notBelow("samples, "+a.Classifier, minSamples, float64(a.Samples), 0))
 		x := float64(i + 1)
 		probes.Points = append(probes.Points, plot.Point{X: x, Y: a.Probes})
 		naive.Points = append(naive.Points, plot.Point{X: x, Y: a.Naive})
 	}
 	last := float64(len(all)) + 1
-	limit := plot.Series{Name: "limit of the design", Points: []plot.Point{{X: 0, Y: mostAUC}, {X: last, Y: mostAUC}}}
+	limit := plot.Series{Name: "limit of the design", Points: []plot.Point{{X: 0, Y: maxAUC}, {X: last, Y: maxAUC}}}
 	r.chart("auc.svg", plot.Chart{
 		Title:  "Telling probes from requests",
 		X:      plot.Axis{Label: "classifier", Max: last, Ticks: numbers(len(all))},

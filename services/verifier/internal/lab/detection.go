@@ -27,18 +27,6 @@ func detection(ctx context.Context, o Options, report *Report) error {
 	return detectionChart(ctx, o, report)
 }
 
-// until returns how many observations of one family a notice takes, in 95 of 100 runs.
-func until(ctx context.Context, o Options, f evidence.Family, rate float64) (int, error) {
-	numbers, err := spread(ctx, o, o.scale(4_000, 1_000), func(_ context.Context, i int) (int, error) {
-		n, _, err := years.Of(f, rate).Until(years.NewSource(uint64(i), 81), noticeFrom, longestCareer)
-		return n, err
-	})
-	if err != nil {
-		return 0, err
-	}
-	return years.Quantile(numbers, .95), nil
-}
-
 // powersOfDesign holds the observations to a notice against the design, at the powers of
 // the design. The design rounds powers to two digits.
 func powersOfDesign(ctx context.Context, o Options, report *Report) error {
@@ -80,22 +68,10 @@ func rerouted(ctx context.Context, o Options, report *Report) error {
 		}
 		name := fmt.Sprintf("%v rerouted: ", c.share)
 		report.add(within(name+"observations to notice, p95", c.probes, float64(late), c.probes*slack))
-		report.add(atMost(name+"days to notice, median", c.median, days.median, max(.5, c.median*slack)))
-		report.add(atMost(name+"days to notice, p95", c.late, days.late, max(1, c.late*slack)))
+		report.add(notAbove(name+"days to notice, median", c.median, days.median, max(.5, c.median*slack)))
+		report.add(notAbove(name+"days to notice, p95", c.late, days.late, max(1, c.late*slack)))
 	}
 	return nil
-}
-
-// untilSlash are the days to the first penalty. A year without one counts as a year.
-func untilSlash(ctx context.Context, o Options, share float64) (days, error) {
-	hours, err := spread(ctx, o, o.scale(1_000, 300), func(_ context.Context, i int) (int, error) {
-		c, err := years.Of(evidence.Greedy, share).Career(years.NewSource(uint64(i), 82), daysPerYear)
-		return int(c.Days * 24), err
-	})
-	if err != nil {
-		return days{}, err
-	}
-	return days{float64(years.Quantile(hours, .5)) / 24, float64(years.Quantile(hours, .95)) / 24}, nil
 }
 
 // slashed holds the days to the first penalty against the design: a provider must not have
@@ -107,8 +83,8 @@ func slashed(ctx context.Context, o Options, report *Report) error {
 			return err
 		}
 		name := fmt.Sprintf("%v of probes exceed: days to the first slash, ", c.share)
-		report.add(atMost(name+"median", c.median, got.median, max(.3, c.median*.3)))
-		report.add(atMost(name+"p95", c.late, got.late, max(.5, c.late*.3)))
+		report.add(notAbove(name+"median", c.median, got.median, max(.3, c.median*.3)))
+		report.add(notAbove(name+"p95", c.late, got.late, max(.5, c.late*.3)))
 	}
 	return nil
 }
@@ -148,8 +124,10 @@ func detectionChart(ctx context.Context, o Options, report *Report) error {
 		penalty.Points = append(penalty.Points, plot.Point{X: share, Y: s.median})
 	}
 	report.chart("detection.svg", plot.Chart{
-		Title:  "Detection time",
-		X:      plot.Axis{Label: "share of requests served otherwise", Min: .05, Max: 1, Log: true, Ticks: []float64{.05, .1, .2, .5, 1}},
+		Title: "Detection time",
+		X: plot.Axis{
+			Label: "share of requests served otherwise", Min: .05, Max: 1, Log: true, Ticks: []float64{.05, .1, .2, .5, 1},
+		},
 		Y:      plot.Axis{Label: "days", Min: .1, Max: 365, Log: true, Ticks: []float64{.1, 1, 10, 100, 365}},
 		Series: []plot.Series{median, late, penalty},
 	})

@@ -43,17 +43,17 @@ func within(name string, designed, measured, tolerance float64) Gate {
 	}
 }
 
-// atMost is a gate of a figure that must not be above a limit. slack is added to it where
+// notAbove is a gate of a figure that must not be above a limit. slack is added to it where
 // chance moves the figure.
-func atMost(name string, designed, measured, slack float64) Gate {
+func notAbove(name string, designed, measured, slack float64) Gate {
 	return Gate{
 		Name: name, Designed: "≤ " + number(designed), Measured: number(measured), Tolerance: slackText("+", slack),
 		Met: measured <= designed+slack+1e-12,
 	}
 }
 
-// atLeast is a gate of a figure that must not be below a limit.
-func atLeast(name string, designed, measured, slack float64) Gate {
+// notBelow is a gate of a figure that must not be below a limit.
+func notBelow(name string, designed, measured, slack float64) Gate {
 	return Gate{
 		Name: name, Designed: "≥ " + number(designed), Measured: number(measured), Tolerance: slackText("−", slack),
 		Met: measured >= designed-slack-1e-12,

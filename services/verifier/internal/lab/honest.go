@@ -17,9 +17,6 @@ const (
 	tripleRate   = 3 * borderRate
 )
 
-// daysPerYear is the length of a simulated year on the ladder.
-const daysPerYear = 365
-
 // honest measures how rarely honest providers are accused.
 func honest(ctx context.Context, o Options, report *Report) error {
 	if err := honestCareers(ctx, o, report); err != nil {
@@ -85,20 +82,20 @@ func honestCareers(ctx context.Context, o Options, report *Report) error {
 	if err != nil {
 		return err
 	}
-	report.add(atMost("notices in "+thousands(ordinary.number)+" honest years", 0, float64(ordinary.notices), 0))
-	report.add(atMost("slashes in "+thousands(ordinary.number)+" honest years", 0, float64(ordinary.slashes), 0))
+	report.add(notAbove("notices in "+thousands(ordinary.number)+" honest years", 0, float64(ordinary.notices), 0))
+	report.add(notAbove("slashes in "+thousands(ordinary.number)+" honest years", 0, float64(ordinary.slashes), 0))
 	triple, err := careers(ctx, o, years.Of(evidence.Greedy, tripleRate), 1_000, 52)
 	if err != nil {
 		return err
 	}
-	report.add(atMost("slashes in 1,000 years at a rate of .03", 0, float64(triple.slashes), 0))
+	report.add(notAbove("slashes in 1,000 years at a rate of .03", 0, float64(triple.slashes), 0))
 	border, err := careers(ctx, o, years.Of(evidence.Greedy, .05), o.scale(400, 100), 53)
 	if err != nil {
 		return err
 	}
 	// An expectation of 1/10⁴ a confirmation: three more have a chance below 1 in 500.
 	expected := float64(border.confirmations) / 1e4
-	report.add(atMost("slashes in "+thousands(border.confirmations)+" confirmations at a rate of .05",
+	report.add(notAbove("slashes in "+thousands(border.confirmations)+" confirmations at a rate of .05",
 		expected, float64(border.slashes), 3))
 	return largest(ctx, o, report)
 }
@@ -113,11 +110,11 @@ func largest(ctx context.Context, o Options, report *Report) error {
 	if err != nil {
 		return err
 	}
-	most := 0.0
+	top := 0.0
 	for _, m := range seen {
-		most = max(most, m)
+		top = max(top, m)
 	}
-	report.add(atMost("largest M of "+thousands(len(seen))+" honest years", .2, most, .3))
+	report.add(notAbove("largest M of "+thousands(len(seen))+" honest years", .2, top, .3))
 	return nil
 }
 
@@ -153,7 +150,7 @@ func crossings(ctx context.Context, o Options, report *Report) ([]plot.Point, er
 		if !o.Full {
 			slack = 3 * math.Sqrt(1/c.at/float64(c.years))
 		}
-		report.add(atMost(c.name+" crosses "+number(c.at)+", times a year", 1/c.at, rate, slack))
+		report.add(notAbove(c.name+" crosses "+number(c.at)+", times a year", 1/c.at, rate, slack))
 		if c.unit == share && rate > 0 {
 			points = append(points, plot.Point{X: c.at, Y: rate})
 		}

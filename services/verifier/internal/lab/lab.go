@@ -26,7 +26,6 @@ package lab
 
 import (
 	"context"
-	"runtime"
 	"sync"
 	"sync/atomic"
 )
@@ -48,29 +47,6 @@ func (o Options) scale(full, short int) int {
 		return full
 	}
 	return short
-}
-
-// Run measures everything.
-func Run(ctx context.Context, o Options) (Report, error) {
-	if o.Workers <= 0 {
-		o.Workers = runtime.GOMAXPROCS(0)
-	}
-	report := Report{Full: o.Full}
-	for _, part := range []struct {
-		name    string
-		measure func(context.Context, Options, *Report) error
-	}{
-		{"powers", powers}, {"honest years", honest}, {"detection", detection}, {"windows", windows},
-	} {
-		if o.Progress != nil {
-			o.Progress(part.name)
-		}
-		if err := part.measure(ctx, o, &report); err != nil {
-			return Report{}, err
-		}
-	}
-	report.excuse()
-	return report, nil
 }
 
 // spread calls f for 0 to n−1 on the workers, and returns the results in order. It ends with

@@ -100,7 +100,7 @@ func (r Report) WriteTable(to io.Writer) error {
 
 // chartNames are the files of charts, in the order of the report, with their captions.
 var chartNames = []struct{ file, caption string }{
-	{"detection.svg", "Days until a notice and until the first penalty, by the share of requests that is served otherwise."},
+	{"detection.svg", "Days until a notice and until the first penalty, by the share of requests served otherwise."},
 	{"bound.svg", "Crossings of a threshold in a year of 20,000 observations: the proven bound and the simulation."},
 	{"windows.svg", "How far measured context windows are from the true ones."},
 	{"auc.svg", "How well a classifier tells probes from consumers' requests: .5 is chance."},
@@ -109,7 +109,8 @@ var chartNames = []struct{ file, caption string }{
 // WriteMarkdown writes the report as a page, which shows the charts that there are.
 func (r Report) WriteMarkdown(to io.Writer, day time.Time) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# What verification measures\n\n`make verification` of %s: %s\n\n", day.Format(time.DateOnly), r.summary())
+	b.WriteString("# What verification measures\n\n")
+	fmt.Fprintf(&b, "`make verification` of %s: %s\n\n", day.Format(time.DateOnly), r.summary())
 	b.WriteString("| gate | designed | measured | tolerance | verdict |\n|---|--:|--:|--:|---|\n")
 	for _, g := range r.Gates {
 		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", g.Name, g.Designed, g.Measured, g.Tolerance, g.Verdict())

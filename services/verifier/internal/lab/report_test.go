@@ -20,13 +20,13 @@ func TestAGateIsMetWithinItsTolerance(t *testing.T) {
 		"within":           {within("x", .5, .58, .08), true},
 		"above":            {within("x", .5, .59, .08), false},
 		"below":            {within("x", .5, .41, .08), false},
-		"at most":          {atMost("x", 3, 3, 0), true},
-		"above a limit":    {atMost("x", 3, 3.1, 0), false},
-		"within its slack": {atMost("x", 3, 3.1, .1), true},
-		"at least":         {atLeast("x", 3, 3, 0), true},
-		"below a limit":    {atLeast("x", 3, 2.9, 0), false},
-		"zero of zero":     {atMost("x", 0, 0, 0), true},
-		"one of zero":      {atMost("x", 0, 1, 0), false},
+		"at most":          {notAbove("x", 3, 3, 0), true},
+		"above a limit":    {notAbove("x", 3, 3.1, 0), false},
+		"within its slack": {notAbove("x", 3, 3.1, .1), true},
+		"at least":         {notBelow("x", 3, 3, 0), true},
+		"below a limit":    {notBelow("x", 3, 2.9, 0), false},
+		"zero of zero":     {notAbove("x", 0, 0, 0), true},
+		"one of zero":      {notAbove("x", 0, 1, 0), false},
 	} {
 		if c.gate.Met != c.want {
 			t.Errorf("%s: got met %v, want %v", name, c.gate.Met, c.want)
@@ -78,7 +78,7 @@ func TestTheTableAlignsAndEndsWithASummary(t *testing.T) {
 	lines := strings.Split(b.String(), "\n")
 	at := strings.Index(lines[0], "designed")
 	for _, line := range lines[1:4] {
-		if line[at-1] != ' ' || line[at] == ' ' {
+		if got := strings.TrimLeft(line[at-1:], " "); len(got) != len(line)-at {
 			t.Errorf("got the line %q, want its second column under that of %q", line, lines[0])
 		}
 	}
@@ -98,7 +98,9 @@ func TestThePageShowsTheChartsThatThereAre(t *testing.T) {
 	if err := report().WriteMarkdown(&b, time.Date(2026, 11, 27, 0, 0, 0, 0, time.UTC)); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"2026-11-27", "| missed | 1 | 2 | ± 0.1 | MISSED |", "![Windows](windows.svg)", seenBetter} {
+	for _, want := range []string{
+		"2026-11-27", "| missed | 1 | 2 | ± 0.1 | MISSED |", "![Windows](windows.svg)", seenBetter,
+	} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("got %s, want %q in it", b.String(), want)
 		}
@@ -136,7 +138,8 @@ func TestClassifiersMustNotFindProbes(t *testing.T) {
 
 func TestWorkersKeepTheOrder(t *testing.T) {
 	t.Parallel()
-	got, err := spread(t.Context(), Options{Workers: 4}, 100, func(_ context.Context, i int) (int, error) { return i * i, nil })
+	square := func(_ context.Context, i int) (int, error) { return i * i, nil }
+	got, err := spread(t.Context(), Options{Workers: 4}, 100, square)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -48,8 +48,8 @@ func windows(ctx context.Context, o Options, report *Report) error {
 		if !o.Full {
 			slack = max(slack, 3*math.Sqrt(c.within*(1-c.within)/n))
 		}
-		report.add(atLeast(name+"within 3% in 6 prompts", c.within, float64(good)/n, slack))
-		report.add(atMost(name+"prompts, median", c.median, float64(years.Quantile(prompts, .5)), 0))
+		report.add(notBelow(name+"within 3% in 6 prompts", c.within, float64(good)/n, slack))
+		report.add(notAbove(name+"prompts, median", c.median, float64(years.Quantile(prompts, .5)), 0))
 		series = append(series, cumulated(fmt.Sprintf("recall %v", c.recall), off))
 	}
 	report.chart("windows.svg", plot.Chart{

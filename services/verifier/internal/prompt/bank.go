@@ -54,10 +54,10 @@ const (
 	// prompts would look alike.
 	leastTemplates = 8
 	canaryAlphabet = 256
-	// leastNames and mostNames bound the names of needles. A prompt takes at most 32, half
+	// minNames and maxNames bound the names of needles. A prompt takes at most 32, half
 	// of them for distractors.
-	leastNames = 64
-	mostNames  = 1_024
+	minNames = 64
+	maxNames  = 1_024
 )
 
 // The slots of the texts that are not templates.
@@ -164,8 +164,8 @@ func (w Wording) check() error {
 	if err := checkText(w.Form); err != nil {
 		return err
 	}
-	if len(w.Names) < leastNames || len(w.Names) > mostNames {
-		return fmt.Errorf("%w: %d names of needles, want %d to %d", ErrBank, len(w.Names), leastNames, mostNames)
+	if len(w.Names) < minNames || len(w.Names) > maxNames {
+		return fmt.Errorf("%w: %d names of needles, want %d to %d", ErrBank, len(w.Names), minNames, maxNames)
 	}
 	wording := strings.ToLower(strings.Join([]string{w.Fact, w.Distractor, w.Ask, w.Form}, "\n"))
 	for i, name := range w.Names {

@@ -15,8 +15,8 @@ const (
 	MaxNeedles = 16
 	// MaxRecallTokens bounds the length that a recall prompt is asked to have.
 	MaxRecallTokens = 1 << 21
-	// mostBytesPerToken bounds RecallPlan.BytesPerToken.
-	mostBytesPerToken = 16
+	// maxBytesPerToken bounds RecallPlan.BytesPerToken.
+	maxBytesPerToken = 16
 	// firstCode is the smallest code and codes is how many there are, so that none begins
 	// with 0.
 	firstCode = 100_000
@@ -77,7 +77,7 @@ func (p RecallPlan) check() error {
 	switch {
 	case p.Tokens < 1 || p.Tokens > MaxRecallTokens:
 		return fmt.Errorf("%w: %d tokens", ErrRecall, p.Tokens)
-	case !(p.BytesPerToken >= 0 && p.BytesPerToken <= mostBytesPerToken):
+	case !(p.BytesPerToken >= 0 && p.BytesPerToken <= maxBytesPerToken):
 		return fmt.Errorf("%w: %v bytes a token", ErrRecall, p.BytesPerToken)
 	case len(p.FromEnd) == 0 || len(p.FromEnd) > MaxNeedles:
 		return fmt.Errorf("%w: %d needles", ErrRecall, len(p.FromEnd))
