@@ -3,7 +3,9 @@ package judge
 import (
 	"bytes"
 	"fmt"
+	"math"
 
+	"svc.internal/services/verifier/internal/calibration"
 	"svc.internal/services/verifier/internal/evidence"
 	"svc.internal/services/verifier/internal/probe"
 	"svc.internal/services/verifier/internal/statistic"
@@ -11,7 +13,7 @@ import (
 
 // scored judges a chat by the score of its answer.
 func (j *judging) scored(asked []evidence.Family) error {
-	s := j.scoreOf()
+	s, _ := j.scoreOf(0)
 	if s.void != statistic.None {
 		j.void(s.void, asked...)
 		return nil
@@ -33,6 +35,7 @@ func (j *judging) scored(asked []evidence.Family) error {
 			return err
 		}
 	}
+	j.compare(asked)
 	switch {
 	case !wants(asked, evidence.Usage):
 		return nil
@@ -40,6 +43,36 @@ func (j *judging) scored(asked []evidence.Family) error {
 		return j.replayed(s)
 	}
 	return j.claims(s.prompt, int64(len(s.positions)), statistic.Ending(j.reply.finish), s)
+}
+
+// compare compares the scores of two hosts by the families that have an X, for the guard
+// against references that differ.
+func (j *judging) compare(asked []evidence.Family) {
+	second, ok := j.scoreOf(1)
+	if !ok || second.void != statistic.None {
+		return
+	}
+	for _, f := range []evidence.Family{evidence.Greedy, evidence.Logprobs} {
+		parts, v := statistic.Greedy(second.positions)
+		if f == evidence.Logprobs {
+			parts, v = j.declared(second)
+		}
+		first, judged := j.out.Parts[f]
+		if !judged || v != statistic.None || !wants(asked, f) {
+			continue
+		}
+		c, ok := j.calibration(f)
+		if !ok {
+			continue
+		}
+		one, errOne := c.X(first)
+		other, errOther := c.X(parts)
+		if errOne != nil || errOther != nil {
+			continue
+		}
+		apart := math.Abs(min(one, calibration.Tau) - min(other, calibration.Tau))
+		j.out.Compared, j.out.Apart = true, max(j.out.Apart, apart)
+	}
 }
 
 // sampled judges family R: the answer's likelihood ratios against the alternatives of the

@@ -2,6 +2,7 @@ package judge_test
 
 import (
 	"errors"
+	"math"
 	"reflect"
 	"testing"
 
@@ -256,6 +257,37 @@ func TestEmbeddingsAreComparedAsNumbersAndAsBase64(t *testing.T) {
 			one.Answer.Raw = []byte(c.raw)
 			if got := bits(must(t, one)); got != c.want {
 				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+func TestTwoScoresOfAnAnswerAreCompared(t *testing.T) {
+	t.Parallel()
+	far := judgetest.Score(judgetest.Answer, 50, -.8, -.7)     // .1 behind the best: X = 1
+	farther := judgetest.Score(judgetest.Answer, 50, -1.7, -1) // .7 behind the best: X = 7
+	near := judgetest.Score(judgetest.Answer, 50, -.6, -.8)
+	for name, c := range map[string]struct {
+		first, second []byte
+		apart         float64
+		compared      bool
+	}{
+		"alike":              {near, near, 0, true},
+		"one sees more":      {near, far, 1, true},
+		"both exceed":        {farther, judgetest.Score(judgetest.Answer, 50, -1.7, -.3), 0, true},
+		"the second is void": {near, []byte("{}"), 0, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := judgetest.Greedy(t, judgetest.Say{})
+			r.Scores[0].Raw = c.first
+			r.Scores = append(r.Scores, judge.Score{Host: "reference-2", Class: 16, Raw: c.second})
+			j := must(t, r)
+			if j.Compared != c.compared {
+				t.Errorf("got compared %t, want %t", j.Compared, c.compared)
+			}
+			if math.Abs(j.Apart-c.apart) > 1e-9 {
+				t.Errorf("got %v apart, want %v", j.Apart, c.apart)
 			}
 		})
 	}

@@ -87,7 +87,7 @@ func (j *judging) measure(needles []string, ours string) {
 	}
 	chance := float64(hits+1) / float64(len(needles)+2)
 	for i, returned := range statistic.Recalled(needles, j.reply.text) {
-		at := j.Plan.FromEnd[j.Plan.Asked[i]]
+		at := max(1, min(j.Plan.FromEnd[j.Plan.Asked[i]], window.MaxTokens))
 		j.out.Needles = append(j.out.Needles, window.Needle{FromEnd: at, Recall: chance, Returned: returned})
 	}
 }

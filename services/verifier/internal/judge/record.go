@@ -102,6 +102,11 @@ type Judgement struct {
 	// Silent reports that declared log-probabilities are missing or unusable by the
 	// provider's fault.
 	Silent bool
+	// Compared reports whether two hosts scored the answer, and Apart how far their X is
+	// apart, an X above calibration.Tau counting as Tau: what both call an exceedance is no
+	// difference of theirs.
+	Compared bool
+	Apart    float64
 	// Needles are those of a measuring probe, and Refused that it was refused as too long.
 	Needles []window.Needle
 	Refused bool

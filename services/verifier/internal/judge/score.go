@@ -50,14 +50,19 @@ func readScore(raw []byte, text string) score {
 	return s
 }
 
-// scoreOf returns the model's own score, which is the first of no alternative.
-func (j *judging) scoreOf() score {
+// scoreOf returns the n-th score of the model itself, which are those of no alternative:
+// the first one judges, and a second one is compared with it.
+func (j *judging) scoreOf(n int) (score, bool) {
 	for _, s := range j.Scores {
-		if s.Alternative == "" {
-			return readScore(s.Raw, j.reply.text)
+		if s.Alternative != "" {
+			continue
 		}
+		if n == 0 {
+			return readScore(s.Raw, j.reply.text), true
+		}
+		n--
 	}
-	return score{void: statistic.NoReference}
+	return score{void: statistic.NoReference}, false
 }
 
 // alternative returns the score of a reference that stands for an alternative.

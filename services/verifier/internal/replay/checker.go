@@ -53,6 +53,7 @@ type Checker struct {
 
 	report Report
 	last   []byte // the state after the last piece
+	link   Hash   // behind the last piece
 	offer  probe.Offer
 }
 
@@ -67,6 +68,10 @@ func (c *Checker) Add(s Sealed) {
 		c.check(p, &row)
 		c.last = p.After
 	}
+	if row.Wrong == "" && len(c.report.Rows) > 0 && s.Previous != c.link {
+		row.Wrong = "the link before is not the one behind the last piece"
+	}
+	c.link = s.Link
 	if row.Wrong != "" {
 		c.report.Wrong++
 	}

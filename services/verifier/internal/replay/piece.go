@@ -6,9 +6,11 @@
 // (package archive), and a Sealed is a piece with its leaf and link, which need no key to
 // be checked.
 //
-// A Checker takes the pieces of an offer in their order. For each it checks the leaf and the
-// link, that its state before is the state after the piece before it, and that
-// standing.State.Apply gives the same state and the same outcome to the last bit.
+// A Checker takes the pieces of an offer in their order, without a gap. For each it checks
+// the leaf and the link, that link and state before are those behind the piece before it,
+// and that standing.State.Apply gives the same state and the same outcome to the last bit. A
+// change of bytes that nothing is computed of, sealed anew with care, shows in the links of
+// all later pieces and in the root of its day.
 package replay
 
 import (

@@ -125,6 +125,28 @@ func TestForgedPiecesAreFound(t *testing.T) {
 	}
 }
 
+func TestUnusedBytesThatWereSealedAnewShowInTheLinksBehind(t *testing.T) {
+	t.Parallel()
+	c := noticed(t)
+	p, err := replay.Decode(c.sealed[0].Plain)
+	if err != nil {
+		t.Fatalf("decode: %v", err)
+	}
+	p.Event.Judged.Answer.Chunks[0].AtMicros++
+	plain, err := p.Encode()
+	if err != nil {
+		t.Fatalf("encode: %v", err)
+	}
+	c.sealed[0] = replay.Seal(p.ID, plain, c.sealed[0].Previous)
+	report, err := replay.Verify(c.sealed, c.verdict)
+	if !errors.Is(err, replay.ErrDiffers) {
+		t.Errorf("got %v, want %v", err, replay.ErrDiffers)
+	}
+	if got := report.Rows[0].Wrong; got != "" {
+		t.Errorf("got %q of the changed piece, want nothing: only the next one's link shows it", got)
+	}
+}
+
 // other is the form of a state that somebody changed.
 func other(form []byte, change func(*standing.State)) []byte {
 	var s standing.State

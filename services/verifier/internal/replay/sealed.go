@@ -34,7 +34,8 @@ type Sealed struct {
 	// Plain is the piece's JSON, as it was sealed.
 	Plain []byte `json:"plain"`
 	Leaf  Hash   `json:"leaf"`
-	// Previous is the link before this leaf in the archive, and Link the one behind it.
+	// Previous is the link of the offer's piece before this one, zero before the first, and
+	// Link the one behind it.
 	Previous Hash `json:"previous"`
 	Link     Hash `json:"link"`
 }
