@@ -338,9 +338,7 @@ type FamilyEvidence struct {
 	// greedy, sampled, logprobs, recall, usage, files or visible.
 	Family string `protobuf:"bytes,1,opt,name=family,proto3" json:"family,omitempty"`
 	// M of the family. The offer's evidence is the weighted sum.
-	Evidence float64 `protobuf:"fixed64,2,opt,name=evidence,proto3" json:"evidence,omitempty"`
-	// Its observations of the last 365 days; at 20,000 the scheduler stops.
-	Observations  int32 `protobuf:"varint,3,opt,name=observations,proto3" json:"observations,omitempty"`
+	Evidence      float64 `protobuf:"fixed64,2,opt,name=evidence,proto3" json:"evidence,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -385,13 +383,6 @@ func (x *FamilyEvidence) GetFamily() string {
 func (x *FamilyEvidence) GetEvidence() float64 {
 	if x != nil {
 		return x.Evidence
-	}
-	return 0
-}
-
-func (x *FamilyEvidence) GetObservations() int32 {
-	if x != nil {
-		return x.Observations
 	}
 	return 0
 }
@@ -496,12 +487,14 @@ type GetOfferingResponse struct {
 	// The verdicts whose penalty is open or waits for an operator.
 	OpenVerdictIds []string `protobuf:"bytes,15,rep,name=open_verdict_ids,json=openVerdictIds,proto3" json:"open_verdict_ids,omitempty"`
 	// As it is stated.
-	Quantization  string                 `protobuf:"bytes,16,opt,name=quantization,proto3" json:"quantization,omitempty"`
-	Engine        string                 `protobuf:"bytes,17,opt,name=engine,proto3" json:"engine,omitempty"`
-	GpuClass      string                 `protobuf:"bytes,18,opt,name=gpu_class,json=gpuClass,proto3" json:"gpu_class,omitempty"`
-	FirstSeen     *timestamppb.Timestamp `protobuf:"bytes,19,opt,name=first_seen,json=firstSeen,proto3" json:"first_seen,omitempty"`
-	SeenAt        *timestamppb.Timestamp `protobuf:"bytes,20,opt,name=seen_at,json=seenAt,proto3" json:"seen_at,omitempty"`
-	ChangedAt     *timestamppb.Timestamp `protobuf:"bytes,21,opt,name=changed_at,json=changedAt,proto3" json:"changed_at,omitempty"`
+	Quantization string                 `protobuf:"bytes,16,opt,name=quantization,proto3" json:"quantization,omitempty"`
+	Engine       string                 `protobuf:"bytes,17,opt,name=engine,proto3" json:"engine,omitempty"`
+	GpuClass     string                 `protobuf:"bytes,18,opt,name=gpu_class,json=gpuClass,proto3" json:"gpu_class,omitempty"`
+	FirstSeen    *timestamppb.Timestamp `protobuf:"bytes,19,opt,name=first_seen,json=firstSeen,proto3" json:"first_seen,omitempty"`
+	SeenAt       *timestamppb.Timestamp `protobuf:"bytes,20,opt,name=seen_at,json=seenAt,proto3" json:"seen_at,omitempty"`
+	ChangedAt    *timestamppb.Timestamp `protobuf:"bytes,21,opt,name=changed_at,json=changedAt,proto3" json:"changed_at,omitempty"`
+	// Observations of the fullest family in a year; at 20,000 the scheduler stops.
+	Observations  int32 `protobuf:"varint,22,opt,name=observations,proto3" json:"observations,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -681,6 +674,13 @@ func (x *GetOfferingResponse) GetChangedAt() *timestamppb.Timestamp {
 		return x.ChangedAt
 	}
 	return nil
+}
+
+func (x *GetOfferingResponse) GetObservations() int32 {
+	if x != nil {
+		return x.Observations
+	}
+	return 0
 }
 
 // Observation is what one probe said for one family.
@@ -2830,16 +2830,15 @@ const file_svc_verifier_v1_admin_proto_rawDesc = "" +
 	"\x12GetOfferingRequest\x12\x1f\n" +
 	"\vprovider_id\x18\x01 \x01(\tR\n" +
 	"providerId\x12\x19\n" +
-	"\bmodel_id\x18\x02 \x01(\tR\amodelId\"h\n" +
+	"\bmodel_id\x18\x02 \x01(\tR\amodelId\"D\n" +
 	"\x0eFamilyEvidence\x12\x16\n" +
 	"\x06family\x18\x01 \x01(\tR\x06family\x12\x1a\n" +
-	"\bevidence\x18\x02 \x01(\x01R\bevidence\x12\"\n" +
-	"\fobservations\x18\x03 \x01(\x05R\fobservations\"~\n" +
+	"\bevidence\x18\x02 \x01(\x01R\bevidence\"~\n" +
 	"\fTrustFactors\x12\x1a\n" +
 	"\bverified\x18\x01 \x01(\x01R\bverified\x12\x1c\n" +
 	"\tintegrity\x18\x02 \x01(\x01R\tintegrity\x12\x18\n" +
 	"\acontext\x18\x03 \x01(\x01R\acontext\x12\x1a\n" +
-	"\bfairness\x18\x04 \x01(\x01R\bfairness\"\xf2\x06\n" +
+	"\bfairness\x18\x04 \x01(\x01R\bfairness\"\x96\a\n" +
 	"\x13GetOfferingResponse\x125\n" +
 	"\boffering\x18\x01 \x01(\v2\x19.svc.verifier.v1.OfferingR\boffering\x12;\n" +
 	"\bfamilies\x18\x02 \x03(\v2\x1f.svc.verifier.v1.FamilyEvidenceR\bfamilies\x127\n" +
@@ -2864,7 +2863,8 @@ const file_svc_verifier_v1_admin_proto_rawDesc = "" +
 	"first_seen\x18\x13 \x01(\v2\x1a.google.protobuf.TimestampR\tfirstSeen\x123\n" +
 	"\aseen_at\x18\x14 \x01(\v2\x1a.google.protobuf.TimestampR\x06seenAt\x129\n" +
 	"\n" +
-	"changed_at\x18\x15 \x01(\v2\x1a.google.protobuf.TimestampR\tchangedAt\"\xd0\x01\n" +
+	"changed_at\x18\x15 \x01(\v2\x1a.google.protobuf.TimestampR\tchangedAt\x12\"\n" +
+	"\fobservations\x18\x16 \x01(\x05R\fobservations\"\xd0\x01\n" +
 	"\vObservation\x12\x19\n" +
 	"\bprobe_id\x18\x01 \x01(\tR\aprobeId\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x12\n" +

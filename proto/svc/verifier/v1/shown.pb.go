@@ -143,14 +143,15 @@ func (x *Benchmark) GetExpiresAt() *timestamppb.Timestamp {
 type EvidencePiece struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	PieceId string                 `protobuf:"bytes,1,opt,name=piece_id,json=pieceId,proto3" json:"piece_id,omitempty"`
-	At      *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=at,proto3" json:"at,omitempty"`
 	// The bytes from offset on; total is how many the piece has. A piece is whole once
 	// offset and length of a part reach total.
-	Json   []byte `protobuf:"bytes,3,opt,name=json,proto3" json:"json,omitempty"`
-	Offset int32  `protobuf:"varint,4,opt,name=offset,proto3" json:"offset,omitempty"`
-	Total  int32  `protobuf:"varint,5,opt,name=total,proto3" json:"total,omitempty"`
-	// The leaf that the piece has in its day's tree, and the link that ties it to all before.
-	Leaf          []byte `protobuf:"bytes,6,opt,name=leaf,proto3" json:"leaf,omitempty"`
+	Json   []byte `protobuf:"bytes,2,opt,name=json,proto3" json:"json,omitempty"`
+	Offset int32  `protobuf:"varint,3,opt,name=offset,proto3" json:"offset,omitempty"`
+	Total  int32  `protobuf:"varint,4,opt,name=total,proto3" json:"total,omitempty"`
+	// The leaf that the piece has in its day's tree, the link of the piece before, and the
+	// piece's own link, which ties it to all before. 32 bytes each.
+	Leaf          []byte `protobuf:"bytes,5,opt,name=leaf,proto3" json:"leaf,omitempty"`
+	Previous      []byte `protobuf:"bytes,6,opt,name=previous,proto3" json:"previous,omitempty"`
 	Link          []byte `protobuf:"bytes,7,opt,name=link,proto3" json:"link,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -193,13 +194,6 @@ func (x *EvidencePiece) GetPieceId() string {
 	return ""
 }
 
-func (x *EvidencePiece) GetAt() *timestamppb.Timestamp {
-	if x != nil {
-		return x.At
-	}
-	return nil
-}
-
 func (x *EvidencePiece) GetJson() []byte {
 	if x != nil {
 		return x.Json
@@ -228,6 +222,13 @@ func (x *EvidencePiece) GetLeaf() []byte {
 	return nil
 }
 
+func (x *EvidencePiece) GetPrevious() []byte {
+	if x != nil {
+		return x.Previous
+	}
+	return nil
+}
+
 func (x *EvidencePiece) GetLink() []byte {
 	if x != nil {
 		return x.Link
@@ -251,14 +252,14 @@ const file_svc_verifier_v1_shown_proto_rawDesc = "" +
 	"\btaken_ms\x18\a \x01(\x05R\atakenMs\x12\x1a\n" +
 	"\bfindings\x18\b \x03(\tR\bfindings\x129\n" +
 	"\n" +
-	"expires_at\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\"\xc0\x01\n" +
+	"expires_at\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\"\xb0\x01\n" +
 	"\rEvidencePiece\x12\x19\n" +
-	"\bpiece_id\x18\x01 \x01(\tR\apieceId\x12*\n" +
-	"\x02at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x12\n" +
-	"\x04json\x18\x03 \x01(\fR\x04json\x12\x16\n" +
-	"\x06offset\x18\x04 \x01(\x05R\x06offset\x12\x14\n" +
-	"\x05total\x18\x05 \x01(\x05R\x05total\x12\x12\n" +
-	"\x04leaf\x18\x06 \x01(\fR\x04leaf\x12\x12\n" +
+	"\bpiece_id\x18\x01 \x01(\tR\apieceId\x12\x12\n" +
+	"\x04json\x18\x02 \x01(\fR\x04json\x12\x16\n" +
+	"\x06offset\x18\x03 \x01(\x05R\x06offset\x12\x14\n" +
+	"\x05total\x18\x04 \x01(\x05R\x05total\x12\x12\n" +
+	"\x04leaf\x18\x05 \x01(\fR\x04leaf\x12\x1a\n" +
+	"\bprevious\x18\x06 \x01(\fR\bprevious\x12\x12\n" +
 	"\x04link\x18\a \x01(\fR\x04linkB/Z-svc.internal/proto/svc/verifier/v1;verifierv1b\x06proto3"
 
 var (
@@ -283,12 +284,11 @@ var file_svc_verifier_v1_shown_proto_depIdxs = []int32{
 	2, // 0: svc.verifier.v1.Benchmark.started_at:type_name -> google.protobuf.Timestamp
 	2, // 1: svc.verifier.v1.Benchmark.ended_at:type_name -> google.protobuf.Timestamp
 	2, // 2: svc.verifier.v1.Benchmark.expires_at:type_name -> google.protobuf.Timestamp
-	2, // 3: svc.verifier.v1.EvidencePiece.at:type_name -> google.protobuf.Timestamp
-	4, // [4:4] is the sub-list for method output_type
-	4, // [4:4] is the sub-list for method input_type
-	4, // [4:4] is the sub-list for extension type_name
-	4, // [4:4] is the sub-list for extension extendee
-	0, // [0:4] is the sub-list for field type_name
+	3, // [3:3] is the sub-list for method output_type
+	3, // [3:3] is the sub-list for method input_type
+	3, // [3:3] is the sub-list for extension type_name
+	3, // [3:3] is the sub-list for extension extendee
+	0, // [0:3] is the sub-list for field type_name
 }
 
 func init() { file_svc_verifier_v1_shown_proto_init() }

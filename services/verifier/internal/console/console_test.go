@@ -42,7 +42,7 @@ func TestOnlyAMajorityOfADayIsShownAsVoid(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		probes, counted int
-		want             Result
+		want            Result
 	}{{8, 7, Counted}, {3, 2, Counted}, {2, 1, Counted}, {1, 1, Counted}, {3, 1, Void}, {8, 0, Void}} {
 		got, ok := OfTally(Tally{Day: day, Probes: c.probes, Counted: c.counted}, day.Add(72*time.Hour))
 		if !ok || got.Result != c.want {
@@ -98,5 +98,22 @@ func TestAPenaltyIsShownOnceItIsOpen(t *testing.T) {
 	s.Open[0].Pending = false
 	if got := OwnOf("m", s, standing.Published{}).Penalty; got != id {
 		t.Errorf("once it is open: got %v, want %v", got, id)
+	}
+}
+
+// What a visible challenge found is not shown, but for files.
+func TestAVisibleChallengeTellsOfFilesAlone(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		kind           probe.Kind
+		done, exceeded bool
+		want           Result
+	}{
+		{probe.Greedy, true, true, Counted}, {probe.Greedy, true, false, Counted}, {probe.Greedy, false, false, Void},
+		{probe.Fingerprint, true, true, Differs}, {probe.Fingerprint, true, false, Counted},
+	} {
+		if got := OfVisible(Visible{Kind: c.kind, Done: c.done, Exceeded: c.exceeded}).Result; got != c.want {
+			t.Errorf("%s done %t exceeded %t: got %q, want %q", c.kind, c.done, c.exceeded, got, c.want)
+		}
 	}
 }

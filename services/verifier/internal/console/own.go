@@ -12,9 +12,9 @@ import (
 
 // Tally counts the hidden probes of a day and kind.
 type Tally struct {
-	Model            string
-	Kind             probe.Kind
-	Day              time.Time
+	Model           string
+	Kind            probe.Kind
+	Day             time.Time
 	Probes, Counted int
 }
 
@@ -106,4 +106,27 @@ func nextStep(o Own) string {
 	default:
 		return "Nothing: the model is served."
 	}
+}
+
+// Visible is a visible challenge.
+type Visible struct {
+	Model string
+	Kind  probe.Kind
+	At    time.Time
+	// Done reports whether it was carried out, and Exceeded whether an observation of it
+	// exceeded.
+	Done, Exceeded bool
+}
+
+// OfVisible is what a provider is told of a visible challenge. That files differ is no
+// secret, because nothing but their bytes decides it.
+func OfVisible(v Visible) Challenge {
+	c := Challenge{Model: v.Model, Flow: probe.Visible, Kind: v.Kind, At: v.At, Result: Counted}
+	switch {
+	case !v.Done:
+		c.Result = Void
+	case v.Kind == probe.Fingerprint && v.Exceeded:
+		c.Result = Differs
+	}
+	return c
 }

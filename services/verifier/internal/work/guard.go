@@ -1,0 +1,128 @@
+package work
+
+import (
+	"context"
+	"log/slog"
+	"strconv"
+	"time"
+
+	"svc.internal/pkg/clock"
+	"svc.internal/pkg/ids"
+	"svc.internal/services/verifier/internal/calibration"
+	"svc.internal/services/verifier/internal/probe"
+	"svc.internal/services/verifier/internal/standing"
+	"svc.internal/services/verifier/internal/store"
+)
+
+const (
+	// guardInterval is the pause between two looks for common causes.
+	guardInterval = 5 * time.Minute
+	// guardDay is how far back exceedances count.
+	guardDay = 24 * time.Hour
+	// maxOffers bounds the offers that a suspicion voids observations of.
+	maxOffers = 100_000
+)
+
+// Guard looks for causes that several providers of a stratum share. While one is suspected,
+// the ladder of the stratum's model stands still, and the observations since the last good
+// check are void. Nobody tells the verifier who owns a provider, so each provider counts as
+// an owner of its own.
+type Guard struct {
+	Store *store.Store
+	Mover *Mover
+	Log   *slog.Logger
+	// Suspected is told how many strata are suspected.
+	Suspected func(ctx context.Context, n int)
+}
+
+// Run looks until ctx ends.
+func (g *Guard) Run(ctx context.Context) {
+	for range clock.Every(ctx, guardInterval) {
+		warn(ctx, g.Log, "common causes could not be looked for", g.Pass(ctx))
+	}
+}
+
+// Pass looks at every stratum.
+func (g *Guard) Pass(ctx context.Context) error {
+	now, err := g.Store.Now(ctx)
+	if err != nil {
+		return err
+	}
+	var after store.StratumKey
+	suspected := 0
+	for {
+		list, err := g.Store.Strata(ctx, "", after, store.MaxPage)
+		if err != nil {
+			return err
+		}
+		for _, t := range list {
+			cause, err := g.look(ctx, t, now)
+			if err != nil {
+				return err
+			}
+			if cause != calibration.NoCommon {
+				suspected++
+			}
+			after = t.Key
+		}
+		if len(list) < store.MaxPage {
+			break
+		}
+	}
+	g.Suspected(ctx, suspected)
+	return nil
+}
+
+// look checks one stratum and acts on what it finds.
+func (g *Guard) look(ctx context.Context, t store.Stratum, now time.Time) (calibration.Common, error) {
+	seen, err := g.Store.Exceedances(ctx, t.Key, now.Add(-guardDay))
+	if err != nil {
+		return calibration.NoCommon, err
+	}
+	signs := calibration.Signs{Owners: len(seen)}
+	for _, e := range seen {
+		if e.Exceeded > 0 {
+			signs.Exceeded++
+		}
+		st, err := g.Store.Standing(ctx, probe.Offer{Provider: ids.ProviderID(e.Provider), Model: t.Stratum.Model})
+		if isNone(err) {
+			continue
+		}
+		if err != nil {
+			return calibration.NoCommon, err
+		}
+		if n, full := st.State.Last.Exceeded(); full {
+			signs.Offers = append(signs.Offers, calibration.Offer{Owner: st.Offer.Provider.String(), Exceeded: n})
+		}
+	}
+	cause := signs.Cause()
+	if cause == calibration.NoCommon {
+		return cause, g.Store.Cleared(ctx, t.Key)
+	}
+	fresh, err := g.Store.Suspect(ctx, t.Key, string(cause))
+	if err != nil || !fresh {
+		return cause, err
+	}
+	g.Log.ErrorContext(ctx, "a common cause is suspected, and the ladder of the model stands still", "model", t.Stratum.Model,
+		"class", int(t.Stratum.Class), "engine", t.Stratum.Engine, "gpu", t.Stratum.GPU, "cause", string(cause))
+	return cause, g.void(ctx, t, seen, cause, now)
+}
+
+// void voids the observations of the stratum's offers since the last good check.
+func (g *Guard) void(
+	ctx context.Context, t store.Stratum, seen []store.Exceedance, cause calibration.Common, now time.Time,
+) error {
+	since := t.CheckedAt
+	if since.IsZero() {
+		since = now.Add(-guardDay)
+	}
+	key := store.EventKey("common/" + string(cause) + "/" + strconv.FormatInt(now.Unix(), 10))
+	for _, e := range seen[:min(len(seen), maxOffers)] {
+		o := probe.Offer{Provider: ids.ProviderID(e.Provider), Model: t.Stratum.Model}
+		_, err := g.Mover.Move(ctx, o, key, standing.Event{Voided: &standing.Voiding{By: "platform", Since: since}})
+		if err != nil && !isNone(err) {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,134 @@
+package work
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"svc.internal/pkg/clock"
+	"svc.internal/services/verifier/internal/effects"
+	"svc.internal/services/verifier/internal/peers"
+	"svc.internal/services/verifier/internal/probe"
+	"svc.internal/services/verifier/internal/standing"
+	"svc.internal/services/verifier/internal/store"
+)
+
+// penaltyInterval is the pause between two questions to settlement about penalties that are
+// open. Its messages come at once and may be lost.
+const penaltyInterval = 10 * time.Minute
+
+// PenaltyStates asks settlement where a penalty stands.
+type PenaltyStates interface {
+	// State returns the state of a penalty that was opened before.
+	State(ctx context.Context, p peers.Penalty) (string, error)
+}
+
+// Penalties hears what became of penalties.
+type Penalties struct {
+	Store      *store.Store
+	Mover      *Mover
+	Settlement PenaltyStates
+	Log        *slog.Logger
+}
+
+// finals are the states of settlement that move a standing.
+var finals = map[string]standing.Final{
+	"executed": standing.Executed, "reversed": standing.Reversed, "upheld": standing.Upheld,
+}
+
+// Changed takes over that a penalty has another state.
+func (p *Penalties) Changed(ctx context.Context, id probe.VerdictID, state string) error {
+	final, ok := finals[state]
+	if !ok {
+		return nil
+	}
+	v, err := p.Store.Verdict(ctx, id)
+	if errors.Is(err, store.ErrVerdict) {
+		return nil // of another installation's database
+	}
+	if err != nil {
+		return err
+	}
+	key := store.EventKey("penalty/" + id.String() + "/" + state)
+	_, err = p.Mover.Move(ctx, v.Offer, key, standing.Event{Penalty: &standing.PenaltyMoved{Verdict: id, Final: final}})
+	if errors.Is(err, standing.ErrEvent) {
+		return nil // it ended before
+	}
+	return err
+}
+
+// Run asks for what was not heard, until ctx ends.
+func (p *Penalties) Run(ctx context.Context) {
+	for range clock.Every(ctx, penaltyInterval) {
+		warn(ctx, p.Log, "penalties could not be asked for", p.Pass(ctx))
+	}
+}
+
+// Pass asks settlement for every penalty that is open.
+func (p *Penalties) Pass(ctx context.Context) error {
+	var after probe.Offer
+	for {
+		list, err := p.Store.Standings(ctx, "", after, store.MaxPage)
+		if err != nil {
+			return err
+		}
+		for _, st := range list {
+			after = st.Offer
+			for _, open := range st.State.Open {
+				if open.Pending {
+					continue
+				}
+				warn(ctx, p.Log, "a penalty could not be asked for", p.ask(ctx, open.Verdict))
+			}
+		}
+		if len(list) < store.MaxPage {
+			return nil
+		}
+	}
+}
+
+func (p *Penalties) ask(ctx context.Context, id probe.VerdictID) error {
+	v, err := p.Store.Verdict(ctx, id)
+	if err != nil {
+		return err
+	}
+	pieces, err := p.Store.Pieces(ctx, v.Offer, v.Number, v.Number, 1)
+	if err != nil || len(pieces) == 0 {
+		return err
+	}
+	state, err := p.Settlement.State(ctx, PenaltyOf(v.Verdict, pieces[0].Leaf))
+	if err != nil {
+		return err
+	}
+	return p.Changed(ctx, id, state)
+}
+
+// PenaltyOf is the penalty that a verdict opens at settlement. Its evidence hash is the leaf
+// of the verdict's own piece of evidence.
+func PenaltyOf(v standing.Verdict, leaf [32]byte) peers.Penalty {
+	return peers.Penalty{
+		Verdict: v.ID, Offer: v.Offer, Kind: string(v.Kind), BasisPoints: int(v.Effects.Slash), Removes: v.Effects.Remove,
+		Summary: v.Summary, EvidenceHash: leaf,
+	}
+}
+
+// Outbox gives the store's effects to package effects.
+type Outbox struct{ *store.Store }
+
+// TakeEffects implements effects.Outbox.
+func (o Outbox) TakeEffects(ctx context.Context, replica string, limit int) ([]effects.Effect, error) {
+	list, err := o.Store.TakeEffects(ctx, replica, limit)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]effects.Effect, len(list))
+	for i, e := range list {
+		out[i] = effects.Effect{
+			ID: e.ID, Kind: effects.Kind(e.Kind), Provider: e.Verdict.Offer.Provider, Subject: e.Subject,
+			Revision: e.Revision, Summary: e.Verdict.Summary, Penalty: PenaltyOf(e.Verdict, e.Leaf),
+			Passed: !e.PassedAt.IsZero(), PassedAt: e.PassedAt,
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,151 @@
+package work
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"svc.internal/pkg/clock"
+	"svc.internal/services/verifier/internal/flow"
+	"svc.internal/services/verifier/internal/judge"
+	"svc.internal/services/verifier/internal/pairing"
+	"svc.internal/services/verifier/internal/probe"
+	"svc.internal/services/verifier/internal/standing"
+	"svc.internal/services/verifier/internal/store"
+)
+
+// poll is the pause between two looks for probes that are due. Probes are minutes apart, so
+// that a second late harms nobody.
+const poll = time.Second
+
+// Runner carries out plans (package flow).
+type Runner interface {
+	// Run carries out a plan on whichever node serves it. Its errors are *flow.GiveBack and
+	// *flow.Void.
+	Run(ctx context.Context, plan probe.Plan) (judge.Record, error)
+	// RunOn carries out a visible plan on one host.
+	RunOn(ctx context.Context, plan probe.Plan, host string) (judge.Record, error)
+}
+
+// Queue takes probes that are due and carries them out, at most Parallel at a time.
+type Queue struct {
+	Store    *store.Store
+	Runner   Runner
+	Mover    *Mover
+	Pairing  *pairing.Matcher
+	Clock    clock.Clock
+	Log      *slog.Logger
+	Replica  string
+	Parallel int
+	// Enabled reports whether probes are sent.
+	Enabled func(ctx context.Context) bool
+}
+
+// Run works until ctx ends. Then it gives back what is under way, and waits for that.
+func (q *Queue) Run(ctx context.Context) {
+	var running sync.WaitGroup
+	defer running.Wait()
+	slots := make(chan struct{}, q.Parallel)
+	look := time.NewTicker(poll)
+	defer look.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-look.C:
+		}
+		free := q.Parallel - len(slots)
+		if free == 0 || !q.Enabled(ctx) {
+			continue
+		}
+		plans, err := q.Store.Take(ctx, q.Replica, free)
+		warn(ctx, q.Log, "probes could not be taken", err)
+		for _, plan := range plans {
+			slots <- struct{}{}
+			running.Go(func() {
+				defer func() { <-slots }()
+				q.carryOut(ctx, plan)
+			})
+		}
+	}
+}
+
+// carryOut carries out one probe and records how it ended.
+func (q *Queue) carryOut(ctx context.Context, plan probe.Plan) {
+	if plan.Purpose != probe.Evidence {
+		// The replica that asked it has died, and whoever goes on with its run asks anew.
+		rec, cancel := later(ctx)
+		defer cancel()
+		warn(ctx, q.Log, "a probe could not be ended", q.Store.DropProbe(rec, q.Replica, plan.ID, "its run goes on otherwise"))
+		return
+	}
+	hidden := plan.Flow == probe.Hidden
+	if hidden {
+		q.Pairing.Begin(plan.Offer, plan.ID, q.Clock.Now())
+	}
+	asked := q.Clock.Now()
+	record, err := q.Runner.Run(ctx, plan)
+	rec, cancel := later(ctx)
+	defer cancel()
+	if err != nil {
+		q.Pairing.Forget(plan.Offer, plan.ID)
+		q.unanswered(rec, plan, err)
+		return
+	}
+	if hidden {
+		q.Pairing.Own(record.Answer.RequestID)
+		q.Pairing.Ended(plan.Offer, plan.ID, record.Answer.Failed, asked)
+	}
+	_, err = q.Mover.Move(rec, plan.Offer, store.ProbeKey(plan.ID), standing.Event{Judged: &record})
+	if err == nil {
+		q.Mover.Observer.Probed(rec, plan, "done", "")
+		return
+	}
+	q.Log.ErrorContext(rec, "a probe could not be judged", "probe_id", plan.ID.String(), "error", err)
+	if errors.Is(err, standing.ErrEvent) || errors.Is(err, judge.ErrRecord) {
+		q.Mover.Observer.Probed(rec, plan, "void", "not_judged")
+		warn(rec, q.Log, "a probe could not be ended", q.Store.DropProbe(rec, q.Replica, plan.ID, "it could not be judged"))
+		return
+	}
+	q.Mover.Observer.Probed(rec, plan, "given_back", "not_recorded")
+	warn(rec, q.Log, "a probe could not be given back", q.Store.GiveBack(rec, q.Replica, plan.ID, "it could not be recorded"))
+}
+
+// unanswered ends a probe without a record.
+func (q *Queue) unanswered(ctx context.Context, plan probe.Plan, why error) {
+	var give *flow.GiveBack
+	var void *flow.Void
+	var err error
+	switch {
+	case errors.As(why, &give) && give.Reason == flow.Stopped:
+		q.Mover.Observer.Probed(ctx, plan, "given_back", string(give.Reason))
+		err = q.Store.Return(ctx, q.Replica, plan.ID)
+	case errors.As(why, &give):
+		q.Mover.Observer.Probed(ctx, plan, "given_back", string(give.Reason))
+		err = q.Store.GiveBack(ctx, q.Replica, plan.ID, string(give.Reason))
+	case errors.As(why, &void):
+		q.Mover.Observer.Probed(ctx, plan, "void", string(void.Reason))
+		err = q.Store.DropProbe(ctx, q.Replica, plan.ID, string(void.Reason))
+	default:
+		q.Log.ErrorContext(ctx, "a probe failed in an unknown way", "probe_id", plan.ID.String(), "error", why)
+		q.Mover.Observer.Probed(ctx, plan, "given_back", "unknown")
+		err = q.Store.GiveBack(ctx, q.Replica, plan.ID, "it failed in an unknown way")
+	}
+	warn(ctx, q.Log, "a probe could not be ended", err)
+}
+
+// reasonOf is the reason of an error of a Runner.
+func reasonOf(err error) string {
+	var give *flow.GiveBack
+	var void *flow.Void
+	switch {
+	case errors.As(err, &give):
+		return string(give.Reason)
+	case errors.As(err, &void):
+		return string(void.Reason)
+	default:
+		return "unknown"
+	}
+}

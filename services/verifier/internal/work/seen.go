@@ -1,0 +1,145 @@
+package work
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"svc.internal/pkg/clock"
+	"svc.internal/services/verifier/internal/offers"
+	"svc.internal/services/verifier/internal/probe"
+	"svc.internal/services/verifier/internal/standing"
+	"svc.internal/services/verifier/internal/store"
+)
+
+// seenInterval is the pause between two looks at the live view. Until an offer has a
+// standing, routers take it for unknown.
+const seenInterval = 2 * time.Second
+
+// Seen records which offers and references are connected, and gives each new offer a
+// standing: the benchmark lane of a model without a benchmark is shut.
+type Seen struct {
+	Store  *store.Store
+	Mover  *Mover
+	Offers *offers.View
+	Clock  clock.Clock
+	Log    *slog.Logger
+
+	// told is what was recorded last, so that what stays is written once in five minutes.
+	told map[probe.Offer]told
+	refs map[string]time.Time
+}
+
+type told struct {
+	statement store.Statement
+	at        time.Time
+	standing  bool
+}
+
+// again is how often what stays is recorded again, as the store does.
+const again = 5 * time.Minute
+
+// Run looks until ctx ends.
+func (s *Seen) Run(ctx context.Context) {
+	for range clock.Every(ctx, seenInterval) {
+		warn(ctx, s.Log, "offers could not be recorded", s.Pass(ctx, s.Clock.Now()))
+	}
+}
+
+// Pass records what is connected now.
+func (s *Seen) Pass(ctx context.Context, now time.Time) error {
+	if s.told == nil {
+		s.told, s.refs = map[probe.Offer]told{}, map[string]time.Time{}
+	}
+	known := s.Offers.Known()
+	var batch []store.SeenOffer
+	for _, o := range known {
+		t := s.told[o.Offer]
+		if stated := statementOf(o); t.statement != stated || now.Sub(t.at) >= again {
+			batch = append(batch, store.SeenOffer{Offer: o.Offer, Statement: stated})
+		}
+	}
+	for len(batch) > 0 {
+		n := min(len(batch), store.MaxBatch)
+		if err := s.record(ctx, batch[:n], now); err != nil {
+			return err
+		}
+		batch = batch[n:]
+	}
+	s.forget(known)
+	return s.references(ctx, now)
+}
+
+// record records offers, and gives the new ones a standing.
+func (s *Seen) record(ctx context.Context, batch []store.SeenOffer, now time.Time) error {
+	refused, err := s.Store.SeeOffers(ctx, batch)
+	if err != nil {
+		return err
+	}
+	dropped := map[probe.Offer]bool{}
+	for _, o := range refused {
+		dropped[o] = true
+	}
+	for _, seen := range batch {
+		t := s.told[seen.Offer]
+		if !t.standing && !dropped[seen.Offer] {
+			if _, err := s.Mover.Move(ctx, seen.Offer, "first", standing.Event{Ticked: &standing.Tick{}}); err != nil {
+				return err
+			}
+		}
+		s.told[seen.Offer] = told{seen.Statement, now, true}
+	}
+	return nil
+}
+
+// forget drops what left, so that it is recorded at once when it is back.
+func (s *Seen) forget(known []offers.Offer) {
+	if len(s.told) <= 2*len(known)+1_000 {
+		return
+	}
+	there := map[probe.Offer]bool{}
+	for _, o := range known {
+		there[o.Offer] = true
+	}
+	for o := range s.told {
+		if !there[o] {
+			delete(s.told, o)
+		}
+	}
+}
+
+func (s *Seen) references(ctx context.Context, now time.Time) error {
+	var list []store.Reference
+	for _, seat := range s.Offers.AllReferences() {
+		key := fmt.Sprint(seat.Host(), " ", seat.Model.ID, " ", seat.Model.Class, " ", seat.Model.Engine, " ",
+			seat.Model.Revision, " ", seat.GPU)
+		if now.Sub(s.refs[key]) < again {
+			continue
+		}
+		s.refs[key] = now
+		list = append(list, store.Reference{Model: seat.Model.ID, Host: seat.Host(), Provider: seat.Provider,
+			Class: seat.Model.Class, Engine: seat.Model.Engine, GPU: seat.GPU, FileRevision: seat.Model.Revision})
+	}
+	for len(list) > 0 {
+		n := min(len(list), store.MaxBatch)
+		if err := s.Store.SeeReferences(ctx, list[:n]); err != nil {
+			clear(s.refs)
+			return err
+		}
+		list = list[n:]
+	}
+	if len(s.refs) > 10_000 {
+		clear(s.refs)
+	}
+	return nil
+}
+
+// statementOf is what an offer states, by the first of its nodes.
+func statementOf(o offers.Offer) store.Statement {
+	if len(o.Seats) == 0 {
+		return store.Statement{}
+	}
+	m := o.Seats[0].Model
+	return store.Statement{Quantization: m.Quantization, Engine: m.Engine, GPU: o.Seats[0].GPU, FileRevision: m.Revision}
+}

@@ -1,0 +1,121 @@
+package work
+
+import (
+	"context"
+	"log/slog"
+	"strconv"
+	"time"
+
+	"svc.internal/pkg/clock"
+	"svc.internal/services/verifier/internal/ladder"
+	"svc.internal/services/verifier/internal/pairing"
+	"svc.internal/services/verifier/internal/probe"
+	"svc.internal/services/verifier/internal/standing"
+	"svc.internal/services/verifier/internal/store"
+)
+
+const (
+	// tickInterval is the pause between two looks for standings that time alone may move.
+	tickInterval = time.Minute
+	// tickBatch bounds the standings of a look: all of 12,000 are looked at within an hour.
+	tickBatch = 200
+	// pairInterval is the pause between two looks for complete pairs.
+	pairInterval = 10 * time.Second
+)
+
+// Ticks moves standings by time alone: periods that end, trust that fades. Those above
+// normal are looked at every five minutes, because their next step may wait for a time.
+type Ticks struct {
+	Store *store.Store
+	Mover *Mover
+	Log   *slog.Logger
+
+	after probe.Offer
+}
+
+// Run ticks until ctx ends.
+func (t *Ticks) Run(ctx context.Context) {
+	n := 0
+	for range clock.Every(ctx, tickInterval) {
+		warn(ctx, t.Log, "standings could not be moved on", t.Pass(ctx, n%5 == 0))
+		n++
+	}
+}
+
+// Pass ticks some of all standings, going on where the last pass ended, and with climbing
+// set all that are above normal.
+func (t *Ticks) Pass(ctx context.Context, climbing bool) error {
+	now, err := t.Store.Now(ctx)
+	if err != nil {
+		return err
+	}
+	list, err := t.Store.Standings(ctx, "", t.after, tickBatch)
+	if err != nil {
+		return err
+	}
+	if len(list) < tickBatch {
+		t.after = probe.Offer{}
+	} else {
+		t.after = list[len(list)-1].Offer
+	}
+	if err := t.tick(ctx, list, now); err != nil || !climbing {
+		return err
+	}
+	for _, level := range []ladder.Level{ladder.Watch, ladder.Notice, ladder.Confirm} {
+		if err := t.level(ctx, level, now); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *Ticks) level(ctx context.Context, level ladder.Level, now time.Time) error {
+	var after probe.Offer
+	for {
+		list, err := t.Store.Standings(ctx, level, after, tickBatch)
+		if err != nil {
+			return err
+		}
+		if err := t.tick(ctx, list, now); err != nil {
+			return err
+		}
+		if len(list) < tickBatch {
+			return nil
+		}
+		after = list[len(list)-1].Offer
+	}
+}
+
+// tick moves standings. The key names the five minutes, so that two replicas tick once. One
+// that fails does not keep the others from it.
+func (t *Ticks) tick(ctx context.Context, list []store.Standing, now time.Time) error {
+	key := store.EventKey("tick/" + strconv.FormatInt(now.Unix()/300, 10))
+	for _, st := range list {
+		if ctx.Err() != nil {
+			return nil
+		}
+		_, err := t.Mover.Move(ctx, st.Offer, key, standing.Event{Ticked: &standing.Tick{}})
+		warn(ctx, t.Log, "a standing could not be moved on", err)
+	}
+	return nil
+}
+
+// Pairs moves standings by pairs of family F.
+type Pairs struct {
+	Matcher *pairing.Matcher
+	Mover   *Mover
+	Clock   clock.Clock
+	Log     *slog.Logger
+}
+
+// Run looks until ctx ends.
+func (p *Pairs) Run(ctx context.Context) {
+	for range clock.Every(ctx, pairInterval) {
+		for _, pair := range p.Matcher.Due(p.Clock.Now()) {
+			key := store.EventKey("pair/" + pair.Probe.String())
+			_, err := p.Mover.Move(ctx, pair.Offer, key, standing.Event{
+				Paired: &standing.Pair{ProbeFailed: pair.ProbeFailed, OrganicFailed: pair.OrganicFailed}})
+			warn(ctx, p.Log, "a pair could not be recorded", err)
+		}
+	}
+}
