@@ -276,7 +276,7 @@ func name(secret prompt.Secret, n int) string {
 // fund gives an account its first credit, which is also how its balance is asked for, and
 // more when it is low. An hour has one key, so that replicas do not fund twice.
 func (h *House) fund(ctx context.Context, account ids.AccountID, now time.Time) error {
-	first := fmt.Sprintf("house-first-%d", h.cfg.TopUp)
+	first := fmt.Sprintf("house-%s-first-%d", account, h.cfg.TopUp)
 	balance, err := h.ledger.Fund(ctx, account, h.cfg.TopUp, first)
 	if err == nil && balance < h.cfg.Low {
 		again := fmt.Sprintf("house-%s-%d-%d", account, now.Unix()/3600, h.cfg.TopUp)
