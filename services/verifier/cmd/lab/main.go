@@ -108,7 +108,7 @@ func encode(out io.Writer, report lab.Report) error {
 
 // write writes the report's files.
 func write(folder string, report lab.Report, day time.Time) error {
-	if err := os.MkdirAll(folder, 0o755); err != nil {
+	if err := os.MkdirAll(folder, 0o750); err != nil {
 		return fmt.Errorf("make the report's folder: %w", err)
 	}
 	files := map[string]func(io.Writer) error{

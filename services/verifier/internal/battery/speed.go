@@ -5,6 +5,7 @@ import (
 	"time"
 )
 
+// The bounds of what is measured.
 const (
 	// MaxTimings bounds the timings of a run, and MaxTokens a number of tokens.
 	MaxTimings = 1024

@@ -79,7 +79,9 @@ func TestAnHonestOfferIsHighFromItsEightiethObservation(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			p.Observe(o)
+			if err := p.Observe(o); err != nil {
+				t.Fatal(err)
+			}
 			if !exceeded {
 				passed++
 			}
