@@ -99,7 +99,7 @@ type Conn struct {
 
 	mu      sync.Mutex
 	streams map[string]StreamConfig // as ensured by us, to repair a wiped store
-	rooms   map[string]*room        // of those of them that keep facts
+	rooms   rooms                   // of those of them that keep facts
 }
 
 // Connect returns when the connection is up, and tries until ctx ends. After that the
@@ -116,7 +116,6 @@ func Connect(ctx context.Context, cfg Config) (*Conn, error) {
 		closed:  make(chan struct{}),
 		async:   make(chan struct{}, maxAsync),
 		streams: map[string]StreamConfig{},
-		rooms:   map[string]*room{},
 	}
 	up := make(chan struct{}, 1)
 	nc, err := nats.Connect(cfg.URL, c.options(cfg, up)...)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -17,6 +18,9 @@ var ErrFull = errors.New("the stream of facts is full")
 // lookInterval is the time after which the size of a stream is asked for again, because
 // other connections publish too.
 const lookInterval = time.Second
+
+// lookTimeout bounds one look at a stream.
+const lookTimeout = 5 * time.Second
 
 // messageOverhead is about what a stream keeps of a message beside its data.
 const messageOverhead = 128
@@ -35,7 +39,8 @@ func growthRoom(maxBytes int64) int64 { return maxBytes - maxBytes/8 }
 // a fact. Therefore publishers refuse further facts before the stream is full. It is safe
 // for concurrent use.
 type room struct {
-	stream string
+	stream   string
+	subjects []string
 
 	mu       sync.Mutex
 	maxBytes int64
@@ -71,10 +76,44 @@ func (r *room) looked(state *jetstream.StreamInfo, now time.Time) (filled, maxBy
 	return r.bytes + r.inflight, r.maxBytes
 }
 
+// rooms are the rooms of the streams of facts that a connection has ensured. It is safe for
+// concurrent use.
+type rooms struct {
+	mu   sync.Mutex
+	list []*room
+}
+
+// keep remembers a stream of facts that was ensured; lastOnly is false for any other, which
+// is forgotten.
+func (all *rooms) keep(stream string, subjects []string, lastOnly bool) {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	all.list = slices.DeleteFunc(all.list, func(r *room) bool {
+		return r.stream == stream && !(lastOnly && slices.Equal(r.subjects, subjects))
+	})
+	if lastOnly && !slices.ContainsFunc(all.list, func(r *room) bool { return r.stream == stream }) {
+		all.list = append(all.list, &room{stream: stream, subjects: slices.Clone(subjects)})
+	}
+}
+
+// of is the room of the stream that listens on subject; nil where there is none.
+func (all *rooms) of(subject string) *room {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	for _, r := range all.list {
+		if slices.ContainsFunc(r.subjects, func(pattern string) bool { return listens(pattern, subject) }) {
+			return r
+		}
+	}
+	return nil
+}
+
 // enter returns when a message may be published. The caller calls ended with the outcome.
-// Subjects of no stream of facts that this connection has ensured are not looked at.
-func (c *Conn) enter(ctx context.Context, subject string, data []byte) (ended func(error), err error) {
-	r := c.roomOf(subject)
+// Subjects of no stream of facts are not looked at.
+func (all *rooms) enter(
+	ctx context.Context, js jetstream.JetStream, subject string, data []byte,
+) (ended func(error), err error) {
+	r := all.of(subject)
 	if r == nil {
 		return func(error) {}, nil
 	}
@@ -83,7 +122,7 @@ func (c *Conn) enter(ctx context.Context, subject string, data []byte) (ended fu
 	if r.reserve(size, time.Now()) {
 		return ended, nil
 	}
-	if err = c.look(ctx, r, subject, size); err != nil {
+	if err = r.look(ctx, js, subject, size); err != nil {
 		r.end(size, false)
 		return nil, err
 	}
@@ -91,10 +130,10 @@ func (c *Conn) enter(ctx context.Context, subject string, data []byte) (ended fu
 }
 
 // look asks the server whether a message has room.
-func (c *Conn) look(ctx context.Context, r *room, subject string, size int64) error {
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+func (r *room) look(ctx context.Context, js jetstream.JetStream, subject string, size int64) error {
+	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
-	stream, err := c.js.Stream(ctx, r.stream)
+	stream, err := js.Stream(ctx, r.stream)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		return nil // the publication makes it again
 	}
@@ -116,31 +155,6 @@ func (c *Conn) look(ctx context.Context, r *room, subject string, size int64) er
 		return fmt.Errorf("stream %s: the message is larger than the last one: %w", r.stream, ErrFull)
 	default:
 		return nil
-	}
-}
-
-// roomOf is the room of the stream of facts that listens on subject; nil where there is
-// none.
-func (c *Conn) roomOf(subject string) *room {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for name, r := range c.rooms {
-		for _, pattern := range c.streams[name].Subjects {
-			if listens(pattern, subject) {
-				return r
-			}
-		}
-	}
-	return nil
-}
-
-// keepRoomLocked remembers a stream that was ensured.
-func (c *Conn) keepRoomLocked(cfg StreamConfig) {
-	switch {
-	case !cfg.LastOnly:
-		delete(c.rooms, cfg.Name)
-	case c.rooms[cfg.Name] == nil:
-		c.rooms[cfg.Name] = &room{stream: cfg.Name}
 	}
 }
 

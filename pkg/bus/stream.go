@@ -82,7 +82,7 @@ func (c *Conn) EnsureStream(ctx context.Context, cfg StreamConfig) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.streams[cfg.Name] = cfg
-	c.keepRoomLocked(cfg)
+	c.rooms.keep(cfg.Name, cfg.Subjects, cfg.LastOnly)
 	return nil
 }
 
@@ -144,7 +144,7 @@ func (c *Conn) PublishStream(
 ) (duplicate bool, err error) {
 	ctx, span := c.publishing(ctx, subject, msgID)
 	defer func() { endSpan(span, err) }()
-	ended, err := c.enter(ctx, subject, data)
+	ended, err := c.rooms.enter(ctx, c.js, subject, data)
 	if err != nil {
 		return false, fmt.Errorf("publish on %s: %w", subject, err)
 	}
@@ -204,7 +204,7 @@ func (c *Conn) PublishStreamAsync(
 	case <-ctx.Done():
 		return nil, fmt.Errorf("publish on %s: %w", subject, ctx.Err())
 	}
-	ended, err := c.enter(ctx, subject, data)
+	ended, err := c.rooms.enter(ctx, c.js, subject, data)
 	if err != nil {
 		<-c.async
 		return nil, fmt.Errorf("publish on %s: %w", subject, err)

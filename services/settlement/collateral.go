@@ -23,8 +23,10 @@ type collateralWork struct {
 	log         *slog.Logger
 }
 
-func newCollateralWork(development bool, store collateral.Store, hub collateral.Hub, deps Deps) *collateralWork {
-	w := &collateralWork{bus: deps.Bus, log: deps.Log}
+func newCollateralWork(
+	development bool, store collateral.Store, hub collateral.Hub, conn *bus.Conn, log *slog.Logger,
+) *collateralWork {
+	w := &collateralWork{bus: conn, log: log}
 	if development {
 		w.development = collateral.NewDevelopment(store, hub)
 		w.pass = w.development.Pass

@@ -151,7 +151,7 @@ func New(_ context.Context, cfg Config, deps Deps) (*Service, error) {
 	}
 	s.penalties = newPenaltyWork(store.Penalties{Store: st}, deps.Bus, deps.Log, made)
 	s.collateral = newCollateralWork(cfg.DevelopmentCollateral, store.Collateral{Store: st},
-		peers.NewCollateralHub(deps.Collateral), deps)
+		peers.NewCollateralHub(deps.Collateral), deps.Bus, deps.Log)
 	return s, nil
 }
 

@@ -10,8 +10,8 @@
 // An unknown pair has trust 1 in the main lane and no measured window. So a provider gains
 // when its opinions are forgotten, and providers can make more of their accounts and
 // models than there is room for. Therefore opinions that restrict a provider are never
-// forgotten to make room for another provider's, and nothing makes them leave (room.go has
-// the ranks):
+// forgotten to make room for another provider's, and nothing makes them leave (opinion.go
+// has the ranks):
 //
 //   - At most MaxProviders providers and MaxPairs pairs are kept, MaxModels of one
 //     provider. Where a provider has more, the models that its newest report does not name
@@ -31,106 +31,18 @@ package trust
 
 import (
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 )
 
 const (
 	// MaxReported bounds the models of one report.
 	MaxReported = 256
-	// MaxModels bounds the models that are kept of one provider.
-	MaxModels = 512
 	// MaxProviders bounds the providers; the view has as many sessions.
 	MaxProviders = 200_000
 	// MaxPairs bounds the pairs of provider and model, which take about 150 MiB.
 	MaxPairs = 1_000_000
-	// leastPlain is the least trust of a provider of which nothing bad was found.
-	leastPlain = 0.8
 )
-
-// Lane says which requests a model of a provider gets.
-type Lane uint8
-
-// The lanes.
-const (
-	// Main gets any request.
-	Main Lane = iota
-	// Probe gets what a degraded provider gets.
-	Probe
-	// Shut gets none, pinned ones included.
-	Shut
-	lanes // the number of lanes
-)
-
-// String returns the lane as providers see it. The words are part of the contract.
-func (l Lane) String() string {
-	switch l {
-	case Probe:
-		return "probe"
-	case Shut:
-		return "shut"
-	default:
-		return "main"
-	}
-}
-
-// Lanes lists all lanes.
-func Lanes() []Lane { return []Lane{Main, Probe, Shut} }
-
-// Opinion is what the verifier says of one model of one provider.
-type Opinion struct {
-	Model string
-	// Trust is above 0 and at most 1.
-	Trust float64
-	Lane  Lane
-	// Window is the measured window in tokens; 0 where none was measured.
-	Window int64
-	// GraceUntil is until when uptime and success are spared; zero where they are not.
-	GraceUntil time.Time
-	// Revision grows with every change. It is 0 for an unknown pair only.
-	Revision int64
-}
-
-// Known reports whether the verifier has ever said anything of the pair.
-func (o *Opinion) Known() bool { return o.Revision > 0 }
-
-// unknown is the opinion of a pair of which nothing was ever said, by the lane that it has:
-// Main, but for what the package comment says.
-var unknown = [lanes]Opinion{{Trust: 1}, {Trust: 1, Lane: Probe}, {Trust: 1, Lane: Shut}}
-
-// Report is all that the verifier says of one provider. Each model is named once.
-type Report struct {
-	Provider string
-	// Revision grows with every report of the provider, and is above 0.
-	Revision int64
-	Opinions []Opinion
-}
-
-// said is what is kept of one provider. It never changes.
-type said struct {
-	revision int64
-	opinions []Opinion // ordered by model
-	// partial is set where an opinion of the report has found no room.
-	partial bool
-	// rest is the lane of the models that are unknown.
-	rest Lane
-}
-
-func (s *said) find(model string) *Opinion {
-	at, found := slices.BinarySearchFunc(s.opinions, model, byModel)
-	if !found {
-		return nil
-	}
-	return &s.opinions[at]
-}
-
-func (s *said) restricts() bool {
-	return s.rest != Main || slices.ContainsFunc(s.opinions, func(o Opinion) bool { return o.severity() > none })
-}
-
-func byModel(o Opinion, model string) int { return strings.Compare(o.Model, model) }
 
 // Registry is safe for concurrent use. Readers take no lock.
 type Registry struct {
@@ -237,17 +149,118 @@ func (r *Registry) applyLocked(rep Report) (models []string, dropped int, whole 
 	return differing(before, after), dropped, !after.partial
 }
 
-// differing returns the models whose lane or window is another than before.
-func differing(before, after *said) []string {
-	var models []string
-	for i := range after.opinions {
-		o, old := &after.opinions[i], &unknown[Main]
-		if found := before.find(o.Model); found != nil {
-			old = found
-		}
-		if o.Lane != old.Lane || o.Window != old.Window {
-			models = append(models, o.Model)
+// share is the part of the room up to which opinions of a severity find a place.
+func share(limit int, s severity) int {
+	switch s {
+	case none:
+		return limit - limit/4
+	case limited:
+		return limit - limit/8
+	case probed:
+		return limit - limit/16
+	default:
+		return limit
+	}
+}
+
+// fitLocked returns the opinions that there is room for: those of pairs that are known
+// already, whatever they say now, and as many ranks of the new ones as fit, the more severe
+// ones first. refused is the highest rank that did not fit.
+func (r *Registry) fitLocked(before *said, opinions []Opinion, known bool) (fitting []Opinion, refused severity) {
+	var fresh [severities]int
+	for i := range opinions {
+		if before.find(opinions[i].Model) == nil {
+			fresh[opinions[i].severity()]++
 		}
 	}
-	return models
+	var fits [severities]bool
+	all, total := true, r.totalLocked()
+	for s := barred; ; s-- {
+		fits[s] = total+fresh[s] <= share(r.maxPairs, s) && (known || r.kept < share(r.maxProviders, s))
+		switch {
+		case fresh[s] == 0:
+		case fits[s]:
+			total += fresh[s]
+			known = true // the provider has its place
+		default:
+			all, refused = false, max(refused, s)
+		}
+		if s == none {
+			break
+		}
+	}
+	if all {
+		return opinions, none
+	}
+	return slices.DeleteFunc(slices.Clone(opinions), func(o Opinion) bool {
+		return !fits[o.severity()] && before.find(o.Model) == nil
+	}), refused
+}
+
+// noteLocked remembers whether a restricting opinion of a provider has no room. One provider
+// more than maxProviders says that there were others, which are not remembered.
+func (r *Registry) noteLocked(provider string, refused bool) {
+	switch _, noted := r.unplaced[provider]; {
+	case refused && !noted && len(r.unplaced) > r.maxProviders:
+		return // this one is not remembered, so none of them is forgotten any more
+	case refused:
+		r.unplaced[provider] = struct{}{}
+	case len(r.unplaced) <= r.maxProviders:
+		delete(r.unplaced, provider)
+	}
+	r.full.Store(len(r.unplaced) > 0)
+}
+
+func (r *Registry) totalLocked() int {
+	var sum int64
+	for l := range r.pairs {
+		sum += r.pairs[l].Load()
+	}
+	return int(sum)
+}
+
+// storeLocked replaces what is kept of a provider; an empty after forgets the provider.
+func (r *Registry) storeLocked(provider string, before, after *said) {
+	for i := range before.opinions {
+		r.pairs[before.opinions[i].Lane].Add(-1)
+	}
+	for i := range after.opinions {
+		r.pairs[after.opinions[i].Lane].Add(1)
+	}
+	switch {
+	case len(after.opinions) == 0:
+		r.providers.Delete(provider)
+		r.kept--
+	case len(before.opinions) == 0:
+		r.kept++
+		r.providers.Store(provider, after)
+	default:
+		r.providers.Store(provider, after)
+	}
+}
+
+// Trim makes room where little is left for providers without a restriction, by forgetting
+// those of them that are not online.
+func (r *Registry) Trim(online func(provider string) bool) {
+	r.mu.Lock()
+	full := r.kept >= share(r.maxProviders, none)*9/10 || r.totalLocked() >= share(r.maxPairs, none)*9/10
+	r.mu.Unlock()
+	if !full {
+		return
+	}
+	r.providers.Range(func(key, value any) bool {
+		if provider, s := key.(string), value.(*said); !s.restricts() && !online(provider) {
+			r.forget(provider, s)
+		}
+		return true
+	})
+}
+
+// forget drops a provider, unless a report of it has come meanwhile.
+func (r *Registry) forget(provider string, as *said) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if v, ok := r.providers.Load(provider); ok && v.(*said) == as {
+		r.storeLocked(provider, as, &said{})
+	}
 }

@@ -98,7 +98,8 @@ func TestAFactThatChangedMeanwhileStaysUntold(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, err := facts.Pending(t.Context(), collateral.RetryAfter, 10)
-	switch want := []collateral.Fact{{ProviderID: one, Confirmed: true, Source: collateral.FromDevelopment, Revision: 3}}; {
+	fact := collateral.Fact{ProviderID: one, Confirmed: true, Source: collateral.FromDevelopment, Revision: 3}
+	switch want := []collateral.Fact{fact}; {
 	case err != nil:
 		t.Errorf("got the error %v, want none", err)
 	case !slices.Equal(got, want):

@@ -100,7 +100,7 @@ func openPenalty(
 			return p, false, err
 		}
 	}
-	p, stands, err := standing(ctx, tx, d.ID)
+	p, stands, err := readPenalty(ctx, tx, d.ID)
 	if stands || err != nil {
 		return p, false, err
 	}
@@ -123,15 +123,15 @@ func openPenalty(
 	case err != nil:
 		return p, false, err
 	case !fresh: // another process opened it for another provider
-		p, _, err = standing(ctx, tx, d.ID)
+		p, _, err = readPenalty(ctx, tx, d.ID)
 		return p, false, err
 	}
 	return p, true, enter(ctx, tx, d.ID, penalty.Entry{Revision: p.Revision, To: p.State, Cause: penalty.Opened,
 		Actor: penalty.ByVerifier, At: p.OpenedAt})
 }
 
-// standing reads a penalty; stands is false where there is none.
-func standing(ctx context.Context, tx pgx.Tx, id penalty.ID) (p penalty.Penalty, stands bool, err error) {
+// readPenalty reads a penalty; stands is false where there is none.
+func readPenalty(ctx context.Context, tx pgx.Tx, id penalty.ID) (p penalty.Penalty, stands bool, err error) {
 	return onePenalty(ctx, tx, `SELECT `+penaltyColumns+` FROM penalty WHERE penalty_id = $1`, id)
 }
 
@@ -146,7 +146,7 @@ func (s Penalties) Change(
 		}
 		var ok bool
 		var err error
-		if p, ok, err = standing(ctx, tx, id); err != nil {
+		if p, ok, err = readPenalty(ctx, tx, id); err != nil {
 			return err
 		}
 		if !ok {
