@@ -148,8 +148,9 @@ func TestQuestionsFeedVByTheFamilyThatWasChosen(t *testing.T) {
 			if err := p.Check(); err != nil {
 				t.Fatal(err)
 			}
-			if p.Flow != probe.Visible || p.Purpose != probe.Benchmark || p.Run != r.ID {
-				t.Errorf("a question of a run: got %s, %s, %v", p.Flow, p.Purpose, p.Run)
+			got, want := []any{p.Flow, p.Purpose, p.Run}, []any{probe.Visible, probe.Benchmark, r.ID}
+			if !slices.Equal(got, want) {
+				t.Errorf("flow, purpose and run of a question: got %v, want %v", got, want)
 			}
 			feeds[p.Feeds]++
 			r, _ = r.Took(v.answer(r, p), now)
@@ -404,8 +405,11 @@ func TestTrafficRenews(t *testing.T) {
 	t.Parallel()
 	good := battery.Traffic{Served: 200, M: 1, Recalled: true}
 	r, ok := bench.ByTraffic(probe.RunID{1}, setup(), good, noon)
-	if !ok || !r.Ended() {
-		t.Fatalf("a renewal by traffic: got %v, ended %v, want an ended run", ok, r.Ended())
+	if !ok {
+		t.Fatal("a renewal by traffic: got none, want one")
+	}
+	if !r.Ended() {
+		t.Errorf("stage of a renewal by traffic: got %s, want %s", r.Stage, bench.Done)
 	}
 	outcome(t, r, battery.Pass)
 	form, err := r.Form()

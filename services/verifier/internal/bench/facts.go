@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"slices"
 	"time"
 
 	"svc.internal/services/verifier/internal/battery"
@@ -98,16 +97,10 @@ func (r Run) measured() int64 {
 			measured = max(measured, r.Setup.StatedTokens-(q.plan.PromptTokens-p.Oldest))
 		}
 	}
-	if measured == 0 && slices.ContainsFunc(asked, func(q question) bool { _, there := r.report(q.plan.ID); return there }) {
+	if measured == 0 && len(r.in(Recalls)) > 0 {
 		return 1 // not one needle came back: asked and lost is not unmeasured
 	}
 	return int64(min(measured, r.Setup.StatedTokens))
-}
-
-// lost reports whether a recall of the whole window did not reach 95% of it.
-func (r Run) lost(p Report) bool {
-	short := r.Setup.StatedTokens / 20
-	return !p.Unknown && r.recall(1, nearFull).plan.PromptTokens-p.Oldest > short
 }
 
 func micros(n int64) time.Duration { return time.Duration(n) * time.Microsecond }

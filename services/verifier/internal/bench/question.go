@@ -197,15 +197,15 @@ func (r Run) together() []question {
 // judged returns the questions of B and C: as many as are wanted, and one more for each
 // whose observation was void, within a bound.
 func (r Run) judged(s Stage) []question {
-	want, most := battery.Questions, maxQuestions
+	want, limit := battery.Questions, maxQuestions
 	switch {
 	case r.Setup.Quick:
-		want, most = quickQuestions, quickQuestions
+		want, limit = quickQuestions, quickQuestions
 	case !r.Setup.Calibrated:
-		want, most = uncalibrated, uncalibrated
+		want, limit = uncalibrated, uncalibrated
 	}
 	var all []question
-	for i := 0; want > 0 && i < most; i++ {
+	for i := 0; want > 0 && i < limit; i++ {
 		q := r.about(s, i)
 		if report, there := r.report(q.plan.ID); !there || report.Judged {
 			want--
@@ -245,6 +245,12 @@ func (r Run) recalls() []question {
 		all = append(all, r.recall(2, nearFull))
 	}
 	return all
+}
+
+// lost reports whether a recall of the whole window did not reach 95% of it.
+func (r Run) lost(p Report) bool {
+	short := r.Setup.StatedTokens / 20
+	return !p.Unknown && r.recall(1, nearFull).plan.PromptTokens-p.Oldest > short
 }
 
 // nearFull is the share of the stated window that a recall of the whole asks for.

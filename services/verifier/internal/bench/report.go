@@ -2,6 +2,7 @@ package bench
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math"
 
@@ -11,6 +12,9 @@ import (
 	"svc.internal/services/verifier/internal/probe"
 	"svc.internal/services/verifier/internal/statistic"
 )
+
+// ErrRun is the error for what cannot be a run or a report of it.
+var ErrRun = errors.New("not a benchmark run")
 
 // Report is what the answer to one question says.
 type Report struct {
@@ -44,16 +48,6 @@ func (p Report) check() error {
 		return fmt.Errorf("%w: a report contradicts itself", ErrRun)
 	}
 	return nil
-}
-
-// report returns the report of a question by its id.
-func (r Run) report(id probe.ID) (Report, bool) {
-	for _, p := range r.Reports {
-		if p.Plan == id {
-			return p, true
-		}
-	}
-	return Report{}, false
 }
 
 // Read makes the report of a question from its record and judgement.

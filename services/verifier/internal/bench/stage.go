@@ -50,20 +50,6 @@ var judged = map[battery.Outcome]func(repeats int) Stage{
 	},
 }
 
-// after returns the stage after one, without those that ask this offer nothing.
-func (r Run) after(s Stage) Stage {
-	for s = stages[s]; s != Judging && r.skips(s); {
-		s = stages[s]
-	}
-	return s
-}
-
-// skips reports whether a stage asks the offer nothing.
-func (r Run) skips(s Stage) bool {
-	r.Stage = s
-	return len(r.questions()) == 0
-}
-
 // All returns every stage.
 func All() []Stage {
 	return []Stage{

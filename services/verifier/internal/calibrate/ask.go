@@ -15,8 +15,8 @@ import (
 const (
 	shortestBytes = 240
 	longestTokens = 1_200
-	leastAnswer   = 48
-	mostAnswer    = 160
+	minAnswer     = 48
+	maxAnswer     = 160
 	topLogprobs   = 5
 	overhead      = 64
 	recallAsked   = 8
@@ -30,14 +30,14 @@ func (r *Round) Next() (Batch, bool) {
 		return Batch{}, false
 	}
 	var host Host
-	most := 0
+	largest := 0
 	for _, h := range r.order.Hosts {
 		lacks := 0
 		for _, f := range r.families() {
 			lacks += r.lacks(h, f)
 		}
-		if lacks > most {
-			host, most = h, lacks
+		if lacks > largest {
+			host, largest = h, lacks
 		}
 	}
 	b := Batch{Host: host}
@@ -134,9 +134,9 @@ func (r *Round) kind(d *rand.Rand, h Host, p *probe.Plan) bool {
 
 // chat sets the lengths of a chat, evenly in its range.
 func (r *Round) chat(d *rand.Rand, p *probe.Plan) {
-	p.MaxTokens = leastAnswer + d.IntN(mostAnswer-leastAnswer+1)
+	p.MaxTokens = minAnswer + d.IntN(maxAnswer-minAnswer+1)
 	shortest := int(shortestBytes / r.bytesPerToken())
-	room := min(longestTokens, r.order.WindowTokens-mostAnswer-overhead) - shortest
+	room := min(longestTokens, r.order.WindowTokens-maxAnswer-overhead) - shortest
 	p.PromptTokens = max(1, shortest+d.IntN(max(1, room)))
 }
 

@@ -235,8 +235,12 @@ func TestAFamilyThatTheModelDoesNotHaveIsGivenUp(t *testing.T) {
 	if most := 2 * (calibrate.GiveUp + calibrate.MaxBatch); recalls > most {
 		t.Errorf("recalls without a sample: got %d, want at most %d", recalls, most)
 	}
-	if all, err := r.Fit(); err != nil || len(all) != 3 {
-		t.Errorf("calibrations without recalls: got %d and the error %v, want 3 and none", len(all), err)
+	all, err := r.Fit()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(all) != 3 {
+		t.Errorf("calibrations without recalls: got %d, want 3", len(all))
 	}
 }
 

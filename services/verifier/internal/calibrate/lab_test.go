@@ -165,7 +165,7 @@ func TestTheDevelopmentModelIsCalibrated(t *testing.T) {
 	found := map[evidence.Family]calibration.Calibration{}
 	for _, c := range all {
 		found[c.Family] = c
-		t.Logf("%v: n %d, hosts %d, largest %.3v, ratios %.3v, power %+v", c.Family, c.N, c.Hosts, c.Largest, c.Ratios, c.Power)
+		t.Logf("%v: n %d, largest %.3v, ratios %.3v, power %+v", c.Family, c.N, c.Largest, c.Ratios, c.Power)
 	}
 	for _, f := range []evidence.Family{evidence.Greedy, evidence.Sampled, evidence.Logprobs, evidence.Usage} {
 		if found[f].N == 0 {

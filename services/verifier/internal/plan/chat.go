@@ -27,9 +27,9 @@ const (
 	seedEvery     = 8
 	hangUpEvery   = 64
 	repeatEvery   = 20
-	// leastRepeat and mostRepeat are when a prompt returns.
-	leastRepeat = 6 * time.Hour
-	mostRepeat  = 24 * time.Hour
+	// minRepeat and maxRepeat are when a prompt returns.
+	minRepeat = 6 * time.Hour
+	maxRepeat = 24 * time.Hour
 )
 
 // answers are the lengths of answers that people ask for, within 48 to 160 tokens.
@@ -73,9 +73,10 @@ func (t *turn) chat(d *rand.Rand, p probe.Plan) bool {
 
 // draw draws a shape of the chats that the offer can be asked.
 func (t *turn) draw(d *rand.Rand, owed bool, fits func(cover.Shape) bool) (cover.Shape, error) {
-	least, most := cover.LengthOf(int(taskBytes/t.bytesPerToken())), cover.LengthOf(t.longestChat())
+	shortest, longest := cover.LengthOf(int(taskBytes/t.bytesPerToken())), cover.LengthOf(t.longestChat())
 	return t.fleet.Week.Draw(func(s cover.Shape) bool {
-		return !s.Tools && (!s.Logprobs || t.Logprobs) && s.Length >= min(least, most) && s.Length <= most && fits(s)
+		return !s.Tools && (!s.Logprobs || t.Logprobs) && s.Length >= min(shortest, longest) && s.Length <= longest &&
+			fits(s)
 	}, owed, t.fleet.Prior, d.Float64())
 }
 
@@ -89,13 +90,13 @@ func (t *turn) longestChat() int {
 }
 
 // lengthIn draws a number of tokens with so many binary digits, evenly in the logarithm.
-func lengthIn(d *rand.Rand, digits uint8, most int) int {
+func lengthIn(d *rand.Rand, digits uint8, longest int) int {
 	if digits == 0 {
 		return 1
 	}
 	low := float64(int64(1) << (digits - 1))
 	n := int(low * math.Exp2(d.Float64()))
-	return max(1, min(n, int(2*low)-1, most))
+	return max(1, min(n, int(2*low)-1, longest))
 }
 
 // decide sets the kind of a chat and what it weighs.
@@ -122,7 +123,7 @@ func (t *turn) decide(d *rand.Rand, p *probe.Plan, logprobs bool) {
 
 // wait lets a sampled prompt return.
 func (t *turn) wait(d *rand.Rand, p probe.Plan) {
-	after := p.DueAt.Add(leastRepeat + time.Duration(d.Int64N(int64(mostRepeat-leastRepeat))))
+	after := p.DueAt.Add(minRepeat + time.Duration(d.Int64N(int64(maxRepeat-minRepeat))))
 	t.past.Waiting = append(t.past.Waiting, Repeat{
 		ID: p.ID, After: after, Streamed: p.Streamed, PromptTokens: p.PromptTokens, MaxTokens: p.MaxTokens,
 		BytesPerToken: p.BytesPerToken,

@@ -14,14 +14,14 @@ func Cost(p probe.Plan, r money.Rates) money.NanoUSD {
 	}
 	amount, err := r.Charge(money.Tokens{Prompt: int64(p.PromptTokens), Completion: int64(p.MaxTokens)})
 	if err != nil {
-		return mostUSD
+		return unaffordable
 	}
 	return amount
 }
 
 const (
-	// mostUSD is an amount beyond every budget.
-	mostUSD money.NanoUSD = 1 << 62
+	// unaffordable is more than every budget.
+	unaffordable money.NanoUSD = 1 << 62
 	// leastADay is what an offer's probes of a day may always cost: $.02. payoutPart is how
 	// many times as much its payout of a day is where they may cost more: 1% of it.
 	leastADay  money.NanoUSD = money.USD / 50

@@ -44,8 +44,6 @@ package plan
 import (
 	"time"
 
-	"svc.internal/pkg/money"
-	"svc.internal/services/verifier/internal/cover"
 	"svc.internal/services/verifier/internal/probe"
 	"svc.internal/services/verifier/internal/prompt"
 )
@@ -56,38 +54,6 @@ type Planner struct{ secret secret }
 // New returns a planner that draws from a secret.
 func New(s prompt.Secret) *Planner { return &Planner{secret(s)} }
 
-// Planned is a probe with what it costs.
-type Planned struct {
-	Plan probe.Plan
-	Cost money.NanoUSD
-}
-
-// Hour is what was planned for an offer in an hour. Past is the offer's past from then on,
-// to be kept with the probes.
-type Hour struct {
-	Offer  probe.Offer
-	Probes []Planned
-	Past   Past
-}
-
-// Fleet is what all offers share. It is not safe for concurrent use.
-type Fleet struct {
-	// Week is the cover of the last 168 hours. Plan counts the probes that it makes there.
-	Week *cover.Week
-	// Prior weighs the shapes of probes that an offer is owed where the week has no room.
-	Prior map[cover.Shape]int64
-	// BudgetADay is what all probes of a UTC day may cost, and Spent what those of today
-	// cost already. Plan adds to Spent.
-	BudgetADay, Spent money.NanoUSD
-}
-
-// left returns what may still be spent within the hour of a UTC day. Each hour releases a
-// twenty-fourth of the budget, so that a day's money is not gone by noon.
-func (f *Fleet) left(hour time.Time) money.NanoUSD {
-	released := f.BudgetADay / 24 * money.NanoUSD(hour.UTC().Hour()+1)
-	return max(released-f.Spent, 0)
-}
-
 // Plan plans the rest of the UTC hour in which from lies. Probes that would have been due
 // before from are left out. The offers come in an order that is drawn for the hour, so
 // that a budget that does not suffice starves none in particular. Offers without a probe
@@ -97,7 +63,7 @@ func (p *Planner) Plan(f *Fleet, from time.Time, offers []Offer) []Hour {
 	slot := slot{begin: from.Truncate(time.Hour), from: from}
 	var planned []Hour
 	for _, i := range p.secret.dice("order", probe.Offer{}, slot.begin.Unix()).Perm(len(offers)) {
-		o := turn{Offer: offers[i], planner: p, fleet: f, slot: slot}
+		o := turn{Offer: offers[i], secret: p.secret, fleet: f, slot: slot}
 		o.past = o.Past.at(slot.begin, p.secret, o.Offer.Offer)
 		o.run()
 		if len(o.planned) > 0 {
@@ -106,8 +72,3 @@ func (p *Planner) Plan(f *Fleet, from time.Time, offers []Offer) []Hour {
 	}
 	return planned
 }
-
-// slot is the hour that is planned, and from when.
-type slot struct{ begin, from time.Time }
-
-func (s slot) end() time.Time { return s.begin.Add(time.Hour) }

@@ -73,7 +73,7 @@ func (t *turn) recall(d *rand.Rand, p probe.Plan) bool {
 // lacking reports whether the offer's week has passed the drawn moment of a recall that it
 // did not have yet.
 func (t *turn) lacking() (near, middle bool) {
-	s, o := t.planner.secret, t.Offer.Offer
+	s, o := t.secret, t.Offer.Offer
 	now := int(t.past.hourOfWeek(t.slot.begin, s, o))
 	d := s.dice("recalls", o, t.past.Week)
 	near = t.past.NearFull == 0 && now >= d.IntN(spread)
@@ -135,8 +135,7 @@ func placeAt(p *probe.Plan, tokens int, at []int, ask int) {
 		}
 	}
 	for i := len(at) - 1; i >= 0; i-- {
-		most := p.PromptTokens - gap*(len(at)-1-i)
-		at[i] = min(at[i], most)
+		at[i] = min(at[i], p.PromptTokens-gap*(len(at)-1-i))
 	}
 	p.FromEnd = at
 	p.Asked = make([]int, len(at))
@@ -181,14 +180,14 @@ const checkHours = 4
 // which is drawn.
 func (t *turn) checks() bool {
 	hour := t.slot.begin.Unix() / 3600
-	drawn := t.planner.secret.dice("checks", t.Offer.Offer, hour/checkHours).Int64N(checkHours)
+	drawn := t.secret.dice("checks", t.Offer.Offer, hour/checkHours).Int64N(checkHours)
 	return t.Level != ladder.Normal && hour%checkHours == drawn
 }
 
 // beyond plans the week's visible recall of a stated window that consumers do not get
 // whole.
 func (t *turn) beyond() {
-	s, o := t.planner.secret, t.Offer.Offer
+	s, o := t.secret, t.Offer.Offer
 	d := s.dice("beyond", o, t.past.Week)
 	reached := t.EffectiveTokens
 	if !t.Active {
@@ -221,7 +220,7 @@ func (t *turn) fingerprint() {
 	if !t.Fingerprint {
 		return
 	}
-	d := t.planner.secret.dice("files", t.Offer.Offer, t.slot.begin.Unix()/86_400)
+	d := t.secret.dice("files", t.Offer.Offer, t.slot.begin.Unix()/86_400)
 	s := t.standing(t.slot.begin)
 	skip := d.IntN(filesEvery) != 0 && !s.New && !s.Watched && !s.Changed
 	if hour := d.IntN(24); skip || hour != t.slot.begin.Hour() {
