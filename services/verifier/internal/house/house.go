@@ -3,9 +3,9 @@
 //
 // # Accounts
 //
-// There are as many accounts as the settings say. Each is opened once, under an idempotency
-// key that follows from the verifier's secret, so that replicas and restarts find the same
-// accounts. An account whose balance is low is funded, at most once an hour, by an amount
+// There are as many accounts as the settings say, numbered from 1. Each is opened once,
+// under a name and an idempotency key that follow from its number, so that replicas,
+// restarts and an installation that lost its secret find the same accounts. An account whose balance is low is funded, at most once an hour, by an amount
 // that the settings say. The ledger bounds what all accounts get in a day.
 //
 // # Keys
@@ -29,7 +29,7 @@ package house
 
 import (
 	"context"
-	"encoding/hex"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -248,13 +248,12 @@ func (h *House) Tend(ctx context.Context) error {
 
 // open opens the accounts that are not open.
 func (h *House) open(ctx context.Context) error {
-	for n := len(h.opened); n < h.cfg.Accounts; n++ {
-		seed := dice.Bytes(h.secret, "house open", []byte{byte(n)})
-		account, err := h.ledger.Open(ctx, name(h.secret, n), "house-"+hex.EncodeToString(seed[:12]))
+	for number := len(h.opened) + 1; number <= h.cfg.Accounts; number++ {
+		account, err := h.ledger.Open(ctx, name(number), fmt.Sprintf("house-%d", number))
 		if err != nil {
 			return fmt.Errorf("open a house account: %w", err)
 		}
-		if err := h.store.PutHouseAccount(ctx, n+1, account); err != nil {
+		if err := h.store.PutHouseAccount(ctx, number, account); err != nil {
 			return fmt.Errorf("keep a house account: %w", err)
 		}
 		h.opened = append(h.opened, account)
@@ -262,14 +261,14 @@ func (h *House) open(ctx context.Context) error {
 	return nil
 }
 
-// Names are made of these, so that a list of accounts does not show which are the house's.
+// Names are made of these. Operators alone see them.
 var (
 	firstNames = []string{"north", "blue", "quiet", "copper", "lumen", "river", "stone", "harbor", "maple", "signal"}
 	lastNames  = []string{"works", "labs", "studio", "systems", "data", "apps", "tools", "media", "research", "desk"}
 )
 
-func name(secret prompt.Secret, n int) string {
-	d := dice.New(secret, "house name", []byte{byte(n)})
+func name(number int) string {
+	d := dice.New(prompt.Secret{}, "house name", binary.BigEndian.AppendUint32(nil, uint32(number)))
 	return firstNames[d.IntN(len(firstNames))] + " " + lastNames[d.IntN(len(lastNames))]
 }
 

@@ -400,14 +400,26 @@ func TestStoredKeysAreSealed(t *testing.T) {
 			t.Errorf("%s: got the error %v, want %v", name, err, house.ErrSealed)
 		}
 	}
-	w.store.rows = slices.Clone(whole)
+}
+
+// An installation that lost its secret has the same accounts, and keys that it can open.
+func TestALostSecretCostsNoAccounts(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.tend(w.House)
 	other, err := house.New(cfg, w.ledger, w.store, w.clock, rand.Reader, prompt.Secret{6})
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.tend(other) // has accounts of its own
-	if got := len(w.ledger.opened); got != 6 {
-		t.Errorf("accounts of another secret: got %d, want 3 more", got-3)
+	if err := other.Tend(t.Context()); !errors.Is(err, house.ErrSealed) {
+		t.Errorf("the first time: got the error %v, want %v", err, house.ErrSealed)
+	}
+	w.tend(other)
+	if got := len(w.ledger.opened); got != 3 {
+		t.Errorf("accounts: got %d, want 3", got)
+	}
+	if !w.ledger.good(choose(t, other, 1)) {
+		t.Error("the key: got one that the ledger does not take")
 	}
 }
 

@@ -33,37 +33,45 @@ func keysOf(all []Stored, account ids.AccountID, now time.Time) []Stored {
 }
 
 // renew returns the account's newest key, and makes one where the newest has had its week
-// or is refused. Where that fails, an older key that is good is returned with the error.
+// or is of no use. Where that fails, an older key that is good is returned with the error.
 func (h *House) renew(ctx context.Context, account ids.AccountID, own []Stored, now time.Time) (Key, error) {
+	var newest Key
+	var expires time.Time
+	var useless []ids.KeyID
 	var faults []error
-	refused := len(own) > 0 && h.wantsReplacement(own[0].ID, account, now)
-	if refused {
-		faults = append(faults, h.forget(ctx, own[0].ID))
-		own = own[1:]
-	}
-	if refused || len(own) == 0 || own[0].ExpiresAt.Sub(now) <= Overlap {
-		made, err := h.issue(ctx, account, now)
-		if err == nil {
-			return made, errors.Join(faults...)
-		}
-		faults = append(faults, err)
-	}
 	for _, k := range own {
 		key, err := h.unseal(k)
-		if err == nil {
-			return key, errors.Join(faults...)
+		switch {
+		case err != nil || h.isRefused(k.ID):
+			faults, useless = append(faults, err), append(useless, k.ID)
+		case newest.ID.IsZero():
+			newest, expires = key, k.ExpiresAt
 		}
-		faults = append(faults, err)
 	}
-	return Key{}, errors.Join(faults...)
+	if expires.Sub(now) > Overlap || len(useless) > 0 && !h.mayReplace(account, now) {
+		return newest, errors.Join(faults...)
+	}
+	made, err := h.issue(ctx, account, now)
+	if err != nil {
+		return newest, errors.Join(append(faults, err)...)
+	}
+	for _, id := range useless {
+		faults = append(faults, h.forget(ctx, id))
+	}
+	return made, errors.Join(faults...)
 }
 
-// wantsReplacement reports whether the gateway refused the key, and none of the account
-// was replaced within the hour.
-func (h *House) wantsReplacement(id ids.KeyID, account ids.AccountID, now time.Time) bool {
+func (h *House) isRefused(id ids.KeyID) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if !h.refused[id] || now.Sub(h.replaced[account]) < replaceEvery {
+	return h.refused[id]
+}
+
+// mayReplace reports whether no useless key of the account was replaced within the hour.
+func (h *House) mayReplace(account ids.AccountID, now time.Time) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if last, ever := h.replaced[account]; ever && now.Sub(last) < replaceEvery {
 		return false
 	}
 	h.replaced[account] = now
