@@ -17,23 +17,11 @@ import (
 	"svc.internal/services/verifier/internal/standing"
 )
 
-// EventKey names an event of an offer. The same key a second time is the same event.
-type EventKey string
-
-// ProbeKey is the key of the event that a probe was judged.
-func ProbeKey(id probe.ID) EventKey { return EventKey("probe:" + id.String()) }
-
-// MaxKey bounds an EventKey in bytes.
-const MaxKey = 256
-
 // Change decides what an event changes. now is the database's clock, which never goes back
 // within an offer. It is called at most once in a transaction, and again when the
 // transaction is tried again, so it has no effect outside.
 type Change func(now time.Time, before standing.State, p ProviderStanding) (
 	standing.Event, standing.World, standing.State, standing.Outcome, error)
-
-// ErrKey is the error for a key that cannot be one, or that is not the probe's.
-var ErrKey = errors.New("not the key of an event")
 
 // Advance moves the standing of an offer by one event. In one transaction, under the lock of
 // the provider's row, it reads the clock, calls change, and writes the event with its
@@ -100,11 +88,11 @@ func (a *advance) run(ctx context.Context, change Change) (standing.Outcome, err
 	if event.Ticked != nil && a.idle(after, out) {
 		return out, nil
 	}
-	step, err := a.step(event, world, after, out)
+	e, err := a.entry(event, world, after, out)
 	if err != nil {
 		return standing.Outcome{}, err
 	}
-	return out, a.write(ctx, step)
+	return out, e.write(ctx, a.tx)
 }
 
 // lock locks the provider's row, which everything of its offers goes through.
@@ -164,39 +152,32 @@ func (a *advance) read(ctx context.Context) error {
 	return a.before.UnmarshalBinary(state)
 }
 
-// step is what an event writes.
-type step struct {
-	standing.Event
-	piece   replay.Piece
-	plain   []byte
-	sealed  []byte
-	leaf    archive.Leaf
-	link    archive.Link
-	after   standing.State
-	outcome standing.Outcome
-	text    []byte // the outcome without the judgement
-}
-
-func (a *advance) step(e standing.Event, w standing.World, after standing.State, out standing.Outcome) (step, error) {
-	st := step{Event: e, after: after, outcome: out}
-	if e.Judged != nil && a.key != ProbeKey(e.Judged.Plan.ID) {
-		return step{}, fmt.Errorf("%w: %q for a probe", ErrKey, a.key)
+// entry seals the evidence of the event.
+func (a *advance) entry(
+	event standing.Event, w standing.World, after standing.State, out standing.Outcome,
+) (entry, error) {
+	e := entry{
+		Event: event, offer: a.offer, key: a.key, number: a.number + 1, at: a.now, revision: a.provider.revision,
+		after: after, outcome: out,
+	}
+	if event.Judged != nil && a.key != ProbeKey(event.Judged.Plan.ID) {
+		return entry{}, fmt.Errorf("%w: %q for a probe", ErrKey, a.key)
 	}
 	id := a.pieceID()
 	var err error
-	if st.piece, err = replay.New(id, a.now, e, w, a.before, after, out); err != nil {
-		return step{}, err
+	if e.piece, err = replay.New(id, a.now, event, w, a.before, after, out); err != nil {
+		return entry{}, err
 	}
-	if st.plain, err = st.piece.Encode(); err != nil {
-		return step{}, err
+	if e.plain, err = e.piece.Encode(); err != nil {
+		return entry{}, err
 	}
-	if st.sealed, st.leaf, err = a.store.seal.Seal(archive.ID(id), st.plain); err != nil {
-		return step{}, err
+	if e.sealed, e.leaf, err = a.store.seal.Seal(archive.ID(id), e.plain); err != nil {
+		return entry{}, err
 	}
-	st.link = archive.Next(a.link, st.leaf)
+	e.link = archive.Next(a.link, e.leaf)
 	out.Judgement = nil
-	st.text, err = json.Marshal(out)
-	return st, err
+	e.text, err = json.Marshal(out)
+	return e, err
 }
 
 // idle reports whether time alone changed nothing that counts: neither evidence nor ladder

@@ -92,8 +92,8 @@ func collect[T any](ctx context.Context, db querier, scan pgx.RowToFunc[T], sql 
 	return pgx.CollectRows(rows, scan)
 }
 
-// bounded returns a limit from 1 to most.
-func bounded(limit, most int) int { return min(max(limit, 1), most) }
+// bounded returns a limit from 1 to highest.
+func bounded(limit, highest int) int { return min(max(limit, 1), highest) }
 
 // timeOrNull is the time for the database, null for the zero time.
 func timeOrNull(at time.Time) *time.Time {
@@ -113,14 +113,14 @@ func timeOf(at *time.Time) time.Time {
 
 // cut returns at most so many bytes of a text, without a part of a character. The text of
 // an error may hold what PostgreSQL does not keep.
-func cut(text string, most int) string {
+func cut(text string, size int) string {
 	clean := make([]rune, 0, len(text))
-	size := 0
+	kept := 0
 	for _, r := range text {
 		if r < ' ' || r == 0x7f || r == 0xfffd {
 			r = ' '
 		}
-		if size += len(string(r)); size > most {
+		if kept += len(string(r)); kept > size {
 			break
 		}
 		clean = append(clean, r)
