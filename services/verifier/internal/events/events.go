@@ -91,8 +91,6 @@ type Deps struct {
 	Penalty func(ctx context.Context, p Penalty)
 	// Sync is asked for reports of all providers. It must not block.
 	Sync func()
-	// Absurd is told once of each absurd claim of usage.
-	Absurd func(ctx context.Context, o probe.Offer)
 }
 
 // Listener feeds what is heard to the parts of the verifier.

@@ -59,7 +59,7 @@ func setup(t *testing.T, conn *bus.Conn) *bundle {
 		Pairing: pairing.New(), Claims: b.claims,
 		Shapes:  func(_ context.Context, _ time.Time, counts map[cover.Shape]int64) { b.shapes <- counts },
 		Penalty: func(_ context.Context, p Penalty) { b.penalties <- p },
-		Sync:    func() { b.synced <- struct{}{} }, Absurd: func(context.Context, probe.Offer) {},
+		Sync:    func() { b.synced <- struct{}{} },
 	})
 	asked := make(chan struct{}, 64)
 	sub, err := conn.Subscribe(bus.SubjectPresenceSync, "", func(context.Context, bus.Message) { asked <- struct{}{} })

@@ -23,8 +23,6 @@ type Admin struct {
 	Keeper  *keep.Keeper
 	Offers  *offers.View
 	Actions Actions
-	// Models returns the ids of the catalog's models.
-	Models func() []string
 }
 
 // operatorOf is the operator of a call, as evidence names them.

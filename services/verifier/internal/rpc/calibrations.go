@@ -102,17 +102,13 @@ func (s *Admin) ListReferences(
 	_ context.Context, _ *verifierv1.ListReferencesRequest,
 ) (*verifierv1.ListReferencesResponse, error) {
 	resp := &verifierv1.ListReferencesResponse{}
-	for _, model := range s.Models() {
-		for _, seat := range s.Offers.References(model) {
-			if len(resp.List) == maxReferences {
-				return resp, nil
-			}
-			resp.List = append(resp.List, &verifierv1.Reference{
-				ProviderId: seat.Provider.String(), NodeId: seat.Node, ModelId: model,
-				QuantizationClass: int32(seat.Model.Class), Engine: seat.Model.Engine, GpuClass: seat.GPU,
-				Revision: seat.Model.Revision,
-			})
-		}
+	all := s.Offers.AllReferences()
+	for _, seat := range all[:min(len(all), maxReferences)] {
+		resp.List = append(resp.List, &verifierv1.Reference{
+			ProviderId: seat.Provider.String(), NodeId: seat.Node, ModelId: seat.Model.ID,
+			QuantizationClass: int32(seat.Model.Class), Engine: seat.Model.Engine, GpuClass: seat.GPU,
+			Revision: seat.Model.Revision,
+		})
 	}
 	return resp, nil
 }

@@ -1,0 +1,284 @@
+package verifier
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"svc.internal/pkg/bus"
+	"svc.internal/pkg/clock"
+	"svc.internal/pkg/money"
+	"svc.internal/services/verifier/internal/claims"
+	"svc.internal/services/verifier/internal/cover"
+	"svc.internal/services/verifier/internal/effects"
+	"svc.internal/services/verifier/internal/events"
+	"svc.internal/services/verifier/internal/flow"
+	"svc.internal/services/verifier/internal/ladder"
+	"svc.internal/services/verifier/internal/pairing"
+	"svc.internal/services/verifier/internal/peers"
+	"svc.internal/services/verifier/internal/plan"
+	"svc.internal/services/verifier/internal/probe"
+	"svc.internal/services/verifier/internal/sealed"
+	"svc.internal/services/verifier/internal/store"
+	"svc.internal/services/verifier/internal/work"
+)
+
+const (
+	// maxProbing bounds the probes under way, maxRunning the benchmark runs.
+	maxProbing = 16
+	maxRunning = 8
+	// measureInterval is the pause between two measurements of the database.
+	measureInterval = 15 * time.Second
+	houseInterval   = time.Minute
+	keepInterval    = time.Hour
+	// switchFor is how long a setting of operators is believed.
+	switchFor = 5 * time.Second
+)
+
+// loops are what the service does by itself.
+type loops struct {
+	mover        *work.Mover
+	seen         *work.Seen
+	planning     *work.Planning
+	queue        *work.Queue
+	benchmarks   *work.Benchmarks
+	calibrations *work.Calibrations
+	ticks        *work.Ticks
+	pairs        *work.Pairs
+	guard        *work.Guard
+	penalties    *work.Penalties
+	effects      *effects.Worker
+}
+
+// switches is what operators turn on and off.
+type switches struct {
+	store  *store.Store
+	clock  clock.Clock
+	probes bool
+
+	mu sync.Mutex
+	at time.Time
+	on bool
+}
+
+// probing reports whether offers and references are asked. A database that does not answer
+// leaves it as it was.
+func (s *switches) probing(ctx context.Context) bool {
+	if !s.probes {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if now := s.clock.Now(); now.Sub(s.at) >= switchFor {
+		if w, err := s.store.Setting(ctx, store.Probes); err == nil {
+			s.on, s.at = w.Enabled, now
+		}
+	}
+	return s.on
+}
+
+// models gives package work what the catalog says.
+type models struct{ *peers.Catalog }
+
+// Find implements work.Models.
+func (m models) Find(id string) (work.Model, bool) {
+	found, ok := m.Model(id)
+	return work.Model{Active: found.Active, Embeddings: found.Embeddings, Window: found.Window, Files: found.Files}, ok
+}
+
+// newReplica names this process among the replicas.
+func newReplica() (string, error) {
+	var name [8]byte
+	if _, err := rand.Read(name[:]); err != nil {
+		return "", fmt.Errorf("name the replica: %w", err)
+	}
+	return "verifier-" + hex.EncodeToString(name[:]), nil
+}
+
+// build puts the loops together.
+func (s *Service) build(settings sealed.Settings, matcher *pairing.Matcher, box *claims.Box) error {
+	replica, err := newReplica()
+	if err != nil {
+		return err
+	}
+	siblings, err := parseSiblings(s.cfg.Siblings)
+	if err != nil {
+		return err
+	}
+	sibling := func(model string) string { return siblings[model] }
+	book, log := work.NewBook(s.store), s.deps.Log
+	times := flow.DefaultConfig()
+	times.ClaimTimeout = s.cfg.ClaimWait
+	runner := flow.New(times, flow.Deps{
+		Offers: s.offers, Hubs: peers.Hubs{Dial: s.deps.Hubs}, Edge: s.edge, Keys: s.house,
+		Writer: plan.NewWriter(settings.Secret, settings.Bank), Claims: box, Calibrations: book,
+		Earlier: work.Earlier{Store: s.store, Keeper: s.keeper}, Files: s.catalog, Siblings: sibling, Now: s.store.Now,
+		Secret: settings.Secret,
+	})
+	mover := &work.Mover{
+		Store: s.store, Limits: ladder.Thresholds{Watch: settings.Watch, Notice: settings.Notice}, Offers: s.offers,
+		Models: models{s.catalog}, Book: book, Log: log, Changed: s.reporter.Changed,
+		Observer: work.Observer{Probed: s.metrics.probed, Moved: s.metrics.moved},
+	}
+	probing, clk := s.switches.probing, s.deps.Clock
+	s.loops = loops{
+		mover: mover,
+		seen:  &work.Seen{Store: s.store, Mover: mover, Offers: s.offers, Clock: clk, Log: log},
+		planning: &work.Planning{Store: s.store, Planner: plan.New(settings.Secret), Mover: mover, Offers: s.offers,
+			Prices: s.prices, Traffic: s.traffic, Cover: s.cover, Clock: clk, Log: log, BudgetADay: s.cfg.budget(),
+			Sibling: sibling, Enabled: probing},
+		queue: &work.Queue{Store: s.store, Runner: runner, Mover: mover, Pairing: matcher, Clock: clk, Log: log,
+			Replica: replica, Parallel: maxProbing, Enabled: probing},
+		benchmarks: &work.Benchmarks{Store: s.store, Runner: runner, Mover: mover, Offers: s.offers, Traffic: s.traffic,
+			Clock: clk, Log: log, Replica: replica, Parallel: maxRunning, Quick: s.cfg.Development, Enabled: probing},
+		calibrations: &work.Calibrations{Store: s.store, Runner: runner, Offers: s.offers, Models: models{s.catalog},
+			Book: book, Log: log, Challenges: s.cfg.Challenges, Sibling: sibling, Enabled: probing},
+		ticks:     &work.Ticks{Store: s.store, Mover: mover, Log: log},
+		pairs:     &work.Pairs{Matcher: matcher, Mover: mover, Clock: clk, Log: log},
+		guard:     &work.Guard{Store: s.store, Mover: mover, Log: log, Suspected: s.suspected},
+		penalties: &work.Penalties{Store: s.store, Mover: mover, Settlement: s.settlement(), Log: log},
+		effects:   s.effectsWorker(replica),
+	}
+	return nil
+}
+
+func (s *Service) prices(model string) money.Rates {
+	m, _ := s.catalog.Model(model)
+	return m.Rates
+}
+
+func (s *Service) suspected(ctx context.Context, n int) { s.metrics.suspected.Record(ctx, int64(n)) }
+
+// listen puts together what is heard on NATS.
+func (s *Service) listen(matcher *pairing.Matcher, box *claims.Box) {
+	absurd := func(ctx context.Context, _ probe.Offer) { s.metrics.absurd.Add(ctx, 1) }
+	s.usage = events.NewUsage(s.deps.Bus, s.deps.Log, absurd)
+	s.listener = events.NewListener(events.Deps{
+		Bus: s.deps.Bus, Clock: s.deps.Clock, Log: s.deps.Log, Offers: s.offers, Traffic: s.traffic, Pairing: matcher,
+		Claims: box, Shapes: s.shapes, Penalty: s.penaltyChanged, Sync: s.reporter.All,
+	})
+}
+
+// shapes keeps what requests looked like in an hour.
+func (s *Service) shapes(ctx context.Context, hour time.Time, counts map[cover.Shape]int64) {
+	err := s.cover.Report(hour, counts)
+	if err == nil {
+		err = s.store.KeepShapes(ctx, hour, counts)
+	}
+	if err != nil {
+		s.deps.Log.WarnContext(ctx, "the shapes of an hour could not be kept", "error", err)
+	}
+}
+
+func (s *Service) penaltyChanged(ctx context.Context, p events.Penalty) {
+	if err := s.loops.penalties.Changed(ctx, p.Verdict, p.State); err != nil {
+		s.deps.Log.WarnContext(ctx, "the change of a penalty could not be taken over, and will be asked for",
+			"verdict_id", p.Verdict.String(), "error", err)
+	}
+}
+
+// Run works until ctx ends. Then it gives back what is under way and waits for that.
+func (s *Service) Run(ctx context.Context) error {
+	defer s.edge.Close()
+	group, ctx := errgroup.WithContext(ctx)
+	if err := s.deps.Bus.EnsureStream(ctx, bus.TrustStream); err != nil && ctx.Err() == nil {
+		return fmt.Errorf("make the stream of trust: %w", err)
+	}
+	for _, run := range []func(context.Context) error{s.listener.Run, s.usage.Run, s.reporter.Run} {
+		group.Go(func() error { return run(ctx) })
+	}
+	s.warm(ctx)
+	l := s.loops
+	for _, run := range []func(context.Context){
+		s.catalog.Run, l.seen.Run, l.planning.Run, l.queue.Run, l.benchmarks.Run, l.calibrations.Run, l.ticks.Run,
+		l.pairs.Run, l.guard.Run, l.penalties.Run, l.effects.Run, s.tendHouse, s.tendEvidence, s.measure,
+	} {
+		group.Go(func() error {
+			run(ctx)
+			return nil
+		})
+	}
+	return group.Wait()
+}
+
+// warm reads what a replica begins with. What fails is read later, or missed for a week.
+func (s *Service) warm(ctx context.Context) {
+	err := errors.Join(s.cover.Load(ctx, s.store), s.loops.mover.Book.Refresh(ctx))
+	if err != nil && ctx.Err() == nil {
+		s.deps.Log.WarnContext(ctx, "what other replicas know could not be read whole", "error", err)
+	}
+}
+
+func (s *Service) tendHouse(ctx context.Context) {
+	for range clock.Every(ctx, houseInterval) {
+		if !s.switches.probing(ctx) {
+			continue
+		}
+		if err := s.house.Tend(ctx); err != nil && ctx.Err() == nil {
+			s.deps.Log.WarnContext(ctx, "house accounts could not be tended, and will be", "error", err)
+		}
+	}
+}
+
+func (s *Service) tendEvidence(ctx context.Context) {
+	for range clock.Every(ctx, keepInterval) {
+		s.traffic.Forget(s.deps.Clock.Now())
+		_, err := s.keeper.Tend(ctx)
+		err = errors.Join(err, s.store.ForgetShapes(ctx))
+		if err != nil && ctx.Err() == nil {
+			s.deps.Log.ErrorContext(ctx, "evidence could not be tended, and will be", "error", err)
+		}
+	}
+}
+
+// measure measures what the database has, at every interval until ctx ends.
+func (s *Service) measure(ctx context.Context) {
+	refused := int64(0)
+	for range clock.Every(ctx, measureInterval) {
+		now := s.listener.Refused()
+		s.metrics.refused.Add(ctx, now-refused)
+		refused = now
+		_, connected, _ := s.offers.Size()
+		s.metrics.offers.Record(ctx, int64(connected))
+		if err := s.measureStore(ctx); err != nil && ctx.Err() == nil {
+			s.deps.Log.WarnContext(ctx, "the database could not be measured", "error", err)
+		}
+	}
+}
+
+func (s *Service) measureStore(ctx context.Context) error {
+	at, err := s.store.Now(ctx)
+	if err != nil {
+		return err
+	}
+	queue, err := s.store.Queue(ctx)
+	if err != nil {
+		return err
+	}
+	outbox, err := s.store.Outbox(ctx)
+	if err != nil {
+		return err
+	}
+	levels, err := s.store.Levels(ctx)
+	if err != nil {
+		return err
+	}
+	spent, err := s.store.SpentNanoUSD(ctx, at.Truncate(24*time.Hour))
+	if err != nil {
+		return err
+	}
+	waiting, err := s.store.Verdicts(ctx, store.VerdictFilter{Waiting: true}, probe.VerdictID{}, store.MaxPage)
+	if err != nil {
+		return err
+	}
+	s.metrics.measure(ctx, queue, outbox, levels)
+	s.metrics.spent.Record(ctx, spent)
+	s.metrics.waiting.Record(ctx, int64(len(waiting)))
+	return nil
+}
