@@ -164,9 +164,11 @@ func TestAnApprovalIsHeldByBrakes(t *testing.T) {
 	o := begin(t)
 	o.world.Penalties, o.world.LastPenaltyAt = 1, start.Add(-time.Hour)
 	o.penalized()
+	approve := standing.Event{Operator: &standing.Approval{Verdict: o.newest().ID, By: "operator"}}
 	o.world.Brakes.PenaltiesOff = true
-	out := o.apply(standing.Event{Operator: &standing.Approval{Verdict: o.newest().ID, By: "operator"}})
-	is(t, "held", out.Held, ladder.PenaltiesOff)
+	is(t, "held while penalties are off", o.apply(approve).Held, ladder.PenaltiesOff)
+	o.world.Brakes = ladder.Brakes{CommonCause: true}
+	is(t, "held by a common cause", o.apply(approve).Held, ladder.CommonCause)
 	p, _ := o.state.OpenPenalty(standing.Misrepresentation)
 	is(t, "pending", p.Pending, true)
 }
@@ -186,6 +188,8 @@ func TestANoticeEndsAfterCleanProbes(t *testing.T) {
 	is(t, "level", o.state.Level, ladder.Watch)
 	is(t, "lane", o.state.MisrepLane, trust.Main)
 	is(t, "trigger", o.newest().Trigger, "recover")
+	o.until(ladder.Notice)
+	is(t, "recovery of the next notice", o.state.Recovery.Ratio(evidence.Greedy), 1)
 }
 
 func TestASpentConfirmationPausesForSevenDays(t *testing.T) {
@@ -204,6 +208,7 @@ func TestASpentConfirmationPausesForSevenDays(t *testing.T) {
 	if got := o.now.Sub(acquitted); got < ladder.ConfirmPause {
 		t.Errorf("confirm again after %v, want at least %v", got, ladder.ConfirmPause)
 	}
+	is(t, "probes of the next confirmation", o.state.Confirmation.Probes(), 0)
 }
 
 func TestAnHonestOfferIsNeverNoticed(t *testing.T) {

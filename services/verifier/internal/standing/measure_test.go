@@ -97,30 +97,45 @@ func (o *offer) refused(tokens int) judge.Record {
 	return r
 }
 
-func TestARefusalCapsAndIsNoLie(t *testing.T) {
-	t.Parallel()
-	o := begin(t)
-	o.run(facts())
+// refuse measures a provider that refuses prompts above windowTokens as too long.
+func (o *offer) refuse(windowTokens int) {
+	o.t.Helper()
 	o.judged(o.refused(6_000))
 	for o.state.MeasuredTokens == 0 {
 		o.wait(time.Hour)
 		if o.state.Measurement.Phase() == window.Checking {
-			o.measure(4_000)
-			break
+			o.measure(windowTokens)
+			return
 		}
-		if plan := o.state.Measurement.Plan(); plan.Tokens > 4_000 {
+		if plan := o.state.Measurement.Plan(); plan.Tokens > windowTokens {
 			r := o.refused(plan.Tokens)
 			r.Plan.Kind = probe.Measure
 			o.judged(r)
 		} else {
-			o.judged(judgetest.Measured(t, judgetest.Say{N: o.n}, probe.Measure, plan.FromEnd[:], 4_000))
+			o.judged(judgetest.Measured(o.t, judgetest.Say{N: o.n}, probe.Measure, plan.FromEnd[:], windowTokens))
 		}
 	}
+}
+
+func TestARefusalCapsAndIsNoLie(t *testing.T) {
+	t.Parallel()
+	o := begin(t)
+	o.run(facts())
+	o.refuse(4_000)
 	near(t, "cap", o.state.CapTokens, 4_000)
 	is(t, "level", o.state.Level, ladder.Normal)
 	is(t, "M", o.state.Process.M(), 0)
 	is(t, "lane", o.last.Published.Lane, trust.Main)
 	is(t, "cap after a passed benchmark", o.run(facts()).Published.CapTokens, 0)
+}
+
+func TestAReversalLeavesTheCapOfARefusal(t *testing.T) {
+	t.Parallel()
+	o := begin(t)
+	o.refuse(4_000)
+	o.penalized()
+	o.apply(standing.Event{Penalty: &standing.PenaltyMoved{Verdict: o.newest().ID, Final: standing.Reversed}})
+	near(t, "cap", o.last.Published.CapTokens, 4_000)
 }
 
 func TestAReversalLiftsTheCap(t *testing.T) {

@@ -200,6 +200,13 @@ func TestNoMorePenaltiesThanSettlementCanDecideAreOpen(t *testing.T) {
 	}
 	is(t, "open penalties", len(o.state.Open), standing.MaxOpen)
 	is(t, "held", o.run(other()).Held+o.run(other()).Held, ladder.PenaltiesOff)
+	o.until(ladder.Confirm)
+	o.host = "reference-2"
+	for range 30 {
+		o.greedy(true)
+	}
+	is(t, "level", o.state.Level, ladder.Confirm)
+	is(t, "held in confirm", o.last.Held, ladder.PenaltiesOff)
 }
 
 func TestQuestionsOfABenchmarkFeedOnlyV(t *testing.T) {
