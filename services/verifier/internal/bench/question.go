@@ -30,8 +30,6 @@ const (
 	uncalibrated = 8
 	// questionTokens bounds the answer of a question of B or C.
 	questionTokens = 128
-	// overhead is room for what templates of chats add.
-	overhead = 64
 	// taskBytes is about how long the shortest prompts are.
 	taskBytes = 240
 )
@@ -113,7 +111,7 @@ func (r Run) question(s Stage, i int, k probe.Kind, tokens, answer int) question
 	return question{name: name, wave: i, plan: probe.Plan{
 		ID: r.id(name), Offer: r.Setup.Offer, Kind: k, Flow: probe.Visible, Purpose: probe.Benchmark, Run: r.ID,
 		DueAt: r.StageAt, Greedy: k != probe.Embedding && k != probe.Fingerprint,
-		PromptTokens: tokens, MaxTokens: answer, BytesPerToken: r.Setup.BytesPerToken, Stratum: r.Setup.Stratum,
+		PromptTokens: tokens, MaxTokens: answer, BytesPerToken: r.bytesPerToken(), Stratum: r.Setup.Stratum,
 	}}
 }
 
@@ -133,12 +131,8 @@ func (r Run) short() int {
 	return max(1, min(max(firstSmall/4, int(taskBytes/r.bytesPerToken())), r.Setup.StatedTokens/2))
 }
 
-func (r Run) bytesPerToken() float64 {
-	if r.Setup.BytesPerToken > 0 {
-		return r.Setup.BytesPerToken
-	}
-	return 4
-}
+// bytesPerToken returns the measured ratio, or one that makes no prompt too long.
+func (r Run) bytesPerToken() float64 { return plan.Ratio(r.Setup.BytesPerToken) }
 
 func (r Run) alone(s Stage) []question {
 	n, tokens := battery.SpeedAnswers, battery.SpeedTokens
@@ -174,7 +168,7 @@ func (r Run) first(s Stage) []question {
 
 // small reports whether a prompt of 4,096 tokens does not fit.
 func (r Run) small() bool {
-	return r.Setup.Embeddings || r.Setup.StatedTokens < firstAt+firstTokens+overhead
+	return r.Setup.Embeddings || r.Setup.StatedTokens < firstAt+firstTokens+plan.Spare(r.bytesPerToken())
 }
 
 // together asks 2, 4, 8 … at once, up to the capacity.
@@ -228,16 +222,18 @@ func (r Run) about(s Stage, i int) question {
 		q.plan.Kind, q.plan.Feeds, q.plan.TopLogprobs = probe.Logprobs, evidence.Logprobs, 5
 	}
 	short := r.short()
-	room := max(1, min(3*short, r.Setup.StatedTokens-questionTokens-overhead-short))
+	room := max(1, min(3*short, r.Setup.StatedTokens-questionTokens-plan.Spare(r.bytesPerToken())-short))
 	q.plan.PromptTokens = short + r.dice(q.name).IntN(room)
 	q.wave = i / min(r.Setup.Capacity, 4)
 	return q
 }
 
 // recalls returns one at half of the window and one at the whole, and a second one at the
-// whole where the first lost its oldest needles.
+// whole where the first lost its oldest needles. While nobody knows how long our tokens are,
+// no prompt is known to fill a window, and none is asked.
 func (r Run) recalls() []question {
-	if r.Setup.Quick || r.Setup.Embeddings || r.Setup.StatedTokens < plan.LeastRecall {
+	possible := !r.Setup.Embeddings && plan.Recallable(r.Setup.StatedTokens, r.bytesPerToken(), plan.Needles)
+	if r.Setup.Quick || r.Setup.BytesPerToken == 0 || !possible {
 		return nil
 	}
 	all := []question{r.recall(0, .5), r.recall(1, nearFull)}
@@ -260,7 +256,7 @@ func (r Run) recall(i int, share float64) question {
 	answer := plan.RecallAnswer(plan.Needles, r.bytesPerToken())
 	q := r.question(Recalls, i, probe.Recall, 1, answer)
 	q.plan.Feeds = evidence.NoFamily
-	tokens := min(int(share*float64(r.Setup.StatedTokens)), r.Setup.StatedTokens-answer-overhead)
+	tokens := min(int(share*float64(r.Setup.StatedTokens)), r.Setup.StatedTokens-answer-plan.Spare(r.bytesPerToken()))
 	plan.Place(r.dice(q.name), &q.plan, tokens, plan.Needles)
 	return q
 }

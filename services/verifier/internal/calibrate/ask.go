@@ -18,7 +18,6 @@ const (
 	minAnswer     = 48
 	maxAnswer     = 160
 	topLogprobs   = 5
-	overhead      = 64
 	recallAsked   = 8
 )
 
@@ -88,7 +87,7 @@ func (r *Round) plan(h Host) (probe.Plan, bool) {
 	d := r.dice(r.next, "question")
 	p := probe.Plan{
 		ID: r.probe(r.next), Flow: probe.Visible, Purpose: probe.Calibration, Run: r.id,
-		DueAt: r.id.Time().UTC(), BytesPerToken: r.order.BytesPerToken, Stratum: r.order.Stratum,
+		DueAt: r.id.Time().UTC(), BytesPerToken: r.bytesPerToken(), Stratum: r.order.Stratum,
 		Streamed: d.IntN(2) == 0,
 	}
 	p.Offer = probe.Offer{Provider: h.Provider, Model: r.order.Stratum.Model}
@@ -136,7 +135,7 @@ func (r *Round) kind(d *rand.Rand, h Host, p *probe.Plan) bool {
 func (r *Round) chat(d *rand.Rand, p *probe.Plan) {
 	p.MaxTokens = minAnswer + d.IntN(maxAnswer-minAnswer+1)
 	shortest := int(shortestBytes / r.bytesPerToken())
-	room := min(longestTokens, r.order.WindowTokens-maxAnswer-overhead) - shortest
+	room := min(longestTokens, r.order.WindowTokens-maxAnswer-plan.Spare(r.bytesPerToken())) - shortest
 	p.PromptTokens = max(1, shortest+d.IntN(max(1, room)))
 }
 
@@ -145,15 +144,16 @@ func (r *Round) recall(d *rand.Rand, p *probe.Plan) {
 	p.Kind, p.Greedy = probe.Recall, true
 	p.MaxTokens = plan.RecallAnswer(recallAsked, r.bytesPerToken())
 	share := .25 + .73*d.Float64()
-	tokens := min(int(share*float64(r.order.WindowTokens)), r.order.WindowTokens-p.MaxTokens-overhead)
+	tokens := min(int(share*float64(r.order.WindowTokens)), r.order.WindowTokens-p.MaxTokens-plan.Spare(r.bytesPerToken()))
 	plan.Place(d, p, tokens, recallAsked)
 }
 
+// bytesPerToken returns the ratio of the order, or what the round has measured so far.
 func (r *Round) bytesPerToken() float64 {
 	if r.order.BytesPerToken > 0 {
 		return r.order.BytesPerToken
 	}
-	return 4
+	return plan.Ratio(r.lengths.Of(r.order.Stratum.Model))
 }
 
 func (r *Round) alternatives() []evidence.Alternative {

@@ -80,7 +80,8 @@ type Order struct {
 	// always.
 	Alternatives []evidence.Alternative
 	// WindowTokens is the smallest context window of the hosts.
-	WindowTokens  int
+	WindowTokens int
+	// BytesPerToken is 0 where it is unknown. The round measures it then.
 	BytesPerToken float64
 	// Logprobs reports whether all hosts declare them. Embeddings is a model that makes
 	// vectors.
@@ -128,6 +129,8 @@ type Round struct {
 	// asked are the plans that were given out, by id, until they are heard of.
 	asked map[probe.ID]asked
 	seen  map[sampleKey]bool
+	// lengths learns the ratio of an order without one.
+	lengths plan.Lengths
 }
 
 type tallyKey struct {
@@ -194,7 +197,7 @@ func (r *Round) families() []evidence.Family {
 	if r.order.Logprobs {
 		all = append(all, evidence.Logprobs)
 	}
-	if r.order.WindowTokens >= plan.LeastRecall {
+	if plan.Recallable(r.order.WindowTokens, r.bytesPerToken(), recallAsked) {
 		all = append(all, evidence.Recall)
 	}
 	return all

@@ -25,6 +25,7 @@ func (r *Round) Took(rec judge.Record) ([]Sample, error) {
 		return nil, err
 	}
 	r.settle(a.host, rec.Plan)
+	r.lengths.Heard(rec)
 	cheaper := r.host(a.host).Cheaper
 	var samples []Sample
 	for _, f := range families(rec.Plan) {

@@ -17,8 +17,10 @@ const (
 	maxChat = 4_096
 	// taskBytes is about how long a task without any text is.
 	taskBytes = 240
-	// overhead is room for what templates of chats add.
-	overhead = 64
+	// templateTokens is room for what templates of chats add, and spareBytes for the sentence
+	// by which a text may be longer than asked, and a canary.
+	templateTokens = 64
+	spareBytes     = 400
 	// topLogprobs is how many log-probabilities are asked for.
 	topLogprobs = 5
 	// logprobsFirst, seedEvery, hangUpEvery and repeatEvery are how many chats there are for
@@ -86,7 +88,12 @@ func (t *turn) longestChat() int {
 	if !t.Active {
 		window = t.StatedTokens
 	}
-	return max(1, min(window, maxChat)-answersHold-overhead)
+	return max(1, min(window, maxChat)-answersHold-Spare(t.bytesPerToken()))
+}
+
+// Spare returns how many tokens must be free beside a prompt and its answer.
+func Spare(bytesPerToken float64) int {
+	return templateTokens + int(math.Ceil(spareBytes/bytesPerToken))
 }
 
 // lengthIn draws a number of tokens with so many binary digits, evenly in the logarithm.

@@ -27,7 +27,7 @@ type Offer struct {
 	// StatedTokens is the context window that the provider states, and EffectiveTokens the
 	// one that consumers get: at most the catalog's and any cap.
 	StatedTokens, EffectiveTokens int
-	// BytesPerToken is what references measured for our texts, 0 before they did.
+	// BytesPerToken is what references measured for our texts (Lengths), 0 before they did.
 	BytesPerToken float64
 	// Files, Quantization, Engine and GPU are as the offer states them.
 	Files                     [32]byte
@@ -59,7 +59,8 @@ const (
 	// engine count.
 	newFor     = 24 * time.Hour
 	changedFor = 7 * 24 * time.Hour
-	// usualBytes is how many bytes of prompts a token usually has.
+	// usualBytes is how many bytes of English text a token usually has, which writers of
+	// prompts assume.
 	usualBytes = 4
 )
 
@@ -81,11 +82,24 @@ func (o Offer) standing(at time.Time) schedule.Standing {
 	}
 }
 
-// bytesPerToken returns the measured ratio, or the usual one.
-func (o Offer) bytesPerToken() float64 { return ratio(o.BytesPerToken) }
+// bytesPerToken returns the measured ratio. Before it is known a token is taken for a byte:
+// no prompt is longer than planned then, whatever the tokenizer, so that no honest provider
+// refuses one as too long.
+func (o Offer) bytesPerToken() float64 { return Ratio(o.BytesPerToken) }
 
+// Ratio returns a measured number of bytes per token, or 1 for one that is not known.
+func Ratio(measured float64) float64 {
+	if known(measured) {
+		return measured
+	}
+	return 1
+}
+
+func known(measured float64) bool { return measured >= 1.0/16 && measured <= 16 }
+
+// ratio is that of a plan, which says 0 for the usual one.
 func ratio(measured float64) float64 {
-	if measured >= 1.0/16 && measured <= 16 {
+	if known(measured) {
 		return measured
 	}
 	return usualBytes

@@ -18,10 +18,6 @@ const (
 	// for. A measurement asks for all.
 	Needles = prompt.MaxNeedles
 	asked   = 8
-	// LeastRecall is the window below which needles and questions fill it.
-	LeastRecall = 768
-	// unknownShare bounds the size while nobody measured how long our tokens are.
-	unknownShare = .8
 	// maxBody bounds a challenge's prompt in bytes: agents of v1 take 1,047,552 of a body,
 	// and JSON needs some more than the text.
 	maxBody = 1_000_000
@@ -40,19 +36,16 @@ const (
 // budget of a day do not pay for its size, it is smaller.
 func (t *turn) recall(d *rand.Rand, p probe.Plan) bool {
 	near, middle := t.lacking()
-	if t.EffectiveTokens < LeastRecall || !near && !middle {
+	if !Recallable(t.EffectiveTokens, t.bytesPerToken(), asked) || !near && !middle {
 		return false
 	}
 	share := .25 + .5*d.Float64()
 	if near {
 		share = .95 + .03*d.Float64()
 	}
-	if t.BytesPerToken <= 0 {
-		share = min(share, unknownShare)
-	}
 	p.Kind, p.Greedy, p.Streamed = probe.Recall, true, d.IntN(2) == 0
 	p.MaxTokens = RecallAnswer(asked, t.bytesPerToken())
-	tokens := min(int(share*float64(t.EffectiveTokens)), t.EffectiveTokens-p.MaxTokens-overhead)
+	tokens := min(int(share*float64(t.EffectiveTokens)), t.EffectiveTokens-p.MaxTokens-Spare(t.bytesPerToken()))
 	tokens = min(tokens, affordable(t.allowance()/4*3, p.MaxTokens, t.Rates))
 	if tokens < t.EffectiveTokens/4 || tokens > affordable(t.left(offerAndFleet), p.MaxTokens, t.Rates) {
 		return false // too dear, or to wait for a day with more money left
@@ -120,13 +113,25 @@ func Place(d *rand.Rand, p *probe.Plan, tokens, ask int) {
 	slices.Sort(p.Asked)
 }
 
+// distances returns how far from the prompt's end the last needle stands at least, behind
+// the question, and how far needles stand from each other, in tokens.
+func distances(bytesPerToken float64, ask int) (least, gap int) {
+	gap = int(math.Ceil(needleBytes / bytesPerToken))
+	return int(math.Ceil(questionBytes*float64(ask+2)/bytesPerToken)) + gap, gap
+}
+
+// Recallable reports whether a window holds a prompt with all needles, the question for so
+// many, and the answer.
+func Recallable(window int, bytesPerToken float64, ask int) bool {
+	least, gap := distances(bytesPerToken, ask)
+	return window >= least+(Needles+1)*gap+RecallAnswer(ask, bytesPerToken)+Spare(bytesPerToken)
+}
+
 // placeAt sets where needles stand, at distances in tokens from the end, and asks for all.
 // Needles keep a distance from each other and from the question, which stands at the end;
 // a prompt that is too short for that becomes longer.
 func placeAt(p *probe.Plan, tokens int, at []int, ask int) {
-	bytes := ratio(p.BytesPerToken)
-	gap := int(math.Ceil(needleBytes / bytes))
-	least := int(math.Ceil(questionBytes*float64(ask+2)/bytes)) + gap
+	least, gap := distances(ratio(p.BytesPerToken), ask)
 	p.PromptTokens = max(tokens, least+(len(at)+1)*gap)
 	slices.Sort(at)
 	for i := range at {
@@ -167,7 +172,7 @@ func (t *turn) measure() {
 	default:
 		return
 	}
-	if !t.Active || p.PromptTokens+p.MaxTokens+overhead > t.EffectiveTokens {
+	if !t.Active || p.PromptTokens+p.MaxTokens+templateTokens > t.EffectiveTokens {
 		p.Flow, p.Feeds = probe.Visible, evidence.Recall
 	}
 	t.add(p, fleetAlone)
@@ -194,17 +199,15 @@ func (t *turn) beyond() {
 		reached = 0
 	}
 	due := int(t.past.hourOfWeek(t.slot.begin, s, o)) >= d.IntN(spread)
-	if t.Embeddings || t.past.Above > 0 || !due || t.StatedTokens <= reached || t.StatedTokens < LeastRecall {
+	possible := !t.Embeddings && t.StatedTokens > reached && Recallable(t.StatedTokens, t.bytesPerToken(), asked)
+	if t.past.Above > 0 || !due || !possible {
 		return
 	}
 	p := t.probe("beyond", t.slot.begin.Add(time.Duration(d.Int64N(int64(time.Hour)))))
 	p.Kind, p.Flow, p.Feeds, p.Greedy = probe.Recall, probe.Visible, evidence.Recall, true
 	p.MaxTokens = RecallAnswer(asked, t.bytesPerToken())
 	share := .95 + .03*d.Float64()
-	if t.BytesPerToken <= 0 {
-		share = unknownShare
-	}
-	tokens := min(int(share*float64(t.StatedTokens)), t.StatedTokens-p.MaxTokens-overhead)
+	tokens := min(int(share*float64(t.StatedTokens)), t.StatedTokens-p.MaxTokens-Spare(t.bytesPerToken()))
 	Place(d, &p, min(tokens, int(maxBody/t.bytesPerToken())), asked)
 	if t.add(p, offerAndFleet) {
 		t.past.Above++
