@@ -13,7 +13,7 @@
 //   - Detection: days until a notice and until the first penalty, by the share of requests
 //     that is served otherwise (detection.go).
 //   - Windows: how near the measured context window is, and with how many prompts
-//     (windows.go).
+//     (windows.go), and whether family D sees a window of half the stated size (recall.go).
 //
 // # Gates
 //

@@ -15,7 +15,7 @@ func Run(ctx context.Context, o Options) (Report, error) {
 		name    string
 		measure func(context.Context, Options, *Report) error
 	}{
-		{"powers", powers}, {"honest years", honest}, {"detection", detection}, {"windows", windows},
+		{"powers", powers}, {"honest years", honest}, {"detection", detection}, {"windows", windows}, {"recall", recall},
 	} {
 		if o.Progress != nil {
 			o.Progress(part.name)

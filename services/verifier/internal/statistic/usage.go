@@ -83,11 +83,19 @@ const (
 	MaxNeedles = 16
 	// NeedleDigits is the number of digits that a needle holds.
 	NeedleDigits = 6
+	// returnedTakes is what a returned needle takes off a stretch of missing ones.
+	returnedTakes = 2
 )
 
-// Recall is the statistic of family D: how many of the needles that the reference recalls
-// are missing in the provider's answer. A needle is recalled where its digits stand in
-// the answer, with no digit before or behind them.
+// Recall is the statistic of family D: the longest stretch of needles that the reference
+// recalls and the provider's answer lacks, in the order of their places in the prompt, from
+// either end. Within a stretch each needle that the provider returns takes two off. A lost
+// part of the context loses all needles in it, where a model that overlooks needles here
+// and there, as the reference does too, has short stretches. So a lost half shows beside
+// honest hosts that overlook one of twenty, which a count of all missing needles hides.
+//
+// A needle is recalled where its digits stand in the answer, with no digit before or behind
+// them.
 func Recall(needles []string, reference, answer string) (Parts, Void) {
 	switch {
 	case len(needles) == 0, len(needles) > MaxNeedles, len(reference) > MaxAnswerBytes:
@@ -101,19 +109,23 @@ func Recall(needles []string, reference, answer string) (Parts, Void) {
 		}
 	}
 	ours, theirs := Recalled(needles, reference), Recalled(needles, answer)
-	recalled, missing := 0, 0
+	recalled, stretch, longest := 0, 0, 0
 	for i := range needles {
-		if ours[i] {
-			recalled++
-			if !theirs[i] {
-				missing++
-			}
+		switch {
+		case !ours[i]:
+			continue
+		case theirs[i]:
+			stretch = max(0, stretch-returnedTakes)
+		default:
+			stretch++
 		}
+		recalled++
+		longest = max(longest, stretch)
 	}
 	if recalled == 0 {
 		return nil, NoReference
 	}
-	return Parts{float64(missing)}, None
+	return Parts{float64(longest)}, None
 }
 
 // Recalled reports for each needle whether the answer holds it. An answer longer than

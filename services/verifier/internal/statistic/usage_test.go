@@ -103,6 +103,30 @@ func TestOnlyNeedlesThatTheReferenceRecallsAreMissed(t *testing.T) {
 	}
 }
 
+// A lost part of the context is a stretch, in the order of the prompt or against it.
+func TestALostStretchCountsMoreThanNeedlesOverlooked(t *testing.T) {
+	t.Parallel()
+	needles := []string{"100000", "200000", "300000", "400000", "500000", "600000", "700000", "800000"}
+	all := strings.Join(needles, " ")
+	for answer, want := range map[string]float64{
+		"500000 600000 700000 800000":               4, // the first half is lost
+		"100000 200000 700000 800000":               4, // the middle
+		"200000 400000 600000 800000":               1, // every second one
+		"100000 300000 400000 600000 700000 800000": 1,
+		"600000": 5,
+		"":       8,
+	} {
+		if got := must(t)(statistic.Recall(needles, all, answer)); got[0] != want {
+			t.Errorf("%q: got %v, want %v", answer, got[0], want)
+		}
+		back := slices.Clone(needles)
+		slices.Reverse(back)
+		if got := must(t)(statistic.Recall(back, all, answer)); got[0] != want {
+			t.Errorf("%q, against the order: got %v, want %v", answer, got[0], want)
+		}
+	}
+}
+
 func TestEmbeddingIsOneMinusCosine(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
