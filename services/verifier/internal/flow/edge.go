@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"svc.internal/pkg/clock"
 	"svc.internal/pkg/ids"
 	"svc.internal/services/verifier/internal/house"
 	"svc.internal/services/verifier/internal/prompt"
@@ -133,9 +134,9 @@ func (e *Edge) post(
 ) (posted, error) {
 	as := clientOf(body)
 	var wrote atomic.Int64
-	began := time.Now()
+	began := clock.System.Now()
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
-		WroteRequest: func(httptrace.WroteRequestInfo) { wrote.Store(int64(time.Since(began))) },
+		WroteRequest: func(httptrace.WroteRequestInfo) { wrote.Store(int64(clock.System.Now().Sub(began))) },
 	})
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, e.base.JoinPath(path).String(), bytes.NewReader(body))
 	if err != nil {

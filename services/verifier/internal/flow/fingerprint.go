@@ -11,7 +11,6 @@ import (
 	"svc.internal/pkg/fingerprint"
 	"svc.internal/services/verifier/internal/dice"
 	"svc.internal/services/verifier/internal/judge"
-	"svc.internal/services/verifier/internal/offers"
 	"svc.internal/services/verifier/internal/prompt"
 )
 
@@ -164,6 +163,3 @@ func (p *passage) expect(ctx context.Context) error {
 	}
 	return nil
 }
-
-// fingerprints reports whether a reference can answer a fingerprint.
-func fingerprints(s offers.Seat) bool { return s.Has(offers.Fingerprints) }

@@ -2,19 +2,17 @@ package flow
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"slices"
 	"strings"
-	"time"
 
+	"svc.internal/pkg/clock"
 	"svc.internal/pkg/fault"
 	"svc.internal/pkg/ids"
 	"svc.internal/pkg/openai"
-	"svc.internal/services/verifier/internal/claims"
 	"svc.internal/services/verifier/internal/judge"
 	"svc.internal/services/verifier/internal/probe"
 	"svc.internal/services/verifier/internal/statistic"
@@ -63,7 +61,7 @@ func (p *passage) takeHidden(resp posted) error {
 		return &GiveBack{PlatformDown, err}
 	}
 	streamed := strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream")
-	c := newCapture(resp.began, time.Now, min(statistic.MaxBody, p.room()), streamed, p.rec.Plan.HangUp)
+	c := newCapture(resp.began, clock.System.Now, min(statistic.MaxBody, p.room()), streamed, p.rec.Plan.HangUp)
 	if err == nil {
 		err = c.read(body)
 	}
@@ -133,31 +131,6 @@ func (p *passage) refusal(resp posted) error {
 // ourFault are the statuses of an account or a key that cannot be used now.
 var ourFault = []int{http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden}
 
-// tooLong reports whether a refusal says that the prompt does not fit the window. Engines
-// have no common code for that.
-func tooLong(status int, body []byte) bool {
-	if status == http.StatusRequestEntityTooLarge {
-		return true
-	}
-	if status != http.StatusBadRequest && status != http.StatusUnprocessableEntity {
-		return false
-	}
-	said := openai.ParseError(body)
-	if said.Code == string(fault.ContextLengthExceeded) {
-		return true
-	}
-	text := strings.ToLower(said.Message)
-	for _, phrase := range []string{
-		"context length", "context window", "context size", "maximum context", "too many tokens", "input is too long",
-		"prompt is too long", "longer than the maximum model length",
-	} {
-		if strings.Contains(text, phrase) {
-			return true
-		}
-	}
-	return false
-}
-
 // attempted reports whether the gateway tried the provider.
 func attempted(h http.Header) bool {
 	n := h.Get("X-Svc-Attempts")
@@ -180,49 +153,4 @@ func servedBy(h http.Header) string {
 		return ""
 	}
 	return id.String()
-}
-
-// usageOf reads the claim of a visible answer from its body.
-func usageOf(raw []byte, streamed bool) claims.Claim {
-	var claim claims.Claim
-	look := func(data []byte) {
-		var m struct {
-			Usage *struct {
-				Prompt *int64 `json:"prompt_tokens"`
-				Output *int64 `json:"completion_tokens"`
-			} `json:"usage"`
-		}
-		if json.Unmarshal(data, &m) != nil || m.Usage == nil || m.Usage.Prompt == nil {
-			return
-		}
-		claim = claims.Claim{Valid: true, Prompt: *m.Usage.Prompt}
-		if m.Usage.Output != nil {
-			claim.Output = *m.Usage.Output
-		}
-		claim.Valid = claim.Prompt >= 0 && claim.Output >= 0
-	}
-	if !streamed {
-		look(raw)
-		return claim
-	}
-	each(raw, look)
-	return claim
-}
-
-// each calls see with the data of each event of a stream.
-func each(raw []byte, see func(data []byte)) {
-	r := openai.SSEReader{MaxEvent: statistic.MaxBody}
-	r.Feed(raw)
-	for {
-		e, ok := r.Next()
-		if !ok {
-			break
-		}
-		if !e.Done {
-			see(e.Data)
-		}
-	}
-	if e, ok := r.End(); ok && !e.Done {
-		see(e.Data)
-	}
 }

@@ -141,7 +141,8 @@ func (w *world) end(host string) {
 	epoch := w.hub.epochs[host]
 	delete(w.hub.epochs, host)
 	w.hub.mu.Unlock()
-	w.view.Apply(offers.Report{Hub: "h", Incarnation: 1, Address: "h:1", Revision: w.revision, Ended: []int64{epoch}}, start)
+	r := offers.Report{Hub: "h", Incarnation: 1, Address: "h:1", Revision: w.revision, Ended: []int64{epoch}}
+	w.view.Apply(r, start)
 }
 
 // plan is a hidden greedy probe of the provider.

@@ -140,8 +140,8 @@ func (h *House) seal(k Key) ([]byte, error) {
 	if _, err := io.ReadFull(h.random, sealed[1:]); err != nil {
 		return nil, fmt.Errorf("read randomness for a house key: %w", err)
 	}
-	nonce := sealed[1:]
-	return gcm.Seal(sealed, nonce, []byte(k.Text.value), k.Account[:]), nil //nolint:gosec // the nonce was read from random
+	//nolint:gosec // the nonce was read from random
+	return gcm.Seal(sealed, sealed[1:], []byte(k.Text.value), k.Account[:]), nil
 }
 
 // unseal opens a key. It returns ErrSealed where one bit of account, id or text is

@@ -3,7 +3,6 @@ package offers
 import (
 	"maps"
 	"slices"
-	"time"
 )
 
 const (
@@ -14,25 +13,6 @@ const (
 	// maxParts bounds the parts of a full report.
 	maxParts = 4_096
 )
-
-// hub is what one incarnation of a hub has reported.
-type hub struct {
-	id          string
-	incarnation int64
-	heard       time.Time
-	sessions    map[int64]*record // by epoch
-	ended       map[int64]uint64  // epoch to the revision that ended it
-	// fullFrom is the first revision of the newest complete full report. Anything older
-	// is ignored.
-	fullFrom   uint64
-	assemblies map[uint64]*assembly // by first revision
-}
-
-// assembly collects the parts of one full report.
-type assembly struct {
-	parts uint32
-	seen  map[uint32]bool
-}
 
 // hubOfLocked returns the hub that a report comes from, or nil where the report is to be
 // ignored.

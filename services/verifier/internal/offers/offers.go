@@ -142,6 +142,25 @@ type node struct {
 	name     string
 }
 
+// hub is what one incarnation of a hub has reported.
+type hub struct {
+	id          string
+	incarnation int64
+	heard       time.Time
+	sessions    map[int64]*record // by epoch
+	ended       map[int64]uint64  // epoch to the revision that ended it
+	// fullFrom is the first revision of the newest complete full report. Anything older
+	// is ignored.
+	fullFrom   uint64
+	assemblies map[uint64]*assembly // by first revision
+}
+
+// assembly collects the parts of one full report.
+type assembly struct {
+	parts uint32
+	seen  map[uint32]bool
+}
+
 // record is one session of one hub.
 type record struct {
 	hub       *hub

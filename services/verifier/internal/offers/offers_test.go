@@ -117,8 +117,12 @@ func TestAReferenceIsInNoOffer(t *testing.T) {
 	if got, want := offers.Owners(v.References("m")), 3; got != want {
 		t.Errorf("owners: got %d, want %d", got, want)
 	}
-	if seat, ok := v.On(v.References("m")[0].Host(), "m"); !ok || seat.Node != "y" {
-		t.Errorf("by host: got %v %v, want the node y", seat, ok)
+	seat, ok := v.On(v.References("m")[0].Host(), "m")
+	if !ok {
+		t.Fatal("by host: got none, want one")
+	}
+	if got, want := seat.Node, "y"; got != want {
+		t.Errorf("by host: got the node %q, want %q", got, want)
 	}
 }
 
@@ -137,7 +141,8 @@ func TestWhatDrainsOrIsUnhealthyTakesNoWork(t *testing.T) {
 	if _, ok := v.Find(offer(2, "m")); !ok {
 		t.Error("the offer of an unhealthy model: got none, want one")
 	}
-	for _, host := range []string{"", "x/y", provider(2).String(), provider(2).String() + "/", provider(9).String() + "/b"} {
+	whose := provider(2).String()
+	for _, host := range []string{"", "x/y", whose, whose + "/", provider(9).String() + "/b"} {
 		if _, ok := v.On(host, "m"); ok {
 			t.Errorf("the host %q: got a seat, want none", host)
 		}

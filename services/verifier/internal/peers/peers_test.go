@@ -181,7 +181,10 @@ func TestKeysAreIssuedThroughTheLedger(t *testing.T) {
 		t.Errorf("the key: got %q, want %q", got, "sk-secret")
 	}
 	client.key = "no id"
-	if _, err := l.Issue(t.Context(), account, start); err == nil || strings.Contains(err.Error(), "secret") {
+	if _, err = l.Issue(t.Context(), account, start); err == nil {
+		t.Fatal("a malformed id: got no error, want one")
+	}
+	if strings.Contains(err.Error(), "secret") {
 		t.Errorf("a malformed id: got the error %v, want one without the key", err)
 	}
 }
@@ -234,7 +237,7 @@ func TestVerdictsAreToldWhole(t *testing.T) {
 	if got, want := d.penalty.GetPenaltyId(), (probe.VerdictID{3}).String(); got != want {
 		t.Errorf("the penalty's id: got %s, want %s", got, want)
 	}
-	if got := d.penalty.GetEvidenceHash(); len(got) != 32 || got[0] != 9 {
-		t.Errorf("the hash of evidence: got %x", got)
+	if got, want := [32]byte(d.penalty.GetEvidenceHash()), ([32]byte{9}); got != want {
+		t.Errorf("the hash of evidence: got %x, want %x", got, want)
 	}
 }

@@ -1,0 +1,163 @@
+package flow
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"svc.internal/pkg/fault"
+	"svc.internal/services/verifier/internal/dice"
+	"svc.internal/services/verifier/internal/evidence"
+	"svc.internal/services/verifier/internal/offers"
+	"svc.internal/services/verifier/internal/probe"
+	"svc.internal/services/verifier/internal/quant"
+)
+
+// secondEvery is in how many probes one is scored by two hosts.
+const secondEvery = 50
+
+// draw draws the hosts that score: of the model itself first, then for each alternative.
+// Several hosts of a role are tried until one of them answers.
+func (p *passage) draw() []referee {
+	plan := p.rec.Plan
+	d := dice.New(p.Secret, "referees", plan.ID[:])
+	own := p.of(d, plan.Offer.Model, p.class())
+	all := slices.Clone(own)
+	if p.oneIn("second", secondEvery) {
+		all = append(all, seconds(own)...)
+	}
+	if !scored(plan.Kind) {
+		return all
+	}
+	for _, g := range plan.Alternatives {
+		all = append(all, p.standIns(d, g)...)
+	}
+	return all
+}
+
+// class is the class of the references that judge: the plan's, or the lowest there is.
+func (p *passage) class() quant.Class {
+	if c := p.rec.Plan.Stratum.Class; c.Known() {
+		return c
+	}
+	lowest := quant.Unknown
+	for _, s := range p.Offers.References(p.rec.Plan.Offer.Model) {
+		if c := s.Model.Class; c.Known() && (lowest == quant.Unknown || c < lowest) {
+			lowest = c
+		}
+	}
+	return lowest
+}
+
+// of returns the hosts of a model and class in an order that is drawn. The host that is
+// asked is never its own judge.
+func (p *passage) of(d *rand.Rand, model string, class quant.Class) []referee {
+	plan := p.rec.Plan
+	var hosts []referee
+	for _, s := range p.Offers.References(model) {
+		fits := s.Model.Class == class && s.Host() != plan.AvoidHost && s.Host() != p.asked
+		if fits && (plan.Kind != probe.Fingerprint || fingerprints(s)) {
+			hosts = append(hosts, referee{host: s.Host(), model: model, class: uint8(s.Model.Class)})
+		}
+	}
+	d.Shuffle(len(hosts), func(i, j int) { hosts[i], hosts[j] = hosts[j], hosts[i] })
+	return hosts
+}
+
+// seconds returns the hosts of the second score: those of other owners first. The host
+// that scored first is left out when it is known.
+func seconds(own []referee) []referee {
+	if len(own) < 2 {
+		return nil
+	}
+	others := slices.Clone(own[1:])
+	owner, _, _ := strings.Cut(own[0].host, "/")
+	slices.SortStableFunc(others, func(a, b referee) int {
+		return cmp.Compare(sameOwner(a, owner), sameOwner(b, owner))
+	})
+	others = append(others, own[0])
+	for i := range others {
+		others[i].second = true
+	}
+	return others
+}
+
+func sameOwner(r referee, owner string) int {
+	if strings.HasPrefix(r.host, owner+"/") {
+		return 1
+	}
+	return 0
+}
+
+// classOf are the classes that alternatives stand for.
+var classOf = map[evidence.Alternative]quant.Class{
+	evidence.Class8: quant.Bits8, evidence.Class6: quant.Bits6, evidence.Class5: quant.Bits5,
+	evidence.Class4: quant.Bits4, evidence.Class3: quant.Bits3, evidence.Class2: quant.Bits2,
+}
+
+// standIns returns the hosts that stand for an alternative. Those of temperature need
+// none.
+func (p *passage) standIns(d *rand.Rand, g evidence.Alternative) []referee {
+	var hosts []referee
+	if class, ok := classOf[g]; ok {
+		hosts = p.of(d, p.rec.Plan.Offer.Model, class)
+	} else if g == evidence.Sibling {
+		if sibling := p.Siblings(p.rec.Plan.Offer.Model); sibling != "" {
+			hosts = p.any(d, sibling)
+		}
+	}
+	for i := range hosts {
+		hosts[i].alternative = g.String()
+	}
+	return hosts
+}
+
+// any returns the hosts of a model in its widest class.
+func (p *passage) any(d *rand.Rand, model string) []referee {
+	for _, s := range p.Offers.References(model) {
+		if hosts := p.of(d, model, s.Model.Class); len(hosts) > 0 {
+			return hosts
+		}
+	}
+	return nil
+}
+
+// scored reports whether a reference reads the answer. For the other kinds it answers the
+// same request itself.
+func scored(k probe.Kind) bool {
+	switch k {
+	case probe.Greedy, probe.Sampled, probe.Logprobs, probe.Replay:
+		return true
+	default:
+		return false
+	}
+}
+
+// fingerprints reports whether a reference can answer a fingerprint.
+func fingerprints(s offers.Seat) bool { return s.Has(offers.Fingerprints) }
+
+// The pauses before a busy reference is asked again.
+const (
+	firstPause = 200 * time.Millisecond
+	maxPause   = 5 * time.Second
+)
+
+// refer asks a reference, and waits for a slot within ScoreTimeout.
+func (p *passage) refer(ctx context.Context, host string, c Challenge) (Reply, error) {
+	ctx, cancel := within(ctx, p.cfg.ScoreTimeout)
+	defer cancel()
+	seat := func() (offers.Seat, bool) { return p.Offers.On(host, c.Model) }
+	for wait := firstPause; ; wait = min(2*wait, maxPause) {
+		reply, err := p.challenge(ctx, seat, c)
+		if !fault.Is(err, fault.ProviderBusy) && !fault.Is(err, fault.RateLimitExceeded) {
+			return reply, err
+		}
+		if pause(ctx, wait) != nil {
+			return Reply{}, fmt.Errorf("wait for a reference: %w", err)
+		}
+	}
+}
