@@ -52,7 +52,7 @@ func (r *Report) AddAUC(text []byte) error {
 		probes.Points = append(probes.Points, plot.Point{X: x, Y: a.Probes})
 		naive.Points = append(naive.Points, plot.Point{X: x, Y: a.Naive})
 	}
-	last := float64(len(all)) + 1
+	last := 1 + 1.8*float64(len(all)) // the legend stands at the right
 	limit := plot.Series{Name: "limit of the design", Points: []plot.Point{{X: 0, Y: maxAUC}, {X: last, Y: maxAUC}}}
 	r.chart("auc.svg", plot.Chart{
 		Title:  "Telling probes from requests",

@@ -4,6 +4,8 @@ package lab
 var known = map[string]string{
 	"other size: days to notice, median": "four greedy exceedances make a watch, and half of eight probes a day are " +
 		"greedy: the rate of calm offers decides and not the statistic. A new offer has 48 probes in its first day.",
+	"largest M of 100,000 honest years": "three exceedances within a few probes, which make an M of about 2, come once " +
+		"in some ten thousand honest years. The design's .2 is that of fewer years. A watch begins at 15 at the earliest.",
 	"other training: B exceeds": seenBetter,
 	"fine-tune: B exceeds":      seenBetter,
 	"4-bit for 16: B exceeds":   seenBetter,
