@@ -148,7 +148,7 @@ func (e *Edge) post(
 	req.Header["X-Svc-Allow-Fallbacks"] = []string{"false"}
 	resp, err := e.connections(pool{key.Account, as}).Do(req)
 	if err != nil {
-		return posted{}, err
+		return posted{}, fmt.Errorf("ask the edge: %w", err)
 	}
 	return posted{resp, began.Add(time.Duration(wrote.Load()))}, nil
 }

@@ -1,6 +1,8 @@
 package flow
 
 import (
+	"time"
+
 	"svc.internal/services/verifier/internal/judge"
 	"svc.internal/services/verifier/internal/probe"
 )
@@ -32,3 +34,15 @@ var (
 	Unstreamed = unstreamed
 	Framed     = framed
 )
+
+// Capture takes a body in pieces, and returns what is kept of it.
+func Capture(pieces [][]byte, limit int, streamed bool, hangUp int) (raw []byte, whole, failed, left bool) {
+	c := newCapture(time.Time{}, nil, limit, streamed, hangUp)
+	for i, piece := range pieces {
+		if !c.take(piece, time.Duration(i)) {
+			return c.raw, c.whole(), c.failed(), c.left
+		}
+	}
+	c.end()
+	return c.raw, c.whole(), c.failed(), c.left
+}

@@ -35,7 +35,7 @@ func (p *passage) askHidden(ctx context.Context) error {
 	}
 	resp, err := p.Edge.post(answered, path, p.rec.Request, key, p.rec.Plan.Offer.Provider, p.rec.Plan.Streamed)
 	if err != nil {
-		return &GiveBack{PlatformDown, errors.New("the edge does not answer")} // the error itself may name its address
+		return &GiveBack{PlatformDown, err}
 	}
 	defer resp.Body.Close() // an answer that was read to its end leaves the connection for the next
 	request := requestID(resp.Header)
@@ -78,7 +78,7 @@ func (p *passage) takeHidden(resp posted) error {
 // usage, and all else.
 func (p *passage) claim(ctx context.Context, request string) error {
 	id, err := ids.ParseRequest(request)
-	if err != nil || !p.rec.Answer.Complete {
+	if a := p.rec.Answer; err != nil || !a.Complete || a.Served != p.rec.Plan.Offer.Provider.String() {
 		return nil
 	}
 	waited, cancel := within(ctx, p.cfg.ClaimTimeout)
