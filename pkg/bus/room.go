@@ -72,7 +72,7 @@ func (r *room) end(size int64, stored bool) {
 func (r *room) looked(state *jetstream.StreamInfo, now time.Time) (filled, maxBytes int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.bytes, r.maxBytes, r.lookedAt = int64(state.State.Bytes), state.Config.MaxBytes, now //nolint:gosec // below 2^63
+	r.bytes, r.maxBytes, r.lookedAt = int64(state.State.Bytes), state.Config.MaxBytes, now
 	return r.bytes + r.inflight, r.maxBytes
 }
 
@@ -89,7 +89,7 @@ func (all *rooms) keep(stream string, subjects []string, lastOnly bool) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	all.list = slices.DeleteFunc(all.list, func(r *room) bool {
-		return r.stream == stream && !(lastOnly && slices.Equal(r.subjects, subjects))
+		return r.stream == stream && (!lastOnly || !slices.Equal(r.subjects, subjects))
 	})
 	if lastOnly && !slices.ContainsFunc(all.list, func(r *room) bool { return r.stream == stream }) {
 		all.list = append(all.list, &room{stream: stream, subjects: slices.Clone(subjects)})
