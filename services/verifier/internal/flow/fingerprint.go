@@ -145,7 +145,7 @@ func digests(raw []byte, c fingerprint.Challenge) (record []byte, whole bool) {
 
 // expect asks references for their answer to the same challenge.
 func (p *passage) expect(ctx context.Context) error {
-	for _, ref := range p.referees {
+	for _, ref := range p.scorers {
 		reply, err := p.refer(ctx, ref.host, Challenge{
 			ID: p.files.ID, Model: ref.model, Timeout: fingerprintTimeout, Fingerprint: &p.files,
 		})

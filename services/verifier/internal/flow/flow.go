@@ -83,8 +83,8 @@ func (p *passage) prepare(ctx context.Context) error {
 	if err := p.reachable(); err != nil {
 		return err
 	}
-	p.referees = p.draw()
-	if needsReference(plan) && len(p.referees) == 0 {
+	p.scorers = p.draw()
+	if needsReference(plan) && len(p.scorers) == 0 {
 		return &Void{NoReference, nil}
 	}
 	if err := p.write(ctx); err != nil {

@@ -116,7 +116,7 @@ func TestARecordNamesRequestProviderAndClaim(t *testing.T) {
 	}
 }
 
-func TestTheRefereeIsDrawnAndNeverTheHostToAvoid(t *testing.T) {
+func TestTheScorerIsDrawnAndNeverTheHostToAvoid(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	hosts := map[string]int{}

@@ -102,7 +102,7 @@ func (p *passage) refusal(resp posted) error {
 	said := openai.ParseError(raw)
 	p.rec.Answer.Raw = raw
 	status, code := resp.StatusCode, said.Code
-	why := fmt.Errorf("the edge answered %d %.64q", status, code)
+	why := fmt.Errorf("the edge answered %d %s", status, shown(code))
 	a := &p.rec.Answer
 	refusedByEngine := status >= 400 && status < 500 && a.Served == p.rec.Plan.Offer.Provider.String()
 	switch {
@@ -126,6 +126,14 @@ func (p *passage) refusal(resp posted) error {
 	default:
 		return &Void{BadPlan, why}
 	}
+}
+
+// shown is a code as errors hold it. An engine's own code may hold anything.
+func shown(code string) string {
+	if len(code) > 64 || strings.Trim(code, "abcdefghijklmnopqrstuvwxyz_") != "" {
+		return "with a code that is none of ours"
+	}
+	return code
 }
 
 // ourFault are the statuses of an account or a key that cannot be used now.

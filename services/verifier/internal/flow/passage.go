@@ -108,17 +108,17 @@ type passage struct {
 	rec  judge.Record
 	// asked is the host that a visible probe asks.
 	asked string
-	// referees are the hosts that score, drawn before anything is sent.
-	referees []referee
+	// scorers are the hosts that score, drawn before anything is sent.
+	scorers []scorer
 	// files is the fingerprint that is asked for.
 	files fingerprint.Challenge
 	// left reports that the answer was left where the plan leaves it.
 	left bool
 }
 
-// referee is a host that scores. Several of one role stand in the order in which they are
+// scorer is a host that scores. Several of one role stand in the order in which they are
 // tried.
-type referee struct {
+type scorer struct {
 	host, model string
 	class       uint8
 	// alternative is the one that the host stands for; empty for the model itself.

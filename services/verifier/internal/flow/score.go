@@ -43,7 +43,7 @@ func (p *passage) scores(ctx context.Context, body []byte, text string) error {
 		second      bool
 	}
 	done := map[role]string{}
-	for _, ref := range p.referees {
+	for _, ref := range p.scorers {
 		r := role{ref.alternative, ref.second}
 		if _, have := done[r]; have || ref.second && done[role{}] == ref.host {
 			continue
@@ -70,7 +70,7 @@ func (p *passage) scores(ctx context.Context, body []byte, text string) error {
 }
 
 // one asks one host. ok reports whether it answered.
-func (p *passage) one(ctx context.Context, ref referee, body []byte) (raw []byte, ok bool, err error) {
+func (p *passage) one(ctx context.Context, ref scorer, body []byte) (raw []byte, ok bool, err error) {
 	body, err = withModel(body, p.rec.Plan.Offer.Model, ref.model)
 	if err != nil {
 		return nil, false, &Void{BadPlan, err}

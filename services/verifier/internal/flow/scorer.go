@@ -22,9 +22,9 @@ const secondEvery = 50
 
 // draw draws the hosts that score: of the model itself first, then for each alternative.
 // Several hosts of a role are tried until one of them answers.
-func (p *passage) draw() []referee {
+func (p *passage) draw() []scorer {
 	plan := p.rec.Plan
-	d := dice.New(p.Secret, "referees", plan.ID[:])
+	d := dice.New(p.Secret, "scorers", plan.ID[:])
 	own := p.of(d, plan.Offer.Model, p.class())
 	all := slices.Clone(own)
 	if p.oneIn("second", secondEvery) {
@@ -55,13 +55,13 @@ func (p *passage) class() quant.Class {
 
 // of returns the hosts of a model and class in an order that is drawn. The host that is
 // asked is never its own judge.
-func (p *passage) of(d *rand.Rand, model string, class quant.Class) []referee {
+func (p *passage) of(d *rand.Rand, model string, class quant.Class) []scorer {
 	plan := p.rec.Plan
-	var hosts []referee
+	var hosts []scorer
 	for _, s := range p.Offers.References(model) {
 		fits := s.Model.Class == class && s.Host() != plan.AvoidHost && s.Host() != p.asked
 		if fits && (plan.Kind != probe.Fingerprint || fingerprints(s)) {
-			hosts = append(hosts, referee{host: s.Host(), model: model, class: uint8(s.Model.Class)})
+			hosts = append(hosts, scorer{host: s.Host(), model: model, class: uint8(s.Model.Class)})
 		}
 	}
 	d.Shuffle(len(hosts), func(i, j int) { hosts[i], hosts[j] = hosts[j], hosts[i] })
@@ -70,13 +70,13 @@ func (p *passage) of(d *rand.Rand, model string, class quant.Class) []referee {
 
 // seconds returns the hosts of the second score: those of other owners first. The host
 // that scored first is left out when it is known.
-func seconds(own []referee) []referee {
+func seconds(own []scorer) []scorer {
 	if len(own) < 2 {
 		return nil
 	}
 	others := slices.Clone(own[1:])
 	owner, _, _ := strings.Cut(own[0].host, "/")
-	slices.SortStableFunc(others, func(a, b referee) int {
+	slices.SortStableFunc(others, func(a, b scorer) int {
 		return cmp.Compare(sameOwner(a, owner), sameOwner(b, owner))
 	})
 	others = append(others, own[0])
@@ -86,7 +86,7 @@ func seconds(own []referee) []referee {
 	return others
 }
 
-func sameOwner(r referee, owner string) int {
+func sameOwner(r scorer, owner string) int {
 	if strings.HasPrefix(r.host, owner+"/") {
 		return 1
 	}
@@ -101,8 +101,8 @@ var classOf = map[evidence.Alternative]quant.Class{
 
 // standIns returns the hosts that stand for an alternative. Those of temperature need
 // none.
-func (p *passage) standIns(d *rand.Rand, g evidence.Alternative) []referee {
-	var hosts []referee
+func (p *passage) standIns(d *rand.Rand, g evidence.Alternative) []scorer {
+	var hosts []scorer
 	if class, ok := classOf[g]; ok {
 		hosts = p.of(d, p.rec.Plan.Offer.Model, class)
 	} else if g == evidence.Sibling {
@@ -117,7 +117,7 @@ func (p *passage) standIns(d *rand.Rand, g evidence.Alternative) []referee {
 }
 
 // any returns the hosts of a model in its widest class.
-func (p *passage) any(d *rand.Rand, model string) []referee {
+func (p *passage) any(d *rand.Rand, model string) []scorer {
 	for _, s := range p.Offers.References(model) {
 		if hosts := p.of(d, model, s.Model.Class); len(hosts) > 0 {
 			return hosts
