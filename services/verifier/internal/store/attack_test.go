@@ -1,14 +1,12 @@
 package store_test
 
 import (
-	"context"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"svc.internal/services/verifier/internal/ladder"
-	"svc.internal/services/verifier/internal/probe"
 	"svc.internal/services/verifier/internal/standing"
 	"svc.internal/services/verifier/internal/store"
 	"svc.internal/services/verifier/internal/store/storetest"
@@ -197,6 +195,22 @@ func TestTheDatabaseRefusesAlteredHistory(t *testing.T) {
 			says: "event_of_probe", args: args},
 		"a piece with another link": {sql: strings.Replace(piece, "%event", next, 1),
 			says: "linked to the one before|foreign key", args: args},
+		"an event ahead of its standing": {
+			sql: `WITH e AS (` + next + `), p AS (SELECT *, decode(repeat('11', 32), 'hex') AS new FROM evidence WHERE
+				number = 2)
+			INSERT INTO evidence (piece_id, provider_id, model_id, number, plain_bytes, leaf, link, sealed)
+			SELECT gen_random_uuid(), $1, $2, 3, 1, new,
+				sha256(convert_to('svc evidence link v1 ', 'UTF8') || link || new), sealed FROM p`,
+			says: "an event is not ahead of its standing", args: args,
+		},
+		"a piece without bytes": {
+			asOwner: true, says: "begins with its sealed bytes",
+			sql: `INSERT INTO evidence (piece_id, provider_id, model_id, number, plain_bytes, leaf, link, cleared_at)
+			SELECT gen_random_uuid(), provider_id, model_id, 3, 1, leaf, link, now() FROM evidence WHERE number = 2`,
+		},
+		"a standing of another offer": {
+			asOwner: true, sql: `UPDATE standing SET number = number + 1, model_id = 'x'`, says: "of one offer",
+		},
 		"an event that changes": {asOwner: true, sql: `UPDATE event SET m = 0`, says: "kept as they are"},
 		"an event that goes":    {asOwner: true, sql: `DELETE FROM event`, says: "kept as they are"},
 		"all events that go":    {asOwner: true, sql: `TRUNCATE event CASCADE`, says: "kept as they are"},
@@ -354,6 +368,11 @@ func TestTheDatabaseRefusesEffectsOutOfOrder(t *testing.T) {
 			says: "effect_end_whole|effect_refused"},
 		"another subject": {asOwner: true, sql: `UPDATE effect SET subject = gen_random_uuid()`,
 			says: "what an effect says stays"},
+		"one that begins as done": {
+			asOwner: true, says: "begins as pending",
+			sql: `INSERT INTO effect (verdict_id, kind, subject, revision, state)
+			SELECT verdict_id, 'expel', subject, revision, 'refused' FROM effect LIMIT 1`,
+		},
 		"one that goes": {asOwner: true, sql: `DELETE FROM effect`, says: "kept as they are"},
 	})
 	list := ok(e.Stores[0].TakeEffects(t.Context(), "a", 10))(t)
@@ -364,119 +383,4 @@ func TestTheDatabaseRefusesEffectsOutOfOrder(t *testing.T) {
 		"one that was done": {sql: `UPDATE effect SET state = 'pending', ended_at = NULL WHERE state = 'done'`,
 			says: "is done once"},
 	})
-}
-
-func TestTheDatabaseRefusesOtherOfferingsAndCounts(t *testing.T) {
-	t.Parallel()
-	e := storetest.New(t)
-	o := e.See(t, storetest.Provider(t))
-	if ok(e.Stores[0].Identify(t.Context(), o.Provider, store.Identity{Kind: store.Wallet}))(t) != true {
-		t.Fatal("the identity was not recorded")
-	}
-	refused(t, e, map[string]attack{
-		"another rank": {asOwner: true, sql: `UPDATE offering SET rank = 9`,
-			says: "keeps its name and its rank"},
-		"another rank, the role": {sql: `UPDATE offering SET rank = 9`, says: "permission denied"},
-		"an offering that goes":  {asOwner: true, sql: `DELETE FROM offering`, says: "kept as they are|foreign key"},
-		"a provider that goes":   {asOwner: true, sql: `DELETE FROM provider`, says: "kept as they are"},
-		"fewer models":           {sql: `UPDATE provider SET models = 0`, says: "grow by one"},
-		"a revision that goes back": {sql: `UPDATE provider SET revision = revision - 1`,
-			says: "grow by one|provider_revision_check"},
-		"an identity that goes": {asOwner: true, sql: `DELETE FROM identity`, says: "kept as they are"},
-		"an identity of no kind": {sql: `INSERT INTO identity (kind, digest, provider_id) VALUES ('name',
-			decode(repeat('00', 32), 'hex'), gen_random_uuid())`,
-			says: "identity_kind_check"},
-		"an identity in the clear": {sql: `INSERT INTO identity (kind, digest, provider_id) VALUES ('wallet', 'abc',
-			gen_random_uuid())`,
-			says: "identity_digest_check"},
-	})
-}
-
-func TestTheDatabaseRefusesOtherSettingsCalibrationsRunsAndKeys(t *testing.T) {
-	t.Parallel()
-	e := storetest.New(t)
-	o := e.See(t, storetest.Provider(t))
-	key := ok(e.Stores[0].KeepStratum(t.Context(), calibratedStratum))(t)
-	run, _, err := e.Stores[0].StartCalibration(t.Context(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	benchmark := store.Run{ID: probe.RunID{1}, Offer: o, Basis: store.First, Body: []byte{1}, NextAt: storetest.Start}
-	if err := e.Stores[0].StartRun(t.Context(), benchmark); err != nil {
-		t.Fatal(err)
-	}
-	putKey(t, e, 1)
-	refused(t, e, map[string]attack{
-		"penalties without a calibration": {sql: `UPDATE setting SET enabled = true, revision = 2 WHERE name = 'penalties'`,
-			says: "calibrated far enough"},
-		"a switch without an entry": {sql: `UPDATE setting SET enabled = false, revision = 2 WHERE name = 'probes'`,
-			says: "changes with an entry"},
-		"a revision that is skipped": {sql: `UPDATE setting SET enabled = false, revision = 3 WHERE name = 'probes'`,
-			says: "one revision at a time"},
-		"a switch that stays": {sql: `UPDATE setting SET enabled = true, revision = 2 WHERE name = 'probes'`,
-			says: "one revision at a time"},
-		"an entry ahead": {sql: `INSERT INTO setting_change VALUES ('probes', 2, false, 'operator',
-			'x', now())`,
-			says: "not ahead of its setting"},
-		"an entry of nobody": {sql: `INSERT INTO setting_change VALUES ('probes', 2, false, 'me', 'x', now())`,
-			says: "setting_change_actor_check"},
-		"an entry for no reason": {sql: `INSERT INTO setting_change VALUES ('probes', 2, false, 'operator',
-			'', now())`,
-			says: "setting_change_reason_check"},
-		"an entry that changes": {asOwner: true, sql: `UPDATE setting_change SET actor = 'operator'`,
-			says: "kept as they are"},
-		"a setting that goes": {asOwner: true, sql: `DELETE FROM setting`,
-			says: "kept as they are|foreign key"},
-		"a calibration of other bytes": {sql: `INSERT INTO calibration (calibration, stratum, family, run_id, body, penal)
-			VALUES (decode(repeat('00', 32), 'hex'), $1, 'greedy', $2, 'body', true)`,
-			says: "calibration_check", args: []any{key[:], run}},
-		"a calibration of no run": {sql: `INSERT INTO calibration (calibration, stratum, family, run_id, body, penal)
-			VALUES (sha256('body'), $1, 'greedy', gen_random_uuid(), 'body', true)`,
-			says: "a run that goes on", args: []any{key[:]}},
-		"a second run of a stratum": {sql: `INSERT INTO calibration_run (run_id, stratum) VALUES (gen_random_uuid(), $1)`,
-			says: "calibration_run_one", args: []any{key[:]}},
-		"a run that stays":    {sql: `UPDATE calibration_run SET reason = 'x'`, says: "ends once"},
-		"a run for no reason": {sql: `UPDATE calibration_run SET state = 'abandoned'`, says: "calibration_run_reason"},
-		"a stratum of other parts": {sql: `INSERT INTO stratum (stratum, model_id, files, class, engine, gpu)
-			SELECT decode(repeat('00', 32), 'hex'), model_id, files, class, engine, gpu FROM stratum`, says: "stratum_parts"},
-		"a second benchmark": {sql: `INSERT INTO benchmark_run (run_id, provider_id, model_id, basis, body, next_at)
-			SELECT gen_random_uuid(), provider_id, model_id, basis, body, next_at FROM benchmark_run`,
-			says: "benchmark_run_one"},
-		"a benchmark step that is skipped": {sql: `UPDATE benchmark_run SET revision = 3`, says: "does not follow"},
-		"a benchmark that ends with nothing": {sql: `UPDATE benchmark_run SET revision = 2, state = 'passed'`,
-			says: "benchmark_run_end"},
-		"a benchmark that goes": {asOwner: true, sql: `DELETE FROM benchmark_run`, says: "kept as they are"},
-		"another key": {sql: `UPDATE house_key SET sealed = decode(repeat('33', 40), 'hex')`,
-			says: "forgotten once"},
-		"a key that lasts": {sql: `INSERT INTO house_key (key_id, account_id, sealed, expires_at)
-			SELECT gen_random_uuid(), account_id, sealed, clock_timestamp() + interval '32 days' FROM house_key`,
-			says: "expires within 31 days"},
-		"a key that is over": {sql: `INSERT INTO house_key (key_id, account_id, sealed, expires_at)
-			SELECT gen_random_uuid(), account_id, sealed, clock_timestamp() FROM house_key`, says: "expires within 31 days"},
-		"a key that goes": {asOwner: true, sql: `DELETE FROM house_key`, says: "kept as they are"},
-	})
-}
-
-func TestTheRoleReadsAndWritesItsTablesAlone(t *testing.T) {
-	t.Parallel()
-	e := storetest.New(t)
-	for _, sql := range []string{
-		`CREATE TABLE mine (x int)`, `CREATE FUNCTION f() RETURNS int LANGUAGE sql AS 'SELECT 1'`, `ALTER TABLE event
-			DISABLE TRIGGER ALL`,
-		`DROP TABLE probe`, `DELETE FROM probe`, `DELETE FROM evidence`, `TRUNCATE verdict`, `INSERT INTO setting
-			VALUES ('probes', true, 1, now())`,
-		`INSERT INTO probe_transition VALUES ('done', 'queued')`, `INSERT INTO level_transition VALUES ('normal',
-			'penalty')`,
-	} {
-		_, err := e.Pool.Exec(context.Background(), sql)
-		if !refusedByRights(err) {
-			t.Errorf("%s: got the error %v, want a refusal", sql, err)
-		}
-	}
-}
-
-// refusedByRights reports whether the role has no right to do it.
-func refusedByRights(err error) bool {
-	return err != nil &&
-		(strings.Contains(err.Error(), "permission denied") || strings.Contains(err.Error(), "must be owner"))
 }

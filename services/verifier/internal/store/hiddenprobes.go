@@ -26,7 +26,8 @@ func (s *Store) HiddenProbes(ctx context.Context, after probe.ID, limit int) ([]
 		p.EndedAt = p.EndedAt.UTC()
 		return p, err
 	}, `SELECT probe_id, provider_id, model_id, kind, ended_at FROM probe
-		WHERE flow = 'hidden' AND state = 'done' AND probe_id > $1 ORDER BY probe_id LIMIT $2`, after, bounded(limit, MaxBatch))
+		WHERE flow = 'hidden' AND state = 'done' AND probe_id > $1 ORDER BY probe_id LIMIT $2`,
+		[16]byte(after), bounded(limit, MaxBatch))
 	if err != nil {
 		return nil, fmt.Errorf("list hidden probes: %w", err)
 	}

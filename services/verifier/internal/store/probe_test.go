@@ -293,3 +293,26 @@ func TestProbesAreCountedByShape(t *testing.T) {
 	}
 	is(t, "shape", list[0], store.ShapeCount{Hour: storetest.Start, Shape: shape, Count: 2})
 }
+
+func TestHiddenProbesThatWereCarriedOutAreListedInPages(t *testing.T) {
+	t.Parallel()
+	e := storetest.New(t)
+	o := e.See(t, storetest.Provider(t))
+	for range 3 {
+		e.Probe(t, o, false, "")
+	}
+	e.Queue(t, e.Plan(t, o))
+	var seen int
+	var after probe.ID
+	for {
+		page := ok(e.Stores[0].HiddenProbes(t.Context(), after, 2))(t)
+		if len(page) == 0 {
+			break
+		}
+		seen, after = seen+len(page), page[len(page)-1].ID
+	}
+	is(t, "probes", seen, 3)
+	days := ok(e.Stores[0].HiddenByDay(t.Context(), o.Provider, storetest.Start.Add(time.Hour), store.HiddenDay{}, 10))(t)
+	is(t, "days", len(days), 1)
+	is(t, "probes of the day", days[0].Done, 3)
+}
