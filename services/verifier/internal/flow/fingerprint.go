@@ -144,22 +144,19 @@ func digests(raw []byte, c fingerprint.Challenge) (record []byte, whole bool) {
 }
 
 // expect asks references for their answer to the same challenge.
-func (p *passage) expect(ctx context.Context) error {
-	for _, ref := range p.scorers {
-		reply, err := p.refer(ctx, ref.host, Challenge{
-			ID: p.files.ID, Model: ref.model, Timeout: fingerprintTimeout, Fingerprint: &p.files,
-		})
-		if ctx.Err() != nil {
-			return ctx.Err()
+func (p *passage) expect(ctx context.Context) {
+	untilFree(ctx, func() (anyBusy bool) {
+		for _, host := range p.scorers {
+			reply, ok, busy := p.refer(ctx, host.host, Challenge{
+				ID: p.files.ID, Model: host.model, Timeout: fingerprintTimeout, Fingerprint: &p.files,
+			})
+			anyBusy = anyBusy || busy
+			if expected, whole := digests(reply.Data, p.files); ok && whole {
+				p.rec.Expected = expected
+				p.rec.Scores = []judge.Score{{Host: host.host, Class: host.class, Raw: expected}}
+				return false
+			}
 		}
-		if err != nil || reply.End != Answered {
-			continue
-		}
-		if expected, whole := digests(reply.Data, p.files); whole {
-			p.rec.Expected = expected
-			p.rec.Scores = []judge.Score{{Host: ref.host, Class: ref.class, Raw: expected}}
-			return nil
-		}
-	}
-	return nil
+		return anyBusy
+	})
 }

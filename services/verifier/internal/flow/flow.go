@@ -24,8 +24,8 @@
 //
 // # Errors
 //
-// Run returns a record whenever the provider had its turn, whatever it made of it: a
-// failure is in the record. *GiveBack says that the platform is at fault, *Void that the
+// Run returns a record whenever the provider had its turn, whatever it made of it and
+// whoever can score it: a failure is in the record. *GiveBack says that the platform is at fault, *Void that the
 // probe cannot be carried out. No error holds a prompt, an answer or a key.
 //
 // # Bounds
@@ -38,6 +38,7 @@ import (
 	"context"
 	"errors"
 
+	"svc.internal/pkg/clock"
 	"svc.internal/services/verifier/internal/evidence"
 	"svc.internal/services/verifier/internal/judge"
 	"svc.internal/services/verifier/internal/offers"
@@ -63,7 +64,7 @@ func (r *Runner) RunOn(ctx context.Context, plan probe.Plan, host string) (judge
 
 func (r *Runner) run(ctx context.Context, plan probe.Plan, seat func() (offers.Seat, bool)) (judge.Record, error) {
 	p := &passage{Runner: r, seat: seat, rec: judge.Record{Version: judge.Version, Plan: plan}}
-	for _, step := range []func(context.Context) error{p.prepare, p.ask, p.score} {
+	for _, step := range []func(context.Context) error{p.prepare, p.ask} {
 		if err := step(ctx); err != nil {
 			if ctx.Err() != nil {
 				err = &GiveBack{Stopped, ctx.Err()}
@@ -71,6 +72,7 @@ func (r *Runner) run(ctx context.Context, plan probe.Plan, seat func() (offers.S
 			return judge.Record{}, err
 		}
 	}
+	p.score(ctx)
 	return p.rec, nil
 }
 
@@ -151,6 +153,7 @@ func (p *passage) ask(ctx context.Context) error {
 	if p.rec.Sent, err = p.Now(ctx); err != nil {
 		return &GiveBack{PlatformDown, err}
 	}
+	began := clock.System.Now()
 	switch {
 	case p.rec.Plan.Kind == probe.Fingerprint:
 		err = p.askFingerprint(ctx)
@@ -162,12 +165,9 @@ func (p *passage) ask(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if p.rec.Ended, err = p.Now(ctx); err != nil {
-		return &GiveBack{PlatformDown, err}
-	}
-	// A database whose clock was set back must not make an answer end before it began.
-	if p.rec.Ended.Before(p.rec.Sent) {
-		p.rec.Ended = p.rec.Sent
+	// A database that is away, or whose clock was set back, must not undo an answer.
+	if p.rec.Ended, err = p.Now(ctx); err != nil || p.rec.Ended.Before(p.rec.Sent) {
+		p.rec.Ended = p.rec.Sent.Add(clock.System.Now().Sub(began))
 	}
 	return nil
 }

@@ -2,9 +2,11 @@ package flow_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"slices"
 	"testing"
+	"time"
 
 	"svc.internal/pkg/fault"
 	"svc.internal/services/verifier/internal/evidence"
@@ -297,5 +299,48 @@ func TestScoresFollowTheOrderOfThePlan(t *testing.T) {
 	}
 	if want := []string{"", "4-bit", "sibling"}; len(got) > 0 && !slices.Equal(slices.Compact(got), want) {
 		t.Errorf("alternatives of scores: got %q, want %q", got, want)
+	}
+}
+
+// A probe whose provider has answered is never asked again: not when the program stops, and
+// not when its database is away.
+func TestAnAnswerIsKeptWhateverHappensAfterIt(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	calls := 0
+	w.deps.Now = func(context.Context) (time.Time, error) {
+		if calls++; calls > 1 {
+			return time.Time{}, errors.New("no database")
+		}
+		return start, nil
+	}
+	w.build()
+	ctx, cancel := context.WithCancel(t.Context())
+	w.hub.run = func(*runRequest, runStream) (bool, error) {
+		cancel()
+		return true, errors.New("stopped")
+	}
+	r, err := w.runner.Run(ctx, plan(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !r.Answer.Complete {
+		t.Error("complete: got false, want true")
+	}
+	if r.Ended.Before(r.Sent) {
+		t.Errorf("ended: got %v, want it after %v", r.Ended, r.Sent)
+	}
+}
+
+func TestReferencesThatAreBusyForEverAreNotWaitedFor(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.cfg.ScoreTimeout = 500 * time.Millisecond
+	w.build()
+	w.hub.run = func(*runRequest, runStream) (bool, error) {
+		return true, fault.New(fault.Unavailable, fault.ProviderBusy, "no slot")
+	}
+	if got := len(w.run(plan(1)).Scores); got != 0 {
+		t.Errorf("scores: got %d, want 0", got)
 	}
 }

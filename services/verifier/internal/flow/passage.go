@@ -86,11 +86,13 @@ type Config struct {
 	AnswerTimeout time.Duration
 	// ClaimTimeout is how long the usage event of a hidden probe is waited for.
 	ClaimTimeout time.Duration
-	// ScoreTimeout bounds one score, and the wait for a reference that is busy.
+	// ScoreTimeout bounds all scores of a probe, and the waits for references that are
+	// busy.
 	ScoreTimeout time.Duration
 }
 
-// DefaultConfig has the times of production. The gateway gives a request ten minutes.
+// DefaultConfig has the times of production. The gateway gives a request ten minutes, and
+// the queue of probes gives a replica fifteen.
 func DefaultConfig() Config {
 	return Config{AnswerTimeout: 11 * time.Minute, ClaimTimeout: 15 * time.Second, ScoreTimeout: 3 * time.Minute}
 }

@@ -3,7 +3,6 @@ package flow
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -146,18 +145,22 @@ const (
 	maxPause   = 5 * time.Second
 )
 
-// refer asks a reference, and waits for a slot within ScoreTimeout.
-func (p *passage) refer(ctx context.Context, host string, c Challenge) (Reply, error) {
-	ctx, cancel := within(ctx, p.cfg.ScoreTimeout)
-	defer cancel()
-	seat := func() (offers.Seat, bool) { return p.Offers.On(host, c.Model) }
-	for wait := firstPause; ; wait = min(2*wait, maxPause) {
-		reply, err := p.challenge(ctx, seat, c)
-		if !fault.Is(err, fault.ProviderBusy) && !fault.Is(err, fault.RateLimitExceeded) {
-			return reply, err
-		}
+// untilFree asks hosts in rounds until no host that is still wanted is busy, or ctx ends.
+func untilFree(ctx context.Context, round func() (busy bool)) {
+	for wait := firstPause; round(); wait = min(2*wait, maxPause) {
 		if pause(ctx, wait) != nil {
-			return Reply{}, fmt.Errorf("wait for a reference: %w", err)
+			return
 		}
 	}
+}
+
+// refer asks a reference. busy reports that it may be asked again soon.
+func (p *passage) refer(ctx context.Context, host string, c Challenge) (reply Reply, ok, busy bool) {
+	if ctx.Err() != nil {
+		return Reply{}, false, false
+	}
+	seat := func() (offers.Seat, bool) { return p.Offers.On(host, c.Model) }
+	reply, err := p.challenge(ctx, seat, c)
+	busy = fault.Is(err, fault.ProviderBusy) || fault.Is(err, fault.RateLimitExceeded)
+	return reply, err == nil && reply.End == Answered, busy
 }
