@@ -18,15 +18,19 @@ type QueueState struct {
 	Lag time.Duration
 }
 
+// Each state has an index of its own, so that the probes that have ended are not read.
+const countQueue = `
+SELECT w.n, l.n, w.due + l.due, greatest(interval '0', coalesce(now.at - least(w.first, l.first), interval '0'))
+FROM (SELECT clock_timestamp() AS at) AS now,
+	LATERAL (SELECT count(*) AS n, count(*) FILTER (WHERE next_at <= now.at) AS due, min(next_at) AS first
+		FROM probe WHERE state = 'queued') AS w,
+	LATERAL (SELECT count(*) AS n, count(*) FILTER (WHERE leased_until <= now.at) AS due, min(leased_until) AS first
+		FROM probe WHERE state = 'leased') AS l`
+
 // Queue counts the probes that have no end.
 func (s *Store) Queue(ctx context.Context) (QueueState, error) {
 	var q QueueState
-	err := s.pool.QueryRow(ctx, `
-		SELECT count(*) FILTER (WHERE state = 'queued'), count(*) FILTER (WHERE state = 'leased'),
-			count(*) FILTER (WHERE coalesce(leased_until, next_at) <= now.at),
-			greatest(interval '0', coalesce(now.at - min(coalesce(leased_until, next_at)), interval '0'))
-		FROM (SELECT clock_timestamp() AS at) AS now LEFT JOIN probe ON state IN ('queued', 'leased') GROUP BY now.at`).
-		Scan(&q.Queued, &q.Leased, &q.Due, &q.Lag)
+	err := s.pool.QueryRow(ctx, countQueue).Scan(&q.Queued, &q.Leased, &q.Due, &q.Lag)
 	if err != nil {
 		return QueueState{}, fmt.Errorf("count the queue: %w", err)
 	}
