@@ -262,6 +262,69 @@ func TestEmbeddingsAreComparedAsNumbersAndAsBase64(t *testing.T) {
 	}
 }
 
+// sampled is a record of family R against a 4-bit reference.
+func sampled(t *testing.T) judge.Record {
+	t.Helper()
+	r := judgetest.Greedy(t, judgetest.Say{})
+	r.Plan.Kind = probe.Sampled
+	r.Plan.Alternatives = []evidence.Alternative{evidence.Class4, evidence.Cooler}
+	r.Scores = append(r.Scores, judge.Score{Host: "reference-1", Class: 4, Alternative: evidence.Class4.String(),
+		Raw: judgetest.Score(judgetest.Answer, 50, -.2, -1.9)})
+	r.Calibrations[evidence.Sampled.String()] = judgetest.Ratios(t, evidence.Class4, evidence.Cooler)
+	return r
+}
+
+func TestASampledAnswerIsWeighedAgainstTheAlternativesOfItsPlan(t *testing.T) {
+	t.Parallel()
+	j := must(t, sampled(t))
+	if got := bits(j); got != "R1U0" {
+		t.Errorf("got %q, want R1U0", got)
+	}
+	if got := len(j.Ratios); got != 2 {
+		t.Errorf("got %d ratios, want 2", got)
+	}
+}
+
+func TestACalibratedAlternativeWithoutAScoreVoidsTheSampledAnswer(t *testing.T) {
+	t.Parallel()
+	r := sampled(t)
+	r.Scores = r.Scores[:1]
+	j := must(t, r)
+	if got := j.Voids[evidence.Sampled]; got != statistic.NoReference {
+		t.Errorf("got the void %q, want %q", got, statistic.NoReference)
+	}
+	r.Calibrations[evidence.Sampled.String()] = judgetest.Ratios(t, evidence.Cooler)
+	if got := bits(must(t, r)); got != "R0U0" {
+		t.Errorf("without its calibration: got %q, want R0U0", got)
+	}
+}
+
+func TestOnlyAHiddenRecallIsOne(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		say  judgetest.Say
+		want bool
+	}{
+		"hidden": {judgetest.Say{}, true}, "lost": {judgetest.Say{Exceeded: true}, false},
+		"visible": {judgetest.Say{Visible: true}, false},
+	} {
+		if got := must(t, judgetest.Recall(t, c.say)).Recalled; got != c.want {
+			t.Errorf("%s: got recalled %t, want %t", name, got, c.want)
+		}
+	}
+}
+
+func TestACheckPassesWithFewNeedlesLost(t *testing.T) {
+	t.Parallel()
+	at := []int{100, 200, 300, 400, 500, 600, 700, 800}
+	for windowTokens, want := range map[int]bool{800: true, 700: true, 600: false, 100: false} {
+		r := judgetest.Measured(t, judgetest.Say{}, probe.Check, at, windowTokens)
+		if got := must(t, r).CheckPassed; got != want {
+			t.Errorf("a window of %d: got passed %t, want %t", windowTokens, got, want)
+		}
+	}
+}
+
 func TestTwoScoresOfAnAnswerAreCompared(t *testing.T) {
 	t.Parallel()
 	far := judgetest.Score(judgetest.Answer, 50, -.8, -.7)     // .1 behind the best: X = 1

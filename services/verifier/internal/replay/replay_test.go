@@ -161,6 +161,36 @@ func other(form []byte, change func(*standing.State)) []byte {
 	return b
 }
 
+func TestAnotherHistoryBehindTheFirstPiecesIsFound(t *testing.T) {
+	t.Parallel()
+	honest, forged := noticed(t), begin(t)
+	forged.state.RecalledAt = start // never in the honest career
+	for n := 0; forged.state.Level != ladder.Notice; n++ {
+		forged.judged(judgetest.Greedy(t, judgetest.Say{N: n, Exceeded: true}))
+	}
+	spliced := honest.sealed[:1:1]
+	for _, s := range forged.sealed {
+		spliced = append(spliced, replay.Seal(s.ID, s.Plain, spliced[len(spliced)-1].Link))
+	}
+	report, err := replay.Verify(spliced, forged.verdict)
+	if !errors.Is(err, replay.ErrDiffers) {
+		t.Errorf("got %v, want %v", err, replay.ErrDiffers)
+	}
+	if got := report.Rows[1].Wrong; !strings.Contains(got, "state before") {
+		t.Errorf("got %q of the first forged piece, want its state before", got)
+	}
+}
+
+func TestAPieceUnderAnotherNameIsFound(t *testing.T) {
+	t.Parallel()
+	c := begin(t)
+	c.apply(standing.Event{Run: &standing.RunJudged{}})
+	c.sealed[0] = replay.Seal(replay.ID{7}, c.sealed[0].Plain, c.sealed[0].Previous)
+	if report, _ := replay.Verify(c.sealed, c.verdict); report.Wrong != 1 {
+		t.Errorf("got %d differences, want 1", report.Wrong)
+	}
+}
+
 func TestMissingAndForeignPiecesAreFound(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*career){

@@ -139,6 +139,19 @@ func TestAFineIsHeldWhilePenaltiesAreOff(t *testing.T) {
 	is(t, "open penalties", len(o.state.Open), 0)
 }
 
+func TestAnswersFineNobodyOnAHalfCalibration(t *testing.T) {
+	t.Parallel()
+	o := begin(t)
+	o.world.Brakes.WatchOnly = true
+	o.run(facts())
+	o.run(other())
+	is(t, "held", o.run(other()).Held, ladder.PenaltiesOff)
+	slow := facts()
+	slow.Answered = 0
+	o.run(slow)
+	is(t, "slash for what needs no calibration", o.newest().Effects.Slash, ladder.FirstPenalty)
+}
+
 func TestARunThatHasNotEndedIsRefused(t *testing.T) {
 	t.Parallel()
 	f := other()
