@@ -21,8 +21,9 @@ func Spec() node.Spec {
 		Name: node.Catalog, Database: true, Tables: Tables(),
 		Peers: []string{node.Router},
 		Callers: serve.Callers{
-			catalogv1.CatalogService_ServiceDesc.ServiceName:       {node.EdgeGateway, node.Router, node.BillingLedger},
-			catalogv1.PublicCatalogService_ServiceDesc.ServiceName: {node.EdgeGateway},
+			catalogv1.CatalogService_ServiceDesc.ServiceName: {node.EdgeGateway, node.Router, node.BillingLedger,
+				node.Verifier},
+			catalogv1.PublicCatalogService_ServiceDesc.ServiceName: {node.EdgeGateway, node.Verifier},
 			catalogv1.CatalogAdminService_ServiceDesc.ServiceName:  {node.EdgeGateway},
 		},
 	}

@@ -49,6 +49,7 @@ type loops struct {
 	queue        *work.Queue
 	benchmarks   *work.Benchmarks
 	calibrations *work.Calibrations
+	ratios       *work.Ratios
 	ticks        *work.Ticks
 	pairs        *work.Pairs
 	guard        *work.Guard
@@ -127,18 +128,22 @@ func (s *Service) build(settings sealed.Settings, matcher *pairing.Matcher, box 
 		Observer: work.Observer{Probed: s.metrics.probed, Moved: s.metrics.moved},
 	}
 	probing, clk := s.switches.probing, s.deps.Clock
+	ratios := &work.Ratios{Runner: runner, Offers: s.offers, Clock: clk, Log: log, Enabled: probing}
 	s.loops = loops{
 		mover: mover,
 		seen:  &work.Seen{Store: s.store, Mover: mover, Offers: s.offers, Clock: clk, Log: log},
 		planning: &work.Planning{Store: s.store, Planner: plan.New(settings.Secret), Mover: mover, Offers: s.offers,
 			Prices: s.prices, Traffic: s.traffic, Cover: s.cover, Clock: clk, Log: log, BudgetADay: s.cfg.budget(),
-			Sibling: sibling, Enabled: probing},
+			Ratios: ratios, Sibling: sibling, Enabled: probing},
 		queue: &work.Queue{Store: s.store, Runner: runner, Mover: mover, Pairing: matcher, Clock: clk, Log: log,
 			Replica: replica, Parallel: maxProbing, Enabled: probing},
 		benchmarks: &work.Benchmarks{Store: s.store, Runner: runner, Mover: mover, Offers: s.offers, Traffic: s.traffic,
-			Clock: clk, Log: log, Replica: replica, Parallel: maxRunning, Quick: s.cfg.Development, Enabled: probing},
+			Clock: clk, Log: log, Replica: replica, Parallel: maxRunning, Quick: s.cfg.Development, Ratios: ratios,
+			Enabled: probing},
 		calibrations: &work.Calibrations{Store: s.store, Runner: runner, Offers: s.offers, Models: models{s.catalog},
-			Book: book, Log: log, Challenges: s.cfg.Challenges, Sibling: sibling, Enabled: probing},
+			Book: book, Log: log, Challenges: s.cfg.Challenges, Ratios: ratios, Sibling: sibling,
+			Enabled: probing},
+		ratios:    ratios,
 		ticks:     &work.Ticks{Store: s.store, Mover: mover, Log: log},
 		pairs:     &work.Pairs{Matcher: matcher, Mover: mover, Clock: clk, Log: log},
 		guard:     &work.Guard{Store: s.store, Mover: mover, Log: log, Suspected: s.suspected},
@@ -196,7 +201,7 @@ func (s *Service) Run(ctx context.Context) error {
 	s.warm(ctx)
 	l := s.loops
 	for _, run := range []func(context.Context){
-		s.catalog.Run, l.seen.Run, l.planning.Run, l.queue.Run, l.benchmarks.Run, l.calibrations.Run, l.ticks.Run,
+		s.catalog.Run, l.seen.Run, l.planning.Run, l.queue.Run, l.benchmarks.Run, l.calibrations.Run, l.ratios.Run, l.ticks.Run,
 		l.pairs.Run, l.guard.Run, l.penalties.Run, l.effects.Run, s.tendHouse, s.tendEvidence, s.measure,
 	} {
 		group.Go(func() error {

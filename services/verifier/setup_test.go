@@ -21,7 +21,6 @@ import (
 	"svc.internal/pkg/bus"
 	"svc.internal/pkg/bustest"
 	"svc.internal/pkg/clock"
-	"svc.internal/pkg/fault"
 	"svc.internal/pkg/ids"
 	"svc.internal/pkg/pgtest"
 	"svc.internal/pkg/serve"
@@ -40,8 +39,9 @@ func TestMain(m *testing.M) { pgtest.Main(m) }
 
 const (
 	// patience bounds every wait for something that must happen.
-	patience = 90 * time.Second
+	patience = 4 * time.Minute
 	model    = "acme/base"
+	houseKey = "sk-svc-house"
 )
 
 // provider returns the id of a host's account: 0 is the provider under test, 1 and 2 are
@@ -69,6 +69,8 @@ type peersOf struct {
 	mu       sync.Mutex
 	reported chan *hubv1.ReportBenchmarkRequest
 	asked    int
+	accounts map[string]string // by idempotency key
+	keys     int
 }
 
 func (p *peersOf) WatchModels(
@@ -88,9 +90,33 @@ func (p *peersOf) ListCatalog(context.Context, *catalogv1.ListCatalogRequest) (*
 }
 
 func (p *peersOf) OpenHouseAccount(
-	context.Context, *billingv1.OpenHouseAccountRequest,
+	_ context.Context, req *billingv1.OpenHouseAccountRequest,
 ) (*billingv1.OpenHouseAccountResponse, error) {
-	return nil, fault.New(fault.Unavailable, fault.ServiceUnavailable, "away")
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.accounts == nil {
+		p.accounts = map[string]string{}
+	}
+	if p.accounts[req.GetIdempotencyKey()] == "" {
+		p.accounts[req.GetIdempotencyKey()] = ids.AccountID{6: 0x70, 8: 0x80, 15: byte(len(p.accounts) + 1)}.String()
+	}
+	return &billingv1.OpenHouseAccountResponse{AccountId: p.accounts[req.GetIdempotencyKey()]}, nil
+}
+
+func (p *peersOf) FundHouseAccount(
+	_ context.Context, req *billingv1.FundHouseAccountRequest,
+) (*billingv1.FundHouseAccountResponse, error) {
+	return &billingv1.FundHouseAccountResponse{BalanceNanoUsd: req.GetAmountNanoUsd()}, nil
+}
+
+func (p *peersOf) IssueHouseKey(
+	context.Context, *billingv1.IssueHouseKeyRequest,
+) (*billingv1.IssueHouseKeyResponse, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.keys++
+	return &billingv1.IssueHouseKeyResponse{KeyId: ids.KeyID{6: 0x70, 8: 0x80, 15: byte(p.keys)}.String(),
+		ApiKey: houseKey}, nil
 }
 
 func (p *peersOf) ReportBenchmark(
@@ -142,6 +168,8 @@ type bundle struct {
 	self    verifierv1.VerifierSelfServiceClient
 	admin   verifierv1.VerifierAdminServiceClient
 	heard   chan *eventsv1.TrustReport
+	// front is the public API.
+	front *httptest.Server
 }
 
 func setup(t *testing.T, change ...func(*Config)) *bundle {

@@ -51,6 +51,7 @@ type Benchmarks struct {
 	Log      *slog.Logger
 	Replica  string
 	Parallel int
+	Ratios   *Ratios
 	// Quick is a development's battery.
 	Quick   bool
 	Enabled func(ctx context.Context) bool
@@ -211,7 +212,7 @@ func (b *Benchmarks) setup(o offers.Offer, basis bench.Basis) bench.Setup {
 		Offer: o.Offer, Basis: basis, Stratum: stratum, StatedTokens: int(max(stated, 1)),
 		Capacity: max(seat.Model.Capacity, 1), Logprobs: logprobs, Fingerprint: seat.Has(offers.Fingerprints),
 		Embeddings: model.Embeddings, Calibrated: b.Mover.Book.Usable(stratum, logprobs) &&
-			len(b.Offers.References(o.Model)) > 0, Quick: b.Quick,
+			len(b.Offers.References(o.Model)) > 0, Quick: b.Quick, BytesPerToken: b.Ratios.Of(o.Model),
 	}
 }
 

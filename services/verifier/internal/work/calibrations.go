@@ -45,6 +45,7 @@ type Calibrations struct {
 	// Challenges of each family and host; 0 is what the bound demands.
 	Challenges int
 	Sibling    func(model string) string
+	Ratios     *Ratios
 	Enabled    func(ctx context.Context) bool
 
 	mu sync.Mutex
@@ -75,7 +76,7 @@ func (c *Calibrations) Pass(ctx context.Context) error {
 		return err
 	}
 	for _, t := range c.strata("") {
-		if !calibrate.Due(c.Book.madeAt(t), now) {
+		if !calibrate.Due(c.Book.madeAt(t), now) || !c.Ratios.Settled(t.Model) {
 			continue
 		}
 		if _, err := c.begin(ctx, t); err != nil {
@@ -87,7 +88,7 @@ func (c *Calibrations) Pass(ctx context.Context) error {
 		return err
 	}
 	for _, run := range slices.Backward(running) { // the oldest first
-		if c.takes(run, now) {
+		if c.Ratios.Settled(run.Stratum.Stratum.Model) && c.takes(run, now) {
 			return c.carryOn(ctx, run)
 		}
 	}
@@ -178,7 +179,7 @@ func (c *Calibrations) takes(run store.CalibrationRun, now time.Time) bool {
 
 // order is what is asked for a stratum now. It reports false where no host is left.
 func (c *Calibrations) order(t calibration.Stratum) (calibrate.Order, bool) {
-	o := calibrate.Order{Stratum: t, Challenges: c.Challenges, Logprobs: true}
+	o := calibrate.Order{Stratum: t, Challenges: c.Challenges, Logprobs: true, BytesPerToken: c.Ratios.Of(t.Model)}
 	refs := c.Offers.References(t.Model)
 	for _, seat := range refs {
 		switch {

@@ -79,7 +79,7 @@ func (g *Guard) look(ctx context.Context, t store.Stratum, now time.Time) (calib
 	if err != nil {
 		return calibration.NoCommon, err
 	}
-	signs := calibration.Signs{Owners: len(seen)}
+	signs := calibration.Signs{Owners: len(seen), ReferenceX: g.Mover.Apart(t.Key)}
 	for _, e := range seen {
 		if e.Exceeded > 0 {
 			signs.Exceeded++

@@ -80,6 +80,7 @@ type Planning struct {
 	Log     *slog.Logger
 	// BudgetADay is what all probes of a UTC day may cost.
 	BudgetADay money.NanoUSD
+	Ratios     *Ratios
 	// Sibling returns the smaller model of the same series; empty for none.
 	Sibling func(model string) string
 	Enabled func(ctx context.Context) bool
@@ -218,7 +219,7 @@ func (p *Planning) offer(ctx context.Context, o offers.Offer, now time.Time) (pl
 	return plan.Offer{
 		Offer: o.Offer, FirstSeen: stated.FirstSeen, Active: o.Active(), Level: st.State.Level,
 		Embeddings: model.Embeddings, Logprobs: seat.Has(offers.Logprobs), Fingerprint: seat.Has(offers.Fingerprints),
-		StatedTokens: int(window), EffectiveTokens: int(effective), Files: model.Files,
+		StatedTokens: int(window), EffectiveTokens: int(effective), BytesPerToken: p.Ratios.Of(o.Model), Files: model.Files,
 		Quantization: seat.Model.Quantization, Engine: seat.Model.Engine, GPU: seat.GPU,
 		References: References(refs), Alternatives: p.alternatives(o.Model, refs), Hours: week.Hours,
 		RequestsADay: week.RequestsADay, PayoutADay: week.PayoutADay, ChangedAt: changedAt(stated),
