@@ -7,9 +7,8 @@ const (
 	Settlement    = "settlement"
 	Router        = "router"
 	ProviderHub   = "provider-hub"
+	Verifier      = "verifier"
 	EdgeGateway   = "edge-gateway"
-	// Verifier calls other services. It is not in Names until a process can run it.
-	Verifier = "verifier"
 )
 
 // DefaultHub is the hub id of a process that was given none.
@@ -17,5 +16,5 @@ const DefaultHub = "hub-1"
 
 // Names returns the names of all services, in the order in which one process starts them.
 func Names() []string {
-	return []string{Catalog, BillingLedger, Settlement, Router, ProviderHub, EdgeGateway}
+	return []string{Catalog, BillingLedger, Settlement, Router, ProviderHub, Verifier, EdgeGateway}
 }

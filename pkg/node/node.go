@@ -68,12 +68,11 @@ type Spec struct {
 	Callers serve.Callers
 }
 
-// called reports whether services outside of specs call this one. A caller that is not
-// among Names has no program, so no other process has it.
+// called reports whether services outside of specs call this one.
 func (s Spec) called(specs []Spec) bool {
 	for _, callers := range s.Callers {
 		for _, name := range callers {
-			if slices.Contains(Names(), name) && !runs(specs, name) {
+			if !runs(specs, name) {
 				return true
 			}
 		}

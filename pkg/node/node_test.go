@@ -427,14 +427,14 @@ func TestEveryCallerOfThisProcessIsEnforced(t *testing.T) {
 	}
 }
 
-func TestAServiceThatOnlyTheVerifierCallsNeedsNoAddress(t *testing.T) {
-	spec := Spec{Name: ProviderHub, Callers: serve.Callers{"svc.hub.v1.ChallengeService": {Verifier}}}
-	if spec.called([]Spec{spec}) {
-		t.Error("called by the verifier alone: got true, want false")
+func TestAServiceIsCalledUnlessItsCallersShareItsProcess(t *testing.T) {
+	verifier := Spec{Name: Verifier}
+	hub := Spec{Name: ProviderHub, Callers: serve.Callers{"svc.hub.v1.ChallengeService": {Verifier}}}
+	if hub.called([]Spec{hub, verifier}) {
+		t.Error("its only caller in the same process: got true, want false")
 	}
-	spec.Callers["svc.hub.v1.DispatchService"] = []string{EdgeGateway}
-	if !spec.called([]Spec{spec}) {
-		t.Error("called by a gateway of another process: got false, want true")
+	if !hub.called([]Spec{hub}) {
+		t.Error("its only caller in another process: got false, want true")
 	}
 }
 
@@ -529,7 +529,7 @@ func TestACertificateNamesWhichHubItIs(t *testing.T) {
 }
 
 func TestTheTableOfTheBusNamesServices(t *testing.T) {
-	known := append(Names(), Verifier)
+	known := Names()
 	for _, row := range bus.Table() {
 		for _, service := range slices.Concat(row.Publish, row.Subscribe) {
 			if !slices.Contains(known, service) {

@@ -8,7 +8,6 @@ import (
 	"google.golang.org/grpc"
 
 	"svc.internal/pkg/clock"
-	"svc.internal/pkg/fault"
 	"svc.internal/pkg/node"
 	billingv1 "svc.internal/proto/svc/billing/v1"
 	catalogv1 "svc.internal/proto/svc/catalog/v1"
@@ -22,7 +21,8 @@ import (
 func Spec() node.Spec {
 	return node.Spec{
 		Name: node.EdgeGateway, Bus: true,
-		Peers: []string{node.BillingLedger, node.Router, node.Catalog, node.ProviderHub, node.Settlement},
+		Peers: []string{node.BillingLedger, node.Router, node.Catalog, node.ProviderHub, node.Settlement,
+			node.Verifier},
 	}
 }
 
@@ -72,7 +72,7 @@ func peers(n *node.Node) (Deps, error) {
 		return conn
 	}
 	billing, router, catalog := to(node.BillingLedger), to(node.Router), to(node.Catalog)
-	hub, settlement := to(node.ProviderHub), to(node.Settlement)
+	hub, settlement, verifier := to(node.ProviderHub), to(node.Settlement), to(node.Verifier)
 	if err := errors.Join(faults...); err != nil {
 		return Deps{}, err
 	}
@@ -96,8 +96,8 @@ func peers(n *node.Node) (Deps, error) {
 		Penalties:      settlementv1.NewPenaltyServiceClient(settlement),
 		PenaltyAdmin:   settlementv1.NewPenaltyAdminServiceClient(settlement),
 
-		Verification:      verifierv1.NewVerifierSelfServiceClient(noVerifier{}),
-		VerificationAdmin: verifierv1.NewVerifierAdminServiceClient(noVerifier{}),
+		Verification:      verifierv1.NewVerifierSelfServiceClient(verifier),
+		VerificationAdmin: verifierv1.NewVerifierAdminServiceClient(verifier),
 		Hubs: func(address string) (hubv1.DispatchServiceClient, error) {
 			conn, err := n.Hub(node.ProviderHub, address)
 			if err != nil {
@@ -106,19 +106,4 @@ func peers(n *node.Node) (Deps, error) {
 			return hubv1.NewDispatchServiceClient(conn), nil
 		},
 	}, nil
-}
-
-// noVerifier stands in for the verifier while no process runs it: its routes answer 503.
-type noVerifier struct{}
-
-// Invoke fails as a service that does not answer.
-func (noVerifier) Invoke(context.Context, string, any, any, ...grpc.CallOption) error {
-	return fault.New(fault.Unavailable, fault.ServiceUnavailable, "no verifier runs")
-}
-
-// NewStream fails as Invoke does.
-func (noVerifier) NewStream(
-	context.Context, *grpc.StreamDesc, string, ...grpc.CallOption,
-) (grpc.ClientStream, error) {
-	return nil, fault.New(fault.Unavailable, fault.ServiceUnavailable, "no verifier runs")
 }

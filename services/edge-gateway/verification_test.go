@@ -207,12 +207,3 @@ func TestOperatorsSteerVerification(t *testing.T) {
 		t.Errorf("model: got %q, want %q", got, modelID)
 	}
 }
-
-// While no process runs a verifier, its routes say so and no other route is hurt.
-func TestWithoutAVerifierItsRoutesAnswer503(t *testing.T) {
-	none := verifierv1.NewVerifierSelfServiceClient(noVerifier{})
-	_, err := none.GetStanding(t.Context(), &verifierv1.GetStandingRequest{})
-	if !fault.Is(err, fault.ServiceUnavailable) {
-		t.Errorf("got the error %v, want the reason %v", err, fault.ServiceUnavailable)
-	}
-}

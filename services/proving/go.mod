@@ -86,6 +86,7 @@ require (
 	svc.internal/services/provider-hub v0.0.0
 	svc.internal/services/router v0.0.0 // indirect
 	svc.internal/services/settlement v0.0.0
+	svc.internal/services/verifier v0.0.0
 	svc.internal/services/standalone v0.0.0
 )
 
@@ -105,6 +106,8 @@ replace svc.internal/services/router => ../router
 replace svc.internal/services/provider-hub => ../provider-hub
 
 replace svc.internal/services/edge-gateway => ../edge-gateway
+
+replace svc.internal/services/verifier => ../verifier
 
 replace svc.internal/services/provider-agent => ../provider-agent
 

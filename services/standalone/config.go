@@ -3,6 +3,8 @@ package standalone
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -16,6 +18,7 @@ import (
 	router "svc.internal/services/router"
 	settlement "svc.internal/services/settlement"
 	"svc.internal/services/standalone/logins"
+	verifier "svc.internal/services/verifier"
 )
 
 // Config of the process: what every process of the marketplace has, a section for each
@@ -30,6 +33,7 @@ type Config struct {
 	Billing    billingledger.Config `yaml:"billing"`
 	Settlement settlement.Config    `yaml:"settlement"`
 	Catalog    catalog.Config       `yaml:"catalog"`
+	Verifier   verifier.Config      `yaml:"verifier"`
 
 	// DataDir holds everything that outlives the process.
 	DataDir string `yaml:"data_dir" env:"SVC_DATA_DIR"`
@@ -62,11 +66,12 @@ func DefaultConfig() Config {
 		Config: node.DefaultConfig(), DataDir: ".run", Demo: true, DemoAgent: true,
 		Gateway: edgegateway.DefaultConfig(), Hub: providerhub.DefaultConfig(), Router: router.DefaultConfig(),
 		Billing: billingledger.DefaultConfig(), Settlement: settlement.DefaultConfig(), Catalog: catalog.DefaultConfig(),
-		Services: node.Names(),
+		Verifier: verifier.DefaultConfig(), Services: node.Names(),
 	}
 	cfg.Log = node.Log{Level: "warn", Format: "text"}
 	cfg.Hub.HubID = node.DefaultHub
-	cfg.Gateway.OperatorAddr = "" // see process.listenForOperators
+	cfg.Gateway.OperatorAddr = ""                      // see process.listenForOperators
+	cfg.Verifier.Sealed, cfg.Verifier.EdgeURL = "", "" // see withVerifier
 	return cfg
 }
 
@@ -125,8 +130,13 @@ func (c *Config) Validate() error {
 		faults = append(faults, errors.New("hub.pepper and billing.pepper differ: it is one secret"))
 	}
 	if c.runs(node.Settlement) {
-		faults = append(faults, c.Settlement.CheckListeners(
-			c.Gateway.HTTPAddr, c.Gateway.OperatorAddr, c.Hub.WSAddr, c.GRPCAddr, c.AdminAddr, c.NATSAddr))
+		faults = append(faults, c.Settlement.CheckListeners(c.listeners()...))
+	}
+	if c.runs(node.ProviderHub) {
+		faults = append(faults, c.Hub.CheckListeners(c.listeners()...))
+	}
+	if c.runs(node.Verifier) {
+		faults = append(faults, c.Verifier.CheckListeners(c.listeners()...))
 	}
 	if c.runs(node.ProviderHub) {
 		faults = append(faults, c.Hub.CheckListeners(
@@ -135,6 +145,21 @@ func (c *Config) Validate() error {
 	faults = append(faults, c.Check(c.Specs()...))
 	faults = append(faults, c.checkServices()...)
 	return errors.Join(faults...)
+}
+
+// onLoopback reports whether only this machine reaches the process.
+func (c *Config) onLoopback() bool {
+	for _, address := range c.listeners() {
+		if address != "" && serve.Loopback(address) != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// listeners are the addresses on which the process listens.
+func (c *Config) listeners() []string {
+	return []string{c.Gateway.HTTPAddr, c.Gateway.OperatorAddr, c.Hub.WSAddr, c.GRPCAddr, c.AdminAddr, c.NATSAddr}
 }
 
 func (c *Config) checkServices() []error {
@@ -147,6 +172,13 @@ func (c *Config) checkServices() []error {
 	if hub.Pepper.IsZero() {
 		hub.Pepper[0] = 1
 	}
+	checked := c.Verifier
+	if checked.Sealed == "" {
+		checked.Sealed = filepath.Join(os.TempDir(), "sealed.json")
+	}
+	if checked.EdgeURL == "" {
+		checked.EdgeURL = verifier.DefaultConfig().EdgeURL
+	}
 	gateway := c.Gateway
 	if gateway.OperatorAddr == "" {
 		gateway.OperatorAddr = edgegateway.DefaultConfig().OperatorAddr
@@ -154,6 +186,7 @@ func (c *Config) checkServices() []error {
 	for name, validate := range map[string]func() error{
 		node.Catalog: c.Catalog.Validate, node.BillingLedger: c.Billing.Validate, node.Settlement: c.Settlement.Validate,
 		node.Router: c.Router.Validate, node.ProviderHub: hub.Validate, node.EdgeGateway: gateway.Validate,
+		node.Verifier: checked.Validate,
 	} {
 		if c.runs(name) {
 			faults = append(faults, validate())
@@ -168,7 +201,7 @@ func (c *Config) Specs() []node.Spec {
 	specs := map[string]node.Spec{}
 	for _, spec := range []node.Spec{
 		catalog.Spec(), billingledger.Spec(), settlement.Spec(), router.Spec(), providerhub.Spec(c.Hub.HubID),
-		edgegateway.Spec(),
+		verifier.Spec(), edgegateway.Spec(),
 	} {
 		spec.Database, spec.Bus = false, false
 		specs[spec.Name] = spec

@@ -60,24 +60,20 @@ func (p *process) seedAndServe(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("seed the demo: %w", err)
 	}
-	hub, err := p.node.Peer(node.ProviderHub)
-	if err != nil {
-		return err
-	}
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error {
-		demo.Keep(ctx, hubv1.NewProviderAdminServiceClient(hub), credentials.ProviderID, p.tel.Log)
-		return nil
-	})
 	if engine.Run != nil {
 		group.Go(func() error { return engine.Run(ctx) })
 	}
 	if p.cfg.DemoAgent {
-		agent, err := p.newAgent(credentials, catalog, engine)
-		if err != nil {
-			return err
+		for _, seat := range []seat{
+			{"reference", "agent-reference", credentials.ReferenceKey}, {"demo", "agent", credentials.ProviderKey},
+		} {
+			agent, err := p.newAgent(seat, catalog, engine)
+			if err != nil {
+				return err
+			}
+			group.Go(func() error { return agent.Run(ctx) })
 		}
-		group.Go(func() error { return agent.Run(ctx) })
 		if err := p.waitOnline(ctx, slices.Sorted(maps.Keys(demo.Offers(catalog, engine)))); err != nil {
 			p.con.Say("No provider is online yet: %v", err)
 		}
@@ -141,14 +137,16 @@ func (p *process) chooseCatalog(ctx context.Context) (demo.Engine, demo.Catalog,
 	}
 }
 
-func (p *process) newAgent(
-	credentials demo.Credentials, catalog demo.Catalog, engine demo.Engine,
-) (*provideragent.Agent, error) {
+// seat is who an agent of the demo is: the node's name, the folder of its state, and the
+// key that it connects with.
+type seat struct{ node, dir, key string }
+
+func (p *process) newAgent(at seat, catalog demo.Catalog, engine demo.Engine) (*provideragent.Agent, error) {
 	cfg := provideragent.DefaultConfig()
 	cfg.WSURL, cfg.AllowPlaintext = "ws://"+reachable(p.wsAddr), true // its hub is this process
-	cfg.Key = config.NewSecret(credentials.ProviderKey)
-	cfg.StateDir = p.dir.Path("agent")
-	cfg.NodeName = "demo"
+	cfg.Key = config.NewSecret(at.key)
+	cfg.StateDir = p.dir.Path(at.dir)
+	cfg.NodeName = at.node
 	cfg.Region = "local"
 	for _, m := range demo.Offers(catalog, engine) {
 		cfg.Models = append(cfg.Models, provideragent.Model{
@@ -158,7 +156,7 @@ func (p *process) newAgent(
 	}
 	agent, err := provideragent.New(cfg, provideragent.Deps{Log: p.node.Log("provider-agent"), Traces: p.tel.Traces})
 	if err != nil {
-		return nil, fmt.Errorf("set up the demo's agent: %w", err)
+		return nil, fmt.Errorf("set up the demo's agent %s: %w", at.node, err)
 	}
 	return agent, nil
 }

@@ -78,6 +78,7 @@ require (
 	svc.internal/services/provider-hub v0.0.0
 	svc.internal/services/router v0.0.0
 	svc.internal/services/settlement v0.0.0
+	svc.internal/services/verifier v0.0.0
 )
 
 replace (
@@ -96,5 +97,7 @@ replace svc.internal/services/router => ../router
 replace svc.internal/services/provider-hub => ../provider-hub
 
 replace svc.internal/services/edge-gateway => ../edge-gateway
+
+replace svc.internal/services/verifier => ../verifier
 
 replace svc.internal/services/provider-agent => ../provider-agent

@@ -2,8 +2,11 @@ package standalone
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"os"
+	"path/filepath"
 
 	"svc.internal/pkg/apikey"
 	"svc.internal/pkg/bus"
@@ -16,6 +19,7 @@ import (
 	router "svc.internal/services/router"
 	settlement "svc.internal/services/settlement"
 	"svc.internal/services/standalone/localdata"
+	verifier "svc.internal/services/verifier"
 )
 
 // withData completes a configuration from the data directory: with the journal, and with
@@ -42,6 +46,37 @@ func withData(cfg Config, dir *localdata.Dir) (Config, error) {
 	if cfg.runs(node.ProviderHub) {
 		cfg.Gateway.NearHubID = cfg.Hub.HubID
 	}
+	return withVerifier(cfg, dir)
+}
+
+// withVerifier completes the settings of verification. A demo that only this machine
+// reaches is for development: its providers need no collateral, and short benchmarks admit
+// them.
+func withVerifier(cfg Config, dir *localdata.Dir) (Config, error) {
+	if cfg.all() && bool(cfg.Demo) && cfg.onLoopback() {
+		cfg.Settlement.DevelopmentCollateral, cfg.Hub.DevelopmentCollateral = true, true
+		cfg.Verifier.Development = true
+	}
+	if cfg.Verifier.EdgeURL == "" && !cfg.runs(node.EdgeGateway) {
+		cfg.Verifier.EdgeURL = verifier.DefaultConfig().EdgeURL
+	}
+	if cfg.Verifier.Sealed != "" {
+		return cfg, nil
+	}
+	cfg.Verifier.Sealed = dir.Path("verifier", "sealed.json")
+	if cfg.Verifier.Development || !verifier.InCheckout(cfg.Verifier.Sealed) {
+		return cfg, nil
+	}
+	home, err := os.UserConfigDir()
+	if err != nil {
+		return cfg, fmt.Errorf("choose a file for the sealed settings (SVC_VERIFIER_SEALED): %w", err)
+	}
+	whole, err := filepath.Abs(dir.Path())
+	if err != nil {
+		return cfg, fmt.Errorf("choose a file for the sealed settings (SVC_VERIFIER_SEALED): %w", err)
+	}
+	name := sha256.Sum256([]byte(whole))
+	cfg.Verifier.Sealed = filepath.Join(home, "svc", "sealed-"+hex.EncodeToString(name[:8])+".json")
 	return cfg, nil
 }
 
@@ -66,6 +101,7 @@ func build(ctx context.Context, cfg Config, n *node.Node) error {
 		node.Settlement:    func() error { return settlement.Build(ctx, cfg.Settlement, n) },
 		node.Router:        func() error { return router.Build(ctx, cfg.Router, n) },
 		node.ProviderHub:   func() error { return providerhub.Build(ctx, cfg.Hub, n) },
+		node.Verifier:      func() error { return verifier.Build(ctx, cfg.Verifier, n) },
 		node.EdgeGateway:   func() error { return edgegateway.Build(ctx, cfg.Gateway, n) },
 	}
 	for _, name := range n.Names() {

@@ -110,6 +110,9 @@ func (p *process) prepare(ctx context.Context) (*infra, error) {
 		}
 		*want.to = lis.Addr().String()
 	}
+	if p.cfg.Verifier.EdgeURL == "" && p.httpAddr != "" {
+		p.cfg.Verifier.EdgeURL = "http://" + reachable(p.httpAddr)
+	}
 	if err := p.listenForOperators(); err != nil {
 		return nil, err
 	}

@@ -38,6 +38,9 @@ type Config struct {
 	// Development runs quick benchmarks, and allows a sealed file in a checkout. A process
 	// that listens, or asks an edge, anywhere but on loopback refuses it.
 	Development bool `yaml:"development" env:"SVC_VERIFIER_DEVELOPMENT"`
+	// BenchmarksWaived tells hubs that every provider's benchmark is passed, and nothing else
+	// is done. It is for tests of other services, needs Development, and excludes Probes.
+	BenchmarksWaived bool `yaml:"benchmarks_waived" env:"SVC_VERIFIER_BENCHMARKS_WAIVED"`
 	// Challenges is how many challenges a calibration has of each family and host; 0 is what
 	// the bounds demand, 1,604 to 2,158. Fewer are for development, and reach no further
 	// than watch.
@@ -75,6 +78,8 @@ func (c Config) Validate() error {
 	check(c.HouseAccounts >= 1 && c.HouseAccounts <= house.MaxAccounts, "house_accounts must be 1 to %d",
 		house.MaxAccounts)
 	check(c.BudgetUSDPerDay >= 0 && c.BudgetUSDPerDay <= maxBudget, "budget_usd_per_day must be 0 to %d", maxBudget)
+	check(!c.BenchmarksWaived || c.Development, "benchmarks_waived is for development alone")
+	check(!c.BenchmarksWaived || !c.Probes, "benchmarks_waived asks nobody: set probes to false")
 	check(c.Challenges == 0 || c.Development, "challenges is for development alone")
 	check(c.Challenges >= 0 && c.Challenges <= 20_000, "challenges must be 0 to 20,000")
 	check(c.ClaimWait > 0 && c.ClaimWait <= maxWait, "claim_wait must be above zero and at most %v", maxWait)
@@ -82,7 +87,7 @@ func (c Config) Validate() error {
 		faults = append(faults, err)
 	}
 	faults = append(faults, c.checkEdge())
-	if !c.Development && inCheckout(c.Sealed) {
+	if !c.Development && InCheckout(c.Sealed) {
 		faults = append(faults, fmt.Errorf("verifier: sealed (SVC_VERIFIER_SEALED) %s lies within a git checkout", c.Sealed))
 	}
 	return errors.Join(faults...)
@@ -127,8 +132,8 @@ func (c Config) CheckListeners(addresses ...string) error {
 	return errors.Join(faults...)
 }
 
-// inCheckout reports whether a directory above a path is a git checkout.
-func inCheckout(path string) bool {
+// InCheckout reports whether a directory above a path is a git checkout.
+func InCheckout(path string) bool {
 	dir, err := filepath.Abs(path)
 	if err != nil {
 		return true

@@ -55,6 +55,7 @@ type loops struct {
 	guard        *work.Guard
 	penalties    *work.Penalties
 	effects      *effects.Worker
+	waived       *work.Waived
 }
 
 // switches is what operators turn on and off.
@@ -149,6 +150,7 @@ func (s *Service) build(settings sealed.Settings, matcher *pairing.Matcher, box 
 		guard:     &work.Guard{Store: s.store, Mover: mover, Log: log, Suspected: s.suspected},
 		penalties: &work.Penalties{Store: s.store, Mover: mover, Settlement: s.settlement(), Log: log},
 		effects:   s.effectsWorker(replica),
+		waived:    &work.Waived{Offers: s.offers, Hub: peers.Verdicts{Client: s.deps.Verdicts}, Clock: clk, Log: log},
 	}
 	return nil
 }
@@ -198,8 +200,15 @@ func (s *Service) Run(ctx context.Context) error {
 	for _, run := range []func(context.Context) error{s.listener.Run, s.usage.Run, s.reporter.Run} {
 		group.Go(func() error { return run(ctx) })
 	}
-	s.warm(ctx)
 	l := s.loops
+	if s.cfg.BenchmarksWaived {
+		group.Go(func() error {
+			l.waived.Run(ctx)
+			return nil
+		})
+		return group.Wait()
+	}
+	s.warm(ctx)
 	for _, run := range []func(context.Context){
 		s.catalog.Run, l.seen.Run, l.planning.Run, l.queue.Run, l.benchmarks.Run, l.calibrations.Run, l.ratios.Run, l.ticks.Run,
 		l.pairs.Run, l.guard.Run, l.penalties.Run, l.effects.Run, s.tendHouse, s.tendEvidence, s.measure,

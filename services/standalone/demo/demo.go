@@ -1,7 +1,8 @@
 // Package demo seeds a first start with what a person needs to try the service: models, a
-// consumer with credit and a key, a provider with a key, and an engine for its agent. It
-// makes the calls that an operator would make, and a second start finds what the first
-// one made.
+// consumer with credit and a key, a provider with a key, a reference that the provider is
+// verified by, and an engine for the agents of both. It makes the calls that an operator
+// would make, and a second start finds what the first one made. The provider becomes active
+// as any other does: once the verifier has passed its benchmark.
 package demo
 
 import (
@@ -41,10 +42,13 @@ type Credentials struct {
 	ProviderKey string `json:"provider_key"`
 	AccountID   string `json:"account_id"`
 	ProviderID  string `json:"provider_id"`
+	// Those of the reference are empty in the file of an earlier release.
+	ReferenceID  string `json:"reference_id"`
+	ReferenceKey string `json:"reference_key"`
 }
 
-// Seed puts the catalog's models, makes consumer and provider unless an earlier start on
-// this directory has made them, and renews the provider.
+// Seed puts the catalog's models, and makes consumer, provider and reference unless an
+// earlier start on this directory has made them.
 func Seed(ctx context.Context, peers Peers, dir *localdata.Dir, catalog Catalog) (Credentials, error) {
 	for _, m := range catalog.Models {
 		if _, err := peers.Catalog.PutModel(ctx, m.request()); err != nil {
@@ -55,18 +59,22 @@ func Seed(ctx context.Context, peers Peers, dir *localdata.Dir, catalog Catalog)
 	if err != nil {
 		return known, err
 	}
-	if known.ConsumerKey != "" {
-		return known, Renew(ctx, peers.Providers, known.ProviderID)
+	if known.ConsumerKey != "" && known.ReferenceKey != "" {
+		return known, nil
 	}
-	made, err := makeBoth(ctx, peers)
-	if err != nil {
-		return Credentials{}, err
+	if known.ConsumerKey == "" {
+		if known, err = makeBoth(ctx, peers); err != nil {
+			return Credentials{}, err
+		}
 	}
-	text, err := json.Marshal(made)
+	if err := addReference(ctx, peers.Providers, &known); err != nil {
+		return Credentials{}, fmt.Errorf("make the demo's reference: %w", err)
+	}
+	text, err := json.Marshal(known)
 	if err != nil {
 		return Credentials{}, fmt.Errorf("remember the demo: %w", err)
 	}
-	return made, dir.Write(text, stateFile)
+	return known, dir.Write(text, stateFile)
 }
 
 // remembered reads the credentials of an earlier start. It forgets keys that the database
@@ -138,8 +146,9 @@ func makeProvider(ctx context.Context, providers hubv1.ProviderAdminServiceClien
 		return Credentials{}, err
 	}
 	id := created.GetProvider().GetProviderId()
-	if _, err := providers.SetProviderStatus(ctx, &hubv1.SetProviderStatusRequest{
-		ProviderId: id, Status: hubv1.ProviderStatus_PROVIDER_STATUS_ACTIVE,
+	yes := true
+	if _, err := providers.ConfirmQualification(ctx, &hubv1.ConfirmQualificationRequest{
+		ProviderId: id, Collateral: &yes, GpuWaived: &yes, Reason: "the demo runs on any machine and holds no collateral",
 	}); err != nil {
 		return Credentials{}, err
 	}
@@ -148,6 +157,27 @@ func makeProvider(ctx context.Context, providers hubv1.ProviderAdminServiceClien
 		return Credentials{}, err
 	}
 	return Credentials{ProviderID: id, ProviderKey: key.GetApiKey()}, nil
+}
+
+// addReference makes the node whose answers the provider's are compared with.
+func addReference(ctx context.Context, providers hubv1.ProviderAdminServiceClient, to *Credentials) error {
+	created, err := providers.CreateProvider(ctx, &hubv1.CreateProviderRequest{Name: "Demo reference", Region: "local",
+		IdempotencyKey: "demo-reference"})
+	if err != nil {
+		return err
+	}
+	id := created.GetProvider().GetProviderId()
+	if _, err := providers.SetReference(ctx, &hubv1.SetReferenceRequest{
+		ProviderId: id, Reference: true, Reason: "the demo's provider is verified by it",
+	}); err != nil {
+		return err
+	}
+	key, err := providers.IssueProviderKey(ctx, &hubv1.IssueProviderKeyRequest{ProviderId: id, Name: "Demo key"})
+	if err != nil {
+		return err
+	}
+	to.ReferenceID, to.ReferenceKey = id, key.GetApiKey()
+	return nil
 }
 
 // Offers are the models of the catalog that the engine serves, each with the

@@ -19,11 +19,12 @@ import (
 	providerhub "svc.internal/services/provider-hub"
 	settlement "svc.internal/services/settlement"
 	"svc.internal/services/standalone/localdata"
+	verifier "svc.internal/services/verifier"
 )
 
 // Services are the services that keep tables, in the order in which they start.
 func Services() []string {
-	return []string{node.Catalog, node.BillingLedger, node.Settlement, node.ProviderHub}
+	return []string{node.Catalog, node.BillingLedger, node.Settlement, node.ProviderHub, node.Verifier}
 }
 
 // Keeps reports whether a service keeps tables.
@@ -39,6 +40,8 @@ func tables(service string) pg.Tables {
 		return settlement.Tables()
 	case node.ProviderHub:
 		return providerhub.Tables()
+	case node.Verifier:
+		return verifier.Tables()
 	default:
 		return pg.Tables{}
 	}

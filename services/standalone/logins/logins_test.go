@@ -29,6 +29,7 @@ func TestMain(m *testing.M) { pgtest.Main(m) }
 var rooms = map[string]string{
 	node.Catalog: "catalog.model", node.BillingLedger: "billing.wallet", node.Settlement: "settlement.earning_line",
 	node.ProviderHub: "hub.provider_key",
+	node.Verifier:    "verifier.offering",
 }
 
 func TestTheTextForPlatformTeamsIsThatOfTheTree(t *testing.T) {

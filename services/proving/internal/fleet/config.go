@@ -24,6 +24,10 @@ type Config struct {
 	// 2 (services) or 1 (the rest), and 0 leaves one out. Agents connect to the hubs in
 	// turn, the first to the first.
 	Replicas map[string]int
+	// References is how many of the agents, the last ones, are references of the platform.
+	// With one the verifier benchmarks and probes the providers of the others. Without any
+	// it asks nobody, and benchmarks are waived.
+	References int
 	// EngineURL is the engine of the agents, ending in /v1; empty means
 	// tinylm-1.
 	EngineURL string
@@ -85,6 +89,9 @@ func (c *Config) fill() error {
 	}
 	if c.EngineURL != "" {
 		replicas[Engine] = 0
+	}
+	if c.References < 0 || c.References >= max(1, replicas[Agent]) {
+		return fmt.Errorf("fleet: %d of %d agents cannot be references", c.References, replicas[Agent])
 	}
 	if replicas[Agent] > 0 && replicas[Hub] == 0 {
 		return errors.New("fleet: there is no hub for the agents")

@@ -38,6 +38,7 @@ const (
 	Settlement = "settlement"
 	Router     = "router"
 	Hub        = "provider-hub"
+	Verifier   = "verifier"
 	Gateway    = "edge-gateway"
 	Engine     = "tinylm"
 	Agent      = "svc-agent"
@@ -45,12 +46,12 @@ const (
 
 // startOrder is the order of the needs. All processes of one program start and stop
 // together.
-var startOrder = []string{Postgres, NATS, Catalog, Billing, Settlement, Router, Hub, Gateway, Engine, Agent}
+var startOrder = []string{Postgres, NATS, Catalog, Billing, Settlement, Router, Hub, Verifier, Gateway, Engine, Agent}
 
 // Services are the marketplace's own services, in the order in which they
 // start.
 func Services() []string {
-	return []string{Catalog, Billing, Settlement, Router, Hub, Gateway}
+	return []string{Catalog, Billing, Settlement, Router, Hub, Verifier, Gateway}
 }
 
 // MaxReplicas bounds the processes of one service.

@@ -113,7 +113,8 @@ func (o *operator) makeConsumer(ctx context.Context) (accountID, key string, err
 	return made.Account.ID, key, err
 }
 
-func (o *operator) makeProvider(ctx context.Context, number int) (key string, err error) {
+// makeProvider makes the provider of an agent, or a reference.
+func (o *operator) makeProvider(ctx context.Context, number int, reference bool) (key string, err error) {
 	var made struct {
 		Provider struct {
 			ID string `json:"provider_id"`
@@ -125,7 +126,12 @@ func (o *operator) makeProvider(ctx context.Context, number int) (key string, er
 		return "", err
 	}
 	path := "providers/" + made.Provider.ID
-	if err := o.call(ctx, http.MethodPost, path+"/status", fields{"status": "PROVIDER_STATUS_ACTIVE"}, nil); err != nil {
+	becomes := fields{"collateral": true, "gpu_waived": true, "reason": "a demo on any machine, without collateral"}
+	call := path + "/qualification"
+	if reference {
+		call, becomes = path+"/reference", fields{"reference": true, "reason": "the demo's providers are verified by it"}
+	}
+	if err := o.call(ctx, http.MethodPost, call, becomes, nil); err != nil {
 		return "", err
 	}
 	return o.issueKey(ctx, path+"/keys")

@@ -26,7 +26,7 @@ type credentials struct {
 }
 
 // Seed makes the demo as an operator would, over the admin API: models, a consumer with
-// credit and a key, and a provider for each agent. Then it starts the agents and waits
+// credit and a key, and a provider or a reference for each agent. Then it starts the agents and waits
 // until their models can be called through every gateway. A second call finds what
 // exists.
 func (f *Fleet) Seed(ctx context.Context) (demo.Environment, error) {
@@ -109,7 +109,7 @@ func (f *Fleet) ensureCredentials(ctx context.Context, api *operator) (credentia
 		}
 	}
 	for i := len(known.ProviderKeys); i < f.cfg.Replicas[Agent]; i++ {
-		key, err := api.makeProvider(ctx, i+1)
+		key, err := api.makeProvider(ctx, i+1, i >= f.cfg.Replicas[Agent]-f.cfg.References)
 		if err != nil {
 			return known, err
 		}

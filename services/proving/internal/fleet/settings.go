@@ -52,7 +52,7 @@ func (f *Fleet) writeSettings() error {
 func (f *Fleet) natsSettings(name string) []byte {
 	identities := []bus.Identity{
 		{Services: []string{Billing}}, {Services: []string{Settlement}}, {Services: []string{Router}},
-		{Services: []string{Gateway}},
+		{Services: []string{Verifier}}, {Services: []string{Gateway}},
 	}
 	for _, hub := range f.named(Hub) {
 		identities = append(identities, bus.Identity{Services: []string{Hub}, HubID: HubID(hub)})
@@ -125,6 +125,11 @@ func (f *Fleet) settings(service, name string) (settings, error) {
 		}
 	case Billing:
 		s["billing"] = settings{"pepper": f.secret("pepper")}
+	case Verifier:
+		s["verifier"] = settings{
+			"sealed": f.dir.Path("verifier", "sealed.json"), "edge_url": "http://" + f.layout.face(instance(Gateway, 1)),
+			"development": true, "probes": f.cfg.References > 0, "benchmarks_waived": f.cfg.References == 0,
+		}
 	case Settlement:
 		// A fleet is judged soon after the faults.
 		s["settlement"] = settings{"reconcile_interval": "10s", "fill_after": "15s"}

@@ -58,6 +58,8 @@ func StartIn(t testing.TB, dir string, environ ...string) *Market {
 	t.Helper()
 	run := runStandalone(t, "", append([]string{
 		"SVC_HTTP_ADDR=127.0.0.1:0", "SVC_OPERATOR_ADDR=127.0.0.1:0", "SVC_WS_ADDR=127.0.0.1:0", "SVC_DATA_DIR=" + dir,
+		// Nobody is verified but where a test asks for it.
+		"SVC_VERIFIER_DEVELOPMENT=true", "SVC_VERIFIER_PROBES=false", "SVC_VERIFIER_BENCHMARKS_WAIVED=true",
 		// An Ollama that happens to run here must not answer a test.
 		"OLLAMA_HOST=127.0.0.1:1",
 	}, environ...))
