@@ -23,7 +23,7 @@ func (m *move) measure(p probe.Plan, j judge.Judgement, said []evidence.Observat
 		lost := slices.ContainsFunc(said, func(o evidence.Observation) bool {
 			return o.Family() == evidence.Recall && o.Exceeded()
 		})
-		if lost || j.Refused {
+		if j.Refused || lost && !m.explained(p) {
 			return m.beginMeasuring(p, j.Refused)
 		}
 	case probe.Measure:
@@ -35,6 +35,12 @@ func (m *move) measure(p probe.Plan, j judge.Judgement, said []evidence.Observat
 	return nil
 }
 
+// explained reports whether the measured window explains what a recall lost: its prompt was
+// longer.
+func (m *move) explained(p probe.Plan) bool {
+	return m.MeasuredTokens > 0 && int64(p.PromptTokens) > m.MeasuredTokens
+}
+
 // measuring reports whether a measurement is under way.
 func (m *move) measuring() bool {
 	if m.Measurement == nil {
@@ -44,7 +50,7 @@ func (m *move) measuring() bool {
 	return phase == window.Measuring || phase == window.Checking
 }
 
-// beginMeasuring begins a measurement. Where the stated window is unknown or cannot be
+// beginMeasuring begins a measurement, which makes the last result worthless. Where the stated window is unknown or cannot be
 // measured, none begins. A refused prompt is the measurement's first.
 func (m *move) beginMeasuring(p probe.Plan, refused bool) error {
 	if !m.measuring() {
@@ -53,7 +59,7 @@ func (m *move) beginMeasuring(p probe.Plan, refused bool) error {
 		if err != nil {
 			return nil //nolint:nilerr // the statement is no window that can be measured
 		}
-		m.Measurement, m.Refused = &w, false
+		m.Measurement, m.MeasuredTokens, m.Refused = &w, 0, false
 	}
 	if !refused {
 		return nil

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"svc.internal/services/verifier/internal/battery"
 	"svc.internal/services/verifier/internal/evidence"
 	"svc.internal/services/verifier/internal/judge"
 	"svc.internal/services/verifier/internal/judge/judgetest"
@@ -153,6 +154,29 @@ func TestAReversalLiftsTheCap(t *testing.T) {
 	}
 	o.apply(standing.Event{Penalty: &standing.PenaltyMoved{Verdict: o.newest().ID, Final: standing.Reversed}})
 	is(t, "cap", o.last.Published.CapTokens, 0)
+}
+
+func TestARecallThatTheMeasuredWindowExplainsMeasuresNothing(t *testing.T) {
+	t.Parallel()
+	o := begin(t)
+	o.recall(true)
+	o.measure(3_000)
+	o.recall(true)
+	is(t, "phase after a longer prompt", o.state.Measurement.Phase(), window.Measured)
+	within := judgetest.Recall(t, judgetest.Say{N: o.n, Exceeded: true})
+	within.Plan.PromptTokens = 2_000
+	o.judged(within)
+	is(t, "phase after a prompt within", o.state.Measurement.Phase(), window.Measuring)
+	is(t, "the old result", o.state.MeasuredTokens, 0)
+}
+
+func TestTrafficDoesNotLiftACap(t *testing.T) {
+	t.Parallel()
+	o := begin(t)
+	o.run(facts())
+	o.refuse(4_000)
+	o.apply(standing.Event{Run: &standing.RunJudged{Traffic: &battery.Traffic{Served: 200, Recalled: true}}})
+	near(t, "cap", o.last.Published.CapTokens, 4_000)
 }
 
 func TestAnUnknownWindowIsNotMeasured(t *testing.T) {

@@ -34,6 +34,12 @@ func (m *move) run(r RunJudged) error {
 			result, m.out.Held = ladder.Spoiled, ladder.CommonCause
 		}
 	}
+	calm := m.Level == ladder.Normal || m.Level == ladder.Watch
+	if result == ladder.Pass && calm && m.CapTokens > 0 {
+		// The run saw the stated window. A cheat that only shows it to benchmarks is found by
+		// the next recall.
+		m.CapTokens, m.MeasuredTokens, m.Refused = 0, 0, false
+	}
 	return m.finish(result, off)
 }
 
@@ -61,11 +67,6 @@ func (m *move) finish(result ladder.Result, off bool) error {
 	switch result {
 	case ladder.Pass:
 		m.PassedAt = m.at
-		if m.Level == ladder.Normal || m.Level == ladder.Watch {
-			// The run saw the stated window. A cheat that only shows it to benchmarks is
-			// found by the next recall.
-			m.CapTokens, m.Refused = 0, false
-		}
 		m.tell(Benchmark, string(result), e)
 	case ladder.Fail:
 		m.unclean()

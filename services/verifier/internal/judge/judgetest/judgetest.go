@@ -65,6 +65,7 @@ func Greedy(t testing.TB, s Say) judge.Record {
 func Recall(t testing.TB, s Say) judge.Record {
 	t.Helper()
 	r := record(t, s, probe.Recall, evidence.Recall)
+	r.Plan.PromptTokens = 6_000
 	Needles(&r, 8)
 	lost := 0
 	if s.Exceeded {
