@@ -37,8 +37,10 @@ package flow
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"svc.internal/pkg/clock"
+	"svc.internal/services/verifier/internal/dice"
 	"svc.internal/services/verifier/internal/evidence"
 	"svc.internal/services/verifier/internal/judge"
 	"svc.internal/services/verifier/internal/offers"
@@ -48,9 +50,26 @@ import (
 // New returns a runner.
 func New(cfg Config, deps Deps) *Runner { return &Runner{cfg, deps} }
 
-// Run carries out a plan on whichever node of the provider serves it.
+// Run carries out a plan. A visible one asks a node of the provider that is drawn by the
+// probe's id, so that no node is spared; a benchmark stays with the first node, because it
+// measures one machine. A hidden one is for the router to place.
 func (r *Runner) Run(ctx context.Context, plan probe.Plan) (judge.Record, error) {
-	return r.run(ctx, plan, func() (offers.Seat, bool) { return r.Offers.Session(plan.Offer) })
+	return r.run(ctx, plan, func() (offers.Seat, bool) { return r.drawNode(plan) })
+}
+
+// drawNode draws one of the provider's nodes. Only some may answer fingerprints.
+func (r *Runner) drawNode(plan probe.Plan) (offers.Seat, bool) {
+	open := r.Offers.Open(plan.Offer)
+	if plan.Kind == probe.Fingerprint && slices.ContainsFunc(open, fingerprints) {
+		open = slices.DeleteFunc(open, func(s offers.Seat) bool { return !fingerprints(s) })
+	}
+	switch {
+	case len(open) == 0:
+		return offers.Seat{}, false
+	case plan.Purpose == probe.Benchmark:
+		return open[0], true
+	}
+	return open[dice.New(r.Secret, "node", plan.ID[:]).IntN(len(open))], true
 }
 
 // RunOn carries out a visible plan on one host, named as offers.Session.Host names it. A

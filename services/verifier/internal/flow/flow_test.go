@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -177,6 +178,13 @@ func TestOneProbeInFiftyHasASecondScoreOfAnotherHost(t *testing.T) {
 		}
 		if got := r.Scores[1].Alternative; got != "" {
 			t.Errorf("the second score: got the alternative %q, want none", got)
+		}
+		down, _, _ := strings.Cut(r.Host(), "/")
+		w.hub.run = func(m *runRequest, _ runStream) (bool, error) {
+			return m.GetProviderId() == down, errors.New("down")
+		}
+		if got := len(w.run(second).Scores); got != 1 {
+			t.Errorf("scores by the one host that is left: got %d, want 1", got)
 		}
 		return
 	}

@@ -73,6 +73,34 @@ func TestAnInactiveProviderIsChallenged(t *testing.T) {
 	}
 }
 
+func TestNoNodeOfAProviderIsSpared(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.join(session(0, "another", true, false, model, "fp16"))
+	nodes := map[string]int{}
+	w.answers(func(m *runRequest, _ runStream) error {
+		nodes[m.GetNodeId()]++
+		return fault.New(fault.Unavailable, fault.ProviderBusy, "no slot")
+	})
+	for n := range 40 {
+		w.wantBack(visible(n), flow.Busy)
+	}
+	for _, node := range []string{"node", "another"} {
+		if got := nodes[node]; got < 8 {
+			t.Errorf("the node %s: asked %d times of 40, want about 20", node, got)
+		}
+	}
+	clear(nodes)
+	for n := range 10 {
+		p := visible(n)
+		p.Purpose = probe.Benchmark
+		w.wantBack(p, flow.Busy)
+	}
+	if got := nodes["another"]; got != 10 {
+		t.Errorf("a benchmark: the first node was asked %d times of 10", got)
+	}
+}
+
 func TestAHostIsAskedByItsName(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

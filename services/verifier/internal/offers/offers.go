@@ -201,21 +201,29 @@ func (v *View) Find(offer probe.Offer) (Offer, bool) {
 	return Offer{offer, seats}, len(seats) > 0
 }
 
-// Session returns the seat that takes challenges for a provider's model: of its open
-// seats the one with the newest epoch. References have one too, because calibration asks
-// them.
-func (v *View) Session(offer probe.Offer) (Seat, bool) {
+// Open returns the seats that take challenges for a provider's model, in the order of
+// their nodes. References have some too, because calibration asks them.
+func (v *View) Open(offer probe.Offer) []Seat {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
-	var newest Seat
+	var open []Seat
 	for _, seats := range [][]Seat{v.offered[offer], v.references[offer.Model]} {
 		for _, s := range seats {
-			if s.Provider == offer.Provider && s.Open() && (newest.Session == nil || s.Epoch > newest.Epoch) {
-				newest = s
+			if s.Provider == offer.Provider && s.Open() {
+				open = append(open, s)
 			}
 		}
 	}
-	return newest, newest.Session != nil
+	return open
+}
+
+// Session returns the open seat with the newest epoch.
+func (v *View) Session(offer probe.Offer) (Seat, bool) {
+	open := v.Open(offer)
+	if len(open) == 0 {
+		return Seat{}, false
+	}
+	return slices.MaxFunc(open, func(a, b Seat) int { return cmp.Compare(a.Epoch, b.Epoch) }), true
 }
 
 // On returns the open seat of one host for a model.
