@@ -152,7 +152,7 @@ func (o *offer) newest() standing.Verdict {
 }
 
 func dice(seed uint64) *rand.Rand {
-	return rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // a seed must give the same career
+	return rand.New(rand.NewPCG(seed, 1))
 }
 
 // is reports a difference.

@@ -48,7 +48,7 @@ var Answer = strings.Repeat("abcdefgh", tokens/8)
 func Greedy(t testing.TB, s Say) judge.Record {
 	t.Helper()
 	r := record(t, s, probe.Greedy, evidence.Greedy)
-	r.Answer.Raw = chat(t, Answer, 50, tokens)
+	r.Answer.Raw = chat(t, Answer)
 	own, other := -.6, -.8
 	if s.Exceeded {
 		own, other = -1.7, -.3
@@ -71,8 +71,8 @@ func Recall(t testing.TB, s Say) judge.Record {
 	if s.Exceeded {
 		lost = 4
 	}
-	r.Answer.Raw = chat(t, Lines(r.Needles[lost:]), 50, tokens)
-	r.Scores = []judge.Score{{Host: host(s), Class: 16, Raw: chat(t, Lines(r.Needles), 50, tokens)}}
+	r.Answer.Raw = chat(t, Lines(r.Needles[lost:]))
+	r.Scores = []judge.Score{{Host: host(s), Class: 16, Raw: chat(t, Lines(r.Needles))}}
 	r.Calibrations = map[string][]byte{evidence.Recall.String(): Calibration(t, evidence.Recall, 1)}
 	return r
 }
@@ -91,8 +91,8 @@ func Measured(t testing.TB, s Say, kind probe.Kind, fromEnd []int, windowTokens 
 			kept = append(kept, code)
 		}
 	}
-	r.Answer.Raw = chat(t, Lines(kept), 50, tokens)
-	r.Scores = []judge.Score{{Host: host(s), Class: 16, Raw: chat(t, Lines(r.Needles), 50, tokens)}}
+	r.Answer.Raw = chat(t, Lines(kept))
+	r.Scores = []judge.Score{{Host: host(s), Class: 16, Raw: chat(t, Lines(r.Needles))}}
 	return r
 }
 
@@ -194,13 +194,13 @@ func host(s Say) string {
 }
 
 // chat is an engine's whole answer.
-func chat(t testing.TB, text string, prompt, output int) []byte {
+func chat(t testing.TB, text string) []byte {
 	t.Helper()
 	return encode(t, map[string]any{
 		"choices": []any{map[string]any{
 			"index": 0, "message": map[string]any{"role": "assistant", "content": text}, "finish_reason": "length",
 		}},
-		"usage": map[string]any{"prompt_tokens": prompt, "completion_tokens": output},
+		"usage": map[string]any{"prompt_tokens": 50, "completion_tokens": tokens},
 	})
 }
 
