@@ -103,6 +103,9 @@ func finish(t *testing.T, r *calibrate.Round, stop func() bool) (stored []calibr
 func never() bool { return false }
 
 func TestEachHostIsAskedAsOftenAsTheLimitsWant(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it judges eleven thousand answers")
+	}
 	t.Parallel()
 	r := newRound(t, order())
 	stored := finish(t, r, never)
@@ -181,8 +184,14 @@ func TestARoundGoesOnWhereItWas(t *testing.T) {
 		if !reflect.DeepEqual(got[i].Largest, want[i].Largest) {
 			t.Errorf("limits of %v: got %v, want %v", want[i].Family, got[i].Largest, want[i].Largest)
 		}
-		if got[i].N < 80 {
-			t.Errorf("challenges of %v: got %d, want at least 80", want[i].Family, got[i].N)
+		n := 0
+		for _, s := range stored {
+			if s.Family == want[i].Family {
+				n++
+			}
+		}
+		if got[i].N != n {
+			t.Errorf("challenges of %v: got %d, want the %d that were stored", want[i].Family, got[i].N, n)
 		}
 	}
 }

@@ -313,9 +313,49 @@ func TestAnHourIsPlannedOnceAndTheSameByEveryReplica(t *testing.T) {
 		}
 		seen[p.Plan.ID] = true
 	}
-	at := monday.Add(3*24*time.Hour - time.Hour)
-	if got := one.planner.Plan(&one.fleet, at, one.offers); one.offers[0].Past.Hour == at.Unix()/3600 && len(got) != 0 {
-		t.Errorf("an hour that was planned: got %d offers again, want none", len(got))
+}
+
+func TestAnHourThatWasPlannedIsNotPlannedAgain(t *testing.T) {
+	t.Parallel()
+	o := offer(1)
+	o.Level = ladder.Watch
+	w := newWorld(o)
+	again := 0
+	w.hour = func(at time.Time, planned []plan.Hour) {
+		if len(planned) > 0 {
+			again += len(w.planner.Plan(&w.fleet, at.Add(time.Minute), w.offers))
+		}
+	}
+	w.run(t, 2)
+	if again != 0 {
+		t.Errorf("hours that were planned: got %d again, want none", again)
+	}
+}
+
+func TestWithoutTrafficNoOfferHasMoreThanEightHiddenArrivalsADay(t *testing.T) {
+	t.Parallel()
+	offers := make([]plan.Offer, 6)
+	for i := range offers {
+		offers[i] = offer(byte(i + 1))
+		offers[i].Level = ladder.Watch
+	}
+	arrivals := map[string]int{}
+	for _, p := range newWorld(offers...).run(t, 28) {
+		arrivals[fmt.Sprint(p.Plan.Offer, p.Plan.DueAt.Unix()/86_400)]++
+	}
+	for day, got := range arrivals {
+		if got > schedule.Lowest {
+			t.Errorf("%s: got %d arrivals, want at most %d", day, got, schedule.Lowest)
+		}
+	}
+}
+
+func TestLogprobsAreAskedOnlyOfOffersThatDeclareThem(t *testing.T) {
+	t.Parallel()
+	w := newWorld(offer(1))
+	w.organic = map[cover.Shape]int64{{Streamed: true, Greedy: true, Logprobs: true, Length: 8}: 1_000}
+	if got := count(w.run(t, 14), func(p probe.Plan) bool { return p.TopLogprobs > 0 }); got != 0 {
+		t.Errorf("log-probabilities of an offer without them: got %d probes, want none", got)
 	}
 }
 
