@@ -215,6 +215,8 @@ func TestFingerprintsAreRightWrongOrNothing(t *testing.T) {
 	t.Parallel()
 	unread := judgetest.Fingerprint(t, judgetest.Say{Exceeded: true})
 	unread.Answer.Raw = []byte(`{"digests":[""],"error":"cannot be read"}`)
+	short := judgetest.Fingerprint(t, judgetest.Say{})
+	short.Answer.Raw = []byte(`{"digests":["AAAA"]}`)
 	for name, c := range map[string]struct {
 		record       judge.Record
 		right, wrong bool
@@ -222,6 +224,7 @@ func TestFingerprintsAreRightWrongOrNothing(t *testing.T) {
 		"right":  {judgetest.Fingerprint(t, judgetest.Say{}), true, false},
 		"wrong":  {judgetest.Fingerprint(t, judgetest.Say{Exceeded: true}), false, true},
 		"unread": {unread, false, false},
+		"short":  {short, false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
