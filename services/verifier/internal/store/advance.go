@@ -15,6 +15,7 @@ import (
 	"svc.internal/services/verifier/internal/probe"
 	"svc.internal/services/verifier/internal/replay"
 	"svc.internal/services/verifier/internal/standing"
+	"svc.internal/services/verifier/internal/trust"
 )
 
 // Change decides what an event changes. now is the database's clock, which never goes back
@@ -158,7 +159,7 @@ func (a *advance) entry(
 ) (entry, error) {
 	e := entry{
 		Event: event, offer: a.offer, key: a.key, number: a.number + 1, at: a.now, revision: a.provider.revision,
-		after: after, outcome: out,
+		after: after, outcome: out, published: a.published(after, out.Published),
 	}
 	if event.Judged != nil && a.key != ProbeKey(event.Judged.Plan.ID) {
 		return entry{}, fmt.Errorf("%w: %q for a probe", ErrKey, a.key)
@@ -186,7 +187,20 @@ func (a *advance) idle(after standing.State, out standing.Outcome) bool {
 	b := a.before
 	return a.number > 0 && len(out.Verdicts) == 0 && b.Level == after.Level && b.Run == after.Run &&
 		b.Process.M() == after.Process.M() && b.MisrepLane == after.MisrepLane && b.BenchLane == after.BenchLane &&
-		b.CapTokens == after.CapTokens && !a.provider.published.differs(projectedOf(out.Published))
+		b.CapTokens == after.CapTokens && !a.provider.published.differs(a.published(after, out.Published))
+}
+
+// published is what routers are told: what the rules say of the offer, and no better than
+// what the account inherits. An inherited cap counts until the account's own window was
+// measured.
+func (a *advance) published(after standing.State, p standing.Published) projected {
+	out := projectedOf(p)
+	lane, capTokens := Worst(a.provider.Inherited, a.offer.Model, a.now)
+	out.lane = trust.Worse(out.lane, lane)
+	if capTokens > 0 && after.MeasuredTokens == 0 && (out.capTokens == 0 || capTokens < out.capTokens) {
+		out.capTokens = capTokens
+	}
+	return out
 }
 
 // pieceID is a UUID of version 7 that follows from the event, so that trying it again

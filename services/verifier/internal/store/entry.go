@@ -53,6 +53,8 @@ type entry struct {
 	after    standing.State
 	outcome  standing.Outcome
 	text     []byte // the outcome without the judgement
+	// published is what routers are told.
+	published projected
 }
 
 // write writes an event with everything that belongs to it, in one round trip.
@@ -89,7 +91,7 @@ func (e entry) queueStanding(batch *pgx.Batch) {
 	if e.number == 1 {
 		sql = insertStanding
 	}
-	p := projectedOf(e.outcome.Published)
+	p := e.published
 	batch.Queue(sql, e.offer.Provider, e.offer.Model, e.number, e.at, e.piece.After, e.after.Level, e.after.Run,
 		e.after.Process.M(), e.after.MisrepLane, open, timeOrNull(e.after.UncleanAt), p.trust, p.lane, p.capTokens,
 		timeOrNull(p.graceUntil), timeOrNull(p.passedAt))

@@ -155,6 +155,46 @@ func TestANewAccountInheritsWhatARemovedOneHad(t *testing.T) {
 	is(t, "removed after the reversal", ok(e.Stores[0].Inherits(t.Context(), fresh.Provider))(t)[0].Removed, false)
 }
 
+func TestRoutersAreToldNothingBetterThanWhatIsInherited(t *testing.T) {
+	t.Parallel()
+	e := storetest.New(t)
+	e.AllowPenalties(t)
+	old, fresh := e.See(t, storetest.Provider(t)), e.See(t, storetest.Provider(t))
+	for _, o := range []probe.Offer{old, fresh} {
+		ok(e.Stores[0].Identify(t.Context(), o.Provider, store.Identity{Kind: store.Payout, Digest: [32]byte{3}}))(t)
+	}
+	ask := standing.Event{Asked: &standing.Ask{}}
+	proven := func(s *standing.State) {
+		s.Run, s.BenchLane, s.PassedAt = ladder.Proven, trust.Main, storetest.Start
+	}
+	ok(e.Stores[0].Advance(t.Context(), fresh, "1", forged(fresh, "1", ask, proven)))(t)
+	opinion := func() store.Opinion {
+		t.Helper()
+		return ok(e.Stores[1].OpinionsOf(t.Context(), fresh.Provider))(t)[0]
+	}
+	is(t, "lane at first", opinion().Lane, trust.Main)
+	gone := removal(old, 1)
+	ok(e.Stores[0].Advance(t.Context(), old, "1", forged(old, "1", ask, func(s *standing.State) {
+		s.MisrepLane, s.CapTokens = trust.Probe, 4_096
+	}, gone)))(t)
+	tick := standing.Event{Ticked: &standing.Tick{}}
+	e.Advance(t, fresh, "tick:1", tick)
+	is(t, "lane while the other is barred", opinion().Lane, trust.Shut)
+	is(t, "cap", opinion().CapTokens, 4_096)
+	is(t, "revision", opinion().Revision, 2)
+	is(t, "the lane of its own", ok(e.Stores[0].Standing(t.Context(), fresh))(t).State.MisrepLane, trust.Main)
+	e.Pass(t, store.Barred)
+	e.Advance(t, fresh, "tick:2", tick)
+	is(t, "lane afterwards", opinion().Lane, trust.Probe)
+	forge(t, e, old, "2", reversal(old, 2, gone.ID))
+	e.See(t, old.Provider)
+	e.Advance(t, fresh, "tick:3", tick)
+	is(t, "lane after the reversal, both connected", opinion().Lane, trust.Main)
+	if err := e.Keepers[0].CheckChains(t.Context(), probe.Offer{}); err != nil {
+		t.Errorf("the chains: got the error %v, want none", err)
+	}
+}
+
 func TestAnAccountThatIsConnectedLeavesNothing(t *testing.T) {
 	t.Parallel()
 	models := []store.InheritedModel{{Model: "m", Lane: trust.Probe, CapTokens: 9}}

@@ -30,7 +30,8 @@ type ProviderStanding struct {
 	PenaltiesOn bool
 	// CommonCause reports whether a common cause is suspected in a stratum of the model.
 	CommonCause bool
-	// Inherited is what other accounts of the same person left behind.
+	// Inherited is what other accounts of the same person left behind. Advance publishes
+	// nothing better than it; a change need not look at it.
 	Inherited []Inherited
 
 	revision  int64
