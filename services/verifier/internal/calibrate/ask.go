@@ -40,18 +40,31 @@ func (r *Round) Next() (Batch, bool) {
 		}
 	}
 	b := Batch{Host: host}
-	size := 1 << r.dice(r.next, "batch").IntN(6)
-	for len(b.Plans) < min(size, MaxBatch) && r.next <= MaxNumber {
-		p, ok := r.plan(host)
+	size := 1 << r.dice(r.number(), "batch").IntN(6)
+	for len(b.Plans) < min(size, MaxBatch) && r.number() <= MaxNumber {
+		n := r.number()
+		p, ok := r.plan(n, host)
 		if !ok {
 			break
 		}
-		r.asked[p.ID] = asked{host.Name, r.next}
+		r.asked[p.ID] = asked{host.Name, n}
 		r.count(host.Name, p, 1)
 		b.Plans = append(b.Plans, p)
-		r.next++
+		if k := len(r.free); k > 0 {
+			r.free = r.free[:k-1]
+		} else {
+			r.next++
+		}
 	}
 	return b, len(b.Plans) > 0
+}
+
+// number returns the number of the next challenge: that of a missed one before a new one.
+func (r *Round) number() int {
+	if k := len(r.free); k > 0 {
+		return r.free[k-1]
+	}
+	return r.next
 }
 
 // count adds to the questions under way of the families that a plan asks.
@@ -83,10 +96,10 @@ func families(p probe.Plan) []evidence.Family {
 
 // plan returns the next question for a host: of a kind that it lacks, drawn by how much it
 // lacks.
-func (r *Round) plan(h Host) (probe.Plan, bool) {
-	d := r.dice(r.next, "question")
+func (r *Round) plan(number int, h Host) (probe.Plan, bool) {
+	d := r.dice(number, "question")
 	p := probe.Plan{
-		ID: r.probe(r.next), Flow: probe.Visible, Purpose: probe.Calibration, Run: r.id,
+		ID: r.probe(number), Flow: probe.Visible, Purpose: probe.Calibration, Run: r.id,
 		DueAt: r.id.Time().UTC(), BytesPerToken: r.bytesPerToken(), Stratum: r.order.Stratum,
 		Streamed: d.IntN(2) == 0,
 	}
@@ -148,13 +161,8 @@ func (r *Round) recall(d *rand.Rand, p *probe.Plan) {
 	plan.Place(d, p, tokens, recallAsked)
 }
 
-// bytesPerToken returns the ratio of the order, or what the round has measured so far.
-func (r *Round) bytesPerToken() float64 {
-	if r.order.BytesPerToken > 0 {
-		return r.order.BytesPerToken
-	}
-	return plan.Ratio(r.lengths.Of(r.order.Stratum.Model))
-}
+// bytesPerToken returns the ratio of the order, or one that makes no prompt too long.
+func (r *Round) bytesPerToken() float64 { return plan.Ratio(r.order.BytesPerToken) }
 
 func (r *Round) alternatives() []evidence.Alternative {
 	var all []evidence.Alternative

@@ -15,7 +15,8 @@
 //
 // What a challenge measured becomes Samples, one for each family, which are stored. A Round
 // to which the stored samples are added goes on where it was: numbers of challenges grow,
-// so that no question is asked twice, and a lost batch is asked again as others.
+// so that no question is answered twice. A question that never had an answer is put again,
+// so that hosts that are away for long use up no numbers.
 //
 // # Giving up
 //
@@ -81,7 +82,7 @@ type Order struct {
 	Alternatives []evidence.Alternative
 	// WindowTokens is the smallest context window of the hosts.
 	WindowTokens int
-	// BytesPerToken is 0 where it is unknown. The round measures it then.
+	// BytesPerToken is 0 where it is unknown: a token is taken for a byte then (plan.Ratio).
 	BytesPerToken float64
 	// Logprobs reports whether all hosts declare them. Embeddings is a model that makes
 	// vectors.
@@ -122,15 +123,14 @@ var parts = map[evidence.Family]int{evidence.Greedy: 1, evidence.Logprobs: 2, ev
 type Round struct {
 	id    probe.RunID
 	order Order
-	// next is the number of the next challenge.
+	// next is the number of the next challenge, and free are those of missed ones.
 	next  int
+	free  []int
 	tally map[tallyKey]tally
 	taken []taken
 	// asked are the plans that were given out, by id, until they are heard of.
 	asked map[probe.ID]asked
 	seen  map[sampleKey]bool
-	// lengths learns the ratio of an order without one.
-	lengths plan.Lengths
 }
 
 type tallyKey struct {
@@ -235,7 +235,7 @@ func (r *Round) lacks(h Host, f evidence.Family) int {
 
 // Done reports whether nothing more is asked. Answers may still be under way.
 func (r *Round) Done() bool {
-	if r.next > MaxNumber {
+	if r.next > MaxNumber && len(r.free) == 0 {
 		return true
 	}
 	for _, h := range r.order.Hosts {

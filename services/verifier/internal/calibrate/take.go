@@ -25,7 +25,6 @@ func (r *Round) Took(rec judge.Record) ([]Sample, error) {
 		return nil, err
 	}
 	r.settle(a.host, rec.Plan)
-	r.lengths.Heard(rec)
 	cheaper := r.host(a.host).Cheaper
 	var samples []Sample
 	for _, f := range families(rec.Plan) {
@@ -41,10 +40,11 @@ func (r *Round) Took(rec judge.Record) ([]Sample, error) {
 	return samples, r.Add(samples...)
 }
 
-// Missed hears of a challenge that has no record. Another one is asked in its place.
+// Missed hears of a challenge that has no record. Its number is asked again.
 func (r *Round) Missed(p probe.Plan) {
 	if a, there := r.asked[p.ID]; there {
 		r.settle(a.host, p)
+		r.free = append(r.free, a.number)
 	}
 }
 

@@ -27,7 +27,7 @@ type Offer struct {
 	// StatedTokens is the context window that the provider states, and EffectiveTokens the
 	// one that consumers get: at most the catalog's and any cap.
 	StatedTokens, EffectiveTokens int
-	// BytesPerToken is what references measured for our texts (Lengths), 0 before they did.
+	// BytesPerToken is what references measured for our texts, 0 before they did.
 	BytesPerToken float64
 	// Files, Quantization, Engine and GPU are as the offer states them.
 	Files                     [32]byte
