@@ -222,17 +222,16 @@ func (f *fleet) deps() Deps {
 			}
 			return nil, errors.New("no such hub")
 		},
-		PublicCatalog:  catalogv1.NewPublicCatalogServiceClient(conn),
-		CatalogAdmin:   catalogv1.NewCatalogAdminServiceClient(conn),
-		Accounts:       billingv1.NewAccountAdminServiceClient(conn),
-		ProviderAdmin:  hubv1.NewProviderAdminServiceClient(conn),
-		ProviderSelf:   hubv1.NewProviderSelfServiceClient(conn),
-		Users:          billingv1.NewUserServiceClient(conn),
-		Demand:         billingv1.NewDemandServiceClient(conn),
-		Reconciliation: settlementv1.NewReconciliationServiceClient(conn),
-		Penalties:      settlementv1.NewPenaltyServiceClient(conn),
-		PenaltyAdmin:   settlementv1.NewPenaltyAdminServiceClient(conn),
-
+		PublicCatalog:     catalogv1.NewPublicCatalogServiceClient(conn),
+		CatalogAdmin:      catalogv1.NewCatalogAdminServiceClient(conn),
+		Accounts:          billingv1.NewAccountAdminServiceClient(conn),
+		ProviderAdmin:     hubv1.NewProviderAdminServiceClient(conn),
+		ProviderSelf:      hubv1.NewProviderSelfServiceClient(conn),
+		Users:             billingv1.NewUserServiceClient(conn),
+		Demand:            billingv1.NewDemandServiceClient(conn),
+		Reconciliation:    settlementv1.NewReconciliationServiceClient(conn),
+		Penalties:         settlementv1.NewPenaltyServiceClient(conn),
+		PenaltyAdmin:      settlementv1.NewPenaltyAdminServiceClient(conn),
 		Verification:      verifierv1.NewVerifierSelfServiceClient(conn),
 		VerificationAdmin: verifierv1.NewVerifierAdminServiceClient(conn),
 	}

@@ -111,8 +111,8 @@ func (v *verification) GetOffering(
 func TestAProviderReadsItsVerification(t *testing.T) {
 	f := start(t)
 	for url, want := range map[string]string{
-		challengesURL + "?cursor=5&page_size=10&flow=hidden": `{"list":[{"model_id":"acme/tiny-1b","flow":"visible","kind":"greedy",` +
-			`"at":"2026-11-21T12:00:00Z","result":"counted","evidence_leaf":"ab01"}],"next_cursor":"9"}`,
+		challengesURL + "?cursor=5&page_size=10&flow=hidden": `{"list":[{"model_id":"acme/tiny-1b","flow":"visible",` +
+			`"kind":"greedy","at":"2026-11-21T12:00:00Z","result":"counted","evidence_leaf":"ab01"}],"next_cursor":"9"}`,
 		benchmarksURL + "?model_id=acme/tiny-1b": `{"list":[{"run_id":"` + penaltyID + `","model_id":"acme/tiny-1b",` +
 			`"basis":"challenges","result":"running","started_at":"2026-11-21T12:00:00Z","ended_at":null,"taken_ms":0,` +
 			`"findings":[],"expires_at":null}],"next_cursor":""}`,

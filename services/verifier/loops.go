@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -16,7 +15,6 @@ import (
 	"svc.internal/pkg/money"
 	"svc.internal/services/verifier/internal/claims"
 	"svc.internal/services/verifier/internal/cover"
-	"svc.internal/services/verifier/internal/effects"
 	"svc.internal/services/verifier/internal/events"
 	"svc.internal/services/verifier/internal/flow"
 	"svc.internal/services/verifier/internal/ladder"
@@ -37,62 +35,7 @@ const (
 	measureInterval = 15 * time.Second
 	houseInterval   = time.Minute
 	keepInterval    = time.Hour
-	// switchFor is how long a setting of operators is believed.
-	switchFor = 5 * time.Second
 )
-
-// loops are what the service does by itself.
-type loops struct {
-	mover        *work.Mover
-	seen         *work.Seen
-	planning     *work.Planning
-	queue        *work.Queue
-	benchmarks   *work.Benchmarks
-	calibrations *work.Calibrations
-	ratios       *work.Ratios
-	ticks        *work.Ticks
-	pairs        *work.Pairs
-	guard        *work.Guard
-	penalties    *work.Penalties
-	effects      *effects.Worker
-	waived       *work.Waived
-}
-
-// switches is what operators turn on and off.
-type switches struct {
-	store  *store.Store
-	clock  clock.Clock
-	probes bool
-
-	mu sync.Mutex
-	at time.Time
-	on bool
-}
-
-// probing reports whether offers and references are asked. A database that does not answer
-// leaves it as it was.
-func (s *switches) probing(ctx context.Context) bool {
-	if !s.probes {
-		return false
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if now := s.clock.Now(); now.Sub(s.at) >= switchFor {
-		if w, err := s.store.Setting(ctx, store.Probes); err == nil {
-			s.on, s.at = w.Enabled, now
-		}
-	}
-	return s.on
-}
-
-// models gives package work what the catalog says.
-type models struct{ *peers.Catalog }
-
-// Find implements work.Models.
-func (m models) Find(id string) (work.Model, bool) {
-	found, ok := m.Model(id)
-	return work.Model{Active: found.Active, Embeddings: found.Embeddings, Window: found.Window, Files: found.Files}, ok
-}
 
 // newReplica names this process among the replicas.
 func newReplica() (string, error) {
@@ -210,7 +153,8 @@ func (s *Service) Run(ctx context.Context) error {
 	}
 	s.warm(ctx)
 	for _, run := range []func(context.Context){
-		s.catalog.Run, l.seen.Run, l.planning.Run, l.queue.Run, l.benchmarks.Run, l.calibrations.Run, l.ratios.Run, l.ticks.Run,
+		s.catalog.Run, l.seen.Run, l.planning.Run, l.queue.Run, l.benchmarks.Run, l.calibrations.Run, l.ratios.Run,
+		l.ticks.Run,
 		l.pairs.Run, l.guard.Run, l.penalties.Run, l.effects.Run, s.tendHouse, s.tendEvidence, s.measure,
 	} {
 		group.Go(func() error {

@@ -119,8 +119,11 @@ func TestAHiddenProbeOfAnHonestProviderExceedsNothing(t *testing.T) {
 	}
 	hidden, err := b.self.ListChallenges(ctx, &verifierv1.ListChallengesRequest{ProviderId: provider(0).String(),
 		Hidden: true})
-	if err != nil || len(hidden.GetList()) != 0 {
-		t.Errorf("hidden probes of today: got %v and the error %v, want none", hidden, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(hidden.GetList()); n != 0 {
+		t.Errorf("hidden probes of today: got %d, want 0", n)
 	}
 	visible, err := b.self.ListChallenges(ctx, &verifierv1.ListChallengesRequest{ProviderId: provider(0).String()})
 	if err != nil {

@@ -47,12 +47,18 @@ func (b *bundle) shows() {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := standing.GetList()[0]; got.GetLane() != "main" || got.GetBenchmark() != "proven" {
-		t.Errorf("standing: got %v, want a proven offer in the main lane", got)
+	if got := standing.GetList()[0].GetLane(); got != "main" {
+		t.Errorf("lane: got %q, want %q", got, "main")
+	}
+	if got := standing.GetList()[0].GetBenchmark(); got != "proven" {
+		t.Errorf("benchmark: got %q, want %q", got, "proven")
 	}
 	other, err := b.self.ListBenchmarks(ctx, &verifierv1.ListBenchmarksRequest{ProviderId: provider(9).String()})
-	if err != nil || len(other.GetList()) != 0 {
-		t.Errorf("another tenant's benchmarks: got %v and the error %v, want none", other, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(other.GetList()); n != 0 {
+		t.Errorf("another tenant's benchmarks: got %d, want 0", n)
 	}
 	visible, err := b.self.ListChallenges(ctx, &verifierv1.ListChallengesRequest{ProviderId: provider(0).String()})
 	if err != nil {
@@ -70,12 +76,18 @@ func (b *bundle) shows() {
 		t.Errorf("level: got %q, want %q", got, "normal")
 	}
 	refs, err := b.admin.ListReferences(ctx, &verifierv1.ListReferencesRequest{})
-	if err != nil || len(refs.GetList()) != 2 {
-		t.Errorf("references: got %v and the error %v, want 2", refs, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(refs.GetList()); n != 2 {
+		t.Errorf("references: got %d, want 2", n)
 	}
 	verdicts, err := b.admin.ListVerdicts(ctx, &verifierv1.ListVerdictsRequest{ProviderId: provider(0).String()})
-	if err != nil || len(verdicts.GetList()) != 1 {
-		t.Fatalf("verdicts: got %v and the error %v, want the passed benchmark", verdicts, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(verdicts.GetList()); n != 1 {
+		t.Fatalf("verdicts: got %d, want 1", n)
 	}
 	b.replays(verdicts.GetList()[0].GetVerdictId())
 }
@@ -135,7 +147,10 @@ func TestWhatCannotBeDecidedIsRefused(t *testing.T) {
 		}
 	}
 	p, err := b.admin.GetPenalties(ctx, &verifierv1.GetPenaltiesRequest{})
-	if err != nil || p.GetPenalties().GetOn() {
-		t.Errorf("penalties at the beginning: got %v and the error %v, want them off", p, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.GetPenalties().GetOn() {
+		t.Error("penalties at the beginning: got them on, want them off")
 	}
 }

@@ -36,8 +36,11 @@ func TestAClaimReachesWhoAskedBeforeAndWhoAsksAfter(t *testing.T) {
 			t.Errorf("asked before: got %v, want %v", got, want)
 		}
 		got, err := box.Wait(t.Context(), request(1))
-		if err != nil || got != want {
-			t.Errorf("asked after: got %v and the error %v, want %v", got, err, want)
+		if err != nil {
+			t.Fatalf("asked after: got the error %v, want none", err)
+		}
+		if got != want {
+			t.Errorf("asked after: got %v, want %v", got, want)
 		}
 		if len(owned) != 2 {
 			t.Errorf("own requests told of: got %d, want 2", len(owned))

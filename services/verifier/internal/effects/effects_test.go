@@ -83,8 +83,11 @@ func TestEachKindIsOneCallOfItsService(t *testing.T) {
 			Passed: true, Summary: "s", Penalty: peers.Penalty{BasisPoints: 1000}})
 	}
 	n, err := worker(o).Pass(t.Context())
-	if err != nil || n != 4 {
-		t.Fatalf("got %d effects and the error %v, want 4", n, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n != 4 {
+		t.Errorf("effects taken: got %d, want 4", n)
 	}
 	want := []string{"open 1000", "open_penalty done", "done 0", "expel 1", "expel done", "done 1", "reinstate 2",
 		"reinstate done", "done 2", "benchmark true 7 s", "report_benchmark done", "done 3"}

@@ -61,7 +61,7 @@ type probed struct {
 	failed bool
 }
 
-type desk struct {
+type waiting struct {
 	probes   []probed
 	attempts []Attempt
 }
@@ -69,7 +69,7 @@ type desk struct {
 // Matcher is safe for concurrent use.
 type Matcher struct {
 	mu     sync.Mutex
-	offers map[probe.Offer]*desk
+	offers map[probe.Offer]*waiting
 	own    map[string]bool
 	order  []string // of own, the oldest first
 	tags   map[string]bool
@@ -77,7 +77,7 @@ type Matcher struct {
 
 // New returns a matcher.
 func New() *Matcher {
-	return &Matcher{offers: map[probe.Offer]*desk{}, own: map[string]bool{}, tags: map[string]bool{}}
+	return &Matcher{offers: map[probe.Offer]*waiting{}, own: map[string]bool{}, tags: map[string]bool{}}
 }
 
 // Begin says that a hidden probe is about to be sent.
@@ -89,7 +89,7 @@ func (m *Matcher) Begin(o probe.Offer, id probe.ID, now time.Time) {
 		if len(m.offers) >= MaxOffers {
 			return
 		}
-		d = &desk{}
+		d = &waiting{}
 		m.offers[o] = d
 	}
 	if len(d.probes) < maxProbes {
@@ -170,7 +170,7 @@ func (m *Matcher) Due(now time.Time) []Pair {
 }
 
 // trim drops the attempts that came before every probe that waits: they can follow none.
-func (d *desk) trim(now time.Time) {
+func (d *waiting) trim(now time.Time) {
 	first := now
 	for _, p := range d.probes {
 		since := p.began
@@ -197,7 +197,7 @@ func (m *Matcher) ownLocked(a Attempt) bool {
 	return true
 }
 
-func (m *Matcher) tidyLocked(o probe.Offer, d *desk) {
+func (m *Matcher) tidyLocked(o probe.Offer, d *waiting) {
 	if len(d.probes) == 0 {
 		delete(m.offers, o)
 	}

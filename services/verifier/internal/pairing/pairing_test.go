@@ -1,6 +1,7 @@
 package pairing
 
 import (
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -42,9 +43,8 @@ func TestAProbeIsPairedWithTheNextAttemptThatIsNoProbe(t *testing.T) {
 		t.Errorf("while the attempt may turn out to be a probe's: got %v, want no pair", got)
 	}
 	got := m.Due(at(80))
-	want := Pair{Probe: id(1), Offer: here, OrganicFailed: true}
-	if len(got) != 1 || got[0] != want {
-		t.Errorf("got %v, want %v alone", got, want)
+	if want := []Pair{{Probe: id(1), Offer: here, OrganicFailed: true}}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
 	}
 	if got := len(m.offers); got != 0 {
 		t.Errorf("offers kept afterwards: got %d, want 0", got)

@@ -12,18 +12,8 @@ import (
 	"svc.internal/pkg/serve"
 	verifierv1 "svc.internal/proto/svc/verifier/v1"
 	"svc.internal/services/verifier/internal/keep"
-	"svc.internal/services/verifier/internal/offers"
 	"svc.internal/services/verifier/internal/store"
 )
-
-// Admin implements VerifierAdminService. What it changes names the operator.
-type Admin struct {
-	verifierv1.UnimplementedVerifierAdminServiceServer
-	Store   *store.Store
-	Keeper  *keep.Keeper
-	Offers  *offers.View
-	Actions Actions
-}
 
 // operatorOf is the operator of a call, as evidence names them.
 func operatorOf(ctx context.Context) string {

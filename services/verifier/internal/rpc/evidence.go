@@ -41,7 +41,8 @@ type shownPart[T any] struct {
 // walk shows the bodies of a verdict's evidence from a place on, until an answer is full. It
 // returns the place to go on from; ok is false behind the end.
 func walk[T any](
-	ctx context.Context, s evidenceSource, id probe.VerdictID, from evidencePlace, bodies func(replay.Sealed) ([]body[T], error),
+	ctx context.Context, s evidenceSource, id probe.VerdictID, from evidencePlace,
+	bodies func(replay.Sealed) ([]body[T], error),
 ) (parts []shownPart[T], next evidencePlace, ok bool, err error) {
 	room := maxPageBytes
 	for {

@@ -16,7 +16,9 @@ import (
 
 	"svc.internal/pkg/fault"
 	"svc.internal/pkg/ids"
+	verifierv1 "svc.internal/proto/svc/verifier/v1"
 	"svc.internal/services/verifier/internal/keep"
+	"svc.internal/services/verifier/internal/offers"
 	"svc.internal/services/verifier/internal/probe"
 	"svc.internal/services/verifier/internal/standing"
 	"svc.internal/services/verifier/internal/store"
@@ -52,6 +54,25 @@ type Actions interface {
 	Calibrate(ctx context.Context, model string) ([]store.CalibrationRun, error)
 	// Benchmark begins a benchmark of an offer, or returns the one that is under way.
 	Benchmark(ctx context.Context, o probe.Offer) (store.Run, error)
+}
+
+// Admin implements VerifierAdminService. What it changes names the operator.
+type Admin struct {
+	verifierv1.UnimplementedVerifierAdminServiceServer
+	Store   *store.Store
+	Keeper  *keep.Keeper
+	Offers  *offers.View
+	Actions Actions
+}
+
+// Self implements VerifierSelfService, for gateways alone.
+type Self struct {
+	verifierv1.UnimplementedVerifierSelfServiceServer
+	Store   *store.Store
+	Keeper  *keep.Keeper
+	Actions Actions
+	// Gateway is the name in the callers' certificates.
+	Gateway string
 }
 
 func invalid(field, want string) error {
@@ -94,9 +115,9 @@ func notFound(reason fault.Reason, field string) error {
 
 // checkText refuses a text outside its bounds, in characters, or with characters that are
 // not printable.
-func checkText(field, text string, least, most int) error {
+func checkText(field, text string, minLength, maxLength int) error {
 	n := utf8.RuneCountInString(text)
-	if n >= least && n <= most && utf8.ValidString(text) {
+	if n >= minLength && n <= maxLength && utf8.ValidString(text) {
 		printable := true
 		for _, r := range text {
 			printable = printable && unicode.IsPrint(r)
@@ -105,8 +126,8 @@ func checkText(field, text string, least, most int) error {
 			return nil
 		}
 	}
-	return fault.New(fault.Invalid, fault.InvalidValue, "%s must have %d to %d printable characters", field, least,
-		most).On(field)
+	return fault.New(fault.Invalid, fault.InvalidValue, "%s must have %d to %d printable characters", field,
+		minLength, maxLength).On(field)
 }
 
 // length reads how long a page is to be.

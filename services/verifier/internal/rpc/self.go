@@ -10,7 +10,6 @@ import (
 	verifierv1 "svc.internal/proto/svc/verifier/v1"
 	"svc.internal/services/verifier/internal/archive"
 	"svc.internal/services/verifier/internal/console"
-	"svc.internal/services/verifier/internal/keep"
 	"svc.internal/services/verifier/internal/probe"
 	"svc.internal/services/verifier/internal/standing"
 	"svc.internal/services/verifier/internal/store"
@@ -18,16 +17,6 @@ import (
 
 // maxOwn bounds the models of a standing.
 const maxOwn = 256
-
-// Self implements VerifierSelfService, for gateways alone.
-type Self struct {
-	verifierv1.UnimplementedVerifierSelfServiceServer
-	Store   *store.Store
-	Keeper  *keep.Keeper
-	Actions Actions
-	// Gateway is the name in the callers' certificates.
-	Gateway string
-}
 
 // caller returns the provider that a gateway has authenticated.
 func (s *Self) caller(ctx context.Context, text string) (ids.ProviderID, error) {

@@ -31,8 +31,8 @@ func TestAWeekCountsItsHoursAndForgetsOlderOnes(t *testing.T) {
 	if want := 71.0 / 7; w.RequestsADay < want-1e-9 || w.RequestsADay > want+1e-9 {
 		t.Errorf("requests a day: got %v, want %v", w.RequestsADay, want)
 	}
-	if w.Hours[12] != 70 || w.Hours[13] != 1 {
-		t.Errorf("hours 12 and 13: got %v and %v, want 70 and 1", w.Hours[12], w.Hours[13])
+	if got, want := [2]float64{w.Hours[12], w.Hours[13]}, [2]float64{70, 1}; got != want {
+		t.Errorf("hours 12 and 13: got %v, want %v", got, want)
 	}
 	if w.PayoutADay != 100 {
 		t.Errorf("payout a day: got %v, want 100", w.PayoutADay)

@@ -60,20 +60,6 @@ type Benchmarks struct {
 	looks map[probe.Offer]time.Time
 }
 
-// Run works until ctx ends, and then waits for what is under way.
-func (b *Benchmarks) Run(ctx context.Context) {
-	var loops sync.WaitGroup
-	loops.Go(func() {
-		for range clock.Every(ctx, beginInterval) {
-			if b.Enabled(ctx) {
-				warn(ctx, b.Log, "benchmarks could not be begun", b.Begin(ctx))
-			}
-		}
-	})
-	loops.Go(func() { b.drive(ctx) })
-	loops.Wait()
-}
-
 // Begin begins the runs that offers want.
 func (b *Benchmarks) Begin(ctx context.Context) error {
 	b.mu.Lock()

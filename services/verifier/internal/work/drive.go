@@ -17,6 +17,20 @@ import (
 	"svc.internal/services/verifier/internal/store"
 )
 
+// Run works until ctx ends, and then waits for what is under way.
+func (b *Benchmarks) Run(ctx context.Context) {
+	var loops sync.WaitGroup
+	loops.Go(func() {
+		for range clock.Every(ctx, beginInterval) {
+			if b.Enabled(ctx) {
+				warn(ctx, b.Log, "benchmarks could not be begun", b.Begin(ctx))
+			}
+		}
+	})
+	loops.Go(func() { b.drive(ctx) })
+	loops.Wait()
+}
+
 // drive carries runs on until ctx ends, and then waits for what is under way.
 func (b *Benchmarks) drive(ctx context.Context) {
 	var running sync.WaitGroup

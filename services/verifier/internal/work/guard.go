@@ -103,8 +103,8 @@ func (g *Guard) look(ctx context.Context, t store.Stratum, now time.Time) (calib
 	if err != nil || !fresh {
 		return cause, err
 	}
-	g.Log.ErrorContext(ctx, "a common cause is suspected, and the ladder of the model stands still", "model", t.Stratum.Model,
-		"class", int(t.Stratum.Class), "engine", t.Stratum.Engine, "gpu", t.Stratum.GPU, "cause", string(cause))
+	g.Log.ErrorContext(ctx, "a common cause is suspected, and the ladder of the model stands still",
+		"model", t.Stratum.Model, "class", int(t.Stratum.Class), "engine", t.Stratum.Engine, "gpu", t.Stratum.GPU, "cause", string(cause))
 	return cause, g.void(ctx, t, seen, cause, now)
 }
 

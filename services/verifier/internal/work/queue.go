@@ -78,7 +78,8 @@ func (q *Queue) carryOut(ctx context.Context, plan probe.Plan) {
 		// The replica that asked it has died, and whoever goes on with its run asks anew.
 		rec, cancel := later(ctx)
 		defer cancel()
-		warn(ctx, q.Log, "a probe could not be ended", q.Store.DropProbe(rec, q.Replica, plan.ID, "its run goes on otherwise"))
+		err := q.Store.DropProbe(rec, q.Replica, plan.ID, "its run goes on otherwise")
+		warn(ctx, q.Log, "a probe could not be ended", err)
 		return
 	}
 	hidden := plan.Flow == probe.Hidden
@@ -106,11 +107,13 @@ func (q *Queue) carryOut(ctx context.Context, plan probe.Plan) {
 	q.Log.ErrorContext(rec, "a probe could not be judged", "probe_id", plan.ID.String(), "error", err)
 	if errors.Is(err, standing.ErrEvent) || errors.Is(err, judge.ErrRecord) {
 		q.Mover.Observer.Probed(rec, plan, "void", "not_judged")
-		warn(rec, q.Log, "a probe could not be ended", q.Store.DropProbe(rec, q.Replica, plan.ID, "it could not be judged"))
+		err = q.Store.DropProbe(rec, q.Replica, plan.ID, "it could not be judged")
+		warn(rec, q.Log, "a probe could not be ended", err)
 		return
 	}
 	q.Mover.Observer.Probed(rec, plan, "given_back", "not_recorded")
-	warn(rec, q.Log, "a probe could not be given back", q.Store.GiveBack(rec, q.Replica, plan.ID, "it could not be recorded"))
+	err = q.Store.GiveBack(rec, q.Replica, plan.ID, "it could not be recorded")
+	warn(rec, q.Log, "a probe could not be given back", err)
 }
 
 // unanswered ends a probe without a record.

@@ -24,9 +24,9 @@ const (
 	maxTries = 3
 	// ratioTokens is the length of the prompt that is asked for, in usual tokens.
 	ratioTokens = 64
-	// leastRatio and mostRatio bound what is believed.
-	leastRatio = 1.0 / 16
-	mostRatio  = 16.0
+	// minRatio and maxRatio bound what is believed.
+	minRatio = 1.0 / 16
+	maxRatio  = 16.0
 )
 
 // Ratios knows how many bytes a token of our prompts has, by model, because a prompt is
@@ -144,7 +144,7 @@ func ratioIn(record judge.Record) float64 {
 		bytes += len(m.Content)
 	}
 	found := float64(bytes) / float64(answer.Usage.Prompt)
-	if found < leastRatio || found > mostRatio {
+	if found < minRatio || found > maxRatio {
 		return 0
 	}
 	return found
