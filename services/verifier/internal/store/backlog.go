@@ -4,10 +4,6 @@ import (
 	"context"
 	"fmt"
 	"time"
-
-	"github.com/jackc/pgx/v5"
-
-	"svc.internal/services/verifier/internal/probe"
 )
 
 // QueueState is what metrics say of the queue.
@@ -47,30 +43,4 @@ func (s *Store) SpentNanoUSD(ctx context.Context, since time.Time) (int64, error
 		return 0, fmt.Errorf("sum the cost of probes: %w", err)
 	}
 	return spent, nil
-}
-
-// Past is a probe that was planned before, for who plans the next ones.
-type Past struct {
-	Plan  probe.Plan
-	State ProbeState
-	// EndedAt is the zero time while the probe has no end.
-	EndedAt time.Time
-}
-
-// PastProbes returns the probes of an offer that were due since a time, the last planned
-// first, at most limit.
-func (s *Store) PastProbes(ctx context.Context, o probe.Offer, since time.Time, limit int) ([]Past, error) {
-	list, err := collect(ctx, s.pool, func(row pgx.CollectableRow) (p Past, err error) {
-		var ended *time.Time
-		if err := row.Scan(&p.State, &ended, jsonInto{&p.Plan}); err != nil {
-			return Past{}, err
-		}
-		p.EndedAt = timeOf(ended)
-		return p, nil
-	}, `SELECT state, ended_at, plan FROM probe WHERE provider_id = $1 AND model_id = $2 AND due_at >= $3
-		ORDER BY probe_id DESC LIMIT $4`, o.Provider, o.Model, since, bounded(limit, MaxBatch))
-	if err != nil {
-		return nil, fmt.Errorf("read the probes of an offer: %w", err)
-	}
-	return list, nil
 }

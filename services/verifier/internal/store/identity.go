@@ -10,7 +10,6 @@ import (
 
 	"svc.internal/pkg/ids"
 	"svc.internal/pkg/pg"
-	"svc.internal/services/verifier/internal/probe"
 	"svc.internal/services/verifier/internal/trust"
 )
 
@@ -171,18 +170,4 @@ func Worst(list []Inherited, model string, now time.Time) (lane trust.Lane, capT
 		}
 	}
 	return lane, capTokens
-}
-
-// Inherit is Worst of what an offer's provider inherits.
-func (s *Store) Inherit(ctx context.Context, o probe.Offer) (trust.Lane, int64, error) {
-	list, err := s.Inherits(ctx, o.Provider)
-	if err != nil {
-		return trust.Shut, 0, err
-	}
-	now, err := s.Now(ctx)
-	if err != nil {
-		return trust.Shut, 0, err
-	}
-	lane, capTokens := Worst(list, o.Model, now)
-	return lane, capTokens, nil
 }

@@ -133,23 +133,13 @@ func TestANewAccountInheritsWhatARemovedOneHad(t *testing.T) {
 	is(t, "removed", list[0].Removed, true)
 	is(t, "model", list[0].Models[0],
 		store.InheritedModel{Model: old.Model, Level: "normal", Lane: trust.Probe, CapTokens: 4_096})
-	lane, capTokens, err := e.Stores[0].Inherit(t.Context(), fresh)
-	if err != nil {
-		t.Fatal(err)
-	}
+	lane, capTokens := store.Worst(list, fresh.Model, storetest.Start)
 	is(t, "lane while it is barred", lane, trust.Shut)
 	is(t, "cap", capTokens, 4_096)
 	is(t, "a stranger", len(ok(e.Stores[0].Inherits(t.Context(), stranger.Provider))(t)), 0)
-	e.Pass(t, store.Barred)
-	lane, _, err = e.Stores[0].Inherit(t.Context(), fresh)
-	if err != nil {
-		t.Fatal(err)
-	}
+	lane, _ = store.Worst(list, fresh.Model, storetest.Start.Add(store.Barred))
 	is(t, "lane afterwards", lane, trust.Probe)
-	lane, _, err = e.Stores[0].Inherit(t.Context(), probe.Offer{Provider: fresh.Provider, Model: "another"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	lane, _ = store.Worst(list, "another", storetest.Start.Add(store.Barred))
 	is(t, "lane of another model", lane, trust.Main)
 	forge(t, e, old, "2", reversal(old, 2, gone.ID))
 	is(t, "removed after the reversal", ok(e.Stores[0].Inherits(t.Context(), fresh.Provider))(t)[0].Removed, false)
@@ -170,7 +160,7 @@ func TestRoutersAreToldNothingBetterThanWhatIsInherited(t *testing.T) {
 	ok(e.Stores[0].Advance(t.Context(), fresh, "1", forged(fresh, "1", ask, proven)))(t)
 	opinion := func() store.Opinion {
 		t.Helper()
-		return ok(e.Stores[1].OpinionsOf(t.Context(), fresh.Provider))(t)[0]
+		return ok(e.Stores[1].Opinions(t.Context(), probe.Offer{Provider: fresh.Provider}, 1))(t)[0]
 	}
 	is(t, "lane at first", opinion().Lane, trust.Main)
 	gone := removal(old, 1)
@@ -389,7 +379,6 @@ func TestPagesAreInOrderAndBounded(t *testing.T) {
 	is(t, "of a level", len(ok(e.Stores[0].Standings(t.Context(), ladder.Notice, probe.Offer{}, 10))(t)), 0)
 	is(t, "of the provider", len(ok(e.Stores[0].StandingsOf(t.Context(), provider, "a", 10))(t)), 2)
 	is(t, "opinions", len(ok(e.Stores[0].Opinions(t.Context(), probe.Offer{}, 10))(t)), 3)
-	is(t, "opinions of the provider", len(ok(e.Stores[0].OpinionsOf(t.Context(), provider))(t)), 3)
 	is(t, "levels", ok(e.Stores[0].Levels(t.Context()))(t)[ladder.Normal], 3)
 	is(t, "stale", len(ok(e.Stores[0].Stale(t.Context(), storetest.Start.Add(1e6), 2))(t)), 2)
 	is(t, "not stale", len(ok(e.Stores[0].Stale(t.Context(), storetest.Start, 2))(t)), 0)

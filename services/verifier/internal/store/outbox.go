@@ -8,7 +8,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"svc.internal/pkg/ids"
 	"svc.internal/services/verifier/internal/probe"
 	"svc.internal/services/verifier/internal/standing"
 )
@@ -188,15 +187,4 @@ func (s *Store) Outbox(ctx context.Context) (OutboxState, error) {
 		return OutboxState{}, fmt.Errorf("count the outbox: %w", err)
 	}
 	return o, nil
-}
-
-// PassedUntil returns when the benchmark of a provider was passed that counts longest, the
-// zero time where none counts.
-func (s *Store) PassedUntil(ctx context.Context, provider ids.ProviderID) (time.Time, error) {
-	var passed *time.Time
-	err := s.pool.QueryRow(ctx, `SELECT max(passed_at) FROM standing WHERE provider_id = $1`, provider).Scan(&passed)
-	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
-		return time.Time{}, fmt.Errorf("read the benchmarks of a provider: %w", err)
-	}
-	return timeOf(passed), nil
 }

@@ -240,9 +240,6 @@ func TestTheQueueIsCounted(t *testing.T) {
 	is(t, "cost", ok(e.Stores[0].SpentNanoUSD(t.Context(), storetest.Start))(t), 21)
 	is(t, "voided", ok(e.Stores[0].DropQueued(t.Context(), o, "it left"))(t), 2)
 	is(t, "cost without what is void", ok(e.Stores[0].SpentNanoUSD(t.Context(), storetest.Start))(t), 7)
-	past := ok(e.Stores[0].PastProbes(t.Context(), o, storetest.Start, 10))(t)
-	is(t, "past probes", len(past), 3)
-	is(t, "the first of them", past[2].State, store.Leased)
 }
 
 func TestShapesOfAWeekAreKept(t *testing.T) {

@@ -127,9 +127,6 @@ func (s *Store) Stale(ctx context.Context, before time.Time, limit int) ([]probe
 	return list, nil
 }
 
-// MaxOpinions is how many models of a provider routers are told of.
-const MaxOpinions = 256
-
 // Opinions returns what routers are to know of all offers in the order of provider and
 // model, behind an offer, at most limit.
 func (s *Store) Opinions(ctx context.Context, after probe.Offer, limit int) ([]Opinion, error) {
@@ -138,17 +135,6 @@ func (s *Store) Opinions(ctx context.Context, after probe.Offer, limit int) ([]O
 		[16]byte(after.Provider), after.Model, bounded(limit, MaxBatch))
 	if err != nil {
 		return nil, fmt.Errorf("list what routers are to know: %w", err)
-	}
-	return list, nil
-}
-
-// OpinionsOf returns what routers are to know of a provider: of at most MaxOpinions models,
-// the ones that were connected last.
-func (s *Store) OpinionsOf(ctx context.Context, provider ids.ProviderID) ([]Opinion, error) {
-	list, err := collect(ctx, s.pool, scanOpinion, `SELECT `+opinionColumns+standingFrom+`
-		WHERE s.provider_id = $1 ORDER BY o.seen_at DESC, s.model_id LIMIT $2`, provider, MaxOpinions)
-	if err != nil {
-		return nil, fmt.Errorf("read what routers are to know of a provider: %w", err)
 	}
 	return list, nil
 }
