@@ -18,7 +18,6 @@ const (
 	minAnswer     = 48
 	maxAnswer     = 160
 	topLogprobs   = 5
-	recallAsked   = 8
 )
 
 // Next returns the next batch: of the host that lacks most, 1 to 32 questions at once. It
@@ -160,9 +159,6 @@ func (r *Round) recall(d *rand.Rand, p *probe.Plan) {
 	tokens := min(int(share*float64(r.order.WindowTokens)), r.order.WindowTokens-p.MaxTokens-plan.Spare(r.bytesPerToken()))
 	plan.Place(d, p, tokens, recallAsked)
 }
-
-// bytesPerToken returns the ratio of the order, or one that makes no prompt too long.
-func (r *Round) bytesPerToken() float64 { return plan.Ratio(r.order.BytesPerToken) }
 
 func (r *Round) alternatives() []evidence.Alternative {
 	var all []evidence.Alternative

@@ -56,6 +56,8 @@ const (
 	MaxNumber = calibration.MaxChallenges
 	// GiveUp is after how many void answers, and none that counts, a family is given up.
 	GiveUp = 50
+	// recallAsked is how many needles a recall asks for.
+	recallAsked = 8
 )
 
 // Due reports whether a stratum whose last calibration ended at a time, zero for none, is to
@@ -202,6 +204,9 @@ func (r *Round) families() []evidence.Family {
 	}
 	return all
 }
+
+// bytesPerToken returns the ratio of the order, or one that makes no prompt too long.
+func (r *Round) bytesPerToken() float64 { return plan.Ratio(r.order.BytesPerToken) }
 
 // need returns how many samples of a family a host must give. A cheaper host gives none of
 // family R, whose ratios are powerful by themselves, and of U, which no class changes.
