@@ -134,10 +134,10 @@ func placeAt(p *probe.Plan, tokens int, at []int, ask int) {
 	least, gap := distances(ratio(p.BytesPerToken), ask)
 	p.PromptTokens = max(tokens, least+(len(at)+1)*gap)
 	slices.Sort(at)
+	last := least - gap
 	for i := range at {
-		if at[i] = max(at[i], least); i > 0 {
-			at[i] = max(at[i], at[i-1]+gap)
-		}
+		at[i] = max(at[i], last+gap)
+		last = at[i]
 	}
 	for i := len(at) - 1; i >= 0; i-- {
 		at[i] = min(at[i], p.PromptTokens-gap*(len(at)-1-i))
