@@ -50,8 +50,9 @@ func (m *move) measuring() bool {
 	return phase == window.Measuring || phase == window.Checking
 }
 
-// beginMeasuring begins a measurement, which makes the last result worthless. Where the stated window is unknown or cannot be
-// measured, none begins. A refused prompt is the measurement's first.
+// beginMeasuring begins a measurement, which makes the last result worthless. Where the
+// stated window is unknown or cannot be measured, none begins. A refused prompt is the
+// measurement's first.
 func (m *move) beginMeasuring(p probe.Plan, refused bool) error {
 	if !m.measuring() {
 		largest := int(min(m.world.StatedTokens, window.MaxTokens))
