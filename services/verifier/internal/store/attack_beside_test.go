@@ -38,21 +38,10 @@ func TestTheDatabaseRefusesOtherOfferingsAndCounts(t *testing.T) {
 	})
 }
 
-func TestTheDatabaseRefusesOtherSettingsCalibrationsRunsAndKeys(t *testing.T) {
+func TestTheDatabaseRefusesOtherSettingsAndKeys(t *testing.T) {
 	t.Parallel()
 	e := storetest.New(t)
-	o := e.See(t, storetest.Provider(t))
-	key := ok(e.Stores[0].KeepStratum(t.Context(), calibratedStratum))(t)
-	run, _, err := e.Stores[0].StartCalibration(t.Context(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	benchmark := store.Run{ID: probe.RunID{1}, Offer: o, Basis: store.First, Body: []byte{1}, NextAt: storetest.Start}
-	if err := e.Stores[0].StartRun(t.Context(), benchmark); err != nil {
-		t.Fatal(err)
-	}
 	putKey(t, e, 1)
-	ok(e.Stores[0].PutHour(t.Context(), plan.Hour{Offer: o, Past: plan.Past{Hour: 9}}))(t)
 	refused(t, e, map[string]attack{
 		"penalties without a calibration": {sql: `UPDATE setting SET enabled = true, revision = 2 WHERE name = 'penalties'`,
 			says: "calibrated far enough"},
@@ -74,6 +63,26 @@ func TestTheDatabaseRefusesOtherSettingsCalibrationsRunsAndKeys(t *testing.T) {
 			says: "kept as they are"},
 		"a setting that goes": {asOwner: true, sql: `DELETE FROM setting`,
 			says: "kept as they are|foreign key"},
+		"another key": {sql: `UPDATE house_key SET sealed = decode(repeat('33', 40), 'hex')`,
+			says: "forgotten once"},
+		"a key that lasts": {sql: `INSERT INTO house_key (key_id, account_id, sealed, expires_at)
+			SELECT gen_random_uuid(), account_id, sealed, clock_timestamp() + interval '32 days' FROM house_key`,
+			says: "expires within 31 days"},
+		"a key that is over": {sql: `INSERT INTO house_key (key_id, account_id, sealed, expires_at)
+			SELECT gen_random_uuid(), account_id, sealed, clock_timestamp() FROM house_key`, says: "expires within 31 days"},
+		"a key that goes": {asOwner: true, sql: `DELETE FROM house_key`, says: "kept as they are"},
+	})
+}
+
+func TestTheDatabaseRefusesOtherCalibrations(t *testing.T) {
+	t.Parallel()
+	e := storetest.New(t)
+	key := ok(e.Stores[0].KeepStratum(t.Context(), calibratedStratum))(t)
+	run, _, err := e.Stores[0].StartCalibration(t.Context(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused(t, e, map[string]attack{
 		"a calibration of other bytes": {sql: `INSERT INTO calibration (calibration, stratum, family, run_id, body, penal)
 			VALUES (decode(repeat('00', 32), 'hex'), $1, 'greedy', $2, 'body', true)`,
 			says: "calibration_check", args: []any{key[:], run}},
@@ -86,6 +95,24 @@ func TestTheDatabaseRefusesOtherSettingsCalibrationsRunsAndKeys(t *testing.T) {
 		"a run for no reason": {sql: `UPDATE calibration_run SET state = 'abandoned'`, says: "calibration_run_reason"},
 		"a stratum of other parts": {sql: `INSERT INTO stratum (stratum, model_id, files, class, engine, gpu)
 			SELECT decode(repeat('00', 32), 'hex'), model_id, files, class, engine, gpu FROM stratum`, says: "stratum_parts"},
+		"a calibration that begins as finished": {
+			asOwner: true, says: "begins as running",
+			sql: `INSERT INTO calibration_run (run_id, stratum, state) SELECT gen_random_uuid(), stratum, 'finished'
+			FROM calibration_run`,
+		},
+	})
+}
+
+func TestTheDatabaseRefusesOtherBenchmarksAndPlans(t *testing.T) {
+	t.Parallel()
+	e := storetest.New(t)
+	o := e.See(t, storetest.Provider(t))
+	benchmark := store.Run{ID: probe.RunID{1}, Offer: o, Basis: store.First, Body: []byte{1}, NextAt: storetest.Start}
+	if err := e.Stores[0].StartRun(t.Context(), benchmark); err != nil {
+		t.Fatal(err)
+	}
+	ok(e.Stores[0].PutHour(t.Context(), plan.Hour{Offer: o, Past: plan.Past{Hour: 9}}))(t)
+	refused(t, e, map[string]attack{
 		"a second benchmark": {sql: `INSERT INTO benchmark_run (run_id, provider_id, model_id, basis, body, next_at)
 			SELECT gen_random_uuid(), provider_id, model_id, basis, body, next_at FROM benchmark_run`,
 			says: "benchmark_run_one"},
@@ -104,24 +131,11 @@ func TestTheDatabaseRefusesOtherSettingsCalibrationsRunsAndKeys(t *testing.T) {
 			says: "ahead of time", sql: `UPDATE benchmark_run SET revision = 2, state = 'void', findings = '[]',
 			ended_at = clock_timestamp() + interval '1 second'`,
 		},
-		"a calibration that begins as finished": {
-			asOwner: true, says: "begins as running",
-			sql: `INSERT INTO calibration_run (run_id, stratum, state) SELECT gen_random_uuid(), stratum, 'finished'
-			FROM calibration_run`,
-		},
 		"an hour that is planned again": {sql: `UPDATE planned SET hour = hour`, says: "is planned once"},
 		"a plan of another offer": {
 			asOwner: true, sql: `UPDATE planned SET hour = hour + 1, model_id = 'x'`, says: "is planned once",
 		},
 		"a benchmark that goes": {asOwner: true, sql: `DELETE FROM benchmark_run`, says: "kept as they are"},
-		"another key": {sql: `UPDATE house_key SET sealed = decode(repeat('33', 40), 'hex')`,
-			says: "forgotten once"},
-		"a key that lasts": {sql: `INSERT INTO house_key (key_id, account_id, sealed, expires_at)
-			SELECT gen_random_uuid(), account_id, sealed, clock_timestamp() + interval '32 days' FROM house_key`,
-			says: "expires within 31 days"},
-		"a key that is over": {sql: `INSERT INTO house_key (key_id, account_id, sealed, expires_at)
-			SELECT gen_random_uuid(), account_id, sealed, clock_timestamp() FROM house_key`, says: "expires within 31 days"},
-		"a key that goes": {asOwner: true, sql: `DELETE FROM house_key`, says: "kept as they are"},
 	})
 }
 

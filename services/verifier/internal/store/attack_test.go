@@ -208,6 +208,16 @@ func TestTheDatabaseRefusesAlteredHistory(t *testing.T) {
 			sql: `INSERT INTO evidence (piece_id, provider_id, model_id, number, plain_bytes, leaf, link, cleared_at)
 			SELECT gen_random_uuid(), provider_id, model_id, 3, 1, leaf, link, now() FROM evidence WHERE number = 2`,
 		},
+	})
+}
+
+func TestTheDatabaseRefusesAlteredStandings(t *testing.T) {
+	t.Parallel()
+	e := storetest.New(t)
+	o := e.See(t, storetest.Provider(t))
+	e.Probe(t, o, true, "")
+	e.Probe(t, o, true, "")
+	refused(t, e, map[string]attack{
 		"a standing of another offer": {
 			asOwner: true, sql: `UPDATE standing SET number = number + 1, model_id = 'x'`, says: "of one offer",
 		},
