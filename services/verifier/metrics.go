@@ -24,67 +24,72 @@ type metrics struct {
 }
 
 func newMetrics(meters metric.MeterProvider) (*metrics, error) {
-	meter := meters.Meter("svc.internal/services/verifier")
-	m := &metrics{}
-	counters := []struct {
-		into *metric.Int64Counter
-		name string
-		text string
-	}{
-		{&m.probes, "svc.verifier.probes", "Probes that ended or were given back, by kind, flow, purpose, end and reason."},
-		{&m.observations, "svc.verifier.observations", "Observations, by family and whether they exceed."},
-		{&m.verdicts, "svc.verifier.verdicts", "Verdicts, by kind and trigger."},
-		{&m.held, "svc.verifier.steps_held", "Steps that the evidence asked for and that were not taken, by reason."},
-		{&m.effects, "svc.verifier.effects", "Tries of effects in other services, by kind and end."},
-		{&m.absurd, "svc.verifier.absurd_claims", "Claims of usage that cannot be, which are a risk and no evidence."},
-		{&m.refused, "svc.verifier.messages_refused", "Messages on NATS, or parts of them, that were out of bounds."},
+	instruments := &maker{meter: meters.Meter("svc.internal/services/verifier")}
+	m := &metrics{
+		probes: instruments.Int64Counter("svc.verifier.probes",
+			"Probes that ended or were given back, by kind, flow, purpose, end and reason."),
+		observations: instruments.Int64Counter("svc.verifier.observations",
+			"Observations, by family and whether they exceed."),
+		verdicts: instruments.Int64Counter("svc.verifier.verdicts", "Verdicts, by kind and trigger."),
+		held: instruments.Int64Counter("svc.verifier.steps_held",
+			"Steps that the evidence asked for and that were not taken, by reason."),
+		effects: instruments.Int64Counter("svc.verifier.effects", "Tries of effects in other services, by kind and end."),
+		absurd: instruments.Int64Counter("svc.verifier.absurd_claims",
+			"Claims of usage that cannot be, which are a risk and no evidence."),
+		refused: instruments.Int64Counter("svc.verifier.messages_refused",
+			"Messages on NATS, or parts of them, that were out of bounds."),
+
+		queued: instruments.Int64Gauge("svc.verifier.probes_queued", "Probes that have no end yet."),
+		waiting: instruments.Int64Gauge("svc.verifier.verdicts_waiting",
+			"Verdicts that wait for an operator, at most 200."),
+		pending: instruments.Int64Gauge("svc.verifier.effects_pending",
+			"Effects of verdicts that are not carried out yet."),
+		stuck: instruments.Int64Gauge("svc.verifier.effects_refused",
+			"Effects of verdicts that another service refused for good."),
+		suspected: instruments.Int64Gauge("svc.verifier.common_causes", "Strata in which a common cause is suspected."),
+		spent: instruments.Int64Gauge("svc.verifier.spent_today_nano_usd",
+			"What the probes of this UTC day are expected to cost."),
+		levels: instruments.Int64Gauge("svc.verifier.offerings", "Offers, by level."),
+		offers: instruments.Int64Gauge("svc.verifier.offers_connected", "Offers whose provider is connected."),
+		lag: instruments.Float64Gauge("svc.verifier.probes_lag", "How long the longest due probe has waited.",
+			metric.WithUnit("s")),
+		effectsLag: instruments.Float64Gauge("svc.verifier.effects_lag",
+			"The age of the oldest effect that is not carried out.", metric.WithUnit("s")),
 	}
-	for _, c := range counters {
-		made, err := meter.Int64Counter(c.name, metric.WithDescription(c.text))
-		if err != nil {
-			return nil, fmt.Errorf("make metrics: %w", err)
-		}
-		*c.into = made
-	}
-	return m, m.gauges(meter)
+	return m, instruments.err
 }
 
-func (m *metrics) gauges(meter metric.Meter) error {
-	for _, g := range []struct {
-		into *metric.Int64Gauge
-		name string
-		text string
-	}{
-		{&m.queued, "svc.verifier.probes_queued", "Probes that have no end yet."},
-		{&m.waiting, "svc.verifier.verdicts_waiting", "Verdicts that wait for an operator, at most 200."},
-		{&m.pending, "svc.verifier.effects_pending", "Effects of verdicts that are not carried out yet."},
-		{&m.stuck, "svc.verifier.effects_refused", "Effects of verdicts that another service refused for good."},
-		{&m.suspected, "svc.verifier.common_causes", "Strata in which a common cause is suspected."},
-		{&m.spent, "svc.verifier.spent_today_nano_usd", "What the probes of this UTC day are expected to cost."},
-		{&m.levels, "svc.verifier.offerings", "Offers, by level."},
-		{&m.offers, "svc.verifier.offers_connected", "Offers whose provider is connected."},
-	} {
-		made, err := meter.Int64Gauge(g.name, metric.WithDescription(g.text))
-		if err != nil {
-			return fmt.Errorf("make metrics: %w", err)
-		}
-		*g.into = made
+// maker makes instruments and keeps the first error.
+type maker struct {
+	meter metric.Meter
+	err   error
+}
+
+func (k *maker) keep(err error) {
+	if err != nil && k.err == nil {
+		k.err = fmt.Errorf("make metrics: %w", err)
 	}
-	for _, g := range []struct {
-		into *metric.Float64Gauge
-		name string
-		text string
-	}{
-		{&m.lag, "svc.verifier.probes_lag", "How long the longest due probe has waited."},
-		{&m.effectsLag, "svc.verifier.effects_lag", "The age of the oldest effect that is not carried out."},
-	} {
-		made, err := meter.Float64Gauge(g.name, metric.WithUnit("s"), metric.WithDescription(g.text))
-		if err != nil {
-			return fmt.Errorf("make metrics: %w", err)
-		}
-		*g.into = made
-	}
-	return nil
+}
+
+// Int64Counter makes a counter.
+func (k *maker) Int64Counter(name, text string) metric.Int64Counter {
+	made, err := k.meter.Int64Counter(name, metric.WithDescription(text))
+	k.keep(err)
+	return made
+}
+
+// Int64Gauge makes a gauge.
+func (k *maker) Int64Gauge(name, text string) metric.Int64Gauge {
+	made, err := k.meter.Int64Gauge(name, metric.WithDescription(text))
+	k.keep(err)
+	return made
+}
+
+// Float64Gauge makes a gauge with a unit.
+func (k *maker) Float64Gauge(name, text string, unit metric.Float64GaugeOption) metric.Float64Gauge {
+	made, err := k.meter.Float64Gauge(name, metric.WithDescription(text), unit)
+	k.keep(err)
+	return made
 }
 
 func with(pairs ...string) metric.MeasurementOption {
