@@ -46,7 +46,8 @@ var bans = []struct {
 
 var (
 	// storing are the programs that keep tables, and the programs that read them.
-	storing = []string{"billing-ledger", "catalog", "provider-hub", "settlement", "standalone", "chaos", "fleet"}
+	storing = []string{"billing-ledger", "catalog", "provider-hub", "settlement", "verifier", "standalone", "chaos",
+		"fleet"}
 	// running are the programs that run a service, and the programs that configure one.
 	running = append([]string{"devcerts", "edge-gateway", "router"}, storing...)
 )
