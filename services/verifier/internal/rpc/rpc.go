@@ -205,7 +205,7 @@ func moment(at time.Time) *timestamppb.Timestamp {
 
 // number is a count as the public sees it.
 func number[T ~int | ~int64](n T) int32 {
-	return int32(min(max(int64(n), math.MinInt32), math.MaxInt32)) //nolint:gosec // it is bounded
+	return int32(min(max(int64(n), math.MinInt32), math.MaxInt32))
 }
 
 // idText is empty for no id.
