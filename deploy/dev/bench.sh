@@ -75,7 +75,7 @@ step "Building"
 go build -o "$bin/" ./services/standalone/cmd/standalone ./services/provider-agent/cmd/svc-agent
 if wanted fleet; then
   programs=(./services/proving/cmd/fleet ./services/proving/cmd/tinylm github.com/nats-io/nats-server/v2)
-  for service in catalog billing-ledger settlement router provider-hub edge-gateway; do
+  for service in catalog billing-ledger settlement router provider-hub verifier edge-gateway; do
     programs+=("./services/$service/cmd/$service")
   done
   go build -o "$bin/" "${programs[@]}"
@@ -149,6 +149,7 @@ standalone() { # measure
   local started
   started=$(date +%s%N)
   SVC_HTTP_ADDR=127.0.0.1:9180 SVC_OPERATOR_ADDR=127.0.0.1:9183 SVC_WS_ADDR=127.0.0.1:9181 SVC_METRICS_ADDR=127.0.0.1:9182 SVC_DATA_DIR="$run/standalone" \
+    SVC_VERIFIER_DEVELOPMENT=true SVC_VERIFIER_PROBES=false SVC_VERIFIER_BENCHMARKS_WAIVED=true \
     SVC_DEMO_AGENT=off SVC_LOG_LEVEL=error start standalone "$bin/standalone"
   probe ready -pid "${pids[-1]}" -name "$1" -target standalone -since "$started" -url http://127.0.0.1:9182/readyz -url http://127.0.0.1:9180/v1/models
   wait_file "$run/standalone/demo.env" 30
@@ -181,7 +182,7 @@ fleet() { # measure
   local started urls=() file
   rm -rf "$run/fleet/config" "$run/fleet/fleet.env"
   started=$(date +%s%N)
-  ENGINE_URL=http://127.0.0.1:9100/v1 SVC_LOG_LEVEL=error start fleet "$bin/fleet" run -dir "$run/fleet" -bin "$bin" -free-ports
+  ENGINE_URL=http://127.0.0.1:9100/v1 SVC_LOG_LEVEL=error start fleet "$bin/fleet" run -dir "$run/fleet" -bin "$bin" -free-ports -references 0
   # The files with the addresses are written before the services start; that
   # of the last one is written last.
   wait_file "$run/fleet/config/edge-gateway-2.yaml" 60

@@ -138,10 +138,6 @@ func (c *Config) Validate() error {
 	if c.runs(node.Verifier) {
 		faults = append(faults, c.Verifier.CheckListeners(c.listeners()...))
 	}
-	if c.runs(node.ProviderHub) {
-		faults = append(faults, c.Hub.CheckListeners(
-			c.Gateway.HTTPAddr, c.Gateway.OperatorAddr, c.Hub.WSAddr, c.GRPCAddr, c.AdminAddr, c.NATSAddr))
-	}
 	faults = append(faults, c.Check(c.Specs()...))
 	faults = append(faults, c.checkServices()...)
 	return errors.Join(faults...)

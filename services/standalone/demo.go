@@ -74,8 +74,11 @@ func (p *process) seedAndServe(ctx context.Context) error {
 			}
 			group.Go(func() error { return agent.Run(ctx) })
 		}
+		done := p.con.Step("Provider")
 		if err := p.waitOnline(ctx, slices.Sorted(maps.Keys(demo.Offers(catalog, engine)))); err != nil {
 			p.con.Say("No provider is online yet: %v", err)
+		} else {
+			done("benchmarked by the verifier")
 		}
 	}
 	// A reader who finds the file can call everything that it names.
@@ -84,6 +87,10 @@ func (p *process) seedAndServe(ctx context.Context) error {
 		return err
 	}
 	p.announce(env, engine)
+	group.Go(func() error { // the demo goes on without an agent
+		<-ctx.Done()
+		return nil
+	})
 	return group.Wait()
 }
 
@@ -161,10 +168,14 @@ func (p *process) newAgent(at seat, catalog demo.Catalog, engine demo.Engine) (*
 	return agent, nil
 }
 
+// onlinePatience bounds the wait for the demo's provider, which the verifier benchmarks
+// first: seconds at an engine that answers at once.
+const onlinePatience = 90 * time.Second
+
 // waitOnline returns when the public API lists each model as callable.
 func (p *process) waitOnline(ctx context.Context, models []string) error {
 	url := "http://" + reachable(p.httpAddr) + "/v1"
-	return poll(ctx, 20*time.Second, func(ctx context.Context) error {
+	return poll(ctx, onlinePatience, func(ctx context.Context) error {
 		callable, err := demo.ListModels(ctx, url, 5*time.Second)
 		if err != nil {
 			return err

@@ -26,7 +26,7 @@ func certified(certs, file string) []string {
 func groups(t *testing.T, encrypted bool) *trial.Market {
 	t.Helper()
 	backs, fronts := []string{"catalog", "billing-ledger", "settlement"},
-		[]string{"router", "provider-hub", "edge-gateway"}
+		[]string{"router", "provider-hub", "verifier", "edge-gateway"}
 	back, front, nats, public, sockets := trial.FreeAddress(t), trial.FreeAddress(t), trial.FreeAddress(t),
 		trial.FreeAddress(t), trial.FreeAddress(t)
 	operators, token := trial.FreeAddress(t), strings.Repeat("operator", 4)
@@ -34,9 +34,10 @@ func groups(t *testing.T, encrypted bool) *trial.Market {
 	shared := []string{"DATABASE_URL=" + database, "SVC_PEPPER=" + strings.Repeat("5a", 32),
 		"SVC_ADMIN_TOKENS=tester:" + token}
 	ofBack := []string{"SVC_NATS_ADDR=" + nats, "SVC_GRPC_ADDR=" + back,
-		fmt.Sprintf("SVC_PEERS=router=%s,provider-hub=%s,edge-gateway=%s", front, front, front)}
+		fmt.Sprintf("SVC_PEERS=router=%s,provider-hub=%s,verifier=%s,edge-gateway=%s", front, front, front, front)}
 	ofFront := []string{"SVC_NATS_URL=nats://" + nats, "SVC_GRPC_ADDR=" + front, "SVC_HTTP_ADDR=" + public,
 		"SVC_OPERATOR_ADDR=" + operators, "SVC_WS_ADDR=" + sockets,
+		"SVC_VERIFIER_DEVELOPMENT=true", "SVC_VERIFIER_PROBES=false", "SVC_VERIFIER_BENCHMARKS_WAIVED=true",
 		fmt.Sprintf("SVC_PEERS=catalog=%s,billing-ledger=%s,settlement=%s", back, back, back)}
 	if encrypted {
 		certs := t.TempDir()

@@ -1,6 +1,6 @@
 // Command fleet runs the marketplace as a fleet of separate processes on this
 // machine: PostgreSQL, nats-server, two of each service with mutual TLS between
-// them, two provider agents and an engine.
+// them, two provider agents, a reference that the verifier compares them with, and an engine.
 //
 //	fleet up                    starts it in the background and returns when it is ready
 //	fleet run                   runs it in the foreground
@@ -56,7 +56,9 @@ type options struct {
 	free     bool
 	drain    time.Duration
 	json     bool
-	names    []string
+	// references is how many nodes of the platform the verifier compares providers with.
+	references int
+	names      []string
 
 	DatabaseURL  config.Secret `env:"DATABASE_URL"`
 	EngineURL    string        `env:"ENGINE_URL"`
@@ -94,6 +96,8 @@ func parse(name string, args, environ []string, diagnostics io.Writer) (options,
 	flags.BoolVar(&o.free, "free-ports", false, "listen on ports that are free instead of 8080 to 8083 and from 9400")
 	flags.DurationVar(&o.drain, "drain-delay", time.Second,
 		"how long a process says that it stops before it stops listening")
+	flags.IntVar(&o.references, "references", 1,
+		"how many references the verifier compares the providers with; without any, benchmarks are waived")
 	if name == "status" {
 		flags.BoolVar(&o.json, "json", false, "print JSON")
 	}

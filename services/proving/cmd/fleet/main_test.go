@@ -120,8 +120,8 @@ func TestAFleetComesUpAnswersIsRolledAndGoesDown(t *testing.T) {
 	}
 	ask()
 	before := f.steady()
-	if len(before) != 17 {
-		t.Errorf("processes: got %d, want 17", len(before))
+	if len(before) != 20 {
+		t.Errorf("processes: got %d, want 20", len(before))
 	}
 	trial.Until(t, "status shows all of them", func() bool {
 		return len(regexp.MustCompile(`(?m) (ready|running) `).FindAllString(f.must("status"), -1)) == len(before)
@@ -139,7 +139,7 @@ func TestAFleetComesUpAnswersIsRolledAndGoesDown(t *testing.T) {
 		}
 	}
 	ask()
-	if out, err := f.run("restart", "verifier"); err == nil {
+	if out, err := f.run("restart", "verifiers"); err == nil {
 		t.Errorf("a service that is not there was restarted: %s", out)
 	}
 	f.must("down")

@@ -22,6 +22,8 @@ const (
 	// stopTimeout the end.
 	startTimeout = 5 * time.Minute
 	stopTimeout  = 5 * time.Minute
+	// providers is how many agents serve consumers.
+	providers = 2
 )
 
 // run starts the fleet, seeds the demo and waits until ctx ends.
@@ -40,6 +42,7 @@ func run(ctx context.Context, o options, out io.Writer) (err error) {
 	con.Say("Starting the fleet ...")
 	f, err := fleet.Start(startCtx, fleet.Config{
 		Dir: o.dir, BinDir: bin, DatabaseURL: o.DatabaseURL.Reveal(), EngineURL: o.EngineURL,
+		References: o.references, Replicas: map[string]int{fleet.Agent: providers + o.references},
 		FixedPorts: !o.free, Restart: true, DrainDelay: o.drain, LogLevel: o.LogLevel, OTLPEndpoint: o.OTLPEndpoint,
 		Log: log, Step: con.Step, Taken: func() error { return writeState(o.dir, "") },
 	})
@@ -60,9 +63,17 @@ func run(ctx context.Context, o options, out io.Writer) (err error) {
 		}
 		return err
 	}
-	done("models, consumer, providers")
+	done(seeded(o.references))
 	announce(con, f, env)
 	return serveControl(ctx, f)
+}
+
+// seeded says what the demo consists of.
+func seeded(references int) string {
+	if references == 0 {
+		return "models, consumer, providers; benchmarks are waived"
+	}
+	return "models, consumer, providers, which the verifier has benchmarked, references"
 }
 
 func announce(con *console.Console, f *fleet.Fleet, env demo.Environment) {

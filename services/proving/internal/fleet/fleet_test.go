@@ -151,7 +151,7 @@ func TestAFleetStartsLosesProcessesAndStopsInOrder(t *testing.T) {
 			t.Errorf("%s is still there", name)
 		}
 	}
-	want := "edge-gateway-1 provider-hub-1 router-1 settlement-1 billing-ledger-1 catalog-1 nats-1 postgres-1"
+	want := "edge-gateway-1 verifier-1 provider-hub-1 router-1 settlement-1 billing-ledger-1 catalog-1 nats-1 postgres-1"
 	if got := strings.Join(order, " "); got != want {
 		t.Errorf("they stopped: got %q, want %q", got, want)
 	}
@@ -233,9 +233,9 @@ func TestAStartThatFailsLeavesNothing(t *testing.T) {
 		t.Errorf(`a fleet without a database: got the error %q, want "connect to make logins" in it`, err)
 	}
 	for _, wrong := range []Config{
-		{}, {Dir: "x", BinDir: "y", Replicas: map[string]int{"verifier": 1}},
+		{}, {Dir: "x", BinDir: "y", Replicas: map[string]int{"verifiers": 1}},
 		{Dir: "x", BinDir: "y", Replicas: map[string]int{Hub: MaxReplicas + 1}},
-		{Dir: "x", BinDir: "y", Replicas: map[string]int{Hub: 0}}, {Dir: "x", BinDir: "y", Replicas: map[string]int{NATS: 2}},
+		{Dir: "x", BinDir: "y", Replicas: map[string]int{Hub: 0}}, {Dir: "x", BinDir: "y", References: 2}, {Dir: "x", BinDir: "y", Replicas: map[string]int{NATS: 2}},
 	} {
 		if _, err := Start(t.Context(), wrong); err == nil {
 			t.Errorf("checking %+v: got no error, want one", wrong)

@@ -29,16 +29,16 @@ const (
 	EnvRunning = "SVC_E2E_ENV"
 )
 
-// StartFleet runs a marketplace as a fleet of separate processes until the test ends: two
-// of each service, on a PostgreSQL of its own, with no demo, no agent and no engine.
-// Options change the configuration; where they ask for agents, the demo is seeded. A
-// process that ends by itself fails the test. The test is skipped where EnvForm asks for
-// the other form.
+// StartFleet runs a marketplace as a fleet of separate processes until the test ends, on a
+// PostgreSQL of its own: two of each service but one verifier, which asks nobody without
+// references. There is no demo, no agent and no engine. Options change the configuration;
+// where they ask for agents, the demo is seeded. A process that ends by itself fails the
+// test. The test is skipped where EnvForm asks for the other form.
 func StartFleet(t testing.TB, options ...func(*fleet.Config)) *Market {
 	t.Helper()
 	needFleet(t)
 	m, err := startFleet(Dir(t), append([]func(*fleet.Config){func(c *fleet.Config) {
-		c.Replicas = map[string]int{fleet.Agent: 0, fleet.Engine: 0}
+		c.Replicas = map[string]int{fleet.Agent: 0, fleet.Engine: 0, fleet.Verifier: 1}
 	}}, options...))
 	if err != nil {
 		t.Fatal(err)
