@@ -94,7 +94,8 @@ type VerifierAdminServiceClient interface {
 	GetPenalties(ctx context.Context, in *GetPenaltiesRequest, opts ...grpc.CallOption) (*GetPenaltiesResponse, error)
 	// RunBenchmark has an offer benchmarked as if its provider had asked. A failure counts as
 	// any other. Idempotent: a benchmark that is under way is returned. Fails with NOT_FOUND
-	// (offering_not_found), with RESOURCE_EXHAUSTED (benchmark_too_soon) within an hour of the
+	// (offering_not_found), with FAILED_PRECONDITION (transition_not_allowed) while the model
+	// is not connected, with RESOURCE_EXHAUSTED (benchmark_too_soon) within an hour of the
 	// last, and with INVALID_ARGUMENT (invalid_value).
 	RunBenchmark(ctx context.Context, in *RunBenchmarkRequest, opts ...grpc.CallOption) (*RunBenchmarkResponse, error)
 	// ListEffects is one page of what other services have refused for good of what verdicts
@@ -318,7 +319,8 @@ type VerifierAdminServiceServer interface {
 	GetPenalties(context.Context, *GetPenaltiesRequest) (*GetPenaltiesResponse, error)
 	// RunBenchmark has an offer benchmarked as if its provider had asked. A failure counts as
 	// any other. Idempotent: a benchmark that is under way is returned. Fails with NOT_FOUND
-	// (offering_not_found), with RESOURCE_EXHAUSTED (benchmark_too_soon) within an hour of the
+	// (offering_not_found), with FAILED_PRECONDITION (transition_not_allowed) while the model
+	// is not connected, with RESOURCE_EXHAUSTED (benchmark_too_soon) within an hour of the
 	// last, and with INVALID_ARGUMENT (invalid_value).
 	RunBenchmark(context.Context, *RunBenchmarkRequest) (*RunBenchmarkResponse, error)
 	// ListEffects is one page of what other services have refused for good of what verdicts

@@ -53,8 +53,9 @@ type VerifierSelfServiceClient interface {
 	GetStanding(ctx context.Context, in *GetStandingRequest, opts ...grpc.CallOption) (*GetStandingResponse, error)
 	// AskBenchmark asks for a benchmark of a model. Idempotent: a benchmark that is under way
 	// is returned. Fails with NOT_FOUND (offering_not_found) for a model that the provider has
-	// not offered, with RESOURCE_EXHAUSTED (benchmark_too_soon) within an hour of the last,
-	// and with INVALID_ARGUMENT (invalid_value).
+	// not offered, with FAILED_PRECONDITION (transition_not_allowed) while the model is not
+	// connected, with RESOURCE_EXHAUSTED (benchmark_too_soon) within an hour of the last, and
+	// with INVALID_ARGUMENT (invalid_value).
 	AskBenchmark(ctx context.Context, in *AskBenchmarkRequest, opts ...grpc.CallOption) (*AskBenchmarkResponse, error)
 	// GetPenaltyEvidence is one page of what the provider itself was asked and answered in
 	// the observations that a penalty rests on. A page holds 2 MiB at most: a longer body
@@ -147,8 +148,9 @@ type VerifierSelfServiceServer interface {
 	GetStanding(context.Context, *GetStandingRequest) (*GetStandingResponse, error)
 	// AskBenchmark asks for a benchmark of a model. Idempotent: a benchmark that is under way
 	// is returned. Fails with NOT_FOUND (offering_not_found) for a model that the provider has
-	// not offered, with RESOURCE_EXHAUSTED (benchmark_too_soon) within an hour of the last,
-	// and with INVALID_ARGUMENT (invalid_value).
+	// not offered, with FAILED_PRECONDITION (transition_not_allowed) while the model is not
+	// connected, with RESOURCE_EXHAUSTED (benchmark_too_soon) within an hour of the last, and
+	// with INVALID_ARGUMENT (invalid_value).
 	AskBenchmark(context.Context, *AskBenchmarkRequest) (*AskBenchmarkResponse, error)
 	// GetPenaltyEvidence is one page of what the provider itself was asked and answered in
 	// the observations that a penalty rests on. A page holds 2 MiB at most: a longer body
