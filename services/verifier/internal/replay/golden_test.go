@@ -6,33 +6,76 @@ import (
 	"encoding/json"
 	"flag"
 	"os"
+	"strings"
 	"testing"
+	"time"
 
 	"svc.internal/pkg/tinylm"
 	"svc.internal/pkg/tinylm/lab"
+	"svc.internal/services/verifier/internal/battery"
 	"svc.internal/services/verifier/internal/evidence"
 	"svc.internal/services/verifier/internal/judge"
 	"svc.internal/services/verifier/internal/judge/judgetest"
+	"svc.internal/services/verifier/internal/ladder"
 	"svc.internal/services/verifier/internal/replay"
 	"svc.internal/services/verifier/internal/standing"
 )
 
 var update = flag.Bool("update", false, "make the evidence in testdata anew")
 
-// golden is evidence that was made once by engines of the laboratory: an honest host and one
-// of 4-bit weights, greedy, sampled and with log-probabilities, and recalls.
-const golden = "testdata/evidence.jsonl.gz"
+// goldens are evidence that was made once.
+var goldens = []struct {
+	file string
+	make func(*testing.T) *career
+	// said are the observations of each piece, verdicts the triggers of all verdicts.
+	said, verdicts string
+}{
+	{
+		"testdata/evidence.jsonl.gz", laboratory,
+		"B0 U0, R0 U0, R0 C0 U0, D0, B0 C1 U0, R0 C1 U0, B0 C1 U0, D1, , ", "",
+	},
+	{
+		"testdata/verdicts.jsonl.gz", convicted, "", "fail notify pursue convict reverse notify recover ",
+	},
+}
 
 // TestCommittedEvidenceReplaysToTheBit computes evidence again that another machine made. It
-// is what runs on other processors too:
-//
-//	GOARCH=386 go test -run CommittedEvidence ./internal/replay
+// is what runs on other processors too, with make replay-archs.
 func TestCommittedEvidenceReplaysToTheBit(t *testing.T) {
 	t.Parallel()
-	if *update {
-		write(t, laboratory(t))
+	for _, g := range goldens {
+		t.Run(g.file, func(t *testing.T) {
+			t.Parallel()
+			if *update {
+				write(t, g.file, g.make(t))
+			}
+			report := read(t, g.file)
+			said, verdicts := "", ""
+			for _, row := range report.Rows {
+				if row.Wrong != "" {
+					t.Errorf("piece %v: %s", row.ID, row.Wrong)
+				}
+				said += row.Said + ", "
+				for _, v := range row.Verdicts {
+					verdicts += v + " "
+				}
+			}
+			if g.said != "" && said != g.said {
+				t.Errorf("got the observations %q, want %q", said, g.said)
+			}
+			if verdicts != g.verdicts {
+				t.Errorf("got the verdicts %q, want %q", verdicts, g.verdicts)
+			}
+			t.Logf("replayed: %d pieces, %d verdicts, %d differ", len(report.Rows), strings.Count(verdicts, " "),
+				report.Wrong)
+		})
 	}
-	f, err := os.Open(golden)
+}
+
+// read checks the pieces of a file.
+func read(t *testing.T, file string) replay.Report {
+	t.Helper()
+	f, err := os.Open(file)
 	if err != nil {
 		t.Fatalf("open the evidence: %v", err)
 	}
@@ -42,24 +85,41 @@ func TestCommittedEvidenceReplaysToTheBit(t *testing.T) {
 		t.Fatalf("unpack the evidence: %v", err)
 	}
 	var c replay.Checker
-	said := ""
 	if err := replay.Each(packed, func(s replay.Sealed) error { c.Add(s); return nil }); err != nil {
 		t.Fatalf("read the evidence: %v", err)
 	}
-	report := c.Report()
-	for _, row := range report.Rows {
-		if row.Wrong != "" {
-			t.Errorf("piece %v: %s", row.ID, row.Wrong)
-		}
-		said += row.Said + ", "
-	}
-	const want = "B0 U0, R0 U0, R0 C0 U0, D0, B0 C1 U0, R0 C1 U0, B0 C1 U0, D1, , "
-	if said != want {
-		t.Errorf("got the observations %q, want %q", said, want)
-	}
+	return c.Report()
 }
 
-// laboratory makes the evidence.
+// convicted makes the evidence of an offer that fails its benchmark, goes the whole ladder,
+// has its penalty reversed, loses needles and recovers.
+func convicted(t *testing.T) *career {
+	t.Helper()
+	c := begin(t)
+	c.apply(standing.Event{Run: &standing.RunJudged{Facts: battery.Facts{Asked: 60, Answered: 20, StatedTokens: 8_192}}})
+	say := func(exceeded bool, make func(testing.TB, judgetest.Say) judge.Record) {
+		c.now = c.now.Add(time.Hour)
+		host := "reference-1"
+		if c.state.Level == ladder.Confirm {
+			host = "reference-2"
+		}
+		c.judged(make(t, judgetest.Say{N: len(c.sealed), Exceeded: exceeded, Host: host}))
+	}
+	for c.state.Level != ladder.Penalty {
+		say(true, judgetest.Greedy)
+	}
+	c.apply(standing.Event{Penalty: &standing.PenaltyMoved{Verdict: c.verdict, Final: standing.Reversed}})
+	for c.state.Level != ladder.Notice {
+		say(true, judgetest.Recall)
+	}
+	for c.state.Level == ladder.Notice {
+		say(false, judgetest.Recall)
+	}
+	return c
+}
+
+// laboratory makes evidence by engines of the laboratory: an honest host and one of 4-bit
+// weights, greedy, sampled and with log-probabilities, and recalls.
 func laboratory(t *testing.T) *career {
 	t.Helper()
 	c := begin(t)
@@ -101,7 +161,7 @@ func laboratory(t *testing.T) *career {
 	return c
 }
 
-func write(t *testing.T, c *career) {
+func write(t *testing.T, file string, c *career) {
 	t.Helper()
 	var packed bytes.Buffer
 	w, err := gzip.NewWriterLevel(&packed, gzip.BestCompression)
@@ -119,7 +179,7 @@ func write(t *testing.T, c *career) {
 	if err := os.MkdirAll("testdata", 0o750); err != nil {
 		t.Fatalf("make the folder: %v", err)
 	}
-	if err := os.WriteFile(golden, packed.Bytes(), 0o600); err != nil {
+	if err := os.WriteFile(file, packed.Bytes(), 0o600); err != nil {
 		t.Fatalf("keep the evidence: %v", err)
 	}
 }
