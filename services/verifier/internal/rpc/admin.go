@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"svc.internal/pkg/serve"
 	verifierv1 "svc.internal/proto/svc/verifier/v1"
 	"svc.internal/services/verifier/internal/keep"
+	"svc.internal/services/verifier/internal/probe"
 	"svc.internal/services/verifier/internal/store"
 )
 
@@ -78,6 +80,13 @@ func (s *Admin) ApproveVerdict(
 	if !v.NeedsOperator {
 		return nil, fault.New(fault.Precondition, fault.TransitionNotAllowed, "the verdict waits for nobody").On("verdict_id")
 	}
+	waits, err := s.waits(ctx, v)
+	if err != nil {
+		return nil, err
+	}
+	if !waits { // the first word stays
+		return &verifierv1.ApproveVerdictResponse{Verdict: verdictToProto(v)}, nil
+	}
 	out, err := s.Actions.Approve(ctx, v, operatorOf(ctx), req.GetRefuse())
 	if err != nil {
 		return nil, shown(err)
@@ -86,6 +95,16 @@ func (s *Admin) ApproveVerdict(
 		return nil, shown(err)
 	}
 	return &verifierv1.ApproveVerdictResponse{Verdict: verdictToProto(v), Held: string(out.Held)}, nil
+}
+
+// waits reports whether an operator has not said a word on a verdict.
+func (s *Admin) waits(ctx context.Context, v store.Verdict) (bool, error) {
+	list, err := s.Store.Verdicts(ctx, store.VerdictFilter{Provider: v.Offer.Provider, Model: v.Offer.Model,
+		Waiting: true}, probe.VerdictID{}, store.MaxPage)
+	if err != nil {
+		return false, err
+	}
+	return slices.ContainsFunc(list, func(w store.Verdict) bool { return w.ID == v.ID }), nil
 }
 
 // maxVoid is how far back observations may be voided: as far as their evidence is kept.

@@ -207,6 +207,52 @@ func TestAPenaltyGoesOutOnceAndItsReversalComesBack(t *testing.T) {
 	}
 }
 
+// The second penalty is 30% with removal, and needs an operator's word. The first word
+// stays, whatever is said later.
+func TestASecondPenaltyWaitsForAnOperatorWhoseFirstWordStays(t *testing.T) {
+	t.Parallel()
+	b, c, ctx := setup(t), &caller{}, t.Context()
+	penalties := &work.Penalties{Store: b.Stores[0], Mover: b.mover, Settlement: c, Log: slog.New(slog.DiscardHandler)}
+	if err := penalties.Changed(ctx, b.verdict.ID, "executed"); err != nil {
+		t.Fatal(err)
+	}
+	b.until(t, ladder.Confirm, "reference-1")
+	second := b.until(t, ladder.Penalty, "reference-2").Verdicts[0]
+	if !second.NeedsOperator {
+		t.Fatal("the second penalty needs an operator: got false, want true")
+	}
+	worker := &effects.Worker{Replica: "one", Outbox: work.Outbox{Store: b.Stores[0]}, Hubs: c, Settlement: c,
+		Log: slog.New(slog.DiscardHandler), Ended: func(context.Context, effects.Kind, string) {}}
+	must(worker.Pass(ctx))(t)
+	if n := len(c.opened); n != 1 {
+		t.Errorf("penalties opened while it waits: got %d, want the first alone", n)
+	}
+	for _, refuse := range []bool{false, false, true} {
+		got := must(b.admin.ApproveVerdict(ctx, &verifierv1.ApproveVerdictRequest{VerdictId: second.ID.String(),
+			Refuse: refuse}))(t)
+		if held := got.GetHeld(); held != "" {
+			t.Errorf("held: got %q, want nothing", held)
+		}
+	}
+	for range 3 { // the expulsion follows the penalty
+		b.Pass(t, time.Minute)
+		must(worker.Pass(ctx))(t)
+	}
+	if n := len(c.opened); n != 2 {
+		t.Fatalf("penalties opened after the word: got %d, want 2", n)
+	}
+	if got := c.opened[1].BasisPoints; got != 3000 {
+		t.Errorf("share: got %d, want 3000", got)
+	}
+	if n := b.Count(t, `SELECT count(*) FROM event WHERE kind = 'operator'`); n != 1 {
+		t.Errorf("words of operators in evidence: got %d, want 1", n)
+	}
+	if _, err := b.admin.ApproveVerdict(ctx, &verifierv1.ApproveVerdictRequest{
+		VerdictId: b.verdict.ID.String()}); !fault.Is(err, fault.TransitionNotAllowed) {
+		t.Errorf("a verdict that waits for nobody: got the error %v, want the reason %v", err, fault.TransitionNotAllowed)
+	}
+}
+
 func TestAnOperatorVoidsObservationsOnce(t *testing.T) {
 	t.Parallel()
 	b, ctx := &bundle{Env: storetest.New(t)}, t.Context()
