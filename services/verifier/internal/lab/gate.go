@@ -14,9 +14,11 @@ type Gate struct {
 	Designed  string `json:"designed"`
 	Measured  string `json:"measured"`
 	Tolerance string `json:"tolerance"`
+	// Value is what was measured, where it is one number.
+	Value float64 `json:"value"`
 	// Met reports whether what was measured is within the tolerance.
 	Met bool `json:"met"`
-	// Known is the reason why the gate is known to be missed, empty for others.
+	// Known is the reason why the gate is known to be missed so far, empty for others.
 	Known string `json:"known,omitempty"`
 }
 
@@ -39,7 +41,7 @@ func (g Gate) Failed() bool { return !g.Met && g.Known == "" }
 func within(name string, designed, measured, tolerance float64) Gate {
 	return Gate{
 		Name: name, Designed: number(designed), Measured: number(measured), Tolerance: "± " + number(tolerance),
-		Met: math.Abs(measured-designed) <= tolerance+1e-9,
+		Value: measured, Met: math.Abs(measured-designed) <= tolerance+1e-9,
 	}
 }
 
@@ -48,7 +50,7 @@ func within(name string, designed, measured, tolerance float64) Gate {
 func notAbove(name string, designed, measured, slack float64) Gate {
 	return Gate{
 		Name: name, Designed: "≤ " + number(designed), Measured: number(measured), Tolerance: slackText("+", slack),
-		Met: measured <= designed+slack+1e-12,
+		Value: measured, Met: measured <= designed+slack+1e-12,
 	}
 }
 
@@ -56,7 +58,7 @@ func notAbove(name string, designed, measured, slack float64) Gate {
 func notBelow(name string, designed, measured, slack float64) Gate {
 	return Gate{
 		Name: name, Designed: "≥ " + number(designed), Measured: number(measured), Tolerance: slackText("−", slack),
-		Met: measured >= designed-slack-1e-12,
+		Value: measured, Met: measured >= designed-slack-1e-12,
 	}
 }
 
