@@ -34,6 +34,7 @@ type order struct {
 	Retries int `json:"retries"`
 	// HangUp leaves at the first text.
 	HangUp bool `json:"hang_up"`
+	habits
 
 	// content is called at the first text, and left once the SDK was asked to hang up.
 	// Both may be called from any goroutine, and either may be nil.

@@ -69,6 +69,7 @@ func (d *gopherDriver) request() (r gopenai.ChatCompletionRequest, err error) {
 		MaxTokens: d.o.MaxTokens, //nolint:staticcheck // deprecated, and what most of its users send
 		Messages:  []gopenai.ChatCompletionMessage{{Role: gopenai.ChatMessageRoleUser, Content: d.o.Prompt}},
 	}
+	d.o.ofGopher(&r)
 	if d.o.Usage {
 		r.StreamOptions = &gopenai.StreamOptions{IncludeUsage: true}
 	}

@@ -66,6 +66,7 @@ func (d *goDriver) params() (p openai.ChatCompletionNewParams, err error) {
 		Model: d.o.Model, MaxTokens: openai.Int(int64(d.o.MaxTokens)),
 		Messages: []openai.ChatCompletionMessageParamUnion{openai.UserMessage(d.o.Prompt)},
 	}
+	d.o.ofOfficial(&p)
 	if d.o.Usage {
 		p.StreamOptions.IncludeUsage = openai.Bool(true)
 	}

@@ -9,8 +9,12 @@ const provider = ({ base, key, usage, headers }) =>
 
 const question = (order, signal) => ({
   model: order.op.startsWith("complete") ? provider(order).completionModel(order.model) : provider(order).chatModel(order.model),
-  maxOutputTokens: order.max_tokens,
-  prompt: order.prompt,
+  ...(order.max_tokens && { maxOutputTokens: order.max_tokens }),
+  ...(order.before ? { messages: [...order.before, { role: "user", content: order.prompt }], allowSystemInMessages: true } : { prompt: order.prompt }),
+  temperature: order.temperature,
+  topP: order.top_p,
+  seed: order.seed,
+  ...(order.penalties && { frequencyPenalty: 0, presencePenalty: 0 }),
   abortSignal: signal,
   ...(order.retries < 0 ? {} : { maxRetries: order.retries }),
   ...(order.tool && {

@@ -1,12 +1,17 @@
 // LangChain's chat model over the official SDK.
-import { AIMessage, HumanMessage, ToolMessage } from "@langchain/core/messages";
+import { AIMessage, HumanMessage, SystemMessage, ToolMessage } from "@langchain/core/messages";
 import { ChatOpenAI, OpenAI, OpenAIEmbeddings } from "@langchain/openai";
 
 const model = (order) => {
   const chat = new ChatOpenAI({
     model: order.model,
     apiKey: order.key,
-    maxTokens: order.max_tokens,
+    maxTokens: order.max_tokens || undefined,
+    temperature: order.temperature,
+    topP: order.top_p,
+    ...(order.penalties && { frequencyPenalty: 0, presencePenalty: 0 }),
+    ...(order.seed && { modelKwargs: { seed: order.seed } }),
+    ...(order.top_logprobs && { logprobs: true, topLogprobs: order.top_logprobs }),
     streamUsage: order.usage,
     configuration: { baseURL: `${order.base}/v1`, defaultHeaders: order.headers },
     ...(order.retries < 0 ? {} : { maxRetries: order.retries }),
@@ -21,8 +26,10 @@ const note = (out, usage) => {
   out.usage = { prompt_tokens: usage.input_tokens, completion_tokens: usage.output_tokens, total_tokens: usage.total_tokens };
 };
 
+const roles = { system: SystemMessage, user: HumanMessage, assistant: AIMessage };
 const conversation = (order, message) => {
-  const asked = [new HumanMessage(order.prompt)];
+  const before = (order.before ?? []).map(({ role, content }) => new roles[role](content));
+  const asked = [...before, new HumanMessage(order.prompt)];
   if (!message) return asked;
   const reply = new ToolMessage({ tool_call_id: message.tool_calls[0].id, content: order.reply });
   return [...asked, new AIMessage({ content: "", tool_calls: message.tool_calls }), reply];

@@ -2,7 +2,8 @@
 export const over = (OpenAI, toFile) => {
   const client = ({ base, key, retries, headers }) =>
     new OpenAI({ baseURL: `${base}/v1`, apiKey: key, defaultHeaders: headers, ...(retries < 0 ? {} : { maxRetries: retries }) });
-  const question = (order) => ({
+  // order.body is the call as somebody wrote it, in that order of members.
+  const question = (order) => order.body ?? ({
     model: order.model,
     max_tokens: order.max_tokens,
     messages: [{ role: "user", content: order.prompt }],
