@@ -29,6 +29,8 @@ const (
 	beginInterval = 2 * time.Second
 	// lookAgain is how long an offer that wants no run is not looked at.
 	lookAgain = 5 * time.Minute
+	// unknownFor is how long an offer is not looked at whose model the catalog does not have.
+	unknownFor = 10 * time.Second
 	// runLease is how long a replica has for what a run asks at once.
 	runLease = 15 * time.Minute
 	// retryPause lies before a question that did not reach the provider is asked again.
@@ -110,6 +112,10 @@ func (b *Benchmarks) forget(now time.Time) {
 
 // consider begins the run that an offer wants, if it wants one.
 func (b *Benchmarks) consider(ctx context.Context, o offers.Offer) (bool, error) {
+	if model, ok := b.Mover.Models.Find(o.Model); !ok || !model.Active {
+		b.look(o.Offer, b.Clock.Now().Add(unknownFor))
+		return false, nil // nobody can ask for it
+	}
 	st, err := b.Store.Standing(ctx, o.Offer)
 	if isNone(err) {
 		return false, nil // Seen gives it one
