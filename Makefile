@@ -119,6 +119,10 @@ verification: postgres ## Measure what verification sees of cheats, and hold it 
 	    xargs -n1 dirname | sort -u | sed 's|^|./|') || failed=1; \
 	  $(BIN)/lab $(if $(filter short,$(LAB)),,-full -out services/verifier/lab) $(LAB_FLAGS) || failed=1; exit $$failed; }
 
+.PHONY: replay-archs
+replay-archs: ## Replay committed evidence, and run the tests of what decides verdicts, on 386 and arm64 (by qemu-user)
+	@deploy/dev/replay-archs.sh
+
 .PHONY: corpus
 corpus: ## Hold the estimates of 100,000 prompts of many scripts against engines' tokenizers (CORPUS_PROMPTS=n)
 	@cd services/edge-gateway/corpus && CORPUS_PROMPTS=$${CORPUS_PROMPTS:-100000} GOWORK=off go test -count=1 -v -timeout 60m .
