@@ -54,6 +54,7 @@ type Benchmarks struct {
 	Replica  string
 	Parallel int
 	Ratios   *Ratios
+	Haste    Haste
 	// Quick is a development's battery.
 	Quick   bool
 	Enabled func(ctx context.Context) bool
@@ -129,11 +130,11 @@ func (b *Benchmarks) consider(ctx context.Context, o offers.Offer) (bool, error)
 	}
 	basis, wanted := wants(st.State, now)
 	if !wanted {
-		b.look(o.Offer, b.Clock.Now().Add(lookAgain))
+		b.look(o.Offer, b.Clock.Now().Add(b.Haste.Of(lookAgain)))
 		return false, nil
 	}
 	if basis == bench.Renewal && b.renew(ctx, o, st.State, now) {
-		b.look(o.Offer, b.Clock.Now().Add(lookAgain))
+		b.look(o.Offer, b.Clock.Now().Add(b.Haste.Of(lookAgain)))
 		return true, nil
 	}
 	_, err = b.start(ctx, o, basis, now)

@@ -46,6 +46,7 @@ type Calibrations struct {
 	Challenges int
 	Sibling    func(model string) string
 	Ratios     *Ratios
+	Haste      Haste
 	Enabled    func(ctx context.Context) bool
 
 	mu sync.Mutex
@@ -61,7 +62,7 @@ type progress struct {
 
 // Run works until ctx ends.
 func (c *Calibrations) Run(ctx context.Context) {
-	for range clock.Every(ctx, calibrateInterval) {
+	for range clock.Every(ctx, c.Haste.Of(calibrateInterval)) {
 		warn(ctx, c.Log, "calibrations could not be read", c.Book.Refresh(ctx))
 		if c.Enabled(ctx) {
 			warn(ctx, c.Log, "a calibration could not go on", c.Pass(ctx))

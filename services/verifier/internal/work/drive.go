@@ -21,7 +21,7 @@ import (
 func (b *Benchmarks) Run(ctx context.Context) {
 	var loops sync.WaitGroup
 	loops.Go(func() {
-		for range clock.Every(ctx, beginInterval) {
+		for range clock.Every(ctx, b.Haste.Of(beginInterval)) {
 			if b.Enabled(ctx) {
 				warn(ctx, b.Log, "benchmarks could not be begun", b.Begin(ctx))
 			}
@@ -36,7 +36,7 @@ func (b *Benchmarks) drive(ctx context.Context) {
 	var running sync.WaitGroup
 	defer running.Wait()
 	slots := make(chan struct{}, b.Parallel)
-	for range clock.Every(ctx, driveInterval) {
+	for range clock.Every(ctx, b.Haste.Of(driveInterval)) {
 		free := b.Parallel - len(slots)
 		if free == 0 || !b.Enabled(ctx) {
 			continue

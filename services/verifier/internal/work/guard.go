@@ -31,13 +31,14 @@ type Guard struct {
 	Store *store.Store
 	Mover *Mover
 	Log   *slog.Logger
+	Haste Haste
 	// Suspected is told how many strata are suspected.
 	Suspected func(ctx context.Context, n int)
 }
 
 // Run looks until ctx ends.
 func (g *Guard) Run(ctx context.Context) {
-	for range clock.Every(ctx, guardInterval) {
+	for range clock.Every(ctx, g.Haste.Of(guardInterval)) {
 		warn(ctx, g.Log, "common causes could not be looked for", g.Pass(ctx))
 	}
 }
@@ -104,7 +105,8 @@ func (g *Guard) look(ctx context.Context, t store.Stratum, now time.Time) (calib
 		return cause, err
 	}
 	g.Log.ErrorContext(ctx, "a common cause is suspected, and the ladder of the model stands still",
-		"model", t.Stratum.Model, "class", int(t.Stratum.Class), "engine", t.Stratum.Engine, "gpu", t.Stratum.GPU, "cause", string(cause))
+		"model", t.Stratum.Model, "class", int(t.Stratum.Class), "engine", t.Stratum.Engine, "gpu", t.Stratum.GPU,
+		"cause", string(cause))
 	return cause, g.void(ctx, t, seen, cause, now)
 }
 

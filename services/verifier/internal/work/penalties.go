@@ -30,6 +30,7 @@ type Penalties struct {
 	Mover      *Mover
 	Settlement PenaltyStates
 	Log        *slog.Logger
+	Haste      Haste
 }
 
 // finals are the states of settlement that move a standing.
@@ -60,7 +61,7 @@ func (p *Penalties) Changed(ctx context.Context, id probe.VerdictID, state strin
 
 // Run asks for what was not heard, until ctx ends.
 func (p *Penalties) Run(ctx context.Context) {
-	for range clock.Every(ctx, penaltyInterval) {
+	for range clock.Every(ctx, p.Haste.Of(penaltyInterval)) {
 		warn(ctx, p.Log, "penalties could not be asked for", p.Pass(ctx))
 	}
 }

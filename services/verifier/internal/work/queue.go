@@ -39,6 +39,7 @@ type Queue struct {
 	Log      *slog.Logger
 	Replica  string
 	Parallel int
+	Haste    Haste
 	// Enabled reports whether probes are sent.
 	Enabled func(ctx context.Context) bool
 }
@@ -48,7 +49,7 @@ func (q *Queue) Run(ctx context.Context) {
 	var running sync.WaitGroup
 	defer running.Wait()
 	slots := make(chan struct{}, q.Parallel)
-	look := time.NewTicker(poll)
+	look := time.NewTicker(q.Haste.Of(poll))
 	defer look.Stop()
 	for {
 		select {

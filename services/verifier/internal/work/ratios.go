@@ -26,7 +26,7 @@ const (
 	ratioTokens = 64
 	// minRatio and maxRatio bound what is believed.
 	minRatio = 1.0 / 16
-	maxRatio  = 16.0
+	maxRatio = 16.0
 )
 
 // Ratios knows how many bytes a token of our prompts has, by model, because a prompt is
@@ -37,6 +37,7 @@ type Ratios struct {
 	Offers  *offers.View
 	Clock   clock.Clock
 	Log     *slog.Logger
+	Haste   Haste
 	Enabled func(ctx context.Context) bool
 
 	mu    sync.Mutex
@@ -66,7 +67,7 @@ func (r *Ratios) Settled(model string) bool {
 
 // Run measures until ctx ends.
 func (r *Ratios) Run(ctx context.Context) {
-	for range clock.Every(ctx, ratioInterval) {
+	for range clock.Every(ctx, r.Haste.Of(ratioInterval)) {
 		if r.Enabled(ctx) {
 			r.Pass(ctx)
 		}

@@ -25,6 +25,7 @@ type Seen struct {
 	Offers *offers.View
 	Clock  clock.Clock
 	Log    *slog.Logger
+	Haste  Haste
 
 	// told is what was recorded last, so that what stays is written once in five minutes.
 	told map[probe.Offer]told
@@ -42,7 +43,7 @@ const again = 5 * time.Minute
 
 // Run looks until ctx ends.
 func (s *Seen) Run(ctx context.Context) {
-	for range clock.Every(ctx, seenInterval) {
+	for range clock.Every(ctx, s.Haste.Of(seenInterval)) {
 		warn(ctx, s.Log, "offers could not be recorded", s.Pass(ctx, s.Clock.Now()))
 	}
 }

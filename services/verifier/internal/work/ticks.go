@@ -29,6 +29,7 @@ type Ticks struct {
 	Store *store.Store
 	Mover *Mover
 	Log   *slog.Logger
+	Haste Haste
 
 	after probe.Offer
 }
@@ -36,7 +37,7 @@ type Ticks struct {
 // Run ticks until ctx ends.
 func (t *Ticks) Run(ctx context.Context) {
 	n := 0
-	for range clock.Every(ctx, tickInterval) {
+	for range clock.Every(ctx, t.Haste.Of(tickInterval)) {
 		warn(ctx, t.Log, "standings could not be moved on", t.Pass(ctx, n%5 == 0))
 		n++
 	}
@@ -106,11 +107,12 @@ type Pairs struct {
 	Mover   *Mover
 	Clock   clock.Clock
 	Log     *slog.Logger
+	Haste   Haste
 }
 
 // Run looks until ctx ends.
 func (p *Pairs) Run(ctx context.Context) {
-	for range clock.Every(ctx, pairInterval) {
+	for range clock.Every(ctx, p.Haste.Of(pairInterval)) {
 		for _, pair := range p.Matcher.Due(p.Clock.Now()) {
 			key := store.EventKey("pair/" + pair.Probe.String())
 			_, err := p.Mover.Move(ctx, pair.Offer, key, standing.Event{
