@@ -229,10 +229,10 @@ func (r *Round) challenges(f evidence.Family) int {
 }
 
 // lacks returns how many more answers a host must be asked for, those under way counted as
-// given.
+// given: none for a family that the round does not calibrate.
 func (r *Round) lacks(h Host, f evidence.Family) int {
 	t := r.tally[tallyKey{h.Name, f}]
-	if t.have == 0 && t.void >= GiveUp {
+	if t.have == 0 && t.void >= GiveUp || !slices.Contains(r.families(), f) {
 		return 0
 	}
 	return max(0, r.need(h, f)-t.have-t.asked)

@@ -425,3 +425,22 @@ func FuzzSamples(f *testing.F) {
 		}
 	})
 }
+
+// A host that declares no log-probabilities would give none, and a window that holds no
+// needles would be overrun by them.
+func TestFamiliesThatAreNotCalibratedAreNotAsked(t *testing.T) {
+	t.Parallel()
+	o := order()
+	o.WindowTokens, o.Challenges = 600, 60
+	r := newRound(t, o)
+	for b, more := r.Next(); more; b, more = r.Next() {
+		for _, p := range b.Plans {
+			if p.Kind != probe.Greedy && p.Kind != probe.Sampled {
+				t.Fatalf("a question: got %v, want a chat without log-probabilities", p.Kind)
+			}
+			if _, err := r.Took(answer(t, p, -.7)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
