@@ -28,7 +28,7 @@ func expulsions(w *world) map[string]func(m member) (code string, number int) {
 			return "suspended", 403
 		},
 		"a verdict removes it": func(m member) (string, int) {
-			_, err := w.verdicts().Expel(w.t.Context(), &hubv1.ExpelRequest{ProviderId: m.id, VerdictId: testVerdict})
+			_, err := w.hub.verdict.Expel(w.t.Context(), &hubv1.ExpelRequest{ProviderId: m.id, VerdictId: testVerdict})
 			must(w.t, err)
 			return "suspended", 403
 		},

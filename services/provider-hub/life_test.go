@@ -29,8 +29,8 @@ func (w *world) self() hubv1.ProviderSelfServiceClient {
 
 func yes() *bool { v := true; return &v }
 
-// TestAProvidersWholeWay goes from the sign-up to earning, by what a provider
-// and an operator do, and with an agent that knows nothing of it.
+// TestAProvidersWholeWay goes from the sign-up to earning, by what a provider,
+// an operator and the verifier do, and with an agent that knows nothing of it.
 func TestAProvidersWholeWay(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -53,8 +53,9 @@ func TestAProvidersWholeWay(t *testing.T) {
 		t.Errorf("signed up: got.GetCanConnect(): got false, want true, with %v", got)
 	}
 	_, err = w.hub.admin.ConfirmQualification(t.Context(), &hubv1.ConfirmQualificationRequest{ProviderId: m.id,
-		Collateral: yes(), Benchmark: yes()})
+		Collateral: yes()})
 	must(t, err)
+	w.benchmark(m.id)
 	agent := fakeagent.StartV1(fakeagent.V1Options{
 		URL: strings.TrimSuffix(w.wsURL(), "/ws"), Key: m.key, Models: []string{testModel},
 		Hardware: fakeagent.V1TwoRTX4090(),

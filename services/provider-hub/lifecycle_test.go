@@ -352,9 +352,7 @@ func TestPresenceTellsOfSessionsAtOnceAndOfTheirEnd(t *testing.T) {
 		s.GetMaxRequestBytes() != 10<<20 {
 		t.Errorf("session %v", s)
 	}
-	_, err := w.hub.admin.SetProviderStatus(t.Context(), &hubv1.SetProviderStatusRequest{ProviderId: m.id,
-		Status: hubv1.ProviderStatus_PROVIDER_STATUS_ACTIVE})
-	must(t, err)
+	w.activate(m.id)
 	next("active", func(p *eventsv1.Presence) bool { return len(p.GetSessions()) == 1 && p.GetSessions()[0].GetActive() })
 	must(t, a.Heartbeat(t.Context(), a.Offers(false)...))
 	next("unhealthy", func(p *eventsv1.Presence) bool {

@@ -24,16 +24,6 @@ import (
 
 const testVerdict = "01890000-0000-4000-8000-00000000000a"
 
-// verdicts are what the verifier asks a hub for.
-func (w *world) verdicts() hubv1.VerdictServiceClient {
-	w.t.Helper()
-	interceptors, err := serve.NewInterceptors(w.log, noop.NewMeterProvider(), tracenoop.NewTracerProvider())
-	must(w.t, err)
-	channel := serve.NewInProcess(interceptors)
-	w.hub.service.Register(channel)
-	return hubv1.NewVerdictServiceClient(channel.Client())
-}
-
 func TestAnExpelReachesEveryHubAndAReversalLetsTheAgentsBackIn(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -45,7 +35,7 @@ func TestAnExpelReachesEveryHubAndAReversalLetsTheAgentsBackIn(t *testing.T) {
 	second := w.hub
 	there := w.dial(m, fakeagent.Options{NodeID: "node-0002"})
 	w.hub = first
-	_, err := w.verdicts().Expel(t.Context(), &hubv1.ExpelRequest{ProviderId: m.id, VerdictId: testVerdict})
+	_, err := w.hub.verdict.Expel(t.Context(), &hubv1.ExpelRequest{ProviderId: m.id, VerdictId: testVerdict})
 	must(t, err)
 	for name, a := range map[string]*fakeagent.Agent{"the hub that was asked": here, "the other hub": there} {
 		wait(t, "the end of the connection to "+name, a.Closed())
@@ -60,7 +50,7 @@ func TestAnExpelReachesEveryHubAndAReversalLetsTheAgentsBackIn(t *testing.T) {
 		}
 	}
 	w.hub = second
-	_, err = w.verdicts().Reinstate(t.Context(), &hubv1.ReinstateRequest{ProviderId: m.id, VerdictId: testVerdict})
+	_, err = w.hub.verdict.Reinstate(t.Context(), &hubv1.ReinstateRequest{ProviderId: m.id, VerdictId: testVerdict})
 	must(t, err)
 	w.hub = first
 	back := w.dial(m, fakeagent.Options{})
@@ -123,9 +113,7 @@ func TestRoutersAreToldOfReferencesAndSinceWhenAProviderIsActive(t *testing.T) {
 			return s.GetReference() == reference && !s.GetActive() && s.GetActiveSince() == nil
 		})
 	}
-	_, err := w.hub.admin.SetProviderStatus(t.Context(), &hubv1.SetProviderStatusRequest{ProviderId: m.id,
-		Status: hubv1.ProviderStatus_PROVIDER_STATUS_ACTIVE})
-	must(t, err)
+	w.activate(m.id)
 	told(t, "activated", heard, m, func(s *eventsv1.Session) bool { return s.GetActive() && s.GetActiveSince() != nil })
 }
 

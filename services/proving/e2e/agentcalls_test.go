@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"svc.internal/pkg/fakeagent"
 	"svc.internal/pkg/fakeengine"
 	"svc.internal/services/proving/internal/trial"
 )
@@ -129,7 +130,40 @@ func TestAUserBecomesAProviderByTheCallsOfItsAgent(t *testing.T) {
 	}
 	operator("APPROVED")
 	stands(key, "approved", true)
-	operator("ACTIVE")
+	qualify := func(facts string) {
+		t.Helper()
+		m.Admin(t, http.MethodPost, "/api/v1/admin/providers/"+providerID+"/qualification", `{"reason":"test",`+facts+`}`)
+	}
+	qualify(`"collateral":true`)
+	stands(key, "activating", true)
+	refused := func(path, body, want string) {
+		t.Helper()
+		status, _, answer := trial.CallAt(t, m.AdminURL(), http.MethodPost, "/api/v1/admin/providers/"+providerID+path,
+			m.Env["SVC_ADMIN_TOKEN"], body)
+		if status/100 != 4 {
+			t.Errorf("%s by an operator: status: got %d, want a refusal", body, status)
+		}
+		if !strings.Contains(string(answer), want) {
+			t.Errorf("%s by an operator: got %s, want %q in it", body, answer, want)
+		}
+	}
+	refused("/status", `{"status":"PROVIDER_STATUS_ACTIVE"}`, "a benchmark that was passed within 30 days")
+	refused("/qualification", `{"benchmark":true}`, "by the verifier alone")
+	qualify(`"gpu_waived":true`)
+	stands(key, "activating", true)
+	// The verifier waives the benchmark once an agent is there.
+	a := fakeagent.StartV1(fakeagent.V1Options{URL: m.WSURL(), ServiceURL: m.Base(), Key: key,
+		Models: []string{"test/wizard"}})
+	t.Cleanup(a.Stop)
+	shows := func(want string) {
+		t.Helper()
+		trial.Until(t, "the status is "+want, func() bool {
+			return wantStatus(t, m, http.StatusOK, http.MethodGet, status, key, "")["status"] == want
+		})
+	}
+	shows("active")
+	a.Stop()
+	shows("offline")
 	stands(key, "offline", true)
 
 	rotated := wantStatus(t, m, http.StatusCreated, http.MethodPost, "/api/v1/provider/keys", key,

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"svc.internal/pkg/bustest"
 	"svc.internal/pkg/clock"
@@ -91,8 +92,14 @@ func startEndpointHub(t *testing.T, engine *fakeengine.Engine) *endpointHub {
 		t.Fatal(err)
 	}
 	h.provider = made.GetProvider().GetProviderId()
-	if _, err := admin.SetProviderStatus(ctx, &hubv1.SetProviderStatusRequest{ProviderId: h.provider,
-		Status: hubv1.ProviderStatus_PROVIDER_STATUS_ACTIVE}); err != nil {
+	yes := true
+	if _, err := admin.ConfirmQualification(ctx, &hubv1.ConfirmQualificationRequest{ProviderId: h.provider,
+		Collateral: &yes, GpuWaived: &yes}); err != nil {
+		t.Fatal(err)
+	}
+	verdicts := hubv1.NewVerdictServiceClient(channel.Client())
+	if _, err := verdicts.ReportBenchmark(ctx, &hubv1.ReportBenchmarkRequest{ProviderId: h.provider, Passed: true,
+		PassedAt: timestamppb.Now(), Revision: 1}); err != nil {
 		t.Fatal(err)
 	}
 	key, err := admin.IssueProviderKey(ctx, &hubv1.IssueProviderKeyRequest{ProviderId: h.provider, Name: "k"})

@@ -1157,7 +1157,8 @@ type ConfirmQualificationRequest struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	ProviderId string                 `protobuf:"bytes,1,opt,name=provider_id,json=providerId,proto3" json:"provider_id,omitempty"`
 	Collateral *bool                  `protobuf:"varint,2,opt,name=collateral,proto3,oneof" json:"collateral,omitempty"`
-	// True is a benchmark passed now; false takes it away.
+	// Refused with INVALID_ARGUMENT (invalid_value), whatever it says: the verifier
+	// alone says whether a benchmark counts, by VerdictService.ReportBenchmark.
 	Benchmark *bool `protobuf:"varint,3,opt,name=benchmark,proto3,oneof" json:"benchmark,omitempty"`
 	GpuWaived *bool `protobuf:"varint,4,opt,name=gpu_waived,json=gpuWaived,proto3,oneof" json:"gpu_waived,omitempty"`
 	// Why, for the audit; at most 200 printable characters.

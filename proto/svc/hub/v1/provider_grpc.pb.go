@@ -157,11 +157,11 @@ type ProviderAdminServiceClient interface {
 	ListProviders(ctx context.Context, in *ListProvidersRequest, opts ...grpc.CallOption) (*ListProvidersResponse, error)
 	// SetProviderStatus is an operator's word on a provider; the same status
 	// again changes nothing. SUSPENDED closes its connections. PENDING lifts a
-	// suspension or withdraws what was confirmed. UNDER_REVIEW, APPROVED and
-	// REJECTED are a review's steps. ACTIVE confirms collateral and a benchmark of
-	// now and waives the GPU rule in one step, each audited as the operator's
-	// confirmation; the status follows. Fails with NOT_FOUND (provider_not_found)
-	// and FAILED_PRECONDITION (transition_not_allowed).
+	// suspension, or withdraws collateral and the waiver of the GPU rule.
+	// UNDER_REVIEW, APPROVED and REJECTED are a review's steps. ACTIVE confirms
+	// nothing: a provider becomes active by itself, and ACTIVE only approves a
+	// review of one that has everything. Fails with NOT_FOUND (provider_not_found)
+	// and FAILED_PRECONDITION (transition_not_allowed), which names what is missing.
 	SetProviderStatus(ctx context.Context, in *SetProviderStatusRequest, opts ...grpc.CallOption) (*SetProviderStatusResponse, error)
 	// GetProviderDetail reads one provider with its qualification, uptime and
 	// nodes. Read only. Fails with NOT_FOUND (provider_not_found).
@@ -331,11 +331,11 @@ type ProviderAdminServiceServer interface {
 	ListProviders(context.Context, *ListProvidersRequest) (*ListProvidersResponse, error)
 	// SetProviderStatus is an operator's word on a provider; the same status
 	// again changes nothing. SUSPENDED closes its connections. PENDING lifts a
-	// suspension or withdraws what was confirmed. UNDER_REVIEW, APPROVED and
-	// REJECTED are a review's steps. ACTIVE confirms collateral and a benchmark of
-	// now and waives the GPU rule in one step, each audited as the operator's
-	// confirmation; the status follows. Fails with NOT_FOUND (provider_not_found)
-	// and FAILED_PRECONDITION (transition_not_allowed).
+	// suspension, or withdraws collateral and the waiver of the GPU rule.
+	// UNDER_REVIEW, APPROVED and REJECTED are a review's steps. ACTIVE confirms
+	// nothing: a provider becomes active by itself, and ACTIVE only approves a
+	// review of one that has everything. Fails with NOT_FOUND (provider_not_found)
+	// and FAILED_PRECONDITION (transition_not_allowed), which names what is missing.
 	SetProviderStatus(context.Context, *SetProviderStatusRequest) (*SetProviderStatusResponse, error)
 	// GetProviderDetail reads one provider with its qualification, uptime and
 	// nodes. Read only. Fails with NOT_FOUND (provider_not_found).

@@ -23,6 +23,7 @@ import (
 	"svc.internal/services/provider-hub/internal/gate"
 	"svc.internal/services/provider-hub/internal/presence"
 	"svc.internal/services/provider-hub/internal/provider"
+	"svc.internal/services/provider-hub/internal/provider/providertest"
 	"svc.internal/services/provider-hub/internal/registry"
 	"svc.internal/services/provider-hub/internal/session"
 	"svc.internal/services/provider-hub/internal/store"
@@ -458,8 +459,7 @@ func TestProbationIsJudgedByWhatWasMeasured(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := setup(t)
 			h := f.hub("hub-a")
-			_, err := f.accounts.SetStatus(t.Context(), f.account.ID, provider.Active, "")
-			f.must(err)
+			providertest.Activate(t, f.accounts, f.account.ID, f.accounts.Now())
 			if c.up > 0 {
 				a := h.dial("node-0001")
 				f.pass(c.up)
@@ -494,8 +494,7 @@ func TestProbationIsJudgedByWhatWasMeasured(t *testing.T) {
 func TestAProbationOfWhichNothingCanBeMeasuredIsPassed(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
-	_, err := f.accounts.SetStatus(t.Context(), f.account.ID, provider.Active, "")
-	f.must(err)
+	providertest.Activate(t, f.accounts, f.account.ID, f.accounts.Now())
 	f.pass(25 * time.Hour) // without any hub
 	f.sweep()
 	if a, err := f.accounts.Get(t.Context(), f.account.ID); err != nil || a.Status != provider.Active || a.InProbation() {

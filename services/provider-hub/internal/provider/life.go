@@ -117,8 +117,6 @@ type Facts struct {
 	// BenchmarkRevision and CollateralRevision number the last words of the verifier and
 	// of settlement; 0 for none.
 	BenchmarkRevision, CollateralRevision int64
-	// GPUWaivedOnce reports that the waiver came with an activation and ends with it.
-	GPUWaivedOnce bool
 	// GPUEligible reports whether a machine that was seen in the last 30 days fulfils the
 	// GPU rule. GPUShortfall says why the machine that was seen last does not.
 	GPUEligible  bool
@@ -142,8 +140,21 @@ func (f Facts) GPU() bool { return f.GPUEligible || !f.GPUWaivedAt.IsZero() }
 // Qualified reports whether everything that activation needs holds at a time: confirmed
 // collateral, a machine that fulfils the GPU rule or a waiver of it, and a benchmark that
 // was passed within BenchmarkValidity.
-func (f Facts) Qualified(now time.Time) bool {
-	return !f.CollateralAt.IsZero() && f.GPU() && f.BenchmarkPassed(now)
+func (f Facts) Qualified(now time.Time) bool { return len(f.Missing(now)) == 0 }
+
+// Missing names what activation needs and does not have at a time.
+func (f Facts) Missing(now time.Time) []string {
+	var missing []string
+	if f.CollateralAt.IsZero() {
+		missing = append(missing, "confirmed collateral")
+	}
+	if !f.BenchmarkPassed(now) {
+		missing = append(missing, "a benchmark that was passed within 30 days")
+	}
+	if !f.GPU() {
+		missing = append(missing, "a machine that fulfils the GPU rule, or a waiver of it")
+	}
+	return missing
 }
 
 // InProbation reports whether the first 24 hours of an activation are not yet
@@ -234,14 +245,11 @@ func (c *change) fire(t Trigger) error {
 		// The facts of the last activation still hold. Without a fresh benchmark the next
 		// activation would follow at once.
 		a.Facts.BenchmarkAt = time.Time{}
-		c.unwaive()
-	case ExpireBenchmark:
-		c.unwaive()
 	case Reinstate:
 		if a.Rest.Known {
 			a.Rest.Until = c.now.Add(RestKept)
 		}
-	case Approve, ConfirmCollateral, Withdraw:
+	case Approve, ConfirmCollateral, ExpireBenchmark, Withdraw:
 	}
 	return nil
 }
@@ -263,15 +271,6 @@ func (c *change) endRemoval() {
 	}
 	a.Removal, a.Rest = Removal{}, ProbationRest{}
 	a.Facts.BenchmarkAt = time.Time{}
-	c.unwaive()
-}
-
-// unwaive ends a waiver that was given for the activation that has ended.
-func (c *change) unwaive() {
-	if f := &c.account.Facts; f.GPUWaivedOnce {
-		f.GPUWaivedAt, f.GPUWaivedOnce = time.Time{}, false
-		c.note(GPUWaiverWithdrawn)
-	}
 }
 
 // follow applies the triggers that follow from the facts.
@@ -310,20 +309,20 @@ func (c *change) collateral(there bool) error {
 	return nil
 }
 
-// benchmark confirms a benchmark that was passed now, or withdraws the benchmark. The
-// confirmation also renews a benchmark that still counts.
-func (c *change) benchmark(passed bool) error {
+// benchmark records when a benchmark was passed that counts, which may renew one, or
+// withdraws the benchmark for the zero time.
+func (c *change) benchmark(passedAt time.Time) error {
 	f := &c.account.Facts
-	switch {
-	case passed && !f.BenchmarkAt.Equal(c.now):
-		f.BenchmarkAt = c.now
-		c.note(BenchmarkConfirmed)
-	case !passed && !f.BenchmarkAt.IsZero():
-		f.BenchmarkAt = time.Time{}
-		c.note(BenchmarkWithdrawn)
-		return c.withdraw()
+	if f.BenchmarkAt.Equal(passedAt) {
+		return nil
 	}
-	return nil
+	f.BenchmarkAt = passedAt
+	if !passedAt.IsZero() {
+		c.note(BenchmarkConfirmed)
+		return nil
+	}
+	c.note(BenchmarkWithdrawn)
+	return c.withdraw()
 }
 
 // waiver waives the GPU rule or withdraws the waiver, which matters only where no machine
@@ -331,11 +330,11 @@ func (c *change) benchmark(passed bool) error {
 func (c *change) waiver(waived bool) error {
 	f := &c.account.Facts
 	switch {
-	case waived && (f.GPUWaivedAt.IsZero() || f.GPUWaivedOnce):
-		f.GPUWaivedAt, f.GPUWaivedOnce = c.now, false
+	case waived && f.GPUWaivedAt.IsZero():
+		f.GPUWaivedAt = c.now
 		c.note(GPUWaived)
 	case !waived && !f.GPUWaivedAt.IsZero():
-		f.GPUWaivedAt, f.GPUWaivedOnce = time.Time{}, false
+		f.GPUWaivedAt = time.Time{}
 		c.note(GPUWaiverWithdrawn)
 		if c.account.Status == Active && !f.GPUEligible {
 			return c.withdraw()
@@ -381,9 +380,8 @@ func (c *change) to(want Status) error {
 	}
 }
 
-// activate is an operator's shorthand. Each confirmation, and in a review the approval,
-// leaves its own entry, and the status follows from them. Its waiver of the GPU rule ends
-// with this activation.
+// activate approves a review, and refuses to go on where a fact is missing: the status
+// follows from the facts alone, and an operator's word replaces none of them.
 func (c *change) activate() error {
 	a := c.account
 	if a.Reference {
@@ -398,23 +396,15 @@ func (c *change) activate() error {
 		_, err := a.Status.After(Qualify) // fails
 		return err
 	}
-	if err := c.collateral(true); err != nil {
-		return err
+	if missing := a.Facts.Missing(c.now); len(missing) > 0 {
+		return fault.New(fault.Precondition, fault.TransitionNotAllowed,
+			"a provider becomes active by itself, and this one does not have %s", strings.Join(missing, "; ")).On("status")
 	}
-	if err := c.benchmark(true); err != nil {
-		return err
-	}
-	if a.Facts.GPU() {
-		return nil
-	}
-	if err := c.waiver(true); err != nil {
-		return err
-	}
-	a.Facts.GPUWaivedOnce = true
 	return nil
 }
 
-// release lifts a suspension, or withdraws the confirmations.
+// release lifts a suspension, or withdraws what operators confirm. The benchmark is the
+// verifier's.
 func (c *change) release() error {
 	if c.account.Status == Suspended {
 		return c.fire(Lift)
@@ -423,9 +413,6 @@ func (c *change) release() error {
 		return err
 	}
 	if err := c.collateral(false); err != nil {
-		return err
-	}
-	if err := c.benchmark(false); err != nil {
 		return err
 	}
 	return c.waiver(false)

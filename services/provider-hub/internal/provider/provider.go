@@ -327,14 +327,15 @@ func (c change) of(a *Account, what func(*change) error) ([]Entry, error) {
 }
 
 // SetStatus moves a provider to a status in an operator's name. The same status again
-// changes nothing. It fails with provider_not_found or transition_not_allowed.
+// changes nothing. Active confirms nothing: it fails where a fact is missing. SetStatus
+// fails with provider_not_found or transition_not_allowed.
 func (d *Directory) SetStatus(ctx context.Context, id ids.ProviderID, to Status, reason string) (Account, error) {
 	return d.change(ctx, id, ByOperator, reason, func(c *change) error { return c.to(to) })
 }
 
-// Confirmation is an operator's word on the facts of activation; nil leaves a fact as it
-// is.
-type Confirmation struct{ Collateral, Benchmark, GPUWaived *bool }
+// Confirmation is an operator's word on facts of activation; nil leaves a fact as it is.
+// The benchmark is the verifier's, see ReportBenchmark.
+type Confirmation struct{ Collateral, GPUWaived *bool }
 
 // Confirm records a confirmation, and the status follows by itself. It fails with
 // provider_not_found.
@@ -345,7 +346,7 @@ func (d *Directory) Confirm(
 		for _, f := range []struct {
 			given *bool
 			apply func(bool) error
-		}{{given.Collateral, c.collateral}, {given.Benchmark, c.benchmark}, {given.GPUWaived, c.waiver}} {
+		}{{given.Collateral, c.collateral}, {given.GPUWaived, c.waiver}} {
 			if f.given == nil {
 				continue
 			}

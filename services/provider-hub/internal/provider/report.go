@@ -27,9 +27,9 @@ type BenchmarkReport struct {
 
 // ReportBenchmark records the verifier's word, and the status follows by itself. Only a
 // revision that is newer than every one before changes anything. So a benchmark that Lift
-// or FailProbation used up counts again by a newer report alone. An operator's word
-// holds until the next report. ReportBenchmark fails with provider_not_found, and with
-// invalid_value for a benchmark that was not passed within BenchmarkValidity.
+// or FailProbation used up counts again by a newer report alone. Nobody else says whether a
+// benchmark counts. ReportBenchmark fails with provider_not_found, and with invalid_value
+// for a benchmark that was not passed within BenchmarkValidity.
 func (d *Directory) ReportBenchmark(
 	ctx context.Context, id ids.ProviderID, said BenchmarkReport, reason string,
 ) (Account, error) {
@@ -85,11 +85,7 @@ func (c *change) reported(said BenchmarkReport) error {
 	}
 	f.BenchmarkRevision = said.Revision
 	if !said.Passed {
-		return c.benchmark(false)
+		return c.benchmark(time.Time{})
 	}
-	if !f.BenchmarkAt.Equal(said.PassedAt) {
-		f.BenchmarkAt = said.PassedAt
-		c.note(BenchmarkConfirmed)
-	}
-	return nil
+	return c.benchmark(said.PassedAt)
 }

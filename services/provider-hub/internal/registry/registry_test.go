@@ -20,6 +20,7 @@ import (
 	"svc.internal/services/provider-hub/internal/gate"
 	"svc.internal/services/provider-hub/internal/presence"
 	"svc.internal/services/provider-hub/internal/provider"
+	"svc.internal/services/provider-hub/internal/provider/providertest"
 	"svc.internal/services/provider-hub/internal/session"
 	"svc.internal/services/provider-hub/internal/store"
 )
@@ -270,10 +271,7 @@ func TestProbationIsToldToRoutersAndEndsThere(t *testing.T) {
 	if _, err := f.dial(t, "node-0001"); err != nil {
 		t.Fatal(err)
 	}
-	account, err := f.accounts.SetStatus(t.Context(), f.account.ID, provider.Active, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	account := providertest.Activate(t, f.accounts, f.account.ID, f.accounts.Now())
 	if err := f.registry.Recheck(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -119,7 +119,8 @@ func (a *Admin) GetProviderDetail(
 	}, nil
 }
 
-// ConfirmQualification records an operator's confirmation.
+// ConfirmQualification records an operator's confirmation. It refuses one of a benchmark,
+// which is the verifier's to report.
 func (a *Admin) ConfirmQualification(
 	ctx context.Context, m *hubv1.ConfirmQualificationRequest,
 ) (*hubv1.ConfirmQualificationResponse, error) {
@@ -127,7 +128,11 @@ func (a *Admin) ConfirmQualification(
 	if err != nil {
 		return nil, err
 	}
-	given := provider.Confirmation{Collateral: m.Collateral, Benchmark: m.Benchmark, GPUWaived: m.GpuWaived}
+	if m.Benchmark != nil {
+		return nil, fault.New(fault.Invalid, fault.InvalidValue,
+			"a benchmark is passed or failed by the verifier alone").On("benchmark")
+	}
+	given := provider.Confirmation{Collateral: m.Collateral, GPUWaived: m.GpuWaived}
 	account, err := a.accounts.Confirm(byOperator(ctx), id, given, m.GetReason())
 	if err != nil {
 		return nil, err

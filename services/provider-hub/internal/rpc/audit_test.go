@@ -70,8 +70,7 @@ func TestReasonsAndPagesAreBounded(t *testing.T) {
 	} else if len(last.GetList()) != 0 {
 		t.Errorf("the last page that may be asked: len(last.GetList()): got %d, want 0, in %v", len(last.GetList()), last)
 	}
-	_, err := d.set(m, active)
-	d.must(err)
+	d.activate(m)
 	page, err := d.admin.ListStatusChanges(t.Context(), &hubv1.ListStatusChangesRequest{ProviderId: m.id, Page: 2,
 		PageSize: 3})
 	switch {

@@ -36,7 +36,7 @@ func TestAReferenceIsNeverActive(t *testing.T) {
 	}
 	d.is("with every fact", m, pending)
 	_, err = d.set(m, active)
-	d.wantReason("an operator's shorthand", err, fault.TransitionNotAllowed)
+	d.wantReason("set active by an operator", err, fault.TransitionNotAllowed)
 	for _, to := range []hubv1.ProviderStatus{underReview, approved} {
 		_, err := d.set(m, to)
 		d.must(err)

@@ -31,14 +31,17 @@ func (d *desk) in(status hubv1.ProviderStatus) member {
 	m := d.signUp()
 	for _, to := range map[hubv1.ProviderStatus][]hubv1.ProviderStatus{
 		underReview: {underReview}, approved: {underReview, approved}, activating: {underReview, approved},
-		active: {active}, suspended: {suspended}, rejected: {underReview, rejected},
+		suspended: {suspended}, rejected: {underReview, rejected},
 	}[status] {
 		_, err := d.set(m, to)
 		d.must(err)
 	}
-	if status == activating {
+	switch status {
+	case activating:
 		_, err := d.confirm(m, &hubv1.ConfirmQualificationRequest{Collateral: yes()})
 		d.must(err)
+	case active:
+		d.activate(m)
 	}
 	if got := d.status(m); got != status {
 		d.Fatalf("brought: got %v, want %v", got, status)
@@ -81,7 +84,7 @@ func TestEveryTransitionIsAllowedOrRefusedThroughTheRPCs(t *testing.T) {
 			refused}},
 		{"set activating", setTo(activating), [7]hubv1.ProviderStatus{refused, refused, refused, activating, refused, refused,
 			refused}},
-		{"set active", setTo(active), [7]hubv1.ProviderStatus{active, active, active, active, active, refused, refused}},
+		{"set active", setTo(active), [7]hubv1.ProviderStatus{refused, refused, refused, refused, active, refused, refused}},
 		{"set suspended", setTo(suspended), [7]hubv1.ProviderStatus{suspended, suspended, suspended, suspended, suspended,
 			suspended, suspended}},
 		{"set rejected", setTo(rejected), [7]hubv1.ProviderStatus{refused, rejected, refused, refused, refused, refused,
@@ -92,10 +95,6 @@ func TestEveryTransitionIsAllowedOrRefusedThroughTheRPCs(t *testing.T) {
 			[7]hubv1.ProviderStatus{pending, underReview, activating, activating, active, suspended, rejected}},
 		{"no collateral", confirmed(func() *confirmation { return &confirmation{Collateral: no()} }),
 			[7]hubv1.ProviderStatus{pending, underReview, approved, pending, pending, suspended, rejected}},
-		{"benchmark", confirmed(func() *confirmation { return &confirmation{Benchmark: yes()} }),
-			[7]hubv1.ProviderStatus{pending, underReview, approved, activating, active, suspended, rejected}},
-		{"no benchmark", confirmed(func() *confirmation { return &confirmation{Benchmark: no()} }),
-			[7]hubv1.ProviderStatus{pending, underReview, approved, activating, pending, suspended, rejected}},
 		{"waiver", confirmed(func() *confirmation { return &confirmation{GpuWaived: yes()} }),
 			[7]hubv1.ProviderStatus{pending, underReview, approved, activating, active, suspended, rejected}},
 		{"no waiver", confirmed(func() *confirmation { return &confirmation{GpuWaived: no()} }),
@@ -108,12 +107,15 @@ func TestEveryTransitionIsAllowedOrRefusedThroughTheRPCs(t *testing.T) {
 			[7]hubv1.ProviderStatus{pending, underReview, activating, activating, active, suspended, rejected}},
 		{"no collateral by settlement", func(m member) error { return d.deposit(m, false, 1) },
 			[7]hubv1.ProviderStatus{pending, underReview, approved, pending, pending, suspended, rejected}},
-		{"benchmark by the verifier", func(m member) error { return d.report(m, true, d.clock.Now(), 1) },
+		{"benchmark by the verifier", func(m member) error { d.benchmark(m, true); return nil },
 			[7]hubv1.ProviderStatus{pending, underReview, approved, activating, active, suspended, rejected}},
-		{"no benchmark by the verifier", func(m member) error { return d.report(m, false, time.Time{}, 1) },
+		{"no benchmark by the verifier", func(m member) error { d.benchmark(m, false); return nil },
 			[7]hubv1.ProviderStatus{pending, underReview, approved, activating, pending, suspended, rejected}},
-		{"everything",
-			confirmed(func() *confirmation { return &confirmation{Collateral: yes(), Benchmark: yes(), GpuWaived: yes()} }),
+		{"everything", func(m member) error {
+			_, err := d.confirm(m, &confirmation{Collateral: yes(), GpuWaived: yes()})
+			d.benchmark(m, true)
+			return err
+		},
 			[7]hubv1.ProviderStatus{active, underReview, active, active, active, suspended, rejected}},
 	}
 	for _, a := range actions {
@@ -155,11 +157,8 @@ func TestActivationFollowsByItselfWhateverComesLast(t *testing.T) {
 			_, err := d.confirm(m, &hubv1.ConfirmQualificationRequest{Collateral: yes()})
 			d.must(err)
 		},
-		"benchmark": func(d *desk, m member) {
-			_, err := d.confirm(m, &hubv1.ConfirmQualificationRequest{Benchmark: yes()})
-			d.must(err)
-		},
-		"machine": func(d *desk, m member) { d.seen(m, "node-0001", goodGPU); d.sweep() },
+		"benchmark": func(d *desk, m member) { d.benchmark(m, true) },
+		"machine":   func(d *desk, m member) { d.seen(m, "node-0001", goodGPU); d.sweep() },
 	}
 	for _, order := range [][]string{
 		{"collateral", "benchmark", "machine"}, {"collateral", "machine", "benchmark"},
@@ -200,8 +199,11 @@ func TestHostile41_AClaimedMachineAloneActivatesNobody(t *testing.T) {
 	d := setup(t)
 	m := d.signUp()
 	d.seen(m, "node-0001", goodGPU)
-	for _, c := range []*hubv1.ConfirmQualificationRequest{{}, {Collateral: yes()}, {Collateral: no(), Benchmark: yes()}} {
+	for i, c := range []*hubv1.ConfirmQualificationRequest{{}, {Collateral: yes()}, {Collateral: no()}} {
 		p, err := d.confirm(m, c)
+		if i == 2 {
+			d.benchmark(m, true)
+		}
 		d.sweep()
 		if err != nil {
 			t.Errorf("%v: got the error %v, want none", c, err)
@@ -219,8 +221,9 @@ func TestAMachineThatFallsShortActivatesNobody(t *testing.T) {
 	t.Parallel()
 	d := setup(t)
 	m := d.signUp()
-	_, err := d.confirm(m, &hubv1.ConfirmQualificationRequest{Collateral: yes(), Benchmark: yes()})
+	_, err := d.confirm(m, &hubv1.ConfirmQualificationRequest{Collateral: yes()})
 	d.must(err)
+	d.benchmark(m, true)
 	weak := *goodGPU
 	weak.ComputeCapability = "8.9\n7.5"
 	d.seen(m, "node-0001", &weak)
@@ -276,28 +279,62 @@ func (d *desk) wantHistory(m member, want ...string) {
 	}
 }
 
-func TestActiveAsShorthandIsAuditedStepByStep(t *testing.T) {
+func TestAnOperatorActivatesNobodyWhoLacksAFact(t *testing.T) {
+	t.Parallel()
+	d := setup(t)
+	facts := []struct {
+		name string
+		hold func(m member)
+	}{
+		{"collateral", func(m member) {
+			_, err := d.confirm(m, &hubv1.ConfirmQualificationRequest{Collateral: yes()})
+			d.must(err)
+		}},
+		{"benchmark", func(m member) { d.benchmark(m, true) }},
+		{"GPU rule", func(m member) {
+			_, err := d.confirm(m, &hubv1.ConfirmQualificationRequest{GpuWaived: yes()})
+			d.must(err)
+		}},
+	}
+	for i, lacks := range facts {
+		m := d.in(underReview)
+		for j, fact := range facts {
+			if j != i {
+				fact.hold(m)
+			}
+		}
+		before := len(d.history(m))
+		_, err := d.set(m, active)
+		d.wantReason("without "+lacks.name, err, fault.TransitionNotAllowed)
+		if f, _ := fault.As(err); f == nil || !strings.Contains(f.Message, lacks.name) {
+			t.Errorf("without %s: got the error %v, want one that names it", lacks.name, err)
+		}
+		if got := len(d.history(m)); got != before {
+			t.Errorf("without %s: lines of history: got %d, want %d", lacks.name, got, before)
+		}
+		d.is("without "+lacks.name, m, underReview)
+		lacks.hold(m)
+		_, err = d.set(m, active)
+		d.must(err)
+		d.is("with every fact", m, active)
+		if got := d.history(m); got[len(got)-3] != "approve: under_review to approved by operator (because)" {
+			t.Errorf("without %s: history: got %q, want the operator's approval two before its end", lacks.name, got)
+		}
+	}
+}
+
+func TestAnOperatorsWordOnABenchmarkIsRefused(t *testing.T) {
 	t.Parallel()
 	d := setup(t)
 	m := d.signUp()
-	for range 2 {
-		p, err := d.set(m, active)
-		switch {
-		case err != nil:
-			t.Fatalf("got the error %v, want none", err)
-		case p.GetStatus() != active:
-			t.Fatalf("p.GetStatus(): got %v, want %v", p.GetStatus(), active)
-		case !p.GetQualification().GetGpuWaived():
-			t.Fatal("p.GetQualification().GetGpuWaived(): got false, want true")
-		case p.GetProbationEndsAt() == nil:
-			t.Fatal("p.GetProbationEndsAt(): got nil, want a value")
+	for _, word := range []*bool{yes(), no()} {
+		_, err := d.confirm(m, &hubv1.ConfirmQualificationRequest{Collateral: yes(), Benchmark: word, GpuWaived: yes()})
+		d.wantReason(fmt.Sprintf("benchmark %t", *word), err, fault.InvalidValue)
+		if f, _ := fault.As(err); f == nil || f.Param != "benchmark" {
+			t.Errorf("benchmark %t: got %+v, want the field benchmark named", *word, f)
 		}
 	}
-	d.wantHistory(m,
-		"collateral_confirmed: pending by operator (because)",
-		"benchmark_confirmed: pending by operator (because)",
-		"gpu_waived: pending by operator (because)",
-		"qualify: pending to active by platform")
+	d.wantHistory(m)
 }
 
 func TestAReviewIsAParallelPath(t *testing.T) {
@@ -324,13 +361,12 @@ func TestAReviewIsAParallelPath(t *testing.T) {
 	_, err = d.confirm(m, &hubv1.ConfirmQualificationRequest{Collateral: yes()})
 	d.must(err)
 	d.seen(m, "node-0001", goodGPU)
-	_, err = d.confirm(m, &hubv1.ConfirmQualificationRequest{Benchmark: yes()})
-	d.must(err)
+	d.benchmark(m, true)
 	d.wantHistory(m,
 		"request_review: pending to under_review by provider",
 		"approve: under_review to approved by operator (because)",
 		"collateral_confirmed: approved to activating by operator (seen)",
-		"benchmark_confirmed: activating by operator (seen)",
+		"benchmark_confirmed: activating by platform (acme/tiny-1b)",
 		"qualify: activating to active by platform")
 }
 
@@ -412,13 +448,9 @@ func TestABenchmarkCountsForThirtyDays(t *testing.T) {
 	if got := d.status(m); got != pending {
 		t.Errorf("after 30 days: got %v, want %v", got, pending)
 	}
-	switch p, err := d.confirm(m, &hubv1.ConfirmQualificationRequest{Benchmark: yes()}); {
-	case err != nil:
-		t.Errorf("a fresh one: got the error %v, want none", err)
-	case p.GetStatus() != active:
-		t.Errorf("a fresh one: p.GetStatus(): got %v, want %v", p.GetStatus(), active)
-	case p.GetProbationEndsAt() == nil:
-		t.Error("a fresh one: p.GetProbationEndsAt(): got nil, want a value")
+	d.benchmark(m, true)
+	if ends := d.is("a fresh one", m, active).GetProbationEndsAt(); ends == nil {
+		t.Error("a fresh one: the probation ends at: got nil, want a time")
 	}
 	history := d.history(m)
 	if want := []string{
@@ -447,9 +479,9 @@ func TestAFailedProbationAndALiftedSuspensionNeedAFreshBenchmark(t *testing.T) {
 	} else if q.GetBenchmarkPassed() {
 		t.Errorf("qualification: q.GetBenchmarkPassed(): got true, want false, with %v", q)
 	}
-	_, err := d.set(m, active)
-	d.must(err)
-	_, err = d.set(m, suspended)
+	d.benchmark(m, true)
+	d.is("benchmarked again", m, active)
+	_, err := d.set(m, suspended)
 	d.must(err)
 	for range 2 {
 		p, err := d.set(m, pending)
@@ -462,61 +494,9 @@ func TestAFailedProbationAndALiftedSuspensionNeedAFreshBenchmark(t *testing.T) {
 			t.Errorf("lifted: d.status(m): got %v, want %v", got, pending)
 		}
 	}
-	// The waiver was that activation's.
-	switch p, err := d.confirm(m, &hubv1.ConfirmQualificationRequest{Benchmark: yes()}); {
-	case err != nil:
-		t.Errorf("benchmarked: got the error %v, want none", err)
-	case p.GetStatus() != pending:
-		t.Errorf("benchmarked: p.GetStatus(): got %v, want %v", p.GetStatus(), pending)
-	case p.GetQualification().GetGpuWaived():
-		t.Error("benchmarked: p.GetQualification().GetGpuWaived(): got true, want false")
-	}
-	if p, err := d.confirm(m, &hubv1.ConfirmQualificationRequest{GpuWaived: yes()}); err != nil {
-		t.Errorf("waived: got the error %v, want none", err)
-	} else if p.GetStatus() != active {
-		t.Errorf("waived: p.GetStatus(): got %v, want %v", p.GetStatus(), active)
-	}
-}
-
-func TestAWaiverThatCameWithAnActivationEndsWithIt(t *testing.T) {
-	t.Parallel()
-	ends := map[string]func(*desk, member){
-		"fail_probation": func(d *desk, _ member) {
-			d.write(presencePage())
-			d.clock.Advance(24 * time.Hour)
-			d.write(presencePage())
-			d.sweep()
-		},
-		"expire_benchmark": func(d *desk, _ member) {
-			d.clock.Advance(30 * 24 * time.Hour) // without any hub the probation is passed
-			d.sweep()
-		},
-		"lift": func(d *desk, m member) {
-			for _, to := range []hubv1.ProviderStatus{suspended, pending} {
-				_, err := d.set(m, to)
-				d.must(err)
-			}
-		},
-	}
-	for name, end := range ends {
-		for _, lasting := range []bool{false, true} {
-			d := setup(t)
-			m := d.in(active)
-			if lasting { // an operator's word of its own
-				_, err := d.confirm(m, &hubv1.ConfirmQualificationRequest{GpuWaived: yes()})
-				d.must(err)
-			}
-			end(d, m)
-			if q := d.own(m).GetProvider().GetQualification(); d.status(m) != pending {
-				t.Errorf("%s, lasting %v: d.status(m): got %v, want %v", name, lasting, d.status(m), pending)
-			} else if q.GetGpuWaived() != lasting {
-				t.Errorf("%s, lasting %v: q.GetGpuWaived(): got %t, want %t", name, lasting, q.GetGpuWaived(), lasting)
-			}
-			if h := d.history(m); !lasting && !strings.HasPrefix(h[len(h)-1], "gpu_waiver_withdrawn: pending") {
-				t.Errorf("%s: history %v", name, h)
-			}
-		}
-	}
+	// The operator's own words outlive the activation.
+	d.benchmark(m, true)
+	d.is("benchmarked after the suspension", m, active)
 }
 
 func TestABenchmarkIsRenewedWhileItCountsAndItsEndIsTold(t *testing.T) {
@@ -531,13 +511,13 @@ func TestABenchmarkIsRenewedWhileItCountsAndItsEndIsTold(t *testing.T) {
 	if w := d.own(m).GetWarning(); !strings.Contains(w, "benchmark expires at 2026-03-31T00:00:00Z") {
 		t.Errorf(`7 days before: got %q, want "benchmark expires at 2026-03-31T00:00:00Z" in it`, w)
 	}
-	// The shorthand changes nothing of who is active; a confirmation renews.
-	for _, renew := range []func() error{
-		func() error { _, err := d.set(m, active); return err },
-		func() error { _, err := d.confirm(m, &hubv1.ConfirmQualificationRequest{Benchmark: yes()}); return err },
-	} {
-		d.must(renew())
+	// The status that it has changes nothing; the verifier's next word renews.
+	_, err := d.set(m, active)
+	d.must(err)
+	if w := d.own(m).GetWarning(); !strings.Contains(w, "benchmark expires at 2026-03-31T00:00:00Z") {
+		t.Errorf(`set active again: got %q, want "benchmark expires at 2026-03-31T00:00:00Z" in it`, w)
 	}
+	d.benchmark(m, true)
 	if w := d.own(m).GetWarning(); w != "" {
 		t.Errorf(`renewed: d.own(m).GetWarning(): got %q, want ""`, w)
 	} else if d.status(m) != active {

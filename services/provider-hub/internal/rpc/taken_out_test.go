@@ -15,14 +15,14 @@ func TestAProviderReadsWhyItWasTakenOutOfService(t *testing.T) {
 		takes func(d *desk, m member)
 		want  string
 	}{
-		"by the verifier": {func(d *desk, m member) { d.must(d.report(m, false, time.Time{}, 1)) },
+		"by the verifier": {func(d *desk, m member) { d.benchmark(m, false) },
 			"the benchmark counts no longer (acme/tiny-1b)."},
 		"by settlement": {func(d *desk, m member) { d.must(d.deposit(m, false, 1)) },
 			"the collateral is confirmed no longer (final on chain)."},
 		"by an operator": {func(d *desk, m member) {
-			_, err := d.confirm(m, &hubv1.ConfirmQualificationRequest{Benchmark: no()})
+			_, err := d.confirm(m, &hubv1.ConfirmQualificationRequest{Collateral: no()})
 			d.must(err)
-		}, "the benchmark counts no longer."},
+		}, "the collateral is confirmed no longer."},
 		"by an operator who sets the status": {func(d *desk, m member) {
 			_, err := d.set(m, pending)
 			d.must(err)
@@ -50,8 +50,7 @@ func TestAProviderReadsWhyItWasTakenOutOfService(t *testing.T) {
 		if got, want := d.own(m).GetWarning(), "Taken out of service at "+at+": "+c.want; got != want {
 			t.Errorf("%s: got %q, want %q", name, got, want)
 		}
-		_, err = d.set(m, active)
-		d.must(err)
+		d.activate(m)
 		if got := d.own(m).GetWarning(); got != "" {
 			t.Errorf("%s, active again: got %q, want no warning", name, got)
 		}

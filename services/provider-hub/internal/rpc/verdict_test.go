@@ -299,8 +299,9 @@ func TestARemovalNeitherShortensNorRepeatsAProbation(t *testing.T) {
 	// A provider that never was active has its probation.
 	first := d.in(pending)
 	d.must(d.expel(first, verdictOf(first)))
-	_, err = d.confirm(first, &hubv1.ConfirmQualificationRequest{Collateral: yes(), Benchmark: yes(), GpuWaived: yes()})
+	_, err = d.confirm(first, &hubv1.ConfirmQualificationRequest{Collateral: yes(), GpuWaived: yes()})
 	d.must(err)
+	d.benchmark(first, true)
 	d.must(d.reinstate(first, verdictOf(first)))
 	if ends := d.is("never active", first, active).GetProbationEndsAt(); ends == nil {
 		t.Error("never active: the probation ends at: got nil, want a time")
@@ -400,10 +401,9 @@ func TestAWalletDoesNotConnectARemovedProvider(t *testing.T) {
 	d := setup(t)
 	p := newPurse(3)
 	m := d.signUpWith(p)
-	_, err := d.set(m, active)
-	d.must(err)
+	d.activate(m)
 	d.must(d.expel(m, verdictA))
-	_, err = d.enter(p)
+	_, err := d.enter(p)
 	d.wantReason("removed", err, fault.AccountFrozen)
 	d.must(d.reinstate(m, verdictA))
 	if _, err := d.enter(p); err != nil {

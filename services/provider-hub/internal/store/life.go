@@ -118,16 +118,16 @@ func keep(ctx context.Context, tx pgx.Tx, a *provider.Account, entries []provide
 	rest := restOf(a.Rest)
 	b.Queue(`
 		UPDATE provider SET name = $2, contact_email = $3, hardware_summary = $4, review_requested_at = $5, rejected_at = $6,
-			collateral_at = $7, benchmark_at = $8, gpu_waived_at = $9, gpu_waived_once = $16,
+			collateral_at = $7, benchmark_at = $8, gpu_waived_at = $9, gpu_waived_once = false,
 			active_since = $10, probation_ends_at = $11,
 			owner_address = $12, owner_proven_at = $13, beneficiary_address = $14, beneficiary_at = $15,
-			benchmark_revision = $17, collateral_revision = $18, probation_left_ms = $19,
-			probation_left_until = $20, probation_up_ms = $21, probation_total_ms = $22
+			benchmark_revision = $16, collateral_revision = $17, probation_left_ms = $18,
+			probation_left_until = $19, probation_up_ms = $20, probation_total_ms = $21
 		WHERE provider_id = $1`,
 		a.ID, a.Name, a.Contact.Email, a.Contact.Hardware, null(a.ReviewRequestedAt), null(a.RejectedAt),
 		null(a.Facts.CollateralAt), null(a.Facts.BenchmarkAt), null(a.Facts.GPUWaivedAt), null(a.ActiveSince),
 		null(a.ProbationEndsAt),
-		nullText(a.Owner), null(a.OwnerProvenAt), nullText(a.Beneficiary), null(a.BeneficiaryAt), a.Facts.GPUWaivedOnce,
+		nullText(a.Owner), null(a.OwnerProvenAt), nullText(a.Beneficiary), null(a.BeneficiaryAt),
 		a.Facts.BenchmarkRevision, a.Facts.CollateralRevision, rest.left, null(a.Rest.Until), rest.up, rest.total)
 	return tx.SendBatch(ctx, b).Close()
 }

@@ -15,6 +15,7 @@ import (
 	"svc.internal/pkg/pgtest"
 	"svc.internal/services/provider-hub/internal/presence"
 	"svc.internal/services/provider-hub/internal/provider"
+	"svc.internal/services/provider-hub/internal/provider/providertest"
 	"svc.internal/services/provider-hub/internal/uptime"
 )
 
@@ -27,10 +28,7 @@ func watched(t *testing.T) (*Store, *provider.Directory, *clock.Manual, provider
 	s := New(pgtest.Pool(t, Schema, Role, Migrations))
 	d := provider.NewDirectory(s, apikey.Pepper{1}, site, at, rand.Reader)
 	a := create(t, d, "Farm")
-	a, err := d.SetStatus(t.Context(), a.ID, provider.Active, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	a = providertest.Activate(t, d, a.ID, began)
 	tell(t, s, at.Now(), 1)
 	return s, d, at, a
 }
@@ -93,8 +91,8 @@ func TestReconnectingHidesNoAbsence(t *testing.T) {
 		history, err := d.History(t.Context(), a.ID, 1, 2)
 		if err != nil {
 			t.Errorf("%s: got the error %v, want none", name, err)
-		} else if history.List[1].What != string(provider.FailProbation) {
-			t.Errorf("%s: history.List[1].What: got %q, want %q", name, history.List[1].What, string(provider.FailProbation))
+		} else if history.List[0].What != string(provider.FailProbation) {
+			t.Errorf("%s: history.List[0].What: got %q, want %q", name, history.List[0].What, string(provider.FailProbation))
 		}
 	}
 }

@@ -47,7 +47,7 @@ const accountColumns = `
 	coalesce(p.beneficiary_address, ''), p.beneficiary_at,
 	(SELECT json_agg(d) FROM (` + proposalColumns + ` WHERE n.provider_id = p.provider_id) d),
 	p.contact_email, p.hardware_summary, p.review_requested_at, p.rejected_at, p.collateral_at, p.benchmark_at,
-	p.gpu_waived_at, p.gpu_waived_once,
+	p.gpu_waived_at,
 	p.active_since, p.probation_ends_at, p.uptime_24h, p.uptime_30d,
 	p.benchmark_revision, p.collateral_revision, p.reference, p.first_active_at IS NOT NULL OR p.status = 'active',
 	p.probation_left_ms, p.probation_left_until, p.probation_up_ms, p.probation_total_ms,
@@ -73,7 +73,7 @@ func scanKept(row pgx.Row, more ...any) (provider.Account, error) {
 	var rest keptRest
 	into := append([]any{
 		&a.ID, &a.Name, &a.Status, &a.Region, &a.CreatedAt, &a.Owner, &proven, &a.Beneficiary, &paid, &proposed,
-		&a.Contact.Email, &a.Contact.Hardware, &reviewed, &rejected, &collateral, &benchmark, &waived, &a.Facts.GPUWaivedOnce,
+		&a.Contact.Email, &a.Contact.Hardware, &reviewed, &rejected, &collateral, &benchmark, &waived,
 		&since, &probation, &a.Uptime24h, &a.Uptime30d,
 		&a.Facts.BenchmarkRevision, &a.Facts.CollateralRevision, &a.Reference, &a.WasActive,
 		&rest.left, &until, &rest.up, &rest.total,

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -15,6 +16,7 @@ import (
 	"svc.internal/pkg/ids"
 	"svc.internal/pkg/pgtest"
 	"svc.internal/services/provider-hub/internal/provider"
+	"svc.internal/services/provider-hub/internal/provider/providertest"
 )
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
@@ -80,7 +82,8 @@ func TestStatusMovesOnlyAlongTheTableAndIsAudited(t *testing.T) {
 	t.Parallel()
 	_, d := setup(t)
 	a := create(t, d, "Farm")
-	for _, to := range []provider.Status{provider.Active, provider.Active, provider.Suspended} {
+	providertest.Activate(t, d, a.ID, time.Now())
+	for _, to := range []provider.Status{provider.Active, provider.Suspended} {
 		if got, err := d.SetStatus(t.Context(), a.ID, to, ""); err != nil {
 			t.Fatalf("to %s: got the error %v, want none", to, err)
 		} else if got.Status != to {
@@ -95,7 +98,7 @@ func TestStatusMovesOnlyAlongTheTableAndIsAudited(t *testing.T) {
 	for _, e := range history.List {
 		what = append(what, e.What)
 	}
-	if want := "suspend qualify gpu_waived benchmark_confirmed collateral_confirmed"; err != nil {
+	if want := "suspend qualify benchmark_confirmed gpu_waived collateral_confirmed"; err != nil {
 		t.Errorf("got the error %v, want none", err)
 	} else if strings.Join(what, " ") != want {
 		t.Errorf(`history: strings.Join(what, " "): got %q, want %q`, strings.Join(what, " "), want)

@@ -14,6 +14,7 @@ import (
 	"svc.internal/pkg/pg"
 	"svc.internal/pkg/pgtest"
 	"svc.internal/services/provider-hub/internal/provider"
+	"svc.internal/services/provider-hub/internal/provider/providertest"
 )
 
 // reachable is whether one step of the table in Go leads from one status to
@@ -51,7 +52,7 @@ func TestTheDatabaseRefusesWhatTheTableDoesNotHold(t *testing.T) {
 				err := pg.InTx(t.Context(), owner, pgx.TxOptions{}, func(tx pgx.Tx) error {
 					for _, sql := range []string{
 						`ALTER TABLE provider DISABLE TRIGGER USER`,
-						fmt.Sprintf(`UPDATE provider SET status = '%s'`, from),
+						fmt.Sprintf(`UPDATE provider SET status = '%s', collateral_at = now(), benchmark_at = now()`, from),
 						`ALTER TABLE provider ENABLE TRIGGER USER`,
 						verdicts[provider.VerdictUnknown], kept,
 					} {
@@ -95,74 +96,77 @@ func refusedByCheck(err error) bool {
 	return errors.As(err, &refused) && refused.Code == "23514"
 }
 
-func TestTheVersionBeforeWritesStatusesThatLast(t *testing.T) {
+func TestAStatusThatIsWrittenAloneActivatesNobody(t *testing.T) {
+	t.Parallel()
+	s, d := setup(t)
+	facts := map[string]string{"collateral": "collateral_at", "a benchmark": "benchmark_at"}
+	for name, column := range facts {
+		a := create(t, d, "Farm")
+		for _, other := range facts {
+			if other == column {
+				continue
+			}
+			if _, err := s.pool.Exec(t.Context(), `UPDATE provider SET `+other+` = now() WHERE provider_id = $1`,
+				a.ID); err != nil {
+				t.Fatal(err)
+			}
+		}
+		wantRefused(t, s, "active without "+name, `UPDATE provider SET status = 'active' WHERE provider_id = $1`, a.ID)
+		providertest.Activate(t, d, a.ID, time.Now())
+		wantRefused(t, s, "active, and its fact is taken away: "+name,
+			`UPDATE provider SET `+column+` = NULL WHERE provider_id = $1`, a.ID)
+	}
+}
+
+func TestFactsMayFollowAStatusWithinATransaction(t *testing.T) {
 	t.Parallel()
 	s, d := setup(t)
 	a := create(t, d, "Farm")
-	// What the version before does, statement by statement.
-	old := func(to provider.Status) {
-		t.Helper()
-		if _, err := s.pool.Exec(t.Context(), `UPDATE provider SET status = $2 WHERE provider_id = $1`,
-			a.ID, to); err != nil {
-			t.Fatal(err)
-		}
-	}
-	stays := func(what string, want provider.Status) provider.Account {
-		t.Helper()
-		for range 2 {
-			if changed, err := d.Sweep(t.Context()); err != nil {
-				t.Fatalf("%s: got the error %v, want none", what, err)
-			} else if len(changed) != 0 {
-				t.Fatalf("%s: a sweep changes: len(changed): got %d, want 0, in %+v", what, len(changed), changed)
+	err := pg.InTx(t.Context(), s.pool, pgx.TxOptions{}, func(tx pgx.Tx) error {
+		for _, sql := range []string{
+			`UPDATE provider SET status = 'active' WHERE provider_id = $1`,
+			`UPDATE provider SET collateral_at = now(), benchmark_at = now() WHERE provider_id = $1`,
+		} {
+			if _, err := tx.Exec(t.Context(), sql, a.ID); err != nil {
+				return err
 			}
 		}
-		got, err := d.Get(t.Context(), a.ID)
-		if err != nil {
-			t.Fatalf("%s: got the error %v, want none", what, err)
-		}
-		if got.Status != want {
-			t.Fatalf("%s: Status: got %q, want %q", what, got.Status, want)
-		}
-		return got
+		return nil
+	})
+	if err != nil {
+		t.Errorf("got the error %v, want none", err)
 	}
-	old(provider.Active)
-	if got := stays("activated", provider.Active); got.Facts.CollateralAt.IsZero() ||
-		!got.Facts.BenchmarkPassed(time.Now()) || got.ActiveSince.IsZero() || got.InProbation() {
-		t.Errorf("activated: %+v", got)
-	}
-	old(provider.Pending)
-	stays("taken back", provider.Pending)
-	// What the new version had activated, with all its facts, stays down too.
-	if _, err := d.SetStatus(t.Context(), a.ID, provider.Active, ""); err != nil {
+}
+
+func TestAReturnToPendingUsesTheBenchmarkUpUnlessItIsWrittenSo(t *testing.T) {
+	t.Parallel()
+	s, d := setup(t)
+	a := create(t, d, "Farm")
+	providertest.Activate(t, d, a.ID, time.Now())
+	if _, err := s.pool.Exec(t.Context(), `UPDATE provider SET status = 'pending' WHERE provider_id = $1`,
+		a.ID); err != nil {
 		t.Fatal(err)
 	}
-	yes := true
-	if _, err := d.Confirm(t.Context(), a.ID, provider.Confirmation{GPUWaived: &yes}, ""); err != nil {
+	got, err := d.Get(t.Context(), a.ID)
+	if err != nil {
 		t.Fatal(err)
 	}
-	old(provider.Pending)
-	switch got := stays("a new one taken back", provider.Pending); {
-	case got.Facts.CollateralAt.IsZero():
-		t.Error("a new one taken back: got.Facts.CollateralAt.IsZero(): got true, want false")
-	case !got.Facts.BenchmarkAt.IsZero():
-		t.Error("a new one taken back: got.Facts.BenchmarkAt.IsZero(): got false, want true")
-	case !got.ActiveSince.IsZero():
-		t.Error("a new one taken back: got.ActiveSince.IsZero(): got false, want true")
+	if !got.Facts.BenchmarkAt.IsZero() {
+		t.Errorf("a status that is written alone: benchmark: got %v, want none", got.Facts.BenchmarkAt)
 	}
-	old(provider.Active)
-	stays("activated again", provider.Active)
-	// What the new version takes back keeps the facts that it writes.
+	providertest.Activate(t, d, a.ID, time.Now())
 	no := false
-	switch got, err := d.Confirm(t.Context(), a.ID, provider.Confirmation{Collateral: &no}, ""); {
-	case err != nil:
-		t.Errorf("collateral withdrawn: got the error %v, want none", err)
-	case got.Status != provider.Pending:
-		t.Errorf("collateral withdrawn: Status: got %q, want %q", got.Status, provider.Pending)
-	case got.Facts.BenchmarkAt.IsZero():
-		t.Error("collateral withdrawn: got.Facts.BenchmarkAt.IsZero(): got true, want false")
+	if got, err = d.Confirm(t.Context(), a.ID, provider.Confirmation{Collateral: &no}, ""); err != nil {
+		t.Fatal(err)
 	}
-	if got := stays("collateral withdrawn", provider.Pending); got.Facts.BenchmarkAt.IsZero() {
-		t.Errorf("collateral withdrawn: %+v", got)
+	if got.Status != provider.Pending {
+		t.Errorf("collateral withdrawn: status: got %q, want %q", got.Status, provider.Pending)
+	}
+	if got, err = d.Get(t.Context(), a.ID); err != nil {
+		t.Fatal(err)
+	}
+	if got.Facts.BenchmarkAt.IsZero() {
+		t.Error("collateral withdrawn: benchmark: got none, want the one that it had")
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"svc.internal/pkg/pg"
 	"svc.internal/pkg/pgtest"
 	"svc.internal/services/provider-hub/internal/provider"
+	"svc.internal/services/provider-hub/internal/provider/providertest"
 )
 
 func verdictID(t *testing.T, n int) provider.VerdictID {
@@ -33,10 +34,7 @@ func keyed(t *testing.T, d *provider.Directory) (provider.Account, provider.Key,
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a, err = d.SetStatus(t.Context(), a.ID, provider.Active, ""); err != nil {
-		t.Fatal(err)
-	}
-	return a, k, text
+	return providertest.Activate(t, d, a.ID, time.Now()), k, text
 }
 
 // wantRefused runs a statement in the application's role, which the database must refuse.
@@ -310,7 +308,8 @@ func TestAProviderThatTheVersionBeforeActivatedBecomesNoReference(t *testing.T) 
 	err := pg.InTx(t.Context(), pgtest.Owner(t, s.pool), pgx.TxOptions{}, func(tx pgx.Tx) error {
 		for _, sql := range []string{
 			`ALTER TABLE provider DISABLE TRIGGER USER`,
-			`UPDATE provider SET status = 'active', active_since = now(), first_active_at = NULL`,
+			`UPDATE provider SET status = 'active', active_since = now(), first_active_at = NULL,
+				collateral_at = now(), benchmark_at = now()`,
 			`ALTER TABLE provider ENABLE TRIGGER USER`,
 		} {
 			if _, err := tx.Exec(t.Context(), sql); err != nil {

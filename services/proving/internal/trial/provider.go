@@ -11,7 +11,7 @@ import (
 	provideragent "svc.internal/services/provider-agent"
 )
 
-// Provider is an active provider.
+// Provider is a provider that becomes active once an agent of it has connected.
 type Provider struct {
 	// ID names the provider. Its agents connect with Key.
 	ID  string
@@ -21,13 +21,16 @@ type Provider struct {
 	Leave func()
 }
 
-// Provider makes an active provider with a key and no agent.
+// Provider makes a provider with a key and no agent. An operator has confirmed its
+// collateral and waived the GPU rule; it becomes active by its benchmark, which the verifier
+// waives once an agent is connected.
 func (m *Market) Provider(t testing.TB, name string) *Provider {
 	t.Helper()
 	p := &Provider{Leave: func() {}}
 	p.ID = Text(t, m.Admin(t, http.MethodPost, "/api/v1/admin/providers", `{"name":"`+name+`"}`), "provider",
 		"provider_id")
-	m.Admin(t, http.MethodPost, "/api/v1/admin/providers/"+p.ID+"/status", `{"status":"PROVIDER_STATUS_ACTIVE"}`)
+	m.Admin(t, http.MethodPost, "/api/v1/admin/providers/"+p.ID+"/qualification",
+		`{"collateral":true,"gpu_waived":true,"reason":"test"}`)
 	p.Key = Text(t, m.Admin(t, http.MethodPost, "/api/v1/admin/providers/"+p.ID+"/keys", `{"name":"k"}`), "api_key")
 	return p
 }

@@ -19,9 +19,9 @@ BEGIN
 	), false) THEN
 		RAISE EXCEPTION 'a provider goes from rejected to pending by reversed verdicts alone' USING ERRCODE = 'check_violation';
 	ELSE
-		-- The version before writes the status alone: what it says counts as the
-		-- operator's word that it is. Whoever writes facts does so after this, in
-		-- the same transaction.
+		-- Whoever writes facts does so after this, in the same transaction:
+		-- provider_active_is_qualified looks at the end of it. A return to pending uses the
+		-- benchmark up unless it is written so.
 		IF OLD.status = 'active' THEN
 			NEW.first_active_at := coalesce(NEW.first_active_at, OLD.active_since, now());
 			NEW.active_since := NULL;
@@ -32,8 +32,6 @@ BEGIN
 			WHERE e.provider_id = NEW.provider_id AND e.over_at IS NULL;
 		END IF;
 		IF NEW.status = 'active' THEN
-			NEW.collateral_at := coalesce(NEW.collateral_at, now());
-			NEW.benchmark_at := coalesce(NEW.benchmark_at, now());
 			NEW.active_since := coalesce(NEW.active_since, now());
 			NEW.first_active_at := coalesce(NEW.first_active_at, now());
 		ELSIF NEW.status = 'pending' THEN
