@@ -150,7 +150,7 @@ func TestAProviderSeesItsLaneAndItsMeasuredWindow(t *testing.T) {
 		{ID: "capped", Nodes: 1, Available: 1, Capacity: 4, Measured: 40, Window: 40},
 		{ID: "shut", Nodes: 1, Capacity: 4, Lane: trust.Shut, Window: 100},
 		{ID: "tried", Nodes: 1, Available: 1, Capacity: 4, Lane: trust.Probe, Window: 100},
-		{ID: "unknown", Nodes: 1, Available: 1, Capacity: 4, Window: 100},
+		{ID: "unknown", Nodes: 1, Capacity: 4, Lane: trust.Shut, Window: 100},
 	}
 	a := b.explain("p")
 	if !slices.Equal(a.Models, want) {

@@ -88,7 +88,9 @@ func TestOnlyTheModelThatIsShutGetsNoRequests(t *testing.T) {
 	b.report("hub", session(1, func(s *presence.Session) {
 		s.Offers = append(s.Offers, presence.Offer{Model: "k", Healthy: true, Window: 1000, Capacity: 10})
 	}))
-	b.say(1, in(trust.Shut))
+	b.trust.Apply(trust.Report{Provider: id(1), Revision: 1, Opinions: []trust.Opinion{
+		{Model: "k", Trust: 1, Revision: 1}, {Model: "m", Trust: 1, Lane: trust.Shut, Revision: 1}}})
+	b.revision = 1
 	if _, err := b.Select(t.Context(), b.request(func(r *Request) { r.Model = "k" })); err != nil {
 		t.Errorf("the other model: got the error %v, want none", err)
 	}

@@ -77,7 +77,7 @@ type said struct {
 	opinions []Opinion // ordered by model
 	// partial is set where an opinion of the report has found no room.
 	partial bool
-	// rest is the lane of the models that are unknown.
+	// rest is the worst lane of the opinions that left.
 	rest Lane
 }
 
@@ -87,6 +87,15 @@ func (s *said) find(model string) *Opinion {
 		return nil
 	}
 	return &s.opinions[at]
+}
+
+// further returns the lane of the models of which nothing was said. Where a part of a report
+// found no room, any of them may be one that restricts little.
+func (s *said) further() Lane {
+	if len(s.opinions) > 0 && !s.partial {
+		return Shut
+	}
+	return s.rest
 }
 
 func (s *said) restricts() bool {
@@ -165,7 +174,7 @@ func merge(before *said, report []Opinion) (opinions, left []Opinion) {
 func differing(before, after *said) []string {
 	var models []string
 	for i := range after.opinions {
-		o, old := &after.opinions[i], &unknown[Main]
+		o, old := &after.opinions[i], &unknown[before.further()]
 		if found := before.find(o.Model); found != nil {
 			old = found
 		}

@@ -139,12 +139,9 @@ func TestAProviderWithTooManyRestrictedModelsGainsByNoneOfThem(t *testing.T) {
 	}
 	tell("a", closed)
 	tell("b", probing)
-	if got := r.Of("p", "c0").Lane; got != Main {
-		t.Errorf("before: got an unknown model in the lane %v, want %v", got, Main)
-	}
 	tell("c", closed)
-	if got := r.Of("p", "b0").Lane; got != Probe {
-		t.Errorf("a model whose opinion left: got the lane %v, want %v", got, Probe)
+	if got := r.Of("p", "b0").Lane; got != Shut {
+		t.Errorf("a model whose opinion left: got the lane %v, want %v", got, Shut)
 	}
 	tell("d", closed)
 	if got := r.Of("p", "a0").Lane; got != Shut {

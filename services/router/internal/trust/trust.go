@@ -7,16 +7,19 @@
 // provider and model of which nothing was ever said is unknown. So does a model whose
 // opinion in the report is older than the opinion that is kept.
 //
-// An unknown pair has trust 1 in the main lane and no measured window. So a provider gains
-// when its opinions are forgotten, and providers can make more of their accounts and
-// models than there is room for. Therefore opinions that restrict a provider are never
+// A pair of a provider of which nothing was ever said has trust 1 in the main lane and no
+// measured window. A further model of a provider that the verifier knows is shut until the
+// verifier names the model, because the verifier says the same of every model without a
+// passed benchmark: who adds models faster than a report can name them gains nothing. So a
+// provider gains when its opinions are forgotten, and providers can make more of their
+// accounts and models than there is room for. Therefore opinions that restrict a provider are never
 // forgotten to make room for another provider's, and nothing makes them leave (opinion.go
 // has the ranks):
 //
 //   - At most MaxProviders providers and MaxPairs pairs are kept, MaxModels of one
 //     provider. Where a provider has more, the models that its newest report does not name
-//     leave first, the least severe opinions before all others. From then on the models of
-//     this provider that are unknown have the lane of the most severe opinion that left.
+//     leave first, the least severe opinions before all others. They are shut then, like all
+//     that it does not name.
 //   - The more severe an opinion is, the more of the room it may fill: one without a
 //     restriction three quarters, a shut lane all of it.
 //   - While an opinion that restricts a provider has no room, every unknown pair counts as
@@ -79,7 +82,7 @@ func (r *Registry) Of(provider, model string) *Opinion {
 		if o := kept.find(model); o != nil {
 			return o
 		}
-		lane = kept.rest
+		lane = kept.further()
 	}
 	if r.full.Load() {
 		lane = max(lane, Probe)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -32,17 +33,34 @@ func TestAnUnknownPairHasFullTrustInTheMainLane(t *testing.T) {
 	t.Parallel()
 	r := New(quiet)
 	r.Apply(report("p", 1, closed("m", 1)))
-	for _, pair := range [][2]string{{"p", "other"}, {"q", "m"}} {
-		o := r.Of(pair[0], pair[1])
-		if want := (Opinion{Trust: 1}); *o != want {
-			t.Errorf("%v: got %+v, want %+v", pair, *o, want)
-		}
-		if o.Known() {
-			t.Errorf("%v: Known: got true, want false", pair)
-		}
+	o := r.Of("q", "m")
+	if want := (Opinion{Trust: 1}); *o != want {
+		t.Errorf("got %+v, want %+v", *o, want)
+	}
+	if o.Known() {
+		t.Error("Known: got true, want false")
 	}
 	if !r.Of("p", "m").Known() {
 		t.Error("what was said: Known: got false, want true")
+	}
+}
+
+// A provider may name more models than a report holds, and may serve a model before the
+// verifier has looked at it.
+func TestAFurtherModelOfAKnownProviderIsShutUntilItIsNamed(t *testing.T) {
+	t.Parallel()
+	var told []string
+	r := New(func(model string) { told = append(told, model) })
+	r.Apply(report("p", 1, plain("m", 1)))
+	if got := r.Of("p", "further").Lane; got != Shut {
+		t.Errorf("a model that was never named: lane: got %v, want %v", got, Shut)
+	}
+	r.Apply(report("p", 2, plain("m", 1), plain("further", 1)))
+	if got := r.Of("p", "further").Lane; got != Main {
+		t.Errorf("once it is named: lane: got %v, want %v", got, Main)
+	}
+	if want := []string{"further"}; !slices.Equal(told, want) {
+		t.Errorf("waiters told: got %q, want %q", told, want)
 	}
 }
 
