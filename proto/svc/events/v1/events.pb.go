@@ -1661,7 +1661,14 @@ type Session struct {
 	ActiveSince *timestamppb.Timestamp `protobuf:"bytes,19,opt,name=active_since,json=activeSince,proto3" json:"active_since,omitempty"`
 	// The name of the GPU model as the agent reports it, at most 64 printable characters;
 	// empty when it reports none. It proves nothing.
-	GpuClass      string `protobuf:"bytes,20,opt,name=gpu_class,json=gpuClass,proto3" json:"gpu_class,omitempty"`
+	GpuClass string `protobuf:"bytes,20,opt,name=gpu_class,json=gpuClass,proto3" json:"gpu_class,omitempty"`
+	// By what the provider is known, for telling which accounts are of one person: at most 8
+	// of 17 bytes each, a byte for the kind (1 user, 2 proven wallet, 3 payout address, 4 the
+	// key of the node's work receipts) and the first 16 bytes of an HMAC-SHA-256 of the value
+	// under a key that hubs derive from their pepper. Equal values of different providers have
+	// equal bytes. The bytes are opaque: whoever lacks the pepper cannot test a value. Only the
+	// verifier reads them.
+	Identities    [][]byte `protobuf:"bytes,21,rep,name=identities,proto3" json:"identities,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1834,6 +1841,13 @@ func (x *Session) GetGpuClass() string {
 		return x.GpuClass
 	}
 	return ""
+}
+
+func (x *Session) GetIdentities() [][]byte {
+	if x != nil {
+		return x.Identities
+	}
+	return nil
 }
 
 // Presence is what a hub says of its sessions. Subject presence.v1.<hub_id>,
@@ -2574,7 +2588,7 @@ const file_svc_events_v1_events_proto_rawDesc = "" +
 	"\tin_flight\x18\x05 \x01(\x05R\binFlight\x12\"\n" +
 	"\fquantization\x18\x06 \x01(\tR\fquantization\x12\x16\n" +
 	"\x06engine\x18\a \x01(\tR\x06engine\x12\x1a\n" +
-	"\brevision\x18\b \x01(\tR\brevision\"\xf3\x05\n" +
+	"\brevision\x18\b \x01(\tR\brevision\"\x93\x06\n" +
 	"\aSession\x12\x1f\n" +
 	"\vprovider_id\x18\x01 \x01(\tR\n" +
 	"providerId\x12#\n" +
@@ -2598,7 +2612,10 @@ const file_svc_events_v1_events_proto_rawDesc = "" +
 	"\rtakes_warmups\x18\x11 \x01(\bR\ftakesWarmups\x12\x1c\n" +
 	"\treference\x18\x12 \x01(\bR\treference\x12=\n" +
 	"\factive_since\x18\x13 \x01(\v2\x1a.google.protobuf.TimestampR\vactiveSince\x12\x1b\n" +
-	"\tgpu_class\x18\x14 \x01(\tR\bgpuClassB\r\n" +
+	"\tgpu_class\x18\x14 \x01(\tR\bgpuClass\x12\x1e\n" +
+	"\n" +
+	"identities\x18\x15 \x03(\fR\n" +
+	"identitiesB\r\n" +
 	"\v_uptime_30d\"\x9f\x02\n" +
 	"\bPresence\x12\x15\n" +
 	"\x06hub_id\x18\x01 \x01(\tR\x05hubId\x12 \n" +

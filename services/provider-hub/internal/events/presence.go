@@ -140,6 +140,7 @@ func (p *Presence) parts(views []session.View) [][]*eventsv1.Session {
 	size := 0
 	for _, v := range views {
 		s := sessionOf(v, p.registry.Public(v.ProviderID), p.draining.Load())
+		s.Identities = p.registry.Identities(v.ProviderID, v.NodeID)
 		n := proto.Size(s)
 		if len(part) == presencePart || len(part) > 0 && size+n > presenceBytes {
 			parts, part, size = append(parts, part), nil, 0

@@ -168,6 +168,7 @@ type Store interface {
 	walletStore
 	sweepStore
 	presenceStore
+	identityStore
 }
 
 // Directory holds the accounts of all providers. It is safe for concurrent use.

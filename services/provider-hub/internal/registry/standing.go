@@ -107,7 +107,7 @@ func (r *Registry) Recheck(ctx context.Context) error {
 			r.apply(s, standing)
 		}
 	}
-	return nil
+	return r.identify(ctx)
 }
 
 // apply applies a provider's standing to a session.
