@@ -25,8 +25,8 @@ const (
 	// stalledAfter is after how long without a new sample another replica goes on with a
 	// run.
 	stalledAfter = 10 * time.Minute
-	// missedPause lies after a batch of which no answer came.
-	missedPause = 10 * time.Second
+	// refreshEvery is after how many batches a long run reads what other replicas calibrated.
+	refreshEvery = 32
 	// MaxCalibrating bounds the strata of one model.
 	MaxCalibrating = 64
 )
@@ -53,6 +53,9 @@ type Calibrations struct {
 	// seen is how many samples a run of others had, and since when.
 	seen map[store.CalibrationRunID]progress
 	mine map[store.CalibrationRunID]bool
+	// missed are the runs that stood still the last time. The others go before them. It is
+	// for the goroutine of Run.
+	missed map[store.CalibrationRunID]bool
 }
 
 type progress struct {
@@ -89,10 +92,16 @@ func (c *Calibrations) Pass(ctx context.Context) error {
 		return err
 	}
 	for _, run := range slices.Backward(running) { // the oldest first
-		if c.Ratios.Settled(run.Stratum.Stratum.Model) && c.takes(run, now) {
-			return c.carryOn(ctx, run)
+		if c.Ratios.Settled(run.Stratum.Stratum.Model) && c.takes(run, now) && !c.missed[run.ID] {
+			still, err := c.carryOn(ctx, run)
+			if c.missed == nil {
+				c.missed = map[store.CalibrationRunID]bool{}
+			}
+			c.missed[run.ID] = still || err != nil
+			return err
 		}
 	}
+	clear(c.missed)
 	return nil
 }
 
@@ -223,29 +232,35 @@ func (c *Calibrations) add(o *calibrate.Order, seat offers.Seat, cheaper bool) {
 	}
 }
 
-// carryOn asks until the run is done, its hosts are gone, or ctx ends.
-func (c *Calibrations) carryOn(ctx context.Context, run store.CalibrationRun) error {
+// carryOn asks until the run is done or ctx ends. It reports whether the run stands still,
+// because its hosts are gone or none of them answered a batch: then the next run has its
+// turn.
+func (c *Calibrations) carryOn(ctx context.Context, run store.CalibrationRun) (still bool, err error) {
 	order, ok := c.order(run.Stratum.Stratum)
 	if !ok {
-		return nil // it waits for its hosts
+		return true, nil // it waits for its hosts
 	}
 	round, err := calibrate.New(probe.RunID(run.ID), order)
 	if err != nil {
-		return errors.Join(err, c.Store.AbandonCalibration(ctx, run.ID, "it cannot be asked"))
+		return true, errors.Join(err, c.Store.AbandonCalibration(ctx, run.ID, "it cannot be asked"))
 	}
 	if err := c.load(ctx, run.ID, round); err != nil {
-		return err
+		return true, err
 	}
-	for ctx.Err() == nil {
+	for n := 1; ctx.Err() == nil; n++ {
 		batch, more := round.Next()
 		if !more {
-			return c.fit(ctx, run, round)
+			return false, c.fit(ctx, run, round)
 		}
-		if err := c.ask(ctx, run.ID, round, batch); err != nil {
-			return err
+		heard, err := c.ask(ctx, run.ID, round, batch)
+		if err != nil || !heard {
+			return true, err
+		}
+		if n%refreshEvery == 0 {
+			warn(ctx, c.Log, "calibrations could not be read", c.Book.Refresh(ctx))
 		}
 	}
-	return nil
+	return false, nil
 }
 
 // load adds what was measured before.
@@ -266,10 +281,10 @@ func (c *Calibrations) load(ctx context.Context, id store.CalibrationRunID, roun
 	return nil
 }
 
-// ask asks a batch at once and stores what it measured.
+// ask asks a batch at once and stores what it measured. It reports whether an answer came.
 func (c *Calibrations) ask(
 	ctx context.Context, id store.CalibrationRunID, round *calibrate.Round, batch calibrate.Batch,
-) error {
+) (heard bool, err error) {
 	type answer struct {
 		plan    probe.Plan
 		samples func() ([]calibrate.Sample, error)
@@ -287,7 +302,6 @@ func (c *Calibrations) ask(
 	}
 	asking.Wait()
 	var samples []store.Sample
-	heard := false
 	for _, a := range answers {
 		if a.samples == nil {
 			round.Missed(a.plan)
@@ -296,7 +310,7 @@ func (c *Calibrations) ask(
 		heard = true
 		list, err := a.samples()
 		if err != nil {
-			return fmt.Errorf("take a challenge of a calibration: %w", err)
+			return false, fmt.Errorf("take a challenge of a calibration: %w", err)
 		}
 		for _, s := range list {
 			samples = append(samples, store.Sample{Family: s.Family, Number: s.Number, Host: s.Host, Cheaper: s.Cheaper,
@@ -305,13 +319,7 @@ func (c *Calibrations) ask(
 	}
 	rec, cancel := later(ctx)
 	defer cancel()
-	if err := c.Store.AddSamples(rec, id, samples...); err != nil {
-		return err
-	}
-	if !heard {
-		return clock.Sleep(ctx, missedPause)
-	}
-	return nil
+	return heard, c.Store.AddSamples(rec, id, samples...)
 }
 
 // fit ends a run with its calibrations.
