@@ -17,8 +17,9 @@ import (
 // standing, routers take it for unknown.
 const seenInterval = 2 * time.Second
 
-// Seen records which offers and references are connected, and gives each new offer a
-// standing: the benchmark lane of a model without a benchmark is shut.
+// Seen records which offers of models of the catalog and which references are connected, and
+// gives each new offer a standing: the benchmark lane of a model without a benchmark is
+// shut.
 type Seen struct {
 	Store  *store.Store
 	Mover  *Mover
@@ -56,6 +57,11 @@ func (s *Seen) Pass(ctx context.Context, now time.Time) error {
 	known := s.Offers.Known()
 	var batch []store.SeenOffer
 	for _, o := range known {
+		// Hubs pass on whatever a provider calls a model. Nobody can ask for one that the
+		// catalog does not have, and its standing would fill tables and reports.
+		if _, listed := s.Mover.Models.Find(o.Model); !listed {
+			continue
+		}
 		t := s.told[o.Offer]
 		if stated := statementOf(o); t.statement != stated || now.Sub(t.at) >= again {
 			batch = append(batch, store.SeenOffer{Offer: o.Offer, Statement: stated})
@@ -85,8 +91,10 @@ func (s *Seen) record(ctx context.Context, batch []store.SeenOffer, now time.Tim
 	for _, seen := range batch {
 		t := s.told[seen.Offer]
 		if !t.standing && !dropped[seen.Offer] {
+			// One that fails is tried again with the next look, and keeps no other waiting.
 			if _, err := s.Mover.Move(ctx, seen.Offer, "first", standing.Event{Ticked: &standing.Tick{}}); err != nil {
-				return err
+				warn(ctx, s.Log, "an offer could not be given a standing", err)
+				continue
 			}
 		}
 		s.told[seen.Offer] = told{seen.Statement, now, true}
