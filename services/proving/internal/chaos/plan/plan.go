@@ -4,8 +4,8 @@
 // The cells are those of the failure matrix: what is hurt, and how far a request has come
 // then. Besides deaths there are processes that stand still for longer than leases and
 // heartbeats, connections that are reset or pass nothing on, disks that are full, and the
-// loss of everything but the disks of the hubs and of PostgreSQL. A verifier and the
-// signing of payouts have cells in the matrix and no service yet; see Missing.
+// loss of everything but the disks of the hubs and of PostgreSQL. The signing of payouts has
+// cells in the matrix and no service yet; see Missing.
 package plan
 
 import (
@@ -87,8 +87,8 @@ type Class int
 
 // The classes.
 const (
-	// Apart is a fault of a program that is no evidence source: of routing, of prices, or
-	// of intruders, who hurt nobody.
+	// Apart is a fault of a program that is no evidence source: of routing, of prices, of
+	// verification, or of intruders, who hurt nobody.
 	Apart Class = iota
 	// Short is an outage of seconds, shorter than a lease.
 	Short
@@ -108,7 +108,7 @@ func (c Cell) Class() Class {
 	switch {
 	case c.Kind == Lose || c.Kind == Dark:
 		return Loss
-	case c.Kind == Forge || c.Program == fleet.Router || c.Program == fleet.Catalog:
+	case c.Kind == Forge || c.Program == fleet.Router || c.Program == fleet.Catalog || c.Program == fleet.Verifier:
 		return Apart
 	case c.Program == fleet.Gateway && (c.Kind == Kill || c.Kind == Stop):
 		return Mute
@@ -129,7 +129,7 @@ func (c Class) Meets(other Class) bool {
 
 // Missing are the parts of the matrix whose services do not exist, for the reader of a
 // report.
-func Missing() []string { return []string{"verifier", "settlement signing payouts"} }
+func Missing() []string { return []string{"settlement signing payouts"} }
 
 // Fault is one fault of a run.
 type Fault struct {
