@@ -45,6 +45,10 @@ type Config struct {
 	// the bounds demand, 1,604 to 2,158. Fewer are for development, and reach no further
 	// than watch.
 	Challenges int `yaml:"challenges" env:"SVC_VERIFIER_CHALLENGES"`
+	// Haste divides the pauses between looks of the loops, 1 to 1,000; 0 is none. It is for
+	// tests that move the database's clock, which alone says what is due, and needs
+	// Development.
+	Haste int `yaml:"haste" env:"SVC_VERIFIER_HASTE"`
 	// ClaimWait is how long a probe waits for its usage event.
 	ClaimWait time.Duration `yaml:"claim_wait" env:"SVC_VERIFIER_CLAIM_WAIT"`
 }
@@ -62,6 +66,7 @@ const (
 	// bounded by its own setting.
 	maxBudget = 1_000_000
 	maxWait   = 5 * time.Minute
+	maxHaste  = 1_000
 	// maxSiblings bounds the pairs.
 	maxSiblings = 1_000
 )
@@ -82,6 +87,8 @@ func (c Config) Validate() error {
 	check(!c.BenchmarksWaived || !c.Probes, "benchmarks_waived asks nobody: set probes to false")
 	check(c.Challenges == 0 || c.Development, "challenges is for development alone")
 	check(c.Challenges >= 0 && c.Challenges <= 20_000, "challenges must be 0 to 20,000")
+	check(c.Haste == 0 || c.Development, "haste is for development alone")
+	check(c.Haste >= 0 && c.Haste <= maxHaste, "haste must be 0 to %d", maxHaste)
 	check(c.ClaimWait > 0 && c.ClaimWait <= maxWait, "claim_wait must be above zero and at most %v", maxWait)
 	if _, err := parseSiblings(c.Siblings); err != nil {
 		faults = append(faults, err)

@@ -22,6 +22,8 @@ func TestAFaultOfTheConfigurationIsNamed(t *testing.T) {
 		"budget_usd_per_day": func(c *Config) { c.BudgetUSDPerDay = -1 },
 		"challenges":         func(c *Config) { c.Challenges = 5 },
 		"claim_wait":         func(c *Config) { c.ClaimWait = 0 },
+		"haste is":           func(c *Config) { c.Haste = 5 },
+		"haste must":         func(c *Config) { c.Haste = maxHaste + 1 },
 		"siblings":           func(c *Config) { c.Siblings = "a=a" },
 		"edge_url":           func(c *Config) { c.EdgeURL = "" },
 		"loopback":           func(c *Config) { c.Development, c.EdgeURL = true, "https://api.example.org" },

@@ -71,27 +71,27 @@ func (s *Service) build(settings sealed.Settings, matcher *pairing.Matcher, box 
 		Models: models{s.catalog}, Book: book, Log: log, Changed: s.reporter.Changed,
 		Observer: work.Observer{Probed: s.metrics.probed, Moved: s.metrics.moved},
 	}
-	probing, clk := s.switches.probing, s.deps.Clock
-	ratios := &work.Ratios{Runner: runner, Offers: s.offers, Clock: clk, Log: log, Enabled: probing}
+	probing, clk, haste := s.switches.probing, s.deps.Clock, work.Haste(s.cfg.Haste)
+	ratios := &work.Ratios{Runner: runner, Offers: s.offers, Clock: clk, Log: log, Haste: haste, Enabled: probing}
 	s.loops = loops{
 		mover: mover,
-		seen:  &work.Seen{Store: s.store, Mover: mover, Offers: s.offers, Clock: clk, Log: log},
+		seen:  &work.Seen{Store: s.store, Mover: mover, Offers: s.offers, Clock: clk, Log: log, Haste: haste},
 		planning: &work.Planning{Store: s.store, Planner: plan.New(settings.Secret), Mover: mover, Offers: s.offers,
 			Prices: s.prices, Traffic: s.traffic, Cover: s.cover, Clock: clk, Log: log, BudgetADay: s.cfg.budget(),
-			Ratios: ratios, Sibling: sibling, Enabled: probing},
+			Ratios: ratios, Haste: haste, Sibling: sibling, Enabled: probing},
 		queue: &work.Queue{Store: s.store, Runner: runner, Mover: mover, Pairing: matcher, Clock: clk, Log: log,
-			Replica: replica, Parallel: maxProbing, Enabled: probing},
+			Replica: replica, Parallel: maxProbing, Haste: haste, Enabled: probing},
 		benchmarks: &work.Benchmarks{Store: s.store, Runner: runner, Mover: mover, Offers: s.offers, Traffic: s.traffic,
 			Clock: clk, Log: log, Replica: replica, Parallel: maxRunning, Quick: s.cfg.Development, Ratios: ratios,
-			Enabled: probing},
+			Haste: haste, Enabled: probing},
 		calibrations: &work.Calibrations{Store: s.store, Runner: runner, Offers: s.offers, Models: models{s.catalog},
-			Book: book, Log: log, Challenges: s.cfg.Challenges, Ratios: ratios, Sibling: sibling,
-			Enabled: probing},
+			Book: book, Log: log, Challenges: s.cfg.Challenges, Ratios: ratios, Haste: haste,
+			Sibling: sibling, Enabled: probing},
 		ratios:    ratios,
-		ticks:     &work.Ticks{Store: s.store, Mover: mover, Log: log},
-		pairs:     &work.Pairs{Matcher: matcher, Mover: mover, Clock: clk, Log: log},
-		guard:     &work.Guard{Store: s.store, Mover: mover, Log: log, Suspected: s.suspected},
-		penalties: &work.Penalties{Store: s.store, Mover: mover, Settlement: s.settlement(), Log: log},
+		ticks:     &work.Ticks{Store: s.store, Mover: mover, Log: log, Haste: haste},
+		pairs:     &work.Pairs{Matcher: matcher, Mover: mover, Clock: clk, Log: log, Haste: haste},
+		guard:     &work.Guard{Store: s.store, Mover: mover, Log: log, Haste: haste, Suspected: s.suspected},
+		penalties: &work.Penalties{Store: s.store, Mover: mover, Settlement: s.settlement(), Log: log, Haste: haste},
 		effects:   s.effectsWorker(replica),
 		waived:    &work.Waived{Offers: s.offers, Hub: peers.Verdicts{Client: s.deps.Verdicts}, Clock: clk, Log: log},
 	}
@@ -174,7 +174,7 @@ func (s *Service) warm(ctx context.Context) {
 }
 
 func (s *Service) tendHouse(ctx context.Context) {
-	for range clock.Every(ctx, houseInterval) {
+	for range clock.Every(ctx, work.Haste(s.cfg.Haste).Of(houseInterval)) {
 		if !s.switches.probing(ctx) {
 			continue
 		}

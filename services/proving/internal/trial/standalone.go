@@ -28,6 +28,13 @@ func Start(t testing.TB, environ ...string) *Market {
 	return StartIn(t, t.TempDir(), append([]string{"DATABASE_URL=" + migrated.URL(t)}, environ...)...)
 }
 
+// Migrated is the URL of a database of its own with the tables of all services, for tests
+// that change it before they start a marketplace on it: DATABASE_URL of StartIn.
+func Migrated(t testing.TB) string {
+	t.Helper()
+	return migrated.URL(t)
+}
+
 // migrated has the tables of all services, because to migrate takes a second of each
 // start. How an empty database is migrated is tested by tests with StartIn.
 var migrated = pgtest.Template{Prepare: func(ctx context.Context, url string) (err error) {

@@ -81,6 +81,7 @@ type Planning struct {
 	// BudgetADay is what all probes of a UTC day may cost.
 	BudgetADay money.NanoUSD
 	Ratios     *Ratios
+	Haste      Haste
 	// Sibling returns the smaller model of the same series; empty for none.
 	Sibling func(model string) string
 	Enabled func(ctx context.Context) bool
@@ -92,7 +93,7 @@ type Planning struct {
 
 // Run plans until ctx ends.
 func (p *Planning) Run(ctx context.Context) {
-	for range clock.Every(ctx, planInterval) {
+	for range clock.Every(ctx, p.Haste.Of(planInterval)) {
 		if p.Enabled(ctx) {
 			warn(ctx, p.Log, "probes could not be planned", p.Pass(ctx))
 		}
