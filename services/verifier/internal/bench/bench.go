@@ -117,6 +117,10 @@ func (r Run) NotAsked(id probe.ID, now time.Time) (Run, error) {
 
 // advance moves the run over the stages of which everything is answered.
 func (r Run) advance(now time.Time) Run {
+	if r.hopeless() {
+		r.Stage, r.StageAt = Done, now.UTC()
+		return r
+	}
 	for r.Stage != Done && len(r.open()) == 0 {
 		r.StageAt = now.UTC()
 		next := r.after(r.Stage)
@@ -129,6 +133,19 @@ func (r Run) advance(now time.Time) Run {
 		r.StageAt = r.StageAt.Add(j.Wait)
 	}
 	return r
+}
+
+// hopeless reports whether so many questions are unanswered that the run fails whatever
+// else is answered. A provider that answers nothing would else keep a place among the runs
+// for hours, ten minutes a question.
+func (r Run) hopeless() bool {
+	unanswered := 0
+	for _, p := range r.Reports {
+		if !p.Answered {
+			unanswered++
+		}
+	}
+	return unanswered > maxUnanswered
 }
 
 // after returns the stage after one, without those that ask this offer nothing.

@@ -290,6 +290,23 @@ func TestUnansweredQuestionsFail(t *testing.T) {
 	}
 }
 
+// Each question waits ten minutes for a provider that says nothing, and there are few places.
+func TestARunOfAProviderThatSaysNothingEndsSoon(t *testing.T) {
+	t.Parallel()
+	v := honest()
+	v.fails = 1
+	r := v.finish(t, begin(t, setup()), nil)
+	outcome(t, r, battery.Fail, battery.Unanswered)
+	if got, want := r.Facts().Asked, 4; got != want {
+		t.Errorf("questions asked: got %d, want %d", got, want)
+	}
+	// The longest run could not be saved by all its other answers.
+	most := battery.Facts{StatedTokens: 1, Asked: 186, Answered: 182}
+	if got := battery.Judge(most).Outcome; got != battery.Fail {
+		t.Errorf("4 of 186 unanswered: got %s, want %s", got, battery.Fail)
+	}
+}
+
 func TestVoidQuestionsAreReplacedWithinABound(t *testing.T) {
 	t.Parallel()
 	v := honest()

@@ -35,6 +35,9 @@ const (
 	// maxQuestions bounds the questions of B and C with those that take the place of void
 	// ones.
 	maxQuestions = battery.Questions * 3 / 2
+	// maxUnanswered is how many questions may be unanswered of the most that a run asks, 186,
+	// of which battery wants 98%.
+	maxUnanswered = 3
 	// maxReports bounds the reports of a run, and maxRun its form in bytes.
 	maxReports = 512
 	maxRun     = 1 << 20
