@@ -142,11 +142,21 @@ func TestAProviderReadsItsVerification(t *testing.T) {
 	}
 }
 
+// The cursor of hidden probes by day holds the name of a model.
+func TestACursorOfTheVerifierComesBackWhole(t *testing.T) {
+	f := start(t)
+	cursor := strings.Repeat("c", 300)
+	wantJSON(t, f.do(http.MethodGet, challengesURL+"?flow=hidden&cursor="+cursor, "", f.asProvider()...), 200, nil)
+	if got := f.verification.challenges.GetCursor(); got != cursor {
+		t.Errorf("cursor: got %q, want %q", got, cursor)
+	}
+}
+
 func TestQuestionsAboutVerificationAreBounded(t *testing.T) {
 	f := start(t)
 	for _, url := range []string{challengesURL + "?page_size=0", challengesURL + "?flow=x", benchmarksURL + "?page_size=x",
 		benchmarksURL + "?model_id=" + strings.Repeat("x", 257), benchmarksURL + "?model_id=a&model_id=b",
-		evidenceURL + "?cursor=" + strings.Repeat("1", 129)} {
+		evidenceURL + "?cursor=" + strings.Repeat("1", 513)} {
 		wantError(t, f.do(http.MethodGet, url, "", f.asProvider()...), 400, "invalid_value")
 	}
 	for _, url := range []string{challengesURL, benchmarksURL, standingURL, evidenceURL} {

@@ -14,8 +14,9 @@ import (
 )
 
 const (
-	// maxCursor is in bytes, far above the length of a cursor.
-	maxCursor = 128
+	// maxCursor is in characters, as long as the verifier takes. A cursor holds the name of a
+	// model.
+	maxCursor = 512
 	// maxFlow is in characters, above the length of each flow's name.
 	maxFlow = 16
 	// maxModelID is in characters, as long as the catalog's are.
