@@ -113,8 +113,9 @@ func (o *operator) makeConsumer(ctx context.Context) (accountID, key string, err
 	return made.Account.ID, key, err
 }
 
-// makeProvider makes the provider of an agent, or a reference.
-func (o *operator) makeProvider(ctx context.Context, number int, reference bool) (key string, err error) {
+// makeProvider makes the provider of an agent, with the operator's word that becomes says
+// at path, below the provider.
+func (o *operator) makeProvider(ctx context.Context, number int, path string, becomes fields) (key string, err error) {
 	var made struct {
 		Provider struct {
 			ID string `json:"provider_id"`
@@ -125,16 +126,11 @@ func (o *operator) makeProvider(ctx context.Context, number int, reference bool)
 	if err := o.call(ctx, http.MethodPost, "providers", body, &made); err != nil {
 		return "", err
 	}
-	path := "providers/" + made.Provider.ID
-	becomes := fields{"collateral": true, "gpu_waived": true, "reason": "a demo on any machine, without collateral"}
-	call := path + "/qualification"
-	if reference {
-		call, becomes = path+"/reference", fields{"reference": true, "reason": "the demo's providers are verified by it"}
-	}
-	if err := o.call(ctx, http.MethodPost, call, becomes, nil); err != nil {
+	of := "providers/" + made.Provider.ID
+	if err := o.call(ctx, http.MethodPost, of+path, becomes, nil); err != nil {
 		return "", err
 	}
-	return o.issueKey(ctx, path+"/keys")
+	return o.issueKey(ctx, of+"/keys")
 }
 
 func (o *operator) issueKey(ctx context.Context, path string) (string, error) {

@@ -189,3 +189,49 @@ func TestProcessesAreToldTheDetoursOfTheConfiguration(t *testing.T) {
 		t.Errorf("agent[0]: got %q, want %q", agent[0], want)
 	}
 }
+
+func TestAFleetWithReferencesVerifiesItsProviders(t *testing.T) {
+	for references, want := range map[int]settings{
+		0: {"probes": false, "waived": true, "hub": false, "settlement": false, "word": "/qualification", "collateral": true},
+		1: {"probes": true, "waived": false, "hub": true, "settlement": true, "word": "/qualification", "collateral": nil},
+	} {
+		dir, err := localdata.Open(t.TempDir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() {
+			if err := dir.Close(); err != nil {
+				t.Error(err)
+			}
+		}()
+		f := &Fleet{cfg: Config{Dir: "x", BinDir: "y", Replicas: map[string]int{Agent: 2}, References: references},
+			dir: dir, layout: blockLayout(20_000), members: map[string]*member{}, databases: map[string]node.Database{}}
+		if err := f.cfg.fill(); err != nil {
+			t.Fatal(err)
+		}
+		got := settings{}
+		for _, program := range []string{Verifier, Hub, Settlement} {
+			all, err := f.settings(program, instance(program, 1))
+			if err != nil {
+				t.Fatal(err)
+			}
+			switch program {
+			case Verifier:
+				own := all["verifier"].(settings)
+				got["probes"], got["waived"] = own["probes"], own["benchmarks_waived"]
+			case Hub:
+				got["hub"] = all["hub"].(settings)["development_collateral"]
+			default:
+				got["settlement"] = all["settlement"].(settings)["development_collateral"]
+			}
+		}
+		path, word := f.becomes(0)
+		got["word"], got["collateral"] = path, word["collateral"]
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("%d references: got %v, want %v", references, got, want)
+		}
+		if path, _ := f.becomes(1); (path == "/reference") != (references == 1) {
+			t.Errorf("%d references: the last agent: got %s", references, path)
+		}
+	}
+}

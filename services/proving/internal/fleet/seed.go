@@ -26,9 +26,9 @@ type credentials struct {
 }
 
 // Seed makes the demo as an operator would, over the admin API: models, a consumer with
-// credit and a key, and a provider or a reference for each agent. Then it starts the agents and waits
-// until their models can be called through every gateway. A second call finds what
-// exists.
+// credit and a key, and a provider or a reference for each agent. Then it starts the agents
+// and waits until their models can be called through every gateway. A second call finds
+// what exists.
 func (f *Fleet) Seed(ctx context.Context) (demo.Environment, error) {
 	engine, catalog, err := f.chooseCatalog(ctx)
 	if err != nil {
@@ -109,7 +109,8 @@ func (f *Fleet) ensureCredentials(ctx context.Context, api *operator) (credentia
 		}
 	}
 	for i := len(known.ProviderKeys); i < f.cfg.Replicas[Agent]; i++ {
-		key, err := api.makeProvider(ctx, i+1, i >= f.cfg.Replicas[Agent]-f.cfg.References)
+		path, becomes := f.becomes(i)
+		key, err := api.makeProvider(ctx, i+1, path, becomes)
 		if err != nil {
 			return known, err
 		}
@@ -119,6 +120,19 @@ func (f *Fleet) ensureCredentials(ctx context.Context, api *operator) (credentia
 		return known, fmt.Errorf("remember the demo: %w", err)
 	}
 	return known, f.dir.Write(text, stateFile)
+}
+
+// becomes is an operator's word on the provider of an agent, counted from 0: the last ones
+// are references, and the others are on any machine.
+func (f *Fleet) becomes(agent int) (path string, word fields) {
+	if agent >= f.cfg.Replicas[Agent]-f.cfg.References {
+		return "/reference", fields{"reference": true, "reason": "the demo's providers are verified by it"}
+	}
+	word = fields{"gpu_waived": true, "reason": "a demo on any machine"}
+	if !f.verifies() {
+		word["collateral"] = true // settlement confirms none
+	}
+	return "/qualification", word
 }
 
 func (f *Fleet) startAgents(ctx context.Context, made credentials, catalog demo.Catalog, engine demo.Engine) error {

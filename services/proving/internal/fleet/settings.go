@@ -121,21 +121,28 @@ func (f *Fleet) settings(service, name string) (settings, error) {
 		}
 		s["hub"] = settings{
 			"id": HubID(name), "ws_addr": f.layout.face(name), "pepper": f.secret("pepper"),
-			"journal_dir": f.JournalDir(name),
+			"journal_dir": f.JournalDir(name), "development_collateral": f.verifies(),
 		}
 	case Billing:
 		s["billing"] = settings{"pepper": f.secret("pepper")}
 	case Verifier:
 		s["verifier"] = settings{
 			"sealed": f.dir.Path("verifier", "sealed.json"), "edge_url": "http://" + f.layout.face(instance(Gateway, 1)),
-			"development": true, "probes": f.cfg.References > 0, "benchmarks_waived": f.cfg.References == 0,
+			"development": true, "probes": f.verifies(), "benchmarks_waived": !f.verifies(),
 		}
 	case Settlement:
 		// A fleet is judged soon after the faults.
-		s["settlement"] = settings{"reconcile_interval": "10s", "fill_after": "15s"}
+		s["settlement"] = settings{
+			"reconcile_interval": "10s", "fill_after": "15s", "development_collateral": f.verifies(),
+		}
 	}
 	return merge(s, f.cfg.Settings[service]), nil
 }
+
+// verifies reports whether providers qualify as they do in the demo: by development
+// collateral, and by benchmarks against a reference. Without references an operator
+// confirms collateral and benchmarks are waived, which asks nobody.
+func (f *Fleet) verifies() bool { return f.cfg.References > 0 }
 
 // databaseSecret writes the file with the database's URL for a process, under its
 // service's login.
