@@ -3,6 +3,7 @@ package events
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -20,6 +21,7 @@ import (
 	moneyv1 "svc.internal/proto/svc/money/v1"
 	"svc.internal/services/verifier/internal/claims"
 	"svc.internal/services/verifier/internal/cover"
+	"svc.internal/services/verifier/internal/identity"
 	"svc.internal/services/verifier/internal/offers"
 	"svc.internal/services/verifier/internal/pairing"
 	"svc.internal/services/verifier/internal/probe"
@@ -157,6 +159,29 @@ func TestPresenceBecomesOffers(t *testing.T) {
 	}
 	if !seat.Has(offers.Logprobs) {
 		t.Error("logprobs: got false, want true")
+	}
+}
+
+func TestIdentitiesThatAreMalformedOrTooManyAreDropped(t *testing.T) {
+	t.Parallel()
+	b := setup(t, bustest.New(t))
+	m := report("hub-1", 1)
+	whole := append([]byte{byte(identity.Payout)}, make([]byte, identity.Size-1)...)
+	flood := [][]byte{whole, whole, nil, whole[1:], append([]byte{9}, whole[1:]...)}
+	for n := range byte(2 * identity.MaxOfSession) {
+		flood = append(flood, append([]byte{byte(identity.Wallet), n}, whole[2:]...))
+	}
+	m.Sessions[0].Identities = flood
+	b.say(bus.SubjectPresence("hub-1"), m)
+	wait(t, b.listener.First())
+	seat, ok := b.offers.Session(probe.Offer{Provider: provider, Model: model})
+	if !ok {
+		t.Fatal("the session: got none, want one")
+	}
+	want := []identity.Identity{{byte(identity.Wallet)}, {byte(identity.Wallet), 1}, {byte(identity.Wallet), 2},
+		{byte(identity.Payout)}}
+	if got := seat.Identities; !slices.Equal(got, want) {
+		t.Errorf("of the first %d: got %v, want %v", identity.MaxOfSession, got, want)
 	}
 }
 

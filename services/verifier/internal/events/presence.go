@@ -6,6 +6,7 @@ import (
 
 	"svc.internal/pkg/ids"
 	eventsv1 "svc.internal/proto/svc/events/v1"
+	"svc.internal/services/verifier/internal/identity"
 	"svc.internal/services/verifier/internal/offers"
 	"svc.internal/services/verifier/internal/quant"
 )
@@ -47,6 +48,7 @@ func sessionFromProto(m *eventsv1.Session) (offers.Session, bool) {
 		MaxRequestBytes: m.GetMaxRequestBytes(), GPU: m.GetGpuClass(), Capacity: amount(m.GetCapacity()),
 		Models: make([]offers.Model, 0, len(m.GetModels())),
 	}
+	s.Identities = identitiesFromProto(m.GetIdentities())
 	if since := m.GetActiveSince(); since != nil && since.IsValid() {
 		s.ActiveSince = since.AsTime().Truncate(time.Microsecond)
 	}
@@ -66,6 +68,18 @@ func sessionFromProto(m *eventsv1.Session) (offers.Session, bool) {
 		s.Models = append(s.Models, model)
 	}
 	return s, true
+}
+
+// identitiesFromProto reads identities. Those that are malformed, or too many, are dropped:
+// the session serves all the same.
+func identitiesFromProto(all [][]byte) []identity.Identity {
+	var known []identity.Identity
+	for _, b := range all[:min(len(all), identity.MaxOfSession)] {
+		if one, ok := identity.Parse(b); ok {
+			known = append(known, one)
+		}
+	}
+	return identity.Set(known, identity.MaxOfSession)
 }
 
 // utf8Width is how many bytes a character has at most. Hubs bound some texts in characters.

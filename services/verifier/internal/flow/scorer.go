@@ -5,10 +5,10 @@ import (
 	"context"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"time"
 
 	"svc.internal/pkg/fault"
+	"svc.internal/pkg/ids"
 	"svc.internal/services/verifier/internal/dice"
 	"svc.internal/services/verifier/internal/evidence"
 	"svc.internal/services/verifier/internal/offers"
@@ -57,10 +57,13 @@ func (p *passage) class() quant.Class {
 func (p *passage) of(d *rand.Rand, model string, class quant.Class) []scorer {
 	plan := p.rec.Plan
 	var hosts []scorer
-	for _, s := range p.Offers.References(model) {
+	seats := p.Offers.References(model)
+	owners := offers.Owners(seats)
+	for _, s := range seats {
 		fits := s.Model.Class == class && s.Host() != plan.AvoidHost && s.Host() != p.asked
 		if fits && (plan.Kind != probe.Fingerprint || fingerprints(s)) {
-			hosts = append(hosts, scorer{host: s.Host(), model: model, class: uint8(s.Model.Class)})
+			hosts = append(hosts, scorer{host: s.Host(), owner: owners.Of(s.Provider), model: model,
+				class: uint8(s.Model.Class)})
 		}
 	}
 	d.Shuffle(len(hosts), func(i, j int) { hosts[i], hosts[j] = hosts[j], hosts[i] })
@@ -74,7 +77,7 @@ func seconds(own []scorer) []scorer {
 		return nil
 	}
 	others := slices.Clone(own[1:])
-	owner, _, _ := strings.Cut(own[0].host, "/")
+	owner := own[0].owner
 	slices.SortStableFunc(others, func(a, b scorer) int {
 		return cmp.Compare(sameOwner(a, owner), sameOwner(b, owner))
 	})
@@ -85,8 +88,8 @@ func seconds(own []scorer) []scorer {
 	return others
 }
 
-func sameOwner(r scorer, owner string) int {
-	if strings.HasPrefix(r.host, owner+"/") {
+func sameOwner(r scorer, owner ids.ProviderID) int {
+	if r.owner == owner {
 		return 1
 	}
 	return 0

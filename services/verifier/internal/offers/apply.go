@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"svc.internal/services/verifier/internal/identity"
 	"svc.internal/services/verifier/internal/quant"
 )
 
@@ -100,6 +101,7 @@ func own(s *Session, r Report) *Session {
 		m.Class = quant.Parse(m.Quantization)
 		mine.Models[i] = m
 	}
+	mine.Identities = identity.Set(s.Identities, identity.MaxOfSession)
 	return &mine
 }
 
@@ -108,7 +110,8 @@ func same(a, b *Session, r Report) bool {
 	return a.Hub == r.Hub && a.Address == r.Address && a.Active == b.Active && a.Draining == b.Draining &&
 		a.Reference == b.Reference && a.Probation == b.Probation && a.ActiveSince.Equal(b.ActiveSince) &&
 		a.MaxRequestBytes == b.MaxRequestBytes && a.GPU == b.GPU && a.Capacity == b.Capacity &&
-		sameSet(a.Capabilities, b.Capabilities) && slices.EqualFunc(a.Models, b.Models, sameModel)
+		sameSet(a.Capabilities, b.Capabilities) && slices.EqualFunc(a.Models, b.Models, sameModel) &&
+		slices.Equal(a.Identities, identity.Set(b.Identities, identity.MaxOfSession))
 }
 
 // sameSet reports whether the sorted list has the same texts as the other list.

@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"svc.internal/pkg/ids"
+	"svc.internal/services/verifier/internal/identity"
 	"svc.internal/services/verifier/internal/probe"
 	"svc.internal/services/verifier/internal/quant"
 )
@@ -83,6 +84,8 @@ type Session struct {
 	// Capacity bounds the requests over all models; 0 for no bound.
 	Capacity int
 	Models   []Model
+	// Identities are by what the provider and its node are known, in order.
+	Identities []identity.Identity
 }
 
 // Has reports whether the session declares a capability.
@@ -272,13 +275,14 @@ func (v *View) References(model string) []Seat {
 	return all
 }
 
-// Owners returns how many accounts the seats are of.
-func Owners(seats []Seat) int {
-	seen := map[ids.ProviderID]bool{}
+// Owners returns the owners of the seats' accounts. Accounts that share a user, a wallet or a
+// payout address have one.
+func Owners(seats []Seat) *identity.Owners {
+	var owners identity.Owners
 	for _, s := range seats {
-		seen[s.Provider] = true
+		owners.Add(s.Provider, s.Identities...)
 	}
-	return len(seen)
+	return &owners
 }
 
 // Size returns how many sessions and offers the view has, and for how many sessions or

@@ -114,7 +114,7 @@ func TestAReferenceIsInNoOffer(t *testing.T) {
 	if _, ok := v.Session(offer(2, "m")); !ok {
 		t.Error("the session of a reference: got none, want one")
 	}
-	if got, want := offers.Owners(v.References("m")), 3; got != want {
+	if got, want := offers.Owners(v.References("m")).Len(), 3; got != want {
 		t.Errorf("owners: got %d, want %d", got, want)
 	}
 	seat, ok := v.On(v.References("m")[0].Host(), "m")

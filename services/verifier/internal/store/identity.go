@@ -9,7 +9,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"svc.internal/pkg/ids"
-	"svc.internal/pkg/pg"
 	"svc.internal/services/verifier/internal/trust"
 )
 
@@ -26,15 +25,17 @@ const (
 
 // Identity is the digest of what an account is known by. The thing itself is not kept.
 type Identity struct {
-	Kind   IdentityKind
+	Kind IdentityKind
+	// Digest is what a hub said, with zeros behind it.
 	Digest [32]byte
 }
 
-// MaxIdentities bounds the identities of a provider; further ones are not recorded.
-const MaxIdentities = 256
+// MaxIdentities bounds the identities of a kind that are kept of a provider; further ones
+// are not recorded.
+const MaxIdentities = 64
 
 // Identify records identities of a provider. It reports false where the provider has
-// MaxIdentities already and not all were recorded.
+// MaxIdentities of a kind already and not all were recorded.
 func (s *Store) Identify(ctx context.Context, provider ids.ProviderID, known ...Identity) (bool, error) {
 	kinds, digests := make([]string, len(known)), make([][]byte, len(known))
 	for i, one := range known {
@@ -43,13 +44,17 @@ func (s *Store) Identify(ctx context.Context, provider ids.ProviderID, known ...
 	_, err := s.pool.Exec(ctx, `INSERT INTO identity (kind, digest, provider_id)
 		SELECT k, d, $3 FROM unnest($1::text[], $2::bytea[]) AS u (k, d) ORDER BY k, d
 		ON CONFLICT (kind, digest, provider_id) DO NOTHING`, kinds, digests, provider)
-	switch {
-	case pg.IsCheck(err, "identity_bound"):
-		return false, nil
-	case err != nil:
+	if err != nil {
 		return false, fmt.Errorf("record %d identities: %w", len(known), err)
 	}
-	return true, nil
+	var all bool
+	err = s.pool.QueryRow(ctx, `SELECT NOT EXISTS (SELECT FROM unnest($1::text[], $2::bytea[]) AS u (k, d)
+		WHERE NOT EXISTS (SELECT FROM identity WHERE (kind, digest, provider_id) = (k, d, $3)))`, kinds, digests, provider).
+		Scan(&all)
+	if err != nil {
+		return false, fmt.Errorf("look for %d identities: %w", len(known), err)
+	}
+	return all, nil
 }
 
 // Inherited is what another account of the same person left behind.
@@ -79,15 +84,20 @@ type InheritedModel struct {
 // maxKin bounds the accounts of one person that are looked at.
 const maxKin = 64
 
-// Other accounts that share an identity. A removal counts until its verdict is reversed; of
-// a reversal Of is the verdict that removed.
+// Other accounts that share an identity, removed ones first. A removal counts until its
+// verdict is reversed; of a reversal Of is the verdict that removed.
+//
+// Anybody can name another's payout address, or show another's public key. Such an identity
+// therefore leads only to accounts that had it before, so that nobody can leave a removal to
+// an honest account by naming its address.
 const selectKin = `
 SELECT o.provider_id, array_agg(DISTINCT o.kind ORDER BY o.kind),
 	(SELECT max(v.at) FROM verdict v WHERE v.provider_id = o.provider_id AND v.removes
-		AND NOT EXISTS (SELECT FROM verdict r WHERE r.of_verdict = v.verdict_id AND r.counts < 0)),
+		AND NOT EXISTS (SELECT FROM verdict r WHERE r.of_verdict = v.verdict_id AND r.counts < 0)) AS removed,
 	(SELECT max(f.seen_at) FROM offering f WHERE f.provider_id = o.provider_id)
 FROM identity i JOIN identity o ON o.kind = i.kind AND o.digest = i.digest AND o.provider_id <> i.provider_id
-WHERE i.provider_id = $1 GROUP BY o.provider_id ORDER BY o.provider_id LIMIT $2`
+	AND (i.kind IN ('user', 'wallet') OR o.first_seen < i.first_seen)
+WHERE i.provider_id = $1 GROUP BY o.provider_id ORDER BY removed DESC NULLS LAST, o.provider_id LIMIT $2`
 
 // The lane of benchmarks is nobody's but the account's own.
 const selectKinModels = `

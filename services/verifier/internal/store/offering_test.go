@@ -205,8 +205,11 @@ func TestIdentitiesAreBounded(t *testing.T) {
 		list[i] = store.Identity{Kind: store.Wallet, Digest: [32]byte{byte(i), byte(i >> 8)}}
 	}
 	is(t, "as many as there may be", ok(e.Stores[0].Identify(t.Context(), provider, list...))(t), true)
-	is(t, "one more", ok(e.Stores[0].Identify(t.Context(), provider, store.Identity{Kind: store.User}))(t), false)
-	is(t, "recorded", e.Count(t, `SELECT count(*) FROM identity`), store.MaxIdentities)
+	is(t, "again", ok(e.Stores[1].Identify(t.Context(), provider, list...))(t), true)
+	more := []store.Identity{{Kind: store.Wallet, Digest: [32]byte{31: 1}}, {Kind: store.User}}
+	is(t, "one more wallet, and a user", ok(e.Stores[0].Identify(t.Context(), provider, more...))(t), false)
+	is(t, "wallets", e.Count(t, `SELECT count(*) FROM identity WHERE kind = 'wallet'`), store.MaxIdentities)
+	is(t, "users", e.Count(t, `SELECT count(*) FROM identity WHERE kind = 'user'`), 1)
 }
 
 func TestASettingIsChangedOnceWithWhoAndWhy(t *testing.T) {

@@ -25,8 +25,8 @@ const (
 
 // Guard looks for causes that several providers of a stratum share. While one is suspected,
 // the ladder of the stratum's model stands still, and the observations since the last good
-// check are void. Nobody tells the verifier who owns a provider, so each provider counts as
-// an owner of its own.
+// check are void. Accounts that share a user, a wallet or a payout address count as one
+// owner, so that a cheat does not stop the ladder by many accounts.
 type Guard struct {
 	Store *store.Store
 	Mover *Mover
@@ -80,10 +80,16 @@ func (g *Guard) look(ctx context.Context, t store.Stratum, now time.Time) (calib
 	if err != nil {
 		return calibration.NoCommon, err
 	}
-	signs := calibration.Signs{Owners: len(seen), ReferenceX: g.Mover.Apart(t.Key)}
+	owners, err := g.Store.Owners(ctx, providersOf(seen))
+	if err != nil {
+		return calibration.NoCommon, err
+	}
+	signs := calibration.Signs{Owners: owners.Len(), ReferenceX: g.Mover.Apart(t.Key)}
+	exceeded := map[ids.ProviderID]bool{}
 	for _, e := range seen {
+		owner := owners.Of(e.Provider)
 		if e.Exceeded > 0 {
-			signs.Exceeded++
+			exceeded[owner] = true
 		}
 		st, err := g.Store.Standing(ctx, probe.Offer{Provider: ids.ProviderID(e.Provider), Model: t.Stratum.Model})
 		if isNone(err) {
@@ -93,9 +99,10 @@ func (g *Guard) look(ctx context.Context, t store.Stratum, now time.Time) (calib
 			return calibration.NoCommon, err
 		}
 		if n, full := st.State.Last.Exceeded(); full {
-			signs.Offers = append(signs.Offers, calibration.Offer{Owner: st.Offer.Provider.String(), Exceeded: n})
+			signs.Offers = append(signs.Offers, calibration.Offer{Owner: owner.String(), Exceeded: n})
 		}
 	}
+	signs.Exceeded = len(exceeded)
 	cause := signs.Cause()
 	if cause == calibration.NoCommon {
 		return cause, g.Store.Cleared(ctx, t.Key)
@@ -108,6 +115,14 @@ func (g *Guard) look(ctx context.Context, t store.Stratum, now time.Time) (calib
 		"model", t.Stratum.Model, "class", int(t.Stratum.Class), "engine", t.Stratum.Engine, "gpu", t.Stratum.GPU,
 		"cause", string(cause))
 	return cause, g.void(ctx, t, seen, cause, now)
+}
+
+func providersOf(seen []store.Exceedance) []ids.ProviderID {
+	all := make([]ids.ProviderID, len(seen))
+	for i, e := range seen {
+		all[i] = e.Provider
+	}
+	return all
 }
 
 // void voids the observations of the stratum's offers since the last good check.

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"svc.internal/pkg/clock"
+	"svc.internal/pkg/ids"
+	"svc.internal/services/verifier/internal/identity"
 	"svc.internal/services/verifier/internal/offers"
 	"svc.internal/services/verifier/internal/probe"
 	"svc.internal/services/verifier/internal/standing"
@@ -19,7 +21,7 @@ const seenInterval = 2 * time.Second
 
 // Seen records which offers of models of the catalog and which references are connected, and
 // gives each new offer a standing: the benchmark lane of a model without a benchmark is
-// shut.
+// shut. It records first by what the accounts are known.
 type Seen struct {
 	Store  *store.Store
 	Mover  *Mover
@@ -31,6 +33,8 @@ type Seen struct {
 	// told is what was recorded last, so that what stays is written once in five minutes.
 	told map[probe.Offer]told
 	refs map[string]time.Time
+	// identities are by what the connected accounts are known, as it was recorded.
+	identities map[ids.ProviderID][]identity.Identity
 }
 
 type told struct {
@@ -53,8 +57,13 @@ func (s *Seen) Run(ctx context.Context) {
 func (s *Seen) Pass(ctx context.Context, now time.Time) error {
 	if s.told == nil {
 		s.told, s.refs = map[probe.Offer]told{}, map[string]time.Time{}
+		s.identities = map[ids.ProviderID][]identity.Identity{}
 	}
 	known := s.Offers.Known()
+	// An offer's first standing has what its account inherits.
+	if err := s.identify(ctx, known); err != nil {
+		return err
+	}
 	var batch []store.SeenOffer
 	for _, o := range known {
 		// Hubs pass on whatever a provider calls a model. Nobody can ask for one that the
