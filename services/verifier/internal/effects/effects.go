@@ -11,7 +11,9 @@ package effects
 
 import (
 	"context"
+	"errors"
 	"log/slog"
+	"sync"
 	"time"
 
 	"svc.internal/pkg/clock"
@@ -22,7 +24,7 @@ import (
 )
 
 const (
-	// Batch bounds the effects that are taken at a time.
+	// Batch bounds the effects that are taken at a time, and so the calls under way.
 	Batch = 32
 	// interval is the pause between two looks for effects.
 	interval = time.Second
@@ -119,18 +121,21 @@ func (w *Worker) Run(ctx context.Context) {
 	}
 }
 
-// Pass takes effects that are due and carries them out. It returns how many it took.
+// Pass takes effects that are due and carries them out, at once, because each is of another
+// provider: a service that does not answer keeps nobody else waiting, and no lease ends
+// before its call. It returns how many it took.
 func (w *Worker) Pass(ctx context.Context) (int, error) {
 	list, err := w.Outbox.TakeEffects(ctx, w.Replica, Batch)
 	if err != nil {
 		return 0, err
 	}
-	for _, e := range list {
-		if err := w.carryOut(ctx, e); err != nil {
-			return len(list), err
-		}
+	faults := make([]error, len(list))
+	var calls sync.WaitGroup
+	for i, e := range list {
+		calls.Go(func() { faults[i] = w.carryOut(ctx, e) })
 	}
-	return len(list), nil
+	calls.Wait()
+	return len(list), errors.Join(faults...)
 }
 
 // carryOut makes the call of an effect and records how it ended.

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 	"unicode/utf8"
@@ -19,12 +20,17 @@ import (
 
 // outbox is an outbox in memory, and the services that are called. It notes what happens.
 type outbox struct {
+	mu    sync.Mutex
 	list  []Effect
 	noted []string
 	err   error
+	// hang is closed when settlement answers; nil for at once.
+	hang chan struct{}
 }
 
 func (o *outbox) note(format string, args ...any) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	o.noted = append(o.noted, fmt.Sprintf(format, args...))
 	return nil
 }
@@ -66,6 +72,9 @@ func (o *outbox) Reinstate(_ context.Context, _ ids.ProviderID, v probe.VerdictI
 }
 
 func (o *outbox) Open(_ context.Context, p peers.Penalty) (time.Time, error) {
+	if o.hang != nil {
+		<-o.hang
+	}
 	_ = o.note("open %d", p.BasisPoints)
 	return time.Time{}, o.err
 }
@@ -79,20 +88,39 @@ func TestEachKindIsOneCallOfItsService(t *testing.T) {
 	t.Parallel()
 	o := &outbox{}
 	for i, k := range Kinds() {
-		o.list = append(o.list, Effect{ID: int64(i), Kind: k, Subject: probe.VerdictID{15: byte(i)}, Revision: 7,
-			Passed: true, Summary: "s", Penalty: peers.Penalty{BasisPoints: 1000}})
-	}
-	n, err := worker(o).Pass(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if n != 4 {
-		t.Errorf("effects taken: got %d, want 4", n)
+		o.list = []Effect{{ID: int64(i), Kind: k, Subject: probe.VerdictID{15: byte(i)}, Revision: 7, Passed: true,
+			Summary: "s", Penalty: peers.Penalty{BasisPoints: 1000}}}
+		n, err := worker(o).Pass(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n != 1 {
+			t.Errorf("effects taken: got %d, want 1", n)
+		}
 	}
 	want := []string{"open 1000", "open_penalty done", "done 0", "expel 1", "expel done", "done 1", "reinstate 2",
 		"reinstate done", "done 2", "benchmark true 7 s", "report_benchmark done", "done 3"}
 	if !slices.Equal(o.noted, want) {
 		t.Errorf("got %q, want %q", o.noted, want)
+	}
+}
+
+// A settlement that does not answer must not keep a provider from its activation.
+func TestACallThatHangsKeepsNoOtherProviderWaiting(t *testing.T) {
+	t.Parallel()
+	o := &outbox{hang: make(chan struct{}), list: []Effect{{ID: 1, Kind: OpenPenalty}, {ID: 2, Kind: ReportBenchmark}}}
+	w := worker(o)
+	w.Ended = func(_ context.Context, k Kind, how string) {
+		_ = o.note("%s %s", k, how)
+		if k == ReportBenchmark {
+			close(o.hang) // only then settlement answers
+		}
+	}
+	if _, err := w.Pass(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := o.noted[len(o.noted)-1], "done 1"; got != want {
+		t.Errorf("the last: got %q, want %q", got, want)
 	}
 }
 
