@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net/http"
 	"sync"
 	"time"
 
@@ -98,7 +99,11 @@ func (q *Queue) carryOut(ctx context.Context, plan probe.Plan) {
 	}
 	if hidden {
 		q.Pairing.Own(record.Answer.RequestID)
-		q.Pairing.Ended(plan.Offer, plan.ID, record.Answer.Failed, asked)
+		if a := record.Answer; a.Status >= http.StatusBadRequest && !a.Failed {
+			q.Pairing.Forget(plan.Offer, plan.ID) // refused, which no attempt of a consumer counts as
+		} else {
+			q.Pairing.Ended(plan.Offer, plan.ID, a.Failed, asked)
+		}
 	}
 	_, err = q.Mover.Move(rec, plan.Offer, store.ProbeKey(plan.ID), standing.Event{Judged: &record})
 	if err == nil {

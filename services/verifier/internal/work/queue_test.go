@@ -1,0 +1,73 @@
+package work
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"testing"
+	"time"
+
+	"svc.internal/pkg/clock"
+	"svc.internal/pkg/ids"
+	"svc.internal/services/verifier/internal/judge"
+	"svc.internal/services/verifier/internal/judge/judgetest"
+	"svc.internal/services/verifier/internal/ladder"
+	"svc.internal/services/verifier/internal/offers"
+	"svc.internal/services/verifier/internal/pairing"
+	"svc.internal/services/verifier/internal/probe"
+	"svc.internal/services/verifier/internal/standing"
+	"svc.internal/services/verifier/internal/store/storetest"
+)
+
+// answering is a provider whose answers have a status.
+type answering struct {
+	t      *testing.T
+	status int
+	failed bool
+}
+
+func (a *answering) Run(_ context.Context, p probe.Plan) (judge.Record, error) {
+	r := judgetest.Greedy(a.t, judgetest.Say{N: 1})
+	r.Plan, r.Answer.Served = p, p.Offer.Provider.String()
+	r.Answer.Status, r.Answer.Failed, r.Answer.Complete = a.status, a.failed, a.status == http.StatusOK
+	return r, nil
+}
+
+func (a *answering) RunOn(ctx context.Context, p probe.Plan, _ string) (judge.Record, error) {
+	return a.Run(ctx, p)
+}
+
+// Attempts of consumers that an engine refuses are in no pair. So a refused probe is in
+// none either: it would count as one that was served, and speak against an honest provider.
+func TestARefusedProbeMakesNoPair(t *testing.T) {
+	t.Parallel()
+	e := storetest.New(t)
+	for _, c := range []struct {
+		answering
+		pairs int
+	}{
+		{answering{t, http.StatusOK, false}, 1},
+		{answering{t, http.StatusServiceUnavailable, true}, 1},
+		{answering{t, http.StatusBadRequest, false}, 0},
+	} {
+		o := e.See(t, storetest.Provider(t))
+		at, log, matcher := clock.NewManual(storetest.Start), slog.New(slog.DiscardHandler), pairing.New()
+		m := &Mover{Store: e.Stores[0], Limits: ladder.DemoThresholds(), Offers: offers.New(), Models: oneModel{},
+			Book: NewBook(e.Stores[0]), Log: log, Changed: func(ids.ProviderID) {},
+			Observer: Observer{Probed: func(context.Context, probe.Plan, string, string) {},
+				Moved: func(context.Context, probe.Offer, standing.Event, standing.Outcome) {}}}
+		q := &Queue{Store: e.Stores[0], Runner: &c.answering, Mover: m, Pairing: matcher, Clock: at, Log: log, Replica: "a"}
+		plan := e.Plan(t, o)
+		e.Queue(t, plan)
+		if _, err := e.Stores[0].Take(t.Context(), "a", 10); err != nil {
+			t.Fatal(err)
+		}
+		q.carryOut(t.Context(), plan)
+		at.Advance(time.Minute)
+		matcher.Attempted(pairing.Attempt{Request: "r", Offer: o, Failed: true, At: at.Now()})
+		at.Advance(2 * pairing.Hold)
+		if got := len(matcher.Due(at.Now())); got != c.pairs {
+			t.Errorf("status %d: pairs: got %d, want %d", c.status, got, c.pairs)
+		}
+	}
+}
