@@ -15,8 +15,8 @@ const maxCalibrations = 20_000
 
 // Book has the calibrations that count now. It implements flow.Calibrations. An offer is
 // judged by its own stratum; where that has no calibration, because its engine or GPU class
-// is not known or has no reference, by the widest calibration of each family for the model
-// and class, so that what is unknown harms nobody.
+// is not known or has no reference, by the widest calibration of each family for the model,
+// its files and the class, so that what is unknown harms nobody.
 type Book struct {
 	store *store.Store
 
@@ -70,7 +70,8 @@ func (b *Book) find(t calibration.Stratum) map[evidence.Family]store.Calibrated 
 		if k.Stratum == t {
 			own[k.Family] = c
 		}
-		if k.Stratum.Class != t.Class {
+		// Other files are another model, whose thresholds say nothing of these.
+		if k.Stratum.Class != t.Class || k.Stratum.Files != t.Files {
 			continue
 		}
 		if have, there := widest[k.Family]; !there || width(k) > width(have.Calibration) {

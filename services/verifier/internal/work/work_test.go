@@ -113,6 +113,11 @@ func TestABookWithoutCalibrationsJudgesNobody(t *testing.T) {
 	if len(forms["greedy"]) == 0 {
 		t.Error("an unknown GPU class: got no calibration, want the widest of the model and class")
 	}
+	revised := judgetest.Stratum
+	revised.Files[0]++
+	if !book.WatchOnly(revised) {
+		t.Error("other files of the model: the ladder goes further than watch: got true, want false")
+	}
 	other := judgetest.Stratum
 	other.Class--
 	if forms := must(book.Of(t.Context(), probe.Plan{Stratum: other}))(t); len(forms) != 0 {
