@@ -134,8 +134,9 @@ fuzz: postgres ## Run every fuzz target, one after another (FUZZTIME=1m each, FU
 .PHONY: engine
 engine: postgres ## Build Ollama and run the tests on it (minutes of building, once)
 	@deploy/engine/build.sh
-	@. deploy/dev/postgres.env.sh && OLLAMA_BIN=$${OLLAMA_BIN:-$$(deploy/engine/build.sh --path)} \
-	  go test -tags engine -ldflags=-w -timeout 15m -count=1 ./services/proving/e2e/engine/...
+	@. deploy/dev/postgres.env.sh && export OLLAMA_BIN=$${OLLAMA_BIN:-$$(deploy/engine/build.sh --path)} && \
+	  go test -tags engine -ldflags=-w -timeout 15m -count=1 ./services/proving/e2e/engine/... && \
+	  go test -tags engine -ldflags=-w -timeout 15m -count=1 -v ./services/verifier/internal/engine | { grep -v '^===' || :; }
 
 .PHONY: bench
 bench: postgres ## Measure the product beside a bare proxy and nginx (if present)
