@@ -43,9 +43,11 @@ func (m *move) run(r RunJudged) error {
 	return m.finish(result, off)
 }
 
-// renew is a renewal by traffic: it counts as a pass of an offer that passed before.
+// renew is a renewal by traffic: it counts as a pass of an offer that passed before. A watched
+// offer wants a run, because one whose answers nobody can judge has no M that speaks
+// against it.
 func (m *move) renew(t battery.Traffic) error {
-	if t.M = m.Process.M(); m.Run != ladder.Proven || !t.Renews() {
+	if t.M = m.Process.M(); m.Run != ladder.Proven || m.Level != ladder.Normal || !t.Renews() {
 		return refuse("the traffic does not stand for a benchmark")
 	}
 	return m.finish(ladder.Pass, false)

@@ -178,6 +178,23 @@ func TestTrafficRenewsOnlyAProvenOffer(t *testing.T) {
 	}
 }
 
+// Who sends answers that nobody can judge has no evidence against it, and many requests.
+func TestTrafficDoesNotRenewAnOfferThatIsNeverJudged(t *testing.T) {
+	t.Parallel()
+	o := begin(t)
+	o.run(facts())
+	for range ladder.SilentVoids {
+		o.wait(time.Hour)
+		o.judged(judgetest.Silent(t, judgetest.Say{N: o.n}))
+	}
+	is(t, "level", o.state.Level, ladder.Watch)
+	is(t, "evidence", o.state.Process.M() < battery.RenewalEvidence, true)
+	renewal := standing.Event{Run: &standing.RunJudged{Traffic: &battery.Traffic{Served: 200, Recalled: true}}}
+	if _, _, err := o.try(renewal); !errors.Is(err, standing.ErrEvent) {
+		t.Errorf("got %v, want %v", err, standing.ErrEvent)
+	}
+}
+
 func TestTheWorseOfBothLanesIsPublished(t *testing.T) {
 	t.Parallel()
 	o := begin(t)

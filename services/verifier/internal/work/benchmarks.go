@@ -37,8 +37,10 @@ const (
 	retryPause = 20 * time.Second
 	// renewBefore is how long before its end a benchmark is renewed.
 	renewBefore = 5 * 24 * time.Hour
-	// maxBeginning bounds the runs that a look begins.
+	// maxBeginning bounds the runs that a look begins, and maxFaults the errors that are told
+	// of it.
 	maxBeginning = 50
+	maxFaults    = 3
 )
 
 // Benchmarks begins benchmark runs and carries them to their end, at most Parallel at a
@@ -72,6 +74,7 @@ func (b *Benchmarks) Begin(ctx context.Context) error {
 	b.mu.Unlock()
 	now := b.Clock.Now()
 	begun := 0
+	var faults []error
 	for _, o := range b.Offers.Known() {
 		if begun == maxBeginning || ctx.Err() != nil {
 			return nil
@@ -83,15 +86,16 @@ func (b *Benchmarks) Begin(ctx context.Context) error {
 			continue
 		}
 		started, err := b.consider(ctx, o)
-		if err != nil {
-			return err
+		if err != nil { // it keeps no other offer waiting
+			faults = append(faults, err)
+			b.look(o.Offer, now.Add(time.Minute))
 		}
 		if started {
 			begun++
 		}
 	}
 	b.forget(now)
-	return nil
+	return errors.Join(faults[:min(len(faults), maxFaults)]...)
 }
 
 func (b *Benchmarks) look(o probe.Offer, at time.Time) {
@@ -114,7 +118,7 @@ func (b *Benchmarks) forget(now time.Time) {
 // consider begins the run that an offer wants, if it wants one.
 func (b *Benchmarks) consider(ctx context.Context, o offers.Offer) (bool, error) {
 	if model, ok := b.Mover.Models.Find(o.Model); !ok || !model.Active {
-		b.look(o.Offer, b.Clock.Now().Add(unknownFor))
+		b.look(o.Offer, b.Clock.Now().Add(b.Haste.Of(unknownFor)))
 		return false, nil // nobody can ask for it
 	}
 	st, err := b.Store.Standing(ctx, o.Offer)
@@ -133,7 +137,7 @@ func (b *Benchmarks) consider(ctx context.Context, o offers.Offer) (bool, error)
 		b.look(o.Offer, b.Clock.Now().Add(b.Haste.Of(lookAgain)))
 		return false, nil
 	}
-	if basis == bench.Renewal && b.renew(ctx, o, st.State, now) {
+	if basis == bench.Renewal && st.State.Level == ladder.Normal && b.renew(ctx, o, st.State, now) {
 		b.look(o.Offer, b.Clock.Now().Add(b.Haste.Of(lookAgain)))
 		return true, nil
 	}

@@ -132,6 +132,28 @@ func TestABenchmarkThatThePlatformSpoiltIsVoidAndRepeated(t *testing.T) {
 	}
 }
 
+// A row that was altered on disk is an offer's own trouble.
+func TestAStandingThatCannotBeReadKeepsNoOtherOfferWaiting(t *testing.T) {
+	t.Parallel()
+	s := newSpoilt(t)
+	s.Exec(t, `ALTER TABLE verifier.standing DISABLE TRIGGER USER`)
+	s.Exec(t, `UPDATE verifier.standing SET state = set_byte(state, 0, 0)`)
+	s.Exec(t, `ALTER TABLE verifier.standing ENABLE TRIGGER USER`)
+	other := s.See(t, storetest.Provider(t)) // behind the first in the order of providers
+	s.benchmarks.Offers.Apply(offers.Report{Hub: "h", Incarnation: 1, Address: "h:1", Revision: 2,
+		Sessions: []offers.Session{{Provider: other.Provider, Node: "n", Epoch: 2, Models: []offers.Model{{ID: other.Model,
+			Healthy: true, Window: 1024, Class: quant.Bits16, Capacity: 1}}}}}, time.Now())
+	if _, err := s.benchmarks.Mover.Move(t.Context(), other, "first", standing.Event{Ticked: &standing.Tick{}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.benchmarks.Begin(t.Context()); err == nil {
+		t.Error("the altered row: got no error, want one")
+	}
+	s.runs(0)
+	s.offer = other
+	s.runs(1)
+}
+
 func TestTheAnswerToAnEarlierProbeIsFoundInItsEvidence(t *testing.T) {
 	t.Parallel()
 	e := storetest.New(t)
