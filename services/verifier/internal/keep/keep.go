@@ -10,7 +10,8 @@
 // elsewhere because roots are published.
 //
 // Bytes are deleted after 90 days, those that a penalty rests on 180 days after its end.
-// Leaves, links and roots stay.
+// Leaves, links and roots stay. Events without bytes are forgotten, unless a verdict names
+// them or its evidence may yet begin behind them, and so are probes 90 days after their end.
 package keep
 
 import (
@@ -158,8 +159,9 @@ func (k *Keeper) Each(ctx context.Context, id probe.VerdictID, take func(replay.
 // ErrBroken is the error for evidence that was altered, with where.
 var ErrBroken = errors.New("the evidence is not what it was")
 
-// maxCleared bounds the pieces that one call of Tend clears, clearBatch those of one
-// transaction.
+// maxCleared bounds the pieces that one call of Tend clears, and the events and the probes
+// that it forgets; clearBatch those of one transaction. 10,000 offers end 3,300 probes an
+// hour.
 const (
 	maxCleared = 10_000
 	clearBatch = 500
@@ -169,9 +171,11 @@ const (
 type Tended struct {
 	Sealed  []DaySeal
 	Cleared int
+	// Events and Probes count what was forgotten.
+	Events, Probes int
 }
 
-// Tend seals the days that are over, and deletes bytes whose time is over. It is called
+// Tend seals the days that are over, and deletes bytes, events and probes whose time is over. It is called
 // every hour; what another replica has done is done.
 func (k *Keeper) Tend(ctx context.Context) (Tended, error) {
 	var t Tended
@@ -188,5 +192,19 @@ func (k *Keeper) Tend(ctx context.Context) (Tended, error) {
 			break
 		}
 	}
-	return t, nil
+	return t, k.forget(ctx, &t)
+}
+
+// forget deletes events and probes whose time is over.
+func (k *Keeper) forget(ctx context.Context, t *Tended) error {
+	for max(t.Events, t.Probes) < maxCleared {
+		events, probes, err := k.rows.Forget(ctx, clearBatch)
+		if err != nil {
+			return fmt.Errorf("tend the evidence: %w", err)
+		}
+		if t.Events, t.Probes = t.Events+events, t.Probes+probes; max(events, probes) < clearBatch {
+			break
+		}
+	}
+	return nil
 }

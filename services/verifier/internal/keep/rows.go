@@ -30,6 +30,9 @@ type Rows interface {
 	Breaks(ctx context.Context, o probe.Offer) ([]Break, error)
 	// ClearEvidence deletes bytes whose time is over and returns how many pieces had some.
 	ClearEvidence(ctx context.Context, limit int) (int, error)
+	// Forget deletes events whose bytes are deleted, and probes that ended so long ago, at
+	// most limit of each, and returns how many.
+	Forget(ctx context.Context, limit int) (events, probes int, err error)
 }
 
 // Piece is a piece of evidence as it is kept, without its sealed bytes.

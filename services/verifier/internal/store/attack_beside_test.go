@@ -180,7 +180,7 @@ func TestTheRoleReadsAndWritesItsTablesAlone(t *testing.T) {
 	for _, sql := range []string{
 		`CREATE TABLE mine (x int)`, `CREATE FUNCTION f() RETURNS int LANGUAGE sql AS 'SELECT 1'`, `ALTER TABLE event
 			DISABLE TRIGGER ALL`,
-		`DROP TABLE probe`, `DELETE FROM probe`, `DELETE FROM evidence`, `TRUNCATE verdict`, `INSERT INTO setting
+		`DROP TABLE probe`, `DELETE FROM standing`, `DELETE FROM evidence`, `TRUNCATE verdict`, `INSERT INTO setting
 			VALUES ('probes', true, 1, now())`,
 		`INSERT INTO probe_transition VALUES ('done', 'queued')`, `INSERT INTO level_transition VALUES ('normal',
 			'penalty')`,

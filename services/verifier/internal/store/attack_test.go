@@ -221,9 +221,16 @@ func TestTheDatabaseRefusesAlteredStandings(t *testing.T) {
 		"a standing of another offer": {
 			asOwner: true, sql: `UPDATE standing SET number = number + 1, model_id = 'x'`, says: "of one offer",
 		},
-		"an event that changes": {asOwner: true, sql: `UPDATE event SET m = 0`, says: "kept as they are"},
-		"an event that goes":    {asOwner: true, sql: `DELETE FROM event`, says: "kept as they are"},
-		"all events that go":    {asOwner: true, sql: `TRUNCATE event CASCADE`, says: "kept as they are"},
+		"an event that changes":              {asOwner: true, sql: `UPDATE event SET m = 0`, says: "kept as they are"},
+		"an event that goes":                 {asOwner: true, sql: `DELETE FROM event`, says: "kept as they are"},
+		"an event that goes, the role":       {sql: `DELETE FROM event WHERE number = 2`, says: "kept as they are"},
+		"an observation that goes, the role": {sql: `DELETE FROM observation`, says: "kept as they are"},
+		"a probe that goes, the role":        {sql: `DELETE FROM probe`, says: "kept as they are"},
+		"a piece of no event": {sql: `INSERT INTO evidence (piece_id, provider_id, model_id, number, plain_bytes, leaf,
+				link, sealed)
+			SELECT gen_random_uuid(), provider_id, model_id, 3, 1, leaf, sha256(convert_to('svc evidence link v1 ', 'UTF8')
+				|| link || leaf), sealed FROM evidence WHERE number = 2`, says: "begins with its event"},
+		"all events that go": {asOwner: true, sql: `TRUNCATE event CASCADE`, says: "kept as they are"},
 		"an observation that changes": {asOwner: true, sql: `UPDATE observation SET exceeded = false`,
 			says: "kept as they are"},
 		"an observation that goes": {asOwner: true, sql: `DELETE FROM observation`, says: "kept as they are"},
