@@ -20,7 +20,8 @@ host=$(go env GOHOSTARCH)
 # install gets qemu where that is one command.
 install() {
   command -v apt-get >/dev/null && [ "$(id -u)" = 0 ] || return 1
-  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends qemu-user >/dev/null 2>&1
+  export DEBIAN_FRONTEND=noninteractive
+  apt-get update -qq && apt-get install -y -qq --no-install-recommends qemu-user >/dev/null 2>&1
 }
 
 # runner says what runs programs of an architecture: "-" for the machine itself.
@@ -71,7 +72,7 @@ for arch in 386 arm64; do
   if with=$(runner "$arch"); then
     (try "$arch" "$with" && exit "$failed") || failed=1
   else
-    echo "$arch   is left out: nothing here runs its programs (Debian, Ubuntu: apt-get install qemu-user)"
+    echo "$arch is left out: nothing here runs its programs (Debian, Ubuntu: apt-get install qemu-user)"
     [ "${CI:-}" != true ] || failed=1
   fi
 done
