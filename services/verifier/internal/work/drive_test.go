@@ -143,7 +143,8 @@ func TestAStandingThatCannotBeReadKeepsNoOtherOfferWaiting(t *testing.T) {
 	s.benchmarks.Offers.Apply(offers.Report{Hub: "h", Incarnation: 1, Address: "h:1", Revision: 2,
 		Sessions: []offers.Session{{Provider: other.Provider, Node: "n", Epoch: 2, Models: []offers.Model{{ID: other.Model,
 			Healthy: true, Window: 1024, Class: quant.Bits16, Capacity: 1}}}}}, time.Now())
-	if _, err := s.benchmarks.Mover.Move(t.Context(), other, "first", standing.Event{Ticked: &standing.Tick{}}); err != nil {
+	first := standing.Event{Ticked: &standing.Tick{}}
+	if _, err := s.benchmarks.Mover.Move(t.Context(), other, "first", first); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.benchmarks.Begin(t.Context()); err == nil {
@@ -152,6 +153,11 @@ func TestAStandingThatCannotBeReadKeepsNoOtherOfferWaiting(t *testing.T) {
 	s.runs(0)
 	s.offer = other
 	s.runs(1)
+	s.Pass(t, standing.Fresh)
+	ticks := &Ticks{Store: s.Stores[0], Mover: s.benchmarks.Mover, Log: slog.New(slog.DiscardHandler)}
+	if err := ticks.Pass(t.Context(), false); err != nil {
+		t.Errorf("ticks beside it: got the error %v, want none", err)
+	}
 }
 
 func TestTheAnswerToAnEarlierProbeIsFoundInItsEvidence(t *testing.T) {

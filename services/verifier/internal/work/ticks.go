@@ -50,14 +50,19 @@ func (t *Ticks) Pass(ctx context.Context, climbing bool) error {
 	if err != nil {
 		return err
 	}
-	list, err := t.Store.Standings(ctx, "", t.after, tickBatch)
+	// Opinions have the names alone: a state that was altered on disk must not stop the rest.
+	opinions, err := t.Store.Opinions(ctx, t.after, tickBatch)
 	if err != nil {
 		return err
+	}
+	list := make([]probe.Offer, len(opinions))
+	for i, o := range opinions {
+		list[i] = o.Offer
 	}
 	if len(list) < tickBatch {
 		t.after = probe.Offer{}
 	} else {
-		t.after = list[len(list)-1].Offer
+		t.after = list[len(list)-1]
 	}
 	if err := t.tick(ctx, list, now); err != nil || !climbing {
 		return err
@@ -77,7 +82,11 @@ func (t *Ticks) level(ctx context.Context, level ladder.Level, now time.Time) er
 		if err != nil {
 			return err
 		}
-		if err := t.tick(ctx, list, now); err != nil {
+		names := make([]probe.Offer, len(list))
+		for i, st := range list {
+			names[i] = st.Offer
+		}
+		if err := t.tick(ctx, names, now); err != nil {
 			return err
 		}
 		if len(list) < tickBatch {
@@ -89,13 +98,13 @@ func (t *Ticks) level(ctx context.Context, level ladder.Level, now time.Time) er
 
 // tick moves standings. The key names the five minutes, so that two replicas tick once. One
 // that fails does not keep the others from it.
-func (t *Ticks) tick(ctx context.Context, list []store.Standing, now time.Time) error {
+func (t *Ticks) tick(ctx context.Context, list []probe.Offer, now time.Time) error {
 	key := store.EventKey("tick/" + strconv.FormatInt(now.Unix()/300, 10))
-	for _, st := range list {
+	for _, o := range list {
 		if ctx.Err() != nil {
 			return nil
 		}
-		_, err := t.Mover.Move(ctx, st.Offer, key, standing.Event{Ticked: &standing.Tick{}})
+		_, err := t.Mover.Move(ctx, o, key, standing.Event{Ticked: &standing.Tick{}})
 		warn(ctx, t.Log, "a standing could not be moved on", err)
 	}
 	return nil
