@@ -66,6 +66,7 @@ type models struct{ *peers.Catalog }
 func (m models) Find(id string) (work.Model, bool) {
 	found, ok := m.Model(id)
 	return work.Model{
-		Active: found.Active, Embeddings: found.Embeddings, Window: found.Window, Files: found.Files,
+		Active: found.Active, Embeddings: found.Embeddings, Window: found.Window, MaxOutput: found.MaxOutput,
+		Files: found.Files,
 	}, ok
 }

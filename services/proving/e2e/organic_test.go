@@ -33,8 +33,7 @@ func TestTheSDKsWriteTheRequestsOfConsumers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := recorder{engine: fakeengine.New(t), runs: map[string]func(*testing.T, order) result{}}
-	r.engine.Script(organicModel, fakeengine.Behaviour{})
+	r := recorder{runs: map[string]func(*testing.T, order) result{}}
 	lines := bufio.NewScanner(orders)
 	lines.Buffer(nil, maxLine)
 	for lines.Scan() {
@@ -47,7 +46,7 @@ func TestTheSDKsWriteTheRequestsOfConsumers(t *testing.T) {
 	}
 }
 
-// recorder carries out orders at an engine.
+// recorder carries out orders at an engine, and at another one before the first is full.
 type recorder struct {
 	engine *fakeengine.Engine
 	runs   map[string]func(*testing.T, order) result
@@ -70,6 +69,10 @@ func (r *recorder) record(t *testing.T, line []byte) recorded {
 	}
 	if err := json.Unmarshal(line, &o); err != nil {
 		t.Fatal(err)
+	}
+	if r.engine == nil || len(r.engine.Requests()) >= fakeengine.MaxRecorded/2 {
+		r.engine = fakeengine.New(t)
+		r.engine.Script(organicModel, fakeengine.Behaviour{})
 	}
 	o.Base, o.Key, o.Model = r.engine.URL, "sk-svc-none", organicModel
 	hungUp := o.HangUp

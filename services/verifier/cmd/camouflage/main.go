@@ -23,9 +23,6 @@ import (
 	"svc.internal/services/verifier/internal/camouflage"
 )
 
-// number is how many samples of each kind there are.
-const number = 2_400
-
 func main() {
 	if err := run(os.Args[1:], os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "camouflage:", err)
@@ -52,7 +49,7 @@ func run(args []string, out io.Writer) error {
 			return err
 		}
 		return create(*orders, func(to io.Writer) error {
-			return camouflage.WriteOrders(to, camouflage.Orders(number, texts))
+			return camouflage.WriteOrders(to, camouflage.Orders(texts))
 		})
 	case *recorded != "":
 		return record(*recorded, *organic)
@@ -95,11 +92,11 @@ func measure(out io.Writer, texts []string, organic, asJSON, asCSV string) error
 	if err != nil {
 		return err
 	}
-	probes, err := camouflage.Week(consumers, camouflage.Bank(texts), number)
+	probes, err := camouflage.Week(consumers, camouflage.Bank(texts), camouflage.Usual)
 	if err != nil {
 		return err
 	}
-	naive, err := camouflage.Naive(number)
+	naive, err := camouflage.Naive(camouflage.Usual)
 	if err != nil {
 		return err
 	}

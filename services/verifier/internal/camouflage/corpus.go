@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// Half names the files of the library that a text is taken from, so that consumers and
-// probes never share one.
+// Half names the half of the library's paragraphs that a text is taken from, so that
+// consumers and probes never share one.
 type Half uint32
 
 // The halves.
@@ -32,24 +32,29 @@ const (
 // ErrCorpus is the error for a folder with too little text.
 var ErrCorpus = errors.New("too little text in the library")
 
-// Paragraphs returns the paragraphs of comments of Go files, of one half of the files, in
-// the order of the files. src is the folder src of a Go distribution.
+// Paragraphs returns the paragraphs of comments of Go files that are of one half, each once,
+// in the order of the files. src is the folder src of a Go distribution.
 func Paragraphs(src fs.FS, half Half) ([]string, error) {
 	var found []string
+	known := map[string]bool{}
 	err := fs.WalkDir(src, ".", func(path string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
 		case d.IsDir() && (d.Name() == "testdata" || d.Name() == "vendor"):
 			return fs.SkipDir
-		case d.IsDir() || !strings.HasSuffix(path, ".go") || halfOf(path) != half || len(found) >= maxParagraphs:
+		case d.IsDir() || !strings.HasSuffix(path, ".go") || len(found) >= maxParagraphs:
 			return nil
 		}
 		text, err := fs.ReadFile(src, path)
 		if err != nil {
 			return err
 		}
-		found = append(found, paragraphs(string(text))...)
+		for _, p := range paragraphs(string(text)) {
+			if halfOf(p) == half && !known[p] {
+				found, known[p] = append(found, p), true
+			}
+		}
 		return nil
 	})
 	if err != nil {
@@ -61,9 +66,9 @@ func Paragraphs(src fs.FS, half Half) ([]string, error) {
 	return found, nil
 }
 
-func halfOf(path string) Half {
+func halfOf(paragraph string) Half {
 	h := fnv.New32a()
-	_, _ = h.Write([]byte(path)) // it never fails
+	_, _ = h.Write([]byte(paragraph)) // it never fails
 	return Half(h.Sum32() >> 16 & 1)
 }
 

@@ -3,11 +3,11 @@ package camouflage
 import (
 	"cmp"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 
 	"svc.internal/services/verifier/internal/camouflage/trees"
 	"svc.internal/services/verifier/internal/cover"
+	"svc.internal/services/verifier/internal/probe"
 )
 
 // Set is two kinds of samples that a classifier is to tell apart.
@@ -19,13 +19,12 @@ type Set struct {
 }
 
 // Sets returns the comparisons: all requests, comparable requests, and the naive prober's
-// probes in the place of ours.
+// probes in the place of ours. The first Usual of the consumers' samples are of requests as
+// they come, and the others are comparable ones.
 func Sets(consumers, probes, naive []Sample) []Set {
-	return []Set{
-		{AllRequests, probes, consumers},
-		{Comparable, probes, comparable(consumers, probes)},
-		{NaiveProber, naive, consumers},
-	}
+	usual := consumers[:min(Usual, len(consumers))]
+	alike, others := comparable(probes, consumers)
+	return []Set{{AllRequests, probes, usual}, {Comparable, alike, others}, {NaiveProber, naive, usual}}
 }
 
 // The names of the sets.
@@ -47,29 +46,28 @@ func cellFor(s Sample) cell {
 }
 
 // judgeable reports whether a probe could have the parameters of a request: temperature 0,
-// or the whole distribution at temperature 1, and a bound of the answer.
+// or the whole distribution at temperature 1, and no bound beyond what is scored.
 func judgeable(s Sample) bool {
 	t := s[index("temperature")]
-	return (t == 0 || t == 1 && s[index("top_p")] == 1) && s[index("max_tokens")] != absent
+	return (t == 0 || t == 1 && s[index("top_p")] == 1) && s[index("max_tokens")] <= probe.MaxAnswerTokens
 }
 
-// comparable returns the requests whose parameters a probe could have, drawn with the
-// frequency that the probes have in each cell.
-func comparable(consumers, probes []Sample) []Sample {
+// comparable returns as many probes as requests in each cell, of the requests whose
+// parameters a probe could have. None is taken twice: trees would know it again.
+func comparable(probes, consumers []Sample) (alike, others []Sample) {
 	of := map[cell][]Sample{}
 	for _, s := range consumers {
 		if judgeable(s) {
 			of[cellFor(s)] = append(of[cellFor(s)], s)
 		}
 	}
-	d := rand.New(rand.NewPCG(6, 6)) //nolint:gosec // the same choice on every run
-	var chosen []Sample
 	for _, p := range probes {
 		if all := of[cellFor(p)]; len(all) > 0 {
-			chosen = append(chosen, all[d.IntN(len(all))])
+			alike, others = append(alike, p), append(others, all[0])
+			of[cellFor(p)] = all[1:]
 		}
 	}
-	return chosen
+	return alike, others
 }
 
 // Tell measures how well trees tell the kinds of a set apart.

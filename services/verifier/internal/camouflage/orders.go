@@ -87,14 +87,35 @@ const (
 	maxText    = 12_000
 )
 
-// Orders returns n calls as consumers make them, by a fixed seed, of texts of paragraphs.
-func Orders(n int, paragraphs []string) []Order {
+const (
+	// Usual is how many orders are as consumers make them, and alike how many more there are
+	// whose parameters probes could have: of the usual ones these are too few to compare.
+	Usual = 2_400
+	alike = 3_200
+)
+
+// Orders returns calls of consumers, by a fixed seed, of texts of paragraphs.
+func Orders(paragraphs []string) []Order {
 	d := rand.New(rand.NewPCG(2026, 11)) //nolint:gosec // the same calls on every run
-	orders := make([]Order, n)
-	for i := range orders {
-		orders[i] = order(d, paragraphs)
+	var orders []Order
+	for len(orders) < Usual {
+		orders = append(orders, order(d, paragraphs))
+	}
+	for len(orders) < Usual+alike {
+		if o := order(d, paragraphs); o.judgeable() {
+			orders = append(orders, o)
+		}
 	}
 	return orders
+}
+
+// judgeable reports whether a probe could have the parameters of an order. Whole
+// distributions at temperature 1 are rare, so that most orders at temperature 0 are left out.
+func (o Order) judgeable() bool {
+	if o.Temperature == nil || o.MaxTokens > 1_024 {
+		return false
+	}
+	return *o.Temperature == 0 && len(o.Prompt)%4 == 0 || *o.Temperature == 1 && o.TopP != nil
 }
 
 func order(d *rand.Rand, paragraphs []string) Order {

@@ -3,6 +3,8 @@ package camouflage
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"time"
 
 	"svc.internal/pkg/ids"
@@ -27,12 +29,19 @@ const (
 // key is the secret of the measurement.
 var key = prompt.Secret{'c', 'a', 'm', 'o', 'u', 'f', 'l', 'a', 'g', 'e'}
 
-// Bank returns the demo's bank with sentences of other texts: a sealed bank has texts of its
-// own too.
+// Bank returns the demo's bank with sentences of other texts, and without templates that put
+// words of the demo into their slots: a sealed bank has texts of its own too.
 func Bank(paragraphs []string) prompt.Bank {
 	b := prompt.Demo()
 	b.Sentences = paragraphs
+	b.Systems = systems // everybody copies the same ones from examples
+	b.Tasks = slices.DeleteFunc(slices.Clone(b.Tasks), slotted)
 	return b
+}
+
+// slotted reports whether a template has a slot that is not for a sentence.
+func slotted(template string) bool {
+	return strings.Contains(strings.ReplaceAll(template, "{sentence}", ""), "{")
 }
 
 // Week plays the hidden probes of a week at offers with the traffic that samples are of, and
@@ -97,7 +106,7 @@ func offer(n byte, traffic []time.Time) plan.Offer {
 	return plan.Offer{
 		Offer:     probe.Offer{Provider: ids.ProviderID{n, 15: 1}, Model: Model},
 		FirstSeen: monday.Add(-1_000 * time.Hour), Active: true, Level: ladder.Normal, Logprobs: true,
-		StatedTokens: window, EffectiveTokens: window, BytesPerToken: 4, Quantization: "bf16",
+		StatedTokens: window, EffectiveTokens: window, MaxOutput: window, BytesPerToken: 4, Quantization: "bf16",
 		References: []quant.Class{quant.Bits16}, Alternatives: []evidence.Alternative{evidence.Class4},
 		Hours: hours, RequestsADay: requestsADay, PayoutADay: 2 * money.USD,
 		Rates: money.Rates{Input: 100_000, Output: 400_000, PayoutInput: 90_000, PayoutOutput: 360_000},

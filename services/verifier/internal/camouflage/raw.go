@@ -7,6 +7,9 @@ import (
 	"strings"
 )
 
+// raw is the SDK of orders without one.
+const raw = "raw"
+
 // Hand returns the body of an order of "raw": what people write without one of the SDKs that
 // the suites have. number chooses between the Python libraries, a file for curl, the load of
 // package trial, and that of deploy/bench.

@@ -37,7 +37,7 @@ func WriteOrders(to io.Writer, orders []Order) error {
 		}{Order: o}
 		var err error
 		switch {
-		case o.SDK == "raw":
+		case o.SDK == raw:
 			line.HangUp = false
 			line.Hand, err = o.Hand(Model, i)
 		case strings.HasPrefix(o.SDK, "openai-") && o.SDK != "openai-go":

@@ -19,7 +19,7 @@ func (j *judging) scored(asked []evidence.Family) error {
 		return nil
 	}
 	if wants(asked, evidence.Greedy) {
-		parts, v := statistic.Greedy(s.positions)
+		parts, v := statistic.Greedy(statistic.First(s.positions))
 		if err := j.parts(evidence.Greedy, parts, v); err != nil {
 			return err
 		}
@@ -53,7 +53,7 @@ func (j *judging) compare(asked []evidence.Family) {
 		return
 	}
 	for _, f := range []evidence.Family{evidence.Greedy, evidence.Logprobs} {
-		parts, v := statistic.Greedy(second.positions)
+		parts, v := statistic.Greedy(statistic.First(second.positions))
 		if f == evidence.Logprobs {
 			parts, v = j.declared(second)
 		}
@@ -123,16 +123,16 @@ func (j *judging) sampled(s score) error {
 func (j *judging) ratio(s score, g evidence.Alternative) (float64, statistic.Void) {
 	switch g {
 	case evidence.Cooler:
-		return statistic.RatioAtTemperature(s.positions, statistic.Cool)
+		return statistic.RatioAtTemperature(statistic.First(s.positions), statistic.Cool)
 	case evidence.Hotter:
-		return statistic.RatioAtTemperature(s.positions, statistic.Hot)
+		return statistic.RatioAtTemperature(statistic.First(s.positions), statistic.Hot)
 	default:
 	}
 	other := j.alternative(g)
 	if other.void != statistic.None {
 		return 0, other.void
 	}
-	return statistic.RatioAgainst(s.positions, other.positions)
+	return statistic.RatioAgainst(statistic.First(s.positions), statistic.First(other.positions))
 }
 
 // declared judges family C. It has two parts always: at another temperature than 0 the

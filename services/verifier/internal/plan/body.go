@@ -82,7 +82,8 @@ func (w *Writer) recall(p probe.Plan) ([]prompt.Message, []string, error) {
 }
 
 // parameters returns what the request asks beside its messages. A sampled answer is from
-// the whole distribution at temperature 1, and clients differ in whether they say top_p.
+// the whole distribution at temperature 1. top_p is always said there, because engines have
+// defaults of their own.
 func (w *Writer) parameters(p probe.Plan) prompt.Parameters {
 	zero, one := 0.0, 1.0
 	d := w.dice("parameters", p.ID)
@@ -90,8 +91,11 @@ func (w *Writer) parameters(p probe.Plan) prompt.Parameters {
 		Model: p.Offer.Model, MaxTokens: p.MaxTokens, Temperature: &zero, Seed: p.Seed, TopLogprobs: p.TopLogprobs,
 		Stream: p.Streamed, IncludeUsage: d.IntN(2) == 0,
 	}
+	if p.Unbounded {
+		q.MaxTokens = 0
+	}
 	if !p.Greedy {
-		q.Temperature, q.TopP = &one, &one
+		q.Temperature, q.TopP, q.Penalties = &one, &one, d.IntN(2) == 0
 	}
 	return q
 }

@@ -34,7 +34,7 @@ const (
 	maxRepeat = 24 * time.Hour
 )
 
-// answers are the lengths of answers that people ask for, within 48 to 160 tokens.
+// answers are the bounds of visible chats, of 48 to 160 tokens: what is judged of an answer.
 var answers = []int{48, 50, 60, 64, 80, 90, 96, 100, 100, 120, 128, 128, 150, 160}
 
 // answersHold is the longest of answers.
@@ -61,7 +61,7 @@ func (t *turn) chat(d *rand.Rand, p probe.Plan) bool {
 	}
 	p.Greedy, p.Streamed = shape.Greedy, shape.Streamed
 	p.PromptTokens = lengthIn(d, shape.Length, t.longestChat())
-	p.MaxTokens = answers[d.IntN(len(answers))]
+	t.bound(d, &p)
 	t.decide(d, &p, shape.Logprobs)
 	if !t.add(p, offerAndFleet) {
 		return false
@@ -133,7 +133,7 @@ func (t *turn) wait(d *rand.Rand, p probe.Plan) {
 	after := p.DueAt.Add(minRepeat + time.Duration(d.Int64N(int64(maxRepeat-minRepeat))))
 	t.past.Waiting = append(t.past.Waiting, Repeat{
 		ID: p.ID, After: after, Streamed: p.Streamed, PromptTokens: p.PromptTokens, MaxTokens: p.MaxTokens,
-		BytesPerToken: p.BytesPerToken,
+		Unbounded: p.Unbounded, BytesPerToken: p.BytesPerToken,
 	})
 	slices.SortStableFunc(t.past.Waiting, func(a, b Repeat) int { return a.After.Compare(b.After) })
 }
@@ -146,6 +146,7 @@ func (t *turn) replay(p probe.Plan) bool {
 	r := t.past.Waiting[0]
 	p.Kind, p.Repeats, p.Streamed = probe.Replay, r.ID, r.Streamed
 	p.PromptTokens, p.MaxTokens, p.BytesPerToken = r.PromptTokens, r.MaxTokens, r.BytesPerToken
+	p.Unbounded = r.Unbounded
 	if !t.covered(p) || !t.add(p, offerAndFleet) {
 		return false
 	}

@@ -27,6 +27,9 @@ type Offer struct {
 	// StatedTokens is the context window that the provider states, and EffectiveTokens the
 	// one that consumers get: at most the catalog's and any cap.
 	StatedTokens, EffectiveTokens int
+	// MaxOutput is the catalog's bound of answers in tokens, 0 where it is not known. Longer
+	// answers are not asked for.
+	MaxOutput int
 	// BytesPerToken is what references measured for our texts, 0 before they did.
 	BytesPerToken float64
 	// Files, Quantization, Engine and GPU are as the offer states them.

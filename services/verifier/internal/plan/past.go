@@ -38,6 +38,7 @@ type Repeat struct {
 	Streamed      bool      `json:"streamed,omitempty"`
 	PromptTokens  int       `json:"prompt_tokens"`
 	MaxTokens     int       `json:"max_tokens"`
+	Unbounded     bool      `json:"unbounded,omitempty"`
 	BytesPerToken float64   `json:"bytes_per_token,omitempty"`
 }
 

@@ -46,7 +46,10 @@ func (t *turn) recall(d *rand.Rand, p probe.Plan) bool {
 	p.Kind, p.Greedy, p.Streamed = probe.Recall, true, d.IntN(2) == 0
 	p.MaxTokens = RecallAnswer(asked, t.bytesPerToken())
 	tokens := min(int(share*float64(t.EffectiveTokens)), t.EffectiveTokens-p.MaxTokens-Spare(t.bytesPerToken()))
-	tokens = min(tokens, affordable(t.allowance()/4*3, p.MaxTokens, t.Rates))
+	afford := float64(affordable(t.allowance()/4*3, p.MaxTokens, t.Rates))
+	if float64(tokens) > afford {
+		tokens = int(afford * (.8 + .2*d.Float64())) // all of the largest size would be known by it
+	}
 	if tokens < t.EffectiveTokens/4 || tokens > affordable(t.left(offerAndFleet), p.MaxTokens, t.Rates) {
 		return false // too dear, or to wait for a day with more money left
 	}

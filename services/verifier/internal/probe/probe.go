@@ -124,6 +124,9 @@ type Plan struct {
 	// PromptTokens is about how long the prompt is to be, and MaxTokens bounds the answer.
 	PromptTokens int `json:"prompt_tokens"`
 	MaxTokens    int `json:"max_tokens"`
+	// Unbounded does not say MaxTokens in the request, as many consumers do. MaxTokens is
+	// then what the answer is expected to stay within.
+	Unbounded bool `json:"unbounded,omitempty"`
 	// BytesPerToken is how many bytes of prompts a token of the model has, as references
 	// count them; 0 is 4, which is usual of English text.
 	BytesPerToken float64 `json:"bytes_per_token,omitempty"`

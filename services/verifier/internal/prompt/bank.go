@@ -57,7 +57,7 @@ const (
 	// minNames and maxNames bound the names of needles. A prompt takes at most 32, half
 	// of them for distractors.
 	minNames = 64
-	maxNames  = 1_024
+	maxNames = 1_024
 )
 
 // The slots of the texts that are not templates.

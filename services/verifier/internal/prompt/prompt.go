@@ -30,8 +30,13 @@ const (
 	// bytesPerToken is the usual length of a token of English text. A prompt need only
 	// have about the length that it is to have.
 	bytesPerToken = 4
-	// maxTurns bounds the earlier turns of a conversation.
-	maxTurns = 6
+	// maxTurns bounds the earlier turns of a conversation, maxAnswer an answer in it, and
+	// maxSystem what a system prompt says of its application, in bytes.
+	maxTurns  = 6
+	maxAnswer = 900
+	maxSystem = 300
+	// leastText is the room in bytes from which a task that needs no text gets one.
+	leastText = 60
 	// canaryEvery is in how many prompts one holds a canary.
 	canaryEvery = 50
 	// CanaryWords is the number of words of a canary. Names wants canaryFound of them, in
@@ -86,27 +91,30 @@ func (w *Writer) Write(id ID, tokens int) ([]Message, error) {
 		return nil, fmt.Errorf("%w: got %d", ErrLength, tokens)
 	}
 	c := composer{bank: w.bank, dice: w.dice("prompt", id)}
-	task := c.fill(c.pick(w.bank.Tasks))
+	task, open := c.task()
 	if words := w.Canary(id); words != nil {
 		task += " " + strings.Replace(w.bank.Canary, wordsSlot, strings.Join(words, ", "), 1)
 	}
 	room := tokens*bytesPerToken - len(task)
 	var messages []Message
 	if c.dice.IntN(5) < 2 {
-		messages = append(messages, Message{"system", c.fill(c.pick(w.bank.Systems))})
+		messages = append(messages, Message{"system", c.system(room / 4)})
 		room -= len(messages[0].Content)
 	}
-	if room > 400 && c.dice.IntN(3) == 0 {
+	if room > 400 && c.dice.IntN(3) == 0 { // about a quarter of all prompts
 		turns := 1 + c.dice.IntN(maxTurns/2)
 		for range turns {
-			question := c.fill(c.pick(w.bank.Tasks))
-			answer := c.text(min(room/(turns+1)/2, 1_200))
+			question, about := c.task()
+			if share := room / (turns + 3); about || share > leastText {
+				question = c.join(c.text(max(1, share-len(question))), question)
+			}
+			answer := c.text(1 + c.dice.IntN(max(1, min(room/2, maxAnswer))))
 			messages = append(messages, Message{"user", question}, Message{"assistant", answer})
 			room -= len(question) + len(answer)
 		}
 	}
-	if room > 60 {
-		task = c.join(c.text(room), task)
+	if open || room > leastText {
+		task = c.join(c.text(max(1, room)), task)
 	}
 	return append(messages, Message{"user", task}), nil
 }
@@ -167,16 +175,35 @@ type composer struct {
 
 func (c composer) pick(of []string) string { return of[c.dice.IntN(len(of))] }
 
+// task returns a task. It reports whether the task needs a text to be about: its template
+// ends with a sentence and has no other, which the text takes the place of.
+func (c composer) task() (text string, about bool) {
+	template := c.pick(c.bank.Tasks)
+	ask, ends := strings.CutSuffix(template, " {"+sentenceSlot+"}")
+	if ends && ask != "" && !strings.Contains(ask, "{"+sentenceSlot+"}") {
+		return c.fill(ask), true
+	}
+	return c.fill(template), false
+}
+
+// system returns a system prompt: short ones as in examples, and longer ones of applications.
+func (c composer) system(room int) string {
+	text := c.fill(c.pick(c.bank.Systems))
+	if c.dice.IntN(2) == 0 && room > 0 {
+		text += " " + c.text(1+c.dice.IntN(min(room, maxSystem)))
+	}
+	return text
+}
+
+// paragraphs are what stands between two sentences, as often as in texts of people.
+var paragraphs = []string{" ", " ", "\n", "\n\n"}
+
 // text returns sentences in paragraphs, about as long as asked.
 func (c composer) text(length int) string {
 	var b strings.Builder
 	for b.Len() < length {
-		switch {
-		case b.Len() == 0:
-		case c.dice.IntN(6) == 0:
-			b.WriteString("\n\n")
-		default:
-			b.WriteByte(' ')
+		if b.Len() > 0 {
+			b.WriteString(c.pick(paragraphs))
 		}
 		b.WriteString(c.fill(c.pick(c.bank.Sentences)))
 	}
@@ -185,15 +212,17 @@ func (c composer) text(length int) string {
 
 // join puts a task before or behind a text, as people do.
 func (c composer) join(text, task string) string {
-	switch c.dice.IntN(4) {
-	case 0:
+	switch c.dice.IntN(12) {
+	case 0, 1, 2:
 		return task + "\n\n" + text
-	case 1:
-		return task + "\n\n\"\"\"\n" + text + "\n\"\"\""
-	case 2:
-		return text + "\n\n---\n" + task
-	default:
+	case 3, 4, 5:
+		return task + " " + text
+	case 6, 7, 8:
 		return text + "\n\n" + task
+	case 9, 10:
+		return task + "\n\n```\n" + text + "\n```"
+	default:
+		return text + "\n\n---\n" + task
 	}
 }
 

@@ -189,8 +189,8 @@ func TestABodySaysWhatIsAsked(t *testing.T) {
 		}
 		layouts[string(body)] = true
 	}
-	if len(layouts) != 5 {
-		t.Errorf("layouts: got %d, want 5", len(layouts))
+	if len(layouts) != 8 {
+		t.Errorf("layouts: got %d, want 8", len(layouts))
 	}
 	plain, err := w.Body(number(1), messages, prompt.Parameters{Model: "m", MaxTokens: 1})
 	if err != nil {

@@ -25,7 +25,7 @@ const completeMass = 0.999
 // where its list says less: the list's entry for the token counts, and the last entry for
 // a token that the list lacks.
 func Declared(reference, declared []Position, text string, greedy bool) (Parts, Void) {
-	if v := Screen(reference); v != None {
+	if v := Screen(First(reference)); v != None {
 		return nil, v
 	}
 	if len(declared) == 0 {
@@ -46,6 +46,10 @@ func Declared(reference, declared []Position, text string, greedy bool) (Parts, 
 	theirs, ok := offsets(declared, text)
 	if !ok {
 		return nil, NotJoined
+	}
+	if ours = First(ours); len(ours) < len(reference) {
+		last := ours[len(ours)-1]
+		theirs = theirs[:countTo(theirs, last)]
 	}
 	sum, aligned, v := distances(reference, declared, ours, theirs)
 	switch {
@@ -158,4 +162,13 @@ func chosen(p Position) exact.Logprob {
 		return p.Own.Logprob
 	}
 	return min(p.Own.Logprob, lookUp(p.Top, p.Own))
+}
+
+// countTo returns how many of the ascending offsets are at most last.
+func countTo(offsets []int, last int) int {
+	n := 0
+	for n < len(offsets) && offsets[n] <= last {
+		n++
+	}
+	return n
 }

@@ -38,9 +38,12 @@ import (
 const (
 	// MaxBody bounds the bytes of a body with log-probabilities.
 	MaxBody = 12 << 20
-	// MaxAnswerTokens bounds the positions of an answer. Challenges ask for 160 tokens at
+	// MaxAnswerTokens bounds the positions of an answer. Probes ask for some 1,000 tokens at
 	// most, and another tokenizer may need several times as many.
-	MaxAnswerTokens = 1024
+	MaxAnswerTokens = 4096
+	// JudgedTokens is how much of an answer is judged: calibrations ask for no more, and a
+	// longer answer must not count for what none of them measured.
+	JudgedTokens = 160
 	// MaxAnswerBytes bounds the text of an answer that is scored.
 	MaxAnswerBytes = 16 << 10
 	// MaxTop is how many log-probabilities of a position count, which is the most that
@@ -264,3 +267,6 @@ func find(entries []Entry, token string) int {
 	}
 	return -1
 }
+
+// First returns what is judged of an answer: its first JudgedTokens.
+func First[T any](positions []T) []T { return positions[:min(len(positions), JudgedTokens)] }

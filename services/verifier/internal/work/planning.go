@@ -221,7 +221,7 @@ func (p *Planning) offer(ctx context.Context, o offers.Offer, now time.Time) (pl
 		Offer: o.Offer, FirstSeen: stated.FirstSeen, Active: o.Active(), Level: st.State.Level,
 		Embeddings: model.Embeddings, Logprobs: seat.Has(offers.Logprobs), Fingerprint: seat.Has(offers.Fingerprints),
 		StatedTokens: int(window), EffectiveTokens: int(effective), BytesPerToken: p.Ratios.Of(o.Model), Files: model.Files,
-		Quantization: seat.Model.Quantization, Engine: seat.Model.Engine, GPU: seat.GPU,
+		MaxOutput: int(model.MaxOutput), Quantization: seat.Model.Quantization, Engine: seat.Model.Engine, GPU: seat.GPU,
 		References: References(refs), Alternatives: p.alternatives(o.Model, refs), Hours: week.Hours,
 		RequestsADay: week.RequestsADay, PayoutADay: week.PayoutADay, ChangedAt: changedAt(stated),
 		TopEarner: p.top[o.Offer], Observations: st.State.Taken.Year(now),

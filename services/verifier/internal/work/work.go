@@ -37,8 +37,9 @@ const storeTimeout = 30 * time.Second
 // Model is what the catalog says of a model.
 type Model struct {
 	Active, Embeddings bool
-	Window             int64
-	Files              [32]byte
+	// Window and MaxOutput are in tokens.
+	Window, MaxOutput int64
+	Files             [32]byte
 }
 
 // Models knows the catalog.

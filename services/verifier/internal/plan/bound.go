@@ -1,0 +1,65 @@
+package plan
+
+import (
+	"math/rand/v2"
+
+	"svc.internal/services/verifier/internal/probe"
+	"svc.internal/services/verifier/internal/schedule"
+)
+
+// bounds are the bounds of answers that consumers ask for, with how often; 0 is none at all.
+// A bound of 48 to 160 tokens alone would betray every probe: of longer answers the first
+// part is judged (statistic.JudgedTokens).
+var bounds = []struct{ tokens, often int }{
+	{0, 32}, {50, 2}, {64, 2}, {100, 6}, {128, 5}, {150, 4}, {200, 4}, {256, 8}, {300, 3}, {400, 2}, {500, 6},
+	{512, 7}, {800, 2}, {1_000, 6}, {1_024, 7},
+}
+
+// expected is what an answer without a bound is expected to stay within, and leastUnbounded
+// how much room there must be for one.
+const (
+	expected       = probe.MaxAnswerTokens
+	leastUnbounded = 800
+)
+
+// bound sets the bound of a chat's answer, within what the window, the catalog and the
+// offer's budget leave beside the prompt.
+func (t *turn) bound(d *rand.Rand, p *probe.Plan) {
+	most := t.longestAnswer(*p)
+	total := 0
+	possible := func(tokens int) bool { return tokens == 0 && most >= leastUnbounded || tokens > 0 && tokens <= most }
+	for _, b := range bounds {
+		if possible(b.tokens) {
+			total += b.often
+		}
+	}
+	at := d.IntN(total)
+	for _, b := range bounds {
+		if !possible(b.tokens) {
+			continue
+		}
+		if at -= b.often; at < 0 {
+			p.MaxTokens, p.Unbounded = b.tokens, b.tokens == 0
+			break
+		}
+	}
+	if p.Unbounded {
+		p.MaxTokens = min(expected, most)
+	}
+}
+
+// longestAnswer returns how long the answer to a chat may be. It is never below answersHold,
+// for which every chat has room. A probe costs at most its part of a day's allowance, so that
+// long answers take none of the day's probes.
+func (t *turn) longestAnswer(p probe.Plan) int {
+	if t.MaxOutput == 0 {
+		return answersHold
+	}
+	room := min(t.EffectiveTokens, maxChat) - p.PromptTokens - Spare(t.bytesPerToken())
+	most := min(room, t.MaxOutput, probe.MaxAnswerTokens)
+	if t.Rates.Output > 0 {
+		part := float64(t.allowance()/schedule.Usual)*picoPerNano - float64(t.Rates.Input)*float64(p.PromptTokens)
+		most = min(most, int(max(0, part)/float64(t.Rates.Output)))
+	}
+	return max(answersHold, most)
+}
