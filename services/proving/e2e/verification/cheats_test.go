@@ -1,0 +1,61 @@
+package verification
+
+import (
+	"net/http"
+	"testing"
+
+	"svc.internal/pkg/fakeengine"
+	"svc.internal/services/proving/internal/cheat"
+)
+
+// scheme is a way to cheat.
+type scheme struct {
+	// name is that of the provider, and model the only one that it serves.
+	name, model string
+	// v1 has an agent of the old dialect.
+	v1 bool
+	// engine serves as the provider does once it was admitted.
+	engine func(t testing.TB, seed uint64) http.Handler
+	// leads are the families of which one may lead to the notice.
+	leads []string
+	// capped reports whether the notice caps the window, instead of leaving the main lane.
+	capped bool
+	// penalized has the test go on to the penalty, its appeal and reversal.
+	penalized bool
+}
+
+// lyingWindow is the window of the provider that lies about it, in the tokens of package
+// fakeengine. It is about 2,000 bytes, half of what is stated.
+const lyingWindow = 500
+
+// truncated is how much of a prompt a provider reads that saves work by truncation.
+const truncated = 64
+
+var schemes = []scheme{
+	{name: "four-bit", model: "lab/four-bit", penalized: true, leads: []string{"greedy", "logprobs"},
+		engine: func(t testing.TB, seed uint64) http.Handler { return recalls(t, cheat.FourBit(seed)) }},
+	{name: "four-bit-v1", model: "lab/four-bit-v1", v1: true, penalized: true, leads: []string{"greedy", "sampled"},
+		engine: func(t testing.TB, seed uint64) http.Handler { return recalls(t, cheat.FourBit(seed)) }},
+	{name: "smaller", model: "lab/smaller", leads: []string{"greedy", "sampled", "logprobs", "usage"},
+		engine: func(t testing.TB, seed uint64) http.Handler { return recalls(t, cheat.Smaller(seed)) }},
+	{name: "other-training", model: "lab/other-training", leads: []string{"greedy", "sampled", "logprobs", "usage"},
+		engine: func(t testing.TB, seed uint64) http.Handler { return recalls(t, cheat.OtherTraining(seed)) }},
+	{name: "hotter", model: "lab/hotter", leads: []string{"greedy", "sampled", "usage"},
+		engine: func(t testing.TB, seed uint64) http.Handler { return recalls(t, cheat.Hotter(seed)) }},
+	{name: "truncating", model: "lab/truncating", leads: []string{"greedy", "sampled", "logprobs", "usage", "recall"},
+		engine: func(t testing.TB, seed uint64) http.Handler { return recalls(t, cheat.Truncating(seed, truncated)) }},
+	{name: "cached", model: "lab/cached", leads: []string{"greedy", "sampled", "logprobs", "usage"},
+		engine: func(t testing.TB, seed uint64) http.Handler {
+			return recalls(t, cheat.NewCached(cheat.Honest(seed)))
+		}},
+	{name: "window-lie", model: "lab/window-lie", leads: []string{"recall"}, capped: true,
+		engine: func(t testing.TB, seed uint64) http.Handler {
+			return cheat.Recalling(t, cheat.Honest(seed), fakeengine.Recall{WindowTokens: lyingWindow})
+		}},
+}
+
+// recalls returns an engine that recalls all needles, as an honest host does.
+func recalls(t testing.TB, chat http.Handler) http.Handler {
+	t.Helper()
+	return cheat.Recalling(t, chat, fakeengine.Recall{})
+}

@@ -1,0 +1,111 @@
+package verification
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"svc.internal/services/proving/internal/cheat"
+	"svc.internal/services/proving/internal/trial"
+)
+
+// EnvCheats lists the names of the schemes to run, separated by commas; without it all run.
+const EnvCheats = "SVC_E2E_CHEATS"
+
+// cheater is a scheme that runs.
+type cheater struct {
+	scheme
+	*seat
+	engine *cheat.Engine
+}
+
+// stage is a laboratory with an honest provider of all models, and a cheater of each.
+type stage struct {
+	*laboratory
+	good     *seat
+	cheaters []*cheater
+	began    time.Time
+}
+
+// setUp fills a stage: all are admitted, penalties are on, and nobody cheats yet.
+func setUp(t *testing.T) *stage {
+	t.Helper()
+	s := &stage{began: time.Now()}
+	chosen := chosen()
+	var models []string
+	for _, c := range chosen {
+		models = append(models, c.model)
+	}
+	s.laboratory = start(t, models...)
+	s.mark(t, "the market is ready")
+	s.good = s.join(t, "honest", honest(t, 21), models...)
+	for i, c := range chosen {
+		seed := uint64(31 + i)
+		engine := cheat.NewEngine(honest(t, seed), c.engine(t, seed))
+		joined := &cheater{scheme: c, engine: engine}
+		if c.v1 {
+			joined.seat = s.joinV1(t, c.name, engine, c.model)
+		} else {
+			joined.seat = s.join(t, c.name, engine, c.model)
+		}
+		s.cheaters = append(s.cheaters, joined)
+	}
+	s.mark(t, "all providers are admitted") // before the clock moves, because hubs refuse benchmarks of their future
+	s.calibrate(t)
+	s.mark(t, "the models are calibrated")
+	s.m.Admin(t, http.MethodPost, "/api/v1/admin/verification/penalties", `{"on":true,"reason":"all is calibrated"}`)
+	return s
+}
+
+// chosen are the schemes that EnvCheats names.
+func chosen() []scheme {
+	names := os.Getenv(EnvCheats)
+	if names == "" {
+		return schemes
+	}
+	return slices.DeleteFunc(slices.Clone(schemes), func(s scheme) bool {
+		return !slices.Contains(strings.Split(names, ","), s.name)
+	})
+}
+
+// mark logs how long the test takes.
+func (s *stage) mark(t testing.TB, format string, args ...any) {
+	t.Helper()
+	t.Logf("%5.1f s, %5.1f s of CPU: %s", time.Since(s.began).Seconds(), cpu(), fmt.Sprintf(format, args...))
+}
+
+// cpu is how long this process has computed, in seconds. PostgreSQL is another one.
+func cpu() float64 {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		return 0
+	}
+	return float64(u.Utime.Sec+u.Stime.Sec) + float64(u.Utime.Usec+u.Stime.Usec)/1e6
+}
+
+// levels are the steps of the ladder.
+var levels = []string{"normal", "watch", "notice", "confirm", "penalty"}
+
+// reached reports whether an offer's level is at least another.
+func (o offering) reached(level string) bool {
+	return slices.Index(levels, o.Offering.Level) >= slices.Index(levels, level)
+}
+
+// at returns the offer of a cheater.
+func (s *stage) at(t testing.TB, c *cheater) offering {
+	t.Helper()
+	return s.offering(t, c.ID, c.model)
+}
+
+// admitted waits until a provider is admitted with a model.
+func (l *laboratory) admitted(t testing.TB, name, provider, model string) {
+	t.Helper()
+	trial.Until(t, name+" is admitted with "+model, func() bool {
+		return l.offering(t, provider, model).Offering.Benchmark == "proven" && l.m.Offers(t, model, provider)
+	})
+}
