@@ -49,6 +49,7 @@ require (
 	github.com/prometheus/otlptranslator v1.0.0 // indirect
 	github.com/prometheus/procfs v0.22.0 // indirect
 	github.com/sethvargo/go-retry v0.5.0 // indirect
+	github.com/transparency-dev/merkle v0.0.2 // indirect
 	go.opentelemetry.io/auto/sdk v1.2.1 // indirect
 	go.opentelemetry.io/otel v1.47.0 // indirect
 	go.opentelemetry.io/otel/exporters/otlp/otlptrace v1.47.0 // indirect
@@ -86,8 +87,8 @@ require (
 	svc.internal/services/provider-hub v0.0.0
 	svc.internal/services/router v0.0.0 // indirect
 	svc.internal/services/settlement v0.0.0
-	svc.internal/services/verifier v0.0.0
 	svc.internal/services/standalone v0.0.0
+	svc.internal/services/verifier v0.0.0
 )
 
 replace (
