@@ -117,11 +117,28 @@ verification: postgres ## Measure what verification sees of cheats, and hold it 
 	@. deploy/dev/postgres.env.sh && { failed=0; \
 	  go test -count=1 -vet=off -ldflags=-w -timeout 20m $$(grep -rl 'testing.Short()' services/verifier/internal | \
 	    xargs -n1 dirname | sort -u | sed 's|^|./|') || failed=1; \
-	  $(BIN)/lab $(if $(filter short,$(LAB)),,-full -out services/verifier/lab) $(LAB_FLAGS) || failed=1; exit $$failed; }
+	  $(BIN)/lab -auc services/verifier/lab/auc.json $(if $(filter short,$(LAB)),,-full -out services/verifier/lab) $(LAB_FLAGS) || failed=1; exit $$failed; }
 
 .PHONY: replay-archs
 replay-archs: ## Replay committed evidence, and run the tests of what decides verdicts, on 386 and arm64 (by qemu-user)
 	@deploy/dev/replay-archs.sh
+
+.PHONY: camouflage
+camouflage: ## Measure whether hidden probes can be told from consumers' requests (also by python3-sklearn, where it is installed)
+	@mkdir -p $(BIN) .run/camouflage
+	@go build -ldflags=-w -o $(BIN)/camouflage ./services/verifier/cmd/camouflage
+	@$(BIN)/camouflage -csv .run/camouflage -json services/verifier/lab/auc.json
+	@if /usr/bin/python3 -c 'import sklearn' 2>/dev/null; then \
+	  /usr/bin/python3 services/verifier/cmd/camouflage/judge.py .run/camouflage services/verifier/lab/auc.json; fi
+
+.PHONY: organic
+organic: # Records what SDKs send for the orders of consumers (needs node), and makes samples of it
+	@mkdir -p $(BIN) .run/camouflage
+	@go build -ldflags=-w -o $(BIN)/camouflage ./services/verifier/cmd/camouflage
+	@$(BIN)/camouflage -orders .run/camouflage/orders.jsonl
+	@SVC_ORDERS=$(CURDIR)/.run/camouflage/orders.jsonl SVC_REQUESTS=$(CURDIR)/.run/camouflage/requests.jsonl \
+	  go test -count=1 -vet=off -run TheSDKsWriteTheRequests ./services/proving/e2e
+	@$(BIN)/camouflage -recorded .run/camouflage/requests.jsonl -organic services/verifier/internal/camouflage/organic.csv.gz
 
 .PHONY: corpus
 corpus: ## Hold the estimates of 100,000 prompts of many scripts against engines' tokenizers (CORPUS_PROMPTS=n)

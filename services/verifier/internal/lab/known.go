@@ -15,13 +15,17 @@ var known = map[string]excuse{
 	"largest M of 100,000 honest years": {.2, 15, "three exceedances within a few probes, which make an M of about 2, " +
 		"come once in some ten thousand honest years. The design's .2 is that of fewer years. A watch begins at 15 " +
 		"at the earliest."},
-	"other training: B exceeds":                      {.46, 1, seenBetter},
-	"fine-tune: B exceeds":                           {.46, 1, seenBetter},
-	"4-bit for 16: B exceeds":                        {.85, 1, seenBetter},
-	"half of the window at recall 0.95: D exceeds":   {.75, 1, overlooked},
-	"half of the window at recall 0.9: D exceeds":    {.05, 1, overlooked + " " + atNine},
-	"4-bit for 16: answers of R to notice, p95":      {16, 75, shortAnswers + " " + othersSee},
-	"temperature trick: answers of R to notice, p95": {9, 20, shortAnswers + " " + othersSee},
+	"other training: B exceeds":                         {.46, 1, seenBetter},
+	"fine-tune: B exceeds":                              {.46, 1, seenBetter},
+	"4-bit for 16: B exceeds":                           {.85, 1, seenBetter},
+	"half of the window at recall 0.95: D exceeds":      {.75, 1, overlooked},
+	"half of the window at recall 0.9: D exceeds":       {.05, 1, overlooked + " " + atNine},
+	"4-bit for 16: answers of R to notice, p95":         {16, 75, shortAnswers + " " + othersSee},
+	"temperature trick: answers of R to notice, p95":    {9, 20, shortAnswers + " " + othersSee},
+	"AUC of probes, boosted trees, all requests":        {.55, .95, unlikeAll},
+	"AUC of probes, scikit-learn, all requests":         {.55, .95, unlikeAll},
+	"AUC of probes, boosted trees, comparable requests": {.55, .73, unlikeSome},
+	"AUC of probes, scikit-learn, comparable requests":  {.55, .73, unlikeSome},
 }
 
 const (
@@ -33,6 +37,10 @@ const (
 		"window of a benchmark sees the lie at any recall."
 	shortAnswers = "the model of the laboratory ends its sampled answers after some 70 tokens, where the design " +
 		"simulated 104, and a bound that holds for each of two hosts needs twice the answers of one for both."
+	unlikeAll = "probes say temperature 0, or 1 with top_p 1, because nothing else can be judged; most consumers say " +
+		"neither, and what they ask can be served otherwise unseen. Family R at other temperatures would mend it."
+	unlikeSome = "how the bytes of a conversation are divided among its messages (.65 alone), layouts (.60) and gaps to " +
+		"the request before (.57) differ: neither is in the histograms that gateways report."
 	othersSee = "Family B sees this cheat within 9 observations, so that its days to a notice are met."
 )
 
