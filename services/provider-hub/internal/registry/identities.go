@@ -1,7 +1,6 @@
 package registry
 
 import (
-	"context"
 	"slices"
 
 	"svc.internal/pkg/ids"
@@ -16,12 +15,10 @@ const (
 	maxIdentities = 8
 )
 
-// identities are by what the providers with sessions here are known. Nothing of it is
-// computed for a request or a report: accounts are read by Recheck, and the key of a node's
-// receipts is looked at when its session joins.
+// identities are by what the accounts with sessions here are known. Recheck reads them, and
+// nothing of them is computed for a request or a report.
 type identities struct {
 	of    map[ids.ProviderID]identified
-	nodes map[node]provider.Identity
 	round int
 }
 
@@ -54,46 +51,4 @@ func (i *identities) learn(id ids.ProviderID, list []provider.Identity) bool {
 	before := i.of[id].list
 	i.of[id] = identified{list, i.round}
 	return !slices.Equal(before, list)
-}
-
-// Identities returns by what a session's provider and node are known.
-func (r *Registry) Identities(id ids.ProviderID, nodeID string) [][]byte {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	list := r.identities.of[id].list
-	all := make([][]byte, 0, len(list)+1)
-	for _, one := range list {
-		all = append(all, slices.Clone(one[:]))
-	}
-	if one, ok := r.identities.nodes[node{id, nodeID}]; ok {
-		all = append(all, slices.Clone(one[:]))
-	}
-	return all[:min(len(all), maxIdentities)]
-}
-
-// identify reads by what providers here are known: those that were not read yet, and those
-// that were read a minute ago. Sessions whose identities have changed are reported again.
-func (r *Registry) identify(ctx context.Context) error {
-	r.mu.Lock()
-	due := r.identities.due(r.count)
-	r.mu.Unlock()
-	if len(due) == 0 {
-		return nil
-	}
-	known, err := r.accounts.Identities(ctx, due)
-	if err != nil {
-		return err
-	}
-	for id, list := range known {
-		if r.learnIdentities(id, list) {
-			r.touchAll(id)
-		}
-	}
-	return nil
-}
-
-func (r *Registry) learnIdentities(id ids.ProviderID, list []provider.Identity) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.identities.learn(id, list)
 }

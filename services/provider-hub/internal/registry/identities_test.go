@@ -2,6 +2,7 @@ package registry
 
 import (
 	"crypto/ed25519"
+	"fmt"
 	"testing"
 
 	"svc.internal/pkg/fakeagent"
@@ -20,10 +21,10 @@ func TestTheKeyOfANodesReceiptsIsAnIdentityOfItsSession(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(a.Close)
-	want := f.accounts.ReceiptKeyIdentity(key)
-	got := f.registry.Identities(f.account.ID, "node-0001")
-	if len(got) != 1 || string(got[0]) != string(want[:]) {
-		t.Errorf("identities: got %x, want %x alone", got, want)
+	one := f.accounts.ReceiptKeyIdentity(key)
+	got, want := fmt.Sprintf("%x", f.registry.Identities(f.account.ID, "node-0001")), fmt.Sprintf("[%x]", one)
+	if got != want {
+		t.Errorf("identities: got %s, want %s", got, want)
 	}
 	if got := f.registry.Identities(f.account.ID, "node-0002"); len(got) != 0 {
 		t.Errorf("of another node: got %x, want none", got)
@@ -51,8 +52,9 @@ func TestSessionsAreReportedAgainWhenTheirIdentitiesChange(t *testing.T) {
 	}
 	f.registry.touchAll(f.account.ID)
 	waitFor(t, f.registry, func(live []session.View, _ []int64) bool { return len(live) > 0 })
-	if got := f.registry.Identities(f.account.ID, "node-0001"); len(got) != 1 || string(got[0]) != string(payout[:]) {
-		t.Errorf("identities: got %x, want %x alone", got, payout)
+	got, want := fmt.Sprintf("%x", f.registry.Identities(f.account.ID, "node-0001")), fmt.Sprintf("[%x]", payout)
+	if got != want {
+		t.Errorf("identities: got %s, want %s", got, want)
 	}
 	if f.registry.learnIdentities(f.account.ID, []provider.Identity{payout}) {
 		t.Error("the same identities: got a change, want none")
@@ -65,7 +67,7 @@ func TestSessionsAreReportedAgainWhenTheirIdentitiesChange(t *testing.T) {
 }
 
 func TestIdentitiesAreReadOnceAMinute(t *testing.T) {
-	i := identities{of: map[ids.ProviderID]identified{}, nodes: map[node]provider.Identity{}}
+	i := identities{of: map[ids.ProviderID]identified{}}
 	here := map[ids.ProviderID]int{{1}: 1}
 	if got := i.due(here); len(got) != 1 {
 		t.Errorf("to be read of a new provider: got %d, want 1", len(got))

@@ -51,8 +51,10 @@ type Registry struct {
 	// awaited are the sessions whose end somebody waits for.
 	awaited map[*session.Session]chan<- struct{}
 	public  publics
-	// identities are by what providers here are known.
-	identities identities
+	// identities are by what providers here are known, and receiptKeys by what their nodes
+	// are: the keys are looked at when sessions join.
+	identities  identities
+	receiptKeys map[node]provider.Identity
 }
 
 // New returns an empty registry that admits the providers of accounts, and reports their
@@ -71,8 +73,8 @@ func New(accounts *provider.Directory, recorder *presence.Recorder,
 		changed:  make(chan struct{}, 1),
 		sessions: map[node]*session.Session{}, retired: map[node]*session.Session{},
 		awaited: map[*session.Session]chan<- struct{}{}, public: publics{of: map[ids.ProviderID]heard{}},
-		identities: identities{of: map[ids.ProviderID]identified{}, nodes: map[node]provider.Identity{}},
-		spare:      map[ids.ProviderID]int{}, count: map[ids.ProviderID]int{}, dirty: map[*session.Session]struct{}{},
+		identities: identities{of: map[ids.ProviderID]identified{}}, receiptKeys: map[node]provider.Identity{},
+		spare: map[ids.ProviderID]int{}, count: map[ids.ProviderID]int{}, dirty: map[*session.Session]struct{}{},
 	}
 }
 
@@ -143,7 +145,7 @@ func (r *Registry) Join(s *session.Session) (warning string, why *session.CloseR
 	r.sessions[at] = s
 	r.count[who.ProviderID]++
 	if len(key) > 0 {
-		r.identities.nodes[at] = r.accounts.ReceiptKeyIdentity(key)
+		r.receiptKeys[at] = r.accounts.ReceiptKeyIdentity(key)
 	}
 	// It is called under the mutex, because a caller that ends the session at once would
 	// otherwise be recorded first.
@@ -192,7 +194,7 @@ func (r *Registry) removeLocked(s *session.Session) bool {
 		return false
 	}
 	delete(r.sessions, at)
-	delete(r.identities.nodes, at)
+	delete(r.receiptKeys, at)
 	delete(r.dirty, s)
 	if r.count[who.ProviderID]--; r.count[who.ProviderID] == 0 {
 		delete(r.count, who.ProviderID)

@@ -2,6 +2,7 @@ package registry
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"svc.internal/pkg/agentwire"
@@ -62,6 +63,48 @@ func (r *Registry) forgetAbsent() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.public.forget(func(id ids.ProviderID) bool { return r.count[id] > 0 })
+}
+
+// Identities returns by what a session's provider and node are known.
+func (r *Registry) Identities(id ids.ProviderID, nodeID string) [][]byte {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	list := r.identities.of[id].list
+	all := make([][]byte, 0, len(list)+1)
+	for _, one := range list {
+		all = append(all, slices.Clone(one[:]))
+	}
+	if one, ok := r.receiptKeys[node{id, nodeID}]; ok {
+		all = append(all, slices.Clone(one[:]))
+	}
+	return all[:min(len(all), maxIdentities)]
+}
+
+// identify reads by what providers here are known: those that were not read yet, and those
+// that were read a minute ago. Sessions whose identities have changed are reported again.
+func (r *Registry) identify(ctx context.Context) error {
+	r.mu.Lock()
+	due := r.identities.due(r.count)
+	r.mu.Unlock()
+	if len(due) == 0 {
+		return nil
+	}
+	known, err := r.accounts.Identities(ctx, due)
+	if err != nil {
+		return err
+	}
+	for id, list := range known {
+		if r.learnIdentities(id, list) {
+			r.touchAll(id)
+		}
+	}
+	return nil
+}
+
+func (r *Registry) learnIdentities(id ids.ProviderID, list []provider.Identity) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.identities.learn(id, list)
 }
 
 // holder is what sessions were made with: a key or, without one, the wallet of a

@@ -63,7 +63,8 @@ func remove(t *testing.T, e *storetest.Env, o probe.Offer) {
 		w := storetest.World(o, "removed", p)
 		s.MisrepLane, s.CapTokens = trust.Shut, 4_096
 		v := standing.Verdict{ID: probe.VerdictID{1}, Offer: o, Kind: standing.Misrepresentation,
-			Trigger: standing.Approve, Leading: evidence.Greedy, At: now, Summary: "why", Effects: ladder.Effects{Slash: ladder.NextPenalty, Remove: true, Count: 1}}
+			Trigger: standing.Approve, Leading: evidence.Greedy, At: now, Summary: "why",
+			Effects: ladder.Effects{Slash: ladder.NextPenalty, Remove: true, Count: 1}}
 		return standing.Event{Asked: &standing.Ask{}}, w, s, standing.Outcome{Verdicts: []standing.Verdict{v},
 			Published: s.Publish(now, w)}, nil
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"svc.internal/pkg/clock"
@@ -85,6 +86,36 @@ func (s *Seen) Pass(ctx context.Context, now time.Time) error {
 	}
 	s.forget(known)
 	return s.references(ctx, now)
+}
+
+// identify records by what the connected accounts are known, where it has changed since it
+// was recorded last. What exceeds the store's bound is not recorded and not tried again.
+func (s *Seen) identify(ctx context.Context, known []offers.Offer) error {
+	all := map[ids.ProviderID][]identity.Identity{}
+	for _, o := range known {
+		gather(all, o.Seats)
+	}
+	gather(all, s.Offers.AllReferences())
+	for id, list := range all {
+		list = identity.Set(list, maxIdentities)
+		if slices.Equal(s.identities[id], list) {
+			continue
+		}
+		whole, err := s.Store.Identify(ctx, id, store.IdentitiesOf(list)...)
+		if err != nil {
+			return err
+		}
+		if !whole {
+			s.Log.WarnContext(ctx, "a provider has too many identities, and not all are recorded", "provider_id", id)
+		}
+		s.identities[id] = list
+	}
+	for id := range s.identities {
+		if _, there := all[id]; !there {
+			delete(s.identities, id)
+		}
+	}
+	return nil
 }
 
 // record records offers, and gives the new ones a standing.
