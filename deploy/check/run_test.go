@@ -13,8 +13,8 @@ import (
 // FAIL names fails, and a target that BURN names takes three seconds of CPU time. With
 // AWAIT chaos ends behind lint.
 const stages = `SHELL := /bin/bash
-prepare reference drift unit suites attack generate-check lint chaos engine:
-	@echo "made $@ CI=$$CI faults=$$CHAOS_FAULTS nice=$$(nice)"
+prepare reference drift unit suites attack verification generate-check lint chaos engine:
+	@echo "made $@ CI=$$CI faults=$$CHAOS_FAULTS nice=$$(nice) lab=$$LAB"
 	@[[ " $$BURN " != *" $@ "* ]] || (ulimit -t 3; while :; do :; done) || true
 	@[ $@ != lint ] || touch .ci/linted
 	@[ $@ != chaos ] || [ -z "$$AWAIT" ] || timeout 60 bash -c 'until [ -e .ci/linted ]; do sleep 0.1; done'
@@ -67,7 +67,7 @@ func TestEveryStageRunsAndHasABudget(t *testing.T) {
 	if !passes {
 		t.Errorf("got a failure, want none:\n%s", out)
 	}
-	for _, stage := range []string{"prepare", "reference", "drift", "unit", "e2e", "attack", "lint", "chaos", "engine"} {
+	for _, stage := range []string{"prepare", "reference", "drift", "unit", "e2e", "attack", "verify", "lint", "chaos", "engine"} {
 		if got := verdict(out, stage); got != "ok" {
 			t.Errorf("got %q for %s, want ok:\n%s", got, stage, out)
 		}
@@ -75,6 +75,7 @@ func TestEveryStageRunsAndHasABudget(t *testing.T) {
 	for _, want := range []string{
 		"made chaos CI=true faults=each nice=", "made lint CI=true faults= nice=19", "made generate-check",
 		"made engine CI=true faults= nice=", "made drift CI=true faults= nice=19",
+		"made verification CI=true faults= nice=0 lab=short",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("got no %q in\n%s", want, out)
@@ -86,7 +87,8 @@ func TestAStageThatFailsEndsTheRun(t *testing.T) {
 	for _, c := range []struct{ target, stage, never string }{
 		{"unit", "unit", "suites"},
 		{"suites", "e2e", "attack"},
-		{"attack", "attack", "chaos"},
+		{"attack", "attack", "verification"},
+		{"verification", "verify", "chaos"},
 		{"chaos", "chaos", "engine"},
 		{"lint", "lint", "engine"},
 		{"generate-check", "lint", "engine"},
