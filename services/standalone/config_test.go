@@ -77,7 +77,8 @@ func TestDevelopmentCollateralIsForLoopbackAlone(t *testing.T) {
 func TestASubsetNeedsAWayToTheServicesItCalls(t *testing.T) {
 	_, err := Load("edge-gateway,router", "", nil)
 	named(t, err, "edge-gateway needs the address of billing-ledger", "settlement", "provider-hub", "SVC_NATS_URL")
-	peers := "SVC_PEERS=catalog=127.0.0.1:1|127.0.0.1:3,billing-ledger=127.0.0.1:1,settlement=127.0.0.1:1,verifier=127.0.0.1:1"
+	peers := "SVC_PEERS=catalog=127.0.0.1:1|127.0.0.1:3,billing-ledger=127.0.0.1:1,settlement=127.0.0.1:1," +
+		"verifier=127.0.0.1:1"
 	_, err = Load("edge-gateway,router,provider-hub", "", []string{peers})
 	named(t, err, "SVC_GRPC_ADDR", "SVC_NATS_URL", "SVC_PEPPER")
 	load(t, "edge-gateway,router,provider-hub", peers, "SVC_GRPC_ADDR=127.0.0.1:2", "SVC_NATS_URL=nats://127.0.0.1:3",

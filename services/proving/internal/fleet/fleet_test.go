@@ -235,7 +235,8 @@ func TestAStartThatFailsLeavesNothing(t *testing.T) {
 	for _, wrong := range []Config{
 		{}, {Dir: "x", BinDir: "y", Replicas: map[string]int{"verifiers": 1}},
 		{Dir: "x", BinDir: "y", Replicas: map[string]int{Hub: MaxReplicas + 1}},
-		{Dir: "x", BinDir: "y", Replicas: map[string]int{Hub: 0}}, {Dir: "x", BinDir: "y", References: 2}, {Dir: "x", BinDir: "y", Replicas: map[string]int{NATS: 2}},
+		{Dir: "x", BinDir: "y", Replicas: map[string]int{Hub: 0}}, {Dir: "x", BinDir: "y", Replicas: map[string]int{NATS: 2}},
+		{Dir: "x", BinDir: "y", References: 2},
 	} {
 		if _, err := Start(t.Context(), wrong); err == nil {
 			t.Errorf("checking %+v: got no error, want one", wrong)
