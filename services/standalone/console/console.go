@@ -86,8 +86,13 @@ func (c *Console) Summary(title, last string, rows []Row, commands ...string) {
 	c.print("%s", b.String())
 }
 
-// Say shows one plain line.
-func (c *Console) Say(format string, args ...any) { c.print("  "+format+"\n", args...) }
+// Say shows one plain line, in the place of a step that is under way.
+func (c *Console) Say(format string, args ...any) {
+	if c.terminal {
+		c.print("\r\033[K")
+	}
+	c.print("  "+format+"\n", args...)
+}
 
 func (c *Console) print(format string, args ...any) {
 	c.mu.Lock()
