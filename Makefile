@@ -136,7 +136,7 @@ organic: # Records what SDKs send for the orders of consumers (needs node), and 
 	@mkdir -p $(BIN) .run/camouflage
 	@go build -ldflags=-w -o $(BIN)/camouflage ./services/verifier/cmd/camouflage
 	@$(BIN)/camouflage -orders .run/camouflage/orders.jsonl
-	@SVC_ORDERS=$(CURDIR)/.run/camouflage/orders.jsonl SVC_REQUESTS=$(CURDIR)/.run/camouflage/requests.jsonl \
+	@ORGANIC_ORDERS=$(CURDIR)/.run/camouflage/orders.jsonl ORGANIC_REQUESTS=$(CURDIR)/.run/camouflage/requests.jsonl \
 	  go test -count=1 -vet=off -run TheSDKsWriteTheRequests ./services/proving/e2e
 	@$(BIN)/camouflage -recorded .run/camouflage/requests.jsonl -organic services/verifier/internal/camouflage/organic.csv.gz
 

@@ -17,12 +17,12 @@ import (
 const organicModel = "org/model-8b"
 
 // TestTheSDKsWriteTheRequestsOfConsumers writes the requests that the SDKs make of orders,
-// as they reach an engine, and fails where one is not made. SVC_ORDERS names the file of
-// orders, one JSON object a line, and SVC_REQUESTS the file to write (make organic).
+// as they reach an engine, and fails where one is not made. ORGANIC_ORDERS names the file of
+// orders, one JSON object a line, and ORGANIC_REQUESTS the file to write (make organic).
 func TestTheSDKsWriteTheRequestsOfConsumers(t *testing.T) {
-	from, to := os.Getenv("SVC_ORDERS"), os.Getenv("SVC_REQUESTS")
+	from, to := os.Getenv("ORGANIC_ORDERS"), os.Getenv("ORGANIC_REQUESTS")
 	if from == "" || to == "" {
-		t.Skip("SVC_ORDERS and SVC_REQUESTS name no files")
+		t.Skip("ORGANIC_ORDERS and ORGANIC_REQUESTS name no files")
 	}
 	orders, err := os.Open(from)
 	if err != nil {

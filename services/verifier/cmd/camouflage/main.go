@@ -37,7 +37,7 @@ func run(args []string, out io.Writer) error {
 	organic := flags.String("organic", "", "file of samples; the recorded ones of the package without")
 	asJSON := flags.String("json", "", "write the figures to a file")
 	asCSV := flags.String("csv", "", "write the samples of each set to a folder")
-	goroot := flags.String("goroot", runtime.GOROOT(), "Go distribution whose comments are the texts") //nolint:staticcheck // a development tool
+	goroot := flags.String("goroot", runtime.GOROOT(), "Go distribution") //nolint:staticcheck // a development tool
 	if err := flags.Parse(args); err != nil {
 		return err
 	}

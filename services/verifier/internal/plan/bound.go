@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"math"
 	"math/rand/v2"
 
 	"svc.internal/services/verifier/internal/probe"
@@ -20,14 +21,25 @@ var bounds = []struct{ tokens, often int }{
 const (
 	expected       = probe.MaxAnswerTokens
 	leastUnbounded = 800
+	// answersHold is for which answer every chat has room: what is judged.
+	answersHold = 160
+	// maxChat bounds a chat's prompt and answer together in tokens: references state more
+	// than the chosen token's log-probability for 4,096 tokens.
+	maxChat = 4_096
+	// templateTokens is room for what templates of chats add, and spareBytes for the sentence
+	// by which a text may be longer than asked, and a canary.
+	templateTokens = 64
+	spareBytes     = 400
 )
 
 // bound sets the bound of a chat's answer, within what the window, the catalog and the
 // offer's budget leave beside the prompt.
 func (t *turn) bound(d *rand.Rand, p *probe.Plan) {
-	most := t.longestAnswer(*p)
+	longest := t.longestAnswer(*p)
 	total := 0
-	possible := func(tokens int) bool { return tokens == 0 && most >= leastUnbounded || tokens > 0 && tokens <= most }
+	possible := func(tokens int) bool {
+		return tokens == 0 && longest >= leastUnbounded || tokens > 0 && tokens <= longest
+	}
 	for _, b := range bounds {
 		if possible(b.tokens) {
 			total += b.often
@@ -44,7 +56,7 @@ func (t *turn) bound(d *rand.Rand, p *probe.Plan) {
 		}
 	}
 	if p.Unbounded {
-		p.MaxTokens = min(expected, most)
+		p.MaxTokens = min(expected, longest)
 	}
 }
 
@@ -56,10 +68,15 @@ func (t *turn) longestAnswer(p probe.Plan) int {
 		return answersHold
 	}
 	room := min(t.EffectiveTokens, maxChat) - p.PromptTokens - Spare(t.bytesPerToken())
-	most := min(room, t.MaxOutput, probe.MaxAnswerTokens)
+	longest := min(room, t.MaxOutput, probe.MaxAnswerTokens)
 	if t.Rates.Output > 0 {
 		part := float64(t.allowance()/schedule.Usual)*picoPerNano - float64(t.Rates.Input)*float64(p.PromptTokens)
-		most = min(most, int(max(0, part)/float64(t.Rates.Output)))
+		longest = min(longest, int(max(0, part)/float64(t.Rates.Output)))
 	}
-	return max(answersHold, most)
+	return max(answersHold, longest)
+}
+
+// Spare returns how many tokens must be free beside a prompt and its answer.
+func Spare(bytesPerToken float64) int {
+	return templateTokens + int(math.Ceil(spareBytes/bytesPerToken))
 }

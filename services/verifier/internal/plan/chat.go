@@ -12,15 +12,8 @@ import (
 )
 
 const (
-	// maxChat bounds a chat's prompt and answer together in tokens: references state more
-	// than the chosen token's log-probability for 4,096 tokens.
-	maxChat = 4_096
 	// taskBytes is about how long a task without any text is.
 	taskBytes = 240
-	// templateTokens is room for what templates of chats add, and spareBytes for the sentence
-	// by which a text may be longer than asked, and a canary.
-	templateTokens = 64
-	spareBytes     = 400
 	// topLogprobs is how many log-probabilities are asked for.
 	topLogprobs = 5
 	// logprobsFirst, seedEvery, hangUpEvery and repeatEvery are how many chats there are for
@@ -36,9 +29,6 @@ const (
 
 // answers are the bounds of visible chats, of 48 to 160 tokens: what is judged of an answer.
 var answers = []int{48, 50, 60, 64, 80, 90, 96, 100, 100, 120, 128, 128, 150, 160}
-
-// answersHold is the longest of answers.
-const answersHold = 160
 
 // chat plans a chat of a shape that consumers use, half of them at temperature 0. Where
 // no shape of the drawn temperature can be taken, one of the other is, if it has room.
@@ -89,11 +79,6 @@ func (t *turn) longestChat() int {
 		window = t.StatedTokens
 	}
 	return max(1, min(window, maxChat)-answersHold-Spare(t.bytesPerToken()))
-}
-
-// Spare returns how many tokens must be free beside a prompt and its answer.
-func Spare(bytesPerToken float64) int {
-	return templateTokens + int(math.Ceil(spareBytes/bytesPerToken))
 }
 
 // lengthIn draws a number of tokens with so many binary digits, evenly in the logarithm.

@@ -2,23 +2,6 @@ package prompt
 
 import "encoding/json"
 
-// Parameters are what a probe asks of the engine beside its messages.
-type Parameters struct {
-	Model string
-	// MaxTokens bounds the answer; 0 says no bound.
-	MaxTokens int
-	// Temperature and TopP are not written when they are nil.
-	Temperature, TopP *float64
-	Seed              *int64
-	// Penalties says both penalties as 0, as code does that a playground wrote.
-	Penalties bool
-	// TopLogprobs asks for log-probabilities of so many tokens; 0 asks for none.
-	TopLogprobs int
-	Stream      bool
-	// IncludeUsage asks for usage in a stream.
-	IncludeUsage bool
-}
-
 // Body returns the request of a probe as one of the common clients would write it.
 func (w *Writer) Body(id ID, messages []Message, p Parameters) ([]byte, error) {
 	l := layoutFor(w.dice("layout", id), p)

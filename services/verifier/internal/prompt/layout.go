@@ -8,6 +8,23 @@ import (
 	"strconv"
 )
 
+// Parameters are what a probe asks of the engine beside its messages.
+type Parameters struct {
+	Model string
+	// MaxTokens bounds the answer; 0 says no bound.
+	MaxTokens int
+	// Temperature and TopP are not written when they are nil.
+	Temperature, TopP *float64
+	Seed              *int64
+	// Penalties says both penalties as 0, as code does that a playground wrote.
+	Penalties bool
+	// TopLogprobs asks for log-probabilities of so many tokens; 0 asks for none.
+	TopLogprobs int
+	Stream      bool
+	// IncludeUsage asks for usage in a stream.
+	IncludeUsage bool
+}
+
 // layout is how a client library lays out a request: the order of its members, the space
 // between them, and what it says although nobody asked. Providers see the consumer's own
 // bytes, so that a single layout would betray every probe. The layouts are those that

@@ -1,10 +1,14 @@
 package trees
 
+// ridge keeps the values of small leaves small.
+const ridge = 1
+
 // grower grows the next tree. slope and curve are the first and second derivative of the
-// loss at each sample.
+// loss at each sample, edges the bins of each feature, and gain is added to.
 type grower struct {
-	Options
-	forest       *Forest
+	Depth, Leaf  int
+	edges        [][]float64
+	gain         []float64
 	rows         [][]uint8
 	slope, curve []float64
 }
@@ -32,7 +36,7 @@ func (g *grower) split(t tree, at, depth int, of []int) {
 		return
 	}
 	best := cut{}
-	for feature, edges := range g.forest.edges {
+	for feature, edges := range g.edges {
 		if c := g.best(of, feature, len(edges), slope, curve); c.gain > best.gain {
 			best = c
 		}
@@ -40,7 +44,7 @@ func (g *grower) split(t tree, at, depth int, of []int) {
 	if best.gain <= 0 {
 		return
 	}
-	g.forest.Gain[best.feature] += best.gain
+	g.gain[best.feature] += best.gain
 	t[at] = node{feature: best.feature, bin: best.bin}
 	left, right := make([]int, 0, len(of)), make([]int, 0, len(of))
 	for _, i := range of {

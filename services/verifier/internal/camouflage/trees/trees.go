@@ -32,21 +32,8 @@ type Forest struct {
 	Gain []float64
 }
 
-// tree is a binary tree in an array: the children of node i are 2i+1 and 2i+2.
-type tree []node
-
-type node struct {
-	feature int
-	bin     uint8
-	leaf    bool
-	value   float64
-}
-
 // ErrSamples is the error for samples of which no trees can be grown.
 var ErrSamples = errors.New("samples of two kinds with as many numbers each are needed")
-
-// ridge keeps the values of small leaves small.
-const ridge = 1
 
 // Grow grows trees that tell the samples with label true from the others.
 func Grow(samples [][]float64, labels []bool, o Options) (*Forest, error) {
@@ -67,7 +54,7 @@ func Grow(samples [][]float64, labels []bool, o Options) (*Forest, error) {
 	}
 	f := &Forest{edges: edges(samples, o.Bins), rate: o.Rate, Gain: make([]float64, len(samples[0]))}
 	f.base = math.Log(float64(positive) / float64(len(samples)-positive))
-	g := grower{Options: o, forest: f, rows: f.bin(samples), slope: make([]float64, len(samples)),
+	g := grower{Depth: o.Depth, Leaf: o.Leaf, edges: f.edges, gain: f.Gain, rows: f.bin(samples), slope: make([]float64, len(samples)),
 		curve: make([]float64, len(samples))}
 	score := slices.Repeat([]float64{f.base}, len(samples))
 	for range o.Rounds {
@@ -96,18 +83,6 @@ func (f *Forest) Score(sample []float64) float64 {
 		score += f.rate * t.value(row)
 	}
 	return score
-}
-
-func (t tree) value(row []uint8) float64 {
-	at := 0
-	for !t[at].leaf {
-		if row[t[at].feature] <= t[at].bin {
-			at = 2*at + 1
-		} else {
-			at = 2*at + 2
-		}
-	}
-	return t[at].value
 }
 
 // edges returns the upper edges of the bins of each feature: its distinct values where they
