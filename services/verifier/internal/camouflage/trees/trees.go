@@ -54,8 +54,10 @@ func Grow(samples [][]float64, labels []bool, o Options) (*Forest, error) {
 	}
 	f := &Forest{edges: edges(samples, o.Bins), rate: o.Rate, Gain: make([]float64, len(samples[0]))}
 	f.base = math.Log(float64(positive) / float64(len(samples)-positive))
-	g := grower{Depth: o.Depth, Leaf: o.Leaf, edges: f.edges, gain: f.Gain, rows: f.bin(samples), slope: make([]float64, len(samples)),
-		curve: make([]float64, len(samples))}
+	g := grower{
+		Depth: o.Depth, Leaf: o.Leaf, edges: f.edges, gain: f.Gain, rows: f.bin(samples),
+		slope: make([]float64, len(samples)), curve: make([]float64, len(samples)),
+	}
 	score := slices.Repeat([]float64{f.base}, len(samples))
 	for range o.Rounds {
 		for i, s := range score {
