@@ -23,7 +23,7 @@
 //     Log-probabilities are asked for only where the offer declares them and the week has
 //     room. One chat in twelve tries such a shape first: family C is what betrays the
 //     cheats that no other family sees, and a larger part would let the probes be told from
-//     requests (verification.md §5 wants an AUC of .55 at most; 1/12 moves it to .54).
+//     requests by it alone (package camouflage measures by what else they can be told).
 //
 // Beside the arrivals stand prompts that measure a window, hourly, checks of a measured
 // one, six a day, and fingerprints. Visible chats are planned only for offers that no
