@@ -35,8 +35,8 @@ func TestAWholeCalibrationReachesPenalties(t *testing.T) {
 	t.Logf("calibrated after %v, with %d samples", time.Since(began), count(t, l.db,
 		`SELECT count(*) FROM verifier.calibration_sample`))
 	got := count(t, l.db, `SELECT count(*) FROM verifier.calibration WHERE penal`)
-	if want := 4; got != want {
-		t.Errorf("families that reach penalties: got %d, want %d", got, want)
+	if want := 4; got < want {
+		t.Errorf("families that reach penalties: got %d, want at least %d", got, want)
 	}
 	l.keepSamples(t, model)
 }

@@ -92,19 +92,15 @@ type seat struct {
 func (l *laboratory) reference(t testing.TB, seed uint64) *seat {
 	t.Helper()
 	p := l.account(t, fmt.Sprintf("reference-%d", seed))
-	l.m.Admin(t, http.MethodPost, "/api/v1/admin/providers/"+p.ID+"/reference", `{"reference":true,"reason":"a laboratory"}`)
+	l.m.Admin(t, http.MethodPost, "/api/v1/admin/providers/"+p.ID+"/reference",
+		`{"reference":true,"reason":"a laboratory"}`)
 	return l.connect(t, p, fmt.Sprintf("reference-%d", seed), honest(t, seed), l.models...)
 }
 
-// join connects a provider and waits until its benchmarks have admitted it.
+// join connects a provider, which its benchmarks admit.
 func (l *laboratory) join(t testing.TB, name string, engine http.Handler, models ...string) *seat {
 	t.Helper()
-	p := l.account(t, name)
-	s := l.connect(t, p, name, engine, models...)
-	for _, id := range models {
-		l.admitted(t, name, p.ID, id)
-	}
-	return s
+	return l.connect(t, l.account(t, name), name, engine, models...)
 }
 
 // account makes a provider that lacks a benchmark alone.
@@ -115,7 +111,8 @@ func (l *laboratory) account(t testing.TB, name string) *trial.Provider {
 		"provider_id")
 	l.m.Admin(t, http.MethodPost, "/api/v1/admin/providers/"+p.ID+"/qualification",
 		`{"gpu_waived":true,"reason":"a laboratory has no GPU"}`)
-	p.Key = trial.Text(t, l.m.Admin(t, http.MethodPost, "/api/v1/admin/providers/"+p.ID+"/keys", `{"name":"k"}`), "api_key")
+	p.Key = trial.Text(t, l.m.Admin(t, http.MethodPost, "/api/v1/admin/providers/"+p.ID+"/keys", `{"name":"k"}`),
+		"api_key")
 	return p
 }
 

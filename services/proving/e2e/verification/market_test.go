@@ -33,8 +33,8 @@ func TestCheatsAreFoundAndHonestProvidersAreNot(t *testing.T) {
 			t.Run(c.name+" to the penalty and back", func(t *testing.T) { s.penalty(t, c) })
 		}
 	}
-	t.Run("trust of the honest provider", s.checkTrust)
 	t.Run("replay", s.checkReplay)
+	t.Run("trust of the honest provider", s.checkTrust)
 	s.cost(t)
 }
 

@@ -55,6 +55,10 @@ func setUp(t *testing.T) *stage {
 		}
 		s.cheaters = append(s.cheaters, joined)
 	}
+	for _, c := range s.cheaters {
+		s.admitted(t, c.name, c.ID, c.model)
+		s.admitted(t, "honest", s.good.ID, c.model)
+	}
 	s.mark(t, "all providers are admitted") // before the clock moves, because hubs refuse benchmarks of their future
 	s.calibrate(t)
 	s.mark(t, "the models are calibrated")

@@ -17,7 +17,8 @@ const (
 // hidden is how many hidden observations an offer has.
 func (l *laboratory) hidden(t testing.TB, provider, model string) int {
 	t.Helper()
-	return count(t, l.db, `SELECT count(DISTINCT probe_id) FROM verifier.observation o JOIN verifier.probe p USING (probe_id)
+	return count(t, l.db, `SELECT count(DISTINCT probe_id) FROM verifier.observation o
+		JOIN verifier.probe p USING (probe_id)
 		WHERE p.provider_id = $1 AND p.model_id = $2 AND p.flow = 'hidden'`, provider, model)
 }
 
@@ -30,7 +31,8 @@ func (s *stage) checkTrust(t *testing.T) {
 	o := s.offering(t, s.good.ID, model)
 	s.mark(t, "trust of the honest provider: %+v", o)
 	if o.Offering.Trust < high {
-		t.Errorf("trust after %d observations: got %v, want at least %v", s.hidden(t, s.good.ID, model), o.Offering.Trust, high)
+		t.Errorf("trust after %d observations: got %v, want at least %v", s.hidden(t, s.good.ID, model), o.Offering.Trust,
+			high)
 	}
 	if o.Factors.Integrity != 1 || o.Offering.Level != "normal" {
 		t.Errorf("standing: got %+v, want no evidence against it", o)
@@ -53,7 +55,8 @@ func (s *stage) cost(t *testing.T) {
 	t.Helper()
 	n := count(t, s.db, `SELECT count(*) FROM verifier.probe WHERE flow = 'hidden' AND state = 'done'`)
 	void := count(t, s.db, `SELECT count(*) FROM verifier.probe WHERE flow = 'hidden' AND state = 'void'`)
-	nano := count(t, s.db, `SELECT coalesce(sum(cost_nano_usd), 0) FROM verifier.probe WHERE flow = 'hidden' AND state = 'done'`)
+	nano := count(t, s.db, `SELECT coalesce(sum(cost_nano_usd), 0) FROM verifier.probe
+		WHERE flow = 'hidden' AND state = 'done'`)
 	s.mark(t, "%d hidden probes and %d void ones, $%.6f each, %.0f ms of CPU each with engines and market", n, void,
 		float64(nano)/1e9/float64(max(n, 1)), 1000*cpu()/float64(max(n, 1)))
 }

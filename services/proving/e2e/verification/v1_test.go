@@ -24,6 +24,5 @@ func (l *laboratory) joinV1(t testing.TB, name string, engine http.Handler, mode
 	if err := a.AwaitRegistered(ctx); err != nil {
 		t.Fatalf("%s: %v", name, err)
 	}
-	l.admitted(t, name, p.ID, model)
 	return &seat{Provider: p, leave: a.Stop}
 }
