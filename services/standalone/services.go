@@ -49,6 +49,10 @@ func withData(cfg Config, dir *localdata.Dir) (Config, error) {
 	return withVerifier(cfg, dir)
 }
 
+// demoHaste divides the pauses of the verifier's loops, because a person waits for the
+// demo's first benchmark.
+const demoHaste = 10
+
 // withVerifier completes the settings of verification. A demo that only this machine
 // reaches is for development: its providers need no collateral, and short benchmarks admit
 // them.
@@ -56,6 +60,9 @@ func withVerifier(cfg Config, dir *localdata.Dir) (Config, error) {
 	if cfg.all() && bool(cfg.Demo) && cfg.onLoopback() {
 		cfg.Settlement.DevelopmentCollateral, cfg.Hub.DevelopmentCollateral = true, true
 		cfg.Verifier.Development = true
+		if cfg.Verifier.Haste == 0 {
+			cfg.Verifier.Haste = demoHaste
+		}
 	}
 	if cfg.Verifier.EdgeURL == "" && !cfg.runs(node.EdgeGateway) {
 		cfg.Verifier.EdgeURL = verifier.DefaultConfig().EdgeURL

@@ -532,8 +532,9 @@ func TestAChallengeThatCannotBeginSaysWhy(t *testing.T) {
 		_, single := w.join("v2", 1)
 		_, old := w.join("v1", 0)
 		w.run(inference(single))
-		w.run(inference(epoch))
-		w.run(inference(epoch))
+		for range session.MaxChallenges {
+			w.run(inference(epoch))
+		}
 		other, large := inference(old), inference(old)
 		other.Model = "other"
 		other.Body = []byte(`{"model":"other"}`)
@@ -551,7 +552,7 @@ func TestAChallengeThatCannotBeginSaysWhy(t *testing.T) {
 		}{
 			"an epoch that is not here":  {inference(99), fault.Unavailable, fault.SessionGone},
 			"no free slot":               {inference(single), fault.Unavailable, fault.ProviderBusy},
-			"a third of a session":       {inference(epoch), fault.Exhausted, fault.RateLimitExceeded},
+			"a ninth of a session":       {inference(epoch), fault.Exhausted, fault.RateLimitExceeded},
 			"a model that is not served": {other, fault.Precondition, fault.ChallengeUnsupported},
 			"a body above v1's message":  {large, fault.Precondition, fault.ChallengeUnsupported},
 			"a benchmark for v2":         {benchmark, fault.Precondition, fault.ChallengeUnsupported},

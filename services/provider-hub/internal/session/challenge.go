@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// MaxChallenges bounds the challenges that hold slots of a session, so that a provider
-// keeps its capacity for consumers.
-const MaxChallenges = 2
+// MaxChallenges bounds the challenges that hold slots of a session. A benchmark asks up to
+// so many questions at once, and a reference scores the answers of several providers.
+const MaxChallenges = 8
 
 // capFingerprint is the capability of agents that take fingerprints.
 const capFingerprint = "fingerprint"

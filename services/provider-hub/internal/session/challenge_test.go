@@ -170,7 +170,7 @@ func TestTheOneSlotOfAModelIsTheChallenges(t *testing.T) {
 	}
 }
 
-func TestASessionHasTwoChallengesUntilTheirSlotsAreFree(t *testing.T) {
+func TestASessionsChallengesAreBoundedUntilTheirSlotsAreFree(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := liveOld(t, Config{})
 		var streams []*Stream

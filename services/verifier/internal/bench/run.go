@@ -31,7 +31,7 @@ const (
 	// MaxTries bounds how often a question is put that does not reach the provider.
 	MaxTries = 3
 	// MaxCapacity bounds how many questions are asked at once.
-	MaxCapacity = 16
+	MaxCapacity = 8
 	// maxQuestions bounds the questions of B and C with those that take the place of void
 	// ones.
 	maxQuestions = battery.Questions * 3 / 2

@@ -89,7 +89,7 @@ func (b *Benchmarks) carryOn(ctx context.Context, row store.Run) error {
 		row.NextAt = now
 	}
 	if len(run.Tries) > 0 && row.NextAt.Equal(now) {
-		row.NextAt = now.Add(retryPause)
+		row.NextAt = now.Add(b.Haste.Of(retryPause))
 	}
 	if row.Body, err = run.Form(); err != nil {
 		return err
