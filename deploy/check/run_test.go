@@ -67,7 +67,9 @@ func TestEveryStageRunsAndHasABudget(t *testing.T) {
 	if !passes {
 		t.Errorf("got a failure, want none:\n%s", out)
 	}
-	for _, stage := range []string{"prepare", "reference", "drift", "unit", "e2e", "attack", "verify", "lint", "chaos", "engine"} {
+	for _, stage := range []string{
+		"prepare", "reference", "drift", "unit", "e2e", "attack", "verify", "lint", "chaos", "engine",
+	} {
 		if got := verdict(out, stage); got != "ok" {
 			t.Errorf("got %q for %s, want ok:\n%s", got, stage, out)
 		}

@@ -133,7 +133,7 @@ func (s *stage) checkOwnView(t *testing.T, c *cheater) {
 	}
 	asked, more := own[challenges](t, s.laboratory, c.Key, "challenges")
 	for _, one := range asked.List {
-		if one.Kind == "" || one.At == "" || one.Result == "" {
+		if slices.Contains([]string{one.Kind, one.At, one.Result}, "") {
 			t.Errorf("challenge: got %+v, want its kind, time and result", one)
 		}
 	}

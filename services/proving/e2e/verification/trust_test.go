@@ -34,8 +34,11 @@ func (s *stage) checkTrust(t *testing.T) {
 		t.Errorf("trust after %d observations: got %v, want at least %v", s.hidden(t, s.good.ID, model), o.Offering.Trust,
 			high)
 	}
-	if o.Factors.Integrity != 1 || o.Offering.Level != "normal" {
-		t.Errorf("standing: got %+v, want no evidence against it", o)
+	if o.Factors.Integrity != 1 {
+		t.Errorf("integrity: got %v, want 1: no evidence against it", o.Factors.Integrity)
+	}
+	if o.Offering.Level != "normal" {
+		t.Errorf("level: got %q, want normal", o.Offering.Level)
 	}
 	trial.Until(t, "consumers see the trust of the offer", func() bool {
 		_, _, body := s.m.Call(t, http.MethodGet, "/api/v1/models/"+model+"/providers", "", "")
