@@ -130,9 +130,9 @@ func (f *Folders) tell(dir *folder, found error) {
 		reason = found.Error()
 	}
 	args := []any{"model", dir.model, "weights_dir", dir.path}
-	switch {
-	case reason == dir.reason:
-	case reason == "":
+	switch reason {
+	case dir.reason:
+	case "":
 		f.log.Info("the files of a model can be proven to the platform now", args...)
 	default:
 		f.log.Warn("the files of a model cannot be proven to the platform", append(args, "reason", reason)...)

@@ -196,11 +196,10 @@ func TestWatchNoticesFoldersThatComeAndGo(t *testing.T) {
 	there, absent := errors.New("it is there"), errors.New("it is absent")
 	synctest.Test(t, func(t *testing.T) {
 		var book bytes.Buffer
-		var found atomic.Value
-		found.Store(absent)
+		var isThere atomic.Bool
 		f := New(map[string]string{"m": "x"}, slog.New(slog.NewTextHandler(&book, nil)))
 		f.open = func(string) (files, error) {
-			if found.Load() == absent {
+			if !isThere.Load() {
 				return nil, absent
 			}
 			return hung{}, nil
@@ -221,7 +220,7 @@ func TestWatchNoticesFoldersThatComeAndGo(t *testing.T) {
 			usable bool
 			logged int // lines so far
 		}{{absent, false, 1}, {absent, false, 1}, {there, true, 2}, {there, true, 2}, {absent, false, 3}} {
-			found.Store(c.finds)
+			isThere.Store(errors.Is(c.finds, there))
 			pass(time.Minute)
 			if got := f.Usable(); got != c.usable {
 				t.Errorf("minute %d: usable: got %t, want %t", n, got, c.usable)

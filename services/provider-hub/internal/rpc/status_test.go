@@ -36,11 +36,11 @@ func (d *desk) in(status hubv1.ProviderStatus) member {
 		_, err := d.set(m, to)
 		d.must(err)
 	}
-	switch status {
-	case activating:
+	if status == activating {
 		_, err := d.confirm(m, &hubv1.ConfirmQualificationRequest{Collateral: yes()})
 		d.must(err)
-	case active:
+	}
+	if status == active {
 		d.activate(m)
 	}
 	if got := d.status(m); got != status {

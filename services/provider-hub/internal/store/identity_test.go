@@ -42,9 +42,9 @@ func known(t *testing.T, s *Store, n byte, user, wallet, payout string) ids.Prov
 
 // kinds are the kinds of identities.
 func kinds(list []provider.Identity) string {
-	all := []byte{}
+	all := []int{}
 	for _, one := range list {
-		all = append(all, one[0])
+		all = append(all, int(one[0]))
 	}
 	return fmt.Sprint(all)
 }

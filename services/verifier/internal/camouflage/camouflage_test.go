@@ -3,10 +3,10 @@ package camouflage_test
 import (
 	"bytes"
 	"errors"
+	"go/build"
 	"os"
 	"path/filepath"
 	"reflect"
-	"runtime"
 	"slices"
 	"testing"
 	"time"
@@ -85,7 +85,7 @@ func TestAFileThatHoldsNoSamplesIsRefused(t *testing.T) {
 
 func TestConsumersAndProbesShareNoText(t *testing.T) {
 	t.Parallel()
-	src := os.DirFS(filepath.Join(runtime.GOROOT(), "src"))
+	src := os.DirFS(filepath.Join(build.Default.GOROOT, "src"))
 	known := map[string]bool{}
 	for _, half := range []camouflage.Half{camouflage.Consumers, camouflage.Probes} {
 		texts, err := camouflage.Paragraphs(src, half)
@@ -128,7 +128,7 @@ func TestComparableRequestsHideProbes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it writes 2,400 probes")
 	}
-	texts, err := camouflage.Paragraphs(os.DirFS(filepath.Join(runtime.GOROOT(), "src")), camouflage.Probes)
+	texts, err := camouflage.Paragraphs(os.DirFS(filepath.Join(build.Default.GOROOT, "src")), camouflage.Probes)
 	if err != nil {
 		t.Skipf("this Go distribution has no sources: %v", err)
 	}

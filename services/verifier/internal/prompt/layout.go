@@ -50,7 +50,7 @@ type layout struct {
 // fits reports whether the library sends such parameters.
 func (l layout) fits(p Parameters) bool {
 	zero := p.Temperature != nil && *p.Temperature == 0
-	return !(l.noZero && zero) && !(l.noLogprobs && p.TopLogprobs > 0)
+	return (!l.noZero || !zero) && (!l.noLogprobs || p.TopLogprobs == 0)
 }
 
 var layouts = []layout{

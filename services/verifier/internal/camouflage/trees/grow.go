@@ -92,7 +92,7 @@ func (g *grower) best(of []int, feature, bins int, slope, curve float64) cut {
 		rightSlope, rightCurve := slope-leftSlope, curve-leftCurve
 		gain := leftSlope*leftSlope/(leftCurve+ridge) + rightSlope*rightSlope/(rightCurve+ridge) - whole
 		if gain > found.gain+leastGain {
-			found.bin, found.gain = uint8(b), gain //nolint:gosec // bins is at most 256
+			found.bin, found.gain = uint8(b), gain // at most 256 bins
 		}
 	}
 	return found

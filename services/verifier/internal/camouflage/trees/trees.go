@@ -117,7 +117,7 @@ func (f *Forest) bin(samples [][]float64) [][]uint8 {
 		rows[i] = make([]uint8, len(s))
 		for j, x := range s {
 			at, _ := slices.BinarySearch(f.edges[j], x)
-			rows[i][j] = uint8(min(at, len(f.edges[j])-1)) //nolint:gosec // at most 256 edges
+			rows[i][j] = uint8(min(at, len(f.edges[j])-1)) // at most 256 edges
 		}
 	}
 	return rows
