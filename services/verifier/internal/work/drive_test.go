@@ -112,6 +112,7 @@ func (s *spoilt) runs(want int) []store.Run {
 func TestABenchmarkThatThePlatformSpoiltIsVoidAndRepeated(t *testing.T) {
 	t.Parallel()
 	s := newSpoilt(t)
+	s.benchmarks.Quick = false
 	s.drive()
 	if got := s.runs(1)[0].State; got != store.RunVoid {
 		t.Errorf("state: got %s, want %s", got, store.RunVoid)
@@ -126,6 +127,19 @@ func TestABenchmarkThatThePlatformSpoiltIsVoidAndRepeated(t *testing.T) {
 	s.drive()
 	s.runs(1) // within the hour
 	s.pass(ladder.AskPause)
+	s.drive()
+	if got := s.runs(2)[0].Basis; got != store.Again {
+		t.Errorf("basis: got %s, want %s", got, store.Again)
+	}
+}
+
+// A person waits for the first benchmark of a demo.
+func TestAQuickBenchmarkThatIsVoidIsRepeatedWithinTheMinute(t *testing.T) {
+	t.Parallel()
+	s := newSpoilt(t)
+	s.drive()
+	s.runs(1)
+	s.pass(time.Minute)
 	s.drive()
 	if got := s.runs(2)[0].Basis; got != store.Again {
 		t.Errorf("basis: got %s, want %s", got, store.Again)
