@@ -40,7 +40,7 @@ func newCollateralWork(
 // ends.
 func (w *collateralWork) run(ctx context.Context) error {
 	if w.development != nil {
-		w.log.WarnContext(ctx, "development_collateral: every provider counts as having collateral, and nobody holds any")
+		w.log.InfoContext(ctx, "development_collateral: every provider counts as having collateral, and nobody holds any")
 		stop, err := events.HearProviders(w.bus, w.development.Heard)
 		if err != nil {
 			return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"sync"
@@ -173,6 +174,15 @@ func (l *Link) renew(s *session, since time.Time) {
 	}
 }
 
+// levelOf is the level of a status that brings no requests. An account that waits for what
+// every account waits for is nothing to be warned of.
+func levelOf(status string) slog.Level {
+	if slices.Contains([]string{"pending", "under_review", "approved", "activating"}, status) {
+		return slog.LevelInfo
+	}
+	return slog.LevelWarn
+}
+
 // welcome logs that the agent is registered, and returns the hub's interval of
 // heartbeats.
 func (l *Link) welcome(s *session) time.Duration {
@@ -186,8 +196,8 @@ func (l *Link) welcome(s *session) time.Duration {
 		log.Warn("the hub refuses a model", "model", clean(model), "reason", clean(ack.GetRefusedModels()[model]))
 	}
 	if status := ack.GetStatus(); status != "" && status != "active" {
-		log.Warn("the provider account is not active: no requests will come", "status", clean(status), "meaning",
-			meaningOf(status))
+		log.Log(context.Background(), levelOf(status), "the provider account is not active: no requests will come",
+			"status", clean(status), "meaning", meaningOf(status))
 	}
 	if warning := ack.GetWarning(); warning != "" {
 		log.Warn("the hub warns: " + cut(clean(warning), maxError))

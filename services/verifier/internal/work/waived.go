@@ -47,7 +47,7 @@ type Waived struct {
 
 // Run tells hubs until ctx ends.
 func (w *Waived) Run(ctx context.Context) {
-	w.Log.WarnContext(ctx, "benchmarks_waived: every provider counts as benchmarked, and nobody is asked anything")
+	w.Log.InfoContext(ctx, "benchmarks_waived: every provider counts as benchmarked, and nobody is asked anything")
 	for range clock.Every(ctx, waivedInterval) {
 		warn(ctx, w.Log, "hubs were not told of waived benchmarks, and will be", w.Pass(ctx))
 	}
