@@ -38,6 +38,9 @@ func headerKey(ctx context.Context) string {
 func (s *Admin) ListVerdicts(
 	ctx context.Context, req *verifierv1.ListVerdictsRequest,
 ) (*verifierv1.ListVerdictsResponse, error) {
+	if err := checkText("model_id", req.GetModelId(), 0, maxModel); err != nil {
+		return nil, err
+	}
 	f := store.VerdictFilter{Model: req.GetModelId(), Waiting: req.GetWaiting()}
 	var err error
 	if req.GetProviderId() != "" {

@@ -37,6 +37,9 @@ func (s *Admin) ListCalibrations(
 	if err != nil {
 		return nil, err
 	}
+	if err := checkText("model_id", req.GetModelId(), 0, maxModel); err != nil {
+		return nil, err
+	}
 	after, err := readCursor[store.StratumKey](req.GetCursor())
 	if err != nil {
 		return nil, err

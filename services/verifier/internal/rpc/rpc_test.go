@@ -307,3 +307,19 @@ func TestHiddenProbesAreListedByDayOnceTheDayIsOverForADay(t *testing.T) {
 		t.Errorf("result: got %q, want %q", r, "counted")
 	}
 }
+
+// The database takes no NUL, so that a filter with one must be refused before.
+func TestAFilterThatIsNoTextIsRefused(t *testing.T) {
+	t.Parallel()
+	admin := &Admin{} // its store is not asked
+	for _, text := range []string{"\x00", "a\x00b", "\xff", "a\nb"} {
+		_, err := admin.ListVerdicts(t.Context(), &verifierv1.ListVerdictsRequest{ModelId: text})
+		if !fault.Is(err, fault.InvalidValue) {
+			t.Errorf("verdicts of %q: got the error %v, want the reason %v", text, err, fault.InvalidValue)
+		}
+		_, err = admin.ListCalibrations(t.Context(), &verifierv1.ListCalibrationsRequest{ModelId: text})
+		if !fault.Is(err, fault.InvalidValue) {
+			t.Errorf("calibrations of %q: got the error %v, want the reason %v", text, err, fault.InvalidValue)
+		}
+	}
+}
