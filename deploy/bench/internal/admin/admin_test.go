@@ -27,7 +27,8 @@ func TestAProviderIsMadeActivatedAndGivenAKey(t *testing.T) {
 	} else if key != "k1" {
 		t.Errorf(`key: got %q, want "k1"`, key)
 	}
-	want := "POST /api/v1/admin/providers POST /api/v1/admin/providers/p1/qualification POST /api/v1/admin/providers/p1/keys"
+	want := "POST /api/v1/admin/providers POST /api/v1/admin/providers/p1/qualification " +
+		"POST /api/v1/admin/providers/p1/keys"
 	if got := strings.Join(asked, " "); got != want {
 		t.Errorf("asked: got %q, want %q", got, want)
 	}
