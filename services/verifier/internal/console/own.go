@@ -92,7 +92,7 @@ func nextStep(o Own) string {
 		return "Read the evidence of the penalty, and appeal within 48 hours if it is wrong " +
 			"(POST /api/v1/provider/penalties/{penalty_id}/appeal)."
 	case o.Standing == "notice" && o.Kind == evidence.Recall.String():
-		return "State the context window that the engine really takes, or serve the one that is stated. The cap is " +
+		return "State the context window that the engine really takes, or serve the stated window. The cap is " +
 			"lifted once answers agree with it."
 	case o.Standing == "notice":
 		return "Serve the model, the quantization and the context window that are stated, or change what is stated. " +
