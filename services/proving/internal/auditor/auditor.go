@@ -90,8 +90,9 @@ type audit struct {
 	ordered []id
 	// loose are answers of engines that belong to no known request.
 	loose []engineCall
-	// broken are the requests, by business id, of which a part was given back.
-	broken map[string]bool
+	// broken is what was given back of requests whose answers broke off, by business id, in
+	// nano-USD.
+	broken map[string]int64
 }
 
 // Audit reads the inputs and judges them. An error means that nothing could be judged.

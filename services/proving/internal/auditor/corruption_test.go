@@ -116,6 +116,18 @@ func againstAnswers() []corruption {
 			Doubled, onRequest(cutAnswer), "at most 0 + 3"},
 		{"a broken answer is charged beyond what came", func(f *fixture) { resettle(f, cutAnswer, 0, 4) },
 			Doubled, onRequest(cutAnswer), "at most 0 + 3"},
+		{"a broken answer is charged beyond what came, and too little is given back",
+			func(f *fixture) { makeGood(f, overpriced()-2) }, Doubled, onRequest(cutAnswer), "at most 0 + 3"},
+		{"a broken answer is charged beyond what came, and too much is given back",
+			func(f *fixture) { makeGood(f, overpriced()+1) }, Doubled, onRequest(cutAnswer), "at most 0 + 3"},
+		{"a broken answer is charged for more than was sent", func(f *fixture) {
+			makeGood(f, overpriced())
+			f.engine(cutAnswer)["completion_tokens"] = int64(3)
+		}, Doubled, onRequest(cutAnswer), "at most 0 + 3"},
+		{"a broken answer is charged beyond what came although its gateway had reported", func(f *fixture) {
+			makeGood(f, overpriced())
+			f.row("request_report", "request_id", requestID(cutAnswer))["recorded_at"] = at(0)
+		}, Doubled, onRequest(cutAnswer), "at most 0 + 3"},
 		{"a broken answer is charged below what came", func(f *fixture) { resettle(f, cutAnswer, 0, 2) },
 			Unpaid, onRequest(cutAnswer), "at least 0 + 3"},
 		{"a broken answer is not settled", func(f *fixture) { unsettle(f, cutAnswer) },
@@ -449,6 +461,20 @@ func inPlans() []corruption {
 // refund gives a request's charge back.
 func refund(f *fixture, entry int, request string, amount int64) {
 	f.post(entryID(entry), "request_refund", request, 900, nil, leg(kindAccrued, providerID(first), -amount),
+		leg(kindAvailable, accountID(payer), amount))
+	bump(f.wallet(payer), "posted", amount)
+}
+
+// overpriced is the price in nano-USD of the token of cutAnswer that did not come.
+func overpriced() int64 { return listed(priced, 0, 4) - listed(priced, 0, 3) }
+
+// makeGood settles cutAnswer for the token that did not come, before its gateway reported,
+// and gives an amount back.
+func makeGood(f *fixture, amount int64) {
+	resettle(f, cutAnswer, 0, 4)
+	maps.Copy(f.earnings["earning_ruling"][2], f.earning(cutAnswer)) // cutAnswer is ruled
+	f.row("request_report", "request_id", requestID(cutAnswer))["recorded_at"] = at(3*cutAnswer + 3)
+	f.post(entryID(51), "broken_answer", requestID(cutAnswer), 40, nil, leg("e:goodwill", nil, -amount),
 		leg(kindAvailable, accountID(payer), amount))
 	bump(f.wallet(payer), "posted", amount)
 }

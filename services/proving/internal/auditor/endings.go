@@ -104,7 +104,8 @@ type rule struct {
 //   - cut and crashed: a hub that died knows its last progress, which is written
 //     every 256 tokens or 2 s; the gateway's report may be lost with it. The
 //     content that came bounds the charge, and nothing can be demanded for the
-//     provider.
+//     provider. If the hub's count settled before the gateway's report came, the
+//     charge for what did not come is given back.
 //   - refused and finished: the hub that served died after the usage was on disk
 //     and before the client was answered. Its usage settles as it stands unless
 //     the gateway's report of the failure came first.

@@ -248,6 +248,7 @@ func (f *fixture) addChart() {
 		{"reversal", "e:goodwill", "credit"}, {"reversal", kindAvailable, "debit"},
 		{"request_refund", kindAccrued, "debit"}, {"request_refund", kindAvailable, "credit"},
 		{"orphan_work", "e:orphan_work", "debit"}, {"orphan_work", kindAccrued, "credit"},
+		{"broken_answer", "e:goodwill", "debit"}, {"broken_answer", kindAvailable, "credit"},
 	} {
 		f.add("posting_rule", row{"entry_kind": r[0], "account_kind": r[1], "side": r[2], "unit": "usd"})
 	}

@@ -155,7 +155,8 @@ func (a *audit) judgeSettled(u id, q *request, c *call) {
 		// Nothing is billed beyond what was admitted.
 		floor.prompt, floor.completion = min(floor.prompt, q.hold.prompt), min(floor.completion, q.hold.maxCompletion)
 	}
-	if s.tokens.prompt > ceiling.prompt || s.tokens.completion > ceiling.completion {
+	if (s.tokens.prompt > ceiling.prompt || s.tokens.completion > ceiling.completion) &&
+		!a.madeGood(u, q, ceiling, v.of(sent, false)) {
 		a.r.found(Doubled, subject, "%d + %d tokens are settled as %s, and the table allows at most %d + %d (%s)",
 			s.tokens.prompt, s.tokens.completion, s.ending, ceiling.prompt, ceiling.completion, r.lines)
 	}
@@ -212,7 +213,7 @@ func (a *audit) noteShort(request id, s *settlement, r rule, c *call) {
 	if r.told == crashed && s.tokens.completion < c.received {
 		a.r.note("requests lost by the platform and paid for in part")
 	}
-	if (r.told == finished || r.told == unreported) && !a.givenBack(request) {
+	if (r.told == finished || r.told == unreported) && a.givenBack(request) == 0 {
 		a.r.note("requests whose usage settled before the word that they broke off")
 	}
 }

@@ -16,18 +16,42 @@ func (a *audit) refunds(e *entry) bool {
 	return e.kind == entryRefund || e.kind == entryGoodwill || e.kind == entryBroken
 }
 
-// givenBack reports whether a part of a request's charge was given back because its
-// answer broke off.
-func (a *audit) givenBack(request id) bool {
+// givenBack is how much of a request's charge was given back because its answer broke off,
+// in nano-USD.
+func (a *audit) givenBack(request id) int64 {
 	if a.broken == nil {
-		a.broken = map[string]bool{}
+		a.broken = map[string]int64{}
 		for _, e := range a.entries {
-			if e.kind == entryBroken {
-				a.broken[e.business] = true
+			if e.kind != entryBroken {
+				continue
+			}
+			for _, p := range e.postings {
+				if p.kind == kindAvailable {
+					a.broken[e.business] += p.amount
+				}
 			}
 		}
 	}
 	return a.broken[request.String()]
+}
+
+// madeGood reports whether a request settled, before its gateway's report, for tokens that
+// its hub relayed and its client did not get, and the charge for these was given back since.
+// The ledger leaves a rest of 1 nano-USD, because both prices are rounded. The provider is
+// paid for what it sent all the same. Plans and free models charge nothing.
+func (a *audit) madeGood(u id, q *request, most tokens, sent int64) bool {
+	s := &q.lines[0]
+	if q.report == nil || s.settledAt >= q.report.recordedAt+a.skew || s.tokens.prompt > most.prompt ||
+		s.tokens.completion > max(most.completion, sent) {
+		return false
+	}
+	if s.source != sourcePayg {
+		a.r.note("requests that cost nothing and count tokens that did not come")
+		return true
+	}
+	due, ok := s.rates.listPrice(most)
+	rest := wideOf(s.charged).minus(a.givenBack(u)).minus(due)
+	return ok && (rest.zero() || rest == wideOf(1))
 }
 
 // checkRefunds checks that a refund of a request is exactly its charge, goes to the

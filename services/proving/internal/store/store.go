@@ -42,14 +42,15 @@ func (b *Databases) Close() { b.pool.Close() }
 type Left struct {
 	// Holds counts the open holds. Reviews counts the reviews of open holds that are due or
 	// under way. Unbalanced counts the requests on which billing-ledger and settlement
-	// disagree.
-	Holds, Reviews, Unbalanced int64
+	// disagree. Overcharged counts the answers that broke off and are charged beyond what
+	// came: the ledger gives the rest back.
+	Holds, Reviews, Unbalanced, Overcharged int64
 	// Quarantined counts the events that a person must look at.
 	Quarantined int64
 }
 
 // None reports whether nothing is left. Events in quarantine stay there.
-func (l Left) None() bool { return l.Holds == 0 && l.Reviews == 0 && l.Unbalanced == 0 }
+func (l Left) None() bool { return l.Holds+l.Reviews+l.Unbalanced+l.Overcharged == 0 }
 
 // Left counts the work that has yet to happen.
 func (b *Databases) Left(ctx context.Context) (Left, error) {
@@ -61,8 +62,15 @@ func (b *Databases) Left(ctx context.Context) (Left, error) {
 		(SELECT count(*) FROM billing.usage_settlement s
 			FULL JOIN (SELECT * FROM settlement.earning WHERE settled) e USING (day, request_id)
 			WHERE s.payout IS DISTINCT FROM e.payout_nano_usd),
+		(SELECT count(*) FROM billing.request_report w JOIN billing.usage_settlement s USING (request_id)
+			WHERE w.outcome = 'failed' AND w.committed_attempt > 0 AND w.metered_prompt IS NULL
+				AND s.evidence_source <> 'gateway' AND s.source = 'payg'
+				AND s.charged > round(least(w.relayed_tokens, w.relayed_bytes, s.completion_tokens)
+					* s.output_rate::numeric / 1000) + 1
+				AND NOT EXISTS (SELECT FROM billing.entry e WHERE e.business_id = w.request_id::text
+					AND e.kind IN ('request_refund', 'goodwill_refund', 'broken_answer'))),
 		(SELECT count(*) FROM billing.quarantine) + (SELECT count(*) FROM settlement.quarantine)`).
-		Scan(&l.Holds, &l.Reviews, &l.Unbalanced, &l.Quarantined)
+		Scan(&l.Holds, &l.Reviews, &l.Unbalanced, &l.Overcharged, &l.Quarantined)
 	if err != nil {
 		return l, fmt.Errorf("count the work that is left: %w", err)
 	}
