@@ -107,6 +107,18 @@ func TestAFleetStartsLosesProcessesAndStopsInOrder(t *testing.T) {
 			t.Error(err)
 		}
 	}
+	api, err := f.newOperator()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := api.makeProvider(t.Context(), 1, "/qualification",
+		fields{"gpu_waived": true, "reason": "a test"}); err != nil {
+		t.Fatal(err)
+	}
+	want := "Demo provider 1 is pending, not connected, without collateral, without a benchmark"
+	if got := f.unready(t.Context()); got == nil || got.Error() != want {
+		t.Errorf("why no model is callable: got %v, want %s", got, want)
+	}
 	// A kill and a restart of the processes that all others depend on.
 	for _, name := range []string{"postgres-1", "nats-1", "billing-ledger-1"} {
 		if err := f.Kill(name); err != nil {
@@ -151,7 +163,7 @@ func TestAFleetStartsLosesProcessesAndStopsInOrder(t *testing.T) {
 			t.Errorf("%s is still there", name)
 		}
 	}
-	want := "edge-gateway-1 verifier-1 provider-hub-1 router-1 settlement-1 billing-ledger-1 catalog-1 nats-1 postgres-1"
+	want = "edge-gateway-1 verifier-1 provider-hub-1 router-1 settlement-1 billing-ledger-1 catalog-1 nats-1 postgres-1"
 	if got := strings.Join(order, " "); got != want {
 		t.Errorf("they stopped: got %q, want %q", got, want)
 	}

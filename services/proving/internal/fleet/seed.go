@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"svc.internal/services/standalone/demo"
@@ -168,8 +169,9 @@ const (
 )
 
 // WaitOnline returns when every gateway lists each model as callable. It waits at most 90
-// s.
+// s. Its error says how far each provider has come.
 func (f *Fleet) WaitOnline(ctx context.Context, models []string) error {
+	whole := ctx
 	ctx, cancel := context.WithTimeout(ctx, onlineTimeout)
 	defer cancel()
 	ticker := time.NewTicker(20 * time.Millisecond)
@@ -185,11 +187,74 @@ func (f *Fleet) WaitOnline(ctx context.Context, models []string) error {
 			select {
 			case <-ticker.C:
 			case <-ctx.Done():
-				return errors.Join(fmt.Errorf("the agents' models are not callable through %s", base), err)
+				lost := fmt.Errorf("%s are not callable through %s", strings.Join(models, ", "), base)
+				return errors.Join(lost, err, f.unready(context.WithoutCancel(whole)))
 			}
 		}
 	}
 	return nil
+}
+
+// progress is how far a provider has come on its way to its first request.
+type progress struct {
+	Name          string `json:"name"`
+	ID            string `json:"provider_id"`
+	Status        string `json:"status"`
+	Online        bool   `json:"online"`
+	Reference     bool   `json:"reference"`
+	Qualification struct {
+		Collateral bool `json:"collateral_confirmed"`
+		GPU        bool `json:"gpu_eligible"`
+		Waived     bool `json:"gpu_waived"`
+		Benchmark  bool `json:"benchmark_passed"`
+	} `json:"qualification"`
+}
+
+// unready is an error that says how far each provider has come, for the person who waits.
+func (f *Fleet) unready(ctx context.Context) error {
+	var known struct {
+		List []progress `json:"list"`
+	}
+	if err := f.Admin(ctx, http.MethodGet, "providers?page_size=50", nil, &known); err != nil {
+		return err
+	}
+	var faults []error
+	for _, p := range known.List {
+		var offered struct {
+			List []struct {
+				Model     string `json:"model_id"`
+				Lane      string `json:"lane"`
+				Benchmark string `json:"benchmark"`
+			} `json:"list"`
+		}
+		err := f.Admin(ctx, http.MethodGet, "verification/offerings?provider_id="+p.ID, nil, &offered)
+		text := p.String()
+		for _, o := range offered.List {
+			text += fmt.Sprintf("; %s: benchmark %s, lane %s", o.Model, o.Benchmark, o.Lane)
+		}
+		faults = append(faults, errors.New(text), err)
+	}
+	return errors.Join(faults...)
+}
+
+func (p progress) String() string {
+	text := p.Name + " is " + strings.ToLower(strings.TrimPrefix(p.Status, "PROVIDER_STATUS_"))
+	if p.Reference {
+		text = p.Name + " is a reference"
+	}
+	if !p.Online {
+		text += ", not connected"
+	}
+	q := p.Qualification
+	for _, need := range []struct {
+		name string
+		met  bool
+	}{{"collateral", q.Collateral}, {"a GPU", q.GPU || q.Waived}, {"a benchmark", q.Benchmark}} {
+		if !need.met && !p.Reference {
+			text += ", without " + need.name
+		}
+	}
+	return text
 }
 
 // operator makes calls of the admin API, at admin, and of a consumer, at base.

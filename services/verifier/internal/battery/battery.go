@@ -84,7 +84,8 @@ type Facts struct {
 	// was not measured.
 	StatedTokens, MeasuredTokens int64
 	// Quick reports whether the run is one of a development on loopback: one timing is
-	// enough, no speed is too slow, and few questions are asked.
+	// enough, no speed is too slow, and few questions are asked. One of them that is not
+	// answered makes the run void, because a busy machine loses one of few.
 	Quick bool
 	// Uncalibrated reports whether the stratum has no usable calibration of B and C.
 	// Nothing exceeds then.
@@ -157,6 +158,9 @@ func (f Facts) judge() Judgement {
 		return Judgement{Outcome: Void, Findings: []Finding{RepeatedQuestion}}
 	}
 	findings := f.lasting()
+	if f.Quick && slices.Equal(findings, []Finding{Unanswered}) {
+		return Judgement{Outcome: Void, Findings: findings}
+	}
 	if f.exceeds(f.Questions) && f.exceeds(f.Again) {
 		findings = append(findings, OtherAnswers)
 	}

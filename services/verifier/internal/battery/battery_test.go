@@ -61,6 +61,10 @@ var spoiltRuns = spoilt{
 		x.Quick, x.Questions = true, nil
 		x.First = battery.Speed{Answers: slow.Answers[:1], FirstTokens: slow.FirstTokens[:1]}
 	}, battery.Pass, ""},
+	"one of few is unanswered, quick": {func(x *facts) { x.Quick, x.Asked, x.Answered = true, 5, 4 },
+		battery.Void, battery.Unanswered},
+	"a small window, quick": {func(x *facts) { x.Quick, x.MeasuredTokens = true, 1 },
+		battery.Fail, battery.SmallWindow},
 	"few":          {func(x *facts) { x.Questions = nil }, battery.Void, battery.TooLittle},
 	"disturbed":    {func(x *facts) { x.Disturbed, x.Answered = true, 0 }, battery.Void, battery.Disturbed},
 	"98 answered":  {func(x *facts) { x.Answered = 98 }, battery.Pass, ""},

@@ -31,8 +31,10 @@ const (
 	lookAgain = 5 * time.Minute
 	// unknownFor is how long an offer is not looked at whose model the catalog does not have.
 	unknownFor = 10 * time.Second
-	// runLease is how long a replica has for what a run asks at once.
-	runLease = 15 * time.Minute
+	// runLease is how long a replica has a run without a renewal, and renewInterval the pause
+	// between two renewals, so that a run goes on soon after its replica is killed.
+	runLease      = time.Minute
+	renewInterval = 15 * time.Second
 	// retryPause lies before a question that did not reach the provider is asked again.
 	retryPause = 20 * time.Second
 	// renewBefore is how long before its end a benchmark is renewed.

@@ -72,7 +72,10 @@ func (b *Benchmarks) carryOn(ctx context.Context, row store.Run) error {
 		return fmt.Errorf("read the benchmark run %v: %w", row.ID, err)
 	}
 	if !run.Ended() {
-		if run, err = b.askNext(ctx, run, now); err != nil {
+		stop := b.renewing(ctx, &row)
+		run, err = b.askNext(ctx, run, now)
+		stop()
+		if err != nil {
 			return err
 		}
 	}
@@ -95,6 +98,43 @@ func (b *Benchmarks) carryOn(ctx context.Context, row store.Run) error {
 		return err
 	}
 	return b.Store.StepRun(rec, row)
+}
+
+// renewing renews the lease of a run until stop is called. The run is stop's caller's again
+// once stop has returned.
+func (b *Benchmarks) renewing(ctx context.Context, row *store.Run) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var renewal sync.WaitGroup
+	renewal.Go(func() {
+		for range clock.Every(ctx, b.Haste.Of(renewInterval)) {
+			switch err := b.renewLease(ctx, row); {
+			case errors.Is(err, store.ErrRevision):
+				return // another replica has it
+			case ctx.Err() == nil:
+				warn(ctx, b.Log, "the lease of a benchmark run could not be renewed", err)
+			}
+		}
+	})
+	return func() {
+		cancel()
+		renewal.Wait()
+	}
+}
+
+func (b *Benchmarks) renewLease(ctx context.Context, row *store.Run) error {
+	now, err := b.Store.Now(ctx)
+	if err != nil {
+		return err
+	}
+	row.NextAt = now.Add(runLease)
+	// A step that is given up may have been taken, and then its revision is unknown.
+	rec, cancel := later(ctx)
+	defer cancel()
+	if err := b.Store.StepRun(rec, *row); err != nil {
+		return err
+	}
+	row.Revision++
+	return nil
 }
 
 // askNext asks what the run asks at once.

@@ -146,6 +146,49 @@ func TestAQuickBenchmarkThatIsVoidIsRepeatedWithinTheMinute(t *testing.T) {
 	}
 }
 
+// slow is a provider that a question does not reach before many leases are over.
+type slow struct {
+	away
+	*spoilt
+}
+
+func (s *slow) Run(ctx context.Context, p probe.Plan) (judge.Record, error) {
+	for range 3 {
+		s.pass(runLease - time.Second)
+		for s.ownedUntil().Before(s.at.Now().Add(runLease / 2)) {
+			if err := clock.Sleep(ctx, time.Millisecond); err != nil {
+				s.t.Error("the lease is not renewed")
+				return judge.Record{}, err
+			}
+		}
+	}
+	return s.away.Run(ctx, p)
+}
+
+// ownedUntil is when another replica may take the offer's run.
+func (s *spoilt) ownedUntil() time.Time { return s.runs(1)[0].NextAt }
+
+func TestARunIsItsReplicasForAsLongAsItAsksAndNotMuchLonger(t *testing.T) {
+	t.Parallel()
+	s := newSpoilt(t)
+	s.benchmarks.Runner, s.benchmarks.Haste = &slow{spoilt: s}, 100
+	if err := s.benchmarks.Begin(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	due, err := s.Stores[0].DueRuns(t.Context(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	if err := s.benchmarks.carryOn(ctx, due[0]); err != nil {
+		t.Fatal(err)
+	}
+	if wait := s.ownedUntil().Sub(s.at.Now()); wait > runLease {
+		t.Errorf("another replica waits for %v, want at most %v", wait, runLease)
+	}
+}
+
 // A row that was altered on disk is an offer's own trouble.
 func TestAStandingThatCannotBeReadKeepsNoOtherOfferWaiting(t *testing.T) {
 	t.Parallel()
