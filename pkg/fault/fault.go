@@ -97,6 +97,7 @@ const (
 	TooManyKeys                  Reason = "too_many_keys"
 	TooManyAccounts              Reason = "too_many_accounts"
 	VerificationBudgetSpent      Reason = "verification_budget_spent"
+	TimeInFuture                 Reason = "time_in_future"
 	ServiceUnavailable           Reason = "service_unavailable"
 	CallerNotAllowed             Reason = "caller_not_allowed"
 	DeadlineExceeded             Reason = "timeout"

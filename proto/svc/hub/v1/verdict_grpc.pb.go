@@ -34,7 +34,8 @@ const (
 type VerdictServiceClient interface {
 	// ReportBenchmark records whether a benchmark of the provider counts, and until when.
 	// The status follows by itself. Idempotent by revision: an older one changes nothing.
-	// Fails with NOT_FOUND (provider_not_found) and INVALID_ARGUMENT (invalid_value).
+	// Fails with NOT_FOUND (provider_not_found), INVALID_ARGUMENT (invalid_value), and with
+	// FAILED_PRECONDITION (time_in_future) while passed_at is more than a minute ahead.
 	ReportBenchmark(ctx context.Context, in *ReportBenchmarkRequest, opts ...grpc.CallOption) (*ReportBenchmarkResponse, error)
 	// Expel removes a provider from the network: its status becomes rejected, its keys are
 	// revoked, its connections end. Idempotent by verdict_id. Fails with NOT_FOUND
@@ -95,7 +96,8 @@ func (c *verdictServiceClient) Reinstate(ctx context.Context, in *ReinstateReque
 type VerdictServiceServer interface {
 	// ReportBenchmark records whether a benchmark of the provider counts, and until when.
 	// The status follows by itself. Idempotent by revision: an older one changes nothing.
-	// Fails with NOT_FOUND (provider_not_found) and INVALID_ARGUMENT (invalid_value).
+	// Fails with NOT_FOUND (provider_not_found), INVALID_ARGUMENT (invalid_value), and with
+	// FAILED_PRECONDITION (time_in_future) while passed_at is more than a minute ahead.
 	ReportBenchmark(context.Context, *ReportBenchmarkRequest) (*ReportBenchmarkResponse, error)
 	// Expel removes a provider from the network: its status becomes rejected, its keys are
 	// revoked, its connections end. Idempotent by verdict_id. Fails with NOT_FOUND

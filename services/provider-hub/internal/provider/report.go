@@ -28,8 +28,9 @@ type BenchmarkReport struct {
 // ReportBenchmark records the verifier's word, and the status follows by itself. Only a
 // revision that is newer than every one before changes anything. So a benchmark that Lift
 // or FailProbation used up counts again by a newer report alone. Nobody else says whether a
-// benchmark counts. ReportBenchmark fails with provider_not_found, and with invalid_value
-// for a benchmark that was not passed within BenchmarkValidity.
+// benchmark counts. ReportBenchmark fails with provider_not_found, with invalid_value for a
+// benchmark that was passed longer than BenchmarkValidity ago, and with time_in_future, which
+// passes, for one that by this clock is still to be passed.
 func (d *Directory) ReportBenchmark(
 	ctx context.Context, id ids.ProviderID, said BenchmarkReport, reason string,
 ) (Account, error) {
@@ -79,8 +80,11 @@ func (c *change) reported(said BenchmarkReport) error {
 	if said.Revision <= f.BenchmarkRevision {
 		return nil
 	}
-	if said.Passed && (said.PassedAt.After(c.now.Add(clockSkew)) || c.now.Sub(said.PassedAt) > BenchmarkValidity) {
-		return fault.New(fault.Invalid, fault.InvalidValue, "passed_at is in the future, or more than %d days ago",
+	switch ahead := said.PassedAt.Sub(c.now) - clockSkew; {
+	case said.Passed && ahead > 0:
+		return fault.New(fault.Precondition, fault.TimeInFuture, "passed_at is in the future").On("passed_at").After(ahead)
+	case said.Passed && c.now.Sub(said.PassedAt) > BenchmarkValidity:
+		return fault.New(fault.Invalid, fault.InvalidValue, "passed_at is more than %d days ago",
 			BenchmarkValidity/day).On("passed_at")
 	}
 	f.BenchmarkRevision = said.Revision

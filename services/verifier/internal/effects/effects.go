@@ -178,10 +178,11 @@ func (w *Worker) call(ctx context.Context, e Effect) error {
 }
 
 // final reports whether an error says that another try would fail, too. A caller that is
-// not allowed is a matter of set-up, which changes.
+// not allowed is a matter of set-up, which changes, and a time that is ahead of the other
+// service's clock comes.
 func final(err error) bool {
 	f, ok := fault.As(err)
-	if !ok {
+	if !ok || f.Reason == fault.TimeInFuture {
 		return false
 	}
 	switch f.Kind {

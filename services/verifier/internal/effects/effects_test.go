@@ -141,6 +141,19 @@ func TestWhatIsRefusedForGoodIsTriedNoMore(t *testing.T) {
 	}
 }
 
+// A hub whose clock is behind the database's refuses a benchmark of today.
+func TestWhatIsRefusedForATimeInTheFutureIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	refusal := fault.ToStatus(fault.New(fault.Precondition, fault.TimeInFuture, "passed_at is in the future"))
+	o := &outbox{list: []Effect{{ID: 3, Kind: ReportBenchmark}}, err: fault.FromError(refusal)}
+	if _, err := worker(o).Pass(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := o.noted[len(o.noted)-1], "delay 3 time_in_future: passed_at is in the future"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 // The text of an error that is no fault may hold anything, so nobody shows it.
 func TestAnErrorThatIsNoFaultIsDelayedWithoutItsText(t *testing.T) {
 	t.Parallel()
