@@ -10,7 +10,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"svc.internal/pkg/bus"
 	"svc.internal/pkg/clock"
 	"svc.internal/pkg/money"
 	"svc.internal/services/verifier/internal/claims"
@@ -137,9 +136,6 @@ func (s *Service) penaltyChanged(ctx context.Context, p events.Penalty) {
 func (s *Service) Run(ctx context.Context) error {
 	defer s.edge.Close()
 	group, ctx := errgroup.WithContext(ctx)
-	if err := s.deps.Bus.EnsureStream(ctx, bus.TrustStream); err != nil && ctx.Err() == nil {
-		return fmt.Errorf("make the stream of trust: %w", err)
-	}
 	for _, run := range []func(context.Context) error{s.listener.Run, s.usage.Run, s.reporter.Run} {
 		group.Go(func() error { return run(ctx) })
 	}

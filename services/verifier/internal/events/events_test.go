@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"svc.internal/pkg/bus"
+	"svc.internal/pkg/bus/natsserver"
 	"svc.internal/pkg/bustest"
 	"svc.internal/pkg/clock"
 	"svc.internal/pkg/ids"
@@ -381,6 +382,44 @@ func TestRoutersHearAChangeAtOnceAndTheStreamKeepsTheLast(t *testing.T) {
 	}
 	if n != 1 {
 		t.Errorf("reports in the stream: got %d, want 1", n)
+	}
+}
+
+func TestTheStreamIsMadeAgainAfterAServerLostItsStore(t *testing.T) {
+	t.Parallel()
+	server := bustest.NewServer(t)
+	conn := bustest.Connect(t, server)
+	k := &known{}
+	k.set(Report{Provider: provider, Revision: 1, Opinions: []Opinion{{Model: model, Trust: 1, Lane: trust.Main,
+		Revision: 1}}})
+	r := NewReporter(conn, k, slog.New(slog.DiscardHandler))
+	r.All()
+	if err := r.pass(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	cfg := server.Config()
+	server.Stop()
+	cfg.StoreDir = t.TempDir() // wiped
+	again, err := natsserver.Start(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(again.Stop)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	r.All()
+	for err := r.pass(ctx); err != nil; err = r.pass(ctx) { // it may not be connected yet
+		if clock.Sleep(ctx, 10*time.Millisecond) != nil {
+			t.Fatalf("publish: got the error %v, want none", err)
+		}
+		r.All()
+	}
+	n, err := bustest.Connect(t, again).ReadLast(t.Context(), bus.TrustStream, func(bus.Message) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n != 1 {
+		t.Errorf("reports in the new stream: got %d, want 1", n)
 	}
 }
 

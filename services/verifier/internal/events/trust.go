@@ -70,11 +70,14 @@ const (
 // Reporter tells routers what the verifier makes of providers: a change at once, everything
 // every 10 s and when a router asks. The stream keeps the last report of each provider. A
 // repeat of a revision is a duplicate for the stream, which costs it nothing, and is heard
-// by routers all the same.
+// by routers all the same. The stream is made at first and after every failure, because a
+// server may have lost its store.
 type Reporter struct {
 	bus     *bus.Conn
 	reports Reports
 	log     *slog.Logger
+	// ensured reports whether the stream was there last. Run's goroutine alone uses it.
+	ensured bool
 
 	mu      sync.Mutex
 	changed map[ids.ProviderID]bool
@@ -117,9 +120,6 @@ func (r *Reporter) ring() {
 
 // Run publishes until ctx ends.
 func (r *Reporter) Run(ctx context.Context) error {
-	if err := r.bus.EnsureStream(ctx, bus.TrustStream); err != nil {
-		return fmt.Errorf("make the stream of trust: %w", err)
-	}
 	full := time.NewTicker(fullInterval)
 	defer full.Stop()
 	r.All()
@@ -137,8 +137,23 @@ func (r *Reporter) Run(ctx context.Context) error {
 	}
 }
 
-// pass publishes what waits. After an error all is published with the next full report.
+// pass publishes what waits. After an error all is published with the next full report. The
+// routers that listen hear a report although no stream keeps it.
 func (r *Reporter) pass(ctx context.Context) error {
+	err := errors.Join(r.ensure(ctx), r.publishWaiting(ctx))
+	r.ensured = err == nil
+	return err
+}
+
+// ensure makes the stream, unless it was there last.
+func (r *Reporter) ensure(ctx context.Context) error {
+	if r.ensured {
+		return nil
+	}
+	return r.bus.EnsureStream(ctx, bus.TrustStream)
+}
+
+func (r *Reporter) publishWaiting(ctx context.Context) error {
 	r.mu.Lock()
 	changed, all := r.changed, r.all
 	r.changed, r.all = map[ids.ProviderID]bool{}, false
