@@ -244,12 +244,18 @@ type Calibrated struct {
 	MadeAt      time.Time
 }
 
+// counts is the condition that a calibration c counts: it is not older than two of the
+// intervals after which a reference's is made anew. Where no reference made it anew, what
+// honest hosts do today is not known.
+const counts = `c.made_at > clock_timestamp() - interval '60 days'`
+
 // Calibrations returns the calibrations that count now: the last of each stratum and family
 // of a model, of all models for an empty name, behind a stratum, at most limit.
 func (s *Store) Calibrations(ctx context.Context, model string, after StratumKey, limit int) ([]Calibrated, error) {
 	list, err := collect(ctx, s.pool, scanCalibrated, `
 		SELECT DISTINCT ON (c.stratum, c.family) c.calibration, c.stratum, c.body, c.penal, c.made_at
 		FROM calibration c JOIN stratum t USING (stratum) WHERE ($1::text = '' OR t.model_id = $1) AND c.stratum > $2
+			AND `+counts+`
 		ORDER BY c.stratum, c.family, c.made_at DESC LIMIT $3`, model, after[:], bounded(limit, MaxBatch))
 	if err != nil {
 		return nil, fmt.Errorf("list calibrations: %w", err)

@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
+	"svc.internal/services/verifier/internal/calibrate"
 	"svc.internal/services/verifier/internal/calibration"
 	"svc.internal/services/verifier/internal/evidence"
 	"svc.internal/services/verifier/internal/judge/judgetest"
@@ -120,6 +122,24 @@ func TestTheLastCalibrationCounts(t *testing.T) {
 	is(t, "calibrations", len(list), 1)
 	is(t, "largest", list[0].Calibration.Largest[0], .2)
 	is(t, "runs", len(ok(e.Stores[0].CalibrationRuns(t.Context(), store.CalibrationRunID{}, 10))(t)), 2)
+}
+
+// What honest hosts do today is not known where no reference made a calibration anew.
+func TestACalibrationThatWasNotMadeAnewCountsNoMore(t *testing.T) {
+	t.Parallel()
+	e := storetest.New(t)
+	e.AllowPenalties(t)
+	for _, c := range []struct {
+		pass   time.Duration
+		want   int
+		judged bool
+	}{{2*calibrate.Interval - time.Hour, 1, true}, {2 * time.Hour, 0, false}} {
+		e.Pass(t, c.pass)
+		list := ok(e.Stores[0].Calibrations(t.Context(), "", store.StratumKey{}, 10))(t)
+		is(t, "calibrations", len(list), c.want)
+		strata := ok(e.Stores[0].Strata(t.Context(), "", store.StratumKey{}, 10))(t)
+		is(t, "offers are judged by the stratum", strata[0].Judged, c.judged)
+	}
 }
 
 func TestACommonCauseIsSuspectedUntilTheGuardFindsNothing(t *testing.T) {

@@ -28,7 +28,8 @@ type ProviderStanding struct {
 	RemovedBy probe.VerdictID
 	// PenaltiesOn is the operators' setting. Who turns it off waits for this transaction.
 	PenaltiesOn bool
-	// CommonCause reports whether a common cause is suspected in a stratum of the model.
+	// CommonCause reports whether a common cause is suspected in a stratum of the model by
+	// which offers are judged.
 	CommonCause bool
 	// Inherited is what other accounts of the same person left behind. Advance publishes
 	// nothing better than it; a change need not look at it.
@@ -49,7 +50,7 @@ SELECT o.rank, p.revision, counted.n, counted.last,
 	(SELECT v.verdict_id FROM verdict v WHERE v.provider_id = $1 AND v.removes
 		AND NOT EXISTS (SELECT FROM verdict r WHERE r.of_verdict = v.verdict_id AND r.counts < 0)
 		ORDER BY v.verdict_id DESC LIMIT 1),
-	EXISTS (SELECT FROM stratum t WHERE t.model_id = $2 AND t.suspected_since IS NOT NULL),
+	EXISTS (SELECT FROM stratum t WHERE t.model_id = $2 AND t.suspected_since IS NOT NULL AND ` + judged + `),
 	s.trust, s.lane, s.cap_tokens, s.grace_until, s.passed_at
 FROM offering o JOIN provider p USING (provider_id) LEFT JOIN standing s USING (provider_id, model_id),
 	LATERAL (SELECT count(*) AS n, max(v.at) AS last FROM verdict v WHERE v.provider_id = $1 AND v.counts > 0

@@ -37,7 +37,17 @@ type Stratum struct {
 	SuspectedSince time.Time
 	Suspicion      string
 	FirstSeen      time.Time
+	// Judged reports whether offers are judged by the stratum: a reference served it within a
+	// day, or a calibration of it counts.
+	Judged bool
 }
+
+// judged is the condition that offers are judged by a stratum t. No other stratum brakes its
+// model: a provider states its engine and GPU itself, so accounts that agree on an engine
+// that nobody else has are a stratum of their own, in which they are all the owners.
+const judged = `(EXISTS (SELECT FROM reference f WHERE (f.model_id, f.class, f.engine, f.gpu)
+		= (t.model_id, t.class, t.engine, t.gpu) AND f.seen_at > clock_timestamp() - interval '1 day')
+	OR EXISTS (SELECT FROM calibration c WHERE c.stratum = t.stratum AND ` + counts + `))`
 
 // ErrStratum is the error for a stratum that was never recorded.
 var ErrStratum = errors.New("no such stratum")
@@ -94,8 +104,8 @@ func (s *Store) knowsStratum(ctx context.Context, key StratumKey) error {
 // behind after, at most limit.
 func (s *Store) Strata(ctx context.Context, model string, after StratumKey, limit int) ([]Stratum, error) {
 	list, err := collect(ctx, s.pool, scanStratum, `SELECT stratum, model_id, files, class, engine, gpu, checked_at,
-			suspected_since, coalesce(suspicion, ''), first_seen
-		FROM stratum WHERE ($1 = '' OR model_id = $1) AND stratum > $2 ORDER BY stratum LIMIT $3`,
+			suspected_since, coalesce(suspicion, ''), first_seen, `+judged+`
+		FROM stratum t WHERE ($1 = '' OR model_id = $1) AND stratum > $2 ORDER BY stratum LIMIT $3`,
 		model, after[:], bounded(limit, MaxBatch))
 	if err != nil {
 		return nil, fmt.Errorf("list strata: %w", err)
@@ -108,7 +118,7 @@ func scanStratum(row pgx.CollectableRow) (t Stratum, err error) {
 	var class int16
 	var checked, suspected *time.Time
 	err = row.Scan(&key, &t.Stratum.Model, &files, &class, &t.Stratum.Engine, &t.Stratum.GPU, &checked, &suspected,
-		&t.Suspicion, &t.FirstSeen)
+		&t.Suspicion, &t.FirstSeen, &t.Judged)
 	copy(t.Key[:], key)
 	copy(t.Stratum.Files[:], files)
 	t.Stratum.Class = quant.Class(class)

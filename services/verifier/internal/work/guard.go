@@ -26,7 +26,8 @@ const (
 // Guard looks for causes that several providers of a stratum share. While one is suspected,
 // the ladder of the stratum's model stands still, and the observations since the last good
 // check are void. Accounts that share a user, a wallet or a payout address count as one
-// owner, so that a cheat does not stop the ladder by many accounts.
+// owner, so that a cheat does not stop the ladder by many accounts. Strata without a
+// reference or a calibration are passed over, so that nobody stops it by an invented engine.
 type Guard struct {
 	Store *store.Store
 	Mover *Mover
@@ -74,8 +75,15 @@ func (g *Guard) Pass(ctx context.Context) error {
 	return nil
 }
 
-// look checks one stratum and acts on what it finds.
+// look checks one stratum and acts on what it finds. A stratum by which nobody is judged has
+// no cause in common: its providers may have invented it.
 func (g *Guard) look(ctx context.Context, t store.Stratum, now time.Time) (calibration.Common, error) {
+	if !t.Judged {
+		if t.SuspectedSince.IsZero() {
+			return calibration.NoCommon, nil
+		}
+		return calibration.NoCommon, g.Store.Cleared(ctx, t.Key)
+	}
 	seen, err := g.Store.Exceedances(ctx, t.Key, now.Add(-guardDay))
 	if err != nil {
 		return calibration.NoCommon, err
