@@ -380,6 +380,9 @@ func TestPagesAreInOrderAndBounded(t *testing.T) {
 	}
 	is(t, "standings", fmt.Sprint(seen), "[a b c]")
 	is(t, "of a level", len(ok(e.Stores[0].Standings(t.Context(), ladder.Notice, probe.Offer{}, 10))(t)), 0)
+	at := ok(e.Stores[0].OffersAt(t.Context(), ladder.Normal, probe.Offer{Provider: provider, Model: "a"}, 1))(t)
+	is(t, "offers at a level behind the first", fmt.Sprint(at), fmt.Sprint([]probe.Offer{{Provider: provider, Model: "b"}}))
+	is(t, "under a penalty", len(ok(e.Stores[0].OffersUnderPenalty(t.Context(), probe.Offer{}, 10))(t)), 0)
 	is(t, "of the provider", len(ok(e.Stores[0].StandingsOf(t.Context(), provider, "a", 10))(t)), 2)
 	is(t, "opinions", len(ok(e.Stores[0].Opinions(t.Context(), probe.Offer{}, 10))(t)), 3)
 	is(t, "levels", ok(e.Stores[0].Levels(t.Context()))(t)[ladder.Normal], 3)

@@ -32,18 +32,22 @@ func (s *Store) PutHour(ctx context.Context, h plan.Hour, probes ...QueuedProbe)
 type OfferPast struct {
 	Offer probe.Offer
 	Past  plan.Past
+	// Fault is why the past cannot be read; Past is zero then.
+	Fault error
 }
 
 // Pasts returns the pasts of offers in the order of provider and model, behind an offer, at
-// most limit.
+// most limit. One that was altered keeps nobody from the others.
 func (s *Store) Pasts(ctx context.Context, after probe.Offer, limit int) ([]OfferPast, error) {
 	list, err := collect(ctx, s.pool, func(row pgx.CollectableRow) (p OfferPast, err error) {
 		var form []byte
 		if err := row.Scan(&p.Offer.Provider, &p.Offer.Model, &form); err != nil {
 			return OfferPast{}, err
 		}
-		p.Past, err = plan.ReadPast(form)
-		return p, err
+		if p.Past, err = plan.ReadPast(form); err != nil {
+			p.Fault = fmt.Errorf("the past of %v: %w", p.Offer, err)
+		}
+		return p, nil
 	}, `SELECT provider_id, model_id, past FROM planned WHERE (provider_id, model_id) > ($1, $2)
 		ORDER BY provider_id, model_id LIMIT $3`, [16]byte(after.Provider), after.Model, bounded(limit, MaxBatch))
 	if err != nil {

@@ -113,13 +113,41 @@ func (s *Store) StandingsOf(
 	return list, nil
 }
 
+// OffersAt returns the offers whose ladder is at a level, in the order of provider and model,
+// behind an offer, at most limit. It reads no state: one that was altered must not keep
+// anybody from the others.
+func (s *Store) OffersAt(
+	ctx context.Context, level ladder.Level, after probe.Offer, limit int,
+) ([]probe.Offer, error) {
+	list, err := collect(ctx, s.pool, scanOffer, `SELECT provider_id, model_id FROM standing
+		WHERE level = $1 AND (provider_id, model_id) > ($2, $3) ORDER BY provider_id, model_id LIMIT $4`,
+		level, [16]byte(after.Provider), after.Model, bounded(limit, MaxPage))
+	if err != nil {
+		return nil, fmt.Errorf("list the offers of a level: %w", err)
+	}
+	return list, nil
+}
+
+// OffersUnderPenalty returns the offers with a penalty that has not ended, like OffersAt.
+func (s *Store) OffersUnderPenalty(ctx context.Context, after probe.Offer, limit int) ([]probe.Offer, error) {
+	list, err := collect(ctx, s.pool, scanOffer, `SELECT provider_id, model_id FROM standing
+		WHERE open_penalty IS NOT NULL AND (provider_id, model_id) > ($1, $2) ORDER BY provider_id, model_id LIMIT $3`,
+		[16]byte(after.Provider), after.Model, bounded(limit, MaxPage))
+	if err != nil {
+		return nil, fmt.Errorf("list the offers under a penalty: %w", err)
+	}
+	return list, nil
+}
+
+func scanOffer(row pgx.CollectableRow) (o probe.Offer, err error) {
+	err = row.Scan(&o.Provider, &o.Model)
+	return o, err
+}
+
 // Stale returns offers whose standing moved last before a time, the longest ago first, at
 // most limit. Time alone may move them.
 func (s *Store) Stale(ctx context.Context, before time.Time, limit int) ([]probe.Offer, error) {
-	list, err := collect(ctx, s.pool, func(row pgx.CollectableRow) (o probe.Offer, err error) {
-		err = row.Scan(&o.Provider, &o.Model)
-		return o, err
-	}, `SELECT provider_id, model_id FROM standing WHERE moved_at < $1 ORDER BY moved_at LIMIT $2`,
+	list, err := collect(ctx, s.pool, scanOffer, `SELECT provider_id, model_id FROM standing WHERE moved_at < $1 ORDER BY moved_at LIMIT $2`,
 		before, bounded(limit, MaxBatch))
 	if err != nil {
 		return nil, fmt.Errorf("list standings that did not move: %w", err)

@@ -73,20 +73,28 @@ func (c *Calibrations) Run(ctx context.Context) {
 	}
 }
 
-// Pass begins the calibrations that are due, and carries one on.
+// Pass begins the calibrations that are due, and carries one on. A stratum that cannot begin
+// keeps no other waiting.
 func (c *Calibrations) Pass(ctx context.Context) error {
 	now, err := c.Store.Now(ctx)
 	if err != nil {
 		return err
 	}
+	var bad faults
 	for _, t := range c.strata("") {
 		if !calibrate.Due(c.Book.madeAt(t), now) || !c.Ratios.Settled(t.Model) {
 			continue
 		}
-		if _, err := c.begin(ctx, t); err != nil {
+		_, err := c.begin(ctx, t)
+		if err := bad.add(ctx, err); err != nil {
 			return err
 		}
 	}
+	return errors.Join(bad.err(), c.goOn(ctx, now))
+}
+
+// goOn carries on the oldest run that this replica may take and that did not stand still.
+func (c *Calibrations) goOn(ctx context.Context, now time.Time) error {
 	running, err := c.Store.RunningCalibrations(ctx, store.MaxPage)
 	if err != nil {
 		return err

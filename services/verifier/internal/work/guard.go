@@ -44,13 +44,15 @@ func (g *Guard) Run(ctx context.Context) {
 	}
 }
 
-// Pass looks at every stratum.
+// Pass looks at every stratum. One that cannot be looked at stays as it is, and keeps no other
+// waiting.
 func (g *Guard) Pass(ctx context.Context) error {
 	now, err := g.Store.Now(ctx)
 	if err != nil {
 		return err
 	}
 	var after store.StratumKey
+	var bad faults
 	suspected := 0
 	for {
 		list, err := g.Store.Strata(ctx, "", after, store.MaxPage)
@@ -58,11 +60,11 @@ func (g *Guard) Pass(ctx context.Context) error {
 			return err
 		}
 		for _, t := range list {
-			cause, err := g.look(ctx, t, now)
-			if err != nil {
+			cause, err := g.look(ctx, t, now, &bad)
+			if err := bad.add(ctx, err); err != nil {
 				return err
 			}
-			if cause != calibration.NoCommon {
+			if cause != calibration.NoCommon || err != nil && !t.SuspectedSince.IsZero() {
 				suspected++
 			}
 			after = t.Key
@@ -72,12 +74,14 @@ func (g *Guard) Pass(ctx context.Context) error {
 		}
 	}
 	g.Suspected(ctx, suspected)
-	return nil
+	return bad.err()
 }
 
 // look checks one stratum and acts on what it finds. A stratum by which nobody is judged has
 // no cause in common: its providers may have invented it.
-func (g *Guard) look(ctx context.Context, t store.Stratum, now time.Time) (calibration.Common, error) {
+func (g *Guard) look(
+	ctx context.Context, t store.Stratum, now time.Time, bad *faults,
+) (calibration.Common, error) {
 	if !t.Judged {
 		if t.SuspectedSince.IsZero() {
 			return calibration.NoCommon, nil
@@ -88,9 +92,32 @@ func (g *Guard) look(ctx context.Context, t store.Stratum, now time.Time) (calib
 	if err != nil {
 		return calibration.NoCommon, err
 	}
-	owners, err := g.Store.Owners(ctx, providersOf(seen))
+	signs, err := g.signs(ctx, t, seen, bad)
 	if err != nil {
 		return calibration.NoCommon, err
+	}
+	cause := signs.Cause()
+	if cause == calibration.NoCommon {
+		return cause, g.Store.Cleared(ctx, t.Key)
+	}
+	fresh, err := g.Store.Suspect(ctx, t.Key, string(cause))
+	if err != nil || !fresh {
+		return cause, err
+	}
+	g.Log.ErrorContext(ctx, "a common cause is suspected, and the ladder of the model stands still",
+		"model", t.Stratum.Model, "class", int(t.Stratum.Class), "engine", t.Stratum.Engine, "gpu", t.Stratum.GPU,
+		"cause", string(cause))
+	return cause, g.void(ctx, t, seen, cause, now, bad)
+}
+
+// signs gathers what speaks for a common cause. An offer whose standing cannot be read is left
+// out of the median.
+func (g *Guard) signs(
+	ctx context.Context, t store.Stratum, seen []store.Exceedance, bad *faults,
+) (calibration.Signs, error) {
+	owners, err := g.Store.Owners(ctx, providersOf(seen))
+	if err != nil {
+		return calibration.Signs{}, err
 	}
 	signs := calibration.Signs{Owners: owners.Len(), ReferenceX: g.Mover.Apart(t.Key)}
 	exceeded := map[ids.ProviderID]bool{}
@@ -104,25 +131,17 @@ func (g *Guard) look(ctx context.Context, t store.Stratum, now time.Time) (calib
 			continue
 		}
 		if err != nil {
-			return calibration.NoCommon, err
+			if err := bad.add(ctx, err); err != nil {
+				return calibration.Signs{}, err
+			}
+			continue
 		}
 		if n, full := st.State.Last.Exceeded(); full {
 			signs.Offers = append(signs.Offers, calibration.Offer{Owner: owner.String(), Exceeded: n})
 		}
 	}
 	signs.Exceeded = len(exceeded)
-	cause := signs.Cause()
-	if cause == calibration.NoCommon {
-		return cause, g.Store.Cleared(ctx, t.Key)
-	}
-	fresh, err := g.Store.Suspect(ctx, t.Key, string(cause))
-	if err != nil || !fresh {
-		return cause, err
-	}
-	g.Log.ErrorContext(ctx, "a common cause is suspected, and the ladder of the model stands still",
-		"model", t.Stratum.Model, "class", int(t.Stratum.Class), "engine", t.Stratum.Engine, "gpu", t.Stratum.GPU,
-		"cause", string(cause))
-	return cause, g.void(ctx, t, seen, cause, now)
+	return signs, nil
 }
 
 func providersOf(seen []store.Exceedance) []ids.ProviderID {
@@ -136,6 +155,7 @@ func providersOf(seen []store.Exceedance) []ids.ProviderID {
 // void voids the observations of the stratum's offers since the last good check.
 func (g *Guard) void(
 	ctx context.Context, t store.Stratum, seen []store.Exceedance, cause calibration.Common, now time.Time,
+	bad *faults,
 ) error {
 	since := t.CheckedAt
 	if since.IsZero() {
@@ -145,7 +165,10 @@ func (g *Guard) void(
 	for _, e := range seen[:min(len(seen), maxOffers)] {
 		o := probe.Offer{Provider: ids.ProviderID(e.Provider), Model: t.Stratum.Model}
 		_, err := g.Mover.Move(ctx, o, key, standing.Event{Voided: &standing.Voiding{By: "platform", Since: since}})
-		if err != nil && !isNone(err) {
+		if isNone(err) {
+			continue
+		}
+		if err := bad.add(ctx, err); err != nil {
 			return err
 		}
 	}

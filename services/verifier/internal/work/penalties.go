@@ -66,27 +66,43 @@ func (p *Penalties) Run(ctx context.Context) {
 	}
 }
 
-// Pass asks settlement for every penalty that is open.
+// Pass asks settlement for every penalty that is open. A penalty of which it cannot ask keeps
+// no other waiting.
 func (p *Penalties) Pass(ctx context.Context) error {
+	var bad faults
 	var after probe.Offer
 	for {
-		list, err := p.Store.Standings(ctx, "", after, store.MaxPage)
+		list, err := p.Store.OffersUnderPenalty(ctx, after, store.MaxPage)
 		if err != nil {
 			return err
 		}
-		for _, st := range list {
-			after = st.Offer
-			for _, open := range st.State.Open {
-				if open.Pending {
-					continue
-				}
-				warn(ctx, p.Log, "a penalty could not be asked for", p.ask(ctx, open.Verdict))
+		for _, o := range list {
+			if err := p.offer(ctx, o, &bad); err != nil {
+				return err
 			}
+			after = o
 		}
 		if len(list) < store.MaxPage {
-			return nil
+			return bad.err()
 		}
 	}
+}
+
+// offer asks for the penalties of one offer.
+func (p *Penalties) offer(ctx context.Context, o probe.Offer, bad *faults) error {
+	st, err := p.Store.Standing(ctx, o)
+	if err != nil {
+		return bad.add(ctx, err)
+	}
+	for _, open := range st.State.Open {
+		if open.Pending {
+			continue
+		}
+		if err := bad.add(ctx, p.ask(ctx, open.Verdict)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (p *Penalties) ask(ctx context.Context, id probe.VerdictID) error {

@@ -100,14 +100,16 @@ func (p *Planning) Run(ctx context.Context) {
 	}
 }
 
-// Pass plans the rest of the hour for the offers of which it is not planned yet.
+// Pass plans the rest of the hour for the offers of which it is not planned yet. An offer
+// that cannot be planned keeps no other waiting.
 func (p *Planning) Pass(ctx context.Context) error {
 	now, err := p.Store.Now(ctx)
 	if err != nil {
 		return err
 	}
+	var bad faults
 	if hour := now.Unix() / 3600; hour != p.hour {
-		if err := p.load(ctx); err != nil {
+		if err := p.load(ctx, &bad); err != nil {
 			return err
 		}
 		p.hour, p.top = hour, p.Traffic.TopEarners(p.Clock.Now())
@@ -118,21 +120,24 @@ func (p *Planning) Pass(ctx context.Context) error {
 			continue
 		}
 		offer, ok, err := p.offer(ctx, o, now)
-		if err != nil {
+		if err := bad.add(ctx, err); err != nil {
 			return err
 		}
 		if ok {
 			due = append(due, offer)
 		}
 	}
-	if len(due) == 0 {
-		return nil
+	if len(due) > 0 {
+		if err := p.plan(ctx, now, due, &bad); err != nil {
+			return err
+		}
 	}
-	return p.plan(ctx, now, due)
+	return bad.err()
 }
 
-// load reads what was planned, by whichever replica.
-func (p *Planning) load(ctx context.Context) error {
+// load reads what was planned, by whichever replica. An offer whose past cannot be read is
+// planned as if it had none.
+func (p *Planning) load(ctx context.Context, bad *faults) error {
 	pasts := map[probe.Offer]plan.Past{}
 	var after probe.Offer
 	for {
@@ -141,6 +146,9 @@ func (p *Planning) load(ctx context.Context) error {
 			return err
 		}
 		for _, one := range list {
+			if err := bad.add(ctx, one.Fault); err != nil {
+				return err
+			}
 			pasts[one.Offer], after = one.Past, one.Offer
 		}
 		if len(list) < store.MaxBatch {
@@ -151,8 +159,10 @@ func (p *Planning) load(ctx context.Context) error {
 	return nil
 }
 
-// plan plans offers and puts their probes into the queue.
-func (p *Planning) plan(ctx context.Context, now time.Time, due []plan.Offer) error {
+// plan plans offers and puts their probes into the queue. An offer whose probes are refused
+// waits for the next hour like one without a probe, because the cover and the budget have
+// counted them.
+func (p *Planning) plan(ctx context.Context, now time.Time, due []plan.Offer, bad *faults) error {
 	day := now.Truncate(24 * time.Hour)
 	spent, err := p.Store.SpentNanoUSD(ctx, day)
 	if err != nil {
@@ -168,10 +178,13 @@ func (p *Planning) plan(ctx context.Context, now time.Time, due []plan.Offer) er
 		for i, one := range h.Probes {
 			probes[i] = store.QueuedProbe{Plan: one.Plan, Shape: shapeOf(one.Plan), CostNanoUSD: int64(one.Cost)}
 		}
-		if _, err := p.Store.PutHour(ctx, h, probes...); err != nil {
+		_, err := p.Store.PutHour(ctx, h, probes...)
+		if err := bad.add(ctx, err); err != nil {
 			return err
 		}
-		p.pasts[h.Offer], planned[h.Offer] = h.Past, true
+		if err == nil {
+			p.pasts[h.Offer], planned[h.Offer] = h.Past, true
+		}
 	}
 	for _, o := range due { // an hour without a probe is planned, too
 		if !planned[o.Offer] {

@@ -78,21 +78,17 @@ func (t *Ticks) Pass(ctx context.Context, climbing bool) error {
 func (t *Ticks) level(ctx context.Context, level ladder.Level, now time.Time) error {
 	var after probe.Offer
 	for {
-		list, err := t.Store.Standings(ctx, level, after, tickBatch)
+		list, err := t.Store.OffersAt(ctx, level, after, tickBatch)
 		if err != nil {
 			return err
 		}
-		names := make([]probe.Offer, len(list))
-		for i, st := range list {
-			names[i] = st.Offer
-		}
-		if err := t.tick(ctx, names, now); err != nil {
+		if err := t.tick(ctx, list, now); err != nil {
 			return err
 		}
 		if len(list) < tickBatch {
 			return nil
 		}
-		after = list[len(list)-1].Offer
+		after = list[len(list)-1]
 	}
 }
 
