@@ -27,8 +27,9 @@ import (
 )
 
 const (
-	// maxProbing bounds the probes under way, maxRunning the benchmark runs.
-	maxProbing = 16
+	// maxProbing bounds the probes under way, maxRunning the benchmark runs of which questions
+	// are. A run asks up to bench.MaxCapacity at once, and a hub takes 64 challenges.
+	maxProbing = 32
 	maxRunning = 8
 	// measureInterval is the pause between two measurements of the database.
 	measureInterval = 15 * time.Second

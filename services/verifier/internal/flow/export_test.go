@@ -28,6 +28,9 @@ func ScoringBody(plan probe.Plan, request []byte, answer string) ([]byte, error)
 	return scoringBody(plan, request, answer)
 }
 
+// AnswerTime is how long the answer to a plan may take.
+func AnswerTime(plan probe.Plan) time.Duration { return answerTime(plan) }
+
 // WithModel names another model in a body, and Unstreamed asks for a whole answer.
 var (
 	WithModel  = withModel

@@ -17,6 +17,7 @@ import (
 	hubv1 "svc.internal/proto/svc/hub/v1"
 	"svc.internal/services/verifier/internal/flow"
 	"svc.internal/services/verifier/internal/house"
+	"svc.internal/services/verifier/internal/judge"
 	"svc.internal/services/verifier/internal/probe"
 	"svc.internal/services/verifier/internal/statistic"
 )
@@ -308,13 +309,33 @@ func TestASlowDripEndsWithItsTime(t *testing.T) {
 	}
 }
 
-func TestAnEdgeThatNeverAnswersGivesTheProbeBack(t *testing.T) {
+// An answer that is not streamed begins with its end. A provider that keeps it back must not
+// be asked three times, each time for as long.
+func TestAnAnswerThatNeverBeginsIsARecordThatProvesNothing(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	w.cfg.AnswerTimeout = 200 * time.Millisecond
 	w.build()
 	w.edge.answer = func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
-	w.wantBack(plan(1), flow.PlatformDown)
+	r := w.run(plan(1))
+	if r.Answer.Complete {
+		t.Error("complete: got true, want false")
+	}
+	if r.Answer.Failed {
+		t.Error("failed: got true, want false: it may be the platform's fault")
+	}
+	j, err := judge.Judge(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(j.Observations); n != 0 {
+		t.Errorf("observations: got %d, want 0", n)
+	}
+}
+
+func TestAProbeThatIsStoppedIsGivenBack(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err := w.runner.Run(ctx, plan(1))

@@ -82,7 +82,7 @@ type Deps struct {
 
 // Config are the times of a Runner.
 type Config struct {
-	// AnswerTimeout bounds a whole answer.
+	// AnswerTimeout bounds a whole answer, however many tokens it is asked for.
 	AnswerTimeout time.Duration
 	// ClaimTimeout is how long the usage event of a hidden probe is waited for.
 	ClaimTimeout time.Duration

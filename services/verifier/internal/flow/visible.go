@@ -16,7 +16,7 @@ import (
 func (p *passage) askVisible(ctx context.Context) error {
 	plan := p.rec.Plan
 	reply, err := p.challenge(ctx, p.seat, Challenge{
-		ID: plan.ID.String(), Model: plan.Offer.Model, Timeout: min(p.cfg.AnswerTimeout, maxChallenge),
+		ID: plan.ID.String(), Model: plan.Offer.Model, Timeout: min(p.patience(), maxChallenge),
 		Body: p.rec.Request, Stream: plan.Streamed, Embeddings: plan.Kind == probe.Embedding,
 	})
 	if err != nil {

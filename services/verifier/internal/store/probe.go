@@ -47,6 +47,9 @@ const (
 	Lease = 15 * time.Minute
 	// MaxTries is how often a probe is taken before it is void.
 	MaxTries = 3
+	// MaxEach bounds the probes of a provider that are under way at a time, and the runs, so
+	// that few slow providers do not hold every place.
+	MaxEach = 2
 	// firstPause and nextPause lie before the second and the third try.
 	firstPause = time.Minute
 	nextPause  = 10 * time.Minute
@@ -161,23 +164,35 @@ const (
 			WHERE state = 'leased' AND leased_until <= (SELECT clock_timestamp()) AND tries >= $1
 			ORDER BY leased_until LIMIT $2 FOR UPDATE SKIP LOCKED)`
 	takeProbes = `
-		WITH waiting AS (
-			SELECT probe_id, next_at AS since FROM probe WHERE state = 'queued' AND next_at <= (SELECT clock_timestamp())
+		WITH busy AS (
+			SELECT provider_id, count(*) AS n FROM probe
+			WHERE state = 'leased' AND leased_until > (SELECT clock_timestamp()) AND purpose = 'evidence' GROUP BY provider_id
+		), waiting AS (
+			SELECT probe_id, provider_id, next_at AS since FROM probe
+			WHERE state = 'queued' AND next_at <= (SELECT clock_timestamp())
+				AND provider_id NOT IN (SELECT provider_id FROM busy WHERE n >= $5)
 			ORDER BY next_at, probe_id LIMIT $2 FOR UPDATE SKIP LOCKED
 		), lost AS (
-			SELECT probe_id, leased_until AS since FROM probe
+			SELECT probe_id, provider_id, leased_until AS since FROM probe
 			WHERE state = 'leased' AND leased_until <= (SELECT clock_timestamp()) AND tries < $4
+				AND provider_id NOT IN (SELECT provider_id FROM busy WHERE n >= $5)
 			ORDER BY leased_until, probe_id LIMIT $2 FOR UPDATE SKIP LOCKED
+		), placed AS (
+			SELECT probe_id, since,
+				row_number() OVER (PARTITION BY provider_id ORDER BY since, probe_id) + coalesce(n, 0) AS place
+			FROM (SELECT * FROM waiting UNION ALL SELECT * FROM lost) AS u LEFT JOIN busy USING (provider_id)
 		), due AS (
-			SELECT probe_id FROM (SELECT * FROM waiting UNION ALL SELECT * FROM lost) AS u ORDER BY since, probe_id LIMIT $2
+			SELECT probe_id FROM placed WHERE place <= $5 ORDER BY since, probe_id LIMIT $2
 		)
 		UPDATE probe p SET state = 'leased', tries = p.tries + 1, replica = $1, leased_until = clock_timestamp() +
 			$3::interval
 		FROM due WHERE p.probe_id = due.probe_id RETURNING p.plan`
 )
 
-// Take leases probes that are due to a replica, the longest due first, at most limit. A
-// probe whose lease is over is taken like one that is due. A probe that was taken MaxTries
+// Take leases probes that are due to a replica, the longest due first, at most limit, and of
+// a provider so many that at most MaxEach are leased. Questions of a benchmark, which is
+// bounded by itself, do not count, and replicas that look at the same moment may exceed it.
+// A probe whose lease is over is taken like one that is due. A probe that was taken MaxTries
 // times without an end is void.
 func (s *Store) Take(ctx context.Context, replica string, limit int) ([]probe.Plan, error) {
 	limit = bounded(limit, MaxBatch)
@@ -187,7 +202,7 @@ func (s *Store) Take(ctx context.Context, replica string, limit int) ([]probe.Pl
 			return err
 		}
 		var err error
-		plans, err = collect(ctx, tx, scanPlan, takeProbes, replica, limit, Lease, MaxTries)
+		plans, err = collect(ctx, tx, scanPlan, takeProbes, replica, limit, Lease, MaxTries, MaxEach)
 		return err
 	})
 	if err != nil {

@@ -55,10 +55,12 @@ func TestAProbeThatIsPutIsTakenAsItWasPlanned(t *testing.T) {
 func TestTwoReplicasTakeEachProbeOnce(t *testing.T) {
 	t.Parallel()
 	e := storetest.New(t)
-	o := e.See(t, storetest.Provider(t))
 	const probes = 120
-	for range probes {
-		e.Queue(t, e.Plan(t, o))
+	for range probes / store.MaxEach {
+		o := e.See(t, storetest.Provider(t))
+		for range store.MaxEach {
+			e.Queue(t, e.Plan(t, o))
+		}
 	}
 	seen := [4]map[probe.ID]bool{}
 	var all []func() error

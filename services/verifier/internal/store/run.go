@@ -136,11 +136,22 @@ func (s *Store) Run(ctx context.Context, id probe.RunID) (Run, error) {
 	return list[0], nil
 }
 
-// DueRuns returns the runs that want to go on now, the longest due first, at most limit.
-func (s *Store) DueRuns(ctx context.Context, limit int) ([]Run, error) {
-	list, err := collect(ctx, s.pool, scanRun, `SELECT `+runColumns+` FROM benchmark_run
-		WHERE state = 'running' AND next_at <= (SELECT clock_timestamp()) ORDER BY next_at, run_id LIMIT $1`,
-		bounded(limit, MaxPage))
+const dueRuns = `
+	WITH busy AS (
+		SELECT provider_id, count(*) AS n FROM unnest($3::uuid[]) AS provider_id GROUP BY provider_id
+	), due AS (
+		SELECT run_id, row_number() OVER (PARTITION BY provider_id ORDER BY next_at, run_id) + coalesce(n, 0) AS place
+		FROM benchmark_run LEFT JOIN busy USING (provider_id)
+		WHERE state = 'running' AND next_at <= (SELECT clock_timestamp())
+	)
+	SELECT ` + runColumns + ` FROM benchmark_run JOIN due USING (run_id) WHERE place <= $2
+	ORDER BY next_at, run_id LIMIT $1`
+
+// DueRuns returns the runs that want to go on now, the longest due first, at most limit, and
+// of a provider at most MaxEach with those that are under way, whose providers are in
+// underWay.
+func (s *Store) DueRuns(ctx context.Context, limit int, underWay ...ids.ProviderID) ([]Run, error) {
+	list, err := collect(ctx, s.pool, scanRun, dueRuns, bounded(limit, MaxPage), MaxEach, rawIDs(underWay))
 	if err != nil {
 		return nil, fmt.Errorf("read the benchmark runs that are due: %w", err)
 	}

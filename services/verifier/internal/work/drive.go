@@ -36,17 +36,20 @@ func (b *Benchmarks) drive(ctx context.Context) {
 	var running sync.WaitGroup
 	defer running.Wait()
 	slots := make(chan struct{}, b.Parallel)
+	var places places
 	for range clock.Every(ctx, b.Haste.Of(driveInterval)) {
 		free := b.Parallel - len(slots)
 		if free == 0 || !b.Enabled(ctx) {
 			continue
 		}
-		due, err := b.Store.DueRuns(ctx, free)
+		due, err := b.Store.DueRuns(ctx, free, places.list()...)
 		warn(ctx, b.Log, "benchmark runs could not be read", err)
 		for _, row := range due {
 			slots <- struct{}{}
+			places.take(row.Offer.Provider)
 			running.Go(func() {
 				defer func() { <-slots }()
+				defer places.give(row.Offer.Provider)
 				warn(ctx, b.Log, "a benchmark run could not be carried on", b.carryOn(ctx, row))
 			})
 		}

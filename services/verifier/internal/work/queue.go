@@ -30,7 +30,8 @@ type Runner interface {
 	RunOn(ctx context.Context, plan probe.Plan, host string) (judge.Record, error)
 }
 
-// Queue takes probes that are due and carries them out, at most Parallel at a time.
+// Queue takes probes that are due and carries them out, at most Parallel at a time, and of a
+// provider at most store.MaxEach.
 type Queue struct {
 	Store    *store.Store
 	Runner   Runner
@@ -99,8 +100,8 @@ func (q *Queue) carryOut(ctx context.Context, plan probe.Plan) {
 	}
 	if hidden {
 		q.Pairing.Own(record.Answer.RequestID)
-		if a := record.Answer; a.Status >= http.StatusBadRequest && !a.Failed {
-			q.Pairing.Forget(plan.Offer, plan.ID) // refused, which no attempt of a consumer counts as
+		if a := record.Answer; !a.Failed && (a.Status >= http.StatusBadRequest || cut(record)) {
+			q.Pairing.Forget(plan.Offer, plan.ID) // which no attempt of a consumer counts as
 		} else {
 			q.Pairing.Ended(plan.Offer, plan.ID, a.Failed, asked)
 		}
@@ -121,6 +122,10 @@ func (q *Queue) carryOut(ctx context.Context, plan probe.Plan) {
 	err = q.Store.GiveBack(rec, q.Replica, plan.ID, "it could not be recorded")
 	warn(rec, q.Log, "a probe could not be given back", err)
 }
+
+// cut reports whether an answer was left before its end, because it took longer or became
+// larger than ours are waited for. A plan that hangs up has what it wanted.
+func cut(r judge.Record) bool { return !r.Answer.Complete && !(r.Plan.Streamed && r.Plan.HangUp > 0) }
 
 // unanswered ends a probe without a record.
 func (q *Queue) unanswered(ctx context.Context, plan probe.Plan, why error) {

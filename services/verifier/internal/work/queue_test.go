@@ -24,12 +24,13 @@ type answering struct {
 	t      *testing.T
 	status int
 	failed bool
+	cut    bool
 }
 
 func (a *answering) Run(_ context.Context, p probe.Plan) (judge.Record, error) {
 	r := judgetest.Greedy(a.t, judgetest.Say{N: 1})
 	r.Plan, r.Answer.Served = p, p.Offer.Provider.String()
-	r.Answer.Status, r.Answer.Failed, r.Answer.Complete = a.status, a.failed, a.status == http.StatusOK
+	r.Answer.Status, r.Answer.Failed, r.Answer.Complete = a.status, a.failed, a.status == http.StatusOK && !a.cut
 	return r, nil
 }
 
@@ -39,16 +40,18 @@ func (a *answering) RunOn(ctx context.Context, p probe.Plan, _ string) (judge.Re
 
 // Attempts of consumers that an engine refuses are in no pair. So a refused probe is in
 // none either: it would count as one that was served, and speak against an honest provider.
-func TestARefusedProbeMakesNoPair(t *testing.T) {
+// Consumers wait longer than we do, so that the same holds for a probe that was left.
+func TestAProbeThatWasRefusedOrLeftMakesNoPair(t *testing.T) {
 	t.Parallel()
 	e := storetest.New(t)
 	for _, c := range []struct {
 		answering
 		pairs int
 	}{
-		{answering{t, http.StatusOK, false}, 1},
-		{answering{t, http.StatusServiceUnavailable, true}, 1},
-		{answering{t, http.StatusBadRequest, false}, 0},
+		{answering{t: t, status: http.StatusOK}, 1},
+		{answering{t: t, status: http.StatusServiceUnavailable, failed: true}, 1},
+		{answering{t: t, status: http.StatusBadRequest}, 0},
+		{answering{t: t, status: http.StatusOK, cut: true}, 0},
 	} {
 		o := e.See(t, storetest.Provider(t))
 		at, log, matcher := clock.NewManual(storetest.Start), slog.New(slog.DiscardHandler), pairing.New()
@@ -67,7 +70,7 @@ func TestARefusedProbeMakesNoPair(t *testing.T) {
 		matcher.Attempted(pairing.Attempt{Request: "r", Offer: o, Failed: true, At: at.Now()})
 		at.Advance(2 * pairing.Hold)
 		if got := len(matcher.Due(at.Now())); got != c.pairs {
-			t.Errorf("status %d: pairs: got %d, want %d", c.status, got, c.pairs)
+			t.Errorf("status %d, left %t: pairs: got %d, want %d", c.status, c.cut, got, c.pairs)
 		}
 	}
 }
