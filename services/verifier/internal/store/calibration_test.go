@@ -10,7 +10,9 @@ import (
 	"svc.internal/services/verifier/internal/calibrate"
 	"svc.internal/services/verifier/internal/calibration"
 	"svc.internal/services/verifier/internal/evidence"
+	"svc.internal/services/verifier/internal/judge"
 	"svc.internal/services/verifier/internal/judge/judgetest"
+	"svc.internal/services/verifier/internal/standing"
 	"svc.internal/services/verifier/internal/store"
 	"svc.internal/services/verifier/internal/store/storetest"
 )
@@ -146,26 +148,86 @@ func TestACommonCauseIsSuspectedUntilTheGuardFindsNothing(t *testing.T) {
 	t.Parallel()
 	e := storetest.New(t)
 	key := ok(e.Stores[0].KeepStratum(t.Context(), judgetest.Stratum))(t)
-	is(t, "first", ok(e.Stores[0].Suspect(t.Context(), key, "two references differ"))(t), true)
-	is(t, "again", ok(e.Stores[1].Suspect(t.Context(), key, "still"))(t), false)
-	got := ok(e.Stores[0].Strata(t.Context(), judgetest.Model, store.StratumKey{}, 10))(t)
-	is(t, "since", got[0].SuspectedSince, storetest.Start)
-	is(t, "why", got[0].Suspicion, "two references differ")
-	e.Pass(t, 1e9)
-	if err := e.Stores[0].Cleared(t.Context(), key); err != nil {
-		t.Fatal(err)
+	suspect := func(i int) (time.Time, bool) {
+		t.Helper()
+		since, fresh, err := e.Stores[i].Suspect(t.Context(), key, "two references differ")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return since, fresh
 	}
-	got = ok(e.Stores[0].Strata(t.Context(), "", store.StratumKey{}, 10))(t)
-	is(t, "no suspicion", got[0].Suspicion, "")
+	clearAsOf := func(at time.Time) string {
+		t.Helper()
+		if err := e.Stores[0].Cleared(t.Context(), key, at); err != nil {
+			t.Fatal(err)
+		}
+		return ok(e.Stores[1].Strata(t.Context(), judgetest.Model, store.StratumKey{}, 10))(t)[0].Suspicion
+	}
+	_, first := suspect(0)
+	is(t, "the first is fresh", first, true)
+	e.Pass(t, 1e9)
+	since, second := suspect(1)
+	is(t, "the second is fresh", second, false)
+	is(t, "since", since, storetest.Start)
+	is(t, "suspicion after a look from before it", clearAsOf(storetest.Start), "two references differ")
+	is(t, "suspicion after a look at it", clearAsOf(storetest.Start.Add(1e9)), "")
+	got := ok(e.Stores[0].Strata(t.Context(), "", store.StratumKey{}, 10))(t)
 	is(t, "checked", got[0].CheckedAt, storetest.Start.Add(1e9))
-	for _, err := range []error{
-		e.Stores[0].Cleared(t.Context(), store.StratumKey{1}),
-		func() error { _, err := e.Stores[0].Suspect(t.Context(), store.StratumKey{1}, "x"); return err }(),
-	} {
+	unknown := store.StratumKey{1}
+	_, _, err := e.Stores[0].Suspect(t.Context(), unknown, "x")
+	for _, err := range []error{err, e.Stores[0].Cleared(t.Context(), unknown, storetest.Start)} {
 		if !errors.Is(err, store.ErrStratum) {
 			t.Errorf("an unknown stratum: got the error %v, want %v", err, store.ErrStratum)
 		}
 	}
+}
+
+// What two references say of one answer is everybody's, with the observation or not at all.
+func TestHowFarReferencesAreApartIsKeptWithTheObservation(t *testing.T) {
+	t.Parallel()
+	e := storetest.New(t)
+	ok(e.Stores[0].KeepStratum(t.Context(), judgetest.Stratum))(t)
+	o := e.See(t, storetest.Provider(t))
+	apart := func() float64 {
+		t.Helper()
+		return ok(e.Stores[1].Strata(t.Context(), "", store.StratumKey{}, 10))(t)[0].Apart
+	}
+	judged := func(own, other float64) (store.EventKey, standing.Event) {
+		t.Helper()
+		r := judgetest.Greedy(t, judgetest.Say{N: 1})
+		r.Plan = e.Plan(t, o)
+		r.Answer.Served = o.Provider.String()
+		r.Scores = append(r.Scores, judge.Score{Host: "reference-2", Class: 16,
+			Raw: judgetest.Score(judgetest.Answer, 50, own, other)})
+		e.Queue(t, r.Plan)
+		ok(e.Stores[0].Take(t.Context(), "a", store.MaxBatch))(t)
+		return store.ProbeKey(r.Plan.ID), standing.Event{Judged: &r}
+	}
+	is(t, "before a comparison", apart(), 0)
+	key, event := judged(-.8, -.7)
+	failed := errors.New("the change gives up")
+	_, err := e.Stores[0].Advance(t.Context(), o, key, func(now time.Time, s standing.State, p store.ProviderStanding) (
+		standing.Event, standing.World, standing.State, standing.Outcome, error,
+	) {
+		w := storetest.World(o, key, p)
+		after, out, err := s.Apply(event, now, w)
+		return event, w, after, out, errors.Join(err, failed)
+	})
+	if !errors.Is(err, failed) {
+		t.Fatal(err)
+	}
+	is(t, "after an observation that was not written", apart(), 0)
+	e.Advance(t, o, key, event)
+	if got := apart(); got < calibration.Tau/2 {
+		t.Errorf("after an answer of which references differ: got %v, want at least %v", got, calibration.Tau/2)
+	}
+	e.Pass(t, store.ComparedFor)
+	is(t, "a week later", apart(), 0)
+	key, event = judged(-.8, -.7)
+	e.Advance(t, o, key, event)
+	key, event = judged(-.6, -.8)
+	e.Advance(t, o, key, event)
+	is(t, "after one of which they agree", apart(), 0)
 }
 
 func TestExceedancesAreCountedByProvider(t *testing.T) {

@@ -97,7 +97,8 @@ func (e entry) queueStanding(batch *pgx.Batch) {
 		timeOrNull(p.graceUntil), timeOrNull(p.passedAt))
 }
 
-// queueObservations adds what the probe said for each family.
+// queueObservations adds what the probe said for each family, and of the references that
+// scored it.
 func (e entry) queueObservations(batch *pgx.Batch) {
 	j := e.outcome.Judgement
 	if j == nil {
@@ -111,6 +112,9 @@ func (e entry) queueObservations(batch *pgx.Batch) {
 		}
 		batch.Queue(insertObservation, e.Judged.Plan.ID, o.Family().String(), e.offer.Provider, e.offer.Model, e.number,
 			o.Exceeded(), calibrated, stratum[:], e.at)
+	}
+	if j.Compared {
+		batch.Queue(compared, stratum[:], j.Apart, e.at)
 	}
 }
 

@@ -223,7 +223,7 @@ func TestAReversedPenaltyCountsNoMore(t *testing.T) {
 	p = read("2")
 	is(t, "penalties after the reversal", p.Penalties, 0)
 	is(t, "removed by after the reversal", p.RemovedBy, probe.VerdictID{})
-	if _, err := e.Stores[0].Suspect(t.Context(), store.StratumID(calibratedStratum), "x"); err != nil {
+	if _, _, err := e.Stores[0].Suspect(t.Context(), store.StratumID(calibratedStratum), "x"); err != nil {
 		t.Fatal(err)
 	}
 	is(t, "a common cause in another model", read("3").CommonCause, false)

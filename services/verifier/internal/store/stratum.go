@@ -37,6 +37,9 @@ type Stratum struct {
 	SuspectedSince time.Time
 	Suspicion      string
 	FirstSeen      time.Time
+	// Apart is how far the X of two references was apart at the last answer that both scored;
+	// 0 where none was in the last ComparedFor.
+	Apart float64
 	// Judged reports whether offers are judged by the stratum: a reference served it within a
 	// day, or a calibration of it counts.
 	Judged bool
@@ -48,6 +51,16 @@ type Stratum struct {
 const judged = `(EXISTS (SELECT FROM reference f WHERE (f.model_id, f.class, f.engine, f.gpu)
 		= (t.model_id, t.class, t.engine, t.gpu) AND f.seen_at > clock_timestamp() - interval '1 day')
 	OR EXISTS (SELECT FROM calibration c WHERE c.stratum = t.stratum AND ` + counts + `))`
+
+// ComparedFor is how long two references count as apart without another comparison. Of two
+// that still serve the stratum, one probe in fifty makes one; a stratum that nobody offers any
+// more must not stop the ladder of its model for ever.
+const ComparedFor = 7 * 24 * time.Hour
+
+// compared records how far two references were apart. Of two answers the one that was judged
+// last counts.
+const compared = `UPDATE stratum SET apart = $2, compared_at = $3
+	WHERE stratum = $1 AND (compared_at IS NULL OR compared_at <= $3)`
 
 // ErrStratum is the error for a stratum that was never recorded.
 var ErrStratum = errors.New("no such stratum")
@@ -64,26 +77,40 @@ func (s *Store) KeepStratum(ctx context.Context, t calibration.Stratum) (Stratum
 }
 
 // Suspect records that a common cause is suspected in a stratum: the ladder of its model
-// stands still. It reports whether that is new. It fails with ErrStratum.
-func (s *Store) Suspect(ctx context.Context, key StratumKey, why string) (bool, error) {
-	fresh, err := exec(ctx, s.pool, `UPDATE stratum SET suspected_since = clock_timestamp(), suspicion = $2
-		WHERE stratum = $1 AND suspected_since IS NULL`, key[:], cut(why, 200))
-	if err == nil && !fresh {
-		err = s.knowsStratum(ctx, key)
+// stands still. It returns since when, and reports whether this call was the first to say so.
+// It fails with ErrStratum.
+func (s *Store) Suspect(ctx context.Context, key StratumKey, why string) (since time.Time, fresh bool, err error) {
+	err = s.pool.QueryRow(ctx, `UPDATE stratum SET suspected_since = clock_timestamp(), suspicion = $2
+		WHERE stratum = $1 AND suspected_since IS NULL RETURNING suspected_since`, key[:], cut(why, 200)).Scan(&since)
+	if fresh = err == nil; errors.Is(err, pgx.ErrNoRows) {
+		since, err = s.suspected(ctx, key)
 	}
 	if err != nil {
-		return false, fmt.Errorf("suspect a common cause: %w", err)
+		return time.Time{}, false, fmt.Errorf("suspect a common cause: %w", err)
 	}
-	return fresh, nil
+	return since.UTC(), fresh, nil
 }
 
-// Cleared records that the guard found nothing in a stratum, and ends a suspicion. It fails
-// with ErrStratum.
-func (s *Store) Cleared(ctx context.Context, key StratumKey) error {
-	known, err := exec(ctx, s.pool, `UPDATE stratum SET checked_at = greatest(checked_at, clock_timestamp()),
-		suspected_since = NULL, suspicion = NULL WHERE stratum = $1`, key[:])
-	if err == nil && !known {
+// suspected returns since when a common cause is suspected; the zero time while none is.
+func (s *Store) suspected(ctx context.Context, key StratumKey) (time.Time, error) {
+	var since *time.Time
+	err := s.pool.QueryRow(ctx, `SELECT suspected_since FROM stratum WHERE stratum = $1`, key[:]).Scan(&since)
+	if errors.Is(err, pgx.ErrNoRows) {
 		err = ErrStratum
+	}
+	return timeOf(since), err
+}
+
+// Cleared records that the guard found nothing in a stratum as it was at a time, and ends a
+// suspicion. What came up since then stays: another replica may have seen it. It fails with
+// ErrStratum.
+func (s *Store) Cleared(ctx context.Context, key StratumKey, asOf time.Time) error {
+	cleared, err := exec(ctx, s.pool, `UPDATE stratum SET checked_at = greatest(checked_at, $2), suspected_since = NULL,
+			suspicion = NULL
+		WHERE stratum = $1 AND (suspected_since IS NULL OR suspected_since < $2)
+			AND (compared_at IS NULL OR compared_at <= $2)`, key[:], asOf)
+	if err == nil && !cleared {
+		_, err = s.suspected(ctx, key)
 	}
 	if err != nil {
 		return fmt.Errorf("clear a stratum: %w", err)
@@ -91,22 +118,14 @@ func (s *Store) Cleared(ctx context.Context, key StratumKey) error {
 	return nil
 }
 
-func (s *Store) knowsStratum(ctx context.Context, key StratumKey) error {
-	var known bool
-	err := s.pool.QueryRow(ctx, `SELECT EXISTS (SELECT FROM stratum WHERE stratum = $1)`, key[:]).Scan(&known)
-	if err == nil && !known {
-		err = ErrStratum
-	}
-	return err
-}
-
 // Strata returns the strata of a model, all for an empty name, in the order of their keys,
 // behind after, at most limit.
 func (s *Store) Strata(ctx context.Context, model string, after StratumKey, limit int) ([]Stratum, error) {
 	list, err := collect(ctx, s.pool, scanStratum, `SELECT stratum, model_id, files, class, engine, gpu, checked_at,
-			suspected_since, coalesce(suspicion, ''), first_seen, `+judged+`
+			suspected_since, coalesce(suspicion, ''), first_seen, `+judged+`,
+			CASE WHEN compared_at > clock_timestamp() - $4::interval THEN apart ELSE 0 END
 		FROM stratum t WHERE ($1 = '' OR model_id = $1) AND stratum > $2 ORDER BY stratum LIMIT $3`,
-		model, after[:], bounded(limit, MaxBatch))
+		model, after[:], bounded(limit, MaxBatch), ComparedFor)
 	if err != nil {
 		return nil, fmt.Errorf("list strata: %w", err)
 	}
@@ -118,7 +137,7 @@ func scanStratum(row pgx.CollectableRow) (t Stratum, err error) {
 	var class int16
 	var checked, suspected *time.Time
 	err = row.Scan(&key, &t.Stratum.Model, &files, &class, &t.Stratum.Engine, &t.Stratum.GPU, &checked, &suspected,
-		&t.Suspicion, &t.FirstSeen, &t.Judged)
+		&t.Suspicion, &t.FirstSeen, &t.Judged, &t.Apart)
 	copy(t.Key[:], key)
 	copy(t.Stratum.Files[:], files)
 	t.Stratum.Class = quant.Class(class)

@@ -19,6 +19,9 @@ const (
 	guardInterval = 5 * time.Minute
 	// guardDay is how far back exceedances count.
 	guardDay = 24 * time.Hour
+	// voidFor is how long the observations of a suspicion are voided again, so that those of
+	// an offer that failed, or of all when a replica ended meanwhile, are void too.
+	voidFor = time.Hour
 	// maxOffers bounds the offers that a suspicion voids observations of.
 	maxOffers = 100_000
 )
@@ -86,7 +89,7 @@ func (g *Guard) look(
 		if t.SuspectedSince.IsZero() {
 			return calibration.NoCommon, nil
 		}
-		return calibration.NoCommon, g.Store.Cleared(ctx, t.Key)
+		return calibration.NoCommon, g.Store.Cleared(ctx, t.Key, now)
 	}
 	seen, err := g.Store.Exceedances(ctx, t.Key, now.Add(-guardDay))
 	if err != nil {
@@ -98,16 +101,21 @@ func (g *Guard) look(
 	}
 	cause := signs.Cause()
 	if cause == calibration.NoCommon {
-		return cause, g.Store.Cleared(ctx, t.Key)
+		return cause, g.Store.Cleared(ctx, t.Key, now)
 	}
-	fresh, err := g.Store.Suspect(ctx, t.Key, string(cause))
-	if err != nil || !fresh {
+	since, fresh, err := g.Store.Suspect(ctx, t.Key, string(cause))
+	if err != nil {
 		return cause, err
 	}
-	g.Log.ErrorContext(ctx, "a common cause is suspected, and the ladder of the model stands still",
-		"model", t.Stratum.Model, "class", int(t.Stratum.Class), "engine", t.Stratum.Engine, "gpu", t.Stratum.GPU,
-		"cause", string(cause))
-	return cause, g.void(ctx, t, seen, cause, now, bad)
+	if fresh {
+		g.Log.ErrorContext(ctx, "a common cause is suspected, and the ladder of the model stands still",
+			"model", t.Stratum.Model, "class", int(t.Stratum.Class), "engine", t.Stratum.Engine, "gpu", t.Stratum.GPU,
+			"cause", string(cause))
+	}
+	if since.IsZero() || now.Sub(since) > voidFor {
+		return cause, nil
+	}
+	return cause, g.void(ctx, t, seen, since, bad)
 }
 
 // signs gathers what speaks for a common cause. An offer whose standing cannot be read is left
@@ -119,7 +127,7 @@ func (g *Guard) signs(
 	if err != nil {
 		return calibration.Signs{}, err
 	}
-	signs := calibration.Signs{Owners: owners.Len(), ReferenceX: g.Mover.Apart(t.Key)}
+	signs := calibration.Signs{Owners: owners.Len(), ReferenceX: t.Apart}
 	exceeded := map[ids.ProviderID]bool{}
 	for _, e := range seen {
 		owner := owners.Of(e.Provider)
@@ -152,16 +160,16 @@ func providersOf(seen []store.Exceedance) []ids.ProviderID {
 	return all
 }
 
-// void voids the observations of the stratum's offers since the last good check.
+// void voids the observations of the stratum's offers since the last good check. The time of
+// the suspicion is the key, so that an offer's are voided once.
 func (g *Guard) void(
-	ctx context.Context, t store.Stratum, seen []store.Exceedance, cause calibration.Common, now time.Time,
-	bad *faults,
+	ctx context.Context, t store.Stratum, seen []store.Exceedance, suspected time.Time, bad *faults,
 ) error {
 	since := t.CheckedAt
 	if since.IsZero() {
-		since = now.Add(-guardDay)
+		since = suspected.Add(-guardDay)
 	}
-	key := store.EventKey("common/" + string(cause) + "/" + strconv.FormatInt(now.Unix(), 10))
+	key := store.EventKey("common/" + strconv.FormatInt(suspected.UnixMicro(), 10))
 	for _, e := range seen[:min(len(seen), maxOffers)] {
 		o := probe.Offer{Provider: ids.ProviderID(e.Provider), Model: t.Stratum.Model}
 		_, err := g.Mover.Move(ctx, o, key, standing.Event{Voided: &standing.Voiding{By: "platform", Since: since}})

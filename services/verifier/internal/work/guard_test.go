@@ -8,6 +8,7 @@ import (
 
 	"svc.internal/pkg/ids"
 	"svc.internal/services/verifier/internal/calibration"
+	"svc.internal/services/verifier/internal/judge"
 	"svc.internal/services/verifier/internal/judge/judgetest"
 	"svc.internal/services/verifier/internal/probe"
 	"svc.internal/services/verifier/internal/standing"
@@ -97,6 +98,7 @@ func TestAStratumOfNoReferenceDoesNotBrakeItsModel(t *testing.T) {
 	if !braked(t, e, honest) {
 		t.Error("the ladder stands still while a reference serves the engine: got false, want true")
 	}
+	e.Pass(t, time.Second)
 	see(25 * time.Hour)
 	if braked(t, e, honest) {
 		t.Error("the ladder stands still after the reference has left: got true, want false")
@@ -104,5 +106,69 @@ func TestAStratumOfNoReferenceDoesNotBrakeItsModel(t *testing.T) {
 	w.pass(t)
 	if n := e.Count(t, `SELECT count(*) FROM stratum WHERE suspected_since IS NOT NULL`); n != 0 {
 		t.Errorf("suspicions after the reference has left: got %d, want 0", n)
+	}
+}
+
+// One probe in fifty compares two references, on whichever replica it is judged.
+func TestReplicasAgreeThatReferencesDiffer(t *testing.T) {
+	t.Parallel()
+	e := storetest.New(t)
+	e.AllowPenalties(t)
+	o := e.See(t, storetest.Provider(t))
+	var told []ids.ProviderID
+	compare := func(own, other float64) {
+		t.Helper()
+		r := judgetest.Greedy(t, judgetest.Say{N: 1})
+		r.Plan = e.Plan(t, o)
+		r.Answer.Served = o.Provider.String()
+		r.Scores = append(r.Scores, judge.Score{Host: "reference-2", Class: 16,
+			Raw: judgetest.Score(judgetest.Answer, 50, own, other)})
+		e.Queue(t, r.Plan)
+		must(e.Stores[0].Take(t.Context(), "a", store.MaxBatch))(t)
+		must(mover(e.Stores[0], &told).Move(t.Context(), o, store.ProbeKey(r.Plan.ID), standing.Event{Judged: &r}))(t)
+	}
+	both := []*watch{newWatch(e.Stores[0]), newWatch(e.Stores[1])}
+	for _, c := range []struct {
+		what       string
+		own, other float64
+		want       int
+	}{{"differ", -.8, -.7, 1}, {"agree", -.6, -.8, 0}} {
+		compare(c.own, c.other)
+		for range 2 {
+			for i, w := range both {
+				e.Pass(t, time.Second)
+				w.pass(t)
+				if w.suspected != c.want {
+					t.Errorf("strata that replica %d suspects, references %s: got %d, want %d", i, c.what, w.suspected, c.want)
+				}
+				if n := e.Count(t, `SELECT count(*) FROM stratum WHERE suspected_since IS NOT NULL`); n != c.want {
+					t.Errorf("suspicions after replica %d, references %s: got %d, want %d", i, c.what, n, c.want)
+				}
+			}
+		}
+	}
+	if n := e.Count(t, `SELECT count(*) FROM event WHERE kind = 'voided'`); n != 1 {
+		t.Errorf("times that the observations became void: got %d, want 1", n)
+	}
+}
+
+// A replica that ends between the suspicion and its consequences leaves them to the others.
+func TestWhatASuspicionVoidsIsVoidAfterACrash(t *testing.T) {
+	t.Parallel()
+	e := storetest.New(t)
+	e.AllowPenalties(t)
+	for range 3 {
+		e.Probe(t, e.See(t, storetest.Provider(t)), true, "")
+	}
+	if _, _, err := e.Stores[0].Suspect(t.Context(), store.StratumID(judgetest.Stratum), "many_exceed"); err != nil {
+		t.Fatal(err)
+	}
+	w := newWatch(e.Stores[1])
+	for range 2 {
+		e.Pass(t, 5*time.Minute)
+		w.pass(t)
+	}
+	if n := e.Count(t, `SELECT count(*) FROM event WHERE kind = 'voided'`); n != 3 {
+		t.Errorf("offers whose observations are void, each once: got %d, want 3", n)
 	}
 }

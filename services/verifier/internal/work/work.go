@@ -17,7 +17,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"sync"
 	"time"
 
 	"svc.internal/pkg/ids"
@@ -67,35 +66,6 @@ type Mover struct {
 	Observer Observer
 	// Changed has the routers told of a provider.
 	Changed func(provider ids.ProviderID)
-
-	mu sync.Mutex
-	// apart is how far the X of two references was apart at the last answer that both
-	// scored, by stratum.
-	apart map[store.StratumKey]float64
-}
-
-// maxApart bounds the strata of which the last comparison is remembered.
-const maxApart = 10_000
-
-// compared remembers how far two references were apart.
-func (m *Mover) compared(e standing.Event, out standing.Outcome) {
-	if e.Judged == nil || out.Judgement == nil || !out.Judgement.Compared {
-		return
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.apart == nil || len(m.apart) >= maxApart {
-		m.apart = map[store.StratumKey]float64{}
-	}
-	m.apart[store.StratumID(e.Judged.Plan.Stratum)] = out.Judgement.Apart
-}
-
-// Apart returns how far two references of a stratum were apart the last time; 0 where they
-// were not compared by this replica.
-func (m *Mover) Apart(key store.StratumKey) float64 {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.apart[key]
 }
 
 // Move moves the standing of an offer by an event. The key names the event: the same key
@@ -113,7 +83,6 @@ func (m *Mover) Move(
 	if err != nil {
 		return standing.Outcome{}, err
 	}
-	m.compared(e, out)
 	m.Observer.Moved(ctx, o, e, out)
 	for _, v := range out.Verdicts {
 		m.Log.InfoContext(ctx, "a verdict", "verdict_id", v.ID.String(), "provider_id", o.Provider.String(), "model", o.Model,
