@@ -21,8 +21,7 @@
 //
 // Slowness passes by: a slow run fails only if repeats one hour and six hours later are
 // slow too. A run during which the hub, the network or a reference failed is void, and so
-// is a run of which too little was measured: too few timings or questions, or no window. An
-// answer that came in one chunk has no timing and spoils no other.
+// is a run of which too little was measured: too few timings or questions, or no window.
 package battery
 
 import (

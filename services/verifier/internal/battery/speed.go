@@ -13,7 +13,9 @@ const (
 )
 
 // Timing is one answer: its tokens by our count, and the time from its first token to its
-// last by the hub's clock. An answer that came in one chunk took no time, and is no timing.
+// last by the hub's clock. A fast engine's answer may come in one chunk: it is timed from its
+// question, which understates its speed. An answer without a time has no speed, and spoils
+// no other.
 type Timing struct {
 	Tokens int64
 	Took   time.Duration

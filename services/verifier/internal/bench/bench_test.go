@@ -400,6 +400,24 @@ func TestAQuickRunAsksFiveQuestions(t *testing.T) {
 	}
 }
 
+// An agent may pass on in one chunk what a fast engine has written meanwhile.
+func TestAnswersInOneChunkAreTimedFromTheirQuestion(t *testing.T) {
+	t.Parallel()
+	for _, quick := range []bool{false, true} {
+		s := setup()
+		s.Quick = quick
+		v, r := honest(), begin(t, s)
+		for now := noon; !r.Ended(); {
+			for _, p := range r.Next(now) {
+				report := v.answer(r, p)
+				report.FirstMicros, report.Micros = report.FirstMicros+report.Micros, 0
+				r, _ = r.Took(report, now)
+			}
+		}
+		outcome(t, r, battery.Pass)
+	}
+}
+
 func TestAnEmbeddingModelIsAskedForVectorsAlone(t *testing.T) {
 	t.Parallel()
 	s := setup()

@@ -51,7 +51,7 @@ func (r Run) speed(alone, first Stage) battery.Speed {
 	var s battery.Speed
 	for _, q := range r.alone(alone) {
 		if p, there := r.report(q.plan.ID); there && p.Answered {
-			s.Answers = append(s.Answers, battery.Timing{Tokens: p.Tokens, Took: micros(p.Micros)})
+			s.Answers = append(s.Answers, battery.Timing{Tokens: p.Tokens, Took: p.took()})
 		}
 	}
 	for _, q := range r.first(first) {
@@ -60,6 +60,15 @@ func (r Run) speed(alone, first Stage) battery.Speed {
 		}
 	}
 	return s
+}
+
+// took is how long the answer took from its first bytes to its last. An answer that came in
+// one chunk is timed from its question, which understates its speed.
+func (p Report) took() time.Duration {
+	if p.Micros > 0 {
+		return micros(p.Micros)
+	}
+	return micros(p.FirstMicros)
 }
 
 // observed returns the questions of a stage that are not void, at most as many as battery
