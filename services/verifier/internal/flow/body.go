@@ -16,7 +16,6 @@ import (
 	"svc.internal/pkg/fault"
 	"svc.internal/pkg/openai"
 	"svc.internal/services/verifier/internal/judge"
-	"svc.internal/services/verifier/internal/statistic"
 )
 
 // maxChunks bounds the chunks of an answer. More are joined in pairs.
@@ -62,7 +61,7 @@ type capture struct {
 func newCapture(began time.Time, now func() time.Time, limit int, streamed bool, hangUp int) *capture {
 	c := &capture{began: began, now: now, limit: limit}
 	if streamed {
-		c.events, c.hangUp = &openai.SSEReader{MaxEvent: statistic.MaxBody}, hangUp
+		c.events, c.hangUp = &openai.SSEReader{MaxEvent: limit}, hangUp
 	}
 	return c
 }

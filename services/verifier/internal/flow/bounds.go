@@ -6,6 +6,7 @@ import (
 	"svc.internal/services/verifier/internal/battery"
 	"svc.internal/services/verifier/internal/dice"
 	"svc.internal/services/verifier/internal/probe"
+	"svc.internal/services/verifier/internal/statistic"
 )
 
 // How long an answer may take. What a provider needs for the tokens that are asked for, and
@@ -38,4 +39,35 @@ func (p *passage) patience() time.Duration {
 		drawn = time.Duration(dice.New(p.Secret, "patience", plan.ID[:]).Float64() * float64(maxDrawn))
 	}
 	return min(answerTime(plan)+drawn, p.cfg.AnswerTimeout)
+}
+
+// How many bytes an answer may have. They are a few times what engines write, so that no
+// honest answer is cut.
+const (
+	// spareAnswer is for what stands once in an answer, and for digests of files.
+	spareAnswer = 64 << 10
+	// tokenBytes is an event of a stream with a token, logprobBytes one log-probability with
+	// its token in text and in bytes, and numberBytes a number of a vector.
+	tokenBytes   = 1 << 10
+	logprobBytes = 256
+	numberBytes  = 32
+	// maxAnswer bounds every answer of a provider.
+	maxAnswer = 4 << 20
+)
+
+// answerBytes returns how many bytes of the answer to a plan are read and kept.
+func answerBytes(plan probe.Plan) int {
+	tokens := plan.MaxTokens
+	if plan.Unbounded {
+		tokens = statistic.MaxAnswerTokens
+	}
+	each := tokenBytes
+	if plan.TopLogprobs > 0 {
+		each += (1 + plan.TopLogprobs) * logprobBytes
+	}
+	n := spareAnswer + tokens*each
+	if plan.Kind == probe.Embedding {
+		n = spareAnswer + statistic.MaxDimensions*numberBytes
+	}
+	return min(n, maxAnswer)
 }

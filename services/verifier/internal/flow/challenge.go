@@ -16,6 +16,8 @@ type Challenge struct {
 	ID      string
 	Model   string
 	Timeout time.Duration
+	// MaxBytes bounds the answer, at most statistic.MaxBody.
+	MaxBytes int
 	// Body, Stream and Embeddings are of an inference.
 	Body               []byte
 	Stream, Embeddings bool
@@ -48,7 +50,7 @@ type Reply struct {
 	Status int
 	// Error is the agent's or the hub's word on why.
 	Error string
-	// Data is the answer, at most statistic.MaxBody bytes, and Chunks when it came.
+	// Data is the answer, at most Challenge.MaxBytes bytes, and Chunks when it came.
 	Data   []byte
 	Chunks []judge.Chunk
 	// Objects reports that a stream came as JSON objects (v1) and not as events.

@@ -31,6 +31,9 @@ func ScoringBody(plan probe.Plan, request []byte, answer string) ([]byte, error)
 // AnswerTime is how long the answer to a plan may take.
 func AnswerTime(plan probe.Plan) time.Duration { return answerTime(plan) }
 
+// AnswerBytes is how many bytes of the answer to a plan are kept.
+func AnswerBytes(plan probe.Plan) int { return answerBytes(plan) }
+
 // WithModel names another model in a body, and Unstreamed asks for a whole answer.
 var (
 	WithModel  = withModel

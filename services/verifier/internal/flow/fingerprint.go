@@ -102,6 +102,7 @@ func drawRange(d *rand.Rand, files []fingerprint.File, total int64) fingerprint.
 func (p *passage) askFingerprint(ctx context.Context) error {
 	reply, err := p.challenge(ctx, p.seat, Challenge{
 		ID: p.files.ID, Model: p.rec.Plan.Offer.Model, Timeout: fingerprintTimeout, Fingerprint: &p.files,
+		MaxBytes: answerBytes(p.rec.Plan),
 	})
 	if err != nil {
 		return refused(err)

@@ -30,8 +30,10 @@
 //
 // # Bounds
 //
-// An answer has at most statistic.MaxBody bytes, also after decompression, and 8,192
-// chunks. A record has at most MaxRecord bytes. Everything waits for a bounded time.
+// An answer has at most so many bytes as its tokens need several times over, 4 MiB for the
+// longest, also after decompression, and 8,192 chunks (bounds.go). A larger one is not whole.
+// What references answer has at most statistic.MaxBody bytes, and a record at most MaxRecord.
+// Everything waits for a bounded time.
 package flow
 
 import (

@@ -15,7 +15,6 @@ import (
 	"svc.internal/pkg/openai"
 	"svc.internal/services/verifier/internal/judge"
 	"svc.internal/services/verifier/internal/probe"
-	"svc.internal/services/verifier/internal/statistic"
 )
 
 // maxErrorBody bounds the body of an error that is read.
@@ -65,7 +64,8 @@ func (p *passage) takeHidden(resp posted) error {
 		return &GiveBack{PlatformDown, err}
 	}
 	streamed := strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream")
-	c := newCapture(resp.began, clock.System.Now, min(statistic.MaxBody, p.room()), streamed, p.rec.Plan.HangUp)
+	c := newCapture(resp.began, clock.System.Now, min(answerBytes(p.rec.Plan), p.room()), streamed,
+		p.rec.Plan.HangUp)
 	if err == nil {
 		err = c.read(body)
 	}

@@ -19,7 +19,6 @@ import (
 	"svc.internal/services/verifier/internal/house"
 	"svc.internal/services/verifier/internal/judge"
 	"svc.internal/services/verifier/internal/probe"
-	"svc.internal/services/verifier/internal/statistic"
 )
 
 type (
@@ -214,8 +213,8 @@ func TestAnEndlessStreamIsBounded(t *testing.T) {
 	p.Streamed = true
 	r := w.run(p)
 	<-ended
-	if got := len(r.Answer.Raw); got != statistic.MaxBody {
-		t.Errorf("bytes: got %d, want %d", got, statistic.MaxBody)
+	if got, want := len(r.Answer.Raw), flow.AnswerBytes(p); got != want {
+		t.Errorf("bytes: got %d, want %d", got, want)
 	}
 	if r.Answer.Complete {
 		t.Error("complete: got true, want false")
@@ -253,8 +252,8 @@ func TestABombOfGzipIsBounded(t *testing.T) {
 	w := setup(t)
 	w.edge.says(200, bomb.String(), provider(0).String(), "Content-Encoding", "gzip")
 	r := w.run(plan(1))
-	if got := len(r.Answer.Raw); got != statistic.MaxBody {
-		t.Errorf("bytes: got %d, want %d", got, statistic.MaxBody)
+	if got, want := len(r.Answer.Raw), flow.AnswerBytes(plan(1)); got != want {
+		t.Errorf("bytes: got %d, want %d", got, want)
 	}
 	if r.Answer.Complete {
 		t.Error("complete: got true, want false")

@@ -73,14 +73,13 @@ func TestAMeasurementNeedsNoReference(t *testing.T) {
 func TestARecordIsBounded(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	huge := bytes.Repeat([]byte("x"), 7<<20)
+	huge := bytes.Repeat([]byte("x"), 8<<20)
 	huge = append([]byte(`{"choices":[{"index":0,"message":{"content":"x"}}],"pad":"`), append(huge, `"}`...)...)
 	w.hub.run = func(_ *runRequest, s runStream) (bool, error) {
 		return true, answer(s, huge, &hubv1.ChallengeFinished{
 			End: hubv1.ChallengeEnd_CHALLENGE_END_ANSWERED, EngineStatus: 200,
 		})
 	}
-	w.edge.says(200, string(huge), provider(0).String())
 	p := plan(1)
 	p.Kind, p.Greedy, p.Alternatives = probe.Sampled, false, []evidence.Alternative{evidence.Class4, evidence.Sibling}
 	r := w.run(p)
@@ -90,6 +89,9 @@ func TestARecordIsBounded(t *testing.T) {
 	}
 	if total > 22<<20 {
 		t.Errorf("bytes of a record: got %d, want at most 22 MiB", total)
+	}
+	if got := len(r.Scores); got != 2 {
+		t.Fatalf("scores: got %d, want the 2 that fit", got)
 	}
 	if got := r.Scores[0].Alternative; got != "" {
 		t.Errorf("what is kept: got %q, want the model's own score first", got)

@@ -14,6 +14,7 @@ import (
 	"svc.internal/services/verifier/internal/offers"
 	"svc.internal/services/verifier/internal/probe"
 	"svc.internal/services/verifier/internal/quant"
+	"svc.internal/services/verifier/internal/statistic"
 )
 
 // secondEvery is in how many probes one is scored by two hosts.
@@ -162,6 +163,7 @@ func (p *passage) refer(ctx context.Context, host string, c Challenge) (reply Re
 	if ctx.Err() != nil {
 		return Reply{}, false, false
 	}
+	c.MaxBytes = statistic.MaxBody // a reference states log-probabilities of the whole prompt
 	seat := func() (offers.Seat, bool) { return p.Offers.On(host, c.Model) }
 	reply, err := p.challenge(ctx, seat, c)
 	busy = fault.Is(err, fault.ProviderBusy) || fault.Is(err, fault.RateLimitExceeded)

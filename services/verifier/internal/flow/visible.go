@@ -17,7 +17,7 @@ func (p *passage) askVisible(ctx context.Context) error {
 	plan := p.rec.Plan
 	reply, err := p.challenge(ctx, p.seat, Challenge{
 		ID: plan.ID.String(), Model: plan.Offer.Model, Timeout: min(p.patience(), maxChallenge),
-		Body: p.rec.Request, Stream: plan.Streamed, Embeddings: plan.Kind == probe.Embedding,
+		MaxBytes: answerBytes(plan), Body: p.rec.Request, Stream: plan.Streamed, Embeddings: plan.Kind == probe.Embedding,
 	})
 	if err != nil {
 		return refused(err)

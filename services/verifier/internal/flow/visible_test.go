@@ -245,8 +245,8 @@ func TestAnEndlessChallengeIsBounded(t *testing.T) {
 	})
 	a := w.run(visible(1)).Answer
 	<-ended
-	if got := len(a.Raw); got > statistic.MaxBody {
-		t.Errorf("bytes: got %d, want at most %d", got, statistic.MaxBody)
+	if got, want := len(a.Raw), flow.AnswerBytes(visible(1)); got > want {
+		t.Errorf("bytes: got %d, want at most %d", got, want)
 	}
 	if got := len(a.Chunks); got > 8_192 {
 		t.Errorf("chunks: got %d, want at most 8192", got)

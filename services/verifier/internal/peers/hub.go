@@ -19,7 +19,6 @@ import (
 	"svc.internal/services/verifier/internal/flow"
 	"svc.internal/services/verifier/internal/judge"
 	"svc.internal/services/verifier/internal/offers"
-	"svc.internal/services/verifier/internal/statistic"
 )
 
 // The bounds of a challenge.
@@ -44,7 +43,7 @@ type Hubs struct {
 }
 
 // Challenge puts a challenge to a session. Its errors hold the hub's fault. An answer beyond
-// statistic.MaxBody bytes ends as flow.Invalid.
+// c.MaxBytes ends as flow.Invalid.
 func (h Hubs) Challenge(ctx context.Context, on offers.Seat, c flow.Challenge) (flow.Reply, error) {
 	client, err := h.Dial(on.Address)
 	if err != nil {
@@ -66,8 +65,8 @@ func (h Hubs) Challenge(ctx context.Context, on offers.Seat, c flow.Challenge) (
 			return flow.Reply{}, fmt.Errorf("hear a challenge: %w", fault.FromError(err))
 		}
 		if chunk := m.GetChunk(); chunk != nil {
-			if !take(&r, chunk) {
-				r.End, r.Error = flow.Invalid, "the answer is larger than evidence holds"
+			if !take(&r, chunk, c.MaxBytes) {
+				r.End, r.Error = flow.Invalid, "the answer is larger than what was asked for"
 				return r, nil
 			}
 			continue
@@ -80,8 +79,8 @@ func (h Hubs) Challenge(ctx context.Context, on offers.Seat, c flow.Challenge) (
 }
 
 // take adds a chunk, and reports whether there was room.
-func take(r *flow.Reply, chunk *hubv1.ChallengeChunk) bool {
-	if len(r.Data)+len(chunk.GetData()) > statistic.MaxBody {
+func take(r *flow.Reply, chunk *hubv1.ChallengeChunk, maxBytes int) bool {
+	if len(r.Data)+len(chunk.GetData()) > maxBytes {
 		return false
 	}
 	r.Data = append(r.Data, chunk.GetData()...)
