@@ -8,13 +8,23 @@
 // the account that an own attempt had is remembered, because another replica's probes come
 // from the same house accounts.
 //
+// Of one account at most one pair of an offer counts in a UTC day, because a consumer can let
+// its requests fail on purpose: the next attempt of another account is the pair then. Which
+// attempt that is follows from accounts and times alone, never from how attempts ended, so
+// that pairs stay exact. A pair's key names the account and the day, so that the database
+// holds several replicas, and one that was started again, to it.
+//
 // Attempts of a provider's offer are looked at while a probe of the offer is under way or
 // waits for its pair, and no others. All that is kept is bounded; what finds no room, or
 // waits longer than Patience, makes no pair.
 package pairing
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -30,9 +40,15 @@ const (
 	MaxOffers   = 20_000
 	maxProbes   = 16
 	maxAttempts = 64
+	// maxOfAccount bounds the attempts of one account among those of an offer, so that it
+	// leaves room for others.
+	maxOfAccount = 8
 	// maxOwn bounds the requests that are known as own, and maxTags the accounts.
 	maxOwn  = 16_384
 	maxTags = 256
+	// maxCounted bounds the pairs of a day that are remembered. What finds no room is held to
+	// its day by its key.
+	maxCounted = 65_536
 )
 
 // Attempt is a try of some request at an offer.
@@ -51,6 +67,24 @@ type Pair struct {
 	Offer         probe.Offer
 	ProbeFailed   bool
 	OrganicFailed bool
+	// Account is that of the attempt, Day its UTC day since 1970.
+	Account string
+	Day     int64
+}
+
+// Key names the pairs of one account with an offer in a day, of which one counts. It does
+// not tell the account, nor that two keys of different offers or days are of one.
+func (p Pair) Key() string {
+	h := sha256.New()
+	_, _ = fmt.Fprintf(h, "svc pair v1\n%s\n%d %s\n%d\n%s", p.Offer.Provider, len(p.Offer.Model), p.Offer.Model, p.Day,
+		p.Account) // a hash never fails
+	return "pair/" + strconv.FormatInt(p.Day, 10) + "/" + hex.EncodeToString(h.Sum(nil)[:16])
+}
+
+// counted names an account that a pair of an offer has counted.
+type counted struct {
+	offer   probe.Offer
+	account string
 }
 
 // probed is a probe under way, or one that has ended and waits.
@@ -73,11 +107,15 @@ type Matcher struct {
 	own    map[string]bool
 	order  []string // of own, the oldest first
 	tags   map[string]bool
+	// counted are the pairs of the day.
+	counted map[counted]bool
+	day     int64
 }
 
 // New returns a matcher.
 func New() *Matcher {
-	return &Matcher{offers: map[probe.Offer]*waiting{}, own: map[string]bool{}, tags: map[string]bool{}}
+	return &Matcher{offers: map[probe.Offer]*waiting{}, own: map[string]bool{}, tags: map[string]bool{},
+		counted: map[counted]bool{}}
 }
 
 // Begin says that a hidden probe is about to be sent.
@@ -139,7 +177,17 @@ func (m *Matcher) Own(request string) {
 func (m *Matcher) Attempted(a Attempt) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if d := m.offers[a.Offer]; d != nil && len(d.attempts) < maxAttempts {
+	d := m.offers[a.Offer]
+	if d == nil || len(d.attempts) >= maxAttempts {
+		return
+	}
+	of := 0
+	for _, other := range d.attempts {
+		if other.Account == a.Account {
+			of++
+		}
+	}
+	if of < maxOfAccount {
 		d.attempts = append(d.attempts, a)
 	}
 }
@@ -153,10 +201,10 @@ func (m *Matcher) Due(now time.Time) []Pair {
 		d.attempts = slices.DeleteFunc(d.attempts, m.ownLocked)
 		kept := d.probes[:0]
 		for _, p := range d.probes {
-			i := slices.IndexFunc(d.attempts, func(a Attempt) bool { return !p.ended.IsZero() && a.At.After(p.ended) })
+			i := slices.IndexFunc(d.attempts, func(a Attempt) bool { return m.followsLocked(p, a) })
 			switch {
 			case i >= 0 && now.Sub(d.attempts[i].At) >= Hold:
-				pairs = append(pairs, Pair{Probe: p.id, Offer: o, ProbeFailed: p.failed, OrganicFailed: d.attempts[i].Failed})
+				pairs = append(pairs, m.pairLocked(p, d.attempts[i]))
 			case now.Sub(p.began) < Patience:
 				kept = append(kept, p)
 			}
@@ -168,6 +216,28 @@ func (m *Matcher) Due(now time.Time) []Pair {
 	}
 	return pairs
 }
+
+// followsLocked reports whether an attempt may be the pair of a probe.
+func (m *Matcher) followsLocked(p probed, a Attempt) bool {
+	return !p.ended.IsZero() && a.At.After(p.ended) &&
+		(dayOf(a.At) != m.day || !m.counted[counted{a.Offer, a.Account}])
+}
+
+// pairLocked makes a pair, and counts it for its day. Of an earlier day than the last pair's
+// nothing is remembered.
+func (m *Matcher) pairLocked(p probed, a Attempt) Pair {
+	day := dayOf(a.At)
+	if day > m.day {
+		m.day = day
+		clear(m.counted)
+	}
+	if day == m.day && len(m.counted) < maxCounted {
+		m.counted[counted{a.Offer, a.Account}] = true
+	}
+	return Pair{Probe: p.id, Offer: a.Offer, ProbeFailed: p.failed, OrganicFailed: a.Failed, Account: a.Account, Day: day}
+}
+
+func dayOf(at time.Time) int64 { return at.Unix() / 86_400 }
 
 // trim drops the attempts that came before every probe that waits: they can follow none.
 func (d *waiting) trim(now time.Time) {

@@ -43,7 +43,8 @@ func TestAProbeIsPairedWithTheNextAttemptThatIsNoProbe(t *testing.T) {
 		t.Errorf("while the attempt may turn out to be a probe's: got %v, want no pair", got)
 	}
 	got := m.Due(at(80))
-	if want := []Pair{{Probe: id(1), Offer: here, OrganicFailed: true}}; !slices.Equal(got, want) {
+	want := []Pair{{Probe: id(1), Offer: here, OrganicFailed: true, Account: "a", Day: noon.Unix() / 86_400}}
+	if !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 	if got := len(m.offers); got != 0 {
@@ -81,6 +82,52 @@ func TestAProbeWithoutAResultMakesNoPair(t *testing.T) {
 	}
 }
 
+// A consumer whose requests fail on purpose has one pair a day, however many probes there are.
+func TestOneAccountMakesOnePairOfAnOfferInADay(t *testing.T) {
+	t.Parallel()
+	m := New()
+	n := 0
+	run := func(second int, accounts ...string) []Pair {
+		t.Helper()
+		n++
+		m.Begin(here, id(byte(n)), at(second))
+		m.Ended(here, id(byte(n)), false, at(second+1))
+		for i, account := range accounts {
+			m.Attempted(attempt(strconv.Itoa(n*10+i), account, here, account == "griefer", second+2+i))
+		}
+		return m.Due(at(second + 100))
+	}
+	if got := run(0, "griefer"); len(got) != 1 || !got[0].OrganicFailed {
+		t.Errorf("the first pair of an account: got %v, want one that failed", got)
+	}
+	if got := run(200, "griefer", "griefer"); len(got) != 0 {
+		t.Errorf("further pairs of the day: got %v, want none", got)
+	}
+	if got := run(400, "griefer", "b"); len(got) != 1 || got[0].Account != "b" {
+		t.Errorf("beside another account: got %v, want one pair of the other's", got)
+	}
+	if got := run(13*3600, "griefer"); len(got) != 1 || got[0].Account != "griefer" {
+		t.Errorf("the next day: got %v, want one of the account", got)
+	}
+}
+
+func TestTheKeyOfAPairNamesOfferAccountAndDay(t *testing.T) {
+	t.Parallel()
+	one := Pair{Probe: id(1), Offer: here, Account: "a", Day: 7}
+	same := Pair{Probe: id(2), Offer: here, Account: "a", Day: 7, ProbeFailed: true}
+	if got, want := same.Key(), one.Key(); got != want {
+		t.Errorf("the key of another probe: got %q, want %q", got, want)
+	}
+	for name, other := range map[string]Pair{
+		"another offer": {Offer: there, Account: "a", Day: 7}, "another account": {Offer: here, Account: "b", Day: 7},
+		"another day": {Offer: here, Account: "a", Day: 8},
+	} {
+		if got := other.Key(); got == one.Key() {
+			t.Errorf("%s: got %q, want another key", name, got)
+		}
+	}
+}
+
 func TestWhatIsKeptIsBounded(t *testing.T) {
 	t.Parallel()
 	m := New()
@@ -88,10 +135,17 @@ func TestWhatIsKeptIsBounded(t *testing.T) {
 		m.Begin(here, id(n), at(0))
 	}
 	for n := range maxAttempts + 5 {
-		m.Attempted(attempt(strconv.Itoa(n), "a", here, true, 1))
+		m.Attempted(attempt(strconv.Itoa(n), "account "+strconv.Itoa(n), here, true, 1))
 	}
 	for n := range maxOwn + 5 {
 		m.Own(strconv.Itoa(n))
+	}
+	m.Begin(there, id(1), at(0))
+	for n := range maxAttempts {
+		m.Attempted(attempt(strconv.Itoa(n), "one account", there, true, 1))
+	}
+	for n := range maxCounted + 5 {
+		m.pairLocked(probed{}, Attempt{Offer: here, Account: strconv.Itoa(n), At: noon})
 	}
 	d := m.offers[here]
 	for _, c := range []struct {
@@ -99,6 +153,8 @@ func TestWhatIsKeptIsBounded(t *testing.T) {
 		got, want int
 	}{
 		{"probes", len(d.probes), maxProbes}, {"attempts", len(d.attempts), maxAttempts}, {"own", len(m.own), maxOwn},
+		{"attempts of one account", len(m.offers[there].attempts), maxOfAccount},
+		{"pairs of a day", len(m.counted), maxCounted},
 	} {
 		if c.got != c.want {
 			t.Errorf("%s: got %d, want %d", c.what, c.got, c.want)

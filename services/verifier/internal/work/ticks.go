@@ -118,11 +118,16 @@ type Pairs struct {
 // Run looks until ctx ends.
 func (p *Pairs) Run(ctx context.Context) {
 	for range clock.Every(ctx, p.Haste.Of(pairInterval)) {
-		for _, pair := range p.Matcher.Due(p.Clock.Now()) {
-			key := store.EventKey("pair/" + pair.Probe.String())
-			_, err := p.Mover.Move(ctx, pair.Offer, key, standing.Event{
-				Paired: &standing.Pair{ProbeFailed: pair.ProbeFailed, OrganicFailed: pair.OrganicFailed}})
-			warn(ctx, p.Log, "a pair could not be recorded", err)
-		}
+		p.Pass(ctx)
+	}
+}
+
+// Pass moves the standings whose pairs are complete. A pair whose account counted in the day
+// already, for whichever replica, moves nothing.
+func (p *Pairs) Pass(ctx context.Context) {
+	for _, pair := range p.Matcher.Due(p.Clock.Now()) {
+		_, err := p.Mover.Move(ctx, pair.Offer, store.EventKey(pair.Key()), standing.Event{
+			Paired: &standing.Pair{ProbeFailed: pair.ProbeFailed, OrganicFailed: pair.OrganicFailed}})
+		warn(ctx, p.Log, "a pair could not be recorded", err)
 	}
 }
