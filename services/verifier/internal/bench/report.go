@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"math"
@@ -90,8 +89,8 @@ func tokens(rec judge.Record, text string) int64 {
 		if s.Alternative != "" || rec.Plan.Kind == probe.Recall {
 			continue
 		}
-		if positions, v := statistic.Prompt(bytes.NewReader(s.Raw), text); v == statistic.None {
-			n = int64(len(positions))
+		if scored := judge.Tokens(s.Raw, text); scored > 0 {
+			n = int64(scored)
 		}
 		break
 	}

@@ -126,10 +126,14 @@ func laboratory() (*hosts, calibrate.Order) {
 // run carries a round to its end. It returns how many answers gave no sample.
 func (h *hosts) run(t *testing.T, r *calibrate.Round) (asked, void int) {
 	t.Helper()
+	voids := measured{}
+	defer func() { voids.log(t, asked) }()
 	for b, more := r.Next(); more; b, more = r.Next() {
 		for _, p := range b.Plans {
 			asked++
-			samples, err := r.Took(h.record(t, b.Host.Name, p))
+			rec := h.record(t, b.Host.Name, p)
+			voids.add(t, rec)
+			samples, err := r.Took(rec)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -86,8 +86,28 @@ func (b *bench) record(t *testing.T, host string, n int, ask string) judge.Recor
 		t.Fatalf("an answer has no log-probabilities: %s", v)
 	}
 	r.Answer.ClaimedPrompt, r.Answer.ClaimedOutput = judgetest.Claims(t, r.Answer.Raw)
-	r.Calibrations, r.Scores[0].Raw = nil, b.reference.score(t, ask, text, tokens)
+	r.Calibrations, r.Scores[0].Raw = nil, b.reference.score(t, ask, text, within(tokens, text))
 	return r
+}
+
+// within returns the tokens of an answer's text, without the blanks around it.
+func within(tokens []statistic.Position, text string) []statistic.Position {
+	whole := ""
+	for _, p := range tokens {
+		whole += p.Own.Token
+	}
+	begin := strings.Index(whole, text)
+	end := begin + len(text)
+	var out []statistic.Position
+	at := 0
+	for _, p := range tokens {
+		from, to := max(at, begin), min(at+len(p.Own.Token), end)
+		if at += len(p.Own.Token); begin >= 0 && from < to {
+			p.Own.Token = whole[from:to]
+			out = append(out, p)
+		}
+	}
+	return out
 }
 
 // lying returns the records of a host that claims the tokens that the reference counts.

@@ -13,13 +13,17 @@ import (
 
 // scored judges a chat by the score of its answer.
 func (j *judging) scored(asked []evidence.Family) error {
+	if v := j.shown(); v != statistic.None {
+		j.void(v, asked...)
+		return nil
+	}
 	s, _ := j.scoreOf(0)
 	if s.void != statistic.None {
 		j.void(s.void, asked...)
 		return nil
 	}
 	if wants(asked, evidence.Greedy) {
-		parts, v := statistic.Greedy(statistic.First(s.positions))
+		parts, v := statistic.Greedy(statistic.First(s.judged))
 		if err := j.parts(evidence.Greedy, parts, v); err != nil {
 			return err
 		}
@@ -42,7 +46,19 @@ func (j *judging) scored(asked []evidence.Family) error {
 	case j.Plan.Kind == probe.Replay:
 		return j.replayed(s)
 	}
-	return j.claims(s.prompt, int64(len(s.positions)), statistic.Ending(j.reply.finish), s)
+	return j.claims(s.prompt, j.output(s), statistic.Ending(j.reply.finish), s)
+}
+
+// shown returns Blank for a whole answer that shows nothing, and None for another. An answer
+// that the plan left may have been about to begin.
+func (j *judging) shown() statistic.Void {
+	switch {
+	case !j.trims() || j.text(j.reply) != "":
+		return statistic.None
+	case j.Plan.HangUp > 0:
+		return statistic.TooShort
+	}
+	return statistic.Blank
 }
 
 // compare compares the scores of two hosts by the families that have an X, for the guard
@@ -53,7 +69,7 @@ func (j *judging) compare(asked []evidence.Family) {
 		return
 	}
 	for _, f := range []evidence.Family{evidence.Greedy, evidence.Logprobs} {
-		parts, v := statistic.Greedy(statistic.First(second.positions))
+		parts, v := statistic.Greedy(statistic.First(second.judged))
 		if f == evidence.Logprobs {
 			parts, v = j.declared(second)
 		}
@@ -123,16 +139,16 @@ func (j *judging) sampled(s score) error {
 func (j *judging) ratio(s score, g evidence.Alternative) (float64, statistic.Void) {
 	switch g {
 	case evidence.Cooler:
-		return statistic.RatioAtTemperature(statistic.First(s.positions), statistic.Cool)
+		return statistic.RatioAtTemperature(statistic.First(s.judged), statistic.Cool)
 	case evidence.Hotter:
-		return statistic.RatioAtTemperature(statistic.First(s.positions), statistic.Hot)
+		return statistic.RatioAtTemperature(statistic.First(s.judged), statistic.Hot)
 	default:
 	}
 	other := j.alternative(g)
 	if other.void != statistic.None {
 		return 0, other.void
 	}
-	return statistic.RatioAgainst(statistic.First(s.positions), statistic.First(other.positions))
+	return statistic.RatioAgainst(statistic.First(s.judged), statistic.First(other.judged))
 }
 
 // declared judges family C. It has two parts always: at another temperature than 0 the
@@ -145,11 +161,19 @@ func (j *judging) declared(s score) (statistic.Parts, statistic.Void) {
 			return nil, v
 		}
 	}
-	parts, v := statistic.Declared(s.positions, declared, j.reply.text, j.Plan.Greedy)
+	parts, v := j.compared(s, declared)
 	if v == statistic.None && !j.Plan.Greedy {
 		parts = append(parts, 0)
 	}
 	return parts, v
+}
+
+// compared compares declared log-probabilities with a reference's.
+func (j *judging) compared(s score, declared []statistic.Position) (statistic.Parts, statistic.Void) {
+	if j.trims() {
+		return s.Declared(declared, j.reply.text, j.Plan.Greedy)
+	}
+	return statistic.Declared(s.Positions, declared, j.reply.text, j.Plan.Greedy)
 }
 
 // claims judges family U by what the engine claims. Without a claim, or without our count,
@@ -174,12 +198,12 @@ func (j *judging) replayed(s score) error {
 		j.void(statistic.NoReference, evidence.Usage) // it was usable when it came
 		return nil
 	}
-	sum, v := statistic.Total(s.positions)
+	sum, v := statistic.Total(s.Positions)
 	if v != statistic.None {
 		j.void(v, evidence.Usage)
 		return nil
 	}
-	return j.observe(evidence.Usage, statistic.Replayed(earlier.text, j.reply.text, sum))
+	return j.observe(evidence.Usage, statistic.Replayed(j.text(earlier), j.text(j.reply), sum))
 }
 
 // embedding judges family B by a vector and the reference's to the same text.

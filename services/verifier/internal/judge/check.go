@@ -30,8 +30,8 @@ const (
 
 // check returns ErrRecord for what the verifier itself cannot have written.
 func (r Record) check() error {
-	if r.Version != Version {
-		return bad("version %d, want %d", r.Version, Version)
+	if r.Version < 1 || r.Version > Version {
+		return bad("version %d, want 1 to %d", r.Version, Version)
 	}
 	if err := r.Plan.Check(); err != nil {
 		return bad("%v", err)

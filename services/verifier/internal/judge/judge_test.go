@@ -130,13 +130,13 @@ func TestWhatAnswersCannotBeJudgedByIsVoid(t *testing.T) {
 			r.Answer.Raw = []byte("data: {\"choices\":[]}\ndata: {\"choices\":[]}\n\n")
 		}, statistic.Malformed},
 		"an empty answer": {func(r *judge.Record) { r.Answer.Raw = []byte(`{"choices":[{"message":{"content":""}}]}`) },
-			statistic.TooShort},
+			statistic.Blank},
 		"an endless answer": {func(r *judge.Record) {
 			r.Answer.Raw = []byte(`{"choices":[{"message":{"content":"` + string(make40k()) + `"}}]}`)
 		}, statistic.TooLarge},
 		"a text that the score is not of": {func(r *judge.Record) {
 			r.Answer.Raw = []byte(`{"choices":[{"message":{"content":"another text than the scored one"}}]}`)
-		}, statistic.NotJoined},
+		}, statistic.NoReference},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -18,6 +18,17 @@ type judging struct {
 	out          Judgement
 }
 
+// trims reports whether the rules of the record trim blanks around answers.
+func (j *judging) trims() bool { return j.Version >= trimmed }
+
+// text returns a reply's text as the rules of the record look at it.
+func (j *judging) text(r reply) string {
+	if j.trims() {
+		return statistic.Trim(r.text)
+	}
+	return r.text
+}
+
 // asked returns the families that the plan asks. A visible probe asks the one family whose
 // statistic feeds V.
 func (j *judging) asked() []evidence.Family {
@@ -105,6 +116,11 @@ func (j *judging) observe(f evidence.Family, exceeded bool) error {
 	}
 	j.out.Observations = append(j.out.Observations, o)
 	return nil
+}
+
+// observed reports whether a family has an observation.
+func (j *judging) observed(f evidence.Family) bool {
+	return slices.ContainsFunc(j.out.Observations, func(o evidence.Observation) bool { return o.Family() == f })
 }
 
 // calibration returns that of a family, if it judges, and records its hash.

@@ -53,7 +53,7 @@ func (j *judging) recalled(asked []evidence.Family, parts statistic.Parts, ours 
 		if err != nil {
 			return err
 		}
-		j.out.Recalled = !lost && j.Plan.Flow == probe.Hidden
+		j.out.Recalled = !lost && j.Plan.Flow == probe.Hidden && (!j.trims() || j.observed(evidence.Recall))
 	}
 	if !wants(asked, evidence.Usage) {
 		return nil

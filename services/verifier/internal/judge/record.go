@@ -14,8 +14,16 @@ import (
 )
 
 // Version is that of the rules and of the form of records. It grows with every change that
-// may give another judgement.
-const Version = 1
+// may give another judgement. Records of earlier versions are judged by their own rules.
+const Version = 2
+
+// trimmed is the version from which on
+//
+//   - answers are scored and joined without the blanks around them, and by tokens that are
+//     parts of a character;
+//   - a list that does not join is the provider's fault only where it joins to the question;
+//   - a recall passes where family D has an observation of it.
+const trimmed = 2
 
 // Chunk is when a piece of an answer arrived, and how many bytes it had.
 type Chunk struct {

@@ -23,7 +23,8 @@ import (
 
 var update = flag.Bool("update", false, "make the evidence in testdata anew")
 
-// goldens are evidence that was made once.
+// goldens are evidence that was made once. That of an earlier judge.Version is never made
+// anew: it replays by the rules of its version.
 var goldens = []struct {
 	file string
 	make func(*testing.T) *career
@@ -37,6 +38,13 @@ var goldens = []struct {
 	{
 		"testdata/verdicts.jsonl.gz", convicted, "", "fail notify pursue convict reverse notify recover ",
 	},
+	{
+		"testdata/v1/evidence.jsonl.gz", nil,
+		"B0 U0, R0 U0, R0 C0 U0, D0, B0 C1 U0, R0 C1 U0, B0 C1 U0, D1, , ", "",
+	},
+	{
+		"testdata/v1/verdicts.jsonl.gz", nil, "", "fail notify pursue convict reverse notify recover ",
+	},
 }
 
 // TestCommittedEvidenceReplaysToTheBit computes evidence again that another machine made. It
@@ -46,7 +54,7 @@ func TestCommittedEvidenceReplaysToTheBit(t *testing.T) {
 	for _, g := range goldens {
 		t.Run(g.file, func(t *testing.T) {
 			t.Parallel()
-			if *update {
+			if *update && g.make != nil {
 				write(t, g.file, g.make(t))
 			}
 			report := read(t, g.file)

@@ -28,16 +28,8 @@ func Declared(reference, declared []Position, text string, greedy bool) (Parts, 
 	if v := Screen(First(reference)); v != None {
 		return nil, v
 	}
-	if len(declared) == 0 {
-		return nil, NoLogprobs
-	}
-	if v := check(declared); v != None {
+	if v := checkDeclared(declared); v != None {
 		return nil, v
-	}
-	for _, p := range declared {
-		if !distinct(p.Top) {
-			return nil, Malformed
-		}
 	}
 	ours, ok := offsets(reference, text)
 	if !ok {
@@ -51,11 +43,61 @@ func Declared(reference, declared []Position, text string, greedy bool) (Parts, 
 		last := ours[len(ours)-1]
 		theirs = theirs[:countTo(theirs, last)]
 	}
+	return compare(reference, declared, ours, theirs, len(ours), greedy)
+}
+
+// Declared is the statistic of family C (the function Declared) for a joined answer. text is
+// the whole answer, which the declared tokens join to. Tokens whose bytes are not known for
+// certain are not compared.
+func (j Joined) Declared(declared []Position, text string, greedy bool) (Parts, Void) {
+	reference := First(j.Judged())
+	if v := Screen(reference); v != None {
+		return nil, v
+	}
+	if v := checkDeclared(declared); v != None {
+		return nil, v
+	}
+	theirs, ok := joinFront(declared, text)
+	if !ok {
+		return nil, NotJoined
+	}
+	ours := First(j.At[j.from:j.to])
+	certain, last := 0, 0
+	for _, at := range ours {
+		if at >= 0 {
+			certain, last = certain+1, at
+		}
+	}
+	if 2*certain < len(ours) {
+		return nil, NoReference
+	}
+	return compare(reference, declared, ours, theirs[:countTo(theirs, last)], certain, greedy)
+}
+
+// checkDeclared returns why the positions that a provider declares cannot be used, or None.
+func checkDeclared(declared []Position) Void {
+	if len(declared) == 0 {
+		return NoLogprobs
+	}
+	if v := check(declared); v != None {
+		return v
+	}
+	for _, p := range declared {
+		if !distinct(p.Top) {
+			return Malformed
+		}
+	}
+	return None
+}
+
+// compare returns the parts of family C. ours and theirs are the bytes at which tokens begin.
+// Half of certain, which is how many of ours are known, must begin where theirs do.
+func compare(reference, declared []Position, ours, theirs []int, certain int, greedy bool) (Parts, Void) {
 	sum, aligned, v := distances(reference, declared, ours, theirs)
 	switch {
 	case v != None:
 		return nil, v
-	case 2*aligned < len(ours):
+	case 2*aligned < certain:
 		return nil, Misaligned
 	}
 	parts := Parts{sum / float64(aligned)}
@@ -89,6 +131,9 @@ func offsets(positions []Position, text string) ([]int, bool) {
 func distances(reference, declared []Position, ours, theirs []int) (sum float64, aligned int, v Void) {
 	j := 0
 	for i, at := range ours {
+		if at < 0 {
+			continue
+		}
 		for j < len(theirs) && theirs[j] < at {
 			j++
 		}

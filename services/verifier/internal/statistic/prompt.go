@@ -25,9 +25,18 @@ func Prompt(body io.Reader, answer string) ([]Position, Void) {
 	case answer == "":
 		return nil, TooShort
 	}
+	ring, n, v := promptTail(body)
+	if v != None {
+		return nil, v
+	}
+	return tail(ring, n, answer)
+}
+
+// promptTail returns the last positions of a list, at most MaxAnswerTokens in a ring, and how
+// many were read.
+func promptTail(body io.Reader) (ring []Position, n int, v Void) {
 	w := newWalker(body)
-	ring := make([]Position, 0, 256)
-	n := 0
+	ring = make([]Position, 0, 256)
 	found := false
 	_, err := w.object([]string{"prompt_logprobs"}, func(name string) error {
 		if name != "prompt_logprobs" {
@@ -50,12 +59,12 @@ func Prompt(body io.Reader, answer string) ([]Position, Void) {
 		err = w.end()
 	}
 	if v := reason(err); v != None {
-		return nil, ofReference(v)
+		return nil, 0, ofReference(v)
 	}
 	if !found {
-		return nil, NoReference
+		return nil, 0, NoReference
 	}
-	return tail(ring, n, answer)
+	return ring, n, None
 }
 
 // tail returns the positions at the end of the ring, of which n were written, that join to

@@ -84,6 +84,8 @@ const (
 	NotInformative Void = "not_informative"
 	// NotJoined is a list of tokens that does not join to the answer's text.
 	NotJoined Void = "not_joined"
+	// Blank is a whole answer that shows nothing.
+	Blank Void = "blank"
 	// Misaligned is an answer of which provider and reference see few tokens alike.
 	Misaligned Void = "misaligned"
 	// Malformed is input that no engine writes: NaN, positive logarithms, probabilities
@@ -101,7 +103,7 @@ const (
 // begin a watch (package ladder), because whoever is never judged is never caught.
 func (v Void) Provider() bool {
 	switch v {
-	case NoLogprobs, NotJoined, Misaligned, Malformed, TooLarge:
+	case NoLogprobs, NotJoined, Blank, Misaligned, Malformed, TooLarge:
 		return true
 	default:
 		return false
@@ -119,8 +121,8 @@ func ofReference(v Void) Void {
 // Voids returns every reason.
 func Voids() []Void {
 	return []Void{
-		Failed, OtherProvider, NoLogprobs, TooShort, NotInformative, NotJoined, Misaligned,
-		Malformed, TooLarge, NoReference,
+		Failed, OtherProvider, NoLogprobs, TooShort, NotInformative, NotJoined, Blank,
+		Misaligned, Malformed, TooLarge, NoReference,
 	}
 }
 

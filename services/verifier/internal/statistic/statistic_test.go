@@ -237,7 +237,8 @@ func TestManyLongTokensAreTooLarge(t *testing.T) {
 func TestAProviderCausesWhatItSends(t *testing.T) {
 	t.Parallel()
 	caused := []statistic.Void{
-		statistic.NoLogprobs, statistic.NotJoined, statistic.Misaligned, statistic.Malformed, statistic.TooLarge,
+		statistic.NoLogprobs, statistic.NotJoined, statistic.Blank, statistic.Misaligned, statistic.Malformed,
+		statistic.TooLarge,
 	}
 	for _, v := range append(statistic.Voids(), statistic.None) {
 		if got, want := v.Provider(), slices.Contains(caused, v); got != want {

@@ -1,0 +1,198 @@
+package statistic
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+)
+
+// Joined is an answer with the positions that a list of tokens has for it.
+type Joined struct {
+	Positions []Position
+	// At is the byte of the whole answer at which each position begins, or −1 where the
+	// tokens around it leave several.
+	At []int
+	// from and to bound the positions that are judged.
+	from, to int
+	// Blanks is how many characters were trimmed, Behind how many of them behind the answer.
+	Blanks, Behind int
+}
+
+// Judged are the positions that are judged: all but a first and a last one beside trimmed
+// blanks, which the provider may have written as one token with them.
+func (j Joined) Judged() []Position {
+	return j.Positions[min(j.from, j.to):j.to]
+}
+
+// Join returns what a reference says of the trimmed answer (Trim), which it must have been
+// asked to score. See Prompt for the form of the body. Tokens that are parts of a character
+// join although their texts do not tell their bytes (paths.go).
+//
+// A list that does not join to the answer, but does join to one of the texts of the
+// question, was decoded as it should be, so that what the provider sent is to blame:
+// NotJoined. Else the reference is: NoReference.
+func Join(body []byte, answer string, question []string) (Joined, Void) {
+	trimmed := Trim(answer)
+	switch {
+	case len(answer) > MaxAnswerBytes:
+		return Joined{}, TooLarge
+	case trimmed == "":
+		return Joined{}, Blank
+	}
+	list, n, v := promptTail(bytes.NewReader(body))
+	if v != None {
+		return Joined{}, v
+	}
+	positions, at := joinEnd(list, n, trimmed)
+	switch {
+	case positions == nil && decodes(body, question):
+		return Joined{}, NotJoined
+	case positions == nil:
+		return Joined{}, NoReference
+	}
+	if v := check(positions); v != None {
+		return Joined{}, ofReference(v)
+	}
+	return joined(answer, trimmed, positions, at), None
+}
+
+// joined puts offsets into the whole answer, and leaves positions beside blanks out.
+func joined(answer, trimmed string, positions []Position, at []int) Joined {
+	lead := strings.Index(answer, trimmed)
+	for i := range at {
+		if at[i] >= 0 {
+			at[i] += lead
+		}
+	}
+	j := Joined{Positions: positions, At: at, to: len(positions)}
+	before, after := answer[:lead], answer[lead+len(trimmed):]
+	if before != "" {
+		j.from = 1
+	}
+	if after != "" {
+		j.to--
+	}
+	j.Behind = len([]rune(after))
+	j.Blanks = j.Behind + len([]rune(before))
+	return j
+}
+
+// joinEnd returns the positions at the end of a ring, of which n were written, that join to
+// the text, and where each begins.
+func joinEnd(ring []Position, n int, text string) ([]Position, []int) {
+	var (
+		back  []Position
+		spots = [][]int{{len(text)}}
+		found int
+	)
+	for i := 1; i <= len(ring); i++ {
+		p := ring[(n-i)%MaxAnswerTokens]
+		last := spots[len(spots)-1]
+		if last[len(last)-1] == 0 || p.Top == nil {
+			break // the answer has begun
+		}
+		next := behind(text, p.Own.Token, last)
+		if len(next) == 0 {
+			break
+		}
+		back, spots = append(back, p), append(spots, next)
+		if next[0] == 0 {
+			found = i
+		}
+	}
+	if found == 0 {
+		return nil, nil
+	}
+	back, spots = back[:found], spots[:found+1]
+	slices.Reverse(back)
+	slices.Reverse(spots)
+	return back, through(text, back, spots)
+}
+
+// through returns where tokens begin that may begin at the spots, the first of them at 0.
+func through(text string, tokens []Position, spots [][]int) []int {
+	at, here := make([]int, len(tokens)), []int{0}
+	for i, p := range tokens {
+		at[i] = -1
+		if len(here) == 1 {
+			at[i] = here[0]
+		}
+		here = both(ahead(text, p.Own.Token, here), spots[i+1])
+	}
+	return at
+}
+
+// both returns the numbers that are in both ascending lists.
+func both(a, b []int) []int {
+	return slices.DeleteFunc(a, func(x int) bool {
+		_, in := slices.BinarySearch(b, x)
+		return !in
+	})
+}
+
+// joinFront returns where each of the tokens begins that a provider declares for its text.
+// Tokens behind the text's end are not among them, because engines keep the end of the
+// answer, a stop string and half a character to themselves. It reports false where the
+// tokens do not join.
+func joinFront(declared []Position, text string) ([]int, bool) {
+	spots, found := [][]int{{0}}, -1
+	for i, p := range declared {
+		here := spots[i]
+		if here[0] == len(text) {
+			break
+		}
+		next := ahead(text, p.Own.Token, here)
+		if len(next) == 0 {
+			if found < 0 && len(here) == 1 && strings.HasPrefix(p.Own.Token, text[here[0]:]) {
+				return append(back(declared[:i], text, spots, here[0]), here[0]), true // a stop string cut it
+			}
+			break
+		}
+		spots = append(spots, next)
+		if next[len(next)-1] == len(text) {
+			found = i + 1
+		}
+	}
+	if found < 0 {
+		return nil, false
+	}
+	return back(declared[:found], text, spots, len(text)), true
+}
+
+// back returns where tokens begin that may begin at the spots, the last of which ends there.
+func back(tokens []Position, text string, spots [][]int, end int) []int {
+	at, here := make([]int, len(tokens)), []int{end}
+	for i := len(tokens) - 1; i >= 0; i-- {
+		here = both(behind(text, tokens[i].Own.Token, here), spots[i])
+		at[i] = -1
+		if len(here) == 1 {
+			at[i] = here[0]
+		}
+	}
+	return at
+}
+
+// minDecoded is the length in bytes from which a text of the question proves that a list was
+// decoded as it should be.
+const minDecoded = 16
+
+// decodes reports whether the tokens of a reference's list join to a text of the question.
+func decodes(body []byte, question []string) bool {
+	var all strings.Builder
+	w := newWalker(bytes.NewReader(body))
+	_, err := w.object([]string{"prompt_logprobs"}, func(name string) error {
+		if name != "prompt_logprobs" {
+			return w.skip()
+		}
+		_, err := w.array(MaxPromptPositions, func(int) error {
+			p, err := w.promptPosition()
+			_, _ = all.WriteString(p.Own.Token) // a Builder never fails
+			return err
+		})
+		return err
+	})
+	return err == nil && slices.ContainsFunc(question, func(text string) bool {
+		text = Trim(text)
+		return len(text) >= minDecoded && strings.Contains(all.String(), text)
+	})
+}
