@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"svc.internal/pkg/fault"
+	"svc.internal/pkg/ids"
 	"svc.internal/services/verifier/internal/evidence"
 	"svc.internal/services/verifier/internal/flow"
 	"svc.internal/services/verifier/internal/judge"
@@ -145,6 +146,31 @@ func TestTheScorerIsDrawnAndNeverTheHostToAvoid(t *testing.T) {
 	w.end(provider(2).String() + "/ref")
 	p.AvoidHost = avoided
 	w.wantVoid(p, flow.NoReference)
+}
+
+// What one person's reference said is confirmed by a reference of another person, as long as
+// there is one.
+func TestTheOwnerOfTheHostToAvoidScoresOnlyWhereNobodyElseCan(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	p := plan(1)
+	p.AvoidHost, p.AvoidAccounts = provider(9).String()+"/ref", []ids.ProviderID{provider(9), provider(1)}
+	hosts := func() []string {
+		var all []string
+		for _, d := range w.runner.Draw(p) {
+			if d.Alternative == "" {
+				all = append(all, d.Host)
+			}
+		}
+		return all
+	}
+	if got, want := hosts(), []string{provider(2).String() + "/ref"}; !slices.Equal(got, want) {
+		t.Errorf("hosts that score: got %v, want %v", got, want)
+	}
+	w.end(provider(2).String() + "/ref")
+	if got, want := hosts(), []string{provider(1).String() + "/ref"}; !slices.Equal(got, want) {
+		t.Errorf("hosts where the owner's alone are there: got %v, want %v", got, want)
+	}
 }
 
 func TestOneProbeInFiftyHasASecondScoreOfAnotherHost(t *testing.T) {

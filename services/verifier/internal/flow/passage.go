@@ -124,7 +124,7 @@ type scorer struct {
 	host, model string
 	class       uint8
 	// owner stands for the owner of the host's account.
-	owner ids.ProviderID
+	account, owner ids.ProviderID
 	// alternative is the one that the host stands for; empty for the model itself.
 	alternative string
 	// second marks the hosts of the second score, which the guard compares.

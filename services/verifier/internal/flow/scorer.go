@@ -63,12 +63,23 @@ func (p *passage) of(d *rand.Rand, model string, class quant.Class) []scorer {
 	for _, s := range seats {
 		fits := s.Model.Class == class && s.Host() != plan.AvoidHost && s.Host() != p.asked
 		if fits && (plan.Kind != probe.Fingerprint || fingerprints(s)) {
-			hosts = append(hosts, scorer{host: s.Host(), owner: owners.Of(s.Provider), model: model,
+			hosts = append(hosts, scorer{host: s.Host(), account: s.Provider, owner: owners.Of(s.Provider), model: model,
 				class: uint8(s.Model.Class)})
 		}
 	}
+	hosts = ofOthers(hosts, plan.AvoidAccounts)
 	d.Shuffle(len(hosts), func(i, j int) { hosts[i], hosts[j] = hosts[j], hosts[i] })
 	return hosts
+}
+
+// ofOthers returns the hosts of other accounts, all where there is none: references of one
+// owner confirm each other where nobody else serves the model.
+func ofOthers(hosts []scorer, accounts []ids.ProviderID) []scorer {
+	others := slices.DeleteFunc(slices.Clone(hosts), func(h scorer) bool { return slices.Contains(accounts, h.account) })
+	if len(others) == 0 {
+		return hosts
+	}
+	return others
 }
 
 // seconds returns the hosts of the second score: those of other owners first. The host

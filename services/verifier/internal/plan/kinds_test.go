@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"svc.internal/pkg/ids"
 	"svc.internal/pkg/money"
 	"svc.internal/services/verifier/internal/cover"
 	"svc.internal/services/verifier/internal/evidence"
@@ -159,10 +160,14 @@ func TestAHostIsAvoidedAndFilesAreAskedForDailyUnderWatch(t *testing.T) {
 	t.Parallel()
 	o := offer(1)
 	o.Level, o.AvoidHost, o.Fingerprint = ladder.Confirm, "reference/1", true
+	o.AvoidAccounts = []ids.ProviderID{{7}}
 	all := newWorld(o).run(t, 14)
 	within(t, "fingerprints in two weeks of confirm", float64(count(all, kind(probe.Fingerprint))), 14, 0)
 	if got := count(all, func(p probe.Plan) bool { return p.AvoidHost != "reference/1" }); got != 0 {
 		t.Errorf("probes that the avoided host may score: got %d, want none", got)
+	}
+	if got := count(all, func(p probe.Plan) bool { return !slices.Equal(p.AvoidAccounts, o.AvoidAccounts) }); got != 0 {
+		t.Errorf("probes that its owner's hosts may score: got %d, want none", got)
 	}
 	o.Level = ladder.Normal
 	within(t, "fingerprints in 90 days", float64(count(newWorld(o).run(t, 90), kind(probe.Fingerprint))), 30, 12)

@@ -3,6 +3,7 @@ package plan
 import (
 	"time"
 
+	"svc.internal/pkg/ids"
 	"svc.internal/pkg/money"
 	"svc.internal/services/verifier/internal/calibration"
 	"svc.internal/services/verifier/internal/evidence"
@@ -49,8 +50,10 @@ type Offer struct {
 	TopEarner bool
 	// Observations are those of the fullest family in 365 days.
 	Observations int
-	// AvoidHost is the reference host that led to the notice.
-	AvoidHost string
+	// AvoidHost is the reference host that led to the notice, and AvoidAccounts are the
+	// accounts of its owner.
+	AvoidHost     string
+	AvoidAccounts []ids.ProviderID
 	// Measurement is the running or ended measurement of the window, nil without one.
 	Measurement *window.Measurement
 	Rates       money.Rates

@@ -31,7 +31,7 @@ func (t *turn) probe(name string, due time.Time) probe.Plan {
 	return probe.Plan{
 		ID: t.secret.id(t.Offer.Offer, name, t.slot.begin), Offer: t.Offer.Offer,
 		Flow: probe.Hidden, Purpose: probe.Evidence, DueAt: due.UTC(), BytesPerToken: t.bytesPerToken(),
-		Stratum: t.stratum, AvoidHost: t.AvoidHost,
+		Stratum: t.stratum, AvoidHost: t.AvoidHost, AvoidAccounts: t.AvoidAccounts,
 	}
 }
 

@@ -144,15 +144,19 @@ type Plan struct {
 	// AvoidHost is a reference host that must not score the answer: while an offer is in
 	// confirm, the host whose scores led to the notice.
 	AvoidHost string `json:"avoid_host,omitempty"`
+	// AvoidAccounts are the accounts of that host's owner. None of their hosts scores the
+	// answer while one of another owner could.
+	AvoidAccounts []ids.ProviderID `json:"avoid_accounts,omitempty"`
 }
 
 // ErrPlan is the error for a plan that cannot be carried out.
 var ErrPlan = errors.New("not a plan of a probe")
 
-// MaxPromptTokens and MaxAnswerTokens bound a plan.
+// MaxPromptTokens, MaxAnswerTokens and MaxAvoidAccounts bound a plan.
 const (
-	MaxPromptTokens = 1 << 21
-	MaxAnswerTokens = 1024
+	MaxPromptTokens  = 1 << 21
+	MaxAnswerTokens  = 1024
+	MaxAvoidAccounts = 64
 )
 
 // Check returns ErrPlan with what is wrong.
@@ -168,6 +172,8 @@ func (p Plan) Check() error {
 		return fmt.Errorf("%w: a visible probe must know what feeds V", ErrPlan)
 	case p.Kind == Replay && p.Repeats == (ID{}):
 		return fmt.Errorf("%w: it repeats nothing", ErrPlan)
+	case len(p.AvoidAccounts) > MaxAvoidAccounts:
+		return fmt.Errorf("%w: %d accounts to avoid", ErrPlan, len(p.AvoidAccounts))
 	case len(p.FromEnd) > 16 || len(p.Asked) > len(p.FromEnd):
 		return fmt.Errorf("%w: %d needles, %d asked", ErrPlan, len(p.FromEnd), len(p.Asked))
 	}

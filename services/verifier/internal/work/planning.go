@@ -220,6 +220,10 @@ func (p *Planning) offer(ctx context.Context, o offers.Offer, now time.Time) (pl
 	if err != nil {
 		return plan.Offer{}, false, err
 	}
+	avoid, err := p.accountsOf(ctx, st.State.AvoidHost)
+	if err != nil {
+		return plan.Offer{}, false, err
+	}
 	seat, refs := o.Seats[0], p.Offers.References(o.Model)
 	week := p.Traffic.Of(o.Offer, p.Clock.Now())
 	window := p.Mover.Stated(o)
@@ -238,8 +242,8 @@ func (p *Planning) offer(ctx context.Context, o offers.Offer, now time.Time) (pl
 		References: References(refs), Alternatives: p.alternatives(o.Model, refs), Hours: week.Hours,
 		RequestsADay: week.RequestsADay, PayoutADay: week.PayoutADay, ChangedAt: changedAt(stated),
 		TopEarner: p.top[o.Offer], Observations: st.State.Taken.Year(now),
-		AvoidHost: st.State.AvoidHost, Measurement: st.State.Measurement, Rates: p.Prices(o.Model),
-		Past: p.pasts[o.Offer],
+		AvoidHost: st.State.AvoidHost, AvoidAccounts: avoid, Measurement: st.State.Measurement,
+		Rates: p.Prices(o.Model), Past: p.pasts[o.Offer],
 	}, true, nil
 }
 
