@@ -21,7 +21,9 @@
 //
 // Slowness passes by: a slow run fails only if repeats one hour and six hours later are
 // slow too. A run during which the hub, the network or a reference failed is void, and so
-// is a run of which too little was measured: too few timings or questions, or no window.
+// is a run of which too little was measured: too few timings or questions, or no window. A
+// run in which the provider's connection was lost does not fail by what is unanswered: a bad
+// line states nothing false.
 package battery
 
 import (
@@ -77,8 +79,10 @@ type Facts struct {
 	// Small reports whether the model's window is below 4,096 tokens, so that no time to
 	// first token is measured there.
 	Small bool
-	// Asked and Answered count all questions of the run.
+	// Asked and Answered count all questions of the run, and Offline those that are unanswered
+	// because the provider's connection was lost.
 	Asked, Answered int
+	Offline         int `json:",omitempty"`
 	// StatedTokens and MeasuredTokens are the context window. MeasuredTokens is 0 where it
 	// was not measured.
 	StatedTokens, MeasuredTokens int64
@@ -157,7 +161,7 @@ func (f Facts) judge() Judgement {
 		return Judgement{Outcome: Void, Findings: []Finding{RepeatedQuestion}}
 	}
 	findings := f.lasting()
-	if f.Quick && slices.Equal(findings, []Finding{Unanswered}) {
+	if (f.Quick || f.Offline > 0) && slices.Equal(findings, []Finding{Unanswered}) {
 		return Judgement{Outcome: Void, Findings: findings}
 	}
 	if f.exceeds(f.Questions) && f.exceeds(f.Again) {
@@ -177,7 +181,8 @@ func (f Facts) judge() Judgement {
 
 // possible reports whether the facts can be those of a run.
 func (f Facts) possible() bool {
-	counts := f.Asked > 0 && f.Answered >= 0 && f.Answered <= f.Asked && f.Asked <= MaxTokens &&
+	counts := f.Asked > 0 && f.Asked <= MaxTokens && f.Answered >= 0 && f.Offline >= 0 &&
+		f.Answered <= f.Asked-f.Offline &&
 		len(f.Questions) <= Questions && len(f.Again) <= Questions &&
 		f.StatedTokens > 0 && f.StatedTokens <= MaxTokens && f.MeasuredTokens >= 0 && f.MeasuredTokens <= MaxTokens &&
 		len(f.Repeats) <= 2 && f.ClassMedian >= 0 && f.ClassMedian <= MaxTokens

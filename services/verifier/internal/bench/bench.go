@@ -11,7 +11,7 @@
 //		for _, plan := range run.Next(now) {           // to be asked at once
 //			record, err := runner.Run(ctx, plan)       // package flow
 //			run, _ = run.Took(bench.Read(record, judgement), now)
-//			...                                        // or run.NotAsked(plan.ID, now)
+//			...                                        // or run.NotAsked, Offline, Lost
 //		}
 //	}
 //	facts := run.Facts()
@@ -36,6 +36,11 @@
 // A question that never reached the provider, because the hub, the network or a reference
 // failed or the provider was not connected, is asked again, MaxTries times in all. Then the
 // run is disturbed, which makes it void.
+//
+// A provider that has begun to answer and loses its connection leaves questions unanswered,
+// and the run ends as soon as there are too many. It is void then and no failure, because an
+// honest provider may have a bad line: whoever cannot stay connected remains unproven, and
+// void runs are repeated after pauses that grow (package work).
 package bench
 
 import (
@@ -94,6 +99,23 @@ func (r Run) Took(report Report, now time.Time) (Run, error) {
 	report.Name = q.name
 	r.Reports = append(r.Reports[:len(r.Reports):len(r.Reports)], report)
 	return r.advance(now), nil
+}
+
+// Lost hears of a question that reached the provider, whose connection was lost before its
+// answer was whole. It counts as unanswered, because a provider that has read a question
+// could else choose which ones it answers.
+func (r Run) Lost(id probe.ID, now time.Time) (Run, error) {
+	return r.Took(Report{Plan: id, Offline: true}, now)
+}
+
+// Offline hears of a question that found its provider not connected. It is asked again. A
+// provider that stays away counts as not asked where it has answered nothing yet, else the
+// question counts as unanswered.
+func (r Run) Offline(id probe.ID, now time.Time) (Run, error) {
+	if q, ok := r.pending(id); ok && len(r.Reports) > 0 && r.Tries[q.name] == MaxTries-1 {
+		return r.Lost(id, now)
+	}
+	return r.NotAsked(id, now)
 }
 
 // NotAsked hears of a question that did not reach the provider. It is asked again, or ends

@@ -24,6 +24,9 @@ func (r Run) Facts() battery.Facts {
 		if p.Answered {
 			f.Answered++
 		}
+		if p.Offline {
+			f.Offline++
+		}
 	}
 	f.Questions = r.observed(Questions)
 	if len(r.in(Others)) > 0 {
@@ -84,8 +87,8 @@ func (r Run) observed(s Stage) []battery.Question {
 }
 
 // measured returns the context window: the stated one less what lies before the oldest
-// needle that came back, 0 while no recall was answered, and the stated one where none can
-// be asked.
+// needle that came back, 0 while no recall was answered or where the connection was lost during
+// those of the whole window, and the stated one where none can be asked.
 func (r Run) measured() int64 {
 	of := r
 	of.Stage = Recalls
@@ -93,9 +96,10 @@ func (r Run) measured() int64 {
 	if len(asked) == 0 {
 		return int64(r.Setup.StatedTokens)
 	}
-	measured := 0
-	for _, q := range asked {
+	measured, offline, whole := 0, false, false
+	for i, q := range asked {
 		p, there := r.report(q.plan.ID)
+		offline, whole = offline || p.Offline, whole || i > 0 && there && !p.Offline
 		switch {
 		case !there || q.plan.PromptTokens == 0:
 		case p.Unknown && p.Answered:
@@ -105,6 +109,9 @@ func (r Run) measured() int64 {
 		case p.Oldest > 0:
 			measured = max(measured, r.Setup.StatedTokens-(q.plan.PromptTokens-p.Oldest))
 		}
+	}
+	if offline && !whole {
+		return 0 // the whole window was not measured, because the connection was lost
 	}
 	if measured == 0 && len(r.in(Recalls)) > 0 {
 		return 1 // not one needle came back: asked and lost is not unmeasured

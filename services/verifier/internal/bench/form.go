@@ -39,7 +39,7 @@ func ReadRun(b []byte) (Run, error) {
 	return r, nil
 }
 
-// check returns ErrRun for what Begin, ByTraffic, Took and NotAsked do not make.
+// check returns ErrRun for what Begin, ByTraffic, Took, NotAsked, Offline and Lost do not make.
 func (r Run) check() error {
 	s := r.Setup
 	switch {

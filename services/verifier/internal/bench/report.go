@@ -22,6 +22,8 @@ type Report struct {
 	Name string `json:"name"`
 	// Answered reports whether a whole answer came.
 	Answered bool `json:"answered,omitempty"`
+	// Offline reports whether none came because the provider's connection was lost.
+	Offline bool `json:"offline,omitempty"`
 	// Tokens is our count of the answer, FirstMicros when its first bytes came after the
 	// question, and Micros how long the rest took.
 	Tokens      int64 `json:"tokens,omitempty"`
@@ -43,7 +45,8 @@ func (p Report) check() error {
 			return fmt.Errorf("%w: a number of a report is %d", ErrRun, n)
 		}
 	}
-	if p.Plan.IsZero() || p.Tokens > battery.MaxTokens || p.Exceeded && !p.Judged {
+	if p.Plan.IsZero() || p.Tokens > battery.MaxTokens || p.Exceeded && !p.Judged ||
+		p.Offline && p.Answered {
 		return fmt.Errorf("%w: a report contradicts itself", ErrRun)
 	}
 	return nil

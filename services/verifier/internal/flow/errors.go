@@ -29,6 +29,9 @@ const (
 	BadPlan Reason = "bad_plan"
 	// Offline is a provider that is not connected with the model.
 	Offline Reason = "offline"
+	// Disconnected is a question of a benchmark whose provider's connection was lost before
+	// the answer was whole. The benchmark counts it.
+	Disconnected Reason = "disconnected"
 	// Inactive is a hidden probe of a provider that serves no consumers.
 	Inactive Reason = "inactive"
 	// Unavailable is a provider that the router does not choose now.

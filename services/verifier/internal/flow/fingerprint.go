@@ -3,7 +3,6 @@ package flow
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -107,8 +106,8 @@ func (p *passage) askFingerprint(ctx context.Context) error {
 	if err != nil {
 		return refused(err)
 	}
-	if reply.End == HubStopped {
-		return &GiveBack{Busy, errors.New("the hub stopped")}
+	if err := p.broken(reply); err != nil {
+		return err
 	}
 	due := fingerprintTime + 2*min(max(reply.RoundTrip, 0), maxRoundTrip)
 	raw, whole := digests(reply.Data, p.files)

@@ -22,8 +22,8 @@ func (p *passage) askVisible(ctx context.Context) error {
 	if err != nil {
 		return refused(err)
 	}
-	if reply.End == HubStopped {
-		return &GiveBack{Busy, errors.New("the hub stopped")}
+	if err := p.broken(reply); err != nil {
+		return err
 	}
 	raw, whole := reply.Data, reply.End == Answered
 	if plan.Streamed && reply.Objects && whole {
@@ -39,6 +39,18 @@ func (p *passage) askVisible(ctx context.Context) error {
 		a.Claimed, a.ClaimedPrompt, a.ClaimedOutput = claim.Valid, claim.Prompt, claim.Output
 	}
 	a.TooLong = reply.End == Declined && (tooLong(reply.Status, raw) || tooLong(reply.Status, []byte(reply.Error)))
+	return nil
+}
+
+// broken returns the error of a challenge that has no record, because the hub stopped, or
+// because the connection was lost and a benchmark asks: a bad line is no failure there.
+func (p *passage) broken(r Reply) error {
+	switch {
+	case r.End == HubStopped:
+		return &GiveBack{Busy, errors.New("the hub stopped")}
+	case r.End == Lost && p.rec.Plan.Purpose == probe.Benchmark:
+		return &Void{Disconnected, errors.New("the connection was lost")}
+	}
 	return nil
 }
 

@@ -165,6 +165,16 @@ func TestASessionThatMovedIsFoundAgain(t *testing.T) {
 	}
 }
 
+// A record would say that the provider failed, which a bad line does not prove.
+func TestAQuestionWhoseConnectionIsLostHasNoRecord(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.ends("{", &hubv1.ChallengeFinished{End: hubv1.ChallengeEnd_CHALLENGE_END_LOST})
+	p := visible(1)
+	p.Purpose, p.Run = probe.Benchmark, probe.RunID{1}
+	w.wantVoid(p, flow.Disconnected)
+}
+
 func TestEndsOfChallengesAreTold(t *testing.T) {
 	t.Parallel()
 	const body = `{"choices":[{"index":0,"message":{"content":"x"},"finish_reason":"stop"}]}`

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -39,6 +40,10 @@ const (
 	retryPause = 20 * time.Second
 	// renewBefore is how long before its end a benchmark is renewed.
 	renewBefore = 5 * 24 * time.Hour
+	// maxPause bounds the pause before a void run is repeated, and maxRow the runs that are
+	// looked at for it.
+	maxPause = 24 * time.Hour
+	maxRow   = 16
 	// maxBeginning bounds the runs that a look begins, and maxFaults the errors that are told
 	// of it.
 	maxBeginning = 50
@@ -138,6 +143,13 @@ func (b *Benchmarks) consider(ctx context.Context, o offers.Offer) (bool, error)
 	if b.Quick && st.State.LastResult == ladder.Spoiled { // nobody waits an hour for a demo
 		basis, wanted = bench.Again, true
 	}
+	if wanted && basis == bench.Again && !b.Quick {
+		pause, err := b.pause(ctx, o.Offer)
+		if err != nil {
+			return false, err
+		}
+		wanted = now.Sub(st.State.RunAt) >= pause
+	}
 	if !wanted {
 		b.look(o.Offer, b.Clock.Now().Add(b.Haste.Of(lookAgain)))
 		return false, nil
@@ -176,6 +188,30 @@ func wants(s standing.State, now time.Time) (bench.Basis, bool) {
 	default:
 		return "", false
 	}
+}
+
+// pause returns how long after a void run it is repeated: an hour, and twice as long after
+// each further one in a row, at most a day. So whoever spoils its runs, by leaving or by
+// answers that nobody can use, costs little. A run that the platform disturbed does not
+// count. A run that was judged ends the row, and one that was asked for waits for none of it.
+func (b *Benchmarks) pause(ctx context.Context, o probe.Offer) (time.Duration, error) {
+	list, err := b.Store.Runs(ctx, o.Provider, o.Model, probe.RunID{}, maxRow)
+	if err != nil {
+		return 0, err
+	}
+	pause, first := ladder.AskPause, true
+	for _, run := range list {
+		switch {
+		case run.Basis == store.Traffic, slices.Contains(run.Findings, battery.Disturbed):
+			continue
+		case run.State != store.RunVoid:
+			return pause, nil
+		case !first:
+			pause = min(2*pause, maxPause)
+		}
+		first = false
+	}
+	return pause, nil
 }
 
 // start begins a run.

@@ -11,6 +11,7 @@ import (
 	"svc.internal/services/verifier/internal/battery"
 	"svc.internal/services/verifier/internal/bench"
 	"svc.internal/services/verifier/internal/evidence"
+	"svc.internal/services/verifier/internal/flow"
 	"svc.internal/services/verifier/internal/judge"
 	"svc.internal/services/verifier/internal/probe"
 	"svc.internal/services/verifier/internal/standing"
@@ -150,10 +151,10 @@ func (b *Benchmarks) askNext(ctx context.Context, run bench.Run, now time.Time) 
 	if err := b.Store.Begin(ctx, b.Replica, probes...); err != nil {
 		return run, err
 	}
-	reports := make([]*bench.Report, len(plans))
+	reports, faults := make([]*bench.Report, len(plans)), make([]error, len(plans))
 	var asking sync.WaitGroup
 	for i, p := range plans {
-		asking.Go(func() { reports[i] = b.question(ctx, p) })
+		asking.Go(func() { reports[i], faults[i] = b.question(ctx, p) })
 	}
 	asking.Wait()
 	rec, cancel := later(ctx)
@@ -163,10 +164,15 @@ func (b *Benchmarks) askNext(ctx context.Context, run bench.Run, now time.Time) 
 		return run, err
 	}
 	for i, p := range plans {
-		switch {
+		switch why := reasonOf(faults[i]); {
 		case reports[i] != nil:
 			run, err = run.Took(*reports[i], at)
-		case ctx.Err() == nil:
+		case ctx.Err() != nil: // it is asked again
+		case why == string(flow.Disconnected):
+			run, err = run.Lost(p.ID, at)
+		case why == string(flow.Offline):
+			run, err = run.Offline(p.ID, at)
+		default:
 			run, err = run.NotAsked(p.ID, at)
 		}
 		if err != nil {
@@ -179,19 +185,20 @@ func (b *Benchmarks) askNext(ctx context.Context, run bench.Run, now time.Time) 
 	return run, nil
 }
 
-// question asks one question. It returns nil where the provider did not get it.
-func (b *Benchmarks) question(ctx context.Context, p probe.Plan) *bench.Report {
+// question asks one question. It returns no report where there is no answer to read, and the
+// Runner's error.
+func (b *Benchmarks) question(ctx context.Context, p probe.Plan) (*bench.Report, error) {
 	record, err := b.Runner.Run(ctx, p)
 	rec, cancel := later(ctx)
 	defer cancel()
 	if err != nil {
 		b.Mover.Observer.Probed(rec, p, "given_back", reasonOf(err))
-		return nil
+		return nil, err
 	}
 	j, err := judge.Judge(record)
 	if err != nil {
 		b.Log.ErrorContext(rec, "a question of a benchmark could not be judged", "probe_id", p.ID.String(), "error", err)
-		return nil
+		return nil, err
 	}
 	b.Mover.Observer.Probed(rec, p, "done", "")
 	if p.Feeds != evidence.NoFamily {
@@ -201,7 +208,7 @@ func (b *Benchmarks) question(ctx context.Context, p probe.Plan) *bench.Report {
 		warn(rec, b.Log, "a question of a benchmark could not be ended", b.Store.Done(rec, b.Replica, p.ID))
 	}
 	report := bench.Read(record, j)
-	return &report
+	return &report, nil
 }
 
 // ends are the states of runs that ended.
