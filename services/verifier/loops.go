@@ -92,6 +92,7 @@ func (s *Service) build(settings sealed.Settings, matcher *pairing.Matcher, box 
 		pairs:     &work.Pairs{Matcher: matcher, Mover: mover, Clock: clk, Log: log, Haste: haste},
 		guard:     &work.Guard{Store: s.store, Mover: mover, Log: log, Haste: haste, Suspected: s.suspected},
 		penalties: &work.Penalties{Store: s.store, Mover: mover, Settlement: s.settlement(), Log: log, Haste: haste},
+		traffic:   &work.Traffic{Store: s.store, Counter: s.traffic, Clock: clk, Log: log, Haste: haste},
 		effects:   s.effectsWorker(replica),
 		waived:    &work.Waived{Offers: s.offers, Hub: peers.Verdicts{Client: s.deps.Verdicts}, Clock: clk, Log: log},
 	}
@@ -152,7 +153,7 @@ func (s *Service) Run(ctx context.Context) error {
 	for _, run := range []func(context.Context){
 		s.catalog.Run, l.seen.Run, l.planning.Run, l.queue.Run, l.benchmarks.Run, l.calibrations.Run, l.ratios.Run,
 		l.ticks.Run,
-		l.pairs.Run, l.guard.Run, l.penalties.Run, l.effects.Run, s.tendHouse, s.tendEvidence, s.measure,
+		l.pairs.Run, l.traffic.Run, l.guard.Run, l.penalties.Run, l.effects.Run, s.tendHouse, s.tendEvidence, s.measure,
 	} {
 		group.Go(func() error {
 			run(ctx)
@@ -164,7 +165,7 @@ func (s *Service) Run(ctx context.Context) error {
 
 // warm reads what a replica begins with. What fails is read later, or missed for a week.
 func (s *Service) warm(ctx context.Context) {
-	err := errors.Join(s.cover.Load(ctx, s.store), s.loops.mover.Book.Refresh(ctx))
+	err := errors.Join(s.cover.Load(ctx, s.store), s.loops.mover.Book.Refresh(ctx), s.loops.traffic.Load(ctx))
 	if err != nil && ctx.Err() == nil {
 		s.deps.Log.WarnContext(ctx, "what other replicas know could not be read whole", "error", err)
 	}

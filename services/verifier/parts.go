@@ -28,6 +28,7 @@ type loops struct {
 	pairs        *work.Pairs
 	guard        *work.Guard
 	penalties    *work.Penalties
+	traffic      *work.Traffic
 	effects      *effects.Worker
 	waived       *work.Waived
 }

@@ -89,6 +89,9 @@ func TestTheDatabaseRefusesOtherCalibrations(t *testing.T) {
 		"a calibration of no run": {sql: `INSERT INTO calibration (calibration, stratum, family, run_id, body, penal)
 			VALUES (sha256('body'), $1, 'greedy', gen_random_uuid(), 'body', true)`,
 			says: "a run that goes on", args: []any{key[:]}},
+		"references that are less than together": {sql: `UPDATE stratum SET apart = -1, compared_at = now()`,
+			says: "stratum_apart_check"},
+		"references that were never compared": {sql: `UPDATE stratum SET apart = 1`, says: "stratum_compared"},
 		"a second run of a stratum": {sql: `INSERT INTO calibration_run (run_id, stratum) VALUES (gen_random_uuid(), $1)`,
 			says: "calibration_run_one", args: []any{key[:]}},
 		"a run that stays":    {sql: `UPDATE calibration_run SET reason = 'x'`, says: "ends once"},
@@ -131,6 +134,12 @@ func TestTheDatabaseRefusesOtherBenchmarksAndPlans(t *testing.T) {
 			says: "ahead of time", sql: `UPDATE benchmark_run SET revision = 2, state = 'void', findings = '[]',
 			ended_at = clock_timestamp() + interval '1 second'`,
 		},
+		"traffic of a part of an hour": {sql: `INSERT INTO traffic_hour SELECT '2026-11-21 12:30+00', provider_id,
+			model_id, 1, 1, 0 FROM offering`, says: "traffic_hour_hour_check"},
+		"more served than asked": {sql: `INSERT INTO traffic_hour SELECT '2026-11-21 12:00+00', provider_id, model_id, 1, 2,
+			0 FROM offering`, says: "traffic_hour_check|traffic_hour_served"},
+		"traffic of nobody": {sql: `INSERT INTO traffic_hour SELECT '2026-11-21 12:00+00', provider_id, model_id, 0, 0, 0
+			FROM offering`, says: "traffic_hour_counts"},
 		"an hour that is planned again": {sql: `UPDATE planned SET hour = hour`, says: "is planned once"},
 		"a plan of another offer": {
 			asOwner: true, sql: `UPDATE planned SET hour = hour + 1, model_id = 'x'`, says: "is planned once",

@@ -2,15 +2,16 @@
 //
 // The verifier's schedule follows from it: how many probes an offer gets, at which hours,
 // and what they may cost. Probes are counted like all other requests, because attempts do
-// not tell them apart; they are at most a tenth of them. Nothing is kept on disk. After a
-// start an offer counts as quiet until it is heard again, and gets the least number of
-// probes, which is the safe side.
+// not tell them apart; they are at most a tenth of them. A replica begins with what was kept
+// of the week (Add), and has its hours kept (Since), because a restart would otherwise make
+// each offer quiet, and give it the least number of probes, for days.
 //
 // At most MaxOffers offers are counted; further ones are quiet.
 package traffic
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -38,6 +39,14 @@ type Week struct {
 	Hours schedule.Hours
 	// PayoutADay is what it earned a day.
 	PayoutADay money.NanoUSD
+}
+
+// Hour is what an offer did in the hour that begins at Begin.
+type Hour struct {
+	Offer            probe.Offer
+	Begin            time.Time
+	Requests, Served int64
+	Payout           money.NanoUSD
 }
 
 // record counts one offer. A slot belongs to the hour that its mark names.
@@ -92,6 +101,49 @@ func (c *Counter) Earned(o probe.Offer, payout money.NanoUSD, at time.Time) {
 			r.payout[slot] = sum
 		}
 	}
+}
+
+// Since returns what was counted in the hours of the last week from that of a time on, in no
+// order.
+func (c *Counter) Since(from, now time.Time) []Hour {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var list []Hour
+	for o, r := range c.offers {
+		for i, mark := range r.marks {
+			if !recent(mark, hourOf(now)) || mark < hourOf(from) || r.requests[i] == 0 && r.payout[i] == 0 {
+				continue
+			}
+			list = append(list, Hour{Offer: o, Begin: time.Unix(mark*3600, 0).UTC(), Requests: int64(r.requests[i]),
+				Served: int64(r.served[i]), Payout: money.NanoUSD(r.payout[i])})
+		}
+	}
+	return list
+}
+
+// Add adds what was counted before this process began.
+func (c *Counter) Add(h Hour, now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	mark := hourOf(h.Begin)
+	if !recent(mark, hourOf(now)) {
+		return
+	}
+	r := c.ofLocked(h.Offer)
+	if r == nil {
+		return
+	}
+	slot := r.slot(mark)
+	r.requests[slot] = capped(r.requests[slot], h.Requests)
+	r.served[slot] = capped(r.served[slot], h.Served)
+	if sum := r.payout[slot] + int64(h.Payout); sum > r.payout[slot] {
+		r.payout[slot] = sum
+	}
+}
+
+// capped returns a count with more, at most the largest that there is.
+func capped(count uint32, more int64) uint32 {
+	return uint32(min(int64(count)+max(0, min(more, math.MaxUint32)), math.MaxUint32))
 }
 
 // ofLocked returns the record of an offer, nil where there is no room. Offers that were

@@ -1,6 +1,8 @@
 package traffic
 
 import (
+	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -87,5 +89,52 @@ func TestTheNumberOfOffersIsBoundedAndQuietOnesLeave(t *testing.T) {
 	c.Forget(later)
 	if got := len(c.offers); got != 1 {
 		t.Errorf("offers after a quiet week: got %d, want 1", got)
+	}
+}
+
+func TestACounterBeginsWithWhatAnotherCounted(t *testing.T) {
+	t.Parallel()
+	before, after := New(), New()
+	for range 70 {
+		before.Attempted(offer(1), true, noon.Add(-5*time.Hour))
+	}
+	before.Attempted(offer(1), false, noon)
+	before.Earned(offer(1), 700, noon)
+	after.Attempted(offer(1), true, noon)
+	for _, h := range before.Since(time.Time{}, noon) {
+		after.Add(h, noon)
+	}
+	got := after.Of(offer(1), noon)
+	if got.Served != 71 {
+		t.Errorf("served: got %d, want 71", got.Served)
+	}
+	if got, want := [2]float64{got.Hours[7], got.Hours[12]}, [2]float64{70, 2}; got != want {
+		t.Errorf("hours 7 and 12: got %v, want %v", got, want)
+	}
+	if got.PayoutADay != 100 {
+		t.Errorf("payout a day: got %v, want 100", got.PayoutADay)
+	}
+	if got := len(before.Since(noon, noon)); got != 1 {
+		t.Errorf("hours from noon on: got %d, want 1", got)
+	}
+	if got := len(before.Since(time.Time{}, noon.Add(8*24*time.Hour))); got != 0 {
+		t.Errorf("hours a week later: got %d, want 0", got)
+	}
+}
+
+func TestWhatIsAddedIsBounded(t *testing.T) {
+	t.Parallel()
+	c := New()
+	c.limit = 1
+	for range 3 {
+		c.Add(Hour{Offer: offer(1), Begin: noon, Requests: 1 << 40, Served: 1 << 40, Payout: math.MaxInt64 - 1}, noon)
+	}
+	c.Add(Hour{Offer: offer(1), Begin: noon.Add(-8 * 24 * time.Hour), Requests: 5}, noon)
+	c.Add(Hour{Offer: offer(2), Begin: noon, Requests: 5}, noon)
+	c.Add(Hour{Offer: offer(1), Begin: noon.Add(time.Hour), Requests: -5}, noon.Add(time.Hour))
+	want := []Hour{{Offer: offer(1), Begin: noon.Truncate(time.Hour), Requests: math.MaxUint32, Served: math.MaxUint32,
+		Payout: math.MaxInt64 - 1}}
+	if got := c.Since(time.Time{}, noon.Add(time.Hour)); !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
 	}
 }
