@@ -76,7 +76,8 @@ func (v *verification) AskBenchmark(
 func (v *verification) GetStanding(
 	_ context.Context, req *verifierv1.GetStandingRequest,
 ) (*verifierv1.GetStandingResponse, error) {
-	return &verifierv1.GetStandingResponse{List: []*verifierv1.OwnStanding{{ModelId: req.GetProviderId(), Lane: "main",
+	return &verifierv1.GetStandingResponse{List: []*verifierv1.OwnStanding{{ModelId: req.GetProviderId(), Lane: "probe",
+		LaneReason: "unjudged",
 		Standing: "none", Benchmark: "proven"}}}, nil
 }
 
@@ -116,8 +117,9 @@ func TestAProviderReadsItsVerification(t *testing.T) {
 		benchmarksURL + "?model_id=acme/tiny-1b": `{"list":[{"run_id":"` + penaltyID + `","model_id":"acme/tiny-1b",` +
 			`"basis":"challenges","result":"running","started_at":"2026-11-21T12:00:00Z","ended_at":null,"taken_ms":0,` +
 			`"findings":[],"expires_at":null}],"next_cursor":""}`,
-		standingURL: `{"list":[{"model_id":"` + providerA + `","lane":"main","cap_tokens":0,"standing":"none","kind":"",` +
-			`"since":null,"benchmark":"proven","benchmark_expires_at":null,"next_step":"","penalty_id":""}]}`,
+		standingURL: `{"list":[{"model_id":"` + providerA + `","lane":"probe","cap_tokens":0,"standing":"none","kind":"",` +
+			`"since":null,"benchmark":"proven","benchmark_expires_at":null,"next_step":"","penalty_id":"",` +
+			`"lane_reason":"unjudged"}]}`,
 		evidenceURL + "?cursor=7": `{"list":[{"request_id":"","kind":"greedy","at":"2026-11-21T12:00:00Z","side":"answer",` +
 			`"body":"e30=","offset":0,"total":2}],"next_cursor":"7"}`,
 	} {

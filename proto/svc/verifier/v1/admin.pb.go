@@ -44,7 +44,12 @@ type Offering struct {
 	Benchmark         string                 `protobuf:"bytes,9,opt,name=benchmark,proto3" json:"benchmark,omitempty"`
 	BenchmarkPassedAt *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=benchmark_passed_at,json=benchmarkPassedAt,proto3" json:"benchmark_passed_at,omitempty"`
 	// When something last moved the offer's standing.
-	MovedAt       *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=moved_at,json=movedAt,proto3" json:"moved_at,omitempty"`
+	MovedAt *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=moved_at,json=movedAt,proto3" json:"moved_at,omitempty"`
+	// Why the lane is not main: benchmark, notice, unjudged (answers cannot be judged by the
+	// provider's doing) or inherited; empty for main.
+	LaneReason string `protobuf:"bytes,12,opt,name=lane_reason,json=laneReason,proto3" json:"lane_reason,omitempty"`
+	// Of unjudged: the family that is not judged, as in FamilyEvidence; empty for none.
+	Unjudged      string `protobuf:"bytes,13,opt,name=unjudged,proto3" json:"unjudged,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -154,6 +159,20 @@ func (x *Offering) GetMovedAt() *timestamppb.Timestamp {
 		return x.MovedAt
 	}
 	return nil
+}
+
+func (x *Offering) GetLaneReason() string {
+	if x != nil {
+		return x.LaneReason
+	}
+	return ""
+}
+
+func (x *Offering) GetUnjudged() string {
+	if x != nil {
+		return x.Unjudged
+	}
+	return ""
 }
 
 type ListOfferingsRequest struct {
@@ -2800,7 +2819,7 @@ var File_svc_verifier_v1_admin_proto protoreflect.FileDescriptor
 
 const file_svc_verifier_v1_admin_proto_rawDesc = "" +
 	"\n" +
-	"\x1bsvc/verifier/v1/admin.proto\x12\x0fsvc.verifier.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1bsvc/verifier/v1/shown.proto\"\x9f\x03\n" +
+	"\x1bsvc/verifier/v1/admin.proto\x12\x0fsvc.verifier.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1bsvc/verifier/v1/shown.proto\"\xdc\x03\n" +
 	"\bOffering\x12\x1f\n" +
 	"\vprovider_id\x18\x01 \x01(\tR\n" +
 	"providerId\x12\x19\n" +
@@ -2816,7 +2835,10 @@ const file_svc_verifier_v1_admin_proto_rawDesc = "" +
 	"\tbenchmark\x18\t \x01(\tR\tbenchmark\x12J\n" +
 	"\x13benchmark_passed_at\x18\n" +
 	" \x01(\v2\x1a.google.protobuf.TimestampR\x11benchmarkPassedAt\x125\n" +
-	"\bmoved_at\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\amovedAt\"\x82\x01\n" +
+	"\bmoved_at\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\amovedAt\x12\x1f\n" +
+	"\vlane_reason\x18\f \x01(\tR\n" +
+	"laneReason\x12\x1a\n" +
+	"\bunjudged\x18\r \x01(\tR\bunjudged\"\x82\x01\n" +
 	"\x14ListOfferingsRequest\x12\x1f\n" +
 	"\vprovider_id\x18\x01 \x01(\tR\n" +
 	"providerId\x12\x14\n" +

@@ -426,7 +426,10 @@ type OwnStanding struct {
 	// What the provider can do next, in words.
 	NextStep string `protobuf:"bytes,9,opt,name=next_step,json=nextStep,proto3" json:"next_step,omitempty"`
 	// Of an open penalty; empty for none.
-	PenaltyId     string `protobuf:"bytes,10,opt,name=penalty_id,json=penaltyId,proto3" json:"penalty_id,omitempty"`
+	PenaltyId string `protobuf:"bytes,10,opt,name=penalty_id,json=penaltyId,proto3" json:"penalty_id,omitempty"`
+	// Why the lane is not main: benchmark, notice, unjudged (answers cannot be judged by the
+	// provider's doing) or inherited; empty for main.
+	LaneReason    string `protobuf:"bytes,11,opt,name=lane_reason,json=laneReason,proto3" json:"lane_reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -527,6 +530,13 @@ func (x *OwnStanding) GetNextStep() string {
 func (x *OwnStanding) GetPenaltyId() string {
 	if x != nil {
 		return x.PenaltyId
+	}
+	return ""
+}
+
+func (x *OwnStanding) GetLaneReason() string {
+	if x != nil {
+		return x.LaneReason
 	}
 	return ""
 }
@@ -917,7 +927,7 @@ const file_svc_verifier_v1_self_proto_rawDesc = "" +
 	"nextCursor\"5\n" +
 	"\x12GetStandingRequest\x12\x1f\n" +
 	"\vprovider_id\x18\x01 \x01(\tR\n" +
-	"providerId\"\xe5\x02\n" +
+	"providerId\"\x86\x03\n" +
 	"\vOwnStanding\x12\x19\n" +
 	"\bmodel_id\x18\x01 \x01(\tR\amodelId\x12\x12\n" +
 	"\x04lane\x18\x02 \x01(\tR\x04lane\x12\x1d\n" +
@@ -931,7 +941,9 @@ const file_svc_verifier_v1_self_proto_rawDesc = "" +
 	"\tnext_step\x18\t \x01(\tR\bnextStep\x12\x1d\n" +
 	"\n" +
 	"penalty_id\x18\n" +
-	" \x01(\tR\tpenaltyId\"G\n" +
+	" \x01(\tR\tpenaltyId\x12\x1f\n" +
+	"\vlane_reason\x18\v \x01(\tR\n" +
+	"laneReason\"G\n" +
 	"\x13GetStandingResponse\x120\n" +
 	"\x04list\x18\x01 \x03(\v2\x1c.svc.verifier.v1.OwnStandingR\x04list\"Q\n" +
 	"\x13AskBenchmarkRequest\x12\x1f\n" +

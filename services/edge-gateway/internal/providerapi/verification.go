@@ -70,6 +70,7 @@ type standing struct {
 	BenchmarkExpiresAt *time.Time `json:"benchmark_expires_at"`
 	NextStep           string     `json:"next_step"`
 	PenaltyID          string     `json:"penalty_id"`
+	LaneReason         string     `json:"lane_reason"`
 }
 
 // ownAnswer is a body of a penalty's evidence, or a part of it.
@@ -201,6 +202,7 @@ func (a *API) Standing(ctx context.Context, c Call) (Answer, error) {
 			ModelID: s.GetModelId(), Lane: s.GetLane(), CapTokens: s.GetCapTokens(), Standing: s.GetStanding(),
 			Kind: s.GetKind(), Since: moment(s.GetSince()), Benchmark: s.GetBenchmark(),
 			BenchmarkExpiresAt: moment(s.GetBenchmarkExpiresAt()), NextStep: s.GetNextStep(), PenaltyID: s.GetPenaltyId(),
+			LaneReason: s.GetLaneReason(),
 		})
 	}
 	return answer(http.StatusOK, struct {

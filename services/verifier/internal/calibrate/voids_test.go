@@ -12,13 +12,16 @@ import (
 	"svc.internal/services/verifier/internal/evidence"
 	"svc.internal/services/verifier/internal/judge"
 	"svc.internal/services/verifier/internal/probe"
+	"svc.internal/services/verifier/internal/statistic"
 )
 
 // measured counts why families of honest answers are void.
 type measured map[string]int
 
-// add judges a record as that of a hidden probe. No answer of an honest host may be void by
-// the provider's doing.
+// caused names the answers that are void by the provider's doing.
+const caused = "any, by the provider's doing"
+
+// add judges a record as that of a hidden probe.
 func (m measured) add(t *testing.T, rec judge.Record) {
 	t.Helper()
 	rec.Plan.Flow, rec.Plan.Feeds = probe.Hidden, evidence.NoFamily
@@ -28,14 +31,18 @@ func (m measured) add(t *testing.T, rec judge.Record) {
 	}
 	for f, v := range j.Voids {
 		m[fmt.Sprintf("%v %s", f, v)]++
-		if v.Provider() {
-			t.Errorf("%v of %s: got the void %q of %.80q, want none of the provider's", f, rec.Plan.Kind, v, rec.Answer.Raw)
-		}
+	}
+	if slices.ContainsFunc(slices.Collect(maps.Values(j.Voids)), statistic.Void.Provider) {
+		m[caused]++
 	}
 }
 
+// log says why answers are void. At most one of fifty may be by the provider's doing.
 func (m measured) log(t *testing.T, asked int) {
 	t.Helper()
+	if got := m[caused]; got*50 > asked {
+		t.Errorf("got %d of %d honest answers void by the provider's doing, want at most one of fifty", got, asked)
+	}
 	for _, why := range slices.Sorted(maps.Keys(m)) {
 		t.Logf("%s: %d of %d answers", why, m[why], asked)
 	}
@@ -44,7 +51,7 @@ func (m measured) log(t *testing.T, asked int) {
 // The share of honest answers that are void by the provider's doing is what the bound of
 // standing.UnjudgedVoids rests on. SVC_TEST_ANSWERS says over how many answers it is
 // measured; a few are measured beside the calibration of the development model.
-func TestHonestAnswersAreNotVoidByTheProvidersDoing(t *testing.T) {
+func TestHonestAnswersAreSeldomVoidByTheProvidersDoing(t *testing.T) {
 	wanted, err := strconv.Atoi(os.Getenv("SVC_TEST_ANSWERS"))
 	if err != nil {
 		t.Skip("it asks a model as often as SVC_TEST_ANSWERS says")

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"svc.internal/services/verifier/internal/evidence"
+	"svc.internal/services/verifier/internal/judge/judgetest"
 	"svc.internal/services/verifier/internal/ladder"
 	"svc.internal/services/verifier/internal/probe"
 	"svc.internal/services/verifier/internal/standing"
@@ -82,6 +83,39 @@ func TestANoticeIsShownWithKindTimeAndNextStep(t *testing.T) {
 	if got := OwnOf("m", s, standing.Published{Lane: trust.Main, CapTokens: 2048}); got != own {
 		t.Errorf("in confirm: got %+v, want the same as in notice: %+v", got, own)
 	}
+}
+
+// The provider reads why few requests come, and what ends it.
+func TestAnOfferThatNobodyCanJudgeIsShownWithItsReason(t *testing.T) {
+	t.Parallel()
+	own := OwnOf("m", unjudged(t), standing.Published{Lane: trust.Probe, Proven: true, PassedAt: day})
+	if own.LaneReason != standing.ReasonUnjudged {
+		t.Errorf("reason: got %q, want %q", own.LaneReason, standing.ReasonUnjudged)
+	}
+	if own.Standing != "none" {
+		t.Errorf("standing: got %q, want none", own.Standing)
+	}
+	if !strings.Contains(own.NextStep, "as the engine writes it") {
+		t.Errorf("next step: got %q, want what to do about the answers", own.NextStep)
+	}
+}
+
+// unjudged is the state of an offer that sends blanks alone.
+func unjudged(t *testing.T) standing.State {
+	t.Helper()
+	s := standing.New(day)
+	s.Run, s.PassedAt, s.BenchLane = ladder.Proven, day, trust.Main
+	w := standing.World{Offer: judgetest.Offer, Limits: ladder.DemoThresholds(), Rank: 1, Key: "a probe"}
+	for n := range standing.UnjudgedVoids {
+		r := judgetest.Greedy(t, judgetest.Say{N: n})
+		r.Answer.Raw = []byte(`{"choices":[{"message":{"content":" "},"finish_reason":"stop"}]}`)
+		next, _, err := s.Apply(standing.Event{Judged: &r}, day, w)
+		if err != nil {
+			t.Fatalf("judge a probe: %v", err)
+		}
+		s = next
+	}
+	return s
 }
 
 // A penalty that waits for an operator is not one yet.

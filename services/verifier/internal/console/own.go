@@ -51,11 +51,16 @@ type Own struct {
 	ExpiresAt time.Time
 	NextStep  string
 	Penalty   probe.VerdictID
+	// LaneReason is why the lane is not main, one of the words of package standing, and
+	// Unjudged the family that nobody can judge of the offer, NoFamily for none.
+	LaneReason string
+	Unjudged   evidence.Family
 }
 
 // OwnOf is what a provider is told of the standing of one of its models.
 func OwnOf(model string, s standing.State, p standing.Published) Own {
-	own := Own{Model: model, Lane: p.Lane, CapTokens: p.CapTokens, Standing: "none", Benchmark: s.Run}
+	own := Own{Model: model, Lane: p.Lane, CapTokens: p.CapTokens, Standing: "none", Benchmark: s.Run,
+		LaneReason: s.Reason(p.Lane, p.Proven), Unjudged: s.Unjudged.Family()}
 	if p.Proven {
 		own.ExpiresAt = p.PassedAt.Add(standing.Fresh)
 	}
@@ -101,6 +106,12 @@ func nextStep(o Own) string {
 		o.Benchmark == ladder.Lapsed:
 		return "The last benchmark was not passed. Mend what it found and ask for another (POST " +
 			"/api/v1/provider/benchmarks)."
+	case o.Unjudged == evidence.Logprobs:
+		return "Answers lack the log-probabilities that the model declares, or these do not fit the text. Return them as " +
+			"the engine writes them, or declare none. The model gets more requests once they can be compared."
+	case o.Unjudged != evidence.NoFamily:
+		return "Answers cannot be compared, because their text is not one that an engine writes. Return the text as the " +
+			"engine writes it. The model gets more requests once answers can be compared."
 	case o.ExpiresAt.IsZero():
 		return "The model waits for its benchmark, which runs by itself once the model is connected and healthy."
 	default:

@@ -15,7 +15,8 @@ import (
 // tails are blanks that a provider may put behind every answer.
 var tails = map[string]string{
 	"a space": " ", "line feeds": "\n\n", "a zero-width space": "\u200b", "a no-break space": "\u00a0",
-	"a filler": "\u3164", "a control character": "\x04", "half a character": "\ufffd", "several": " \u2060\r\n\ufeff\ufe0f ",
+	"a filler": "\u3164", "a control character": "\x04", "half a character": "\ufffd",
+	"several": " \u2060\r\n\ufeff\ufe0f ",
 }
 
 // said returns the record of an answer around which a provider puts texts. The reference
@@ -43,6 +44,16 @@ func said(t *testing.T, chat judgetest.Chat, r judge.Record, before, behind stri
 	return r
 }
 
+// part returns one part of a family, which must say something.
+func part(t *testing.T, r judge.Record, f evidence.Family, n int) float64 {
+	t.Helper()
+	j := must(t, r)
+	if len(j.Parts[f]) <= n {
+		t.Fatalf("%v: got the parts %v with the void %q, want more than %d", f, j.Parts[f], j.Voids[f], n)
+	}
+	return j.Parts[f][n]
+}
+
 func TestBlanksBehindAnAnswerDoNotKeepItFromBeingJudged(t *testing.T) {
 	t.Parallel()
 	chat := speaking(t, 12, judgetest.Chat{})
@@ -68,13 +79,9 @@ func TestBlanksAroundACheatDoNotHideIt(t *testing.T) {
 	t.Parallel()
 	chat := speaking(t, 13, judgetest.Chat{})
 	cheat := chat.Record(t, 1, lab.Smaller(), lab.Base(), nil)
-	want := must(t, said(t, chat, cheat, "", "")).Parts[evidence.Greedy]
-	got := must(t, said(t, chat, cheat, "\u200b\n", " \u200b")).Parts[evidence.Greedy]
-	if len(got) != 1 || len(want) != 1 {
-		t.Fatalf("got the parts %v and %v, want one of each", got, want)
-	}
-	if got[0] < want[0]*.9 {
-		t.Errorf("got the part %v, want about %v", got[0], want[0])
+	want := part(t, said(t, chat, cheat, "", ""), evidence.Greedy, 0)
+	if got := part(t, said(t, chat, cheat, "\u200b\n", " \u200b"), evidence.Greedy, 0); got < want*.9 {
+		t.Errorf("got the part %v, want about %v", got, want)
 	}
 }
 
@@ -93,14 +100,10 @@ func TestDeclaredLogprobsAreComparedWithinBlanks(t *testing.T) {
 	t.Parallel()
 	chat := speaking(t, 15, judgetest.Chat{Logprobs: true})
 	honest := chat.Record(t, 1, lab.Honest(lab.Base(), 15), lab.Base(), nil)
-	want := must(t, honest).Parts[evidence.Logprobs]
-	j := must(t, said(t, chat, declaring(t, honest, "\n", "\n \n"), "\n", "\n \n"))
-	got := j.Parts[evidence.Logprobs]
-	if len(got) != 2 || len(want) != 2 {
-		t.Fatalf("got the parts %v and %v with the voids %v, want two of each", got, want, j.Voids)
-	}
-	if got[0] > 2*want[0]+.01 {
-		t.Errorf("got the part %v, want about %v", got[0], want[0])
+	want := part(t, honest, evidence.Logprobs, 0)
+	within := said(t, chat, declaring(t, honest, "\n", "\n \n"), "\n", "\n \n")
+	if got := part(t, within, evidence.Logprobs, 0); got > 2*want+.01 {
+		t.Errorf("got the part %v, want about %v", got, want)
 	}
 }
 
@@ -178,12 +181,12 @@ func TestAnEarlyEndShowsBehindABlank(t *testing.T) {
 				`"top_logprobs":[{"token":`+first+`,"logprob":-0.1},{"token":"y","logprob":-9}]}]}`, 1))
 	}
 	r.Scores[0].Raw = next(`"z"`)
-	if got := must(t, r).Parts[evidence.Usage]; len(got) != 3 || got[2] < 8 {
-		t.Errorf("the model went on: got the parts %v, want the third to be 8.9", got)
+	if got := part(t, r, evidence.Usage, 2); got < 8 {
+		t.Errorf("the model went on: got the part %v, want 8.9", got)
 	}
 	r.Scores[0].Raw = next(`"\n\n"`)
-	if got := must(t, r).Parts[evidence.Usage]; len(got) != 3 || got[2] != 0 {
-		t.Errorf("the model went on with a line feed: got the parts %v, want the third to be 0", got)
+	if got := part(t, r, evidence.Usage, 2); got != 0 {
+		t.Errorf("the model went on with a line feed: got the part %v, want 0", got)
 	}
 }
 
@@ -194,8 +197,8 @@ func TestBlanksCountForFewTokens(t *testing.T) {
 		judgetest.Answer+strings.Repeat(` `, 30), 1))
 	for claimed, want := range map[int64]float64{24: 0, 28: 0, 54: 54.0/28 - 1} {
 		r.Answer.ClaimedOutput = claimed
-		if got := must(t, r).Parts[evidence.Usage]; len(got) != 3 || got[1] != want {
-			t.Errorf("%d tokens are claimed: got the parts %v, want the second to be %v", claimed, got, want)
+		if got := part(t, r, evidence.Usage, 1); got != want {
+			t.Errorf("%d tokens are claimed: got the part %v, want %v", claimed, got, want)
 		}
 	}
 }

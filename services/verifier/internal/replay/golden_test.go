@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"encoding/json"
 	"flag"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -19,6 +20,7 @@ import (
 	"svc.internal/services/verifier/internal/ladder"
 	"svc.internal/services/verifier/internal/replay"
 	"svc.internal/services/verifier/internal/standing"
+	"svc.internal/services/verifier/internal/trust"
 )
 
 var update = flag.Bool("update", false, "make the evidence in testdata anew")
@@ -37,6 +39,10 @@ var goldens = []struct {
 	},
 	{
 		"testdata/verdicts.jsonl.gz", convicted, "", "fail notify pursue convict reverse notify recover ",
+	},
+	{
+		"testdata/unjudged.jsonl.gz", evading,
+		", B0 U0, B1 U0, " + strings.Repeat(", ", standing.UnjudgedVoids) + "B0 U0, D0 U0, ", "pass ",
 	},
 	{
 		"testdata/v1/evidence.jsonl.gz", nil,
@@ -124,6 +130,57 @@ func convicted(t *testing.T) *career {
 		say(false, judgetest.Recall)
 	}
 	return c
+}
+
+// evading makes evidence of an offer that puts blanks behind its answers, sends nothing else
+// until it is in the probe lane, and is judged again.
+func evading(t *testing.T) *career {
+	t.Helper()
+	c := begin(t)
+	const longer = "xy" // a token beside blanks is not judged
+	answer := func(n int, exceeded bool, text string) {
+		c.now = c.now.Add(time.Hour)
+		r := judgetest.Greedy(t, judgetest.Say{N: n})
+		r.Answer.ClaimedOutput += int64(len(longer))
+		r.Answer.Raw = []byte(strings.Replace(string(r.Answer.Raw), judgetest.Answer, text, 1))
+		own, other := -.6, -.8
+		if exceeded {
+			own, other = -1.7, -.3
+		}
+		r.Scores[0].Raw = judgetest.Score(judgetest.Answer+longer, 50, own, other)
+		c.judged(r)
+	}
+	behind, nothing := judgetest.Answer+longer+`\u200b \n`, `\u200b \n`
+	c.apply(standing.Event{Run: &standing.RunJudged{Facts: passing()}})
+	answer(0, false, behind)
+	answer(1, true, behind)
+	for n := range standing.UnjudgedVoids {
+		answer(n+2, false, nothing)
+	}
+	if got := c.state.Publish(c.now, c.world).Lane; got != trust.Probe {
+		t.Errorf("got the lane %s, want %s", got, trust.Probe)
+	}
+	answer(30, false, behind)
+	recall := judgetest.Recall(t, judgetest.Say{N: 31})
+	recall.Calibrations[evidence.Usage.String()] = judgetest.Calibration(t, evidence.Usage, 2, .05, 3)
+	c.judged(recall)
+	return c
+}
+
+// passing are the facts of a passed benchmark.
+func passing() battery.Facts {
+	timing := battery.Timing{Tokens: 256, Took: 5 * time.Second}
+	f := battery.Facts{
+		First: battery.Speed{
+			Answers:     []battery.Timing{timing, timing, timing, timing, timing},
+			FirstTokens: []time.Duration{time.Second, time.Second, time.Second},
+		},
+		Asked: 60, Answered: 60, StatedTokens: 8_192, MeasuredTokens: 8_192,
+	}
+	for i := range battery.Questions {
+		f.Questions = append(f.Questions, battery.Question{ID: fmt.Sprint(i)})
+	}
+	return f
 }
 
 // laboratory makes evidence by engines of the laboratory: an honest host and one of 4-bit

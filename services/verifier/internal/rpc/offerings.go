@@ -60,11 +60,16 @@ func known[T comparable](all []T, one T) bool {
 }
 
 func offeringToProto(st store.Standing) *verifierv1.Offering {
+	unjudged := ""
+	if f := st.State.Unjudged.Family(); f != evidence.NoFamily {
+		unjudged = f.String()
+	}
 	return &verifierv1.Offering{
 		ProviderId: st.Offer.Provider.String(), ModelId: st.Offer.Model, Level: string(st.State.Level),
 		LevelSince: moment(st.State.Since), Evidence: st.State.Process.M(), Trust: st.Opinion.Trust,
 		Lane: st.Opinion.Lane.String(), CapTokens: number(st.Opinion.CapTokens), Benchmark: string(st.State.Run),
 		BenchmarkPassedAt: moment(st.State.PassedAt), MovedAt: moment(st.MovedAt),
+		LaneReason: st.State.Reason(st.Opinion.Lane, !st.Opinion.PassedAt.IsZero()), Unjudged: unjudged,
 	}
 }
 

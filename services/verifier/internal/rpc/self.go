@@ -173,7 +173,7 @@ func ownToProto(o console.Own) *verifierv1.OwnStanding {
 	return &verifierv1.OwnStanding{
 		ModelId: o.Model, Lane: o.Lane.String(), CapTokens: number(o.CapTokens), Standing: o.Standing, Kind: o.Kind,
 		Since: moment(o.Since), Benchmark: string(o.Benchmark), BenchmarkExpiresAt: moment(o.ExpiresAt),
-		NextStep: o.NextStep, PenaltyId: idText(o.Penalty),
+		NextStep: o.NextStep, PenaltyId: idText(o.Penalty), LaneReason: o.LaneReason,
 	}
 }
 

@@ -18,6 +18,7 @@ func (s State) Apply(e Event, at time.Time, w World) (State, Outcome, error) {
 	}
 	m := move{State: s.clone(), at: micros(at), world: w}
 	m.clean()
+	m.Unjudged.lapse(m.at)
 	if err := m.event(e); err != nil {
 		return s, Outcome{}, err
 	}

@@ -13,10 +13,13 @@ import (
 	"svc.internal/services/verifier/internal/window"
 )
 
-// The first two bytes of a form. The kinds of package form are below formKind.
+// The first two bytes of a form. The kinds of package form are below formKind. A state
+// without scores of voids has the form of before there were any, so that evidence of then
+// still has the same bits.
 const (
-	formKind    = 32
-	formVersion = 1
+	formKind      = 32
+	formVersion   = 1
+	formWithVoids = 2
 )
 
 // MaxBinary bounds a state's binary form.
@@ -41,7 +44,7 @@ var (
 // MarshalBinary returns the canonical form of the state: equal states have equal bytes. It
 // fails with form.ErrForm for a state that neither New nor Apply made.
 func (s State) MarshalBinary() ([]byte, error) {
-	w := writer{b: append(make([]byte, 0, 4096), formKind, formVersion)}
+	w := writer{b: append(make([]byte, 0, 4096), formKind, s.version())}
 	w.part(&s.Process)
 	w.part(&s.Pairs)
 	w.part(&s.Recovery)
@@ -80,10 +83,21 @@ func (s State) MarshalBinary() ([]byte, error) {
 	if s.Measurement != nil {
 		w.part(s.Measurement)
 	}
+	if !s.Unjudged.zero() {
+		s.Unjudged.write(&w)
+	}
 	if w.err != nil {
 		return nil, w.err
 	}
 	return w.b, nil
+}
+
+// version is that of the state's form.
+func (s State) version() byte {
+	if s.Unjudged.zero() {
+		return formVersion
+	}
+	return formWithVoids
 }
 
 // times are the state's times in the order of the form.
@@ -102,10 +116,14 @@ func (s *State) UnmarshalBinary(b []byte) error {
 		r.fail("%d bytes", len(b))
 		return r.err
 	}
-	if head := r.take(2); r.err == nil && (head[0] != formKind || head[1] != formVersion) {
+	head := r.take(2)
+	if r.err == nil && (head[0] != formKind || head[1] != formVersion && head[1] != formWithVoids) {
 		r.fail("kind %d of version %d", head[0], head[1])
 	}
 	read := r.state()
+	if head[1] == formWithVoids {
+		read.Unjudged.read(&r)
+	}
 	if len(r.rest) > 0 {
 		r.fail("%d bytes behind the end", len(r.rest))
 	}
@@ -254,5 +272,22 @@ func (k *Taken) read(r *reader) {
 		for j := range k.counts[i] {
 			k.counts[i][j] = uint16(r.uint16(maxTaken))
 		}
+	}
+}
+
+func (k Unjudged) write(w *writer) {
+	for _, s := range k.scores {
+		w.byte(s.n)
+		w.time(s.at)
+	}
+}
+
+func (k *Unjudged) read(r *reader) {
+	for i := range k.scores {
+		s := unjudged{n: r.byte(), at: r.time()}
+		if s.n > UnjudgedVoids || (s.n == 0) != s.at.IsZero() {
+			r.fail("a score of %d voids", s.n)
+		}
+		k.scores[i] = s
 	}
 }

@@ -30,6 +30,24 @@ func TestAStateIsReadBackAsItWas(t *testing.T) {
 	t.Logf("%d bytes", len(form))
 }
 
+// Evidence of before there were scores of voids has their form.
+func TestAStateWithoutVoidsHasTheFormOfBefore(t *testing.T) {
+	t.Parallel()
+	o := begin(t)
+	is(t, "version", o.form(o.state)[1], 1)
+	o.judged(o.blank())
+	with := o.form(o.state)
+	is(t, "version with a void", with[1], 2)
+	o.greedy(false)
+	is(t, "version once a probe counts", o.form(o.state)[1], 1)
+	var s standing.State
+	for _, wrong := range [][]byte{append([]byte{with[0], 1}, with[2:]...), with[:len(with)-1]} {
+		if err := s.UnmarshalBinary(wrong); !errors.Is(err, form.ErrForm) {
+			t.Errorf("got %v, want %v", err, form.ErrForm)
+		}
+	}
+}
+
 func TestAnotherFormOfAStateIsRefused(t *testing.T) {
 	t.Parallel()
 	o := begin(t)
@@ -98,6 +116,7 @@ func FuzzAFormHasOneState(f *testing.F) {
 func FuzzApplyIsTotal(f *testing.F) {
 	f.Add([]byte{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15})
 	f.Add(bytes.Repeat([]byte{1, 0x61}, 60))
+	f.Add(bytes.Repeat([]byte{14, 0x2e}, 60))
 	f.Add(append(bytes.Repeat([]byte{0x21}, 80), 13, 14, 10, 11, 12, 7, 7, 8, 8, 8, 9))
 	f.Fuzz(func(t *testing.T, script []byte) {
 		o := begin(t)
@@ -175,6 +194,9 @@ func (o *offer) event(b byte) standing.Event {
 		return standing.Event{Voided: &standing.Voiding{By: "operator", Since: o.now.Add(-time.Duration(o.n) * time.Hour)}}
 	case 14:
 		r := judgetest.Silent(o.t, judgetest.Say{N: o.n})
+		if o.n%2 == 0 {
+			r = o.blank()
+		}
 		return standing.Event{Judged: &r}
 	default:
 		return standing.Event{Ticked: &standing.Tick{}}

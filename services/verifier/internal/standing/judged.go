@@ -33,6 +33,7 @@ func (m *move) judged(r judge.Record) error {
 		return err
 	}
 	m.remember(r, j, said)
+	m.unjudged(r, j)
 	if err := m.measure(r.Plan, j, said); err != nil {
 		return err
 	}

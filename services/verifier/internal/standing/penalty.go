@@ -146,5 +146,6 @@ func (m *move) void(v Voiding) error {
 	if !m.FilesWrongAt.Before(since) {
 		m.FilesWrongAt = time.Time{}
 	}
+	m.Unjudged = Unjudged{}
 	return nil
 }

@@ -15,6 +15,7 @@
 //     confirmation alone; then the ladder takes at most one step (judged.go, step.go);
 //   - a benchmark run moves the ladder of benchmarks (run.go);
 //   - a penalty is open until settlement says what became of it (penalty.go);
+//   - an offer whose probes the provider voids is in the probe lane (unjudged.go);
 //   - an operator may void observations, agree to a penalty, or refuse it (penalty.go);
 //   - time alone ends what lasts so long (tick.go).
 //
@@ -88,6 +89,8 @@ type State struct {
 	RecalledAt time.Time
 	// SilentAt are the last voids that the provider caused, at most ladder.SilentVoids.
 	SilentAt []time.Time
+	// Unjudged are the scores of probes that the provider voids.
+	Unjudged Unjudged
 	// FilesWrongAt is when the first of two wrong fingerprints came.
 	FilesWrongAt time.Time
 	// Last are the last observations, for the guard against common causes.
@@ -150,6 +153,11 @@ func (s State) OpenPenalty(k Kind) (Penalty, bool) {
 	}
 	return s.Open[i], true
 }
+
+// HeldLane is the worse of the lanes that answers led to: that of the ladder of
+// misrepresentation, and that of an offer that nobody can judge. An account that takes the
+// place of this one inherits it.
+func (s State) HeldLane() trust.Lane { return trust.Worse(s.MisrepLane, s.Unjudged.Lane()) }
 
 // clone returns a state that shares no memory with s.
 func (s State) clone() State {

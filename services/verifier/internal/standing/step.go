@@ -112,4 +112,5 @@ func (m *move) withdraw(to ladder.Level) {
 	m.Led, m.AvoidHost, m.LastHost, m.Tried = evidence.NoFamily, "", "", false
 	m.Recovery, m.Confirmation = evidence.NewRecovery(evidence.NoFamily), evidence.NewConfirmation()
 	m.SilentAt, m.FilesWrongAt, m.RecoveredAt = nil, time.Time{}, time.Time{}
+	m.Unjudged = Unjudged{}
 }

@@ -93,7 +93,7 @@ const (
 type Published struct {
 	Trust   float64
 	Factors trust.Factors
-	// Lane is the worse of the two ladders' lanes.
+	// Lane is the worst of the two ladders' lanes and that of an offer that nobody can judge.
 	Lane      trust.Lane
 	CapTokens int64
 	// GraceUntil is until when a new provider's uptime and success count as good; the zero
@@ -126,7 +126,7 @@ func (s State) Publish(now time.Time, w World) Published {
 	if p.Proven {
 		bench = s.BenchLane
 	}
-	p.Lane = trust.Worse(s.MisrepLane, bench)
+	p.Lane = trust.Worse(s.HeldLane(), bench)
 	if until := micros(w.ActiveSince).Add(Grace); !w.ActiveSince.IsZero() && now.Before(until) {
 		p.GraceUntil = until
 	}

@@ -140,14 +140,7 @@ func EndOf(p Position, ends []string) (best, end exact.Logprob, ok bool) {
 	return endOf(p, func(token string) bool { return slices.Contains(ends, token) })
 }
 
-// EndBehind is EndOf for the position behind a joined answer. Where blanks were trimmed there,
-// the answer went on with a blank, so that blanks are ends too.
-func (j Joined) EndBehind(p Position, ends []string) (best, end exact.Logprob, ok bool) {
-	return endOf(p, func(token string) bool {
-		return slices.Contains(ends, token) || j.Behind > 0 && isBlank(token)
-	})
-}
-
+// endOf is EndOf by a rule for end tokens.
 func endOf(p Position, ends func(string) bool) (best, end exact.Logprob, ok bool) {
 	if len(p.Top) == 0 || checkPosition(p) != None {
 		return 0, 0, false

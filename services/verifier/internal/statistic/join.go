@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"slices"
 	"strings"
+
+	"svc.internal/services/verifier/internal/exact"
 )
 
 // Joined is an answer with the positions that a list of tokens has for it.
@@ -77,6 +79,14 @@ func joined(answer, trimmed string, positions []Position, at []int) Joined {
 	return j
 }
 
+// EndBehind is EndOf for the position behind a joined answer. Where blanks were trimmed there,
+// the answer went on with a blank, so that blanks are ends too.
+func (j Joined) EndBehind(p Position, ends []string) (best, end exact.Logprob, ok bool) {
+	return endOf(p, func(token string) bool {
+		return slices.Contains(ends, token) || j.Behind > 0 && isBlank(token)
+	})
+}
+
 // joinEnd returns the positions at the end of a ring, of which n were written, that join to
 // the text, and where each begins.
 func joinEnd(ring []Position, n int, text string) ([]Position, []int) {
@@ -144,7 +154,7 @@ func joinFront(declared []Position, text string) ([]int, bool) {
 		next := ahead(text, p.Own.Token, here)
 		if len(next) == 0 {
 			if found < 0 && len(here) == 1 && strings.HasPrefix(p.Own.Token, text[here[0]:]) {
-				return append(back(declared[:i], text, spots, here[0]), here[0]), true // a stop string cut it
+				return append(fromEnd(declared[:i], text, spots, here[0]), here[0]), true // a stop string cut it
 			}
 			break
 		}
@@ -156,11 +166,11 @@ func joinFront(declared []Position, text string) ([]int, bool) {
 	if found < 0 {
 		return nil, false
 	}
-	return back(declared[:found], text, spots, len(text)), true
+	return fromEnd(declared[:found], text, spots, len(text)), true
 }
 
-// back returns where tokens begin that may begin at the spots, the last of which ends there.
-func back(tokens []Position, text string, spots [][]int, end int) []int {
+// fromEnd returns where tokens begin that may begin at the spots, the last of which ends there.
+func fromEnd(tokens []Position, text string, spots [][]int, end int) []int {
 	at, here := make([]int, len(tokens)), []int{end}
 	for i := len(tokens) - 1; i >= 0; i-- {
 		here = both(behind(text, tokens[i].Own.Token, here), spots[i])

@@ -126,7 +126,10 @@ func TestWithoutPartsOfCharactersTheJoinIsExact(t *testing.T) {
 		}
 		want, v := tail(list, len(list), wrong+text)
 		got, _ := joinEnd(list, len(list), wrong+text)
-		if (v == None) != (got != nil) || !slices.EqualFunc(got, want, func(a, b Position) bool { return a.Own == b.Own }) {
+		if found := got != nil; found != (v == None) {
+			t.Fatalf("%q: got a join %t, want the exact one's %q", wrong+text, found, v)
+		}
+		if !slices.EqualFunc(got, want, func(a, b Position) bool { return a.Own == b.Own }) {
 			t.Fatalf("%q: got %v, want %v", wrong+text, got, want)
 		}
 	}

@@ -93,7 +93,7 @@ func (e entry) queueStanding(batch *pgx.Batch) {
 	}
 	p := e.published
 	batch.Queue(sql, e.offer.Provider, e.offer.Model, e.number, e.at, e.piece.After, e.after.Level, e.after.Run,
-		e.after.Process.M(), e.after.MisrepLane, open, timeOrNull(e.after.UncleanAt), p.trust, p.lane, p.capTokens,
+		e.after.Process.M(), e.after.HeldLane(), open, timeOrNull(e.after.UncleanAt), p.trust, p.lane, p.capTokens,
 		timeOrNull(p.graceUntil), timeOrNull(p.passedAt))
 }
 

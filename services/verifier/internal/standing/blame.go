@@ -1,0 +1,53 @@
+package standing
+
+import (
+	"slices"
+
+	"svc.internal/services/verifier/internal/calibration"
+	"svc.internal/services/verifier/internal/evidence"
+	"svc.internal/services/verifier/internal/judge"
+	"svc.internal/services/verifier/internal/probe"
+	"svc.internal/services/verifier/internal/statistic"
+)
+
+// unjudgedSince is the first version of records that move scores of voids.
+const unjudgedSince = 2
+
+// unjudged moves the scores by a hidden probe. While a common cause is suspected none moves.
+func (m *move) unjudged(r judge.Record, j judge.Judgement) {
+	if r.Version < unjudgedSince || r.Plan.Flow != probe.Hidden || m.world.Brakes.CommonCause {
+		return
+	}
+	for _, f := range evidence.Families() {
+		switch v, void := j.Voids[f]; {
+		case void && blames(r, f, v):
+			m.Unjudged.observe(f, true, m.at)
+		case !void && speaks(j, f):
+			m.Unjudged.observe(f, false, m.at)
+		}
+	}
+}
+
+// speaks reports whether a probe says something of a family, calibrated or not.
+func speaks(j judge.Judgement, f evidence.Family) bool {
+	if f == evidence.Sampled && len(j.Ratios) > 0 || len(j.Parts[f]) > 0 {
+		return true
+	}
+	return slices.ContainsFunc(j.Observations, func(o evidence.Observation) bool { return o.Family() == f })
+}
+
+// blames reports whether the provider is to blame that a probe says nothing of a family. A
+// family that honest hosts could not be calibrated in blames nobody. Engines write tokens
+// in ways of their own, so that how stated log-probabilities are cut is held only against
+// engines of which honest hosts were calibrated; that there are none, against all.
+func blames(r judge.Record, f evidence.Family, v statistic.Void) bool {
+	form, calibrated := r.Calibrations[f.String()]
+	if !v.Provider() || !calibrated {
+		return false
+	}
+	if f != evidence.Logprobs || v == statistic.NoLogprobs {
+		return true
+	}
+	c, err := calibration.Decode(form)
+	return err == nil && c.Stratum.Engine != "" && c.Stratum.Engine == r.Plan.Stratum.Engine
+}

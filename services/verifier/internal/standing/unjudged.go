@@ -1,0 +1,97 @@
+package standing
+
+import (
+	"time"
+
+	"svc.internal/services/verifier/internal/evidence"
+	"svc.internal/services/verifier/internal/trust"
+)
+
+// The rule for offers that nobody can judge. Who is never judged is never caught, so an offer
+// whose hidden probes the provider voids goes to the probe lane until one counts again.
+//
+// Each family has a score: +1 for a probe that the provider voids, −3 for one that counts,
+// between 0 and 20. The lane is the probe lane while a score is 20. A provider that is
+// judged by one probe of twenty is therefore in main for 3 probes of 23. One that voids less
+// than three of four is judged by the rest.
+//
+// # Honest providers
+//
+// Be v the chance that an honest probe is void by the provider's doing, whatever was before.
+// The score is a random walk that stays at 0 or above. Where v < 3/4, the chance that it is
+// at 20 after a probe is at most x^−20 (Lundberg's inequality), x > 1 being the root of
+// v·x + (1−v)·x^−3 = 1. With evidence.Horizon probes a year for each of five families the
+// chance of a year is at most
+//
+//	v      x     a year
+//	.001   1000  10^−55
+//	.01    100   10^−35
+//	.05    20    10^−21
+//	.15    6.65  4·10^−12
+//	.25    3.95  1.2·10^−7
+//
+// Package calibrate measures v over answers of honest hosts. The chance is far below 10^−6 a
+// year for every v up to .15, which leaves room for engines that cut texts otherwise.
+const (
+	// UnjudgedVoids is the score from which an offer is in the probe lane.
+	UnjudgedVoids = 20
+	// unjudgedCounts is what a probe that counts takes off a score.
+	unjudgedCounts = 3
+	// unjudgedLapse is after how long without a probe that asks for a family its score is
+	// forgotten: the provider no longer declares log-probabilities, for example.
+	unjudgedLapse = 14 * 24 * time.Hour
+)
+
+// Unjudged are the scores by family. The zero value is an offer that is judged.
+type Unjudged struct {
+	scores [takenFamilies]unjudged
+}
+
+// unjudged is the score of a family, at the last probe that moved it.
+type unjudged struct {
+	n  int
+	at time.Time
+}
+
+// Family returns the first family that is not judged, NoFamily where all are.
+func (k Unjudged) Family() evidence.Family {
+	for i, s := range k.scores {
+		if s.n >= UnjudgedVoids {
+			return evidence.Family(i + 1)
+		}
+	}
+	return evidence.NoFamily
+}
+
+// Lane is Probe while a family is not judged.
+func (k Unjudged) Lane() trust.Lane {
+	if k.Family() != evidence.NoFamily {
+		return trust.Probe
+	}
+	return trust.Main
+}
+
+// observe moves the score of a family by a probe.
+func (k *Unjudged) observe(f evidence.Family, void bool, at time.Time) {
+	s := &k.scores[int(f)-1]
+	if void {
+		s.n = min(s.n+1, UnjudgedVoids)
+	} else {
+		s.n = max(s.n-unjudgedCounts, 0)
+	}
+	if s.at = at; s.n == 0 {
+		*s = unjudged{}
+	}
+}
+
+// lapse forgets scores of families that no probe asked for.
+func (k *Unjudged) lapse(at time.Time) {
+	for i, s := range k.scores {
+		if s.n > 0 && at.Sub(s.at) >= unjudgedLapse {
+			k.scores[i] = unjudged{}
+		}
+	}
+}
+
+// zero reports whether the offer has no score.
+func (k Unjudged) zero() bool { return k == Unjudged{} }
