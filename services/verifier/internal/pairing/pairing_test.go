@@ -90,6 +90,7 @@ func TestOneAccountMakesOnePairOfAnOfferInADay(t *testing.T) {
 	run := func(second int, accounts ...string) []Pair {
 		t.Helper()
 		n++
+		m.Due(at(second)) // those that wait too long leave
 		m.Begin(here, id(byte(n)), at(second))
 		m.Ended(here, id(byte(n)), false, at(second+1))
 		for i, account := range accounts {
@@ -97,17 +98,24 @@ func TestOneAccountMakesOnePairOfAnOfferInADay(t *testing.T) {
 		}
 		return m.Due(at(second + 100))
 	}
-	if got := run(0, "griefer"); len(got) != 1 || !got[0].OrganicFailed {
-		t.Errorf("the first pair of an account: got %v, want one that failed", got)
+	day := noon.Unix() / 86_400
+	pair := func(n byte, account string, failed bool, day int64) Pair {
+		return Pair{Probe: id(n), Offer: here, OrganicFailed: failed, Account: account, Day: day}
 	}
-	if got := run(200, "griefer", "griefer"); len(got) != 0 {
-		t.Errorf("further pairs of the day: got %v, want none", got)
-	}
-	if got := run(400, "griefer", "b"); len(got) != 1 || got[0].Account != "b" {
-		t.Errorf("beside another account: got %v, want one pair of the other's", got)
-	}
-	if got := run(13*3600, "griefer"); len(got) != 1 || got[0].Account != "griefer" {
-		t.Errorf("the next day: got %v, want one of the account", got)
+	for _, c := range []struct {
+		what     string
+		second   int
+		accounts []string
+		want     []Pair
+	}{
+		{"the first of an account", 0, []string{"griefer"}, []Pair{pair(1, "griefer", true, day)}},
+		{"more of the day", 200, []string{"griefer", "griefer"}, nil},
+		{"beside another account", 400, []string{"griefer", "b"}, []Pair{pair(2, "b", false, day)}},
+		{"the next day", 13 * 3600, []string{"griefer"}, []Pair{pair(4, "griefer", true, day+1)}},
+	} {
+		if got := run(c.second, c.accounts...); !slices.Equal(got, c.want) {
+			t.Errorf("%s: got %v, want %v", c.what, got, c.want)
+		}
 	}
 }
 

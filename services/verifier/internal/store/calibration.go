@@ -244,11 +244,6 @@ type Calibrated struct {
 	MadeAt      time.Time
 }
 
-// counts is the condition that a calibration c counts: it is not older than two of the
-// intervals after which a reference's is made anew. Where no reference made it anew, what
-// honest hosts do today is not known.
-const counts = `c.made_at > clock_timestamp() - interval '60 days'`
-
 // Calibrations returns the calibrations that count now: the last of each stratum and family
 // of a model, of all models for an empty name, behind a stratum, at most limit.
 func (s *Store) Calibrations(ctx context.Context, model string, after StratumKey, limit int) ([]Calibrated, error) {

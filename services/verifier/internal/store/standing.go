@@ -147,8 +147,8 @@ func scanOffer(row pgx.CollectableRow) (o probe.Offer, err error) {
 // Stale returns offers whose standing moved last before a time, the longest ago first, at
 // most limit. Time alone may move them.
 func (s *Store) Stale(ctx context.Context, before time.Time, limit int) ([]probe.Offer, error) {
-	list, err := collect(ctx, s.pool, scanOffer, `SELECT provider_id, model_id FROM standing WHERE moved_at < $1 ORDER BY moved_at LIMIT $2`,
-		before, bounded(limit, MaxBatch))
+	list, err := collect(ctx, s.pool, scanOffer, `SELECT provider_id, model_id FROM standing
+		WHERE moved_at < $1 ORDER BY moved_at LIMIT $2`, before, bounded(limit, MaxBatch))
 	if err != nil {
 		return nil, fmt.Errorf("list standings that did not move: %w", err)
 	}

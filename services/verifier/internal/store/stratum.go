@@ -45,6 +45,11 @@ type Stratum struct {
 	Judged bool
 }
 
+// counts is the condition that a calibration c counts: it is not older than two of the
+// intervals after which a reference's is made anew. Where no reference made it anew, what
+// honest hosts do today is not known.
+const counts = `c.made_at > clock_timestamp() - interval '60 days'`
+
 // judged is the condition that offers are judged by a stratum t. No other stratum brakes its
 // model: a provider states its engine and GPU itself, so accounts that agree on an engine
 // that nobody else has are a stratum of their own, in which they are all the owners.

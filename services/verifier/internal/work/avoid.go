@@ -6,25 +6,29 @@ import (
 	"strings"
 
 	"svc.internal/pkg/ids"
+	"svc.internal/services/verifier/internal/offers"
 	"svc.internal/services/verifier/internal/probe"
+	"svc.internal/services/verifier/internal/store"
 )
 
 // accountsOf returns the accounts of references that are the owner's of a reference host, none
 // for a host that names no account. Owners are those of the database, because a host that led to a notice may
 // have left since then.
-func (p *Planning) accountsOf(ctx context.Context, host string) ([]ids.ProviderID, error) {
+func accountsOf(
+	ctx context.Context, s *store.Store, references []offers.Seat, host string,
+) ([]ids.ProviderID, error) {
 	name, _, _ := strings.Cut(host, "/")
 	avoided, err := ids.ParseProvider(name)
 	if err != nil {
 		return nil, nil //nolint:nilerr // such a host has no account
 	}
 	all := []ids.ProviderID{avoided}
-	for _, seat := range p.Offers.AllReferences() {
+	for _, seat := range references {
 		if !slices.Contains(all, seat.Provider) {
 			all = append(all, seat.Provider)
 		}
 	}
-	owners, err := p.Store.Owners(ctx, all)
+	owners, err := s.Owners(ctx, all)
 	if err != nil {
 		return nil, err
 	}

@@ -33,8 +33,7 @@ func TestTheOwnerOfAHostThatHasLeftIsKnownByItsIdentities(t *testing.T) {
 			Models: []offers.Model{{ID: judgetest.Model, Healthy: true}}})
 	}
 	view.Apply(offers.Report{Hub: "h", Incarnation: 1, Address: "h:1", Revision: 1, Sessions: sessions}, storetest.Start)
-	p := &Planning{Store: e.Stores[0], Offers: view}
-	got, err := p.accountsOf(t.Context(), left.String()+"/node")
+	got, err := accountsOf(t.Context(), e.Stores[0], view.AllReferences(), left.String()+"/node")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +47,7 @@ func TestTheOwnerOfAHostThatHasLeftIsKnownByItsIdentities(t *testing.T) {
 			t.Errorf("%s is avoided: got %t, want %t", c.what, found, c.want)
 		}
 	}
-	none, err := p.accountsOf(t.Context(), "")
+	none, err := accountsOf(t.Context(), e.Stores[0], view.AllReferences(), "")
 	if err != nil {
 		t.Fatal(err)
 	}

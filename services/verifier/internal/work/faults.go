@@ -8,6 +8,9 @@ import (
 	"svc.internal/services/verifier/internal/store"
 )
 
+// maxTold bounds the errors of a pass that are told.
+const maxTold = 3
+
 // faults are the errors of the rows of a pass. A row that fails keeps no other waiting.
 type faults struct {
 	first []error
@@ -23,13 +26,13 @@ func (f *faults) add(ctx context.Context, err error) error {
 	if ctx.Err() != nil || store.Unavailable(err) {
 		return err
 	}
-	if f.n++; len(f.first) < maxFaults {
+	if f.n++; len(f.first) < maxTold {
 		f.first = append(f.first, err)
 	}
 	return nil
 }
 
-// err returns the first maxFaults errors, with the number of the others.
+// err returns the first maxTold errors, with the number of the others.
 func (f *faults) err() error {
 	if more := f.n - len(f.first); more > 0 {
 		return fmt.Errorf("%w\nand %d more", errors.Join(f.first...), more)

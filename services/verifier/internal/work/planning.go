@@ -220,7 +220,7 @@ func (p *Planning) offer(ctx context.Context, o offers.Offer, now time.Time) (pl
 	if err != nil {
 		return plan.Offer{}, false, err
 	}
-	avoid, err := p.accountsOf(ctx, st.State.AvoidHost)
+	avoid, err := accountsOf(ctx, p.Store, p.Offers.AllReferences(), st.State.AvoidHost)
 	if err != nil {
 		return plan.Offer{}, false, err
 	}
