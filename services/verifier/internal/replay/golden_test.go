@@ -42,7 +42,7 @@ var goldens = []struct {
 	},
 	{
 		"testdata/unjudged.jsonl.gz", evading,
-		", B0 U0, B1 U0, " + strings.Repeat(", ", standing.UnjudgedVoids) + "B0 U0, D0 U0, ", "pass ",
+		", B0 U0, B1 U0, " + strings.Repeat(", ", standing.UnjudgedVoids) + "B0 U0, D0 U0, , ", "pass ",
 	},
 	{
 		"testdata/v1/evidence.jsonl.gz", nil,
@@ -133,7 +133,7 @@ func convicted(t *testing.T) *career {
 }
 
 // evading makes evidence of an offer that puts blanks behind its answers, sends nothing else
-// until it is in the probe lane, and is judged again.
+// until it is in the probe lane, is judged again, and fails a recall.
 func evading(t *testing.T) *career {
 	t.Helper()
 	c := begin(t)
@@ -163,6 +163,8 @@ func evading(t *testing.T) *career {
 	answer(30, false, behind)
 	recall := judgetest.Recall(t, judgetest.Say{N: 31})
 	recall.Calibrations[evidence.Usage.String()] = judgetest.Calibration(t, evidence.Usage, 2, .05, 3)
+	c.judged(recall)
+	recall.Plan.ID[0], recall.Answer.Failed = 2, true
 	c.judged(recall)
 	return c
 }

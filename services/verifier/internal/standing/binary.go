@@ -5,7 +5,6 @@ import (
 	"math"
 	"time"
 
-	"svc.internal/services/verifier/internal/calibration"
 	"svc.internal/services/verifier/internal/evidence"
 	"svc.internal/services/verifier/internal/judge"
 	"svc.internal/services/verifier/internal/ladder"
@@ -14,7 +13,7 @@ import (
 )
 
 // The first two bytes of a form. The kinds of package form are below formKind. A state
-// without scores of voids has the form of before there were any, so that evidence of then
+// without scores of voids and without an owed recall has the form of before there were any, so that evidence of then
 // still has the same bits.
 const (
 	formKind      = 32
@@ -83,8 +82,9 @@ func (s State) MarshalBinary() ([]byte, error) {
 	if s.Measurement != nil {
 		w.part(s.Measurement)
 	}
-	if !s.Unjudged.zero() {
+	if s.version() == formWithVoids {
 		s.Unjudged.write(&w)
+		s.Owed.write(&w)
 	}
 	if w.err != nil {
 		return nil, w.err
@@ -94,7 +94,7 @@ func (s State) MarshalBinary() ([]byte, error) {
 
 // version is that of the state's form.
 func (s State) version() byte {
-	if s.Unjudged.zero() {
+	if s.Unjudged.zero() && s.Owed == (Owed{}) {
 		return formVersion
 	}
 	return formWithVoids
@@ -123,6 +123,7 @@ func (s *State) UnmarshalBinary(b []byte) error {
 	read := r.state()
 	if head[1] == formWithVoids {
 		read.Unjudged.read(&r)
+		read.Owed.read(&r)
 	}
 	if len(r.rest) > 0 {
 		r.fail("%d bytes behind the end", len(r.rest))
@@ -233,61 +234,4 @@ func (r *reader) penalty() Penalty {
 	p.Slash = ladder.BasisPoints(r.uint16(math.MaxUint16))
 	p.Remove = r.bool()
 	return p
-}
-
-func (l Last) write(w *writer) {
-	w.uint16(l.n)
-	for _, word := range l.bits {
-		w.uint64(int64(word))
-	}
-}
-
-func (l *Last) read(r *reader) {
-	l.n = r.uint16(calibration.History)
-	for i := range l.bits {
-		for _, b := range r.take(8) {
-			l.bits[i] = l.bits[i]<<8 | uint64(b)
-		}
-	}
-	for i := l.n; i < 64*lastWords; i++ {
-		if l.bits[i/64]>>(i%64)&1 == 1 {
-			r.fail("an observation behind the last")
-			return
-		}
-	}
-}
-
-func (k Taken) write(w *writer) {
-	w.uint64(k.week)
-	for _, row := range k.counts {
-		for _, n := range row {
-			w.uint16(int(n))
-		}
-	}
-}
-
-func (k *Taken) read(r *reader) {
-	k.week = r.uint64(maxHourWeek)
-	for i := range k.counts {
-		for j := range k.counts[i] {
-			k.counts[i][j] = uint16(r.uint16(maxTaken))
-		}
-	}
-}
-
-func (k Unjudged) write(w *writer) {
-	for _, s := range k.scores {
-		w.byte(s.n)
-		w.time(s.at)
-	}
-}
-
-func (k *Unjudged) read(r *reader) {
-	for i := range k.scores {
-		s := unjudged{n: r.byte(), at: r.time()}
-		if s.n > UnjudgedVoids || (s.n == 0) != s.at.IsZero() {
-			r.fail("a score of %d voids", s.n)
-		}
-		k.scores[i] = s
-	}
 }

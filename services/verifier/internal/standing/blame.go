@@ -51,3 +51,36 @@ func blames(r judge.Record, f evidence.Family, v statistic.Void) bool {
 	c, err := calibration.Decode(form)
 	return err == nil && c.Stratum.Engine != "" && c.Stratum.Engine == r.Plan.Stratum.Engine
 }
+
+// recalled moves the time of the last passed recall.
+func (m *move) recalled(r judge.Record, j judge.Judgement) {
+	if r.Version < unjudgedSince {
+		if j.Recalled {
+			m.RecalledAt = m.at
+		}
+		return
+	}
+	if !m.Owed.at.IsZero() && lasted(m.Owed.at, m.at) >= owedLapse {
+		m.Owed = Owed{}
+	}
+	switch {
+	case j.Recalled && m.Owed.pays(r.Plan.PromptTokens):
+		m.RecalledAt, m.Owed = m.at, Owed{}
+	case evaded(r, j):
+		m.Owed = Owed{tokens: max(m.Owed.tokens, int64(r.Plan.PromptTokens)), at: m.at}
+	}
+}
+
+// evaded reports whether the provider failed or voided a hidden recall. A prompt that it
+// refuses as too long caps the window instead.
+func evaded(r judge.Record, j judge.Judgement) bool {
+	if r.Plan.Kind != probe.Recall || r.Plan.Flow != probe.Hidden || j.Refused {
+		return false
+	}
+	for _, v := range j.Voids {
+		if v.Provider() {
+			return true
+		}
+	}
+	return j.Failed
+}

@@ -139,9 +139,7 @@ func (m *move) remember(r judge.Record, j judge.Judgement, said []evidence.Obser
 	if m.at.After(m.PassedSince) {
 		m.PassedSince = m.at
 	}
-	if j.Recalled {
-		m.RecalledAt = m.at
-	}
+	m.recalled(r, j)
 	if j.Silent {
 		m.SilentAt = append(m.SilentAt, m.at)
 		m.SilentAt = m.SilentAt[max(0, len(m.SilentAt)-ladder.SilentVoids):]

@@ -85,8 +85,9 @@ type State struct {
 	// Passed is n of trust as of PassedSince.
 	Passed      float64
 	PassedSince time.Time
-	// RecalledAt is when a recall last passed.
+	// RecalledAt is when a recall last passed that was as long as what is Owed.
 	RecalledAt time.Time
+	Owed       Owed
 	// SilentAt are the last voids that the provider caused, at most ladder.SilentVoids.
 	SilentAt []time.Time
 	// Unjudged are the scores of probes that the provider voids.

@@ -30,8 +30,10 @@ import (
 //	.15    6.65  4·10^−12
 //	.25    3.95  1.2·10^−7
 //
-// Package calibrate measures v over answers of honest hosts. The chance is far below 10^−6 a
-// year for every v up to .15, which leaves room for engines that cut texts otherwise.
+// Measured on the laboratory's model (package calibrate): 1 of 3,025 answers of honest hosts
+// shows nothing, and all others join, so that v is at most .0016 with confidence .95. The
+// chance is far below 10^−6 a year for every v up to .15, which leaves room for engines that
+// cut texts otherwise.
 const (
 	// UnjudgedVoids is the score from which an offer is in the probe lane.
 	UnjudgedVoids = 20
