@@ -25,10 +25,8 @@ const (
 const MaxBinary = 16 << 10
 
 const (
-	maxHost     = judge.MaxHost
-	maxPassed   = 1 << 32
-	maxTokens   = 1 << 30
-	maxHourWeek = 1 << 40
+	maxHost   = judge.MaxHost
+	maxPassed = 1 << 32
 )
 
 var (

@@ -2,6 +2,11 @@ package standing
 
 import "svc.internal/services/verifier/internal/calibration"
 
+const (
+	maxTokens   = 1 << 30
+	maxHourWeek = 1 << 40
+)
+
 func (l Last) write(w *writer) {
 	w.uint16(l.n)
 	for _, word := range l.bits {
