@@ -15,8 +15,13 @@ const (
 	// waivedInterval is the pause between two looks at the live view. It is short, because
 	// tests wait for a provider to become active.
 	waivedInterval = 50 * time.Millisecond
-	// waivedFor is how long a waived benchmark is left alone. It counts for 30 days.
+	// waivedFor is how long a waived benchmark of an active provider is left alone. It counts
+	// for 30 days.
 	waivedFor = 12 * time.Hour
+	// minInactive and maxInactive are the first and the longest pause before a provider that is
+	// not active is told of again. Each is twice the one before.
+	minInactive = 2 * time.Second
+	maxInactive = time.Minute
 	// waivedRetry is the pause after a hub that did not take it.
 	waivedRetry = time.Second
 	// maxWaived bounds the providers that are remembered. All are forgotten when there are
@@ -34,6 +39,10 @@ type Reporter interface {
 // benchmark of every connected provider is passed. References need none. The revision is the
 // time in microseconds, so it grows over restarts too.
 //
+// A hub that lets a suspended provider in again, or whose probation it failed, wants a newer
+// benchmark, and shows the provider as not active. So providers that are not active are told
+// of again, at once when they cease to be, and within a minute otherwise.
+//
 // A Waived is for one goroutine.
 type Waived struct {
 	Offers *offers.View
@@ -41,8 +50,17 @@ type Waived struct {
 	Clock  clock.Clock
 	Log    *slog.Logger
 
-	// due is when a provider's hub is told again.
-	due map[ids.ProviderID]time.Time
+	told map[ids.ProviderID]waiver
+}
+
+// waiver is what a hub was told of a provider.
+type waiver struct {
+	// active reports whether the provider was active at the last look.
+	active bool
+	// due is when the hub is told again, and pause lay before the last time that it was told
+	// of the provider while that was not active.
+	due   time.Time
+	pause time.Duration
 }
 
 // Run tells hubs until ctx ends.
@@ -56,22 +74,49 @@ func (w *Waived) Run(ctx context.Context) {
 // Pass tells hubs of the providers that are connected now and that they were not told of. A
 // hub that fails for one provider does not keep the others from it.
 func (w *Waived) Pass(ctx context.Context) error {
-	if w.due == nil || len(w.due) > maxWaived {
-		w.due = map[ids.ProviderID]time.Time{}
+	if w.told == nil || len(w.told) > maxWaived {
+		w.told = map[ids.ProviderID]waiver{}
+	}
+	active := map[ids.ProviderID]bool{}
+	for _, o := range w.Offers.Known() {
+		active[o.Provider] = active[o.Provider] || o.Active()
 	}
 	now := w.Clock.Now()
 	var faults []error
-	for _, o := range w.Offers.Known() {
-		if now.Before(w.due[o.Provider]) {
-			continue
-		}
-		err := w.Hub.Benchmark(ctx, o.Provider, true, now, now.UnixMicro(), "waived for development")
-		if err != nil {
+	for provider, is := range active {
+		said := w.told[provider].seen(is, now)
+		if !now.Before(said.due) {
+			err := w.Hub.Benchmark(ctx, provider, true, now, now.UnixMicro(), "waived for development")
+			said = said.after(err, now)
 			faults = append(faults, err)
-			w.due[o.Provider] = now.Add(waivedRetry)
-			continue
 		}
-		w.due[o.Provider] = now.Add(waivedFor)
+		w.told[provider] = said
 	}
 	return errors.Join(faults...)
+}
+
+// seen is the waiver once its provider was seen, active or not.
+func (w waiver) seen(active bool, now time.Time) waiver {
+	switch {
+	case w.active && !active:
+		w.due, w.pause = now, 0
+	case !w.active && active && !w.due.IsZero():
+		w.due = now.Add(waivedFor) // the hub has taken what it was told
+	}
+	w.active = active
+	return w
+}
+
+// after is the waiver once the hub was told.
+func (w waiver) after(err error, now time.Time) waiver {
+	switch {
+	case err != nil:
+		w.due = now.Add(waivedRetry)
+	case w.active:
+		w.due = now.Add(waivedFor)
+	default:
+		w.pause = min(max(2*w.pause, minInactive), maxInactive)
+		w.due = now.Add(w.pause)
+	}
+	return w
 }

@@ -40,7 +40,7 @@ func waived(at *clock.Manual) (*work.Waived, *told, [3]ids.ProviderID) {
 	report := offers.Report{Hub: "hub-1", Incarnation: 1, Address: "inprocess", Revision: 1, Full: true, Parts: 1}
 	for i, id := range who {
 		report.Sessions = append(report.Sessions, offers.Session{Provider: id, Node: "n", Epoch: int64(i + 1),
-			Reference: i == 2, Models: []offers.Model{{ID: "a", Healthy: true}, {ID: "b", Healthy: true}}})
+			Active: i < 2, Reference: i == 2, Models: []offers.Model{{ID: "a", Healthy: true}, {ID: "b", Healthy: true}}})
 	}
 	view.Apply(report, at.Now())
 	hub := &told{fail: map[ids.ProviderID]bool{}, count: map[ids.ProviderID]int{}}
@@ -99,5 +99,44 @@ func TestAHubThatFailsForOneProviderIsToldOfTheOthersAndAskedAgain(t *testing.T)
 	}
 	if got := hub.count[who[0]]; got != 1 {
 		t.Errorf("a second later: got told %d times, want 1", got)
+	}
+}
+
+// present has the view show the first provider as active or not.
+func present(w *work.Waived, who ids.ProviderID, revision uint64, active bool) {
+	w.Offers.Apply(offers.Report{Hub: "hub-1", Incarnation: 1, Address: "inprocess", Revision: revision,
+		Sessions: []offers.Session{{Provider: who, Node: "n", Epoch: 1, Active: active,
+			Models: []offers.Model{{ID: "a", Healthy: true}}}}}, w.Clock.Now())
+}
+
+// An operator who lifts a suspension leaves the provider pending, with its benchmark used up.
+func TestAWaivedBenchmarkIsToldAgainWhileItsProviderIsNotActive(t *testing.T) {
+	t.Parallel()
+	at := clock.NewManual(time.Unix(1_800_000_000, 0))
+	w, hub, who := waived(at)
+	pass := func(want int) {
+		t.Helper()
+		if err := w.Pass(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := hub.count[who[0]]; got != want {
+			t.Errorf("told: got %d times, want %d", got, want)
+		}
+	}
+	pass(1)
+	present(w, who[0], 2, false)
+	pass(2) // at once
+	pass(2)
+	for want, pause := range []time.Duration{2, 4, 8, 16, 32, 60, 60} {
+		at.Advance(pause*time.Second - time.Millisecond)
+		pass(want + 2)
+		at.Advance(time.Millisecond)
+		pass(want + 3)
+	}
+	present(w, who[0], 3, true)
+	at.Advance(11 * time.Hour)
+	pass(9)
+	if got := hub.count[who[1]]; got != 1 {
+		t.Errorf("the provider that was active all the time: got told %d times, want 1", got)
 	}
 }
