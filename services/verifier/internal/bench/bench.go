@@ -35,7 +35,11 @@
 //
 // A question that never reached the provider, because the hub, the network or a reference
 // failed or the provider was not connected, is asked again, MaxTries times in all. Then the
-// run is disturbed, which makes it void.
+// run is disturbed, which makes it void. A fingerprint that cannot be asked for, because no
+// reference or catalog knows the files, is left out.
+//
+// Where no reference serves the model, as many questions of B and C are asked as without a
+// calibration, and feed nothing: the run says that it is uncalibrated.
 //
 // A provider that has begun to answer and loses its connection leaves questions unanswered,
 // and the run ends as soon as there are too many. It is void then and no failure, because an
@@ -131,7 +135,12 @@ func (r Run) NotAsked(id probe.ID, now time.Time) (Run, error) {
 	}
 	tries[q.name]++
 	r.Tries = tries
-	if tries[q.name] >= MaxTries {
+	switch {
+	case tries[q.name] < MaxTries:
+	case q.plan.Kind == probe.Fingerprint:
+		r.Setup.Fingerprint = false // no benchmark passes or fails by it
+		return r.advance(now), nil
+	default:
 		r.Disturbed, r.Stage, r.StageAt = true, Done, now.UTC()
 	}
 	return r, nil

@@ -209,8 +209,17 @@ func (r Run) judged(s Stage) []question {
 	return all
 }
 
-// about returns the i-th question of B and C, which take turns where C is declared.
+// about returns the i-th question of B and C, which take turns where C is declared. Where
+// nobody can judge the answer, it feeds nothing.
 func (r Run) about(s Stage, i int) question {
+	q := r.honesty(s, i)
+	if r.Setup.Unjudged {
+		q.plan.Feeds = evidence.NoFamily
+	}
+	return q
+}
+
+func (r Run) honesty(s Stage, i int) question {
 	if r.Setup.Embeddings {
 		q := r.question(s, i, probe.Embedding, r.short()*2, 0)
 		q.plan.Feeds, q.wave = evidence.Greedy, i/r.Setup.Capacity

@@ -59,6 +59,9 @@ type Setup struct {
 	Logprobs    bool `json:"logprobs,omitempty"`
 	Fingerprint bool `json:"fingerprint,omitempty"`
 	Embeddings  bool `json:"embeddings,omitempty"`
+	// Unjudged reports whether no reference serves the model, so that nobody can judge what the
+	// answers say.
+	Unjudged bool `json:"unjudged,omitempty"`
 	// Calibrated reports whether B, and C where it is declared, have a usable calibration.
 	Calibrated bool `json:"calibrated,omitempty"`
 	// Quick is a development's run (battery.Facts).

@@ -86,12 +86,12 @@ const entry = `{"token":"\u043f\u0440\u0438\u0432\u0435\u0442\u044b","logprob":-
 func event(logprobs int) string {
 	said := `"logprobs":null`
 	if logprobs > 0 {
-		said = `"logprobs":{"content":[` + entry + `,"top_logprobs":[` + strings.Repeat(entry+"},", logprobs-1) + entry +
-			`}]}],"refusal":null}`
+		top := strings.Repeat(entry+"},", logprobs-1) + entry
+		said = `"logprobs":{"content":[` + entry + `,"top_logprobs":[` + top + `}]}],"refusal":null}`
 	}
-	return `data: {"id":"chatcmpl-0123456789abcdef0123456789abcdef","object":"chat.completion.chunk","created":1790000000,` +
-		`"model":"` + strings.Repeat("m", 128) + `","system_fingerprint":"fp_0123456789","choices":[{"index":0,` +
-		`"delta":{"role":"assistant","content":"` + strings.Repeat(`\u043f`, 7) + `","reasoning_content":null},` + said +
+	return `data: {"id":"chatcmpl-0123456789abcdef0123456789abcdef","object":"chat.completion.chunk",` +
+		`"created":1790000000,"model":"` + strings.Repeat("m", 128) + `","system_fingerprint":"fp_0123456789",` +
+		`"choices":[{"index":0,"delta":{"role":"assistant","content":"` + strings.Repeat(`\u043f`, 7) + `","reasoning_content":null},` + said +
 		`,"finish_reason":null,"stop_reason":null}],"usage":{"prompt_tokens":4096,"completion_tokens":1024,` +
 		`"total_tokens":5120}}` + "\n\n"
 }

@@ -46,6 +46,17 @@ func (s *Store) SeeReferences(ctx context.Context, seen []Reference) error {
 	return nil
 }
 
+// ReferenceSeen returns when a reference of a model was seen last, the zero time where none
+// ever was.
+func (s *Store) ReferenceSeen(ctx context.Context, model string) (time.Time, error) {
+	var at *time.Time
+	err := s.pool.QueryRow(ctx, `SELECT max(seen_at) FROM reference WHERE model_id = $1`, model).Scan(&at)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("find the references of a model: %w", err)
+	}
+	return timeOf(at), nil
+}
+
 // References returns the references that were ever seen, in the order of model and host,
 // behind after, at most limit.
 func (s *Store) References(ctx context.Context, after Reference, limit int) ([]Reference, error) {

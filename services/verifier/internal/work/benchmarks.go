@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"sync"
 	"time"
 
@@ -38,12 +37,6 @@ const (
 	renewInterval = 15 * time.Second
 	// retryPause lies before a question that did not reach the provider is asked again.
 	retryPause = 20 * time.Second
-	// renewBefore is how long before its end a benchmark is renewed.
-	renewBefore = 5 * 24 * time.Hour
-	// maxPause bounds the pause before a void run is repeated, and maxRow the runs that are
-	// looked at for it.
-	maxPause = 24 * time.Hour
-	maxRow   = 16
 	// maxBeginning bounds the runs that a look begins, and maxFaults the errors that are told
 	// of it.
 	maxBeginning = 50
@@ -158,6 +151,10 @@ func (b *Benchmarks) consider(ctx context.Context, o offers.Offer) (bool, error)
 		b.look(o.Offer, b.Clock.Now().Add(b.Haste.Of(lookAgain)))
 		return true, nil
 	}
+	if waits, err := b.awaitsReference(ctx, o.Offer, now); err != nil || waits {
+		b.look(o.Offer, b.Clock.Now().Add(b.Haste.Of(unknownFor)))
+		return false, err
+	}
 	_, err = b.start(ctx, o, basis, now)
 	if errors.Is(err, store.ErrRunning) {
 		err = nil
@@ -168,50 +165,6 @@ func (b *Benchmarks) consider(ctx context.Context, o offers.Offer) (bool, error)
 	}
 	b.look(o.Offer, b.Clock.Now().Add(b.Haste.Of(pause)))
 	return err == nil, err
-}
-
-// wants returns the basis of the run that an offer's standing asks for.
-func wants(s standing.State, now time.Time) (bench.Basis, bool) {
-	asked := s.Asked.After(s.RunAt)
-	if !ladder.MayRun(s.Run, s.LastResult, asked, now.Sub(s.RunAt)) {
-		return "", false
-	}
-	switch {
-	case asked:
-		return bench.Asked, true
-	case s.RunAt.IsZero():
-		return bench.First, true
-	case s.LastResult == ladder.Spoiled:
-		return bench.Again, true
-	case s.Run == ladder.Proven && now.Sub(s.PassedAt) >= standing.Fresh-renewBefore:
-		return bench.Renewal, true
-	default:
-		return "", false
-	}
-}
-
-// pause returns how long after a void run it is repeated: an hour, and twice as long after
-// each further one in a row, at most a day. So whoever spoils its runs, by leaving or by
-// answers that nobody can use, costs little. A run that the platform disturbed does not
-// count. A run that was judged ends the row, and one that was asked for waits for none of it.
-func (b *Benchmarks) pause(ctx context.Context, o probe.Offer) (time.Duration, error) {
-	list, err := b.Store.Runs(ctx, o.Provider, o.Model, probe.RunID{}, maxRow)
-	if err != nil {
-		return 0, err
-	}
-	pause, first := ladder.AskPause, true
-	for _, run := range list {
-		switch {
-		case run.Basis == store.Traffic, slices.Contains(run.Findings, battery.Disturbed):
-			continue
-		case run.State != store.RunVoid:
-			return pause, nil
-		case !first:
-			pause = min(2*pause, maxPause)
-		}
-		first = false
-	}
-	return pause, nil
 }
 
 // start begins a run.
@@ -250,11 +203,12 @@ func (b *Benchmarks) setup(o offers.Offer, basis bench.Basis) bench.Setup {
 		stated = model.Window
 	}
 	stratum, logprobs := b.Mover.Stratum(o), seat.Has(offers.Logprobs)
+	unjudged := len(b.Offers.References(o.Model)) == 0
 	return bench.Setup{
 		Offer: o.Offer, Basis: basis, Stratum: stratum, StatedTokens: int(max(stated, 1)),
 		Capacity: max(seat.Model.Capacity, 1), Logprobs: logprobs, Fingerprint: seat.Has(offers.Fingerprints),
-		Embeddings: model.Embeddings, Calibrated: b.Mover.Book.Usable(stratum, logprobs) &&
-			len(b.Offers.References(o.Model)) > 0, Quick: b.Quick, BytesPerToken: b.Ratios.Of(o.Model),
+		Embeddings: model.Embeddings, Unjudged: unjudged, Calibrated: !unjudged && b.Mover.Book.Usable(stratum, logprobs),
+		Quick: b.Quick, BytesPerToken: b.Ratios.Of(o.Model),
 	}
 }
 
@@ -301,6 +255,13 @@ func (b *Benchmarks) Ask(ctx context.Context, o probe.Offer) (store.Run, error) 
 		}
 		return store.Run{}, fault.New(fault.Precondition, fault.TransitionNotAllowed,
 			"the model is not connected now, so that nobody can answer").On("model_id")
+	}
+	switch waits, err := b.awaitsReference(ctx, o, now); {
+	case err != nil:
+		return store.Run{}, err
+	case waits:
+		return store.Run{}, fault.New(fault.Precondition, NoReference,
+			"the reference of the model is not connected now, and will be awaited").On("model_id")
 	}
 	key := store.EventKey("ask/" + now.Format(time.RFC3339Nano))
 	if _, err := b.Mover.Move(ctx, o, key, standing.Event{Asked: &standing.Ask{}}); err != nil {

@@ -50,11 +50,12 @@ func newSpoilt(t *testing.T) *spoilt {
 	t.Helper()
 	e := storetest.New(t)
 	o := e.See(t, storetest.Provider(t))
+	e.Pass(t, referenceDue) // no reference will connect
 	view := offers.New()
 	view.Apply(offers.Report{Hub: "h", Incarnation: 1, Address: "h:1", Revision: 1, Sessions: []offers.Session{{
 		Provider: o.Provider, Node: "n", Epoch: 1, Models: []offers.Model{{ID: o.Model, Healthy: true, Window: 1024,
 			Class: quant.Bits16, Capacity: 1}}}}}, time.Now())
-	log, at := slog.New(slog.DiscardHandler), clock.NewManual(storetest.Start)
+	log, at := slog.New(slog.DiscardHandler), clock.NewManual(storetest.Start.Add(referenceDue))
 	m := &Mover{Store: e.Stores[0], Limits: ladder.DemoThresholds(), Offers: view, Models: oneModel{},
 		Book: NewBook(e.Stores[0]), Log: log, Changed: func(ids.ProviderID) {},
 		Observer: Observer{Probed: func(context.Context, probe.Plan, string, string) {},
@@ -197,6 +198,7 @@ func TestAStandingThatCannotBeReadKeepsNoOtherOfferWaiting(t *testing.T) {
 	s.Exec(t, `UPDATE verifier.standing SET state = set_byte(state, 0, 0)`)
 	s.Exec(t, `ALTER TABLE verifier.standing ENABLE TRIGGER USER`)
 	other := s.See(t, storetest.Provider(t)) // behind the first in the order of providers
+	s.pass(referenceDue)
 	s.benchmarks.Offers.Apply(offers.Report{Hub: "h", Incarnation: 1, Address: "h:1", Revision: 2,
 		Sessions: []offers.Session{{Provider: other.Provider, Node: "n", Epoch: 2, Models: []offers.Model{{ID: other.Model,
 			Healthy: true, Window: 1024, Class: quant.Bits16, Capacity: 1}}}}}, time.Now())

@@ -53,6 +53,7 @@ func TestAProviderThatNeverAnswersHoldsFewPlaces(t *testing.T) {
 		Sessions: []offers.Session{session, {Provider: other.Provider, Node: "n", Epoch: 3, Models: []offers.Model{{
 			ID: other.Model, Healthy: true, Window: 1024, Class: quant.Bits16}}}}}, time.Now())
 	s.See(t, s.offer.Provider, "b", "c", "d")
+	s.pass(referenceDue)
 	for _, o := range s.benchmarks.Offers.Known() {
 		first := standing.Event{Ticked: &standing.Tick{}}
 		if _, err := s.benchmarks.Mover.Move(t.Context(), o.Offer, "first", first); err != nil {
