@@ -91,9 +91,9 @@ func event(logprobs int) string {
 	}
 	return `data: {"id":"chatcmpl-0123456789abcdef0123456789abcdef","object":"chat.completion.chunk",` +
 		`"created":1790000000,"model":"` + strings.Repeat("m", 128) + `","system_fingerprint":"fp_0123456789",` +
-		`"choices":[{"index":0,"delta":{"role":"assistant","content":"` + strings.Repeat(`\u043f`, 7) + `","reasoning_content":null},` + said +
-		`,"finish_reason":null,"stop_reason":null}],"usage":{"prompt_tokens":4096,"completion_tokens":1024,` +
-		`"total_tokens":5120}}` + "\n\n"
+		`"choices":[{"index":0,"delta":{"role":"assistant","content":"` + strings.Repeat(`\u043f`, 7) + `",` +
+		`"reasoning_content":null},` + said + `,"finish_reason":null,"stop_reason":null}],` +
+		`"usage":{"prompt_tokens":4096,"completion_tokens":1024,"total_tokens":5120}}` + "\n\n"
 }
 
 func TestTheMostVerboseHonestStreamIsKeptWhole(t *testing.T) {

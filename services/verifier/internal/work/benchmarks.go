@@ -137,7 +137,7 @@ func (b *Benchmarks) consider(ctx context.Context, o offers.Offer) (bool, error)
 		basis, wanted = bench.Again, true
 	}
 	if wanted && basis == bench.Again && !b.Quick {
-		pause, err := b.pause(ctx, o.Offer)
+		pause, err := pauseAfter(ctx, b.Store, o.Offer)
 		if err != nil {
 			return false, err
 		}
@@ -151,7 +151,7 @@ func (b *Benchmarks) consider(ctx context.Context, o offers.Offer) (bool, error)
 		b.look(o.Offer, b.Clock.Now().Add(b.Haste.Of(lookAgain)))
 		return true, nil
 	}
-	if waits, err := b.awaitsReference(ctx, o.Offer, now); err != nil || waits {
+	if waits, err := awaitsReference(ctx, b.Store, b.Offers, o.Offer, now); err != nil || waits {
 		b.look(o.Offer, b.Clock.Now().Add(b.Haste.Of(unknownFor)))
 		return false, err
 	}
@@ -256,7 +256,7 @@ func (b *Benchmarks) Ask(ctx context.Context, o probe.Offer) (store.Run, error) 
 		return store.Run{}, fault.New(fault.Precondition, fault.TransitionNotAllowed,
 			"the model is not connected now, so that nobody can answer").On("model_id")
 	}
-	switch waits, err := b.awaitsReference(ctx, o, now); {
+	switch waits, err := awaitsReference(ctx, b.Store, b.Offers, o, now); {
 	case err != nil:
 		return store.Run{}, err
 	case waits:

@@ -118,7 +118,7 @@ func TestARowOfVoidRunsEndsWithOneThatWasJudged(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		got, err := s.benchmarks.pause(t.Context(), s.offer)
+		got, err := pauseAfter(t.Context(), s.Stores[0], s.offer)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -125,7 +125,10 @@ func (q *Queue) carryOut(ctx context.Context, plan probe.Plan) {
 
 // cut reports whether an answer was left before its end, because it took longer or became
 // larger than ours are waited for. A plan that hangs up has what it wanted.
-func cut(r judge.Record) bool { return !r.Answer.Complete && !(r.Plan.Streamed && r.Plan.HangUp > 0) }
+func cut(r judge.Record) bool {
+	hungUp := r.Plan.Streamed && r.Plan.HangUp > 0
+	return !r.Answer.Complete && !hungUp
+}
 
 // unanswered ends a probe without a record.
 func (q *Queue) unanswered(ctx context.Context, plan probe.Plan, why error) {

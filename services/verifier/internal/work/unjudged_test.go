@@ -84,7 +84,7 @@ func TestABenchmarkWaitsForAReferenceThatMayCome(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := s.benchmarks.awaitsReference(t.Context(), other, now)
+		got, err := awaitsReference(t.Context(), s.Stores[0], s.benchmarks.Offers, other, now)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,6 +8,7 @@ import (
 	"svc.internal/services/verifier/internal/battery"
 	"svc.internal/services/verifier/internal/bench"
 	"svc.internal/services/verifier/internal/ladder"
+	"svc.internal/services/verifier/internal/offers"
 	"svc.internal/services/verifier/internal/probe"
 	"svc.internal/services/verifier/internal/standing"
 	"svc.internal/services/verifier/internal/store"
@@ -49,24 +50,26 @@ func wants(s standing.State, now time.Time) (bench.Basis, bool) {
 // awaitsReference reports whether a benchmark waits, because a reference of the model is away
 // that may come back, or may be about to connect as the offer did. A model that has none is
 // benchmarked without questions of honesty: else nobody could offer it.
-func (b *Benchmarks) awaitsReference(ctx context.Context, o probe.Offer, now time.Time) (bool, error) {
-	if len(b.Offers.References(o.Model)) > 0 {
+func awaitsReference(
+	ctx context.Context, s *store.Store, v *offers.View, o probe.Offer, now time.Time,
+) (bool, error) {
+	if len(v.References(o.Model)) > 0 {
 		return false, nil
 	}
-	seen, err := b.Store.ReferenceSeen(ctx, o.Model)
+	seen, err := s.ReferenceSeen(ctx, o.Model)
 	if err != nil || now.Sub(seen) < referenceAway {
 		return err == nil, err
 	}
-	offering, err := b.Store.Offering(ctx, o)
+	offering, err := s.Offering(ctx, o)
 	return err == nil && now.Sub(offering.FirstSeen) < referenceDue, err
 }
 
-// pause returns how long after a void run it is repeated: an hour, and twice as long after
+// pauseAfter returns how long after a void run it is repeated: an hour, and twice as long after
 // each further one in a row, at most a day. So whoever spoils its runs, by leaving or by
 // answers that nobody can use, costs little. A run that the platform disturbed does not
 // count. A run that was judged ends the row, and one that was asked for waits for none of it.
-func (b *Benchmarks) pause(ctx context.Context, o probe.Offer) (time.Duration, error) {
-	list, err := b.Store.Runs(ctx, o.Provider, o.Model, probe.RunID{}, maxRow)
+func pauseAfter(ctx context.Context, s *store.Store, o probe.Offer) (time.Duration, error) {
+	list, err := s.Runs(ctx, o.Provider, o.Model, probe.RunID{}, maxRow)
 	if err != nil {
 		return 0, err
 	}
