@@ -8,6 +8,7 @@ import (
 
 	"svc.internal/services/verifier/internal/calibration"
 	"svc.internal/services/verifier/internal/evidence"
+	"svc.internal/services/verifier/internal/judge"
 )
 
 // Fit makes the calibrations of the round, in the order of families. A family without a
@@ -29,6 +30,7 @@ func (r *Round) Fit() ([]calibration.Calibration, error) {
 			errs = errors.Join(errs, fmt.Errorf("calibrate %v: %w", f, err))
 		}
 		if ok && err == nil {
+			c.Rules = judge.Version
 			all = append(all, c)
 		}
 	}

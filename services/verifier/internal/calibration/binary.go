@@ -13,7 +13,7 @@ import (
 
 // The binary form is canonical: each calibration has one, and Decode refuses all others.
 //
-//	"VCAL" version(2)
+//	"VCAL" version(2), or version(3) rules(1) for rules other than 0
 //	text model | 32 bytes files | class(1) | text engine | text gpu | text family
 //	u32 n | u32 hosts | u32 whole
 //	u8 parts, f64 each
@@ -25,6 +25,8 @@ import (
 const (
 	magic   = "VCAL"
 	version = 2
+	// versionWithRules has the rules behind it.
+	versionWithRules = 3
 	// MaxBinary bounds the binary form.
 	MaxBinary = 16 << 10
 )
@@ -51,6 +53,9 @@ func (c Calibration) Encode() ([]byte, error) {
 		return nil, err
 	}
 	b := append([]byte(magic), version)
+	if c.Rules > 0 {
+		b = append([]byte(magic), versionWithRules, byte(c.Rules))
+	}
 	b = appendText(b, c.Stratum.Model)
 	b = append(b, c.Stratum.Files[:]...)
 	b = append(b, byte(c.Stratum.Class))
@@ -88,10 +93,15 @@ func Decode(b []byte) (Calibration, error) {
 		return Calibration{}, fmt.Errorf("%w: %d bytes", ErrBinary, len(b))
 	}
 	r := reader{rest: b}
-	if head := r.take(len(magic) + 1); string(head) != magic+string(rune(version)) {
-		return Calibration{}, fmt.Errorf("%w: not version %d", ErrBinary, version)
-	}
 	var c Calibration
+	switch string(r.take(len(magic) + 1)) {
+	case magic + string(rune(version)):
+	case magic + string(rune(versionWithRules)):
+		c.Rules = int(r.byte())
+		r.failed = r.failed || c.Rules == 0
+	default:
+		return Calibration{}, fmt.Errorf("%w: not version %d or %d", ErrBinary, version, versionWithRules)
+	}
 	c.Stratum.Model = r.text()
 	copy(c.Stratum.Files[:], r.take(len(c.Stratum.Files)))
 	c.Stratum.Class = quant.Class(r.byte())

@@ -114,6 +114,10 @@ type Power struct {
 type Calibration struct {
 	Stratum Stratum
 	Family  evidence.Family
+	// Rules is the version of the rules by which the challenges were judged
+	// (judge.Version); 0 for those of before rules had versions here. A calibration holds for
+	// its own rules alone, because others give other parts.
+	Rules int
 	// N is the number of honest challenges. Hosts is the number of hosts with at least
 	// MinHostChallenges of them, and Whole that of hosts with as many as Required says.
 	N, Hosts, Whole int

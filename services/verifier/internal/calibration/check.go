@@ -19,6 +19,8 @@ func (c Calibration) check() error {
 		return err
 	}
 	switch {
+	case c.Rules < 0 || c.Rules > math.MaxUint8:
+		return fmt.Errorf("%w: rules of version %d", ErrData, c.Rules)
 	case c.Family.Letter() == "":
 		return fmt.Errorf("%w: the family %v", ErrData, c.Family)
 	case c.N < 0 || c.N > MaxChallenges || c.Whole < 0 || c.Whole > c.Hosts || c.Hosts > MaxHosts:

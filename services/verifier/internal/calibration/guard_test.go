@@ -158,6 +158,41 @@ func TestTheBinaryFormIsKnown(t *testing.T) {
 	}
 }
 
+// Evidence names calibrations of before rules had versions by the hash of their form.
+func TestRulesStandInTheFormWhereThereAreSome(t *testing.T) {
+	t.Parallel()
+	c := sample(t)
+	before, err := c.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Rules = 2
+	after, err := c.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	back, err := calibration.Decode(after)
+	if err != nil {
+		t.Errorf("got the error %v, want none", err)
+	}
+	if !reflect.DeepEqual(back, c) {
+		t.Errorf("got %+v, want %+v", back, c)
+	}
+	if got, want := len(after), len(before)+1; got != want {
+		t.Errorf("got %d bytes, want %d", got, want)
+	}
+	after[5] = 0
+	if _, err := calibration.Decode(after); !errors.Is(err, calibration.ErrBinary) {
+		t.Errorf("rules 0 in the longer form: got %v, want %v", err, calibration.ErrBinary)
+	}
+	for _, rules := range []int{-1, 256} {
+		c.Rules = rules
+		if _, err := c.Encode(); !errors.Is(err, calibration.ErrData) {
+			t.Errorf("rules %d: got %v, want %v", rules, err, calibration.ErrData)
+		}
+	}
+}
+
 func TestOrderOfChallengesIsNoMatter(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(9, 9))

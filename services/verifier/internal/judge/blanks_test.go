@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"svc.internal/pkg/tinylm/lab"
+	"svc.internal/services/verifier/internal/calibration"
 	"svc.internal/services/verifier/internal/evidence"
 	"svc.internal/services/verifier/internal/judge"
 	"svc.internal/services/verifier/internal/judge/judgetest"
@@ -200,6 +201,26 @@ func TestBlanksCountForFewTokens(t *testing.T) {
 		if got := part(t, r, evidence.Usage, 1); got != want {
 			t.Errorf("%d tokens are claimed: got the part %v, want %v", claimed, got, want)
 		}
+	}
+}
+
+// Honest answers have other parts by other rules.
+func TestACalibrationHoldsForItsOwnRules(t *testing.T) {
+	t.Parallel()
+	r := judgetest.Greedy(t, judgetest.Say{Exceeded: true})
+	form, err := calibration.Calibration{
+		Stratum: judgetest.Stratum, Family: evidence.Greedy, N: 5_000, Hosts: 2, Whole: 2, Largest: []float64{.1},
+	}.Encode()
+	if err != nil {
+		t.Fatalf("make a calibration: %v", err)
+	}
+	r.Calibrations = map[string][]byte{evidence.Greedy.String(): form}
+	if got := bits(must(t, r)); got != "" {
+		t.Errorf("got %q, want nothing", got)
+	}
+	r.Version = 1
+	if got := bits(must(t, r)); got != "B1" {
+		t.Errorf("a record of its rules: got %q, want B1", got)
 	}
 }
 

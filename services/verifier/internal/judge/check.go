@@ -66,7 +66,7 @@ func (s Score) tooLarge() bool { return len(s.Host) > MaxHost || len(s.Raw) > st
 // shown are the families whose statistics may feed V. Family R has no b, and files are E.
 var shown = []evidence.Family{evidence.Greedy, evidence.Logprobs, evidence.Recall, evidence.Usage}
 
-// calibrations decodes those of the record.
+// calibrations decodes those of the record that hold for its rules.
 func (r Record) calibrations() (map[evidence.Family]calibration.Calibration, error) {
 	out := make(map[evidence.Family]calibration.Calibration, len(r.Calibrations))
 	for name, form := range r.Calibrations {
@@ -81,7 +81,9 @@ func (r Record) calibrations() (map[evidence.Family]calibration.Calibration, err
 		case c.Family != f || c.Stratum.Model != r.Plan.Stratum.Model:
 			return nil, bad("the calibration of %v is of %v of %.80q", f, c.Family, c.Stratum.Model)
 		}
-		out[f] = c
+		if holds := r.Version < trimmed || c.Rules >= trimmed; holds {
+			out[f] = c
+		}
 	}
 	return out, nil
 }

@@ -22,7 +22,8 @@ const Version = 2
 //   - answers are scored and joined without the blanks around them, and by tokens that are
 //     parts of a character;
 //   - a list that does not join is the provider's fault only where it joins to the question;
-//   - a recall passes where family D has an observation of it.
+//   - a recall passes where family D has an observation of it;
+//   - calibrations judge that were made by these rules.
 const trimmed = 2
 
 // Chunk is when a piece of an answer arrived, and how many bytes it had.

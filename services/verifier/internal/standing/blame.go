@@ -37,19 +37,18 @@ func speaks(j judge.Judgement, f evidence.Family) bool {
 }
 
 // blames reports whether the provider is to blame that a probe says nothing of a family. A
-// family that honest hosts could not be calibrated in blames nobody. Engines write tokens
+// family without a calibration that holds blames nobody. Engines write tokens
 // in ways of their own, so that how stated log-probabilities are cut is held only against
 // engines of which honest hosts were calibrated; that there are none, against all.
 func blames(r judge.Record, f evidence.Family, v statistic.Void) bool {
-	form, calibrated := r.Calibrations[f.String()]
-	if !v.Provider() || !calibrated {
+	c, err := calibration.Decode(r.Calibrations[f.String()])
+	if !v.Provider() || err != nil || c.Rules < unjudgedSince {
 		return false
 	}
 	if f != evidence.Logprobs || v == statistic.NoLogprobs {
 		return true
 	}
-	c, err := calibration.Decode(form)
-	return err == nil && c.Stratum.Engine != "" && c.Stratum.Engine == r.Plan.Stratum.Engine
+	return c.Stratum.Engine != "" && c.Stratum.Engine == r.Plan.Stratum.Engine
 }
 
 // recalled moves the time of the last passed recall.

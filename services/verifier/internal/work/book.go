@@ -6,6 +6,7 @@ import (
 
 	"svc.internal/services/verifier/internal/calibration"
 	"svc.internal/services/verifier/internal/evidence"
+	"svc.internal/services/verifier/internal/judge"
 	"svc.internal/services/verifier/internal/probe"
 	"svc.internal/services/verifier/internal/store"
 )
@@ -47,6 +48,9 @@ func (b *Book) Refresh(ctx context.Context) error {
 			}
 		}
 		for _, c := range page {
+			if c.Calibration.Rules < judge.Version {
+				continue // of other rules, so that the stratum is calibrated anew
+			}
 			list[c.Calibration.Stratum.Model] = append(list[c.Calibration.Stratum.Model], c)
 		}
 		n += len(page)

@@ -153,7 +153,7 @@ func Score(text string, prompt int, own, other float64) []byte {
 func Calibration(t testing.TB, f evidence.Family, largest ...float64) []byte {
 	t.Helper()
 	b, err := calibration.Calibration{
-		Stratum: Stratum, Family: f, N: 5_000, Hosts: 2, Whole: 2, Largest: largest,
+		Stratum: Stratum, Family: f, Rules: judge.Version, N: 5_000, Hosts: 2, Whole: 2, Largest: largest,
 	}.Encode()
 	if err != nil {
 		t.Fatalf("make a calibration: %v", err)
@@ -216,7 +216,9 @@ func encode(t testing.TB, v any) []byte {
 // Ratios is the binary form of a calibration of family R that reaches penalties.
 func Ratios(t testing.TB, alternatives ...evidence.Alternative) []byte {
 	t.Helper()
-	c := calibration.Calibration{Stratum: Stratum, Family: evidence.Sampled, N: 5_000, Hosts: 2, Whole: 2}
+	c := calibration.Calibration{
+		Stratum: Stratum, Family: evidence.Sampled, Rules: judge.Version, N: 5_000, Hosts: 2, Whole: 2,
+	}
 	for _, g := range alternatives {
 		c.Ratios = append(c.Ratios, calibration.Moments{Alternative: g, Mean: 1, Variance: 1, N: 5_000})
 	}
