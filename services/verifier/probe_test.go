@@ -92,6 +92,7 @@ func TestAHiddenProbeOfAnHonestProviderExceedsNothing(t *testing.T) {
 			t.Errorf("%s of 4 challenges reaches penalties: got true, want false", c.GetFamily())
 		}
 	}
+	b.wait("a house key", func() bool { return b.service.house.Ready(ctx) == nil })
 	p := b.plan()
 	if err := b.service.store.Put(ctx, store.QueuedProbe{Plan: p}); err != nil {
 		t.Fatal(err)
