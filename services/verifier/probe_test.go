@@ -48,9 +48,10 @@ func (b *bundle) edge() *httptest.Server {
 	return server
 }
 
-// plan is a hidden greedy probe that is due now.
+// plan is a hidden greedy probe that is due now. It waits for a key to send the probe with.
 func (b *bundle) plan() probe.Plan {
 	b.t.Helper()
+	b.wait("a house key", func() bool { return b.service.house.Ready(b.t.Context()) == nil })
 	id, err := ids.New[struct{}](time.Now(), rand.Reader)
 	if err != nil {
 		b.t.Fatal(err)
@@ -92,7 +93,6 @@ func TestAHiddenProbeOfAnHonestProviderExceedsNothing(t *testing.T) {
 			t.Errorf("%s of 4 challenges reaches penalties: got true, want false", c.GetFamily())
 		}
 	}
-	b.wait("a house key", func() bool { return b.service.house.Ready(ctx) == nil })
 	p := b.plan()
 	if err := b.service.store.Put(ctx, store.QueuedProbe{Plan: p}); err != nil {
 		t.Fatal(err)
