@@ -81,7 +81,7 @@ func (b *bench) record(t *testing.T, host string, n int, ask string) judge.Recor
 	if v != statistic.None {
 		t.Fatalf("an answer has no text: %s", v)
 	}
-	tokens, v := statistic.Content(nil, bytes.NewReader(r.Answer.Raw))
+	tokens, v := statistic.Content(nil, r.Answer.Raw)
 	if v != statistic.None {
 		t.Fatalf("an answer has no log-probabilities: %s", v)
 	}

@@ -1,7 +1,6 @@
 package judge
 
 import (
-	"bytes"
 	"fmt"
 	"math"
 
@@ -157,7 +156,7 @@ func (j *judging) declared(s score) (statistic.Parts, statistic.Void) {
 	var declared []statistic.Position
 	for _, d := range j.reply.documents {
 		var v statistic.Void
-		if declared, v = statistic.Content(declared, bytes.NewReader(d)); v != statistic.None {
+		if declared, v = statistic.Content(declared, d); v != statistic.None {
 			return nil, v
 		}
 	}

@@ -1,7 +1,6 @@
 package judge
 
 import (
-	"bytes"
 	"encoding/json"
 
 	"svc.internal/services/verifier/internal/evidence"
@@ -47,7 +46,7 @@ func (j *judging) readScore(raw []byte) score {
 	if n := int64(len(s.Positions)); r.hasUsage && r.prompt > n {
 		s.prompt = r.prompt - n
 	}
-	next, v := statistic.Content(nil, bytes.NewReader(raw))
+	next, v := statistic.Content(nil, raw)
 	if v == statistic.None && len(next) > 0 {
 		s.best, s.end, s.ended = s.EndBehind(next[0], ends)
 	}
@@ -63,7 +62,7 @@ func (j *judging) join(raw []byte) (statistic.Joined, statistic.Void) {
 	if j.trims() {
 		return statistic.Join(raw, j.reply.text, question(j.Request))
 	}
-	positions, v := statistic.Prompt(bytes.NewReader(raw), j.reply.text)
+	positions, v := statistic.Prompt(raw, j.reply.text)
 	return statistic.Joined{Positions: positions}, v
 }
 

@@ -48,7 +48,7 @@ func TestScoresOverHTTPAreThoseOfTheModel(t *testing.T) {
 			"continue_final_message": true, "add_generation_prompt": false,
 			"messages": []map[string]string{{"role": "user", "content": "Hello"}, {"role": "assistant", "content": answer}},
 		})
-		got, void := statistic.Prompt(bytes.NewReader(body), answer)
+		got, void := statistic.Prompt(body, answer)
 		if void != statistic.None {
 			t.Errorf("%q: got void %q, want none", answer, void)
 			continue

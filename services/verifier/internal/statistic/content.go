@@ -1,8 +1,6 @@
 package statistic
 
 import (
-	"encoding/json"
-	"io"
 	"slices"
 	"strconv"
 
@@ -16,9 +14,12 @@ import (
 // A token is the text of its `bytes` where the engine states them, because `token` cannot
 // hold a part of a character. The end of an answer, whose token some engines list last
 // without text in the answer, stays in the list.
-func Content(dst []Position, body io.Reader) ([]Position, Void) {
-	w := newWalker(body)
-	_, err := w.object([]string{"choices"}, func(name string) error {
+func Content(dst []Position, body []byte) ([]Position, Void) {
+	w, err := newWalker(body)
+	if err != nil {
+		return nil, reason(err)
+	}
+	_, err = w.object([]string{"choices"}, func(name string) error {
 		if name != "choices" {
 			return w.skip()
 		}
@@ -114,15 +115,11 @@ func (w *walker) entry(top func() error) (Entry, error) {
 func (w *walker) bytes() ([]byte, error) {
 	var raw []byte
 	_, err := w.array(MaxTokenBytes, func(int) error {
-		t, err := w.next()
+		n, err := w.number()
 		if err != nil {
 			return err
 		}
-		n, ok := t.(json.Number)
-		if !ok {
-			return errMalformed
-		}
-		b, err := strconv.ParseUint(string(n), 10, 8)
+		b, err := strconv.ParseUint(n, 10, 8)
 		if err != nil {
 			return errMalformed
 		}

@@ -1,7 +1,6 @@
 package statistic
 
 import (
-	"bytes"
 	"slices"
 	"strings"
 
@@ -41,7 +40,7 @@ func Join(body []byte, answer string, question []string) (Joined, Void) {
 	case trimmed == "":
 		return Joined{}, Blank
 	}
-	list, n, v := promptTail(bytes.NewReader(body))
+	list, n, v := promptTail(body)
 	if v != None {
 		return Joined{}, v
 	}
@@ -189,8 +188,11 @@ const minDecoded = 16
 // decodes reports whether the tokens of a reference's list join to a text of the question.
 func decodes(body []byte, question []string) bool {
 	var all strings.Builder
-	w := newWalker(bytes.NewReader(body))
-	_, err := w.object([]string{"prompt_logprobs"}, func(name string) error {
+	w, err := newWalker(body)
+	if err != nil {
+		return false
+	}
+	_, err = w.object([]string{"prompt_logprobs"}, func(name string) error {
 		if name != "prompt_logprobs" {
 			return w.skip()
 		}

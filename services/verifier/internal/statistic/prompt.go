@@ -1,7 +1,6 @@
 package statistic
 
 import (
-	"io"
 	"slices"
 
 	"svc.internal/services/verifier/internal/exact"
@@ -18,7 +17,7 @@ import (
 // that begins before the answer. An answer to which they do not join is the provider's
 // doing, because references join what engines write. Only the last MaxAnswerTokens positions are kept while
 // the list is read.
-func Prompt(body io.Reader, answer string) ([]Position, Void) {
+func Prompt(body []byte, answer string) ([]Position, Void) {
 	switch {
 	case len(answer) > MaxAnswerBytes:
 		return nil, TooLarge
@@ -34,11 +33,14 @@ func Prompt(body io.Reader, answer string) ([]Position, Void) {
 
 // promptTail returns the last positions of a list, at most MaxAnswerTokens in a ring, and how
 // many were read.
-func promptTail(body io.Reader) (ring []Position, n int, v Void) {
-	w := newWalker(body)
+func promptTail(body []byte) (ring []Position, n int, v Void) {
+	w, err := newWalker(body)
+	if err != nil {
+		return nil, 0, ofReference(reason(err))
+	}
 	ring = make([]Position, 0, 256)
 	found := false
-	_, err := w.object([]string{"prompt_logprobs"}, func(name string) error {
+	_, err = w.object([]string{"prompt_logprobs"}, func(name string) error {
 		if name != "prompt_logprobs" {
 			return w.skip()
 		}

@@ -1,12 +1,12 @@
 package statistic
 
 import (
-	"encoding/json"
 	"errors"
-	"io"
 	"slices"
 	"strconv"
+	"unicode/utf8"
 
+	"svc.internal/pkg/jsonscan"
 	"svc.internal/services/verifier/internal/exact"
 )
 
@@ -35,79 +35,82 @@ func reason(err error) Void {
 	return Malformed // not JSON, or cut off
 }
 
-// walker reads one JSON document token by token, so that the document is never held
-// whole and values that nobody asked for are skipped.
+// walker reads one JSON document in a single pass: values that nobody asked for are checked
+// and passed over.
 type walker struct {
-	dec   *json.Decoder
-	left  int64
-	r     io.Reader
-	depth int
+	cur  jsonscan.Cursor
+	body []byte
 }
 
-func newWalker(r io.Reader) *walker {
-	w := &walker{r: r, left: MaxBody}
-	w.dec = json.NewDecoder(w)
-	w.dec.UseNumber()
-	return w
+// newWalker begins a walk. It refuses a body beyond MaxBody unread.
+func newWalker(body []byte) (*walker, error) {
+	if len(body) > MaxBody {
+		return nil, errTooLarge
+	}
+	return &walker{jsonscan.NewCursor(body, jsonscan.Options{MaxDepth: maxDepth}), body}, nil
 }
 
-// Read passes at most MaxBody bytes on.
-func (w *walker) Read(p []byte) (int, error) {
-	n, err := w.r.Read(p[:min(int64(len(p)), w.left+1)])
-	if w.left -= int64(n); w.left < 0 {
-		return 0, errTooLarge
+// fault is the cursor's first fault as a Void.
+func (w *walker) fault() error {
+	var fault *jsonscan.Error
+	switch err := w.cur.Err(); {
+	case err == nil:
+		return nil
+	case errors.As(err, &fault) && fault.Reason == jsonscan.ReasonDepth:
+		return errTooLarge
+	default:
+		return errMalformed
 	}
-	return n, err
-}
-
-// next returns the next token and keeps account of the nesting.
-func (w *walker) next() (json.Token, error) {
-	t, err := w.dec.Token()
-	if err != nil {
-		return nil, err
-	}
-	switch t {
-	case json.Delim('{'), json.Delim('['):
-		if w.depth++; w.depth > maxDepth {
-			return nil, errTooLarge
-		}
-	case json.Delim('}'), json.Delim(']'):
-		w.depth--
-	}
-	return t, nil
 }
 
 // skip passes over the next value.
 func (w *walker) skip() error {
-	at := w.depth
-	for {
-		if _, err := w.next(); err != nil {
-			return err
-		}
-		if w.depth == at {
-			return nil
-		}
+	w.cur.Skip()
+	return w.fault()
+}
+
+// value returns the next value, which must be of a kind or null, in its raw form, which is
+// nil for null.
+func (w *walker) value(kind jsonscan.Kind) ([]byte, error) {
+	is := w.cur.Kind()
+	raw := w.cur.Skip()
+	switch err := w.fault(); {
+	case err != nil:
+		return nil, err
+	case is == jsonscan.Null:
+		return nil, nil
+	case is != kind:
+		return nil, errMalformed
 	}
+	return raw.Of(w.body), nil
+}
+
+// enter steps into the next value, a container of a kind. It reports false for null.
+func (w *walker) enter(kind jsonscan.Kind) (bool, error) {
+	switch is := w.cur.Kind(); {
+	case is == jsonscan.Null:
+		return false, w.skip()
+	case is != kind:
+		return false, errMalformed
+	}
+	w.cur.Enter()
+	return true, w.fault()
 }
 
 // object calls member for each member of the next value, which must read the value. It
 // reports false for null. A name of once that stands twice is refused, because readers
 // differ in which of the two counts.
 func (w *walker) object(once []string, member func(name string) error) (bool, error) {
-	t, err := w.next()
-	if err != nil || t == nil {
+	if ok, err := w.enter(jsonscan.Object); err != nil || !ok {
 		return false, err
 	}
-	if t != json.Delim('{') {
-		return false, errMalformed
-	}
-	seen := make([]bool, len(once))
-	for w.dec.More() {
-		t, err := w.next()
-		if err != nil {
-			return false, err
+	var seen [8]bool // more than any list of names
+	for {
+		key, more := w.cur.NextMember()
+		if !more {
+			return true, w.fault()
 		}
-		name, _ := t.(string)
+		name := w.name(key)
 		if i := slices.Index(once, name); i >= 0 {
 			if seen[i] {
 				return false, errMalformed
@@ -118,21 +121,25 @@ func (w *walker) object(once []string, member func(name string) error) (bool, er
 			return false, err
 		}
 	}
-	_, err = w.next()
-	return true, err
+}
+
+// name is a member's name. Bytes that are not UTF-8 are U+FFFD, as in every text.
+func (w *walker) name(key jsonscan.Key) string {
+	name := key.Name(w.body)
+	if !key.Escaped && !utf8.Valid(name) {
+		decoded, _ := jsonscan.DecodeString(w.body[key.Span.Start-1 : key.Span.End+1]) // the cursor has checked it
+		return decoded
+	}
+	return string(name)
 }
 
 // array calls element for each element of the next value, at most limit times. It reports
 // false for null.
 func (w *walker) array(limit int, element func(i int) error) (bool, error) {
-	t, err := w.next()
-	if err != nil || t == nil {
+	if ok, err := w.enter(jsonscan.Array); err != nil || !ok {
 		return false, err
 	}
-	if t != json.Delim('[') {
-		return false, errMalformed
-	}
-	for i := 0; w.dec.More(); i++ {
+	for i := 0; w.cur.NextElement(); i++ {
 		if i == limit {
 			return false, errTooLarge
 		}
@@ -140,19 +147,18 @@ func (w *walker) array(limit int, element func(i int) error) (bool, error) {
 			return false, err
 		}
 	}
-	_, err = w.next()
-	return true, err
+	return true, w.fault()
 }
 
 // text returns the next value, a string or null, which is the empty string.
 func (w *walker) text(limit int) (string, error) {
-	t, err := w.next()
-	if err != nil || t == nil {
+	raw, err := w.value(jsonscan.String)
+	if err != nil || raw == nil {
 		return "", err
 	}
-	s, ok := t.(string)
+	s, err := jsonscan.DecodeString(raw)
 	switch {
-	case !ok:
+	case err != nil:
 		return "", errMalformed
 	case len(s) > limit:
 		return "", errTooLarge
@@ -160,17 +166,22 @@ func (w *walker) text(limit int) (string, error) {
 	return s, nil
 }
 
+// number returns the next value, a number, as it is written.
+func (w *walker) number() (string, error) {
+	raw, err := w.value(jsonscan.Number)
+	if err == nil && raw == nil {
+		err = errMalformed
+	}
+	return string(raw), err
+}
+
 // logprob returns the next value, a number of nats.
 func (w *walker) logprob() (exact.Logprob, error) {
-	t, err := w.next()
+	n, err := w.number()
 	if err != nil {
 		return 0, err
 	}
-	n, ok := t.(json.Number)
-	if !ok {
-		return 0, errMalformed
-	}
-	nats, err := strconv.ParseFloat(string(n), 64)
+	nats, err := strconv.ParseFloat(n, 64)
 	if err != nil && !errors.Is(err, strconv.ErrRange) {
 		return 0, errMalformed
 	}
@@ -183,12 +194,8 @@ func (w *walker) logprob() (exact.Logprob, error) {
 
 // end refuses whatever follows the document.
 func (w *walker) end() error {
-	switch _, err := w.dec.Token(); {
-	case err == nil:
+	if w.cur.End() != nil {
 		return errMalformed
-	case errors.Is(err, io.EOF):
-		return nil
-	default:
-		return err
 	}
+	return nil
 }
