@@ -25,11 +25,15 @@ type scheme struct {
 }
 
 // lyingWindow is the window of the provider that lies about it, in the tokens of package
-// fakeengine. It is about 2,000 bytes, half of what is stated.
-const lyingWindow = 500
+// fakeengine. It is about 8,000 bytes, half of what is stated.
+const lyingWindow = 2_000
 
 // truncated is how much of a prompt a provider reads that saves work by truncation.
 const truncated = 64
+
+// rerouted is how many of a hundred requests a provider serves with less than it states.
+// The laboratory measures smaller shares, which take the probes of weeks.
+const rerouted = 50
 
 var schemes = []scheme{
 	{name: "four-bit", model: "lab/four-bit", penalized: true, leads: []string{"greedy", "logprobs"},
@@ -48,11 +52,19 @@ var schemes = []scheme{
 		engine: func(t testing.TB, seed uint64) http.Handler {
 			return recalls(t, cheat.NewCached(cheat.Honest(seed)))
 		}},
-	{name: "window-lie", model: "lab/window-lie", leads: []string{"recall"}, capped: true,
+	{name: "fine-tune", model: "lab/fine-tune", leads: []string{"greedy", "sampled", "logprobs"},
+		engine: func(t testing.TB, seed uint64) http.Handler { return recalls(t, cheat.FineTune(seed)) }},
+	{name: "rerouting", model: "lab/rerouting", leads: []string{"greedy", "sampled", "logprobs", "usage"},
 		engine: func(t testing.TB, seed uint64) http.Handler {
-			return cheat.Recalling(t, cheat.Honest(seed), fakeengine.Recall{WindowTokens: lyingWindow})
+			return recalls(t, cheat.Rerouting(cheat.Honest(seed), cheat.FourBit(seed), rerouted))
 		}},
 }
+
+// windowLie is found by the recalls of weeks, where hours suffice for the others.
+var windowLie = scheme{name: "window-lie", model: "lab/window-lie", leads: []string{"recall"}, capped: true,
+	engine: func(t testing.TB, seed uint64) http.Handler {
+		return cheat.Recalling(t, cheat.Honest(seed), fakeengine.Recall{WindowTokens: lyingWindow})
+	}}
 
 // recalls returns an engine that recalls all needles, as an honest host does.
 func recalls(t testing.TB, chat http.Handler) http.Handler {

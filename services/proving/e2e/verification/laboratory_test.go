@@ -19,8 +19,9 @@ import (
 	"svc.internal/services/proving/internal/trial"
 )
 
-// window is the context window of the models, in bytes, which are the tokens of chats.
-const window = 4096
+// window is the context window of the models, in bytes, which are the tokens of chats. The
+// laboratory's model reads a quarter of it, because only recalls are longer.
+const window = 16_384
 
 // capacity is that of every node: more than a benchmark or a calibration asks at once.
 const capacity = 64
@@ -51,7 +52,7 @@ func start(t testing.TB, models ...string) *laboratory {
 	for _, id := range models {
 		l.m.Admin(t, http.MethodPut, "/api/v1/admin/models/"+id, fmt.Sprintf(`{"name":"Laboratory","input_price":"0.1",
 			"output_price":"0.4","payout_input_price":"0.09","payout_output_price":"0.36","context_length":%d,
-			"max_output_tokens":512,"capabilities":["chat"]}`, window))
+			"max_output_tokens":1024,"capabilities":["chat"]}`, window))
 	}
 	for i := range 2 {
 		l.reference(t, uint64(11+i))
@@ -65,17 +66,16 @@ func honest(t testing.TB, seed uint64) http.Handler {
 	return cheat.Recalling(t, cheat.Honest(seed), fakeengine.Recall{})
 }
 
-// organic has the verifier believe in a week of organic requests, among which all probes
-// hide: a gateway of a larger market reports such counts every hour.
+// organic has the verifier believe in organic requests among which all probes hide, a week
+// of them and as many on every later day: gateways report such counts every hour.
 func (l *laboratory) organic(t testing.TB) {
 	t.Helper()
 	// Chats of 256 to 511 bytes, about which the samples know; recalls, which are longer.
-	const bits = 8
-	for _, length := range []int{9, 11, 12} {
-		for shape := range bits {
-			exec(t, l.db, `INSERT INTO verifier.shape_hour (hour, shape, requests)
-				VALUES (date_trunc('hour', now()), $1, 1000000)`, length<<4|shape)
-		}
+	const bits, days = 8, 90
+	for _, length := range []int{9, 11, 12, 13, 14} {
+		exec(t, l.db, `INSERT INTO verifier.shape_hour (hour, shape, requests)
+			SELECT date_trunc('hour', now()) + day * interval '1 day', $1 + bit, 1000000
+			FROM generate_series(0, $2 - 1) AS day, generate_series(0, $3 - 1) AS bit`, length<<4, days, bits)
 	}
 }
 
@@ -147,12 +147,15 @@ func (l *laboratory) connect(
 	return s
 }
 
+// patience bounds the wait for what takes a career, also on a machine with other work.
+const patience = 5 * time.Minute
+
 // until lets the verifier's clock run until a state is reached: by a part of an hour at each
 // look, as long as no probe is due that is not done.
 func (l *laboratory) until(t testing.TB, what string, reached func() bool) {
 	t.Helper()
-	const look, step = 50 * time.Millisecond, 20 * time.Minute
-	deadline := time.NewTimer(trial.Patience)
+	const look, step = 30 * time.Millisecond, 30 * time.Minute
+	deadline := time.NewTimer(patience)
 	defer deadline.Stop()
 	looks := time.NewTicker(look)
 	defer looks.Stop()

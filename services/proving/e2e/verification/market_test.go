@@ -1,8 +1,8 @@
 package verification
 
 import (
+	"fmt"
 	"net/http"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -12,10 +12,28 @@ import (
 
 // The parts of the test are scenes of one story, because its market costs more than they do.
 func TestCheatsAreFoundAndHonestProvidersAreNot(t *testing.T) {
-	if os.Getenv(EnvCheats) == "" {
-		t.Skipf("not measured within the budget of all tests yet: set %s to names of schemes", EnvCheats)
+	s := setUp(t, chosen(t, schemes...))
+	s.find(t)
+	for _, c := range s.cheaters {
+		if c.penalized {
+			t.Run(c.name+" to the penalty and back", func(t *testing.T) { s.penalty(t, c) })
+		}
 	}
-	s := setUp(t)
+	t.Run("replay", s.checkReplay)
+	t.Run("trust of the honest provider", s.checkTrust)
+	s.cost(t)
+}
+
+func TestALieAboutTheWindowEndsInACap(t *testing.T) {
+	s := setUp(t, chosen(t, windowLie))
+	s.find(t)
+	t.Run("replay", s.checkReplay)
+	s.cost(t)
+}
+
+// find has every cheater cheat until its notice, and looks at what that brings.
+func (s *stage) find(t *testing.T) {
+	t.Helper()
 	for _, c := range s.cheaters {
 		c.engine.Turn(true)
 	}
@@ -28,14 +46,6 @@ func TestCheatsAreFoundAndHonestProvidersAreNot(t *testing.T) {
 		})
 	}
 	t.Run("the honest provider", s.checkHonest)
-	for _, c := range s.cheaters {
-		if c.penalized {
-			t.Run(c.name+" to the penalty and back", func(t *testing.T) { s.penalty(t, c) })
-		}
-	}
-	t.Run("replay", s.checkReplay)
-	t.Run("trust of the honest provider", s.checkTrust)
-	s.cost(t)
 }
 
 // noticed lets time pass until every cheater has its notice.
@@ -82,6 +92,9 @@ func (s *stage) checkNotice(t *testing.T, c *cheater) {
 	}
 }
 
+// estimated is how many bytes of a prompt the edge takes for a token at least.
+const estimated = 4
+
 // organicCalls are how many calls of a consumer are looked at.
 const organicCalls = 8
 
@@ -90,16 +103,16 @@ const organicCalls = 8
 func (s *stage) checkTraffic(t *testing.T, c *cheater) {
 	t.Helper()
 	_, key := s.m.Consumer(t, "1")
-	text := "Say something."
+	text := "Say something. "
 	if c.capped {
-		text = strings.Repeat(text+" ", 3000/len(text))
+		text = strings.Repeat(text, estimated*window*3/4/len(text)) + "What is the code of the red mill?"
 	}
+	asked := fmt.Sprintf(`{"model":%q,"max_tokens":8,"messages":[{"role":"user","content":%q}]}`, c.model, text)
 	served := map[string]int{}
 	calls := func() int {
 		clear(served)
 		for range organicCalls {
-			status, header, body := s.m.Call(t, http.MethodPost, trial.ChatPath, key,
-				`{"model":"`+c.model+`","max_tokens":8,"messages":[{"role":"user","content":"`+text+`"}]}`)
+			status, header, body := s.m.Call(t, http.MethodPost, trial.ChatPath, key, asked)
 			if status != http.StatusOK {
 				t.Fatalf("a call: got %d, want 200 (body is %.300s)", status, body)
 			}

@@ -14,7 +14,7 @@ import (
 	"svc.internal/services/proving/internal/trial"
 )
 
-// EnvCheats lists the names of the schemes to run, separated by commas; without it all run.
+// EnvCheats lists the names of the schemes to run, separated by commas, or is all.
 const EnvCheats = "SVC_E2E_CHEATS"
 
 // cheater is a scheme that runs.
@@ -33,10 +33,9 @@ type stage struct {
 }
 
 // setUp fills a stage: all are admitted, penalties are on, and nobody cheats yet.
-func setUp(t *testing.T) *stage {
+func setUp(t *testing.T, chosen []scheme) *stage {
 	t.Helper()
 	s := &stage{began: time.Now()}
-	chosen := chosen()
 	var models []string
 	for _, c := range chosen {
 		models = append(models, c.model)
@@ -66,15 +65,18 @@ func setUp(t *testing.T) *stage {
 	return s
 }
 
-// chosen are the schemes that EnvCheats names.
-func chosen() []scheme {
-	names := os.Getenv(EnvCheats)
-	if names == "" {
-		return schemes
+// chosen are those of some schemes that EnvCheats names. A test without any is skipped.
+func chosen(t *testing.T, of ...scheme) []scheme {
+	t.Helper()
+	names := strings.Split(os.Getenv(EnvCheats), ",")
+	if slices.Contains(names, "all") {
+		return of
 	}
-	return slices.DeleteFunc(slices.Clone(schemes), func(s scheme) bool {
-		return !slices.Contains(strings.Split(names, ","), s.name)
-	})
+	of = slices.DeleteFunc(of, func(s scheme) bool { return !slices.Contains(names, s.name) })
+	if len(of) == 0 {
+		t.Skipf("make cheats runs it: %s names no such scheme", EnvCheats)
+	}
+	return of
 }
 
 // mark logs how long the test takes.

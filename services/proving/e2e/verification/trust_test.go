@@ -22,11 +22,25 @@ func (l *laboratory) hidden(t testing.TB, provider, model string) int {
 		WHERE p.provider_id = $1 AND p.model_id = $2 AND p.flow = 'hidden'`, provider, model)
 }
 
-// checkTrust follows the honest provider to its 80th observation and a passed recall.
+// checkTrust follows the honest provider to its 80th observation and a passed recall. Only
+// it is left then, with one model, because probes of others would take the time.
 func (s *stage) checkTrust(t *testing.T) {
 	model := s.cheaters[0].model
+	exec(t, s.db, `UPDATE hub.provider SET probation_ends_at = now() WHERE provider_id = $1`, s.good.ID)
+	trial.Until(t, "consumers see no probation", func() bool { return s.shownTrust(t, model) != "probation" })
+	for _, c := range s.cheaters {
+		c.leave()
+	}
+	s.good.leave()
+	s.good = s.connect(t, s.good.Provider, "honest", honest(t, 21), model)
+	seen := -1
 	s.until(t, "the honest provider has its observations", func() bool {
-		return s.hidden(t, s.good.ID, model) >= passedForHigh+2 && s.offering(t, s.good.ID, model).Factors.Context == 1
+		n, o := s.hidden(t, s.good.ID, model), s.offering(t, s.good.ID, model)
+		if n/20 > seen {
+			seen = n / 20
+			s.mark(t, "honest: %d observations, trust %v, factors %+v", n, o.Offering.Trust, o.Factors)
+		}
+		return n >= passedForHigh+2 && o.Factors.Context == 1
 	})
 	o := s.offering(t, s.good.ID, model)
 	s.mark(t, "trust of the honest provider: %+v", o)
@@ -40,17 +54,21 @@ func (s *stage) checkTrust(t *testing.T) {
 	if o.Offering.Level != "normal" {
 		t.Errorf("level: got %q, want normal", o.Offering.Level)
 	}
-	trial.Until(t, "consumers see the trust of the offer", func() bool {
-		_, _, body := s.m.Call(t, http.MethodGet, "/api/v1/models/"+model+"/providers", "", "")
-		list, _ := trial.At(trial.Decode(t, body), "data", "list").([]any)
-		for _, one := range list {
-			if trial.At(one, "provider_id") == s.good.ID {
-				t.Logf("what consumers see: %v", one)
-				return trial.At(one, "trust") == "high"
-			}
+	trial.Until(t, "consumers see the trust of the offer", func() bool { return s.shownTrust(t, model) == "high" })
+}
+
+// shownTrust is what consumers see of the honest provider's trust.
+func (s *stage) shownTrust(t *testing.T, model string) string {
+	t.Helper()
+	_, _, body := s.m.Call(t, http.MethodGet, "/api/v1/models/"+model+"/providers", "", "")
+	list, _ := trial.At(trial.Decode(t, body), "data", "list").([]any)
+	for _, one := range list {
+		if trial.At(one, "provider_id") == s.good.ID {
+			shown, _ := trial.At(one, "trust").(string)
+			return shown
 		}
-		return false
-	})
+	}
+	return ""
 }
 
 // cost logs what probes cost.

@@ -78,16 +78,6 @@ func TestSealedDaysAndRefundsAreClean(t *testing.T) {
 	wantClean(t, mustAudit(t, f, Options{}))
 }
 
-// A hub's count may settle before the gateway reports that less came. Then the ledger gives
-// the rest back, to a nano-dollar.
-func TestAChargeForWhatDidNotComeIsCleanOnceItIsGivenBack(t *testing.T) {
-	for _, rest := range []int64{0, 1} {
-		f := newFixture()
-		makeGood(f, overpriced()-rest)
-		wantClean(t, mustAudit(t, f, Options{}))
-	}
-}
-
 // The setup is optional, and settlement's file may or may not begin as an export does.
 func TestWhatIsOptionalMayBeMissing(t *testing.T) {
 	x := newFixture().texts(t)

@@ -156,7 +156,7 @@ func (a *audit) judgeSettled(u id, q *request, c *call) {
 		floor.prompt, floor.completion = min(floor.prompt, q.hold.prompt), min(floor.completion, q.hold.maxCompletion)
 	}
 	if (s.tokens.prompt > ceiling.prompt || s.tokens.completion > ceiling.completion) &&
-		!a.madeGood(u, q, ceiling, v.of(sent, false)) {
+		!a.corrected(u, q, ceiling, v.of(sent, false)) {
 		a.r.found(Doubled, subject, "%d + %d tokens are settled as %s, and the table allows at most %d + %d (%s)",
 			s.tokens.prompt, s.tokens.completion, s.ending, ceiling.prompt, ceiling.completion, r.lines)
 	}

@@ -35,21 +35,21 @@ func (a *audit) givenBack(request id) int64 {
 	return a.broken[request.String()]
 }
 
-// madeGood reports whether a request settled, before its gateway's report, for tokens that
+// corrected reports whether a request settled, before its gateway's report, for tokens that
 // its hub relayed and its client did not get, and the charge for these was given back since.
 // The ledger leaves a rest of 1 nano-USD, because both prices are rounded. The provider is
 // paid for what it sent all the same. Plans and free models charge nothing.
-func (a *audit) madeGood(u id, q *request, most tokens, sent int64) bool {
+func (a *audit) corrected(u id, q *request, ceiling tokens, sent int64) bool {
 	s := &q.lines[0]
-	if q.report == nil || s.settledAt >= q.report.recordedAt+a.skew || s.tokens.prompt > most.prompt ||
-		s.tokens.completion > max(most.completion, sent) {
+	if q.report == nil || s.settledAt >= q.report.recordedAt+a.skew || s.tokens.prompt > ceiling.prompt ||
+		s.tokens.completion > max(ceiling.completion, sent) {
 		return false
 	}
 	if s.source != sourcePayg {
 		a.r.note("requests that cost nothing and count tokens that did not come")
 		return true
 	}
-	due, ok := s.rates.listPrice(most)
+	due, ok := s.rates.listPrice(ceiling)
 	rest := wideOf(s.charged).minus(a.givenBack(u)).minus(due)
 	return ok && (rest.zero() || rest == wideOf(1))
 }

@@ -21,6 +21,9 @@ func Smaller(seed uint64) http.Handler { return Serve(lab.Honest(lab.Smaller(), 
 // OtherTraining serves a model of another training.
 func OtherTraining(seed uint64) http.Handler { return Serve(lab.Honest(lab.OtherTraining(), seed)) }
 
+// FineTune serves a fine-tune of the model.
+func FineTune(seed uint64) http.Handler { return Serve(lab.Honest(lab.FineTune(), seed)) }
+
 // Colder samples at a lower temperature than it is asked to, which gives likelier answers.
 func Colder(seed uint64) http.Handler {
 	temperature := .3
