@@ -117,7 +117,17 @@ verification: postgres ## Measure what verification sees of cheats, and hold it 
 	@. deploy/dev/postgres.env.sh && { failed=0; \
 	  go test -count=1 -vet=off -ldflags=-w -timeout 20m $$(grep -rl 'testing.Short()' services/verifier/internal | \
 	    xargs -n1 dirname | sort -u | sed 's|^|./|') || failed=1; \
+	  $(MAKE) --no-print-directory cheats CHEATS=$(if $(filter short,$(LAB)),$(SHORT_CHEATS),all) || failed=1; \
 	  $(BIN)/lab -auc services/verifier/lab/auc.json $(if $(filter short,$(LAB)),,-full -out services/verifier/lab) $(LAB_FLAGS) || failed=1; exit $$failed; }
+
+# One cheat in each dialect that is followed to its penalty, and one that is not.
+SHORT_CHEATS := four-bit,four-bit-v1,cached
+
+.PHONY: cheats
+cheats: postgres ## Find cheating providers through the real edge, hub, router and verifier (CHEATS=names, all by default)
+	@mkdir -p $(TESTED)
+	@. deploy/dev/postgres.env.sh && SVC_E2E_CHEATS=$(or $(CHEATS),all) go test -json -count=1 -vet=off -ldflags=-w \
+	  -timeout 30m ./services/proving/e2e/verification | $(SHOW)/cheats.json
 
 .PHONY: replay-archs
 replay-archs: ## Replay committed evidence, and run the tests of what decides verdicts, on 386 and arm64 (by qemu-user)
