@@ -120,8 +120,8 @@ verification: postgres ## Measure what verification sees of cheats, and hold it 
 	  $(MAKE) --no-print-directory cheats CHEATS=$(if $(filter short,$(LAB)),$(SHORT_CHEATS),all) || failed=1; \
 	  $(BIN)/lab -auc services/verifier/lab/auc.json $(if $(filter short,$(LAB)),,-full -out services/verifier/lab) $(LAB_FLAGS) || failed=1; exit $$failed; }
 
-# One cheat in each dialect that is followed to its penalty, and one that is not.
-SHORT_CHEATS := four-bit,four-bit-v1,cached
+# One cheat in each dialect that is followed to its penalty, one that is not, and an honest provider.
+SHORT_CHEATS := four-bit,four-bit-v1,cached,nobody
 
 .PHONY: cheats
 cheats: postgres ## Find cheating providers through the real edge, hub, router and verifier (CHEATS=names, all by default)

@@ -14,7 +14,7 @@ type scheme struct {
 	name, model string
 	// v1 has an agent of the old dialect.
 	v1 bool
-	// engine serves as the provider does once it was admitted.
+	// engine serves as the provider does once it was admitted. Nil is no provider that cheats.
 	engine func(t testing.TB, seed uint64) http.Handler
 	// leads are the families of which one may lead to the notice.
 	leads []string
@@ -36,9 +36,9 @@ const truncated = 64
 const rerouted = 50
 
 var schemes = []scheme{
-	{name: "four-bit", model: "lab/four-bit", penalized: true, leads: []string{"greedy", "logprobs"},
+	{name: "four-bit", model: "lab/four-bit", penalized: true, leads: []string{"greedy", "sampled", "logprobs"},
 		engine: func(t testing.TB, seed uint64) http.Handler { return recalls(t, cheat.FourBit(seed)) }},
-	{name: "four-bit-v1", model: "lab/four-bit-v1", v1: true, penalized: true, leads: []string{"greedy", "sampled"},
+	{name: "four-bit-v1", model: "lab/four-bit-v1", v1: true, penalized: true, leads: []string{"greedy", "sampled", "logprobs"},
 		engine: func(t testing.TB, seed uint64) http.Handler { return recalls(t, cheat.FourBit(seed)) }},
 	{name: "smaller", model: "lab/smaller", leads: []string{"greedy", "sampled", "logprobs", "usage"},
 		engine: func(t testing.TB, seed uint64) http.Handler { return recalls(t, cheat.Smaller(seed)) }},
@@ -59,6 +59,9 @@ var schemes = []scheme{
 			return recalls(t, cheat.Rerouting(cheat.Honest(seed), cheat.FourBit(seed), rerouted))
 		}},
 }
+
+// nobody cheats: the model of the honest provider alone.
+var nobody = scheme{name: "nobody", model: "lab/nobody"}
 
 // windowLie is found by the recalls of weeks, where hours suffice for the others.
 var windowLie = scheme{name: "window-lie", model: "lab/window-lie", leads: []string{"recall"}, capped: true,

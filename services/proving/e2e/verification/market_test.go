@@ -20,7 +20,12 @@ func TestCheatsAreFoundAndHonestProvidersAreNot(t *testing.T) {
 		}
 	}
 	t.Run("replay", s.checkReplay)
-	t.Run("trust of the honest provider", s.checkTrust)
+	s.cost(t)
+}
+
+func TestAnHonestProviderIsTrustedFromItsEightiethObservationOn(t *testing.T) {
+	s := setUp(t, chosen(t, nobody))
+	s.checkTrust(t, nobody.model)
 	s.cost(t)
 }
 

@@ -3,7 +3,6 @@
 package engine
 
 import (
-	"bytes"
 	"math/rand/v2"
 	"slices"
 	"strconv"
