@@ -38,7 +38,8 @@ const rerouted = 50
 var schemes = []scheme{
 	{name: "four-bit", model: "lab/four-bit", penalized: true, leads: []string{"greedy", "sampled", "logprobs"},
 		engine: func(t testing.TB, seed uint64) http.Handler { return recalls(t, cheat.FourBit(seed)) }},
-	{name: "four-bit-v1", model: "lab/four-bit-v1", v1: true, penalized: true, leads: []string{"greedy", "sampled", "logprobs"},
+	{name: "four-bit-v1", model: "lab/four-bit-v1", v1: true, penalized: true,
+		leads:  []string{"greedy", "sampled", "logprobs"},
 		engine: func(t testing.TB, seed uint64) http.Handler { return recalls(t, cheat.FourBit(seed)) }},
 	{name: "smaller", model: "lab/smaller", leads: []string{"greedy", "sampled", "logprobs", "usage"},
 		engine: func(t testing.TB, seed uint64) http.Handler { return recalls(t, cheat.Smaller(seed)) }},
