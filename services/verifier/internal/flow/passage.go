@@ -125,7 +125,7 @@ type scorer struct {
 	class       uint8
 	// owner stands for the owner of the host's account.
 	account, owner ids.ProviderID
-	// alternative is the one that the host stands for; empty for the model itself.
+	// alternative is what the host stands for; empty for the model itself.
 	alternative string
 	// second marks the hosts of the second score, which the guard compares.
 	second bool

@@ -138,8 +138,7 @@ type Plan struct {
 	Repeats ID `json:"repeats"`
 	// Alternatives are what family R weighs the answer against.
 	Alternatives []evidence.Alternative `json:"alternatives,omitempty"`
-	// Stratum is what the answer is judged by. Its class is the one that the statement
-	// is judged by.
+	// Stratum is what the answer is judged by, with the class of the statement.
 	Stratum calibration.Stratum `json:"stratum"`
 	// AvoidHost is a reference host that must not score the answer: while an offer is in
 	// confirm, the host whose scores led to the notice.

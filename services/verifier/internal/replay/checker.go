@@ -48,7 +48,7 @@ func (r Report) OK() bool { return r.Found && r.Wrong == 0 }
 // Checker checks the pieces of one offer in their order. The zero value looks for no
 // verdict.
 type Checker struct {
-	// Verdict is the one that is looked for.
+	// Verdict is what is looked for.
 	Verdict probe.VerdictID
 
 	report Report

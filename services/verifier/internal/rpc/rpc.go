@@ -52,7 +52,7 @@ type Actions interface {
 	Void(ctx context.Context, o probe.Offer, operator string, since time.Time, key string) error
 	// Calibrate begins a calibration of each stratum of a model that has references.
 	Calibrate(ctx context.Context, model string) ([]store.CalibrationRun, error)
-	// Benchmark begins a benchmark of an offer, or returns the one that is under way.
+	// Benchmark begins a benchmark of an offer, or returns the run that is under way.
 	Benchmark(ctx context.Context, o probe.Offer) (store.Run, error)
 }
 

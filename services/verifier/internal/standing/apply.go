@@ -8,7 +8,7 @@ import (
 )
 
 // Apply returns the state after an event, and what it brought. at is the database's clock.
-// It is pure. With an error the state is the one that was.
+// It is pure. With an error the state stays as it was.
 func (s State) Apply(e Event, at time.Time, w World) (State, Outcome, error) {
 	if err := w.check(); err != nil {
 		return s, Outcome{}, err

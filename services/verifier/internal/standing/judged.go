@@ -83,7 +83,7 @@ func (m *move) files(j judge.Judgement) (exceeded, ok bool) {
 }
 
 // observe moves evidence. In confirm only the confirmation moves, and only by scores of
-// another host than the one that led to the notice.
+// another host than that of the notice.
 func (m *move) observe(said []evidence.Observation, host string) error {
 	if m.Level == ladder.Confirm {
 		if host != "" && host == m.AvoidHost {

@@ -16,7 +16,7 @@ import (
 const largestSpan = 4_096
 
 // measure begins a measurement of the context window after an exceedance of recall or a
-// refusal, moves the one that is under way, and acts on its result.
+// refusal, moves a measurement that is under way, and acts on its result.
 func (m *move) measure(p probe.Plan, j judge.Judgement, said []evidence.Observation) error {
 	switch p.Kind {
 	case probe.Recall:

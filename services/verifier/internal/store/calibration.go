@@ -57,7 +57,7 @@ type Sample struct {
 // ErrCalibrationRun is the error for a run that is not running.
 var ErrCalibrationRun = errors.New("the run of the calibration is not running")
 
-// StartCalibration begins a run of a stratum, or returns the one that is running. fresh
+// StartCalibration begins a run of a stratum, or returns the run that is under way. fresh
 // reports which. It fails with ErrStratum.
 func (s *Store) StartCalibration(ctx context.Context, key StratumKey) (id CalibrationRunID, fresh bool, err error) {
 	err = pg.InTx(ctx, s.pool, pgx.TxOptions{}, func(tx pgx.Tx) error {

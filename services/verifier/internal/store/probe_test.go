@@ -154,7 +154,7 @@ func TestAProbeIsTriedThreeTimesAndThenVoid(t *testing.T) {
 		is(t, "within the pause", len(ok(e.Stores[0].Take(t.Context(), "a", 10))(t)), 0)
 		e.Pass(t, time.Microsecond)
 	}
-	is(t, "the one that was given back", stateOf(t, e, given.ID), "void")
+	is(t, "the probe that was given back", stateOf(t, e, given.ID), "void")
 }
 
 func TestAProbeThatIsReturnedUnsentCountsNoTry(t *testing.T) {

@@ -62,8 +62,8 @@ const judged = `(EXISTS (SELECT FROM reference f WHERE (f.model_id, f.class, f.e
 // more must not stop the ladder of its model for ever.
 const ComparedFor = 7 * 24 * time.Hour
 
-// compared records how far two references were apart. Of two answers the one that was judged
-// last counts.
+// compared records how far two references were apart. The answer that was judged last
+// counts.
 const compared = `UPDATE stratum SET apart = $2, compared_at = $3
 	WHERE stratum = $1 AND (compared_at IS NULL OR compared_at <= $3)`
 

@@ -131,7 +131,7 @@ func (c *Calibrations) Start(ctx context.Context, model string) ([]store.Calibra
 	return runs, nil
 }
 
-// begin begins the run of a stratum, or returns the one that is under way.
+// begin begins the run of a stratum, or returns the run that is under way.
 func (c *Calibrations) begin(ctx context.Context, t calibration.Stratum) (store.CalibrationRun, error) {
 	key, err := c.Store.KeepStratum(ctx, t)
 	if err != nil {

@@ -42,7 +42,7 @@ func (d *Decisions) Calibrate(ctx context.Context, model string) ([]store.Calibr
 	return d.Calibrations.Start(ctx, model)
 }
 
-// Benchmark begins a benchmark of an offer, or returns the one that is under way.
+// Benchmark begins a benchmark of an offer, or returns the run that is under way.
 func (d *Decisions) Benchmark(ctx context.Context, o probe.Offer) (store.Run, error) {
 	return d.Benchmarks.Ask(ctx, o)
 }
