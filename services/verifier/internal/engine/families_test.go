@@ -203,6 +203,7 @@ func (s sample) calibrate(t *testing.T) map[evidence.Family]calibration.Calibrat
 		if err != nil {
 			t.Fatalf("calibrate %v: %v", f, err)
 		}
+		c.Rules = judge.Version
 		fits[f] = c
 	}
 	return fits
