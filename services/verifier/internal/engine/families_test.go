@@ -21,8 +21,9 @@ const (
 	// prompts are those of each host; the honest one answers as many others before, for its
 	// calibration.
 	prompts = 100
-	// answerTokens is the length of the answers: the shortest that is judged.
-	answerTokens = statistic.MinTokens
+	// answerTokens is the length of the answers: the shortest that is judged, and some for the
+	// blanks around it.
+	answerTokens = statistic.MinTokens + 4
 	// words is the length of prompts, which have about 30 tokens, and narrowWindow cuts
 	// every one of them.
 	words        = 6
@@ -85,28 +86,29 @@ func (b *bench) record(t *testing.T, host string, n int, ask string) judge.Recor
 		t.Fatalf("an answer has no log-probabilities: %s", v)
 	}
 	r.Answer.ClaimedPrompt, r.Answer.ClaimedOutput = judgetest.Claims(t, r.Answer.Raw)
-	r.Calibrations, r.Scores[0].Raw = nil, b.reference.score(t, ask, text, within(tokens, text))
+	lead, judged := within(tokens, text)
+	r.Calibrations, r.Scores[0].Raw = nil, b.reference.score(t, ask+"\n[assistant]"+lead, text, judged)
 	return r
 }
 
-// within returns the tokens of an answer's text, without the blanks around it.
-func within(tokens []statistic.Position, text string) []statistic.Position {
+// within returns the tokens of an answer's text without the blanks around it, and the blanks
+// before it, which stand in this model's template.
+func within(tokens []statistic.Position, text string) (lead string, of []statistic.Position) {
 	whole := ""
 	for _, p := range tokens {
 		whole += p.Own.Token
 	}
 	begin := strings.Index(whole, text)
 	end := begin + len(text)
-	var out []statistic.Position
 	at := 0
 	for _, p := range tokens {
 		from, to := max(at, begin), min(at+len(p.Own.Token), end)
 		if at += len(p.Own.Token); begin >= 0 && from < to {
 			p.Own.Token = whole[from:to]
-			out = append(out, p)
+			of = append(of, p)
 		}
 	}
-	return out
+	return whole[:max(begin, 0)], of
 }
 
 // lying returns the records of a host that claims the tokens that the reference counts.
