@@ -77,8 +77,7 @@ func (b *bench) record(t *testing.T, host string, n int, ask string) judge.Recor
 		"model": host, "messages": []any{map[string]any{"role": "user", "content": ask}}, "temperature": 0,
 		"max_tokens": answerTokens, "logprobs": true, "top_logprobs": 5,
 	})
-	text, v := judge.Text(r.Answer.Raw)
-	if v != statistic.None {
+	if _, v := judge.Text(r.Answer.Raw); v != statistic.None {
 		t.Fatalf("an answer has no text: %s", v)
 	}
 	tokens, v := statistic.Content(nil, r.Answer.Raw)
@@ -86,29 +85,29 @@ func (b *bench) record(t *testing.T, host string, n int, ask string) judge.Recor
 		t.Fatalf("an answer has no log-probabilities: %s", v)
 	}
 	r.Answer.ClaimedPrompt, r.Answer.ClaimedOutput = judgetest.Claims(t, r.Answer.Raw)
-	lead, judged := within(tokens, text)
-	r.Calibrations, r.Scores[0].Raw = nil, b.reference.score(t, ask+"\n[assistant]"+lead, text, judged)
+	r.Calibrations, r.Scores[0].Raw = nil, b.reference.score(t, ask, judge.Scored(r.Answer.Raw),
+		within(tokens, judge.Scored(r.Answer.Raw)))
 	return r
 }
 
-// within returns the tokens of an answer's text without the blanks around it, and the blanks
-// before it, which stand in this model's template.
-func within(tokens []statistic.Position, text string) (lead string, of []statistic.Position) {
+// within returns the tokens of a part of an answer's text.
+func within(tokens []statistic.Position, text string) []statistic.Position {
 	whole := ""
 	for _, p := range tokens {
 		whole += p.Own.Token
 	}
 	begin := strings.Index(whole, text)
 	end := begin + len(text)
+	var out []statistic.Position
 	at := 0
 	for _, p := range tokens {
 		from, to := max(at, begin), min(at+len(p.Own.Token), end)
 		if at += len(p.Own.Token); begin >= 0 && from < to {
 			p.Own.Token = whole[from:to]
-			of = append(of, p)
+			out = append(out, p)
 		}
 	}
-	return whole[:max(begin, 0)], of
+	return out
 }
 
 // lying returns the records of a host that claims the tokens that the reference counts.

@@ -57,7 +57,7 @@ func (r *reference) decode(t *testing.T, prompt string, tokens int) decoded {
 	return d
 }
 
-// score returns the score of a chat's answer behind what was asked, in the form of a reference that scores
+// score returns the score of a chat's answer, in the form of a reference that scores
 // prompts. The tokens are the provider's, because Ollama tells nobody how it would cut the
 // text. The first request is for the whole answer: behind a text that it is given, the
 // engine cuts tokens anew, which is noise of a hundred times the rounding of 16 bits. Behind
@@ -67,7 +67,7 @@ func (r *reference) score(t *testing.T, ask, answer string, tokens []statistic.P
 	t.Helper()
 	r.one.Lock()
 	defer r.one.Unlock()
-	start := "[user] " + ask
+	start := "[user] " + ask + "\n[assistant]"
 	var b bytes.Buffer
 	prompt, at, size := 0, 0, len(tokens)
 	for done := 0; done < len(tokens); {

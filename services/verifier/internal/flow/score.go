@@ -28,7 +28,7 @@ func (p *passage) score(ctx context.Context) {
 		if v != statistic.None || text == "" {
 			return // Judge finds the same
 		}
-		if body, err := scoringBody(plan, p.rec.Request, text); err == nil {
+		if body, err := scoringBody(plan, p.rec.Request, judge.Scored(a.Raw)); err == nil {
 			p.scores(ctx, body, text)
 		}
 	default:

@@ -31,11 +31,17 @@ func Trim(raw []byte, text string) []byte {
 	return kept
 }
 
-// Text returns the text of an engine's answer without the blanks around it, which is what a
-// reference is to score. It fails with the reason why there is none.
+// Text returns the text of an engine's answer without the blanks around it. It fails with
+// the reason why there is none.
 func Text(raw []byte) (string, statistic.Void) {
 	r, v := read(raw)
 	return statistic.Trim(r.text), v
+}
+
+// Scored returns the text of an engine's answer that a reference is to score.
+func Scored(raw []byte) string {
+	r, _ := read(raw)
+	return statistic.Scored(r.text)
 }
 
 // Tokens counts the tokens of an answer's text by a reference's score of it; 0 where the score

@@ -26,10 +26,17 @@ func blank(r rune) bool {
 }
 
 // Trim returns an answer without the blanks around it. Chat templates cut white space off
-// the last message, so that a reference does not see what the provider sent there; what it
-// is asked to score and what is joined is therefore the trimmed answer.
+// the last message, so that a reference may not see what the provider sent there. What is
+// joined is therefore the trimmed answer.
 func Trim(answer string) string {
 	return strings.TrimFunc(answer, blank)
+}
+
+// Scored returns what a reference is asked to score: the answer without the blanks behind it.
+// Those before it stay, because models whose template ends without a blank begin with one,
+// and what follows is less likely without it.
+func Scored(answer string) string {
+	return strings.TrimRightFunc(answer, blank)
 }
 
 // isBlank reports whether a token has a text, and blanks alone.

@@ -26,7 +26,7 @@ func (j Joined) Judged() []Position {
 }
 
 // Join returns what a reference says of the trimmed answer (Trim), which it must have been
-// asked to score. See Prompt for the form of the body. Tokens that are parts of a character
+// asked to score (Scored). See Prompt for the form of the body. Tokens that are parts of a character
 // join although their texts do not tell their bytes (paths.go).
 //
 // A list that does not join to the answer, but does join to one of the texts of the
@@ -101,6 +101,10 @@ func joinEnd(ring []Position, n int, text string) ([]Position, []int) {
 			break // the answer has begun
 		}
 		next := behind(text, p.Own.Token, last)
+		if bare := strings.TrimLeftFunc(p.Own.Token, blank); len(next) == 0 && bare != "" &&
+			slices.Contains(behind(text, bare, last), 0) {
+			p.Own.Token, next = bare, []int{0} // a blank before the answer is in its first token
+		}
 		if len(next) == 0 {
 			break
 		}

@@ -160,6 +160,27 @@ func TestDeclaredTokensBehindTheTextAreIgnored(t *testing.T) {
 	}
 }
 
+// The tokens of " the end" join to "the end": templates differ in whether the blank stays.
+func TestABlankInTheFirstTokenJoins(t *testing.T) {
+	t.Parallel()
+	for tokens, want := range map[string]bool{
+		"[assistant]| the| end": true, "[assistant]|the| end": true, "[assistant]| |the| end": true, "?| x the| end": false,
+		"?| he| end": false,
+	} {
+		var list []Position
+		for token := range strings.SplitSeq(tokens, "|") {
+			list = append(list, Position{Own: Entry{Token: token}, Top: []Entry{{}}})
+		}
+		got, _ := joinEnd(list, len(list), "the end")
+		if found := got != nil; found != want {
+			t.Errorf("%q: got a join %t, want %t", tokens, found, want)
+		}
+	}
+	if got := Scored("  the end \n"); got != "  the end" {
+		t.Errorf("what is scored: got %q, want the end cut alone", got)
+	}
+}
+
 // Whatever is sent, the join ends soon.
 func TestEndlessPartsAreBounded(t *testing.T) {
 	t.Parallel()
