@@ -29,7 +29,7 @@ var ends = []string{
 
 // readScore reads a reference's score of the answer: prompt_logprobs of a request whose last
 // message is the answer, and usage, which counts the answer to the prompt. The one token
-// that the reference then writes says whether the answer may end there.
+// that the reference then writes shows whether the answer may end there.
 func (j *judging) readScore(raw []byte) score {
 	var s score
 	if s.Joined, s.void = j.join(raw); s.void != statistic.None {

@@ -124,7 +124,7 @@ func (q *Queue) carryOut(ctx context.Context, plan probe.Plan) {
 }
 
 // cut reports whether an answer was left before its end, because it took longer or became
-// larger than ours are waited for. A plan that hangs up has what it wanted.
+// larger than its plan allows. A plan that hangs up has what it wanted.
 func cut(r judge.Record) bool {
 	hungUp := r.Plan.Streamed && r.Plan.HangUp > 0
 	return !r.Answer.Complete && !hungUp
