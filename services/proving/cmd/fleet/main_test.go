@@ -65,10 +65,26 @@ func (f *fleetOf) must(name string, args ...string) string {
 	f.t.Helper()
 	out, err := f.run(name, args...)
 	if err != nil {
-		f.t.Fatalf("%s: %v\n%s", name, err, out)
+		f.t.Fatalf("%s: %v\n%s\n%s", name, err, out, f.verification())
 	}
 	return out
 }
+
+// verification is what the verifiers wrote: a fleet is up when their benchmarks are passed.
+func (f *fleetOf) verification() []byte {
+	var all []byte
+	for _, name := range []string{"verifier-1.log", "verifier-2.log"} {
+		text, err := os.ReadFile(filepath.Join(f.dir, "log", name))
+		if err != nil {
+			text = []byte(err.Error())
+		}
+		all = append(all, text[max(0, len(text)-maxShown):]...)
+	}
+	return all
+}
+
+// maxShown bounds what is shown of a log, in bytes.
+const maxShown = 8 << 10
 
 func (f *fleetOf) status() map[string]fleet.Status {
 	f.t.Helper()

@@ -146,6 +146,15 @@ func (r Run) NotAsked(id probe.ID, now time.Time) (Run, error) {
 	return r, nil
 }
 
+// Missed returns how often a question of the run did not reach the provider so far.
+func (r Run) Missed() int {
+	missed := 0
+	for _, n := range r.Tries {
+		missed += n
+	}
+	return missed
+}
+
 // advance moves the run over the stages of which everything is answered.
 func (r Run) advance(now time.Time) Run {
 	if r.hopeless() {

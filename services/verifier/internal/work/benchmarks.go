@@ -35,8 +35,10 @@ const (
 	// between two renewals, so that a run goes on soon after its replica is killed.
 	runLease      = time.Minute
 	renewInterval = 15 * time.Second
-	// retryPause lies before a question that did not reach the provider is asked again.
-	retryPause = 20 * time.Second
+	// retryPause lies before a question that did not reach the provider is asked again, and
+	// quickRetryPause in a development's run.
+	retryPause      = 20 * time.Second
+	quickRetryPause = 2 * time.Second
 	// maxBeginning bounds the runs that a look begins, and maxFaults the errors that are told
 	// of it.
 	maxBeginning = 50

@@ -75,6 +75,7 @@ func (b *Benchmarks) carryOn(ctx context.Context, row store.Run) error {
 	if err != nil {
 		return fmt.Errorf("read the benchmark run %v: %w", row.ID, err)
 	}
+	missed := run.Missed()
 	if !run.Ended() {
 		stop := b.renewing(ctx, &row)
 		run, err = b.askNext(ctx, run, now)
@@ -95,13 +96,21 @@ func (b *Benchmarks) carryOn(ctx context.Context, row store.Run) error {
 	if stopping := ctx.Err() != nil; stopping || row.NextAt.Before(now) {
 		row.NextAt = now
 	}
-	if len(run.Tries) > 0 && row.NextAt.Equal(now) {
-		row.NextAt = now.Add(b.Haste.Of(retryPause))
+	if run.Missed() > missed && row.NextAt.Equal(now) {
+		row.NextAt = now.Add(b.Haste.Of(b.retryPause()))
 	}
 	if row.Body, err = run.Form(); err != nil {
 		return err
 	}
 	return b.Store.StepRun(rec, row)
+}
+
+// retryPause returns the pause before a question is asked again that did not reach the provider.
+func (b *Benchmarks) retryPause() time.Duration {
+	if b.Quick { // a person waits for a demo
+		return quickRetryPause
+	}
+	return retryPause
 }
 
 // renewing renews the lease of a run until stop is called. The run is stop's caller's again
@@ -193,6 +202,8 @@ func (b *Benchmarks) question(ctx context.Context, p probe.Plan) (*bench.Report,
 	defer cancel()
 	if err != nil {
 		b.Mover.Observer.Probed(rec, p, "given_back", reasonOf(err))
+		b.Log.InfoContext(rec, "a question of a benchmark has no answer", "run_id", p.Run.String(), "provider_id",
+			p.Offer.Provider.String(), "model", p.Offer.Model, "reason", reasonOf(err))
 		return nil, err
 	}
 	j, err := judge.Judge(record)
