@@ -8,6 +8,8 @@ import (
 	"slices"
 
 	"svc.internal/pkg/config"
+	"svc.internal/pkg/fault"
+	"svc.internal/pkg/serve"
 )
 
 // Tables are the tables of a service in PostgreSQL: those of package pg, for a package
@@ -18,7 +20,22 @@ type Tables interface {
 	Migrate(ctx context.Context, url string) error
 	// CheckURL refuses a server whose connection others could read or answer.
 	CheckURL(url string, allowUnverified bool) error
+	// Fault returns the fault that an error of the server means to a caller, for example a
+	// lost connection, and nil for every other error.
+	Fault(err error) *fault.Fault
 }
+
+// classifiers find the faults in the errors of services with tables.
+func classifiers(specs []Spec) []serve.Classify {
+	keeper := slices.IndexFunc(specs, keepsTables)
+	if keeper < 0 {
+		return nil
+	}
+	// One driver serves all services of a process.
+	return []serve.Classify{specs[keeper].Tables.Fault}
+}
+
+func keepsTables(s Spec) bool { return s.Tables != nil }
 
 // Database is where one service's tables are. OwnerURL, where it is set, may change the
 // schema: the service is migrated under it before it opens URL.
@@ -39,7 +56,7 @@ func (n *Node) Database(service string) Database {
 // checkDatabase returns an error for a server whose connection others could read or
 // answer. A process without tables connects to none, so its URLs are not checked.
 func (c *Config) checkDatabase(specs []Spec) []error {
-	keeper := slices.IndexFunc(specs, func(s Spec) bool { return s.Tables != nil })
+	keeper := slices.IndexFunc(specs, keepsTables)
 	if keeper < 0 {
 		return nil
 	}

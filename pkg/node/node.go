@@ -115,7 +115,7 @@ type built struct {
 // and for operators at once, so that an address in use is reported before anything slow
 // begins. Close releases everything.
 func New(cfg Config, tel *telemetry.Telemetry, specs ...Spec) (*Node, error) {
-	in, err := serve.NewInterceptors(tel.Log, tel.Meters, tel.Traces)
+	in, err := serve.NewInterceptors(tel.Log, tel.Meters, tel.Traces, classifiers(specs)...)
 	if err != nil {
 		return nil, fmt.Errorf("set up interceptors: %w", err)
 	}

@@ -7,9 +7,16 @@ import (
 	"net"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"svc.internal/pkg/fault"
 )
+
+// lostRetry is how long a caller should wait before it repeats a call that lost its
+// connection: a server that restarts takes a second or more.
+const lostRetry = time.Second
 
 // SQLSTATE codes on which this package decides.
 const (
@@ -80,6 +87,17 @@ func IsUnavailable(err error) bool {
 		return false
 	}
 	return brokenConnection(err)
+}
+
+// Fault returns what an unavailable server means to a caller in another service, and nil
+// for every error that IsUnavailable does not accept. The servers' interceptors use it
+// (see serve.Classify), so a store need not name the fault.
+func Fault(err error) *fault.Fault {
+	if !IsUnavailable(err) {
+		return nil
+	}
+	return fault.Wrap(err, fault.Unavailable, fault.ServiceUnavailable, "a part of the service cannot be reached").After(
+		lostRetry)
 }
 
 func unavailableState(code string) bool {

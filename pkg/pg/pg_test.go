@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"svc.internal/pkg/fault"
 	"svc.internal/pkg/pg"
 	"svc.internal/pkg/pgtest"
 )
@@ -230,6 +231,11 @@ func TestUnavailabilityIsRecognised(t *testing.T) {
 		if !pg.IsUnavailable(err) {
 			t.Errorf("%s: %v is not recognised", name, err)
 		}
+		if f := pg.Fault(err); !fault.Is(f, fault.ServiceUnavailable) {
+			t.Errorf("%s: the fault: got %v, want the reason %v", name, f, fault.ServiceUnavailable)
+		} else if strings.Contains(f.Message, "connect") {
+			t.Errorf(`%s: the message: got %q, want it without the driver's words`, name, f.Message)
+		}
 	}
 
 	_, denied := pool.Exec(t.Context(), "DELETE FROM items")
@@ -240,6 +246,9 @@ func TestUnavailabilityIsRecognised(t *testing.T) {
 	for name, err := range map[string]error{"nil": nil, "denied": denied, "statement timeout": slow} {
 		if pg.IsUnavailable(err) {
 			t.Errorf("%s: %v is taken for unavailability", name, err)
+		}
+		if f := pg.Fault(err); f != nil {
+			t.Errorf("%s: the fault: got %v, want none", name, f)
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"svc.internal/pkg/clock"
+	"svc.internal/pkg/fault"
 )
 
 // Tables are the tables of one service in PostgreSQL.
@@ -46,6 +47,10 @@ func (t Tables) CheckURL(url string, allowUnverified bool) error {
 func (t Tables) Migrate(ctx context.Context, url string) error {
 	return Migrate(ctx, url, t.Schema, t.Role, t.Migrations)
 }
+
+// Fault returns what an error of the tables' server means to a caller in another service;
+// see the function Fault.
+func (t Tables) Fault(err error) *fault.Fault { return Fault(err) }
 
 const (
 	awaitPoll = 200 * time.Millisecond

@@ -33,8 +33,15 @@ type Interceptors struct {
 	StreamClient grpc.StreamClientInterceptor
 }
 
-// NewInterceptors makes the interceptors of one process.
-func NewInterceptors(log *slog.Logger, meters metric.MeterProvider, traces trace.TracerProvider) (Interceptors, error) {
+// Classify finds the fault in a handler's error that names none, for example in a
+// driver's. It returns nil for an error that it does not know.
+type Classify func(err error) *fault.Fault
+
+// NewInterceptors makes the interceptors of one process. An error of a handler that is
+// no fault becomes the fault that the first of classify finds in it.
+func NewInterceptors(
+	log *slog.Logger, meters metric.MeterProvider, traces trace.TracerProvider, classify ...Classify,
+) (Interceptors, error) {
 	tracer := traces.Tracer(scope)
 	server, err := newSide(meters, tracer, "server", trace.SpanKindServer)
 	if err != nil {
@@ -44,13 +51,14 @@ func NewInterceptors(log *slog.Logger, meters metric.MeterProvider, traces trace
 	if err != nil {
 		return Interceptors{}, err
 	}
-	s, c := &serverEnd{side: server, log: log}, &clientEnd{side: client}
+	s, c := &serverEnd{side: server, log: log, classify: classify}, &clientEnd{side: client}
 	return Interceptors{UnaryServer: s.unary, StreamServer: s.stream, UnaryClient: c.unary, StreamClient: c.stream}, nil
 }
 
 type serverEnd struct {
-	side *side
-	log  *slog.Logger
+	side     *side
+	log      *slog.Logger
+	classify []Classify
 }
 
 func (s *serverEnd) unary(
@@ -92,8 +100,9 @@ func panicked(p any) error { return fmt.Errorf("panic: %v\n%s", p, debug.Stack()
 // done ends a call, logs it when the fault is ours, and returns the error in the form in
 // which it crosses the wire.
 func (s *serverEnd) done(ctx context.Context, call *call, err error) error {
-	wire := fault.ToStatus(err)
-	s.side.end(ctx, call, wire, err)
+	told := s.named(err)
+	wire := fault.ToStatus(told)
+	s.side.end(ctx, call, wire, told)
 	if err == nil {
 		return nil
 	}
@@ -107,6 +116,20 @@ func (s *serverEnd) done(ctx context.Context, call *call, err error) error {
 		s.log.ErrorContext(ctx, "call failed", "method", call.method, "error", err)
 	}
 	return wire
+}
+
+// named returns the fault that classify finds in an error that is none, and every other
+// error as it is. The log keeps the error itself, because the fault is then ours.
+func (s *serverEnd) named(err error) error {
+	if _, ok := fault.As(err); err == nil || ok {
+		return err
+	}
+	for _, classify := range s.classify {
+		if found := classify(err); found != nil {
+			return found
+		}
+	}
+	return err
 }
 
 type clientEnd struct{ side *side }

@@ -113,10 +113,10 @@ func channels(t *testing.T, server *checker) map[string]grpc.ClientConnInterface
 
 // channelsWith are channels whose calls are logged and traced.
 func channelsWith(
-	t *testing.T, server *checker, log *slog.Logger, traces trace.TracerProvider,
+	t *testing.T, server *checker, log *slog.Logger, traces trace.TracerProvider, classify ...Classify,
 ) map[string]grpc.ClientConnInterface {
 	t.Helper()
-	in, err := NewInterceptors(log, noop.NewMeterProvider(), traces)
+	in, err := NewInterceptors(log, noop.NewMeterProvider(), traces, classify...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -142,7 +142,8 @@ func assembleAt(t *testing.T, conn *bus.Conn, url string, change ...func(*billin
 	}
 	f.db = pgtest.Open(t, f.url, store.Schema, store.Role)
 	log := slog.New(slog.DiscardHandler)
-	in, err := serve.NewInterceptors(log, noop.NewMeterProvider(), tracenoop.NewTracerProvider())
+	in, err := serve.NewInterceptors(log, noop.NewMeterProvider(), tracenoop.NewTracerProvider(),
+		billingledger.Tables().Fault)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -104,7 +104,8 @@ func setup(t *testing.T) *bundle {
 // start runs one more replica on the same database and router.
 func (b *bundle) start(t *testing.T) *replica {
 	t.Helper()
-	in, err := serve.NewInterceptors(slog.New(slog.DiscardHandler), noop.NewMeterProvider(), tracenoop.NewTracerProvider())
+	in, err := serve.NewInterceptors(slog.New(slog.DiscardHandler), noop.NewMeterProvider(), tracenoop.NewTracerProvider(),
+		Tables().Fault)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -123,7 +123,8 @@ func (w *world) start() *running {
 // connect makes the clients of a service that runs or not.
 func (w *world) connect(service *providerhub.Service) *running {
 	w.t.Helper()
-	interceptors, err := serve.NewInterceptors(w.log, noop.NewMeterProvider(), tracenoop.NewTracerProvider())
+	interceptors, err := serve.NewInterceptors(w.log, noop.NewMeterProvider(), tracenoop.NewTracerProvider(),
+		providerhub.Tables().Fault)
 	must(w.t, err)
 	channel := serve.NewInProcess(interceptors)
 	service.Register(channel)

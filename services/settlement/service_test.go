@@ -87,7 +87,8 @@ func setup(t *testing.T, change ...func(*Config, *Deps)) *bundle {
 		pool: pgtest.Pool(t, Schema, Role, store.Migrations),
 	}
 	b.clock = clock.NewManual(b.now)
-	in, err := serve.NewInterceptors(slog.New(slog.DiscardHandler), noop.NewMeterProvider(), tracenoop.NewTracerProvider())
+	in, err := serve.NewInterceptors(slog.New(slog.DiscardHandler), noop.NewMeterProvider(), tracenoop.NewTracerProvider(),
+		Tables().Fault)
 	if err != nil {
 		t.Fatal(err)
 	}

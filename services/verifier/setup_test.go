@@ -177,7 +177,8 @@ func setup(t *testing.T, change ...func(*Config)) *bundle {
 	b := &bundle{t: t, bus: bustest.New(t), pool: pgtest.Pool(t, Schema, Role, store.Migrations),
 		peers: &peersOf{reported: make(chan *hubv1.ReportBenchmarkRequest, 64)},
 		heard: make(chan *eventsv1.TrustReport, 1024)}
-	in, err := serve.NewInterceptors(slog.New(slog.DiscardHandler), noop.NewMeterProvider(), tracenoop.NewTracerProvider())
+	in, err := serve.NewInterceptors(slog.New(slog.DiscardHandler), noop.NewMeterProvider(), tracenoop.NewTracerProvider(),
+		Tables().Fault)
 	if err != nil {
 		t.Fatal(err)
 	}

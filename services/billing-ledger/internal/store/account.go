@@ -68,8 +68,7 @@ func insertAccount(ctx context.Context, tx pgx.Tx, draft account.Draft, idempote
 
 // Account reads an account with its balance.
 func (s *Store) Account(ctx context.Context, id ids.AccountID) (account.Account, error) {
-	found, err := readAccount(ctx, s.pool, id)
-	return found, reachable(err)
+	return readAccount(ctx, s.pool, id)
 }
 
 func readAccount(ctx context.Context, q querier, id ids.AccountID) (account.Account, error) {

@@ -23,7 +23,7 @@ func (s *Store) Accruals(ctx context.Context, after earning.AccrualCursor, limit
 		GROUP BY day, provider_id ORDER BY day, provider_id LIMIT $3`,
 		after.Day, [16]byte(after.Provider), limit)
 	if err != nil {
-		return nil, reachable(fmt.Errorf("sum accruals: %w", err))
+		return nil, fmt.Errorf("sum accruals: %w", err)
 	}
 	var (
 		out              []earning.Accrual
@@ -39,7 +39,7 @@ func (s *Store) Accruals(ctx context.Context, after earning.AccrualCursor, limit
 		return nil
 	})
 	if err != nil {
-		return nil, reachable(fmt.Errorf("sum accruals: %w", err))
+		return nil, fmt.Errorf("sum accruals: %w", err)
 	}
 	return out, nil
 }
@@ -62,7 +62,7 @@ func (s *Store) SettledAfter(
 		ORDER BY settled_at, request_id LIMIT $5`,
 		after.At, [16]byte(after.Request), age, settledDays, limit)
 	if err != nil {
-		return nil, reachable(fmt.Errorf("list settled requests: %w", err))
+		return nil, fmt.Errorf("list settled requests: %w", err)
 	}
 	settled, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (earning.Settled, error) {
 		var r earning.Settled
@@ -77,7 +77,7 @@ func (s *Store) SettledAfter(
 		return r, err
 	})
 	if err != nil {
-		return nil, reachable(fmt.Errorf("list settled requests: %w", err))
+		return nil, fmt.Errorf("list settled requests: %w", err)
 	}
 	return settled, nil
 }

@@ -65,14 +65,14 @@ func (s *Store) Settled(ctx context.Context, from, until time.Time, limit int) (
 
 // demand reads in a transaction of bounded time, by indexes.
 func (s *Store) demand(ctx context.Context, read func(pgx.Tx) error) error {
-	return reachable(pg.InTx(ctx, s.pool, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
+	return pg.InTx(ctx, s.pool, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx,
 			`SELECT set_config('statement_timeout', $1, true), set_config('enable_seqscan', 'off', true)`,
 			fmt.Sprint(demandTimeout.Milliseconds())); err != nil {
 			return fmt.Errorf("set the statement timeout: %w", err)
 		}
 		return read(tx)
-	}))
+	})
 }
 
 func collectSums(rows pgx.Rows) (map[string]demand.Sum, error) {

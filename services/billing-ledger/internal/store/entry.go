@@ -69,7 +69,7 @@ func (s *Store) postAnd(
 func (s *Store) Reverse(ctx context.Context, id, of ids.EntryID, memo string) (ids.EntryID, error) {
 	found, err := readEntries(ctx, s.pool, []ids.EntryID{of})
 	if err != nil {
-		return ids.EntryID{}, reachable(err)
+		return ids.EntryID{}, err
 	}
 	original, ok := found[of]
 	if !ok {
@@ -286,7 +286,7 @@ func readEntries(ctx context.Context, from reader, list []ids.EntryID) (map[ids.
 func (s *Store) Entry(ctx context.Context, id ids.EntryID) (ledger.Entry, error) {
 	found, err := readEntries(ctx, s.pool, []ids.EntryID{id})
 	if err != nil {
-		return ledger.Entry{}, reachable(err)
+		return ledger.Entry{}, err
 	}
 	e, ok := found[id]
 	if !ok {

@@ -44,12 +44,12 @@ func (s *Store) Export(ctx context.Context, out io.Writer, progress func(table s
 	opts := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
 	tx, err := s.pool.BeginTx(ctx, opts)
 	if err != nil {
-		return reachable(fmt.Errorf("begin transaction: %w", err))
+		return fmt.Errorf("begin transaction: %w", err)
 	}
 	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }() // the transaction only read
 	w := bufio.NewWriterSize(out, 1<<16)
 	if err := exportAll(ctx, tx, w, progress); err != nil {
-		return reachable(err)
+		return err
 	}
 	if err := w.Flush(); err != nil {
 		return fmt.Errorf("write the export: %w", err)

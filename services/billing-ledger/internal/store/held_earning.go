@@ -237,10 +237,10 @@ func (s *Store) HeldEarnings(
 	}
 	rows, err := s.pool.Query(ctx, sql, args...)
 	if err != nil {
-		return nil, reachable(fmt.Errorf("list held earnings: %w", err))
+		return nil, fmt.Errorf("list held earnings: %w", err)
 	}
 	list, err := scanHeld(rows)
-	return list, reachable(err)
+	return list, err
 }
 
 // ReleaseHeld ends what is held of requests; see earning.Store.

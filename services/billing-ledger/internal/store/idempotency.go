@@ -21,7 +21,7 @@ const pruneOwn = 1000
 func (s *Store) ReadKey(ctx context.Context, ask idempotency.Ask) (idempotency.Answer, error) {
 	c, slot, err := readClaim(ctx, s.pool, ask.Key, ask.Token)
 	if err != nil || c == nil {
-		return idempotency.Answer{Standing: c.Stands(ask)}, reachable(err)
+		return idempotency.Answer{Standing: c.Stands(ask)}, err
 	}
 	return s.withKept(ctx, idempotency.Answer{Standing: c.Stands(ask), Request: c.Request, Sealed: c.Sealed}, slot)
 }
@@ -247,7 +247,7 @@ func (s *Store) PruneClaims(ctx context.Context, limit int) (int, error) {
 		WHERE l.key_id = d.key_id AND c.key_id = d.key_id AND c.token_sha256 = d.token_sha256 AND c.expires_at <= now()`,
 		limit)
 	if err != nil {
-		return 0, reachable(fmt.Errorf("prune claims: %w", err))
+		return 0, fmt.Errorf("prune claims: %w", err)
 	}
 	return int(tag.RowsAffected()), nil
 }

@@ -38,7 +38,7 @@ func (s *Store) keepAnswer(
 	err = s.pool.QueryRow(ctx, `SELECT kept.refusal((SELECT account_id FROM consumer_key WHERE id = $1), $2, $3, $4)`,
 		[16]byte(e.Key), int64(len(e.Sealed))+idempotency.KeptRow, quota.OfAccount, quota.InAll).Scan(&refusal)
 	if err != nil {
-		return idempotency.NoEnd, reachable(fmt.Errorf("look for room for an answer: %w", err))
+		return idempotency.NoEnd, fmt.Errorf("look for room for an answer: %w", err)
 	}
 	if refusal != nil {
 		e.State, e.Sealed = idempotency.NotKept, nil
@@ -92,7 +92,7 @@ func (s *Store) withKept(ctx context.Context, a idempotency.Answer, slot *int16)
 		return a, nil
 	}
 	if err != nil {
-		return idempotency.Answer{}, reachable(fmt.Errorf("read a kept answer: %w", err))
+		return idempotency.Answer{}, fmt.Errorf("read a kept answer: %w", err)
 	}
 	return a, nil
 }
@@ -103,7 +103,7 @@ func (s *Store) SweepKept(ctx context.Context) (int, error) {
 	defer cancel()
 	var swept int
 	if err := s.pool.QueryRow(ctx, `SELECT kept.sweep()`).Scan(&swept); err != nil {
-		return 0, reachable(fmt.Errorf("empty the slots of kept answers: %w", err))
+		return 0, fmt.Errorf("empty the slots of kept answers: %w", err)
 	}
 	return swept, nil
 }

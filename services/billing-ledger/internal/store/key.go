@@ -104,7 +104,7 @@ func (s *Store) KeyByHash(ctx context.Context, hash apikey.Hash) (key.Key, error
 		return key.Key{}, key.ErrNotFound
 	}
 	if err != nil {
-		return key.Key{}, reachable(fmt.Errorf("select key: %w", err))
+		return key.Key{}, fmt.Errorf("select key: %w", err)
 	}
 	k.ID, k.Account, k.Hash = id, account, hash
 	if expires != nil {

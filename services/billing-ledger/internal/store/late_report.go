@@ -25,7 +25,7 @@ func (s *Store) LateReports(ctx context.Context, limit int) ([]usage.LateReport,
 				AND e.kind IN ('request_refund', 'goodwill_refund', 'broken_answer'))
 		ORDER BY w.recorded_at LIMIT $1`, limit)
 	if err != nil {
-		return nil, reachable(fmt.Errorf("find late reports: %w", err))
+		return nil, fmt.Errorf("find late reports: %w", err)
 	}
 	late, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (usage.LateReport, error) {
 		var l usage.LateReport
@@ -37,7 +37,7 @@ func (s *Store) LateReports(ctx context.Context, limit int) ([]usage.LateReport,
 		return l, err
 	})
 	if err != nil {
-		return nil, reachable(fmt.Errorf("find late reports: %w", err))
+		return nil, fmt.Errorf("find late reports: %w", err)
 	}
 	return late, nil
 }

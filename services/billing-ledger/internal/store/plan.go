@@ -109,14 +109,14 @@ func (s *Store) Subscription(ctx context.Context, account ids.AccountID) (*plan.
 		return nil, nil
 	}
 	if err != nil {
-		return nil, reachable(fmt.Errorf("select plan: %w", err))
+		return nil, fmt.Errorf("select plan: %w", err)
 	}
 	if until != nil {
 		sub.Until = *until
 	}
 	rows, err := s.pool.Query(ctx, selectCounters, [16]byte(account), sub.Plan)
 	if err != nil {
-		return nil, reachable(fmt.Errorf("select counters: %w", err))
+		return nil, fmt.Errorf("select counters: %w", err)
 	}
 	sub.Counters, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (plan.Counter, error) {
 		var c plan.Counter
@@ -128,7 +128,7 @@ func (s *Store) Subscription(ctx context.Context, account ids.AccountID) (*plan.
 		return c, err
 	})
 	if err != nil {
-		return nil, reachable(fmt.Errorf("select counters: %w", err))
+		return nil, fmt.Errorf("select counters: %w", err)
 	}
 	return &sub, nil
 }

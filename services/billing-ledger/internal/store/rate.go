@@ -36,7 +36,7 @@ func (s *Store) ReadRate(ctx context.Context, id ids.KeyID, class limit.Class) (
 		return limit.Rate{}, limit.ErrNoKey
 	}
 	if err != nil {
-		return limit.Rate{}, reachable(fmt.Errorf("select rate: %w", err))
+		return limit.Rate{}, fmt.Errorf("select rate: %w", err)
 	}
 	return limit.Left(own.PerMinute(s.limits.PerMinute()[class-1]), time.Duration(micros)*time.Microsecond), nil
 }

@@ -26,13 +26,13 @@ func (s *Store) Receipt(ctx context.Context, request ids.RequestID, account ids.
 		return nil, nil
 	}
 	if err != nil {
-		return nil, reachable(fmt.Errorf("select hold: %w", err))
+		return nil, fmt.Errorf("select hold: %w", err)
 	}
 	if r.Usage, err = s.readUsage(ctx, request); err != nil {
-		return nil, reachable(fmt.Errorf("select usage: %w", err))
+		return nil, fmt.Errorf("select usage: %w", err)
 	}
 	if r.Report, err = s.readReport(ctx, request); err != nil {
-		return nil, reachable(fmt.Errorf("select report: %w", err))
+		return nil, fmt.Errorf("select report: %w", err)
 	}
 	return r, nil
 }

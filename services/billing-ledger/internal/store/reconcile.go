@@ -86,5 +86,5 @@ func (s *Store) Reconcile(ctx context.Context, from Place, recent time.Duration)
 		}
 		return nil
 	})
-	return next, drifts, reachable(err)
+	return next, drifts, err
 }

@@ -29,7 +29,7 @@ func (s *Store) DropCleared(ctx context.Context, days, limit int) (dropped int, 
 	ctx, cancel := context.WithTimeout(ctx, pruneTimeout)
 	defer cancel()
 	if err := s.pool.QueryRow(ctx, `SELECT drop_cleared($1, $2)`, days, limit).Scan(&dropped); err != nil {
-		return 0, reachable(fmt.Errorf("drop requests of cleared days: %w", err))
+		return 0, fmt.Errorf("drop requests of cleared days: %w", err)
 	}
 	return dropped, nil
 }

@@ -59,7 +59,7 @@ func (s *Store) DueDay(ctx context.Context, after time.Duration) (time.Time, boo
 	case errors.Is(err, pgx.ErrNoRows), err == nil && day == nil:
 		return time.Time{}, false, nil
 	case err != nil:
-		return time.Time{}, false, reachable(fmt.Errorf("find the day: %w", err))
+		return time.Time{}, false, fmt.Errorf("find the day: %w", err)
 	}
 	return *day, true, nil
 }
@@ -69,11 +69,11 @@ func (s *Store) DueDay(ctx context.Context, after time.Duration) (time.Time, boo
 func (s *Store) CloseDay(ctx context.Context, day time.Time) (seal.Barrier, error) {
 	if _, err := s.pool.Exec(ctx, `INSERT INTO closed_day (day) VALUES ($1) ON CONFLICT (day) DO NOTHING`,
 		day); err != nil {
-		return 0, reachable(fmt.Errorf("insert the closed day: %w", err))
+		return 0, fmt.Errorf("insert the closed day: %w", err)
 	}
 	var barrier uint64
 	if err := s.pool.QueryRow(ctx, `SELECT pg_current_xact_id()::text::bigint`).Scan(&barrier); err != nil {
-		return 0, reachable(fmt.Errorf("read the transactions' numbers: %w", err))
+		return 0, fmt.Errorf("read the transactions' numbers: %w", err)
 	}
 	return seal.Barrier(barrier), nil
 }
@@ -84,7 +84,7 @@ func (s *Store) Passed(ctx context.Context, barrier seal.Barrier) (bool, error) 
 	err := s.pool.QueryRow(ctx, `SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint >= $1`,
 		int64(barrier)).Scan(&passed)
 	if err != nil {
-		return false, reachable(fmt.Errorf("read the transactions' numbers: %w", err))
+		return false, fmt.Errorf("read the transactions' numbers: %w", err)
 	}
 	return passed, nil
 }

@@ -24,7 +24,7 @@ func (s *Store) TakeAttempt(ctx context.Context, e user.Email, network user.Dige
 				WHERE u.email = $4 AND k.network = $2 AND k.used_at > now() - $5::interval), clock_timestamp()`,
 		digest[:], network[:], user.Strangers[:], string(e), user.NetworkKept).Scan(&counts.Network, &counts.Strangers,
 		&a.Known, &now); err != nil {
-		return a, reachable(fmt.Errorf("read the attempts of an e-mail: %w", err))
+		return a, fmt.Errorf("read the attempts of an e-mail: %w", err)
 	}
 	if err := counts.Room(a.Known, now); err != nil {
 		return a, err

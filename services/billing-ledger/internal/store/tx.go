@@ -10,33 +10,31 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"svc.internal/pkg/fault"
 	"svc.internal/pkg/pg"
 )
 
 // rollbackTimeout bounds the rollback of a transaction that failed.
 const rollbackTimeout = 5 * time.Second
 
-// inTx runs fn in a transaction and maps a database that cannot be reached to the error
-// that callers know.
+// inTx runs fn in a transaction.
 func (s *Store) inTx(ctx context.Context, fn func(pgx.Tx) error) error {
-	return reachable(pg.InTx(ctx, s.pool, pgx.TxOptions{}, fn))
+	return pg.InTx(ctx, s.pool, pgx.TxOptions{}, fn)
 }
 
 // pipelined is inTx for frequent transactions. fn sends its statements in batches: the
 // first begins with begin, and the last ends with commit. So a transaction takes as many
 // round trips as it has batches. What fn does not commit is rolled back.
 func (s *Store) pipelined(ctx context.Context, fn func(*pgx.Conn) error) error {
-	return reachable(pg.Retry(ctx, func() error {
+	return pg.Retry(ctx, func() error {
 		conn, err := s.pool.Acquire(ctx)
 		if err != nil {
 			return fmt.Errorf("acquire a connection: %w", err)
 		}
 		defer conn.Release()
-		// This runs on panic as well. After a commit there is nothing to roll back.
+
 		defer rollback(ctx, conn.Conn())
 		return fn(conn.Conn())
-	}))
+	})
 }
 
 // rollback also runs after ctx has ended. When it fails, the pool closes the connection,
@@ -70,12 +68,12 @@ func secure(batch *pgx.Batch) {
 
 // atOnce sends a batch, which is a transaction by itself, in one round trip.
 func (s *Store) atOnce(ctx context.Context, fill func(*pgx.Batch)) error {
-	return reachable(pg.Retry(ctx, func() error {
+	return pg.Retry(ctx, func() error {
 		batch := &pgx.Batch{}
 		secure(batch)
 		fill(batch)
 		return s.pool.SendBatch(ctx, batch).Close()
-	}))
+	})
 }
 
 // batcher sends a batch: a transaction or its connection.
@@ -89,13 +87,6 @@ func sendAll(ctx context.Context, on batcher, batch *pgx.Batch) error {
 		return nil
 	}
 	return on.SendBatch(ctx, batch).Close()
-}
-
-func reachable(err error) error {
-	if pg.IsUnavailable(err) {
-		return fault.Wrap(err, fault.Unavailable, fault.ServiceUnavailable, "the store cannot be reached").After(time.Second)
-	}
-	return err
 }
 
 // refused reports whether the database would refuse the same rows again, because they

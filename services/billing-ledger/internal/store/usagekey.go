@@ -20,7 +20,7 @@ func (s *Store) KeepUsageKey(ctx context.Context, hub string, key usageseal.Key)
 	case pg.IsCheck(err, "usage_key_bound"):
 		return usageseal.ErrTooManyKeys
 	case err != nil:
-		return fmt.Errorf("store a usage key: %w", reachable(err))
+		return fmt.Errorf("store a usage key: %w", err)
 	}
 	stands, ok, err := s.UsageKey(ctx, hub, key.ID)
 	switch {
@@ -40,7 +40,7 @@ func (s *Store) UsageKey(ctx context.Context, hub string, id usageseal.KeyID) (u
 	case errors.Is(err, pgx.ErrNoRows):
 		return usageseal.Key{}, false, nil
 	case err != nil:
-		return usageseal.Key{}, false, fmt.Errorf("read a usage key: %w", reachable(err))
+		return usageseal.Key{}, false, fmt.Errorf("read a usage key: %w", err)
 	}
 	key, err := usageseal.ParseKey(id[:], secret)
 	return key, err == nil, err
@@ -51,11 +51,11 @@ func (s *Store) UsageKey(ctx context.Context, hub string, id usageseal.KeyID) (u
 func (s *Store) LedgerSecret(ctx context.Context, fresh [32]byte) ([]byte, error) {
 	if _, err := s.pool.Exec(ctx, `INSERT INTO ledger_secret (secret) VALUES ($1) ON CONFLICT DO NOTHING`,
 		fresh[:]); err != nil {
-		return nil, fmt.Errorf("make the ledger's secret: %w", reachable(err))
+		return nil, fmt.Errorf("make the ledger's secret: %w", err)
 	}
 	var secret []byte
 	if err := s.pool.QueryRow(ctx, `SELECT secret FROM ledger_secret`).Scan(&secret); err != nil {
-		return nil, fmt.Errorf("read the ledger's secret: %w", reachable(err))
+		return nil, fmt.Errorf("read the ledger's secret: %w", err)
 	}
 	return secret, nil
 }

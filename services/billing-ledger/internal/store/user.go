@@ -152,7 +152,7 @@ func (s *Store) pruneExpired(ctx context.Context, what, sql string, args ...any)
 	defer cancel()
 	tag, err := s.pool.Exec(ctx, sql, args...)
 	if err != nil {
-		return 0, reachable(fmt.Errorf("prune %s: %w", what, err))
+		return 0, fmt.Errorf("prune %s: %w", what, err)
 	}
 	return int(tag.RowsAffected()), nil
 }
@@ -177,5 +177,5 @@ func orNotFound(err error, attempted string) error {
 	if errors.Is(err, pgx.ErrNoRows) {
 		return user.ErrNotFound
 	}
-	return reachable(fmt.Errorf("%s: %w", attempted, err))
+	return fmt.Errorf("%s: %w", attempted, err)
 }

@@ -51,7 +51,7 @@ func (s *Store) roomFor(ctx context.Context, v limit.Visit) error {
 		return nil
 	}
 	if err != nil {
-		return reachable(fmt.Errorf("read the visits of an address: %w", err))
+		return fmt.Errorf("read the visits of an address: %w", err)
 	}
 	_, _, err = v.Take(made, now)
 	return err
@@ -65,7 +65,7 @@ func (s *Store) PruneVisitors(ctx context.Context, limit int) (int, error) {
 	tag, err := s.pool.Exec(ctx, `DELETE FROM visitor WHERE address IN (
 		SELECT address FROM visitor WHERE expires_at <= now() ORDER BY expires_at LIMIT $1 FOR UPDATE SKIP LOCKED)`, limit)
 	if err != nil {
-		return 0, reachable(fmt.Errorf("prune visitors: %w", err))
+		return 0, fmt.Errorf("prune visitors: %w", err)
 	}
 	return int(tag.RowsAffected()), nil
 }

@@ -57,7 +57,7 @@ func (s *Store) Put(
 		return auditPut(ctx, tx, current, next)
 	})
 	if err != nil {
-		return entry.Model{}, passing(err)
+		return entry.Model{}, mendable(err)
 	}
 	return next, nil
 }

@@ -70,7 +70,7 @@ func (s *Store) Load(ctx context.Context, known int64) (revision int64, models [
 		}
 		return nil
 	})
-	return revision, models, changed, passing(err)
+	return revision, models, changed, err
 }
 
 func scanModel(row pgx.CollectableRow) (entry.Model, error) {
@@ -96,15 +96,13 @@ func scanModel(row pgx.CollectableRow) (entry.Model, error) {
 	return m, err
 }
 
-// passing makes a fault of each error that passes by itself, and of each error that
-// the caller can mend. It returns all other errors unchanged.
-func passing(err error) error {
+// mendable makes a fault of each error that the caller can mend. It returns all other
+// errors unchanged.
+func mendable(err error) error {
 	var known *fault.Fault
 	switch {
 	case err == nil || errors.As(err, &known):
 		return err
-	case pg.IsUnavailable(err):
-		return fault.Wrap(err, fault.Unavailable, fault.ServiceUnavailable, "the catalog's database cannot be reached")
 	case pg.IsUnique(err, "model_slug_once"):
 		return fault.Wrap(err, fault.Invalid, fault.InvalidValue, "slug is another model's").On("slug")
 	case pg.IsCheck(err, "revision_weight_files_bound"), pg.IsCheck(err, "revision_weight_text_bound"):

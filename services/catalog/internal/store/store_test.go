@@ -15,7 +15,6 @@ import (
 	"svc.internal/pkg/money"
 	"svc.internal/pkg/pgtest"
 	"svc.internal/services/catalog/internal/entry"
-	"svc.internal/services/catalog/internal/weights"
 )
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
@@ -338,27 +337,5 @@ func TestListenersHearEveryChangeWhoeverMakesIt(t *testing.T) {
 	}
 	if len(heard) != 0 {
 		t.Errorf("changes heard where there were none: got %d, want 0", len(heard))
-	}
-}
-
-func TestAStoreWithoutItsDatabaseSaysSo(t *testing.T) {
-	r := setup(t)
-	r.app.Close()
-	pool, err := pgxpool.New(t.Context(), "postgres://127.0.0.1:1/none")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer pool.Close()
-	if _, _, _, err := New(pool).Load(t.Context(), -1); !fault.Is(err, fault.ServiceUnavailable) {
-		t.Errorf("load: got the error %v, want the reason %v", err, fault.ServiceUnavailable)
-	}
-	if _, _, _, err := New(pool).LoadWeights(t.Context(), -1); !fault.Is(err, fault.ServiceUnavailable) {
-		t.Errorf("load weights: got the error %v, want the reason %v", err, fault.ServiceUnavailable)
-	}
-	if err := New(pool).PutWeights(t.Context(), "m", weights.Set{}); !fault.Is(err, fault.ServiceUnavailable) {
-		t.Errorf("put weights: got the error %v, want the reason %v", err, fault.ServiceUnavailable)
-	}
-	if _, err := New(pool).Put(t.Context(), "m", nil); !fault.Is(err, fault.ServiceUnavailable) {
-		t.Errorf("put: got the error %v, want the reason %v", err, fault.ServiceUnavailable)
 	}
 }

@@ -41,7 +41,7 @@ func (s *Store) LoadWeights(
 		sets, err = readWeights(ctx, tx, selectFiles)
 		return err
 	})
-	return revision, sets, changed, passing(err)
+	return revision, sets, changed, err
 }
 
 // PutWeights implements weights.Store.
@@ -63,7 +63,7 @@ func (s *Store) PutWeights(ctx context.Context, modelID string, set weights.Set)
 		}
 		return auditFiles(ctx, tx, modelID, set)
 	})
-	return passing(err)
+	return mendable(err)
 }
 
 func readWeights(ctx context.Context, tx pgx.Tx, query string, args ...any) (map[string]weights.Set, error) {
