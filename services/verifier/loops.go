@@ -109,7 +109,7 @@ func (s *Service) suspected(ctx context.Context, n int) { s.metrics.suspected.Re
 // listen puts together what is heard on NATS.
 func (s *Service) listen(matcher *pairing.Matcher, box *claims.Box) {
 	absurd := func(ctx context.Context, _ probe.Offer) { s.metrics.absurd.Add(ctx, 1) }
-	s.usage = events.NewUsage(s.deps.Bus, s.deps.Log, absurd)
+	s.usage = events.NewUsage(s.deps.Bus, s.deps.Log, s.deps.Clock, absurd)
 	s.listener = events.NewListener(events.Deps{
 		Bus: s.deps.Bus, Clock: s.deps.Clock, Log: s.deps.Log, Offers: s.offers, Traffic: s.traffic, Pairing: matcher,
 		Claims: box, Shapes: s.shapes, Penalty: s.penaltyChanged, Sync: s.reporter.All,

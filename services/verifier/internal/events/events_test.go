@@ -246,7 +246,8 @@ func TestUsageReachesEveryReplicaAndAbsurdClaimsAreToldOnce(t *testing.T) {
 	}
 	var absurd atomic.Int64
 	for range 2 {
-		u := NewUsage(conn, slog.New(slog.DiscardHandler), func(context.Context, probe.Offer) { absurd.Add(1) })
+		u := NewUsage(conn, slog.New(slog.DiscardHandler), clock.System,
+			func(context.Context, probe.Offer) { absurd.Add(1) })
 		run(t, u.Run)
 	}
 	valid, absurdOne, forged := ids.RequestID{15: 1}, ids.RequestID{15: 2}, ids.RequestID{15: 3}

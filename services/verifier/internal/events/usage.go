@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"svc.internal/pkg/bus"
+	"svc.internal/pkg/clock"
 	"svc.internal/pkg/ids"
 	"svc.internal/pkg/money"
 	"svc.internal/pkg/money/moneypb"
@@ -27,15 +28,19 @@ const maxClaim = 1 << 40
 // Usage consumes usage events from the stream and passes each on to all replicas. The
 // replicas share one consumer.
 type Usage struct {
-	bus    *bus.Conn
-	log    *slog.Logger
-	absurd func(ctx context.Context, o probe.Offer)
+	bus      *bus.Conn
+	log      *slog.Logger
+	clock    clock.Clock
+	absurd   func(ctx context.Context, o probe.Offer)
+	warnings *warnings
 }
 
 // NewUsage makes a consumer; Run starts it. absurd is told of each absurd claim, at least
 // once.
-func NewUsage(conn *bus.Conn, log *slog.Logger, absurd func(ctx context.Context, o probe.Offer)) *Usage {
-	return &Usage{conn, log, absurd}
+func NewUsage(
+	conn *bus.Conn, log *slog.Logger, c clock.Clock, absurd func(ctx context.Context, o probe.Offer),
+) *Usage {
+	return &Usage{bus: conn, log: log, clock: c, absurd: absurd, warnings: newWarnings()}
 }
 
 // Run consumes until ctx ends, and then finishes the batch under way.
@@ -55,14 +60,23 @@ func (u *Usage) handle(ctx context.Context, batch []bus.Msg) error {
 		}
 		if event.GetClaimState() == eventsv1.ClaimState_CLAIM_STATE_ABSURD && m.Deliveries <= 1 {
 			u.absurd(ctx, o)
-			u.log.WarnContext(ctx, "an engine claims usage that cannot be: a risk, and no evidence",
-				"provider_id", o.Provider.String(), "model", o.Model, "request_id", event.GetRequestId())
+			u.warn(ctx, o, event.GetRequestId())
 		}
 		if err := u.bus.Publish(ctx, bus.SubjectClaims, m.Data, bus.Header{"Subject": {m.Subject}}); err != nil {
 			return fmt.Errorf("pass a claim on: %w", err)
 		}
 	}
 	return nil
+}
+
+// warn logs an absurd claim, once an hour for an offer.
+func (u *Usage) warn(ctx context.Context, o probe.Offer, request string) {
+	unsaid, due := u.warnings.due(o, u.clock.Now())
+	if !due {
+		return
+	}
+	u.log.WarnContext(ctx, "an engine claims usage that cannot be: a risk, and no evidence",
+		"provider_id", o.Provider.String(), "model", o.Model, "request_id", request, "not_logged_before", unsaid)
 }
 
 // claim takes over a claim that a replica has passed on.
