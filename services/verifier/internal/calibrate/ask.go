@@ -154,10 +154,10 @@ func (r *Round) chat(d *rand.Rand, p *probe.Plan) {
 // recall sets the size and the needles of a recall.
 func (r *Round) recall(d *rand.Rand, p *probe.Plan) {
 	p.Kind, p.Greedy = probe.Recall, true
-	p.MaxTokens = plan.RecallAnswer(recallAsked, r.bytesPerToken())
+	p.MaxTokens = plan.RecallAnswer(plan.Needles, r.bytesPerToken())
 	share := .25 + .73*d.Float64()
 	tokens := min(int(share*float64(r.order.WindowTokens)), r.order.WindowTokens-p.MaxTokens-plan.Spare(r.bytesPerToken()))
-	plan.Place(d, p, tokens, recallAsked)
+	plan.Place(d, p, tokens, plan.Needles)
 }
 
 func (r *Round) alternatives() []evidence.Alternative {

@@ -56,8 +56,6 @@ const (
 	MaxNumber = calibration.MaxChallenges
 	// GiveUp is after how many void answers, and none that counts, a family is given up.
 	GiveUp = 50
-	// recallAsked is how many needles a recall asks for.
-	recallAsked = 8
 )
 
 // Due reports whether a stratum whose last calibration ended at a time, zero for none, is to
@@ -199,7 +197,7 @@ func (r *Round) families() []evidence.Family {
 	if r.order.Logprobs {
 		all = append(all, evidence.Logprobs)
 	}
-	if plan.Recallable(r.order.WindowTokens, r.bytesPerToken(), recallAsked) {
+	if plan.Recallable(r.order.WindowTokens, r.bytesPerToken(), plan.Needles) {
 		all = append(all, evidence.Recall)
 	}
 	return all

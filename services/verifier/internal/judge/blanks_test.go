@@ -224,6 +224,27 @@ func TestACalibrationHoldsForItsOwnRules(t *testing.T) {
 	}
 }
 
+// Recalls of the second version asked for eight needles, so that honest hosts lost fewer.
+func TestACalibrationOfFewerNeedlesDoesNotJudgeARecall(t *testing.T) {
+	t.Parallel()
+	r := judgetest.Recall(t, judgetest.Say{Exceeded: true})
+	form, err := calibration.Calibration{
+		Stratum: judgetest.Stratum, Family: evidence.Recall, Rules: 2, N: 5_000, Hosts: 2, Whole: 2,
+		Largest: []float64{1},
+	}.Encode()
+	if err != nil {
+		t.Fatalf("make a calibration: %v", err)
+	}
+	r.Calibrations = map[string][]byte{evidence.Recall.String(): form}
+	if got := bits(must(t, r)); got != "" {
+		t.Errorf("by rules that asked for eight: got %q, want nothing", got)
+	}
+	r.Version = 2
+	if got := bits(must(t, r)); got != "D1" {
+		t.Errorf("a record of its rules: got %q, want D1", got)
+	}
+}
+
 func TestOnlyARecallThatCountsPasses(t *testing.T) {
 	t.Parallel()
 	r := judgetest.Recall(t, judgetest.Say{})

@@ -81,7 +81,7 @@ func (r Record) calibrations() (map[evidence.Family]calibration.Calibration, err
 		case c.Family != f || c.Stratum.Model != r.Plan.Stratum.Model:
 			return nil, bad("the calibration of %v is of %v of %.80q", f, c.Family, c.Stratum.Model)
 		}
-		if holds := r.Version < trimmed || c.Rules >= trimmed; holds {
+		if holds := r.Version < trimmed || c.Rules >= r.Version; holds {
 			out[f] = c
 		}
 	}

@@ -15,7 +15,7 @@ import (
 
 // Version is that of the rules and of the form of records. It grows with every change that
 // may give another judgement. Records of earlier versions are judged by their own rules.
-const Version = 2
+const Version = 3
 
 // trimmed is the version from which on
 //
@@ -23,7 +23,8 @@ const Version = 2
 //     parts of a character;
 //   - a list that does not join is the provider's fault only where it joins to the question;
 //   - a recall passes where family D has an observation of it;
-//   - calibrations judge that were made by these rules.
+//   - calibrations judge that were made by the rules of the record. Those of version 3 have
+//     recalls that ask for all needles: a stretch of lost ones is longer among 16 than among 8.
 const trimmed = 2
 
 // Chunk is when a piece of an answer arrived, and how many bytes it had.

@@ -18,8 +18,6 @@ var known = map[string]excuse{
 	"other training: B exceeds":                         {.46, 1, seenBetter},
 	"fine-tune: B exceeds":                              {.46, 1, seenBetter},
 	"4-bit for 16: B exceeds":                           {.85, 1, seenBetter},
-	"half of the window at recall 0.95: D exceeds":      {.75, 1, overlooked},
-	"half of the window at recall 0.9: D exceeds":       {.05, 1, overlooked + " " + atNine},
 	"4-bit for 16: answers of R to notice, p95":         {16, 75, shortAnswers + " " + othersSee},
 	"temperature trick: answers of R to notice, p95":    {9, 20, shortAnswers + " " + othersSee},
 	"AUC of probes, boosted trees, all requests":        {.55, .95, unlikeAll},
@@ -31,10 +29,6 @@ var known = map[string]excuse{
 const (
 	seenBetter = "the committed weights are less sure of their answers than those that the design was simulated with, " +
 		"so that the cheat is seen more often than designed."
-	overlooked = "where honest hosts overlook one needle of twenty, four of eight lost ones are near what chance " +
-		"does in 3,208 answers. With 16 needles asked the power is 1.0 at .95 and .97 at .9."
-	atNine = "At .9 the power is .07 to .7, as the calibration's longest honest stretch comes out; the measured " +
-		"window of a benchmark sees the lie at any recall."
 	shortAnswers = "the model of the laboratory ends its sampled answers after some 70 tokens, where the design " +
 		"simulated 104, and a bound that holds for each of two hosts needs twice the answers of one for both."
 	unlikeAll = "probes say temperature 0, or 1 with top_p 1, because nothing else can be judged; most consumers say " +

@@ -156,11 +156,9 @@ func TestNeedlesStandWhereThePlanSays(t *testing.T) {
 				t.Errorf("needle %d of %d tokens: got %d from the end, want %d ± 60", i, p.PromptTokens, at, p.FromEnd[i])
 			}
 		}
-		check(t, p, "needles asked for", len(needle.Asked(text)), 8)
+		check(t, p, "needles asked for", len(needle.Asked(text)), 16)
 		check(t, p, "needles", len(codes), 16)
 		within(t, "tokens of a recall", float64(len(text))/4, float64(p.PromptTokens), 60)
-		oldest := slices.Contains(p.Asked, 15) || slices.Contains(p.Asked, 14)
-		check(t, p, "one of the two first asked for", oldest, true)
 		check(t, p, "needles in the first 2%", p.FromEnd[14] >= p.PromptTokens*97/100, true)
 	}
 	if recalls < 6 {

@@ -16,7 +16,7 @@
 // The first of these that applies, once the offer is active:
 //
 //   - a recall that the week still lacks: one at 95 to 98% of the effective window and two
-//     at 25 to 75%, each from a moment of the week that is drawn;
+//     at 25 to 75%, each from a moment of the week that is drawn. It asks for all needles;
 //   - an earlier sampled prompt that returns, at least six hours later. One sampled probe
 //     in twenty returns;
 //   - a chat of a shape that consumers use (package cover), half of them at temperature 0.

@@ -45,6 +45,17 @@ var goldens = []struct {
 		", B0 U0, B1 U0, " + strings.Repeat(", ", standing.UnjudgedVoids) + "B0 U0, D0 U0, , ", "pass ",
 	},
 	{
+		"testdata/v2/evidence.jsonl.gz", nil,
+		"B0 U0, R0 U0, R0 C0 U0, D0, B0 C1 U0, R0 C1 U0, B0 C1 U0, D1, , ", "",
+	},
+	{
+		"testdata/v2/verdicts.jsonl.gz", nil, "", "fail notify pursue convict reverse notify recover ",
+	},
+	{
+		"testdata/v2/unjudged.jsonl.gz", nil,
+		", B0 U0, B1 U0, " + strings.Repeat(", ", standing.UnjudgedVoids) + "B0 U0, D0 U0, , ", "pass ",
+	},
+	{
 		"testdata/v1/evidence.jsonl.gz", nil,
 		"B0 U0, R0 U0, R0 C0 U0, D0, B0 C1 U0, R0 C1 U0, B0 C1 U0, D1, , ", "",
 	},

@@ -42,7 +42,7 @@ func speaks(j judge.Judgement, f evidence.Family) bool {
 // engines of which honest hosts were calibrated; that there are none, against all.
 func blames(r judge.Record, f evidence.Family, v statistic.Void) bool {
 	c, err := calibration.Decode(r.Calibrations[f.String()])
-	if !v.Provider() || err != nil || c.Rules < unjudgedSince {
+	if !v.Provider() || err != nil || c.Rules < r.Version {
 		return false
 	}
 	if f != evidence.Logprobs || v == statistic.NoLogprobs {
