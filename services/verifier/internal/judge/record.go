@@ -27,6 +27,11 @@ const Version = 3
 //     recalls that ask for all needles: a stretch of lost ones is longer among 16 than among 8.
 const trimmed = 2
 
+// wholeFirst is the version from which on an answer begins with the first token of its first
+// character. Before, it began with the last token of that character where engines write the
+// character with it, so that family C compared the log-probabilities of two other tokens.
+const wholeFirst = 3
+
 // Chunk is when a piece of an answer arrived, and how many bytes it had.
 type Chunk struct {
 	AtMicros int64 `json:"at_us"`

@@ -59,8 +59,11 @@ func (j *judging) readScore(raw []byte) score {
 // join finds the answer in a reference's list. Records of before trimmed hold the score of
 // the answer as it came.
 func (j *judging) join(raw []byte) (statistic.Joined, statistic.Void) {
-	if j.trims() {
+	switch {
+	case j.Version >= wholeFirst:
 		return statistic.Join(raw, j.reply.text, question(j.Request))
+	case j.trims():
+		return statistic.JoinFromText(raw, j.reply.text, question(j.Request))
 	}
 	positions, v := statistic.Prompt(raw, j.reply.text)
 	return statistic.Joined{Positions: positions}, v

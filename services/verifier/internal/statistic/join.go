@@ -3,6 +3,7 @@ package statistic
 import (
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"svc.internal/services/verifier/internal/exact"
 )
@@ -33,6 +34,16 @@ func (j Joined) Judged() []Position {
 // question, was decoded as it should be, so that what the provider sent is to blame:
 // NotJoined. Else the reference is: NoReference.
 func Join(body []byte, answer string, question []string) (Joined, Void) {
+	return join(body, answer, question, true)
+}
+
+// JoinFromText is Join without the tokens before the first one that has a text. A character
+// of several tokens then begins with its last one. Judgements of version 2 rest on it.
+func JoinFromText(body []byte, answer string, question []string) (Joined, Void) {
+	return join(body, answer, question, false)
+}
+
+func join(body []byte, answer string, question []string, parts bool) (Joined, Void) {
 	trimmed := Trim(answer)
 	switch {
 	case len(answer) > MaxAnswerBytes:
@@ -44,7 +55,11 @@ func Join(body []byte, answer string, question []string) (Joined, Void) {
 	if v != None {
 		return Joined{}, v
 	}
-	positions, at := joinEnd(list, n, trimmed)
+	before := 0
+	if parts {
+		before = partsBefore(trimmed)
+	}
+	positions, at := joinEnd(list, n, trimmed, before)
 	switch {
 	case positions == nil && decodes(body, question):
 		return Joined{}, NotJoined
@@ -86,9 +101,18 @@ func (j Joined) EndBehind(p Position, ends []string) (best, end exact.Logprob, o
 	})
 }
 
+// partsBefore returns how many tokens without a text a text may begin with. Engines that
+// write a character with its last token write nothing for the tokens before that one, and
+// each of these has a byte of the character.
+func partsBefore(text string) int {
+	_, size := utf8.DecodeRuneInString(text)
+	return max(0, size-1)
+}
+
 // joinEnd returns the positions at the end of a ring, of which n were written, that join to
-// the text, and where each begins.
-func joinEnd(ring []Position, n int, text string) ([]Position, []int) {
+// the text, and where each begins. At most so many of them as before says have no text and
+// stand before the first one with a text.
+func joinEnd(ring []Position, n int, text string, before int) ([]Position, []int) {
 	var (
 		back  []Position
 		spots = [][]int{{len(text)}}
@@ -97,8 +121,14 @@ func joinEnd(ring []Position, n int, text string) ([]Position, []int) {
 	for i := 1; i <= len(ring); i++ {
 		p := ring[(n-i)%MaxAnswerTokens]
 		last := spots[len(spots)-1]
-		if last[len(last)-1] == 0 || p.Top == nil {
+		if p.Top == nil {
 			break // the answer has begun
+		}
+		if last[len(last)-1] == 0 {
+			if before == 0 || p.Own.Token != "" {
+				break // the answer has begun
+			}
+			before--
 		}
 		next := behind(text, p.Own.Token, last)
 		if bare := strings.TrimLeftFunc(p.Own.Token, blank); len(next) == 0 && bare != "" &&

@@ -78,8 +78,8 @@ func TestTokensThatArePartsOfCharactersJoin(t *testing.T) {
 					list, begins = append(list, p), append(begins, len(before))
 					before += token
 				}
-				got, at := joinEnd(list, len(list), text)
-				if name != "whole" && len(got) != len(tokens) { // a first character's first bytes are nothing there
+				got, at := joinEnd(list, len(list), text, partsBefore(text))
+				if len(got) != len(tokens) {
 					t.Fatalf("%q in %q: got %d tokens, want %d", text, tokens, len(got), len(tokens))
 				}
 				front, ok := joinFront(list[len(list)-len(got):], text)
@@ -125,7 +125,7 @@ func TestWithoutPartsOfCharactersTheJoinIsExact(t *testing.T) {
 			wrong = "c"
 		}
 		want, v := tail(list, len(list), wrong+text)
-		got, _ := joinEnd(list, len(list), wrong+text)
+		got, _ := joinEnd(list, len(list), wrong+text, 0)
 		if found := got != nil; found != (v == None) {
 			t.Fatalf("%q: got a join %t, want the exact one's %q", wrong+text, found, v)
 		}
@@ -171,13 +171,34 @@ func TestABlankInTheFirstTokenJoins(t *testing.T) {
 		for token := range strings.SplitSeq(tokens, "|") {
 			list = append(list, Position{Own: Entry{Token: token}, Top: []Entry{{}}})
 		}
-		got, _ := joinEnd(list, len(list), "the end")
+		got, _ := joinEnd(list, len(list), "the end", 0)
 		if found := got != nil; found != want {
 			t.Errorf("%q: got a join %t, want %t", tokens, found, want)
 		}
 	}
 	if got := Scored("  the end \n"); got != "  the end" {
 		t.Errorf("what is scored: got %q, want the end cut alone", got)
+	}
+}
+
+// Engines that write a character with its last token have no text for the tokens before it.
+// At the answer's beginning they are its first tokens, as many as the character has bytes for.
+func TestAFirstCharacterHasAllItsTokens(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		text, tokens string
+		want         int
+	}{
+		{"漢 x", "?|||漢| x", 4}, {"漢 x", "?|||||漢| x", 4}, {"漢 x", "?|漢| x", 2}, {"é", "?||||é", 2}, {"🙂!", "?|||||🙂|!", 5},
+		{"x", "?|||x", 1}, {"x漢", "?||x|||漢", 4},
+	} {
+		var list []Position
+		for token := range strings.SplitSeq(c.tokens, "|") {
+			list = append(list, Position{Own: Entry{Token: token}, Top: []Entry{{}}})
+		}
+		if got, _ := joinEnd(list, len(list), c.text, partsBefore(c.text)); len(got) != c.want {
+			t.Errorf("%q: got %d tokens of the answer, want %d", c.tokens, len(got), c.want)
+		}
 	}
 }
 
@@ -189,7 +210,7 @@ func TestEndlessPartsAreBounded(t *testing.T) {
 	for range MaxAnswerTokens {
 		list = append(list, Position{Own: Entry{Token: strings.Repeat(replacement, MaxTokenBytes/3)}, Top: []Entry{{}}})
 	}
-	if got, _ := joinEnd(list, len(list), text); got != nil {
+	if got, _ := joinEnd(list, len(list), text, 0); got != nil {
 		t.Errorf("got %d positions, want none", len(got))
 	}
 	if _, ok := joinFront(list, text); ok {
