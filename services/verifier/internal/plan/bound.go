@@ -6,6 +6,7 @@ import (
 
 	"svc.internal/services/verifier/internal/probe"
 	"svc.internal/services/verifier/internal/schedule"
+	"svc.internal/services/verifier/internal/statistic"
 )
 
 // bounds are the bounds of answers that consumers ask for, with how often; 0 is none at all.
@@ -21,8 +22,11 @@ var bounds = []struct{ tokens, often int }{
 const (
 	expected       = probe.MaxAnswerTokens
 	leastUnbounded = 800
-	// answersHold is for which answer every chat has room: what is judged.
+	// answersHold is for which answer every chat has room: what is judged. A model whose
+	// answers are shorter by the catalog has room for its longest.
 	answersHold = 160
+	// leastAnswer is the shortest bound of a chat: a shorter answer proves nothing.
+	leastAnswer = statistic.MinTokens
 	// maxChat bounds a chat's prompt and answer together in tokens: references state more
 	// than the chosen token's log-probability for 4,096 tokens.
 	maxChat = 4_096
@@ -36,9 +40,12 @@ const (
 // offer's budget leave beside the prompt.
 func (t *turn) bound(d *rand.Rand, p *probe.Plan) {
 	longest := t.longestAnswer(*p)
-	total := 0
+	total, room := 0, leastUnbounded
+	if t.MaxOutput > 0 {
+		room = min(room, t.MaxOutput) // which the gateway writes where a request names no bound
+	}
 	possible := func(tokens int) bool {
-		return tokens == 0 && longest >= leastUnbounded || tokens > 0 && tokens <= longest
+		return tokens == 0 && longest >= room || tokens > 0 && tokens <= longest
 	}
 	for _, b := range bounds {
 		if possible(b.tokens) {
@@ -61,8 +68,9 @@ func (t *turn) bound(d *rand.Rand, p *probe.Plan) {
 }
 
 // longestAnswer returns how long the answer to a chat may be. It is never below answersHold,
-// for which every chat has room. A probe costs at most its part of a day's allowance, so that
-// long answers take none of the day's probes.
+// for which every chat has room, but where the catalog's bound is: gateways refuse a request
+// that asks for more. A probe costs at most its part of a day's allowance, so that long
+// answers take none of the day's probes.
 func (t *turn) longestAnswer(p probe.Plan) int {
 	if t.MaxOutput == 0 {
 		return answersHold
@@ -73,8 +81,11 @@ func (t *turn) longestAnswer(p probe.Plan) int {
 		part := float64(t.allowance()/schedule.Usual)*picoPerNano - float64(t.Rates.Input)*float64(p.PromptTokens)
 		longest = min(longest, int(max(0, part)/float64(t.Rates.Output)))
 	}
-	return max(answersHold, longest)
+	return min(max(answersHold, longest), t.MaxOutput)
 }
+
+// answers reports whether the catalog allows an answer of so many tokens.
+func (t *turn) answers(tokens int) bool { return t.MaxOutput == 0 || tokens <= t.MaxOutput }
 
 // Spare returns how many tokens must be free beside a prompt and its answer.
 func Spare(bytesPerToken float64) int {

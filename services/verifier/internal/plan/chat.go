@@ -33,6 +33,9 @@ var answers = []int{48, 50, 60, 64, 80, 90, 96, 100, 100, 120, 128, 128, 150, 16
 // chat plans a chat of a shape that consumers use, half of them at temperature 0. Where
 // no shape of the drawn temperature can be taken, one of the other is, if it has room.
 func (t *turn) chat(d *rand.Rand, p probe.Plan) bool {
+	if !t.answers(leastAnswer) {
+		return false
+	}
 	greedy := d.IntN(2) == 0
 	first := t.Logprobs && d.IntN(logprobsFirst) == 0
 	var shape cover.Shape
@@ -129,6 +132,10 @@ func (t *turn) replay(p probe.Plan) bool {
 		return false
 	}
 	r := t.past.Waiting[0]
+	if !t.answers(r.MaxTokens) { // the catalog allowed more when it was planned
+		t.past.Waiting = t.past.Waiting[1:]
+		return false
+	}
 	p.Kind, p.Repeats, p.Streamed = probe.Replay, r.ID, r.Streamed
 	p.PromptTokens, p.MaxTokens, p.BytesPerToken = r.PromptTokens, r.MaxTokens, r.BytesPerToken
 	p.Unbounded = r.Unbounded

@@ -37,6 +37,9 @@
 // its payout, whichever is more, and those of all offers at most the fleet's budget, of
 // which each hour releases a twenty-fourth. A probe that does not fit is left out.
 //
+// No hidden probe asks for a longer answer than the catalog allows, because gateways refuse
+// such a request.
+//
 // A model without a reference of the class that the offer is judged by gets no probe,
 // because nobody could judge the answer.
 package plan

@@ -36,7 +36,7 @@ const (
 // budget of a day do not pay for its size, it is smaller.
 func (t *turn) recall(d *rand.Rand, p probe.Plan) bool {
 	near, middle := t.lacking()
-	if !Recallable(t.EffectiveTokens, t.bytesPerToken(), Needles) || !near && !middle {
+	if !t.recallable() || !near && !middle {
 		return false
 	}
 	share := .25 + .5*d.Float64()
@@ -64,6 +64,13 @@ func (t *turn) recall(d *rand.Rand, p probe.Plan) bool {
 		t.past.Middle++
 	}
 	return true
+}
+
+// recallable reports whether a request of consumers can hold a recall: the window has room for
+// it, and the catalog allows its answer. Another recall is put to the provider as a challenge.
+func (t *turn) recallable() bool {
+	return Recallable(t.EffectiveTokens, t.bytesPerToken(), Needles) &&
+		t.answers(RecallAnswer(Needles, t.bytesPerToken()))
 }
 
 // lacking reports whether the offer's week has passed the drawn moment of a recall that it
@@ -175,7 +182,7 @@ func (t *turn) measure() {
 	default:
 		return
 	}
-	if !t.Active || p.PromptTokens+p.MaxTokens+templateTokens > t.EffectiveTokens {
+	if !t.Active || !t.answers(p.MaxTokens) || p.PromptTokens+p.MaxTokens+templateTokens > t.EffectiveTokens {
 		p.Flow, p.Feeds = probe.Visible, evidence.Recall
 	}
 	t.add(p, fleetAlone)
@@ -193,12 +200,12 @@ func (t *turn) checks() bool {
 }
 
 // beyond plans the week's visible recall of a stated window that consumers do not get
-// whole.
+// whole, or where no request of theirs can hold a recall.
 func (t *turn) beyond() {
 	s, o := t.secret, t.Offer.Offer
 	d := s.dice("beyond", o, t.past.Week)
 	reached := t.EffectiveTokens
-	if !t.Active {
+	if !t.Active || !t.recallable() {
 		reached = 0
 	}
 	due := int(t.past.hourOfWeek(t.slot.begin, s, o)) >= d.IntN(spread)

@@ -41,7 +41,7 @@ type limit bool
 const (
 	// offerAndFleet is for all probes but those that measure a window. A measurement is
 	// rare, is over after a few prompts, and at the stated window would take many days of
-	// the offer's budget.
+	// the offer's budget. It takes nothing of that budget, so that the other probes go on.
 	offerAndFleet limit = true
 	fleetAlone    limit = false
 )
@@ -66,7 +66,9 @@ func (t *turn) add(p probe.Plan, by limit) bool {
 	if p.Flow == probe.Hidden {
 		t.fleet.Week.Probed(p.DueAt, shapeOf(p))
 	}
-	t.past.Spent += cost
+	if by == offerAndFleet {
+		t.past.Spent += cost
+	}
 	t.fleet.Spent += cost
 	if !p.DueAt.Before(t.slot.from) {
 		t.planned = append(t.planned, Planned{Plan: p, Cost: cost})
