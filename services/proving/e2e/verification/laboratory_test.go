@@ -33,10 +33,25 @@ type laboratory struct {
 	url    string
 	dir    string
 	models []string
+	// killed reports whether the verifier is killed meanwhile.
+	killed bool
 }
 
 // start runs a marketplace with models, and two references that serve all of them.
 func start(t testing.TB, models ...string) *laboratory {
+	t.Helper()
+	l := prepare(t, models...)
+	l.m = trial.StartIn(t, l.dir, "DATABASE_URL="+l.url, "SVC_DEMO_AGENT=off", "SVC_VERIFIER_BENCHMARKS_WAIVED=false",
+		"SVC_VERIFIER_PROBES=true", fmt.Sprintf("SVC_VERIFIER_HASTE=%d", haste))
+	l.furnish(t)
+	return l
+}
+
+// haste divides the pauses of the verifier's loops.
+const haste = 200
+
+// prepare makes the database of a laboratory.
+func prepare(t testing.TB, models ...string) *laboratory {
 	t.Helper()
 	l := &laboratory{url: trial.Migrated(t), dir: t.TempDir(), models: models}
 	l.db = owner(t, l.url)
@@ -47,9 +62,13 @@ func start(t testing.TB, models ...string) *laboratory {
 	for _, id := range models {
 		l.beginRun(t, id)
 	}
-	l.m = trial.StartIn(t, l.dir, "DATABASE_URL="+l.url, "SVC_DEMO_AGENT=off", "SVC_VERIFIER_BENCHMARKS_WAIVED=false",
-		"SVC_VERIFIER_PROBES=true", "SVC_VERIFIER_HASTE=200")
-	for _, id := range models {
+	return l
+}
+
+// furnish gives a running marketplace its models and references.
+func (l *laboratory) furnish(t testing.TB) {
+	t.Helper()
+	for _, id := range l.models {
 		l.m.Admin(t, http.MethodPut, "/api/v1/admin/models/"+id, fmt.Sprintf(`{"name":"Laboratory","input_price":"0.1",
 			"output_price":"0.4","payout_input_price":"0.09","payout_output_price":"0.36","context_length":%d,
 			"max_output_tokens":1024,"capabilities":["chat"]}`, window))
@@ -57,7 +76,6 @@ func start(t testing.TB, models ...string) *laboratory {
 	for i := range 2 {
 		l.reference(t, uint64(11+i))
 	}
-	return l
 }
 
 // honest is the engine of an honest host.

@@ -65,7 +65,11 @@ func (l *laboratory) verdicts(t testing.TB, provider, model string) []verdict {
 // own reads a page that a provider has of itself.
 func own[T any](t testing.TB, l *laboratory, key, path string) (v T, body []byte) {
 	t.Helper()
-	status, _, body := l.m.Call(t, http.MethodGet, "/api/v1/provider/"+path, key, "")
+	var status int
+	trial.Until(t, "GET "+path+" is answered", func() bool {
+		status, _, body = l.m.Call(t, http.MethodGet, "/api/v1/provider/"+path, key, "")
+		return !l.away(status)
+	})
 	if status != http.StatusOK {
 		t.Fatalf("GET %s: got %d, want 200 (body is %.300s)", path, status, body)
 	}
@@ -74,6 +78,10 @@ func own[T any](t testing.TB, l *laboratory, key, path string) (v T, body []byte
 	}
 	return v, body
 }
+
+// away reports whether an answer says that the verifier does not run, which is so for a while
+// where it is killed.
+func (l *laboratory) away(status int) bool { return l.killed && status == http.StatusServiceUnavailable }
 
 // standings are where a provider is with its models.
 type standings struct {
@@ -112,7 +120,12 @@ type penalties struct {
 // look reads an operators' page; the zero value where there is none yet.
 func look[T any](t testing.TB, l *laboratory, path string) (v T) {
 	t.Helper()
-	status, _, body := trial.CallAt(t, l.m.AdminURL(), http.MethodGet, path, l.m.Env["SVC_ADMIN_TOKEN"], "")
+	var status int
+	var body []byte
+	trial.Until(t, "GET "+path+" is answered", func() bool {
+		status, _, body = trial.CallAt(t, l.m.AdminURL(), http.MethodGet, path, l.m.Env["SVC_ADMIN_TOKEN"], "")
+		return !l.away(status)
+	})
 	switch {
 	case status == http.StatusNotFound:
 		return v

@@ -35,12 +35,22 @@ type stage struct {
 // setUp fills a stage: all are admitted, penalties are on, and nobody cheats yet.
 func setUp(t *testing.T, chosen []scheme) *stage {
 	t.Helper()
-	s := &stage{began: time.Now()}
+	return fill(t, start(t, modelsOf(chosen)...), chosen)
+}
+
+// modelsOf are the models of schemes.
+func modelsOf(chosen []scheme) []string {
 	var models []string
 	for _, c := range chosen {
 		models = append(models, c.model)
 	}
-	s.laboratory = start(t, models...)
+	return models
+}
+
+// fill is setUp in a laboratory that is running.
+func fill(t *testing.T, l *laboratory, chosen []scheme) *stage {
+	t.Helper()
+	s, models := &stage{began: time.Now(), laboratory: l}, modelsOf(chosen)
 	s.mark(t, "the market is ready")
 	s.good = s.join(t, "honest", honest(t, 21), models...)
 	for i, c := range chosen {
@@ -65,7 +75,11 @@ func setUp(t *testing.T, chosen []scheme) *stage {
 	s.mark(t, "all providers are admitted") // before the clock moves, because hubs refuse benchmarks of their future
 	s.calibrate(t)
 	s.mark(t, "the models are calibrated")
-	s.m.Admin(t, http.MethodPost, "/api/v1/admin/verification/penalties", `{"on":true,"reason":"all is calibrated"}`)
+	trial.Until(t, "penalties are on", func() bool {
+		status, _, _ := trial.CallAt(t, s.m.AdminURL(), http.MethodPost, "/api/v1/admin/verification/penalties",
+			s.m.Env["SVC_ADMIN_TOKEN"], `{"on":true,"reason":"all is calibrated"}`)
+		return status == http.StatusOK
+	})
 	return s
 }
 

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"svc.internal/pkg/clock"
+	"svc.internal/pkg/crash"
 	"svc.internal/pkg/fault"
 	"svc.internal/pkg/ids"
 	"svc.internal/services/verifier/internal/peers"
@@ -140,9 +141,11 @@ func (w *Worker) Pass(ctx context.Context) (int, error) {
 
 // carryOut makes the call of an effect and records how it ended.
 func (w *Worker) carryOut(ctx context.Context, e Effect) error {
+	crash.At("verifier.effect.taken")
 	called, cancel := context.WithTimeout(ctx, callTimeout)
 	err := w.call(called, e)
 	cancel()
+	crash.At("verifier.effect.called")
 	// The outcome is recorded even if the process stops meanwhile.
 	ctx = context.WithoutCancel(ctx)
 	switch {

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"svc.internal/pkg/clock"
+	"svc.internal/pkg/crash"
 	"svc.internal/pkg/fault"
 	"svc.internal/pkg/ids"
 	"svc.internal/pkg/openai"
@@ -54,6 +55,7 @@ func (p *passage) askHidden(ctx context.Context) error {
 	if err := p.takeHidden(resp); err != nil {
 		return err
 	}
+	crash.At("verifier.probe.answered")
 	return p.claim(ctx, request)
 }
 

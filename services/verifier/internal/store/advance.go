@@ -10,6 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"svc.internal/pkg/crash"
 	"svc.internal/pkg/pg"
 	"svc.internal/services/verifier/internal/archive"
 	"svc.internal/services/verifier/internal/probe"
@@ -55,6 +56,7 @@ func (s *Store) Advance(
 	if err != nil {
 		return standing.Outcome{}, fmt.Errorf("move the standing of %v: %w", o, err)
 	}
+	crash.At("verifier.event.committed")
 	return out, nil
 }
 
@@ -93,7 +95,11 @@ func (a *advance) run(ctx context.Context, change Change) (standing.Outcome, err
 	if err != nil {
 		return standing.Outcome{}, err
 	}
-	return out, e.write(ctx, a.tx)
+	if err := e.write(ctx, a.tx); err != nil {
+		return standing.Outcome{}, err
+	}
+	crash.At("verifier.event.before_commit")
+	return out, nil
 }
 
 // lock locks the provider's row, which everything of its offers goes through.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"svc.internal/pkg/crash"
 	"svc.internal/pkg/ids"
 	"svc.internal/pkg/pg"
 	"svc.internal/services/verifier/internal/calibration"
@@ -153,7 +154,9 @@ func (s *Store) FinishCalibration(ctx context.Context, run CalibrationRunID, fit
 				return err
 			}
 		}
-		return endCalibration(ctx, tx, run, CalibrationFinished, nil)
+		err := endCalibration(ctx, tx, run, CalibrationFinished, nil)
+		crash.At("verifier.calibration.before_commit")
+		return err
 	})
 	if pg.IsCheck(err, "calibration_run_running") {
 		err = ErrCalibrationRun
@@ -161,6 +164,7 @@ func (s *Store) FinishCalibration(ctx context.Context, run CalibrationRunID, fit
 	if err != nil {
 		return fmt.Errorf("finish a calibration: %w", err)
 	}
+	crash.At("verifier.calibration.committed")
 	return nil
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"svc.internal/pkg/crash"
 	"svc.internal/services/verifier/internal/probe"
 	"svc.internal/services/verifier/internal/standing"
 )
@@ -109,7 +110,9 @@ var ErrEffect = errors.New("the effect is not leased to this replica")
 // EffectDone records that an effect was carried out. It fails with ErrEffect where another
 // replica has it, which carries it out again: that is why effects are idempotent.
 func (s *Store) EffectDone(ctx context.Context, replica string, id int64) error {
-	return s.endEffect(ctx, replica, id, "done", nil)
+	err := s.endEffect(ctx, replica, id, "done", nil)
+	crash.At("verifier.effect.done")
+	return err
 }
 
 // EffectRefused records that the other service refused an effect for good. Operators see it

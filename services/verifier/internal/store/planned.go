@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"svc.internal/pkg/crash"
 	"svc.internal/services/verifier/internal/plan"
 	"svc.internal/services/verifier/internal/probe"
 )
@@ -23,8 +24,10 @@ func (s *Store) PutHour(ctx context.Context, h plan.Hour, probes ...QueuedProbe)
 		planned, err = exec(ctx, tx, `INSERT INTO planned AS p (provider_id, model_id, hour, past) VALUES ($1, $2, $3, $4)
 			ON CONFLICT (provider_id, model_id) DO UPDATE SET hour = excluded.hour, past = excluded.past
 			WHERE p.hour < excluded.hour`, h.Offer.Provider, h.Offer.Model, h.Past.Hour, past)
+		crash.At("verifier.hour.before_commit")
 		return planned, err
 	}}, probes)
+	crash.At("verifier.hour.committed")
 	return planned && err == nil, err
 }
 

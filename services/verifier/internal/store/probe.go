@@ -10,6 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"svc.internal/pkg/crash"
 	"svc.internal/pkg/pg"
 	"svc.internal/services/verifier/internal/cover"
 	"svc.internal/services/verifier/internal/probe"
@@ -207,6 +208,9 @@ func (s *Store) Take(ctx context.Context, replica string, limit int) ([]probe.Pl
 	})
 	if err != nil {
 		return nil, fmt.Errorf("take probes: %w", err)
+	}
+	if len(plans) > 0 {
+		crash.At("verifier.probe.taken")
 	}
 	return plans, nil
 }

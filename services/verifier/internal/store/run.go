@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"svc.internal/pkg/crash"
 	"svc.internal/pkg/ids"
 	"svc.internal/pkg/pg"
 	"svc.internal/services/verifier/internal/battery"
@@ -80,6 +81,7 @@ func (s *Store) StartRun(ctx context.Context, r Run) error {
 	case err != nil:
 		return fmt.Errorf("begin a benchmark run: %w", err)
 	}
+	crash.At("verifier.run.begun")
 	return nil
 }
 
@@ -98,6 +100,7 @@ func (s *Store) StepRun(ctx context.Context, r Run) error {
 			return fmt.Errorf("write the findings of a benchmark run: %w", err)
 		}
 	}
+	crash.At("verifier.run.before_step")
 	ok, err := exec(ctx, s.pool, `UPDATE benchmark_run SET revision = revision + 1, state = $3, body = $4, next_at = $5,
 			findings = $6, ended_at = CASE WHEN $3 <> 'running' THEN clock_timestamp() END
 		WHERE run_id = $1 AND revision = $2 AND state = 'running'`, r.ID, r.Revision, r.State, r.Body, r.NextAt, findings)
@@ -107,6 +110,7 @@ func (s *Store) StepRun(ctx context.Context, r Run) error {
 	if err != nil {
 		return fmt.Errorf("move a benchmark run on: %w", err)
 	}
+	crash.At("verifier.run.stepped")
 	return nil
 }
 

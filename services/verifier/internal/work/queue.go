@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"svc.internal/pkg/clock"
+	"svc.internal/pkg/crash"
 	"svc.internal/services/verifier/internal/flow"
 	"svc.internal/services/verifier/internal/judge"
 	"svc.internal/services/verifier/internal/pairing"
@@ -98,6 +99,7 @@ func (q *Queue) carryOut(ctx context.Context, plan probe.Plan) {
 		q.unanswered(rec, plan, err)
 		return
 	}
+	crash.At("verifier.probe.scored")
 	if hidden {
 		q.Pairing.Own(record.Answer.RequestID)
 		if a := record.Answer; !a.Failed && (a.Status >= http.StatusBadRequest || cut(record)) {
