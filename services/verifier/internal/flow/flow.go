@@ -15,6 +15,12 @@
 // A visible probe is a challenge on the provider's session, by the hub that presence
 // names. A session that has ended meanwhile is looked for once more.
 //
+// # Screening
+//
+// Before a provider is asked at temperature 0, a reference answers the same prompt. If that
+// answer is too short to be judged, or leaves no choice, the probe's next prompt is drawn
+// (screen.go).
+//
 // # Scores
 //
 // A reference reads prompt and answer and returns its log-probabilities (score.go). It is
@@ -111,6 +117,9 @@ func (p *passage) prepare(ctx context.Context) error {
 		return &Void{NoReference, nil}
 	}
 	if err := p.write(ctx); err != nil {
+		return err
+	}
+	if err := p.screen(ctx); err != nil {
 		return err
 	}
 	var err error

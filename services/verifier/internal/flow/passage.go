@@ -89,12 +89,17 @@ type Config struct {
 	// ScoreTimeout bounds all scores of a probe, and the waits for references that are
 	// busy.
 	ScoreTimeout time.Duration
+	// ScreenTimeout bounds the screening of a probe; 0 screens none.
+	ScreenTimeout time.Duration
 }
 
 // DefaultConfig has the times of production. The gateway gives a request ten minutes, and
 // the queue of probes gives a replica fifteen.
 func DefaultConfig() Config {
-	return Config{AnswerTimeout: 11 * time.Minute, ClaimTimeout: 15 * time.Second, ScoreTimeout: 3 * time.Minute}
+	return Config{
+		AnswerTimeout: 11 * time.Minute, ClaimTimeout: 15 * time.Second, ScoreTimeout: 3 * time.Minute,
+		ScreenTimeout: 30 * time.Second,
+	}
 }
 
 // Runner carries out plans. It is safe for concurrent use.

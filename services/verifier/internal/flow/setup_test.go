@@ -198,7 +198,7 @@ func (writer) Body(p probe.Plan) ([]byte, []string, error) {
 	if p.Kind == probe.Embedding {
 		return fmt.Appendf(nil, `{"input":"text of %s","model":%q}`, p.ID, p.Offer.Model), nil, nil
 	}
-	messages, err := w.Write(prompt.ID(p.ID), p.PromptTokens/4)
+	messages, err := w.Write(prompt.ID(p.ID), p.Draw, p.PromptTokens/4)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -59,7 +59,7 @@ func (w *Writer) chat(p probe.Plan) ([]prompt.Message, error) {
 	}
 	// Writers of prompts take a token for four bytes.
 	tokens := int(float64(p.PromptTokens) * ratio(p.BytesPerToken) / usualBytes)
-	messages, err := w.prompts.Write(prompt.ID(id), max(1, min(tokens, prompt.MaxTokens)))
+	messages, err := w.prompts.Write(prompt.ID(id), p.Draw, max(1, min(tokens, prompt.MaxTokens)))
 	if err != nil {
 		return nil, fmt.Errorf("write the prompt of a probe: %w", err)
 	}

@@ -133,6 +133,45 @@ func TestAReplayHasTheEarlierTextInALayoutOfItsOwn(t *testing.T) {
 	}
 }
 
+// Screening draws another prompt, and the provider must not see that from the request.
+func TestALaterDrawChangesTheTextAlone(t *testing.T) {
+	t.Parallel()
+	w := writer()
+	for _, p := range probes(t, 3) {
+		if p.Kind != probe.Greedy {
+			continue
+		}
+		first, _ := read(t, w, p)
+		p.Draw = 1
+		second, _ := read(t, w, p)
+		if slices.Equal(first.Messages, second.Messages) {
+			t.Errorf("draw 1 of %v: got the text of draw 0, want another", p.ID)
+		}
+		check(t, p, "max_tokens", second.MaxTokens, first.MaxTokens)
+		check(t, p, "stream", second.Stream, first.Stream)
+		check(t, p, "a seed", second.Seed != nil, first.Seed != nil)
+	}
+}
+
+func TestOnlyChatsHaveLaterDraws(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		kind probe.Kind
+		draw int
+		fits bool
+	}{
+		{probe.Greedy, probe.MaxDraws - 1, true}, {probe.Greedy, probe.MaxDraws, false}, {probe.Greedy, -1, false},
+		{probe.Logprobs, 1, true}, {probe.Sampled, 1, false}, {probe.Recall, 1, false},
+	} {
+		p := probe.Plan{
+			ID: probe.ID{15: 1}, Offer: offer(1).Offer, Kind: c.kind, Flow: probe.Hidden, PromptTokens: 1, Draw: c.draw,
+		}
+		if got := p.Check() == nil; got != c.fits {
+			t.Errorf("draw %d of a %s probe: got a plan %t, want %t", c.draw, c.kind, got, c.fits)
+		}
+	}
+}
+
 func TestNeedlesStandWhereThePlanSays(t *testing.T) {
 	t.Parallel()
 	w, recalls := writer(), 0

@@ -134,6 +134,9 @@ type Plan struct {
 	FromEnd []int `json:"from_end,omitempty"`
 	// Asked are the indexes of the needles that are asked for.
 	Asked []int `json:"asked,omitempty"`
+	// Draw is which of the probe's prompts is asked. Earlier ones were drawn and not used,
+	// because a reference answered them so that nobody could judge the answer (package flow).
+	Draw int `json:"draw,omitempty"`
 	// Repeats is the probe that a Replay repeats.
 	Repeats ID `json:"repeats"`
 	// Alternatives are what family R weighs the answer against.
@@ -151,11 +154,13 @@ type Plan struct {
 // ErrPlan is the error for a plan that cannot be carried out.
 var ErrPlan = errors.New("not a plan of a probe")
 
-// MaxPromptTokens, MaxAnswerTokens and MaxAvoidAccounts bound a plan.
+// MaxPromptTokens, MaxAnswerTokens, MaxAvoidAccounts and MaxDraws bound a plan.
 const (
 	MaxPromptTokens  = 1 << 21
 	MaxAnswerTokens  = 1024
 	MaxAvoidAccounts = 64
+	// MaxDraws is how many prompts a probe has at most.
+	MaxDraws = 4
 )
 
 // Check returns ErrPlan with what is wrong.
@@ -171,6 +176,8 @@ func (p Plan) Check() error {
 		return fmt.Errorf("%w: a visible probe must know what feeds V", ErrPlan)
 	case p.Kind == Replay && p.Repeats == (ID{}):
 		return fmt.Errorf("%w: it repeats nothing", ErrPlan)
+	case p.Draw < 0 || p.Draw >= MaxDraws || p.Draw > 0 && p.Kind != Greedy && p.Kind != Logprobs:
+		return fmt.Errorf("%w: prompt %d of a %s probe", ErrPlan, p.Draw, p.Kind)
 	case len(p.AvoidAccounts) > MaxAvoidAccounts:
 		return fmt.Errorf("%w: %d accounts to avoid", ErrPlan, len(p.AvoidAccounts))
 	case len(p.FromEnd) > 16 || len(p.Asked) > len(p.FromEnd):

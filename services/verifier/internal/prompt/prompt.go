@@ -1,7 +1,8 @@
 // Package prompt writes the prompts of hidden probes.
 //
-// Every prompt is a function of the verifier's secret and the probe's id, so that it need
-// not be kept to be recomputed, and nobody without the secret can foresee it. It is put
+// Every prompt is a function of the verifier's secret, the probe's id and the number of the
+// draw, so that it need not be kept to be recomputed, and nobody without the secret can
+// foresee it. It is put
 // together from a Bank of templates: a system prompt or none, earlier turns or none, some
 // text, and a task. Recall prompts hide facts in a long text and ask for them. The wording
 // of all this is the bank's. A production bank is part of the sealed settings; Demo returns the
@@ -21,6 +22,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -84,13 +86,18 @@ func (w *Writer) dice(purpose string, id ID) *rand.Rand {
 }
 
 // Write returns the messages of a probe, about as long as tokens asks. The last message is
-// of the user. A prompt is never shorter than its task, so a small length is exceeded. It
+// of the user. A prompt is never shorter than its task, so a small length is exceeded. A
+// probe has many prompts, of which draw counts from 0; all have the same canary. Write
 // returns ErrLength for a length out of range.
-func (w *Writer) Write(id ID, tokens int) ([]Message, error) {
+func (w *Writer) Write(id ID, draw, tokens int) ([]Message, error) {
 	if tokens < 1 || tokens > MaxTokens {
 		return nil, fmt.Errorf("%w: got %d", ErrLength, tokens)
 	}
-	c := composer{bank: w.bank, dice: w.dice("prompt", id)}
+	purpose := "prompt"
+	if draw > 0 {
+		purpose += " " + strconv.Itoa(draw)
+	}
+	c := composer{bank: w.bank, dice: w.dice(purpose, id)}
 	task, open := c.task()
 	if words := w.Canary(id); words != nil {
 		task += " " + strings.Replace(w.bank.Canary, wordsSlot, strings.Join(words, ", "), 1)

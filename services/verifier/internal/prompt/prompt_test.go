@@ -23,7 +23,7 @@ func number(n int) (id prompt.ID) {
 
 func write(t *testing.T, w *prompt.Writer, id prompt.ID, tokens int) []prompt.Message {
 	t.Helper()
-	messages, err := w.Write(id, tokens)
+	messages, err := w.Write(id, 0, tokens)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,8 +74,44 @@ func TestPromptsHaveAboutTheLengthThatIsAskedFor(t *testing.T) {
 		}
 	}
 	for _, tokens := range []int{0, -1, prompt.MaxTokens + 1} {
-		if _, err := w.Write(number(1), tokens); !errors.Is(err, prompt.ErrLength) {
+		if _, err := w.Write(number(1), 0, tokens); !errors.Is(err, prompt.ErrLength) {
 			t.Errorf("%d tokens: got the error %v, want %v", tokens, err, prompt.ErrLength)
+		}
+	}
+}
+
+func TestDrawsOfAProbeAreOtherPromptsOfTheSameLength(t *testing.T) {
+	t.Parallel()
+	w, seen := writer(), map[string]int{}
+	for draw := range 4 {
+		messages, err := w.Write(number(3), draw, 1_000)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := whole(messages)
+		if before, there := seen[text]; there {
+			t.Errorf("draw %d: got the prompt of draw %d, want another", draw, before)
+		}
+		seen[text] = draw
+		if got := len(text) / 4; got < 700 || got > 1_550 {
+			t.Errorf("draw %d: got about %d tokens, want about 1000", draw, got)
+		}
+	}
+}
+
+func TestEachDrawOfAProbeHasItsCanary(t *testing.T) {
+	t.Parallel()
+	w, n := writer(), 0
+	for w.Canary(number(n)) == nil {
+		n++
+	}
+	for draw := range 4 {
+		messages, err := w.Write(number(n), draw, 300)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !prompt.Names(whole(messages), w.Canary(number(n))) {
+			t.Errorf("draw %d: got a prompt without the canary of its probe", draw)
 		}
 	}
 }
@@ -254,7 +290,7 @@ func FuzzEveryBankThatIsReadWrites(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if _, err := prompt.NewWriter(secret, bank).Write(number(1), 300); err != nil {
+		if _, err := prompt.NewWriter(secret, bank).Write(number(1), 0, 300); err != nil {
 			t.Fatal(err)
 		}
 	})
