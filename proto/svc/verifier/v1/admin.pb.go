@@ -485,6 +485,7 @@ type GetOfferingResponse struct {
 	Families []*FamilyEvidence      `protobuf:"bytes,2,rep,name=families,proto3" json:"families,omitempty"`
 	Factors  *TrustFactors          `protobuf:"bytes,3,opt,name=factors,proto3" json:"factors,omitempty"`
 	// The measured window in tokens, 0 where none is, and whether a measurement is under way.
+	// Where one ended without a result, the window is unmeasured.
 	MeasuredTokens int32 `protobuf:"varint,4,opt,name=measured_tokens,json=measuredTokens,proto3" json:"measured_tokens,omitempty"`
 	Measuring      bool  `protobuf:"varint,5,opt,name=measuring,proto3" json:"measuring,omitempty"`
 	// The lanes of the two ladders; the offer has the worse.
@@ -514,6 +515,7 @@ type GetOfferingResponse struct {
 	ChangedAt    *timestamppb.Timestamp `protobuf:"bytes,21,opt,name=changed_at,json=changedAt,proto3" json:"changed_at,omitempty"`
 	// Observations of the fullest family in a year; at 20,000 the scheduler stops.
 	Observations  int32 `protobuf:"varint,22,opt,name=observations,proto3" json:"observations,omitempty"`
+	Unmeasured    bool  `protobuf:"varint,23,opt,name=unmeasured,proto3" json:"unmeasured,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -700,6 +702,13 @@ func (x *GetOfferingResponse) GetObservations() int32 {
 		return x.Observations
 	}
 	return 0
+}
+
+func (x *GetOfferingResponse) GetUnmeasured() bool {
+	if x != nil {
+		return x.Unmeasured
+	}
+	return false
 }
 
 // Observation is what one probe said for one family.
@@ -2860,7 +2869,7 @@ const file_svc_verifier_v1_admin_proto_rawDesc = "" +
 	"\bverified\x18\x01 \x01(\x01R\bverified\x12\x1c\n" +
 	"\tintegrity\x18\x02 \x01(\x01R\tintegrity\x12\x18\n" +
 	"\acontext\x18\x03 \x01(\x01R\acontext\x12\x1a\n" +
-	"\bfairness\x18\x04 \x01(\x01R\bfairness\"\x96\a\n" +
+	"\bfairness\x18\x04 \x01(\x01R\bfairness\"\xb6\a\n" +
 	"\x13GetOfferingResponse\x125\n" +
 	"\boffering\x18\x01 \x01(\v2\x19.svc.verifier.v1.OfferingR\boffering\x12;\n" +
 	"\bfamilies\x18\x02 \x03(\v2\x1f.svc.verifier.v1.FamilyEvidenceR\bfamilies\x127\n" +
@@ -2886,7 +2895,10 @@ const file_svc_verifier_v1_admin_proto_rawDesc = "" +
 	"\aseen_at\x18\x14 \x01(\v2\x1a.google.protobuf.TimestampR\x06seenAt\x129\n" +
 	"\n" +
 	"changed_at\x18\x15 \x01(\v2\x1a.google.protobuf.TimestampR\tchangedAt\x12\"\n" +
-	"\fobservations\x18\x16 \x01(\x05R\fobservations\"\xd0\x01\n" +
+	"\fobservations\x18\x16 \x01(\x05R\fobservations\x12\x1e\n" +
+	"\n" +
+	"unmeasured\x18\x17 \x01(\bR\n" +
+	"unmeasured\"\xd0\x01\n" +
 	"\vObservation\x12\x19\n" +
 	"\bprobe_id\x18\x01 \x01(\tR\aprobeId\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x12\n" +

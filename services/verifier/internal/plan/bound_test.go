@@ -71,7 +71,7 @@ func TestNoAnswerIsAskedForThatTheCatalogDoesNotAllow(t *testing.T) {
 func allowing(tokens int) *world {
 	o := offer(1)
 	o.MaxOutput = tokens
-	m, err := window.New(1_024, o.StatedTokens-1_000)
+	m, err := window.New(plan.Measurable(o.StatedTokens, o.BytesPerToken))
 	if err != nil {
 		panic(err)
 	}

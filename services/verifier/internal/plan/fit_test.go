@@ -6,6 +6,7 @@ import (
 
 	"svc.internal/services/verifier/internal/plan"
 	"svc.internal/services/verifier/internal/probe"
+	"svc.internal/services/verifier/internal/window"
 )
 
 func TestWithoutAKnownLengthNoPromptIsTooLong(t *testing.T) {
@@ -45,6 +46,44 @@ func TestWhatIsRecallableFitsTheWindow(t *testing.T) {
 			if got := int(tokens) + p.MaxTokens; got > window {
 				t.Errorf("%v bytes per token: got %d tokens with the answer, want at most %d", bytesPerToken, got, window)
 			}
+		}
+	}
+}
+
+func TestTheLargestWindowThatIsMeasuredIsAskedForAsConsumersAsk(t *testing.T) {
+	t.Parallel()
+	for _, bytesPerToken := range []float64{1, 4} {
+		o := offer(1)
+		o.BytesPerToken, o.StatedTokens, o.EffectiveTokens = bytesPerToken, 8_192, 8_192
+		m, err := window.New(plan.Measurable(o.StatedTokens, bytesPerToken))
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.Measurement = &m
+		measures := 0
+		for _, p := range newWorld(o).run(t, 1) {
+			if p.Plan.Kind != probe.Measure {
+				continue
+			}
+			measures++
+			if p.Plan.Flow != probe.Hidden {
+				t.Errorf("%v bytes per token: a prompt of %d tokens is %s, want it hidden", bytesPerToken,
+					p.Plan.PromptTokens, p.Plan.Flow)
+			}
+		}
+		if measures < 20 {
+			t.Errorf("%v bytes per token: got %d prompts in a day, want 20 at least", bytesPerToken, measures)
+		}
+	}
+}
+
+// A window of this size could not be told from a smaller one.
+func TestAStatementOfAFewNeedlesCannotBeMeasured(t *testing.T) {
+	t.Parallel()
+	for stated, want := range map[int]bool{1_090: false, 1_091: true} {
+		smallest, largest := plan.Measurable(stated, 4)
+		if got := largest > smallest; got != want {
+			t.Errorf("%d tokens can be measured: got %t (%d to %d), want %t", stated, got, smallest, largest, want)
 		}
 	}
 }

@@ -137,6 +137,19 @@ func Recallable(window int, bytesPerToken float64, ask int) bool {
 	return window >= least+(Needles+1)*gap+RecallAnswer(ask, bytesPerToken)+Spare(bytesPerToken)
 }
 
+// leastMeasured is how many needles' lengths a window has at least that can be measured:
+// needles stand where a sentence ends, so that the place of each is known to a part of that.
+const leastMeasured = 25
+
+// Measurable returns the smallest and the largest window that a measurement can find of an
+// offer that states so many tokens. The largest is the longest prompt that leaves room for the
+// answer. Where it is not the larger, the window cannot be measured.
+func Measurable(stated int, bytesPerToken float64) (smallest, largest int) {
+	_, gap := distances(ratio(bytesPerToken), Needles)
+	room := RecallAnswer(Needles, ratio(bytesPerToken)) + Spare(ratio(bytesPerToken))
+	return leastMeasured * gap, stated - room
+}
+
 // placeAt sets where needles stand, at distances in tokens from the end, and asks for all.
 // Needles keep a distance from each other and from the question, which stands at the end;
 // a prompt that is too short for that becomes longer.

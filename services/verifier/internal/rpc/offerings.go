@@ -114,7 +114,7 @@ func detailToProto(st store.Standing) *verifierv1.GetOfferingResponse {
 	state := st.State
 	resp := &verifierv1.GetOfferingResponse{
 		Offering: offeringToProto(st), MeasuredTokens: number(state.MeasuredTokens),
-		Measuring:             state.Measurement != nil && state.MeasuredTokens == 0,
+		Measuring: state.Measuring(), Unmeasured: state.Unmeasured(),
 		MisrepresentationLane: state.MisrepLane.String(), BenchmarkLane: state.BenchLane.String(), Pairs: state.Pairs.M(),
 		ExceedingHours: number(len(state.Hours)), Rank: number(st.Rank),
 	}

@@ -34,7 +34,7 @@ func (m *move) judged(r judge.Record) error {
 	}
 	m.remember(r, j, said)
 	m.unjudged(r, j)
-	if err := m.measure(r.Plan, j, said); err != nil {
+	if err := m.measure(r, j, said); err != nil {
 		return err
 	}
 	m.climb()

@@ -1,6 +1,7 @@
 package standing_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -213,5 +214,96 @@ func TestALateAnswerOfAMeasurementMovesNothing(t *testing.T) {
 	o.judged(r)
 	if o.state.Measurement != nil {
 		t.Error("an answer that nobody waits for begins a measurement")
+	}
+}
+
+// unmeasurable is a window below those that can be measured, and smallestMeasured the smallest
+// of these, at four bytes a token.
+const (
+	unmeasurable     = 300
+	smallestMeasured = 750
+)
+
+func TestAWindowTooSmallToBeMeasuredIsUnmeasured(t *testing.T) {
+	t.Parallel()
+	o := begin(t)
+	o.run(facts())
+	for o.state.Level != ladder.Notice {
+		o.wait(time.Hour)
+		o.recall(true)
+	}
+	if n := o.measure(unmeasurable); n > 6 {
+		t.Errorf("prompts: got %d, want at most 6", n)
+	}
+	is(t, "unmeasured", o.state.Unmeasured(), true)
+	is(t, "measuring", o.state.Measuring(), false)
+	is(t, "measured", o.state.MeasuredTokens, 0)
+	is(t, "cap", o.last.Published.CapTokens, 0)
+	is(t, "lane", o.last.Published.Lane, trust.Probe)
+}
+
+func TestAnUnmeasuredWindowIsMeasuredAgainOnlyOnceAnotherIsStated(t *testing.T) {
+	t.Parallel()
+	o := begin(t)
+	o.recall(true)
+	o.measure(unmeasurable)
+	o.recall(true)
+	is(t, "phase after another lost recall", o.state.Measurement.Phase(), window.Abandoned)
+	o.world.StatedTokens += o.world.StatedTokens / 50
+	o.recall(true)
+	is(t, "phase at about the same statement", o.state.Measurement.Phase(), window.Abandoned)
+	o.world.StatedTokens /= 2
+	o.recall(true)
+	is(t, "phase at another statement", o.state.Measurement.Phase(), window.Measuring)
+}
+
+// What comes back has nothing to do with where it stands.
+func TestAMeasurementThatDoesNotEndIsGivenUp(t *testing.T) {
+	t.Parallel()
+	o := begin(t)
+	o.recall(true)
+	for n := 0; o.state.Measurement.Phase() == window.Measuring; n++ {
+		if n == 24 {
+			t.Fatal("a measurement goes on after 24 prompts")
+		}
+		o.wait(time.Hour)
+		at := make([]int, window.Needles)
+		for i := range at {
+			at[i] = 800 + 440*i
+		}
+		r := judgetest.Measured(t, judgetest.Say{N: o.n}, probe.Measure, at, 8_000)
+		var codes []string
+		for i, code := range r.Needles {
+			if (i+n)%2 == 0 {
+				codes = append(codes, code)
+			}
+		}
+		r.Answer.Raw = []byte(`{"choices":[{"message":{"content":"` + strings.Join(codes, " ") + `"}}]}`)
+		o.judged(r)
+	}
+	is(t, "phase", o.state.Measurement.Phase(), window.Abandoned)
+	is(t, "prompts", o.state.Measurement.Prompts(), 24)
+}
+
+func TestARefusalCapsAnUnmeasuredWindowToo(t *testing.T) {
+	t.Parallel()
+	o := begin(t)
+	o.run(facts())
+	o.judged(o.refused(unmeasurable))
+	is(t, "phase", o.state.Measurement.Phase(), window.Abandoned)
+	is(t, "cap", o.state.CapTokens, smallestMeasured)
+}
+
+// Evidence of then must replay as it was.
+func TestRecordsOfEarlierRulesMeasureAsThen(t *testing.T) {
+	t.Parallel()
+	for version, smallest := range map[int]float64{2: window.MinTokens, 3: smallestMeasured} {
+		o := begin(t)
+		r := judgetest.Recall(t, judgetest.Say{N: o.n, Exceeded: true})
+		r.Version = version
+		o.judged(r)
+		if low, _ := o.state.Measurement.Interval(); low < smallest || low > 1.1*smallest {
+			t.Errorf("smallest window by version %d: got %v, want %v", version, low, smallest)
+		}
 	}
 }

@@ -68,9 +68,7 @@ func (m *Measurement) contradiction() string {
 			return ""
 		}
 	case Abandoned:
-		if m.prompts == MaxPrompts {
-			return ""
-		}
+		return ""
 	}
 	return "the phase"
 }

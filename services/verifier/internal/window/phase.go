@@ -11,7 +11,8 @@ const (
 	Checking
 	// Measured is that the window is known.
 	Measured
-	// Abandoned is that MaxPrompts prompts did not suffice.
+	// Abandoned is that the window is unmeasured: MaxPrompts prompts did not suffice, or
+	// whoever asks them gave up.
 	Abandoned
 )
 

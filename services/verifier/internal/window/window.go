@@ -258,6 +258,23 @@ func (m *Measurement) narrow() trigger {
 	return wide
 }
 
+// AtSmallest reports whether the window is the smallest one of the measurement, or a smaller
+// one, for all that is known.
+func (m *Measurement) AtSmallest() bool {
+	low, _ := m.Interval()
+	return m.narrow() == narrowed && low <= m.candidate(0)
+}
+
+// Largest returns the largest window of the measurement.
+func (m *Measurement) Largest() int { return m.largest }
+
+// Abandon ends a measurement that has no result yet. One that has stays as it is.
+func (m *Measurement) Abandon() {
+	if m.phase == Measuring || m.phase == Checking {
+		m.phase = Abandoned
+	}
+}
+
 // Phase returns what the measurement waits for.
 func (m *Measurement) Phase() Phase { return m.phase }
 

@@ -287,6 +287,36 @@ func TestAMeasurementIsAbandonedAfterItsPrompts(t *testing.T) {
 	}
 }
 
+func TestAWindowBelowTheSmallestIsSeenToBeAtIt(t *testing.T) {
+	t.Parallel()
+	for tokens, want := range map[int]bool{smallest / 2: true, 2 * smallest: false} {
+		m := begin(t)
+		provider{tokens, largest, 1}.measure(t, years.NewSource(10, 10), &m)
+		if got := m.AtSmallest(); got != want {
+			t.Errorf("a window of %d tokens is at the smallest: got %t, want %t", tokens, got, want)
+		}
+	}
+}
+
+func TestAMeasurementCanBeGivenUpUntilItHasAResult(t *testing.T) {
+	t.Parallel()
+	m := begin(t)
+	m.Abandon()
+	if got := m.Phase(); got != window.Abandoned {
+		t.Errorf("given up: got %v, want abandoned", got)
+	}
+	roundTrip(t, &m)
+	m = begin(t)
+	provider{30_000, largest, 1}.measure(t, years.NewSource(10, 10), &m)
+	if err := m.Checked(true); err != nil {
+		t.Fatal(err)
+	}
+	m.Abandon()
+	if got := m.Phase(); got != window.Measured {
+		t.Errorf("given up with a result: got %v, want measured", got)
+	}
+}
+
 // A check may be the last prompt: passed it ends the measurement, failed it leaves none.
 func TestTheLastPromptMayBeTheCheck(t *testing.T) {
 	t.Parallel()
