@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"compress/gzip"
 	"compress/zlib"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -54,6 +55,8 @@ type capture struct {
 	// finished reports a finish_reason, and code that of an error within the stream.
 	finished bool
 	code     string
+	// large reports that the answer is too large.
+	large bool
 	// over reports that the answer is too large, malformed, or was left.
 	over, left bool
 }
@@ -90,7 +93,7 @@ func (c *capture) read(body io.Reader) error {
 // wanted.
 func (c *capture) take(piece []byte, after time.Duration) bool {
 	if room := c.limit - len(c.raw); len(piece) > room {
-		piece, c.over = piece[:room], true
+		piece, c.over, c.large = piece[:room], true, true
 	}
 	c.raw = append(c.raw, piece...)
 	c.chunks = addChunk(c.chunks, after.Microseconds(), len(piece))
@@ -178,6 +181,18 @@ func (c *capture) end() {
 
 // whole reports whether the answer ended as its protocol demands.
 func (c *capture) whole() bool { return c.ended && c.finished && !c.over && !c.left }
+
+// cut says why the answer was left before its end, if it was. err is the body's error.
+func (c *capture) cut(err error) judge.Cut {
+	switch {
+	case c.large:
+		return judge.Large
+	case errors.Is(err, context.DeadlineExceeded):
+		return judge.Slow
+	default:
+		return ""
+	}
+}
 
 // failed reports whether an error within the stream is the provider's.
 func (c *capture) failed() bool { return providerFailed(c.code) }

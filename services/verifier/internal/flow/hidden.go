@@ -75,7 +75,7 @@ func (p *passage) takeHidden(resp posted) error {
 	// it is watched.
 	a := &p.rec.Answer
 	a.Raw, a.Chunks = c.raw, c.chunks
-	a.Complete, a.Failed = err == nil && c.whole(), c.failed()
+	a.Complete, a.Failed, a.Cut = err == nil && c.whole(), c.failed(), c.cut(err)
 	p.left = c.left && !c.over
 	return nil
 }

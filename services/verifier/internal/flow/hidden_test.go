@@ -306,6 +306,50 @@ func TestASlowDripEndsWithItsTime(t *testing.T) {
 	if got := string(r.Answer.Raw); got != chunk {
 		t.Errorf("the answer: got %q, want what came", got)
 	}
+	if r.Answer.Cut != judge.Slow {
+		t.Errorf("cut because it was %q, want %q", r.Answer.Cut, judge.Slow)
+	}
+}
+
+func TestAnAnswerWithoutAnEndIsCutWhereItIsTooLarge(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.edge.answer = func(rw http.ResponseWriter, r *http.Request) {
+		rw.Header().Set("Content-Type", "text/event-stream")
+		for r.Context().Err() == nil {
+			if _, err := rw.Write([]byte(chunk)); err != nil {
+				return
+			}
+		}
+	}
+	p := plan(1)
+	p.Streamed = true
+	r := w.run(p)
+	if r.Answer.Cut != judge.Large {
+		t.Errorf("cut because it was %q, want %q", r.Answer.Cut, judge.Large)
+	}
+	if got, want := len(r.Answer.Raw), flow.AnswerBytes(p); got != want {
+		t.Errorf("bytes that are kept: got %d, want %d", got, want)
+	}
+}
+
+func TestAnAnswerThatNobodyCutSaysSo(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	if r := w.run(plan(1)); r.Answer.Cut != "" {
+		t.Errorf("a whole answer: cut because it was %q, want no cut", r.Answer.Cut)
+	}
+	w.edge.answer = func(rw http.ResponseWriter, _ *http.Request) {
+		rw.Header().Set("Content-Type", "text/event-stream")
+		_, _ = rw.Write([]byte(chunk))
+		rw.(http.Flusher).Flush()
+		panic(http.ErrAbortHandler)
+	}
+	p := plan(2)
+	p.Streamed = true
+	if r := w.run(p); r.Answer.Cut != "" {
+		t.Errorf("a lost connection: cut because it was %q, want no cut", r.Answer.Cut)
+	}
 }
 
 // An answer that is not streamed begins with its end. A provider that keeps it back must not

@@ -45,6 +45,8 @@ func (r Record) check() error {
 		return bad("V cannot be fed by %v", r.Plan.Feeds)
 	case len(r.Answer.Raw) > statistic.MaxBody || len(r.Earlier) > statistic.MaxBody || len(r.Request) > MaxRequest:
 		return bad("%d, %d and %d bytes", len(r.Request), len(r.Answer.Raw), len(r.Earlier))
+	case r.Answer.Cut != "" && r.Answer.Cut != Slow && r.Answer.Cut != Large:
+		return bad("an answer that was cut because it was %.40q", string(r.Answer.Cut))
 	case len(r.Answer.Chunks) > MaxChunks || len(r.Scores) > MaxScores:
 		return bad("%d chunks, %d scores", len(r.Answer.Chunks), len(r.Scores))
 	case len(r.Needles) != len(r.Plan.FromEnd):

@@ -73,10 +73,37 @@ func (j *judging) withUsage(others ...evidence.Family) []evidence.Family {
 func (j *judging) usable() statistic.Void {
 	served := j.Answer.Status == 0 || j.Answer.Status >= 200 && j.Answer.Status < 300
 	left := j.Plan.HangUp > 0 && j.Plan.Streamed
+	if v := j.cut(); v != statistic.None {
+		return v
+	}
 	return statistic.Reply{
 		Complete: served && !j.Answer.Failed && !j.Answer.TooLong && (j.Answer.Complete || left),
 		Asked:    j.Plan.Offer.Provider.String(), Answered: j.Answer.Served,
 	}.Check()
+}
+
+// slowPrompt and slowAnswer are the longest prompt and the longest bound, in tokens, at which an
+// answer is too slow by its provider's doing. The prompt is what a benchmark wants to be read
+// within seconds, and longer answers may end at the time that a gateway gives all requests.
+const (
+	slowPrompt = 4_096
+	slowAnswer = 512
+)
+
+// cut returns the Void of an answer that was left because it was too slow or too large. An
+// answer without a bound may be as long as the model likes, so that nobody is to blame.
+func (j *judging) cut() statistic.Void {
+	a := j.Answer
+	if j.Version < countsCuts || j.Plan.Unbounded || a.Failed || a.Served != j.Plan.Offer.Provider.String() {
+		return statistic.None
+	}
+	switch {
+	case a.Cut == Large:
+		return statistic.TooLarge
+	case a.Cut == Slow && j.Plan.PromptTokens <= slowPrompt && j.Plan.MaxTokens <= slowAnswer:
+		return statistic.TooSlow
+	}
+	return statistic.None
 }
 
 // void records why families say nothing.

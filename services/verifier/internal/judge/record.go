@@ -32,6 +32,10 @@ const trimmed = 2
 // character with it, so that family C compared the log-probabilities of two other tokens.
 const wholeFirst = 3
 
+// countsCuts is the version from which on an answer that is too slow or too large is void by the
+// provider's doing, instead of one that failed.
+const countsCuts = 3
+
 // Chunk is when a piece of an answer arrived, and how many bytes it had.
 type Chunk struct {
 	AtMicros int64 `json:"at_us"`
@@ -52,6 +56,9 @@ type Answer struct {
 	Failed bool `json:"failed,omitempty"`
 	// TooLong reports that the provider or its engine refused the prompt as too long.
 	TooLong bool `json:"too_long,omitempty"`
+	// Cut says why the answer was left before its end; empty for one that was not, and for
+	// one that the plan leaves.
+	Cut Cut `json:"cut,omitempty"`
 	// Raw is the body, a stream's events included, at most statistic.MaxBody bytes.
 	Raw []byte `json:"raw"`
 	// Chunks are at most 8,192; the pieces of a longer answer are joined.
@@ -62,6 +69,18 @@ type Answer struct {
 	ClaimedPrompt int64 `json:"claimed_prompt,omitempty"`
 	ClaimedOutput int64 `json:"claimed_output,omitempty"`
 }
+
+// Cut is why an answer that had begun was left before its end.
+type Cut string
+
+// The reasons.
+const (
+	// Slow answers took several times as long as their tokens need at the slowest speed that
+	// passes a benchmark (package flow).
+	Slow Cut = "slow"
+	// Large answers had several times as many bytes as engines write for their tokens.
+	Large Cut = "large"
+)
 
 // Score is what a reference said of the answer, or answered itself.
 type Score struct {

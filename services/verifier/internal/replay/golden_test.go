@@ -42,7 +42,7 @@ var goldens = []struct {
 	},
 	{
 		"testdata/unjudged.jsonl.gz", evading,
-		", B0 U0, B1 U0, " + strings.Repeat(", ", standing.UnjudgedVoids) + "B0 U0, D0 U0, , ", "pass ",
+		", B0 U0, B1 U0, " + strings.Repeat(", ", standing.UnjudgedVoids) + "B0 U0, D0 U0, , , , ", "pass ",
 	},
 	{
 		"testdata/v2/evidence.jsonl.gz", nil,
@@ -144,7 +144,8 @@ func convicted(t *testing.T) *career {
 }
 
 // evading makes evidence of an offer that puts blanks behind its answers, sends nothing else
-// until it is in the probe lane, is judged again, and fails a recall.
+// until it is in the probe lane, is judged again, fails a recall, and answers too slowly and too
+// much.
 func evading(t *testing.T) *career {
 	t.Helper()
 	c := begin(t)
@@ -177,6 +178,12 @@ func evading(t *testing.T) *career {
 	c.judged(recall)
 	recall.Plan.ID[0], recall.Answer.Failed = 2, true
 	c.judged(recall)
+	for n, why := range []judge.Cut{judge.Slow, judge.Large} {
+		c.now = c.now.Add(time.Hour)
+		r := judgetest.Greedy(t, judgetest.Say{N: 40 + n})
+		r.Answer.Complete, r.Answer.Cut = false, why
+		c.judged(r)
+	}
 	return c
 }
 

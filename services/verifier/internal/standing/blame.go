@@ -36,16 +36,18 @@ func speaks(j judge.Judgement, f evidence.Family) bool {
 	return slices.ContainsFunc(j.Observations, func(o evidence.Observation) bool { return o.Family() == f })
 }
 
-// blames reports whether the provider is to blame that a probe says nothing of a family. A
-// family without a calibration that holds blames nobody. Engines write tokens
+// blames reports whether the provider is to blame that a probe says nothing of a family: by
+// what it sent, or because it sent it too slowly. A family without a calibration that holds
+// blames nobody. Engines write tokens
 // in ways of their own, so that how stated log-probabilities are cut is held only against
 // engines of which honest hosts were calibrated; that there are none, against all.
 func blames(r judge.Record, f evidence.Family, v statistic.Void) bool {
 	c, err := calibration.Decode(r.Calibrations[f.String()])
-	if !v.Provider() || err != nil || c.Rules < r.Version {
+	slow := v == statistic.TooSlow
+	if !v.Provider() && !slow || err != nil || c.Rules < r.Version {
 		return false
 	}
-	if f != evidence.Logprobs || v == statistic.NoLogprobs {
+	if f != evidence.Logprobs || v == statistic.NoLogprobs || slow || r.Answer.Cut != "" {
 		return true
 	}
 	return c.Stratum.Engine != "" && c.Stratum.Engine == r.Plan.Stratum.Engine
@@ -70,8 +72,9 @@ func (m *move) recalled(r judge.Record, j judge.Judgement) {
 	}
 }
 
-// evaded reports whether the provider failed or voided a hidden recall. A prompt that it
-// refuses as too long caps the window instead.
+// evaded reports whether the provider failed or voided a hidden recall, or answered it so
+// slowly, or with so much, that it was left. A prompt that it refuses as too long caps the
+// window instead.
 func evaded(r judge.Record, j judge.Judgement) bool {
 	if r.Plan.Kind != probe.Recall || r.Plan.Flow != probe.Hidden || j.Refused {
 		return false
@@ -81,5 +84,5 @@ func evaded(r judge.Record, j judge.Judgement) bool {
 			return true
 		}
 	}
-	return j.Failed
+	return j.Failed || r.Answer.Cut != ""
 }

@@ -30,6 +30,21 @@ import (
 //	.15    6.65  4·10^−12
 //	.25    3.95  1.2·10^−7
 //
+// # Slow providers
+//
+// An answer of at most 512 tokens to a prompt of at most 4,096 that is left because it is too
+// slow is void by the provider's doing (package judge). It is left after 2 minutes, and what
+// prompt and answer need at 250 and 1.25 tokens a second, and up to a minute more: 128 tokens
+// behind 1,000 have 226 to 286 seconds, and 512 behind 4,096 have 546 to 606. The slowest
+// provider that passes a benchmark (5 tokens a second, 5 seconds to the first) needs 31 and 107,
+// so that an honest machine must be 5 to 7 times as slow as it once was, for 20 probes: ten
+// hours at 48 a day, two and a half days at eight. Its consumers have waited as long. It is in
+// main again with the first answer that counts, and nothing else follows: no watch and no
+// evidence. Answers without a bound, and those that never begin, blame nobody: the first may be
+// long by the model's doing, the second late by the platform's.
+//
+// # Measured
+//
 // Measured on the laboratory's model (package calibrate): 1 of 3,025 answers of honest hosts
 // shows nothing, and all others join, so that v is at most .0016 with confidence .95. The
 // chance is far below 10^−6 a year for every v up to .15, which leaves room for engines that

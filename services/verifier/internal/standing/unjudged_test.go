@@ -7,6 +7,7 @@ import (
 	"svc.internal/services/verifier/internal/evidence"
 	"svc.internal/services/verifier/internal/judge"
 	"svc.internal/services/verifier/internal/judge/judgetest"
+	"svc.internal/services/verifier/internal/ladder"
 	"svc.internal/services/verifier/internal/probe"
 	"svc.internal/services/verifier/internal/standing"
 	"svc.internal/services/verifier/internal/trust"
@@ -63,6 +64,65 @@ func TestAnOfferThatNobodyCanJudgeIsInTheProbeLaneUntilAProbeCounts(t *testing.T
 	is(t, "lane two later", o.last.Published.Lane, trust.Main)
 	o.many(1, o.blank)
 	is(t, "lane three later", o.last.Published.Lane, trust.Probe)
+}
+
+// left returns the record of an answer that was left before its end.
+func (o *offer) left(why judge.Cut) judge.Record {
+	o.t.Helper()
+	r := judgetest.Greedy(o.t, judgetest.Say{N: o.n})
+	r.Answer.Complete, r.Answer.Cut = false, why
+	return r
+}
+
+func TestWhoAnswersTooSlowlyOrTooMuchIsInTheProbeLaneUntilAProbeCounts(t *testing.T) {
+	t.Parallel()
+	for _, why := range []judge.Cut{judge.Slow, judge.Large} {
+		o := proven(t)
+		o.many(standing.UnjudgedVoids-1, func() judge.Record { return o.left(why) })
+		is(t, "lane before, "+string(why), o.last.Published.Lane, trust.Main)
+		o.many(1, func() judge.Record { return o.left(why) })
+		is(t, "lane, "+string(why), o.last.Published.Lane, trust.Probe)
+		is(t, "reason, "+string(why), o.state.Reason(o.last.Published.Lane, true), standing.ReasonUnjudged)
+		o.greedy(false)
+		is(t, "lane once one counts, "+string(why), o.last.Published.Lane, trust.Main)
+	}
+}
+
+func TestASlowProviderHasNoWatchAndNoEvidence(t *testing.T) {
+	t.Parallel()
+	o := proven(t)
+	before := o.state.Process.M()
+	o.many(2*standing.UnjudgedVoids, func() judge.Record { return o.left(judge.Slow) })
+	is(t, "level", o.state.Level, ladder.Normal)
+	is(t, "evidence", o.state.Process.M(), before)
+}
+
+// One slow answer of four is an honest machine's bad day, and judged by the rest.
+func TestAProviderThatIsSlowNowAndThenStaysInMain(t *testing.T) {
+	t.Parallel()
+	o := proven(t)
+	for range 3 * standing.UnjudgedVoids {
+		o.wait(time.Hour)
+		o.judged(o.left(judge.Slow))
+		for range 3 {
+			o.greedy(false)
+		}
+	}
+	is(t, "lane", o.last.Published.Lane, trust.Main)
+}
+
+func TestALongRecallThatIsTooSlowIsOwed(t *testing.T) {
+	t.Parallel()
+	o := proven(t)
+	o.recall(false)
+	passed := o.state.RecalledAt
+	o.wait(time.Hour)
+	r := judgetest.Recall(t, judgetest.Say{N: o.n})
+	r.Plan.PromptTokens, r.Answer.Complete, r.Answer.Cut = 16_000, false, judge.Slow
+	o.judged(r)
+	o.wait(time.Hour)
+	o.recall(false)
+	is(t, "the last passed recall that counts", o.state.RecalledAt, passed)
 }
 
 func TestWhatTheProviderDoesNotCauseLeavesTheLane(t *testing.T) {

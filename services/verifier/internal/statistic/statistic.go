@@ -93,6 +93,9 @@ const (
 	Malformed Void = "malformed"
 	// TooLarge is input beyond the bounds of this package.
 	TooLarge Void = "too_large"
+	// TooSlow is an answer that was left because it took too long. It begins no watch,
+	// because a machine may be slow for a day.
+	TooSlow Void = "too_slow"
 	// NoReference is an observation without a score, without enough peers, or with a score
 	// or question of ours that cannot be used.
 	NoReference Void = "no_reference"
@@ -122,7 +125,7 @@ func ofReference(v Void) Void {
 func Voids() []Void {
 	return []Void{
 		Failed, OtherProvider, NoLogprobs, TooShort, NotInformative, NotJoined, Blank,
-		Misaligned, Malformed, TooLarge, NoReference,
+		Misaligned, Malformed, TooLarge, TooSlow, NoReference,
 	}
 }
 
