@@ -34,7 +34,9 @@ const (
 	// measureInterval is the pause between two measurements of the database.
 	measureInterval = 15 * time.Second
 	houseInterval   = time.Minute
-	keepInterval    = time.Hour
+	// clockInterval is the pause between two looks at the database's clock.
+	clockInterval = 10 * time.Second
+	keepInterval  = time.Hour
 )
 
 // newReplica names this process among the replicas.
@@ -79,7 +81,7 @@ func (s *Service) build(settings sealed.Settings, matcher *pairing.Matcher, box 
 		planning: &work.Planning{Store: s.store, Planner: plan.New(settings.Secret), Mover: mover, Offers: s.offers,
 			Prices: s.prices, Traffic: s.traffic, Cover: s.cover, Clock: clk, Log: log, BudgetADay: s.cfg.budget(),
 			Ratios: ratios, Haste: haste, Sibling: sibling, Enabled: probing},
-		queue: &work.Queue{Store: s.store, Runner: runner, Mover: mover, Pairing: matcher, Clock: clk, Log: log,
+		queue: &work.Queue{Store: s.store, Runner: runner, Mover: mover, Pairing: matcher, Clock: s.time, Log: log,
 			Replica: replica, Parallel: maxProbing, Haste: haste, Enabled: probing},
 		benchmarks: &work.Benchmarks{Store: s.store, Runner: runner, Mover: mover, Offers: s.offers, Traffic: s.traffic,
 			Clock: clk, Log: log, Replica: replica, Parallel: maxRunning, Quick: s.cfg.Development, Ratios: ratios,
@@ -89,7 +91,7 @@ func (s *Service) build(settings sealed.Settings, matcher *pairing.Matcher, box 
 			Sibling: sibling, Enabled: probing},
 		ratios:    ratios,
 		ticks:     &work.Ticks{Store: s.store, Mover: mover, Log: log, Haste: haste},
-		pairs:     &work.Pairs{Matcher: matcher, Mover: mover, Clock: clk, Log: log, Haste: haste},
+		pairs:     &work.Pairs{Matcher: matcher, Mover: mover, Clock: s.time, Log: log, Haste: haste},
 		guard:     &work.Guard{Store: s.store, Mover: mover, Log: log, Haste: haste, Suspected: s.suspected},
 		penalties: &work.Penalties{Store: s.store, Mover: mover, Settlement: s.settlement(), Log: log, Haste: haste},
 		traffic:   &work.Traffic{Store: s.store, Counter: s.traffic, Clock: clk, Log: log, Haste: haste},
@@ -112,7 +114,7 @@ func (s *Service) listen(matcher *pairing.Matcher, box *claims.Box) {
 	s.usage = events.NewUsage(s.deps.Bus, s.deps.Log, s.deps.Clock, absurd)
 	s.listener = events.NewListener(events.Deps{
 		Bus: s.deps.Bus, Clock: s.deps.Clock, Log: s.deps.Log, Offers: s.offers, Traffic: s.traffic, Pairing: matcher,
-		Claims: box, Shapes: s.shapes, Penalty: s.penaltyChanged, Sync: s.reporter.All,
+		PairClock: s.time, Claims: box, Shapes: s.shapes, Penalty: s.penaltyChanged, Sync: s.reporter.All,
 	})
 }
 
@@ -152,8 +154,8 @@ func (s *Service) Run(ctx context.Context) error {
 	s.warm(ctx)
 	for _, run := range []func(context.Context){
 		s.catalog.Run, l.seen.Run, l.planning.Run, l.queue.Run, l.benchmarks.Run, l.calibrations.Run, l.ratios.Run,
-		l.ticks.Run,
-		l.pairs.Run, l.traffic.Run, l.guard.Run, l.penalties.Run, l.effects.Run, s.tendHouse, s.tendEvidence, s.measure,
+		l.ticks.Run, l.pairs.Run, l.traffic.Run, l.guard.Run, l.penalties.Run, l.effects.Run, s.readClock, s.tendHouse,
+		s.tendEvidence, s.measure,
 	} {
 		group.Go(func() error {
 			run(ctx)
@@ -165,9 +167,19 @@ func (s *Service) Run(ctx context.Context) error {
 
 // warm reads what a replica begins with. What fails is read later, or missed for a week.
 func (s *Service) warm(ctx context.Context) {
-	err := errors.Join(s.cover.Load(ctx, s.store), s.loops.mover.Book.Refresh(ctx), s.loops.traffic.Load(ctx))
+	err := errors.Join(s.cover.Load(ctx, s.store), s.loops.mover.Book.Refresh(ctx), s.loops.traffic.Load(ctx),
+		s.time.Read(ctx))
 	if err != nil && ctx.Err() == nil {
 		s.deps.Log.WarnContext(ctx, "what other replicas know could not be read whole", "error", err)
+	}
+}
+
+// readClock keeps s.time right until ctx ends.
+func (s *Service) readClock(ctx context.Context) {
+	for range clock.Every(ctx, work.Haste(s.cfg.Haste).Of(clockInterval)) {
+		if err := s.time.Read(ctx); err != nil && ctx.Err() == nil {
+			s.deps.Log.WarnContext(ctx, "the database's clock could not be read, and will be", "error", err)
+		}
 	}
 }
 

@@ -38,7 +38,7 @@ func New(_ context.Context, cfg Config, deps Deps) (*Service, error) {
 	box := keep.NewBox(settings.Archive, rand.Reader)
 	s := &Service{cfg: cfg, deps: deps, metrics: made, store: store.New(deps.DB, box), offers: offers.New(),
 		traffic: traffic.New(), cover: work.NewCover()}
-	s.keeper = keep.New(s.store, box)
+	s.keeper, s.time = keep.New(s.store, box), store.NewClock(s.store, deps.Clock)
 	s.switches = &switches{store: s.store, clock: deps.Clock, probes: cfg.Probes}
 	s.catalog = peers.NewCatalog(deps.Catalog, deps.PublicCatalog, deps.Log, deps.Clock.Now)
 	if s.edge, err = flow.NewEdge(cfg.EdgeURL, nil, settings.Secret); err != nil {

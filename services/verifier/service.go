@@ -79,6 +79,8 @@ type Service struct {
 	reporter *events.Reporter
 	loops    loops
 	switches *switches
+	// time is the database's clock.
+	time *store.Clock
 }
 
 // Migrate brings the schema in the database at url up to date.

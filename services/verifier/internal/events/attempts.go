@@ -40,13 +40,13 @@ func (l *Listener) attempt(a *eventsv1.Attempt) {
 	if !served && !failed {
 		return
 	}
-	now := l.deps.Clock.Now()
 	o := probe.Offer{Provider: provider, Model: a.GetModelId()}
-	l.deps.Traffic.Attempted(o, served, now)
+	l.deps.Traffic.Attempted(o, served, l.deps.Clock.Now())
 	if failed && a.GetExcused() {
 		return
 	}
 	l.deps.Pairing.Attempted(pairing.Attempt{
-		Request: a.GetRequestId(), Account: string(a.GetAccountTag()), Offer: o, Failed: failed, At: now,
+		Request: a.GetRequestId(), Account: string(a.GetAccountTag()), Offer: o, Failed: failed,
+		At: l.deps.PairClock.Now(),
 	})
 }

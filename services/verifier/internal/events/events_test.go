@@ -59,7 +59,7 @@ func setup(t *testing.T, conn *bus.Conn) *bundle {
 	}
 	b.listener = NewListener(Deps{
 		Bus: conn, Clock: clock.System, Log: slog.New(slog.DiscardHandler), Offers: b.offers, Traffic: b.traffic,
-		Pairing: pairing.New(), Claims: b.claims,
+		Pairing: pairing.New(), PairClock: clock.System, Claims: b.claims,
 		Shapes:  func(_ context.Context, _ time.Time, counts map[cover.Shape]int64) { b.shapes <- counts },
 		Penalty: func(_ context.Context, p Penalty) { b.penalties <- p },
 		Sync:    func() { b.synced <- struct{}{} },

@@ -55,7 +55,9 @@ type Deps struct {
 	Offers  *offers.View
 	Traffic *traffic.Counter
 	Pairing *pairing.Matcher
-	Claims  *claims.Box
+	// PairClock is the clock by which pairs go: the database's, which all replicas share.
+	PairClock clock.Clock
+	Claims    *claims.Box
 	// Shapes takes what requests looked like in an hour.
 	Shapes func(ctx context.Context, hour time.Time, counts map[cover.Shape]int64)
 	// Penalty hears of a change of a penalty.

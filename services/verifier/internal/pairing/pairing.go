@@ -8,6 +8,8 @@
 // the account that an own attempt had is remembered, because another replica's probes come
 // from the same house accounts.
 //
+// All times are the database's (store.Clock), because replicas must count the same days.
+//
 // Of one account at most one pair of an offer counts in a UTC day, because a consumer can let
 // its requests fail on purpose: the next attempt of another account is the pair then. Which
 // attempt that is follows from accounts and times alone, never from how attempts ended, so
