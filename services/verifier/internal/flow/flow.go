@@ -116,10 +116,7 @@ func (p *passage) prepare(ctx context.Context) error {
 	if needsReference(plan) && len(p.scorers) == 0 {
 		return &Void{NoReference, nil}
 	}
-	if err := p.write(ctx); err != nil {
-		return err
-	}
-	if err := p.screen(ctx); err != nil {
+	if err := p.draft(ctx); err != nil {
 		return err
 	}
 	var err error
@@ -155,6 +152,21 @@ func (p *passage) reachable() error {
 		}
 	}
 	return nil
+}
+
+// draft writes prompts of the probe until one passes its screening.
+func (p *passage) draft(ctx context.Context) error {
+	screening, cancel := within(ctx, p.cfg.ScreenTimeout)
+	defer cancel()
+	for {
+		if err := p.write(ctx); err != nil {
+			return err
+		}
+		if !p.redraws(screening) {
+			return nil
+		}
+		p.rec.Plan.Draw++
+	}
 }
 
 // write makes the request.

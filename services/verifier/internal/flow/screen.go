@@ -38,20 +38,10 @@ func screens(plan probe.Plan) bool {
 	return chat && plan.Greedy && plan.Flow == probe.Hidden && plan.Purpose == probe.Evidence
 }
 
-// screen draws prompts until a reference's answer to one can be judged.
-func (p *passage) screen(ctx context.Context) error {
-	if !screens(p.rec.Plan) || p.cfg.ScreenTimeout == 0 {
-		return nil
-	}
-	ctx, cancel := within(ctx, p.cfg.ScreenTimeout)
-	defer cancel()
-	for p.rec.Plan.Draw+1 < probe.MaxDraws && p.provesNothing(ctx) {
-		p.rec.Plan.Draw++
-		if err := p.write(ctx); err != nil {
-			return err
-		}
-	}
-	return nil
+// redraws reports whether the next prompt of the probe is to be drawn.
+func (p *passage) redraws(ctx context.Context) bool {
+	plan := p.rec.Plan
+	return p.cfg.ScreenTimeout > 0 && screens(plan) && plan.Draw+1 < probe.MaxDraws && p.provesNothing(ctx)
 }
 
 // provesNothing reports whether a reference answers the prompt so that nobody could judge
