@@ -9,12 +9,12 @@ import (
 	"svc.internal/services/verifier/internal/calibration"
 	"svc.internal/services/verifier/internal/evidence"
 	"svc.internal/services/verifier/internal/evidence/years"
-	"svc.internal/services/verifier/internal/plan"
 	"svc.internal/services/verifier/internal/statistic"
+	"svc.internal/services/verifier/internal/window"
 )
 
 // askedNeedles is how many needles a hidden recall asks for.
-const askedNeedles = plan.Needles
+const askedNeedles = window.Needles
 
 // recall measures family D against a provider that serves half of the window that it
 // states, at several recalls of honest hosts: the shorter half of the needles comes back.

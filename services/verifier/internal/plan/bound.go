@@ -6,7 +6,6 @@ import (
 
 	"svc.internal/services/verifier/internal/probe"
 	"svc.internal/services/verifier/internal/schedule"
-	"svc.internal/services/verifier/internal/statistic"
 )
 
 // bounds are the bounds of answers that consumers ask for, with how often; 0 is none at all.
@@ -25,8 +24,9 @@ const (
 	// answersHold is for which answer every chat has room: what is judged. A model whose
 	// answers are shorter by the catalog has room for its longest.
 	answersHold = 160
-	// leastAnswer is the shortest bound of a chat: a shorter answer proves nothing.
-	leastAnswer = statistic.MinTokens
+	// leastAnswer is the shortest bound of a chat: a shorter answer proves nothing
+	// (statistic.MinTokens).
+	leastAnswer = 24
 	// maxChat bounds a chat's prompt and answer together in tokens: references state more
 	// than the chosen token's log-probability for 4,096 tokens.
 	maxChat = 4_096

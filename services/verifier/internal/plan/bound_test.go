@@ -7,6 +7,7 @@ import (
 	"svc.internal/pkg/money"
 	"svc.internal/services/verifier/internal/plan"
 	"svc.internal/services/verifier/internal/probe"
+	"svc.internal/services/verifier/internal/statistic"
 	"svc.internal/services/verifier/internal/window"
 )
 
@@ -91,9 +92,11 @@ func TestARecallThatNoRequestCanHoldIsAskedVisibly(t *testing.T) {
 
 func TestWhereAnswersProveNothingNoChatIsPlanned(t *testing.T) {
 	t.Parallel()
-	all := allowing(23).run(t, 7)
-	if got := count(all, kind(probe.Greedy)) + count(all, kind(probe.Sampled)); got != 0 {
-		t.Errorf("chats whose answers have 23 tokens at most: got %d, want none", got)
+	for allowed, want := range map[int]bool{statistic.MinTokens - 1: false, statistic.MinTokens: true} {
+		all := allowing(allowed).run(t, 7)
+		if got := count(all, kind(probe.Greedy))+count(all, kind(probe.Sampled)) > 0; got != want {
+			t.Errorf("chats whose answers have %d tokens at most: got %t, want %t", allowed, got, want)
+		}
 	}
 }
 
