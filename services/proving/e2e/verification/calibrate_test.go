@@ -14,12 +14,16 @@ const EnvCalibrate = "SVC_E2E_CALIBRATE"
 // calibrationPatience bounds a whole calibration, also on a machine with other work.
 const calibrationPatience = time.Hour
 
+// stalled is after how long the verifier goes on with the run that it finds under way.
+const stalled = 15 * time.Minute
+
 func TestAWholeCalibrationReachesPenalties(t *testing.T) {
 	if os.Getenv(EnvCalibrate) == "" {
 		t.Skipf("it takes minutes of computing: set %s=1", EnvCalibrate)
 	}
 	const model = "lab/calibrated"
 	l := start(t, model)
+	l.pass(t, stalled)
 	began, next := time.Now(), time.Now()
 	trial.UntilWithin(t, calibrationPatience, "the model is calibrated", func() bool {
 		if time.Now().After(next) {

@@ -41,6 +41,8 @@ var schemes = []scheme{
 	{name: "four-bit-v1", model: "lab/four-bit-v1", v1: true, penalized: true,
 		leads:  []string{"greedy", "sampled", "logprobs"},
 		engine: func(t testing.TB, seed uint64) http.Handler { return recalls(t, cheat.FourBit(seed)) }},
+	{name: "eight-bit", model: "lab/eight-bit", leads: []string{"logprobs", "greedy"},
+		engine: func(t testing.TB, seed uint64) http.Handler { return recalls(t, cheat.EightBit(seed)) }},
 	{name: "smaller", model: "lab/smaller", leads: []string{"greedy", "sampled", "logprobs", "usage"},
 		engine: func(t testing.TB, seed uint64) http.Handler { return recalls(t, cheat.Smaller(seed)) }},
 	{name: "other-training", model: "lab/other-training", leads: []string{"greedy", "sampled", "logprobs", "usage"},

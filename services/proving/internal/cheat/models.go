@@ -15,6 +15,11 @@ func FourBit(seed uint64) http.Handler {
 	return Serve(lab.Host(lab.Base(), tinylm.Variant{Seed: seed, WeightBits: 4}))
 }
 
+// EightBit serves the model's weights in eight bits.
+func EightBit(seed uint64) http.Handler {
+	return Serve(lab.Host(lab.Base(), tinylm.Variant{Seed: seed, WeightBits: 8}))
+}
+
 // Smaller serves a model of half the size.
 func Smaller(seed uint64) http.Handler { return Serve(lab.Honest(lab.Smaller(), seed)) }
 

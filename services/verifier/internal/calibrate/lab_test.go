@@ -81,9 +81,10 @@ func (h *hosts) record(t *testing.T, host string, p probe.Plan) judge.Record {
 		rec.Answer.Claimed = true
 		rec.Answer.ClaimedPrompt, rec.Answer.ClaimedOutput = judgetest.Claims(t, raw)
 	}
+	answer := map[string]any{"role": "assistant", "content": judge.Scored(raw)}
 	score := map[string]any{
 		"model": judgetest.Model, "max_tokens": 1, "temperature": 0, "logprobs": true, "top_logprobs": 20,
-		"messages":               append(asked["messages"].([]any), map[string]any{"role": "assistant", "content": text}),
+		"messages":               append(asked["messages"].([]any), answer),
 		"continue_final_message": true, "add_generation_prompt": false, "prompt_logprobs": 20,
 	}
 	for _, name := range append([]string{""}, names(p.Alternatives)...) {
