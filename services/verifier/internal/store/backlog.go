@@ -33,6 +33,21 @@ func (s *Store) Queue(ctx context.Context) (QueueState, error) {
 	return q, nil
 }
 
+// NextDue is how long it takes until a probe is due or a lease is over: 0 or less where some
+// are. It reports false where no probe waits for either.
+func (s *Store) NextDue(ctx context.Context) (wait time.Duration, waits bool, err error) {
+	var next *time.Duration
+	err = s.pool.QueryRow(ctx, `SELECT least((SELECT min(next_at) FROM probe WHERE state = 'queued'),
+		(SELECT min(leased_until) FROM probe WHERE state = 'leased')) - clock_timestamp()`).Scan(&next)
+	if err != nil {
+		return 0, false, fmt.Errorf("find when a probe is due: %w", err)
+	}
+	if next == nil {
+		return 0, false, nil
+	}
+	return *next, true, nil
+}
+
 // SpentNanoUSD is what the probes that were due since a time, and are not void, are
 // expected to cost.
 func (s *Store) SpentNanoUSD(ctx context.Context, since time.Time) (int64, error) {

@@ -18,9 +18,13 @@ import (
 	"svc.internal/services/verifier/internal/store"
 )
 
-// poll is the pause between two looks for probes that are due. Probes are minutes apart, so
-// that a second late harms nobody.
-const poll = time.Second
+const (
+	// poll is the pause between two looks for probes while some are due that cannot be taken.
+	poll = time.Second
+	// longPoll bounds the pause while none is due. A probe that is planned meanwhile is that
+	// late at most; planning looks every 20 seconds itself.
+	longPoll = 5 * time.Second
+)
 
 // Runner carries out plans (package flow).
 type Runner interface {
@@ -52,18 +56,12 @@ func (q *Queue) Run(ctx context.Context) {
 	var running sync.WaitGroup
 	defer running.Wait()
 	slots := make(chan struct{}, q.Parallel)
-	look := time.NewTicker(q.Haste.Of(poll))
-	defer look.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-look.C:
-		}
+	for pause := q.Haste.Of(poll); clock.Sleep(ctx, pause) == nil; {
 		free := q.Parallel - len(slots)
-		if free == 0 || !q.Enabled(ctx) {
+		if pause = q.pause(ctx, free); pause > 0 {
 			continue
 		}
+		pause = q.Haste.Of(poll)
 		plans, err := q.Store.Take(ctx, q.Replica, free)
 		warn(ctx, q.Log, "probes could not be taken", err)
 		for _, plan := range plans {
@@ -73,6 +71,28 @@ func (q *Queue) Run(ctx context.Context) {
 				q.carryOut(ctx, plan)
 			})
 		}
+	}
+}
+
+// pause is how long the queue may wait before it takes probes, 0 where some are due. It asks
+// for the time of the next one, so a queue that waits asks little, and probes are sent at
+// the times that they were planned for, which lie on no grid of seconds.
+func (q *Queue) pause(ctx context.Context, free int) time.Duration {
+	if free == 0 {
+		return q.Haste.Of(poll)
+	}
+	if !q.Enabled(ctx) {
+		return q.Haste.Of(longPoll)
+	}
+	wait, waits, err := q.Store.NextDue(ctx)
+	switch {
+	case err != nil:
+		warn(ctx, q.Log, "probes could not be looked for", err)
+		return q.Haste.Of(poll)
+	case !waits:
+		return q.Haste.Of(longPoll)
+	default:
+		return min(max(wait, 0), q.Haste.Of(longPoll))
 	}
 }
 

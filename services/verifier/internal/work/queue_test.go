@@ -16,6 +16,7 @@ import (
 	"svc.internal/services/verifier/internal/pairing"
 	"svc.internal/services/verifier/internal/probe"
 	"svc.internal/services/verifier/internal/standing"
+	"svc.internal/services/verifier/internal/store"
 	"svc.internal/services/verifier/internal/store/storetest"
 )
 
@@ -73,4 +74,37 @@ func TestAProbeThatWasRefusedOrLeftMakesNoPair(t *testing.T) {
 			t.Errorf("status %d, left %t: pairs: got %d, want %d", c.status, c.cut, got, c.pairs)
 		}
 	}
+}
+
+func TestAQueueWaitsUntilTheNextProbeIsDue(t *testing.T) {
+	t.Parallel()
+	e := storetest.New(t)
+	plan := e.Plan(t, e.See(t, storetest.Provider(t)))
+	plan.DueAt = plan.DueAt.Add(time.Minute)
+	on := true
+	q := &Queue{Store: e.Stores[0], Log: slog.New(slog.DiscardHandler), Enabled: func(context.Context) bool { return on }}
+	is := func(what string, free int, want time.Duration) {
+		t.Helper()
+		if got := q.pause(t.Context(), free); got != want {
+			t.Errorf("pause %s: got %v, want %v", what, got, want)
+		}
+	}
+	is("without a probe", 1, longPoll)
+	e.Queue(t, plan)
+	is("a minute before the probe", 1, longPoll)
+	e.Pass(t, time.Minute-3*time.Second)
+	is("three seconds before the probe", 1, 3*time.Second)
+	e.Pass(t, 3*time.Second)
+	is("when the probe is due", 1, 0)
+	is("while as many run as may", 0, poll)
+	on = false
+	is("while probes are off", 1, longPoll)
+	on = true
+	if _, err := e.Stores[0].Take(t.Context(), "a", 10); err != nil {
+		t.Fatal(err)
+	}
+	e.Pass(t, store.Lease-2*time.Second)
+	is("two seconds before a lease is over", 1, 2*time.Second)
+	e.Pass(t, time.Hour)
+	is("after a lease is over", 1, 0)
 }
