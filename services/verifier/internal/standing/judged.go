@@ -51,6 +51,7 @@ func (m *move) observations(j judge.Judgement) ([]evidence.Observation, error) {
 			return nil, fmt.Errorf("observe files: %w", err)
 		}
 		said = append(said, o)
+		m.out.Files = &o
 	}
 	said = slices.DeleteFunc(said, func(o evidence.Observation) bool {
 		return m.Taken.of(o.Family(), m.at) >= evidence.Horizon

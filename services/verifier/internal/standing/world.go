@@ -53,6 +53,8 @@ func (w World) check() error {
 type Outcome struct {
 	// Judgement is that of a probe.
 	Judgement *judge.Judgement
+	// Files is what a fingerprint says for family E: an observation of it, or nothing.
+	Files *evidence.Observation
 	// Held is why a step that the evidence asks for is not taken.
 	Held ladder.Held
 	// Verdicts are at most 2, in the order of kinds.

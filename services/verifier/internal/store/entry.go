@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -105,7 +106,11 @@ func (e entry) queueObservations(batch *pgx.Batch) {
 		return
 	}
 	stratum := StratumID(e.Judged.Plan.Stratum)
-	for _, o := range j.Observations {
+	said := j.Observations
+	if files := e.outcome.Files; files != nil {
+		said = append(slices.Clip(said), *files)
+	}
+	for _, o := range said {
 		var calibrated []byte
 		if hash, ok := j.Calibrations[o.Family()]; ok {
 			calibrated = hash[:]
