@@ -111,9 +111,9 @@ var credits = map[string]func(t *testing.T, f *fleet, o owner){
 	},
 	"bonus": func(t *testing.T, f *fleet, o owner) {
 		account, _ := o.ids(t)
-		e, err := ledger.NativeDeposit(newFact(t), account, 5_000_000_000,
-			ledger.Quote{Token: ledger.Native, Rate: 1_000_000_000, Source: "feed",
-				At: time.Now().UTC().Truncate(time.Microsecond)})
+		quote := ledger.Quote{Token: ledger.Native, Rate: 1_000_000_000, Source: "feed",
+			At: time.Now().UTC().Truncate(time.Microsecond)}
+		e, err := ledger.Deposit(newFact(t), account, ledger.Sum{Token: ledger.Native, Units: 5_000_000_000, Quote: &quote})
 		if err := f.post(t, e, err); err != nil {
 			t.Fatal(err)
 		}
@@ -243,7 +243,7 @@ func TestHostile40_WhatIsHeldIsNotPaidUntilItIsReleased(t *testing.T) {
 		t.Fatalf("held: got %v, want %v", got, kept)
 	}
 	batch := func(amount money.NanoUSD) error {
-		e, err := ledger.EarningsBatch(newFact(t), provider, amount)
+		e, err := ledger.EarningsBatch(newFact(t), provider, amount, 0)
 		return f.post(t, e, err)
 	}
 	if err := batch(earned + 1); !errors.Is(err, ledger.ErrHeld) {
@@ -296,7 +296,7 @@ func TestHostile40_ConcurrentBatchesLeaveWhatIsHeld(t *testing.T) {
 	var posted atomic.Int32
 	var callers sync.WaitGroup
 	for range 8 {
-		e, err := ledger.EarningsBatch(newFact(t), provider, earned)
+		e, err := ledger.EarningsBatch(newFact(t), provider, earned, 0)
 		callers.Go(func() {
 			switch err := f.post(t, e, err); {
 			case err == nil:
@@ -328,7 +328,7 @@ func TestHostile40_AMonthIsNotClosedOverWhatIsHeldAndAForfeitEndsIt(t *testing.T
 	month := ledger.Month(id.Day().Format("2006-01"))
 	closeMonth := func(provider ids.ProviderID, of money.NanoUSD, more ...ledger.Entry) error {
 		entries, err := ledger.PlanClose(func() (ids.EntryID, error) { return entryID(t), nil }, month, 0,
-			[]ledger.Share{{Provider: provider, Held: of}})
+			[]ledger.Share{{Provider: provider, Earned: of}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -390,7 +390,7 @@ func TestHostile40_ARefundEndsWhatIsHeldOfItsRequestAlone(t *testing.T) {
 	_, provider := o.ids(t)
 	credits["card"](t, f, o)
 	paid := f.serve(t, o.consumer, o.provider)
-	e, err := ledger.EarningsBatch(newFact(t), provider, earned)
+	e, err := ledger.EarningsBatch(newFact(t), provider, earned, 0)
 	if err := f.post(t, e, err); err != nil {
 		t.Fatal(err)
 	}
@@ -416,7 +416,7 @@ func TestHostile40_ARefundEndsWhatIsHeldOfItsRequestAlone(t *testing.T) {
 			t.Errorf("held: got %v, want %v", got, step.held)
 		}
 	}
-	if e, err = ledger.EarningsBatch(newFact(t), provider, 1); !errors.Is(f.post(t, e, err), ledger.ErrHeld) {
+	if e, err = ledger.EarningsBatch(newFact(t), provider, 1, 0); !errors.Is(f.post(t, e, err), ledger.ErrHeld) {
 		t.Error("what is held of the first is free")
 	}
 	f.sound(t)

@@ -108,11 +108,7 @@ func (q Quote) Value(units Units) (down, even money.NanoUSD, err error) {
 	if units <= 0 {
 		return 0, 0, fmt.Errorf("%d units are out of range", units)
 	}
-	decimals, _ := q.Token.decimals()
-	whole := uint64(1)
-	for range decimals {
-		whole *= 10
-	}
+	whole := q.Token.whole()
 	hi, lo := bits.Mul64(uint64(units), uint64(q.Rate))
 	if hi >= whole {
 		return 0, 0, money.ErrOverflow
@@ -126,4 +122,33 @@ func (q Quote) Value(units Units) (down, even money.NanoUSD, err error) {
 		even++
 	}
 	return down, even, nil
+}
+
+// Buys returns how many units an amount buys, rounded down.
+func (q Quote) Buys(amount money.NanoUSD) (Units, error) {
+	if err := q.Validate(); err != nil {
+		return 0, fmt.Errorf("quote: %w", err)
+	}
+	if err := positive("amount", amount); err != nil {
+		return 0, err
+	}
+	hi, lo := bits.Mul64(uint64(amount), q.Token.whole())
+	if hi >= uint64(q.Rate) {
+		return 0, money.ErrOverflow
+	}
+	quotient, _ := bits.Div64(hi, lo, uint64(q.Rate))
+	if quotient > uint64(MaxAmount) {
+		return 0, money.ErrOverflow
+	}
+	return Units(quotient), nil
+}
+
+// whole returns how many units a whole token has.
+func (t Token) whole() uint64 {
+	decimals, _ := t.decimals()
+	whole := uint64(1)
+	for range decimals {
+		whole *= 10
+	}
+	return whole
 }

@@ -16,9 +16,12 @@ const (
 	Crypto AccountKind = "a:crypto"
 	// Bank is money at the bank.
 	Bank AccountKind = "a:bank"
-	// ProviderReceivable is what a provider owes after a refund of more than it had
-	// earned.
+	// ProviderReceivable is what a provider owes: for a refund of more than it had earned,
+	// or for collateral whose card payment was reversed.
 	ProviderReceivable AccountKind = "a:provider_receivable"
+	// ConsumerReceivable is what a consumer owes who has spent what was taken back: a card
+	// payment, or a deposit that its chain no longer has.
+	ConsumerReceivable AccountKind = "a:consumer_receivable"
 
 	// Available is what a consumer may still spend.
 	Available AccountKind = "l:consumer:available"
@@ -71,10 +74,12 @@ const (
 	OrphanWork AccountKind = "e:orphan_work"
 	// Goodwill is credit given by an operator.
 	Goodwill AccountKind = "e:goodwill"
-	// Chargeback is card money taken back after it was spent.
+	// Chargeback is what consumers owe for card payments and never pay.
 	Chargeback AccountKind = "e:chargeback"
 	// FXRounding is what conversions round away.
 	FXRounding AccountKind = "e:fx_rounding"
+	// FXRevaluation is what the platform's coins lose in value; a gain lowers it.
+	FXRevaluation AccountKind = "e:fx_revaluation"
 	// Discount is what discounts cost.
 	Discount AccountKind = "e:discount"
 	// Playground is what requests of the playground cost.
@@ -132,6 +137,7 @@ var chart = []Line{
 	{Crypto, Debit, false, ByToken},
 	{Bank, Debit, false, NoBook},
 	{ProviderReceivable, Debit, true, NoBook},
+	{ConsumerReceivable, Debit, true, NoBook},
 
 	{Available, Credit, true, NoBook},
 	{Held, Credit, true, NoBook},
@@ -161,6 +167,7 @@ var chart = []Line{
 	{Goodwill, Debit, false, NoBook},
 	{Chargeback, Debit, false, NoBook},
 	{FXRounding, Debit, false, NoBook},
+	{FXRevaluation, Debit, false, NoBook},
 	{Discount, Debit, false, NoBook},
 	{Playground, Debit, false, NoBook},
 	{Verification, Debit, false, NoBook},

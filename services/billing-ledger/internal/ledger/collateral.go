@@ -11,9 +11,11 @@ import (
 // The kinds of entries of collateral.
 const (
 	CardCollateralPaid    EntryKind = "collateral_card"
+	CardCollateralTaken   EntryKind = "collateral_card_reversed"
 	CollateralSlashed     EntryKind = "slash"
 	SlashForfeited        EntryKind = "slash_forfeit"
 	SlashAppealed         EntryKind = "slash_appeal_won"
+	ChainSlashed          EntryKind = "slash_chain"
 	CollateralRefundAsked EntryKind = "collateral_refund"
 	CollateralRefundPaid  EntryKind = "collateral_refund_paid"
 	CustodyTaken          EntryKind = "custody_in"
@@ -24,6 +26,20 @@ const (
 // the processor's session.
 func CardCollateral(fact Fact, provider ids.ProviderID, amount money.NanoUSD) (Entry, error) {
 	return move(CardCollateralPaid, fact, amount, Account{Kind: CardClearing}, Account{Kind: Collateral, Owner: provider})
+}
+
+// CardCollateralReversal follows line 23: the card's owner got amount back. It is taken
+// from the provider's collateral, at most what is there, and the provider owes the rest.
+// Business id: the processor's refund or dispute.
+func CardCollateralReversal(fact Fact, provider ids.ProviderID, amount, there money.NanoUSD) (Entry, error) {
+	if err := errors.Join(positive("amount", amount), notNegative("collateral", there)); err != nil {
+		return Entry{}, fmt.Errorf("card collateral reversal: %w", err)
+	}
+	taken := min(there, amount)
+	return compose(CardCollateralTaken, fact,
+		debit(Collateral, provider, taken),
+		debit(ProviderReceivable, provider, amount-taken),
+		credit(CardClearing, nobody, amount))
 }
 
 // Slash is line 24: collateral of a provider is taken and waits for an appeal.
@@ -51,28 +67,55 @@ type Compensation struct {
 	Amount  money.NanoUSD
 }
 
-// maxCompensated bounds the consumers of one forfeit by the legs of an entry.
-const maxCompensated = MaxLegs - 2
+// maxCompensated bounds the consumers of one forfeit by the legs of an entry: on a chain
+// four others.
+const maxCompensated = MaxLegs - 4
 
 // SlashForfeit is the end of line 24 without an appeal: each affected consumer, at most
-// 14 of them, gets its compensation of the slash, and the platform the rest. Business id:
+// 12 of them, gets its compensation of the slash, and the platform the rest. Business id:
 // the penalty.
 func SlashForfeit(fact Fact, provider ids.ProviderID, amount money.NanoUSD, affected []Compensation) (Entry, error) {
-	if len(affected) > maxCompensated {
-		return Entry{}, fmt.Errorf("slash forfeit: %d consumers are more than %d", len(affected), maxCompensated)
+	if err := positive("amount", amount); err != nil {
+		return Entry{}, fmt.Errorf("slash forfeit: %w", err)
 	}
-	legs := []Posting{debit(SlashEscrow, provider, amount)}
+	legs, err := compensate(amount, affected)
+	if err != nil {
+		return Entry{}, fmt.Errorf("slash forfeit: %w", err)
+	}
+	return compose(SlashForfeited, fact, append(legs, debit(SlashEscrow, provider, amount))...)
+}
+
+// ChainSlash is line 24 on a chain: forfeited tokens of a collateral contract came to the
+// treasury. Each affected consumer, at most 12 of them, gets its compensation of their
+// value, and the platform the rest. Business id: the penalty, the chain and the depositor.
+func ChainSlash(fact Fact, of Sum, affected []Compensation) (Entry, error) {
+	_, even, err := of.value()
+	if err != nil {
+		return Entry{}, fmt.Errorf("slash on a chain: %w", err)
+	}
+	legs, err := compensate(even, affected)
+	if err != nil {
+		return Entry{}, fmt.Errorf("slash on a chain: %w", err)
+	}
+	return of.entry(ChainSlashed, fact, append(legs, of.received(even)...)...)
+}
+
+// compensate returns the legs of what consumers get of an amount, and of the platform's
+// rest.
+func compensate(amount money.NanoUSD, affected []Compensation) ([]Posting, error) {
+	if len(affected) > maxCompensated {
+		return nil, fmt.Errorf("%d consumers are more than %d", len(affected), maxCompensated)
+	}
+	var legs []Posting
+	var err error
 	rest := amount
-	err := positive("amount", amount)
 	for _, c := range affected {
 		err = errors.Join(err, positive("compensation", c.Amount))
 		rest -= c.Amount
 		legs = append(legs, credit(Available, c.Account, c.Amount))
 	}
-	if err = errors.Join(err, notNegative("rest", rest)); err != nil {
-		return Entry{}, fmt.Errorf("slash forfeit: %w", err)
-	}
-	return compose(SlashForfeited, fact, append(legs, credit(SlashRevenue, nobody, rest))...)
+	err = errors.Join(err, notNegative("rest", rest))
+	return append(legs, credit(SlashRevenue, nobody, rest)), err
 }
 
 // SlashAppealWon is the other end of line 24: the provider gets its collateral back.
@@ -119,12 +162,4 @@ func custody(kind EntryKind, fact Fact, provider ids.ProviderID, token Token, un
 	return compose(kind, fact,
 		debit(Custody, nobody, money.NanoUSD(units)).in(string(token.Chain())).tokens(token),
 		credit(CollateralTokens, provider, money.NanoUSD(units)).tokens(token))
-}
-
-// move makes the entry of two legs in USD.
-func move(kind EntryKind, fact Fact, amount money.NanoUSD, from, to Account) (Entry, error) {
-	if err := positive("amount", amount); err != nil {
-		return Entry{}, fmt.Errorf("%s: %w", kind, err)
-	}
-	return compose(kind, fact, Posting{from, USD, -amount}, Posting{to, USD, amount})
 }

@@ -26,6 +26,7 @@ package ledger
 import (
 	"errors"
 	"fmt"
+	"math/bits"
 	"slices"
 	"unicode/utf8"
 
@@ -92,6 +93,14 @@ var (
 	ErrShort = errors.New("the consumer has less credit than that")
 	// ErrHeld: the entry takes what is held of a provider's earnings.
 	ErrHeld = errors.New("the provider's earnings are held")
+	// ErrUnearned: the entry takes more than a provider has. ErrOverpaid: it pays more of a
+	// debt than is owed.
+	ErrUnearned = errors.New("the provider has less than that")
+	ErrOverpaid = errors.New("less than that is owed")
+	// ErrNoPayout: no payout of the provider and the amount was requested. ErrEnded: the
+	// payout, or the slash, has ended otherwise.
+	ErrNoPayout = errors.New("no such payout was requested")
+	ErrEnded    = errors.New("it has ended otherwise")
 	// ErrCeiling: a balance would grow beyond what the ledger counts.
 	ErrCeiling = errors.New("the balance would exceed its bound")
 )
@@ -177,6 +186,14 @@ func compose(kind EntryKind, fact Fact, legs ...Posting) (Entry, error) {
 	return e, nil
 }
 
+// move makes the entry of two legs in USD.
+func move(kind EntryKind, fact Fact, amount money.NanoUSD, from, to Account) (Entry, error) {
+	if err := positive("amount", amount); err != nil {
+		return Entry{}, fmt.Errorf("%s: %w", kind, err)
+	}
+	return compose(kind, fact, Posting{from, USD, -amount}, Posting{to, USD, amount})
+}
+
 // debit and credit are legs in USD.
 func debit(kind AccountKind, owner [16]byte, amount money.NanoUSD) Posting {
 	return credit(kind, owner, -amount)
@@ -215,4 +232,11 @@ func notNegative(what string, amount money.NanoUSD) error {
 		return fmt.Errorf("%s of %d is out of range", what, amount)
 	}
 	return nil
+}
+
+// percent returns a share of an amount that is not negative, rounded down.
+func percent(amount money.NanoUSD, share uint64) money.NanoUSD {
+	hi, lo := bits.Mul64(uint64(amount), share)
+	quotient, _ := bits.Div64(hi, lo, 100)
+	return money.NanoUSD(quotient)
 }

@@ -16,6 +16,11 @@ var (
 	quote    = Quote{Token: Native, Rate: 123_456_789, Source: "feed", At: time.Unix(1_770_000_000, 0)}
 )
 
+// coins is a sum of the native token at the price of quote, and usdc one of USDC.
+func coins(units Units) Sum { return Sum{Native, units, &quote} }
+
+func usdc(units Units) Sum { return Sum{Token: USDCBase, Units: units} }
+
 func newFact(businessID string) Fact { return Fact{ID: ids.EntryID{9}, BusinessID: businessID} }
 
 func TestEntriesOfTheBusinessBalanceUpToTheBound(t *testing.T) {
@@ -80,7 +85,7 @@ func TestUnbalancedEntriesAreRefused(t *testing.T) {
 }
 
 func TestAReversalIsTheExactNegationAndIsNotReversed(t *testing.T) {
-	first, err := NativeDeposit(newFact("254/0xab/1"), consumer, 5_000_000_001, quote)
+	first, err := Deposit(newFact("254/0xab/1"), consumer, coins(5_000_000_001))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,6 @@ const (
 	EarningsBatched  EntryKind = "earnings_batch"
 	PayoutRequested  EntryKind = "payout_requested"
 	PayoutConfirmed  EntryKind = "payout_confirmed"
-	PayoutGas        EntryKind = "gas"
 	PayoutFailed     EntryKind = "payout_failed"
 	EarningsCredited EntryKind = "earnings_credit"
 	RequestRefunded  EntryKind = "request_refund"
@@ -25,13 +24,15 @@ const (
 // MinPayout is the least that a provider may ask for.
 const MinPayout = 10 * money.USD
 
-// EarningsBatch is line 15: a day's earnings of a provider may be paid out.
-// Business id: batch, provider and chain.
-func EarningsBatch(fact Fact, provider ids.ProviderID, amount money.NanoUSD) (Entry, error) {
-	if err := positive("amount", amount); err != nil {
+// EarningsBatch is line 15: a day's earnings of a provider may be paid out. What the
+// provider owes is taken from them first. Business id: day, provider and chain.
+func EarningsBatch(fact Fact, provider ids.ProviderID, amount, owed money.NanoUSD) (Entry, error) {
+	if err := errors.Join(positive("amount", amount), notNegative("debt", owed)); err != nil {
 		return Entry{}, fmt.Errorf("earnings batch: %w", err)
 	}
-	return compose(EarningsBatched, fact, debit(Accrued, provider, amount), credit(Payable, provider, amount))
+	taken := min(owed, amount)
+	return compose(EarningsBatched, fact, debit(Accrued, provider, amount),
+		credit(ProviderReceivable, provider, taken), credit(Payable, provider, amount-taken))
 }
 
 // PayoutRequest is line 16. The amount is in whole micro-USD, because only those can be
@@ -49,44 +50,27 @@ func PayableInFull(balance money.NanoUSD) money.NanoUSD {
 	return max(balance-balance%nanoPerMicro, 0)
 }
 
-// PayoutConfirm is line 17: a payout of amount, less the fee, is final on its
-// chain and took so many units of a token. Business id: the payout.
-func PayoutConfirm(
-	fact Fact, provider ids.ProviderID, amount, fee money.NanoUSD, token Token, units Units,
-) (Entry, error) {
+// PayoutConfirm is line 17: a payout of amount, less the fee, is final on its chain and
+// took the sum. Of a coin that is as many units as the amount less the fee buys by the
+// quote, rounded down. Business id: the payout.
+func PayoutConfirm(fact Fact, provider ids.ProviderID, amount, fee money.NanoUSD, of Sum) (Entry, error) {
 	err := errors.Join(payable(amount), notNegative("fee", fee))
-	switch {
-	case err != nil:
-	case fee >= amount:
+	if err == nil && fee >= amount {
 		err = fmt.Errorf("a fee of %s is not below the amount", fee)
-	case units <= 0:
-		err = fmt.Errorf("%d units are out of range", units)
-	case (token == USDCEthereum || token == USDCBase) && money.NanoUSD(units)*nanoPerMicro != amount-fee:
-		err = fmt.Errorf("%d micro-USD are not %s", units, amount-fee)
+	}
+	var due Units
+	if err == nil {
+		due, err = Due(of.Token, of.Quote, amount-fee)
+	}
+	if err == nil && due != of.Units {
+		err = fmt.Errorf("%d units of %s are due, and not %d", due, of.Token, of.Units)
 	}
 	if err != nil {
 		return Entry{}, fmt.Errorf("payout confirmation: %w", err)
 	}
-	return compose(PayoutConfirmed, fact, append(spent(token, units),
+	return of.entry(PayoutConfirmed, fact, append(of.spent(amount-fee),
 		debit(PayoutInFlight, provider, amount),
-		credit(Crypto, nobody, amount-fee).in(string(token)),
 		credit(PayoutFee, nobody, fee))...)
-}
-
-// GasSpent is the other half of line 17: what a transaction cost, at the price
-// of quote, rounded half to even. Business id: chain and transaction.
-func GasSpent(fact Fact, units Units, quote Quote) (Entry, error) {
-	_, even, err := quote.Value(units)
-	if err == nil {
-		err = positive("value", even)
-	}
-	if err != nil {
-		return Entry{}, fmt.Errorf("gas: %w", err)
-	}
-	e, err := compose(PayoutGas, fact, append(spent(quote.Token, units),
-		debit(Gas, nobody, even), credit(Crypto, nobody, even).in(string(quote.Token)))...)
-	e.Quote = &quote
-	return e, err
 }
 
 // PayoutFail is line 18: a payout was provably not sent. Business id: the

@@ -12,7 +12,7 @@ import (
 func shares(held ...money.NanoUSD) []Share {
 	out := make([]Share, len(held))
 	for i, h := range held {
-		out[i] = Share{Provider: ids.ProviderID{byte(i + 1)}, Held: h}
+		out[i] = Share{Provider: ids.ProviderID{byte(i + 1)}, Earned: h}
 	}
 	return out
 }
@@ -107,10 +107,10 @@ func TestClosingAMonthIsExactForAnyShares(t *testing.T) {
 		var paid money.NanoUSD
 		for _, s := range divided {
 			paid += s.Paid
-			exact := float64(s.Held) * min(1, float64(pool)/float64(total))
+			exact := float64(s.Earned) * min(1, float64(pool)/float64(total))
 			switch {
-			case s.Paid > s.Held || s.Paid < 0:
-				t.Fatalf("pool %d, shares: s.Paid: got %d, want at most %d and at least 0", pool, s.Paid, s.Held)
+			case s.Paid > s.Earned || s.Paid < 0:
+				t.Fatalf("pool %d, shares: s.Paid: got %d, want at most %d and at least 0", pool, s.Paid, s.Earned)
 			case total < 1e9 && float64(s.Paid) <= exact-1:
 				t.Fatalf("pool %d, shares: s.Paid: got %v, want more than %v, where total < 1e9", pool, float64(s.Paid), exact-1)
 			case total < 1e9 && float64(s.Paid) >= exact+1:
@@ -138,6 +138,88 @@ func TestClosingAMonthIsExactForAnyShares(t *testing.T) {
 	}
 }
 
+// What is held when a month is closed stops nobody's payment, and leaves nothing behind,
+// however it ends.
+func TestWithheldEarningsEndExactlyAfterTheClose(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	r := rand.New(rand.NewPCG(seed, 2))
+	for range 2000 {
+		balance := map[AccountKind]money.NanoUSD{}
+		add := func(e Entry, err error) {
+			t.Helper()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, p := range e.Postings {
+				balance[p.Account.Kind] += p.Amount
+			}
+		}
+		var all []Share
+		var total money.NanoUSD
+		for i := range 1 + r.IntN(8) {
+			s := Share{Provider: ids.ProviderID{byte(i + 1)}, Earned: money.NanoUSD(1 + r.Int64N(1000))}
+			s.Withheld = money.NanoUSD(r.Int64N(int64(s.Earned) + 1))
+			total += s.Earned
+			all = append(all, s)
+		}
+		pool := money.NanoUSD(r.Int64N(int64(total)*5/4 + 2))
+		balance[PlanPool], balance[PlanAccrual], balance[PlanHeld] = pool, -total, total
+		divided, err := DividePool(pool, all)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range closeMonth(t, pool, all) {
+			add(e, nil)
+		}
+		var waits money.NanoUSD
+		for _, s := range divided {
+			waits += s.Withheld - s.WithheldPaid
+		}
+		if got := -balance[PlanAccrual]; got != waits {
+			t.Fatalf("accrual of the closed month: got %d, want what is withheld and unpaid, %d", got, waits)
+		}
+		for _, s := range divided {
+			for w := (Withheld{s.Withheld, s.WithheldPaid}); w.Earned > 0; {
+				n := money.NanoUSD(1 + r.Int64N(int64(w.Earned)))
+				var paid money.NanoUSD
+				if paid, w, err = w.End(n); err != nil {
+					t.Fatal(err)
+				}
+				if r.IntN(2) == 0 {
+					add(PlanShare(newFact("released"), s.Provider, "2026-03", n, paid, 0))
+					continue
+				}
+				add(PlanForfeit(newFact("forfeited"), s.Provider, "2026-03", n))
+				if paid > 0 {
+					add(PlanUnclaim(newFact("unclaimed"), "2026-03", paid))
+				}
+			}
+		}
+		for _, kind := range []AccountKind{PlanPool, PlanAccrual, PlanHeld} {
+			if balance[kind] != 0 {
+				t.Fatalf("%s: got %d, want 0", kind, balance[kind])
+			}
+		}
+		if got := balance[Payable] + balance[PlanRevenue]; got != pool {
+			t.Fatalf("paid and revenue: got %d, want the pool, %d", got, pool)
+		}
+	}
+}
+
+func TestNothingEndsThatIsNotHeld(t *testing.T) {
+	for _, tc := range []struct {
+		Withheld
+		ends money.NanoUSD
+	}{
+		{Withheld{5, 3}, 6}, {Withheld{5, 3}, 0}, {Withheld{5, 3}, -1}, {Withheld{}, 1}, {Withheld{5, 6}, 1},
+	} {
+		if _, _, err := tc.End(tc.ends); err == nil {
+			t.Errorf("%d of %+v: accepted", tc.ends, tc.Withheld)
+		}
+	}
+}
+
 func TestSharesOutOfRangeAreRefused(t *testing.T) {
 	for name, tc := range map[string]struct {
 		pool money.NanoUSD
@@ -146,10 +228,13 @@ func TestSharesOutOfRangeAreRefused(t *testing.T) {
 		"negative pool":  {-1, shares(1)},
 		"zero share":     {1, shares(0)},
 		"negative share": {1, shares(-5, 10)},
-		"no provider":    {1, []Share{{Held: 1}}},
-		"twice":          {1, []Share{{Provider: provider, Held: 1}, {Provider: provider, Held: 2}}},
+		"no provider":    {1, []Share{{Earned: 1}}},
+		"twice":          {1, []Share{{Provider: provider, Earned: 1}, {Provider: provider, Earned: 2}}},
 		"too much":       {1, shares(MaxAmount, 1)},
 		"huge pool":      {MaxAmount + 1, shares(1)},
+		"held too much":  {1, []Share{{Provider: provider, Earned: 1, Withheld: 2}}},
+		"held below 0":   {1, []Share{{Provider: provider, Earned: 1, Withheld: -1}}},
+		"negative debt":  {1, []Share{{Provider: provider, Earned: 1, Owed: -1}}},
 	} {
 		if _, err := DividePool(tc.pool, tc.held); err == nil {
 			t.Errorf("%s: accepted", name)

@@ -84,7 +84,6 @@ entry entry_quote_rate_check | kind = 'gas', quote_asset = '254:native', quote_r
 	quote_at = now()
 entry entry_quote_source_check | kind = 'gas', quote_asset = '254:native', quote_rate = 5, quote_source = '',
 	quote_at = now()
-entry entry_quoted | quote_asset = '254:native', quote_rate = 5, quote_source = 'x', quote_at = now()
 entry entry_recorded_now | id = gen_random_uuid(), business_id = 'x', at = now() - interval '1 day'
 	=> may not change any more
 entry entry_refunds_once | ! INSERT INTO entry (id, kind, business_id)
@@ -100,12 +99,17 @@ held_earning held_earning_account_id_fkey | request_id = gen_random_uuid(), acco
 held_earning held_earning_begins_held | ! INSERT INTO held_earning SELECT gen_random_uuid(), day, account_id,
 	provider_id, rule, book, payout, held_at, 'released', now(), 'x' FROM held_earning => may not change any more
 held_earning held_earning_ended_as_check | ! UPDATE held_earning SET ended_as = 'gone', ended_at = now(), reason = 'x'
+held_earning held_earning_day_open | ! SET TRANSACTION ISOLATION LEVEL REPEATABLE READ;
+	UPDATE held_earning SET ended_as = 'released', ended_at = now(), reason = 'x' => read committed
+held_earning held_earning_ends_now | ! UPDATE held_earning SET ended_as = 'released',
+	ended_at = now() - interval '1 day', reason = 'x' => may not change any more
 held_earning held_earning_ends_once | ! UPDATE held_earning SET ended_as = 'released', ended_at = now(),
 	reason = 'x'; UPDATE held_earning SET ended_as = NULL, ended_at = NULL, reason = NULL => may not change any more
 held_earning held_earning_ends_whole | ! UPDATE held_earning SET ended_as = 'released'
 held_earning held_earning_payout_check | request_id = gen_random_uuid(), payout = 0
 held_earning held_earning_pkey | =
-held_earning held_earning_reason_check | ! UPDATE held_earning SET ended_as = 'released', ended_at = now(), reason = ''
+held_earning held_earning_reason_check | ! UPDATE held_earning SET ended_as = 'released', ended_at = now(),
+	reason = ''
 held_earning held_earning_rule_check | request_id = gen_random_uuid(), rule = 'looks'
 held_earning held_earning_was_earned | request_id = gen_random_uuid()
 house_account house_account_account_id_fkey | account_id = gen_random_uuid()
@@ -123,7 +127,8 @@ hold hold_check5 | expires_at = admitted_at
 hold hold_closes_once | ! UPDATE hold SET state = 'open', closed_at = NULL WHERE state = 'settled'
 	=> may not change any more
 hold hold_counts_audio | unit = 2, max_completion_tokens = 0
-hold hold_counts_images | unit = 1, input_rate = 0, payout_input_rate = 0, prompt_tokens = 0, max_completion_tokens = 3,
+hold hold_counts_images | unit = 1, input_rate = 0, payout_input_rate = 0, prompt_tokens = 0,
+	max_completion_tokens = 3,
 	images = 4
 hold hold_expires_reviewed | ! UPDATE hold SET state = 'expired', closed_at = now() WHERE state = 'open'
 	=> is to be reviewed
@@ -137,7 +142,8 @@ hold hold_pin_is_payg | pinned = true, billing_type = 'free', amount = 0, input_
 	payout_input_rate = 0, payout_output_rate = 0
 hold hold_pkey | =
 hold hold_plan_is_pinned | billing_type = 'plan', amount = 0
-hold hold_plan_price_check | billing_type = 'plan', amount = 0, plan_id = 'pro', plan_tier = 2, plan_day = now()::date,
+hold hold_plan_price_check | billing_type = 'plan', amount = 0, plan_id = 'pro', plan_tier = 2, plan_day =
+	now()::date,
 	plan_price = -1
 hold hold_prompt_tokens_check | prompt_tokens = -1
 hold hold_rate_limit_check | rate_limit = -1
@@ -217,14 +223,50 @@ plan_limit plan_limits_are_whole | period = 'month' => takes no further limit
 plan_limit plan_limits_keep_their_form | ! UPDATE plan_limit SET tiers = '{3}' => may not change any more
 plan_limit plan_limits_stay | ! DELETE FROM plan_limit => may not change any more
 posting held_earnings_stay | ! WITH e AS (INSERT INTO entry (id, kind, business_id)
-	VALUES (gen_random_uuid(), 'earnings_batch', 'x') RETURNING id, kind) INSERT INTO posting (entry_id, leg, entry_kind,
+	VALUES (gen_random_uuid(), 'earnings_batch', 'x') RETURNING id, kind) INSERT INTO posting (entry_id, leg,
+	entry_kind,
 	account_kind, account_owned, owner_id, amount) SELECT id, leg, kind, account_kind, true, provider_id, amount
-	FROM e, held_earning, (VALUES (1, 'l:provider:accrued', -1), (2, 'l:provider:payable', 1)) AS l (leg, account_kind,
+	FROM e, held_earning, (VALUES (1, 'l:provider:accrued', -1), (2, 'l:provider:payable', 1)) AS l (leg,
+	account_kind,
 	amount)
+posting provider_never_short | ! WITH e AS (INSERT INTO entry (id, kind, business_id)
+	VALUES (gen_random_uuid(), 'payout_requested', 'x') RETURNING id, kind) INSERT INTO posting (entry_id, leg,
+	entry_kind,
+	account_kind, account_owned, owner_id, amount) SELECT id, leg, kind, account_kind, owned,
+	CASE WHEN owned THEN provider_id END, amount FROM e, held_earning,
+	(VALUES (1, 'l:provider:payable', true, -1), (2, 'l:provider:payout_in_flight', true, 1)) AS l (leg,
+	account_kind, owned, amount)
+posting debt_never_overpaid | ! WITH e AS (INSERT INTO entry (id, kind, business_id)
+	VALUES (gen_random_uuid(), 'card_debt_lost', 'x') RETURNING id, kind) INSERT INTO posting (entry_id, leg,
+	entry_kind,
+	account_kind, account_owned, owner_id, amount) SELECT id, leg, kind, account_kind, owned,
+	CASE WHEN owned THEN provider_id END, amount FROM e, held_earning,
+	(VALUES (1, 'e:chargeback', false, -1), (2, 'a:consumer_receivable', true, 1)) AS l (leg, account_kind,
+	owned, amount)
+posting payout_ends_its_request | ! WITH e AS (INSERT INTO entry (id, kind, business_id)
+	VALUES (gen_random_uuid(), 'payout_failed', 'x') RETURNING id, kind) INSERT INTO posting (entry_id, leg,
+	entry_kind,
+	account_kind, account_owned, owner_id, amount) SELECT id, leg, kind, account_kind, owned,
+	CASE WHEN owned THEN provider_id END, amount FROM e, held_earning,
+	(VALUES (1, 'l:provider:payout_in_flight', true, -1), (2, 'l:provider:payable', true, 1)) AS l (leg,
+	account_kind, owned, amount)
+posting slash_ends_once | ! WITH l (kind, leg, account_kind, owned, amount) AS (VALUES
+	('collateral_card', 1, 'a:card_clearing', false, -2), ('collateral_card', 2, 'l:provider:collateral', true, 2),
+	('slash', 1, 'l:provider:collateral', true, -2), ('slash', 2, 'l:provider:slash_escrow', true, 2),
+	('slash_forfeit', 1, 'l:provider:slash_escrow', true, -1), ('slash_forfeit', 2, 'r:slash', false, 1),
+	('slash_appeal_won', 1, 'l:provider:slash_escrow', true, -1), ('slash_appeal_won', 2,
+	'l:provider:collateral', true, 1)),
+	e AS (INSERT INTO entry (id, kind, business_id) SELECT gen_random_uuid(), kind, 'x' FROM (SELECT DISTINCT
+	kind FROM l) k
+	RETURNING id, kind) INSERT INTO posting (entry_id, leg, entry_kind, account_kind, account_owned, owner_id, amount)
+	SELECT id, leg, kind, account_kind, owned, CASE WHEN owned THEN provider_id END, amount
+	FROM e JOIN l USING (kind), held_earning => entry_ends_once
 posting verification_funds_house_accounts | ! WITH a AS (INSERT INTO account (id, name)
 	VALUES (gen_random_uuid(), 'x') RETURNING id), e AS (INSERT INTO entry (id, kind, business_id)
-	VALUES (gen_random_uuid(), 'verification', 'x') RETURNING id, kind) INSERT INTO posting (entry_id, leg, entry_kind,
-	account_kind, account_owned, owner_id, amount) SELECT e.id, 1, kind, 'l:consumer:available', true, a.id, 1 FROM e, a
+	VALUES (gen_random_uuid(), 'verification', 'x') RETURNING id, kind) INSERT INTO posting (entry_id, leg,
+	entry_kind,
+	account_kind, account_owned, owner_id, amount) SELECT e.id, 1, kind, 'l:consumer:available', true, a.id, 1
+	FROM e, a
 posting posting_account_fkey | leg = 3, book = '2026-03', account_kind = account_kind => posting_account_fkey
 posting posting_amount_bounds | amount = 500000000000000001
 posting posting_amount_check | amount = 0
@@ -292,7 +334,8 @@ usage_settlement payout_within_list_price | payout = list_price + 1
 usage_settlement usage_counts_audio | unit = 2, output_rate = 0, payout_output_rate = 0
 usage_settlement usage_counts_images | unit = 1
 usage_settlement usage_settlement_unit_check | unit = -1
-usage_settlement usage_day_open | ! SET TRANSACTION ISOLATION LEVEL REPEATABLE READ; INSERT INTO usage_settlement (day,
+usage_settlement usage_day_open | ! SET TRANSACTION ISOLATION LEVEL REPEATABLE READ; INSERT INTO
+	usage_settlement (day,
 	request_id) SELECT day, request_id FROM usage_settlement WHERE false => read committed only
 usage_settlement usage_recorded_now | settled_at = now() - interval '1 day' => may not change any more
 usage_settlement usage_settlement_attempt_check | attempt = 0

@@ -29,8 +29,10 @@ const maxPosts = 3
 //
 // It returns ledger.ErrReused when a business id stands for another entry, ErrNoWallet
 // when a consumer does not exist, ErrShort when a consumer has less than is taken,
-// ErrCeiling when a consumer would have too much, and ErrHeld when what is taken from a
-// provider is held.
+// ErrCeiling when a consumer would have too much, ErrHeld when what is taken from a
+// provider is held, ErrUnearned when a provider has less than is taken, ErrOverpaid when
+// more is paid than is owed, ErrEnded when a payout or a slash has another end, and
+// ErrNoPayout when a payout was not requested so.
 func (s *Store) Post(ctx context.Context, entries ...ledger.Entry) ([]ids.EntryID, error) {
 	return s.postAnd(ctx, entries, nil)
 }
@@ -52,16 +54,34 @@ func (s *Store) postAnd(
 			posted, err = post(ctx, tx, entries, also)
 			return err
 		})
-		held := pg.IsCheck(err, "held_earnings_stay")
+		refusal := refusalOf(err)
 		switch {
-		case try < maxPosts && (held || pg.IsUnique(err, "entry_kind_business_id_key") ||
+		case try < maxPosts && (refusal != nil || pg.IsUnique(err, "entry_kind_business_id_key") ||
 			pg.IsUnique(err, "entry_reverses_key")):
 			continue
-		case held:
-			return nil, ledger.ErrHeld
+		case refusal != nil:
+			return nil, refusal
 		}
 		return posted, err
 	}
+}
+
+// refusalOf returns why the database refused entries, nil for another error. Another
+// transaction may have posted the same facts meanwhile, so that it is tried again.
+func refusalOf(err error) error {
+	switch {
+	case pg.IsCheck(err, "held_earnings_stay"):
+		return ledger.ErrHeld
+	case pg.IsCheck(err, "provider_never_short"):
+		return ledger.ErrUnearned
+	case pg.IsCheck(err, "debt_never_overpaid"):
+		return ledger.ErrOverpaid
+	case pg.IsCheck(err, "payout_ends_its_request"):
+		return ledger.ErrNoPayout
+	case pg.IsCheck(err, "entry_ends_once"):
+		return ledger.ErrEnded
+	}
+	return nil
 }
 
 // Reverse posts the entry that undoes another, once: a repeat returns the first
@@ -111,6 +131,9 @@ func post(
 		default:
 			posted[i] = first.ID
 		}
+	}
+	if err := lockTaken(ctx, tx, fresh); err != nil {
+		return nil, err
 	}
 	if err := keepHeld(ctx, tx, fresh); err != nil {
 		return nil, err

@@ -97,14 +97,14 @@ func taken(entries []ledger.Entry) (all, forfeited map[earnings]money.NanoUSD) {
 // otherwise when an operator releases them, or when their own request is refunded at the
 // provider's fault; a refund of another request takes nothing from them.
 //
-// It locks the earnings of the providers of whom something is held, in the order of their
-// ids. The database enforces the same at commit (held_earnings_stay).
+// The database enforces the same at commit (held_earnings_stay). The earnings are locked
+// by lockTaken.
 func keepHeld(ctx context.Context, tx pgx.Tx, entries []ledger.Entry) error {
 	all, forfeited := taken(entries)
 	if len(all) == 0 {
 		return nil
 	}
-	watched, err := lockHeld(ctx, tx, all)
+	watched, err := whereHeld(ctx, tx, all)
 	if err != nil || len(watched) == 0 {
 		return err
 	}
@@ -124,26 +124,20 @@ func keepHeld(ctx context.Context, tx pgx.Tx, entries []ledger.Entry) error {
 	return nil
 }
 
-// lockHeld locks the earnings of the providers of whom something is held, and returns
-// which of the earnings in all are theirs.
-func lockHeld(ctx context.Context, tx pgx.Tx, all map[earnings]money.NanoUSD) ([]earnings, error) {
+// whereHeld returns which of the earnings are of providers of whom something is held.
+func whereHeld(ctx context.Context, tx pgx.Tx, all map[earnings]money.NanoUSD) ([]earnings, error) {
 	var providers [][16]byte
 	for from := range all {
 		providers = append(providers, from.provider)
 	}
-	rows, err := tx.Query(ctx, `SELECT p.id FROM (SELECT DISTINCT id FROM unnest($1::uuid[]) AS u (id)) p
-		WHERE EXISTS (SELECT FROM held_earning h WHERE h.provider_id = p.id AND h.ended_as IS NULL) ORDER BY p.id`, providers)
+	rows, err := tx.Query(ctx, `SELECT DISTINCT provider_id FROM held_earning
+		WHERE provider_id = ANY ($1) AND ended_as IS NULL`, providers)
 	if err != nil {
 		return nil, fmt.Errorf("look for held earnings: %w", err)
 	}
 	found, err := pgx.CollectRows(rows, pgx.RowTo[[16]byte])
 	if err != nil {
 		return nil, fmt.Errorf("look for held earnings: %w", err)
-	}
-	for _, p := range found {
-		if err := lockProvider(ctx, tx, p); err != nil {
-			return nil, err
-		}
 	}
 	var watched []earnings
 	for from := range all {
@@ -155,12 +149,42 @@ func lockHeld(ctx context.Context, tx pgx.Tx, all map[earnings]money.NanoUSD) ([
 	return watched, nil
 }
 
-// lockProvider has transactions that take from a provider's earnings wait for each other.
-// The lock is on nothing that requests change: what is settled meanwhile only adds to the
+// lockTaken locks the earnings and debts that entries take from, as the database does again
+// for each leg when the transaction commits. All of them at once, in one order, wait for
+// nobody in a circle.
+func lockTaken(ctx context.Context, tx pgx.Tx, entries []ledger.Entry) error {
+	var owners [][16]byte
+	for _, e := range entries {
+		for _, p := range e.Postings {
+			if takes(p) {
+				owners = append(owners, p.Account.Owner)
+			}
+		}
+	}
+	if len(owners) == 0 {
+		return nil
+	}
+	return lockEarnings(ctx, tx, owners...)
+}
+
+// takes reports whether a leg takes from what a provider has, or from a debt.
+func takes(p ledger.Posting) bool {
+	switch p.Account.Kind {
+	case ledger.ProviderReceivable, ledger.ConsumerReceivable:
+		return p.Amount > 0
+	case ledger.Accrued, ledger.Payable, ledger.PlanHeld, ledger.PayoutInFlight, ledger.Collateral,
+		ledger.CollateralRefundPending, ledger.SlashEscrow:
+		return p.Amount < 0
+	default:
+		return false
+	}
+}
+
+// lockEarnings has transactions that take from the same earnings wait for each other. The
+// lock is on nothing that requests change: what is settled meanwhile only adds to the
 // earnings, and at least as much as to what is held.
-func lockProvider(ctx context.Context, tx pgx.Tx, provider [16]byte) error {
-	if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended('billing.earnings.' || $1::uuid::text, 0))`,
-		provider); err != nil {
+func lockEarnings(ctx context.Context, tx pgx.Tx, owners ...[16]byte) error {
+	if _, err := tx.Exec(ctx, `SELECT lock_earnings($1)`, owners); err != nil {
 		return fmt.Errorf("lock earnings: %w", err)
 	}
 	return nil

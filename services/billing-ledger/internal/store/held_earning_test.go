@@ -76,7 +76,7 @@ func TestUndoingOrphanWorkEndsWhatIsHeldOfIt(t *testing.T) {
 	for _, reservation := range claims {
 		e.settle(t, usage.Orphaned, e.servedBy(t, reservation, provider))
 	}
-	batch, err := ledger.EarningsBatch(newFact(t), provider, 1)
+	batch, err := ledger.EarningsBatch(newFact(t), provider, 1, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,7 +144,7 @@ func TestHeldEarningsOfSealedDaysStayHeld(t *testing.T) {
 	e.settle(t, usage.Settled, e.servedBy(t, claims[1], provider))
 	batch := func(amount money.NanoUSD) error {
 		t.Helper()
-		entry, err := ledger.EarningsBatch(newFact(t), provider, amount)
+		entry, err := ledger.EarningsBatch(newFact(t), provider, amount, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -175,7 +175,7 @@ func TestNothingIsKeptOfWhomNothingIsHeld(t *testing.T) {
 	e.admit(t, reservation)
 	e.settle(t, usage.Settled, e.servedBy(t, reservation, provider))
 	for _, of := range []ids.ProviderID{newProvider(t), provider} {
-		entry, err := ledger.EarningsBatch(newFact(t), of, 9*cent)
+		entry, err := ledger.EarningsBatch(newFact(t), of, 9*cent, 0)
 		if err != nil {
 			t.Fatal(err)
 		}

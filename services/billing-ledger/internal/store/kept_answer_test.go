@@ -312,9 +312,13 @@ func TestWhoNeverPaidHasHalfOfAllKeptAnswers(t *testing.T) {
 		"nothing": {func(consumer) {}, "unpaid_full"},
 		"a grant": {func(c consumer) { e.post(t)(ledger.Grant(entryID(t), c.account, cent, "a grant", ""), nil) },
 			"unpaid_full"},
-		"a card":     {func(c consumer) { e.post(t)(ledger.CardTopUp(newFact(t), c.account, cent, 0)) }, ""},
-		"USDC":       {func(c consumer) { e.post(t)(ledger.USDCDeposit(newFact(t), c.account, ledger.USDCBase, 1000)) }, ""},
-		"the native": {func(c consumer) { e.post(t)(ledger.NativeDeposit(newFact(t), c.account, 500_000_004, quote)) }, ""},
+		"a card": {func(c consumer) { e.post(t)(ledger.CardTopUp(newFact(t), c.account, cent, 0)) }, ""},
+		"USDC": {func(c consumer) {
+			e.post(t)(ledger.Deposit(newFact(t), c.account, ledger.Sum{Token: ledger.USDCBase, Units: 1000}))
+		}, ""},
+		"the native": {func(c consumer) {
+			e.post(t)(ledger.Deposit(newFact(t), c.account, ledger.Sum{Token: ledger.Native, Units: 500_000_004, Quote: &quote}))
+		}, ""},
 		"an undone card": {func(c consumer) {
 			paid, err := ledger.CardTopUp(newFact(t), c.account, cent, 0)
 			e.post(t)(paid, err)

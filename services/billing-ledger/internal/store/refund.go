@@ -34,7 +34,7 @@ func (s *Store) Refund(
 			posted = first
 			return err
 		}
-		if err := lockProvider(ctx, tx, charge.Provider); err != nil {
+		if err := lockEarnings(ctx, tx, charge.Provider); err != nil {
 			return err
 		}
 		if cause == usage.ProviderFault {

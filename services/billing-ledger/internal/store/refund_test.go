@@ -100,7 +100,7 @@ func TestARefundAfterThePayoutIsTheProvidersDebt(t *testing.T) {
 			c := e.consumer(t, money.USD)
 			request, provider := e.settledFor(t, c)
 			if tc.batched > 0 {
-				e.post(t)(ledger.EarningsBatch(newFact(t), provider, money.NanoUSD(tc.batched)*cent))
+				e.post(t)(ledger.EarningsBatch(newFact(t), provider, money.NanoUSD(tc.batched)*cent, 0))
 			}
 			if tc.paid > 0 {
 				e.post(t)(ledger.EarningsCredit(newFact(t), provider, c.account, money.NanoUSD(tc.paid)*cent))

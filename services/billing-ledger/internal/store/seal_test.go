@@ -257,7 +257,9 @@ func TestAClosedDayTakesNoMoreAndAwaitsWhatWasUnderWay(t *testing.T) {
 
 func TestTheViewsAndTheTrialBalanceAgree(t *testing.T) {
 	e, c, _ := populated(t)
-	entries := everyEntry(t, e, c, newProvider(t))
+	provider := newProvider(t)
+	e.fund(t, provider, c)
+	entries := everyEntry(t, e, c, provider)
 	post(t, e, entries...)
 	report, err := audit.Run(t.Context(), e.store)
 	if err != nil {

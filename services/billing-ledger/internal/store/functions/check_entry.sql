@@ -20,7 +20,7 @@ BEGIN
         RAISE EXCEPTION 'entry % has % legs that sum to %', v_entry, v_legs, coalesce(v_wrong, 'nothing')
             USING ERRCODE = 'check_violation', CONSTRAINT = 'entry_balances';
     END IF;
-    SELECT entry.at, entry.reverses, original.kind AS reversed INTO e
+    SELECT entry.at, entry.reverses, entry.quote_asset, original.kind AS reversed INTO e
         FROM entry LEFT JOIN entry original ON original.id = entry.reverses WHERE entry.id = v_entry;
     -- An entry is whole when it is committed: no later transaction adds to it.
     IF e.at IS DISTINCT FROM now() THEN
@@ -35,6 +35,13 @@ BEGIN
     THEN
         RAISE EXCEPTION 'entry % does not undo entry %', v_entry, e.reverses
             USING ERRCODE = 'check_violation', CONSTRAINT = 'entry_undoes';
+    END IF;
+    -- A coin has a quote, which is its own. USDC is worth a dollar.
+    IF e.reverses IS NULL AND e.quote_asset IS DISTINCT FROM (
+        SELECT min(book) FROM posting WHERE entry_id = v_entry AND account_kind = 'a:crypto' AND book NOT LIKE '%:usdc')
+    THEN
+        RAISE EXCEPTION 'entry % moves another coin than its quote is of', v_entry
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'entry_quoted';
     END IF;
     RETURN NULL;
 END $$;

@@ -12,7 +12,7 @@ BEGIN
     IF NOT EXISTS (SELECT FROM held_earning WHERE provider_id = NEW.owner_id AND ended_as IS NULL) THEN
         RETURN NULL;
     END IF;
-    PERFORM pg_advisory_xact_lock(hashtextextended('billing.earnings.' || NEW.owner_id, 0));
+    PERFORM lock_earnings(ARRAY[NEW.owner_id]);
     SELECT coalesce(sum(payout), 0), provider_balance(NEW.account_kind, NEW.owner_id, NEW.book) INTO v_held, v_left
         FROM held_earning WHERE provider_id = NEW.owner_id AND book = NEW.book AND ended_as IS NULL;
     IF v_held > greatest(v_left, 0) THEN

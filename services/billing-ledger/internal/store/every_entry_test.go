@@ -1,0 +1,162 @@
+package store_test
+
+import (
+	"crypto/rand"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"svc.internal/pkg/ids"
+	"svc.internal/pkg/money"
+	"svc.internal/services/billing-ledger/internal/ledger"
+)
+
+const usd = money.USD
+
+// maker makes entries for tests.
+type maker struct {
+	t        testing.TB
+	account  ids.AccountID
+	provider ids.ProviderID
+	coins    ledger.Sum
+	made     []ledger.Entry
+}
+
+func (m *maker) fact() ledger.Fact { return newFact(m.t) }
+
+func (m *maker) add(e ledger.Entry, err error) {
+	m.t.Helper()
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	m.made = append(m.made, e)
+}
+
+func usdc(units ledger.Units) ledger.Sum { return ledger.Sum{Token: ledger.USDCBase, Units: units} }
+
+// everyEntry has entries of every kind but reversals, with every leg that they
+// can have.
+func everyEntry(t testing.TB, e *env, c consumer, provider ids.ProviderID) []ledger.Entry {
+	t.Helper()
+	e.exec(t, `INSERT INTO house_account (account_id) VALUES ($1)`, [16]byte(c.account))
+	// Worth a fraction that rounds up: a deposit of it has every leg.
+	coins := ledger.Sum{Token: ledger.Native, Units: 500_000_004, Quote: &ledger.Quote{Token: ledger.Native,
+		Rate: 123_456_789, Source: "feed", At: time.Now().UTC().Truncate(time.Microsecond)}}
+	m := &maker{t: t, account: c.account, provider: provider, coins: coins}
+	for _, kinds := range []func(){m.cards, m.tokens, m.plans, m.payouts, m.collateral} {
+		kinds()
+	}
+	return m.made
+}
+
+func (m *maker) cards() {
+	m.add(ledger.CardTopUp(m.fact(), m.account, 20*usd, usd))
+	m.add(ledger.CardCost(m.fact(), usd))
+	m.add(ledger.Grant(entryID(m.t), m.account, usd, rand.Text(), "test"), nil)
+	m.add(ledger.FundVerification(entryID(m.t), m.account, usd, rand.Text()), nil)
+	m.add(ledger.CardReversal(m.fact(), m.account, 3*usd, usd))
+	m.add(ledger.CardDebtPayment(m.fact(), m.account, 5))
+	m.add(ledger.CardDebtLoss(m.fact(), m.account, 5))
+	m.add(ledger.CardDisputeWin(m.fact(), m.account, 5, 2, 1))
+	m.add(ledger.CardPayOut(m.fact(), 5))
+}
+
+func (m *maker) tokens() {
+	m.add(ledger.Deposit(m.fact(), m.account, usdc(5_000_000)))
+	m.add(ledger.Deposit(m.fact(), m.account, m.coins))
+	m.add(ledger.StrayDeposit(m.fact(), m.coins))
+	m.add(ledger.MatchDeposit(m.fact(), m.account, 5))
+	m.add(ledger.ReturnDeposit(m.fact(), usdc(5)))
+	m.add(ledger.ReverseDeposit(m.fact(), m.account, m.coins, 5))
+	m.add(ledger.TreasuryMove(m.fact(), ledger.In, usdc(5)))
+	m.add(ledger.TreasuryMove(m.fact(), ledger.Out, m.coins))
+	m.add(ledger.Revaluation(m.fact(), 5, 1_000_000_000, *m.coins.Quote))
+	m.add(ledger.Revaluation(m.fact(), usd, 1_000_000_000, *m.coins.Quote))
+	m.add(ledger.GasSpent(m.fact(), m.coins))
+}
+
+func (m *maker) plans() {
+	m.add(ledger.PlanSale(m.fact(), "2026-03", 6*usd))
+	for month, pool := range map[ledger.Month]money.NanoUSD{"2026-03": 9 * usd, "2026-04": 7 * usd} {
+		entries, err := ledger.PlanClose(func() (ids.EntryID, error) { return entryID(m.t), nil }, month, pool,
+			[]ledger.Share{{Provider: m.provider, Earned: 8 * usd}})
+		for _, e := range entries {
+			m.add(e, err)
+		}
+	}
+	m.add(ledger.PlanRefund(m.fact(), "2026-03", true, usd))
+	m.add(ledger.PlanRefund(m.fact(), "2026-03", false, usd))
+	m.add(ledger.PlanShare(m.fact(), m.provider, "2026-03", 5, 4, 1))
+	m.add(ledger.PlanLateShare(m.fact(), m.provider, "2026-03", 5, 1))
+	m.add(ledger.PlanForfeit(m.fact(), m.provider, "2026-03", usd))
+	m.add(ledger.PlanUnclaim(m.fact(), "2026-03", 5))
+}
+
+func (m *maker) payouts() {
+	m.add(ledger.EarningsBatch(m.fact(), m.provider, 5*usd, usd))
+	m.add(ledger.EarningsCredit(m.fact(), m.provider, m.account, usd))
+	m.add(ledger.RequestRefund(m.fact(), m.account, m.provider, 10, 7,
+		ledger.Clawback{Accrued: 4, Payable: 2, Receivable: 1}))
+	m.add(ledger.GoodwillRefund(m.fact(), m.account, usd))
+	m.add(ledger.BrokenAnswer(m.fact(), m.account, usd))
+	sent, lost := m.fact(), m.fact()
+	m.add(ledger.PayoutRequest(sent, m.provider, 10*usd))
+	m.add(ledger.PayoutConfirm(sameFact(m.t, sent), m.provider, 10*usd, usd, usdc(9_000_000)))
+	m.add(ledger.PayoutRequest(lost, m.provider, 10*usd))
+	m.add(ledger.PayoutFail(sameFact(m.t, lost), m.provider, 10*usd))
+}
+
+func (m *maker) collateral() {
+	m.add(ledger.CardCollateral(m.fact(), m.provider, 20*usd))
+	m.add(ledger.CardCollateralReversal(m.fact(), m.provider, 5, 3))
+	m.add(ledger.ChainSlash(m.fact(), usdc(5), []ledger.Compensation{{Account: m.account, Amount: 5}}))
+	m.add(ledger.Slash(m.fact(), m.provider, 2*usd))
+	m.add(ledger.SlashForfeit(m.fact(), m.provider, usd, []ledger.Compensation{{Account: m.account, Amount: 5}}))
+	m.add(ledger.SlashAppealWon(m.fact(), m.provider, usd))
+	m.add(ledger.CollateralRefund(m.fact(), m.provider, usd))
+	m.add(ledger.CollateralRefunded(m.fact(), m.provider, ledger.Bank, 5))
+	m.add(ledger.CollateralRefunded(m.fact(), m.provider, ledger.CardClearing, 5))
+	m.add(ledger.CustodyIn(m.fact(), m.provider, ledger.Native, 35_000_000_000_000))
+	m.add(ledger.CustodyOut(m.fact(), m.provider, ledger.Native, 5))
+}
+
+// sameFact is the same fact for another entry.
+func sameFact(t testing.TB, f ledger.Fact) ledger.Fact {
+	t.Helper()
+	f.ID = entryID(t)
+	return f
+}
+
+// fund gives a provider balances and debts as no entry does, for tests of single entries,
+// until the function that it returns is called.
+func (e *env) fund(t testing.TB, provider ids.ProviderID, c consumer) (undo func()) {
+	t.Helper()
+	id := entryID(t)
+	err := pgx.BeginFunc(t.Context(), e.owner, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(t.Context(), `SET LOCAL session_replication_role = replica`); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(t.Context(), `INSERT INTO entry (id, kind, business_id) VALUES ($1, 'goodwill', $2)`,
+			[16]byte(id), rand.Text()); err != nil {
+			return err
+		}
+		_, err := tx.Exec(t.Context(), `INSERT INTO posting
+				(entry_id, leg, entry_kind, account_kind, account_owned, owner_id, book, amount)
+			SELECT $1, row_number() OVER (), 'goodwill', kind, true, owner, book, amount
+			FROM (SELECT kind, $2::uuid AS owner, b.book, $4::bigint AS amount FROM chart
+					CROSS JOIN LATERAL unnest(CASE chart.book WHEN 'month' THEN '{2026-03,2026-04}'::text[]
+						ELSE '{""}' END) AS b (book)
+					WHERE kind LIKE 'l:provider:%'
+				UNION ALL VALUES ('a:provider_receivable', $2, '', -$4), ('a:consumer_receivable', $3, '', -$4)) legs`,
+			[16]byte(id), [16]byte(provider), [16]byte(c.account), int64(100*money.USD))
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		e.exec(t, `DELETE FROM posting WHERE entry_id = $1`, [16]byte(id))
+		e.exec(t, `DELETE FROM entry WHERE id = $1`, [16]byte(id))
+	}
+}
