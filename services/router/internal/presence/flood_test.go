@@ -44,12 +44,12 @@ func TestAFloodOfChangingModelListsLeavesNothingBehind(t *testing.T) {
 		t.Errorf("got %d models in the view, want at most %d: those that are offered now", got, want)
 	}
 	for _, rec := range v.providers["p"] {
-		if got := len(rec.slots); got > MaxModels {
+		if got := len(rec.Value.slots); got > MaxModels {
 			t.Errorf("got %d slots of a session, want at most %d", got, MaxModels)
 		}
 	}
-	if len(v.touched) != 0 || len(v.nodes) > 8 || len(v.providers) != 1 {
-		t.Errorf("got %d touched, %d nodes, %d providers; want 0, at most 8 and 1", len(v.touched), len(v.nodes),
+	if _, nodes, _, _ := v.set.Size(); len(v.touched) != 0 || nodes > 8 || len(v.providers) != 1 {
+		t.Errorf("got %d touched, %d nodes, %d providers; want 0, at most 8 and 1", len(v.touched), nodes,
 			len(v.providers))
 	}
 	if grown := heap() - before; grown > 4<<20 {

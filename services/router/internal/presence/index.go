@@ -73,14 +73,13 @@ func (v *View) publishLocked() []string {
 
 // indexLocked puts the seats of a record into the lists.
 func (v *View) indexLocked(rec *record) {
-	rec.indexed = true
-	for i := range rec.session.Offers {
-		o := &rec.session.Offers[i]
+	for i := range rec.Value.session.Offers {
+		o := &rec.Value.session.Offers[i]
 		e := v.openLocked(o.Model)
 		e.list.at[rec] = len(e.seats)
 		e.seats = append(e.seats, &Seat{
-			Session: rec.session, Offer: o, Hub: rec.hub.id, Address: rec.address,
-			Slots: rec.slots[o.Model], owner: rec,
+			Session: rec.Value.session, Offer: o, Hub: rec.Hub(), Address: rec.Value.address,
+			Slots: rec.Value.slots[o.Model], owner: rec,
 		})
 	}
 }
@@ -88,9 +87,8 @@ func (v *View) indexLocked(rec *record) {
 // unindexLocked takes the seats of a record out of the lists. The last seat of a list moves
 // into the gap.
 func (v *View) unindexLocked(rec *record) {
-	rec.indexed = false
-	for i := range rec.session.Offers {
-		e := v.openLocked(rec.session.Offers[i].Model)
+	for i := range rec.Value.session.Offers {
+		e := v.openLocked(rec.Value.session.Offers[i].Model)
 		at := e.list.at[rec]
 		last := len(e.seats) - 1
 		e.seats[at] = e.seats[last]
@@ -105,8 +103,8 @@ func (v *View) unindexLocked(rec *record) {
 func (v *View) Find(provider, node string, epoch int64, model string) *Seat {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	for _, rec := range v.nodes[nodeKey{provider, node}] {
-		if rec.session.Epoch != epoch {
+	for _, rec := range v.set.Of(nodeKey{provider, node}) {
+		if rec.Value.session.Epoch != epoch {
 			continue
 		}
 		if seat := v.seatOf(rec, model); seat != nil {
@@ -141,8 +139,8 @@ func (v *View) By(provider string) []*Seat {
 	defer v.mu.Unlock()
 	var seats []*Seat
 	for _, rec := range v.providers[provider] {
-		for i := range rec.session.Offers {
-			if seat := v.seatOf(rec, rec.session.Offers[i].Model); seat != nil {
+		for i := range rec.Value.session.Offers {
+			if seat := v.seatOf(rec, rec.Value.session.Offers[i].Model); seat != nil {
 				seats = append(seats, seat)
 			}
 		}
@@ -152,7 +150,7 @@ func (v *View) By(provider string) []*Seat {
 
 // seatOf returns the seat of a record that serves, or nil.
 func (v *View) seatOf(rec *record, model string) *Seat {
-	if !rec.indexed {
+	if !rec.Serves() {
 		return nil
 	}
 	l, ok := v.models.Load(model)

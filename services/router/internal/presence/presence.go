@@ -1,21 +1,8 @@
 // Package presence is the live view of which session serves which model. It is put
 // together from what hubs report of their sessions.
 //
-// Reports of a hub are ordered by the hub's incarnation, and within an incarnation by
-// revision. A newer incarnation replaces all that an older one reported. Each session
-// keeps the revision that last named it. So messages that arrive late or out of order
-// end in the same view as the same messages in order:
-//
-//   - the newest revision that names a session decides what the session is;
-//   - a session that has ended never comes back, because an epoch is used once;
-//   - a session that a complete full report does not name is removed, unless a later
-//     revision names it; sessions in an older report are ignored.
-//
-// The parts of one full report carry consecutive revisions. A full report that never
-// becomes complete removes nothing. A session that nothing confirms for Expiry is
-// removed, which also covers a hub that dies. Of several sessions of one provider's node
-// the session with the newest epoch serves. The other sessions wait, invisible, until
-// they end.
+// Package sessions has the rules of order: which of a hub's reports count, when a session
+// ends, and which session of a node serves. The other sessions wait, invisible.
 //
 // Readers see, for each model, an immutable list that writers replace (copy on write).
 // They take no lock that a writer holds while it works, except where they look providers
@@ -33,16 +20,17 @@ import (
 	"sync"
 	"time"
 
+	"svc.internal/pkg/sessions"
 	"svc.internal/services/router/internal/slot"
 )
 
 const (
 	// Expiry is how long a session lives after it was last confirmed.
-	Expiry = 30 * time.Second
+	Expiry = sessions.Expiry
 	// MaxSessions bounds the view.
 	MaxSessions = 200_000
 	// MaxHubs bounds the hubs whose reports are taken.
-	MaxHubs = 1_024
+	MaxHubs = sessions.MaxHubs
 	// MaxModels bounds the models of one session.
 	MaxModels = 256
 )
@@ -123,58 +111,55 @@ type View struct {
 	// readers never wait for mu.
 	models sync.Map
 
-	mu    sync.Mutex
-	hubs  map[string]*hub
-	nodes map[nodeKey][]*record
+	mu  sync.Mutex
+	set *sessions.Set[nodeKey, *entry]
 	// providers lists the sessions of each.
 	providers map[string][]*record
-	sessions  int
-	dropped   int64
-	limit     int
 	touched   map[string]*edit
 }
 
 type nodeKey struct{ provider, node string }
 
-// record is one session of one hub.
-type record struct {
-	hub       *hub
-	session   *Session
-	address   string
-	revision  uint64
-	confirmed time.Time
-	load      *slot.Pool
-	slots     map[string]*slot.Counter
-	indexed   bool
-}
+// record is one session of one hub, and entry what the view keeps of it.
+type (
+	record = sessions.Record[nodeKey, *entry]
+	entry  struct {
+		session *Session
+		address string
+		load    *slot.Pool
+		slots   map[string]*slot.Counter
+	}
+)
 
 // New returns an empty view. changed is called, without locks held, for each model whose
 // seats or loads a report has changed.
-func New(changed func(model string)) *View {
-	return &View{
-		changed: changed, hubs: map[string]*hub{}, nodes: map[nodeKey][]*record{},
-		providers: map[string][]*record{}, limit: MaxSessions, touched: map[string]*edit{},
-	}
+func New(changed func(model string)) *View { return newBounded(changed, MaxSessions) }
+
+// newBounded returns a view with room for limit sessions.
+func newBounded(changed func(model string), limit int) *View {
+	v := &View{changed: changed, providers: map[string][]*record{}, touched: map[string]*edit{}}
+	v.set = sessions.New(limit, sessions.Hooks[nodeKey, *entry]{
+		Serve: v.indexLocked, Retire: v.unindexLocked, Removed: v.forgetLocked,
+	})
+	return v
 }
 
 // Apply takes over a report and reports whether it completed a full one.
 func (v *View) Apply(r Report, now time.Time) (complete bool) {
 	v.mu.Lock()
-	h := v.hubOfLocked(r)
+	h := v.set.Hear(sessions.Report{Hub: r.Hub, Incarnation: r.Incarnation, Revision: r.Revision, Full: r.Full,
+		Part: r.Part, Parts: r.Parts}, now)
 	if h == nil {
 		v.mu.Unlock()
 		return false
 	}
-	h.heard = now
 	for i := range r.Sessions {
-		v.putLocked(h, r, &r.Sessions[i], now)
+		v.putLocked(h, &r.Sessions[i], r.Address, now)
 	}
 	for _, epoch := range r.Ended {
-		v.endLocked(h, epoch, r.Revision)
+		v.set.End(h, epoch)
 	}
-	if r.Full {
-		complete = v.fullLocked(h, r)
-	}
+	complete = v.set.Complete(h)
 	models := v.publishLocked()
 	v.mu.Unlock()
 	for _, m := range models {
@@ -187,26 +172,17 @@ func (v *View) Apply(r Report, now time.Time) (complete bool) {
 // old.
 func (v *View) Expire(now time.Time) {
 	v.mu.Lock()
-	for _, h := range v.hubs {
-		for epoch, rec := range h.sessions {
-			if now.Sub(rec.confirmed) >= Expiry {
-				v.removeLocked(h, epoch)
-				continue
-			}
-			expired := 0
-			for _, c := range rec.slots {
-				expired += c.Expire(now)
-			}
-			if expired > 0 { // another request may want the slot
-				for model := range rec.slots {
-					v.touchLocked(model)
-				}
+	v.set.Expire(now, func(rec *record) {
+		expired := 0
+		for _, c := range rec.Value.slots {
+			expired += c.Expire(now)
+		}
+		if expired > 0 { // another request may want the slot
+			for model := range rec.Value.slots {
+				v.touchLocked(model)
 			}
 		}
-		if len(h.sessions) == 0 && now.Sub(h.heard) >= Expiry {
-			delete(v.hubs, h.id)
-		}
-	}
+	})
 	models := v.publishLocked()
 	v.mu.Unlock()
 	for _, m := range models {
@@ -219,138 +195,59 @@ func (v *View) Expire(now time.Time) {
 func (v *View) Confirm(now time.Time) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	for _, h := range v.hubs {
-		h.heard = now
-		for _, rec := range h.sessions {
-			rec.confirmed = now
-		}
-	}
+	v.set.Confirm(now)
 }
 
 // putLocked takes over one session, unless something newer is known of it.
-func (v *View) putLocked(h *hub, r Report, s *Session, now time.Time) {
-	if r.Revision < h.fullFrom || h.ended[s.Epoch] != 0 {
+func (v *View) putLocked(h *sessions.Hub[nodeKey, *entry], s *Session, address string, now time.Time) {
+	rec, fresh := v.set.Put(h, s.Epoch, nodeKey{s.Provider, s.Node})
+	switch {
+	case rec == nil:
 		return
-	}
-	rec := h.sessions[s.Epoch]
-	if rec == nil {
-		if v.sessions >= v.limit {
-			v.dropped++
-			return
-		}
-		v.sessions++
-		rec = &record{hub: h, load: slot.NewPool()}
+	case fresh:
+		rec.Value = &entry{load: slot.NewPool()}
 		v.providers[s.Provider] = append(v.providers[s.Provider], rec)
-		h.sessions[s.Epoch] = rec
-		v.replaceLocked(rec, s, r.Address)
-		key := nodeKey{s.Provider, s.Node}
-		v.nodes[key] = append(v.nodes[key], rec)
-		v.electLocked(key)
-	} else if r.Revision <= rec.revision || rec.session.Provider != s.Provider || rec.session.Node != s.Node {
-		return
-	} else if !same(rec.session, s) || rec.address != r.Address {
-		v.replaceLocked(rec, s, r.Address)
+		rec.Value.replace(s, address)
+		v.set.Add(rec)
+	case !same(rec.Value.session, s) || rec.Value.address != address:
+		v.set.Change(rec, func() { rec.Value.replace(s, address) })
 	}
-	rec.revision, rec.confirmed = r.Revision, now
 	for _, o := range s.Offers {
-		rec.slots[o.Model].Report(o.Capacity, o.InFlight, now)
+		rec.Value.slots[o.Model].Report(o.Capacity, o.InFlight, now)
 		v.touchLocked(o.Model)
 	}
-	rec.load.Report(s.Capacity, s.Said, now)
+	rec.Value.load.Report(s.Capacity, s.Said, now)
 }
 
-// replaceLocked gives a record its new description, and keeps the counters of the models that
+// replace gives a session its new description, and keeps the counters of the models that
 // stay.
-func (v *View) replaceLocked(rec *record, s *Session, address string) {
-	serves := rec.indexed
-	if serves {
-		v.unindexLocked(rec)
-	}
+func (e *entry) replace(s *Session, address string) {
 	own := *s
 	own.Offers = slices.Clone(s.Offers)
-	rec.session, rec.address = &own, address
+	e.session, e.address = &own, address
 	slots := make(map[string]*slot.Counter, len(own.Offers))
 	for _, o := range own.Offers {
-		if slots[o.Model] = rec.slots[o.Model]; slots[o.Model] == nil {
-			slots[o.Model] = rec.load.Counter()
+		if slots[o.Model] = e.slots[o.Model]; slots[o.Model] == nil {
+			slots[o.Model] = e.load.Counter()
 		}
 	}
-	for model, c := range rec.slots {
+	for model, c := range e.slots {
 		if slots[model] == nil {
-			rec.load.Drop(c)
+			e.load.Drop(c)
 		}
 	}
-	rec.slots = slots
-	if serves {
-		v.indexLocked(rec)
-	}
+	e.slots = slots
 }
 
-func (v *View) endLocked(h *hub, epoch int64, revision uint64) {
-	if len(h.ended) >= maxEnded {
-		clear(h.ended) // they only guard against messages out of order
-	}
-	h.ended[epoch] = max(revision, h.ended[epoch], 1)
-	v.removeLocked(h, epoch)
-}
-
-func (v *View) removeLocked(h *hub, epoch int64) {
-	rec := h.sessions[epoch]
-	if rec == nil {
+// forgetLocked forgets a session that was removed.
+func (v *View) forgetLocked(rec *record) {
+	provider := rec.Value.session.Provider
+	left := slices.DeleteFunc(v.providers[provider], func(r *record) bool { return r == rec })
+	if len(left) == 0 {
+		delete(v.providers, provider)
 		return
 	}
-	delete(h.sessions, epoch)
-	v.sessions--
-	if left := without(v.providers[rec.session.Provider], rec); len(left) > 0 {
-		v.providers[rec.session.Provider] = left
-	} else {
-		delete(v.providers, rec.session.Provider)
-	}
-	key := nodeKey{rec.session.Provider, rec.session.Node}
-	rest := without(v.nodes[key], rec)
-	if rec.indexed {
-		v.unindexLocked(rec)
-	}
-	if len(rest) == 0 {
-		delete(v.nodes, key)
-		return
-	}
-	v.nodes[key] = rest
-	v.electLocked(key)
-}
-
-func without(all []*record, gone *record) []*record {
-	return slices.DeleteFunc(all, func(r *record) bool { return r == gone })
-}
-
-// electLocked lets the newest session of a node serve and no other. A session that two hubs
-// claim serves at the hub that was started last.
-func (v *View) electLocked(key nodeKey) {
-	all := v.nodes[key]
-	newest := all[0]
-	for _, rec := range all[1:] {
-		if rec.newerThan(newest) {
-			newest = rec
-		}
-	}
-	for _, rec := range all {
-		if rec.indexed && rec != newest {
-			v.unindexLocked(rec)
-		}
-	}
-	if !newest.indexed {
-		v.indexLocked(newest)
-	}
-}
-
-func (r *record) newerThan(o *record) bool {
-	if r.session.Epoch != o.session.Epoch {
-		return r.session.Epoch > o.session.Epoch
-	}
-	if r.hub.incarnation != o.hub.incarnation {
-		return r.hub.incarnation > o.hub.incarnation
-	}
-	return r.hub.id > o.hub.id
+	v.providers[provider] = left
 }
 
 // uptimeStep is the least difference in uptime that makes a new description: twenty
@@ -382,7 +279,8 @@ func (v *View) Knows(provider string) bool {
 func (v *View) Size() (sessions, hubs int, dropped int64) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return v.sessions, len(v.hubs), v.dropped
+	sessions, _, hubs, dropped = v.set.Size()
+	return sessions, hubs, dropped
 }
 
 // Models lists the ids of all models that have a seat, in order.

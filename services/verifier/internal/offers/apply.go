@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"svc.internal/pkg/sessions"
 	"svc.internal/services/verifier/internal/identity"
 	"svc.internal/services/verifier/internal/quant"
 )
@@ -14,34 +15,37 @@ import (
 func (v *View) Apply(r Report, now time.Time) (complete bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	h := v.hubOfLocked(r)
+	h := v.set.Hear(sessions.Report{Hub: r.Hub, Incarnation: r.Incarnation, Revision: r.Revision, Full: r.Full,
+		Part: r.Part, Parts: r.Parts}, now)
 	if h == nil {
 		return false
 	}
-	h.heard = now
 	for i := range r.Sessions {
-		v.putLocked(h, r, &r.Sessions[i], now)
+		s := &r.Sessions[i]
+		if len(s.Models) > MaxModels {
+			continue
+		}
+		rec, fresh := v.set.Put(h, s.Epoch, node{s.Provider, s.Node})
+		switch {
+		case rec == nil:
+		case fresh:
+			rec.Value = own(s, r)
+			v.set.Add(rec)
+		case !same(rec.Value, s, r):
+			v.set.Change(rec, func() { rec.Value = own(s, r) })
+		}
 	}
 	for _, epoch := range r.Ended {
-		v.endLocked(h, epoch, r.Revision)
+		v.set.End(h, epoch)
 	}
-	return r.Full && v.fullLocked(h, r)
+	return v.set.Complete(h)
 }
 
 // Expire drops sessions that nothing has confirmed for Expiry.
 func (v *View) Expire(now time.Time) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	for _, h := range v.hubs {
-		for epoch, rec := range h.sessions {
-			if now.Sub(rec.confirmed) >= Expiry {
-				v.removeLocked(h, epoch)
-			}
-		}
-		if len(h.sessions) == 0 && now.Sub(h.heard) >= Expiry {
-			delete(v.hubs, h.id)
-		}
-	}
+	v.set.Expire(now, nil)
 }
 
 // Confirm confirms all sessions and hubs, for a time in which their reports could not be
@@ -49,38 +53,7 @@ func (v *View) Expire(now time.Time) {
 func (v *View) Confirm(now time.Time) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	for _, h := range v.hubs {
-		h.heard = now
-		for _, rec := range h.sessions {
-			rec.confirmed = now
-		}
-	}
-}
-
-// putLocked takes over one session, unless something newer is known of it.
-func (v *View) putLocked(h *hub, r Report, s *Session, now time.Time) {
-	if r.Revision < h.fullFrom || h.ended[s.Epoch] != 0 || len(s.Models) > MaxModels {
-		return
-	}
-	rec := h.sessions[s.Epoch]
-	switch {
-	case rec == nil:
-		if v.sessions >= v.limit {
-			v.dropped++
-			return
-		}
-		v.sessions++
-		rec = &record{hub: h, session: own(s, r)}
-		h.sessions[s.Epoch] = rec
-		key := node{s.Provider, s.Node}
-		v.nodes[key] = append(v.nodes[key], rec)
-		v.electLocked(key)
-	case r.Revision <= rec.revision, rec.session.Provider != s.Provider, rec.session.Node != s.Node:
-		return
-	case !same(rec.session, s, r):
-		v.replaceLocked(rec, own(s, r))
-	}
-	rec.revision, rec.confirmed = r.Revision, now
+	v.set.Confirm(now)
 }
 
 // own returns the session as the view keeps it. The texts are copied, because those of a
@@ -126,23 +99,4 @@ func sameSet(sorted, other []string) bool {
 func sameModel(a, b Model) bool {
 	b.Class = a.Class
 	return a == b
-}
-
-func (v *View) replaceLocked(rec *record, s *Session) {
-	serves := rec.indexed
-	if serves {
-		v.unindexLocked(rec)
-	}
-	rec.session = s
-	if serves {
-		v.indexLocked(rec)
-	}
-}
-
-func (v *View) endLocked(h *hub, epoch int64, revision uint64) {
-	if len(h.ended) >= maxEnded {
-		clear(h.ended) // they only guard against messages out of order
-	}
-	h.ended[epoch] = max(revision, h.ended[epoch], 1)
-	v.removeLocked(h, epoch)
 }

@@ -1,13 +1,8 @@
 // Package offers is the live view of what providers offer and which references there are.
 // It is put together from what hubs report of their sessions.
 //
-// The rules of order are those of the router's view: a newer incarnation of a hub replaces
-// all that an older incarnation reported; within an incarnation the newest revision that
-// names a session decides what the session is; a session that has ended never comes back;
-// a session that a complete full report does not name is removed, unless a later revision
-// names it; a session that nothing confirms for Expiry is removed. Of several sessions of
-// one provider's node the session with the newest epoch counts. Reports that come late,
-// twice or out of order therefore end in the same view.
+// Package sessions has the rules of order: which of a hub's reports count, when a session
+// ends, and which session of a node serves.
 //
 // A reference is in no offer. It is found by References alone, whatever a hub says of its
 // status.
@@ -24,6 +19,7 @@ import (
 	"time"
 
 	"svc.internal/pkg/ids"
+	"svc.internal/pkg/sessions"
 	"svc.internal/services/verifier/internal/identity"
 	"svc.internal/services/verifier/internal/probe"
 	"svc.internal/services/verifier/internal/quant"
@@ -31,11 +27,11 @@ import (
 
 const (
 	// Expiry is how long a session lives after it was last confirmed.
-	Expiry = 30 * time.Second
+	Expiry = sessions.Expiry
 	// MaxSessions bounds the view.
 	MaxSessions = 200_000
 	// MaxHubs bounds the hubs whose reports are taken.
-	MaxHubs = 1_024
+	MaxHubs = sessions.MaxHubs
 	// MaxModels bounds the models of one session.
 	MaxModels = 256
 )
@@ -127,14 +123,9 @@ type Offer struct {
 
 // View is safe for concurrent use.
 type View struct {
-	limit int
-
-	mu       sync.RWMutex
-	hubs     map[string]*hub
-	nodes    map[node][]*record
-	sessions int
-	dropped  int64
-	offered  map[probe.Offer][]Seat
+	mu      sync.RWMutex
+	set     *sessions.Set[node, *Session]
+	offered map[probe.Offer][]Seat
 	// references are the seats of references by model.
 	references map[string][]Seat
 }
@@ -145,40 +136,14 @@ type node struct {
 	name     string
 }
 
-// hub is what one incarnation of a hub has reported.
-type hub struct {
-	id          string
-	incarnation int64
-	heard       time.Time
-	sessions    map[int64]*record // by epoch
-	ended       map[int64]uint64  // epoch to the revision that ended it
-	// fullFrom is the first revision of the newest complete full report. Anything older
-	// is ignored.
-	fullFrom   uint64
-	assemblies map[uint64]*assembly // by first revision
-}
-
-// assembly collects the parts of one full report.
-type assembly struct {
-	parts uint32
-	seen  map[uint32]bool
-}
-
 // record is one session of one hub.
-type record struct {
-	hub       *hub
-	session   *Session
-	revision  uint64
-	confirmed time.Time
-	indexed   bool
-}
+type record = sessions.Record[node, *Session]
 
 // New returns an empty view.
 func New() *View {
-	return &View{
-		limit: MaxSessions, hubs: map[string]*hub{}, nodes: map[node][]*record{},
-		offered: map[probe.Offer][]Seat{}, references: map[string][]Seat{},
-	}
+	v := &View{offered: map[probe.Offer][]Seat{}, references: map[string][]Seat{}}
+	v.set = sessions.New(MaxSessions, sessions.Hooks[node, *Session]{Serve: v.indexLocked, Retire: v.unindexLocked})
+	return v
 }
 
 // Known returns every offer whose provider is connected, active or not, ordered by
@@ -237,12 +202,12 @@ func (v *View) On(host, model string) (Seat, bool) {
 	if !ok {
 		return Seat{}, false
 	}
-	for _, rec := range v.nodes[name] {
-		if !rec.indexed {
+	for _, rec := range v.set.Of(name) {
+		if !rec.Serves() {
 			continue
 		}
-		for i := range rec.session.Models {
-			if seat := (Seat{rec.session, &rec.session.Models[i]}); seat.Model.ID == model && seat.Open() {
+		for i := range rec.Value.Models {
+			if seat := (Seat{rec.Value, &rec.Value.Models[i]}); seat.Model.ID == model && seat.Open() {
 				return seat, true
 			}
 		}
@@ -290,7 +255,8 @@ func Owners(seats []Seat) *identity.Owners {
 func (v *View) Size() (sessions, offers int, dropped int64) {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
-	return v.sessions, len(v.offered), v.dropped
+	sessions, _, _, dropped = v.set.Size()
+	return sessions, len(v.offered), dropped
 }
 
 // Active reports whether consumers reach the offer on one of its nodes.
