@@ -33,6 +33,8 @@ type laboratory struct {
 	url    string
 	dir    string
 	models []string
+	// weights is the folder with the files of the models' weights; empty for none.
+	weights string
 	// killed reports whether the verifier is killed meanwhile.
 	killed bool
 }
@@ -146,7 +148,8 @@ func (l *laboratory) connect(
 	cfg.WSURL, cfg.Key, cfg.StateDir, cfg.NodeName = l.m.WSURL(), config.NewSecret(p.Key), t.TempDir(), name
 	for _, id := range models {
 		cfg.Models = append(cfg.Models, provideragent.Model{ModelID: id, EngineURL: server.URL + "/v1",
-			LocalModel: cheat.Model, ContextLength: window, Capacity: capacity, Quantization: "fp16"})
+			LocalModel: cheat.Model, ContextLength: window, Capacity: capacity, Quantization: "fp16",
+			WeightsDir: l.weights})
 	}
 	agent, err := provideragent.New(cfg, provideragent.Deps{})
 	if err != nil {

@@ -115,14 +115,20 @@ func readSamples(t testing.TB) []sample {
 // references finds it, and goes on with it once it has stood still for long enough.
 func (l *laboratory) beginRun(t testing.TB, model string) {
 	t.Helper()
-	exec(t, l.db, `WITH t AS (SELECT $1::text AS model, decode(repeat('00', 32), 'hex') AS files,
+	l.beginRunOf(t, model, make([]byte, 32))
+}
+
+// beginRunOf is beginRun for a model whose files have a composite hash.
+func (l *laboratory) beginRunOf(t testing.TB, model string, files []byte) {
+	t.Helper()
+	exec(t, l.db, `WITH t AS (SELECT $1::text AS model, $2::bytea AS files,
 			16 AS class, ''::text AS engine, ''::text AS gpu),
 		key AS (SELECT sha256('svc stratum v1 '::bytea || int4send(octet_length(model)) || convert_to(model, 'UTF8')
 			|| int4send(32) || files || int4send(1) || '\x10'::bytea || int4send(octet_length(engine))
 			|| convert_to(engine, 'UTF8') || int4send(0)) AS stratum, t.* FROM t),
 		made AS (INSERT INTO verifier.stratum (stratum, model_id, files, class, engine, gpu)
 			SELECT stratum, model, files, class, engine, gpu FROM key RETURNING stratum)
-		INSERT INTO verifier.calibration_run (run_id, stratum) SELECT gen_random_uuid(), stratum FROM made`, model)
+		INSERT INTO verifier.calibration_run (run_id, stratum) SELECT gen_random_uuid(), stratum FROM made`, model, files)
 }
 
 // calibrate gives the verifier what an earlier calibration of every model measured, and
