@@ -14,6 +14,35 @@ const (
 	maxParts = 4_096
 )
 
+// Report is what orders a message of a hub.
+type Report struct {
+	Hub         string
+	Incarnation int64
+	Revision    uint64
+	// Full marks a part of a full report. Part counts from 0 to Parts-1.
+	Full        bool
+	Part, Parts uint32
+}
+
+// Record is one session of one hub. K names nodes, and Value is what the user of the set
+// keeps of a session.
+type Record[K comparable, V any] struct {
+	Value V
+
+	hub       *Hub[K, V]
+	epoch     int64
+	node      K
+	revision  uint64
+	confirmed time.Time
+	serves    bool
+}
+
+// Hub returns the id of the hub that holds the session.
+func (r *Record[K, V]) Hub() string { return r.hub.id }
+
+// Serves reports whether the session is the one of its node that serves.
+func (r *Record[K, V]) Serves() bool { return r.serves }
+
 // Hub is what one incarnation of a hub has reported.
 type Hub[K comparable, V any] struct {
 	id          string
@@ -34,61 +63,6 @@ type Hub[K comparable, V any] struct {
 type assembly struct {
 	parts uint32
 	seen  map[uint32]bool
-}
-
-// Hear begins to take over a report. It returns the hub that the report comes from, or nil
-// where the report is to be ignored. The caller puts the report's sessions, ends others, and
-// then calls Complete.
-func (s *Set[K, V]) Hear(r Report, now time.Time) *Hub[K, V] {
-	h := s.hubs[r.Hub]
-	switch {
-	case h == nil && len(s.hubs) >= MaxHubs:
-		s.dropped++
-		return nil
-	case h != nil && r.Incarnation < h.incarnation:
-		return nil
-	case h == nil || r.Incarnation > h.incarnation:
-		h = s.replace(h, r)
-	}
-	h.report, h.heard = r, now
-	return h
-}
-
-// replace begins an incarnation of a hub. What an older one has reported is removed.
-func (s *Set[K, V]) replace(old *Hub[K, V], r Report) *Hub[K, V] {
-	if old != nil {
-		for _, rec := range old.sessions {
-			s.remove(rec)
-		}
-	}
-	h := &Hub[K, V]{
-		id: r.Hub, incarnation: r.Incarnation, sessions: map[int64]*Record[K, V]{},
-		ended: map[int64]uint64{}, assemblies: map[uint64]*assembly{},
-	}
-	s.hubs[r.Hub] = h
-	return h
-}
-
-// Complete ends the taking over of a report, and reports whether it completed a full one. With the last missing part it removes what the full report does not name: every
-// session whose newest mention is older than the report.
-func (s *Set[K, V]) Complete(h *Hub[K, V]) bool {
-	r := &h.report
-	if !r.Full || r.Parts == 0 || r.Parts > maxParts || r.Part >= r.Parts || r.Revision < uint64(r.Part) {
-		return false
-	}
-	first := r.Revision - uint64(r.Part)
-	if first < h.fullFrom || !h.assembled(first) {
-		return false
-	}
-	h.fullFrom = first
-	maps.DeleteFunc(h.assemblies, func(other uint64, _ *assembly) bool { return other <= first })
-	for _, rec := range h.sessions {
-		if rec.revision < first {
-			s.remove(rec)
-		}
-	}
-	maps.DeleteFunc(h.ended, func(_ int64, revision uint64) bool { return revision < first })
-	return true
 }
 
 // assembled takes note of a part, and reports whether none is missing any more.

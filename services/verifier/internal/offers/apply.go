@@ -7,8 +7,16 @@ import (
 
 	"svc.internal/pkg/sessions"
 	"svc.internal/services/verifier/internal/identity"
+	"svc.internal/services/verifier/internal/probe"
 	"svc.internal/services/verifier/internal/quant"
 )
+
+// New returns an empty view.
+func New() *View {
+	v := &View{offered: map[probe.Offer][]Seat{}, references: map[string][]Seat{}}
+	v.set = sessions.New(MaxSessions, sessions.Hooks[node, *Session]{Serve: v.indexLocked, Retire: v.unindexLocked})
+	return v
+}
 
 // Apply takes over a report and reports whether it completed a full one. The report's
 // sessions must not be changed afterwards.

@@ -139,13 +139,6 @@ type node struct {
 // record is one session of one hub.
 type record = sessions.Record[node, *Session]
 
-// New returns an empty view.
-func New() *View {
-	v := &View{offered: map[probe.Offer][]Seat{}, references: map[string][]Seat{}}
-	v.set = sessions.New(MaxSessions, sessions.Hooks[node, *Session]{Serve: v.indexLocked, Retire: v.unindexLocked})
-	return v
-}
-
 // Known returns every offer whose provider is connected, active or not, ordered by
 // provider and model.
 func (v *View) Known() []Offer {
