@@ -5,7 +5,6 @@ import (
 	"compress/gzip"
 	"encoding/json"
 	"flag"
-	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -163,7 +162,7 @@ func evading(t *testing.T) *career {
 		c.judged(r)
 	}
 	behind, nothing := judgetest.Answer+longer+`\u200b \n`, `\u200b \n`
-	c.apply(standing.Event{Run: &standing.RunJudged{Facts: passing()}})
+	c.apply(standing.Event{Run: &standing.RunJudged{Facts: judgetest.Passing()}})
 	answer(0, false, behind)
 	answer(1, true, behind)
 	for n := range standing.UnjudgedVoids {
@@ -185,22 +184,6 @@ func evading(t *testing.T) *career {
 		c.judged(r)
 	}
 	return c
-}
-
-// passing are the facts of a passed benchmark.
-func passing() battery.Facts {
-	timing := battery.Timing{Tokens: 256, Took: 5 * time.Second}
-	f := battery.Facts{
-		First: battery.Speed{
-			Answers:     []battery.Timing{timing, timing, timing, timing, timing},
-			FirstTokens: []time.Duration{time.Second, time.Second, time.Second},
-		},
-		Asked: 60, Answered: 60, StatedTokens: 8_192, MeasuredTokens: 8_192,
-	}
-	for i := range battery.Questions {
-		f.Questions = append(f.Questions, battery.Question{ID: fmt.Sprint(i)})
-	}
-	return f
 }
 
 // laboratory makes evidence by engines of the laboratory: an honest host and one of 4-bit

@@ -65,7 +65,7 @@ func TestThreeSilentAnswersInADayBeginAWatch(t *testing.T) {
 func TestVoidedObservationsTakeBackTheNoticeThatTheyLedTo(t *testing.T) {
 	t.Parallel()
 	o := begin(t)
-	o.run(facts())
+	o.run(judgetest.Passing())
 	good := o.now
 	o.until(ladder.Notice)
 	o.greedy(true)
@@ -152,7 +152,7 @@ func TestTheLastObservationsAreCountedForTheGuard(t *testing.T) {
 func TestAnEventTriedAgainGivesTheSameVerdict(t *testing.T) {
 	t.Parallel()
 	o := begin(t)
-	e := standing.Event{Run: &standing.RunJudged{Facts: facts()}}
+	e := standing.Event{Run: &standing.RunJudged{Facts: judgetest.Passing()}}
 	_, first, err := o.try(e)
 	if err != nil {
 		t.Fatalf("the run: %v", err)

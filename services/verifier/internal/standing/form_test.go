@@ -17,7 +17,7 @@ import (
 func TestAStateIsReadBackAsItWas(t *testing.T) {
 	t.Parallel()
 	o := begin(t) // apply reads each form back
-	o.run(facts())
+	o.run(judgetest.Passing())
 	o.run(other())
 	o.run(other())
 	o.recall(true)
@@ -179,7 +179,7 @@ func (o *offer) event(b byte) standing.Event {
 		r := o.refused(1 + o.n)
 		return standing.Event{Judged: &r}
 	case 7:
-		return standing.Event{Run: &standing.RunJudged{Facts: facts()}}
+		return standing.Event{Run: &standing.RunJudged{Facts: judgetest.Passing()}}
 	case 8:
 		return standing.Event{Run: &standing.RunJudged{Facts: other()}}
 	case 9:

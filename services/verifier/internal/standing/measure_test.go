@@ -64,7 +64,7 @@ func TestANoticeForRecallCapsTheMeasuredWindow(t *testing.T) {
 	o := begin(t)
 	o.recall(true)
 	o.measure(3_000)
-	o.run(facts())
+	o.run(judgetest.Passing())
 	for o.state.Level != ladder.Notice {
 		o.wait(time.Hour)
 		o.recall(true)
@@ -73,14 +73,14 @@ func TestANoticeForRecallCapsTheMeasuredWindow(t *testing.T) {
 	near(t, "cap", o.last.Published.CapTokens, 3_000)
 	is(t, "lane", o.last.Published.Lane, trust.Main)
 	o.wait(time.Hour)
-	o.run(facts())
+	o.run(judgetest.Passing())
 	near(t, "cap after a benchmark in a notice", o.last.Published.CapTokens, 3_000)
 }
 
 func TestACapTakesThePlaceOfTheProbeLane(t *testing.T) {
 	t.Parallel()
 	o := begin(t)
-	o.run(facts())
+	o.run(judgetest.Passing())
 	for o.state.Level != ladder.Notice {
 		o.wait(time.Hour)
 		o.recall(true)
@@ -122,13 +122,13 @@ func (o *offer) refuse(windowTokens int) {
 func TestARefusalCapsAndIsNoLie(t *testing.T) {
 	t.Parallel()
 	o := begin(t)
-	o.run(facts())
+	o.run(judgetest.Passing())
 	o.refuse(4_000)
 	near(t, "cap", o.state.CapTokens, 4_000)
 	is(t, "level", o.state.Level, ladder.Normal)
 	is(t, "M", o.state.Process.M(), 0)
 	is(t, "lane", o.last.Published.Lane, trust.Main)
-	is(t, "cap after a passed benchmark", o.run(facts()).Published.CapTokens, 0)
+	is(t, "cap after a passed benchmark", o.run(judgetest.Passing()).Published.CapTokens, 0)
 }
 
 func TestAReversalLeavesTheCapOfARefusal(t *testing.T) {
@@ -174,7 +174,7 @@ func TestARecallThatTheMeasuredWindowExplainsMeasuresNothing(t *testing.T) {
 func TestTrafficDoesNotLiftACap(t *testing.T) {
 	t.Parallel()
 	o := begin(t)
-	o.run(facts())
+	o.run(judgetest.Passing())
 	o.refuse(4_000)
 	o.apply(standing.Event{Run: &standing.RunJudged{Traffic: &battery.Traffic{Served: 200, Recalled: true}}})
 	near(t, "cap", o.last.Published.CapTokens, 4_000)
@@ -227,7 +227,7 @@ const (
 func TestAWindowTooSmallToBeMeasuredIsUnmeasured(t *testing.T) {
 	t.Parallel()
 	o := begin(t)
-	o.run(facts())
+	o.run(judgetest.Passing())
 	for o.state.Level != ladder.Notice {
 		o.wait(time.Hour)
 		o.recall(true)
@@ -288,7 +288,7 @@ func TestAMeasurementThatDoesNotEndIsGivenUp(t *testing.T) {
 func TestARefusalCapsAnUnmeasuredWindowToo(t *testing.T) {
 	t.Parallel()
 	o := begin(t)
-	o.run(facts())
+	o.run(judgetest.Passing())
 	o.judged(o.refused(unmeasurable))
 	is(t, "phase", o.state.Measurement.Phase(), window.Abandoned)
 	is(t, "cap", o.state.CapTokens, smallestMeasured)

@@ -13,25 +13,9 @@ import (
 	"svc.internal/services/verifier/internal/trust"
 )
 
-// facts are those of a run that passes.
-func facts() battery.Facts {
-	timing := battery.Timing{Tokens: 256, Took: 5 * time.Second}
-	f := battery.Facts{
-		First: battery.Speed{
-			Answers:     []battery.Timing{timing, timing, timing, timing, timing},
-			FirstTokens: []time.Duration{time.Second, time.Second, time.Second},
-		},
-		Asked: 60, Answered: 60, StatedTokens: 8_192, MeasuredTokens: 8_192,
-	}
-	for i := range battery.Questions {
-		f.Questions = append(f.Questions, battery.Question{ID: fmt.Sprint(i)})
-	}
-	return f
-}
-
 // other are those of a run whose answers are another model's.
 func other() battery.Facts {
-	f := facts()
+	f := judgetest.Passing()
 	for i := range battery.MaxExceeding {
 		f.Questions[i].Exceeded = true
 	}
@@ -50,7 +34,7 @@ func TestAPassedBenchmarkOpensTheMainLaneForThirtyDays(t *testing.T) {
 	t.Parallel()
 	o := begin(t)
 	is(t, "lane before", o.tick().Published.Lane, trust.Shut)
-	p := o.run(facts()).Published
+	p := o.run(judgetest.Passing()).Published
 	is(t, "lane", p.Lane, trust.Main)
 	is(t, "proven", p.Proven, true)
 	is(t, "passed at", p.PassedAt, o.now)
@@ -61,7 +45,7 @@ func TestAPassedBenchmarkOpensTheMainLaneForThirtyDays(t *testing.T) {
 func TestFailuresInARowAreWarnedFinedAndRemoved(t *testing.T) {
 	t.Parallel()
 	o := begin(t)
-	o.run(facts())
+	o.run(judgetest.Passing())
 	slashes, lanes := "", ""
 	for range 3 {
 		o.wait(2 * time.Hour)
@@ -81,7 +65,7 @@ func TestFailuresInARowAreWarnedFinedAndRemoved(t *testing.T) {
 func TestAReversedFineLeavesAWarning(t *testing.T) {
 	t.Parallel()
 	o := begin(t)
-	o.run(facts())
+	o.run(judgetest.Passing())
 	o.run(other())
 	o.run(other())
 	fine := o.newest()
@@ -97,18 +81,18 @@ func TestAReversedFineLeavesAWarning(t *testing.T) {
 func TestAnExecutedFineWaitsForAPassedRun(t *testing.T) {
 	t.Parallel()
 	o := begin(t)
-	o.run(facts())
+	o.run(judgetest.Passing())
 	o.run(other())
 	o.run(other())
 	o.apply(standing.Event{Penalty: &standing.PenaltyMoved{Verdict: o.newest().ID, Final: standing.Executed}})
 	is(t, "standing", o.state.Run, ladder.Fined)
-	is(t, "lane of a passed run", o.run(facts()).Published.Lane, trust.Main)
+	is(t, "lane of a passed run", o.run(judgetest.Passing()).Published.Lane, trust.Main)
 }
 
 func TestFailuresAreForgottenAfterCleanDays(t *testing.T) {
 	t.Parallel()
 	o := begin(t)
-	o.run(facts())
+	o.run(judgetest.Passing())
 	o.run(other())
 	o.wait(ladder.CleanPeriod)
 	o.tick()
@@ -119,7 +103,7 @@ func TestFailuresAreForgottenAfterCleanDays(t *testing.T) {
 func TestAnswersDoNotFailABenchmarkUnderACommonCause(t *testing.T) {
 	t.Parallel()
 	o := begin(t)
-	o.run(facts())
+	o.run(judgetest.Passing())
 	o.world.Brakes.CommonCause = true
 	out := o.run(other())
 	is(t, "held", out.Held, ladder.CommonCause)
@@ -131,7 +115,7 @@ func TestAFineIsHeldWhilePenaltiesAreOff(t *testing.T) {
 	t.Parallel()
 	o := begin(t)
 	o.world.Brakes.PenaltiesOff = true
-	o.run(facts())
+	o.run(judgetest.Passing())
 	o.run(other())
 	out := o.run(other())
 	is(t, "held", out.Held, ladder.PenaltiesOff)
@@ -143,10 +127,10 @@ func TestAnswersFineNobodyOnAHalfCalibration(t *testing.T) {
 	t.Parallel()
 	o := begin(t)
 	o.world.Brakes.WatchOnly = true
-	o.run(facts())
+	o.run(judgetest.Passing())
 	o.run(other())
 	is(t, "held", o.run(other()).Held, ladder.PenaltiesOff)
-	slow := facts()
+	slow := judgetest.Passing()
 	slow.Answered = 0
 	o.run(slow)
 	is(t, "slash for what needs no calibration", o.newest().Effects.Slash, ladder.FirstPenalty)
@@ -169,7 +153,7 @@ func TestTrafficRenewsOnlyAProvenOffer(t *testing.T) {
 	if _, _, err := o.try(renewal); !errors.Is(err, standing.ErrEvent) {
 		t.Errorf("unproven: got %v, want %v", err, standing.ErrEvent)
 	}
-	o.run(facts())
+	o.run(judgetest.Passing())
 	o.wait(20 * 24 * time.Hour)
 	is(t, "passed at", o.apply(renewal).Published.PassedAt, o.now) // M is the state's own
 	o.until(ladder.Watch)
@@ -182,7 +166,7 @@ func TestTrafficRenewsOnlyAProvenOffer(t *testing.T) {
 func TestTrafficDoesNotRenewAnOfferThatIsNeverJudged(t *testing.T) {
 	t.Parallel()
 	o := begin(t)
-	o.run(facts())
+	o.run(judgetest.Passing())
 	for range ladder.SilentVoids {
 		o.wait(time.Hour)
 		o.judged(judgetest.Silent(t, judgetest.Say{N: o.n}))
@@ -198,10 +182,10 @@ func TestTrafficDoesNotRenewAnOfferThatIsNeverJudged(t *testing.T) {
 func TestTheWorseOfBothLanesIsPublished(t *testing.T) {
 	t.Parallel()
 	o := begin(t)
-	o.run(facts())
+	o.run(judgetest.Passing())
 	o.until(ladder.Notice)
 	is(t, "lane in a notice", o.last.Published.Lane, trust.Probe)
-	is(t, "lane after a passed run", o.run(facts()).Published.Lane, trust.Probe)
+	is(t, "lane after a passed run", o.run(judgetest.Passing()).Published.Lane, trust.Probe)
 	is(t, "lane after a failed run", o.run(other()).Published.Lane, trust.Shut)
 }
 
@@ -222,11 +206,11 @@ func TestABenchmarkIsAskedForOnceAnHour(t *testing.T) {
 func TestNoMorePenaltiesThanSettlementCanDecideAreOpen(t *testing.T) {
 	t.Parallel()
 	o := begin(t)
-	o.run(facts())
+	o.run(judgetest.Passing())
 	for range 2 * standing.MaxOpen {
 		o.run(other())
 		o.run(other())
-		o.run(facts())
+		o.run(judgetest.Passing())
 	}
 	is(t, "open penalties", len(o.state.Open), standing.MaxOpen)
 	is(t, "held", o.run(other()).Held+o.run(other()).Held, ladder.PenaltiesOff)

@@ -15,7 +15,7 @@ import (
 func at(t *testing.T, level ladder.Level) *offer {
 	t.Helper()
 	o := begin(t)
-	o.run(facts())
+	o.run(judgetest.Passing())
 	if level == ladder.Penalty {
 		o.penalized()
 		return o
@@ -49,7 +49,7 @@ func TestEveryLevelTakesItsEventsAndNoOthers(t *testing.T) {
 			return standing.Event{Run: &standing.RunJudged{Facts: other()}}
 		}, [5]ladder.Level(levels)},
 		"a passed benchmark": {func(*offer) standing.Event {
-			return standing.Event{Run: &standing.RunJudged{Facts: facts()}}
+			return standing.Event{Run: &standing.RunJudged{Facts: judgetest.Passing()}}
 		}, [5]ladder.Level(levels)},
 		"executed": {func(o *offer) standing.Event { return open(o, standing.Executed) },
 			[5]ladder.Level{refused, refused, refused, refused, ladder.Notice}},
@@ -92,11 +92,11 @@ func TestNoEventLiftsWhatAnotherLadderHolds(t *testing.T) {
 	t.Parallel()
 	for _, level := range []ladder.Level{ladder.Notice, ladder.Confirm, ladder.Penalty} {
 		o := at(t, level)
-		o.run(facts())
+		o.run(judgetest.Passing())
 		is(t, "lane after a passed benchmark at "+string(level), o.last.Published.Lane, trust.Probe)
 	}
 	o := begin(t)
-	o.run(facts())
+	o.run(judgetest.Passing())
 	o.run(other())
 	o.penalized()
 	o.apply(standing.Event{Penalty: &standing.PenaltyMoved{Verdict: o.newest().ID, Final: standing.Reversed}})

@@ -42,7 +42,7 @@ func (o *offer) many(n int, make func() judge.Record) {
 func proven(t *testing.T) *offer {
 	t.Helper()
 	o := begin(t)
-	o.run(facts())
+	o.run(judgetest.Passing())
 	is(t, "lane at first", o.last.Published.Lane, trust.Main)
 	return o
 }

@@ -10,7 +10,6 @@ import (
 	"svc.internal/services/verifier/internal/calibrate"
 	"svc.internal/services/verifier/internal/calibration"
 	"svc.internal/services/verifier/internal/evidence"
-	"svc.internal/services/verifier/internal/judge"
 	"svc.internal/services/verifier/internal/judge/judgetest"
 	"svc.internal/services/verifier/internal/standing"
 	"svc.internal/services/verifier/internal/store"
@@ -192,19 +191,8 @@ func TestHowFarReferencesAreApartIsKeptWithTheObservation(t *testing.T) {
 		t.Helper()
 		return ok(e.Stores[1].Strata(t.Context(), "", store.StratumKey{}, 10))(t)[0].Apart
 	}
-	judged := func(own, other float64) (store.EventKey, standing.Event) {
-		t.Helper()
-		r := judgetest.Greedy(t, judgetest.Say{N: 1})
-		r.Plan = e.Plan(t, o)
-		r.Answer.Served = o.Provider.String()
-		r.Scores = append(r.Scores, judge.Score{Host: "reference-2", Class: 16,
-			Raw: judgetest.Score(judgetest.Answer, 50, own, other)})
-		e.Queue(t, r.Plan)
-		ok(e.Stores[0].Take(t.Context(), "a", store.MaxBatch))(t)
-		return store.ProbeKey(r.Plan.ID), standing.Event{Judged: &r}
-	}
 	is(t, "before a comparison", apart(), 0)
-	key, event := judged(-.8, -.7)
+	key, event := e.Compared(t, o, -.8, -.7)
 	failed := errors.New("the change gives up")
 	_, err := e.Stores[0].Advance(t.Context(), o, key, func(now time.Time, s standing.State, p store.ProviderStanding) (
 		standing.Event, standing.World, standing.State, standing.Outcome, error,
@@ -223,9 +211,9 @@ func TestHowFarReferencesAreApartIsKeptWithTheObservation(t *testing.T) {
 	}
 	e.Pass(t, store.ComparedFor)
 	is(t, "a week later", apart(), 0)
-	key, event = judged(-.8, -.7)
+	key, event = e.Compared(t, o, -.8, -.7)
 	e.Advance(t, o, key, event)
-	key, event = judged(-.6, -.8)
+	key, event = e.Compared(t, o, -.6, -.8)
 	e.Advance(t, o, key, event)
 	is(t, "after one of which they agree", apart(), 0)
 }

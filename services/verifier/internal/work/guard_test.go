@@ -8,7 +8,6 @@ import (
 
 	"svc.internal/pkg/ids"
 	"svc.internal/services/verifier/internal/calibration"
-	"svc.internal/services/verifier/internal/judge"
 	"svc.internal/services/verifier/internal/judge/judgetest"
 	"svc.internal/services/verifier/internal/probe"
 	"svc.internal/services/verifier/internal/standing"
@@ -118,14 +117,8 @@ func TestReplicasAgreeThatReferencesDiffer(t *testing.T) {
 	var told []ids.ProviderID
 	compare := func(own, other float64) {
 		t.Helper()
-		r := judgetest.Greedy(t, judgetest.Say{N: 1})
-		r.Plan = e.Plan(t, o)
-		r.Answer.Served = o.Provider.String()
-		r.Scores = append(r.Scores, judge.Score{Host: "reference-2", Class: 16,
-			Raw: judgetest.Score(judgetest.Answer, 50, own, other)})
-		e.Queue(t, r.Plan)
-		must(e.Stores[0].Take(t.Context(), "a", store.MaxBatch))(t)
-		must(mover(e.Stores[0], &told).Move(t.Context(), o, store.ProbeKey(r.Plan.ID), standing.Event{Judged: &r}))(t)
+		key, event := e.Compared(t, o, own, other)
+		must(mover(e.Stores[0], &told).Move(t.Context(), o, key, event))(t)
 	}
 	both := []*watch{newWatch(e.Stores[0]), newWatch(e.Stores[1])}
 	for _, c := range []struct {

@@ -17,6 +17,7 @@ import (
 	"svc.internal/services/verifier/internal/archive"
 	"svc.internal/services/verifier/internal/calibration"
 	"svc.internal/services/verifier/internal/evidence"
+	"svc.internal/services/verifier/internal/judge"
 	"svc.internal/services/verifier/internal/judge/judgetest"
 	"svc.internal/services/verifier/internal/keep"
 	"svc.internal/services/verifier/internal/ladder"
@@ -213,6 +214,22 @@ func (e *Env) Probe(t testing.TB, o probe.Offer, exceeded bool, host string) sta
 		t.Fatal(err)
 	}
 	return e.Advance(t, o, store.ProbeKey(plan.ID), standing.Event{Judged: &r})
+}
+
+// Compared queues a probe of an offer and takes it. It returns the event of its answer, which
+// two references score: own and other are what the second says (judgetest.Score).
+func (e *Env) Compared(t testing.TB, o probe.Offer, own, other float64) (store.EventKey, standing.Event) {
+	t.Helper()
+	r := judgetest.Greedy(t, judgetest.Say{N: 1})
+	r.Plan = e.Plan(t, o)
+	r.Answer.Served = o.Provider.String()
+	r.Scores = append(r.Scores, judge.Score{Host: "reference-2", Class: 16,
+		Raw: judgetest.Score(judgetest.Answer, 50, own, other)})
+	e.Queue(t, r.Plan)
+	if _, err := e.Stores[0].Take(context.Background(), "a", store.MaxBatch); err != nil {
+		t.Fatal(err)
+	}
+	return store.ProbeKey(r.Plan.ID), standing.Event{Judged: &r}
 }
 
 // Race runs functions at once and returns their errors.
