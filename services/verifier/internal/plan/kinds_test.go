@@ -264,3 +264,29 @@ func FuzzPast(f *testing.F) {
 		}
 	})
 }
+
+// A replica that begins late in an hour, or whose clock leapt, has not asked a recall that was due
+// before.
+func TestARecallThatIsNotSentIsStillLacking(t *testing.T) {
+	t.Parallel()
+	w := newWorld(offer(1))
+	sent := 0
+	for h := range 4 * 7 * 24 {
+		at := monday.Add(time.Duration(h)*time.Hour + 50*time.Minute)
+		if h%24 == 0 {
+			w.fleet.Spent = 0
+		}
+		for _, hour := range w.planner.Plan(&w.fleet, at, w.offers) {
+			w.offers[0].Past = hour.Past
+			for _, p := range hour.Probes {
+				if p.Plan.Kind == probe.Recall {
+					sent++
+				}
+			}
+		}
+	}
+	if sent < 9 {
+		t.Errorf("recalls in four weeks whose hours are planned ten minutes before they end: got %d, want 9 at least",
+			sent)
+	}
+}

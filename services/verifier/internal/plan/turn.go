@@ -70,11 +70,14 @@ func (t *turn) add(p probe.Plan, by limit) bool {
 		t.past.Spent += cost
 	}
 	t.fleet.Spent += cost
-	if !p.DueAt.Before(t.slot.from) {
+	if !t.late(p) {
 		t.planned = append(t.planned, Planned{Plan: p, Cost: cost})
 	}
 	return true
 }
+
+// late reports whether a probe was due before the plan began, so that it is not sent.
+func (t *turn) late(p probe.Plan) bool { return p.DueAt.Before(t.slot.from) }
 
 // owed reports whether the offer has not had the least arrivals of a day.
 func (t *turn) owed() bool { return t.past.Arrivals < schedule.Lowest }
