@@ -281,7 +281,7 @@ func (s *stage) dropper(t testing.TB, dir string) *dropper {
 	agent, err := fakeagent.Dial(ctx, s.m.WSURL(), fakeagent.Options{
 		Key: p.Key, NodeID: "precomputed-node-1", Offers: []*agentv2.ModelOffer{offerOfFiles(0)},
 		Capabilities: []string{"chat", "stream", "cancel", "logprobs", "fingerprint"},
-		Handler:      cheat.V2(honest(t, 31)), Fingerprint: prover.Prove,
+		Handler:      cheat.V2(honest(t, 31)), Fingerprint: proves(prover),
 	})
 	if err != nil {
 		t.Fatalf("%s: %v", precomputed.name, err)
@@ -289,4 +289,23 @@ func (s *stage) dropper(t testing.TB, dir string) *dropper {
 	t.Cleanup(agent.Close)
 	return &dropper{cheater: &cheater{scheme: precomputed, seat: &seat{Provider: p, leave: agent.Close}}, agent: agent,
 		prover: prover}
+}
+
+// proves has an agent of dialect v2 answer challenges by a prover.
+func proves(prover *cheat.Precomputed) func(*agentv2.Challenge) *agentv2.ChallengeResult {
+	return func(c *agentv2.Challenge) *agentv2.ChallengeResult {
+		asked := fingerprint.Challenge{ID: c.GetChallengeId(), Nonce: c.GetNonce(), Blocks: int(c.GetChainLength())}
+		for _, r := range c.GetRanges() {
+			asked.Ranges = append(asked.Ranges, fingerprint.Range{
+				File: r.GetFile(), Offset: r.GetOffset(), Length: int(r.GetLength()),
+			})
+		}
+		for _, f := range c.GetChainFiles() {
+			asked.Files = append(asked.Files, fingerprint.File{Name: f.GetFile(), Size: f.GetSize()})
+		}
+		r := prover.Prove(asked)
+		return &agentv2.ChallengeResult{
+			ChallengeId: asked.ID, Digests: r.Digests, ChainDigest: r.Chain, Error: r.Error,
+		}
+	}
 }

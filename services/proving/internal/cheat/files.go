@@ -12,11 +12,11 @@ import (
 
 	"svc.internal/pkg/fakeagent"
 	"svc.internal/pkg/fingerprint"
-	agentv2 "svc.internal/proto/svc/agent/v2"
 )
 
-// Precomputed proves a model's files as long as it holds them (package fingerprint). It keeps the digests of its
-// last answer, and when it has dropped the files it answers every challenge with these.
+// Precomputed proves a model's files as long as it holds them (package fingerprint). It keeps
+// the digests of its last answer, and when it has dropped the files it answers every challenge
+// with these.
 type Precomputed struct {
 	mu    sync.Mutex
 	files fs.FS // nil once they were dropped
@@ -47,24 +47,15 @@ func (p *Precomputed) Drop() {
 	p.files = nil
 }
 
-// Prove answers a challenge: Options.Fingerprint of package fakeagent.
-func (p *Precomputed) Prove(c *agentv2.Challenge) *agentv2.ChallengeResult {
+// Prove answers a challenge.
+func (p *Precomputed) Prove(c fingerprint.Challenge) fingerprint.Result {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	asked := fingerprint.Challenge{ID: c.GetChallengeId(), Nonce: c.GetNonce(), Blocks: int(c.GetChainLength())}
-	for _, r := range c.GetRanges() {
-		asked.Ranges = append(asked.Ranges, fingerprint.Range{
-			File: r.GetFile(), Offset: r.GetOffset(), Length: int(r.GetLength()),
-		})
-	}
-	for _, f := range c.GetChainFiles() {
-		asked.Files = append(asked.Files, fingerprint.File{Name: f.GetFile(), Size: f.GetSize()})
-	}
 	if p.files != nil {
-		p.kept = fingerprint.Answer(context.Background(), p.files, asked)
+		p.kept = fingerprint.Answer(context.Background(), p.files, c)
 	}
-	r := &agentv2.ChallengeResult{ChallengeId: asked.ID, ChainDigest: p.kept.Chain, Error: p.kept.Error}
-	for i := range asked.Ranges {
+	r := fingerprint.Result{Chain: p.kept.Chain, Error: p.kept.Error}
+	for i := range c.Ranges {
 		r.Digests = append(r.Digests, p.kept.Digests[i%len(p.kept.Digests)])
 	}
 	return r
@@ -88,7 +79,7 @@ func V2(engine http.Handler) func(*fakeagent.Request) {
 		engine.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/v1/chat/completions", //nolint:noctx // answered at once
 			bytes.NewReader(body)))
 		if r.Data(w.Body.Bytes()) == nil {
-			_ = r.End(int32(w.Code), true) //nolint:gosec // a status
+			_ = r.End(int32(w.Code), true)
 		}
 	}
 }
