@@ -32,12 +32,11 @@ const (
 	lineBytes = 40
 )
 
-// recall plans the recall that the week still lacks. An arrival that is not sent, because the
-// hour is planned after it was due, is none: it would take the week's place. Where three quarters of the offer's
+// recall plans the recall that the week still lacks. Where three quarters of the offer's
 // budget of a day do not pay for its size, it is smaller.
 func (t *turn) recall(d *rand.Rand, p probe.Plan) bool {
 	near, middle := t.lacking()
-	if !t.recallable() || !near && !middle || t.late(p) {
+	if !t.recallable() || !near && !middle {
 		return false
 	}
 	share := .25 + .5*d.Float64()
@@ -225,7 +224,7 @@ func (t *turn) beyond() {
 	due := int(t.past.hourOfWeek(t.slot.begin, s, o)) >= d.IntN(spread)
 	possible := !t.Embeddings && t.StatedTokens > reached && Recallable(t.StatedTokens, t.bytesPerToken(), Needles)
 	p := t.probe("beyond", t.slot.begin.Add(time.Duration(d.Int64N(int64(time.Hour)))))
-	if t.past.Above > 0 || !due || !possible || t.late(p) {
+	if t.past.Above > 0 || !due || !possible {
 		return
 	}
 	p.Kind, p.Flow, p.Feeds, p.Greedy = probe.Recall, probe.Visible, evidence.Recall, true

@@ -56,11 +56,10 @@ func (t *turn) left(by limit) money.NanoUSD {
 }
 
 // add adds a probe that fits, and reports whether it does. A probe that was due before the
-// plan began counts, so that the offer's past does not depend on when the hour was
-// planned, and is not sent.
+// plan began is not sent, and counts for nothing: a recall would take the place of the week's.
 func (t *turn) add(p probe.Plan, by limit) bool {
 	cost := Cost(p, t.Rates)
-	if cost > t.left(by) || p.Check() != nil {
+	if t.late(p) || cost > t.left(by) || p.Check() != nil {
 		return false
 	}
 	if p.Flow == probe.Hidden {
@@ -70,13 +69,11 @@ func (t *turn) add(p probe.Plan, by limit) bool {
 		t.past.Spent += cost
 	}
 	t.fleet.Spent += cost
-	if !t.late(p) {
-		t.planned = append(t.planned, Planned{Plan: p, Cost: cost})
-	}
+	t.planned = append(t.planned, Planned{Plan: p, Cost: cost})
 	return true
 }
 
-// late reports whether a probe was due before the plan began, so that it is not sent.
+// late reports whether a probe was due before the plan began.
 func (t *turn) late(p probe.Plan) bool { return p.DueAt.Before(t.slot.from) }
 
 // owed reports whether the offer has not had the least arrivals of a day.
