@@ -69,6 +69,8 @@ const (
 	ModelNotAllowed              Reason = "model_not_allowed"
 	AccountFrozen                Reason = "account_frozen"
 	InsufficientCredits          Reason = "insufficient_credits"
+	InsufficientEarnings         Reason = "insufficient_earnings"
+	EarningsHeld                 Reason = "earnings_held"
 	PlanAllowanceExceeded        Reason = "plan_allowance_exceeded"
 	RateLimitExceeded            Reason = "rate_limit_exceeded"
 	ConcurrencyLimitExceeded     Reason = "concurrency_limit_exceeded"

@@ -41,6 +41,7 @@ import (
 	"svc.internal/services/billing-ledger/internal/limit"
 	"svc.internal/services/billing-ledger/internal/orphan"
 	"svc.internal/services/billing-ledger/internal/plan"
+	"svc.internal/services/billing-ledger/internal/posting"
 	"svc.internal/services/billing-ledger/internal/price"
 	"svc.internal/services/billing-ledger/internal/rpc"
 	"svc.internal/services/billing-ledger/internal/store"
@@ -109,6 +110,7 @@ type Service struct {
 	keys      *key.Keys
 	accounts  *account.Accounts
 	house     *house.Accounts
+	poster    *posting.Poster
 	plans     *plan.Plans
 	claims    *idempotency.Claims
 	visitors  *limit.Visitors
@@ -207,6 +209,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 		rates:    &limit.Rates{Store: st, Calls: limit.NewSemaphore(rateCalls)},
 		pruner:   newPruner(st, cfg.RetentionDays, deps.Log),
 	}
+	s.poster = &posting.Poster{Store: st, Clock: deps.Clock, Random: deps.Random}
 	s.house = &house.Accounts{
 		Store: st, Accounts: s.accounts, Keys: s.keys, Clock: deps.Clock, Random: deps.Random,
 		Daily: money.NanoUSD(cfg.VerificationDailyUSD) * money.USD,
@@ -232,6 +235,7 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 	billingv1.RegisterUserServiceServer(r, &rpc.Users{Users: s.users})
 	billingv1.RegisterDemandServiceServer(r, &rpc.Demand{Cache: s.demand})
 	billingv1.RegisterHouseAccountServiceServer(r, &rpc.House{Accounts: s.house})
+	billingv1.RegisterPostingServiceServer(r, &rpc.Posting{Poster: s.poster})
 	billingv1.RegisterUsageKeyServiceServer(r, &rpc.UsageKeys{Ring: s.consumer.Seals.Ring})
 }
 

@@ -88,6 +88,7 @@ type fleet struct {
 	demand    billingv1.DemandServiceClient
 	seals     billingv1.UsageKeyServiceClient
 	house     billingv1.HouseAccountServiceClient
+	facts     billingv1.PostingServiceClient
 	clock     *ahead
 	// stop ends Run and waits for it.
 	stop func()
@@ -177,6 +178,7 @@ func assembleAt(t *testing.T, conn *bus.Conn, url string, change ...func(*billin
 	f.demand = billingv1.NewDemandServiceClient(calls)
 	f.seals = billingv1.NewUsageKeyServiceClient(calls)
 	f.house = billingv1.NewHouseAccountServiceClient(calls)
+	f.facts = billingv1.NewPostingServiceClient(calls)
 	return f
 }
 

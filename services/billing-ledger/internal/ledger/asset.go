@@ -48,6 +48,9 @@ func (t Token) Chain() Chain {
 // Chain is the number of a chain in decimal.
 type Chain string
 
+// Valid reports whether it is a number in decimal, without leading zeros.
+func (c Chain) Valid() bool { return c.valid() }
+
 func (c Chain) valid() bool {
 	if len(c) == 0 || len(c) > 10 || c[0] == '0' {
 		return false

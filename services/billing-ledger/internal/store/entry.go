@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -16,6 +17,7 @@ import (
 	"svc.internal/pkg/money"
 	"svc.internal/pkg/pg"
 	"svc.internal/services/billing-ledger/internal/ledger"
+	"svc.internal/services/billing-ledger/internal/posting"
 )
 
 // maxPosts bounds how often Post begins again because another transaction posted the same
@@ -47,11 +49,66 @@ func (s *Store) postAnd(
 			return nil, fmt.Errorf("post %s: %w", e.Kind, err)
 		}
 	}
+	return s.tryPosting(ctx, func(tx pgx.Tx) ([]ids.EntryID, error) { return post(ctx, tx, entries, also) })
+}
+
+// PostFrom posts the entry that make returns for what the books say; see posting.Store. Its
+// errors are those of Post and of make.
+func (s *Store) PostFrom(
+	ctx context.Context, needs posting.Needs, make func(posting.Has) (ledger.Entry, error),
+) (ids.EntryID, error) {
+	posted, err := s.tryPosting(ctx, func(tx pgx.Tx) ([]ids.EntryID, error) {
+		has, err := readNeeds(ctx, tx, needs)
+		if err != nil {
+			return nil, err
+		}
+		e, err := make(has)
+		if err != nil {
+			return nil, err
+		}
+		return post(ctx, tx, []ledger.Entry{e}, nil)
+	})
+	if err != nil {
+		return ids.EntryID{}, err
+	}
+	return posted[0], nil
+}
+
+// readNeeds reads what an entry depends on, under the locks that posting it takes.
+func readNeeds(ctx context.Context, tx pgx.Tx, needs posting.Needs) (posting.Has, error) {
+	var has posting.Has
+	if !needs.Provider.IsZero() {
+		if err := lockEarnings(ctx, tx, needs.Provider); err != nil {
+			return has, err
+		}
+		if err := tx.QueryRow(ctx, `SELECT -provider_balance('a:provider_receivable', $1, ''),
+			provider_balance('l:provider:collateral', $1, '')`, [16]byte(needs.Provider)).
+			Scan(&has.Owed, &has.Collateral); err != nil {
+			return has, fmt.Errorf("read what a provider owes: %w", err)
+		}
+	}
+	if !needs.Account.IsZero() {
+		err := tx.QueryRow(ctx, `SELECT posted - held FROM wallet WHERE account_id = $1 FOR UPDATE`,
+			[16]byte(needs.Account)).Scan(&has.Unheld)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return has, ledger.ErrNoWallet
+		}
+		if err != nil {
+			return has, fmt.Errorf("read a wallet: %w", err)
+		}
+	}
+	return has, nil
+}
+
+// tryPosting posts in a transaction, and again where another one posted the same facts or
+// took from the same earnings meanwhile.
+func (s *Store) tryPosting(
+	ctx context.Context, each func(pgx.Tx) ([]ids.EntryID, error),
+) ([]ids.EntryID, error) {
 	for try := 1; ; try++ {
 		var posted []ids.EntryID
-		err := s.inTx(ctx, func(tx pgx.Tx) error {
-			var err error
-			posted, err = post(ctx, tx, entries, also)
+		err := s.inTx(ctx, func(tx pgx.Tx) (err error) {
+			posted, err = each(tx)
 			return err
 		})
 		refusal := refusalOf(err)
@@ -126,7 +183,7 @@ func post(
 		case !ok:
 			posted[i] = e.ID
 			fresh = append(fresh, e)
-		case !slices.Equal(first.Postings, e.Postings) || first.Reverses != e.Reverses:
+		case !e.Repeats(first):
 			return nil, ledger.ErrReused
 		default:
 			posted[i] = first.ID

@@ -125,6 +125,8 @@ var Table = map[fault.Reason]Row{
 	EvidenceDeleted:            {http.StatusGone, openai.TypeInvalidRequest, true, 0},
 	NoReference:                {http.StatusConflict, openai.TypeInvalidRequest, true, 0},
 	NotCalibrated:              {http.StatusConflict, openai.TypeInvalidRequest, true, 0},
+	fault.EarningsHeld:         {http.StatusConflict, openai.TypeInvalidRequest, true, 0},
+	fault.InsufficientEarnings: {http.StatusUnprocessableEntity, openai.TypeInvalidRequest, true, 0},
 	belowMinimum:               {http.StatusUnprocessableEntity, openai.TypeInvalidRequest, true, 0},
 	fault.IdempotencyKeyReused: {http.StatusUnprocessableEntity, openai.TypeInvalidRequest, true, 0},
 	IdempotencyAnswerGone:      {http.StatusUnprocessableEntity, openai.TypeInvalidRequest, true, 0},

@@ -1,0 +1,131 @@
+package posting
+
+import (
+	"fmt"
+
+	"svc.internal/pkg/ids"
+	"svc.internal/pkg/money"
+	"svc.internal/services/billing-ledger/internal/ledger"
+)
+
+// Part is an amount of a provider by the id of what it is about: a card payment, a penalty
+// or a refund.
+type Part struct {
+	ID       string
+	Provider ids.ProviderID
+	Amount   money.NanoUSD
+}
+
+func (p Part) businessID() string { return p.ID }
+
+// CardCollateralPaid is line 23: a provider paid collateral by card.
+type CardCollateralPaid struct {
+	none
+	Part
+}
+
+func (f CardCollateralPaid) entry(fact ledger.Fact, _ Has) (ledger.Entry, error) {
+	return ledger.CardCollateral(fact, f.Provider, f.Amount)
+}
+
+// CardCollateralReversed follows line 23: the card's owner got it back.
+type CardCollateralReversed struct{ Part }
+
+func (f CardCollateralReversed) needs() Needs { return Needs{Provider: f.Provider} }
+
+func (f CardCollateralReversed) entry(fact ledger.Fact, has Has) (ledger.Entry, error) {
+	return ledger.CardCollateralReversal(fact, f.Provider, f.Amount, has.Collateral)
+}
+
+// CollateralSlashed begins line 24, and SlashWon ends it for the provider.
+type (
+	CollateralSlashed struct {
+		none
+		Part
+	}
+	SlashWon struct {
+		none
+		Part
+	}
+)
+
+func (f CollateralSlashed) entry(fact ledger.Fact, _ Has) (ledger.Entry, error) {
+	return ledger.Slash(fact, f.Provider, f.Amount)
+}
+
+func (f SlashWon) entry(fact ledger.Fact, _ Has) (ledger.Entry, error) {
+	return ledger.SlashAppealWon(fact, f.Provider, f.Amount)
+}
+
+// SlashForfeited ends line 24 for the platform and the consumers that it compensates.
+type SlashForfeited struct {
+	none
+	Part
+	Affected []ledger.Compensation
+}
+
+func (f SlashForfeited) entry(fact ledger.Fact, _ Has) (ledger.Entry, error) {
+	return ledger.SlashForfeit(fact, f.Provider, f.Amount, f.Affected)
+}
+
+// ChainSlashed is line 24 on a chain: what a penalty took of a depositor's position came to
+// the treasury.
+type ChainSlashed struct {
+	none
+	Penalty, Depositor string
+	Sum                ledger.Sum
+	Affected           []ledger.Compensation
+}
+
+func (f ChainSlashed) businessID() string {
+	return fmt.Sprintf("%s/%s/%s", f.Penalty, f.Sum.Token.Chain(), f.Depositor)
+}
+
+func (f ChainSlashed) entry(fact ledger.Fact, _ Has) (ledger.Entry, error) {
+	if f.Penalty == "" || !isHex(f.Depositor, addressDigits) {
+		return ledger.Entry{}, fmt.Errorf("%.60q of %.60q is no slash", f.Depositor, f.Penalty)
+	}
+	return ledger.ChainSlash(fact, f.Sum, f.Affected)
+}
+
+// CollateralRefundAsked begins line 26, and CollateralRefunded ends it, from CardClearing or
+// Bank.
+type (
+	CollateralRefundAsked struct {
+		none
+		Part
+	}
+	CollateralRefunded struct {
+		none
+		Part
+		From ledger.AccountKind
+	}
+)
+
+func (f CollateralRefundAsked) entry(fact ledger.Fact, _ Has) (ledger.Entry, error) {
+	return ledger.CollateralRefund(fact, f.Provider, f.Amount)
+}
+
+func (f CollateralRefunded) entry(fact ledger.Fact, _ Has) (ledger.Entry, error) {
+	return ledger.CollateralRefunded(fact, f.Provider, f.From, f.Amount)
+}
+
+// CustodyMoved counts tokens that came into a collateral contract, or left it.
+type CustodyMoved struct {
+	none
+	Transfer
+	Provider ids.ProviderID
+	Way      ledger.Way
+	Token    ledger.Token
+	Units    ledger.Units
+}
+
+func (f CustodyMoved) entry(fact ledger.Fact, _ Has) (ledger.Entry, error) {
+	if err := f.check(f.Token); err != nil {
+		return ledger.Entry{}, err
+	}
+	if f.Way == ledger.In {
+		return ledger.CustodyIn(fact, f.Provider, f.Token, f.Units)
+	}
+	return ledger.CustodyOut(fact, f.Provider, f.Token, f.Units)
+}

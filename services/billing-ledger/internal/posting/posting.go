@@ -1,0 +1,108 @@
+// Package posting posts the facts that settlement knows: what providers are paid, what
+// happens to collateral, and which tokens come and go. Each fact is one entry of package
+// ledger. A caller names the fact and never legs, so that no caller moves money in a way of
+// its own.
+//
+// A fact is posted once. Its kind and its business id, which follows from its own parts,
+// recognise a repeat, which returns the first entry. Another fact under the same business
+// id is refused.
+//
+// Some entries depend on what the books say when they are posted: what a provider or a
+// consumer owes is taken first, and what cannot be taken back becomes a debt. The store
+// reads that under a lock, in the transaction that posts.
+package posting
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"svc.internal/pkg/clock"
+	"svc.internal/pkg/fault"
+	"svc.internal/pkg/ids"
+	"svc.internal/pkg/money"
+	"svc.internal/services/billing-ledger/internal/ledger"
+)
+
+// Needs are whose balances an entry depends on; the zero value is nobody's.
+type Needs struct {
+	Provider ids.ProviderID
+	Account  ids.AccountID
+}
+
+// Has is what the books say of them.
+type Has struct {
+	// Owed is what the provider owes, and Collateral what it has paid by card.
+	Owed, Collateral money.NanoUSD
+	// Unheld is the consumer's credit that no open hold has set aside.
+	Unheld money.NanoUSD
+}
+
+// Fact is a fact that can be posted: one of the types of this package.
+type Fact interface {
+	// businessID identifies the fact among those of its kind.
+	businessID() string
+	needs() Needs
+	entry(f ledger.Fact, has Has) (ledger.Entry, error)
+}
+
+// Store posts entries.
+type Store interface {
+	// PostFrom posts the entry that make returns for what the books say of needs, in one
+	// transaction, and returns the id of the first entry of that fact. Its errors are those
+	// of ledger and of make.
+	PostFrom(ctx context.Context, needs Needs, make func(Has) (ledger.Entry, error)) (ids.EntryID, error)
+}
+
+// Poster posts facts.
+type Poster struct {
+	Store  Store
+	Clock  clock.Clock
+	Random io.Reader
+}
+
+// Post posts a fact, and returns the id of its entry. Its errors are fault.Invalid for what
+// cannot be a fact and fault.Precondition for what the books do not allow now.
+func (p *Poster) Post(ctx context.Context, f Fact) (ids.EntryID, error) {
+	id, err := ids.NewEntry(p.Clock.Now(), p.Random)
+	if err != nil {
+		return ids.EntryID{}, fmt.Errorf("make an entry id: %w", err)
+	}
+	posted, err := p.Store.PostFrom(ctx, f.needs(), func(has Has) (ledger.Entry, error) {
+		e, err := f.entry(ledger.Fact{ID: id, BusinessID: f.businessID()}, has)
+		if err != nil {
+			return e, fault.New(fault.Invalid, fault.InvalidValue, "%v", err)
+		}
+		return e, nil
+	})
+	return posted, explain(err)
+}
+
+// reasons are why the books refuse a fact.
+var reasons = []struct {
+	err    error
+	reason fault.Reason
+	text   string
+}{
+	{ledger.ErrReused, fault.IdempotencyKeyReused, "another fact was posted under the same business id"},
+	{ledger.ErrUnearned, fault.InsufficientEarnings, "the provider has less than that"},
+	{ledger.ErrHeld, fault.EarningsHeld, "a part of it is held for a person to look at"},
+	{ledger.ErrShort, fault.InsufficientCredits, "the consumer has less credit than that"},
+	{ledger.ErrOverpaid, fault.TransitionNotAllowed, "less than that is owed"},
+	{ledger.ErrNoPayout, fault.TransitionNotAllowed, "no payout of the provider and the amount was requested"},
+	{ledger.ErrEnded, fault.TransitionNotAllowed, "it has ended otherwise"},
+	{ledger.ErrCeiling, fault.InvalidValue, "a balance would grow beyond its bound"},
+}
+
+func explain(err error) error {
+	if errors.Is(err, ledger.ErrNoWallet) {
+		return fault.New(fault.NotFound, fault.AccountNotFound, "there is no such account").On("account_id")
+	}
+	for _, r := range reasons {
+		if errors.Is(err, r.err) {
+			return fault.Wrap(err, fault.Precondition, r.reason, "%s", r.text)
+		}
+	}
+	return err
+}

@@ -1,0 +1,118 @@
+package posting
+
+import (
+	"fmt"
+	"time"
+
+	"svc.internal/pkg/ids"
+	"svc.internal/pkg/money"
+	"svc.internal/services/billing-ledger/internal/ledger"
+)
+
+// Deposited is lines 2 and 3: tokens arrived for a consumer and are final.
+type Deposited struct {
+	none
+	Transfer
+	Account ids.AccountID
+	Sum     ledger.Sum
+}
+
+func (f Deposited) entry(fact ledger.Fact, _ Has) (ledger.Entry, error) {
+	if err := f.check(f.Sum.Token); err != nil {
+		return ledger.Entry{}, err
+	}
+	return ledger.Deposit(fact, f.Account, f.Sum)
+}
+
+// DepositStray is tokens that arrived and belong to nobody yet, and DepositReturned the same
+// sent back.
+type (
+	DepositStray struct {
+		none
+		Transfer
+		Sum ledger.Sum
+	}
+	DepositReturned struct {
+		none
+		Transfer
+		Sum ledger.Sum
+	}
+)
+
+func (f DepositStray) entry(fact ledger.Fact, _ Has) (ledger.Entry, error) {
+	if err := f.check(f.Sum.Token); err != nil {
+		return ledger.Entry{}, err
+	}
+	return ledger.StrayDeposit(fact, f.Sum)
+}
+
+func (f DepositReturned) entry(fact ledger.Fact, _ Has) (ledger.Entry, error) {
+	if err := f.check(f.Sum.Token); err != nil {
+		return ledger.Entry{}, err
+	}
+	return ledger.ReturnDeposit(fact, f.Sum)
+}
+
+// DepositMatched gives a stray deposit to its consumer, at the value at which it came in.
+type DepositMatched struct {
+	none
+	Transfer
+	Account ids.AccountID
+	Amount  money.NanoUSD
+}
+
+func (f DepositMatched) entry(fact ledger.Fact, _ Has) (ledger.Entry, error) {
+	if !f.Chain.Valid() || !isHex(f.Hash, hashDigits) {
+		return ledger.Entry{}, fmt.Errorf("%.90q is no transfer", f.businessID())
+	}
+	return ledger.MatchDeposit(fact, f.Account, f.Amount)
+}
+
+// DepositGone is the end of a deposit that its chain no longer has.
+type DepositGone struct {
+	Transfer
+	Account ids.AccountID
+	Sum     ledger.Sum
+}
+
+func (f DepositGone) needs() Needs { return Needs{Account: f.Account} }
+
+func (f DepositGone) entry(fact ledger.Fact, has Has) (ledger.Entry, error) {
+	if err := f.check(f.Sum.Token); err != nil {
+		return ledger.Entry{}, err
+	}
+	return ledger.ReverseDeposit(fact, f.Account, f.Sum, has.Unheld)
+}
+
+// TreasuryMoved is tokens that were bought with money of the bank, or sold for it.
+type TreasuryMoved struct {
+	none
+	Transaction
+	Way ledger.Way
+	Sum ledger.Sum
+}
+
+func (f TreasuryMoved) entry(fact ledger.Fact, _ Has) (ledger.Entry, error) {
+	if err := f.check(f.Sum.Token); err != nil {
+		return ledger.Entry{}, err
+	}
+	return ledger.TreasuryMove(fact, f.Way, f.Sum)
+}
+
+// Revalued is a coin's value in the books at the rate of a day: Booked before, and Units of
+// it.
+type Revalued struct {
+	none
+	Day    time.Time
+	Booked money.NanoUSD
+	Units  ledger.Units
+	Quote  ledger.Quote
+}
+
+func (f Revalued) businessID() string {
+	return fmt.Sprintf("%s/%s", f.Quote.Token, f.Day.Format(time.DateOnly))
+}
+
+func (f Revalued) entry(fact ledger.Fact, _ Has) (ledger.Entry, error) {
+	return ledger.Revaluation(fact, f.Booked, f.Units, f.Quote)
+}
