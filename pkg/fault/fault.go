@@ -71,6 +71,7 @@ const (
 	InsufficientCredits          Reason = "insufficient_credits"
 	InsufficientEarnings         Reason = "insufficient_earnings"
 	EarningsHeld                 Reason = "earnings_held"
+	DayOpen                      Reason = "day_open"
 	PlanAllowanceExceeded        Reason = "plan_allowance_exceeded"
 	RateLimitExceeded            Reason = "rate_limit_exceeded"
 	ConcurrencyLimitExceeded     Reason = "concurrency_limit_exceeded"

@@ -25,6 +25,83 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+type EarningChange_Kind int32
+
+const (
+	EarningChange_KIND_UNSPECIFIED EarningChange_Kind = 0
+	// A request that was paid from credit, that a plan covered, or that was settled when its
+	// hold was closed already.
+	EarningChange_KIND_PAYG   EarningChange_Kind = 1
+	EarningChange_KIND_PLAN   EarningChange_Kind = 2
+	EarningChange_KIND_ORPHAN EarningChange_Kind = 3
+	// What a refund took back, and what an undone entry moved.
+	EarningChange_KIND_REFUND   EarningChange_Kind = 4
+	EarningChange_KIND_REVERSAL EarningChange_Kind = 5
+	// What is held of earnings, and the ways in which that ends.
+	EarningChange_KIND_HELD          EarningChange_Kind = 6
+	EarningChange_KIND_RELEASED      EarningChange_Kind = 7
+	EarningChange_KIND_HELD_REFUNDED EarningChange_Kind = 8
+	EarningChange_KIND_FORFEITED     EarningChange_Kind = 9
+	EarningChange_KIND_HELD_REVERSED EarningChange_Kind = 10
+)
+
+// Enum value maps for EarningChange_Kind.
+var (
+	EarningChange_Kind_name = map[int32]string{
+		0:  "KIND_UNSPECIFIED",
+		1:  "KIND_PAYG",
+		2:  "KIND_PLAN",
+		3:  "KIND_ORPHAN",
+		4:  "KIND_REFUND",
+		5:  "KIND_REVERSAL",
+		6:  "KIND_HELD",
+		7:  "KIND_RELEASED",
+		8:  "KIND_HELD_REFUNDED",
+		9:  "KIND_FORFEITED",
+		10: "KIND_HELD_REVERSED",
+	}
+	EarningChange_Kind_value = map[string]int32{
+		"KIND_UNSPECIFIED":   0,
+		"KIND_PAYG":          1,
+		"KIND_PLAN":          2,
+		"KIND_ORPHAN":        3,
+		"KIND_REFUND":        4,
+		"KIND_REVERSAL":      5,
+		"KIND_HELD":          6,
+		"KIND_RELEASED":      7,
+		"KIND_HELD_REFUNDED": 8,
+		"KIND_FORFEITED":     9,
+		"KIND_HELD_REVERSED": 10,
+	}
+)
+
+func (x EarningChange_Kind) Enum() *EarningChange_Kind {
+	p := new(EarningChange_Kind)
+	*p = x
+	return p
+}
+
+func (x EarningChange_Kind) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (EarningChange_Kind) Descriptor() protoreflect.EnumDescriptor {
+	return file_svc_billing_v1_accrual_proto_enumTypes[0].Descriptor()
+}
+
+func (EarningChange_Kind) Type() protoreflect.EnumType {
+	return &file_svc_billing_v1_accrual_proto_enumTypes[0]
+}
+
+func (x EarningChange_Kind) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use EarningChange_Kind.Descriptor instead.
+func (EarningChange_Kind) EnumDescriptor() ([]byte, []int) {
+	return file_svc_billing_v1_accrual_proto_rawDescGZIP(), []int{7, 0}
+}
+
 type ListAccrualsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// YYYY-MM-DD.
@@ -444,6 +521,414 @@ func (x *ListSettledResponse) GetMore() bool {
 	return false
 }
 
+type ListSealedEarningsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// YYYY-MM-DD.
+	Day string `protobuf:"bytes,1,opt,name=day,proto3" json:"day,omitempty"`
+	// Token of the page before; empty for the first.
+	PageToken     string `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListSealedEarningsRequest) Reset() {
+	*x = ListSealedEarningsRequest{}
+	mi := &file_svc_billing_v1_accrual_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListSealedEarningsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListSealedEarningsRequest) ProtoMessage() {}
+
+func (x *ListSealedEarningsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_accrual_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListSealedEarningsRequest.ProtoReflect.Descriptor instead.
+func (*ListSealedEarningsRequest) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_accrual_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *ListSealedEarningsRequest) GetDay() string {
+	if x != nil {
+		return x.Day
+	}
+	return ""
+}
+
+func (x *ListSealedEarningsRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+// EarningChange is one change of what a provider has earned.
+type EarningChange struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Kind  EarningChange_Kind     `protobuf:"varint,1,opt,name=kind,proto3,enum=svc.billing.v1.EarningChange_Kind" json:"kind,omitempty"`
+	At    *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=at,proto3" json:"at,omitempty"`
+	// The request; empty where an undone entry was about none.
+	RequestId string `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// The entry of a refund or a reversal.
+	EntryId    string `protobuf:"bytes,4,opt,name=entry_id,json=entryId,proto3" json:"entry_id,omitempty"`
+	ProviderId string `protobuf:"bytes,5,opt,name=provider_id,json=providerId,proto3" json:"provider_id,omitempty"`
+	// The account as the chart names it: l:provider:accrued, l:provider:plan_held,
+	// l:provider:payable or a:provider_receivable.
+	Account string `protobuf:"bytes,6,opt,name=account,proto3" json:"account,omitempty"`
+	// YYYY-MM of plan_held.
+	Month string `protobuf:"bytes,7,opt,name=month,proto3" json:"month,omitempty"`
+	// Above zero for more. Of what is held or no longer held it is the amount, above zero.
+	AmountNanoUsd int64 `protobuf:"varint,8,opt,name=amount_nano_usd,json=amountNanoUsd,proto3" json:"amount_nano_usd,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EarningChange) Reset() {
+	*x = EarningChange{}
+	mi := &file_svc_billing_v1_accrual_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EarningChange) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EarningChange) ProtoMessage() {}
+
+func (x *EarningChange) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_accrual_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EarningChange.ProtoReflect.Descriptor instead.
+func (*EarningChange) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_accrual_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *EarningChange) GetKind() EarningChange_Kind {
+	if x != nil {
+		return x.Kind
+	}
+	return EarningChange_KIND_UNSPECIFIED
+}
+
+func (x *EarningChange) GetAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.At
+	}
+	return nil
+}
+
+func (x *EarningChange) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+func (x *EarningChange) GetEntryId() string {
+	if x != nil {
+		return x.EntryId
+	}
+	return ""
+}
+
+func (x *EarningChange) GetProviderId() string {
+	if x != nil {
+		return x.ProviderId
+	}
+	return ""
+}
+
+func (x *EarningChange) GetAccount() string {
+	if x != nil {
+		return x.Account
+	}
+	return ""
+}
+
+func (x *EarningChange) GetMonth() string {
+	if x != nil {
+		return x.Month
+	}
+	return ""
+}
+
+func (x *EarningChange) GetAmountNanoUsd() int64 {
+	if x != nil {
+		return x.AmountNanoUsd
+	}
+	return 0
+}
+
+type ListSealedEarningsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Changes       []*EarningChange       `protobuf:"bytes,1,rep,name=changes,proto3" json:"changes,omitempty"`
+	NextPageToken string                 `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	// The root of the day's seal, in hexadecimal.
+	Seal          string `protobuf:"bytes,3,opt,name=seal,proto3" json:"seal,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListSealedEarningsResponse) Reset() {
+	*x = ListSealedEarningsResponse{}
+	mi := &file_svc_billing_v1_accrual_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListSealedEarningsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListSealedEarningsResponse) ProtoMessage() {}
+
+func (x *ListSealedEarningsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_accrual_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListSealedEarningsResponse.ProtoReflect.Descriptor instead.
+func (*ListSealedEarningsResponse) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_accrual_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *ListSealedEarningsResponse) GetChanges() []*EarningChange {
+	if x != nil {
+		return x.Changes
+	}
+	return nil
+}
+
+func (x *ListSealedEarningsResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
+func (x *ListSealedEarningsResponse) GetSeal() string {
+	if x != nil {
+		return x.Seal
+	}
+	return ""
+}
+
+type ListSealedBalancesRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// YYYY-MM-DD.
+	Day string `protobuf:"bytes,1,opt,name=day,proto3" json:"day,omitempty"`
+	// Token of the page before; empty for the first.
+	PageToken     string `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListSealedBalancesRequest) Reset() {
+	*x = ListSealedBalancesRequest{}
+	mi := &file_svc_billing_v1_accrual_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListSealedBalancesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListSealedBalancesRequest) ProtoMessage() {}
+
+func (x *ListSealedBalancesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_accrual_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListSealedBalancesRequest.ProtoReflect.Descriptor instead.
+func (*ListSealedBalancesRequest) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_accrual_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *ListSealedBalancesRequest) GetDay() string {
+	if x != nil {
+		return x.Day
+	}
+	return ""
+}
+
+func (x *ListSealedBalancesRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+// SealedBalance is an account of a provider at the end of a day on which it moved.
+type SealedBalance struct {
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	ProviderId string                 `protobuf:"bytes,1,opt,name=provider_id,json=providerId,proto3" json:"provider_id,omitempty"`
+	// The account as the chart names it.
+	Account string `protobuf:"bytes,2,opt,name=account,proto3" json:"account,omitempty"`
+	// YYYY-MM of plan_held.
+	Month string `protobuf:"bytes,3,opt,name=month,proto3" json:"month,omitempty"`
+	// Credits less debits: of the day, and of all days up to it.
+	MovedNanoUsd   int64 `protobuf:"varint,4,opt,name=moved_nano_usd,json=movedNanoUsd,proto3" json:"moved_nano_usd,omitempty"`
+	BalanceNanoUsd int64 `protobuf:"varint,5,opt,name=balance_nano_usd,json=balanceNanoUsd,proto3" json:"balance_nano_usd,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *SealedBalance) Reset() {
+	*x = SealedBalance{}
+	mi := &file_svc_billing_v1_accrual_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SealedBalance) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SealedBalance) ProtoMessage() {}
+
+func (x *SealedBalance) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_accrual_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SealedBalance.ProtoReflect.Descriptor instead.
+func (*SealedBalance) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_accrual_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *SealedBalance) GetProviderId() string {
+	if x != nil {
+		return x.ProviderId
+	}
+	return ""
+}
+
+func (x *SealedBalance) GetAccount() string {
+	if x != nil {
+		return x.Account
+	}
+	return ""
+}
+
+func (x *SealedBalance) GetMonth() string {
+	if x != nil {
+		return x.Month
+	}
+	return ""
+}
+
+func (x *SealedBalance) GetMovedNanoUsd() int64 {
+	if x != nil {
+		return x.MovedNanoUsd
+	}
+	return 0
+}
+
+func (x *SealedBalance) GetBalanceNanoUsd() int64 {
+	if x != nil {
+		return x.BalanceNanoUsd
+	}
+	return 0
+}
+
+type ListSealedBalancesResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Balances      []*SealedBalance       `protobuf:"bytes,1,rep,name=balances,proto3" json:"balances,omitempty"`
+	NextPageToken string                 `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListSealedBalancesResponse) Reset() {
+	*x = ListSealedBalancesResponse{}
+	mi := &file_svc_billing_v1_accrual_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListSealedBalancesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListSealedBalancesResponse) ProtoMessage() {}
+
+func (x *ListSealedBalancesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_accrual_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListSealedBalancesResponse.ProtoReflect.Descriptor instead.
+func (*ListSealedBalancesResponse) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_accrual_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *ListSealedBalancesResponse) GetBalances() []*SealedBalance {
+	if x != nil {
+		return x.Balances
+	}
+	return nil
+}
+
+func (x *ListSealedBalancesResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
 var File_svc_billing_v1_accrual_proto protoreflect.FileDescriptor
 
 const file_svc_billing_v1_accrual_proto_rawDesc = "" +
@@ -484,10 +969,58 @@ const file_svc_billing_v1_accrual_proto_rawDesc = "" +
 	"\x13ListSettledResponse\x128\n" +
 	"\asettled\x18\x01 \x03(\v2\x1e.svc.billing.v1.SettledRequestR\asettled\x12\x1c\n" +
 	"\twatermark\x18\x02 \x01(\tR\twatermark\x12\x12\n" +
-	"\x04more\x18\x03 \x01(\bR\x04more2\xcd\x01\n" +
+	"\x04more\x18\x03 \x01(\bR\x04more\"L\n" +
+	"\x19ListSealedEarningsRequest\x12\x10\n" +
+	"\x03day\x18\x01 \x01(\tR\x03day\x12\x1d\n" +
+	"\n" +
+	"page_token\x18\x02 \x01(\tR\tpageToken\"\xfe\x03\n" +
+	"\rEarningChange\x126\n" +
+	"\x04kind\x18\x01 \x01(\x0e2\".svc.billing.v1.EarningChange.KindR\x04kind\x12*\n" +
+	"\x02at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x03 \x01(\tR\trequestId\x12\x19\n" +
+	"\bentry_id\x18\x04 \x01(\tR\aentryId\x12\x1f\n" +
+	"\vprovider_id\x18\x05 \x01(\tR\n" +
+	"providerId\x12\x18\n" +
+	"\aaccount\x18\x06 \x01(\tR\aaccount\x12\x14\n" +
+	"\x05month\x18\a \x01(\tR\x05month\x12&\n" +
+	"\x0famount_nano_usd\x18\b \x01(\x03R\ramountNanoUsd\"\xd5\x01\n" +
+	"\x04Kind\x12\x14\n" +
+	"\x10KIND_UNSPECIFIED\x10\x00\x12\r\n" +
+	"\tKIND_PAYG\x10\x01\x12\r\n" +
+	"\tKIND_PLAN\x10\x02\x12\x0f\n" +
+	"\vKIND_ORPHAN\x10\x03\x12\x0f\n" +
+	"\vKIND_REFUND\x10\x04\x12\x11\n" +
+	"\rKIND_REVERSAL\x10\x05\x12\r\n" +
+	"\tKIND_HELD\x10\x06\x12\x11\n" +
+	"\rKIND_RELEASED\x10\a\x12\x16\n" +
+	"\x12KIND_HELD_REFUNDED\x10\b\x12\x12\n" +
+	"\x0eKIND_FORFEITED\x10\t\x12\x16\n" +
+	"\x12KIND_HELD_REVERSED\x10\n" +
+	"\"\x91\x01\n" +
+	"\x1aListSealedEarningsResponse\x127\n" +
+	"\achanges\x18\x01 \x03(\v2\x1d.svc.billing.v1.EarningChangeR\achanges\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12\x12\n" +
+	"\x04seal\x18\x03 \x01(\tR\x04seal\"L\n" +
+	"\x19ListSealedBalancesRequest\x12\x10\n" +
+	"\x03day\x18\x01 \x01(\tR\x03day\x12\x1d\n" +
+	"\n" +
+	"page_token\x18\x02 \x01(\tR\tpageToken\"\xb0\x01\n" +
+	"\rSealedBalance\x12\x1f\n" +
+	"\vprovider_id\x18\x01 \x01(\tR\n" +
+	"providerId\x12\x18\n" +
+	"\aaccount\x18\x02 \x01(\tR\aaccount\x12\x14\n" +
+	"\x05month\x18\x03 \x01(\tR\x05month\x12$\n" +
+	"\x0emoved_nano_usd\x18\x04 \x01(\x03R\fmovedNanoUsd\x12(\n" +
+	"\x10balance_nano_usd\x18\x05 \x01(\x03R\x0ebalanceNanoUsd\"\x7f\n" +
+	"\x1aListSealedBalancesResponse\x129\n" +
+	"\bbalances\x18\x01 \x03(\v2\x1d.svc.billing.v1.SealedBalanceR\bbalances\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken2\xb1\x03\n" +
 	"\x0eAccrualService\x12^\n" +
 	"\fListAccruals\x12#.svc.billing.v1.ListAccrualsRequest\x1a$.svc.billing.v1.ListAccrualsResponse\"\x03\x90\x02\x01\x12[\n" +
-	"\vListSettled\x12\".svc.billing.v1.ListSettledRequest\x1a#.svc.billing.v1.ListSettledResponse\"\x03\x90\x02\x01B-Z+svc.internal/proto/svc/billing/v1;billingv1b\x06proto3"
+	"\vListSettled\x12\".svc.billing.v1.ListSettledRequest\x1a#.svc.billing.v1.ListSettledResponse\"\x03\x90\x02\x01\x12p\n" +
+	"\x12ListSealedEarnings\x12).svc.billing.v1.ListSealedEarningsRequest\x1a*.svc.billing.v1.ListSealedEarningsResponse\"\x03\x90\x02\x01\x12p\n" +
+	"\x12ListSealedBalances\x12).svc.billing.v1.ListSealedBalancesRequest\x1a*.svc.billing.v1.ListSealedBalancesResponse\"\x03\x90\x02\x01B-Z+svc.internal/proto/svc/billing/v1;billingv1b\x06proto3"
 
 var (
 	file_svc_billing_v1_accrual_proto_rawDescOnce sync.Once
@@ -501,35 +1034,51 @@ func file_svc_billing_v1_accrual_proto_rawDescGZIP() []byte {
 	return file_svc_billing_v1_accrual_proto_rawDescData
 }
 
-var file_svc_billing_v1_accrual_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
+var file_svc_billing_v1_accrual_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
+var file_svc_billing_v1_accrual_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
 var file_svc_billing_v1_accrual_proto_goTypes = []any{
-	(*ListAccrualsRequest)(nil),   // 0: svc.billing.v1.ListAccrualsRequest
-	(*Accrual)(nil),               // 1: svc.billing.v1.Accrual
-	(*ListAccrualsResponse)(nil),  // 2: svc.billing.v1.ListAccrualsResponse
-	(*ListSettledRequest)(nil),    // 3: svc.billing.v1.ListSettledRequest
-	(*SettledRequest)(nil),        // 4: svc.billing.v1.SettledRequest
-	(*ListSettledResponse)(nil),   // 5: svc.billing.v1.ListSettledResponse
-	(*timestamppb.Timestamp)(nil), // 6: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 7: google.protobuf.Duration
-	(*v1.Rates)(nil),              // 8: svc.money.v1.Rates
-	(v11.EvidenceSource)(0),       // 9: svc.events.v1.EvidenceSource
+	(EarningChange_Kind)(0),            // 0: svc.billing.v1.EarningChange.Kind
+	(*ListAccrualsRequest)(nil),        // 1: svc.billing.v1.ListAccrualsRequest
+	(*Accrual)(nil),                    // 2: svc.billing.v1.Accrual
+	(*ListAccrualsResponse)(nil),       // 3: svc.billing.v1.ListAccrualsResponse
+	(*ListSettledRequest)(nil),         // 4: svc.billing.v1.ListSettledRequest
+	(*SettledRequest)(nil),             // 5: svc.billing.v1.SettledRequest
+	(*ListSettledResponse)(nil),        // 6: svc.billing.v1.ListSettledResponse
+	(*ListSealedEarningsRequest)(nil),  // 7: svc.billing.v1.ListSealedEarningsRequest
+	(*EarningChange)(nil),              // 8: svc.billing.v1.EarningChange
+	(*ListSealedEarningsResponse)(nil), // 9: svc.billing.v1.ListSealedEarningsResponse
+	(*ListSealedBalancesRequest)(nil),  // 10: svc.billing.v1.ListSealedBalancesRequest
+	(*SealedBalance)(nil),              // 11: svc.billing.v1.SealedBalance
+	(*ListSealedBalancesResponse)(nil), // 12: svc.billing.v1.ListSealedBalancesResponse
+	(*timestamppb.Timestamp)(nil),      // 13: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),        // 14: google.protobuf.Duration
+	(*v1.Rates)(nil),                   // 15: svc.money.v1.Rates
+	(v11.EvidenceSource)(0),            // 16: svc.events.v1.EvidenceSource
 }
 var file_svc_billing_v1_accrual_proto_depIdxs = []int32{
-	1, // 0: svc.billing.v1.ListAccrualsResponse.accruals:type_name -> svc.billing.v1.Accrual
-	6, // 1: svc.billing.v1.ListSettledRequest.since:type_name -> google.protobuf.Timestamp
-	7, // 2: svc.billing.v1.ListSettledRequest.settled_for:type_name -> google.protobuf.Duration
-	8, // 3: svc.billing.v1.SettledRequest.rates:type_name -> svc.money.v1.Rates
-	9, // 4: svc.billing.v1.SettledRequest.evidence_source:type_name -> svc.events.v1.EvidenceSource
-	4, // 5: svc.billing.v1.ListSettledResponse.settled:type_name -> svc.billing.v1.SettledRequest
-	0, // 6: svc.billing.v1.AccrualService.ListAccruals:input_type -> svc.billing.v1.ListAccrualsRequest
-	3, // 7: svc.billing.v1.AccrualService.ListSettled:input_type -> svc.billing.v1.ListSettledRequest
-	2, // 8: svc.billing.v1.AccrualService.ListAccruals:output_type -> svc.billing.v1.ListAccrualsResponse
-	5, // 9: svc.billing.v1.AccrualService.ListSettled:output_type -> svc.billing.v1.ListSettledResponse
-	8, // [8:10] is the sub-list for method output_type
-	6, // [6:8] is the sub-list for method input_type
-	6, // [6:6] is the sub-list for extension type_name
-	6, // [6:6] is the sub-list for extension extendee
-	0, // [0:6] is the sub-list for field type_name
+	2,  // 0: svc.billing.v1.ListAccrualsResponse.accruals:type_name -> svc.billing.v1.Accrual
+	13, // 1: svc.billing.v1.ListSettledRequest.since:type_name -> google.protobuf.Timestamp
+	14, // 2: svc.billing.v1.ListSettledRequest.settled_for:type_name -> google.protobuf.Duration
+	15, // 3: svc.billing.v1.SettledRequest.rates:type_name -> svc.money.v1.Rates
+	16, // 4: svc.billing.v1.SettledRequest.evidence_source:type_name -> svc.events.v1.EvidenceSource
+	5,  // 5: svc.billing.v1.ListSettledResponse.settled:type_name -> svc.billing.v1.SettledRequest
+	0,  // 6: svc.billing.v1.EarningChange.kind:type_name -> svc.billing.v1.EarningChange.Kind
+	13, // 7: svc.billing.v1.EarningChange.at:type_name -> google.protobuf.Timestamp
+	8,  // 8: svc.billing.v1.ListSealedEarningsResponse.changes:type_name -> svc.billing.v1.EarningChange
+	11, // 9: svc.billing.v1.ListSealedBalancesResponse.balances:type_name -> svc.billing.v1.SealedBalance
+	1,  // 10: svc.billing.v1.AccrualService.ListAccruals:input_type -> svc.billing.v1.ListAccrualsRequest
+	4,  // 11: svc.billing.v1.AccrualService.ListSettled:input_type -> svc.billing.v1.ListSettledRequest
+	7,  // 12: svc.billing.v1.AccrualService.ListSealedEarnings:input_type -> svc.billing.v1.ListSealedEarningsRequest
+	10, // 13: svc.billing.v1.AccrualService.ListSealedBalances:input_type -> svc.billing.v1.ListSealedBalancesRequest
+	3,  // 14: svc.billing.v1.AccrualService.ListAccruals:output_type -> svc.billing.v1.ListAccrualsResponse
+	6,  // 15: svc.billing.v1.AccrualService.ListSettled:output_type -> svc.billing.v1.ListSettledResponse
+	9,  // 16: svc.billing.v1.AccrualService.ListSealedEarnings:output_type -> svc.billing.v1.ListSealedEarningsResponse
+	12, // 17: svc.billing.v1.AccrualService.ListSealedBalances:output_type -> svc.billing.v1.ListSealedBalancesResponse
+	14, // [14:18] is the sub-list for method output_type
+	10, // [10:14] is the sub-list for method input_type
+	10, // [10:10] is the sub-list for extension type_name
+	10, // [10:10] is the sub-list for extension extendee
+	0,  // [0:10] is the sub-list for field type_name
 }
 
 func init() { file_svc_billing_v1_accrual_proto_init() }
@@ -542,13 +1091,14 @@ func file_svc_billing_v1_accrual_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_svc_billing_v1_accrual_proto_rawDesc), len(file_svc_billing_v1_accrual_proto_rawDesc)),
-			NumEnums:      0,
-			NumMessages:   6,
+			NumEnums:      1,
+			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
 		GoTypes:           file_svc_billing_v1_accrual_proto_goTypes,
 		DependencyIndexes: file_svc_billing_v1_accrual_proto_depIdxs,
+		EnumInfos:         file_svc_billing_v1_accrual_proto_enumTypes,
 		MessageInfos:      file_svc_billing_v1_accrual_proto_msgTypes,
 	}.Build()
 	File_svc_billing_v1_accrual_proto = out.File

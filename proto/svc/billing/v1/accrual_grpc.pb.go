@@ -19,8 +19,10 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	AccrualService_ListAccruals_FullMethodName = "/svc.billing.v1.AccrualService/ListAccruals"
-	AccrualService_ListSettled_FullMethodName  = "/svc.billing.v1.AccrualService/ListSettled"
+	AccrualService_ListAccruals_FullMethodName       = "/svc.billing.v1.AccrualService/ListAccruals"
+	AccrualService_ListSettled_FullMethodName        = "/svc.billing.v1.AccrualService/ListSettled"
+	AccrualService_ListSealedEarnings_FullMethodName = "/svc.billing.v1.AccrualService/ListSealedEarnings"
+	AccrualService_ListSealedBalances_FullMethodName = "/svc.billing.v1.AccrualService/ListSealedBalances"
 )
 
 // AccrualServiceClient is the client API for AccrualService service.
@@ -38,6 +40,15 @@ type AccrualServiceClient interface {
 	// 1,000 rows a page. Of a request settled more than eight days after it was
 	// made, it says nothing.
 	ListSettled(ctx context.Context, in *ListSettledRequest, opts ...grpc.CallOption) (*ListSettledResponse, error)
+	// ListSealedEarnings lists what changed the earnings of providers on a sealed day: by
+	// requests, refunds and reversals, and what of them is held or no longer held. A day that
+	// is not sealed yet fails with FAILED_PRECONDITION (day_open). A sealed day has the same
+	// rows for ever. Read only. At most 5,000 rows a page.
+	ListSealedEarnings(ctx context.Context, in *ListSealedEarningsRequest, opts ...grpc.CallOption) (*ListSealedEarningsResponse, error)
+	// ListSealedBalances lists the accounts of providers that moved on a sealed day, by
+	// whatever kind of entry. It fails as ListSealedEarnings. Read only. At most 5,000 rows a
+	// page.
+	ListSealedBalances(ctx context.Context, in *ListSealedBalancesRequest, opts ...grpc.CallOption) (*ListSealedBalancesResponse, error)
 }
 
 type accrualServiceClient struct {
@@ -68,6 +79,26 @@ func (c *accrualServiceClient) ListSettled(ctx context.Context, in *ListSettledR
 	return out, nil
 }
 
+func (c *accrualServiceClient) ListSealedEarnings(ctx context.Context, in *ListSealedEarningsRequest, opts ...grpc.CallOption) (*ListSealedEarningsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListSealedEarningsResponse)
+	err := c.cc.Invoke(ctx, AccrualService_ListSealedEarnings_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *accrualServiceClient) ListSealedBalances(ctx context.Context, in *ListSealedBalancesRequest, opts ...grpc.CallOption) (*ListSealedBalancesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListSealedBalancesResponse)
+	err := c.cc.Invoke(ctx, AccrualService_ListSealedBalances_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // AccrualServiceServer is the server API for AccrualService service.
 // All implementations must embed UnimplementedAccrualServiceServer
 // for forward compatibility.
@@ -83,6 +114,15 @@ type AccrualServiceServer interface {
 	// 1,000 rows a page. Of a request settled more than eight days after it was
 	// made, it says nothing.
 	ListSettled(context.Context, *ListSettledRequest) (*ListSettledResponse, error)
+	// ListSealedEarnings lists what changed the earnings of providers on a sealed day: by
+	// requests, refunds and reversals, and what of them is held or no longer held. A day that
+	// is not sealed yet fails with FAILED_PRECONDITION (day_open). A sealed day has the same
+	// rows for ever. Read only. At most 5,000 rows a page.
+	ListSealedEarnings(context.Context, *ListSealedEarningsRequest) (*ListSealedEarningsResponse, error)
+	// ListSealedBalances lists the accounts of providers that moved on a sealed day, by
+	// whatever kind of entry. It fails as ListSealedEarnings. Read only. At most 5,000 rows a
+	// page.
+	ListSealedBalances(context.Context, *ListSealedBalancesRequest) (*ListSealedBalancesResponse, error)
 	mustEmbedUnimplementedAccrualServiceServer()
 }
 
@@ -98,6 +138,12 @@ func (UnimplementedAccrualServiceServer) ListAccruals(context.Context, *ListAccr
 }
 func (UnimplementedAccrualServiceServer) ListSettled(context.Context, *ListSettledRequest) (*ListSettledResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListSettled not implemented")
+}
+func (UnimplementedAccrualServiceServer) ListSealedEarnings(context.Context, *ListSealedEarningsRequest) (*ListSealedEarningsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListSealedEarnings not implemented")
+}
+func (UnimplementedAccrualServiceServer) ListSealedBalances(context.Context, *ListSealedBalancesRequest) (*ListSealedBalancesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListSealedBalances not implemented")
 }
 func (UnimplementedAccrualServiceServer) mustEmbedUnimplementedAccrualServiceServer() {}
 func (UnimplementedAccrualServiceServer) testEmbeddedByValue()                        {}
@@ -156,6 +202,42 @@ func _AccrualService_ListSettled_Handler(srv interface{}, ctx context.Context, d
 	return interceptor(ctx, in, info, handler)
 }
 
+func _AccrualService_ListSealedEarnings_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListSealedEarningsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AccrualServiceServer).ListSealedEarnings(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AccrualService_ListSealedEarnings_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AccrualServiceServer).ListSealedEarnings(ctx, req.(*ListSealedEarningsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _AccrualService_ListSealedBalances_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListSealedBalancesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AccrualServiceServer).ListSealedBalances(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AccrualService_ListSealedBalances_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AccrualServiceServer).ListSealedBalances(ctx, req.(*ListSealedBalancesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // AccrualService_ServiceDesc is the grpc.ServiceDesc for AccrualService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -170,6 +252,14 @@ var AccrualService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListSettled",
 			Handler:    _AccrualService_ListSettled_Handler,
+		},
+		{
+			MethodName: "ListSealedEarnings",
+			Handler:    _AccrualService_ListSealedEarnings_Handler,
+		},
+		{
+			MethodName: "ListSealedBalances",
+			Handler:    _AccrualService_ListSealedBalances_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

@@ -17,6 +17,7 @@ type Accruals struct {
 	Store interface {
 		earning.AccrualStore
 		earning.SettledStore
+		earning.SealedStore
 	}
 }
 
