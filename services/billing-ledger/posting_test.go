@@ -237,6 +237,18 @@ func TestFactsThatTheBooksDoNotAllowAreRefused(t *testing.T) {
 	}
 }
 
+func (b *books) wantInvalid(t *testing.T, name string, req *billingv1.PostRequest) {
+	t.Helper()
+	_, err := b.facts.Post(t.Context(), req)
+	f, ok := fault.As(err)
+	if !ok {
+		t.Fatalf("%s: got the error %v, want a fault", name, err)
+	}
+	if f.Kind != fault.Invalid {
+		t.Errorf("%s: got the error %v, want an invalid one", name, err)
+	}
+}
+
 func TestWhatCannotBeAFactIsRefused(t *testing.T) {
 	t.Parallel()
 	b := newBooks(t)
@@ -261,13 +273,7 @@ func TestWhatCannotBeAFactIsRefused(t *testing.T) {
 			t.Fatal("a clone is of the same type")
 		}
 		spoil(req.GetDeposited())
-		_, err := b.facts.Post(t.Context(), req)
-		if f, ok := fault.As(err); !ok || f.Kind != fault.Invalid {
-			t.Errorf("%s: got the error %v, want an invalid one", name, err)
-		}
+		b.wantInvalid(t, name, req)
 	}
-	_, err := b.facts.Post(t.Context(), &billingv1.PostRequest{})
-	if f, ok := fault.As(err); !ok || f.Kind != fault.Invalid {
-		t.Errorf("no fact: got the error %v, want an invalid one", err)
-	}
+	b.wantInvalid(t, "no fact", &billingv1.PostRequest{})
 }

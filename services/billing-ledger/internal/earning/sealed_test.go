@@ -33,10 +33,16 @@ func FuzzTokensOfSealedDaysAreReadOrRefused(f *testing.F) {
 		if !fault.Is(err, fault.DayOpen) && !fault.Is(err, fault.InvalidValue) {
 			t.Errorf("balances after %q: got the error %v", token, err)
 		}
-		if c, err := parseChangeToken(token); err == nil && token != "" {
-			if again, err := parseChangeToken(c.token()); err != nil || again != c {
-				t.Errorf("%q: got %+v and %v, want %+v again", token, again, err, c)
-			}
+		c, err := parseChangeToken(token)
+		if err != nil || token == "" {
+			return
+		}
+		again, err := parseChangeToken(c.token())
+		if err != nil {
+			t.Fatalf("%q written again: %v", token, err)
+		}
+		if again != c {
+			t.Errorf("%q written again: got %+v, want %+v", token, again, c)
 		}
 	})
 }

@@ -37,17 +37,17 @@ func (f CardCollateralReversed) entry(fact ledger.Fact, has Has) (ledger.Entry, 
 	return ledger.CardCollateralReversal(fact, f.Provider, f.Amount, has.Collateral)
 }
 
-// CollateralSlashed begins line 24, and SlashWon ends it for the provider.
-type (
-	CollateralSlashed struct {
-		none
-		Part
-	}
-	SlashWon struct {
-		none
-		Part
-	}
-)
+// CollateralSlashed begins line 24.
+type CollateralSlashed struct {
+	none
+	Part
+}
+
+// SlashWon ends line 24 for the provider.
+type SlashWon struct {
+	none
+	Part
+}
 
 func (f CollateralSlashed) entry(fact ledger.Fact, _ Has) (ledger.Entry, error) {
 	return ledger.Slash(fact, f.Provider, f.Amount)
@@ -88,19 +88,18 @@ func (f ChainSlashed) entry(fact ledger.Fact, _ Has) (ledger.Entry, error) {
 	return ledger.ChainSlash(fact, f.Sum, f.Affected)
 }
 
-// CollateralRefundAsked begins line 26, and CollateralRefunded ends it, from CardClearing or
-// Bank.
-type (
-	CollateralRefundAsked struct {
-		none
-		Part
-	}
-	CollateralRefunded struct {
-		none
-		Part
-		From ledger.AccountKind
-	}
-)
+// CollateralRefundAsked begins line 26.
+type CollateralRefundAsked struct {
+	none
+	Part
+}
+
+// CollateralRefunded ends line 26, from CardClearing or Bank.
+type CollateralRefunded struct {
+	none
+	Part
+	From ledger.AccountKind
+}
 
 func (f CollateralRefundAsked) entry(fact ledger.Fact, _ Has) (ledger.Entry, error) {
 	return ledger.CollateralRefund(fact, f.Provider, f.Amount)

@@ -37,17 +37,17 @@ func (f EarningsBatch) entry(fact ledger.Fact, has Has) (ledger.Entry, error) {
 	return ledger.EarningsBatch(fact, f.Provider, f.Amount, has.Owed)
 }
 
-// PayoutRequested is line 16, and PayoutFailed line 18.
-type (
-	PayoutRequested struct {
-		none
-		Payout
-	}
-	PayoutFailed struct {
-		none
-		Payout
-	}
-)
+// PayoutRequested is line 16.
+type PayoutRequested struct {
+	none
+	Payout
+}
+
+// PayoutFailed is line 18.
+type PayoutFailed struct {
+	none
+	Payout
+}
 
 // Payout is a payout of an amount before its fee, by its id.
 type Payout struct {

@@ -24,20 +24,19 @@ func (f Deposited) entry(fact ledger.Fact, _ Has) (ledger.Entry, error) {
 	return ledger.Deposit(fact, f.Account, f.Sum)
 }
 
-// DepositStray is tokens that arrived and belong to nobody yet, and DepositReturned the same
-// sent back.
-type (
-	DepositStray struct {
-		none
-		Transfer
-		Sum ledger.Sum
-	}
-	DepositReturned struct {
-		none
-		Transfer
-		Sum ledger.Sum
-	}
-)
+// DepositStray is tokens that arrived and belong to nobody yet.
+type DepositStray struct {
+	none
+	Transfer
+	Sum ledger.Sum
+}
+
+// DepositReturned is a stray deposit that was sent back.
+type DepositReturned struct {
+	none
+	Transfer
+	Sum ledger.Sum
+}
 
 func (f DepositStray) entry(fact ledger.Fact, _ Has) (ledger.Entry, error) {
 	if err := f.check(f.Sum.Token); err != nil {

@@ -58,7 +58,8 @@ func (r *factReader) fact(req *billingv1.PostRequest) posting.Fact {
 	case *billingv1.PostRequest_EarningsConverted:
 		return posting.EarningsConverted{
 			Conversion: f.EarningsConverted.GetConversionId(), Provider: r.provider(f.EarningsConverted.GetProviderId()),
-			Account: r.account(f.EarningsConverted.GetAccountId()), Amount: money.NanoUSD(f.EarningsConverted.GetAmountNanoUsd()),
+			Account: r.account(f.EarningsConverted.GetAccountId()),
+			Amount:  money.NanoUSD(f.EarningsConverted.GetAmountNanoUsd()),
 		}
 	case *billingv1.PostRequest_PlanSold:
 		return posting.PlanSold{Invoice: f.PlanSold.GetInvoiceId(), Month: ledger.Month(f.PlanSold.GetMonth()),
@@ -66,7 +67,8 @@ func (r *factReader) fact(req *billingv1.PostRequest) posting.Fact {
 	case *billingv1.PostRequest_PlanEarnedLate:
 		return posting.PlanEarnedLate{
 			Month: ledger.Month(f.PlanEarnedLate.GetMonth()), Day: r.day(f.PlanEarnedLate.GetDay()),
-			Provider: r.provider(f.PlanEarnedLate.GetProviderId()), Amount: money.NanoUSD(f.PlanEarnedLate.GetAmountNanoUsd()),
+			Provider: r.provider(f.PlanEarnedLate.GetProviderId()),
+			Amount:   money.NanoUSD(f.PlanEarnedLate.GetAmountNanoUsd()),
 		}
 	}
 	if fact := r.collateral(req); fact != nil {

@@ -24,8 +24,8 @@ var sealedParts = []string{
 	WHERE settled_at >= $1 AND settled_at < $2 AND payout > 0 AND (settled_at, request_id, 0) > ($3, $4, $5)
 	ORDER BY settled_at, request_id LIMIT $6`,
 	`SELECT e.at, e.id, p.leg, e.kind,
-		CASE WHEN coalesce(o.kind, e.kind) IN ('request_refund', 'orphan_work') THEN coalesce(o.business_id, e.business_id)::uuid
-			END,
+		CASE WHEN coalesce(o.kind, e.kind) IN ('request_refund', 'orphan_work')
+			THEN coalesce(o.business_id, e.business_id)::uuid END,
 		e.id, p.owner_id, p.account_kind, p.book, p.amount
 	FROM entry e JOIN posting p ON p.entry_id = e.id LEFT JOIN entry o ON o.id = e.reverses
 	WHERE e.at >= $1 AND e.at < $2 AND e.kind IN ('request_refund', 'reversal') AND p.asset = 'usd'

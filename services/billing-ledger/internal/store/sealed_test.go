@@ -122,11 +122,9 @@ func TestTheChangesOfASealedDaySumToWhatItsAccountsMoved(t *testing.T) {
 	e, provider, sealed := eventful(t)
 	var sum money.NanoUSD
 	for _, c := range e.pages(t, sealed.Day, 100) {
-		switch c.Kind {
-		case earning.ByCredit, earning.ByOrphan, earning.ByPlan, earning.ByRefund, earning.ByReversal:
-			if c.Account == ledger.Accrued {
-				sum += c.Amount
-			}
+		moves := []earning.ChangeKind{earning.ByCredit, earning.ByOrphan, earning.ByRefund, earning.ByReversal}
+		if c.Account == ledger.Accrued && slices.Contains(moves, c.Kind) {
+			sum += c.Amount
 		}
 	}
 	balances, err := e.store.SealedBalances(t.Context(), sealed.Day, earning.BalanceCursor{}, 100)
