@@ -16,6 +16,8 @@ AT_ONCE := $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
 TEST_FLAGS := -p $(AT_ONCE) -ldflags=-w
 TESTED := $(CURDIR)/.run/tests
 GENERATE = tool=$$(deploy/dev/tool.sh buf) && PATH="$$(deploy/dev/tool.sh generators):$$PATH" && $$tool/buf generate
+CONTRACTS := services/settlement/contracts
+COMPILE = tools=$$(deploy/dev/tool.sh solidity) && node $(CONTRACTS)/compile.mjs "$$tools"
 E2E := ./services/proving/e2e
 FLEET := ./services/proving/internal/fleet ./services/proving/cmd/fleet
 SHOW := GOWORK=off go -C deploy/check run ./cmd/slow -keep $(TESTED)
@@ -204,6 +206,16 @@ generate-check: # Fails if the generated code is not what the contracts say
 	@into=$$(mktemp -d) && trap 'rm -rf "$$into"' EXIT && $(GENERATE) -o "$$into" && \
 	  diff -rq -x '*.proto' "$$into/proto/svc" proto/svc || (echo "generated code differs: run make generate"; exit 1)
 
+.PHONY: contracts
+contracts: ## Compile the contracts on chains anew (needs node)
+	@into=$$(mktemp -d) && trap 'rm -rf "$$into"' EXIT && $(COMPILE) "$$into" && \
+	  rm -rf $(CONTRACTS)/artifacts && cp -r "$$into" $(CONTRACTS)/artifacts && chmod -R u=rwX,go=rX $(CONTRACTS)/artifacts
+
+.PHONY: contracts-check
+contracts-check: # Fails if the committed artifacts are not the bytes that the contracts compile to
+	@into=$$(mktemp -d) && trap 'rm -rf "$$into"' EXIT && $(COMPILE) "$$into" && \
+	  diff -r "$$into" $(CONTRACTS)/artifacts || (echo "artifacts differ: run make contracts"; exit 1)
+
 .PHONY: baseline
 baseline: postgres ## Make the present contracts and tables what later ones are held to (the commit says why)
 	@tool=$$(deploy/dev/tool.sh buf) && $$tool/buf build --exclude-source-info -o proto/baseline.binpb
@@ -216,7 +228,7 @@ tidy: ## Bring every go.mod and go.sum in order
 	@go work sync
 
 .PHONY: drift
-drift: apart ## Hold each module to its go.mod by itself, and the tree to the rules of deploy/check
+drift: apart contracts-check ## Hold each module to its go.mod by itself, the contracts to their artifacts, and the tree to the rules of deploy/check
 	@printf '%s\n' $(MODULES) $(APART) | \
 	  xargs -P2 -I{} bash -c 'cd {} && GOWORK=off go mod tidy -diff && \
 	    GOWORK=off go list -export -deps ./... >/dev/null || { echo "  {} is not in order by itself: see above, or run make tidy"; exit 1; }'
@@ -227,7 +239,7 @@ verify: drift generate-check lint unit ## Everything that must hold before a cha
 
 .PHONY: prepare
 prepare: postgres ## Install the tools and compile what others wrote, so that the checks find them
-	@for t in buf generators golangci-lint; do deploy/dev/tool.sh $$t >/dev/null; done
+	@for t in buf generators golangci-lint anvil solidity; do deploy/dev/tool.sh $$t >/dev/null; done
 	@deploy/engine/build.sh
 	@others=$$(go list -deps -test -f '{{with .Module}}{{if not .Main}}{{$$.ImportPath}}{{end}}{{end}}' work) && \
 	  go list -export $$others >/dev/null && go list -export -race $$others >/dev/null

@@ -1,36 +1,45 @@
 #!/usr/bin/env bash
 # Prints the folder with the programs of a pinned tool: buf, generators (of code
-# from the contracts) or golangci-lint. Installs the tool first if it is missing.
-# The folder is in ${XDG_CACHE_HOME:-~/.cache}/svc-tools, so all clones share it;
+# from the contracts), golangci-lint, anvil (a development chain) or solidity (the
+# compiler and the library of the contracts on chains, in node_modules). Installs the
+# tool first if it is missing. The folder is in ${XDG_CACHE_HOME:-~/.cache}/svc-tools, so all clones share it;
 # its name has a hash of what pins the tool and of Go's version.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
 tool=${1:-}
-npm=deploy/dev/tools/npm
+npm='' module='' # where package-lock.json is, and where go.mod is
 case $tool in
-  buf) module=deploy/dev/tools/buf pins=($npm/package-lock.json) ;;
-  generators) module=proto pins=() ;;
-  golangci-lint) module=deploy/dev/tools/golangci-lint pins=() ;;
+  buf) npm=deploy/dev/tools/npm module=deploy/dev/tools/buf ;;
+  generators) module=proto ;;
+  golangci-lint) module=deploy/dev/tools/golangci-lint ;;
+  anvil) npm=deploy/dev/tools/anvil ;;
+  solidity) npm=services/settlement/contracts ;;
   *)
-    echo "usage: tool.sh buf|generators|golangci-lint" >&2
+    echo "usage: tool.sh buf|generators|golangci-lint|anvil|solidity" >&2
     exit 2
     ;;
 esac
-pins+=("$module/go.mod" "$module/go.sum")
+pins=()
+[ -z "$npm" ] || pins+=("$npm/package-lock.json")
+[ -z "$module" ] || pins+=("$module/go.mod" "$module/go.sum")
 tools=${XDG_CACHE_HOME:-$HOME/.cache}/svc-tools
 key=$({ go env GOVERSION GOOS GOARCH && cat "${pins[@]}"; } | git hash-object --stdin | cut -c 1-12)
 folder=$tools/$tool-$key
 
 # install_to makes a folder with the tool's programs. npm's build of buf is there
 # in seconds; without npm buf is built from source. Both are pinned by hash:
-# deploy/README.md.
+# deploy/README.md. anvil and solidity come from npm alone.
 install_to() {
   mkdir -p "$1"
-  if [ "$tool" = buf ] && command -v npm >/dev/null; then
-    cp $npm/package.json $npm/package-lock.json "$1"
+  if [ -n "$npm" ] && { [ -z "$module" ] || command -v npm >/dev/null; }; then
+    cp "$npm/package.json" "$npm/package-lock.json" "$1"
     npm ci --ignore-scripts --silent --no-fund --no-audit --prefix "$1"
-    ln -s node_modules/.bin/buf "$1/buf"
+    case $tool in
+      buf) ln -s node_modules/.bin/buf "$1/buf" ;;
+      # The package of this platform has the program; @foundry-rs/anvil would start it by node.
+      anvil) (cd "$1" && ln -s node_modules/@foundry-rs/anvil-*/bin/anvil anvil) ;;
+    esac
   else
     GOBIN=$1 GOWORK=off go -C "$module" install tool
   fi

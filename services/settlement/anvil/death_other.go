@@ -1,0 +1,8 @@
+//go:build !linux
+
+package anvil
+
+import "syscall"
+
+// dieWithUs does nothing: only Linux ends a process with its parent.
+func dieWithUs(*syscall.SysProcAttr) {}
