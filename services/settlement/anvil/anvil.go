@@ -1,8 +1,8 @@
 // Package anvil starts development chains: one process of Foundry's anvil each, on a free port of the loopback
 // interface, with blocks made for transactions as they come.
 //
-// A block is final when two more stand on it, because a chain is started with one slot in an epoch. Money on such a chain
-// is worth nothing: anvil's accounts have keys that everybody knows.
+// A block is final when two more stand on it, because a chain is started with one slot in an epoch. Money on such a
+// chain is worth nothing: anvil's accounts have keys that everybody knows.
 package anvil
 
 import (
@@ -119,6 +119,9 @@ func (c *Chain) Stop() {
 	c.stop()
 	<-c.ended
 }
+
+// Ended is closed when the chain's process has ended, for whatever reason.
+func (c *Chain) Ended() <-chan struct{} { return c.ended }
 
 // read sends the address that the program prints, and reads on until the program ends, because a full pipe would
 // hold the program up.

@@ -1,7 +1,6 @@
 // Package anviltest gives tests development chains of their own.
 //
-// A chain ends with its test. Every account sends transactions without a key, and time passes as a test wants it. Where
-// the program cannot be installed, a test is skipped, but in CI it fails.
+// A chain ends with its test. Where the program cannot be installed, a test is skipped, but in CI it fails.
 package anviltest
 
 import (
@@ -24,8 +23,8 @@ var binary = sync.OnceValues(func() (string, error) {
 	return anvil.Install(context.Background(), root)
 })
 
-// Start starts a chain that lives as long as the test.
-func Start(t testing.TB, chainID uint64) *anvil.Chain {
+// Start starts a chain that lives as long as the test, with further arguments of the program.
+func Start(t testing.TB, chainID uint64, arguments ...string) *anvil.Chain {
 	t.Helper()
 	path, err := binary()
 	if errors.Is(err, anvil.ErrMissing) && os.Getenv("CI") == "" {
@@ -34,10 +33,8 @@ func Start(t testing.TB, chainID uint64) *anvil.Chain {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The accounts' money does not limit a test, and each transaction has a block of its own.
-	chain, err := anvil.Start(context.WithoutCancel(t.Context()), anvil.Config{Binary: path, ChainID: chainID,
-		Arguments: []string{"--auto-impersonate", "--balance", "1000000000", "--disable-min-priority-fee",
-			"--block-base-fee-per-gas", "0", "--gas-price", "0"}})
+	chain, err := anvil.Start(context.WithoutCancel(t.Context()),
+		anvil.Config{Binary: path, ChainID: chainID, Arguments: arguments})
 	if err != nil {
 		t.Fatal(err)
 	}
