@@ -35,6 +35,7 @@ var bans = []struct {
 	{path: "svc.internal/pkg/pg", may: storing},
 	{path: "github.com/nats-io", may: append([]string{"sim"}, running...)},
 	{path: "svc.internal/pkg/node", may: running},
+	{path: "github.com/ethereum/go-ethereum", may: onChains},
 	{path: "svc.internal/services/proving", may: []string{"auditor", "chaos", "devcerts", "fleet", "sim", "tinylm"}},
 	{path: "testing"},
 	{path: "svc.internal/pkg/bustest"},
@@ -48,6 +49,8 @@ var (
 	// storing are the programs that keep tables, and the programs that read them.
 	storing = []string{"billing-ledger", "catalog", "provider-hub", "settlement", "verifier", "standalone", "chaos",
 		"fleet"}
+	// onChains are the programs that read chains and send to them. go-ethereum is large.
+	onChains = []string{"settlement", "chain-signer", "standalone"}
 	// running are the programs that run a service, and the programs that configure one.
 	running = append([]string{"devcerts", "edge-gateway", "router"}, storing...)
 )
@@ -222,6 +225,8 @@ func TestAPlantedLinkIsFound(t *testing.T) {
 		{"auditor", "github.com/google/uuid", true},
 		{"auditor", auditorLinks, false},
 		{"auditor", "encoding/json", false},
+		{"billing-ledger", "github.com/ethereum/go-ethereum/crypto", true},
+		{"settlement", "github.com/ethereum/go-ethereum/crypto", false},
 		{"a new program", "github.com/jackc/pgx/v5", true},
 	} {
 		if got := len(banned(test.program, []string{"fmt", test.link})) > 0; got != test.want {

@@ -42,8 +42,8 @@ func newPlayer(w *world) *player {
 	if w.token != nil {
 		kind = 1
 	}
-	p := &player{world: w, Rand: rand.New(rand.NewPCG(*seed, kind)), providers: [][32]byte{p1, p2}, //nolint:gosec // a seed
-		outcomes: map[string]int{}, model: model{positions: map[place]*modelPosition{},
+	p := &player{world: w, Rand: rand.New(rand.NewPCG(*seed, kind)),
+		providers: [][32]byte{p1, p2}, outcomes: map[string]int{}, model: model{positions: map[place]*modelPosition{},
 			penalties: map[[32]byte]*modelPenalty{}, wallets: map[common.Address]int64{},
 			operator: w.operator, slasher: w.slasher, arbiter: w.arbiter, treasury: w.treasury}}
 	p.depositors = []common.Address{w.alice, w.bob, w.account("carol")}
@@ -164,7 +164,7 @@ func (p *player) comparePosition(at place) {
 func (p *player) comparePenalty(id [32]byte, s *modelPenalty) {
 	p.t.Helper()
 	got := p.penalty(strings.TrimRight(string(id[:]), "\x00"))
-	want := uint8(slices.Index(states, s.state)) //nolint:gosec // one of six
+	want := uint8(slices.Index(states, s.state))
 	if got.State != want {
 		p.t.Fatalf("seed %d: state of a penalty: got %d, want %d", *seed, got.State, want)
 	}
