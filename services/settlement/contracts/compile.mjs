@@ -11,7 +11,7 @@ const here = dirname(fileURLToPath(import.meta.url))
 const solc = createRequire(join(tools, 'package.json'))('solc')
 
 const names = ['', 'hostile'].flatMap((dir) =>
-  readdirSync(join(here, dir)).filter((file) => file.endsWith('.sol')).map((file) => join(dir, file)))
+  readdirSync(join(here, dir)).filter((file) => file.endsWith('.sol')).sort().map((file) => join(dir, file)))
 const input = {
   language: 'Solidity',
   sources: Object.fromEntries(names.map((name) => [name, { content: readFileSync(join(here, name), 'utf8') }])),
